@@ -1,0 +1,146 @@
+package checkpoint
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"math"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lock"
+)
+
+// A Key names a session. Both parts are 1 to 512 bytes of UTF-8 without U+0000, and no part is a pattern.
+type Key struct{ Orchestrator, Session string }
+
+// A Lease is the right to write to a session, as Claim gave it.
+type Lease struct {
+	Key
+	Fence lock.Fence
+}
+
+// A Checkpoint is one settled turn. It never changes.
+//
+// State and Payload come back equal as JSON values, not as bytes.
+type Checkpoint struct {
+	Turn      int
+	State     json.RawMessage
+	Payload   json.RawMessage // the engine's, versioned: input, route, usage, iterations; what a replay or a delivery returns; may be empty
+	Route     []string        // intents of the last decision, for people who query the table
+	Signature string          // of the definition that wrote it
+	Version   string          // of the definition that wrote it
+	RunID     string
+	RequestID string    // of the input that opened the turn; "" if it had none
+	SavedAt   time.Time // the store's clock, UTC; ignored by Append
+}
+
+var (
+	ErrNotFound = errors.New("checkpoint: not found")
+	ErrConflict = errors.New("checkpoint: turn already settled")
+	ErrInvalid  = errors.New("checkpoint: invalid")
+	ErrSchema   = errors.New("checkpoint: tables missing or too old") // names the table and the remedy
+)
+
+const (
+	Newest  = math.MaxInt32 // from which Turns and Load start at the newest
+	KeepAll = math.MaxInt32
+)
+
+// DefaultKeep is how many turns of a session stay if AppendOptions does not say.
+const DefaultKeep = 100
+
+// A ClaimRequest says who asks, and for how long.
+type ClaimRequest struct {
+	Owner     string // unique per process start; for people who look
+	Nonce     string // of the fence to be; a claim that finds its own nonce has already succeeded
+	TTL       time.Duration
+	RequestID string // asks for the turn that already answered it; "": none
+	Steal     bool   // take it from a live owner, who is fenced from then on: to abandon or delete, never to run a turn
+}
+
+// Claimed is what the owner needs to know, as of after the claim.
+type Claimed struct {
+	Lease
+	Born       int64       // the epoch of the session's first claim: a run of another birth is of a session that was deleted
+	Last       *Checkpoint // nil: no turn is settled yet
+	Answered   *Checkpoint // the turn that RequestID opened; nil: none that is kept
+	Summarized int         // turns before this one are summarized
+	Delivered  int         // turns before this one are delivered
+}
+
+// AppendOptions say what else happens in the statement that settles a turn.
+type AppendOptions struct {
+	Keep    int  // exactly the newest turns that stay, and those not yet delivered; 0 means 100, KeepAll all
+	Owes    bool // the turn is yet to be delivered; what was owed before stays owed either way
+	Release bool // gives the lease back
+}
+
+// Marks raise the counters of a session, never lower them and never beyond its settled turns; zero leaves them.
+type Marks struct {
+	Summarized, Delivered int
+	Release               bool // gives the lease back
+}
+
+// A SessionQuery selects sessions that have a settled turn.
+type SessionQuery struct {
+	Orchestrator string
+	Prefix       string // literal
+	After        string // the last one of the page before
+	Limit        int    // 0: no limit
+	Owing        bool   // only those with turns to deliver: cost grows with these, not with all
+}
+
+// A Reader is all that a page or a report needs. Its sequences hold no connection, transaction or lock while they
+// yield, so that their loop may call the store; after yielding an error they end.
+type Reader interface {
+	// Turns yields the kept turns of k from turn from downwards. The caller owns what it gets.
+	Turns(ctx context.Context, k Key, from int) iter.Seq2[Checkpoint, error]
+
+	// Sessions yields each session once, in byte order.
+	Sessions(ctx context.Context, q SessionQuery) iter.Seq2[string, error]
+}
+
+// A Store keeps settled turns and issues the fences that protect them. It has no optional methods, and all may be
+// called concurrently.
+type Store interface {
+	Reader
+
+	// Claim makes the caller the owner unless a lease of another is live, else lock.ErrHeld at once, changing nothing.
+	// It need not survive a crash of the server, save that Born, once returned, is kept: a fence is never reissued.
+	Claim(ctx context.Context, k Key, r ClaimRequest) (Claimed, error)
+
+	// Renew extends the leases that are still the latest, even expired ones, and returns the others: superseded,
+	// released or deleted. With an error some may have been extended; a lease that is not returned is not known to be lost.
+	Renew(ctx context.Context, ttl time.Duration, leases []Lease) (lost []Lease, err error)
+
+	// Append settles cp.Turn, which must follow the last one, and prunes: all or nothing, durable on return.
+	// lock.ErrFenced, ErrConflict, ErrInvalid. If nothing was appended and a kept turn has the run, whoever settled it: no error.
+	// To learn what became of an Append whose reply was lost, repeat it; a read proves nothing.
+	Append(ctx context.Context, l Lease, cp Checkpoint, o AppendOptions) error
+
+	// Mark raises counters or releases. lock.ErrFenced, save that a lost lease may be released without effect, and
+	// that the lease which released the session may still mark it while nobody has claimed: so a repeat is no error.
+	Mark(ctx context.Context, l Lease, m Marks) error
+
+	// Delete removes the session. A lease on it is fenced from then on. Unknown session: no error.
+	// Its run in flight is elsewhere: see Orchestrator.Delete.
+	Delete(ctx context.Context, k Key) error
+}
+
+// A Sweeper retires idle sessions whole, when a TTL is set; never one that is owned or owes. The SQL and memory stores are one;
+// Redis expires by itself. limit bounds how many one call retires; 0 means no limit.
+type Sweeper interface {
+	Sweep(ctx context.Context, limit int) (retired int, err error)
+}
+
+// Load returns one turn, or ErrNotFound.
+func Load(ctx context.Context, r Reader, k Key, turn int) (Checkpoint, error) {
+	for cp, err := range r.Turns(ctx, k, turn) {
+		if err == nil && turn != Newest && cp.Turn != turn {
+			break
+		}
+		return cp, err
+	}
+	return Checkpoint{}, ErrNotFound
+}

@@ -1,0 +1,131 @@
+package checkpointtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/lock"
+)
+
+var cancelClauses = []clause{
+	{
+		name: "cancelled",
+		rule: "with a ctx that is done every method returns its error and changes nothing",
+		check: func(p *probe) {
+			l := p.claim("a").Lease
+			p.append(l, turn(0))
+			ctx, cancel := context.WithCancel(p.ctx)
+			cancel()
+			s := p.store
+			_, claim := s.Claim(ctx, key("b"), request(time.Hour))
+			_, renew := s.Renew(ctx, time.Hour, []checkpoint.Lease{l})
+			errs := []error{
+				claim, renew, s.Append(ctx, l, turn(1), checkpoint.AppendOptions{Release: true}),
+				s.Mark(ctx, l, checkpoint.Marks{Summarized: 1, Release: true}), s.Delete(ctx, key("a")),
+			}
+			for _, err := range s.Turns(ctx, key("a"), checkpoint.Newest) {
+				errs = append(errs, err)
+			}
+			for _, err := range s.Sessions(ctx, checkpoint.SessionQuery{Orchestrator: bot}) {
+				errs = append(errs, err)
+			}
+			for i, err := range errs {
+				if !errors.Is(err, context.Canceled) {
+					fail("method %d returns %v, want %v", i, err, context.Canceled)
+				}
+			}
+			if len(errs) != 7 {
+				fail("%d errors, want 7", len(errs))
+			}
+			p.append(l, turn(1))
+			p.wantTurns("a", 1, 0)
+			if c := p.steal("a"); c.Summarized != 0 {
+				fail("summarized %d", c.Summarized)
+			}
+			ok(p.tryClaim("b"))
+		},
+	},
+	{
+		name: "cancelled-append",
+		rule: "an Append that is cancelled in the middle is whole or not there, and a repeat settles it",
+		check: func(p *probe) {
+			l := p.claim("a").Lease
+			o := checkpoint.AppendOptions{Keep: 2}
+			for n := range cancellations {
+				err := p.interrupted(n, func(ctx context.Context) error { return p.store.Append(ctx, l, turn(n), o) })
+				if err != nil {
+					wantDeadline(err)
+				}
+				ok(p.store.Append(p.ctx, l, turn(n), o))
+				want := []int{n, n - 1}
+				if n == 0 {
+					want = want[:1]
+				}
+				p.wantTurns("a", want...)
+			}
+		},
+	},
+	{
+		name: "cancelled-claim",
+		rule: "a claim that is cancelled in the middle is granted to its own nonce, and to another after a Delete",
+		check: func(p *probe) {
+			for n := range cancellations {
+				session := fmt.Sprintf("s%d", n)
+				r := request(time.Hour)
+				err := p.interrupted(n, func(ctx context.Context) error {
+					_, err := p.store.Claim(ctx, key(session), r)
+					return err
+				})
+				if err != nil {
+					wantDeadline(err)
+				}
+				c := p.claimAs(session, r)
+				want(p.tryClaim(session), lock.ErrHeld)
+				p.append(c.Lease, turn(0))
+			}
+		},
+	},
+	{
+		name: "cancelled-delete",
+		rule: "a Delete that is cancelled in the middle leaves all of the session or nothing",
+		check: func(p *probe) {
+			for n := range cancellations {
+				l := p.claim("a").Lease
+				p.append(l, turn(0), turn(1))
+				err := p.interrupted(n, func(ctx context.Context) error { return p.store.Delete(ctx, key("a")) })
+				if err != nil {
+					wantDeadline(err)
+				}
+				// What is left is all: the owner settles on, or is fenced and finds nothing.
+				switch err := p.tryAppend(l, turn(2)); {
+				case err == nil:
+					p.wantTurns("a", 2, 1, 0)
+				default:
+					want(err, lock.ErrFenced)
+					p.wantTurns("a")
+				}
+				ok(p.store.Delete(p.ctx, key("a")))
+				p.wantTurns("a")
+			}
+		},
+	},
+}
+
+// cancellations is how many points of time a call is interrupted at.
+const cancellations = 40
+
+// interrupted calls f with a ctx that ends n times 50 µs later.
+func (p *probe) interrupted(n int, f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(p.ctx, time.Duration(n)*50*time.Microsecond)
+	defer cancel()
+	return f(ctx)
+}
+
+func wantDeadline(err error) {
+	if !errors.Is(err, context.DeadlineExceeded) {
+		fail("a call whose ctx ended returns %v, want %v", err, context.DeadlineExceeded)
+	}
+}

@@ -1,0 +1,118 @@
+// Package checkpointtest holds implementations of [checkpoint.Store] to its contract.
+//
+// The contract is a table of clauses. Each is one sentence, printed when it is broken, and a check that uses a fresh
+// store:
+//
+//	func TestStore(t *testing.T) {
+//		checkpointtest.Run(t, func(t *testing.T) checkpoint.Store { return mystore.New(open(t), nil) })
+//	}
+//
+// The package imports nothing outside the standard library and package checkpoint, and its tests show that the clauses
+// convict stores which break them.
+package checkpointtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+)
+
+// A clause is one sentence of the contract and a check that it holds.
+type clause struct {
+	name  string
+	rule  string // printed on failure, so that it reads as a broken promise
+	check func(p *probe)
+}
+
+// patience bounds a clause: a store that blocks for ever breaks it.
+const patience = 60 * time.Second
+
+// Run checks every clause in its own subtest. newStore must return an empty store each time it is called.
+func Run(t *testing.T, newStore func(t *testing.T) checkpoint.Store) {
+	for _, c := range clauses() {
+		t.Run(c.name, func(t *testing.T) {
+			if err := c.run(t.Context(), newStore(t)); err != nil {
+				t.Errorf("%v\nrule: %s", err, c.rule)
+			}
+		})
+	}
+}
+
+// Violations runs the named clauses, or all if none is named, and returns what each broken one found. It is for
+// tests which show that a wrong store is convicted.
+func Violations(ctx context.Context, newStore func() checkpoint.Store, names ...string) map[string]error {
+	found := make(map[string]error)
+	for _, c := range clauses() {
+		if len(names) > 0 && !slices.Contains(names, c.name) {
+			continue
+		}
+		if err := c.run(ctx, newStore()); err != nil {
+			found[c.name] = err
+		}
+	}
+	return found
+}
+
+// SweepingStore is a store that retires idle sessions when asked.
+type SweepingStore interface {
+	checkpoint.Store
+	checkpoint.Sweeper
+}
+
+// RunSweeper checks the clauses of [checkpoint.Sweeper]. newStore must return an empty store whose sessions are idle
+// after ttl, and stay if it is 0.
+func RunSweeper(t *testing.T, newStore func(t *testing.T, ttl time.Duration) SweepingStore) {
+	for _, c := range sweepClauses {
+		t.Run(c.name, func(t *testing.T) {
+			err := (&clause{check: func(p *probe) { c.check(p, p.store.(SweepingStore)) }}).run(t.Context(), newStore(t, c.ttl))
+			if err != nil {
+				t.Errorf("%v\nrule: %s", err, c.rule)
+			}
+		})
+	}
+}
+
+func clauses() []clause {
+	return slices.Concat(claimClauses, leaseClauses, appendClauses, keepClauses, markClauses, readClauses, raceClauses, cancelClauses, valueClauses)
+}
+
+// run returns what the check found, or nil.
+func (c *clause) run(ctx context.Context, s checkpoint.Store) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	defer func() {
+		if r := recover(); r != nil {
+			b, ok := r.(broken)
+			if !ok {
+				panic(r)
+			}
+			err = b.err
+		}
+	}()
+	c.check(&probe{ctx: ctx, store: s})
+	return nil
+}
+
+// broken is what a probe panics with, to leave the check of a clause from any depth.
+type broken struct{ err error }
+
+func fail(format string, args ...any) {
+	panic(broken{fmt.Errorf(format, args...)})
+}
+
+func want(err, target error) {
+	if !errors.Is(err, target) {
+		fail("got error %v, want %v", err, target)
+	}
+}
+
+func ok(err error) {
+	if err != nil {
+		fail("unexpected error: %w", err)
+	}
+}

@@ -1,0 +1,31 @@
+// Package checkpoint stores the settled turns of agent sessions, and says who owns a session.
+//
+// A session is a sequence of turns numbered from 0. Settling a turn appends one [Checkpoint], and nothing settled is
+// ever overwritten; the newest checkpoint is the session's state. Whoever wants to append claims the session first
+// and gets a fence: an epoch and a nonce that the store compares, by equality and in the same atomic step, with what
+// it issued last. A process that was paused, cut off or restored from the dead therefore changes nothing once
+// another has claimed.
+//
+// This package holds the contract, [Store], and an implementation in memory, [Memory]. Durable stores live in
+// subpackages, one for each backend. All pass checkpointtest.Run, which is the contract in executable form; a store
+// of your own should too.
+//
+// # The life of a lease
+//
+// A claim holds the session until its TTL has passed on the store's clock, or until it is released. An expired lease
+// that nobody has taken still appends, marks and renews: expiry only allows others to claim. A released lease is over:
+// it appends nothing and renews nothing, even before the next claim. Claiming with [ClaimRequest].Steal takes a live
+// lease away.
+//
+// # Errors
+//
+//	lock.ErrHeld    Claim: a lease of another is live
+//	lock.ErrFenced  Append, Mark: the lease is not the latest, was released, or the session was deleted
+//	ErrConflict     Append: the turn does not follow the last settled one
+//	ErrNotFound     Load: no such turn is kept
+//	ErrInvalid      an argument that no backend takes, or a stored row that is not what a store wrote
+//	ErrSchema       tables are missing or too old
+//
+// Any other error is the backend's own, wrapped. After one of those a Claim, Append or Mark may or may not have taken
+// effect; repeating it with the same arguments is safe and tells.
+package checkpoint

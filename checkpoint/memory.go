@@ -1,0 +1,319 @@
+package checkpoint
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lock"
+)
+
+// Memory is a Store that lives and dies with the process. The zero value is ready.
+type Memory struct {
+	TTL time.Duration // for Sweep; 0: sessions stay
+
+	mu       sync.Mutex // protects following fields
+	sessions map[Key]*session
+	owing    map[Key]struct{}
+	epoch    int64 // the last one issued, to whichever session: deleting one does not bring an epoch back
+}
+
+var (
+	_ Store   = (*Memory)(nil)
+	_ Sweeper = (*Memory)(nil)
+)
+
+// A session is what other backends keep in a head row, and its turns.
+type session struct {
+	fence      lock.Fence // Nonce "" once released
+	leaseUntil time.Time
+	born       int64
+	summarized int
+	owed       int          // the oldest settled turn not yet delivered; -1 if none
+	first      int          // the turn of kept[0]
+	kept       []Checkpoint // without gaps
+}
+
+func (s *session) last() int { return s.first + len(s.kept) - 1 }
+
+func (s *session) delivered() int {
+	if s.owed < 0 {
+		return s.last() + 1
+	}
+	return s.owed
+}
+
+// at returns the newest kept turn that is not after turn.
+func (s *session) at(turn int) (Checkpoint, bool) {
+	i := min(turn, s.last()) - s.first
+	if i < 0 {
+		return Checkpoint{}, false
+	}
+	return clone(s.kept[i]), true
+}
+
+func (s *session) newest(match func(Checkpoint) bool) *Checkpoint {
+	for _, cp := range slices.Backward(s.kept) {
+		if match(cp) {
+			cp = clone(cp)
+			return &cp
+		}
+	}
+	return nil
+}
+
+func (m *Memory) Claim(ctx context.Context, k Key, r ClaimRequest) (Claimed, error) {
+	if err := checked(ctx, k.Validate(), r.Validate()); err != nil {
+		return Claimed{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	s := m.sessions[k]
+	switch {
+	case s == nil:
+		m.epoch = max(m.epoch+1, now.UnixMicro())
+		s = &session{born: m.epoch, owed: -1, fence: lock.Fence{Epoch: m.epoch, Nonce: r.Nonce}}
+		if m.sessions == nil {
+			m.sessions = make(map[Key]*session)
+		}
+		m.sessions[k] = s
+	case s.fence.Nonce == r.Nonce: // its reply was lost
+	case r.Steal || !s.leaseUntil.After(now):
+		m.epoch = max(m.epoch+1, now.UnixMicro())
+		s.fence = lock.Fence{Epoch: m.epoch, Nonce: r.Nonce}
+	default:
+		return Claimed{}, lock.ErrHeld
+	}
+	s.leaseUntil = now.Add(r.TTL)
+
+	c := Claimed{Lease: Lease{k, s.fence}, Born: s.born, Summarized: s.summarized, Delivered: s.delivered()}
+	c.Last = s.newest(func(Checkpoint) bool { return true })
+	if r.RequestID != "" {
+		c.Answered = s.newest(func(cp Checkpoint) bool { return cp.RequestID == r.RequestID })
+	}
+	return c, nil
+}
+
+func (m *Memory) Renew(ctx context.Context, ttl time.Duration, leases []Lease) (lost []Lease, err error) {
+	if err := checked(ctx, ValidateRenew(ttl, leases)); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	until := time.Now().Add(ttl)
+	for _, l := range leases {
+		if s := m.sessions[l.Key]; s != nil && s.fence == l.Fence {
+			s.leaseUntil = until
+		} else {
+			lost = append(lost, l)
+		}
+	}
+	return lost, nil
+}
+
+func (m *Memory) Append(ctx context.Context, l Lease, cp Checkpoint, o AppendOptions) error {
+	keep, err := o.Kept()
+	if err := checked(ctx, l.Validate(), cp.Validate(), err); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.sessions[l.Key]
+	if s == nil || s.fence != l.Fence || cp.Turn != s.last()+1 {
+		return whyNot(s, l, cp)
+	}
+	now := time.Now()
+	cp = clone(cp)
+	cp.SavedAt = now.UTC().Round(0)
+	s.kept = append(s.kept, cp)
+	if o.Owes && s.owed < 0 {
+		s.owed = cp.Turn
+		if m.owing == nil {
+			m.owing = make(map[Key]struct{})
+		}
+		m.owing[l.Key] = struct{}{}
+	}
+	s.prune(keep)
+	if o.Release {
+		s.release(now)
+	}
+	return nil
+}
+
+// whyNot explains an Append that found no head to move.
+func whyNot(s *session, l Lease, cp Checkpoint) error {
+	switch {
+	case s == nil:
+		return lock.ErrFenced
+	case s.newest(func(kept Checkpoint) bool { return kept.RunID == cp.RunID }) != nil:
+		return nil
+	case s.fence != l.Fence:
+		return lock.ErrFenced
+	}
+	return ErrConflict
+}
+
+func (s *session) prune(keep int) {
+	first := max(s.first, min(s.last()-keep+1, s.delivered()))
+	clear(s.kept[:first-s.first])
+	s.kept = s.kept[first-s.first:]
+	s.first = first
+}
+
+func (s *session) release(now time.Time) {
+	s.fence.Nonce = ""
+	s.leaseUntil = now
+}
+
+func (m *Memory) Mark(ctx context.Context, l Lease, mk Marks) error {
+	if err := checked(ctx, l.Validate(), mk.Validate()); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.sessions[l.Key]
+	if s == nil || s.fence.Epoch != l.Fence.Epoch || s.fence.Nonce != l.Fence.Nonce && s.fence.Nonce != "" {
+		if mk == (Marks{Release: true}) {
+			return nil
+		}
+		return lock.ErrFenced
+	}
+	s.summarized = max(s.summarized, min(mk.Summarized, s.last()+1))
+	if s.owed >= 0 && mk.Delivered > s.owed {
+		s.owed = mk.Delivered
+		if s.owed > s.last() {
+			s.owed = -1
+			delete(m.owing, l.Key)
+		}
+	}
+	if mk.Release && s.fence.Nonce != "" {
+		s.release(time.Now())
+	}
+	return nil
+}
+
+func (m *Memory) Delete(ctx context.Context, k Key) error {
+	if err := checked(ctx, k.Validate()); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.sessions, k)
+	delete(m.owing, k)
+	return nil
+}
+
+func (m *Memory) Turns(ctx context.Context, k Key, from int) iter.Seq2[Checkpoint, error] {
+	return func(yield func(Checkpoint, error) bool) {
+		if err := checked(ctx, k.Validate()); err != nil {
+			yield(Checkpoint{}, err)
+			return
+		}
+		for turn := from; ; {
+			cp, ok := m.turn(k, turn)
+			if !ok || !yield(cp, nil) {
+				return
+			}
+			turn = cp.Turn - 1
+		}
+	}
+}
+
+func (m *Memory) turn(k Key, turn int) (Checkpoint, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s := m.sessions[k]; s != nil {
+		return s.at(turn)
+	}
+	return Checkpoint{}, false
+}
+
+func (m *Memory) Sessions(ctx context.Context, q SessionQuery) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		if err := checked(ctx, q.Validate()); err != nil {
+			yield("", err)
+			return
+		}
+		for _, id := range m.list(q) {
+			if !yield(id, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (m *Memory) list(q SessionQuery) []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var ids []string
+	add := func(k Key) {
+		if k.Orchestrator == q.Orchestrator && strings.HasPrefix(k.Session, q.Prefix) && k.Session > q.After {
+			ids = append(ids, k.Session)
+		}
+	}
+	if q.Owing {
+		for k := range m.owing {
+			add(k)
+		}
+	} else {
+		for k, s := range m.sessions {
+			if s.last() >= 0 {
+				add(k)
+			}
+		}
+	}
+	slices.Sort(ids)
+	if q.Limit > 0 && len(ids) > q.Limit {
+		ids = ids[:q.Limit]
+	}
+	return ids
+}
+
+func (m *Memory) Sweep(ctx context.Context, limit int) (retired int, err error) {
+	if ctx.Err() != nil {
+		return 0, context.Cause(ctx)
+	}
+	if m.TTL <= 0 {
+		return 0, nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	idleSince := time.Now().Add(-m.TTL)
+	for k, s := range m.sessions {
+		if limit > 0 && retired == limit {
+			break
+		}
+		if s.owed < 0 && s.leaseUntil.Before(idleSince) {
+			delete(m.sessions, k)
+			retired++
+		}
+	}
+	return retired, nil
+}
+
+// Schema is on every concrete store; there is none to create here.
+func (m *Memory) Schema() string { return "" }
+
+// checked returns the first reason not to go on: an error of the arguments, or the end of ctx.
+func checked(ctx context.Context, errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+func clone(cp Checkpoint) Checkpoint {
+	cp.State = slices.Clone(cp.State)
+	cp.Payload = slices.Clone(cp.Payload)
+	cp.Route = slices.Clone(cp.Route)
+	return cp
+}

@@ -1,0 +1,154 @@
+package checkpoint
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/holdfast-go/holdfast/internal/jsonvalue"
+)
+
+const maxID = 512 // bytes
+
+// The methods below are for those who write a store: each refuses, with ErrInvalid, what no backend takes, so that
+// the verdict is the same on all of them. A store calls them before it does anything.
+
+// Validate checks both names.
+func (k Key) Validate() error {
+	if err := validID("orchestrator", k.Orchestrator); err != nil {
+		return err
+	}
+	return validID("session", k.Session)
+}
+
+// Validate checks names and fence.
+func (l Lease) Validate() error {
+	if err := l.Key.Validate(); err != nil {
+		return err
+	}
+	return validID("nonce", l.Fence.Nonce)
+}
+
+// Validate checks what a claim needs.
+func (r ClaimRequest) Validate() error {
+	if err := validID("nonce", r.Nonce); err != nil {
+		return err
+	}
+	if err := validTTL(r.TTL); err != nil {
+		return err
+	}
+	if err := validText("owner", r.Owner); err != nil {
+		return err
+	}
+	return validText("request id", r.RequestID)
+}
+
+// Validate checks everything that is stored.
+func (cp Checkpoint) Validate() error {
+	if cp.Turn < 0 || cp.Turn >= Newest {
+		return fmt.Errorf("%w: turn %d", ErrInvalid, cp.Turn)
+	}
+	if err := validID("run id", cp.RunID); err != nil {
+		return err
+	}
+	texts := [...]struct{ what, text string }{{"request id", cp.RequestID}, {"signature", cp.Signature}, {"version", cp.Version}}
+	for _, t := range texts {
+		if err := validText(t.what, t.text); err != nil {
+			return err
+		}
+	}
+	for _, intent := range cp.Route {
+		if err := validText("route", intent); err != nil {
+			return err
+		}
+	}
+	if err := jsonvalue.Check(cp.State); err != nil {
+		return fmt.Errorf("%w: state: %w", ErrInvalid, err)
+	}
+	if len(cp.Payload) == 0 {
+		return nil
+	}
+	if err := jsonvalue.Check(cp.Payload); err != nil {
+		return fmt.Errorf("%w: payload: %w", ErrInvalid, err)
+	}
+	return nil
+}
+
+// Kept returns how many turns stay.
+func (o AppendOptions) Kept() (int, error) {
+	switch {
+	case o.Keep == 0:
+		return DefaultKeep, nil
+	case o.Keep < 0 || o.Keep > KeepAll:
+		return 0, fmt.Errorf("%w: keep %d", ErrInvalid, o.Keep)
+	}
+	return o.Keep, nil
+}
+
+// Validate checks the counters.
+func (m Marks) Validate() error {
+	if m.Summarized < 0 || m.Delivered < 0 || m.Summarized > Newest || m.Delivered > Newest {
+		return fmt.Errorf("%w: marks %d and %d", ErrInvalid, m.Summarized, m.Delivered)
+	}
+	return nil
+}
+
+// Validate checks the name and the bounds.
+func (q SessionQuery) Validate() error {
+	if err := validID("orchestrator", q.Orchestrator); err != nil {
+		return err
+	}
+	if err := validText("prefix", q.Prefix); err != nil {
+		return err
+	}
+	if err := validText("after", q.After); err != nil {
+		return err
+	}
+	if q.Limit < 0 {
+		return fmt.Errorf("%w: limit %d", ErrInvalid, q.Limit)
+	}
+	return nil
+}
+
+// ValidateRenew checks the arguments of Renew.
+func ValidateRenew(ttl time.Duration, leases []Lease) error {
+	if err := validTTL(ttl); err != nil {
+		return err
+	}
+	for _, l := range leases {
+		if err := l.Validate(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A year is longer than any lease makes sense, and short enough that no clock arithmetic overflows.
+const maxTTL = 366 * 24 * time.Hour
+
+func validTTL(ttl time.Duration) error {
+	if ttl < time.Microsecond || ttl > maxTTL {
+		return fmt.Errorf("%w: lease of %v", ErrInvalid, ttl)
+	}
+	return nil
+}
+
+func validID(what, id string) error {
+	if id == "" {
+		return fmt.Errorf("%w: empty %s", ErrInvalid, what)
+	}
+	return validText(what, id)
+}
+
+func validText(what, text string) error {
+	switch {
+	case len(text) > maxID:
+		return fmt.Errorf("%w: %s of %d bytes is longer than %d", ErrInvalid, what, len(text), maxID)
+	case !utf8.ValidString(text):
+		return fmt.Errorf("%w: %s is not UTF-8", ErrInvalid, what)
+	case strings.IndexByte(text, 0) >= 0:
+		return fmt.Errorf("%w: %s holds U+0000", ErrInvalid, what)
+	}
+	return nil
+}
