@@ -142,6 +142,7 @@ var clauses = []clause{
 		rule: "held derives from ctx: it has its values and ends with it",
 		check: func(ctx context.Context, l lock.Locker) error {
 			short, cancel := context.WithCancelCause(context.WithValue(ctx, ctxKey{}, "v"))
+			defer cancel(nil)
 			held, unlock, err := l.Lock(short, "k")
 			if err != nil {
 				return err
