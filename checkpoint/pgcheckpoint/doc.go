@@ -1,0 +1,21 @@
+// Package pgcheckpoint is a [checkpoint.Store] on PostgreSQL 12 or later, through pgx.
+//
+// Each transition is one statement and one round trip: a claim (with what it reads, in the same pipeline), a settle,
+// a mark. What makes them safe is that the fence is compared by the UPDATE that takes the row lock on the session's
+// head, never by a read beside it.
+//
+// The caller owns the pool and has created the tables: with migrations.Up, with migrations.FromSchema, or with
+// [Store.Schema] in a migration tool of its own. The store keeps no state in a database session, so it works behind a
+// pooler in transaction mode (PgBouncer before 1.21 needs pgx's QueryExecModeCacheDescribe or QueryExecModeExec) and
+// with a pool of one connection. Every settle commits with synchronous_commit = on, whatever the server's default.
+//
+// # Tables
+//
+// Two tables, safe to query; their names begin with [Options].Prefix:
+//
+//	holdfast_sessions  one row for each session: who owns it, until when, how far it has come
+//	holdfast_turns     one row for each kept turn, never updated
+//
+// In holdfast_sessions an empty nonce means that the lease was given back, turn is the last settled one (-1 for none),
+// and owed the oldest settled turn whose reply was not delivered.
+package pgcheckpoint

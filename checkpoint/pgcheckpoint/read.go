@@ -1,0 +1,112 @@
+package pgcheckpoint
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+)
+
+// Pages grow: one turn is all that a Load wants, and a long history should not cost a round trip a turn.
+const (
+	firstTurns, mostTurns       = 1, 16
+	firstSessions, mostSessions = 100, 1000
+)
+
+func (s *Store) Turns(ctx context.Context, k checkpoint.Key, from int) iter.Seq2[checkpoint.Checkpoint, error] {
+	return func(yield func(checkpoint.Checkpoint, error) bool) {
+		if err := k.Validate(); err != nil {
+			yield(checkpoint.Checkpoint{}, err)
+			return
+		}
+		next := min(from, checkpoint.Newest)
+		for size := firstTurns; next >= 0; size = min(4*size, mostTurns) {
+			page, err := collect(ctx, s.db, scan, s.sql.turns, k.Orchestrator, k.Session, next, size)
+			if err != nil {
+				yield(checkpoint.Checkpoint{}, s.error(ctx, "turns", k, err))
+				return
+			}
+			for _, cp := range page {
+				if !yield(cp, nil) {
+					return
+				}
+				next = cp.Turn - 1
+			}
+			if len(page) < size {
+				return
+			}
+		}
+	}
+}
+
+func (s *Store) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		if err := q.Validate(); err != nil {
+			yield("", err)
+			return
+		}
+		sql := s.sql.sessions
+		if q.Owing {
+			sql = s.sql.owing
+		}
+		after, left := q.After, q.Limit
+		for size := firstSessions; ; size = mostSessions {
+			if q.Limit > 0 {
+				size = min(size, left)
+			}
+			page, err := collect(ctx, s.db, pgx.RowTo[string], sql, q.Orchestrator, q.Prefix, after, size)
+			if err != nil {
+				yield("", s.error(ctx, "sessions", checkpoint.Key{}, err))
+				return
+			}
+			for _, id := range page {
+				if !strings.HasPrefix(id, q.Prefix) || !yield(id, nil) {
+					return
+				}
+				after = id
+			}
+			if left -= len(page); len(page) < size || left == 0 {
+				return
+			}
+		}
+	}
+}
+
+// collect reads all rows, so that no connection is held when they are yielded.
+func collect[T any](ctx context.Context, db DB, scan pgx.RowToFunc[T], sql string, args ...any) ([]T, error) {
+	var page []T
+	err := again(func() error {
+		rows, err := db.Query(ctx, sql, args...)
+		if err != nil {
+			return err
+		}
+		page, err = pgx.CollectRows(rows, scan)
+		return err
+	})
+	return page, err
+}
+
+func scan(row pgx.CollectableRow) (cp checkpoint.Checkpoint, err error) {
+	err = row.Scan(&cp.Turn, (*[]byte)(&cp.State), (*[]byte)(&cp.Payload), &cp.Route, &cp.Signature, &cp.Version, &cp.RunID, &cp.RequestID, &cp.SavedAt)
+	cp.SavedAt = cp.SavedAt.UTC()
+	return cp, err
+}
+
+// scanOne returns nil if there is no row.
+func scanOne(rows pgx.Rows, err error) (*checkpoint.Checkpoint, error) {
+	if err != nil {
+		return nil, err
+	}
+	cp, err := pgx.CollectExactlyOneRow(rows, scan)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &cp, nil
+}

@@ -1,0 +1,93 @@
+package pgcheckpoint
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+)
+
+// Renew is one statement for all leases. If one of their rows stays locked, each is renewed by itself, so that it
+// costs the others nothing.
+func (s *Store) Renew(ctx context.Context, ttl time.Duration, leases []checkpoint.Lease) ([]checkpoint.Lease, error) {
+	if err := checkpoint.ValidateRenew(ttl, leases); err != nil {
+		return nil, err
+	}
+	if len(leases) == 0 {
+		return nil, ctx.Err()
+	}
+	lost, err := s.renew(ctx, ttl, leases)
+	if sqlState(err) == lockNotAvailable && len(leases) > 1 {
+		lost, err = s.renewEach(ctx, ttl, leases)
+	}
+	if err != nil {
+		err = s.error(ctx, "renew", checkpoint.Key{}, err)
+	}
+	return lost, err
+}
+
+func (s *Store) renewEach(ctx context.Context, ttl time.Duration, leases []checkpoint.Lease) (lost []checkpoint.Lease, err error) {
+	for _, l := range leases {
+		gone, e := s.renew(ctx, ttl, []checkpoint.Lease{l})
+		lost = append(lost, gone...)
+		err = errors.Join(err, e)
+	}
+	return lost, err
+}
+
+func (s *Store) renew(ctx context.Context, ttl time.Duration, leases []checkpoint.Lease) (lost []checkpoint.Lease, err error) {
+	var renewed map[checkpoint.Lease]bool
+	err = again(func() error {
+		renewed, err = s.extend(ctx, ttl, leases)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range leases {
+		if !renewed[l] {
+			lost = append(lost, l)
+		}
+	}
+	return lost, nil
+}
+
+func (s *Store) extend(ctx context.Context, ttl time.Duration, leases []checkpoint.Lease) (renewed map[checkpoint.Lease]bool, err error) {
+	n := len(leases)
+	orchestrators, sessions, epochs, nonces := make([]string, n), make([]string, n), make([]int64, n), make([]string, n)
+	for i, l := range leases {
+		orchestrators[i], sessions[i], epochs[i], nonces[i] = l.Orchestrator, l.Session, l.Fence.Epoch, l.Fence.Nonce
+	}
+	var b pgx.Batch
+	b.Queue(`SELECT set_config('lock_timeout', $1, true)`, strconv.FormatInt(patience(ttl, n).Milliseconds(), 10))
+	b.Queue(s.sql.renew, orchestrators, sessions, epochs, nonces, ttl.Microseconds())
+	results := s.db.SendBatch(ctx, &b)
+	defer func() { err = errors.Join(err, results.Close()) }()
+	if _, err := results.Exec(); err != nil {
+		return nil, err
+	}
+	rows, err := results.Query()
+	if err != nil {
+		return nil, err
+	}
+	renewed = make(map[checkpoint.Lease]bool, n)
+	var l checkpoint.Lease
+	_, err = pgx.ForEachRow(rows, []any{&l.Orchestrator, &l.Session, &l.Fence.Epoch, &l.Fence.Nonce}, func() error {
+		renewed[l] = true
+		return nil
+	})
+	return renewed, err
+}
+
+// patience is how long a renewal waits for a locked row: well within the lease when all are renewed together, and
+// less for one that held up the others.
+func patience(ttl time.Duration, leases int) time.Duration {
+	if leases == 1 {
+		return max(min(ttl/100, 250*time.Millisecond), 10*time.Millisecond)
+	}
+	return max(min(ttl/10, time.Second), 10*time.Millisecond)
+}

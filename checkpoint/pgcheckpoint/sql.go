@@ -1,0 +1,206 @@
+package pgcheckpoint
+
+import (
+	"strings"
+
+	"github.com/holdfast-go/holdfast/internal/sqlname"
+)
+
+// schemaSQL is idempotent. The head row is narrow, leaves room on its page and has no index on a column that a claim
+// or a settle without a reply to deliver changes, so that these are heap-only updates. A state of some KiB stays in its
+// row: out of line it would cost two more writes.
+const schemaSQL = `CREATE TABLE IF NOT EXISTS {sessions} (
+    orchestrator text COLLATE "C" NOT NULL CHECK (orchestrator <> ''),
+    session      text COLLATE "C" NOT NULL CHECK (session <> ''),
+    epoch        bigint      NOT NULL CHECK (epoch > 0),
+    nonce        text        NOT NULL,
+    owner        text        NOT NULL,
+    lease_until  timestamptz NOT NULL,
+    born         bigint      NOT NULL CHECK (born > 0 AND born <= epoch),
+    turn         integer     NOT NULL DEFAULT -1 CHECK (turn >= -1),
+    first        integer     NOT NULL DEFAULT 0 CHECK (first >= 0),
+    pruned       integer     NOT NULL DEFAULT 0 CHECK (pruned >= 0 AND pruned <= first),
+    summarized   integer     NOT NULL DEFAULT 0 CHECK (summarized >= 0),
+    owed         integer     CHECK (owed >= 0 AND owed <= turn),
+    PRIMARY KEY (orchestrator, session)
+) WITH (fillfactor = 70);
+
+CREATE INDEX IF NOT EXISTS {sessions_owed} ON {sessions} (orchestrator, session) WHERE owed IS NOT NULL;
+
+CREATE TABLE IF NOT EXISTS {turns} (
+    orchestrator text COLLATE "C" NOT NULL,
+    session      text COLLATE "C" NOT NULL,
+    turn         integer     NOT NULL CHECK (turn >= 0),
+    state        jsonb       NOT NULL,
+    payload      jsonb,
+    route        text[]      NOT NULL DEFAULT '{}',
+    signature    text        NOT NULL,
+    version      text        NOT NULL,
+    run_id       text        NOT NULL CHECK (run_id <> ''),
+    request_id   text        CHECK (request_id <> ''),
+    saved_at     timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (orchestrator, session, turn)
+) WITH (toast_tuple_target = 8160);
+
+CREATE INDEX IF NOT EXISTS {turns_request} ON {turns} (orchestrator, session, request_id) WHERE request_id IS NOT NULL;
+
+DO $$ BEGIN
+    ALTER TABLE {turns} ALTER COLUMN state SET COMPRESSION lz4, ALTER COLUMN payload SET COMPRESSION lz4;
+EXCEPTION WHEN OTHERS THEN
+    NULL; -- the server is older than 14 or was built without lz4: the default compression serves
+END $$;
+`
+
+const turnColumns = `t.turn, t.state, t.payload, t.route, t.signature, t.version, t.run_id, coalesce(t.request_id, ''), t.saved_at`
+
+// queries holds the statements of one store, with its table names filled in.
+type queries struct {
+	claim, newest, answered, append, explain, mark, renew, deleteHead, deleteTurns, turns, sessions, owing, sweep string
+}
+
+var templates = queries{
+	// The epoch and born come from one reading of the clock; the lease from another, taken after a wait for the row.
+	// Only a session's first claim need be durable, because born must not come back as another number.
+	claim: `
+		INSERT INTO {sessions} AS h (orchestrator, session, epoch, nonce, owner, lease_until, born)
+		SELECT $1, $2, c.us, $3, $4, clock_timestamp() + $5::bigint * interval '1 microsecond', c.us
+		FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1e6)::bigint AS us) c
+		ON CONFLICT (orchestrator, session) DO UPDATE SET
+			epoch = CASE WHEN h.nonce = excluded.nonce THEN h.epoch ELSE greatest(h.epoch + 1, excluded.epoch) END,
+			nonce = excluded.nonce,
+			owner = excluded.owner,
+			lease_until = clock_timestamp() + $5::bigint * interval '1 microsecond'
+		WHERE h.lease_until <= clock_timestamp() OR h.nonce = excluded.nonce OR $6::boolean
+		RETURNING epoch, born, turn, summarized, coalesce(owed, turn + 1),
+			set_config('synchronous_commit', CASE WHEN epoch = born THEN 'on' ELSE 'off' END, true)`,
+
+	// Statements of their own, after the claim in its pipeline: the claim may have waited for a settle that its own
+	// snapshot does not see. They join the nonce, so that who was not granted loads nothing.
+	newest: `
+		SELECT {columns}
+		FROM {sessions} h JOIN {turns} t USING (orchestrator, session, turn)
+		WHERE h.orchestrator = $1 AND h.session = $2 AND h.nonce = $3`,
+
+	answered: `
+		SELECT {columns}
+		FROM {sessions} h JOIN {turns} t USING (orchestrator, session)
+		WHERE h.orchestrator = $1 AND h.session = $2 AND h.nonce = $3 AND t.request_id = $4
+		ORDER BY t.turn DESC
+		LIMIT 1`,
+
+	// The delete begins at what the settle before this one left, because an open range would walk the dead index
+	// entries of everything ever pruned. RETURNING shows new values only, hence the column pruned.
+	append: `
+		WITH h AS (
+			UPDATE {sessions} SET
+				turn = $5::integer,
+				pruned = first,
+				first = greatest(first, least($5::integer - $13::integer + 1, coalesce(owed, $5::integer))),
+				owed = coalesce(owed, CASE WHEN $14::boolean THEN $5::integer END),
+				nonce = CASE WHEN $15::boolean THEN '' ELSE nonce END,
+				lease_until = CASE WHEN $15::boolean THEN clock_timestamp() ELSE greatest(lease_until, clock_timestamp()) END
+			WHERE orchestrator = $1 AND session = $2 AND epoch = $3 AND nonce = $4 AND turn = $5::integer - 1
+			RETURNING pruned, first
+		), i AS (
+			INSERT INTO {turns} (orchestrator, session, turn, state, payload, route, signature, version, run_id, request_id)
+			SELECT $1, $2, $5::integer, $6::jsonb, $7::jsonb, $8::text[], $9, $10, $11, nullif($12, '') FROM h
+		), d AS (
+			DELETE FROM {turns} t USING h
+			WHERE t.orchestrator = $1 AND t.session = $2 AND t.turn >= h.pruned AND t.turn < h.first
+		)
+		SELECT set_config('synchronous_commit', 'on', true) FROM h`,
+
+	explain: `
+		SELECT
+			EXISTS (SELECT FROM {turns} WHERE orchestrator = $1 AND session = $2 AND run_id = $5),
+			EXISTS (SELECT FROM {sessions} WHERE orchestrator = $1 AND session = $2 AND epoch = $3 AND nonce = $4)`,
+
+	mark: `
+		UPDATE {sessions} SET
+			summarized = greatest(summarized, least($5::integer, turn + 1)),
+			owed = CASE WHEN $6::integer > turn THEN NULL WHEN owed IS NOT NULL THEN greatest(owed, $6::integer) END,
+			nonce = CASE WHEN $7::boolean THEN '' ELSE nonce END,
+			lease_until = CASE WHEN $7::boolean AND nonce <> '' THEN clock_timestamp() ELSE greatest(lease_until, clock_timestamp()) END
+		WHERE orchestrator = $1 AND session = $2 AND epoch = $3 AND nonce IN ($4, '')`,
+
+	// The rows are locked in key order: an UPDATE that joins locks in any order, and deadlocks with its like.
+	renew: `
+		WITH wanted AS (
+			SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[]) AS w (orchestrator, session, epoch, nonce)
+		), locked AS (
+			SELECT h.orchestrator, h.session
+			FROM {sessions} h JOIN wanted USING (orchestrator, session, epoch, nonce)
+			ORDER BY h.orchestrator, h.session
+			FOR NO KEY UPDATE OF h
+		)
+		UPDATE {sessions} h SET lease_until = clock_timestamp() + $5::bigint * interval '1 microsecond'
+		FROM locked
+		WHERE h.orchestrator = locked.orchestrator AND h.session = locked.session
+		RETURNING h.orchestrator, h.session, h.epoch, h.nonce`,
+
+	// Two statements of one transaction: one alone would miss the row of an Append that it waited for.
+	deleteHead:  `DELETE FROM {sessions} WHERE orchestrator = $1 AND session = $2`,
+	deleteTurns: `DELETE FROM {turns} WHERE orchestrator = $1 AND session = $2`,
+
+	turns: `
+		SELECT {columns}
+		FROM {turns} t
+		WHERE orchestrator = $1 AND session = $2 AND turn <= $3
+		ORDER BY turn DESC
+		LIMIT $4`,
+
+	sessions: `
+		SELECT session
+		FROM {sessions}
+		WHERE orchestrator = $1 AND session >= $2 AND session > $3 AND turn >= 0
+		ORDER BY session
+		LIMIT $4`,
+
+	owing: `
+		SELECT session
+		FROM {sessions}
+		WHERE orchestrator = $1 AND session >= $2 AND session > $3 AND owed IS NOT NULL
+		ORDER BY session
+		LIMIT $4`,
+
+	// One statement may do it, because every settle moves lease_until: a session that settled while this waited is
+	// looked at again and is idle no more.
+	sweep: `
+		WITH idle AS (
+			SELECT orchestrator, session
+			FROM {sessions}
+			WHERE owed IS NULL AND lease_until < clock_timestamp() - $1::bigint * interval '1 microsecond'
+			LIMIT $2
+			FOR UPDATE SKIP LOCKED
+		), h AS (
+			DELETE FROM {sessions} h USING idle
+			WHERE h.orchestrator = idle.orchestrator AND h.session = idle.session
+			RETURNING h.orchestrator, h.session
+		), t AS (
+			DELETE FROM {turns} t USING h
+			WHERE t.orchestrator = h.orchestrator AND t.session = h.session
+		)
+		SELECT count(*) FROM h`,
+}
+
+// suffixes of everything that is named after the prefix.
+var suffixes = []string{"sessions", "turns", "sessions_owed", "turns_request"}
+
+func fill(p sqlname.Prefix, template string) string {
+	return strings.NewReplacer(
+		"{sessions}", p.Table("sessions"), "{turns}", p.Table("turns"),
+		"{sessions_owed}", p.Index("sessions_owed"), "{turns_request}", p.Index("turns_request"),
+		"{columns}", turnColumns,
+	).Replace(template)
+}
+
+func fillAll(p sqlname.Prefix) queries {
+	q := templates
+	for _, s := range []*string{
+		&q.claim, &q.newest, &q.answered, &q.append, &q.explain, &q.mark, &q.renew,
+		&q.deleteHead, &q.deleteTurns, &q.turns, &q.sessions, &q.owing, &q.sweep,
+	} {
+		*s = fill(p, *s)
+	}
+	return q
+}
