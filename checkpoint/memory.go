@@ -138,9 +138,7 @@ func (m *Memory) Append(ctx context.Context, l Lease, cp Checkpoint, o AppendOpt
 		m.owing[l.Key] = struct{}{}
 	}
 	s.prune(keep)
-	if o.Release {
-		s.release(now)
-	}
+	s.touch(now, o.Release)
 	return nil
 }
 
@@ -164,9 +162,14 @@ func (s *session) prune(keep int) {
 	s.first = first
 }
 
-func (s *session) release(now time.Time) {
-	s.fence.Nonce = ""
-	s.leaseUntil = now
+// touch says that the owner was here: Sweep counts from now, or from the end of the lease if that is later.
+func (s *session) touch(now time.Time, release bool) {
+	if release && s.fence.Nonce != "" {
+		s.fence.Nonce = ""
+		s.leaseUntil = now
+	} else if s.leaseUntil.Before(now) {
+		s.leaseUntil = now
+	}
 }
 
 func (m *Memory) Mark(ctx context.Context, l Lease, mk Marks) error {
@@ -190,9 +193,7 @@ func (m *Memory) Mark(ctx context.Context, l Lease, mk Marks) error {
 			delete(m.owing, l.Key)
 		}
 	}
-	if mk.Release && s.fence.Nonce != "" {
-		s.release(time.Now())
-	}
+	s.touch(time.Now(), mk.Release)
 	return nil
 }
 

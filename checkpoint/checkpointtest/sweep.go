@@ -61,6 +61,27 @@ var sweepClauses = []sweepClause{
 		},
 	},
 	{
+		name: "active",
+		rule: "what an owner settles or marks makes the session as young as a claim would, also after its lease expired",
+		ttl:  100 * time.Millisecond,
+		check: func(p *probe, s SweepingStore) {
+			l := p.claimAs("active", request(time.Millisecond)).Lease
+			ok(s.Append(p.ctx, l, turn(0), checkpoint.AppendOptions{Owes: true}))
+			p.settled("idle", 1)
+			for n := 0; n == 0; { // the lease of the active one is older than what is retired here
+				var err error
+				n, err = s.Sweep(p.ctx, 0)
+				ok(err)
+			}
+			marked := time.Now()
+			ok(s.Mark(p.ctx, l, checkpoint.Marks{Delivered: 1}))
+			n, err := s.Sweep(p.ctx, 0)
+			if ok(err); n > 0 && time.Since(marked) < 100*time.Millisecond {
+				fail("a session was retired %v after a mark", time.Since(marked))
+			}
+		},
+	},
+	{
 		name: "limit",
 		rule: "limit bounds how many are retired at once, and nothing is retired twice",
 		ttl:  time.Microsecond,

@@ -1,0 +1,444 @@
+package checkpointtest_test
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/checkpoint/checkpointtest"
+	"github.com/holdfast-go/holdfast/lock"
+)
+
+// Each broken store must be caught by the clause that it breaks. What needs a real database to be wrong is in
+// the tests of its backend.
+func TestSuiteConvicts(t *testing.T) {
+	for name, c := range map[string]struct {
+		clause string
+		broken func() checkpoint.Store
+	}{
+		"one document, read, changed and written back": {"one-settles", func() checkpoint.Store { return &document{mutant: newMutant()} }},
+		"document under a takeover":                    {"takeover", func() checkpoint.Store { return &document{mutant: newMutant()} }},
+		"fence looked up, then written":                {"takeover", func() checkpoint.Store { return exists{newMutant()} }},
+		"epoch at least as high":                       {"fence-epoch", func() checkpoint.Store { return atLeast{newMutant()} }},
+		"nonce dropped":                                {"fence-nonce", func() checkpoint.Store { return nonceless{newMutant()} }},
+		"aliases what comes out":                       {"aliasing", func() checkpoint.Store { return &aliases{mutant: newMutant()} }},
+		"keeps one more":                               {"keep-exactly", func() checkpoint.Store { return keepsOneMore{newMutant()} }},
+		"prunes what is owed":                          {"keep-owed", func() checkpoint.Store { return &prunesOwed{mutant: newMutant()} }},
+		"prefix as a pattern":                          {"sessions-prefix", func() checkpoint.Store { return likes{newMutant()} }},
+		"claims and loads at once, then waits":         {"takeover", func() checkpoint.Store { return staleClaim{newMutant()} }},
+		"epochs start again after Delete":              {"delete-reborn", func() checkpoint.Store { return &reissues{mutant: newMutant(), counts: map[checkpoint.Key]int64{}} }},
+		"released lease appends":                       {"released", func() checkpoint.Store { return &keepsReleased{newMutant(), map[checkpoint.Key]bool{}} }},
+		"taken lease appends":                          {"claim-expired", func() checkpoint.Store { return anyLease{newMutant()} }},
+		"released and taken lease appends":             {"released-taken", func() checkpoint.Store { return anyLease{newMutant()} }},
+		"Delete misses a racing Append":                {"delete-append", func() checkpoint.Store { return &orphans{mutant: newMutant()} }},
+		"sequence holds the connection":                {"sequences-reentrant", func() checkpoint.Store { return &holds{newMutant(), make(chan struct{}, 1)} }},
+		"repeat recognised by turn number":             {"append-settled-by-another", func() checkpoint.Store { return byNumber{newMutant()} }},
+		"claim steals":                                 {"claim-held", func() checkpoint.Store { return steals{newMutant()} }},
+		"an expired lease is refused":                  {"expired-untaken", func() checkpoint.Store { return &punctual{mutant: newMutant()} }},
+		"lists what was only claimed":                  {"sessions", func() checkpoint.Store { return &listsClaimed{mutant: newMutant()} }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			if strings.HasPrefix(c.clause, "sequences") { // it blocks until its ctx ends
+				ctx, cancel = context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+			}
+			if checkpointtest.Violations(ctx, c.broken, c.clause)[c.clause] == nil {
+				t.Errorf("clause %s accepts it", c.clause)
+			}
+		})
+	}
+}
+
+// The mutants convict only because the store that they spoil is right.
+func TestSuiteAccepts(t *testing.T) {
+	for name, err := range checkpointtest.Violations(t.Context(), func() checkpoint.Store { return newMutant() }) {
+		t.Errorf("%s: %v", name, err)
+	}
+}
+
+// A mutant knows the fence that is let in, which lets what is built on it let in others.
+type mutant struct {
+	*checkpoint.Memory
+	mu      *sync.Mutex // protects following field
+	current map[checkpoint.Key]lock.Fence
+}
+
+func newMutant() mutant {
+	return mutant{new(checkpoint.Memory), new(sync.Mutex), make(map[checkpoint.Key]lock.Fence)}
+}
+
+func (m mutant) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c, err := m.Memory.Claim(ctx, k, r)
+	if err == nil {
+		m.current[k] = c.Fence
+	}
+	return c, err
+}
+
+func (m mutant) fence(k checkpoint.Key) lock.Fence {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.current[k]
+}
+
+func (m mutant) owned(ctx context.Context, l checkpoint.Lease) bool {
+	lost, err := m.Renew(ctx, time.Hour, []checkpoint.Lease{l})
+	return err == nil && len(lost) == 0
+}
+
+func (m mutant) newest(ctx context.Context, k checkpoint.Key) *checkpoint.Checkpoint {
+	cp, err := checkpoint.Load(ctx, m.Memory, k, checkpoint.Newest)
+	if err != nil {
+		return nil
+	}
+	return &cp
+}
+
+// pause is the time that a statement takes.
+func pause() { <-time.After(200 * time.Microsecond) }
+
+// document keeps a session in one value that it reads, changes and writes back.
+type document struct {
+	mutant
+	docs sync.Map // checkpoint.Key to []checkpoint.Checkpoint
+}
+
+func (d *document) doc(k checkpoint.Key) []checkpoint.Checkpoint {
+	v, _ := d.docs.Load(k)
+	doc, _ := v.([]checkpoint.Checkpoint)
+	return doc
+}
+
+func (d *document) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
+	c, err := d.mutant.Claim(ctx, k, r)
+	if doc := d.doc(k); err == nil && len(doc) > 0 {
+		c.Last = &doc[len(doc)-1]
+	}
+	return c, err
+}
+
+func (d *document) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, _ checkpoint.AppendOptions) error {
+	doc := d.doc(l.Key)
+	switch {
+	case !d.owned(ctx, l):
+		return lock.ErrFenced
+	case cp.Turn != len(doc):
+		return checkpoint.ErrConflict
+	}
+	pause()
+	d.docs.Store(l.Key, append(slices.Clone(doc), cp))
+	return nil
+}
+
+// exists looks the fence up, as WHERE EXISTS (SELECT …) does, and then writes.
+type exists struct{ mutant }
+
+func (e exists) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+	if !e.owned(ctx, l) {
+		return e.Memory.Append(ctx, l, cp, o)
+	}
+	pause()
+	l.Fence = e.fence(l.Key)
+	return e.Memory.Append(ctx, l, cp, o)
+}
+
+// atLeast lets a fence in whose epoch is not lower.
+type atLeast struct{ mutant }
+
+func (a atLeast) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+	if f := a.fence(l.Key); l.Fence.Epoch >= f.Epoch {
+		l.Fence = f
+	}
+	return a.Memory.Append(ctx, l, cp, o)
+}
+
+// nonceless compares epochs alone.
+type nonceless struct{ mutant }
+
+func (n nonceless) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+	if f := n.fence(l.Key); l.Fence.Epoch == f.Epoch {
+		l.Fence = f
+	}
+	return n.Memory.Append(ctx, l, cp, o)
+}
+
+// aliases gives out what it keeps.
+type aliases struct {
+	mutant
+	kept sync.Map // RunID to checkpoint.Checkpoint
+}
+
+func (a *aliases) Turns(ctx context.Context, k checkpoint.Key, from int) iter.Seq2[checkpoint.Checkpoint, error] {
+	return func(yield func(checkpoint.Checkpoint, error) bool) {
+		for cp, err := range a.Memory.Turns(ctx, k, from) {
+			same, _ := a.kept.LoadOrStore(cp.RunID, cp)
+			if !yield(same.(checkpoint.Checkpoint), err) {
+				return
+			}
+		}
+	}
+}
+
+type keepsOneMore struct{ mutant }
+
+func (k keepsOneMore) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+	if o.Keep > 0 && o.Keep < checkpoint.KeepAll {
+		o.Keep++
+	}
+	return k.Memory.Append(ctx, l, cp, o)
+}
+
+// prunesOwed keeps the newest turns and looks at nothing else.
+type prunesOwed struct {
+	mutant
+	keep sync.Map // checkpoint.Key to int
+}
+
+func (p *prunesOwed) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+	p.keep.Store(l.Key, o.Keep)
+	return p.Memory.Append(ctx, l, cp, o)
+}
+
+func (p *prunesOwed) Turns(ctx context.Context, k checkpoint.Key, from int) iter.Seq2[checkpoint.Checkpoint, error] {
+	return func(yield func(checkpoint.Checkpoint, error) bool) {
+		keep, _ := p.keep.Load(k)
+		for cp, err := range p.Memory.Turns(ctx, k, from) {
+			if newest := p.newest(ctx, k); newest.Turn-cp.Turn >= keep.(int) || !yield(cp, err) {
+				return
+			}
+		}
+	}
+}
+
+// likes takes _ for any character.
+type likes struct{ mutant }
+
+func (l likes) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Seq2[string, error] {
+	prefix := q.Prefix
+	q.Prefix = ""
+	return func(yield func(string, error) bool) {
+		for id, err := range l.Memory.Sessions(ctx, q) {
+			if len(id) >= len(prefix) && like(id[:len(prefix)], prefix) && !yield(id, err) {
+				return
+			}
+		}
+	}
+}
+
+func like(s, pattern string) bool {
+	for i := range len(s) {
+		if s[i] != pattern[i] && pattern[i] != '_' {
+			return false
+		}
+	}
+	return true
+}
+
+// staleClaim sees what was settled when it began to wait.
+type staleClaim struct{ mutant }
+
+func (s staleClaim) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
+	last := s.newest(ctx, k)
+	pause()
+	c, err := s.mutant.Claim(ctx, k, r)
+	c.Last = last
+	return c, err
+}
+
+// reissues counts epochs in the head row, which Delete removes.
+type reissues struct {
+	mutant
+	counts map[checkpoint.Key]int64
+}
+
+func (r *reissues) Claim(ctx context.Context, k checkpoint.Key, q checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
+	c, err := r.mutant.Claim(ctx, k, q)
+	if err == nil {
+		r.counts[k]++
+		c.Fence.Epoch, c.Born = r.counts[k], 1
+	}
+	return c, err
+}
+
+func (r *reissues) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+	if f := r.fence(l.Key); l.Fence.Epoch == r.counts[l.Key] && l.Fence.Nonce == f.Nonce {
+		l.Fence = f
+	}
+	return r.Memory.Append(ctx, l, cp, o)
+}
+
+func (r *reissues) Mark(ctx context.Context, l checkpoint.Lease, m checkpoint.Marks) error {
+	l.Fence = r.fence(l.Key)
+	return r.Memory.Mark(ctx, l, m)
+}
+
+func (r *reissues) Delete(ctx context.Context, k checkpoint.Key) error {
+	delete(r.counts, k)
+	return r.Memory.Delete(ctx, k)
+}
+
+// keepsReleased frees a released session for others and still serves its former owner.
+type keepsReleased struct {
+	mutant
+	free map[checkpoint.Key]bool
+}
+
+func (r *keepsReleased) Claim(ctx context.Context, k checkpoint.Key, q checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
+	q.Steal = q.Steal || r.free[k]
+	delete(r.free, k)
+	return r.mutant.Claim(ctx, k, q)
+}
+
+func (r *keepsReleased) Mark(ctx context.Context, l checkpoint.Lease, m checkpoint.Marks) error {
+	r.free[l.Key] = r.free[l.Key] || m.Release
+	m.Release = false
+	return r.Memory.Mark(ctx, l, m)
+}
+
+// anyLease lets everybody in who has ever claimed.
+type anyLease struct{ mutant }
+
+func (a anyLease) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+	l.Fence = a.fence(l.Key)
+	return a.Memory.Append(ctx, l, cp, o)
+}
+
+// orphans deletes the turns that it saw when it began, as one statement does that has to wait for the head row.
+type orphans struct {
+	mutant
+	left sync.Map // checkpoint.Key to checkpoint.Checkpoint
+}
+
+func (o *orphans) Delete(ctx context.Context, k checkpoint.Key) error {
+	seen := o.newest(ctx, k)
+	pause()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if last := o.newest(ctx, k); last != nil && seen != nil && last.Turn > seen.Turn {
+		o.left.Store(k, *last)
+	}
+	return o.Memory.Delete(ctx, k)
+}
+
+func (o *orphans) Turns(ctx context.Context, k checkpoint.Key, from int) iter.Seq2[checkpoint.Checkpoint, error] {
+	if cp, ok := o.left.Load(k); ok {
+		return func(yield func(checkpoint.Checkpoint, error) bool) { yield(cp.(checkpoint.Checkpoint), nil) }
+	}
+	return o.Memory.Turns(ctx, k, from)
+}
+
+// holds has one connection, and a sequence keeps it while it yields.
+type holds struct {
+	mutant
+	conn chan struct{}
+}
+
+func (h *holds) take(ctx context.Context) error {
+	select {
+	case h.conn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (h *holds) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
+	if err := h.take(ctx); err != nil {
+		return checkpoint.Claimed{}, err
+	}
+	defer func() { <-h.conn }()
+	return h.mutant.Claim(ctx, k, r)
+}
+
+func (h *holds) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		if err := h.take(ctx); err != nil {
+			yield("", err)
+			return
+		}
+		defer func() { <-h.conn }()
+		for id, err := range h.Memory.Sessions(ctx, q) {
+			if !yield(id, err) {
+				return
+			}
+		}
+	}
+}
+
+// byNumber takes a settled turn of the same number for its own, and no other.
+type byNumber struct{ mutant }
+
+func (b byNumber) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+	if b.owned(ctx, l) {
+		return b.Memory.Append(ctx, l, cp, o)
+	}
+	kept, err := checkpoint.Load(ctx, b.Memory, l.Key, cp.Turn)
+	switch {
+	case errors.Is(err, checkpoint.ErrNotFound), err == nil && kept.RunID != cp.RunID:
+		return lock.ErrFenced
+	}
+	return err
+}
+
+type steals struct{ mutant }
+
+func (s steals) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
+	r.Steal = true
+	return s.mutant.Claim(ctx, k, r)
+}
+
+// punctual refuses a lease whose time is over although nobody has taken it.
+type punctual struct {
+	mutant
+	until sync.Map // lock.Fence to time.Time
+}
+
+func (p *punctual) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
+	c, err := p.mutant.Claim(ctx, k, r)
+	p.until.Store(c.Fence, time.Now().Add(r.TTL))
+	return c, err
+}
+
+func (p *punctual) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+	if until, ok := p.until.Load(l.Fence); ok && time.Now().After(until.(time.Time)) {
+		return lock.ErrExpired
+	}
+	return p.Memory.Append(ctx, l, cp, o)
+}
+
+// listsClaimed keeps a list of what was ever claimed.
+type listsClaimed struct {
+	mutant
+	mu  sync.Mutex
+	ids []string
+}
+
+func (l *listsClaimed) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !slices.Contains(l.ids, k.Session) {
+		l.ids = append(l.ids, k.Session)
+	}
+	return l.mutant.Claim(ctx, k, r)
+}
+
+func (l *listsClaimed) Sessions(context.Context, checkpoint.SessionQuery) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for _, id := range slices.Sorted(slices.Values(l.ids)) {
+			if !yield(id, nil) {
+				return
+			}
+		}
+	}
+}
