@@ -2,14 +2,11 @@ package checkpoint
 
 import (
 	"fmt"
-	"strings"
 	"time"
-	"unicode/utf8"
 
+	"github.com/holdfast-go/holdfast/internal/ids"
 	"github.com/holdfast-go/holdfast/internal/jsonvalue"
 )
-
-const maxID = 512 // bytes
 
 // The methods below are for those who write a store: each refuses, with ErrInvalid, what no backend takes, so that
 // the verdict is the same on all of them. A store calls them before it does anything.
@@ -134,21 +131,13 @@ func validTTL(ttl time.Duration) error {
 	return nil
 }
 
-func validID(what, id string) error {
-	if id == "" {
-		return fmt.Errorf("%w: empty %s", ErrInvalid, what)
-	}
-	return validText(what, id)
-}
+func validID(what, id string) error { return invalid(ids.Check(what, id)) }
 
-func validText(what, text string) error {
-	switch {
-	case len(text) > maxID:
-		return fmt.Errorf("%w: %s of %d bytes is longer than %d", ErrInvalid, what, len(text), maxID)
-	case !utf8.ValidString(text):
-		return fmt.Errorf("%w: %s is not UTF-8", ErrInvalid, what)
-	case strings.IndexByte(text, 0) >= 0:
-		return fmt.Errorf("%w: %s holds U+0000", ErrInvalid, what)
+func validText(what, text string) error { return invalid(ids.CheckOptional(what, text)) }
+
+func invalid(err error) error {
+	if err == nil {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("%w: %w", ErrInvalid, err)
 }

@@ -1,0 +1,36 @@
+// Package ids decides which names and texts every backend can keep, so that what one store accepts is never refused by
+// another.
+package ids
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// MaxSize is how many bytes a name may have.
+const MaxSize = 512
+
+// Check says why id cannot name anything, or returns nil: it must be 1 to [MaxSize] bytes of UTF-8 without U+0000.
+func Check(what, id string) error {
+	if id == "" {
+		return fmt.Errorf("empty %s", what)
+	}
+	return CheckText(what, id, MaxSize)
+}
+
+// CheckOptional is Check for an id that may be empty.
+func CheckOptional(what, id string) error { return CheckText(what, id, MaxSize) }
+
+// CheckText says why text cannot be kept, or returns nil: it must be at most size bytes of UTF-8 without U+0000.
+func CheckText(what, text string, size int) error {
+	switch {
+	case len(text) > size:
+		return fmt.Errorf("%s of %d bytes is longer than %d", what, len(text), size)
+	case !utf8.ValidString(text):
+		return fmt.Errorf("%s is not UTF-8", what)
+	case strings.IndexByte(text, 0) >= 0:
+		return fmt.Errorf("%s holds U+0000", what)
+	}
+	return nil
+}

@@ -1,0 +1,30 @@
+// Package snapshot keeps the turns in flight of agent sessions.
+//
+// A [Run] is written when its turn begins, rewritten at each iteration, and gone when the turn has ended. A process that
+// finds one did not write the end of it: somebody works on it, or died doing so. A session has at most one, which is
+// the store's promise and not its caller's.
+//
+// Who may write is decided by a [lock.Fence] that the checkpoint store issued. The store remembers the fence of a run
+// until the run is deleted, refuses lower ones, and an equal epoch with another nonce. A new owner makes its fence
+// known with Adopt before it uses anything of the run: what Begin or Runs showed may be out of date a moment later, what
+// Adopt returns is not, because from then on the former owner is refused.
+//
+// Once a run is deleted its fence is forgotten. A late owner can then still Begin, which is one more accepted input,
+// like any other; it cannot change what another has begun since.
+//
+// This package holds the contract, [Store], and an implementation in memory, [Memory]. Durable stores live in
+// subpackages, one for each backend. All pass snapshottest.Run, which is the contract in executable form; a store of
+// your own should too.
+//
+// # Errors
+//
+//	lock.ErrFenced  Adopt: the fence is lower than the run's. Save, Delete: it is not the run's very fence.
+//	                Save: the run is not in flight, or has ended
+//	ErrNotFound     Adopt: no run is in flight
+//	ErrParked       Adopt: the run has had all its attempts, and is parked from now on
+//	ErrInvalid      an argument that no backend takes, or a stored row that is not what a store wrote
+//	ErrSchema       tables are missing or too old
+//
+// Any other error is the backend's own, wrapped. After one of those the call may or may not have taken effect; repeating
+// Adopt, Save or Delete with the same arguments is safe and tells. Begin is never repeated.
+package snapshot

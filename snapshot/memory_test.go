@@ -1,0 +1,14 @@
+package snapshot_test
+
+import (
+	"testing"
+
+	"github.com/holdfast-go/holdfast/snapshot"
+	"github.com/holdfast-go/holdfast/snapshot/snapshottest"
+)
+
+func TestMemory(t *testing.T) {
+	snapshottest.Run(t, func(*testing.T) snapshot.Store { return new(snapshot.Memory) })
+}
+
+func BenchmarkMemory(b *testing.B) { snapshottest.Bench(b, new(snapshot.Memory)) }

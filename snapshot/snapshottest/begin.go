@@ -1,0 +1,244 @@
+package snapshottest
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/snapshot"
+)
+
+var beginClauses = []clause{
+	{
+		name: "begin",
+		rule: "Begin records the run as it is given, with the store's time",
+		check: func(p *probe) {
+			r := run("a", fence(10))
+			r.RequestID, r.Turn, r.Base, r.Error = "req", 7, "base", "what went wrong"
+			r.NotBefore = time.Date(2030, 1, 2, 3, 4, 5, 678901234, time.FixedZone("", 3600))
+			r.Payload = json.RawMessage(`{"v":1,"input":{"text":"hi"},"n":[1,2.5,null]}`)
+			r.StartedAt = time.Unix(1, 0)
+			p.begin(r)
+			p.wantRun(r)
+			got := p.inFlight("a")
+			for _, at := range []time.Time{got.StartedAt, got.SavedAt} {
+				if off := time.Since(at).Abs(); off > time.Hour || at.Location() != time.UTC {
+					fail("started or saved at %v", at)
+				}
+			}
+			if got.NotBefore.Location() != time.UTC {
+				fail("not before %v", got.NotBefore)
+			}
+			bare := snapshot.Run{Key: key("bare"), ID: "bare", Status: snapshot.Waiting, Fence: fence(1)}
+			p.begin(bare)
+			p.wantRun(bare)
+			if got := p.inFlight("bare"); !got.NotBefore.IsZero() {
+				fail("not before %v", got.NotBefore)
+			}
+		},
+	},
+	{
+		name: "begin-in-flight",
+		rule: "Begin of a session that has a run changes nothing and returns it, even if it has the same ID",
+		check: func(p *probe) {
+			r := p.begun("a")
+			other := run("a", fence(20))
+			same := r
+			same.Fence, same.Payload, same.Seq = fence(30), json.RawMessage(`"other"`), 9
+			for _, late := range []snapshot.Run{other, same, r} {
+				found, err := p.store.Begin(p.ctx, late)
+				ok(err)
+				if found == nil {
+					fail("Begin of %s overwrites or says nothing", late.ID)
+				}
+				ok(sameRun(*found, r))
+				p.wantRun(r)
+			}
+			p.save(next(r))
+		},
+	},
+	{
+		name: "begin-separate",
+		rule: "each session has its own run, also under names that join to the same text",
+		check: func(p *probe) {
+			for i, k := range []snapshot.Key{{Orchestrator: "o", Session: "s"}, {Orchestrator: "os", Session: "s"}, {Orchestrator: "o", Session: "ss"}, {Orchestrator: "o/s", Session: "s"}, {Orchestrator: "o", Session: "s/s"}} {
+				r := run("x", fence(int64(i+1)))
+				r.Key, r.ID = k, r.ID+k.Orchestrator+" "+k.Session
+				p.begin(r)
+			}
+		},
+	},
+	{
+		name: "begin-late",
+		rule: "after Delete the fence is forgotten: a late owner may Begin, and cannot change another's run",
+		check: func(p *probe) {
+			old := p.begun("a")
+			owner := fence(20)
+			p.adopt(old, owner, 3)
+			ok(p.store.Delete(p.ctx, old.Key, old.ID, owner))
+			late := run("a", fence(5))
+			p.begin(late)
+			p.wantRun(late)
+			ok(p.store.Delete(p.ctx, late.Key, late.ID, late.Fence))
+
+			others := run("a", owner)
+			others.ID = "another's"
+			p.begin(others)
+			want(p.store.Save(p.ctx, next(late)), lock.ErrFenced)
+			_, err := p.store.Adopt(p.ctx, late.Key, late.Fence, 0)
+			want(err, lock.ErrFenced)
+			ok(p.store.Delete(p.ctx, late.Key, late.ID, late.Fence))
+			want(p.store.Delete(p.ctx, late.Key, others.ID, late.Fence), lock.ErrFenced)
+			p.wantRun(others)
+		},
+	},
+}
+
+var adoptClauses = []clause{
+	{
+		name: "adopt",
+		rule: "Adopt makes its fence the run's, counts an attempt, and returns the run as it is from then on",
+		check: func(p *probe) {
+			r := p.begun("a")
+			r = next(r)
+			p.save(r)
+			f := fence(20)
+			got := p.adopt(r, f, 5)
+			former := r
+			r.Fence, r.Attempt = f, 2
+			ok(sameRun(got, r))
+			p.wantRun(r)
+			want(p.store.Save(p.ctx, next(former)), lock.ErrFenced)
+			want(p.store.Delete(p.ctx, former.Key, former.ID, former.Fence), lock.ErrFenced)
+			p.wantRun(r)
+			p.save(next(r))
+		},
+	},
+	{
+		name: "adopt-again",
+		rule: "the same fence again counts no attempt, also for the fence that began",
+		check: func(p *probe) {
+			r := p.begun("a")
+			if got := p.adopt(r, r.Fence, 1); got.Attempt != 1 {
+				fail("%d attempts", got.Attempt)
+			}
+			f := fence(20)
+			for range 3 {
+				if got := p.adopt(r, f, 2); got.Attempt != 2 || got.Status != snapshot.Running {
+					fail("%d attempts, %s", got.Attempt, got.Status)
+				}
+			}
+		},
+	},
+	{
+		name: "adopt-fenced",
+		rule: "a lower epoch is fenced, and so is an equal one with another nonce; neither changes anything",
+		check: func(p *probe) {
+			r := p.begun("a")
+			for _, f := range []lock.Fence{fence(9), fence(10)} {
+				for _, attempts := range []int{0, 1, 5} {
+					_, err := p.store.Adopt(p.ctx, r.Key, f, attempts)
+					want(err, lock.ErrFenced)
+				}
+			}
+			p.wantRun(r)
+		},
+	},
+	{
+		name: "adopt-nothing",
+		rule: "without a run in flight Adopt is ErrNotFound and creates none",
+		check: func(p *probe) {
+			_, err := p.store.Adopt(p.ctx, key("a"), fence(1), 3)
+			want(err, snapshot.ErrNotFound)
+			p.wantNone("a")
+			r := p.begun("a")
+			ok(p.store.Delete(p.ctx, r.Key, r.ID, r.Fence))
+			_, err = p.store.Adopt(p.ctx, key("a"), fence(20), 0)
+			want(err, snapshot.ErrNotFound)
+		},
+	},
+	{
+		name: "adopt-parks",
+		rule: "past the limit Adopt parks the run: ErrParked, with the run, under the new fence, and the attempt is not counted",
+		check: func(p *probe) {
+			r := p.begun("a")
+			epoch := int64(20)
+			for attempt := 2; attempt <= 3; attempt++ {
+				if got := p.adopt(r, fence(epoch), 3); got.Attempt != attempt {
+					fail("%d attempts, want %d", got.Attempt, attempt)
+				}
+				epoch++
+			}
+			f := fence(epoch)
+			for range 2 {
+				got, err := p.store.Adopt(p.ctx, r.Key, f, 3)
+				want(err, snapshot.ErrParked)
+				r.Attempt, r.Status, r.Fence = 3, snapshot.Parked, f
+				ok(sameRun(got, r))
+				p.wantRun(r)
+			}
+			f = fence(epoch + 1)
+			_, err := p.store.Adopt(p.ctx, r.Key, f, 99)
+			want(err, snapshot.ErrParked)
+			r.Fence = f
+			p.wantRun(r)
+		},
+	},
+	{
+		name: "adopt-zero",
+		rule: "with 0 attempts Adopt counts none and parks none, and goes past a parked run",
+		check: func(p *probe) {
+			r := p.begun("a")
+			if got := p.adopt(r, fence(20), 0); got.Attempt != 1 || got.Status != snapshot.Running {
+				fail("%d attempts, %s", got.Attempt, got.Status)
+			}
+			_, err := p.store.Adopt(p.ctx, r.Key, fence(30), 1)
+			want(err, snapshot.ErrParked)
+			f := fence(40)
+			got := p.adopt(r, f, 0)
+			if got.Attempt != 1 || got.Status != snapshot.Parked || got.Fence != f {
+				fail("adopted %+v", got)
+			}
+			got.Status, got.Attempt = snapshot.Running, 1
+			p.save(next(got))
+			if got := p.adopt(r, fence(50), 2); got.Attempt != 2 {
+				fail("%d attempts", got.Attempt)
+			}
+		},
+	},
+	{
+		name: "adopt-status",
+		rule: "Adopt leaves the status alone, save that it parks",
+		check: func(p *probe) {
+			for _, status := range []snapshot.Status{snapshot.Waiting, snapshot.Suspended} {
+				r := p.begun(string(status))
+				r = next(r)
+				r.Status = status
+				p.save(r)
+				if got := p.adopt(r, fence(20), 5); got.Status != status || got.Attempt != 2 {
+					fail("adopted %+v", got)
+				}
+				_, err := p.store.Adopt(p.ctx, r.Key, fence(30), 2)
+				want(err, snapshot.ErrParked)
+			}
+		},
+	},
+	{
+		name: "adopt-ended",
+		rule: "a run that has ended is adopted to be deleted: it is never parked and counts no attempt",
+		check: func(p *probe) {
+			r := p.begun("a")
+			r = next(r)
+			r.Status, r.Error = snapshot.Ended, "told"
+			p.save(r)
+			for epoch := int64(20); epoch < 23; epoch++ {
+				f := fence(epoch)
+				got := p.adopt(r, f, 1)
+				r.Fence = f
+				ok(sameRun(got, r))
+			}
+			ok(p.store.Delete(p.ctx, r.Key, r.ID, r.Fence))
+			p.wantNone("a")
+		},
+	},
+}

@@ -1,0 +1,284 @@
+package snapshottest_test
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/snapshot"
+	"github.com/holdfast-go/holdfast/snapshot/snapshottest"
+)
+
+// Each broken store must be caught by the clause that it breaks. What needs a real database to be wrong is in
+// the tests of its backend.
+func TestSuiteConvicts(t *testing.T) {
+	for name, c := range map[string]struct {
+		clause string
+		broken func() snapshot.Store
+	}{
+		"Save creates":                          {"save-never-creates", func() snapshot.Store { return upserts{new(snapshot.Memory)} }},
+		"Save by a higher fence":                {"save-very-fence", func() snapshot.Store { return higherSaves{new(snapshot.Memory)} }},
+		"Delete by a higher fence":              {"delete-very-fence", func() snapshot.Store { return higherDeletes{new(snapshot.Memory)} }},
+		"Adopt reads first":                     {"adopt-save-race", func() snapshot.Store { return readsFirst{new(snapshot.Memory)} }},
+		"another nonce at one epoch":            {"adopt-fenced", func() snapshot.Store { return epochOnly{new(snapshot.Memory)} }},
+		"Begin overwrites":                      {"begin-in-flight", func() snapshot.Store { return overwrites{new(snapshot.Memory)} }},
+		"two Begins win":                        {"begin-race", func() snapshot.Store { return looksFirst{new(snapshot.Memory)} }},
+		"a lost Begin gets neither":             {"begin-race", func() snapshot.Store { return neither{new(snapshot.Memory)} }},
+		"Delete without id":                     {"delete-id", func() snapshot.Store { return anyRun{new(snapshot.Memory)} }},
+		"Seq ignored":                           {"save-seq", func() snapshot.Store { return noSeq{new(snapshot.Memory)} }},
+		"the same fence counts again":           {"adopt-again", func() snapshot.Store { return countsAgain{new(snapshot.Memory)} }},
+		"attempts are not limited":              {"adopt-parks", func() snapshot.Store { return neverParks{new(snapshot.Memory)} }},
+		"an ended run is parked":                {"adopt-ended", func() snapshot.Store { return parksEnded{new(snapshot.Memory)} }},
+		"an ended run is brought back":          {"save-ended", func() snapshot.Store { return revives{new(snapshot.Memory)} }},
+		"fence remembered after Delete":         {"begin-late", func() snapshot.Store { return &remembers{Memory: new(snapshot.Memory)} }},
+		"sequence holds the connection":         {"runs-reentrant", func() snapshot.Store { return &holds{new(snapshot.Memory), make(chan struct{}, 1)} }},
+		"status is looked at after the limit":   {"runs-status", func() snapshot.Store { return filtersLate{new(snapshot.Memory)} }},
+		"a repeated Begin is taken for its own": {"begin-in-flight", func() snapshot.Store { return ownBegin{new(snapshot.Memory)} }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			patience := 20 * time.Second
+			if c.clause == "runs-reentrant" { // it blocks until its ctx ends
+				patience = time.Second
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			if snapshottest.Violations(ctx, c.broken, c.clause)[c.clause] == nil {
+				t.Errorf("clause %s accepts it", c.clause)
+			}
+		})
+	}
+}
+
+// find returns the session's run, or nil.
+func find(ctx context.Context, m *snapshot.Memory, k snapshot.Key) *snapshot.Run {
+	for r, err := range m.Runs(ctx, snapshot.Query{Key: k}) {
+		if err == nil {
+			return &r
+		}
+	}
+	return nil
+}
+
+// pause is the time that a statement takes.
+func pause() { <-time.After(200 * time.Microsecond) }
+
+type upserts struct{ *snapshot.Memory }
+
+func (u upserts) Save(ctx context.Context, r snapshot.Run) error {
+	if find(ctx, u.Memory, r.Key) == nil {
+		_, err := u.Begin(ctx, r)
+		return err
+	}
+	return u.Memory.Save(ctx, r)
+}
+
+// raise takes a higher fence for the run's own.
+func raise(ctx context.Context, m *snapshot.Memory, k snapshot.Key, f lock.Fence) lock.Fence {
+	if in := find(ctx, m, k); in != nil && in.Fence.Epoch < f.Epoch {
+		return in.Fence
+	}
+	return f
+}
+
+type higherSaves struct{ *snapshot.Memory }
+
+func (h higherSaves) Save(ctx context.Context, r snapshot.Run) error {
+	r.Fence = raise(ctx, h.Memory, r.Key, r.Fence)
+	return h.Memory.Save(ctx, r)
+}
+
+type higherDeletes struct{ *snapshot.Memory }
+
+func (h higherDeletes) Delete(ctx context.Context, k snapshot.Key, id string, f lock.Fence) error {
+	return h.Memory.Delete(ctx, k, id, raise(ctx, h.Memory, k, f))
+}
+
+type readsFirst struct{ *snapshot.Memory }
+
+func (r readsFirst) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, attempts int) (snapshot.Run, error) {
+	seen := find(ctx, r.Memory, k)
+	pause()
+	got, err := r.Memory.Adopt(ctx, k, f, attempts)
+	if err == nil {
+		got.Seq, got.Payload = seen.Seq, seen.Payload
+	}
+	return got, err
+}
+
+type epochOnly struct{ *snapshot.Memory }
+
+func (e epochOnly) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, attempts int) (snapshot.Run, error) {
+	if in := find(ctx, e.Memory, k); in != nil && in.Fence.Epoch == f.Epoch {
+		f = in.Fence
+	}
+	return e.Memory.Adopt(ctx, k, f, attempts)
+}
+
+// drop removes the session's run, whoever has it.
+func drop(ctx context.Context, m *snapshot.Memory, k snapshot.Key) error {
+	if in := find(ctx, m, k); in != nil {
+		return m.Delete(ctx, k, in.ID, in.Fence)
+	}
+	return nil
+}
+
+type overwrites struct{ *snapshot.Memory }
+
+func (o overwrites) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error) {
+	return nil, errors.Join(drop(ctx, o.Memory, r.Key), func() error { _, err := o.Memory.Begin(ctx, r); return err }())
+}
+
+// looksFirst looks whether there is a run, and then writes.
+type looksFirst struct{ *snapshot.Memory }
+
+func (l looksFirst) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error) {
+	in := find(ctx, l.Memory, r.Key)
+	pause()
+	if in != nil {
+		return in, nil
+	}
+	return overwrites(l).Begin(ctx, r)
+}
+
+// neither inserts if it can, and reads what was there before.
+type neither struct{ *snapshot.Memory }
+
+func (n neither) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error) {
+	before := find(ctx, n.Memory, r.Key)
+	pause()
+	found, err := n.Memory.Begin(ctx, r)
+	if found == nil {
+		return nil, err
+	}
+	return before, err
+}
+
+type anyRun struct{ *snapshot.Memory }
+
+func (a anyRun) Delete(ctx context.Context, k snapshot.Key, id string, f lock.Fence) error {
+	if in := find(ctx, a.Memory, k); in != nil {
+		id = in.ID
+	}
+	return a.Memory.Delete(ctx, k, id, f)
+}
+
+type noSeq struct{ *snapshot.Memory }
+
+func (n noSeq) Save(ctx context.Context, r snapshot.Run) error {
+	seq := r.Seq
+	if in := find(ctx, n.Memory, r.Key); in != nil {
+		r.Seq = max(seq, in.Seq+1)
+	}
+	return n.Memory.Save(ctx, r)
+}
+
+type countsAgain struct{ *snapshot.Memory }
+
+func (c countsAgain) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, attempts int) (snapshot.Run, error) {
+	r, err := c.Memory.Adopt(ctx, k, f, attempts)
+	if err == nil {
+		r.Attempt++
+		r.Seq++
+		err = c.Save(ctx, r)
+	}
+	return r, err
+}
+
+type neverParks struct{ *snapshot.Memory }
+
+func (n neverParks) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, attempts int) (snapshot.Run, error) {
+	if attempts > 0 {
+		attempts = 1 << 30
+	}
+	return n.Memory.Adopt(ctx, k, f, attempts)
+}
+
+type parksEnded struct{ *snapshot.Memory }
+
+func (p parksEnded) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, attempts int) (snapshot.Run, error) {
+	r, err := p.Memory.Adopt(ctx, k, f, attempts)
+	if attempts > 0 && r.Attempt >= attempts {
+		return r, snapshot.ErrParked
+	}
+	return r, err
+}
+
+type revives struct{ *snapshot.Memory }
+
+func (v revives) Save(ctx context.Context, r snapshot.Run) error {
+	if in := find(ctx, v.Memory, r.Key); in != nil && in.Status == snapshot.Ended && in.Fence == r.Fence {
+		_, err := overwrites(v).Begin(ctx, r)
+		return err
+	}
+	return v.Memory.Save(ctx, r)
+}
+
+// remembers refuses whoever is older than the last run's owner.
+type remembers struct {
+	*snapshot.Memory
+	epoch int64
+}
+
+func (r *remembers) Delete(ctx context.Context, k snapshot.Key, id string, f lock.Fence) error {
+	r.epoch = max(r.epoch, f.Epoch)
+	return r.Memory.Delete(ctx, k, id, f)
+}
+
+func (r *remembers) Begin(ctx context.Context, run snapshot.Run) (*snapshot.Run, error) {
+	if run.Fence.Epoch < r.epoch {
+		return nil, lock.ErrFenced
+	}
+	return r.Memory.Begin(ctx, run)
+}
+
+// holds has one connection, and a sequence keeps it while it yields.
+type holds struct {
+	*snapshot.Memory
+	conn chan struct{}
+}
+
+func (h *holds) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
+	return func(yield func(snapshot.Run, error) bool) {
+		select {
+		case h.conn <- struct{}{}:
+		case <-ctx.Done():
+			yield(snapshot.Run{}, ctx.Err())
+			return
+		}
+		defer func() { <-h.conn }()
+		for r, err := range h.Memory.Runs(ctx, q) {
+			if !yield(r, err) {
+				return
+			}
+		}
+	}
+}
+
+type filtersLate struct{ *snapshot.Memory }
+
+func (f filtersLate) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
+	status := q.Status
+	q.Status = ""
+	return func(yield func(snapshot.Run, error) bool) {
+		for r, err := range f.Memory.Runs(ctx, q) {
+			if (status == "" || r.Status == status) && !yield(r, err) {
+				return
+			}
+		}
+	}
+}
+
+// ownBegin takes a run in flight with the same id for what it wrote itself.
+type ownBegin struct{ *snapshot.Memory }
+
+func (o ownBegin) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error) {
+	found, err := o.Memory.Begin(ctx, r)
+	if found != nil && found.ID == r.ID {
+		return nil, err
+	}
+	return found, err
+}

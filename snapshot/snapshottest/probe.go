@@ -1,0 +1,178 @@
+package snapshottest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/snapshot"
+)
+
+const bot = "bot"
+
+// A probe is a store with verbs that leave the clause where they fail. They must be called by the clause's goroutine.
+type probe struct {
+	ctx   context.Context
+	store snapshot.Store
+}
+
+func key(session string) snapshot.Key {
+	return snapshot.Key{Orchestrator: bot, Session: session}
+}
+
+var nonces atomic.Int64
+
+// fence returns one of this epoch that nobody else has.
+func fence(epoch int64) lock.Fence {
+	return lock.Fence{Epoch: epoch, Nonce: fmt.Sprintf("nonce-%d", nonces.Add(1))}
+}
+
+// run returns one that is ready to begin.
+func run(session string, f lock.Fence) snapshot.Run {
+	return snapshot.Run{
+		Key: key(session), ID: fmt.Sprintf("run-of-%s-%s", session, f.Nonce), Attempt: 1, Status: snapshot.Running,
+		Fence: f, Payload: json.RawMessage(`{"step":0}`),
+	}
+}
+
+func (p *probe) begin(r snapshot.Run) snapshot.Run {
+	found, err := p.store.Begin(p.ctx, r)
+	ok(err)
+	if found != nil {
+		fail("Begin of %s finds %s in flight", r.ID, found.ID)
+	}
+	return r
+}
+
+// begun begins a run of epoch 10.
+func (p *probe) begun(session string) snapshot.Run { return p.begin(run(session, fence(10))) }
+
+func (p *probe) save(r snapshot.Run) { ok(p.store.Save(p.ctx, r)) }
+
+func (p *probe) adopt(r snapshot.Run, f lock.Fence, maxAttempts int) snapshot.Run {
+	got, err := p.store.Adopt(p.ctx, r.Key, f, maxAttempts)
+	ok(err)
+	return got
+}
+
+// next is what an owner saves after it: one step on.
+func next(r snapshot.Run) snapshot.Run {
+	r.Seq++
+	r.Payload = json.RawMessage(fmt.Sprintf(`{"step":%d}`, r.Seq))
+	return r
+}
+
+// inFlight returns the session's run, or nil.
+func (p *probe) inFlight(session string) *snapshot.Run {
+	runs := p.runs(snapshot.Query{Key: snapshot.Key{Session: session}})
+	switch len(runs) {
+	case 0:
+		return nil
+	case 1:
+		return &runs[0]
+	}
+	fail("session %q has %d runs in flight", session, len(runs))
+	return nil
+}
+
+// wantRun compares the session's run with what was written last.
+func (p *probe) wantRun(want snapshot.Run) {
+	got := p.inFlight(want.Session)
+	if got == nil {
+		fail("no run is in flight, want %s", want.ID)
+		return
+	}
+	ok(sameRun(*got, want))
+}
+
+func (p *probe) wantNone(session string) {
+	if got := p.inFlight(session); got != nil {
+		fail("run %s is in flight, want none", got.ID)
+	}
+}
+
+func (p *probe) runs(q snapshot.Query) []snapshot.Run {
+	q.Orchestrator = bot
+	var runs []snapshot.Run
+	for r, err := range p.store.Runs(p.ctx, q) {
+		ok(err)
+		runs = append(runs, r)
+	}
+	return runs
+}
+
+func (p *probe) wantSessions(q snapshot.Query, want ...string) {
+	got := []string{}
+	for _, r := range p.runs(q) {
+		got = append(got, r.Session)
+	}
+	if want == nil {
+		want = []string{}
+	}
+	if !reflect.DeepEqual(got, want) {
+		fail("runs of %+v are of %q, want %q", q, got, want)
+	}
+}
+
+// sameRun compares all but the store's own times.
+func sameRun(got, want snapshot.Run) error {
+	g, w := got, want
+	g.Payload, w.Payload, g.NotBefore, w.NotBefore = nil, nil, time.Time{}, time.Time{}
+	g.StartedAt, g.SavedAt, w.StartedAt, w.SavedAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}
+	if !reflect.DeepEqual(g, w) {
+		return fmt.Errorf("got %+v, want %+v", g, w)
+	}
+	if !got.NotBefore.Equal(want.NotBefore.Truncate(time.Microsecond)) {
+		return fmt.Errorf("not before %v, want %v", got.NotBefore, want.NotBefore)
+	}
+	return sameJSON(got.Payload, want.Payload)
+}
+
+// sameJSON compares values. The clauses write numbers in their shortest form.
+func sameJSON(got, want json.RawMessage) error {
+	if len(got) == 0 && len(want) == 0 {
+		return nil
+	}
+	g, err := canonical(got)
+	if err != nil {
+		return err
+	}
+	w, err := canonical(want)
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(g, w) {
+		return fmt.Errorf("payload %.200s, want %.200s", got, want)
+	}
+	return nil
+}
+
+func canonical(doc json.RawMessage) ([]byte, error) {
+	d := json.NewDecoder(bytes.NewReader(doc))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return nil, fmt.Errorf("%w in %.200q", err, doc)
+	}
+	return json.Marshal(v)
+}
+
+// together runs all fs at once and waits for them.
+func together(fs ...func()) {
+	var wg sync.WaitGroup
+	start := make(chan struct{})
+	for _, f := range fs {
+		wg.Go(func() {
+			<-start
+			f()
+		})
+	}
+	close(start)
+	wg.Wait()
+}

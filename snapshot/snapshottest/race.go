@@ -1,0 +1,210 @@
+package snapshottest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/snapshot"
+)
+
+// races is how often a race is run: enough for a store that is wrong in a window of a tenth of a statement's time.
+const races = 60
+
+var raceClauses = []clause{
+	{
+		name: "begin-race",
+		rule: "of racing Begins one wins and the others get the winner: never two, never neither",
+		check: func(p *probe) {
+			for n := range races {
+				session := fmt.Sprintf("s%d", n)
+				rs := []snapshot.Run{run(session, fence(1)), run(session, fence(2)), run(session, fence(3))}
+				found := make([]*snapshot.Run, len(rs))
+				errs := make([]error, len(rs))
+				var fs []func()
+				for i := range rs {
+					fs = append(fs, func() { found[i], errs[i] = p.store.Begin(p.ctx, rs[i]) })
+				}
+				together(fs...)
+				ok(errors.Join(errs...))
+				winner := slices.Index(found, nil)
+				if winner < 0 {
+					fail("no Begin won")
+				}
+				for i, f := range found {
+					switch {
+					case i == winner:
+					case f == nil:
+						fail("Begins of %s and %s both won", rs[winner].ID, rs[i].ID)
+					default:
+						ok(sameRun(*f, rs[winner]))
+					}
+				}
+				p.wantRun(rs[winner])
+			}
+		},
+	},
+	{
+		name: "begin-delete-race",
+		rule: "a Begin that races a Delete finds the run or begins, and nothing is lost",
+		check: func(p *probe) {
+			for range races {
+				r := run("a", fence(10))
+				p.begin(r)
+				late := run("a", fence(20))
+				var found *snapshot.Run
+				var begun, deleted error
+				together(
+					func() { found, begun = p.store.Begin(p.ctx, late) },
+					func() { deleted = p.store.Delete(p.ctx, r.Key, r.ID, r.Fence) })
+				ok(errors.Join(begun, deleted))
+				if found == nil {
+					p.wantRun(late)
+					ok(p.store.Delete(p.ctx, late.Key, late.ID, late.Fence))
+					continue
+				}
+				ok(sameRun(*found, r))
+				p.wantNone("a")
+			}
+		},
+	},
+	{
+		name: "adopt-save-race",
+		rule: "an acknowledged Save is part of what Adopt returns, and none is acknowledged afterwards",
+		check: func(p *probe) {
+			r := p.begun("a")
+			for n := range races {
+				saved := next(r)
+				var wrote, took error
+				var got snapshot.Run
+				together(
+					func() { wrote = p.store.Save(p.ctx, saved) },
+					func() { got, took = p.store.Adopt(p.ctx, r.Key, fence(int64(20+n)), 1<<20) })
+				ok(took)
+				switch {
+				case wrote == nil && got.Seq != saved.Seq:
+					fail("Save of seq %d was acknowledged, and Adopt returned seq %d", saved.Seq, got.Seq)
+				case wrote != nil:
+					want(wrote, lock.ErrFenced)
+					if got.Seq == saved.Seq {
+						fail("Save returned %v, and Adopt returned what it wrote", wrote)
+					}
+				}
+				p.wantRun(got)
+				r = got
+			}
+		},
+	},
+	{
+		name: "adopt-race",
+		rule: "of racing Adopts the highest fence owns the run, and every one that succeeded counted once",
+		check: func(p *probe) {
+			for n := range races / 3 {
+				session := fmt.Sprintf("s%d", n)
+				r := p.begun(session)
+				fences := []lock.Fence{fence(20), fence(21), fence(22)}
+				errs := make([]error, len(fences))
+				var fs []func()
+				for i, f := range fences {
+					fs = append(fs, func() { _, errs[i] = p.store.Adopt(p.ctx, r.Key, f, 1<<20) })
+				}
+				together(fs...)
+				attempts := 1
+				for _, err := range errs {
+					if err == nil {
+						attempts++
+						continue
+					}
+					want(err, lock.ErrFenced)
+				}
+				ok(errs[2])
+				if got := p.inFlight(session); got.Fence != fences[2] || got.Attempt != attempts {
+					fail("fence %v and attempt %d, want %v and %d", got.Fence, got.Attempt, fences[2], attempts)
+				}
+			}
+		},
+	},
+}
+
+var valueClauses = []clause{
+	{
+		name: "values-accepted",
+		rule: "every backend takes these documents and names, and gives back equal values",
+		check: func(p *probe) {
+			for i, doc := range []string{
+				`0`, `null`, `true`, `""`, `[]`, `{}`, ` [ 1 , 2 ] `, `-5`, `1.5`, `9007199254740993`, `{"b":1,"a":{"c":[null,false]}}`, `"\ud83d\ude00"`, `"\\u0000"`,
+				strings.Repeat("[", 100) + strings.Repeat("]", 100), `{"big":"` + strings.Repeat("x", 1<<20) + `"}`,
+			} {
+				r := run(fmt.Sprintf("s%d", i), fence(1))
+				r.Payload = json.RawMessage(doc)
+				p.begin(r)
+				p.wantRun(r)
+				r.Seq++
+				p.save(r)
+				p.wantRun(r)
+			}
+			for _, id := range []string{"a_", "%", ":", "{}", "}{", "/", " ", "\n", "a'b\"c;--", `\`, "😀", strings.Repeat("x", 512), strings.Repeat("é", 256)} {
+				r := run("x", fence(1<<62))
+				r.Key, r.ID, r.RequestID, r.Base, r.Error = snapshot.Key{Orchestrator: bot, Session: id}, id, id, id, id
+				p.begin(r)
+				p.wantRun(r)
+			}
+			long := run("long", fence(1))
+			long.Error = strings.Repeat("é", snapshot.MaxError/2)
+			p.begin(long)
+			p.wantRun(long)
+		},
+	},
+	{
+		name: "values-refused",
+		rule: "every backend refuses these with ErrInvalid, and changes nothing",
+		check: func(p *probe) {
+			kept := p.begun("kept")
+			for i, spoil := range []func(r *snapshot.Run){
+				func(r *snapshot.Run) { r.Orchestrator = "" },
+				func(r *snapshot.Run) { r.Session = strings.Repeat("x", 513) },
+				func(r *snapshot.Run) { r.ID = "" },
+				func(r *snapshot.Run) { r.ID = "a\x00" },
+				func(r *snapshot.Run) { r.RequestID = "\xff" },
+				func(r *snapshot.Run) { r.Base = strings.Repeat("x", 513) },
+				func(r *snapshot.Run) { r.Turn = -1 },
+				func(r *snapshot.Run) { r.Attempt = -1 },
+				func(r *snapshot.Run) { r.Seq = -1 },
+				func(r *snapshot.Run) { r.Status = "" },
+				func(r *snapshot.Run) { r.Status = "done" },
+				func(r *snapshot.Run) { r.Fence = lock.Fence{} },
+				func(r *snapshot.Run) { r.Fence.Nonce = "" },
+				func(r *snapshot.Run) { r.Error = "\xff" },
+				func(r *snapshot.Run) { r.Error = strings.Repeat("x", snapshot.MaxError+1) },
+				func(r *snapshot.Run) { r.Payload = json.RawMessage(`{`) },
+				func(r *snapshot.Run) { r.Payload = json.RawMessage(`"\u0000"`) },
+				func(r *snapshot.Run) { r.Payload = json.RawMessage(`"` + strings.Repeat("x", 16<<20) + `"`) },
+				func(r *snapshot.Run) { r.NotBefore = time.Unix(-1e10, 0) },
+			} {
+				r := run("new", fence(11))
+				spoil(&r)
+				_, err := p.store.Begin(p.ctx, r)
+				if !errors.Is(err, snapshot.ErrInvalid) {
+					fail("Begin of broken run %d returns %v", i, err)
+				}
+				r = next(kept)
+				spoil(&r)
+				if err := p.store.Save(p.ctx, r); !errors.Is(err, snapshot.ErrInvalid) {
+					fail("Save of broken run %d returns %v", i, err)
+				}
+			}
+			_, err := p.store.Adopt(p.ctx, kept.Key, fence(11), -1)
+			want(err, snapshot.ErrInvalid)
+			_, err = p.store.Adopt(p.ctx, kept.Key, lock.Fence{Epoch: 11}, 1)
+			want(err, snapshot.ErrInvalid)
+			want(p.store.Delete(p.ctx, key(""), kept.ID, kept.Fence), snapshot.ErrInvalid)
+			want(p.store.Delete(p.ctx, kept.Key, "", kept.Fence), snapshot.ErrInvalid)
+			p.wantSessions(snapshot.Query{}, "kept")
+			p.wantRun(kept)
+		},
+	},
+}

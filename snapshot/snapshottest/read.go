@@ -1,0 +1,136 @@
+package snapshottest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/holdfast-go/holdfast/snapshot"
+)
+
+var readClauses = []clause{
+	{
+		name: "runs",
+		rule: "Runs yields the runs of one orchestrator by session, in byte order",
+		check: func(p *probe) {
+			sessions := []string{"b", "a", "a/1", "Z", "é", "\uffff", "😀", "aa", "~", " ", "a_", "a%"}
+			for _, id := range sessions {
+				p.begun(id)
+			}
+			other := run("x", fence(1))
+			other.Orchestrator += "2"
+			p.begin(other)
+			slices.Sort(sessions)
+			p.wantSessions(snapshot.Query{}, sessions...)
+			p.wantSessions(snapshot.Query{Key: snapshot.Key{Session: "a_"}}, "a_")
+			p.wantSessions(snapshot.Query{Key: snapshot.Key{Session: "x"}})
+		},
+	},
+	{
+		name: "runs-status",
+		rule: "Status selects, and the others cost no place in a page",
+		check: func(p *probe) {
+			for i, status := range []snapshot.Status{snapshot.Running, snapshot.Waiting, snapshot.Suspended, snapshot.Parked, snapshot.Ended, snapshot.Waiting} {
+				r := next(p.begun(fmt.Sprintf("s%d", i)))
+				r.Status = status
+				p.save(r)
+			}
+			p.wantSessions(snapshot.Query{Status: snapshot.Waiting}, "s1", "s5")
+			p.wantSessions(snapshot.Query{Status: snapshot.Waiting, Limit: 1, After: "s1"}, "s5")
+			p.wantSessions(snapshot.Query{Status: snapshot.Ended}, "s4")
+			p.wantSessions(snapshot.Query{Status: snapshot.Ended, Key: snapshot.Key{Session: "s1"}})
+		},
+	},
+	{
+		name: "runs-page",
+		rule: "After and Limit page through the runs without a gap or a repeat",
+		check: func(p *probe) {
+			var all, got []string
+			for i := range 23 {
+				id := fmt.Sprintf("s%02d", i)
+				p.begun(id)
+				all = append(all, id)
+			}
+			for after := ""; ; {
+				page := p.runs(snapshot.Query{After: after, Limit: 5})
+				if len(page) == 0 {
+					break
+				}
+				if len(page) > 5 {
+					fail("a page of %d", len(page))
+				}
+				for _, r := range page {
+					got = append(got, r.Session)
+				}
+				after = got[len(got)-1]
+			}
+			if !slices.Equal(got, all) {
+				fail("pages hold %q, want %q", got, all)
+			}
+		},
+	},
+	{
+		name: "runs-reentrant",
+		rule: "the loop over Runs may call the store, also where it has but one connection, and may end early",
+		check: func(p *probe) {
+			for _, id := range []string{"a", "b", "c"} {
+				p.begun(id)
+			}
+			for r, err := range p.store.Runs(p.ctx, snapshot.Query{Key: snapshot.Key{Orchestrator: bot}}) {
+				ok(err)
+				if r.Session == "c" {
+					break
+				}
+				p.adopt(r, fence(20), 3)
+				for _, err := range p.store.Runs(p.ctx, snapshot.Query{Key: r.Key}) {
+					ok(err)
+				}
+				got := p.inFlight(r.Session)
+				ok(p.store.Delete(p.ctx, got.Key, got.ID, got.Fence))
+			}
+			p.wantSessions(snapshot.Query{}, "c")
+		},
+	},
+	{
+		name: "invalid-query",
+		rule: "a query that no store takes yields ErrInvalid and ends",
+		check: func(p *probe) {
+			n := 0
+			for _, q := range []snapshot.Query{{}, {Key: key("\xff")}, {Key: key(""), Limit: -1}, {Key: key(""), Status: "new"}, {Key: key(""), After: "a\x00"}} {
+				for _, err := range p.store.Runs(p.ctx, q) {
+					want(err, snapshot.ErrInvalid)
+					n++
+				}
+			}
+			if n != 5 {
+				fail("%d errors, want 5", n)
+			}
+		},
+	},
+	{
+		name: "cancelled",
+		rule: "with a ctx that is done every method returns its error and changes nothing",
+		check: func(p *probe) {
+			r := p.begun("a")
+			ctx, cancel := context.WithCancel(p.ctx)
+			cancel()
+			_, begun := p.store.Begin(ctx, run("b", fence(1)))
+			_, adopted := p.store.Adopt(ctx, r.Key, fence(20), 3)
+			errs := []error{begun, adopted, p.store.Save(ctx, next(r)), p.store.Delete(ctx, r.Key, r.ID, r.Fence)}
+			for _, err := range p.store.Runs(ctx, snapshot.Query{Key: key("")}) {
+				errs = append(errs, err)
+			}
+			for i, err := range errs {
+				if !errors.Is(err, context.Canceled) {
+					fail("method %d returns %v, want %v", i, err, context.Canceled)
+				}
+			}
+			if len(errs) != 5 {
+				fail("%d errors, want 5", len(errs))
+			}
+			p.wantSessions(snapshot.Query{}, "a")
+			p.wantRun(r)
+		},
+	},
+}

@@ -1,0 +1,99 @@
+// Package snapshottest holds implementations of [snapshot.Store] to its contract.
+//
+// The contract is a table of clauses. Each is one sentence, printed when it is broken, and a check that uses a fresh
+// store:
+//
+//	func TestStore(t *testing.T) {
+//		snapshottest.Run(t, func(t *testing.T) snapshot.Store { return mystore.New(open(t), nil) })
+//	}
+//
+// The package imports nothing outside the standard library and package snapshot, and its tests show that the clauses
+// convict stores which break them.
+package snapshottest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/snapshot"
+)
+
+// A clause is one sentence of the contract and a check that it holds.
+type clause struct {
+	name  string
+	rule  string // printed on failure, so that it reads as a broken promise
+	check func(p *probe)
+}
+
+// patience bounds a clause: a store that blocks for ever breaks it.
+const patience = 60 * time.Second
+
+// Run checks every clause in its own subtest. newStore must return an empty store each time it is called.
+func Run(t *testing.T, newStore func(t *testing.T) snapshot.Store) {
+	for _, c := range clauses() {
+		t.Run(c.name, func(t *testing.T) {
+			if err := c.run(t.Context(), newStore(t)); err != nil {
+				t.Errorf("%v\nrule: %s", err, c.rule)
+			}
+		})
+	}
+}
+
+// Violations runs the named clauses, or all if none is named, and returns what each broken one found. It is for
+// tests which show that a wrong store is convicted.
+func Violations(ctx context.Context, newStore func() snapshot.Store, names ...string) map[string]error {
+	found := make(map[string]error)
+	for _, c := range clauses() {
+		if len(names) > 0 && !slices.Contains(names, c.name) {
+			continue
+		}
+		if err := c.run(ctx, newStore()); err != nil {
+			found[c.name] = err
+		}
+	}
+	return found
+}
+
+func clauses() []clause {
+	return slices.Concat(beginClauses, adoptClauses, saveClauses, deleteClauses, readClauses, raceClauses, valueClauses)
+}
+
+// run returns what the check found, or nil.
+func (c *clause) run(ctx context.Context, s snapshot.Store) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	defer func() {
+		if r := recover(); r != nil {
+			b, ok := r.(broken)
+			if !ok {
+				panic(r)
+			}
+			err = b.err
+		}
+	}()
+	c.check(&probe{ctx: ctx, store: s})
+	return nil
+}
+
+// broken is what a probe panics with, to leave the check of a clause from any depth.
+type broken struct{ err error }
+
+func fail(format string, args ...any) {
+	panic(broken{fmt.Errorf(format, args...)})
+}
+
+func want(err, target error) {
+	if !errors.Is(err, target) {
+		fail("got error %v, want %v", err, target)
+	}
+}
+
+func ok(err error) {
+	if err != nil {
+		fail("unexpected error: %w", err)
+	}
+}

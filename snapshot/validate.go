@@ -1,0 +1,106 @@
+package snapshot
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/ids"
+	"github.com/holdfast-go/holdfast/internal/jsonvalue"
+	"github.com/holdfast-go/holdfast/lock"
+)
+
+// The methods below are for those who write a store: each refuses, with ErrInvalid, what no backend takes, so that
+// the verdict is the same on all of them. A store calls them before it does anything.
+
+// MaxError is how many bytes of a run's Error are kept; a store refuses a longer one.
+const MaxError = 64 << 10
+
+// Validate checks both names.
+func (k Key) Validate() error {
+	return invalid(ids.Check("orchestrator", k.Orchestrator), ids.Check("session", k.Session))
+}
+
+// Validate checks everything that is stored.
+func (r Run) Validate() error {
+	if err := r.Key.Validate(); err != nil {
+		return err
+	}
+	err := invalid(ids.Check("run id", r.ID), ids.CheckOptional("request id", r.RequestID), ids.CheckOptional("base", r.Base),
+		ids.CheckText("error", r.Error, MaxError), checkStatus(r.Status), checkFence(r.Fence), checkTime(r.NotBefore))
+	switch {
+	case err != nil:
+		return err
+	case r.Turn < 0 || r.Turn > math.MaxInt32 || r.Attempt < 0 || r.Attempt > math.MaxInt32 || r.Seq < 0:
+		return fmt.Errorf("%w: turn %d, attempt %d, seq %d", ErrInvalid, r.Turn, r.Attempt, r.Seq)
+	case len(r.Payload) == 0:
+		return nil
+	}
+	if err := jsonvalue.Check(r.Payload); err != nil {
+		return fmt.Errorf("%w: payload: %w", ErrInvalid, err)
+	}
+	return nil
+}
+
+// ValidateAdopt checks the arguments of Adopt.
+func ValidateAdopt(k Key, f lock.Fence, maxAttempts int) error {
+	if maxAttempts < 0 || maxAttempts > math.MaxInt32 {
+		return fmt.Errorf("%w: at most %d attempts", ErrInvalid, maxAttempts)
+	}
+	if err := k.Validate(); err != nil {
+		return err
+	}
+	return invalid(checkFence(f))
+}
+
+// ValidateDelete checks the arguments of Delete.
+func ValidateDelete(k Key, id string, f lock.Fence) error {
+	if err := k.Validate(); err != nil {
+		return err
+	}
+	return invalid(ids.Check("run id", id), checkFence(f))
+}
+
+// Validate checks the names and the bounds.
+func (q Query) Validate() error {
+	if q.Limit < 0 {
+		return fmt.Errorf("%w: limit %d", ErrInvalid, q.Limit)
+	}
+	if q.Status != "" {
+		if err := checkStatus(q.Status); err != nil {
+			return invalid(err)
+		}
+	}
+	return invalid(ids.Check("orchestrator", q.Orchestrator), ids.CheckOptional("session", q.Session), ids.CheckOptional("after", q.After))
+}
+
+func checkStatus(s Status) error {
+	switch s {
+	case Running, Waiting, Suspended, Parked, Ended:
+		return nil
+	}
+	return fmt.Errorf("status %q", s)
+}
+
+func checkFence(f lock.Fence) error {
+	if f.Epoch <= 0 {
+		return fmt.Errorf("epoch %d", f.Epoch)
+	}
+	return ids.Check("nonce", f.Nonce)
+}
+
+func checkTime(t time.Time) error {
+	if y := t.Year(); !t.IsZero() && (y < 1970 || y > 9999) {
+		return fmt.Errorf("not before %v", t)
+	}
+	return nil
+}
+
+func invalid(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrInvalid, err)
+		}
+	}
+	return nil
+}
