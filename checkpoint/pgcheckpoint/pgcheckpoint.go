@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/pgstate"
 	"github.com/holdfast-go/holdfast/internal/sqlname"
 	"github.com/holdfast-go/holdfast/lock"
 )
@@ -60,34 +61,48 @@ func (s *Store) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimR
 	if err := errors.Join(k.Validate(), r.Validate()); err != nil {
 		return checkpoint.Claimed{}, err
 	}
-	var c checkpoint.Claimed
-	err := again(func() (err error) {
-		c, err = s.claim(ctx, k, r)
-		return err
-	})
+	c, err := s.claim(ctx, k, r, s.sql.claim)
+	if err == nil && c.Born == 0 {
+		c, err = s.claim(ctx, k, r, s.sql.guard, s.sql.create)
+	}
 	if err != nil {
 		return checkpoint.Claimed{}, s.error(ctx, "claim", k, err)
 	}
 	return c, nil
 }
 
-func (s *Store) claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (c checkpoint.Claimed, err error) {
-	var b pgx.Batch
-	b.Queue(s.sql.claim, k.Orchestrator, k.Session, r.Nonce, r.Owner, r.TTL.Microseconds(), r.Steal)
-	b.Queue(s.sql.newest, k.Orchestrator, k.Session, r.Nonce)
-	if r.RequestID != "" {
-		b.Queue(s.sql.answered, k.Orchestrator, k.Session, r.Nonce, r.RequestID)
-	}
-	results := s.db.SendBatch(ctx, &b)
-	defer func() { err = errors.Join(err, results.Close()) }()
+// claim runs one of the statements that claim, after a guard if it needs one. Born is 0 if there is no such session.
+func (s *Store) claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest, statements ...string) (c checkpoint.Claimed, err error) {
+	err = pgstate.Again(func() error {
+		var b pgx.Batch
+		if len(statements) > 1 {
+			b.Queue(statements[0], k.Orchestrator, k.Session)
+		}
+		b.Queue(statements[len(statements)-1], k.Orchestrator, k.Session, r.Nonce, r.Owner, r.TTL.Microseconds(), r.Steal)
+		b.Queue(s.sql.newest, k.Orchestrator, k.Session, r.Nonce)
+		if r.RequestID != "" {
+			b.Queue(s.sql.answered, k.Orchestrator, k.Session, r.Nonce, r.RequestID)
+		}
+		results := s.db.SendBatch(ctx, &b)
+		if len(statements) > 1 {
+			_, err = results.Exec()
+		}
+		if err == nil {
+			c, err = readClaim(results, k, r)
+		}
+		return errors.Join(err, results.Close())
+	})
+	return c, err
+}
 
+func readClaim(results pgx.BatchResults, k checkpoint.Key, r checkpoint.ClaimRequest) (c checkpoint.Claimed, err error) {
 	c.Lease = checkpoint.Lease{Key: k, Fence: lock.Fence{Nonce: r.Nonce}}
-	last := -1
+	var last int
 	err = results.QueryRow().Scan(&c.Fence.Epoch, &c.Born, &last, &c.Summarized, &c.Delivered, nil)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return c, lock.ErrHeld
 	}
-	if err != nil {
+	if err != nil || c.Born == 0 {
 		return c, err
 	}
 	if c.Last, err = scanOne(results.Query()); err != nil {
@@ -128,7 +143,7 @@ func (s *Store) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Ch
 // have settled it under another number.
 func (s *Store) whyNot(ctx context.Context, l checkpoint.Lease, run string) error {
 	var settled, ours bool
-	err := again(func() error {
+	err := pgstate.Again(func() error {
 		rows, err := s.db.Query(ctx, s.sql.explain, l.Orchestrator, l.Session, l.Fence.Epoch, l.Fence.Nonce, run)
 		if err != nil {
 			return err
@@ -164,8 +179,9 @@ func (s *Store) Delete(ctx context.Context, k checkpoint.Key) error {
 	if err := k.Validate(); err != nil {
 		return err
 	}
-	err := again(func() error {
+	err := pgstate.Again(func() error {
 		var b pgx.Batch
+		b.Queue(s.sql.deleteGuard, k.Orchestrator, k.Session)
 		b.Queue(s.sql.deleteHead, k.Orchestrator, k.Session)
 		b.Queue(s.sql.deleteTurns, k.Orchestrator, k.Session)
 		return s.db.SendBatch(ctx, &b).Close()
@@ -187,7 +203,7 @@ func (s *Store) Sweep(ctx context.Context, limit int) (retired int, err error) {
 			batch = min(batch, limit-retired)
 		}
 		n := 0
-		err := again(func() error {
+		err := pgstate.Again(func() error {
 			rows, err := s.db.Query(ctx, s.sql.sweep, s.ttl.Microseconds(), batch)
 			if err != nil {
 				return err
@@ -207,38 +223,12 @@ func (s *Store) Sweep(ctx context.Context, limit int) (retired int, err error) {
 
 // exec returns how many rows a statement touched.
 func (s *Store) exec(ctx context.Context, sql string, args ...any) (rows int64, err error) {
-	err = again(func() error {
+	err = pgstate.Again(func() error {
 		tag, err := s.db.Exec(ctx, sql, args...)
 		rows = tag.RowsAffected()
 		return err
 	})
 	return rows, err
-}
-
-// SQLSTATEs that mean something here.
-const (
-	serializationFailure = "40001"
-	lockNotAvailable     = "55P03"
-	undefinedTable       = "42P01"
-	undefinedColumn      = "42703"
-	undefinedSchema      = "3F000"
-)
-
-func sqlState(err error) string {
-	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return e.Code
-	}
-	return ""
-}
-
-// again runs f a second time if a pool that defaults to repeatable read met a concurrent update: the statement had no
-// effect, and sees the newer row now.
-func again(f func() error) error {
-	err := f()
-	if sqlState(err) == serializationFailure {
-		err = f()
-	}
-	return err
 }
 
 // error names what failed. It keeps the identity of err, and adds the end of ctx where the driver tells only of a
@@ -247,14 +237,11 @@ func (s *Store) error(ctx context.Context, op string, k checkpoint.Key, err erro
 	if err == nil || errors.Is(err, lock.ErrHeld) || errors.Is(err, lock.ErrFenced) || errors.Is(err, checkpoint.ErrConflict) {
 		return err
 	}
-	switch sqlState(err) {
-	case undefinedTable, undefinedColumn, undefinedSchema:
+	if pgstate.Missing(err) {
 		return fmt.Errorf("pgcheckpoint: %s: %w: %s or %s: run migrations.Up, or Store.Schema for a prefix of your own: %w",
 			op, checkpoint.ErrSchema, s.prefix.Plain("sessions"), s.prefix.Plain("turns"), err)
 	}
-	if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
-		err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
-	}
+	err = pgstate.Ended(ctx, err)
 	if k == (checkpoint.Key{}) {
 		return fmt.Errorf("pgcheckpoint: %s: %w", op, err)
 	}

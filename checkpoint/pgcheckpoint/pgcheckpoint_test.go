@@ -4,6 +4,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/checkpointtest"
 	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
@@ -13,23 +16,113 @@ import (
 func TestMain(m *testing.M) { testenv.Main(m) }
 
 func TestStore(t *testing.T) {
+	t.Parallel()
 	checkpointtest.Run(t, func(t *testing.T) checkpoint.Store { return open(t, nil) })
 }
 
+// What people have in front of a server, or in its configuration.
+func TestStoreBehind(t *testing.T) {
+	t.Parallel()
+	for name, configure := range map[string]func(*pgxpool.Config){
+		"one connection": func(c *pgxpool.Config) {
+			c.MaxConns = 1
+			c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
+		},
+		"transaction pooler": func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe },
+		"simple protocol":    func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			checkpointtest.Run(t, func(t *testing.T) checkpoint.Store {
+				p := pool(t, configure)
+				s := pgcheckpoint.New(p, nil)
+				create(t, p, s)
+				return s
+			})
+		})
+	}
+}
+
+// A claim or a settle that had to wait meets a newer row than its transaction may see. It is run once more.
+func TestRepeatableRead(t *testing.T) {
+	t.Parallel()
+	broken := checkpointtest.Violations(t.Context(), func() checkpoint.Store {
+		p := pool(t, func(c *pgxpool.Config) {
+			c.ConnConfig.RuntimeParams["default_transaction_isolation"] = "repeatable read"
+		})
+		s := pgcheckpoint.New(p, nil)
+		create(t, p, s)
+		return s
+	}, "takeover", "copies", "delete-append", "claim-steal", "claim-answered")
+	for name, err := range broken {
+		t.Errorf("%s: %v", name, err)
+	}
+}
+
+func TestStoreQualified(t *testing.T) {
+	t.Parallel()
+	checkpointtest.Run(t, func(t *testing.T) checkpoint.Store {
+		p := testenv.Postgres(t)
+		var schema string
+		if err := p.QueryRow(t.Context(), "SELECT current_schema()").Scan(&schema); err != nil {
+			t.Fatal(err)
+		}
+		elsewhere := pool(t, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["search_path"] = "pg_catalog" })
+		s := pgcheckpoint.New(elsewhere, &pgcheckpoint.Options{Prefix: schema + ".My_"})
+		create(t, elsewhere, s)
+		return s
+	})
+}
+
 func TestSweep(t *testing.T) {
+	t.Parallel()
 	checkpointtest.RunSweeper(t, func(t *testing.T, ttl time.Duration) checkpointtest.SweepingStore {
 		return open(t, &pgcheckpoint.Options{TTL: ttl})
 	})
+}
+
+func TestPrefix(t *testing.T) {
+	for _, bad := range []string{"a-b", "a.b.c", `"a"`, "9", "a_very_long_prefix_that_leaves_no_room_for_the_names_of_indexes_"} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("prefix %q is taken", bad)
+				}
+			}()
+			pgcheckpoint.New(nil, &pgcheckpoint.Options{Prefix: bad})
+		}()
+	}
 }
 
 func BenchmarkStore(b *testing.B) { checkpointtest.Bench(b, open(b, nil)) }
 
 func open(tb testing.TB, o *pgcheckpoint.Options) *pgcheckpoint.Store {
 	tb.Helper()
-	pool := testenv.Postgres(tb)
-	s := pgcheckpoint.New(pool, o)
-	if _, err := pool.Exec(tb.Context(), s.Schema()); err != nil {
+	p := testenv.Postgres(tb)
+	s := pgcheckpoint.New(p, o)
+	create(tb, p, s)
+	return s
+}
+
+func create(tb testing.TB, p *pgxpool.Pool, s *pgcheckpoint.Store) {
+	tb.Helper()
+	if _, err := p.Exec(tb.Context(), s.Schema()); err != nil {
 		tb.Fatal(err)
 	}
-	return s
+}
+
+// pool opens a fresh schema with a configuration of the test's own.
+func pool(tb testing.TB, configure func(*pgxpool.Config)) *pgxpool.Pool {
+	tb.Helper()
+	c, err := pgxpool.ParseConfig(testenv.PostgresURL(tb))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	configure(c)
+	p, err := pgxpool.NewWithConfig(tb.Context(), c)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(p.Close)
+	return p
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/pgstate"
 )
 
 // Pages grow: one turn is all that a Load wants, and a long history should not cost a round trip a turn.
@@ -79,7 +80,7 @@ func (s *Store) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Se
 // collect reads all rows, so that no connection is held when they are yielded.
 func collect[T any](ctx context.Context, db DB, scan pgx.RowToFunc[T], sql string, args ...any) ([]T, error) {
 	var page []T
-	err := again(func() error {
+	err := pgstate.Again(func() error {
 		rows, err := db.Query(ctx, sql, args...)
 		if err != nil {
 			return err

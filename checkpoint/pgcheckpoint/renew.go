@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/pgstate"
 )
 
 // Renew is one statement for all leases. If one of their rows stays locked, each is renewed by itself, so that it
@@ -21,7 +22,7 @@ func (s *Store) Renew(ctx context.Context, ttl time.Duration, leases []checkpoin
 		return nil, ctx.Err()
 	}
 	lost, err := s.renew(ctx, ttl, leases)
-	if sqlState(err) == lockNotAvailable && len(leases) > 1 {
+	if pgstate.Of(err) == pgstate.LockNotAvailable && len(leases) > 1 {
 		lost, err = s.renewEach(ctx, ttl, leases)
 	}
 	if err != nil {
@@ -41,7 +42,7 @@ func (s *Store) renewEach(ctx context.Context, ttl time.Duration, leases []check
 
 func (s *Store) renew(ctx context.Context, ttl time.Duration, leases []checkpoint.Lease) (lost []checkpoint.Lease, err error) {
 	var renewed map[checkpoint.Lease]bool
-	err = again(func() error {
+	err = pgstate.Again(func() error {
 		renewed, err = s.extend(ctx, ttl, leases)
 		return err
 	})

@@ -51,28 +51,53 @@ EXCEPTION WHEN OTHERS THEN
 END $$;
 `
 
+// clock is the server's, in microseconds.
+const clock = `(extract(epoch FROM clock_timestamp()) * 1e6)::bigint`
+
 const turnColumns = `t.turn, t.state, t.payload, t.route, t.signature, t.version, t.run_id, coalesce(t.request_id, ''), t.saved_at`
 
 // queries holds the statements of one store, with its table names filled in.
 type queries struct {
-	claim, newest, answered, append, explain, mark, renew, deleteHead, deleteTurns, turns, sessions, owing, sweep string
+	claim, guard, create, newest, answered, append, explain, mark, renew, deleteGuard, deleteHead, deleteTurns, turns, sessions, owing, sweep string
 }
 
 var templates = queries{
-	// The epoch and born come from one reading of the clock; the lease from another, taken after a wait for the row.
-	// Only a session's first claim need be durable, because born must not come back as another number.
+	// No row means that somebody held the session when the statement began; a row of zeros that there is none to update.
+	// The clock is read after a wait for the row. A claim that is lost in a crash of the server is one that expired.
 	claim: `
+		WITH c AS (
+			UPDATE {sessions} SET
+				epoch = CASE WHEN nonce = $3 THEN epoch ELSE greatest(epoch + 1, {clock}) END,
+				nonce = $3,
+				owner = $4,
+				lease_until = clock_timestamp() + $5::bigint * interval '1 microsecond'
+			WHERE orchestrator = $1 AND session = $2 AND (lease_until <= clock_timestamp() OR nonce = $3 OR $6::boolean)
+			RETURNING epoch, born, turn, summarized, coalesce(owed, turn + 1),
+				set_config('synchronous_commit', CASE WHEN epoch = born THEN 'on' ELSE 'off' END, true)
+		)
+		SELECT * FROM c
+		UNION ALL
+		SELECT 0, 0, 0, 0, 0, ''
+		WHERE NOT EXISTS (SELECT FROM c) AND NOT EXISTS (
+			SELECT FROM {sessions}
+			WHERE orchestrator = $1 AND session = $2 AND lease_until > clock_timestamp() AND NOT $6::boolean)`,
+
+	// An INSERT that waits for the row of a session that is being deleted goes on with the clock that it read before,
+	// which may be behind epochs of the deleted one. So sessions are born, and deleted, under an advisory lock.
+	guard: `SELECT pg_advisory_xact_lock_shared(hashtextextended($1 || '/' || $2, 0))`,
+
+	// Born is durable before anybody hears of it, or a run that hashed it would be another one after a crash.
+	create: `
 		INSERT INTO {sessions} AS h (orchestrator, session, epoch, nonce, owner, lease_until, born)
 		SELECT $1, $2, c.us, $3, $4, clock_timestamp() + $5::bigint * interval '1 microsecond', c.us
-		FROM (SELECT (extract(epoch FROM clock_timestamp()) * 1e6)::bigint AS us) c
+		FROM (SELECT {clock} AS us) c
 		ON CONFLICT (orchestrator, session) DO UPDATE SET
-			epoch = CASE WHEN h.nonce = excluded.nonce THEN h.epoch ELSE greatest(h.epoch + 1, excluded.epoch) END,
+			epoch = CASE WHEN h.nonce = excluded.nonce THEN h.epoch ELSE greatest(h.epoch + 1, {clock}) END,
 			nonce = excluded.nonce,
 			owner = excluded.owner,
 			lease_until = clock_timestamp() + $5::bigint * interval '1 microsecond'
 		WHERE h.lease_until <= clock_timestamp() OR h.nonce = excluded.nonce OR $6::boolean
-		RETURNING epoch, born, turn, summarized, coalesce(owed, turn + 1),
-			set_config('synchronous_commit', CASE WHEN epoch = born THEN 'on' ELSE 'off' END, true)`,
+		RETURNING epoch, born, turn, summarized, coalesce(owed, turn + 1), set_config('synchronous_commit', 'on', true)`,
 
 	// Statements of their own, after the claim in its pipeline: the claim may have waited for a settle that its own
 	// snapshot does not see. They join the nonce, so that who was not granted loads nothing.
@@ -139,6 +164,7 @@ var templates = queries{
 		RETURNING h.orchestrator, h.session, h.epoch, h.nonce`,
 
 	// Two statements of one transaction: one alone would miss the row of an Append that it waited for.
+	deleteGuard: `SELECT pg_advisory_xact_lock(hashtextextended($1 || '/' || $2, 0))`,
 	deleteHead:  `DELETE FROM {sessions} WHERE orchestrator = $1 AND session = $2`,
 	deleteTurns: `DELETE FROM {turns} WHERE orchestrator = $1 AND session = $2`,
 
@@ -190,14 +216,14 @@ func fill(p sqlname.Prefix, template string) string {
 	return strings.NewReplacer(
 		"{sessions}", p.Table("sessions"), "{turns}", p.Table("turns"),
 		"{sessions_owed}", p.Index("sessions_owed"), "{turns_request}", p.Index("turns_request"),
-		"{columns}", turnColumns,
+		"{columns}", turnColumns, "{clock}", clock,
 	).Replace(template)
 }
 
 func fillAll(p sqlname.Prefix) queries {
 	q := templates
 	for _, s := range []*string{
-		&q.claim, &q.newest, &q.answered, &q.append, &q.explain, &q.mark, &q.renew,
+		&q.claim, &q.create, &q.newest, &q.answered, &q.append, &q.explain, &q.mark, &q.renew,
 		&q.deleteHead, &q.deleteTurns, &q.turns, &q.sessions, &q.owing, &q.sweep,
 	} {
 		*s = fill(p, *s)

@@ -23,6 +23,8 @@ var raceClauses = []clause{
 			for n := range races {
 				session := fmt.Sprintf("s%d", n)
 				rs := []snapshot.Run{run(session, fence(1)), run(session, fence(2)), run(session, fence(3))}
+				rs = append(rs, rs[0]) // the same request, sent to another process
+				rs[3].Fence = fence(4)
 				found := make([]*snapshot.Run, len(rs))
 				errs := make([]error, len(rs))
 				var fs []func()

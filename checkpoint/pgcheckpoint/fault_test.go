@@ -1,0 +1,271 @@
+package pgcheckpoint_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
+	"github.com/holdfast-go/holdfast/internal/jsonvalue"
+	"github.com/holdfast-go/holdfast/internal/testenv"
+	"github.com/holdfast-go/holdfast/lock"
+)
+
+func key(session string) checkpoint.Key {
+	return checkpoint.Key{Orchestrator: "bot", Session: session}
+}
+
+func request() checkpoint.ClaimRequest {
+	return checkpoint.ClaimRequest{Owner: "test", Nonce: fmt.Sprintf("n%d", rand.Int64()), TTL: time.Hour}
+}
+
+func claim(t *testing.T, s checkpoint.Store, session string) checkpoint.Claimed {
+	t.Helper()
+	r := request()
+	r.Steal = true
+	c, err := s.Claim(t.Context(), key(session), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func turn(n int) checkpoint.Checkpoint {
+	return checkpoint.Checkpoint{Turn: n, RunID: fmt.Sprintf("run-%d", n), State: json.RawMessage(`{"n":1}`)}
+}
+
+// A server that dies in the middle costs an error, and the repeat tells what became of it.
+func TestServerKilled(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartPostgres(t, nil)
+	p, err := pgxpool.New(t.Context(), server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	s := pgcheckpoint.New(p, nil)
+	create(t, p, s)
+	l := claim(t, s, "a").Lease
+	next := 0
+	for range 3 {
+		killed := make(chan struct{})
+		go func() {
+			defer close(killed)
+			server.Kill()
+		}()
+		for err = nil; err == nil; {
+			if err = s.Append(t.Context(), l, turn(next), checkpoint.AppendOptions{Keep: 10}); err == nil {
+				next++
+			}
+		}
+		<-killed
+		for _, verdict := range []error{lock.ErrFenced, checkpoint.ErrConflict, checkpoint.ErrInvalid, checkpoint.ErrSchema, checkpoint.ErrNotFound} {
+			if errors.Is(err, verdict) {
+				t.Errorf("a dead server is reported as %v", err)
+			}
+		}
+		if _, err := s.Claim(t.Context(), key("a"), request()); err == nil || errors.Is(err, lock.ErrHeld) {
+			t.Errorf("a claim without a server returns %v", err)
+		}
+		server.Restart()
+		repeat(t, func() error { return s.Append(t.Context(), l, turn(next), checkpoint.AppendOptions{Keep: 10}) })
+		next++
+		wantNewest(t, s, "a", next-1, 10)
+	}
+}
+
+// repeat calls f until the pool has noticed which of its connections are dead.
+func repeat(t *testing.T, f func() error) {
+	t.Helper()
+	for {
+		err := f()
+		if err == nil {
+			return
+		}
+		if t.Context().Err() != nil || errors.Is(err, lock.ErrFenced) || errors.Is(err, checkpoint.ErrConflict) {
+			t.Fatal(err)
+		}
+	}
+}
+
+func wantNewest(t *testing.T, s checkpoint.Store, session string, newest, kept int) {
+	t.Helper()
+	want := newest
+	for cp, err := range s.Turns(t.Context(), key(session), checkpoint.Newest) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if cp.Turn != want || cp.RunID != turn(want).RunID {
+			t.Fatalf("turn %d of %s, want %d", cp.Turn, cp.RunID, want)
+		}
+		want--
+	}
+	if got := newest - want; got != min(kept, newest+1) {
+		t.Errorf("%d turns are kept, want %d", got, kept)
+	}
+}
+
+// A server that hangs costs no more than the caller's deadline.
+func TestServerStopped(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartPostgres(t, nil)
+	p, err := pgxpool.New(t.Context(), server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	s := pgcheckpoint.New(p, nil)
+	create(t, p, s)
+	l := claim(t, s, "a").Lease
+	server.Stop()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := s.Append(ctx, l, turn(0), checkpoint.AppendOptions{}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Append returns %v", err)
+	}
+	server.Continue()
+	repeat(t, func() error { return s.Append(t.Context(), l, turn(0), checkpoint.AppendOptions{}) })
+	wantNewest(t, s, "a", 0, 1)
+}
+
+// A full disk settles nothing by half.
+func TestDiskFull(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartPostgres(t, &testenv.Options{TmpfsMB: 96})
+	p, err := pgxpool.New(t.Context(), server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	s := pgcheckpoint.New(p, nil)
+	create(t, p, s)
+	l := claim(t, s, "a").Lease
+	server.FillDisk()
+	// What compresses badly soon needs another page.
+	noise := make([]byte, 1<<16)
+	next := 0
+	for err == nil {
+		cp := turn(next)
+		for i := range noise {
+			noise[i] = byte('a' + rand.IntN(26))
+		}
+		cp.State = json.RawMessage(`"` + string(noise) + `"`)
+		if err = s.Append(t.Context(), l, cp, checkpoint.AppendOptions{Keep: checkpoint.KeepAll}); err == nil {
+			next++
+		}
+	}
+	if errors.Is(err, lock.ErrFenced) || errors.Is(err, checkpoint.ErrConflict) {
+		t.Errorf("a full disk is reported as %v", err)
+	}
+	server.FreeDisk()
+	repeat(t, func() error {
+		return s.Append(t.Context(), l, turn(next), checkpoint.AppendOptions{Keep: checkpoint.KeepAll})
+	})
+	wantNewest(t, s, "a", next, next+1)
+}
+
+func TestPoolClosed(t *testing.T) {
+	p := pool(t, func(*pgxpool.Config) {})
+	s := pgcheckpoint.New(p, nil)
+	create(t, p, s)
+	l := claim(t, s, "a").Lease
+	p.Close()
+	_, claimed := s.Claim(t.Context(), key("a"), request())
+	_, renewed := s.Renew(t.Context(), time.Hour, []checkpoint.Lease{l})
+	_, loaded := checkpoint.Load(t.Context(), s, key("a"), 0)
+	for i, err := range []error{
+		claimed, renewed, loaded, s.Append(t.Context(), l, turn(0), checkpoint.AppendOptions{}),
+		s.Mark(t.Context(), l, checkpoint.Marks{Release: true}), s.Delete(t.Context(), key("a")),
+	} {
+		if err == nil || errors.Is(err, lock.ErrFenced) || errors.Is(err, lock.ErrHeld) || errors.Is(err, checkpoint.ErrNotFound) {
+			t.Errorf("method %d on a closed pool returns %v", i, err)
+		}
+	}
+}
+
+// Tables that are missing or lack a column are told by name, with the remedy.
+func TestSchemaMissing(t *testing.T) {
+	p := testenv.Postgres(t)
+	for _, prefix := range []string{"none_", "no_such_schema.holdfast_", "old_"} {
+		s := pgcheckpoint.New(p, &pgcheckpoint.Options{Prefix: prefix})
+		if prefix == "old_" {
+			create(t, p, s)
+			if _, err := p.Exec(t.Context(), "ALTER TABLE old_sessions DROP COLUMN summarized; ALTER TABLE old_turns DROP COLUMN version"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		l := checkpoint.Lease{Key: key("a"), Fence: lock.Fence{Epoch: 1, Nonce: "n"}}
+		_, claimed := s.Claim(t.Context(), key("a"), request())
+		_, loaded := checkpoint.Load(t.Context(), s, key("a"), 0)
+		for i, err := range []error{claimed, loaded, s.Append(t.Context(), l, turn(0), checkpoint.AppendOptions{}), s.Mark(t.Context(), l, checkpoint.Marks{Summarized: 1})} {
+			if !errors.Is(err, checkpoint.ErrSchema) || !strings.Contains(err.Error(), prefix+"sessions") || !strings.Contains(err.Error(), "migrations.Up") {
+				t.Errorf("%s, method %d: %v", prefix, i, err)
+			}
+		}
+	}
+}
+
+// A head whose newest turn was removed by hand is not taken for a session without turns.
+func TestRowMissing(t *testing.T) {
+	p := testenv.Postgres(t)
+	s := pgcheckpoint.New(p, nil)
+	create(t, p, s)
+	l := claim(t, s, "a").Lease
+	for n := range 2 {
+		if err := s.Append(t.Context(), l, turn(n), checkpoint.AppendOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := p.Exec(t.Context(), s.Fill("DELETE FROM {turns} WHERE turn = 1")); err != nil {
+		t.Fatal(err)
+	}
+	r := request()
+	r.Steal = true
+	if _, err := s.Claim(t.Context(), key("a"), r); !errors.Is(err, checkpoint.ErrInvalid) {
+		t.Errorf("claim returns %v", err)
+	}
+}
+
+// What the stores refuse is what PostgreSQL refuses, number by number and string by string.
+func TestValuesAsPostgres(t *testing.T) {
+	p := testenv.Postgres(t)
+	r := rand.New(rand.NewPCG(1, 2))
+	digits := func(n int) string { return strings.Repeat(string(rune('0'+r.IntN(10))), n) }
+	number := func() string {
+		whole := digits(1)
+		if r.IntN(3) == 0 {
+			whole = "1" + digits(r.IntN(40))
+		}
+		doc := whole
+		if r.IntN(2) == 0 {
+			doc += "." + digits(1+r.IntN(20))
+		}
+		if e := []int{0, 9, 131060 + r.IntN(30), -16360 - r.IntN(40), -131072, 131072}[r.IntN(6)]; e != 0 {
+			doc += fmt.Sprintf("e%d", e)
+		}
+		return doc
+	}
+	pieces := []string{`\u0000`, `\ud83d`, `\ude00`, `\ud83d\ude00`, `a`, "é", "\U0001F600", `\\`, `\n`, `\u00e9`, "\x7f", "\t", `\q`, `\u12`}
+	for range 2000 {
+		doc := number()
+		if r.IntN(2) == 0 {
+			doc = `"` + pieces[r.IntN(len(pieces))] + pieces[r.IntN(len(pieces))] + `"`
+		}
+		var ok bool
+		_, err := p.Exec(t.Context(), "SELECT $1::text::jsonb", doc)
+		ok = err == nil
+		if ours := jsonvalue.Check([]byte(doc)); ours == nil && !ok {
+			t.Errorf("%s: accepted, and PostgreSQL says %v", doc, err)
+		} else if ours != nil && ok {
+			t.Errorf("%s: refused (%v), and PostgreSQL takes it", doc, ours)
+		}
+	}
+}

@@ -1,0 +1,55 @@
+// Package pgstate acts on what PostgreSQL says by SQLSTATE. The stores on it share what they do about it.
+package pgstate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// The states that mean something to a store.
+const (
+	UniqueViolation      = "23505"
+	SerializationFailure = "40001"
+	LockNotAvailable     = "55P03"
+	undefinedTable       = "42P01"
+	undefinedColumn      = "42703"
+	undefinedSchema      = "3F000"
+)
+
+// Of returns the SQLSTATE of err, or "" if the server did not say it.
+func Of(err error) string {
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return e.Code
+	}
+	return ""
+}
+
+// Missing reports whether err says that a table, a column or a schema does not exist.
+func Missing(err error) bool {
+	switch Of(err) {
+	case undefinedTable, undefinedColumn, undefinedSchema:
+		return true
+	}
+	return false
+}
+
+// Again runs f a second time if a pool that defaults to repeatable read met a concurrent update: the statement had no
+// effect, and sees the newer row now.
+func Again(f func() error) error {
+	err := f()
+	if Of(err) == SerializationFailure {
+		err = f()
+	}
+	return err
+}
+
+// Ended adds the end of ctx to err where the driver tells only of a broken connection.
+func Ended(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
+		return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+	}
+	return err
+}

@@ -1,0 +1,62 @@
+package pgsnapshot_test
+
+import (
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/holdfast-go/holdfast/internal/testenv"
+	"github.com/holdfast-go/holdfast/snapshot"
+	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
+	"github.com/holdfast-go/holdfast/snapshot/snapshottest"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+func TestStore(t *testing.T) {
+	t.Parallel()
+	snapshottest.Run(t, func(t *testing.T) snapshot.Store { return open(t, nil, nil) })
+}
+
+// What people have in front of a server.
+func TestStoreBehind(t *testing.T) {
+	t.Parallel()
+	for name, configure := range map[string]func(*pgxpool.Config){
+		"one connection": func(c *pgxpool.Config) {
+			c.MaxConns = 1
+			c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
+		},
+		"transaction pooler": func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe },
+		"simple protocol":    func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			snapshottest.Run(t, func(t *testing.T) snapshot.Store { return open(t, configure, nil) })
+		})
+	}
+}
+
+func BenchmarkStore(b *testing.B) { snapshottest.Bench(b, open(b, nil, nil)) }
+
+// open opens a store on a fresh schema, with a configuration of the test's own.
+func open(tb testing.TB, configure func(*pgxpool.Config), o *pgsnapshot.Options) *pgsnapshot.Store {
+	tb.Helper()
+	c, err := pgxpool.ParseConfig(testenv.PostgresURL(tb))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if configure != nil {
+		configure(c)
+	}
+	p, err := pgxpool.NewWithConfig(tb.Context(), c)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(p.Close)
+	s := pgsnapshot.New(p, o)
+	if _, err := p.Exec(tb.Context(), s.Schema()); err != nil {
+		tb.Fatal(err)
+	}
+	return s
+}
