@@ -1,0 +1,83 @@
+package checkpoint_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/lock"
+)
+
+var session = checkpoint.Key{Orchestrator: "refund-bot", Session: "A-1042"}
+
+func claim(nonce string, steal bool) checkpoint.ClaimRequest {
+	return checkpoint.ClaimRequest{Owner: "pod-7", Nonce: nonce, TTL: 30 * time.Second, Steal: steal}
+}
+
+// A turn: claim the session, settle what follows its newest turn, and give it back.
+func Example() {
+	ctx := context.Background()
+	store := new(checkpoint.Memory)
+
+	for _, run := range []string{"run-1", "run-2"} {
+		c, err := store.Claim(ctx, session, claim(run, false))
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		cp := checkpoint.Checkpoint{RunID: run, State: json.RawMessage(`{"by":"` + run + `"}`)}
+		if c.Last != nil {
+			cp.Turn = c.Last.Turn + 1
+		}
+		if err := store.Append(ctx, c.Lease, cp, checkpoint.AppendOptions{Release: true}); err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+	for cp := range store.Turns(ctx, session, checkpoint.Newest) {
+		fmt.Println(cp.Turn, string(cp.State))
+	}
+	// Output:
+	// 1 {"by":"run-2"}
+	// 0 {"by":"run-1"}
+}
+
+// A process was paused for so long that another took its session over. When it goes on, nothing that it does counts.
+func ExampleStore_fenced() {
+	ctx := context.Background()
+	store := new(checkpoint.Memory)
+
+	paused, _ := store.Claim(ctx, session, claim("paused", false))
+	owner, _ := store.Claim(ctx, session, claim("owner", true)) // here by force; else when the lease has expired
+	turn := checkpoint.Checkpoint{Turn: 0, State: json.RawMessage(`{}`)}
+
+	turn.RunID = "owner's"
+	fmt.Println(store.Append(ctx, owner.Lease, turn, checkpoint.AppendOptions{}))
+	turn.RunID = "paused one's"
+	err := store.Append(ctx, paused.Lease, turn, checkpoint.AppendOptions{})
+	fmt.Println(errors.Is(err, lock.ErrFenced))
+	// Output:
+	// <nil>
+	// true
+}
+
+// The reply of an Append was lost. The same call again says what became of it, and settles nothing twice.
+func ExampleStore_repeat() {
+	ctx := context.Background()
+	store := new(checkpoint.Memory)
+
+	c, _ := store.Claim(ctx, session, claim("n", false))
+	turn := checkpoint.Checkpoint{RunID: "run-1", State: json.RawMessage(`{}`)}
+	for range 2 {
+		fmt.Println(store.Append(ctx, c.Lease, turn, checkpoint.AppendOptions{Release: true}))
+	}
+	_, err := checkpoint.Load(ctx, store, session, 1)
+	fmt.Println(err)
+	// Output:
+	// <nil>
+	// <nil>
+	// checkpoint: not found
+}

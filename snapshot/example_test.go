@@ -1,0 +1,45 @@
+package snapshot_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/snapshot"
+)
+
+// A process dies in the middle of a turn. Another adopts the run, goes on from what was saved, and deletes it when the
+// turn is settled.
+func Example() {
+	ctx := context.Background()
+	store := new(snapshot.Memory)
+	session := snapshot.Key{Orchestrator: "refund-bot", Session: "A-1042"}
+
+	first := snapshot.Run{
+		Key: session, ID: "run-1", Attempt: 1, Status: snapshot.Running,
+		Fence: lock.Fence{Epoch: 1, Nonce: "first"}, Payload: json.RawMessage(`{"input":"refund me"}`),
+	}
+	if _, err := store.Begin(ctx, first); err != nil {
+		fmt.Println(err)
+		return
+	}
+	first.Seq, first.Payload = 1, json.RawMessage(`{"input":"refund me","classified":true}`)
+	if err := store.Save(ctx, first); err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	second := lock.Fence{Epoch: 2, Nonce: "second"}
+	run, err := store.Adopt(ctx, session, second, 3)
+	fmt.Println(run.ID, run.Attempt, string(run.Payload), err)
+
+	first.Seq = 2 // it was not dead, only late
+	fmt.Println(errors.Is(store.Save(ctx, first), lock.ErrFenced))
+	fmt.Println(store.Delete(ctx, session, run.ID, second))
+	// Output:
+	// run-1 2 {"input":"refund me","classified":true} <nil>
+	// true
+	// <nil>
+}
