@@ -64,7 +64,7 @@ type Claimed struct {
 	Lease
 	Born       int64       // the epoch of the session's first claim: a run of another birth is of a session that was deleted
 	Last       *Checkpoint // nil: no turn is settled yet
-	Answered   *Checkpoint // the turn that RequestID opened; nil: none that is kept
+	Answered   *Checkpoint // the newest turn that RequestID opened; nil: none that is kept
 	Summarized int         // turns before this one are summarized
 	Delivered  int         // turns before this one are delivered
 }
@@ -108,10 +108,12 @@ type Store interface {
 
 	// Claim makes the caller the owner unless a lease of another is live, else lock.ErrHeld at once, changing nothing.
 	// It need not survive a crash of the server, save that Born, once returned, is kept: a fence is never reissued.
+	// A claim with the nonce that the session has already is granted again, for another TTL. Epochs of a session grow,
+	// also across Delete.
 	Claim(ctx context.Context, k Key, r ClaimRequest) (Claimed, error)
 
-	// Renew extends the leases that are still the latest, even expired ones, and returns the others: superseded,
-	// released or deleted. With an error some may have been extended; a lease that is not returned is not known to be lost.
+	// Renew makes the leases that are still the latest end ttl from now, even expired ones, and returns the others:
+	// superseded, released or deleted. With an error some may have been extended; a lease that is not returned is not known to be lost.
 	Renew(ctx context.Context, ttl time.Duration, leases []Lease) (lost []Lease, err error)
 
 	// Append settles cp.Turn, which must follow the last one, and prunes: all or nothing, durable on return.
@@ -119,8 +121,8 @@ type Store interface {
 	// To learn what became of an Append whose reply was lost, repeat it; a read proves nothing.
 	Append(ctx context.Context, l Lease, cp Checkpoint, o AppendOptions) error
 
-	// Mark raises counters or releases. lock.ErrFenced, save that a lost lease may be released without effect, and
-	// that the lease which released the session may still mark it while nobody has claimed: so a repeat is no error.
+	// Mark raises counters or releases. lock.ErrFenced, save that a lost lease may be released, and nothing else, without
+	// effect, and that the lease which released the session may still mark it while nobody has claimed: so a repeat is no error.
 	Mark(ctx context.Context, l Lease, m Marks) error
 
 	// Delete removes the session. A lease on it is fenced from then on. Unknown session: no error.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/checkpointtest"
+	"github.com/holdfast-go/holdfast/internal/faulttest"
 )
 
 func TestMemory(t *testing.T) {
@@ -16,6 +17,17 @@ func TestMemorySweep(t *testing.T) {
 	checkpointtest.RunSweeper(t, func(_ *testing.T, ttl time.Duration) checkpointtest.SweepingStore {
 		return &checkpoint.Memory{TTL: ttl}
 	})
+}
+
+func TestMemoryModel(t *testing.T) {
+	faulttest.CheckpointModel(t, func(*testing.T) checkpoint.Store { return new(checkpoint.Memory) })
+	faulttest.CheckpointSweepModel(t, func(_ *testing.T, ttl time.Duration) checkpoint.Store { return &checkpoint.Memory{TTL: ttl} })
+}
+
+func TestMemoryHistories(t *testing.T) {
+	newStore := func(*testing.T) checkpoint.Store { return new(checkpoint.Memory) }
+	faulttest.CheckpointHistories(t, newStore, faulttest.Histories())
+	faulttest.RenewUnderLoad(t, newStore, 500)
 }
 
 func BenchmarkMemory(b *testing.B) { checkpointtest.Bench(b, new(checkpoint.Memory)) }

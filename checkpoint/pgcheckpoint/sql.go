@@ -80,7 +80,7 @@ var templates = queries{
 		SELECT 0, 0, 0, 0, 0, ''
 		WHERE NOT EXISTS (SELECT FROM c) AND NOT EXISTS (
 			SELECT FROM {sessions}
-			WHERE orchestrator = $1 AND session = $2 AND lease_until > clock_timestamp() AND NOT $6::boolean)`,
+			WHERE orchestrator = $1 AND session = $2 AND lease_until > clock_timestamp() AND nonce <> $3 AND NOT $6::boolean)`,
 
 	// An INSERT that waits for the row of a session that is being deleted goes on with the clock that it read before,
 	// which may be behind epochs of the deleted one. So sessions are born, and deleted, under an advisory lock.

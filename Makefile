@@ -1,0 +1,40 @@
+# The one place that pins the linter.
+GOLANGCI_VERSION := v2.15.0
+
+CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/holdfast
+LINT  := $(CACHE)/golangci-lint-$(GOLANGCI_VERSION)/golangci-lint
+
+# exec, so that a signal to make reaches the program that has to stop the servers.
+RUN := go build -o $(CACHE)/run ./internal/testenv/run && exec $(CACHE)/run
+
+.PHONY: help test race soak bench lint generate tidy-check db-up
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+test: ## run all tests and examples under the race detector, on real servers
+	@$(RUN) -install -- go test -race -timeout 30m ./...
+
+race: ## look for races and order dependence: every test three times, shuffled
+	@$(RUN) -install -- go test -race -shuffle on -count 3 -timeout 90m ./...
+
+soak: ## run the tests with the long fault schedules
+	@export HOLDFAST_SOAK=1; $(RUN) -install -- go test -race -timeout 4h ./...
+
+bench: ## print the table of docs/performance.md; fails on a number that is missed
+	go run ./internal/bench
+
+lint: $(LINT) ## run golangci-lint
+	$(LINT) run
+
+generate: ## run go generate
+	go generate ./...
+
+tidy-check: ## fail if go mod tidy would change something
+	go mod tidy -diff
+
+db-up: ## serve PostgreSQL and Redis until interrupted; prints what to export
+	@$(RUN) -install -serve
+
+$(LINT):
+	GOBIN=$(@D) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)

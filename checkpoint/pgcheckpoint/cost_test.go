@@ -1,0 +1,181 @@
+package pgcheckpoint_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
+	"github.com/holdfast-go/holdfast/internal/faulttest"
+	"github.com/holdfast-go/holdfast/internal/testenv"
+	"github.com/holdfast-go/holdfast/lock"
+)
+
+func TestModel(t *testing.T) {
+	faulttest.CheckpointModel(t, func(t *testing.T) checkpoint.Store { return open(t, nil) })
+}
+
+func TestSweepModel(t *testing.T) {
+	faulttest.CheckpointSweepModel(t, func(t *testing.T, ttl time.Duration) checkpoint.Store {
+		return open(t, &pgcheckpoint.Options{TTL: ttl})
+	})
+}
+
+func TestHistories(t *testing.T) {
+	faulttest.CheckpointHistories(t, func(t *testing.T) checkpoint.Store { return open(t, nil) }, faulttest.Histories())
+}
+
+func TestRenewUnderLoad(t *testing.T) {
+	faulttest.RenewUnderLoad(t, func(t *testing.T) checkpoint.Store { return open(t, nil) }, 500)
+}
+
+// One row that somebody has locked costs the other leases nothing but a moment.
+func TestRenewLockedRow(t *testing.T) {
+	t.Parallel()
+	p := testenv.Postgres(t)
+	s := pgcheckpoint.New(p, nil)
+	create(t, p, s)
+	leases := make([]checkpoint.Lease, 500)
+	for i := range leases {
+		r := request()
+		r.TTL = time.Millisecond
+		c, err := s.Claim(t.Context(), key(fmt.Sprintf("s%d", i)), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		leases[i] = c.Lease
+	}
+	tx, err := p.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(context.WithoutCancel(t.Context()))
+	if _, err := tx.Exec(t.Context(), s.Fill("SELECT FROM {sessions} WHERE session = 's250' FOR UPDATE")); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	lost, err := s.Renew(ctx, 10*time.Second, leases)
+	if err == nil || len(lost) > 0 || ctx.Err() != nil {
+		t.Fatalf("with one row locked Renew lost %v and returns %v", lost, err)
+	}
+	for i := range leases {
+		if i == 250 {
+			continue
+		}
+		if _, err := s.Claim(t.Context(), key(fmt.Sprintf("s%d", i)), request()); !errors.Is(err, lock.ErrHeld) {
+			t.Fatalf("lease %d was not renewed: %v", i, err)
+		}
+	}
+}
+
+// What a turn costs, counted at the server.
+func TestStatements(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartPostgres(t, &testenv.Options{Count: true})
+	p, err := pgxpool.New(t.Context(), server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	s := pgcheckpoint.New(p, nil)
+	create(t, p, s)
+	var c checkpoint.Claimed
+	n := 0
+	for _, step := range []struct {
+		what string
+		do   func() error
+		want int64
+	}{
+		{"first claim", func() error { c = claim(t, s, "a"); return nil }, 5},
+		{"claim, with the newest turn", func() error { c = claim(t, s, "a"); return nil }, 2},
+		{"append", func() error { n++; return s.Append(t.Context(), c.Lease, turn(n-1), checkpoint.AppendOptions{}) }, 1},
+		{"mark", func() error { return s.Mark(t.Context(), c.Lease, checkpoint.Marks{Summarized: 1}) }, 1},
+		{"load", func() error { _, err := checkpoint.Load(t.Context(), s, key("a"), checkpoint.Newest); return err }, 1},
+		{"repeated append", func() error { return s.Append(t.Context(), c.Lease, turn(n-1), checkpoint.AppendOptions{}) }, 2},
+		{"delete", func() error { return s.Delete(t.Context(), key("a")) }, 3},
+		{"nothing", func() error { return nil }, 0},
+	} {
+		before := server.Statements()
+		if err := step.do(); err != nil {
+			t.Fatal(err)
+		}
+		if got := server.Statements() - before; got != step.want {
+			t.Errorf("%s: %d statements, want %d", step.what, got, step.want)
+		}
+	}
+}
+
+// Where the server does not wait for its disk by default, a settle and the first claim of a session do.
+func TestDurable(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartPostgres(t, &testenv.Options{Settings: map[string]string{"synchronous_commit": "off", "wal_writer_delay": "10s", "wal_writer_flush_after": "0"}})
+	p, err := pgxpool.New(t.Context(), server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	s := pgcheckpoint.New(p, nil)
+	create(t, p, s)
+	flushed := func(f func()) bool {
+		var all bool
+		f()
+		if err := p.QueryRow(t.Context(), "SELECT pg_current_wal_insert_lsn() <= pg_current_wal_flush_lsn()").Scan(&all); err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	lazy := 0
+	for i := range 20 {
+		session := fmt.Sprintf("s%d", i)
+		var l checkpoint.Lease
+		if !flushed(func() { l = claim(t, s, session).Lease }) {
+			t.Error("the first claim of a session is not durable on return")
+		}
+		if !flushed(func() {
+			if err := s.Append(t.Context(), l, turn(0), checkpoint.AppendOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}) {
+			t.Error("a settle is not durable on return")
+		}
+		if !flushed(func() { l = claim(t, s, session).Lease }) {
+			lazy++
+		}
+	}
+	if lazy == 0 {
+		t.Error("later claims wait for the disk, or this test cannot tell")
+	}
+}
+
+// A settle without a reply to deliver touches no index of the head.
+func TestHeapOnly(t *testing.T) {
+	t.Parallel()
+	p := pool(t, func(c *pgxpool.Config) { c.MaxConns = 1 }) // its statistics are flushed by its own session
+	s := pgcheckpoint.New(p, nil)
+	create(t, p, s)
+	const turns = 200
+	for n := range turns {
+		l := claim(t, s, "a").Lease
+		if err := s.Append(t.Context(), l, turn(n), checkpoint.AppendOptions{Keep: 5, Release: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var updates, hot int
+	for deadline := time.Now().Add(10 * time.Second); updates < 2*turns-1 && time.Now().Before(deadline); {
+		if _, err := p.Exec(t.Context(), "SELECT pg_stat_force_next_flush()"); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.QueryRow(t.Context(), s.Fill(`SELECT pg_stat_get_tuples_updated('{sessions}'::regclass), pg_stat_get_tuples_hot_updated('{sessions}'::regclass)`)).Scan(&updates, &hot); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if updates < 2*turns-1 || hot < updates*95/100 {
+		t.Errorf("%d of %d updates of the head were heap-only, of %d", hot, updates, 2*turns-1)
+	}
+}

@@ -1,0 +1,107 @@
+package faulttest
+
+import (
+	"pgregory.net/rapid"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+)
+
+// sessions is how many a history has.
+const sessions = 3
+
+// nasty are session ids that a pattern, a separator or a collation gets wrong.
+var nasty = []string{"a_", "a%", "ab", "🙂", "{}", ":"}
+
+// values are states and payloads.
+var values = []string{
+	`{"n": 1, "text": "né\n\"🙂\""}`, `null`, `0`, `"\u0001"`, `[1, {"a": null, "b": [true, false]}, []]`, `{"z": {}, "a": -1.5}`,
+}
+
+var sessionIDs = rapid.Custom(func(t *rapid.T) []string {
+	return rapid.Permutation(nasty).Draw(t, "ids")[:sessions]
+})
+
+var (
+	anySession = rapid.SampledFrom([]int{0, 0, 0, 1, 1, 2})
+	anyLease   = rapid.SampledFrom([]int{0, 0, 0, 0, 0, 1, 2})
+	anyRequest = rapid.SampledFrom([]string{"", "", "q1", "q2", `q'%_"`})
+	anyTurn    = rapid.SampledFrom([]int{checkpoint.Newest, 0, 1, 2, 3, 5, 8, -1})
+	rarely     = rapid.SampledFrom([]bool{false, false, false, true})
+)
+
+// actions generates calls, the frequent ones several times.
+func actions(sweeps bool) *rapid.Generator[action] {
+	all := []*rapid.Generator[action]{
+		claims, claims, claims, settles, settles, settles, settles, repeats, marks, marks, renews, renews,
+		rapid.Just[action](expire{}),
+		rapid.Custom(func(t *rapid.T) action { return remove{anySession.Draw(t, "session")} }),
+		rapid.Custom(func(t *rapid.T) action {
+			return turns{anySession.Draw(t, "session"), anyTurn.Draw(t, "from"), rapid.IntRange(-1, 3).Draw(t, "count")}
+		}),
+		rapid.Custom(func(t *rapid.T) action { return load{anySession.Draw(t, "session"), anyTurn.Draw(t, "turn")} }),
+		lists,
+		rapid.Custom(func(t *rapid.T) action {
+			return refuse{anySession.Draw(t, "session"), rapid.IntRange(0, 9).Draw(t, "call")}
+		}),
+	}
+	if sweeps {
+		all = append(all, rapid.Just[action](sweep{}))
+	}
+	return rapid.OneOf(all...)
+}
+
+var claims = rapid.Custom(func(t *rapid.T) action {
+	return claim{
+		Session: anySession.Draw(t, "session"),
+		Again:   rapid.SampledFrom([]int{0, 0, 0, 1, 2}).Draw(t, "again"),
+		Steal:   rarely.Draw(t, "steal"),
+		Short:   rapid.Bool().Draw(t, "short"),
+		Request: anyRequest.Draw(t, "request"),
+	}
+})
+
+var settles = rapid.Custom(func(t *rapid.T) action {
+	return settle{
+		Session: anySession.Draw(t, "session"),
+		Lease:   anyLease.Draw(t, "lease"),
+		Ahead:   rapid.SampledFrom([]int{0, 0, 0, 0, 0, 0, 1, -1}).Draw(t, "ahead"),
+		Run:     rapid.SampledFrom([]int{0, 0, 0, 0, 0, 1, 2, 4}).Draw(t, "run"),
+		Value:   rapid.IntRange(0, len(values)-1).Draw(t, "value"),
+		Request: anyRequest.Draw(t, "request"),
+		Opts: checkpoint.AppendOptions{
+			Keep:    rapid.SampledFrom([]int{1, 2, 3, 4, 0, checkpoint.KeepAll}).Draw(t, "keep"),
+			Owes:    rarely.Draw(t, "owes"),
+			Release: rarely.Draw(t, "release"),
+		},
+	}
+})
+
+var repeats = rapid.Custom(func(t *rapid.T) action {
+	return repeat{anySession.Draw(t, "session"), anyLease.Draw(t, "settle")}
+})
+
+var marks = rapid.Custom(func(t *rapid.T) action {
+	counter := rapid.SampledFrom([]int{0, 0, 1, 2, 3, 5, checkpoint.Newest})
+	return mark{anySession.Draw(t, "session"), anyLease.Draw(t, "lease"), checkpoint.Marks{
+		Summarized: counter.Draw(t, "summarized"),
+		Delivered:  counter.Draw(t, "delivered"),
+		Release:    rarely.Draw(t, "release"),
+	}}
+})
+
+var renews = rapid.Custom(func(t *rapid.T) action {
+	r := renew{Short: rapid.Bool().Draw(t, "short")}
+	for i := range r.Leases {
+		r.Leases[i] = rapid.IntRange(0, 3).Draw(t, "leases")
+	}
+	return r
+})
+
+var lists = rapid.Custom(func(t *rapid.T) action {
+	return list{checkpoint.SessionQuery{
+		Prefix: rapid.SampledFrom([]string{"", "", "a", "a_", "a%", "{", ":", "🙂", "A"}).Draw(t, "prefix"),
+		After:  rapid.SampledFrom([]string{"", "", "a", "a_", "ab", "~"}).Draw(t, "after"),
+		Limit:  rapid.IntRange(0, 3).Draw(t, "limit"),
+		Owing:  rarely.Draw(t, "owing"),
+	}}
+})

@@ -1,0 +1,203 @@
+package faulttest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/lock"
+)
+
+// A model says what a store must answer. It knows no clock: its owner tells it when leases are over.
+type model struct {
+	lives  map[string]*life // by session
+	epochs map[string]int64 // by session, the last one issued in any life
+}
+
+// A life is a session from its first claim until it is deleted.
+type life struct {
+	fence      lock.Fence // issued last
+	lease      leaseState
+	born       int64
+	turns      []*checkpoint.Checkpoint // all that were settled
+	pruned     int                      // turns before this one are not kept
+	summarized int
+	delivered  int
+}
+
+type leaseState int
+
+const (
+	free    leaseState = iota // released
+	live                      // will not expire while the test runs
+	fading                    // may be over or not
+	expired                   // is over for sure, but nobody has claimed
+)
+
+// An answer is what a claim may be told.
+type answer int
+
+const (
+	granted answer = iota
+	refused
+	either
+)
+
+func newModel() model {
+	return model{lives: map[string]*life{}, epochs: map[string]int64{}}
+}
+
+func (l *life) ownedBy(f lock.Fence) bool { return l != nil && l.fence == f && l.lease != free }
+
+func (l *life) kept() []*checkpoint.Checkpoint {
+	if l == nil {
+		return nil
+	}
+	return l.turns[l.pruned:]
+}
+
+func (l *life) newest(match func(*checkpoint.Checkpoint) bool) *checkpoint.Checkpoint {
+	for _, cp := range slices.Backward(l.kept()) {
+		if match(cp) {
+			return cp
+		}
+	}
+	return nil
+}
+
+func (l *life) keptRun(run string) bool {
+	return l.newest(func(cp *checkpoint.Checkpoint) bool { return cp.RunID == run }) != nil
+}
+
+func (m *model) mayClaim(id, nonce string, steal bool) answer {
+	l := m.lives[id]
+	switch {
+	case l == nil, steal, l.lease == free, l.lease == expired, l.fence.Nonce == nonce:
+		return granted
+	case l.lease == fading:
+		return either
+	}
+	return refused
+}
+
+// claim takes note of a granted claim, or says why its fence is wrong.
+func (m *model) claim(id, nonce string, got lock.Fence, state leaseState) error {
+	l := m.lives[id]
+	if l != nil && l.lease != free && l.fence.Nonce == nonce {
+		l.lease = state
+		if got != l.fence {
+			return fmt.Errorf("fence %v for the nonce that owns %v", got, l.fence)
+		}
+		return nil
+	}
+	if got.Nonce != nonce || got.Epoch <= m.epochs[id] {
+		return fmt.Errorf("fence %v for nonce %s after epoch %d", got, nonce, m.epochs[id])
+	}
+	if l == nil {
+		l = &life{born: got.Epoch}
+		m.lives[id] = l
+	}
+	m.epochs[id] = got.Epoch
+	l.fence, l.lease = got, state
+	return nil
+}
+
+func (m *model) settle(id string, f lock.Fence, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+	l := m.lives[id]
+	switch {
+	case l.ownedBy(f) && cp.Turn == len(l.turns):
+	case l != nil && l.keptRun(cp.RunID):
+		return nil
+	case !l.ownedBy(f):
+		return lock.ErrFenced
+	default:
+		return checkpoint.ErrConflict
+	}
+	if l.delivered == cp.Turn && !o.Owes {
+		l.delivered++
+	}
+	l.turns = append(l.turns, &cp)
+	keep := o.Keep
+	if keep == 0 {
+		keep = checkpoint.DefaultKeep
+	}
+	l.pruned = max(l.pruned, min(len(l.turns)-keep, l.delivered))
+	if o.Release {
+		l.lease = free
+	}
+	return nil
+}
+
+func (m *model) mark(id string, f lock.Fence, mk checkpoint.Marks) error {
+	l := m.lives[id]
+	if l == nil || l.fence != f {
+		if mk == (checkpoint.Marks{Release: true}) {
+			return nil
+		}
+		return lock.ErrFenced
+	}
+	l.summarized = max(l.summarized, min(mk.Summarized, len(l.turns)))
+	l.delivered = max(l.delivered, min(mk.Delivered, len(l.turns)))
+	if mk.Release {
+		l.lease = free
+	}
+	return nil
+}
+
+// renew reports whether the lease is lost.
+func (m *model) renew(id string, f lock.Fence, state leaseState) bool {
+	l := m.lives[id]
+	if !l.ownedBy(f) {
+		return true
+	}
+	l.lease = state
+	return false
+}
+
+// expire notes that every lease that could end has ended.
+func (m *model) expire() {
+	for _, l := range m.lives {
+		if l.lease == fading {
+			l.lease = expired
+		}
+	}
+}
+
+// sweep retires what is idle and returns how many sessions that were.
+func (m *model) sweep() int {
+	retired := 0
+	for id, l := range m.lives {
+		if (l.lease == free || l.lease == expired) && l.delivered == len(l.turns) {
+			delete(m.lives, id)
+			retired++
+		}
+	}
+	return retired
+}
+
+// from returns the kept turns from turn downwards.
+func (m *model) from(id string, turn int) []*checkpoint.Checkpoint {
+	var down []*checkpoint.Checkpoint
+	for _, cp := range slices.Backward(m.lives[id].kept()) {
+		if cp.Turn <= turn {
+			down = append(down, cp)
+		}
+	}
+	return down
+}
+
+func (m *model) list(q checkpoint.SessionQuery) []string {
+	var ids []string
+	for id, l := range m.lives {
+		owing := l.delivered < len(l.turns)
+		if len(l.turns) > 0 && strings.HasPrefix(id, q.Prefix) && id > q.After && (owing || !q.Owing) {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	if q.Limit > 0 {
+		ids = ids[:min(q.Limit, len(ids))]
+	}
+	return ids
+}

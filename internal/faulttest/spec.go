@@ -1,0 +1,182 @@
+package faulttest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/lock"
+)
+
+// A call is the input of one operation of a history.
+type call struct {
+	op      string // claim, append, release, renew or delete
+	key     checkpoint.Key
+	nonce   string // claim
+	long    bool   // claim, renew: until the end of the history
+	steal   bool
+	request string
+	fence   lock.Fence // append, release, renew
+	turn    int
+	run     string // also its request id
+	keep    int
+	release bool
+}
+
+// A reply is what the store said.
+type reply struct {
+	err      error // of verdicts; nil: done
+	unknown  bool  // no verdict: it may have happened, at any time
+	fence    lock.Fence
+	born     int64
+	last     string // run of the newest turn
+	turn     int    // of the newest turn, -1: none
+	answered bool
+	lost     bool
+}
+
+// A head is the state of one session. Heads are compared with ==.
+type head struct {
+	exists, owned bool
+	long          bool  // the lease will not expire; else it may be over at any time
+	epoch         int64 // the last one that a reply told, in any life
+	hidden        bool  // a later one was issued, and nobody was told
+	nonce         string
+	born          int64 // 0: hidden
+	last          int
+	kept          string // run ids, oldest first
+}
+
+// spec is the linearizable specification of the sessions of a store.
+var spec = porcupine.Model{
+	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
+		sessions := map[checkpoint.Key][]porcupine.Operation{}
+		for _, op := range history {
+			k := op.Input.(call).key
+			sessions[k] = append(sessions[k], op)
+		}
+		var parts [][]porcupine.Operation
+		for _, part := range sessions {
+			parts = append(parts, part)
+		}
+		return parts
+	},
+	Init: func() any { return head{last: -1} },
+	Step: func(state, input, output any) (bool, any) {
+		return state.(head).step(input.(call), output.(reply))
+	},
+	DescribeOperation: func(input, output any) string { return describe(input.(call), output.(reply)) },
+}
+
+// step reports whether h can give that reply, and what it is afterwards. A call whose reply is unknown happens if it
+// can; if it did not, its place is after everything else, where it may happen unseen.
+func (h head) step(in call, out reply) (bool, head) {
+	switch in.op {
+	case "claim":
+		return h.claim(in, out)
+	case "append":
+		next, err := h.append(in)
+		return out.unknown || out.err == err, next
+	case "release":
+		if h.latest(in.fence) {
+			h.owned = false
+		}
+		return out.unknown || out.err == nil, h
+	case "renew":
+		held := h.owned && h.latest(in.fence)
+		if held {
+			h.long = in.long
+		}
+		return out.unknown || out.err == nil && out.lost != held, h
+	default:
+		return out.unknown || out.err == nil, head{epoch: h.epoch, last: -1}
+	}
+}
+
+// latest reports whether f was issued last. A fence that somebody bears was told, so that it is not a hidden one.
+func (h head) latest(f lock.Fence) bool {
+	return h.exists && !h.hidden && f == lock.Fence{Epoch: h.epoch, Nonce: h.nonce}
+}
+
+func (h head) claim(in call, out reply) (bool, head) {
+	again := h.owned && h.nonce == in.nonce
+	switch {
+	case out.err == lock.ErrHeld:
+		return h.owned && !again && !in.steal, h
+	case out.err != nil && !out.unknown:
+		return false, h
+	case h.owned && h.long && !again && !in.steal:
+		return out.unknown, h
+	}
+	next := h
+	next.exists, next.owned, next.long, next.nonce = true, true, in.long, in.nonce
+	if out.unknown {
+		next.hidden = h.hidden || !again
+		return true, next
+	}
+	next.epoch, next.hidden, next.born = out.fence.Epoch, false, out.born
+	fence := out.fence.Epoch > h.epoch
+	if again {
+		fence = h.hidden && fence || out.fence.Epoch == h.epoch
+	}
+	born := out.born == h.born || h.exists && h.born == 0
+	if !h.exists {
+		born = out.born == out.fence.Epoch
+	}
+	runs := strings.Fields(h.kept)
+	answered := in.request != "" && slices.Contains(runs, in.request)
+	return fence && born && out.fence.Nonce == in.nonce && out.answered == answered &&
+		out.turn == h.last && out.last == newest(runs), next
+}
+
+func newest(runs []string) string {
+	if len(runs) == 0 {
+		return ""
+	}
+	return runs[len(runs)-1]
+}
+
+func (h head) append(in call) (head, error) {
+	runs := strings.Fields(h.kept)
+	owner := h.owned && h.latest(in.fence)
+	switch {
+	case owner && in.turn == h.last+1:
+	case slices.Contains(runs, in.run):
+		return h, nil
+	case !owner:
+		return h, lock.ErrFenced
+	default:
+		return h, checkpoint.ErrConflict
+	}
+	runs = append(runs, in.run)
+	h.kept = strings.Join(runs[max(0, len(runs)-in.keep):], " ")
+	h.last = in.turn
+	h.owned = !in.release
+	return h, nil
+}
+
+func describe(in call, out reply) string {
+	var args string
+	result := "ok"
+	switch in.op {
+	case "claim":
+		args = fmt.Sprintf("%s long=%t steal=%t request=%s", in.nonce, in.long, in.steal, in.request)
+		result = fmt.Sprintf("%v born %d last %d %s answered=%t", out.fence, out.born, out.turn, out.last, out.answered)
+	case "append":
+		args = fmt.Sprintf("%v turn %d run %s keep %d release=%t", in.fence, in.turn, in.run, in.keep, in.release)
+	case "renew":
+		args, result = fmt.Sprint(in.fence), fmt.Sprintf("lost=%t", out.lost)
+	case "release":
+		args = fmt.Sprint(in.fence)
+	}
+	switch {
+	case out.unknown:
+		result = fmt.Sprint("unknown: ", out.err)
+	case out.err != nil:
+		result = out.err.Error()
+	}
+	return fmt.Sprintf("%q %s(%s) -> %s", in.key.Session, in.op, args, result)
+}

@@ -1,0 +1,181 @@
+package testenv
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+var sharedPostgres = shared(postgresEnv, postgresEngine{})
+
+// Postgres returns a pool on the shared PostgreSQL whose search_path is a schema
+// of the test's own. The pool is closed, and the schema dropped, when the test ends.
+func Postgres(tb testing.TB) *pgxpool.Pool {
+	tb.Helper()
+	pool, err := pgxpool.New(tb.Context(), PostgresURL(tb))
+	must(tb, err)
+	tb.Cleanup(pool.Close)
+	return pool
+}
+
+// PostgresURL is like [Postgres] for tests that open their connections themselves,
+// with pgx or with database/sql. They close them before they end.
+func PostgresURL(tb testing.TB) string {
+	tb.Helper()
+	needMain(tb)
+	server, err := sharedPostgres()
+	must(tb, err)
+	u, err := url.Parse(server)
+	must(tb, err)
+	if u.Scheme == "" {
+		tb.Fatalf("testenv: %s is not a URL", postgresEnv)
+	}
+	schema := "test_" + strings.ToLower(rand.Text()[:16])
+	must(tb, exec1(tb.Context(), server, "CREATE SCHEMA "+schema))
+	tb.Cleanup(func() {
+		// The test may have left a transaction open: better an error than a hang.
+		err := exec1(context.WithoutCancel(tb.Context()), server,
+			"SET client_min_messages = warning; SET lock_timeout = '10s'; DROP SCHEMA "+schema+" CASCADE")
+		if err != nil {
+			tb.Errorf("testenv: dropping the test's schema: %v", err)
+		}
+	})
+	q := u.Query()
+	q.Set("search_path", schema)
+	u.RawQuery = q.Encode()
+	must(tb, migrate(tb.Context(), u.String()))
+	return u.String()
+}
+
+// migrate creates the tables of a fresh schema, the search_path of connString.
+func migrate(ctx context.Context, connString string) error { return nil }
+
+// exec1 runs sql on a connection of its own.
+func exec1(ctx context.Context, connString, sql string) error {
+	conn, err := pgx.Connect(ctx, connString)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx) //nolint:errcheck // what counts is the statement
+	_, err = conn.Exec(ctx, sql, pgx.QueryExecModeSimpleProtocol)
+	return err
+}
+
+// postgresEngine is the engine of PostgreSQL.
+type postgresEngine struct{}
+
+const postgresDirs = "/usr/lib/postgresql/*/bin"
+
+// template returns a data directory made by initdb, from which all others are copied.
+var template = sync.OnceValues(func() (string, error) {
+	initdb, err := binary("initdb", postgresDirs)
+	if err != nil {
+		return "", err
+	}
+	if uid, _ := owner(); uid == 0 {
+		return "", fmt.Errorf("%w: PostgreSQL refuses to run as root, and there is no user postgres", errUnavailable)
+	}
+	dir, err := tempDir("template-")
+	if err != nil {
+		return "", err
+	}
+	cmd := asOwner(exec.Command(initdb, "--pgdata", dir, "--username=postgres", "--auth=trust",
+		"--encoding=UTF8", "--locale=C.UTF-8", "--no-sync", "--no-instructions"))
+	cmd.Dir = dir
+	return dir, output(cmd)
+})
+
+func (postgresEngine) prepare(d *daemon) error {
+	from, err := template()
+	if err != nil {
+		return err
+	}
+	return output(asOwner(exec.Command("cp", "-R", "-p", from, d.data)))
+}
+
+func (postgresEngine) command(d *daemon) (*exec.Cmd, error) {
+	server, err := binary("postgres", postgresDirs)
+	if err != nil {
+		return nil, err
+	}
+	defaults := map[string]string{
+		"listen_addresses":           "127.0.0.1",
+		"unix_socket_directories":    d.dir,
+		"max_connections":            "300",
+		"dynamic_shared_memory_type": "mmap", // removed with the data
+		"fsync":                      "off",
+		"full_page_writes":           "off",
+	}
+	if d.opts.Durable {
+		defaults["fsync"], defaults["full_page_writes"] = "on", "on"
+	}
+	if d.opts.Count {
+		defaults["shared_preload_libraries"] = "pg_stat_statements"
+		defaults["pg_stat_statements.max"] = "50000"
+	}
+	args := d.settings(defaults, func(name, value string) []string { return []string{"-c", name + "=" + value} })
+	return asOwner(exec.Command(server, append(args, "-D", d.data, "-p", fmt.Sprint(d.port))...)), nil
+}
+
+func (postgresEngine) url(port int) string {
+	return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres?sslmode=disable", port)
+}
+
+func (postgresEngine) ping(ctx context.Context, d *daemon) error {
+	if !d.opts.Count {
+		return exec1(ctx, d.url(), "")
+	}
+	return exec1(ctx, d.url(), "CREATE EXTENSION IF NOT EXISTS pg_stat_statements")
+}
+
+func (postgresEngine) signals() (now, orderly syscall.Signal) { return syscall.SIGQUIT, syscall.SIGINT }
+
+// sweep removes the shared memory that a killed PostgreSQL leaves behind: its id
+// is in the seventh line of postmaster.pid.
+func (postgresEngine) sweep(d *daemon) {
+	text, err := os.ReadFile(filepath.Join(d.data, "postmaster.pid"))
+	if err != nil {
+		return
+	}
+	if lines := strings.Split(string(text), "\n"); len(lines) > 6 {
+		var key, id int
+		if n, _ := fmt.Sscan(lines[6], &key, &id); n == 2 {
+			removeSharedMemory(id)
+		}
+	}
+}
+
+// The count leaves out what frames statements, and what reads the count.
+const countSQL = `
+	SELECT coalesce(sum(calls), 0)::bigint FROM pg_stat_statements
+	WHERE query !~* '^\s*(begin|start|commit|end|rollback|abort|savepoint|release|set|reset)\M'
+	AND query NOT LIKE '%pg_stat_statements%'`
+
+func (postgresEngine) statements(ctx context.Context, d *daemon) (n int64, err error) {
+	conn, err := pgx.Connect(ctx, d.url())
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close(ctx) //nolint:errcheck // what counts is the answer
+	err = conn.QueryRow(ctx, countSQL).Scan(&n)
+	return n, err
+}
+
+// output runs cmd, whose output becomes part of the error if it fails.
+func output(cmd *exec.Cmd) error {
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%v: %w\n%s", cmd.Args, err, out)
+	}
+	return nil
+}

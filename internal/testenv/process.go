@@ -1,0 +1,174 @@
+package testenv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// A process is a child that dies with this process.
+type process struct {
+	cmd    *exec.Cmd
+	exited chan struct{}
+}
+
+// startProcess starts cmd in a process group of its own. When this process dies,
+// however it does, the child gets the signal death.
+func startProcess(cmd *exec.Cmd, death syscall.Signal) (*process, error) {
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = new(syscall.SysProcAttr)
+	}
+	// A stopped member of a group that loses its parent is continued by the
+	// kernel, so that it can act on the signal.
+	cmd.SysProcAttr.Setpgid = true
+	dieWithParent(cmd.SysProcAttr, death)
+
+	started := make(chan error)
+	launcher() <- func() { started <- cmd.Start() }
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	p := &process{cmd: cmd, exited: make(chan struct{})}
+	go p.wait()
+	return p, nil
+}
+
+// launcher returns a channel of functions to be called on one OS thread. The
+// kernel takes the end of the thread that started a child for the death of the
+// parent, so that thread must never end.
+var launcher = sync.OnceValue(func() chan<- func() {
+	c := make(chan func())
+	go launch(c)
+	return c
+})
+
+func launch(c <-chan func()) {
+	runtime.LockOSThread()
+	for f := range c {
+		f()
+	}
+}
+
+func (p *process) wait() {
+	p.cmd.Wait() //nolint:errcheck // how it ended does not matter, and is in ProcessState
+	close(p.exited)
+}
+
+func (p *process) pid() int { return p.cmd.Process.Pid }
+
+func (p *process) alive() bool {
+	select {
+	case <-p.exited:
+		return false
+	default:
+		return true
+	}
+}
+
+// freeze stops the process and its children with SIGSTOP and returns all their
+// ids, the children first.
+func (p *process) freeze() ([]int, error) {
+	if err := syscall.Kill(p.pid(), syscall.SIGSTOP); err != nil {
+		return nil, err
+	}
+	// Only a parent that has stopped cannot fork any more.
+	err := await(10*time.Second, p.exited, func(context.Context) error {
+		if s := processState(p.pid()); s != 'T' {
+			return fmt.Errorf("process is in state %q after SIGSTOP", s)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	pids := append(children(p.pid()), p.pid())
+	return pids, signalAll(pids, syscall.SIGSTOP)
+}
+
+func (p *process) thaw() error {
+	return signalAll(append(children(p.pid()), p.pid()), syscall.SIGCONT)
+}
+
+// kill kills the process and its children with SIGKILL and returns when none is left.
+func (p *process) kill() error {
+	if !p.alive() {
+		return nil
+	}
+	pids, err := p.freeze()
+	if err != nil {
+		return err
+	}
+	if err := signalAll(pids, syscall.SIGKILL); err != nil {
+		return err
+	}
+	<-p.exited
+	return awaitGone(pids)
+}
+
+// quit asks the process to end with sig, and kills it if it does not.
+func (p *process) quit(sig syscall.Signal) error {
+	if !p.alive() {
+		return nil
+	}
+	pids := append(children(p.pid()), p.pid())
+	if err := signalAll(pids[len(pids)-1:], sig); err != nil {
+		return err
+	}
+	if err := p.thaw(); err != nil {
+		return err
+	}
+	select {
+	case <-p.exited:
+		return awaitGone(pids)
+	case <-time.After(10 * time.Second):
+		return p.kill()
+	}
+}
+
+func awaitGone(pids []int) error {
+	return await(10*time.Second, nil, func(context.Context) error {
+		for _, pid := range pids {
+			if s := processState(pid); s != 0 && s != 'Z' {
+				return fmt.Errorf("process %d is still there, in state %q", pid, s)
+			}
+		}
+		return nil
+	})
+}
+
+// signalAll sends sig to those of pids that still exist.
+func signalAll(pids []int, sig syscall.Signal) error {
+	for _, pid := range pids {
+		if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return fmt.Errorf("%v to process %d: %w", sig, pid, err)
+		}
+	}
+	return nil
+}
+
+// await calls f every few milliseconds until it returns nil. It gives up with
+// f's last error after limit, or when stop is closed.
+func await(limit time.Duration, stop <-chan struct{}, f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := f(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-stop:
+			return err
+		case <-ctx.Done():
+			return fmt.Errorf("gave up after %v: %w", limit, err)
+		}
+	}
+}

@@ -1,0 +1,109 @@
+// Command run gives a command, such as go test ./..., a PostgreSQL and a Redis of
+// its own, by way of the environment that package testenv reads:
+//
+//	go run ./internal/testenv/run [-install] -- command args…
+//	go run ./internal/testenv/run [-install] -serve
+//
+// The command's tests fail where they would skip for want of a server; run exits
+// with its code. With -serve there is no command: run prints the environment as shell
+// exports and keeps the servers up until it is interrupted. With -install it first
+// installs what is missing, with apt-get.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/testenv"
+)
+
+func main() {
+	installMissing := flag.Bool("install", false, "install missing servers and compilers with apt-get")
+	serve := flag.Bool("serve", false, "print the environment and serve until interrupted")
+	flag.Parse()
+	if *serve != (flag.NArg() == 0) {
+		fmt.Fprintln(os.Stderr, "usage: run [-install] -- command args… | run [-install] -serve")
+		os.Exit(2)
+	}
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	if *installMissing {
+		if err := install(); err != nil {
+			fatal(err)
+		}
+	}
+	env, stop, err := testenv.Start()
+	if err != nil {
+		fatal(err)
+	}
+	code := 0
+	if *serve {
+		for _, v := range env {
+			fmt.Printf("export '%s'\n", v)
+		}
+		<-signals
+	} else {
+		code, err = command(flag.Args(), append(env, "HOLDFAST_TEST_REQUIRED=1"), signals)
+	}
+	if err := errors.Join(err, stop()); err != nil {
+		fatal(err)
+	}
+	os.Exit(code)
+}
+
+func fatal(err error) {
+	fmt.Fprintln(os.Stderr, "run:", err)
+	os.Exit(1)
+}
+
+// grace is how long a command may take to end after a signal.
+const grace = 15 * time.Second
+
+// command runs args in a process group of its own, passes signals on to the group
+// and returns the exit code. When it returns, nothing of the group is left.
+func command(args, env []string, signals <-chan os.Signal) (int, error) {
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return 0, err
+	}
+	group := -cmd.Process.Pid
+	defer syscall.Kill(group, syscall.SIGKILL) //nolint:errcheck // mostly there is none left
+
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	var late <-chan time.Time
+	for {
+		select {
+		case sig := <-signals:
+			if err := syscall.Kill(group, sig.(syscall.Signal)); err != nil {
+				return 0, err
+			}
+			late = time.After(grace)
+		case <-late:
+			syscall.Kill(group, syscall.SIGKILL) //nolint:errcheck // it may have ended just now
+		case err := <-ended:
+			return exitCode(err)
+		}
+	}
+}
+
+// exitCode returns the code for the outcome of a command, as a shell would.
+func exitCode(err error) (int, error) {
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	if !ok {
+		return 0, err
+	}
+	if status := exit.Sys().(syscall.WaitStatus); status.Signaled() {
+		return 128 + int(status.Signal()), nil
+	}
+	return exit.ExitCode(), nil
+}

@@ -1,0 +1,31 @@
+//go:build unix && !linux
+
+package testenv
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+)
+
+// Elsewhere than on Linux children may outlive a killed parent, and servers have
+// their children left alone by signals.
+
+func dieWithParent(*syscall.SysProcAttr, syscall.Signal) {}
+
+func processState(pid int) byte {
+	if syscall.Kill(pid, 0) != nil {
+		return 0
+	}
+	return 'T'
+}
+
+func children(int) []int { return nil }
+
+func mountTmpfs(string, int, int, int) error {
+	return fmt.Errorf("%w: a disk of limited size needs Linux", errUnavailable)
+}
+
+func unmount(string) error { return errors.ErrUnsupported }
+
+func removeSharedMemory(int) {}
