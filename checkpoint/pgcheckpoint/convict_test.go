@@ -100,7 +100,6 @@ func TestSuiteConvicts(t *testing.T) {
 					found := checkpointtest.Violations(ctx, func() checkpoint.Store {
 						pool := oneConnection(t, clause == "sequences-reentrant")
 						s := pgcheckpoint.New(pool, nil)
-						create(t, pool, s)
 						return c.broken(s, pool)
 					}, clause)
 					cancel()

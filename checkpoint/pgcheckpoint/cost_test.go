@@ -39,7 +39,6 @@ func TestRenewLockedRow(t *testing.T) {
 	t.Parallel()
 	p := testenv.Postgres(t)
 	s := pgcheckpoint.New(p, nil)
-	create(t, p, s)
 	leases := make([]checkpoint.Lease, 500)
 	for i := range leases {
 		r := request()
@@ -158,7 +157,6 @@ func TestHeapOnly(t *testing.T) {
 	t.Parallel()
 	p := pool(t, func(c *pgxpool.Config) { c.MaxConns = 1 }) // its statistics are flushed by its own session
 	s := pgcheckpoint.New(p, nil)
-	create(t, p, s)
 	const turns = 200
 	for n := range turns {
 		l := claim(t, s, "a").Lease

@@ -175,7 +175,6 @@ func TestDiskFull(t *testing.T) {
 func TestPoolClosed(t *testing.T) {
 	p := pool(t, func(*pgxpool.Config) {})
 	s := pgcheckpoint.New(p, nil)
-	create(t, p, s)
 	l := claim(t, s, "a").Lease
 	p.Close()
 	_, claimed := s.Claim(t.Context(), key("a"), request())
@@ -217,7 +216,6 @@ func TestSchemaMissing(t *testing.T) {
 func TestRowMissing(t *testing.T) {
 	p := testenv.Postgres(t)
 	s := pgcheckpoint.New(p, nil)
-	create(t, p, s)
 	l := claim(t, s, "a").Lease
 	for n := range 2 {
 		if err := s.Append(t.Context(), l, turn(n), checkpoint.AppendOptions{}); err != nil {

@@ -3,6 +3,7 @@ package testenv
 import (
 	"context"
 	"crypto/rand"
+	"database/sql"
 	"fmt"
 	"net/url"
 	"os"
@@ -15,11 +16,14 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver that migrations run on
+
+	"github.com/holdfast-go/holdfast/migrations"
 )
 
 var sharedPostgres = shared(postgresEnv, postgresEngine{})
 
-// Postgres returns a pool on the shared PostgreSQL whose search_path is a schema
+// Postgres returns a pool on the shared PostgreSQL whose search_path is a migrated schema
 // of the test's own. The pool is closed, and the schema dropped, when the test ends.
 func Postgres(tb testing.TB) *pgxpool.Pool {
 	tb.Helper()
@@ -59,7 +63,14 @@ func PostgresURL(tb testing.TB) string {
 }
 
 // migrate creates the tables of a fresh schema, the search_path of connString.
-func migrate(ctx context.Context, connString string) error { return nil }
+func migrate(ctx context.Context, connString string) error {
+	db, err := sql.Open("pgx", connString)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	return migrations.Up(ctx, db, migrations.Postgres)
+}
 
 // exec1 runs sql on a connection of its own.
 func exec1(ctx context.Context, connString, sql string) error {

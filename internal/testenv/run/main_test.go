@@ -111,7 +111,7 @@ func TestUsage(t *testing.T) {
 }
 
 func TestInterrupt(t *testing.T) {
-	trap := `trap 'echo caught; exit 7' INT TERM; while :; do sleep 0.1; done`
+	trap := `trap 'echo caught; exit 7' INT TERM; ` + printURLs + `while :; do sleep 0.1; done`
 	for _, tt := range []struct {
 		name   string
 		args   []string
@@ -119,8 +119,8 @@ func TestInterrupt(t *testing.T) {
 		code   int
 		output string
 	}{
-		{"command", []string{"--", "sh", "-c", printURLs + trap}, os.Interrupt, 7, "caught\n"},
-		{"terminated command", []string{"--", "sh", "-c", printURLs + trap}, syscall.SIGTERM, 7, "caught\n"},
+		{"command", []string{"--", "sh", "-c", trap}, os.Interrupt, 7, "caught\n"},
+		{"terminated command", []string{"--", "sh", "-c", trap}, syscall.SIGTERM, 7, "caught\n"},
 		{"command without trap", []string{"--", "sh", "-c", printURLs + "sleep 1000"}, syscall.SIGTERM, 143, ""},
 		{"serve", []string{"-serve"}, os.Interrupt, 0, ""},
 	} {

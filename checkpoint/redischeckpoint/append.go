@@ -1,0 +1,48 @@
+package redischeckpoint
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+)
+
+// Append settles a turn in one script. Before a session's first turn, and before one that is owed when none was,
+// it enters the session in an index.
+func (s *Store) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+	keep, err := o.Kept()
+	if err = checked(ctx, l.Validate(), cp.Validate(), err); err == nil {
+		err = s.append(ctx, l, cp, o, keep)
+	}
+	if err != nil {
+		return fmt.Errorf("redischeckpoint: append %q turn %d: %w", l.Session, cp.Turn, err)
+	}
+	return nil
+}
+
+func (s *Store) append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions, keep int) error {
+	rest, err := encode(cp)
+	if err != nil {
+		return err
+	}
+	if cp.Turn == 0 {
+		if _, err := s.enter(ctx, index{l.Orchestrator, false}, l.Session); err != nil {
+			return err
+		}
+	}
+	settle := func(owing string) (status string, err error) {
+		r, err := s.run(ctx, appendScript, s.sessionKeys(l.Key), l.Fence.Epoch, l.Fence.Nonce, cp.Turn, cp.RunID, cp.RequestID,
+			rest, []byte(cp.State), []byte(cp.Payload), keep, flag(o.Owes), flag(o.Release), owing, s.idle)
+		return r.status, err
+	}
+	status, err := settle("")
+	if err != nil || status != "INDEX" {
+		return err
+	}
+	owing, err := s.enter(ctx, index{l.Orchestrator, true}, l.Session)
+	if err != nil {
+		return err
+	}
+	_, err = settle(owing)
+	return err
+}

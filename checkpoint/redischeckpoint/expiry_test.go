@@ -1,0 +1,114 @@
+package redischeckpoint_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/checkpoint/redischeckpoint"
+	"github.com/holdfast-go/holdfast/internal/testenv"
+)
+
+// lifetimes tells of all keys of a session how many ms they have: -1 for ever, -2 gone. Within a script no key expires.
+var lifetimes = redis.NewScript(`
+	local ms = {}
+	for i, key in ipairs(KEYS) do ms[i] = redis.call('PTTL', key) end
+	return ms`)
+
+type clocks struct {
+	t      *testing.T
+	client *redis.Client
+	prefix string
+}
+
+// left returns the lifetime that all keys of a session share.
+func (c clocks) left(session string) time.Duration {
+	c.t.Helper()
+	base := c.prefix + "{bot/" + session + "}:"
+	ms, err := lifetimes.Run(c.t.Context(), c.client, []string{base + "head", base + "turns", base + "runs", base + "reqs"}).Int64Slice()
+	check(c.t, err)
+	const slack = 1000 // ms that the script itself may take
+	for _, other := range ms[1:] {
+		if min(other, 0) != min(ms[0], 0) || other < ms[0]-slack || other > ms[0] {
+			c.t.Fatalf("keys of %q have %d ms", session, ms)
+		}
+	}
+	return time.Duration(ms[0]) * time.Millisecond
+}
+
+func (c clocks) want(session string, least, most time.Duration) {
+	c.t.Helper()
+	if left := c.left(session); left < least || left > most+time.Second {
+		c.t.Fatalf("session %q has %v, want %v to %v", session, left, least, most)
+	}
+}
+
+const forever, gone = -time.Millisecond, -2 * time.Millisecond
+
+// All keys of a session share one expiry, a TTL after its lease ends, and none while it owes.
+func TestExpiry(t *testing.T) {
+	client, prefix := testenv.Redis(t)
+	s := redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix, TTL: time.Hour})
+	c := clocks{t, client, prefix}
+	ctx := t.Context()
+
+	owed := checkpoint.AppendOptions{Owes: true}
+	l := must[checkpoint.Claimed](t)(s.Claim(ctx, key("a"), request("n1", 2*time.Hour))).Lease
+	check(t, s.Append(ctx, l, turn(0, "r0"), checkpoint.AppendOptions{}))
+	c.want("a", 2*time.Hour+59*time.Minute, 3*time.Hour)
+	check(t, s.Append(ctx, l, turn(1, "r1"), owed))
+	c.want("a", forever, forever)
+	must[[]checkpoint.Lease](t)(s.Renew(ctx, time.Hour, []checkpoint.Lease{l}))
+	c.want("a", forever, forever)
+	check(t, s.Mark(ctx, l, checkpoint.Marks{Delivered: 2}))
+	c.want("a", time.Hour+59*time.Minute, 2*time.Hour)
+	must[[]checkpoint.Lease](t)(s.Renew(ctx, 4*time.Hour, []checkpoint.Lease{l}))
+	c.want("a", 4*time.Hour+59*time.Minute, 5*time.Hour)
+	check(t, s.Mark(ctx, l, checkpoint.Marks{Release: true}))
+	c.want("a", 59*time.Minute, time.Hour)
+
+	patient := redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix})
+	must[checkpoint.Claimed](t)(patient.Claim(ctx, key("a"), request("n2", time.Hour)))
+	c.want("a", forever, forever)
+}
+
+// An idle session goes as a whole; one that owes stays, and one under a live lease.
+func TestExpired(t *testing.T) {
+	client, prefix := testenv.Redis(t)
+	s := redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix, TTL: 30 * time.Millisecond})
+	c := clocks{t, client, prefix}
+	for session, lease := range map[string]time.Duration{"idle": time.Millisecond, "owing": time.Millisecond, "owned": time.Hour} {
+		l := must[checkpoint.Claimed](t)(s.Claim(t.Context(), key(session), request("n", lease))).Lease
+		for n := range 3 {
+			o := checkpoint.AppendOptions{Keep: 2, Owes: session == "owing" && n == 1}
+			check(t, s.Append(t.Context(), l, turn(n, fmt.Sprint("r", n)), o))
+		}
+	}
+	for deadline := time.Now().Add(10 * time.Second); c.left("idle") != gone; {
+		if time.Now().After(deadline) {
+			t.Fatal("an idle session does not expire")
+		}
+	}
+	c.want("owing", forever, forever)
+	c.want("owned", time.Minute, time.Hour+time.Minute)
+	for _, owing := range []bool{false, true} {
+		got := []string{}
+		for id, err := range s.Sessions(t.Context(), checkpoint.SessionQuery{Orchestrator: "bot", Owing: owing}) {
+			check(t, err)
+			got = append(got, id)
+		}
+		want := []string{"owing"}
+		if !owing {
+			want = []string{"owing", "owned"}
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("owing %v: listed %q, want %q", owing, got, want)
+		}
+	}
+	if n := must[int64](t)(client.ZCard(t.Context(), prefix+"{bot}:sessions").Result()); n != 2 {
+		t.Errorf("%d entries are left in the index, want 2", n)
+	}
+}

@@ -1,0 +1,219 @@
+package redischeckpoint_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/checkpoint/redischeckpoint"
+	"github.com/holdfast-go/holdfast/internal/testenv"
+	"github.com/holdfast-go/holdfast/lock"
+)
+
+func want(t *testing.T, err, target error) {
+	t.Helper()
+	if !errors.Is(err, target) {
+		t.Errorf("got %v, want %v", err, target)
+	}
+}
+
+// A Redis that lost its memory fences those who owned a session, and lists nothing.
+func TestFlushAll(t *testing.T) {
+	_, client := server(t, redis.Options{})
+	s := redischeckpoint.New(client, nil)
+	ctx := t.Context()
+	for _, o := range []checkpoint.AppendOptions{{}, {Owes: true}} {
+		first := must[checkpoint.Claimed](t)(s.Claim(ctx, key("first"), request("n1", time.Hour))).Lease
+		later := must[checkpoint.Claimed](t)(s.Claim(ctx, key("later"), request("n2", time.Hour))).Lease
+		check(t, s.Append(ctx, later, turn(0, "r0"), o))
+		check(t, client.FlushAll(ctx).Err())
+		want(t, s.Append(ctx, first, turn(0, "r0"), o), lock.ErrFenced)
+		want(t, s.Append(ctx, later, turn(1, "r1"), o), lock.ErrFenced)
+		want(t, s.Mark(ctx, later, checkpoint.Marks{Delivered: 1}), lock.ErrFenced)
+		for _, owing := range []bool{false, true} {
+			for id, err := range s.Sessions(ctx, checkpoint.SessionQuery{Orchestrator: "bot", Owing: owing}) {
+				t.Errorf("listed %q, %v", id, err)
+			}
+		}
+		if keys := client.Keys(ctx, "*").Val(); len(keys) > 0 {
+			t.Errorf("left: %q", keys)
+		}
+	}
+}
+
+// While the server is away errors are the network's; when it is back without its memory, whoever owned is fenced.
+func TestServerKilled(t *testing.T) {
+	srv, client := server(t, redis.Options{MaxRetries: -1, DialerRetries: 1})
+	s := redischeckpoint.New(client, nil)
+	ctx := t.Context()
+	l := must[checkpoint.Claimed](t)(s.Claim(ctx, key("a"), request("n", time.Hour))).Lease
+	check(t, s.Append(ctx, l, turn(0, "r0"), checkpoint.AppendOptions{}))
+	srv.Kill()
+	_, claim := s.Claim(ctx, key("a"), request("other", time.Hour))
+	lost, renew := s.Renew(ctx, time.Hour, []checkpoint.Lease{l})
+	if len(lost) > 0 {
+		t.Errorf("lost %v", lost)
+	}
+	for _, err := range []error{
+		claim, renew, s.Append(ctx, l, turn(1, "r1"), checkpoint.AppendOptions{}), s.Mark(ctx, l, checkpoint.Marks{Release: true}), s.Delete(ctx, key("a")),
+	} {
+		if _, ok := errors.AsType[*net.OpError](err); !ok {
+			t.Errorf("got %v, want an error of the network", err)
+		}
+	}
+	srv.Restart()
+	want(t, s.Append(ctx, l, turn(1, "r1"), checkpoint.AppendOptions{}), lock.ErrFenced)
+	if c := must[checkpoint.Claimed](t)(s.Claim(ctx, key("a"), request("next", time.Hour))); c.Born <= l.Fence.Epoch || c.Last != nil {
+		t.Errorf("claimed %+v", c)
+	}
+}
+
+// The end of ctx is visible, however the client reports it.
+func TestContextEnds(t *testing.T) {
+	why := errors.New("shutting down")
+	for name, o := range map[string]redis.Options{
+		"client honours deadlines": {ContextTimeoutEnabled: true},
+		"client times out":         {ReadTimeout: 200 * time.Millisecond, MaxRetries: -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			srv, client := server(t, o)
+			s := redischeckpoint.New(client, nil)
+			l := must[checkpoint.Claimed](t)(s.Claim(t.Context(), key("a"), request("n", time.Hour))).Lease
+			srv.Stop()
+			defer srv.Continue()
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+			defer cancel()
+			want(t, s.Append(ctx, l, turn(0, "r0"), checkpoint.AppendOptions{}), context.DeadlineExceeded)
+
+			cancelled, stop := context.WithCancelCause(t.Context())
+			stop(why)
+			err := s.Mark(cancelled, l, checkpoint.Marks{})
+			want(t, err, context.Canceled)
+			want(t, err, why)
+		})
+	}
+}
+
+// What no store wrote is ErrInvalid, and says what is wrong.
+func TestMalformed(t *testing.T) {
+	client, prefix := testenv.Redis(t)
+	s := redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix})
+	ctx := t.Context()
+	base := prefix + "{bot/a}:"
+	begin := func() checkpoint.Lease {
+		check(t, client.Unlink(ctx, base+"head", base+"turns", base+"runs", base+"reqs").Err())
+		l := must[checkpoint.Claimed](t)(s.Claim(ctx, key("a"), request("n", time.Hour))).Lease
+		check(t, s.Append(ctx, l, turn(0, "r0"), checkpoint.AppendOptions{Owes: true}))
+		return l
+	}
+	for _, field := range []string{"epoch", "lease", "born", "turn", "first", "summarized", "owed"} {
+		l := begin()
+		check(t, client.HSet(ctx, base+"head", field, "x").Err())
+		wantInvalid(t, s, l, field)
+	}
+	for _, field := range []string{"nonce", "epoch", "owing"} {
+		l := begin()
+		check(t, client.HDel(ctx, base+"head", field).Err())
+		wantInvalid(t, s, l, field)
+	}
+	l := begin()
+	check(t, client.Del(ctx, base+"head").Err())
+	check(t, client.Set(ctx, base+"head", "x", 0).Err())
+	wantInvalid(t, s, l, "head")
+
+	for field, value := range map[string]string{
+		"0": `{"layout":2}`, "0:at": "now", "0:run": "", "0:state": `{`, "0:payload": `[`, "0:req": "\xff",
+	} {
+		begin()
+		check(t, client.HSet(ctx, base+"turns", field, value).Err())
+		wantInvalidRow(t, s)
+	}
+	begin()
+	check(t, client.Del(ctx, base+"turns").Err())
+	wantInvalidRow(t, s)
+}
+
+func wantInvalid(t *testing.T, s *redischeckpoint.Store, l checkpoint.Lease, what string) {
+	t.Helper()
+	_, claim := s.Claim(t.Context(), l.Key, request("other", time.Hour))
+	_, renew := s.Renew(t.Context(), time.Hour, []checkpoint.Lease{l})
+	_, load := checkpoint.Load(t.Context(), s, l.Key, 0)
+	for _, err := range []error{
+		claim, renew, load, s.Append(t.Context(), l, turn(1, "r1"), checkpoint.AppendOptions{}), s.Mark(t.Context(), l, checkpoint.Marks{}),
+	} {
+		if !errors.Is(err, checkpoint.ErrInvalid) || !strings.Contains(err.Error(), what) {
+			t.Errorf("%s: got %v, want %v", what, err, checkpoint.ErrInvalid)
+		}
+	}
+}
+
+func wantInvalidRow(t *testing.T, s *redischeckpoint.Store) {
+	t.Helper()
+	_, claim := s.Claim(t.Context(), key("a"), request("n", time.Hour))
+	_, load := checkpoint.Load(t.Context(), s, key("a"), 0)
+	for _, err := range []error{claim, load} {
+		want(t, err, checkpoint.ErrInvalid)
+	}
+}
+
+// A claim and a settle cost the same whether a session keeps 10 turns or 5,000: in commands that the scripts call,
+// and in bytes that come back.
+func TestCostIsFlat(t *testing.T) {
+	_, client := server(t, redis.Options{PoolSize: 1})
+	s := redischeckpoint.New(client, nil)
+	young, old := cost(t, client, s, 10), cost(t, client, s, 5000)
+	if !maps.Equal(young, old) {
+		t.Errorf("with 10 turns %v, with 5,000 %v", young, old)
+	}
+}
+
+// cost returns what claiming and settling cost in a session that keeps n turns. The turns that come back have
+// four digits each.
+func cost(t *testing.T, client *redis.Client, s *redischeckpoint.Store, n int) map[string]int {
+	t.Helper()
+	ctx := t.Context()
+	k := key(fmt.Sprintf("s%04d", n))
+	l := must[checkpoint.Claimed](t)(s.Claim(ctx, k, request("n1", time.Hour))).Lease
+	const last = 6100
+	for i := range last {
+		check(t, s.Append(ctx, l, turn(i, fmt.Sprintf("r%04d", i)), checkpoint.AppendOptions{Keep: n}))
+	}
+	check(t, s.Mark(ctx, l, checkpoint.Marks{Release: true}))
+
+	check(t, client.ConfigResetStat(ctx).Err())
+	r := request("n2", time.Hour)
+	r.RequestID = fmt.Sprintf("req-r%04d", last-n)
+	c := must[checkpoint.Claimed](t)(s.Claim(ctx, k, r))
+	if c.Answered == nil || c.Answered.Turn != last-n {
+		t.Fatalf("answered by %+v", c.Answered)
+	}
+	check(t, s.Append(ctx, c.Lease, turn(last, "r6100"), checkpoint.AppendOptions{Keep: n}))
+	return stats(t, client)
+}
+
+// stats returns how often each command was called, also from scripts, and the bytes that the server has sent.
+func stats(t *testing.T, client *redis.Client) map[string]int {
+	t.Helper()
+	info := must[string](t)(client.Info(t.Context(), "commandstats", "stats").Result())
+	counts := make(map[string]int)
+	for line := range strings.Lines(info) {
+		name, rest, _ := strings.Cut(line, ":")
+		if !strings.HasPrefix(name, "cmdstat_") && name != "total_net_output_bytes" {
+			continue
+		}
+		var n int
+		if _, err := fmt.Sscanf(strings.TrimPrefix(rest, "calls="), "%d", &n); err != nil {
+			t.Fatal(err)
+		}
+		counts[name] = n
+	}
+	return counts
+}

@@ -1,0 +1,56 @@
+-- ARGV: epoch, nonce, turn, run id, request id, the rest, state, payload, keep, owes, release, owing entry, idle in ms.
+
+local epoch, nonce, n, run, request, rest, state, payload, keep, owes, release, token, idle = unpack(ARGV)
+
+local head, fault = load()
+if fault then return {'INVALID', fault} end
+if not head then return {'FENCED'} end
+local turn = tonumber(n)
+local ours = decimal(head.epoch) == epoch and head.nonce == nonce
+if not ours or turn ~= head.turn + 1 then
+  if redis.call('HEXISTS', KEYS[3], run) == 1 then return {'OK'} end
+  return {ours and 'CONFLICT' or 'FENCED'}
+end
+if owes == '1' and not head.owed then
+  if not head.owing then
+    if token == '' then return {'INDEX'} end
+    head.owing = token
+  end
+  head.owed = turn
+end
+
+local now = clock()
+redis.call('HSET', KEYS[2], n, rest, n .. ':at', decimal(now), n .. ':run', run, n .. ':req', request, n .. ':state', state, n .. ':payload', payload)
+redis.call('HSET', KEYS[3], run, n)
+if request ~= '' then redis.call('HSET', KEYS[4], request, n) end
+
+-- An id may have come again in a later turn, which is the one that its entry points to.
+local function forget(key, id, at)
+  if id and redis.call('HGET', key, id) == at then redis.call('HDEL', key, id) end
+end
+local first = math.max(head.first, math.min(turn - tonumber(keep) + 1, head.owed or turn + 1))
+for i = head.first, first - 1 do
+  local old = decimal(i)
+  local ids = redis.call('HMGET', KEYS[2], old .. ':run', old .. ':req')
+  forget(KEYS[3], ids[1], old)
+  if ids[2] ~= '' then forget(KEYS[4], ids[2], old) end
+  redis.call('HDEL', KEYS[2], old, old .. ':at', old .. ':run', old .. ':req', old .. ':state', old .. ':payload')
+end
+
+local moved = {'turn', n, 'first', decimal(first)}
+local function move(name, value)
+  table.insert(moved, name)
+  table.insert(moved, value)
+end
+if head.owed then
+  move('owed', decimal(head.owed))
+  move('owing', head.owing)
+end
+if release == '1' then
+  head.lease = now
+  move('nonce', '')
+  move('lease', decimal(now))
+end
+redis.call('HSET', KEYS[1], unpack(moved))
+expire(head, now, tonumber(idle))
+return {'OK'}

@@ -1,0 +1,10 @@
+-- ARGV: epoch, nonce, lease in µs, idle in ms.
+
+local head, fault = load()
+if fault then return {'INVALID', fault} end
+if not head or decimal(head.epoch) ~= ARGV[1] or head.nonce ~= ARGV[2] then return {'FENCED'} end
+local now = clock()
+head.lease = now + tonumber(ARGV[3])
+redis.call('HSET', KEYS[1], 'lease', decimal(head.lease))
+expire(head, now, tonumber(ARGV[4]))
+return {'OK'}

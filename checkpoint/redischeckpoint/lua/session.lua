@@ -1,0 +1,49 @@
+-- Precedes every script that moves a session. KEYS: head, turns, runs, reqs.
+
+local function clock()
+  local t = redis.call('TIME')
+  return t[1] * 1000000 + t[2]
+end
+
+-- Microseconds since 1970 have more digits than Lua prints by itself.
+local function decimal(n)
+  return string.format('%.0f', n)
+end
+
+local numbers = {'epoch', 'lease', 'born', 'turn', 'first', 'summarized', 'owed'}
+
+-- Returns the head, nil if the session has none, and what is wrong with one that no store wrote.
+local function load()
+  local fields = redis.pcall('HMGET', KEYS[1], 'nonce', 'owing', unpack(numbers))
+  if fields.err then return nil, 'head: ' .. fields.err end
+  if not fields[1] and redis.call('EXISTS', KEYS[1]) == 0 then return nil end
+  local head = {nonce = fields[1], owing = fields[2]}
+  if not head.nonce then return nil, 'head without nonce' end
+  for i, name in ipairs(numbers) do
+    local v = fields[i + 2]
+    head[name] = tonumber(v or nil)
+    if not head[name] and (v or name ~= 'owed') then
+      return nil, 'head with ' .. name .. ' ' .. (v or 'missing')
+    end
+  end
+  if head.owed and not head.owing then return nil, 'head that owes, without owing' end
+  return head
+end
+
+-- All keys of a session expire at one instant, or never while it owes a reply. idle is in milliseconds; 0: never.
+local function expire(head, now, idle)
+  if idle == 0 or head.owed then
+    if redis.call('PTTL', KEYS[1]) < 0 then return end
+    for _, key in ipairs(KEYS) do redis.call('PERSIST', key) end
+    return
+  end
+  local at = decimal(math.ceil(math.max(head.lease, now) / 1000) + idle)
+  for _, key in ipairs(KEYS) do redis.call('PEXPIREAT', key, at) end
+end
+
+-- Adds a stored turn to a reply.
+local function add(reply, turn)
+  table.insert(reply, turn)
+  local row = redis.call('HMGET', KEYS[2], turn .. ':at', turn .. ':run', turn .. ':req', turn, turn .. ':state', turn .. ':payload')
+  for _, v in ipairs(row) do table.insert(reply, v or '') end
+end

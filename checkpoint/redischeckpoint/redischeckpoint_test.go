@@ -1,0 +1,162 @@
+package redischeckpoint_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/checkpoint/checkpointtest"
+	"github.com/holdfast-go/holdfast/checkpoint/redischeckpoint"
+	"github.com/holdfast-go/holdfast/internal/faulttest"
+	"github.com/holdfast-go/holdfast/internal/testenv"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+func TestStore(t *testing.T) { checkpointtest.Run(t, newStore) }
+
+// A TTL changes nothing while it has not passed.
+func TestStoreTTL(t *testing.T) {
+	checkpointtest.Run(t, func(t *testing.T) checkpoint.Store {
+		client, prefix := testenv.Redis(t)
+		return redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix, TTL: time.Hour})
+	})
+}
+
+func TestStoreCluster(t *testing.T) {
+	client := cluster(t)
+	n := 0
+	checkpointtest.Run(t, func(t *testing.T) checkpoint.Store {
+		n++
+		return redischeckpoint.New(client, &redischeckpoint.Options{Prefix: fmt.Sprintf("c%d:", n)})
+	})
+}
+
+func BenchmarkStore(b *testing.B) {
+	client, prefix := testenv.Redis(b)
+	checkpointtest.Bench(b, redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix}))
+}
+
+// cluster returns a client of a cluster that is the test's own.
+func cluster(t *testing.T) *redis.ClusterClient {
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: testenv.StartRedisCluster(t).Addrs})
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+// server returns a Redis that is the test's own, and a client of it.
+func server(t *testing.T, o redis.Options) (*testenv.Server, *redis.Client) {
+	s := testenv.StartRedis(t, nil)
+	where, err := redis.ParseURL(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Addr = where.Addr
+	client := redis.NewClient(&o)
+	t.Cleanup(func() { client.Close() })
+	return s, client
+}
+
+func TestPrefix(t *testing.T) {
+	for _, prefix := range []string{"a", "A-Z_09.:", strings.Repeat("x", 64)} {
+		redischeckpoint.New(nil, &redischeckpoint.Options{Prefix: prefix})
+	}
+	for _, prefix := range []string{"{", "a}", "a b", "é", "a*", "a\n", strings.Repeat("x", 65)} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("prefix %q is accepted", prefix)
+				}
+			}()
+			redischeckpoint.New(nil, &redischeckpoint.Options{Prefix: prefix})
+		}()
+	}
+	if got := redischeckpoint.New(nil, nil).Schema(); got != "" {
+		t.Errorf("schema %q", got)
+	}
+}
+
+// Names that look like hash tags, separators or escapes stay apart, and each session stays in one slot.
+func TestNames(t *testing.T) {
+	client := cluster(t)
+	s := redischeckpoint.New(client, nil)
+	names := []string{
+		"a", "a/b", "b", "/", "{", "}", "{}", "{a}", "}{", "%", "%2F", "%252F", "a:head", "\n", "*", "😀", "\u202e", strings.Repeat("{", 512),
+	}
+	for _, orchestrator := range names {
+		for _, session := range names {
+			k := checkpoint.Key{Orchestrator: orchestrator, Session: session}
+			c, err := s.Claim(t.Context(), k, request("n", time.Hour))
+			if err != nil {
+				t.Fatal(err)
+			}
+			cp := turn(0, fmt.Sprintf("%d-%d", len(orchestrator), len(session)))
+			cp.State, _ = json.Marshal(k)
+			if err := s.Append(t.Context(), c.Lease, cp, checkpoint.AppendOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, orchestrator := range names {
+		n := 0
+		for session, err := range s.Sessions(t.Context(), checkpoint.SessionQuery{Orchestrator: orchestrator}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			cp, err := checkpoint.Load(t.Context(), s, checkpoint.Key{Orchestrator: orchestrator, Session: session}, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want, _ := json.Marshal(checkpoint.Key{Orchestrator: orchestrator, Session: session}); string(cp.State) != string(want) {
+				t.Errorf("session %q of %q holds %s", session, orchestrator, cp.State)
+			}
+			n++
+		}
+		if n != len(names) {
+			t.Errorf("%d sessions of %q, want %d", n, orchestrator, len(names))
+		}
+	}
+}
+
+func key(session string) checkpoint.Key { return checkpoint.Key{Orchestrator: "bot", Session: session} }
+
+func request(nonce string, ttl time.Duration) checkpoint.ClaimRequest {
+	return checkpoint.ClaimRequest{Owner: "test", Nonce: nonce, TTL: ttl}
+}
+
+func turn(n int, run string) checkpoint.Checkpoint {
+	return checkpoint.Checkpoint{Turn: n, RunID: run, RequestID: "req-" + run, State: json.RawMessage(`{}`)}
+}
+
+func must[T any](t *testing.T) func(v T, err error) T {
+	return func(v T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func newStore(t *testing.T) checkpoint.Store {
+	client, prefix := testenv.Redis(t)
+	return redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix})
+}
+
+func TestModel(t *testing.T) { faulttest.CheckpointModel(t, newStore) }
+
+func TestHistories(t *testing.T) { faulttest.CheckpointHistories(t, newStore, faulttest.Histories()) }
+
+func TestRenewUnderLoad(t *testing.T) { faulttest.RenewUnderLoad(t, newStore, 500) }

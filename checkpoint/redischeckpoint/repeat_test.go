@@ -1,0 +1,244 @@
+package redischeckpoint_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/checkpoint/redischeckpoint"
+	"github.com/holdfast-go/holdfast/internal/testenv"
+	"github.com/holdfast-go/holdfast/lock"
+)
+
+// A story is what one session goes through, and every verdict on the way.
+type story struct {
+	ctx      context.Context
+	store    checkpoint.Store
+	claiming atomic.Bool // for those who interfere: a repeat of a claim may take effect again
+	verdicts []string
+}
+
+func tell(ctx context.Context, s checkpoint.Store, lives int) []string {
+	return (&story{ctx: ctx, store: s}).tell(lives)
+}
+
+func (y *story) tell(lives int) []string {
+	owes := checkpoint.AppendOptions{Keep: 2, Owes: true}
+	for life := range lives {
+		first := y.claim(fmt.Sprint("first", life))
+		y.append(first, 9, owes)
+		y.append(first, 0, owes)
+		y.append(first, 0, owes)
+		y.mark(first, checkpoint.Marks{Delivered: 1})
+		y.append(first, 1, owes)
+		y.append(first, 2, checkpoint.AppendOptions{Keep: 1})
+		y.mark(first, checkpoint.Marks{Delivered: 3, Summarized: 1})
+		y.renew(first)
+		y.append(first, 3, checkpoint.AppendOptions{Keep: 2, Owes: true, Release: true})
+		y.append(first, 4, owes)
+		y.renew(first)
+		second := y.claim(fmt.Sprint("second", life))
+		y.mark(first, checkpoint.Marks{Release: true})
+		y.mark(second, checkpoint.Marks{Delivered: 9, Release: true})
+		y.mark(second, checkpoint.Marks{Delivered: 9, Release: true})
+		third := y.claim(fmt.Sprint("third", life))
+		y.append(third, 4, owes)
+		y.note("delete", y.store.Delete(y.ctx, key("a")))
+		y.append(third, 5, owes)
+		y.append(third, 0, owes)
+	}
+	return y.verdicts
+}
+
+func (y *story) claim(nonce string) checkpoint.Lease {
+	y.claiming.Store(true)
+	defer y.claiming.Store(false)
+	r := request(nonce, time.Hour)
+	r.RequestID = "req-run1"
+	c, err := y.store.Claim(y.ctx, key("a"), r)
+	newest, answered := -1, -1
+	if c.Last != nil {
+		newest = c.Last.Turn
+	}
+	if c.Answered != nil {
+		answered = c.Answered.Turn
+	}
+	y.note(fmt.Sprintf("claim: %d settled, %d answered, %d summarized, %d delivered", newest, answered, c.Summarized, c.Delivered), err)
+	return c.Lease
+}
+
+func (y *story) append(l checkpoint.Lease, n int, o checkpoint.AppendOptions) {
+	y.note(fmt.Sprintf("append %d", n), y.store.Append(y.ctx, l, turn(n, fmt.Sprintf("run%d", n)), o))
+}
+
+func (y *story) mark(l checkpoint.Lease, m checkpoint.Marks) {
+	y.note(fmt.Sprintf("mark %+v", m), y.store.Mark(y.ctx, l, m))
+}
+
+func (y *story) renew(l checkpoint.Lease) {
+	lost, err := y.store.Renew(y.ctx, time.Hour, []checkpoint.Lease{l})
+	y.note(fmt.Sprintf("renew: %d lost", len(lost)), err)
+}
+
+// note adds a verdict, and what readers see after it.
+func (y *story) note(what string, err error) {
+	for _, target := range []error{lock.ErrHeld, lock.ErrFenced, checkpoint.ErrConflict, checkpoint.ErrInvalid} {
+		if errors.Is(err, target) {
+			err = target
+		}
+	}
+	var seen []string
+	for _, owing := range []bool{false, true} {
+		for id, err := range y.store.Sessions(y.ctx, checkpoint.SessionQuery{Orchestrator: "bot", Owing: owing}) {
+			seen = append(seen, fmt.Sprint(owing, id, err))
+		}
+	}
+	for cp, err := range y.store.Turns(y.ctx, key("a"), checkpoint.Newest) {
+		seen = append(seen, fmt.Sprint(cp.Turn, err))
+	}
+	y.verdicts = append(y.verdicts, fmt.Sprint(what, ": ", err, " ", seen))
+}
+
+func compare(t *testing.T, when string, got, want []string) {
+	t.Helper()
+	for i := range want {
+		if got[i] != want[i] {
+			t.Fatalf("%s:\n got %s\nwant %s\nafter %q", when, got[i], want[i], want[:i])
+		}
+	}
+}
+
+// A lossy network loses the answer to one request.
+type lossy struct{ left atomic.Int64 }
+
+type lossyConn struct {
+	net.Conn
+	network *lossy
+}
+
+func (n *lossy) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+	return &lossyConn{conn, n}, err
+}
+
+func (c *lossyConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if err == nil && c.network.left.Add(-1) == 0 {
+		c.Close()
+		return 0, io.EOF
+	}
+	return n, err
+}
+
+// Whichever answer is lost after its request took effect, the client repeats the request, and nobody can tell.
+func TestLostReply(t *testing.T) {
+	want := tell(t.Context(), new(checkpoint.Memory), 1)
+	shared, prefix := testenv.Redis(t)
+	network := new(lossy)
+	client := redis.NewClient(&redis.Options{Addr: shared.Options().Addr, Dialer: network.dial, MinRetryBackoff: -1})
+	defer client.Close()
+	for n := int64(1); ; n++ {
+		check(t, client.Ping(t.Context()).Err())
+		network.left.Store(n)
+		got := tell(t.Context(), redischeckpoint.New(client, &redischeckpoint.Options{Prefix: fmt.Sprintf("%s:%d:", prefix, n)}), 1)
+		compare(t, fmt.Sprintf("answer %d lost", n), got, want)
+		if network.left.Load() > 0 {
+			break
+		}
+	}
+}
+
+// An echo repeats one request after a number of others: a copy that was held up on its way.
+type echo struct {
+	story     *story
+	nth, late int
+	n         int
+	copy      []any
+	client    *redis.Client
+}
+
+func (e *echo) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (e *echo) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		e.pass(ctx, cmd)
+		return err
+	}
+}
+
+func (e *echo) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		err := next(ctx, cmds)
+		for _, cmd := range cmds {
+			e.pass(ctx, cmd)
+		}
+		return err
+	}
+}
+
+func (e *echo) pass(ctx context.Context, cmd redis.Cmder) {
+	e.n++
+	if e.n == e.nth && !e.story.claiming.Load() {
+		e.copy = slices.Clone(cmd.Args())
+	}
+	if e.n == e.nth+e.late && e.copy != nil {
+		e.client.Do(ctx, e.copy...)
+	}
+}
+
+// A copy of a request that arrives long after changes nothing, also in the next life of the session.
+func TestLateCopy(t *testing.T) {
+	const lives = 2
+	want := tell(t.Context(), new(checkpoint.Memory), lives)
+	shared, prefix := testenv.Redis(t)
+	requests := 400
+	for trial, start := 0, time.Now(); time.Since(start) < 4*time.Second; trial++ {
+		client := redis.NewClient(&redis.Options{Addr: shared.Options().Addr})
+		y := &story{ctx: t.Context()}
+		e := &echo{story: y, nth: 1 + rand.IntN(requests), late: 1 + rand.IntN(requests/2), client: shared}
+		client.AddHook(e)
+		y.store = redischeckpoint.New(client, &redischeckpoint.Options{Prefix: fmt.Sprintf("%s:%d:", prefix, trial)})
+		got := y.tell(lives)
+		client.Close()
+		compare(t, fmt.Sprintf("copy of request %d, %d later: %.200q", e.nth, e.late, e.copy), got, want)
+		requests = e.n
+	}
+}
+
+// A forgetful Redis loses its scripts before every request.
+type forgetful struct{ client *redis.Client }
+
+func (f forgetful) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (f forgetful) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		f.client.ScriptFlush(ctx)
+		return next(ctx, cmd)
+	}
+}
+
+func (f forgetful) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		f.client.ScriptFlush(ctx)
+		return next(ctx, cmds)
+	}
+}
+
+func TestScriptFlush(t *testing.T) {
+	_, client := server(t, redis.Options{})
+	flusher := redis.NewClient(&redis.Options{Addr: client.Options().Addr})
+	defer flusher.Close()
+	client.AddHook(forgetful{flusher})
+	compare(t, "scripts lost", tell(t.Context(), redischeckpoint.New(client, nil), 2), tell(t.Context(), new(checkpoint.Memory), 2))
+}

@@ -1,0 +1,155 @@
+package sqlitecheckpoint
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/lock"
+)
+
+const (
+	settleSQL = `
+		UPDATE {prefix}sessions SET
+			turn = ?5,
+			pruned = first,
+			first = max(first, min(?5 - ?6 + 1, coalesce(owed, ?5))),
+			owed = coalesce(owed, CASE WHEN ?7 THEN ?5 END),
+			nonce = CASE WHEN ?8 THEN '' ELSE nonce END,
+			lease_until = CASE WHEN ?8 THEN ?9 ELSE max(lease_until, ?9) END
+		WHERE orchestrator = ?1 AND session = ?2 AND epoch = ?3 AND nonce = ?4 AND turn = ?5 - 1
+		RETURNING pruned, first`
+
+	insertSQL = `
+		INSERT INTO {prefix}turns (orchestrator, session, turn, state, payload, route, signature, version, run_id, request_id, saved_at)
+		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)`
+
+	pruneSQL = `
+		DELETE FROM {prefix}turns
+		WHERE orchestrator = ?1 AND session = ?2 AND turn >= ?3 AND turn < ?4`
+
+	refusalSQL = `
+		SELECT epoch, nonce, EXISTS (
+			SELECT 1 FROM {prefix}turns
+			WHERE orchestrator = ?1 AND session = ?2 AND run_id = ?3)
+		FROM {prefix}sessions
+		WHERE orchestrator = ?1 AND session = ?2`
+
+	markSQL = `
+		UPDATE {prefix}sessions SET
+			summarized = max(summarized, min(?5, turn + 1)),
+			owed = CASE WHEN ?6 > turn THEN NULL WHEN ?6 > owed THEN ?6 ELSE owed END,
+			lease_until = CASE WHEN ?7 AND nonce <> '' THEN ?8 ELSE max(lease_until, ?8) END,
+			nonce = CASE WHEN ?7 THEN '' ELSE nonce END
+		WHERE orchestrator = ?1 AND session = ?2 AND epoch = ?3 AND (nonce = ?4 OR nonce = '')`
+)
+
+// errRefused says that a settle found no head to move.
+var errRefused = errors.New("refused")
+
+// Append settles cp in one transaction, and finds out why in a statement of its own if it was refused.
+func (s *Store) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+	if err := s.append(ctx, l, cp, o); err != nil {
+		return fmt.Errorf("sqlitecheckpoint: append %q turn %d: %w", l.Session, cp.Turn, s.explain(ctx, err))
+	}
+	return nil
+}
+
+func (s *Store) append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+	keep, err := o.Kept()
+	st, err := s.start(ctx, l.Validate(), cp.Validate(), err)
+	if err != nil {
+		return err
+	}
+	err = s.write(ctx, func(tx *sql.Tx) error { return settle(ctx, tx, st, l, cp, o, keep) })
+	if errors.Is(err, errRefused) {
+		return whyNot(ctx, st, l, cp)
+	}
+	return err
+}
+
+func settle(ctx context.Context, tx *sql.Tx, st statements, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions, keep int) error {
+	now := time.Now().UnixMicro()
+	var pruned, first int
+	err := tx.StmtContext(ctx, st[settleSQL]).
+		QueryRowContext(ctx, l.Orchestrator, l.Session, l.Fence.Epoch, l.Fence.Nonce, cp.Turn, keep, o.Owes, o.Release, now).
+		Scan(&pruned, &first)
+	if errors.Is(err, sql.ErrNoRows) {
+		return errRefused
+	}
+	if err != nil {
+		return err
+	}
+	ctx = context.WithoutCancel(ctx) // we have the write lock: the rest is short
+	if err := insert(ctx, tx, st, l.Key, cp, now); err != nil || pruned == first {
+		return err
+	}
+	_, err = tx.StmtContext(ctx, st[pruneSQL]).ExecContext(ctx, l.Orchestrator, l.Session, pruned, first)
+	return err
+}
+
+func insert(ctx context.Context, tx *sql.Tx, st statements, k checkpoint.Key, cp checkpoint.Checkpoint, now int64) error {
+	route := noRoute
+	if len(cp.Route) > 0 {
+		doc, err := json.Marshal(cp.Route)
+		if err != nil {
+			return err
+		}
+		route = string(doc)
+	}
+	_, err := tx.StmtContext(ctx, st[insertSQL]).ExecContext(ctx, k.Orchestrator, k.Session, cp.Turn, string(cp.State),
+		orNull(string(cp.Payload)), route, cp.Signature, cp.Version, cp.RunID, orNull(cp.RequestID), now)
+	return err
+}
+
+func orNull(text string) sql.NullString { return sql.NullString{String: text, Valid: text != ""} }
+
+// whyNot explains an Append that found no head to move.
+func whyNot(ctx context.Context, st statements, l checkpoint.Lease, cp checkpoint.Checkpoint) error {
+	var f lock.Fence
+	var kept bool
+	err := st[refusalSQL].QueryRowContext(ctx, l.Orchestrator, l.Session, cp.RunID).Scan(&f.Epoch, &f.Nonce, &kept)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return lock.ErrFenced
+	case err != nil:
+		return err
+	case kept:
+		return nil
+	case f != l.Fence:
+		return lock.ErrFenced
+	}
+	return checkpoint.ErrConflict
+}
+
+// Mark raises counters, or releases, in one statement.
+func (s *Store) Mark(ctx context.Context, l checkpoint.Lease, m checkpoint.Marks) error {
+	if err := s.mark(ctx, l, m); err != nil {
+		return fmt.Errorf("sqlitecheckpoint: mark %q: %w", l.Session, s.explain(ctx, err))
+	}
+	return nil
+}
+
+func (s *Store) mark(ctx context.Context, l checkpoint.Lease, m checkpoint.Marks) error {
+	st, err := s.start(ctx, l.Validate(), m.Validate())
+	if err != nil {
+		return err
+	}
+	leave, err := s.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	n, err := affected(st[markSQL].ExecContext(ctx, l.Orchestrator, l.Session, l.Fence.Epoch, l.Fence.Nonce, m.Summarized, m.Delivered, m.Release, time.Now().UnixMicro()))
+	if err != nil {
+		return err
+	}
+	if n == 0 && m != (checkpoint.Marks{Release: true}) {
+		return lock.ErrFenced
+	}
+	return nil
+}

@@ -1,0 +1,10 @@
+package sqlitecheckpoint
+
+// The statements whose plans are tested.
+var Plans = map[string]string{
+	"newest": turnsSQL, "answered": answeredSQL, "prune": pruneSQL, "refusal": refusalSQL, "renew": renewSQL,
+	"sessions": sessionsSQL, "owing": owingSQL, "settle": settleSQL, "mark": markSQL, "delete": deleteTurnsSQL, "idle": idleSQL,
+}
+
+// Text returns a statement as it is sent.
+func (s *Store) Text(template string) string { return s.sql(template) }

@@ -1,0 +1,152 @@
+package sqlitecheckpoint
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+)
+
+const (
+	turnsSQL = `
+		SELECT turn, state, payload, route, signature, version, run_id, coalesce(request_id, ''), saved_at
+		FROM {prefix}turns
+		WHERE orchestrator = ?1 AND session = ?2 AND turn <= ?3
+		ORDER BY turn DESC
+		LIMIT ?4`
+
+	answeredSQL = `
+		SELECT turn, state, payload, route, signature, version, run_id, request_id, saved_at
+		FROM {prefix}turns
+		WHERE orchestrator = ?1 AND session = ?2 AND request_id = ?3 AND turn <= ?4
+		ORDER BY turn DESC
+		LIMIT 1`
+
+	sessionsSQL = `
+		SELECT session FROM {prefix}sessions
+		WHERE orchestrator = ?1 AND session >= ?2 AND session < ?3 AND session <> ?4 AND turn >= 0
+		ORDER BY session
+		LIMIT ?5`
+
+	// Left alone, SQLite prefers the primary key.
+	owingSQL = `
+		SELECT session FROM {prefix}sessions INDEXED BY {prefix}sessions_owed
+		WHERE orchestrator = ?1 AND session >= ?2 AND session < ?3 AND session <> ?4 AND owed IS NOT NULL
+		ORDER BY session
+		LIMIT ?5`
+)
+
+const noRoute = "[]"
+
+// Pages of turns grow: most readers want the newest, some want them all.
+const (
+	turnsPage    = 16
+	sessionsPage = 500
+)
+
+// Turns reads pages of 1, 4 and then 16 turns.
+func (s *Store) Turns(ctx context.Context, k checkpoint.Key, from int) iter.Seq2[checkpoint.Checkpoint, error] {
+	return func(yield func(checkpoint.Checkpoint, error) bool) {
+		st, err := s.start(ctx, k.Validate())
+		turn := from
+		for limit := 1; err == nil; limit = min(4*limit, turnsPage) {
+			var page []checkpoint.Checkpoint
+			rows, e := st[turnsSQL].QueryContext(ctx, k.Orchestrator, k.Session, turn, limit)
+			page, err = collect(rows, e, scan)
+			for _, cp := range page {
+				if !yield(cp, nil) {
+					return
+				}
+				turn = cp.Turn - 1
+			}
+			if err == nil && len(page) < limit {
+				return
+			}
+		}
+		yield(checkpoint.Checkpoint{}, fmt.Errorf("sqlitecheckpoint: turns of %q: %w", k.Session, s.explain(ctx, err)))
+	}
+}
+
+// Sessions reads pages of 500 names.
+func (s *Store) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		st, err := s.start(ctx, q.Validate())
+		text := sessionsSQL
+		if q.Owing {
+			text = owingSQL
+		}
+		for after, left := q.After, q.Limit; err == nil; {
+			limit := sessionsPage
+			if q.Limit > 0 {
+				limit = min(left, sessionsPage)
+			}
+			var page []string
+			rows, e := st[text].QueryContext(ctx, q.Orchestrator, max(q.Prefix, after), successor(q.Prefix), after, limit)
+			page, err = collect(rows, e, scanText)
+			for _, name := range page {
+				if !yield(name, nil) {
+					return
+				}
+				after = name
+			}
+			left -= len(page)
+			if err == nil && (len(page) < limit || left == 0) {
+				return
+			}
+		}
+		yield("", fmt.Errorf("sqlitecheckpoint: sessions of %q: %w", q.Orchestrator, s.explain(ctx, err)))
+	}
+}
+
+// successor returns what is greater than all that start with prefix, and not greater than anything else that is.
+// No byte of UTF-8 is 0xFF, so the last one can always be raised.
+func successor(prefix string) string {
+	if prefix == "" {
+		return "\xff"
+	}
+	last := len(prefix) - 1
+	return prefix[:last] + string([]byte{prefix[last] + 1})
+}
+
+// one returns the checkpoint that a query finds, or nil.
+func one(ctx context.Context, stmt *sql.Stmt, args ...any) (*checkpoint.Checkpoint, error) {
+	rows, err := stmt.QueryContext(ctx, args...)
+	page, err := collect(rows, err, scan)
+	if err != nil || len(page) == 0 {
+		return nil, err
+	}
+	return &page[0], nil
+}
+
+// scan reads a row and refuses one that no store wrote.
+func scan(rows *sql.Rows) (cp checkpoint.Checkpoint, err error) {
+	var route []byte
+	var savedAt int64
+	err = rows.Scan(&cp.Turn, (*[]byte)(&cp.State), (*[]byte)(&cp.Payload), &route, &cp.Signature, &cp.Version, &cp.RunID, &cp.RequestID, &savedAt)
+	if err != nil {
+		return cp, fmt.Errorf("%w: stored turn: %w", checkpoint.ErrInvalid, err)
+	}
+	cp.SavedAt = time.UnixMicro(savedAt).UTC()
+	if string(route) != noRoute {
+		if err := json.Unmarshal(route, &cp.Route); err != nil {
+			return cp, fmt.Errorf("%w: stored turn %d: route: %w", checkpoint.ErrInvalid, cp.Turn, err)
+		}
+	}
+	if err := cp.Validate(); err != nil {
+		return cp, fmt.Errorf("stored turn %d: %w", cp.Turn, err)
+	}
+	return cp, nil
+}
+
+func clone(cp *checkpoint.Checkpoint) *checkpoint.Checkpoint {
+	c := *cp
+	c.State = slices.Clone(cp.State)
+	c.Payload = slices.Clone(cp.Payload)
+	c.Route = slices.Clone(cp.Route)
+	return &c
+}

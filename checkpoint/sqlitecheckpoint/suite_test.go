@@ -1,0 +1,50 @@
+package sqlitecheckpoint_test
+
+import (
+	"testing"
+	"time"
+
+	_ "modernc.org/sqlite"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/checkpoint/checkpointtest"
+	"github.com/holdfast-go/holdfast/checkpoint/sqlitecheckpoint"
+	"github.com/holdfast-go/holdfast/internal/faulttest"
+	"github.com/holdfast-go/holdfast/internal/testenv"
+)
+
+func TestStore(t *testing.T) {
+	t.Parallel()
+	checkpointtest.Run(t, func(t *testing.T) checkpoint.Store { return newStore(t, nil) })
+}
+
+// One connection, and other names.
+func TestOneConnection(t *testing.T) {
+	t.Parallel()
+	checkpointtest.Run(t, func(t *testing.T) checkpoint.Store {
+		db := open(t, testenv.SQLite(t))
+		db.SetMaxOpenConns(1)
+		return create(t, db, &sqlitecheckpoint.Options{Prefix: "_My1"})
+	})
+}
+
+func TestSweeper(t *testing.T) {
+	checkpointtest.RunSweeper(t, func(t *testing.T, ttl time.Duration) checkpointtest.SweepingStore {
+		return newStore(t, &sqlitecheckpoint.Options{TTL: ttl})
+	})
+}
+
+func TestModel(t *testing.T) {
+	faulttest.CheckpointModel(t, func(t *testing.T) checkpoint.Store { return newStore(t, nil) })
+	faulttest.CheckpointSweepModel(t, func(t *testing.T, ttl time.Duration) checkpoint.Store {
+		return newStore(t, &sqlitecheckpoint.Options{TTL: ttl})
+	})
+}
+
+func TestHistories(t *testing.T) {
+	faulttest.CheckpointHistories(t, func(t *testing.T) checkpoint.Store { return newStore(t, nil) }, faulttest.Histories())
+}
+
+func TestRenewUnderLoad(t *testing.T) {
+	faulttest.RenewUnderLoad(t, func(t *testing.T) checkpoint.Store { return newStore(t, nil) }, 500)
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/testenv"
+)
+
+// A scale is how much is measured.
+type scale struct {
+	rounds   int
+	round    time.Duration
+	sessions int // that the workers of one contest share
+	keep     int // turns that a session keeps
+
+	young, old, span int // turns before, and number of, the settles that are compared in a long session
+	kept             int // turns of the session in Redis that keeps many
+	listed, turns    int // sessions, and turns of each, in the listing
+}
+
+var (
+	full = scale{
+		rounds: 7, round: 1500 * time.Millisecond, sessions: 128, keep: 50,
+		young: 100, old: 4700, span: 300, kept: 2000, listed: 10_000, turns: 100,
+	}
+	brief = scale{
+		rounds: 1, round: 20 * time.Millisecond, sessions: 32, keep: 5,
+		young: 10, old: 20, span: 5, kept: 20, listed: 200, turns: 10,
+	}
+)
+
+// A launcher starts a server and returns its URL and what stops it.
+type launcher func(*testenv.Options) (url string, stop func() error, err error)
+
+// A bench measures, and remembers what it has measured.
+type bench struct {
+	scale
+	judge           bool
+	dir             string // for databases in files
+	postgres, redis launcher
+	log             func(format string, args ...any)
+
+	results []result
+	facts   []string
+}
+
+// A suite measures contests that share their servers.
+type suite struct {
+	name    string
+	measure func(*bench, context.Context) error
+}
+
+const slowDisk = "postgres-slow-disk"
+
+var suites = []suite{
+	{"postgres", (*bench).postgresTurns},
+	{slowDisk, (*bench).slowDiskTurns},
+	{"postgres-long-session", (*bench).postgresHistory},
+	{"redis", (*bench).redisTurns},
+	{"redis-long-session", (*bench).redisHistory},
+	{"sqlite", (*bench).sqliteTurns},
+	{"sqlite-long-session", (*bench).sqliteHistory},
+	{"listing", (*bench).listing},
+}
+
+// run measures the wanted suites. One that fails does not keep the others from being measured.
+func (b *bench) run(ctx context.Context, wanted *regexp.Regexp) error {
+	b.machine()
+	var errs []error
+	for _, s := range suites {
+		if !wanted.MatchString(s.name) {
+			continue
+		}
+		if ctx.Err() != nil {
+			return errors.Join(append(errs, ctx.Err())...)
+		}
+		b.log("%s", s.name)
+		if err := s.measure(b, ctx); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", s.name, err))
+		}
+	}
+	return errors.Join(append(errs, b.missed())...)
+}
+
+// missed names the goals that were not reached.
+func (b *bench) missed() error {
+	var errs []error
+	for _, r := range b.results {
+		if b.judge && !r.goal.met(r) {
+			errs = append(errs, fmt.Errorf("missed: %s, %d workers: %s, goal %s", r.what, r.workers, r.goal.measured(r), r.goal))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// fact adds to what the report says about the machine.
+func (b *bench) fact(format string, args ...any) {
+	if fact := fmt.Sprintf(format, args...); !slices.Contains(b.facts, fact) {
+		b.facts = append(b.facts, fact)
+	}
+}

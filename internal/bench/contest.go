@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// An operation is one unit of what is measured. The calls of one worker follow each other.
+type operation func(ctx context.Context, worker int) error
+
+// A subject is something to be measured.
+type subject struct {
+	name string
+	op   operation
+	goal goal // the zero goal is always met
+}
+
+// A contest compares subjects with a reference. All take turns in every round, forwards and backwards, so that a drift
+// of the machine favours none.
+type contest struct {
+	what      string // the same for all; a subject's name follows
+	workers   int
+	reference subject
+	subjects  []subject
+	between   func(ctx context.Context) error // rounds; may be nil
+}
+
+// A sample is what one round measured: operations per second.
+type sample struct{ reference, rate float64 }
+
+// A result is one line of the report.
+type result struct {
+	what, reference string
+	workers         int
+	goal            goal
+	samples         []sample
+}
+
+// compete measures a contest and adds its results.
+func (b *bench) compete(ctx context.Context, c contest) error {
+	all := append([]subject{c.reference}, c.subjects...)
+	samples := make([][]sample, len(all))
+	for round := range b.rounds + 1 { // the first warms up caches and prepares statements
+		if c.between != nil {
+			if err := c.between(ctx); err != nil {
+				return err
+			}
+		}
+		rates, err := b.playRound(ctx, all, c.workers)
+		if err != nil {
+			return err
+		}
+		for i, rate := range rates {
+			if round > 0 {
+				samples[i] = append(samples[i], sample{rates[0], rate})
+			}
+		}
+	}
+	for i, s := range c.subjects {
+		b.add(result{c.what + ": " + s.name, c.reference.name, c.workers, s.goal, samples[1+i]})
+	}
+	return nil
+}
+
+// shares is how often the subjects take turns in a round: a neighbour that takes the processor for a second takes it
+// from all of them.
+const shares = 6
+
+// playRound returns the rate of each subject.
+func (b *bench) playRound(ctx context.Context, all []subject, workers int) ([]float64, error) {
+	done, took := make([]int64, len(all)), make([]time.Duration, len(all))
+	for share := range shares {
+		for i := range all {
+			if share%2 == 1 {
+				i = len(all) - 1 - i
+			}
+			n, d, err := repeat(ctx, workers, b.round/shares, all[i].op)
+			if err != nil {
+				return nil, fmt.Errorf("%s, %d workers: %w", all[i].name, workers, err)
+			}
+			done[i] += n
+			took[i] += d
+		}
+	}
+	rates := make([]float64, len(all))
+	for i := range rates {
+		rates[i] = float64(done[i]) / took[i].Seconds()
+	}
+	return rates, nil
+}
+
+func (b *bench) add(r result) {
+	b.log("  %s, %d workers: %s", r.what, r.workers, r.goal.measured(r))
+	b.results = append(b.results, r)
+}
+
+// repeat has every worker repeat op for a while, and returns how often they did and how long it took them.
+func repeat(ctx context.Context, workers int, d time.Duration, op operation) (done int64, took time.Duration, err error) {
+	runtime.GC() // what others left behind is not on this subject's time
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var n atomic.Int64
+	var wg sync.WaitGroup
+	start := time.Now()
+	for worker := range workers {
+		wg.Go(func() {
+			for more := true; more; more = time.Since(start) < d {
+				if err := op(ctx, worker); err != nil {
+					cancel(err)
+					return
+				}
+				n.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	return n.Load(), time.Since(start), context.Cause(ctx)
+}
+
+// median returns the middle of what f makes of each sample.
+func (r result) median(f func(sample) float64) float64 {
+	values := r.sorted(f)
+	n := len(values)
+	return (values[(n-1)/2] + values[n/2]) / 2
+}
+
+func (r result) sorted(f func(sample) float64) []float64 {
+	values := make([]float64, len(r.samples))
+	for i, s := range r.samples {
+		values[i] = f(s)
+	}
+	slices.Sort(values)
+	return values
+}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"fmt"
+	"time"
+)
+
+// A goal bounds what is measured. The zero goal bounds nothing and shows how many times as fast as the reference
+// something is.
+type goal struct {
+	kind  kind
+	bound float64 // 0: none
+}
+
+type kind int
+
+const (
+	speed   kind = iota // operations per second, as a multiple of the reference's
+	cost                // time of one operation, as a multiple of the reference's
+	latency             // time of one operation, in seconds
+)
+
+func atLeast(timesAsFast float64) goal { return goal{speed, timesAsFast} }
+
+func atMost(timesTheTime float64) goal { return goal{cost, timesTheTime} }
+
+func below(d time.Duration) goal { return goal{latency, d.Seconds()} }
+
+// of returns the figure that the goal bounds.
+func (g goal) of(s sample) float64 {
+	switch g.kind {
+	case cost:
+		return s.reference / s.rate
+	case latency:
+		return 1 / s.rate
+	default:
+		return s.rate / s.reference
+	}
+}
+
+func (g goal) met(r result) bool {
+	figure := r.median(g.of)
+	switch {
+	case g.bound == 0:
+		return true
+	case g.kind == speed:
+		return figure >= g.bound
+	default:
+		return figure <= g.bound
+	}
+}
+
+// measured returns the median of the rounds, and their range.
+func (g goal) measured(r result) string {
+	all := r.sorted(g.of)
+	return fmt.Sprintf("%s (%s–%s)", g.format(r.median(g.of)), g.number(all[0]), g.number(all[len(all)-1]))
+}
+
+func (g goal) String() string {
+	switch {
+	case g.bound == 0:
+		return "–"
+	case g.kind == speed:
+		return "≥ " + g.format(g.bound)
+	default:
+		return "≤ " + g.format(g.bound)
+	}
+}
+
+func (g goal) format(figure float64) string {
+	switch g.kind {
+	case cost:
+		return g.number(figure) + " × the time"
+	case latency:
+		return g.number(figure) + " ms"
+	default:
+		return g.number(figure) + " ×"
+	}
+}
+
+func (g goal) number(figure float64) string {
+	if g.kind == latency {
+		figure *= 1000
+	}
+	if figure >= 100 {
+		return fmt.Sprintf("%.0f", figure)
+	}
+	return fmt.Sprintf("%.2f", figure)
+}

@@ -1,0 +1,73 @@
+// Bench measures the stores against what their users would otherwise write, and says whether the goals of
+// docs/performance.md are met.
+//
+//	go run ./internal/bench [-quick] [-only regexp] [-round 1.5s] [-rounds 7]
+//
+// It starts servers of its own, with durability on, and stops them. What is compared is measured in turns, round by
+// round in one run, because the same machine differs from itself by more than most goals ask: ratios are worth
+// reading, absolute figures are not. A missed goal makes the exit status 1.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"regexp"
+	"syscall"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/testenv"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := command(ctx, os.Args[1:])
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func command(ctx context.Context, args []string) (err error) {
+	size := full
+	flags := flag.NewFlagSet("bench", flag.ExitOnError)
+	quick := flags.Bool("quick", false, "measure everything once, briefly, and judge nothing")
+	only := flags.String("only", "", "measure only the suites whose name matches this `regexp`")
+	flags.DurationVar(&size.round, "round", size.round, "`duration` of a round of each subject")
+	flags.IntVar(&size.rounds, "rounds", size.rounds, "`number` of interleaved rounds")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if *quick {
+		size = brief
+	}
+	wanted, err := regexp.Compile(*only)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "holdfast-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // it is in the temporary directory
+	defer testenv.Close()   //nolint:errcheck // each server was stopped, and its error reported
+
+	b := &bench{
+		scale:    size,
+		judge:    !*quick,
+		dir:      dir,
+		postgres: testenv.RunPostgres,
+		redis:    testenv.RunRedis,
+		log: func(format string, args ...any) {
+			fmt.Fprintf(os.Stderr, time.Now().Format(time.TimeOnly)+" "+format+"\n", args...)
+		},
+	}
+	err = b.run(ctx, wanted)
+	if _, failed := b.WriteTo(os.Stdout); failed != nil {
+		return failed
+	}
+	return err
+}

@@ -1,0 +1,32 @@
+package keeper
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+// A Backoff makes the pauses of one waiter. The zero value of what is not exported is the start.
+type Backoff struct {
+	Most time.Duration // the longest pause
+	last time.Duration
+}
+
+const firstPause = 5 * time.Millisecond
+
+// Next returns a pause with full jitter: any time up to a bound that doubles, so that waiters which came together do
+// not ask together.
+func (b *Backoff) Next() time.Duration {
+	b.last = min(max(2*b.last, firstPause), b.Most)
+	return rand.N(b.last) + 1
+}
+
+// Sleep pauses, or returns the cause of ctx as soon as it ends.
+func Sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,108 @@
+package migrations
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/migrations/internal/ddl"
+)
+
+// ErrBehind is wrapped by what [Check] returns if something is missing.
+var ErrBehind = errors.New("the schema is behind")
+
+// Check reports whether db has all that [Up] creates. It changes nothing. If migrations were not applied, or tables,
+// columns or indexes of theirs are not there, it returns an error that names them and wraps [ErrBehind]. That the schema is
+// newer than this version of the package is not an error.
+//
+// What is missing although its migration was applied has been dropped since: the Schema method of the store concerned
+// creates such tables and indexes again.
+func Check(ctx context.Context, db *sql.DB, d Dialect) error {
+	missing, err := missing(ctx, db, d)
+	if err != nil {
+		return wrap(ctx, err)
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("migrations: %w: missing %s", ErrBehind, strings.Join(missing, ", "))
+	}
+	return nil
+}
+
+func missing(ctx context.Context, db *sql.DB, d Dialect) ([]string, error) {
+	all, err := load(d)
+	if err != nil {
+		return nil, err
+	}
+	found, err := look(ctx, db, grammars[d])
+	if err != nil {
+		return nil, err
+	}
+	var missing []string
+	for _, m := range found.pending(all) {
+		missing = append(missing, "migration "+m.name)
+	}
+	for _, m := range all {
+		for _, o := range ddl.Objects(m.up) {
+			missing = append(missing, found.without(o)...)
+		}
+	}
+	return missing, nil
+}
+
+// A state is what a database has of ours.
+type state struct {
+	names    []string // as the catalog query returns them
+	versions []int64  // applied
+}
+
+func look(ctx context.Context, db *sql.DB, g *grammar) (s state, err error) {
+	if s.names, err = query[string](ctx, db, g.catalog); err != nil {
+		return s, err
+	}
+	if slices.Contains(s.names, versionTable) {
+		s.versions, err = query[int64](ctx, db, "SELECT version_id FROM "+versionTable)
+	}
+	return s, err
+}
+
+func (s state) pending(all []migration) []migration {
+	return slices.DeleteFunc(slices.Clone(all), func(m migration) bool { return slices.Contains(s.versions, m.version) })
+}
+
+// without names what s lacks of o. What goes with a missing table is not named.
+func (s state) without(o ddl.Object) []string {
+	switch {
+	case o.Kind == "INDEX" && !slices.Contains(s.names, o.Table):
+		return nil
+	case !slices.Contains(s.names, o.Name):
+		return []string{strings.ToLower(o.Kind) + " " + o.Name}
+	}
+	var columns []string
+	for _, c := range o.Columns {
+		if name := o.Name + "." + c; !slices.Contains(s.names, name) {
+			columns = append(columns, "column "+name)
+		}
+	}
+	return columns
+}
+
+// query returns the values of a query of one column.
+func query[T any](ctx context.Context, db *sql.DB, text string) ([]T, error) {
+	rows, err := db.QueryContext(ctx, text)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var values []T
+	for rows.Next() {
+		var v T
+		if err := rows.Scan(&v); err != nil {
+			return nil, err
+		}
+		values = append(values, v)
+	}
+	return values, rows.Err()
+}

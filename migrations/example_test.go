@@ -1,0 +1,74 @@
+package migrations_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log"
+
+	"github.com/pressly/goose/v3"
+	_ "modernc.org/sqlite"
+
+	"github.com/holdfast-go/holdfast/checkpoint/sqlitecheckpoint"
+	"github.com/holdfast-go/holdfast/migrations"
+)
+
+// A program that leaves its tables to Holdfast.
+func Example() {
+	ctx := context.Background()
+	db, err := sql.Open("sqlite", "file:example?mode=memory&cache=shared&_pragma=busy_timeout(5000)")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+
+	err = migrations.Check(ctx, db, migrations.SQLite)
+	fmt.Println("behind:", errors.Is(err, migrations.ErrBehind))
+
+	if err := migrations.Up(ctx, db, migrations.SQLite); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("then:", migrations.Check(ctx, db, migrations.SQLite))
+	// Output:
+	// behind: true
+	// then: <nil>
+}
+
+// An application with migrations of its own makes the tables of a bot one of them.
+func ExampleFromSchema() {
+	ctx := context.Background()
+	db, err := sql.Open("sqlite", ":memory:")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	db.SetMaxOpenConns(1) // each would be a database of its own
+
+	store := sqlitecheckpoint.New(db, &sqlitecheckpoint.Options{Prefix: "bot_"})
+	provider, err := goose.NewProvider(goose.DialectSQLite3, db, nil,
+		goose.WithGoMigrations(migrations.FromSchema(20260401, store)))
+	if err != nil {
+		log.Fatal(err)
+	}
+	applied, err := provider.Up(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(len(applied), "applied, version", applied[0].Source.Version)
+	// Output: 1 applied, version 20260401
+}
+
+func ExampleFS() {
+	fsys, err := migrations.FS(migrations.Postgres)
+	if err != nil {
+		log.Fatal(err)
+	}
+	names, err := fs.Glob(fsys, "00001*")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(names)
+	// Output: [00001_checkpoints.sql]
+}

@@ -1,0 +1,143 @@
+package migrations_test
+
+import (
+	"context"
+	"database/sql"
+	"strings"
+	"testing"
+
+	"github.com/pressly/goose/v3"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/migrations"
+)
+
+// application returns an application's own goose, with a table of its own and one of ours for each prefix.
+func application(t *testing.T, sys system, db *sql.DB, prefixes ...string) *goose.Provider {
+	t.Helper()
+	steps := []*goose.Migration{goose.NewGoMigration(1,
+		&goose.GoFunc{RunTx: run("CREATE TABLE customers (n integer)")}, &goose.GoFunc{RunTx: run("DROP TABLE customers")})}
+	for i, prefix := range prefixes {
+		stores := append(sys.stores(prefix), new(checkpoint.Memory))
+		steps = append(steps, migrations.FromSchema(int64(2+i), stores...))
+	}
+	p, err := goose.NewProvider(sys.goose, db, nil, goose.WithGoMigrations(steps...), goose.WithDisableGlobalRegistry(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func run(text string) func(context.Context, *sql.Tx) error {
+	return func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, text)
+		return err
+	}
+}
+
+func TestFromSchema(t *testing.T) {
+	onEach(t, func(t *testing.T, sys system) {
+		db := connect(t, sys, sys.fresh(t))
+		// What the schemas make by themselves, to compare with.
+		prefixes := []string{"bot_", "Other_"}
+		if sys.dialect == migrations.Postgres {
+			app := "app_" + column(t, db, "SELECT right(current_schema(), 16)")[0]
+			must(t, db, "CREATE SCHEMA "+app)
+			defer must(t, db, "DROP SCHEMA "+app+" CASCADE")
+			prefixes[0] = app + ".bot_"
+		}
+		p := application(t, sys, db, prefixes...)
+		everything := func() []string { return append(catalog(t, sys, db), qualified(t, sys, db, prefixes[0])...) }
+
+		must(t, db, "CREATE TABLE customers (n integer)")
+		for _, prefix := range prefixes {
+			for _, s := range sys.stores(prefix) {
+				must(t, db, s.Schema())
+			}
+		}
+		want := everything()
+		must(t, db, "DROP TABLE customers")
+
+		for round := range 2 { // the first finds the tables there
+			for range 2 {
+				if _, err := p.Up(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				wantSame(t, "Up", everything(), want)
+			}
+			if round == 1 { // nor does Down mind what is gone
+				for _, table := range []string{"Other_turns", "Other_sessions"} {
+					must(t, db, `DROP TABLE "`+table+`"`)
+				}
+			}
+			if _, err := p.DownTo(t.Context(), 0); err != nil {
+				t.Fatal(err)
+			}
+			wantSame(t, "Down", everything(), nil)
+		}
+		if _, err := p.Up(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		wantSame(t, "Up again", everything(), want)
+	})
+}
+
+// qualified lists what is in the schema that a prefix names.
+func qualified(t *testing.T, sys system, db *sql.DB, prefix string) []string {
+	t.Helper()
+	schema, _, ok := strings.Cut(prefix, ".")
+	if !ok || sys.dialect != migrations.Postgres {
+		return nil
+	}
+	return column(t, db, "SELECT schemaname || '.' || tablename FROM pg_tables WHERE schemaname = $1 UNION ALL SELECT indexdef FROM pg_indexes WHERE schemaname = $1", schema)
+}
+
+func TestFromSchemaOfNothing(t *testing.T) {
+	onEach(t, func(t *testing.T, sys system) {
+		db := connect(t, sys, sys.fresh(t))
+		p, err := goose.NewProvider(sys.goose, db, nil, goose.WithDisableGlobalRegistry(true),
+			goose.WithGoMigrations(migrations.FromSchema(1, new(checkpoint.Memory)), migrations.FromSchema(2)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Up(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if _, err := p.DownTo(t.Context(), 0); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Neither the application's migrations nor ours see the other's.
+func TestApart(t *testing.T) {
+	onEach(t, func(t *testing.T, sys system) {
+		dsn := sys.fresh(t)
+		db := connect(t, sys, dsn)
+		app := application(t, sys, db, "bot_")
+		for range 2 {
+			up(t, sys, db)
+			if _, err := app.Up(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if v, err := app.GetDBVersion(t.Context()); err != nil || v != 2 {
+			t.Errorf("the application is at %d, %v", v, err)
+		}
+		wantRecordedOnce(t, sys, dsn)
+
+		if _, err := app.DownTo(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		wantRecordedOnce(t, sys, dsn)
+		if _, err := app.Up(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := provider(t, sys, db, "holdfast_schema_version").DownTo(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+		if n := column(t, db, "SELECT (SELECT count(*) FROM customers) + (SELECT count(*) FROM bot_turns)"); n[0] != "0" {
+			t.Error(n)
+		}
+	})
+}

@@ -1,0 +1,167 @@
+// Package ddl finds out what the text of a schema creates.
+//
+// It knows as much of SQL as the schemas of stores need: comments, quoted names, strings, PostgreSQL's dollar quotes, and
+// the statements CREATE TABLE and CREATE INDEX. What is inside a string is left alone, so a DO block creates nothing.
+package ddl
+
+import (
+	"slices"
+	"strings"
+)
+
+// An Object is a table or an index.
+type Object struct {
+	Kind    string // "TABLE" or "INDEX"
+	Name    string // without its schema and quotes
+	Table   string // the name of an index's table
+	Columns []string
+
+	sql string // the name as a statement has to write it
+}
+
+// Objects returns what text creates, in its order.
+func Objects(text string) []Object {
+	var objects []Object
+	for s := range split(lex(text)) {
+		if o, ok := parse(s); ok {
+			objects = append(objects, o)
+		}
+	}
+	return objects
+}
+
+// Drop returns statements that drop what text creates and is still there, the last first.
+func Drop(text string) []string {
+	var drops []string
+	for _, o := range slices.Backward(Objects(text)) {
+		drops = append(drops, "DROP "+o.Kind+" IF EXISTS "+o.sql+";")
+	}
+	return drops
+}
+
+// Split returns the statements of text, each with the comments before it and the semicolon after it.
+func Split(text string) []string {
+	var statements []string
+	start := 0
+	for s := range split(lex(text)) {
+		end := s[len(s)-1].end
+		statements = append(statements, strings.TrimSpace(text[start:end]))
+		start = end
+	}
+	return statements
+}
+
+// split yields the tokens of each statement, which end with a semicolon or with the text.
+func split(tokens []token) func(yield func([]token) bool) {
+	return func(yield func([]token) bool) {
+		for len(tokens) > 0 {
+			n := 1 + slices.IndexFunc(tokens, func(t token) bool { return t.text == ";" })
+			if n == 0 {
+				n = len(tokens)
+			}
+			if !yield(tokens[:n]) {
+				return
+			}
+			tokens = tokens[n:]
+		}
+	}
+}
+
+// A parser reads the tokens of one statement.
+type parser []token
+
+func parse(s []token) (o Object, ok bool) {
+	p := parser(s)
+	if !p.skip("CREATE") {
+		return o, false
+	}
+	for p.skip("UNIQUE") || p.skip("UNLOGGED") {
+	}
+	switch {
+	case p.skip("TABLE"):
+		o.Kind = "TABLE"
+		_, o.Name, o.sql = p.name()
+		o.Columns = p.columns()
+	case p.skip("INDEX"):
+		o.Kind = "INDEX"
+		p.skip("CONCURRENTLY")
+		_, o.Name, o.sql = p.name()
+		if !p.skip("ON") {
+			return o, false // it has no name of its own
+		}
+		p.skip("ONLY")
+		var schema string
+		if schema, o.Table, _ = p.name(); schema != "" {
+			o.sql = schema + "." + o.sql // an index lives where its table does
+		}
+	default:
+		return o, false
+	}
+	return o, true
+}
+
+// skip reports whether the next token is word, which it then passes over.
+func (p *parser) skip(word string) bool {
+	if len(*p) == 0 || !strings.EqualFold((*p)[0].text, word) {
+		return false
+	}
+	*p = (*p)[1:]
+	return true
+}
+
+func (p *parser) next() string {
+	if len(*p) == 0 {
+		return ""
+	}
+	text := (*p)[0].text
+	*p = (*p)[1:]
+	return text
+}
+
+// name reads a name, perhaps qualified: its schema as it is written, the name without quotes, and the whole.
+func (p *parser) name() (schema, name, sql string) {
+	if p.skip("IF") {
+		p.skip("NOT")
+		p.skip("EXISTS")
+	}
+	name = p.next()
+	sql = name
+	if p.skip(".") {
+		schema, name = name, p.next()
+		sql = schema + "." + name
+	}
+	return schema, unquote(name), sql
+}
+
+// What begins a part of a table's definition that is not a column.
+var constraints = []string{"CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK", "FOREIGN", "EXCLUDE", "LIKE"}
+
+// columns reads the columns in the parentheses that follow a table's name.
+func (p *parser) columns() []string {
+	if !p.skip("(") {
+		return nil
+	}
+	var columns []string
+	first := true // of its part
+	for depth := 1; depth > 0 && len(*p) > 0; {
+		t := p.next()
+		if first && !slices.Contains(constraints, strings.ToUpper(t)) {
+			columns = append(columns, unquote(t))
+		}
+		first = t == "," && depth == 1
+		switch t {
+		case "(":
+			depth++
+		case ")":
+			depth--
+		}
+	}
+	return columns
+}
+
+func unquote(name string) string {
+	if q := name[:min(1, len(name))]; q == `"` || q == "`" {
+		return strings.ReplaceAll(strings.TrimSuffix(name[1:], q), q+q, q)
+	}
+	return name
+}

@@ -1,0 +1,195 @@
+package migrations_test
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	_ "github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/database"
+	_ "modernc.org/sqlite"
+
+	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
+	"github.com/holdfast-go/holdfast/checkpoint/sqlitecheckpoint"
+	"github.com/holdfast-go/holdfast/internal/testenv"
+	"github.com/holdfast-go/holdfast/migrations"
+)
+
+// childEnv makes this binary a process that migrates the SQLite database it names, instead of testing.
+const childEnv = "HOLDFAST_MIGRATIONS_CHILD"
+
+func TestMain(m *testing.M) {
+	if dsn := os.Getenv(childEnv); dsn != "" {
+		os.Exit(child(dsn))
+	}
+	testenv.Main(m)
+}
+
+// child waits for the end of its input, so that all begin at once.
+func child(dsn string) int {
+	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	err := atOnce(sqlite, dsn, 5, func(db *sql.DB) error {
+		return migrations.UpTexts(context.Background(), db, migrations.SQLite, witnesses...)
+	})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// A system is what the tests of both dialects need to know of each.
+type system struct {
+	dialect migrations.Dialect
+	driver  string
+	goose   database.Dialect
+	fresh   func(t *testing.T) (dsn string) // of a database or schema with nothing in it
+	stores  func(prefix string) []migrations.Schemer
+}
+
+var (
+	postgres = system{migrations.Postgres, "pgx", goose.DialectPostgres, freshSchema, func(prefix string) []migrations.Schemer {
+		return []migrations.Schemer{pgcheckpoint.New(nil, &pgcheckpoint.Options{Prefix: prefix})}
+	}}
+	sqlite = system{migrations.SQLite, "sqlite", goose.DialectSQLite3, freshFile, func(prefix string) []migrations.Schemer {
+		return []migrations.Schemer{sqlitecheckpoint.New(nil, &sqlitecheckpoint.Options{Prefix: prefix})}
+	}}
+)
+
+// onEach runs a test on both dialects.
+func onEach(t *testing.T, test func(t *testing.T, sys system)) {
+	t.Parallel()
+	for _, sys := range []system{postgres, sqlite} {
+		t.Run(string(sys.dialect), func(t *testing.T) {
+			t.Parallel()
+			test(t, sys)
+		})
+	}
+}
+
+func freshFile(t *testing.T) string { return testenv.SQLite(t) }
+
+// freshSchema does not use the schema that testenv has made, which may have tables already. The name of its own needs quotes.
+func freshSchema(t *testing.T) string {
+	u, err := url.Parse(testenv.PostgresURL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	schema := pgx.Identifier{"Test " + strings.ToLower(rand.Text()[:16])}.Sanitize()
+	db := connect(t, system{driver: "pgx"}, u.String())
+	must(t, db, "CREATE SCHEMA "+schema)
+	t.Cleanup(func() {
+		if _, err := db.Exec("SET client_min_messages = warning; SET lock_timeout = '10s'; DROP SCHEMA " + schema + " CASCADE"); err != nil {
+			t.Error(err)
+		}
+	})
+	return with(u.String(), "search_path", schema)
+}
+
+// with sets a parameter of a PostgreSQL URL.
+func with(dsn, name, value string) string {
+	u, err := url.Parse(dsn)
+	if err != nil {
+		panic(err)
+	}
+	q := u.Query()
+	q.Set(name, value)
+	u.RawQuery = strings.ReplaceAll(q.Encode(), "+", "%20") // as libpq, pgx takes a + for itself
+	return u.String()
+}
+
+func connect(t *testing.T, sys system, dsn string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open(sys.driver, dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return db
+}
+
+func up(t *testing.T, sys system, db *sql.DB) {
+	t.Helper()
+	if err := migrations.Up(t.Context(), db, sys.dialect); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// witnesses are migrations that show how often they were applied.
+var witnesses = []string{
+	"CREATE TABLE IF NOT EXISTS witness (n integer); INSERT INTO witness VALUES (1)",
+	"INSERT INTO witness VALUES (2)",
+	"INSERT INTO witness SELECT 3 FROM witness WHERE n = 2",
+}
+
+func upAtOnce(ctx context.Context, sys system, dsn string, n int) error {
+	return atOnce(sys, dsn, n, func(db *sql.DB) error { return migrations.Up(ctx, db, sys.dialect) })
+}
+
+// atOnce calls f n times at once, each time with a pool of its own, and returns the first error.
+func atOnce(sys system, dsn string, n int, f func(*sql.DB) error) error {
+	start, errs := make(chan struct{}), make(chan error)
+	for range n {
+		go func() {
+			<-start
+			db, err := sql.Open(sys.driver, dsn)
+			if err == nil {
+				defer db.Close()
+				err = f(db)
+			}
+			errs <- err
+		}()
+	}
+	close(start)
+	var first error
+	for range n {
+		if err := <-errs; first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+func must(t *testing.T, db *sql.DB, text string, args ...any) {
+	t.Helper()
+	if _, err := db.ExecContext(t.Context(), text, args...); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+}
+
+// column returns the values of a query of one column.
+func column(t *testing.T, db *sql.DB, text string, args ...any) []string {
+	t.Helper()
+	rows, err := db.QueryContext(t.Context(), text, args...)
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	defer rows.Close()
+	var values []string
+	for rows.Next() {
+		var v string
+		if err := rows.Scan(&v); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		values = append(values, v)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return values
+}

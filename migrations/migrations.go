@@ -1,0 +1,173 @@
+package migrations
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/database"
+)
+
+//go:generate go run ./internal/generate
+
+//go:embed postgres/*.sql sqlite/*.sql
+var files embed.FS
+
+// FS returns the migrations of d in goose's annotated SQL format: what [Up] applies, and how to undo it. Once released, a
+// file never changes.
+//
+// To go back below what Up has applied, hand them to goose with its table set to holdfast_schema_version.
+func FS(d Dialect) (fs.FS, error) {
+	if grammars[d] == nil {
+		return nil, fmt.Errorf("migrations: unknown dialect %q", d)
+	}
+	fsys, err := fs.Sub(files, string(d))
+	if err != nil {
+		return nil, fmt.Errorf("migrations: %w", err)
+	}
+	return fsys, nil
+}
+
+// Up brings db to the newest schema. If it already has it, or a newer one, Up only reads. It waits for another process
+// that is applying a migration, and on SQLite for any that writes, until ctx is done: give it a deadline. Each migration
+// takes effect wholly or not at all; after an error, Up may be called again.
+//
+// Up takes what holdfast_schema_version says for granted: tables that were dropped behind its back are found by [Check].
+func Up(ctx context.Context, db *sql.DB, d Dialect) error {
+	all, err := load(d)
+	if err != nil {
+		return fmt.Errorf("migrations: %w", err)
+	}
+	return upAll(ctx, db, d, all)
+}
+
+func upAll(ctx context.Context, db *sql.DB, d Dialect, all []migration) error {
+	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		err := try(ctx, db, grammars[d], all)
+		if err == nil {
+			return nil
+		}
+		if d != SQLite || !busy(err) {
+			return wrap(ctx, err)
+		}
+		select {
+		case <-ctx.Done():
+			return wrap(ctx, err)
+		case <-time.After(rand.N(pause)):
+		}
+	}
+}
+
+func try(ctx context.Context, db *sql.DB, g *grammar, all []migration) error {
+	found, err := look(ctx, db, g)
+	if err != nil || len(found.pending(all)) == 0 {
+		return err
+	}
+	if _, err := db.ExecContext(ctx, g.prepare); err != nil {
+		return fmt.Errorf("creating %s: %w", versionTable, err)
+	}
+	store, err := database.NewStore(g.goose, versionTable)
+	if err != nil {
+		return err
+	}
+	var steps []*goose.Migration
+	for _, m := range all {
+		steps = append(steps, goose.NewGoMigration(m.version, &goose.GoFunc{RunTx: m.apply(g)}, nil))
+	}
+	p, err := goose.NewProvider(goose.DialectCustom, db, nil,
+		goose.WithStore(claimed{store}),
+		goose.WithGoMigrations(steps...),
+		goose.WithDisableGlobalRegistry(true))
+	if err != nil {
+		return err
+	}
+	_, err = p.Up(ctx)
+	return err
+}
+
+// claimed is a version table that is there, and into which each migration enters itself before it does anything else.
+type claimed struct{ database.Store }
+
+func (claimed) TableExists(context.Context, database.DBTxConn) (bool, error) { return true, nil }
+
+func (claimed) Insert(context.Context, database.DBTxConn, database.InsertRequest) error { return nil }
+
+// A migration is one file.
+type migration struct {
+	version int64
+	name    string // of the file, without its extension
+	up      string // the statements, which the annotations between them do not disturb: they are comments
+}
+
+// apply returns a func that applies m, unless another process has done so.
+func (m migration) apply(g *grammar) func(context.Context, *sql.Tx) error {
+	return func(ctx context.Context, tx *sql.Tx) error {
+		if g.begin != "" {
+			if _, err := tx.ExecContext(ctx, g.begin); err != nil {
+				return err
+			}
+		}
+		result, err := tx.ExecContext(ctx, g.claim, m.version)
+		if err != nil {
+			return fmt.Errorf("claiming %s: %w", m.name, err)
+		}
+		if n, err := result.RowsAffected(); err != nil || n == 0 {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, m.up); err != nil {
+			return fmt.Errorf("applying %s: %w", m.name, err)
+		}
+		return nil
+	}
+}
+
+// load returns the migrations of d in the order of their versions.
+func load(d Dialect) ([]migration, error) {
+	if grammars[d] == nil {
+		return nil, fmt.Errorf("unknown dialect %q", d)
+	}
+	entries, err := files.ReadDir(string(d))
+	if err != nil {
+		return nil, err
+	}
+	var all []migration
+	for _, e := range entries {
+		text, err := files.ReadFile(string(d) + "/" + e.Name())
+		if err != nil {
+			return nil, err
+		}
+		version, err := goose.NumericComponent(e.Name())
+		if err != nil {
+			return nil, err
+		}
+		_, up, _ := strings.Cut(string(text), "-- +goose Up")
+		up, _, _ = strings.Cut(up, "-- +goose Down")
+		all = append(all, migration{version, strings.TrimSuffix(e.Name(), ".sql"), up})
+	}
+	return all, nil
+}
+
+// busy reports whether err is SQLITE_BUSY as modernc.org/sqlite tells it. The busy timeout spares most of these, but where
+// several processes open a new file at once, turning on its write-ahead log fails without a wait.
+func busy(err error) bool {
+	e, ok := errors.AsType[interface {
+		error
+		Code() int
+	}](err)
+	return ok && e.Code()&0xff == 5
+}
+
+// wrap names the package, and adds the end of ctx where the driver tells only of its consequences.
+func wrap(ctx context.Context, err error) error {
+	if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
+		return fmt.Errorf("migrations: %w: %w", context.Cause(ctx), err)
+	}
+	return fmt.Errorf("migrations: %w", err)
+}
