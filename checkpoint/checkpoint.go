@@ -123,6 +123,7 @@ type Store interface {
 
 	// Mark raises counters or releases. lock.ErrFenced, save that a lost lease may be released, and nothing else, without
 	// effect, and that the lease which released the session may still mark it while nobody has claimed: so a repeat is no error.
+	// It need not survive a crash of the server: what was not marked is summarized or delivered again.
 	Mark(ctx context.Context, l Lease, m Marks) error
 
 	// Delete removes the session. A lease on it is fenced from then on. Unknown session: no error.

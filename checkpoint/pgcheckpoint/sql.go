@@ -40,7 +40,7 @@ CREATE TABLE IF NOT EXISTS {turns} (
     request_id   text        CHECK (request_id <> ''),
     saved_at     timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (orchestrator, session, turn)
-) WITH (toast_tuple_target = 8160);
+) WITH (toast_tuple_target = 4080);
 
 CREATE INDEX IF NOT EXISTS {turns_request} ON {turns} (orchestrator, session, request_id) WHERE request_id IS NOT NULL;
 
@@ -140,13 +140,15 @@ var templates = queries{
 			EXISTS (SELECT FROM {turns} WHERE orchestrator = $1 AND session = $2 AND run_id = $5),
 			EXISTS (SELECT FROM {sessions} WHERE orchestrator = $1 AND session = $2 AND epoch = $3 AND nonce = $4)`,
 
+	// A mark that is lost in a crash of the server is made again: a reply is delivered at least once.
 	mark: `
 		UPDATE {sessions} SET
 			summarized = greatest(summarized, least($5::integer, turn + 1)),
 			owed = CASE WHEN $6::integer > turn THEN NULL WHEN owed IS NOT NULL THEN greatest(owed, $6::integer) END,
 			nonce = CASE WHEN $7::boolean THEN '' ELSE nonce END,
 			lease_until = CASE WHEN $7::boolean AND nonce <> '' THEN clock_timestamp() ELSE greatest(lease_until, clock_timestamp()) END
-		WHERE orchestrator = $1 AND session = $2 AND epoch = $3 AND nonce IN ($4, '')`,
+		WHERE orchestrator = $1 AND session = $2 AND epoch = $3 AND nonce IN ($4, '')
+		RETURNING set_config('synchronous_commit', 'off', true)`,
 
 	// The rows are locked in key order: an UPDATE that joins locks in any order, and deadlocks with its like.
 	renew: `

@@ -15,6 +15,7 @@ import (
 type scale struct {
 	rounds   int
 	round    time.Duration
+	slices   int // of a round: a neighbour that takes the processor for a second takes it from all subjects
 	sessions int // that the workers of one contest share
 	keep     int // turns that a session keeps
 
@@ -25,11 +26,11 @@ type scale struct {
 
 var (
 	full = scale{
-		rounds: 7, round: 1500 * time.Millisecond, sessions: 128, keep: 50,
+		rounds: 7, round: 1500 * time.Millisecond, slices: 6, sessions: 128, keep: 50,
 		young: 100, old: 4700, span: 300, kept: 2000, listed: 10_000, turns: 100,
 	}
 	brief = scale{
-		rounds: 1, round: 20 * time.Millisecond, sessions: 32, keep: 5,
+		rounds: 1, round: 20 * time.Millisecond, slices: 1, sessions: 32, keep: 5,
 		young: 10, old: 20, span: 5, kept: 20, listed: 200, turns: 10,
 	}
 )

@@ -67,19 +67,15 @@ func (b *bench) compete(ctx context.Context, c contest) error {
 	return nil
 }
 
-// shares is how often the subjects take turns in a round: a neighbour that takes the processor for a second takes it
-// from all of them.
-const shares = 6
-
 // playRound returns the rate of each subject.
 func (b *bench) playRound(ctx context.Context, all []subject, workers int) ([]float64, error) {
 	done, took := make([]int64, len(all)), make([]time.Duration, len(all))
-	for share := range shares {
+	for slice := range b.slices {
 		for i := range all {
-			if share%2 == 1 {
+			if slice%2 == 1 {
 				i = len(all) - 1 - i
 			}
-			n, d, err := repeat(ctx, workers, b.round/shares, all[i].op)
+			n, d, err := repeat(ctx, workers, b.round/time.Duration(b.slices), all[i].op)
 			if err != nil {
 				return nil, fmt.Errorf("%s, %d workers: %w", all[i].name, workers, err)
 			}

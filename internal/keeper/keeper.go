@@ -4,8 +4,6 @@ package keeper
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -34,6 +32,12 @@ type Keeper struct {
 type kept struct {
 	lose  context.CancelCauseFunc
 	timer *time.Timer
+	gone  bool // the server said so, or it may be; it is not renewed any more
+}
+
+func (l *kept) end() {
+	l.gone = true
+	l.lose(lock.ErrLost)
 }
 
 // New returns a keeper of locks that their server forgets after ttl.
@@ -51,7 +55,13 @@ func (k *Keeper) Keep(ctx context.Context, h Held, sent time.Time) (held context
 	held, lose := context.WithCancelCause(ctx)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.locks[h] = &kept{lose, time.AfterFunc(time.Until(sent.Add(k.trusted())), func() { lose(lock.ErrLost) })}
+	l := &kept{lose: lose}
+	l.timer = time.AfterFunc(time.Until(sent.Add(k.trusted())), func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		l.end()
+	})
+	k.locks[h] = l
 	if k.stop == nil {
 		running, stop := context.WithCancel(context.WithoutCancel(ctx))
 		k.stop, k.done = stop, make(chan struct{})
@@ -98,8 +108,16 @@ func (k *Keeper) run(ctx context.Context, done chan struct{}) {
 // renewAll reports whether it is known of all locks whether they are still ours.
 func (k *Keeper) renewAll(ctx context.Context) bool {
 	k.mu.Lock()
-	held := slices.Collect(maps.Keys(k.locks))
+	var held []Held
+	for h, l := range k.locks {
+		if !l.gone {
+			held = append(held, h)
+		}
+	}
 	k.mu.Unlock()
+	if len(held) == 0 {
+		return true
+	}
 
 	sent := time.Now()
 	short, cancel := context.WithTimeout(ctx, k.ttl/3)
@@ -115,7 +133,7 @@ func (k *Keeper) renewAll(ctx context.Context) bool {
 	}
 	for _, h := range lost {
 		if l := k.locks[h]; l != nil {
-			l.lose(lock.ErrLost)
+			l.end()
 		}
 	}
 	return len(renewed)+len(lost) == len(held)

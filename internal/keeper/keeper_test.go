@@ -37,7 +37,14 @@ func TestEndsBeforeItsTime(t *testing.T) {
 		}
 		down.Store(true)
 		<-held.Done()
-		if since := time.Since(*renewed.Load()); since >= ttl || !errors.Is(context.Cause(held), lock.ErrLost) {
+		ended := time.Now()
+		down.Store(false) // too late: nobody may renew what was given up
+		last := renewed.Load()
+		time.Sleep(time.Hour)
+		if renewed.Load() != last {
+			t.Error("a lock that was given up is renewed")
+		}
+		if since := ended.Sub(*renewed.Load()); since >= ttl || !errors.Is(context.Cause(held), lock.ErrLost) {
 			t.Errorf("ended %v after the last renewal with %v", since, context.Cause(held))
 		}
 	})

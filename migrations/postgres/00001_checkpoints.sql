@@ -32,7 +32,7 @@ CREATE TABLE IF NOT EXISTS "holdfast_turns" (
     request_id   text        CHECK (request_id <> ''),
     saved_at     timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (orchestrator, session, turn)
-) WITH (toast_tuple_target = 8160);
+) WITH (toast_tuple_target = 4080);
 
 CREATE INDEX IF NOT EXISTS "holdfast_turns_request" ON "holdfast_turns" (orchestrator, session, request_id) WHERE request_id IS NOT NULL;
 

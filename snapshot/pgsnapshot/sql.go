@@ -27,7 +27,7 @@ const schemaSQL = `CREATE TABLE IF NOT EXISTS {runs} (
     saved_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
     met          boolean     NOT NULL DEFAULT false,
     CONSTRAINT {runs_session} UNIQUE (orchestrator, session)
-) WITH (toast_tuple_target = 8160, fillfactor = 50);
+) WITH (toast_tuple_target = 4080, fillfactor = 50);
 
 DO $$ BEGIN
     ALTER TABLE {runs} ALTER COLUMN payload SET COMPRESSION lz4;

@@ -12,7 +12,9 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/sqlitecheckpoint"
+	"github.com/holdfast-go/holdfast/lock/pglocker"
 	"github.com/holdfast-go/holdfast/migrations/internal/ddl"
+	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
 )
 
 // A store says what it needs, as [migrations.Schemer].
@@ -30,6 +32,8 @@ type migration struct {
 // as a file with the next number. Up runs each file in one transaction.
 var all = []migration{
 	{1, "checkpoints", pgcheckpoint.New(nil, nil), sqlitecheckpoint.New(nil, nil)},
+	{2, "runs", pgsnapshot.New(nil, nil), nil},
+	{3, "locks", pglocker.New(nil, nil), nil},
 }
 
 func main() {

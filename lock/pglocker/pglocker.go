@@ -1,0 +1,251 @@
+package pglocker
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/holdfast-go/holdfast/internal/keeper"
+	"github.com/holdfast-go/holdfast/internal/pgstate"
+	"github.com/holdfast-go/holdfast/internal/sqlname"
+	"github.com/holdfast-go/holdfast/lock"
+)
+
+// A DB runs statements: a *pgxpool.Pool.
+type DB interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+// Options configure a [Locker]. The zero value, and nil, mean the defaults.
+type Options struct {
+	Prefix string        // of the table, perhaps qualified, as in "app.bot_"; "" means "holdfast_"
+	TTL    time.Duration // how long a dead holder blocks others; 0 means 30s
+	Poll   time.Duration // the longest pause between two attempts of one that does not listen; 0 means 250ms
+	Owner  string        // of the locks, for people who look
+	Logger *slog.Logger  // nil means slog.Default()
+
+	// Listen opens a connection of its own for waiters to be woken on; nil means that they poll. It is called when the
+	// first waiter comes, and the connection is closed when the last one leaves. No pooler in transaction mode may be
+	// in between.
+	Listen func(ctx context.Context) (*pgx.Conn, error)
+}
+
+// Locker implements [lock.Locker].
+type Locker struct {
+	db      DB
+	o       Options
+	table   string // without quotes; the channel that waiters listen on
+	sql     queries
+	schema  string
+	keeper  *keeper.Keeper
+	waiters *waiters // nil: they poll
+}
+
+var _ lock.Locker = (*Locker)(nil)
+
+// New returns a locker on db. It panics if the prefix is not one or two identifiers, short enough for the name of a
+// table: a prefix is a constant of the program.
+func New(db DB, o *Options) *Locker {
+	if o == nil {
+		o = new(Options)
+	}
+	p, err := sqlname.Parse(o.Prefix, "locks", "locks_pkey")
+	if err != nil {
+		panic("pglocker: " + err.Error())
+	}
+	l := &Locker{db: db, o: *o, table: p.Plain("locks"), sql: fillAll(p), schema: fill(p, schemaSQL)}
+	if l.o.TTL <= 0 {
+		l.o.TTL = 30 * time.Second
+	}
+	if l.o.Poll <= 0 {
+		l.o.Poll = 250 * time.Millisecond
+	}
+	if l.o.Logger == nil {
+		l.o.Logger = slog.Default()
+	}
+	l.keeper = keeper.New(l.o.TTL, l.renew)
+	if o.Listen != nil {
+		l.waiters = newWaiters(o.Listen, channel(l.table), l.o.Logger)
+	}
+	return l
+}
+
+// Schema returns the statement that creates the table. It may be run again.
+func (l *Locker) Schema() string { return l.schema }
+
+// Lock waits until key is granted or ctx is done, in no particular order of the waiters.
+func (l *Locker) Lock(ctx context.Context, key string) (context.Context, func(), error) {
+	name := stored(key)
+	held, unlock, _, err := l.try(ctx, name, false)
+	if !errors.Is(err, lock.ErrHeld) {
+		return held, unlock, err
+	}
+	if l.waiters == nil {
+		return l.poll(ctx, name)
+	}
+	return l.listen(ctx, name)
+}
+
+// TryLock takes key if nobody has it.
+func (l *Locker) TryLock(ctx context.Context, key string) (context.Context, func(), error) {
+	held, unlock, _, err := l.try(ctx, stored(key), false)
+	return held, unlock, err
+}
+
+func (l *Locker) poll(ctx context.Context, name string) (context.Context, func(), error) {
+	pause := keeper.Backoff{Most: l.o.Poll}
+	for {
+		if err := keeper.Sleep(ctx, pause.Next()); err != nil {
+			return nil, nil, err
+		}
+		held, unlock, _, err := l.try(ctx, name, false)
+		if !errors.Is(err, lock.ErrHeld) {
+			return held, unlock, err
+		}
+	}
+}
+
+// listen asks whenever it is woken, and when the holder's time is over. While nothing can wake it, it polls.
+func (l *Locker) listen(ctx context.Context, name string) (context.Context, func(), error) {
+	woken, leave := l.waiters.join(ctx, name)
+	defer leave()
+	pause := keeper.Backoff{Most: l.o.Poll}
+	for {
+		held, unlock, left, err := l.try(ctx, name, true)
+		if !errors.Is(err, lock.ErrHeld) {
+			return held, unlock, err
+		}
+		if wait := pause.Next(); !l.waiters.live() || left <= 0 {
+			left = wait
+		}
+		select {
+		case <-woken:
+		case <-time.After(left):
+		case <-ctx.Done():
+			return nil, nil, context.Cause(ctx)
+		}
+	}
+}
+
+// try asks once. left is how long the present holder has, if the caller wants to be told of its unlock.
+func (l *Locker) try(ctx context.Context, name string, tell bool) (held context.Context, unlock func(), left time.Duration, err error) {
+	if ctx.Err() != nil {
+		return nil, nil, 0, context.Cause(ctx)
+	}
+	h := keeper.Held{Key: name, Token: rand.Text()}
+	asking, answered := keeper.Linger(ctx, unlockTimeout)
+	sent := time.Now()
+	granted, left, err := l.take(asking, h, tell)
+	answered()
+	switch {
+	case err != nil || granted && ctx.Err() != nil:
+		l.release(ctx, h) // it may have been granted
+		if ctx.Err() != nil {
+			return nil, nil, 0, context.Cause(ctx)
+		}
+		return nil, nil, 0, l.error(err)
+	case !granted:
+		return nil, nil, left, lock.ErrHeld
+	}
+	held, drop := l.keeper.Keep(ctx, h, sent)
+	return held, func() {
+		drop()
+		l.release(ctx, h)
+	}, 0, nil
+}
+
+func (l *Locker) take(ctx context.Context, h keeper.Held, tell bool) (granted bool, left time.Duration, err error) {
+	err = pgstate.Again(func() error {
+		rows, err := l.db.Query(ctx, l.sql.take, h.Key, h.Token, l.o.Owner, l.o.TTL.Microseconds(), tell)
+		if err != nil {
+			return err
+		}
+		var us int64
+		_, err = pgx.ForEachRow(rows, []any{&granted, &us}, func() error { return nil })
+		left = time.Duration(us) * time.Microsecond
+		return err
+	})
+	return granted, left, err
+}
+
+// unlockTimeout bounds what runs after the caller's ctx may have ended. If it fails, the lock ends by itself.
+const unlockTimeout = 5 * time.Second
+
+func (l *Locker) release(ctx context.Context, h keeper.Held) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unlockTimeout)
+	defer cancel()
+	err := pgstate.Again(func() error {
+		_, err := l.db.Exec(ctx, l.sql.release, h.Key, h.Token, channel(l.table))
+		return err
+	})
+	if err != nil {
+		l.o.Logger.WarnContext(ctx, "unlock failed, the lock ends by itself", "key", h.Key, "ttl", l.o.TTL, "error", err)
+	}
+}
+
+func (l *Locker) renew(ctx context.Context, ttl time.Duration, held []keeper.Held) (renewed, lost []keeper.Held) {
+	keys, tokens := make([]string, len(held)), make([]string, len(held))
+	for i, h := range held {
+		keys[i], tokens[i] = h.Key, h.Token
+	}
+	ours := make(map[keeper.Held]bool, len(held))
+	err := pgstate.Again(func() error {
+		rows, err := l.db.Query(ctx, l.sql.renew, keys, tokens, ttl.Microseconds())
+		if err != nil {
+			return err
+		}
+		var h keeper.Held
+		_, err = pgx.ForEachRow(rows, []any{&h.Key, &h.Token}, func() error {
+			ours[h] = true
+			return nil
+		})
+		return err
+	})
+	if err != nil {
+		if ctx.Err() == nil {
+			l.o.Logger.WarnContext(ctx, "renewal failed", "locks", len(held), "error", err)
+		}
+		return nil, nil
+	}
+	for _, h := range held {
+		if ours[h] {
+			renewed = append(renewed, h)
+		} else {
+			lost = append(lost, h)
+		}
+	}
+	return renewed, lost
+}
+
+func (l *Locker) error(err error) error {
+	if pgstate.Missing(err) {
+		return fmt.Errorf("pglocker: table %s is missing: run migrations.Up, or Locker.Schema for a prefix of your own: %w", l.table, err)
+	}
+	return fmt.Errorf("pglocker: %w", err)
+}
+
+// longestKey is how many bytes of a key fit an index entry with room to spare.
+const longestKey = 1024
+
+const hashed = "sha256:"
+
+// stored is the text that stands for a key, which is any string. It is the key itself where that is text.
+func stored(key string) string {
+	if len(key) <= longestKey && utf8.ValidString(key) && !strings.ContainsRune(key, 0) && !strings.HasPrefix(key, hashed) {
+		return key
+	}
+	return fmt.Sprintf("%s%x", hashed, sha256.Sum256([]byte(key)))
+}
+
+// channel is the name of a table, as one of a channel: those are cut off like all names.
+func channel(table string) string { return table[max(0, len(table)-63):] }

@@ -1,0 +1,261 @@
+package pglocker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/holdfast-go/holdfast/internal/testenv"
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/lock/locktest"
+	"github.com/holdfast-go/holdfast/lock/pglocker"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+func TestPolling(t *testing.T) {
+	t.Parallel()
+	locktest.Run(t, func(t *testing.T) lock.Locker { return pglocker.New(pool(t, testenv.PostgresURL(t), nil), nil) })
+}
+
+func TestListening(t *testing.T) {
+	t.Parallel()
+	locktest.Run(t, func(t *testing.T) lock.Locker { return listening(t, nil) })
+}
+
+// What people have in front of a server.
+func TestBehindPooler(t *testing.T) {
+	t.Parallel()
+	locktest.Run(t, func(t *testing.T) lock.Locker {
+		return pglocker.New(pool(t, testenv.PostgresURL(t), func(c *pgxpool.Config) {
+			c.MaxConns = 1
+			c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+		}), nil)
+	})
+}
+
+// pool is closed before the schema goes.
+func pool(tb testing.TB, url string, configure func(*pgxpool.Config)) *pgxpool.Pool {
+	tb.Helper()
+	c, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if configure != nil {
+		configure(c)
+	}
+	p, err := pgxpool.NewWithConfig(tb.Context(), c)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(p.Close)
+	return p
+}
+
+func listening(tb testing.TB, o *pglocker.Options) *pglocker.Locker {
+	tb.Helper()
+	url := testenv.PostgresURL(tb)
+	if o == nil {
+		o = new(pglocker.Options)
+	}
+	o.Listen = func(ctx context.Context) (*pgx.Conn, error) { return pgx.Connect(ctx, url) }
+	return pglocker.New(pool(tb, url, nil), o)
+}
+
+// A waiter that listens is there within 20 ms of the unlock: the median of many, on a machine that does other things too.
+// One that polled would need a tenth of a minute.
+func TestWakes(t *testing.T) {
+	l := listening(t, &pglocker.Options{Poll: time.Minute})
+	var took []time.Duration
+	for range 15 {
+		_, unlock, err := l.Lock(t.Context(), "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		waits := &announced{Context: t.Context(), waits: make(chan struct{})}
+		granted := make(chan time.Time)
+		go func() {
+			_, unlock, err := l.Lock(waits, "k")
+			if err != nil {
+				t.Error(err)
+				close(granted)
+				return
+			}
+			granted <- time.Now()
+			unlock()
+		}()
+		<-waits.waits // it was refused, and stands in the queue
+		<-waits.waits // it was woken when the connection began to listen, and was refused again
+		unlocked := time.Now()
+		unlock()
+		at, ok := <-granted
+		if !ok {
+			return
+		}
+		took = append(took, at.Sub(unlocked))
+	}
+	slices.Sort(took)
+	if median := took[len(took)/2]; median > 20*time.Millisecond {
+		t.Errorf("woken after %v, of %v", median, took)
+	}
+}
+
+// announced tells each time that somebody starts to wait for its end.
+type announced struct {
+	context.Context
+	waits chan struct{}
+}
+
+func (a *announced) Done() <-chan struct{} {
+	select {
+	case a.waits <- struct{}{}:
+	default:
+	}
+	return a.Context.Done()
+}
+
+// Another takes an expired lock, and the holder's context has ended by then.
+func TestLostBeforeTaken(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartPostgres(t, nil)
+	p := pool(t, server.URL, nil)
+	const ttl = 400 * time.Millisecond
+	l := pglocker.New(p, &pglocker.Options{TTL: ttl})
+	if _, err := p.Exec(t.Context(), l.Schema()); err != nil {
+		t.Fatal(err)
+	}
+	held, unlock, err := l.Lock(t.Context(), "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	server.Stop()
+	<-held.Done()
+	if since := time.Since(start); !errors.Is(context.Cause(held), lock.ErrLost) || since > ttl {
+		t.Errorf("held ended %v after the server stopped, with %v", since, context.Cause(held))
+	}
+	server.Continue()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	other := pglocker.New(pool(t, server.URL, nil), nil)
+	_, unlockOther, err := other.Lock(ctx, "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	unlock()
+	if _, _, err := other.TryLock(ctx, "k"); !errors.Is(err, lock.ErrHeld) {
+		t.Errorf("after the former holder unlocked, TryLock returns %v", err)
+	}
+	unlockOther()
+}
+
+// A holder that renews keeps its lock for many times its TTL; a row that is gone is noticed with the next renewal.
+func TestRenews(t *testing.T) {
+	t.Parallel()
+	p := testenv.Postgres(t)
+	l := pglocker.New(p, &pglocker.Options{TTL: time.Second})
+	held, unlock, err := l.Lock(t.Context(), "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	for start := time.Now(); time.Since(start) < 3*time.Second; {
+		<-time.After(10 * time.Millisecond)
+		if _, _, err := l.TryLock(t.Context(), "k"); !errors.Is(err, lock.ErrHeld) {
+			t.Fatalf("after %v TryLock returns %v", time.Since(start), err)
+		}
+	}
+	if held.Err() != nil {
+		t.Fatalf("held ended with %v", context.Cause(held))
+	}
+	if _, err := p.Exec(t.Context(), "DELETE FROM holdfast_locks"); err != nil {
+		t.Fatal(err)
+	}
+	<-held.Done()
+	if !errors.Is(context.Cause(held), lock.ErrLost) {
+		t.Errorf("held ended with %v", context.Cause(held))
+	}
+}
+
+// A thousand locks are renewed by one statement of one goroutine.
+func TestThousand(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartPostgres(t, &testenv.Options{Count: true})
+	p := pool(t, server.URL, nil)
+	l := pglocker.New(p, &pglocker.Options{TTL: time.Second})
+	if _, err := p.Exec(t.Context(), l.Schema()); err != nil {
+		t.Fatal(err)
+	}
+	before := runtime.NumGoroutine()
+	var unlocks []func()
+	var helds []context.Context
+	for i := range 1000 {
+		held, unlock, err := l.Lock(t.Context(), fmt.Sprintf("k%d", i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		helds, unlocks = append(helds, held), append(unlocks, unlock)
+	}
+	if n := runtime.NumGoroutine() - before; n > 20 { // the pool has some
+		t.Errorf("%d goroutines keep 1,000 locks", n)
+	}
+	statements := server.Statements()
+	start := time.Now()
+	for server.Statements()-statements < 3 {
+		if time.Since(start) > 20*time.Second {
+			t.Fatal("no renewals")
+		}
+	}
+	if n := server.Statements() - statements; n > 10 {
+		t.Errorf("%d statements in %v renew 1,000 locks", n, time.Since(start))
+	}
+	for _, held := range helds {
+		if held.Err() != nil {
+			t.Fatalf("held ended with %v", context.Cause(held))
+		}
+	}
+	var wg sync.WaitGroup
+	for _, unlock := range unlocks {
+		wg.Go(unlock)
+	}
+	wg.Wait()
+}
+
+// Waiters whose connection breaks poll until it is back.
+func TestListenBreaks(t *testing.T) {
+	t.Parallel()
+	url := testenv.PostgresURL(t)
+	p := pool(t, url, nil)
+	l := pglocker.New(p, &pglocker.Options{Listen: func(context.Context) (*pgx.Conn, error) { return nil, errors.New("no such host") }})
+	_, unlock, err := l.Lock(t.Context(), "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	granted := make(chan error)
+	go func() {
+		_, unlock, err := l.Lock(t.Context(), "k")
+		if err == nil {
+			unlock()
+		}
+		granted <- err
+	}()
+	unlock()
+	if err := <-granted; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestTableMissing(t *testing.T) {
+	l := pglocker.New(testenv.Postgres(t), &pglocker.Options{Prefix: "none_"})
+	if _, _, err := l.Lock(t.Context(), "k"); err == nil || errors.Is(err, lock.ErrHeld) {
+		t.Errorf("without a table Lock returns %v", err)
+	}
+}

@@ -1,0 +1,66 @@
+package pglocker
+
+import (
+	"strings"
+
+	"github.com/holdfast-go/holdfast/internal/sqlname"
+)
+
+// schemaSQL is idempotent. The table is not logged: a lock that is lost in a crash costs some waiting.
+const schemaSQL = `CREATE UNLOGGED TABLE IF NOT EXISTS {locks} (
+    key     text COLLATE "C" PRIMARY KEY,
+    token   text        NOT NULL,
+    owner   text        NOT NULL,
+    until   timestamptz NOT NULL,
+    awaited boolean     NOT NULL DEFAULT false
+) WITH (fillfactor = 70);
+`
+
+// queries holds the statements of one locker, with its table name filled in.
+type queries struct {
+	take, release, renew string
+}
+
+var templates = queries{
+	// now() is when the statement began: after a wait for the row it is behind, which only makes a holder look alive for
+	// longer. $5 says that the caller listens, and wants to be told when the row goes.
+	take: `
+		INSERT INTO {locks} AS l (key, token, owner, until)
+		VALUES ($1, $2, $3, now() + $4::bigint * interval '1 microsecond')
+		ON CONFLICT (key) DO UPDATE SET
+			token = CASE WHEN l.until <= now() THEN excluded.token ELSE l.token END,
+			owner = CASE WHEN l.until <= now() THEN excluded.owner ELSE l.owner END,
+			until = CASE WHEN l.until <= now() THEN excluded.until ELSE l.until END,
+			awaited = l.until > now()
+		WHERE l.until <= now() OR $5::boolean
+		RETURNING token = $2, (extract(epoch FROM until - now()) * 1e6)::bigint`,
+
+	release: `
+		WITH gone AS (DELETE FROM {locks} WHERE key = $1 AND token = $2 RETURNING awaited)
+		SELECT pg_notify($3, $1) FROM gone WHERE awaited`,
+
+	// In key order: an UPDATE that joins locks in any order, and deadlocks with its like.
+	renew: `
+		WITH ours AS (
+			SELECT l.key FROM {locks} l
+			JOIN unnest($1::text[], $2::text[]) AS held (key, token) USING (key, token)
+			ORDER BY l.key
+			FOR UPDATE OF l
+		)
+		UPDATE {locks} l SET until = clock_timestamp() + $3::bigint * interval '1 microsecond'
+		FROM ours
+		WHERE l.key = ours.key
+		RETURNING l.key, l.token`,
+}
+
+func fill(p sqlname.Prefix, template string) string {
+	return strings.ReplaceAll(template, "{locks}", p.Table("locks"))
+}
+
+func fillAll(p sqlname.Prefix) queries {
+	q := templates
+	for _, s := range []*string{&q.take, &q.release, &q.renew} {
+		*s = fill(p, *s)
+	}
+	return q
+}

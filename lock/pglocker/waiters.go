@@ -1,0 +1,132 @@
+package pglocker
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-go/holdfast/internal/keeper"
+)
+
+// waiters are woken by what a connection hears. It is open, and its goroutine runs, while somebody waits.
+type waiters struct {
+	open    func(context.Context) (*pgx.Conn, error)
+	channel string
+	log     *slog.Logger
+
+	mu      sync.Mutex // protects following fields
+	waiting map[string]map[chan struct{}]struct{}
+	hears   bool
+	stop    context.CancelFunc // of the goroutine; nil if none runs
+	done    chan struct{}
+}
+
+func newWaiters(open func(context.Context) (*pgx.Conn, error), channel string, log *slog.Logger) *waiters {
+	return &waiters{open: open, channel: channel, log: log, waiting: make(map[string]map[chan struct{}]struct{})}
+}
+
+// live reports whether an unlock would be heard.
+func (w *waiters) live() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.hears
+}
+
+// join makes the caller one who is woken for name, until it leaves. woken may also fire without a reason.
+func (w *waiters) join(ctx context.Context, name string) (woken <-chan struct{}, leave func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c := make(chan struct{}, 1)
+	if w.waiting[name] == nil {
+		w.waiting[name] = make(map[chan struct{}]struct{})
+	}
+	w.waiting[name][c] = struct{}{}
+	if w.stop == nil {
+		running, stop := context.WithCancel(context.WithoutCancel(ctx))
+		w.stop, w.done = stop, make(chan struct{})
+		go w.run(running, w.done)
+	}
+	return c, func() { w.leave(name, c) }
+}
+
+// leave of the last one ends the goroutine, and waits for it.
+func (w *waiters) leave(name string, c chan struct{}) {
+	w.mu.Lock()
+	delete(w.waiting[name], c)
+	if len(w.waiting[name]) == 0 {
+		delete(w.waiting, name)
+	}
+	var done chan struct{}
+	if len(w.waiting) == 0 {
+		w.stop()
+		w.stop, done = nil, w.done
+	}
+	w.mu.Unlock()
+	if done != nil {
+		<-done
+	}
+}
+
+func (w *waiters) run(ctx context.Context, done chan struct{}) {
+	defer close(done)
+	pause := keeper.Backoff{Most: 5 * time.Second}
+	for ctx.Err() == nil {
+		heard, err := w.hear(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if heard {
+			pause = keeper.Backoff{Most: pause.Most}
+		}
+		w.log.WarnContext(ctx, "waiters poll until the connection that wakes them is back", "error", err)
+		_ = keeper.Sleep(ctx, pause.Next())
+	}
+}
+
+// hear wakes waiters until the connection fails or ctx ends. It reports whether it ever listened.
+func (w *waiters) hear(ctx context.Context) (listened bool, err error) {
+	conn, err := w.open(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer func() {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_ = conn.Close(closing)
+	}()
+	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{w.channel}.Sanitize()); err != nil {
+		return false, err
+	}
+	w.tune(true) // what was unlocked before went unheard: everybody asks again
+	defer w.tune(false)
+	for {
+		n, err := conn.WaitForNotification(ctx)
+		if err != nil {
+			return true, err
+		}
+		w.mu.Lock()
+		wake(w.waiting[n.Payload])
+		w.mu.Unlock()
+	}
+}
+
+func (w *waiters) tune(hears bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.hears = hears
+	for _, cs := range w.waiting {
+		wake(cs)
+	}
+}
+
+func wake(cs map[chan struct{}]struct{}) {
+	for c := range cs {
+		select {
+		case c <- struct{}{}:
+		default: // it has been woken already
+		}
+	}
+}

@@ -1,0 +1,175 @@
+// Package redislocker is a [lock.Locker] on Redis, with github.com/bsm/redislock.
+//
+// A lock is a key with an end, by the server's clock, which one goroutine renews for all locks of a [Locker]. Whoever
+// waits asks again after a pause with full jitter, so waiters get a key in no particular order. A Redis that loses its
+// memory or fails over while a lock is held may grant it to another before the holder learns of it, with its next renewal:
+// what locks are about is protected by fences elsewhere.
+package redislocker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/bsm/redislock"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/keeper"
+	"github.com/holdfast-go/holdfast/lock"
+)
+
+// Options configure a [Locker]. The zero value, and nil, mean the defaults.
+type Options struct {
+	Prefix string        // of the keys; "" means "holdfast:lock:"
+	TTL    time.Duration // how long a dead holder blocks others; 0 means 30s
+	Poll   time.Duration // the longest pause between two attempts; 0 means 250ms
+	Owner  string        // of the locks, for people who look
+	Logger *slog.Logger  // nil means slog.Default()
+}
+
+// Locker implements [lock.Locker].
+type Locker struct {
+	client *redislock.Client
+	o      Options
+	keeper *keeper.Keeper
+
+	mu   sync.Mutex // protects following field
+	held map[keeper.Held]*redislock.Lock
+}
+
+var _ lock.Locker = (*Locker)(nil)
+
+// New returns a locker on client, which stays the caller's.
+func New(client redis.UniversalClient, o *Options) *Locker {
+	if o == nil {
+		o = new(Options)
+	}
+	l := &Locker{client: redislock.New(client), o: *o, held: make(map[keeper.Held]*redislock.Lock)}
+	if l.o.Prefix == "" {
+		l.o.Prefix = "holdfast:lock:"
+	}
+	if l.o.TTL <= 0 {
+		l.o.TTL = 30 * time.Second
+	}
+	if l.o.Poll <= 0 {
+		l.o.Poll = 250 * time.Millisecond
+	}
+	if l.o.Logger == nil {
+		l.o.Logger = slog.Default()
+	}
+	l.keeper = keeper.New(l.o.TTL, l.renew)
+	return l
+}
+
+// Lock waits until key is granted or ctx is done, in no particular order of the waiters.
+func (l *Locker) Lock(ctx context.Context, key string) (context.Context, func(), error) {
+	pause := keeper.Backoff{Most: l.o.Poll}
+	for {
+		held, unlock, err := l.TryLock(ctx, key)
+		if !errors.Is(err, lock.ErrHeld) {
+			return held, unlock, err
+		}
+		if err := keeper.Sleep(ctx, pause.Next()); err != nil {
+			return nil, nil, err
+		}
+	}
+}
+
+// TryLock takes key if nobody has it.
+func (l *Locker) TryLock(ctx context.Context, key string) (context.Context, func(), error) {
+	if ctx.Err() != nil {
+		return nil, nil, context.Cause(ctx)
+	}
+	// One attempt, so that its time counts from when it was sent; no token of ours, because a token that begins with
+	// another's takes its lock; options of its own, because retry strategies have a memory.
+	asking, answered := keeper.Linger(ctx, unlockTimeout)
+	defer answered()
+	sent := time.Now()
+	granted, err := l.client.Obtain(asking, l.o.Prefix+key, l.o.TTL, &redislock.Options{RetryStrategy: redislock.NoRetry(), Metadata: l.o.Owner})
+	switch {
+	case ctx.Err() != nil:
+		if err == nil {
+			l.release(ctx, granted)
+		}
+		return nil, nil, context.Cause(ctx)
+	case errors.Is(err, redislock.ErrNotObtained):
+		return nil, nil, lock.ErrHeld
+	case err != nil:
+		return nil, nil, fmt.Errorf("redislocker: %w", err)
+	}
+	h := keeper.Held{Key: key, Token: granted.Token()}
+	l.mu.Lock()
+	l.held[h] = granted
+	l.mu.Unlock()
+	held, drop := l.keeper.Keep(ctx, h, sent)
+	return held, sync.OnceFunc(func() {
+		drop()
+		l.mu.Lock()
+		delete(l.held, h)
+		l.mu.Unlock()
+		l.release(ctx, granted)
+	}), nil
+}
+
+// unlockTimeout bounds what runs after the caller's ctx may have ended. If it fails, the lock ends by itself.
+const unlockTimeout = 5 * time.Second
+
+func (l *Locker) release(ctx context.Context, granted *redislock.Lock) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unlockTimeout)
+	defer cancel()
+	switch err := granted.Release(ctx); {
+	case errors.Is(err, redislock.ErrLockNotHeld):
+		l.o.Logger.DebugContext(ctx, "the lock was not held any more", "key", granted.Key())
+	case err != nil:
+		l.o.Logger.WarnContext(ctx, "unlock failed, the lock ends by itself", "key", granted.Key(), "ttl", l.o.TTL, "error", err)
+	}
+}
+
+// renewers is how many locks are renewed at once.
+const renewers = 16
+
+func (l *Locker) renew(ctx context.Context, ttl time.Duration, all []keeper.Held) (renewed, lost []keeper.Held) {
+	var mu sync.Mutex // protects the results
+	var failed error
+	queue := make(chan keeper.Held, len(all))
+	for _, h := range all {
+		queue <- h
+	}
+	close(queue)
+	var wg sync.WaitGroup
+	for range min(renewers, len(all)) {
+		wg.Go(func() {
+			for h := range queue {
+				err := l.refresh(ctx, h, ttl)
+				mu.Lock()
+				switch {
+				case err == nil:
+					renewed = append(renewed, h)
+				case errors.Is(err, redislock.ErrNotObtained):
+					lost = append(lost, h)
+				default:
+					failed = err
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if failed != nil && ctx.Err() == nil {
+		l.o.Logger.WarnContext(ctx, "renewal failed", "locks", len(all)-len(renewed)-len(lost), "error", failed)
+	}
+	return renewed, lost
+}
+
+func (l *Locker) refresh(ctx context.Context, h keeper.Held, ttl time.Duration) error {
+	l.mu.Lock()
+	granted := l.held[h]
+	l.mu.Unlock()
+	if granted == nil || ctx.Err() != nil { // given back meanwhile, or no time is left
+		return context.Canceled
+	}
+	return granted.Refresh(ctx, ttl, &redislock.Options{RetryStrategy: redislock.NoRetry()})
+}

@@ -1,0 +1,170 @@
+package redislocker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/testenv"
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/lock/locktest"
+	"github.com/holdfast-go/holdfast/lock/redislocker"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+func TestLocker(t *testing.T) {
+	t.Parallel()
+	locktest.Run(t, func(t *testing.T) lock.Locker {
+		client, prefix := testenv.Redis(t)
+		return redislocker.New(client, &redislocker.Options{Prefix: prefix})
+	})
+}
+
+// A client that gives a command up when its ctx ends must not leave a lock behind that nobody holds.
+func TestLockerContextTimeouts(t *testing.T) {
+	t.Parallel()
+	locktest.Run(t, func(t *testing.T) lock.Locker {
+		shared, prefix := testenv.Redis(t)
+		o := *shared.Options()
+		o.ContextTimeoutEnabled = true
+		client := redis.NewClient(&o)
+		t.Cleanup(func() { client.Close() })
+		return redislocker.New(client, &redislocker.Options{Prefix: prefix})
+	})
+}
+
+func TestLockerCluster(t *testing.T) {
+	t.Parallel()
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: testenv.StartRedisCluster(t).Addrs})
+	t.Cleanup(func() { client.Close() })
+	n := 0
+	locktest.Run(t, func(*testing.T) lock.Locker {
+		n++
+		return redislocker.New(client, &redislocker.Options{Prefix: fmt.Sprintf("c%d:", n)})
+	})
+}
+
+var quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
+
+func private(t *testing.T, ttl time.Duration) (*testenv.Server, *redislocker.Locker, *redis.Client) {
+	t.Helper()
+	s := testenv.StartRedis(t, nil)
+	o, err := redis.ParseURL(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.PoolSize = 50
+	client := redis.NewClient(o)
+	t.Cleanup(func() { client.Close() })
+	return s, redislocker.New(client, &redislocker.Options{TTL: ttl, Logger: quiet}), client
+}
+
+// Whatever becomes of the server, the holder's context ends before another could get the key.
+func TestLost(t *testing.T) {
+	t.Parallel()
+	const ttl = 600 * time.Millisecond
+	for name, harm := range map[string]func(*testenv.Server, *redis.Client) error{
+		"stopped": func(s *testenv.Server, _ *redis.Client) error { s.Stop(); return nil },
+		"killed":  func(s *testenv.Server, _ *redis.Client) error { s.Kill(); return nil },
+		"flushed": func(_ *testenv.Server, c *redis.Client) error { return c.FlushAll(context.Background()).Err() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server, l, client := private(t, ttl)
+			held, unlock, err := l.Lock(t.Context(), "k")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer unlock()
+			start := time.Now()
+			if err := harm(server, client); err != nil {
+				t.Fatal(err)
+			}
+			<-held.Done()
+			if since := time.Since(start); !errors.Is(context.Cause(held), lock.ErrLost) || since > ttl {
+				t.Errorf("held ended after %v with %v", since, context.Cause(held))
+			}
+			if name == "stopped" {
+				server.Continue()
+			}
+		})
+	}
+}
+
+// What the server holds shows its owner, and no token of ours: one that begins with another's would take its lock.
+func TestValue(t *testing.T) {
+	t.Parallel()
+	client, prefix := testenv.Redis(t)
+	l := redislocker.New(client, &redislocker.Options{Prefix: prefix, Owner: "pod-1"})
+	var tokens []string
+	for range 2 {
+		_, unlock, err := l.Lock(t.Context(), "k")
+		if err != nil {
+			t.Fatal(err)
+		}
+		value, err := client.Get(t.Context(), prefix+"k").Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(value) < len("pod-1")+16 || value[len(value)-5:] != "pod-1" {
+			t.Errorf("the value is %q", value)
+		}
+		tokens = append(tokens, value)
+		unlock()
+	}
+	if tokens[0] == tokens[1] {
+		t.Error("two locks have one token")
+	}
+}
+
+// A thousand locks outlive their TTL many times, and cost no goroutine each.
+func TestThousand(t *testing.T) {
+	t.Parallel()
+	_, l, _ := private(t, time.Second)
+	before := runtime.NumGoroutine()
+	var helds []context.Context
+	for i := range 1000 {
+		held, unlock, err := l.Lock(t.Context(), fmt.Sprintf("k%d", i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unlock()
+		helds = append(helds, held)
+	}
+	most := 0
+	for start := time.Now(); time.Since(start) < 3*time.Second; {
+		most = max(most, runtime.NumGoroutine()-before)
+		if _, _, err := l.TryLock(t.Context(), "k500"); !errors.Is(err, lock.ErrHeld) {
+			t.Fatalf("TryLock of a held key returns %v", err)
+		}
+	}
+	for i, held := range helds {
+		if held.Err() != nil {
+			t.Fatalf("lock %d ended with %v", i, context.Cause(held))
+		}
+	}
+	if most > 200 { // other tests run beside this one
+		t.Errorf("%d goroutines keep 1,000 locks", most)
+	}
+}
+
+func ExampleNew() {
+	client := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
+	defer client.Close()
+	room := redislocker.New(client, &redislocker.Options{Owner: "pod-7"})
+
+	held, unlock, err := room.Lock(context.Background(), lock.Key("refund-bot", "A-1042"))
+	if err != nil {
+		return
+	}
+	defer unlock()
+	<-held.Done() // what is done under held ends with the lock
+}
