@@ -37,12 +37,12 @@ func Example() {
 			return
 		}
 	}
-	for cp := range store.Turns(ctx, session, checkpoint.Newest) {
-		fmt.Println(cp.Turn, string(cp.State))
+	for cp, err := range store.Turns(ctx, session, checkpoint.Newest) {
+		fmt.Println(cp.Turn, string(cp.State), err)
 	}
 	// Output:
-	// 1 {"by":"run-2"}
-	// 0 {"by":"run-1"}
+	// 1 {"by":"run-2"} <nil>
+	// 0 {"by":"run-1"} <nil>
 }
 
 // A process was paused for so long that another took its session over. When it goes on, nothing that it does counts.

@@ -3,6 +3,7 @@ package snapshot_test
 import (
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/faulttest"
 	"github.com/holdfast-go/holdfast/snapshot"
 	"github.com/holdfast-go/holdfast/snapshot/snapshottest"
 )
@@ -12,3 +13,9 @@ func TestMemory(t *testing.T) {
 }
 
 func BenchmarkMemory(b *testing.B) { snapshottest.Bench(b, new(snapshot.Memory)) }
+
+func TestMemoryModel(t *testing.T) {
+	newStore := func(*testing.T) snapshot.Store { return new(snapshot.Memory) }
+	faulttest.SnapshotModel(t, newStore)
+	faulttest.RacingBegins(t, newStore, 10_000)
+}

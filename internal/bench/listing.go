@@ -76,7 +76,7 @@ func list(store checkpoint.Reader, q checkpoint.SessionQuery, want int) operatio
 	return func(ctx context.Context, _ int) error {
 		n, err := count(store.Sessions(ctx, q))
 		if err == nil && n != want {
-			err = fmt.Errorf("Sessions found %d sessions, not %d", n, want)
+			err = fmt.Errorf("it found %d sessions, not %d", n, want)
 		}
 		return err
 	}

@@ -38,6 +38,23 @@ func CheckpointSweepModel(t *testing.T, newStore func(t *testing.T, ttl time.Dur
 
 func checkModel(t *testing.T, s checkpoint.Store, ttl time.Duration) {
 	t.Helper()
+	checkWithin(t, func(rt *rapid.T) {
+		m := newMachine(s, ttl, sessionIDs.Draw(rt, "sessions"))
+		next := actions(ttl > 0)
+		rt.Repeat(map[string]func(*rapid.T){"": func(*rapid.T) {}, "call": func(rt *rapid.T) {
+			if err := m.do(rt.Context(), next.Draw(rt, "call")); err != nil {
+				rt.Fatal(err)
+			}
+		}})
+		if err := m.compareAll(rt.Context()); err != nil {
+			rt.Fatal(err)
+		}
+	})
+}
+
+// checkWithin is rapid.Check with a budget of time. A check that fails is made short whatever it takes.
+func checkWithin(t *testing.T, f func(*rapid.T)) {
+	t.Helper()
 	budget := 4 * time.Second
 	if soak() {
 		budget *= 10
@@ -49,16 +66,7 @@ func checkModel(t *testing.T, s checkpoint.Store, ttl time.Duration) {
 		}
 		passed := false
 		defer func() { failed = failed || !passed }()
-		m := newMachine(s, ttl, sessionIDs.Draw(rt, "sessions"))
-		next := actions(ttl > 0)
-		rt.Repeat(map[string]func(*rapid.T){"": func(*rapid.T) {}, "call": func(rt *rapid.T) {
-			if err := m.do(rt.Context(), next.Draw(rt, "call")); err != nil {
-				rt.Fatal(err)
-			}
-		}})
-		if err := m.compareAll(rt.Context()); err != nil {
-			rt.Fatal(err)
-		}
+		f(rt)
 		passed = true
 		done++
 	}
