@@ -20,7 +20,10 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/sqlitecheckpoint"
 	"github.com/holdfast-go/holdfast/internal/testenv"
+	"github.com/holdfast-go/holdfast/lock/pglocker"
 	"github.com/holdfast-go/holdfast/migrations"
+	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
+	"github.com/holdfast-go/holdfast/snapshot/sqlitesnapshot"
 )
 
 // childEnv makes this binary a process that migrates the SQLite database it names, instead of testing.
@@ -60,10 +63,17 @@ type system struct {
 
 var (
 	postgres = system{migrations.Postgres, "pgx", goose.DialectPostgres, freshSchema, func(prefix string) []migrations.Schemer {
-		return []migrations.Schemer{pgcheckpoint.New(nil, &pgcheckpoint.Options{Prefix: prefix})}
+		return []migrations.Schemer{
+			pgcheckpoint.New(nil, &pgcheckpoint.Options{Prefix: prefix}),
+			pgsnapshot.New(nil, &pgsnapshot.Options{Prefix: prefix}),
+			pglocker.New(nil, &pglocker.Options{Prefix: prefix}),
+		}
 	}}
 	sqlite = system{migrations.SQLite, "sqlite", goose.DialectSQLite3, freshFile, func(prefix string) []migrations.Schemer {
-		return []migrations.Schemer{sqlitecheckpoint.New(nil, &sqlitecheckpoint.Options{Prefix: prefix})}
+		return []migrations.Schemer{
+			sqlitecheckpoint.New(nil, &sqlitecheckpoint.Options{Prefix: prefix}),
+			sqlitesnapshot.New(nil, &sqlitesnapshot.Options{Prefix: prefix}),
+		}
 	}}
 )
 

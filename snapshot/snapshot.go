@@ -60,7 +60,7 @@ type Query struct {
 type Store interface {
 	// Begin records r and returns nil, or changes nothing and returns the session's run in flight, even one with r's ID.
 	// It is durable on return. It is never repeated by its caller: a copy that arrives late could revive a run that has
-	// ended.
+	// ended. IDs are unique; what becomes of one that is in flight in another session is not defined.
 	Begin(ctx context.Context, r Run) (inFlight *Run, err error)
 
 	// Adopt makes f the fence of the run in flight and counts an attempt, before it reads; the same f again counts none.

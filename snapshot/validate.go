@@ -90,7 +90,7 @@ func checkFence(f lock.Fence) error {
 }
 
 func checkTime(t time.Time) error {
-	if y := t.Year(); !t.IsZero() && (y < 1970 || y > 9999) {
+	if y := t.UTC().Year(); !t.IsZero() && (y < 1970 || y > 9999) {
 		return fmt.Errorf("not before %v", t)
 	}
 	return nil

@@ -5,13 +5,14 @@ import (
 	"fmt"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/redisstore"
 )
 
 // Append settles a turn in one script. Before a session's first turn, and before one that is owed when none was,
 // it enters the session in an index.
 func (s *Store) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
 	keep, err := o.Kept()
-	if err = checked(ctx, l.Validate(), cp.Validate(), err); err == nil {
+	if err = redisstore.Checked(ctx, l.Validate(), cp.Validate(), err); err == nil {
 		err = s.append(ctx, l, cp, o, keep)
 	}
 	if err != nil {
@@ -31,9 +32,9 @@ func (s *Store) append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Ch
 		}
 	}
 	settle := func(owing string) (status string, err error) {
-		r, err := s.run(ctx, appendScript, s.sessionKeys(l.Key), l.Fence.Epoch, l.Fence.Nonce, cp.Turn, cp.RunID, cp.RequestID,
-			rest, []byte(cp.State), []byte(cp.Payload), keep, flag(o.Owes), flag(o.Release), owing, s.idle)
-		return r.status, err
+		r, err := s.redis.Run(ctx, appendScript, s.sessionKeys(l.Key), l.Fence.Epoch, l.Fence.Nonce, cp.Turn, cp.RunID, cp.RequestID,
+			rest, []byte(cp.State), []byte(cp.Payload), keep, redisstore.Flag(o.Owes), redisstore.Flag(o.Release), owing, s.idle)
+		return r.Status, err
 	}
 	status, err := settle("")
 	if err != nil || status != "INDEX" {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/redischeckpoint"
+	"github.com/holdfast-go/holdfast/internal/redisstore/redistest"
 	"github.com/holdfast-go/holdfast/internal/testenv"
 	"github.com/holdfast-go/holdfast/lock"
 )
@@ -27,7 +28,7 @@ func want(t *testing.T, err, target error) {
 
 // A Redis that lost its memory fences those who owned a session, and lists nothing.
 func TestFlushAll(t *testing.T) {
-	_, client := server(t, redis.Options{})
+	_, client := redistest.Server(t, redis.Options{})
 	s := redischeckpoint.New(client, nil)
 	ctx := t.Context()
 	for _, o := range []checkpoint.AppendOptions{{}, {Owes: true}} {
@@ -51,7 +52,7 @@ func TestFlushAll(t *testing.T) {
 
 // While the server is away errors are the network's; when it is back without its memory, whoever owned is fenced.
 func TestServerKilled(t *testing.T) {
-	srv, client := server(t, redis.Options{MaxRetries: -1, DialerRetries: 1})
+	srv, client := redistest.Server(t, redis.Options{MaxRetries: -1, DialerRetries: 1})
 	s := redischeckpoint.New(client, nil)
 	ctx := t.Context()
 	l := must[checkpoint.Claimed](t)(s.Claim(ctx, key("a"), request("n", time.Hour))).Lease
@@ -84,7 +85,7 @@ func TestContextEnds(t *testing.T) {
 		"client times out":         {ReadTimeout: 200 * time.Millisecond, MaxRetries: -1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			srv, client := server(t, o)
+			srv, client := redistest.Server(t, o)
 			s := redischeckpoint.New(client, nil)
 			l := must[checkpoint.Claimed](t)(s.Claim(t.Context(), key("a"), request("n", time.Hour))).Lease
 			srv.Stop()
@@ -167,7 +168,7 @@ func wantInvalidRow(t *testing.T, s *redischeckpoint.Store) {
 // A claim and a settle cost the same whether a session keeps 10 turns or 5,000: in commands that the scripts call,
 // and in bytes that come back.
 func TestCostIsFlat(t *testing.T) {
-	_, client := server(t, redis.Options{PoolSize: 1})
+	_, client := redistest.Server(t, redis.Options{PoolSize: 1})
 	s := redischeckpoint.New(client, nil)
 	young, old := cost(t, client, s, 10), cost(t, client, s, 5000)
 	if !maps.Equal(young, old) {

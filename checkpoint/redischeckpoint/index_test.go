@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/redischeckpoint"
+	"github.com/holdfast-go/holdfast/internal/redisstore/redistest"
 	"github.com/holdfast-go/holdfast/lock"
 )
 
@@ -119,7 +120,7 @@ func (c *crowd) missing(n int) (missing []string, live int, err error) {
 
 // An index entry may be stale but is never missing, on a cluster where it lives elsewhere than its head.
 func TestIndexNeverMisses(t *testing.T) {
-	client := cluster(t)
+	client := redistest.Cluster(t)
 	for name, ttl := range map[string]time.Duration{"deleted": 0, "expired": 4 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
 			store := redischeckpoint.New(client, &redischeckpoint.Options{Prefix: name + ":", TTL: ttl})

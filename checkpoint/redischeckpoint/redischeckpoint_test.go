@@ -7,12 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/checkpointtest"
 	"github.com/holdfast-go/holdfast/checkpoint/redischeckpoint"
 	"github.com/holdfast-go/holdfast/internal/faulttest"
+	"github.com/holdfast-go/holdfast/internal/redisstore/redistest"
 	"github.com/holdfast-go/holdfast/internal/testenv"
 )
 
@@ -29,7 +28,7 @@ func TestStoreTTL(t *testing.T) {
 }
 
 func TestStoreCluster(t *testing.T) {
-	client := cluster(t)
+	client := redistest.Cluster(t)
 	n := 0
 	checkpointtest.Run(t, func(t *testing.T) checkpoint.Store {
 		n++
@@ -40,26 +39,6 @@ func TestStoreCluster(t *testing.T) {
 func BenchmarkStore(b *testing.B) {
 	client, prefix := testenv.Redis(b)
 	checkpointtest.Bench(b, redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix}))
-}
-
-// cluster returns a client of a cluster that is the test's own.
-func cluster(t *testing.T) *redis.ClusterClient {
-	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: testenv.StartRedisCluster(t).Addrs})
-	t.Cleanup(func() { client.Close() })
-	return client
-}
-
-// server returns a Redis that is the test's own, and a client of it.
-func server(t *testing.T, o redis.Options) (*testenv.Server, *redis.Client) {
-	s := testenv.StartRedis(t, nil)
-	where, err := redis.ParseURL(s.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	o.Addr = where.Addr
-	client := redis.NewClient(&o)
-	t.Cleanup(func() { client.Close() })
-	return s, client
 }
 
 func TestPrefix(t *testing.T) {
@@ -83,7 +62,7 @@ func TestPrefix(t *testing.T) {
 
 // Names that look like hash tags, separators or escapes stay apart, and each session stays in one slot.
 func TestNames(t *testing.T) {
-	client := cluster(t)
+	client := redistest.Cluster(t)
 	s := redischeckpoint.New(client, nil)
 	names := []string{
 		"a", "a/b", "b", "/", "{", "}", "{}", "{a}", "}{", "%", "%2F", "%252F", "a:head", "\n", "*", "😀", "\u202e", strings.Repeat("{", 512),

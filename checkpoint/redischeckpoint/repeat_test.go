@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"net"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/redischeckpoint"
+	"github.com/holdfast-go/holdfast/internal/redisstore/redistest"
 	"github.com/holdfast-go/holdfast/internal/testenv"
 	"github.com/holdfast-go/holdfast/lock"
 )
@@ -118,82 +116,21 @@ func compare(t *testing.T, when string, got, want []string) {
 	}
 }
 
-// A lossy network loses the answer to one request.
-type lossy struct{ left atomic.Int64 }
-
-type lossyConn struct {
-	net.Conn
-	network *lossy
-}
-
-func (n *lossy) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	conn, err := new(net.Dialer).DialContext(ctx, network, addr)
-	return &lossyConn{conn, n}, err
-}
-
-func (c *lossyConn) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	if err == nil && c.network.left.Add(-1) == 0 {
-		c.Close()
-		return 0, io.EOF
-	}
-	return n, err
-}
-
 // Whichever answer is lost after its request took effect, the client repeats the request, and nobody can tell.
 func TestLostReply(t *testing.T) {
 	want := tell(t.Context(), new(checkpoint.Memory), 1)
 	shared, prefix := testenv.Redis(t)
-	network := new(lossy)
-	client := redis.NewClient(&redis.Options{Addr: shared.Options().Addr, Dialer: network.dial, MinRetryBackoff: -1})
+	network := new(redistest.Lossy)
+	client := redis.NewClient(&redis.Options{Addr: shared.Options().Addr, Dialer: network.Dial, MinRetryBackoff: -1})
 	defer client.Close()
 	for n := int64(1); ; n++ {
 		check(t, client.Ping(t.Context()).Err())
-		network.left.Store(n)
+		network.LoseNext(n)
 		got := tell(t.Context(), redischeckpoint.New(client, &redischeckpoint.Options{Prefix: fmt.Sprintf("%s:%d:", prefix, n)}), 1)
 		compare(t, fmt.Sprintf("answer %d lost", n), got, want)
-		if network.left.Load() > 0 {
+		if !network.Lost() {
 			break
 		}
-	}
-}
-
-// An echo repeats one request after a number of others: a copy that was held up on its way.
-type echo struct {
-	story     *story
-	nth, late int
-	n         int
-	copy      []any
-	client    *redis.Client
-}
-
-func (e *echo) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (e *echo) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		err := next(ctx, cmd)
-		e.pass(ctx, cmd)
-		return err
-	}
-}
-
-func (e *echo) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		err := next(ctx, cmds)
-		for _, cmd := range cmds {
-			e.pass(ctx, cmd)
-		}
-		return err
-	}
-}
-
-func (e *echo) pass(ctx context.Context, cmd redis.Cmder) {
-	e.n++
-	if e.n == e.nth && !e.story.claiming.Load() {
-		e.copy = slices.Clone(cmd.Args())
-	}
-	if e.n == e.nth+e.late && e.copy != nil {
-		e.client.Do(ctx, e.copy...)
 	}
 }
 
@@ -206,39 +143,20 @@ func TestLateCopy(t *testing.T) {
 	for trial, start := 0, time.Now(); time.Since(start) < 4*time.Second; trial++ {
 		client := redis.NewClient(&redis.Options{Addr: shared.Options().Addr})
 		y := &story{ctx: t.Context()}
-		e := &echo{story: y, nth: 1 + rand.IntN(requests), late: 1 + rand.IntN(requests/2), client: shared}
+		e := &redistest.Echo{Nth: 1 + rand.IntN(requests), Late: 1 + rand.IntN(requests/2), Client: shared, Spare: &y.claiming}
 		client.AddHook(e)
 		y.store = redischeckpoint.New(client, &redischeckpoint.Options{Prefix: fmt.Sprintf("%s:%d:", prefix, trial)})
 		got := y.tell(lives)
 		client.Close()
-		compare(t, fmt.Sprintf("copy of request %d, %d later: %.200q", e.nth, e.late, e.copy), got, want)
-		requests = e.n
-	}
-}
-
-// A forgetful Redis loses its scripts before every request.
-type forgetful struct{ client *redis.Client }
-
-func (f forgetful) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (f forgetful) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		f.client.ScriptFlush(ctx)
-		return next(ctx, cmd)
-	}
-}
-
-func (f forgetful) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		f.client.ScriptFlush(ctx)
-		return next(ctx, cmds)
+		compare(t, fmt.Sprintf("copy of request %d, %d later: %.200q", e.Nth, e.Late, e.Copy), got, want)
+		requests = e.N
 	}
 }
 
 func TestScriptFlush(t *testing.T) {
-	_, client := server(t, redis.Options{})
+	_, client := redistest.Server(t, redis.Options{})
 	flusher := redis.NewClient(&redis.Options{Addr: client.Options().Addr})
 	defer flusher.Close()
-	client.AddHook(forgetful{flusher})
+	client.AddHook(redistest.Forgetful{Client: flusher})
 	compare(t, "scripts lost", tell(t.Context(), redischeckpoint.New(client, nil), 2), tell(t.Context(), new(checkpoint.Memory), 2))
 }

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/redisstore"
 	"github.com/holdfast-go/holdfast/lock"
 )
 
@@ -22,27 +22,22 @@ type Options struct {
 
 // A Store is a [checkpoint.Store] on Redis.
 type Store struct {
-	client redis.UniversalClient
+	redis  redisstore.Runner
 	prefix string
 	idle   int64 // ms; 0: sessions stay
 }
 
 var _ checkpoint.Store = (*Store)(nil)
 
-var validPrefix = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,64}$`)
-
 // New returns a store on client, which stays the caller's: the store neither pings nor closes it.
 // It panics if the prefix is invalid.
 func New(client redis.UniversalClient, o *Options) *Store {
-	s := &Store{client: client, prefix: "holdfast:"}
 	if o == nil {
-		return s
+		o = new(Options)
 	}
-	if o.Prefix != "" {
-		s.prefix = o.Prefix
-	}
-	if !validPrefix.MatchString(s.prefix) {
-		panic(fmt.Sprintf("redischeckpoint: invalid prefix %q", o.Prefix))
+	s := &Store{
+		redis:  redisstore.Runner{Client: client, Invalid: checkpoint.ErrInvalid, Verdicts: verdicts},
+		prefix: redisstore.Prefix("redischeckpoint", o.Prefix),
 	}
 	if o.TTL > 0 {
 		s.idle = int64((o.TTL + time.Millisecond - 1) / time.Millisecond)
@@ -63,14 +58,14 @@ func (s *Store) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimR
 }
 
 func (s *Store) claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
-	if err := checked(ctx, k.Validate(), r.Validate()); err != nil {
+	if err := redisstore.Checked(ctx, k.Validate(), r.Validate()); err != nil {
 		return checkpoint.Claimed{}, err
 	}
-	reply, err := s.run(ctx, claimScript, s.sessionKeys(k), r.Nonce, r.Owner, r.TTL.Microseconds(), r.RequestID, flag(r.Steal), s.idle)
+	reply, err := s.redis.Run(ctx, claimScript, s.sessionKeys(k), r.Nonce, r.Owner, r.TTL.Microseconds(), r.RequestID, redisstore.Flag(r.Steal), s.idle)
 	if err != nil {
 		return checkpoint.Claimed{}, err
 	}
-	return claimed(k, r.Nonce, reply.values)
+	return claimed(k, r.Nonce, reply.Values)
 }
 
 // claimed reads what the claim script returned.
@@ -108,15 +103,15 @@ func claimed(k checkpoint.Key, nonce string, values []string) (c checkpoint.Clai
 
 // Renew extends each lease by a script of its own, all in one round trip.
 func (s *Store) Renew(ctx context.Context, ttl time.Duration, leases []checkpoint.Lease) (lost []checkpoint.Lease, err error) {
-	if err := checked(ctx, checkpoint.ValidateRenew(ttl, leases)); err != nil {
+	if err := redisstore.Checked(ctx, checkpoint.ValidateRenew(ttl, leases)); err != nil {
 		return nil, fmt.Errorf("redischeckpoint: renew: %w", err)
 	}
-	calls := make([]call, len(leases))
+	calls := make([]redisstore.Call, len(leases))
 	for i, l := range leases {
-		calls[i] = call{s.sessionKeys(l.Key), []any{l.Fence.Epoch, l.Fence.Nonce, ttl.Microseconds(), s.idle}}
+		calls[i] = redisstore.Call{Keys: s.sessionKeys(l.Key), Args: []any{l.Fence.Epoch, l.Fence.Nonce, ttl.Microseconds(), s.idle}}
 	}
 	var errs []error
-	s.runAll(ctx, renewScript, calls, func(i int, _ reply, err error) {
+	s.redis.RunAll(ctx, renewScript, calls, func(i int, _ redisstore.Reply, err error) {
 		switch {
 		case errors.Is(err, lock.ErrFenced):
 			lost = append(lost, leases[i])
@@ -129,9 +124,9 @@ func (s *Store) Renew(ctx context.Context, ttl time.Duration, leases []checkpoin
 
 // Mark raises counters or releases, in one script.
 func (s *Store) Mark(ctx context.Context, l checkpoint.Lease, m checkpoint.Marks) error {
-	err := checked(ctx, l.Validate(), m.Validate())
+	err := redisstore.Checked(ctx, l.Validate(), m.Validate())
 	if err == nil {
-		_, err = s.run(ctx, markScript, s.sessionKeys(l.Key), l.Fence.Epoch, l.Fence.Nonce, m.Summarized, m.Delivered, flag(m.Release), s.idle)
+		_, err = s.redis.Run(ctx, markScript, s.sessionKeys(l.Key), l.Fence.Epoch, l.Fence.Nonce, m.Summarized, m.Delivered, redisstore.Flag(m.Release), s.idle)
 	}
 	if err != nil {
 		return fmt.Errorf("redischeckpoint: mark %q: %w", l.Session, err)
@@ -141,7 +136,7 @@ func (s *Store) Mark(ctx context.Context, l checkpoint.Lease, m checkpoint.Marks
 
 // Delete removes the session's keys at once, and then what the indexes know of it.
 func (s *Store) Delete(ctx context.Context, k checkpoint.Key) error {
-	err := checked(ctx, k.Validate())
+	err := redisstore.Checked(ctx, k.Validate())
 	if err == nil {
 		err = s.delete(ctx, k)
 	}
@@ -153,7 +148,7 @@ func (s *Store) Delete(ctx context.Context, k checkpoint.Key) error {
 
 func (s *Store) delete(ctx context.Context, k checkpoint.Key) error {
 	keys := s.sessionKeys(k)
-	born, err := s.run(ctx, bornScript, keys[:1])
+	born, err := s.redis.Run(ctx, bornScript, keys[:1])
 	if err != nil {
 		return err
 	}
@@ -162,34 +157,14 @@ func (s *Store) delete(ctx context.Context, k checkpoint.Key) error {
 	if err != nil {
 		return err
 	}
-	gone, err := s.run(ctx, deleteScript, keys, born.values[0])
-	if err != nil || gone.status != "OK" {
+	gone, err := s.redis.Run(ctx, deleteScript, keys, born.Values[0])
+	if err != nil || gone.Status != "OK" {
 		return err // the life that was to be deleted is over, and the entries are the next one's
 	}
 	for index, token := range known {
-		if err := s.drop(ctx, index, []entry{{k.Session, token}}); err != nil {
+		if err := s.drop(ctx, index, []redisstore.Entry{{Session: k.Session, Token: token}}); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// checked returns the first reason not to go on: an error of the arguments, or the end of ctx.
-func checked(ctx context.Context, errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	if ctx.Err() != nil {
-		return cause(ctx)
-	}
-	return nil
-}
-
-func flag(set bool) string {
-	if set {
-		return "1"
-	}
-	return "0"
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/redisstore"
 )
 
 // details are what nobody looks for: a checkpoint is stored as a field for each of its parts, and one for these.
@@ -90,15 +91,15 @@ func (s *Store) Turns(ctx context.Context, k checkpoint.Key, from int) iter.Seq2
 
 // turns returns an error for its caller to yield, and nil once yield has had enough.
 func (s *Store) turns(ctx context.Context, k checkpoint.Key, from int, yield func(checkpoint.Checkpoint, error) bool) error {
-	if err := checked(ctx, k.Validate()); err != nil {
+	if err := redisstore.Checked(ctx, k.Validate()); err != nil {
 		return err
 	}
 	for size := 1; ; size = min(4*size, maxTurns) {
-		r, err := s.run(ctx, turnsScript, s.sessionKeys(k), from, size)
+		r, err := s.redis.Run(ctx, turnsScript, s.sessionKeys(k), from, size)
 		if err != nil {
 			return err
 		}
-		page := rows(r.values)
+		page := rows(r.Values)
 		for _, row := range page {
 			cp, err := row.checkpoint()
 			if err != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/sqlitestore"
 	"github.com/holdfast-go/holdfast/lock"
 )
 
@@ -54,25 +55,25 @@ var errRefused = errors.New("refused")
 // Append settles cp in one transaction, and finds out why in a statement of its own if it was refused.
 func (s *Store) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
 	if err := s.append(ctx, l, cp, o); err != nil {
-		return fmt.Errorf("sqlitecheckpoint: append %q turn %d: %w", l.Session, cp.Turn, s.explain(ctx, err))
+		return fmt.Errorf("sqlitecheckpoint: append %q turn %d: %w", l.Session, cp.Turn, s.db.Explain(ctx, err))
 	}
 	return nil
 }
 
 func (s *Store) append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
 	keep, err := o.Kept()
-	st, err := s.start(ctx, l.Validate(), cp.Validate(), err)
+	st, err := s.db.Start(ctx, l.Validate(), cp.Validate(), err)
 	if err != nil {
 		return err
 	}
-	err = s.write(ctx, func(tx *sql.Tx) error { return settle(ctx, tx, st, l, cp, o, keep) })
+	err = s.db.Write(ctx, func(tx *sql.Tx) error { return settle(ctx, tx, st, l, cp, o, keep) })
 	if errors.Is(err, errRefused) {
 		return whyNot(ctx, st, l, cp)
 	}
 	return err
 }
 
-func settle(ctx context.Context, tx *sql.Tx, st statements, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions, keep int) error {
+func settle(ctx context.Context, tx *sql.Tx, st sqlitestore.Statements, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions, keep int) error {
 	now := time.Now().UnixMicro()
 	var pruned, first int
 	err := tx.StmtContext(ctx, st[settleSQL]).
@@ -92,7 +93,7 @@ func settle(ctx context.Context, tx *sql.Tx, st statements, l checkpoint.Lease, 
 	return err
 }
 
-func insert(ctx context.Context, tx *sql.Tx, st statements, k checkpoint.Key, cp checkpoint.Checkpoint, now int64) error {
+func insert(ctx context.Context, tx *sql.Tx, st sqlitestore.Statements, k checkpoint.Key, cp checkpoint.Checkpoint, now int64) error {
 	route := noRoute
 	if len(cp.Route) > 0 {
 		doc, err := json.Marshal(cp.Route)
@@ -109,7 +110,7 @@ func insert(ctx context.Context, tx *sql.Tx, st statements, k checkpoint.Key, cp
 func orNull(text string) sql.NullString { return sql.NullString{String: text, Valid: text != ""} }
 
 // whyNot explains an Append that found no head to move.
-func whyNot(ctx context.Context, st statements, l checkpoint.Lease, cp checkpoint.Checkpoint) error {
+func whyNot(ctx context.Context, st sqlitestore.Statements, l checkpoint.Lease, cp checkpoint.Checkpoint) error {
 	var f lock.Fence
 	var kept bool
 	err := st[refusalSQL].QueryRowContext(ctx, l.Orchestrator, l.Session, cp.RunID).Scan(&f.Epoch, &f.Nonce, &kept)
@@ -129,22 +130,22 @@ func whyNot(ctx context.Context, st statements, l checkpoint.Lease, cp checkpoin
 // Mark raises counters, or releases, in one statement.
 func (s *Store) Mark(ctx context.Context, l checkpoint.Lease, m checkpoint.Marks) error {
 	if err := s.mark(ctx, l, m); err != nil {
-		return fmt.Errorf("sqlitecheckpoint: mark %q: %w", l.Session, s.explain(ctx, err))
+		return fmt.Errorf("sqlitecheckpoint: mark %q: %w", l.Session, s.db.Explain(ctx, err))
 	}
 	return nil
 }
 
 func (s *Store) mark(ctx context.Context, l checkpoint.Lease, m checkpoint.Marks) error {
-	st, err := s.start(ctx, l.Validate(), m.Validate())
+	st, err := s.db.Start(ctx, l.Validate(), m.Validate())
 	if err != nil {
 		return err
 	}
-	leave, err := s.enter(ctx)
+	leave, err := s.db.Enter(ctx)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	n, err := affected(st[markSQL].ExecContext(ctx, l.Orchestrator, l.Session, l.Fence.Epoch, l.Fence.Nonce, m.Summarized, m.Delivered, m.Release, time.Now().UnixMicro()))
+	n, err := sqlitestore.Affected(st[markSQL].ExecContext(ctx, l.Orchestrator, l.Session, l.Fence.Epoch, l.Fence.Nonce, m.Summarized, m.Delivered, m.Release, time.Now().UnixMicro()))
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/sqlitestore"
 	"github.com/holdfast-go/holdfast/lock"
 )
 
@@ -52,13 +53,13 @@ const (
 func (s *Store) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
 	c, err := s.claim(ctx, k, r)
 	if err != nil {
-		return checkpoint.Claimed{}, fmt.Errorf("sqlitecheckpoint: claim %q: %w", k.Session, s.explain(ctx, err))
+		return checkpoint.Claimed{}, fmt.Errorf("sqlitecheckpoint: claim %q: %w", k.Session, s.db.Explain(ctx, err))
 	}
 	return c, nil
 }
 
 func (s *Store) claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (c checkpoint.Claimed, err error) {
-	st, err := s.start(ctx, k.Validate(), r.Validate())
+	st, err := s.db.Start(ctx, k.Validate(), r.Validate())
 	if err != nil {
 		return c, err
 	}
@@ -88,7 +89,7 @@ func (s *Store) claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimR
 }
 
 // take makes the caller the owner.
-func (s *Store) take(ctx context.Context, st statements, k checkpoint.Key, r checkpoint.ClaimRequest) (head, error) {
+func (s *Store) take(ctx context.Context, st sqlitestore.Statements, k checkpoint.Key, r checkpoint.ClaimRequest) (head, error) {
 	taken, err := s.update(ctx, st, k, r)
 	if err == nil && len(taken) == 0 {
 		taken, err = s.create(ctx, st, k, r)
@@ -103,25 +104,25 @@ func (s *Store) take(ctx context.Context, st statements, k checkpoint.Key, r che
 }
 
 // update takes a session that exists.
-func (s *Store) update(ctx context.Context, st statements, k checkpoint.Key, r checkpoint.ClaimRequest) ([]head, error) {
-	leave, err := s.enter(ctx)
+func (s *Store) update(ctx context.Context, st sqlitestore.Statements, k checkpoint.Key, r checkpoint.ClaimRequest) ([]head, error) {
+	leave, err := s.db.Enter(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
 	rows, err := st[takeSQL].QueryContext(ctx, s.claimArgs(k, r)...)
-	return collect(rows, err, scanHead)
+	return sqlitestore.Collect(rows, err, scanHead)
 }
 
 // create makes the session if it is still not there. It reads the clock when no other process can write: one that did
 // meanwhile may have deleted the session, whose epochs must not come back.
-func (s *Store) create(ctx context.Context, st statements, k checkpoint.Key, r checkpoint.ClaimRequest) (taken []head, err error) {
-	err = s.write(ctx, func(tx *sql.Tx) error {
+func (s *Store) create(ctx context.Context, st sqlitestore.Statements, k checkpoint.Key, r checkpoint.ClaimRequest) (taken []head, err error) {
+	err = s.db.Write(ctx, func(tx *sql.Tx) error {
 		if _, err := tx.StmtContext(ctx, st[waitSQL]).ExecContext(ctx, k.Orchestrator, k.Session); err != nil {
 			return err
 		}
 		rows, err := tx.StmtContext(ctx, st[createSQL]).QueryContext(ctx, s.claimArgs(k, r)...)
-		taken, err = collect(rows, err, scanHead)
+		taken, err = sqlitestore.Collect(rows, err, scanHead)
 		return err
 	})
 	return taken, err
@@ -154,7 +155,7 @@ func scanHead(rows *sql.Rows) (h head, err error) {
 }
 
 // vanished explains why the turn that a claim found settled is not there a moment later.
-func vanished(ctx context.Context, st statements, l checkpoint.Lease, turn int) error {
+func vanished(ctx context.Context, st sqlitestore.Statements, l checkpoint.Lease, turn int) error {
 	var f lock.Fence
 	err := st[fenceSQL].QueryRowContext(ctx, l.Orchestrator, l.Session).Scan(&f.Epoch, &f.Nonce)
 	switch {
@@ -170,13 +171,13 @@ func vanished(ctx context.Context, st statements, l checkpoint.Lease, turn int) 
 func (s *Store) Renew(ctx context.Context, ttl time.Duration, leases []checkpoint.Lease) (lost []checkpoint.Lease, err error) {
 	lost, err = s.renew(ctx, ttl, leases)
 	if err != nil {
-		return nil, fmt.Errorf("sqlitecheckpoint: renew %d leases: %w", len(leases), s.explain(ctx, err))
+		return nil, fmt.Errorf("sqlitecheckpoint: renew %d leases: %w", len(leases), s.db.Explain(ctx, err))
 	}
 	return lost, nil
 }
 
 func (s *Store) renew(ctx context.Context, ttl time.Duration, leases []checkpoint.Lease) (lost []checkpoint.Lease, err error) {
-	st, err := s.start(ctx, checkpoint.ValidateRenew(ttl, leases))
+	st, err := s.db.Start(ctx, checkpoint.ValidateRenew(ttl, leases))
 	if err != nil || len(leases) == 0 {
 		return nil, err
 	}
@@ -200,14 +201,14 @@ func (s *Store) renew(ctx context.Context, ttl time.Duration, leases []checkpoin
 	return lost, nil
 }
 
-func (s *Store) extend(ctx context.Context, st statements, ttl time.Duration, leases string) (map[checkpoint.Lease]struct{}, error) {
-	leave, err := s.enter(ctx)
+func (s *Store) extend(ctx context.Context, st sqlitestore.Statements, ttl time.Duration, leases string) (map[checkpoint.Lease]struct{}, error) {
+	leave, err := s.db.Enter(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
 	rows, err := st[renewSQL].QueryContext(ctx, time.Now().Add(ttl).UnixMicro(), leases)
-	extended, err := collect(rows, err, scanLease)
+	extended, err := sqlitestore.Collect(rows, err, scanLease)
 	held := make(map[checkpoint.Lease]struct{}, len(extended))
 	for _, l := range extended {
 		held[l] = struct{}{}

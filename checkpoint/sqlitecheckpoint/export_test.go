@@ -7,4 +7,4 @@ var Plans = map[string]string{
 }
 
 // Text returns a statement as it is sent.
-func (s *Store) Text(template string) string { return s.sql(template) }
+func (s *Store) Text(template string) string { return s.db.SQL(template) }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/sqlitestore"
 )
 
 const (
@@ -52,12 +53,12 @@ const (
 // Turns reads pages of 1, 4 and then 16 turns.
 func (s *Store) Turns(ctx context.Context, k checkpoint.Key, from int) iter.Seq2[checkpoint.Checkpoint, error] {
 	return func(yield func(checkpoint.Checkpoint, error) bool) {
-		st, err := s.start(ctx, k.Validate())
+		st, err := s.db.Start(ctx, k.Validate())
 		turn := from
 		for limit := 1; err == nil; limit = min(4*limit, turnsPage) {
 			var page []checkpoint.Checkpoint
 			rows, e := st[turnsSQL].QueryContext(ctx, k.Orchestrator, k.Session, turn, limit)
-			page, err = collect(rows, e, scan)
+			page, err = sqlitestore.Collect(rows, e, scan)
 			for _, cp := range page {
 				if !yield(cp, nil) {
 					return
@@ -68,14 +69,14 @@ func (s *Store) Turns(ctx context.Context, k checkpoint.Key, from int) iter.Seq2
 				return
 			}
 		}
-		yield(checkpoint.Checkpoint{}, fmt.Errorf("sqlitecheckpoint: turns of %q: %w", k.Session, s.explain(ctx, err)))
+		yield(checkpoint.Checkpoint{}, fmt.Errorf("sqlitecheckpoint: turns of %q: %w", k.Session, s.db.Explain(ctx, err)))
 	}
 }
 
 // Sessions reads pages of 500 names.
 func (s *Store) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		st, err := s.start(ctx, q.Validate())
+		st, err := s.db.Start(ctx, q.Validate())
 		text := sessionsSQL
 		if q.Owing {
 			text = owingSQL
@@ -87,7 +88,7 @@ func (s *Store) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Se
 			}
 			var page []string
 			rows, e := st[text].QueryContext(ctx, q.Orchestrator, max(q.Prefix, after), successor(q.Prefix), after, limit)
-			page, err = collect(rows, e, scanText)
+			page, err = sqlitestore.Collect(rows, e, sqlitestore.ScanText)
 			for _, name := range page {
 				if !yield(name, nil) {
 					return
@@ -99,7 +100,7 @@ func (s *Store) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Se
 				return
 			}
 		}
-		yield("", fmt.Errorf("sqlitecheckpoint: sessions of %q: %w", q.Orchestrator, s.explain(ctx, err)))
+		yield("", fmt.Errorf("sqlitecheckpoint: sessions of %q: %w", q.Orchestrator, s.db.Explain(ctx, err)))
 	}
 }
 
@@ -116,7 +117,7 @@ func successor(prefix string) string {
 // one returns the checkpoint that a query finds, or nil.
 func one(ctx context.Context, stmt *sql.Stmt, args ...any) (*checkpoint.Checkpoint, error) {
 	rows, err := stmt.QueryContext(ctx, args...)
-	page, err := collect(rows, err, scan)
+	page, err := sqlitestore.Collect(rows, err, scan)
 	if err != nil || len(page) == 0 {
 		return nil, err
 	}

@@ -1,10 +1,9 @@
 package sqlitecheckpoint
 
 import (
-	"fmt"
-	"strings"
-
-	"github.com/holdfast-go/holdfast/internal/sqlname"
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/sqlitestore"
+	"github.com/holdfast-go/holdfast/lock"
 )
 
 // In all SQL below {prefix} stands for Options.Prefix.
@@ -46,29 +45,21 @@ CREATE TABLE IF NOT EXISTS {prefix}turns (
 CREATE INDEX IF NOT EXISTS {prefix}turns_request ON {prefix}turns (orchestrator, session, request_id, turn) WHERE request_id IS NOT NULL;
 `
 
-// What this version of the package reads and writes.
-var tables = []struct{ name, columns string }{
-	{"{prefix}sessions", "orchestrator session epoch nonce owner lease_until born turn first pruned summarized owed"},
-	{"{prefix}turns", "orchestrator session turn state payload route signature version run_id request_id saved_at"},
-}
-
-// parsePrefix returns the prefix that an option means.
-func parsePrefix(option string) (string, error) {
-	p, err := sqlname.Parse(option, "sessions", "turns", "sessions_owed", "turns_request")
-	switch {
-	case err != nil:
-		return "", err
-	case p.Qualified():
-		return "", fmt.Errorf("table prefix %q: SQLite has no schemas", option)
-	case strings.HasPrefix(strings.ToLower(option), "sqlite_"):
-		return "", fmt.Errorf("table prefix %q is reserved by SQLite", option)
+func layout(prefix string) sqlitestore.Layout {
+	return sqlitestore.Layout{
+		Prefix: prefix,
+		Tables: []sqlitestore.Table{
+			{Name: "{prefix}sessions", Columns: "orchestrator session epoch nonce owner lease_until born turn first pruned summarized owed"},
+			{Name: "{prefix}turns", Columns: "orchestrator session turn state payload route signature version run_id request_id saved_at"},
+		},
+		Statements: []string{
+			takeSQL, waitSQL, createSQL, renewSQL, fenceSQL, settleSQL, insertSQL, pruneSQL, refusalSQL, markSQL, deleteHeadSQL, deleteTurnsSQL,
+			turnsSQL, answeredSQL, sessionsSQL, owingSQL, idleSQL, retireSQL,
+		},
+		Verdicts: []error{lock.ErrHeld, lock.ErrFenced, checkpoint.ErrConflict, checkpoint.ErrInvalid},
+		Missing:  checkpoint.ErrSchema,
 	}
-	return p.Plain(""), nil
 }
 
 // Schema returns the statements that create what the store needs and is not there yet. They change nothing that is.
-func (s *Store) Schema() string { return s.sql(schemaSQL) }
-
-func (s *Store) sql(template string) string {
-	return strings.ReplaceAll(template, "{prefix}", s.prefix)
-}
+func (s *Store) Schema() string { return s.db.SQL(schemaSQL) }

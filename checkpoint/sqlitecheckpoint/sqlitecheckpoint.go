@@ -4,10 +4,10 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/sqlitestore"
 )
 
 // Options configure a [Store]. The zero value, and nil, mean the defaults.
@@ -19,13 +19,9 @@ type Options struct {
 // A Store keeps sessions in two tables of an SQLite database. It has prepared statements on the connections of its
 // *sql.DB as long as that is open: make one and keep it.
 type Store struct {
-	db       *sql.DB
-	prefix   string
-	ttl      time.Duration
-	prepared atomic.Pointer[statements] // nil until the database has been found fit
-
-	writer chan struct{} // holds a token while one of our goroutines writes; protects epoch
-	epoch  int64         // the highest one seen: deleting a session does not bring it back
+	db    *sqlitestore.DB
+	ttl   time.Duration
+	epoch int64 // the highest one seen, for the goroutine that writes: deleting a session does not bring it back
 }
 
 var (
@@ -33,16 +29,20 @@ var (
 	_ checkpoint.Sweeper = (*Store)(nil)
 )
 
+// ErrDSN refuses a database that would lose what it acknowledged, fail where it should wait, or sort differently.
+// The message says what is wrong and shows the data source name to write.
+var ErrDSN = sqlitestore.ErrDSN
+
 // New returns a store on db, which stays the caller's. It panics if o.Prefix is invalid.
 func New(db *sql.DB, o *Options) *Store {
 	if o == nil {
 		o = new(Options)
 	}
-	prefix, err := parsePrefix(o.Prefix)
+	prefix, err := sqlitestore.ParsePrefix(o.Prefix, "sessions", "turns", "sessions_owed", "turns_request")
 	if err != nil {
 		panic("sqlitecheckpoint: " + err.Error())
 	}
-	return &Store{db: db, prefix: prefix, ttl: o.TTL, writer: make(chan struct{}, 1)}
+	return &Store{db: sqlitestore.New(db, layout(prefix)), ttl: o.TTL}
 }
 
 const (
@@ -58,17 +58,17 @@ const (
 // Delete removes the session and its turns, together.
 func (s *Store) Delete(ctx context.Context, k checkpoint.Key) error {
 	if err := s.delete(ctx, k); err != nil {
-		return fmt.Errorf("sqlitecheckpoint: delete %q: %w", k.Session, s.explain(ctx, err))
+		return fmt.Errorf("sqlitecheckpoint: delete %q: %w", k.Session, s.db.Explain(ctx, err))
 	}
 	return nil
 }
 
 func (s *Store) delete(ctx context.Context, k checkpoint.Key) error {
-	st, err := s.start(ctx, k.Validate())
+	st, err := s.db.Start(ctx, k.Validate())
 	if err != nil {
 		return err
 	}
-	return s.write(ctx, func(tx *sql.Tx) error {
+	return s.db.Write(ctx, func(tx *sql.Tx) error {
 		for _, text := range []string{deleteHeadSQL, deleteTurnsSQL} {
 			if _, err := tx.StmtContext(ctx, st[text]).ExecContext(ctx, k.Orchestrator, k.Session); err != nil {
 				return err

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/sqlitestore"
 )
 
 const (
@@ -26,7 +27,7 @@ const sweepBatch = 100
 
 // Sweep looks for idle sessions without a lock, and retires them in transactions of 100. It reads every head.
 func (s *Store) Sweep(ctx context.Context, limit int) (retired int, err error) {
-	st, err := s.start(ctx)
+	st, err := s.db.Start(ctx)
 	var after checkpoint.Key
 	for idleSince := time.Now().Add(-s.ttl).UnixMicro(); err == nil && s.ttl > 0; {
 		batch := sweepBatch
@@ -35,7 +36,7 @@ func (s *Store) Sweep(ctx context.Context, limit int) (retired int, err error) {
 		}
 		var idle []checkpoint.Key
 		rows, e := st[idleSQL].QueryContext(ctx, after.Orchestrator, after.Session, idleSince, batch)
-		if idle, err = collect(rows, e, scanKey); err != nil || len(idle) == 0 {
+		if idle, err = sqlitestore.Collect(rows, e, scanKey); err != nil || len(idle) == 0 {
 			break
 		}
 		var n int
@@ -47,17 +48,17 @@ func (s *Store) Sweep(ctx context.Context, limit int) (retired int, err error) {
 		after = idle[len(idle)-1]
 	}
 	if err != nil {
-		return retired, fmt.Errorf("sqlitecheckpoint: sweep: %w", s.explain(ctx, err))
+		return retired, fmt.Errorf("sqlitecheckpoint: sweep: %w", s.db.Explain(ctx, err))
 	}
 	return retired, nil
 }
 
 // retire deletes the sessions that are still idle, and returns how many these were.
-func (s *Store) retire(ctx context.Context, st statements, idle []checkpoint.Key, since int64) (retired int, err error) {
-	err = s.write(ctx, func(tx *sql.Tx) error {
+func (s *Store) retire(ctx context.Context, st sqlitestore.Statements, idle []checkpoint.Key, since int64) (retired int, err error) {
+	err = s.db.Write(ctx, func(tx *sql.Tx) error {
 		head, turns := tx.StmtContext(ctx, st[retireSQL]), tx.StmtContext(ctx, st[deleteTurnsSQL])
 		for _, k := range idle {
-			n, err := affected(head.ExecContext(ctx, k.Orchestrator, k.Session, since))
+			n, err := sqlitestore.Affected(head.ExecContext(ctx, k.Orchestrator, k.Session, since))
 			if err != nil {
 				return err
 			}
@@ -75,13 +76,6 @@ func (s *Store) retire(ctx context.Context, st statements, idle []checkpoint.Key
 		return 0, err
 	}
 	return retired, nil
-}
-
-func affected(res sql.Result, err error) (int64, error) {
-	if err != nil {
-		return 0, err
-	}
-	return res.RowsAffected()
 }
 
 func scanKey(rows *sql.Rows) (k checkpoint.Key, err error) {

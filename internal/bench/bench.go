@@ -67,6 +67,9 @@ var suites = []suite{
 	{"sqlite", (*bench).sqliteTurns},
 	{"sqlite-long-session", (*bench).sqliteHistory},
 	{"listing", (*bench).listing},
+	{"postgres-runs", (*bench).postgresRuns},
+	{"redis-runs", (*bench).redisRuns},
+	{"locks", (*bench).locks},
 }
 
 // run measures the wanted suites. One that fails does not keep the others from being measured.

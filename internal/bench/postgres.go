@@ -124,7 +124,7 @@ type bare struct {
 func (b bare) create(ctx context.Context) error {
 	_, err := b.pool.Exec(ctx, `
 		CREATE TABLE bare (LIKE holdfast_turns INCLUDING DEFAULTS INCLUDING COMPRESSION);
-		ALTER TABLE bare SET (toast_tuple_target = 8160);
+		ALTER TABLE bare SET (toast_tuple_target = 4080);
 		ALTER TABLE bare ADD PRIMARY KEY (orchestrator, session, turn)`)
 	return err
 }

@@ -70,21 +70,28 @@ func (r recipe) fillAll(ctx context.Context, sessions, turns int) error {
 }
 
 func (r recipe) play(ctx context.Context, session string) error {
+	turn, err := r.load(ctx, session)
+	if err != nil {
+		return err
+	}
+	return r.settle(ctx, session, turn+1)
+}
+
+func (r recipe) load(ctx context.Context, session string) (turn int, err error) {
 	var row struct {
-		turn           int
 		state          []byte
 		route, version *string
 		signature      string
 		summarized     *int
 		savedAt        any
 	}
-	err := r.pool.QueryRow(ctx, recipeLoad, orchestrator, session).
-		Scan(&row.turn, &row.state, &row.route, &row.signature, &row.version, &row.summarized, &row.savedAt)
-	if err != nil {
-		return err
-	}
-	turn := row.turn + 1
-	_, err = r.pool.Exec(ctx, recipeInsert, orchestrator, session, turn, string(r.states[turn%len(r.states)]), "refund", signature, "1")
+	err = r.pool.QueryRow(ctx, recipeLoad, orchestrator, session).
+		Scan(&turn, &row.state, &row.route, &row.signature, &row.version, &row.summarized, &row.savedAt)
+	return turn, err
+}
+
+func (r recipe) settle(ctx context.Context, session string, turn int) error {
+	_, err := r.pool.Exec(ctx, recipeInsert, orchestrator, session, turn, string(r.states[turn%len(r.states)]), "refund", signature, "1")
 	if err != nil {
 		return err
 	}

@@ -36,9 +36,11 @@ func (b *bench) withRedis(ctx context.Context, appendfsync string, f func(*redis
 }
 
 func (b *bench) redisTurns(ctx context.Context) error {
+	// The goal is for a Redis that promises what the other stores do; everysec shows the cost of the script itself.
+	goals := map[string]goal{"always": atMost(2), "everysec": {kind: cost}}
 	for _, appendfsync := range []string{"always", "everysec"} {
 		err := b.withRedis(ctx, appendfsync, func(client *redis.Client, store *redischeckpoint.Store) error {
-			return b.redisSettles(ctx, "Redis, appendfsync "+appendfsync, client, store)
+			return b.redisSettles(ctx, "Redis, appendfsync "+appendfsync, client, store, goals[appendfsync])
 		})
 		if err != nil {
 			return err
@@ -48,7 +50,7 @@ func (b *bench) redisTurns(ctx context.Context) error {
 }
 
 // redisSettles measures settles of sessions that keep few and many turns, and prune one at each.
-func (b *bench) redisSettles(ctx context.Context, where string, client *redis.Client, store *redischeckpoint.Store) error {
+func (b *bench) redisSettles(ctx context.Context, where string, client *redis.Client, store *redischeckpoint.Store, settle goal) error {
 	states := prose(64)
 	few, err := hold(ctx, player{store, states, b.keep, "few/"})
 	if err != nil {
@@ -61,7 +63,7 @@ func (b *bench) redisSettles(ctx context.Context, where string, client *redis.Cl
 	err = b.compete(ctx, contest{
 		what: where, workers: 1, reference: subject{name: "SET of the state", op: set(client, states, b.kept)},
 		subjects: []subject{
-			{name: fmt.Sprintf("Append, %d turns kept", b.kept), op: many.settleNext, goal: atMost(2)},
+			{name: fmt.Sprintf("Append, %d turns kept", b.kept), op: many.settleNext, goal: settle},
 			{name: fmt.Sprintf("Append, %d turns kept", b.keep), op: few.settleNext, goal: goal{kind: cost}},
 		},
 	})

@@ -70,6 +70,9 @@ func (p pair) call(ctx context.Context, t *rapid.T) error {
 		if rapid.Bool().Draw(t, "later") {
 			r.NotBefore = time.Unix(rapid.Int64Range(1, 1<<32).Draw(t, "not before"), 123456789)
 		}
+		if what == "begin" {
+			r.Fence = lock.Fence{Epoch: f.Epoch, Nonce: rand.Text()} // no caller begins a run twice under one fence
+		}
 		if what == "save" {
 			return same(what, p.store.Save(ctx, r), p.model.Save(ctx, r))
 		}

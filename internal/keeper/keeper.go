@@ -17,15 +17,17 @@ type Held struct{ Key, Token string }
 // ours no more; of the others it could not find out.
 type Renewer func(ctx context.Context, ttl time.Duration, held []Held) (renewed, lost []Held)
 
-// A Keeper keeps the locks of one locker. Its goroutine lives while a lock is held.
+// A Keeper keeps the locks of one locker. It renews them from one goroutine, which runs only when it is time to, and not
+// at all for locks that are given back before.
 type Keeper struct {
 	ttl   time.Duration
 	renew Renewer
 
-	mu    sync.Mutex // protects following fields
-	locks map[Held]*kept
-	stop  context.CancelFunc // of the goroutine; nil if none runs
-	done  chan struct{}
+	mu      sync.Mutex // protects following fields
+	locks   map[Held]*kept
+	next    *time.Timer        // of the renewal; nil while nothing is held
+	running chan struct{}      // closed when the renewal under way has ended; nil if none is
+	cancel  context.CancelFunc // of the renewal under way
 }
 
 // kept is a lock that is held, and the timer that ends it.
@@ -62,10 +64,8 @@ func (k *Keeper) Keep(ctx context.Context, h Held, sent time.Time) (held context
 		l.end()
 	})
 	k.locks[h] = l
-	if k.stop == nil {
-		running, stop := context.WithCancel(context.WithoutCancel(ctx))
-		k.stop, k.done = stop, make(chan struct{})
-		go k.run(running, k.done)
+	if k.next == nil {
+		k.next = time.AfterFunc(k.ttl/3, k.tick)
 	}
 	return held, sync.OnceFunc(func() {
 		lose(nil)
@@ -73,35 +73,49 @@ func (k *Keeper) Keep(ctx context.Context, h Held, sent time.Time) (held context
 	})
 }
 
-// drop forgets h. The last one waits for the goroutine to end.
+// drop forgets h. The last one waits for a renewal that is under way.
 func (k *Keeper) drop(h Held) {
 	k.mu.Lock()
 	k.locks[h].timer.Stop()
 	delete(k.locks, h)
-	var done chan struct{}
+	var running chan struct{}
 	if len(k.locks) == 0 {
-		k.stop()
-		k.stop, done = nil, k.done
+		k.next.Stop()
+		k.next = nil
+		if running = k.running; running != nil {
+			k.cancel()
+		}
 	}
 	k.mu.Unlock()
-	if done != nil {
-		<-done
+	if running != nil {
+		<-running
 	}
 }
 
-func (k *Keeper) run(ctx context.Context, done chan struct{}) {
-	defer close(done)
+// tick renews, unless all was given back, and sets the time for the next renewal.
+func (k *Keeper) tick() {
+	k.mu.Lock()
+	if k.next == nil || k.running != nil {
+		k.mu.Unlock()
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), k.ttl/3) // it is for all locks, and no caller's
+	running := make(chan struct{})
+	k.running, k.cancel = running, cancel
+	k.mu.Unlock()
+
 	pause := k.ttl / 3
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(pause):
-		}
-		pause = k.ttl / 3
-		if !k.renewAll(ctx) {
-			pause = k.ttl / 12 // there is time for a few more before the first is lost
-		}
+	if !k.renewAll(ctx) {
+		pause = k.ttl / 12 // there is time for a few more before the first is lost
+	}
+	cancel()
+
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.running = nil
+	close(running)
+	if k.next != nil {
+		k.next.Reset(pause)
 	}
 }
 
@@ -120,9 +134,7 @@ func (k *Keeper) renewAll(ctx context.Context) bool {
 	}
 
 	sent := time.Now()
-	short, cancel := context.WithTimeout(ctx, k.ttl/3)
-	defer cancel()
-	renewed, lost := k.renew(short, k.ttl, held)
+	renewed, lost := k.renew(ctx, k.ttl, held)
 
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -1,15 +1,5 @@
 -- Precedes every script that moves a session. KEYS: head, turns, runs, reqs.
 
-local function clock()
-  local t = redis.call('TIME')
-  return t[1] * 1000000 + t[2]
-end
-
--- Microseconds since 1970 have more digits than Lua prints by itself.
-local function decimal(n)
-  return string.format('%.0f', n)
-end
-
 local numbers = {'epoch', 'lease', 'born', 'turn', 'first', 'summarized', 'owed'}
 
 -- Returns the head, nil if the session has none, and what is wrong with one that no store wrote.

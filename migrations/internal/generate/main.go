@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/lock/pglocker"
 	"github.com/holdfast-go/holdfast/migrations/internal/ddl"
 	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
+	"github.com/holdfast-go/holdfast/snapshot/sqlitesnapshot"
 )
 
 // A store says what it needs, as [migrations.Schemer].
@@ -32,7 +33,7 @@ type migration struct {
 // as a file with the next number. Up runs each file in one transaction.
 var all = []migration{
 	{1, "checkpoints", pgcheckpoint.New(nil, nil), sqlitecheckpoint.New(nil, nil)},
-	{2, "runs", pgsnapshot.New(nil, nil), nil},
+	{2, "runs", pgsnapshot.New(nil, nil), sqlitesnapshot.New(nil, nil)},
 	{3, "locks", pglocker.New(nil, nil), nil},
 }
 

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/bsm/redislock"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
+	"github.com/holdfast-go/holdfast/checkpoint/redischeckpoint"
+	"github.com/holdfast-go/holdfast/internal/testenv"
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/lock/pglocker"
+	"github.com/holdfast-go/holdfast/lock/redislocker"
+)
+
+// locks measures what a lock costs that nobody else wants.
+func (b *bench) locks(ctx context.Context) error {
+	err := b.withRedis(ctx, "everysec", func(client *redis.Client, _ *redischeckpoint.Store) error {
+		bare := redislock.New(client)
+		return b.compete(ctx, contest{
+			what: "Redis", workers: 1, reference: subject{name: "bare redislock", op: func(ctx context.Context, worker int) error {
+				l, err := bare.Obtain(ctx, fmt.Sprintf("bare:%d", worker), leaseTTL, nil)
+				if err != nil {
+					return err
+				}
+				return l.Release(ctx)
+			}},
+			subjects: []subject{{name: "Lock, unlock of redislocker", op: lockUnlock(redislocker.New(client, nil)), goal: atLeast(0.8)}},
+		})
+	})
+	if err != nil {
+		return err
+	}
+	return b.withPostgres(ctx, testenv.Options{}, func(pool *pgxpool.Pool, _ *pgcheckpoint.Store) error {
+		l := pglocker.New(pool, nil)
+		if _, err := pool.Exec(ctx, l.Schema()); err != nil {
+			return err
+		}
+		for _, workers := range workerCounts {
+			err := b.compete(ctx, contest{
+				what: "PostgreSQL", workers: workers,
+				reference: subject{name: "advisory lock, pinned", op: func(ctx context.Context, worker int) error { return advisory(ctx, pool, worker) }},
+				subjects:  []subject{{name: "Lock, unlock of pglocker", op: lockUnlock(l)}},
+				between: func(ctx context.Context) error {
+					_, err := pool.Exec(ctx, "VACUUM holdfast_locks")
+					return err
+				},
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func lockUnlock(l lock.Locker) operation {
+	return func(ctx context.Context, worker int) error {
+		_, unlock, err := l.Lock(ctx, lock.Key(orchestrator, sessionName(worker)))
+		if err != nil {
+			return err
+		}
+		unlock()
+		return nil
+	}
+}
+
+// advisory is the cheapest lock that PostgreSQL has; it keeps a connection for as long as it is held.
+func advisory(ctx context.Context, pool *pgxpool.Pool, worker int) error {
+	conn, err := pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", worker); err != nil {
+		return err
+	}
+	_, err = conn.Exec(context.WithoutCancel(ctx), "SELECT pg_advisory_unlock($1)", worker)
+	return err
+}

@@ -1,0 +1,126 @@
+// Package redistest has the servers and the misfortunes that the stores on Redis are tested with.
+package redistest
+
+import (
+	"context"
+	"io"
+	"net"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/testenv"
+)
+
+// Cluster returns a client of a cluster that is the test's own.
+func Cluster(t *testing.T) *redis.ClusterClient {
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: testenv.StartRedisCluster(t).Addrs})
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+// Server returns a Redis that is the test's own, and a client of it.
+func Server(t *testing.T, o redis.Options) (*testenv.Server, *redis.Client) {
+	s := testenv.StartRedis(t, nil)
+	where, err := redis.ParseURL(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Addr = where.Addr
+	client := redis.NewClient(&o)
+	t.Cleanup(func() { client.Close() })
+	return s, client
+}
+
+// A Lossy network loses the answer to one request.
+type Lossy struct{ left atomic.Int64 }
+
+// LoseNext makes the nth answer from now on the one that is lost.
+func (n *Lossy) LoseNext(nth int64) { n.left.Store(nth) }
+
+// Lost reports whether an answer was lost since.
+func (n *Lossy) Lost() bool { return n.left.Load() <= 0 }
+
+// Dial is a redis.Options.Dialer.
+func (n *Lossy) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+	return &lossyConn{conn, n}, err
+}
+
+type lossyConn struct {
+	net.Conn
+	network *Lossy
+}
+
+func (c *lossyConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if err == nil && c.network.left.Add(-1) == 0 {
+		c.Close()
+		return 0, io.EOF
+	}
+	return n, err
+}
+
+// An Echo is a hook that repeats one request after a number of others: a copy that was held up on its way.
+type Echo struct {
+	Nth, Late int           // which, and after how many
+	Client    *redis.Client // through which the copy goes
+	Spare     *atomic.Bool  // while it is set, no copy is taken; nil: never
+	N         int           // requests so far
+	Copy      []any
+}
+
+var _ redis.Hook = (*Echo)(nil)
+
+func (e *Echo) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (e *Echo) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		e.pass(ctx, cmd)
+		return err
+	}
+}
+
+func (e *Echo) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		err := next(ctx, cmds)
+		for _, cmd := range cmds {
+			e.pass(ctx, cmd)
+		}
+		return err
+	}
+}
+
+func (e *Echo) pass(ctx context.Context, cmd redis.Cmder) {
+	e.N++
+	if e.N == e.Nth && (e.Spare == nil || !e.Spare.Load()) {
+		e.Copy = slices.Clone(cmd.Args())
+	}
+	if e.N == e.Nth+e.Late && e.Copy != nil {
+		e.Client.Do(ctx, e.Copy...)
+	}
+}
+
+// A Forgetful hook makes Redis lose its scripts before every request.
+type Forgetful struct{ Client *redis.Client }
+
+var _ redis.Hook = Forgetful{}
+
+func (f Forgetful) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (f Forgetful) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		f.Client.ScriptFlush(ctx)
+		return next(ctx, cmd)
+	}
+}
+
+func (f Forgetful) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		f.Client.ScriptFlush(ctx)
+		return next(ctx, cmds)
+	}
+}

@@ -1,0 +1,165 @@
+// Package sqlitestore holds what the stores on SQLite have in common: how the database must have been opened, prepared
+// statements, a queue for the writers of one store, and what an error of the database means.
+package sqlitestore
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+	"sync/atomic"
+
+	"github.com/holdfast-go/holdfast/internal/sqlname"
+)
+
+// A Layout is what a store keeps in its database. In all SQL, and in the names of tables, {prefix} stands for Prefix.
+type Layout struct {
+	Prefix     string
+	Tables     []Table
+	Statements []string // all that are prepared
+	Verdicts   []error  // of the contract: no failures of the database
+	Missing    error    // what the contract says of a table or column that is not there
+}
+
+// A Table is what this version of a store reads and writes.
+type Table struct{ Name, Columns string }
+
+// ParsePrefix returns the prefix that an option means. Suffixes are of all names in the database.
+func ParsePrefix(option string, suffixes ...string) (string, error) {
+	p, err := sqlname.Parse(option, suffixes...)
+	switch {
+	case err != nil:
+		return "", err
+	case p.Qualified():
+		return "", fmt.Errorf("table prefix %q: SQLite has no schemas", option)
+	case strings.HasPrefix(strings.ToLower(option), "sqlite_"):
+		return "", fmt.Errorf("table prefix %q is reserved by SQLite", option)
+	}
+	return p.Plain(""), nil
+}
+
+// A DB is the database of one store.
+type DB struct {
+	db       *sql.DB
+	layout   Layout
+	prepared atomic.Pointer[Statements] // nil until the database has been found fit
+	writer   chan struct{}              // holds a token while one of our goroutines writes
+}
+
+// New returns the database of a store. It does not use db yet.
+func New(db *sql.DB, l Layout) *DB { return &DB{db: db, layout: l, writer: make(chan struct{}, 1)} }
+
+// SQL returns a text as it is sent.
+func (d *DB) SQL(text string) string { return strings.ReplaceAll(text, "{prefix}", d.layout.Prefix) }
+
+// Statements are keyed by their texts in the layout.
+type Statements map[string]*sql.Stmt
+
+func (st Statements) close() {
+	for _, stmt := range st {
+		stmt.Close()
+	}
+}
+
+func (d *DB) prepare(ctx context.Context) (Statements, error) {
+	st := make(Statements, len(d.layout.Statements))
+	for _, text := range d.layout.Statements {
+		stmt, err := d.db.PrepareContext(ctx, d.SQL(text))
+		if err != nil {
+			st.close()
+			return nil, err
+		}
+		st[text] = stmt
+	}
+	return st, nil
+}
+
+// Start begins every method: it returns the first reason not to go on, or the statements.
+func (d *DB) Start(ctx context.Context, errs ...error) (Statements, error) {
+	if err := cmp.Or(errs...); err != nil {
+		return nil, err
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if st := d.prepared.Load(); st != nil {
+		return *st, nil
+	}
+	if err := checkDSN(ctx, d.db); err != nil {
+		return nil, err
+	}
+	st, err := d.prepare(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !d.prepared.CompareAndSwap(nil, &st) {
+		st.close()
+	}
+	return *d.prepared.Load(), nil
+}
+
+// Enter waits until no other goroutine of this store writes. SQLite has one writer at a time and makes the others
+// poll; here they queue. A connection is asked for after Enter, never before.
+func (d *DB) Enter(ctx context.Context) (leave func(), err error) {
+	select {
+	case d.writer <- struct{}{}:
+		return func() { <-d.writer }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// Write runs f in a transaction that ends when f does: ctx bounds the wait for a connection, and what f gives it to.
+// The first statement of f must write: a read would fix what the transaction sees before it has the write lock.
+func (d *DB) Write(ctx context.Context, f func(*sql.Tx) error) error {
+	leave, err := d.Enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	conn, err := d.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	tx, err := conn.BeginTx(context.WithoutCancel(ctx), nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	if err := f(tx); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// Collect returns the rows up to the first that cannot be read.
+func Collect[T any](rows *sql.Rows, err error, read func(*sql.Rows) (T, error)) (all []T, _ error) {
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		v, err := read(rows)
+		if err != nil {
+			return all, cmp.Or(rows.Err(), err)
+		}
+		all = append(all, v)
+	}
+	return all, rows.Err()
+}
+
+// ScanText reads a row of one text.
+func ScanText(rows *sql.Rows) (text string, err error) {
+	err = rows.Scan(&text)
+	return text, err
+}
+
+// Affected returns how many rows a statement touched.
+func Affected(res sql.Result, err error) (int64, error) {
+	if err != nil {
+		return 0, err
+	}
+	return res.RowsAffected()
+}

@@ -1,0 +1,38 @@
+package redissnapshot_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/snapshot"
+	"github.com/holdfast-go/holdfast/snapshot/redissnapshot"
+)
+
+// After a crash another process looks for what is in flight, takes it over, and goes on from what was saved.
+func ExampleStore() {
+	client := redis.NewClient(&redis.Options{Addr: "localhost:6379", ContextTimeoutEnabled: true})
+	defer client.Close()
+	store := redissnapshot.New(client, nil)
+
+	ctx := context.Background()
+	for found, err := range store.Runs(ctx, snapshot.Query{Key: snapshot.Key{Orchestrator: "refunds"}, Status: snapshot.Running}) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		run, err := store.Adopt(ctx, found.Key, lock.Fence{Epoch: 1760000000000000, Nonce: "4f1c"}, 3) // the checkpoint store issues fences
+		if err != nil {
+			log.Fatal(err)
+		}
+		run.Seq++
+		run.Payload = json.RawMessage(`{"refunded":true}`)
+		if err := store.Save(ctx, run); err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println("resumed", run.ID, "of", run.Session)
+	}
+}

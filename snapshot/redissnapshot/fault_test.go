@@ -1,0 +1,188 @@
+package redissnapshot_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/checkpoint/redischeckpoint"
+	"github.com/holdfast-go/holdfast/internal/redisstore/redistest"
+	"github.com/holdfast-go/holdfast/internal/testenv"
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/snapshot"
+	"github.com/holdfast-go/holdfast/snapshot/redissnapshot"
+)
+
+// A Redis that lost its memory fences those who had a run, and lists nothing.
+func TestFlushAll(t *testing.T) {
+	_, client := redistest.Server(t, redis.Options{})
+	s := redissnapshot.New(client, nil)
+	ctx := t.Context()
+	r := run("a", "run", fence(1))
+	begin(t, s, r)
+	check(t, client.FlushAll(ctx).Err())
+	want(t, s.Save(ctx, step(r, 1)), lock.ErrFenced)
+	_, err := s.Adopt(ctx, r.Key, fence(2), 9)
+	want(t, err, snapshot.ErrNotFound)
+	check(t, s.Delete(ctx, r.Key, r.ID, r.Fence))
+	for r, err := range s.Runs(ctx, snapshot.Query{Key: key("")}) {
+		t.Errorf("listed %s, %v", r.Session, err)
+	}
+	if keys := client.Keys(ctx, "*").Val(); len(keys) > 0 {
+		t.Errorf("left: %q", keys)
+	}
+	begin(t, s, run("a", "next", fence(3)))
+}
+
+// While the server is away errors are the network's; when it is back without its memory, whoever owned is fenced.
+func TestServerKilled(t *testing.T) {
+	srv, client := redistest.Server(t, redis.Options{MaxRetries: -1, DialerRetries: 1})
+	s := redissnapshot.New(client, nil)
+	ctx := t.Context()
+	r := run("a", "run", fence(1))
+	begin(t, s, r)
+	srv.Kill()
+	_, began := s.Begin(ctx, run("b", "other", fence(1)))
+	_, adopted := s.Adopt(ctx, r.Key, fence(2), 9)
+	errs := []error{began, adopted, s.Save(ctx, step(r, 1)), s.Delete(ctx, r.Key, r.ID, r.Fence)}
+	for _, session := range []string{"", "a"} {
+		for _, err := range s.Runs(ctx, snapshot.Query{Key: key(session)}) {
+			errs = append(errs, err)
+		}
+	}
+	for i, err := range errs {
+		if _, ok := errors.AsType[*net.OpError](err); !ok {
+			t.Errorf("call %d: got %v, want an error of the network", i, err)
+		}
+	}
+	srv.Restart()
+	want(t, s.Save(ctx, step(r, 1)), lock.ErrFenced)
+	begin(t, s, run("a", "next", fence(3)))
+}
+
+// The end of ctx is visible, however the client reports it.
+func TestContextEnds(t *testing.T) {
+	why := errors.New("shutting down")
+	for name, o := range map[string]redis.Options{
+		"client honours deadlines": {ContextTimeoutEnabled: true},
+		"client times out":         {ReadTimeout: 200 * time.Millisecond, MaxRetries: -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			srv, client := redistest.Server(t, o)
+			s := redissnapshot.New(client, nil)
+			r := run("a", "run", fence(1))
+			begin(t, s, r)
+			srv.Stop()
+			defer srv.Continue()
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+			defer cancel()
+			want(t, s.Save(ctx, step(r, 1)), context.DeadlineExceeded)
+
+			cancelled, stop := context.WithCancelCause(t.Context())
+			stop(why)
+			err := s.Save(cancelled, step(r, 1))
+			want(t, err, context.Canceled)
+			want(t, err, why)
+		})
+	}
+}
+
+// What no store wrote is ErrInvalid, and says what is wrong.
+func TestMalformed(t *testing.T) {
+	client, prefix := testenv.Redis(t)
+	s := redissnapshot.New(client, &redissnapshot.Options{Prefix: prefix})
+	ctx := t.Context()
+	base := prefix + "{bot/a}:"
+	r := run("a", "run", fence(1))
+	renew := func() {
+		check(t, client.Unlink(ctx, base+"run", base+"past").Err())
+		begin(t, s, r)
+	}
+	for field, value := range map[string]string{"attempt": "1.5", "seq": "007", "epoch": "x", "status": "done"} {
+		renew()
+		check(t, client.HSet(ctx, base+"run", field, value).Err())
+		wantInvalid(t, s, r, field, true)
+	}
+	for _, field := range []string{"id", "attempt", "status", "seq", "epoch", "nonce", "begun", "call", "entry"} {
+		renew()
+		check(t, client.HDel(ctx, base+"run", field).Err())
+		wantInvalid(t, s, r, field, true)
+	}
+	for _, field := range []string{"request", "turn", "base", "error", "not_before", "payload", "started", "saved"} {
+		renew()
+		check(t, client.HDel(ctx, base+"run", field).Err())
+		wantInvalid(t, s, r, field, false)
+	}
+	for field, value := range map[string]string{
+		"turn": "-1", "request": "\xff", "payload": "{", "started": "now", "saved": "", "not_before": "soon",
+	} {
+		renew()
+		check(t, client.HSet(ctx, base+"run", field, value).Err())
+		wantInvalid(t, s, r, "", false)
+	}
+	for _, wrong := range []string{"run", "past"} {
+		renew()
+		check(t, client.Del(ctx, base+wrong).Err())
+		check(t, client.Set(ctx, base+wrong, "x", 0).Err())
+		if wrong == "run" {
+			wantInvalid(t, s, r, "run", true)
+			continue
+		}
+		want(t, s.Delete(ctx, r.Key, r.ID, r.Fence), snapshot.ErrInvalid)
+	}
+	check(t, client.Del(ctx, prefix+"{bot}:inflight").Err())
+	check(t, client.Set(ctx, prefix+"{bot}:inflight", "x", 0).Err())
+	for _, err := range s.Runs(ctx, snapshot.Query{Key: key("")}) {
+		want(t, err, snapshot.ErrInvalid)
+	}
+}
+
+// wantInvalid tries everything that tells the run, and what only decides by it.
+func wantInvalid(t *testing.T, s *redissnapshot.Store, r snapshot.Run, what string, deciding bool) {
+	t.Helper()
+	ctx := t.Context()
+	var errs []error
+	for _, session := range []string{"", "a"} {
+		for _, err := range s.Runs(ctx, snapshot.Query{Key: key(session)}) {
+			errs = append(errs, err)
+		}
+	}
+	_, began := s.Begin(ctx, run("a", "other", fence(2)))
+	if errs = append(errs, began); deciding {
+		errs = append(errs, s.Save(ctx, step(r, 1)), s.Delete(ctx, r.Key, r.ID, r.Fence))
+	}
+	if what != "epoch" { // a higher one mends it
+		_, adopted := s.Adopt(ctx, r.Key, fence(2), 9)
+		errs = append(errs, adopted)
+	}
+	for i, err := range errs {
+		if !errors.Is(err, snapshot.ErrInvalid) || !strings.Contains(err.Error(), what) {
+			t.Errorf("%s: call %d: got %v, want %v", what, i, err, snapshot.ErrInvalid)
+		}
+	}
+}
+
+// Both stores may live under one prefix, with the same sessions.
+func TestBesideCheckpoints(t *testing.T) {
+	client, prefix := testenv.Redis(t)
+	ctx := t.Context()
+	turns := redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix})
+	s := redissnapshot.New(client, &redissnapshot.Options{Prefix: prefix})
+	c, err := turns.Claim(ctx, checkpoint.Key(key("a")), checkpoint.ClaimRequest{Owner: "test", Nonce: "n", TTL: time.Hour})
+	check(t, err)
+	r := run("a", "run", c.Lease.Fence)
+	begin(t, s, r)
+	owes := checkpoint.AppendOptions{Owes: true}
+	check(t, turns.Append(ctx, c.Lease, checkpoint.Checkpoint{RunID: "run", State: []byte(`{}`)}, owes))
+	_, err = checkpoint.Load(ctx, turns, c.Lease.Key, 0)
+	check(t, err)
+	check(t, s.Delete(ctx, r.Key, r.ID, r.Fence))
+	check(t, turns.Delete(ctx, c.Lease.Key))
+	begin(t, s, run("a", "next", c.Lease.Fence))
+}

@@ -1,0 +1,78 @@
+package redissnapshot
+
+import (
+	"context"
+	"sync"
+
+	"github.com/holdfast-go/holdfast/internal/redisstore"
+	"github.com/holdfast-go/holdfast/snapshot"
+)
+
+// A barred entry of the index is one that no run relies on any more, by a script on its session. Why it may then be
+// removed is in docs/decisions/0006-redis-runs.md.
+type barred struct {
+	session, token string
+	at             string // the server's clock when it was barred
+}
+
+// leftovers are barred entries which the store has not yet removed. The next Begin takes them along: so Delete costs
+// one round trip. Those that are lost with the process are found by readers.
+type leftovers struct {
+	mu      sync.Mutex // protects following field
+	entries map[string][]barred
+}
+
+// maxLeftovers of one orchestrator, for a process that deletes and never begins.
+const maxLeftovers = 64
+
+// add reports whether it is time to remove them.
+func (l *leftovers) add(orchestrator string, b barred) (full bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.entries == nil {
+		l.entries = make(map[string][]barred)
+	}
+	l.entries[orchestrator] = append(l.entries[orchestrator], b)
+	return len(l.entries[orchestrator]) >= maxLeftovers
+}
+
+// take returns those of an orchestrator, for the caller to remove.
+func (l *leftovers) take(orchestrator string) []barred {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	taken := l.entries[orchestrator]
+	delete(l.entries, orchestrator)
+	return taken
+}
+
+// indexKeys returns the keys of the index of an orchestrator's runs.
+func (s *Store) indexKeys(orchestrator string) []string {
+	return redisstore.IndexKeys(s.prefix + redisstore.Tag(orchestrator) + ":inflight")
+}
+
+// enter sees to it that the session has an entry other than stale, and returns its token and when it was seen.
+func (s *Store) enter(ctx context.Context, k snapshot.Key, token string, stale barred) (entry, seen string, err error) {
+	args := append([]any{k.Session, token, stale.token, stale.at}, flat(s.gone.take(k.Orchestrator))...)
+	r, err := s.redis.Run(ctx, enterScript, s.indexKeys(k.Orchestrator), args...)
+	if err != nil {
+		return "", "", err
+	}
+	return r.Values[0], r.Values[1], nil
+}
+
+// drop removes entries that are barred.
+func (s *Store) drop(ctx context.Context, orchestrator string, stale []barred) error {
+	if len(stale) == 0 {
+		return nil
+	}
+	_, err := s.redis.Run(ctx, dropScript, s.indexKeys(orchestrator), flat(stale)...)
+	return err
+}
+
+func flat(entries []barred) []any {
+	args := make([]any, 0, 3*len(entries))
+	for _, b := range entries {
+		args = append(args, b.session, b.token, b.at)
+	}
+	return args
+}

@@ -1,0 +1,4 @@
+-- ARGV: entries to be dropped.
+
+drop(1)
+return {'OK'}

@@ -1,0 +1,289 @@
+package redissnapshot_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/redisstore/redistest"
+	"github.com/holdfast-go/holdfast/internal/testenv"
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/snapshot"
+	"github.com/holdfast-go/holdfast/snapshot/redissnapshot"
+)
+
+// A story is what one session goes through, and every verdict on the way.
+type story struct {
+	ctx      context.Context
+	store    snapshot.Store
+	verdicts []string
+}
+
+func tell(ctx context.Context, s snapshot.Store, lives int64) []string {
+	y := &story{ctx: ctx, store: s}
+	for life := range lives {
+		y.live(fmt.Sprint("run", life), 10*(life+1))
+	}
+	return y.verdicts
+}
+
+// live lets a run begin, change owners, be parked, end and be deleted; another one try to begin meanwhile, and do so
+// afterwards; and the first begin again, under a new fence.
+func (y *story) live(id string, epoch int64) {
+	first, other := run("a", id, fence(epoch)), run("a", "other"+id, fence(epoch))
+	y.save(step(first, 1))
+	y.begin(first)
+	y.begin(other)
+	y.save(step(first, 1))
+	y.save(step(first, 1))
+	y.adopt(epoch+1, 2)
+	y.save(step(first, 2))
+	y.delete(id, epoch)
+	second := step(first, 2)
+	second.Fence, second.Attempt = fence(epoch+1), 2
+	y.save(second)
+	y.adopt(epoch+2, 2)
+	y.adopt(epoch+3, 0)
+	ended := step(first, 3)
+	ended.Fence, ended.Status = fence(epoch+3), snapshot.Ended
+	y.save(ended)
+	y.save(step(ended, 4))
+	y.adopt(epoch+2, 2)
+	y.adopt(epoch+4, 2)
+	y.begin(other)
+	y.delete("unknown", epoch+4)
+	y.delete(id, epoch+3)
+	y.delete(id, epoch+4)
+	y.delete(id, epoch+4)
+	y.save(step(ended, 5))
+	y.adopt(epoch+5, 2)
+	other.Fence = fence(epoch + 6)
+	y.begin(other)
+	y.delete(other.ID, epoch+6)
+	again := run("a", id, fence(epoch+7))
+	y.begin(again)
+	y.save(step(again, 1))
+	y.delete(id, epoch+7)
+}
+
+func step(r snapshot.Run, seq int64) snapshot.Run {
+	r.Seq, r.Payload = seq, fmt.Appendf(nil, `{"step":%d}`, seq)
+	return r
+}
+
+func (y *story) begin(r snapshot.Run) {
+	found, err := y.store.Begin(y.ctx, r)
+	if found != nil {
+		y.note("begin finds "+show(*found), err)
+		return
+	}
+	y.note("begin", err)
+}
+
+func (y *story) adopt(epoch int64, attempts int) {
+	r, err := y.store.Adopt(y.ctx, key("a"), fence(epoch), attempts)
+	y.note(fmt.Sprintf("adopt %d: %s", epoch, show(r)), err)
+}
+
+func (y *story) save(r snapshot.Run) { y.note(fmt.Sprint("save ", r.Seq), y.store.Save(y.ctx, r)) }
+
+func (y *story) delete(id string, epoch int64) {
+	y.note("delete "+id, y.store.Delete(y.ctx, key("a"), id, fence(epoch)))
+}
+
+func show(r snapshot.Run) string {
+	return fmt.Sprintf("%s: attempt %d, %s, seq %d, %v, %s", r.ID, r.Attempt, r.Status, r.Seq, r.Fence, r.Payload)
+}
+
+// note adds a verdict, and what readers see after it.
+func (y *story) note(what string, err error) {
+	for _, target := range []error{lock.ErrFenced, snapshot.ErrNotFound, snapshot.ErrParked, snapshot.ErrInvalid} {
+		if errors.Is(err, target) {
+			err = target
+		}
+	}
+	var seen []string
+	for _, session := range []string{"", "a"} {
+		for r, err := range y.store.Runs(y.ctx, snapshot.Query{Key: key(session)}) {
+			seen = append(seen, fmt.Sprint(show(r), err))
+		}
+	}
+	y.verdicts = append(y.verdicts, fmt.Sprint(what, ": ", err, " ", seen))
+}
+
+func compare(t *testing.T, when string, got, want []string) {
+	t.Helper()
+	for i := range want {
+		if got[i] != want[i] {
+			t.Fatalf("%s:\n got %s\nwant %s\nafter %q", when, got[i], want[i], want[:i])
+		}
+	}
+}
+
+// Whichever answer is lost after its request took effect, the client repeats the request, and nobody can tell.
+func TestLostReply(t *testing.T) {
+	want := tell(t.Context(), new(snapshot.Memory), 2)
+	shared, prefix := testenv.Redis(t)
+	network := new(redistest.Lossy)
+	client := redis.NewClient(&redis.Options{Addr: shared.Options().Addr, Dialer: network.Dial, MinRetryBackoff: -1})
+	defer client.Close()
+	for n := int64(1); ; n++ {
+		check(t, client.Ping(t.Context()).Err())
+		network.LoseNext(n)
+		got := tell(t.Context(), redissnapshot.New(client, &redissnapshot.Options{Prefix: fmt.Sprintf("%s:%d:", prefix, n)}), 2)
+		compare(t, fmt.Sprintf("answer %d lost", n), got, want)
+		if !network.Lost() {
+			t.Logf("%d answers were lost in turn", n-1)
+			break
+		}
+	}
+}
+
+// A copy of a request that arrives long after changes nothing, also in the next life of the session.
+func TestLateCopy(t *testing.T) {
+	const lives = 3
+	want := tell(t.Context(), new(snapshot.Memory), lives)
+	shared, prefix := testenv.Redis(t)
+	requests := 400
+	trial := 0
+	for start := time.Now(); time.Since(start) < 4*time.Second; trial++ {
+		client := redis.NewClient(&redis.Options{Addr: shared.Options().Addr})
+		e := &redistest.Echo{Nth: 1 + rand.IntN(requests), Late: 1 + rand.IntN(requests/2), Client: shared}
+		client.AddHook(e)
+		got := tell(t.Context(), redissnapshot.New(client, &redissnapshot.Options{Prefix: fmt.Sprintf("%s:%d:", prefix, trial)}), lives)
+		client.Close()
+		compare(t, fmt.Sprintf("copy of request %d, %d later: %.200q", e.Nth, e.Late, e.Copy), got, want)
+		requests = e.N
+	}
+	t.Logf("%d trials", trial)
+}
+
+// A spy is a hook that keeps the requests that went by.
+type spy struct{ requests [][]any }
+
+func (s *spy) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (s *spy) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		s.requests = append(s.requests, cmd.Args())
+		return next(ctx, cmd)
+	}
+}
+
+func (s *spy) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// What a Begin has sent, delivered again after an adopter has settled the run and deleted it, brings nothing back. Nor
+// does what a Begin has sent that was told of another run.
+func TestLateBegin(t *testing.T) {
+	shared, prefix := testenv.Redis(t)
+	client := redis.NewClient(&redis.Options{Addr: shared.Options().Addr})
+	defer client.Close()
+	sent := new(spy)
+	client.AddHook(sent)
+	ctx := t.Context()
+	s := redissnapshot.New(client, &redissnapshot.Options{Prefix: prefix})
+	adopter := redissnapshot.New(shared, &redissnapshot.Options{Prefix: prefix})
+
+	first, told := run("a", "first", fence(1)), run("a", "told", fence(2))
+	begin(t, s, first)
+	if found, err := s.Begin(ctx, told); err != nil || found == nil || found.ID != "first" {
+		t.Fatalf("found %v, %v", found, err)
+	}
+	_, err := adopter.Adopt(ctx, key("a"), fence(3), 9)
+	check(t, err)
+	check(t, adopter.Delete(ctx, key("a"), "first", fence(3)))
+
+	for _, request := range sent.requests {
+		shared.Do(ctx, request...)
+		for r, err := range adopter.Runs(ctx, snapshot.Query{Key: key("a")}) {
+			t.Errorf("%.200q brought back %s, %v", request, r.ID, err)
+		}
+	}
+	_, err = s.Begin(ctx, first)
+	want(t, err, lock.ErrFenced)
+	begin(t, s, told)
+	check(t, s.Delete(ctx, key("a"), "told", fence(2)))
+	first.Fence = fence(4)
+	begin(t, s, first)
+}
+
+// A slow network delivers a Begin, loses the answer, and lets others act before the client repeats it.
+type slow struct {
+	spy
+	meanwhile func()
+}
+
+// beginArgs is how many arguments the command of a Begin has, and no other.
+const beginArgs = 20
+
+func (s *slow) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if len(cmd.Args()) == beginArgs && s.meanwhile != nil && err == nil {
+			s.meanwhile()
+			s.meanwhile = nil
+			err = next(ctx, cmd)
+		}
+		return err
+	}
+}
+
+// A Begin that the client repeats has begun, or is told what is in flight, whatever happened in between; but a run that
+// is over by then does not begin again.
+func TestRepeatedBegin(t *testing.T) {
+	shared, prefix := testenv.Redis(t)
+	client := redis.NewClient(&redis.Options{Addr: shared.Options().Addr})
+	defer client.Close()
+	network := new(slow)
+	client.AddHook(network)
+	ctx := t.Context()
+	s := redissnapshot.New(client, &redissnapshot.Options{Prefix: prefix})
+	others := redissnapshot.New(shared, &redissnapshot.Options{Prefix: prefix})
+	adopt := func(session string, epoch int64) {
+		_, err := others.Adopt(ctx, key(session), fence(epoch), 9)
+		check(t, err)
+	}
+	begin(t, s, run("warm", "run", fence(1))) // Redis has the scripts now
+
+	network.meanwhile = func() { adopt("adopted", 2) }
+	begin(t, s, run("adopted", "run", fence(1)))
+
+	settle := func(session, id string, epoch int64) {
+		adopt(session, epoch)
+		check(t, others.Delete(ctx, key(session), id, fence(epoch)))
+	}
+	network.meanwhile = func() { settle("settled", "run", 2) }
+	_, err := s.Begin(ctx, run("settled", "run", fence(1)))
+	want(t, err, lock.ErrFenced)
+
+	network.meanwhile = func() {
+		settle("next", "run", 2)
+		begin(t, others, run("next", "another", fence(2)))
+	}
+	found, err := s.Begin(ctx, run("next", "run", fence(1)))
+	if err != nil || found == nil || found.ID != "another" {
+		t.Errorf("found %v, %v", found, err)
+	}
+
+	begin(t, others, run("freed", "first", fence(1)))
+	network.meanwhile = func() { settle("freed", "first", 2) }
+	begin(t, s, run("freed", "run", fence(3)))
+	if network.meanwhile != nil {
+		t.Error("no Begin was repeated")
+	}
+}
+
+func TestScriptFlush(t *testing.T) {
+	_, client := redistest.Server(t, redis.Options{})
+	flusher := redis.NewClient(&redis.Options{Addr: client.Options().Addr})
+	defer flusher.Close()
+	client.AddHook(redistest.Forgetful{Client: flusher})
+	compare(t, "scripts lost", tell(t.Context(), redissnapshot.New(client, nil), 2), tell(t.Context(), new(snapshot.Memory), 2))
+}

@@ -1,0 +1,163 @@
+package redissnapshot
+
+import (
+	"context"
+	"crypto/rand"
+	"embed"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/redisstore"
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/snapshot"
+)
+
+//go:embed lua
+var sources embed.FS
+
+// Each transition of a run, or of the index, is one script. A client repeats what it gets no answer to, so each may
+// run twice, the second time long after the first.
+var (
+	beginScript  = redisstore.Script(sources, "run", "begin")
+	adoptScript  = redisstore.Script(sources, "run", "adopt")
+	saveScript   = redisstore.Script(sources, "run", "save")
+	deleteScript = redisstore.Script(sources, "run", "delete")
+	lookScript   = redisstore.Script(sources, "run", "look")
+	enterScript  = redisstore.Script(sources, "index", "enter")
+	dropScript   = redisstore.Script(sources, "index", "drop")
+)
+
+// verdicts are those of the scripts that are errors.
+var verdicts = map[string]error{"FENCED": lock.ErrFenced, "NONE": snapshot.ErrNotFound}
+
+// Options configure a [Store]. The zero value, and nil, mean the defaults.
+type Options struct {
+	Prefix string // of every key, [A-Za-z0-9_.:-]{1,64}; "" means "holdfast:"
+}
+
+// A Store is a [snapshot.Store] on Redis.
+type Store struct {
+	redis  redisstore.Runner
+	prefix string
+	gone   leftovers
+}
+
+var _ snapshot.Store = (*Store)(nil)
+
+// New returns a store on client, which stays the caller's: the store neither pings nor closes it.
+// It panics if the prefix is invalid.
+func New(client redis.UniversalClient, o *Options) *Store {
+	if o == nil {
+		o = new(Options)
+	}
+	return &Store{
+		redis:  redisstore.Runner{Client: client, Invalid: snapshot.ErrInvalid, Verdicts: verdicts},
+		prefix: redisstore.Prefix("redissnapshot", o.Prefix),
+	}
+}
+
+// Schema returns "": there is nothing to create in Redis.
+func (s *Store) Schema() string { return "" }
+
+// runKeys returns the keys of a session. They share one hash tag, so that one script can move them.
+func (s *Store) runKeys(k snapshot.Key) []string {
+	base := s.prefix + redisstore.Tag(k.Orchestrator, k.Session)
+	return []string{base + ":run", base + ":past"}
+}
+
+// Begin enters the session in the index and then records the run, in one script each. A run that was already in flight,
+// and is over, is refused with lock.ErrFenced if it comes again under the fence that began it, within an hour.
+func (s *Store) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error) {
+	err := redisstore.Checked(ctx, r.Validate())
+	var found *snapshot.Run
+	if err == nil {
+		found, err = s.begin(ctx, r)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("redissnapshot: begin %q: %w", r.Session, err)
+	}
+	return found, nil
+}
+
+func (s *Store) begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error) {
+	var stale barred
+	for {
+		call := rand.Text()
+		entry, seen, err := s.enter(ctx, r.Key, call, stale)
+		if err != nil {
+			return nil, err
+		}
+		reply, err := s.redis.Run(ctx, beginScript, s.runKeys(r.Key), append([]any{call, entry, seen}, encode(r)...)...)
+		switch {
+		case err != nil:
+			return nil, err
+		case reply.Status == "FOUND":
+			found, err := decode(r.Key, reply.Values)
+			return &found, err
+		case reply.Status != "INDEX":
+			return nil, nil
+		}
+		stale = barred{r.Session, entry, reply.Values[0]}
+	}
+}
+
+// Adopt takes the run over, and returns it, in one script.
+func (s *Store) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, maxAttempts int) (snapshot.Run, error) {
+	err := redisstore.Checked(ctx, snapshot.ValidateAdopt(k, f, maxAttempts))
+	var r snapshot.Run
+	if err == nil {
+		r, err = s.adopt(ctx, k, f, maxAttempts)
+	}
+	if err != nil {
+		return r, fmt.Errorf("redissnapshot: adopt %q: %w", k.Session, err)
+	}
+	return r, nil
+}
+
+func (s *Store) adopt(ctx context.Context, k snapshot.Key, f lock.Fence, maxAttempts int) (snapshot.Run, error) {
+	reply, err := s.redis.Run(ctx, adoptScript, s.runKeys(k), f.Epoch, f.Nonce, maxAttempts)
+	if err != nil {
+		return snapshot.Run{}, err
+	}
+	r, err := decode(k, reply.Values)
+	if err == nil && reply.Status == "PARKED" {
+		err = snapshot.ErrParked
+	}
+	return r, err
+}
+
+// Save replaces the run in one script.
+func (s *Store) Save(ctx context.Context, r snapshot.Run) error {
+	err := redisstore.Checked(ctx, r.Validate())
+	if err == nil {
+		_, err = s.redis.Run(ctx, saveScript, s.runKeys(r.Key), encode(r)...)
+	}
+	if err != nil {
+		return fmt.Errorf("redissnapshot: save %q: %w", r.Session, err)
+	}
+	return nil
+}
+
+// Delete forgets the run in one script. What the index has of it goes with a later call, or with the next listing.
+func (s *Store) Delete(ctx context.Context, k snapshot.Key, id string, f lock.Fence) error {
+	err := redisstore.Checked(ctx, snapshot.ValidateDelete(k, id, f))
+	if err == nil {
+		err = s.delete(ctx, k, id, f)
+	}
+	if err != nil {
+		return fmt.Errorf("redissnapshot: delete %q: %w", k.Session, err)
+	}
+	return nil
+}
+
+func (s *Store) delete(ctx context.Context, k snapshot.Key, id string, f lock.Fence) error {
+	reply, err := s.redis.Run(ctx, deleteScript, s.runKeys(k), id, f.Epoch, f.Nonce)
+	if err != nil || len(reply.Values) == 0 {
+		return err
+	}
+	if full := s.gone.add(k.Orchestrator, barred{k.Session, reply.Values[0], reply.Values[1]}); full {
+		return s.drop(ctx, k.Orchestrator, s.gone.take(k.Orchestrator))
+	}
+	return nil
+}

@@ -1,0 +1,229 @@
+package sqlitesnapshot_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/holdfast-go/holdfast/internal/testenv"
+	"github.com/holdfast-go/holdfast/snapshot"
+	"github.com/holdfast-go/holdfast/snapshot/sqlitesnapshot"
+)
+
+// Every statement finds its rows by an index, and in the order in which they are wanted.
+func TestPlans(t *testing.T) {
+	db := open(t, testenv.SQLite(t))
+	s := create(t, db, nil)
+	for i := range 40 {
+		begin(t, s, fmt.Sprint(i))
+	}
+	for _, analyzed := range []bool{false, true} {
+		if analyzed {
+			mustExec(t, db, "ANALYZE")
+		}
+		for _, name := range slices.Sorted(maps.Keys(sqlitesnapshot.Plans)) {
+			rows, err := db.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+s.Text(sqlitesnapshot.Plans[name]), make([]any, 15)...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var plan strings.Builder
+			for rows.Next() {
+				var id, parent, unused int
+				var step string
+				if err := rows.Scan(&id, &parent, &unused, &step); err != nil {
+					t.Fatal(err)
+				}
+				plan.WriteString(step + "\n")
+			}
+			if !strings.Contains(plan.String(), "SEARCH") || strings.Contains(plan.String(), "SCAN") || strings.Contains(plan.String(), "TEMP B-TREE") {
+				t.Errorf("analyzed %t: plan of %s:\n%s", analyzed, name, plan.String())
+			}
+		}
+	}
+}
+
+// timeless describes a run without the times that are the store's.
+func timeless(r *snapshot.Run) string {
+	if r == nil {
+		return "none"
+	}
+	c := *r
+	c.StartedAt, c.SavedAt = time.Time{}, time.Time{}
+	return fmt.Sprintf("%+v %s", c, r.Payload)
+}
+
+var errStopped = errors.New("stopped")
+
+// Whenever a call is cut off, it reports why, and the run is as before the call or as after it.
+func TestCancelled(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, nil)
+	cut := 0
+	for n := range 150 {
+		session := fmt.Sprint("s", n)
+		r := begin(t, s, session)
+		saved, adopted := next(r), r
+		adopted.Fence, adopted.Attempt = fence(2), 2
+		late := run(fmt.Sprint("late", n))
+		ctx, cancel := context.WithCancelCause(t.Context())
+		stop := time.AfterFunc(rand.N(time.Millisecond), func() { cancel(errStopped) })
+		calls := []struct {
+			session       string
+			call          func() error
+			before, after *snapshot.Run
+		}{
+			{late.Session, func() error { _, err := s.Begin(ctx, late); return err }, nil, &late},
+			{session, func() error { return s.Save(ctx, saved) }, &r, &saved},
+			{session, func() error { return adopt(ctx, s, r, fence(2)) }, &r, &adopted},
+			{session, func() error { return s.Delete(ctx, r.Key, r.ID, r.Fence) }, &r, nil},
+			{session, func() error { return readAll(ctx, s) }, &r, &r},
+		}
+		c := calls[rand.N(len(calls))]
+		err := c.call()
+		stop.Stop()
+		cancel(nil)
+		got := timeless(inFlight(t, s, c.session))
+		switch {
+		case err != nil && !errors.Is(err, errStopped):
+			t.Fatalf("a call that was cut off returns %v", err)
+		case err == nil && got != timeless(c.after), got != timeless(c.after) && got != timeless(c.before):
+			t.Fatalf("after %v %s is in flight, want %s or %s", err, got, timeless(c.before), timeless(c.after))
+		case err != nil:
+			cut++
+		}
+	}
+	t.Logf("%d calls were cut off", cut)
+}
+
+// A ctx ends the wait for another process, and for another goroutine, and neither leaves the store stuck.
+func TestCancelledWaiting(t *testing.T) {
+	dsn := testenv.SQLite(t)
+	s := create(t, open(t, dsn), nil)
+	r := begin(t, s, "a")
+	other, err := open(t, dsn).Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if _, err := other.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, errStopped)
+	defer cancel()
+	var wg sync.WaitGroup
+	began := time.Now()
+	for range 4 {
+		wg.Go(func() { want(t, s.Save(ctx, next(r)), errStopped) })
+		wg.Go(func() { want(t, s.Delete(ctx, r.Key, r.ID, r.Fence), errStopped) })
+		wg.Go(func() { want(t, adopt(ctx, s, r, fence(2)), errStopped) })
+		wg.Go(func() {
+			_, err := s.Begin(ctx, run("b"))
+			want(t, err, errStopped)
+		})
+	}
+	wg.Wait()
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("stopped only after %v", took)
+	}
+	if err := readAll(t.Context(), s); err != nil {
+		t.Errorf("a reader waits for a writer: %v", err)
+	}
+	if _, err := other.ExecContext(t.Context(), "ROLLBACK"); err != nil {
+		t.Fatal(err)
+	}
+	want(t, s.Save(t.Context(), next(r)), nil)
+}
+
+// One pool, two stores, many connections, and a busy timeout that is far too short for all to poll.
+func TestNobodyBusy(t *testing.T) {
+	t.Parallel()
+	db := open(t, strings.Replace(testenv.SQLite(t), "busy_timeout(5000)", "busy_timeout(1000)", 1))
+	stores := []*sqlitesnapshot.Store{create(t, db, nil), create(t, db, &sqlitesnapshot.Options{Prefix: "b_"})}
+	var wg sync.WaitGroup
+	for i := range 16 {
+		wg.Go(func() {
+			s := stores[i%len(stores)]
+			r := run(fmt.Sprint(i))
+			_, err := s.Begin(t.Context(), r)
+			want(t, err, nil)
+			for range 4 {
+				r = next(r)
+				want(t, s.Save(t.Context(), r), nil)
+			}
+			want(t, s.Delete(t.Context(), r.Key, r.ID, r.Fence), nil)
+		})
+	}
+	wg.Wait()
+}
+
+// Pages meet without a gap, and hold no connection: a pool of one serves a sequence whose loop writes.
+func TestPages(t *testing.T) {
+	t.Parallel()
+	db := open(t, testenv.SQLite(t))
+	db.SetMaxOpenConns(1)
+	s := create(t, db, nil)
+	begin(t, s, "s0000")
+	mustExec(t, db, `WITH n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 999)
+		INSERT INTO holdfast_runs SELECT printf('r%d', i), orchestrator, printf('s%04d', i), request_id, turn, attempt, base,
+			iif(i % 5 = 0, 'waiting', 'running'), seq, epoch, nonce, error, not_before, started_at, saved_at, payload
+		FROM n, holdfast_runs`)
+	for _, c := range []struct {
+		q           snapshot.Query
+		n           int
+		first, last string
+	}{
+		{snapshot.Query{}, 1000, "s0000", "s0999"},
+		{snapshot.Query{After: "s0009", Limit: 700}, 700, "s0010", "s0709"},
+		{snapshot.Query{Limit: 80}, 80, "s0000", "s0079"},
+		{snapshot.Query{Limit: 1}, 1, "s0000", "s0000"},
+		{snapshot.Query{Status: snapshot.Waiting}, 199, "s0005", "s0995"},
+	} {
+		c.q.Orchestrator = "bot"
+		var names []string
+		for r, err := range s.Runs(t.Context(), c.q) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if inUse := db.Stats().InUse; inUse != 0 {
+				t.Fatalf("%d connections are held", inUse)
+			}
+			if len(names)%100 == 0 {
+				want(t, adopt(t.Context(), s, r, fence(2)), nil)
+			}
+			names = append(names, r.Session)
+		}
+		if len(names) != c.n || names[0] != c.first || names[len(names)-1] != c.last || !slices.IsSorted(names) || !slices.Equal(slices.Compact(slices.Clone(names)), names) {
+			t.Errorf("%+v yields %d runs, want %d from %s to %s", c.q, len(names), c.n, c.first, c.last)
+		}
+	}
+}
+
+func TestNoGoroutineLeft(t *testing.T) {
+	before := goleak.IgnoreCurrent()
+	db := open(t, testenv.SQLite(t))
+	s := create(t, db, nil)
+	for method, err := range callAll(t.Context(), s) {
+		if err != nil {
+			t.Errorf("%s: %v", method, err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	callAll(ctx, s)
+	if n := db.Stats().InUse; n != 0 {
+		t.Errorf("%d connections are in use", n)
+	}
+	if err := db.Close(); err != nil {
+		t.Error(err)
+	}
+	goleak.VerifyNone(t, append(testenv.Leaks(), before)...)
+}

@@ -1,0 +1,120 @@
+package sqlitesnapshot_test
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/testenv"
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/snapshot"
+	"github.com/holdfast-go/holdfast/snapshot/sqlitesnapshot"
+)
+
+func bot(session string) snapshot.Key { return snapshot.Key{Orchestrator: "bot", Session: session} }
+
+func fence(epoch int64) lock.Fence {
+	return lock.Fence{Epoch: epoch, Nonce: fmt.Sprintf("nonce-%d", epoch)}
+}
+
+// run is one of epoch 1 that is ready to begin.
+func run(session string) snapshot.Run {
+	return snapshot.Run{
+		Key: bot(session), ID: "run-of-" + session, Attempt: 1, Status: snapshot.Running,
+		Fence: fence(1), Payload: json.RawMessage(`{"step":0}`),
+	}
+}
+
+// next is what the owner saves after it.
+func next(r snapshot.Run) snapshot.Run {
+	r.Seq++
+	r.Payload = json.RawMessage(fmt.Sprintf(`{"step":%d}`, r.Seq))
+	return r
+}
+
+func begin(t *testing.T, s snapshot.Store, session string) snapshot.Run {
+	t.Helper()
+	r := run(session)
+	if in, err := s.Begin(t.Context(), r); in != nil || err != nil {
+		t.Fatalf("Begin finds %v, %v", in, err)
+	}
+	return r
+}
+
+// inFlight returns the session's run, or nil.
+func inFlight(t *testing.T, s snapshot.Store, session string) (in *snapshot.Run) {
+	t.Helper()
+	for r, err := range s.Runs(t.Context(), snapshot.Query{Key: bot(session)}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		in = &r
+	}
+	return in
+}
+
+func adopt(ctx context.Context, s snapshot.Store, r snapshot.Run, f lock.Fence) error {
+	_, err := s.Adopt(ctx, r.Key, f, 1<<20)
+	return err
+}
+
+func want(t *testing.T, err, target error) {
+	t.Helper()
+	if !errors.Is(err, target) {
+		t.Errorf("got error %v, want %v", err, target)
+	}
+}
+
+// callAll calls every method once and returns their errors by name.
+func callAll(ctx context.Context, s *sqlitesnapshot.Store) map[string]error {
+	errs := make(map[string]error)
+	r := run("all")
+	_, errs["Begin"] = s.Begin(ctx, r)
+	errs["Adopt"] = adopt(ctx, s, r, r.Fence)
+	errs["Save"] = s.Save(ctx, next(r))
+	errs["Runs"] = readAll(ctx, s)
+	errs["Delete"] = s.Delete(ctx, r.Key, r.ID, r.Fence)
+	return errs
+}
+
+func readAll(ctx context.Context, s snapshot.Store) error {
+	for _, err := range s.Runs(ctx, snapshot.Query{Key: bot("")}) {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func newStore(tb testing.TB, o *sqlitesnapshot.Options) *sqlitesnapshot.Store {
+	tb.Helper()
+	return create(tb, open(tb, testenv.SQLite(tb)), o)
+}
+
+func open(tb testing.TB, dsn string) *sql.DB {
+	tb.Helper()
+	db, err := sql.Open("sqlite", dsn)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { db.Close() })
+	return db
+}
+
+func create(tb testing.TB, db *sql.DB, o *sqlitesnapshot.Options) *sqlitesnapshot.Store {
+	tb.Helper()
+	s := sqlitesnapshot.New(db, o)
+	mustExec(tb, db, s.Schema())
+	mustExec(tb, db, s.Schema())
+	return s
+}
+
+func mustExec(tb testing.TB, db *sql.DB, text string, args ...any) {
+	tb.Helper()
+	if _, err := db.ExecContext(tb.Context(), text, args...); err != nil {
+		tb.Fatal(err)
+	}
+}

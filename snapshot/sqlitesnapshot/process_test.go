@@ -1,0 +1,289 @@
+package sqlitesnapshot_test
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/testenv"
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/snapshot"
+	"github.com/holdfast-go/holdfast/snapshot/sqlitesnapshot"
+)
+
+const (
+	processes  = 4
+	goroutines = 4
+	contention = 2 * time.Second
+)
+
+// An event is one reply to a process that contends. Seq is what it saved, or what it found.
+type event struct {
+	Op, Session, Run string
+	Epoch, Seq       int64
+	Fenced           bool
+	Payload          string // of Seq
+}
+
+// A life is what all processes together were told of one run.
+type life struct {
+	session               string
+	begun, deleted        bool
+	adopted, saved, upset []event // upset: refused saves
+}
+
+// Of processes that begin, steal, save and delete at random, the stores refuse whatever contradicts what another was told.
+func TestProcesses(t *testing.T) {
+	dsn := testenv.SQLite(t)
+	s := create(t, open(t, dsn), nil)
+	var children []child
+	for range processes {
+		children = append(children, start(t, "contend", dsn))
+	}
+	lives := make(map[string]*life)
+	counts := make(map[string]int)
+	for _, c := range children {
+		for c.out.Scan() {
+			var e event
+			if err := json.Unmarshal(c.out.Bytes(), &e); err != nil {
+				t.Fatal(err)
+			}
+			record(lives, e)
+			counts[fmt.Sprintf("%s fenced=%t", e.Op, e.Fenced)]++
+		}
+		if err := c.cmd.Wait(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	left := make(map[string]bool)
+	for r, err := range s.Runs(t.Context(), snapshot.Query{Key: bot("")}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		left[r.ID] = true
+		record(lives, event{Op: "adopt", Session: r.Session, Run: r.ID, Epoch: 1 << 62, Seq: r.Seq, Payload: string(r.Payload)})
+		if r.Fence.Epoch < newest(lives[r.ID].adopted) {
+			t.Errorf("run %s forgot a fence", r.ID)
+		}
+	}
+	for id, l := range lives {
+		if !l.begun || l.deleted == left[id] {
+			t.Errorf("run %s of session %s: begun %t, deleted %t, in flight %t", id, l.session, l.begun, l.deleted, left[id])
+		}
+		l.check(t, id)
+	}
+	if counts["begin fenced=false"] < 20 || counts["save fenced=true"] < 5 || counts["adopt fenced=true"] < 5 {
+		t.Error("they hardly met")
+	}
+	t.Log(counts)
+}
+
+func record(lives map[string]*life, e event) {
+	l := lives[e.Run]
+	if l == nil {
+		l = &life{session: e.Session}
+		lives[e.Run] = l
+	}
+	switch {
+	case e.Op == "begin":
+		l.begun = true
+		l.adopted = append(l.adopted, e)
+	case e.Op == "adopt" && !e.Fenced:
+		l.adopted = append(l.adopted, e)
+	case e.Op == "save" && e.Fenced:
+		l.upset = append(l.upset, e)
+	case e.Op == "save":
+		l.saved = append(l.saved, e)
+	case e.Op == "delete" && !e.Fenced:
+		l.deleted = true
+	}
+}
+
+func newest(adopted []event) (epoch int64) {
+	for _, a := range adopted {
+		if a.Epoch < 1<<62 {
+			epoch = max(epoch, a.Epoch)
+		}
+	}
+	return epoch
+}
+
+// check holds what each owner found against what was acknowledged, and what was refused, before it.
+func (l *life) check(t *testing.T, id string) {
+	for _, a := range l.adopted {
+		for _, w := range l.saved {
+			switch {
+			case w.Epoch < a.Epoch && w.Seq > a.Seq:
+				t.Errorf("run %s: owner %d found seq %d, and %d was acknowledged to owner %d", id, a.Epoch, a.Seq, w.Seq, w.Epoch)
+			case w.Seq == a.Seq && w.Payload != a.Payload:
+				t.Errorf("run %s: seq %d was acknowledged as %s and found as %s", id, w.Seq, w.Payload, a.Payload)
+			}
+		}
+		for _, w := range l.upset {
+			if w.Payload == a.Payload {
+				t.Errorf("run %s: owner %d found %s, which had been refused", id, a.Epoch, w.Payload)
+			}
+		}
+	}
+}
+
+// contend works on runs of three sessions with four goroutines and two stores.
+func contend(dsn string, out io.Writer) error {
+	db, err := sql.Open("sqlite", dsn)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), contention)
+	defer cancel()
+	stores := []*sqlitesnapshot.Store{sqlitesnapshot.New(db, nil), sqlitesnapshot.New(db, nil)}
+	var wg sync.WaitGroup
+	var mu sync.Mutex // protects out
+	say := func(e event) {
+		mu.Lock()
+		defer mu.Unlock()
+		_ = json.NewEncoder(out).Encode(e)
+	}
+	errs := make([]error, goroutines)
+	for i := range goroutines {
+		wg.Go(func() {
+			for ctx.Err() == nil && errs[i] == nil {
+				errs[i] = contendOnce(stores[i%len(stores)], say)
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// contendOnce owns a run for a few saves, if it can, and may leave it.
+func contendOnce(s snapshot.Store, say func(event)) error {
+	ctx := context.Background()
+	nonce := fmt.Sprintf("%016x", rand.Uint64())
+	r := run(fmt.Sprintf("s%d", rand.N(3)))
+	r.ID, r.Fence = nonce, lock.Fence{Epoch: time.Now().Add(-rand.N(10 * time.Millisecond)).UnixNano(), Nonce: nonce}
+	r.Payload = payload(r)
+	tell := func(op string, err error) (goOn bool, _ error) {
+		fenced := errors.Is(err, lock.ErrFenced)
+		if err != nil && !fenced {
+			return false, err
+		}
+		say(event{op, r.Session, r.ID, r.Fence.Epoch, r.Seq, fenced, string(r.Payload)})
+		return !fenced, nil
+	}
+	in, err := s.Begin(ctx, r)
+	switch {
+	case err != nil:
+		return err
+	case in == nil:
+		_, err = tell("begin", nil)
+	default:
+		f := r.Fence
+		r, err = s.Adopt(ctx, r.Key, f, 1<<20)
+		if errors.Is(err, snapshot.ErrNotFound) {
+			return nil
+		}
+		if errors.Is(err, lock.ErrFenced) {
+			r = *in
+			r.Fence = f
+		}
+		if goOn, err := tell("adopt", err); !goOn {
+			return err
+		}
+	}
+	for range rand.N(6) {
+		r.Seq++
+		r.Payload = payload(r)
+		if goOn, err := tell("save", s.Save(ctx, r)); !goOn {
+			return err
+		}
+	}
+	if rand.N(2) == 0 {
+		_, err = tell("delete", s.Delete(ctx, r.Key, r.ID, r.Fence))
+	}
+	return err
+}
+
+// payload is what only this owner writes at this step.
+func payload(r snapshot.Run) json.RawMessage {
+	return json.RawMessage(fmt.Sprintf(`"%s %d"`, r.Fence.Nonce, r.Seq))
+}
+
+// A process that is killed leaves a file that opens, in the state that it had acknowledged or was about to.
+func TestKill(t *testing.T) {
+	dsn := testenv.SQLite(t)
+	s := create(t, open(t, dsn), nil)
+	for n := range 6 {
+		c := start(t, "turns", dsn)
+		var session string
+		var last int
+		for more := 1 + rand.N(60); c.out.Scan(); more-- {
+			if _, err := fmt.Sscan(c.out.Text(), &session, &last); err != nil {
+				t.Fatal(err)
+			}
+			if more == 0 {
+				c.cmd.Process.Kill()
+			}
+		}
+		if err := c.cmd.Wait(); err == nil {
+			t.Fatal("the child ended by itself")
+		}
+		got := timeless(inFlight(t, s, session))
+		if got != timeless(after(session, last)) && got != timeless(after(session, last+1)) {
+			t.Errorf("after step %d %s is in flight, want %s or %s", last, got, timeless(after(session, last)), timeless(after(session, last+1)))
+		}
+		var check string
+		if err := open(t, dsn).QueryRow("PRAGMA integrity_check").Scan(&check); err != nil || check != "ok" {
+			t.Fatal(n, check, err)
+		}
+	}
+}
+
+const savesOfTurn = 3
+
+// after returns what is in flight after a step of turnsForever: a turn begins, saves and is deleted.
+func after(session string, step int) *snapshot.Run {
+	turn, seq := step/(savesOfTurn+2), step%(savesOfTurn+2)
+	if seq > savesOfTurn {
+		return nil
+	}
+	r := run(session)
+	r.ID, r.Turn, r.Seq = fmt.Sprintf("%s-%d", session, turn), turn, int64(seq)
+	return &r
+}
+
+// turnsForever says which step it has taken, step after step.
+func turnsForever(dsn string, out io.Writer) error {
+	db, err := sql.Open("sqlite", dsn)
+	if err != nil {
+		return err
+	}
+	ctx, s := context.Background(), sqlitesnapshot.New(db, nil)
+	session := fmt.Sprintf("%016x", rand.Uint64())
+	var last snapshot.Run
+	for step := 0; err == nil; step++ {
+		r := after(session, step)
+		switch {
+		case r == nil:
+			err = s.Delete(ctx, last.Key, last.ID, last.Fence)
+		case r.Seq == 0:
+			_, err = s.Begin(ctx, *r)
+		default:
+			err = s.Save(ctx, *r)
+		}
+		if r != nil {
+			last = *r
+		}
+		if err == nil {
+			fmt.Fprintln(out, session, step)
+		}
+	}
+	return err
+}

@@ -1,0 +1,38 @@
+package sqlitesnapshot_test
+
+import (
+	"testing"
+
+	_ "modernc.org/sqlite"
+
+	"github.com/holdfast-go/holdfast/internal/faulttest"
+	"github.com/holdfast-go/holdfast/internal/testenv"
+	"github.com/holdfast-go/holdfast/snapshot"
+	"github.com/holdfast-go/holdfast/snapshot/snapshottest"
+	"github.com/holdfast-go/holdfast/snapshot/sqlitesnapshot"
+)
+
+func TestStore(t *testing.T) {
+	t.Parallel()
+	snapshottest.Run(t, func(t *testing.T) snapshot.Store { return newStore(t, nil) })
+}
+
+// One connection, and other names.
+func TestOneConnection(t *testing.T) {
+	t.Parallel()
+	snapshottest.Run(t, func(t *testing.T) snapshot.Store {
+		db := open(t, testenv.SQLite(t))
+		db.SetMaxOpenConns(1)
+		return create(t, db, &sqlitesnapshot.Options{Prefix: "_My1"})
+	})
+}
+
+func TestModel(t *testing.T) {
+	faulttest.SnapshotModel(t, func(t *testing.T) snapshot.Store { return newStore(t, nil) })
+}
+
+func TestRacingBegins(t *testing.T) {
+	faulttest.RacingBegins(t, func(t *testing.T) snapshot.Store { return newStore(t, nil) }, 10_000)
+}
+
+func BenchmarkStore(b *testing.B) { snapshottest.Bench(b, newStore(b, nil)) }
