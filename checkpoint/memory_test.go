@@ -31,3 +31,8 @@ func TestMemoryHistories(t *testing.T) {
 }
 
 func BenchmarkMemory(b *testing.B) { checkpointtest.Bench(b, new(checkpoint.Memory)) }
+
+// No lock is needed for safety.
+func TestHistoriesBehindEverybody(t *testing.T) {
+	faulttest.HistoriesBehindEverybody(t, func(*testing.T) checkpoint.Store { return new(checkpoint.Memory) })
+}

@@ -177,3 +177,8 @@ func TestHeapOnly(t *testing.T) {
 		t.Errorf("%d of %d updates of the head were heap-only, of %d", hot, updates, 2*turns-1)
 	}
 }
+
+// No lock is needed for safety.
+func TestHistoriesBehindEverybody(t *testing.T) {
+	faulttest.HistoriesBehindEverybody(t, func(t *testing.T) checkpoint.Store { return open(t, nil) })
+}

@@ -139,3 +139,8 @@ func TestModel(t *testing.T) { faulttest.CheckpointModel(t, newStore) }
 func TestHistories(t *testing.T) { faulttest.CheckpointHistories(t, newStore, faulttest.Histories()) }
 
 func TestRenewUnderLoad(t *testing.T) { faulttest.RenewUnderLoad(t, newStore, 500) }
+
+// No lock is needed for safety.
+func TestHistoriesBehindEverybody(t *testing.T) {
+	faulttest.HistoriesBehindEverybody(t, newStore)
+}

@@ -48,3 +48,8 @@ func TestHistories(t *testing.T) {
 func TestRenewUnderLoad(t *testing.T) {
 	faulttest.RenewUnderLoad(t, func(t *testing.T) checkpoint.Store { return newStore(t, nil) }, 500)
 }
+
+// No lock is needed for safety.
+func TestHistoriesBehindEverybody(t *testing.T) {
+	faulttest.HistoriesBehindEverybody(t, func(t *testing.T) checkpoint.Store { return newStore(t, nil) })
+}

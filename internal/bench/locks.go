@@ -2,9 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/bsm/redislock"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 
@@ -20,6 +24,11 @@ import (
 func (b *bench) locks(ctx context.Context) error {
 	err := b.withRedis(ctx, "everysec", func(client *redis.Client, _ *redischeckpoint.Store) error {
 		bare := redislock.New(client)
+		contenders := redis.NewClient(&redis.Options{Addr: client.Options().Addr})
+		defer contenders.Close()
+		if err := b.fairness(ctx, "redislocker", redislocker.New(contenders, nil)); err != nil {
+			return err
+		}
 		return b.compete(ctx, contest{
 			what: "Redis", workers: 1, reference: subject{name: "bare redislock", op: func(ctx context.Context, worker int) error {
 				l, err := bare.Obtain(ctx, fmt.Sprintf("bare:%d", worker), leaseTTL, nil)
@@ -39,6 +48,12 @@ func (b *bench) locks(ctx context.Context) error {
 		if _, err := pool.Exec(ctx, l.Schema()); err != nil {
 			return err
 		}
+		listening := pglocker.New(pool, &pglocker.Options{Listen: func(ctx context.Context) (*pgx.Conn, error) {
+			return pgx.ConnectConfig(ctx, pool.Config().ConnConfig)
+		}})
+		if err := errors.Join(b.fairness(ctx, "pglocker, polling", l), b.fairness(ctx, "pglocker, listening", listening)); err != nil {
+			return err
+		}
 		for _, workers := range workerCounts {
 			err := b.compete(ctx, contest{
 				what: "PostgreSQL", workers: workers,
@@ -55,6 +70,28 @@ func (b *bench) locks(ctx context.Context) error {
 		}
 		return nil
 	})
+}
+
+// contend is how many want one key.
+const contend = 8
+
+// fairness adds to the report how unequally those who contend for one key get it.
+func (b *bench) fairness(ctx context.Context, name string, l lock.Locker) error {
+	var got [contend]int
+	op := func(ctx context.Context, worker int) error {
+		_, unlock, err := l.Lock(ctx, "wanted by all")
+		if err != nil {
+			return err
+		}
+		got[worker]++
+		unlock()
+		return nil
+	}
+	if _, _, err := repeat(ctx, contend, time.Duration(b.rounds)*b.round, op); err != nil {
+		return err
+	}
+	b.fact("%s: of %d that contend for one key, the luckiest got it %d times and the unluckiest %d times", name, contend, slices.Max(got[:]), slices.Min(got[:]))
+	return nil
 }
 
 func lockUnlock(l lock.Locker) operation {

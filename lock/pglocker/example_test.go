@@ -1,0 +1,34 @@
+package pglocker_test
+
+import (
+	"context"
+	"log"
+	"os"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/lock/pglocker"
+)
+
+// Waiters are woken on a connection that is theirs; the pool is only for statements.
+func Example() {
+	ctx := context.Background()
+	url := os.Getenv("DATABASE_URL")
+	pool, err := pgxpool.New(ctx, url)
+	if err != nil {
+		log.Fatal(err)
+	}
+	room := pglocker.New(pool, &pglocker.Options{
+		Owner:  "pod-7",
+		Listen: func(ctx context.Context) (*pgx.Conn, error) { return pgx.Connect(ctx, url) },
+	})
+
+	held, unlock, err := room.Lock(ctx, lock.Key("refund-bot", "A-1042"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer unlock()
+	<-held.Done() // what is done under held ends with the lock
+}

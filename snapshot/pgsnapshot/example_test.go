@@ -1,0 +1,42 @@
+package pgsnapshot_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/snapshot"
+	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
+)
+
+// A new owner adopts each run that it finds, with the fence that it got by claiming the session, before it uses it.
+func Example() {
+	ctx := context.Background()
+	pool, err := pgxpool.New(ctx, os.Getenv("DATABASE_URL"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	store := pgsnapshot.New(pool, nil)
+	fence := lock.Fence{Epoch: 2, Nonce: "from Claim"}
+
+	for found, err := range store.Runs(ctx, snapshot.Query{Key: snapshot.Key{Orchestrator: "refund-bot"}}) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		run, err := store.Adopt(ctx, found.Key, fence, 3)
+		switch {
+		case errors.Is(err, lock.ErrFenced), errors.Is(err, snapshot.ErrNotFound): // somebody was faster
+		case errors.Is(err, snapshot.ErrParked):
+			fmt.Println(run.Session, "failed too often:", run.Error)
+		case err != nil:
+			log.Fatal(err)
+		default:
+			fmt.Println(run.Session, "goes on from", string(run.Payload))
+		}
+	}
+}
