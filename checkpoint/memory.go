@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/ctxcause"
 	"github.com/holdfast-go/holdfast/lock"
 )
 
@@ -276,7 +277,7 @@ func (m *Memory) list(q SessionQuery) []string {
 
 func (m *Memory) Sweep(ctx context.Context, limit int) (retired int, err error) {
 	if ctx.Err() != nil {
-		return 0, context.Cause(ctx)
+		return 0, ctxcause.Of(ctx)
 	}
 	if m.TTL <= 0 {
 		return 0, nil
@@ -306,10 +307,7 @@ func checked(ctx context.Context, errs ...error) error {
 			return err
 		}
 	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return nil
+	return ctxcause.Of(ctx)
 }
 
 func clone(cp Checkpoint) Checkpoint {

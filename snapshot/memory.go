@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/ctxcause"
 	"github.com/holdfast-go/holdfast/lock"
 )
 
@@ -141,8 +142,8 @@ func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
 
 // checked returns why not to go on: an error of the arguments, or the end of ctx.
 func checked(ctx context.Context, err error) error {
-	if err == nil && ctx.Err() != nil {
-		err = context.Cause(ctx)
+	if err == nil {
+		err = ctxcause.Of(ctx)
 	}
 	return err
 }

@@ -13,12 +13,13 @@ import (
 var cancelClauses = []clause{
 	{
 		name: "cancelled",
-		rule: "with a ctx that is done every method returns its error and changes nothing",
+		rule: "with a ctx that is done every method returns its error and its cause, and changes nothing",
 		check: func(p *probe) {
 			l := p.claim("a").Lease
 			p.append(l, turn(0))
-			ctx, cancel := context.WithCancel(p.ctx)
-			cancel()
+			ctx, cancel := context.WithCancelCause(p.ctx)
+			reason := errors.New("reason")
+			cancel(reason)
 			s := p.store
 			_, claim := s.Claim(ctx, key("b"), request(time.Hour))
 			_, renew := s.Renew(ctx, time.Hour, []checkpoint.Lease{l})
@@ -33,8 +34,8 @@ var cancelClauses = []clause{
 				errs = append(errs, err)
 			}
 			for i, err := range errs {
-				if !errors.Is(err, context.Canceled) {
-					fail("method %d returns %v, want %v", i, err, context.Canceled)
+				if !errors.Is(err, context.Canceled) || !errors.Is(err, reason) {
+					fail("method %d returns %v, want %v and its cause", i, err, context.Canceled)
 				}
 			}
 			if len(errs) != 7 {

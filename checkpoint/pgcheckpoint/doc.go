@@ -1,4 +1,4 @@
-// Package pgcheckpoint is a [checkpoint.Store] on PostgreSQL 12 or later, through pgx.
+// Package pgcheckpoint is a [checkpoint.Store] on PostgreSQL, through pgx. It is tested on 15, and written for 12 or later.
 //
 // Each transition is one statement and one round trip: a claim (with what it reads, in the same pipeline), a settle,
 // a mark. What makes them safe is that the fence is compared by the UPDATE that takes the row lock on the session's

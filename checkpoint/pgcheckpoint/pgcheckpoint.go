@@ -98,7 +98,7 @@ func (s *Store) claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimR
 func readClaim(results pgx.BatchResults, k checkpoint.Key, r checkpoint.ClaimRequest) (c checkpoint.Claimed, err error) {
 	c.Lease = checkpoint.Lease{Key: k, Fence: lock.Fence{Nonce: r.Nonce}}
 	var last int
-	err = results.QueryRow().Scan(&c.Fence.Epoch, &c.Born, &last, &c.Summarized, &c.Delivered, nil)
+	err = results.QueryRow().Scan(&c.Fence.Epoch, &c.Born, &last, &c.Summarized, &c.Delivered)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return c, lock.ErrHeld
 	}

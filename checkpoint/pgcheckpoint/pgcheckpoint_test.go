@@ -1,6 +1,7 @@
 package pgcheckpoint_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -34,9 +35,7 @@ func TestStoreBehind(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			checkpointtest.Run(t, func(t *testing.T) checkpoint.Store {
-				return pgcheckpoint.New(pool(t, configure), nil)
-			})
+			checkpointtest.Run(t, numbered(pool(t, configure), "s"))
 		})
 	}
 }
@@ -61,17 +60,23 @@ func TestRepeatableRead(t *testing.T) {
 
 func TestStoreQualified(t *testing.T) {
 	t.Parallel()
-	checkpointtest.Run(t, func(t *testing.T) checkpoint.Store {
-		p := testenv.Postgres(t)
-		var schema string
-		if err := p.QueryRow(t.Context(), "SELECT current_schema()").Scan(&schema); err != nil {
-			t.Fatal(err)
-		}
-		elsewhere := pool(t, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["search_path"] = "pg_catalog" })
-		s := pgcheckpoint.New(elsewhere, &pgcheckpoint.Options{Prefix: schema + ".My_"})
-		create(t, elsewhere, s)
+	var schema string
+	if err := testenv.Postgres(t).QueryRow(t.Context(), "SELECT current_schema()").Scan(&schema); err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := pool(t, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["search_path"] = "pg_catalog" })
+	checkpointtest.Run(t, numbered(elsewhere, schema+".My_"))
+}
+
+// numbered returns what makes stores on one pool, each with tables of its own.
+func numbered(p *pgxpool.Pool, prefix string) func(*testing.T) checkpoint.Store {
+	n := 0
+	return func(t *testing.T) checkpoint.Store {
+		n++
+		s := pgcheckpoint.New(p, &pgcheckpoint.Options{Prefix: fmt.Sprintf("%s%d_", prefix, n)})
+		create(t, p, s)
 		return s
-	})
+	}
 }
 
 func TestSweep(t *testing.T) {

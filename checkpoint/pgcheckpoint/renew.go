@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/ctxcause"
 	"github.com/holdfast-go/holdfast/internal/pgstate"
 )
 
@@ -19,10 +20,11 @@ func (s *Store) Renew(ctx context.Context, ttl time.Duration, leases []checkpoin
 		return nil, err
 	}
 	if len(leases) == 0 {
-		return nil, ctx.Err()
+		return nil, ctxcause.Of(ctx)
 	}
 	lost, err := s.renew(ctx, ttl, leases)
-	if pgstate.Of(err) == pgstate.LockNotAvailable && len(leases) > 1 {
+	switch state := pgstate.Of(err); {
+	case len(leases) > 1 && (state == pgstate.LockNotAvailable || state == pgstate.SerializationFailure):
 		lost, err = s.renewEach(ctx, ttl, leases)
 	}
 	if err != nil {

@@ -45,7 +45,7 @@ CREATE TABLE IF NOT EXISTS {turns} (
 CREATE INDEX IF NOT EXISTS {turns_request} ON {turns} (orchestrator, session, request_id) WHERE request_id IS NOT NULL;
 
 DO $$ BEGIN
-    ALTER TABLE {turns} ALTER COLUMN state SET COMPRESSION lz4, ALTER COLUMN payload SET COMPRESSION lz4;
+    EXECUTE 'ALTER TABLE {turns} ALTER COLUMN state SET COMPRESSION lz4, ALTER COLUMN payload SET COMPRESSION lz4';
 EXCEPTION WHEN OTHERS THEN
     NULL; -- the server is older than 14 or was built without lz4: the default compression serves
 END $$;
@@ -63,21 +63,22 @@ type queries struct {
 
 var templates = queries{
 	// No row means that somebody held the session when the statement began; a row of zeros that there is none to update.
-	// The clock is read after a wait for the row. A claim that is lost in a crash of the server is one that expired.
+	// The clock is read after a wait for the row. A claim of what was given back need not be durable: if it is lost in a
+	// crash of the server, nobody owns the session. One that takes the session from its owner must be, or the crash would
+	// give it back; so whether the commit waits for the disk is set where the old nonce can be seen.
 	claim: `
 		WITH c AS (
 			UPDATE {sessions} SET
 				epoch = CASE WHEN nonce = $3 THEN epoch ELSE greatest(epoch + 1, {clock}) END,
 				nonce = $3,
-				owner = $4,
+				owner = CASE WHEN set_config('synchronous_commit', CASE nonce WHEN '' THEN 'off' ELSE 'on' END, true) <> '' THEN $4 END,
 				lease_until = clock_timestamp() + $5::bigint * interval '1 microsecond'
 			WHERE orchestrator = $1 AND session = $2 AND (lease_until <= clock_timestamp() OR nonce = $3 OR $6::boolean)
-			RETURNING epoch, born, turn, summarized, coalesce(owed, turn + 1),
-				set_config('synchronous_commit', CASE WHEN epoch = born THEN 'on' ELSE 'off' END, true)
+			RETURNING epoch, born, turn, summarized, coalesce(owed, turn + 1)
 		)
 		SELECT * FROM c
 		UNION ALL
-		SELECT 0, 0, 0, 0, 0, ''
+		SELECT 0, 0, 0, 0, 0
 		WHERE NOT EXISTS (SELECT FROM c) AND NOT EXISTS (
 			SELECT FROM {sessions}
 			WHERE orchestrator = $1 AND session = $2 AND lease_until > clock_timestamp() AND nonce <> $3 AND NOT $6::boolean)`,
@@ -89,7 +90,7 @@ var templates = queries{
 	// Born is durable before anybody hears of it, or a run that hashed it would be another one after a crash.
 	create: `
 		INSERT INTO {sessions} AS h (orchestrator, session, epoch, nonce, owner, lease_until, born)
-		SELECT $1, $2, c.us, $3, $4, clock_timestamp() + $5::bigint * interval '1 microsecond', c.us
+		SELECT $1, $2, c.us, $3, CASE WHEN set_config('synchronous_commit', 'on', true) <> '' THEN $4 END, clock_timestamp() + $5::bigint * interval '1 microsecond', c.us
 		FROM (SELECT {clock} AS us) c
 		ON CONFLICT (orchestrator, session) DO UPDATE SET
 			epoch = CASE WHEN h.nonce = excluded.nonce THEN h.epoch ELSE greatest(h.epoch + 1, {clock}) END,
@@ -97,7 +98,7 @@ var templates = queries{
 			owner = excluded.owner,
 			lease_until = clock_timestamp() + $5::bigint * interval '1 microsecond'
 		WHERE h.lease_until <= clock_timestamp() OR h.nonce = excluded.nonce OR $6::boolean
-		RETURNING epoch, born, turn, summarized, coalesce(owed, turn + 1), set_config('synchronous_commit', 'on', true)`,
+		RETURNING epoch, born, turn, summarized, coalesce(owed, turn + 1)`,
 
 	// Statements of their own, after the claim in its pipeline: the claim may have waited for a settle that its own
 	// snapshot does not see. They join the nonce, so that who was not granted loads nothing.
@@ -109,7 +110,7 @@ var templates = queries{
 	answered: `
 		SELECT {columns}
 		FROM {sessions} h JOIN {turns} t USING (orchestrator, session)
-		WHERE h.orchestrator = $1 AND h.session = $2 AND h.nonce = $3 AND t.request_id = $4
+		WHERE h.orchestrator = $1 AND h.session = $2 AND h.nonce = $3 AND t.turn <= h.turn AND t.request_id = $4
 		ORDER BY t.turn DESC
 		LIMIT 1`,
 
@@ -197,7 +198,7 @@ var templates = queries{
 		WITH idle AS (
 			SELECT orchestrator, session
 			FROM {sessions}
-			WHERE owed IS NULL AND lease_until < clock_timestamp() - $1::bigint * interval '1 microsecond'
+			WHERE owed IS NULL AND lease_until < statement_timestamp() - $1::bigint * interval '1 microsecond'
 			LIMIT $2
 			FOR UPDATE SKIP LOCKED
 		), h AS (

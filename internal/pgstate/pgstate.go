@@ -7,6 +7,8 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/holdfast-go/holdfast/internal/ctxcause"
 )
 
 // The states that mean something to a store.
@@ -46,10 +48,10 @@ func Again(f func() error) error {
 	return err
 }
 
-// Ended adds the end of ctx to err where the driver tells only of a broken connection.
+// Ended adds why ctx ended to err, which may tell only of a broken connection.
 func Ended(ctx context.Context, err error) error {
-	if err != nil && ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
-		return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("%w: %w", ctxcause.Of(ctx), err)
 	}
 	return err
 }

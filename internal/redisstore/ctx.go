@@ -2,9 +2,10 @@ package redisstore
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/ctxcause"
 )
 
 // Checked returns the first reason not to go on: an error of the arguments, or the end of ctx.
@@ -14,29 +15,17 @@ func Checked(ctx context.Context, errs ...error) error {
 			return err
 		}
 	}
-	if ctx.Err() != nil {
-		return cause(ctx)
-	}
-	return nil
+	return ctxcause.Of(ctx)
 }
 
 // interrupted adds to err that ctx is done. A client that honours its deadline reports an i/o timeout, and may do so
 // before the timer of ctx has fired.
 func interrupted(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return fmt.Errorf("%w: %w", cause(ctx), err)
+		return fmt.Errorf("%w: %w", ctxcause.Of(ctx), err)
 	}
 	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
 		return fmt.Errorf("%w: %w", context.DeadlineExceeded, err)
 	}
 	return err
-}
-
-// cause returns why ctx is done, in a way that also tells how.
-func cause(ctx context.Context) error {
-	why := context.Cause(ctx)
-	if errors.Is(why, ctx.Err()) {
-		return why
-	}
-	return fmt.Errorf("%w: %w", ctx.Err(), why)
 }

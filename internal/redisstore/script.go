@@ -4,6 +4,7 @@ import (
 	"context"
 	"embed"
 	"fmt"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -88,7 +89,7 @@ func (r *Runner) pipeline(ctx context.Context, eval eval, calls []Call) []*redis
 func (r *Runner) result(ctx context.Context, cmd *redis.Cmd) (Reply, error) {
 	parts, err := cmd.StringSlice()
 	switch {
-	case redis.HasErrorPrefix(err, "WRONGTYPE"):
+	case err != nil && strings.Contains(err.Error(), "WRONGTYPE "): // Redis before 7 puts the script's name in front
 		return Reply{}, fmt.Errorf("%w: %w", r.Invalid, err)
 	case err != nil:
 		return Reply{}, interrupted(ctx, err)

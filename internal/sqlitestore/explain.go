@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/holdfast-go/holdfast/internal/ctxcause"
 )
 
 // Explain gives an error of the database the meaning that the contract has for it. No connection may be held.
@@ -15,7 +17,7 @@ func (d *DB) Explain(ctx context.Context, err error) error {
 		return err
 	}
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return ctxcause.Of(ctx)
 	}
 	if missing := d.missing(ctx); missing != "" {
 		return fmt.Errorf("%w: %s is missing: run migrations.Up, or execute what Schema returns", d.layout.Missing, missing)

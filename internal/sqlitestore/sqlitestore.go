@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/holdfast-go/holdfast/internal/ctxcause"
 	"github.com/holdfast-go/holdfast/internal/sqlname"
 )
 
@@ -81,7 +82,7 @@ func (d *DB) Start(ctx context.Context, errs ...error) (Statements, error) {
 		return nil, err
 	}
 	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+		return nil, ctxcause.Of(ctx)
 	}
 	if st := d.prepared.Load(); st != nil {
 		return *st, nil
@@ -106,7 +107,7 @@ func (d *DB) Enter(ctx context.Context) (leave func(), err error) {
 	case d.writer <- struct{}{}:
 		return func() { <-d.writer }, nil
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return nil, ctxcause.Of(ctx)
 	}
 }
 

@@ -128,6 +128,7 @@ func (l *Locker) listen(ctx context.Context, name string) (context.Context, func
 		if wait := pause.Next(); !l.waiters.live() || left <= 0 {
 			left = wait
 		}
+		left = min(left, longestWait)
 		select {
 		case <-woken:
 		case <-time.After(left):
@@ -143,11 +144,13 @@ func (l *Locker) try(ctx context.Context, name string, tell bool) (held context.
 		return nil, nil, 0, context.Cause(ctx)
 	}
 	h := keeper.Held{Key: name, Token: rand.Text()}
-	asking, answered := keeper.Linger(ctx, unlockTimeout)
+	asking, answered := keeper.Linger(ctx, grace)
 	sent := time.Now()
 	granted, left, err := l.take(asking, h, tell)
 	answered()
 	switch {
+	case pgstate.Of(err) == pgstate.SerializationFailure: // others are asking: it had no effect
+		return nil, nil, 0, lock.ErrHeld
 	case err != nil || granted && ctx.Err() != nil:
 		l.release(ctx, h) // it may have been granted
 		if ctx.Err() != nil {
@@ -181,6 +184,12 @@ func (l *Locker) take(ctx context.Context, h keeper.Held, tell bool) (granted bo
 // unlockTimeout bounds what runs after the caller's ctx may have ended. If it fails, the lock ends by itself.
 const unlockTimeout = 5 * time.Second
 
+// grace is how long a request may outlive its caller's ctx.
+const grace = time.Second
+
+// longestWait bounds how long a waiter relies on being woken: a connection may have died without a word.
+const longestWait = 5 * time.Second
+
 func (l *Locker) release(ctx context.Context, h keeper.Held) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unlockTimeout)
 	defer cancel()
@@ -194,23 +203,11 @@ func (l *Locker) release(ctx context.Context, h keeper.Held) {
 }
 
 func (l *Locker) renew(ctx context.Context, ttl time.Duration, held []keeper.Held) (renewed, lost []keeper.Held) {
-	keys, tokens := make([]string, len(held)), make([]string, len(held))
-	for i, h := range held {
-		keys[i], tokens[i] = h.Key, h.Token
+	extended, err := l.which(ctx, held, l.sql.renew, ttl.Microseconds())
+	var ours map[keeper.Held]bool // also what was passed over
+	if err == nil && len(extended) < len(held) {
+		ours, err = l.which(ctx, held, l.sql.ours)
 	}
-	ours := make(map[keeper.Held]bool, len(held))
-	err := pgstate.Again(func() error {
-		rows, err := l.db.Query(ctx, l.sql.renew, keys, tokens, ttl.Microseconds())
-		if err != nil {
-			return err
-		}
-		var h keeper.Held
-		_, err = pgx.ForEachRow(rows, []any{&h.Key, &h.Token}, func() error {
-			ours[h] = true
-			return nil
-		})
-		return err
-	})
 	if err != nil {
 		if ctx.Err() == nil {
 			l.o.Logger.WarnContext(ctx, "renewal failed", "locks", len(held), "error", err)
@@ -218,13 +215,36 @@ func (l *Locker) renew(ctx context.Context, ttl time.Duration, held []keeper.Hel
 		return nil, nil
 	}
 	for _, h := range held {
-		if ours[h] {
+		switch {
+		case extended[h]:
 			renewed = append(renewed, h)
-		} else {
+		case !ours[h]:
 			lost = append(lost, h)
 		}
 	}
 	return renewed, lost
+}
+
+// which returns those of held that a statement finds.
+func (l *Locker) which(ctx context.Context, held []keeper.Held, sql string, args ...any) (map[keeper.Held]bool, error) {
+	keys, tokens := make([]string, len(held)), make([]string, len(held))
+	for i, h := range held {
+		keys[i], tokens[i] = h.Key, h.Token
+	}
+	found := make(map[keeper.Held]bool, len(held))
+	err := pgstate.Again(func() error {
+		rows, err := l.db.Query(ctx, sql, append([]any{keys, tokens}, args...)...)
+		if err != nil {
+			return err
+		}
+		var h keeper.Held
+		_, err = pgx.ForEachRow(rows, []any{&h.Key, &h.Token}, func() error {
+			found[h] = true
+			return nil
+		})
+		return err
+	})
+	return found, err
 }
 
 func (l *Locker) error(err error) error {

@@ -18,7 +18,7 @@ const schemaSQL = `CREATE UNLOGGED TABLE IF NOT EXISTS {locks} (
 
 // queries holds the statements of one locker, with its table name filled in.
 type queries struct {
-	take, release, renew string
+	take, release, renew, ours string
 }
 
 var templates = queries{
@@ -39,18 +39,19 @@ var templates = queries{
 		WITH gone AS (DELETE FROM {locks} WHERE key = $1 AND token = $2 RETURNING awaited)
 		SELECT pg_notify($3, $1) FROM gone WHERE awaited`,
 
-	// In key order: an UPDATE that joins locks in any order, and deadlocks with its like.
+	// A row that somebody has locked is passed over: it must not cost the others their time.
 	renew: `
 		WITH ours AS (
 			SELECT l.key FROM {locks} l
 			JOIN unnest($1::text[], $2::text[]) AS held (key, token) USING (key, token)
-			ORDER BY l.key
-			FOR UPDATE OF l
+			FOR UPDATE OF l SKIP LOCKED
 		)
 		UPDATE {locks} l SET until = clock_timestamp() + $3::bigint * interval '1 microsecond'
 		FROM ours
 		WHERE l.key = ours.key
 		RETURNING l.key, l.token`,
+
+	ours: `SELECT l.key, l.token FROM {locks} l JOIN unnest($1::text[], $2::text[]) AS held (key, token) USING (key, token)`,
 }
 
 func fill(p sqlname.Prefix, template string) string {
@@ -59,7 +60,7 @@ func fill(p sqlname.Prefix, template string) string {
 
 func fillAll(p sqlname.Prefix) queries {
 	q := templates
-	for _, s := range []*string{&q.take, &q.release, &q.renew} {
+	for _, s := range []*string{&q.take, &q.release, &q.renew, &q.ours} {
 		*s = fill(p, *s)
 	}
 	return q

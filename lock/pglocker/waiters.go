@@ -74,7 +74,7 @@ func (w *waiters) run(ctx context.Context, done chan struct{}) {
 	defer close(done)
 	pause := keeper.Backoff{Most: 5 * time.Second}
 	for ctx.Err() == nil {
-		heard, err := w.hear(ctx)
+		heard, err := w.hear(ctx, done)
 		if ctx.Err() != nil {
 			return
 		}
@@ -87,7 +87,7 @@ func (w *waiters) run(ctx context.Context, done chan struct{}) {
 }
 
 // hear wakes waiters until the connection fails or ctx ends. It reports whether it ever listened.
-func (w *waiters) hear(ctx context.Context) (listened bool, err error) {
+func (w *waiters) hear(ctx context.Context, done chan struct{}) (listened bool, err error) {
 	conn, err := w.open(ctx)
 	if err != nil {
 		return false, err
@@ -100,8 +100,8 @@ func (w *waiters) hear(ctx context.Context) (listened bool, err error) {
 	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{w.channel}.Sanitize()); err != nil {
 		return false, err
 	}
-	w.tune(true) // what was unlocked before went unheard: everybody asks again
-	defer w.tune(false)
+	w.tune(done, true) // what was unlocked before went unheard: everybody asks again
+	defer w.tune(done, false)
 	for {
 		n, err := conn.WaitForNotification(ctx)
 		if err != nil {
@@ -113,9 +113,13 @@ func (w *waiters) hear(ctx context.Context) (listened bool, err error) {
 	}
 }
 
-func (w *waiters) tune(hears bool) {
+// tune says whether the goroutine that will close done hears, unless another has taken its place.
+func (w *waiters) tune(done chan struct{}, hears bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.done != done {
+		return
+	}
 	w.hears = hears
 	for _, cs := range w.waiting {
 		wake(cs)

@@ -51,7 +51,7 @@ func New(client redis.UniversalClient, o *Options) *Locker {
 	if l.o.Prefix == "" {
 		l.o.Prefix = "holdfast:lock:"
 	}
-	if l.o.TTL <= 0 {
+	if l.o.TTL < time.Millisecond { // Redis counts in milliseconds
 		l.o.TTL = 30 * time.Second
 	}
 	if l.o.Poll <= 0 {
@@ -85,7 +85,7 @@ func (l *Locker) TryLock(ctx context.Context, key string) (context.Context, func
 	}
 	// One attempt, so that its time counts from when it was sent; no token of ours, because a token that begins with
 	// another's takes its lock; options of its own, because retry strategies have a memory.
-	asking, answered := keeper.Linger(ctx, unlockTimeout)
+	asking, answered := keeper.Linger(ctx, grace)
 	defer answered()
 	sent := time.Now()
 	granted, err := l.client.Obtain(asking, l.o.Prefix+key, l.o.TTL, &redislock.Options{RetryStrategy: redislock.NoRetry(), Metadata: l.o.Owner})
@@ -116,6 +116,9 @@ func (l *Locker) TryLock(ctx context.Context, key string) (context.Context, func
 
 // unlockTimeout bounds what runs after the caller's ctx may have ended. If it fails, the lock ends by itself.
 const unlockTimeout = 5 * time.Second
+
+// grace is how long a request may outlive its caller's ctx.
+const grace = time.Second
 
 func (l *Locker) release(ctx context.Context, granted *redislock.Lock) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unlockTimeout)

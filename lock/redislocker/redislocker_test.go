@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
+	"os"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -97,6 +100,85 @@ func TestLost(t *testing.T) {
 			}
 		})
 	}
+}
+
+// After a failover the new server may not know of the lock: the next renewal finds out.
+func TestFailover(t *testing.T) {
+	t.Parallel()
+	const ttl = 600 * time.Millisecond
+	before, after := testenv.StartRedis(t, nil), testenv.StartRedis(t, nil)
+	var current atomic.Pointer[string]
+	current.Store(&before.URL)
+	l := redislocker.New(dialing(t, func(ctx context.Context) (net.Conn, error) {
+		o, err := redis.ParseURL(*current.Load())
+		if err != nil {
+			return nil, err
+		}
+		return new(net.Dialer).DialContext(ctx, "tcp", o.Addr)
+	}), &redislocker.Options{TTL: ttl, Logger: quiet})
+	held, unlock, err := l.Lock(t.Context(), "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	start := time.Now()
+	current.Store(&after.URL)
+	before.Kill()
+	<-held.Done()
+	if since := time.Since(start); !errors.Is(context.Cause(held), lock.ErrLost) || since > ttl {
+		t.Errorf("held ended after %v with %v", since, context.Cause(held))
+	}
+}
+
+// A server that answers too late to renew costs the lock, in time.
+func TestSlow(t *testing.T) {
+	t.Parallel()
+	const ttl = 900 * time.Millisecond
+	server := testenv.StartRedis(t, nil)
+	o, err := redis.ParseURL(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stalls atomic.Bool
+	l := redislocker.New(dialing(t, func(ctx context.Context) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", o.Addr)
+		return slow{conn, &stalls}, err
+	}), &redislocker.Options{TTL: ttl, Logger: quiet})
+	held, unlock, err := l.Lock(t.Context(), "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	start := time.Now()
+	stalls.Store(true)
+	<-held.Done()
+	stalls.Store(false)
+	if since := time.Since(start); !errors.Is(context.Cause(held), lock.ErrLost) || since > ttl {
+		t.Errorf("held ended after %v with %v", since, context.Cause(held))
+	}
+}
+
+// dialing returns a client whose connections are made by dial, and which gives up a command when its ctx ends.
+func dialing(t *testing.T, dial func(context.Context) (net.Conn, error)) *redis.Client {
+	client := redis.NewClient(&redis.Options{
+		ContextTimeoutEnabled: true,
+		Dialer:                func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
+	})
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+// slow answers nothing while it stalls: its reader's deadline passes first.
+type slow struct {
+	net.Conn
+	stalls *atomic.Bool
+}
+
+func (s slow) Read(b []byte) (int, error) {
+	if s.stalls.Load() {
+		return 0, os.ErrDeadlineExceeded
+	}
+	return s.Conn.Read(b)
 }
 
 // What the server holds shows its owner, and no token of ours: one that begins with another's would take its lock.

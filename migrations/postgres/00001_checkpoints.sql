@@ -38,7 +38,7 @@ CREATE INDEX IF NOT EXISTS "holdfast_turns_request" ON "holdfast_turns" (orchest
 
 -- +goose StatementBegin
 DO $$ BEGIN
-    ALTER TABLE "holdfast_turns" ALTER COLUMN state SET COMPRESSION lz4, ALTER COLUMN payload SET COMPRESSION lz4;
+    EXECUTE 'ALTER TABLE "holdfast_turns" ALTER COLUMN state SET COMPRESSION lz4, ALTER COLUMN payload SET COMPRESSION lz4';
 EXCEPTION WHEN OTHERS THEN
     NULL; -- the server is older than 14 or was built without lz4: the default compression serves
 END $$;

@@ -24,7 +24,7 @@ CREATE TABLE IF NOT EXISTS "holdfast_runs" (
 
 -- +goose StatementBegin
 DO $$ BEGIN
-    ALTER TABLE "holdfast_runs" ALTER COLUMN payload SET COMPRESSION lz4;
+    EXECUTE 'ALTER TABLE "holdfast_runs" ALTER COLUMN payload SET COMPRESSION lz4';
 EXCEPTION WHEN OTHERS THEN
     NULL; -- the server is older than 14 or was built without lz4: the default compression serves
 END $$;

@@ -1,4 +1,4 @@
-// Package pgsnapshot is a [snapshot.Store] on PostgreSQL 12 or later, through pgx.
+// Package pgsnapshot is a [snapshot.Store] on PostgreSQL, through pgx. It is tested on 15, and written for 12 or later.
 //
 // Begin, Save, Adopt and Delete are one statement and one round trip each; only a refusal costs a second, which finds
 // out why. What a caller builds on is durable whatever the server's default, save Delete, which need not be.

@@ -81,19 +81,24 @@ func (s *Store) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, maxAtte
 	if err := snapshot.ValidateAdopt(k, f, maxAttempts); err != nil {
 		return snapshot.Run{}, err
 	}
-	adopted, err := one(ctx, s.db, s.sql.adopt, k.Orchestrator, k.Session, f.Epoch, f.Nonce, maxAttempts)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		err = lock.ErrFenced
-		if in, e := s.inFlight(ctx, k); e != nil {
-			err = e
-		} else if in == nil {
-			err = snapshot.ErrNotFound
+	for {
+		adopted, err := one(ctx, s.db, s.sql.adopt, k.Orchestrator, k.Session, f.Epoch, f.Nonce, maxAttempts)
+		if err == nil && maxAttempts > 0 && adopted.Status == snapshot.Parked {
+			return adopted.Run, snapshot.ErrParked
 		}
-	case err == nil && maxAttempts > 0 && adopted.Status == snapshot.Parked:
-		return adopted.Run, snapshot.ErrParked
+		if !errors.Is(err, pgx.ErrNoRows) {
+			return adopted.Run, s.error(ctx, "adopt", k, err)
+		}
+		in, err := s.inFlight(ctx, k)
+		switch {
+		case err != nil:
+			return snapshot.Run{}, s.error(ctx, "adopt", k, err)
+		case in == nil:
+			return snapshot.Run{}, snapshot.ErrNotFound
+		case in.Fence.Epoch > f.Epoch, in.Fence.Epoch == f.Epoch && in.Fence.Nonce != f.Nonce:
+			return snapshot.Run{}, lock.ErrFenced
+		} // else a late owner has begun it since
 	}
-	return adopted.Run, s.error(ctx, "adopt", k, err)
 }
 
 func (s *Store) Save(ctx context.Context, r snapshot.Run) error {
@@ -118,7 +123,7 @@ func (s *Store) Delete(ctx context.Context, k snapshot.Key, id string, f lock.Fe
 	deleted, err := s.exec(ctx, s.sql.delete, k.Orchestrator, k.Session, id, f.Epoch, f.Nonce)
 	if err == nil && deleted == 0 {
 		var in *snapshot.Run
-		if in, err = s.inFlight(ctx, k); err == nil && in != nil && in.ID == id {
+		if in, err = s.inFlight(ctx, k); err == nil && in != nil && in.ID == id && in.Fence != f {
 			err = lock.ErrFenced
 		}
 	}

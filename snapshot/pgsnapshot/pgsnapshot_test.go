@@ -1,6 +1,7 @@
 package pgsnapshot_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -32,15 +33,33 @@ func TestStoreBehind(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			snapshottest.Run(t, func(t *testing.T) snapshot.Store { return open(t, configure, nil) })
+			p, n := pool(t, configure), 0
+			snapshottest.Run(t, func(t *testing.T) snapshot.Store { // on one pool, each with a table of its own
+				n++
+				return create(t, p, &pgsnapshot.Options{Prefix: fmt.Sprintf("s%d_", n)})
+			})
 		})
 	}
 }
 
 func BenchmarkStore(b *testing.B) { snapshottest.Bench(b, open(b, nil, nil)) }
 
-// open opens a store on a fresh schema, with a configuration of the test's own.
 func open(tb testing.TB, configure func(*pgxpool.Config), o *pgsnapshot.Options) *pgsnapshot.Store {
+	tb.Helper()
+	return create(tb, pool(tb, configure), o)
+}
+
+func create(tb testing.TB, p *pgxpool.Pool, o *pgsnapshot.Options) *pgsnapshot.Store {
+	tb.Helper()
+	s := pgsnapshot.New(p, o)
+	if _, err := p.Exec(tb.Context(), s.Schema()); err != nil {
+		tb.Fatal(err)
+	}
+	return s
+}
+
+// pool opens a fresh schema with a configuration of the test's own.
+func pool(tb testing.TB, configure func(*pgxpool.Config)) *pgxpool.Pool {
 	tb.Helper()
 	c, err := pgxpool.ParseConfig(testenv.PostgresURL(tb))
 	if err != nil {
@@ -54,9 +73,5 @@ func open(tb testing.TB, configure func(*pgxpool.Config), o *pgsnapshot.Options)
 		tb.Fatal(err)
 	}
 	tb.Cleanup(p.Close)
-	s := pgsnapshot.New(p, o)
-	if _, err := p.Exec(tb.Context(), s.Schema()); err != nil {
-		tb.Fatal(err)
-	}
-	return s
+	return p
 }

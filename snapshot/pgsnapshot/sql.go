@@ -30,7 +30,7 @@ const schemaSQL = `CREATE TABLE IF NOT EXISTS {runs} (
 ) WITH (toast_tuple_target = 4080, fillfactor = 50);
 
 DO $$ BEGIN
-    ALTER TABLE {runs} ALTER COLUMN payload SET COMPRESSION lz4;
+    EXECUTE 'ALTER TABLE {runs} ALTER COLUMN payload SET COMPRESSION lz4';
 EXCEPTION WHEN OTHERS THEN
     NULL; -- the server is older than 14 or was built without lz4: the default compression serves
 END $$;

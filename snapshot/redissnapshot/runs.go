@@ -94,5 +94,6 @@ func (s *Store) sift(ctx context.Context, q snapshot.Query, page []redisstore.En
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	return found, s.drop(ctx, q.Orchestrator, stale)
+	_ = s.drop(ctx, q.Orchestrator, stale) // another reader will
+	return found, nil
 }

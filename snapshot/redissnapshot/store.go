@@ -3,6 +3,7 @@ package redissnapshot
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"embed"
 	"fmt"
 
@@ -82,7 +83,7 @@ func (s *Store) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error
 
 func (s *Store) begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error) {
 	var stale barred
-	for {
+	for range mostEntries {
 		call := rand.Text()
 		entry, seen, err := s.enter(ctx, r.Key, call, stale)
 		if err != nil {
@@ -100,7 +101,13 @@ func (s *Store) begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error
 		}
 		stale = barred{r.Session, entry, reply.Values[0]}
 	}
+	return nil, errStale
 }
+
+var errStale = errors.New("no index entry is fresh enough: do the clocks of the servers differ by minutes?")
+
+// mostEntries is how often a Begin enters the index. Once more than the first time is rare; more often, the clocks are wrong.
+const mostEntries = 8
 
 // Adopt takes the run over, and returns it, in one script.
 func (s *Store) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, maxAttempts int) (snapshot.Run, error) {
@@ -157,7 +164,7 @@ func (s *Store) delete(ctx context.Context, k snapshot.Key, id string, f lock.Fe
 		return err
 	}
 	if full := s.gone.add(k.Orchestrator, barred{k.Session, reply.Values[0], reply.Values[1]}); full {
-		return s.drop(ctx, k.Orchestrator, s.gone.take(k.Orchestrator))
+		_ = s.drop(ctx, k.Orchestrator, s.gone.take(k.Orchestrator)) // the run is deleted; what stays is for the readers
 	}
 	return nil
 }

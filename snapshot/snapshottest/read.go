@@ -110,11 +110,12 @@ var readClauses = []clause{
 	},
 	{
 		name: "cancelled",
-		rule: "with a ctx that is done every method returns its error and changes nothing",
+		rule: "with a ctx that is done every method returns its error and its cause, and changes nothing",
 		check: func(p *probe) {
 			r := p.begun("a")
-			ctx, cancel := context.WithCancel(p.ctx)
-			cancel()
+			ctx, cancel := context.WithCancelCause(p.ctx)
+			reason := errors.New("reason")
+			cancel(reason)
 			_, begun := p.store.Begin(ctx, run("b", fence(1)))
 			_, adopted := p.store.Adopt(ctx, r.Key, fence(20), 3)
 			errs := []error{begun, adopted, p.store.Save(ctx, next(r)), p.store.Delete(ctx, r.Key, r.ID, r.Fence)}
@@ -122,8 +123,8 @@ var readClauses = []clause{
 				errs = append(errs, err)
 			}
 			for i, err := range errs {
-				if !errors.Is(err, context.Canceled) {
-					fail("method %d returns %v, want %v", i, err, context.Canceled)
+				if !errors.Is(err, context.Canceled) || !errors.Is(err, reason) {
+					fail("method %d returns %v, want %v and its cause", i, err, context.Canceled)
 				}
 			}
 			if len(errs) != 5 {

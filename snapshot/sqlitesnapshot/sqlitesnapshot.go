@@ -153,7 +153,7 @@ func (s *Store) delete(ctx context.Context, k snapshot.Key, id string, f lock.Fe
 		return err
 	}
 	in, err := owner(ctx, st, k)
-	if err == nil && in != nil && in.ID == id {
+	if err == nil && in != nil && in.ID == id && in.Fence != f {
 		return lock.ErrFenced
 	}
 	return err
