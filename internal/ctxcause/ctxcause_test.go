@@ -14,7 +14,7 @@ func TestOf(t *testing.T) {
 	}
 	plain, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := ctxcause.Of(plain); err != context.Canceled {
+	if err := ctxcause.Of(plain); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 	reason := errors.New("reason")

@@ -3,8 +3,8 @@ package redissnapshot
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"embed"
+	"errors"
 	"fmt"
 
 	"github.com/redis/go-redis/v9"
