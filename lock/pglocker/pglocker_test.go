@@ -127,7 +127,7 @@ func TestLostBeforeTaken(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t, nil)
 	p := pool(t, server.URL, nil)
-	const ttl = 400 * time.Millisecond
+	const ttl = 2 * time.Second
 	l := pglocker.New(p, &pglocker.Options{TTL: ttl})
 	if _, err := p.Exec(t.Context(), l.Schema()); err != nil {
 		t.Fatal(err)
