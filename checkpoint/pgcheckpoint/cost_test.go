@@ -164,8 +164,19 @@ func TestDurable(t *testing.T) {
 // A settle without a reply to deliver touches no index of the head.
 func TestHeapOnly(t *testing.T) {
 	t.Parallel()
-	p := pool(t, func(c *pgxpool.Config) { c.MaxConns = 1 }) // its statistics are flushed by its own session
+	server := testenv.StartPostgres(t, nil) // beside others their snapshots would keep dead versions in the page
+	c, err := pgxpool.ParseConfig(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.MaxConns = 1 // its statistics are flushed by its own session
+	p, err := pgxpool.NewWithConfig(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
 	s := pgcheckpoint.New(p, nil)
+	create(t, p, s)
 	const turns = 200
 	for n := range turns {
 		l := claim(t, s, "a").Lease
