@@ -91,6 +91,8 @@ func (s *Store) adopt(ctx context.Context, k snapshot.Key, f lock.Fence, maxAtte
 			return snapshot.Run{}, err
 		case in == nil:
 			return snapshot.Run{}, snapshot.ErrNotFound
+		case in.Fence.Epoch < f.Epoch || in.Fence == f: // a late owner has begun it since
+			return s.adopt(ctx, k, f, maxAttempts)
 		}
 		return snapshot.Run{}, lock.ErrFenced
 	}
