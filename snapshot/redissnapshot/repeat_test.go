@@ -36,7 +36,7 @@ func tell(ctx context.Context, s snapshot.Store, lives int64) []string {
 // afterwards; and the first begin again, under a new fence.
 func (y *story) live(id string, epoch int64) {
 	first, other := run("a", id, fence(epoch)), run("a", "other"+id, fence(epoch))
-	y.save(step(first, 1))
+	y.save(step(run("a", "never"+id, fence(epoch)), 1)) // not first: a copy that arrives after its Begin is a save like any other
 	y.begin(first)
 	y.begin(other)
 	y.save(step(first, 1))
