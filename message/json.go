@@ -1,0 +1,203 @@
+package message
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// version is that of the form below. A change that today's decoder would misread, or lose, raises it.
+const version = 1
+
+var (
+	// ErrUnknownKind says that a block is of a kind that this version of the package does not know. It is wrapped with
+	// the name of the kind. All that can be read has been, so that the caller may go on with what there is.
+	ErrUnknownKind = errors.New("unknown block kind")
+
+	// ErrUnknownVersion says that a message is stored in a form that this version of the package does not know.
+	ErrUnknownVersion = errors.New("unknown version of message")
+)
+
+type stored struct {
+	Version   int               `json:"v"`
+	ID        string            `json:"id,omitempty"`
+	Role      string            `json:"role"`
+	Turn      int               `json:"turn"`
+	CreatedAt time.Time         `json:"created_at,omitzero"`
+	Blocks    []json.RawMessage `json:"blocks"`
+}
+
+// MarshalJSON returns the stored form. Blocks of an unknown kind are written as they were read.
+func (m Message) MarshalJSON() ([]byte, error) {
+	s := stored{version, m.ID, m.Role, m.Turn, wholeMinutes(m.CreatedAt), make([]json.RawMessage, len(m.Blocks))}
+	for i, b := range m.Blocks {
+		doc, err := b.MarshalJSON()
+		if err != nil {
+			return nil, fmt.Errorf("message %q: block %d: %w", m.ID, i, err)
+		}
+		s.Blocks[i] = doc
+	}
+	return json.Marshal(s)
+}
+
+// UnmarshalJSON reads the stored form. After ErrUnknownKind m is complete, and writing it again keeps the blocks that
+// were not understood; after any other error m is unchanged.
+func (m *Message) UnmarshalJSON(doc []byte) error {
+	var form struct {
+		Version int `json:"v"`
+	}
+	if err := json.Unmarshal(doc, &form); err != nil {
+		return fmt.Errorf("message: %w", err)
+	}
+	if form.Version != version {
+		return fmt.Errorf("%w: %d", ErrUnknownVersion, form.Version)
+	}
+	var s stored
+	if err := json.Unmarshal(doc, &s); err != nil {
+		return fmt.Errorf("message %q: %w", s.ID, err)
+	}
+	blocks, err := readBlocks(s.Blocks)
+	if err != nil {
+		err = fmt.Errorf("message %q: %w", s.ID, err)
+	}
+	if err == nil || errors.Is(err, ErrUnknownKind) {
+		*m = Message{s.ID, s.Role, s.Turn, sameEverywhere(s.CreatedAt), blocks}
+	}
+	return err
+}
+
+// readBlocks reads them all and returns the first that is of an unknown kind as an error, unless a later one is worse.
+func readBlocks(docs []json.RawMessage) (blocks []Block, unknown error) {
+	for i, doc := range docs {
+		var b Block
+		if err := b.UnmarshalJSON(doc); err != nil {
+			err = fmt.Errorf("block %d: %w", i, err)
+			if !errors.Is(err, ErrUnknownKind) {
+				return nil, err
+			}
+			if unknown == nil {
+				unknown = err
+			}
+		}
+		blocks = append(blocks, b)
+	}
+	return blocks, unknown
+}
+
+type storedText struct {
+	Kind string `json:"kind"`
+	Text string `json:"text"`
+}
+
+type storedReasoning struct {
+	storedText
+	Metadata json.RawMessage `json:"metadata,omitempty"`
+}
+
+type storedCall struct {
+	Kind string `json:"kind"`
+	Call
+}
+
+type storedResult struct {
+	Kind string `json:"kind"`
+	Result
+	Content string `json:"content"`
+}
+
+// MarshalJSON returns the stored form, without a version: that is the message's. It is an error if Text or Raw is not
+// what the kind asks for.
+func (b Block) MarshalJSON() ([]byte, error) {
+	call, isCall := b.Call()
+	result, isResult := b.Result()
+	switch {
+	case b.Kind == KindText && len(b.Raw) == 0:
+		return json.Marshal(storedText{b.Kind, b.Text})
+	case b.Kind == KindReasoning:
+		return json.Marshal(storedReasoning{storedText{b.Kind, b.Text}, b.Raw})
+	case isCall && b.Text == "":
+		return json.Marshal(storedCall{b.Kind, call})
+	case isResult:
+		return json.Marshal(storedResult{b.Kind, result, b.Text})
+	case known(b.Kind):
+		return nil, fmt.Errorf("text or raw JSON is not that of a %s block", b.Kind)
+	}
+	var read Block
+	if err := read.UnmarshalJSON(b.Raw); !errors.Is(err, ErrUnknownKind) || read.Kind != b.Kind || b.Text != "" {
+		return nil, unknownKind(b.Kind)
+	}
+	return b.Raw, nil
+}
+
+// UnmarshalJSON reads the stored form. After ErrUnknownKind Kind and Raw are set; after any other error b is unchanged.
+func (b *Block) UnmarshalJSON(doc []byte) error {
+	var form *struct {
+		Kind string `json:"kind"`
+	}
+	if err := json.Unmarshal(doc, &form); err != nil {
+		return err
+	}
+	if form == nil {
+		return errors.New("null is not a block")
+	}
+	if !known(form.Kind) {
+		*b = Block{Kind: form.Kind, Raw: slices.Clone(doc)}
+		return unknownKind(form.Kind)
+	}
+	read, err := readBlock(form.Kind, doc)
+	if err != nil {
+		return fmt.Errorf("%s: %w", form.Kind, err)
+	}
+	*b = read
+	return nil
+}
+
+func readBlock(kind string, doc []byte) (Block, error) {
+	switch kind {
+	case KindToolCall:
+		var s storedCall
+		err := json.Unmarshal(doc, &s)
+		return ToolCall(s.ID, s.Name, s.Args), err
+	case KindToolResult:
+		var s storedResult
+		err := json.Unmarshal(doc, &s)
+		return ToolResult(s.CallID, s.Content, s.IsError), err
+	case KindReasoning:
+		var s storedReasoning
+		err := json.Unmarshal(doc, &s)
+		return Reasoning(s.Text, s.Metadata), err
+	}
+	var s storedText
+	err := json.Unmarshal(doc, &s)
+	return Text(s.Text), err
+}
+
+func known(kind string) bool {
+	switch kind {
+	case KindText, KindReasoning, KindToolCall, KindToolResult:
+		return true
+	}
+	return false
+}
+
+func unknownKind(kind string) error { return fmt.Errorf("%w %q", ErrUnknownKind, kind) }
+
+// wholeMinutes returns the same instant in a zone that RFC 3339 can write: zones of the 19th century count seconds.
+func wholeMinutes(t time.Time) time.Time {
+	_, offset := t.Zone()
+	if offset%60 == 0 {
+		return t
+	}
+	return t.In(time.FixedZone("", offset-offset%60))
+}
+
+// sameEverywhere undoes what encoding/json does with an offset that happens to be the reader's own.
+func sameEverywhere(t time.Time) time.Time {
+	_, offset := t.Zone()
+	if offset == 0 {
+		return t.UTC()
+	}
+	return t.In(time.FixedZone("", offset))
+}

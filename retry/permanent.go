@@ -1,0 +1,22 @@
+package retry
+
+import "errors"
+
+// Permanent marks an error that trying again cannot help. The result reads like err and wraps it. Permanent(nil) is nil.
+func Permanent(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &permanent{err}
+}
+
+// IsPermanent reports whether err, or any error that it wraps, was marked by [Permanent].
+func IsPermanent(err error) bool {
+	_, ok := errors.AsType[*permanent](err)
+	return ok
+}
+
+type permanent struct{ err error }
+
+func (e *permanent) Error() string { return e.err.Error() }
+func (e *permanent) Unwrap() error { return e.err }
