@@ -1,0 +1,75 @@
+package orchestrator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/snapshot"
+)
+
+// foreign returns a *DriftError if what was written by the definition with this signature is not for this one to use.
+func (o *Orchestrator[S]) foreign(signature string, force bool) error {
+	if signature == o.signature || o.def.Migrate != nil || force {
+		return nil
+	}
+	return &DriftError{Saved: signature, Current: o.signature}
+}
+
+// restore makes an S of a stored state, the one way by which any does.
+func (o *Orchestrator[S]) restore(ctx context.Context, cp checkpoint.Checkpoint, force bool) (state S, err error) {
+	if err := o.foreign(cp.Signature, force); err != nil {
+		return state, err
+	}
+	if (cp.Signature != o.signature || cp.Version != o.version) && o.def.Migrate != nil {
+		var migrated S
+		err := o.run(ctx, func(ctx context.Context) (err error) {
+			migrated, err = o.def.Migrate(ctx, cp)
+			return err
+		})
+		if err != nil {
+			return state, fmt.Errorf("migrate: %w", err)
+		}
+		return migrated, nil
+	}
+	return decode[S](cp.State)
+}
+
+func decode[S any](raw json.RawMessage) (state S, err error) {
+	if err := json.Unmarshal(raw, &state); err != nil {
+		return state, fmt.Errorf("state: %w", err)
+	}
+	return state, nil
+}
+
+// stored is a run as Migrate sees it: a checkpoint that is not settled yet.
+func stored(r snapshot.Run, m memo) checkpoint.Checkpoint {
+	return checkpoint.Checkpoint{
+		Turn: r.Turn, State: m.State, Signature: m.Signature, Version: m.Version, RunID: r.ID, RequestID: r.RequestID,
+	}
+}
+
+// result makes a Result of a settled turn.
+func (o *Orchestrator[S]) result(ctx context.Context, session string, cp checkpoint.Checkpoint, force bool) (*Result[S], error) {
+	state, err := o.restore(ctx, cp, force)
+	if err != nil {
+		return nil, err
+	}
+	var rec record
+	if len(cp.Payload) > 0 {
+		if err := json.Unmarshal(cp.Payload, &rec); err != nil {
+			return nil, fmt.Errorf("payload: %w", err)
+		}
+	}
+	return &Result[S]{
+		Session: session, RunID: cp.RunID, Turn: cp.Turn, Input: rec.Input.input(cp.RequestID), State: state,
+		Steps: steps(rec.Steps), Usage: Usage(rec.Usage), SavedAt: cp.SavedAt,
+	}, nil
+}
+
+func isDrift(err error) bool {
+	_, ok := errors.AsType[*DriftError](err)
+	return ok
+}

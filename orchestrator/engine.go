@@ -1,0 +1,124 @@
+package orchestrator
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/ctxcause"
+	"github.com/holdfast-go/holdfast/internal/keeper"
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/snapshot"
+)
+
+// An engine is what of an orchestrator needs no S.
+type engine struct {
+	Options   // with defaults filled in
+	name      string
+	owner     string // unique per process start
+	signature string
+	version   string
+	store     checkpoint.Store
+	queue     lock.Memory // of this process, before anything is asked of a server
+	leases    leases
+	work      work
+	handlers  handlers
+}
+
+func (e *engine) key(session string) checkpoint.Key {
+	return checkpoint.Key{Orchestrator: e.name, Session: session}
+}
+
+func (e *engine) logger() *slog.Logger { return e.Logger }
+
+// run runs a function of the bot, which may panic, or go on after ctx has ended: then it is waited for, and at last given
+// up with errStuck.
+func (e *engine) run(ctx context.Context, fn func(context.Context) error) error {
+	done := make(chan error, 1)
+	go func() { done <- protect(func() error { return fn(ctx) }) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	patience := time.NewTimer(e.Limits.SettleTimeout)
+	defer patience.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-patience.C:
+		return errStuck
+	}
+}
+
+// protect makes an error of a panic.
+func protect(fn func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &PanicError{v, debug.Stack()}
+		}
+	}()
+	return fn()
+}
+
+// persist makes a call to a store that may be repeated until it is answered, for as long as Limits.SettleTimeout, whatever
+// becomes of ctx. doubt says that a call went unanswered before.
+func (e *engine) persist(ctx context.Context, call func(context.Context) error) (doubt bool, err error) {
+	patience := e.Limits.SettleTimeout
+	deadline := time.Now().Add(patience)
+	ctx = context.WithoutCancel(ctx)
+	pauses := keeper.Backoff{Most: patience / 20}
+	for {
+		try, cancel := context.WithTimeout(ctx, min(patience/3, time.Until(deadline)))
+		err = call(try)
+		cancel()
+		if err == nil || answered(err) {
+			return doubt, err
+		}
+		doubt = true
+		pause := pauses.Next()
+		if time.Until(deadline) <= pause {
+			return doubt, err
+		}
+		time.Sleep(pause)
+	}
+}
+
+// once makes a call that is not repeated, whatever becomes of ctx.
+func (e *engine) once(ctx context.Context, call func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.Limits.SettleTimeout)
+	defer cancel()
+	return call(ctx)
+}
+
+// answered reports whether err is what a store says of a call that changed nothing.
+func answered(err error) bool {
+	for _, verdict := range []error{
+		lock.ErrFenced, lock.ErrHeld, checkpoint.ErrConflict, checkpoint.ErrInvalid, checkpoint.ErrSchema, checkpoint.ErrNotFound,
+		snapshot.ErrNotFound, snapshot.ErrParked, snapshot.ErrInvalid, snapshot.ErrSchema,
+	} {
+		if errors.Is(err, verdict) {
+			return true
+		}
+	}
+	return false
+}
+
+// invalid reports whether err says that a store will never take a value.
+func invalid(err error) bool {
+	return errors.Is(err, checkpoint.ErrInvalid) || errors.Is(err, snapshot.ErrInvalid)
+}
+
+// lostTo returns why ctx ended if the session is not ours any more, so that nothing may be written.
+func lostTo(ctx context.Context) error {
+	cause := context.Cause(ctx)
+	for _, loss := range []error{lock.ErrFenced, lock.ErrLost, lock.ErrExpired, ErrAbandoned} {
+		if errors.Is(cause, loss) {
+			return ctxcause.Of(ctx)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,92 @@
+package orchestrator
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/snapshot"
+)
+
+// An Error is what every method returns. Op says how far the turn came and whose failure it is: "intent", "route" and "merge"
+// are the bot's own. A turn that failed is over. One that may still settle says so: it is ErrIndeterminate, ErrSuspended or
+// ErrParked; the same request id again, or Resume, finds out.
+type Error struct {
+	Op      string // "input", "claim", "drift", "begin", "adopt", "route", "intent", "merge", "evaluate", "save", "settle", or the method
+	Session string
+	Turn    int
+	RunID   string // "" before the turn has one
+	Intent  string
+	Usage   Usage // spent all the same
+	Err     error
+}
+
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString("orchestrator: " + e.Op)
+	if e.Intent != "" {
+		b.WriteString(" " + strconv.Quote(e.Intent))
+	}
+	if e.Session != "" {
+		b.WriteString(": session " + strconv.Quote(e.Session))
+	}
+	if e.RunID != "" {
+		fmt.Fprintf(&b, " turn %d", e.Turn)
+	}
+	return b.String() + ": " + e.Err.Error()
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// A DriftError holds the signatures of a stored row and of the definition.
+type DriftError struct{ Saved, Current string }
+
+func (e *DriftError) Error() string {
+	return fmt.Sprintf("written by definition %.12s, this is %.12s, and there is no Migrate", e.Saved, e.Current)
+}
+
+// An InputError names what is wrong with an input. Begin may return one.
+type InputError struct{ Field, Reason string }
+
+func (e *InputError) Error() string { return e.Field + ": " + e.Reason }
+
+// A PanicError is what became of a function of the bot that panicked.
+type PanicError struct {
+	Value any
+	Stack []byte
+}
+
+func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
+
+// Unwrap returns the value if it is an error.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}
+
+var (
+	ErrBusy            = errors.New("session is busy")
+	ErrInterrupted     = errors.New("an earlier run is in flight")
+	ErrParked          = snapshot.ErrParked
+	ErrSuspended       = errors.New("turn waits for an answer")
+	ErrNothingToResume = errors.New("nothing to resume")
+	ErrShuttingDown    = errors.New("shutting down")
+	ErrAbandoned       = errors.New("run abandoned")
+	ErrIndeterminate   = errors.New("outcome unknown")
+	ErrRequestReused   = errors.New("request id used for another input")
+	ErrMaxIterations   = errors.New("too many iterations")
+	ErrMerge           = errors.New("branches changed the same field")
+	ErrReentrant       = errors.New("session is already in this call")
+)
+
+// errStuck says that a function went on after its context had ended. What it still does is not heard.
+var errStuck = errors.New("a function ignored the end of its context")
+
+// indeterminate says of err that the turn may still settle.
+func indeterminate(err error) error {
+	if errors.Is(err, ErrIndeterminate) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrIndeterminate, err)
+}

@@ -1,0 +1,37 @@
+package orchestrator
+
+import "time"
+
+// An EventKind names what happened. Every turn ends with exactly one of the last five, TurnRefused if it never began;
+// Delivered comes before TurnSettled.
+type EventKind string
+
+const (
+	TurnStarted   EventKind = "turn.started"
+	TurnResumed   EventKind = "turn.resumed"
+	Routed        EventKind = "routed"
+	IntentStarted EventKind = "intent.started"
+	Token         EventKind = "token"
+	IntentEnded   EventKind = "intent.ended" // Err set: failed; another attempt may follow
+	Delivered     EventKind = "delivered"    // also of an earlier turn that was owed
+	TurnSettled   EventKind = "turn.settled"
+	TurnSuspended EventKind = "turn.suspended"
+	TurnFailed    EventKind = "turn.failed"
+	TurnLeft      EventKind = "turn.left"    // still in flight: ctx ended, handed off, fenced off, or to be tried again
+	TurnRefused   EventKind = "turn.refused" // never began: busy, drift, invalid, parked, shutting down
+)
+
+// An Event can be sent to a browser as it is: it never holds state, input or history.
+type Event struct {
+	Kind            EventKind
+	Session, RunID  string
+	Turn, Iteration int
+	Intent          string
+	Attempt         int    // of the intent; tokens of an earlier one are void
+	Delta           string // Token
+	Next            Next   // Routed
+	Usage           Usage
+	Took            time.Duration
+	At              time.Time
+	Err             error `json:"-"`
+}

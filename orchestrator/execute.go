@@ -1,0 +1,162 @@
+package orchestrator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/snapshot"
+)
+
+// Execute runs one turn. A Result means that it is settled; everything else is an error, a *Error.
+// With a snapshot store, the end of ctx does not undo the turn: its run stays in flight for Resume, the next input or the
+// watch, and the error is ErrIndeterminate and ctx's cause. Abandon ends a turn, wherever it runs.
+func (o *Orchestrator[S]) Execute(ctx context.Context, session string, in Input, c *CallOptions) (*Result[S], error) {
+	return o.execute(ctx, o.newCall(session, c), in)
+}
+
+func (o *Orchestrator[S]) execute(ctx context.Context, k *call, in Input) (res *Result[S], err error) {
+	defer k.close()
+	defer func() { k.refused(err) }()
+	if err := in.check(k.session); err != nil {
+		return nil, &Error{Op: "input", Session: k.session, Err: err}
+	}
+	v, err := o.visit(ctx, k, in.RequestID, true)
+	if err != nil {
+		return nil, err
+	}
+	defer v.done()
+	return v.serve(in)
+}
+
+// serve answers in: with what is recorded for its request id, or with a turn of its own, after whatever is in flight.
+func (v *visit[S]) serve(in Input) (*Result[S], error) {
+	f := v.newFlight(in)
+	if v.Answered != nil {
+		return v.replay(*v.Answered, f.id)
+	}
+	_ = v.deliver(false) // what fails stays owed
+	var earlier outcome[S]
+	for {
+		found, err := f.open()
+		if err != nil {
+			return nil, v.refused(err)
+		}
+		if found == nil {
+			break
+		}
+		done, err := v.giveWay(*found, f)
+		switch {
+		case err != nil:
+			return nil, err
+		case done.own:
+			return done.res, done.err
+		case done.res != nil || done.err != nil:
+			earlier = done
+			v.call.again()
+		}
+	}
+	res, err := f.finish(true)
+	if err != nil {
+		return nil, err
+	}
+	res.Resumed, res.ResumeErr = earlier.res, earlier.err
+	return res, nil
+}
+
+// refused says of a turn that could not begin because of Shutdown that it was refused.
+func (v *visit[S]) refused(err error) error {
+	if e, ok := errors.AsType[*Error](err); ok && errors.Is(context.Cause(v.ctx), lock.ErrHandoff) && !errors.Is(err, ErrIndeterminate) {
+		e.Err = fmt.Errorf("%w: %w", ErrShuttingDown, e.Err)
+	}
+	return err
+}
+
+// replay answers with the turn that the request id opened before.
+func (v *visit[S]) replay(cp checkpoint.Checkpoint, runID string) (*Result[S], error) {
+	if cp.RunID != runID {
+		return nil, v.fail("input", ErrRequestReused)
+	}
+	res, err := v.o.result(v.ctx, v.Session, cp, v.call.force)
+	if err != nil {
+		return nil, v.fail("drift", err)
+	}
+	res.Replayed = true
+	v.call.emit(Event{Kind: TurnSettled, RunID: cp.RunID, Turn: cp.Turn, Usage: res.Usage})
+	return res, nil
+}
+
+// Resume finishes the run in flight of session: ErrNothingToResume, having written nothing, if there is none.
+func (o *Orchestrator[S]) Resume(ctx context.Context, session string, c *CallOptions) (res *Result[S], err error) {
+	k := o.newCall(session, c)
+	defer k.close()
+	defer func() { k.refused(err) }()
+	if err := checkSession(session); err != nil {
+		return nil, &Error{Op: "resume", Session: session, Err: err}
+	}
+	if err := o.resumable(ctx, k); err != nil {
+		return nil, &Error{Op: "resume", Session: session, Err: err}
+	}
+	v, err := o.visit(ctx, k, "", true)
+	if err != nil {
+		return nil, err
+	}
+	defer v.done()
+	_ = v.deliver(false)
+	return v.resume()
+}
+
+// resumable says, before anything is written, why Resume can do nothing.
+func (o *Orchestrator[S]) resumable(ctx context.Context, k *call) error {
+	found, err := o.inFlight(ctx, k.session)
+	switch {
+	case err != nil:
+		return err
+	case found == nil:
+		return ErrNothingToResume
+	case found.Status == snapshot.Ended:
+		return nil
+	}
+	if err := o.usable(*found, k.force, k.force); err != nil {
+		if over, _ := o.kept(ctx, *found, checkpoint.Newest); !over {
+			return err
+		}
+	}
+	return nil
+}
+
+// resume finishes what is in flight now.
+func (v *visit[S]) resume() (*Result[S], error) {
+	for {
+		found, err := v.o.inFlight(v.ctx, v.Session)
+		if err != nil {
+			return nil, v.fail("resume", err)
+		}
+		if found == nil {
+			return nil, v.fail("resume", ErrNothingToResume)
+		}
+		done, err := v.giveWay(*found, nil)
+		if err != nil {
+			return nil, err
+		}
+		if done.own {
+			return done.res, done.err
+		}
+	}
+}
+
+// inFlight returns what the snapshot store shows of a session; nil if no run is in flight.
+func (o *Orchestrator[S]) inFlight(ctx context.Context, session string) (*snapshot.Run, error) {
+	if o.Snapshots == nil {
+		return nil, nil
+	}
+	for r, err := range o.Snapshots.Runs(ctx, snapshot.Query{Key: snapshot.Key(o.key(session))}) {
+		if err != nil {
+			return nil, err
+		}
+		return &r, nil
+	}
+	return nil, nil
+}

@@ -1,0 +1,87 @@
+package orchestrator
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/message"
+	"github.com/holdfast-go/holdfast/snapshot"
+)
+
+// Options are where the bot runs; nil means a bot that lives and dies with its process.
+type Options struct {
+	Snapshots     snapshot.Store                                                       // nil: a turn does not survive its process
+	Locker        lock.Locker                                                          // nil: waiters of other processes poll the checkpoint store
+	History       func(ctx context.Context, session string) ([]message.Message, error) // also on resume; nil: none
+	KeepSnapshots int                                                                  // settled turns kept of each session; 0 means 100, checkpoint.KeepAll all
+	OnInterrupted OnInterrupted
+	Limits        Limits
+	Logger        *slog.Logger // nil means slog.Default()
+}
+
+// OnInterrupted says what an input does that finds an earlier one still in flight.
+type OnInterrupted int
+
+const (
+	ResumeFirst  OnInterrupted = iota // the earlier one is finished as its own turn, then the new one runs
+	Reject                            // ErrInterrupted
+	AbandonFirst                      // the earlier one ends without a turn; one that is suspended is ErrSuspended all the same
+)
+
+// Limits bound what a turn may take.
+type Limits struct {
+	Iterations    int           // of a turn; 0 means 10
+	FanOut        int           // intents at once; 0 means 10
+	Attempts      int           // before a run is parked; 0 means 5
+	TurnTimeout   time.Duration // 0: none
+	LockWait      time.Duration // for the session; 0 means 30s
+	LeaseTTL      time.Duration // 0 means 30s
+	SettleTimeout time.Duration // of the end of a turn, of Deliver, and how long a function may ignore its context; 0 means 10s
+}
+
+func (l Limits) orDefaults() Limits {
+	l.Iterations = cmp.Or(l.Iterations, 10)
+	l.FanOut = cmp.Or(l.FanOut, 10)
+	l.Attempts = cmp.Or(l.Attempts, 5)
+	l.LockWait = cmp.Or(l.LockWait, 30*time.Second)
+	l.LeaseTTL = cmp.Or(l.LeaseTTL, 30*time.Second)
+	l.SettleTimeout = cmp.Or(l.SettleTimeout, 10*time.Second)
+	return l
+}
+
+// faults names what cannot be meant.
+func (l Limits) faults() []string {
+	var faults []string
+	for _, n := range []struct {
+		name  string
+		value int64
+	}{
+		{"Iterations", int64(l.Iterations)},
+		{"FanOut", int64(l.FanOut)},
+		{"Attempts", int64(l.Attempts)},
+		{"TurnTimeout", int64(l.TurnTimeout)},
+		{"LockWait", int64(l.LockWait)},
+		{"LeaseTTL", int64(l.LeaseTTL)},
+		{"SettleTimeout", int64(l.SettleTimeout)},
+	} {
+		if n.value < 0 {
+			faults = append(faults, "Limits."+n.name+" is negative")
+		}
+	}
+	if l.LeaseTTL > 0 && l.LeaseTTL < minLeaseTTL {
+		faults = append(faults, "Limits.LeaseTTL is shorter than "+minLeaseTTL.String())
+	}
+	return faults
+}
+
+// minLeaseTTL leaves room to renew: stores count leases in microseconds, networks do not.
+const minLeaseTTL = 10 * time.Millisecond
+
+// CallOptions serve Execute, Stream and Resume.
+type CallOptions struct {
+	Force   bool        // in spite of drift (the state is unmarshaled as it is) or parking (no attempt is counted)
+	OnEvent func(Event) // one at a time, in order; done before the call returns, which it may delay; the turn it may not
+}

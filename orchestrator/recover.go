@@ -1,0 +1,146 @@
+package orchestrator
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/snapshot"
+)
+
+// Recoverable yields the sessions that have something to finish now: a run that waits and is due, or a reply owed; with all,
+// also every running run, whose owner may be dead, and every run that is over and was not deleted. It and Recover make the
+// orchestrator a bootdrain.Bot.
+func (o *Orchestrator[S]) Recoverable(ctx context.Context, all bool) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		seen := make(map[string]bool)
+		next := func(session string, err error) bool {
+			if err != nil {
+				yield("", &Error{Op: "recoverable", Session: session, Err: err})
+				return false
+			}
+			if seen[session] {
+				return true
+			}
+			seen[session] = true
+			return yield(session, nil)
+		}
+		q := snapshot.Query{Key: snapshot.Key{Orchestrator: o.name}, Status: snapshot.Waiting}
+		if all {
+			q.Status = ""
+		}
+		for r, err := range o.runs(ctx, q) {
+			if err == nil && !due(r) {
+				continue
+			}
+			if !next(r.Session, err) {
+				return
+			}
+		}
+		for session, err := range o.store.Sessions(ctx, checkpoint.SessionQuery{Orchestrator: o.name, Owing: true}) {
+			if !next(session, err) {
+				return
+			}
+		}
+	}
+}
+
+// due reports whether a drain has something to do with a run.
+func due(r snapshot.Run) bool {
+	switch r.Status {
+	case snapshot.Waiting:
+		return !time.Now().Before(r.NotBefore)
+	case snapshot.Running, snapshot.Ended:
+		return true
+	}
+	return false
+}
+
+// Outcomes of Recover.
+const (
+	outcomeSettled   = "settled"
+	outcomeDelivered = "delivered"
+	outcomeCleaned   = "cleaned"
+	outcomeHeld      = "held"
+	outcomeParked    = "parked"
+	outcomeSuspended = "suspended"
+	outcomeForeign   = "foreign"
+)
+
+// Recover finishes what the session has in flight, or owes, unless another process owns it, without waiting. The outcome is
+// that of the run, if there is one: "settled", "cleaned" (nothing was left to do but to delete), "held" (owned, or not due
+// yet), "parked", "suspended" or "foreign" (of another definition); without a run it is "delivered", or "foreign" if there
+// is no Deliver. An error means that it failed and will be due again.
+func (o *Orchestrator[S]) Recover(ctx context.Context, session string) (outcome string, err error) {
+	k := o.newCall(session, nil)
+	k.alone = true
+	defer k.close()
+	if err := checkSession(session); err != nil {
+		return "", &Error{Op: "recover", Session: session, Err: err}
+	}
+	v, err := o.visit(ctx, k, "", false)
+	if errors.Is(err, lock.ErrHeld) {
+		return outcomeHeld, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	defer v.done()
+	owing := v.last != nil && v.owed <= v.last.Turn
+	undelivered := v.deliver(false)
+	outcome, err = v.recover()
+	switch {
+	case outcome != "" || err != nil:
+		return outcome, err
+	case undelivered != nil:
+		return "", v.fail("recover", undelivered)
+	case owing && o.def.Deliver == nil:
+		return outcomeForeign, nil
+	case owing:
+		return outcomeDelivered, nil
+	}
+	return outcomeCleaned, nil
+}
+
+// recover finishes the run in flight; "" if there is none.
+func (v *visit[S]) recover() (string, error) {
+	outcome := ""
+	for {
+		found, err := v.o.inFlight(v.ctx, v.Session)
+		switch {
+		case err != nil:
+			return "", v.fail("recover", err)
+		case found == nil:
+			return outcome, nil
+		case !due(*found) && found.Status == snapshot.Waiting:
+			return outcomeHeld, nil
+		}
+		done, err := v.giveWay(*found, nil)
+		if err == nil && !done.own {
+			outcome = outcomeCleaned
+			continue
+		}
+		if err == nil {
+			err = done.err
+		}
+		return told(err)
+	}
+}
+
+// told makes an outcome of an error that is none to a drain.
+func told(err error) (string, error) {
+	switch {
+	case err == nil:
+		return outcomeSettled, nil
+	case isDrift(err) && !errors.Is(err, ErrIndeterminate):
+		return outcomeForeign, nil
+	case errors.Is(err, ErrParked):
+		return outcomeParked, nil
+	case errors.Is(err, ErrSuspended):
+		return outcomeSuspended, nil
+	}
+	return "", err
+}

@@ -1,0 +1,368 @@
+package orchestrator_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/orchestrator"
+	"github.com/holdfast-go/holdfast/snapshot"
+)
+
+// steps is a bot of three iterations, whose second may crash.
+func steps(die func()) Def {
+	note := func(name string) func(context.Context, *Turn) error {
+		return func(ctx context.Context, t *Turn) error {
+			t.State.Said = append(t.State.Said, t.Input.Text+" "+name)
+			t.AddUsage(orchestrator.Usage{Input: 1})
+			if name == "two" && die != nil {
+				die()
+			}
+			return nil
+		}
+	}
+	return Def{
+		Name: "steps", Iterate: true, First: "one",
+		Intents: Intents{
+			"one":   {Run: note("one"), Next: orchestrator.To("two")},
+			"two":   {Run: note("two"), Next: orchestrator.To("three")},
+			"three": {Run: note("three"), Next: orchestrator.End},
+		},
+	}
+}
+
+// A turn goes on after the iteration that was saved last, with what was decided, used and done so far. (Weak points 10, 11,
+// 12, 13 and 23.)
+func TestResume(t *testing.T) {
+	w := newWorld()
+	w.crash(t, steps, Input{Text: "a"})
+	bot := w.start(t, steps(nil), Options{})
+	runs := wantRuns(t, bot, 1)
+	res, err := bot.Resume(t.Context(), "s", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantSaid(t, res.State, "a one", "a two", "a three")
+	if res.RunID != runs[0].ID || res.Usage.Input != 3 || len(res.Steps) != 3 || res.Input.Text != "a" {
+		t.Errorf("%+v", res)
+	}
+	wantRuns(t, bot, 0)
+	_, err = bot.Resume(t.Context(), "s", nil)
+	wantErr(t, err, orchestrator.ErrNothingToResume)
+}
+
+// The next input finishes what it finds, as a turn of its own, and begins on the newer state. (Weak point 5.)
+func TestResumeFirst(t *testing.T) {
+	w := newWorld()
+	w.crash(t, steps, Input{Text: "a"})
+	bot := w.start(t, steps(nil), Options{})
+	res := execute(t, bot, Input{Text: "b"})
+	wantSaid(t, res.State, "a one", "a two", "a three", "b one", "b two", "b three")
+	if res.Turn != 1 || res.Input.Text != "b" || res.Resumed == nil || res.Resumed.Turn != 0 || res.Resumed.Input.Text != "a" {
+		t.Errorf("%+v", res)
+	}
+	if got := turns(t, bot); !slices.Equal(got, []string{"a", "b"}) {
+		t.Errorf("turns %q", got)
+	}
+}
+
+// The same request id finishes its own run, whatever OnInterrupted says.
+func TestOwnRun(t *testing.T) {
+	for _, policy := range []orchestrator.OnInterrupted{orchestrator.ResumeFirst, orchestrator.Reject, orchestrator.AbandonFirst} {
+		w := newWorld()
+		in := Input{RequestID: "r", Text: "a", Data: json.RawMessage(`{"n": 1}`)}
+		w.crash(t, steps, in)
+		bot := w.start(t, steps(nil), Options{OnInterrupted: policy})
+		runs := wantRuns(t, bot, 1)
+		res := execute(t, bot, Input{RequestID: "r", Text: "a", Data: json.RawMessage(`{"n":1}`)})
+		wantSaid(t, res.State, "a one", "a two", "a three")
+		if res.RunID != runs[0].ID || res.Resumed != nil || res.Replayed {
+			t.Errorf("%+v", res)
+		}
+		again := execute(t, bot, in)
+		if !again.Replayed || again.RunID != res.RunID || len(again.Steps) != 3 || again.Usage != res.Usage {
+			t.Errorf("%+v", again)
+		}
+		_, err := bot.Execute(t.Context(), "s", Input{RequestID: "r", Text: "b"}, nil)
+		wantErr(t, err, orchestrator.ErrRequestReused)
+	}
+}
+
+func TestRequestReusedInFlight(t *testing.T) {
+	w := newWorld()
+	w.crash(t, steps, Input{RequestID: "r", Text: "a"})
+	bot := w.start(t, steps(nil), Options{})
+	_, err := bot.Execute(t.Context(), "s", Input{RequestID: "r", Text: "b"}, nil)
+	wantErr(t, err, orchestrator.ErrRequestReused)
+	wantRuns(t, bot, 1)
+}
+
+func TestReject(t *testing.T) {
+	w := newWorld()
+	w.crash(t, steps, Input{Text: "a"})
+	bot := w.start(t, steps(nil), Options{OnInterrupted: orchestrator.Reject})
+	_, err := bot.Execute(t.Context(), "s", Input{Text: "b"}, nil)
+	wantErr(t, err, orchestrator.ErrInterrupted)
+	wantRuns(t, bot, 1)
+}
+
+func TestAbandonFirst(t *testing.T) {
+	w := newWorld()
+	w.crash(t, steps, Input{Text: "a"})
+	bot := w.start(t, steps(nil), Options{OnInterrupted: orchestrator.AbandonFirst})
+	res := execute(t, bot, Input{Text: "b"})
+	wantSaid(t, res.State, "b one", "b two", "b three")
+	if res.Turn != 0 || res.Resumed != nil {
+		t.Errorf("%+v", res)
+	}
+}
+
+// The failure of the run that was found ends that one only.
+func TestResumedFails(t *testing.T) {
+	w := newWorld()
+	w.crash(t, steps, Input{Text: "a"})
+	boom := errors.New("boom")
+	d := steps(nil)
+	three := d.Intents["three"].Run
+	d.Intents["three"] = Intent{Next: orchestrator.End, Run: func(ctx context.Context, t *Turn) error {
+		if t.Input.Text == "a" {
+			return boom
+		}
+		return three(ctx, t)
+	}}
+	bot := w.start(t, d, Options{})
+	res := execute(t, bot, Input{Text: "b"})
+	wantSaid(t, res.State, "b one", "b two", "b three")
+	wantErr(t, res.ResumeErr, boom)
+	if res.Turn != 0 || res.Resumed != nil {
+		t.Errorf("%+v", res)
+	}
+}
+
+// Finished branches of a fan-out do not run again, and what was decided is not asked for again. (Weak point 13.)
+func TestFanOutResumed(t *testing.T) {
+	var quick, slow, routed atomic.Int32
+	fan := func(die func()) Def {
+		done := make(chan struct{})
+		return Def{Name: "fan", Intents: Intents{
+			"quick": {Run: func(_ context.Context, t *Turn) error {
+				defer close(done)
+				quick.Add(1)
+				t.State.A = "quick"
+				return nil
+			}},
+			"slow": {Run: func(ctx context.Context, t *Turn) error {
+				slow.Add(1)
+				if die == nil {
+					t.State.B = "slow"
+					return nil
+				}
+				<-done
+				for !branchSaved(ctx, t) {
+					select {
+					case <-ctx.Done():
+						return ctx.Err()
+					case <-time.After(time.Millisecond):
+					}
+				}
+				die()
+				return nil
+			}},
+		}, Route: func(context.Context, *Turn) (Next, error) {
+			routed.Add(1)
+			return orchestrator.To("quick", "slow"), nil
+		}}
+	}
+	w := newWorld()
+	watched = w.snapshots
+	w.crash(t, fan, Input{})
+	res, err := w.start(t, fan(nil), Options{}).Resume(t.Context(), "s", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.State.A != "quick" || res.State.B != "slow" || quick.Load() != 1 || slow.Load() != 2 || routed.Load() != 1 {
+		t.Errorf("state %+v, quick ran %d times, slow %d, route %d", res.State, quick.Load(), slow.Load(), routed.Load())
+	}
+}
+
+// watched is the store that branchSaved looks into.
+var watched snapshot.Store
+
+func branchSaved(ctx context.Context, t *Turn) bool {
+	for r, err := range watched.Runs(ctx, snapshot.Query{Key: snapshot.Key{Orchestrator: "fan", Session: t.Session}}) {
+		return err == nil && r.Seq > 0
+	}
+	return false
+}
+
+// The end of the caller's context is not an undo: the run waits for whoever comes next, and the attempt does not count.
+func TestContextEnds(t *testing.T) {
+	w := newWorld()
+	d := steps(nil)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	gone := errors.New("the browser is gone")
+	two := d.Intents["two"]
+	d.Intents["two"] = Intent{Next: two.Next, Run: func(ctx context.Context, t *Turn) error {
+		cancel(gone)
+		<-ctx.Done()
+		return ctx.Err()
+	}}
+	events := new(diary)
+	bot := w.start(t, d, Options{})
+	_, err := bot.Execute(ctx, "s", Input{Text: "a", RequestID: "r"}, &orchestrator.CallOptions{OnEvent: events.note})
+	wantErr(t, err, orchestrator.ErrIndeterminate, context.Canceled, gone)
+	if run := wantRuns(t, bot, 1)[0]; run.Status != snapshot.Waiting || run.Attempt != 0 {
+		t.Errorf("left as %s, attempt %d", run.Status, run.Attempt)
+	}
+	if got := events.kinds(); !strings.HasSuffix(got, "turn.left") {
+		t.Error(got)
+	}
+	wantSaid(t, execute(t, w.start(t, steps(nil), Options{}), Input{Text: "a", RequestID: "r"}).State, "a one", "a two", "a three")
+}
+
+// Without a snapshot store a turn that was cut off is simply not there.
+func TestContextEndsWithoutSnapshots(t *testing.T) {
+	w := newWorld()
+	w.snapshots = nil
+	ctx, cancel := context.WithCancel(t.Context())
+	d := echo()
+	d.Intents["echo"] = Intent{Run: func(ctx context.Context, t *Turn) error { cancel(); <-ctx.Done(); return ctx.Err() }}
+	_, err := w.start(t, d, Options{}).Execute(ctx, "s", Input{}, nil)
+	wantErr(t, err, context.Canceled)
+	if errors.Is(err, orchestrator.ErrIndeterminate) {
+		t.Error(err)
+	}
+	execute(t, w.start(t, echo(), Options{}), Input{Text: "b"})
+}
+
+// A run that fails again and again, with nobody to hear of it, waits longer each time and is parked in the end.
+func TestParked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.crash(t, steps, Input{Text: "a"})
+		d := steps(nil)
+		boom := errors.New("boom")
+		d.Intents["two"] = Intent{Next: orchestrator.End, Run: func(context.Context, *Turn) error { return boom }}
+		bot := w.start(t, d, Options{Limits: orchestrator.Limits{Attempts: 3}})
+		for attempt := 1; attempt <= 3; attempt++ {
+			_, err := bot.Recover(t.Context(), "s")
+			wantErr(t, err, boom)
+			run := wantRuns(t, bot, 1)[0]
+			if run.Status != snapshot.Waiting || run.Attempt != attempt || !strings.Contains(run.Error, "boom") || !run.NotBefore.After(time.Now()) {
+				t.Errorf("attempt %d left %+v", attempt, run)
+			}
+			if outcome, err := bot.Recover(t.Context(), "s"); outcome != "held" || err != nil {
+				t.Errorf("before it is due: %q, %v", outcome, err)
+			}
+			if n := len(recoverable(t, bot, true)); n != 0 {
+				t.Errorf("%d are recoverable before they are due", n)
+			}
+			time.Sleep(time.Until(run.NotBefore))
+		}
+		if outcome, err := bot.Recover(t.Context(), "s"); outcome != "parked" || err != nil {
+			t.Errorf("%q, %v", outcome, err)
+		}
+		_, err := bot.Execute(t.Context(), "s", Input{Text: "b"}, nil)
+		wantErr(t, err, orchestrator.ErrParked)
+		_, err = bot.Resume(t.Context(), "s", nil)
+		wantErr(t, err, orchestrator.ErrParked)
+		res, err := w.start(t, steps(nil), Options{}).Resume(t.Context(), "s", &orchestrator.CallOptions{Force: true})
+		if err != nil || len(res.Steps) != 3 {
+			t.Errorf("forced: %v, %v", res, err)
+		}
+	})
+}
+
+func recoverable(t testing.TB, bot *Bot, all bool) []string {
+	t.Helper()
+	var sessions []string
+	for session, err := range bot.Recoverable(t.Context(), all) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		sessions = append(sessions, session)
+	}
+	return sessions
+}
+
+func TestRecover(t *testing.T) {
+	w := newWorld()
+	bot := w.start(t, steps(nil), Options{})
+	if outcome, err := bot.Recover(t.Context(), "s"); outcome != "cleaned" || err != nil {
+		t.Errorf("nothing: %q, %v", outcome, err)
+	}
+	w.crash(t, steps, Input{Text: "a"})
+	if got := recoverable(t, bot, false); len(got) != 0 {
+		t.Errorf("a run that may be alive is recoverable: %q", got)
+	}
+	if got := recoverable(t, bot, true); !slices.Equal(got, []string{"s"}) {
+		t.Errorf("recoverable: %q", got)
+	}
+	k := checkpoint.Key{Orchestrator: "steps", Session: "s"}
+	c, err := w.checkpoints.Claim(t.Context(), k, checkpoint.ClaimRequest{Owner: "o", Nonce: "n", TTL: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if outcome, err := bot.Recover(t.Context(), "s"); outcome != "held" || err != nil {
+		t.Errorf("owned: %q, %v", outcome, err)
+	}
+	if err := w.checkpoints.Mark(t.Context(), c.Lease, checkpoint.Marks{Release: true}); err != nil {
+		t.Fatal(err)
+	}
+	if outcome, err := bot.Recover(t.Context(), "s"); outcome != "settled" || err != nil {
+		t.Errorf("left: %q, %v", outcome, err)
+	}
+	if got := turns(t, bot); !slices.Equal(got, []string{"a"}) {
+		t.Errorf("turns %q", got)
+	}
+}
+
+// A run that a newer owner has settled, and whose record is found afterwards, is deleted and never run again.
+func TestLeftover(t *testing.T) {
+	w := newWorld()
+	bot := w.start(t, echo(), Options{})
+	execute(t, bot, Input{Text: "a"})
+	res := execute(t, bot, Input{Text: "b"})
+	execute(t, bot, Input{Text: "c"})
+	last, err := checkpoint.Load(t.Context(), w.checkpoints, checkpoint.Key{Orchestrator: "echo", Session: "s"}, checkpoint.Newest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := fmt.Appendf(nil, `{"v":1,"born":7,"signature":%q,"input":{},"state":{}}`, last.Signature)
+	for name, run := range map[string]snapshot.Run{
+		"settled":         {ID: res.RunID, Turn: 1, Status: snapshot.Running},
+		"ended":           {ID: "over", Turn: 3, Status: snapshot.Ended},
+		"of another life": {ID: "old", Turn: 3, Status: snapshot.Running, Payload: old},
+	} {
+		run.Key, run.Attempt, run.Fence = snapshot.Key{Orchestrator: "echo", Session: "s"}, 1, lock.Fence{Epoch: 1, Nonce: "n"}
+		if found, err := w.snapshots.Begin(t.Context(), run); found != nil || err != nil {
+			t.Fatal(found, err)
+		}
+		if outcome, err := bot.Recover(t.Context(), "s"); outcome != "cleaned" || err != nil {
+			t.Errorf("%s: %q, %v", name, outcome, err)
+		}
+		if found, err := w.snapshots.Begin(t.Context(), run); found != nil || err != nil {
+			t.Fatal(found, err)
+		}
+		_, err := bot.Resume(t.Context(), "s", nil)
+		wantErr(t, err, orchestrator.ErrNothingToResume)
+		if found, err := w.snapshots.Begin(t.Context(), run); found != nil || err != nil {
+			t.Fatal(found, err)
+		}
+		if res := execute(t, bot, Input{Text: name}); res.Resumed != nil || res.ResumeErr != nil {
+			t.Errorf("%s: %+v", name, res)
+		}
+	}
+	if got := turns(t, bot); len(got) != 6 {
+		t.Errorf("turns %q", got)
+	}
+}

@@ -1,0 +1,208 @@
+package orchestrator
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/ctxcause"
+	"github.com/holdfast-go/holdfast/internal/keeper"
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/snapshot"
+)
+
+// A session is one that this process owns, for one call.
+type session struct {
+	*engine
+	checkpoint.Claimed
+	ctx    context.Context // ends, with a cause, when the call's ends or the session is lost
+	cancel context.CancelCauseFunc
+
+	leave []func() // the waiting rooms, in the order in which they were entered
+	over  bool     // released, or given up: nothing more is written
+}
+
+// lingering is how long a claim outlives its caller: it may be granted, and then nobody else gets the session for a TTL.
+const lingering = time.Second
+
+// longestPause is that between two claims of a session that another process owns.
+const longestPause = 250 * time.Millisecond
+
+// acquire makes this process the owner of a session: the callers of a process queue in memory, those of several at the
+// Locker, and the claim decides. With wait it is ErrBusy after Limits.LockWait, else lock.ErrHeld at once.
+func (e *engine) acquire(ctx context.Context, id, requestID string, wait bool) (*session, error) {
+	if heldIn(ctx).has(e, id) {
+		return nil, ErrReentrant
+	}
+	s, err := e.enter(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.wait(id, requestID, wait); err != nil {
+		s.undo()
+		return nil, err
+	}
+	return s, nil
+}
+
+// enter begins a call, which Shutdown waits for.
+func (e *engine) enter(ctx context.Context, id string) (*session, error) {
+	s := &session{engine: e}
+	s.ctx, s.cancel = context.WithCancelCause(context.WithValue(ctx, heldKey{}, &heldSession{e, id, heldIn(ctx)}))
+	if err := e.work.enter(s); err != nil {
+		s.cancel(nil)
+		return nil, err
+	}
+	return s, nil
+}
+
+// wait waits for the session, and claims it.
+func (s *session) wait(id, requestID string, wait bool) error {
+	ctx := s.ctx
+	if wait {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(s.ctx, s.Limits.LockWait, ErrBusy)
+		defer cancel()
+	}
+	err := s.queueUp(ctx, lock.Key(s.name, id), wait)
+	if err == nil {
+		err = s.claim(ctx, id, requestID, wait)
+	}
+	if err == nil {
+		if err = s.work.own(s, id); err != nil {
+			s.release()
+		}
+	}
+	for _, reason := range []error{ErrBusy, ErrShuttingDown} {
+		if errors.Is(err, reason) {
+			return reason
+		}
+	}
+	return err
+}
+
+func (s *session) claim(ctx context.Context, id, requestID string, wait bool) error {
+	r := checkpoint.ClaimRequest{Owner: s.owner, Nonce: rand.Text(), TTL: s.Limits.LeaseTTL, RequestID: requestID}
+	pauses := keeper.Backoff{Most: longestPause}
+	for {
+		err := s.tryClaim(ctx, s.key(id), r)
+		if !wait || !errors.Is(err, lock.ErrHeld) {
+			return err
+		}
+		if err := keeper.Sleep(ctx, pauses.Next()); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *session) queueUp(ctx context.Context, key string, wait bool) error {
+	get := func(l lock.Locker) error {
+		enter := l.TryLock
+		if wait {
+			enter = l.Lock
+		}
+		_, unlock, err := enter(ctx, key)
+		if err == nil {
+			s.leave = append(s.leave, unlock)
+		}
+		return err
+	}
+	if err := get(&s.queue); err != nil || s.Locker == nil {
+		return err
+	}
+	err := get(s.Locker)
+	if err != nil && ctx.Err() == nil && !errors.Is(err, lock.ErrHeld) {
+		s.Logger.WarnContext(ctx, "locker failed; the session is claimed without", "err", err)
+		return nil // it only spares the store
+	}
+	return err
+}
+
+// tryClaim claims once, or twice if the first reply was lost: the nonce tells that it is us again.
+func (s *session) tryClaim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) error {
+	longer, cancel := keeper.Linger(ctx, lingering)
+	defer cancel()
+	sent := time.Now()
+	c, err := s.store.Claim(longer, k, r)
+	if err != nil && !answered(err) && ctx.Err() == nil {
+		sent = time.Now()
+		c, err = s.store.Claim(longer, k, r)
+	}
+	if err != nil {
+		return preferEnd(ctx, err)
+	}
+	s.Claimed = c
+	s.leases.keep(c.Lease, sent, s.cancel)
+	if err := ctxcause.Of(s.ctx); err != nil {
+		s.release()
+		return err
+	}
+	return nil
+}
+
+// preferEnd prefers the end of ctx to an error that only follows from it.
+func preferEnd(ctx context.Context, err error) error {
+	if cause := ctxcause.Of(ctx); cause != nil && !answered(err) {
+		return cause
+	}
+	return err
+}
+
+// lost returns why nothing may be written any more: the session was taken, or its local deadline has passed.
+func (s *session) lost() error {
+	if err := lostTo(s.ctx); err != nil {
+		return err
+	}
+	if err := s.leases.check(s.Lease); err != nil {
+		s.cancel(err)
+		return err
+	}
+	return nil
+}
+
+// lose says that a store has seen a newer owner, or that a function of the bot could not be stopped: from now on nothing is
+// written, and the lease is left to expire.
+func (s *session) lose(cause error) {
+	s.cancel(cause)
+	s.over = true
+}
+
+// release gives the session back. It does nothing the second time, or if the session is lost.
+func (s *session) release() {
+	s.leases.drop(s.Lease)
+	if s.over || lostTo(s.ctx) != nil {
+		return
+	}
+	s.over = true
+	err := s.once(s.ctx, func(ctx context.Context) error {
+		return s.store.Mark(ctx, s.Lease, checkpoint.Marks{Release: true})
+	})
+	if err != nil {
+		s.Logger.WarnContext(s.ctx, "lease not released; it expires", "session", s.Session, "err", err)
+	}
+}
+
+// released notes that a call to the store has given the session back on the way.
+func (s *session) released() {
+	s.leases.drop(s.Lease)
+	s.over = true
+}
+
+// done ends the call: what it owns is given back, and the next in line let in.
+func (s *session) done() {
+	s.release()
+	s.undo()
+}
+
+func (s *session) undo() {
+	s.cancel(nil)
+	for _, leave := range slices.Backward(s.leave) {
+		leave()
+	}
+	s.work.exit(s)
+}
+
+func (s *session) runKey() snapshot.Key { return snapshot.Key(s.Key) }

@@ -1,0 +1,235 @@
+package orchestrator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/ctxcause"
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/snapshot"
+)
+
+// settle appends the turn. Once it has begun it is finished, whatever becomes of the caller's context.
+func (f *flight[S]) settle() (*Result[S], error) {
+	if err := f.lost(); err != nil {
+		return nil, f.unsettled(f.err("settle", err))
+	}
+	cp, err := f.checkpoint()
+	if err != nil {
+		return nil, f.fail(f.err("settle", err))
+	}
+	owes := f.o.def.Deliver != nil
+	o := checkpoint.AppendOptions{Keep: f.KeepSnapshots, Owes: owes, Release: f.final && !owes}
+	doubt, err := f.persist(f.ctx, func(ctx context.Context) error { return f.store.Append(ctx, f.Lease, cp, o) })
+	if err != nil {
+		return nil, f.notAppended(doubt || !answered(err), err)
+	}
+	cp.SavedAt = time.Now().UTC()
+	f.last = &cp
+	if !owes {
+		f.owed = f.next()
+	}
+	if o.Release {
+		f.released()
+	}
+	if f.recorded {
+		f.forget(f.run)
+	}
+	_ = f.deliver(f.final) // what fails stays owed
+	f.emit(Event{Kind: TurnSettled, Usage: f.meter.total(), Took: time.Since(f.began)})
+	return &Result[S]{
+		Session: f.Session, RunID: f.id, Turn: f.index, Input: f.input, State: f.state,
+		Steps: steps(f.memo.Steps), Usage: f.meter.total(), SavedAt: cp.SavedAt,
+	}, nil
+}
+
+// checkpoint is the turn as it settles.
+func (f *flight[S]) checkpoint() (checkpoint.Checkpoint, error) {
+	state, err := json.Marshal(&f.state)
+	if err != nil {
+		return checkpoint.Checkpoint{}, err
+	}
+	payload, err := json.Marshal(record{payloadVersion, f.memo.Input, storedUsage(f.meter.total()), f.memo.Steps})
+	if err != nil {
+		return checkpoint.Checkpoint{}, err
+	}
+	cp := checkpoint.Checkpoint{
+		Turn: f.index, State: state, Payload: payload, Signature: f.signature, Version: f.version,
+		RunID: f.id, RequestID: f.input.RequestID,
+	}
+	if n := len(f.memo.Steps); n > 0 {
+		cp.Route = f.memo.Steps[n-1].Intents
+	}
+	return cp, nil
+}
+
+// notAppended says what an Append that gave up means. In doubt, it may have taken effect.
+func (f *flight[S]) notAppended(doubt bool, err error) error {
+	e := f.err("settle", err)
+	switch {
+	case errors.Is(err, lock.ErrFenced):
+		f.lose(lock.ErrFenced)
+	case invalid(err) && !doubt:
+		return f.fail(e) // no store takes this state
+	}
+	if doubt || f.recorded {
+		return f.left(e)
+	}
+	return f.failed(e)
+}
+
+// unsettled ends a turn that cannot go on: it fails if it is the bot's failure and nobody else can settle it, else it is
+// left in flight.
+func (f *flight[S]) unsettled(err error) error {
+	e := f.mine(err)
+	switch {
+	case errors.Is(err, errStuck):
+		f.meter.kill()
+		f.lose(errStuck)
+		return f.left(e)
+	case f.lost() != nil:
+		e.Err = f.lost()
+		return f.left(e)
+	case f.ctx.Err() != nil:
+		e.Err = ctxcause.Of(f.ctx)
+		return f.leave(e)
+	case errors.Is(err, errNotSaved):
+		return f.left(e)
+	}
+	return f.fail(e)
+}
+
+// fail ends the turn for good, which the snapshot store has to know before anybody is told. With nobody to tell, the run is
+// tried again later.
+func (f *flight[S]) fail(e *Error) error {
+	if !f.recorded {
+		return f.failed(e)
+	}
+	if f.call.alone {
+		return f.retryLater(e)
+	}
+	f.rewind(false)
+	err := f.put(func(r *snapshot.Run) { r.Status, r.Error = snapshot.Ended, errorText(e.Err) })
+	if err != nil {
+		e.Err = fmt.Errorf("%w: %w", err, e.Err)
+		return f.left(e)
+	}
+	f.forget(f.run)
+	return f.failed(e)
+}
+
+func (f *flight[S]) failed(e *Error) error {
+	f.emit(Event{Kind: TurnFailed, Usage: e.Usage, Err: e})
+	return e
+}
+
+// The pause before a run that failed is tried again doubles with its attempts.
+const (
+	firstRetry = 5 * time.Second
+	lastRetry  = 10 * time.Minute
+)
+
+// retryLater leaves a run that failed with nobody to hear of it: it is due again after a pause, and parked in the end.
+func (f *flight[S]) retryLater(e *Error) error {
+	pause := min(firstRetry<<min(f.run.Attempt, 10), lastRetry)
+	f.rewind(!invalid(e))
+	err := f.put(func(r *snapshot.Run) {
+		r.Status, r.Error, r.NotBefore = snapshot.Waiting, errorText(e.Err), time.Now().Add(pause)
+	})
+	if err != nil {
+		e.Err = fmt.Errorf("%w: %w", err, e.Err)
+	}
+	f.emit(Event{Kind: TurnLeft, Usage: e.Usage, Err: e})
+	return e
+}
+
+// leave leaves the run in flight for whoever comes next, who may begin at once. The attempt does not count.
+func (f *flight[S]) leave(e *Error) error {
+	if !f.recorded {
+		return f.failed(e)
+	}
+	f.rewind(true)
+	err := f.put(func(r *snapshot.Run) {
+		r.Status, r.Attempt = snapshot.Waiting, max(0, r.Attempt-1)
+	})
+	if err != nil {
+		e.Err = fmt.Errorf("%w: %w", e.Err, err)
+	}
+	return f.left(e)
+}
+
+// left says that the turn may still settle.
+func (f *flight[S]) left(e *Error) error {
+	e.Err = indeterminate(e.Err)
+	f.emit(Event{Kind: TurnLeft, Usage: e.Usage, Err: e})
+	return e
+}
+
+// errorText is as much of an error as a run is stored with.
+func errorText(err error) string {
+	text := strings.ReplaceAll(strings.ToValidUTF8(err.Error(), "?"), "\x00", "?")
+	if len(text) > snapshot.MaxError {
+		text = strings.ToValidUTF8(text[:snapshot.MaxError], "")
+	}
+	return text
+}
+
+// deliver hands over what is owed, the oldest turn first, and stops at the first that fails: it stays owed, and is tried
+// again by the next call. With final the session is released by the last mark.
+func (v *visit[S]) deliver(final bool) error {
+	if v.o.def.Deliver == nil || v.last == nil || v.mute {
+		return nil
+	}
+	for v.owed <= v.last.Turn {
+		if err := v.lost(); err != nil {
+			return err
+		}
+		if err := v.handOver(v.owed); err != nil {
+			v.mute = true
+			v.Logger.WarnContext(v.ctx, "not delivered; it stays owed", "session", v.Session, "turn", v.owed, "err", err)
+			return err
+		}
+		v.owed++
+		m := checkpoint.Marks{Delivered: v.owed, Release: final && v.owed > v.last.Turn}
+		_, err := v.persist(v.ctx, func(ctx context.Context) error { return v.store.Mark(ctx, v.Lease, m) })
+		if errors.Is(err, lock.ErrFenced) {
+			v.lose(lock.ErrFenced)
+		}
+		if err != nil {
+			v.mute = true
+			v.Logger.WarnContext(v.ctx, "delivery not noted; it is repeated", "session", v.Session, "turn", v.owed-1, "err", err)
+			return err
+		}
+		if m.Release {
+			v.released()
+		}
+	}
+	return nil
+}
+
+// handOver delivers one turn, under a deadline of its own.
+func (v *visit[S]) handOver(turn int) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(v.ctx), v.Limits.SettleTimeout)
+	defer cancel()
+	cp := *v.last
+	if cp.Turn != turn {
+		var err error
+		if cp, err = checkpoint.Load(ctx, v.store, v.Key, turn); err != nil {
+			return err
+		}
+	}
+	res, err := v.o.result(ctx, v.Session, cp, v.call.force)
+	if err != nil {
+		return err
+	}
+	if err := v.engine.run(ctx, func(ctx context.Context) error { return v.o.def.Deliver(ctx, res) }); err != nil {
+		return err
+	}
+	v.call.emit(Event{Kind: Delivered, RunID: cp.RunID, Turn: cp.Turn})
+	return nil
+}

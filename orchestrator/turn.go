@@ -1,0 +1,177 @@
+package orchestrator
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"sync"
+
+	"github.com/holdfast-go/holdfast/internal/ids"
+	"github.com/holdfast-go/holdfast/internal/jsonvalue"
+	"github.com/holdfast-go/holdfast/message"
+)
+
+// A Turn is what Begin, Route, Evaluate and the intents see. Each parallel branch has its own; only its methods may be called
+// from several goroutines. A Turn made by hand works: Emit goes nowhere, Logger is slog.Default.
+type Turn[S any] struct {
+	Session          string
+	Index, Iteration int
+	RunID            string
+	Input            Input
+	State            S
+	History          []message.Message // from Options.History; read-only
+	Choices          []Choice          // the intents by name; read-only
+	Ran              []string          // intents that ran in this turn, oldest first
+	Feedback         string            // from Evaluate
+
+	line *line // to the engine; nil in a turn made by hand
+
+	mu    sync.Mutex // protects following field
+	usage Usage      // of a turn made by hand
+}
+
+// A line connects a Turn to the engine for as long as its function may run.
+type line struct {
+	meter   *meter
+	emit    func(Event)
+	logger  func() *slog.Logger
+	intent  string
+	attempt int
+}
+
+// A meter adds up the usage of a run.
+type meter struct {
+	mu   sync.Mutex // protects following fields
+	used Usage
+	dead bool
+}
+
+func (m *meter) add(u Usage) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.dead {
+		m.used = m.used.plus(u)
+	}
+}
+
+func (m *meter) total() Usage {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.used
+}
+
+// kill makes the turns of a run deaf: a function that outlives its turn changes nothing.
+func (m *meter) kill() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.dead = true
+}
+
+func (m *meter) killed() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.dead
+}
+
+// Emit sends a token to whoever streams this turn.
+func (t *Turn[S]) Emit(delta string) {
+	if t.line != nil && !t.line.meter.killed() {
+		t.line.emit(Event{Kind: Token, Intent: t.line.intent, Attempt: t.line.attempt, Delta: delta})
+	}
+}
+
+// AddUsage counts towards the turn, also if what used it fails.
+func (t *Turn[S]) AddUsage(u Usage) {
+	if t.line != nil {
+		t.line.meter.add(u)
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.usage = t.usage.plus(u)
+}
+
+// Usage is that of the turn so far, over a resume too.
+func (t *Turn[S]) Usage() Usage {
+	if t.line != nil {
+		return t.line.meter.total()
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.usage
+}
+
+// Logger carries orchestrator, session, turn, run and intent.
+func (t *Turn[S]) Logger() *slog.Logger {
+	if t.line == nil {
+		return slog.Default()
+	}
+	l := t.line.logger().With("session", t.Session, "turn", t.Index, "run", t.RunID)
+	if t.line.intent != "" {
+		l = l.With("intent", t.line.intent)
+	}
+	return l
+}
+
+// LogValue keeps state, input and history out of logs.
+func (t *Turn[S]) LogValue() slog.Value {
+	return slog.GroupValue(
+		slog.String("session", t.Session), slog.Int("turn", t.Index), slog.Int("iteration", t.Iteration), slog.String("run", t.RunID))
+}
+
+// An Input opens a turn. All that a turn needs of its caller goes in here, for it is what a resume has.
+type Input struct {
+	RequestID string // a repeat gets the recorded result; "": none
+	Text      string
+	Data      json.RawMessage
+}
+
+// LogValue keeps what the user said out of logs.
+func (in Input) LogValue() slog.Value {
+	return slog.GroupValue(slog.String("request", in.RequestID))
+}
+
+// check refuses what a store would not keep or would not give back as it was.
+func (in Input) check(session string) error {
+	if err := ids.Check("session", session); err != nil {
+		return &InputError{"session", err.Error()}
+	}
+	if err := ids.CheckOptional("request id", in.RequestID); err != nil {
+		return &InputError{"request id", err.Error()}
+	}
+	if err := ids.CheckText("text", in.Text, jsonvalue.MaxSize); err != nil {
+		return &InputError{"text", err.Error()}
+	}
+	if len(in.Data) > 0 {
+		if err := jsonvalue.Check(in.Data); err != nil {
+			return &InputError{"data", err.Error()}
+		}
+	}
+	return nil
+}
+
+// checkSession is for calls that have no input.
+func checkSession(session string) error { return Input{}.check(session) }
+
+// A heldSession is in the context of a turn, to find out that it calls for itself.
+type heldSession struct {
+	engine  *engine
+	session string
+	outer   *heldSession
+}
+
+type heldKey struct{}
+
+func (h *heldSession) has(e *engine, session string) bool {
+	for ; h != nil; h = h.outer {
+		if h.engine == e && h.session == session {
+			return true
+		}
+	}
+	return false
+}
+
+func heldIn(ctx context.Context) *heldSession {
+	h, _ := ctx.Value(heldKey{}).(*heldSession)
+	return h
+}

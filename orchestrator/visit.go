@@ -1,0 +1,256 @@
+package orchestrator
+
+import (
+	"context"
+	"errors"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/snapshot"
+)
+
+// A visit is one call's stay in a session that it owns.
+type visit[S any] struct {
+	*session
+	o    *Orchestrator[S]
+	call *call
+	last *checkpoint.Checkpoint // the newest settled turn; nil: none
+	owed int                    // the oldest turn that is not delivered
+	mute bool                   // a delivery has failed: no other is tried
+}
+
+func (o *Orchestrator[S]) visit(ctx context.Context, k *call, requestID string, wait bool) (*visit[S], error) {
+	s, err := o.acquire(ctx, k.session, requestID, wait)
+	if err != nil {
+		return nil, &Error{Op: "claim", Session: k.session, Err: err}
+	}
+	return &visit[S]{session: s, o: o, call: k, last: s.Last, owed: s.Delivered}, nil
+}
+
+// next is the number of the turn that is to settle.
+func (v *visit[S]) next() int {
+	if v.last == nil {
+		return 0
+	}
+	return v.last.Turn + 1
+}
+
+func (v *visit[S]) base() string {
+	if v.last == nil {
+		return ""
+	}
+	return v.last.RunID
+}
+
+func (v *visit[S]) fail(op string, err error) *Error {
+	return &Error{Op: op, Session: v.Session, Turn: v.next(), Err: err}
+}
+
+// An outcome is what became of a run that was in flight.
+type outcome[S any] struct {
+	own bool // it is the call's own: its outcome is the call's
+	res *Result[S]
+	err error
+}
+
+// giveWay deals with the run in flight, so that the run of f can begin. If f is nil it is the run in flight that the call is
+// for.
+func (v *visit[S]) giveWay(found snapshot.Run, f *flight[S]) (outcome[S], error) {
+	leftover, err := v.leftover(found)
+	if err != nil {
+		return outcome[S]{}, v.fail("begin", err)
+	}
+	if leftover {
+		return outcome[S]{}, v.sweepUp(found)
+	}
+	own := f == nil || found.ID == f.id
+	abandon := !own && v.OnInterrupted == AbandonFirst
+	err = v.o.usable(found, v.call.force, v.call.force || f != nil && v.OnInterrupted == AbandonFirst)
+	switch {
+	case !own && f.input.RequestID != "" && found.RequestID == f.input.RequestID:
+		err = ErrRequestReused
+	case err == nil && !own && v.OnInterrupted == Reject:
+		err = ErrInterrupted
+	}
+	if err != nil {
+		if own && errors.Is(err, ErrSuspended) {
+			v.call.emit(Event{Kind: TurnSuspended, RunID: found.ID, Turn: found.Turn, Err: err})
+		}
+		return outcome[S]{}, v.refuse(found, own, err)
+	}
+	if abandon {
+		return outcome[S]{}, v.abandon(found)
+	}
+	return v.takeUp(found, own)
+}
+
+// refuse says why a run in flight is not touched.
+func (v *visit[S]) refuse(found snapshot.Run, own bool, err error) error {
+	op := "begin"
+	if isDrift(err) {
+		op = "drift"
+	}
+	e := v.fail(op, err)
+	if own {
+		e.RunID = found.ID
+	}
+	return e
+}
+
+// usable says why a run that is no leftover cannot go on here, on what is shown of it: nothing is written.
+func (o *Orchestrator[S]) usable(r snapshot.Run, force, pastParked bool) error {
+	m, err := decodeMemo(r.Payload)
+	if err == nil {
+		err = o.foreign(m.Signature, force)
+	}
+	switch {
+	case err != nil:
+		return err
+	case r.Status == snapshot.Suspended:
+		return ErrSuspended
+	case r.Status == snapshot.Parked && !pastParked:
+		return ErrParked
+	}
+	return nil
+}
+
+// leftover reports whether a run is over already: told as ended, settled by a turn that is kept, or of a session that was
+// deleted. Its turn number proves nothing: another may have settled it.
+func (v *visit[S]) leftover(r snapshot.Run) (bool, error) {
+	if r.Status == snapshot.Ended {
+		return true, nil
+	}
+	if m, err := decodeMemo(r.Payload); err == nil && m.Born != v.Born {
+		return true, nil
+	}
+	if v.last == nil || v.last.Turn < r.Turn || v.last.RunID == r.ID {
+		return v.last != nil && v.last.RunID == r.ID, nil
+	}
+	return v.kept(v.ctx, r, v.last.Turn-1)
+}
+
+// kept reports whether a turn that is kept, from the given one downwards, is that of r. None before the one that r would
+// have been when it began can be.
+func (e *engine) kept(ctx context.Context, r snapshot.Run, from int) (bool, error) {
+	for cp, err := range e.store.Turns(ctx, checkpoint.Key(r.Key), from) {
+		switch {
+		case err != nil:
+			return false, err
+		case cp.RunID == r.ID:
+			return true, nil
+		case cp.Turn <= r.Turn:
+			return false, nil
+		}
+	}
+	return false, nil
+}
+
+// errChanged says that the run in flight is not the one any more that was shown.
+var errChanged = errors.New("another run is in flight")
+
+// adopt makes the run ours. Nothing of it is used before.
+func (v *visit[S]) adopt(found snapshot.Run, attempts int) (r snapshot.Run, err error) {
+	if err := v.lost(); err != nil {
+		return r, err
+	}
+	_, err = v.persist(v.ctx, func(ctx context.Context) (err error) {
+		r, err = v.Snapshots.Adopt(ctx, v.runKey(), v.Fence, attempts)
+		return err
+	})
+	switch {
+	case errors.Is(err, snapshot.ErrNotFound), err == nil && r.ID != found.ID:
+		return r, errChanged
+	case errors.Is(err, lock.ErrFenced):
+		v.lose(err)
+	case err == nil && r.Status != found.Status && (r.Status == snapshot.Ended || r.Status == snapshot.Suspended):
+		return r, errChanged
+	}
+	return r, err
+}
+
+// sweepUp deletes a run that is over.
+func (v *visit[S]) sweepUp(found snapshot.Run) error {
+	r, err := v.adopt(found, 0)
+	if err == nil {
+		_, err = v.persist(v.ctx, func(ctx context.Context) error {
+			return v.Snapshots.Delete(ctx, v.runKey(), r.ID, v.Fence)
+		})
+	}
+	return v.unlessChanged(err)
+}
+
+// unlessChanged makes an error of err, unless the caller only has to look again.
+func (v *visit[S]) unlessChanged(err error) error {
+	switch {
+	case err == nil, errors.Is(err, errChanged):
+		return nil
+	case errors.Is(err, lock.ErrFenced):
+		v.lose(err)
+	}
+	return v.fail("adopt", err)
+}
+
+// abandon ends a run of somebody else without a turn.
+func (v *visit[S]) abandon(found snapshot.Run) error {
+	r, err := v.adopt(found, 0)
+	if err == nil {
+		err = v.end(r)
+	}
+	return v.unlessChanged(err)
+}
+
+// end saves a run of ours as ended, after which nobody goes on with it, and deletes it.
+func (v *visit[S]) end(r snapshot.Run) error {
+	r.Seq++
+	r.Status, r.Error = snapshot.Ended, ErrAbandoned.Error()
+	if _, err := v.persist(v.ctx, func(ctx context.Context) error { return v.Snapshots.Save(ctx, r) }); err != nil {
+		return err
+	}
+	v.forget(r)
+	return nil
+}
+
+// forget deletes a run that is over. If it is not deleted now, whoever finds it will see that it is over.
+func (v *visit[S]) forget(r snapshot.Run) {
+	err := v.once(v.ctx, func(ctx context.Context) error {
+		return v.Snapshots.Delete(ctx, v.runKey(), r.ID, r.Fence)
+	})
+	if err != nil && !errors.Is(err, lock.ErrFenced) {
+		v.Logger.WarnContext(v.ctx, "run not deleted; it is found later", "session", v.Session, "run", r.ID, "err", err)
+	}
+}
+
+// takeUp finishes a run in flight: as the call's own, or as an earlier input's, whose failure ends only itself.
+func (v *visit[S]) takeUp(found snapshot.Run, own bool) (outcome[S], error) {
+	forced := v.call.force || own && found.Status == snapshot.Parked
+	attempts := v.Limits.Attempts
+	if forced {
+		attempts = 0
+	}
+	r, err := v.adopt(found, attempts)
+	if errors.Is(err, errChanged) {
+		return outcome[S]{}, nil
+	}
+	if err != nil {
+		if own && !errors.Is(err, ErrParked) {
+			err = indeterminate(err)
+		}
+		e := v.fail("adopt", err)
+		if own {
+			e.RunID = found.ID
+		}
+		return outcome[S]{}, e
+	}
+	if forced {
+		r.Attempt = 1
+	}
+	g := v.resumed(r)
+	out := outcome[S]{own: own}
+	if out.err = g.ready(); out.err == nil {
+		out.res, out.err = g.finish(own)
+	}
+	if !own && errors.Is(out.err, ErrIndeterminate) {
+		return outcome[S]{}, out.err
+	}
+	return out, nil
+}

@@ -1,0 +1,118 @@
+package orchestrator
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lock"
+)
+
+// work is what this process is doing: what Shutdown waits for, and Abandon interrupts.
+type work struct {
+	mu      sync.Mutex          // protects following fields
+	calls   map[*session]string // the session that each owns; "" while it waits
+	closing bool
+	idle    chan struct{} // closed when the last call ends after closing
+}
+
+func (w *work) enter(s *session) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closing {
+		return ErrShuttingDown
+	}
+	if w.calls == nil {
+		w.calls = make(map[*session]string)
+	}
+	w.calls[s] = ""
+	return nil
+}
+
+// own notes that s is the owner of id, unless it is too late to begin anything.
+func (w *work) own(s *session, id string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closing {
+		return ErrShuttingDown
+	}
+	w.calls[s] = id
+	return nil
+}
+
+func (w *work) exit(s *session) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.calls, s)
+	if len(w.calls) == 0 && w.closing {
+		close(w.idle)
+	}
+}
+
+// interrupt cancels the owner of id in this process.
+func (w *work) interrupt(id string, cause error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for s, owns := range w.calls {
+		if owns == id {
+			s.cancel(cause)
+		}
+	}
+}
+
+// close lets nobody in any more, sends those away that wait, and returns what is closed once all are out.
+func (w *work) close() <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.closing {
+		w.closing = true
+		w.idle = make(chan struct{})
+		if len(w.calls) == 0 {
+			close(w.idle)
+		}
+	}
+	for s, owns := range w.calls {
+		if owns == "" {
+			s.cancel(ErrShuttingDown)
+		}
+	}
+	return w.idle
+}
+
+func (w *work) interruptAll(cause error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for s, owns := range w.calls {
+		if owns != "" {
+			s.cancel(cause)
+		}
+	}
+}
+
+func (w *work) left() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.calls)
+}
+
+// Shutdown refuses new turns, waits for those under way until ctx ends, and hands the rest off: they are left in flight for
+// whoever comes next, and their callers get ErrIndeterminate and lock.ErrHandoff. It returns when all calls have ended, with
+// an error only if some have not: a function of the bot went on. Close the stores' clients after it.
+func (o *Orchestrator[S]) Shutdown(ctx context.Context) error {
+	idle := o.work.close()
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+	}
+	o.work.interruptAll(lock.ErrHandoff)
+	patience := time.NewTimer(3 * o.Limits.SettleTimeout) // a function ends, its turn is left, the session released
+	defer patience.Stop()
+	select {
+	case <-idle:
+		return nil
+	case <-patience.C:
+		return &Error{Op: "shutdown", Err: fmt.Errorf("%d calls have not ended", o.work.left())}
+	}
+}
