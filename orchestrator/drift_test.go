@@ -1,0 +1,142 @@
+package orchestrator_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/orchestrator"
+)
+
+// renamed is echo after a deploy that renamed its intent.
+func renamed() Def {
+	d := echo()
+	d.Intents = Intents{"shout": {Run: say("loud")}}
+	return d
+}
+
+// A session that another definition has written is not touched without Migrate or Force. (Weak points 14, 15 and 37.)
+func TestDrift(t *testing.T) {
+	w := newWorld()
+	old := w.start(t, echo(), Options{})
+	execute(t, old, Input{Text: "a", RequestID: "r"})
+	bot := w.start(t, renamed(), Options{})
+	for name, in := range map[string]Input{"new": {Text: "b"}, "repeated": {Text: "a", RequestID: "r"}} {
+		_, err := bot.Execute(t.Context(), "s", in, nil)
+		if _, ok := errors.AsType[*orchestrator.DriftError](err); !ok {
+			t.Errorf("%s: %v", name, err)
+		}
+		wantOp(t, err, "drift")
+	}
+	for _, err := range bot.Turns(t.Context(), "s") {
+		if _, ok := errors.AsType[*orchestrator.DriftError](err); !ok {
+			t.Errorf("Turns: %v", err)
+		}
+	}
+	res, err := bot.Execute(t.Context(), "s", Input{Text: "b"}, &orchestrator.CallOptions{Force: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantSaid(t, res.State, "a", "loud")
+	wantSaid(t, execute(t, bot, Input{Text: "c"}).State, "a", "loud", "loud")
+}
+
+// migrate says what it has seen.
+func migrate(_ context.Context, cp checkpoint.Checkpoint) (s State, err error) {
+	err = json.Unmarshal(cp.State, &s)
+	s.Said = append(s.Said, fmt.Sprintf("turn %d of version %q", cp.Turn, cp.Version))
+	return s, err
+}
+
+// Every stored state passes Migrate once signature or version differ: newest row, run in flight, replay, owed reply, Turns.
+func TestMigrate(t *testing.T) {
+	w := newWorld()
+	down := errors.New("down")
+	d := echo()
+	d.Version = "1"
+	d.Deliver = func(context.Context, *Result) error { return down }
+	execute(t, w.start(t, d, Options{}), Input{Text: "a", RequestID: "r"})
+
+	var delivered []State
+	d.Version, d.Migrate = "2", migrate
+	d.Deliver = func(_ context.Context, r *Result) error { delivered = append(delivered, r.State); return nil }
+	bot := w.start(t, d, Options{})
+	replay := execute(t, bot, Input{Text: "a", RequestID: "r"})
+	wantSaid(t, replay.State, "a", `turn 0 of version "1"`)
+	wantSaid(t, execute(t, bot, Input{Text: "b"}).State, "a", `turn 0 of version "1"`, "b")
+	wantSaid(t, delivered[0], "a", `turn 0 of version "1"`)
+	var all []string
+	for res, err := range bot.Turns(t.Context(), "s") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, fmt.Sprint(len(res.State.Said)))
+	}
+	if got := fmt.Sprint(all); got != "[3 2]" {
+		t.Errorf("turns said %s words", got)
+	}
+}
+
+// A run in flight is migrated too, and what was decided for intents that are gone is decided anew.
+func TestMigrateRun(t *testing.T) {
+	w := newWorld()
+	w.crash(t, steps, Input{Text: "a"})
+	d := steps(nil)
+	d.Migrate = migrate
+	d.Route = func(context.Context, *Turn) (Next, error) { return orchestrator.To("last"), nil }
+	d.Intents = Intents{"one": d.Intents["three"], "last": {Run: say("last"), Next: orchestrator.End}}
+	res, err := w.start(t, d, Options{}).Resume(t.Context(), "s", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantSaid(t, res.State, "a one", `turn 0 of version ""`, "last")
+}
+
+// A process that does not know a run's definition leaves it alone: it neither counts an attempt nor writes anything.
+func TestForeignRun(t *testing.T) {
+	w := newWorld()
+	w.crash(t, steps, Input{Text: "a", RequestID: "r"})
+	d := renamed()
+	d.Name = "steps"
+	bot := w.start(t, d, Options{})
+	before := fmt.Sprint(wantRuns(t, bot, 1))
+	calls := map[string]func() error{
+		"other input": func() error { _, err := bot.Execute(t.Context(), "s", Input{Text: "b"}, nil); return err },
+		"own": func() error {
+			_, err := bot.Execute(t.Context(), "s", Input{Text: "a", RequestID: "r"}, nil)
+			return err
+		},
+		"resume": func() error { _, err := bot.Resume(t.Context(), "s", nil); return err },
+	}
+	for name, call := range calls {
+		if _, ok := errors.AsType[*orchestrator.DriftError](call()); !ok {
+			t.Errorf("%s: no drift", name)
+		}
+	}
+	if outcome, err := bot.Recover(t.Context(), "s"); outcome != "foreign" || err != nil {
+		t.Errorf("%q, %v", outcome, err)
+	}
+	if after := fmt.Sprint(wantRuns(t, bot, 1)); after != before {
+		t.Errorf("was %s\nis  %s", before, after)
+	}
+	wantSaid(t, execute(t, w.start(t, steps(nil), Options{}), Input{Text: "a", RequestID: "r"}).State, "a one", "a two", "a three")
+}
+
+// A failing Migrate loses nothing.
+func TestMigrateFails(t *testing.T) {
+	w := newWorld()
+	w.crash(t, steps, Input{Text: "a"})
+	boom := errors.New("boom")
+	d := steps(nil)
+	d.Version = "2"
+	d.Migrate = func(context.Context, checkpoint.Checkpoint) (State, error) { return State{}, boom }
+	_, err := w.start(t, d, Options{}).Resume(t.Context(), "s", nil)
+	wantErr(t, err, boom, orchestrator.ErrIndeterminate)
+	res, err := w.start(t, steps(nil), Options{}).Resume(t.Context(), "s", nil)
+	if err != nil || len(res.Steps) != 3 {
+		t.Errorf("%v, %v", res, err)
+	}
+}

@@ -1,0 +1,120 @@
+package orchestrator_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/orchestrator"
+	"github.com/holdfast-go/holdfast/retry"
+)
+
+// New names every fault at once.
+func TestNewFaults(t *testing.T) {
+	d := Def{
+		Version: "\x00", First: "nobody", Evaluate: func(context.Context, *Turn) (Next, error) { return Next{}, nil },
+		Intents: Intents{
+			"a": {Next: orchestrator.To("elsewhere"), Timeout: -1, Retry: retry.Policy{Attempts: -1}},
+			"":  {Run: say("x")},
+		},
+	}
+	o := &Options{KeepSnapshots: -1, OnInterrupted: 9, Limits: orchestrator.Limits{FanOut: -1, LeaseTTL: time.Microsecond}}
+	_, err := orchestrator.New(d, nil, o)
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, fault := range []string{
+		"empty name", "version holds U+0000", `First "nobody" is no intent`, `intent "": empty name`, `intent "a": no Run`,
+		`Next "elsewhere" is no intent`, "Next without Iterate", "Timeout is negative", "Retry.Attempts is negative",
+		"Evaluate without Iterate", "KeepSnapshots is negative", "OnInterrupted 9", "Limits.FanOut is negative",
+		"Limits.LeaseTTL is shorter than 10ms", "no checkpoint store",
+	} {
+		if !strings.Contains(err.Error(), fault) {
+			t.Errorf("%q is not named in: %v", fault, err)
+		}
+	}
+	_, err = orchestrator.New(Def{Name: "n"}, new(checkpoint.Memory), nil)
+	if err == nil || !strings.Contains(err.Error(), "no intents") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A definition that leaves open what runs is refused before the first turn finds out.
+func TestRoutingFaults(t *testing.T) {
+	a, b := Intent{Run: say("a")}, Intent{Run: say("b")}
+	for fault, d := range map[string]Def{
+		"neither First nor Route":           {Intents: Intents{"a": a, "b": b}},
+		"neither Route, Evaluate nor every": {Intents: Intents{"a": a}, Iterate: true},
+	} {
+		d.Name = "n"
+		if _, err := orchestrator.New(d, new(checkpoint.Memory), nil); err == nil || !strings.Contains(err.Error(), fault) {
+			t.Errorf("want %q, got %v", fault, err)
+		}
+	}
+}
+
+type secretive struct {
+	Shown  string
+	hidden int
+}
+
+// What JSON would lose behaves one way before and another after a crash. (Weak point 24.)
+func TestStateFaults(t *testing.T) {
+	type lossy struct {
+		Any   any
+		Func  func()
+		Inner []secretive
+	}
+	_, err := orchestrator.New(orchestrator.Definition[lossy]{
+		Name: "n", Intents: orchestrator.Intents[lossy]{"a": {Run: func(context.Context, *orchestrator.Turn[lossy]) error { return nil }}},
+	}, new(checkpoint.Memory), nil)
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, fault := range []string{"Any", "Func", "Inner[].hidden"} {
+		if !strings.Contains(err.Error(), fault) {
+			t.Errorf("%q is not named in: %v", fault, err)
+		}
+	}
+	_ = secretive{hidden: 1}
+}
+
+// The signature does not change with what may change, and does with what may not. It is stored: its value is pinned.
+func TestSignature(t *testing.T) {
+	signature := func(d Def) string {
+		w := newWorld()
+		execute(t, w.start(t, d, Options{}), Input{Text: "a"})
+		cp, err := checkpoint.Load(t.Context(), w.checkpoints, checkpoint.Key{Orchestrator: d.Name, Session: "s"}, checkpoint.Newest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cp.Signature
+	}
+	base := signature(echo())
+	if want := "71f5776f9820"; !strings.HasPrefix(base, want) {
+		t.Errorf("signature %.12s, pinned %s", base, want)
+	}
+	same := echo()
+	same.Version, same.Begin = "2", func(context.Context, *Turn) error { return nil }
+	same.Intents = Intents{"echo": {Run: say("else"), Description: "d", Timeout: time.Hour}}
+	if got := signature(same); got != base {
+		t.Error("a body, a description, a limit or the version changed the signature")
+	}
+	for name, change := range map[string]func(*Def){
+		"name":    func(d *Def) { d.Name = "other" },
+		"intents": func(d *Def) { d.Intents["more"], d.First = Intent{Run: say("x")}, "echo" },
+		"first":   func(d *Def) { d.First = "echo" },
+		"iterate": func(d *Def) {
+			d.Iterate = true
+			d.Intents["echo"] = Intent{Run: d.Intents["echo"].Run, Next: orchestrator.End}
+		},
+	} {
+		d := echo()
+		change(&d)
+		if signature(d) == base {
+			t.Errorf("another %s has the same signature", name)
+		}
+	}
+}
