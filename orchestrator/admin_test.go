@@ -159,7 +159,7 @@ func TestBusy(t *testing.T) {
 			wantErr(t, err, context.DeadlineExceeded)
 		}
 		cancel()
-		<-done
+		wantErr(t, <-done, orchestrator.ErrIndeterminate)
 	})
 }
 
