@@ -1,16 +1,17 @@
 package lock
 
 import (
-	"container/list"
 	"context"
+	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 // Memory is a [Locker] for the goroutines of one process: first come, first served. The zero value is ready.
 // It grants nothing to others before unlock, so its locks are never lost.
 type Memory struct {
-	mu     sync.Mutex
-	queues map[string]*list.List // by held key: the waiters in order of arrival, each a chan struct{}
+	mu     sync.Mutex                 // protects following field
+	queues map[string][]chan struct{} // by held key: the waiters in order of arrival
 }
 
 var _ Locker = (*Memory)(nil)
@@ -24,9 +25,8 @@ func (m *Memory) Lock(ctx context.Context, key string) (context.Context, func(),
 	if turn == nil {
 		return m.held(ctx, key)
 	}
-	ready := turn.Value.(chan struct{})
 	select {
-	case <-ready:
+	case <-turn:
 		return m.held(ctx, key)
 	case <-ctx.Done():
 		m.leave(key, turn)
@@ -45,12 +45,24 @@ func (m *Memory) TryLock(ctx context.Context, key string) (context.Context, func
 	return m.held(ctx, key)
 }
 
+// A hold is one time that a key is held.
+type hold struct {
+	memory *Memory
+	key    string
+	cancel context.CancelFunc
+	over   atomic.Bool
+}
+
 func (m *Memory) held(ctx context.Context, key string) (context.Context, func(), error) {
 	held, cancel := context.WithCancel(ctx)
-	return held, sync.OnceFunc(func() {
-		cancel()
-		m.pass(key)
-	}), nil
+	return held, (&hold{memory: m, key: key, cancel: cancel}).unlock, nil
+}
+
+func (h *hold) unlock() {
+	if h.over.CompareAndSwap(false, true) {
+		h.cancel()
+		h.memory.pass(h.key)
+	}
 }
 
 func (m *Memory) take(key string) bool {
@@ -64,20 +76,22 @@ func (m *Memory) takeLocked(key string) bool {
 		return false
 	}
 	if m.queues == nil {
-		m.queues = make(map[string]*list.List)
+		m.queues = make(map[string][]chan struct{})
 	}
-	m.queues[key] = list.New()
+	m.queues[key] = nil
 	return true
 }
 
-// arrive takes the key, or joins its queue and returns the place in it.
-func (m *Memory) arrive(key string) *list.Element {
+// arrive takes the key, or joins its queue and returns what is closed when it is our turn.
+func (m *Memory) arrive(key string) chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.takeLocked(key) {
 		return nil
 	}
-	return m.queues[key].PushBack(make(chan struct{}))
+	turn := make(chan struct{})
+	m.queues[key] = append(m.queues[key], turn)
+	return turn
 }
 
 // pass gives the key to the first in its queue.
@@ -89,22 +103,22 @@ func (m *Memory) pass(key string) {
 
 func (m *Memory) passLocked(key string) {
 	q := m.queues[key]
-	first := q.Front()
-	if first == nil {
+	if len(q) == 0 {
 		delete(m.queues, key)
 		return
 	}
-	close(q.Remove(first).(chan struct{}))
+	m.queues[key] = q[1:]
+	close(q[0])
 }
 
 // leave gives up a place, and the key if it was granted meanwhile.
-func (m *Memory) leave(key string, place *list.Element) {
+func (m *Memory) leave(key string, turn chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	select {
-	case <-place.Value.(chan struct{}):
+	case <-turn:
 		m.passLocked(key)
 	default:
-		m.queues[key].Remove(place)
+		m.queues[key] = slices.DeleteFunc(m.queues[key], func(other chan struct{}) bool { return other == turn })
 	}
 }

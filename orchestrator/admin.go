@@ -135,7 +135,7 @@ func (o *Orchestrator[S]) steal(ctx context.Context, id string) (*visit[S], erro
 	}
 	o.work.interrupt(id, ErrAbandoned)
 	r := checkpoint.ClaimRequest{Owner: o.owner, Nonce: rand.Text(), TTL: o.Limits.LeaseTTL, Steal: true}
-	if err := s.tryClaim(s.ctx, o.key(id), r); err != nil {
+	if err := s.claim(s.ctx, o.key(id), r); err != nil {
 		s.undo()
 		return nil, err
 	}

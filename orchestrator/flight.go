@@ -239,7 +239,7 @@ func (f *flight[S]) turn(intent string, attempt int, state S) *Turn[S] {
 	return &Turn[S]{
 		Session: f.Session, Index: f.index, Iteration: f.memo.Iteration, RunID: f.id, Input: f.input, State: state,
 		History: f.history, Choices: f.o.choices, Ran: slices.Clip(f.ran), Feedback: f.memo.Feedback,
-		line: &line{meter: f.meter, emit: f.emit, logger: f.logger, intent: intent, attempt: attempt},
+		line: &line{f.meter, f, intent, attempt},
 	}
 }
 

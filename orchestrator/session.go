@@ -25,7 +25,8 @@ type session struct {
 	over  bool     // released, or given up: nothing more is written
 }
 
-// lingering is how long a claim outlives its caller: it may be granted, and then nobody else gets the session for a TTL.
+// lingering is how long it is tried to find out whether a claim without a reply was granted: then nobody else gets the
+// session for a TTL.
 const lingering = time.Second
 
 // longestPause is that between two claims of a session that another process owns.
@@ -61,15 +62,12 @@ func (e *engine) enter(ctx context.Context, id string) (*session, error) {
 
 // wait waits for the session, and claims it.
 func (s *session) wait(id, requestID string, wait bool) error {
-	ctx := s.ctx
-	if wait {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(s.ctx, s.Limits.LockWait, ErrBusy)
+	r := checkpoint.ClaimRequest{Owner: s.owner, Nonce: rand.Text(), TTL: s.Limits.LeaseTTL, RequestID: requestID}
+	err := s.comeIn(s.ctx, id, r, !wait)
+	if wait && errors.Is(err, lock.ErrHeld) {
+		ctx, cancel := context.WithTimeoutCause(s.ctx, s.Limits.LockWait, ErrBusy)
 		defer cancel()
-	}
-	err := s.queueUp(ctx, lock.Key(s.name, id), wait)
-	if err == nil {
-		err = s.claim(ctx, id, requestID, wait)
+		err = s.queueUp(ctx, id, r)
 	}
 	if err == nil {
 		if err = s.work.own(s, id); err != nil {
@@ -84,12 +82,39 @@ func (s *session) wait(id, requestID string, wait bool) error {
 	return err
 }
 
-func (s *session) claim(ctx context.Context, id, requestID string, wait bool) error {
-	r := checkpoint.ClaimRequest{Owner: s.owner, Nonce: rand.Text(), TTL: s.Limits.LeaseTTL, RequestID: requestID}
+// comeIn claims the session if nobody is before us. Who may wait leaves the Locker to queueUp.
+func (s *session) comeIn(ctx context.Context, id string, r checkpoint.ClaimRequest, useLocker bool) error {
+	if err := s.get(ctx, s.queue.TryLock, id); err != nil {
+		return err
+	}
+	switch {
+	case s.Locker == nil:
+	case !useLocker:
+		return lock.ErrHeld
+	default:
+		if err := s.getLocker(ctx, s.Locker.TryLock, id); err != nil {
+			return err
+		}
+	}
+	return s.claim(ctx, s.key(id), r)
+}
+
+// queueUp waits for what comeIn did not get.
+func (s *session) queueUp(ctx context.Context, id string, r checkpoint.ClaimRequest) error {
+	if len(s.leave) == 0 {
+		if err := s.get(ctx, s.queue.Lock, id); err != nil {
+			return err
+		}
+	}
+	if s.Locker != nil {
+		if err := s.getLocker(ctx, s.Locker.Lock, id); err != nil {
+			return err
+		}
+	}
 	pauses := keeper.Backoff{Most: longestPause}
 	for {
-		err := s.tryClaim(ctx, s.key(id), r)
-		if !wait || !errors.Is(err, lock.ErrHeld) {
+		err := s.claim(ctx, s.key(id), r)
+		if !errors.Is(err, lock.ErrHeld) {
 			return err
 		}
 		if err := keeper.Sleep(ctx, pauses.Next()); err != nil {
@@ -98,38 +123,35 @@ func (s *session) claim(ctx context.Context, id, requestID string, wait bool) er
 	}
 }
 
-func (s *session) queueUp(ctx context.Context, key string, wait bool) error {
-	get := func(l lock.Locker) error {
-		enter := l.TryLock
-		if wait {
-			enter = l.Lock
-		}
-		_, unlock, err := enter(ctx, key)
-		if err == nil {
-			s.leave = append(s.leave, unlock)
-		}
-		return err
-	}
-	if err := get(&s.queue); err != nil || s.Locker == nil {
-		return err
-	}
-	err := get(s.Locker)
-	if err != nil && ctx.Err() == nil && !errors.Is(err, lock.ErrHeld) {
-		s.Logger.WarnContext(ctx, "locker failed; the session is claimed without", "err", err)
-		return nil // it only spares the store
+// get enters a waiting room.
+func (s *session) get(ctx context.Context, enter func(context.Context, string) (context.Context, func(), error), id string) error {
+	_, unlock, err := enter(ctx, lock.Key(s.name, id))
+	if err == nil {
+		s.leave = append(s.leave, unlock)
 	}
 	return err
 }
 
-// tryClaim claims once, or twice if the first reply was lost: the nonce tells that it is us again.
-func (s *session) tryClaim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) error {
-	longer, cancel := keeper.Linger(ctx, lingering)
-	defer cancel()
+// getLocker is get for a Locker, which only spares the store: if it fails, the session is claimed without.
+func (s *session) getLocker(ctx context.Context, enter func(context.Context, string) (context.Context, func(), error), id string) error {
+	err := s.get(ctx, enter, id)
+	if err != nil && ctx.Err() == nil && !errors.Is(err, lock.ErrHeld) {
+		s.Logger.WarnContext(ctx, "locker failed; the session is claimed without", "err", err)
+		return nil
+	}
+	return err
+}
+
+// claim claims once, or twice if the first reply was lost: the nonce tells that it is us again. If ctx has ended meanwhile,
+// what was granted is given back.
+func (s *session) claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) error {
 	sent := time.Now()
-	c, err := s.store.Claim(longer, k, r)
-	if err != nil && !answered(err) && ctx.Err() == nil {
+	c, err := s.store.Claim(ctx, k, r)
+	if err != nil && !answered(err) {
+		again, cancel := context.WithTimeout(context.WithoutCancel(ctx), lingering)
+		defer cancel()
 		sent = time.Now()
-		c, err = s.store.Claim(longer, k, r)
+		c, err = s.store.Claim(again, k, r)
 	}
 	if err != nil {
 		return preferEnd(ctx, err)

@@ -33,10 +33,15 @@ type Turn[S any] struct {
 // A line connects a Turn to the engine for as long as its function may run.
 type line struct {
 	meter   *meter
-	emit    func(Event)
-	logger  func() *slog.Logger
+	home    home
 	intent  string
 	attempt int
+}
+
+// home is where a line ends.
+type home interface {
+	emit(ev Event)
+	logger() *slog.Logger
 }
 
 // A meter adds up the usage of a run.
@@ -76,7 +81,7 @@ func (m *meter) killed() bool {
 // Emit sends a token to whoever streams this turn.
 func (t *Turn[S]) Emit(delta string) {
 	if t.line != nil && !t.line.meter.killed() {
-		t.line.emit(Event{Kind: Token, Intent: t.line.intent, Attempt: t.line.attempt, Delta: delta})
+		t.line.home.emit(Event{Kind: Token, Intent: t.line.intent, Attempt: t.line.attempt, Delta: delta})
 	}
 }
 
@@ -106,7 +111,7 @@ func (t *Turn[S]) Logger() *slog.Logger {
 	if t.line == nil {
 		return slog.Default()
 	}
-	l := t.line.logger().With("session", t.Session, "turn", t.Index, "run", t.RunID)
+	l := t.line.home.logger().With("session", t.Session, "turn", t.Index, "run", t.RunID)
 	if t.line.intent != "" {
 		l = l.With("intent", t.line.intent)
 	}
