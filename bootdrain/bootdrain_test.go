@@ -149,7 +149,13 @@ func TestSessions(t *testing.T) {
 		}
 	}
 	o := &bootdrain.Options{
-		Sessions: func(yield func(string, error) bool) { _ = yield("b", nil) && yield("b", nil) },
+		Sessions: func(yield func(string, error) bool) {
+			for range 2 {
+				if !yield("b", nil) {
+					return
+				}
+			}
+		},
 		Context: func(ctx context.Context, session string) context.Context {
 			return context.WithValue(ctx, key{}, session)
 		},

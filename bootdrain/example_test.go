@@ -50,12 +50,12 @@ func ExampleDrainInterrupted() {
 
 	report, err := bootdrain.DrainInterrupted(ctx, start(), &bootdrain.Options{Logger: slog.New(slog.DiscardHandler)})
 	fmt.Println(report.Scanned, "found,", report.Settled, "settled,", err)
-	for res := range start().Turns(ctx, "s-1") {
-		fmt.Println(res.State.Reply)
+	for res, err := range start().Turns(ctx, "s-1") {
+		fmt.Println(res.State.Reply, err)
 	}
 	// Output:
 	// shut down: <nil>
 	// outcome unknown: true
 	// 1 found, 1 settled, <nil>
-	// a reply to hello
+	// a reply to hello <nil>
 }
