@@ -139,7 +139,7 @@ func (o *Orchestrator[S]) steal(ctx context.Context, id string) (*visit[S], erro
 		s.undo()
 		return nil, err
 	}
-	return &visit[S]{session: s, o: o, call: o.newCall(id, nil), last: s.Last, owed: s.Delivered}, nil
+	return &visit[S]{session: s, o: o, call: o.newCall(id, nil), last: s.Last, owed: s.Delivered, summarized: s.Summarized}, nil
 }
 
 // endRun ends the run that was found, and no other.

@@ -3,7 +3,7 @@ package orchestrator
 import "time"
 
 // An EventKind names what happened. Every turn ends with exactly one of the last five, TurnRefused if it never began;
-// Delivered comes before TurnSettled.
+// Delivered and Compacted come before TurnSettled.
 type EventKind string
 
 const (
@@ -14,6 +14,7 @@ const (
 	Token         EventKind = "token"
 	IntentEnded   EventKind = "intent.ended" // Err set: failed; another attempt may follow
 	Delivered     EventKind = "delivered"    // also of an earlier turn that was owed
+	Compacted     EventKind = "compacted"
 	TurnSettled   EventKind = "turn.settled"
 	TurnSuspended EventKind = "turn.suspended"
 	TurnFailed    EventKind = "turn.failed"

@@ -52,11 +52,15 @@ func declared(t *testing.T, file string) map[string]string {
 
 // scripts each end in the events that they are listed with.
 var scripts = map[string]func(t *testing.T, w world, c *orchestrator.CallOptions){
-	"turn.started routed intent.started token intent.ended delivered turn.settled": func(t *testing.T, w world, c *orchestrator.CallOptions) {
+	"turn.started routed intent.started token intent.ended delivered compacted turn.settled": func(t *testing.T, w world, c *orchestrator.CallOptions) {
 		d := echo()
 		d.Intents["echo"] = Intent{Run: func(_ context.Context, t *Turn) error { t.Emit("hel"); return nil }}
 		d.Deliver = func(context.Context, *Result) error { return nil }
-		_, _ = w.start(t, d, Options{}).Execute(t.Context(), "s", Input{}, c)
+		due := func(context.Context, orchestrator.Range) bool { return true }
+		run := func(context.Context, orchestrator.Range) (u orchestrator.Usage, err error) { return u, nil }
+		bot := w.start(t, d, Options{Compaction: orchestrator.Compaction{Keep: 1, Due: due, Run: run}})
+		execute(t, bot, Input{})
+		_, _ = bot.Execute(t.Context(), "s", Input{}, c)
 	},
 	"turn.started routed intent.started intent.ended intent.started intent.ended turn.failed": func(t *testing.T, w world, c *orchestrator.CallOptions) {
 		d := echo()

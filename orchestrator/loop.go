@@ -16,11 +16,12 @@ var errTurnTimeout = fmt.Errorf("turn timeout: %w", context.DeadlineExceeded)
 // finish takes the run to its end. final says that nothing follows in this call.
 func (f *flight[S]) finish(final bool) (*Result[S], error) {
 	f.final, f.began = final, time.Now()
-	ctx, cancel := f.ctx, context.CancelFunc(func() {})
+	ctx := context.WithValue(f.ctx, runKey{}, f.id)
 	if d := f.Limits.TurnTimeout; d > 0 {
-		ctx, cancel = context.WithTimeoutCause(f.ctx, d, errTurnTimeout)
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, d, errTurnTimeout)
+		defer cancel()
 	}
-	defer cancel()
 	if err := f.loop(ctx); err != nil {
 		return nil, f.unsettled(err)
 	}

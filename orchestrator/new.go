@@ -50,7 +50,7 @@ func New[S any](d Definition[S], store checkpoint.Store, o *Options) (*Orchestra
 }
 
 func newEngine(name string, store checkpoint.Store, o Options) *engine {
-	o.Limits = o.Limits.orDefaults()
+	o.Limits, o.Compaction = o.Limits.orDefaults(), o.Compaction.orDefaults()
 	o.Logger = cmp.Or(o.Logger, slog.Default()).With("orchestrator", name)
 	host, _ := os.Hostname()
 	e := &engine{Options: o, name: name, store: store}
@@ -63,7 +63,7 @@ func newEngine(name string, store checkpoint.Store, o Options) *engine {
 func (o *Orchestrator[S]) Name() string { return o.name }
 
 func (o *Options) faults() []string {
-	faults := o.Limits.faults()
+	faults := append(o.Limits.faults(), o.Compaction.faults()...)
 	if o.KeepSnapshots < 0 {
 		faults = append(faults, "KeepSnapshots is negative")
 	}

@@ -18,6 +18,7 @@ type Options struct {
 	History       func(ctx context.Context, session string) ([]message.Message, error) // also on resume; nil: none
 	KeepSnapshots int                                                                  // settled turns kept of each session; 0 means 100, checkpoint.KeepAll all
 	OnInterrupted OnInterrupted
+	Compaction    Compaction
 	Limits        Limits
 	Logger        *slog.Logger // nil means slog.Default()
 }

@@ -23,8 +23,8 @@ func (f *flight[S]) settle() (*Result[S], error) {
 	if err != nil {
 		return nil, f.fail(f.err("settle", err))
 	}
-	owes := f.o.def.Deliver != nil
-	o := checkpoint.AppendOptions{Keep: f.KeepSnapshots, Owes: owes, Release: f.final && !owes}
+	owes, more := f.o.def.Deliver != nil, !f.final || f.mayCompact(f.index)
+	o := checkpoint.AppendOptions{Keep: f.KeepSnapshots, Owes: owes, Release: !owes && !more}
 	doubt, err := f.persist(f.ctx, func(ctx context.Context) error { return f.store.Append(ctx, f.Lease, cp, o) })
 	if err != nil {
 		return nil, f.notAppended(doubt || !answered(err), err)
@@ -40,7 +40,10 @@ func (f *flight[S]) settle() (*Result[S], error) {
 	if f.recorded {
 		f.forget(f.run)
 	}
-	_ = f.deliver(f.final) // what fails stays owed
+	_ = f.deliver(!more) // what fails stays owed
+	if f.final {
+		f.meter.add(f.compact())
+	}
 	f.emit(Event{Kind: TurnSettled, Usage: f.meter.total(), Took: time.Since(f.began)})
 	return &Result[S]{
 		Session: f.Session, RunID: f.id, Turn: f.index, Input: f.input, State: f.state,

@@ -17,6 +17,8 @@ type visit[S any] struct {
 	last *checkpoint.Checkpoint // the newest settled turn; nil: none
 	owed int                    // the oldest turn that is not delivered
 	mute bool                   // a delivery has failed: no other is tried
+
+	summarized int // turns before this one are summarized
 }
 
 func (o *Orchestrator[S]) visit(ctx context.Context, k *call, requestID string, wait bool) (*visit[S], error) {
@@ -24,7 +26,7 @@ func (o *Orchestrator[S]) visit(ctx context.Context, k *call, requestID string, 
 	if err != nil {
 		return nil, &Error{Op: "claim", Session: k.session, Err: err}
 	}
-	return &visit[S]{session: s, o: o, call: k, last: s.Last, owed: s.Delivered}, nil
+	return &visit[S]{session: s, o: o, call: k, last: s.Last, owed: s.Delivered, summarized: s.Summarized}, nil
 }
 
 // next is the number of the turn that is to settle.

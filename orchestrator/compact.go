@@ -1,0 +1,196 @@
+package orchestrator
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/lock"
+)
+
+// Compaction keeps histories short. The zero Compaction never runs. It follows a settled turn, under the session's lease and
+// a deadline of its own; what goes wrong with it is logged and tried again after the next turn, and fails no turn. What it
+// used counts in the Result of the turn that it follows.
+type Compaction struct {
+	After   int                                         // unsummarized turns that make it due
+	Due     func(context.Context, Range) bool           // asked instead, if not nil: of the range as it was a turn ago, then as it is
+	Keep    int                                         // newest turns left alone; 0 means 8
+	Run     func(context.Context, Range) (Usage, error) // summarizes and replaces in your message store; the same range again after a crash
+	Timeout time.Duration                               // 0 means a minute
+}
+
+// A Range is turns From to Through, both included, of a session. Its ID is the same when it comes again.
+type Range struct {
+	ID, Session   string
+	From, Through int
+}
+
+func (c Compaction) orDefaults() Compaction {
+	if c.Keep == 0 {
+		c.Keep = 8
+	}
+	if c.Timeout == 0 {
+		c.Timeout = time.Minute
+	}
+	return c
+}
+
+func (c Compaction) faults() []string {
+	var faults []string
+	if c.After < 0 || c.Keep < 0 || c.Timeout < 0 {
+		faults = append(faults, "Compaction has a negative field")
+	}
+	if (c.After > 0 || c.Due != nil) && c.Run == nil {
+		faults = append(faults, "Compaction.Run is missing")
+	}
+	return faults
+}
+
+// ranged returns the turns up to through that are not summarized yet; false if there are none.
+func (v *visit[S]) ranged(through int) (Range, bool) {
+	r := Range{Session: v.Session, From: v.summarized, Through: through}
+	if r.Through < r.From {
+		return r, false
+	}
+	h := sha256.New()
+	for _, part := range []string{v.name, v.Session, strconv.FormatInt(v.Born, 10), strconv.Itoa(r.From), strconv.Itoa(r.Through)} {
+		writePart(h, part)
+	}
+	r.ID = hex.EncodeToString(h.Sum(nil)[:16])
+	return r, true
+}
+
+// byCount returns the range that is due by the number of turns: as it was when they became that many, however many there are
+// now.
+func (v *visit[S]) byCount(last int) (Range, bool) {
+	c := v.Compaction
+	unsummarized := max(c.After, c.Keep+1)
+	if c.Run == nil || c.After == 0 || c.Due != nil || last+1-v.summarized < unsummarized {
+		return Range{}, false
+	}
+	return v.ranged(v.summarized + unsummarized - c.Keep - 1)
+}
+
+// mayCompact reports whether compaction may follow a turn, so that the lease is needed for longer.
+func (v *visit[S]) mayCompact(turn int) bool {
+	if v.Compaction.Run == nil {
+		return false
+	}
+	_, due := v.byCount(turn)
+	return due || v.Compaction.Due != nil && turn-v.Compaction.Keep >= v.summarized
+}
+
+// compact summarizes the range that is due, if one is.
+func (v *visit[S]) compact() Usage {
+	if !v.mayCompact(v.last.Turn) || v.lost() != nil {
+		return Usage{}
+	}
+	ctx, cancel := v.compacting()
+	defer cancel()
+	r, due := v.byCount(v.last.Turn)
+	if !due {
+		r, due = v.asked(ctx)
+	}
+	if !due {
+		return Usage{}
+	}
+	used, err := v.summarize(ctx, r)
+	if err != nil {
+		v.Logger.WarnContext(v.ctx, "not compacted; the next turn tries again", "session", v.Session, "from", r.From, "through", r.Through, "err", err)
+	}
+	return used
+}
+
+// compacting is the context of a compaction: what becomes of the caller does not matter, what becomes of the session does.
+func (v *visit[S]) compacting() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(v.ctx), v.Compaction.Timeout)
+	stop := context.AfterFunc(v.ctx, func() {
+		if lostTo(v.ctx) != nil {
+			cancel()
+		}
+	})
+	return ctx, func() {
+		stop()
+		cancel()
+	}
+}
+
+// asked returns the range that Compaction.Due calls due. The one of a turn ago comes first: a crash may have hidden that it
+// was summarized.
+func (v *visit[S]) asked(ctx context.Context) (Range, bool) {
+	for _, through := range []int{v.last.Turn - v.Compaction.Keep - 1, v.last.Turn - v.Compaction.Keep} {
+		r, some := v.ranged(through)
+		if !some {
+			continue
+		}
+		due := false
+		err := v.engine.run(ctx, func(ctx context.Context) error {
+			due = v.Compaction.Due(ctx, r)
+			return nil
+		})
+		if err != nil {
+			v.Logger.WarnContext(v.ctx, "not asked whether to compact", "session", v.Session, "err", err)
+			return r, false
+		}
+		if due {
+			return r, true
+		}
+	}
+	return Range{}, false
+}
+
+// summarize runs it, and notes that it has run.
+func (v *visit[S]) summarize(ctx context.Context, r Range) (used Usage, err error) {
+	var said Usage
+	start := time.Now()
+	err = v.engine.run(ctx, func(ctx context.Context) (err error) {
+		said, err = v.Compaction.Run(ctx, r)
+		return err
+	})
+	if errors.Is(err, errStuck) {
+		return Usage{}, err
+	}
+	if err != nil {
+		return said, err
+	}
+	v.call.emit(Event{Kind: Compacted, RunID: v.last.RunID, Turn: v.last.Turn, Usage: said, Took: time.Since(start)})
+	_, err = v.persist(v.ctx, func(ctx context.Context) error {
+		return v.store.Mark(ctx, v.Lease, checkpoint.Marks{Summarized: r.Through + 1})
+	})
+	if errors.Is(err, lock.ErrFenced) {
+		v.lose(lock.ErrFenced)
+	}
+	if err == nil {
+		v.summarized = r.Through + 1
+	}
+	return said, err
+}
+
+// Compact summarizes now what is not summarized yet, save the newest turns that Compaction.Keep leaves alone.
+func (o *Orchestrator[S]) Compact(ctx context.Context, session string) error {
+	if err := checkSession(session); err != nil {
+		return o.adminError("compact", session, err)
+	}
+	if o.Compaction.Run == nil {
+		return o.adminError("compact", session, errors.New("Compaction.Run is missing")) //nolint:staticcheck // a field
+	}
+	k := o.newCall(session, nil)
+	defer k.close()
+	v, err := o.visit(ctx, k, "", true)
+	if err != nil {
+		return o.adminError("compact", session, err)
+	}
+	defer v.done()
+	r, some := v.ranged(v.next() - 1 - v.Compaction.Keep)
+	if !some {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(v.ctx, v.Compaction.Timeout)
+	defer cancel()
+	_, err = v.summarize(ctx, r)
+	return o.adminError("compact", session, err)
+}

@@ -1,0 +1,157 @@
+package orchestrator_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/orchestrator"
+)
+
+// A fork begins where a kept turn was, may be repeated, and goes its own way.
+func TestFork(t *testing.T) {
+	w := newWorld()
+	bot := w.start(t, echo(), Options{KeepSnapshots: 3})
+	for _, text := range []string{"a", "b", "c", "d"} {
+		execute(t, bot, Input{Text: text, RequestID: text})
+	}
+	ctx := t.Context()
+	for range 2 {
+		if err := bot.Fork(ctx, "s", 2, "copy"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	in := func(session, text string) *Result {
+		res, err := bot.Execute(ctx, session, Input{Text: text, RequestID: "c"}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res
+	}
+	if res := in("copy", "x"); res.Turn != 1 || res.Replayed {
+		t.Errorf("the copy's next turn is %+v", res)
+	}
+	wantSaid(t, execute(t, bot, Input{Text: "e"}).State, "a", "b", "c", "d", "e")
+	wantErr(t, bot.Fork(ctx, "s", 3, "copy"), checkpoint.ErrConflict)
+	wantErr(t, bot.Fork(ctx, "s", 0, "another"), checkpoint.ErrNotFound)
+	if err := bot.Fork(ctx, "s", 2, "s"); err == nil {
+		t.Error("forked to itself")
+	}
+	other := echo()
+	other.Name = "other"
+	wantErr(t, w.start(t, other, Options{}).Fork(ctx, "s", 3, "theirs"), checkpoint.ErrNotFound)
+	if err := bot.Fork(ctx, "s", checkpoint.Newest, "newest"); err != nil {
+		t.Error(err)
+	}
+}
+
+// A parent asks a child: the same call again gets the same answer, and what the model puts into it chooses nothing.
+func TestTool(t *testing.T) {
+	w := newWorld()
+	child := w.start(t, echo(), Options{})
+	tool := child.Tool("echo", "repeats", func(r *Result) string { return strings.Join(r.State.Said, ",") }, nil)
+	if !json.Valid(tool.Parameters) || tool.Name != "echo" || tool.Description != "repeats" {
+		t.Errorf("%+v", tool)
+	}
+	ctx := t.Context()
+	ask := func(callID, args string) string {
+		answer, err := tool.Call(ctx, callID, json.RawMessage(args))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer
+	}
+	if a, b := ask("1", `{"input":"x","session":"s","session_id":"s"}`), ask("1", `{"input":"x"}`); a != "x" || b != "x" {
+		t.Errorf("answers %q and %q", a, b)
+	}
+	if got := ask("2", `{"input":"y"}`); got != "y" {
+		t.Errorf("a fresh call remembers: %q", got)
+	}
+	if n := len(turns(t, child)); n != 0 {
+		t.Errorf("%d turns in the session that args named", n)
+	}
+	for _, args := range []string{`{}`, `{`, `"x"`, `{"input":3}`} {
+		if _, err := tool.Call(ctx, "3", json.RawMessage(args)); err == nil {
+			t.Errorf("%s is no error", args)
+		}
+	}
+	if _, err := tool.Call(ctx, "", json.RawMessage(`{"input":"x"}`)); err == nil {
+		t.Error("a call without id is no error")
+	}
+}
+
+// Bound to a session, it goes on there; one that cannot be had is an error.
+func TestToolSession(t *testing.T) {
+	type user struct{}
+	child := newWorld().start(t, echo(), Options{})
+	nobody := errors.New("nobody is logged in")
+	tool := child.Tool("echo", "", func(r *Result) string { return strings.Join(r.State.Said, ",") }, func(ctx context.Context) (string, error) {
+		if name, ok := ctx.Value(user{}).(string); ok {
+			return name, nil
+		}
+		return "", nobody
+	})
+	ctx := context.WithValue(t.Context(), user{}, "ann")
+	for _, want := range []string{"x", "x,y"} {
+		got, err := tool.Call(ctx, want, json.RawMessage(`{"input":"`+want[len(want)-1:]+`"}`))
+		if got != want || err != nil {
+			t.Errorf("%q, %v", got, err)
+		}
+	}
+	_, err := tool.Call(t.Context(), "1", json.RawMessage(`{"input":"x"}`))
+	wantErr(t, err, nobody)
+	empty := child.Tool("echo", "", nil, func(context.Context) (string, error) { return "", nil })
+	_, err = empty.Call(t.Context(), "1", json.RawMessage(`{"input":"x"}`))
+	if _, ok := errors.AsType[*orchestrator.InputError](err); !ok {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A parent that crashed after the call and is resumed makes it again, and the child runs once.
+func TestToolOfResumedParent(t *testing.T) {
+	w := newWorld()
+	ran := 0
+	d := echo()
+	d.Name = "child"
+	d.Intents["echo"] = Intent{Run: func(_ context.Context, t *Turn) error { ran++; t.State.N = ran; return nil }}
+	child := w.start(t, d, Options{})
+	tool := child.Tool("child", "", func(r *Result) string { return r.RunID }, nil)
+	parent := func(die func()) Def {
+		return Def{Name: "parent", Intents: Intents{"ask": {Run: func(ctx context.Context, t *Turn) error {
+			answer, err := tool.Call(ctx, "call-1", json.RawMessage(`{"input":"x"}`))
+			if die != nil {
+				die()
+			}
+			t.State.A = answer
+			return err
+		}}}}
+	}
+	w.crash(t, parent, Input{Text: "a"})
+	bot := w.start(t, parent(nil), Options{})
+	res, err := bot.Resume(t.Context(), "s", nil)
+	if err != nil || ran != 1 || res.State.A == "" {
+		t.Errorf("%v, %v; the child ran %d times", res, err, ran)
+	}
+	if again := execute(t, bot, Input{Text: "b"}); again.State.A == res.State.A || ran != 2 {
+		t.Errorf("another turn's call is answered from the first's record; the child ran %d times", ran)
+	}
+}
+
+// The parent's deadline is the child's.
+func TestToolContext(t *testing.T) {
+	d, started := hanging()
+	child := newWorld().start(t, d, Options{})
+	tool := child.Tool("hang", "", func(*Result) string { return "" }, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() {
+		_, err := tool.Call(ctx, "1", json.RawMessage(`{"input":"x"}`))
+		done <- err
+	}()
+	<-started
+	cancel()
+	wantErr(t, <-done, context.Canceled, orchestrator.ErrIndeterminate)
+}
