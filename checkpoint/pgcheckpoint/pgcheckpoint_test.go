@@ -30,13 +30,27 @@ func TestStoreBehind(t *testing.T) {
 			c.MaxConns = 1
 			c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
 		},
-		"transaction pooler": func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe },
-		"simple protocol":    func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol },
+		"simple protocol": func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			checkpointtest.Run(t, numbered(pool(t, configure), "s"))
 		})
+	}
+}
+
+// Behind PgBouncer in transaction mode, each transaction is on another connection than the one before.
+func TestStorePgBouncer(t *testing.T) {
+	t.Parallel()
+	pooler := testenv.StartPgBouncer(t, testenv.StartPostgres(t, nil))
+	p, err := pgxpool.New(t.Context(), pooler.URL+"&pool_max_conns=16&default_query_exec_mode=cache_describe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	checkpointtest.Run(t, numbered(p, "s"))
+	if left := pooler.LeftBehind(); len(left) > 0 {
+		t.Errorf("the store leaves behind %q", left)
 	}
 }
 

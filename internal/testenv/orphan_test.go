@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"syscall"
 	"testing"
 
@@ -23,10 +24,12 @@ func TestChild(t *testing.T) {
 	}
 	pg := testenv.StartPostgres(t, nil)
 	rdb := testenv.StartRedis(t, nil)
-	pids := append(pg.Pids(), rdb.Pids()...)
+	pooler := testenv.StartPgBouncer(t, pg)
+	pids := slices.Concat(pg.Pids(), rdb.Pids(), pooler.Pids())
 	if end == "stopped" {
 		pg.Stop()
 		rdb.Stop()
+		pooler.Stop()
 	}
 	if err := json.NewEncoder(os.Stdout).Encode(pids); err != nil {
 		t.Fatal(err)
@@ -91,9 +94,12 @@ func startChild(t *testing.T, end, tmp string) (*exec.Cmd, []int) {
 	}
 	var pids []int
 	if err := json.Unmarshal(line, &pids); err != nil {
+		if os.Getenv("HOLDFAST_TEST_REQUIRED") == "1" {
+			t.Fatalf("the child has no servers: %s", line)
+		}
 		t.Skipf("the child has no servers: %s", line)
 	}
-	if len(pids) < 3 {
+	if len(pids) < 4 {
 		t.Fatalf("servers have only the processes %v", pids)
 	}
 	return cmd, pids

@@ -35,7 +35,7 @@ type Options struct {
 	Env []string
 }
 
-// A Server is a PostgreSQL or a Redis that belongs to one test and ends with it.
+// A Server is a PostgreSQL, a PgBouncer or a Redis that belongs to one test and ends with it.
 // A method that fails ends the test.
 type Server struct {
 	URL string // where it is, also after Restart

@@ -3,7 +3,10 @@ package testenv_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -151,6 +154,82 @@ func TestPostgresStatements(t *testing.T) {
 		_, err := p.Exec(t.Context(), "DO $$ BEGIN DELETE FROM x; DELETE FROM x; END $$")
 		return err
 	})
+}
+
+// Clients share the connections to the server, and no client stays on one.
+func TestPgBouncer(t *testing.T) {
+	t.Parallel()
+	pooler := testenv.StartPgBouncer(t, testenv.StartPostgres(t, nil))
+	for _, clients := range []int{1, 20} {
+		p, err := pgxpool.New(t.Context(), fmt.Sprintf("%s&pool_max_conns=%d&default_query_exec_mode=cache_describe", pooler.URL, clients))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		var mu sync.Mutex
+		served := make(map[int]bool)
+		var wg sync.WaitGroup
+		for range 40 {
+			wg.Go(func() {
+				var pid int
+				if err := p.QueryRow(t.Context(), "SELECT pg_backend_pid() FROM pg_sleep($1)", 0.001).Scan(&pid); err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				served[pid] = true
+			})
+		}
+		wg.Wait()
+		if len(served) != testenv.PoolSize {
+			t.Errorf("%d clients were served by %d connections, want %d", clients, len(served), testenv.PoolSize)
+		}
+	}
+	if left := pooler.LeftBehind(); len(left) > 0 {
+		t.Errorf("clients that leave nothing left %q", left)
+	}
+}
+
+// What a client leaves behind is seen, also when the client is gone.
+func TestPgBouncerLeftBehind(t *testing.T) {
+	t.Parallel()
+	pooler := testenv.StartPgBouncer(t, testenv.StartPostgres(t, nil))
+	traces := map[string]string{
+		"SET synchronous_commit = off":            "setting synchronous_commit = off",
+		"PREPARE x AS SELECT 1":                   "prepared statement PREPARE x AS SELECT 1",
+		"DECLARE x CURSOR WITH HOLD FOR SELECT 1": "cursor DECLARE x CURSOR WITH HOLD FOR SELECT 1",
+		"LISTEN x":                                   "channel x",
+		"SELECT pg_advisory_lock(7)":                 "advisory lock 7",
+		"CREATE TEMPORARY TABLE x (n int)":           "temporary table x",
+		"BEGIN; SET LOCAL work_mem = '1MB'; COMMIT":  "",
+		"SELECT set_config('work_mem', '1MB', true)": "",
+	}
+	var want []string
+	conn, err := pgx.Connect(t.Context(), pooler.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for sql, trace := range traces {
+		if _, err := conn.Exec(t.Context(), sql, pgx.QueryExecModeSimpleProtocol); err != nil {
+			t.Fatal(err)
+		}
+		if trace != "" {
+			want = append(want, trace)
+		}
+	}
+	slices.Sort(want)
+	for _, state := range []string{"connected", "gone"} {
+		left := pooler.LeftBehind()
+		slices.Sort(left)
+		if !slices.Equal(left, want) {
+			t.Errorf("of a client that is %s the sessions have %q, want %q", state, left, want)
+		}
+		conn.Close(t.Context())
+	}
+	pooler.Restart()
+	if left := pooler.LeftBehind(); len(left) > 0 {
+		t.Errorf("new sessions have %q", left)
+	}
 }
 
 func TestRedisKilled(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -31,15 +32,47 @@ func TestListening(t *testing.T) {
 	locktest.Run(t, func(t *testing.T) lock.Locker { return listening(t, nil) })
 }
 
-// What people have in front of a server.
-func TestBehindPooler(t *testing.T) {
+func TestOneConnection(t *testing.T) {
 	t.Parallel()
 	locktest.Run(t, func(t *testing.T) lock.Locker {
-		return pglocker.New(pool(t, testenv.PostgresURL(t), func(c *pgxpool.Config) {
-			c.MaxConns = 1
-			c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
-		}), nil)
+		return pglocker.New(pool(t, testenv.PostgresURL(t), func(c *pgxpool.Config) { c.MaxConns = 1 }), nil)
 	})
+}
+
+// Behind PgBouncer in transaction mode, each transaction is on another connection than the one before. Only what waiters
+// are woken on goes past it.
+func TestPgBouncer(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartPostgres(t, nil)
+	pooler := testenv.StartPgBouncer(t, server)
+	url, n := pooler.URL+"&pool_max_conns=16&default_query_exec_mode=cache_describe", 0
+	p := pool(t, url, nil)
+	locktest.Run(t, func(t *testing.T) lock.Locker {
+		n++
+		return created(t, p, &pglocker.Options{Prefix: fmt.Sprintf("s%d_", n)})
+	})
+	t.Run("wakes", func(t *testing.T) {
+		q := new(queue)
+		l := created(t, pool(t, url, q.watch), &pglocker.Options{Poll: time.Minute, Listen: q.listen(t, server.URL)})
+		if took := q.handOver(t, l); took > longestWait/2 {
+			t.Errorf("woken after %v", took)
+		}
+	})
+	if left := pooler.LeftBehind(); len(left) > 0 {
+		t.Errorf("the locker leaves behind %q", left)
+	}
+}
+
+// longestWait is when a waiter asks that is not woken.
+const longestWait = 5 * time.Second
+
+func created(t *testing.T, p *pgxpool.Pool, o *pglocker.Options) *pglocker.Locker {
+	t.Helper()
+	l := pglocker.New(p, o)
+	if _, err := p.Exec(t.Context(), l.Schema()); err != nil {
+		t.Fatal(err)
+	}
+	return l
 }
 
 // pool is closed before the schema goes.
@@ -71,36 +104,13 @@ func listening(tb testing.TB, o *pglocker.Options) *pglocker.Locker {
 }
 
 // A waiter that listens is there within 20 ms of the unlock: the median of many, on a machine that does other things too.
-// One that polled would need a tenth of a minute.
+// One that is not woken needs seconds.
 func TestWakes(t *testing.T) {
-	l := listening(t, &pglocker.Options{Poll: time.Minute})
+	q, url := new(queue), testenv.PostgresURL(t)
+	l := pglocker.New(pool(t, url, q.watch), &pglocker.Options{Poll: time.Minute, Listen: q.listen(t, url)})
 	var took []time.Duration
 	for range 15 {
-		_, unlock, err := l.Lock(t.Context(), "k")
-		if err != nil {
-			t.Fatal(err)
-		}
-		waits := &announced{Context: t.Context(), waits: make(chan struct{})}
-		granted := make(chan time.Time)
-		go func() {
-			_, unlock, err := l.Lock(waits, "k")
-			if err != nil {
-				t.Error(err)
-				close(granted)
-				return
-			}
-			granted <- time.Now()
-			unlock()
-		}()
-		<-waits.waits // it was refused, and stands in the queue
-		<-waits.waits // it was woken when the connection began to listen, and was refused again
-		unlocked := time.Now()
-		unlock()
-		at, ok := <-granted
-		if !ok {
-			return
-		}
-		took = append(took, at.Sub(unlocked))
+		took = append(took, q.handOver(t, l))
 	}
 	slices.Sort(took)
 	if median := took[len(took)/2]; median > 20*time.Millisecond {
@@ -108,18 +118,84 @@ func TestWakes(t *testing.T) {
 	}
 }
 
-// announced tells each time that somebody starts to wait for its end.
-type announced struct {
-	context.Context
-	waits chan struct{}
+// A queue watches the connections of a locker for the moment when a waiter can do nothing but wait to be woken.
+type queue struct {
+	mu        sync.Mutex // protects following fields
+	listening bool
+	refused   func() // to be called when somebody who asked since has been refused
 }
 
-func (a *announced) Done() <-chan struct{} {
-	select {
-	case a.waits <- struct{}{}:
-	default:
+// handOver returns how long after an unlock one who is waiting for it has the key.
+func (q *queue) handOver(t *testing.T, l *pglocker.Locker) time.Duration {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, unlock, err := l.Lock(ctx, "k")
+	if err != nil {
+		t.Fatal(err)
 	}
-	return a.Context.Done()
+	waits := make(chan struct{})
+	q.mu.Lock()
+	q.listening, q.refused = false, sync.OnceFunc(func() { close(waits) })
+	q.mu.Unlock()
+	granted := make(chan time.Time, 1)
+	go func() {
+		defer close(granted)
+		_, unlock, err := l.Lock(ctx, "k")
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		granted <- time.Now()
+		unlock()
+	}()
+	select {
+	case <-waits:
+	case <-ctx.Done():
+		t.Fatal("nobody waits")
+	}
+	unlocked := time.Now()
+	unlock()
+	at, ok := <-granted
+	if !ok {
+		t.FailNow()
+	}
+	<-granted
+	return at.Sub(unlocked)
+}
+
+func (q *queue) watch(c *pgxpool.Config) { c.ConnConfig.Tracer = q }
+
+func (q *queue) listen(t *testing.T, url string) func(context.Context) (*pgx.Conn, error) {
+	t.Helper()
+	c, err := pgx.ParseConfig(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Tracer = q
+	return func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, c) }
+}
+
+type askedKey struct{}
+
+func (q *queue) TraceQueryStart(ctx context.Context, _ *pgx.Conn, d pgx.TraceQueryStartData) context.Context {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.listening && strings.Contains(d.SQL, "INSERT") {
+		return context.WithValue(ctx, askedKey{}, q.refused)
+	}
+	return ctx
+}
+
+func (q *queue) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, d pgx.TraceQueryEndData) {
+	if refused, ok := ctx.Value(askedKey{}).(func()); ok {
+		refused()
+	}
+	if d.CommandTag.String() == "LISTEN" {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.listening = true
+	}
 }
 
 // Another takes an expired lock, and the holder's context has ended by then.

@@ -102,34 +102,6 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// After a failover the new server may not know of the lock: the next renewal finds out.
-func TestFailover(t *testing.T) {
-	t.Parallel()
-	const ttl = 2 * time.Second
-	before, after := testenv.StartRedis(t, nil), testenv.StartRedis(t, nil)
-	var current atomic.Pointer[string]
-	current.Store(&before.URL)
-	l := redislocker.New(dialing(t, func(ctx context.Context) (net.Conn, error) {
-		o, err := redis.ParseURL(*current.Load())
-		if err != nil {
-			return nil, err
-		}
-		return new(net.Dialer).DialContext(ctx, "tcp", o.Addr)
-	}), &redislocker.Options{TTL: ttl, Logger: quiet})
-	held, unlock, err := l.Lock(t.Context(), "k")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unlock()
-	start := time.Now()
-	current.Store(&after.URL)
-	before.Kill()
-	<-held.Done()
-	if since := time.Since(start); !errors.Is(context.Cause(held), lock.ErrLost) || since > ttl {
-		t.Errorf("held ended after %v with %v", since, context.Cause(held))
-	}
-}
-
 // A server that answers too late to renew costs the lock, in time.
 func TestSlow(t *testing.T) {
 	t.Parallel()

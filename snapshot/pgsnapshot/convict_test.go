@@ -38,6 +38,8 @@ func TestSuiteConvicts(t *testing.T) {
 		"an adoption that lets an equal epoch in": {"adopt", `
 			UPDATE {runs} SET attempt = attempt + least($5::integer, 1), epoch = $3, nonce = $4
 			WHERE orchestrator = $1 AND session = $2 AND epoch <= $3 RETURNING {columns}, met, ''`, "adopt-fenced"},
+		"an adoption that is fenced by what began since": {"inFlight", `
+			SELECT id, 9223372036854775807, nonce, seq FROM {runs} WHERE orchestrator = $1 AND session = $2`, "adopt-begin-race"},
 		"an adoption that returns what it read first": {"adopt", `
 			WITH seen AS MATERIALIZED (SELECT * FROM {runs} WHERE orchestrator = $1 AND session = $2), waited AS (SELECT pg_sleep(0.002) FROM seen),
 			u AS (

@@ -12,6 +12,8 @@ func (s *Store) Broken(statement, sql string) *Store {
 		broken.sql.save = fill(s.prefix, sql)
 	case "delete":
 		broken.sql.delete = fill(s.prefix, sql)
+	case "inFlight":
+		broken.sql.inFlight = fill(s.prefix, sql)
 	default:
 		panic("no statement " + statement)
 	}

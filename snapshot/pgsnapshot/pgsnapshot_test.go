@@ -28,17 +28,36 @@ func TestStoreBehind(t *testing.T) {
 			c.MaxConns = 1
 			c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
 		},
-		"transaction pooler": func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe },
-		"simple protocol":    func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol },
+		"simple protocol": func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p, n := pool(t, configure), 0
-			snapshottest.Run(t, func(t *testing.T) snapshot.Store { // on one pool, each with a table of its own
-				n++
-				return create(t, p, &pgsnapshot.Options{Prefix: fmt.Sprintf("s%d_", n)})
-			})
+			snapshottest.Run(t, numbered(pool(t, configure)))
 		})
+	}
+}
+
+// Behind PgBouncer in transaction mode, each transaction is on another connection than the one before.
+func TestStorePgBouncer(t *testing.T) {
+	t.Parallel()
+	pooler := testenv.StartPgBouncer(t, testenv.StartPostgres(t, nil))
+	p, err := pgxpool.New(t.Context(), pooler.URL+"&pool_max_conns=16&default_query_exec_mode=cache_describe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	snapshottest.Run(t, numbered(p))
+	if left := pooler.LeftBehind(); len(left) > 0 {
+		t.Errorf("the store leaves behind %q", left)
+	}
+}
+
+// numbered returns what makes stores on one pool, each with a table of its own.
+func numbered(p *pgxpool.Pool) func(*testing.T) snapshot.Store {
+	n := 0
+	return func(t *testing.T) snapshot.Store {
+		n++
+		return create(t, p, &pgsnapshot.Options{Prefix: fmt.Sprintf("s%d_", n)})
 	}
 }
 

@@ -23,6 +23,7 @@ func TestSuiteConvicts(t *testing.T) {
 		"Save by a higher fence":                {"save-very-fence", func() snapshot.Store { return higherSaves{new(snapshot.Memory)} }},
 		"Delete by a higher fence":              {"delete-very-fence", func() snapshot.Store { return higherDeletes{new(snapshot.Memory)} }},
 		"Adopt reads first":                     {"adopt-save-race", func() snapshot.Store { return readsFirst{new(snapshot.Memory)} }},
+		"Adopt is fenced by what it missed":     {"adopt-begin-race", func() snapshot.Store { return asksWhy{new(snapshot.Memory)} }},
 		"another nonce at one epoch":            {"adopt-fenced", func() snapshot.Store { return epochOnly{new(snapshot.Memory)} }},
 		"Begin overwrites":                      {"begin-in-flight", func() snapshot.Store { return overwrites{new(snapshot.Memory)} }},
 		"two Begins win":                        {"begin-race", func() snapshot.Store { return looksFirst{new(snapshot.Memory)} }},
@@ -107,6 +108,31 @@ func (r readsFirst) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, att
 		got.Seq, got.Payload = seen.Seq, seen.Payload
 	}
 	return got, err
+}
+
+// asksWhy writes, and if it has met no run looks whether there is one that refused it.
+type asksWhy struct{ *snapshot.Memory }
+
+func (a asksWhy) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error) {
+	pause()
+	return a.Memory.Begin(ctx, r)
+}
+
+func (a asksWhy) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, attempts int) (snapshot.Run, error) {
+	pause()
+	got, err := a.Memory.Adopt(ctx, k, f, attempts)
+	if errors.Is(err, snapshot.ErrNotFound) {
+		pause()
+		if find(ctx, a.Memory, k) != nil {
+			return got, lock.ErrFenced
+		}
+	}
+	return got, err
+}
+
+func (a asksWhy) Delete(ctx context.Context, k snapshot.Key, id string, f lock.Fence) error {
+	pause()
+	return a.Memory.Delete(ctx, k, id, f)
 }
 
 type epochOnly struct{ *snapshot.Memory }

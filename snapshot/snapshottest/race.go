@@ -130,6 +130,50 @@ var raceClauses = []clause{
 			}
 		},
 	},
+	{
+		name: "adopt-begin-race",
+		rule: "a Begin with a lower fence that races an Adopt does not fence it: the Adopt takes over what is there, or there is nothing",
+		check: func(p *probe) {
+			for n, start := 0, time.Now(); n < races && time.Since(start) < time.Second/2; n++ {
+				late, f := run("a", fence(10)), fence(20)
+				var found *snapshot.Run
+				var begun, deleted error
+				fs := []func(){func() {
+					if found, begun = p.store.Begin(p.ctx, late); begun == nil && found == nil {
+						deleted = p.store.Delete(p.ctx, late.Key, late.ID, late.Fence)
+					}
+				}}
+				got, took := make([]snapshot.Run, 3), make([]error, 3) // copies of one call: each has a window of its own
+				for i := range took {
+					fs = append(fs, func() { got[i], took[i] = p.store.Adopt(p.ctx, late.Key, f, 1<<20) })
+				}
+				together(fs...)
+				ok(begun)
+				if found != nil {
+					fail("Begin of %s finds %s in flight", late.ID, found.ID)
+				}
+				adopted := late
+				adopted.Fence, adopted.Attempt = f, 2
+				taken := false
+				for i, err := range took {
+					if errors.Is(err, snapshot.ErrNotFound) {
+						continue
+					}
+					ok(err)
+					ok(sameRun(got[i], adopted))
+					taken = true
+				}
+				if !taken {
+					ok(deleted)
+					p.wantNone("a")
+					continue
+				}
+				want(deleted, lock.ErrFenced)
+				p.wantRun(adopted)
+				ok(p.store.Delete(p.ctx, adopted.Key, adopted.ID, f))
+			}
+		},
+	},
 }
 
 var valueClauses = []clause{

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -102,6 +103,40 @@ func TestCancelled(t *testing.T) {
 		}
 	}
 	t.Logf("%d calls were cut off", cut)
+}
+
+// A late owner that begins between the two statements of an Adopt does not fence the latest one off. The two wait for
+// one connection, so that if the Adopt gets it first, the Begin is done before its second statement.
+func TestAdoptMeetsLateBegin(t *testing.T) {
+	t.Parallel()
+	db := open(t, testenv.SQLite(t))
+	db.SetMaxOpenConns(1)
+	latest, late := create(t, db, nil), create(t, db, nil) // of one store, only one would wait for the connection
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	want(t, errors.Join(readAll(ctx, latest), readAll(ctx, late)), nil)
+	for n := range 20 { // who gets it first is a matter of chance
+		r := run(fmt.Sprint(n))
+		conn, err := db.Conn(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		waited := db.Stats().WaitCount
+		var wg sync.WaitGroup
+		wg.Go(func() { want(t, adopt(ctx, latest, r, fence(2)), nil) })
+		wg.Go(func() {
+			_, err := late.Begin(ctx, r)
+			want(t, err, nil)
+		})
+		for db.Stats().WaitCount < waited+2 && ctx.Err() == nil {
+			runtime.Gosched()
+		}
+		conn.Close()
+		wg.Wait()
+		if in := inFlight(t, latest, r.Session); in == nil || in.Fence != fence(2) {
+			t.Errorf("%s is in flight", timeless(in))
+		}
+	}
 }
 
 // A ctx ends the wait for another process, and for another goroutine, and neither leaves the store stuck.

@@ -42,6 +42,7 @@ func missing() []string {
 	for _, p := range []struct{ program, dirs, packages string }{
 		{"postgres", "/usr/lib/postgresql/*/bin", "postgresql"},
 		{"redis-server", "/usr/sbin", "redis-server"},
+		{"pgbouncer", "/usr/sbin", "pgbouncer"},
 		{"gcc", "/usr/bin", "gcc"},
 	} {
 		found, _ := filepath.Glob(filepath.Join(p.dirs, p.program))
