@@ -176,7 +176,7 @@ func (o *Orchestrator[S]) Compact(ctx context.Context, session string) error {
 		return o.adminError("compact", session, err)
 	}
 	if o.Compaction.Run == nil {
-		return o.adminError("compact", session, errors.New("Compaction.Run is missing")) //nolint:staticcheck // a field
+		return o.adminError("compact", session, errors.New("Compaction.Run is missing"))
 	}
 	k := o.newCall(session, nil)
 	defer k.close()

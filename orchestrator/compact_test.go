@@ -133,12 +133,19 @@ func TestCompactionHangs(t *testing.T) {
 	for range 3 {
 		execute(t, bot, Input{Text: "x"})
 	}
-	ignore := func(context.Context, orchestrator.Range) (orchestrator.Usage, error) { select {} }
+	release, released := make(chan struct{}), make(chan struct{})
+	ignore := func(context.Context, orchestrator.Range) (orchestrator.Usage, error) {
+		<-release
+		defer close(released)
+		return orchestrator.Usage{}, nil
+	}
 	bot = w.start(t, echo(), Options{
 		Compaction: orchestrator.Compaction{After: 1, Keep: 1, Run: ignore, Timeout: time.Millisecond},
 		Limits:     orchestrator.Limits{SettleTimeout: 10 * time.Millisecond},
 	})
 	execute(t, bot, Input{Text: "x"})
+	close(release)
+	<-released
 	if got := len(turns(t, bot)); got != 4 {
 		t.Errorf("%d turns", got)
 	}
@@ -200,7 +207,7 @@ func (a *archive) summarize(ctx context.Context, r orchestrator.Range) (orchestr
 	if err != nil {
 		return orchestrator.Usage{}, err
 	}
-	defer tx.Rollback() //nolint:errcheck // after Commit it does nothing
+	defer tx.Rollback()
 	where := fmt.Sprintf(` WHERE session = %s AND turn <= %s`, a.ph(1), a.ph(2))
 	var n int
 	if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM messages`+where, r.Session, r.Through).Scan(&n); err != nil {
@@ -222,7 +229,7 @@ func (a *archive) texts(t *testing.T) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer rows.Close() //nolint:errcheck // rows.Err says it
+	defer rows.Close()
 	var all []string
 	for rows.Next() {
 		var text string

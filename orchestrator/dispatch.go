@@ -69,6 +69,7 @@ func (f *flight[S]) attempt(ctx context.Context, name string, attempt int, state
 	t := f.turn(name, attempt, state)
 	f.emit(Event{Kind: IntentStarted, Intent: name, Attempt: attempt})
 	start := time.Now()
+	ctx, span := f.intentSpan(ctx, name, attempt)
 	if in.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, in.Timeout)
@@ -78,6 +79,7 @@ func (f *flight[S]) attempt(ctx context.Context, name string, attempt int, state
 	if err == nil {
 		err = f.engine.run(ctx, func(ctx context.Context) error { return in.Run(ctx, t) })
 	}
+	endSpan(span, err)
 	f.emit(Event{Kind: IntentEnded, Intent: name, Attempt: attempt, Usage: f.meter.total(), Took: time.Since(start), Err: err})
 	if err != nil {
 		var none S

@@ -16,7 +16,7 @@
 //
 // Wait for the session and claim it; answer a repeated request from its record; deliver what is owed; build the turn and
 // run Begin; record it as in flight; then, until it ends, decide, dispatch, merge, evaluate and save; settle; forget the
-// record; deliver; release. Whatever is in flight already is dealt with first, as Options.OnInterrupted says, save the
+// record; deliver; release. A repeated request delivers nothing that is owed. Whatever is in flight already is dealt with first, as Options.OnInterrupted says, save the
 // call's own: the same request id finishes its own run.
 //
 // What runs next is decided by the first that has an opinion: Evaluate, the intents' Next, First (at the start), Route.

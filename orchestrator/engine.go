@@ -26,6 +26,7 @@ type engine struct {
 	leases    leases
 	work      work
 	handlers  handlers
+	meters    meters
 }
 
 func (e *engine) key(session string) checkpoint.Key {

@@ -74,6 +74,7 @@ func (e *engine) newCall(session string, c *CallOptions) *call {
 
 // emit hands an event to whoever listens, without waiting for them.
 func (k *call) emit(ev Event) {
+	k.engine.meters.ended(ev.Kind, ev.Took)
 	subscribers := k.engine.handlers.list()
 	k.mu.Lock()
 	defer k.mu.Unlock()

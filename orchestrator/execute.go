@@ -41,11 +41,15 @@ func (v *visit[S]) serve(in Input) (*Result[S], error) {
 	var earlier outcome[S]
 	for {
 		found, err := f.open()
-		if err != nil {
-			return nil, v.refused(err)
+		if err != nil && !errors.Is(err, ErrIndeterminate) {
+			found = v.ownInFlight(f)
 		}
-		if found == nil {
-			break
+		switch {
+		case found == nil && err != nil:
+			f.endTrace(Event{Kind: TurnRefused, Err: err})
+			return nil, v.refused(err)
+		case found == nil:
+			return v.answer(f, earlier)
 		}
 		done, err := v.giveWay(*found, f)
 		switch {
@@ -58,12 +62,29 @@ func (v *visit[S]) serve(in Input) (*Result[S], error) {
 			v.call.again()
 		}
 	}
+}
+
+// answer finishes the call's own turn.
+func (v *visit[S]) answer(f *flight[S], earlier outcome[S]) (*Result[S], error) {
 	res, err := f.finish(true)
 	if err != nil {
 		return nil, err
 	}
 	res.Resumed, res.ResumeErr = earlier.res, earlier.err
 	return res, nil
+}
+
+// ownInFlight returns the run of f if an earlier call with the same request id has begun it: then what refuses the input now
+// is too late.
+func (v *visit[S]) ownInFlight(f *flight[S]) *snapshot.Run {
+	if f.input.RequestID == "" || v.lost() != nil {
+		return nil
+	}
+	found, err := v.o.inFlight(v.ctx, v.Session)
+	if err != nil || found == nil || found.ID != f.id {
+		return nil
+	}
+	return found
 }
 
 // refused says of a turn that could not begin because of Shutdown that it was refused.

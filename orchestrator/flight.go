@@ -18,6 +18,8 @@ import (
 // A flight is a run on its way to settle, in the hands of this process.
 type flight[S any] struct {
 	*visit[S]
+	ctx      context.Context // the session's, with the span of the turn
+	tracer   tracer
 	id       string
 	index    int // of the turn it will be
 	input    Input
@@ -43,7 +45,7 @@ type saved struct {
 
 // newFlight is the run of a new input, or the same run as before for an input that has come before.
 func (v *visit[S]) newFlight(in Input) *flight[S] {
-	f := &flight[S]{visit: v, input: in, meter: new(meter)}
+	f := &flight[S]{visit: v, ctx: v.ctx, input: in, meter: new(meter)}
 	f.run = snapshot.Run{Key: v.runKey(), RequestID: in.RequestID, Attempt: 1, Status: snapshot.Running, Fence: v.Fence}
 	if in.RequestID != "" {
 		f.run.ID = runID(v.Key, v.Born, in)
@@ -57,7 +59,7 @@ func (v *visit[S]) newFlight(in Input) *flight[S] {
 
 // resumed is the run that was found in flight, and is ours now.
 func (v *visit[S]) resumed(r snapshot.Run) *flight[S] {
-	f := &flight[S]{visit: v, id: r.ID, run: r, recorded: true, meter: new(meter)}
+	f := &flight[S]{visit: v, ctx: v.ctx, id: r.ID, run: r, recorded: true, meter: new(meter)}
 	f.run.Fence = v.Fence
 	f.run.Status, f.run.Error, f.run.NotBefore = snapshot.Running, "", time.Time{}
 	return f
@@ -65,7 +67,12 @@ func (v *visit[S]) resumed(r snapshot.Run) *flight[S] {
 
 // open makes the turn and records it as in flight. It returns the run that is in flight already, if there is one.
 func (f *flight[S]) open() (found *snapshot.Run, err error) {
+	f.index = f.next()
+	f.trace(false)
 	if err := f.build(); err != nil {
+		if errors.Is(err, errStuck) {
+			f.giveUp()
+		}
 		return nil, err
 	}
 	if err := f.ended(f.ctx); err != nil {
@@ -85,6 +92,7 @@ func (f *flight[S]) open() (found *snapshot.Run, err error) {
 	switch {
 	case err == nil && found == nil:
 		f.recorded, f.saved = true, saved{f.run, f.memo}
+		f.meters.inFlight(1)
 		f.emit(Event{Kind: TurnStarted})
 	case err != nil && !answered(err), errors.Is(err, lock.ErrFenced):
 		err = f.err("begin", indeterminate(err)) // it is not repeated: what comes late could revive a run that has ended
@@ -178,6 +186,8 @@ func (f *flight[S]) ready() error {
 	if err := f.load(); err != nil {
 		return f.left(f.err("drift", err))
 	}
+	f.index = f.next()
+	f.trace(true)
 	f.emit(Event{Kind: TurnResumed})
 	if f.run.Base == f.base() {
 		f.number()
@@ -255,6 +265,12 @@ func (f *flight[S]) hook(ctx context.Context, fn func(context.Context, *Turn[S])
 
 func (f *flight[S]) emit(ev Event) {
 	ev.RunID, ev.Turn, ev.Iteration = f.id, f.index, f.memo.Iteration
+	if _, ended := outcomes[ev.Kind]; ended {
+		if ev.Took = time.Since(f.began); f.began.IsZero() {
+			ev.Took = 0
+		}
+		f.endTrace(ev)
+	}
 	f.call.emit(ev)
 }
 

@@ -58,16 +58,16 @@ func TestRenewal(t *testing.T) {
 		w.checkpoints = store
 		d, started := hanging()
 		bot := w.start(t, d, Options{Limits: orchestrator.Limits{LeaseTTL: 30 * time.Second}})
-		before := runtime.NumGoroutine()
 		const n = 200
 		stop := inTurns(t, bot, started, n, func(i int) string { return "s" + string(rune('a'+i)) })
-		perTurn := (runtime.NumGoroutine() - before) / n
+		synctest.Wait()
+		before := runtime.NumGoroutine()
 		time.Sleep(5*time.Minute + time.Second)
 		if got := store.calls.Load(); got != 30 {
 			t.Errorf("%d renewals in five minutes, want 30", got)
 		}
-		if after := (runtime.NumGoroutine() - before) / n; after != perTurn {
-			t.Errorf("%d goroutines a turn, %d while leases are renewed", perTurn, after)
+		if more := runtime.NumGoroutine() - before; more > 10 { // those of the runtime and of the test come and go
+			t.Errorf("%d goroutines more while leases are renewed", more)
 		}
 		for _, err := range stop() {
 			wantErr(t, err, context.Canceled)

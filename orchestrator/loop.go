@@ -46,7 +46,9 @@ func (f *flight[S]) loop(ctx context.Context) error {
 		if f.memo.Iteration == f.Limits.Iterations {
 			return f.err("route", fmt.Errorf("%w: %d", ErrMaxIterations, f.Limits.Iterations))
 		}
-		follows, err := f.iterate(ctx, next)
+		inner, span := f.iterationSpan(ctx)
+		follows, err := f.iterate(inner, next)
+		endSpan(span, err)
 		if err != nil {
 			return err
 		}

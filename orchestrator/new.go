@@ -56,6 +56,10 @@ func newEngine(name string, store checkpoint.Store, o Options) *engine {
 	e := &engine{Options: o, name: name, store: store}
 	e.owner = fmt.Sprintf("%.64s/%d/%s", strings.ToValidUTF8(host, "?"), os.Getpid(), rand.Text()[:8])
 	e.leases.start(o.Limits.LeaseTTL, store.Renew, e.Logger)
+	var err error
+	if e.meters, err = newMeters(name); err != nil {
+		e.Logger.Warn("metrics incomplete", "err", err)
+	}
 	return e
 }
 

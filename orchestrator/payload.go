@@ -22,6 +22,7 @@ type memo struct {
 	Signature string          `json:"signature"`
 	Version   string          `json:"version,omitempty"`
 	Input     storedInput     `json:"input"`
+	Trace     string          `json:"trace,omitempty"` // of the first attempt, as a traceparent
 	Iteration int             `json:"iteration,omitempty"`
 	Next      *storedNext     `json:"next,omitempty"` // what is decided already
 	Feedback  string          `json:"feedback,omitempty"`

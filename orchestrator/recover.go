@@ -135,7 +135,7 @@ func told(err error) (string, error) {
 	switch {
 	case err == nil:
 		return outcomeSettled, nil
-	case isDrift(err) && !errors.Is(err, ErrIndeterminate):
+	case isDrift(err):
 		return outcomeForeign, nil
 	case errors.Is(err, ErrParked):
 		return outcomeParked, nil

@@ -38,13 +38,17 @@ func (f *flight[S]) settle() (*Result[S], error) {
 		f.released()
 	}
 	if f.recorded {
+		f.meters.inFlight(-1)
 		f.forget(f.run)
+	}
+	if owes {
+		f.meters.owes(1)
 	}
 	_ = f.deliver(!more) // what fails stays owed
 	if f.final {
 		f.meter.add(f.compact())
 	}
-	f.emit(Event{Kind: TurnSettled, Usage: f.meter.total(), Took: time.Since(f.began)})
+	f.emit(Event{Kind: TurnSettled, Usage: f.meter.total()})
 	return &Result[S]{
 		Session: f.Session, RunID: f.id, Turn: f.index, Input: f.input, State: f.state,
 		Steps: steps(f.memo.Steps), Usage: f.meter.total(), SavedAt: cp.SavedAt,
@@ -80,10 +84,10 @@ func (f *flight[S]) notAppended(doubt bool, err error) error {
 	case invalid(err) && !doubt:
 		return f.fail(e) // no store takes this state
 	}
-	if doubt || f.recorded {
-		return f.left(e)
+	if doubt {
+		e.Err = indeterminate(e.Err)
 	}
-	return f.failed(e)
+	return f.left(e)
 }
 
 // unsettled ends a turn that cannot go on: it fails if it is the bot's failure and nobody else can settle it, else it is
@@ -92,9 +96,7 @@ func (f *flight[S]) unsettled(err error) error {
 	e := f.mine(err)
 	switch {
 	case errors.Is(err, errStuck):
-		f.meter.kill()
-		f.lose(errStuck)
-		return f.left(e)
+		return f.leave(e)
 	case f.lost() != nil:
 		e.Err = f.lost()
 		return f.left(e)
@@ -122,6 +124,7 @@ func (f *flight[S]) fail(e *Error) error {
 		e.Err = fmt.Errorf("%w: %w", err, e.Err)
 		return f.left(e)
 	}
+	f.meters.inFlight(-1)
 	f.forget(f.run)
 	return f.failed(e)
 }
@@ -153,6 +156,10 @@ func (f *flight[S]) retryLater(e *Error) error {
 
 // leave leaves the run in flight for whoever comes next, who may begin at once. The attempt does not count.
 func (f *flight[S]) leave(e *Error) error {
+	if errors.Is(e.Err, errStuck) {
+		f.giveUp()
+		return f.left(e)
+	}
 	if !f.recorded {
 		return f.failed(e)
 	}
@@ -166,9 +173,21 @@ func (f *flight[S]) leave(e *Error) error {
 	return f.left(e)
 }
 
-// left says that the turn may still settle.
+// giveUp is for a function of the bot that goes on although its context has ended: what it still does is not heard, and
+// the lease is left to expire.
+func (f *flight[S]) giveUp() {
+	f.meter.kill()
+	f.lose(errStuck)
+}
+
+// left says that the turn may still settle: it is in flight, or an Append went unanswered.
 func (f *flight[S]) left(e *Error) error {
-	e.Err = indeterminate(e.Err)
+	if f.recorded {
+		e.Err = indeterminate(e.Err)
+	}
+	if !errors.Is(e.Err, ErrIndeterminate) {
+		return f.failed(e)
+	}
 	f.emit(Event{Kind: TurnLeft, Usage: e.Usage, Err: e})
 	return e
 }
@@ -208,6 +227,7 @@ func (v *visit[S]) deliver(final bool) error {
 			v.Logger.WarnContext(v.ctx, "delivery not noted; it is repeated", "session", v.Session, "turn", v.owed-1, "err", err)
 			return err
 		}
+		v.meters.owes(-1)
 		if m.Release {
 			v.released()
 		}

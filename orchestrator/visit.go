@@ -3,6 +3,7 @@ package orchestrator
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/lock"
@@ -92,10 +93,14 @@ func (v *visit[S]) refuse(found snapshot.Run, own bool, err error) error {
 	if isDrift(err) {
 		op = "drift"
 	}
-	e := v.fail(op, err)
-	if own {
-		e.RunID = found.ID
+	if !own {
+		return v.fail(op, err)
 	}
+	if isDrift(err) {
+		err = indeterminate(err) // a process that knows the definition may settle it
+	}
+	e := v.fail(op, err)
+	e.RunID = found.ID
 	return e
 }
 
@@ -208,6 +213,7 @@ func (v *visit[S]) end(r snapshot.Run) error {
 	if _, err := v.persist(v.ctx, func(ctx context.Context) error { return v.Snapshots.Save(ctx, r) }); err != nil {
 		return err
 	}
+	v.meters.inFlight(-1)
 	v.forget(r)
 	return nil
 }
@@ -252,7 +258,23 @@ func (v *visit[S]) takeUp(found snapshot.Run, own bool) (outcome[S], error) {
 		out.res, out.err = g.finish(own)
 	}
 	if !own && errors.Is(out.err, ErrIndeterminate) {
-		return outcome[S]{}, out.err
+		v.call.again()
+		return outcome[S]{}, v.fail("adopt", fmt.Errorf("%w: %w", ErrInterrupted, earlierError{out.err}))
 	}
 	return out, nil
+}
+
+// An earlierError is why the run before the call's own is still in flight. The call's own outcome is not unknown: it has not
+// begun.
+type earlierError struct{ err error }
+
+func (e earlierError) Error() string { return e.err.Error() }
+
+func (e earlierError) Is(target error) bool {
+	return !errors.Is(target, ErrIndeterminate) && errors.Is(e.err, target)
+}
+
+func (e earlierError) As(target any) bool {
+	_, whole := target.(**Error) // that is of another run
+	return !whole && errors.As(e.err, target)
 }

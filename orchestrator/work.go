@@ -96,8 +96,8 @@ func (w *work) left() int {
 	return len(w.calls)
 }
 
-// Shutdown refuses new turns, waits for those under way until ctx ends, and hands the rest off: they are left in flight for
-// whoever comes next, and their callers get ErrIndeterminate and lock.ErrHandoff. It returns when all calls have ended, with
+// Shutdown refuses new turns, waits for those under way until ctx ends, and hands the rest off: with a snapshot store
+// they are left in flight for whoever comes next, and their callers get ErrIndeterminate and lock.ErrHandoff. It returns when all calls have ended, with
 // an error only if some have not: a function of the bot went on. Close the stores' clients after it.
 func (o *Orchestrator[S]) Shutdown(ctx context.Context) error {
 	idle := o.work.close()

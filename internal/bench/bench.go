@@ -70,6 +70,8 @@ var suites = []suite{
 	{"postgres-runs", (*bench).postgresRuns},
 	{"redis-runs", (*bench).redisRuns},
 	{"locks", (*bench).locks},
+	{"engine", (*bench).engine},
+	{"engine-postgres", (*bench).enginePostgres},
 }
 
 // run measures the wanted suites. One that fails does not keep the others from being measured.

@@ -49,7 +49,7 @@ func launch(t *testing.T, start func(testing.TB, *testenv.Options) *testenv.Serv
 }
 
 func TestGoals(t *testing.T) {
-	r := result{samples: []sample{{100, 150}, {100, 90}, {100, 130}}}
+	r := result{samples: []sample{{100, 150, 7}, {100, 90, 8}, {100, 130, 9}}}
 	for _, test := range []struct {
 		goal goal
 		met  bool
@@ -62,6 +62,10 @@ func TestGoals(t *testing.T) {
 		{atMost(0.7), false, "0.77 × the time (0.67–1.11)"},
 		{below(8e6), true, "7.69 ms (6.67–11.11)"},
 		{below(7e6), false, "7.69 ms (6.67–11.11)"},
+		{atPace(130), true, "130 per s (90.00–150)"},
+		{atPace(131), false, "130 per s (90.00–150)"},
+		{allocating(8), true, "8.00 allocations (7.00–9.00)"},
+		{allocating(7), false, "8.00 allocations (7.00–9.00)"},
 	} {
 		if met := test.goal.met(r); met != test.met {
 			t.Errorf("%v met: %v, want %v", test.goal, met, test.met)

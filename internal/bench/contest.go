@@ -30,8 +30,8 @@ type contest struct {
 	between   func(ctx context.Context) error // rounds; may be nil
 }
 
-// A sample is what one round measured: operations per second.
-type sample struct{ reference, rate float64 }
+// A sample is what one round measured: operations per second, and allocations of one operation.
+type sample struct{ reference, rate, allocs float64 }
 
 // A result is one line of the report.
 type result struct {
@@ -51,13 +51,13 @@ func (b *bench) compete(ctx context.Context, c contest) error {
 				return err
 			}
 		}
-		rates, err := b.playRound(ctx, all, c.workers)
+		tallies, err := b.playRound(ctx, all, c.workers)
 		if err != nil {
 			return err
 		}
-		for i, rate := range rates {
+		for i, t := range tallies {
 			if round > 0 {
-				samples[i] = append(samples[i], sample{rates[0], rate})
+				samples[i] = append(samples[i], sample{tallies[0].rate(), t.rate(), t.allocsEach()})
 			}
 		}
 	}
@@ -67,27 +67,22 @@ func (b *bench) compete(ctx context.Context, c contest) error {
 	return nil
 }
 
-// playRound returns the rate of each subject.
-func (b *bench) playRound(ctx context.Context, all []subject, workers int) ([]float64, error) {
-	done, took := make([]int64, len(all)), make([]time.Duration, len(all))
+// playRound returns the tally of each subject.
+func (b *bench) playRound(ctx context.Context, all []subject, workers int) ([]tally, error) {
+	tallies := make([]tally, len(all))
 	for slice := range b.slices {
 		for i := range all {
 			if slice%2 == 1 {
 				i = len(all) - 1 - i
 			}
-			n, d, err := repeat(ctx, workers, b.round/time.Duration(b.slices), all[i].op)
+			t, err := repeat(ctx, workers, b.round/time.Duration(b.slices), all[i].op)
 			if err != nil {
 				return nil, fmt.Errorf("%s, %d workers: %w", all[i].name, workers, err)
 			}
-			done[i] += n
-			took[i] += d
+			tallies[i].add(t)
 		}
 	}
-	rates := make([]float64, len(all))
-	for i := range rates {
-		rates[i] = float64(done[i]) / took[i].Seconds()
-	}
-	return rates, nil
+	return tallies, nil
 }
 
 func (b *bench) add(r result) {
@@ -95,9 +90,34 @@ func (b *bench) add(r result) {
 	b.results = append(b.results, r)
 }
 
-// repeat has every worker repeat op for a while, and returns how often they did and how long it took them.
-func repeat(ctx context.Context, workers int, d time.Duration, op operation) (done int64, took time.Duration, err error) {
+// A tally is how often something was done, how long it took, and what it allocated.
+type tally struct {
+	done   int64
+	took   time.Duration
+	allocs uint64
+}
+
+func (t *tally) add(u tally) {
+	t.done += u.done
+	t.took += u.took
+	t.allocs += u.allocs
+}
+
+func (t tally) rate() float64 { return float64(t.done) / t.took.Seconds() }
+
+func (t tally) allocsEach() float64 { return float64(t.allocs) / float64(t.done) }
+
+// allocations returns how many there have been in this process.
+func allocations() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.Mallocs
+}
+
+// repeat has every worker repeat op for a while.
+func repeat(ctx context.Context, workers int, d time.Duration, op operation) (tally, error) {
 	runtime.GC() // what others left behind is not on this subject's time
+	before := allocations()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var n atomic.Int64
@@ -115,7 +135,8 @@ func repeat(ctx context.Context, workers int, d time.Duration, op operation) (do
 		})
 	}
 	wg.Wait()
-	return n.Load(), time.Since(start), context.Cause(ctx)
+	took := time.Since(start)
+	return tally{n.Load(), took, allocations() - before}, context.Cause(ctx)
 }
 
 // median returns the middle of what f makes of each sample.

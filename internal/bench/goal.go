@@ -18,11 +18,17 @@ const (
 	speed   kind = iota // operations per second, as a multiple of the reference's
 	cost                // time of one operation, as a multiple of the reference's
 	latency             // time of one operation, in seconds
+	pace                // operations per second
+	garbage             // allocations of one operation
 )
 
 func atLeast(timesAsFast float64) goal { return goal{speed, timesAsFast} }
 
 func atMost(timesTheTime float64) goal { return goal{cost, timesTheTime} }
+
+func atPace(perSecond float64) goal { return goal{pace, perSecond} }
+
+func allocating(atMost float64) goal { return goal{garbage, atMost} }
 
 func below(d time.Duration) goal { return goal{latency, d.Seconds()} }
 
@@ -33,6 +39,10 @@ func (g goal) of(s sample) float64 {
 		return s.reference / s.rate
 	case latency:
 		return 1 / s.rate
+	case pace:
+		return s.rate
+	case garbage:
+		return s.allocs
 	default:
 		return s.rate / s.reference
 	}
@@ -43,12 +53,15 @@ func (g goal) met(r result) bool {
 	switch {
 	case g.bound == 0:
 		return true
-	case g.kind == speed:
+	case g.least():
 		return figure >= g.bound
 	default:
 		return figure <= g.bound
 	}
 }
+
+// least reports whether more is better.
+func (g goal) least() bool { return g.kind == speed || g.kind == pace }
 
 // measured returns the median of the rounds, and their range.
 func (g goal) measured(r result) string {
@@ -60,7 +73,7 @@ func (g goal) String() string {
 	switch {
 	case g.bound == 0:
 		return "–"
-	case g.kind == speed:
+	case g.least():
 		return "≥ " + g.format(g.bound)
 	default:
 		return "≤ " + g.format(g.bound)
@@ -73,6 +86,10 @@ func (g goal) format(figure float64) string {
 		return g.number(figure) + " × the time"
 	case latency:
 		return g.number(figure) + " ms"
+	case pace:
+		return g.number(figure) + " per s"
+	case garbage:
+		return g.number(figure) + " allocations"
 	default:
 		return g.number(figure) + " ×"
 	}

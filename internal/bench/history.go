@@ -59,5 +59,5 @@ func (b *bench) alternate(ctx context.Context, reference, subject player, sessio
 		}
 	}
 	n := float64(b.span)
-	return sample{n / took[0].Seconds(), n / took[1].Seconds()}, nil
+	return sample{reference: n / took[0].Seconds(), rate: n / took[1].Seconds()}, nil
 }

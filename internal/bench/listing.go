@@ -25,7 +25,7 @@ func (b *bench) listing(ctx context.Context) error {
 		if err := b.populate(ctx, pool); err != nil {
 			return err
 		}
-		all := checkpoint.SessionQuery{Orchestrator: orchestrator}
+		all := checkpoint.SessionQuery{Orchestrator: botName}
 		first, owing := all, all
 		first.Limit, owing.Owing = page, true
 		return b.compete(ctx, contest{
@@ -46,11 +46,11 @@ func (b *bench) populate(ctx context.Context, pool *pgxpool.Pool) error {
 	batch.Queue(`
 		INSERT INTO holdfast_turns (orchestrator, session, turn, state, signature, version, run_id)
 		SELECT $1, 'session-' || lpad(s::text, 6, '0'), t, '{"order": 7}', 'signature', '1', 'run-' || s || '-' || t
-		FROM generate_series(0, $2::integer - 1) AS s, generate_series(0, $3::integer - 1) AS t`, orchestrator, b.listed, b.turns)
+		FROM generate_series(0, $2::integer - 1) AS s, generate_series(0, $3::integer - 1) AS t`, botName, b.listed, b.turns)
 	batch.Queue(`
 		INSERT INTO holdfast_sessions (orchestrator, session, epoch, nonce, owner, lease_until, born, turn, owed)
 		SELECT $1, 'session-' || lpad(s::text, 6, '0'), 1, '', '', now(), 1, $3::integer - 1, CASE WHEN s % $4 = 0 THEN $3::integer - 1 END
-		FROM generate_series(0, $2::integer - 1) AS s`, orchestrator, b.listed, b.turns, owingShare)
+		FROM generate_series(0, $2::integer - 1) AS s`, botName, b.listed, b.turns, owingShare)
 	if err := pool.SendBatch(ctx, &batch).Close(); err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (b *bench) populate(ctx context.Context, pool *pgxpool.Pool) error {
 
 func distinct(pool *pgxpool.Pool, want int) operation {
 	return func(ctx context.Context, _ int) error {
-		rows, err := pool.Query(ctx, `SELECT DISTINCT session FROM holdfast_turns WHERE orchestrator = $1`, orchestrator)
+		rows, err := pool.Query(ctx, `SELECT DISTINCT session FROM holdfast_turns WHERE orchestrator = $1`, botName)
 		if err != nil {
 			return err
 		}

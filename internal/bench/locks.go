@@ -87,7 +87,7 @@ func (b *bench) fairness(ctx context.Context, name string, l lock.Locker) error 
 		unlock()
 		return nil
 	}
-	if _, _, err := repeat(ctx, contend, time.Duration(b.rounds)*b.round, op); err != nil {
+	if _, err := repeat(ctx, contend, time.Duration(b.rounds)*b.round, op); err != nil {
 		return err
 	}
 	b.fact("%s: of %d that contend for one key, the luckiest got it %d times and the unluckiest %d times", name, contend, slices.Max(got[:]), slices.Min(got[:]))
@@ -96,7 +96,7 @@ func (b *bench) fairness(ctx context.Context, name string, l lock.Locker) error 
 
 func lockUnlock(l lock.Locker) operation {
 	return func(ctx context.Context, worker int) error {
-		_, unlock, err := l.Lock(ctx, lock.Key(orchestrator, sessionName(worker)))
+		_, unlock, err := l.Lock(ctx, lock.Key(botName, sessionName(worker)))
 		if err != nil {
 			return err
 		}

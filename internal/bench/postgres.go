@@ -135,6 +135,6 @@ func (b bare) insert(ctx context.Context, worker int) error {
 	_, err := b.pool.Exec(ctx, `
 		INSERT INTO bare (orchestrator, session, turn, state, route, signature, version, run_id)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
-		orchestrator, sessionName(worker), turn, string(b.states[turn%len(b.states)]), []string{"refund"}, signature, "1", rand.Text())
+		botName, sessionName(worker), turn, string(b.states[turn%len(b.states)]), []string{"refund"}, signature, "1", rand.Text())
 	return err
 }

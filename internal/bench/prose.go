@@ -24,20 +24,33 @@ without something everything nothing anybody however although neighbour doorstep
 password reset browser screenshot attached forwarded escalated investigate department response patience convenience
 guarantee warranty expired renewal upgrade downgrade monthly yearly currency exchange euros pounds dollars customs`
 
-// prose returns n states, no two alike: each a conversation of a few messages.
+// A conversation is the state of a session.
+type conversation struct{ Messages [8]said }
+
+type said struct{ Role, Text string }
+
+// prose returns n states as JSON.
 func prose(n int) []json.RawMessage {
-	words := strings.Fields(vocabulary)
-	random := rand.New(rand.NewPCG(1, 2))
 	states := make([]json.RawMessage, n)
-	for i := range states {
-		states[i] = conversation(words, random)
+	for i, c := range conversations(n) {
+		states[i] = marshal(c)
 	}
 	return states
 }
 
-func conversation(words []string, random *rand.Rand) json.RawMessage {
-	type message struct{ Role, Text string }
-	var state struct{ Messages [8]message }
+// conversations returns n states, no two alike.
+func conversations(n int) []conversation {
+	words := strings.Fields(vocabulary)
+	random := rand.New(rand.NewPCG(1, 2))
+	states := make([]conversation, n)
+	for i := range states {
+		states[i] = converse(words, random)
+	}
+	return states
+}
+
+func converse(words []string, random *rand.Rand) conversation {
+	var state conversation
 	for i := range state.Messages {
 		state.Messages[i].Role = []string{"user", "assistant"}[i%2]
 	}
@@ -47,7 +60,7 @@ func conversation(words []string, random *rand.Rand) json.RawMessage {
 		state.Messages[i].Text = text(share, words, random)
 		left -= share
 	}
-	return marshal(state)
+	return state
 }
 
 // text takes frequent words more often: the square of a uniform number is small more often than not.

@@ -61,7 +61,7 @@ func (r recipe) fillAll(ctx context.Context, sessions, turns int) error {
 			INSERT INTO warlock_orchestrator_sessions
 				(orchestrator_name, session_id, turn_index, state, last_route, signature, version)
 			SELECT $1, $2, turn, ($4::text[])[1 + turn % $5]::jsonb, 'refund', $6, '1' FROM generate_series(0, $3 - 1) AS turn`,
-			orchestrator, sessionName(i), turns, texts(r.states), len(r.states), signature)
+			botName, sessionName(i), turns, texts(r.states), len(r.states), signature)
 		if err != nil {
 			return err
 		}
@@ -85,17 +85,17 @@ func (r recipe) load(ctx context.Context, session string) (turn int, err error) 
 		summarized     *int
 		savedAt        any
 	}
-	err = r.pool.QueryRow(ctx, recipeLoad, orchestrator, session).
+	err = r.pool.QueryRow(ctx, recipeLoad, botName, session).
 		Scan(&turn, &row.state, &row.route, &row.signature, &row.version, &row.summarized, &row.savedAt)
 	return turn, err
 }
 
 func (r recipe) settle(ctx context.Context, session string, turn int) error {
-	_, err := r.pool.Exec(ctx, recipeInsert, orchestrator, session, turn, string(r.states[turn%len(r.states)]), "refund", signature, "1")
+	_, err := r.pool.Exec(ctx, recipeInsert, botName, session, turn, string(r.states[turn%len(r.states)]), "refund", signature, "1")
 	if err != nil {
 		return err
 	}
-	_, err = r.pool.Exec(ctx, recipePrune, orchestrator, session, turn-r.keep)
+	_, err = r.pool.Exec(ctx, recipePrune, botName, session, turn-r.keep)
 	return err
 }
 

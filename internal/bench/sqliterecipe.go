@@ -78,19 +78,19 @@ func (r *sqliteRecipe) fillAll(ctx context.Context, sessions, turns int) error {
 
 func (r *sqliteRecipe) settle(ctx context.Context, insert *sql.Stmt, session string, turn int) error {
 	_, err := insert.ExecContext(ctx,
-		orchestrator, session, turn, string(r.states[turn%len(r.states)]), "refund", signature, "1", time.Now().UnixMicro())
+		botName, session, turn, string(r.states[turn%len(r.states)]), "refund", signature, "1", time.Now().UnixMicro())
 	return err
 }
 
 func (r *sqliteRecipe) play(ctx context.Context, session string) error {
 	var last int
 	var state, signature string
-	if err := r.load.QueryRowContext(ctx, orchestrator, session).Scan(&last, &state, &signature); err != nil {
+	if err := r.load.QueryRowContext(ctx, botName, session).Scan(&last, &state, &signature); err != nil {
 		return err
 	}
 	if err := r.settle(ctx, r.insert, session, last+1); err != nil {
 		return err
 	}
-	_, err := r.prune.ExecContext(ctx, orchestrator, session, last+1-r.keep)
+	_, err := r.prune.ExecContext(ctx, botName, session, last+1-r.keep)
 	return err
 }

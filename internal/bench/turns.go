@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	orchestrator = "support"
-	signature    = "5feceb66ffc86f38d952786c6d696c79c2dbc239dd4e91b46729d75a28f65f50" // of a definition
-	leaseTTL     = 30 * time.Second
+	botName   = "support"
+	signature = "5feceb66ffc86f38d952786c6d696c79c2dbc239dd4e91b46729d75a28f65f50" // of a definition
+	leaseTTL  = 30 * time.Second
 )
 
 func sessionName(i int) string { return fmt.Sprintf("session-%06d", i) }
@@ -44,7 +44,7 @@ type player struct {
 }
 
 func (p player) claim(ctx context.Context, session string) (checkpoint.Claimed, error) {
-	return p.store.Claim(ctx, checkpoint.Key{Orchestrator: orchestrator, Session: p.prefix + session},
+	return p.store.Claim(ctx, checkpoint.Key{Orchestrator: botName, Session: p.prefix + session},
 		checkpoint.ClaimRequest{Owner: "bench", Nonce: rand.Text(), TTL: leaseTTL})
 }
 
@@ -112,12 +112,17 @@ const fillers = 32
 
 // fillAll fills sessions numbered from 0.
 func (p player) fillAll(ctx context.Context, sessions, turns int) error {
+	return inParallel(sessions, func(i int) error { return p.fill(ctx, sessionName(i), turns) })
+}
+
+// inParallel calls fill for numbers from 0, many at once.
+func inParallel(sessions int, fill func(i int) error) error {
 	errs := make([]error, min(fillers, sessions))
 	var wg sync.WaitGroup
 	for f := range errs {
 		wg.Go(func() {
 			for i := f; i < sessions && errs[f] == nil; i += len(errs) {
-				errs[f] = p.fill(ctx, sessionName(i), turns)
+				errs[f] = fill(i)
 			}
 		})
 	}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
+	"github.com/holdfast-go/holdfast/internal/testenv"
+	"github.com/holdfast-go/holdfast/orchestrator"
+	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
+)
+
+// answering answers with the states of a player, as documents of its own.
+func answering() func(context.Context, *orchestrator.Turn[conversation]) error {
+	states := conversations(64)
+	return func(_ context.Context, t *orchestrator.Turn[conversation]) error {
+		t.State = states[t.Index%len(states)]
+		return nil
+	}
+}
+
+func oneIteration() orchestrator.Definition[conversation] {
+	return orchestrator.Definition[conversation]{Name: "one", Intents: orchestrator.Intents[conversation]{"answer": {Run: answering()}}}
+}
+
+func twoIterations() orchestrator.Definition[conversation] {
+	return orchestrator.Definition[conversation]{
+		Name: "two", First: "look", Iterate: true, Intents: orchestrator.Intents[conversation]{
+			"look":   {Run: answering(), Next: orchestrator.To("answer")},
+			"answer": {Run: answering(), Next: orchestrator.End},
+		},
+	}
+}
+
+// enginePostgres measures how much of its stores' speed the engine leaves.
+func (b *bench) enginePostgres(ctx context.Context) error {
+	return b.withPostgres(ctx, testenv.Options{}, func(pool *pgxpool.Pool, store *pgcheckpoint.Store) error {
+		states := prose(64)
+		runs := pgsnapshot.New(pool, nil)
+		recipe := supervisor{recipe{pool, states, b.keep}}
+		stores := resumable{player{store, states, b.keep, ""}, runs}
+		one, err1 := newActor(oneIteration(), store, nil, b.keep)
+		two, err2 := newActor(twoIterations(), store, runs, b.keep)
+		_, err3 := pool.Exec(ctx, runs.Schema()+supervisorSchema)
+		if err := errors.Join(err1, err2, err3); err != nil {
+			return err
+		}
+		err := errors.Join(
+			recipe.fillAll(ctx, b.sessions, b.keep+5),
+			stores.fillAll(ctx, b.sessions, b.keep+5),
+			one.fillAll(ctx, b.sessions, b.keep+5),
+			two.fillAll(ctx, b.sessions, b.keep+5),
+			b.describe(ctx, pool, ""))
+		if err != nil {
+			return err
+		}
+		goals := map[int]goal{1: atLeast(1.6), 8: atLeast(1.6), mostWorkers: atLeast(1.5)}
+		for _, workers := range workerCounts {
+			rota := newRota(b.sessions, workers)
+			contests := []contest{{
+				what: "PostgreSQL, one iteration", reference: subject{name: "Claim, Append", op: rota.on(stores.player.play)},
+				subjects: []subject{{name: "Execute", op: rota.on(one.play), goal: atLeast(0.75)}},
+			}, {
+				what: "PostgreSQL, two iterations", reference: subject{name: "eight round trips", op: rota.on(recipe.play)},
+				subjects: []subject{
+					{name: "Execute", op: rota.on(two.play), goal: goals[workers]},
+					{name: "what Execute asks of its stores", op: rota.on(stores.play)},
+				},
+			}}
+			for _, c := range contests {
+				c.workers = workers
+				c.between = func(ctx context.Context) error { return tidyRuns(ctx, pool) }
+				if err := b.compete(ctx, c); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}

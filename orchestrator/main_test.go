@@ -1,0 +1,9 @@
+package orchestrator_test
+
+import (
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/testenv"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }

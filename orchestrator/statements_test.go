@@ -1,0 +1,378 @@
+package orchestrator_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
+	"github.com/holdfast-go/holdfast/internal/testenv"
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/orchestrator"
+	"github.com/holdfast-go/holdfast/snapshot"
+	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
+)
+
+// A tariff counts what bots ask of a PostgreSQL of their own: the calls of its stores, the round trips of its one
+// connection, and the statements at the server.
+type tariff struct {
+	world
+	server *testenv.Server
+	trips  atomic.Int64
+
+	mu    sync.Mutex // protects following field
+	calls []string
+}
+
+func newTariff(t *testing.T) *tariff {
+	t.Helper()
+	f := &tariff{server: testenv.StartPostgres(t, &testenv.Options{Count: true})}
+	config, err := pgxpool.ParseConfig(f.server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.MaxConns = 1 // what it has prepared stays prepared
+	config.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
+	config.ConnConfig.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+		return &tolledConn{Conn: conn, trips: &f.trips}, err
+	}
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	checkpoints, snapshots := pgcheckpoint.New(pool, nil), pgsnapshot.New(pool, nil)
+	if _, err := pool.Exec(t.Context(), checkpoints.Schema()+snapshots.Schema()); err != nil {
+		t.Fatal(err)
+	}
+	f.world = world{tolledCheckpoints{checkpoints, f}, tolledSnapshots{snapshots, f}}
+	return f
+}
+
+// A bill is what something cost.
+type bill struct {
+	calls      string
+	trips      int64
+	statements int64
+}
+
+func (f *tariff) bill(do func()) bill {
+	statements, trips := f.server.Statements(), f.trips.Load()
+	f.take()
+	do()
+	return bill{f.take(), f.trips.Load() - trips, f.server.Statements() - statements}
+}
+
+func (f *tariff) call(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls = append(f.calls, name)
+}
+
+func (f *tariff) take() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	calls := strings.Join(f.calls, " ")
+	f.calls = nil
+	return calls
+}
+
+// A tolledConn counts how often it is answered after something was sent.
+type tolledConn struct {
+	net.Conn
+	asked atomic.Bool
+	trips *atomic.Int64
+}
+
+func (c *tolledConn) Write(p []byte) (int, error) {
+	c.asked.Store(true)
+	return c.Conn.Write(p)
+}
+
+func (c *tolledConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n > 0 && c.asked.Swap(false) {
+		c.trips.Add(1)
+	}
+	return n, err
+}
+
+type tolledCheckpoints struct {
+	checkpoint.Store
+	tariff *tariff
+}
+
+func (s tolledCheckpoints) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
+	s.tariff.call("claim")
+	return s.Store.Claim(ctx, k, r)
+}
+
+func (s tolledCheckpoints) Renew(ctx context.Context, ttl time.Duration, leases []checkpoint.Lease) ([]checkpoint.Lease, error) {
+	s.tariff.call("renew")
+	return s.Store.Renew(ctx, ttl, leases)
+}
+
+func (s tolledCheckpoints) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+	s.tariff.call("append")
+	return s.Store.Append(ctx, l, cp, o)
+}
+
+func (s tolledCheckpoints) Mark(ctx context.Context, l checkpoint.Lease, m checkpoint.Marks) error {
+	s.tariff.call("mark")
+	return s.Store.Mark(ctx, l, m)
+}
+
+func (s tolledCheckpoints) Turns(ctx context.Context, k checkpoint.Key, from int) iter.Seq2[checkpoint.Checkpoint, error] {
+	s.tariff.call("turns")
+	return s.Store.Turns(ctx, k, from)
+}
+
+func (s tolledCheckpoints) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Seq2[string, error] {
+	s.tariff.call("sessions")
+	return s.Store.Sessions(ctx, q)
+}
+
+type tolledSnapshots struct {
+	snapshot.Store
+	tariff *tariff
+}
+
+func (s tolledSnapshots) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error) {
+	s.tariff.call("begin")
+	return s.Store.Begin(ctx, r)
+}
+
+func (s tolledSnapshots) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, maxAttempts int) (snapshot.Run, error) {
+	s.tariff.call("adopt")
+	return s.Store.Adopt(ctx, k, f, maxAttempts)
+}
+
+func (s tolledSnapshots) Save(ctx context.Context, r snapshot.Run) error {
+	s.tariff.call("save")
+	return s.Store.Save(ctx, r)
+}
+
+func (s tolledSnapshots) Delete(ctx context.Context, k snapshot.Key, id string, f lock.Fence) error {
+	s.tariff.call("delete")
+	return s.Store.Delete(ctx, k, id, f)
+}
+
+func (s tolledSnapshots) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
+	s.tariff.call("runs")
+	return s.Store.Runs(ctx, q)
+}
+
+// rounds goes round n times.
+func rounds(n int) Def {
+	d := echo()
+	d.Iterate = n > 1
+	if d.Iterate {
+		d.Evaluate = func(_ context.Context, t *Turn) (Next, error) {
+			if len(t.Ran) == n {
+				return orchestrator.End, nil
+			}
+			return orchestrator.To("echo"), nil
+		}
+	}
+	return d
+}
+
+// routed is rounds(1), but that its end is decided by whoever decides what follows.
+func routed() Def {
+	d := echo()
+	d.Iterate = true
+	d.Route = func(_ context.Context, t *Turn) (Next, error) {
+		if len(t.Ran) == 1 {
+			return orchestrator.End, nil
+		}
+		return orchestrator.To("echo"), nil
+	}
+	return d
+}
+
+func fannedOut() Def {
+	return Def{
+		Intents: Intents{"a": {Run: func(_ context.Context, t *Turn) error { t.State.A = t.Input.Text; return nil }}, "b": {Run: say("b")}},
+		Route:   func(context.Context, *Turn) (Next, error) { return orchestrator.To("a", "b"), nil },
+	}
+}
+
+func delivered(d Def) Def {
+	d.Deliver = func(context.Context, *Result) error { return nil }
+	return d
+}
+
+// What a turn costs: each call of a store is one round trip, and a claim takes several statements in its one.
+func TestRoundTrips(t *testing.T) {
+	t.Parallel()
+	f := newTariff(t)
+	for i, test := range []struct {
+		what       string
+		def        Def
+		volatile   bool   // without snapshots
+		request    string // "#" is the turn
+		calls      string
+		statements int64
+	}{
+		{"without snapshots", rounds(1), true, "", "claim append", 3},
+		{"without snapshots, with a request id", rounds(1), true, "r#", "claim append", 4},
+		{"without snapshots, three iterations", rounds(3), true, "", "claim append", 3},
+		{"without snapshots, with Deliver", delivered(rounds(1)), true, "", "claim append mark", 4},
+		{"one iteration", rounds(1), false, "", "claim begin append delete", 5},
+		{"with a request id", rounds(1), false, "r#", "claim begin append delete", 6},
+		{"two iterations", rounds(2), false, "", "claim begin save append delete", 6},
+		{"three iterations", rounds(3), false, "", "claim begin save save append delete", 7},
+		{"with Deliver", delivered(rounds(1)), false, "", "claim begin append delete mark", 6},
+		{"one iteration, after which Route ends the turn", routed(), false, "", "claim begin save append delete", 6},
+		{"a fan-out of two, of which the first to finish is saved", fannedOut(), false, "", "claim begin save append delete", 6},
+		{"a request that was answered before", rounds(1), false, "r", "claim mark", 4},
+	} {
+		test.def.Name = fmt.Sprint("bot ", i)
+		w := f.world
+		if test.volatile {
+			w.snapshots = nil
+		}
+		bot := w.start(t, test.def, Options{Limits: orchestrator.Limits{LeaseTTL: time.Hour}}) // no turn of a slow machine is renewed
+		want := bill{test.calls, int64(len(strings.Fields(test.calls))), test.statements}
+		play := func(turn int) {
+			execute(t, bot, Input{Text: "hello", RequestID: strings.ReplaceAll(test.request, "#", strconv.Itoa(turn))})
+		}
+		const warm, turns = 2, 4 // the first claim of a session, and what is not prepared yet, cost more
+		for turn := range warm {
+			play(turn)
+		}
+		for turn := warm; turn < turns; turn++ {
+			if got := f.bill(func() { play(turn) }); got != want {
+				t.Errorf("%s: %+v, want %+v", test.what, got, want)
+			}
+		}
+	}
+}
+
+// A bot that holds no session asks nothing of anybody, also after a turn that was long enough for its lease to be renewed.
+func TestIdle(t *testing.T) {
+	t.Parallel()
+	f := newTariff(t)
+	const ttl = 500 * time.Millisecond // long enough to be renewed in time by a slow machine
+	renewed := make(chan struct{}, 100)
+	f.checkpoints = tellsRenewals{f.checkpoints, renewed}
+	d := delivered(rounds(1))
+	d.Intents["echo"] = Intent{Run: func(ctx context.Context, _ *Turn) error {
+		select {
+		case <-renewed:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}}
+	bot := f.start(t, d, Options{Limits: orchestrator.Limits{LeaseTTL: ttl}})
+	execute(t, bot, Input{Text: "hello"})
+	// Nothing tells that nothing happens: a while has to pass. The first TTL is for a renewal that was under way.
+	time.Sleep(ttl)
+	if got := f.bill(func() { time.Sleep(2 * ttl) }); got != (bill{}) {
+		t.Errorf("an idle bot cost %+v", got)
+	}
+}
+
+type tellsRenewals struct {
+	checkpoint.Store
+	renewed chan struct{}
+}
+
+func (s tellsRenewals) Renew(ctx context.Context, ttl time.Duration, leases []checkpoint.Lease) ([]checkpoint.Lease, error) {
+	lost, err := s.Store.Renew(ctx, ttl, leases)
+	select {
+	case s.renewed <- struct{}{}:
+	default:
+	}
+	return lost, err
+}
+
+// What a drain costs: a few statements for each run in flight, and nothing for a session that has none.
+func TestDrainStatements(t *testing.T) {
+	t.Parallel()
+	const inFlight, idle, most = 10, 1000, 8
+	f := newTariff(t)
+	limits := orchestrator.Limits{LeaseTTL: time.Hour}
+	bot := f.start(t, rounds(1), Options{Limits: limits})
+	pass := func() bill { return f.bill(func() { drain(t, bot) }) }
+	interruptAll := func() {
+		for i := range inFlight {
+			interrupt(t, f.start(t, endless(), Options{Limits: limits}), fmt.Sprint("in flight ", i))
+		}
+	}
+	interruptAll()
+	pass() // prepares statements
+	nothing := pass()
+	interruptAll()
+	if got := f.bill(func() { recovered(t, bot, "in flight 0") }); got.statements > most {
+		t.Errorf("a run of one iteration: %+v, want at most %d statements", got, most)
+	} else {
+		t.Logf("a run of one iteration: %+v", got)
+	}
+	interrupt(t, f.start(t, endless(), Options{Limits: limits}), "in flight 0")
+	before := pass()
+	t.Logf("a pass over nothing: %+v; over %d runs: %d statements", nothing, inFlight, before.statements)
+
+	for i := range idle {
+		if _, err := bot.Execute(t.Context(), fmt.Sprint("idle ", i), Input{Text: "hello"}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := pass(); got != nothing {
+		t.Errorf("a pass over nothing beside %d idle sessions: %+v, want %+v", idle, got, nothing)
+	}
+	interruptAll()
+	if got := pass(); got != before {
+		t.Errorf("a pass over %d runs beside %d idle sessions: %+v, want %+v", inFlight, idle, got, before)
+	}
+}
+
+// endless is a bot whose turns end with their context.
+func endless() Def {
+	d := echo()
+	d.Intents = Intents{"echo": {Run: func(ctx context.Context, _ *Turn) error {
+		<-ctx.Done()
+		return ctx.Err()
+	}}}
+	return d
+}
+
+// interrupt leaves a turn of an endless bot in flight.
+func interrupt(t *testing.T, bot *Bot, session string) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	_, err := bot.Execute(ctx, session, Input{Text: "hello"}, &orchestrator.CallOptions{OnEvent: func(ev Event) {
+		if ev.Kind == orchestrator.IntentStarted {
+			cancel()
+		}
+	}})
+	wantErr(t, err, orchestrator.ErrIndeterminate, context.Canceled)
+}
+
+func recovered(t *testing.T, bot *Bot, session string) {
+	t.Helper()
+	if outcome, err := bot.Recover(t.Context(), session); outcome != "settled" || err != nil {
+		t.Fatalf("%s: %q, %v", session, outcome, err)
+	}
+}
+
+// drain is a pass over everything.
+func drain(t *testing.T, bot *Bot) {
+	t.Helper()
+	for _, session := range recoverable(t, bot, true) {
+		recovered(t, bot, session)
+	}
+}

@@ -1,0 +1,178 @@
+package orchestrator
+
+import (
+	"context"
+	"reflect"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// scope names what is measured here to OpenTelemetry.
+const scope = "github.com/holdfast-go/holdfast/orchestrator"
+
+// The attributes of spans and metrics. None is made of state, input or history.
+const (
+	attrOrchestrator = attribute.Key("holdfast.orchestrator")
+	attrSession      = attribute.Key("holdfast.session")
+	attrRun          = attribute.Key("holdfast.run")
+	attrTurn         = attribute.Key("holdfast.turn")
+	attrResumed      = attribute.Key("holdfast.resumed")
+	attrIteration    = attribute.Key("holdfast.iteration")
+	attrIntent       = attribute.Key("holdfast.intent")
+	attrAttempt      = attribute.Key("holdfast.attempt")
+	attrOutcome      = attribute.Key("holdfast.outcome")
+)
+
+// heard reports whether a provider of OpenTelemetry is one that somebody has set up. The others make nothing of what they
+// are told, but not without allocating.
+func heard(provider any) bool {
+	t := reflect.TypeOf(provider)
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch t.PkgPath() {
+	case "go.opentelemetry.io/otel/internal/global", "go.opentelemetry.io/otel/trace/noop", "go.opentelemetry.io/otel/metric/noop":
+		return false
+	}
+	return true
+}
+
+// A tracer makes the spans of one turn; the zero tracer makes none.
+type tracer struct {
+	t    trace.Tracer
+	turn trace.Span
+}
+
+// trace opens the span of the turn, once. It is linked to the first attempt at the run, if there was one before.
+func (f *flight[S]) trace(resumed bool) {
+	p := otel.GetTracerProvider()
+	if f.tracer.t != nil || !heard(p) {
+		return
+	}
+	f.tracer.t = p.Tracer(scope)
+	o := []trace.SpanStartOption{trace.WithAttributes(
+		attrOrchestrator.String(f.name), attrSession.String(f.Session), attrRun.String(f.id), attrTurn.Int(f.index), attrResumed.Bool(resumed))}
+	carrier := propagation.MapCarrier{"traceparent": f.memo.Trace}
+	if first := trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), carrier)); first.IsValid() {
+		o = append(o, trace.WithLinks(trace.Link{SpanContext: first}))
+	}
+	f.ctx, f.tracer.turn = f.tracer.t.Start(f.ctx, "orchestrator.turn", o...)
+	if f.memo.Trace == "" {
+		propagation.TraceContext{}.Inject(f.ctx, carrier)
+		f.memo.Trace = carrier["traceparent"]
+	}
+}
+
+// span opens a span within the turn's; it is nil if nobody looks.
+func (f *flight[S]) iterationSpan(ctx context.Context) (context.Context, trace.Span) {
+	if f.tracer.t == nil {
+		return ctx, nil
+	}
+	return f.tracer.t.Start(ctx, "orchestrator.iteration", trace.WithAttributes(attrIteration.Int(f.memo.Iteration)))
+}
+
+func (f *flight[S]) intentSpan(ctx context.Context, intent string, attempt int) (context.Context, trace.Span) {
+	if f.tracer.t == nil {
+		return ctx, nil
+	}
+	return f.tracer.t.Start(ctx, "orchestrator.intent", trace.WithAttributes(attrIntent.String(intent), attrAttempt.Int(attempt)))
+}
+
+// endSpan says whether what it was for failed, and not why: an error may hold what the user said.
+func endSpan(span trace.Span, err error) {
+	if span == nil {
+		return
+	}
+	if err != nil {
+		span.SetStatus(codes.Error, "")
+	}
+	span.End()
+}
+
+// outcomes of a turn, as metrics and spans have them.
+var outcomes = map[EventKind]string{
+	TurnSettled: "settled", TurnSuspended: "suspended", TurnFailed: "failed", TurnLeft: "left", TurnRefused: "refused",
+}
+
+// endTrace closes the span of the turn.
+func (f *flight[S]) endTrace(ev Event) {
+	if f.tracer.turn == nil {
+		return
+	}
+	f.tracer.turn.SetAttributes(attrOutcome.String(outcomes[ev.Kind]))
+	endSpan(f.tracer.turn, ev.Err)
+	f.tracer = tracer{}
+}
+
+// meters are the metrics of an orchestrator. What goes up in one process may go down in another: their sum over all
+// processes is what there is.
+type meters struct {
+	attrs    metric.MeasurementOption
+	name     attribute.KeyValue
+	turns    metric.Int64Counter
+	duration metric.Float64Histogram
+	lockWait metric.Float64Histogram
+	runs     metric.Int64UpDownCounter
+	owed     metric.Int64UpDownCounter
+}
+
+func newMeters(name string) (m meters, err error) {
+	meter := otel.Meter(scope)
+	m.name = attrOrchestrator.String(name)
+	m.attrs = metric.WithAttributeSet(attribute.NewSet(m.name))
+	errs := make([]error, 5)
+	m.turns, errs[0] = meter.Int64Counter("holdfast.turns", metric.WithUnit("{turn}"), metric.WithDescription("Turns that have ended, by outcome."))
+	m.duration, errs[1] = meter.Float64Histogram("holdfast.turn.duration", metric.WithUnit("s"),
+		metric.WithDescription("From when a turn is recorded, or taken up, to its outcome."))
+	m.lockWait, errs[2] = meter.Float64Histogram("holdfast.lock.wait", metric.WithUnit("s"), metric.WithDescription("Until a session was claimed."))
+	m.runs, errs[3] = meter.Int64UpDownCounter("holdfast.runs", metric.WithUnit("{run}"),
+		metric.WithDescription("Runs in flight: begun and neither settled nor ended. The sum over all processes counts."))
+	m.owed, errs[4] = meter.Int64UpDownCounter("holdfast.deliveries.owed", metric.WithUnit("{turn}"),
+		metric.WithDescription("Turns settled and not yet delivered. The sum over all processes counts."))
+	for _, e := range errs {
+		if e != nil {
+			err = e
+		}
+	}
+	return m, err
+}
+
+// on reports whether somebody reads the metrics.
+func (m *meters) on() bool { return heard(otel.GetMeterProvider()) }
+
+// ended counts a turn, or a call that never became one.
+func (m *meters) ended(kind EventKind, took time.Duration) {
+	outcome, ended := outcomes[kind]
+	if !ended || !m.on() {
+		return
+	}
+	o := metric.WithAttributes(m.name, attrOutcome.String(outcome))
+	m.turns.Add(context.Background(), 1, o)
+	if kind != TurnRefused {
+		m.duration.Record(context.Background(), took.Seconds(), o)
+	}
+}
+
+func (m *meters) waited(d time.Duration) {
+	if m.on() {
+		m.lockWait.Record(context.Background(), d.Seconds(), m.attrs)
+	}
+}
+
+func (m *meters) inFlight(n int64) {
+	if m.on() {
+		m.runs.Add(context.Background(), n, m.attrs)
+	}
+}
+
+func (m *meters) owes(n int64) {
+	if m.on() {
+		m.owed.Add(context.Background(), n, m.attrs)
+	}
+}

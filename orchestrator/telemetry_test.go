@@ -1,0 +1,206 @@
+package orchestrator_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.opentelemetry.io/otel"
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace/noop"
+)
+
+// traced returns what records the spans that the test causes.
+func traced(t *testing.T) *tracetest.SpanRecorder {
+	spans := tracetest.NewSpanRecorder()
+	before := otel.GetTracerProvider()
+	otel.SetTracerProvider(trace.NewTracerProvider(trace.WithSpanProcessor(spans)))
+	t.Cleanup(func() { otel.SetTracerProvider(before) })
+	return spans
+}
+
+// tree draws a trace: each span under its parent, with what it says.
+func tree(spans []trace.ReadOnlySpan, parent string, indent string) string {
+	var b strings.Builder
+	for _, s := range spans {
+		if s.Parent().SpanID().String() != parent {
+			continue
+		}
+		b.WriteString(indent + s.Name())
+		for _, a := range s.Attributes() {
+			if key := strings.TrimPrefix(string(a.Key), "holdfast."); key != "run" && key != "session" && key != "orchestrator" {
+				fmt.Fprintf(&b, " %s=%s", key, a.Value.String())
+			}
+		}
+		b.WriteString("\n" + tree(spans, s.SpanContext().SpanID().String(), indent+"  "))
+	}
+	return b.String()
+}
+
+const noParent = "0000000000000000"
+
+// A turn is one trace, and one that is resumed is linked to its first attempt.
+func TestTraces(t *testing.T) {
+	spans := traced(t)
+	w := newWorld()
+	w.crash(t, steps, Input{Text: "a secret"})
+	if _, err := w.start(t, steps(nil), Options{}).Resume(t.Context(), "s", nil); err != nil {
+		t.Fatal(err)
+	}
+	all := spans.Ended()
+	slices.SortFunc(all, func(a, b trace.ReadOnlySpan) int { return a.StartTime().Compare(b.StartTime()) })
+	want := `orchestrator.turn turn=0 resumed=false outcome=left
+  orchestrator.iteration iteration=0
+    orchestrator.intent intent=one attempt=1
+  orchestrator.iteration iteration=1
+    orchestrator.intent intent=two attempt=1
+orchestrator.turn turn=0 resumed=true outcome=settled
+  orchestrator.iteration iteration=1
+    orchestrator.intent intent=two attempt=1
+  orchestrator.iteration iteration=2
+    orchestrator.intent intent=three attempt=1
+`
+	if got := tree(all, noParent, ""); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	var first, second trace.ReadOnlySpan
+	for _, s := range all {
+		if s.Name() == "orchestrator.turn" && first == nil {
+			first = s
+		} else if s.Name() == "orchestrator.turn" {
+			second = s
+		}
+	}
+	if links := second.Links(); len(links) != 1 || links[0].SpanContext.SpanID() != first.SpanContext().SpanID() {
+		t.Errorf("links %v, want one to %v", links, first.SpanContext())
+	}
+	if text := fmt.Sprint(tracetest.SpanStubsFromReadOnlySpans(all)); strings.Contains(text, "secret") {
+		t.Error("the input is in a span")
+	}
+}
+
+// Every turn has its span ended, however it ends, within the caller's own.
+func TestTraceEnds(t *testing.T) {
+	spans := traced(t)
+	ctx, outer := otel.Tracer("test").Start(t.Context(), "request")
+	boom := errors.New("boom, secretly")
+	d := echo()
+	d.Begin = func(_ context.Context, t *Turn) error {
+		if t.Input.Text == "refused" {
+			return boom
+		}
+		return nil
+	}
+	d.Intents["echo"] = Intent{Run: func(_ context.Context, t *Turn) error {
+		if t.Input.Text == "failed" {
+			return boom
+		}
+		return nil
+	}}
+	bot := newWorld().start(t, d, Options{})
+	for _, text := range []string{"settled", "refused", "failed"} {
+		_, _ = bot.Execute(ctx, "s", Input{Text: text}, nil)
+	}
+	outer.End()
+	got := tree(spans.Ended(), outer.SpanContext().SpanID().String(), "")
+	for _, want := range []string{"turn=0 resumed=false outcome=settled", "turn=1 resumed=false outcome=refused", "turn=1 resumed=false outcome=failed"} {
+		if !strings.Contains(got, "orchestrator.turn "+want) {
+			t.Errorf("no %s in\n%s", want, got)
+		}
+	}
+	if text := fmt.Sprint(tracetest.SpanStubsFromReadOnlySpans(spans.Ended())); strings.Contains(text, "secretly") {
+		t.Error("the text of an error is in a span")
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	reader := metric.NewManualReader()
+	before := otel.GetMeterProvider()
+	otel.SetMeterProvider(metric.NewMeterProvider(metric.WithReader(reader)))
+	t.Cleanup(func() { otel.SetMeterProvider(before) })
+
+	w := newWorld()
+	down := errors.New("down")
+	d := steps(nil)
+	d.Name = "metered"
+	d.Deliver = func(context.Context, *Result) error { return down }
+	bot := w.start(t, d, Options{})
+	execute(t, bot, Input{Text: "a"})
+	_, err := bot.Execute(t.Context(), "", Input{}, nil)
+	wantOp(t, err, "input")
+	ctx, cancel := context.WithCancel(t.Context())
+	d.Begin = func(context.Context, *Turn) error { cancel(); return nil }
+	_, err = w.start(t, d, Options{}).Execute(ctx, "left", Input{}, nil)
+	wantErr(t, err, context.Canceled)
+
+	var all metricdata.ResourceMetrics
+	if err := reader.Collect(t.Context(), &all); err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string]float64)
+	for _, scope := range all.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			collect(got, m)
+		}
+	}
+	for name, want := range map[string]float64{
+		"holdfast.turns settled": 1, "holdfast.turns refused": 2, "holdfast.turn.duration settled": 1,
+		"holdfast.lock.wait ": 2, "holdfast.runs ": 0, "holdfast.deliveries.owed ": 1,
+	} {
+		if n, ok := got[name]; !ok || n != want {
+			t.Errorf("%s is %v, want %v; all: %v", name, n, want, got)
+		}
+	}
+}
+
+// collect adds the values of m, those of a histogram by their number.
+func collect(all map[string]float64, m metricdata.Metrics) {
+	switch data := m.Data.(type) {
+	case metricdata.Sum[int64]:
+		for _, p := range data.DataPoints {
+			outcome, _ := p.Attributes.Value("holdfast.outcome")
+			all[m.Name+" "+outcome.AsString()] = float64(p.Value)
+		}
+	case metricdata.Histogram[float64]:
+		for _, p := range data.DataPoints {
+			outcome, _ := p.Attributes.Value("holdfast.outcome")
+			all[m.Name+" "+outcome.AsString()] = float64(p.Count)
+		}
+	}
+}
+
+// With nobody to listen, telemetry allocates nothing: the providers that discard cost what no provider costs.
+func TestTelemetryAllocations(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector allocates")
+	}
+	idle := Def{Name: "idle", Intents: Intents{"nothing": {Run: func(context.Context, *Turn) error { return nil }}}}
+	bot := newWorld().start(t, idle, Options{})
+	ctx := context.Background()
+	turn := func() {
+		if _, err := bot.Execute(ctx, "s", Input{}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 200 { // until a turn is pruned for each that settles
+		turn()
+	}
+	without := testing.AllocsPerRun(200, turn)
+	tracers, meters := otel.GetTracerProvider(), otel.GetMeterProvider()
+	defer func() {
+		otel.SetTracerProvider(tracers)
+		otel.SetMeterProvider(meters)
+	}()
+	otel.SetTracerProvider(noop.NewTracerProvider())
+	otel.SetMeterProvider(metricnoop.NewMeterProvider())
+	if with := testing.AllocsPerRun(200, turn); with > without {
+		t.Errorf("%v allocations with providers that discard, %v without any", with, without)
+	}
+}

@@ -1,0 +1,100 @@
+package b
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/holdfast-go/holdfast/orchestrator"
+)
+
+type State struct {
+	Reply  string
+	Secret string
+}
+
+type server struct {
+	bot *orchestrator.Orchestrator[State]
+}
+
+func (s *server) execute(w http.ResponseWriter, r *http.Request) {
+	in := orchestrator.Input{RequestID: r.Header.Get("Idempotency-Key")}
+	if err := json.NewDecoder(r.Body).Decode(&struct{ Text *string }{&in.Text}); err != nil {
+		http.Error(w, err.Error(), 400)
+		return
+	}
+	res, err := s.bot.Execute(r.Context(), r.PathValue("id"), in, nil)
+	if err != nil {
+		http.Error(w, err.Error(), status(err))
+		return
+	}
+	fmt.Fprintln(w, res.State.Reply)
+}
+
+func (s *server) stream(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	rc := http.NewResponseController(w)
+	st := s.bot.Stream(r.Context(), r.PathValue("id"), orchestrator.Input{Text: r.FormValue("text")}, nil)
+	for ev := range st.Events() {
+		data, _ := json.Marshal(ev)
+		fmt.Fprintf(w, "event: %s\ndata: %s\n\n", ev.Kind, data)
+		rc.Flush()
+	}
+	res, err := st.Result()
+	if err != nil {
+		fmt.Fprintf(w, "event: error\ndata: %d\n\n", status(err))
+		return
+	}
+	fmt.Fprintf(w, "event: reply\ndata: %q\n\n", res.State.Reply)
+}
+
+func (s *server) resume(w http.ResponseWriter, r *http.Request) {
+	res, err := s.bot.Resume(r.Context(), r.PathValue("id"), &orchestrator.CallOptions{
+		OnEvent: func(ev orchestrator.Event) { fmt.Fprint(w, ev.Delta) },
+	})
+	switch {
+	case errors.Is(err, orchestrator.ErrNothingToResume):
+		w.WriteHeader(http.StatusNoContent)
+	case err != nil:
+		http.Error(w, err.Error(), status(err))
+	default:
+		fmt.Fprintln(w, res.State.Reply)
+	}
+}
+
+func (s *server) show(w http.ResponseWriter, r *http.Request) {
+	for res, err := range s.bot.Turns(r.Context(), r.PathValue("id")) {
+		if err != nil {
+			http.Error(w, err.Error(), status(err))
+			return
+		}
+		fmt.Fprintln(w, res.Turn, res.Input.Text, res.State.Reply)
+	}
+}
+
+func status(err error) int {
+	if _, ok := errors.AsType[*orchestrator.InputError](err); ok || errors.Is(err, orchestrator.ErrRequestReused) {
+		return http.StatusUnprocessableEntity
+	}
+	if _, ok := errors.AsType[*orchestrator.DriftError](err); ok {
+		return http.StatusConflict
+	}
+	switch {
+	case errors.Is(err, orchestrator.ErrSuspended):
+		return http.StatusAccepted
+	case errors.Is(err, orchestrator.ErrBusy), errors.Is(err, orchestrator.ErrInterrupted), errors.Is(err, orchestrator.ErrParked):
+		return http.StatusConflict
+	case errors.Is(err, orchestrator.ErrShuttingDown):
+		return http.StatusServiceUnavailable
+	case errors.Is(err, orchestrator.ErrIndeterminate), errors.Is(err, context.DeadlineExceeded):
+		return http.StatusGatewayTimeout
+	}
+	if e, ok := errors.AsType[*orchestrator.Error](err); ok && e.Op == "intent" {
+		return http.StatusBadGateway
+	}
+	return http.StatusInternalServerError
+}
+
+var _ = []any{(*server).execute, (*server).stream, (*server).resume, (*server).show}

@@ -1,0 +1,70 @@
+package orchestrator_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// The programs that users write compile, and do what they say, in a module of their own.
+func TestUsers(t *testing.T) {
+	m := newUserModule(t)
+	m.run(t, "vet", "./...")
+	if got := m.run(t, "run", "./a_main"); got != "You said: hello\n" {
+		t.Errorf("a_main said %q", got)
+	}
+	m.run(t, "test", "./k_test")
+}
+
+// A userModule is a directory with a go.mod.
+type userModule string
+
+// newUserModule copies the users' programs into a module that replaces this one by its checkout.
+func newUserModule(t *testing.T) userModule {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "users"))); err != nil {
+		t.Fatal(err)
+	}
+	checkout, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mod := os.Expand(readText(t, filepath.Join(dir, "go.mod.tmpl")), func(string) string { return strconv.Quote(checkout) })
+	writeText(t, filepath.Join(dir, "go.mod"), mod)
+	writeText(t, filepath.Join(dir, "go.sum"), readText(t, filepath.Join(checkout, "go.sum")))
+	return userModule(dir)
+}
+
+// run returns what a go command prints. It needs no network.
+func (m userModule) run(t *testing.T, args ...string) string {
+	t.Helper()
+	var stderr strings.Builder
+	cmd := exec.CommandContext(t.Context(), "go", args...)
+	cmd.Dir, cmd.Stderr = string(m), &stderr
+	cmd.Env = append(cmd.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off", "GOWORK=off")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go %s: %v\n%s%s", strings.Join(args, " "), err, out, stderr.String())
+	}
+	return string(out)
+}
+
+func readText(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func writeText(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
