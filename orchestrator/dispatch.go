@@ -68,19 +68,27 @@ func (f *flight[S]) attempt(ctx context.Context, name string, attempt int, state
 	in := f.o.def.Intents[name]
 	t := f.turn(name, attempt, state)
 	f.emit(Event{Kind: IntentStarted, Intent: name, Attempt: attempt})
-	start := time.Now()
+	var start time.Time
+	if f.call.heard() {
+		start = time.Now()
+	}
 	ctx, span := f.intentSpan(ctx, name, attempt)
 	if in.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, in.Timeout)
 		defer cancel()
 	}
-	err := f.lost()
+	var err error
+	if attempt > 1 {
+		err = f.lost()
+	}
 	if err == nil {
 		err = f.engine.run(ctx, func(ctx context.Context) error { return in.Run(ctx, t) })
 	}
 	endSpan(span, err)
-	f.emit(Event{Kind: IntentEnded, Intent: name, Attempt: attempt, Usage: f.meter.total(), Took: time.Since(start), Err: err})
+	if !start.IsZero() {
+		f.emit(Event{Kind: IntentEnded, Intent: name, Attempt: attempt, Usage: f.meter.total(), Took: time.Since(start), Err: err})
+	}
 	if err != nil {
 		var none S
 		return none, err // what it did to the state is gone; it may even be at it still

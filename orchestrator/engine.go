@@ -68,23 +68,29 @@ func protect(fn func() error) (err error) {
 // persist makes a call to a store that may be repeated until it is answered, for as long as Limits.SettleTimeout, whatever
 // becomes of ctx. doubt says that a call went unanswered before.
 func (e *engine) persist(ctx context.Context, call func(context.Context) error) (doubt bool, err error) {
-	patience := e.Limits.SettleTimeout
-	deadline := time.Now().Add(patience)
+	each := e.Limits.SettleTimeout / 3
 	ctx = context.WithoutCancel(ctx)
-	pauses := keeper.Backoff{Most: patience / 20}
+	try, cancel := context.WithTimeout(ctx, each)
+	err = call(try)
+	cancel()
+	if err == nil || answered(err) {
+		return false, err
+	}
+	deadline, _ := try.Deadline()
+	return true, e.repeat(ctx, deadline.Add(2*each), call)
+}
+
+// repeat makes a call that went unanswered again and again, until the deadline.
+func (e *engine) repeat(ctx context.Context, deadline time.Time, call func(context.Context) error) error {
+	pauses := keeper.Backoff{Most: e.Limits.SettleTimeout / 20}
 	for {
-		try, cancel := context.WithTimeout(ctx, min(patience/3, time.Until(deadline)))
-		err = call(try)
+		time.Sleep(pauses.Next())
+		try, cancel := context.WithTimeout(ctx, min(e.Limits.SettleTimeout/3, time.Until(deadline)))
+		err := call(try)
 		cancel()
-		if err == nil || answered(err) {
-			return doubt, err
+		if err == nil || answered(err) || time.Until(deadline) <= pauses.Most {
+			return err
 		}
-		doubt = true
-		pause := pauses.Next()
-		if time.Until(deadline) <= pause {
-			return doubt, err
-		}
-		time.Sleep(pause)
 	}
 }
 

@@ -72,6 +72,11 @@ func (e *engine) newCall(session string, c *CallOptions) *call {
 	return k
 }
 
+// heard reports whether anybody listens.
+func (k *call) heard() bool {
+	return k.own != nil || k.watch != nil || len(k.engine.handlers.list()) > 0
+}
+
 // emit hands an event to whoever listens, without waiting for them.
 func (k *call) emit(ev Event) {
 	k.engine.meters.ended(ev.Kind, ev.Took)

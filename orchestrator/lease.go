@@ -63,7 +63,7 @@ func (ls *leases) drop(l checkpoint.Lease) {
 func (ls *leases) check(l checkpoint.Lease) error {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if h := ls.held[l]; h == nil || !time.Now().Before(h.deadline) {
+	if h := ls.held[l]; h == nil || time.Until(h.deadline) <= 0 {
 		return lock.ErrExpired
 	}
 	return nil

@@ -63,7 +63,10 @@ func (e *engine) enter(ctx context.Context, id string) (*session, error) {
 // wait waits for the session, and claims it.
 func (s *session) wait(id, requestID string, wait bool) error {
 	r := checkpoint.ClaimRequest{Owner: s.owner, Nonce: rand.Text(), TTL: s.Limits.LeaseTTL, RequestID: requestID}
-	start := time.Now()
+	var start time.Time
+	if s.meters.on() {
+		start = time.Now()
+	}
 	err := s.comeIn(s.ctx, id, r, !wait)
 	if wait && errors.Is(err, lock.ErrHeld) {
 		ctx, cancel := context.WithTimeoutCause(s.ctx, s.Limits.LockWait, ErrBusy)
@@ -71,7 +74,7 @@ func (s *session) wait(id, requestID string, wait bool) error {
 		err = s.queueUp(ctx, id, r)
 	}
 	if err == nil {
-		s.meters.waited(time.Since(start))
+		s.meters.waited(start)
 		if err = s.work.own(s, id); err != nil {
 			s.release()
 		}

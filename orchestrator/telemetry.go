@@ -159,9 +159,10 @@ func (m *meters) ended(kind EventKind, took time.Duration) {
 	}
 }
 
-func (m *meters) waited(d time.Duration) {
-	if m.on() {
-		m.lockWait.Record(context.Background(), d.Seconds(), m.attrs)
+// waited notes how long it took since start, which is zero if nobody read the metrics then.
+func (m *meters) waited(start time.Time) {
+	if !start.IsZero() {
+		m.lockWait.Record(context.Background(), time.Since(start).Seconds(), m.attrs)
 	}
 }
 
