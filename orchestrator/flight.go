@@ -34,6 +34,7 @@ type flight[S any] struct {
 	state   S
 	history []message.Message
 	ran     []string
+	reasons []string // why each step was decided; may be shorter than the steps
 	meter   *meter
 }
 
@@ -196,7 +197,8 @@ func (f *flight[S]) ready() error {
 		}
 		return nil
 	}
-	f.memo.Iteration, f.memo.Next, f.memo.Done, f.memo.Feedback, f.memo.Steps, f.ran = 0, nil, nil, "", nil, nil
+	f.memo.Iteration, f.memo.Next, f.memo.Done, f.memo.Feedback, f.memo.Steps = 0, nil, nil, "", nil
+	f.ran = nil
 	if err := f.gather(); err != nil {
 		return f.leave(f.mine(err))
 	}

@@ -161,8 +161,13 @@ func (f *flight[S]) evaluate(ctx context.Context) (Next, error) {
 	return f.checked(next)
 }
 
-// step notes an iteration that is done.
+// step notes an iteration that is done. Reasons, which may be long, are not part of every save.
 func (f *flight[S]) step(next Next, took time.Duration, used Usage) {
+	if next.Reason != "" {
+		f.reasons = append(f.reasons, make([]string, len(f.memo.Steps)+1-len(f.reasons))...)
+		f.reasons[len(f.memo.Steps)] = next.Reason
+		next.Reason = ""
+	}
 	f.memo.Steps = append(f.memo.Steps, storedStep{storeNext(next), took.Milliseconds(), storedUsage(used)})
 	f.memo.Done, f.memo.Next = nil, nil
 }

@@ -61,6 +61,9 @@ func (f *flight[S]) checkpoint() (checkpoint.Checkpoint, error) {
 	if err != nil {
 		return checkpoint.Checkpoint{}, err
 	}
+	for i, reason := range f.reasons {
+		f.memo.Steps[i].Reason = reason
+	}
 	payload, err := json.Marshal(record{payloadVersion, f.memo.Input, storedUsage(f.meter.total()), f.memo.Steps})
 	if err != nil {
 		return checkpoint.Checkpoint{}, err
