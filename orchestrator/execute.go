@@ -54,6 +54,7 @@ func (v *visit[S]) serve(in Input) (*Result[S], error) {
 		done, err := v.giveWay(*found, f)
 		switch {
 		case err != nil:
+			f.endTrace(Event{Kind: TurnRefused, Err: err})
 			return nil, err
 		case done.own:
 			return done.res, done.err

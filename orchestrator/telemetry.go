@@ -52,17 +52,20 @@ type tracer struct {
 // trace opens the span of the turn, once. It is linked to the first attempt at the run, if there was one before.
 func (f *flight[S]) trace(resumed bool) {
 	p := otel.GetTracerProvider()
-	if f.tracer.t != nil || !heard(p) {
+	if !heard(p) {
 		return
 	}
-	f.tracer.t = p.Tracer(scope)
-	o := []trace.SpanStartOption{trace.WithAttributes(
-		attrOrchestrator.String(f.name), attrSession.String(f.Session), attrRun.String(f.id), attrTurn.Int(f.index), attrResumed.Bool(resumed))}
-	carrier := propagation.MapCarrier{"traceparent": f.memo.Trace}
-	if first := trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), carrier)); first.IsValid() {
-		o = append(o, trace.WithLinks(trace.Link{SpanContext: first}))
+	if f.tracer.turn == nil {
+		f.tracer.t = p.Tracer(scope)
+		f.ctx, f.tracer.turn = f.tracer.t.Start(f.ctx, "orchestrator.turn")
 	}
-	f.ctx, f.tracer.turn = f.tracer.t.Start(f.ctx, "orchestrator.turn", o...)
+	f.tracer.turn.SetAttributes(
+		attrOrchestrator.String(f.name), attrSession.String(f.Session), attrRun.String(f.id), attrTurn.Int(f.index), attrResumed.Bool(resumed))
+	carrier := propagation.MapCarrier{"traceparent": f.memo.Trace}
+	first := trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), carrier))
+	if resumed && first.IsValid() {
+		f.tracer.turn.AddLink(trace.Link{SpanContext: first})
+	}
 	if f.memo.Trace == "" {
 		propagation.TraceContext{}.Inject(f.ctx, carrier)
 		f.memo.Trace = carrier["traceparent"]

@@ -86,6 +86,24 @@ orchestrator.turn turn=0 resumed=true outcome=settled
 	}
 }
 
+// A repeated request that finishes its own run is one span, and linked too.
+func TestTraceOfOwnRun(t *testing.T) {
+	spans := traced(t)
+	w := newWorld()
+	in := Input{Text: "a", RequestID: "r"}
+	w.crash(t, steps, in)
+	execute(t, w.start(t, steps(nil), Options{}), in)
+	var turns []trace.ReadOnlySpan
+	for _, s := range spans.Ended() {
+		if s.Name() == "orchestrator.turn" {
+			turns = append(turns, s)
+		}
+	}
+	if len(turns) != 2 || len(turns[1].Links()) != 1 {
+		t.Errorf("%d spans of turns", len(turns))
+	}
+}
+
 // Every turn has its span ended, however it ends, within the caller's own.
 func TestTraceEnds(t *testing.T) {
 	spans := traced(t)

@@ -84,7 +84,7 @@ func (v *visit[S]) giveWay(found snapshot.Run, f *flight[S]) (outcome[S], error)
 	if abandon {
 		return outcome[S]{}, v.abandon(found)
 	}
-	return v.takeUp(found, own)
+	return v.takeUp(found, own, f)
 }
 
 // refuse says why a run in flight is not touched.
@@ -229,7 +229,7 @@ func (v *visit[S]) forget(r snapshot.Run) {
 }
 
 // takeUp finishes a run in flight: as the call's own, or as an earlier input's, whose failure ends only itself.
-func (v *visit[S]) takeUp(found snapshot.Run, own bool) (outcome[S], error) {
+func (v *visit[S]) takeUp(found snapshot.Run, own bool, f *flight[S]) (outcome[S], error) {
 	forced := v.call.force || own && found.Status == snapshot.Parked
 	attempts := v.Limits.Attempts
 	if forced {
@@ -253,6 +253,9 @@ func (v *visit[S]) takeUp(found snapshot.Run, own bool) (outcome[S], error) {
 		r.Attempt = 1
 	}
 	g := v.resumed(r)
+	if own && f != nil {
+		g.ctx, g.tracer = f.ctx, f.tracer
+	}
 	out := outcome[S]{own: own}
 	if out.err = g.ready(); out.err == nil {
 		out.res, out.err = g.finish(own)
