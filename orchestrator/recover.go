@@ -71,7 +71,7 @@ const (
 )
 
 // Recover finishes what the session has in flight, or owes, unless another process owns it, without waiting. The outcome is
-// that of the run, if there is one: "settled", "cleaned" (nothing was left to do but to delete), "held" (owned, or not due
+// that of the run, if there is one: "settled", "cleaned" (nothing was left to do, or only to delete), "held" (owned, or not due
 // yet), "parked", "suspended" or "foreign" (of another definition); without a run it is "delivered", or "foreign" if there
 // is no Deliver. An error means that it failed and will be due again.
 func (o *Orchestrator[S]) Recover(ctx context.Context, session string) (outcome string, err error) {
@@ -80,6 +80,11 @@ func (o *Orchestrator[S]) Recover(ctx context.Context, session string) (outcome 
 	defer k.close()
 	if err := checkSession(session); err != nil {
 		return "", &Error{Op: "recover", Session: session, Err: err}
+	}
+	if idle, err := o.idle(ctx, session); err != nil {
+		return "", &Error{Op: "recover", Session: session, Err: err}
+	} else if idle {
+		return outcomeCleaned, nil
 	}
 	v, err := o.visit(ctx, k, "", false)
 	if errors.Is(err, lock.ErrHeld) {
@@ -103,6 +108,20 @@ func (o *Orchestrator[S]) Recover(ctx context.Context, session string) (outcome 
 		return outcomeDelivered, nil
 	}
 	return outcomeCleaned, nil
+}
+
+// idle reports whether there is nothing to recover: of processes that boot together most come too late, and need not claim
+// to find out.
+func (o *Orchestrator[S]) idle(ctx context.Context, session string) (bool, error) {
+	found, err := o.inFlight(ctx, session)
+	if found != nil || err != nil {
+		return false, err
+	}
+	q := checkpoint.SessionQuery{Orchestrator: o.name, Prefix: session, Limit: 1, Owing: true}
+	for first, err := range o.store.Sessions(ctx, q) {
+		return err == nil && first != session, err
+	}
+	return true, nil
 }
 
 // recover finishes the run in flight; "" if there is none.

@@ -1,0 +1,155 @@
+package bootdrain_test
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/testenv"
+	"github.com/holdfast-go/holdfast/orchestrator"
+)
+
+// What the turns come to whose processes are killed in the middle of them, or shut down.
+func TestProcesses(t *testing.T) {
+	together(t, map[string]func(*testing.T){
+		"first turn crashed": firstTurnCrashed,
+		"leftover":           leftover,
+		"handed off":         handedOff,
+		"poison":             poison,
+		"cost":               cost,
+	})
+	goleak.VerifyNone(t, testenv.Leaks()...)
+}
+
+// Of 20 processes that boot at once on 200 orphans, one starts each run. With stores other than PostgreSQL there are fewer,
+// unless HOLDFAST_SOAK is 1: all 20 look at all 200.
+func TestBootTogether(t *testing.T) {
+	sites(t, func(t *testing.T, s site, w world) {
+		processes, orphans := 20, 200
+		if (s.Postgres == "" || s.Redis != "") && os.Getenv("HOLDFAST_SOAK") != "1" {
+			processes, orphans = 4, 40
+		}
+		sessions := names("s", orphans)
+		orphan(t, s, soonOver, sessions...)
+		var booting []*process
+		for range processes {
+			booting = append(booting, job{Do: drainAll, Site: s}.start(t))
+		}
+		for _, p := range booting {
+			p.hear(ready)
+		}
+		for _, p := range booting {
+			p.goOn()
+		}
+		sum := make(outcomes)
+		busy := 0
+		for _, p := range booting {
+			got := p.outcomes()
+			if got["settled"] > 0 {
+				busy++
+			}
+			for outcome, n := range got {
+				sum[outcome] += n
+			}
+		}
+		t.Logf("%v; %d of %d processes settled some", sum, busy, processes)
+		if !sum.only("settled", orphans) {
+			t.Errorf("%v, want %d settled", sum, orphans)
+		}
+		b := w.start(t, nil)
+		wantRuns(t, b, 0)
+		for _, session := range sessions {
+			wantTurns(t, b, session, "hello")
+			w.wantStarts(t, session, "hello", 2)
+		}
+	})
+	goleak.VerifyNone(t, testenv.Leaks()...)
+}
+
+// While a drain is under way, inputs come: for sessions whose turn has crashed, which settles before theirs, and for others.
+func TestLiveTraffic(t *testing.T) {
+	const each = 6
+	sites(t, func(t *testing.T, s site, w world) {
+		crashed, both, other := names("crashed", each), names("both", each), names("other", each)
+		orphan(t, s, soonOver, append(crashed, both...)...)
+		draining, serving := w.start(t, nil), w.start(t, nil)
+		ctx := patience(t)
+		var all sync.WaitGroup
+		all.Go(func() {
+			got, err := passes(ctx, draining)
+			if err != nil || got["settled"] < each || !got.only("settled", got["settled"]) {
+				t.Errorf("%v, %v", got, err)
+			}
+			t.Log(got)
+		})
+		for i, session := range append(both, other...) {
+			b := []*bot{draining, serving}[i%2]
+			all.Go(func() {
+				for _, text := range []string{"one", "two"} {
+					if _, err := b.Execute(ctx, session, orchestrator.Input{Text: text}, nil); err != nil {
+						t.Errorf("%s: %q: %v", session, text, err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		wantRuns(t, serving, 0)
+		for i := range each {
+			wantTurns(t, serving, crashed[i], "hello")
+			wantTurns(t, serving, both[i], "hello", "one", "two")
+			wantTurns(t, serving, other[i], "one", "two")
+			w.wantStarts(t, crashed[i], "hello", 2)
+			w.wantStarts(t, both[i], "hello", 2)
+			for _, text := range []string{"one", "two"} {
+				w.wantStarts(t, both[i], text, 1)
+				w.wantStarts(t, other[i], text, 1)
+			}
+		}
+	})
+	goleak.VerifyNone(t, testenv.Leaks()...)
+}
+
+// A session whose first turn crashed has no settled turn to be found by. Its run is found.
+func firstTurnCrashed(t *testing.T) {
+	sites(t, func(t *testing.T, s site, w world) {
+		orphan(t, s, soonOver, "s")
+		b := w.start(t, nil)
+		for session, err := range w.checkpoints.Sessions(t.Context(), checkpoint.SessionQuery{Orchestrator: b.Name()}) {
+			t.Fatalf("a session has a settled turn: %q, %v", session, err)
+		}
+		if got, err := passes(patience(t), b); err != nil || !got.only("settled", 1) || got["cleaned"] > 0 {
+			t.Errorf("%v, %v", got, err)
+		}
+		wantTurns(t, b, "s", "hello")
+		w.wantStarts(t, "s", "hello", 2)
+		wantRuns(t, b, 0)
+	})
+}
+
+// A turn that has settled, in a process that was killed before it deleted the run, is cleaned up after and not run again.
+func leftover(t *testing.T) {
+	sites(t, func(t *testing.T, s site, w world) {
+		job{Do: execute, Site: s, Body: finish, DieIn: "delete", Sessions: []string{"s"}, Text: "hello"}.start(t).killed()
+		b := w.start(t, nil)
+		wantTurns(t, b, "s", "hello")
+		wantRuns(t, b, 1)
+		if got, err := passes(patience(t), b); err != nil || !got.only("cleaned", 1) {
+			t.Errorf("%v, %v", got, err)
+		}
+		wantTurns(t, b, "s", "hello")
+		w.wantStarts(t, "s", "hello", 1)
+		wantRuns(t, b, 0)
+	})
+}
+
+func names(kind string, n int) []string {
+	var all []string
+	for i := range n {
+		all = append(all, fmt.Sprintf("%s %d", kind, i))
+	}
+	return all
+}

@@ -1,0 +1,113 @@
+package bootdrain_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/bootdrain"
+	"github.com/holdfast-go/holdfast/orchestrator"
+	"github.com/holdfast-go/holdfast/snapshot"
+)
+
+// A run that is handed off is taken up by the watch of another process within two seconds of the end of its own, and the
+// attempt that was cut short does not count. On a machine that is busy with other things, one of three has to make it.
+func handedOff(t *testing.T) {
+	const soon, tries = 2 * time.Second, 3
+	sites(t, func(t *testing.T, s site, w world) {
+		for try := range tries {
+			took := handOff(t, s, w, fmt.Sprint("s ", try))
+			t.Logf("taken up after %v", took)
+			if took <= soon {
+				return
+			}
+		}
+		t.Errorf("none of %d was taken up within %v", tries, soon)
+	})
+}
+
+// handOff hands a run off, and returns how long after that the intent started again.
+func handOff(t *testing.T, s site, w world, session string) time.Duration {
+	t.Helper()
+	p := job{Do: execute, Site: s, Body: wait, Sessions: []string{session}, Text: "hello"}.start(t)
+	p.hear(inFlight)
+	p.goOn()
+	p.hear(left)
+	p.exit()
+	exited := time.Now()
+
+	var took time.Duration
+	var running []snapshot.Run
+	var b *bot
+	b = w.start(t, func(ctx context.Context, _ *turn) error {
+		took = time.Since(exited)
+		for r, err := range b.Runs(ctx) {
+			if err != nil {
+				return err
+			}
+			running = append(running, r)
+		}
+		return nil
+	})
+	if r := wantRuns(t, b, 1)[0]; r.Status != snapshot.Waiting || r.Attempt != 0 {
+		t.Errorf("after the handoff the run is %s in attempt %d", r.Status, r.Attempt)
+	}
+	done := errors.New("done")
+	ctx, cancel := context.WithCancelCause(patience(t))
+	defer cancel(nil)
+	sum := make(outcomes)
+	err := bootdrain.Watch(ctx, b, &bootdrain.Options{
+		Every:  time.Hour, // what is handed off is due: it does not wait for the pass over all
+		Logger: quiet,
+		OnRun: func(r bootdrain.Run) {
+			sum.add([]bootdrain.Run{r})
+			cancel(done)
+		},
+	})
+	if !errors.Is(err, done) || !sum.only("settled", 1) {
+		t.Fatalf("%v, %v", sum, err)
+	}
+	if len(running) != 1 || running[0].Attempt != 1 {
+		t.Errorf("while it ran again, %d runs were in flight: %s", len(running), told(running))
+	}
+	wantTurns(t, b, session, "hello")
+	w.wantStarts(t, session, "hello", 2)
+	return took
+}
+
+// attempts is after how many starts a run of a worker is parked.
+const attempts = 3
+
+// A run that kills its process kills so many, and is parked.
+func poison(t *testing.T) {
+	sites(t, func(t *testing.T, s site, w world) {
+		job{Do: execute, Site: s, Body: die, Sessions: []string{"s"}, Text: "poison", LeaseTTL: soonOver}.start(t).killed()
+		boot := func() *process {
+			p := job{Do: drainAll, Site: s, Body: die, LeaseTTL: soonOver}.start(t)
+			p.hear(ready)
+			p.goOn()
+			return p
+		}
+		for range attempts - 1 {
+			boot().killed()
+		}
+		if got := boot().outcomes(); !got.only("parked", 1) {
+			t.Error(got)
+		}
+		w.wantStarts(t, "s", "poison", attempts)
+
+		b := w.start(t, nil)
+		if r := wantRuns(t, b, 1)[0]; r.Status != snapshot.Parked {
+			t.Errorf("the run is %s", r.Status)
+		}
+		if _, err := b.Execute(t.Context(), "s", orchestrator.Input{Text: "hello"}, nil); !errors.Is(err, orchestrator.ErrParked) {
+			t.Errorf("got %v, want %v", err, orchestrator.ErrParked)
+		}
+		if got, err := passes(patience(t), b); err != nil || len(got) > 0 {
+			t.Errorf("a drain looks at what is parked: %v, %v", got, err)
+		}
+		wantTurns(t, b, "s")
+	})
+}

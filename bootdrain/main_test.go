@@ -1,0 +1,61 @@
+package bootdrain_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/testenv"
+)
+
+// jobEnv makes the test binary a process that does a job.
+const jobEnv = "HOLDFAST_TEST_DRAIN_JOB"
+
+func TestMain(m *testing.M) {
+	text := os.Getenv(jobEnv)
+	if text == "" {
+		testenv.Main(m)
+	}
+	if err := work(text); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// A job is what a process of a test is to do, on the stores of the test.
+type job struct {
+	Do       string // "execute" or "drain"
+	Site     site
+	Body     string   // what its intents do: they "finish", "wait" for their context, or "die" with their process
+	DieIn    string   // "delete" of the snapshot store
+	Sessions []string // to execute
+	Text     string
+	LeaseTTL time.Duration
+}
+
+// The jobs.
+const (
+	execute  = "execute"
+	drainAll = "drain"
+)
+
+// What an intent does.
+const (
+	finish = "finish"
+	wait   = "wait"
+	die    = "die"
+)
+
+// soonOver is the lease of a process that is to be killed. It has to last while a busy machine begins a turn.
+const soonOver = 2 * time.Second
+
+func (j job) text() string {
+	text, err := json.Marshal(j)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}

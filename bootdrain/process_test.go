@@ -1,0 +1,116 @@
+package bootdrain_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A process is another one, which does a job. It does not outlive the test.
+type process struct {
+	t   *testing.T
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Scanner
+}
+
+func (j job) start(t *testing.T) *process {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &process{t: t, cmd: exec.CommandContext(patience(t), exe)}
+	p.cmd.Env = append(os.Environ(), jobEnv+"="+j.text())
+	p.cmd.Stderr = os.Stderr
+	if p.in, err = p.cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.out = bufio.NewScanner(out)
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if p.cmd.ProcessState == nil {
+			_ = p.cmd.Process.Kill()
+			_ = p.cmd.Wait()
+		}
+	})
+	return p
+}
+
+// hear waits for what the process says next.
+func (p *process) hear(want string) {
+	p.t.Helper()
+	if !p.out.Scan() || p.out.Text() != want {
+		p.t.Fatalf("the process says %q, want %q", p.out.Text(), want)
+	}
+}
+
+// outcomes waits for what a drain says in the end.
+func (p *process) outcomes() outcomes {
+	p.t.Helper()
+	var sum outcomes
+	if !p.out.Scan() {
+		p.t.Fatal("the process ended without a word")
+	}
+	if err := json.Unmarshal(p.out.Bytes(), &sum); err != nil {
+		p.t.Fatalf("%v: %q", err, p.out.Text())
+	}
+	p.exit()
+	return sum
+}
+
+func (p *process) goOn() {
+	p.t.Helper()
+	if _, err := io.WriteString(p.in, "go on\n"); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// exit waits for the end of a process that has done its job.
+func (p *process) exit() {
+	p.t.Helper()
+	if err := p.cmd.Wait(); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// kill kills it with -9.
+func (p *process) kill() {
+	p.t.Helper()
+	if err := p.cmd.Process.Kill(); err != nil {
+		p.t.Fatal(err)
+	}
+	p.killed()
+}
+
+// killed waits for the end of a process that is killed, and fails the test if it ends in another way.
+func (p *process) killed() {
+	p.t.Helper()
+	for p.out.Scan() {
+		p.t.Errorf("the process lives, and says %q", p.out.Text())
+	}
+	err := p.cmd.Wait()
+	if e, ok := errors.AsType[*exec.ExitError](err); !ok || e.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+		p.t.Fatalf("the process was not killed: %v", err)
+	}
+}
+
+// orphan leaves a "hello" to each session in flight, in its intent, in a process that is killed there.
+func orphan(t *testing.T, s site, ttl time.Duration, sessions ...string) {
+	t.Helper()
+	p := job{Do: execute, Site: s, Body: wait, Sessions: sessions, Text: "hello", LeaseTTL: ttl}.start(t)
+	p.hear(inFlight)
+	p.kill()
+}

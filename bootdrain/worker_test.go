@@ -1,0 +1,178 @@
+package bootdrain_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/holdfast-go/holdfast/bootdrain"
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/orchestrator"
+	"github.com/holdfast-go/holdfast/snapshot"
+)
+
+// What a process says, a line each.
+const (
+	ready    = "ready"     // to drain; it begins when it is told to go on
+	inFlight = "in flight" // all turns, each in its intent
+	left     = "left"      // after it was told to go on: Shutdown has returned, without patience
+)
+
+// A worker is a process that does a job. It hears of its test on its standard input: a line tells it to go on, and at the
+// end of the test, or of its process, it ends.
+type worker struct {
+	job
+	bot     *bot
+	entered chan struct{} // an intent is waiting
+	goOn    chan struct{}
+}
+
+// work does the job.
+func work(text string) error {
+	k := &worker{entered: make(chan struct{}), goOn: make(chan struct{}, 1)}
+	if err := json.Unmarshal([]byte(text), &k.job); err != nil {
+		return err
+	}
+	go k.listen()
+	ctx := context.Background()
+	w, err := k.Site.open(ctx)
+	defer w.close()
+	if err != nil {
+		return err
+	}
+	if k.DieIn == "delete" {
+		w.snapshots = deadly{w.snapshots}
+	}
+	if k.bot, err = w.bot(k.body, orchestrator.Limits{LeaseTTL: k.LeaseTTL, Attempts: attempts}); err != nil {
+		return err
+	}
+	if k.Do == drainAll {
+		return k.drain(ctx)
+	}
+	return k.execute(ctx)
+}
+
+func (k *worker) listen() {
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		k.goOn <- struct{}{}
+	}
+	os.Exit(1)
+}
+
+func (k *worker) body(ctx context.Context, _ *turn) error {
+	switch k.Body {
+	case die:
+		suicide()
+	case wait:
+		k.entered <- struct{}{}
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return nil
+}
+
+// suicide ends the process as the kernel does when there is no memory left.
+func suicide() {
+	if err := syscall.Kill(os.Getpid(), syscall.SIGKILL); err != nil {
+		panic(err)
+	}
+	select {} // it is on its way
+}
+
+// A deadly store kills the process that is about to delete the run of a settled turn.
+type deadly struct{ snapshot.Store }
+
+func (deadly) Delete(context.Context, snapshot.Key, string, lock.Fence) error {
+	suicide()
+	return nil
+}
+
+// execute begins the turns, one after the other, and hands them off when it is told to go on.
+func (k *worker) execute(ctx context.Context) error {
+	var ends []chan error
+	for _, session := range k.Sessions {
+		end := make(chan error, 1)
+		ends = append(ends, end)
+		go func() {
+			_, err := k.bot.Execute(ctx, session, orchestrator.Input{Text: k.Text}, nil)
+			end <- err
+		}()
+		select {
+		case <-k.entered:
+		case err := <-end:
+			return fmt.Errorf("the turn of %s did not wait: %w", session, err)
+		}
+	}
+	fmt.Println(inFlight)
+	<-k.goOn
+	now, cancel := context.WithCancel(ctx)
+	cancel()
+	if err := k.bot.Shutdown(now); err != nil {
+		return err
+	}
+	for _, end := range ends {
+		if err := <-end; !errors.Is(err, lock.ErrHandoff) || !errors.Is(err, orchestrator.ErrIndeterminate) {
+			return fmt.Errorf("not handed off: %w", err)
+		}
+	}
+	fmt.Println(left)
+	return nil
+}
+
+// drain makes passes until nothing is left, and says what became of the runs.
+func (k *worker) drain(ctx context.Context) error {
+	fmt.Println(ready)
+	<-k.goOn
+	sum, err := passes(ctx, k.bot)
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(os.Stdout).Encode(sum)
+}
+
+// outcomes counts what became of runs. The key of a failure is its error.
+type outcomes map[string]int
+
+func (o outcomes) add(runs []bootdrain.Run) {
+	for _, r := range runs {
+		if r.Err != nil {
+			o[r.Err.Error()]++
+		} else {
+			o[r.Outcome]++
+		}
+	}
+}
+
+// only reports whether there are n of an outcome, and beside them only those that change nothing: of sessions that another
+// process had, or had finished with when this one came.
+func (o outcomes) only(outcome string, n int) bool {
+	for other := range o {
+		if other != outcome && other != "held" && (other != "cleaned" || outcome == "parked") {
+			return false
+		}
+	}
+	return o[outcome] == n
+}
+
+// passes drains until there is nothing that is due: a lease of a dead process keeps its runs for a while.
+func passes(ctx context.Context, b bootdrain.Bot) (outcomes, error) {
+	sum := make(outcomes)
+	for {
+		report, err := bootdrain.DrainInterrupted(ctx, b, &bootdrain.Options{Logger: quiet})
+		sum.add(report.Runs)
+		if err != nil || report.Scanned == 0 {
+			return sum, err
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			return sum, fmt.Errorf("%v: %w", sum, ctx.Err())
+		}
+	}
+}
