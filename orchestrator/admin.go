@@ -77,7 +77,7 @@ func (o *Orchestrator[S]) Abandon(ctx context.Context, session string) error {
 	return o.adminError("abandon", session, v.endRun(*found))
 }
 
-// Delete removes the session and its run: deleting rows alone would let the drain revive it.
+// Delete removes the session and its run, and fences off whoever is at work on it, which deleting rows would not.
 func (o *Orchestrator[S]) Delete(ctx context.Context, session string) error {
 	if err := checkSession(session); err != nil {
 		return o.adminError("delete", session, err)

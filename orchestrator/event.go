@@ -35,4 +35,6 @@ type Event struct {
 	Took            time.Duration
 	At              time.Time
 	Err             error `json:"-"`
+
+	replayed bool // TurnSettled of a turn that settled before
 }

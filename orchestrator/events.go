@@ -79,7 +79,7 @@ func (k *call) heard() bool {
 
 // emit hands an event to whoever listens, without waiting for them.
 func (k *call) emit(ev Event) {
-	k.engine.meters.ended(ev.Kind, ev.Took)
+	k.engine.meters.ended(ev)
 	subscribers := k.engine.handlers.list()
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -106,7 +106,7 @@ func (v *visit[S]) replay(cp checkpoint.Checkpoint, runID string) (*Result[S], e
 		return nil, v.fail("drift", err)
 	}
 	res.Replayed = true
-	v.call.emit(Event{Kind: TurnSettled, RunID: cp.RunID, Turn: cp.Turn, Usage: res.Usage})
+	v.call.emit(Event{Kind: TurnSettled, RunID: cp.RunID, Turn: cp.Turn, Usage: res.Usage, replayed: true})
 	return res, nil
 }
 

@@ -38,7 +38,6 @@ func (f *flight[S]) settle() (*Result[S], error) {
 		f.released()
 	}
 	if f.recorded {
-		f.meters.inFlight(-1)
 		f.forget(f.run)
 	}
 	if owes {
@@ -127,7 +126,6 @@ func (f *flight[S]) fail(e *Error) error {
 		e.Err = fmt.Errorf("%w: %w", err, e.Err)
 		return f.left(e)
 	}
-	f.meters.inFlight(-1)
 	f.forget(f.run)
 	return f.failed(e)
 }

@@ -130,7 +130,7 @@ func newMeters(name string) (m meters, err error) {
 	m.name = attrOrchestrator.String(name)
 	m.attrs = metric.WithAttributeSet(attribute.NewSet(m.name))
 	errs := make([]error, 5)
-	m.turns, errs[0] = meter.Int64Counter("holdfast.turns", metric.WithUnit("{turn}"), metric.WithDescription("Turns that have ended, by outcome."))
+	m.turns, errs[0] = meter.Int64Counter("holdfast.turns", metric.WithUnit("{turn}"), metric.WithDescription("Turns that have ended, by outcome; replayed: settled before."))
 	m.duration, errs[1] = meter.Float64Histogram("holdfast.turn.duration", metric.WithUnit("s"),
 		metric.WithDescription("From when a turn is recorded, or taken up, to its outcome."))
 	m.lockWait, errs[2] = meter.Float64Histogram("holdfast.lock.wait", metric.WithUnit("s"), metric.WithDescription("Until a session was claimed."))
@@ -150,15 +150,18 @@ func newMeters(name string) (m meters, err error) {
 func (m *meters) on() bool { return heard(otel.GetMeterProvider()) }
 
 // ended counts a turn, or a call that never became one.
-func (m *meters) ended(kind EventKind, took time.Duration) {
-	outcome, ended := outcomes[kind]
+func (m *meters) ended(ev Event) {
+	outcome, ended := outcomes[ev.Kind]
 	if !ended || !m.on() {
 		return
 	}
+	if ev.replayed {
+		outcome = "replayed"
+	}
 	o := metric.WithAttributes(m.name, attrOutcome.String(outcome))
 	m.turns.Add(context.Background(), 1, o)
-	if kind != TurnRefused {
-		m.duration.Record(context.Background(), took.Seconds(), o)
+	if ev.Kind != TurnRefused && !ev.replayed {
+		m.duration.Record(context.Background(), ev.Took.Seconds(), o)
 	}
 }
 

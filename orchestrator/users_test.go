@@ -9,10 +9,15 @@ import (
 	"testing"
 )
 
-// The programs that users write compile, and do what they say, in a module of their own.
+// The programs that users write, and those that the documents show, compile and do what they say in a module of their own.
 func TestUsers(t *testing.T) {
 	m := newUserModule(t)
+	m.show(t, "readme", "../README.md")
+	m.show(t, "service", "../docs/operations.md")
 	m.run(t, "vet", "./...")
+	if got, want := m.run(t, "run", "./readme"), fenced(t, readText(t, "../README.md"), "text"); got != want {
+		t.Errorf("the README's program said %q", got)
+	}
 	if got := m.run(t, "run", "./a_main"); got != "You said: hello\n" {
 		t.Errorf("a_main said %q", got)
 	}
@@ -37,6 +42,16 @@ func newUserModule(t *testing.T) userModule {
 	writeText(t, filepath.Join(dir, "go.mod"), mod)
 	writeText(t, filepath.Join(dir, "go.sum"), readText(t, filepath.Join(checkout, "go.sum")))
 	return userModule(dir)
+}
+
+// show makes a program of the first one in a document.
+func (m userModule) show(t *testing.T, name, doc string) {
+	t.Helper()
+	dir := filepath.Join(string(m), name)
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	writeText(t, filepath.Join(dir, "main.go"), fenced(t, readText(t, doc), "go"))
 }
 
 // run returns what a go command prints. It needs no network.

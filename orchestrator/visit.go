@@ -183,7 +183,18 @@ func (v *visit[S]) sweepUp(found snapshot.Run) error {
 			return v.Snapshots.Delete(ctx, v.runKey(), r.ID, v.Fence)
 		})
 	}
+	if err == nil {
+		v.meters.inFlight(-1)
+		v.mourn(r)
+	}
 	return v.unlessChanged(err)
+}
+
+// mourn says of a run that was neither settled nor ended that its session is gone.
+func (v *visit[S]) mourn(r snapshot.Run) {
+	if m, err := decodeMemo(r.Payload); err == nil && m.Born != v.Born && r.Status != snapshot.Ended {
+		v.Logger.ErrorContext(v.ctx, "run dropped: its session was deleted, or retired by Sweep, and began anew", "session", v.Session, "run", r.ID)
+	}
 }
 
 // unlessChanged makes an error of err, unless the caller only has to look again.
@@ -213,7 +224,6 @@ func (v *visit[S]) end(r snapshot.Run) error {
 	if _, err := v.persist(v.ctx, func(ctx context.Context) error { return v.Snapshots.Save(ctx, r) }); err != nil {
 		return err
 	}
-	v.meters.inFlight(-1)
 	v.forget(r)
 	return nil
 }
@@ -223,7 +233,10 @@ func (v *visit[S]) forget(r snapshot.Run) {
 	err := v.once(v.ctx, func(ctx context.Context) error {
 		return v.Snapshots.Delete(ctx, v.runKey(), r.ID, r.Fence)
 	})
-	if err != nil && !errors.Is(err, lock.ErrFenced) {
+	switch {
+	case err == nil:
+		v.meters.inFlight(-1)
+	case !errors.Is(err, lock.ErrFenced):
 		v.Logger.WarnContext(v.ctx, "run not deleted; it is found later", "session", v.Session, "run", r.ID, "err", err)
 	}
 }

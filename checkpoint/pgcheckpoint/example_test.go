@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/lock"
 )
 
-// The program of the README.
+// One turn by hand: claimed, and settled.
 func Example() {
 	ctx := context.Background()
 	pool, err := pgxpool.New(ctx, os.Getenv("DATABASE_URL"))

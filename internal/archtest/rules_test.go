@@ -43,7 +43,7 @@ var rules = slices.Concat(contractRules(), []rule{
 	},
 	{packages: "bootdrain"},
 	{packages: "migrations", ours: []string{"internal/", "migrations/internal/"}, foreign: []string{goose, pgx}},
-	{packages: "examples/", ours: []string{"*", "*/*", "internal/", "examples/"}, foreign: []string{""}},
+	{packages: "examples/", ours: []string{"*", "*/*", "internal/", "migrations/internal/", "examples/"}, foreign: []string{""}},
 })
 
 // contractRules returns the rules of each contract, its suite and its backends.

@@ -26,6 +26,16 @@ func (m *messages) load(ctx context.Context, session string) ([]message.Message,
 	return slices.Clone(m.all[session]), nil
 }
 
+func (m *messages) summarize(ctx context.Context, r orchestrator.Range) (orchestrator.Usage, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := slices.IndexFunc(m.all[r.Session], func(msg message.Message) bool { return msg.Turn > r.Through })
+	if n > 0 {
+		m.all[r.Session] = append([]message.Message{message.System("summary")}, m.all[r.Session][n:]...)
+	}
+	return orchestrator.Usage{Input: 900}, nil
+}
+
 type memory interface {
 	Recall(ctx context.Context, scope, text string) ([]string, error)
 	Remember(ctx context.Context, scope, id, text string) error
@@ -53,7 +63,8 @@ func newBot(m *messages, mem memory) (*orchestrator.Orchestrator[State], error) 
 			return mem.Remember(ctx, r.Session, r.RunID, r.Input.Text+"\n"+r.State.Reply)
 		},
 	}, new(checkpoint.Memory), &orchestrator.Options{
-		History: m.load,
+		History:    m.load,
+		Compaction: orchestrator.Compaction{After: 12, Run: m.summarize},
 	})
 }
 
