@@ -25,7 +25,7 @@ type Bot interface {
 // Options may be nil.
 type Options struct {
 	Concurrency int                                                       // 0 means 4
-	Every       time.Duration                                             // between the passes of Watch over all runs, ± 50 %; 0 means 5s. What waits and is due is looked for every second
+	Every       time.Duration                                             // between the passes of Watch over all runs, ± 50 %; 0 means 5s, a day is the most. What waits and is due is looked for every second
 	Context     func(ctx context.Context, session string) context.Context // request-scoped values for a drained run
 	Sessions    iter.Seq2[string, error]                                  // drain these instead of asking the bot
 	Sweep       func(ctx context.Context, limit int) (int, error)         // a store's Sweep; Watch calls it once a minute, until it retires less than limit
@@ -69,6 +69,7 @@ func newDrain(b Bot, o *Options) *drain {
 	if d.Every <= 0 {
 		d.Every = 5 * time.Second
 	}
+	d.Every = min(d.Every, 24*time.Hour)
 	d.Logger = cmp.Or(d.Logger, slog.Default()).With("orchestrator", b.Name())
 	return d
 }
@@ -162,6 +163,17 @@ func (t *tally) add(r Run) {
 	t.report.Scanned++
 	*t.report.count(r)++
 	t.report.Runs = append(t.report.Runs, r)
+	t.tell(r)
+}
+
+// forget tells of a run that nobody counts.
+func (t *tally) forget(r Run) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.tell(r)
+}
+
+func (t *tally) tell(r Run) {
 	if t.onRun != nil {
 		t.onRun(r)
 	}

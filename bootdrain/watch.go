@@ -3,6 +3,7 @@ package bootdrain
 import (
 	"context"
 	"math/rand/v2"
+	"sync"
 	"time"
 )
 
@@ -13,47 +14,91 @@ const (
 	sweepLimit = 1000
 )
 
-// Watch passes until ctx is done, and returns its cause. A pass that cannot be made is logged and tried again, less and less
-// often, up to Options.Every.
+// Watch passes until ctx is done, and returns its cause once what it began has ended. A run that takes long keeps one of
+// Options.Concurrency places, and holds up no pass. A pass that cannot be made is logged and tried again, less and less often,
+// up to Options.Every.
 func Watch(ctx context.Context, b Bot, o *Options) error {
 	d := newDrain(b, o)
-	now := time.Now()
-	allAt, dueAt, sweepAt := now.Add(d.around(d.Every)/2), now.Add(dueEvery), now.Add(d.around(sweepEvery))
+	w := &watch{drain: d, places: make(chan struct{}, d.Concurrency), hand: make(map[string]bool), tally: tally{onRun: d.OnRun}}
+	defer w.jobs.Wait()
+	if d.Sweep != nil {
+		w.jobs.Go(func() { w.sweeps(ctx) })
+	}
+	allAt, dueAt := time.Now().Add(d.around(d.Every)/2), time.Now().Add(dueEvery)
 	failures := 0
 	for {
-		next := allAt
-		if d.Sessions == nil && dueAt.Before(next) {
-			next = dueAt
-		}
-		if d.Sweep != nil && sweepAt.Before(next) {
-			next = sweepAt
+		all := d.Sessions != nil || allAt.Before(dueAt)
+		next := dueAt
+		if all {
+			next = allAt
 		}
 		if err := sleep(ctx, time.Until(next)); err != nil {
 			return err
 		}
-		switch next {
-		case sweepAt:
-			d.sweep(ctx)
-			sweepAt = time.Now().Add(d.around(sweepEvery))
-			continue
-		case allAt:
-			failures = d.count(ctx, failures, true)
+		if w.pass(ctx, all) {
+			failures = 0
+		} else {
+			failures++
+		}
+		if all {
 			allAt = time.Now().Add(d.around(d.Every))
-		default:
-			failures = d.count(ctx, failures, false)
 		}
 		dueAt = time.Now().Add(d.pause(failures))
 	}
 }
 
-// count makes a pass and returns how many have failed in a row.
-func (d *drain) count(ctx context.Context, failures int, all bool) int {
-	_, err := d.pass(ctx, all)
-	if err == nil || ctx.Err() != nil {
-		return 0
+// A watch is a drain that does not wait for what it has begun.
+type watch struct {
+	*drain
+	tally
+	jobs   sync.WaitGroup
+	places chan struct{} // taken by those that are under way
+
+	handMu sync.Mutex // protects following field
+	hand   map[string]bool
+}
+
+// pass begins to recover every session that has something to finish and is not in hand already. It reports whether all
+// could be listed.
+func (w *watch) pass(ctx context.Context, all bool) bool {
+	sessions, err := w.list(ctx, all)
+	rand.Shuffle(len(sessions), func(i, j int) { sessions[i], sessions[j] = sessions[j], sessions[i] })
+	for _, session := range sessions {
+		if w.take(session) {
+			w.jobs.Go(func() { w.work(ctx, session) })
+		}
 	}
-	d.Logger.ErrorContext(ctx, "pass not made", "err", err)
-	return failures + 1
+	if err != nil && ctx.Err() == nil {
+		w.Logger.ErrorContext(ctx, "pass not made", "err", err)
+	}
+	return err == nil
+}
+
+// work recovers a session as soon as there is a place.
+func (w *watch) work(ctx context.Context, session string) {
+	defer w.drop(session)
+	select {
+	case w.places <- struct{}{}:
+		defer func() { <-w.places }()
+		w.forget(w.recover(ctx, session))
+	case <-ctx.Done():
+	}
+}
+
+func (w *watch) take(session string) bool {
+	w.handMu.Lock()
+	defer w.handMu.Unlock()
+	if w.hand[session] {
+		return false
+	}
+	w.hand[session] = true
+	return true
+}
+
+func (w *watch) drop(session string) {
+	w.handMu.Lock()
+	defer w.handMu.Unlock()
+	delete(w.hand, session)
 }
 
 // pause is how long to wait before runs that are due are looked for again.
@@ -63,6 +108,13 @@ func (d *drain) pause(failures int) time.Duration {
 		pause *= 2
 	}
 	return min(pause, max(d.Every, dueEvery))
+}
+
+// sweeps retires idle sessions once a minute.
+func (w *watch) sweeps(ctx context.Context) {
+	for sleep(ctx, w.around(sweepEvery)) == nil {
+		w.sweep(ctx)
+	}
 }
 
 func (d *drain) sweep(ctx context.Context) {

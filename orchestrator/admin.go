@@ -63,7 +63,7 @@ func (e *engine) runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.
 // written. Its effects stay in the world.
 func (o *Orchestrator[S]) Abandon(ctx context.Context, session string) error {
 	found, err := o.look(ctx, session)
-	if o.Snapshots == nil {
+	if err == nil && o.Snapshots == nil {
 		o.work.interrupt(session, ErrAbandoned)
 	}
 	if err != nil || found == nil {
@@ -118,7 +118,7 @@ func (o *Orchestrator[S]) adminError(op, session string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if e, ok := errors.AsType[*Error](err); ok {
+	if e, ok := errors.AsType[*Error](err); ok && error(e) == err { //nolint:errorlint // what it wraps is the user's
 		err = e.Err
 	}
 	return &Error{Op: op, Session: session, Err: err}
@@ -157,7 +157,7 @@ func (v *visit[S]) endRun(found snapshot.Run) error {
 		return v.end(r)
 	case !errors.Is(err, errChanged):
 		return err
-	case r.ID != "" && r.ID != found.ID: // its owner is fenced off all the same, so that somebody has to go on with it
+	case r.ID != "" && r.ID != found.ID && r.Status == snapshot.Running: // its owner is fenced off all the same, so that somebody has to go on with it
 		r.Seq++
 		r.Status = snapshot.Waiting
 		_, err = v.persist(v.ctx, func(ctx context.Context) error { return v.Snapshots.Save(ctx, r) })

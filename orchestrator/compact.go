@@ -89,7 +89,7 @@ func (v *visit[S]) compact() Usage {
 	if !v.mayCompact(v.last.Turn) || v.lost() != nil {
 		return Usage{}
 	}
-	ctx, cancel := v.compacting()
+	ctx, cancel := v.outliving(v.Compaction.Timeout, true)
 	defer cancel()
 	r, due := v.byCount(v.last.Turn)
 	if !due {
@@ -103,20 +103,6 @@ func (v *visit[S]) compact() Usage {
 		v.Logger.WarnContext(v.ctx, "not compacted; the next turn tries again", "session", v.Session, "from", r.From, "through", r.Through, "err", err)
 	}
 	return used
-}
-
-// compacting is the context of a compaction: what becomes of the caller does not matter, what becomes of the session does.
-func (v *visit[S]) compacting() (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(v.ctx), v.Compaction.Timeout)
-	stop := context.AfterFunc(v.ctx, func() {
-		if lostTo(v.ctx) != nil {
-			cancel()
-		}
-	})
-	return ctx, func() {
-		stop()
-		cancel()
-	}
 }
 
 // asked returns the range that Compaction.Due calls due. The one of a turn ago comes first: a crash may have hidden that it

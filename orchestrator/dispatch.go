@@ -39,7 +39,7 @@ func (f *flight[S]) afresh(copied bool) (func() (S, error), error) {
 	if !copied {
 		return func() (S, error) { return f.state, nil }, nil
 	}
-	raw, err := json.Marshal(&f.state)
+	raw, err := encode(&f.state)
 	return func() (S, error) { return decode[S](raw) }, err
 }
 
@@ -55,13 +55,23 @@ func (f *flight[S]) try(ctx context.Context, name string, afresh func() (S, erro
 		if err == nil || attempt >= in.Retry.Attempts || ctx.Err() != nil || retry.IsPermanent(err) || errors.Is(err, errStuck) {
 			return state, err
 		}
-		if in.Retry.Wait == nil {
-			continue
-		}
-		if cause := keeper.Sleep(ctx, in.Retry.Wait(attempt)); cause != nil {
-			return state, fmt.Errorf("%w, before another attempt after: %w", ctxcause.Of(ctx), err)
+		if cause := f.pause(ctx, in.Retry, attempt); cause != nil {
+			return state, fmt.Errorf("%w, before another attempt after: %w", cause, err)
 		}
 	}
+}
+
+// pause waits before another attempt.
+func (f *flight[S]) pause(ctx context.Context, p retry.Policy, failed int) error {
+	if p.Wait == nil {
+		return nil
+	}
+	var d time.Duration
+	err := protect(func() error { d = p.Wait(failed); return nil })
+	if err == nil && keeper.Sleep(ctx, d) != nil {
+		err = ctxcause.Of(ctx)
+	}
+	return err
 }
 
 func (f *flight[S]) attempt(ctx context.Context, name string, attempt int, state S) (S, error) {
@@ -85,6 +95,7 @@ func (f *flight[S]) attempt(ctx context.Context, name string, attempt int, state
 	if err == nil {
 		err = f.engine.run(ctx, func(ctx context.Context) error { return in.Run(ctx, t) })
 	}
+	t.line.end()
 	endSpan(span, err)
 	if !start.IsZero() {
 		f.emit(Event{Kind: IntentEnded, Intent: name, Attempt: attempt, Usage: f.meter.total(), Took: time.Since(start), Err: err})
@@ -132,10 +143,11 @@ func (f *flight[S]) fanOut(ctx context.Context, next Next) error {
 		})
 	}
 	branches.Wait()
-	if fan.unsent != nil {
+	intent, err := fan.err(next.Intents)
+	if fan.unsent != nil && !errors.Is(err, errStuck) {
 		return f.err("save", fan.unsent)
 	}
-	if intent, err := fan.err(next.Intents); err != nil {
+	if err != nil {
 		e := f.err("intent", err)
 		e.Intent = intent
 		return e
@@ -147,7 +159,7 @@ func (f *flight[S]) fanOut(ctx context.Context, next Next) error {
 func (f *flight[S]) branchDone(fan *fan, name string, state S, err error) error {
 	var raw json.RawMessage
 	if err == nil {
-		raw, err = json.Marshal(&state)
+		raw, err = encode(&state)
 	}
 	fan.mu.Lock()
 	defer fan.mu.Unlock()
@@ -200,7 +212,7 @@ func (f *flight[S]) merge(ctx context.Context, names []string, fan *fan) error {
 }
 
 func mergeStates[S any](base S, branches []json.RawMessage) (merged S, err error) {
-	raw, err := json.Marshal(&base)
+	raw, err := encode(&base)
 	if err == nil {
 		raw, err = mergeFields(raw, branches)
 	}

@@ -37,11 +37,30 @@ func (o *Orchestrator[S]) restore(ctx context.Context, cp checkpoint.Checkpoint,
 	return decode[S](cp.State)
 }
 
+// encode and decode are where the marshaling of S itself may panic.
+func encode[S any](state *S) (raw json.RawMessage, err error) {
+	err = protect(func() (err error) {
+		raw, err = json.Marshal(state)
+		return err
+	})
+	return raw, err
+}
+
 func decode[S any](raw json.RawMessage) (state S, err error) {
-	if err := json.Unmarshal(raw, &state); err != nil {
+	err = protect(func() error { return json.Unmarshal(raw, &state) })
+	if err != nil {
 		return state, fmt.Errorf("state: %w", err)
 	}
 	return state, nil
+}
+
+// normal returns raw as encode would have written it.
+func normal[S any](raw json.RawMessage) (json.RawMessage, error) {
+	state, err := decode[S](raw)
+	if err != nil {
+		return nil, err
+	}
+	return encode(&state)
 }
 
 // stored is a run as Migrate sees it: a checkpoint that is not settled yet.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
-	"github.com/holdfast-go/holdfast/internal/ctxcause"
 	"github.com/holdfast-go/holdfast/internal/keeper"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
@@ -39,7 +38,11 @@ func (e *engine) logger() *slog.Logger { return e.Logger }
 // up with errStuck.
 func (e *engine) run(ctx context.Context, fn func(context.Context) error) error {
 	done := make(chan error, 1)
-	go func() { done <- protect(func() error { return fn(ctx) }) }()
+	go func() {
+		err := errGoexit
+		defer func() { done <- outside(err) }()
+		err = protect(func() error { return fn(ctx) })
+	}()
 	select {
 	case err := <-done:
 		return err
@@ -117,15 +120,4 @@ func answered(err error) bool {
 // invalid reports whether err says that a store will never take a value.
 func invalid(err error) bool {
 	return errors.Is(err, checkpoint.ErrInvalid) || errors.Is(err, snapshot.ErrInvalid)
-}
-
-// lostTo returns why ctx ended if the session is not ours any more, so that nothing may be written.
-func lostTo(ctx context.Context) error {
-	cause := context.Cause(ctx)
-	for _, loss := range []error{lock.ErrFenced, lock.ErrLost, lock.ErrExpired, ErrAbandoned} {
-		if errors.Is(cause, loss) {
-			return ctxcause.Of(ctx)
-		}
-	}
-	return nil
 }

@@ -83,6 +83,50 @@ var (
 // errStuck says that a function went on after its context had ended. What it still does is not heard.
 var errStuck = errors.New("a function ignored the end of its context")
 
+// errGoexit says that a function of the bot ended its goroutine, as the FailNow of a test does.
+var errGoexit = errors.New("the function has ended its goroutine")
+
+// An outsideError is what a function of the bot returned, or what became of another run. What it says of a turn is not said of
+// the one that it is an error of.
+type outsideError struct{ err error }
+
+// ofOneTurn are the errors that mean something for the very turn that they are said of.
+var ofOneTurn = []error{ErrIndeterminate, ErrParked, ErrSuspended, errStuck, errNotSaved}
+
+func outside(err error) error {
+	if err == nil {
+		return nil
+	}
+	for _, target := range ofOneTurn {
+		if errors.Is(err, target) {
+			return outsideError{err}
+		}
+	}
+	if isDrift(err) {
+		return outsideError{err}
+	}
+	return err
+}
+
+func (e outsideError) Error() string { return e.err.Error() }
+
+func (e outsideError) Is(target error) bool {
+	for _, hidden := range ofOneTurn {
+		if errors.Is(target, hidden) {
+			return false
+		}
+	}
+	return errors.Is(e.err, target)
+}
+
+func (e outsideError) As(target any) bool {
+	switch target.(type) {
+	case **Error, **DriftError:
+		return false
+	}
+	return errors.As(e.err, target)
+}
+
 // indeterminate says of err that the turn may still settle.
 func indeterminate(err error) error {
 	if errors.Is(err, ErrIndeterminate) {

@@ -1,7 +1,9 @@
 package orchestrator
 
 import (
+	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -93,6 +95,7 @@ func (k *call) emit(ev Event) {
 		return
 	}
 	ev.Session, ev.At = k.session, time.Now()
+	ev.Next.Intents = slices.Clone(ev.Next.Intents)
 	if k.watch != nil {
 		k.watch(ev)
 	}
@@ -117,9 +120,14 @@ func (k *call) refused(err error) {
 	k.mu.Lock()
 	ended := k.ended
 	k.mu.Unlock()
-	if err != nil && !ended {
-		k.emit(Event{Kind: TurnRefused, Err: err})
+	if err == nil || ended {
+		return
 	}
+	ev := Event{Kind: TurnRefused, Err: err}
+	if errors.Is(err, ErrIndeterminate) { // the call's own run is in flight since an earlier call
+		ev.Kind = TurnLeft
+	}
+	k.emit(ev)
 }
 
 // again says that another turn of the same call follows.
@@ -133,7 +141,7 @@ func (k *call) again() {
 // Limits.SettleTimeout.
 func (k *call) close() {
 	k.mu.Lock()
-	own, others := k.own, k.others
+	own, others := k.own, maps.Clone(k.others)
 	k.mu.Unlock()
 	if own != nil {
 		<-own.empty()

@@ -3,7 +3,6 @@ package orchestrator
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -46,7 +45,8 @@ type saved struct {
 
 // newFlight is the run of a new input, or the same run as before for an input that has come before.
 func (v *visit[S]) newFlight(in Input) *flight[S] {
-	f := &flight[S]{visit: v, ctx: v.ctx, input: in, meter: new(meter)}
+	in.Data = slices.Clone(in.Data)
+	f := &flight[S]{visit: v, input: in, meter: new(meter)}
 	f.run = snapshot.Run{Key: v.runKey(), RequestID: in.RequestID, Attempt: 1, Status: snapshot.Running, Fence: v.Fence}
 	if in.RequestID != "" {
 		f.run.ID = runID(v.Key, v.Born, in)
@@ -55,12 +55,13 @@ func (v *visit[S]) newFlight(in Input) *flight[S] {
 	}
 	f.memo = memo{V: payloadVersion, Input: storedInput{in.Text, in.Data}}
 	f.id = f.run.ID
+	f.ctx = context.WithValue(v.ctx, runKey{}, f.id)
 	return f
 }
 
 // resumed is the run that was found in flight, and is ours now.
 func (v *visit[S]) resumed(r snapshot.Run) *flight[S] {
-	f := &flight[S]{visit: v, ctx: v.ctx, id: r.ID, run: r, recorded: true, meter: new(meter)}
+	f := &flight[S]{visit: v, ctx: context.WithValue(v.ctx, runKey{}, r.ID), id: r.ID, run: r, recorded: true, meter: new(meter)}
 	f.run.Fence = v.Fence
 	f.run.Status, f.run.Error, f.run.NotBefore = snapshot.Running, "", time.Time{}
 	return f
@@ -174,7 +175,7 @@ func (f *flight[S]) keep() error {
 	if f.Snapshots == nil {
 		return nil
 	}
-	raw, err := json.Marshal(&f.state)
+	raw, err := encode(&f.state)
 	if err == nil {
 		f.memo.State = raw
 	}
@@ -184,10 +185,13 @@ func (f *flight[S]) keep() error {
 // ready makes a flight of a run that was adopted: it goes on where it was saved, or starts over from its input if another
 // turn has settled since.
 func (f *flight[S]) ready() error {
+	f.index = f.next()
 	if err := f.load(); err != nil {
+		if f.call.alone && f.saved.run.ID != "" {
+			return f.retryLater(f.err("drift", err))
+		}
 		return f.left(f.err("drift", err))
 	}
-	f.index = f.next()
 	f.trace(true)
 	f.emit(Event{Kind: TurnResumed})
 	if f.run.Base == f.base() {
@@ -222,6 +226,11 @@ func (f *flight[S]) load() (err error) {
 	for _, s := range f.memo.Steps {
 		f.ran = append(f.ran, s.Intents...)
 	}
+	for i, done := range f.memo.Done { // a store gives back an equal value, and merging compares bytes
+		if f.memo.Done[i].State, err = normal[S](done.State); err != nil {
+			return err
+		}
+	}
 	if f.state, err = f.o.restore(f.ctx, stored(f.run, f.memo), f.call.force); err != nil {
 		return err
 	}
@@ -250,14 +259,15 @@ func (f *flight[S]) unknown(intents []string) string {
 func (f *flight[S]) turn(intent string, attempt int, state S) *Turn[S] {
 	return &Turn[S]{
 		Session: f.Session, Index: f.index, Iteration: f.memo.Iteration, RunID: f.id, Input: f.input, State: state,
-		History: f.history, Choices: f.o.choices, Ran: slices.Clip(f.ran), Feedback: f.memo.Feedback,
-		line: &line{f.meter, f, intent, attempt},
+		History: f.history, Choices: f.o.choices, Ran: slices.Clone(f.ran), Feedback: f.memo.Feedback,
+		line: &line{meter: f.meter, home: f, intent: intent, attempt: attempt},
 	}
 }
 
 // hook runs Begin, or another that decides nothing, on the turn's own state.
 func (f *flight[S]) hook(ctx context.Context, fn func(context.Context, *Turn[S]) error) error {
 	t := f.turn("", 0, f.state)
+	defer t.line.end()
 	if err := f.engine.run(ctx, func(ctx context.Context) error { return fn(ctx, t) }); err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ type leases struct {
 // A lease is trusted until its deadline, which counts from when the request for it was sent, on this process's clock.
 type lease struct {
 	deadline time.Time
-	lose     context.CancelCauseFunc
+	lose     func(cause error)
 	end      *time.Timer // at the deadline; nil until the first renewal
 }
 
@@ -40,7 +40,7 @@ func (ls *leases) start(
 func (ls *leases) trusted() time.Duration { return ls.ttl - ls.ttl/8 }
 
 // keep renews l until it is dropped or lost, in which case lose is called with the cause.
-func (ls *leases) keep(l checkpoint.Lease, sent time.Time, lose context.CancelCauseFunc) {
+func (ls *leases) keep(l checkpoint.Lease, sent time.Time, lose func(cause error)) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	ls.held[l] = &lease{deadline: sent.Add(ls.trusted()), lose: lose}
@@ -153,7 +153,7 @@ func (ls *leases) extended(some []checkpoint.Lease, sent time.Time) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	for _, l := range some {
-		if h := ls.held[l]; h != nil && h.end != nil && h.end.Stop() {
+		if h := ls.held[l]; h != nil && !h.deadline.IsZero() && h.end != nil && h.end.Stop() {
 			h.deadline = sent.Add(ls.trusted())
 			h.end.Reset(time.Until(h.deadline))
 		}

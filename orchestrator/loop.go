@@ -16,7 +16,7 @@ var errTurnTimeout = fmt.Errorf("turn timeout: %w", context.DeadlineExceeded)
 // finish takes the run to its end. final says that nothing follows in this call.
 func (f *flight[S]) finish(final bool) (*Result[S], error) {
 	f.final, f.began = final, time.Now()
-	ctx := context.WithValue(f.ctx, runKey{}, f.id)
+	ctx := f.ctx
 	if d := f.Limits.TurnTimeout; d > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, d, errTurnTimeout)
@@ -43,7 +43,7 @@ func (f *flight[S]) loop(ctx context.Context) error {
 		if next.End {
 			return nil
 		}
-		if f.memo.Iteration == f.Limits.Iterations {
+		if f.memo.Iteration >= f.Limits.Iterations {
 			return f.err("route", fmt.Errorf("%w: %d", ErrMaxIterations, f.Limits.Iterations))
 		}
 		inner, span := f.iterationSpan(ctx)

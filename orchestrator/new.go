@@ -71,6 +71,9 @@ func (o *Options) faults() []string {
 	if o.KeepSnapshots < 0 {
 		faults = append(faults, "KeepSnapshots is negative")
 	}
+	if o.KeepSnapshots > checkpoint.KeepAll {
+		faults = append(faults, "KeepSnapshots is more than checkpoint.KeepAll")
+	}
 	if o.OnInterrupted < ResumeFirst || o.OnInterrupted > AbandonFirst {
 		faults = append(faults, "OnInterrupted "+strconv.Itoa(int(o.OnInterrupted))+" is none of its values")
 	}

@@ -75,11 +75,21 @@ func (l Limits) faults() []string {
 	if l.LeaseTTL > 0 && l.LeaseTTL < minLeaseTTL {
 		faults = append(faults, "Limits.LeaseTTL is shorter than "+minLeaseTTL.String())
 	}
+	if l.LeaseTTL > maxLeaseTTL {
+		faults = append(faults, "Limits.LeaseTTL is longer than "+maxLeaseTTL.String())
+	}
+	if l.SettleTimeout > 0 && l.SettleTimeout < minSettleTimeout {
+		faults = append(faults, "Limits.SettleTimeout is shorter than "+minSettleTimeout.String())
+	}
 	return faults
 }
 
 // minLeaseTTL leaves room to renew: stores count leases in microseconds, networks do not.
-const minLeaseTTL = 10 * time.Millisecond
+const (
+	minLeaseTTL      = 10 * time.Millisecond
+	maxLeaseTTL      = 24 * time.Hour // for so long a crash keeps a session
+	minSettleTimeout = time.Millisecond
+)
 
 // CallOptions serve Execute, Stream and Resume.
 type CallOptions struct {

@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"errors"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
@@ -21,8 +23,14 @@ type session struct {
 	ctx    context.Context // ends, with a cause, when the call's ends or the session is lost
 	cancel context.CancelCauseFunc
 
-	leave []func() // the waiting rooms, in the order in which they were entered
-	over  bool     // released, or given up: nothing more is written
+	held  *heldSession
+	loss  atomic.Pointer[error] // why nothing may be written any more; nil: it may
+	leave []func()              // the waiting rooms, in the order in which they were entered
+	over  bool                  // released, or given up
+
+	mu       sync.Mutex         // protects following fields
+	outlives context.CancelFunc // of what goes on although ctx has ended; nil: nothing does
+	yields   bool               // it ends at Shutdown all the same
 }
 
 // lingering is how long it is tried to find out whether a claim without a reply was granted: then nobody else gets the
@@ -51,8 +59,8 @@ func (e *engine) acquire(ctx context.Context, id, requestID string, wait bool) (
 
 // enter begins a call, which Shutdown waits for.
 func (e *engine) enter(ctx context.Context, id string) (*session, error) {
-	s := &session{engine: e}
-	s.ctx, s.cancel = context.WithCancelCause(context.WithValue(ctx, heldKey{}, &heldSession{e, id, heldIn(ctx)}))
+	s := &session{engine: e, held: &heldSession{engine: e, session: id, outer: heldIn(ctx)}}
+	s.ctx, s.cancel = context.WithCancelCause(context.WithValue(ctx, heldKey{}, s.held))
 	if err := e.work.enter(s); err != nil {
 		s.cancel(nil)
 		return nil, err
@@ -67,7 +75,14 @@ func (s *session) wait(id, requestID string, wait bool) error {
 	if s.meters.on() {
 		start = time.Now()
 	}
+	patience := time.AfterFunc(s.Limits.LockWait, func() { s.cancel(ErrBusy) })
 	err := s.comeIn(s.ctx, id, r, !wait)
+	if !patience.Stop() {
+		if err == nil {
+			s.release()
+		}
+		return ErrBusy
+	}
 	if wait && errors.Is(err, lock.ErrHeld) {
 		ctx, cancel := context.WithTimeoutCause(s.ctx, s.Limits.LockWait, ErrBusy)
 		defer cancel()
@@ -162,7 +177,7 @@ func (s *session) claim(ctx context.Context, k checkpoint.Key, r checkpoint.Clai
 		return preferEnd(ctx, err)
 	}
 	s.Claimed = c
-	s.leases.keep(c.Lease, sent, s.cancel)
+	s.leases.keep(c.Lease, sent, s.take)
 	if err := ctxcause.Of(s.ctx); err != nil {
 		s.release()
 		return err
@@ -180,28 +195,67 @@ func preferEnd(ctx context.Context, err error) error {
 
 // lost returns why nothing may be written any more: the session was taken, or its local deadline has passed.
 func (s *session) lost() error {
-	if err := lostTo(s.ctx); err != nil {
-		return err
+	if s.loss.Load() == nil {
+		if err := s.leases.check(s.Lease); err != nil {
+			s.take(err)
+		}
 	}
-	if err := s.leases.check(s.Lease); err != nil {
-		s.cancel(err)
-		return err
+	if loss := s.loss.Load(); loss != nil {
+		return *loss
 	}
 	return nil
+}
+
+// take says that the session is not ours any more, whatever ended the context before.
+func (s *session) take(cause error) {
+	s.loss.CompareAndSwap(nil, &cause)
+	s.cancel(cause)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.outlives != nil {
+		s.outlives()
+	}
+}
+
+// handOff ends the turn, save what has to be finished.
+func (s *session) handOff() {
+	s.cancel(lock.ErrHandoff)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.outlives != nil && s.yields {
+		s.outlives()
+	}
+}
+
+// outliving returns a context for what follows a settled turn: it ends with the session, and not with the caller's.
+func (s *session) outliving(timeout time.Duration, yields bool) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), timeout)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.outlives, s.yields = cancel, yields
+	if s.loss.Load() != nil || yields && errors.Is(context.Cause(s.ctx), lock.ErrHandoff) {
+		cancel()
+	}
+	return ctx, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.outlives = nil
+		cancel()
+	}
 }
 
 // lose says that a store has seen a newer owner, or that a function of the bot could not be stopped: from now on nothing is
 // written, and the lease is left to expire.
 func (s *session) lose(cause error) {
-	s.cancel(cause)
+	s.take(cause)
 	s.over = true
 }
 
 // release gives the session back. It does nothing the second time, or if the session is lost.
 func (s *session) release() {
 	s.leases.drop(s.Lease)
-	if s.over || lostTo(s.ctx) != nil {
-		return
+	if loss := s.loss.Load(); s.over || loss != nil && !errors.Is(*loss, ErrAbandoned) {
+		return // whoever abandons without a snapshot store does not take the lease
 	}
 	s.over = true
 	err := s.once(s.ctx, func(ctx context.Context) error {
@@ -226,6 +280,7 @@ func (s *session) done() {
 
 func (s *session) undo() {
 	s.cancel(nil)
+	s.held.over.Store(true)
 	for _, leave := range slices.Backward(s.leave) {
 		leave()
 	}

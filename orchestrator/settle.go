@@ -30,6 +30,11 @@ func (f *flight[S]) settle() (*Result[S], error) {
 		return nil, f.notAppended(doubt || !answered(err), err)
 	}
 	cp.SavedAt = time.Now().UTC()
+	if doubt || f.lost() != nil {
+		if cp, err = f.asKept(cp); err != nil {
+			return nil, f.left(f.err("settle", indeterminate(err)))
+		}
+	}
 	f.last = &cp
 	if !owes {
 		f.owed = f.next()
@@ -54,9 +59,32 @@ func (f *flight[S]) settle() (*Result[S], error) {
 	}, nil
 }
 
+// asKept returns the turn as it is kept. An Append that went unanswered, or came after our time, says that the run is settled,
+// and not by whom: another owner's result may differ from ours.
+func (f *flight[S]) asKept(cp checkpoint.Checkpoint) (checkpoint.Checkpoint, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(f.ctx), f.Limits.SettleTimeout)
+	defer cancel()
+	for kept, err := range f.store.Turns(ctx, f.Key, checkpoint.Newest) {
+		if err != nil {
+			return cp, err
+		}
+		if kept.RunID != cp.RunID {
+			f.lose(lock.ErrFenced) // others have settled turns since
+			continue
+		}
+		res, err := f.o.result(ctx, f.Session, kept, f.call.force)
+		if err != nil {
+			return cp, err
+		}
+		f.index, f.state = kept.Turn, res.State
+		return kept, nil
+	}
+	return cp, checkpoint.ErrNotFound
+}
+
 // checkpoint is the turn as it settles.
 func (f *flight[S]) checkpoint() (checkpoint.Checkpoint, error) {
-	state, err := json.Marshal(&f.state)
+	state, err := encode(&f.state)
 	if err != nil {
 		return checkpoint.Checkpoint{}, err
 	}
@@ -212,6 +240,9 @@ func (v *visit[S]) deliver(final bool) error {
 		if err := v.lost(); err != nil {
 			return err
 		}
+		if v.owed < v.last.Turn && v.ctx.Err() != nil {
+			return ctxcause.Of(v.ctx) // the backlog can wait
+		}
 		if err := v.handOver(v.owed); err != nil {
 			v.mute = true
 			v.Logger.WarnContext(v.ctx, "not delivered; it stays owed", "session", v.Session, "turn", v.owed, "err", err)
@@ -238,7 +269,7 @@ func (v *visit[S]) deliver(final bool) error {
 
 // handOver delivers one turn, under a deadline of its own.
 func (v *visit[S]) handOver(turn int) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(v.ctx), v.Limits.SettleTimeout)
+	ctx, cancel := v.outliving(v.Limits.SettleTimeout, false)
 	defer cancel()
 	cp := *v.last
 	if cp.Turn != turn {
@@ -251,6 +282,7 @@ func (v *visit[S]) handOver(turn int) error {
 	if err != nil {
 		return err
 	}
+	ctx = context.WithValue(ctx, runKey{}, cp.RunID)
 	if err := v.engine.run(ctx, func(ctx context.Context) error { return v.o.def.Deliver(ctx, res) }); err != nil {
 		return err
 	}

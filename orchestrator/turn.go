@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"math"
 	"sync"
+	"sync/atomic"
 
 	"github.com/holdfast-go/holdfast/internal/ids"
 	"github.com/holdfast-go/holdfast/internal/jsonvalue"
@@ -36,6 +38,23 @@ type line struct {
 	home    home
 	intent  string
 	attempt int
+
+	mu  sync.Mutex // protects following field, and is held while something is emitted
+	cut bool       // the function has returned, or was given up
+}
+
+func (l *line) emit(ev Event) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.cut {
+		l.home.emit(ev)
+	}
+}
+
+func (l *line) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cut = true
 }
 
 // home is where a line ends.
@@ -54,6 +73,9 @@ type meter struct {
 func (m *meter) add(u Usage) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if math.IsNaN(u.Cost) || math.IsInf(u.Cost, 0) {
+		u.Cost = 0 // JSON has no such number, and the turn could neither settle nor fail
+	}
 	if !m.dead {
 		m.used = m.used.plus(u)
 	}
@@ -72,16 +94,10 @@ func (m *meter) kill() {
 	m.dead = true
 }
 
-func (m *meter) killed() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.dead
-}
-
 // Emit sends a token to whoever streams this turn.
 func (t *Turn[S]) Emit(delta string) {
-	if t.line != nil && !t.line.meter.killed() {
-		t.line.home.emit(Event{Kind: Token, Intent: t.line.intent, Attempt: t.line.attempt, Delta: delta})
+	if t.line != nil {
+		t.line.emit(Event{Kind: Token, Intent: t.line.intent, Attempt: t.line.attempt, Delta: delta})
 	}
 }
 
@@ -163,13 +179,24 @@ type heldSession struct {
 	engine  *engine
 	session string
 	outer   *heldSession
+	over    atomic.Bool // what the turn has left running may call again
 }
 
 type heldKey struct{}
 
 func (h *heldSession) has(e *engine, session string) bool {
 	for ; h != nil; h = h.outer {
-		if h.engine == e && h.session == session {
+		if h.engine == e && h.session == session && !h.over.Load() {
+			return true
+		}
+	}
+	return false
+}
+
+// nested reports whether the call comes from a turn of e.
+func (h *heldSession) nested(e *engine) bool {
+	for ; h != nil; h = h.outer {
+		if h.engine == e && !h.over.Load() {
 			return true
 		}
 	}

@@ -275,22 +275,7 @@ func (v *visit[S]) takeUp(found snapshot.Run, own bool, f *flight[S]) (outcome[S
 	}
 	if !own && errors.Is(out.err, ErrIndeterminate) {
 		v.call.again()
-		return outcome[S]{}, v.fail("adopt", fmt.Errorf("%w: %w", ErrInterrupted, earlierError{out.err}))
+		return outcome[S]{}, v.fail("adopt", fmt.Errorf("%w: %w", ErrInterrupted, outside(out.err)))
 	}
 	return out, nil
-}
-
-// An earlierError is why the run before the call's own is still in flight. The call's own outcome is not unknown: it has not
-// begun.
-type earlierError struct{ err error }
-
-func (e earlierError) Error() string { return e.err.Error() }
-
-func (e earlierError) Is(target error) bool {
-	return !errors.Is(target, ErrIndeterminate) && errors.Is(e.err, target)
-}
-
-func (e earlierError) As(target any) bool {
-	_, whole := target.(**Error) // that is of another run
-	return !whole && errors.As(e.err, target)
 }

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"sync"
 	"time"
-
-	"github.com/holdfast-go/holdfast/lock"
 )
 
 // work is what this process is doing: what Shutdown waits for, and Abandon interrupts.
@@ -20,7 +18,7 @@ type work struct {
 func (w *work) enter(s *session) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.closing {
+	if w.closing && !s.held.outer.nested(s.engine) {
 		return ErrShuttingDown
 	}
 	if w.calls == nil {
@@ -34,7 +32,7 @@ func (w *work) enter(s *session) error {
 func (w *work) own(s *session, id string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.closing {
+	if w.closing && !s.held.outer.nested(s.engine) {
 		return ErrShuttingDown
 	}
 	w.calls[s] = id
@@ -56,7 +54,7 @@ func (w *work) interrupt(id string, cause error) {
 	defer w.mu.Unlock()
 	for s, owns := range w.calls {
 		if owns == id {
-			s.cancel(cause)
+			s.take(cause)
 		}
 	}
 }
@@ -73,19 +71,20 @@ func (w *work) close() <-chan struct{} {
 		}
 	}
 	for s, owns := range w.calls {
-		if owns == "" {
+		if owns == "" && !s.held.outer.nested(s.engine) {
 			s.cancel(ErrShuttingDown)
 		}
 	}
 	return w.idle
 }
 
-func (w *work) interruptAll(cause error) {
+// handOff ends what is under way.
+func (w *work) handOff() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for s, owns := range w.calls {
 		if owns != "" {
-			s.cancel(cause)
+			s.handOff()
 		}
 	}
 }
@@ -106,7 +105,7 @@ func (o *Orchestrator[S]) Shutdown(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 	}
-	o.work.interruptAll(lock.ErrHandoff)
+	o.work.handOff()
 	patience := time.NewTimer(3 * o.Limits.SettleTimeout) // a function ends, its turn is left, the session released
 	defer patience.Stop()
 	select {
