@@ -45,9 +45,9 @@ func (s *script) Recoverable(_ context.Context, all bool) iter.Seq2[string, erro
 		s.passes = make(map[bool]int)
 	}
 	s.passes[all]++
-	listing := s.listing
+	listing, outcomes := s.listing, maps.Clone(s.outcomes)
 	return func(yield func(string, error) bool) {
-		for session := range maps.Keys(s.outcomes) {
+		for session := range maps.Keys(outcomes) {
 			if (all || s.due[session]) && !yield(session, nil) {
 				return
 			}

@@ -257,8 +257,10 @@ func (f *flight[S]) unknown(intents []string) string {
 
 // turn is what a function of the bot sees.
 func (f *flight[S]) turn(intent string, attempt int, state S) *Turn[S] {
+	in := f.input
+	in.Data = slices.Clone(in.Data)
 	return &Turn[S]{
-		Session: f.Session, Index: f.index, Iteration: f.memo.Iteration, RunID: f.id, Input: f.input, State: state,
+		Session: f.Session, Index: f.index, Iteration: f.memo.Iteration, RunID: f.id, Input: in, State: state,
 		History: f.history, Choices: f.o.choices, Ran: slices.Clone(f.ran), Feedback: f.memo.Feedback,
 		line: &line{meter: f.meter, home: f, intent: intent, attempt: attempt},
 	}

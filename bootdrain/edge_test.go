@@ -1,0 +1,65 @@
+package bootdrain_test
+
+import (
+	"context"
+	"log/slog"
+	"math"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/bootdrain"
+)
+
+// A run that takes long does not keep the watch from the others.
+func TestWatchBehindSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bot := &script{outcomes: map[string]string{"slow": "settled"}}
+		found := time.Duration(0)
+		start := time.Now()
+		bot.recover = func(ctx context.Context, session string) {
+			switch session {
+			case "slow":
+				select {
+				case <-time.After(30 * time.Minute):
+				case <-ctx.Done():
+				}
+			case "late":
+				if found == 0 {
+					found = time.Since(start)
+				}
+			}
+		}
+		time.AfterFunc(time.Minute, func() {
+			bot.mu.Lock()
+			defer bot.mu.Unlock()
+			bot.outcomes["late"] = "settled"
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		_ = bootdrain.Watch(ctx, bot, &bootdrain.Options{Logger: slog.New(slog.DiscardHandler)})
+		if found == 0 || found > 2*time.Minute {
+			t.Errorf("a run that was there after a minute was found after %v", found)
+		}
+	})
+}
+
+// Never is long.
+func TestWatchNever(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for range 20 {
+			bot := &script{outcomes: map[string]string{"a": "held"}}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			bot.recover = func(context.Context, string) {
+				if len(bot.calls) > 1000 {
+					cancel()
+				}
+			}
+			_ = bootdrain.Watch(ctx, bot, &bootdrain.Options{Every: math.MaxInt64, Logger: slog.New(slog.DiscardHandler)})
+			cancel()
+			if n := bot.passes[true]; n > 1 {
+				t.Fatalf("%d passes over all in a minute", n)
+			}
+		}
+	})
+}
