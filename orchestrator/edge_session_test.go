@@ -180,7 +180,7 @@ func TestEventIsOwn(t *testing.T) {
 
 // A claim that hangs is bounded by LockWait.
 func TestClaimHangs(t *testing.T) {
-	bot, err := orchestrator.New(echo(), hungClaim{new(checkpoint.Memory)}, &Options{Logger: quiet(), Limits: orchestrator.Limits{LockWait: 30 * time.Millisecond}})
+	bot, err := orchestrator.New(echo(), hungClaim{new(checkpoint.Memory)}, &Options{Logger: quiet(), Limits: orchestrator.Limits{LockWait: 30 * time.Millisecond, SettleTimeout: 10 * time.Millisecond}})
 	if err != nil {
 		t.Fatal(err)
 	}

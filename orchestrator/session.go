@@ -75,7 +75,7 @@ func (s *session) wait(id, requestID string, wait bool) error {
 	if s.meters.on() {
 		start = time.Now()
 	}
-	patience := time.AfterFunc(s.Limits.LockWait, func() { s.cancel(ErrBusy) })
+	patience := time.AfterFunc(max(s.Limits.LockWait, s.Limits.SettleTimeout), func() { s.cancel(ErrBusy) }) // a server may hang
 	err := s.comeIn(s.ctx, id, r, !wait)
 	if !patience.Stop() {
 		if err == nil {
