@@ -1,0 +1,232 @@
+package orchestrator_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/snapshot"
+)
+
+// A witness sees what is said and done.
+type witness struct {
+	mu        sync.Mutex           // protects following fields
+	told      map[string][]*told   // by session
+	delivered map[string][]*Result // by session
+	over      map[string]bool      // by run: it was ended
+	settlers  map[string][]lock.Fence
+	wrong     []string
+}
+
+func newWitness() witness {
+	return witness{
+		told: make(map[string][]*told), delivered: make(map[string][]*Result),
+		over: make(map[string]bool), settlers: make(map[string][]lock.Fence),
+	}
+}
+
+func (w *witness) errorf(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.wrong = append(w.wrong, fmt.Sprintf(format, args...))
+}
+
+func (w *witness) input(session string, in *told) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.told[session] = append(w.told[session], in)
+}
+
+func (w *witness) delivery(r *Result) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.delivered[r.Session] = append(w.delivered[r.Session], r)
+}
+
+// watching sends a request, and watches for runs that are settled although they have ended and not begun again since.
+func (w *witness) watching(r request, send func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		over := w.asked(r)
+		err := send(ctx)
+		if err == nil && r.method == "Append" && over {
+			w.errorf("%s: run %s has ended, and is settled", r.session, r.run)
+		}
+		if err == nil {
+			w.done(r)
+		}
+		return err
+	}
+}
+
+// asked reports whether the run of a request is over.
+func (w *witness) asked(r request) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	over := w.over[r.run]
+	if r.method == "Begin" {
+		delete(w.over, r.run)
+	}
+	return over
+}
+
+func (w *witness) done(r request) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case r.method == "Append" && !slices.Contains(w.settlers[r.run], r.fence):
+		w.settlers[r.run] = append(w.settlers[r.run], r.fence)
+	case r.method == "Save" && r.status == snapshot.Ended:
+		w.over[r.run] = true
+	}
+}
+
+// violations compares what was said with what is kept.
+func (f *fleet) violations(t *testing.T) []string {
+	t.Helper()
+	for n := range fleetSessions {
+		session := nameOf(n)
+		h := history{witness: &f.witness, session: session, turns: make(map[string]*Result)}
+		for res, err := range f.instances[0].serving(session).Turns(t.Context(), session) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.kept = append(h.kept, res)
+		}
+		slices.Reverse(h.kept)
+		h.chain()
+		h.inputs()
+		h.order()
+		if n%2 == 1 {
+			h.deliveries()
+		}
+	}
+	return f.witness.wrong
+}
+
+// A history is what has become of a session.
+type history struct {
+	*witness
+	session string
+	kept    []*Result
+	turns   map[string]*Result // by input
+}
+
+func (h *history) errorf(format string, args ...any) {
+	h.witness.errorf("%s: %s", h.session, fmt.Sprintf(format, args...))
+}
+
+// chain checks that each turn is the state of the one before and the notes of its own input, and that no input is in two.
+func (h *history) chain() {
+	var before []string
+	shared := false // the one before has several settlers
+	for n, res := range h.kept {
+		said := res.State.Said
+		switch same := common(said, before, shared); {
+		case res.Turn != n:
+			h.errorf("turn %d is numbered %d", n, res.Turn)
+		case same < len(before):
+			h.errorf("turn %d does not start from the one before: it has %q, and not %q", n, said[same:], before[same:])
+		default:
+			h.notes(res, said[same:])
+		}
+		if first := h.turns[res.Input.Text]; first != nil {
+			h.errorf("%q is settled as turn %d and as turn %d", res.Input.Text, first.Turn, res.Turn)
+		}
+		h.turns[res.Input.Text] = res
+		before, shared = said, h.shared(res)
+	}
+}
+
+// shared reports whether several owners were told that they have settled a run. Each has a result of its own.
+func (h *history) shared(res *Result) bool { return len(h.settlers[res.RunID]) > 1 }
+
+// common is how many notes two states begin with alike. Of shared runs the notes differ in their last word.
+func common(a, b []string, shared bool) int {
+	n := 0
+	for n < len(a) && n < len(b) && (a[n] == b[n] || shared && text(a[n]) == text(b[n])) {
+		n++
+	}
+	return n
+}
+
+func text(note string) string { return note[:strings.LastIndexByte(note, ' ')] }
+
+func (h *history) notes(res *Result, notes []string) {
+	ok := len(notes) == notesOf(res.Input)
+	for i, note := range notes {
+		ok = ok && text(note) == fmt.Sprintf("%s %d", res.Input.Text, i)
+	}
+	if !ok {
+		h.errorf("turn %d of %q has the notes %q", res.Turn, res.Input.Text, notes)
+	}
+}
+
+// inputs checks that what is kept is what clients were told.
+func (h *history) inputs() {
+	said := make(map[string]bool)
+	for _, in := range h.told[h.session] {
+		said[in.Text] = true
+		turn := h.turns[in.Text]
+		switch {
+		case turn != nil && in.failed:
+			h.errorf("%q was told as failed, and is settled as turn %d", in.Text, turn.Turn)
+		case turn == nil && in.res != nil:
+			h.errorf("%q was told as turn %d, and is lost", in.Text, in.res.Turn)
+		case in.res != nil:
+			h.same("told", in.res, turn)
+		}
+	}
+	for text, res := range h.turns {
+		if !said[text] {
+			h.errorf("nobody has said %q, which is turn %d", text, res.Turn)
+		}
+	}
+}
+
+// same compares a result with the turn that is kept.
+func (h *history) same(how string, res, kept *Result) {
+	switch {
+	case h.shared(res):
+	case res.RunID != kept.RunID || res.Turn != kept.Turn:
+		h.errorf("%q is %s as turn %d, and %q is kept as turn %d", res.Input.Text, how, res.Turn, kept.Input.Text, kept.Turn)
+	case !slices.Equal(res.State.Said, kept.State.Said):
+		same := common(res.State.Said, kept.State.Said, false)
+		h.errorf("turn %d is %s with %q, and kept with %q", res.Turn, how, res.State.Said[same:], kept.State.Said[same:])
+	}
+}
+
+// order checks that what was answered before something else was sent comes before it.
+func (h *history) order() {
+	inputs := h.told[h.session]
+	for i, first := range inputs {
+		for _, second := range inputs[i+1:] {
+			a, b := h.turns[first.Text], h.turns[second.Text]
+			if first.res != nil && a != nil && b != nil && first.answered < second.sent && a.Turn > b.Turn {
+				h.errorf("%q was answered before %q was sent, and is turn %d after turn %d", first.Text, second.Text, a.Turn, b.Turn)
+			}
+		}
+	}
+}
+
+// deliveries checks that each turn is delivered, for the first time after the one before was.
+func (h *history) deliveries() {
+	next := 0
+	for _, res := range h.delivered[h.session] {
+		switch {
+		case res.Turn > next:
+			h.errorf("turn %d is delivered before turn %d", res.Turn, next)
+		case res.Turn == next:
+			next++
+		}
+		if res.Turn < len(h.kept) {
+			h.same("delivered", res, h.kept[res.Turn])
+		}
+	}
+	if next < len(h.kept) {
+		h.errorf("of %d turns %d are delivered", len(h.kept), next)
+	}
+}

@@ -1,0 +1,186 @@
+package orchestrator_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/orchestrator"
+)
+
+// How a turn ends, and who may say so.
+
+// Convicts: "same run and nonce" after an Append that found no row to write. The run is settled, by whomever: that is what its
+// first owner tells.
+func TestProtocolSettledByAnother(t *testing.T) {
+	stages(t, func(s *stage) {
+		zombie, other := s.process(Options{}, nil), s.process(Options{}, nil)
+		stopped := zombie.stopBefore("Append")
+		a := zombie.begin(Input{Text: "a"})
+		stopped.reached()
+		s.takeOver()
+		other.recovers("settled")
+		stopped.goOn()
+		res := a.settles()
+		for kept, err := range other.Turns(t.Context(), scribeKey.Session) {
+			if err != nil || res.RunID != kept.RunID || res.Turn != kept.Turn {
+				t.Errorf("told %+v, and %+v is kept, error %v", res, kept, err)
+			}
+		}
+		s.ends("a")
+	})
+}
+
+// Convicts: a lost Append reply reconciled by reading. The read shows nothing, "failed" is told, and then the Append lands.
+func TestProtocolDelayedAppend(t *testing.T) {
+	t.Run("repeated", func(t *testing.T) {
+		stages(t, func(s *stage) {
+			var late letter
+			p := s.process(Options{}, nil)
+			p.next("Append", late.delay)
+			p.execute(Input{Text: "a"})
+			p.execute(Input{Text: "b"})
+			if err := late.send(); err != nil {
+				t.Errorf("the late one: %v, and its run is settled", err)
+			}
+			s.ends("a", "b")
+		})
+	})
+	// Nothing is answered, and the process gives up: it does not know.
+	t.Run("given up", func(t *testing.T) {
+		stages(t, func(s *stage) {
+			var late letter
+			p := s.process(Options{Limits: orchestrator.Limits{SettleTimeout: impatient}}, nil)
+			p.next("Append", late.delay)
+			p.from("Append", requestLost)
+			p.from("Mark", requestLost)
+			p.begin(Input{Text: "a", RequestID: "r"}).fails(orchestrator.ErrIndeterminate, errLost)
+			if err := late.send(); err != nil {
+				t.Errorf("the late one: %v", err)
+			}
+			s.takeOver()
+			if res := s.process(Options{}, nil).execute(Input{Text: "a", RequestID: "r"}); !res.Replayed {
+				t.Errorf("%+v", res)
+			}
+			s.ends("a")
+		})
+	})
+	// Before it is repeated, and before it lands, the next owner has told the run as ended.
+	t.Run("fenced", func(t *testing.T) {
+		stages(t, func(s *stage) {
+			var late letter
+			p, other := s.process(Options{}, nil), s.process(Options{OnInterrupted: orchestrator.AbandonFirst}, nil)
+			p.next("Append", late.delay, func(send func() error) error {
+				s.takeOver()
+				other.execute(Input{Text: "b"})
+				return send()
+			})
+			p.begin(Input{Text: "a"}).fails(orchestrator.ErrIndeterminate, lock.ErrFenced)
+			wantErr(t, late.send(), lock.ErrFenced)
+			s.ends("b")
+		})
+	})
+}
+
+// Convicts: a failed turn whose record is kept, or whose end was not acknowledged. Somebody finds it, and settles what was
+// told as failed.
+func TestProtocolFailed(t *testing.T) {
+	boom := errors.New("boom")
+	fail := func(context.Context, *Turn) error { return boom }
+	in := Input{Text: "a", RequestID: "r"}
+	for name, lost := range map[string]rule{"": nil, "Delete's request lost": requestLost, "Delete's reply lost": replyLost} {
+		t.Run("told"+name, func(t *testing.T) {
+			stages(t, func(s *stage) {
+				p := s.process(Options{}, fail)
+				p.from("Delete", lost)
+				p.begin(in).fails(boom)
+				s.ends()
+			})
+		})
+	}
+	t.Run("Save repeated", func(t *testing.T) {
+		stages(t, func(s *stage) {
+			p := s.process(Options{}, fail)
+			p.next("Save", requestLost, replyLost)
+			p.begin(in).fails(boom)
+			s.ends()
+		})
+	})
+	for name, lost := range map[string]rule{"request": requestLost, "reply": replyLost} {
+		t.Run("Save's "+name+" lost", func(t *testing.T) {
+			stages(t, func(s *stage) {
+				p := s.process(Options{Limits: orchestrator.Limits{SettleTimeout: impatient}}, fail)
+				p.from("Save", lost)
+				p.begin(in).fails(orchestrator.ErrIndeterminate, boom, errLost)
+				s.process(Options{}, nil).execute(in)
+				s.ends("a")
+			})
+		})
+	}
+	// The Save that ends the run lands after the next owner has taken it up.
+	t.Run("Save delayed", func(t *testing.T) {
+		stages(t, func(s *stage) {
+			var late letter
+			there := s.stop()
+			p := s.process(Options{Limits: orchestrator.Limits{SettleTimeout: impatient}}, fail)
+			other := s.process(Options{}, there.stopAt(0))
+			p.next("Save", late.delay)
+			p.from("Save", requestLost)
+			p.begin(in).fails(orchestrator.ErrIndeterminate, boom, errLost)
+			a := other.begin(in)
+			there.reached()
+			wantErr(t, late.send(), lock.ErrFenced)
+			there.goOn()
+			a.settles()
+			s.ends("a")
+		})
+	})
+}
+
+// Convicts: a Save or Delete that finds nothing, or another's fence, taken as ours on the way to "failed". Somebody else
+// settles the turn, or has.
+func TestProtocolFailsLate(t *testing.T) {
+	boom := errors.New("boom")
+	for name, iteration := range map[string]int{"nothing is left": iterations, "another's fence": 1} {
+		t.Run(name, func(t *testing.T) {
+			stages(t, func(s *stage) {
+				old, adopted := s.stop(), s.stop()
+				zombie := s.process(Options{}, func(context.Context, *Turn) error { old.wait(); return boom })
+				other := s.process(Options{}, adopted.stopAt(iteration))
+				a := zombie.begin(Input{Text: "a", RequestID: "r"})
+				old.reached()
+				s.takeOver()
+				again := other.begin(Input{Text: "a", RequestID: "r"})
+				if iteration < iterations {
+					adopted.reached()
+				} else {
+					again.settles()
+				}
+				old.goOn()
+				a.fails(orchestrator.ErrIndeterminate, lock.ErrFenced)
+				if iteration < iterations {
+					adopted.goOn()
+				}
+				again.settles()
+				s.ends("a")
+			})
+		})
+	}
+	// An owner who abandons what it found is told the same way: its own input does not begin.
+	t.Run("abandoned", func(t *testing.T) {
+		stages(t, func(s *stage) {
+			s.crash(Input{Text: "a"})
+			zombie, other := s.process(Options{OnInterrupted: orchestrator.AbandonFirst}, nil), s.process(Options{}, nil)
+			stopped := zombie.stopBefore("Save")
+			b := zombie.begin(Input{Text: "b"})
+			stopped.reached()
+			s.takeOver()
+			other.recovers("settled")
+			stopped.goOn()
+			s.await(b.done)
+			wantErr(t, b.err, lock.ErrFenced)
+			s.ends("a")
+		})
+	})
+}
