@@ -42,7 +42,7 @@ func (v *visit[S]) serve(in Input) (*Result[S], error) {
 	for {
 		found, err := f.open()
 		if err != nil && !errors.Is(err, ErrIndeterminate) {
-			found = v.ownInFlight(f)
+			found, err = v.ownInFlight(f, err)
 		}
 		switch {
 		case found == nil && err != nil:
@@ -76,16 +76,25 @@ func (v *visit[S]) answer(f *flight[S], earlier outcome[S]) (*Result[S], error) 
 }
 
 // ownInFlight returns the run of f if an earlier call with the same request id has begun it: then what refuses the input now
-// is too late.
-func (v *visit[S]) ownInFlight(f *flight[S]) *snapshot.Run {
-	if f.input.RequestID == "" || v.lost() != nil {
-		return nil
+// is too late. If it cannot be taken up, or it is not known whether there is one, that may still settle.
+func (v *visit[S]) ownInFlight(f *flight[S], refusal error) (found *snapshot.Run, err error) {
+	if f.input.RequestID == "" || v.Snapshots == nil {
+		return nil, refusal
 	}
-	found, err := v.o.inFlight(v.ctx, v.Session)
-	if err != nil || found == nil || found.ID != f.id {
-		return nil
+	err = v.once(v.ctx, func(ctx context.Context) (err error) {
+		found, err = v.o.inFlight(ctx, v.Session)
+		return err
+	})
+	own := err == nil && found != nil && found.ID == f.id
+	switch {
+	case own && v.lost() == nil:
+		return found, nil
+	case own || err != nil:
+		e := f.mine(refusal)
+		e.Err = indeterminate(e.Err)
+		return nil, e
 	}
-	return found
+	return nil, refusal
 }
 
 // refused says of a turn that could not begin because of Shutdown that it was refused.

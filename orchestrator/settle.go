@@ -155,6 +155,9 @@ func (f *flight[S]) fail(e *Error) error {
 		return f.left(e)
 	}
 	f.forget(f.run)
+	if f.lost() != nil {
+		return f.left(e) // it may have been begun, and settled, by another before
+	}
 	return f.failed(e)
 }
 

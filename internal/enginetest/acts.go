@@ -1,0 +1,151 @@
+package enginetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/holdfast-go/holdfast/orchestrator"
+	"github.com/holdfast-go/holdfast/snapshot"
+)
+
+// An act is what a process is asked to do.
+type act struct {
+	name  string
+	do    func(context.Context, *engine) (*Result, error)
+	check func(*Result, error) error // what a healthy process answers
+	whole *act                       // the same with more to do
+}
+
+func execute(text, requestID string) act {
+	in := input{RequestID: requestID, Text: text}
+	return act{
+		name: fmt.Sprintf("Execute %q %q", text, requestID),
+		do: func(ctx context.Context, bot *engine) (*Result, error) {
+			return bot.Execute(ctx, session, in, nil)
+		},
+		check: func(res *Result, err error) error {
+			if err == nil && res.Input.Text != text {
+				err = fmt.Errorf("the result is that of %q", res.Input.Text)
+			}
+			return err
+		},
+	}
+}
+
+// What a process may be asked, beside a turn.
+var (
+	resume = act{name: "Resume", do: func(ctx context.Context, bot *engine) (*Result, error) {
+		return bot.Resume(ctx, session, nil)
+	}, check: func(_ *Result, err error) error {
+		if errors.Is(err, orchestrator.ErrNothingToResume) {
+			return nil
+		}
+		return err
+	}}
+	recovery = act{name: "Recover", do: func(ctx context.Context, bot *engine) (*Result, error) {
+		_, err := bot.Recover(ctx, session)
+		return nil, err
+	}, check: onlyError}
+	abandon = act{name: "Abandon", do: func(ctx context.Context, bot *engine) (*Result, error) {
+		return nil, bot.Abandon(ctx, session)
+	}, check: onlyError}
+	remove = act{name: "Delete", do: func(ctx context.Context, bot *engine) (*Result, error) {
+		return nil, bot.Delete(ctx, session)
+	}, check: onlyError}
+)
+
+func onlyError(_ *Result, err error) error { return err }
+
+// act starts the process and asks it.
+func (p *process) act(ctx context.Context, how orchestrator.OnInterrupted, a act) (*Result, error) {
+	defer close(p.done)
+	ctx, p.quit = context.WithCancel(ctx)
+	defer p.quit()
+	bot, err := p.start(how)
+	if err != nil {
+		return nil, err
+	}
+	p.note("%s: %s", p.name, a.name)
+	res, err := a.do(ctx, bot)
+	p.note("%s: %s returns %v, %v", p.name, a.name, said(res), err)
+	return res, err
+}
+
+// hear notes what a caller was told, and by the way that a call has begun a run; "" if none.
+func (w *world) hear(a act, began string, res *Result, err error) {
+	if a.name == recovery.name { // whoever drains learns that it will be due again
+		return
+	}
+	w.fails(began, err)
+	if res != nil {
+		w.fails("", res.ResumeErr)
+		w.hears(res)
+	}
+}
+
+// fails notes that a run will never settle, if err says so.
+func (w *world) fails(began string, err error) {
+	if err == nil {
+		return
+	}
+	for _, open := range []error{orchestrator.ErrIndeterminate, orchestrator.ErrSuspended, orchestrator.ErrParked} {
+		if errors.Is(err, open) {
+			return
+		}
+	}
+	e, ok := errors.AsType[*orchestrator.Error](err)
+	if !ok {
+		w.accuse(Healthy, "no *orchestrator.Error: %v", err)
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, id := range []string{began, e.RunID} {
+		if r := w.runs[id]; r != nil && (!w.again || r.back && id == began) {
+			w.failed[id] = err.Error()
+		}
+	}
+}
+
+// drain finishes what is left.
+func (w *world) drain(ctx context.Context, bot *engine) error {
+	const passes = 5
+	for range passes {
+		found := false
+		for id, err := range bot.Recoverable(ctx, true) {
+			if err != nil {
+				return err
+			}
+			found = true
+			outcome, err := bot.Recover(ctx, id)
+			w.note("drain: %s, %v", outcome, err)
+			if err != nil {
+				return err
+			}
+		}
+		if !found {
+			return w.finishLater(ctx, bot)
+		}
+	}
+	return fmt.Errorf("after %d passes there is something to recover", passes)
+}
+
+// finishLater finishes a run that failed with nobody to hear of it, and is not due yet.
+func (w *world) finishLater(ctx context.Context, bot *engine) error {
+	if r := w.inFlight(ctx); r == nil || r.Status != snapshot.Waiting {
+		return nil
+	}
+	res, err := bot.Resume(ctx, session, nil)
+	w.note("drain: Resume returns %v, %v", said(res), err)
+	w.hear(resume, "", res, err)
+	return err
+}
+
+// said is a result, for people.
+func said(res *Result) string {
+	if res == nil {
+		return "nothing"
+	}
+	return fmt.Sprintf("turn %d of run %s", res.Turn, res.RunID)
+}

@@ -1,0 +1,238 @@
+package enginetest
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/orchestrator"
+)
+
+// State notes what was done to it, in which run and by which process: a turn that is half applied, or twice, shows.
+type State struct{ Log, B, C []string }
+
+// unsigned is s without the processes.
+func (s State) unsigned() State {
+	cut := func(lines []string) (all []string) {
+		for _, line := range lines {
+			line, _, _ = strings.Cut(line, " by ")
+			all = append(all, line)
+		}
+		return all
+	}
+	return State{cut(s.Log), cut(s.B), cut(s.C)}
+}
+
+// Short names.
+type (
+	Turn   = orchestrator.Turn[State]
+	Result = orchestrator.Result[State]
+	next   = orchestrator.Next
+	input  = orchestrator.Input
+	engine = orchestrator.Orchestrator[State]
+)
+
+// A bot is what the turns of a history are made of.
+type bot struct {
+	iterate  bool // a, then b and c at once, then d; else a alone
+	deliver  bool
+	volatile bool // without a snapshot store
+}
+
+// short is an input that only Route answers.
+const short = "nothing else"
+
+const hour = time.Hour // no lease of this length ends while a test runs
+
+var errFailing = errors.New("this intent fails")
+
+// definition is the bot as the process runs it.
+func (p *process) definition() orchestrator.Definition[State] {
+	d := orchestrator.Definition[State]{
+		Name:    p.orchestrator,
+		Intents: orchestrator.Intents[State]{"a": p.intent("a", appendLog)},
+		Begin:   p.begin,
+	}
+	d.Route = p.route
+	if p.bot.iterate {
+		a := d.Intents["a"]
+		a.Next = orchestrator.To("b", "c")
+		d.Intents = orchestrator.Intents[State]{
+			"a": a,
+			"b": p.intent("b", func(s *State, line string) { s.B = append(s.B, line) }),
+			"c": p.intent("c", func(s *State, line string) { s.C = append(s.C, line) }),
+			"d": p.intent("d", appendLog),
+		}
+		d.Iterate, d.Evaluate = true, p.evaluate
+	}
+	if p.bot.deliver {
+		d.Deliver = p.deliver
+	}
+	return d
+}
+
+// wants is what a settled turn has made of the state before it.
+func (b bot) wants(s State, run, text string) State {
+	s.Log = append(slices.Clip(s.Log), run+" says "+text)
+	if text == short {
+		return s
+	}
+	s.Log = append(s.Log, run+" a")
+	if b.iterate {
+		s.Log = append(s.Log, run+" d")
+		s.B = append(slices.Clip(s.B), run+" b")
+		s.C = append(slices.Clip(s.C), run+" c")
+	}
+	return s
+}
+
+// intents are those that a settled turn has run.
+func (b bot) intents(text string) []string {
+	if text == short {
+		return nil
+	}
+	if b.iterate {
+		return []string{at("a", 0), at("b", 1), at("c", 1), at("d", 2)}
+	}
+	return []string{at("a", 0)}
+}
+
+func appendLog(s *State, line string) { s.Log = append(s.Log, line) }
+
+func (p *process) begin(ctx context.Context, t *Turn) error {
+	return p.function(ctx, "Begin", func() error {
+		appendLog(&t.State, t.RunID+" says "+t.Input.Text+" by "+p.name)
+		return nil
+	})
+}
+
+func (p *process) intent(name string, apply func(*State, string)) orchestrator.Intent[State] {
+	return orchestrator.Intent[State]{Run: func(ctx context.Context, t *Turn) (err error) {
+		if p.dead() {
+			return errDead
+		}
+		p.starts(t.RunID, t.Iteration, name)
+		switch name {
+		case "b":
+			defer func() { p.branchRan(t.RunID, err) }()
+		case "c":
+			if err := p.afterBranch(ctx, t.RunID); err != nil {
+				return err
+			}
+		}
+		return p.function(ctx, name, func() error {
+			p.ran(t.RunID, t.Iteration, name)
+			apply(&t.State, t.RunID+" "+name+" by "+p.name)
+			if p.failing == name {
+				return errFailing
+			}
+			return nil
+		})
+	}}
+}
+
+func (p *process) route(ctx context.Context, t *Turn) (said next, err error) {
+	p.starts(t.RunID, t.Iteration, "Route")
+	err = p.function(ctx, "Route", func() error {
+		said = orchestrator.To("a")
+		if t.Input.Text == short {
+			said = orchestrator.End
+		}
+		return nil
+	})
+	return said, err
+}
+
+// evaluate reassigns after the branches, ends the turn after d, and has no opinion after a.
+func (p *process) evaluate(ctx context.Context, t *Turn) (said next, err error) {
+	p.starts(t.RunID, t.Iteration, "Evaluate")
+	err = p.function(ctx, "Evaluate", func() error {
+		switch t.Iteration {
+		case 1:
+			said = orchestrator.To("d")
+		case 2:
+			said = orchestrator.End
+		}
+		return nil
+	})
+	return said, err
+}
+
+func (p *process) deliver(ctx context.Context, res *Result) error {
+	return p.function(ctx, "Deliver", func() error {
+		p.hands(res)
+		return nil
+	})
+}
+
+// A gate makes c wait until b is saved, or never will be, so that the points of a fan-out have an order.
+type gate struct {
+	ran  bool // b has
+	open chan struct{}
+	once sync.Once
+}
+
+func (p *process) gate(id string) *gate {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	g := p.gates[id]
+	if g == nil {
+		g = &gate{open: make(chan struct{})}
+		p.gates[id] = g
+	}
+	return g
+}
+
+func (g *gate) lift() { g.once.Do(func() { close(g.open) }) }
+
+func (p *process) afterBranch(ctx context.Context, id string) error {
+	if p.branchFound(id) {
+		return nil
+	}
+	select {
+	case <-p.gate(id).open:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (p *process) branchRan(id string, err error) {
+	g := p.gate(id)
+	p.mu.Lock()
+	g.ran = true
+	p.mu.Unlock()
+	if err != nil {
+		g.lift()
+	}
+}
+
+func (p *process) branchSaved(id string) {
+	g := p.gate(id)
+	p.mu.Lock()
+	ran := g.ran
+	p.mu.Unlock()
+	if ran {
+		g.lift()
+	}
+}
+
+// quiet is a log that nobody reads.
+var quiet = slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelError + 1}))
+
+// start starts the process.
+func (p *process) start(how orchestrator.OnInterrupted) (*engine, error) {
+	o := orchestrator.Options{
+		OnInterrupted: how, Logger: quiet,
+		Limits: orchestrator.Limits{SettleTimeout: p.settle, LeaseTTL: p.ttl, LockWait: 10 * time.Second},
+	}
+	if !p.bot.volatile {
+		o.Snapshots = snapshots{p}
+	}
+	return orchestrator.New(p.definition(), checkpoints{p}, &o)
+}

@@ -1,0 +1,125 @@
+package enginetest
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/orchestrator"
+)
+
+// A history is one run of a scenario.
+type history struct {
+	*scenario
+	fault  fault
+	point  string // where the fault is to be; "" without one
+	follow act
+
+	slow time.Duration // how many times as long everything takes
+}
+
+// run lets the history happen, and returns the points of the process under test.
+func (h history) run(ctx context.Context, w *world, s *slot) []string {
+	if h.found != nil {
+		if err := h.found(ctx, w); err != nil {
+			w.accuse(Healthy, "what the process finds: %v", err)
+			return nil
+		}
+	}
+	p := w.process("P1", h.fault)
+	p.failing, p.settle, p.idle = h.fails, h.slow*h.fault.kind.patience(), s.give
+	if h.expires && h.fault.kind != nothing {
+		p.ttl = h.slow * passing
+	}
+	var judged sync.WaitGroup
+	judged.Go(func() {
+		res, err := p.act(ctx, h.how, h.act)
+		h.judge(p, res, err)
+	})
+	select {
+	case <-p.done:
+		judged.Wait()
+	case <-p.stalled:
+	}
+	if p.waited() {
+		s.take()
+	}
+	goOn := sync.OnceFunc(func() {
+		p.goOn()
+		judged.Wait()
+	})
+	if !h.fault.kind.waits() {
+		goOn()
+	}
+	h.after(ctx, w, goOn)
+	return p.passed()
+}
+
+// after is what comes after the process under test.
+func (h history) after(ctx context.Context, w *world, goOn func()) {
+	next := w.process("P2", fault{})
+	if h.fault.kind == amid || h.fault.kind == doze {
+		next.amid = goOn
+	}
+	bot, err := next.start(orchestrator.ResumeFirst)
+	if err != nil {
+		w.accuse(Healthy, "%v", err)
+		return
+	}
+	if h.follow.name == h.act.name || h.follow.name == zero.name {
+		w.forgive()
+	}
+	if !h.expires {
+		w.bury(ctx)
+	}
+	w.does(ctx, bot, h.follow)
+	if h.fault.kind.waits() {
+		goOn()
+		w.bury(ctx)
+		w.does(ctx, bot, simple)
+	}
+}
+
+// does lets a healthy process act, and finish what is left.
+func (w *world) does(ctx context.Context, bot *engine, a act) {
+	res, err := a.do(ctx, bot)
+	w.note("P2: %s returns %v, %v", a.name, said(res), err)
+	w.hear(a, "", res, err)
+	if err := a.check(res, err); err != nil {
+		w.accuse(Healthy, "%s by a healthy process: %v", a.name, err)
+	}
+	if err := w.drain(ctx, bot); err != nil {
+		w.accuse(Healthy, "drain: %v", err)
+	}
+	w.verify(ctx, bot)
+}
+
+// judge looks at what the process under test has returned.
+func (h history) judge(p *process, res *Result, err error) {
+	if hit := p.suffered(); hit != h.point {
+		p.miss(hit, h.point, p.passed(), h.expires)
+	}
+	if p.dead() {
+		return
+	}
+	p.mu.Lock()
+	began := p.began
+	p.mu.Unlock()
+	p.hear(h.act, began, res, err)
+	if h.heals() {
+		p.mustHeal(h.act, h.fault.kind, h.check(res, err))
+	}
+}
+
+// heals reports whether the call ends as if there had been no fault.
+func (h history) heals() bool {
+	switch h.fault.kind {
+	case nothing:
+		return true
+	case before, after, late, later:
+		return repeated(h.point) || spared(h.point) || h.point == "claim" || h.point == "steal"
+	case hang:
+		return repeated(h.point) || spared(h.point)
+	}
+	return false
+}

@@ -1,0 +1,204 @@
+package enginetest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A Matrix crashes the engine on one pair of stores. Its fields may be zero.
+type Matrix struct {
+	Parallel int           // histories at once, beside those that wait for their fault to pass; 0 means 8
+	Share    int           // n: each point suffers only one in n of its faults, another at the next; 0: all, and always in a soak
+	Only     []string      // names of scenarios; none: all
+	Enough   int           // findings after which it stops; 0 means 20
+	Patience time.Duration // with one history, which hangs if it takes longer; 0 means 20s
+	Known    []Known
+}
+
+// A Known issue is one that is not mended yet. What is "" is any.
+type Known struct{ Law, Scenario, Kind, Point, Why string }
+
+// A Report says what was tried, and what was found.
+type Report struct {
+	Scenarios []string // a line for each: how many points it has, and which
+	Points    int      // those that suffered
+	Histories int      // with a fault
+	Findings  []*Finding
+	Known     []*Finding
+}
+
+// A Finding is a history that ended wrong.
+type Finding struct {
+	Scenario, Point, Kind, Follow string
+	N                             int
+	Wrong                         []Wrong
+	Log                           []string // what happened
+}
+
+// Error tells the whole story.
+func (f *Finding) Error() string {
+	var b strings.Builder
+	b.WriteString(f.Headline() + ":")
+	for _, w := range f.Wrong {
+		fmt.Fprintf(&b, "\n  %s: %v", w.Law, w.Err)
+	}
+	for _, line := range f.Log {
+		fmt.Fprintf(&b, "\n\t%s", line)
+	}
+	return b.String()
+}
+
+// Headline says which history it was.
+func (f *Finding) Headline() string {
+	return fmt.Sprintf("%s: %s at point %d, %s, then %s", f.Scenario, f.Kind, f.N, f.Point, f.Follow)
+}
+
+// known reports whether all that is wrong is known.
+func (f *Finding) known(all []Known) bool {
+	like := func(pattern, s string) bool { return pattern == "" || pattern == s }
+	return !slices.ContainsFunc(f.Wrong, func(w Wrong) bool {
+		return !slices.ContainsFunc(all, func(k Known) bool {
+			return like(k.Law, w.Law) && like(k.Scenario, f.Scenario) && like(k.Kind, f.Kind) && like(k.Point, f.Point)
+		})
+	})
+}
+
+// Run runs the matrix.
+func (m Matrix) Run(ctx context.Context, s Stores) Report {
+	chosen := slices.DeleteFunc(slices.Clone(scenarios), func(sc scenario) bool {
+		return len(m.Only) > 0 && !slices.Contains(m.Only, sc.name)
+	})
+	r := runner{Matrix: m, stores: s, slots: make(chan struct{}, cmp.Or(m.Parallel, 8))}
+	points := make([][]string, len(chosen))
+	for i := range chosen {
+		r.start(func(s *slot) { points[i] = r.run(ctx, s, history{scenario: &chosen[i], follow: chosen[i].follow[0]}) })
+	}
+	r.wg.Wait()
+	var rep Report
+	for i, sc := range chosen {
+		rep.Scenarios = append(rep.Scenarios, fmt.Sprintf("%s: %d: %s", sc.name, len(points[i]), strings.Join(points[i], " ")))
+		all, suffering := chosen[i].histories(points[i], m.Share)
+		rep.Histories += len(all)
+		rep.Points += suffering
+		for _, h := range all {
+			r.start(func(s *slot) { r.run(ctx, s, h) })
+		}
+	}
+	r.wg.Wait()
+	rep.Findings, rep.Known = r.findings, r.known
+	return rep
+}
+
+// histories are those of all faults, and of how many points. In a soak each fault is followed by every second process, else
+// these take turns.
+func (sc *scenario) histories(points []string, share int) (all []history, suffering int) {
+	for i, name := range points {
+		if !soak() && i < slices.Index(points, sc.from) {
+			continue
+		}
+		suffering++
+		var here []history
+		for _, k := range sc.kindsAt(name, i) {
+			follow := sc.follow
+			if !soak() && !sc.all {
+				follow = []act{follow[(i+int(k))%len(follow)]}
+			}
+			for _, a := range follow {
+				if a.whole != nil && (k == amid || k == doze) {
+					a = *a.whole // it has to have a middle
+				}
+				here = append(here, history{scenario: sc, fault: fault{kind: k, n: i + 1}, point: name, follow: a})
+			}
+		}
+		for j, h := range here {
+			if share <= 1 || soak() || (i+j)%share == 0 {
+				all = append(all, h)
+			}
+		}
+	}
+	return all, suffering
+}
+
+// A runner runs histories in parallel, each in an orchestrator of its own.
+type runner struct {
+	Matrix
+	stores Stores
+	slots  chan struct{}
+	wg     sync.WaitGroup
+
+	mu       sync.Mutex // protects following fields
+	serial   int
+	findings []*Finding
+	known    []*Finding
+}
+
+// A slot is the right to keep the machine busy. A history that only waits gives it away.
+type slot struct{ slots chan struct{} }
+
+func (s *slot) take() { s.slots <- struct{}{} }
+
+func (s *slot) give() { <-s.slots }
+
+// start waits for a slot.
+func (r *runner) start(f func(*slot)) {
+	s := &slot{slots: r.slots}
+	s.take()
+	r.wg.Go(func() {
+		defer s.give()
+		f(s)
+	})
+}
+
+func (r *runner) name() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.serial++
+	return fmt.Sprintf("matrix-%05d", r.serial)
+}
+
+// run runs a history, and again, with more time, if the machine was too slow.
+func (r *runner) run(ctx context.Context, s *slot, h history) (points []string) {
+	if r.enough() {
+		return nil
+	}
+	const slowest = 16
+	var w *world
+	for h.slow = 1; ; h.slow *= 2 {
+		w = newWorld(r.stores, r.name(), h.bot)
+		ctx, cancel := context.WithTimeout(ctx, cmp.Or(r.Patience, 20*time.Second))
+		points = h.run(ctx, w, s)
+		cancel()
+		if w.noise == nil {
+			break
+		}
+		if h.slow == slowest {
+			w.accuse(Healed, "%v", w.noise)
+			break
+		}
+	}
+	if len(w.wrong) > 0 {
+		r.find(&Finding{h.name, h.point, h.fault.kind.String(), h.follow.name, h.fault.n, w.wrong, w.history()})
+	}
+	return points
+}
+
+func (r *runner) find(f *Finding) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if f.known(r.Known) {
+		r.known = append(r.known, f)
+	} else {
+		r.findings = append(r.findings, f)
+	}
+}
+
+func (r *runner) enough() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.findings) >= cmp.Or(r.Enough, 20)
+}

@@ -1,0 +1,258 @@
+package enginetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// A process is one whose calls to the stores, and functions of whose bot, are points.
+type process struct {
+	*world
+	name    string
+	failing string // the intent that fails
+	fault   fault
+	settle  time.Duration // its SettleTimeout; 0: the default
+	ttl     time.Duration // its LeaseTTL; 0: the default
+
+	quit      context.CancelFunc // its caller gives up
+	idle      func()             // told when the fault has come and takes time
+	stalled   chan struct{}      // closed when the process has stopped
+	done      chan struct{}      // closed when its call has returned
+	hold      chan struct{}      // closed when it may go on, and functions that ignore their contexts
+	amid      func()             // called in the middle of its first turn
+	functions sync.WaitGroup     // those under way
+
+	mu       sync.Mutex // protects following fields
+	points   []string
+	hit      string // the point that suffered the fault; "" if none has
+	waiting  bool   // the fault takes time
+	unaware  bool   // it stopped in a function, and has not asked a store since
+	began    string // the run that it has recorded
+	requests []func()
+	gates    map[string]*gate // by run
+}
+
+func (w *world) process(name string, f fault) *process {
+	return &process{
+		world: w, name: name, fault: f, quit: func() {}, idle: func() {}, amid: func() {},
+		stalled: make(chan struct{}), done: make(chan struct{}), hold: make(chan struct{}), gates: make(map[string]*gate),
+	}
+}
+
+// arrive says what happens at a point. Once dead, a process has no others.
+func (p *process) arrive(name string) kind {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.deadLocked() {
+		return die
+	}
+	p.points = append(p.points, name)
+	switch {
+	case p.hit != "" && p.fault.kind.lasts() && !isFunction(name):
+		return p.fault.kind
+	case p.hit != "" || !p.fault.hits(p.points):
+		return nothing
+	}
+	p.hit = name
+	if name == "Deliver" || name == "mark" || p.fault.kind.stops() || p.fault.kind.lasts() {
+		p.redeliver()
+	}
+	switch p.fault.kind {
+	case die:
+		p.quit()
+	case doze, stall:
+		p.unaware = isFunction(name)
+	}
+	return p.fault.kind
+}
+
+func (p *process) deadLocked() bool { return p.hit != "" && p.fault.kind == die }
+
+func (p *process) dead() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.deadLocked()
+}
+
+// suffered returns the point of the fault; "" if it has not come.
+func (p *process) suffered() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.hit
+}
+
+// wantHit returns an error unless the fault has come.
+func (p *process) wantHit() error {
+	if p.suffered() == "" {
+		return fmt.Errorf("%s has not come to %s", p.name, p.fault.name)
+	}
+	return nil
+}
+
+// passed returns the points so far.
+func (p *process) passed() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.points)
+}
+
+// wait notes that the fault takes time from here on.
+func (p *process) wait() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.waiting {
+		p.waiting = true
+		p.idle()
+	}
+}
+
+// waited reports whether the fault has taken time.
+func (p *process) waited() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.waiting
+}
+
+// stop waits until the process may go on.
+func (p *process) stop() {
+	close(p.stalled)
+	<-p.hold
+}
+
+// isUnaware reports whether the process cannot know that the session is not its own any more.
+func (p *process) isUnaware() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.unaware
+}
+
+func (p *process) learns() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.unaware = false
+}
+
+// ask makes a call to a store.
+func ask[T any](ctx context.Context, p *process, name string, call func(context.Context) (T, error)) (answer T, err error) {
+	k := p.arrive(name)
+	defer func() { p.note("%s: %s: %s: %v", p.name, name, k, err) }()
+	defer p.learns()
+	switch k {
+	case before:
+		return answer, errFault
+	case down:
+		p.wait()
+		return answer, errFault
+	case after:
+		_, _ = call(context.WithoutCancel(ctx))
+		return answer, errFault
+	case mute:
+		p.wait()
+		_, _ = call(context.WithoutCancel(ctx))
+		return answer, errFault
+	case late, amid, later:
+		p.send(func() {
+			_, err := call(context.WithoutCancel(ctx))
+			p.note("%s: %s arrives: %v", p.name, name, err)
+		})
+		return answer, errFault
+	case hang:
+		if name == "claim" || name == "steal" {
+			p.quit()
+		}
+		p.wait()
+		<-ctx.Done()
+		return answer, ctx.Err()
+	case leave:
+		p.quit()
+	case doze, stall:
+		p.stop()
+	case die:
+		return answer, errDead
+	}
+	return call(ctx)
+}
+
+// tell is ask for a call that answers with an error only.
+func tell(ctx context.Context, p *process, name string, call func(context.Context) error) error {
+	_, err := ask(ctx, p, name, func(ctx context.Context) (struct{}, error) { return struct{}{}, call(ctx) })
+	return err
+}
+
+// read begins a sequence.
+func (p *process) read(ctx context.Context, name string) (err error) {
+	k := p.arrive(name)
+	defer func() { p.note("%s: %s: %s: %v", p.name, name, k, err) }()
+	switch k {
+	case nothing:
+	case leave:
+		p.quit()
+	case hang:
+		p.quit()
+		p.wait()
+		<-ctx.Done()
+		return ctx.Err()
+	case doze, stall:
+		p.stop()
+	case die:
+		return errDead
+	default:
+		return errFault
+	}
+	return nil
+}
+
+// send puts a request on its way.
+func (p *process) send(request func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.requests = append(p.requests, request)
+}
+
+// goOn lets a process that has stopped continue, and functions that ignore their contexts. It waits for what the process does
+// then, and lets its requests arrive that are on their way.
+func (p *process) goOn() {
+	close(p.hold)
+	<-p.done
+	p.functions.Wait()
+	for _, request := range p.requests {
+		request()
+	}
+}
+
+// function runs a function of the bot, whose effect is do.
+func (p *process) function(ctx context.Context, name string, do func() error) (err error) {
+	p.functions.Add(1)
+	defer p.functions.Done()
+	k := p.arrive(name)
+	defer func() { p.note("%s: %s: %s: %v", p.name, name, k, err) }()
+	if name != "Begin" && name != "Deliver" {
+		p.amid()
+	}
+	switch k {
+	case before:
+		return errFault
+	case after:
+		return errors.Join(do(), errFault)
+	case late, amid, later:
+		p.quit()
+		p.wait()
+		<-p.hold
+	case hang:
+		p.quit()
+		p.wait()
+		<-ctx.Done()
+		return ctx.Err()
+	case leave:
+		p.quit()
+	case doze, stall:
+		p.stop()
+	case die:
+		return errDead
+	}
+	return do()
+}

@@ -1,0 +1,182 @@
+package enginetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/holdfast-go/holdfast/orchestrator"
+)
+
+// A scenario is what the process under test is asked, and what it finds.
+type scenario struct {
+	name    string
+	bot     bot
+	found   func(context.Context, *world) error // nil: nothing
+	how     orchestrator.OnInterrupted
+	fails   string // the intent that fails in the process under test
+	act     act
+	wants   error  // what act ends with if nothing goes wrong
+	expires bool   // the lease of the process under test ends by itself
+	follow  []act  // what the second process may be asked
+	all     bool   // each fault is followed by all of them
+	from    string // the first point that suffers, those before are those of another scenario; "": all
+}
+
+func (sc *scenario) check(res *Result, err error) error {
+	if sc.wants == nil {
+		return sc.act.check(res, err)
+	}
+	if err == nil {
+		return fmt.Errorf("no error, want %w", sc.wants)
+	}
+	if !errors.Is(err, sc.wants) {
+		return fmt.Errorf("got %w, want %v", err, sc.wants)
+	}
+	return nil
+}
+
+var (
+	single    = bot{}
+	replying  = bot{deliver: true}
+	iterating = bot{iterate: true}
+	whole     = bot{iterate: true, deliver: true}
+)
+
+// What a dead process was asked, what the one under test is, and what the one after it is.
+var (
+	zero   = execute("zero", "r0")
+	one    = execute("one", "r1")
+	plain  = execute("one", "")
+	quick  = execute(short, "r1")
+	two    = briefly("two", "r2")
+	simple = briefly("three", "")
+)
+
+// briefly is to do little, unless it is asked to do more.
+func briefly(text, requestID string) act {
+	a, whole := execute(short, requestID), execute(text, requestID)
+	a.whole = &whole
+	return a
+}
+
+// scenarios are all histories.
+var scenarios = slices.Concat(turns(), takeovers(), ends())
+
+// turns are those that find nothing.
+func turns() []scenario {
+	others := []act{simple, recovery, resume, two}
+	return []scenario{
+		{name: "one dispatch", bot: single, act: one, follow: []act{one, two}, all: true},
+		{name: "one dispatch, delivered", bot: replying, act: one, follow: []act{one, two}, all: true},
+		{name: "iterations", bot: iterating, act: one, follow: []act{one, two}},
+		{name: "iterations, delivered", bot: whole, act: one, follow: []act{one, two}, all: true},
+		{name: "one dispatch, the lease expires", bot: replying, act: one, expires: true, follow: []act{one, two, simple}},
+		{name: "one dispatch, no snapshots", bot: bot{deliver: true, volatile: true}, act: one, follow: []act{one, two}},
+		{name: "one dispatch, delivered, no request id", bot: replying, act: plain, follow: others},
+		{name: "iterations, no request id", bot: iterating, act: plain, follow: others},
+	}
+}
+
+// takeovers are calls that find what a dead process left.
+func takeovers() []scenario {
+	halfway := left("c")
+	live := []act{quick, two, recovery, resume}
+	return []scenario{
+		{name: "resume another first", bot: whole, found: halfway, act: quick, follow: live},
+		{name: "resume own", bot: iterating, found: halfway, act: zero, follow: []act{zero, two, recovery, resume}},
+		{name: "Resume", bot: iterating, found: halfway, act: resume, follow: []act{resume, two, zero, recovery}},
+		{name: "Recover", bot: whole, found: halfway, act: recovery, follow: []act{recovery, two, zero, resume}},
+		{name: "leftover of a settled run", bot: single, found: left("drop"), act: quick, follow: live},
+		{name: "Recover a leftover", bot: single, found: left("drop"), act: recovery, follow: []act{quick, recovery, zero, resume}},
+		{name: "leftover of a failed run", bot: single, found: failed, act: quick, follow: []act{quick, two, recovery, resume, zero}},
+		{name: "owed reply", bot: replying, found: left("Deliver"), act: quick, follow: live},
+		{name: "Recover an owed reply", bot: replying, found: left("mark"), act: recovery, follow: []act{quick, recovery, zero}},
+		{name: "resume on another base", bot: single, found: overtaken, act: quick, follow: []act{quick, two, recovery, resume, zero}},
+		{name: "Resume on another base", bot: single, found: overtaken, act: resume, follow: []act{quick, recovery, zero, resume}},
+		{name: "Reject", bot: iterating, found: halfway, how: orchestrator.Reject, act: quick, wants: orchestrator.ErrInterrupted, follow: live},
+		{name: "AbandonFirst", bot: iterating, found: halfway, how: orchestrator.AbandonFirst, act: quick, follow: live},
+		{name: "replay", bot: replying, found: settled, act: zero, follow: []act{zero, two, recovery}},
+	}
+}
+
+// ends are runs that end without a turn.
+func ends() []scenario {
+	return []scenario{
+		{name: "Abandon", bot: iterating, found: owned("c"), act: abandon, follow: []act{abandon, two, recovery, resume, zero}},
+		{name: "Abandon a leftover", bot: single, found: owned("drop"), act: abandon, follow: []act{abandon, two, recovery, resume, zero}},
+		{name: "Delete", bot: replying, found: settled, act: remove, follow: []act{remove, two, recovery, zero}},
+		{name: "Delete with a run", bot: iterating, found: both(settled, owned("c")), act: remove, follow: []act{remove, two, recovery, resume, zero}},
+		{name: "failing intent", bot: single, fails: "a", act: one, wants: errFailing, follow: []act{one, two, recovery, resume}, all: true},
+		{name: "failing branch", bot: iterating, fails: "c", act: one, wants: errFailing, from: "save", follow: []act{one, two, recovery, resume}},
+		{name: "failing in the end", bot: whole, fails: "d", act: plain, wants: errFailing, from: "d", follow: []act{simple, two, recovery, resume}},
+		{name: "Resume of what fails", bot: iterating, found: left("c"), fails: "d", act: resume, wants: errFailing, from: "d", follow: []act{two, recovery, resume, zero}},
+		{name: "Recover of what fails", bot: iterating, found: left("c"), fails: "d", act: recovery, wants: errFailing, from: "d", follow: []act{two, recovery, resume, zero}},
+	}
+}
+
+// left makes a process that is asked zero suffer a fault, and end.
+func left(point string) func(context.Context, *world) error {
+	return func(ctx context.Context, w *world) error {
+		if err := owned(point)(ctx, w); err != nil {
+			return err
+		}
+		w.bury(ctx)
+		return nil
+	}
+}
+
+// owned is left by a process whose lease has not ended.
+func owned(point string) func(context.Context, *world) error {
+	return func(ctx context.Context, w *world) error {
+		p := w.process("P0", fault{kind: die, name: point, n: 1})
+		_, _ = p.act(ctx, orchestrator.ResumeFirst, zero)
+		return p.wantHit()
+	}
+}
+
+// failed is a run that was told as failed and is not deleted.
+func failed(ctx context.Context, w *world) error {
+	p := w.process("P0", fault{kind: before, name: "drop", n: 1})
+	p.failing = "a"
+	res, err := p.act(ctx, orchestrator.ResumeFirst, zero)
+	w.hear(zero, "", res, err)
+	return p.wantHit()
+}
+
+// settled is a turn.
+func settled(ctx context.Context, w *world) error {
+	p := w.process("P0", fault{})
+	a := simple
+	if w.bot.deliver {
+		a = zero
+	}
+	res, err := p.act(ctx, orchestrator.ResumeFirst, a)
+	w.hear(a, "", res, err)
+	return err
+}
+
+// overtaken is a run that was recorded after another turn had settled: its request was late.
+func overtaken(ctx context.Context, w *world) error {
+	p := w.process("P0", fault{kind: late, name: "begin", n: 1})
+	res, err := p.act(ctx, orchestrator.ResumeFirst, zero)
+	w.hear(zero, "", res, err)
+	if err := p.wantHit(); err != nil {
+		return err
+	}
+	if err := settled(ctx, w); err != nil {
+		return err
+	}
+	p.goOn()
+	return nil
+}
+
+func both(a, b func(context.Context, *world) error) func(context.Context, *world) error {
+	return func(ctx context.Context, w *world) error {
+		if err := a(ctx, w); err != nil {
+			return err
+		}
+		return b(ctx, w)
+	}
+}

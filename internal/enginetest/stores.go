@@ -1,0 +1,180 @@
+package enginetest
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"time"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/snapshot"
+)
+
+// Stores are what outlives a process.
+type Stores struct {
+	Checkpoints checkpoint.Store
+	Snapshots   snapshot.Store
+}
+
+// checkpoints is a checkpoint store as a process sees it.
+type checkpoints struct{ *process }
+
+func (c checkpoints) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
+	name := "claim"
+	if r.Steal {
+		name = "steal"
+	}
+	return ask(ctx, c.process, name, func(ctx context.Context) (checkpoint.Claimed, error) {
+		got, err := c.Checkpoints.Claim(ctx, k, r)
+		if err == nil {
+			c.claimed(got.Lease)
+		}
+		return got, err
+	})
+}
+
+// Renew is no point: when it comes depends on the clock.
+func (c checkpoints) Renew(ctx context.Context, ttl time.Duration, leases []checkpoint.Lease) ([]checkpoint.Lease, error) {
+	select {
+	case <-c.stalled:
+		<-c.hold
+	default:
+	}
+	if c.dead() {
+		return nil, errDead
+	}
+	if c.suffered() != "" && c.fault.kind.lasts() {
+		return nil, errFault
+	}
+	return c.Checkpoints.Renew(ctx, ttl, leases)
+}
+
+func (c checkpoints) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+	return tell(ctx, c.process, "append", func(ctx context.Context) error {
+		err := c.wrote(c.Checkpoints.Append(ctx, l, cp, o))
+		if err == nil {
+			c.appended(l, cp.RunID, o.Release)
+		}
+		return err
+	})
+}
+
+func (c checkpoints) Mark(ctx context.Context, l checkpoint.Lease, m checkpoint.Marks) error {
+	name := "mark"
+	if m == (checkpoint.Marks{Release: true}) {
+		name = "release"
+	}
+	return tell(ctx, c.process, name, func(ctx context.Context) error {
+		err := c.wrote(c.Checkpoints.Mark(ctx, l, m))
+		if err == nil && m.Release {
+			c.released(l)
+		}
+		return err
+	})
+}
+
+func (c checkpoints) Delete(ctx context.Context, k checkpoint.Key) error {
+	return tell(ctx, c.process, "delete", func(ctx context.Context) error {
+		err := c.wrote(c.Checkpoints.Delete(ctx, k))
+		if err == nil {
+			c.deleted()
+		}
+		return err
+	})
+}
+
+func (c checkpoints) Turns(ctx context.Context, k checkpoint.Key, from int) iter.Seq2[checkpoint.Checkpoint, error] {
+	return func(yield func(checkpoint.Checkpoint, error) bool) {
+		if err := c.read(ctx, "turns"); err != nil {
+			yield(checkpoint.Checkpoint{}, err)
+			return
+		}
+		c.Checkpoints.Turns(ctx, k, from)(yield)
+	}
+}
+
+func (c checkpoints) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		if err := c.read(ctx, "sessions"); err != nil {
+			yield("", err)
+			return
+		}
+		c.Checkpoints.Sessions(ctx, q)(yield)
+	}
+}
+
+// snapshots is a snapshot store as a process sees it.
+type snapshots struct{ *process }
+
+func (s snapshots) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error) {
+	return ask(ctx, s.process, "begin", func(ctx context.Context) (*snapshot.Run, error) {
+		found, err := s.Snapshots.Begin(ctx, r)
+		if s.wrote(err) == nil && found == nil {
+			s.recorded(r)
+		}
+		return found, err
+	})
+}
+
+func (s snapshots) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, maxAttempts int) (snapshot.Run, error) {
+	return ask(ctx, s.process, "adopt", func(ctx context.Context) (snapshot.Run, error) {
+		r, err := s.Snapshots.Adopt(ctx, k, f, maxAttempts)
+		return r, s.wrote(err)
+	})
+}
+
+func (s snapshots) Save(ctx context.Context, r snapshot.Run) error {
+	name := "save"
+	if r.Status == snapshot.Ended {
+		name = "end"
+	}
+	defer s.branchSaved(r.ID)
+	come := progress(r)
+	err := tell(ctx, s.process, name, func(ctx context.Context) error {
+		err := s.wrote(s.Snapshots.Save(ctx, r))
+		if err == nil {
+			s.saved(r, come)
+		}
+		return err
+	})
+	if err == nil {
+		s.acknowledged(r, come)
+	}
+	return err
+}
+
+func (s snapshots) Delete(ctx context.Context, k snapshot.Key, id string, f lock.Fence) error {
+	return tell(ctx, s.process, "drop", func(ctx context.Context) error {
+		return s.wrote(s.Snapshots.Delete(ctx, k, id, f))
+	})
+}
+
+func (s snapshots) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
+	return func(yield func(snapshot.Run, error) bool) {
+		if err := s.read(ctx, "runs"); err != nil {
+			yield(snapshot.Run{}, err)
+			return
+		}
+		s.Snapshots.Runs(ctx, q)(yield)
+	}
+}
+
+// recorded notes that the process has begun a run.
+func (p *process) recorded(r snapshot.Run) {
+	p.mu.Lock()
+	p.began = r.ID
+	p.mu.Unlock()
+	p.world.began(r)
+}
+
+// A saving is how far a run has come, in what the engine saves of it.
+type saving struct {
+	Iteration int
+	Done      []struct{ Intent string }
+}
+
+func progress(r snapshot.Run) (s saving) {
+	_ = json.Unmarshal(r.Payload, &s) // what is not JSON, no store takes
+	return s
+}

@@ -1,0 +1,56 @@
+package orchestrator_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/holdfast-go/holdfast/internal/enginetest"
+	"github.com/holdfast-go/holdfast/internal/testenv"
+)
+
+// knownIssues are what the matrix finds and what no order of steps mends: docs/guarantees.md has them. A process that is
+// stopped finds out by its clock, before and after it settles, that its time is over; the stall of the matrix is one during
+// which its clock stood still, too.
+var knownIssues = []enginetest.Known{
+	{
+		Law: enginetest.Kept, Kind: "stall",
+		Why: "Append says that the run is settled, by whomever: a late owner returns and delivers its own turn, not the one that is kept",
+	},
+	{
+		Law: enginetest.Failed, Kind: "stall", Scenario: "failing intent",
+		Why: "a late owner begins a run again that another has settled, and tells that it failed",
+	},
+}
+
+// Whatever fails in a turn, wherever: afterwards the turn is there entirely or not at all, and nobody was told otherwise.
+// It is the same on all stores, down to the number of points.
+func TestCrashEverywhere(t *testing.T) {
+	var scenarios []string
+	backends(t, func(t *testing.T, w world) {
+		m := enginetest.Matrix{Known: knownIssues}
+		if !strings.HasSuffix(t.Name(), "/memory") {
+			m.Share = 12 // the race detector makes drivers slow; a soak does it all
+		}
+		start := time.Now()
+		rep := m.Run(t.Context(), enginetest.Stores{Checkpoints: w.checkpoints, Snapshots: w.snapshots})
+		t.Logf("%d points in %d scenarios, %d histories with a fault, %v",
+			rep.Points, len(rep.Scenarios), rep.Histories, time.Since(start).Round(time.Millisecond))
+		for _, f := range rep.Findings {
+			t.Error(f)
+		}
+		for _, f := range rep.Known {
+			t.Log("known: ", f.Headline())
+		}
+		if scenarios == nil {
+			scenarios = rep.Scenarios
+		}
+		if !slices.Equal(rep.Scenarios, scenarios) {
+			t.Errorf("the points are %q, and were %q", rep.Scenarios, scenarios)
+		}
+	})
+	goleak.VerifyNone(t, testenv.Leaks()...)
+}
