@@ -1,0 +1,592 @@
+package orchestrator_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/orchestrator"
+	"github.com/holdfast-go/holdfast/snapshot"
+)
+
+// The points of docs/decisions/0010 that no other test shows.
+
+// cutOff runs a turn in a process that another has taken the session from once die was called: crash, for stores that take
+// their time.
+func (w world) cutOff(t *testing.T, d func(die func()) Def, in Input) {
+	t.Helper()
+	late := new(atomic.Bool)
+	def := d(func() { late.Store(true) })
+	bot := world{lateCheckpoints{w.checkpoints, late}, lateSnapshots{w.snapshots, late}}.start(t, def, Options{})
+	_, err := bot.Execute(t.Context(), "s", in, nil)
+	wantErr(t, err, orchestrator.ErrIndeterminate)
+	c, err := w.checkpoints.Claim(t.Context(), checkpoint.Key{Orchestrator: def.Name, Session: "s"}, checkpoint.ClaimRequest{
+		Owner: "another", Nonce: rand.Text(), TTL: time.Minute, Steal: true,
+	})
+	if err == nil {
+		err = w.checkpoints.Mark(t.Context(), c.Lease, checkpoint.Marks{Release: true})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+type lateCheckpoints struct {
+	checkpoint.Store
+	late *atomic.Bool
+}
+
+func (s lateCheckpoints) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+	if s.late.Load() {
+		return lock.ErrFenced
+	}
+	return s.Store.Append(ctx, l, cp, o)
+}
+
+type lateSnapshots struct {
+	snapshot.Store
+	late *atomic.Bool
+}
+
+func (s lateSnapshots) Save(ctx context.Context, r snapshot.Run) error {
+	if s.late.Load() {
+		return lock.ErrFenced
+	}
+	return s.Store.Save(ctx, r)
+}
+
+// Keep N leaves exactly the newest N turns, as the engine asks for them, on every store. (Weak point 1.)
+func TestKeepsExactly(t *testing.T) {
+	backends(t, func(t *testing.T, w world) {
+		for _, keep := range []int{1, 3, checkpoint.KeepAll} {
+			d := echo()
+			d.Name = fmt.Sprint("keeps ", keep)
+			bot := w.start(t, d, Options{KeepSnapshots: keep})
+			var want []string
+			for i := range 6 {
+				text := strconv.Itoa(i)
+				execute(t, bot, Input{Text: text})
+				want = append(want, text)
+				if got := turns(t, bot); !slices.Equal(got, want[max(0, len(want)-keep):]) {
+					t.Fatalf("of %d turns %q are kept, want %d", i+1, got, keep)
+				}
+			}
+		}
+	})
+}
+
+// charging is a bot that charges in its first iteration and replies in its second, after which it may crash.
+func charging(charges, replies *atomic.Int32) func(die func()) Def {
+	return func(die func()) Def {
+		return Def{Name: "charging", Iterate: true, First: "charge", Intents: Intents{
+			"charge": {Next: orchestrator.To("reply"), Run: func(_ context.Context, t *Turn) error {
+				t.State.N = int(charges.Add(1))
+				return nil
+			}},
+			"reply": {Next: orchestrator.End, Run: func(_ context.Context, t *Turn) error {
+				replies.Add(1)
+				t.State.A = "charged once"
+				if die != nil {
+					die()
+				}
+				return nil
+			}},
+		}}
+	}
+}
+
+// A turn whose work is done and which could not be settled is not lost, and what was saved of it does not run again: only
+// what follows the last save does. (Weak point 4.)
+func TestDoneAndNotSettled(t *testing.T) {
+	var charges, replies atomic.Int32
+	d := charging(&charges, &replies)
+	w := newWorld()
+	w.crash(t, d, Input{Text: "a", RequestID: "r"})
+	bot := w.start(t, d(nil), Options{})
+	if outcome, err := bot.Recover(t.Context(), "s"); outcome != "settled" || err != nil {
+		t.Errorf("%q, %v", outcome, err)
+	}
+	if charges.Load() != 1 || replies.Load() != 2 {
+		t.Errorf("charged %d times, replied %d times", charges.Load(), replies.Load())
+	}
+	if res := execute(t, bot, Input{Text: "a", RequestID: "r"}); !res.Replayed || res.State.N != 1 || res.State.A != "charged once" {
+		t.Errorf("%+v", res)
+	}
+	if got := turns(t, bot); !slices.Equal(got, []string{"a"}) {
+		t.Errorf("turns %q", got)
+	}
+}
+
+// A store that does not answer costs a retry, not the turn. (Weak points 4 and 28.)
+func TestSettleIsRepeated(t *testing.T) {
+	var charges, replies atomic.Int32
+	w := newWorld()
+	store := &stubborn{Store: w.checkpoints}
+	w.checkpoints = store
+	res := execute(t, w.start(t, charging(&charges, &replies)(nil), Options{}), Input{Text: "a"})
+	if res.State.N != 1 || charges.Load() != 1 || replies.Load() != 1 || store.appends.Load() != 3 {
+		t.Errorf("charged %d times, replied %d times, appended %d times", charges.Load(), replies.Load(), store.appends.Load())
+	}
+}
+
+// A stubborn store answers the third Append only. The second took effect.
+type stubborn struct {
+	checkpoint.Store
+	appends atomic.Int32
+}
+
+func (s *stubborn) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+	n := s.appends.Add(1)
+	if n == 1 {
+		return errors.New("connection refused")
+	}
+	err := s.Store.Append(ctx, l, cp, o)
+	if n == 2 {
+		return errors.New("connection reset")
+	}
+	return err
+}
+
+// A turn that is alive is nobody else's to finish, however many try. (Weak point 6.)
+func TestOneOwner(t *testing.T) {
+	w := newWorld()
+	d, started := hanging()
+	ctx, cancel := context.WithCancel(t.Context())
+	st := w.start(t, d, Options{}).Stream(ctx, "s", Input{Text: "a"}, nil)
+	<-started
+	for range 2 {
+		other := w.start(t, echoAs("hang"), Options{Limits: orchestrator.Limits{LockWait: 50 * time.Millisecond}})
+		if outcome, err := other.Recover(t.Context(), "s"); outcome != "held" || err != nil {
+			t.Errorf("Recover: %q, %v", outcome, err)
+		}
+		_, err := other.Resume(t.Context(), "s", nil)
+		wantErr(t, err, orchestrator.ErrBusy)
+		_, err = other.Execute(t.Context(), "s", Input{Text: "b"}, nil)
+		wantErr(t, err, orchestrator.ErrBusy)
+	}
+	cancel()
+	_, err := st.Result()
+	wantErr(t, err, orchestrator.ErrIndeterminate)
+	other := w.start(t, echoAs("hang"), Options{})
+	if outcome, err := other.Recover(t.Context(), "s"); outcome != "settled" || err != nil {
+		t.Errorf("%q, %v", outcome, err)
+	}
+	if got := turns(t, other); !slices.Equal(got, []string{"a"}) {
+		t.Errorf("turns %q", got)
+	}
+}
+
+// A session that crashes in the only dispatch of its first turn is found, and finished. (Weak points 10 and 11.)
+func TestCrashInFirstDispatch(t *testing.T) {
+	backends(t, func(t *testing.T, w world) {
+		w.cutOff(t, func(die func()) Def {
+			d := echo()
+			d.Intents["echo"] = Intent{Run: func(context.Context, *Turn) error { die(); return nil }}
+			return d
+		}, Input{Text: "a"})
+		bot := w.start(t, echo(), Options{})
+		if got := recoverable(t, bot, true); !slices.Equal(got, []string{"s"}) {
+			t.Fatalf("recoverable: %q", got)
+		}
+		if outcome, err := bot.Recover(t.Context(), "s"); outcome != "settled" || err != nil {
+			t.Errorf("%q, %v", outcome, err)
+		}
+		wantSaid(t, execute(t, bot, Input{Text: "b"}).State, "a", "b")
+	})
+}
+
+// What Evaluate decided and said is not asked again. (Weak point 12.)
+func TestVerdictResumed(t *testing.T) {
+	var evaluated, routed atomic.Int32
+	d := func(die func()) Def {
+		return Def{
+			Name: "judged", Iterate: true, First: "write",
+			Intents: Intents{
+				"write": {Run: say("draft"), Next: orchestrator.To("send")}, // Evaluate thinks otherwise
+				"send":  {Run: say("sent")},
+				"fix": {Run: func(_ context.Context, t *Turn) error {
+					if die != nil {
+						die()
+					}
+					t.State.Said = append(t.State.Said, "fixed: "+t.Feedback)
+					return nil
+				}},
+			},
+			Evaluate: func(_ context.Context, t *Turn) (Next, error) {
+				evaluated.Add(1)
+				if slices.Contains(t.Ran, "fix") {
+					return orchestrator.End, nil
+				}
+				t.Feedback = "too long"
+				return orchestrator.To("fix"), nil
+			},
+			Route: func(context.Context, *Turn) (Next, error) { routed.Add(1); return orchestrator.To("send"), nil },
+		}
+	}
+	w := newWorld()
+	w.crash(t, d, Input{})
+	evaluated.Store(0)
+	res, err := w.start(t, d(nil), Options{}).Resume(t.Context(), "s", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantSaid(t, res.State, "draft", "fixed: too long")
+	if evaluated.Load() != 1 || routed.Load() != 0 {
+		t.Errorf("Evaluate ran %d times after the crash, Route %d", evaluated.Load(), routed.Load())
+	}
+}
+
+// Force goes on with a run of another definition too, and Abandon ends it: nobody deletes rows by hand. (Weak point 14.)
+func TestDriftOfRunIsNoDeadlock(t *testing.T) {
+	d := steps(nil)
+	d.Intents["four"] = Intent{Run: say("four"), Next: orchestrator.End}
+	force := &orchestrator.CallOptions{Force: true}
+	for name, out := range map[string]func(*Bot) error{
+		"resume": func(bot *Bot) error { _, err := bot.Resume(t.Context(), "s", force); return err },
+		"same request": func(bot *Bot) error {
+			_, err := bot.Execute(t.Context(), "s", Input{Text: "a", RequestID: "r"}, force)
+			return err
+		},
+		"next input": func(bot *Bot) error {
+			res, err := bot.Execute(t.Context(), "s", Input{Text: "b"}, force)
+			if err == nil && res.Resumed == nil {
+				err = errors.New("the run in flight was not finished")
+			}
+			return err
+		},
+		"abandon": func(bot *Bot) error {
+			return errors.Join(bot.Abandon(t.Context(), "s"), ignore(bot.Execute(t.Context(), "s", Input{Text: "b"}, nil)))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			w.crash(t, steps, Input{Text: "a", RequestID: "r"})
+			bot := w.start(t, d, Options{})
+			_, err := bot.Resume(t.Context(), "s", nil)
+			if _, ok := errors.AsType[*orchestrator.DriftError](err); !ok {
+				t.Errorf("got %v", err)
+			}
+			if err := out(bot); err != nil {
+				t.Error(err)
+			}
+			wantRuns(t, bot, 0)
+		})
+	}
+}
+
+func ignore(_ *Result, err error) error { return err }
+
+// A new version goes on with the runs of the old one. (Weak point 15.)
+func TestVersionResumed(t *testing.T) {
+	version := func(v string) func(func()) Def {
+		return func(die func()) Def {
+			d := steps(die)
+			d.Version = v
+			return d
+		}
+	}
+	w := newWorld()
+	w.crash(t, version("1"), Input{Text: "a"})
+	bot := w.start(t, version("2")(nil), Options{})
+	if outcome, err := bot.Recover(t.Context(), "s"); outcome != "settled" || err != nil {
+		t.Errorf("%q, %v", outcome, err)
+	}
+	wantSaid(t, execute(t, bot, Input{Text: "b"}).State, "a one", "a two", "a three", "b one", "b two", "b three")
+}
+
+// Two bots share stores and the names of their sessions, and each finds its own. (Weak point 16.)
+func TestBotsShareStores(t *testing.T) {
+	backends(t, func(t *testing.T, w world) {
+		bots := map[string]func(func()) Def{}
+		for _, name := range []string{"support", "support.s", "sales"} {
+			bots[name] = func(die func()) Def {
+				d := steps(die)
+				d.Name = name
+				return d
+			}
+			w.cutOff(t, bots[name], Input{Text: name, RequestID: "r"})
+		}
+		ids := make(map[string]bool)
+		for name, d := range bots {
+			bot := w.start(t, d(nil), Options{})
+			wantRuns(t, bot, 1)
+			res := execute(t, bot, Input{Text: name, RequestID: "r"})
+			wantSaid(t, res.State, name+" one", name+" two", name+" three")
+			ids[res.RunID] = true
+		}
+		if len(ids) != len(bots) {
+			t.Errorf("%d run ids of %d runs", len(ids), len(bots))
+		}
+	})
+}
+
+// A turn that Route ends has its state, a step for each iteration, and the intents that ran last in its row. (Weak point 20.)
+func TestStepsOfRoutedTurn(t *testing.T) {
+	d := steps(nil)
+	for name, in := range d.Intents {
+		in.Next = Next{}
+		d.Intents[name] = in
+	}
+	d.Route = func(_ context.Context, t *Turn) (Next, error) {
+		switch len(t.Ran) {
+		case 1:
+			return Next{Intents: []string{"two", "three"}, Reason: "both"}, nil
+		default:
+			return orchestrator.End, nil
+		}
+	}
+	d.Merge = func(base State, branches []State) (State, error) {
+		for _, b := range branches {
+			base.Said = append(base.Said, b.Said[len(b.Said)-1])
+		}
+		return base, nil
+	}
+	w := newWorld()
+	res := execute(t, w.start(t, d, Options{}), Input{Text: "a"})
+	wantSaid(t, res.State, "a one", "a two", "a three")
+	if len(res.Steps) != 2 || res.Steps[0].Usage.Input != 1 || res.Steps[1].Next.Reason != "both" || res.Steps[1].Usage.Input != 2 {
+		t.Errorf("steps %+v", res.Steps)
+	}
+	cp, err := checkpoint.Load(t.Context(), w.checkpoints, checkpoint.Key{Orchestrator: "steps", Session: "s"}, 0)
+	if err != nil || !slices.Equal(cp.Route, []string{"two", "three"}) {
+		t.Errorf("route %q, %v", cp.Route, err)
+	}
+}
+
+// What a run failed with can be read in its row, on every store. (Weak point 22.)
+func TestErrorIsStored(t *testing.T) {
+	backends(t, func(t *testing.T, w world) {
+		w.cutOff(t, steps, Input{Text: "a"})
+		d := steps(nil)
+		d.Intents["two"] = Intent{Next: orchestrator.End, Run: func(context.Context, *Turn) error {
+			return fmt.Errorf("card …4242\x00: %w", errors.New("declined: \"insufficient funds\"\n"))
+		}}
+		bot := w.start(t, d, Options{})
+		if _, err := bot.Recover(t.Context(), "s"); err == nil {
+			t.Fatal("no error")
+		}
+		run := wantRuns(t, bot, 1)[0]
+		if !strings.Contains(run.Error, "declined: \"insufficient funds\"\n") || !strings.Contains(run.Error, "card") {
+			t.Errorf("stored: %q", run.Error)
+		}
+	})
+}
+
+// A state that one store would refuse is refused by each, with a definite error, and the session goes on. (Weak point 24.)
+func TestStateThatNoStoreTakes(t *testing.T) {
+	backends(t, func(t *testing.T, w world) {
+		d := echo()
+		d.Begin = func(_ context.Context, t *Turn) error {
+			if t.Input.Text == "at the start" {
+				t.State.A = "\x00"
+			}
+			return nil
+		}
+		d.Intents["echo"] = Intent{Run: func(_ context.Context, t *Turn) error {
+			t.State.A = t.Input.Text
+			if t.Input.Text == "at the end" {
+				t.State.A = "\x00"
+			}
+			return nil
+		}}
+		bot := w.start(t, d, Options{})
+		for _, text := range []string{"at the start", "at the end"} {
+			_, err := bot.Execute(t.Context(), "s", Input{Text: text}, nil)
+			if !errors.Is(err, checkpoint.ErrInvalid) && !errors.Is(err, snapshot.ErrInvalid) || errors.Is(err, orchestrator.ErrIndeterminate) {
+				t.Errorf("%s: %v", text, err)
+			}
+			wantRuns(t, bot, 0)
+		}
+		if res := execute(t, bot, Input{Text: "fine"}); res.Turn != 0 || res.State.A != "fine" {
+			t.Errorf("%+v", res)
+		}
+	})
+}
+
+// A turn that cannot be saved does not go on, and says so. (Weak point 29.)
+func TestUnsavedStops(t *testing.T) {
+	w := newWorld()
+	w.snapshots = forgetful{w.snapshots}
+	d := steps(nil)
+	d.Intents["two"] = Intent{Next: orchestrator.End, Run: func(context.Context, *Turn) error {
+		t.Error("the next iteration began before the one before was saved")
+		return nil
+	}}
+	bot := w.start(t, d, Options{Limits: orchestrator.Limits{SettleTimeout: 20 * time.Millisecond}})
+	events := new(diary)
+	_, err := bot.Execute(t.Context(), "s", Input{Text: "a"}, &orchestrator.CallOptions{OnEvent: events.note})
+	wantErr(t, err, orchestrator.ErrIndeterminate, errFull)
+	wantOp(t, err, "save")
+	if got := events.kinds(); !strings.HasSuffix(got, "intent.ended turn.left") {
+		t.Errorf("events %s", got)
+	}
+}
+
+// A forgetful store saves nothing.
+type forgetful struct{ snapshot.Store }
+
+var errFull = errors.New("no space left on device")
+
+func (forgetful) Save(context.Context, snapshot.Run) error { return errFull }
+
+// However a turn ends, nothing of it stays in flight, not even as ended. (Weak point 31.)
+func TestNothingStaysInFlight(t *testing.T) {
+	backends(t, func(t *testing.T, w world) {
+		boom := errors.New("boom")
+		var leave context.CancelFunc
+		d := echo()
+		d.Intents["echo"] = Intent{Run: func(ctx context.Context, t *Turn) error {
+			switch {
+			case t.Input.Text == "fails":
+				return boom
+			case t.Input.Text == "is left" && leave != nil:
+				leave()
+				<-ctx.Done()
+			}
+			return ctx.Err()
+		}}
+		bot := w.start(t, d, Options{})
+		leftInFlight := func() {
+			ctx, cancel := context.WithCancel(t.Context())
+			leave = cancel
+			_, err := bot.Execute(ctx, "s", Input{Text: "is left"}, nil)
+			wantErr(t, err, orchestrator.ErrIndeterminate)
+			leave = nil
+		}
+		execute(t, bot, Input{Text: "settles"})
+		_, err := bot.Execute(t.Context(), "s", Input{Text: "fails"}, nil)
+		wantErr(t, err, boom)
+		leftInFlight()
+		if res := execute(t, bot, Input{Text: "resumes it"}); res.Resumed == nil {
+			t.Errorf("%+v", res)
+		}
+		leftInFlight()
+		if err := bot.Abandon(t.Context(), "s"); err != nil {
+			t.Error(err)
+		}
+		for r, err := range w.snapshots.Runs(t.Context(), snapshot.Query{Key: snapshot.Key{Orchestrator: "echo"}}) {
+			t.Errorf("%s is in flight, %s, %v", r.ID, r.Status, err)
+		}
+	})
+}
+
+// A settled turn whose record could not be deleted is settled: the next call sees that, and deletes it. (Weak points 28 and 31.)
+func TestSettledAndNotForgotten(t *testing.T) {
+	w := newWorld()
+	execute(t, world{w.checkpoints, hoarder{w.snapshots}}.start(t, echo(), Options{}), Input{Text: "a"})
+	bot := w.start(t, echo(), Options{})
+	wantRuns(t, bot, 1)
+	if res := execute(t, bot, Input{Text: "b"}); res.Turn != 1 || res.Resumed != nil {
+		t.Errorf("%+v", res)
+	}
+	if got := turns(t, bot); !slices.Equal(got, []string{"a", "b"}) {
+		t.Errorf("turns %q", got)
+	}
+	wantRuns(t, bot, 0)
+}
+
+// A hoarder deletes nothing.
+type hoarder struct{ snapshot.Store }
+
+func (hoarder) Delete(context.Context, snapshot.Key, string, lock.Fence) error { return errFull }
+
+// What docs/decisions/0010 names exists: all numbered points, each with a test or the reason why it cannot occur.
+func TestWeakPoints(t *testing.T) {
+	const page = "../docs/decisions/0010-weak-points-of-the-reference.md"
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := proofs(t)
+	named := regexp.MustCompile("`([a-z]+[./](?:Test)?[A-Za-z-]+)`")
+	points := make(map[int]bool)
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		n, err := strconv.Atoi(strings.TrimSpace(cells[0]))
+		if err != nil || !strings.HasPrefix(line, "|") {
+			continue
+		}
+		if points[n] || len(cells) != 4 {
+			t.Errorf("point %d is there twice, or has %d columns", n, len(cells))
+		}
+		points[n] = true
+		names := named.FindAllStringSubmatch(line, -1)
+		if len(names) == 0 && !strings.Contains(line, "cannot occur") {
+			t.Errorf("point %d has neither a test nor a reason", n)
+		}
+	}
+	for n := range 37 {
+		if !points[n+1] {
+			t.Errorf("point %d is missing", n+1)
+		}
+	}
+	for _, name := range named.FindAllStringSubmatch(string(text), -1) {
+		if !tests[name[1]] {
+			t.Errorf("%s is no test", name[1])
+		}
+	}
+}
+
+// proofs returns all tests as "package.Test", and all clauses of the contracts' suites as "suite/clause".
+func proofs(t *testing.T) map[string]bool {
+	t.Helper()
+	all := make(map[string]bool)
+	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.Name() == "testdata", d.Name() == ".git":
+			return fs.SkipDir
+		}
+		dir := filepath.Base(filepath.Dir(path))
+		switch {
+		case strings.HasSuffix(path, "_test.go"):
+			return declarations(path, func(n ast.Node) {
+				if f, ok := n.(*ast.FuncDecl); ok && strings.HasPrefix(f.Name.Name, "Test") {
+					all[dir+"."+f.Name.Name] = true
+				}
+			})
+		case strings.HasSuffix(path, ".go") && strings.HasSuffix(dir, "test"):
+			return declarations(path, func(n ast.Node) {
+				if kv, ok := n.(*ast.KeyValueExpr); ok && fmt.Sprint(kv.Key) == "name" {
+					if lit, ok := kv.Value.(*ast.BasicLit); ok {
+						all[dir+"/"+strings.Trim(lit.Value, `"`)] = true
+					}
+				}
+			})
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func declarations(path string, see func(ast.Node)) error {
+	f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+	if err != nil {
+		return err
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		see(n)
+		return true
+	})
+	return nil
+}
