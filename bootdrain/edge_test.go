@@ -2,8 +2,10 @@ package bootdrain_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"math"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -61,5 +63,27 @@ func TestWatchNever(t *testing.T) {
 				t.Fatalf("%d passes over all in a minute", n)
 			}
 		}
+	})
+}
+
+// After an outage the watch takes as many goroutines as it has places, and not as many as there are runs.
+func TestWatchIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const runs = 20_000
+		bot := &script{outcomes: make(map[string]string)}
+		for i := range runs {
+			bot.outcomes[fmt.Sprint(i)] = "held"
+		}
+		bot.recover = func(ctx context.Context, _ string) { <-ctx.Done() }
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		before := runtime.NumGoroutine()
+		time.AfterFunc(30*time.Second, func() {
+			if n := runtime.NumGoroutine() - before; n > 100 {
+				t.Errorf("%d goroutines for %d runs", n, runs)
+			}
+			cancel()
+		})
+		_ = bootdrain.Watch(ctx, bot, &bootdrain.Options{Logger: slog.New(slog.DiscardHandler)})
 	})
 }

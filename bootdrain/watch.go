@@ -19,8 +19,11 @@ const (
 // up to Options.Every.
 func Watch(ctx context.Context, b Bot, o *Options) error {
 	d := newDrain(b, o)
-	w := &watch{drain: d, places: make(chan struct{}, d.Concurrency), hand: make(map[string]bool), tally: tally{onRun: d.OnRun}}
+	w := &watch{drain: d, more: make(chan struct{}, d.Concurrency), hand: make(map[string]bool), tally: tally{onRun: d.OnRun}}
 	defer w.jobs.Wait()
+	for range d.Concurrency {
+		w.jobs.Go(func() { w.work(ctx) })
+	}
 	if d.Sweep != nil {
 		w.jobs.Go(func() { w.sweeps(ctx) })
 	}
@@ -51,11 +54,12 @@ func Watch(ctx context.Context, b Bot, o *Options) error {
 type watch struct {
 	*drain
 	tally
-	jobs   sync.WaitGroup
-	places chan struct{} // taken by those that are under way
+	jobs sync.WaitGroup
+	more chan struct{} // wakes workers
 
-	handMu sync.Mutex // protects following field
-	hand   map[string]bool
+	queueMu sync.Mutex // protects following fields
+	queue   []string
+	hand    map[string]bool // what is queued or under way
 }
 
 // pass begins to recover every session that has something to finish and is not in hand already. It reports whether all
@@ -64,9 +68,7 @@ func (w *watch) pass(ctx context.Context, all bool) bool {
 	sessions, err := w.list(ctx, all)
 	rand.Shuffle(len(sessions), func(i, j int) { sessions[i], sessions[j] = sessions[j], sessions[i] })
 	for _, session := range sessions {
-		if w.take(session) {
-			w.jobs.Go(func() { w.work(ctx, session) })
-		}
+		w.push(session)
 	}
 	if err != nil && ctx.Err() == nil {
 		w.Logger.ErrorContext(ctx, "pass not made", "err", err)
@@ -74,30 +76,49 @@ func (w *watch) pass(ctx context.Context, all bool) bool {
 	return err == nil
 }
 
-// work recovers a session as soon as there is a place.
-func (w *watch) work(ctx context.Context, session string) {
-	defer w.drop(session)
-	select {
-	case w.places <- struct{}{}:
-		defer func() { <-w.places }()
-		w.forget(w.recover(ctx, session))
-	case <-ctx.Done():
+// work recovers one session after the other.
+func (w *watch) work(ctx context.Context) {
+	for ctx.Err() == nil {
+		session, ok := w.pop()
+		if ok {
+			w.forget(w.recover(ctx, session))
+			w.drop(session)
+			continue
+		}
+		select {
+		case <-w.more:
+		case <-ctx.Done():
+		}
 	}
 }
 
-func (w *watch) take(session string) bool {
-	w.handMu.Lock()
-	defer w.handMu.Unlock()
+func (w *watch) push(session string) {
+	w.queueMu.Lock()
+	defer w.queueMu.Unlock()
 	if w.hand[session] {
-		return false
+		return
 	}
 	w.hand[session] = true
-	return true
+	w.queue = append(w.queue, session)
+	select {
+	case w.more <- struct{}{}:
+	default: // all are awake, or about to be
+	}
+}
+
+func (w *watch) pop() (session string, ok bool) {
+	w.queueMu.Lock()
+	defer w.queueMu.Unlock()
+	if len(w.queue) == 0 {
+		return "", false
+	}
+	session, w.queue = w.queue[0], w.queue[1:]
+	return session, true
 }
 
 func (w *watch) drop(session string) {
-	w.handMu.Lock()
-	defer w.handMu.Unlock()
+	w.queueMu.Lock()
+	defer w.queueMu.Unlock()
 	delete(w.hand, session)
 }
 

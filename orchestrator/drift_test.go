@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/orchestrator"
@@ -137,6 +138,46 @@ func TestMigrateFails(t *testing.T) {
 	wantErr(t, err, boom, orchestrator.ErrIndeterminate)
 	res, err := w.start(t, steps(nil), Options{}).Resume(t.Context(), "s", nil)
 	if err != nil || len(res.Steps) != 3 {
+		t.Errorf("%v, %v", res, err)
+	}
+}
+
+type newState struct{ A int } // a string before
+
+// What branches of a fan-out made of an old state goes with it.
+func TestMigrateFanOut(t *testing.T) {
+	fan := func(die func()) Def {
+		return Def{Name: "fan", Version: "1", Intents: Intents{
+			"quick": {Run: func(_ context.Context, t *Turn) error { t.State.A = "quick"; return nil }},
+			"slow": {Run: func(ctx context.Context, t *Turn) error {
+				for !branchSaved(ctx, t) {
+					select {
+					case <-ctx.Done():
+						return ctx.Err()
+					case <-time.After(time.Millisecond):
+					}
+				}
+				die()
+				return nil
+			}},
+		}, Route: func(context.Context, *Turn) (Next, error) { return orchestrator.To("quick", "slow"), nil }}
+	}
+	w := newWorld()
+	watched = w.snapshots
+	w.crash(t, fan, Input{})
+	run := func(_ context.Context, t *orchestrator.Turn[newState]) error { t.State.A = 7; return nil }
+	d := orchestrator.Definition[newState]{
+		Name: "fan", Version: "2", Intents: orchestrator.Intents[newState]{"quick": {Run: run}, "slow": {Run: run}},
+		Route: func(context.Context, *orchestrator.Turn[newState]) (Next, error) {
+			return orchestrator.To("quick"), nil
+		},
+		Migrate: func(context.Context, checkpoint.Checkpoint) (s newState, err error) { return s, nil },
+	}
+	bot, err := orchestrator.New(d, w.checkpoints, &Options{Snapshots: w.snapshots, Logger: quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res, err := bot.Resume(t.Context(), "s", nil); err != nil || res.State.A != 7 {
 		t.Errorf("%v, %v", res, err)
 	}
 }

@@ -226,11 +226,6 @@ func (f *flight[S]) load() (err error) {
 	for _, s := range f.memo.Steps {
 		f.ran = append(f.ran, s.Intents...)
 	}
-	for i, done := range f.memo.Done { // a store gives back an equal value, and merging compares bytes
-		if f.memo.Done[i].State, err = normal[S](done.State); err != nil {
-			return err
-		}
-	}
 	if f.state, err = f.o.restore(f.ctx, stored(f.run, f.memo), f.call.force); err != nil {
 		return err
 	}
@@ -241,6 +236,11 @@ func (f *flight[S]) load() (err error) {
 			f.memo.Next = nil
 		}
 		return f.keep()
+	}
+	for i, done := range f.memo.Done { // a store gives back an equal value, and merging compares bytes
+		if f.memo.Done[i].State, err = normal[S](done.State); err != nil {
+			return err
+		}
 	}
 	return nil
 }
