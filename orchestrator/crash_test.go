@@ -24,6 +24,7 @@ var knownIssues = []enginetest.Known{
 		Law: enginetest.Failed, Kind: "stall", Scenario: "failing intent",
 		Why: "a late owner begins a run again that another has settled, and tells that it failed",
 	},
+	{Law: enginetest.Failed, Kind: "stall", Scenario: "failing branch", Why: "the same"},
 }
 
 // Whatever fails in a turn, wherever: afterwards the turn is there entirely or not at all, and nobody was told otherwise.

@@ -141,7 +141,8 @@ func (h *history) chain() {
 	}
 }
 
-// shared reports whether several owners were told that they have settled a run. Each has a result of its own.
+// shared reports whether several owners were told that they have settled a run. Each has a result of its own, and one that was
+// stopped on the way does not know that another's is kept.
 func (h *history) shared(res *Result) bool { return len(h.settlers[res.RunID]) > 1 }
 
 // common is how many notes two states begin with alike. Of shared runs the notes differ in their last word.

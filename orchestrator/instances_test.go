@@ -247,7 +247,8 @@ func (f *fleet) takeAway(ctx context.Context, k checkpoint.Key) {
 // judge notes an error that nobody has announced.
 func (f *fleet) judge(what string, err error) {
 	for _, expected := range []error{
-		nil, errBot, errGone, errLost, orchestrator.ErrBusy, orchestrator.ErrInterrupted, orchestrator.ErrIndeterminate,
+		nil, errBot, errGone, errLost,
+		orchestrator.ErrBusy, orchestrator.ErrInterrupted, orchestrator.ErrAbandoned, orchestrator.ErrIndeterminate,
 		lock.ErrFenced, lock.ErrLost, lock.ErrExpired, context.DeadlineExceeded, // the last is a store's that is too slow
 	} {
 		if errors.Is(err, expected) {

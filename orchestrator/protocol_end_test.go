@@ -89,8 +89,8 @@ func TestProtocolFailed(t *testing.T) {
 	boom := errors.New("boom")
 	fail := func(context.Context, *Turn) error { return boom }
 	in := Input{Text: "a", RequestID: "r"}
-	for name, lost := range map[string]rule{"": nil, "Delete's request lost": requestLost, "Delete's reply lost": replyLost} {
-		t.Run("told"+name, func(t *testing.T) {
+	for name, lost := range map[string]rule{"told": nil, "Delete's request lost": requestLost, "Delete's reply lost": replyLost} {
+		t.Run(name, func(t *testing.T) {
 			stages(t, func(s *stage) {
 				p := s.process(Options{}, fail)
 				p.from("Delete", lost)

@@ -72,6 +72,22 @@ func TestProtocolRepeat(t *testing.T) {
 	}
 }
 
+// Convicts: a refusal of a repeat told as failure. Its caller is gone before Definition.Begin is through, and the run of the
+// first time is in flight all the same.
+func TestProtocolRepeatCancelled(t *testing.T) {
+	stages(t, func(s *stage) {
+		in := Input{Text: "a", RequestID: "r"}
+		s.crash(in)
+		ctx, cancel := context.WithCancel(t.Context())
+		d := scribe(nil)
+		d.Begin = func(context.Context, *Turn) error { cancel(); return nil }
+		_, err := s.processOf(d, Options{}).Execute(ctx, scribeKey.Session, in, nil)
+		wantErr(t, err, orchestrator.ErrIndeterminate, context.Canceled)
+		s.process(Options{}, nil).recovers("settled")
+		s.ends("a")
+	})
+}
+
 // Convicts: a RunID that does not hash the input. Another input with the same request id takes over the run of the first, or
 // gets its reply.
 func TestProtocolRequestReused(t *testing.T) {

@@ -52,7 +52,7 @@ type process struct {
 type rule func(send func() error) error
 
 // impatient is how long those try who will not be answered.
-const impatient = 300 * time.Millisecond
+const impatient = 500 * time.Millisecond
 
 var errLost = errors.New("connection reset")
 

@@ -177,6 +177,9 @@ type gate struct {
 	once sync.Once
 }
 
+// unsaved is after how long a branch that has run should have been saved.
+const unsaved = 5 * time.Second
+
 func (p *process) gate(id string) *gate {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -196,6 +199,9 @@ func (p *process) afterBranch(ctx context.Context, id string) error {
 	}
 	select {
 	case <-p.gate(id).open:
+		return nil
+	case <-time.After(unsaved):
+		p.accuse(Saved, "b has run and is not saved while c is under way")
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

@@ -57,7 +57,10 @@ func (s releasesAny) Mark(ctx context.Context, l checkpoint.Lease, m checkpoint.
 type noRepeat struct{ checkpoint.Store }
 
 func (s noRepeat) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
-	for kept := range s.Turns(ctx, l.Key, checkpoint.Newest) {
+	for kept, err := range s.Turns(ctx, l.Key, checkpoint.Newest) {
+		if err != nil {
+			return err
+		}
 		if kept.RunID == cp.RunID {
 			return checkpoint.ErrConflict
 		}
@@ -127,8 +130,10 @@ func (s deletesNothing) Delete(ctx context.Context, k checkpoint.Key) error {
 
 // current returns the run in flight.
 func current(ctx context.Context, s snapshot.Store, k snapshot.Key) *snapshot.Run {
-	for r := range s.Runs(ctx, snapshot.Query{Key: k}) {
-		return &r
+	for r, err := range s.Runs(ctx, snapshot.Query{Key: k}) {
+		if err == nil {
+			return &r
+		}
 	}
 	return nil
 }

@@ -2,10 +2,12 @@ package enginetest
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/orchestrator"
+	"github.com/holdfast-go/holdfast/snapshot"
 )
 
 // A history is one run of a scenario.
@@ -15,7 +17,7 @@ type history struct {
 	point  string // where the fault is to be; "" without one
 	follow act
 
-	slow time.Duration // how many times as long everything takes
+	slow int // how many times as long everything takes
 }
 
 // run lets the history happen, and returns the points of the process under test.
@@ -27,9 +29,9 @@ func (h history) run(ctx context.Context, w *world, s *slot) []string {
 		}
 	}
 	p := w.process("P1", h.fault)
-	p.failing, p.settle, p.idle = h.fails, h.slow*h.fault.kind.patience(), s.give
+	p.failing, p.settle, p.idle = h.fails, time.Duration(h.slow)*h.fault.kind.patience(), s.give
 	if h.expires && h.fault.kind != nothing {
-		p.ttl = h.slow * passing
+		p.ttl = time.Duration(h.slow) * passing
 	}
 	var judged sync.WaitGroup
 	judged.Go(func() {
@@ -85,6 +87,9 @@ func (w *world) does(ctx context.Context, bot *engine, a act) {
 	res, err := a.do(ctx, bot)
 	w.note("P2: %s returns %v, %v", a.name, said(res), err)
 	w.hear(a, "", res, err)
+	if r := w.inFlight(ctx); r != nil && r.Status != snapshot.Ended && err == nil && (a.name == abandon.name || a.name == remove.name) {
+		w.accuse(Accepted, "after %s, run %s is %s", a.name, r.ID, r.Status)
+	}
 	if err := a.check(res, err); err != nil {
 		w.accuse(Healthy, "%s by a healthy process: %v", a.name, err)
 	}
@@ -106,6 +111,9 @@ func (h history) judge(p *process, res *Result, err error) {
 	began := p.began
 	p.mu.Unlock()
 	p.hear(h.act, began, res, err)
+	if h.fault.kind == leave && began != "" && h.fails == "" && err != nil && !errors.Is(err, orchestrator.ErrIndeterminate) {
+		p.accuse(Accepted, "the caller has left, and is told: %v", err)
+	}
 	if h.heals() {
 		p.mustHeal(h.act, h.fault.kind, h.check(res, err))
 	}

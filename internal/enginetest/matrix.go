@@ -13,7 +13,7 @@ import (
 // A Matrix crashes the engine on one pair of stores. Its fields may be zero.
 type Matrix struct {
 	Parallel int           // histories at once, beside those that wait for their fault to pass; 0 means 8
-	Share    int           // n: each point suffers only one in n of its faults, another at the next; 0: all, and always in a soak
+	Share    int           // n: of the faults of a point only one in n happens, but one at least; 0: all, and always in a soak
 	Only     []string      // names of scenarios; none: all
 	Enough   int           // findings after which it stops; 0 means 20
 	Patience time.Duration // with one history, which hangs if it takes longer; 0 means 20s
@@ -115,8 +115,12 @@ func (sc *scenario) histories(points []string, share int) (all []history, suffer
 				here = append(here, history{scenario: sc, fault: fault{kind: k, n: i + 1}, point: name, follow: a})
 			}
 		}
+		every := 1
+		if !soak() {
+			every = max(1, min(share, len(here)))
+		}
 		for j, h := range here {
-			if share <= 1 || soak() || (i+j)%share == 0 {
+			if (i+j)%every == 0 {
 				all = append(all, h)
 			}
 		}

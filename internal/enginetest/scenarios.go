@@ -95,6 +95,7 @@ func takeovers() []scenario {
 		{name: "Recover an owed reply", bot: replying, found: left("mark"), act: recovery, follow: []act{quick, recovery, zero}},
 		{name: "resume on another base", bot: single, found: overtaken, act: quick, follow: []act{quick, two, recovery, resume, zero}},
 		{name: "Resume on another base", bot: single, found: overtaken, act: resume, follow: []act{quick, recovery, zero, resume}},
+		{name: "leftover of a deleted session", bot: single, found: outlived, act: quick, follow: live},
 		{name: "Reject", bot: iterating, found: halfway, how: orchestrator.Reject, act: quick, wants: orchestrator.ErrInterrupted, follow: live},
 		{name: "AbandonFirst", bot: iterating, found: halfway, how: orchestrator.AbandonFirst, act: quick, follow: live},
 		{name: "replay", bot: replying, found: settled, act: zero, follow: []act{zero, two, recovery}},
@@ -170,6 +171,19 @@ func overtaken(ctx context.Context, w *world) error {
 	}
 	p.goOn()
 	return nil
+}
+
+// outlived is a run that was recorded after its session had been deleted.
+func outlived(ctx context.Context, w *world) error {
+	p := w.process("P0", fault{kind: late, name: "begin", n: 1})
+	res, err := p.act(ctx, orchestrator.ResumeFirst, zero)
+	w.hear(zero, "", res, err)
+	if err := p.wantHit(); err != nil {
+		return err
+	}
+	_, err = w.process("P0", fault{}).act(ctx, orchestrator.ResumeFirst, remove)
+	p.goOn()
+	return err
 }
 
 func both(a, b func(context.Context, *world) error) func(context.Context, *world) error {

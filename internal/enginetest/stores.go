@@ -28,7 +28,7 @@ func (c checkpoints) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.C
 	return ask(ctx, c.process, name, func(ctx context.Context) (checkpoint.Claimed, error) {
 		got, err := c.Checkpoints.Claim(ctx, k, r)
 		if err == nil {
-			c.claimed(got.Lease)
+			c.claimed(got)
 		}
 		return got, err
 	})
@@ -170,6 +170,7 @@ func (p *process) recorded(r snapshot.Run) {
 
 // A saving is how far a run has come, in what the engine saves of it.
 type saving struct {
+	Born      int64
 	Iteration int
 	Done      []struct{ Intent string }
 }

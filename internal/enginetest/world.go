@@ -24,12 +24,12 @@ type world struct {
 
 	mu        sync.Mutex // protects following fields
 	lease     *checkpoint.Lease
+	born      int64 // of the session
 	runs      map[string]*run
 	delivered []*Result
 	told      []*Result
 	mayRepeat bool              // the fault was where a turn is delivered
 	again     bool              // the second process is asked what the first was
-	forgiven  bool              // the caller of a turn that failed tries again
 	failed    map[string]string // by the id of a run that was told as failed: how
 	wrong     []Wrong
 	noise     error // nobody's fault: a store failed by itself, or the machine is slow. The history is repeated
@@ -113,10 +113,10 @@ func (w *world) mustHeal(a act, k kind, err error) {
 	}
 }
 
-func (w *world) claimed(l checkpoint.Lease) {
+func (w *world) claimed(c checkpoint.Claimed) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.lease = &l
+	w.lease, w.born = &c.Lease, c.Born
 }
 
 func (w *world) released(l checkpoint.Lease) {
@@ -172,7 +172,8 @@ func (w *world) began(r snapshot.Run) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	truth := w.runLocked(r.ID)
-	truth.known, truth.begun, truth.base = true, true, r.Base
+	truth.known, truth.base = true, r.Base
+	truth.begun = progress(r).Born == w.born // else it is of a session that was deleted
 	truth.back = truth.kept
 	truth.restart(0)
 }
@@ -220,7 +221,7 @@ func (w *world) deleted() {
 	for _, r := range w.runs {
 		r.begun, r.kept = false, false
 	}
-	w.lease, w.told, w.delivered = nil, nil, nil
+	w.lease, w.born, w.told, w.delivered = nil, 0, nil, nil
 }
 
 // starts checks that a function may run.
