@@ -55,13 +55,13 @@ func (v *visit[S]) newFlight(in Input) *flight[S] {
 	}
 	f.memo = memo{V: payloadVersion, Input: storedInput{in.Text, in.Data}}
 	f.id = f.run.ID
-	f.ctx = context.WithValue(v.ctx, runKey{}, f.id)
+	f.ctx = v.ctx
 	return f
 }
 
 // resumed is the run that was found in flight, and is ours now.
 func (v *visit[S]) resumed(r snapshot.Run) *flight[S] {
-	f := &flight[S]{visit: v, ctx: context.WithValue(v.ctx, runKey{}, r.ID), id: r.ID, run: r, recorded: true, meter: new(meter)}
+	f := &flight[S]{visit: v, ctx: v.ctx, id: r.ID, run: r, recorded: true, meter: new(meter)}
 	f.run.Fence = v.Fence
 	f.run.Status, f.run.Error, f.run.NotBefore = snapshot.Running, "", time.Time{}
 	return f
@@ -70,6 +70,7 @@ func (v *visit[S]) resumed(r snapshot.Run) *flight[S] {
 // open makes the turn and records it as in flight. It returns the run that is in flight already, if there is one.
 func (f *flight[S]) open() (found *snapshot.Run, err error) {
 	f.index = f.next()
+	f.held.run.Store(&f.id)
 	f.trace(false)
 	if err := f.build(); err != nil {
 		if errors.Is(err, errStuck) {
@@ -186,6 +187,7 @@ func (f *flight[S]) keep() error {
 // turn has settled since.
 func (f *flight[S]) ready() error {
 	f.index = f.next()
+	f.held.run.Store(&f.id)
 	if err := f.load(); err != nil {
 		if f.call.alone && f.saved.run.ID != "" {
 			return f.retryLater(f.err("drift", err))

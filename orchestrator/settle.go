@@ -285,7 +285,7 @@ func (v *visit[S]) handOver(turn int) error {
 	if err != nil {
 		return err
 	}
-	ctx = context.WithValue(ctx, runKey{}, cp.RunID)
+	v.held.run.Store(&cp.RunID)
 	if err := v.engine.run(ctx, func(ctx context.Context) error { return v.o.def.Deliver(ctx, res) }); err != nil {
 		return err
 	}

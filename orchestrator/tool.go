@@ -61,13 +61,13 @@ func (o *Orchestrator[S]) Tool(name, description string, reply func(*Result[S]) 
 
 // toolID names a call of a tool by the run that makes it.
 func toolID(ctx context.Context, tool, callID string) string {
-	run, _ := ctx.Value(runKey{}).(string)
+	run := ""
+	if held := heldIn(ctx); held != nil && held.run.Load() != nil {
+		run = *held.run.Load()
+	}
 	h := sha256.New()
 	for _, part := range []string{run, tool, callID} {
 		writePart(h, part)
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
-
-// runKey is where the context of a turn has its run's id.
-type runKey struct{}

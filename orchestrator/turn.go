@@ -179,7 +179,8 @@ type heldSession struct {
 	engine  *engine
 	session string
 	outer   *heldSession
-	over    atomic.Bool // what the turn has left running may call again
+	over    atomic.Bool            // what the turn has left running may call again
+	run     atomic.Pointer[string] // the id of the run that is at work; what a Tool is called by
 }
 
 type heldKey struct{}
