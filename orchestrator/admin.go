@@ -99,7 +99,16 @@ func (o *Orchestrator[S]) Delete(ctx context.Context, session string) error {
 			break
 		}
 	}
-	_, err = v.persist(v.ctx, func(ctx context.Context) error { return v.store.Delete(ctx, v.Key) })
+	again := false
+	_, err = v.persist(v.ctx, func(ctx context.Context) error {
+		if again { // the first one may have arrived, and the session live again
+			if lost, err := v.store.Renew(ctx, v.Limits.LeaseTTL, []checkpoint.Lease{v.Lease}); err != nil || len(lost) > 0 {
+				return err
+			}
+		}
+		again = true
+		return v.store.Delete(ctx, v.Key)
+	})
 	if err == nil {
 		v.released()
 	}

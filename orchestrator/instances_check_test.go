@@ -52,11 +52,8 @@ func (w *witness) watching(r request, send func(context.Context) error) func(con
 	return func(ctx context.Context) error {
 		over := w.asked(r)
 		err := send(ctx)
-		if err == nil && r.method == "Append" && over {
-			w.errorf("%s: run %s has ended, and is settled", r.session, r.run)
-		}
 		if err == nil {
-			w.done(r)
+			w.answered(r, over)
 		}
 		return err
 	}
@@ -66,21 +63,26 @@ func (w *witness) watching(r request, send func(context.Context) error) func(con
 func (w *witness) asked(r request) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	over := w.over[r.run]
 	if r.method == "Begin" {
 		delete(w.over, r.run)
 	}
-	return over
+	return w.over[r.run]
 }
 
-func (w *witness) done(r request) {
+// answered notes what a request has done. over says that its run was over when it was sent.
+func (w *witness) answered(r request, over bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
-	case r.method == "Append" && !slices.Contains(w.settlers[r.run], r.fence):
-		w.settlers[r.run] = append(w.settlers[r.run], r.fence)
-	case r.method == "Save" && r.status == snapshot.Ended:
+	case r.method == "Save" && r.status == snapshot.Ended && len(w.settlers[r.run]) == 0: // else a late Begin has brought it back
 		w.over[r.run] = true
+	case r.method == "Append":
+		if over && w.over[r.run] {
+			w.wrong = append(w.wrong, fmt.Sprintf("%s: run %s has ended, and is settled", r.session, r.run))
+		}
+		if !slices.Contains(w.settlers[r.run], r.fence) {
+			w.settlers[r.run] = append(w.settlers[r.run], r.fence)
+		}
 	}
 }
 

@@ -106,4 +106,22 @@ func TestProtocolAbandonSuspended(t *testing.T) {
 		s.ends()
 	})
 }
+
+// (enginefix-proto-4.patch) A Begin that comes late brings back a run that another owner has settled, under a fence that only
+// the checkpoint store knows to be old. Its end is acknowledged, and proves nothing: the turn is there.
+func TestProtocolFailsAfterLateBegin(t *testing.T) {
+	stages(t, func(s *stage) {
+		boom := errors.New("boom")
+		in := Input{Text: "a", RequestID: "r"}
+		late, other := s.process(Options{}, func(context.Context, *Turn) error { return boom }), s.process(Options{}, nil)
+		stopped := late.stopBefore("Begin")
+		a := late.begin(in)
+		stopped.reached()
+		s.takeOver()
+		other.execute(in)
+		stopped.goOn()
+		a.fails(orchestrator.ErrIndeterminate, boom)
+		s.ends("a")
+	})
+}
 */

@@ -155,10 +155,24 @@ func (f *flight[S]) fail(e *Error) error {
 		return f.left(e)
 	}
 	f.forget(f.run)
-	if f.lost() != nil {
-		return f.left(e) // it may have been begun, and settled, by another before
+	if f.lost() != nil || f.settledBefore() {
+		return f.left(e)
 	}
 	return f.failed(e)
+}
+
+// settledBefore reports whether the run of a request id was settled by another owner before we began it, late, once more; or
+// that this is not known.
+func (f *flight[S]) settledBefore() bool {
+	if f.input.RequestID == "" {
+		return false
+	}
+	over := false
+	err := f.once(f.ctx, func(ctx context.Context) (err error) {
+		over, err = f.kept(ctx, f.run, checkpoint.Newest)
+		return err
+	})
+	return over || err != nil
 }
 
 func (f *flight[S]) failed(e *Error) error {

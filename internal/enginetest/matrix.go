@@ -80,13 +80,18 @@ func (m Matrix) Run(ctx context.Context, s Stores) Report {
 	}
 	r.wg.Wait()
 	var rep Report
+	suffered := make(map[string]int)
 	for i, sc := range chosen {
 		rep.Scenarios = append(rep.Scenarios, fmt.Sprintf("%s: %d: %s", sc.name, len(points[i]), strings.Join(points[i], " ")))
-		all, suffering := chosen[i].histories(points[i], m.Share)
-		rep.Histories += len(all)
-		rep.Points += suffering
-		for _, h := range all {
-			r.start(func(s *slot) { r.run(ctx, s, h) })
+		for _, here := range chosen[i].histories(points[i]) {
+			if m.Share > 1 && !soak() {
+				here = rarest(here, (len(here)+m.Share-1)/m.Share, suffered)
+			}
+			rep.Points++
+			rep.Histories += len(here)
+			for _, h := range here {
+				r.start(func(s *slot) { r.run(ctx, s, h) })
+			}
 		}
 	}
 	r.wg.Wait()
@@ -94,14 +99,23 @@ func (m Matrix) Run(ctx context.Context, s Stores) Report {
 	return rep
 }
 
-// histories are those of all faults, and of how many points. In a soak each fault is followed by every second process, else
-// these take turns.
-func (sc *scenario) histories(points []string, share int) (all []history, suffering int) {
+// rarest returns the n histories whose kind of fault a point of that name has suffered least often, and counts them.
+func rarest(here []history, n int, suffered map[string]int) []history {
+	fault := func(h history) string { return h.point + " " + h.fault.kind.String() }
+	slices.SortStableFunc(here, func(a, b history) int { return cmp.Compare(suffered[fault(a)], suffered[fault(b)]) })
+	for _, h := range here[:n] {
+		suffered[fault(h)]++
+	}
+	return here[:n]
+}
+
+// histories are those of all faults, by point. In a soak each fault is followed by every second process, else these take
+// turns.
+func (sc *scenario) histories(points []string) (all [][]history) {
 	for i, name := range points {
 		if !soak() && i < slices.Index(points, sc.from) {
 			continue
 		}
-		suffering++
 		var here []history
 		for _, k := range sc.kindsAt(name, i) {
 			follow := sc.follow
@@ -115,17 +129,9 @@ func (sc *scenario) histories(points []string, share int) (all []history, suffer
 				here = append(here, history{scenario: sc, fault: fault{kind: k, n: i + 1}, point: name, follow: a})
 			}
 		}
-		every := 1
-		if !soak() {
-			every = max(1, min(share, len(here)))
-		}
-		for j, h := range here {
-			if (i+j)%every == 0 {
-				all = append(all, h)
-			}
-		}
+		all = append(all, here)
 	}
-	return all, suffering
+	return all
 }
 
 // A runner runs histories in parallel, each in an orchestrator of its own.

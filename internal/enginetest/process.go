@@ -171,6 +171,7 @@ func ask[T any](ctx context.Context, p *process, name string, call func(context.
 		p.quit()
 	case doze, stall:
 		p.stop()
+		ctx = context.WithoutCancel(ctx) // the request was as good as sent
 	case die:
 		return answer, errDead
 	}
