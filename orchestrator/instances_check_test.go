@@ -17,7 +17,7 @@ type witness struct {
 	mu        sync.Mutex           // protects following fields
 	told      map[string][]*told   // by session
 	delivered map[string][]*Result // by session
-	over      map[string]bool      // by run: it was ended
+	lives     map[string]life      // by run
 	settlers  map[string][]lock.Fence
 	wrong     []string
 }
@@ -25,7 +25,7 @@ type witness struct {
 func newWitness() witness {
 	return witness{
 		told: make(map[string][]*told), delivered: make(map[string][]*Result),
-		over: make(map[string]bool), settlers: make(map[string][]lock.Fence),
+		lives: make(map[string]life), settlers: make(map[string][]lock.Fence),
 	}
 }
 
@@ -50,39 +50,44 @@ func (w *witness) delivery(r *Result) {
 // watching sends a request, and watches for runs that are settled although they have ended and not begun again since.
 func (w *witness) watching(r request, send func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
-		over := w.asked(r)
+		before := w.asked(r)
 		err := send(ctx)
 		if err == nil {
-			w.answered(r, over)
+			w.answered(r, before)
 		}
 		return err
 	}
 }
 
-// asked reports whether the run of a request is over.
-func (w *witness) asked(r request) bool {
+// A life is how often a run has begun, and whether it has ended since.
+type life struct {
+	begun int
+	over  bool
+}
+
+// asked returns what is known of a run when a request is sent.
+func (w *witness) asked(r request) life {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if r.method == "Begin" {
-		delete(w.over, r.run)
+		w.lives[r.run] = life{begun: w.lives[r.run].begun + 1}
 	}
-	return w.over[r.run]
+	return w.lives[r.run]
 }
 
-// answered notes what a request has done. over says that its run was over when it was sent.
-func (w *witness) answered(r request, over bool) {
+// answered notes what a request has done, unless the run has begun again meanwhile.
+func (w *witness) answered(r request, before life) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	now := w.lives[r.run]
 	switch {
-	case r.method == "Save" && r.status == snapshot.Ended && len(w.settlers[r.run]) == 0: // else a late Begin has brought it back
-		w.over[r.run] = true
-	case r.method == "Append":
-		if over && w.over[r.run] {
-			w.wrong = append(w.wrong, fmt.Sprintf("%s: run %s has ended, and is settled", r.session, r.run))
-		}
-		if !slices.Contains(w.settlers[r.run], r.fence) {
-			w.settlers[r.run] = append(w.settlers[r.run], r.fence)
-		}
+	case r.method == "Append" && before.over && now == before:
+		w.wrong = append(w.wrong, fmt.Sprintf("%s: run %s has ended, and is settled", r.session, r.run))
+	case r.method == "Save" && r.status == snapshot.Ended && now == before && len(w.settlers[r.run]) == 0: // else a late Begin has brought it back
+		w.lives[r.run] = life{now.begun, true}
+	}
+	if r.method == "Append" && !slices.Contains(w.settlers[r.run], r.fence) {
+		w.settlers[r.run] = append(w.settlers[r.run], r.fence)
 	}
 }
 
