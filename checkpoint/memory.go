@@ -56,10 +56,10 @@ func (s *session) at(turn int) (Checkpoint, bool) {
 	return clone(s.kept[i]), true
 }
 
-func (s *session) newest(match func(Checkpoint) bool) *Checkpoint {
-	for _, cp := range slices.Backward(s.kept) {
-		if match(cp) {
-			cp = clone(cp)
+func (s *session) newest(match func(*Checkpoint) bool) *Checkpoint {
+	for i := len(s.kept) - 1; i >= 0; i-- {
+		if match(&s.kept[i]) {
+			cp := clone(s.kept[i])
 			return &cp
 		}
 	}
@@ -92,9 +92,9 @@ func (m *Memory) Claim(ctx context.Context, k Key, r ClaimRequest) (Claimed, err
 	s.leaseUntil = now.Add(r.TTL)
 
 	c := Claimed{Lease: Lease{k, s.fence}, Born: s.born, Summarized: s.summarized, Delivered: s.delivered()}
-	c.Last = s.newest(func(Checkpoint) bool { return true })
+	c.Last = s.newest(func(*Checkpoint) bool { return true })
 	if r.RequestID != "" {
-		c.Answered = s.newest(func(cp Checkpoint) bool { return cp.RequestID == r.RequestID })
+		c.Answered = s.newest(func(cp *Checkpoint) bool { return cp.RequestID == r.RequestID })
 	}
 	return c, nil
 }
@@ -148,7 +148,7 @@ func whyNot(s *session, l Lease, cp Checkpoint) error {
 	switch {
 	case s == nil:
 		return lock.ErrFenced
-	case s.newest(func(kept Checkpoint) bool { return kept.RunID == cp.RunID }) != nil:
+	case s.newest(func(kept *Checkpoint) bool { return kept.RunID == cp.RunID }) != nil:
 		return nil
 	case s.fence != l.Fence:
 		return lock.ErrFenced
@@ -311,8 +311,12 @@ func checked(ctx context.Context, errs ...error) error {
 }
 
 func clone(cp Checkpoint) Checkpoint {
-	cp.State = slices.Clone(cp.State)
-	cp.Payload = slices.Clone(cp.Payload)
+	state, payload := len(cp.State), len(cp.Payload)
+	both := append(append(make([]byte, 0, state+payload), cp.State...), cp.Payload...)
+	cp.State = both[:state:state]
+	if payload > 0 {
+		cp.Payload = both[state:]
+	}
 	cp.Route = slices.Clone(cp.Route)
 	return cp
 }

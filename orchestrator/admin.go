@@ -135,20 +135,18 @@ func (o *Orchestrator[S]) adminError(op, session string, err error) error {
 
 // steal takes the session from whoever owns it, without waiting.
 func (o *Orchestrator[S]) steal(ctx context.Context, id string) (*visit[S], error) {
-	if heldIn(ctx).has(o.engine, id) {
-		return nil, ErrReentrant
-	}
-	s, err := o.enter(ctx, id)
-	if err != nil {
+	v := &visit[S]{o: o, call: o.newCall(id, nil)}
+	if err := v.enter(ctx, o.engine, id); err != nil {
 		return nil, err
 	}
 	o.work.interrupt(id, ErrAbandoned)
 	r := checkpoint.ClaimRequest{Owner: o.owner, Nonce: rand.Text(), TTL: o.Limits.LeaseTTL, Steal: true}
-	if err := s.claim(s.ctx, o.key(id), r); err != nil {
-		s.undo()
+	if err := v.claim(v.ctx, r); err != nil {
+		v.undo()
 		return nil, err
 	}
-	return &visit[S]{session: s, o: o, call: o.newCall(id, nil), last: s.Last, owed: s.Delivered, summarized: s.Summarized}, nil
+	v.look()
+	return v, nil
 }
 
 // endRun ends the run that was found, and no other.

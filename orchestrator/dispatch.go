@@ -20,11 +20,14 @@ func (f *flight[S]) dispatch(ctx context.Context, next Next) error {
 		return f.fanOut(ctx, next)
 	}
 	name := next.Intents[0]
-	afresh, err := f.afresh(f.o.def.Intents[name].Retry.Attempts > 1)
-	if err != nil {
-		return f.err("intent", err)
+	var start json.RawMessage
+	if f.o.def.Intents[name].Retry.Attempts > 1 {
+		var err error
+		if start, err = encode(&f.state); err != nil {
+			return f.err("intent", err)
+		}
 	}
-	state, err := f.try(ctx, name, afresh)
+	state, err := f.try(ctx, name, start)
 	if err != nil {
 		e := f.err("intent", err)
 		e.Intent = name
@@ -34,21 +37,14 @@ func (f *flight[S]) dispatch(ctx context.Context, next Next) error {
 	return nil
 }
 
-// afresh returns what makes the state of an attempt. Without copy, for one attempt only, it is the turn's own.
-func (f *flight[S]) afresh(copied bool) (func() (S, error), error) {
-	if !copied {
-		return func() (S, error) { return f.state, nil }, nil
-	}
-	raw, err := encode(&f.state)
-	return func() (S, error) { return decode[S](raw) }, err
-}
-
-// try runs an intent as often as its policy says.
-func (f *flight[S]) try(ctx context.Context, name string, afresh func() (S, error)) (S, error) {
+// try runs an intent as often as its policy says, each time on a copy of start. Without, for one attempt only, it is the
+// turn's own state.
+func (f *flight[S]) try(ctx context.Context, name string, start json.RawMessage) (state S, err error) {
 	in := f.o.def.Intents[name]
 	for attempt := 1; ; attempt++ {
-		state, err := afresh()
-		if err != nil {
+		if start == nil {
+			state = f.state
+		} else if state, err = decode[S](start); err != nil {
 			return state, err
 		}
 		state, err = f.attempt(ctx, name, attempt, state)
@@ -93,7 +89,8 @@ func (f *flight[S]) attempt(ctx context.Context, name string, attempt int, state
 		err = f.lost()
 	}
 	if err == nil {
-		err = f.engine.run(ctx, func(ctx context.Context) error { return in.Run(ctx, t) })
+		run := in.Run
+		err = f.engine.run(ctx, func(ctx context.Context) error { return run(ctx, t) })
 	}
 	t.line.end()
 	endSpan(span, err)
@@ -119,7 +116,7 @@ type fan struct {
 // fanOut runs several intents at once, each on a copy of the state. A branch that has finished is saved and does not run
 // again; one that has failed waits for the others.
 func (f *flight[S]) fanOut(ctx context.Context, next Next) error {
-	afresh, err := f.afresh(true)
+	start, err := encode(&f.state)
 	if err != nil {
 		return f.err("intent", err)
 	}
@@ -136,7 +133,7 @@ func (f *flight[S]) fanOut(ctx context.Context, next Next) error {
 	var branches sync.WaitGroup
 	for _, name := range open {
 		branches.Go(func() {
-			state, err := f.try(ctx, name, afresh)
+			state, err := f.try(ctx, name, start)
 			if f.branchDone(fan, name, state, err) != nil {
 				cancel()
 			}

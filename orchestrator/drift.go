@@ -24,17 +24,21 @@ func (o *Orchestrator[S]) restore(ctx context.Context, cp checkpoint.Checkpoint,
 		return state, err
 	}
 	if (cp.Signature != o.signature || cp.Version != o.version) && o.def.Migrate != nil {
-		var migrated S
-		err := o.run(ctx, func(ctx context.Context) (err error) {
-			migrated, err = o.def.Migrate(ctx, cp)
-			return err
-		})
-		if err != nil {
-			return state, fmt.Errorf("migrate: %w", err)
-		}
-		return migrated, nil
+		return o.migrate(ctx, cp)
 	}
 	return decode[S](cp.State)
+}
+
+func (o *Orchestrator[S]) migrate(ctx context.Context, cp checkpoint.Checkpoint) (state S, err error) {
+	var migrated S
+	err = o.run(ctx, func(ctx context.Context) (err error) {
+		migrated, err = o.def.Migrate(ctx, cp)
+		return err
+	})
+	if err != nil {
+		return state, fmt.Errorf("migrate: %w", err)
+	}
+	return migrated, nil
 }
 
 // encode and decode are where the marshaling of S itself may panic.

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/deadline"
 	"github.com/holdfast-go/holdfast/internal/keeper"
+	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
@@ -21,7 +23,7 @@ type engine struct {
 	signature string
 	version   string
 	store     checkpoint.Store
-	queue     lock.Memory // of this process, before anything is asked of a server
+	queues    queue.Keyed // of the callers in this process, before anything is asked of a server
 	leases    leases
 	work      work
 	handlers  handlers
@@ -73,25 +75,25 @@ func protect(fn func() error) (err error) {
 func (e *engine) persist(ctx context.Context, call func(context.Context) error) (doubt bool, err error) {
 	each := e.Limits.SettleTimeout / 3
 	ctx = context.WithoutCancel(ctx)
-	try, cancel := context.WithTimeout(ctx, each)
+	try := deadline.In(ctx, each, nil)
 	err = call(try)
-	cancel()
+	try.Cancel()
 	if err == nil || answered(err) {
 		return false, err
 	}
-	deadline, _ := try.Deadline()
-	return true, e.repeat(ctx, deadline.Add(2*each), call)
+	first, _ := try.Deadline()
+	return true, e.repeat(ctx, first.Add(2*each), call)
 }
 
-// repeat makes a call that went unanswered again and again, until the deadline.
-func (e *engine) repeat(ctx context.Context, deadline time.Time, call func(context.Context) error) error {
+// repeat makes a call that went unanswered again and again, for as long as there is time.
+func (e *engine) repeat(ctx context.Context, until time.Time, call func(context.Context) error) error {
 	pauses := keeper.Backoff{Most: e.Limits.SettleTimeout / 20}
 	for {
 		time.Sleep(pauses.Next())
-		try, cancel := context.WithTimeout(ctx, min(e.Limits.SettleTimeout/3, time.Until(deadline)))
+		try, cancel := context.WithTimeout(ctx, min(e.Limits.SettleTimeout/3, time.Until(until)))
 		err := call(try)
 		cancel()
-		if err == nil || answered(err) || time.Until(deadline) <= pauses.Most {
+		if err == nil || answered(err) || time.Until(until) <= pauses.Most {
 			return err
 		}
 	}
@@ -99,9 +101,9 @@ func (e *engine) repeat(ctx context.Context, deadline time.Time, call func(conte
 
 // once makes a call that is not repeated, whatever becomes of ctx.
 func (e *engine) once(ctx context.Context, call func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.Limits.SettleTimeout)
-	defer cancel()
-	return call(ctx)
+	try := deadline.In(context.WithoutCancel(ctx), e.Limits.SettleTimeout, nil)
+	defer try.Cancel()
+	return call(try)
 }
 
 // answered reports whether err is what a store says of a call that changed nothing.

@@ -85,10 +85,10 @@ func (k *call) emit(ev Event) {
 	subscribers := k.engine.handlers.list()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	switch ev.Kind {
-	case TurnStarted, TurnResumed:
+	switch {
+	case ev.Kind == TurnStarted, ev.Kind == TurnResumed:
 		k.ended = false
-	case TurnSettled, TurnSuspended, TurnFailed, TurnLeft, TurnRefused:
+	case ev.Kind.outcome() != "":
 		k.ended = true
 	}
 	if len(subscribers) == 0 && k.own == nil && k.watch == nil {

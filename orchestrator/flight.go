@@ -2,7 +2,6 @@ package orchestrator
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -25,16 +24,16 @@ type flight[S any] struct {
 	run      snapshot.Run // as the snapshot store has it, or will
 	memo     memo         // the same; its State is what was saved last
 	recorded bool         // the snapshot store has it
-	saved    saved
-	built    bool // state and history are those of the turn
-	final    bool // nothing follows in this call
+	saved    *saved       // nil: nothing
+	built    bool         // state and history are those of the turn
+	final    bool         // nothing follows in this call
 	began    time.Time
 
 	state   S
 	history []message.Message
 	ran     []string
 	reasons []string // why each step was decided; may be shorter than the steps
-	meter   *meter
+	meter   meter
 }
 
 // saved is what the snapshot store is known to have.
@@ -46,12 +45,12 @@ type saved struct {
 // newFlight is the run of a new input, or the same run as before for an input that has come before.
 func (v *visit[S]) newFlight(in Input) *flight[S] {
 	in.Data = slices.Clone(in.Data)
-	f := &flight[S]{visit: v, input: in, meter: new(meter)}
+	f := &flight[S]{visit: v, input: in}
 	f.run = snapshot.Run{Key: v.runKey(), RequestID: in.RequestID, Attempt: 1, Status: snapshot.Running, Fence: v.Fence}
 	if in.RequestID != "" {
 		f.run.ID = runID(v.Key, v.Born, in)
 	} else {
-		f.run.ID = rand.Text()
+		f.run.ID = v.Fence.Nonce // unique, and a claim begins one such run at most
 	}
 	f.memo = memo{V: payloadVersion, Input: storedInput{in.Text, in.Data}}
 	f.id = f.run.ID
@@ -61,7 +60,7 @@ func (v *visit[S]) newFlight(in Input) *flight[S] {
 
 // resumed is the run that was found in flight, and is ours now.
 func (v *visit[S]) resumed(r snapshot.Run) *flight[S] {
-	f := &flight[S]{visit: v, ctx: v.ctx, id: r.ID, run: r, recorded: true, meter: new(meter)}
+	f := &flight[S]{visit: v, ctx: v.ctx, id: r.ID, run: r, recorded: true}
 	f.run.Fence = v.Fence
 	f.run.Status, f.run.Error, f.run.NotBefore = snapshot.Running, "", time.Time{}
 	return f
@@ -85,16 +84,14 @@ func (f *flight[S]) open() (found *snapshot.Run, err error) {
 		f.emit(Event{Kind: TurnStarted})
 		return nil, nil
 	}
-	if f.run.Payload, err = f.memo.encode(); err != nil {
-		return nil, f.err("begin", err)
-	}
+	f.run.Payload = f.memo.encode()
 	err = f.once(f.ctx, func(ctx context.Context) (err error) {
 		found, err = f.Snapshots.Begin(ctx, f.run)
 		return err
 	})
 	switch {
 	case err == nil && found == nil:
-		f.recorded, f.saved = true, saved{f.run, f.memo}
+		f.recorded, f.saved = true, &saved{f.run, f.memo}
 		f.meters.inFlight(1)
 		f.emit(Event{Kind: TurnStarted})
 	case err != nil && !answered(err), errors.Is(err, lock.ErrFenced):
@@ -189,7 +186,7 @@ func (f *flight[S]) ready() error {
 	f.index = f.next()
 	f.held.run.Store(&f.id)
 	if err := f.load(); err != nil {
-		if f.call.alone && f.saved.run.ID != "" {
+		if f.call.alone && f.saved != nil {
 			return f.retryLater(f.err("drift", err))
 		}
 		return f.left(f.err("drift", err))
@@ -222,7 +219,7 @@ func (f *flight[S]) load() (err error) {
 	if f.memo, err = decodeMemo(f.run.Payload); err != nil {
 		return err
 	}
-	f.saved = saved{f.run, f.memo}
+	f.saved = &saved{f.run, f.memo}
 	f.input = f.memo.Input.input(f.run.RequestID)
 	f.meter.used = Usage(f.memo.Usage)
 	for _, s := range f.memo.Steps {
@@ -261,11 +258,18 @@ func (f *flight[S]) unknown(intents []string) string {
 func (f *flight[S]) turn(intent string, attempt int, state S) *Turn[S] {
 	in := f.input
 	in.Data = slices.Clone(in.Data)
-	return &Turn[S]{
-		Session: f.Session, Index: f.index, Iteration: f.memo.Iteration, RunID: f.id, Input: in, State: state,
-		History: f.history, Choices: f.o.choices, Ran: slices.Clone(f.ran), Feedback: f.memo.Feedback,
-		line: &line{meter: f.meter, home: f, intent: intent, attempt: attempt},
+	wired := &struct { // in one piece
+		Turn[S]
+		line line
+	}{
+		Turn[S]{
+			Session: f.Session, Index: f.index, Iteration: f.memo.Iteration, RunID: f.id, Input: in, State: state,
+			History: f.history, Choices: f.o.choices, Ran: slices.Clone(f.ran), Feedback: f.memo.Feedback,
+		},
+		line{meter: &f.meter, home: f, intent: intent, attempt: attempt},
 	}
+	wired.Turn.line = &wired.line
+	return &wired.Turn
 }
 
 // hook runs Begin, or another that decides nothing, on the turn's own state.
@@ -281,9 +285,9 @@ func (f *flight[S]) hook(ctx context.Context, fn func(context.Context, *Turn[S])
 
 func (f *flight[S]) emit(ev Event) {
 	ev.RunID, ev.Turn, ev.Iteration = f.id, f.index, f.memo.Iteration
-	if _, ended := outcomes[ev.Kind]; ended {
-		if ev.Took = time.Since(f.began); f.began.IsZero() {
-			ev.Took = 0
+	if ev.Kind.outcome() != "" {
+		if !f.began.IsZero() && (f.call.heard() || f.meters.on()) {
+			ev.Took = time.Since(f.began)
 		}
 		f.endTrace(ev)
 	}
@@ -312,15 +316,11 @@ func (f *flight[S]) put(change func(*snapshot.Run)) error {
 	r := f.run
 	change(&r)
 	f.memo.Usage = storedUsage(f.meter.total())
-	payload, err := f.memo.encode()
-	if err != nil {
-		return err
-	}
-	r.Payload = payload
-	_, err = f.persist(f.ctx, func(ctx context.Context) error { return f.Snapshots.Save(ctx, r) })
+	r.Payload = f.memo.encode()
+	_, err := f.persist(f.ctx, func(ctx context.Context) error { return f.Snapshots.Save(ctx, r) })
 	switch {
 	case err == nil:
-		f.run, f.saved = r, saved{r, f.memo}
+		f.run, f.saved = r, &saved{r, f.memo}
 		return nil
 	case invalid(err):
 		return err

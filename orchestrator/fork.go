@@ -25,8 +25,8 @@ func (o *Orchestrator[S]) Fork(ctx context.Context, from string, turn int, to st
 	if err != nil {
 		return o.adminError("fork", from, err)
 	}
-	s, err := o.acquire(ctx, to, "", true)
-	if err != nil {
+	var s session
+	if err := s.acquire(ctx, o.engine, to, "", true); err != nil {
 		return o.adminError("fork", to, err)
 	}
 	defer s.done()

@@ -3,6 +3,8 @@ package orchestrator
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,14 +20,14 @@ type leases struct {
 	log   *slog.Logger
 
 	mu   sync.Mutex // protects following fields
-	held map[checkpoint.Lease]*lease
+	held map[*session]struct{}
 	tick *time.Timer // nil while nothing is held
 }
 
-// A lease is trusted until its deadline, which counts from when the request for it was sent, on this process's clock.
+// A lease is how long that of a session is trusted, on this process's clock. The time counts from when the request was sent.
+// The leases' mutex protects it.
 type lease struct {
-	deadline time.Time
-	lose     func(cause error)
+	deadline time.Time   // zero: lost, or given back
 	end      *time.Timer // at the deadline; nil until the first renewal
 }
 
@@ -33,51 +35,52 @@ func (ls *leases) start(
 	ttl time.Duration, renew func(context.Context, time.Duration, []checkpoint.Lease) ([]checkpoint.Lease, error), log *slog.Logger,
 ) {
 	ls.ttl, ls.renew, ls.log = ttl, renew, log
-	ls.held = make(map[checkpoint.Lease]*lease)
+	ls.held = make(map[*session]struct{})
 }
 
 // trusted is how long a lease counts as ours: the rest is for clocks of different speed and for what is under way.
 func (ls *leases) trusted() time.Duration { return ls.ttl - ls.ttl/8 }
 
-// keep renews l until it is dropped or lost, in which case lose is called with the cause.
-func (ls *leases) keep(l checkpoint.Lease, sent time.Time, lose func(cause error)) {
+// keep renews the lease of s until it is dropped or lost, in which case s is told.
+func (ls *leases) keep(s *session, sent time.Time) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	ls.held[l] = &lease{deadline: sent.Add(ls.trusted()), lose: lose}
+	s.lease = lease{deadline: sent.Add(ls.trusted())}
+	ls.held[s] = struct{}{}
 	if ls.tick == nil {
 		ls.tick = time.AfterFunc(ls.ttl/3, ls.renewAll)
 	}
 }
 
-func (ls *leases) drop(l checkpoint.Lease) {
+func (ls *leases) drop(s *session) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if h := ls.held[l]; h != nil && h.end != nil {
-		h.end.Stop()
+	if s.lease.end != nil {
+		s.lease.end.Stop()
 	}
-	delete(ls.held, l)
+	s.lease = lease{}
+	delete(ls.held, s)
 }
 
-// check returns lock.ErrExpired once the deadline of l has passed, also if no timer has had a chance to say so: the process
+// check returns lock.ErrExpired once the deadline of s has passed, also if no timer has had a chance to say so: the process
 // may have been stopped.
-func (ls *leases) check(l checkpoint.Lease) error {
+func (ls *leases) check(s *session) error {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if h := ls.held[l]; h == nil || time.Until(h.deadline) <= 0 {
+	if time.Until(s.lease.deadline) <= 0 {
 		return lock.ErrExpired
 	}
 	return nil
 }
 
 // watch sets the timers of leases that have lived until a renewal; most do not.
-func (ls *leases) watch() []checkpoint.Lease {
+func (ls *leases) watch() []*session {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	all := make([]checkpoint.Lease, 0, len(ls.held))
-	for l, h := range ls.held {
-		all = append(all, l)
-		if h.end == nil {
-			h.end = time.AfterFunc(time.Until(h.deadline), func() { h.lose(lock.ErrExpired) })
+	all := slices.Collect(maps.Keys(ls.held))
+	for _, s := range all {
+		if s.lease.end == nil {
+			s.lease.end = time.AfterFunc(time.Until(s.lease.deadline), func() { s.take(lock.ErrExpired) })
 		}
 	}
 	if len(all) == 0 {
@@ -103,57 +106,50 @@ func (ls *leases) renewAll() {
 }
 
 // extend renews them in one statement.
-func (ls *leases) extend(some []checkpoint.Lease) error {
+func (ls *leases) extend(some []*session) error {
 	ctx, cancel := context.WithTimeout(context.Background(), ls.ttl/6) // it is for all of them, and no caller's
 	defer cancel()
-	sent := time.Now()
-	lost, err := ls.renew(ctx, ls.ttl, some)
-	ls.lose(lost)
-	if err == nil {
-		ls.extended(some, sent)
+	asked := make([]checkpoint.Lease, len(some))
+	for i, s := range some {
+		asked[i] = s.Lease
 	}
+	sent := time.Now()
+	lost, err := ls.renew(ctx, ls.ttl, asked)
+	ls.answered(some, sent, lost, err)
 	return err
 }
 
 // extendEach renews each by itself: one locked row must not cost the others.
-func (ls *leases) extendEach(all []checkpoint.Lease) {
+func (ls *leases) extendEach(all []*session) {
 	const atOnce = 8
 	ctx, cancel := context.WithTimeout(context.Background(), ls.ttl/6)
 	defer cancel()
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, atOnce)
-	for _, l := range all {
+	for _, s := range all {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
 			sent := time.Now()
-			lost, err := ls.renew(ctx, ls.ttl, []checkpoint.Lease{l})
-			ls.lose(lost)
-			if err == nil && len(lost) == 0 {
-				ls.extended([]checkpoint.Lease{l}, sent)
-			}
+			lost, err := ls.renew(ctx, ls.ttl, []checkpoint.Lease{s.Lease})
+			ls.answered([]*session{s}, sent, lost, err)
 		})
 	}
 	wg.Wait()
 }
 
-func (ls *leases) lose(lost []checkpoint.Lease) {
+// answered tells those that are lost, and moves the deadlines of the others.
+func (ls *leases) answered(asked []*session, sent time.Time, lost []checkpoint.Lease, err error) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	for _, l := range lost {
-		if h := ls.held[l]; h != nil {
+	for _, s := range asked {
+		h := &s.lease
+		switch {
+		case h.deadline.IsZero(): // given back meanwhile
+		case slices.Contains(lost, s.Lease):
 			h.deadline = time.Time{}
-			h.lose(lock.ErrLost)
-		}
-	}
-}
-
-// extended moves the deadlines of those that were not lost.
-func (ls *leases) extended(some []checkpoint.Lease, sent time.Time) {
-	ls.mu.Lock()
-	defer ls.mu.Unlock()
-	for _, l := range some {
-		if h := ls.held[l]; h != nil && !h.deadline.IsZero() && h.end != nil && h.end.Stop() {
+			s.take(lock.ErrLost)
+		case err == nil && h.end != nil && h.end.Stop():
 			h.deadline = sent.Add(ls.trusted())
 			h.end.Reset(time.Until(h.deadline))
 		}

@@ -73,26 +73,92 @@ func storeNext(n Next) storedNext { return storedNext(n) }
 
 func (n storedNext) next() Next { return Next(n) }
 
-// encode does what json.Marshal does, without scanning the state again, which is most of it.
-func (m memo) encode() (json.RawMessage, error) {
-	state := m.State
-	m.State = nil
-	rest, err := json.Marshal(m)
-	if err != nil {
-		return nil, err
+// encode writes what json.Marshal would, which spends more on a run than on its state.
+func (m memo) encode() json.RawMessage {
+	w := newWriter(len(m.State) + len(m.Input.Text) + len(m.Input.Data) + 64*len(m.Steps) + 256)
+	w.number("v", int64(m.V))
+	w.number("born", m.Born)
+	w.text("signature", m.Signature)
+	w.text("version", m.Version)
+	m.Input.write(w)
+	w.text("trace", m.Trace)
+	w.number("iteration", int64(m.Iteration))
+	if m.Next != nil {
+		w.open("next")
+		m.Next.write(w)
+		w.close()
 	}
-	return splice(rest, "state", state), nil
+	w.text("feedback", m.Feedback)
+	m.Usage.write(w)
+	writeSteps(w, m.Steps)
+	if len(m.Done) > 0 {
+		w.openList("done")
+		for _, b := range m.Done {
+			w.openElement()
+			w.text("intent", b.Intent)
+			w.raw("state", b.State)
+			w.close()
+		}
+		w.closeList()
+	}
+	w.raw("state", m.State)
+	return w.end()
 }
 
-// splice adds a member with a value that is JSON already to an object that is not empty.
-func splice(object []byte, name string, value json.RawMessage) json.RawMessage {
-	out := make([]byte, 0, len(object)+len(value)+len(name)+4)
-	out = append(out, object[:len(object)-1]...)
-	out = append(out, `,"`...)
-	out = append(out, name...)
-	out = append(out, `":`...)
-	out = append(out, value...)
-	return append(out, '}')
+func (r record) encode() json.RawMessage {
+	w := newWriter(len(r.Input.Text) + len(r.Input.Data) + 64*len(r.Steps) + 64)
+	w.number("v", int64(r.V))
+	r.Input.write(w)
+	r.Usage.write(w)
+	writeSteps(w, r.Steps)
+	return w.end()
+}
+
+func (in storedInput) write(w *writer) {
+	w.open("input")
+	w.text("text", in.Text)
+	w.raw("data", in.Data)
+	w.close()
+}
+
+func (n storedNext) write(w *writer) {
+	if len(n.Intents) > 0 {
+		w.openList("to")
+		for _, name := range n.Intents {
+			w.element(name)
+		}
+		w.closeList()
+	}
+	if n.End {
+		w.raw("end", json.RawMessage("true"))
+	}
+	w.text("why", n.Reason)
+}
+
+func (u storedUsage) write(w *writer) {
+	if u == (storedUsage{}) {
+		return
+	}
+	w.open("usage")
+	w.number("in", int64(u.Input))
+	w.number("out", int64(u.Output))
+	w.fraction("cost", u.Cost)
+	w.close()
+}
+
+func writeSteps(w *writer, all []storedStep) {
+	if len(all) == 0 {
+		return
+	}
+	w.openList("steps")
+	for _, s := range all {
+		w.openElement()
+		s.storedNext.write(w)
+		w.number("ms", s.Took)
+		s.Usage.write(w)
+		w.close()
+	}
+	w.closeList()
 }
 
 // decodeMemo returns a *DriftError for a run that another version of this package wrote.

@@ -4,13 +4,13 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/ctxcause"
+	"github.com/holdfast-go/holdfast/internal/deadline"
 	"github.com/holdfast-go/holdfast/internal/keeper"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
@@ -23,10 +23,12 @@ type session struct {
 	ctx    context.Context // ends, with a cause, when the call's ends or the session is lost
 	cancel context.CancelCauseFunc
 
-	held  *heldSession
-	loss  atomic.Pointer[error] // why nothing may be written any more; nil: it may
-	leave []func()              // the waiting rooms, in the order in which they were entered
-	over  bool                  // released, or given up
+	held    heldSession
+	loss    atomic.Pointer[error] // why nothing may be written any more; nil: it may
+	inQueue bool                  // it is our turn in this process, until we leave
+	unlock  func()                // of the Locker; nil: it was not asked
+	over    bool                  // released, or given up
+	lease   lease
 
 	mu       sync.Mutex         // protects following fields
 	outlives context.CancelFunc // of what goes on although ctx has ended; nil: nothing does
@@ -42,55 +44,50 @@ const longestPause = 250 * time.Millisecond
 
 // acquire makes this process the owner of a session: the callers of a process queue in memory, those of several at the
 // Locker, and the claim decides. With wait it is ErrBusy after Limits.LockWait, else lock.ErrHeld at once.
-func (e *engine) acquire(ctx context.Context, id, requestID string, wait bool) (*session, error) {
-	if heldIn(ctx).has(e, id) {
-		return nil, ErrReentrant
+func (s *session) acquire(ctx context.Context, e *engine, id, requestID string, wait bool) error {
+	if err := s.enter(ctx, e, id); err != nil {
+		return err
 	}
-	s, err := e.enter(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.wait(id, requestID, wait); err != nil {
+	if err := s.wait(requestID, wait); err != nil {
 		s.undo()
-		return nil, err
+		return err
 	}
-	return s, nil
+	return nil
 }
 
 // enter begins a call, which Shutdown waits for.
-func (e *engine) enter(ctx context.Context, id string) (*session, error) {
-	s := &session{engine: e, held: &heldSession{engine: e, session: id, outer: heldIn(ctx)}}
-	s.ctx, s.cancel = context.WithCancelCause(context.WithValue(ctx, heldKey{}, s.held))
+func (s *session) enter(ctx context.Context, e *engine, id string) error {
+	outer := heldIn(ctx)
+	if outer.has(e, id) {
+		return ErrReentrant
+	}
+	s.engine, s.held.engine, s.held.session, s.held.outer = e, e, id, outer
+	s.ctx, s.cancel = context.WithCancelCause(context.WithValue(ctx, heldKey{}, &s.held))
 	if err := e.work.enter(s); err != nil {
 		s.cancel(nil)
-		return nil, err
+		return err
 	}
-	return s, nil
+	return nil
 }
 
 // wait waits for the session, and claims it.
-func (s *session) wait(id, requestID string, wait bool) error {
+func (s *session) wait(requestID string, wait bool) error {
 	r := checkpoint.ClaimRequest{Owner: s.owner, Nonce: rand.Text(), TTL: s.Limits.LeaseTTL, RequestID: requestID}
 	var start time.Time
 	if s.meters.on() {
 		start = time.Now()
 	}
-	patience := time.AfterFunc(max(s.Limits.LockWait, s.Limits.SettleTimeout), func() { s.cancel(ErrBusy) }) // a server may hang
-	err := s.comeIn(s.ctx, id, r, !wait)
-	if !patience.Stop() {
-		if err == nil {
-			s.release()
-		}
-		return ErrBusy
-	}
+	patience := deadline.In(s.ctx, max(s.Limits.LockWait, s.Limits.SettleTimeout), ErrBusy) // a server may hang
+	err := s.comeIn(patience, r, !wait)
+	patience.Cancel()
 	if wait && errors.Is(err, lock.ErrHeld) {
 		ctx, cancel := context.WithTimeoutCause(s.ctx, s.Limits.LockWait, ErrBusy)
 		defer cancel()
-		err = s.queueUp(ctx, id, r)
+		err = s.queueUp(ctx, r)
 	}
 	if err == nil {
 		s.meters.waited(start)
-		if err = s.work.own(s, id); err != nil {
+		if err = s.work.own(s); err != nil {
 			s.release()
 		}
 	}
@@ -103,37 +100,41 @@ func (s *session) wait(id, requestID string, wait bool) error {
 }
 
 // comeIn claims the session if nobody is before us. Who may wait leaves the Locker to queueUp.
-func (s *session) comeIn(ctx context.Context, id string, r checkpoint.ClaimRequest, useLocker bool) error {
-	if err := s.get(ctx, s.queue.TryLock, id); err != nil {
-		return err
+func (s *session) comeIn(ctx context.Context, r checkpoint.ClaimRequest, useLocker bool) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if s.inQueue = s.queues.TryEnter(s.held.session); !s.inQueue {
+		return lock.ErrHeld
 	}
 	switch {
 	case s.Locker == nil:
 	case !useLocker:
 		return lock.ErrHeld
 	default:
-		if err := s.getLocker(ctx, s.Locker.TryLock, id); err != nil {
+		if err := s.get(ctx, s.Locker.TryLock); err != nil {
 			return err
 		}
 	}
-	return s.claim(ctx, s.key(id), r)
+	return s.claim(ctx, r)
 }
 
 // queueUp waits for what comeIn did not get.
-func (s *session) queueUp(ctx context.Context, id string, r checkpoint.ClaimRequest) error {
-	if len(s.leave) == 0 {
-		if err := s.get(ctx, s.queue.Lock, id); err != nil {
+func (s *session) queueUp(ctx context.Context, r checkpoint.ClaimRequest) error {
+	if !s.inQueue {
+		if err := s.queues.Enter(ctx, s.held.session); err != nil {
 			return err
 		}
+		s.inQueue = true
 	}
 	if s.Locker != nil {
-		if err := s.getLocker(ctx, s.Locker.Lock, id); err != nil {
+		if err := s.get(ctx, s.Locker.Lock); err != nil {
 			return err
 		}
 	}
 	pauses := keeper.Backoff{Most: longestPause}
 	for {
-		err := s.claim(ctx, s.key(id), r)
+		err := s.claim(ctx, r)
 		if !errors.Is(err, lock.ErrHeld) {
 			return err
 		}
@@ -143,19 +144,14 @@ func (s *session) queueUp(ctx context.Context, id string, r checkpoint.ClaimRequ
 	}
 }
 
-// get enters a waiting room.
-func (s *session) get(ctx context.Context, enter func(context.Context, string) (context.Context, func(), error), id string) error {
-	_, unlock, err := enter(ctx, lock.Key(s.name, id))
+// get locks with the Locker, which only spares the store: if it fails, the session is claimed without.
+func (s *session) get(ctx context.Context, enter func(context.Context, string) (context.Context, func(), error)) error {
+	_, unlock, err := enter(ctx, lock.Key(s.name, s.held.session))
 	if err == nil {
-		s.leave = append(s.leave, unlock)
+		s.unlock = unlock
+		return nil
 	}
-	return err
-}
-
-// getLocker is get for a Locker, which only spares the store: if it fails, the session is claimed without.
-func (s *session) getLocker(ctx context.Context, enter func(context.Context, string) (context.Context, func(), error), id string) error {
-	err := s.get(ctx, enter, id)
-	if err != nil && ctx.Err() == nil && !errors.Is(err, lock.ErrHeld) {
+	if ctx.Err() == nil && !errors.Is(err, lock.ErrHeld) {
 		s.Logger.WarnContext(ctx, "locker failed; the session is claimed without", "err", err)
 		return nil
 	}
@@ -164,7 +160,8 @@ func (s *session) getLocker(ctx context.Context, enter func(context.Context, str
 
 // claim claims once, or twice if the first reply was lost: the nonce tells that it is us again. If ctx has ended meanwhile,
 // what was granted is given back.
-func (s *session) claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) error {
+func (s *session) claim(ctx context.Context, r checkpoint.ClaimRequest) error {
+	k := s.key(s.held.session)
 	sent := time.Now()
 	c, err := s.store.Claim(ctx, k, r)
 	if err != nil && !answered(err) {
@@ -177,8 +174,8 @@ func (s *session) claim(ctx context.Context, k checkpoint.Key, r checkpoint.Clai
 		return preferEnd(ctx, err)
 	}
 	s.Claimed = c
-	s.leases.keep(c.Lease, sent, s.take)
-	if err := ctxcause.Of(s.ctx); err != nil {
+	s.leases.keep(s, sent)
+	if err := ctxcause.Of(ctx); err != nil {
 		s.release()
 		return err
 	}
@@ -196,7 +193,7 @@ func preferEnd(ctx context.Context, err error) error {
 // lost returns why nothing may be written any more: the session was taken, or its local deadline has passed.
 func (s *session) lost() error {
 	if s.loss.Load() == nil {
-		if err := s.leases.check(s.Lease); err != nil {
+		if err := s.leases.check(s); err != nil {
 			s.take(err)
 		}
 	}
@@ -253,7 +250,7 @@ func (s *session) lose(cause error) {
 
 // release gives the session back. It does nothing the second time, or if the session is lost.
 func (s *session) release() {
-	s.leases.drop(s.Lease)
+	s.leases.drop(s)
 	if loss := s.loss.Load(); s.over || loss != nil && !errors.Is(*loss, ErrAbandoned) {
 		return // whoever abandons without a snapshot store does not take the lease
 	}
@@ -268,7 +265,7 @@ func (s *session) release() {
 
 // released notes that a call to the store has given the session back on the way.
 func (s *session) released() {
-	s.leases.drop(s.Lease)
+	s.leases.drop(s)
 	s.over = true
 }
 
@@ -281,8 +278,11 @@ func (s *session) done() {
 func (s *session) undo() {
 	s.cancel(nil)
 	s.held.over.Store(true)
-	for _, leave := range slices.Backward(s.leave) {
-		leave()
+	if s.unlock != nil {
+		s.unlock()
+	}
+	if s.inQueue {
+		s.queues.Leave(s.held.session)
 	}
 	s.work.exit(s)
 }

@@ -2,7 +2,6 @@ package orchestrator
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -91,10 +90,7 @@ func (f *flight[S]) checkpoint() (checkpoint.Checkpoint, error) {
 	for i, reason := range f.reasons {
 		f.memo.Steps[i].Reason = reason
 	}
-	payload, err := json.Marshal(record{payloadVersion, f.memo.Input, storedUsage(f.meter.total()), f.memo.Steps})
-	if err != nil {
-		return checkpoint.Checkpoint{}, err
-	}
+	payload := record{payloadVersion, f.memo.Input, storedUsage(f.meter.total()), f.memo.Steps}.encode()
 	cp := checkpoint.Checkpoint{
 		Turn: f.index, State: state, Payload: payload, Signature: f.signature, Version: f.version,
 		RunID: f.id, RequestID: f.input.RequestID,

@@ -98,9 +98,21 @@ func endSpan(span trace.Span, err error) {
 	span.End()
 }
 
-// outcomes of a turn, as metrics and spans have them.
-var outcomes = map[EventKind]string{
-	TurnSettled: "settled", TurnSuspended: "suspended", TurnFailed: "failed", TurnLeft: "left", TurnRefused: "refused",
+// outcome is that of a turn, as metrics and spans have it; "" if k is not its end.
+func (k EventKind) outcome() string {
+	switch k {
+	case TurnSettled:
+		return "settled"
+	case TurnSuspended:
+		return "suspended"
+	case TurnFailed:
+		return "failed"
+	case TurnLeft:
+		return "left"
+	case TurnRefused:
+		return "refused"
+	}
+	return ""
 }
 
 // endTrace closes the span of the turn.
@@ -108,7 +120,7 @@ func (f *flight[S]) endTrace(ev Event) {
 	if f.tracer.turn == nil {
 		return
 	}
-	f.tracer.turn.SetAttributes(attrOutcome.String(outcomes[ev.Kind]))
+	f.tracer.turn.SetAttributes(attrOutcome.String(ev.Kind.outcome()))
 	endSpan(f.tracer.turn, ev.Err)
 	f.tracer = tracer{}
 }
@@ -151,8 +163,8 @@ func (m *meters) on() bool { return heard(otel.GetMeterProvider()) }
 
 // ended counts a turn, or a call that never became one.
 func (m *meters) ended(ev Event) {
-	outcome, ended := outcomes[ev.Kind]
-	if !ended || !m.on() {
+	outcome := ev.Kind.outcome()
+	if outcome == "" || !m.on() {
 		return
 	}
 	if ev.replayed {

@@ -73,7 +73,7 @@ type meter struct {
 func (m *meter) add(u Usage) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if math.IsNaN(u.Cost) || math.IsInf(u.Cost, 0) {
+	if cost := m.used.Cost + u.Cost; math.IsNaN(cost) || math.IsInf(cost, 0) {
 		u.Cost = 0 // JSON has no such number, and the turn could neither settle nor fail
 	}
 	if !m.dead {

@@ -12,7 +12,7 @@ import (
 
 // A visit is one call's stay in a session that it owns.
 type visit[S any] struct {
-	*session
+	session
 	o    *Orchestrator[S]
 	call *call
 	last *checkpoint.Checkpoint // the newest settled turn; nil: none
@@ -23,11 +23,17 @@ type visit[S any] struct {
 }
 
 func (o *Orchestrator[S]) visit(ctx context.Context, k *call, requestID string, wait bool) (*visit[S], error) {
-	s, err := o.acquire(ctx, k.session, requestID, wait)
-	if err != nil {
+	v := &visit[S]{o: o, call: k}
+	if err := v.acquire(ctx, o.engine, k.session, requestID, wait); err != nil {
 		return nil, &Error{Op: "claim", Session: k.session, Err: err}
 	}
-	return &visit[S]{session: s, o: o, call: k, last: s.Last, owed: s.Delivered, summarized: s.Summarized}, nil
+	v.look()
+	return v, nil
+}
+
+// look takes what the claim has found.
+func (v *visit[S]) look() {
+	v.last, v.owed, v.summarized = v.Last, v.Delivered, v.Summarized
 }
 
 // next is the number of the turn that is to settle.

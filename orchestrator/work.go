@@ -9,8 +9,8 @@ import (
 
 // work is what this process is doing: what Shutdown waits for, and Abandon interrupts.
 type work struct {
-	mu      sync.Mutex          // protects following fields
-	calls   map[*session]string // the session that each owns; "" while it waits
+	mu      sync.Mutex        // protects following fields
+	calls   map[*session]bool // whether it owns its session; false while it waits
 	closing bool
 	idle    chan struct{} // closed when the last call ends after closing
 }
@@ -22,20 +22,20 @@ func (w *work) enter(s *session) error {
 		return ErrShuttingDown
 	}
 	if w.calls == nil {
-		w.calls = make(map[*session]string)
+		w.calls = make(map[*session]bool)
 	}
-	w.calls[s] = ""
+	w.calls[s] = false
 	return nil
 }
 
-// own notes that s is the owner of id, unless it is too late to begin anything.
-func (w *work) own(s *session, id string) error {
+// own notes that s is the owner of its session, unless it is too late to begin anything.
+func (w *work) own(s *session) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.closing && !s.held.outer.nested(s.engine) {
 		return ErrShuttingDown
 	}
-	w.calls[s] = id
+	w.calls[s] = true
 	return nil
 }
 
@@ -53,7 +53,7 @@ func (w *work) interrupt(id string, cause error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for s, owns := range w.calls {
-		if owns == id {
+		if owns && s.held.session == id {
 			s.take(cause)
 		}
 	}
@@ -71,7 +71,7 @@ func (w *work) close() <-chan struct{} {
 		}
 	}
 	for s, owns := range w.calls {
-		if owns == "" && !s.held.outer.nested(s.engine) {
+		if !owns && !s.held.outer.nested(s.engine) {
 			s.cancel(ErrShuttingDown)
 		}
 	}
@@ -83,7 +83,7 @@ func (w *work) handOff() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for s, owns := range w.calls {
-		if owns != "" {
+		if owns {
 			s.handOff()
 		}
 	}

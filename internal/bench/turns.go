@@ -22,17 +22,24 @@ func sessionName(i int) string { return fmt.Sprintf("session-%06d", i) }
 
 // A rota shares out sessions among workers, each of which goes through its own again and again.
 type rota struct {
-	sessions, workers int
-	taken             []int // by worker
+	names   []string
+	workers int
+	taken   []int // by worker
 }
 
-func newRota(sessions, workers int) *rota { return &rota{sessions, workers, make([]int, workers)} }
+func newRota(sessions, workers int) *rota {
+	r := &rota{make([]string, sessions), workers, make([]int, workers)}
+	for i := range r.names {
+		r.names[i] = sessionName(i)
+	}
+	return r
+}
 
-// next returns a session of the worker's, and how many it has had.
-func (r *rota) next(worker int) (session, n int) {
-	n = r.taken[worker]
+// next returns a session of the worker's.
+func (r *rota) next(worker int) string {
+	n := r.taken[worker]
 	r.taken[worker]++
-	return worker + r.workers*(n%(r.sessions/r.workers)), n
+	return r.names[worker+r.workers*(n%(len(r.names)/r.workers))]
 }
 
 // A player plays turns on a store.
@@ -88,8 +95,7 @@ func (p player) deliver(ctx context.Context, session string) error {
 // on makes an operation of something that is done to a session.
 func (r *rota) on(do func(ctx context.Context, session string) error) operation {
 	return func(ctx context.Context, worker int) error {
-		i, _ := r.next(worker)
-		return do(ctx, sessionName(i))
+		return do(ctx, r.next(worker))
 	}
 }
 

@@ -1,0 +1,106 @@
+package orchestrator
+
+import (
+	"encoding/json"
+	"math"
+	"strconv"
+)
+
+// A writer writes one JSON object. What is empty or zero is left out.
+type writer struct{ buf []byte }
+
+func newWriter(size int) *writer { return &writer{append(make([]byte, 0, size), '{')} }
+
+func (w *writer) end() json.RawMessage {
+	w.close()
+	return w.buf
+}
+
+func (w *writer) open(name string) {
+	w.name(name)
+	w.buf = append(w.buf, '{')
+}
+
+func (w *writer) close() { w.buf = append(w.buf, '}') }
+
+func (w *writer) openList(name string) {
+	w.name(name)
+	w.buf = append(w.buf, '[')
+}
+
+func (w *writer) openElement() {
+	w.next()
+	w.buf = append(w.buf, '{')
+}
+
+func (w *writer) element(s string) {
+	w.next()
+	w.quote(s)
+}
+
+func (w *writer) closeList() { w.buf = append(w.buf, ']') }
+
+func (w *writer) number(name string, n int64) {
+	if n != 0 {
+		w.name(name)
+		w.buf = strconv.AppendInt(w.buf, n, 10)
+	}
+}
+
+// fraction leaves out what JSON has no number for.
+func (w *writer) fraction(name string, f float64) {
+	if f != 0 && !math.IsNaN(f) && !math.IsInf(f, 0) {
+		w.name(name)
+		w.buf = strconv.AppendFloat(w.buf, f, 'g', -1, 64)
+	}
+}
+
+func (w *writer) text(name, s string) {
+	if s != "" {
+		w.name(name)
+		w.quote(s)
+	}
+}
+
+// raw writes what is JSON already.
+func (w *writer) raw(name string, value json.RawMessage) {
+	if len(value) > 0 {
+		w.name(name)
+		w.buf = append(w.buf, value...)
+	}
+}
+
+func (w *writer) name(name string) {
+	w.next()
+	w.buf = append(w.buf, '"')
+	w.buf = append(w.buf, name...)
+	w.buf = append(w.buf, `":`...)
+}
+
+// next separates what follows from what is there.
+func (w *writer) next() {
+	if last := w.buf[len(w.buf)-1]; last != '{' && last != '[' {
+		w.buf = append(w.buf, ',')
+	}
+}
+
+func (w *writer) quote(s string) {
+	if !plain(s) {
+		quoted, _ := json.Marshal(s) // of a string it never fails
+		w.buf = append(w.buf, quoted...)
+		return
+	}
+	w.buf = append(w.buf, '"')
+	w.buf = append(w.buf, s...)
+	w.buf = append(w.buf, '"')
+}
+
+// plain reports whether s stands for itself between quotes.
+func plain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
+}
