@@ -96,6 +96,31 @@ func TestMigrateRun(t *testing.T) {
 	wantSaid(t, res.State, "a one", `turn 0 of version ""`, "last")
 }
 
+// A run that crashed in its first iteration goes on from the newest turn, which its definition's successor migrates.
+func TestBegunRun(t *testing.T) {
+	second := func(die func()) Def {
+		d := steps(die)
+		d.First = "two"
+		return d
+	}
+	for _, version := range []string{"", "2"} {
+		w := newWorld()
+		execute(t, w.start(t, second(nil), Options{}), Input{Text: "a"})
+		w.crash(t, second, Input{Text: "b"})
+		d := second(nil)
+		d.Version, d.Migrate = version, migrate
+		res, err := w.start(t, d, Options{}).Resume(t.Context(), "s", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if version == "" {
+			wantSaid(t, res.State, "a two", "a three", "b two", "b three")
+		} else {
+			wantSaid(t, res.State, "a two", "a three", `turn 0 of version ""`, "b two", "b three")
+		}
+	}
+}
+
 // A process that does not know a run's definition leaves it alone: it neither counts an attempt nor writes anything.
 func TestForeignRun(t *testing.T) {
 	w := newWorld()

@@ -22,7 +22,7 @@ type flight[S any] struct {
 	index    int // of the turn it will be
 	input    Input
 	run      snapshot.Run // as the snapshot store has it, or will
-	memo     memo         // the same; its State is what was saved last
+	memo     memo         // the same; its State is what was saved last, nil for that of the newest turn
 	recorded bool         // the snapshot store has it
 	saved    *saved       // nil: nothing
 	built    bool         // state and history are those of the turn
@@ -116,15 +116,10 @@ func (f *flight[S]) build() error {
 
 // gather takes the newest state, and the history.
 func (f *flight[S]) gather() error {
-	var zero S
-	f.state = zero
-	if f.last != nil {
-		state, err := f.o.restore(f.ctx, *f.last, f.call.force)
-		if err != nil {
-			return f.err("drift", err)
-		}
-		f.state = state
+	if err := f.newest(); err != nil {
+		return f.err("drift", err)
 	}
+	f.memo.State = nil
 	f.number()
 	f.run.Base = f.base()
 	f.memo.Born, f.memo.Signature, f.memo.Version = f.Born, f.signature, f.version
@@ -134,15 +129,26 @@ func (f *flight[S]) gather() error {
 	return nil
 }
 
-// enter runs Definition.Begin.
+// newest makes the state of the newest turn that of this one.
+func (f *flight[S]) newest() (err error) {
+	var state S
+	if f.last != nil {
+		state, err = f.o.restore(f.ctx, *f.last, f.call.force)
+	}
+	f.state = state
+	return err
+}
+
+// enter runs Definition.Begin. Without one the state is that of the newest turn, and not saved again.
 func (f *flight[S]) enter() error {
 	if f.o.def.Begin != nil {
-		if err := f.hook(f.ctx, f.o.def.Begin); err != nil {
+		err := f.hook(f.ctx, f.o.def.Begin)
+		if err == nil {
+			err = f.keep()
+		}
+		if err != nil {
 			return f.err("begin", err)
 		}
-	}
-	if err := f.keep(); err != nil {
-		return f.err("begin", err)
 	}
 	f.built = true
 	return nil
@@ -225,7 +231,13 @@ func (f *flight[S]) load() (err error) {
 	for _, s := range f.memo.Steps {
 		f.ran = append(f.ran, s.Intents...)
 	}
-	if f.state, err = f.o.restore(f.ctx, stored(f.run, f.memo), f.call.force); err != nil {
+	switch {
+	case f.memo.State != nil:
+		f.state, err = f.o.restore(f.ctx, stored(f.run, f.memo), f.call.force)
+	case f.run.Base == f.base():
+		err = f.newest()
+	}
+	if err != nil {
 		return err
 	}
 	if f.memo.Signature != f.signature || f.memo.Version != f.version {
@@ -234,7 +246,9 @@ func (f *flight[S]) load() (err error) {
 		if f.memo.Next != nil && f.unknown(f.memo.Next.Intents) != "" {
 			f.memo.Next = nil
 		}
-		return f.keep()
+		if f.memo.State != nil {
+			return f.keep()
+		}
 	}
 	for i, done := range f.memo.Done { // a store gives back an equal value, and merging compares bytes
 		if f.memo.Done[i].State, err = normal[S](done.State); err != nil {

@@ -57,10 +57,40 @@ func TestSize(t *testing.T) {
 	}
 }
 
+// The state that a turn starts from is in the session already, and not written again when the run begins, save for what
+// Begin makes of it.
+func TestStateIsNotBegunWith(t *testing.T) {
+	const size = 64 << 10
+	for _, hook := range []bool{false, true} {
+		w := newWorld()
+		scale := &scale{Store: w.snapshots}
+		w.snapshots = scale
+		d := Def{Name: "plain", Intents: Intents{"work": {Run: func(_ context.Context, t *Turn) error {
+			t.State.A = strings.Repeat("x", size)
+			return nil
+		}}}}
+		if hook {
+			d.Begin = func(_ context.Context, t *Turn) error { t.State.B += "b"; return nil }
+		}
+		bot := w.start(t, d, Options{})
+		execute(t, bot, Input{Text: "one"})
+		execute(t, bot, Input{Text: "two"})
+		if got := scale.begun; hook != (got > size) || !hook && got > 512 {
+			t.Errorf("Begin hook %t: a run begins with %d bytes", hook, got)
+		}
+	}
+}
+
 // A scale weighs what is saved.
 type scale struct {
 	snapshot.Store
+	begun int
 	saves []int
+}
+
+func (s *scale) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error) {
+	s.begun = len(r.Payload)
+	return s.Store.Begin(ctx, r)
 }
 
 func (s *scale) Save(ctx context.Context, r snapshot.Run) error {

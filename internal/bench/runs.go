@@ -25,6 +25,9 @@ type resumable struct {
 	runs snapshot.Store
 }
 
+// begun is what a run is begun with: its input, and not the state that the session has.
+const begun = `{"v": 1, "born": 1763757600000000, "signature": "` + signature + `", "input": {"text": "Where is my order?"}}`
+
 // play claims a session, begins a run, saves it once, settles and deletes it: what the engine does for such a turn.
 func (p resumable) play(ctx context.Context, session string) error {
 	c, err := p.claim(ctx, session)
@@ -34,13 +37,14 @@ func (p resumable) play(ctx context.Context, session string) error {
 	turn := following(c.Last)
 	state := p.states[turn%len(p.states)]
 	r := snapshot.Run{
-		Key: snapshot.Key(c.Key), ID: rand.Text(), Turn: turn, Attempt: 1, Status: snapshot.Running, Fence: c.Fence, Payload: state,
+		Key: snapshot.Key(c.Key), ID: rand.Text(), Turn: turn, Attempt: 1, Status: snapshot.Running, Fence: c.Fence, Payload: json.RawMessage(begun),
 	}
 	found, err := p.runs.Begin(ctx, r)
 	if err != nil || found != nil {
 		return fmt.Errorf("run %v is in flight: %w", found, err)
 	}
 	r.Seq++
+	r.Payload = state
 	if err := p.runs.Save(ctx, r); err != nil {
 		return err
 	}

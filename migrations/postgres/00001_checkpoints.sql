@@ -2,18 +2,18 @@
 
 -- +goose Up
 CREATE TABLE IF NOT EXISTS "holdfast_sessions" (
-    orchestrator text COLLATE "C" NOT NULL CHECK (orchestrator <> ''),
-    session      text COLLATE "C" NOT NULL CHECK (session <> ''),
-    epoch        bigint      NOT NULL CHECK (epoch > 0),
+    orchestrator text COLLATE "C" NOT NULL,
+    session      text COLLATE "C" NOT NULL,
+    epoch        bigint      NOT NULL,
     nonce        text        NOT NULL,
     owner        text        NOT NULL,
     lease_until  timestamptz NOT NULL,
-    born         bigint      NOT NULL CHECK (born > 0 AND born <= epoch),
-    turn         integer     NOT NULL DEFAULT -1 CHECK (turn >= -1),
-    first        integer     NOT NULL DEFAULT 0 CHECK (first >= 0),
-    pruned       integer     NOT NULL DEFAULT 0 CHECK (pruned >= 0 AND pruned <= first),
-    summarized   integer     NOT NULL DEFAULT 0 CHECK (summarized >= 0),
-    owed         integer     CHECK (owed >= 0 AND owed <= turn),
+    born         bigint      NOT NULL,
+    turn         integer     NOT NULL DEFAULT -1,
+    first        integer     NOT NULL DEFAULT 0,
+    pruned       integer     NOT NULL DEFAULT 0,
+    summarized   integer     NOT NULL DEFAULT 0,
+    owed         integer,
     PRIMARY KEY (orchestrator, session)
 ) WITH (fillfactor = 70);
 
@@ -22,14 +22,14 @@ CREATE INDEX IF NOT EXISTS "holdfast_sessions_owed" ON "holdfast_sessions" (orch
 CREATE TABLE IF NOT EXISTS "holdfast_turns" (
     orchestrator text COLLATE "C" NOT NULL,
     session      text COLLATE "C" NOT NULL,
-    turn         integer     NOT NULL CHECK (turn >= 0),
+    turn         integer     NOT NULL,
     state        jsonb       NOT NULL,
     payload      jsonb,
     route        text[]      NOT NULL DEFAULT '{}',
     signature    text        NOT NULL,
     version      text        NOT NULL,
-    run_id       text        NOT NULL CHECK (run_id <> ''),
-    request_id   text        CHECK (request_id <> ''),
+    run_id       text        NOT NULL,
+    request_id   text,
     saved_at     timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (orchestrator, session, turn)
 ) WITH (toast_tuple_target = 4080);
