@@ -80,10 +80,10 @@ func TestExpired(t *testing.T) {
 	client, prefix := testenv.Redis(t)
 	s := redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix, TTL: 30 * time.Millisecond})
 	c := clocks{t, client, prefix}
-	for session, lease := range map[string]time.Duration{"idle": time.Millisecond, "owing": time.Millisecond, "owned": time.Hour} {
-		l := must[checkpoint.Claimed](t)(s.Claim(t.Context(), key(session), request("n", lease))).Lease
+	for _, session := range []string{"idle", "owing", "owned"} {
+		l := must[checkpoint.Claimed](t)(s.Claim(t.Context(), key(session), request("n", time.Hour))).Lease
 		for n := range 3 {
-			o := checkpoint.AppendOptions{Keep: 2, Owes: session == "owing" && n == 1}
+			o := checkpoint.AppendOptions{Keep: 2, Owes: session == "owing" && n == 1, Release: session != "owned" && n == 2}
 			check(t, s.Append(t.Context(), l, turn(n, fmt.Sprint("r", n)), o))
 		}
 	}
