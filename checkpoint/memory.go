@@ -36,6 +36,7 @@ type session struct {
 	owed       int          // the oldest settled turn not yet delivered; -1 if none
 	first      int          // the turn of kept[0]
 	kept       []Checkpoint // without gaps
+	array      []Checkpoint // that of kept, which leaves room at its beginning when turns are pruned
 }
 
 func (s *session) last() int { return s.first + len(s.kept) - 1 }
@@ -130,7 +131,7 @@ func (m *Memory) Append(ctx context.Context, l Lease, cp Checkpoint, o AppendOpt
 	now := time.Now()
 	cp = clone(cp)
 	cp.SavedAt = now.UTC().Round(0)
-	s.kept = append(s.kept, cp)
+	s.add(cp)
 	if o.Owes && s.owed < 0 {
 		s.owed = cp.Turn
 		if m.owing == nil {
@@ -154,6 +155,20 @@ func whyNot(s *session, l Lease, cp Checkpoint) error {
 		return lock.ErrFenced
 	}
 	return ErrConflict
+}
+
+// add keeps a turn. Before more room is asked for, that of the pruned ones is used again.
+func (s *session) add(cp Checkpoint) {
+	if len(s.kept) == cap(s.kept) && len(s.kept) <= len(s.array)/2 {
+		n := copy(s.array, s.kept)
+		clear(s.array[n:])
+		s.kept = s.array[:n]
+	}
+	full := len(s.kept) == cap(s.kept)
+	s.kept = append(s.kept, cp)
+	if full {
+		s.array = s.kept[:cap(s.kept)]
+	}
 }
 
 func (s *session) prune(keep int) {

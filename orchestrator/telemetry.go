@@ -31,8 +31,9 @@ const (
 
 // heard reports whether a provider of OpenTelemetry is one that somebody has set up. The others make nothing of what they
 // are told, but not without allocating.
-func heard(provider any) bool {
-	t := reflect.TypeOf(provider)
+func heard(provider any) bool { return loud(reflect.TypeOf(provider)) }
+
+func loud(t reflect.Type) bool {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -43,6 +44,28 @@ func heard(provider any) bool {
 	return true
 }
 
+// silence is the types of the providers at the start of a process, unless they were heard even then. That a provider is still
+// of such a type is soon seen.
+type silence struct{ tracer, meter reflect.Type }
+
+func listen() (s silence) {
+	if t := reflect.TypeOf(otel.GetTracerProvider()); !loud(t) {
+		s.tracer = t
+	}
+	if t := reflect.TypeOf(otel.GetMeterProvider()); !loud(t) {
+		s.meter = t
+	}
+	return s
+}
+
+// traced returns the provider of tracers; nil if nobody has set one up.
+func (s silence) traced() trace.TracerProvider {
+	if p := otel.GetTracerProvider(); reflect.TypeOf(p) != s.tracer && heard(p) {
+		return p
+	}
+	return nil
+}
+
 // A tracer makes the spans of one turn; the zero tracer makes none.
 type tracer struct {
 	t    trace.Tracer
@@ -51,8 +74,8 @@ type tracer struct {
 
 // trace opens the span of the turn, once. It is linked to the first attempt at the run, if there was one before.
 func (f *flight[S]) trace(resumed bool) {
-	p := otel.GetTracerProvider()
-	if !heard(p) {
+	p := f.meters.traced()
+	if p == nil {
 		return
 	}
 	if f.tracer.turn == nil {
@@ -128,6 +151,7 @@ func (f *flight[S]) endTrace(ev Event) {
 // meters are the metrics of an orchestrator. What goes up in one process may go down in another: their sum over all
 // processes is what there is.
 type meters struct {
+	silence
 	attrs    metric.MeasurementOption
 	name     attribute.KeyValue
 	turns    metric.Int64Counter
@@ -139,6 +163,7 @@ type meters struct {
 
 func newMeters(name string) (m meters, err error) {
 	meter := otel.Meter(scope)
+	m.silence = listen()
 	m.name = attrOrchestrator.String(name)
 	m.attrs = metric.WithAttributeSet(attribute.NewSet(m.name))
 	errs := make([]error, 5)
@@ -159,7 +184,10 @@ func newMeters(name string) (m meters, err error) {
 }
 
 // on reports whether somebody reads the metrics.
-func (m *meters) on() bool { return heard(otel.GetMeterProvider()) }
+func (m *meters) on() bool {
+	p := otel.GetMeterProvider()
+	return reflect.TypeOf(p) != m.silence.meter && heard(p)
+}
 
 // ended counts a turn, or a call that never became one.
 func (m *meters) ended(ev Event) {

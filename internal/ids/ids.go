@@ -11,6 +11,9 @@ import (
 // MaxSize is how many bytes a name may have.
 const MaxSize = 512
 
+// short is a length up to which looking at byte by byte is fastest.
+const short = 64
+
 // Check says why id cannot name anything, or returns nil: it must be 1 to [MaxSize] bytes of UTF-8 without U+0000.
 func Check(what, id string) error {
 	if id == "" {
@@ -25,6 +28,8 @@ func CheckOptional(what, id string) error { return CheckText(what, id, MaxSize) 
 // CheckText says why text cannot be kept, or returns nil: it must be at most size bytes of UTF-8 without U+0000.
 func CheckText(what, text string, size int) error {
 	switch {
+	case len(text) <= min(size, short) && plain(text):
+		return nil
 	case len(text) > size:
 		return fmt.Errorf("%s of %d bytes is longer than %d", what, len(text), size)
 	case !utf8.ValidString(text):
@@ -33,4 +38,14 @@ func CheckText(what, text string, size int) error {
 		return fmt.Errorf("%s holds U+0000", what)
 	}
 	return nil
+}
+
+// plain reports whether text is of ASCII characters other than U+0000.
+func plain(text string) bool {
+	for i := range len(text) {
+		if c := text[i]; c == 0 || c >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
 }
