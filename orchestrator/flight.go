@@ -300,7 +300,7 @@ func (f *flight[S]) hook(ctx context.Context, fn func(context.Context, *Turn[S])
 func (f *flight[S]) emit(ev Event) {
 	ev.RunID, ev.Turn, ev.Iteration = f.id, f.index, f.memo.Iteration
 	if ev.Kind.outcome() != "" {
-		if !f.began.IsZero() && (f.call.heard() || f.meters.on()) {
+		if !f.began.IsZero() {
 			ev.Took = time.Since(f.began)
 		}
 		f.endTrace(ev)
