@@ -39,6 +39,7 @@ func TestSuiteConvicts(t *testing.T) {
 		"Delete misses a racing Append":                {"delete-append", func() checkpoint.Store { return &orphans{mutant: newMutant()} }},
 		"sequence holds the connection":                {"sequences-reentrant", func() checkpoint.Store { return &holds{newMutant(), make(chan struct{}, 1)} }},
 		"repeat recognised by turn number":             {"append-settled-by-another", func() checkpoint.Store { return byNumber{newMutant()} }},
+		"a thief who is robbed is refused":             {"steal-granted", func() checkpoint.Store { return robbed{newMutant()} }},
 		"claim steals":                                 {"claim-held", func() checkpoint.Store { return steals{newMutant()} }},
 		"an expired lease is refused":                  {"expired-untaken", func() checkpoint.Store { return &punctual{mutant: newMutant()} }},
 		"lists what was only claimed":                  {"sessions", func() checkpoint.Store { return &listsClaimed{mutant: newMutant()} }},
@@ -396,6 +397,18 @@ type steals struct{ mutant }
 func (s steals) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
 	r.Steal = true
 	return s.mutant.Claim(ctx, k, r)
+}
+
+// robbed looks whether it is still the owner before it says that it is.
+type robbed struct{ mutant }
+
+func (r robbed) Claim(ctx context.Context, k checkpoint.Key, q checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
+	c, err := r.mutant.Claim(ctx, k, q)
+	pause()
+	if err == nil && !r.owned(ctx, c.Lease) {
+		return checkpoint.Claimed{}, lock.ErrHeld
+	}
+	return c, err
 }
 
 // punctual refuses a lease whose time is over although nobody has taken it.

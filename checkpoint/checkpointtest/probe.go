@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"math/rand/v2"
 	"reflect"
 	"strings"
 	"sync"
@@ -153,10 +154,10 @@ func (p *probe) wantSessions(q checkpoint.SessionQuery, want ...string) {
 func together(fs ...func()) {
 	var wg sync.WaitGroup
 	start := make(chan struct{})
-	for _, f := range fs {
+	for _, i := range rand.Perm(len(fs)) { // who waits last is woken first
 		wg.Go(func() {
 			<-start
-			f()
+			fs[i]()
 		})
 	}
 	close(start)

@@ -180,6 +180,33 @@ var raceClauses = []clause{
 		},
 	},
 	{
+		name: "steal-granted",
+		rule: "a claim that steals is granted, whoever steals or deletes the session meanwhile",
+		check: func(p *probe) {
+			for n := range races {
+				c := p.steal("a")
+				if c.Last == nil {
+					p.append(c.Lease, run(0, fmt.Sprintf("r%d", n)))
+				}
+				var errs [3]error
+				thief := func(i int) func() {
+					r := request(time.Hour)
+					r.Steal = true
+					return func() {
+						if i == 0 {
+							errs[i] = p.store.Delete(p.ctx, key("a"))
+						}
+						if errs[i] == nil {
+							_, errs[i] = p.store.Claim(p.ctx, key("a"), r)
+						}
+					}
+				}
+				together(thief(0), thief(1), thief(2))
+				ok(errors.Join(errs[:]...))
+			}
+		},
+	},
+	{
 		name: "sessions-parallel",
 		rule: "sessions do not disturb one another",
 		check: func(p *probe) {

@@ -52,6 +52,9 @@ const (
 // Claim takes the lease in one statement of its own and then reads, unless another holds it.
 func (s *Store) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
 	c, err := s.claim(ctx, k, r)
+	for errors.Is(err, errRobbed) {
+		c, err = s.claim(ctx, k, r)
+	}
 	if err != nil {
 		return checkpoint.Claimed{}, fmt.Errorf("sqlitecheckpoint: claim %q: %w", k.Session, s.db.Explain(ctx, err))
 	}
@@ -154,6 +157,10 @@ func scanHead(rows *sql.Rows) (h head, err error) {
 	return h, nil
 }
 
+// errRobbed says that the session was taken from us before we could read it: it is claimed again, as if it had not been
+// granted.
+var errRobbed = errors.New("taken by another at once")
+
 // vanished explains why the turn that a claim found settled is not there a moment later.
 func vanished(ctx context.Context, st sqlitestore.Statements, l checkpoint.Lease, turn int) error {
 	var f lock.Fence
@@ -162,7 +169,7 @@ func vanished(ctx context.Context, st sqlitestore.Statements, l checkpoint.Lease
 	case err != nil && !errors.Is(err, sql.ErrNoRows):
 		return err
 	case f != l.Fence:
-		return lock.ErrHeld
+		return errRobbed
 	}
 	return fmt.Errorf("%w: turn %d is the last settled and not stored", checkpoint.ErrInvalid, turn)
 }

@@ -181,8 +181,8 @@ func TestPgBouncer(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if len(served) != testenv.PoolSize {
-			t.Errorf("%d clients were served by %d connections, want %d", clients, len(served), testenv.PoolSize)
+		if len(served) < 2 || len(served) > testenv.PoolSize {
+			t.Errorf("%d clients were served by %d connections, want 2 to %d", clients, len(served), testenv.PoolSize)
 		}
 	}
 	if left := pooler.LeftBehind(); len(left) > 0 {

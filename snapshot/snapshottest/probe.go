@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"reflect"
 	"sync"
 	"sync/atomic"
@@ -167,10 +168,10 @@ func canonical(doc json.RawMessage) ([]byte, error) {
 func together(fs ...func()) {
 	var wg sync.WaitGroup
 	start := make(chan struct{})
-	for _, f := range fs {
+	for _, i := range rand.Perm(len(fs)) { // who waits last is woken first
 		wg.Go(func() {
 			<-start
-			f()
+			fs[i]()
 		})
 	}
 	close(start)
