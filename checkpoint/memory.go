@@ -328,7 +328,9 @@ func checked(ctx context.Context, errs ...error) error {
 func clone(cp Checkpoint) Checkpoint {
 	state, payload := len(cp.State), len(cp.Payload)
 	both := append(append(make([]byte, 0, state+payload), cp.State...), cp.Payload...)
-	cp.State = both[:state:state]
+	if state > 0 {
+		cp.State = both[:state:state]
+	}
 	if payload > 0 {
 		cp.Payload = both[state:]
 	}

@@ -126,6 +126,9 @@ func (f *flight[S]) fanOut(ctx context.Context, next Next) error {
 	}
 	decided := storeNext(next)
 	f.memo.Next = &decided
+	if f.recorded {
+		f.memo.State = start // the branches are saved with what they were made from: merging compares them with it
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	open := slices.DeleteFunc(slices.Clone(next.Intents), func(name string) bool { return fan.states[name] != nil })

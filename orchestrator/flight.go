@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -50,9 +51,12 @@ func (v *visit[S]) newFlight(in Input) *flight[S] {
 	if in.RequestID != "" {
 		f.run.ID = runID(v.Key, v.Born, in)
 	} else {
-		f.run.ID = v.Fence.Nonce // unique, and a claim begins one such run at most
+		f.run.ID = v.Fence.Nonce // unique, no secret, and a claim begins one such run at most
 	}
-	f.memo = memo{V: payloadVersion, Input: storedInput{in.Text, in.Data}}
+	f.memo = memo{V: payloadVersion, Input: storedInput{Text: in.Text}}
+	if len(in.Data) > 0 {
+		f.memo.Input.Data = json.RawMessage(compact(in.Data))
+	}
 	f.id = f.run.ID
 	f.ctx = v.ctx
 	return f
@@ -69,7 +73,7 @@ func (v *visit[S]) resumed(r snapshot.Run) *flight[S] {
 // open makes the turn and records it as in flight. It returns the run that is in flight already, if there is one.
 func (f *flight[S]) open() (found *snapshot.Run, err error) {
 	f.index = f.next()
-	f.held.run.Store(&f.id)
+	f.held.atWork(f.id)
 	f.trace(false)
 	if err := f.build(); err != nil {
 		if errors.Is(err, errStuck) {
@@ -139,14 +143,16 @@ func (f *flight[S]) newest() (err error) {
 	return err
 }
 
-// enter runs Definition.Begin. Without one the state is that of the newest turn, and not saved again.
+// enter runs Definition.Begin. If the state is still that of the newest turn, to the letter, it is not saved again.
 func (f *flight[S]) enter() error {
-	if f.o.def.Begin != nil {
-		err := f.hook(f.ctx, f.o.def.Begin)
-		if err == nil {
-			err = f.keep()
+	hook := f.o.def.Begin
+	if hook != nil {
+		if err := f.hook(f.ctx, hook); err != nil {
+			return f.err("begin", err)
 		}
-		if err != nil {
+	}
+	if hook != nil || f.last != nil && (f.last.Signature != f.signature || f.last.Version != f.version) {
+		if err := f.keep(); err != nil {
 			return f.err("begin", err)
 		}
 	}
@@ -190,7 +196,7 @@ func (f *flight[S]) keep() error {
 // turn has settled since.
 func (f *flight[S]) ready() error {
 	f.index = f.next()
-	f.held.run.Store(&f.id)
+	f.held.atWork(f.id)
 	if err := f.load(); err != nil {
 		if f.call.alone && f.saved != nil {
 			return f.retryLater(f.err("drift", err))
@@ -346,12 +352,12 @@ func (f *flight[S]) put(change func(*snapshot.Run)) error {
 
 // rewind goes back to what was saved last, save, if fan is set, for the branches that have finished since.
 func (f *flight[S]) rewind(fan bool) {
-	seq, done, next := f.run.Seq, f.memo.Done, f.memo.Next
+	seq, done, next, state := f.run.Seq, f.memo.Done, f.memo.Next, f.memo.State
 	fan = fan && len(done) > 0 && f.memo.Iteration == f.saved.memo.Iteration
 	f.run, f.memo = f.saved.run, f.saved.memo
 	f.run.Seq = seq
 	if fan {
-		f.memo.Done, f.memo.Next = done, next
+		f.memo.Done, f.memo.Next, f.memo.State = done, next, state
 	}
 }
 

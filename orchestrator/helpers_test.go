@@ -192,6 +192,11 @@ func (d *diary) text() string {
 // effect, and its lease is over.
 func (w world) crash(t testing.TB, d func(die func()) Def, in Input) {
 	t.Helper()
+	w.crashWith(t, d, in, nil)
+}
+
+func (w world) crashWith(t testing.TB, d func(die func()) Def, in Input, call *orchestrator.CallOptions) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	grave := &grave{world: w}
@@ -200,7 +205,7 @@ func (w world) crash(t testing.TB, d func(die func()) Def, in Input) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := bot.Execute(ctx, "s", in, nil); err == nil {
+	if _, err := bot.Execute(ctx, "s", in, call); err == nil {
 		t.Fatal("the process did not die")
 	}
 	c, err := w.checkpoints.Claim(t.Context(), checkpoint.Key{Orchestrator: bot.Name(), Session: "s"}, checkpoint.ClaimRequest{

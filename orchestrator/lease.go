@@ -140,13 +140,17 @@ func (ls *leases) extendEach(all []*session) {
 
 // answered tells those that are lost, and moves the deadlines of the others.
 func (ls *leases) answered(asked []*session, sent time.Time, lost []checkpoint.Lease, err error) {
+	gone := make(map[checkpoint.Lease]bool, len(lost))
+	for _, l := range lost {
+		gone[l] = true
+	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	for _, s := range asked {
 		h := &s.lease
 		switch {
 		case h.deadline.IsZero(): // given back meanwhile
-		case slices.Contains(lost, s.Lease):
+		case gone[s.Lease]:
 			h.deadline = time.Time{}
 			s.take(lock.ErrLost)
 		case err == nil && h.end != nil && h.end.Stop():

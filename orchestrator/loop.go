@@ -15,10 +15,7 @@ var errTurnTimeout = fmt.Errorf("turn timeout: %w", context.DeadlineExceeded)
 
 // finish takes the run to its end. final says that nothing follows in this call.
 func (f *flight[S]) finish(final bool) (*Result[S], error) {
-	f.final = final
-	if f.call.heard() || f.meters.on() {
-		f.began = time.Now()
-	}
+	f.final, f.began = final, time.Now()
 	ctx := f.ctx
 	if d := f.Limits.TurnTimeout; d > 0 {
 		var cancel context.CancelFunc

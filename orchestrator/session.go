@@ -23,7 +23,7 @@ type session struct {
 	ctx    context.Context // ends, with a cause, when the call's ends or the session is lost
 	cancel context.CancelCauseFunc
 
-	held    heldSession
+	held    *heldSession          // apart: a context that outlives the call keeps it, and not the rest
 	loss    atomic.Pointer[error] // why nothing may be written any more; nil: it may
 	inQueue bool                  // it is our turn in this process, until we leave
 	unlock  func()                // of the Locker; nil: it was not asked
@@ -61,8 +61,8 @@ func (s *session) enter(ctx context.Context, e *engine, id string) error {
 	if outer.has(e, id) {
 		return ErrReentrant
 	}
-	s.engine, s.held.engine, s.held.session, s.held.outer = e, e, id, outer
-	s.ctx, s.cancel = context.WithCancelCause(context.WithValue(ctx, heldKey{}, &s.held))
+	s.engine, s.held = e, &heldSession{engine: e, session: id, outer: outer}
+	s.ctx, s.cancel = context.WithCancelCause(context.WithValue(ctx, heldKey{}, s.held))
 	if err := e.work.enter(s); err != nil {
 		s.cancel(nil)
 		return err
@@ -79,7 +79,14 @@ func (s *session) wait(requestID string, wait bool) error {
 	}
 	patience := deadline.In(s.ctx, max(s.Limits.LockWait, s.Limits.SettleTimeout), ErrBusy) // a server may hang
 	err := s.comeIn(patience, r, !wait)
+	late := patience.Err() != nil && s.ctx.Err() == nil
 	patience.Cancel()
+	if late {
+		if err == nil {
+			s.release()
+		}
+		return ErrBusy
+	}
 	if wait && errors.Is(err, lock.ErrHeld) {
 		ctx, cancel := context.WithTimeoutCause(s.ctx, s.Limits.LockWait, ErrBusy)
 		defer cancel()
@@ -155,7 +162,7 @@ func (s *session) get(ctx context.Context, enter func(context.Context, string) (
 		s.Logger.WarnContext(ctx, "locker failed; the session is claimed without", "err", err)
 		return nil
 	}
-	return err
+	return preferEnd(ctx, err)
 }
 
 // claim claims once, or twice if the first reply was lost: the nonce tells that it is us again. If ctx has ended meanwhile,
@@ -175,7 +182,7 @@ func (s *session) claim(ctx context.Context, r checkpoint.ClaimRequest) error {
 	}
 	s.Claimed = c
 	s.leases.keep(s, sent)
-	if err := ctxcause.Of(ctx); err != nil {
+	if err := ctxcause.Of(s.ctx); err != nil {
 		s.release()
 		return err
 	}

@@ -295,7 +295,7 @@ func (v *visit[S]) handOver(turn int) error {
 	if err != nil {
 		return err
 	}
-	v.held.run.Store(&cp.RunID)
+	v.held.atWork(cp.RunID)
 	if err := v.engine.run(ctx, func(ctx context.Context) error { return v.o.def.Deliver(ctx, res) }); err != nil {
 		return err
 	}

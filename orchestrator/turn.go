@@ -183,6 +183,9 @@ type heldSession struct {
 	run     atomic.Pointer[string] // the id of the run that is at work; what a Tool is called by
 }
 
+// atWork says which run is, by a copy of its id that keeps nothing else alive.
+func (h *heldSession) atWork(run string) { h.run.Store(&run) }
+
 type heldKey struct{}
 
 func (h *heldSession) has(e *engine, session string) bool {

@@ -1,0 +1,241 @@
+package orchestrator_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/orchestrator"
+)
+
+// A run that was begun with Force goes on without: what it began with is what it was forced to take.
+func TestBegunWithForce(t *testing.T) {
+	forced := func(die func()) Def {
+		d := renamed()
+		d.Intents = Intents{"shout": {Run: func(_ context.Context, t *Turn) error {
+			t.State.Said = append(t.State.Said, "loud")
+			if die != nil {
+				die()
+			}
+			return nil
+		}}}
+		return d
+	}
+	in := Input{Text: "b", RequestID: "r"}
+	for name, finish := range map[string]func(*Bot) error{
+		"Recover": func(bot *Bot) error { _, err := bot.Recover(t.Context(), "s"); return err },
+		"Resume":  func(bot *Bot) error { _, err := bot.Resume(t.Context(), "s", nil); return err },
+		"repeat":  func(bot *Bot) error { _, err := bot.Execute(t.Context(), "s", in, nil); return err },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			execute(t, w.start(t, echo(), Options{}), Input{Text: "a"})
+			w.crashWith(t, forced, in, &orchestrator.CallOptions{Force: true})
+			bot := w.start(t, forced(nil), Options{})
+			if err := finish(bot); err != nil {
+				t.Fatal(err)
+			}
+			res := execute(t, bot, in)
+			wantSaid(t, res.State, "a", "loud")
+			if !res.Replayed {
+				t.Error("it was not finished")
+			}
+		})
+	}
+}
+
+// Branches are merged with the state that they were made from, also when it is not made the same way again.
+func TestBranchesKeepTheirBase(t *testing.T) {
+	fan := func(die func()) Def {
+		return Def{
+			Name: "fan", Version: "2",
+			Intents: Intents{
+				"quick": {Run: func(_ context.Context, t *Turn) error { t.State.A = "quick"; return nil }},
+				"slow": {Run: func(ctx context.Context, t *Turn) error {
+					for die != nil && !branchSaved(ctx, t) {
+						if ctx.Err() != nil {
+							return ctx.Err()
+						}
+					}
+					if die != nil {
+						die()
+					}
+					t.State.N++
+					return nil
+				}},
+			},
+		}
+	}
+	n := 0
+	changed := map[string]func(*Def){
+		"by Route": func(d *Def) {
+			d.Route = func(_ context.Context, t *Turn) (Next, error) {
+				t.State.N += 10
+				return orchestrator.To("quick", "slow"), nil
+			}
+		},
+		"by Migrate": func(d *Def) {
+			d.Route = func(context.Context, *Turn) (Next, error) { return orchestrator.To("quick", "slow"), nil }
+			d.Migrate = func(_ context.Context, cp checkpoint.Checkpoint) (s State, err error) {
+				err = json.Unmarshal(cp.State, &s)
+				n += 100
+				s.N = n
+				return s, err
+			}
+		},
+	}
+	for name, change := range changed {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			old := fan(nil)
+			change(&old)
+			old.Version, old.Migrate = "1", nil
+			before := execute(t, w.start(t, old, Options{}), Input{Text: "a"}).State.N
+			watched = w.snapshots
+			crashing := func(die func()) Def {
+				d := fan(die)
+				change(&d)
+				return d
+			}
+			n = 0
+			w.crash(t, crashing, Input{Text: "b"})
+			res, err := w.start(t, crashing(nil), Options{}).Resume(t.Context(), "s", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := before + 11
+			if name == "by Migrate" {
+				want = 101
+			}
+			if res.State.A != "quick" || res.State.N != want {
+				t.Errorf("%+v, want N %d", res.State, want)
+			}
+		})
+	}
+}
+
+// White space in what a client sends is not stored.
+func TestSpaceIsNotStored(t *testing.T) {
+	bot := newWorld().start(t, echo(), Options{})
+	data := json.RawMessage("[1" + strings.Repeat(" ", 16<<20-10) + "]")
+	in := Input{Text: "a", RequestID: "r", Data: data}
+	execute(t, bot, in)
+	if got := string(execute(t, bot, in).Input.Data); got != "[1]" {
+		t.Errorf("%d bytes of data", len(got))
+	}
+}
+
+// A slow store is no busy session.
+func TestSlowClaim(t *testing.T) {
+	for _, l := range []lock.Locker{nil, new(lock.Memory)} {
+		w := newWorld()
+		w.checkpoints = &slowClaims{Store: w.checkpoints, time: 50 * time.Millisecond}
+		bot := w.start(t, echo(), Options{Locker: l, Limits: orchestrator.Limits{LockWait: 10 * time.Millisecond}})
+		execute(t, bot, Input{Text: "a"})
+	}
+}
+
+// Who hears of another owner only when the time is up does not wait once more.
+func TestHeldTooLate(t *testing.T) {
+	w := newWorld()
+	claims := &slowClaims{Store: w.checkpoints, time: 50 * time.Millisecond, refusal: lock.ErrHeld}
+	w.checkpoints = claims
+	bot := w.start(t, echo(), Options{Limits: orchestrator.Limits{LockWait: 40 * time.Millisecond, SettleTimeout: 20 * time.Millisecond}})
+	_, err := bot.Execute(t.Context(), "s", Input{}, nil)
+	wantErr(t, err, orchestrator.ErrBusy)
+	if claims.n != 1 {
+		t.Errorf("claimed %d times", claims.n)
+	}
+}
+
+// slowClaims takes its time to grant, or to refuse, whatever becomes of ctx.
+type slowClaims struct {
+	checkpoint.Store
+	time    time.Duration
+	refusal error
+	n       int
+}
+
+func (s *slowClaims) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (c checkpoint.Claimed, err error) {
+	s.n++
+	time.Sleep(s.time)
+	if s.refusal != nil {
+		return c, s.refusal
+	}
+	return s.Store.Claim(context.WithoutCancel(ctx), k, r)
+}
+
+// A Locker that hangs, and says so in its own words, makes a session busy.
+func TestHungLocker(t *testing.T) {
+	w := newWorld()
+	w.crash(t, steps, Input{Text: "a"})
+	limits := orchestrator.Limits{LockWait: 10 * time.Millisecond, SettleTimeout: 10 * time.Millisecond}
+	bot := w.start(t, steps(nil), Options{Locker: new(hungLocker), Limits: limits})
+	_, err := bot.Recover(t.Context(), "s")
+	wantErr(t, err, orchestrator.ErrBusy)
+}
+
+type hungLocker struct{ lock.Memory }
+
+func (*hungLocker) TryLock(ctx context.Context, _ string) (context.Context, func(), error) {
+	<-ctx.Done()
+	return nil, nil, errors.New("gave up")
+}
+
+// Who subscribes in the middle of a turn hears how long it took from its beginning.
+func TestTookFromTheBeginning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var bot *Bot
+		var took time.Duration
+		d := echo()
+		d.Intents = Intents{"echo": {Run: func(context.Context, *Turn) error {
+			time.Sleep(time.Hour)
+			bot.Subscribe(func(ev Event) {
+				if ev.Kind == orchestrator.TurnSettled {
+					took = ev.Took
+				}
+			})
+			return nil
+		}}}
+		bot = newWorld().start(t, d, Options{Limits: orchestrator.Limits{TurnTimeout: 2 * time.Hour}})
+		execute(t, bot, Input{Text: "a"})
+		if took != time.Hour {
+			t.Errorf("took %v", took)
+		}
+	})
+}
+
+// A context that a turn leaves behind keeps nothing of the session alive.
+func TestContextsLeftBehind(t *testing.T) {
+	const size = 1 << 20
+	var left []context.Context
+	d := Def{Name: "big", Intents: Intents{"work": {Run: func(ctx context.Context, t *Turn) error {
+		left = append(left, context.WithoutCancel(ctx))
+		t.State.A = strings.Repeat("x", size)
+		return nil
+	}}}}
+	bot := newWorld().start(t, d, Options{KeepSnapshots: 1})
+	heap := func() int64 {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	execute(t, bot, Input{Text: "a"})
+	before := heap()
+	for range 16 {
+		execute(t, bot, Input{Text: "a"})
+	}
+	if more := heap() - before; more > 8*size {
+		t.Errorf("%d contexts keep %d MiB", len(left), more>>20)
+	}
+	runtime.KeepAlive(left)
+}
