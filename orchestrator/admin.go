@@ -145,7 +145,7 @@ func (o *Orchestrator[S]) steal(ctx context.Context, id string) (*visit[S], erro
 		v.undo()
 		return nil, err
 	}
-	v.look()
+	v.granted()
 	return v, nil
 }
 

@@ -59,12 +59,10 @@ func TestBranchesKeepTheirBase(t *testing.T) {
 			Intents: Intents{
 				"quick": {Run: func(_ context.Context, t *Turn) error { t.State.A = "quick"; return nil }},
 				"slow": {Run: func(ctx context.Context, t *Turn) error {
-					for die != nil && !branchSaved(ctx, t) {
-						if ctx.Err() != nil {
-							return ctx.Err()
-						}
-					}
 					if die != nil {
+						if err := branchSaved(ctx, t); err != nil {
+							return err
+						}
 						die()
 					}
 					t.State.N++
@@ -134,25 +132,29 @@ func TestSpaceIsNotStored(t *testing.T) {
 
 // A slow store is no busy session.
 func TestSlowClaim(t *testing.T) {
-	for _, l := range []lock.Locker{nil, new(lock.Memory)} {
-		w := newWorld()
-		w.checkpoints = &slowClaims{Store: w.checkpoints, time: 50 * time.Millisecond}
-		bot := w.start(t, echo(), Options{Locker: l, Limits: orchestrator.Limits{LockWait: 10 * time.Millisecond}})
-		execute(t, bot, Input{Text: "a"})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		for _, l := range []lock.Locker{nil, new(lock.Memory)} {
+			w := newWorld()
+			w.checkpoints = &slowClaims{Store: w.checkpoints, time: 5 * time.Second}
+			bot := w.start(t, echo(), Options{Locker: l, Limits: orchestrator.Limits{LockWait: time.Second}})
+			execute(t, bot, Input{Text: "a"})
+		}
+	})
 }
 
 // Who hears of another owner only when the time is up does not wait once more.
 func TestHeldTooLate(t *testing.T) {
-	w := newWorld()
-	claims := &slowClaims{Store: w.checkpoints, time: 50 * time.Millisecond, refusal: lock.ErrHeld}
-	w.checkpoints = claims
-	bot := w.start(t, echo(), Options{Limits: orchestrator.Limits{LockWait: 40 * time.Millisecond, SettleTimeout: 20 * time.Millisecond}})
-	_, err := bot.Execute(t.Context(), "s", Input{}, nil)
-	wantErr(t, err, orchestrator.ErrBusy)
-	if claims.n != 1 {
-		t.Errorf("claimed %d times", claims.n)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		claims := &slowClaims{Store: w.checkpoints, time: 5 * time.Second, refusal: lock.ErrHeld}
+		w.checkpoints = claims
+		bot := w.start(t, echo(), Options{Limits: orchestrator.Limits{LockWait: 4 * time.Second, SettleTimeout: 2 * time.Second}})
+		_, err := bot.Execute(t.Context(), "s", Input{}, nil)
+		wantErr(t, err, orchestrator.ErrBusy)
+		if claims.n != 1 {
+			t.Errorf("claimed %d times", claims.n)
+		}
+	})
 }
 
 // slowClaims takes its time to grant, or to refuse, whatever becomes of ctx.

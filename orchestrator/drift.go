@@ -18,12 +18,17 @@ func (o *Orchestrator[S]) foreign(signature string, force bool) error {
 	return &DriftError{Saved: signature, Current: o.signature}
 }
 
+// wrote reports whether it is this definition that wrote something.
+func (e *engine) wrote(signature, version string) bool {
+	return signature == e.signature && version == e.version
+}
+
 // restore makes an S of a stored state, the one way by which any does.
 func (o *Orchestrator[S]) restore(ctx context.Context, cp checkpoint.Checkpoint, force bool) (state S, err error) {
 	if err := o.foreign(cp.Signature, force); err != nil {
 		return state, err
 	}
-	if (cp.Signature != o.signature || cp.Version != o.version) && o.def.Migrate != nil {
+	if !o.wrote(cp.Signature, cp.Version) && o.def.Migrate != nil {
 		return o.migrate(ctx, cp)
 	}
 	return decode[S](cp.State)

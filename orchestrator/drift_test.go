@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/orchestrator"
@@ -175,12 +174,8 @@ func TestMigrateFanOut(t *testing.T) {
 		return Def{Name: "fan", Version: "1", Intents: Intents{
 			"quick": {Run: func(_ context.Context, t *Turn) error { t.State.A = "quick"; return nil }},
 			"slow": {Run: func(ctx context.Context, t *Turn) error {
-				for !branchSaved(ctx, t) {
-					select {
-					case <-ctx.Done():
-						return ctx.Err()
-					case <-time.After(time.Millisecond):
-					}
+				if err := branchSaved(ctx, t); err != nil {
+					return err
 				}
 				die()
 				return nil

@@ -73,12 +73,8 @@ func TestMergeOfResumed(t *testing.T) {
 						t.State.Facts["x"] = 2
 						return nil
 					}
-					for !branchSaved(ctx, t) {
-						select {
-						case <-ctx.Done():
-							return ctx.Err()
-						case <-time.After(time.Millisecond):
-						}
+					if err := branchSaved(ctx, t); err != nil {
+						return err
 					}
 					die()
 					died.Store(true)

@@ -151,7 +151,7 @@ func (f *flight[S]) enter() error {
 			return f.err("begin", err)
 		}
 	}
-	if hook != nil || f.last != nil && (f.last.Signature != f.signature || f.last.Version != f.version) {
+	if hook != nil || f.last != nil && !f.wrote(f.last.Signature, f.last.Version) {
 		if err := f.keep(); err != nil {
 			return f.err("begin", err)
 		}
@@ -246,7 +246,7 @@ func (f *flight[S]) load() (err error) {
 	if err != nil {
 		return err
 	}
-	if f.memo.Signature != f.signature || f.memo.Version != f.version {
+	if !f.wrote(f.memo.Signature, f.memo.Version) {
 		f.memo.Signature, f.memo.Version = f.signature, f.version
 		f.memo.Done = nil // of the states of the old definition
 		if f.memo.Next != nil && f.unknown(f.memo.Next.Intents) != "" {

@@ -208,8 +208,14 @@ func (w world) crashWith(t testing.TB, d func(die func()) Def, in Input, call *o
 	if _, err := bot.Execute(ctx, "s", in, call); err == nil {
 		t.Fatal("the process did not die")
 	}
-	c, err := w.checkpoints.Claim(t.Context(), checkpoint.Key{Orchestrator: bot.Name(), Session: "s"}, checkpoint.ClaimRequest{
-		Owner: "undertaker", Nonce: rand.Text(), TTL: time.Minute, Steal: true,
+	w.freeUp(t, bot.Name())
+}
+
+// freeUp fences off the owner of session s, and gives the session back.
+func (w world) freeUp(t testing.TB, bot string) {
+	t.Helper()
+	c, err := w.checkpoints.Claim(t.Context(), checkpoint.Key{Orchestrator: bot, Session: "s"}, checkpoint.ClaimRequest{
+		Owner: "another", Nonce: rand.Text(), TTL: time.Minute, Steal: true,
 	})
 	if err == nil {
 		err = w.checkpoints.Mark(t.Context(), c.Lease, checkpoint.Marks{Release: true})

@@ -167,12 +167,8 @@ func TestFanOutResumed(t *testing.T) {
 					return nil
 				}
 				<-done
-				for !branchSaved(ctx, t) {
-					select {
-					case <-ctx.Done():
-						return ctx.Err()
-					case <-time.After(time.Millisecond):
-					}
+				if err := branchSaved(ctx, t); err != nil {
+					return err
 				}
 				die()
 				return nil
@@ -197,11 +193,19 @@ func TestFanOutResumed(t *testing.T) {
 // watched is the store that branchSaved looks into.
 var watched snapshot.Store
 
-func branchSaved(ctx context.Context, t *Turn) bool {
-	for r, err := range watched.Runs(ctx, snapshot.Query{Key: snapshot.Key{Orchestrator: "fan", Session: t.Session}}) {
-		return err == nil && r.Seq > 0
+func branchSaved(ctx context.Context, t *Turn) error {
+	for {
+		for r, err := range watched.Runs(ctx, snapshot.Query{Key: snapshot.Key{Orchestrator: "fan", Session: t.Session}}) {
+			if err == nil && r.Seq > 0 {
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Millisecond):
+		}
 	}
-	return false
 }
 
 // The end of the caller's context is not an undo: the run waits for whoever comes next, and the attempt does not count.

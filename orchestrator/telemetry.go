@@ -29,11 +29,9 @@ const (
 	attrOutcome      = attribute.Key("holdfast.outcome")
 )
 
-// heard reports whether a provider of OpenTelemetry is one that somebody has set up. The others make nothing of what they
-// are told, but not without allocating.
-func heard(provider any) bool { return loud(reflect.TypeOf(provider)) }
-
-func loud(t reflect.Type) bool {
+// heard reports whether a provider of OpenTelemetry of this type is one that somebody has set up. The others make nothing of
+// what they are told, but not without allocating.
+func heard(t reflect.Type) bool {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -44,15 +42,15 @@ func loud(t reflect.Type) bool {
 	return true
 }
 
-// silence is the types of the providers at the start of a process, unless they were heard even then. That a provider is still
-// of such a type is soon seen.
+// silence is the types of the providers when the bot was made, nil for those that were heard even then. A provider that is
+// still of such a type need not be looked at closely.
 type silence struct{ tracer, meter reflect.Type }
 
 func listen() (s silence) {
-	if t := reflect.TypeOf(otel.GetTracerProvider()); !loud(t) {
+	if t := reflect.TypeOf(otel.GetTracerProvider()); !heard(t) {
 		s.tracer = t
 	}
-	if t := reflect.TypeOf(otel.GetMeterProvider()); !loud(t) {
+	if t := reflect.TypeOf(otel.GetMeterProvider()); !heard(t) {
 		s.meter = t
 	}
 	return s
@@ -60,10 +58,11 @@ func listen() (s silence) {
 
 // traced returns the provider of tracers; nil if nobody has set one up.
 func (s silence) traced() trace.TracerProvider {
-	if p := otel.GetTracerProvider(); reflect.TypeOf(p) != s.tracer && heard(p) {
-		return p
+	p := otel.GetTracerProvider()
+	if t := reflect.TypeOf(p); t == s.tracer || !heard(t) {
+		return nil
 	}
-	return nil
+	return p
 }
 
 // A tracer makes the spans of one turn; the zero tracer makes none.
@@ -185,8 +184,8 @@ func newMeters(name string) (m meters, err error) {
 
 // on reports whether somebody reads the metrics.
 func (m *meters) on() bool {
-	p := otel.GetMeterProvider()
-	return reflect.TypeOf(p) != m.silence.meter && heard(p)
+	t := reflect.TypeOf(otel.GetMeterProvider())
+	return t != m.silence.meter && heard(t)
 }
 
 // ended counts a turn, or a call that never became one.

@@ -27,12 +27,12 @@ func (o *Orchestrator[S]) visit(ctx context.Context, k *call, requestID string, 
 	if err := v.acquire(ctx, o.engine, k.session, requestID, wait); err != nil {
 		return nil, &Error{Op: "claim", Session: k.session, Err: err}
 	}
-	v.look()
+	v.granted()
 	return v, nil
 }
 
-// look takes what the claim has found.
-func (v *visit[S]) look() {
+// granted takes over what the claim has found.
+func (v *visit[S]) granted() {
 	v.last, v.owed, v.summarized = v.Last, v.Delivered, v.Summarized
 }
 

@@ -2,7 +2,6 @@ package orchestrator_test
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"go/ast"
@@ -36,15 +35,7 @@ func (w world) cutOff(t *testing.T, d func(die func()) Def, in Input) {
 	bot := world{lateCheckpoints{w.checkpoints, late}, lateSnapshots{w.snapshots, late}}.start(t, def, Options{})
 	_, err := bot.Execute(t.Context(), "s", in, nil)
 	wantErr(t, err, orchestrator.ErrIndeterminate)
-	c, err := w.checkpoints.Claim(t.Context(), checkpoint.Key{Orchestrator: def.Name, Session: "s"}, checkpoint.ClaimRequest{
-		Owner: "another", Nonce: rand.Text(), TTL: time.Minute, Steal: true,
-	})
-	if err == nil {
-		err = w.checkpoints.Mark(t.Context(), c.Lease, checkpoint.Marks{Release: true})
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	w.freeUp(t, def.Name)
 }
 
 type lateCheckpoints struct {
