@@ -126,7 +126,7 @@ func (m *Memory) Append(ctx context.Context, l Lease, cp Checkpoint, o AppendOpt
 	defer m.mu.Unlock()
 	s := m.sessions[l.Key]
 	if s == nil || s.fence != l.Fence || cp.Turn != s.last()+1 {
-		return whyNot(s, l, cp)
+		return whyNot(s, l, cp, o)
 	}
 	now := time.Now()
 	cp = clone(cp)
@@ -145,12 +145,12 @@ func (m *Memory) Append(ctx context.Context, l Lease, cp Checkpoint, o AppendOpt
 }
 
 // whyNot explains an Append that found no head to move.
-func whyNot(s *session, l Lease, cp Checkpoint) error {
+func whyNot(s *session, l Lease, cp Checkpoint, o AppendOptions) error {
 	switch {
 	case s == nil:
 		return lock.ErrFenced
 	case s.newest(func(kept *Checkpoint) bool { return kept.RunID == cp.RunID }) != nil:
-		return nil
+		return o.Known()
 	case s.fence != l.Fence:
 		return lock.ErrFenced
 	}

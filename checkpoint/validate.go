@@ -83,6 +83,14 @@ func (o AppendOptions) Kept() (int, error) {
 	return o.Keep, nil
 }
 
+// Known is the verdict on an Append that appends nothing, because a kept turn has its run.
+func (o AppendOptions) Known() error {
+	if o.Fresh {
+		return ErrConflict
+	}
+	return nil
+}
+
 // Validate checks the counters.
 func (m Marks) Validate() error {
 	if m.Summarized < 0 || m.Delivered < 0 || m.Summarized > Newest || m.Delivered > Newest {

@@ -12,27 +12,12 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testenv"
 )
 
-// knownIssues are what the matrix finds and what no order of steps mends: docs/guarantees.md has them. A process that is
-// stopped finds out by its clock, before and after it settles, that its time is over; the stall of the matrix is one during
-// which its clock stood still, too.
-var knownIssues = []enginetest.Known{
-	{
-		Law: enginetest.Kept, Kind: "stall",
-		Why: "Append says that the run is settled, by whomever: a late owner returns and delivers its own turn, not the one that is kept",
-	},
-	{
-		Law: enginetest.Failed, Kind: "stall", Scenario: "failing intent",
-		Why: "a late owner begins a run again that another has settled, and tells that it failed",
-	},
-	{Law: enginetest.Failed, Kind: "stall", Scenario: "failing branch", Why: "the same"},
-}
-
 // Whatever fails in a turn, wherever: afterwards the turn is there entirely or not at all, and nobody was told otherwise.
 // It is the same on all stores, down to the number of points.
 func TestCrashEverywhere(t *testing.T) {
 	var scenarios []string
 	backends(t, func(t *testing.T, w world) {
-		m := enginetest.Matrix{Known: knownIssues, Share: 3} // each point suffers some of its faults; a soak does it all
+		m := enginetest.Matrix{Share: 3} // each point suffers some of its faults; a soak does it all
 		if !strings.HasSuffix(t.Name(), "/memory") {
 			m.Share = 24 // the race detector makes drivers slow
 		}
@@ -42,9 +27,6 @@ func TestCrashEverywhere(t *testing.T) {
 			rep.Points, len(rep.Scenarios), rep.Histories, time.Since(start).Round(time.Millisecond))
 		for _, f := range rep.Findings {
 			t.Error(f)
-		}
-		for _, f := range rep.Known {
-			t.Log("known: ", f.Headline())
 		}
 		if scenarios == nil {
 			scenarios = rep.Scenarios

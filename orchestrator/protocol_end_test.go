@@ -3,8 +3,10 @@ package orchestrator_test
 import (
 	"context"
 	"errors"
+	"reflect"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
@@ -12,10 +14,17 @@ import (
 // How a turn ends, and who may say so.
 
 // Convicts: "same run and nonce" after an Append that found no row to write. The run is settled, by whomever: that is what its
-// first owner tells.
+// first owner tells. And "settled, so mine is": the other came to another state, and time has not told the first.
 func TestProtocolSettledByAnother(t *testing.T) {
+	by := func(n int) func(context.Context, *Turn) error {
+		return func(_ context.Context, t *Turn) error {
+			t.State.N = n
+			return nil
+		}
+	}
 	stages(t, func(s *stage) {
-		zombie, other := s.process(Options{}, nil), s.process(Options{}, nil)
+		var sent outbox
+		zombie, other := s.processOf(sent.deliver(scribe(by(1))), Options{}), s.processOf(sent.deliver(scribe(by(2))), Options{})
 		stopped := zombie.stopBefore("Append")
 		a := zombie.begin(Input{Text: "a"})
 		stopped.reached()
@@ -24,11 +33,43 @@ func TestProtocolSettledByAnother(t *testing.T) {
 		stopped.goOn()
 		res := a.settles()
 		for kept, err := range other.Turns(t.Context(), scribeKey.Session) {
-			if err != nil || res.RunID != kept.RunID || res.Turn != kept.Turn {
+			if err != nil || kept.State.N != 2 || !reflect.DeepEqual(res, kept) {
 				t.Errorf("told %+v, and %+v is kept, error %v", res, kept, err)
 			}
 		}
+		if len(sent.results) != 1 || sent.results[0].State.N != 2 {
+			t.Errorf("delivered %+v", sent.results)
+		}
 		s.ends("a")
+	})
+}
+
+// An outbox notes what is delivered, by one process at a time.
+type outbox struct{ results []*Result }
+
+func (o *outbox) deliver(d Def) Def {
+	d.Deliver = func(_ context.Context, r *Result) error {
+		o.results = append(o.results, r)
+		return nil
+	}
+	return d
+}
+
+// A reply to an Append that was lost changes nothing of what follows: the turn is delivered, once, and the session given back.
+func TestProtocolAppendReplyLost(t *testing.T) {
+	stages(t, func(s *stage) {
+		var sent outbox
+		p := s.processOf(sent.deliver(scribe(nil)), Options{})
+		p.next("Append", replyLost)
+		p.execute(Input{Text: "a"})
+		if n := p.called("Append"); n != 2 {
+			t.Errorf("%d Appends", n)
+		}
+		if len(sent.results) != 1 {
+			t.Errorf("delivered %+v", sent.results)
+		}
+		p.execute(Input{Text: "b"})
+		s.ends("a", "b")
 	})
 }
 
@@ -41,7 +82,7 @@ func TestProtocolDelayedAppend(t *testing.T) {
 			p.next("Append", late.delay)
 			p.execute(Input{Text: "a"})
 			p.execute(Input{Text: "b"})
-			if err := late.send(); err != nil {
+			if err := late.send(); !errors.Is(err, checkpoint.ErrConflict) {
 				t.Errorf("the late one: %v, and its run is settled", err)
 			}
 			s.ends("a", "b")

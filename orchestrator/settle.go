@@ -23,62 +23,85 @@ func (f *flight[S]) settle() (*Result[S], error) {
 		return nil, f.fail(f.err("settle", err))
 	}
 	owes, more := f.o.def.Deliver != nil, !f.final || f.mayCompact(f.index)
-	o := checkpoint.AppendOptions{Keep: f.KeepSnapshots, Owes: owes, Release: !owes && !more}
+	o := checkpoint.AppendOptions{Keep: f.KeepSnapshots, Owes: owes, Release: !owes && !more, Fresh: true}
 	doubt, err := f.persist(f.ctx, func(ctx context.Context) error { return f.store.Append(ctx, f.Lease, cp, o) })
+	if errors.Is(err, checkpoint.ErrConflict) {
+		return f.asKept(cp, err)
+	}
 	if err != nil {
 		return nil, f.notAppended(doubt || !answered(err), err)
 	}
 	cp.SavedAt = time.Now().UTC()
-	if doubt || f.lost() != nil {
-		if cp, err = f.asKept(cp); err != nil {
-			return nil, f.left(f.err("settle", indeterminate(err)))
-		}
-	}
-	f.last = &cp
-	if !owes {
-		f.owed = f.next()
-	}
 	if o.Release {
 		f.released()
 	}
-	if f.recorded {
-		f.forget(f.run)
-	}
 	if owes {
 		f.meters.owes(1)
+	} else {
+		f.owed = f.index + 1
 	}
-	_ = f.deliver(!more) // what fails stays owed
-	if f.final {
-		f.meter.add(f.compact())
-	}
-	f.emit(Event{Kind: TurnSettled, Usage: f.meter.total()})
+	f.settled(&cp, more)
 	return &Result[S]{
 		Session: f.Session, RunID: f.id, Turn: f.index, Input: f.input, State: f.state,
 		Steps: steps(f.memo.Steps), Usage: f.meter.total(), SavedAt: cp.SavedAt,
 	}, nil
 }
 
-// asKept returns the turn as it is kept. An Append that went unanswered, or came after our time, says that the run is settled,
-// and not by whom: another owner's result may differ from ours.
-func (f *flight[S]) asKept(cp checkpoint.Checkpoint) (checkpoint.Checkpoint, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(f.ctx), f.Limits.SettleTimeout)
-	defer cancel()
-	for kept, err := range f.store.Turns(ctx, f.Key, checkpoint.Newest) {
-		if err != nil {
-			return cp, err
-		}
-		if kept.RunID != cp.RunID {
-			f.lose(lock.ErrFenced) // others have settled turns since
-			continue
-		}
-		res, err := f.o.result(ctx, f.Session, kept, f.call.force)
-		if err != nil {
-			return cp, err
-		}
-		f.index, f.state = kept.Turn, res.State
-		return kept, nil
+// settled does what follows a settled turn.
+func (f *flight[S]) settled(cp *checkpoint.Checkpoint, more bool) {
+	f.last = cp
+	if f.recorded {
+		f.forget(f.run)
 	}
-	return cp, checkpoint.ErrNotFound
+	_ = f.deliver(!more) // what fails stays owed
+	if f.final {
+		f.meter.add(f.compact())
+	}
+	f.emit(Event{Kind: TurnSettled, Usage: f.meter.total()})
+}
+
+// asKept ends a turn that is settled already: by an Append of ours that went unanswered, or by another owner, who came to
+// another result. The one that is kept is the one that is told.
+func (f *flight[S]) asKept(mine checkpoint.Checkpoint, conflict error) (*Result[S], error) {
+	kept, err := f.find(mine.RunID)
+	if err != nil {
+		return nil, f.notAppended(true, fmt.Errorf("%w: %w", conflict, err))
+	}
+	res, err := f.o.result(f.ctx, f.Session, kept, f.call.force)
+	if err != nil {
+		return nil, f.notAppended(true, err)
+	}
+	f.index, f.state = kept.Turn, res.State
+	_, err = f.persist(f.ctx, func(ctx context.Context) error { return f.store.Mark(ctx, f.Lease, checkpoint.Marks{}) })
+	switch {
+	case errors.Is(err, lock.ErrFenced):
+		f.lose(lock.ErrFenced) // what follows the turn is up to the other
+	case err != nil:
+		f.mute = true
+	case f.o.def.Deliver == nil:
+		f.owed = f.index + 1
+	default:
+		f.meters.owes(1)
+	}
+	f.settled(&kept, true)
+	return res, nil
+}
+
+// find returns the turn that has settled a run.
+func (f *flight[S]) find(run string) (cp checkpoint.Checkpoint, err error) {
+	_, err = f.persist(f.ctx, func(ctx context.Context) error {
+		for kept, err := range f.store.Turns(ctx, f.Key, checkpoint.Newest) {
+			if err != nil {
+				return err
+			}
+			if kept.RunID == run {
+				cp = kept
+				return nil
+			}
+		}
+		return checkpoint.ErrNotFound
+	})
+	return cp, err
 }
 
 // checkpoint is the turn as it settles.

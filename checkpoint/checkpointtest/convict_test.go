@@ -39,6 +39,7 @@ func TestSuiteConvicts(t *testing.T) {
 		"Delete misses a racing Append":                {"delete-append", func() checkpoint.Store { return &orphans{mutant: newMutant()} }},
 		"sequence holds the connection":                {"sequences-reentrant", func() checkpoint.Store { return &holds{newMutant(), make(chan struct{}, 1)} }},
 		"repeat recognised by turn number":             {"append-settled-by-another", func() checkpoint.Store { return byNumber{newMutant()} }},
+		"a run that is kept is told as appended":       {"append-fresh", func() checkpoint.Store { return stale{newMutant()} }},
 		"a thief who is robbed is refused":             {"steal-granted", func() checkpoint.Store { return robbed{newMutant()} }},
 		"claim steals":                                 {"claim-held", func() checkpoint.Store { return steals{newMutant()} }},
 		"an expired lease is refused":                  {"expired-untaken", func() checkpoint.Store { return &punctual{mutant: newMutant()} }},
@@ -390,6 +391,14 @@ func (b byNumber) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.
 		return lock.ErrFenced
 	}
 	return err
+}
+
+// stale takes every kept turn of a run for a repeat, also when it is asked to tell.
+type stale struct{ mutant }
+
+func (s stale) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+	o.Fresh = false
+	return s.Memory.Append(ctx, l, cp, o)
 }
 
 type steals struct{ mutant }

@@ -91,6 +91,34 @@ var appendClauses = []clause{
 		},
 	},
 	{
+		name: "append-fresh",
+		rule: "with Fresh, a run that a kept turn has is ErrConflict, whoever settled it, and nothing changes",
+		check: func(p *probe) {
+			fresh := func(l checkpoint.Lease, cp checkpoint.Checkpoint) error {
+				return p.store.Append(p.ctx, l, cp, checkpoint.AppendOptions{Keep: 1, Owes: true, Release: true, Fresh: true})
+			}
+			old := p.claim("a").Lease
+			ok(p.store.Append(p.ctx, old, turn(0), checkpoint.AppendOptions{Fresh: true}))
+			want(fresh(old, turn(0)), checkpoint.ErrConflict)
+			want(fresh(old, run(2, "ahead")), checkpoint.ErrConflict)
+			want(p.tryClaim("a"), lock.ErrHeld)
+			p.append(old, turn(0))
+			owner := p.steal("a").Lease
+			p.append(owner, run(1, "moved"))
+			want(fresh(old, turn(0)), checkpoint.ErrConflict)
+			want(fresh(old, run(7, "moved")), checkpoint.ErrConflict)
+			want(fresh(old, run(2, "third")), lock.ErrFenced)
+			want(p.tryClaim("a"), lock.ErrHeld)
+			p.wantTurns("a", 1, 0)
+			p.wantSessions(checkpoint.SessionQuery{Owing: true})
+			ok(fresh(owner, turn(2)))
+			want(fresh(owner, turn(2)), checkpoint.ErrConflict)
+			p.claim("a")
+			want(fresh(owner, turn(2)), checkpoint.ErrConflict)
+			p.wantTurns("a", 2)
+		},
+	},
+	{
 		name: "append-repeat-pruned",
 		rule: "a repeat is recognised as long as the turn is kept, and not longer",
 		check: func(p *probe) {

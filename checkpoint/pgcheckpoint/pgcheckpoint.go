@@ -134,14 +134,14 @@ func (s *Store) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Ch
 	settled, err := s.exec(ctx, s.sql.append, l.Orchestrator, l.Session, l.Fence.Epoch, l.Fence.Nonce, cp.Turn,
 		string(cp.State), payload, route, cp.Signature, cp.Version, cp.RunID, cp.RequestID, keep, o.Owes, o.Release)
 	if err == nil && settled == 0 {
-		err = s.whyNot(ctx, l, cp.RunID)
+		err = s.whyNot(ctx, l, cp.RunID, o)
 	}
 	return s.error(ctx, "append", l.Key, err)
 }
 
 // whyNot explains an Append that found no head to move. It looks for the run by its id: who took the session over may
 // have settled it under another number.
-func (s *Store) whyNot(ctx context.Context, l checkpoint.Lease, run string) error {
+func (s *Store) whyNot(ctx context.Context, l checkpoint.Lease, run string, o checkpoint.AppendOptions) error {
 	var settled, ours bool
 	err := pgstate.Again(func() error {
 		rows, err := s.db.Query(ctx, s.sql.explain, l.Orchestrator, l.Session, l.Fence.Epoch, l.Fence.Nonce, run)
@@ -157,7 +157,7 @@ func (s *Store) whyNot(ctx context.Context, l checkpoint.Lease, run string) erro
 	case err != nil:
 		return err
 	case settled:
-		return nil
+		return o.Known()
 	case ours:
 		return checkpoint.ErrConflict
 	}

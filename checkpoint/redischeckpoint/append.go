@@ -37,13 +37,14 @@ func (s *Store) append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Ch
 		return r.Status, err
 	}
 	status, err := settle("")
-	if err != nil || status != "INDEX" {
-		return err
+	if err == nil && status == "INDEX" {
+		var owing string
+		if owing, err = s.enter(ctx, index{l.Orchestrator, true}, l.Session); err == nil {
+			status, err = settle(owing)
+		}
 	}
-	owing, err := s.enter(ctx, index{l.Orchestrator, true}, l.Session)
-	if err != nil {
-		return err
+	if err == nil && status == "KNOWN" {
+		err = o.Known()
 	}
-	_, err = settle(owing)
 	return err
 }

@@ -68,7 +68,7 @@ func (s *Store) append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Ch
 	}
 	err = s.db.Write(ctx, func(tx *sql.Tx) error { return settle(ctx, tx, st, l, cp, o, keep) })
 	if errors.Is(err, errRefused) {
-		return whyNot(ctx, st, l, cp)
+		return whyNot(ctx, st, l, cp.RunID, o)
 	}
 	return err
 }
@@ -110,17 +110,17 @@ func insert(ctx context.Context, tx *sql.Tx, st sqlitestore.Statements, k checkp
 func orNull(text string) sql.NullString { return sql.NullString{String: text, Valid: text != ""} }
 
 // whyNot explains an Append that found no head to move.
-func whyNot(ctx context.Context, st sqlitestore.Statements, l checkpoint.Lease, cp checkpoint.Checkpoint) error {
+func whyNot(ctx context.Context, st sqlitestore.Statements, l checkpoint.Lease, run string, o checkpoint.AppendOptions) error {
 	var f lock.Fence
 	var kept bool
-	err := st[refusalSQL].QueryRowContext(ctx, l.Orchestrator, l.Session, cp.RunID).Scan(&f.Epoch, &f.Nonce, &kept)
+	err := st[refusalSQL].QueryRowContext(ctx, l.Orchestrator, l.Session, run).Scan(&f.Epoch, &f.Nonce, &kept)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return lock.ErrFenced
 	case err != nil:
 		return err
 	case kept:
-		return nil
+		return o.Known()
 	case f != l.Fence:
 		return lock.ErrFenced
 	}

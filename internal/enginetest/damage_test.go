@@ -2,10 +2,12 @@ package enginetest
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"iter"
 	"sync"
+	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/lock"
@@ -33,12 +35,19 @@ func (s loan) owner(k checkpoint.Key) checkpoint.Lease {
 	return l.(checkpoint.Lease)
 }
 
-// anyOwner lets every owner settle a turn, whatever its number.
+// anyOwner lets a former owner settle a turn, as the next one.
 type anyOwner struct{ loan }
 
 func (s anyOwner) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
-	if owner := s.owner(l.Key); owner != l {
-		l, o.Release = owner, false
+	if s.owner(l.Key) != l {
+		c, err := s.Claim(ctx, l.Key, checkpoint.ClaimRequest{Owner: "thief", Nonce: rand.Text(), TTL: time.Minute, Steal: true})
+		if err != nil {
+			return err
+		}
+		l, cp.Turn, o.Release = c.Lease, 0, true
+		if c.Last != nil {
+			cp.Turn = c.Last.Turn + 1
+		}
 	}
 	return s.Store.Append(ctx, l, cp, o)
 }
@@ -62,9 +71,17 @@ func (s noRepeat) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.
 			return err
 		}
 		if kept.RunID == cp.RunID {
-			return checkpoint.ErrConflict
+			return lock.ErrFenced
 		}
 	}
+	return s.Store.Append(ctx, l, cp, o)
+}
+
+// neverTells keeps to itself that a run was settled already.
+type neverTells struct{ checkpoint.Store }
+
+func (s neverTells) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+	o.Fresh = false
 	return s.Store.Append(ctx, l, cp, o)
 }
 

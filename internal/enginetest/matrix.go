@@ -17,11 +17,7 @@ type Matrix struct {
 	Only     []string      // names of scenarios; none: all
 	Enough   int           // findings after which it stops; 0 means 20
 	Patience time.Duration // with one history, which hangs if it takes longer; 0 means 20s
-	Known    []Known
 }
-
-// A Known issue is one that is not mended yet. What is "" is any.
-type Known struct{ Law, Scenario, Kind, Point, Why string }
 
 // A Report says what was tried, and what was found.
 type Report struct {
@@ -29,7 +25,6 @@ type Report struct {
 	Points    int      // those that suffered
 	Histories int      // with a fault
 	Findings  []*Finding
-	Known     []*Finding
 }
 
 // A Finding is a history that ended wrong.
@@ -56,16 +51,6 @@ func (f *Finding) Error() string {
 // Headline says which history it was.
 func (f *Finding) Headline() string {
 	return fmt.Sprintf("%s: %s at point %d, %s, then %s", f.Scenario, f.Kind, f.N, f.Point, f.Follow)
-}
-
-// known reports whether all that is wrong is known.
-func (f *Finding) known(all []Known) bool {
-	like := func(pattern, s string) bool { return pattern == "" || pattern == s }
-	return !slices.ContainsFunc(f.Wrong, func(w Wrong) bool {
-		return !slices.ContainsFunc(all, func(k Known) bool {
-			return like(k.Law, w.Law) && like(k.Scenario, f.Scenario) && like(k.Kind, f.Kind) && like(k.Point, f.Point)
-		})
-	})
 }
 
 // Run runs the matrix.
@@ -95,7 +80,7 @@ func (m Matrix) Run(ctx context.Context, s Stores) Report {
 		}
 	}
 	r.wg.Wait()
-	rep.Findings, rep.Known = r.findings, r.known
+	rep.Findings = r.findings
 	return rep
 }
 
@@ -144,7 +129,6 @@ type runner struct {
 	mu       sync.Mutex // protects following fields
 	serial   int
 	findings []*Finding
-	known    []*Finding
 }
 
 // A slot is the right to keep the machine busy. A history that only waits gives it away.
@@ -200,11 +184,7 @@ func (r *runner) run(ctx context.Context, s *slot, h history) (points []string) 
 func (r *runner) find(f *Finding) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if f.known(r.Known) {
-		r.known = append(r.known, f)
-	} else {
-		r.findings = append(r.findings, f)
-	}
+	r.findings = append(r.findings, f)
 }
 
 func (r *runner) enough() bool {

@@ -110,6 +110,7 @@ func ends() []scenario {
 		{name: "Delete", bot: replying, found: settled, act: remove, follow: []act{remove, two, recovery, zero}},
 		{name: "Delete with a run", bot: iterating, found: both(settled, owned("c")), act: remove, follow: []act{remove, two, recovery, resume, zero}},
 		{name: "failing intent", bot: single, fails: "a", act: one, wants: errFailing, follow: []act{one, two, recovery, resume}, all: true},
+		{name: "failing intent, no snapshots", bot: bot{deliver: true, volatile: true}, fails: "a", act: one, wants: errFailing, follow: []act{one, two}},
 		{name: "failing branch", bot: iterating, fails: "c", act: one, wants: errFailing, from: "save", follow: []act{one, two, recovery, resume}},
 		{name: "failing in the end", bot: whole, fails: "d", act: plain, wants: errFailing, from: "d", follow: []act{simple, two, recovery, resume}},
 		{name: "Resume of what fails", bot: iterating, found: left("c"), fails: "d", act: resume, wants: errFailing, from: "d", follow: []act{two, recovery, resume, zero}},

@@ -72,6 +72,7 @@ var settles = rapid.Custom(func(t *rapid.T) action {
 			Keep:    rapid.SampledFrom([]int{1, 2, 3, 4, 0, checkpoint.KeepAll}).Draw(t, "keep"),
 			Owes:    rarely.Draw(t, "owes"),
 			Release: rarely.Draw(t, "release"),
+			Fresh:   rapid.Bool().Draw(t, "fresh"),
 		},
 	}
 })

@@ -108,7 +108,7 @@ func (m *model) settle(id string, f lock.Fence, cp checkpoint.Checkpoint, o chec
 	switch {
 	case l.ownedBy(f) && cp.Turn == len(l.turns):
 	case l != nil && l.keptRun(cp.RunID):
-		return nil
+		return o.Known()
 	case !l.ownedBy(f):
 		return lock.ErrFenced
 	default:

@@ -8,7 +8,7 @@ if not head then return {'FENCED'} end
 local turn = tonumber(n)
 local ours = decimal(head.epoch) == epoch and head.nonce == nonce
 if not ours or turn ~= head.turn + 1 then
-  if redis.call('HEXISTS', KEYS[3], run) == 1 then return {'OK'} end
+  if redis.call('HEXISTS', KEYS[3], run) == 1 then return {'KNOWN'} end
   return {ours and 'CONFLICT' or 'FENCED'}
 end
 if owes == '1' and not head.owed then
