@@ -74,7 +74,7 @@ type AppendOptions struct {
 	Keep    int  // exactly the newest turns that stay, and those not yet delivered; 0 means 100, KeepAll all
 	Owes    bool // the turn is yet to be delivered; what was owed before stays owed either way
 	Release bool // gives the lease back
-	Fresh   bool // a run that a kept turn has already is ErrConflict: that turn may be of another owner, and another state
+	Fresh   bool // if nothing is appended because a kept turn has the run: ErrConflict. That turn may be another owner's, with another state
 }
 
 // Marks raise the counters of a session, never lower them and never beyond its settled turns; zero leaves them.
@@ -119,8 +119,8 @@ type Store interface {
 
 	// Append settles cp.Turn, which must follow the last one, and prunes: all or nothing, durable on return.
 	// lock.ErrFenced, ErrConflict, ErrInvalid. If nothing was appended and a kept turn has the run, whoever settled it: no error,
-	// or ErrConflict if o.Fresh asks to be told.
-	// To learn what became of an Append whose reply was lost, repeat it; a read proves nothing.
+	// or ErrConflict if o.Fresh asks to be told. To learn what became of an Append whose reply was lost, repeat it; a read
+	// proves nothing.
 	Append(ctx context.Context, l Lease, cp Checkpoint, o AppendOptions) error
 
 	// Mark raises counters or releases. lock.ErrFenced, save that a lost lease may be released, and nothing else, without

@@ -21,7 +21,7 @@
 //
 //	lock.ErrHeld    Claim: a lease of another is live
 //	lock.ErrFenced  Append, Mark: the lease is not the latest, was released, or the session was deleted
-//	ErrConflict     Append: the turn does not follow the last settled one
+//	ErrConflict     Append: the turn does not follow the last settled one; with Fresh: its run is settled
 //	ErrNotFound     Load: no such turn is kept
 //	ErrInvalid      an argument that no backend takes, or a stored row that is not what a store wrote
 //	ErrSchema       tables are missing or too old

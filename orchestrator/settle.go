@@ -22,34 +22,44 @@ func (f *flight[S]) settle() (*Result[S], error) {
 	if err != nil {
 		return nil, f.fail(f.err("settle", err))
 	}
-	owes, more := f.o.def.Deliver != nil, !f.final || f.mayCompact(f.index)
+	owes, more := f.o.def.Deliver != nil, f.more()
 	o := checkpoint.AppendOptions{Keep: f.KeepSnapshots, Owes: owes, Release: !owes && !more, Fresh: true}
 	doubt, err := f.persist(f.ctx, func(ctx context.Context) error { return f.store.Append(ctx, f.Lease, cp, o) })
 	if errors.Is(err, checkpoint.ErrConflict) {
-		return f.asKept(cp, err)
+		return f.asKept(cp, o, doubt, err)
 	}
 	if err != nil {
 		return nil, f.notAppended(doubt || !answered(err), err)
 	}
 	cp.SavedAt = time.Now().UTC()
-	if o.Release {
-		f.released()
-	}
-	if owes {
-		f.meters.owes(1)
-	} else {
-		f.owed = f.index + 1
-	}
-	f.settled(&cp, more)
+	f.meters.owes(owing(o))
+	f.settled(&cp, o, more)
 	return &Result[S]{
 		Session: f.Session, RunID: f.id, Turn: f.index, Input: f.input, State: f.state,
 		Steps: steps(f.memo.Steps), Usage: f.meter.total(), SavedAt: cp.SavedAt,
 	}, nil
 }
 
+// more reports whether the session is needed after the settle, and the delivery.
+func (f *flight[S]) more() bool { return !f.final || f.mayCompact(f.index) }
+
+// owing is how many deliveries an Append adds.
+func owing(o checkpoint.AppendOptions) int64 {
+	if o.Owes {
+		return 1
+	}
+	return 0
+}
+
 // settled does what follows a settled turn.
-func (f *flight[S]) settled(cp *checkpoint.Checkpoint, more bool) {
+func (f *flight[S]) settled(cp *checkpoint.Checkpoint, o checkpoint.AppendOptions, more bool) {
 	f.last = cp
+	if o.Release {
+		f.released()
+	}
+	if !o.Owes {
+		f.owed = f.next()
+	}
 	if f.recorded {
 		f.forget(f.run)
 	}
@@ -60,43 +70,52 @@ func (f *flight[S]) settled(cp *checkpoint.Checkpoint, more bool) {
 	f.emit(Event{Kind: TurnSettled, Usage: f.meter.total()})
 }
 
-// asKept ends a turn that is settled already: by an Append of ours that went unanswered, or by another owner, who came to
-// another result. The one that is kept is the one that is told.
-func (f *flight[S]) asKept(mine checkpoint.Checkpoint, conflict error) (*Result[S], error) {
-	kept, err := f.find(mine.RunID)
+// asKept ends a turn that is settled already: by an Append of ours that went unanswered, or by another owner, who may have
+// come to another result. The one that is kept is the one that is told. What follows it is ours to do if nobody has claimed
+// the session since.
+func (f *flight[S]) asKept(mine checkpoint.Checkpoint, o checkpoint.AppendOptions, doubt bool, conflict error) (*Result[S], error) {
+	kept, err := f.find(mine)
 	if err != nil {
 		return nil, f.notAppended(true, fmt.Errorf("%w: %w", conflict, err))
 	}
-	res, err := f.o.result(f.ctx, f.Session, kept, f.call.force)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(f.ctx), f.Limits.SettleTimeout)
+	defer cancel()
+	res, err := f.o.result(ctx, f.Session, kept, f.call.force)
 	if err != nil {
 		return nil, f.notAppended(true, err)
 	}
-	f.index, f.state = kept.Turn, res.State
+	f.index = kept.Turn
 	_, err = f.persist(f.ctx, func(ctx context.Context) error { return f.store.Mark(ctx, f.Lease, checkpoint.Marks{}) })
-	switch {
-	case errors.Is(err, lock.ErrFenced):
-		f.lose(lock.ErrFenced) // what follows the turn is up to the other
-	case err != nil:
-		f.mute = true
-	case f.o.def.Deliver == nil:
-		f.owed = f.index + 1
-	default:
-		f.meters.owes(1)
+	if doubt || err == nil {
+		f.meters.owes(owing(o)) // if it was not ours, who settled it has counted it too
 	}
-	f.settled(&kept, true)
+	if err == nil {
+		f.settled(&kept, o, f.more())
+		res.Usage = f.meter.total()
+		return res, nil
+	}
+	f.last, f.mute = &kept, true
+	if errors.Is(err, lock.ErrFenced) {
+		f.lose(lock.ErrFenced)
+	} else {
+		f.Logger.WarnContext(f.ctx, "settled; what follows is left to the next call", "session", f.Session, "turn", f.index, "err", err)
+	}
+	f.emit(Event{Kind: TurnSettled, Usage: f.meter.total()})
 	return res, nil
 }
 
-// find returns the turn that has settled a run.
-func (f *flight[S]) find(run string) (cp checkpoint.Checkpoint, err error) {
+// find returns the turn that has settled the run of mine. No turn before mine has: they were there when it got its number.
+func (f *flight[S]) find(mine checkpoint.Checkpoint) (cp checkpoint.Checkpoint, err error) {
 	_, err = f.persist(f.ctx, func(ctx context.Context) error {
 		for kept, err := range f.store.Turns(ctx, f.Key, checkpoint.Newest) {
-			if err != nil {
+			switch {
+			case err != nil:
 				return err
-			}
-			if kept.RunID == run {
+			case kept.RunID == mine.RunID:
 				cp = kept
 				return nil
+			case kept.Turn <= mine.Turn:
+				return checkpoint.ErrNotFound
 			}
 		}
 		return checkpoint.ErrNotFound

@@ -279,9 +279,18 @@ func (v *visit[S]) takeUp(found snapshot.Run, own bool, f *flight[S]) (outcome[S
 	if out.err = g.ready(); out.err == nil {
 		out.res, out.err = g.finish(own)
 	}
-	if !own && errors.Is(out.err, ErrIndeterminate) {
+	if own {
+		return out, nil
+	}
+	switch {
+	case out.err == nil:
+		err = v.lost()
+	case errors.Is(out.err, ErrIndeterminate):
+		err = outside(out.err)
+	}
+	if err != nil {
 		v.call.again()
-		return outcome[S]{}, v.fail("adopt", fmt.Errorf("%w: %w", ErrInterrupted, outside(out.err)))
+		return outcome[S]{}, v.fail("adopt", fmt.Errorf("%w: %w", ErrInterrupted, err))
 	}
 	return out, nil
 }

@@ -92,7 +92,7 @@ var appendClauses = []clause{
 	},
 	{
 		name: "append-fresh",
-		rule: "with Fresh, a run that a kept turn has is ErrConflict, whoever settled it, and nothing changes",
+		rule: "with Fresh, an Append that appends nothing because a kept turn has the run is ErrConflict, whoever settled it",
 		check: func(p *probe) {
 			fresh := func(l checkpoint.Lease, cp checkpoint.Checkpoint) error {
 				return p.store.Append(p.ctx, l, cp, checkpoint.AppendOptions{Keep: 1, Owes: true, Release: true, Fresh: true})
