@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
@@ -28,6 +29,7 @@ type engine struct {
 	work      work
 	handlers  handlers
 	meters    meters
+	runners   sync.Pool // of *runner
 }
 
 func (e *engine) key(session string) checkpoint.Key {
@@ -39,25 +41,34 @@ func (e *engine) logger() *slog.Logger { return e.Logger }
 // run runs a function of the bot, which may panic, or go on after ctx has ended: then it is waited for, and at last given
 // up with errStuck.
 func (e *engine) run(ctx context.Context, fn func(context.Context) error) error {
-	done := make(chan error, 1)
-	go func() {
-		err := errGoexit
-		defer func() { done <- outside(err) }()
-		err = protect(func() error { return fn(ctx) })
-	}()
+	r, _ := e.runners.Get().(*runner)
+	if r == nil {
+		r = &runner{done: make(chan error, 1)}
+	}
+	go r.run(ctx, fn)
 	select {
-	case err := <-done:
+	case err := <-r.done:
+		e.runners.Put(r)
 		return err
 	case <-ctx.Done():
 	}
 	patience := time.NewTimer(e.Limits.SettleTimeout)
 	defer patience.Stop()
 	select {
-	case err := <-done:
+	case err := <-r.done:
 		return err
 	case <-patience.C:
 		return errStuck
 	}
+}
+
+// A runner is what tells that a function has returned. It serves another one then, unless it was given up.
+type runner struct{ done chan error }
+
+func (r *runner) run(ctx context.Context, fn func(context.Context) error) {
+	err := errGoexit
+	defer func() { r.done <- outside(err) }()
+	err = protect(func() error { return fn(ctx) })
 }
 
 // protect makes an error of a panic.

@@ -28,6 +28,7 @@ type session struct {
 	inQueue bool                  // it is our turn in this process, until we leave
 	unlock  func()                // of the Locker; nil: it was not asked
 	over    bool                  // released, or given up
+	owns    bool                  // the claim was granted; work's mutex protects it
 	lease   lease
 
 	mu       sync.Mutex         // protects following fields
@@ -61,8 +62,8 @@ func (s *session) enter(ctx context.Context, e *engine, id string) error {
 	if outer.has(e, id) {
 		return ErrReentrant
 	}
-	s.engine, s.held = e, &heldSession{engine: e, session: id, outer: outer}
-	s.ctx, s.cancel = context.WithCancelCause(context.WithValue(ctx, heldKey{}, s.held))
+	s.engine, s.held = e, &heldSession{Context: ctx, engine: e, session: id, outer: outer}
+	s.ctx, s.cancel = context.WithCancelCause(s.held)
 	if err := e.work.enter(s); err != nil {
 		s.cancel(nil)
 		return err

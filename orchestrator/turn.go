@@ -174,19 +174,28 @@ func (in Input) check(session string) error {
 // checkSession is for calls that have no input.
 func checkSession(session string) error { return Input{}.check(session) }
 
-// A heldSession is in the context of a turn, to find out that it calls for itself.
+// A heldSession is found in the context of a turn, to learn that it calls for itself.
 type heldSession struct {
-	engine  *engine
-	session string
-	outer   *heldSession
-	over    atomic.Bool            // what the turn has left running may call again
-	run     atomic.Pointer[string] // the id of the run that is at work; what a Tool is called by
+	context.Context // the caller's
+	engine          *engine
+	session         string
+	outer           *heldSession
+	over            atomic.Bool            // what the turn has left running may call again
+	run             atomic.Pointer[string] // the id of the run that is at work; what a Tool is called by
 }
 
 // atWork says which run is, by a copy of its id that keeps nothing else alive.
 func (h *heldSession) atWork(run string) { h.run.Store(&run) }
 
 type heldKey struct{}
+
+// Value finds the session itself.
+func (h *heldSession) Value(key any) any {
+	if key == (heldKey{}) {
+		return h
+	}
+	return h.Context.Value(key)
+}
 
 func (h *heldSession) has(e *engine, session string) bool {
 	for ; h != nil; h = h.outer {

@@ -9,8 +9,8 @@ import (
 
 // work is what this process is doing: what Shutdown waits for, and Abandon interrupts.
 type work struct {
-	mu      sync.Mutex        // protects following fields
-	calls   map[*session]bool // whether it owns its session; false while it waits
+	mu      sync.Mutex // protects following fields
+	calls   map[*session]struct{}
 	closing bool
 	idle    chan struct{} // closed when the last call ends after closing
 }
@@ -22,9 +22,9 @@ func (w *work) enter(s *session) error {
 		return ErrShuttingDown
 	}
 	if w.calls == nil {
-		w.calls = make(map[*session]bool)
+		w.calls = make(map[*session]struct{})
 	}
-	w.calls[s] = false
+	w.calls[s] = struct{}{}
 	return nil
 }
 
@@ -35,7 +35,7 @@ func (w *work) own(s *session) error {
 	if w.closing && !s.held.outer.nested(s.engine) {
 		return ErrShuttingDown
 	}
-	w.calls[s] = true
+	s.owns = true
 	return nil
 }
 
@@ -52,8 +52,8 @@ func (w *work) exit(s *session) {
 func (w *work) interrupt(id string, cause error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for s, owns := range w.calls {
-		if owns && s.held.session == id {
+	for s := range w.calls {
+		if s.owns && s.held.session == id {
 			s.take(cause)
 		}
 	}
@@ -70,8 +70,8 @@ func (w *work) close() <-chan struct{} {
 			close(w.idle)
 		}
 	}
-	for s, owns := range w.calls {
-		if !owns && !s.held.outer.nested(s.engine) {
+	for s := range w.calls {
+		if !s.owns && !s.held.outer.nested(s.engine) {
 			s.cancel(ErrShuttingDown)
 		}
 	}
@@ -82,8 +82,8 @@ func (w *work) close() <-chan struct{} {
 func (w *work) handOff() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for s, owns := range w.calls {
-		if owns {
+	for s := range w.calls {
+		if s.owns {
 			s.handOff()
 		}
 	}

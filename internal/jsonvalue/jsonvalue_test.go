@@ -40,6 +40,20 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// Wherever a byte is in a string, it is judged by itself.
+func TestCheckStrings(t *testing.T) {
+	const around = "0123456789ghijklm"
+	for c := range 256 {
+		fine := ' ' <= c && c < 0x80 && c != '"' && c != '\\'
+		for at := range len(around) {
+			doc := []byte(`"` + around[:at] + string([]byte{byte(c)}) + around[at:] + `"`)
+			if err := jsonvalue.Check(doc); (err == nil) != fine {
+				t.Errorf("%q: %v", doc, err)
+			}
+		}
+	}
+}
+
 // What is accepted is JSON to encoding/json too.
 func FuzzCheck(f *testing.F) {
 	for _, doc := range append(accepted, refused...) {
