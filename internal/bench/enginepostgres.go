@@ -37,46 +37,60 @@ func twoIterations() orchestrator.Definition[conversation] {
 // enginePostgres measures how much of its stores' speed the engine leaves.
 func (b *bench) enginePostgres(ctx context.Context) error {
 	return b.withPostgres(ctx, testenv.Options{}, func(pool *pgxpool.Pool, store *pgcheckpoint.Store) error {
-		states := prose(64)
-		runs := pgsnapshot.New(pool, nil)
-		recipe := supervisor{recipe{pool, states, b.keep}}
-		stores := resumable{player{store, states, b.keep, ""}, runs}
-		one, err1 := newActor(oneIteration(), store, nil, b.keep)
-		two, err2 := newActor(twoIterations(), store, runs, b.keep)
-		_, err3 := pool.Exec(ctx, runs.Schema()+supervisorSchema)
-		if err := errors.Join(err1, err2, err3); err != nil {
-			return err
-		}
-		err := errors.Join(
-			recipe.fillAll(ctx, b.sessions, b.keep+5),
-			stores.fillAll(ctx, b.sessions, b.keep+5),
-			one.fillAll(ctx, b.sessions, b.keep+5),
-			two.fillAll(ctx, b.sessions, b.keep+5),
-			b.describe(ctx, pool, ""))
-		if err != nil {
-			return err
-		}
-		goals := map[int]goal{1: atLeast(1.6), 8: atLeast(1.6), mostWorkers: atLeast(1.5)}
-		for _, workers := range workerCounts {
-			rota := newRota(b.sessions, workers)
-			contests := []contest{{
-				what: "PostgreSQL, one iteration", reference: subject{name: "Claim, Append", op: rota.on(stores.player.play)},
-				subjects: []subject{{name: "Execute", op: rota.on(one.play), goal: atLeast(0.75)}},
-			}, {
-				what: "PostgreSQL, two iterations", reference: subject{name: "eight round trips", op: rota.on(recipe.play)},
-				subjects: []subject{
-					{name: "Execute", op: rota.on(two.play), goal: goals[workers]},
-					{name: "what Execute asks of its stores", op: rota.on(stores.play)},
-				},
-			}}
-			for _, c := range contests {
-				c.workers = workers
-				c.between = func(ctx context.Context) error { return tidyRuns(ctx, pool) }
-				if err := b.compete(ctx, c); err != nil {
-					return err
-				}
+		twice := map[int]goal{1: atLeast(1.6), 8: atLeast(1.6), mostWorkers: atLeast(1.5)}
+		return b.compareEngine(ctx, "PostgreSQL", pool, store, "", atLeast(0.75), twice)
+	})
+}
+
+// engineSlowDisk measures the same where a commit takes longer than what surrounds it.
+func (b *bench) engineSlowDisk(ctx context.Context) error {
+	return b.withSlowDisk(ctx, func(pool *pgxpool.Pool, store *pgcheckpoint.Store, described string) error {
+		return b.compareEngine(ctx, "PostgreSQL, slow disk", pool, store, described, goal{}, nil)
+	})
+}
+
+// compareEngine measures turns of one iteration that are not resumed, and of two that are, with goals by workers.
+func (b *bench) compareEngine(
+	ctx context.Context, where string, pool *pgxpool.Pool, store *pgcheckpoint.Store, described string, once goal, twice map[int]goal,
+) error {
+	states := prose(64)
+	runs := pgsnapshot.New(pool, nil)
+	recipe := supervisor{recipe{pool, states, b.keep}}
+	stores := resumable{player{store, states, b.keep, ""}, runs}
+	one, err1 := newActor(oneIteration(), store, nil, b.keep)
+	two, err2 := newActor(twoIterations(), store, runs, b.keep)
+	_, err3 := pool.Exec(ctx, runs.Schema()+supervisorSchema)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return err
+	}
+	err := errors.Join(
+		recipe.fillAll(ctx, b.sessions, b.keep+5),
+		stores.fillAll(ctx, b.sessions, b.keep+5),
+		one.fillAll(ctx, b.sessions, b.keep+5),
+		two.fillAll(ctx, b.sessions, b.keep+5),
+		b.describe(ctx, pool, described))
+	if err != nil {
+		return err
+	}
+	for _, workers := range workerCounts {
+		rota := newRota(b.sessions, workers)
+		contests := []contest{{
+			what: where + ", one iteration", reference: subject{name: "Claim, Append", op: rota.on(stores.player.play)},
+			subjects: []subject{{name: "Execute", op: rota.on(one.play), goal: once}},
+		}, {
+			what: where + ", two iterations", reference: subject{name: "eight round trips", op: rota.on(recipe.play)},
+			subjects: []subject{
+				{name: "Execute", op: rota.on(two.play), goal: twice[workers]},
+				{name: "what Execute asks of its stores", op: rota.on(stores.play)},
+			},
+		}}
+		for _, c := range contests {
+			c.workers = workers
+			c.between = func(ctx context.Context) error { return tidyRuns(ctx, pool) }
+			if err := b.compete(ctx, c); err != nil {
+				return err
 			}
 		}
-		return nil
-	})
+	}
+	return nil
 }

@@ -23,6 +23,17 @@ const syncDelay = time.Millisecond
 var shim []byte
 
 func (b *bench) slowDiskTurns(ctx context.Context) error {
+	return b.withSlowDisk(ctx, func(pool *pgxpool.Pool, store *pgcheckpoint.Store, described string) error {
+		if err := b.describe(ctx, pool, described); err != nil {
+			return err
+		}
+		goals := map[int]goal{1: atLeast(1.7), 8: atLeast(1.45), mostWorkers: atLeast(1.1)}
+		return b.compareTurns(ctx, "PostgreSQL, slow disk", pool, store, goals, goal{})
+	})
+}
+
+// withSlowDisk runs f with a PostgreSQL on a slow disk, and how to say so.
+func (b *bench) withSlowDisk(ctx context.Context, f func(pool *pgxpool.Pool, store *pgcheckpoint.Store, described string) error) error {
 	dir, err := os.MkdirTemp("", "holdfast-slowdisk-")
 	if err != nil {
 		return err
@@ -40,11 +51,7 @@ func (b *bench) slowDiskTurns(ctx context.Context) error {
 		if err := slow(ctx, pool); err != nil {
 			return err
 		}
-		if err := b.describe(ctx, pool, fmt.Sprintf("; slow disk: fsync and fdatasync delayed by %v", syncDelay)); err != nil {
-			return err
-		}
-		goals := map[int]goal{1: atLeast(1.7), 8: atLeast(1.45), mostWorkers: atLeast(1.1)}
-		return b.compareTurns(ctx, "PostgreSQL, slow disk", pool, store, goals, goal{})
+		return f(pool, store, fmt.Sprintf("; slow disk: fsync and fdatasync delayed by %v", syncDelay))
 	})
 }
 
