@@ -22,12 +22,12 @@ type flight[S any] struct {
 	id       string
 	index    int // of the turn it will be
 	input    Input
-	run      snapshot.Run // as the snapshot store has it, or will
-	memo     memo         // the same; its State is what was saved last, nil for that of the newest turn
-	recorded bool         // the snapshot store has it
-	saved    *saved       // nil: nothing
-	built    bool         // state and history are those of the turn
-	final    bool         // nothing follows in this call
+	run      *snapshot.Run // as the snapshot store has it, or will; nil without one
+	memo     memo          // the same; its State is what was saved last, nil for that of the newest turn
+	recorded bool          // the snapshot store has it
+	saved    *saved        // nil: nothing
+	built    bool          // state and history are those of the turn
+	final    bool          // nothing follows in this call
 	began    time.Time
 
 	state   S
@@ -46,28 +46,29 @@ type saved struct {
 // newFlight is the run of a new input, or the same run as before for an input that has come before.
 func (v *visit[S]) newFlight(in Input) *flight[S] {
 	in.Data = slices.Clone(in.Data)
-	f := &flight[S]{visit: v, input: in}
-	f.run = snapshot.Run{Key: v.runKey(), RequestID: in.RequestID, Attempt: 1, Status: snapshot.Running, Fence: v.Fence}
+	f := &flight[S]{visit: v, ctx: v.ctx, input: in}
 	if in.RequestID != "" {
-		f.run.ID = runID(v.Key, v.Born, in)
+		f.id = runID(v.Key, v.Born, in)
 	} else {
-		f.run.ID = v.Fence.Nonce // unique, no secret, and a claim begins one such run at most
+		f.id = v.Fence.Nonce // unique, no secret, and a claim begins one such run at most
+	}
+	if v.Snapshots != nil {
+		f.run = &snapshot.Run{
+			Key: v.runKey(), ID: f.id, RequestID: in.RequestID, Attempt: 1, Status: snapshot.Running, Fence: v.Fence,
+		}
 	}
 	f.memo = memo{V: payloadVersion, Input: storedInput{Text: in.Text}}
 	if len(in.Data) > 0 {
 		f.memo.Input.Data = json.RawMessage(compact(in.Data))
 	}
-	f.id = f.run.ID
-	f.ctx = v.ctx
 	return f
 }
 
 // resumed is the run that was found in flight, and is ours now.
 func (v *visit[S]) resumed(r snapshot.Run) *flight[S] {
-	f := &flight[S]{visit: v, ctx: v.ctx, id: r.ID, run: r, recorded: true}
-	f.run.Fence = v.Fence
-	f.run.Status, f.run.Error, f.run.NotBefore = snapshot.Running, "", time.Time{}
-	return f
+	r.Fence = v.Fence
+	r.Status, r.Error, r.NotBefore = snapshot.Running, "", time.Time{}
+	return &flight[S]{visit: v, ctx: v.ctx, id: r.ID, run: &r, recorded: true}
 }
 
 // open makes the turn and records it as in flight. It returns the run that is in flight already, if there is one.
@@ -90,12 +91,12 @@ func (f *flight[S]) open() (found *snapshot.Run, err error) {
 	}
 	f.run.Payload = f.memo.encode()
 	err = f.once(f.ctx, func(ctx context.Context) (err error) {
-		found, err = f.Snapshots.Begin(ctx, f.run)
+		found, err = f.Snapshots.Begin(ctx, *f.run)
 		return err
 	})
 	switch {
 	case err == nil && found == nil:
-		f.recorded, f.saved = true, &saved{f.run, f.memo}
+		f.recorded, f.saved = true, &saved{*f.run, f.memo}
 		f.meters.inFlight(1)
 		f.emit(Event{Kind: TurnStarted})
 	case err != nil && !answered(err), errors.Is(err, lock.ErrFenced):
@@ -109,7 +110,7 @@ func (f *flight[S]) open() (found *snapshot.Run, err error) {
 
 // build makes the turn as it starts, unless it is made already and nothing has settled since.
 func (f *flight[S]) build() error {
-	if f.built && f.run.Base == f.base() {
+	if f.built && (f.run == nil || f.run.Base == f.base()) {
 		return nil
 	}
 	if err := f.gather(); err != nil {
@@ -125,7 +126,6 @@ func (f *flight[S]) gather() error {
 	}
 	f.memo.State = nil
 	f.number()
-	f.run.Base = f.base()
 	f.memo.Born, f.memo.Signature, f.memo.Version = f.Born, f.signature, f.version
 	if err := f.recall(); err != nil {
 		return f.err("begin", err)
@@ -163,7 +163,9 @@ func (f *flight[S]) enter() error {
 // number makes the run the session's next turn.
 func (f *flight[S]) number() {
 	f.index = f.next()
-	f.run.Turn = f.index
+	if f.run != nil {
+		f.run.Turn, f.run.Base = f.index, f.base()
+	}
 }
 
 // recall loads the history.
@@ -231,7 +233,7 @@ func (f *flight[S]) load() (err error) {
 	if f.memo, err = decodeMemo(f.run.Payload); err != nil {
 		return err
 	}
-	f.saved = &saved{f.run, f.memo}
+	f.saved = &saved{*f.run, f.memo}
 	f.input = f.memo.Input.input(f.run.RequestID)
 	f.meter.used = Usage(f.memo.Usage)
 	for _, s := range f.memo.Steps {
@@ -239,7 +241,7 @@ func (f *flight[S]) load() (err error) {
 	}
 	switch {
 	case f.memo.State != nil:
-		f.state, err = f.o.restore(f.ctx, stored(f.run, f.memo), f.call.force)
+		f.state, err = f.o.restore(f.ctx, stored(*f.run, f.memo), f.call.force)
 	case f.run.Base == f.base():
 		err = f.newest()
 	}
@@ -333,14 +335,14 @@ var errNotSaved = errors.New("not saved")
 // put writes the run as memo has it. It may be repeated, each content has a number of its own.
 func (f *flight[S]) put(change func(*snapshot.Run)) error {
 	f.run.Seq++
-	r := f.run
+	r := *f.run
 	change(&r)
 	f.memo.Usage = storedUsage(f.meter.total())
 	r.Payload = f.memo.encode()
 	_, err := f.persist(f.ctx, func(ctx context.Context) error { return f.Snapshots.Save(ctx, r) })
 	switch {
 	case err == nil:
-		f.run, f.saved = r, &saved{r, f.memo}
+		*f.run, f.saved = r, &saved{r, f.memo}
 		return nil
 	case invalid(err):
 		return err
@@ -354,7 +356,7 @@ func (f *flight[S]) put(change func(*snapshot.Run)) error {
 func (f *flight[S]) rewind(fan bool) {
 	seq, done, next, state := f.run.Seq, f.memo.Done, f.memo.Next, f.memo.State
 	fan = fan && len(done) > 0 && f.memo.Iteration == f.saved.memo.Iteration
-	f.run, f.memo = f.saved.run, f.saved.memo
+	*f.run, f.memo = f.saved.run, f.saved.memo
 	f.run.Seq = seq
 	if fan {
 		f.memo.Done, f.memo.Next, f.memo.State = done, next, state

@@ -3,8 +3,6 @@ package orchestrator
 import (
 	"context"
 	"log/slog"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -18,24 +16,17 @@ type leases struct {
 	ttl   time.Duration
 	renew func(context.Context, time.Duration, []checkpoint.Lease) ([]checkpoint.Lease, error)
 	log   *slog.Logger
+	work  *work // knows the sessions
 
-	mu   sync.Mutex // protects following fields
-	held map[*session]struct{}
+	mu   sync.Mutex  // protects following field; before that of work
 	tick *time.Timer // nil while nothing is held
 }
 
 // A lease is how long that of a session is trusted, on this process's clock. The time counts from when the request was sent.
-// The leases' mutex protects it.
+// The mutex of leases protects it.
 type lease struct {
 	deadline time.Time   // zero: lost, or given back
 	end      *time.Timer // at the deadline; nil until the first renewal
-}
-
-func (ls *leases) start(
-	ttl time.Duration, renew func(context.Context, time.Duration, []checkpoint.Lease) ([]checkpoint.Lease, error), log *slog.Logger,
-) {
-	ls.ttl, ls.renew, ls.log = ttl, renew, log
-	ls.held = make(map[*session]struct{})
 }
 
 // trusted is how long a lease counts as ours: the rest is for clocks of different speed and for what is under way.
@@ -46,7 +37,6 @@ func (ls *leases) keep(s *session, sent time.Time) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	s.lease = lease{deadline: sent.Add(ls.trusted())}
-	ls.held[s] = struct{}{}
 	if ls.tick == nil {
 		ls.tick = time.AfterFunc(ls.ttl/3, ls.renewAll)
 	}
@@ -59,7 +49,6 @@ func (ls *leases) drop(s *session) {
 		s.lease.end.Stop()
 	}
 	s.lease = lease{}
-	delete(ls.held, s)
 }
 
 // check returns lock.ErrExpired once the deadline of s has passed, also if no timer has had a chance to say so: the process
@@ -74,19 +63,22 @@ func (ls *leases) check(s *session) error {
 }
 
 // watch sets the timers of leases that have lived until a renewal; most do not.
-func (ls *leases) watch() []*session {
+func (ls *leases) watch() (held []*session) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	all := slices.Collect(maps.Keys(ls.held))
-	for _, s := range all {
+	for _, s := range ls.work.sessions() {
+		if s.lease.deadline.IsZero() {
+			continue
+		}
 		if s.lease.end == nil {
 			s.lease.end = time.AfterFunc(time.Until(s.lease.deadline), func() { s.take(lock.ErrExpired) })
 		}
+		held = append(held, s)
 	}
-	if len(all) == 0 {
+	if len(held) == 0 {
 		ls.tick = nil
 	}
-	return all
+	return held
 }
 
 func (ls *leases) renewAll() {

@@ -30,11 +30,12 @@ func (f *flight[S]) finish(final bool) (*Result[S], error) {
 
 // loop goes round until the turn may settle.
 func (f *flight[S]) loop(ctx context.Context) error {
+	start := f.began
 	for {
 		if err := f.ended(ctx); err != nil {
 			return f.err("route", err)
 		}
-		start, before := time.Now(), f.meter.total()
+		before := f.meter.total()
 		next, err := f.decide(ctx)
 		if err != nil {
 			return err
@@ -59,6 +60,7 @@ func (f *flight[S]) loop(ctx context.Context) error {
 		if err := f.advance(follows); err != nil {
 			return err
 		}
+		start = time.Now()
 	}
 }
 

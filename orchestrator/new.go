@@ -55,7 +55,7 @@ func newEngine(name string, store checkpoint.Store, o Options) *engine {
 	host, _ := os.Hostname()
 	e := &engine{Options: o, name: name, store: store}
 	e.owner = fmt.Sprintf("%.64s/%d/%s", strings.ToValidUTF8(host, "?"), os.Getpid(), rand.Text()[:8])
-	e.leases.start(o.Limits.LeaseTTL, store.Renew, e.Logger)
+	e.leases = leases{ttl: o.Limits.LeaseTTL, renew: store.Renew, log: o.Logger, work: &e.work}
 	var err error
 	if e.meters, err = newMeters(name); err != nil {
 		e.Logger.Warn("metrics incomplete", "err", err)

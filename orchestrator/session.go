@@ -109,8 +109,8 @@ func (s *session) wait(requestID string, wait bool) error {
 
 // comeIn claims the session if nobody is before us. Who may wait leaves the Locker to queueUp.
 func (s *session) comeIn(ctx context.Context, r checkpoint.ClaimRequest, useLocker bool) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+	if s.ctx.Err() != nil {
+		return context.Cause(s.ctx)
 	}
 	if s.inQueue = s.queues.TryEnter(s.held.session); !s.inQueue {
 		return lock.ErrHeld

@@ -61,7 +61,7 @@ func (f *flight[S]) settled(cp *checkpoint.Checkpoint, o checkpoint.AppendOption
 		f.owed = f.next()
 	}
 	if f.recorded {
-		f.forget(f.run)
+		f.forget(*f.run)
 	}
 	_ = f.deliver(!more) // what fails stays owed
 	if f.final {
@@ -192,7 +192,7 @@ func (f *flight[S]) fail(e *Error) error {
 		e.Err = fmt.Errorf("%w: %w", err, e.Err)
 		return f.left(e)
 	}
-	f.forget(f.run)
+	f.forget(*f.run)
 	if f.lost() != nil || f.settledBefore() {
 		return f.left(e)
 	}
@@ -207,7 +207,7 @@ func (f *flight[S]) settledBefore() bool {
 	}
 	over := false
 	err := f.once(f.ctx, func(ctx context.Context) (err error) {
-		over, err = f.kept(ctx, f.run, checkpoint.Newest)
+		over, err = f.kept(ctx, *f.run, checkpoint.Newest)
 		return err
 	})
 	return over || err != nil

@@ -3,6 +3,8 @@ package orchestrator
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 )
@@ -46,6 +48,13 @@ func (w *work) exit(s *session) {
 	if len(w.calls) == 0 && w.closing {
 		close(w.idle)
 	}
+}
+
+// sessions are those of all calls.
+func (w *work) sessions() []*session {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Collect(maps.Keys(w.calls))
 }
 
 // interrupt cancels the owner of id in this process.
