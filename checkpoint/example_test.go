@@ -81,3 +81,22 @@ func ExampleStore_repeat() {
 	// <nil>
 	// checkpoint: not found
 }
+
+// Two owners, one after the other, finished one run, with different results. The late one asks to be told, and reads what counts.
+func ExampleAppendOptions_fresh() {
+	ctx := context.Background()
+	store := new(checkpoint.Memory)
+
+	late, _ := store.Claim(ctx, session, claim("late", false))
+	owner, _ := store.Claim(ctx, session, claim("owner", true))
+	for _, o := range []checkpoint.Claimed{owner, late} {
+		turn := checkpoint.Checkpoint{RunID: "run-1", State: json.RawMessage(`{"by":"` + o.Fence.Nonce + `"}`)}
+		fmt.Println(store.Append(ctx, o.Lease, turn, checkpoint.AppendOptions{Fresh: true}))
+	}
+	kept, err := checkpoint.Load(ctx, store, session, checkpoint.Newest)
+	fmt.Println(kept.RunID, string(kept.State), err)
+	// Output:
+	// <nil>
+	// checkpoint: turn already settled
+	// run-1 {"by":"owner"} <nil>
+}

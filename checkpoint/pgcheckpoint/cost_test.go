@@ -2,8 +2,11 @@ package pgcheckpoint_test
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -106,6 +109,73 @@ func TestStatements(t *testing.T) {
 		}
 		if got := server.Statements() - before; got != step.want {
 			t.Errorf("%s: %d statements, want %d", step.what, got, step.want)
+		}
+	}
+}
+
+// Where nothing is known of the tables, as before the first ANALYZE or after an upgrade of the server, a turn touches no more
+// of a long session than it has to.
+func TestNoStatistics(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartPostgres(t, &testenv.Options{Settings: map[string]string{"autovacuum": "off"}})
+	config, err := pgxpool.ParseConfig(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.MaxConns = 1 // which plans while there is little, and keeps its plans
+	p, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	s := pgcheckpoint.New(p, nil)
+	create(t, p, s)
+	big := json.RawMessage(`"` + rand.Text() + strings.Repeat(rand.Text(), 100) + `"`)
+	n := 0
+	settle := func(session string, turns int) {
+		for range turns {
+			r := request()
+			r.RequestID = fmt.Sprintf("request %d", n)
+			c, err := s.Claim(t.Context(), key(session), r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cp := turn(0)
+			if c.Last != nil {
+				cp = turn(c.Last.Turn + 1)
+			}
+			cp.RequestID, cp.State = r.RequestID, big
+			if err := s.Append(t.Context(), c.Lease, cp, checkpoint.AppendOptions{Keep: 200, Release: true}); err != nil {
+				t.Fatal(err)
+			}
+			n++
+		}
+	}
+	blocks := func() (n int) {
+		for _, sql := range []string{
+			"SELECT count(pg_stat_force_next_flush())",
+			"SELECT sum(heap_blks_hit + heap_blks_read + idx_blks_hit + idx_blks_read)::int FROM pg_statio_user_tables",
+		} {
+			if err := p.QueryRow(t.Context(), sql).Scan(&n); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return n
+	}
+	for i := range 30 {
+		settle(fmt.Sprintf("s%d", i), 20)
+	}
+	settle("long", 250)
+	for _, known := range []string{"nothing", "statistics"} {
+		before := blocks()
+		settle("long", 50)
+		if got := (blocks() - before) / 50; got > 40 {
+			t.Errorf("with %s known a turn touches %d blocks of the tables", known, got)
+		} else {
+			t.Logf("with %s known: %d blocks a turn", known, got)
+		}
+		if _, err := p.Exec(t.Context(), "ANALYZE"); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

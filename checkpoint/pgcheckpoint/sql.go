@@ -102,16 +102,19 @@ var templates = queries{
 		RETURNING epoch, born, turn, summarized, coalesce(owed, turn + 1)`,
 
 	// Statements of their own, after the claim in its pipeline: the claim may have waited for a settle that its own
-	// snapshot does not see. They join the nonce, so that who was not granted loads nothing.
+	// snapshot does not see. They ask for the nonce, so that who was not granted loads nothing. That the turn comes from a
+	// query of its own, and not from a join, leaves no choice but to look it up: without statistics a planner may take a
+	// session to be so short that it reads all of it, and filters.
 	newest: `
 		SELECT {columns}
-		FROM {sessions} h JOIN {turns} t USING (orchestrator, session, turn)
-		WHERE h.orchestrator = $1 AND h.session = $2 AND h.nonce = $3`,
+		FROM {turns} t
+		WHERE t.orchestrator = $1 AND t.session = $2 AND t.turn = (
+			SELECT h.turn FROM {sessions} h WHERE h.orchestrator = $1 AND h.session = $2 AND h.nonce = $3)`,
 
 	answered: `
 		SELECT {columns}
-		FROM {sessions} h JOIN {turns} t USING (orchestrator, session)
-		WHERE h.orchestrator = $1 AND h.session = $2 AND h.nonce = $3 AND t.turn <= h.turn AND t.request_id = $4
+		FROM (SELECT * FROM {turns} WHERE orchestrator = $1 AND session = $2 AND request_id = $4 OFFSET 0) t
+		WHERE t.turn <= (SELECT h.turn FROM {sessions} h WHERE h.orchestrator = $1 AND h.session = $2 AND h.nonce = $3)
 		ORDER BY t.turn DESC
 		LIMIT 1`,
 
@@ -132,8 +135,8 @@ var templates = queries{
 			INSERT INTO {turns} (orchestrator, session, turn, state, payload, route, signature, version, run_id, request_id)
 			SELECT $1, $2, $5::integer, $6::jsonb, $7::jsonb, $8::text[], $9, $10, $11, nullif($12, '') FROM h
 		), d AS (
-			DELETE FROM {turns} t USING h
-			WHERE t.orchestrator = $1 AND t.session = $2 AND t.turn >= h.pruned AND t.turn < h.first
+			DELETE FROM {turns}
+			WHERE orchestrator = $1 AND session = $2 AND turn >= (SELECT pruned FROM h) AND turn < (SELECT first FROM h)
 		)
 		SELECT set_config('synchronous_commit', 'on', true) FROM h`,
 
