@@ -129,8 +129,8 @@ func (m *Memory) Append(ctx context.Context, l Lease, cp Checkpoint, o AppendOpt
 		return whyNot(s, l, cp, o)
 	}
 	now := time.Now()
-	cp = clone(cp)
-	cp.SavedAt = now.UTC().Round(0)
+	cp = cloneDocuments(cp)
+	cp.Route, cp.SavedAt = s.route(cp.Route), now.UTC().Round(0)
 	s.add(cp)
 	if o.Owes && s.owed < 0 {
 		s.owed = cp.Turn
@@ -155,6 +155,14 @@ func whyNot(s *session, l Lease, cp Checkpoint, o AppendOptions) error {
 		return lock.ErrFenced
 	}
 	return ErrConflict
+}
+
+// route returns what keeps r: a copy, or the one of the turn before, which mostly is the same.
+func (s *session) route(r []string) []string {
+	if n := len(s.kept); n > 0 && slices.Equal(r, s.kept[n-1].Route) {
+		return s.kept[n-1].Route
+	}
+	return slices.Clone(r)
 }
 
 // add keeps a turn. Before more room is asked for, that of the pruned ones is used again.
@@ -326,6 +334,12 @@ func checked(ctx context.Context, errs ...error) error {
 }
 
 func clone(cp Checkpoint) Checkpoint {
+	cp = cloneDocuments(cp)
+	cp.Route = slices.Clone(cp.Route)
+	return cp
+}
+
+func cloneDocuments(cp Checkpoint) Checkpoint {
 	state, payload := len(cp.State), len(cp.Payload)
 	both := append(append(make([]byte, 0, state+payload), cp.State...), cp.Payload...)
 	if state > 0 {
@@ -334,6 +348,5 @@ func clone(cp Checkpoint) Checkpoint {
 	if payload > 0 {
 		cp.Payload = both[state:]
 	}
-	cp.Route = slices.Clone(cp.Route)
 	return cp
 }
