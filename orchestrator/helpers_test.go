@@ -200,7 +200,7 @@ func (w world) crashWith(t testing.TB, d func(die func()) Def, in Input, call *o
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	grave := &grave{world: w}
-	o := Options{Snapshots: buriedSnapshots{w.snapshots, grave}, Logger: quiet(), Limits: orchestrator.Limits{SettleTimeout: 10 * time.Millisecond}}
+	o := Options{Snapshots: buriedSnapshots{w.snapshots, grave}, Logger: quiet()}
 	bot, err := orchestrator.New(d(grave.die), buriedCheckpoints{w.checkpoints, grave}, &o)
 	if err != nil {
 		t.Fatal(err)
@@ -237,7 +237,7 @@ func (g *grave) die() { g.dead.Store(true) }
 
 func (g *grave) err() error {
 	if g.dead.Load() {
-		return errDead
+		return lock.ErrFenced // no answer is as final, so that the process ends at once
 	}
 	return nil
 }
