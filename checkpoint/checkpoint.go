@@ -74,7 +74,7 @@ type AppendOptions struct {
 	Keep    int  // exactly the newest turns that stay, and those not yet delivered; 0 means 100, KeepAll all
 	Owes    bool // the turn is yet to be delivered; what was owed before stays owed either way
 	Release bool // gives the lease back
-	Fresh   bool // if nothing is appended because a kept turn has the run: ErrConflict. That turn may be another owner's, with another state
+	Fresh   bool // a run that a kept turn has is no repeat, but ErrConflict: that turn may be another owner's
 }
 
 // Marks raise the counters of a session, never lower them and never beyond its settled turns; zero leaves them.

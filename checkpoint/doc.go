@@ -27,5 +27,5 @@
 //	ErrSchema       tables are missing or too old
 //
 // Any other error is the backend's own, wrapped. After one of those a Claim, Append or Mark may or may not have taken
-// effect; repeating it with the same arguments is safe and tells.
+// effect; repeating it with the same arguments is safe and tells: with [AppendOptions].Fresh, that the run is settled.
 package checkpoint

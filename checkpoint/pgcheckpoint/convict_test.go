@@ -123,7 +123,7 @@ func oneConnection(t *testing.T, one bool) *pgxpool.Pool {
 	if !one {
 		return testenv.Postgres(t)
 	}
-	return pool(t, func(c *pgxpool.Config) { c.MaxConns = 1 })
+	return pool(t, single)
 }
 
 type oneStatement struct {

@@ -118,16 +118,7 @@ func TestStatements(t *testing.T) {
 func TestNoStatistics(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t, &testenv.Options{Settings: map[string]string{"autovacuum": "off"}})
-	config, err := pgxpool.ParseConfig(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.MaxConns = 1 // which plans while there is little, and keeps its plans
-	p, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
+	p := poolOn(t, server.URL, single) // it plans while there is little, and keeps its plans
 	s := pgcheckpoint.New(p, nil)
 	create(t, p, s)
 	big := json.RawMessage(`"` + rand.Text() + strings.Repeat(rand.Text(), 100) + `"`)
@@ -235,16 +226,7 @@ func TestDurable(t *testing.T) {
 func TestHeapOnly(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t, nil) // beside others their snapshots would keep dead versions in the page
-	c, err := pgxpool.ParseConfig(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.MaxConns = 1 // its statistics are flushed by its own session
-	p, err := pgxpool.NewWithConfig(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
+	p := poolOn(t, server.URL, single)      // its statistics are flushed by its own session
 	s := pgcheckpoint.New(p, nil)
 	create(t, p, s)
 	const turns = 200

@@ -130,7 +130,14 @@ func create(tb testing.TB, p *pgxpool.Pool, s *pgcheckpoint.Store) {
 // pool opens a fresh schema with a configuration of the test's own.
 func pool(tb testing.TB, configure func(*pgxpool.Config)) *pgxpool.Pool {
 	tb.Helper()
-	c, err := pgxpool.ParseConfig(testenv.PostgresURL(tb))
+	return poolOn(tb, testenv.PostgresURL(tb), configure)
+}
+
+func single(c *pgxpool.Config) { c.MaxConns = 1 }
+
+func poolOn(tb testing.TB, url string, configure func(*pgxpool.Config)) *pgxpool.Pool {
+	tb.Helper()
+	c, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -104,7 +104,8 @@ var templates = queries{
 	// Statements of their own, after the claim in its pipeline: the claim may have waited for a settle that its own
 	// snapshot does not see. They ask for the nonce, so that who was not granted loads nothing. That the turn comes from a
 	// query of its own, and not from a join, leaves no choice but to look it up: without statistics a planner may take a
-	// session to be so short that it reads all of it, and filters.
+	// session to be so short that it reads all of it, and filters. So does OFFSET 0, which keeps the order of the turns out
+	// of the choice of an index.
 	newest: `
 		SELECT {columns}
 		FROM {turns} t
