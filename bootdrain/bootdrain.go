@@ -24,11 +24,11 @@ type Bot interface {
 
 // Options may be nil.
 type Options struct {
-	Concurrency int                                                       // 0 means 4
+	Concurrency int                                                       // runs at once, as long as none takes long: see Watch; 0 means 4
 	Every       time.Duration                                             // between the passes of Watch over all runs, ± 50 %; 0 means 5s, a day is the most. What waits and is due is looked for every second
 	Context     func(ctx context.Context, session string) context.Context // request-scoped values for a drained run
 	Sessions    iter.Seq2[string, error]                                  // drain these instead of asking the bot
-	Sweep       func(ctx context.Context, limit int) (int, error)         // a store's Sweep; Watch calls it once a minute, until it retires less than limit
+	Sweep       func(ctx context.Context, limit int) (int, error)         // an Orchestrator's Sweep; Watch calls it once a minute, until it retires less than limit
 	OnRun       func(Run)                                                 // as each is done; never two at once
 	Logger      *slog.Logger                                              // nil means slog.Default()
 }
@@ -46,7 +46,7 @@ type Run struct {
 	Err              error
 }
 
-// DrainInterrupted makes one pass and waits for it. Its error says that the pass itself could not be made, or not to the end;
+// DrainInterrupted makes one pass and waits for it. A run that takes long gives its place to the next one, as in Watch. Its error says that the pass itself could not be made, or not to the end;
 // what became of each run is in the Report.
 func DrainInterrupted(ctx context.Context, b Bot, o *Options) (Report, error) {
 	return newDrain(b, o).pass(ctx, true)
@@ -81,24 +81,15 @@ func (d *drain) pass(ctx context.Context, all bool) (Report, error) {
 	// Processes that boot together would otherwise meet at each session.
 	rand.Shuffle(len(sessions), func(i, j int) { sessions[i], sessions[j] = sessions[j], sessions[i] })
 
-	t := &tally{onRun: d.OnRun}
-	var workers sync.WaitGroup
-	queue := make(chan string)
-	for range min(d.Concurrency, len(sessions)) {
-		workers.Go(func() {
-			for session := range queue {
-				t.add(d.recover(ctx, session))
-			}
-		})
-	}
+	t := &tally{onRun: d.OnRun, log: d.Logger}
+	places := newPlaces(d.Concurrency)
 	for _, session := range sessions {
-		if ctx.Err() != nil {
+		if places.take(ctx) != nil {
 			break
 		}
-		queue <- session
+		places.run(func() { t.add(d.recover(ctx, session)) })
 	}
-	close(queue)
-	workers.Wait()
+	places.wait()
 
 	t.report.Elapsed = time.Since(start)
 	if err == nil && ctx.Err() != nil {
@@ -152,6 +143,7 @@ func (d *drain) recover(ctx context.Context, session string) Run {
 // A tally counts what becomes of the runs.
 type tally struct {
 	onRun func(Run)
+	log   *slog.Logger
 
 	mu     sync.Mutex // protects following field, and is held while onRun runs
 	report Report
@@ -174,9 +166,17 @@ func (t *tally) forget(r Run) {
 }
 
 func (t *tally) tell(r Run) {
-	if t.onRun != nil {
-		t.onRun(r)
+	if t.onRun == nil {
+		return
 	}
+	returned := false
+	defer func() {
+		if !returned { // it panics, or has called runtime.Goexit
+			t.log.Error("OnRun has not returned", "session", r.Session)
+		}
+	}()
+	t.onRun(r)
+	returned = true
 }
 
 // count returns the field that counts r.

@@ -14,16 +14,17 @@ const (
 	sweepLimit = 1000
 )
 
-// Watch passes until ctx is done, and returns its cause once what it began has ended. A run that takes long keeps one of
-// Options.Concurrency places, and holds up no pass. A pass that cannot be made is logged and tried again, less and less often,
-// up to Options.Every.
+// Watch passes until ctx is done, and returns its cause once what it began has ended. A run that takes longer than five seconds
+// goes on, and gives its place to the next one, so that Options.Concurrency bounds how fast runs begin; up to sixteen times as many
+// go on at once. A pass that cannot be made is logged and tried again, less and less often, up to Options.Every.
 func Watch(ctx context.Context, b Bot, o *Options) error {
 	d := newDrain(b, o)
-	w := &watch{drain: d, more: make(chan struct{}, d.Concurrency), hand: make(map[string]bool), tally: tally{onRun: d.OnRun}}
-	defer w.jobs.Wait()
-	for range d.Concurrency {
-		w.jobs.Go(func() { w.work(ctx) })
+	w := &watch{
+		drain: d, more: make(chan struct{}, 1), hand: make(map[string]bool), tally: tally{onRun: d.OnRun, log: d.Logger},
+		places: newPlaces(d.Concurrency),
 	}
+	defer w.jobs.Wait()
+	w.jobs.Go(func() { w.work(ctx) })
 	if d.Sweep != nil {
 		w.jobs.Go(func() { w.sweeps(ctx) })
 	}
@@ -54,8 +55,9 @@ func Watch(ctx context.Context, b Bot, o *Options) error {
 type watch struct {
 	*drain
 	tally
-	jobs sync.WaitGroup
-	more chan struct{} // wakes workers
+	jobs   sync.WaitGroup
+	more   chan struct{} // wakes work
+	places *places
 
 	queueMu sync.Mutex // protects following fields
 	queue   []string
@@ -76,20 +78,33 @@ func (w *watch) pass(ctx context.Context, all bool) bool {
 	return err == nil
 }
 
-// work recovers one session after the other.
+// work begins to recover one session after the other, as places are free.
 func (w *watch) work(ctx context.Context) {
-	for ctx.Err() == nil {
-		session, ok := w.pop()
-		if ok {
+	defer w.places.wait()
+	for w.places.take(ctx) == nil {
+		session, ok := w.next(ctx)
+		if !ok {
+			return
+		}
+		w.places.run(func() {
+			defer w.drop(session)
 			w.forget(w.recover(ctx, session))
-			w.drop(session)
-			continue
+		})
+	}
+}
+
+// next waits for a session to recover.
+func (w *watch) next(ctx context.Context) (session string, ok bool) {
+	for ctx.Err() == nil {
+		if session, ok = w.pop(); ok {
+			return session, true
 		}
 		select {
 		case <-w.more:
 		case <-ctx.Done():
 		}
 	}
+	return "", false
 }
 
 func (w *watch) push(session string) {
@@ -102,7 +117,7 @@ func (w *watch) push(session string) {
 	w.queue = append(w.queue, session)
 	select {
 	case w.more <- struct{}{}:
-	default: // all are awake, or about to be
+	default: // it is awake, or about to be
 	}
 }
 
