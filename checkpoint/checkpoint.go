@@ -56,8 +56,27 @@ type ClaimRequest struct {
 	Nonce     string // of the fence to be; a claim that finds its own nonce has already succeeded
 	TTL       time.Duration
 	RequestID string // asks for the turn that already answered it; "": none
-	Steal     bool   // take it from a live owner, who is fenced from then on: to abandon or delete, never to run a turn
+
+	// From takes the session from the owner with this very fence, whose lease may be live, and from nobody else. A
+	// request that arrives late therefore takes nothing from a later owner. The zero Fence asks for a free session.
+	From lock.Fence
 }
+
+// A HeldError is the lock.ErrHeld of a Claim. It names the owner, whose fence ClaimRequest.From takes. Both are zero if
+// nobody owns the session, which is how a claim with From is refused that came too late.
+type HeldError struct {
+	Owner string
+	Fence lock.Fence
+}
+
+func (e *HeldError) Error() string {
+	if e.Owner == "" {
+		return lock.ErrHeld.Error()
+	}
+	return lock.ErrHeld.Error() + ": " + e.Owner
+}
+
+func (e *HeldError) Unwrap() error { return lock.ErrHeld }
 
 // Claimed is what the owner needs to know, as of after the claim.
 type Claimed struct {
@@ -67,6 +86,7 @@ type Claimed struct {
 	Answered   *Checkpoint // the newest turn that RequestID opened; nil: none that is kept
 	Summarized int         // turns before this one are summarized
 	Delivered  int         // turns before this one are delivered
+	Failed     int         // how often the delivery of that turn has failed, by Marks.Retry
 }
 
 // AppendOptions say what else happens in the statement that settles a turn.
@@ -81,6 +101,11 @@ type AppendOptions struct {
 type Marks struct {
 	Summarized, Delivered int
 	Release               bool // gives the lease back
+
+	// Retry says that the delivery of the oldest owed turn has failed. The store counts it, and the session is not due
+	// for so long, by the store's clock. A mark that is repeated may be counted twice. One that raises Delivered forgets
+	// the count and the time.
+	Retry time.Duration
 }
 
 // A SessionQuery selects sessions that have a settled turn.
@@ -90,6 +115,7 @@ type SessionQuery struct {
 	After        string // the last one of the page before
 	Limit        int    // 0: no limit
 	Owing        bool   // only those with turns to deliver: cost grows with these, not with all
+	Due          bool   // with Owing: only those that no Marks.Retry holds back
 }
 
 // A Reader is all that a page or a report needs. Its sequences hold no connection, transaction or lock while they
@@ -107,10 +133,12 @@ type Reader interface {
 type Store interface {
 	Reader
 
-	// Claim makes the caller the owner unless a lease of another is live, else lock.ErrHeld at once, changing nothing.
-	// It need not survive a crash of the server, save that Born, once returned, is kept: a fence is never reissued.
+	// Claim makes the caller the owner of a session whose lease is free or expired. If the lease of another is live, it is
+	// a *HeldError at once, which is lock.ErrHeld, and nothing changes. With r.From, Claim takes the session from that
+	// fence, whether its lease is live or expired. If the fence is not the latest, or was released, it is a *HeldError.
 	// A claim with the nonce that the session has already is granted again, for another TTL. Epochs of a session grow,
-	// also across Delete.
+	// also across Delete. A claim need not survive a crash of the server, but Born, once returned, is kept: a fence is
+	// never reissued.
 	Claim(ctx context.Context, k Key, r ClaimRequest) (Claimed, error)
 
 	// Renew makes the leases that are still the latest end ttl from now, even expired ones, and returns the others:
@@ -128,9 +156,10 @@ type Store interface {
 	// It need not survive a crash of the server: what was not marked is summarized or delivered again.
 	Mark(ctx context.Context, l Lease, m Marks) error
 
-	// Delete removes the session. A lease on it is fenced from then on. Unknown session: no error.
-	// Its run in flight is elsewhere: see Orchestrator.Delete.
-	Delete(ctx context.Context, k Key) error
+	// Delete removes the session of l and all its turns, if l is the latest lease. Otherwise it is lock.ErrFenced and
+	// nothing changes: a request that arrives late spares the session's next life. If there is no such session, there is
+	// no error, so that Delete may be repeated. Its run in flight is elsewhere: see Orchestrator.Delete.
+	Delete(ctx context.Context, l Lease) error
 }
 
 // A Sweeper retires idle sessions whole, when a TTL is set; never one that is owned or owes. The SQL and memory stores are one;

@@ -14,13 +14,13 @@
 //
 // A claim holds the session until its TTL has passed on the store's clock, or until it is released. An expired lease
 // that nobody has taken still appends, marks and renews: expiry only allows others to claim. A released lease is over:
-// it appends nothing and renews nothing, even before the next claim. Claiming with [ClaimRequest].Steal takes a live
-// lease away.
+// it appends nothing and renews nothing, even before the next claim. Claiming with [ClaimRequest].From takes a live
+// lease away from the owner whose fence it names.
 //
 // # Errors
 //
-//	lock.ErrHeld    Claim: a lease of another is live
-//	lock.ErrFenced  Append, Mark: the lease is not the latest, was released, or the session was deleted
+//	lock.ErrHeld    Claim, as a *HeldError: a lease of another is live, or From is not the latest fence
+//	lock.ErrFenced  Append, Mark, Delete: the lease is not the latest, or was released. Append, Mark: the session was deleted
 //	ErrConflict     Append: the turn does not follow the last settled one; with Fresh: its run is settled
 //	ErrNotFound     Load: no such turn is kept
 //	ErrInvalid      an argument that no backend takes, or a stored row that is not what a store wrote

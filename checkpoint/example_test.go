@@ -13,8 +13,15 @@ import (
 
 var session = checkpoint.Key{Orchestrator: "refund-bot", Session: "A-1042"}
 
-func claim(nonce string, steal bool) checkpoint.ClaimRequest {
-	return checkpoint.ClaimRequest{Owner: "pod-7", Nonce: nonce, TTL: 30 * time.Second, Steal: steal}
+func claim(nonce string) checkpoint.ClaimRequest {
+	return checkpoint.ClaimRequest{Owner: "pod-7", Nonce: nonce, TTL: 30 * time.Second}
+}
+
+// takeover asks for what another has.
+func takeover(nonce string, from lock.Fence) checkpoint.ClaimRequest {
+	r := claim(nonce)
+	r.From = from
+	return r
 }
 
 // A turn: claim the session, settle what follows its newest turn, and give it back.
@@ -23,7 +30,7 @@ func Example() {
 	store := new(checkpoint.Memory)
 
 	for _, run := range []string{"run-1", "run-2"} {
-		c, err := store.Claim(ctx, session, claim(run, false))
+		c, err := store.Claim(ctx, session, claim(run))
 		if err != nil {
 			fmt.Println(err)
 			return
@@ -50,8 +57,8 @@ func ExampleStore_fenced() {
 	ctx := context.Background()
 	store := new(checkpoint.Memory)
 
-	paused, _ := store.Claim(ctx, session, claim("paused", false))
-	owner, _ := store.Claim(ctx, session, claim("owner", true)) // here by force; else when the lease has expired
+	paused, _ := store.Claim(ctx, session, claim("paused"))
+	owner, _ := store.Claim(ctx, session, takeover("owner", paused.Fence)) // or, when the lease has expired, a claim
 	turn := checkpoint.Checkpoint{Turn: 0, State: json.RawMessage(`{}`)}
 
 	turn.RunID = "owner's"
@@ -64,12 +71,33 @@ func ExampleStore_fenced() {
 	// true
 }
 
+// Somebody wants to end a session that another works on. The refused claim names the owner, and the next one takes the
+// session from that owner and from nobody else.
+func ExampleHeldError() {
+	ctx := context.Background()
+	store := new(checkpoint.Memory)
+
+	owner, _ := store.Claim(ctx, session, claim("owner"))
+	_, err := store.Claim(ctx, session, claim("operator"))
+	if held, ok := errors.AsType[*checkpoint.HeldError](err); ok {
+		fmt.Println(held.Owner, held.Fence == owner.Fence)
+		c, err := store.Claim(ctx, session, takeover("operator", held.Fence))
+		fmt.Println(err, store.Delete(ctx, c.Lease))
+	}
+	_, err = store.Claim(ctx, session, takeover("late", owner.Fence))
+	fmt.Println(errors.Is(err, lock.ErrHeld))
+	// Output:
+	// pod-7 true
+	// <nil> <nil>
+	// true
+}
+
 // The reply of an Append was lost. The same call again says what became of it, and settles nothing twice.
 func ExampleStore_repeat() {
 	ctx := context.Background()
 	store := new(checkpoint.Memory)
 
-	c, _ := store.Claim(ctx, session, claim("n", false))
+	c, _ := store.Claim(ctx, session, claim("n"))
 	turn := checkpoint.Checkpoint{RunID: "run-1", State: json.RawMessage(`{}`)}
 	for range 2 {
 		fmt.Println(store.Append(ctx, c.Lease, turn, checkpoint.AppendOptions{Release: true}))
@@ -87,8 +115,8 @@ func ExampleAppendOptions_fresh() {
 	ctx := context.Background()
 	store := new(checkpoint.Memory)
 
-	late, _ := store.Claim(ctx, session, claim("late", false))
-	owner, _ := store.Claim(ctx, session, claim("owner", true))
+	late, _ := store.Claim(ctx, session, claim("late"))
+	owner, _ := store.Claim(ctx, session, takeover("owner", late.Fence))
 	for _, o := range []checkpoint.Claimed{owner, late} {
 		turn := checkpoint.Checkpoint{RunID: "run-1", State: json.RawMessage(`{"by":"` + o.Fence.Nonce + `"}`)}
 		fmt.Println(store.Append(ctx, o.Lease, turn, checkpoint.AppendOptions{Fresh: true}))

@@ -30,10 +30,13 @@ var (
 // A session is what other backends keep in a head row, and its turns.
 type session struct {
 	fence      lock.Fence // Nonce "" once released
+	owner      string
 	leaseUntil time.Time
 	born       int64
 	summarized int
 	owed       int          // the oldest settled turn not yet delivered; -1 if none
+	failed     int          // deliveries of that turn
+	retryAt    time.Time    // before which its delivery is not due
 	first      int          // the turn of kept[0]
 	kept       []Checkpoint // without gaps
 	array      []Checkpoint // that of kept, which leaves room at its beginning when turns are pruned
@@ -76,6 +79,8 @@ func (m *Memory) Claim(ctx context.Context, k Key, r ClaimRequest) (Claimed, err
 	now := time.Now()
 	s := m.sessions[k]
 	switch {
+	case s == nil && r.From != (lock.Fence{}):
+		return Claimed{}, new(HeldError)
 	case s == nil:
 		m.epoch = max(m.epoch+1, now.UnixMicro())
 		s = &session{born: m.epoch, owed: -1, fence: lock.Fence{Epoch: m.epoch, Nonce: r.Nonce}}
@@ -84,20 +89,28 @@ func (m *Memory) Claim(ctx context.Context, k Key, r ClaimRequest) (Claimed, err
 		}
 		m.sessions[k] = s
 	case s.fence.Nonce == r.Nonce: // its reply was lost
-	case r.Steal || !s.leaseUntil.After(now):
+	case r.From == s.fence || r.From == (lock.Fence{}) && !s.leaseUntil.After(now):
 		m.epoch = max(m.epoch+1, now.UnixMicro())
 		s.fence = lock.Fence{Epoch: m.epoch, Nonce: r.Nonce}
 	default:
-		return Claimed{}, lock.ErrHeld
+		return Claimed{}, s.held(now)
 	}
-	s.leaseUntil = now.Add(r.TTL)
+	s.owner, s.leaseUntil = r.Owner, now.Add(r.TTL)
 
-	c := Claimed{Lease: Lease{k, s.fence}, Born: s.born, Summarized: s.summarized, Delivered: s.delivered()}
+	c := Claimed{Lease: Lease{k, s.fence}, Born: s.born, Summarized: s.summarized, Delivered: s.delivered(), Failed: s.failed}
 	c.Last = s.newest(func(*Checkpoint) bool { return true })
 	if r.RequestID != "" {
 		c.Answered = s.newest(func(cp *Checkpoint) bool { return cp.RequestID == r.RequestID })
 	}
 	return c, nil
+}
+
+// held returns who owns the session.
+func (s *session) held(now time.Time) *HeldError {
+	if !s.leaseUntil.After(now) {
+		return new(HeldError)
+	}
+	return &HeldError{Owner: s.owner, Fence: s.fence}
 }
 
 func (m *Memory) Renew(ctx context.Context, ttl time.Duration, leases []Lease) (lost []Lease, err error) {
@@ -212,23 +225,30 @@ func (m *Memory) Mark(ctx context.Context, l Lease, mk Marks) error {
 	s.summarized = max(s.summarized, min(mk.Summarized, s.last()+1))
 	if s.owed >= 0 && mk.Delivered > s.owed {
 		s.owed = mk.Delivered
+		s.failed, s.retryAt = 0, time.Time{}
 		if s.owed > s.last() {
 			s.owed = -1
 			delete(m.owing, l.Key)
 		}
 	}
+	if s.owed >= 0 && mk.Retry > 0 {
+		s.failed, s.retryAt = s.failed+1, time.Now().Add(mk.Retry)
+	}
 	s.touch(time.Now(), mk.Release)
 	return nil
 }
 
-func (m *Memory) Delete(ctx context.Context, k Key) error {
-	if err := checked(ctx, k.Validate()); err != nil {
+func (m *Memory) Delete(ctx context.Context, l Lease) error {
+	if err := checked(ctx, l.Validate()); err != nil {
 		return err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.sessions, k)
-	delete(m.owing, k)
+	if s := m.sessions[l.Key]; s != nil && s.fence != l.Fence {
+		return lock.ErrFenced
+	}
+	delete(m.sessions, l.Key)
+	delete(m.owing, l.Key)
 	return nil
 }
 
@@ -282,7 +302,9 @@ func (m *Memory) list(q SessionQuery) []string {
 	}
 	if q.Owing {
 		for k := range m.owing {
-			add(k)
+			if !q.Due || !time.Now().Before(m.sessions[k].retryAt) {
+				add(k)
+			}
 		}
 	} else {
 		for k, s := range m.sessions {

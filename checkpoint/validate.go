@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/ids"
 	"github.com/holdfast-go/holdfast/internal/jsonvalue"
+	"github.com/holdfast-go/holdfast/lock"
 )
 
 // The methods below are for those who write a store: each refuses, with ErrInvalid, what no backend takes, so that
@@ -37,6 +38,11 @@ func (r ClaimRequest) Validate() error {
 	}
 	if err := validText("owner", r.Owner); err != nil {
 		return err
+	}
+	if r.From != (lock.Fence{}) {
+		if err := validID("nonce of From", r.From.Nonce); err != nil {
+			return err
+		}
 	}
 	return validText("request id", r.RequestID)
 }
@@ -96,6 +102,9 @@ func (m Marks) Validate() error {
 	if m.Summarized < 0 || m.Delivered < 0 || m.Summarized > Newest || m.Delivered > Newest {
 		return fmt.Errorf("%w: marks %d and %d", ErrInvalid, m.Summarized, m.Delivered)
 	}
+	if m.Retry < 0 || m.Retry > maxTTL {
+		return fmt.Errorf("%w: retry after %v", ErrInvalid, m.Retry)
+	}
 	return nil
 }
 
@@ -112,6 +121,9 @@ func (q SessionQuery) Validate() error {
 	}
 	if q.Limit < 0 {
 		return fmt.Errorf("%w: limit %d", ErrInvalid, q.Limit)
+	}
+	if q.Due && !q.Owing {
+		return fmt.Errorf("%w: Due without Owing", ErrInvalid)
 	}
 	return nil
 }

@@ -2,11 +2,11 @@ package orchestrator
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"iter"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
@@ -58,69 +58,96 @@ func (e *engine) runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.
 	return e.Snapshots.Runs(ctx, q)
 }
 
-// Abandon ends the run of session without a turn, wherever it runs: its owner is fenced off, and its context ends with
-// ErrAbandoned in this process, or at its next call to a store or renewal in another. If no run is in flight, nothing is
-// written. Its effects stay in the world.
-func (o *Orchestrator[S]) Abandon(ctx context.Context, session string) error {
-	found, err := o.look(ctx, session)
-	if err == nil && o.Snapshots == nil {
-		o.work.interrupt(session, ErrAbandoned)
+// Abandon ends the run with runID without a turn, wherever it runs, and reports whether there was such a run: a late "stop" does
+// not end the next one. Its owner is fenced off, and its context ends with ErrAbandoned in this process, or at its next call to
+// a store or renewal in another. If no such run is in flight, nothing is written. Its effects stay in the world.
+//
+// Without a snapshot store no run can be told from the next. Then Abandon ends the context of what this process runs in the
+// session, and reports whether it has run something with that id.
+func (o *Orchestrator[S]) Abandon(ctx context.Context, session, runID string) (ended bool, err error) {
+	if err := checkSession(session); err != nil {
+		return false, o.adminError("abandon", session, err)
 	}
+	if o.Snapshots == nil {
+		return o.work.interrupt(session, runID, ErrAbandoned), nil
+	}
+	found, err := o.wanted(ctx, session, runID)
 	if err != nil || found == nil {
-		return o.adminError("abandon", session, err)
+		return false, o.adminError("abandon", session, err)
 	}
-	v, err := o.steal(ctx, session)
-	if err != nil {
-		return o.adminError("abandon", session, err)
+	v, err := o.steal(ctx, session, found.ID)
+	if err != nil || v == nil {
+		return false, o.adminError("abandon", session, err)
 	}
 	defer v.done()
-	return o.adminError("abandon", session, v.endRun(*found))
+	ended, err = v.endRun(*found)
+	return ended, o.adminError("abandon", session, err)
 }
 
-// Delete removes the session and its run, and fences off whoever is at work on it, which deleting rows would not.
+// wanted returns the run of session with an id, any if it is "", that is in flight and not over; nil if there is none.
+func (o *Orchestrator[S]) wanted(ctx context.Context, session, runID string) (*snapshot.Run, error) {
+	found, err := o.inFlight(ctx, session)
+	if err != nil || found == nil || runID != "" && found.ID != runID {
+		return nil, err
+	}
+	return found, nil
+}
+
+// Delete removes the session and its run, and fences off its owner, which deleting rows would not. If its store does not answer,
+// it is ErrIndeterminate.
 func (o *Orchestrator[S]) Delete(ctx context.Context, session string) error {
 	if err := checkSession(session); err != nil {
 		return o.adminError("delete", session, err)
 	}
-	v, err := o.steal(ctx, session)
+	v, err := o.steal(ctx, session, "")
 	if err != nil {
 		return o.adminError("delete", session, err)
 	}
 	defer v.done()
-	for {
-		found, err := o.look(ctx, session)
-		if err == nil && found != nil {
-			err = v.endRun(*found)
-		}
-		if err != nil {
-			return o.adminError("delete", session, err)
-		}
-		if found == nil {
-			break
-		}
-	}
-	again := false
-	_, err = v.persist(v.ctx, func(ctx context.Context) error {
-		if again { // the first one may have arrived, and the session live again
-			if lost, err := v.store.Renew(ctx, v.Limits.LeaseTTL, []checkpoint.Lease{v.Lease}); err != nil || len(lost) > 0 {
-				return err
-			}
-		}
-		again = true
-		return v.store.Delete(ctx, v.Key)
-	})
-	if err == nil {
-		v.released()
-	}
-	return o.adminError("delete", session, err)
+	return o.adminError("delete", session, v.delete())
 }
 
-// look returns the run in flight.
-func (o *Orchestrator[S]) look(ctx context.Context, session string) (*snapshot.Run, error) {
-	if err := checkSession(session); err != nil {
-		return nil, err
+// delete removes the session, after what is in flight.
+func (v *visit[S]) delete() error {
+	for over := false; !over; {
+		found, err := v.o.inFlight(v.ctx, v.Session)
+		switch {
+		case err == nil && found != nil:
+			_, err = v.endRun(*found)
+		case err == nil:
+			over, err = v.bar()
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return o.inFlight(ctx, session)
+	doubt, err := v.persist(v.ctx, func(ctx context.Context) error { return v.store.Delete(ctx, v.Lease) })
+	switch {
+	case err == nil:
+		v.released()
+	case doubt || !answered(err):
+		err = indeterminate(err)
+	}
+	return err
+}
+
+// bar makes our fence known to the snapshot store, which has no run of the session in flight: a former owner who is about to begin
+// one is refused, and nothing runs in a session that is told as deleted. It reports whether there is none still.
+func (v *visit[S]) bar() (over bool, err error) {
+	if v.Snapshots == nil {
+		return true, nil
+	}
+	_, err = v.persist(v.ctx, func(ctx context.Context) error {
+		_, err := v.Snapshots.Adopt(ctx, v.runKey(), v.Fence, 0)
+		return err
+	})
+	switch {
+	case errors.Is(err, snapshot.ErrNotFound):
+		return true, nil
+	case errors.Is(err, lock.ErrFenced):
+		v.lose(err)
+	}
+	return false, err
 }
 
 func (o *Orchestrator[S]) adminError(op, session string, err error) error {
@@ -133,15 +160,22 @@ func (o *Orchestrator[S]) adminError(op, session string, err error) error {
 	return &Error{Op: op, Session: session, Err: err}
 }
 
-// steal takes the session from whoever owns it, without waiting.
-func (o *Orchestrator[S]) steal(ctx context.Context, id string) (*visit[S], error) {
+// steal takes the session, from its owner if it has one. With a runID it is nil if that run is not in flight any more: then its
+// owner, who may be at work for another, is left alone.
+func (o *Orchestrator[S]) steal(ctx context.Context, id, runID string) (*visit[S], error) {
 	v := &visit[S]{o: o, call: o.newCall(id, nil)}
 	if err := v.enter(ctx, o.engine, id); err != nil {
 		return nil, err
 	}
-	o.work.interrupt(id, ErrAbandoned)
-	r := checkpoint.ClaimRequest{Owner: o.owner, Nonce: rand.Text(), TTL: o.Limits.LeaseTTL, Steal: true}
-	if err := v.claim(v.ctx, r); err != nil {
+	o.work.interrupt(id, runID, ErrAbandoned)
+	taken, err := v.takeFrom(func() (bool, error) {
+		if runID == "" {
+			return true, nil
+		}
+		found, err := o.wanted(v.ctx, id, runID)
+		return found != nil, err
+	})
+	if err != nil || !taken {
 		v.undo()
 		return nil, err
 	}
@@ -149,26 +183,48 @@ func (o *Orchestrator[S]) steal(ctx context.Context, id string) (*visit[S], erro
 	return v, nil
 }
 
-// endRun ends the run that was found, and no other.
-func (v *visit[S]) endRun(found snapshot.Run) error {
+// endRun ends the run that was found, and no other. It reports whether there was something to end.
+func (v *visit[S]) endRun(found snapshot.Run) (ended bool, err error) {
 	leftover, err := v.leftover(found)
 	switch {
 	case err != nil:
-		return err
+		return false, err
 	case leftover:
-		return v.sweepUp(found)
+		return false, v.sweepUp(found)
 	}
 	r, err := v.adopt(found, 0)
 	switch {
 	case err == nil:
-		return v.end(r)
+		return true, v.end(r)
 	case !errors.Is(err, errChanged):
-		return err
-	case r.ID != "" && r.ID != found.ID && r.Status == snapshot.Running: // its owner is fenced off all the same, so that somebody has to go on with it
+		return false, err
+	case r.ID == found.ID && r.Status == snapshot.Suspended: // since it was found
+		return true, v.end(r)
+	case r.ID != "" && r.ID != found.ID && r.Status == snapshot.Running: // its owner is fenced off all the same, so that it waits for the next
 		r.Seq++
-		r.Status = snapshot.Waiting
+		r.Status, r.Payload, r.Parts = snapshot.Waiting, nil, nil
 		_, err = v.persist(v.ctx, func(ctx context.Context) error { return v.Snapshots.Save(ctx, r) })
-		return err
+		return false, err
 	}
-	return nil
+	return false, nil
+}
+
+// Sweep retires what the stores need no more: sessions that have been idle for the TTL of the checkpoint store, and what the
+// snapshot store remembers of runs that ended long ago. It is for bootdrain.Options.Sweep. limit bounds what one call retires of
+// each; 0 means no limit. A store that expires by itself has nothing to sweep.
+func (o *Orchestrator[S]) Sweep(ctx context.Context, limit int) (retired int, err error) {
+	for _, store := range []any{o.store, o.Snapshots} {
+		s, ok := store.(interface {
+			Sweep(ctx context.Context, limit int) (int, error)
+		})
+		if !ok {
+			continue
+		}
+		n, err := s.Sweep(ctx, limit)
+		retired = max(retired, n)
+		if err != nil {
+			return retired, &Error{Op: "sweep", Err: err}
+		}
+	}
+	return retired, nil
 }

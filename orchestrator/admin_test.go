@@ -29,11 +29,11 @@ func hanging() (d Def, started chan struct{}) {
 func TestAbandonCrashed(t *testing.T) {
 	w := newWorld()
 	bot := w.start(t, steps(nil), Options{})
-	if err := bot.Abandon(t.Context(), "s"); err != nil {
+	if err := abandon(t, bot, "s"); err != nil {
 		t.Fatal(err)
 	}
 	w.crash(t, steps, Input{Text: "a", RequestID: "r"})
-	if err := bot.Abandon(t.Context(), "s"); err != nil {
+	if err := abandon(t, bot, "s"); err != nil {
 		t.Fatal(err)
 	}
 	wantRuns(t, bot, 0)
@@ -56,7 +56,7 @@ func TestAbandonLive(t *testing.T) {
 			done <- err
 		}()
 		<-started
-		if err := other.Abandon(t.Context(), "s"); err != nil {
+		if err := abandon(t, other, "s"); err != nil {
 			t.Fatal(err)
 		}
 		err := <-done
@@ -114,7 +114,7 @@ func TestReentrant(t *testing.T) {
 	var bot *Bot
 	calls := map[string]func(context.Context) error{
 		"execute": func(ctx context.Context) error { _, err := bot.Execute(ctx, "s", Input{}, nil); return err },
-		"abandon": func(ctx context.Context) error { return bot.Abandon(ctx, "s") },
+		"abandon": func(ctx context.Context) error { _, err := bot.Abandon(ctx, "s", ""); return err },
 		"delete":  func(ctx context.Context) error { return bot.Delete(ctx, "s") },
 		"recover": func(ctx context.Context) error { _, err := bot.Recover(ctx, "s"); return err },
 		"resume":  func(ctx context.Context) error { _, err := bot.Resume(ctx, "s", nil); return err },
@@ -209,7 +209,7 @@ func TestShutdown(t *testing.T) {
 	}
 	_, err := bot.Execute(t.Context(), "s", Input{}, nil)
 	wantErr(t, err, orchestrator.ErrShuttingDown)
-	if run := wantRuns(t, bot, 1)[0]; run.Status != snapshot.Waiting || run.Attempt != 0 {
+	if run := wantRuns(t, bot, 1)[0]; run.Status != snapshot.Waiting || run.Attempt != 1 { // it has run in vain
 		t.Errorf("handed off as %s, attempt %d", run.Status, run.Attempt)
 	}
 	other := w.start(t, echoAs("hang"), Options{})

@@ -6,15 +6,15 @@ import (
 	"encoding/hex"
 	"errors"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
-	"github.com/holdfast-go/holdfast/lock"
 )
 
 // Compaction keeps histories short. The zero Compaction never runs. It follows a settled turn, under the session's lease and
-// a deadline of its own; what goes wrong with it is logged and tried again after the next turn, and fails no turn. What it
-// used counts in the Result of the turn that it follows.
+// a deadline of its own. What goes wrong with it is logged and tried again, and fails no turn: after the next turn, or, if it did
+// not end in time, after a pause that doubles each time. What it used is in the event Compacted; the turn is settled by then.
 type Compaction struct {
 	After   int                                         // unsummarized turns that make it due
 	Due     func(context.Context, Range) bool           // asked instead, if not nil: of the range as it was a turn ago, then as it is
@@ -77,7 +77,7 @@ func (v *visit[S]) byCount(last int) (Range, bool) {
 
 // mayCompact reports whether compaction may follow a turn, so that the lease is needed for longer.
 func (v *visit[S]) mayCompact(turn int) bool {
-	if v.Compaction.Run == nil {
+	if v.Compaction.Run == nil || v.slow.pausing(v.Session) {
 		return false
 	}
 	_, due := v.byCount(turn)
@@ -85,9 +85,9 @@ func (v *visit[S]) mayCompact(turn int) bool {
 }
 
 // compact summarizes the range that is due, if one is.
-func (v *visit[S]) compact() Usage {
+func (v *visit[S]) compact() {
 	if !v.mayCompact(v.last.Turn) || v.lost() != nil {
-		return Usage{}
+		return
 	}
 	ctx, cancel := v.outliving(v.Compaction.Timeout, true)
 	defer cancel()
@@ -96,13 +96,12 @@ func (v *visit[S]) compact() Usage {
 		r, due = v.asked(ctx)
 	}
 	if !due {
-		return Usage{}
+		return
 	}
-	used, err := v.summarize(ctx, r)
-	if err != nil {
-		v.Logger.WarnContext(v.ctx, "not compacted; the next turn tries again", "session", v.Session, "from", r.From, "through", r.Through, "err", err)
+	if err := v.summarize(ctx, r); err != nil {
+		v.Logger.WarnContext(v.ctx, "not compacted; it is tried again", "session", v.Session, "from", r.From, "through", r.Through, "err", err)
 	}
-	return used
+	v.slow.note(v.Session, ctx.Err() != nil)
 }
 
 // asked returns the range that Compaction.Due calls due. The one of a turn ago comes first: a crash may have hidden that it
@@ -120,6 +119,7 @@ func (v *visit[S]) asked(ctx context.Context) (Range, bool) {
 		})
 		if err != nil {
 			v.Logger.WarnContext(v.ctx, "not asked whether to compact", "session", v.Session, "err", err)
+			v.slow.note(v.Session, ctx.Err() != nil)
 			return r, false
 		}
 		if due {
@@ -130,30 +130,65 @@ func (v *visit[S]) asked(ctx context.Context) (Range, bool) {
 }
 
 // summarize runs it, and notes that it has run.
-func (v *visit[S]) summarize(ctx context.Context, r Range) (used Usage, err error) {
+func (v *visit[S]) summarize(ctx context.Context, r Range) error {
+	if err := v.lost(); err != nil {
+		return err
+	}
 	var said Usage
 	start := time.Now()
-	err = v.engine.run(ctx, func(ctx context.Context) (err error) {
+	err := v.engine.run(ctx, func(ctx context.Context) (err error) {
 		said, err = v.Compaction.Run(ctx, r)
 		return err
 	})
-	if errors.Is(err, errStuck) {
-		return Usage{}, err
-	}
 	if err != nil {
-		return said, err
+		return err
 	}
 	v.call.emit(Event{Kind: Compacted, RunID: v.last.RunID, Turn: v.last.Turn, Usage: said, Took: time.Since(start)})
-	_, err = v.persist(v.ctx, func(ctx context.Context) error {
-		return v.store.Mark(ctx, v.Lease, checkpoint.Marks{Summarized: r.Through + 1})
-	})
-	if errors.Is(err, lock.ErrFenced) {
-		v.lose(lock.ErrFenced)
-	}
+	err = v.mark(checkpoint.Marks{Summarized: r.Through + 1})
 	if err == nil {
 		v.summarized = r.Through + 1
 	}
-	return said, err
+	return err
+}
+
+// slow are the sessions whose summarizer did not end in time: each of their turns would wait for it again.
+type slow struct {
+	mu       sync.Mutex // protects following field
+	sessions map[string]pausing
+}
+
+type pausing struct {
+	failures int
+	until    time.Time
+}
+
+// mostSlow bounds what is remembered. With more sessions than this the summarizer is down for all, and some wait again.
+const mostSlow = 4096
+
+func (s *slow) pausing(session string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Now().Before(s.sessions[session].until)
+}
+
+// note remembers whether the summarizer ran out of time.
+func (s *slow) note(session string, late bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p, known := s.sessions[session]
+	if !late {
+		delete(s.sessions, session)
+		return
+	}
+	if !known && len(s.sessions) >= mostSlow {
+		clear(s.sessions)
+	}
+	if s.sessions == nil {
+		s.sessions = make(map[string]pausing)
+	}
+	p.failures++
+	p.until = time.Now().Add(min(time.Minute<<min(p.failures-1, 6), time.Hour))
+	s.sessions[session] = p
 }
 
 // Compact summarizes now what is not summarized yet, save the newest turns that Compaction.Keep leaves alone.
@@ -177,6 +212,5 @@ func (o *Orchestrator[S]) Compact(ctx context.Context, session string) error {
 	}
 	ctx, cancel := context.WithTimeout(v.ctx, v.Compaction.Timeout)
 	defer cancel()
-	_, err = v.summarize(ctx, r)
-	return o.adminError("compact", session, err)
+	return o.adminError("compact", session, v.summarize(ctx, r))
 }

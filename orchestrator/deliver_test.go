@@ -6,59 +6,124 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
 
-// A failing hook fails no turn; what it missed is handed over by the next call, the oldest first. (Weak point 28.)
+// A failing hook fails no turn; what it missed is handed over by the next call, the oldest first. Drains wait before they try.
+// (Weak point 28.)
 func TestDeliver(t *testing.T) {
-	w := newWorld()
-	var got []string
-	down := errors.New("down")
-	hook := func(fail *error) Def {
-		d := echo()
-		d.Deliver = func(_ context.Context, r *Result) error {
-			if *fail == nil {
-				got = append(got, fmt.Sprint(r.Turn, " ", r.Input.Text, " ", r.State.Said[len(r.State.Said)-1]))
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		var got []string
+		down := errors.New("down")
+		hook := func(fail *error) Def {
+			d := echo()
+			d.Deliver = func(_ context.Context, r *Result) error {
+				if *fail == nil {
+					got = append(got, fmt.Sprint(r.Turn, " ", r.Input.Text, " ", r.State.Said[len(r.State.Said)-1]))
+				}
+				return *fail
 			}
-			return *fail
+			return d
 		}
-		return d
-	}
-	fail := down
-	bot := w.start(t, hook(&fail), Options{KeepSnapshots: 1})
-	execute(t, bot, Input{Text: "a"})
-	execute(t, bot, Input{Text: "b"})
-	if sessions := recoverable(t, bot, false); !slices.Equal(sessions, []string{"s"}) {
-		t.Errorf("owing: %q", sessions)
-	}
-	if _, err := bot.Recover(t.Context(), "s"); !errors.Is(err, down) {
-		t.Errorf("got %v", err)
-	}
-	if outcome, err := w.start(t, echo(), Options{}).Recover(t.Context(), "s"); outcome != "foreign" || err != nil {
-		t.Errorf("without the hook: %q, %v", outcome, err)
-	}
-	fail = nil
-	execute(t, bot, Input{Text: "c"})
-	if want := []string{"0 a a", "1 b b", "2 c c"}; !slices.Equal(got, want) {
-		t.Errorf("delivered %q, want %q", got, want)
-	}
-	if sessions := recoverable(t, bot, false); len(sessions) != 0 {
-		t.Errorf("still owing: %q", sessions)
-	}
+		fail := down
+		bot := w.start(t, hook(&fail), Options{KeepSnapshots: 1})
+		execute(t, bot, Input{Text: "a"})
+		execute(t, bot, Input{Text: "b"})
+		if sessions := recoverable(t, bot, false); len(sessions) != 0 {
+			t.Errorf("due at once: %q", sessions)
+		}
+		if outcome, err := bot.Recover(t.Context(), "s"); outcome != "held" || err != nil {
+			t.Errorf("before it is due: %q, %v", outcome, err)
+		}
+		time.Sleep(time.Minute)
+		if sessions := recoverable(t, bot, false); !slices.Equal(sessions, []string{"s"}) {
+			t.Errorf("owing: %q", sessions)
+		}
+		if outcome, err := w.start(t, echo(), Options{}).Recover(t.Context(), "s"); outcome != "foreign" || err != nil {
+			t.Errorf("without the hook: %q, %v", outcome, err)
+		}
+		if _, err := bot.Recover(t.Context(), "s"); !errors.Is(err, down) {
+			t.Errorf("got %v", err)
+		}
+		fail = nil
+		execute(t, bot, Input{Text: "c"})
+		if want := []string{"0 a a", "1 b b", "2 c c"}; !slices.Equal(got, want) {
+			t.Errorf("delivered %q, want %q", got, want)
+		}
+		if sessions := recoverable(t, bot, true); len(sessions) != 0 {
+			t.Errorf("still owing: %q", sessions)
+		}
+	})
 }
 
 func TestRecoverDelivers(t *testing.T) {
-	w := newWorld()
-	fail := errors.New("down")
-	d := echo()
-	d.Deliver = func(context.Context, *Result) error { return fail }
-	bot := w.start(t, d, Options{})
-	execute(t, bot, Input{Text: "a"})
-	fail = nil
-	if outcome, err := bot.Recover(t.Context(), "s"); outcome != "delivered" || err != nil {
-		t.Errorf("%q, %v", outcome, err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		fail := errors.New("down")
+		d := echo()
+		d.Deliver = func(context.Context, *Result) error { return fail }
+		bot := w.start(t, d, Options{})
+		execute(t, bot, Input{Text: "a"})
+		fail = nil
+		time.Sleep(time.Minute)
+		if outcome, err := bot.Recover(t.Context(), "s"); outcome != "delivered" || err != nil {
+			t.Errorf("%q, %v", outcome, err)
+		}
+	})
+}
+
+// A reply that can never be delivered is tried less and less often, then parked: drains leave it, callers still try. Skip gives it
+// up, and what waits behind it is delivered.
+func TestPoisonDelivery(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		var calls, got []string
+		d := echo()
+		d.Deliver = func(_ context.Context, r *Result) error {
+			calls = append(calls, r.Input.Text)
+			if r.Input.Text == "poison" {
+				return errors.New("no such channel")
+			}
+			got = append(got, r.Input.Text)
+			return nil
+		}
+		bot := w.start(t, d, Options{Limits: orchestrator.Limits{Attempts: 4}})
+		poison := execute(t, bot, Input{Text: "poison"})
+		for range 3600 { // two processes look each second
+			for range 2 {
+				for session, err := range bot.Recoverable(t.Context(), false) {
+					if err != nil {
+						t.Fatal(err)
+					}
+					_, _ = bot.Recover(t.Context(), session)
+				}
+			}
+			time.Sleep(time.Second)
+		}
+		if len(calls) != 4 {
+			t.Errorf("tried %d times in an hour", len(calls))
+		}
+		execute(t, bot, Input{Text: "next"})
+		if len(calls) != 5 || len(got) != 0 {
+			t.Errorf("a caller's turn tries %d times, delivered %q", len(calls)-4, got)
+		}
+		if skipped, err := bot.SkipDelivery(t.Context(), "s", "another run"); skipped || err != nil {
+			t.Errorf("skipped %t, %v", skipped, err)
+		}
+		if skipped, err := bot.SkipDelivery(t.Context(), "s", poison.RunID); !skipped || err != nil {
+			t.Errorf("skipped %t, %v", skipped, err)
+		}
+		if outcome, err := bot.Recover(t.Context(), "s"); outcome != "delivered" || err != nil || !slices.Equal(got, []string{"next"}) {
+			t.Errorf("%q, %v; delivered %q", outcome, err, got)
+		}
+		if skipped, err := bot.SkipDelivery(t.Context(), "s", poison.RunID); skipped || err != nil {
+			t.Errorf("nothing is owed: skipped %t, %v", skipped, err)
+		}
+	})
 }
 
 // What the hook does to its Result is not what the caller gets, and what the caller does is not stored. (Weak point 21.)

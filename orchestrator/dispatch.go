@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/ctxcause"
 	"github.com/holdfast-go/holdfast/internal/keeper"
 	"github.com/holdfast-go/holdfast/retry"
+	"github.com/holdfast-go/holdfast/snapshot"
 )
 
 // dispatch runs the intents, and makes their state that of the turn.
@@ -20,6 +22,7 @@ func (f *flight[S]) dispatch(ctx context.Context, next Next) error {
 		return f.fanOut(ctx, next)
 	}
 	name := next.Intents[0]
+	f.worked = true
 	var start json.RawMessage
 	if f.o.def.Intents[name].Retry.Attempts > 1 {
 		var err error
@@ -62,15 +65,40 @@ func (f *flight[S]) pause(ctx context.Context, p retry.Policy, failed int) error
 	if p.Wait == nil {
 		return nil
 	}
-	var d time.Duration
-	err := protect(func() error { d = p.Wait(failed); return nil })
+	d, err := f.policyPause(ctx, func() time.Duration { return p.Wait(failed) })
 	if err == nil && keeper.Sleep(ctx, d) != nil {
 		err = ctxcause.Of(ctx)
 	}
 	return err
 }
 
-func (f *flight[S]) attempt(ctx context.Context, name string, attempt int, state S) (S, error) {
+// policyPause returns what a policy says. It knows no context, and gets Limits.SettleTimeout to answer.
+func (e *engine) policyPause(ctx context.Context, policy func() time.Duration) (d time.Duration, err error) {
+	ctx, cancel := context.WithTimeout(ctx, e.Limits.SettleTimeout)
+	defer cancel()
+	said := make(chan time.Duration, 1)
+	failed := make(chan error, 1)
+	go func() {
+		err := errGoexit
+		defer func() { failed <- err }()
+		err = protect(func() error { said <- policy(); return nil })
+	}()
+	select {
+	case err := <-failed:
+		if err != nil {
+			return 0, fmt.Errorf("Retry.Wait: %w", err)
+		}
+		return <-said, nil
+	case <-ctx.Done():
+		return 0, fmt.Errorf("Retry.Wait has not returned: %w", ctxcause.Of(ctx))
+	}
+}
+
+// attempt runs an intent once, unless ctx or the session is over.
+func (f *flight[S]) attempt(ctx context.Context, name string, attempt int, state S) (none S, err error) {
+	if err := f.ended(ctx); err != nil {
+		return none, err
+	}
 	in := f.o.def.Intents[name]
 	t := f.turn(name, attempt, state)
 	f.emit(Event{Kind: IntentStarted, Intent: name, Attempt: attempt})
@@ -78,109 +106,211 @@ func (f *flight[S]) attempt(ctx context.Context, name string, attempt int, state
 	if f.call.heard() {
 		start = time.Now()
 	}
-	ctx, span := f.intentSpan(ctx, name, attempt)
+	ctx, span := f.intentSpan(withLine(ctx, t.line), name, attempt)
 	if in.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, in.Timeout)
 		defer cancel()
 	}
-	var err error
-	if attempt > 1 {
-		err = f.lost()
-	}
-	if err == nil {
-		run := in.Run
-		err = f.engine.run(ctx, func(ctx context.Context) error { return run(ctx, t) })
-	}
+	run := in.Run
+	err = f.engine.run(ctx, func(ctx context.Context) error { return run(ctx, t) })
 	t.line.end()
 	endSpan(span, err)
 	if !start.IsZero() {
 		f.emit(Event{Kind: IntentEnded, Intent: name, Attempt: attempt, Usage: f.meter.total(), Took: time.Since(start), Err: err})
 	}
 	if err != nil {
-		var none S
 		return none, err // what it did to the state is gone; it may even be at it still
 	}
 	return t.State, nil
 }
 
-// A fan collects the branches of a fan-out.
+// A fan is a fan-out under way. Its branches are named by their place in the decision.
 type fan struct {
+	decided storedFan
+	start   json.RawMessage // the state that every branch is given
+	stored  bool            // the snapshot store has the decision
+
 	mu     sync.Mutex // protects following fields
-	states map[string]json.RawMessage
-	failed map[string]error
+	done   map[int]storedBranch
+	saved  map[int]bool // which of those the snapshot store has
+	failed map[int]error
 	unsent error // a save has failed
 	open   int   // branches that are not finished
 }
 
+func newFan(decided storedFan) *fan {
+	return &fan{decided: decided, done: make(map[int]storedBranch), saved: make(map[int]bool), failed: make(map[int]error)}
+}
+
+func branchName(i int) string { return branchPart + strconv.Itoa(i) }
+
 // fanOut runs several intents at once, each on a copy of the state. A branch that has finished is saved and does not run
 // again; one that has failed waits for the others.
 func (f *flight[S]) fanOut(ctx context.Context, next Next) error {
-	start, err := encode(&f.state)
-	if err != nil {
+	if err := f.spread(next); err != nil {
 		return f.err("intent", err)
-	}
-	fan := &fan{states: make(map[string]json.RawMessage), failed: make(map[string]error)}
-	for _, done := range f.memo.Done {
-		fan.states[done.Intent] = done.State
-	}
-	decided := storeNext(next)
-	f.memo.Next = &decided
-	if f.recorded {
-		f.memo.State = start // the branches are saved with what they were made from: merging compares them with it
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	open := slices.DeleteFunc(slices.Clone(next.Intents), func(name string) bool { return fan.states[name] != nil })
-	fan.open = len(open)
+	f.worked = true
+	var open []int
+	for i := range next.Intents {
+		if _, done := f.fan.done[i]; !done {
+			open = append(open, i)
+		}
+	}
+	f.fan.open = len(open)
 	var branches sync.WaitGroup
-	for _, name := range open {
+	for _, i := range open {
 		branches.Go(func() {
-			state, err := f.try(ctx, name, start)
-			if f.branchDone(fan, name, state, err) != nil {
+			state, err := f.try(ctx, next.Intents[i], f.fan.start)
+			if f.branchDone(i, state, err) != nil {
 				cancel()
 			}
 		})
 	}
 	branches.Wait()
-	intent, err := fan.err(next.Intents)
-	if fan.unsent != nil && !errors.Is(err, errStuck) {
-		return f.err("save", fan.unsent)
+	intent, err := f.fan.err()
+	if f.fan.unsent != nil && !errors.Is(err, errStuck) {
+		return f.err("save", f.fan.unsent)
 	}
 	if err != nil {
 		e := f.err("intent", err)
 		e.Intent = intent
 		return e
 	}
-	return f.merge(ctx, next.Intents, fan)
+	return f.merge(ctx)
+}
+
+// spread begins a fan-out, or goes on with the one that was found, without the branches that do not fit its state.
+func (f *flight[S]) spread(next Next) error {
+	start, err := encode(&f.state)
+	if err != nil {
+		return err
+	}
+	if f.fan == nil || !slices.Equal(f.fan.decided.Next.Intents, next.Intents) {
+		f.fan = newFan(storedFan{Iteration: f.memo.Iteration, Next: storeNext(next)})
+	}
+	f.fan.start = start
+	for i, b := range f.fan.done {
+		state, err := decode[S](start)
+		if err == nil {
+			_, err = onto(state, b.Change)
+		}
+		if err != nil {
+			delete(f.fan.done, i) // of a definition whose fields had other names: it runs again
+		}
+	}
+	return nil
 }
 
 // branchDone notes how a branch has ended, and saves it while others are under way.
-func (f *flight[S]) branchDone(fan *fan, name string, state S, err error) error {
-	var raw json.RawMessage
+func (f *flight[S]) branchDone(i int, state S, err error) error {
+	fan := f.fan
+	b := storedBranch{Intent: fan.decided.Next.Intents[i]}
 	if err == nil {
-		raw, err = encode(&state)
+		b.Change, err = f.changed(fan.start, state)
 	}
 	fan.mu.Lock()
 	defer fan.mu.Unlock()
 	fan.open--
 	if err != nil {
-		fan.failed[name] = err
+		fan.failed[i] = err
 		return nil
 	}
-	fan.states[name] = raw
-	f.memo.Done = append(f.memo.Done, branch{name, raw})
+	fan.done[i] = b
 	if f.recorded && fan.open > 0 && fan.unsent == nil {
-		fan.unsent = f.progress()
+		fan.unsent = f.saveBranches()
 	}
 	return fan.unsent
 }
 
+// changed returns what a branch did to the state that it was given.
+func (f *flight[S]) changed(start json.RawMessage, after S) (change, error) {
+	before, err := decode[S](start)
+	if err != nil {
+		return change{}, err
+	}
+	return changes(before, after)
+}
+
+// saveBranches saves the branches that have finished, which is progress.
+func (f *flight[S]) saveBranches() error {
+	parts, err := f.unsavedParts()
+	if err != nil {
+		return err
+	}
+	if err := f.note(parts, func(r *snapshot.Run) { r.Attempt = 0 }); err != nil {
+		return err
+	}
+	f.fan.stored = true
+	for i := range f.fan.done {
+		f.fan.saved[i] = true
+	}
+	return nil
+}
+
+// unsavedParts returns what the snapshot store does not have of the fan-out under way. The state that the branches were given
+// is a part of it only if nothing else tells it.
+func (f *flight[S]) unsavedParts() (map[string]json.RawMessage, error) {
+	fan := f.fan
+	if fan == nil || len(fan.done) == 0 {
+		return nil, nil
+	}
+	parts := make(map[string]json.RawMessage)
+	var err error
+	if !fan.stored {
+		decided := fan.decided
+		if decided.State, err = f.unsavedState(); err != nil {
+			return nil, err
+		}
+		if parts[fanPart], err = json.Marshal(decided); err != nil {
+			return nil, err
+		}
+	}
+	for i, b := range fan.done {
+		if fan.saved[i] {
+			continue
+		}
+		if parts[branchName(i)], err = json.Marshal(b); err != nil {
+			return nil, err
+		}
+	}
+	return parts, nil
+}
+
+// unsavedState returns the state of the fan-out, or nil if a resume has it already: it was saved with the run, or is that of the
+// newest turn.
+func (f *flight[S]) unsavedState() (json.RawMessage, error) {
+	before := f.saved.memo.State
+	if before == nil {
+		var zero S
+		if f.last != nil {
+			if !f.wrote(f.last.Signature, f.last.Version) {
+				return f.fan.start, nil
+			}
+			before = f.last.State
+		} else if raw, err := encode(&zero); err == nil {
+			before = raw
+		}
+	}
+	state, err := decode[S](before)
+	if err != nil {
+		return nil, err
+	}
+	c, err := f.changed(f.fan.start, state)
+	if err != nil || len(c.Fields) == 0 {
+		return nil, err
+	}
+	return f.fan.start, nil
+}
+
 // err joins what the branches failed with, in the order in which they were decided.
-func (fan *fan) err(names []string) (intent string, err error) {
+func (fan *fan) err() (intent string, err error) {
 	var all []error
-	for _, name := range names {
-		if err := fan.failed[name]; err != nil {
+	for i, name := range fan.decided.Next.Intents {
+		if err := fan.failed[i]; err != nil {
 			all = append(all, fmt.Errorf("%s: %w", name, err))
 			intent = name
 		}
@@ -192,17 +322,19 @@ func (fan *fan) err(names []string) (intent string, err error) {
 }
 
 // merge makes one state of the branches.
-func (f *flight[S]) merge(ctx context.Context, names []string, fan *fan) error {
-	var merged S
-	raws := make([]json.RawMessage, len(names))
-	for i, name := range names {
-		raws[i] = fan.states[name]
+func (f *flight[S]) merge(ctx context.Context) error {
+	branches := make([]change, len(f.fan.decided.Next.Intents))
+	for i := range branches {
+		branches[i] = f.fan.done[i].Change
 	}
+	var merged S
 	var err error
 	if f.o.def.Merge == nil {
-		merged, err = mergeStates[S](f.state, raws)
+		if merged, err = decode[S](f.fan.start); err == nil {
+			merged, err = mergeChanges(merged, branches)
+		}
 	} else {
-		merged, err = f.mergeBy(ctx, raws)
+		merged, err = f.mergeBy(ctx, branches)
 	}
 	if err != nil {
 		return f.err("merge", err)
@@ -211,24 +343,19 @@ func (f *flight[S]) merge(ctx context.Context, names []string, fan *fan) error {
 	return nil
 }
 
-func mergeStates[S any](base S, branches []json.RawMessage) (merged S, err error) {
-	raw, err := encode(&base)
-	if err == nil {
-		raw, err = mergeFields(raw, branches)
-	}
-	if err != nil {
-		return merged, err
-	}
-	return decode[S](raw)
-}
-
 // mergeBy asks the definition.
-func (f *flight[S]) mergeBy(ctx context.Context, raws []json.RawMessage) (merged S, err error) {
-	states := make([]S, len(raws))
-	for i, raw := range raws {
-		if states[i], err = decode[S](raw); err != nil {
+func (f *flight[S]) mergeBy(ctx context.Context, branches []change) (merged S, err error) {
+	states := make([]S, len(branches))
+	for i, c := range branches {
+		if states[i], err = decode[S](f.fan.start); err != nil {
 			return merged, err
 		}
+		if states[i], err = onto(states[i], c); err != nil {
+			return merged, err
+		}
+	}
+	if err := f.ended(ctx); err != nil {
+		return merged, err
 	}
 	var said S
 	err = f.engine.run(ctx, func(context.Context) (err error) {

@@ -2,7 +2,6 @@ package orchestrator_test
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"testing"
 	"time"
@@ -30,7 +29,7 @@ func TestAbandonNobody(t *testing.T) {
 	for range 100 { // until the second waits
 		time.Sleep(time.Millisecond)
 	}
-	if err := bot.Abandon(t.Context(), ""); err == nil {
+	if err := abandon(t, bot, ""); err == nil {
 		t.Error("no error")
 	}
 	cancel()
@@ -53,9 +52,7 @@ func TestReentrantAfterwards(t *testing.T) {
 }
 
 func steal(t *testing.T, w world, name string) {
-	_, err := w.checkpoints.Claim(t.Context(), checkpoint.Key{Orchestrator: name, Session: "s"}, checkpoint.ClaimRequest{
-		Owner: "thief", Nonce: rand.Text(), TTL: time.Minute, Steal: true,
-	})
+	_, err := seize(t.Context(), w.checkpoints, checkpoint.Key{Orchestrator: name, Session: "s"}, "thief", time.Minute)
 	if err != nil {
 		t.Error(err)
 	}

@@ -195,7 +195,7 @@ func TestAbandonWithoutSnapshots(t *testing.T) {
 		done <- err
 	}()
 	<-started
-	if err := bot.Abandon(t.Context(), "s"); err != nil {
+	if err := abandon(t, bot, "s"); err != nil {
 		t.Fatal(err)
 	}
 	wantErr(t, <-done, orchestrator.ErrAbandoned)

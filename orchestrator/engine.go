@@ -25,9 +25,11 @@ type engine struct {
 	version   string
 	store     checkpoint.Store
 	queues    queue.Keyed // of the callers in this process, before anything is asked of a server
+	stretches stretches   // how long sessions have been used without a gap
 	leases    leases
 	work      work
 	handlers  handlers
+	slow      slow
 	meters    meters
 	runners   sync.Pool // of *runner
 }

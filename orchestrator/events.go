@@ -3,7 +3,6 @@ package orchestrator
 import (
 	"errors"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -16,9 +15,11 @@ type handlers struct {
 	all atomic.Pointer[[]*handler]
 }
 
+// A handler is one that Subscribe was given, with the one goroutine that calls it.
 type handler struct {
-	call func(Event)
+	pump
 	gone atomic.Bool
+	slow atomic.Bool // a call has waited for it in vain: none waits until it has caught up
 }
 
 func (h *handlers) list() []*handler {
@@ -35,10 +36,12 @@ func (h *handlers) change(f func([]*handler) []*handler) {
 	h.all.Store(&all)
 }
 
-// Subscribe calls h for every event of this process, in the order of each turn. It must not block: a call waits for its
-// handlers before it returns, though not for longer than Limits.SettleTimeout, and the turn does not wait at all.
+// Subscribe calls h for every event of this process, in the order of each turn, one at a time. No turn waits for h. A call waits
+// for a tenth of a second, so that h mostly has seen its events when it returns, and not at all for an h that is behind already.
+// An h that hangs keeps one goroutine and some thousand events. Those that come then are dropped, which is logged.
 func (o *Orchestrator[S]) Subscribe(h func(Event)) (unsubscribe func()) {
-	sub := &handler{call: h}
+	sub := &handler{pump: pump{call: h, log: o.Logger, most: mostWaiting}}
+	sub.pump.gone = &sub.gone
 	o.handlers.change(func(all []*handler) []*handler { return append(all, sub) })
 	return func() {
 		sub.gone.Store(true)
@@ -59,7 +62,7 @@ type call struct {
 	mu     sync.Mutex // protects following fields
 	ended  bool       // a terminal event was emitted for the turn under way
 	own    *pump      // of CallOptions.OnEvent; nil: none
-	others map[*handler]*pump
+	others []*handler // who has been handed an event of this call
 }
 
 func (e *engine) newCall(session string, c *CallOptions) *call {
@@ -103,15 +106,10 @@ func (k *call) emit(ev Event) {
 		k.own.push(ev)
 	}
 	for _, h := range subscribers {
-		if k.others == nil {
-			k.others = make(map[*handler]*pump)
+		if !slices.Contains(k.others, h) {
+			k.others = append(k.others, h)
 		}
-		p := k.others[h]
-		if p == nil {
-			p = &pump{call: h.call, gone: &h.gone, log: k.engine.Logger}
-			k.others[h] = p
-		}
-		p.push(ev)
+		h.push(ev)
 	}
 }
 
@@ -137,24 +135,30 @@ func (k *call) again() {
 	k.ended = false
 }
 
-// close waits for the handlers: for the caller's own as long as it takes, for those of others not longer than
-// Limits.SettleTimeout.
+// patience is how long a call waits for the handlers of Subscribe.
+const patience = 100 * time.Millisecond
+
+// close waits for the handlers: for the caller's own as long as it takes, for those of others a moment, if they keep up.
 func (k *call) close() {
 	k.mu.Lock()
-	own, others := k.own, maps.Clone(k.others)
+	own, others := k.own, slices.Clone(k.others)
 	k.mu.Unlock()
 	if own != nil {
 		<-own.empty()
 	}
+	others = slices.DeleteFunc(others, func(h *handler) bool { return h.idle() || h.slow.Load() })
 	if len(others) == 0 {
 		return
 	}
-	patience := time.NewTimer(k.engine.Limits.SettleTimeout)
-	defer patience.Stop()
-	for _, p := range others {
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	for i, h := range others {
 		select {
-		case <-p.empty():
-		case <-patience.C:
+		case <-h.empty():
+		case <-late.C:
+			for _, h := range others[i:] {
+				h.slow.Store(!h.idle())
+			}
 			return
 		}
 	}
@@ -166,20 +170,39 @@ type pump struct {
 	call func(Event)
 	gone *atomic.Bool // nil: never
 	log  *slog.Logger
+	most int // events that may wait; 0: any number
 
 	mu      sync.Mutex // protects following fields
 	waiting []Event
+	dropped int           // since something waits
 	busy    chan struct{} // closed when nothing waits any more; nil while nothing does
 }
+
+// mostWaiting bounds the events that wait for a handler of Subscribe.
+const mostWaiting = 8192
 
 func (p *pump) push(ev Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.most > 0 && len(p.waiting) >= p.most {
+		if p.dropped == 0 {
+			p.log.Error("events dropped: a handler of Subscribe is too slow or hangs", "waiting", len(p.waiting))
+		}
+		p.dropped++
+		return
+	}
 	p.waiting = append(p.waiting, ev)
 	if p.busy == nil {
 		p.busy = make(chan struct{})
 		go p.run()
 	}
+}
+
+// idle reports whether all that was pushed so far is done.
+func (p *pump) idle() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.busy == nil
 }
 
 // empty returns what is closed when all that was pushed so far is done.
@@ -216,7 +239,7 @@ func (p *pump) next() (Event, bool) {
 	defer p.mu.Unlock()
 	if len(p.waiting) == 0 {
 		close(p.busy)
-		p.busy = nil
+		p.busy, p.dropped = nil, 0
 		return Event{}, false
 	}
 	ev := p.waiting[0]

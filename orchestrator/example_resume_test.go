@@ -104,8 +104,9 @@ func ExampleOrchestrator_Abandon() {
 	ctx = context.Background()
 	for run, err := range bot.Runs(ctx) {
 		fmt.Println(run.Session, run.Status, err)
+		fmt.Println(bot.Abandon(ctx, run.Session, run.ID))
+		fmt.Println(bot.Abandon(ctx, run.Session, run.ID)) // a second click on "stop"
 	}
-	fmt.Println(bot.Abandon(ctx, "session-1"))
 	_, err = bot.Resume(ctx, "session-1", nil)
 	fmt.Println(errors.Is(err, orchestrator.ErrNothingToResume))
 	res, err := bot.Execute(ctx, "session-1", orchestrator.Input{Text: "a flute"}, nil)
@@ -116,7 +117,8 @@ func ExampleOrchestrator_Abandon() {
 	// Output:
 	// true
 	// session-1 waiting <nil>
-	// <nil>
+	// true <nil>
+	// false <nil>
 	// true
 	// 0 [a flute]
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -22,15 +23,21 @@ type flight[S any] struct {
 	id       string
 	index    int // of the turn it will be
 	input    Input
-	run      *snapshot.Run // as the snapshot store has it, or will; nil without one
-	memo     memo          // the same; its State is what was saved last, nil for that of the newest turn
-	recorded bool          // the snapshot store has it
-	saved    *saved        // nil: nothing
-	built    bool          // state and history are those of the turn
-	final    bool          // nothing follows in this call
+	run      *snapshot.Run              // the run as last saved, or as it is about to be, without its documents; nil without a snapshot store
+	memo     memo                       // the decoded Payload; State is nil if it equals the newest turn's
+	parts    map[string]json.RawMessage // of a run that was adopted
+	recorded bool                       // the snapshot store has it
+	saved    *saved                     // nil: nothing
+	built    bool                       // state and history are those of the turn
+	looked   bool                       // whether the run was begun by an earlier call is known
+	worked   bool                       // a function of the bot has run since the last progress was saved
+	final    bool                       // nothing follows in this call
 	began    time.Time
+	limit    context.Context // ctx, with the time that the turn may take
+	stop     context.CancelFunc
 
 	state   S
+	fan     *fan // the fan-out under way; nil: none
 	history []message.Message
 	ran     []string
 	reasons []string // why each step was decided; may be shorter than the steps
@@ -41,12 +48,13 @@ type flight[S any] struct {
 type saved struct {
 	run  snapshot.Run
 	memo memo
+	used storedUsage
 }
 
 // newFlight is the run of a new input, or the same run as before for an input that has come before.
 func (v *visit[S]) newFlight(in Input) *flight[S] {
 	in.Data = slices.Clone(in.Data)
-	f := &flight[S]{visit: v, ctx: v.ctx, input: in}
+	f := &flight[S]{visit: v, ctx: v.ctx, limit: v.ctx, input: in}
 	if in.RequestID != "" {
 		f.id = runID(v.Key, v.Born, in)
 	} else {
@@ -67,8 +75,27 @@ func (v *visit[S]) newFlight(in Input) *flight[S] {
 // resumed is the run that was found in flight, and is ours now.
 func (v *visit[S]) resumed(r snapshot.Run) *flight[S] {
 	r.Fence = v.Fence
-	r.Status, r.Error, r.NotBefore = snapshot.Running, "", time.Time{}
-	return &flight[S]{visit: v, ctx: v.ctx, id: r.ID, run: &r, recorded: true}
+	r.Status, r.Error, r.Pause = snapshot.Running, "", 0
+	f := &flight[S]{visit: v, ctx: v.ctx, limit: v.ctx, id: r.ID, run: &r, parts: r.Parts, recorded: true}
+	r.Parts = nil
+	return f
+}
+
+// begin starts the time that the turn may take, from its first function of the bot on.
+func (f *flight[S]) begin() {
+	f.end()
+	f.limit = f.ctx
+	if d := f.Limits.TurnTimeout; d > 0 {
+		f.limit, f.stop = context.WithTimeoutCause(f.ctx, d, errTurnTimeout)
+	}
+}
+
+// end stops that time.
+func (f *flight[S]) end() {
+	if f.stop != nil {
+		f.stop()
+		f.stop = nil
+	}
 }
 
 // open makes the turn and records it as in flight. It returns the run that is in flight already, if there is one.
@@ -76,36 +103,63 @@ func (f *flight[S]) open() (found *snapshot.Run, err error) {
 	f.index = f.next()
 	f.held.atWork(f.id)
 	f.trace(false)
+	if found, err = f.begunBefore(); found != nil || err != nil {
+		return found, err
+	}
+	f.begin()
 	if err := f.build(); err != nil {
 		if errors.Is(err, errStuck) {
 			f.giveUp()
 		}
 		return nil, err
 	}
-	if err := f.ended(f.ctx); err != nil {
+	if err := f.ended(f.limit); err != nil {
 		return nil, f.err("begin", err)
 	}
 	if f.Snapshots == nil {
 		f.emit(Event{Kind: TurnStarted})
 		return nil, nil
 	}
-	f.run.Payload = f.memo.encode()
+	f.memo.Usage = storedUsage(f.meter.total())
+	f.run.Fence = f.Fence
+	r := *f.run
+	r.Payload, r.Parts = f.memo.documents()
 	err = f.once(f.ctx, func(ctx context.Context) (err error) {
-		found, err = f.Snapshots.Begin(ctx, *f.run)
+		found, err = f.Snapshots.Begin(ctx, r)
 		return err
 	})
 	switch {
 	case err == nil && found == nil:
-		f.recorded, f.saved = true, &saved{*f.run, f.memo}
+		f.recorded, f.saved = true, &saved{*f.run, f.memo, f.memo.Usage}
 		f.meters.inFlight(1)
 		f.emit(Event{Kind: TurnStarted})
 	case err != nil && !answered(err), errors.Is(err, lock.ErrFenced):
-		err = f.err("begin", indeterminate(err)) // it is not repeated: what comes late could revive a run that has ended
+		if errors.Is(err, lock.ErrFenced) {
+			f.lose(lock.ErrFenced)
+		}
+		err = f.err("begin", indeterminate(err)) // Begin is asked once; the drain finishes a run that it has begun
 		f.emit(Event{Kind: TurnLeft, Err: err})
 	case err != nil:
 		err = f.err("begin", err)
 	}
 	return found, err
+}
+
+// begunBefore returns the run of the call's request id, if an earlier call has begun it. Definition.Begin has run for it, and
+// does not run again on the same state. Bots without that hook learn it from the snapshot store's Begin.
+func (f *flight[S]) begunBefore() (*snapshot.Run, error) {
+	if f.looked || f.o.def.Begin == nil || f.Snapshots == nil || f.input.RequestID == "" {
+		return nil, nil
+	}
+	f.looked = true
+	found, err := f.o.inFlight(f.ctx, f.Session)
+	if err != nil {
+		return nil, f.err("begin", err)
+	}
+	if found == nil || found.ID != f.id {
+		return nil, nil
+	}
+	return found, nil
 }
 
 // build makes the turn as it starts, unless it is made already and nothing has settled since.
@@ -147,7 +201,7 @@ func (f *flight[S]) newest() (err error) {
 func (f *flight[S]) enter() error {
 	hook := f.o.def.Begin
 	if hook != nil {
-		if err := f.hook(f.ctx, hook); err != nil {
+		if err := f.hook(f.limit, hook); err != nil {
 			return f.err("begin", err)
 		}
 	}
@@ -173,7 +227,8 @@ func (f *flight[S]) recall() error {
 	if f.History == nil {
 		return nil
 	}
-	return f.engine.run(f.ctx, func(ctx context.Context) (err error) {
+	f.worked = true
+	return f.engine.run(f.limit, func(ctx context.Context) (err error) {
 		h, err := f.History(ctx, f.Session)
 		if err == nil {
 			f.history = h
@@ -206,6 +261,7 @@ func (f *flight[S]) ready() error {
 		return f.left(f.err("drift", err))
 	}
 	f.trace(true)
+	f.begin()
 	f.emit(Event{Kind: TurnResumed})
 	if f.run.Base == f.base() {
 		f.number()
@@ -214,8 +270,8 @@ func (f *flight[S]) ready() error {
 		}
 		return nil
 	}
-	f.memo.Iteration, f.memo.Next, f.memo.Done, f.memo.Feedback, f.memo.Steps = 0, nil, nil, "", nil
-	f.ran = nil
+	f.memo.Iteration, f.memo.Next, f.memo.Feedback, f.memo.Steps = 0, nil, "", nil
+	f.ran, f.fan = nil, nil
 	if err := f.gather(); err != nil {
 		return f.leave(f.mine(err))
 	}
@@ -233,9 +289,17 @@ func (f *flight[S]) load() (err error) {
 	if f.memo, err = decodeMemo(f.run.Payload); err != nil {
 		return err
 	}
-	f.saved = &saved{*f.run, f.memo}
+	if f.memo.State == nil {
+		f.memo.State = f.parts[statePart]
+	}
+	used, err := storedPart(f.parts, usagePart, f.memo.Usage)
+	if err != nil {
+		return err
+	}
+	f.run.Payload = nil
+	f.saved = &saved{*f.run, f.memo, used}
 	f.input = f.memo.Input.input(f.run.RequestID)
-	f.meter.used = Usage(f.memo.Usage)
+	f.meter.used = Usage(used)
 	for _, s := range f.memo.Steps {
 		f.ran = append(f.ran, s.Intents...)
 	}
@@ -250,20 +314,55 @@ func (f *flight[S]) load() (err error) {
 	}
 	if !f.wrote(f.memo.Signature, f.memo.Version) {
 		f.memo.Signature, f.memo.Version = f.signature, f.version
-		f.memo.Done = nil // of the states of the old definition
 		if f.memo.Next != nil && f.unknown(f.memo.Next.Intents) != "" {
 			f.memo.Next = nil
 		}
 		if f.memo.State != nil {
 			return f.keep()
 		}
+		return nil // a fan-out of the old definition begins again
 	}
-	for i, done := range f.memo.Done { // a store gives back an equal value, and merging compares bytes
-		if f.memo.Done[i].State, err = normal[S](done.State); err != nil {
+	return f.loadFan()
+}
+
+// loadFan goes on with the fan-out that was under way.
+func (f *flight[S]) loadFan() error {
+	found, err := storedPart(f.parts, fanPart, storedFan{Iteration: -1})
+	if err != nil || found.Iteration != f.memo.Iteration {
+		return err
+	}
+	f.fan = newFan(found)
+	f.fan.stored = true
+	if found.State != nil {
+		if f.state, err = decode[S](found.State); err != nil {
 			return err
 		}
 	}
+	for i := range found.Next.Intents {
+		b, err := storedPart(f.parts, branchName(i), storedBranch{})
+		if err != nil {
+			return err
+		}
+		if b.Intent == found.Next.Intents[i] {
+			f.fan.done[i] = b
+			f.fan.saved[i] = true
+		}
+	}
+	f.memo.Next = &found.Next
 	return nil
+}
+
+// storedPart decodes a part of a run; absent is returned if the run has no such part.
+func storedPart[T any](parts map[string]json.RawMessage, name string, absent T) (T, error) {
+	raw := parts[name]
+	if raw == nil {
+		return absent, nil
+	}
+	var part T
+	if err := json.Unmarshal(raw, &part); err != nil {
+		return absent, fmt.Errorf("part %q: %w", name, err)
+	}
+	return part, nil
 }
 
 // unknown returns the first that is no intent.
@@ -294,9 +393,14 @@ func (f *flight[S]) turn(intent string, attempt int, state S) *Turn[S] {
 	return &wired.Turn
 }
 
-// hook runs Begin, or another that decides nothing, on the turn's own state.
+// hook runs Begin, Route or Evaluate on the turn's own state, unless ctx or the session is over.
 func (f *flight[S]) hook(ctx context.Context, fn func(context.Context, *Turn[S]) error) error {
+	if err := f.ended(ctx); err != nil {
+		return err
+	}
+	f.worked = true
 	t := f.turn("", 0, f.state)
+	ctx = withLine(ctx, t.line)
 	defer t.line.end()
 	if err := f.engine.run(ctx, func(ctx context.Context) error { return fn(ctx, t) }); err != nil {
 		return err
@@ -332,17 +436,50 @@ func (f *flight[S]) mine(err error) *Error {
 // errNotSaved marks an error of the snapshot store: the run is as it was saved last.
 var errNotSaved = errors.New("not saved")
 
-// put writes the run as memo has it. It may be repeated, each content has a number of its own.
+// put saves the run as memo has it, in place of everything that was saved before.
 func (f *flight[S]) put(change func(*snapshot.Run)) error {
-	f.run.Seq++
 	r := *f.run
 	change(&r)
 	f.memo.Usage = storedUsage(f.meter.total())
-	r.Payload = f.memo.encode()
+	r.Payload, r.Parts = f.memo.documents()
+	if err := f.save(r, f.memo, f.memo.Usage); err != nil {
+		return err
+	}
+	*f.run = f.saved.run
+	return nil
+}
+
+// note saves a change of the run, and parts, beside what was saved last. It costs no more than they do.
+func (f *flight[S]) note(parts map[string]json.RawMessage, change func(*snapshot.Run)) error {
+	r := f.saved.run
+	change(&r)
+	used := storedUsage(f.meter.total())
+	if used != f.saved.used {
+		raw, err := json.Marshal(used)
+		if err != nil {
+			return err
+		}
+		all := map[string]json.RawMessage{usagePart: raw}
+		maps.Copy(all, parts)
+		parts = all
+	}
+	r.Parts = parts
+	if err := f.save(r, f.saved.memo, used); err != nil {
+		return err
+	}
+	f.run.Attempt = r.Attempt
+	return nil
+}
+
+// save writes a version of the run, which has a number of its own so that the write may be repeated.
+func (f *flight[S]) save(r snapshot.Run, m memo, used storedUsage) error {
+	f.run.Seq++
+	r.Seq = f.run.Seq
 	_, err := f.persist(f.ctx, func(ctx context.Context) error { return f.Snapshots.Save(ctx, r) })
 	switch {
 	case err == nil:
-		*f.run, f.saved = r, &saved{r, f.memo}
+		r.Payload, r.Parts = nil, nil
+		f.saved = &saved{r, m, used}
 		return nil
 	case invalid(err):
 		return err
@@ -350,17 +487,6 @@ func (f *flight[S]) put(change func(*snapshot.Run)) error {
 		f.lose(lock.ErrFenced)
 	}
 	return fmt.Errorf("%w: %w", errNotSaved, err)
-}
-
-// rewind goes back to what was saved last, save, if fan is set, for the branches that have finished since.
-func (f *flight[S]) rewind(fan bool) {
-	seq, done, next, state := f.run.Seq, f.memo.Done, f.memo.Next, f.memo.State
-	fan = fan && len(done) > 0 && f.memo.Iteration == f.saved.memo.Iteration
-	*f.run, f.memo = f.saved.run, f.saved.memo
-	f.run.Seq = seq
-	if fan {
-		f.memo.Done, f.memo.Next, f.memo.State = done, next, state
-	}
 }
 
 // ended returns why ctx, or the session, is over.

@@ -56,15 +56,29 @@ func TestTool(t *testing.T) {
 	if !json.Valid(tool.Parameters) || tool.Name != "echo" || tool.Description != "repeats" {
 		t.Errorf("%+v", tool)
 	}
-	ctx := t.Context()
+	inTurn(t, w, func(ctx context.Context, _ *Turn) { testTool(t, ctx, child, tool) })
+	_, err := tool.Call(t.Context(), "1", json.RawMessage(`{"input":"x"}`))
+	if err == nil || !strings.Contains(err.Error(), "outside a turn") {
+		t.Errorf("outside a turn: %v", err)
+	}
+}
+
+// inTurn runs fn in a turn of a parent.
+func inTurn(t *testing.T, w world, fn func(context.Context, *Turn)) *Result {
+	t.Helper()
+	d := Def{Name: "parent", Intents: Intents{"ask": {Run: func(ctx context.Context, turn *Turn) error { fn(ctx, turn); return nil }}}}
+	return execute(t, w.start(t, d, Options{}), Input{Text: "a"})
+}
+
+func testTool(t *testing.T, ctx context.Context, child *Bot, tool orchestrator.Tool) {
 	ask := func(callID, args string) string {
 		answer, err := tool.Call(ctx, callID, json.RawMessage(args))
 		if err != nil {
-			t.Fatal(err)
+			t.Error(err)
 		}
 		return answer
 	}
-	if a, b := ask("1", `{"input":"x","session":"s","session_id":"s"}`), ask("1", `{"input":"x"}`); a != "x" || b != "x" {
+	if a, b := ask("1", `{"input":"x","session":"s","session_id":"s"}`), ask("1", `{"input":"x","session":"s","session_id":"s"}`); a != "x" || b != "x" {
 		t.Errorf("answers %q and %q", a, b)
 	}
 	if got := ask("2", `{"input":"y"}`); got != "y" {
@@ -80,6 +94,15 @@ func TestTool(t *testing.T) {
 	}
 	if _, err := tool.Call(ctx, "", json.RawMessage(`{"input":"x"}`)); err == nil {
 		t.Error("a call without id is no error")
+	}
+	_, err := tool.Call(ctx, "1", json.RawMessage(`{"input":"z"}`))
+	wantErr(t, err, orchestrator.ErrRequestReused)
+	if err == nil || !strings.Contains(err.Error(), `"1"`) {
+		t.Errorf("the call id is not named: %v", err)
+	}
+	said, err := tool.Ask(ctx, "1", json.RawMessage(`{"input":"x","session":"s","session_id":"s"}`))
+	if err != nil || !said.Replayed || !strings.HasPrefix(said.Session, "s/echo/") || !strings.Contains(string(said.State), `"Said":["x"]`) {
+		t.Errorf("%+v, %v", said, err)
 	}
 }
 
@@ -144,7 +167,7 @@ func TestToolOfResumedParent(t *testing.T) {
 func TestToolContext(t *testing.T) {
 	d, started := hanging()
 	child := newWorld().start(t, d, Options{})
-	tool := child.Tool("hang", "", func(*Result) string { return "" }, nil)
+	tool := child.Tool("hang", "", func(*Result) string { return "" }, func(context.Context) (string, error) { return "s", nil })
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() {
@@ -154,4 +177,47 @@ func TestToolContext(t *testing.T) {
 	<-started
 	cancel()
 	wantErr(t, <-done, context.Canceled, orchestrator.ErrIndeterminate)
+}
+
+// What a child uses and says reaches the turn that asked it; a repeat costs nothing more.
+func TestToolReachesParent(t *testing.T) {
+	w := newWorld()
+	d := Def{Name: "child", Intents: Intents{"answer": {Run: func(_ context.Context, turn *Turn) error {
+		turn.Emit("to")
+		turn.Emit("kens")
+		turn.AddUsage(orchestrator.Usage{Input: 7, Cost: 0.5})
+		return nil
+	}}}}
+	tool := w.start(t, d, Options{}).Tool("answer", "", nil, nil)
+	parent := w.start(t, Def{Name: "parent", Intents: Intents{"ask": {Run: func(ctx context.Context, _ *Turn) error {
+		for range 2 {
+			if _, err := tool.Call(ctx, "1", json.RawMessage(`{"input":"x"}`)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}}}}, Options{})
+	var said strings.Builder
+	res, err := parent.Execute(t.Context(), "s", Input{Text: "a"}, &orchestrator.CallOptions{OnEvent: func(ev Event) {
+		if ev.Intent == "ask" {
+			said.WriteString(ev.Delta)
+		}
+	}})
+	if err != nil || res.Usage != (orchestrator.Usage{Input: 7, Cost: 0.5}) || said.String() != "tokens" {
+		t.Errorf("%v; used %+v, said %q", err, res.Usage, said.String())
+	}
+}
+
+// Two orchestrators of one name in a process are one to a call that comes from a turn.
+func TestToolOfTwin(t *testing.T) {
+	w := newWorld()
+	twin := w.start(t, echo(), Options{})
+	d := echo()
+	var got error
+	d.Intents = Intents{"echo": {Run: func(ctx context.Context, turn *Turn) error {
+		_, got = twin.Execute(ctx, turn.Session, Input{Text: "b"}, nil)
+		return nil
+	}}}
+	execute(t, w.start(t, d, Options{}), Input{Text: "a"})
+	wantErr(t, got, orchestrator.ErrReentrant)
 }

@@ -214,9 +214,7 @@ func (w world) crashWith(t testing.TB, d func(die func()) Def, in Input, call *o
 // freeUp fences off the owner of session s, and gives the session back.
 func (w world) freeUp(t testing.TB, bot string) {
 	t.Helper()
-	c, err := w.checkpoints.Claim(t.Context(), checkpoint.Key{Orchestrator: bot, Session: "s"}, checkpoint.ClaimRequest{
-		Owner: "another", Nonce: rand.Text(), TTL: time.Minute, Steal: true,
-	})
+	c, err := seize(t.Context(), w.checkpoints, checkpoint.Key{Orchestrator: bot, Session: "s"}, "another", time.Minute)
 	if err == nil {
 		err = w.checkpoints.Mark(t.Context(), c.Lease, checkpoint.Marks{Release: true})
 	}
@@ -278,4 +276,24 @@ func (b buriedSnapshots) Delete(ctx context.Context, k snapshot.Key, id string, 
 		return err
 	}
 	return b.Store.Delete(ctx, k, id, f)
+}
+
+// seize claims a session, from its owner if it has one.
+func seize(ctx context.Context, s checkpoint.Store, k checkpoint.Key, owner string, ttl time.Duration) (checkpoint.Claimed, error) {
+	r := checkpoint.ClaimRequest{Owner: owner, Nonce: rand.Text(), TTL: ttl}
+	for {
+		c, err := s.Claim(ctx, k, r)
+		held, ok := errors.AsType[*checkpoint.HeldError](err)
+		if !ok || ctx.Err() != nil {
+			return c, err
+		}
+		r.From = held.Fence
+	}
+}
+
+// abandon ends what is in flight.
+func abandon(t testing.TB, bot *Bot, session string) error {
+	t.Helper()
+	_, err := bot.Abandon(t.Context(), session, "")
+	return err
 }

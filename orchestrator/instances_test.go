@@ -217,7 +217,10 @@ func (f *fleet) steal(heir *instance, session string) {
 	f.count.stolen.Add(1)
 	ctx := f.ctx // the heir is another process
 	bot := heir.serving(session)
-	inherit := func() { f.judge("abandon", bot.Abandon(ctx, session)) }
+	inherit := func() {
+		_, err := bot.Abandon(ctx, session, "")
+		f.judge("abandon", err)
+	}
 	if f.chance(700) {
 		f.takeAway(ctx, checkpoint.Key{Orchestrator: bot.Name(), Session: session})
 		inherit = func() {
@@ -236,8 +239,7 @@ func (f *fleet) steal(heir *instance, session string) {
 }
 
 func (f *fleet) takeAway(ctx context.Context, k checkpoint.Key) {
-	r := checkpoint.ClaimRequest{Owner: "thief", Nonce: fmt.Sprint("thief ", f.serial.Add(1)), TTL: fleetTTL, Steal: true}
-	c, err := f.checkpoints.Claim(ctx, k, r)
+	c, err := seize(ctx, f.checkpoints, k, "thief", fleetTTL)
 	if err == nil {
 		err = f.checkpoints.Mark(ctx, c.Lease, checkpoint.Marks{Release: true})
 	}

@@ -32,10 +32,14 @@ type lease struct {
 // trusted is how long a lease counts as ours: the rest is for clocks of different speed and for what is under way.
 func (ls *leases) trusted() time.Duration { return ls.ttl - ls.ttl/8 }
 
-// keep renews the lease of s until it is dropped or lost, in which case s is told.
-func (ls *leases) keep(s *session, sent time.Time) {
+// keep makes c the claim of s, and renews its lease until it is dropped or lost, in which case s is told.
+func (ls *leases) keep(s *session, c checkpoint.Claimed, sent time.Time) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
+	if s.lease.end != nil {
+		s.lease.end.Stop()
+	}
+	s.Claimed = c
 	s.lease = lease{deadline: sent.Add(ls.trusted())}
 	if ls.tick == nil {
 		ls.tick = time.AfterFunc(ls.ttl/3, ls.renewAll)
@@ -62,8 +66,14 @@ func (ls *leases) check(s *session) error {
 	return nil
 }
 
+// A renewal is the lease of a session as it is renewed. The session may have another one by the time of the answer.
+type renewal struct {
+	*session
+	asked checkpoint.Lease
+}
+
 // watch sets the timers of leases that have lived until a renewal; most do not.
-func (ls *leases) watch() (held []*session) {
+func (ls *leases) watch() (held []renewal) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	for _, s := range ls.work.sessions() {
@@ -73,7 +83,7 @@ func (ls *leases) watch() (held []*session) {
 		if s.lease.end == nil {
 			s.lease.end = time.AfterFunc(time.Until(s.lease.deadline), func() { s.take(lock.ErrExpired) })
 		}
-		held = append(held, s)
+		held = append(held, renewal{s, s.Lease})
 	}
 	if len(held) == 0 {
 		ls.tick = nil
@@ -98,12 +108,12 @@ func (ls *leases) renewAll() {
 }
 
 // extend renews them in one statement.
-func (ls *leases) extend(some []*session) error {
+func (ls *leases) extend(some []renewal) error {
 	ctx, cancel := context.WithTimeout(context.Background(), ls.ttl/6) // it is for all of them, and no caller's
 	defer cancel()
 	asked := make([]checkpoint.Lease, len(some))
 	for i, s := range some {
-		asked[i] = s.Lease
+		asked[i] = s.asked
 	}
 	sent := time.Now()
 	lost, err := ls.renew(ctx, ls.ttl, asked)
@@ -112,7 +122,7 @@ func (ls *leases) extend(some []*session) error {
 }
 
 // extendEach renews each by itself: one locked row must not cost the others.
-func (ls *leases) extendEach(all []*session) {
+func (ls *leases) extendEach(all []renewal) {
 	const atOnce = 8
 	ctx, cancel := context.WithTimeout(context.Background(), ls.ttl/6)
 	defer cancel()
@@ -123,28 +133,28 @@ func (ls *leases) extendEach(all []*session) {
 		wg.Go(func() {
 			defer func() { <-slots }()
 			sent := time.Now()
-			lost, err := ls.renew(ctx, ls.ttl, []checkpoint.Lease{s.Lease})
-			ls.answered([]*session{s}, sent, lost, err)
+			lost, err := ls.renew(ctx, ls.ttl, []checkpoint.Lease{s.asked})
+			ls.answered([]renewal{s}, sent, lost, err)
 		})
 	}
 	wg.Wait()
 }
 
 // answered tells those that are lost, and moves the deadlines of the others.
-func (ls *leases) answered(asked []*session, sent time.Time, lost []checkpoint.Lease, err error) {
+func (ls *leases) answered(asked []renewal, sent time.Time, lost []checkpoint.Lease, err error) {
 	gone := make(map[checkpoint.Lease]bool, len(lost))
 	for _, l := range lost {
 		gone[l] = true
 	}
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	for _, s := range asked {
-		h := &s.lease
+	for _, r := range asked {
+		h := &r.lease
 		switch {
-		case h.deadline.IsZero(): // given back meanwhile
-		case gone[s.Lease]:
+		case h.deadline.IsZero() || r.asked != r.Lease: // given back, or claimed anew, meanwhile
+		case gone[r.asked]:
 			h.deadline = time.Time{}
-			s.take(lock.ErrLost)
+			r.take(lock.ErrLost)
 		case err == nil && h.end != nil && h.end.Stop():
 			h.deadline = sent.Add(ls.trusted())
 			h.end.Reset(time.Until(h.deadline))

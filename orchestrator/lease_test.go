@@ -169,7 +169,7 @@ func TestFenced(t *testing.T) {
 // takeAway makes a newer owner adopt the run in flight, who then dies.
 func (w world) takeAway(t *testing.T, name string) {
 	k := checkpoint.Key{Orchestrator: name, Session: "s"}
-	c, err := w.checkpoints.Claim(t.Context(), k, checkpoint.ClaimRequest{Owner: "newer", Nonce: "newer", TTL: time.Minute, Steal: true})
+	c, err := seize(t.Context(), w.checkpoints, k, "newer", time.Minute)
 	if err == nil {
 		_, err = w.snapshots.Adopt(t.Context(), snapshot.Key(k), c.Fence, 9)
 	}

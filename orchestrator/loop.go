@@ -16,13 +16,9 @@ var errTurnTimeout = fmt.Errorf("turn timeout: %w", context.DeadlineExceeded)
 // finish takes the run to its end. final says that nothing follows in this call.
 func (f *flight[S]) finish(final bool) (*Result[S], error) {
 	f.final, f.began = final, time.Now()
-	ctx := f.ctx
-	if d := f.Limits.TurnTimeout; d > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, d, errTurnTimeout)
-		defer cancel()
-	}
-	if err := f.loop(ctx); err != nil {
+	err := f.loop(f.limit)
+	f.end()
+	if err != nil {
 		return nil, f.unsettled(err)
 	}
 	return f.settle()
@@ -100,8 +96,9 @@ func (f *flight[S]) ask(ctx context.Context, fn func(context.Context, *Turn[S]) 
 	return said, nil
 }
 
-// checked drops repetitions, and refuses what cannot run.
+// checked drops repetitions, cleans what no store takes, and refuses what cannot run.
 func (f *flight[S]) checked(n Next) (Next, error) {
+	n.Reason = cleanText(n.Reason)
 	if n.End {
 		n.Intents = nil
 		return n, nil
@@ -153,7 +150,7 @@ func (f *flight[S]) evaluate(ctx context.Context) (Next, error) {
 	next, err := f.ask(ctx, func(ctx context.Context, t *Turn[S]) (Next, error) {
 		next, err := f.o.def.Evaluate(ctx, t)
 		if err == nil {
-			f.memo.Feedback = t.Feedback
+			f.memo.Feedback = cleanText(t.Feedback)
 		}
 		return next, err
 	})
@@ -171,7 +168,7 @@ func (f *flight[S]) step(next Next, took time.Duration, used Usage) {
 		next.Reason = ""
 	}
 	f.memo.Steps = append(f.memo.Steps, storedStep{storeNext(next), took.Milliseconds(), storedUsage(used)})
-	f.memo.Done, f.memo.Next = nil, nil
+	f.fan, f.memo.Next = nil, nil
 }
 
 // advance saves what an iteration has done, and what was decided on the way.
@@ -195,5 +192,9 @@ func (f *flight[S]) advance(follows Next) error {
 
 // progress saves, and forgets earlier attempts: the run has come further.
 func (f *flight[S]) progress() error {
-	return f.put(func(r *snapshot.Run) { r.Attempt = 0 })
+	err := f.put(func(r *snapshot.Run) { r.Attempt = 0 })
+	if err == nil {
+		f.worked = false
+	}
+	return err
 }

@@ -1,73 +1,203 @@
 package orchestrator
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
+	"reflect"
+	"slices"
+	"strings"
 )
 
-// mergeFields is how branches become one state if the definition does not say: each top-level field is what the branch that
-// changed it made of it. A state that is no JSON object is one field.
-func mergeFields(base json.RawMessage, branches []json.RawMessage) (json.RawMessage, error) {
-	before, ok := fields(base)
-	if !ok {
-		return mergeWhole(base, branches)
-	}
-	merged, changed := make(map[string]json.RawMessage), make(map[string]bool)
-	for name, value := range before {
-		merged[name] = value
-	}
-	for _, b := range branches {
-		after, ok := fields(b)
-		if !ok {
-			return mergeWhole(base, branches)
-		}
-		for name := range union(before, after) {
-			if bytes.Equal(before[name], after[name]) {
-				continue
-			}
-			if changed[name] && !bytes.Equal(merged[name], after[name]) {
-				return nil, fmt.Errorf("%w: %q", ErrMerge, name)
-			}
-			merged[name], changed[name] = after[name], true
-		}
-	}
-	for name, value := range merged {
-		if value == nil {
-			delete(merged, name)
-		}
-	}
-	return json.Marshal(merged)
+// A change is what a branch of a fan-out did to the state that it was given: the fields that it changed, and a state in which
+// only these are set. It is stored as JSON, and costs no more than what has changed.
+//
+// A field is a field of a struct, also of one that is embedded, or a key of a map. Any other state is one field, "".
+type change struct {
+	Fields []string        `json:"fields,omitempty"`
+	State  json.RawMessage `json:"state,omitempty"`
 }
 
-func mergeWhole(base json.RawMessage, branches []json.RawMessage) (json.RawMessage, error) {
-	merged := base
-	for _, b := range branches {
+// changes compares what a branch returned with what it was given.
+func changes[S any](before, after S) (change, error) {
+	a, b := body(&before), body(&after)
+	names := changedFields(a, b)
+	if len(names) == 0 {
+		return change{}, nil
+	}
+	var only S
+	part := body(&only)
+	for _, name := range names {
+		setField(part, name, field(b, name))
+	}
+	raw, err := encode(&only)
+	return change{Fields: names, State: raw}, err
+}
+
+func changedFields(a, b reflect.Value) []string {
+	var names []string
+	for _, name := range fieldNames(a, b) {
+		if !sameValue(field(a, name), field(b, name)) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// onto returns state with the changes.
+func onto[S any](state S, c change) (S, error) {
+	if len(c.Fields) == 0 {
+		return state, nil
+	}
+	part, err := decode[S](c.State)
+	if err != nil {
+		return state, err
+	}
+	from, to := body(&part), body(&state)
+	known := fieldNames(to, from)
+	for _, name := range c.Fields {
+		if to.Kind() != reflect.Map && !slices.Contains(known, name) {
+			return state, fmt.Errorf("state has no field %q", name)
+		}
+		setField(to, name, field(from, name))
+	}
+	return state, nil
+}
+
+// mergeChanges makes one state of what the branches did to base. A field that two branches have changed is a conflict, even if
+// they agree: each may have counted one up.
+func mergeChanges[S any](base S, branches []change) (S, error) {
+	changed := make(map[string]bool)
+	for _, c := range branches {
+		for _, name := range c.Fields {
+			switch {
+			case changed[name] && name == "":
+				return base, fmt.Errorf("%w: the state", ErrMerge)
+			case changed[name]:
+				return base, fmt.Errorf("%w: %q", ErrMerge, name)
+			}
+			changed[name] = true
+		}
+		var err error
+		if base, err = onto(base, c); err != nil {
+			return base, err
+		}
+	}
+	return base, nil
+}
+
+// body is what a state is made of. A nil pointer is made to point to the zero value.
+func body[S any](state *S) reflect.Value {
+	v := reflect.ValueOf(state).Elem()
+	for v.Kind() == reflect.Pointer && !marshals(v.Type()) {
+		if v.IsNil() {
+			v.Set(reflect.New(v.Type().Elem()))
+		}
+		v = v.Elem()
+	}
+	return v
+}
+
+var marshaler = reflect.TypeFor[json.Marshaler]()
+
+// marshals reports whether t decides by itself how it is written, so that its fields say nothing.
+func marshals(t reflect.Type) bool {
+	return t.Implements(marshaler) || reflect.PointerTo(t).Implements(marshaler)
+}
+
+// hasKeys reports whether t is a map whose keys are text.
+func hasKeys(t reflect.Type) bool {
+	return t.Kind() == reflect.Map && t.Key().Kind() == reflect.String && !marshals(t)
+}
+
+func hasFields(t reflect.Type) bool { return t.Kind() == reflect.Struct && !marshals(t) }
+
+// fieldNames returns the names of all fields of two states, in their order.
+func fieldNames(a, b reflect.Value) []string {
+	switch t := a.Type(); {
+	case hasFields(t):
+		return structFields(t, "")
+	case hasKeys(t):
+		var names []string
+		for _, v := range []reflect.Value{a, b} {
+			for _, key := range v.MapKeys() {
+				names = append(names, key.String())
+			}
+		}
+		slices.Sort(names)
+		return slices.Compact(names)
+	}
+	return []string{""}
+}
+
+// structFields names the fields of a struct by their paths. Those of embedded structs are fields of their own, as in JSON.
+func structFields(t reflect.Type, prefix string) []string {
+	var names []string
+	for f := range t.Fields() {
+		tag, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch {
-		case bytes.Equal(b, base):
-		case !bytes.Equal(merged, base) && !bytes.Equal(merged, b):
-			return nil, fmt.Errorf("%w: the state", ErrMerge)
-		default:
-			merged = b
+		case tag == "-" && f.Tag.Get("json") == "-":
+		case f.Anonymous && tag == "" && hasFields(f.Type):
+			names = append(names, structFields(f.Type, prefix+f.Name+".")...)
+		case f.IsExported():
+			names = append(names, prefix+f.Name)
 		}
 	}
-	return merged, nil
+	return names
 }
 
-// fields returns the members of an object that json.Marshal wrote, whose values are equal if and only if their bytes are.
-func fields(doc json.RawMessage) (map[string]json.RawMessage, bool) {
-	var members map[string]json.RawMessage
-	err := json.Unmarshal(doc, &members)
-	return members, err == nil && members != nil
+// field returns the value of a field; the zero Value if a map has no such key.
+func field(v reflect.Value, name string) reflect.Value {
+	switch {
+	case hasFields(v.Type()):
+		for part := range strings.SplitSeq(name, ".") {
+			v = v.FieldByName(part)
+		}
+		return v
+	case hasKeys(v.Type()):
+		return v.MapIndex(reflect.ValueOf(name).Convert(v.Type().Key()))
+	}
+	return v
 }
 
-func union(a, b map[string]json.RawMessage) map[string]struct{} {
-	all := make(map[string]struct{}, len(a)+len(b))
-	for name := range a {
-		all[name] = struct{}{}
+// setField sets a field. The zero Value deletes a key.
+func setField(v reflect.Value, name string, value reflect.Value) {
+	switch {
+	case hasKeys(v.Type()):
+		if v.IsNil() {
+			v.Set(reflect.MakeMap(v.Type()))
+		}
+		v.SetMapIndex(reflect.ValueOf(name).Convert(v.Type().Key()), value)
+	default:
+		field(v, name).Set(value)
 	}
-	for name := range b {
-		all[name] = struct{}{}
+}
+
+// sameValue reports whether two values are equal, as they are or as they are written. A MarshalJSON that ranges over a map writes
+// one value in many ways.
+func sameValue(a, b reflect.Value) bool {
+	if !a.IsValid() || !b.IsValid() {
+		return a.IsValid() == b.IsValid()
 	}
-	return all
+	if reflect.DeepEqual(a.Interface(), b.Interface()) {
+		return true
+	}
+	x, errX := plainJSON(a)
+	y, errY := plainJSON(b)
+	return errX == nil && errY == nil && reflect.DeepEqual(x, y)
+}
+
+// plainJSON is a value as JSON has it, where the order of members says nothing.
+func plainJSON(v reflect.Value) (plain any, err error) {
+	value := v.Interface()
+	if v.CanAddr() {
+		value = v.Addr().Interface() // its methods may be those of a pointer
+	}
+	raw, err := encode(&value)
+	if err != nil {
+		return nil, err
+	}
+	d := json.NewDecoder(strings.NewReader(string(raw)))
+	d.UseNumber()
+	err = d.Decode(&plain)
+	return plain, err
 }

@@ -28,7 +28,6 @@ type memo struct {
 	Feedback  string          `json:"feedback,omitempty"`
 	Usage     storedUsage     `json:"usage,omitzero"`
 	Steps     []storedStep    `json:"steps,omitempty"`
-	Done      []branch        `json:"done,omitempty"` // of the fan-out under way
 	State     json.RawMessage `json:"state,omitempty"`
 }
 
@@ -63,11 +62,29 @@ type storedStep struct {
 	Usage storedUsage `json:"usage,omitzero"`
 }
 
-// A branch of a fan-out that is finished: it does not run again.
-type branch struct {
-	Intent string          `json:"intent"`
-	State  json.RawMessage `json:"state"`
+// The parts of a run that are stored beside its payload.
+const (
+	usagePart  = "usage"   // a storedUsage: what was used since the payload was saved
+	statePart  = "state"   // of a memo, if it is too large to share a document with the input
+	fanPart    = "fan"     // a storedFan
+	branchPart = "branch " // a storedBranch, by its place in the decision
+)
+
+// A storedFan is a fan-out under way. The branches that are finished have parts of their own.
+type storedFan struct {
+	Iteration int             `json:"iteration"`
+	Next      storedNext      `json:"next"`
+	State     json.RawMessage `json:"state,omitempty"` // that every branch is given, unless it is the run's
 }
+
+// A storedBranch is a branch that is finished. It does not run again.
+type storedBranch struct {
+	Intent string `json:"intent"`
+	Change change `json:"change"`
+}
+
+// inlineState is how large a state may be to share the payload with the input.
+const inlineState = 1 << 20
 
 func storeNext(n Next) storedNext { return storedNext(n) }
 
@@ -91,16 +108,6 @@ func (m memo) encode() json.RawMessage {
 	w.text("feedback", m.Feedback)
 	m.Usage.write(w)
 	writeSteps(w, m.Steps)
-	if len(m.Done) > 0 {
-		w.openList("done")
-		for _, b := range m.Done {
-			w.openElement()
-			w.text("intent", b.Intent)
-			w.raw("state", b.State)
-			w.close()
-		}
-		w.closeList()
-	}
 	w.raw("state", m.State)
 	return w.end()
 }
@@ -159,6 +166,15 @@ func writeSteps(w *writer, all []storedStep) {
 		w.close()
 	}
 	w.closeList()
+}
+
+// documents are what a run is stored with as memo has it: the payload, and the state beside it if it is large.
+func (m memo) documents() (payload json.RawMessage, parts map[string]json.RawMessage) {
+	if len(m.State) > inlineState {
+		parts = map[string]json.RawMessage{statePart: m.State}
+		m.State = nil
+	}
+	return m.encode(), parts
 }
 
 // decodeMemo returns a *DriftError for a run that another version of this package wrote.

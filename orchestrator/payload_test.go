@@ -20,9 +20,6 @@ func TestPayloadsAreAsMarshalled(t *testing.T) {
 			next := someNext(t)
 			m.Next = &next
 		}
-		for range rapid.IntRange(0, 3).Draw(t, "branches") {
-			m.Done = append(m.Done, branch{word(t), someJSON(t)})
-		}
 		wantSame(t, m.encode(), m, new(memo), new(memo))
 		r := record{payloadVersion, m.Input, m.Usage, m.Steps}
 		wantSame(t, r.encode(), r, new(record), new(record))

@@ -1,14 +1,12 @@
 package orchestrator_test
 
-// These scenarios convict the engine as it is; each names the patch that acquits it.
-
-/*
 import (
 	"context"
 	"errors"
 	"slices"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
@@ -21,7 +19,7 @@ func as(name string) func(context.Context, *Turn) error {
 	}
 }
 
-// (enginefix-proto-1.patch) A zombie whose run was ended, begun again and settled by another goes on from its own version of
+// A zombie whose run was ended, begun again and settled by another goes on from its own version of
 // it, not from what is kept: the next turn settles on a state that no turn has left.
 func TestProtocolZombieBase(t *testing.T) {
 	stages(t, func(s *stage) {
@@ -31,7 +29,7 @@ func TestProtocolZombieBase(t *testing.T) {
 		stopped := zombie.stopBefore("Append")
 		b := zombie.begin(Input{Text: "b"})
 		stopped.reached()
-		if err := other.Abandon(t.Context(), scribeKey.Session); err != nil {
+		if err := abandon(t, other.Bot, scribeKey.Session); err != nil {
 			t.Fatal(err)
 		}
 		a := other.execute(in)
@@ -43,14 +41,15 @@ func TestProtocolZombieBase(t *testing.T) {
 	})
 }
 
-// (enginefix-proto-2.patch) A run that has ended, and begins again under its request id before it is swept up, is an accepted input.
+// A run has ended. Before it is swept up, a Begin of its request arrives from an owner that is late: it is refused, and the one who
+// sweeps goes on.
 func TestProtocolSweptUp(t *testing.T) {
 	stages(t, func(s *stage) {
 		boom := errors.New("boom")
 		in := Input{Text: "a", RequestID: "r"}
 		first := s.process(Options{}, func(context.Context, *Turn) error { return boom })
 		again, other := s.process(Options{}, nil), s.process(Options{}, nil)
-		begin, save := again.stopBefore("Begin"), again.stopBefore("Save")
+		begin := again.stopBefore("Begin")
 		a := again.begin(in)
 		begin.reached()
 		s.takeOver()
@@ -62,17 +61,15 @@ func TestProtocolSweptUp(t *testing.T) {
 				t.Error(err)
 			}
 			begin.goOn()
-			save.reached()
+			a.fails(orchestrator.ErrIndeterminate, lock.ErrFenced)
 			return send()
 		})
 		other.execute(Input{Text: "b"})
-		save.goOn()
-		a.fails(orchestrator.ErrIndeterminate)
-		s.ends("a", "b")
+		s.ends("b")
 	})
 }
 
-// (enginefix-proto-3.patch) A Delete whose reply is lost must not delete the next life of the session.
+// A Delete whose reply is lost must not delete the next life of the session.
 func TestProtocolDeletedOnce(t *testing.T) {
 	stages(t, func(s *stage) {
 		p, other := s.process(Options{}, nil), s.process(Options{}, nil)
@@ -87,7 +84,7 @@ func TestProtocolDeletedOnce(t *testing.T) {
 	})
 }
 
-// (enginefix-proto-2.patch) Abandon also ends a run that is suspended between its look and its Adopt.
+// Abandon also ends a run that is suspended between its look and its Adopt.
 func TestProtocolAbandonSuspended(t *testing.T) {
 	stages(t, func(s *stage) {
 		s.crash(Input{Text: "a"})
@@ -100,15 +97,14 @@ func TestProtocolAbandonSuspended(t *testing.T) {
 			}
 			return send()
 		})
-		if err := p.Abandon(t.Context(), scribeKey.Session); err != nil {
+		if err := abandon(t, p.Bot, scribeKey.Session); err != nil {
 			t.Error(err)
 		}
 		s.ends()
 	})
 }
 
-// (enginefix-proto-4.patch) A Begin that comes late brings back a run that another owner has settled, under a fence that only
-// the checkpoint store knows to be old. Its end is acknowledged, and proves nothing: the turn is there.
+// A Begin that comes late does not bring back a run that another owner has settled. It fails no turn either: the turn is there.
 func TestProtocolFailsAfterLateBegin(t *testing.T) {
 	stages(t, func(s *stage) {
 		boom := errors.New("boom")
@@ -120,8 +116,135 @@ func TestProtocolFailsAfterLateBegin(t *testing.T) {
 		s.takeOver()
 		other.execute(in)
 		stopped.goOn()
-		a.fails(orchestrator.ErrIndeterminate, boom)
+		a.fails(orchestrator.ErrIndeterminate, lock.ErrFenced)
 		s.ends("a")
 	})
 }
-*/
+
+// A Begin goes unanswered, its caller sends the request again, and that turn fails, which the caller is told. The first Begin
+// arrives then: a drain must not settle what was told as failed.
+func TestProtocolToldThenSettled(t *testing.T) {
+	stages(t, func(s *stage) {
+		boom := errors.New("boom")
+		in := Input{Text: "a", RequestID: "r"}
+		var late letter
+		p := s.process(Options{}, nil)
+		p.next("Begin", late.delay)
+		p.begin(in).fails(orchestrator.ErrIndeterminate, errLost)
+		again := s.process(Options{}, func(context.Context, *Turn) error { return boom })
+		again.begin(in).fails(boom)
+		wantErr(s, late.send(), lock.ErrFenced)
+		s.ends()
+	})
+}
+
+// The same with a turn that settles and is pruned: the late Begin must not settle and deliver one request twice.
+func TestProtocolPrunedThenSettled(t *testing.T) {
+	stages(t, func(s *stage) {
+		in := Input{Text: "a", RequestID: "r"}
+		var late letter
+		d := new(desk)
+		p := s.at(d, Options{KeepSnapshots: 1})
+		p.next("Begin", late.delay)
+		p.begin(in).fails(orchestrator.ErrIndeterminate, errLost)
+		p.execute(in)
+		p.execute(Input{Text: "b"})
+		wantErr(s, late.send(), lock.ErrFenced)
+		p.recovers("cleaned")
+		if got := d.got(); !slices.Equal(got, []int{0, 1}) {
+			s.Errorf("delivered %v", got)
+		}
+	})
+}
+
+// A run that failed, and was not deleted, begins again when its request comes again.
+func TestProtocolBeginsAgain(t *testing.T) {
+	stages(t, func(s *stage) {
+		boom := errors.New("boom")
+		in := Input{Text: "a", RequestID: "r"}
+		p := s.process(Options{}, func(context.Context, *Turn) error { return boom })
+		p.from("Delete", requestLost)
+		p.begin(in).fails(boom)
+		if res := s.process(Options{}, nil).execute(in); res.Replayed {
+			s.Errorf("%+v", res)
+		}
+		s.ends("a")
+	})
+}
+
+// A Delete that arrives late spares the turns of the session's next life.
+func TestProtocolLateDelete(t *testing.T) {
+	stages(t, func(s *stage) {
+		var late letter
+		p := s.process(Options{}, nil)
+		p.execute(Input{Text: "a"})
+		p.next("Remove", late.delay)
+		if err := p.Delete(t.Context(), scribeKey.Session); err != nil {
+			s.Fatal(err)
+		}
+		for _, text := range []string{"b", "c", "d"} {
+			p.execute(Input{Text: text})
+		}
+		wantErr(s, late.send(), lock.ErrFenced)
+		s.ends("b", "c", "d")
+	})
+}
+
+// A Delete without an answer is repeated. If another owner has come since, nobody knows which of them it was.
+func TestProtocolDeleteUnknown(t *testing.T) {
+	stages(t, func(s *stage) {
+		p, other := s.process(Options{}, nil), s.process(Options{}, nil)
+		p.execute(Input{Text: "a"})
+		p.next("Remove", func(send func() error) error {
+			err := send()
+			other.execute(Input{Text: "b"})
+			return errors.Join(errLost, err)
+		})
+		wantErr(s, p.Delete(t.Context(), scribeKey.Session), orchestrator.ErrIndeterminate, lock.ErrFenced)
+		s.ends("b")
+	})
+}
+
+// The claim by which an Abandon takes the session arrives late. It takes nothing from the owner of another turn.
+func TestProtocolLateSteal(t *testing.T) {
+	stages(t, func(s *stage) {
+		old, innocent := s.stop(), s.stop()
+		p := s.process(Options{}, old.stopAt(1))
+		a := p.begin(Input{Text: "a"})
+		old.reached()
+		var late letter
+		pass := func(send func() error) error { return send() }
+		operator := s.process(Options{}, nil)
+		operator.next("Claim", pass, late.delay, pass)
+		run := wantRuns(s, operator.Bot, 1)[0]
+		if ended, err := operator.Abandon(t.Context(), scribeKey.Session, run.ID); !ended || err != nil {
+			s.Fatal(ended, err)
+		}
+		old.goOn()
+		a.fails(orchestrator.ErrIndeterminate)
+		b := s.process(Options{}, innocent.stopAt(0)).begin(Input{Text: "b"})
+		innocent.reached()
+		wantErr(s, late.send(), lock.ErrHeld)
+		innocent.goOn()
+		b.settles()
+		p.execute(Input{Text: "c"}) // the session is free
+		s.ends("b", "c")
+	})
+}
+
+// A "stop" that comes late does not end the next turn.
+func TestProtocolLateStop(t *testing.T) {
+	stages(t, func(s *stage) {
+		p, operator := s.process(Options{}, nil), s.process(Options{}, nil)
+		first := p.execute(Input{Text: "a"})
+		there := s.stop()
+		b := s.process(Options{}, there.stopAt(0)).begin(Input{Text: "b"})
+		there.reached()
+		if ended, err := operator.Abandon(t.Context(), scribeKey.Session, first.RunID); ended || err != nil {
+			s.Errorf("ended %t, %v", ended, err)
+		}
+		there.goOn()
+		b.settles()
+		s.ends("a", "b")
+	})
+}

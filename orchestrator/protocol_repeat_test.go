@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/message"
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
 
@@ -72,16 +73,15 @@ func TestProtocolRepeat(t *testing.T) {
 	}
 }
 
-// Convicts: a refusal of a repeat told as failure. Its caller is gone before Definition.Begin is through, and the run of the
-// first time is in flight all the same.
+// Convicts: a refusal of a repeat told as failure. Its caller is gone before the turn is made, and the run of the first time is in
+// flight all the same.
 func TestProtocolRepeatCancelled(t *testing.T) {
 	stages(t, func(s *stage) {
 		in := Input{Text: "a", RequestID: "r"}
 		s.crash(in)
 		ctx, cancel := context.WithCancel(t.Context())
-		d := scribe(nil)
-		d.Begin = func(context.Context, *Turn) error { cancel(); return nil }
-		_, err := s.processOf(d, Options{}).Execute(ctx, scribeKey.Session, in, nil)
+		history := func(context.Context, string) ([]message.Message, error) { cancel(); return nil, nil }
+		_, err := s.process(Options{History: history}, nil).Execute(ctx, scribeKey.Session, in, nil)
 		wantErr(t, err, orchestrator.ErrIndeterminate, context.Canceled)
 		s.process(Options{}, nil).recovers("settled")
 		s.ends("a")
@@ -206,11 +206,11 @@ func (s *stage) at(d *desk, o Options) *process {
 func TestProtocolOwed(t *testing.T) {
 	for name, last := range map[string]func(p *process){
 		"next input": func(p *process) { p.execute(Input{Text: "d"}) },
-		"drain": func(p *process) {
-			if got := recoverable(p.stage, p.Bot, false); !slices.Equal(got, []string{scribeKey.Session}) {
+		"drain, which waits after a failure": func(p *process) {
+			if got := recoverable(p.stage, p.Bot, false); len(got) > 0 {
 				p.stage.Errorf("recoverable: %q", got)
 			}
-			p.recovers("delivered")
+			p.recovers("held")
 			p.execute(Input{Text: "d"})
 		},
 	} {
@@ -295,9 +295,31 @@ func TestProtocolNextLife(t *testing.T) {
 				other.execute(Input{Text: "b"})
 				stopped.goOn()
 				a.fails(orchestrator.ErrIndeterminate, lock.ErrFenced)
-				wantRuns(s, other.Bot, 1)
+				wantRuns(s, other.Bot, 0)
 				s.ends(next(other)...)
 			})
 		})
 	}
+	// The next life is that of a process without a snapshot store, which does not see its fence.
+	t.Run("late Begin, accepted", func(t *testing.T) {
+		stages(t, func(s *stage) {
+			late, other := s.process(Options{}, nil), s.process(Options{}, nil)
+			stopped := late.stopBefore("Begin")
+			a := late.begin(in)
+			stopped.reached()
+			c, err := seize(t.Context(), s.checkpoints, scribeKey, "undertaker", time.Minute)
+			if err == nil {
+				err = s.checkpoints.Delete(t.Context(), c.Lease)
+			}
+			if err != nil {
+				s.Fatal(err)
+			}
+			s.aside(Input{Text: "b"})
+			stopped.goOn()
+			a.fails(orchestrator.ErrIndeterminate, lock.ErrFenced)
+			wantRuns(s, other.Bot, 1)
+			other.recovers("cleaned")
+			s.ends("b")
+		})
+	})
 }

@@ -25,7 +25,7 @@ func TestProtocolLateBegin(t *testing.T) {
 				a := late.begin(Input{Text: "a", RequestID: "r"})
 				stopped.reached()
 				s.takeOver()
-				other.execute(Input{Text: "b"})
+				s.aside(Input{Text: "b"})
 				stopped.goOn()
 				a.fails(orchestrator.ErrIndeterminate, lock.ErrFenced)
 				s.ends(next(other)...)
@@ -43,7 +43,7 @@ func TestProtocolMovedRun(t *testing.T) {
 		a := late.begin(Input{Text: "a"})
 		stopped.reached()
 		s.takeOver()
-		other.execute(Input{Text: "b"})
+		s.aside(Input{Text: "b"})
 		stopped.goOn()
 		a.fails(orchestrator.ErrIndeterminate, lock.ErrFenced)
 		if run := wantRuns(t, other.Bot, 1)[0]; run.Seq == 0 || run.Base != "" {

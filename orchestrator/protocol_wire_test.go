@@ -63,9 +63,9 @@ func (s wiredCheckpoints) Mark(ctx context.Context, l checkpoint.Lease, m checkp
 	return s.wire.pass(ctx, r, func(ctx context.Context) error { return s.Store.Mark(ctx, l, m) })
 }
 
-func (s wiredCheckpoints) Delete(ctx context.Context, k checkpoint.Key) error {
-	r := request{method: "Remove", session: k.Session}
-	return s.wire.pass(ctx, r, func(ctx context.Context) error { return s.Store.Delete(ctx, k) })
+func (s wiredCheckpoints) Delete(ctx context.Context, l checkpoint.Lease) error {
+	r := request{method: "Remove", session: l.Session}
+	return s.wire.pass(ctx, r, func(ctx context.Context) error { return s.Store.Delete(ctx, l) })
 }
 
 type wiredSnapshots struct {

@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// Recoverable yields the sessions that have something to finish now: a run that waits and is due, or a reply owed; with all,
+// Recoverable yields the sessions that have something to finish now: a run that waits and is due, or a reply owed that is; with all,
 // also every running run, whose owner may be dead, and every run that is over and was not deleted. It and Recover make the
 // orchestrator a bootdrain.Bot.
 func (o *Orchestrator[S]) Recoverable(ctx context.Context, all bool) iter.Seq2[string, error] {
@@ -40,7 +39,7 @@ func (o *Orchestrator[S]) Recoverable(ctx context.Context, all bool) iter.Seq2[s
 				return
 			}
 		}
-		for session, err := range o.store.Sessions(ctx, checkpoint.SessionQuery{Orchestrator: o.name, Owing: true}) {
+		for session, err := range o.store.Sessions(ctx, checkpoint.SessionQuery{Orchestrator: o.name, Owing: true, Due: true}) {
 			if !next(session, err) {
 				return
 			}
@@ -52,7 +51,7 @@ func (o *Orchestrator[S]) Recoverable(ctx context.Context, all bool) iter.Seq2[s
 func due(r snapshot.Run) bool {
 	switch r.Status {
 	case snapshot.Waiting:
-		return !time.Now().Before(r.NotBefore)
+		return r.Pause <= 0
 	case snapshot.Running, snapshot.Ended:
 		return true
 	}
@@ -72,8 +71,8 @@ const (
 
 // Recover finishes what the session has in flight, or owes, unless another process owns it, without waiting. The outcome is
 // that of the run, if there is one: "settled", "cleaned" (nothing was left to do, or only to delete), "held" (owned, or not due
-// yet), "parked", "suspended" or "foreign" (of another definition); without a run it is "delivered", or "foreign" if there
-// is no Deliver. An error means that it failed and will be due again.
+// yet), "parked", "suspended" or "foreign" (of another definition); without a run it is "delivered", "parked" if the delivery has
+// failed Limits.Attempts times, or "foreign" if there is no Deliver. An error means that it failed and will be due again.
 func (o *Orchestrator[S]) Recover(ctx context.Context, session string) (outcome string, err error) {
 	k := o.newCall(session, nil)
 	k.alone = true
@@ -81,10 +80,11 @@ func (o *Orchestrator[S]) Recover(ctx context.Context, session string) (outcome 
 	if err := checkSession(session); err != nil {
 		return "", &Error{Op: "recover", Session: session, Err: err}
 	}
-	if idle, err := o.idle(ctx, session); err != nil {
-		return "", &Error{Op: "recover", Session: session, Err: err}
-	} else if idle {
-		return outcomeCleaned, nil
+	if nothing, err := o.idle(ctx, session); nothing != "" || err != nil {
+		if err != nil {
+			err = &Error{Op: "recover", Session: session, Err: err}
+		}
+		return nothing, err
 	}
 	v, err := o.visit(ctx, k, "", false)
 	if errors.Is(err, lock.ErrHeld) {
@@ -95,11 +95,15 @@ func (o *Orchestrator[S]) Recover(ctx context.Context, session string) (outcome 
 	}
 	defer v.done()
 	owing := v.last != nil && v.owed <= v.last.Turn
+	parked := owing && v.failedDeliveries >= o.Limits.Attempts && o.def.Deliver != nil
+	v.mute = parked
 	undelivered := v.deliver(false)
 	outcome, err = v.recover()
 	switch {
 	case outcome != "" || err != nil:
 		return outcome, err
+	case parked:
+		return outcomeParked, nil
 	case undelivered != nil:
 		return "", v.fail("recover", undelivered)
 	case owing && o.def.Deliver == nil:
@@ -110,18 +114,33 @@ func (o *Orchestrator[S]) Recover(ctx context.Context, session string) (outcome 
 	return outcomeCleaned, nil
 }
 
-// idle reports whether there is nothing to recover: of processes that boot together most come too late, and need not claim
-// to find out.
-func (o *Orchestrator[S]) idle(ctx context.Context, session string) (bool, error) {
+// idle returns the outcome if there is nothing to recover now, else "": of processes that boot together most come too late, and
+// need not claim to find out.
+func (o *Orchestrator[S]) idle(ctx context.Context, session string) (outcome string, err error) {
 	found, err := o.inFlight(ctx, session)
 	if found != nil || err != nil {
-		return false, err
+		return "", err
 	}
-	q := checkpoint.SessionQuery{Orchestrator: o.name, Prefix: session, Limit: 1, Owing: true}
+	if due, err := o.owes(ctx, session, true); due || err != nil {
+		return "", err
+	}
+	owes, err := o.owes(ctx, session, false)
+	switch {
+	case err != nil:
+		return "", err
+	case owes: // its delivery has failed, and is not due yet
+		return outcomeHeld, nil
+	}
+	return outcomeCleaned, nil
+}
+
+// owes reports whether session owes a reply; with due, one that is due.
+func (o *Orchestrator[S]) owes(ctx context.Context, session string, due bool) (bool, error) {
+	q := checkpoint.SessionQuery{Orchestrator: o.name, Prefix: session, Limit: 1, Owing: true, Due: due}
 	for first, err := range o.store.Sessions(ctx, q) {
-		return err == nil && first != session, err
+		return err == nil && first == session, err
 	}
-	return true, nil
+	return false, nil
 }
 
 // recover finishes the run in flight; "" if there is none.

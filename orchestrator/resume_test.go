@@ -347,21 +347,21 @@ func TestLeftover(t *testing.T) {
 		"ended":           {ID: "over", Turn: 3, Status: snapshot.Ended},
 		"of another life": {ID: "old", Turn: 3, Status: snapshot.Running, Payload: old},
 	} {
-		run.Key, run.Attempt, run.Fence = snapshot.Key{Orchestrator: "echo", Session: "s"}, 1, lock.Fence{Epoch: 1, Nonce: "n"}
-		if found, err := w.snapshots.Begin(t.Context(), run); found != nil || err != nil {
-			t.Fatal(found, err)
+		run.Key, run.Attempt = snapshot.Key{Orchestrator: "echo", Session: "s"}, 1
+		begin := func() {
+			run.Fence = lock.Fence{Epoch: time.Now().UnixMicro(), Nonce: "n"} // newer than the last claim, older than the next
+			if found, err := w.snapshots.Begin(t.Context(), run); found != nil || err != nil {
+				t.Fatal(found, err)
+			}
 		}
+		begin()
 		if outcome, err := bot.Recover(t.Context(), "s"); outcome != "cleaned" || err != nil {
 			t.Errorf("%s: %q, %v", name, outcome, err)
 		}
-		if found, err := w.snapshots.Begin(t.Context(), run); found != nil || err != nil {
-			t.Fatal(found, err)
-		}
+		begin()
 		_, err := bot.Resume(t.Context(), "s", nil)
 		wantErr(t, err, orchestrator.ErrNothingToResume)
-		if found, err := w.snapshots.Begin(t.Context(), run); found != nil || err != nil {
-			t.Fatal(found, err)
-		}
+		begin()
 		if res := execute(t, bot, Input{Text: name}); res.Resumed != nil || res.ResumeErr != nil {
 			t.Errorf("%s: %+v", name, res)
 		}

@@ -141,12 +141,20 @@ func (s *session) queueUp(ctx context.Context, r checkpoint.ClaimRequest) error 
 		}
 	}
 	pauses := keeper.Backoff{Most: longestPause}
+	var owner lock.Fence
 	for {
 		err := s.claim(ctx, r)
 		if !errors.Is(err, lock.ErrHeld) {
 			return err
 		}
-		if err := keeper.Sleep(ctx, pauses.Next()); err != nil {
+		pause := pauses.Next()
+		if held, ok := errors.AsType[*checkpoint.HeldError](err); ok && held.Fence != owner {
+			if owner != (lock.Fence{}) {
+				pause = min(pause, lookOften) // its owners take turns: between two of them there is a gap for us
+			}
+			owner = held.Fence
+		}
+		if err := keeper.Sleep(ctx, pause); err != nil {
 			return err
 		}
 	}
@@ -170,6 +178,13 @@ func (s *session) get(ctx context.Context, enter func(context.Context, string) (
 // what was granted is given back.
 func (s *session) claim(ctx context.Context, r checkpoint.ClaimRequest) error {
 	k := s.key(s.held.session)
+	if s.Locker == nil {
+		if gap := s.stretches.gap(s.held.session); gap > 0 {
+			if err := keeper.Sleep(ctx, gap); err != nil {
+				return err
+			}
+		}
+	}
 	sent := time.Now()
 	c, err := s.store.Claim(ctx, k, r)
 	if err != nil && !answered(err) {
@@ -181,13 +196,55 @@ func (s *session) claim(ctx context.Context, r checkpoint.ClaimRequest) error {
 	if err != nil {
 		return preferEnd(ctx, err)
 	}
-	s.Claimed = c
-	s.leases.keep(s, sent)
+	s.leases.keep(s, c, sent)
 	if err := ctxcause.Of(s.ctx); err != nil {
 		s.release()
 		return err
 	}
 	return nil
+}
+
+// claimAnew replaces the fence of a session that is ours by a newer one.
+func (s *session) claimAnew() error {
+	if err := s.lost(); err != nil {
+		return err
+	}
+	r := checkpoint.ClaimRequest{Owner: s.owner, Nonce: rand.Text(), TTL: s.Limits.LeaseTTL, From: s.Fence}
+	var sent time.Time
+	var c checkpoint.Claimed
+	_, err := s.persist(s.ctx, func(ctx context.Context) (err error) {
+		sent = time.Now()
+		c, err = s.store.Claim(ctx, s.Key, r)
+		return err
+	})
+	if err != nil {
+		s.lose(lock.ErrFenced) // another took it, or the grant is unknown
+		return err
+	}
+	s.leases.keep(s, c, sent)
+	return nil
+}
+
+// takeFrom claims the session, from its owner if it has one. wanted is asked before an owner is fenced off: false ends it.
+func (s *session) takeFrom(wanted func() (bool, error)) (taken bool, err error) {
+	r := checkpoint.ClaimRequest{Owner: s.owner, Nonce: rand.Text(), TTL: s.Limits.LeaseTTL}
+	ctx := deadline.In(s.ctx, s.Limits.SettleTimeout, ErrBusy)
+	defer ctx.Cancel()
+	for {
+		err := s.claim(ctx, r)
+		held, ok := errors.AsType[*checkpoint.HeldError](err)
+		if !ok {
+			return err == nil, err
+		}
+		if still, err := wanted(); err != nil || !still {
+			return false, err
+		}
+		if r.From = held.Fence; r.From == (lock.Fence{}) { // it was given back, or taken by another: look again
+			if err := keeper.Sleep(ctx, time.Millisecond); err != nil {
+				return false, err
+			}
+		}
+	}
 }
 
 // preferEnd prefers the end of ctx to an error that only follows from it.
@@ -259,6 +316,7 @@ func (s *session) lose(cause error) {
 // release gives the session back. It does nothing the second time, or if the session is lost.
 func (s *session) release() {
 	s.leases.drop(s)
+	s.stretches.used(s.held.session)
 	if loss := s.loss.Load(); s.over || loss != nil && !errors.Is(*loss, ErrAbandoned) {
 		return // whoever abandons without a snapshot store does not take the lease
 	}
@@ -274,6 +332,7 @@ func (s *session) release() {
 // released notes that a call to the store has given the session back on the way.
 func (s *session) released() {
 	s.leases.drop(s)
+	s.stretches.used(s.held.session)
 	s.over = true
 }
 

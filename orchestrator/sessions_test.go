@@ -146,7 +146,7 @@ func (*noRows) Append(context.Context, checkpoint.Lease, checkpoint.Checkpoint, 
 
 func (*noRows) Mark(context.Context, checkpoint.Lease, checkpoint.Marks) error { return nil }
 
-func (*noRows) Delete(context.Context, checkpoint.Key) error { return nil }
+func (*noRows) Delete(context.Context, checkpoint.Lease) error { return nil }
 
 func (*noRows) Turns(context.Context, checkpoint.Key, int) iter.Seq2[checkpoint.Checkpoint, error] {
 	return func(func(checkpoint.Checkpoint, error) bool) {}

@@ -65,7 +65,7 @@ func (f *flight[S]) settled(cp *checkpoint.Checkpoint, o checkpoint.AppendOption
 	}
 	_ = f.deliver(!more) // what fails stays owed
 	if f.final {
-		f.meter.add(f.compact())
+		f.compact()
 	}
 	f.emit(Event{Kind: TurnSettled, Usage: f.meter.total()})
 }
@@ -91,7 +91,6 @@ func (f *flight[S]) asKept(mine checkpoint.Checkpoint, o checkpoint.AppendOption
 	}
 	if err == nil {
 		f.settled(&kept, o, f.more())
-		res.Usage = f.meter.total()
 		return res, nil
 	}
 	f.last, f.mute = &kept, true
@@ -186,31 +185,13 @@ func (f *flight[S]) fail(e *Error) error {
 	if f.call.alone {
 		return f.retryLater(e)
 	}
-	f.rewind(false)
-	err := f.put(func(r *snapshot.Run) { r.Status, r.Error = snapshot.Ended, errorText(e.Err) })
+	err := f.note(nil, func(r *snapshot.Run) { r.Status, r.Error = snapshot.Ended, errorText(e.Err) })
 	if err != nil {
 		e.Err = fmt.Errorf("%w: %w", err, e.Err)
 		return f.left(e)
 	}
 	f.forget(*f.run)
-	if f.lost() != nil || f.settledBefore() {
-		return f.left(e)
-	}
 	return f.failed(e)
-}
-
-// settledBefore reports whether the run of a request id was settled by another owner before we began it, late, once more; or
-// that this is not known.
-func (f *flight[S]) settledBefore() bool {
-	if f.input.RequestID == "" {
-		return false
-	}
-	over := false
-	err := f.once(f.ctx, func(ctx context.Context) (err error) {
-		over, err = f.kept(ctx, *f.run, checkpoint.Newest)
-		return err
-	})
-	return over || err != nil
 }
 
 func (f *flight[S]) failed(e *Error) error {
@@ -226,10 +207,9 @@ const (
 
 // retryLater leaves a run that failed with nobody to hear of it: it is due again after a pause, and parked in the end.
 func (f *flight[S]) retryLater(e *Error) error {
-	pause := min(firstRetry<<min(f.run.Attempt, 10), lastRetry)
-	f.rewind(!invalid(e))
-	err := f.put(func(r *snapshot.Run) {
-		r.Status, r.Error, r.NotBefore = snapshot.Waiting, errorText(e.Err), time.Now().Add(pause)
+	pause := backoff(f.run.Attempt)
+	err := f.noteBranches(!invalid(e), func(r *snapshot.Run) {
+		r.Status, r.Error, r.Pause = snapshot.Waiting, errorText(e.Err), pause
 	})
 	if err != nil {
 		e.Err = fmt.Errorf("%w: %w", err, e.Err)
@@ -238,7 +218,20 @@ func (f *flight[S]) retryLater(e *Error) error {
 	return e
 }
 
-// leave leaves the run in flight for whoever comes next, who may begin at once. The attempt does not count.
+// noteBranches saves what became of the run, and, if they can be saved, the branches that have finished since.
+func (f *flight[S]) noteBranches(savable bool, change func(*snapshot.Run)) error {
+	if !savable {
+		return f.note(nil, change)
+	}
+	parts, err := f.unsavedParts()
+	if err != nil {
+		return errors.Join(err, f.note(nil, change))
+	}
+	return f.note(parts, change)
+}
+
+// leave leaves the run in flight for the next caller or drain, which may begin at once. The attempt counts if a function of the
+// bot has run since progress was saved: otherwise callers with short deadlines would repeat one step for ever.
 func (f *flight[S]) leave(e *Error) error {
 	if errors.Is(e.Err, errStuck) {
 		f.giveUp()
@@ -247,9 +240,11 @@ func (f *flight[S]) leave(e *Error) error {
 	if !f.recorded {
 		return f.failed(e)
 	}
-	f.rewind(true)
-	err := f.put(func(r *snapshot.Run) {
-		r.Status, r.Attempt = snapshot.Waiting, max(0, r.Attempt-1)
+	err := f.noteBranches(true, func(r *snapshot.Run) {
+		r.Status, r.Attempt = snapshot.Waiting, f.run.Attempt
+		if !f.worked {
+			r.Attempt = max(0, r.Attempt-1)
+		}
 	})
 	if err != nil {
 		e.Err = fmt.Errorf("%w: %w", e.Err, err)
@@ -276,71 +271,16 @@ func (f *flight[S]) left(e *Error) error {
 	return e
 }
 
+// cleanText replaces what no store takes.
+func cleanText(text string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(text, "?"), "\x00", "?")
+}
+
 // errorText is as much of an error as a run is stored with.
 func errorText(err error) string {
-	text := strings.ReplaceAll(strings.ToValidUTF8(err.Error(), "?"), "\x00", "?")
+	text := cleanText(err.Error())
 	if len(text) > snapshot.MaxError {
 		text = strings.ToValidUTF8(text[:snapshot.MaxError], "")
 	}
 	return text
-}
-
-// deliver hands over what is owed, the oldest turn first, and stops at the first that fails: it stays owed, and is tried
-// again by the next call. With final the session is released by the last mark.
-func (v *visit[S]) deliver(final bool) error {
-	if v.o.def.Deliver == nil || v.last == nil || v.mute {
-		return nil
-	}
-	for v.owed <= v.last.Turn {
-		if err := v.lost(); err != nil {
-			return err
-		}
-		if v.owed < v.last.Turn && v.ctx.Err() != nil {
-			return ctxcause.Of(v.ctx) // the backlog can wait
-		}
-		if err := v.handOver(v.owed); err != nil {
-			v.mute = true
-			v.Logger.WarnContext(v.ctx, "not delivered; it stays owed", "session", v.Session, "turn", v.owed, "err", err)
-			return err
-		}
-		v.owed++
-		m := checkpoint.Marks{Delivered: v.owed, Release: final && v.owed > v.last.Turn}
-		_, err := v.persist(v.ctx, func(ctx context.Context) error { return v.store.Mark(ctx, v.Lease, m) })
-		if errors.Is(err, lock.ErrFenced) {
-			v.lose(lock.ErrFenced)
-		}
-		if err != nil {
-			v.mute = true
-			v.Logger.WarnContext(v.ctx, "delivery not noted; it is repeated", "session", v.Session, "turn", v.owed-1, "err", err)
-			return err
-		}
-		v.meters.owes(-1)
-		if m.Release {
-			v.released()
-		}
-	}
-	return nil
-}
-
-// handOver delivers one turn, under a deadline of its own.
-func (v *visit[S]) handOver(turn int) error {
-	ctx, cancel := v.outliving(v.Limits.SettleTimeout, false)
-	defer cancel()
-	cp := *v.last
-	if cp.Turn != turn {
-		var err error
-		if cp, err = checkpoint.Load(ctx, v.store, v.Key, turn); err != nil {
-			return err
-		}
-	}
-	res, err := v.o.result(ctx, v.Session, cp, v.call.force)
-	if err != nil {
-		return err
-	}
-	v.held.atWork(cp.RunID)
-	if err := v.engine.run(ctx, func(ctx context.Context) error { return v.o.def.Deliver(ctx, res) }); err != nil {
-		return err
-	}
-	v.call.emit(Event{Kind: Delivered, RunID: cp.RunID, Turn: cp.Turn})
-	return nil
 }

@@ -2,6 +2,7 @@ package orchestrator_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -96,4 +97,35 @@ func (s *scale) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error
 func (s *scale) Save(ctx context.Context, r snapshot.Run) error {
 	s.saves = append(s.saves, len(r.Payload))
 	return s.Store.Save(ctx, r)
+}
+
+// A state of some MiB may be fanned out: its branches are saved by what they change.
+func TestLargeStateFansOut(t *testing.T) {
+	backends(t, func(t *testing.T, w world) { fanOutLarge(t, w, 2<<20, 1<<10, 10) })
+}
+
+// A state and an input need not share the room of one document.
+func TestStateBesideInput(t *testing.T) {
+	if raceDetector {
+		t.Skip("too slow under the race detector; make test runs it without")
+	}
+	fanOutLarge(t, newWorld(), 9<<20, 9<<20, 2)
+}
+
+func fanOutLarge(t *testing.T, w world, state, input, branches int) {
+	d := Def{Name: "large", Iterate: true, Intents: make(Intents), First: "grow"}
+	var names []string
+	for i := range branches {
+		name := fmt.Sprint("branch ", i)
+		names = append(names, name)
+		d.Intents[name] = Intent{Next: orchestrator.End, Run: func(context.Context, *Turn) error { return nil }}
+	}
+	d.Intents["grow"] = Intent{Next: orchestrator.To(names...), Run: func(_ context.Context, t *Turn) error {
+		t.State.A = strings.Repeat("x", state)
+		return nil
+	}}
+	res := execute(t, w.start(t, d, Options{}), Input{Text: strings.Repeat("y", input)})
+	if len(res.State.A) != state || len(res.Input.Text) != input {
+		t.Errorf("%d bytes of state, %d of input", len(res.State.A), len(res.Input.Text))
+	}
 }

@@ -1,20 +1,38 @@
 package orchestrator
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"strings"
 )
 
 // A Tool is the orchestrator for another agent's model.
 type Tool struct {
 	Name, Description string
 	Parameters        json.RawMessage // JSON Schema
-	// Call runs a turn. Its request id, and a fresh session's name, derive from callID and the run in ctx: the same call
-	// again gets the same result. Nothing in args chooses the session.
+
+	// Call runs a turn and returns its reply. Its request id, and a fresh session's name, derive from callID and the run in ctx:
+	// the same call again gets the same result. Nothing in args chooses the session. The usage of the child, and its tokens,
+	// reach the turn that calls. A callID that was used in the same run for other args is ErrRequestReused.
 	Call func(ctx context.Context, callID string, args json.RawMessage) (string, error)
+
+	// Ask is Call for a caller who wants more than the text of the reply.
+	Ask func(ctx context.Context, callID string, args json.RawMessage) (*ToolReply, error)
+}
+
+// A ToolReply is what a child's turn settled.
+type ToolReply struct {
+	Text           string          // what Tool's reply made of it
+	State          json.RawMessage // of the child's session
+	Session, RunID string
+	Turn           int
+	Usage          Usage
+	Replayed       bool // the call was answered before; nothing ran
 }
 
 // toolParameters is what a model has to say.
@@ -25,49 +43,158 @@ const toolParameters = `{
 	"additionalProperties": false
 }`
 
-// Tool answers with reply. session binds it to one session; nil opens a fresh one for each call.
+// Tool answers with reply; nil replies with the state as JSON. session chooses the session of a call. If session is nil, each call
+// opens a fresh one, named for the session that calls ("s-1/refunds/9f2c…"), so that it can be found and deleted with it. Without
+// session, a call from outside a turn is refused: nothing would tell the users of one callID apart.
 //
 // The context of Call is that of the turn: its deadline, its end and its values reach the child, and a parent that is resumed
 // makes the same call, which the child answers from its record, or finishes.
 func (o *Orchestrator[S]) Tool(name, description string, reply func(*Result[S]) string, session func(context.Context) (string, error)) Tool {
-	call := func(ctx context.Context, callID string, args json.RawMessage) (string, error) {
-		fail := func(err error) (string, error) { return "", &Error{Op: "tool", Err: fmt.Errorf("%s: %w", name, err)} }
-		var said struct{ Input *string }
-		if err := json.Unmarshal(args, &said); err != nil {
-			return fail(&InputError{"args", err.Error()})
+	ask := func(ctx context.Context, callID string, args json.RawMessage) (*ToolReply, error) {
+		answer, err := o.askTool(ctx, name, callID, args, session)
+		var said *ToolReply
+		if err == nil {
+			said, err = toolReply(answer, reply)
 		}
-		if said.Input == nil {
-			return fail(&InputError{"args", "input is missing"})
-		}
-		if callID == "" {
-			return fail(&InputError{"call id", "empty"})
-		}
-		id := toolID(ctx, name, callID)
-		in := "tool-" + id
-		if session != nil {
-			var err error
-			if in, err = session(ctx); err != nil {
-				return fail(err)
-			}
-		}
-		res, err := o.Execute(ctx, in, Input{RequestID: id, Text: *said.Input}, nil)
 		if err != nil {
-			return fail(err)
+			return nil, &Error{Op: "tool", Err: fmt.Errorf("%s: %w", name, err)}
 		}
-		return reply(res), nil
+		return said, nil
 	}
-	return Tool{Name: name, Description: description, Parameters: json.RawMessage(toolParameters), Call: call}
+	call := func(ctx context.Context, callID string, args json.RawMessage) (string, error) {
+		said, err := ask(ctx, callID, args)
+		if err != nil {
+			return "", err
+		}
+		return said.Text, nil
+	}
+	return Tool{Name: name, Description: description, Parameters: json.RawMessage(toolParameters), Call: call, Ask: ask}
+}
+
+func toolReply[S any](res *Result[S], reply func(*Result[S]) string) (*ToolReply, error) {
+	state, err := encode(&res.State)
+	if err != nil {
+		return nil, err
+	}
+	said := &ToolReply{
+		Text: string(state), State: state, Session: res.Session, RunID: res.RunID, Turn: res.Turn, Usage: res.Usage, Replayed: res.Replayed,
+	}
+	if reply != nil {
+		said.Text = reply(res)
+	}
+	return said, nil
+}
+
+// errNoSession refuses a call that nothing binds to a user.
+var errNoSession = errors.New("called outside a turn, and Tool was given no session function")
+
+// askTool runs the child's turn.
+func (o *Orchestrator[S]) askTool(ctx context.Context, tool, callID string, args json.RawMessage, session func(context.Context) (string, error)) (*Result[S], error) {
+	text, err := toolInput(callID, args)
+	if err != nil {
+		return nil, err
+	}
+	parent, run := heldIn(ctx), ""
+	if parent != nil && parent.run.Load() != nil {
+		run = *parent.run.Load()
+	}
+	id := toolID(run, tool, callID)
+	var in string
+	switch {
+	case session != nil:
+		if in, err = session(ctx); err != nil {
+			return nil, err
+		}
+	case run == "":
+		return nil, errNoSession
+	default:
+		in = toolSession(parent.session, tool, id)
+	}
+	line := lineIn(ctx)
+	first := true
+	if line != nil {
+		if first, err = line.meter.called(id, callID, args); err != nil {
+			return nil, err
+		}
+	}
+	res, err := o.Execute(ctx, in, Input{RequestID: id, Text: text}, tokensTo(line))
+	if line != nil && (first || res == nil || !res.Replayed) { // a repeat that is answered from the record has cost nothing more
+		line.meter.add(usageOf(res, err))
+	}
+	return res, err
+}
+
+// toolInput returns what a model has said.
+func toolInput(callID string, args json.RawMessage) (string, error) {
+	var said struct{ Input *string }
+	if err := json.Unmarshal(args, &said); err != nil {
+		return "", &InputError{"args", err.Error()}
+	}
+	if said.Input == nil {
+		return "", &InputError{"args", "input is missing"}
+	}
+	if callID == "" {
+		return "", &InputError{"call id", "empty"}
+	}
+	return *said.Input, nil
+}
+
+// tokensTo passes the tokens of a child to those who watch its parent.
+func tokensTo(l *line) *CallOptions {
+	if l == nil {
+		return nil
+	}
+	return &CallOptions{OnEvent: func(ev Event) {
+		if ev.Kind == Token {
+			l.emit(Event{Kind: Token, Intent: l.intent, Attempt: l.attempt, Delta: ev.Delta})
+		}
+	}}
+}
+
+// usageOf is what a child has used, whatever became of its turn.
+func usageOf[S any](res *Result[S], err error) Usage {
+	if res != nil {
+		return res.Usage
+	}
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Usage
+	}
+	return Usage{}
+}
+
+// called notes a call of a tool by this run, and reports whether it is the first with its id.
+func (m *meter) called(id, callID string, args json.RawMessage) (first bool, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	asked := json.RawMessage(compact(args))
+	before, known := m.calls[id]
+	if known && string(before) != string(asked) {
+		return false, fmt.Errorf("%w: call id %q", ErrRequestReused, callID)
+	}
+	if m.calls == nil {
+		m.calls = make(map[string]json.RawMessage)
+	}
+	m.calls[id] = asked
+	return !known, nil
 }
 
 // toolID names a call of a tool by the run that makes it.
-func toolID(ctx context.Context, tool, callID string) string {
-	run := ""
-	if held := heldIn(ctx); held != nil && held.run.Load() != nil {
-		run = *held.run.Load()
-	}
+func toolID(run, tool, callID string) string {
 	h := sha256.New()
 	for _, part := range []string{run, tool, callID} {
 		writePart(h, part)
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
+
+// maxSession is how long the name of a session may be, in bytes.
+const maxSession = 512
+
+// toolSession names a fresh session for the one that calls, as far as there is room.
+func toolSession(parent, tool, id string) string {
+	room := maxSession - len(id) - 1
+	name := strings.ToValidUTF8(cut(parent+"/"+tool, room), "")
+	return cmp.Or(name, "tool") + "/" + id
+}
+
+func cut(text string, most int) string { return text[:min(len(text), most)] }

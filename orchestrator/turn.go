@@ -39,6 +39,8 @@ type line struct {
 	intent  string
 	attempt int
 
+	inCtx *atomic.Pointer[line] // by which a Tool finds it; nil: it cannot
+
 	mu  sync.Mutex // protects following field, and is held while something is emitted
 	cut bool       // the function has returned, or was given up
 }
@@ -55,6 +57,9 @@ func (l *line) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cut = true
+	if l.inCtx != nil {
+		l.inCtx.Store(nil)
+	}
 }
 
 // home is where a line ends.
@@ -63,11 +68,28 @@ type home interface {
 	logger() *slog.Logger
 }
 
+type lineKey struct{}
+
+// withLine lets a Tool that is called with ctx find the turn that calls it. A context that outlives the turn keeps nothing of it.
+func withLine(ctx context.Context, l *line) context.Context {
+	l.inCtx = new(atomic.Pointer[line])
+	l.inCtx.Store(l)
+	return context.WithValue(ctx, lineKey{}, l.inCtx)
+}
+
+func lineIn(ctx context.Context) *line {
+	if in, ok := ctx.Value(lineKey{}).(*atomic.Pointer[line]); ok {
+		return in.Load()
+	}
+	return nil
+}
+
 // A meter adds up the usage of a run.
 type meter struct {
-	mu   sync.Mutex // protects following fields
-	used Usage
-	dead bool
+	mu    sync.Mutex // protects following fields
+	used  Usage
+	dead  bool
+	calls map[string]json.RawMessage // calls of tools, by their ids: what each was asked
 }
 
 func (m *meter) add(u Usage) {
@@ -187,6 +209,11 @@ type heldSession struct {
 // atWork says which run is, by a copy of its id that keeps nothing else alive.
 func (h *heldSession) atWork(run string) { h.run.Store(&run) }
 
+func (h *heldSession) worksOn(run string) bool {
+	at := h.run.Load()
+	return at != nil && *at == run
+}
+
 type heldKey struct{}
 
 // Value finds the session itself.
@@ -199,7 +226,7 @@ func (h *heldSession) Value(key any) any {
 
 func (h *heldSession) has(e *engine, session string) bool {
 	for ; h != nil; h = h.outer {
-		if h.engine == e && h.session == session && !h.over.Load() {
+		if h.engine.name == e.name && h.session == session && !h.over.Load() {
 			return true
 		}
 	}

@@ -169,8 +169,15 @@ func TestMerge(t *testing.T) {
 		}
 		return newWorld().start(t, d, Options{}).Execute(t.Context(), "s", Input{}, nil)
 	}
-	t.Run("same", func(t *testing.T) {
-		if res, err := run(t, set("a", 1), set("a", 1), nil); err != nil || res.State.A != "a" {
+	t.Run("same", func(t *testing.T) { // each may have counted one up
+		_, err := run(t, set("a", 1), set("a", 1), nil)
+		wantErr(t, err, orchestrator.ErrMerge)
+		wantOp(t, err, "merge")
+	})
+	t.Run("separate", func(t *testing.T) {
+		a := func(_ context.Context, t *Turn) error { t.State.A = "a"; return nil }
+		n := func(_ context.Context, t *Turn) error { t.State.N = 1; return nil }
+		if res, err := run(t, a, n, nil); err != nil || res.State.A != "a" || res.State.N != 1 {
 			t.Error(res, err)
 		}
 	})

@@ -19,7 +19,8 @@ type visit[S any] struct {
 	owed int                    // the oldest turn that is not delivered
 	mute bool                   // a delivery has failed: no other is tried
 
-	summarized int // turns before this one are summarized
+	summarized       int // turns before this one are summarized
+	failedDeliveries int // of the oldest turn that is not delivered
 }
 
 func (o *Orchestrator[S]) visit(ctx context.Context, k *call, requestID string, wait bool) (*visit[S], error) {
@@ -33,7 +34,7 @@ func (o *Orchestrator[S]) visit(ctx context.Context, k *call, requestID string, 
 
 // granted takes over what the claim has found.
 func (v *visit[S]) granted() {
-	v.last, v.owed, v.summarized = v.Last, v.Delivered, v.Summarized
+	v.last, v.owed, v.summarized, v.failedDeliveries = v.Last, v.Delivered, v.Summarized, v.Failed
 }
 
 // next is the number of the turn that is to settle.
@@ -69,10 +70,14 @@ func (v *visit[S]) giveWay(found snapshot.Run, f *flight[S]) (outcome[S], error)
 	if err != nil {
 		return outcome[S]{}, v.fail("begin", err)
 	}
-	if leftover {
-		return outcome[S]{}, v.sweepUp(found)
-	}
 	own := f == nil || found.ID == f.id
+	if leftover {
+		err := v.sweepUp(found)
+		if err == nil && own && f != nil {
+			err = v.renewFence()
+		}
+		return outcome[S]{}, err
+	}
 	abandon := !own && v.OnInterrupted == AbandonFirst
 	err = v.o.usable(found, v.call.force, v.call.force || f != nil && v.OnInterrupted == AbandonFirst)
 	switch {
@@ -184,6 +189,9 @@ func (v *visit[S]) adopt(found snapshot.Run, attempts int) (r snapshot.Run, err 
 // sweepUp deletes a run that is over.
 func (v *visit[S]) sweepUp(found snapshot.Run) error {
 	r, err := v.adopt(found, 0)
+	if err == nil && found.Status == snapshot.Ended && r.Status != snapshot.Ended {
+		err = errChanged // its input has come again since
+	}
 	if err == nil {
 		_, err = v.persist(v.ctx, func(ctx context.Context) error {
 			return v.Snapshots.Delete(ctx, v.runKey(), r.ID, v.Fence)
@@ -191,16 +199,25 @@ func (v *visit[S]) sweepUp(found snapshot.Run) error {
 	}
 	if err == nil {
 		v.meters.inFlight(-1)
-		v.mourn(r)
+		v.logDropped(r)
 	}
 	return v.unlessChanged(err)
 }
 
-// mourn says of a run that was neither settled nor ended that its session is gone.
-func (v *visit[S]) mourn(r snapshot.Run) {
+// logDropped logs that a run was dropped because its session was deleted.
+func (v *visit[S]) logDropped(r snapshot.Run) {
 	if m, err := decodeMemo(r.Payload); err == nil && m.Born != v.Born && r.Status != snapshot.Ended {
 		v.Logger.ErrorContext(v.ctx, "run dropped: its session was deleted, or retired by Sweep, and began anew", "session", v.Session, "run", r.ID)
 	}
+}
+
+// renewFence claims the session from ourselves. A run that was deleted under a fence does not begin again under the same one:
+// that is how a store tells a late copy of its Begin.
+func (v *visit[S]) renewFence() error {
+	if err := v.claimAnew(); err != nil {
+		return v.fail("claim", err)
+	}
+	return nil
 }
 
 // unlessChanged makes an error of err, unless the caller only has to look again.
@@ -227,6 +244,7 @@ func (v *visit[S]) abandon(found snapshot.Run) error {
 func (v *visit[S]) end(r snapshot.Run) error {
 	r.Seq++
 	r.Status, r.Error = snapshot.Ended, ErrAbandoned.Error()
+	r.Payload, r.Parts = nil, nil // they stay
 	if _, err := v.persist(v.ctx, func(ctx context.Context) error { return v.Snapshots.Save(ctx, r) }); err != nil {
 		return err
 	}

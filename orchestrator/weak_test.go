@@ -262,7 +262,7 @@ func TestDriftOfRunIsNoDeadlock(t *testing.T) {
 			return err
 		},
 		"abandon": func(bot *Bot) error {
-			return errors.Join(bot.Abandon(t.Context(), "s"), ignore(bot.Execute(t.Context(), "s", Input{Text: "b"}, nil)))
+			return errors.Join(abandon(t, bot, "s"), ignore(bot.Execute(t.Context(), "s", Input{Text: "b"}, nil)))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -468,7 +468,7 @@ func TestNothingStaysInFlight(t *testing.T) {
 			t.Errorf("%+v", res)
 		}
 		leftInFlight()
-		if err := bot.Abandon(t.Context(), "s"); err != nil {
+		if err := abandon(t, bot, "s"); err != nil {
 			t.Error(err)
 		}
 		for r, err := range w.snapshots.Runs(t.Context(), snapshot.Query{Key: snapshot.Key{Orchestrator: "echo"}}) {

@@ -57,15 +57,18 @@ func (w *work) sessions() []*session {
 	return slices.Collect(maps.Keys(w.calls))
 }
 
-// interrupt cancels the owner of id in this process.
-func (w *work) interrupt(id string, cause error) {
+// interrupt cancels the owner of id in this process, if it is at work on the run with runID; on any if that is "". It reports
+// whether there was one.
+func (w *work) interrupt(id, runID string, cause error) (found bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for s := range w.calls {
-		if s.owns && s.held.session == id {
+		if s.owns && s.held.session == id && (runID == "" || s.held.worksOn(runID)) {
 			s.take(cause)
+			found = true
 		}
 	}
+	return found
 }
 
 // close lets nobody in any more, sends those away that wait, and returns what is closed once all are out.

@@ -4,13 +4,13 @@
 // finds one did not write the end of it: somebody works on it, or died doing so. A session has at most one, which is
 // the store's promise and not its caller's.
 //
-// Who may write is decided by a [lock.Fence] that the checkpoint store issued. The store remembers the fence of a run
-// until the run is deleted, refuses lower ones, and an equal epoch with another nonce. A new owner makes its fence
-// known with Adopt before it uses anything of the run: what Begin or Runs showed may be out of date a moment later, what
-// Adopt returns is not, because from then on the former owner is refused.
+// A [lock.Fence] that the checkpoint store issued decides who may write. The store remembers the highest fence of a
+// session, and refuses lower ones, and an equal epoch with another nonce. A new owner makes its fence known with Adopt
+// before it uses anything of the run: what Begin or Runs showed may be out of date a moment later. What Adopt returns is
+// not, because from then on the former owner is refused.
 //
-// Once a run is deleted its fence is forgotten. A late owner can then still Begin, which is one more accepted input,
-// like any other; it cannot change what another has begun since.
+// When a run is deleted the store keeps its fence and its id for a day. So a Begin that an earlier owner has sent, and that
+// arrives after the end of the run was told, is refused.
 //
 // This package holds the contract, [Store], and an implementation in memory, [Memory]. Durable stores live in
 // subpackages, one for each backend. All pass snapshottest.Run, which is the contract in executable form; a store of
@@ -18,8 +18,8 @@
 //
 // # Errors
 //
-//	lock.ErrFenced  Adopt: the fence is lower than the run's. Save, Delete: it is not the run's very fence.
-//	                Save: the run is not in flight, or has ended
+//	lock.ErrFenced  all but Runs: the session has seen a higher fence. Begin: this fence has deleted this run.
+//	                Save, Delete: the fence is not the run's. Save: the run is not in flight, or has ended
 //	ErrNotFound     Adopt: no run is in flight
 //	ErrParked       Adopt: the run has had all its attempts, and is parked from now on
 //	ErrInvalid      an argument that no backend takes, or a stored row that is not what a store wrote

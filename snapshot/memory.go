@@ -1,8 +1,11 @@
 package snapshot
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -14,11 +17,36 @@ import (
 
 // Memory is a Store that lives and dies with the process. The zero value is ready.
 type Memory struct {
-	mu   sync.Mutex // protects following field
-	runs map[Key]*Run
+	Remember time.Duration // how long Sweep leaves the fence of a session without a run; 0 means DefaultRemember
+
+	mu       sync.Mutex // protects following field
+	sessions map[Key]*session
 }
 
-var _ Store = (*Memory)(nil)
+var (
+	_ Store   = (*Memory)(nil)
+	_ Sweeper = (*Memory)(nil)
+)
+
+// A session is the run in flight, or what is kept of the last one: its id and the fence that deleted it.
+type session struct {
+	run  Run
+	over time.Time // when the run was deleted; zero: it is in flight
+}
+
+// fenced reports whether f is too low for the session.
+func (s *session) fenced(f lock.Fence) bool {
+	kept := s.run.Fence
+	return f.Epoch < kept.Epoch || f.Epoch == kept.Epoch && f.Nonce != kept.Nonce
+}
+
+// inFlight returns the run in flight, or nil. s may be nil.
+func (s *session) inFlight() *Run {
+	if s == nil || !s.over.IsZero() {
+		return nil
+	}
+	return &s.run
+}
 
 func (m *Memory) Begin(ctx context.Context, r Run) (*Run, error) {
 	if err := checked(ctx, r.Validate()); err != nil {
@@ -26,17 +54,21 @@ func (m *Memory) Begin(ctx context.Context, r Run) (*Run, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if found := m.runs[r.Key]; found != nil {
-		in := clone(*found)
-		return &in, nil
+	s := m.sessions[r.Key]
+	switch {
+	case s.inFlight() != nil:
+		found := s.run.shown(now())
+		return &found, nil
+	case s != nil && (s.fenced(r.Fence) || s.run.ID == r.ID && s.run.Fence == r.Fence):
+		return nil, lock.ErrFenced
 	}
 	r = clone(r)
 	r.StartedAt = now()
-	r.SavedAt = r.StartedAt
-	if m.runs == nil {
-		m.runs = make(map[Key]*Run)
+	r.stamp(r.StartedAt)
+	if m.sessions == nil {
+		m.sessions = make(map[Key]*session)
 	}
-	m.runs[r.Key] = &r
+	m.sessions[r.Key] = &session{run: r}
 	return nil, nil
 }
 
@@ -46,12 +78,14 @@ func (m *Memory) Adopt(ctx context.Context, k Key, f lock.Fence, maxAttempts int
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r := m.runs[k]
-	switch {
-	case r == nil:
-		return Run{}, ErrNotFound
-	case f.Epoch < r.Fence.Epoch, f.Epoch == r.Fence.Epoch && f.Nonce != r.Fence.Nonce:
+	s := m.sessions[k]
+	if s != nil && s.fenced(f) {
 		return Run{}, lock.ErrFenced
+	}
+	r := s.inFlight()
+	if r == nil {
+		m.keep(s, k, f)
+		return Run{}, ErrNotFound
 	}
 	if f != r.Fence && maxAttempts > 0 && r.Status != Parked && r.Status != Ended {
 		if r.Attempt < maxAttempts {
@@ -61,10 +95,23 @@ func (m *Memory) Adopt(ctx context.Context, k Key, f lock.Fence, maxAttempts int
 		}
 	}
 	r.Fence = f
+	adopted := r.shown(now())
+	adopted.Parts = cloneParts(r.Parts)
 	if maxAttempts > 0 && r.Status == Parked {
-		return clone(*r), ErrParked
+		return adopted, ErrParked
 	}
-	return clone(*r), nil
+	return adopted, nil
+}
+
+// keep makes f the fence of a session without a run, and forgets which run was deleted under a lower one.
+func (m *Memory) keep(s *session, k Key, f lock.Fence) {
+	if s != nil && s.run.Fence == f {
+		return
+	}
+	if m.sessions == nil {
+		m.sessions = make(map[Key]*session)
+	}
+	m.sessions[k] = &session{run: Run{Key: k, Fence: f}, over: time.Now()}
 }
 
 func (m *Memory) Save(ctx context.Context, r Run) error {
@@ -73,7 +120,7 @@ func (m *Memory) Save(ctx context.Context, r Run) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	old := m.runs[r.Key]
+	old := m.sessions[r.Key].inFlight()
 	switch {
 	case old == nil || old.ID != r.ID || old.Fence != r.Fence:
 		return lock.ErrFenced
@@ -83,7 +130,18 @@ func (m *Memory) Save(ctx context.Context, r Run) error {
 		return lock.ErrFenced
 	}
 	r = clone(r)
-	r.StartedAt, r.SavedAt = old.StartedAt, now()
+	if len(r.Payload) == 0 {
+		added := r.Parts
+		r.Payload, r.Parts = old.Payload, maps.Clone(old.Parts)
+		for name, doc := range added {
+			if r.Parts == nil {
+				r.Parts = make(map[string]json.RawMessage)
+			}
+			r.Parts[name] = doc
+		}
+	}
+	r.StartedAt = old.StartedAt
+	r.stamp(now())
 	*old = r
 	return nil
 }
@@ -94,15 +152,37 @@ func (m *Memory) Delete(ctx context.Context, k Key, id string, f lock.Fence) err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	r := m.runs[k]
-	switch {
+	s := m.sessions[k]
+	switch r := s.inFlight(); {
+	case s != nil && s.fenced(f):
+		return lock.ErrFenced
 	case r == nil || r.ID != id:
 		return nil
 	case r.Fence != f:
 		return lock.ErrFenced
 	}
-	delete(m.runs, k)
+	s.run, s.over = Run{Key: k, ID: id, Fence: f}, time.Now()
 	return nil
+}
+
+// Sweep forgets sessions whose last run was deleted longer ago than m.Remember.
+func (m *Memory) Sweep(ctx context.Context, limit int) (forgotten int, err error) {
+	if ctx.Err() != nil {
+		return 0, ctxcause.Of(ctx)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before := time.Now().Add(-cmp.Or(m.Remember, DefaultRemember))
+	for k, s := range m.sessions {
+		if limit > 0 && forgotten == limit {
+			break
+		}
+		if s.inFlight() == nil && s.over.Before(before) {
+			delete(m.sessions, k)
+			forgotten++
+		}
+	}
+	return forgotten, nil
 }
 
 func (m *Memory) Runs(ctx context.Context, q Query) iter.Seq2[Run, error] {
@@ -123,9 +203,11 @@ func (m *Memory) list(q Query) []Run {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var runs []Run
-	for k, r := range m.runs {
-		if k.Orchestrator == q.Orchestrator && (q.Session == "" || k.Session == q.Session) && k.Session > q.After && (q.Status == "" || r.Status == q.Status) {
-			runs = append(runs, clone(*r))
+	at := now()
+	for k, s := range m.sessions {
+		r := s.inFlight()
+		if r != nil && k.Orchestrator == q.Orchestrator && (q.Session == "" || k.Session == q.Session) && k.Session > q.After && (q.Status == "" || r.Status == q.Status) {
+			runs = append(runs, r.shown(at))
 		}
 	}
 	slices.SortFunc(runs, func(a, b Run) int { return strings.Compare(a.Session, b.Session) })
@@ -148,10 +230,33 @@ func checked(ctx context.Context, err error) error {
 	return err
 }
 
-func clone(r Run) Run {
-	r.Payload = slices.Clone(r.Payload)
-	if !r.NotBefore.IsZero() {
-		r.NotBefore = r.NotBefore.UTC().Truncate(time.Microsecond)
+// stamp notes when the run is saved, and until when it waits.
+func (r *Run) stamp(at time.Time) {
+	r.SavedAt, r.NotBefore = at, time.Time{}
+	if r.Pause > 0 {
+		r.NotBefore = at.Add(r.Pause).Truncate(time.Microsecond)
 	}
+}
+
+// shown is the run as a caller gets it, without its parts.
+func (r *Run) shown(at time.Time) Run {
+	c := *r
+	c.Payload, c.Parts, c.Pause = slices.Clone(r.Payload), nil, max(0, r.NotBefore.Sub(at))
+	return c
+}
+
+func clone(r Run) Run {
+	r.Payload, r.Parts = slices.Clone(r.Payload), cloneParts(r.Parts)
 	return r
+}
+
+func cloneParts(parts map[string]json.RawMessage) map[string]json.RawMessage {
+	if len(parts) == 0 {
+		return nil
+	}
+	c := make(map[string]json.RawMessage, len(parts))
+	for name, doc := range parts {
+		c[name] = slices.Clone(doc)
+	}
+	return c
 }

@@ -2,6 +2,7 @@ package snapshot_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/faulttest"
 	"github.com/holdfast-go/holdfast/snapshot"
@@ -10,6 +11,12 @@ import (
 
 func TestMemory(t *testing.T) {
 	snapshottest.Run(t, func(*testing.T) snapshot.Store { return new(snapshot.Memory) })
+}
+
+func TestMemorySweep(t *testing.T) {
+	snapshottest.RunSweeper(t, func(_ *testing.T, remember time.Duration) snapshottest.SweepingStore {
+		return &snapshot.Memory{Remember: remember}
+	})
 }
 
 func BenchmarkMemory(b *testing.B) { snapshottest.Bench(b, new(snapshot.Memory)) }

@@ -26,18 +26,28 @@ const (
 
 // A Run is a turn in flight. A session has at most one.
 //
-// Payload comes back equal as a JSON value, not as bytes; times to the microsecond, in UTC.
+// Payload and Parts come back equal as JSON values, not as bytes; times to the microsecond, in UTC.
 type Run struct {
 	Key
-	ID, RequestID                 string
-	Turn, Attempt                 int
-	Base                          string // ID of the run whose checkpoint it started from; "" for none
-	Status                        Status
-	Seq                           int64 // grows with each Save
-	Fence                         lock.Fence
-	Payload                       json.RawMessage // the engine's, versioned
-	Error                         string
-	NotBefore, StartedAt, SavedAt time.Time // the last two are the store's clock, ignored by Begin and Save
+	ID, RequestID string
+	Turn, Attempt int
+	Base          string // ID of the run whose checkpoint it started from; "" for none
+	Status        Status
+	Seq           int64 // grows with each Save
+	Fence         lock.Fence
+	Payload       json.RawMessage // the engine's, versioned; nil in a Save leaves the stored one
+	Error         string
+
+	// Parts are documents beside Payload, by name, each as large as a payload may be. A Save writes those that it is
+	// given and no other, so that what is added to a run costs no more than itself. Adopt returns them; Runs, and the
+	// run that Begin finds, come without.
+	Parts map[string]json.RawMessage
+
+	// Pause is how long a run is not due, by the store's clock. Begin and Save make NotBefore so much later than that
+	// clock. In what a store returns, Pause is the time that is left; 0 if the run is due.
+	Pause time.Duration
+
+	NotBefore, StartedAt, SavedAt time.Time // the store's clock; ignored by Begin and Save
 }
 
 var (
@@ -55,29 +65,48 @@ type Query struct {
 	Limit  int    // 0: no limit
 }
 
-// A Store keeps the runs in flight. It remembers the fence of a run until the run is deleted and refuses lower ones, and an
-// equal epoch with another nonce: lock.ErrFenced. It has no optional methods, and all may be called concurrently.
+// A Store keeps the runs in flight, and the highest fence that it has seen of each session. It keeps that fence when the
+// run is deleted, for a day at least. A call with a lower fence, or with an equal epoch and another nonce, is
+// lock.ErrFenced and changes nothing, whether a run is in flight or not. It has no optional methods, and all may be called
+// concurrently.
 type Store interface {
-	// Begin records r and returns nil, or changes nothing and returns the session's run in flight, even one with r's ID.
-	// It is durable on return. It is never repeated by its caller: a copy that arrives late could revive a run that has
-	// ended. IDs are unique; what becomes of one that is in flight in another session is not defined.
+	// Begin records r and returns nil. If the session has a run in flight, even one with r's ID, Begin changes nothing and
+	// returns that run, whatever r's fence is. Begin is durable on return.
+	//
+	// The caller asks once and never repeats it. A copy that arrives late revives no run that has ended: if the session
+	// has seen a higher fence, or the run with r's ID was deleted last and under r's very fence, it is lock.ErrFenced. IDs
+	// are unique; what becomes of one that is in flight in another session is not defined.
 	Begin(ctx context.Context, r Run) (inFlight *Run, err error)
 
 	// Adopt makes f the fence of the run in flight and counts an attempt, before it reads; the same f again counts none.
 	// Past maxAttempts it parks the run: ErrParked, with the run. 0 counts none and parks none: to end the run, or to go
-	// on in spite of parking. A run that has ended is never parked. ErrNotFound.
+	// on in spite of parking. A run that has ended is never parked. If no run is in flight, it is ErrNotFound, and the store
+	// keeps f if it is the highest fence so far: the Begin of a former owner is refused from then on.
 	Adopt(ctx context.Context, k Key, f lock.Fence, maxAttempts int) (Run, error)
 
 	// Save replaces the run with r.ID and r's very fence (Begin or Adopt gave it), durable on return. It never creates one:
-	// lock.ErrFenced if it is not in flight, or has ended.
+	// lock.ErrFenced if it is not in flight, or has ended. With a Payload, Parts are all that the run has from then on.
+	// Without, the stored Payload stays, neither judged nor written, and Parts are added to the stored ones, in place of
+	// those with the same name.
 	// A Seq that does not grow is a repeat or a late copy: nothing changes, no error.
 	Save(ctx context.Context, r Run) error
 
-	// Delete forgets the run with this id and this very fence, which is settled or Ended. It need not survive a crash of the
-	// server: such a run is recognised and deleted again. If it is not in flight: no error. lock.ErrFenced.
+	// Delete forgets the run with this id and this very fence, which is settled or Ended, and keeps its fence and id. It
+	// need not survive a crash of the server: such a run is recognised and deleted again. If the run is not in flight and
+	// f is not too low: no error. Otherwise lock.ErrFenced.
 	Delete(ctx context.Context, k Key, id string, f lock.Fence) error
 
 	// Runs yields them by session, in byte order. It holds no connection, transaction or lock while it yields, so that
 	// the loop may call the store; after yielding an error it ends.
 	Runs(ctx context.Context, q Query) iter.Seq2[Run, error]
+}
+
+// DefaultRemember is how long a store keeps the fence of a session without a run in flight, if its options do not say. A
+// Begin that arrives later than this could bring back a run that has ended.
+const DefaultRemember = 24 * time.Hour
+
+// A Sweeper forgets the fences of sessions that have had no run in flight for as long as the store remembers them. The SQL
+// and memory stores are one; Redis expires by itself. limit bounds how many one call forgets; 0 means no limit.
+type Sweeper interface {
+	Sweep(ctx context.Context, limit int) (forgotten int, err error)
 }

@@ -27,20 +27,37 @@ func (r Run) Validate() error {
 		return err
 	}
 	err := invalid(ids.Check("run id", r.ID), ids.CheckOptional("request id", r.RequestID), ids.CheckOptional("base", r.Base),
-		ids.CheckText("error", r.Error, MaxError), checkStatus(r.Status), checkFence(r.Fence), checkTime(r.NotBefore))
+		ids.CheckText("error", r.Error, MaxError), checkStatus(r.Status), checkFence(r.Fence))
 	switch {
 	case err != nil:
 		return err
 	case r.Turn < 0 || r.Turn > math.MaxInt32 || r.Attempt < 0 || r.Attempt > math.MaxInt32 || r.Seq < 0:
 		return fmt.Errorf("%w: turn %d, attempt %d, seq %d", ErrInvalid, r.Turn, r.Attempt, r.Seq)
-	case len(r.Payload) == 0:
-		return nil
+	case r.Pause < 0 || r.Pause > maxPause:
+		return fmt.Errorf("%w: pause of %v", ErrInvalid, r.Pause)
 	}
-	if err := jsonvalue.Check(r.Payload); err != nil {
-		return fmt.Errorf("%w: payload: %w", ErrInvalid, err)
+	return r.validateDocuments()
+}
+
+func (r Run) validateDocuments() error {
+	if len(r.Payload) > 0 {
+		if err := jsonvalue.Check(r.Payload); err != nil {
+			return fmt.Errorf("%w: payload: %w", ErrInvalid, err)
+		}
+	}
+	for name, doc := range r.Parts {
+		if err := ids.Check("part", name); err != nil {
+			return invalid(err)
+		}
+		if err := jsonvalue.Check(doc); err != nil {
+			return fmt.Errorf("%w: part %q: %w", ErrInvalid, name, err)
+		}
 	}
 	return nil
 }
+
+// A year is longer than a run is meant to wait, and short enough that no clock arithmetic overflows.
+const maxPause = 366 * 24 * time.Hour
 
 // ValidateAdopt checks the arguments of Adopt.
 func ValidateAdopt(k Key, f lock.Fence, maxAttempts int) error {
@@ -87,13 +104,6 @@ func checkFence(f lock.Fence) error {
 		return fmt.Errorf("epoch %d", f.Epoch)
 	}
 	return ids.Check("nonce", f.Nonce)
-}
-
-func checkTime(t time.Time) error {
-	if y := t.UTC().Year(); !t.IsZero() && (y < 1970 || y > 9999) {
-		return fmt.Errorf("not before %v", t)
-	}
-	return nil
 }
 
 func invalid(errs ...error) error {

@@ -25,7 +25,7 @@ var cancelClauses = []clause{
 			_, renew := s.Renew(ctx, time.Hour, []checkpoint.Lease{l})
 			errs := []error{
 				claim, renew, s.Append(ctx, l, turn(1), checkpoint.AppendOptions{Release: true}),
-				s.Mark(ctx, l, checkpoint.Marks{Summarized: 1, Release: true}), s.Delete(ctx, key("a")),
+				s.Mark(ctx, l, checkpoint.Marks{Summarized: 1, Release: true}), s.Delete(ctx, l),
 			}
 			for _, err := range s.Turns(ctx, key("a"), checkpoint.Newest) {
 				errs = append(errs, err)
@@ -90,6 +90,27 @@ var cancelClauses = []clause{
 		},
 	},
 	{
+		name: "cancelled-steal",
+		rule: "a claim From that is cancelled in the middle takes the session or leaves it, and a repeat takes it",
+		check: func(p *probe) {
+			for n := range cancellations {
+				session := fmt.Sprintf("s%d", n)
+				l := p.claim(session).Lease
+				r := from(l.Fence)
+				err := p.interrupted(n, func(ctx context.Context) error {
+					_, err := p.store.Claim(ctx, key(session), r)
+					return err
+				})
+				if err != nil {
+					wantDeadline(err)
+				}
+				c := p.claimAs(session, r)
+				want(p.tryAppend(l, turn(0)), lock.ErrFenced)
+				p.append(c.Lease, turn(0))
+			}
+		},
+	},
+	{
 		name: "cancelled-delete",
 		rule: "a Delete that is cancelled in the middle leaves all of the session or nothing",
 		check: func(p *probe) {
@@ -97,7 +118,7 @@ var cancelClauses = []clause{
 				session := fmt.Sprintf("s%d", n) // a request that its sender gave up may arrive at any time
 				l := p.claim(session).Lease
 				p.append(l, turn(0), turn(1))
-				err := p.interrupted(n, func(ctx context.Context) error { return p.store.Delete(ctx, key(session)) })
+				err := p.interrupted(n, func(ctx context.Context) error { return p.store.Delete(ctx, l) })
 				if err != nil {
 					wantDeadline(err)
 				}

@@ -78,7 +78,8 @@ func RunSweeper(t *testing.T, newStore func(t *testing.T, ttl time.Duration) Swe
 }
 
 func clauses() []clause {
-	return slices.Concat(claimClauses, leaseClauses, appendClauses, keepClauses, markClauses, readClauses, raceClauses, cancelClauses, valueClauses)
+	return slices.Concat(claimClauses, fromClauses, leaseClauses, deleteClauses, appendClauses, keepClauses, markClauses,
+		retryClauses, readClauses, raceClauses, cancelClauses, valueClauses)
 }
 
 // run returns what the check found, or nil.

@@ -18,38 +18,47 @@ import (
 // Each broken store must be caught by the clause that it breaks. What needs a real database to be wrong is in
 // the tests of its backend.
 func TestSuiteConvicts(t *testing.T) {
-	for name, c := range map[string]struct {
-		clause string
-		broken func() checkpoint.Store
-	}{
-		"one document, read, changed and written back": {"one-settles", func() checkpoint.Store { return &document{mutant: newMutant()} }},
-		"document under a takeover":                    {"takeover", func() checkpoint.Store { return &document{mutant: newMutant()} }},
-		"fence looked up, then written":                {"takeover", func() checkpoint.Store { return exists{newMutant()} }},
-		"epoch at least as high":                       {"fence-epoch", func() checkpoint.Store { return atLeast{newMutant()} }},
-		"nonce dropped":                                {"fence-nonce", func() checkpoint.Store { return nonceless{newMutant()} }},
-		"aliases what comes out":                       {"aliasing", func() checkpoint.Store { return &aliases{mutant: newMutant()} }},
-		"keeps one more":                               {"keep-exactly", func() checkpoint.Store { return keepsOneMore{newMutant()} }},
-		"prunes what is owed":                          {"keep-owed", func() checkpoint.Store { return &prunesOwed{mutant: newMutant()} }},
-		"prefix as a pattern":                          {"sessions-prefix", func() checkpoint.Store { return likes{newMutant()} }},
-		"claims and loads at once, then waits":         {"takeover", func() checkpoint.Store { return staleClaim{newMutant()} }},
-		"epochs start again after Delete":              {"delete-reborn", func() checkpoint.Store { return &reissues{mutant: newMutant(), counts: map[checkpoint.Key]int64{}} }},
-		"released lease appends":                       {"released", func() checkpoint.Store { return &keepsReleased{newMutant(), map[checkpoint.Key]bool{}} }},
-		"taken lease appends":                          {"claim-expired", func() checkpoint.Store { return anyLease{newMutant()} }},
-		"released and taken lease appends":             {"released-taken", func() checkpoint.Store { return anyLease{newMutant()} }},
-		"Delete misses a racing Append":                {"delete-append", func() checkpoint.Store { return &orphans{mutant: newMutant()} }},
-		"sequence holds the connection":                {"sequences-reentrant", func() checkpoint.Store { return &holds{newMutant(), make(chan struct{}, 1)} }},
-		"repeat recognised by turn number":             {"append-settled-by-another", func() checkpoint.Store { return byNumber{newMutant()} }},
-		"a run that is kept is told as appended":       {"append-fresh", func() checkpoint.Store { return stale{newMutant()} }},
-		"a thief who is robbed is refused":             {"steal-granted", func() checkpoint.Store { return robbed{newMutant()} }},
-		"claim steals":                                 {"claim-held", func() checkpoint.Store { return steals{newMutant()} }},
-		"an expired lease is refused":                  {"expired-untaken", func() checkpoint.Store { return &punctual{mutant: newMutant()} }},
-		"lists what was only claimed":                  {"sessions", func() checkpoint.Store { return &listsClaimed{mutant: newMutant()} }},
-	} {
+	convict(t, map[string]conviction{
+		"one document, read, changed and written back": {"one-settles", func() store { return &document{mutant: newMutant()} }},
+		"document under a takeover":                    {"takeover", func() store { return &document{mutant: newMutant()} }},
+		"fence looked up, then written":                {"takeover", func() store { return exists{newMutant()} }},
+		"epoch at least as high":                       {"fence-epoch", func() store { return atLeast{newMutant()} }},
+		"nonce dropped":                                {"fence-nonce", func() store { return nonceless{newMutant()} }},
+		"aliases what comes out":                       {"aliasing", func() store { return &aliases{mutant: newMutant()} }},
+		"keeps one more":                               {"keep-exactly", func() store { return keepsOneMore{newMutant()} }},
+		"prunes what is owed":                          {"keep-owed", func() store { return &prunesOwed{mutant: newMutant()} }},
+		"prefix as a pattern":                          {"sessions-prefix", func() store { return likes{newMutant()} }},
+		"claims and loads at once, then waits":         {"takeover", func() store { return staleClaim{newMutant()} }},
+		"epochs start again after Delete":              {"delete-reborn", func() store { return &reissues{mutant: newMutant(), counts: map[checkpoint.Key]int64{}} }},
+		"released lease appends":                       {"released", func() store { return &keepsReleased{newMutant(), map[checkpoint.Key]bool{}} }},
+		"taken lease appends":                          {"claim-expired", func() store { return anyLease{newMutant()} }},
+		"released and taken lease appends":             {"released-taken", func() store { return anyLease{newMutant()} }},
+		"Delete misses a racing Append":                {"delete-append", func() store { return &orphans{mutant: newMutant()} }},
+		"sequence holds the connection":                {"sequences-reentrant", func() store { return &holds{newMutant(), make(chan struct{}, 1)} }},
+		"repeat recognised by turn number":             {"append-settled-by-another", func() store { return byNumber{newMutant()} }},
+		"a run that is kept is told as appended":       {"append-fresh", func() store { return stale{newMutant()} }},
+		"claim steals":                                 {"claim-held", func() store { return steals{newMutant()} }},
+		"an expired lease is refused":                  {"expired-untaken", func() store { return &punctual{mutant: newMutant()} }},
+		"lists what was only claimed":                  {"sessions", func() store { return &listsClaimed{mutant: newMutant()} }},
+	})
+}
+
+// Shorter, for the tables.
+type store = checkpoint.Store
+
+// A conviction is a broken store and the clause that must find it.
+type conviction struct {
+	clause string
+	broken func() store
+}
+
+func convict(t *testing.T, stores map[string]conviction) {
+	for name, c := range stores {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
-			if strings.HasPrefix(c.clause, "sequences") { // it blocks until its ctx ends
+			if strings.HasPrefix(c.clause, "sequences") || c.clause == "retry-over" { // it blocks until its ctx ends
 				ctx, cancel = context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
 			}
@@ -105,6 +114,17 @@ func (m mutant) newest(ctx context.Context, k checkpoint.Key) *checkpoint.Checkp
 		return nil
 	}
 	return &cp
+}
+
+// take claims with r, whatever it is From.
+func (m mutant) take(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
+	r.From = lock.Fence{}
+	c, err := m.Claim(ctx, k, r)
+	if held, is := errors.AsType[*checkpoint.HeldError](err); is {
+		r.From = held.Fence
+		return m.Claim(ctx, k, r)
+	}
+	return c, err
 }
 
 // pause is the time that a statement takes.
@@ -285,9 +305,10 @@ func (r *reissues) Mark(ctx context.Context, l checkpoint.Lease, m checkpoint.Ma
 	return r.Memory.Mark(ctx, l, m)
 }
 
-func (r *reissues) Delete(ctx context.Context, k checkpoint.Key) error {
-	delete(r.counts, k)
-	return r.Memory.Delete(ctx, k)
+func (r *reissues) Delete(ctx context.Context, l checkpoint.Lease) error {
+	delete(r.counts, l.Key)
+	l.Fence = r.fence(l.Key)
+	return r.Memory.Delete(ctx, l)
 }
 
 // keepsReleased frees a released session for others and still serves its former owner.
@@ -297,7 +318,9 @@ type keepsReleased struct {
 }
 
 func (r *keepsReleased) Claim(ctx context.Context, k checkpoint.Key, q checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
-	q.Steal = q.Steal || r.free[k]
+	if r.free[k] {
+		q.From = r.fence(k)
+	}
 	delete(r.free, k)
 	return r.mutant.Claim(ctx, k, q)
 }
@@ -322,7 +345,8 @@ type orphans struct {
 	left sync.Map // checkpoint.Key to checkpoint.Checkpoint
 }
 
-func (o *orphans) Delete(ctx context.Context, k checkpoint.Key) error {
+func (o *orphans) Delete(ctx context.Context, l checkpoint.Lease) error {
+	k := l.Key
 	seen := o.newest(ctx, k)
 	pause()
 	o.mu.Lock()
@@ -330,7 +354,7 @@ func (o *orphans) Delete(ctx context.Context, k checkpoint.Key) error {
 	if last := o.newest(ctx, k); last != nil && seen != nil && last.Turn > seen.Turn {
 		o.left.Store(k, *last)
 	}
-	return o.Memory.Delete(ctx, k)
+	return o.Memory.Delete(ctx, l)
 }
 
 func (o *orphans) Turns(ctx context.Context, k checkpoint.Key, from int) iter.Seq2[checkpoint.Checkpoint, error] {
@@ -401,23 +425,11 @@ func (s stale) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Che
 	return s.Memory.Append(ctx, l, cp, o)
 }
 
+// steals takes the session from whoever owns it.
 type steals struct{ mutant }
 
 func (s steals) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
-	r.Steal = true
-	return s.mutant.Claim(ctx, k, r)
-}
-
-// robbed looks whether it is still the owner before it says that it is.
-type robbed struct{ mutant }
-
-func (r robbed) Claim(ctx context.Context, k checkpoint.Key, q checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
-	c, err := r.mutant.Claim(ctx, k, q)
-	pause()
-	if err == nil && !r.owned(ctx, c.Lease) {
-		return checkpoint.Claimed{}, lock.ErrHeld
-	}
-	return c, err
+	return s.take(ctx, k, r)
 }
 
 // punctual refuses a lease whose time is over although nobody has taken it.

@@ -40,6 +40,14 @@ func (p *probe) claim(session string) checkpoint.Claimed {
 	return p.claimAs(session, request(time.Hour))
 }
 
+// wantNew shows that this is the first claim of its session.
+func wantNew(c checkpoint.Claimed) {
+	first := checkpoint.Claimed{Lease: c.Lease, Born: c.Fence.Epoch}
+	if c != first {
+		fail("claimed %+v, want %+v", c, first)
+	}
+}
+
 func (p *probe) claimAs(session string, r checkpoint.ClaimRequest) checkpoint.Claimed {
 	c, err := p.store.Claim(p.ctx, key(session), r)
 	ok(err)
@@ -49,10 +57,51 @@ func (p *probe) claimAs(session string, r checkpoint.ClaimRequest) checkpoint.Cl
 	return c
 }
 
+// from is a request for what the bearer of f owns.
+func from(f lock.Fence) checkpoint.ClaimRequest {
+	r := request(time.Hour)
+	r.From = f
+	return r
+}
+
+// steal takes a session from its owner, or claims it if it has none.
 func (p *probe) steal(session string) checkpoint.Claimed {
 	r := request(time.Hour)
-	r.Steal = true
-	return p.claimAs(session, r)
+	c, err := p.store.Claim(p.ctx, key(session), r)
+	if held, is := errors.AsType[*checkpoint.HeldError](err); is {
+		r.From = held.Fence
+		return p.claimAs(session, r)
+	}
+	ok(err)
+	return c
+}
+
+// wantHeld shows that Claim refuses r and names this owner.
+func (p *probe) wantHeld(session string, r checkpoint.ClaimRequest, owner checkpoint.HeldError) {
+	c, err := p.store.Claim(p.ctx, key(session), r)
+	if err == nil {
+		fail("a claim From %v is granted %v", r.From, c.Fence)
+	}
+	held, is := errors.AsType[*checkpoint.HeldError](err)
+	if !is || !errors.Is(err, lock.ErrHeld) {
+		fail("Claim returns %v, which is no *HeldError", err)
+	}
+	if *held != owner {
+		fail("a refused claim names %+v, want %+v", *held, owner)
+	}
+}
+
+// owner is how a HeldError names the bearer of l.
+func owner(l checkpoint.Lease) checkpoint.HeldError {
+	return checkpoint.HeldError{Owner: "suite", Fence: l.Fence}
+}
+
+// nobody is how a HeldError names that a session has no owner.
+var nobody checkpoint.HeldError
+
+// bury deletes a session, whoever owns it.
+func (p *probe) bury(session string) {
+	ok(p.store.Delete(p.ctx, p.steal(session).Lease))
 }
 
 // tryClaim claims for an hour and returns the error.
@@ -70,7 +119,7 @@ func (p *probe) expired(session string) checkpoint.Lease {
 			fail("a lease of 1 ms never expires")
 		}
 	}
-	ok(p.store.Delete(p.ctx, key("clock")))
+	p.bury("clock")
 	return l
 }
 

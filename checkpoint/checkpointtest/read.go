@@ -64,7 +64,7 @@ var readClauses = []clause{
 			}
 			p.claim("claimed only")
 			p.settled("deleted", 1)
-			ok(p.store.Delete(p.ctx, key("deleted")))
+			p.bury("deleted")
 			slices.Sort(ids)
 			p.wantSessions(checkpoint.SessionQuery{}, ids...)
 		},
@@ -145,7 +145,7 @@ var readClauses = []clause{
 			p.wantSessions(checkpoint.SessionQuery{Owing: true}, "s0", "s2", "s4")
 			p.wantSessions(checkpoint.SessionQuery{Owing: true, Limit: 1, After: "s0"}, "s2")
 			p.wantSessions(checkpoint.SessionQuery{Owing: true, Prefix: "s4"}, "s4")
-			ok(p.store.Delete(p.ctx, key("s2")))
+			p.bury("s2")
 			l := p.steal("s4").Lease
 			ok(p.store.Mark(p.ctx, l, checkpoint.Marks{Delivered: 2, Release: true}))
 			p.wantSessions(checkpoint.SessionQuery{Owing: true}, "s0")
@@ -160,14 +160,17 @@ var readClauses = []clause{
 				want(err, checkpoint.ErrInvalid)
 				n++
 			}
-			for _, q := range []checkpoint.SessionQuery{{}, {Orchestrator: "\xff"}, {Orchestrator: bot, Limit: -1}, {Orchestrator: bot, Prefix: "\xff"}, {Orchestrator: bot, After: "a\x00"}} {
+			for _, q := range []checkpoint.SessionQuery{
+				{}, {Orchestrator: "\xff"}, {Orchestrator: bot, Limit: -1}, {Orchestrator: bot, Prefix: "\xff"},
+				{Orchestrator: bot, After: "a\x00"}, {Orchestrator: bot, Due: true},
+			} {
 				for _, err := range p.store.Sessions(p.ctx, q) {
 					want(err, checkpoint.ErrInvalid)
 					n++
 				}
 			}
-			if n != 6 {
-				fail("%d errors, want 6", n)
+			if n != 7 {
+				fail("%d errors, want 7", n)
 			}
 		},
 	},

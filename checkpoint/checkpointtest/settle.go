@@ -320,11 +320,13 @@ var markClauses = []clause{
 	},
 	{
 		name: "mark-invalid",
-		rule: "negative counters are ErrInvalid",
+		rule: "a negative counter or Retry is ErrInvalid, and so is a Retry of more than a year",
 		check: func(p *probe) {
 			l := p.claim("a").Lease
 			want(p.store.Mark(p.ctx, l, checkpoint.Marks{Summarized: -1}), checkpoint.ErrInvalid)
 			want(p.store.Mark(p.ctx, l, checkpoint.Marks{Delivered: -1, Release: true}), checkpoint.ErrInvalid)
+			want(p.store.Mark(p.ctx, l, checkpoint.Marks{Retry: -1, Release: true}), checkpoint.ErrInvalid)
+			want(p.store.Mark(p.ctx, l, checkpoint.Marks{Retry: 367 * 24 * time.Hour, Release: true}), checkpoint.ErrInvalid)
 			want(p.tryClaim("a"), lock.ErrHeld)
 		},
 	},

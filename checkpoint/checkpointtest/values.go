@@ -109,8 +109,8 @@ var valueClauses = []clause{
 				for _, k := range []checkpoint.Key{{Orchestrator: id, Session: "a"}, {Orchestrator: bot, Session: id}} {
 					_, err := p.store.Claim(p.ctx, k, request(time.Hour))
 					want(err, checkpoint.ErrInvalid)
-					want(p.store.Delete(p.ctx, k), checkpoint.ErrInvalid)
 					bad := checkpoint.Lease{Key: k, Fence: l.Fence}
+					want(p.store.Delete(p.ctx, bad), checkpoint.ErrInvalid)
 					want(p.tryAppend(bad, turn(0)), checkpoint.ErrInvalid)
 					want(p.store.Mark(p.ctx, bad, checkpoint.Marks{}), checkpoint.ErrInvalid)
 					_, err = p.store.Renew(p.ctx, time.Hour, []checkpoint.Lease{l, bad})

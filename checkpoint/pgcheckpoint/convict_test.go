@@ -3,6 +3,7 @@ package pgcheckpoint_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"testing"
 	"time"
@@ -43,8 +44,28 @@ const (
 		SELECT $13::integer, $14::boolean, $15::boolean FROM h`
 
 	deleteAtOnce = `
-		WITH h AS (DELETE FROM {sessions} WHERE orchestrator = $1 AND session = $2)
-		DELETE FROM {turns} WHERE orchestrator = $1 AND session = $2`
+		WITH h AS (DELETE FROM {sessions} WHERE orchestrator = $1 AND session = $2 AND epoch = $3 AND nonce = $4 RETURNING 1)
+		DELETE FROM {turns} WHERE orchestrator = $1 AND session = $2 AND EXISTS (SELECT FROM h)`
+
+	deleteAnyHead = `DELETE FROM {sessions} WHERE orchestrator = $1 AND session = $2 AND $3::bigint > 0 AND $4 <> ''`
+
+	deleteTurns = `
+		WITH d AS (DELETE FROM {turns} WHERE orchestrator = $1 AND session = $2)
+		SELECT EXISTS (SELECT FROM {sessions} WHERE orchestrator = $1 AND session = $2)`
+
+	// What this claim tells of the head that refused it is from before it waited.
+	claimAsSeen = `
+		WITH c AS (
+			UPDATE {sessions} SET epoch = greatest(epoch + 1, {clock}), nonce = $3, owner = $4,
+				lease_until = clock_timestamp() + $5::bigint * interval '1 microsecond'
+			WHERE orchestrator = $1 AND session = $2 AND %s
+			RETURNING {granted}
+		)
+		SELECT * FROM c
+		UNION ALL
+		SELECT CASE WHEN lease_until > clock_timestamp() THEN 'held' ELSE 'free' END, epoch, nonce, owner, 0, 0, 0, 0, 0
+		FROM {sessions}
+		WHERE orchestrator = $1 AND session = $2 AND NOT EXISTS (SELECT FROM c)`
 
 	claimAndLoad = `
 		WITH c AS (
@@ -77,6 +98,31 @@ func TestSuiteConvicts(t *testing.T) {
 		"Delete in one statement": {
 			[]string{"delete-append"},
 			func(s *pgcheckpoint.Store, _ *pgxpool.Pool) checkpoint.Store { return s.Broken("delete", deleteAtOnce) },
+		},
+		"Delete without the fence": {
+			[]string{"delete-fenced", "delete-late"},
+			func(s *pgcheckpoint.Store, _ *pgxpool.Pool) checkpoint.Store {
+				return s.Broken("deleteHead", deleteAnyHead)
+			},
+		},
+		"Delete of the turns of another life": {
+			[]string{"delete-fenced", "delete-late"},
+			func(s *pgcheckpoint.Store, _ *pgxpool.Pool) checkpoint.Store {
+				return s.Broken("deleteTurns", deleteTurns)
+			},
+		},
+		"a refusal that names the owner as of before the claim waited": {
+			[]string{"steal-race"},
+			func(s *pgcheckpoint.Store, _ *pgxpool.Pool) checkpoint.Store {
+				return s.Broken("claim", fmt.Sprintf(claimAsSeen, "{admits}"))
+			},
+		},
+		"a claim that takes a session from whoever has it": {
+			[]string{"steal-other", "steal-free", "steal-late"},
+			func(s *pgcheckpoint.Store, _ *pgxpool.Pool) checkpoint.Store {
+				const anyOwner = "(nonce = $3 OR lease_until <= clock_timestamp() OR $6::bigint > 0 AND $7 <> '')"
+				return s.Broken("claim", fmt.Sprintf(claimAsSeen, anyOwner))
+			},
 		},
 		"claim and load in one statement": {
 			[]string{"takeover"},

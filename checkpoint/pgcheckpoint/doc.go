@@ -1,8 +1,9 @@
-// Package pgcheckpoint is a [checkpoint.Store] on PostgreSQL, through pgx. It is tested on 15, and written for 12 or later.
+// Package pgcheckpoint is a [checkpoint.Store] on PostgreSQL, through pgx. It is tested on 15, and written for 12 or
+// later.
 //
 // Each transition is one statement and one round trip: a claim (with what it reads, in the same pipeline), a settle,
-// a mark. What makes them safe is that the fence is compared by the UPDATE that takes the row lock on the session's
-// head, never by a read beside it.
+// a mark. The fence is compared by the UPDATE that takes the row lock on the session's head, never by a read beside it:
+// that makes them safe. The first claim of a session takes a second round trip. So does a claim that lost a race.
 //
 // The caller owns the pool and has created the tables: with migrations.Up, with migrations.FromSchema, or with
 // [Store.Schema] in a migration tool of its own. The store keeps no state in a database session, so it works behind a
@@ -17,5 +18,6 @@
 //	holdfast_turns     one row for each kept turn, never updated
 //
 // In holdfast_sessions an empty nonce means that the lease was given back, turn is the last settled one (-1 for none),
-// and owed the oldest settled turn whose reply was not delivered.
+// and owed the oldest settled turn whose reply was not delivered. Of that turn, failed counts the deliveries that
+// failed, and retry_at is when the next one is due (NULL: now).
 package pgcheckpoint

@@ -8,7 +8,13 @@ func (s *Store) Broken(statement, sql string) *Store {
 		broken.sql.append = fill(s.prefix, sql)
 	case "delete":
 		broken.sql.deleteHead = fill(s.prefix, sql)
-		broken.sql.deleteTurns = `SELECT $1::text, $2::text`
+		broken.sql.deleteTurns = `SELECT $1::text IS NULL OR $2::text IS NULL`
+	case "deleteHead":
+		broken.sql.deleteHead = fill(s.prefix, sql)
+	case "deleteTurns":
+		broken.sql.deleteTurns = fill(s.prefix, sql)
+	case "claim":
+		broken.sql.claim = fill(s.prefix, sql)
 	default:
 		panic("no statement " + statement)
 	}

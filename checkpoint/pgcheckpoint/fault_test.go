@@ -27,11 +27,15 @@ func request() checkpoint.ClaimRequest {
 	return checkpoint.ClaimRequest{Owner: "test", Nonce: fmt.Sprintf("n%d", rand.Int64()), TTL: time.Hour}
 }
 
+// claim takes the session from its owner, if it has one.
 func claim(t *testing.T, s checkpoint.Store, session string) checkpoint.Claimed {
 	t.Helper()
 	r := request()
-	r.Steal = true
 	c, err := s.Claim(t.Context(), key(session), r)
+	if held, ok := errors.AsType[*checkpoint.HeldError](err); ok {
+		r.From = held.Fence
+		c, err = s.Claim(t.Context(), key(session), r)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +186,7 @@ func TestPoolClosed(t *testing.T) {
 	_, loaded := checkpoint.Load(t.Context(), s, key("a"), 0)
 	for i, err := range []error{
 		claimed, renewed, loaded, s.Append(t.Context(), l, turn(0), checkpoint.AppendOptions{}),
-		s.Mark(t.Context(), l, checkpoint.Marks{Release: true}), s.Delete(t.Context(), key("a")),
+		s.Mark(t.Context(), l, checkpoint.Marks{Release: true}), s.Delete(t.Context(), l),
 	} {
 		if err == nil || errors.Is(err, lock.ErrFenced) || errors.Is(err, lock.ErrHeld) || errors.Is(err, checkpoint.ErrNotFound) {
 			t.Errorf("method %d on a closed pool returns %v", i, err)
@@ -226,7 +230,7 @@ func TestRowMissing(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := request()
-	r.Steal = true
+	r.From = l.Fence
 	if _, err := s.Claim(t.Context(), key("a"), r); !errors.Is(err, checkpoint.ErrInvalid) {
 		t.Errorf("claim returns %v", err)
 	}

@@ -61,30 +61,59 @@ func (s *Store) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimR
 	if err := errors.Join(k.Validate(), r.Validate()); err != nil {
 		return checkpoint.Claimed{}, err
 	}
-	c, err := s.claim(ctx, k, r, s.sql.claim)
-	if err == nil && c.Born == 0 {
-		c, err = s.claim(ctx, k, r, s.sql.guard, s.sql.create)
-	}
-	if err != nil {
+	for {
+		c, err := s.claim(ctx, k, r)
+		if errors.Is(err, pgx.ErrNoRows) && r.From == (lock.Fence{}) {
+			if c, err = s.create(ctx, k, r); errors.Is(err, pgx.ErrNoRows) {
+				continue // another claim was first to create it
+			}
+		}
+		switch {
+		case err == nil:
+			return c, nil
+		case errors.Is(err, errOvertaken):
+			continue
+		case errors.Is(err, pgx.ErrNoRows):
+			err = new(checkpoint.HeldError)
+		}
 		return checkpoint.Claimed{}, s.error(ctx, "claim", k, err)
 	}
-	return c, nil
 }
 
-// claim runs one of the statements that claim, after a guard if it needs one. Born is 0 if there is no such session.
-func (s *Store) claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest, statements ...string) (c checkpoint.Claimed, err error) {
+// errOvertaken says that a claim was refused because of what happened while it waited. Nothing tells who owns the
+// session now, until the claim is sent again.
+var errOvertaken = errors.New("claim was overtaken")
+
+// claim claims a session that is there. If it is not, claim returns pgx.ErrNoRows.
+func (s *Store) claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
+	return s.sendClaim(ctx, k, r, func(b *pgx.Batch) {
+		b.Queue(s.sql.claim, k.Orchestrator, k.Session, r.Nonce, r.Owner, r.TTL.Microseconds(), r.From.Epoch, r.From.Nonce)
+	})
+}
+
+// create claims a session that was not there. If it is by now, and owned, create returns pgx.ErrNoRows.
+func (s *Store) create(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
+	return s.sendClaim(ctx, k, r, func(b *pgx.Batch) {
+		b.Queue(s.sql.guard, k.Orchestrator, k.Session)
+		b.Queue(s.sql.create, k.Orchestrator, k.Session, r.Nonce, r.Owner, r.TTL.Microseconds())
+	})
+}
+
+// sendClaim sends what queue queues and, in the same pipeline, the statements that read what the new owner needs. The
+// last statement of queue claims.
+func (s *Store) sendClaim(
+	ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest, queue func(*pgx.Batch),
+) (c checkpoint.Claimed, err error) {
 	err = pgstate.Again(func() error {
 		var b pgx.Batch
-		if len(statements) > 1 {
-			b.Queue(statements[0], k.Orchestrator, k.Session)
-		}
-		b.Queue(statements[len(statements)-1], k.Orchestrator, k.Session, r.Nonce, r.Owner, r.TTL.Microseconds(), r.Steal)
+		queue(&b)
+		before := b.Len() - 1
 		b.Queue(s.sql.newest, k.Orchestrator, k.Session, r.Nonce)
 		if r.RequestID != "" {
 			b.Queue(s.sql.answered, k.Orchestrator, k.Session, r.Nonce, r.RequestID)
 		}
 		results := s.db.SendBatch(ctx, &b)
-		if len(statements) > 1 {
+		for err = nil; err == nil && before > 0; before-- {
 			_, err = results.Exec()
 		}
 		if err == nil {
@@ -96,13 +125,15 @@ func (s *Store) claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimR
 }
 
 func readClaim(results pgx.BatchResults, k checkpoint.Key, r checkpoint.ClaimRequest) (c checkpoint.Claimed, err error) {
-	c.Lease = checkpoint.Lease{Key: k, Fence: lock.Fence{Nonce: r.Nonce}}
+	c.Key = k
+	var verdict, owner string
 	var last int
-	err = results.QueryRow().Scan(&c.Fence.Epoch, &c.Born, &last, &c.Summarized, &c.Delivered)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return c, lock.ErrHeld
+	err = results.QueryRow().Scan(&verdict, &c.Fence.Epoch, &c.Fence.Nonce, &owner,
+		&c.Born, &last, &c.Summarized, &c.Delivered, &c.Failed)
+	if err == nil {
+		err = refusal(verdict, owner, c.Fence)
 	}
-	if err != nil || c.Born == 0 {
+	if err != nil {
 		return c, err
 	}
 	if c.Last, err = scanOne(results.Query()); err != nil {
@@ -115,6 +146,19 @@ func readClaim(results pgx.BatchResults, k checkpoint.Key, r checkpoint.ClaimReq
 		c.Answered, err = scanOne(results.Query())
 	}
 	return c, err
+}
+
+// refusal returns why a claim was not granted, or nil if it was.
+func refusal(verdict, owner string, f lock.Fence) error {
+	switch verdict {
+	case "granted":
+		return nil
+	case "held":
+		return &checkpoint.HeldError{Owner: owner, Fence: f}
+	case "free":
+		return new(checkpoint.HeldError)
+	}
+	return errOvertaken
 }
 
 func (s *Store) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
@@ -168,25 +212,30 @@ func (s *Store) Mark(ctx context.Context, l checkpoint.Lease, m checkpoint.Marks
 	if err := errors.Join(l.Validate(), m.Validate()); err != nil {
 		return err
 	}
-	marked, err := s.exec(ctx, s.sql.mark, l.Orchestrator, l.Session, l.Fence.Epoch, l.Fence.Nonce, m.Summarized, m.Delivered, m.Release)
+	marked, err := s.exec(ctx, s.sql.mark, l.Orchestrator, l.Session, l.Fence.Epoch, l.Fence.Nonce,
+		m.Summarized, m.Delivered, m.Release, (m.Retry + time.Microsecond - 1).Microseconds())
 	if err == nil && marked == 0 && m != (checkpoint.Marks{Release: true}) {
 		err = lock.ErrFenced
 	}
 	return s.error(ctx, "mark", l.Key, err)
 }
 
-func (s *Store) Delete(ctx context.Context, k checkpoint.Key) error {
-	if err := k.Validate(); err != nil {
+func (s *Store) Delete(ctx context.Context, l checkpoint.Lease) error {
+	if err := l.Validate(); err != nil {
 		return err
 	}
+	fenced := false
 	err := pgstate.Again(func() error {
 		var b pgx.Batch
-		b.Queue(s.sql.deleteGuard, k.Orchestrator, k.Session)
-		b.Queue(s.sql.deleteHead, k.Orchestrator, k.Session)
-		b.Queue(s.sql.deleteTurns, k.Orchestrator, k.Session)
+		b.Queue(s.sql.deleteGuard, l.Orchestrator, l.Session)
+		b.Queue(s.sql.deleteHead, l.Orchestrator, l.Session, l.Fence.Epoch, l.Fence.Nonce)
+		b.Queue(s.sql.deleteTurns, l.Orchestrator, l.Session).QueryRow(func(row pgx.Row) error { return row.Scan(&fenced) })
 		return s.db.SendBatch(ctx, &b).Close()
 	})
-	return s.error(ctx, "delete", k, err)
+	if err == nil && fenced {
+		err = lock.ErrFenced
+	}
+	return s.error(ctx, "delete", l.Key, err)
 }
 
 // sweepBatch is how many sessions one statement retires.

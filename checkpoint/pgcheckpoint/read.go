@@ -50,16 +50,16 @@ func (s *Store) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Se
 			yield("", err)
 			return
 		}
-		sql := s.sql.sessions
-		if q.Owing {
-			sql = s.sql.owing
-		}
 		after, left := q.After, q.Limit
 		for size := firstSessions; ; size = mostSessions {
 			if q.Limit > 0 {
 				size = min(size, left)
 			}
-			page, err := collect(ctx, s.db, pgx.RowTo[string], sql, q.Orchestrator, q.Prefix, after, size)
+			sql, args := s.sql.sessions, []any{q.Orchestrator, q.Prefix, after, size}
+			if q.Owing {
+				sql, args = s.sql.owing, append(args, q.Due)
+			}
+			page, err := collect(ctx, s.db, pgx.RowTo[string], sql, args...)
 			if err != nil {
 				yield("", s.error(ctx, "sessions", checkpoint.Key{}, err))
 				return

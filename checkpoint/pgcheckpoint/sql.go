@@ -6,10 +6,10 @@ import (
 	"github.com/holdfast-go/holdfast/internal/sqlname"
 )
 
-// schemaSQL is idempotent. The head row is narrow, leaves room on its page and has no index on a column that a claim
-// or a settle without a reply to deliver changes, so that these are heap-only updates. A state of some KiB stays in its
-// row: out of line it would cost two more writes. Nothing is checked here that the store checks before: PostgreSQL parses
-// and plans each CHECK anew for every statement, which was a tenth of its work for a turn.
+// schemaSQL is idempotent. The head row is narrow and leaves room on its page. No index has a column that a claim, a
+// settle without a reply to deliver, or a failed delivery changes, so that these are heap-only updates. A state of
+// some KiB stays in its row: out of line it would cost two more writes. Nothing is checked here that the store checks
+// before: PostgreSQL parses and plans each CHECK anew for every statement, which was a tenth of its work for a turn.
 const schemaSQL = `CREATE TABLE IF NOT EXISTS {sessions} (
     orchestrator text COLLATE "C" NOT NULL,
     session      text COLLATE "C" NOT NULL,
@@ -23,6 +23,8 @@ const schemaSQL = `CREATE TABLE IF NOT EXISTS {sessions} (
     pruned       integer     NOT NULL DEFAULT 0,
     summarized   integer     NOT NULL DEFAULT 0,
     owed         integer,
+    failed       integer     NOT NULL DEFAULT 0,
+    retry_at     timestamptz,
     PRIMARY KEY (orchestrator, session)
 ) WITH (fillfactor = 70);
 
@@ -55,6 +57,16 @@ END $$;
 // clock is the server's, in microseconds.
 const clock = `(extract(epoch FROM clock_timestamp()) * 1e6)::bigint`
 
+// admits says whether a claim with nonce $3 gets the session. $6 and $7 are the fence of ClaimRequest.From.
+const admits = `(nonce = $3 OR
+	CASE WHEN $7 = '' THEN lease_until <= clock_timestamp() ELSE epoch = $6::bigint AND nonce = $7 END)`
+
+// granted is what a claim that was granted returns, and readClaim scans.
+const granted = `'granted'::text, epoch, nonce, owner, born, turn, summarized, coalesce(owed, turn + 1), failed`
+
+// retried says whether a mark notes a failed delivery: something must be owed still.
+const retried = `$8::bigint > 0 AND owed IS NOT NULL AND $6::integer <= turn`
+
 const turnColumns = `t.turn, t.state, t.payload, t.route, t.signature, t.version, t.run_id, coalesce(t.request_id, ''), t.saved_at`
 
 // queries holds the statements of one store, with its table names filled in.
@@ -63,10 +75,12 @@ type queries struct {
 }
 
 var templates = queries{
-	// No row means that somebody held the session when the statement began; a row of zeros that there is none to update.
 	// The clock is read after a wait for the row. A claim of what was given back need not be durable: if it is lost in a
 	// crash of the server, nobody owns the session. One that takes the session from its owner must be, or the crash would
 	// give it back; so whether the commit waits for the disk is set where the old nonce can be seen.
+	//
+	// A refusal returns the head as it was when the statement began. If that head admits the claim, another claim or a
+	// Delete came first while this one waited, and the claim is to be sent again. No row means that there was no head.
 	claim: `
 		WITH c AS (
 			UPDATE {sessions} SET
@@ -74,21 +88,23 @@ var templates = queries{
 				nonce = $3,
 				owner = CASE WHEN set_config('synchronous_commit', CASE nonce WHEN '' THEN 'off' ELSE 'on' END, true) <> '' THEN $4 END,
 				lease_until = clock_timestamp() + $5::bigint * interval '1 microsecond'
-			WHERE orchestrator = $1 AND session = $2 AND (lease_until <= clock_timestamp() OR nonce = $3 OR $6::boolean)
-			RETURNING epoch, born, turn, summarized, coalesce(owed, turn + 1)
+			WHERE orchestrator = $1 AND session = $2 AND {admits}
+			RETURNING {granted}
 		)
 		SELECT * FROM c
 		UNION ALL
-		SELECT 0, 0, 0, 0, 0
-		WHERE NOT EXISTS (SELECT FROM c) AND NOT EXISTS (
-			SELECT FROM {sessions}
-			WHERE orchestrator = $1 AND session = $2 AND lease_until > clock_timestamp() AND nonce <> $3 AND NOT $6::boolean)`,
+		SELECT
+			CASE WHEN {admits} THEN 'overtaken' WHEN lease_until > clock_timestamp() THEN 'held' ELSE 'free' END,
+			epoch, nonce, owner, 0, 0, 0, 0, 0
+		FROM {sessions}
+		WHERE orchestrator = $1 AND session = $2 AND NOT EXISTS (SELECT FROM c)`,
 
 	// An INSERT that waits for the row of a session that is being deleted goes on with the clock that it read before,
 	// which may be behind epochs of the deleted one. So sessions are born, and deleted, under an advisory lock.
 	guard: `SELECT pg_advisory_xact_lock_shared(hashtextextended($1 || '/' || $2, 0))`,
 
-	// Born is durable before anybody hears of it, or a run that hashed it would be another one after a crash.
+	// Born is durable before anybody hears of it, or a run that hashed it would be another one after a crash. No row means
+	// that another claim was first to create the session.
 	create: `
 		INSERT INTO {sessions} AS h (orchestrator, session, epoch, nonce, owner, lease_until, born)
 		SELECT $1, $2, c.us, $3, CASE WHEN set_config('synchronous_commit', 'on', true) <> '' THEN $4 END, clock_timestamp() + $5::bigint * interval '1 microsecond', c.us
@@ -98,14 +114,14 @@ var templates = queries{
 			nonce = excluded.nonce,
 			owner = excluded.owner,
 			lease_until = clock_timestamp() + $5::bigint * interval '1 microsecond'
-		WHERE h.lease_until <= clock_timestamp() OR h.nonce = excluded.nonce OR $6::boolean
-		RETURNING epoch, born, turn, summarized, coalesce(owed, turn + 1)`,
+		WHERE h.lease_until <= clock_timestamp() OR h.nonce = excluded.nonce
+		RETURNING {granted}`,
 
 	// Statements of their own, after the claim in its pipeline: the claim may have waited for a settle that its own
-	// snapshot does not see. They ask for the nonce, so that who was not granted loads nothing. That the turn comes from a
-	// query of its own, and not from a join, leaves no choice but to look it up: without statistics a planner may take a
-	// session to be so short that it reads all of it, and filters. So does OFFSET 0, which keeps the order of the turns out
-	// of the choice of an index.
+	// snapshot does not see. They ask for the nonce, so that who was not granted loads nothing. That the turn comes from
+	// a query of its own, and not from a join, leaves no choice but to look it up: without statistics a planner may take
+	// a session to be so short that it reads all of it, and filters. So does OFFSET 0, which keeps the order of the turns
+	// out of the choice of an index.
 	newest: `
 		SELECT {columns}
 		FROM {turns} t
@@ -147,10 +163,17 @@ var templates = queries{
 			EXISTS (SELECT FROM {sessions} WHERE orchestrator = $1 AND session = $2 AND epoch = $3 AND nonce = $4)`,
 
 	// A mark that is lost in a crash of the server is made again: a reply is delivered at least once.
+	// While nothing is owed, failed is 0 and retry_at NULL, so that a settle need not touch them.
 	mark: `
 		UPDATE {sessions} SET
 			summarized = greatest(summarized, least($5::integer, turn + 1)),
 			owed = CASE WHEN $6::integer > turn THEN NULL WHEN owed IS NOT NULL THEN greatest(owed, $6::integer) END,
+			failed = CASE WHEN $6::integer > owed THEN 0 ELSE failed END + CASE WHEN {retried} THEN 1 ELSE 0 END,
+			retry_at = CASE
+				WHEN {retried} THEN clock_timestamp() + $8::bigint * interval '1 microsecond'
+				WHEN $6::integer > owed THEN NULL
+				ELSE retry_at
+			END,
 			nonce = CASE WHEN $7::boolean THEN '' ELSE nonce END,
 			lease_until = CASE WHEN $7::boolean AND nonce <> '' THEN clock_timestamp() ELSE greatest(lease_until, clock_timestamp()) END
 		WHERE orchestrator = $1 AND session = $2 AND epoch = $3 AND nonce IN ($4, '')
@@ -171,10 +194,18 @@ var templates = queries{
 		WHERE h.orchestrator = locked.orchestrator AND h.session = locked.session
 		RETURNING h.orchestrator, h.session, h.epoch, h.nonce`,
 
-	// Two statements of one transaction: one alone would miss the row of an Append that it waited for.
+	// Statements of one transaction. The head goes first: one statement would miss the row of an Append that it waited
+	// for. A head that is still there has another fence, and keeps its turns. The guard lets nobody create a head in
+	// between.
 	deleteGuard: `SELECT pg_advisory_xact_lock(hashtextextended($1 || '/' || $2, 0))`,
-	deleteHead:  `DELETE FROM {sessions} WHERE orchestrator = $1 AND session = $2`,
-	deleteTurns: `DELETE FROM {turns} WHERE orchestrator = $1 AND session = $2`,
+	deleteHead:  `DELETE FROM {sessions} WHERE orchestrator = $1 AND session = $2 AND epoch = $3 AND nonce = $4`,
+	deleteTurns: `
+		WITH h AS (
+			SELECT FROM {sessions} WHERE orchestrator = $1 AND session = $2
+		), d AS (
+			DELETE FROM {turns} WHERE orchestrator = $1 AND session = $2 AND NOT EXISTS (SELECT FROM h)
+		)
+		SELECT EXISTS (SELECT FROM h)`,
 
 	turns: `
 		SELECT {columns}
@@ -194,6 +225,7 @@ var templates = queries{
 		SELECT session
 		FROM {sessions}
 		WHERE orchestrator = $1 AND session >= $2 AND session > $3 AND owed IS NOT NULL
+			AND (NOT $5::boolean OR retry_at IS NULL OR retry_at <= clock_timestamp())
 		ORDER BY session
 		LIMIT $4`,
 
@@ -224,7 +256,7 @@ func fill(p sqlname.Prefix, template string) string {
 	return strings.NewReplacer(
 		"{sessions}", p.Table("sessions"), "{turns}", p.Table("turns"),
 		"{sessions_owed}", p.Index("sessions_owed"), "{turns_request}", p.Index("turns_request"),
-		"{columns}", turnColumns, "{clock}", clock,
+		"{columns}", turnColumns, "{clock}", clock, "{admits}", admits, "{granted}", granted, "{retried}", retried,
 	).Replace(template)
 }
 

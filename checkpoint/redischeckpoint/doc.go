@@ -3,28 +3,32 @@
 //	store := redischeckpoint.New(client, nil)
 //
 // Each transition of a session is one Lua script over keys that share a hash tag, so it is atomic, also on a cluster.
-// Claiming and settling cost the same whatever a session keeps. The client may repeat what it gets no answer to, as
-// go-redis does by itself: every script may run twice. A client whose reads may go to replicas is no less safe, as
-// scripts run on masters.
+// Claiming and settling cost the same, however many turns a session keeps. The client may repeat a request that got no
+// answer, as go-redis does by itself: every script may run twice, and a copy may arrive late. A client whose reads may
+// go to replicas is no less safe, because scripts run on masters.
 //
 // # What Redis cannot promise
 //
-// A settled turn is as durable as the server is configured to make it. With appendonly no a crash loses everything;
-// with appendfsync everysec, up to a second and more of acknowledged turns when the machine fails; with appendfsync
-// always none. Replication is asynchronous: a failover can lose turns that were acknowledged, whatever appendfsync says.
-// Whoever owned a session that was lost is fenced at the next write, and never mistaken for the owner of the next.
-// That rests on the server's clock, which issues epochs, and on the caller's nonce should the clock step back.
+// A settled turn is as durable as the server is configured to make it. With appendonly no, a crash loses everything.
+// With appendfsync everysec, a failure of the machine loses up to a second and more of acknowledged turns; with
+// appendfsync always, none. Replication is asynchronous: a failover can lose acknowledged turns, whatever appendfsync
+// says. The owner of a session that was lost is fenced at its next write, and never mistaken for the next owner.
+// That rests on the server's clock, which issues epochs, and on the caller's nonce if the clock steps back.
 //
 // A cluster whose nodes lose their memory one by one can list fewer sessions than it holds: the index of an
-// orchestrator lives on one node, its sessions on all. A session that is not listed is still there for who knows its id.
+// orchestrator lives on one node, its sessions on all. A session that is not listed is still found by its id.
 //
 // maxmemory-policy must be noeviction: any other lets Redis delete part of a session. What is missing is reported as
 // [checkpoint.ErrInvalid] where it can be told from what never was.
 //
-// # Time
+// A failed delivery is counted once, also if the client repeats the Mark. If two calls of Mark with a Retry overlap
+// under one lease, one of them may not be counted.
 //
-// Leases are measured by the clock of the server that holds the session. With Options.TTL a session expires as a whole
-// when that time has passed since its lease ended, unless it owes a reply: then it stays until it is delivered. A TTL
+// # What is kept, and for how long
+//
+// Leases, and the time until a failed delivery is due again, are measured by the clock of the server that holds the
+// session. Delete leaves nothing of a session. With Options.TTL a session expires as a whole when that time has passed
+// since its lease ended. A session that owes a reply stays until the reply is delivered, however often that fails. A TTL
 // shorter than the longest pause between two messages loses live sessions.
 //
 // A call ends with its ctx only if the client was made with ContextTimeoutEnabled; else it ends with the client's own
@@ -32,10 +36,12 @@
 //
 // # Keys
 //
-// Keys start with the prefix, and are there to be looked at, not to be changed. In a hash tag, %, /, { and } of names
-// are written as %25, %2F, %7B and %7D.
+// Keys start with the prefix. You may look at them, but not change them. In a hash tag, %, /, { and } of names are
+// written as %25, %2F, %7B and %7D.
 //
-//	{orchestrator/session}:head   HASH epoch, nonce, owner, lease (µs), born, turn, first, summarized, owed
+//	{orchestrator/session}:head   HASH epoch, nonce, owner, lease (µs), born, turn, first, summarized, owed;
+//	                              after a failed delivery failed (how often), retry (µs), tried (number of the attempt);
+//	                              tokens of its entry in owing: owing, retired
 //	{orchestrator/session}:turns  HASH 0 (route, signature, version), 0:at, 0:run, 0:req, 0:state, 0:payload, 1, …
 //	{orchestrator/session}:runs   HASH run id to turn
 //	{orchestrator/session}:reqs   HASH request id to turn

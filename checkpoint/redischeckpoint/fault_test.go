@@ -64,7 +64,7 @@ func TestServerKilled(t *testing.T) {
 		t.Errorf("lost %v", lost)
 	}
 	for _, err := range []error{
-		claim, renew, s.Append(ctx, l, turn(1, "r1"), checkpoint.AppendOptions{}), s.Mark(ctx, l, checkpoint.Marks{Release: true}), s.Delete(ctx, key("a")),
+		claim, renew, s.Append(ctx, l, turn(1, "r1"), checkpoint.AppendOptions{}), s.Mark(ctx, l, checkpoint.Marks{Release: true}), s.Delete(ctx, l),
 	} {
 		if _, ok := errors.AsType[*net.OpError](err); !ok {
 			t.Errorf("got %v, want an error of the network", err)
@@ -113,9 +113,10 @@ func TestMalformed(t *testing.T) {
 		check(t, client.Unlink(ctx, base+"head", base+"turns", base+"runs", base+"reqs").Err())
 		l := must[checkpoint.Claimed](t)(s.Claim(ctx, key("a"), request("n", time.Hour))).Lease
 		check(t, s.Append(ctx, l, turn(0, "r0"), checkpoint.AppendOptions{Owes: true}))
+		check(t, s.Mark(ctx, l, checkpoint.Marks{Retry: time.Hour}))
 		return l
 	}
-	for _, field := range []string{"epoch", "lease", "born", "turn", "first", "summarized", "owed"} {
+	for _, field := range []string{"epoch", "lease", "born", "turn", "first", "summarized", "owed", "failed", "retry", "tried"} {
 		l := begin()
 		check(t, client.HSet(ctx, base+"head", field, "x").Err())
 		wantInvalid(t, s, l, field)
@@ -149,6 +150,7 @@ func wantInvalid(t *testing.T, s *redischeckpoint.Store, l checkpoint.Lease, wha
 	_, load := checkpoint.Load(t.Context(), s, l.Key, 0)
 	for _, err := range []error{
 		claim, renew, load, s.Append(t.Context(), l, turn(1, "r1"), checkpoint.AppendOptions{}), s.Mark(t.Context(), l, checkpoint.Marks{}),
+		s.Delete(t.Context(), l),
 	} {
 		if !errors.Is(err, checkpoint.ErrInvalid) || !strings.Contains(err.Error(), what) {
 			t.Errorf("%s: got %v, want %v", what, err, checkpoint.ErrInvalid)
@@ -197,24 +199,7 @@ func cost(t *testing.T, client *redis.Client, s *redischeckpoint.Store, n int) m
 		t.Fatalf("answered by %+v", c.Answered)
 	}
 	check(t, s.Append(ctx, c.Lease, turn(last, "r6100"), checkpoint.AppendOptions{Keep: n}))
-	return stats(t, client)
-}
-
-// stats returns how often each command was called, also from scripts, and the bytes that the server has sent.
-func stats(t *testing.T, client *redis.Client) map[string]int {
-	t.Helper()
-	info := must[string](t)(client.Info(t.Context(), "commandstats", "stats").Result())
-	counts := make(map[string]int)
-	for line := range strings.Lines(info) {
-		name, rest, _ := strings.Cut(line, ":")
-		if !strings.HasPrefix(name, "cmdstat_") && name != "total_net_output_bytes" {
-			continue
-		}
-		var n int
-		if _, err := fmt.Sscanf(strings.TrimPrefix(rest, "calls="), "%d", &n); err != nil {
-			t.Fatal(err)
-		}
-		counts[name] = n
-	}
-	return counts
+	stats := redistest.Stats(t, client)
+	delete(stats, "total_net_input_bytes") // n has not the same number of digits in both
+	return stats
 }

@@ -87,7 +87,7 @@ func (s *Store) sessions(ctx context.Context, q checkpoint.SessionQuery, yield f
 		if err != nil {
 			return err
 		}
-		live, err := s.sift(ctx, x, page)
+		live, err := s.sift(ctx, x, page, q.Due)
 		if err != nil {
 			return err
 		}
@@ -103,12 +103,13 @@ func (s *Store) sessions(ctx context.Context, q checkpoint.SessionQuery, yield f
 	}
 }
 
-// sift returns the sessions of a page whose heads confirm it, and drops the entries that are stale.
-func (s *Store) sift(ctx context.Context, x index, page []redisstore.Entry) (live []string, err error) {
+// sift returns the sessions of a page whose heads confirm it, with due only those that are due, and drops the entries
+// that are stale.
+func (s *Store) sift(ctx context.Context, x index, page []redisstore.Entry, due bool) (live []string, err error) {
 	calls := make([]redisstore.Call, len(page))
 	for i, e := range page {
 		head := s.sessionKeys(checkpoint.Key{Orchestrator: x.orchestrator, Session: e.Session})[:1]
-		calls[i] = redisstore.Call{Keys: head, Args: []any{redisstore.Flag(x.owing), e.Token}}
+		calls[i] = redisstore.Call{Keys: head, Args: []any{redisstore.Flag(x.owing), e.Token, redisstore.Flag(due)}}
 	}
 	var stale []redisstore.Entry
 	var errs []error

@@ -30,26 +30,15 @@ func (c *crowd) anyone() checkpoint.Key { return key(fmt.Sprintf("s%d", rand.Int
 // act does one thing. What is expected of a crowd is no error.
 func (c *crowd) act(nonce string) error {
 	k := c.anyone()
-	switch rand.IntN(4) {
-	case 0:
-		return c.store.Delete(c.ctx, k)
-	case 1:
+	what := rand.IntN(4)
+	if what == 0 {
 		return c.list()
 	}
-	r := request(nonce, c.ttl)
-	r.Steal = true
-	claimed, err := c.store.Claim(c.ctx, k, r)
-	if err != nil {
-		return err
-	}
-	next := 0
-	if claimed.Last != nil {
-		next = claimed.Last.Turn + 1
-	}
-	o := checkpoint.AppendOptions{Keep: 2, Owes: rand.IntN(2) == 0, Release: rand.IntN(2) == 0}
-	err = c.store.Append(c.ctx, claimed.Lease, turn(next, nonce), o)
-	if err == nil {
-		err = c.store.Mark(c.ctx, claimed.Lease, checkpoint.Marks{Delivered: rand.IntN(next + 2)})
+	claimed, err := c.take(k, request(nonce, c.ttl))
+	if err == nil && what == 1 {
+		err = c.store.Delete(c.ctx, claimed.Lease)
+	} else if err == nil {
+		err = c.settle(claimed)
 	}
 	if errors.Is(err, lock.ErrFenced) {
 		return nil
@@ -57,8 +46,35 @@ func (c *crowd) act(nonce string) error {
 	return err
 }
 
+// take claims a session, whoever owns it.
+func (c *crowd) take(k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
+	for {
+		claimed, err := c.store.Claim(c.ctx, k, r)
+		held, ok := errors.AsType[*checkpoint.HeldError](err)
+		if !ok {
+			return claimed, err
+		}
+		r.From = held.Fence
+	}
+}
+
+func (c *crowd) settle(claimed checkpoint.Claimed) error {
+	next := 0
+	if claimed.Last != nil {
+		next = claimed.Last.Turn + 1
+	}
+	o := checkpoint.AppendOptions{Keep: 2, Owes: rand.IntN(2) == 0, Release: rand.IntN(2) == 0}
+	if err := c.store.Append(c.ctx, claimed.Lease, turn(next, claimed.Fence.Nonce), o); err != nil {
+		return err
+	}
+	m := checkpoint.Marks{Delivered: rand.IntN(next + 2), Retry: time.Duration(rand.IntN(2)) * time.Hour}
+	return c.store.Mark(c.ctx, claimed.Lease, m)
+}
+
 func (c *crowd) list() error {
-	for _, err := range c.store.Sessions(c.ctx, checkpoint.SessionQuery{Orchestrator: "bot", Owing: rand.IntN(2) == 0}) {
+	q := checkpoint.SessionQuery{Orchestrator: "bot", Owing: rand.IntN(2) == 0}
+	q.Due = q.Owing && rand.IntN(2) == 0
+	for _, err := range c.store.Sessions(c.ctx, q) {
 		if err != nil {
 			return err
 		}
@@ -87,10 +103,8 @@ func (c *crowd) missing(n int) (missing []string, live int, err error) {
 	listed := make(map[bool][]string)
 	heads := make(map[string]checkpoint.Claimed)
 	for i := range crowdSessions {
-		r := request(fmt.Sprintf("look-%d-%d", n, i), time.Hour)
-		r.Steal = true
 		k := key(fmt.Sprintf("s%d", i))
-		if heads[k.Session], err = c.store.Claim(c.ctx, k, r); err != nil {
+		if heads[k.Session], err = c.take(k, request(fmt.Sprintf("look-%d-%d", n, i), time.Hour)); err != nil {
 			return nil, 0, err
 		}
 	}
@@ -148,7 +162,9 @@ func TestIndexNeverMisses(t *testing.T) {
 func empty(t *testing.T, c *crowd) {
 	t.Helper()
 	for i := range crowdSessions {
-		check(t, c.store.Delete(c.ctx, key(fmt.Sprintf("s%d", i))))
+		claimed, err := c.take(key(fmt.Sprintf("s%d", i)), request("last", time.Hour))
+		check(t, err)
+		check(t, c.store.Delete(c.ctx, claimed.Lease))
 	}
 	for _, owing := range []bool{false, true} {
 		for id, err := range c.store.Sessions(c.ctx, checkpoint.SessionQuery{Orchestrator: "bot", Owing: owing}) {

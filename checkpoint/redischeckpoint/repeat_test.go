@@ -22,7 +22,7 @@ import (
 type story struct {
 	ctx      context.Context
 	store    checkpoint.Store
-	claiming atomic.Bool // for those who interfere: a repeat of a claim may take effect again
+	claiming atomic.Bool // for those who interfere: a repeat of a claim of a free session may take effect again
 	verdicts []string
 }
 
@@ -37,8 +37,13 @@ func (y *story) tell(lives int) []string {
 		y.append(first, 9, owes)
 		y.append(first, 0, owes)
 		y.append(first, 0, owes)
+		y.mark(first, checkpoint.Marks{Retry: time.Hour})
+		y.mark(first, checkpoint.Marks{Retry: 2 * time.Hour})
+		y.claim(fmt.Sprint("first", life))
 		y.mark(first, checkpoint.Marks{Delivered: 1})
+		y.mark(first, checkpoint.Marks{Retry: time.Hour})
 		y.append(first, 1, owes)
+		y.mark(first, checkpoint.Marks{Retry: time.Hour})
 		y.append(first, 2, checkpoint.AppendOptions{Keep: 1})
 		y.mark(first, checkpoint.Marks{Delivered: 3, Summarized: 1})
 		y.renew(first)
@@ -49,19 +54,43 @@ func (y *story) tell(lives int) []string {
 		y.mark(first, checkpoint.Marks{Release: true})
 		y.mark(second, checkpoint.Marks{Delivered: 9, Release: true})
 		y.mark(second, checkpoint.Marks{Delivered: 9, Release: true})
+		y.take(fmt.Sprint("late", life), second)
 		third := y.claim(fmt.Sprint("third", life))
 		y.append(third, 4, owes)
-		y.note("delete", y.store.Delete(y.ctx, key("a")))
+		y.mark(third, checkpoint.Marks{Retry: time.Hour})
+		y.take(fmt.Sprint("late", life), second)
+		y.claim(fmt.Sprint("waits", life))
+		fourth := y.take(fmt.Sprint("fourth", life), third)
+		y.mark(third, checkpoint.Marks{Retry: time.Hour})
+		y.mark(fourth, checkpoint.Marks{Retry: time.Hour})
+		y.take(fmt.Sprint("fourth", life), third)
 		y.append(third, 5, owes)
-		y.append(third, 0, owes)
+		y.mark(fourth, checkpoint.Marks{Delivered: 4})
+		y.delete(third)
+		y.delete(fourth)
+		y.delete(fourth)
+		y.take(fmt.Sprint("gone", life), fourth)
+		y.append(fourth, 5, owes)
+		y.append(fourth, 0, owes)
 	}
 	return y.verdicts
 }
 
+// claim claims the session if it is free.
 func (y *story) claim(nonce string) checkpoint.Lease {
 	y.claiming.Store(true)
 	defer y.claiming.Store(false)
+	return y.ask(request(nonce, time.Hour))
+}
+
+// take claims the session from the owner of a lease.
+func (y *story) take(nonce string, from checkpoint.Lease) checkpoint.Lease {
 	r := request(nonce, time.Hour)
+	r.From = from.Fence
+	return y.ask(r)
+}
+
+func (y *story) ask(r checkpoint.ClaimRequest) checkpoint.Lease {
 	r.RequestID = "req-run1"
 	c, err := y.store.Claim(y.ctx, key("a"), r)
 	newest, answered := -1, -1
@@ -71,9 +100,12 @@ func (y *story) claim(nonce string) checkpoint.Lease {
 	if c.Answered != nil {
 		answered = c.Answered.Turn
 	}
-	y.note(fmt.Sprintf("claim: %d settled, %d answered, %d summarized, %d delivered", newest, answered, c.Summarized, c.Delivered), err)
+	y.note(fmt.Sprintf("claim: %d settled, %d answered, %d summarized, %d delivered, %d failed",
+		newest, answered, c.Summarized, c.Delivered, c.Failed), err)
 	return c.Lease
 }
+
+func (y *story) delete(l checkpoint.Lease) { y.note("delete", y.store.Delete(y.ctx, l)) }
 
 func (y *story) append(l checkpoint.Lease, n int, o checkpoint.AppendOptions) {
 	y.note(fmt.Sprintf("append %d", n), y.store.Append(y.ctx, l, turn(n, fmt.Sprintf("run%d", n)), o))
@@ -90,15 +122,19 @@ func (y *story) renew(l checkpoint.Lease) {
 
 // note adds a verdict, and what readers see after it.
 func (y *story) note(what string, err error) {
-	for _, target := range []error{lock.ErrHeld, lock.ErrFenced, checkpoint.ErrConflict, checkpoint.ErrInvalid} {
+	if held, ok := errors.AsType[*checkpoint.HeldError](err); ok {
+		err = fmt.Errorf("held by %q, %q", held.Owner, held.Fence.Nonce)
+	}
+	for _, target := range []error{lock.ErrFenced, checkpoint.ErrConflict, checkpoint.ErrInvalid} {
 		if errors.Is(err, target) {
 			err = target
 		}
 	}
 	var seen []string
-	for _, owing := range []bool{false, true} {
-		for id, err := range y.store.Sessions(y.ctx, checkpoint.SessionQuery{Orchestrator: "bot", Owing: owing}) {
-			seen = append(seen, fmt.Sprint(owing, id, err))
+	for _, q := range []checkpoint.SessionQuery{{}, {Owing: true}, {Owing: true, Due: true}} {
+		q.Orchestrator = "bot"
+		for id, err := range y.store.Sessions(y.ctx, q) {
+			seen = append(seen, fmt.Sprint(q.Owing, q.Due, id, err))
 		}
 	}
 	for cp, err := range y.store.Turns(y.ctx, key("a"), checkpoint.Newest) {
@@ -150,6 +186,24 @@ func TestLateCopy(t *testing.T) {
 		client.Close()
 		compare(t, fmt.Sprintf("copy of request %d, %d later: %.200q", e.Nth, e.Late, e.Copy), got, want)
 		requests = e.N
+	}
+}
+
+// The failed attempts of one owner are numbered by its clock, which says nothing about those of the next.
+func TestRetryBehindClock(t *testing.T) {
+	client, prefix := testenv.Redis(t)
+	s := redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix})
+	ctx := t.Context()
+	ahead := must[checkpoint.Claimed](t)(s.Claim(ctx, key("a"), request("ahead", time.Hour))).Lease
+	check(t, s.Append(ctx, ahead, turn(0, "r0"), checkpoint.AppendOptions{Owes: true}))
+	check(t, s.Mark(ctx, ahead, checkpoint.Marks{Retry: time.Hour}))
+	check(t, client.HSet(ctx, prefix+"{bot/a}:head", "tried", time.Now().AddDate(1, 0, 0).UnixMicro()).Err())
+	r := request("behind", time.Hour)
+	r.From = ahead.Fence
+	behind := must[checkpoint.Claimed](t)(s.Claim(ctx, key("a"), r)).Lease
+	check(t, s.Mark(ctx, behind, checkpoint.Marks{Retry: time.Hour}))
+	if c := must[checkpoint.Claimed](t)(s.Claim(ctx, key("a"), r)); c.Failed != 2 {
+		t.Errorf("%d attempts have failed, want 2", c.Failed)
 	}
 }
 

@@ -19,12 +19,11 @@ var (
 	appendScript = redisstore.Script(sources, "session", "append")
 	markScript   = redisstore.Script(sources, "session", "mark")
 	turnsScript  = redisstore.Script(sources, "session", "turns")
-	bornScript   = redisstore.Script(sources, "born")
-	deleteScript = redisstore.Script(sources, "delete")
+	deleteScript = redisstore.Script(sources, "session", "delete")
 	enterScript  = redisstore.Script(sources, "enter")
 	dropScript   = redisstore.Script(sources, "drop")
 	lookScript   = redisstore.Script(sources, "look")
 )
 
-// verdicts are those of the scripts that are errors.
-var verdicts = map[string]error{"HELD": lock.ErrHeld, "FENCED": lock.ErrFenced, "CONFLICT": checkpoint.ErrConflict}
+// verdicts are those of the scripts that are errors. HELD is a checkpoint.HeldError, with what comes with it.
+var verdicts = map[string]error{"FENCED": lock.ErrFenced, "CONFLICT": checkpoint.ErrConflict}

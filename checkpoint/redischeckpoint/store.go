@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -24,7 +25,8 @@ type Options struct {
 type Store struct {
 	redis  redisstore.Runner
 	prefix string
-	idle   int64 // ms; 0: sessions stay
+	idle   int64        // ms; 0: sessions stay
+	failed atomic.Int64 // the number of the last mark with a Retry
 }
 
 var _ checkpoint.Store = (*Store)(nil)
@@ -40,7 +42,7 @@ func New(client redis.UniversalClient, o *Options) *Store {
 		prefix: redisstore.Prefix("redischeckpoint", o.Prefix),
 	}
 	if o.TTL > 0 {
-		s.idle = int64((o.TTL + time.Millisecond - 1) / time.Millisecond)
+		s.idle = ceil(o.TTL, time.Millisecond)
 	}
 	return s
 }
@@ -61,16 +63,36 @@ func (s *Store) claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimR
 	if err := redisstore.Checked(ctx, k.Validate(), r.Validate()); err != nil {
 		return checkpoint.Claimed{}, err
 	}
-	reply, err := s.redis.Run(ctx, claimScript, s.sessionKeys(k), r.Nonce, r.Owner, r.TTL.Microseconds(), r.RequestID, redisstore.Flag(r.Steal), s.idle)
-	if err != nil {
+	from := ""
+	if r.From != (lock.Fence{}) {
+		from = strconv.FormatInt(r.From.Epoch, 10)
+	}
+	reply, err := s.redis.Run(ctx, claimScript, s.sessionKeys(k), r.Nonce, r.Owner, r.TTL.Microseconds(), r.RequestID,
+		from, r.From.Nonce, s.idle)
+	switch {
+	case err != nil:
 		return checkpoint.Claimed{}, err
+	case reply.Status == "HELD":
+		return checkpoint.Claimed{}, held(reply.Values)
 	}
 	return claimed(k, r.Nonce, reply.Values)
 }
 
+// held reads who owns the session, as the claim script returned it.
+func held(values []string) error {
+	if len(values) != 3 {
+		return fmt.Errorf("%w: reply of %d values", checkpoint.ErrInvalid, len(values))
+	}
+	epoch, err := strconv.ParseInt(values[1], 10, 64)
+	if err != nil {
+		return fmt.Errorf("%w: head: %w", checkpoint.ErrInvalid, err)
+	}
+	return &checkpoint.HeldError{Owner: values[0], Fence: lock.Fence{Epoch: epoch, Nonce: values[2]}}
+}
+
 // claimed reads what the claim script returned.
 func claimed(k checkpoint.Key, nonce string, values []string) (c checkpoint.Claimed, err error) {
-	const numbers = 4
+	const numbers = 5
 	if len(values) < numbers {
 		return c, fmt.Errorf("%w: reply of %d values", checkpoint.ErrInvalid, len(values))
 	}
@@ -90,7 +112,7 @@ func claimed(k checkpoint.Key, nonce string, values []string) (c checkpoint.Clai
 	}
 	c = checkpoint.Claimed{
 		Lease: checkpoint.Lease{Key: k, Fence: lock.Fence{Epoch: n[0], Nonce: nonce}},
-		Born:  n[1], Summarized: int(n[2]), Delivered: int(n[3]),
+		Born:  n[1], Summarized: int(n[2]), Delivered: int(n[3]), Failed: int(n[4]),
 	}
 	if len(found) > 0 {
 		c.Last = found[0]
@@ -108,7 +130,8 @@ func (s *Store) Renew(ctx context.Context, ttl time.Duration, leases []checkpoin
 	}
 	calls := make([]redisstore.Call, len(leases))
 	for i, l := range leases {
-		calls[i] = redisstore.Call{Keys: s.sessionKeys(l.Key), Args: []any{l.Fence.Epoch, l.Fence.Nonce, ttl.Microseconds(), s.idle}}
+		args := []any{l.Fence.Epoch, l.Fence.Nonce, ttl.Microseconds(), s.idle}
+		calls[i] = redisstore.Call{Keys: s.sessionKeys(l.Key), Args: args}
 	}
 	var errs []error
 	s.redis.RunAll(ctx, renewScript, calls, func(i int, _ redisstore.Reply, err error) {
@@ -122,11 +145,12 @@ func (s *Store) Renew(ctx context.Context, ttl time.Duration, leases []checkpoin
 	return lost, errors.Join(errs...)
 }
 
-// Mark raises counters or releases, in one script.
+// Mark raises counters, counts a delivery that failed, or releases, in one script.
 func (s *Store) Mark(ctx context.Context, l checkpoint.Lease, m checkpoint.Marks) error {
 	err := redisstore.Checked(ctx, l.Validate(), m.Validate())
 	if err == nil {
-		_, err = s.redis.Run(ctx, markScript, s.sessionKeys(l.Key), l.Fence.Epoch, l.Fence.Nonce, m.Summarized, m.Delivered, redisstore.Flag(m.Release), s.idle)
+		_, err = s.redis.Run(ctx, markScript, s.sessionKeys(l.Key), l.Fence.Epoch, l.Fence.Nonce, m.Summarized, m.Delivered,
+			redisstore.Flag(m.Release), s.idle, ceil(m.Retry, time.Microsecond), s.attempt(m))
 	}
 	if err != nil {
 		return fmt.Errorf("redischeckpoint: mark %q: %w", l.Session, err)
@@ -134,35 +158,47 @@ func (s *Store) Mark(ctx context.Context, l checkpoint.Lease, m checkpoint.Marks
 	return nil
 }
 
-// Delete removes the session's keys at once, and then what the indexes know of it.
-func (s *Store) Delete(ctx context.Context, k checkpoint.Key) error {
-	err := redisstore.Checked(ctx, k.Validate())
+// attempt numbers the marks with a Retry, so that a copy of one is not counted. The clock only makes the numbers grow
+// when another Store of this process has marked before with the same lease.
+func (s *Store) attempt(m checkpoint.Marks) int64 {
+	if m.Retry == 0 {
+		return 0
+	}
+	for {
+		last := s.failed.Load()
+		next := max(last+1, time.Now().UnixMicro())
+		if s.failed.CompareAndSwap(last, next) {
+			return next
+		}
+	}
+}
+
+// ceil returns d in units, rounded up.
+func ceil(d, unit time.Duration) int64 { return int64((d + unit - 1) / unit) }
+
+// Delete removes the session's keys in one script, and then its entries in the indexes.
+func (s *Store) Delete(ctx context.Context, l checkpoint.Lease) error {
+	err := redisstore.Checked(ctx, l.Validate())
 	if err == nil {
-		err = s.delete(ctx, k)
+		err = s.delete(ctx, l)
 	}
 	if err != nil {
-		return fmt.Errorf("redischeckpoint: delete %q: %w", k.Session, err)
+		return fmt.Errorf("redischeckpoint: delete %q: %w", l.Session, err)
 	}
 	return nil
 }
 
-func (s *Store) delete(ctx context.Context, k checkpoint.Key) error {
-	keys := s.sessionKeys(k)
-	born, err := s.redis.Run(ctx, bornScript, keys[:1])
-	if err != nil {
-		return err
-	}
+func (s *Store) delete(ctx context.Context, l checkpoint.Lease) error {
 	// The tokens are read before the head is gone: see docs/decisions/0003-redis-layout.md.
-	known, err := s.known(ctx, k)
+	known, err := s.known(ctx, l.Key)
 	if err != nil {
 		return err
 	}
-	gone, err := s.redis.Run(ctx, deleteScript, keys, born.Values[0])
-	if err != nil || gone.Status != "OK" {
-		return err // the life that was to be deleted is over, and the entries are the next one's
+	if _, err := s.redis.Run(ctx, deleteScript, s.sessionKeys(l.Key), l.Fence.Epoch, l.Fence.Nonce); err != nil {
+		return err // also ErrFenced: the entries are then of another life of the session
 	}
 	for index, token := range known {
-		if err := s.drop(ctx, index, []redisstore.Entry{{Session: k.Session, Token: token}}); err != nil {
+		if err := s.drop(ctx, index, []redisstore.Entry{{Session: l.Session, Token: token}}); err != nil {
 			return err
 		}
 	}

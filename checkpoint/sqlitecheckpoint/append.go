@@ -45,8 +45,13 @@ const (
 			summarized = max(summarized, min(?5, turn + 1)),
 			owed = CASE WHEN ?6 > turn THEN NULL WHEN ?6 > owed THEN ?6 ELSE owed END,
 			lease_until = CASE WHEN ?7 AND nonce <> '' THEN ?8 ELSE max(lease_until, ?8) END,
-			nonce = CASE WHEN ?7 THEN '' ELSE nonce END
+			nonce = CASE WHEN ?7 THEN '' ELSE nonce END,
+			failed = CASE WHEN ` + nothingOwed + ` THEN 0 ELSE iif(?6 > owed, 0, failed) + (?9 > 0) END,
+			retry_at = CASE WHEN ` + nothingOwed + ` THEN 0 WHEN ?9 > 0 THEN ?9 WHEN ?6 > owed THEN 0 ELSE retry_at END
 		WHERE orchestrator = ?1 AND session = ?2 AND epoch = ?3 AND (nonce = ?4 OR nonce = '')`
+
+	// Whether a mark leaves nothing to deliver, or found nothing.
+	nothingOwed = `(owed IS NULL OR ?6 > turn)`
 )
 
 // errRefused says that a settle found no head to move.
@@ -145,7 +150,13 @@ func (s *Store) mark(ctx context.Context, l checkpoint.Lease, m checkpoint.Marks
 		return err
 	}
 	defer leave()
-	n, err := sqlitestore.Affected(st[markSQL].ExecContext(ctx, l.Orchestrator, l.Session, l.Fence.Epoch, l.Fence.Nonce, m.Summarized, m.Delivered, m.Release, time.Now().UnixMicro()))
+	now := time.Now()
+	var retryAt int64 // 0: no delivery has failed
+	if m.Retry > 0 {
+		retryAt = now.Add(m.Retry).UnixMicro()
+	}
+	n, err := sqlitestore.Affected(st[markSQL].ExecContext(ctx, l.Orchestrator, l.Session, l.Fence.Epoch, l.Fence.Nonce,
+		m.Summarized, m.Delivered, m.Release, now.UnixMicro(), retryAt))
 	if err != nil {
 		return err
 	}

@@ -20,22 +20,18 @@ const (
 			nonce = ?4,
 			owner = ?5,
 			lease_until = ?6
-		WHERE orchestrator = ?1 AND session = ?2 AND (lease_until <= ?7 OR nonce = ?4 OR ?8)
-		RETURNING epoch, born, turn, summarized, coalesce(owed, turn + 1)`
+		WHERE orchestrator = ?1 AND session = ?2
+			AND (nonce = ?4 OR epoch = ?8 AND nonce = ?9 OR ?9 = '' AND lease_until <= ?7)
+		RETURNING epoch, born, turn, summarized, coalesce(owed, turn + 1), failed`
 
 	// It changes nothing, and makes the transaction that it begins wait until it may write.
 	waitSQL = `UPDATE {prefix}sessions SET epoch = epoch WHERE orchestrator = ?1 AND session = ?2 AND epoch < 0`
 
 	createSQL = `
-		INSERT INTO {prefix}sessions AS h (orchestrator, session, epoch, nonce, owner, lease_until, born)
+		INSERT INTO {prefix}sessions (orchestrator, session, epoch, nonce, owner, lease_until, born)
 		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?3)
-		ON CONFLICT (orchestrator, session) DO UPDATE SET
-			epoch = CASE WHEN h.nonce = excluded.nonce THEN h.epoch ELSE max(h.epoch + 1, excluded.epoch) END,
-			nonce = excluded.nonce,
-			owner = excluded.owner,
-			lease_until = excluded.lease_until
-		WHERE h.lease_until <= ?7 OR h.nonce = excluded.nonce OR ?8
-		RETURNING epoch, born, turn, summarized, coalesce(owed, turn + 1)`
+		ON CONFLICT DO NOTHING
+		RETURNING epoch, born, turn, summarized, turn + 1, failed`
 
 	// One statement for all leases: each is looked up by the primary key.
 	renewSQL = `
@@ -44,12 +40,12 @@ const (
 			SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3 FROM json_each(?2))
 		RETURNING orchestrator, session, epoch, nonce`
 
-	fenceSQL = `
-		SELECT epoch, nonce FROM {prefix}sessions
+	ownerSQL = `
+		SELECT epoch, nonce, owner, lease_until FROM {prefix}sessions
 		WHERE orchestrator = ?1 AND session = ?2`
 )
 
-// Claim takes the lease in one statement of its own and then reads, unless another holds it.
+// Claim takes the lease in one statement of its own and then reads. If it is refused, it reads who owns the session.
 func (s *Store) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
 	c, err := s.claim(ctx, k, r)
 	for errors.Is(err, errRobbed) {
@@ -71,7 +67,7 @@ func (s *Store) claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimR
 		return c, err
 	}
 	c.Lease = checkpoint.Lease{Key: k, Fence: lock.Fence{Epoch: h.epoch, Nonce: r.Nonce}}
-	c.Born, c.Summarized, c.Delivered = h.born, h.summarized, h.delivered
+	c.Born, c.Summarized, c.Delivered, c.Failed = h.born, h.summarized, h.delivered, h.failed
 	if h.turn < 0 {
 		return c, nil
 	}
@@ -91,19 +87,38 @@ func (s *Store) claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimR
 	return c, err
 }
 
-// take makes the caller the owner.
+// take makes the caller the owner, or returns a *checkpoint.HeldError. It starts again if the session was given back,
+// created or deleted between two of its statements.
 func (s *Store) take(ctx context.Context, st sqlitestore.Statements, k checkpoint.Key, r checkpoint.ClaimRequest) (head, error) {
-	taken, err := s.update(ctx, st, k, r)
-	if err == nil && len(taken) == 0 {
-		taken, err = s.create(ctx, st, k, r)
+	for {
+		taken, err := s.update(ctx, st, k, r)
+		if err == nil && len(taken) == 0 {
+			taken, err = s.createOrRefuse(ctx, st, k, r)
+		}
+		if err != nil {
+			return head{}, err
+		}
+		if len(taken) > 0 {
+			return taken[0], nil
+		}
 	}
-	if err != nil {
-		return head{}, err
+}
+
+// createOrRefuse returns no head if the claim is to be tried again.
+func (s *Store) createOrRefuse(
+	ctx context.Context, st sqlitestore.Statements, k checkpoint.Key, r checkpoint.ClaimRequest,
+) ([]head, error) {
+	in, err := ownerOf(ctx, st[ownerSQL], k)
+	now := time.Now().UnixMicro()
+	switch {
+	case err != nil:
+		return nil, err
+	case in.refuses(r, now):
+		return nil, in.held(now)
+	case in == nil:
+		return s.create(ctx, st, k, r)
 	}
-	if len(taken) == 0 {
-		return head{}, lock.ErrHeld
-	}
-	return taken[0], nil
+	return nil, nil
 }
 
 // update takes a session that exists.
@@ -124,37 +139,86 @@ func (s *Store) create(ctx context.Context, st sqlitestore.Statements, k checkpo
 		if _, err := tx.StmtContext(ctx, st[waitSQL]).ExecContext(ctx, k.Orchestrator, k.Session); err != nil {
 			return err
 		}
-		rows, err := tx.StmtContext(ctx, st[createSQL]).QueryContext(ctx, s.claimArgs(k, r)...)
+		rows, err := tx.StmtContext(ctx, st[createSQL]).QueryContext(ctx, s.claimArgs(k, r)[:createArgs]...)
 		taken, err = sqlitestore.Collect(rows, err, scanHead)
 		return err
 	})
 	return taken, err
 }
 
+// createArgs is how many of claimArgs createSQL takes. A session that is created has no former owner.
+const createArgs = 6
+
 // claimArgs reads the clock. The caller is the writer.
 func (s *Store) claimArgs(k checkpoint.Key, r checkpoint.ClaimRequest) []any {
 	now := time.Now()
 	s.epoch = max(s.epoch+1, now.UnixMicro())
-	return []any{k.Orchestrator, k.Session, s.epoch, r.Nonce, r.Owner, now.Add(r.TTL).UnixMicro(), now.UnixMicro(), r.Steal}
+	return []any{k.Orchestrator, k.Session, s.epoch, r.Nonce, r.Owner, now.Add(r.TTL).UnixMicro(),
+		now.UnixMicro(), r.From.Epoch, r.From.Nonce}
 }
 
 // A head is what a claim finds in the row of the session.
 type head struct {
 	epoch, born                 int64
 	turn, summarized, delivered int
+	failed                      int
 }
 
 // scanHead reads a row and refuses one that no store wrote.
 func scanHead(rows *sql.Rows) (h head, err error) {
-	if err := rows.Scan(&h.epoch, &h.born, &h.turn, &h.summarized, &h.delivered); err != nil {
+	if err := rows.Scan(&h.epoch, &h.born, &h.turn, &h.summarized, &h.delivered, &h.failed); err != nil {
 		return h, fmt.Errorf("%w: stored session: %w", checkpoint.ErrInvalid, err)
 	}
 	counted := func(n int) bool { return 0 <= n && n <= h.turn+1 }
-	if h.born <= 0 || h.epoch < h.born || h.turn >= checkpoint.Newest || !counted(h.summarized) || !counted(h.delivered) {
-		return h, fmt.Errorf("%w: stored session: epoch %d, born %d, turn %d, summarized %d, delivered %d",
-			checkpoint.ErrInvalid, h.epoch, h.born, h.turn, h.summarized, h.delivered)
+	if h.born <= 0 || h.epoch < h.born || h.turn >= checkpoint.Newest ||
+		!counted(h.summarized) || !counted(h.delivered) || h.failed < 0 {
+		return h, fmt.Errorf("%w: stored session: epoch %d, born %d, turn %d, summarized %d, delivered %d, failed %d",
+			checkpoint.ErrInvalid, h.epoch, h.born, h.turn, h.summarized, h.delivered, h.failed)
 	}
 	return h, nil
+}
+
+// An owner is who has claimed a session last. Once it has released the session, the nonce is "".
+type owner struct {
+	fence      lock.Fence
+	name       string
+	leaseUntil int64
+}
+
+// ownerOf returns nil if there is no such session.
+func ownerOf(ctx context.Context, stmt *sql.Stmt, k checkpoint.Key) (*owner, error) {
+	rows, err := stmt.QueryContext(ctx, k.Orchestrator, k.Session)
+	found, err := sqlitestore.Collect(rows, err, scanOwner)
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	return &found[0], nil
+}
+
+func scanOwner(rows *sql.Rows) (o owner, err error) {
+	if err := rows.Scan(&o.fence.Epoch, &o.fence.Nonce, &o.name, &o.leaseUntil); err != nil {
+		return o, fmt.Errorf("%w: stored session: %w", checkpoint.ErrInvalid, err)
+	}
+	return o, nil
+}
+
+// refuses reports whether the session is not r's to take at now. o is nil if there is no such session.
+func (o *owner) refuses(r checkpoint.ClaimRequest, now int64) bool {
+	switch {
+	case o == nil:
+		return r.From != lock.Fence{}
+	case r.Nonce == o.fence.Nonce, r.From == o.fence:
+		return false
+	}
+	return r.From != lock.Fence{} || o.leaseUntil > now
+}
+
+// held names the owner, if the session has one at now.
+func (o *owner) held(now int64) *checkpoint.HeldError {
+	if o == nil || o.leaseUntil <= now {
+		return new(checkpoint.HeldError)
+	}
+	return &checkpoint.HeldError{Owner: o.name, Fence: o.fence}
 }
 
 // errRobbed says that the session was taken from us before we could read it: it is claimed again, as if it had not been
@@ -163,12 +227,11 @@ var errRobbed = errors.New("taken by another at once")
 
 // vanished explains why the turn that a claim found settled is not there a moment later.
 func vanished(ctx context.Context, st sqlitestore.Statements, l checkpoint.Lease, turn int) error {
-	var f lock.Fence
-	err := st[fenceSQL].QueryRowContext(ctx, l.Orchestrator, l.Session).Scan(&f.Epoch, &f.Nonce)
+	in, err := ownerOf(ctx, st[ownerSQL], l.Key)
 	switch {
-	case err != nil && !errors.Is(err, sql.ErrNoRows):
+	case err != nil:
 		return err
-	case f != l.Fence:
+	case in == nil, in.fence != l.Fence:
 		return errRobbed
 	}
 	return fmt.Errorf("%w: turn %d is the last settled and not stored", checkpoint.ErrInvalid, turn)

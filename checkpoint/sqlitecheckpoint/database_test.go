@@ -68,7 +68,7 @@ func TestCancelled(t *testing.T) {
 	s := create(t, db, &sqlitecheckpoint.Options{TTL: time.Nanosecond})
 	for n := range 150 {
 		session := fmt.Sprint("s", n%5)
-		c, err := s.Claim(t.Context(), bot(session), checkpoint.ClaimRequest{Nonce: fmt.Sprint("n", n), TTL: time.Hour, Steal: true})
+		c, err := rob(t.Context(), s, session, checkpoint.ClaimRequest{Nonce: fmt.Sprint("n", n), TTL: time.Hour})
 		want(t, err, nil)
 		next := 0
 		if c.Last != nil {
@@ -86,7 +86,7 @@ func TestCancelled(t *testing.T) {
 			func() error { return s.Mark(ctx, c.Lease, checkpoint.Marks{Delivered: next, Release: true}) },
 			func() error { _, err := s.Renew(ctx, time.Hour, []checkpoint.Lease{c.Lease}); return err },
 			func() error { _, err := s.Sweep(ctx, 0); return err },
-			func() error { return s.Delete(ctx, bot(session)) },
+			func() error { return s.Delete(ctx, c.Lease) },
 			func() error { return readAll(ctx, s) },
 		}
 		if err := calls[rand.N(len(calls))](); err != nil && !errors.Is(err, errStopped) {
@@ -139,7 +139,7 @@ func TestCancelledWaiting(t *testing.T) {
 	began := time.Now()
 	for range 4 {
 		wg.Go(func() { want(t, s.Append(ctx, l, turn(0), checkpoint.AppendOptions{}), errStopped) })
-		wg.Go(func() { want(t, s.Delete(ctx, bot("a")), errStopped) })
+		wg.Go(func() { want(t, s.Delete(ctx, l), errStopped) })
 		wg.Go(func() {
 			_, err := s.Claim(ctx, bot("b"), request())
 			want(t, err, errStopped)
@@ -224,7 +224,8 @@ func TestPages(t *testing.T) {
 	s := create(t, db, &sqlitecheckpoint.Options{TTL: time.Hour})
 	want(t, claim(t, s), nil)
 	mustExec(t, db, `WITH n AS (SELECT 0 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 1234)
-		INSERT INTO holdfast_sessions SELECT 'bot', printf('s%04d', i), 1, '', '', CASE WHEN i % 5 = 0 THEN 9e15 ELSE 1 END, 1, 0, 0, 0, 0, iif(i % 7 = 0, 0, NULL) FROM n`)
+		INSERT INTO holdfast_sessions SELECT 'bot', printf('s%04d', i), 1, '', '', iif(i % 5 = 0, 9e15, 1),
+			1, 0, 0, 0, 0, iif(i % 7 = 0, 0, NULL), i % 14 = 0, iif(i % 14 = 0, 9e15, 0) FROM n`)
 	mustExec(t, db, `INSERT INTO holdfast_turns SELECT orchestrator, session, 0, '0', NULL, '[]', '', '', 'r', NULL, 1 FROM holdfast_sessions WHERE turn = 0`)
 	all := sessions(t, s, checkpoint.SessionQuery{Orchestrator: "bot"})
 	if len(all) != 1235 || !slices.IsSorted(all) || len(slices.Compact(all)) != 1235 {
@@ -235,6 +236,9 @@ func TestPages(t *testing.T) {
 	}
 	if owing := sessions(t, s, checkpoint.SessionQuery{Orchestrator: "bot", Owing: true}); len(owing) != 177 {
 		t.Errorf("%d sessions owe, want 177", len(owing))
+	}
+	if due := sessions(t, s, checkpoint.SessionQuery{Orchestrator: "bot", Owing: true, Due: true}); len(due) != 88 {
+		t.Errorf("%d sessions are due, want 88", len(due))
 	}
 	idle := 0
 	for i := range 1235 {

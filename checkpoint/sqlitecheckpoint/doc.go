@@ -21,5 +21,6 @@
 //
 // # Clocks
 //
-// Epochs, leases and times come from the clock of the process, in microseconds.
+// Epochs, leases and times come from the clock of the process, in microseconds. By the same clock, a delivery that
+// failed is due again.
 package sqlitecheckpoint

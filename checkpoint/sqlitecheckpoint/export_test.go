@@ -4,6 +4,7 @@ package sqlitecheckpoint
 var Plans = map[string]string{
 	"newest": turnsSQL, "answered": answeredSQL, "prune": pruneSQL, "refusal": refusalSQL, "renew": renewSQL,
 	"sessions": sessionsSQL, "owing": owingSQL, "settle": settleSQL, "mark": markSQL, "delete": deleteTurnsSQL, "idle": idleSQL,
+	"take": takeSQL, "owner": ownerSQL, "delete head": deleteHeadSQL,
 }
 
 // Text returns a statement as it is sent.

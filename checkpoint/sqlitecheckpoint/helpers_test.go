@@ -36,6 +36,16 @@ func mustClaim(t *testing.T, s checkpoint.Store, session string) checkpoint.Clai
 	return c
 }
 
+// rob claims a session, from its owner if it has one.
+func rob(ctx context.Context, s checkpoint.Store, session string, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
+	c, err := s.Claim(ctx, bot(session), r)
+	if held, ok := errors.AsType[*checkpoint.HeldError](err); ok {
+		r.From = held.Fence
+		c, err = s.Claim(ctx, bot(session), r)
+	}
+	return c, err
+}
+
 // claim claims and gives back.
 func claim(t *testing.T, s checkpoint.Store) error {
 	t.Helper()
@@ -65,7 +75,7 @@ func callAll(ctx context.Context, s *sqlitecheckpoint.Store) map[string]error {
 	}
 	errs["Append"] = s.Append(ctx, l, turn(0), checkpoint.AppendOptions{})
 	_, errs["Renew"] = s.Renew(ctx, time.Hour, []checkpoint.Lease{l})
-	errs["Mark"] = s.Mark(ctx, l, checkpoint.Marks{Release: true})
+	errs["Mark"] = s.Mark(ctx, l, checkpoint.Marks{Summarized: 1})
 	for _, err := range s.Turns(ctx, bot("a"), checkpoint.Newest) {
 		errs["Turns"] = err
 	}
@@ -73,7 +83,7 @@ func callAll(ctx context.Context, s *sqlitecheckpoint.Store) map[string]error {
 		errs["Sessions"] = err
 	}
 	_, errs["Sweep"] = s.Sweep(ctx, 0)
-	errs["Delete"] = s.Delete(ctx, bot("all"))
+	errs["Delete"] = s.Delete(ctx, l)
 	return errs
 }
 

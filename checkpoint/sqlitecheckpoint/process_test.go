@@ -184,7 +184,7 @@ func appendForever(dsn string, out io.Writer) error {
 		return err
 	}
 	ctx, s := context.Background(), sqlitecheckpoint.New(db, nil)
-	c, err := s.Claim(ctx, bot("s"), checkpoint.ClaimRequest{Nonce: fmt.Sprint(rand.Uint64()), TTL: time.Hour, Steal: true})
+	c, err := rob(ctx, s, "s", checkpoint.ClaimRequest{Nonce: fmt.Sprint(rand.Uint64()), TTL: time.Hour})
 	cp := checkpoint.Checkpoint{State: json.RawMessage(`""`)}
 	if c.Last != nil {
 		cp = *c.Last

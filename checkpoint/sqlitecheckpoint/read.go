@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 	"time"
 
@@ -38,6 +39,7 @@ const (
 	owingSQL = `
 		SELECT session FROM {prefix}sessions INDEXED BY {prefix}sessions_owed
 		WHERE orchestrator = ?1 AND session >= ?2 AND session < ?3 AND session <> ?4 AND owed IS NOT NULL
+			AND retry_at <= ?6
 		ORDER BY session
 		LIMIT ?5`
 )
@@ -77,17 +79,15 @@ func (s *Store) Turns(ctx context.Context, k checkpoint.Key, from int) iter.Seq2
 func (s *Store) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		st, err := s.db.Start(ctx, q.Validate())
-		text := sessionsSQL
-		if q.Owing {
-			text = owingSQL
-		}
+		text, due := selection(q)
 		for after, left := q.After, q.Limit; err == nil; {
 			limit := sessionsPage
 			if q.Limit > 0 {
 				limit = min(left, sessionsPage)
 			}
 			var page []string
-			rows, e := st[text].QueryContext(ctx, q.Orchestrator, max(q.Prefix, after), successor(q.Prefix), after, limit)
+			args := append([]any{q.Orchestrator, max(q.Prefix, after), successor(q.Prefix), after, limit}, due...)
+			rows, e := st[text].QueryContext(ctx, args...)
 			page, err = sqlitestore.Collect(rows, e, sqlitestore.ScanText)
 			for _, name := range page {
 				if !yield(name, nil) {
@@ -102,6 +102,17 @@ func (s *Store) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Se
 		}
 		yield("", fmt.Errorf("sqlitecheckpoint: sessions of %q: %w", q.Orchestrator, s.db.Explain(ctx, err)))
 	}
+}
+
+// selection returns the statement for q, and the argument that it takes more than the other.
+func selection(q checkpoint.SessionQuery) (text string, due []any) {
+	switch {
+	case q.Due:
+		return owingSQL, []any{time.Now().UnixMicro()}
+	case q.Owing:
+		return owingSQL, []any{int64(math.MaxInt64)}
+	}
+	return sessionsSQL, nil
 }
 
 // successor returns what is greater than all that start with prefix, and not greater than anything else that is.

@@ -121,7 +121,7 @@ func TestSchemaMissing(t *testing.T) {
 		{"both", sessions + ";" + turns, "table holdfast_sessions", ""},
 		{"turns", turns, "table holdfast_turns", "Claim Renew Mark Sessions"},
 		{"column", "ALTER TABLE holdfast_turns DROP COLUMN version", "column version of table holdfast_turns", "Claim Renew Mark Sessions Delete"},
-		{"column of sessions", "ALTER TABLE holdfast_sessions DROP COLUMN owner", "column owner of table holdfast_sessions", "Renew Mark Sessions Delete Append Turns Sweep"},
+		{"column of sessions", "ALTER TABLE holdfast_sessions DROP COLUMN owner", "column owner of table holdfast_sessions", "Renew Mark Sessions Append Turns Sweep"},
 	} {
 		for _, when := range []string{"before", "after"} {
 			t.Run(c.name+" "+when+" the first use", func(t *testing.T) {
@@ -167,6 +167,7 @@ func TestMalformed(t *testing.T) {
 		{`UPDATE holdfast_sessions SET owed = 9`, "delivered 9"},
 		{`UPDATE holdfast_sessions SET turn = -2`, "turn -2"},
 		{`UPDATE holdfast_sessions SET born = 0`, "born 0"},
+		{`UPDATE holdfast_sessions SET failed = -1`, "failed -1"},
 		{loosely("turns", "saved_at") + `UPDATE holdfast_turns SET saved_at = 'yesterday'`, "saved_at"},
 		{loosely("sessions", "turn") + `UPDATE holdfast_sessions SET turn = 'two'`, "turn"},
 	} {
@@ -182,7 +183,7 @@ func TestMalformed(t *testing.T) {
 			for _, statement := range strings.Split(c.spoil, ";") {
 				mustExec(t, db, statement)
 			}
-			_, err := s.Claim(t.Context(), bot("a"), checkpoint.ClaimRequest{Nonce: "n", TTL: time.Hour, Steal: true})
+			_, err := s.Claim(t.Context(), bot("a"), checkpoint.ClaimRequest{Nonce: "n", TTL: time.Hour, From: l.Fence})
 			want(t, err, checkpoint.ErrInvalid)
 			if err != nil && !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%v does not say %q", err, c.says)

@@ -21,13 +21,16 @@ CREATE TABLE IF NOT EXISTS {prefix}sessions (
 	pruned       INTEGER NOT NULL DEFAULT 0,  -- first, as the last settle found it
 	summarized   INTEGER NOT NULL DEFAULT 0,
 	owed         INTEGER,                     -- the oldest not delivered
+	failed       INTEGER NOT NULL DEFAULT 0,  -- deliveries of owed
+	retry_at     INTEGER NOT NULL DEFAULT 0,  -- µs, from when on owed is due
 	PRIMARY KEY (orchestrator, session),
 	CHECK (epoch >= born),
 	CHECK (0 <= pruned AND pruned <= first AND first <= turn + 1),
 	CHECK (summarized BETWEEN 0 AND turn + 1),
-	CHECK (owed BETWEEN first AND turn)
+	CHECK (owed BETWEEN first AND turn),
+	CHECK (failed > 0 AND owed IS NOT NULL AND retry_at > 0 OR failed = 0 AND retry_at = 0)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS {prefix}sessions_owed ON {prefix}sessions (orchestrator, session) WHERE owed IS NOT NULL;
+CREATE INDEX IF NOT EXISTS {prefix}sessions_owed ON {prefix}sessions (orchestrator, session, retry_at) WHERE owed IS NOT NULL;
 CREATE TABLE IF NOT EXISTS {prefix}turns (
 	orchestrator TEXT    NOT NULL,
 	session      TEXT    NOT NULL,
@@ -49,12 +52,13 @@ func layout(prefix string) sqlitestore.Layout {
 	return sqlitestore.Layout{
 		Prefix: prefix,
 		Tables: []sqlitestore.Table{
-			{Name: "{prefix}sessions", Columns: "orchestrator session epoch nonce owner lease_until born turn first pruned summarized owed"},
+			{Name: "{prefix}sessions", Columns: "orchestrator session epoch nonce owner lease_until born turn " +
+				"first pruned summarized owed failed retry_at"},
 			{Name: "{prefix}turns", Columns: "orchestrator session turn state payload route signature version run_id request_id saved_at"},
 		},
 		Statements: []string{
-			takeSQL, waitSQL, createSQL, renewSQL, fenceSQL, settleSQL, insertSQL, pruneSQL, refusalSQL, markSQL, deleteHeadSQL, deleteTurnsSQL,
-			turnsSQL, answeredSQL, sessionsSQL, owingSQL, idleSQL, retireSQL,
+			takeSQL, waitSQL, createSQL, renewSQL, ownerSQL, settleSQL, insertSQL, pruneSQL, refusalSQL, markSQL,
+			deleteHeadSQL, deleteTurnsSQL, turnsSQL, answeredSQL, sessionsSQL, owingSQL, idleSQL, retireSQL,
 		},
 		Verdicts: []error{lock.ErrHeld, lock.ErrFenced, checkpoint.ErrConflict, checkpoint.ErrInvalid},
 		Missing:  checkpoint.ErrSchema,

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/sqlitestore"
+	"github.com/holdfast-go/holdfast/lock"
 )
 
 // Options configure a [Store]. The zero value, and nil, mean the defaults.
@@ -48,32 +49,45 @@ func New(db *sql.DB, o *Options) *Store {
 const (
 	deleteHeadSQL = `
 		DELETE FROM {prefix}sessions
-		WHERE orchestrator = ?1 AND session = ?2`
+		WHERE orchestrator = ?1 AND session = ?2 AND epoch = ?3 AND nonce = ?4`
 
 	deleteTurnsSQL = `
 		DELETE FROM {prefix}turns
 		WHERE orchestrator = ?1 AND session = ?2`
 )
 
-// Delete removes the session and its turns, together.
-func (s *Store) Delete(ctx context.Context, k checkpoint.Key) error {
-	if err := s.delete(ctx, k); err != nil {
-		return fmt.Errorf("sqlitecheckpoint: delete %q: %w", k.Session, s.db.Explain(ctx, err))
+// Delete removes the session and its turns in one transaction.
+func (s *Store) Delete(ctx context.Context, l checkpoint.Lease) error {
+	if err := s.delete(ctx, l); err != nil {
+		return fmt.Errorf("sqlitecheckpoint: delete %q: %w", l.Session, s.db.Explain(ctx, err))
 	}
 	return nil
 }
 
-func (s *Store) delete(ctx context.Context, k checkpoint.Key) error {
-	st, err := s.db.Start(ctx, k.Validate())
+func (s *Store) delete(ctx context.Context, l checkpoint.Lease) error {
+	st, err := s.db.Start(ctx, l.Validate())
 	if err != nil {
 		return err
 	}
 	return s.db.Write(ctx, func(tx *sql.Tx) error {
-		for _, text := range []string{deleteHeadSQL, deleteTurnsSQL} {
-			if _, err := tx.StmtContext(ctx, st[text]).ExecContext(ctx, k.Orchestrator, k.Session); err != nil {
-				return err
-			}
+		if err := deleteHead(ctx, tx, st, l); err != nil {
+			return err
 		}
-		return nil
+		_, err := tx.StmtContext(ctx, st[deleteTurnsSQL]).ExecContext(ctx, l.Orchestrator, l.Session)
+		return err
 	})
+}
+
+// deleteHead returns lock.ErrFenced if the session is another life, or has another owner, than that of l.
+func deleteHead(ctx context.Context, tx *sql.Tx, st sqlitestore.Statements, l checkpoint.Lease) error {
+	n, err := sqlitestore.Affected(tx.StmtContext(ctx, st[deleteHeadSQL]).
+		ExecContext(ctx, l.Orchestrator, l.Session, l.Fence.Epoch, l.Fence.Nonce))
+	if err != nil || n > 0 {
+		return err
+	}
+	in, err := ownerOf(ctx, tx.StmtContext(ctx, st[ownerSQL]), l.Key)
+	if err == nil && in != nil {
+		return lock.ErrFenced
+	}
+	return err
 }

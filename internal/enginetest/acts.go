@@ -12,7 +12,7 @@ import (
 // An act is what a process is asked to do.
 type act struct {
 	name  string
-	do    func(context.Context, *engine) (*Result, error)
+	do    func(context.Context, *world, *engine) (*Result, error)
 	check func(*Result, error) error // what a healthy process answers
 	whole *act                       // the same with more to do
 }
@@ -21,7 +21,7 @@ func execute(text, requestID string) act {
 	in := input{RequestID: requestID, Text: text}
 	return act{
 		name: fmt.Sprintf("Execute %q %q", text, requestID),
-		do: func(ctx context.Context, bot *engine) (*Result, error) {
+		do: func(ctx context.Context, _ *world, bot *engine) (*Result, error) {
 			return bot.Execute(ctx, session, in, nil)
 		},
 		check: func(res *Result, err error) error {
@@ -35,7 +35,7 @@ func execute(text, requestID string) act {
 
 // What a process may be asked, beside a turn.
 var (
-	resume = act{name: "Resume", do: func(ctx context.Context, bot *engine) (*Result, error) {
+	resume = act{name: "Resume", do: func(ctx context.Context, _ *world, bot *engine) (*Result, error) {
 		return bot.Resume(ctx, session, nil)
 	}, check: func(_ *Result, err error) error {
 		if errors.Is(err, orchestrator.ErrNothingToResume) {
@@ -43,17 +43,29 @@ var (
 		}
 		return err
 	}}
-	recovery = act{name: "Recover", do: func(ctx context.Context, bot *engine) (*Result, error) {
+	recovery = act{name: "Recover", do: func(ctx context.Context, _ *world, bot *engine) (*Result, error) {
 		_, err := bot.Recover(ctx, session)
 		return nil, err
 	}, check: onlyError}
-	abandon = act{name: "Abandon", do: func(ctx context.Context, bot *engine) (*Result, error) {
-		return nil, bot.Abandon(ctx, session)
+	abandon = act{name: "Abandon", do: func(ctx context.Context, w *world, bot *engine) (*Result, error) {
+		run := w.firstRun()
+		ended, err := bot.Abandon(ctx, session, run)
+		if err == nil {
+			w.abandoned(run, ended)
+		}
+		return nil, err
 	}, check: onlyError}
-	remove = act{name: "Delete", do: func(ctx context.Context, bot *engine) (*Result, error) {
-		return nil, bot.Delete(ctx, session)
+	remove = act{name: "Delete", do: func(ctx context.Context, w *world, bot *engine) (*Result, error) {
+		err := bot.Delete(ctx, session)
+		if err == nil {
+			w.removed()
+		}
+		return nil, err
 	}, check: onlyError}
 )
+
+// takes reports whether the act takes the session from its owner.
+func (a act) takes() bool { return a.name == abandon.name || a.name == remove.name }
 
 func onlyError(_ *Result, err error) error { return err }
 
@@ -67,7 +79,7 @@ func (p *process) act(ctx context.Context, how orchestrator.OnInterrupted, a act
 		return nil, err
 	}
 	p.note("%s: %s", p.name, a.name)
-	res, err := a.do(ctx, bot)
+	res, err := a.do(ctx, p.world, bot)
 	p.note("%s: %s returns %v, %v", p.name, a.name, said(res), err)
 	return res, err
 }
@@ -102,7 +114,7 @@ func (w *world) fails(began string, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, id := range []string{began, e.RunID} {
-		if r := w.runs[id]; r != nil && (!w.again || r.back && id == began) {
+		if r := w.runs[id]; r != nil && (!w.again || r.refused && r.kept) {
 			w.failed[id] = err.Error()
 		}
 	}
@@ -131,14 +143,18 @@ func (w *world) drain(ctx context.Context, bot *engine) error {
 	return fmt.Errorf("after %d passes there is something to recover", passes)
 }
 
-// finishLater finishes a run that failed with nobody to hear of it, and is not due yet.
+// finishLater finishes a run, or a delivery, that failed with nobody to hear of it and is not due yet. Drains wait for
+// that time. Callers do not.
 func (w *world) finishLater(ctx context.Context, bot *engine) error {
-	if r := w.inFlight(ctx); r == nil || r.Status != snapshot.Waiting {
+	a := simple
+	if r := w.inFlight(ctx); r != nil && r.Status == snapshot.Waiting {
+		a = resume
+	} else if !w.isHeldBack() {
 		return nil
 	}
-	res, err := bot.Resume(ctx, session, nil)
-	w.note("drain: Resume returns %v, %v", said(res), err)
-	w.hear(resume, "", res, err)
+	res, err := a.do(ctx, w, bot)
+	w.note("drain: %s returns %v, %v", a.name, said(res), err)
+	w.hear(a, "", res, err)
 	return err
 }
 

@@ -40,6 +40,8 @@ type (
 // A bot is what the turns of a history are made of.
 type bot struct {
 	iterate  bool // a, then b and c at once, then d; else a alone
+	fan      bool // b and c at once, after Route has changed the state
+	bare     bool // without Begin
 	deliver  bool
 	volatile bool // without a snapshot store
 }
@@ -56,18 +58,20 @@ func (p *process) definition() orchestrator.Definition[State] {
 	d := orchestrator.Definition[State]{
 		Name:    p.orchestrator,
 		Intents: orchestrator.Intents[State]{"a": p.intent("a", appendLog)},
-		Begin:   p.begin,
+		Route:   p.route,
 	}
-	d.Route = p.route
-	if p.bot.iterate {
+	if !p.bot.bare {
+		d.Begin = p.begin
+	}
+	b := p.intent("b", func(s *State, line string) { s.B = append(s.B, line) })
+	c := p.intent("c", func(s *State, line string) { s.C = append(s.C, line) })
+	switch {
+	case p.bot.fan:
+		d.Intents = orchestrator.Intents[State]{"b": b, "c": c}
+	case p.bot.iterate:
 		a := d.Intents["a"]
 		a.Next = orchestrator.To("b", "c")
-		d.Intents = orchestrator.Intents[State]{
-			"a": a,
-			"b": p.intent("b", func(s *State, line string) { s.B = append(s.B, line) }),
-			"c": p.intent("c", func(s *State, line string) { s.C = append(s.C, line) }),
-			"d": p.intent("d", appendLog),
-		}
+		d.Intents = orchestrator.Intents[State]{"a": a, "b": b, "c": c, "d": p.intent("d", appendLog)}
 		d.Iterate, d.Evaluate = true, p.evaluate
 	}
 	if p.bot.deliver {
@@ -78,13 +82,23 @@ func (p *process) definition() orchestrator.Definition[State] {
 
 // wants is what a settled turn has made of the state before it.
 func (b bot) wants(s State, run, text string) State {
-	s.Log = append(slices.Clip(s.Log), run+" says "+text)
+	s.Log = slices.Clip(s.Log)
+	if !b.bare {
+		s.Log = append(s.Log, run+" says "+text)
+	}
+	if b.fan {
+		s.Log = append(s.Log, run+" routes")
+	}
 	if text == short {
 		return s
 	}
-	s.Log = append(s.Log, run+" a")
+	if !b.fan {
+		s.Log = append(s.Log, run+" a")
+	}
 	if b.iterate {
 		s.Log = append(s.Log, run+" d")
+	}
+	if b.iterate || b.fan {
 		s.B = append(slices.Clip(s.B), run+" b")
 		s.C = append(slices.Clip(s.C), run+" c")
 	}
@@ -96,8 +110,11 @@ func (b bot) intents(text string) []string {
 	if text == short {
 		return nil
 	}
-	if b.iterate {
+	switch {
+	case b.iterate:
 		return []string{at("a", 0), at("b", 1), at("c", 1), at("d", 2)}
+	case b.fan:
+		return []string{at("b", 0), at("c", 0)}
 	}
 	return []string{at("a", 0)}
 }
@@ -105,7 +122,8 @@ func (b bot) intents(text string) []string {
 func appendLog(s *State, line string) { s.Log = append(s.Log, line) }
 
 func (p *process) begin(ctx context.Context, t *Turn) error {
-	return p.function(ctx, "Begin", func() error {
+	p.prepares(t.RunID, t.Index)
+	return p.function(ctx, t.RunID, "Begin", func() error {
 		appendLog(&t.State, t.RunID+" says "+t.Input.Text+" by "+p.name)
 		return nil
 	})
@@ -119,13 +137,14 @@ func (p *process) intent(name string, apply func(*State, string)) orchestrator.I
 		p.starts(t.RunID, t.Iteration, name)
 		switch name {
 		case "b":
+			p.branchStarts(t.RunID)
 			defer func() { p.branchRan(t.RunID, err) }()
 		case "c":
 			if err := p.afterBranch(ctx, t.RunID); err != nil {
 				return err
 			}
 		}
-		return p.function(ctx, name, func() error {
+		return p.function(ctx, t.RunID, name, func() error {
 			p.ran(t.RunID, t.Iteration, name)
 			apply(&t.State, t.RunID+" "+name+" by "+p.name)
 			if p.failing == name {
@@ -138,8 +157,12 @@ func (p *process) intent(name string, apply func(*State, string)) orchestrator.I
 
 func (p *process) route(ctx context.Context, t *Turn) (said next, err error) {
 	p.starts(t.RunID, t.Iteration, "Route")
-	err = p.function(ctx, "Route", func() error {
+	err = p.function(ctx, t.RunID, "Route", func() error {
 		said = orchestrator.To("a")
+		if p.bot.fan {
+			said = orchestrator.To("b", "c")
+			appendLog(&t.State, t.RunID+" routes by "+p.name)
+		}
 		if t.Input.Text == short {
 			said = orchestrator.End
 		}
@@ -151,7 +174,7 @@ func (p *process) route(ctx context.Context, t *Turn) (said next, err error) {
 // evaluate reassigns after the branches, ends the turn after d, and has no opinion after a.
 func (p *process) evaluate(ctx context.Context, t *Turn) (said next, err error) {
 	p.starts(t.RunID, t.Iteration, "Evaluate")
-	err = p.function(ctx, "Evaluate", func() error {
+	err = p.function(ctx, t.RunID, "Evaluate", func() error {
 		switch t.Iteration {
 		case 1:
 			said = orchestrator.To("d")
@@ -164,7 +187,7 @@ func (p *process) evaluate(ctx context.Context, t *Turn) (said next, err error) 
 }
 
 func (p *process) deliver(ctx context.Context, res *Result) error {
-	return p.function(ctx, "Deliver", func() error {
+	return p.function(ctx, res.RunID, "Deliver", func() error {
 		p.hands(res)
 		return nil
 	})
@@ -172,9 +195,10 @@ func (p *process) deliver(ctx context.Context, res *Result) error {
 
 // A gate makes c wait until b is saved, or never will be, so that the points of a fan-out have an order.
 type gate struct {
-	ran  bool // b has
-	open chan struct{}
-	once sync.Once
+	ran     bool // b has
+	unaware bool // the process could not know of a new owner when b started
+	open    chan struct{}
+	once    sync.Once
 }
 
 // unsaved is after how long a branch that has run should have been saved.
@@ -208,6 +232,21 @@ func (p *process) afterBranch(ctx context.Context, id string) error {
 	}
 }
 
+func (p *process) branchStarts(id string) {
+	g := p.gate(id)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	g.unaware = p.unaware
+}
+
+// branchUnaware reports whether the process could not know of a new owner when b started. c starts at the same time.
+func (p *process) branchUnaware(id string) bool {
+	g := p.gate(id)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return g.unaware
+}
+
 func (p *process) branchRan(id string, err error) {
 	g := p.gate(id)
 	p.mu.Lock()
@@ -237,7 +276,7 @@ func (p *process) start(how orchestrator.OnInterrupted) (*engine, error) {
 		OnInterrupted: how, Logger: quiet,
 		Limits: orchestrator.Limits{SettleTimeout: p.settle, LeaseTTL: p.ttl, LockWait: 10 * time.Second},
 	}
-	if !p.bot.volatile {
+	if !p.isVolatile() {
 		o.Snapshots = snapshots{p}
 	}
 	return orchestrator.New(p.definition(), checkpoints{p}, &o)

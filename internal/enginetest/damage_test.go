@@ -2,7 +2,6 @@ package enginetest
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"iter"
@@ -35,12 +34,25 @@ func (s loan) owner(k checkpoint.Key) checkpoint.Lease {
 	return l.(checkpoint.Lease)
 }
 
+// steal takes a session, whether it is owned or free.
+func (s loan) steal(ctx context.Context, k checkpoint.Key) (checkpoint.Claimed, error) {
+	r := checkpoint.ClaimRequest{Owner: "thief", Nonce: nonce(), TTL: time.Minute, From: s.owner(k).Fence}
+	c, err := s.Claim(ctx, k, r)
+	if errors.Is(err, lock.ErrHeld) {
+		r.From = lock.Fence{}
+		c, err = s.Claim(ctx, k, r)
+	}
+	return c, err
+}
+
 // anyOwner lets a former owner settle a turn, as the next one.
 type anyOwner struct{ loan }
 
-func (s anyOwner) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+func (s anyOwner) Append(
+	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+) error {
 	if s.owner(l.Key) != l {
-		c, err := s.Claim(ctx, l.Key, checkpoint.ClaimRequest{Owner: "thief", Nonce: rand.Text(), TTL: time.Minute, Steal: true})
+		c, err := s.steal(ctx, l.Key)
 		if err != nil {
 			return err
 		}
@@ -50,6 +62,44 @@ func (s anyOwner) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.
 		}
 	}
 	return s.Store.Append(ctx, l, cp, o)
+}
+
+// fromAny takes the session from its owner, whichever fence the claim names.
+type fromAny struct{ loan }
+
+func (s fromAny) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
+	c, err := s.loan.Claim(ctx, k, r)
+	held, ok := errors.AsType[*checkpoint.HeldError](err)
+	if ok && r.From != (lock.Fence{}) {
+		r.From = held.Fence
+		c, err = s.loan.Claim(ctx, k, r)
+	}
+	return c, err
+}
+
+// sameFence answers a claim of the owner from itself with the fence that it has.
+type sameFence struct{ loan }
+
+func (s sameFence) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
+	if r.Owner != undertaker && r.From != (lock.Fence{}) && r.From == s.owner(k).Fence {
+		r.Nonce = r.From.Nonce
+	}
+	return s.loan.Claim(ctx, k, r)
+}
+
+// deletesAny deletes the session, whoever has it.
+type deletesAny struct{ loan }
+
+func (s deletesAny) Delete(ctx context.Context, l checkpoint.Lease) error {
+	err := s.Store.Delete(ctx, l)
+	if !errors.Is(err, lock.ErrFenced) {
+		return err
+	}
+	c, err := s.steal(ctx, l.Key)
+	if err != nil {
+		return err
+	}
+	return s.Store.Delete(ctx, c.Lease)
 }
 
 // releasesAny releases the session, whoever has it.
@@ -65,7 +115,9 @@ func (s releasesAny) Mark(ctx context.Context, l checkpoint.Lease, m checkpoint.
 // noRepeat does not find the run that it has appended.
 type noRepeat struct{ checkpoint.Store }
 
-func (s noRepeat) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+func (s noRepeat) Append(
+	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+) error {
 	for kept, err := range s.Turns(ctx, l.Key, checkpoint.Newest) {
 		if err != nil {
 			return err
@@ -80,14 +132,18 @@ func (s noRepeat) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.
 // neverTells keeps to itself that a run was settled already.
 type neverTells struct{ checkpoint.Store }
 
-func (s neverTells) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+func (s neverTells) Append(
+	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+) error {
 	o.Fresh = false
 	return s.Store.Append(ctx, l, cp, o)
 }
 
 type owesNothing struct{ checkpoint.Store }
 
-func (s owesNothing) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+func (s owesNothing) Append(
+	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+) error {
 	o.Owes = false
 	return s.Store.Append(ctx, l, cp, o)
 }
@@ -95,7 +151,9 @@ func (s owesNothing) Append(ctx context.Context, l checkpoint.Lease, cp checkpoi
 // appendsNothing releases only.
 type appendsNothing struct{ checkpoint.Store }
 
-func (s appendsNothing) Append(ctx context.Context, l checkpoint.Lease, _ checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+func (s appendsNothing) Append(
+	ctx context.Context, l checkpoint.Lease, _ checkpoint.Checkpoint, o checkpoint.AppendOptions,
+) error {
 	return s.Mark(ctx, l, checkpoint.Marks{Release: o.Release})
 }
 
@@ -118,7 +176,9 @@ type staleClaim struct {
 	last *last
 }
 
-func (s staleClaim) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
+func (s staleClaim) Claim(
+	ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest,
+) (checkpoint.Claimed, error) {
 	c, err := s.Store.Claim(ctx, k, r)
 	s.last.Lock()
 	defer s.last.Unlock()
@@ -137,15 +197,11 @@ func (s marksNothing) Mark(ctx context.Context, l checkpoint.Lease, m checkpoint
 
 type deletesNothing struct{ checkpoint.Store }
 
-func (s deletesNothing) Delete(ctx context.Context, k checkpoint.Key) error {
-	c, err := s.Claim(ctx, k, checkpoint.ClaimRequest{Owner: "delete", Nonce: nonce(), TTL: hour, Steal: true})
-	if err != nil {
-		return err
-	}
-	return s.Mark(ctx, c.Lease, checkpoint.Marks{Release: true})
+func (s deletesNothing) Delete(ctx context.Context, l checkpoint.Lease) error {
+	return s.Mark(ctx, l, checkpoint.Marks{Release: true})
 }
 
-// current returns the run in flight.
+// current returns the run in flight, without its parts.
 func current(ctx context.Context, s snapshot.Store, k snapshot.Key) *snapshot.Run {
 	for r, err := range s.Runs(ctx, snapshot.Query{Key: k}) {
 		if err == nil {
@@ -155,7 +211,65 @@ func current(ctx context.Context, s snapshot.Store, k snapshot.Key) *snapshot.Ru
 	return nil
 }
 
-// beginReplaces forgets the run in flight.
+// forgets keeps nothing of a session whose run is deleted. Each run has a store of its own.
+type forgets struct {
+	mu   sync.Mutex // protects following field
+	runs map[snapshot.Key]*snapshot.Memory
+}
+
+func newForgets() *forgets { return &forgets{runs: make(map[snapshot.Key]*snapshot.Memory)} }
+
+func (s *forgets) of(k snapshot.Key) *snapshot.Memory {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.runs[k] == nil {
+		s.runs[k] = new(snapshot.Memory)
+	}
+	return s.runs[k]
+}
+
+func (s *forgets) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error) {
+	return s.of(r.Key).Begin(ctx, r)
+}
+
+func (s *forgets) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, most int) (snapshot.Run, error) {
+	return s.of(k).Adopt(ctx, k, f, most)
+}
+
+func (s *forgets) Save(ctx context.Context, r snapshot.Run) error { return s.of(r.Key).Save(ctx, r) }
+
+func (s *forgets) Delete(ctx context.Context, k snapshot.Key, id string, f lock.Fence) error {
+	m := s.of(k)
+	if err := m.Delete(ctx, k, id, f); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.runs[k] == m && current(ctx, m, k) == nil {
+		delete(s.runs, k)
+	}
+	return nil
+}
+
+func (s *forgets) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
+	k := q.Key
+	k.Session = session // the only one that there is
+	return s.of(k).Runs(ctx, q)
+}
+
+// forgetsID keeps the fence of a session whose run is deleted, and not the id of the run.
+type forgetsID struct{ snapshot.Store }
+
+func (s forgetsID) Delete(ctx context.Context, k snapshot.Key, id string, f lock.Fence) error {
+	if err := s.Store.Delete(ctx, k, id, f); err != nil {
+		return err
+	}
+	const other = "another run"
+	_, err := s.Begin(ctx, snapshot.Run{Key: k, ID: other, Status: snapshot.Running, Fence: f})
+	return errors.Join(err, s.Store.Delete(ctx, k, other, f))
+}
+
+// beginReplaces forgets the run in flight, and every fence that is higher than the new one's.
 type beginReplaces struct{ snapshot.Store }
 
 func (s beginReplaces) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error) {
@@ -182,12 +296,32 @@ func (s beginRepeats) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run,
 type adoptsNothing struct{ snapshot.Store }
 
 func (s adoptsNothing) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, _ int) (snapshot.Run, error) {
-	r := current(ctx, s, k)
-	if r == nil {
+	now := current(ctx, s, k)
+	if now == nil {
 		return snapshot.Run{}, snapshot.ErrNotFound
 	}
+	r, err := s.Store.Adopt(ctx, k, now.Fence, 0)
 	r.Fence = f
-	return *r, nil
+	return r, err
+}
+
+// adoptsUnkept does not keep the fence of a session without a run.
+type adoptsUnkept struct{ snapshot.Store }
+
+func (s adoptsUnkept) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, most int) (snapshot.Run, error) {
+	if current(ctx, s, k) == nil {
+		return snapshot.Run{}, snapshot.ErrNotFound
+	}
+	return s.Store.Adopt(ctx, k, f, most)
+}
+
+// adoptsWithout keeps the parts of a run to itself.
+type adoptsWithout struct{ snapshot.Store }
+
+func (s adoptsWithout) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, most int) (snapshot.Run, error) {
+	r, err := s.Store.Adopt(ctx, k, f, most)
+	r.Parts = nil
+	return r, err
 }
 
 // adoptRevives makes a run that has ended one that runs.
@@ -219,14 +353,70 @@ func (s adoptRevives) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, m
 }
 
 // saveCreates records a run that is not in flight.
-type saveCreates struct{ snapshot.Store }
+type saveCreates struct {
+	snapshot.Store
+	payloads *sync.Map // those that runs began with, by id
+}
+
+func (s saveCreates) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error) {
+	s.payloads.Store(r.ID, r.Payload)
+	return s.Store.Begin(ctx, r)
+}
 
 func (s saveCreates) Save(ctx context.Context, r snapshot.Run) error {
 	err := s.Store.Save(ctx, r)
 	if errors.Is(err, lock.ErrFenced) && current(ctx, s, r.Key) == nil {
-		_, err = s.Begin(ctx, r)
+		if before, ok := s.payloads.Load(r.ID); ok && r.Payload == nil {
+			r.Payload = before.(json.RawMessage)
+		}
+		_, err = s.Store.Begin(ctx, r)
 	}
 	return err
+}
+
+// saveEmpties replaces the payload by nothing if a save has none.
+type saveEmpties struct{ snapshot.Store }
+
+func (s saveEmpties) Save(ctx context.Context, r snapshot.Run) error {
+	if r.Payload == nil {
+		r.Payload = json.RawMessage("{}")
+	}
+	return s.Store.Save(ctx, r)
+}
+
+// saveReplaces replaces the parts of a run by those of a save without a payload.
+type saveReplaces struct{ snapshot.Store }
+
+func (s saveReplaces) Save(ctx context.Context, r snapshot.Run) error {
+	if now := current(ctx, s, r.Key); r.Payload == nil && now != nil && now.ID == r.ID {
+		r.Payload = now.Payload
+	}
+	return s.Store.Save(ctx, r)
+}
+
+// saveLosesParts saves everything but the parts.
+type saveLosesParts struct{ snapshot.Store }
+
+func (s saveLosesParts) Save(ctx context.Context, r snapshot.Run) error {
+	r.Parts = nil
+	return s.Store.Save(ctx, r)
+}
+
+// saveAddsParts keeps the parts of a run when its payload is replaced.
+type saveAddsParts struct{ snapshot.Store }
+
+func (s saveAddsParts) Save(ctx context.Context, r snapshot.Run) error {
+	if now := current(ctx, s, r.Key); r.Payload != nil && now != nil && now.ID == r.ID {
+		before, err := s.Adopt(ctx, r.Key, now.Fence, 0)
+		if err != nil {
+			return err
+		}
+		for name, doc := range r.Parts {
+			before.Parts[name] = doc
+		}
+		r.Parts = before.Parts
+	}
+	return s.Store.Save(ctx, r)
 }
 
 // saveAny lets every owner save.

@@ -10,14 +10,15 @@ import (
 	"github.com/holdfast-go/holdfast/lock"
 )
 
-// A kind is what happens at a point.
+// A kind is what happens at a point. A function of the bot that is late, amid or later ignores the end of its context
+// until then.
 type kind int
 
 const (
 	nothing kind = iota
 	before       // an error, and no effect
 	after        // takes effect, but the answer is an error: a lost reply
-	late         // an error; takes effect when the call of the process has returned. A function ignores the end of its context until then
+	late         // an error; takes effect when the call of the process has returned
 	amid         // the same, in the middle of a turn of the second process
 	later        // the same, when the second process is done
 	hang         // until its context ends; no effect
@@ -27,12 +28,16 @@ const (
 	doze         // the process stops, and goes on as if nothing had happened in the middle of a turn of the second one
 	stall        // the same, when the second one is done
 	die          // the process ends: nothing that it does from here on takes effect
+	twice        // takes effect and is answered; a copy of the request arrives when the call of the process has returned
 )
 
-var kinds = []kind{before, after, late, amid, later, hang, down, mute, leave, doze, stall, die}
+var kinds = []kind{before, after, late, amid, later, hang, down, mute, leave, doze, stall, die, twice}
 
 func (k kind) String() string {
-	return [...]string{"nothing", "before", "after", "late", "amid", "later", "hang", "down", "mute", "leave", "doze", "stall", "die"}[k]
+	return [...]string{
+		"nothing", "before", "after", "late", "amid", "later", "hang", "down", "mute", "leave", "doze", "stall", "die",
+		"twice",
+	}[k]
 }
 
 // patience is the SettleTimeout under which a fault passes: 0 is the default, since it takes no time.
@@ -44,7 +49,8 @@ func (k kind) patience() time.Duration {
 	return 0
 }
 
-// passing is how long what has to end by itself takes. It is doubled for a history that found the machine too slow for it.
+// passing is how long a fault takes that has to end by itself. It is doubled for a history that found the machine too
+// slow.
 const passing = 600 * time.Millisecond
 
 var (
@@ -85,18 +91,17 @@ func (sc *scenario) kindsAt(name string, i int) []kind {
 	case isRead(name): // effect and answer are one
 		all = []kind{before, hang, leave, stall, die}
 	case isFunction(name) && soak():
-		all = slices.DeleteFunc(slices.Clone(kinds), kind.lasts)
+		all = slices.DeleteFunc(slices.Clone(kinds), kind.onlyCalls)
 	case soak():
 		all = kinds
 	case isFunction(name):
 		all = []kind{turns(before, after), turns(late, amid, later), turns(hang, leave), turns(doze, stall, die)}
+	case name == "begin": // the engine repeats every other write by itself, or does not mind one that is repeated
+		all = append(all, twice)
 	}
 	var possible []kind
 	for _, k := range all {
-		switch {
-		case k == amid && sc.takes(name):
-			k = later
-		case k == doze && (sc.takes(name) || isRead(name) || name == "claim"):
+		if k == doze && !sc.dozes(name) {
 			k = stall
 		}
 		if !slices.Contains(possible, k) {
@@ -106,15 +111,29 @@ func (sc *scenario) kindsAt(name string, i int) []kind {
 	return possible
 }
 
-// takes reports whether what comes from here on takes the session from whoever has it then, so that it would be no wonder
-// if a healthy process failed.
-func (sc *scenario) takes(name string) bool { return name == "steal" || sc.act.name == remove.name }
+// dozes reports whether the process may go on from here in the middle of a turn of the second one. Delete would take
+// the session from the second process. Every other call but Abandon would wait for the end of that turn.
+func (sc *scenario) dozes(name string) bool {
+	switch sc.act.name {
+	case abandon.name:
+		return !isRead(name)
+	case remove.name:
+		return !isRead(name) && name != "claim" && name != "steal"
+	}
+	return !isRead(name) && name != "claim"
+}
 
 // waits reports whether the process under test ends, or its requests arrive, after the second one has begun.
 func (k kind) waits() bool { return slices.Contains([]kind{amid, later, doze, stall}, k) }
 
 // lasts reports whether all calls to the stores suffer from here on.
 func (k kind) lasts() bool { return k == down || k == mute }
+
+// needsMiddle reports whether the fault passes in the middle of a turn of the second process.
+func (k kind) needsMiddle() bool { return k == amid || k == doze }
+
+// onlyCalls reports whether only calls to the stores suffer the fault.
+func (k kind) onlyCalls() bool { return k.lasts() || k == twice }
 
 // stops reports whether the process stops and goes on.
 func (k kind) stops() bool { return k == doze || k == stall }
@@ -130,6 +149,5 @@ func repeated(name string) bool {
 	return slices.Contains([]string{"adopt", "save", "end", "append", "mark", "delete"}, name)
 }
 
-// spared reports whether a call to a store may fail without changing what its caller is told: the claim is repeated, the
-// others can be left to whoever comes next.
+// spared reports whether a call to a store may fail without changing what its caller is told: the next owner can do it.
 func spared(name string) bool { return slices.Contains([]string{"drop", "release"}, name) }

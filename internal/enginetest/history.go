@@ -28,6 +28,9 @@ func (h history) run(ctx context.Context, w *world, s *slot) []string {
 			return nil
 		}
 	}
+	if h.act.name == zero.name {
+		w.retries()
+	}
 	p := w.process("P1", h.fault)
 	p.failing, p.settle, p.idle = h.fails, time.Duration(h.slow)*h.fault.kind.patience(), s.give
 	if h.expires && h.fault.kind != nothing {
@@ -60,8 +63,12 @@ func (h history) run(ctx context.Context, w *world, s *slot) []string {
 // after is what comes after the process under test.
 func (h history) after(ctx context.Context, w *world, goOn func()) {
 	next := w.process("P2", fault{})
-	if h.fault.kind == amid || h.fault.kind == doze {
-		next.amid = goOn
+	if h.fault.kind.needsMiddle() {
+		next.amid = func(run string) {
+			if h.act.name != abandon.name || run != w.firstRun() { // else the turn would be abandoned, and rightly so
+				goOn()
+			}
+		}
 	}
 	bot, err := next.start(orchestrator.ResumeFirst)
 	if err != nil {
@@ -71,7 +78,7 @@ func (h history) after(ctx context.Context, w *world, goOn func()) {
 	if h.follow.name == h.act.name || h.follow.name == zero.name {
 		w.forgive()
 	}
-	if !h.expires {
+	if !h.expires && !h.follow.takes() {
 		w.bury(ctx)
 	}
 	w.does(ctx, bot, h.follow)
@@ -84,11 +91,16 @@ func (h history) after(ctx context.Context, w *world, goOn func()) {
 
 // does lets a healthy process act, and finish what is left.
 func (w *world) does(ctx context.Context, bot *engine, a act) {
-	res, err := a.do(ctx, bot)
+	res, err := a.do(ctx, w, bot)
 	w.note("P2: %s returns %v, %v", a.name, said(res), err)
 	w.hear(a, "", res, err)
-	if r := w.inFlight(ctx); r != nil && r.Status != snapshot.Ended && err == nil && (a.name == abandon.name || a.name == remove.name) {
-		w.accuse(Accepted, "after %s, run %s is %s", a.name, r.ID, r.Status)
+	if a.takes() {
+		w.bury(ctx) // there may have been nothing to take
+	}
+	if r := w.inFlight(ctx); r != nil && r.Status != snapshot.Ended && err == nil {
+		if a.name == remove.name || a.name == abandon.name && r.ID == w.firstRun() {
+			w.accuse(Accepted, "after %s, run %s is %s", a.name, r.ID, r.Status)
+		}
 	}
 	if err := a.check(res, err); err != nil {
 		w.accuse(Healthy, "%s by a healthy process: %v", a.name, err)
@@ -111,7 +123,8 @@ func (h history) judge(p *process, res *Result, err error) {
 	began := p.began
 	p.mu.Unlock()
 	p.hear(h.act, began, res, err)
-	if h.fault.kind == leave && began != "" && h.fails == "" && err != nil && !errors.Is(err, orchestrator.ErrIndeterminate) {
+	left := h.fault.kind == leave && began != "" && h.fails == ""
+	if left && err != nil && !errors.Is(err, orchestrator.ErrIndeterminate) {
 		p.accuse(Accepted, "the caller has left, and is told: %v", err)
 	}
 	if h.heals() {
@@ -122,9 +135,9 @@ func (h history) judge(p *process, res *Result, err error) {
 // heals reports whether the call ends as if there had been no fault.
 func (h history) heals() bool {
 	switch h.fault.kind {
-	case nothing:
+	case nothing, twice:
 		return true
-	case before, after, late, later:
+	case before, after, late, amid, later:
 		return repeated(h.point) || spared(h.point) || h.point == "claim" || h.point == "steal"
 	case hang:
 		return repeated(h.point) || spared(h.point)

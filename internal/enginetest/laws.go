@@ -7,7 +7,7 @@ const (
 	Once      = "a turn that was accepted, and has not ended, settles exactly once, others never"
 	Whole     = "turns have no gaps, and each is applied whole to the one before"
 	Kept      = "what a caller got, or Deliver, is the turn that is kept"
-	Accepted  = "the end of the caller's context ends no turn that was recorded, and what was abandoned or deleted is not in flight"
+	Accepted  = "the end of the caller's context ends no recorded turn, and what was abandoned or deleted is not in flight"
 	Failed    = "a turn that was told as failed has not settled, and does not"
 	Delivered = "every turn is delivered, for the first time in order, and once unless the fault was there"
 	Idle      = "in the end nothing is in flight, owed or owned"

@@ -13,7 +13,7 @@ import (
 // A Matrix crashes the engine on one pair of stores. Its fields may be zero.
 type Matrix struct {
 	Parallel int           // histories at once, beside those that wait for their fault to pass; 0 means 8
-	Share    int           // n: of the faults of a point only one in n happens, but one at least; 0: all, and always in a soak
+	Share    int           // n: of the faults of a point one in n happens, one at least; 0: all; a soak ignores it
 	Only     []string      // names of scenarios; none: all
 	Enough   int           // findings after which it stops; 0 means 20
 	Patience time.Duration // with one history, which hangs if it takes longer; 0 means 20s
@@ -67,7 +67,8 @@ func (m Matrix) Run(ctx context.Context, s Stores) Report {
 	var rep Report
 	suffered := make(map[string]int)
 	for i, sc := range chosen {
-		rep.Scenarios = append(rep.Scenarios, fmt.Sprintf("%s: %d: %s", sc.name, len(points[i]), strings.Join(points[i], " ")))
+		line := fmt.Sprintf("%s: %d: %s", sc.name, len(points[i]), strings.Join(points[i], " "))
+		rep.Scenarios = append(rep.Scenarios, line)
 		for _, here := range chosen[i].histories(points[i]) {
 			if m.Share > 1 && !soak() {
 				here = rarest(here, (len(here)+m.Share-1)/m.Share, suffered)
@@ -94,8 +95,7 @@ func rarest(here []history, n int, suffered map[string]int) []history {
 	return here[:n]
 }
 
-// histories are those of all faults, by point. In a soak each fault is followed by every second process, else these take
-// turns.
+// histories are those of all faults, by point. In a soak every second process follows each fault, else they take turns.
 func (sc *scenario) histories(points []string) (all [][]history) {
 	for i, name := range points {
 		if !soak() && i < slices.Index(points, sc.from) {
@@ -103,13 +103,9 @@ func (sc *scenario) histories(points []string) (all [][]history) {
 		}
 		var here []history
 		for _, k := range sc.kindsAt(name, i) {
-			follow := sc.follow
-			if !soak() && !sc.all {
-				follow = []act{follow[(i+int(k))%len(follow)]}
-			}
-			for _, a := range follow {
-				if a.whole != nil && (k == amid || k == doze) {
-					a = *a.whole // it has to have a middle
+			for _, a := range sc.follows(k, i) {
+				if a.whole != nil && k.needsMiddle() {
+					a = *a.whole
 				}
 				here = append(here, history{scenario: sc, fault: fault{kind: k, n: i + 1}, point: name, follow: a})
 			}
@@ -117,6 +113,18 @@ func (sc *scenario) histories(points []string) (all [][]history) {
 		all = append(all, here)
 	}
 	return all
+}
+
+// follows are what the second process may be asked after a fault of the ith point.
+func (sc *scenario) follows(k kind, i int) []act {
+	follow := sc.follow
+	switch {
+	case soak() || sc.all:
+		return follow
+	case k.needsMiddle() && sc.act.takes(): // nothing is left but a new turn
+		follow = slices.DeleteFunc(slices.Clone(follow), func(a act) bool { return a.whole == nil })
+	}
+	return []act{follow[(i+int(k))%len(follow)]}
 }
 
 // A runner runs histories in parallel, each in an orchestrator of its own.

@@ -12,18 +12,19 @@ import (
 // A process is one whose calls to the stores, and functions of whose bot, are points.
 type process struct {
 	*world
-	name    string
-	failing string // the intent that fails
-	fault   fault
-	settle  time.Duration // its SettleTimeout; 0: the default
-	ttl     time.Duration // its LeaseTTL; 0: the default
+	name     string
+	volatile bool   // it runs the bot without the snapshot store
+	failing  string // the intent that fails
+	fault    fault
+	settle   time.Duration // its SettleTimeout; 0: the default
+	ttl      time.Duration // its LeaseTTL; 0: the default
 
 	quit      context.CancelFunc // its caller gives up
 	idle      func()             // told when the fault has come and takes time
 	stalled   chan struct{}      // closed when the process has stopped
 	done      chan struct{}      // closed when its call has returned
 	hold      chan struct{}      // closed when it may go on, and functions that ignore their contexts
-	amid      func()             // called in the middle of its first turn
+	amid      func(run string)   // called in the middle of its turns
 	functions sync.WaitGroup     // those under way
 
 	mu       sync.Mutex // protects following fields
@@ -38,7 +39,7 @@ type process struct {
 
 func (w *world) process(name string, f fault) *process {
 	return &process{
-		world: w, name: name, fault: f, quit: func() {}, idle: func() {}, amid: func() {},
+		world: w, name: name, fault: f, quit: func() {}, idle: func() {}, amid: func(string) {},
 		stalled: make(chan struct{}), done: make(chan struct{}), hold: make(chan struct{}), gates: make(map[string]*gate),
 	}
 }
@@ -123,6 +124,9 @@ func (p *process) stop() {
 	<-p.hold
 }
 
+// isVolatile reports whether nothing of a turn survives the process.
+func (p *process) isVolatile() bool { return p.volatile || p.bot.volatile }
+
 // isUnaware reports whether the process cannot know that the session is not its own any more.
 func (p *process) isUnaware() bool {
 	p.mu.Lock()
@@ -137,7 +141,9 @@ func (p *process) learns() {
 }
 
 // ask makes a call to a store.
-func ask[T any](ctx context.Context, p *process, name string, call func(context.Context) (T, error)) (answer T, err error) {
+func ask[T any](
+	ctx context.Context, p *process, name string, call func(context.Context) (T, error),
+) (answer T, err error) {
 	k := p.arrive(name)
 	defer func() { p.note("%s: %s: %s: %v", p.name, name, k, err) }()
 	defer p.learns()
@@ -160,6 +166,11 @@ func ask[T any](ctx context.Context, p *process, name string, call func(context.
 			p.note("%s: %s arrives: %v", p.name, name, err)
 		})
 		return answer, errFault
+	case twice:
+		p.send(func() {
+			_, err := call(context.WithoutCancel(ctx))
+			p.note("%s: a copy of %s arrives: %v", p.name, name, err)
+		})
 	case hang:
 		if name == "claim" || name == "steal" {
 			p.quit()
@@ -214,8 +225,8 @@ func (p *process) send(request func()) {
 	p.requests = append(p.requests, request)
 }
 
-// goOn lets a process that has stopped continue, and functions that ignore their contexts. It waits for what the process does
-// then, and lets its requests arrive that are on their way.
+// goOn lets a process that has stopped continue, and functions that ignore their contexts. It waits for the end of the
+// process, and lets its requests arrive that are on their way.
 func (p *process) goOn() {
 	close(p.hold)
 	<-p.done
@@ -225,14 +236,14 @@ func (p *process) goOn() {
 	}
 }
 
-// function runs a function of the bot, whose effect is do.
-func (p *process) function(ctx context.Context, name string, do func() error) (err error) {
+// function runs a function of the bot for a run. Its effect is do.
+func (p *process) function(ctx context.Context, run, name string, do func() error) (err error) {
 	p.functions.Add(1)
 	defer p.functions.Done()
 	k := p.arrive(name)
 	defer func() { p.note("%s: %s: %s: %v", p.name, name, k, err) }()
 	if name != "Begin" && name != "Deliver" {
-		p.amid()
+		p.amid(run)
 	}
 	switch k {
 	case before:

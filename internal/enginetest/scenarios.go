@@ -42,6 +42,8 @@ var (
 	replying  = bot{deliver: true}
 	iterating = bot{iterate: true}
 	whole     = bot{iterate: true, deliver: true}
+	bare      = bot{iterate: true, bare: true}
+	fanning   = bot{fan: true}
 )
 
 // What a dead process was asked, what the one under test is, and what the one after it is.
@@ -72,8 +74,12 @@ func turns() []scenario {
 		{name: "one dispatch, delivered", bot: replying, act: one, follow: []act{one, two}, all: true},
 		{name: "iterations", bot: iterating, act: one, follow: []act{one, two}},
 		{name: "iterations, delivered", bot: whole, act: one, follow: []act{one, two}, all: true},
+		{name: "one dispatch, ended from outside", bot: replying, act: one, follow: []act{abandon, remove}, all: true},
+		{name: "iterations, ended from outside", bot: iterating, act: one, follow: []act{abandon, remove}},
 		{name: "one dispatch, the lease expires", bot: replying, act: one, expires: true, follow: []act{one, two, simple}},
 		{name: "one dispatch, no snapshots", bot: bot{deliver: true, volatile: true}, act: one, follow: []act{one, two}},
+		{name: "iterations, no Begin", bot: bare, act: one, follow: []act{one, two}},
+		{name: "fan-out", bot: fanning, act: one, follow: []act{one, two}},
 		{name: "one dispatch, delivered, no request id", bot: replying, act: plain, follow: others},
 		{name: "iterations, no request id", bot: iterating, act: plain, follow: others},
 	}
@@ -86,17 +92,49 @@ func takeovers() []scenario {
 	return []scenario{
 		{name: "resume another first", bot: whole, found: halfway, act: quick, follow: live},
 		{name: "resume own", bot: iterating, found: halfway, act: zero, follow: []act{zero, two, recovery, resume}},
+		{name: "resume own, no Begin", bot: bare, found: halfway, act: zero, follow: []act{zero, two, recovery, resume}},
+		{name: "resume own fan-out", bot: fanning, found: halfway, act: zero, follow: []act{zero, two, recovery, resume}},
 		{name: "Resume", bot: iterating, found: halfway, act: resume, follow: []act{resume, two, zero, recovery}},
 		{name: "Recover", bot: whole, found: halfway, act: recovery, follow: []act{recovery, two, zero, resume}},
 		{name: "leftover of a settled run", bot: single, found: left("drop"), act: quick, follow: live},
-		{name: "Recover a leftover", bot: single, found: left("drop"), act: recovery, follow: []act{quick, recovery, zero, resume}},
-		{name: "leftover of a failed run", bot: single, found: failed, act: quick, follow: []act{quick, two, recovery, resume, zero}},
+		{
+			name: "Recover a leftover", bot: single, found: left("drop"), act: recovery,
+			follow: []act{quick, recovery, zero, resume},
+		},
+		{
+			name: "leftover of a failed run", bot: single, found: failed, act: quick,
+			follow: []act{quick, two, recovery, resume, zero},
+		},
+		{
+			name: "own leftover of a failed run", bot: single, found: failed, act: zero,
+			follow: []act{zero, two, recovery, resume},
+		},
 		{name: "owed reply", bot: replying, found: left("Deliver"), act: quick, follow: live},
-		{name: "Recover an owed reply", bot: replying, found: left("mark"), act: recovery, follow: []act{quick, recovery, zero}},
-		{name: "resume on another base", bot: single, found: overtaken, act: quick, follow: []act{quick, two, recovery, resume, zero}},
-		{name: "Resume on another base", bot: single, found: overtaken, act: resume, follow: []act{quick, recovery, zero, resume}},
+		{
+			name: "Recover an owed reply", bot: replying, found: left("mark"), act: recovery,
+			follow: []act{quick, recovery, zero},
+		},
+		{
+			name: "resume on another base", bot: single, found: overtaken, act: quick,
+			follow: []act{quick, two, recovery, resume, zero},
+		},
+		{
+			name: "Resume on another base", bot: single, found: overtaken, act: resume,
+			follow: []act{quick, recovery, zero, resume},
+		},
+		{
+			name: "Resume halfway on another base", bot: iterating, found: both(halfway, bypassed), act: resume,
+			follow: []act{quick, recovery, zero, resume},
+		},
+		{
+			name: "Resume a fan-out on another base", bot: fanning, found: both(halfway, bypassed), act: resume,
+			follow: []act{quick, recovery, zero, resume},
+		},
 		{name: "leftover of a deleted session", bot: single, found: outlived, act: quick, follow: live},
-		{name: "Reject", bot: iterating, found: halfway, how: orchestrator.Reject, act: quick, wants: orchestrator.ErrInterrupted, follow: live},
+		{
+			name: "Reject", bot: iterating, found: halfway, how: orchestrator.Reject, act: quick,
+			wants: orchestrator.ErrInterrupted, follow: live,
+		},
 		{name: "AbandonFirst", bot: iterating, found: halfway, how: orchestrator.AbandonFirst, act: quick, follow: live},
 		{name: "replay", bot: replying, found: settled, act: zero, follow: []act{zero, two, recovery}},
 	}
@@ -105,16 +143,43 @@ func takeovers() []scenario {
 // ends are runs that end without a turn.
 func ends() []scenario {
 	return []scenario{
-		{name: "Abandon", bot: iterating, found: owned("c"), act: abandon, follow: []act{abandon, two, recovery, resume, zero}},
-		{name: "Abandon a leftover", bot: single, found: owned("drop"), act: abandon, follow: []act{abandon, two, recovery, resume, zero}},
+		{
+			name: "Abandon", bot: iterating, found: owned("c"), act: abandon,
+			follow: []act{abandon, two, recovery, resume, zero},
+		},
+		{
+			name: "Abandon a leftover", bot: single, found: owned("drop"), act: abandon,
+			follow: []act{abandon, two, recovery, resume, zero},
+		},
 		{name: "Delete", bot: replying, found: settled, act: remove, follow: []act{remove, two, recovery, zero}},
-		{name: "Delete with a run", bot: iterating, found: both(settled, owned("c")), act: remove, follow: []act{remove, two, recovery, resume, zero}},
-		{name: "failing intent", bot: single, fails: "a", act: one, wants: errFailing, follow: []act{one, two, recovery, resume}, all: true},
-		{name: "failing intent, no snapshots", bot: bot{deliver: true, volatile: true}, fails: "a", act: one, wants: errFailing, follow: []act{one, two}},
-		{name: "failing branch", bot: iterating, fails: "c", act: one, wants: errFailing, from: "save", follow: []act{one, two, recovery, resume}},
-		{name: "failing in the end", bot: whole, fails: "d", act: plain, wants: errFailing, from: "d", follow: []act{simple, two, recovery, resume}},
-		{name: "Resume of what fails", bot: iterating, found: left("c"), fails: "d", act: resume, wants: errFailing, from: "d", follow: []act{two, recovery, resume, zero}},
-		{name: "Recover of what fails", bot: iterating, found: left("c"), fails: "d", act: recovery, wants: errFailing, from: "d", follow: []act{two, recovery, resume, zero}},
+		{
+			name: "Delete with a run", bot: iterating, found: both(settled, owned("c")), act: remove,
+			follow: []act{remove, two, recovery, resume, zero},
+		},
+		{
+			name: "failing intent", bot: single, fails: "a", act: one,
+			wants: errFailing, follow: []act{one, two, recovery, resume}, all: true,
+		},
+		{
+			name: "failing intent, no snapshots", bot: bot{deliver: true, volatile: true}, fails: "a", act: one,
+			wants: errFailing, follow: []act{one, two},
+		},
+		{
+			name: "failing branch", bot: iterating, fails: "c", act: one,
+			wants: errFailing, from: "save", follow: []act{one, two, recovery, resume},
+		},
+		{
+			name: "failing in the end", bot: whole, fails: "d", act: plain,
+			wants: errFailing, from: "d", follow: []act{simple, two, recovery, resume},
+		},
+		{
+			name: "Resume of what fails", bot: iterating, found: left("c"), fails: "d", act: resume,
+			wants: errFailing, from: "d", follow: []act{two, recovery, resume, zero},
+		},
+		{
+			name: "Recover of what fails", bot: iterating, found: left("c"), fails: "d", act: recovery,
+			wants: errFailing, from: "d", follow: []act{two, recovery, resume, zero},
+		},
 	}
 }
 
@@ -159,7 +224,17 @@ func settled(ctx context.Context, w *world) error {
 	return err
 }
 
-// overtaken is a run that was recorded after another turn had settled: its request was late.
+// bypassed is a turn of a process without a snapshot store, which does not see the run in flight.
+func bypassed(ctx context.Context, w *world) error {
+	p := w.process("P0", fault{})
+	p.volatile = true
+	res, err := p.act(ctx, orchestrator.ResumeFirst, simple)
+	w.hear(simple, "", res, err)
+	return err
+}
+
+// overtaken is a run that was recorded after another turn had settled: its request was late. A process without a
+// snapshot store has settled that turn, or the fence of that process would have refused the request.
 func overtaken(ctx context.Context, w *world) error {
 	p := w.process("P0", fault{kind: late, name: "begin", n: 1})
 	res, err := p.act(ctx, orchestrator.ResumeFirst, zero)
@@ -167,14 +242,15 @@ func overtaken(ctx context.Context, w *world) error {
 	if err := p.wantHit(); err != nil {
 		return err
 	}
-	if err := settled(ctx, w); err != nil {
+	if err := bypassed(ctx, w); err != nil {
 		return err
 	}
 	p.goOn()
 	return nil
 }
 
-// outlived is a run that was recorded after its session had been deleted.
+// outlived is a run that was recorded after its session had been deleted. A process without a snapshot store has
+// deleted it, or the fence of that process would have refused the request.
 func outlived(ctx context.Context, w *world) error {
 	p := w.process("P0", fault{kind: late, name: "begin", n: 1})
 	res, err := p.act(ctx, orchestrator.ResumeFirst, zero)
@@ -182,7 +258,9 @@ func outlived(ctx context.Context, w *world) error {
 	if err := p.wantHit(); err != nil {
 		return err
 	}
-	_, err = w.process("P0", fault{}).act(ctx, orchestrator.ResumeFirst, remove)
+	eraser := w.process("P0", fault{})
+	eraser.volatile = true
+	_, err = eraser.act(ctx, orchestrator.ResumeFirst, remove)
 	p.goOn()
 	return err
 }

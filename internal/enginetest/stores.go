@@ -2,7 +2,7 @@ package enginetest
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"iter"
 	"time"
 
@@ -20,9 +20,11 @@ type Stores struct {
 // checkpoints is a checkpoint store as a process sees it.
 type checkpoints struct{ *process }
 
-func (c checkpoints) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
+func (c checkpoints) Claim(
+	ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest,
+) (checkpoint.Claimed, error) {
 	name := "claim"
-	if r.Steal {
+	if r.From != (lock.Fence{}) {
 		name = "steal"
 	}
 	return ask(ctx, c.process, name, func(ctx context.Context) (checkpoint.Claimed, error) {
@@ -35,7 +37,9 @@ func (c checkpoints) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.C
 }
 
 // Renew is no point: when it comes depends on the clock.
-func (c checkpoints) Renew(ctx context.Context, ttl time.Duration, leases []checkpoint.Lease) ([]checkpoint.Lease, error) {
+func (c checkpoints) Renew(
+	ctx context.Context, ttl time.Duration, leases []checkpoint.Lease,
+) ([]checkpoint.Lease, error) {
 	select {
 	case <-c.stalled:
 		<-c.hold
@@ -50,7 +54,9 @@ func (c checkpoints) Renew(ctx context.Context, ttl time.Duration, leases []chec
 	return c.Checkpoints.Renew(ctx, ttl, leases)
 }
 
-func (c checkpoints) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+func (c checkpoints) Append(
+	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+) error {
 	return tell(ctx, c.process, "append", func(ctx context.Context) error {
 		err := c.wrote(c.Checkpoints.Append(ctx, l, cp, o))
 		if err == nil {
@@ -67,18 +73,18 @@ func (c checkpoints) Mark(ctx context.Context, l checkpoint.Lease, m checkpoint.
 	}
 	return tell(ctx, c.process, name, func(ctx context.Context) error {
 		err := c.wrote(c.Checkpoints.Mark(ctx, l, m))
-		if err == nil && m.Release {
-			c.released(l)
+		if err == nil {
+			c.marked(l, m)
 		}
 		return err
 	})
 }
 
-func (c checkpoints) Delete(ctx context.Context, k checkpoint.Key) error {
+func (c checkpoints) Delete(ctx context.Context, l checkpoint.Lease) error {
 	return tell(ctx, c.process, "delete", func(ctx context.Context) error {
-		err := c.wrote(c.Checkpoints.Delete(ctx, k))
+		err := c.wrote(c.Checkpoints.Delete(ctx, l))
 		if err == nil {
-			c.deleted()
+			c.deleted(l)
 		}
 		return err
 	})
@@ -110,8 +116,11 @@ type snapshots struct{ *process }
 func (s snapshots) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error) {
 	return ask(ctx, s.process, "begin", func(ctx context.Context) (*snapshot.Run, error) {
 		found, err := s.Snapshots.Begin(ctx, r)
-		if s.wrote(err) == nil && found == nil {
+		switch {
+		case s.wrote(err) == nil && found == nil:
 			s.recorded(r)
+		case errors.Is(err, lock.ErrFenced):
+			s.refused(r.ID)
 		}
 		return found, err
 	})
@@ -130,7 +139,7 @@ func (s snapshots) Save(ctx context.Context, r snapshot.Run) error {
 		name = "end"
 	}
 	defer s.branchSaved(r.ID)
-	come := progress(r)
+	come := s.progress(r)
 	err := tell(ctx, s.process, name, func(ctx context.Context) error {
 		err := s.wrote(s.Snapshots.Save(ctx, r))
 		if err == nil {
@@ -166,16 +175,4 @@ func (p *process) recorded(r snapshot.Run) {
 	p.began = r.ID
 	p.mu.Unlock()
 	p.world.began(r)
-}
-
-// A saving is how far a run has come, in what the engine saves of it.
-type saving struct {
-	Born      int64
-	Iteration int
-	Done      []struct{ Intent string }
-}
-
-func progress(r snapshot.Run) (s saving) {
-	_ = json.Unmarshal(r.Payload, &s) // what is not JSON, no store takes
-	return s
 }

@@ -84,7 +84,7 @@ func (w *world) verifyRuns(turns []*Result) {
 		if why, ok := w.failed[id]; ok && settled[id] > 0 {
 			w.accuseLocked(Failed, "run %s has settled after its caller was told: %s", id, why)
 		}
-		if !r.known && len(r.ran) > 0 && !w.bot.volatile {
+		if !r.known && !r.volatile && len(r.ran) > 0 {
 			w.accuseLocked(Begun, "run %s did something and was never recorded", id)
 		}
 	}
@@ -98,15 +98,16 @@ func (w *world) verifyTold(turns []*Result) {
 			w.accuseLocked(Kept, "run %s is lost, although its result was handed out", told.RunID)
 			continue
 		}
-		if kept := turns[i]; kept.Turn != told.Turn || kept.Input.Text != told.Input.Text || !reflect.DeepEqual(kept.State, told.State) {
+		kept := turns[i]
+		same := kept.Turn == told.Turn && kept.Input.Text == told.Input.Text && reflect.DeepEqual(kept.State, told.State)
+		if !same {
 			w.accuseLocked(Kept, "kept is turn %d of %q with %v, handed out was turn %d of %q with %v",
 				kept.Turn, kept.Input.Text, kept.State, told.Turn, told.Input.Text, told.State)
 		}
 	}
 }
 
-// verifyDeliveries checks that every turn was delivered, for the first time in order, and only once unless the fault was
-// there.
+// verifyDeliveries checks that every turn was delivered, for the first time in order. Only a fault there repeats one.
 func (w *world) verifyDeliveries(turns []*Result) {
 	if !w.bot.deliver {
 		return

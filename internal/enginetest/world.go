@@ -24,7 +24,10 @@ type world struct {
 
 	mu        sync.Mutex // protects following fields
 	lease     *checkpoint.Lease
-	born      int64 // of the session
+	latest    checkpoint.Lease // granted last
+	born      int64            // of the session; 0: there is none
+	heldBack  bool             // a delivery has failed, and drains leave it for a while
+	first     string           // the run that was recorded first
 	runs      map[string]*run
 	delivered []*Result
 	told      []*Result
@@ -34,19 +37,6 @@ type world struct {
 	wrong     []Wrong
 	noise     error // nobody's fault: a store failed by itself, or the machine is slow. The history is repeated
 	log       []entry
-}
-
-// A run is the truth about one.
-type run struct {
-	known bool            // it was recorded, once
-	begun bool            // recorded, and not ended since
-	kept  bool            // settled
-	back  bool            // recorded again after it had settled
-	base  string          // what was saved last started from it
-	saved int             // iterations whose save was acknowledged
-	done  map[string]bool // branches of the iteration under way whose save was acknowledged
-	found map[string]bool // branches that are in the store
-	ran   map[string]int  // by intent and iteration
 }
 
 // An entry of the log is formatted when somebody reads it.
@@ -87,7 +77,9 @@ func (w *world) accuseLocked(law, format string, args ...any) {
 
 // wrote looks at what a store answers to a call that writes.
 func (w *world) wrote(err error) error {
-	for _, verdict := range []error{nil, lock.ErrFenced, lock.ErrHeld, checkpoint.ErrConflict, snapshot.ErrNotFound, snapshot.ErrParked} {
+	for _, verdict := range []error{
+		nil, lock.ErrFenced, lock.ErrHeld, checkpoint.ErrConflict, snapshot.ErrNotFound, snapshot.ErrParked,
+	} {
 		if errors.Is(err, verdict) {
 			return err
 		}
@@ -116,7 +108,7 @@ func (w *world) mustHeal(a act, k kind, err error) {
 func (w *world) claimed(c checkpoint.Claimed) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.lease, w.born = &c.Lease, c.Born
+	w.lease, w.latest, w.born = &c.Lease, c.Lease, c.Born
 }
 
 func (w *world) released(l checkpoint.Lease) {
@@ -130,32 +122,28 @@ func (w *world) released(l checkpoint.Lease) {
 // bury ends the lease of a process that did not release it, as if it had expired.
 func (w *world) bury(ctx context.Context) {
 	w.mu.Lock()
-	held := w.lease != nil
+	held := w.lease
 	w.lease = nil
 	w.mu.Unlock()
-	if !held {
+	if held == nil {
 		return
 	}
-	c, err := w.Checkpoints.Claim(ctx, w.key(), checkpoint.ClaimRequest{Owner: "undertaker", Nonce: nonce(), TTL: hour, Steal: true})
+	r := checkpoint.ClaimRequest{Owner: undertaker, Nonce: nonce(), TTL: hour, From: held.Fence}
+	c, err := w.Checkpoints.Claim(ctx, w.key(), r)
 	if err == nil {
+		w.claimed(c)
 		err = w.Checkpoints.Mark(ctx, c.Lease, checkpoint.Marks{Release: true})
+		w.released(c.Lease)
 	}
 	if err != nil {
 		w.accuse(Healthy, "ending the lease: %v", err)
 	}
 }
 
-func nonce() string { return rand.Text() }
+// undertaker owns a session while bury ends its lease.
+const undertaker = "undertaker"
 
-func (w *world) runLocked(id string) *run {
-	r := w.runs[id]
-	if r == nil {
-		r = &run{ran: make(map[string]int)}
-		r.restart(0)
-		w.runs[id] = r
-	}
-	return r
-}
+func nonce() string { return rand.Text() }
 
 // appended notes that a turn is settled.
 func (w *world) appended(l checkpoint.Lease, id string, release bool) {
@@ -167,108 +155,57 @@ func (w *world) appended(l checkpoint.Lease, id string, release bool) {
 	w.runLocked(id).kept = true
 }
 
-// began notes that a run was recorded. The same again is a new one: its input came again after it had ended.
-func (w *world) began(r snapshot.Run) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	truth := w.runLocked(r.ID)
-	truth.known, truth.base = true, r.Base
-	truth.begun = progress(r).Born == w.born // else it is of a session that was deleted
-	truth.back = truth.kept
-	truth.restart(0)
-}
-
-func (r *run) restart(iteration int) {
-	r.saved, r.done, r.found = iteration, make(map[string]bool), make(map[string]bool)
-}
-
-// saved notes what the store has, whether or not its owner was told.
-func (w *world) saved(r snapshot.Run, s saving) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	truth := w.runLocked(r.ID)
-	if r.Status == snapshot.Ended {
-		truth.begun = false
+// marked notes what a mark has changed.
+func (w *world) marked(l checkpoint.Lease, m checkpoint.Marks) {
+	if m.Release {
+		w.released(l)
 	}
-	for _, b := range s.Done {
-		truth.found[b.Intent] = true
-	}
-}
-
-// acknowledged notes what does not run again.
-func (w *world) acknowledged(r snapshot.Run, s saving) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	truth := w.runLocked(r.ID)
 	switch {
-	case r.Base != truth.base: // it started over
-		truth.base = r.Base
-		truth.restart(s.Iteration)
-	case s.Iteration > truth.saved:
-		truth.saved, truth.done = s.Iteration, make(map[string]bool)
-	}
-	if s.Iteration == truth.saved {
-		for _, b := range s.Done {
-			truth.done[b.Intent] = true
-		}
+	case m.Retry > 0:
+		w.heldBack = true
+	case m.Delivered > 0:
+		w.heldBack = false
 	}
 }
 
-// deleted notes that the session is gone, and all its runs with it.
-func (w *world) deleted() {
+func (w *world) isHeldBack() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	return w.heldBack
+}
+
+// deleted notes that the session of l is gone, with all its runs. If there was a later lease, the session must still be
+// there.
+func (w *world) deleted(l checkpoint.Lease) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if l != w.latest {
+		return
+	}
 	for _, r := range w.runs {
-		r.begun, r.kept = false, false
+		r.begun, r.kept, r.gone = false, false, true
 	}
-	w.lease, w.born, w.told, w.delivered = nil, 0, nil, nil
+	w.lease, w.born, w.told, w.delivered, w.heldBack = nil, 0, nil, nil, false
 }
 
-// starts checks that a function may run.
-func (p *process) starts(id string, iteration int, intent string) {
-	if p.isUnaware() {
-		return // no fence can stop it
-	}
-	w := p.world
+// removed notes that the caller of Delete is told that the session is gone.
+func (w *world) removed() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	r := w.runs[id]
-	switch {
-	case w.bot.volatile:
-	case r == nil || !r.known:
-		w.accuseLocked(Begun, "%s ran before the run was recorded", intent)
-	case !r.begun:
-		w.accuseLocked(Begun, "%s ran although the run had ended", intent)
-	case iteration < r.saved:
-		w.accuseLocked(Saved, "%s ran again in iteration %d, although %d are saved", intent, iteration, r.saved)
-	case iteration == r.saved && r.done[intent]:
-		w.accuseLocked(Saved, "branch %s ran again, although it is saved", intent)
+	if w.born != 0 {
+		w.accuseLocked(Accepted, "the caller of Delete is told that the session is gone, and it is not")
 	}
-}
-
-func (w *world) branchFound(id string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	r := w.runs[id]
-	return r != nil && r.found["b"]
-}
-
-// ran counts an effect.
-func (w *world) ran(id string, iteration int, intent string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.runLocked(id).ran[at(intent, iteration)]++
-}
-
-func at(intent string, iteration int) string {
-	return fmt.Sprintf("%s in iteration %d", intent, iteration)
 }
 
 // hands notes what Deliver got.
 func (w *world) hands(res *Result) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.delivered = append(w.delivered, res)
+	if !w.runLocked(res.RunID).gone {
+		w.delivered = append(w.delivered, res)
+	}
 }
 
 // redeliver notes that a turn may be delivered twice.
@@ -283,6 +220,13 @@ func (w *world) forgive() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.again = true
+	clear(w.failed)
+}
+
+// retries notes that a caller asks again after it was told of a failure.
+func (w *world) retries() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	clear(w.failed)
 }
 
@@ -303,7 +247,7 @@ func (w *world) hears(res *Result) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for ; res != nil; res = res.Resumed {
-		if !slices.Contains(w.told, res) {
+		if !w.runLocked(res.RunID).gone && !slices.Contains(w.told, res) {
 			w.told = append(w.told, res)
 		}
 	}

@@ -3,6 +3,7 @@ package faulttest
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,24 +22,31 @@ type action interface {
 type claim struct {
 	Session int
 	Again   int // whose nonce: 0 a new one, n that of the nth latest lease
-	Steal   bool
+	From    int // 0 from nobody, n from the bearer of the nth latest lease
 	Short   bool
 	Request string
 }
 
 func (a claim) do(ctx context.Context, m *machine) error {
 	id := m.ids[a.Session]
-	r := checkpoint.ClaimRequest{Owner: "o", Nonce: m.fresh("nonce"), TTL: long, Steal: a.Steal, RequestID: a.Request}
+	r := checkpoint.ClaimRequest{Nonce: m.fresh("nonce"), TTL: long, RequestID: a.Request}
+	if l, ok := m.lease(id, a.From-1); ok {
+		r.From = l.Fence
+	}
 	if l, ok := m.lease(id, a.Again-1); ok {
 		r.Nonce = l.Fence.Nonce
 	}
+	r.Owner = r.Nonce
 	state := live
 	if old := m.model.lives[id]; a.Short && !(old.ownedBy(lock.Fence{Epoch: m.model.epochs[id], Nonce: r.Nonce}) && old.lease == live) {
 		r.TTL, state = short, fading
 	}
-	allowed := m.model.mayClaim(id, r.Nonce, a.Steal)
+	allowed := m.model.mayClaim(id, r.Nonce, r.From)
 	got, err := m.store.Claim(ctx, m.key(id), r)
-	if verdict(err) == lock.ErrHeld && allowed != granted {
+	if held, ok := errors.AsType[*checkpoint.HeldError](err); ok && allowed != granted {
+		if !m.model.names(id, *held) {
+			return fmt.Errorf("claim by %s: refused in favour of %+v, lease is %+v", r.Nonce, *held, m.model.lives[id])
+		}
 		return nil
 	}
 	if err != nil || allowed == refused {
@@ -135,7 +143,10 @@ func (a mark) do(ctx context.Context, m *machine) error {
 		return nil
 	}
 	want := m.model.mark(id, l.Fence, a.Marks)
-	return wantVerdict(m.store.Mark(ctx, l, a.Marks), want)
+	if err := wantVerdict(m.store.Mark(ctx, l, a.Marks), want); err != nil {
+		return err
+	}
+	return m.compareList(ctx, checkpoint.SessionQuery{Owing: true, Due: true})
 }
 
 // renew renews up to two leases of each session. A live lease is never shortened: whether that works is not promised.
@@ -180,12 +191,16 @@ func (a renew) do(ctx context.Context, m *machine) error {
 	return nil
 }
 
-type remove struct{ Session int }
+type remove struct{ Session, Lease int }
 
 func (a remove) do(ctx context.Context, m *machine) error {
 	id := m.ids[a.Session]
-	delete(m.model.lives, id)
-	return m.store.Delete(ctx, m.key(id))
+	l, ok := m.lease(id, a.Lease)
+	if !ok {
+		return nil
+	}
+	want := m.model.remove(id, l.Fence)
+	return wantVerdict(m.store.Delete(ctx, l), want)
 }
 
 type turns struct{ Session, From, Count int }
@@ -259,10 +274,18 @@ func (a refuse) do(ctx context.Context, m *machine) error {
 	case 6:
 		_, err = m.store.Renew(ctx, 0, nil)
 	case 7:
-		err = m.store.Delete(ctx, checkpoint.Key{Orchestrator: k.Orchestrator, Session: "a\x00"})
+		l.Session = "a\x00"
+		err = m.store.Delete(ctx, l)
 	case 8:
 		_, err = checkpoint.Load(ctx, m.store, checkpoint.Key{Orchestrator: k.Orchestrator}, 0)
 	case 9:
+		_, err = m.store.Claim(ctx, k, checkpoint.ClaimRequest{Nonce: "n", TTL: long, From: lock.Fence{Epoch: 1}})
+	case 10:
+		err = m.store.Mark(ctx, l, checkpoint.Marks{Retry: -1})
+	case 11:
+		for _, err = range m.store.Sessions(ctx, checkpoint.SessionQuery{Orchestrator: k.Orchestrator, Due: true}) {
+		}
+	case 12:
 		for _, err = range m.store.Sessions(ctx, checkpoint.SessionQuery{Orchestrator: k.Orchestrator, Limit: -1}) {
 		}
 	}

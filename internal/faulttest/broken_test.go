@@ -3,6 +3,7 @@ package faulttest
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"iter"
 	"maps"
 	"runtime"
@@ -80,7 +81,7 @@ type epochOnly struct {
 
 func (s epochOnly) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
 	if _, ok := s.released.LoadAndDelete(k); ok {
-		r.Steal = true
+		r.From = s.owner(k).Fence
 	}
 	return s.Store.Claim(ctx, k, r)
 }
@@ -182,7 +183,13 @@ func (s forgetsEpochs) meant(l checkpoint.Lease) checkpoint.Lease {
 }
 
 func (s forgetsEpochs) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
+	if r.From.Epoch != 0 {
+		r.From.Epoch += s.base[k]
+	}
 	c, err := s.Store.Claim(ctx, k, r)
+	if held, ok := errors.AsType[*checkpoint.HeldError](err); ok && held.Owner != "" {
+		held.Fence.Epoch -= s.base[k]
+	}
 	if err == nil {
 		s.base[k] = c.Born - 1
 		c.Born, c.Fence.Epoch = 1, c.Fence.Epoch-s.base[k]
@@ -192,6 +199,10 @@ func (s forgetsEpochs) Claim(ctx context.Context, k checkpoint.Key, r checkpoint
 
 func (s forgetsEpochs) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
 	return s.Store.Append(ctx, s.meant(l), cp, o)
+}
+
+func (s forgetsEpochs) Delete(ctx context.Context, l checkpoint.Lease) error {
+	return s.Store.Delete(ctx, s.meant(l))
 }
 
 func (s forgetsEpochs) Mark(ctx context.Context, l checkpoint.Lease, m checkpoint.Marks) error {
@@ -282,17 +293,20 @@ func (s likes) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Seq
 // sweepsOwned retires everything, owned and owing or not.
 type sweepsOwned struct {
 	checkpoint.Store
-	claimed map[checkpoint.Key]bool
+	claimed map[checkpoint.Key]checkpoint.Lease
 }
 
 func (s sweepsOwned) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
-	s.claimed[k] = true
-	return s.Store.Claim(ctx, k, r)
+	c, err := s.Store.Claim(ctx, k, r)
+	if err == nil {
+		s.claimed[k] = c.Lease
+	}
+	return c, err
 }
 
 func (s sweepsOwned) Sweep(ctx context.Context, limit int) (int, error) {
 	for _, k := range slices.Collect(maps.Keys(s.claimed)) {
-		if err := s.Store.Delete(ctx, k); err != nil {
+		if err := s.Store.Delete(ctx, s.claimed[k]); err != nil {
 			return 0, err
 		}
 		delete(s.claimed, k)
@@ -324,11 +338,16 @@ func newAliases() aliases { return aliases{new(checkpoint.Memory), map[string]js
 
 func TestHistoriesConvict(t *testing.T) {
 	for name, broken := range map[string]func() checkpoint.Store{
-		"checks first":   func() checkpoint.Store { return checksFirst{newLoan()} },
-		"at least":       func() checkpoint.Store { return atLeast{newLoan()} },
-		"epoch only":     newEpochOnly,
-		"stale load":     func() checkpoint.Store { return staleLoad{new(checkpoint.Memory)} },
-		"held by nobody": func() checkpoint.Store { return heldByNobody{new(checkpoint.Memory), new(sync.Map)} },
+		"checks first":    func() checkpoint.Store { return checksFirst{newLoan()} },
+		"at least":        func() checkpoint.Store { return atLeast{newLoan()} },
+		"epoch only":      newEpochOnly,
+		"stale load":      func() checkpoint.Store { return staleLoad{new(checkpoint.Memory)} },
+		"held by nobody":  func() checkpoint.Store { return heldByNobody{new(checkpoint.Memory), new(sync.Map)} },
+		"from anybody":    func() checkpoint.Store { return fromAnybody{newLoan()} },
+		"looks From":      func() checkpoint.Store { return looksFrom{newLoan()} },
+		"names asked":     func() checkpoint.Store { return namesAsked{newLoan()} },
+		"deletes any":     func() checkpoint.Store { return deletesAny{newLoan()} },
+		"looks to delete": func() checkpoint.Store { return looksToDelete{newLoan()} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			illegal, ops, err := IllegalHistories(t.Context(), broken(), 200, 1)
@@ -353,12 +372,20 @@ func TestModelConvicts(t *testing.T) {
 		"likes":             func() checkpoint.Store { return likes{memory()} },
 		"at least":          func() checkpoint.Store { return atLeast{newLoan()} },
 		"forgives":          func() checkpoint.Store { return forgives{memory()} },
+		"from anybody":      func() checkpoint.Store { return fromAnybody{newLoan()} },
+		"names asked":       func() checkpoint.Store { return namesAsked{newLoan()} },
+		"names nobody":      func() checkpoint.Store { return namesNobody{memory()} },
+		"deletes any":       func() checkpoint.Store { return deletesAny{newLoan()} },
+		"never due":         func() checkpoint.Store { return neverDue{memory()} },
+		"always due":        func() checkpoint.Store { return alwaysDue{memory()} },
+		"counts always":     func() checkpoint.Store { return countsAlways{memory(), map[checkpoint.Key]int{}} },
+		"keeps holding":     func() checkpoint.Store { return keepsHolding{memory()} },
 	} {
 		t.Run(name, func(t *testing.T) { wantDifference(t, 0, broken) })
 	}
 	t.Run("sweeps owned", func(t *testing.T) {
 		wantDifference(t, short, func() checkpoint.Store {
-			return sweepsOwned{&checkpoint.Memory{TTL: short}, map[checkpoint.Key]bool{}}
+			return sweepsOwned{&checkpoint.Memory{TTL: short}, map[checkpoint.Key]checkpoint.Lease{}}
 		})
 	})
 }

@@ -41,9 +41,10 @@ func sameClaim(c checkpoint.Claimed, k checkpoint.Key, request string, l *life) 
 		key                         checkpoint.Key
 		fence                       lock.Fence
 		born, summarized, delivered int64
+		failed                      int
 	}
-	got := numbers{c.Key, c.Fence, c.Born, int64(c.Summarized), int64(c.Delivered)}
-	want := numbers{k, l.fence, l.born, int64(l.summarized), int64(l.delivered)}
+	got := numbers{c.Key, c.Fence, c.Born, int64(c.Summarized), int64(c.Delivered), c.Failed}
+	want := numbers{k, l.fence, l.born, int64(l.summarized), int64(l.delivered), l.failed}
 	if got != want {
 		return fmt.Errorf("claimed %+v, want %+v", got, want)
 	}

@@ -1,6 +1,8 @@
 package faulttest
 
 import (
+	"time"
+
 	"pgregory.net/rapid"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
@@ -32,16 +34,16 @@ var (
 // actions generates calls, the frequent ones several times.
 func actions(sweeps bool) *rapid.Generator[action] {
 	all := []*rapid.Generator[action]{
-		claims, claims, claims, settles, settles, settles, settles, repeats, marks, marks, renews, renews,
+		claims, claims, claims, settles, settles, settles, settles, repeats, marks, marks, retries, retries, renews, renews,
 		rapid.Just[action](expire{}),
-		rapid.Custom(func(t *rapid.T) action { return remove{anySession.Draw(t, "session")} }),
+		rapid.Custom(func(t *rapid.T) action { return remove{anySession.Draw(t, "session"), anyLease.Draw(t, "lease")} }),
 		rapid.Custom(func(t *rapid.T) action {
 			return turns{anySession.Draw(t, "session"), anyTurn.Draw(t, "from"), rapid.IntRange(-1, 3).Draw(t, "count")}
 		}),
 		rapid.Custom(func(t *rapid.T) action { return load{anySession.Draw(t, "session"), anyTurn.Draw(t, "turn")} }),
 		lists,
 		rapid.Custom(func(t *rapid.T) action {
-			return refuse{anySession.Draw(t, "session"), rapid.IntRange(0, 9).Draw(t, "call")}
+			return refuse{anySession.Draw(t, "session"), rapid.IntRange(0, 12).Draw(t, "call")}
 		}),
 	}
 	if sweeps {
@@ -54,7 +56,7 @@ var claims = rapid.Custom(func(t *rapid.T) action {
 	return claim{
 		Session: anySession.Draw(t, "session"),
 		Again:   rapid.SampledFrom([]int{0, 0, 0, 1, 2}).Draw(t, "again"),
-		Steal:   rarely.Draw(t, "steal"),
+		From:    rapid.SampledFrom([]int{0, 0, 0, 1, 1, 2}).Draw(t, "from"),
 		Short:   rapid.Bool().Draw(t, "short"),
 		Request: anyRequest.Draw(t, "request"),
 	}
@@ -70,7 +72,7 @@ var settles = rapid.Custom(func(t *rapid.T) action {
 		Request: anyRequest.Draw(t, "request"),
 		Opts: checkpoint.AppendOptions{
 			Keep:    rapid.SampledFrom([]int{1, 2, 3, 4, 0, checkpoint.KeepAll}).Draw(t, "keep"),
-			Owes:    rarely.Draw(t, "owes"),
+			Owes:    rapid.Bool().Draw(t, "owes"),
 			Release: rarely.Draw(t, "release"),
 			Fresh:   rapid.Bool().Draw(t, "fresh"),
 		},
@@ -87,7 +89,13 @@ var marks = rapid.Custom(func(t *rapid.T) action {
 		Summarized: counter.Draw(t, "summarized"),
 		Delivered:  counter.Draw(t, "delivered"),
 		Release:    rarely.Draw(t, "release"),
+		Retry:      rapid.SampledFrom([]time.Duration{0, 0, 0, 1, short, long, long}).Draw(t, "retry"),
 	}}
+})
+
+var retries = rapid.Custom(func(t *rapid.T) action {
+	after := rapid.SampledFrom([]time.Duration{1, short, long, long}).Draw(t, "after")
+	return mark{anySession.Draw(t, "session"), anyLease.Draw(t, "lease"), checkpoint.Marks{Retry: after}}
 })
 
 var renews = rapid.Custom(func(t *rapid.T) action {
@@ -99,10 +107,12 @@ var renews = rapid.Custom(func(t *rapid.T) action {
 })
 
 var lists = rapid.Custom(func(t *rapid.T) action {
+	owing := rapid.Bool().Draw(t, "owing")
 	return list{checkpoint.SessionQuery{
 		Prefix: rapid.SampledFrom([]string{"", "", "a", "a_", "a%", "{", ":", "🙂", "A"}).Draw(t, "prefix"),
 		After:  rapid.SampledFrom([]string{"", "", "a", "a_", "ab", "~"}).Draw(t, "after"),
 		Limit:  rapid.IntRange(0, 3).Draw(t, "limit"),
-		Owing:  rarely.Draw(t, "owing"),
+		Owing:  owing,
+		Due:    owing && rapid.Bool().Draw(t, "due"),
 	}}
 })

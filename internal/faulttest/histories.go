@@ -155,6 +155,7 @@ type worker struct {
 	serial int
 	held   []*tenure
 	asked  *call // a claim whose reply was lost
+	seen   *call // a claim that was refused: its From is the owner
 }
 
 // A tenure is a lease and the turn that its bearer would settle next.
@@ -187,7 +188,7 @@ func (w *worker) act(ctx context.Context) {
 	case dice < 97:
 		w.renew(ctx, t)
 	default:
-		w.remove(ctx, t.claim.key)
+		w.remove(ctx, t)
 	}
 }
 
@@ -210,11 +211,18 @@ func (w *worker) tenure() *tenure {
 
 func (w *worker) newClaim() call {
 	c := call{
-		op: "claim", nonce: w.name("n"), long: w.chance(50), steal: w.chance(30),
+		op: "claim", nonce: w.name("n"), long: w.chance(50),
 		key: checkpoint.Key{Orchestrator: w.orchestrator, Session: fmt.Sprint("s", w.rng.IntN(w.sessions))},
 	}
-	if t := w.tenure(); t != nil && t.last != nil && w.chance(50) {
+	t := w.tenure()
+	if t != nil && t.last != nil && w.chance(50) {
 		c.request = t.last.run
+	}
+	switch {
+	case w.seen != nil && w.chance(60):
+		c.key, c.from = w.seen.key, w.seen.from
+	case t != nil && w.chance(10):
+		c.key, c.from = t.claim.key, t.fence
 	}
 	return c
 }
@@ -229,7 +237,9 @@ func (w *worker) newAppend(t *tenure) call {
 }
 
 func (w *worker) claim(ctx context.Context, in call) {
-	r := checkpoint.ClaimRequest{Owner: fmt.Sprint("worker ", w.id), Nonce: in.nonce, TTL: long, RequestID: in.request, Steal: in.steal}
+	r := checkpoint.ClaimRequest{
+		Owner: fmt.Sprint("worker ", w.id), Nonce: in.nonce, TTL: long, RequestID: in.request, From: in.from,
+	}
 	if !in.long {
 		r.TTL = [...]time.Duration{time.Microsecond, short}[w.rng.IntN(2)]
 	}
@@ -237,15 +247,22 @@ func (w *worker) claim(ctx context.Context, in call) {
 	defer cancel()
 	out := w.record(w.id, in, func() (reply, error) {
 		c, err := w.store.Claim(ctx, in.key, r)
+		if held, ok := errors.AsType[*checkpoint.HeldError](err); ok {
+			return reply{fence: held.Fence}, err
+		}
 		out := reply{fence: c.Fence, born: c.Born, turn: -1, answered: c.Answered != nil}
 		if c.Last != nil {
 			out.turn, out.last = c.Last.Turn, c.Last.RunID
 		}
 		return out, err
 	})
-	w.asked = nil
+	w.asked, w.seen = nil, nil
 	if out.unknown {
 		w.asked = &in
+	}
+	if out.err == lock.ErrHeld && out.fence != (lock.Fence{}) {
+		in.from = out.fence
+		w.seen = &in
 	}
 	if out.err == nil {
 		w.held = append(w.held, &tenure{claim: in, fence: out.fence, next: out.turn + 1})
@@ -289,6 +306,9 @@ func (w *worker) renew(ctx context.Context, t *tenure) {
 	})
 }
 
-func (w *worker) remove(ctx context.Context, k checkpoint.Key) {
-	w.record(w.id, call{op: "delete", key: k}, func() (reply, error) { return reply{}, w.store.Delete(ctx, k) })
+func (w *worker) remove(ctx context.Context, t *tenure) {
+	in := call{op: "delete", key: t.claim.key, fence: t.fence}
+	w.record(w.id, in, func() (reply, error) {
+		return reply{}, w.store.Delete(ctx, checkpoint.Lease{Key: in.key, Fence: in.fence})
+	})
 }

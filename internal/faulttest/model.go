@@ -24,7 +24,17 @@ type life struct {
 	pruned     int                      // turns before this one are not kept
 	summarized int
 	delivered  int
+	failed     int      // deliveries of the oldest owed turn
+	due        dueState // of that delivery
 }
+
+type dueState int
+
+const (
+	isDue  dueState = iota
+	mayBe           // held back for a moment, which may be over or not
+	isHeld          // held back for longer than the test runs
+)
 
 type leaseState int
 
@@ -70,10 +80,17 @@ func (l *life) keptRun(run string) bool {
 	return l.newest(func(cp *checkpoint.Checkpoint) bool { return cp.RunID == run }) != nil
 }
 
-func (m *model) mayClaim(id, nonce string, steal bool) answer {
+func (m *model) mayClaim(id, nonce string, from lock.Fence) answer {
 	l := m.lives[id]
 	switch {
-	case l == nil, steal, l.lease == free, l.lease == expired, l.fence.Nonce == nonce:
+	case l != nil && l.lease != free && l.fence.Nonce == nonce:
+		return granted
+	case from != (lock.Fence{}):
+		if l.ownedBy(from) {
+			return granted
+		}
+		return refused
+	case l == nil, l.lease == free, l.lease == expired:
 		return granted
 	case l.lease == fading:
 		return either
@@ -138,10 +155,26 @@ func (m *model) mark(id string, f lock.Fence, mk checkpoint.Marks) error {
 		return lock.ErrFenced
 	}
 	l.summarized = max(l.summarized, min(mk.Summarized, len(l.turns)))
-	l.delivered = max(l.delivered, min(mk.Delivered, len(l.turns)))
+	if delivered := min(mk.Delivered, len(l.turns)); delivered > l.delivered {
+		l.delivered, l.failed, l.due = delivered, 0, isDue
+	}
+	if mk.Retry > 0 && l.delivered < len(l.turns) {
+		l.failed, l.due = l.failed+1, isHeld
+		if mk.Retry <= short {
+			l.due = mayBe
+		}
+	}
 	if mk.Release {
 		l.lease = free
 	}
+	return nil
+}
+
+func (m *model) remove(id string, f lock.Fence) error {
+	if l := m.lives[id]; l != nil && !l.ownedBy(f) {
+		return lock.ErrFenced
+	}
+	delete(m.lives, id)
 	return nil
 }
 
@@ -155,13 +188,26 @@ func (m *model) renew(id string, f lock.Fence, state leaseState) bool {
 	return false
 }
 
-// expire notes that every lease that could end has ended.
+// expire notes that every lease that could end has ended, and that what was held back for a moment is due.
 func (m *model) expire() {
 	for _, l := range m.lives {
 		if l.lease == fading {
 			l.lease = expired
 		}
+		if l.due == mayBe {
+			l.due = isDue
+		}
 	}
+}
+
+// names says whether a claim that is refused may name this owner. The owner has the name of its nonce.
+func (m *model) names(id string, held checkpoint.HeldError) bool {
+	nobody := held == checkpoint.HeldError{}
+	l := m.lives[id]
+	if l == nil || l.lease == free || l.lease == expired {
+		return nobody
+	}
+	return held == checkpoint.HeldError{Owner: l.fence.Nonce, Fence: l.fence} || nobody && l.lease == fading
 }
 
 // sweep retires what is idle and returns how many sessions that were.
@@ -187,17 +233,44 @@ func (m *model) from(id string, turn int) []*checkpoint.Checkpoint {
 	return down
 }
 
-func (m *model) list(q checkpoint.SessionQuery) []string {
-	var ids []string
+// list returns the sessions that q selects, without its limit: those that must come, and those that may.
+func (m *model) list(q checkpoint.SessionQuery) (must, may []string) {
 	for id, l := range m.lives {
 		owing := l.delivered < len(l.turns)
-		if len(l.turns) > 0 && strings.HasPrefix(id, q.Prefix) && id > q.After && (owing || !q.Owing) {
-			ids = append(ids, id)
+		switch {
+		case len(l.turns) == 0, !strings.HasPrefix(id, q.Prefix), id <= q.After, q.Owing && !owing, q.Due && l.due == isHeld:
+		case q.Due && l.due == mayBe:
+			may = append(may, id)
+		default:
+			must = append(must, id)
 		}
 	}
-	slices.Sort(ids)
-	if q.Limit > 0 {
-		ids = ids[:min(q.Limit, len(ids))]
+	return must, may
+}
+
+// listed says why the sessions that q selects cannot be got, or returns nil.
+func (m *model) listed(q checkpoint.SessionQuery, got []string) error {
+	must, may := m.list(q)
+	left := map[string]bool{}
+	for _, id := range append(may, must...) {
+		left[id] = true
 	}
-	return ids
+	last := ""
+	for _, id := range got {
+		if !left[id] || id <= last {
+			return fmt.Errorf("%+v: got %q, want %q and perhaps %q", q, got, must, may)
+		}
+		last = id
+		delete(left, id)
+	}
+	full := q.Limit > 0 && len(got) == q.Limit
+	for _, id := range must {
+		if left[id] && (!full || id < last) {
+			return fmt.Errorf("%+v: got %q, want %q and perhaps %q", q, got, must, may)
+		}
+	}
+	if q.Limit > 0 && len(got) > q.Limit {
+		return fmt.Errorf("%+v: got %q", q, got)
+	}
+	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/lock"
 )
 
 // RenewUnderLoad claims that many sessions and has two callers renew all of the leases again and again, in any order,
@@ -46,7 +47,8 @@ func renewUnderLoad(ctx context.Context, s checkpoint.Store, leases int) error {
 	f := &fleet{store: s, leases: make([]checkpoint.Lease, leases), order: map[checkpoint.Lease]int{}, steals: make([]steal, leases)}
 	orchestrator := "renew " + crand.Text()
 	err := inParallel(leases, func(i int) (err error) {
-		f.leases[i], err = f.claim(ctx, checkpoint.Key{Orchestrator: orchestrator, Session: fmt.Sprint("s", i)}, "n")
+		k := checkpoint.Key{Orchestrator: orchestrator, Session: fmt.Sprint("s", i)}
+		f.leases[i], err = f.claim(ctx, k, "n", lock.Fence{})
 		return err
 	})
 	if err != nil {
@@ -87,8 +89,8 @@ func inParallel(n int, do func(i int) error) error {
 	return errors.Join(errs...)
 }
 
-func (f *fleet) claim(ctx context.Context, k checkpoint.Key, nonce string) (checkpoint.Lease, error) {
-	c, err := f.store.Claim(ctx, k, checkpoint.ClaimRequest{Owner: "o", Nonce: nonce, TTL: long, Steal: true})
+func (f *fleet) claim(ctx context.Context, k checkpoint.Key, nonce string, from lock.Fence) (checkpoint.Lease, error) {
+	c, err := f.store.Claim(ctx, k, checkpoint.ClaimRequest{Owner: "o", Nonce: nonce, TTL: long, From: from})
 	return c.Lease, err
 }
 
@@ -108,7 +110,7 @@ func (f *fleet) use(ctx context.Context, i int) error {
 		}
 	default:
 		f.steals[i].asked.Store(true)
-		if _, err := f.claim(ctx, l.Key, "thief"); err != nil {
+		if _, err := f.claim(ctx, l.Key, "thief", l.Fence); err != nil {
 			return fmt.Errorf("steal %q: %w", l.Session, err)
 		}
 		f.steals[i].taken.Store(true)

@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -23,7 +25,7 @@ func SnapshotModel(t *testing.T, newStore func(*testing.T) snapshot.Store) {
 	t.Helper()
 	s := newStore(t)
 	checkWithin(t, func(rt *rapid.T) {
-		p := pair{s, new(snapshot.Memory), "model " + rand.Text()}
+		p := newPair(s)
 		rt.Repeat(map[string]func(*rapid.T){
 			"": func(*rapid.T) {},
 			"call": func(rt *rapid.T) {
@@ -42,61 +44,106 @@ func SnapshotModel(t *testing.T, newStore func(*testing.T) snapshot.Store) {
 type pair struct {
 	store, model snapshot.Store
 	bot          string
+	tops         map[snapshot.Key]int64 // the highest epoch that a run of the session has had
+}
+
+func newPair(s snapshot.Store) pair {
+	return pair{s, new(snapshot.Memory), "model " + rand.Text(), map[snapshot.Key]int64{}}
 }
 
 // Few of each, so that histories meet themselves.
 var (
 	runSessions = rapid.SampledFrom([]string{"a", "a_", "😀"})
 	runIDs      = rapid.SampledFrom([]string{"r1", "r2"})
-	runFences   = rapid.Custom(func(t *rapid.T) lock.Fence {
-		return lock.Fence{Epoch: rapid.Int64Range(1, 4).Draw(t, "epoch"), Nonce: rapid.SampledFrom([]string{"n", "m"}).Draw(t, "nonce")}
-	})
+	runNonces   = rapid.SampledFrom([]string{"n", "m"})
+	runCalls    = rapid.SampledFrom(strings.Fields("begin begin adopt adopt save save save delete delete runs"))
 	runStatuses = rapid.SampledFrom([]snapshot.Status{snapshot.Running, snapshot.Running, snapshot.Waiting, snapshot.Suspended, snapshot.Parked, snapshot.Ended})
+	partNames   = rapid.SampledFrom([]string{"p", "P", "p:", "😀"})
 )
 
-func (p pair) call(ctx context.Context, t *rapid.T) error {
+// A target is what a call is about: a session, and the id and fence of a run that may or may not be its own.
+type target struct {
+	key   snapshot.Key
+	id    string
+	fence lock.Fence
+	seq   int64
+}
+
+func (p pair) target(ctx context.Context, t *rapid.T) target {
 	k := snapshot.Key{Orchestrator: p.bot, Session: runSessions.Draw(t, "session")}
-	f := runFences.Draw(t, "fence")
-	id := p.bot + k.Session + runIDs.Draw(t, "run")
-	if owner := p.inFlight(ctx, k); owner != nil && rapid.Bool().Draw(t, "as the owner") {
-		f, id = owner.Fence, owner.ID
+	at := target{key: k, id: p.bot + k.Session + runIDs.Draw(t, "run")}
+	ahead := rapid.SampledFrom([]int64{-1, 0, 0, 1, 1, 1})
+	at.fence = lock.Fence{Epoch: max(1, p.tops[k]+ahead.Draw(t, "epoch")), Nonce: runNonces.Draw(t, "nonce")}
+	if r := p.inFlight(ctx, k); r != nil {
+		at.seq = max(0, r.Seq+ahead.Draw(t, "seq"))
+		if rapid.IntRange(0, 2).Draw(t, "as the owner") > 0 {
+			at.fence, at.id = r.Fence, r.ID
+		}
 	}
-	switch what := rapid.SampledFrom([]string{"begin", "adopt", "save", "save", "delete", "runs"}).Draw(t, "what"); what {
-	case "begin", "save":
-		r := snapshot.Run{
-			Key: k, ID: id, Fence: f, Status: runStatuses.Draw(t, "status"), Seq: rapid.Int64Range(0, 5).Draw(t, "seq"),
-			Attempt: rapid.IntRange(0, 3).Draw(t, "attempt"), Payload: json.RawMessage(fmt.Sprintf(`{"n":%d}`, rapid.Int().Draw(t, "payload"))),
-		}
-		if rapid.Bool().Draw(t, "later") {
-			r.NotBefore = time.Unix(rapid.Int64Range(1, 1<<32).Draw(t, "not before"), 123456789)
-		}
-		if what == "begin" {
-			r.Fence = lock.Fence{Epoch: f.Epoch, Nonce: rand.Text()} // no caller begins a run twice under one fence
-		}
-		if what == "save" {
-			return same(what, p.store.Save(ctx, r), p.model.Save(ctx, r))
-		}
+	return at
+}
+
+func (p pair) call(ctx context.Context, t *rapid.T) error {
+	at := p.target(ctx, t)
+	switch what := runCalls.Draw(t, "what"); what {
+	case "begin":
+		r := drawRun(t, at)
 		got, err := p.store.Begin(ctx, r)
 		want, wantErr := p.model.Begin(ctx, r)
+		if want == nil && wantErr == nil {
+			p.tops[at.key] = r.Fence.Epoch
+		}
 		return errors.Join(same(what, err, wantErr), sameFound(got, want))
 	case "adopt":
 		attempts := rapid.IntRange(0, 3).Draw(t, "attempts")
-		got, err := p.store.Adopt(ctx, k, f, attempts)
-		want, wantErr := p.model.Adopt(ctx, k, f, attempts)
+		got, err := p.store.Adopt(ctx, at.key, at.fence, attempts)
+		want, wantErr := p.model.Adopt(ctx, at.key, at.fence, attempts)
+		if !errors.Is(wantErr, lock.ErrFenced) {
+			p.tops[at.key] = at.fence.Epoch
+		}
 		return errors.Join(same(what, err, wantErr), sameRun(got, want))
+	case "save":
+		r := drawRun(t, at)
+		return same(what, p.store.Save(ctx, r), p.model.Save(ctx, r))
 	case "delete":
-		return same(what, p.store.Delete(ctx, k, id, f), p.model.Delete(ctx, k, id, f))
+		return same(what, p.store.Delete(ctx, at.key, at.id, at.fence), p.model.Delete(ctx, at.key, at.id, at.fence))
 	default:
-		q := snapshot.Query{Key: snapshot.Key{Orchestrator: p.bot}, Limit: rapid.IntRange(0, 2).Draw(t, "limit")}
-		q.After = rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "after")
-		if rapid.Bool().Draw(t, "one") {
-			q.Session = k.Session
-		}
-		if rapid.Bool().Draw(t, "one status") {
-			q.Status = runStatuses.Draw(t, "status")
-		}
-		return p.sameRuns(ctx, q)
+		return p.sameRuns(ctx, drawQuery(t, at.key))
 	}
+}
+
+func drawRun(t *rapid.T, at target) snapshot.Run {
+	r := snapshot.Run{
+		Key: at.key, ID: at.id, Fence: at.fence, Seq: at.seq, Status: runStatuses.Draw(t, "status"),
+		Attempt: rapid.IntRange(0, 3).Draw(t, "attempt"), Error: rapid.SampledFrom([]string{"", "why"}).Draw(t, "error"),
+		Pause: time.Duration(rapid.SampledFrom([]int{0, 0, 10, 20, 30}).Draw(t, "pause")) * time.Hour,
+	}
+	if rapid.Bool().Draw(t, "with payload") {
+		r.Payload = drawDocument(t)
+	}
+	for range rapid.IntRange(0, 2).Draw(t, "parts") {
+		if r.Parts == nil {
+			r.Parts = make(map[string]json.RawMessage)
+		}
+		r.Parts[partNames.Draw(t, "part")] = drawDocument(t)
+	}
+	return r
+}
+
+func drawDocument(t *rapid.T) json.RawMessage {
+	return json.RawMessage(fmt.Sprintf(`{"n":%d}`, rapid.IntRange(0, 1<<30).Draw(t, "document")))
+}
+
+func drawQuery(t *rapid.T, k snapshot.Key) snapshot.Query {
+	q := snapshot.Query{Key: snapshot.Key{Orchestrator: k.Orchestrator}, Limit: rapid.IntRange(0, 2).Draw(t, "limit")}
+	q.After = rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "after")
+	if rapid.Bool().Draw(t, "one") {
+		q.Session = k.Session
+	}
+	if rapid.Bool().Draw(t, "one status") {
+		q.Status = runStatuses.Draw(t, "status")
+	}
+	return q
 }
 
 func (p pair) inFlight(ctx context.Context, k snapshot.Key) *snapshot.Run {
@@ -141,7 +188,7 @@ func same(what string, got, want error) error {
 	if got == nil && want == nil {
 		return nil
 	}
-	return fmt.Errorf("%s: got error %w, want %w", what, got, want)
+	return fmt.Errorf("%s: got error %v, want %v", what, got, want)
 }
 
 func sameFound(got, want *snapshot.Run) error {
@@ -154,22 +201,27 @@ func sameFound(got, want *snapshot.Run) error {
 	return sameRun(*got, *want)
 }
 
-// sameRun compares all but the stores' clocks.
+// sameRun compares all but the stores' clocks. Pauses are of many hours, of which little has passed.
 func sameRun(got, want snapshot.Run) error {
-	var g, w any
-	if len(got.Payload)+len(want.Payload) > 0 {
-		if err := errors.Join(json.Unmarshal(got.Payload, &g), json.Unmarshal(want.Payload, &w)); err != nil {
-			return err
-		}
-	}
 	bare := func(r snapshot.Run) snapshot.Run {
-		r.Payload, r.StartedAt, r.SavedAt = nil, time.Time{}, time.Time{}
+		r.Payload, r.Parts, r.Pause = nil, nil, 0
+		r.NotBefore, r.StartedAt, r.SavedAt = time.Time{}, time.Time{}, time.Time{}
 		return r
 	}
-	if !reflect.DeepEqual(g, w) || !reflect.DeepEqual(bare(got), bare(want)) {
-		return fmt.Errorf("got run %+v, want %+v", got, want)
+	off := got.Pause - want.Pause
+	paused := off.Abs() < time.Hour && got.NotBefore.IsZero() == want.NotBefore.IsZero()
+	same := paused && reflect.DeepEqual(bare(got), bare(want)) && sameJSON(got.Payload, want.Payload) &&
+		maps.EqualFunc(got.Parts, want.Parts, sameJSON)
+	if !same {
+		return fmt.Errorf("got run %s, want %s", described(got), described(want))
 	}
 	return nil
+}
+
+func described(r snapshot.Run) string {
+	payload, parts := r.Payload, r.Parts
+	r.Payload, r.Parts = nil, nil
+	return fmt.Sprintf("%+v with payload %s and parts %s", r, payload, parts)
 }
 
 // RacingBegins races n Begins for sessions of their own, three for each: one wins, and the others get the winner.

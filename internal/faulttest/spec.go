@@ -15,11 +15,11 @@ import (
 type call struct {
 	op      string // claim, append, release, renew or delete
 	key     checkpoint.Key
-	nonce   string // claim
-	long    bool   // claim, renew: until the end of the history
-	steal   bool
+	nonce   string     // claim
+	long    bool       // claim, renew: until the end of the history
+	from    lock.Fence // claim
 	request string
-	fence   lock.Fence // append, release, renew
+	fence   lock.Fence // append, release, renew, delete
 	turn    int
 	run     string // also its request id
 	keep    int
@@ -28,9 +28,9 @@ type call struct {
 
 // A reply is what the store said.
 type reply struct {
-	err      error // of verdicts; nil: done
-	unknown  bool  // no verdict: it may have happened, at any time
-	fence    lock.Fence
+	err      error      // of verdicts; nil: done
+	unknown  bool       // no verdict: it may have happened, at any time
+	fence    lock.Fence // claim: that is granted, or that a HeldError names
 	born     int64
 	last     string // run of the newest turn
 	turn     int    // of the newest turn, -1: none
@@ -92,7 +92,8 @@ func (h head) step(in call, out reply) (bool, head) {
 		}
 		return out.unknown || out.err == nil && out.lost != held, h
 	default:
-		return out.unknown || out.err == nil, head{epoch: h.epoch, last: -1}
+		next, err := h.remove(in)
+		return out.unknown || out.err == err, next
 	}
 }
 
@@ -103,12 +104,17 @@ func (h head) latest(f lock.Fence) bool {
 
 func (h head) claim(in call, out reply) (bool, head) {
 	again := h.owned && h.nonce == in.nonce
+	plain := in.from == lock.Fence{}
+	taken := h.owned && h.latest(in.from)
 	switch {
 	case out.err == lock.ErrHeld:
-		return h.owned && !again && !in.steal, h
+		if again || taken || plain && !h.owned {
+			return false, h
+		}
+		return h.named(out.fence, plain)
 	case out.err != nil && !out.unknown:
 		return false, h
-	case h.owned && h.long && !again && !in.steal:
+	case !again && !taken && (!plain || h.owned && h.long):
 		return out.unknown, h
 	}
 	next := h
@@ -130,6 +136,24 @@ func (h head) claim(in call, out reply) (bool, head) {
 	answered := in.request != "" && slices.Contains(runs, in.request)
 	return fence && born && out.fence.Nonce == in.nonce && out.answered == answered &&
 		out.turn == h.last && out.last == newest(runs), next
+}
+
+// named reports whether a HeldError may name this fence, which may be one that was hidden. It names nobody if the lease
+// may be over. A plain claim may be refused while there is an owner, and look the name up when there is none.
+func (h head) named(f lock.Fence, plain bool) (bool, head) {
+	if f == (lock.Fence{}) {
+		return plain || !h.owned || !h.long, h
+	}
+	ok := h.owned && f.Nonce == h.nonce && (f.Epoch == h.epoch && !h.hidden || f.Epoch > h.epoch && h.hidden)
+	h.epoch, h.hidden = f.Epoch, false
+	return ok, h
+}
+
+func (h head) remove(in call) (head, error) {
+	if h.exists && !(h.owned && h.latest(in.fence)) {
+		return h, lock.ErrFenced
+	}
+	return head{epoch: h.epoch, hidden: h.hidden, last: -1}, nil
 }
 
 func newest(runs []string) string {
@@ -163,13 +187,13 @@ func describe(in call, out reply) string {
 	result := "ok"
 	switch in.op {
 	case "claim":
-		args = fmt.Sprintf("%s long=%t steal=%t request=%s", in.nonce, in.long, in.steal, in.request)
+		args = fmt.Sprintf("%s long=%t from=%v request=%s", in.nonce, in.long, in.from, in.request)
 		result = fmt.Sprintf("%v born %d last %d %s answered=%t", out.fence, out.born, out.turn, out.last, out.answered)
 	case "append":
 		args = fmt.Sprintf("%v turn %d run %s keep %d release=%t", in.fence, in.turn, in.run, in.keep, in.release)
 	case "renew":
 		args, result = fmt.Sprint(in.fence), fmt.Sprintf("lost=%t", out.lost)
-	case "release":
+	case "release", "delete":
 		args = fmt.Sprint(in.fence)
 	}
 	switch {
@@ -177,6 +201,9 @@ func describe(in call, out reply) string {
 		result = fmt.Sprint("unknown: ", out.err)
 	case out.err != nil:
 		result = out.err.Error()
+		if out.err == lock.ErrHeld {
+			result += fmt.Sprint(" ", out.fence)
+		}
 	}
 	return fmt.Sprintf("%q %s(%s) -> %s", in.key.Session, in.op, args, result)
 }

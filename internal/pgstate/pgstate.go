@@ -13,7 +13,6 @@ import (
 
 // The states that mean something to a store.
 const (
-	UniqueViolation      = "23505"
 	SerializationFailure = "40001"
 	LockNotAvailable     = "55P03"
 	undefinedTable       = "42P01"

@@ -14,6 +14,8 @@ CREATE TABLE IF NOT EXISTS "holdfast_sessions" (
     pruned       integer     NOT NULL DEFAULT 0,
     summarized   integer     NOT NULL DEFAULT 0,
     owed         integer,
+    failed       integer     NOT NULL DEFAULT 0,
+    retry_at     timestamptz,
     PRIMARY KEY (orchestrator, session)
 ) WITH (fillfactor = 70);
 

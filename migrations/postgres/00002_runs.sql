@@ -2,33 +2,49 @@
 
 -- +goose Up
 CREATE TABLE IF NOT EXISTS "holdfast_runs" (
-    id           text COLLATE "C" PRIMARY KEY,
-    orchestrator text COLLATE "C" NOT NULL,
-    session      text COLLATE "C" NOT NULL,
-    request_id   text        NOT NULL,
-    turn         integer     NOT NULL,
-    attempt      integer     NOT NULL,
-    base         text        NOT NULL,
-    status       text        NOT NULL,
-    seq          bigint      NOT NULL,
-    epoch        bigint      NOT NULL,
-    nonce        text        NOT NULL,
-    payload      jsonb,
-    error        text        NOT NULL,
-    not_before   timestamptz,
-    started_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
-    saved_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
-    met          boolean     NOT NULL DEFAULT false,
-    CONSTRAINT "holdfast_runs_session" UNIQUE (orchestrator, session)
+    orchestrator    text COLLATE "C" NOT NULL,
+    session         text COLLATE "C" NOT NULL,
+    epoch           bigint      NOT NULL,
+    nonce           text        NOT NULL,
+    id              text        NOT NULL,
+    status          text        NOT NULL,
+    seq             bigint      NOT NULL,
+    turn            integer     NOT NULL,
+    attempt         integer     NOT NULL,
+    parts           boolean     NOT NULL,
+    payload_version bigint      NOT NULL,
+    not_before      timestamptz,
+    started_at      timestamptz NOT NULL,
+    saved_at        timestamptz NOT NULL,
+    deleted_at      timestamptz,
+    request_id      text        NOT NULL,
+    base            text        NOT NULL,
+    error           text        NOT NULL,
+    payload         jsonb,
+    PRIMARY KEY (orchestrator, session)
 ) WITH (toast_tuple_target = 4080, fillfactor = 50);
+
+CREATE INDEX IF NOT EXISTS "holdfast_runs_inflight" ON "holdfast_runs" (orchestrator, session) WHERE deleted_at IS NULL;
+
+CREATE TABLE IF NOT EXISTS "holdfast_run_parts" (
+    orchestrator    text COLLATE "C" NOT NULL,
+    session         text COLLATE "C" NOT NULL,
+    payload_version bigint      NOT NULL,
+    name            text COLLATE "C" NOT NULL,
+    doc             jsonb       NOT NULL,
+    PRIMARY KEY (orchestrator, session, payload_version, name)
+) WITH (toast_tuple_target = 4080);
 
 -- +goose StatementBegin
 DO $$ BEGIN
     EXECUTE 'ALTER TABLE "holdfast_runs" ALTER COLUMN payload SET COMPRESSION lz4';
+    EXECUTE 'ALTER TABLE "holdfast_run_parts" ALTER COLUMN doc SET COMPRESSION lz4';
 EXCEPTION WHEN OTHERS THEN
     NULL; -- the server is older than 14 or was built without lz4: the default compression serves
 END $$;
 -- +goose StatementEnd
 
 -- +goose Down
+DROP TABLE IF EXISTS "holdfast_run_parts";
+DROP INDEX IF EXISTS "holdfast_runs_inflight";
 DROP TABLE IF EXISTS "holdfast_runs";

@@ -14,14 +14,17 @@ CREATE TABLE IF NOT EXISTS holdfast_sessions (
 	pruned       INTEGER NOT NULL DEFAULT 0,  -- first, as the last settle found it
 	summarized   INTEGER NOT NULL DEFAULT 0,
 	owed         INTEGER,                     -- the oldest not delivered
+	failed       INTEGER NOT NULL DEFAULT 0,  -- deliveries of owed
+	retry_at     INTEGER NOT NULL DEFAULT 0,  -- µs, from when on owed is due
 	PRIMARY KEY (orchestrator, session),
 	CHECK (epoch >= born),
 	CHECK (0 <= pruned AND pruned <= first AND first <= turn + 1),
 	CHECK (summarized BETWEEN 0 AND turn + 1),
-	CHECK (owed BETWEEN first AND turn)
+	CHECK (owed BETWEEN first AND turn),
+	CHECK (failed > 0 AND owed IS NOT NULL AND retry_at > 0 OR failed = 0 AND retry_at = 0)
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX IF NOT EXISTS holdfast_sessions_owed ON holdfast_sessions (orchestrator, session) WHERE owed IS NOT NULL;
+CREATE INDEX IF NOT EXISTS holdfast_sessions_owed ON holdfast_sessions (orchestrator, session, retry_at) WHERE owed IS NOT NULL;
 
 CREATE TABLE IF NOT EXISTS holdfast_turns (
 	orchestrator TEXT    NOT NULL,

@@ -1,13 +1,16 @@
 package pgsnapshot_test
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/holdfast-go/holdfast/internal/faulttest"
@@ -46,47 +49,82 @@ func private(t *testing.T, o *testenv.Options) (*testenv.Server, *pgxpool.Pool, 
 	return server, p, s
 }
 
-// What each call costs, counted at the server, and what listing costs beside a long history.
-func TestStatements(t *testing.T) {
-	t.Parallel()
-	server, p, s := private(t, &testenv.Options{Count: true})
-	if _, err := p.Exec(t.Context(), `
-		CREATE UNLOGGED TABLE holdfast_turns (orchestrator text, session text, turn int);
-		INSERT INTO holdfast_turns SELECT 'bot', 's' || i % 10000, i / 10000 FROM generate_series(0, 999999) i`); err != nil {
+// adding is a Save that adds a part to r.
+func adding(r snapshot.Run, part string) snapshot.Run {
+	r.Seq++
+	r.Payload, r.Parts = nil, map[string]json.RawMessage{part: json.RawMessage(`"text"`)}
+	return r
+}
+
+// saving is a Save that replaces the payload of r.
+func saving(r snapshot.Run) snapshot.Run {
+	r.Seq++
+	return r
+}
+
+// alone returns a pool of one connection, whose statistics are flushed by its own session.
+func alone(t *testing.T, server *testenv.Server) *pgxpool.Pool {
+	t.Helper()
+	p, err := pgxpool.New(t.Context(), server.URL+"&pool_max_conns=1")
+	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range 100 {
-		if _, err := s.Begin(t.Context(), run(fmt.Sprintf("s%d", i))); err != nil {
+	t.Cleanup(p.Close)
+	return p
+}
+
+// blocks returns how many blocks of tables and indexes were touched so far.
+func blocks(t *testing.T, p *pgxpool.Pool) (n int) {
+	t.Helper()
+	for _, sql := range []string{
+		"SELECT count(pg_stat_force_next_flush())",
+		"SELECT sum(heap_blks_hit + heap_blks_read + idx_blks_hit + idx_blks_read)::int FROM pg_statio_user_tables",
+	} {
+		if err := p.QueryRow(t.Context(), sql).Scan(&n); err != nil {
 			t.Fatal(err)
 		}
 	}
-	r := run("a")
-	saved := r
-	saved.Seq = 1
+	return n
+}
+
+// What each call costs, counted at the server.
+func TestStatements(t *testing.T) {
+	t.Parallel()
+	server, _, s := private(t, &testenv.Options{Count: true})
 	f := lock.Fence{Epoch: 2, Nonce: "m"}
+	r, second := run("a"), run("a")
+	second.Fence = f
+	second.ID = "second"
+	begin := func(r snapshot.Run, found bool) error {
+		in, err := s.Begin(t.Context(), r)
+		if found != (in != nil) {
+			return fmt.Errorf("begin finds %v: %w", in, err)
+		}
+		return err
+	}
 	for _, step := range []struct {
 		what string
 		do   func() error
 		want int64
 	}{
-		{"begin", func() error { _, err := s.Begin(t.Context(), r); return err }, 1},
-		{"begin that finds a run", func() error { _, err := s.Begin(t.Context(), r); return err }, 1},
-		{"save", func() error { return s.Save(t.Context(), saved) }, 1},
+		{"first begin of a session", func() error { return begin(r, false) }, 2},
+		{"begin that finds a run", func() error { return begin(r, true) }, 3},
+		{"save", func() error { return s.Save(t.Context(), saving(r)) }, 1},
 		{"adopt", func() error { _, err := s.Adopt(t.Context(), r.Key, f, 3); return err }, 1},
 		{"delete", func() error { return s.Delete(t.Context(), r.Key, r.ID, f) }, 1},
-		{"list 100 runs beside 1,000,000 turns", func() error {
-			n := 0
-			for _, err := range s.Runs(t.Context(), snapshot.Query{Key: snapshot.Key{Orchestrator: "bot"}}) {
-				if err != nil {
-					return err
-				}
-				n++
-			}
-			if n != 100 {
-				return fmt.Errorf("%d runs", n)
+		{"late begin", func() error {
+			if err := begin(r, false); !errors.Is(err, lock.ErrFenced) {
+				return fmt.Errorf("a late begin returns %w", err)
 			}
 			return nil
 		}, 3},
+		{"begin of another run", func() error { return begin(second, false) }, 1},
+		{"save of a part", func() error { return s.Save(t.Context(), adding(second, "one")) }, 1},
+		{"adopt of a run with a part", func() error { _, err := s.Adopt(t.Context(), second.Key, f, 3); return err }, 3},
+		{"save that drops the part", func() error { return s.Save(t.Context(), saving(saving(second))) }, 2},
+		{"delete of a run that had a part", func() error { return s.Delete(t.Context(), second.Key, second.ID, f) }, 2},
+		{"sweep", func() error { _, err := s.Sweep(t.Context(), 0); return err }, 1},
+		{"nothing", func() error { return nil }, 0},
 	} {
 		before := server.Statements()
 		if err := step.do(); err != nil {
@@ -98,74 +136,243 @@ func TestStatements(t *testing.T) {
 	}
 }
 
+// The cost of a list grows with the runs in flight, not with the sessions that have none. PostgreSQL need not know of
+// either.
+func TestListing(t *testing.T) {
+	t.Parallel()
+	server, p, s := private(t, &testenv.Options{Count: true, Settings: map[string]string{"autovacuum": "off"}})
+	p = alone(t, server)
+	s = pgsnapshot.New(p, nil)
+	if _, err := p.Exec(t.Context(), s.Fill(`
+		INSERT INTO {runs} (orchestrator, session, epoch, nonce, id, status, seq, turn, attempt, parts, payload_version,
+			started_at, saved_at, deleted_at, request_id, base, error)
+		SELECT 'bot', 's' || i, 1, 'n', 'run', 'deleted', 1, 1, 1, false, 1, now(), now(), now(), '', '', ''
+		FROM generate_series(0, 99999) i`)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 100 {
+		r := run(fmt.Sprintf("s%d", 1000*i))
+		r.Fence.Epoch = 2
+		if _, err := s.Begin(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list := func() (n int) {
+		for _, err := range s.Runs(t.Context(), snapshot.Query{Key: snapshot.Key{Orchestrator: "bot"}}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			n++
+		}
+		return n
+	}
+	for _, known := range []string{"nothing", "statistics"} {
+		p.Reset() // plans are made anew
+		touched := blocks(t, p)
+		statements := server.Statements()
+		n := list()
+		statements = server.Statements() - statements
+		if touched = blocks(t, p) - touched; n != 100 || statements != 3 || touched > 400 {
+			t.Errorf("with %s known a list of %d runs takes %d statements, want 3, and touches %d blocks",
+				known, n, statements, touched)
+		} else {
+			t.Logf("with %s known: %d blocks", known, touched)
+		}
+		if _, err := p.Exec(t.Context(), "ANALYZE"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // Where the server does not wait for its disk by default, all but Delete do.
 func TestDurable(t *testing.T) {
 	t.Parallel()
 	_, p, s := private(t, &testenv.Options{Settings: map[string]string{"synchronous_commit": "off", "wal_writer_delay": "10s", "wal_writer_flush_after": "0"}})
-	flushed := func() (all bool) {
+	flushed := func(what string, err error) {
 		t.Helper()
-		if err := p.QueryRow(t.Context(), "SELECT pg_current_wal_insert_lsn() <= pg_current_wal_flush_lsn()").Scan(&all); err != nil {
+		if err != nil {
 			t.Fatal(err)
 		}
-		return all
+		if written(t, p) > 0 {
+			t.Fatalf("%s is not durable", what)
+		}
 	}
 	lazy := 0
 	for i := range 20 {
-		r := run(fmt.Sprintf("s%d", i))
+		r := run(fmt.Sprintf("s%d", i%10)) // half of them begin where a run was before
+		r.Fence.Epoch = int64(3*i + 1)
 		_, err := s.Begin(t.Context(), r)
-		if err != nil || !flushed() {
-			t.Fatalf("Begin is not durable: %v", err)
-		}
-		r.Seq++
-		if err := s.Save(t.Context(), r); err != nil || !flushed() {
-			t.Fatalf("Save is not durable: %v", err)
-		}
-		r.Fence = lock.Fence{Epoch: 2, Nonce: "n"}
-		if _, err := s.Adopt(t.Context(), r.Key, r.Fence, 3); err != nil || !flushed() {
-			t.Fatalf("Adopt is not durable: %v", err)
-		}
+		flushed("Begin", err)
+		r = saving(r)
+		flushed("Save", s.Save(t.Context(), r))
+		flushed("Save of a part", s.Save(t.Context(), adding(r, "one")))
+		r.Fence.Epoch++
+		_, err = s.Adopt(t.Context(), r.Key, r.Fence, 3)
+		flushed("Adopt", err)
 		if err := s.Delete(t.Context(), r.Key, r.ID, r.Fence); err != nil {
 			t.Fatal(err)
 		}
-		if !flushed() {
+		if written(t, p) > 0 {
 			lazy++
 		}
+		r.Fence.Epoch++
+		if _, err = s.Adopt(t.Context(), r.Key, r.Fence, 3); errors.Is(err, snapshot.ErrNotFound) {
+			err = nil
+		}
+		flushed("Adopt that finds no run", err)
 	}
 	if lazy == 0 {
 		t.Error("Delete waits for the disk, or this test cannot tell")
 	}
 }
 
-// A save touches no index, with a payload of some KiB in its row.
+// written returns how many bytes of the log are not on the disk yet.
+func written(t *testing.T, p *pgxpool.Pool) (bytes int64) {
+	t.Helper()
+	const sql = "SELECT (pg_current_wal_insert_lsn() - pg_current_wal_flush_lsn())::bigint"
+	if err := p.QueryRow(t.Context(), sql).Scan(&bytes); err != nil {
+		t.Fatal(err)
+	}
+	return bytes
+}
+
+// A save touches no index, with a payload of some KiB in its row. This holds for a session that had runs before, and
+// beside other sessions on its page.
 func TestHeapOnly(t *testing.T) {
 	t.Parallel()
-	_, p, s := private(t, nil) // beside others their snapshots would keep dead versions in the page
-	const runs, saves = 20, 10
-	for i := range runs {
-		r := run(fmt.Sprintf("s%d", i))
+	server, _, _ := private(t, nil) // beside others their snapshots would keep dead versions in the page
+	p := alone(t, server)
+	s := pgsnapshot.New(p, nil)
+	const sessions, turns, saves = 20, 3, 10
+	for turn := range turns {
+		for i := range sessions {
+			r := run(fmt.Sprintf("s%d", i))
+			r.Fence.Epoch = int64(turn + 1)
+			payload := r.Payload
+			r.Payload = json.RawMessage(`{"input":"text"}`)
+			if _, err := s.Begin(t.Context(), r); err != nil {
+				t.Fatal(err)
+			}
+			r.Payload = payload
+			for range saves {
+				r = saving(r)
+				if err := s.Save(t.Context(), r); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := s.Delete(t.Context(), r.Key, r.ID, r.Fence); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	// The first Begin of a session inserts. Other Begins and all Deletes update what the index of the runs in flight asks
+	// for.
+	const all, others = sessions * (turns*(saves+1) + turns - 1), sessions * (2*turns - 1)
+	const counts = `
+		SELECT pg_stat_get_tuples_updated('{runs}'::regclass), pg_stat_get_tuples_hot_updated('{runs}'::regclass)`
+	var updates, hot int
+	for deadline := time.Now().Add(20 * time.Second); updates < all && time.Now().Before(deadline); {
+		blocks(t, p)
+		if err := p.QueryRow(t.Context(), s.Fill(counts)).Scan(&updates, &hot); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if updates != all || hot < (all-others)*9/10 {
+		t.Errorf("%d of %d updates were heap-only, of %d saves", hot, updates, all-others)
+	} else {
+		t.Logf("%d of %d updates were heap-only, of %d saves", hot, updates, all-others)
+	}
+}
+
+// What a save without a payload writes does not grow with the payload, whether that is in the row or out of it.
+func TestPayloadIsNotRewritten(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int{3 << 10, 1 << 20} {
+		_, p, s := private(t, &testenv.Options{Settings: map[string]string{"autovacuum": "off", "full_page_writes": "off"}})
+		r := run("a")
+		r.Payload = json.RawMessage(`"` + incompressible(size) + `"`)
 		if _, err := s.Begin(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
+		const saves = 50
+		before := logged(t, p)
 		for range saves {
-			r.Seq++
+			r = adding(r, fmt.Sprintf("part-%d", r.Seq))
 			if err := s.Save(t.Context(), r); err != nil {
 				t.Fatal(err)
 			}
 		}
+		if each := (logged(t, p) - before) / saves; each > 1500 {
+			t.Errorf("beside a payload of %d bytes a save of a part writes %d bytes to the log", size, each)
+		} else {
+			t.Logf("%d bytes beside a payload of %d", each, size)
+		}
 	}
-	var updates, hot int
-	for deadline := time.Now().Add(20 * time.Second); updates < runs*saves && time.Now().Before(deadline); {
-		for range p.Config().MaxConns { // each backend flushes its own counts
-			if _, err := p.Exec(t.Context(), "SELECT pg_stat_force_next_flush()"); err != nil {
+}
+
+func incompressible(size int) string {
+	var b strings.Builder
+	for b.Len() < size {
+		b.WriteString(rand.Text())
+	}
+	return b.String()
+}
+
+// logged returns how many bytes the log has.
+func logged(t *testing.T, p *pgxpool.Pool) (bytes int64) {
+	t.Helper()
+	if err := p.QueryRow(t.Context(), "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint").Scan(&bytes); err != nil {
+		t.Fatal(err)
+	}
+	return bytes
+}
+
+// The parts that nobody reads any more are removed: by the Save that replaces the payload, by Delete, or else by Sweep.
+func TestPartsAreRemoved(t *testing.T) {
+	t.Parallel()
+	p := pool(t, nil)
+	tidy := create(t, p, &pgsnapshot.Options{Remember: time.Microsecond})
+	wantParts := func(want ...string) {
+		t.Helper()
+		rows, err := p.Query(t.Context(), tidy.Fill("SELECT name FROM {run_parts} ORDER BY name"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := pgx.CollectRows(rows, pgx.RowTo[string]); err != nil || !slices.Equal(got, want) {
+			t.Errorf("parts %q are there, want %q: %v", got, want, err)
+		}
+	}
+	r := run("a")
+	for _, s := range []*pgsnapshot.Store{tidy, tidy.Broken("clean", cleansNothing)} {
+		r.Fence.Epoch, r.Parts = r.Fence.Epoch+1, map[string]json.RawMessage{"begun": json.RawMessage(`1`)}
+		if _, err := s.Begin(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		saved := adding(r, "added")
+		replaces := saving(saved)
+		replaces.Payload, replaces.Parts = r.Payload, map[string]json.RawMessage{"replaced": json.RawMessage(`1`)}
+		if err := errors.Join(s.Save(t.Context(), saved), s.Save(t.Context(), replaces)); err != nil {
+			t.Fatal(err)
+		}
+		if s == tidy {
+			wantParts("replaced")
+		} else {
+			wantParts("added", "begun", "replaced")
+		}
+		if err := s.Delete(t.Context(), r.Key, r.ID, r.Fence); err != nil {
+			t.Fatal(err)
+		}
+		if s == tidy {
+			wantParts()
+			continue
+		}
+		for swept := 0; swept == 0; { // until the server's clock has moved on
+			var err error
+			if swept, err = s.Sweep(t.Context(), 0); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := p.QueryRow(t.Context(), s.Fill("SELECT pg_stat_get_tuples_updated('{runs}'::regclass), pg_stat_get_tuples_hot_updated('{runs}'::regclass)")).Scan(&updates, &hot); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if updates < runs*saves || hot < updates*9/10 {
-		t.Errorf("%d of %d updates were heap-only, of %d saves", hot, updates, runs*saves)
+		wantParts()
 	}
 }
 
@@ -211,23 +418,11 @@ func TestSchemaMissing(t *testing.T) {
 	r := run("a")
 	_, begun := s.Begin(t.Context(), r)
 	_, adopted := s.Adopt(t.Context(), r.Key, r.Fence, 1)
-	for i, err := range []error{begun, adopted, s.Save(t.Context(), r), s.Delete(t.Context(), r.Key, r.ID, r.Fence)} {
+	_, swept := s.Sweep(t.Context(), 0)
+	saved, deleted := s.Save(t.Context(), r), s.Delete(t.Context(), r.Key, r.ID, r.Fence)
+	for i, err := range []error{begun, adopted, swept, saved, deleted} {
 		if !errors.Is(err, snapshot.ErrSchema) || !strings.Contains(err.Error(), "none_runs") {
 			t.Errorf("method %d: %v", i, err)
 		}
-	}
-}
-
-// A run's id is its own: another session cannot begin it while it is in flight.
-func TestForeignID(t *testing.T) {
-	t.Parallel()
-	s := newStore(t)
-	r := run("a")
-	if _, err := s.Begin(t.Context(), r); err != nil {
-		t.Fatal(err)
-	}
-	r.Session = "b"
-	if _, err := s.Begin(t.Context(), r); !errors.Is(err, snapshot.ErrInvalid) {
-		t.Errorf("Begin of another session's run returns %v", err)
 	}
 }

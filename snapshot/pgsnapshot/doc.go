@@ -1,12 +1,24 @@
 // Package pgsnapshot is a [snapshot.Store] on PostgreSQL, through pgx. It is tested on 15, and written for 12 or later.
 //
-// Begin, Save, Adopt and Delete are one statement and one round trip each; only a refusal costs a second, which finds
-// out why. What a caller builds on is durable whatever the server's default, save Delete, which need not be.
+// Begin, Save, Adopt and Delete take one round trip each. The first Begin of a session takes a second, which creates
+// the row of the session. A Begin, Save or Delete that changes nothing takes one more, which finds out why. So does a
+// Save or Delete of a run that has had parts: it removes the parts that nobody reads any more. Begin, Save and Adopt
+// are durable whatever the server's default. Delete need not be, and does not wait for the disk.
 //
-// The caller owns the pool and has created the table: with migrations.Up, with migrations.FromSchema, or with
+// The caller owns the pool and has created the tables: with migrations.Up, with migrations.FromSchema, or with
 // [Store.Schema] in a migration tool of its own. The store keeps no state in a database session, so it works behind a
 // pooler in transaction mode and with a pool of one connection.
 //
-// The table, holdfast_runs with the default prefix, is safe to query. It has one row for each turn in flight, and none
-// for what is settled: its size follows the load, not the history.
+// # Tables
+//
+// Two tables, safe to query; their names begin with [Options].Prefix:
+//
+//	holdfast_runs       one row for each session that has a run, or had one not long ago
+//	holdfast_run_parts  one row for each part of a run
+//
+// In holdfast_runs deleted_at is NULL while the run is in flight. A row with deleted_at holds the fence of the session,
+// and the id of the run that was deleted last. Its status is 'deleted' and it has no payload. Such rows stay until
+// [Store.Sweep] removes them, so call it now and then. A part counts while its payload_version is the one of its run.
+//
+// Lists read an index of the runs in flight: their cost follows the load, not the history.
 package pgsnapshot

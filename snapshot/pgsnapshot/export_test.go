@@ -3,22 +3,17 @@ package pgsnapshot
 // Broken returns a store whose named statement is another one, written with the placeholders of the real ones.
 func (s *Store) Broken(statement, sql string) *Store {
 	broken := *s
-	switch statement {
-	case "begin":
-		broken.sql.begin = fill(s.prefix, sql)
-	case "adopt":
-		broken.sql.adopt = fill(s.prefix, sql)
-	case "save":
-		broken.sql.save = fill(s.prefix, sql)
-	case "delete":
-		broken.sql.delete = fill(s.prefix, sql)
-	case "inFlight":
-		broken.sql.inFlight = fill(s.prefix, sql)
-	default:
+	statements := map[string]*string{
+		"begin": &broken.sql.begin, "create": &broken.sql.create, "save": &broken.sql.save,
+		"saveParts": &broken.sql.saveParts, "adopt": &broken.sql.adopt, "parts": &broken.sql.parts,
+		"delete": &broken.sql.delete, "clean": &broken.sql.clean,
+	}
+	if statements[statement] == nil {
 		panic("no statement " + statement)
 	}
+	*statements[statement] = fill(s.prefix, sql)
 	return &broken
 }
 
-// Fill fills the names of the store's table in.
+// Fill fills the names of the store's tables in.
 func (s *Store) Fill(sql string) string { return fill(s.prefix, sql) }

@@ -1,10 +1,13 @@
 package pgsnapshot
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -20,21 +23,27 @@ import (
 type DB interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
 // Options configure a [Store]. The zero value, and nil, mean the defaults.
 type Options struct {
-	Prefix string // of the table, perhaps qualified, as in "app.bot_"; "" means "holdfast_"
+	Prefix   string        // of the tables, perhaps qualified, as in "app.bot_"; "" means "holdfast_"
+	Remember time.Duration // how long Sweep leaves the fence of a session without a run; 0 means snapshot.DefaultRemember
 }
 
-// Store implements [snapshot.Store].
+// Store implements [snapshot.Store] and [snapshot.Sweeper].
 type Store struct {
-	db     DB
-	prefix sqlname.Prefix
-	sql    queries
+	db       DB
+	prefix   sqlname.Prefix
+	sql      queries
+	remember time.Duration
 }
 
-var _ snapshot.Store = (*Store)(nil)
+var (
+	_ snapshot.Store   = (*Store)(nil)
+	_ snapshot.Sweeper = (*Store)(nil)
+)
 
 // New returns a store on db. It panics if the prefix is not one or two identifiers, short enough for the names of
 // tables: a prefix is a constant of the program.
@@ -46,108 +55,243 @@ func New(db DB, o *Options) *Store {
 	if err != nil {
 		panic("pgsnapshot: " + err.Error())
 	}
-	return &Store{db: db, prefix: p, sql: fillAll(p)}
+	return &Store{db: db, prefix: p, sql: fillAll(p), remember: cmp.Or(o.Remember, snapshot.DefaultRemember)}
 }
 
-// Schema returns the statements that create the table, or bring it up to date. They may be run again.
+// Schema returns the statements that create the tables, or bring them up to date. They may be run again.
 func (s *Store) Schema() string { return fill(s.prefix, schemaSQL) }
 
 func (s *Store) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error) {
 	if err := r.Validate(); err != nil {
 		return nil, err
 	}
-	in, err := s.begin(ctx, r)
-	if pgstate.Of(err) == pgstate.UniqueViolation { // the same run, begun elsewhere at this moment: now it is there
-		in, err = s.begin(ctx, r)
+	for {
+		begun, err := s.begin(ctx, r)
+		if err != nil || begun {
+			return nil, s.error(ctx, "begin", r.Key, err)
+		}
+		found, err := one(ctx, s.db, s.sql.session, r.Orchestrator, r.Session)
+		switch {
+		case errors.Is(err, pgx.ErrNoRows): // Sweep has forgotten it since
+		case err != nil:
+			return nil, s.error(ctx, "begin", r.Key, err)
+		case found.inFlight:
+			return &found.Run, nil
+		case tooLow(r.Fence, found.Fence) || r.ID == found.ID && r.Fence == found.Fence:
+			return nil, lock.ErrFenced
+		} // else the run that was in flight has been deleted since
 	}
-	if pgstate.Of(err) == pgstate.UniqueViolation {
-		err = fmt.Errorf("%w: run %q is in flight in another session", snapshot.ErrInvalid, r.ID)
-	}
-	switch {
-	case err != nil:
-		return nil, s.error(ctx, "begin", r.Key, err)
-	case in.met:
-		return &in.Run, nil
-	}
-	return nil, nil
 }
 
-func (s *Store) begin(ctx context.Context, r snapshot.Run) (row, error) {
-	return one(ctx, s.db, s.sql.begin, r.Orchestrator, r.Session, r.ID, r.RequestID, r.Turn, r.Attempt, r.Base, string(r.Status), r.Seq,
-		r.Fence.Epoch, r.Fence.Nonce, document(r), r.Error, instant(r.NotBefore))
+// begin reports whether it wrote r: in place of a run that was deleted, or else as the first of the session.
+func (s *Store) begin(ctx context.Context, r snapshot.Run) (bool, error) {
+	begin, create := s.sql.begin, s.sql.create
+	args := []any{
+		r.Orchestrator, r.Session, r.ID, r.RequestID, r.Turn, r.Attempt, r.Base, string(r.Status), r.Seq,
+		r.Fence.Epoch, r.Fence.Nonce, document(r), r.Error, microseconds(r.Pause),
+	}
+	if len(r.Parts) > 0 {
+		begin, create, args = s.sql.beginParts, s.sql.createParts, withParts(args, r.Parts)
+	}
+	begun, err := s.exec(ctx, begin, args...)
+	if err == nil && begun == 0 {
+		begun, err = s.exec(ctx, create, args...)
+	}
+	return begun > 0, err
 }
 
 func (s *Store) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, maxAttempts int) (snapshot.Run, error) {
 	if err := snapshot.ValidateAdopt(k, f, maxAttempts); err != nil {
 		return snapshot.Run{}, err
 	}
-	for {
-		adopted, err := one(ctx, s.db, s.sql.adopt, k.Orchestrator, k.Session, f.Epoch, f.Nonce, maxAttempts)
-		if err == nil && maxAttempts > 0 && adopted.Status == snapshot.Parked {
-			return adopted.Run, snapshot.ErrParked
-		}
-		if !errors.Is(err, pgx.ErrNoRows) {
-			return adopted.Run, s.error(ctx, "adopt", k, err)
-		}
-		in, err := s.inFlight(ctx, k)
-		switch {
-		case err != nil:
-			return snapshot.Run{}, s.error(ctx, "adopt", k, err)
-		case in == nil:
-			return snapshot.Run{}, snapshot.ErrNotFound
-		case in.Fence.Epoch > f.Epoch, in.Fence.Epoch == f.Epoch && in.Fence.Nonce != f.Nonce:
-			return snapshot.Run{}, lock.ErrFenced
-		} // else a late owner has begun it since
+	r, err := s.adopt(ctx, k, f, maxAttempts)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return snapshot.Run{}, lock.ErrFenced
+	case err != nil:
+		return snapshot.Run{}, s.error(ctx, "adopt", k, err)
+	case !r.inFlight:
+		return snapshot.Run{}, snapshot.ErrNotFound
+	case maxAttempts > 0 && r.Status == snapshot.Parked:
+		return r.Run, snapshot.ErrParked
 	}
+	return r.Run, nil
+}
+
+// adopt makes f the session's fence, and reads. If f is too low, adopt returns pgx.ErrNoRows. A run that may have parts is
+// adopted once more, which counts nothing, in one transaction with the reading of them.
+func (s *Store) adopt(ctx context.Context, k snapshot.Key, f lock.Fence, maxAttempts int) (adopted row, err error) {
+	adopted, err = one(ctx, s.db, s.sql.adopt, k.Orchestrator, k.Session, f.Epoch, f.Nonce, maxAttempts)
+	if err != nil || !adopted.parted || !adopted.inFlight {
+		return adopted, err
+	}
+	err = pgstate.Again(func() error {
+		var b pgx.Batch
+		b.Queue(s.sql.adopt, k.Orchestrator, k.Session, f.Epoch, f.Nonce, maxAttempts).Query(func(rows pgx.Rows) (err error) {
+			adopted, err = pgx.CollectExactlyOneRow(rows, scan)
+			return err
+		})
+		b.Queue(s.sql.parts, k.Orchestrator, k.Session, f.Epoch, f.Nonce).Query(func(rows pgx.Rows) (err error) {
+			adopted.Parts, err = collectParts(rows)
+			return err
+		})
+		return s.db.SendBatch(ctx, &b).Close()
+	})
+	return adopted, err
+}
+
+func collectParts(rows pgx.Rows) (parts map[string]json.RawMessage, err error) {
+	var name string
+	var part json.RawMessage
+	_, err = pgx.ForEachRow(rows, []any{&name, (*[]byte)(&part)}, func() error {
+		if parts == nil {
+			parts = make(map[string]json.RawMessage)
+		}
+		parts[name] = part
+		return nil
+	})
+	return parts, err
 }
 
 func (s *Store) Save(ctx context.Context, r snapshot.Run) error {
 	if err := r.Validate(); err != nil {
 		return err
 	}
-	saved, err := s.exec(ctx, s.sql.save, r.Orchestrator, r.Session, r.ID, r.Fence.Epoch, r.Fence.Nonce, r.RequestID, r.Turn, r.Attempt, r.Base,
-		string(r.Status), r.Seq, document(r), r.Error, instant(r.NotBefore))
-	if err == nil && saved == 0 {
-		var in *snapshot.Run
-		if in, err = s.inFlight(ctx, r.Key); err == nil && (in == nil || in.ID != r.ID || in.Fence != r.Fence || in.Seq < r.Seq) {
-			err = lock.ErrFenced
-		}
+	save, args := s.sql.save, []any{
+		r.Orchestrator, r.Session, r.ID, r.Fence.Epoch, r.Fence.Nonce, r.RequestID, r.Turn, r.Attempt, r.Base,
+		string(r.Status), r.Seq, document(r), r.Error, microseconds(r.Pause),
+	}
+	if len(r.Parts) > 0 {
+		save, args = s.sql.saveParts, withParts(args, r.Parts)
+	}
+	version, err := s.touch(ctx, save, args...)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		err = s.whyNotSaved(ctx, r)
+	case err == nil && version > 0 && len(r.Payload) > 0:
+		s.clean(ctx, r.Key, version)
 	}
 	return s.error(ctx, "save", r.Key, err)
+}
+
+// whyNotSaved explains a Save that changed nothing. It returns nil if the Seq of r does not grow.
+func (s *Store) whyNotSaved(ctx context.Context, r snapshot.Run) error {
+	in, err := s.peek(ctx, r.Key)
+	if err != nil {
+		return err
+	}
+	if !in.inFlight || in.id != r.ID || in.Fence != r.Fence || in.seq < r.Seq {
+		return lock.ErrFenced
+	}
+	return nil
 }
 
 func (s *Store) Delete(ctx context.Context, k snapshot.Key, id string, f lock.Fence) error {
 	if err := snapshot.ValidateDelete(k, id, f); err != nil {
 		return err
 	}
-	deleted, err := s.exec(ctx, s.sql.delete, k.Orchestrator, k.Session, id, f.Epoch, f.Nonce)
-	if err == nil && deleted == 0 {
-		var in *snapshot.Run
-		if in, err = s.inFlight(ctx, k); err == nil && in != nil && in.ID == id && in.Fence != f {
-			err = lock.ErrFenced
+	for {
+		version, err := s.touch(ctx, s.sql.delete, k.Orchestrator, k.Session, id, f.Epoch, f.Nonce)
+		if err == nil && version > 0 {
+			s.clean(ctx, k, version+1)
 		}
+		if !errors.Is(err, pgx.ErrNoRows) {
+			return s.error(ctx, "delete", k, err)
+		}
+		in, err := s.peek(ctx, k)
+		switch {
+		case err != nil:
+			return s.error(ctx, "delete", k, err)
+		case tooLow(f, in.Fence):
+			return lock.ErrFenced
+		case !in.inFlight || in.id != id:
+			return nil
+		case in.Fence != f:
+			return lock.ErrFenced
+		} // else f has adopted it since
 	}
-	return s.error(ctx, "delete", k, err)
 }
 
-// inFlight returns who has the session's run and how far it is, or nil. It explains a statement that touched no row, and
-// is a statement of its own because that one may have waited for what its snapshot does not show.
-func (s *Store) inFlight(ctx context.Context, k snapshot.Key) (*snapshot.Run, error) {
-	var r snapshot.Run
-	err := pgstate.Again(func() error {
-		rows, err := s.db.Query(ctx, s.sql.inFlight, k.Orchestrator, k.Session)
-		if err != nil {
-			return err
-		}
-		r, err = pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (r snapshot.Run, err error) {
-			return r, row.Scan(&r.ID, &r.Fence.Epoch, &r.Fence.Nonce, &r.Seq)
-		})
+// tooLow reports whether a session that has seen the fence kept refuses f.
+func tooLow(f, kept lock.Fence) bool {
+	return f.Epoch < kept.Epoch || f.Epoch == kept.Epoch && f.Nonce != kept.Nonce
+}
+
+// peeked is what a session's row says about who may write. It is zero if there is no row.
+type peeked struct {
+	lock.Fence
+	id       string
+	seq      int64
+	inFlight bool
+}
+
+// peek explains a statement that touched no row. It is a statement of its own because that one may have waited for what
+// its snapshot does not show.
+func (s *Store) peek(ctx context.Context, k snapshot.Key) (p peeked, err error) {
+	p, err = collectOne(ctx, s.db, func(row pgx.CollectableRow) (p peeked, err error) {
+		err = row.Scan(&p.id, &p.Epoch, &p.Nonce, &p.seq, &p.inFlight)
+		return p, err
+	}, s.sql.peek, k.Orchestrator, k.Session)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return peeked{}, nil
+	}
+	return p, err
+}
+
+// withParts adds what a statement that writes parts needs to know of them.
+func withParts(args []any, parts map[string]json.RawMessage) []any {
+	names, docs := make([]string, 0, len(parts)), make([]string, 0, len(parts))
+	for name, doc := range parts {
+		names, docs = append(names, name), append(docs, string(doc))
+	}
+	return append(args, names, docs)
+}
+
+// exec returns how many rows a statement touched.
+func (s *Store) exec(ctx context.Context, sql string, args ...any) (touched int64, err error) {
+	err = pgstate.Again(func() error {
+		tag, err := s.db.Exec(ctx, sql, args...)
+		touched = tag.RowsAffected()
 		return err
 	})
-	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, nil
+	return touched, err
+}
+
+// touch sends a statement that writes the row of a session. It returns the version of the run's payload if the run has
+// or had parts, and otherwise 0. It returns pgx.ErrNoRows if nothing was written.
+func (s *Store) touch(ctx context.Context, sql string, args ...any) (version int64, err error) {
+	return collectOne(ctx, s.db, func(row pgx.CollectableRow) (version int64, err error) {
+		err = row.Scan(&version, nil)
+		return version, err
+	}, sql, args...)
+}
+
+// clean removes the parts of payloads before a version. Nobody reads them, so its error is not the caller's. If it
+// fails, they take up room until clean is called for the session again, or Sweep forgets the session.
+func (s *Store) clean(ctx context.Context, k snapshot.Key, before int64) {
+	_, _ = s.db.Exec(ctx, s.sql.clean, k.Orchestrator, k.Session, before)
+}
+
+// sweepBatch is how many sessions one statement forgets.
+const sweepBatch = 1000
+
+// Sweep forgets sessions whose last run was deleted longer ago than [Options].Remember, in batches. It passes over rows
+// that are locked.
+func (s *Store) Sweep(ctx context.Context, limit int) (forgotten int, err error) {
+	for limit <= 0 || forgotten < limit {
+		batch := sweepBatch
+		if limit > 0 {
+			batch = min(batch, limit-forgotten)
+		}
+		n, err := collectOne(ctx, s.db, pgx.RowTo[int], s.sql.sweep, s.remember.Microseconds(), batch)
+		if err != nil {
+			return forgotten, s.error(ctx, "sweep", snapshot.Key{}, err)
+		}
+		if forgotten += n; n < batch {
+			break
+		}
 	}
-	return &r, err
+	return forgotten, nil
 }
 
 // Pages grow: the first runs of a drain should come soon, and many should not cost a round trip each.
@@ -185,7 +329,7 @@ func (s *Store) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.R
 func (s *Store) page(ctx context.Context, q snapshot.Query, after string, size int) (page []row, err error) {
 	sql, args := s.sql.runs, []any{q.Orchestrator, after, string(q.Status), size}
 	if q.Session != "" {
-		sql, args = s.sql.session, append(args, q.Session)
+		sql, args = s.sql.session, []any{q.Orchestrator, q.Session}
 	}
 	err = pgstate.Again(func() error {
 		rows, err := s.db.Query(ctx, sql, args...)
@@ -195,46 +339,49 @@ func (s *Store) page(ctx context.Context, q snapshot.Query, after string, size i
 		page, err = pgx.CollectRows(rows, scan)
 		return err
 	})
+	if q.Session != "" {
+		page = slices.DeleteFunc(page, func(r row) bool {
+			return !r.inFlight || r.Session <= after || q.Status != "" && r.Status != q.Status
+		})
+	}
 	return page, err
 }
 
-// A row is a run, and whether a later Begin has met it.
+// A row is the run in flight, or what is left of the one that was deleted last.
 type row struct {
 	snapshot.Run
-	met bool
+	inFlight bool
+	parted   bool // it has, or has had, parts
 }
 
 func scan(from pgx.CollectableRow) (r row, err error) {
 	var notBefore *time.Time
-	err = from.Scan(&r.Orchestrator, &r.Session, &r.ID, &r.RequestID, &r.Turn, &r.Attempt, &r.Base, (*string)(&r.Status), &r.Seq,
-		&r.Fence.Epoch, &r.Fence.Nonce, (*[]byte)(&r.Payload), &r.Error, &notBefore, &r.StartedAt, &r.SavedAt, &r.met, nil)
+	var left int64
+	err = from.Scan(&r.Orchestrator, &r.Session, &r.ID, &r.RequestID, &r.Turn, &r.Attempt, &r.Base, (*string)(&r.Status),
+		&r.Seq, &r.Fence.Epoch, &r.Fence.Nonce, (*[]byte)(&r.Payload), &r.Error, &notBefore, &r.StartedAt, &r.SavedAt,
+		&left, &r.inFlight, &r.parted, nil)
 	r.StartedAt, r.SavedAt = r.StartedAt.UTC(), r.SavedAt.UTC()
 	if notBefore != nil {
-		r.NotBefore = notBefore.UTC()
+		r.NotBefore, r.Pause = notBefore.UTC(), time.Duration(max(0, left))*time.Microsecond
 	}
 	return r, err
 }
 
-func one(ctx context.Context, db DB, sql string, args ...any) (r row, err error) {
+func one(ctx context.Context, db DB, sql string, args ...any) (row, error) {
+	return collectOne(ctx, db, scan, sql, args...)
+}
+
+// collectOne returns pgx.ErrNoRows if there is no row.
+func collectOne[T any](ctx context.Context, db DB, scan pgx.RowToFunc[T], sql string, args ...any) (t T, err error) {
 	err = pgstate.Again(func() error {
 		rows, err := db.Query(ctx, sql, args...)
 		if err != nil {
 			return err
 		}
-		r, err = pgx.CollectExactlyOneRow(rows, scan)
+		t, err = pgx.CollectExactlyOneRow(rows, scan)
 		return err
 	})
-	return r, err
-}
-
-// exec returns how many rows a statement touched.
-func (s *Store) exec(ctx context.Context, sql string, args ...any) (touched int64, err error) {
-	err = pgstate.Again(func() error {
-		tag, err := s.db.Exec(ctx, sql, args...)
-		touched = tag.RowsAffected()
-		return err
-	})
-	return touched, err
+	return t, err
 }
 
 // document is the payload as text, which every mode of the driver sends alike; nil if there is none.
@@ -246,14 +393,8 @@ func document(r snapshot.Run) *string {
 	return &text
 }
 
-// instant is t to the microsecond, rounded down as the other stores do; nil if it is zero.
-func instant(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	t = t.Truncate(time.Microsecond)
-	return &t
-}
+// microseconds rounds up: a pause that is shorter than the clock's step is one all the same.
+func microseconds(d time.Duration) int64 { return (d + time.Microsecond - 1).Microseconds() }
 
 // error names what failed, and keeps the identity of err.
 func (s *Store) error(ctx context.Context, op string, k snapshot.Key, err error) error {
@@ -261,8 +402,12 @@ func (s *Store) error(ctx context.Context, op string, k snapshot.Key, err error)
 		return err
 	}
 	if pgstate.Missing(err) {
-		return fmt.Errorf("pgsnapshot: %s: %w: %s: run migrations.Up, or Store.Schema for a prefix of your own: %w",
-			op, snapshot.ErrSchema, s.prefix.Plain("runs"), err)
+		return fmt.Errorf("pgsnapshot: %s: %w: %s or %s: run migrations.Up, or Store.Schema for a prefix of your own: %w",
+			op, snapshot.ErrSchema, s.prefix.Plain("runs"), s.prefix.Plain("run_parts"), err)
 	}
-	return fmt.Errorf("pgsnapshot: %s %q of %q: %w", op, k.Session, k.Orchestrator, pgstate.Ended(ctx, err))
+	err = pgstate.Ended(ctx, err)
+	if k == (snapshot.Key{}) {
+		return fmt.Errorf("pgsnapshot: %s: %w", op, err)
+	}
+	return fmt.Errorf("pgsnapshot: %s %q of %q: %w", op, k.Session, k.Orchestrator, err)
 }

@@ -3,10 +3,12 @@ package pgsnapshot_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/holdfast-go/holdfast/internal/pgstate"
 	"github.com/holdfast-go/holdfast/internal/testenv"
 	"github.com/holdfast-go/holdfast/snapshot"
 	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
@@ -18,6 +20,28 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 func TestStore(t *testing.T) {
 	t.Parallel()
 	snapshottest.Run(t, func(t *testing.T) snapshot.Store { return open(t, nil, nil) })
+}
+
+func TestSweep(t *testing.T) {
+	t.Parallel()
+	snapshottest.RunSweeper(t, func(t *testing.T, remember time.Duration) snapshottest.SweepingStore {
+		return open(t, nil, &pgsnapshot.Options{Remember: remember})
+	})
+}
+
+// What had to wait meets a newer row than its transaction may see. It is run once more.
+func TestRepeatableRead(t *testing.T) {
+	t.Parallel()
+	broken := snapshottest.Violations(t.Context(), func() snapshot.Store {
+		return open(t, func(c *pgxpool.Config) {
+			c.ConnConfig.RuntimeParams["default_transaction_isolation"] = "repeatable read"
+		}, nil)
+	}, "begin-race", "begin-delete-race", "adopt-save-race", "parts-zombie")
+	for name, err := range broken {
+		if pgstate.Of(err) != pgstate.SerializationFailure { // it may meet two in a row, and says so
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }
 
 // What people have in front of a server.
@@ -52,7 +76,7 @@ func TestStorePgBouncer(t *testing.T) {
 	}
 }
 
-// numbered returns what makes stores on one pool, each with a table of its own.
+// numbered returns what makes stores on one pool, each with tables of its own.
 func numbered(p *pgxpool.Pool) func(*testing.T) snapshot.Store {
 	n := 0
 	return func(t *testing.T) snapshot.Store {

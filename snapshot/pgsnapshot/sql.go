@@ -6,110 +6,224 @@ import (
 	"github.com/holdfast-go/holdfast/internal/sqlname"
 )
 
-// schemaSQL is idempotent. A run is rewritten at each iteration: its payload stays in the row, and the row shares its
-// page with nothing but its next version, so that a save touches one page and no index. CHECKs would cost more than it, as
-// they do in package pgcheckpoint.
+// schemaSQL is idempotent. A session has one row, which is updated in place. The payload stays in the row, and the row
+// leaves room on its page for its next version, so that a save touches one page and no index. The payload is the last
+// column: if a save leaves it as it is, only the columns before it go to the log. The index of the runs in flight
+// makes a Begin and a Delete touch the indexes too, and lists cheap. CHECKs would cost more than a save, as in package
+// pgcheckpoint.
 const schemaSQL = `CREATE TABLE IF NOT EXISTS {runs} (
-    id           text COLLATE "C" PRIMARY KEY,
-    orchestrator text COLLATE "C" NOT NULL,
-    session      text COLLATE "C" NOT NULL,
-    request_id   text        NOT NULL,
-    turn         integer     NOT NULL,
-    attempt      integer     NOT NULL,
-    base         text        NOT NULL,
-    status       text        NOT NULL,
-    seq          bigint      NOT NULL,
-    epoch        bigint      NOT NULL,
-    nonce        text        NOT NULL,
-    payload      jsonb,
-    error        text        NOT NULL,
-    not_before   timestamptz,
-    started_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
-    saved_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
-    met          boolean     NOT NULL DEFAULT false,
-    CONSTRAINT {runs_session} UNIQUE (orchestrator, session)
+    orchestrator    text COLLATE "C" NOT NULL,
+    session         text COLLATE "C" NOT NULL,
+    epoch           bigint      NOT NULL,
+    nonce           text        NOT NULL,
+    id              text        NOT NULL,
+    status          text        NOT NULL,
+    seq             bigint      NOT NULL,
+    turn            integer     NOT NULL,
+    attempt         integer     NOT NULL,
+    parts           boolean     NOT NULL,
+    payload_version bigint      NOT NULL,
+    not_before      timestamptz,
+    started_at      timestamptz NOT NULL,
+    saved_at        timestamptz NOT NULL,
+    deleted_at      timestamptz,
+    request_id      text        NOT NULL,
+    base            text        NOT NULL,
+    error           text        NOT NULL,
+    payload         jsonb,
+    PRIMARY KEY (orchestrator, session)
 ) WITH (toast_tuple_target = 4080, fillfactor = 50);
+
+CREATE INDEX IF NOT EXISTS {runs_inflight} ON {runs} (orchestrator, session) WHERE deleted_at IS NULL;
+
+CREATE TABLE IF NOT EXISTS {run_parts} (
+    orchestrator    text COLLATE "C" NOT NULL,
+    session         text COLLATE "C" NOT NULL,
+    payload_version bigint      NOT NULL,
+    name            text COLLATE "C" NOT NULL,
+    doc             jsonb       NOT NULL,
+    PRIMARY KEY (orchestrator, session, payload_version, name)
+) WITH (toast_tuple_target = 4080);
 
 DO $$ BEGIN
     EXECUTE 'ALTER TABLE {runs} ALTER COLUMN payload SET COMPRESSION lz4';
+    EXECUTE 'ALTER TABLE {run_parts} ALTER COLUMN doc SET COMPRESSION lz4';
 EXCEPTION WHEN OTHERS THEN
     NULL; -- the server is older than 14 or was built without lz4: the default compression serves
 END $$;
 `
 
 const (
-	columns = `orchestrator, session, id, request_id, turn, attempt, base, status, seq, epoch, nonce, payload, error, not_before, started_at, saved_at`
+	// columns are those that scan reads.
+	columns = `orchestrator, session, id, request_id, turn, attempt, base, status, seq, epoch, nonce, payload, error,
+		not_before, started_at, saved_at, coalesce((extract(epoch FROM not_before - clock_timestamp()) * 1e6)::bigint, 0),
+		deleted_at IS NULL, parts`
 
 	durable = `set_config('synchronous_commit', 'on', true)`
+	lazy    = `set_config('synchronous_commit', 'off', true)`
+
+	// clock is the server's, in microseconds.
+	clock = `(extract(epoch FROM clock_timestamp()) * 1e6)::bigint`
+
+	// parted is the version of the payload if the run has, or has had, parts. Otherwise it is 0.
+	parted = `CASE WHEN parts THEN payload_version ELSE 0 END`
+
+	// later is when the pause $14, in microseconds, is over.
+	later = `CASE WHEN $14::bigint > 0 THEN clock_timestamp() + $14::bigint * interval '1 microsecond' END`
+
+	// counts says whether an adoption is an attempt. It is none if the caller owns the run already, or if nobody will run
+	// it.
+	counts = `($5::integer > 0 AND (r.epoch, r.nonce) <> ($3, $4) AND r.status NOT IN ('parked', 'ended', 'deleted'))`
+
+	// stays says whether an adoption keeps id and deleted_at: the run is in flight, or was deleted under this very fence.
+	stays = `(r.deleted_at IS NULL OR (r.epoch, r.nonce) = ($3, $4))`
 )
 
-// queries holds the statements of one store, with its table name filled in.
+// queries holds the statements of one store, with its table names filled in.
 type queries struct {
-	begin, adopt, save, delete, inFlight, runs, session string
+	begin, beginParts, create, createParts, save, saveParts, adopt, parts, delete, clean, peek, session, runs, sweep string
 }
 
 var templates = queries{
-	// The conflict locks the run in flight and returns it as it is now. An INSERT that does nothing, with a SELECT beside
-	// it, would see neither the row that it waited for nor its own.
+	// The UPDATE locks the session's row and judges it as it is now. It comes first because most sessions have a row: an
+	// INSERT with ON CONFLICT DO UPDATE would lock the row, and log that, before it updates it.
 	begin: `
-		INSERT INTO {runs} (orchestrator, session, id, request_id, turn, attempt, base, status, seq, epoch, nonce, payload, error, not_before)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12::jsonb, $13, $14)
-		ON CONFLICT (orchestrator, session) DO UPDATE SET met = true
-		RETURNING {columns}, met, {durable}`,
-
-	adopt: `
 		UPDATE {runs} SET
-			attempt = attempt + CASE WHEN {counts} AND attempt < $5::integer THEN 1 ELSE 0 END,
-			status = CASE WHEN {counts} AND attempt >= $5::integer THEN 'parked' ELSE status END,
-			epoch = $3,
-			nonce = $4
-		WHERE orchestrator = $1 AND session = $2 AND (epoch < $3 OR epoch = $3 AND nonce = $4)
-		RETURNING {columns}, met, {durable}`,
+			id = $3, request_id = $4, turn = $5, attempt = $6, base = $7, status = $8, seq = $9, epoch = $10, nonce = $11,
+			payload = $12::jsonb, payload_version = payload_version + 1, parts = {parts}, error = $13, not_before = {later},
+			started_at = clock_timestamp(), saved_at = clock_timestamp(), deleted_at = NULL
+		WHERE orchestrator = $1 AND session = $2 AND deleted_at IS NOT NULL
+			AND (epoch < $10 OR epoch = $10 AND nonce = $11 AND id <> $3)`,
 
+	// If neither statement writes, a third finds out why. A SELECT in the same statement would not see the row that the
+	// INSERT waited for.
+	create: `
+		INSERT INTO {runs} (orchestrator, session, id, request_id, turn, attempt, base, status, seq, epoch, nonce,
+			payload, payload_version, parts, error, not_before, started_at, saved_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11,
+			$12::jsonb, {clock}, {parts}, $13, {later}, clock_timestamp(), clock_timestamp())
+		ON CONFLICT (orchestrator, session) DO NOTHING`,
+
+	// If no payload is given, the new version of the row shares what the old one has out of line. A part belongs to one
+	// version of the payload. Parts of earlier versions are not read, and removed later.
 	save: `
 		UPDATE {runs} SET
 			request_id = $6, turn = $7, attempt = $8, base = $9, status = $10, seq = $11,
-			payload = $12::jsonb, error = $13, not_before = $14, saved_at = clock_timestamp()
-		WHERE orchestrator = $1 AND session = $2 AND id = $3 AND epoch = $4 AND nonce = $5 AND seq < $11 AND status <> 'ended'
-		RETURNING {durable}`,
+			payload = coalesce($12::jsonb, payload),
+			payload_version = payload_version + CASE WHEN $12::jsonb IS NULL THEN 0 ELSE 1 END,
+			parts = parts OR {parts}, error = $13, not_before = {later}, saved_at = clock_timestamp()
+		WHERE orchestrator = $1 AND session = $2 AND id = $3 AND epoch = $4 AND nonce = $5 AND seq < $11
+			AND status <> 'ended' AND deleted_at IS NULL`,
 
+	// A session without a run in flight keeps the fence too, so a session that has no row gets one. No row is returned if
+	// the fence is too low. The id of the run that was deleted last matters only under the fence that deleted it.
+	adopt: `
+		INSERT INTO {runs} AS r (orchestrator, session, id, request_id, turn, attempt, base, status, seq, epoch, nonce, error,
+			parts, payload_version, started_at, saved_at, deleted_at)
+		VALUES ($1, $2, '', '', 0, 0, '', 'deleted', 0, $3, $4, '',
+			false, {clock}, clock_timestamp(), clock_timestamp(), clock_timestamp())
+		ON CONFLICT (orchestrator, session) DO UPDATE SET
+			attempt = r.attempt + CASE WHEN {counts} AND r.attempt < $5::integer THEN 1 ELSE 0 END,
+			status = CASE WHEN {counts} AND r.attempt >= $5::integer THEN 'parked' ELSE r.status END,
+			id = CASE WHEN {stays} THEN r.id ELSE '' END,
+			deleted_at = CASE WHEN {stays} THEN r.deleted_at ELSE clock_timestamp() END,
+			epoch = excluded.epoch,
+			nonce = excluded.nonce
+		WHERE r.epoch < excluded.epoch OR r.epoch = excluded.epoch AND r.nonce = excluded.nonce
+		RETURNING {columns}, {durable}`,
+
+	// A statement of its own, after the adoption and in its transaction. The adoption may have waited for parts that its
+	// own snapshot does not show. Until the commit it holds the row that a Save of parts has to update.
+	parts: `
+		SELECT name, doc
+		FROM {run_parts}
+		WHERE orchestrator = $1 AND session = $2 AND payload_version = (
+			SELECT payload_version FROM {runs} WHERE orchestrator = $1 AND session = $2 AND epoch = $3 AND nonce = $4)`,
+
+	// The row stays, for its fence and its id.
 	delete: `
-		DELETE FROM {runs}
-		WHERE orchestrator = $1 AND session = $2 AND id = $3 AND epoch = $4 AND nonce = $5
-		RETURNING set_config('synchronous_commit', 'off', true)`,
+		UPDATE {runs} SET
+			deleted_at = clock_timestamp(), status = 'deleted',
+			request_id = '', base = '', error = '', payload = NULL, not_before = NULL
+		WHERE orchestrator = $1 AND session = $2 AND id = $3 AND epoch = $4 AND nonce = $5 AND deleted_at IS NULL
+		RETURNING {parted}, {lazy}`,
 
-	inFlight: `SELECT id, epoch, nonce, seq FROM {runs} WHERE orchestrator = $1 AND session = $2`,
+	// Versions grow over the whole life of a session, so this may arrive at any time.
+	clean: `
+		WITH d AS (DELETE FROM {run_parts} WHERE orchestrator = $1 AND session = $2 AND payload_version < $3)
+		SELECT {lazy}`,
+
+	peek: `SELECT id, epoch, nonce, seq, deleted_at IS NULL FROM {runs} WHERE orchestrator = $1 AND session = $2`,
+
+	session: `SELECT {columns}, '' FROM {runs} WHERE orchestrator = $1 AND session = $2`,
 
 	runs: `
-		SELECT {columns}, met, ''
+		SELECT {columns}, ''
 		FROM {runs}
-		WHERE orchestrator = $1 AND session > $2 AND ($3 = '' OR status = $3)
+		WHERE orchestrator = $1 AND session > $2 AND ($3 = '' OR status = $3) AND deleted_at IS NULL
 		ORDER BY session
 		LIMIT $4`,
 
-	session: `
-		SELECT {columns}, met, ''
-		FROM {runs}
-		WHERE orchestrator = $1 AND session = $5 AND session > $2 AND ($3 = '' OR status = $3)
-		LIMIT $4`,
+	// If a row changed since the statement began, its newest version is judged. One statement may remove the parts too:
+	// who writes parts updates the row, and then the session is not over.
+	sweep: `
+		WITH over AS (
+			SELECT orchestrator, session
+			FROM {runs}
+			WHERE deleted_at < statement_timestamp() - $1::bigint * interval '1 microsecond'
+			LIMIT $2
+			FOR UPDATE SKIP LOCKED
+		), r AS (
+			DELETE FROM {runs} r USING over
+			WHERE r.orchestrator = over.orchestrator AND r.session = over.session
+			RETURNING r.orchestrator, r.session
+		), p AS (
+			DELETE FROM {run_parts} p USING r
+			WHERE p.orchestrator = r.orchestrator AND p.session = r.session
+		)
+		SELECT count(*) FROM r`,
 }
 
-// counts says whether an adoption is an attempt: not for who owns the run already, nor for one that will not be run.
-const counts = `($5::integer > 0 AND (epoch, nonce) <> ($3, $4) AND status NOT IN ('parked', 'ended'))`
+// andParts returns a statement that writes a run as statement does, and with it the parts $15 and $16.
+func andParts(statement, columns string) string {
+	return `
+		WITH r AS (` + statement + ` RETURNING parts, payload_version), p AS (
+			INSERT INTO {run_parts} (orchestrator, session, payload_version, name, doc)
+			SELECT $1, $2, r.payload_version, n.name, n.doc::jsonb FROM r, unnest($15::text[], $16::text[]) AS n (name, doc)
+			ON CONFLICT (orchestrator, session, payload_version, name) DO UPDATE SET doc = excluded.doc
+		)
+		SELECT ` + columns + ` FROM r`
+}
 
 // suffixes of everything that is named after the prefix.
-var suffixes = []string{"runs", "runs_session"}
+var suffixes = []string{"runs", "runs_inflight", "run_parts"}
 
 func fill(p sqlname.Prefix, template string) string {
 	return strings.NewReplacer(
-		"{runs}", p.Table("runs"), "{runs_session}", p.Index("runs_session"),
-		"{columns}", columns, "{durable}", durable, "{counts}", counts,
+		"{runs}", p.Table("runs"), "{runs_inflight}", p.Index("runs_inflight"), "{run_parts}", p.Table("run_parts"),
+		"{columns}", columns, "{durable}", durable, "{lazy}", lazy, "{clock}", clock, "{later}", later, "{counts}", counts,
+		"{stays}", stays, "{parted}", parted,
 	).Replace(template)
 }
 
 func fillAll(p sqlname.Prefix) queries {
 	q := templates
-	for _, s := range []*string{&q.begin, &q.adopt, &q.save, &q.delete, &q.inFlight, &q.runs, &q.session} {
+	for _, w := range []struct {
+		plain, parts *string
+		columns      string
+	}{
+		{&q.begin, &q.beginParts, `{durable}`},
+		{&q.create, &q.createParts, `{durable}`},
+		{&q.save, &q.saveParts, `{parted}, {durable}`},
+	} {
+		statement := *w.plain
+		*w.plain = strings.ReplaceAll(statement+` RETURNING `+w.columns, `{parts}`, `false`)
+		*w.parts = strings.ReplaceAll(andParts(statement, w.columns), `{parts}`, `true`)
+	}
+	for _, s := range []*string{
+		&q.begin, &q.beginParts, &q.create, &q.createParts, &q.save, &q.saveParts, &q.adopt, &q.parts, &q.delete, &q.clean,
+		&q.peek, &q.session, &q.runs, &q.sweep,
+	} {
 		*s = fill(p, *s)
 	}
 	return q

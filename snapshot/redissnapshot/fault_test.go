@@ -3,6 +3,7 @@ package redissnapshot_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"testing"
@@ -28,14 +29,15 @@ func TestFlushAll(t *testing.T) {
 	begin(t, s, r)
 	check(t, client.FlushAll(ctx).Err())
 	want(t, s.Save(ctx, step(r, 1)), lock.ErrFenced)
+	check(t, s.Delete(ctx, r.Key, r.ID, r.Fence))
 	_, err := s.Adopt(ctx, r.Key, fence(2), 9)
 	want(t, err, snapshot.ErrNotFound)
-	check(t, s.Delete(ctx, r.Key, r.ID, r.Fence))
+	want(t, s.Delete(ctx, r.Key, r.ID, r.Fence), lock.ErrFenced)
 	for r, err := range s.Runs(ctx, snapshot.Query{Key: key("")}) {
 		t.Errorf("listed %s, %v", r.Session, err)
 	}
-	if keys := client.Keys(ctx, "*").Val(); len(keys) > 0 {
-		t.Errorf("left: %q", keys)
+	if keys := client.Keys(ctx, "*").Val(); len(keys) != 1 || keys[0] != "holdfast:{bot/a}:run" {
+		t.Errorf("left: %q, want the fence that Adopt has brought", keys)
 	}
 	begin(t, s, run("a", "next", fence(3)))
 }
@@ -109,7 +111,7 @@ func TestMalformed(t *testing.T) {
 		check(t, client.HSet(ctx, base+"run", field, value).Err())
 		wantInvalid(t, s, r, field, true)
 	}
-	for _, field := range []string{"id", "attempt", "status", "seq", "epoch", "nonce", "begun", "call", "entry"} {
+	for _, field := range []string{"id", "attempt", "status", "seq", "epoch", "nonce", "call", "entry", "parts"} {
 		renew()
 		check(t, client.HDel(ctx, base+"run", field).Err())
 		wantInvalid(t, s, r, field, true)
@@ -143,6 +145,46 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
+// Likewise what is kept of a run that was deleted, and a part.
+func TestMalformedRest(t *testing.T) {
+	client, prefix := testenv.Redis(t)
+	s := redissnapshot.New(client, &redissnapshot.Options{Prefix: prefix})
+	ctx := t.Context()
+	key := prefix + "{bot/a}:run"
+	epoch := int64(0)
+	deleted := func() snapshot.Run {
+		epoch++
+		r := run("a", fmt.Sprint("run", epoch), fence(epoch))
+		begin(t, s, r)
+		check(t, s.Delete(ctx, r.Key, r.ID, r.Fence))
+		return r
+	}
+	for _, spoil := range []struct{ field, value string }{{"id", ""}, {"epoch", ""}, {"nonce", ""}, {"status", ""}, {"epoch", "x"}, {"status", "done"}} {
+		r := deleted()
+		check(t, client.HDel(ctx, key, spoil.field).Err())
+		if spoil.value != "" {
+			check(t, client.HSet(ctx, key, spoil.field, spoil.value).Err())
+		}
+		wantInvalid(t, s, r, "run with", true)
+		check(t, client.Del(ctx, key).Err())
+	}
+
+	r := run("a", "parts", fence(epoch+1))
+	r.Parts = parts("x", 1)
+	begin(t, s, r)
+	for field, value := range map[string]string{"part:x": "{", "part:": "1", "part:\xff": "1"} {
+		check(t, client.HSet(ctx, key, field, value).Err())
+		_, err := s.Adopt(ctx, r.Key, r.Fence, 9)
+		want(t, err, snapshot.ErrInvalid)
+		check(t, client.HSet(ctx, key, "part:x", "1").Err())
+		if field != "part:x" {
+			check(t, client.HDel(ctx, key, field).Err())
+		}
+		_, err = s.Adopt(ctx, r.Key, r.Fence, 9)
+		check(t, err)
+	}
+}
+
 // wantInvalid tries everything that tells the run, and what only decides by it.
 func wantInvalid(t *testing.T, s *redissnapshot.Store, r snapshot.Run, what string, deciding bool) {
 	t.Helper()
@@ -157,11 +199,8 @@ func wantInvalid(t *testing.T, s *redissnapshot.Store, r snapshot.Run, what stri
 	if errs = append(errs, began); deciding {
 		errs = append(errs, s.Save(ctx, step(r, 1)), s.Delete(ctx, r.Key, r.ID, r.Fence))
 	}
-	if what != "epoch" { // a higher one mends it
-		_, adopted := s.Adopt(ctx, r.Key, fence(2), 9)
-		errs = append(errs, adopted)
-	}
-	for i, err := range errs {
+	_, adopted := s.Adopt(ctx, r.Key, fence(2), 9)
+	for i, err := range append(errs, adopted) {
 		if !errors.Is(err, snapshot.ErrInvalid) || !strings.Contains(err.Error(), what) {
 			t.Errorf("%s: call %d: got %v, want %v", what, i, err, snapshot.ErrInvalid)
 		}
@@ -183,6 +222,6 @@ func TestBesideCheckpoints(t *testing.T) {
 	_, err = checkpoint.Load(ctx, turns, c.Lease.Key, 0)
 	check(t, err)
 	check(t, s.Delete(ctx, r.Key, r.ID, r.Fence))
-	check(t, turns.Delete(ctx, c.Lease.Key))
+	check(t, turns.Delete(ctx, c.Lease))
 	begin(t, s, run("a", "next", c.Lease.Fence))
 }

@@ -118,6 +118,16 @@ func TestBigNumbers(t *testing.T) {
 	want(t, err, lock.ErrFenced)
 	_, err = s.Adopt(t.Context(), r.Key, fence(top), 9)
 	check(t, err)
+
+	check(t, s.Delete(t.Context(), r.Key, r.ID, fence(top)))
+	for _, f := range []lock.Fence{fence(top - 1), fence(999), {Epoch: top, Nonce: "another"}} {
+		_, err = s.Begin(t.Context(), run("a", "late", f))
+		want(t, err, lock.ErrFenced)
+		_, err = s.Adopt(t.Context(), r.Key, f, 9)
+		want(t, err, lock.ErrFenced)
+		want(t, s.Delete(t.Context(), r.Key, r.ID, f), lock.ErrFenced)
+	}
+	begin(t, s, run("a", "next", fence(top)))
 }
 
 func key(session string) snapshot.Key { return snapshot.Key{Orchestrator: "bot", Session: session} }

@@ -2,6 +2,7 @@ package redissnapshot_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -32,36 +33,28 @@ func tell(ctx context.Context, s snapshot.Store, lives int64) []string {
 	return y.verdicts
 }
 
-// live lets a run begin, change owners, be parked, end and be deleted; another one try to begin meanwhile, and do so
-// afterwards; and the first begin again, under a new fence.
+// live lets a run begin, get parts, change owners, be parked, end and be deleted; another one try to begin meanwhile, and
+// do so afterwards; late owners try everything; and the first begin again, under a new fence.
 func (y *story) live(id string, epoch int64) {
 	first, other := run("a", id, fence(epoch)), run("a", "other"+id, fence(epoch))
 	y.save(step(run("a", "never"+id, fence(epoch)), 1)) // not first: a copy that arrives after its Begin is a save like any other
+	first.Parts = parts("begun", 0)
 	y.begin(first)
 	y.begin(other)
 	y.save(step(first, 1))
 	y.save(step(first, 1))
+	y.save(adds(first, 2, parts("a", 2)))
+	y.save(adds(first, 3, parts("b", 3)))
 	y.adopt(epoch+1, 2)
-	y.save(step(first, 2))
+	y.save(step(first, 4))
 	y.delete(id, epoch)
-	second := step(first, 2)
-	second.Fence, second.Attempt = fence(epoch+1), 2
+	second := adds(first, 4, parts("a", 4))
+	second.Fence, second.Attempt, second.Pause = fence(epoch+1), 2, time.Hour
 	y.save(second)
 	y.adopt(epoch+2, 2)
 	y.adopt(epoch+3, 0)
-	ended := step(first, 3)
-	ended.Fence, ended.Status = fence(epoch+3), snapshot.Ended
-	y.save(ended)
-	y.save(step(ended, 4))
-	y.adopt(epoch+2, 2)
-	y.adopt(epoch+4, 2)
-	y.begin(other)
-	y.delete("unknown", epoch+4)
-	y.delete(id, epoch+3)
-	y.delete(id, epoch+4)
-	y.delete(id, epoch+4)
-	y.save(step(ended, 5))
-	y.adopt(epoch+5, 2)
+	y.ended(id, epoch)
+	y.late(id, epoch)
 	other.Fence = fence(epoch + 6)
 	y.begin(other)
 	y.delete(other.ID, epoch+6)
@@ -71,9 +64,53 @@ func (y *story) live(id string, epoch int64) {
 	y.delete(id, epoch+7)
 }
 
+// ended goes on from the third adoption: the run ends, and is deleted by who adopts it for that.
+func (y *story) ended(id string, epoch int64) {
+	ended := step(run("a", id, fence(epoch+3)), 5)
+	ended.Status = snapshot.Ended
+	y.save(ended)
+	y.adopt(epoch+3, 2)
+	y.save(step(ended, 6))
+	y.adopt(epoch+2, 2)
+	y.adopt(epoch+4, 2)
+	y.begin(run("a", "other"+id, fence(epoch)))
+	y.delete("unknown", epoch+4)
+	y.delete(id, epoch+3)
+	y.delete(id, epoch+4)
+	y.delete(id, epoch+4)
+	y.save(step(ended, 7))
+}
+
+// late has the owners of before come back when nothing is in flight, and the last one begin another run.
+func (y *story) late(id string, epoch int64) {
+	for _, e := range []int64{epoch, epoch + 3, epoch + 4} {
+		y.begin(run("a", id, fence(e)))
+	}
+	y.begin(run("a", "other"+id, fence(epoch+3)))
+	y.adopt(epoch+3, 2)
+	y.delete(id, epoch+3)
+	same := run("a", "same"+id, fence(epoch+4))
+	y.begin(same)
+	y.delete(id, epoch+4)
+	y.delete(same.ID, epoch+4)
+	y.adopt(epoch+4, 2)
+	y.adopt(epoch+5, 2)
+	y.delete(same.ID, epoch+5)
+}
+
 func step(r snapshot.Run, seq int64) snapshot.Run {
-	r.Seq, r.Payload = seq, fmt.Appendf(nil, `{"step":%d}`, seq)
+	r.Seq, r.Payload, r.Parts = seq, fmt.Appendf(nil, `{"step":%d}`, seq), nil
 	return r
+}
+
+// adds is the next save of r, which only adds parts.
+func adds(r snapshot.Run, seq int64, parts map[string]json.RawMessage) snapshot.Run {
+	r.Seq, r.Payload, r.Parts = seq, nil, parts
+	return r
+}
+
+func parts(name string, n int64) map[string]json.RawMessage {
+	return map[string]json.RawMessage{name: fmt.Appendf(nil, `{"part":%d}`, n)}
 }
 
 func (y *story) begin(r snapshot.Run) {
@@ -97,7 +134,8 @@ func (y *story) delete(id string, epoch int64) {
 }
 
 func show(r snapshot.Run) string {
-	return fmt.Sprintf("%s: attempt %d, %s, seq %d, %v, %s", r.ID, r.Attempt, r.Status, r.Seq, r.Fence, r.Payload)
+	return fmt.Sprintf("%s: attempt %d, %s, seq %d, %v, %s, %s, pause %v",
+		r.ID, r.Attempt, r.Status, r.Seq, r.Fence, r.Payload, r.Parts, r.Pause.Round(time.Hour))
 }
 
 // note adds a verdict, and what readers see after it.
@@ -179,8 +217,8 @@ func (s *spy) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 	return next
 }
 
-// What a Begin has sent, delivered again after an adopter has settled the run and deleted it, brings nothing back. Nor
-// does what a Begin has sent that was told of another run.
+// What a Begin has sent, delivered again, brings nothing back: neither a run that has ended, whoever deleted it, nor one
+// that never was, because its Begin was told of another run or refused.
 func TestLateBegin(t *testing.T) {
 	shared, prefix := testenv.Redis(t)
 	client := redis.NewClient(&redis.Options{Addr: shared.Options().Addr})
@@ -189,27 +227,53 @@ func TestLateBegin(t *testing.T) {
 	client.AddHook(sent)
 	ctx := t.Context()
 	s := redissnapshot.New(client, &redissnapshot.Options{Prefix: prefix})
-	adopter := redissnapshot.New(shared, &redissnapshot.Options{Prefix: prefix})
+	others := redissnapshot.New(shared, &redissnapshot.Options{Prefix: prefix})
+	again := func(when, inFlight string) {
+		t.Helper()
+		for _, request := range sent.requests {
+			shared.Do(ctx, request...)
+			got := ""
+			for r, err := range others.Runs(ctx, snapshot.Query{Key: key("a")}) {
+				check(t, err)
+				got = r.ID
+			}
+			if got != inFlight {
+				t.Fatalf("%s: %.200q made %q of %q", when, request, got, inFlight)
+			}
+		}
+	}
+	remove := func(id string, epoch int64) { check(t, others.Delete(ctx, key("a"), id, fence(epoch))) }
 
 	first, told := run("a", "first", fence(1)), run("a", "told", fence(2))
 	begin(t, s, first)
 	if found, err := s.Begin(ctx, told); err != nil || found == nil || found.ID != "first" {
 		t.Fatalf("found %v, %v", found, err)
 	}
-	_, err := adopter.Adopt(ctx, key("a"), fence(3), 9)
+	again("while it is in flight", "first")
+	_, err := others.Adopt(ctx, key("a"), fence(3), 9)
 	check(t, err)
-	check(t, adopter.Delete(ctx, key("a"), "first", fence(3)))
-
-	for _, request := range sent.requests {
-		shared.Do(ctx, request...)
-		for r, err := range adopter.Runs(ctx, snapshot.Query{Key: key("a")}) {
-			t.Errorf("%.200q brought back %s, %v", request, r.ID, err)
-		}
+	again("after it was adopted", "first")
+	remove("first", 3)
+	again("after the adopter deleted it", "")
+	for _, r := range []snapshot.Run{first, told} {
+		_, err = s.Begin(ctx, r)
+		want(t, err, lock.ErrFenced)
 	}
-	_, err = s.Begin(ctx, first)
+	again("after it was refused", "")
+
+	begin(t, s, run("a", "third", fence(3)))
+	again("while another is in flight", "third")
+	remove("third", 3)
+	again("after its own fence deleted it", "")
+	_, err = s.Begin(ctx, run("a", "third", fence(3)))
 	want(t, err, lock.ErrFenced)
-	begin(t, s, told)
-	check(t, s.Delete(ctx, key("a"), "told", fence(2)))
+	begin(t, s, run("a", "fourth", fence(3)))
+	again("while its own fence has another in flight", "fourth")
+	remove("fourth", 3)
+	again("after its own fence deleted another", "")
+
+	check(t, shared.Del(ctx, prefix+"{bot/a}:run").Err())
+	again("after the fence was forgotten", "")
 	first.Fence = fence(4)
 	begin(t, s, first)
 }
@@ -261,6 +325,18 @@ func TestRepeatedBegin(t *testing.T) {
 	}
 	network.meanwhile = func() { settle("settled", "run", 2) }
 	_, err := s.Begin(ctx, run("settled", "run", fence(1)))
+	want(t, err, lock.ErrFenced)
+
+	network.meanwhile = func() { check(t, others.Delete(ctx, key("deleted"), "run", fence(1))) }
+	_, err = s.Begin(ctx, run("deleted", "run", fence(1)))
+	want(t, err, lock.ErrFenced)
+
+	network.meanwhile = func() {
+		settle("past", "run", 2)
+		begin(t, others, run("past", "another", fence(2)))
+		check(t, others.Delete(ctx, key("past"), "another", fence(2)))
+	}
+	_, err = s.Begin(ctx, run("past", "run", fence(1)))
 	want(t, err, lock.ErrFenced)
 
 	network.meanwhile = func() {

@@ -10,15 +10,20 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// encode returns what scripts take of a run, in their order.
+// encode returns what scripts take of a run, in their order: what every run has, and then its parts.
 func encode(r snapshot.Run) []any {
-	notBefore := ""
-	if !r.NotBefore.IsZero() {
-		notBefore = strconv.FormatInt(r.NotBefore.UnixMicro(), 10)
+	pause := ""
+	if r.Pause > 0 {
+		pause = strconv.FormatInt(r.Pause.Microseconds(), 10)
 	}
-	return []any{
-		r.ID, r.RequestID, r.Turn, r.Attempt, r.Base, string(r.Status), r.Seq, r.Fence.Epoch, r.Fence.Nonce, r.Error, notBefore, []byte(r.Payload),
+	args := []any{
+		r.ID, r.RequestID, r.Turn, r.Attempt, r.Base, string(r.Status), r.Seq, r.Fence.Epoch, r.Fence.Nonce, r.Error,
+		pause, []byte(r.Payload),
 	}
+	for name, doc := range r.Parts {
+		args = append(args, name, []byte(doc))
+	}
+	return args
 }
 
 // decode returns the run that a script has told, or what about it no store wrote.
@@ -33,10 +38,12 @@ func decode(k snapshot.Key, values []string) (snapshot.Run, error) {
 	return r, nil
 }
 
+// A reply of a script has this many values of a run, and then its parts.
+const fixed = 15
+
 func parse(k snapshot.Key, values []string) (r snapshot.Run, err error) {
-	const parts = 14
-	if len(values) != parts {
-		return r, fmt.Errorf("%d parts, want %d", len(values), parts)
+	if len(values) < fixed || (len(values)-fixed)%2 != 0 {
+		return r, fmt.Errorf("%d values, want %d and pairs", len(values), fixed)
 	}
 	number := func(what, v string) (n int64) {
 		if err == nil {
@@ -48,15 +55,30 @@ func parse(k snapshot.Key, values []string) (r snapshot.Run, err error) {
 	}
 	instant := func(what, v string) time.Time { return time.UnixMicro(number(what, v)).UTC() }
 	r = snapshot.Run{
-		Key: k, ID: values[0], RequestID: values[1], Turn: int(number("turn", values[2])), Attempt: int(number("attempt", values[3])), Base: values[4],
-		Status: snapshot.Status(values[5]), Seq: number("seq", values[6]), Fence: lock.Fence{Epoch: number("epoch", values[7]), Nonce: values[8]},
-		Error: values[9], StartedAt: instant("started", values[12]), SavedAt: instant("saved", values[13]),
+		Key: k, ID: values[0], RequestID: values[1], Base: values[4], Status: snapshot.Status(values[5]), Error: values[9],
+		Turn: int(number("turn", values[2])), Attempt: int(number("attempt", values[3])), Seq: number("seq", values[6]),
+		Fence:     lock.Fence{Epoch: number("epoch", values[7]), Nonce: values[8]},
+		StartedAt: instant("started", values[11]), SavedAt: instant("saved", values[12]),
+		Pause: time.Duration(number("left", values[14])) * time.Microsecond,
 	}
 	if values[10] != "" {
-		r.NotBefore = instant("not before", values[10])
+		r.Payload = json.RawMessage(values[10])
 	}
-	if values[11] != "" {
-		r.Payload = json.RawMessage(values[11])
+	if values[13] != "" {
+		r.NotBefore = instant("not before", values[13])
 	}
+	r.Parts = pairs(values[fixed:])
 	return r, err
+}
+
+// pairs returns the parts that a script has told, each as name and document; nil if there are none.
+func pairs(values []string) map[string]json.RawMessage {
+	if len(values) == 0 {
+		return nil
+	}
+	parts := make(map[string]json.RawMessage, len(values)/2)
+	for i := 0; i < len(values); i += 2 {
+		parts[values[i]] = json.RawMessage(values[i+1])
+	}
+	return parts
 }

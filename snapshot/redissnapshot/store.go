@@ -1,11 +1,13 @@
 package redissnapshot
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"embed"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -20,11 +22,11 @@ var sources embed.FS
 // Each transition of a run, or of the index, is one script. A client repeats what it gets no answer to, so each may
 // run twice, the second time long after the first.
 var (
-	beginScript  = redisstore.Script(sources, "run", "begin")
-	adoptScript  = redisstore.Script(sources, "run", "adopt")
-	saveScript   = redisstore.Script(sources, "run", "save")
+	beginScript  = redisstore.Script(sources, "run", "tell", "parts", "begin")
+	adoptScript  = redisstore.Script(sources, "run", "tell", "parts", "adopt")
+	saveScript   = redisstore.Script(sources, "run", "parts", "save")
 	deleteScript = redisstore.Script(sources, "run", "delete")
-	lookScript   = redisstore.Script(sources, "run", "look")
+	lookScript   = redisstore.Script(sources, "run", "tell", "look")
 	enterScript  = redisstore.Script(sources, "index", "enter")
 	dropScript   = redisstore.Script(sources, "index", "drop")
 )
@@ -35,13 +37,18 @@ var verdicts = map[string]error{"FENCED": lock.ErrFenced, "NONE": snapshot.ErrNo
 // Options configure a [Store]. The zero value, and nil, mean the defaults.
 type Options struct {
 	Prefix string // of every key, [A-Za-z0-9_.:-]{1,64}; "" means "holdfast:"
+
+	// Remember is how long the fence of a session without a run in flight is kept, and the id of its last run. 0 means
+	// [snapshot.DefaultRemember]. It must be longer than any request can be late: hours are enough.
+	Remember time.Duration
 }
 
 // A Store is a [snapshot.Store] on Redis.
 type Store struct {
-	redis  redisstore.Runner
-	prefix string
-	gone   leftovers
+	redis    redisstore.Runner
+	prefix   string
+	remember int64 // ms
+	gone     leftovers
 }
 
 var _ snapshot.Store = (*Store)(nil)
@@ -53,22 +60,23 @@ func New(client redis.UniversalClient, o *Options) *Store {
 		o = new(Options)
 	}
 	return &Store{
-		redis:  redisstore.Runner{Client: client, Invalid: snapshot.ErrInvalid, Verdicts: verdicts},
-		prefix: redisstore.Prefix("redissnapshot", o.Prefix),
+		redis:    redisstore.Runner{Client: client, Invalid: snapshot.ErrInvalid, Verdicts: verdicts},
+		prefix:   redisstore.Prefix("redissnapshot", o.Prefix),
+		remember: int64((cmp.Or(o.Remember, snapshot.DefaultRemember) + time.Millisecond - 1) / time.Millisecond),
 	}
 }
 
 // Schema returns "": there is nothing to create in Redis.
 func (s *Store) Schema() string { return "" }
 
-// runKeys returns the keys of a session. They share one hash tag, so that one script can move them.
+// runKeys returns the keys of a session. They share one hash tag, so that one script can move them. Scripts that need
+// only the first get no other: a key that does not exist can delay them while a cluster moves slots.
 func (s *Store) runKeys(k snapshot.Key) []string {
 	base := s.prefix + redisstore.Tag(k.Orchestrator, k.Session)
 	return []string{base + ":run", base + ":past"}
 }
 
-// Begin enters the session in the index and then records the run, in one script each. A run that was already in flight,
-// and is over, is refused with lock.ErrFenced if it comes again under the fence that began it, within an hour.
+// Begin enters the session in the index and then records the run, in one script each.
 func (s *Store) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error) {
 	err := redisstore.Checked(ctx, r.Validate())
 	var found *snapshot.Run
@@ -106,10 +114,11 @@ func (s *Store) begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error
 
 var errStale = errors.New("no index entry is fresh enough: do the clocks of the servers differ by minutes?")
 
-// mostEntries is how often a Begin enters the index. Once more than the first time is rare; more often, the clocks are wrong.
+// mostEntries is how often a Begin enters the index. Once more than the first time is rare. If it is more often, the
+// clocks are wrong.
 const mostEntries = 8
 
-// Adopt takes the run over, and returns it, in one script.
+// Adopt takes the run over, and returns it, or keeps the fence if there is none, in one script.
 func (s *Store) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, maxAttempts int) (snapshot.Run, error) {
 	err := redisstore.Checked(ctx, snapshot.ValidateAdopt(k, f, maxAttempts))
 	var r snapshot.Run
@@ -123,7 +132,7 @@ func (s *Store) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, maxAtte
 }
 
 func (s *Store) adopt(ctx context.Context, k snapshot.Key, f lock.Fence, maxAttempts int) (snapshot.Run, error) {
-	reply, err := s.redis.Run(ctx, adoptScript, s.runKeys(k), f.Epoch, f.Nonce, maxAttempts)
+	reply, err := s.redis.Run(ctx, adoptScript, s.runKeys(k)[:1], f.Epoch, f.Nonce, maxAttempts, s.remember)
 	if err != nil {
 		return snapshot.Run{}, err
 	}
@@ -134,11 +143,11 @@ func (s *Store) adopt(ctx context.Context, k snapshot.Key, f lock.Fence, maxAtte
 	return r, err
 }
 
-// Save replaces the run in one script.
+// Save replaces the run in one script. A part is a field of its own, so that to add one costs what it holds.
 func (s *Store) Save(ctx context.Context, r snapshot.Run) error {
 	err := redisstore.Checked(ctx, r.Validate())
 	if err == nil {
-		_, err = s.redis.Run(ctx, saveScript, s.runKeys(r.Key), encode(r)...)
+		_, err = s.redis.Run(ctx, saveScript, s.runKeys(r.Key)[:1], encode(r)...)
 	}
 	if err != nil {
 		return fmt.Errorf("redissnapshot: save %q: %w", r.Session, err)
@@ -146,7 +155,8 @@ func (s *Store) Save(ctx context.Context, r snapshot.Run) error {
 	return nil
 }
 
-// Delete forgets the run in one script. What the index has of it goes with a later call, or with the next listing.
+// Delete forgets all but the id and the fence of the run, in one script. Its entry in the index goes with a later call,
+// or with the next listing.
 func (s *Store) Delete(ctx context.Context, k snapshot.Key, id string, f lock.Fence) error {
 	err := redisstore.Checked(ctx, snapshot.ValidateDelete(k, id, f))
 	if err == nil {
@@ -159,7 +169,7 @@ func (s *Store) Delete(ctx context.Context, k snapshot.Key, id string, f lock.Fe
 }
 
 func (s *Store) delete(ctx context.Context, k snapshot.Key, id string, f lock.Fence) error {
-	reply, err := s.redis.Run(ctx, deleteScript, s.runKeys(k), id, f.Epoch, f.Nonce)
+	reply, err := s.redis.Run(ctx, deleteScript, s.runKeys(k), id, f.Epoch, f.Nonce, s.remember)
 	if err != nil || len(reply.Values) == 0 {
 		return err
 	}

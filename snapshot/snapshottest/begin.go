@@ -15,7 +15,7 @@ var beginClauses = []clause{
 		check: func(p *probe) {
 			r := run("a", fence(10))
 			r.RequestID, r.Turn, r.Base, r.Error = "req", 7, "base", "what went wrong"
-			r.NotBefore = time.Date(2030, 1, 2, 3, 4, 5, 678901234, time.FixedZone("", 3600))
+			r.Pause = 40 * time.Hour
 			r.Payload = json.RawMessage(`{"v":1,"input":{"text":"hi"},"n":[1,2.5,null]}`)
 			r.StartedAt = time.Unix(1, 0)
 			p.begin(r)
@@ -26,26 +26,20 @@ var beginClauses = []clause{
 					fail("started or saved at %v", at)
 				}
 			}
-			if got.NotBefore.Location() != time.UTC {
-				fail("not before %v", got.NotBefore)
-			}
 			bare := snapshot.Run{Key: key("bare"), ID: "bare", Status: snapshot.Waiting, Fence: fence(1)}
 			p.begin(bare)
 			p.wantRun(bare)
-			if got := p.inFlight("bare"); !got.NotBefore.IsZero() {
-				fail("not before %v", got.NotBefore)
-			}
 		},
 	},
 	{
 		name: "begin-in-flight",
-		rule: "Begin of a session that has a run changes nothing and returns it, even if it has the same ID",
+		rule: "Begin of a session that has a run changes nothing and returns it, even with its ID, and whatever the fence",
 		check: func(p *probe) {
 			r := p.begun("a")
 			other := run("a", fence(20))
 			same := r
 			same.Fence, same.Payload, same.Seq = fence(30), json.RawMessage(`"other"`), 9
-			for _, late := range []snapshot.Run{other, same, r} {
+			for _, late := range []snapshot.Run{other, same, r, run("a", fence(10)), run("a", fence(1))} {
 				found, err := p.store.Begin(p.ctx, late)
 				ok(err)
 				if found == nil {
@@ -66,30 +60,6 @@ var beginClauses = []clause{
 				r.Key, r.ID = k, r.ID+k.Orchestrator+" "+k.Session
 				p.begin(r)
 			}
-		},
-	},
-	{
-		name: "begin-late",
-		rule: "after Delete the fence is forgotten: a late owner may Begin, and cannot change another's run",
-		check: func(p *probe) {
-			old := p.begun("a")
-			owner := fence(20)
-			p.adopt(old, owner, 3)
-			ok(p.store.Delete(p.ctx, old.Key, old.ID, owner))
-			late := run("a", fence(5))
-			p.begin(late)
-			p.wantRun(late)
-			ok(p.store.Delete(p.ctx, late.Key, late.ID, late.Fence))
-
-			others := run("a", owner)
-			others.ID = "another's"
-			p.begin(others)
-			want(p.store.Save(p.ctx, next(late)), lock.ErrFenced)
-			_, err := p.store.Adopt(p.ctx, late.Key, late.Fence, 0)
-			want(err, lock.ErrFenced)
-			ok(p.store.Delete(p.ctx, late.Key, late.ID, late.Fence))
-			want(p.store.Delete(p.ctx, late.Key, others.ID, late.Fence), lock.ErrFenced)
-			p.wantRun(others)
 		},
 	},
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-go/holdfast/snapshot"
 )
@@ -13,8 +14,8 @@ import (
 func Bench(b *testing.B, s snapshot.Store) {
 	ctx := b.Context()
 	payload := json.RawMessage(fmt.Sprintf(`{"messages":[%q]}`, strings.Repeat("Where is my order? It should have been here by now. ", 78)))
-	for b.Loop() {
-		r := run("bench", fence(1))
+	for epoch := time.Now().UnixMicro(); b.Loop(); epoch++ { // higher than that of a benchmark before this one
+		r := run("bench", fence(epoch))
 		r.Payload = payload
 		if found, err := s.Begin(ctx, r); err != nil || found != nil {
 			b.Fatal(found, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,34 +16,47 @@ import (
 // Each broken store must be caught by the clause that it breaks. What needs a real database to be wrong is in
 // the tests of its backend.
 func TestSuiteConvicts(t *testing.T) {
-	for name, c := range map[string]struct {
-		clause string
-		broken func() snapshot.Store
-	}{
-		"Save creates":                          {"save-never-creates", func() snapshot.Store { return upserts{new(snapshot.Memory)} }},
-		"Save by a higher fence":                {"save-very-fence", func() snapshot.Store { return higherSaves{new(snapshot.Memory)} }},
-		"Delete by a higher fence":              {"delete-very-fence", func() snapshot.Store { return higherDeletes{new(snapshot.Memory)} }},
-		"Adopt reads first":                     {"adopt-save-race", func() snapshot.Store { return readsFirst{new(snapshot.Memory)} }},
-		"Adopt is fenced by what it missed":     {"adopt-begin-race", func() snapshot.Store { return asksWhy{new(snapshot.Memory)} }},
-		"another nonce at one epoch":            {"adopt-fenced", func() snapshot.Store { return epochOnly{new(snapshot.Memory)} }},
-		"Begin overwrites":                      {"begin-in-flight", func() snapshot.Store { return overwrites{new(snapshot.Memory)} }},
-		"two Begins win":                        {"begin-race", func() snapshot.Store { return looksFirst{new(snapshot.Memory)} }},
-		"a lost Begin gets neither":             {"begin-race", func() snapshot.Store { return neither{new(snapshot.Memory)} }},
-		"Delete without id":                     {"delete-id", func() snapshot.Store { return anyRun{new(snapshot.Memory)} }},
-		"Seq ignored":                           {"save-seq", func() snapshot.Store { return noSeq{new(snapshot.Memory)} }},
-		"the same fence counts again":           {"adopt-again", func() snapshot.Store { return countsAgain{new(snapshot.Memory)} }},
-		"attempts are not limited":              {"adopt-parks", func() snapshot.Store { return neverParks{new(snapshot.Memory)} }},
-		"an ended run is parked":                {"adopt-ended", func() snapshot.Store { return parksEnded{new(snapshot.Memory)} }},
-		"an ended run is brought back":          {"save-ended", func() snapshot.Store { return revives{new(snapshot.Memory)} }},
-		"fence remembered after Delete":         {"begin-late", func() snapshot.Store { return &remembers{Memory: new(snapshot.Memory)} }},
-		"sequence holds the connection":         {"runs-reentrant", func() snapshot.Store { return &holds{new(snapshot.Memory), make(chan struct{}, 1)} }},
-		"status is looked at after the limit":   {"runs-status", func() snapshot.Store { return filtersLate{new(snapshot.Memory)} }},
-		"a repeated Begin is taken for its own": {"begin-in-flight", func() snapshot.Store { return ownBegin{new(snapshot.Memory)} }},
-	} {
+	convict(t, map[string]conviction{
+		"Save creates":                          {"save-never-creates", func() store { return upserts{new(snapshot.Memory)} }},
+		"Save by a higher fence":                {"save-very-fence", func() store { return higherSaves{new(snapshot.Memory)} }},
+		"Delete by a higher fence":              {"delete-very-fence", func() store { return higherDeletes{new(snapshot.Memory)} }},
+		"Adopt reads first":                     {"adopt-save-race", func() store { return readsFirst{new(snapshot.Memory)} }},
+		"Adopt is fenced by what it missed":     {"adopt-begin-race", func() store { return asksWhy{adoptsNothing{newLedger(late)}} }},
+		"another nonce at one epoch":            {"adopt-fenced", func() store { return epochOnly{new(snapshot.Memory)} }},
+		"Begin overwrites":                      {"begin-in-flight", func() store { return overwrites{forgetful()} }},
+		"two Begins win":                        {"begin-race", func() store { return looksFirst{forgetful(), new(sync.Mutex)} }},
+		"a lost Begin gets neither":             {"begin-race", func() store { return neither{new(snapshot.Memory)} }},
+		"Delete without id":                     {"delete-id", func() store { return anyRun{new(snapshot.Memory)} }},
+		"Seq ignored":                           {"save-seq", func() store { return noSeq{new(snapshot.Memory)} }},
+		"the same fence counts again":           {"adopt-again", func() store { return countsAgain{new(snapshot.Memory)} }},
+		"attempts are not limited":              {"adopt-parks", func() store { return neverParks{new(snapshot.Memory)} }},
+		"an ended run is parked":                {"adopt-ended", func() store { return parksEnded{new(snapshot.Memory)} }},
+		"an ended run is brought back":          {"save-ended", func() store { return revives{forgetful()} }},
+		"sequence holds the connection":         {"runs-reentrant", func() store { return &holds{new(snapshot.Memory), make(chan struct{}, 1)} }},
+		"status is looked at after the limit":   {"runs-status", func() store { return filtersLate{new(snapshot.Memory)} }},
+		"a repeated Begin is taken for its own": {"begin-in-flight", func() store { return ownBegin{new(snapshot.Memory)} }},
+	})
+}
+
+// Shorter, for the tables.
+type (
+	store    = snapshot.Store
+	sweeping = snapshottest.SweepingStore
+)
+
+// A conviction is a broken store and the clause that must find it.
+type conviction struct {
+	clause string
+	broken func() store
+}
+
+func convict(t *testing.T, stores map[string]conviction) {
+	for name, c := range stores {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			patience := 20 * time.Second
-			if c.clause == "runs-reentrant" { // it blocks until its ctx ends
+			switch c.clause {
+			case "runs-reentrant", "pause-over", "pause-bounds": // it blocks until its ctx ends
 				patience = time.Second
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -51,6 +65,13 @@ func TestSuiteConvicts(t *testing.T) {
 				t.Errorf("clause %s accepts it", c.clause)
 			}
 		})
+	}
+}
+
+// The broken stores convict only because the store that they spoil is right.
+func TestSuiteAccepts(t *testing.T) {
+	for name, err := range snapshottest.Violations(t.Context(), func() snapshot.Store { return new(snapshot.Memory) }) {
+		t.Errorf("%s: %v", name, err)
 	}
 }
 
@@ -111,16 +132,16 @@ func (r readsFirst) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, att
 }
 
 // asksWhy writes, and if it has met no run looks whether there is one that refused it.
-type asksWhy struct{ *snapshot.Memory }
+type asksWhy struct{ adoptsNothing }
 
 func (a asksWhy) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error) {
 	pause()
-	return a.Memory.Begin(ctx, r)
+	return a.adoptsNothing.Begin(ctx, r)
 }
 
 func (a asksWhy) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, attempts int) (snapshot.Run, error) {
 	pause()
-	got, err := a.Memory.Adopt(ctx, k, f, attempts)
+	got, err := a.adoptsNothing.Adopt(ctx, k, f, attempts)
 	if errors.Is(err, snapshot.ErrNotFound) {
 		pause()
 		if find(ctx, a.Memory, k) != nil {
@@ -132,7 +153,7 @@ func (a asksWhy) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, attemp
 
 func (a asksWhy) Delete(ctx context.Context, k snapshot.Key, id string, f lock.Fence) error {
 	pause()
-	return a.Memory.Delete(ctx, k, id, f)
+	return a.adoptsNothing.Delete(ctx, k, id, f)
 }
 
 type epochOnly struct{ *snapshot.Memory }
@@ -144,10 +165,13 @@ func (e epochOnly) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, atte
 	return e.Memory.Adopt(ctx, k, f, attempts)
 }
 
+// forgetful is a Memory that drop leaves nothing in.
+func forgetful() *snapshot.Memory { return &snapshot.Memory{Remember: 1} }
+
 // drop removes the session's run, whoever has it.
 func drop(ctx context.Context, m *snapshot.Memory, k snapshot.Key) error {
 	if in := find(ctx, m, k); in != nil {
-		return m.Delete(ctx, k, in.ID, in.Fence)
+		return forgets{m}.Delete(ctx, k, in.ID, in.Fence)
 	}
 	return nil
 }
@@ -159,7 +183,10 @@ func (o overwrites) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, e
 }
 
 // looksFirst looks whether there is a run, and then writes.
-type looksFirst struct{ *snapshot.Memory }
+type looksFirst struct {
+	*snapshot.Memory
+	mu *sync.Mutex // held for the second step
+}
 
 func (l looksFirst) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error) {
 	in := find(ctx, l.Memory, r.Key)
@@ -167,7 +194,9 @@ func (l looksFirst) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, e
 	if in != nil {
 		return in, nil
 	}
-	return overwrites(l).Begin(ctx, r)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return overwrites{l.Memory}.Begin(ctx, r)
 }
 
 // neither inserts if it can, and reads what was there before.
@@ -241,24 +270,6 @@ func (v revives) Save(ctx context.Context, r snapshot.Run) error {
 		return err
 	}
 	return v.Memory.Save(ctx, r)
-}
-
-// remembers refuses whoever is older than the last run's owner.
-type remembers struct {
-	*snapshot.Memory
-	epoch int64
-}
-
-func (r *remembers) Delete(ctx context.Context, k snapshot.Key, id string, f lock.Fence) error {
-	r.epoch = max(r.epoch, f.Epoch)
-	return r.Memory.Delete(ctx, k, id, f)
-}
-
-func (r *remembers) Begin(ctx context.Context, run snapshot.Run) (*snapshot.Run, error) {
-	if run.Fence.Epoch < r.epoch {
-		return nil, lock.ErrFenced
-	}
-	return r.Memory.Begin(ctx, run)
 }
 
 // holds has one connection, and a sequence keeps it while it yields.

@@ -5,8 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -89,7 +91,13 @@ func (p *probe) wantRun(want snapshot.Run) {
 		fail("no run is in flight, want %s", want.ID)
 		return
 	}
-	ok(sameRun(*got, want))
+	ok(sameRun(*got, bare(want)))
+}
+
+// wantWhole compares the run and its parts, as Adopt under its own fence returns them.
+func (p *probe) wantWhole(want snapshot.Run) {
+	ok(sameRun(p.adopt(want, want.Fence, 0), want))
+	p.wantRun(want)
 }
 
 func (p *probe) wantNone(session string) {
@@ -121,23 +129,63 @@ func (p *probe) wantSessions(q snapshot.Query, want ...string) {
 	}
 }
 
-// sameRun compares all but the store's own times.
+// bare is r as it comes without parts.
+func bare(r snapshot.Run) snapshot.Run {
+	r.Parts = nil
+	return r
+}
+
+// sameRun compares all but when the run started and was saved.
 func sameRun(got, want snapshot.Run) error {
-	g, w := got, want
-	g.Payload, w.Payload, g.NotBefore, w.NotBefore = nil, nil, time.Time{}, time.Time{}
-	g.StartedAt, g.SavedAt, w.StartedAt, w.SavedAt = time.Time{}, time.Time{}, time.Time{}, time.Time{}
-	if !reflect.DeepEqual(g, w) {
+	numbers := func(r snapshot.Run) snapshot.Run {
+		r.Payload, r.Parts, r.Pause = nil, nil, 0
+		r.NotBefore, r.StartedAt, r.SavedAt = time.Time{}, time.Time{}, time.Time{}
+		return r
+	}
+	if g, w := numbers(got), numbers(want); !reflect.DeepEqual(g, w) {
 		return fmt.Errorf("got %+v, want %+v", g, w)
 	}
-	if !got.NotBefore.Equal(want.NotBefore.Truncate(time.Microsecond)) {
-		return fmt.Errorf("not before %v, want %v", got.NotBefore, want.NotBefore)
+	if err := samePause(got, want); err != nil {
+		return err
+	}
+	if err := sameParts(got.Parts, want.Parts); err != nil {
+		return err
 	}
 	return sameJSON(got.Payload, want.Payload)
 }
 
+// samePause compares for how long a run waits. Some of the time may be over, and the store's clock may be another.
+func samePause(got, want snapshot.Run) error {
+	if want.Pause == 0 {
+		if got.Pause != 0 || !got.NotBefore.IsZero() {
+			return fmt.Errorf("pause of %v until %v, want none", got.Pause, got.NotBefore)
+		}
+		return nil
+	}
+	over, off := want.Pause-got.Pause, time.Until(got.NotBefore)-got.Pause
+	wrong := got.Pause < 0 || over < -time.Second || over > patience
+	if wrong || off.Abs() > time.Hour || got.NotBefore.Location() != time.UTC {
+		return fmt.Errorf("pause of %v until %v, want %v", got.Pause, got.NotBefore, want.Pause)
+	}
+	return nil
+}
+
+func sameParts(got, want map[string]json.RawMessage) error {
+	names := func(parts map[string]json.RawMessage) []string { return slices.Sorted(maps.Keys(parts)) }
+	if !slices.Equal(names(got), names(want)) {
+		return fmt.Errorf("parts %.200q, want %.200q", names(got), names(want))
+	}
+	for name := range want {
+		if err := sameJSON(got[name], want[name]); err != nil {
+			return fmt.Errorf("part %.60q: %w", name, err)
+		}
+	}
+	return nil
+}
+
 // sameJSON compares values. The clauses write numbers in their shortest form.
 func sameJSON(got, want json.RawMessage) error {
-	if len(got) == 0 && len(want) == 0 {
+	if bytes.Equal(got, want) {
 		return nil
 	}
 	g, err := canonical(got)
@@ -149,7 +197,7 @@ func sameJSON(got, want json.RawMessage) error {
 		return err
 	}
 	if !bytes.Equal(g, w) {
-		return fmt.Errorf("payload %.200s, want %.200s", got, want)
+		return fmt.Errorf("document %.200s, want %.200s", got, want)
 	}
 	return nil
 }

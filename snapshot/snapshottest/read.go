@@ -2,9 +2,11 @@ package snapshottest
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/holdfast-go/holdfast/snapshot"
 )
@@ -132,6 +134,36 @@ var readClauses = []clause{
 			}
 			p.wantSessions(snapshot.Query{}, "a")
 			p.wantRun(r)
+		},
+	},
+	{
+		name: "cancelled-save",
+		rule: "a Save that is cancelled in the middle is whole, with its parts, or not there, and a repeat writes it",
+		check: func(p *probe) {
+			r := p.parted("a", "one")
+			for n := range 40 {
+				save, after := added(r, "two", fmt.Sprintf("part-%d", n))
+				if n%4 == 0 {
+					save = next(r)
+					save.Parts = map[string]json.RawMessage{"one": doc(save.Seq, 0), "other": doc(save.Seq, 1)}
+					after = save
+				}
+				ctx, cancel := context.WithTimeout(p.ctx, time.Duration(n)*50*time.Microsecond)
+				err := p.store.Save(ctx, save)
+				cancel()
+				got := p.adopt(r, r.Fence, 0)
+				switch {
+				case err == nil:
+					ok(sameRun(got, after))
+				case !errors.Is(err, context.DeadlineExceeded):
+					fail("a Save whose ctx ended returns %v, want %v", err, context.DeadlineExceeded)
+				case sameRun(got, r) != nil:
+					ok(sameRun(got, after))
+				}
+				p.save(save)
+				p.wantWhole(after)
+				r = after
+			}
 		},
 	},
 }

@@ -16,12 +16,13 @@ var saveClauses = []clause{
 			r := p.begun("a")
 			started := p.inFlight("a").StartedAt
 			r.Seq, r.RequestID, r.Turn, r.Attempt, r.Base = 5, "req", 3, 0, "base"
-			r.Status, r.Error, r.NotBefore = snapshot.Waiting, "again later", time.Date(2031, 1, 1, 0, 0, 0, 1000, time.UTC)
+			r.Status, r.Error, r.Pause = snapshot.Waiting, "again later", 50*time.Hour
 			r.Payload = json.RawMessage(`{"step":5,"more":[true]}`)
 			p.save(r)
 			p.wantRun(r)
-			r.Seq, r.RequestID, r.Base, r.Error, r.NotBefore, r.Payload, r.Status = 6, "", "", "", time.Time{}, nil, snapshot.Running
+			r.Seq, r.RequestID, r.Base, r.Error, r.Pause, r.Payload, r.Status = 6, "", "", "", 0, nil, snapshot.Running
 			p.save(r)
+			r.Payload = json.RawMessage(`{"step":5,"more":[true]}`)
 			p.wantRun(r)
 			got := p.inFlight("a")
 			if !got.StartedAt.Equal(started) || got.SavedAt.Before(started) {
@@ -134,7 +135,7 @@ var deleteClauses = []clause{
 			}
 			ok(p.store.Delete(p.ctx, key("nobody"), "run", fence(1)))
 			p.wantRun(other)
-			p.begun("a")
+			p.begin(run("a", fence(11)))
 		},
 	},
 	{

@@ -59,7 +59,8 @@ func Violations(ctx context.Context, newStore func() snapshot.Store, names ...st
 }
 
 func clauses() []clause {
-	return slices.Concat(beginClauses, adoptClauses, saveClauses, deleteClauses, readClauses, raceClauses, valueClauses)
+	return slices.Concat(beginClauses, adoptClauses, saveClauses, deleteClauses, keptClauses, partClauses,
+		partValueClauses, pauseClauses, readClauses, raceClauses, keptRaceClauses, valueClauses)
 }
 
 // run returns what the check found, or nil.

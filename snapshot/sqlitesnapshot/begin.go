@@ -5,24 +5,42 @@ import (
 	"database/sql"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
+	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
 const (
 	beginSQL = `
-		INSERT INTO {prefix}runs (` + columns + `)
-		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?14, ?15)
-		ON CONFLICT DO NOTHING`
+		INSERT INTO {prefix}runs AS old (` + columns + `, parts)
+		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?14, ?15, 0)
+		ON CONFLICT (orchestrator, session) DO UPDATE SET
+			id = excluded.id,
+			request_id = excluded.request_id,
+			turn = excluded.turn,
+			attempt = excluded.attempt,
+			base = excluded.base,
+			status = excluded.status,
+			seq = excluded.seq,
+			epoch = excluded.epoch,
+			nonce = excluded.nonce,
+			error = excluded.error,
+			not_before = excluded.not_before,
+			started_at = excluded.started_at,
+			saved_at = excluded.saved_at,
+			deleted_at = NULL,
+			payload = excluded.payload
+		WHERE old.deleted_at IS NOT NULL AND (excluded.epoch > old.epoch
+			OR excluded.epoch = old.epoch AND excluded.nonce = old.nonce AND excluded.id <> old.id)`
 
 	inTheWaySQL = `
-		SELECT ` + columns + ` FROM {prefix}runs
-		WHERE orchestrator = ?1 AND session = ?2 OR id = ?3`
+		SELECT ` + columns + `, deleted_at IS NOT NULL FROM {prefix}runs
+		WHERE orchestrator = ?1 AND session = ?2`
 )
 
-// Begin inserts the run in one statement, and reads the one in flight in another if there is one.
+// Begin writes the run in one statement, in a transaction if it has parts. If the run does not begin, a read of the row
+// tells which run is in flight, or that r is too late.
 func (s *Store) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error) {
 	in, err := s.begin(ctx, r)
 	if err != nil {
@@ -34,39 +52,37 @@ func (s *Store) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error
 func (s *Store) begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error) {
 	st, err := s.db.Start(ctx, r.Validate())
 	for err == nil {
-		var begun int64
-		begun, err = s.exec(ctx, st[beginSQL], r.Orchestrator, r.Session, r.ID, r.RequestID, r.Turn, r.Attempt, r.Base, string(r.Status), r.Seq,
-			r.Fence.Epoch, r.Fence.Nonce, r.Error, micros(r.NotBefore), time.Now().UnixMicro(), orNull(r.Payload))
-		if err != nil || begun > 0 {
+		var begun bool
+		if begun, err = s.write(ctx, st, beginning(r)); begun || err != nil {
 			return nil, err
 		}
-		var in *snapshot.Run
-		if in, err = inTheWay(ctx, st[inTheWaySQL], r); in != nil {
-			return in, err
+		var in *row
+		in, err = one(ctx, st[inTheWaySQL], scanInTheWay, r.Orchestrator, r.Session)
+		switch {
+		case err != nil, in == nil:
+		case !in.deleted:
+			return &in.Run, nil
+		case in.fences(r.Fence), in.ID == r.ID && in.Fence == r.Fence:
+			return nil, lock.ErrFenced
 		}
-		// What was in the way ended meanwhile.
+		// The run that was in the way has ended meanwhile, or its row was swept.
 	}
 	return nil, err
 }
 
-// inTheWay returns the run that kept r from beginning, or nil if it is gone.
-func inTheWay(ctx context.Context, stmt *sql.Stmt, r snapshot.Run) (*snapshot.Run, error) {
-	found, err := query(ctx, stmt, r.Orchestrator, r.Session, r.ID)
-	if err != nil || len(found) == 0 {
-		return nil, err
-	}
-	i := slices.IndexFunc(found, func(other snapshot.Run) bool { return other.Key == r.Key })
-	if i < 0 {
-		return nil, fmt.Errorf("%w: run %q is in flight in another session", snapshot.ErrInvalid, r.ID)
-	}
-	return &found[i], nil
+func beginning(r snapshot.Run) change {
+	now := time.Now()
+	return change{key: r.Key, text: beginSQL, parts: r.Parts, args: []any{
+		r.Orchestrator, r.Session, r.ID, r.RequestID, r.Turn, r.Attempt, r.Base, string(r.Status), r.Seq,
+		r.Fence.Epoch, r.Fence.Nonce, r.Error, notBefore(now, r.Pause), now.UnixMicro(), orNull(r.Payload),
+	}}
 }
 
 func orNull(doc json.RawMessage) sql.NullString {
 	return sql.NullString{String: string(doc), Valid: len(doc) > 0}
 }
 
-// micros is t as it is stored: rounded down, and NULL for the zero time.
-func micros(t time.Time) sql.NullInt64 {
-	return sql.NullInt64{Int64: t.UnixMicro(), Valid: !t.IsZero()}
+// notBefore returns when a pause that begins now is over, or NULL if there is none.
+func notBefore(now time.Time, pause time.Duration) sql.NullInt64 {
+	return sql.NullInt64{Int64: now.Add(pause).UnixMicro(), Valid: pause > 0}
 }

@@ -2,6 +2,8 @@ package sqlitesnapshot_test
 
 import (
 	"context"
+	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -25,7 +27,16 @@ func TestPlans(t *testing.T) {
 	db := open(t, testenv.SQLite(t))
 	s := create(t, db, nil)
 	for i := range 40 {
-		begin(t, s, fmt.Sprint(i))
+		r := begin(t, s, fmt.Sprint(i))
+		want(t, s.Save(t.Context(), withPart(r, "a")), nil)
+		if i%10 > 0 {
+			want(t, s.Delete(t.Context(), r.Key, r.ID, r.Fence), nil)
+		}
+	}
+	uses := map[string]string{
+		"runs": "holdfast_runs_inflight (orchestrator=? AND session>?)",
+		"old":  "INTEGER PRIMARY KEY (rowid>?)", "forget": "INTEGER PRIMARY KEY (rowid=?)",
+		"parts": "(orchestrator=? AND session=?)", "drop parts": "(orchestrator=? AND session=?)",
 	}
 	for _, analyzed := range []bool{false, true} {
 		if analyzed {
@@ -45,8 +56,9 @@ func TestPlans(t *testing.T) {
 				}
 				plan.WriteString(step + "\n")
 			}
-			if !strings.Contains(plan.String(), "SEARCH") || strings.Contains(plan.String(), "SCAN") || strings.Contains(plan.String(), "TEMP B-TREE") {
-				t.Errorf("analyzed %t: plan of %s:\n%s", analyzed, name, plan.String())
+			has := func(text string) bool { return strings.Contains(plan.String(), text) }
+			if !has("SEARCH") || has("SCAN") || has("TEMP B-TREE") || !has(uses[name]) {
+				t.Errorf("analyzed %t: plan of %s:\n%swant %q", analyzed, name, plan.String(), uses[name])
 			}
 		}
 	}
@@ -64,19 +76,33 @@ func timeless(r *snapshot.Run) string {
 
 var errStopped = errors.New("stopped")
 
-// Whenever a call is cut off, it reports why, and the run is as before the call or as after it.
+// Whenever a call is cut off, it reports why, and the run is as before the call or as after it, parts and all.
 func TestCancelled(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, nil)
+	db := open(t, testenv.SQLite(t))
+	s := create(t, db, nil)
 	cut := 0
-	for n := range 150 {
+	for n := range 250 {
 		session := fmt.Sprint("s", n)
 		r := begin(t, s, session)
-		saved, adopted := next(r), r
+		if n%2 == 0 {
+			r = withPart(r, "a")
+			want(t, s.Save(t.Context(), r), nil)
+			r.Payload = run(session).Payload
+		}
+		saved, added, adopted := next(r), withPart(r, "b"), r
+		saved.Parts = nil
+		more := added
+		more.Payload, more.Parts = r.Payload, maps.Clone(r.Parts)
+		if more.Parts == nil {
+			more.Parts = added.Parts
+		}
+		maps.Copy(more.Parts, added.Parts)
 		adopted.Fence, adopted.Attempt = fence(2), 2
 		late := run(fmt.Sprint("late", n))
+		late.Parts = r.Parts
 		ctx, cancel := context.WithCancelCause(t.Context())
-		stop := time.AfterFunc(rand.N(time.Millisecond), func() { cancel(errStopped) })
+		stop := time.AfterFunc(rand.N(2*time.Millisecond), func() { cancel(errStopped) })
 		calls := []struct {
 			session       string
 			call          func() error
@@ -84,6 +110,7 @@ func TestCancelled(t *testing.T) {
 		}{
 			{late.Session, func() error { _, err := s.Begin(ctx, late); return err }, nil, &late},
 			{session, func() error { return s.Save(ctx, saved) }, &r, &saved},
+			{session, func() error { return s.Save(ctx, added) }, &r, &more},
 			{session, func() error { return adopt(ctx, s, r, fence(2)) }, &r, &adopted},
 			{session, func() error { return s.Delete(ctx, r.Key, r.ID, r.Fence) }, &r, nil},
 			{session, func() error { return readAll(ctx, s) }, &r, &r},
@@ -92,7 +119,7 @@ func TestCancelled(t *testing.T) {
 		err := c.call()
 		stop.Stop()
 		cancel(nil)
-		got := timeless(inFlight(t, s, c.session))
+		got := timeless(whole(t, db, s, c.session))
 		switch {
 		case err != nil && !errors.Is(err, errStopped):
 			t.Fatalf("a call that was cut off returns %v", err)
@@ -102,7 +129,52 @@ func TestCancelled(t *testing.T) {
 			cut++
 		}
 	}
+	wantTidy(t, db)
 	t.Logf("%d calls were cut off", cut)
+}
+
+// whole returns the session's run with its parts, or nil.
+func whole(t *testing.T, db *sql.DB, s snapshot.Store, session string) *snapshot.Run {
+	t.Helper()
+	in := inFlight(t, s, session)
+	if in == nil {
+		return nil
+	}
+	rows, err := db.QueryContext(t.Context(), "SELECT name, doc FROM holdfast_run_parts WHERE session = ?", session)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var name, doc string
+		if err := rows.Scan(&name, &doc); err != nil {
+			t.Fatal(err)
+		}
+		if in.Parts == nil {
+			in.Parts = make(map[string]json.RawMessage)
+		}
+		in.Parts[name] = json.RawMessage(doc)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return in
+}
+
+// wantTidy shows that there are parts where a run says so, and nowhere else.
+func wantTidy(t *testing.T, db *sql.DB) {
+	t.Helper()
+	for _, wrong := range []string{
+		`SELECT count(*) FROM holdfast_runs
+			WHERE parts <> ((orchestrator, session) IN (SELECT orchestrator, session FROM holdfast_run_parts))`,
+		`SELECT count(*) FROM holdfast_run_parts
+			WHERE (orchestrator, session) NOT IN (SELECT orchestrator, session FROM holdfast_runs)`,
+	} {
+		var n int
+		if err := db.QueryRowContext(t.Context(), wrong).Scan(&n); err != nil || n != 0 {
+			t.Errorf("%d are wrong: %s %v", n, wrong, err)
+		}
+	}
 }
 
 // A late owner that begins between the two statements of an Adopt does not fence the latest one off. The two wait for
@@ -158,6 +230,7 @@ func TestCancelledWaiting(t *testing.T) {
 	began := time.Now()
 	for range 4 {
 		wg.Go(func() { want(t, s.Save(ctx, next(r)), errStopped) })
+		wg.Go(func() { want(t, s.Save(ctx, withPart(r, "a")), errStopped) })
 		wg.Go(func() { want(t, s.Delete(ctx, r.Key, r.ID, r.Fence), errStopped) })
 		wg.Go(func() { want(t, adopt(ctx, s, r, fence(2)), errStopped) })
 		wg.Go(func() {
@@ -190,8 +263,11 @@ func TestNobodyBusy(t *testing.T) {
 			r := run(fmt.Sprint(i))
 			_, err := s.Begin(t.Context(), r)
 			want(t, err, nil)
-			for range 4 {
+			for range 2 {
+				r = withPart(r, "a")
+				want(t, s.Save(t.Context(), r), nil)
 				r = next(r)
+				r.Parts = nil
 				want(t, s.Save(t.Context(), r), nil)
 			}
 			want(t, s.Delete(t.Context(), r.Key, r.ID, r.Fence), nil)
@@ -208,9 +284,13 @@ func TestPages(t *testing.T) {
 	s := create(t, db, nil)
 	begin(t, s, "s0000")
 	mustExec(t, db, `WITH n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 999)
-		INSERT INTO holdfast_runs SELECT printf('r%d', i), orchestrator, printf('s%04d', i), request_id, turn, attempt, base,
-			iif(i % 5 = 0, 'waiting', 'running'), seq, epoch, nonce, error, not_before, started_at, saved_at, payload
+		INSERT INTO holdfast_runs SELECT orchestrator, printf('s%04d', i), printf('r%d', i), request_id, turn, attempt,
+			base, iif(i % 5 = 0, 'waiting', 'running'), seq, epoch, nonce, error, not_before, started_at, saved_at,
+			NULL, 0, payload
 		FROM n, holdfast_runs`)
+	mustExec(t, db, `INSERT INTO holdfast_runs SELECT orchestrator, session || 'over', id, request_id, turn, attempt,
+			base, status, seq, epoch, nonce, error, not_before, started_at, saved_at, saved_at, 0, NULL
+		FROM holdfast_runs`)
 	for _, c := range []struct {
 		q           snapshot.Query
 		n           int
@@ -239,6 +319,36 @@ func TestPages(t *testing.T) {
 		if len(names) != c.n || names[0] != c.first || names[len(names)-1] != c.last || !slices.IsSorted(names) || !slices.Equal(slices.Compact(slices.Clone(names)), names) {
 			t.Errorf("%+v yields %d runs, want %d from %s to %s", c.q, len(names), c.n, c.first, c.last)
 		}
+	}
+}
+
+// Batches of Sweep meet without a gap, and take what is old and not in flight.
+func TestSweepBatches(t *testing.T) {
+	t.Parallel()
+	db := open(t, testenv.SQLite(t))
+	db.SetMaxOpenConns(1)
+	s := create(t, db, &sqlitesnapshot.Options{Remember: time.Hour})
+	begin(t, s, "s0000")
+	mustExec(t, db, `WITH n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 1234)
+		INSERT INTO holdfast_runs SELECT orchestrator, printf('s%04d', i), id, request_id, turn, attempt, base, status,
+			seq, epoch, nonce, error, not_before, started_at, saved_at,
+			iif(i % 5 = 0, NULL, iif(i % 7 = 0, 9e15, 1)), 0, NULL
+		FROM n, holdfast_runs`)
+	old := 0
+	for i := range 1235 {
+		if i%5 != 0 && i%7 != 0 {
+			old++
+		}
+	}
+	for _, step := range []struct{ limit, forgotten int }{{250, 250}, {1, 1}, {0, old - 251}, {0, 0}} {
+		if n, err := s.Sweep(t.Context(), step.limit); n != step.forgotten || err != nil {
+			t.Errorf("Sweep(%d) forgets %d, %v; want %d", step.limit, n, err, step.forgotten)
+		}
+	}
+	var left int
+	err := db.QueryRowContext(t.Context(), `SELECT count(*) FROM holdfast_runs`).Scan(&left)
+	if err != nil || left != 1235-old {
+		t.Errorf("%d rows are left, want %d: %v", left, 1235-old, err)
 	}
 }
 

@@ -1,10 +1,19 @@
 // Package sqlitesnapshot stores the turns in flight of agent sessions in an SQLite file.
 //
 // It works with any database/sql driver for SQLite 3.37 or newer and imports none. The caller opens the database,
-// and creates the table with package migrations or with what [Store.Schema] returns. It may be the file in which package
-// sqlitecheckpoint stores the turns that are settled.
+// and creates the tables with package migrations or with what [Store.Schema] returns. It may be the file in which
+// package sqlitecheckpoint stores the turns that are settled.
 //
-// The table has one row for each turn in flight and none for what is settled: its size follows the load, not the history.
+// # Tables
+//
+// The table of runs has one row for each session. When the run is deleted, the row keeps its id and its fence without
+// the payload, until [Store.Sweep] removes it. An index holds the rows of the runs in flight, so that the cost of Runs
+// grows with these only. The table of run parts has one row for each part of a run in flight. A run without parts never
+// touches it.
+//
+// A Save without a payload reads the stored payload, because SQLite updates whole rows. It writes the payload again
+// only if it changes the length of the row. A pause does so, a status of another length, and a Seq that takes one byte
+// more.
 //
 // # Opening
 //
@@ -16,8 +25,8 @@
 //
 // # Concurrency
 //
-// Begin, Adopt, Save and Delete are one statement each, which commits by itself; only one that changes nothing costs a
-// second, which finds out why and waits for no disk.
+// Begin, Adopt, Save and Delete are one statement each, which commits by itself. Only one that changes nothing costs a
+// second, which finds out why and waits for no disk. A call that writes, reads or drops parts is a transaction.
 //
 // SQLite has one writer at a time. The writers of a Store queue in memory; those of other stores and other processes
 // on the file, which must be on this machine, take turns by SQLite's own lock, for which each waits no longer than
@@ -27,5 +36,5 @@
 //
 // # Clocks
 //
-// Times come from the clock of the process, in microseconds.
+// Times come from the clock of the process, in microseconds. A pause ends by the same clock.
 package sqlitesnapshot

@@ -2,8 +2,9 @@ package sqlitesnapshot
 
 // Plans holds the statements whose plans are tested.
 var Plans = map[string]string{
-	"in the way": inTheWaySQL, "adopt": adoptSQL, "save": saveSQL, "delete": deleteSQL, "owner": ownerSQL,
-	"runs": runsSQL, "session": sessionSQL,
+	"in the way": inTheWaySQL, "adopt": adoptSQL, "replace": replaceSQL, "add": addSQL, "delete": deleteSQL,
+	"owner": ownerSQL, "parts": partsSQL, "clear": clearSQL, "drop parts": dropPartsSQL, "flag": flagSQL,
+	"runs": runsSQL, "session": sessionSQL, "old": oldSQL, "forget": forgetSQL,
 }
 
 // Text returns a statement as it is sent.

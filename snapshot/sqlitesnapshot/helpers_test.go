@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/testenv"
@@ -32,6 +33,14 @@ func run(session string) snapshot.Run {
 func next(r snapshot.Run) snapshot.Run {
 	r.Seq++
 	r.Payload = json.RawMessage(fmt.Sprintf(`{"step":%d}`, r.Seq))
+	return r
+}
+
+// withPart is what the owner saves to add a part.
+func withPart(r snapshot.Run, name string) snapshot.Run {
+	r.Seq++
+	r.Payload = nil
+	r.Parts = map[string]json.RawMessage{name: json.RawMessage(fmt.Sprintf(`{"part":%d}`, r.Seq))}
 	return r
 }
 
@@ -68,15 +77,19 @@ func want(t *testing.T, err, target error) {
 	}
 }
 
+var epochs atomic.Int64
+
 // callAll calls every method once and returns their errors by name.
 func callAll(ctx context.Context, s *sqlitesnapshot.Store) map[string]error {
 	errs := make(map[string]error)
-	r := run("all")
+	r := withPart(run("all"), "a")
+	r.Fence = fence(epochs.Add(1))
 	_, errs["Begin"] = s.Begin(ctx, r)
 	errs["Adopt"] = adopt(ctx, s, r, r.Fence)
 	errs["Save"] = s.Save(ctx, next(r))
 	errs["Runs"] = readAll(ctx, s)
 	errs["Delete"] = s.Delete(ctx, r.Key, r.ID, r.Fence)
+	_, errs["Sweep"] = s.Sweep(ctx, 0)
 	return errs
 }
 

@@ -30,7 +30,7 @@ type event struct {
 	Op, Session, Run string
 	Epoch, Seq       int64
 	Fenced           bool
-	Payload          string // of Seq
+	Payload          string // of Seq, or the part that was saved with it
 }
 
 // A life is what all processes together were told of one run.
@@ -43,12 +43,14 @@ type life struct {
 // Of processes that begin, steal, save and delete at random, the stores refuse whatever contradicts what another was told.
 func TestProcesses(t *testing.T) {
 	dsn := testenv.SQLite(t)
-	s := create(t, open(t, dsn), nil)
+	db := open(t, dsn)
+	s := create(t, db, nil)
 	var children []child
 	for range processes {
 		children = append(children, start(t, "contend", dsn))
 	}
 	lives := make(map[string]*life)
+	late := make(map[string]bool) // the runs that were refused
 	counts := make(map[string]int)
 	for _, c := range children {
 		for c.out.Scan() {
@@ -56,7 +58,11 @@ func TestProcesses(t *testing.T) {
 			if err := json.Unmarshal(c.out.Bytes(), &e); err != nil {
 				t.Fatal(err)
 			}
-			record(lives, e)
+			if e.Op == "begin" && e.Fenced {
+				late[e.Run] = true
+			} else {
+				record(lives, e)
+			}
 			counts[fmt.Sprintf("%s fenced=%t", e.Op, e.Fenced)]++
 		}
 		if err := c.cmd.Wait(); err != nil {
@@ -69,13 +75,23 @@ func TestProcesses(t *testing.T) {
 			t.Fatal(err)
 		}
 		left[r.ID] = true
-		record(lives, event{Op: "adopt", Session: r.Session, Run: r.ID, Epoch: 1 << 62, Seq: r.Seq, Payload: string(r.Payload)})
+		if lives[r.ID] == nil {
+			t.Fatalf("run %s is in flight, and nobody was told", r.ID)
+		}
 		if r.Fence.Epoch < newest(lives[r.ID].adopted) {
 			t.Errorf("run %s forgot a fence", r.ID)
 		}
+		if r, err = s.Adopt(t.Context(), r.Key, fence(1<<62), 0); err != nil {
+			t.Fatal(err)
+		}
+		doc, err := lastSaved(r)
+		want(t, err, nil)
+		found := event{Op: "adopt", Session: r.Session, Run: r.ID, Epoch: 1 << 62, Seq: r.Seq, Payload: string(doc)}
+		record(lives, found)
 	}
+	wantTidy(t, db)
 	for id, l := range lives {
-		if !l.begun || l.deleted == left[id] {
+		if !l.begun || late[id] || l.deleted == left[id] {
 			t.Errorf("run %s of session %s: begun %t, deleted %t, in flight %t", id, l.session, l.begun, l.deleted, left[id])
 		}
 		l.check(t, id)
@@ -170,22 +186,22 @@ func contendOnce(s snapshot.Store, say func(event)) error {
 	nonce := fmt.Sprintf("%016x", rand.Uint64())
 	r := run(fmt.Sprintf("s%d", rand.N(3)))
 	r.ID, r.Fence = nonce, lock.Fence{Epoch: time.Now().Add(-rand.N(10 * time.Millisecond)).UnixNano(), Nonce: nonce}
-	r.Payload = payload(r)
+	doc := document(r, 0)
+	r.Payload = doc
 	tell := func(op string, err error) (goOn bool, _ error) {
 		fenced := errors.Is(err, lock.ErrFenced)
 		if err != nil && !fenced {
 			return false, err
 		}
-		say(event{op, r.Session, r.ID, r.Fence.Epoch, r.Seq, fenced, string(r.Payload)})
+		say(event{op, r.Session, r.ID, r.Fence.Epoch, r.Seq, fenced, string(doc)})
 		return !fenced, nil
 	}
 	in, err := s.Begin(ctx, r)
-	switch {
-	case err != nil:
-		return err
-	case in == nil:
-		_, err = tell("begin", nil)
-	default:
+	if in == nil {
+		if goOn, err := tell("begin", err); !goOn {
+			return err
+		}
+	} else {
 		f := r.Fence
 		r, err = s.Adopt(ctx, r.Key, f, 1<<20)
 		if errors.Is(err, snapshot.ErrNotFound) {
@@ -194,14 +210,25 @@ func contendOnce(s snapshot.Store, say func(event)) error {
 		if errors.Is(err, lock.ErrFenced) {
 			r = *in
 			r.Fence = f
+		} else if doc, err = lastSaved(r); err != nil {
+			return err
 		}
 		if goOn, err := tell("adopt", err); !goOn {
 			return err
 		}
 	}
+	parts := len(r.Parts)
 	for range rand.N(6) {
 		r.Seq++
-		r.Payload = payload(r)
+		r.Payload, r.Parts = nil, nil
+		if parts++; rand.N(2) == 0 {
+			doc = document(r, parts)
+			r.Parts = map[string]json.RawMessage{fmt.Sprint(r.Seq): doc}
+		} else {
+			parts = 0
+			doc = document(r, parts)
+			r.Payload = doc
+		}
 		if goOn, err := tell("save", s.Save(ctx, r)); !goOn {
 			return err
 		}
@@ -212,15 +239,32 @@ func contendOnce(s snapshot.Store, say func(event)) error {
 	return err
 }
 
-// payload is what only this owner writes at this step.
-func payload(r snapshot.Run) json.RawMessage {
-	return json.RawMessage(fmt.Sprintf(`"%s %d"`, r.Fence.Nonce, r.Seq))
+// document is what only this owner writes at this step: the payload, or the part that is the last of so many.
+func document(r snapshot.Run, parts int) json.RawMessage {
+	return json.RawMessage(fmt.Sprintf(`"%s %d %d"`, r.Fence.Nonce, r.Seq, parts))
+}
+
+// lastSaved returns the document that the last save wrote, and an error if not all parts are there that it counts.
+func lastSaved(r snapshot.Run) (json.RawMessage, error) {
+	doc, ok := r.Parts[fmt.Sprint(r.Seq)]
+	if !ok {
+		doc = r.Payload
+	}
+	var parts int
+	if _, err := fmt.Sscanf(string(doc), `"%s %d %d"`, new(string), new(int64), &parts); err != nil {
+		return nil, err
+	}
+	if parts != len(r.Parts) {
+		return nil, fmt.Errorf("run %s at seq %d has %d parts: %v", r.ID, r.Seq, len(r.Parts), r.Parts)
+	}
+	return doc, nil
 }
 
 // A process that is killed leaves a file that opens, in the state that it had acknowledged or was about to.
 func TestKill(t *testing.T) {
 	dsn := testenv.SQLite(t)
-	s := create(t, open(t, dsn), nil)
+	db := open(t, dsn)
+	s := create(t, db, nil)
 	for n := range 6 {
 		c := start(t, "turns", dsn)
 		var session string
@@ -236,7 +280,8 @@ func TestKill(t *testing.T) {
 		if err := c.cmd.Wait(); err == nil {
 			t.Fatal("the child ended by itself")
 		}
-		got := timeless(inFlight(t, s, session))
+		got := timeless(whole(t, db, s, session))
+		wantTidy(t, db)
 		if got != timeless(after(session, last)) && got != timeless(after(session, last+1)) {
 			t.Errorf("after step %d %s is in flight, want %s or %s", last, got, timeless(after(session, last)), timeless(after(session, last+1)))
 		}
@@ -249,7 +294,7 @@ func TestKill(t *testing.T) {
 
 const savesOfTurn = 3
 
-// after returns what is in flight after a step of turnsForever: a turn begins, saves and is deleted.
+// after returns what is in flight after a step of turnsForever: a turn begins, saves, adds parts and is deleted.
 func after(session string, step int) *snapshot.Run {
 	turn, seq := step/(savesOfTurn+2), step%(savesOfTurn+2)
 	if seq > savesOfTurn {
@@ -257,6 +302,12 @@ func after(session string, step int) *snapshot.Run {
 	}
 	r := run(session)
 	r.ID, r.Turn, r.Seq = fmt.Sprintf("%s-%d", session, turn), turn, int64(seq)
+	for part := 2; part <= seq; part++ {
+		if r.Parts == nil {
+			r.Parts = make(map[string]json.RawMessage)
+		}
+		r.Parts[fmt.Sprint(part)] = json.RawMessage(fmt.Sprint(turn))
+	}
 	return &r
 }
 
@@ -277,7 +328,11 @@ func turnsForever(dsn string, out io.Writer) error {
 		case r.Seq == 0:
 			_, err = s.Begin(ctx, *r)
 		default:
-			err = s.Save(ctx, *r)
+			save := *r
+			if len(r.Parts) > 0 {
+				save.Payload = nil
+			}
+			err = s.Save(ctx, save)
 		}
 		if r != nil {
 			last = *r

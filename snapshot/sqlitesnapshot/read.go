@@ -8,20 +8,26 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/sqlitestore"
+	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
 const (
+	// Left alone, SQLite prefers the primary key.
 	runsSQL = `
-		SELECT ` + columns + ` FROM {prefix}runs
-		WHERE orchestrator = ?1 AND session > ?2 AND (?3 = '' OR status = ?3)
+		SELECT ` + columns + ` FROM {prefix}runs INDEXED BY {prefix}runs_inflight
+		WHERE orchestrator = ?1 AND session > ?2 AND deleted_at IS NULL AND (?3 = '' OR status = ?3)
 		ORDER BY session
 		LIMIT ?4`
 
 	sessionSQL = `
 		SELECT ` + columns + ` FROM {prefix}runs
-		WHERE orchestrator = ?1 AND session = ?5 AND session > ?2 AND (?3 = '' OR status = ?3)
+		WHERE orchestrator = ?1 AND session = ?5 AND session > ?2 AND deleted_at IS NULL AND (?3 = '' OR status = ?3)
 		LIMIT ?4`
+
+	ownerSQL = `
+		SELECT id, status, epoch, nonce, seq, deleted_at IS NOT NULL FROM {prefix}runs
+		WHERE orchestrator = ?1 AND session = ?2`
 )
 
 // Pages grow: the first runs of a drain should come soon, and a page is held in memory.
@@ -66,28 +72,76 @@ func query(ctx context.Context, stmt *sql.Stmt, args ...any) ([]snapshot.Run, er
 	return sqlitestore.Collect(rows, err, scan)
 }
 
-// scan reads a row and refuses one that no store wrote.
-func scan(rows *sql.Rows) (r snapshot.Run, err error) {
+// one returns what a statement finds, or nil.
+func one[T any](ctx context.Context, stmt *sql.Stmt, read func(*sql.Rows) (T, error), args ...any) (*T, error) {
+	rows, err := stmt.QueryContext(ctx, args...)
+	found, err := sqlitestore.Collect(rows, err, read)
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	return &found[0], nil
+}
+
+// A row is what the store has of a session: the run in flight, or what is left of the last one.
+type row struct {
+	snapshot.Run
+	deleted bool
+}
+
+// fences reports whether f is too low for the session.
+func (r *row) fences(f lock.Fence) bool {
+	return f.Epoch < r.Fence.Epoch || f.Epoch == r.Fence.Epoch && f.Nonce != r.Fence.Nonce
+}
+
+// scan reads a run and refuses one that no store wrote.
+func scan(rows *sql.Rows) (snapshot.Run, error) {
+	r, err := scanColumns(rows)
+	if err == nil {
+		err = judge(r)
+	}
+	return r, err
+}
+
+// scanInTheWay reads a run in flight, as scan does, or what is left of one.
+func scanInTheWay(rows *sql.Rows) (r row, err error) {
+	r.Run, err = scanColumns(rows, &r.deleted)
+	if err == nil && !r.deleted {
+		err = judge(r.Run)
+	}
+	return r, err
+}
+
+// scanColumns reads the columns, and those that a statement selects beside them.
+func scanColumns(rows *sql.Rows, more ...any) (r snapshot.Run, err error) {
 	var notBefore sql.NullInt64
 	var startedAt, savedAt int64
-	err = rows.Scan(&r.Orchestrator, &r.Session, &r.ID, &r.RequestID, &r.Turn, &r.Attempt, &r.Base, (*string)(&r.Status), &r.Seq,
-		&r.Fence.Epoch, &r.Fence.Nonce, &r.Error, &notBefore, &startedAt, &savedAt, (*[]byte)(&r.Payload))
+	err = rows.Scan(append([]any{
+		&r.Orchestrator, &r.Session, &r.ID, &r.RequestID, &r.Turn, &r.Attempt, &r.Base, (*string)(&r.Status), &r.Seq,
+		&r.Fence.Epoch, &r.Fence.Nonce, &r.Error, &notBefore, &startedAt, &savedAt, (*[]byte)(&r.Payload),
+	}, more...)...)
 	if err != nil {
 		return r, fmt.Errorf("%w: stored run: %w", snapshot.ErrInvalid, err)
 	}
 	r.StartedAt, r.SavedAt = time.UnixMicro(startedAt).UTC(), time.UnixMicro(savedAt).UTC()
 	if notBefore.Valid {
 		r.NotBefore = time.UnixMicro(notBefore.Int64).UTC()
-	}
-	if err := r.Validate(); err != nil {
-		return r, fmt.Errorf("stored run %q: %w", r.ID, err)
+		r.Pause = max(0, time.Until(r.NotBefore))
 	}
 	return r, nil
 }
 
+// judge validates a stored run. Its pause is not what was stored: if the clock was set back, it may be any.
+func judge(r snapshot.Run) error {
+	r.Pause = 0
+	if err := r.Validate(); err != nil {
+		return fmt.Errorf("stored run %q: %w", r.ID, err)
+	}
+	return nil
+}
+
 // scanOwner reads what tells one run from another, and a copy of a save from what is ahead of it.
-func scanOwner(rows *sql.Rows) (r snapshot.Run, err error) {
-	if err := rows.Scan(&r.ID, &r.Fence.Epoch, &r.Fence.Nonce, &r.Seq); err != nil {
+func scanOwner(rows *sql.Rows) (r row, err error) {
+	if err := rows.Scan(&r.ID, (*string)(&r.Status), &r.Fence.Epoch, &r.Fence.Nonce, &r.Seq, &r.deleted); err != nil {
 		return r, fmt.Errorf("%w: stored run: %w", snapshot.ErrInvalid, err)
 	}
 	return r, nil

@@ -47,7 +47,8 @@ func TestDSN(t *testing.T) {
 func TestSchemaMissing(t *testing.T) {
 	for _, c := range []struct{ name, spoil, missing, skip string }{
 		{"table", "DROP TABLE holdfast_runs", "table holdfast_runs", ""},
-		{"column", "ALTER TABLE holdfast_runs DROP COLUMN base", "column base of table holdfast_runs", "Delete"},
+		{"parts", "DROP TABLE holdfast_run_parts", "table holdfast_run_parts", "Adopt Save Runs Delete Sweep"},
+		{"column", "ALTER TABLE holdfast_runs DROP COLUMN base", "column base of table holdfast_runs", "Delete Sweep"},
 	} {
 		for _, when := range []string{"before", "after"} {
 			t.Run(c.name+" "+when+" the first use", func(t *testing.T) {
@@ -66,7 +67,8 @@ func TestSchemaMissing(t *testing.T) {
 						t.Errorf("%s: %v, want %v naming %s and the remedy", method, err, snapshot.ErrSchema, c.missing)
 					}
 				}
-				mustExec(t, db, "DROP TABLE IF EXISTS holdfast_runs;"+s.Schema())
+				mustExec(t, db, "DROP TABLE IF EXISTS holdfast_runs; DROP TABLE IF EXISTS holdfast_run_parts")
+				mustExec(t, db, s.Schema())
 				for method, err := range callAll(t.Context(), s) {
 					if err != nil {
 						t.Errorf("%s after the remedy: %v", method, err)
@@ -111,49 +113,99 @@ func TestMalformed(t *testing.T) {
 }
 
 // loosely makes a table that takes any value.
-const loosely = `ALTER TABLE holdfast_runs RENAME TO strict; CREATE TABLE holdfast_runs AS SELECT * FROM strict;
-	CREATE UNIQUE INDEX loose ON holdfast_runs (orchestrator, session);`
+const loosely = `DROP INDEX holdfast_runs_inflight;
+	ALTER TABLE holdfast_runs RENAME TO strict; CREATE TABLE holdfast_runs AS SELECT * FROM strict;
+	CREATE UNIQUE INDEX loose ON holdfast_runs (orchestrator, session);
+	CREATE INDEX holdfast_runs_inflight ON holdfast_runs (orchestrator, session) WHERE deleted_at IS NULL;`
 
-// A run's ID is its own, also beyond its session; one that is not free is not what is in flight.
+// The parts of a run are judged as its payload is, when they are read.
+func TestMalformedParts(t *testing.T) {
+	for _, c := range []struct{ spoil, says string }{
+		{`UPDATE holdfast_run_parts SET doc = '{'`, `part "a"`},
+		{`UPDATE holdfast_run_parts SET doc = '"\u0000"'`, `part "a"`},
+		{`UPDATE holdfast_run_parts SET name = ''`, "part"},
+		{`UPDATE holdfast_run_parts SET name = CAST(x'ff' AS TEXT)`, "part"},
+	} {
+		t.Run(c.spoil, func(t *testing.T) {
+			db := open(t, testenv.SQLite(t))
+			db.SetMaxOpenConns(1)
+			s := create(t, db, nil)
+			r := begin(t, s, "a")
+			want(t, s.Save(t.Context(), withPart(r, "a")), nil)
+			mustExec(t, db, "PRAGMA ignore_check_constraints = on")
+			mustExec(t, db, c.spoil)
+			err := adopt(t.Context(), s, r, fence(2))
+			if !errors.Is(err, snapshot.ErrInvalid) || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%v, want %v that says %q", err, snapshot.ErrInvalid, c.says)
+			}
+			want(t, readAll(t.Context(), s), nil)
+			want(t, s.Delete(t.Context(), r.Key, r.ID, r.Fence), nil)
+			wantTidy(t, db)
+		})
+	}
+}
+
+// A run's ID is looked for in its session only: a run of another session with the same ID is another run.
 func TestIDElsewhere(t *testing.T) {
 	s := newStore(t, nil)
 	r := begin(t, s, "a")
 	other := run("b")
 	other.ID = r.ID
-	_, err := s.Begin(t.Context(), other)
-	want(t, err, snapshot.ErrInvalid)
-	if in := inFlight(t, s, "b"); in != nil {
-		t.Errorf("%v is in flight", in)
+	for range 2 {
+		if in, err := s.Begin(t.Context(), other); err != nil || in != nil {
+			t.Fatalf("Begin finds %v, %v", in, err)
+		}
+		saved := next(other)
+		want(t, s.Save(t.Context(), saved), nil)
+		if in := inFlight(t, s, "b"); timeless(in) != timeless(&saved) {
+			t.Errorf("%v is in flight", timeless(in))
+		}
+		want(t, s.Delete(t.Context(), other.Key, other.ID, other.Fence), nil)
+		if in := inFlight(t, s, "a"); timeless(in) != timeless(&r) {
+			t.Errorf("%v is in flight", timeless(in))
+		}
+		other.Fence = fence(2)
 	}
-	b := begin(t, s, "b")
-	in, err := s.Begin(t.Context(), other)
-	if err != nil || in == nil || in.ID != b.ID {
-		t.Errorf("Begin finds %v, %v", in, err)
+	b := run("b")
+	b.ID, b.Fence = "another", fence(3)
+	for _, late := range []snapshot.Run{b, other} {
+		if in, err := s.Begin(t.Context(), late); err != nil || in != nil && in.ID != b.ID || in == nil && late.ID != b.ID {
+			t.Errorf("Begin of %s finds %v, %v", late.ID, timeless(in), err)
+		}
 	}
+	other.Fence = b.Fence
 	want(t, s.Save(t.Context(), next(other)), lock.ErrFenced)
-	want(t, s.Delete(t.Context(), other.Key, other.ID, fence(1)), nil)
-	if in := inFlight(t, s, "a"); in == nil || in.Seq != 0 {
-		t.Errorf("%v is in flight", in)
+	want(t, s.Delete(t.Context(), other.Key, other.ID, other.Fence), nil)
+	for session, r := range map[string]*snapshot.Run{"a": &r, "b": &b} {
+		if in := inFlight(t, s, session); timeless(in) != timeless(r) {
+			t.Errorf("%v is in flight", timeless(in))
+		}
 	}
 }
 
-// What the contract lets in comes out again, in UTC.
+// A run waits from the time of its save on, whatever NotBefore the caller gave.
 func TestNotBefore(t *testing.T) {
 	s := newStore(t, nil)
-	for i, at := range []time.Time{
-		{},
-		time.Unix(0, 0),
-		time.Unix(0, 999),
-		time.Date(1970, 1, 1, 0, 0, 0, 1500, time.FixedZone("", -12*3600)),
-		time.Date(9999, 12, 31, 23, 59, 59, 999999999, time.FixedZone("", 14*3600)),
-	} {
+	for i, pause := range []time.Duration{0, 1, time.Microsecond, 1500, time.Hour, 366 * 24 * time.Hour} {
 		r := run(fmt.Sprint(i))
-		r.NotBefore = at
+		r.Pause, r.NotBefore = pause, time.Unix(1e9, 0)
 		if _, err := s.Begin(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
-		if got := inFlight(t, s, r.Session).NotBefore; !got.Equal(at.Truncate(time.Microsecond)) || got.IsZero() != at.IsZero() {
-			t.Errorf("not before %v, want %v", got, at)
+		saved := next(run(fmt.Sprint(i, "saved")))
+		begin(t, s, saved.Session)
+		saved.Pause, saved.NotBefore = pause, r.NotBefore
+		want(t, s.Save(t.Context(), saved), nil)
+		for _, session := range []string{r.Session, saved.Session} {
+			in := inFlight(t, s, session)
+			waits := in.NotBefore.Sub(in.SavedAt)
+			switch {
+			case in.Pause < 0, in.Pause > pause+time.Microsecond, in.Pause < pause-time.Since(in.SavedAt)-time.Microsecond:
+				t.Errorf("pause of %v, %v after it was saved, want %v", in.Pause, time.Since(in.SavedAt), pause)
+			case pause == 0 && in.NotBefore.IsZero():
+			case (waits-pause).Abs() > time.Microsecond || in.NotBefore.Location() != time.UTC:
+				t.Errorf("not before %v, saved at %v, want %v later", in.NotBefore, in.SavedAt, pause)
+			}
 		}
 	}
 }
@@ -176,8 +228,8 @@ func TestClosed(t *testing.T) {
 
 func TestInvalidPrefix(t *testing.T) {
 	for prefix, valid := range map[string]bool{
-		"": true, "_": true, "App_2_": true, strings.Repeat("x", 59): true,
-		"2a": false, "a.b": false, `a"`: false, "SQLite_": false, strings.Repeat("x", 60): false,
+		"": true, "_": true, "App_2_": true, strings.Repeat("x", 50): true,
+		"2a": false, "a.b": false, `a"`: false, "SQLite_": false, strings.Repeat("x", 51): false,
 	} {
 		func() {
 			defer func() {

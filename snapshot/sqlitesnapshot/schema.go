@@ -9,14 +9,14 @@ import (
 // In all SQL below {prefix} stands for Options.Prefix.
 const schemaSQL = `
 CREATE TABLE IF NOT EXISTS {prefix}runs (
-	id           TEXT    NOT NULL PRIMARY KEY CHECK (id <> ''),
 	orchestrator TEXT    NOT NULL CHECK (orchestrator <> ''),
 	session      TEXT    NOT NULL CHECK (session <> ''),
+	id           TEXT    NOT NULL, -- of the run in flight, or the one deleted last
 	request_id   TEXT    NOT NULL,
 	turn         INTEGER NOT NULL CHECK (turn >= 0),
 	attempt      INTEGER NOT NULL CHECK (attempt >= 0),
 	base         TEXT    NOT NULL,
-	status       TEXT    NOT NULL CHECK (status IN ('running', 'waiting', 'suspended', 'parked', 'ended')),
+	status       TEXT    NOT NULL, -- checked below, without IN, for which SQLite builds a table at each write
 	seq          INTEGER NOT NULL CHECK (seq >= 0),
 	epoch        INTEGER NOT NULL CHECK (epoch > 0),
 	nonce        TEXT    NOT NULL CHECK (nonce <> ''),
@@ -24,8 +24,22 @@ CREATE TABLE IF NOT EXISTS {prefix}runs (
 	not_before   INTEGER,          -- µs
 	started_at   INTEGER NOT NULL, -- µs
 	saved_at     INTEGER NOT NULL, -- µs
+	deleted_at   INTEGER,          -- µs; NULL while the run is in flight
+	parts        INTEGER NOT NULL, -- whether run_parts has any
 	payload      TEXT,             -- JSON, and the last: the others are found without reading it
-	UNIQUE (orchestrator, session) -- one in flight
+	PRIMARY KEY (orchestrator, session), -- one in flight
+	CHECK (id <> '' OR deleted_at IS NOT NULL),
+	CHECK (status = 'running' OR status = 'waiting' OR status = 'suspended' OR status = 'parked' OR status = 'ended'),
+	CHECK (parts = 0 OR parts = 1 AND deleted_at IS NULL),
+	CHECK (deleted_at IS NULL OR payload IS NULL)
+) STRICT;
+CREATE INDEX IF NOT EXISTS {prefix}runs_inflight ON {prefix}runs (orchestrator, session) WHERE deleted_at IS NULL;
+CREATE TABLE IF NOT EXISTS {prefix}run_parts (
+	orchestrator TEXT    NOT NULL,
+	session      TEXT    NOT NULL,
+	name         TEXT    NOT NULL CHECK (name <> ''),
+	doc          TEXT    NOT NULL, -- JSON
+	PRIMARY KEY (orchestrator, session, name)
 ) STRICT;
 `
 
@@ -35,11 +49,16 @@ func layout(prefix string) sqlitestore.Layout {
 	return sqlitestore.Layout{
 		Prefix: prefix,
 		Tables: []sqlitestore.Table{
-			{Name: "{prefix}runs", Columns: "id orchestrator session request_id turn attempt base status seq epoch nonce error not_before started_at saved_at payload"},
+			{Name: "{prefix}runs", Columns: "orchestrator session id request_id turn attempt base status seq epoch " +
+				"nonce error not_before started_at saved_at deleted_at parts payload"},
+			{Name: "{prefix}run_parts", Columns: "orchestrator session name doc"},
 		},
-		Statements: []string{beginSQL, inTheWaySQL, adoptSQL, saveSQL, deleteSQL, ownerSQL, runsSQL, sessionSQL},
-		Verdicts:   []error{lock.ErrFenced, snapshot.ErrNotFound, snapshot.ErrParked, snapshot.ErrInvalid},
-		Missing:    snapshot.ErrSchema,
+		Statements: []string{
+			beginSQL, inTheWaySQL, adoptSQL, keepSQL, replaceSQL, addSQL, deleteSQL, ownerSQL,
+			partsSQL, clearSQL, dropPartsSQL, putPartSQL, flagSQL, runsSQL, sessionSQL, oldSQL, forgetSQL,
+		},
+		Verdicts: []error{lock.ErrFenced, snapshot.ErrNotFound, snapshot.ErrParked, snapshot.ErrInvalid},
+		Missing:  snapshot.ErrSchema,
 	}
 }
 

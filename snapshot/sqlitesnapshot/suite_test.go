@@ -2,6 +2,7 @@ package sqlitesnapshot_test
 
 import (
 	"testing"
+	"time"
 
 	_ "modernc.org/sqlite"
 
@@ -24,6 +25,13 @@ func TestOneConnection(t *testing.T) {
 		db := open(t, testenv.SQLite(t))
 		db.SetMaxOpenConns(1)
 		return create(t, db, &sqlitesnapshot.Options{Prefix: "_My1"})
+	})
+}
+
+func TestSweeper(t *testing.T) {
+	t.Parallel()
+	snapshottest.RunSweeper(t, func(t *testing.T, remember time.Duration) snapshottest.SweepingStore {
+		return newStore(t, &sqlitesnapshot.Options{Remember: remember})
 	})
 }
 

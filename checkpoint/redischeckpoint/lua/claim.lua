@@ -1,23 +1,38 @@
--- ARGV: nonce, owner, lease in µs, request id, steal, idle in ms.
--- OK, epoch, born, summarized, delivered, the newest turn, the one that answered the request
+-- ARGV: nonce, owner, lease in µs, request id, epoch and nonce of the owner to take over from or '', idle in ms.
+-- OK, epoch, born, summarized, delivered, failed, the newest turn, the one that answered the request
+-- HELD, owner, epoch, nonce: empty and 0 if nobody owns the session
+
+local nonce, owner, lease, request, from, theirs, idle = unpack(ARGV)
 
 local head, fault = load()
 if fault then return {'INVALID', fault} end
 local now = clock()
+local held = head and head.nonce ~= '' and head.lease > now
+local function refuse()
+  if not held then return {'HELD', '', '0', ''} end
+  return {'HELD', redis.call('HGET', KEYS[1], 'owner') or '', decimal(head.epoch), head.nonce}
+end
+
 if not head then
+  if from ~= '' then return refuse() end
   redis.call('UNLINK', KEYS[2], KEYS[3], KEYS[4])
   head = {epoch = now, born = now, turn = -1, first = 0, summarized = 0}
   redis.call('HSET', KEYS[1], 'born', decimal(now), 'turn', '-1', 'first', '0', 'summarized', '0')
-elseif head.nonce ~= ARGV[1] then
-  if ARGV[5] == '0' and head.lease > now then return {'HELD'} end
+elseif head.nonce ~= nonce then
+  if from == '' and held then return refuse() end
+  if from ~= '' and (decimal(head.epoch) ~= from or head.nonce ~= theirs) then return refuse() end
   head.epoch = math.max(head.epoch + 1, now)
+  if head.tried then redis.call('HDEL', KEYS[1], 'tried') end
 end
-head.lease = now + tonumber(ARGV[3])
-redis.call('HSET', KEYS[1], 'epoch', decimal(head.epoch), 'nonce', ARGV[1], 'owner', ARGV[2], 'lease', decimal(head.lease))
-expire(head, now, tonumber(ARGV[6]))
+head.lease = now + tonumber(lease)
+redis.call('HSET', KEYS[1], 'epoch', decimal(head.epoch), 'nonce', nonce, 'owner', owner, 'lease', decimal(head.lease))
+expire(head, now, tonumber(idle))
 
-local reply = {'OK', decimal(head.epoch), decimal(head.born), decimal(head.summarized), decimal(head.owed or head.turn + 1)}
+local reply = {
+  'OK', decimal(head.epoch), decimal(head.born), decimal(head.summarized), decimal(head.owed or head.turn + 1),
+  decimal(head.failed or 0),
+}
 if head.turn >= 0 then add(reply, decimal(head.turn)) end
-local answered = ARGV[4] ~= '' and redis.call('HGET', KEYS[4], ARGV[4])
+local answered = request ~= '' and redis.call('HGET', KEYS[4], request)
 if answered then add(reply, answered) end
 return reply

@@ -1,15 +1,17 @@
--- What becomes of an index entry. KEYS: head. ARGV: 1 for an entry of those that owe, its token.
+-- What becomes of an index entry. KEYS: head. ARGV: 1 for an entry of those that owe, its token, 1 to skip a session that
+-- is held back.
 -- Whoever deletes an entry under a living head must retire its token first, so that no Append relies on it any more.
 
-local head = redis.pcall('HMGET', KEYS[1], 'turn', 'owed', 'owing', 'retired')
+local head = redis.pcall('HMGET', KEYS[1], 'turn', 'owed', 'owing', 'retired', 'retry')
 if head.err then return {'INVALID', 'head: ' .. head.err} end
-local turn = tonumber(head[1])
+local turn, retry = tonumber(head[1]), tonumber(head[5] or '0')
 if not turn then
   if redis.call('EXISTS', KEYS[1]) == 1 then return {'INVALID', 'head without a turn number'} end
   return {'DROP'}
 end
+if not retry then return {'INVALID', 'head with retry ' .. head[5]} end
 if ARGV[1] == '0' then return {turn < 0 and 'SKIP' or 'LIST'} end
-if head[2] then return {'LIST'} end
+if head[2] then return {ARGV[3] == '1' and retry > clock() and 'SKIP' or 'LIST'} end
 if head[3] == ARGV[2] then
   redis.call('HSET', KEYS[1], 'retired', ARGV[2])
   redis.call('HDEL', KEYS[1], 'owing')

@@ -1,6 +1,9 @@
 -- Precedes every script that moves a session. KEYS: head, turns, runs, reqs.
 
-local numbers = {'epoch', 'lease', 'born', 'turn', 'first', 'summarized', 'owed'}
+local numbers = {'epoch', 'lease', 'born', 'turn', 'first', 'summarized', 'owed', 'failed', 'retry', 'tried'}
+
+-- Fields that a head may lack.
+local optional = {owed = true, failed = true, retry = true, tried = true}
 
 -- Returns the head, nil if the session has none, and what is wrong with one that no store wrote.
 local function load()
@@ -12,7 +15,7 @@ local function load()
   for i, name in ipairs(numbers) do
     local v = fields[i + 2]
     head[name] = tonumber(v or nil)
-    if not head[name] and (v or name ~= 'owed') then
+    if not head[name] and (v or not optional[name]) then
       return nil, 'head with ' .. name .. ' ' .. (v or 'missing')
     end
   end

@@ -3,9 +3,11 @@ package redistest
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -32,6 +34,29 @@ func Server(t *testing.T, o redis.Options) (*testenv.Server, *redis.Client) {
 	client := redis.NewClient(&o)
 	t.Cleanup(func() { client.Close() })
 	return s, client
+}
+
+// Stats returns how often each command was called, also from scripts, and the bytes that the server got and sent, since
+// client.ConfigResetStat.
+func Stats(t *testing.T, client *redis.Client) map[string]int {
+	t.Helper()
+	info, err := client.Info(t.Context(), "commandstats", "stats").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := make(map[string]int)
+	for line := range strings.Lines(info) {
+		name, rest, _ := strings.Cut(line, ":")
+		if !strings.HasPrefix(name, "cmdstat_") && name != "total_net_output_bytes" && name != "total_net_input_bytes" {
+			continue
+		}
+		var n int
+		if _, err := fmt.Sscanf(strings.TrimPrefix(rest, "calls="), "%d", &n); err != nil {
+			t.Fatal(err)
+		}
+		counts[name] = n
+	}
+	return counts
 }
 
 // A Lossy network loses the answer to one request.

@@ -1,14 +1,16 @@
--- ARGV: epoch, nonce, most attempts.
--- OK or PARKED and the run; NONE; FENCED
+-- ARGV: epoch, nonce, most attempts, for how many ms the fence is kept if no run is in flight.
+-- OK or PARKED and the run, then of each part name and document; NONE; FENCED
 
-local epoch, nonce, most = ARGV[1], ARGV[2], tonumber(ARGV[3])
+local epoch, nonce, most, remember = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 
-local run, fault = load()
+local run, kept, fault = load()
 if fault then return {'INVALID', fault} end
-if not run then return {'NONE'} end
-local mine = epoch == run.epoch and nonce == run.nonce
-if less(epoch, run.epoch) or epoch == run.epoch and not mine then return {'FENCED'} end
-if not mine and most > 0 and run.status ~= 'parked' and run.status ~= 'ended' then
+if fenced(kept, epoch, nonce) then return {'FENCED'} end
+if not run then
+  if not kept or kept.epoch ~= epoch then keep('', epoch, nonce, remember) end
+  return {'NONE'}
+end
+if epoch ~= run.epoch and most > 0 and run.status ~= 'parked' and run.status ~= 'ended' then
   local attempt = tonumber(run.attempt)
   if attempt < most then
     redis.call('HSET', KEYS[1], 'attempt', decimal(attempt + 1))
@@ -18,4 +20,11 @@ if not mine and most > 0 and run.status ~= 'parked' and run.status ~= 'ended' th
   end
 end
 redis.call('HSET', KEYS[1], 'epoch', epoch, 'nonce', nonce)
-return tell(most > 0 and run.status == 'parked' and 'PARKED' or 'OK')
+local reply = tell(most > 0 and run.status == 'parked' and 'PARKED' or 'OK')
+if run.parts == '1' then
+  for _, field in ipairs(parts()) do
+    table.insert(reply, field:sub(#prefix + 1))
+    table.insert(reply, redis.call('HGET', KEYS[1], field))
+  end
+end
+return reply

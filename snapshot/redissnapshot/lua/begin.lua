@@ -1,19 +1,23 @@
--- ARGV: call, entry, when it was seen in the index, then of the run: id, request, turn, attempt, base, status, seq, epoch,
--- nonce, error, not before, payload.
--- OK; FOUND and the run in flight; FENCED if this one is over; INDEX and the time if the entry is not to be relied on
+-- ARGV: call, entry, when it was seen in the index, then of the run: id, request, turn, attempt, base, status, seq,
+-- epoch, nonce, error, pause, payload, and of each part name and document.
+-- OK; FOUND and the run in flight; FENCED; INDEX and the time if the entry is not to be relied on
 
-local call, entry, seen, id, request, turn, attempt, base, status, seq, epoch, nonce, failure, notbefore, payload = unpack(ARGV)
+local call, entry, seen, id, request, turn, attempt, base, status, seq, epoch, nonce, failure, pause, payload =
+  unpack(ARGV, 1, 15)
 
-local run, fault = load()
+local run, kept, fault = load()
 if fault then return {'INVALID', fault} end
 if run then return run.call == call and {'OK'} or tell('FOUND') end
-if barred(over(id, nonce)) then return {'FENCED'} end
+if fenced(kept, epoch, nonce) or kept and kept.id == id and kept.epoch == epoch then return {'FENCED'} end
 local now = clock()
-if barred('entry ' .. entry) or now - seen > 20 * minute then
-  bar('entry ' .. entry, now)
+if barred(entry) or now - seen > 20 * minute then
+  bar(entry, now)
   return {'INDEX', decimal(now)}
 end
-redis.call('HSET', KEYS[1], 'id', id, 'request', request, 'turn', turn, 'attempt', attempt, 'base', base, 'status', status,
-  'seq', seq, 'epoch', epoch, 'nonce', nonce, 'error', failure, 'not_before', notbefore, 'payload', payload,
-  'started', decimal(now), 'saved', decimal(now), 'begun', nonce, 'call', call, 'entry', entry)
+if kept then redis.call('PERSIST', KEYS[1]) end
+redis.call('HSET', KEYS[1], 'id', id, 'request', request, 'turn', turn, 'attempt', attempt, 'base', base,
+  'status', status, 'seq', seq, 'epoch', epoch, 'nonce', nonce, 'error', failure, 'not_before', notbefore(now, pause),
+  'payload', payload, 'started', decimal(now), 'saved', decimal(now), 'call', call, 'entry', entry,
+  'parts', #ARGV > 15 and '1' or '0')
+add(16)
 return {'OK'}

@@ -1,12 +1,14 @@
--- ARGV: id, epoch, nonce.
+-- ARGV: id, epoch, nonce, for how many ms id and fence are kept.
 -- OK, and if there was something to delete its entry, which is barred from now on, and the time; FENCED
 
-local run, fault = load()
+local id, epoch, nonce, remember = unpack(ARGV)
+
+local run, kept, fault = load()
 if fault then return {'INVALID', fault} end
-if not run or run.id ~= ARGV[1] then return {'OK'} end
-if run.epoch ~= ARGV[2] or run.nonce ~= ARGV[3] then return {'FENCED'} end
+if fenced(kept, epoch, nonce) then return {'FENCED'} end
+if not run or run.id ~= id then return {'OK'} end
+if run.epoch ~= epoch then return {'FENCED'} end
 local now = clock()
-bar('entry ' .. run.entry, now)
-bar(over(run.id, run.begun), now)
-redis.call('UNLINK', KEYS[1])
+bar(run.entry, now)
+keep(id, epoch, nonce, remember)
 return {'OK', run.entry, decimal(now)}

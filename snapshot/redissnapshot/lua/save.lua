@@ -1,13 +1,24 @@
--- ARGV: id, request, turn, attempt, base, status, seq, epoch, nonce, error, not before, payload.
+-- ARGV: id, request, turn, attempt, base, status, seq, epoch, nonce, error, pause, payload or '' to leave it, and of
+-- each part name and document. With a payload these are all parts, without they are added.
 -- OK; FENCED
 
-local id, request, turn, attempt, base, status, seq, epoch, nonce, failure, notbefore, payload = unpack(ARGV)
+local id, request, turn, attempt, base, status, seq, epoch, nonce, failure, pause, payload = unpack(ARGV, 1, 12)
 
-local run, fault = load()
+local run, _, fault = load()
 if fault then return {'INVALID', fault} end
 if not run or run.id ~= id or run.epoch ~= epoch or run.nonce ~= nonce then return {'FENCED'} end
 if not less(run.seq, seq) then return {'OK'} end
 if run.status == 'ended' then return {'FENCED'} end
+local has = #ARGV > 12 and '1' or '0'
+local field, document = 'payload', payload
+if payload == '' then
+  field, document = 'seq', seq -- once more, so that one call writes all in either case
+  if run.parts == '1' then has = '1' end
+elseif run.parts == '1' then
+  inChunks('HDEL', parts())
+end
+local now = clock()
 redis.call('HSET', KEYS[1], 'request', request, 'turn', turn, 'attempt', attempt, 'base', base, 'status', status,
-  'seq', seq, 'error', failure, 'not_before', notbefore, 'payload', payload, 'saved', decimal(clock()))
+  'seq', seq, 'error', failure, 'not_before', notbefore(now, pause), 'saved', decimal(now), 'parts', has, field, document)
+add(13)
 return {'OK'}

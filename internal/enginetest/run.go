@@ -1,0 +1,218 @@
+package enginetest
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/orchestrator"
+	"github.com/holdfast-go/holdfast/snapshot"
+)
+
+// A run is the truth about one run of the bot, in this life of the session.
+type run struct {
+	known    bool // it was recorded, once at least
+	begun    bool // it is recorded, and has not ended since
+	kept     bool // it has settled
+	gone     bool // its session was deleted
+	refused  bool // the fence of a later owner has refused a Begin of the run
+	volatile bool // a process without a snapshot store runs it
+
+	base   string // the run whose turn it started from, in the last save
+	turn   int    // the number of its turn, in the last save
+	seq    int64  // the Seq of the last save
+	stored int    // iterations in the payload of the store
+
+	saved int             // iterations whose save was acknowledged
+	done  map[string]bool // functions of the iteration under way whose save was acknowledged
+	found map[string]bool // functions of the iteration under way that the store has
+	ran   map[string]int  // effects, by intent and iteration
+}
+
+// restart forgets how far the run had come.
+func (r *run) restart() {
+	r.saved, r.done, r.found = 0, make(map[string]bool), make(map[string]bool)
+	r.ran = make(map[string]int)
+}
+
+func (w *world) runLocked(id string) *run {
+	r := w.runs[id]
+	if r == nil {
+		r = new(run)
+		r.restart()
+		w.runs[id] = r
+	}
+	return r
+}
+
+// A saving is how far a run has come, in one document that the engine saves.
+type saving struct {
+	Born      int64
+	Iteration int
+	done      []string // functions that do not run again in the iteration: branches, and Route
+}
+
+// Names of the parts of a run: the decision for a fan-out, and one branch that is finished.
+const (
+	fanPart    = "fan"
+	branchPart = "branch " // its place in the decision follows
+)
+
+// progress reads a save. A save without a payload belongs to the iteration of the stored payload.
+func (w *world) progress(r snapshot.Run) (s saving) {
+	_ = json.Unmarshal(r.Payload, &s) // a store refuses other than JSON
+	if r.Payload == nil {
+		s.Iteration = w.iteration(r.ID)
+	}
+	if r.Parts[fanPart] != nil {
+		s.done = append(s.done, "Route")
+	}
+	for name, doc := range r.Parts {
+		var branch struct{ Intent string }
+		if strings.HasPrefix(name, branchPart) && json.Unmarshal(doc, &branch) == nil {
+			s.done = append(s.done, branch.Intent)
+		}
+	}
+	return s
+}
+
+// iteration returns how many iterations the stored payload has.
+func (w *world) iteration(id string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.runLocked(id).stored
+}
+
+// began notes that a run was recorded. The same id again is a new run: its input came again after the run had ended.
+func (w *world) began(r snapshot.Run) {
+	come := w.progress(r)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.first == "" {
+		w.first = r.ID
+	}
+	truth := w.runLocked(r.ID)
+	truth.known, truth.base, truth.turn = true, r.Base, r.Turn
+	truth.begun = come.Born == w.born // else it is of a session that was deleted
+	truth.seq, truth.stored = r.Seq, come.Iteration
+	truth.restart()
+}
+
+// refused notes that a Begin came after that of a later owner, who may have settled the run.
+func (w *world) refused(id string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.runLocked(id).refused = true
+}
+
+// firstRun names the run that Abandon is asked to end. If no run is recorded yet, no run has that name.
+func (w *world) firstRun() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return cmp.Or(w.first, "none")
+}
+
+// saved notes what the store has, whether or not the owner was told.
+func (w *world) saved(r snapshot.Run, s saving) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	truth := w.runLocked(r.ID)
+	if r.Seq <= truth.seq { // a repeat, or a late copy
+		return
+	}
+	truth.seq = r.Seq
+	if r.Status == snapshot.Ended {
+		truth.begun = false
+	}
+	if r.Base != truth.base { // it started over
+		truth.base, truth.turn = r.Base, r.Turn
+		truth.restart()
+	}
+	if r.Payload != nil { // in place of everything that was saved before
+		truth.stored, truth.found = s.Iteration, make(map[string]bool)
+	}
+	for _, name := range s.done {
+		truth.found[name] = true
+	}
+}
+
+// acknowledged notes what does not run again.
+func (w *world) acknowledged(r snapshot.Run, s saving) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	truth := w.runLocked(r.ID)
+	if s.Iteration > truth.saved {
+		truth.saved, truth.done = s.Iteration, make(map[string]bool)
+	}
+	if s.Iteration == truth.saved {
+		for _, name := range s.done {
+			truth.done[name] = true
+		}
+	}
+}
+
+// abandoned notes what the caller of Abandon is told.
+func (w *world) abandoned(id string, ended bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch r := w.runs[id]; {
+	case ended && !w.again:
+		w.failed[id] = orchestrator.ErrAbandoned.Error()
+	case !ended && r != nil && r.begun && !r.kept:
+		w.accuseLocked(Accepted, "the caller of Abandon is told that run %s is not in flight", id)
+	}
+}
+
+// prepares checks that Begin may run. If the run is in flight, another turn must have settled since.
+func (p *process) prepares(id string, turn int) {
+	unaware := p.isUnaware()
+	w := p.world
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if r := w.runs[id]; r != nil && r.begun && !r.kept && r.turn == turn && !unaware {
+		w.accuseLocked(Saved, "Begin ran again, although the run is recorded")
+	}
+}
+
+// starts checks that a function may run.
+func (p *process) starts(id string, iteration int, name string) {
+	unaware := p.isUnaware() || name == "c" && p.branchUnaware(id)
+	w := p.world
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r := w.runs[id]
+	switch {
+	case p.isVolatile(): // nothing is recorded
+		w.runLocked(id).volatile = true
+	case unaware: // no fence can stop it
+	case r == nil || !r.known:
+		w.accuseLocked(Begun, "%s ran before the run was recorded", name)
+	case !r.begun:
+		w.accuseLocked(Begun, "%s ran although the run had ended", name)
+	case r.kept:
+		w.accuseLocked(Begun, "%s ran although the run had settled", name)
+	case iteration < r.saved:
+		w.accuseLocked(Saved, "%s ran again in iteration %d, although %d are saved", name, iteration, r.saved)
+	case iteration == r.saved && r.done[name]:
+		w.accuseLocked(Saved, "%s ran again, although it is saved", name)
+	}
+}
+
+func (w *world) branchFound(id string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r := w.runs[id]
+	return r != nil && r.found["b"]
+}
+
+// ran counts an effect.
+func (w *world) ran(id string, iteration int, intent string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.runLocked(id).ran[at(intent, iteration)]++
+}
+
+func at(intent string, iteration int) string {
+	return fmt.Sprintf("%s in iteration %d", intent, iteration)
+}

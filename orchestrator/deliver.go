@@ -1,0 +1,151 @@
+package orchestrator
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/ctxcause"
+	"github.com/holdfast-go/holdfast/lock"
+)
+
+// parkedDelivery is how long a delivery is not due that has failed Limits.Attempts times.
+const parkedDelivery = 365 * 24 * time.Hour
+
+// deliver hands over what is owed, the oldest turn first, and stops at the first that fails: it stays owed, and is tried
+// again by the next call, or by a drain after a pause. With final the session is released by the last mark.
+func (v *visit[S]) deliver(final bool) error {
+	if v.o.def.Deliver == nil || v.last == nil || v.mute {
+		return nil
+	}
+	for v.owed <= v.last.Turn {
+		if err := v.lost(); err != nil {
+			return err
+		}
+		if v.owed < v.last.Turn && v.ctx.Err() != nil {
+			return ctxcause.Of(v.ctx) // the backlog can wait
+		}
+		if err := v.handOver(v.owed); err != nil {
+			v.mute = true
+			v.holdBack(err)
+			return err
+		}
+		if err := v.noteDelivery(final); err != nil {
+			v.mute = true
+			v.Logger.WarnContext(v.ctx, "delivery not noted; it is repeated", "session", v.Session, "turn", v.owed-1, "err", err)
+			return err
+		}
+	}
+	return nil
+}
+
+// noteDelivery notes that the oldest owed turn is handed over.
+func (v *visit[S]) noteDelivery(final bool) error {
+	v.owed++
+	m := checkpoint.Marks{Delivered: v.owed, Release: final && v.owed > v.last.Turn}
+	if err := v.mark(m); err != nil {
+		return err
+	}
+	v.failedDeliveries = 0
+	v.meters.owes(-1)
+	if m.Release {
+		v.released()
+	}
+	return nil
+}
+
+// mark raises counters of the session.
+func (v *visit[S]) mark(m checkpoint.Marks) error {
+	_, err := v.persist(v.ctx, func(ctx context.Context) error { return v.store.Mark(ctx, v.Lease, m) })
+	if errors.Is(err, lock.ErrFenced) {
+		v.lose(lock.ErrFenced)
+	}
+	return err
+}
+
+// holdBack counts a delivery that has failed. Drains wait before they try again, longer each time, and give up after
+// Limits.Attempts. Calls of users still try.
+func (v *visit[S]) holdBack(cause error) {
+	v.failedDeliveries++
+	pause := backoff(v.failedDeliveries)
+	if v.failedDeliveries >= v.Limits.Attempts {
+		pause = parkedDelivery
+		v.Logger.ErrorContext(v.ctx, "delivery parked: drains try it no more; see Orchestrator.SkipDelivery",
+			"session", v.Session, "turn", v.owed, "failures", v.failedDeliveries, "err", cause)
+	} else {
+		v.Logger.WarnContext(v.ctx, "not delivered; it stays owed", "session", v.Session, "turn", v.owed, "err", cause)
+	}
+	if v.lost() != nil {
+		return
+	}
+	if err := v.mark(checkpoint.Marks{Retry: pause}); err != nil {
+		v.Logger.WarnContext(v.ctx, "failed delivery not counted", "session", v.Session, "turn", v.owed, "err", err)
+	}
+}
+
+// backoff is the pause after so many failures: it doubles each time, up to ten minutes.
+func backoff(failures int) time.Duration {
+	return min(firstRetry<<min(failures, 10), lastRetry)
+}
+
+// handOver delivers one turn, under a deadline of its own.
+func (v *visit[S]) handOver(turn int) error {
+	ctx, cancel := v.outliving(v.Limits.SettleTimeout, false)
+	defer cancel()
+	cp, err := v.settledTurn(ctx, turn)
+	if err != nil {
+		return err
+	}
+	res, err := v.o.result(ctx, v.Session, cp, v.call.force)
+	if err != nil {
+		return err
+	}
+	if err := v.lost(); err != nil {
+		return err
+	}
+	v.held.atWork(cp.RunID)
+	if err := v.engine.run(ctx, func(ctx context.Context) error { return v.o.def.Deliver(ctx, res) }); err != nil {
+		return err
+	}
+	v.call.emit(Event{Kind: Delivered, RunID: cp.RunID, Turn: cp.Turn})
+	return nil
+}
+
+// settledTurn returns a kept turn.
+func (v *visit[S]) settledTurn(ctx context.Context, turn int) (checkpoint.Checkpoint, error) {
+	if v.last.Turn == turn {
+		return *v.last, nil
+	}
+	return checkpoint.Load(ctx, v.store, v.Key, turn)
+}
+
+// SkipDelivery gives up the delivery of the oldest turn that session owes, if runID is that turn's. The turns behind it are due
+// again. It reports whether the turn was owed. It is for a reply that can never be delivered: such a turn is not pruned, and
+// holds back those behind it.
+func (o *Orchestrator[S]) SkipDelivery(ctx context.Context, session, runID string) (skipped bool, err error) {
+	if err := checkSession(session); err != nil {
+		return false, o.adminError("skip delivery", session, err)
+	}
+	k := o.newCall(session, nil)
+	defer k.close()
+	v, err := o.visit(ctx, k, "", true)
+	if err != nil {
+		return false, o.adminError("skip delivery", session, err)
+	}
+	defer v.done()
+	if v.last == nil || v.owed > v.last.Turn {
+		return false, nil
+	}
+	cp, err := v.settledTurn(v.ctx, v.owed)
+	if err != nil {
+		return false, o.adminError("skip delivery", session, err)
+	}
+	if cp.RunID != runID {
+		return false, nil
+	}
+	if err := v.noteDelivery(false); err != nil {
+		return false, o.adminError("skip delivery", session, err)
+	}
+	return true, nil
+}

@@ -1,0 +1,136 @@
+package orchestrator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/lock"
+)
+
+// Every part of an input, and of where it belongs, is in its run's id, and no two lists of parts are one.
+func TestRunIDParts(t *testing.T) {
+	type parts struct {
+		orchestrator, session string
+		born                  int64
+		in                    Input
+	}
+	ids := make(map[string]parts)
+	for _, p := range []parts{
+		{"a", "s", 1, Input{RequestID: "r", Text: "t"}},
+		{"b", "s", 1, Input{RequestID: "r", Text: "t"}},
+		{"a", "x", 1, Input{RequestID: "r", Text: "t"}},
+		{"a", "s", 2, Input{RequestID: "r", Text: "t"}},
+		{"a", "s", 1, Input{RequestID: "q", Text: "t"}},
+		{"a", "s", 1, Input{RequestID: "r", Text: "u"}},
+		{"a", "s", 1, Input{RequestID: "r", Text: "t", Data: json.RawMessage(`1`)}},
+		{"as", "", 1, Input{RequestID: "r", Text: "t"}},
+		{"", "as", 1, Input{RequestID: "r", Text: "t"}},
+		{"a", "s1", 1, Input{RequestID: "r", Text: "t"}},
+		{"a", "s", 11, Input{RequestID: "r", Text: "t"}},
+		{"a", "s", 1, Input{RequestID: "rt"}},
+		{"a", "s", 1, Input{Text: "rt"}},
+	} {
+		id := runID(checkpoint.Key{Orchestrator: p.orchestrator, Session: p.session}, p.born, p.in)
+		if other, taken := ids[id]; taken {
+			t.Errorf("%+v and %+v have one id", p, other)
+		}
+		ids[id] = p
+	}
+	same := func(data string) string {
+		return runID(checkpoint.Key{Orchestrator: "a", Session: "s"}, 1, Input{RequestID: "r", Data: json.RawMessage(data)})
+	}
+	if same(`{"a":1}`) != same(" {\"a\":\t1}\n") {
+		t.Error("white space makes another run of an input")
+	}
+}
+
+// A lease is over when its time has passed, whether a timer had a chance to say so or not.
+func TestLeaseWithoutTimer(t *testing.T) {
+	e := newEngine("bot", new(checkpoint.Memory), Options{})
+	s := &session{engine: e}
+	s.ctx, s.cancel = context.WithCancelCause(t.Context())
+	e.leases.keep(s, checkpoint.Claimed{}, time.Now().Add(-e.Limits.LeaseTTL))
+	if err := s.lost(); !errors.Is(err, lock.ErrExpired) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// What begins to outlive a call after the session was lost is over at once.
+func TestOutlivingAfterLoss(t *testing.T) {
+	e := newEngine("bot", new(checkpoint.Memory), Options{})
+	for name, end := range map[string]func(*session){
+		"lost":       func(s *session) { s.take(lock.ErrLost) },
+		"handed off": func(s *session) { s.handOff() },
+	} {
+		s := &session{engine: e}
+		s.ctx, s.cancel = context.WithCancelCause(t.Context())
+		end(s)
+		ctx, cancel := s.outliving(time.Hour, true)
+		if ctx.Err() == nil {
+			t.Errorf("%s: it goes on", name)
+		}
+		cancel()
+	}
+}
+
+// A claim that is granted while Shutdown begins owns nothing.
+func TestOwnWhileClosing(t *testing.T) {
+	e := newEngine("bot", new(checkpoint.Memory), Options{})
+	var s session
+	if err := s.enter(t.Context(), e, "s"); err != nil {
+		t.Fatal(err)
+	}
+	idle := e.work.close()
+	if err := e.work.own(&s); !errors.Is(err, ErrShuttingDown) || s.owns {
+		t.Errorf("owns %t, %v", s.owns, err)
+	}
+	s.undo()
+	<-idle
+}
+
+// Events that come with the end of the call are yielded.
+func TestStreamYieldsTheLast(t *testing.T) {
+	for range 64 { // which of two channels is seen first is left to chance
+		synctest.Test(t, func(t *testing.T) {
+			s := &Stream[int]{done: make(chan struct{}), more: make(chan struct{})}
+			var got int
+			var loop sync.WaitGroup
+			loop.Go(func() {
+				for range s.Events() {
+					got++
+				}
+			})
+			synctest.Wait()
+			s.mu.Lock()
+			s.events = append(s.events, Event{Kind: TurnSettled}, Event{Kind: Delivered})
+			close(s.more)
+			s.more = make(chan struct{})
+			close(s.done)
+			s.mu.Unlock()
+			loop.Wait()
+			if got != 2 {
+				t.Errorf("%d events of 2", got)
+			}
+		})
+	}
+}
+
+// The names of intents are hashed in one order.
+func TestSignatureHasAnOrder(t *testing.T) {
+	d := Definition[int]{Name: "bot", Intents: make(Intents[int])}
+	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
+		d.Intents[name] = Intent[int]{}
+	}
+	want := d.signature()
+	for range 100 {
+		if got := d.signature(); got != want {
+			t.Fatalf("%s, then %s", want, got)
+		}
+	}
+}

@@ -1,0 +1,185 @@
+package snapshottest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/snapshot"
+)
+
+// SweepingStore is a store that forgets the fences of sessions without a run when asked.
+type SweepingStore interface {
+	snapshot.Store
+	snapshot.Sweeper
+}
+
+// RunSweeper checks the clauses of [snapshot.Sweeper]. newStore must return an empty store that remembers a fence for
+// that long, and for [snapshot.DefaultRemember] if it is 0.
+func RunSweeper(t *testing.T, newStore func(t *testing.T, remember time.Duration) SweepingStore) {
+	for _, c := range sweepClauses {
+		t.Run(c.name, func(t *testing.T) {
+			if err := c.run(t.Context(), newStore(t, c.remember)); err != nil {
+				t.Errorf("%v\nrule: %s", err, c.rule)
+			}
+		})
+	}
+}
+
+type sweepClause struct {
+	name     string
+	rule     string
+	remember time.Duration
+	check    func(p *probe, s SweepingStore)
+}
+
+func (c *sweepClause) run(ctx context.Context, s SweepingStore) error {
+	return (&clause{check: func(p *probe) { c.check(p, s) }}).run(ctx, s)
+}
+
+var sweepClauses = []sweepClause{
+	{
+		name:     "forgotten",
+		rule:     "once a run has been deleted for as long as the store remembers, Sweep forgets its fence and its id",
+		remember: time.Millisecond,
+		check: func(p *probe, s SweepingStore) {
+			old := p.over("a", 10)
+			p.sweep(s, 1)
+			p.wantNone("a")
+			p.begin(old)
+			p.wantRun(old)
+		},
+	},
+	{
+		name:     "young",
+		rule:     "a fence stays for as long as the store remembers",
+		remember: time.Hour,
+		check: func(p *probe, s SweepingStore) {
+			old := p.over("a", 10)
+			p.sweep(s, 0)
+			p.wantLate(old)
+			p.wantLate(run("a", fence(9)))
+		},
+	},
+	{
+		name: "default",
+		rule: "a store that is not told how long remembers a fence for a day",
+		check: func(p *probe, s SweepingStore) {
+			old := p.over("a", 10)
+			p.sweep(s, 0)
+			p.wantLate(old)
+		},
+	},
+	{
+		name:     "in-flight",
+		rule:     "a session with a run in flight stays, whatever its status and however old it is",
+		remember: time.Microsecond,
+		check: func(p *probe, s SweepingStore) {
+			r := p.begun("running")
+			ended := next(p.begun("ended"))
+			ended.Status = snapshot.Ended
+			p.save(ended)
+			p.over("over", 10)
+			p.sweep(s, 1)
+			p.wantRun(r)
+			p.wantRun(ended)
+			_, err := p.store.Adopt(p.ctx, r.Key, fence(9), 0)
+			want(err, lock.ErrFenced)
+		},
+	},
+	{
+		name:     "again",
+		rule:     "a session that begins another run is in flight again, and its time counts from when that run is deleted",
+		remember: 100 * time.Millisecond,
+		check: func(p *probe, s SweepingStore) {
+			p.over("a", 10)
+			r := p.begin(run("a", fence(11)))
+			p.over("clock", 10)
+			p.sweep(s, 1) // the first run of a was deleted before that of the clock
+			p.wantRun(r)
+			deleted := time.Now()
+			ok(p.store.Delete(p.ctx, r.Key, r.ID, r.Fence))
+			n, err := s.Sweep(p.ctx, 0)
+			if ok(err); n > 0 && time.Since(deleted) < 100*time.Millisecond {
+				fail("a fence was forgotten %v after Delete", time.Since(deleted))
+			}
+		},
+	},
+	{
+		name:     "adopted",
+		rule:     "a fence that an Adopt without a run has made known is forgotten like others, and no sooner",
+		remember: 100 * time.Millisecond,
+		check: func(p *probe, s SweepingStore) {
+			p.over("b", 10)
+			began := time.Now()
+			for _, session := range []string{"a", "b"} {
+				_, err := p.store.Adopt(p.ctx, key(session), fence(20), 3)
+				want(err, snapshot.ErrNotFound)
+			}
+			n, err := s.Sweep(p.ctx, 0)
+			if ok(err); n > 0 && time.Since(began) < 100*time.Millisecond {
+				fail("a fence was forgotten %v after Adopt", time.Since(began))
+			}
+			p.sweep(s, 2-n)
+			p.begin(run("a", fence(10)))
+			p.begin(run("b", fence(10)))
+		},
+	},
+	{
+		name:     "limit",
+		rule:     "limit bounds how many are forgotten at once, and nothing is forgotten twice",
+		remember: time.Microsecond,
+		check: func(p *probe, s SweepingStore) {
+			for _, session := range []string{"a", "b", "c", "d", "e"} {
+				p.over(session, 10)
+			}
+			for left := 5; left > 0; {
+				n, err := s.Sweep(p.ctx, 2)
+				if ok(err); n > 2 || n > left {
+					fail("forgot %d of %d with limit 2", n, left)
+				}
+				left -= n
+			}
+			p.sweep(s, 0)
+		},
+	},
+	{
+		name:     "cancelled",
+		rule:     "with a ctx that is done Sweep returns its error and its cause, and forgets nothing",
+		remember: time.Microsecond,
+		check: func(p *probe, s SweepingStore) {
+			p.over("a", 10)
+			ctx, cancel := context.WithCancelCause(p.ctx)
+			reason := errors.New("reason")
+			cancel(reason)
+			_, err := s.Sweep(ctx, 0)
+			want(err, context.Canceled)
+			want(err, reason)
+			p.sweep(s, 1)
+		},
+	},
+}
+
+// over begins a run and deletes it.
+func (p *probe) over(session string, epoch int64) snapshot.Run {
+	r := p.begin(run(session, fence(epoch)))
+	ok(p.store.Delete(p.ctx, r.Key, r.ID, r.Fence))
+	return r
+}
+
+// sweep forgets until exactly want sessions are forgotten.
+func (p *probe) sweep(s SweepingStore, want int) {
+	for left := want; left > 0; {
+		n, err := s.Sweep(p.ctx, 0)
+		if ok(err); n > left {
+			fail("forgot %d sessions, want %d", want-left+n, want)
+		}
+		left -= n
+	}
+	n, err := s.Sweep(p.ctx, 0)
+	if ok(err); n != 0 {
+		fail("forgot %d sessions, want %d", want+n, want)
+	}
+}

@@ -1,0 +1,148 @@
+package sqlitesnapshot
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/sqlitestore"
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/snapshot"
+)
+
+const (
+	adoptSQL = `
+		UPDATE {prefix}runs SET
+			attempt = attempt + (` + counts + ` AND attempt < ?5),
+			status = CASE WHEN ` + counts + ` AND attempt >= ?5 THEN 'parked' ELSE status END,
+			epoch = ?3,
+			nonce = ?4
+		WHERE orchestrator = ?1 AND session = ?2 AND (epoch < ?3 OR epoch = ?3 AND nonce = ?4)
+			AND deleted_at IS NULL AND (parts = 0 OR ?6)
+		RETURNING ` + columns
+
+	// Whether an adoption is an attempt: not for who owns the run already, nor for one that will not be run.
+	counts = `(?5 > 0 AND (epoch, nonce) <> (?3, ?4) AND status NOT IN ('parked', 'ended'))`
+
+	// A row without an id is of a session that has had no run under its fence.
+	keepSQL = `
+		INSERT INTO {prefix}runs AS old (` + columns + `, deleted_at, parts)
+		VALUES (?1, ?2, '', '', 0, 0, '', 'ended', 0, ?3, ?4, '', NULL, ?5, ?5, NULL, ?5, 0)
+		ON CONFLICT (orchestrator, session) DO UPDATE SET
+			id = excluded.id,
+			epoch = excluded.epoch,
+			nonce = excluded.nonce,
+			deleted_at = excluded.deleted_at
+		WHERE old.deleted_at IS NOT NULL AND old.epoch < excluded.epoch`
+
+	partsSQL = `
+		SELECT name, doc FROM {prefix}run_parts
+		WHERE orchestrator = ?1 AND session = ?2`
+)
+
+// Adopt writes the fence and the attempt in the statement that returns the run. If the run has parts, a transaction
+// reads them too. If there is no run, another statement keeps the fence.
+func (s *Store) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, maxAttempts int) (snapshot.Run, error) {
+	r, err := s.adopt(ctx, k, f, maxAttempts)
+	if err != nil {
+		return r, fmt.Errorf("sqlitesnapshot: adopt %q: %w", k.Session, s.db.Explain(ctx, err))
+	}
+	return r, nil
+}
+
+func (s *Store) adopt(ctx context.Context, k snapshot.Key, f lock.Fence, maxAttempts int) (snapshot.Run, error) {
+	st, err := s.db.Start(ctx, snapshot.ValidateAdopt(k, f, maxAttempts))
+	if err != nil {
+		return snapshot.Run{}, err
+	}
+	args := []any{k.Orchestrator, k.Session, f.Epoch, f.Nonce, maxAttempts}
+	for take := s.take; ; take = s.takeWhole {
+		adopted, err := take(ctx, st, args)
+		switch {
+		case err != nil:
+			return snapshot.Run{}, err
+		case adopted == nil:
+			if err := s.notAdopted(ctx, st, k, f); err != nil {
+				return snapshot.Run{}, err
+			}
+		case maxAttempts > 0 && adopted.Status == snapshot.Parked:
+			return *adopted, snapshot.ErrParked
+		default:
+			return *adopted, nil
+		}
+	}
+}
+
+// take adopts a run without parts, or returns nil.
+func (s *Store) take(ctx context.Context, st sqlitestore.Statements, args []any) (*snapshot.Run, error) {
+	leave, err := s.db.Enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	return one(ctx, st[adoptSQL], scan, append(args, false)...)
+}
+
+// takeWhole adopts a run and reads its parts before another can write, or returns nil.
+func (s *Store) takeWhole(ctx context.Context, st sqlitestore.Statements, args []any) (*snapshot.Run, error) {
+	var adopted *snapshot.Run
+	err := s.db.Write(ctx, func(tx *sql.Tx) (err error) {
+		adopted, err = one(ctx, tx.StmtContext(ctx, st[adoptSQL]), scan, append(args, true)...)
+		if err == nil && adopted != nil {
+			adopted.Parts, err = readParts(ctx, tx.StmtContext(ctx, st[partsSQL]), *adopted)
+		}
+		return err
+	})
+	return adopted, err
+}
+
+// notAdopted returns why no run was adopted. If the session has no run, it keeps f first. It returns nil if there is a
+// run to adopt: the run has parts, or a late owner has begun it since.
+func (s *Store) notAdopted(ctx context.Context, st sqlitestore.Statements, k snapshot.Key, f lock.Fence) error {
+	in, err := one(ctx, st[ownerSQL], scanOwner, k.Orchestrator, k.Session)
+	switch {
+	case err != nil:
+		return err
+	case in == nil:
+	case in.fences(f):
+		return lock.ErrFenced
+	case !in.deleted:
+		return nil
+	case in.Fence == f:
+		return snapshot.ErrNotFound
+	}
+	kept, err := s.exec(ctx, st[keepSQL], []any{k.Orchestrator, k.Session, f.Epoch, f.Nonce, time.Now().UnixMicro()})
+	if kept && err == nil {
+		return snapshot.ErrNotFound
+	}
+	return err
+}
+
+// readParts returns the parts of r, and refuses those that no store wrote.
+func readParts(ctx context.Context, stmt *sql.Stmt, r snapshot.Run) (map[string]json.RawMessage, error) {
+	rows, err := stmt.QueryContext(ctx, r.Orchestrator, r.Session)
+	found, err := sqlitestore.Collect(rows, err, scanPart)
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	parts := make(map[string]json.RawMessage, len(found))
+	for _, p := range found {
+		parts[p.name] = p.doc
+	}
+	r.Payload, r.Parts = nil, parts // the payload has been judged
+	return parts, judge(r)
+}
+
+type part struct {
+	name string
+	doc  []byte
+}
+
+func scanPart(rows *sql.Rows) (p part, err error) {
+	if err := rows.Scan(&p.name, &p.doc); err != nil {
+		return p, fmt.Errorf("%w: stored part: %w", snapshot.ErrInvalid, err)
+	}
+	return p, nil
+}

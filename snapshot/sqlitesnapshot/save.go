@@ -1,0 +1,110 @@
+package sqlitesnapshot
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/snapshot"
+)
+
+const (
+	replaceSQL = `
+		UPDATE {prefix}runs SET ` + assignments + `, payload = ?15
+		WHERE ` + replaceable + ` AND parts = 0`
+
+	addSQL = `
+		UPDATE {prefix}runs SET ` + assignments + `
+		WHERE ` + replaceable
+
+	assignments = `request_id = ?6, turn = ?7, attempt = ?8, base = ?9, status = ?10, seq = ?11, error = ?12,
+			not_before = ?13, saved_at = ?14`
+
+	replaceable = `orchestrator = ?1 AND session = ?2 AND id = ?3 AND epoch = ?4 AND nonce = ?5
+			AND seq < ?11 AND status <> 'ended' AND deleted_at IS NULL`
+
+	deleteSQL = `
+		UPDATE {prefix}runs SET deleted_at = ?6, error = '', payload = NULL
+		WHERE orchestrator = ?1 AND session = ?2 AND id = ?3 AND epoch = ?4 AND nonce = ?5
+			AND deleted_at IS NULL AND parts = 0`
+)
+
+// Save writes the run in one statement. If the run has parts, or is to have some, it is a transaction.
+func (s *Store) Save(ctx context.Context, r snapshot.Run) error {
+	if err := s.save(ctx, r); err != nil {
+		return fmt.Errorf("sqlitesnapshot: save %q seq %d: %w", r.Session, r.Seq, s.db.Explain(ctx, err))
+	}
+	return nil
+}
+
+func (s *Store) save(ctx context.Context, r snapshot.Run) error {
+	st, err := s.db.Start(ctx, r.Validate())
+	for c := saving(r); err == nil; c.clear = len(r.Payload) > 0 {
+		var saved bool
+		if saved, err = s.write(ctx, st, c); saved || err != nil {
+			return err
+		}
+		var in *row
+		in, err = one(ctx, st[ownerSQL], scanOwner, r.Orchestrator, r.Session)
+		switch {
+		case err != nil:
+		case in == nil, in.deleted, in.ID != r.ID, in.Fence != r.Fence:
+			return lock.ErrFenced
+		case in.Seq >= r.Seq:
+			return nil
+		case in.Status == snapshot.Ended:
+			return lock.ErrFenced
+		}
+		// It has parts, which the Payload replaces.
+	}
+	return err
+}
+
+// saving returns the change that saves r, if the stored run has no parts that must go.
+func saving(r snapshot.Run) change {
+	now := time.Now()
+	c := change{key: r.Key, text: addSQL, parts: r.Parts, args: []any{
+		r.Orchestrator, r.Session, r.ID, r.Fence.Epoch, r.Fence.Nonce, r.RequestID, r.Turn, r.Attempt, r.Base,
+		string(r.Status), r.Seq, r.Error, notBefore(now, r.Pause), now.UnixMicro(),
+	}}
+	if len(r.Payload) > 0 {
+		c.text, c.args, c.clear = replaceSQL, append(c.args, string(r.Payload)), len(r.Parts) > 0
+	}
+	return c
+}
+
+// Delete marks the row in one statement. If the run has parts, it is a transaction. It is as durable as the rest: a
+// setting of the connection would decide that.
+func (s *Store) Delete(ctx context.Context, k snapshot.Key, id string, f lock.Fence) error {
+	if err := s.delete(ctx, k, id, f); err != nil {
+		return fmt.Errorf("sqlitesnapshot: delete %q: %w", k.Session, s.db.Explain(ctx, err))
+	}
+	return nil
+}
+
+func (s *Store) delete(ctx context.Context, k snapshot.Key, id string, f lock.Fence) error {
+	st, err := s.db.Start(ctx, snapshot.ValidateDelete(k, id, f))
+	args := []any{k.Orchestrator, k.Session, id, f.Epoch, f.Nonce, time.Now().UnixMicro()}
+	for c := (change{key: k, text: deleteSQL, args: args}); err == nil; c.clear = true {
+		var deleted bool
+		if deleted, err = s.write(ctx, st, c); deleted || err != nil {
+			return err
+		}
+		var in *row
+		in, err = one(ctx, st[ownerSQL], scanOwner, k.Orchestrator, k.Session)
+		switch {
+		case err != nil:
+		case in == nil:
+			return nil
+		case in.fences(f):
+			return lock.ErrFenced
+		case in.deleted, in.ID != id:
+			return nil
+		case in.Fence != f:
+			return lock.ErrFenced
+		}
+		// It has parts.
+	}
+	return err
+}
