@@ -19,5 +19,5 @@ redis.call('HSET', KEYS[1], 'id', id, 'request', request, 'turn', turn, 'attempt
   'status', status, 'seq', seq, 'epoch', epoch, 'nonce', nonce, 'error', failure, 'not_before', notbefore(now, pause),
   'payload', payload, 'started', decimal(now), 'saved', decimal(now), 'call', call, 'entry', entry,
   'parts', #ARGV > 15 and '1' or '0')
-add(16)
+if #ARGV > 15 then add(16) end
 return {'OK'}

@@ -2,32 +2,38 @@
 
 local minute = 60 * 1000000
 
--- What decides. The last three are the store's own: the call that began the run, its index entry, whether it has parts.
--- Without a run in flight only the first four are kept, for a time, and the status is over.
-local deciding = {'id', 'epoch', 'nonce', 'status', 'attempt', 'seq', 'call', 'entry', 'parts'}
-local remembered, over = 4, 'over'
-
-local numbers = {'epoch', 'attempt', 'seq'}
-local statuses = {running = true, waiting = true, suspended = true, parked = true, ended = true}
+-- The status of what is kept without a run in flight.
+local over = 'over'
 
 -- Returns what decides about the run in flight, what is kept of it or of the last run, and what is wrong with what no
--- store wrote. Without a run in flight, or anything kept, that is nil.
+-- store wrote. Without a run in flight, or anything kept, that is nil. Of the last run only id, epoch and nonce are kept.
+-- call began the run, entry is its entry in the index, and parts is 1 if it has any.
 local function load()
-  local v = redis.pcall('HMGET', KEYS[1], unpack(deciding))
+  local v = redis.pcall('HMGET', KEYS[1], 'id', 'epoch', 'nonce', 'status', 'attempt', 'seq', 'call', 'entry', 'parts')
   if v.err then return nil, nil, 'run: ' .. v.err end
   if not v[1] and redis.call('EXISTS', KEYS[1]) == 0 then return nil end
-  for i = 1, v[4] == over and remembered or #deciding do
-    if not v[i] then return nil, nil, 'run without ' .. deciding[i] end
-  end
   local kept = {
     id = v[1], epoch = v[2], nonce = v[3], status = v[4], attempt = v[5], seq = v[6], call = v[7], entry = v[8], parts = v[9],
   }
-  for _, name in ipairs(numbers) do
-    local n = kept[name]
-    if n and n ~= '0' and not n:find('^[1-9]%d*$') then return nil, nil, 'run with ' .. name .. ' ' .. n end
+  local s = kept.status
+  for name, value in pairs(kept) do
+    if not value and (s ~= over or name == 'id' or name == 'epoch' or name == 'nonce') then
+      return nil, nil, 'run without ' .. name
+    end
   end
-  if kept.status == over then return nil, kept end
-  if not statuses[kept.status] then return nil, nil, 'run with status ' .. kept.status end
+  local function odd(name)
+    local n = kept[name]
+    return n ~= '0' and not n:find('^[1-9]%d*$') and 'run with ' .. name .. ' ' .. n
+  end
+  if s == over then
+    if odd('epoch') then return nil, nil, odd('epoch') end
+    return nil, kept
+  end
+  if s ~= 'running' and s ~= 'waiting' and s ~= 'suspended' and s ~= 'parked' and s ~= 'ended' then
+    return nil, nil, 'run with status ' .. s
+  end
+  local fault = odd('epoch') or odd('attempt') or odd('seq')
+  if fault then return nil, nil, fault end
   return kept, kept
 end
 
