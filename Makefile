@@ -15,7 +15,7 @@ help: ## list the targets
 # The package that takes longest comes first, or it would run alone at the end.
 test: ## run all tests and examples under the race detector, on real servers; then what it distorts
 	@$(RUN) -install -- go test -race -p 3 -timeout 30m ./orchestrator ./...
-	go test -run 'Allocations|StateBesideInput' ./orchestrator
+	$(RUN) -install -- go test -run 'Allocations|StateBesideInput|LargeStateFansOut' ./orchestrator
 
 race: ## look for races and order dependence: every test three times, shuffled
 	@$(RUN) -install -- go test -race -shuffle on -count 3 -timeout 90m ./...

@@ -101,6 +101,10 @@ func (s *scale) Save(ctx context.Context, r snapshot.Run) error {
 
 // A state of some MiB may be fanned out: its branches are saved by what they change.
 func TestLargeStateFansOut(t *testing.T) {
+	if raceDetector { // it takes minutes on the servers
+		fanOutLarge(t, newWorld(), 2<<20, 1<<10, 10)
+		return
+	}
 	backends(t, func(t *testing.T, w world) { fanOutLarge(t, w, 2<<20, 1<<10, 10) })
 }
 
