@@ -63,15 +63,6 @@ func decode[S any](raw json.RawMessage) (state S, err error) {
 	return state, nil
 }
 
-// normal returns raw as encode would have written it.
-func normal[S any](raw json.RawMessage) (json.RawMessage, error) {
-	state, err := decode[S](raw)
-	if err != nil {
-		return nil, err
-	}
-	return encode(&state)
-}
-
 // stored is a run as Migrate sees it: a checkpoint that is not settled yet.
 func stored(r snapshot.Run, m memo) checkpoint.Checkpoint {
 	return checkpoint.Checkpoint{

@@ -2,7 +2,6 @@ package orchestrator_test
 
 import (
 	"context"
-
 	"errors"
 	"fmt"
 	"slices"

@@ -227,7 +227,9 @@ func (p *probe) chase(session string, granted, named *sync.Map) error {
 // strangers are fences that differ from f in one thing.
 func strangers(f lock.Fence) []lock.Fence {
 	return []lock.Fence{
-		{Epoch: f.Epoch - 1, Nonce: f.Nonce}, {Epoch: f.Epoch + 1, Nonce: f.Nonce},
-		{Epoch: f.Epoch, Nonce: f.Nonce + "x"}, {Epoch: f.Epoch, Nonce: nonce()},
+		{Epoch: f.Epoch - 1, Nonce: f.Nonce},
+		{Epoch: f.Epoch + 1, Nonce: f.Nonce},
+		{Epoch: f.Epoch, Nonce: f.Nonce + "x"},
+		{Epoch: f.Epoch, Nonce: nonce()},
 	}
 }

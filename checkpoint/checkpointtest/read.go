@@ -161,8 +161,12 @@ var readClauses = []clause{
 				n++
 			}
 			for _, q := range []checkpoint.SessionQuery{
-				{}, {Orchestrator: "\xff"}, {Orchestrator: bot, Limit: -1}, {Orchestrator: bot, Prefix: "\xff"},
-				{Orchestrator: bot, After: "a\x00"}, {Orchestrator: bot, Due: true},
+				{},
+				{Orchestrator: "\xff"},
+				{Orchestrator: bot, Limit: -1},
+				{Orchestrator: bot, Prefix: "\xff"},
+				{Orchestrator: bot, After: "a\x00"},
+				{Orchestrator: bot, Due: true},
 			} {
 				for _, err := range p.store.Sessions(p.ctx, q) {
 					want(err, checkpoint.ErrInvalid)

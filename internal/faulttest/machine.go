@@ -152,16 +152,14 @@ func (m *machine) pass(ctx context.Context, d time.Duration) error {
 	defer cancel()
 	k := checkpoint.Key{Orchestrator: m.orchestrator + " clock", Session: m.fresh("s")}
 	r := checkpoint.ClaimRequest{Owner: "clock", Nonce: "before", TTL: d}
-	c, err := m.store.Claim(ctx, k, r)
-	if err != nil {
+	if _, err := m.store.Claim(ctx, k, r); err != nil {
 		return err
 	}
 	r.Nonce = "after"
-	for {
-		if c, err = m.store.Claim(ctx, k, r); !errors.Is(err, lock.ErrHeld) {
-			break
-		}
+	c, err := m.store.Claim(ctx, k, r)
+	for errors.Is(err, lock.ErrHeld) {
 		runtime.Gosched()
+		c, err = m.store.Claim(ctx, k, r)
 	}
 	if err != nil {
 		return fmt.Errorf("waiting for a lease of %v to end: %w", d, err)

@@ -140,9 +140,9 @@ func TestStatements(t *testing.T) {
 // either.
 func TestListing(t *testing.T) {
 	t.Parallel()
-	server, p, s := private(t, &testenv.Options{Count: true, Settings: map[string]string{"autovacuum": "off"}})
-	p = alone(t, server)
-	s = pgsnapshot.New(p, nil)
+	server, _, _ := private(t, &testenv.Options{Count: true, Settings: map[string]string{"autovacuum": "off"}})
+	p := alone(t, server)
+	s := pgsnapshot.New(p, nil)
 	if _, err := p.Exec(t.Context(), s.Fill(`
 		INSERT INTO {runs} (orchestrator, session, epoch, nonce, id, status, seq, turn, attempt, parts, payload_version,
 			started_at, saved_at, deleted_at, request_id, base, error)
