@@ -153,8 +153,10 @@ const createArgs = 6
 func (s *Store) claimArgs(k checkpoint.Key, r checkpoint.ClaimRequest) []any {
 	now := time.Now()
 	s.epoch = max(s.epoch+1, now.UnixMicro())
-	return []any{k.Orchestrator, k.Session, s.epoch, r.Nonce, r.Owner, now.Add(r.TTL).UnixMicro(),
-		now.UnixMicro(), r.From.Epoch, r.From.Nonce}
+	return []any{
+		k.Orchestrator, k.Session, s.epoch, r.Nonce, r.Owner, now.Add(r.TTL).UnixMicro(),
+		now.UnixMicro(), r.From.Epoch, r.From.Nonce,
+	}
 }
 
 // A head is what a claim finds in the row of the session.

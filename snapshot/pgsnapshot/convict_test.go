@@ -105,17 +105,21 @@ func TestSuiteConvicts(t *testing.T) {
 		"a conflict that overwrites": {"create", insertRun + overwrite, "begin-in-flight"},
 		"a Begin that looks before it waits": {"create", insertRun + `
 			WHERE NOT EXISTS (SELECT FROM {runs} WHERE orchestrator = $1 AND session = $2) ` + overwrite, "begin-race"},
-		"a Begin that looks at the fence before it waits": {"begin", beginRun + `
+		"a Begin that looks at the fence before it waits": {
+			"begin", beginRun + `
 			AND pg_sleep(0.002) IS NOT NULL AND EXISTS (
 				SELECT FROM {runs}
 				WHERE orchestrator = $1 AND session = $2 AND (epoch < $10 OR epoch = $10 AND nonce = $11 AND id <> $3))`,
-			"adopt-kept-race"},
+			"adopt-kept-race",
+		},
 		"a Begin under any fence": {"begin", beginRun, "begin-late"},
 		"a Begin that forgets which run was deleted": {"begin", beginRun + `
 			AND (epoch < $10 OR epoch = $10 AND nonce = $11)`, "begin-copy"},
 		"a save that creates": {"save", saveThatCreates, "save-never-creates"},
-		"a save by a fence that is not lower": {"save",
-			fmt.Sprintf(saveRun, `epoch <= $4 AND $5 <> '' AND seq <= $11`), "save-very-fence"},
+		"a save by a fence that is not lower": {
+			"save",
+			fmt.Sprintf(saveRun, `epoch <= $4 AND $5 <> '' AND seq <= $11`), "save-very-fence",
+		},
 		"a save that ignores seq":       {"save", fmt.Sprintf(saveRun, `epoch = $4 AND nonce = $5`), "save-seq"},
 		"a save of a run that is over":  {"save", fmt.Sprintf(saveRun, byOwner), "save-late"},
 		"a save that keeps other parts": {"save", fmt.Sprintf(saveRun, byOwner), "parts-replaced"},

@@ -173,8 +173,12 @@ var keptClauses = []clause{
 		rule: "each session keeps its own fence, also under names that join to the same text",
 		check: func(p *probe) {
 			keys := []snapshot.Key{
-				{Orchestrator: "o", Session: "s"}, {Orchestrator: "os", Session: "s"}, {Orchestrator: "o", Session: "ss"},
-				{Orchestrator: "o/s", Session: "s"}, {Orchestrator: "o", Session: "s/s"}, {Orchestrator: "o", Session: "s:s"},
+				{Orchestrator: "o", Session: "s"},
+				{Orchestrator: "os", Session: "s"},
+				{Orchestrator: "o", Session: "ss"},
+				{Orchestrator: "o/s", Session: "s"},
+				{Orchestrator: "o", Session: "s/s"},
+				{Orchestrator: "o", Session: "s:s"},
 			}
 			for i, k := range keys {
 				r := run("x", fence(int64(len(keys)-i)))

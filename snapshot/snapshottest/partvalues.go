@@ -72,8 +72,12 @@ var partValueClauses = []clause{
 		check: func(p *probe) {
 			var runs []snapshot.Run
 			for i, k := range []snapshot.Key{
-				{Orchestrator: "o", Session: "s"}, {Orchestrator: "o", Session: "s:a"}, {Orchestrator: "o:s", Session: "a"},
-				{Orchestrator: "o", Session: "s/a"}, {Orchestrator: "os", Session: "s"}, {Orchestrator: "o", Session: "ss"},
+				{Orchestrator: "o", Session: "s"},
+				{Orchestrator: "o", Session: "s:a"},
+				{Orchestrator: "o:s", Session: "a"},
+				{Orchestrator: "o", Session: "s/a"},
+				{Orchestrator: "os", Session: "s"},
+				{Orchestrator: "o", Session: "ss"},
 			} {
 				r := run("x", fence(int64(i+1)))
 				r.Key, r.ID = k, r.ID+k.Orchestrator+" "+k.Session
