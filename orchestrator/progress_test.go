@@ -254,7 +254,7 @@ func TestFairness(t *testing.T) {
 				}
 				loops.Wait()
 				t.Logf("turns %v, longest wait %v", turns, longest)
-				if less := min(turns[0], turns[1]); less*4 < turns[0]+turns[1] || max(longest[0], longest[1]) > 20*time.Second {
+				if less := min(turns[0], turns[1]); less*4 < turns[0]+turns[1] || max(longest[0], longest[1]) > 10*time.Second {
 					t.Errorf("turns %v, longest wait %v", turns, longest)
 				}
 			})

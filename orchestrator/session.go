@@ -29,6 +29,7 @@ type session struct {
 	unlock  func()                // of the Locker; nil: it was not asked
 	over    bool                  // released, or given up
 	owns    bool                  // the claim was granted; work's mutex protects it
+	claimed time.Time             // when it was asked for
 	lease   lease
 
 	mu       sync.Mutex         // protects following fields
@@ -197,6 +198,7 @@ func (s *session) claim(ctx context.Context, r checkpoint.ClaimRequest) error {
 		return preferEnd(ctx, err)
 	}
 	s.leases.keep(s, c, sent)
+	s.claimed = sent
 	if err := ctxcause.Of(s.ctx); err != nil {
 		s.release()
 		return err
@@ -316,7 +318,7 @@ func (s *session) lose(cause error) {
 // release gives the session back. It does nothing the second time, or if the session is lost.
 func (s *session) release() {
 	s.leases.drop(s)
-	s.stretches.used(s.held.session)
+	s.stretches.used(s.held.session, s.claimed)
 	if loss := s.loss.Load(); s.over || loss != nil && !errors.Is(*loss, ErrAbandoned) {
 		return // whoever abandons without a snapshot store does not take the lease
 	}
@@ -332,7 +334,7 @@ func (s *session) release() {
 // released notes that a call to the store has given the session back on the way.
 func (s *session) released() {
 	s.leases.drop(s)
-	s.stretches.used(s.held.session)
+	s.stretches.used(s.held.session, s.claimed)
 	s.over = true
 }
 

@@ -7,13 +7,17 @@ import (
 )
 
 // Without a Locker nobody queues at the store. A process that claims a session again as soon as it has given it back would keep
-// other processes from it for as long as it goes on. So after a stretch it leaves a gap of a twentieth of that time, in which
-// others, who look at intervals, find the session free.
+// other processes from it for as long as it goes on. So it leaves gaps, in which others find the session free. A short gap is
+// enough for a process that has seen the session change hands, and therefore looks often. A full gap is longer than any pause
+// between two claims of a process, so that nobody waits for much longer than a full stretch.
 const (
-	longStretch = 500 * time.Millisecond
-	shortestGap = 10 * time.Millisecond
-	longestGap  = longestPause + 50*time.Millisecond
-	lookOften   = shortestGap / 2 // of a waiter that has seen the session change hands
+	shortStretch = 500 * time.Millisecond
+	shortestGap  = 10 * time.Millisecond
+	gapShare     = 40              // of a stretch, the share that a short gap has
+	lookOften    = shortestGap / 2 // of a waiter that has seen the session change hands
+
+	fullStretch = 6 * time.Second
+	fullGap     = longestPause + 50*time.Millisecond
 )
 
 // stretches know how long this process has used its sessions without a gap. It is a table of fixed size: two sessions that share
@@ -27,20 +31,21 @@ type stretches struct {
 }
 
 type stretch struct {
-	session     uint64
-	since, last time.Time // since when it is used, and when it was given back
+	session   uint64
+	gap, full time.Time // since when it is used without a gap, and without a full one
+	last      time.Time // when it was given back
 }
 
-// used notes that the session was given back.
-func (s *stretches) used(session string) {
-	id, now := s.id(session), time.Now()
+// used notes that the session was claimed, and is given back now.
+func (s *stretches) used(session string, claimed time.Time) {
+	id := s.id(session)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := &s.table[id%uint64(len(s.table))]
 	if t.session != id {
-		*t = stretch{session: id, since: now}
+		*t = stretch{session: id, gap: claimed, full: claimed}
 	}
-	t.last = now
+	t.last = time.Now()
 }
 
 // gap returns how long to leave the session alone before it is claimed; mostly 0.
@@ -52,17 +57,23 @@ func (s *stretches) gap(session string) time.Duration {
 	if t.session != id {
 		return 0
 	}
-	used, left := now.Sub(t.since), now.Sub(t.last)
-	gap := min(max(used/20, shortestGap), longestGap)
+	left, used := now.Sub(t.last), now.Sub(t.gap)
+	short := min(max(used/gapShare, shortestGap), fullGap)
 	switch {
-	case left >= gap: // there was one
+	case left >= fullGap:
 		*t = stretch{}
 		return 0
-	case used < longStretch:
+	case now.Sub(t.full) >= fullStretch:
+		*t = stretch{}
+		return fullGap - left
+	case left >= short:
+		t.gap = now
+		return 0
+	case used < shortStretch:
 		return 0
 	}
-	*t = stretch{}
-	return gap - left
+	t.gap = now
+	return short - left
 }
 
 func (s *stretches) id(session string) uint64 {

@@ -1,0 +1,106 @@
+package orchestrator_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/orchestrator"
+)
+
+// Abandon and Delete end what they mean, and nothing else.
+
+// Once Delete has returned, a former owner who is about to begin a turn is refused: nothing of the bot runs.
+func TestDeleteBarsALateBegin(t *testing.T) {
+	stages(t, func(s *stage) {
+		late := s.process(Options{}, func(context.Context, *Turn) error {
+			s.Error("it runs in a session that is deleted")
+			return nil
+		})
+		other := s.process(Options{}, nil)
+		stopped := late.stopBefore("Begin")
+		a := late.begin(Input{Text: "a", RequestID: "r"})
+		stopped.reached()
+		if err := other.Delete(t.Context(), scribeKey.Session); err != nil {
+			s.Fatal(err)
+		}
+		stopped.goOn()
+		a.fails(orchestrator.ErrIndeterminate, lock.ErrFenced)
+		wantRuns(s, other.Bot, 0)
+		s.ends()
+	})
+}
+
+// The session of a Delete is gone, so that there is nothing to give back.
+func TestDeleteGivesNothingBack(t *testing.T) {
+	s := &stage{t, newWorld()}
+	p := s.process(Options{}, nil)
+	p.execute(Input{Text: "a"})
+	if err := p.Delete(t.Context(), scribeKey.Session); err != nil || p.called("Mark") != 0 {
+		t.Errorf("%v, %d Marks", err, p.called("Mark"))
+	}
+}
+
+// An Abandon whose run settles before the session is taken leaves the owner alone, who is at work for another input.
+func TestLateAbandonSparesTheNext(t *testing.T) {
+	stages(t, func(s *stage) {
+		old, innocent := s.stop(), s.stop()
+		a := s.process(Options{}, old.stopAt(1)).begin(Input{Text: "a"})
+		old.reached()
+		operator, next := s.process(Options{}, nil), s.process(Options{}, innocent.stopAt(0))
+		var b *pending
+		operator.next("Claim", func(send func() error) error {
+			old.goOn()
+			a.settles()
+			b = next.begin(Input{Text: "b"})
+			innocent.reached()
+			return send()
+		})
+		run := wantRuns(s, operator.Bot, 1)[0]
+		if ended, err := operator.Abandon(t.Context(), scribeKey.Session, run.ID); ended || err != nil {
+			s.Errorf("ended %t, %v", ended, err)
+		}
+		innocent.goOn()
+		b.settles()
+		s.ends("a", "b")
+	})
+}
+
+// Without a snapshot store Abandon goes by what runs in this process: another run's id ends nothing.
+func TestAbandonOfAnotherRun(t *testing.T) {
+	d, started := hanging()
+	bot := world{checkpoints: new(checkpoint.Memory)}.start(t, d, Options{})
+	runs := make(chan string, 1)
+	done := make(chan error)
+	go func() {
+		_, err := bot.Execute(t.Context(), "s", Input{}, &orchestrator.CallOptions{OnEvent: func(ev Event) {
+			if ev.Kind == orchestrator.TurnStarted {
+				runs <- ev.RunID
+			}
+		}})
+		done <- err
+	}()
+	<-started
+	if ended, err := bot.Abandon(t.Context(), "s", "another"); ended || err != nil {
+		t.Errorf("ended %t, %v", ended, err)
+	}
+	if ended, err := bot.Abandon(t.Context(), "s", <-runs); !ended || err != nil {
+		t.Errorf("ended %t, %v", ended, err)
+	}
+	wantErr(t, <-done, orchestrator.ErrAbandoned)
+}
+
+// A run that has settled, and was not deleted, is not there to abandon.
+func TestAbandonOfSettled(t *testing.T) {
+	s := &stage{t, newWorld()}
+	p := s.process(Options{}, nil)
+	p.from("Delete", requestLost)
+	res := p.execute(Input{Text: "a"})
+	operator := s.process(Options{}, nil)
+	wantRuns(t, operator.Bot, 1)
+	if ended, err := operator.Abandon(t.Context(), scribeKey.Session, res.RunID); ended || err != nil {
+		t.Errorf("ended %t, %v", ended, err)
+	}
+	s.ends("a")
+}

@@ -1,0 +1,140 @@
+package orchestrator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/retry"
+	"github.com/holdfast-go/holdfast/snapshot"
+)
+
+// Another attempt does not start once the deadline of the lease has passed, also if no timer had a chance to say so.
+func TestNoAttemptPastDeadline(t *testing.T) {
+	ran := 0
+	var bot *Orchestrator[int]
+	d := Definition[int]{Name: "late", Intents: Intents[int]{"work": {
+		Retry: retry.Policy{Attempts: 3},
+		Run: func(context.Context, *Turn[int]) error {
+			ran++
+			for _, s := range bot.work.sessions() {
+				bot.leases.mu.Lock()
+				s.lease.deadline = time.Now()
+				bot.leases.mu.Unlock()
+			}
+			return errors.New("no")
+		},
+	}}}
+	o := &Options{Snapshots: new(snapshot.Memory), Logger: slog.New(slog.DiscardHandler)}
+	bot, err := New(d, new(checkpoint.Memory), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bot.Execute(t.Context(), "s", Input{}, nil); !errors.Is(err, lock.ErrExpired) || ran != 1 {
+		t.Errorf("%v, after %d attempts", err, ran)
+	}
+}
+
+// A claim that is granted before Shutdown begins, and noticed after it, is given back.
+func TestGrantedWhileClosing(t *testing.T) {
+	store := new(checkpoint.Memory)
+	e := newEngine("bot", store, Options{})
+	var s session
+	if err := s.enter(t.Context(), e, "s"); err != nil {
+		t.Fatal(err)
+	}
+	defer s.cancel(nil)
+	end := s.cancel
+	s.cancel = func(error) {} // its context ends too late to be noticed by the claim
+	idle := e.work.close()
+	s.cancel = end
+	if err := s.wait("", true); !errors.Is(err, ErrShuttingDown) {
+		t.Errorf("got %v", err)
+	}
+	next := checkpoint.ClaimRequest{Owner: "o", Nonce: "n", TTL: time.Minute}
+	if _, err := store.Claim(t.Context(), e.key("s"), next); err != nil {
+		t.Error(err)
+	}
+	s.undo()
+	<-idle
+}
+
+// A reader who waits when the call returns is yielded what came before.
+func TestStreamYieldsWhatIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &Stream[int]{done: make(chan struct{}), more: make(chan struct{})}
+		var got int
+		var loop sync.WaitGroup
+		loop.Go(func() {
+			for range s.Events() {
+				got++
+			}
+		})
+		synctest.Wait()
+		s.mu.Lock()
+		s.events = append(s.events, Event{Kind: TurnSettled}, Event{Kind: Delivered})
+		s.mu.Unlock()
+		close(s.done) // the reader wakes up for this one
+		loop.Wait()
+		if got != 2 {
+			t.Errorf("%d events of 2", got)
+		}
+	})
+}
+
+// The events that wait for a slow handler are bounded. The handler gets those that have waited, and later ones.
+func TestPumpIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var got []int
+		goOn := make(chan struct{})
+		p := &pump{most: 2, log: slog.New(slog.DiscardHandler), call: func(ev Event) {
+			<-goOn
+			got = append(got, ev.Turn)
+		}}
+		for n := range 6 {
+			p.push(Event{Turn: n})
+			synctest.Wait()
+		}
+		if len(p.waiting) != 2 || p.dropped != 3 {
+			t.Errorf("%d wait, %d are dropped", len(p.waiting), p.dropped)
+		}
+		close(goOn)
+		<-p.empty()
+		p.push(Event{Turn: 6})
+		<-p.empty()
+		if want := []int{0, 1, 2, 6}; len(got) != len(want) || got[3] != 6 {
+			t.Errorf("got %v, want %v", got, want)
+		}
+	})
+}
+
+// lazy notes whether it was read, which is not written.
+type lazy struct {
+	n    int
+	read bool
+}
+
+func (l lazy) MarshalJSON() ([]byte, error) { return json.Marshal(l.n) }
+
+func (l *lazy) UnmarshalJSON(doc []byte) error { return json.Unmarshal(doc, &l.n) }
+
+func (l *lazy) value() int {
+	l.read = true
+	return l.n
+}
+
+// A field that two branches have read is no conflict, whatever its type keeps of it.
+func TestReadingIsNoChange(t *testing.T) {
+	type state struct{ L lazy }
+	b := branchOf(t, state{lazy{n: 1}}, func(s *state) { _ = s.L.value() })
+	if len(b.Fields) > 0 {
+		t.Errorf("changed %q", b.Fields)
+	}
+}
