@@ -26,8 +26,8 @@ func cost(t *testing.T) {
 	server := testenv.StartPostgres(t, &testenv.Options{Count: true})
 	db := migrated(t, "pgx", server.URL, migrations.Postgres)
 	s := site{Postgres: server.URL, Effects: filepath.Join(t.TempDir(), "effects")}
-	const ttl = time.Hour // nothing is renewed, on a slow machine either
-	b, err := openSite(t, s).bot(nil, orchestrator.Limits{LeaseTTL: ttl})
+	w := openSite(t, s)
+	b, err := w.bot(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,8 +42,7 @@ func cost(t *testing.T) {
 	}
 	crash := func(kind string) {
 		t.Helper()
-		orphan(t, s, ttl, names(kind, inFlight)...)
-		run(t, db, `UPDATE holdfast_sessions SET lease_until = now()`) // as if they had expired
+		orphan(t, s, w, names(kind, inFlight)...)
 	}
 	if _, err := b.Execute(t.Context(), "idle 0", orchestrator.Input{Text: "hello"}, nil); err != nil {
 		t.Fatal(err)

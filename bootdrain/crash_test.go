@@ -34,7 +34,7 @@ func TestBootTogether(t *testing.T) {
 			processes, orphans = 4, 40
 		}
 		sessions := names("s", orphans)
-		orphan(t, s, soonOver, sessions...)
+		orphan(t, s, w, sessions...)
 		var booting []*process
 		for range processes {
 			booting = append(booting, job{Do: drainAll, Site: s}.start(t))
@@ -75,7 +75,7 @@ func TestLiveTraffic(t *testing.T) {
 	const each = 6
 	sites(t, func(t *testing.T, s site, w world) {
 		crashed, both, other := names("crashed", each), names("both", each), names("other", each)
-		orphan(t, s, soonOver, append(crashed, both...)...)
+		orphan(t, s, w, append(crashed, both...)...)
 		draining, serving := w.start(t, nil), w.start(t, nil)
 		ctx := patience(t)
 		var all sync.WaitGroup
@@ -116,7 +116,7 @@ func TestLiveTraffic(t *testing.T) {
 // A session whose first turn crashed has no settled turn to be found by. Its run is found.
 func firstTurnCrashed(t *testing.T) {
 	sites(t, func(t *testing.T, s site, w world) {
-		orphan(t, s, soonOver, "s")
+		orphan(t, s, w, "s")
 		b := w.start(t, nil)
 		for session, err := range w.checkpoints.Sessions(t.Context(), checkpoint.SessionQuery{Orchestrator: b.Name()}) {
 			t.Fatalf("a session has a settled turn: %q, %v", session, err)

@@ -83,15 +83,17 @@ const attempts = 3
 // A run that kills its process kills so many, and is parked.
 func poison(t *testing.T) {
 	sites(t, func(t *testing.T, s site, w world) {
-		job{Do: execute, Site: s, Body: die, Sessions: []string{"s"}, Text: "poison", LeaseTTL: soonOver}.start(t).killed()
+		job{Do: execute, Site: s, Body: die, Sessions: []string{"s"}, Text: "poison"}.start(t).killed()
+		w.free(t, "s")
 		boot := func() *process {
-			p := job{Do: drainAll, Site: s, Body: die, LeaseTTL: soonOver}.start(t)
+			p := job{Do: drainAll, Site: s, Body: die}.start(t)
 			p.hear(ready)
 			p.goOn()
 			return p
 		}
 		for range attempts - 1 {
 			boot().killed()
+			w.free(t, "s")
 		}
 		if got := boot().outcomes(); !got.only("parked", 1) {
 			t.Error(got)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/holdfast-go/holdfast/internal/testenv"
 )
@@ -33,7 +32,6 @@ type job struct {
 	DieIn    string   // "delete" of the snapshot store
 	Sessions []string // to execute
 	Text     string
-	LeaseTTL time.Duration
 }
 
 // The jobs.
@@ -48,9 +46,6 @@ const (
 	wait   = "wait"
 	die    = "die"
 )
-
-// soonOver is the lease of a process that is to be killed. It has to last while a busy machine begins a turn.
-const soonOver = 2 * time.Second
 
 func (j job) text() string {
 	text, err := json.Marshal(j)

@@ -2,6 +2,7 @@ package bootdrain_test
 
 import (
 	"bufio"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"io"
@@ -10,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
 )
 
 // A process is another one, which does a job. It does not outlive the test.
@@ -107,10 +110,34 @@ func (p *process) killed() {
 	}
 }
 
-// orphan leaves a "hello" to each session in flight, in its intent, in a process that is killed there.
-func orphan(t *testing.T, s site, ttl time.Duration, sessions ...string) {
+// orphan leaves a "hello" to each session in flight, in its intent, in a process that is killed there. Its leases end at
+// once.
+func orphan(t *testing.T, s site, w world, sessions ...string) {
 	t.Helper()
-	p := job{Do: execute, Site: s, Body: wait, Sessions: sessions, Text: "hello", LeaseTTL: ttl}.start(t)
+	p := job{Do: execute, Site: s, Body: wait, Sessions: sessions, Text: "hello"}.start(t)
 	p.hear(inFlight)
 	p.kill()
+	w.free(t, sessions...)
+}
+
+// free takes sessions from an owner that is dead, and gives them back, so that nobody has to wait for its leases.
+func (w world) free(t *testing.T, sessions ...string) {
+	t.Helper()
+	for _, session := range sessions {
+		key := checkpoint.Key{Orchestrator: "support", Session: session}
+		claim := checkpoint.ClaimRequest{Owner: "test", Nonce: rand.Text(), TTL: time.Minute}
+		_, err := w.checkpoints.Claim(t.Context(), key, claim)
+		dead, ok := errors.AsType[*checkpoint.HeldError](err)
+		if !ok {
+			t.Fatalf("%s: got %v, want the owner", session, err)
+		}
+		claim.From = dead.Fence
+		got, err := w.checkpoints.Claim(t.Context(), key, claim)
+		if err == nil {
+			err = w.checkpoints.Mark(t.Context(), got.Lease, checkpoint.Marks{Release: true})
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", session, err)
+		}
+	}
 }

@@ -168,14 +168,17 @@ type talk struct{ Said []string }
 // start is the bot of one process. Its turns note that they have started, and do as body says.
 func (w world) start(t *testing.T, body func(context.Context, *turn) error) *bot {
 	t.Helper()
-	b, err := w.bot(body, orchestrator.Limits{})
+	b, err := w.bot(body)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return b
 }
 
-func (w world) bot(body func(context.Context, *turn) error, l orchestrator.Limits) (*bot, error) {
+// limits are such that nothing ends too soon on a machine that has much to do, and that nothing is renewed.
+var limits = orchestrator.Limits{LeaseTTL: time.Hour, SettleTimeout: time.Minute, Attempts: attempts}
+
+func (w world) bot(body func(context.Context, *turn) error) (*bot, error) {
 	return orchestrator.New(orchestrator.Definition[talk]{
 		Name: "support", First: "work",
 		Intents: orchestrator.Intents[talk]{"work": {Run: func(ctx context.Context, t *turn) error {
@@ -188,7 +191,7 @@ func (w world) bot(body func(context.Context, *turn) error, l orchestrator.Limit
 			}
 			return body(ctx, t)
 		}}},
-	}, w.checkpoints, &orchestrator.Options{Snapshots: w.snapshots, Limits: l, Logger: quiet})
+	}, w.checkpoints, &orchestrator.Options{Snapshots: w.snapshots, Limits: limits, Logger: quiet})
 }
 
 var quiet = slog.New(slog.DiscardHandler)

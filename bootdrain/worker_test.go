@@ -48,7 +48,7 @@ func work(text string) error {
 	if k.DieIn == "delete" {
 		w.snapshots = deadly{w.snapshots}
 	}
-	if k.bot, err = w.bot(k.body, orchestrator.Limits{LeaseTTL: k.LeaseTTL, Attempts: attempts}); err != nil {
+	if k.bot, err = w.bot(k.body); err != nil {
 		return err
 	}
 	if k.Do == drainAll {

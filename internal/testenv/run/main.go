@@ -1,13 +1,15 @@
 // Command run gives a command, such as go test ./..., a PostgreSQL and a Redis of
 // its own, by way of the environment that package testenv reads:
 //
-//	go run ./internal/testenv/run [-install] -- command args…
+//	go run ./internal/testenv/run [-install] [-memory] -- command args…
 //	go run ./internal/testenv/run [-install] -serve
 //
 // The command's tests fail where they would skip for want of a server; run exits
 // with its code. With -serve there is no command: run prints the environment as shell
 // exports and keeps the servers up until it is interrupted. With -install it first
-// installs what is missing, with apt-get.
+// installs what is missing, with apt-get. With -memory the servers and the command keep
+// temporary files in memory, where the machine has enough of it: tests that commit
+// thousands of times do not wait for a disk that others keep busy.
 package main
 
 import (
@@ -26,6 +28,7 @@ import (
 func main() {
 	installMissing := flag.Bool("install", false, "install missing servers and compilers with apt-get")
 	serve := flag.Bool("serve", false, "print the environment and serve until interrupted")
+	memory := flag.Bool("memory", false, "keep temporary files in "+shm+", if that has enough room")
 	flag.Parse()
 	if *serve != (flag.NArg() == 0) {
 		fmt.Fprintln(os.Stderr, "usage: run [-install] -- command args… | run [-install] -serve")
@@ -38,9 +41,16 @@ func main() {
 			fatal(err)
 		}
 	}
+	remove := func() error { return nil }
+	if *memory {
+		var err error
+		if remove, err = useMemory(); err != nil {
+			fatal(err)
+		}
+	}
 	env, stop, err := testenv.Start()
 	if err != nil {
-		fatal(err)
+		fatal(errors.Join(err, remove()))
 	}
 	code := 0
 	if *serve {
@@ -51,10 +61,34 @@ func main() {
 	} else {
 		code, err = command(flag.Args(), append(env, "HOLDFAST_TEST_REQUIRED=1"), signals)
 	}
-	if err := errors.Join(err, stop()); err != nil {
+	if err := errors.Join(err, stop(), remove()); err != nil {
 		fatal(err)
 	}
 	os.Exit(code)
+}
+
+const (
+	shm    = "/dev/shm" // Linux keeps its files in memory
+	enough = 6 << 30
+)
+
+// useMemory makes a directory in memory the one for temporary files, also of the processes that this one starts. Where
+// there is not enough memory it does nothing. What the go command builds stays on disk.
+func useMemory() (remove func() error, err error) {
+	var free syscall.Statfs_t
+	if err := syscall.Statfs(shm, &free); err != nil || free.Bavail*uint64(free.Bsize) < enough {
+		return func() error { return nil }, nil
+	}
+	disk := os.TempDir()
+	dir, err := os.MkdirTemp(shm, "holdfast-")
+	if err != nil {
+		return nil, err
+	}
+	err = errors.Join(os.Chmod(dir, 0o755), os.Setenv("TMPDIR", dir)) // the servers may be another user's
+	if os.Getenv("GOTMPDIR") == "" {
+		err = errors.Join(err, os.Setenv("GOTMPDIR", disk))
+	}
+	return func() error { return os.RemoveAll(dir) }, err
 }
 
 func fatal(err error) {

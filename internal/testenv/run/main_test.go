@@ -184,3 +184,18 @@ func readURLs(t *testing.T, r *bufio.Reader, serve bool) []string {
 	}
 	return urls
 }
+
+// With -memory temporary files are in memory, if there is enough, and gone when the command ends.
+func TestMemory(t *testing.T) {
+	t.Parallel()
+	cmd, tmp := run(t, "-memory", "--", "sh", "-c", `echo "$TMPDIR" && touch "$TMPDIR/file"`)
+	out, err := cmd.Output()
+	checkEnd(t, cmd, err, 0, tmp, nil)
+	dir := strings.TrimSpace(string(out))
+	if dir != tmp && !strings.HasPrefix(dir, "/dev/shm/") {
+		t.Errorf("temporary files are in %q", dir)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "file")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a file is left: %v", err)
+	}
+}
