@@ -115,7 +115,7 @@ func (v *visit[S]) delete() error {
 		case err == nil && found != nil:
 			_, err = v.endRun(*found)
 		case err == nil:
-			over, err = v.bar()
+			_, over, err = v.bar()
 		}
 		if err != nil {
 			return err
@@ -131,23 +131,24 @@ func (v *visit[S]) delete() error {
 	return err
 }
 
-// bar makes our fence known to the snapshot store, which has no run of the session in flight: a former owner who is about to begin
-// one is refused, and nothing runs in a session that is told as deleted. It reports whether there is none still.
-func (v *visit[S]) bar() (over bool, err error) {
+// bar makes our fence known to the snapshot store: from then on a Begin of a former owner begins nothing. It reports whether no
+// run is in flight; one that is has become ours.
+func (v *visit[S]) bar() (r snapshot.Run, over bool, err error) {
 	if v.Snapshots == nil {
-		return true, nil
+		return r, true, nil
 	}
-	_, err = v.persist(v.ctx, func(ctx context.Context) error {
-		_, err := v.Snapshots.Adopt(ctx, v.runKey(), v.Fence, 0)
+	v.spent = true
+	_, err = v.persist(v.ctx, func(ctx context.Context) (err error) {
+		r, err = v.Snapshots.Adopt(ctx, v.runKey(), v.Fence, 0)
 		return err
 	})
 	switch {
 	case errors.Is(err, snapshot.ErrNotFound):
-		return true, nil
+		return r, true, nil
 	case errors.Is(err, lock.ErrFenced):
 		v.lose(err)
 	}
-	return false, err
+	return r, false, err
 }
 
 func (o *Orchestrator[S]) adminError(op, session string, err error) error {

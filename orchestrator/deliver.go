@@ -76,6 +76,11 @@ func (v *visit[S]) holdBack(cause error) {
 	} else {
 		v.Logger.WarnContext(v.ctx, "not delivered; it stays owed", "session", v.Session, "turn", v.owed, "err", cause)
 	}
+	v.putOff(pause)
+}
+
+// putOff makes the oldest owed delivery due after a pause, by the store's clock.
+func (v *visit[S]) putOff(pause time.Duration) {
 	if v.lost() != nil {
 		return
 	}

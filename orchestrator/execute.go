@@ -76,7 +76,8 @@ func (v *visit[S]) answer(f *flight[S], earlier outcome[S]) (*Result[S], error) 
 }
 
 // ownInFlight returns the run of f if an earlier call with the same request id has begun it: then what refuses the input now
-// is too late. If it cannot be taken up, or it is not known whether there is one, that may still settle.
+// is too late. If it cannot be taken up, or it is not known whether there is one, that may still settle. If there is none, the
+// Begin of an earlier call, which may be on its way, begins none later.
 func (v *visit[S]) ownInFlight(f *flight[S], refusal error) (found *snapshot.Run, err error) {
 	if f.input.RequestID == "" || v.Snapshots == nil {
 		return nil, refusal
@@ -85,6 +86,13 @@ func (v *visit[S]) ownInFlight(f *flight[S], refusal error) (found *snapshot.Run
 		found, err = v.o.inFlight(ctx, v.Session)
 		return err
 	})
+	if err == nil && (found == nil || found.ID != f.id) && v.ctx.Err() == nil {
+		var landed snapshot.Run // since
+		var over bool
+		if landed, over, err = v.bar(); !over {
+			found = &landed
+		}
+	}
 	own := err == nil && found != nil && found.ID == f.id
 	switch {
 	case own && v.lost() == nil:

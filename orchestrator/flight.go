@@ -120,6 +120,10 @@ func (f *flight[S]) open() (found *snapshot.Run, err error) {
 		f.emit(Event{Kind: TurnStarted})
 		return nil, nil
 	}
+	if err := f.freshFence(); err != nil {
+		return nil, err
+	}
+	f.spent = true
 	f.memo.Usage = storedUsage(f.meter.total())
 	f.run.Fence = f.Fence
 	r := *f.run

@@ -27,6 +27,7 @@ type leases struct {
 type lease struct {
 	deadline time.Time   // zero: lost, or given back
 	end      *time.Timer // at the deadline; nil until the first renewal
+	leaving  bool        // a claim that is under way replaces it
 }
 
 // trusted is how long a lease counts as ours: the rest is for clocks of different speed and for what is under way.
@@ -44,6 +45,13 @@ func (ls *leases) keep(s *session, c checkpoint.Claimed, sent time.Time) {
 	if ls.tick == nil {
 		ls.tick = time.AfterFunc(ls.ttl/3, ls.renewAll)
 	}
+}
+
+// leave stops renewing the lease of s, which a claim is about to replace: whether the store has it still says nothing.
+func (ls *leases) leave(s *session) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	s.lease.leaving = true
 }
 
 func (ls *leases) drop(s *session) {
@@ -77,7 +85,7 @@ func (ls *leases) watch() (held []renewal) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	for _, s := range ls.work.sessions() {
-		if s.lease.deadline.IsZero() {
+		if s.lease.deadline.IsZero() || s.lease.leaving {
 			continue
 		}
 		if s.lease.end == nil {
@@ -151,7 +159,7 @@ func (ls *leases) answered(asked []renewal, sent time.Time, lost []checkpoint.Le
 	for _, r := range asked {
 		h := &r.lease
 		switch {
-		case h.deadline.IsZero() || r.asked != r.Lease: // given back, or claimed anew, meanwhile
+		case h.deadline.IsZero() || h.leaving || r.asked != r.Lease: // given back, or claimed anew, meanwhile
 		case gone[r.asked]:
 			h.deadline = time.Time{}
 			r.take(lock.ErrLost)

@@ -302,7 +302,7 @@ func TestRenewedFenceIsLost(t *testing.T) {
 		})
 		e := p.begin(in)
 		s.await(e.done)
-		wantErr(s, e.err, lock.ErrHeld)
+		wantErr(s, e.err, lock.ErrFenced)
 		s.ends()
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/orchestrator"
@@ -246,5 +247,71 @@ func TestProtocolLateStop(t *testing.T) {
 		there.goOn()
 		b.settles()
 		s.ends("a", "b")
+	})
+}
+
+// A Begin goes unanswered. Its request comes again and fails before it begins. The first Begin arrives then, and begins nothing:
+// the failure was told. Another's run that is in flight meanwhile changes nothing of that.
+func TestProtocolFailsBeforeItBegins(t *testing.T) {
+	for name, other := range map[string]bool{"nothing in flight": false, "another in flight": true} {
+		t.Run(name, func(t *testing.T) {
+			stages(t, func(s *stage) {
+				boom := errors.New("boom")
+				in := Input{Text: "a", RequestID: "r"}
+				healthy, failing := scribe(nil), scribe(nil)
+				failing.Begin = func(context.Context, *Turn) error { return boom }
+				if other {
+					s.crash(Input{Text: "other"})
+				}
+				p := s.processOf(healthy, Options{OnInterrupted: orchestrator.Reject})
+				var late letter
+				p.next("Begin", late.delay)
+				p.begin(in).fails(orchestrator.ErrIndeterminate)
+				s.processOf(failing, Options{}).begin(in).fails(boom)
+				if other {
+					s.process(Options{}, nil).recovers("settled")
+				}
+				wantErr(t, late.send(), lock.ErrFenced)
+				wantRuns(s, p.Bot, 0)
+			})
+		})
+	}
+}
+
+// A Begin finds another's run, and its caller is refused. A copy of it arrives when that run is over, and begins nothing.
+func TestProtocolCopyOfRefusedBegin(t *testing.T) {
+	stages(t, func(s *stage) {
+		boom := errors.New("boom")
+		zombie := s.process(Options{}, func(context.Context, *Turn) error { return boom })
+		save := zombie.stopBefore("Save")
+		a := zombie.begin(Input{Text: "a"})
+		save.reached()
+		s.takeOver()
+		p := s.process(Options{OnInterrupted: orchestrator.Reject}, nil)
+		var copied letter
+		p.next("Begin", copied.double)
+		p.begin(Input{Text: "b", RequestID: "r"}).fails(orchestrator.ErrInterrupted)
+		save.goOn()
+		s.await(a.done)
+		wantErr(t, copied.send(), lock.ErrFenced)
+		wantRuns(s, p.Bot, 0)
+		s.ends()
+	})
+}
+
+// A caller leaves when an earlier run is through and its own is about to begin. A copy of the Begin that found the earlier run
+// begins nothing.
+func TestProtocolCopyOfBeginThatWaited(t *testing.T) {
+	stages(t, func(s *stage) {
+		s.crash(Input{Text: "a"})
+		p := s.process(Options{Limits: orchestrator.Limits{SettleTimeout: time.Second}}, nil)
+		var copied letter
+		p.next("Begin", copied.double)
+		p.next("Claim", nil)
+		p.from("Claim", requestLost)
+		p.begin(Input{Text: "b", RequestID: "r"}).fails(errLost)
+		wantErr(t, copied.send(), lock.ErrFenced)
+		wantRuns(s, p.Bot, 0)
+		s.ends("a")
 	})
 }

@@ -184,6 +184,12 @@ func (l *letter) delay(send func() error) error {
 	return errLost
 }
 
+// double delivers the letter, and keeps a copy.
+func (l *letter) double(send func() error) error {
+	l.send = send
+	return send()
+}
+
 func (s *stage) await(c <-chan struct{}) {
 	s.Helper()
 	select {

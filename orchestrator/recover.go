@@ -97,6 +97,9 @@ func (o *Orchestrator[S]) Recover(ctx context.Context, session string) (outcome 
 	owing := v.last != nil && v.owed <= v.last.Turn
 	parked := owing && v.failedDeliveries >= o.Limits.Attempts && o.def.Deliver != nil
 	v.mute = parked
+	if parked { // it was due: more failures were counted than tried, or Limits.Attempts is lower than it was
+		v.putOff(parkedDelivery)
+	}
 	undelivered := v.deliver(false)
 	outcome, err = v.recover()
 	switch {

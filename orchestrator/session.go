@@ -214,6 +214,7 @@ func (s *session) claimAnew() error {
 	r := checkpoint.ClaimRequest{Owner: s.owner, Nonce: rand.Text(), TTL: s.Limits.LeaseTTL, From: s.Fence}
 	var sent time.Time
 	var c checkpoint.Claimed
+	s.leases.leave(s)
 	_, err := s.persist(s.ctx, func(ctx context.Context) (err error) {
 		sent = time.Now()
 		c, err = s.store.Claim(ctx, s.Key, r)
@@ -221,6 +222,9 @@ func (s *session) claimAnew() error {
 	})
 	if err != nil {
 		s.lose(lock.ErrFenced) // another took it, or the grant is unknown
+		if errors.Is(err, lock.ErrHeld) {
+			return lock.ErrFenced
+		}
 		return err
 	}
 	s.leases.keep(s, c, sent)

@@ -19,8 +19,9 @@ type visit[S any] struct {
 	owed int                    // the oldest turn that is not delivered
 	mute bool                   // a delivery has failed: no other is tried
 
-	summarized       int // turns before this one are summarized
-	failedDeliveries int // of the oldest turn that is not delivered
+	spent            bool // under our fence no run can begin any more
+	summarized       int  // turns before this one are summarized
+	failedDeliveries int  // of the oldest turn that is not delivered
 }
 
 func (o *Orchestrator[S]) visit(ctx context.Context, k *call, requestID string, wait bool) (*visit[S], error) {
@@ -72,11 +73,7 @@ func (v *visit[S]) giveWay(found snapshot.Run, f *flight[S]) (outcome[S], error)
 	}
 	own := f == nil || found.ID == f.id
 	if leftover {
-		err := v.sweepUp(found)
-		if err == nil && own && f != nil {
-			err = v.renewFence()
-		}
-		return outcome[S]{}, err
+		return outcome[S]{}, v.sweepUp(found)
 	}
 	abandon := !own && v.OnInterrupted == AbandonFirst
 	err = v.o.usable(found, v.call.force, v.call.force || f != nil && v.OnInterrupted == AbandonFirst)
@@ -171,6 +168,7 @@ func (v *visit[S]) adopt(found snapshot.Run, attempts int) (r snapshot.Run, err 
 	if err := v.lost(); err != nil {
 		return r, err
 	}
+	v.spent = true
 	_, err = v.persist(v.ctx, func(ctx context.Context) (err error) {
 		r, err = v.Snapshots.Adopt(ctx, v.runKey(), v.Fence, attempts)
 		return err
@@ -211,12 +209,16 @@ func (v *visit[S]) logDropped(r snapshot.Run) {
 	}
 }
 
-// renewFence claims the session from ourselves. A run that was deleted under a fence does not begin again under the same one:
-// that is how a store tells a late copy of its Begin.
-func (v *visit[S]) renewFence() error {
+// freshFence claims the session from ourselves if nothing may begin under our fence any more: that is how a snapshot store
+// tells a late copy of a Begin.
+func (v *visit[S]) freshFence() error {
+	if !v.spent {
+		return nil
+	}
 	if err := v.claimAnew(); err != nil {
 		return v.fail("claim", err)
 	}
+	v.spent = false
 	return nil
 }
 

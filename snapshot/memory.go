@@ -28,10 +28,11 @@ var (
 	_ Sweeper = (*Memory)(nil)
 )
 
-// A session is the run in flight, or what is kept of the last one: its id and the fence that deleted it.
+// A session is the run in flight, or what is kept of the last one: its fence.
 type session struct {
-	run  Run
-	over time.Time // when the run was deleted; zero: it is in flight
+	run   Run
+	found int64     // the highest epoch of a Begin that has found a run in flight
+	over  time.Time // when the run was deleted; zero: it is in flight
 }
 
 // fenced reports whether f is too low for the session.
@@ -39,6 +40,9 @@ func (s *session) fenced(f lock.Fence) bool {
 	kept := s.run.Fence
 	return f.Epoch < kept.Epoch || f.Epoch == kept.Epoch && f.Nonce != kept.Nonce
 }
+
+// spent reports whether nothing may begin under f.
+func (s *session) spent(f lock.Fence) bool { return f.Epoch <= max(s.run.Fence.Epoch, s.found) }
 
 // inFlight returns the run in flight, or nil. s may be nil.
 func (s *session) inFlight() *Run {
@@ -57,9 +61,10 @@ func (m *Memory) Begin(ctx context.Context, r Run) (*Run, error) {
 	s := m.sessions[r.Key]
 	switch {
 	case s.inFlight() != nil:
+		s.found = max(s.found, r.Fence.Epoch)
 		found := s.run.shown(now())
 		return &found, nil
-	case s != nil && (s.fenced(r.Fence) || s.run.ID == r.ID && s.run.Fence == r.Fence):
+	case s != nil && s.spent(r.Fence):
 		return nil, lock.ErrFenced
 	}
 	r = clone(r)
@@ -103,15 +108,16 @@ func (m *Memory) Adopt(ctx context.Context, k Key, f lock.Fence, maxAttempts int
 	return adopted, nil
 }
 
-// keep makes f the fence of a session without a run, and forgets which run was deleted under a lower one.
+// keep makes f the fence of a session without a run.
 func (m *Memory) keep(s *session, k Key, f lock.Fence) {
-	if s != nil && s.run.Fence == f {
-		return
+	if s == nil {
+		s = new(session)
+		if m.sessions == nil {
+			m.sessions = make(map[Key]*session)
+		}
+		m.sessions[k] = s
 	}
-	if m.sessions == nil {
-		m.sessions = make(map[Key]*session)
-	}
-	m.sessions[k] = &session{run: Run{Key: k, Fence: f}, over: time.Now()}
+	s.run, s.over = Run{Key: k, Fence: f}, time.Now()
 }
 
 func (m *Memory) Save(ctx context.Context, r Run) error {
@@ -161,7 +167,7 @@ func (m *Memory) Delete(ctx context.Context, k Key, id string, f lock.Fence) err
 	case r.Fence != f:
 		return lock.ErrFenced
 	}
-	s.run, s.over = Run{Key: k, ID: id, Fence: f}, time.Now()
+	s.run, s.over = Run{Key: k, Fence: f}, time.Now()
 	return nil
 }
 

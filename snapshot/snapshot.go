@@ -70,12 +70,13 @@ type Query struct {
 // lock.ErrFenced and changes nothing, whether a run is in flight or not. It has no optional methods, and all may be called
 // concurrently.
 type Store interface {
-	// Begin records r and returns nil. If the session has a run in flight, even one with r's ID, Begin changes nothing and
-	// returns that run, whatever r's fence is. Begin is durable on return.
+	// Begin records r and returns nil. If the session has a run in flight, even one with r's ID, Begin returns that run,
+	// whatever r's fence is, and does not touch it. Begin is durable on return, also if it found a run.
 	//
-	// The caller asks once and never repeats it. A copy that arrives late revives no run that has ended: if the session
-	// has seen a higher fence, or the run with r's ID was deleted last and under r's very fence, it is lock.ErrFenced. IDs
-	// are unique; what becomes of one that is in flight in another session is not defined.
+	// The caller asks once under one fence, and never repeats it. Copies that arrive late begin nothing: a fence is spent
+	// once a run began under it, or was adopted or deleted, or a Begin found one in flight. If none is in flight, Begin
+	// wants a fence above all that are spent; otherwise it is lock.ErrFenced. IDs are unique; what becomes of one that is
+	// in flight in another session is not defined.
 	Begin(ctx context.Context, r Run) (inFlight *Run, err error)
 
 	// Adopt makes f the fence of the run in flight and counts an attempt, before it reads; the same f again counts none.
@@ -91,7 +92,7 @@ type Store interface {
 	// A Seq that does not grow is a repeat or a late copy: nothing changes, no error.
 	Save(ctx context.Context, r Run) error
 
-	// Delete forgets the run with this id and this very fence, which is settled or Ended, and keeps its fence and id. It
+	// Delete forgets the run with this id and this very fence, which is settled or Ended, and keeps its fence. It
 	// need not survive a crash of the server: such a run is recognised and deleted again. If the run is not in flight and
 	// f is not too low: no error. Otherwise lock.ErrFenced.
 	Delete(ctx context.Context, k Key, id string, f lock.Fence) error

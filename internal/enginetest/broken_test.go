@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -79,8 +80,8 @@ func TestBroken(t *testing.T) {
 			func(s *Stores) { s.Snapshots = newForgets() },
 		},
 		{
-			"Begin forgets which run was deleted", Failed, "failing intent",
-			func(s *Stores) { s.Snapshots = forgetsID{s.Snapshots} },
+			"Begin under a fence that is spent", Failed, "failing intent",
+			func(s *Stores) { s.Snapshots = beginsAgain{newForgets(), new(atomic.Int64)} },
 		},
 		{
 			"Adopt forgets the fence", Healthy, "resume own",

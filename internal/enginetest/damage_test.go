@@ -6,6 +6,7 @@ import (
 	"errors"
 	"iter"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
@@ -257,16 +258,25 @@ func (s *forgets) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot
 	return s.of(k).Runs(ctx, q)
 }
 
-// forgetsID keeps the fence of a session whose run is deleted, and not the id of the run.
-type forgetsID struct{ snapshot.Store }
+// beginsAgain keeps the fence that deleted a run, and lets a run begin under it.
+type beginsAgain struct {
+	*forgets
+	kept *atomic.Int64
+}
 
-func (s forgetsID) Delete(ctx context.Context, k snapshot.Key, id string, f lock.Fence) error {
-	if err := s.Store.Delete(ctx, k, id, f); err != nil {
-		return err
+func (s beginsAgain) Delete(ctx context.Context, k snapshot.Key, id string, f lock.Fence) error {
+	err := s.forgets.Delete(ctx, k, id, f)
+	if err == nil {
+		s.kept.Store(max(s.kept.Load(), f.Epoch))
 	}
-	const other = "another run"
-	_, err := s.Begin(ctx, snapshot.Run{Key: k, ID: other, Status: snapshot.Running, Fence: f})
-	return errors.Join(err, s.Store.Delete(ctx, k, other, f))
+	return err
+}
+
+func (s beginsAgain) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error) {
+	if r.Fence.Epoch < s.kept.Load() && current(ctx, s, r.Key) == nil {
+		return nil, lock.ErrFenced
+	}
+	return s.forgets.Begin(ctx, r)
 }
 
 // beginReplaces forgets the run in flight, and every fence that is higher than the new one's.

@@ -6,6 +6,7 @@ CREATE TABLE IF NOT EXISTS "holdfast_runs" (
     session         text COLLATE "C" NOT NULL,
     epoch           bigint      NOT NULL,
     nonce           text        NOT NULL,
+    found           bigint      NOT NULL,
     id              text        NOT NULL,
     status          text        NOT NULL,
     seq             bigint      NOT NULL,

@@ -5,7 +5,7 @@
 CREATE TABLE IF NOT EXISTS holdfast_runs (
 	orchestrator TEXT    NOT NULL CHECK (orchestrator <> ''),
 	session      TEXT    NOT NULL CHECK (session <> ''),
-	id           TEXT    NOT NULL, -- of the run in flight, or the one deleted last
+	id           TEXT    NOT NULL,
 	request_id   TEXT    NOT NULL,
 	turn         INTEGER NOT NULL CHECK (turn >= 0),
 	attempt      INTEGER NOT NULL CHECK (attempt >= 0),
@@ -14,6 +14,7 @@ CREATE TABLE IF NOT EXISTS holdfast_runs (
 	seq          INTEGER NOT NULL CHECK (seq >= 0),
 	epoch        INTEGER NOT NULL CHECK (epoch > 0),
 	nonce        TEXT    NOT NULL CHECK (nonce <> ''),
+	found        INTEGER NOT NULL, -- the highest epoch of a Begin that has found a run in flight
 	error        TEXT    NOT NULL,
 	not_before   INTEGER,          -- µs
 	started_at   INTEGER NOT NULL, -- µs

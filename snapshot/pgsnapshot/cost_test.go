@@ -93,7 +93,7 @@ func TestStatements(t *testing.T) {
 	server, _, s := private(t, &testenv.Options{Count: true})
 	f := lock.Fence{Epoch: 2, Nonce: "m"}
 	r, second := run("a"), run("a")
-	second.Fence = f
+	second.Fence = lock.Fence{Epoch: 3, Nonce: "m"}
 	second.ID = "second"
 	begin := func(r snapshot.Run, found bool) error {
 		in, err := s.Begin(t.Context(), r)
@@ -117,12 +117,12 @@ func TestStatements(t *testing.T) {
 				return fmt.Errorf("a late begin returns %w", err)
 			}
 			return nil
-		}, 3},
+		}, 4},
 		{"begin of another run", func() error { return begin(second, false) }, 1},
 		{"save of a part", func() error { return s.Save(t.Context(), adding(second, "one")) }, 1},
-		{"adopt of a run with a part", func() error { _, err := s.Adopt(t.Context(), second.Key, f, 3); return err }, 3},
+		{"adopt of a run with a part", func() error { _, err := s.Adopt(t.Context(), second.Key, second.Fence, 3); return err }, 3},
 		{"save that drops the part", func() error { return s.Save(t.Context(), saving(saving(second))) }, 2},
-		{"delete of a run that had a part", func() error { return s.Delete(t.Context(), second.Key, second.ID, f) }, 2},
+		{"delete of a run that had a part", func() error { return s.Delete(t.Context(), second.Key, second.ID, second.Fence) }, 2},
 		{"sweep", func() error { _, err := s.Sweep(t.Context(), 0); return err }, 1},
 		{"nothing", func() error { return nil }, 0},
 	} {

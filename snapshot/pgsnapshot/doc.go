@@ -16,9 +16,9 @@
 //	holdfast_runs       one row for each session that has a run, or had one not long ago
 //	holdfast_run_parts  one row for each part of a run
 //
-// In holdfast_runs deleted_at is NULL while the run is in flight. A row with deleted_at holds the fence of the session,
-// and the id of the run that was deleted last. Its status is 'deleted' and it has no payload. Such rows stay until
-// [Store.Sweep] removes them, so call it now and then. A part counts while its payload_version is the one of its run.
+// In holdfast_runs deleted_at is NULL while the run is in flight. A row with deleted_at holds the fence of the session:
+// its status is 'deleted' and it has no payload. Such rows stay until [Store.Sweep] removes them, so call it now and
+// then. A part counts while its payload_version is the one of its run.
 //
 // Lists read an index of the runs in flight: their cost follows the load, not the history.
 package pgsnapshot

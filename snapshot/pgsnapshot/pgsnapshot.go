@@ -70,16 +70,20 @@ func (s *Store) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error
 		if err != nil || begun {
 			return nil, s.error(ctx, "begin", r.Key, err)
 		}
-		found, err := one(ctx, s.db, s.sql.session, r.Orchestrator, r.Session)
+		found, err := one(ctx, s.db, s.sql.find, r.Orchestrator, r.Session, r.Fence.Epoch)
+		if err == nil {
+			return &found.Run, nil
+		}
+		spent := false
+		if errors.Is(err, pgx.ErrNoRows) {
+			spent, err = collectOne(ctx, s.db, pgx.RowTo[bool], s.sql.spent, r.Orchestrator, r.Session, r.Fence.Epoch)
+		}
 		switch {
-		case errors.Is(err, pgx.ErrNoRows): // Sweep has forgotten it since
 		case err != nil:
 			return nil, s.error(ctx, "begin", r.Key, err)
-		case found.inFlight:
-			return &found.Run, nil
-		case tooLow(r.Fence, found.Fence) || r.ID == found.ID && r.Fence == found.Fence:
+		case spent:
 			return nil, lock.ErrFenced
-		} // else the run that was in flight has been deleted since
+		} // else the run that was in flight has been deleted since, or Sweep has forgotten it
 	}
 }
 

@@ -9,13 +9,15 @@ import (
 // schemaSQL is idempotent. A session has one row, which is updated in place. The payload stays in the row, and the row
 // leaves room on its page for its next version, so that a save touches one page and no index. The payload is the last
 // column: if a save leaves it as it is, only the columns before it go to the log. The index of the runs in flight
-// makes a Begin and a Delete touch the indexes too, and lists cheap. CHECKs would cost more than a save, as in package
+// makes a Begin and a Delete touch the indexes too, and lists cheap. found is the highest epoch of a Begin that has found
+// a run in flight. CHECKs would cost more than a save, as in package
 // pgcheckpoint.
 const schemaSQL = `CREATE TABLE IF NOT EXISTS {runs} (
     orchestrator    text COLLATE "C" NOT NULL,
     session         text COLLATE "C" NOT NULL,
     epoch           bigint      NOT NULL,
     nonce           text        NOT NULL,
+    found           bigint      NOT NULL,
     id              text        NOT NULL,
     status          text        NOT NULL,
     seq             bigint      NOT NULL,
@@ -74,14 +76,11 @@ const (
 	// counts says whether an adoption is an attempt. It is none if the caller owns the run already, or if nobody will run
 	// it.
 	counts = `($5::integer > 0 AND (r.epoch, r.nonce) <> ($3, $4) AND r.status NOT IN ('parked', 'ended', 'deleted'))`
-
-	// stays says whether an adoption keeps id and deleted_at: the run is in flight, or was deleted under this very fence.
-	stays = `(r.deleted_at IS NULL OR (r.epoch, r.nonce) = ($3, $4))`
 )
 
 // queries holds the statements of one store, with its table names filled in.
 type queries struct {
-	begin, beginParts, create, createParts, save, saveParts, adopt, parts, delete, clean, peek, session, runs, sweep string
+	begin, beginParts, create, createParts, find, spent, save, saveParts, adopt, parts, delete, clean, peek, session, runs, sweep string
 }
 
 var templates = queries{
@@ -92,17 +91,28 @@ var templates = queries{
 			id = $3, request_id = $4, turn = $5, attempt = $6, base = $7, status = $8, seq = $9, epoch = $10, nonce = $11,
 			payload = $12::jsonb, payload_version = payload_version + 1, parts = {parts}, error = $13, not_before = {later},
 			started_at = clock_timestamp(), saved_at = clock_timestamp(), deleted_at = NULL
-		WHERE orchestrator = $1 AND session = $2 AND deleted_at IS NOT NULL
-			AND (epoch < $10 OR epoch = $10 AND nonce = $11 AND id <> $3)`,
+		WHERE orchestrator = $1 AND session = $2 AND deleted_at IS NOT NULL AND epoch < $10 AND found < $10`,
 
 	// If neither statement writes, a third finds out why. A SELECT in the same statement would not see the row that the
 	// INSERT waited for.
 	create: `
 		INSERT INTO {runs} (orchestrator, session, id, request_id, turn, attempt, base, status, seq, epoch, nonce,
-			payload, payload_version, parts, error, not_before, started_at, saved_at)
+			found, payload, payload_version, parts, error, not_before, started_at, saved_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11,
-			$12::jsonb, {clock}, {parts}, $13, {later}, clock_timestamp(), clock_timestamp())
+			0, $12::jsonb, {clock}, {parts}, $13, {later}, clock_timestamp(), clock_timestamp())
 		ON CONFLICT (orchestrator, session) DO NOTHING`,
+
+	// The run in flight is another's, who goes on. But nothing begins later under the fence of this Begin.
+	find: `
+		UPDATE {runs} SET found = greatest(found, $3)
+		WHERE orchestrator = $1 AND session = $2 AND deleted_at IS NULL
+		RETURNING {columns}, {durable}`,
+
+	// A run that is in flight may have begun since.
+	spent: `
+		SELECT EXISTS (
+			SELECT FROM {runs}
+			WHERE orchestrator = $1 AND session = $2 AND deleted_at IS NOT NULL AND (epoch >= $3 OR found >= $3))`,
 
 	// If no payload is given, the new version of the row shares what the old one has out of line. A part belongs to one
 	// version of the payload. Parts of earlier versions are not read, and removed later.
@@ -116,17 +126,16 @@ var templates = queries{
 			AND status <> 'ended' AND deleted_at IS NULL`,
 
 	// A session without a run in flight keeps the fence too, so a session that has no row gets one. No row is returned if
-	// the fence is too low. The id of the run that was deleted last matters only under the fence that deleted it.
+	// the fence is too low.
 	adopt: `
-		INSERT INTO {runs} AS r (orchestrator, session, id, request_id, turn, attempt, base, status, seq, epoch, nonce, error,
+		INSERT INTO {runs} AS r (orchestrator, session, id, request_id, turn, attempt, base, status, seq, epoch, nonce, found, error,
 			parts, payload_version, started_at, saved_at, deleted_at)
-		VALUES ($1, $2, '', '', 0, 0, '', 'deleted', 0, $3, $4, '',
+		VALUES ($1, $2, '', '', 0, 0, '', 'deleted', 0, $3, $4, 0, '',
 			false, {clock}, clock_timestamp(), clock_timestamp(), clock_timestamp())
 		ON CONFLICT (orchestrator, session) DO UPDATE SET
 			attempt = r.attempt + CASE WHEN {counts} AND r.attempt < $5::integer THEN 1 ELSE 0 END,
 			status = CASE WHEN {counts} AND r.attempt >= $5::integer THEN 'parked' ELSE r.status END,
-			id = CASE WHEN {stays} THEN r.id ELSE '' END,
-			deleted_at = CASE WHEN {stays} THEN r.deleted_at ELSE clock_timestamp() END,
+			deleted_at = CASE WHEN r.deleted_at IS NOT NULL THEN clock_timestamp() END,
 			epoch = excluded.epoch,
 			nonce = excluded.nonce
 		WHERE r.epoch < excluded.epoch OR r.epoch = excluded.epoch AND r.nonce = excluded.nonce
@@ -140,7 +149,7 @@ var templates = queries{
 		WHERE orchestrator = $1 AND session = $2 AND payload_version = (
 			SELECT payload_version FROM {runs} WHERE orchestrator = $1 AND session = $2 AND epoch = $3 AND nonce = $4)`,
 
-	// The row stays, for its fence and its id.
+	// The row stays, for its fence.
 	delete: `
 		UPDATE {runs} SET
 			deleted_at = clock_timestamp(), status = 'deleted',
@@ -202,7 +211,7 @@ func fill(p sqlname.Prefix, template string) string {
 	return strings.NewReplacer(
 		"{runs}", p.Table("runs"), "{runs_inflight}", p.Index("runs_inflight"), "{run_parts}", p.Table("run_parts"),
 		"{columns}", columns, "{durable}", durable, "{lazy}", lazy, "{clock}", clock, "{later}", later, "{counts}", counts,
-		"{stays}", stays, "{parted}", parted,
+		"{parted}", parted,
 	).Replace(template)
 }
 
@@ -221,7 +230,7 @@ func fillAll(p sqlname.Prefix) queries {
 		*w.parts = strings.ReplaceAll(andParts(statement, w.columns), `{parts}`, `true`)
 	}
 	for _, s := range []*string{
-		&q.begin, &q.beginParts, &q.create, &q.createParts, &q.save, &q.saveParts, &q.adopt, &q.parts, &q.delete, &q.clean,
+		&q.begin, &q.beginParts, &q.create, &q.createParts, &q.find, &q.spent, &q.save, &q.saveParts, &q.adopt, &q.parts, &q.delete, &q.clean,
 		&q.peek, &q.session, &q.runs, &q.sweep,
 	} {
 		*s = fill(p, *s)

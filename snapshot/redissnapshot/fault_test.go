@@ -223,5 +223,5 @@ func TestBesideCheckpoints(t *testing.T) {
 	check(t, err)
 	check(t, s.Delete(ctx, r.Key, r.ID, r.Fence))
 	check(t, turns.Delete(ctx, c.Lease))
-	begin(t, s, run("a", "next", c.Lease.Fence))
+	begin(t, s, run("a", "next", lock.Fence{Epoch: c.Lease.Fence.Epoch + 1, Nonce: "next"}))
 }

@@ -127,7 +127,8 @@ func TestBigNumbers(t *testing.T) {
 		want(t, err, lock.ErrFenced)
 		want(t, s.Delete(t.Context(), r.Key, r.ID, f), lock.ErrFenced)
 	}
-	begin(t, s, run("a", "next", fence(top)))
+	_, err = s.Begin(t.Context(), run("a", "late", fence(top)))
+	want(t, err, lock.ErrFenced)
 }
 
 func key(session string) snapshot.Key { return snapshot.Key{Orchestrator: "bot", Session: session} }

@@ -17,9 +17,11 @@ func TestSuiteConvictsKept(t *testing.T) {
 	convict(t, map[string]conviction{
 		"Begin knows no fence that is kept":   {"begin-late", func() store { return newForgets() }},
 		"the epoch is kept without the nonce": {"begin-late", func() store { return newLedger(epochs) }},
-		"the id is not kept":                  {"begin-copy", func() store { return newLedger(fences) }},
+		"an equal fence begins":               {"begin-copy", func() store { return newLedger(fences) }},
+		"an equal fence begins another id":    {"begin-copy", func() store { return newLedger(fenceAndID) }},
 		"the id alone is kept":                {"begin-copy", func() store { return newLedger(idOrFence) }},
-		"an equal fence begins nothing":       {"begin-copy", func() store { return newLedger(higher) }},
+		"a Begin that finds leaves no trace":  {"begin-found", func() store { return newLedger(late) }},
+		"a Begin that finds takes over":       {"begin-found", func() store { return takesFound{new(snapshot.Memory)} }},
 		"Adopt knows no fence that is kept":   {"adopt-late", func() store { return newForgets() }},
 		"Adopt wants a higher fence":          {"adopt-late", func() store { return adoptsHigher{newLedger(late)} }},
 		"Save brings a deleted run back":      {"save-late", func() store { return savesDeleted{newLedger(late)} }},
@@ -160,7 +162,9 @@ func low(f, kept lock.Fence) bool {
 	return f.Epoch < kept.Epoch || f.Epoch == kept.Epoch && f.Nonce != kept.Nonce
 }
 
-func late(r, kept snapshot.Run) bool {
+func late(r, kept snapshot.Run) bool { return r.Fence.Epoch <= kept.Fence.Epoch }
+
+func fenceAndID(r, kept snapshot.Run) bool {
 	return low(r.Fence, kept.Fence) || r.ID == kept.ID && r.Fence == kept.Fence
 }
 
@@ -169,7 +173,17 @@ func epochs(r, kept snapshot.Run) bool {
 }
 func fences(r, kept snapshot.Run) bool    { return low(r.Fence, kept.Fence) }
 func idOrFence(r, kept snapshot.Run) bool { return low(r.Fence, kept.Fence) || r.ID == kept.ID }
-func higher(r, kept snapshot.Run) bool    { return r.Fence.Epoch <= kept.Fence.Epoch }
+
+// takesFound makes a Begin the owner of the run that it finds.
+type takesFound struct{ *snapshot.Memory }
+
+func (t takesFound) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error) {
+	found, err := t.Memory.Begin(ctx, r)
+	if found != nil && found.Fence.Epoch < r.Fence.Epoch {
+		_, err = t.Adopt(ctx, r.Key, r.Fence, 0)
+	}
+	return found, err
+}
 
 type adoptsHigher struct{ ledger }
 

@@ -24,7 +24,7 @@ var keptClauses = []clause{
 	},
 	{
 		name: "begin-copy",
-		rule: "a copy of Begin under the fence that deleted the run is ErrFenced; another id, or a higher fence, begins",
+		rule: "a copy of Begin under the fence that deleted the run is ErrFenced, and so is another id; a higher fence begins",
 		check: func(p *probe) {
 			r := p.begun("a")
 			r = next(r)
@@ -38,13 +38,53 @@ var keptClauses = []clause{
 
 			other := run("a", r.Fence)
 			other.ID = "another"
-			p.begin(other)
-			p.wantRun(other)
-			ok(p.store.Delete(p.ctx, other.Key, other.ID, other.Fence))
 			p.wantLate(other)
-			other.Fence = fence(11)
-			p.begin(other)
-			p.wantRun(other)
+			first.Fence = fence(11)
+			p.begin(first)
+			p.wantRun(first)
+		},
+	},
+	{
+		name: "begin-found",
+		rule: "a Begin that has found a run never begins, nor does one with a fence not above its; the run's owner goes on",
+		check: func(p *probe) {
+			found := func(r snapshot.Run, by lock.Fence) snapshot.Run {
+				late := run("a", by)
+				late.ID = "late"
+				in, err := p.store.Begin(p.ctx, late)
+				if ok(err); in == nil || in.ID != r.ID {
+					fail("Begin finds %v, want %s", in, r.ID)
+				}
+				return late
+			}
+			r := p.begun("a")
+			late := found(r, fence(20))
+			found(r, fence(15))
+			r = next(r)
+			p.save(r)
+			p.wantRun(r)
+			ok(p.store.Delete(p.ctx, r.Key, r.ID, r.Fence))
+			p.wantLate(late)
+			p.wantLate(run("a", fence(20)))
+			p.wantLate(run("a", fence(11)))
+
+			r = p.begin(run("a", fence(21)))
+			late = found(r, fence(30))
+			r = p.adopt(r, fence(30), 5)
+			if want := run("a", fence(1)).Attempt + 1; r.Attempt != want {
+				fail("a run that Begin has found, and is adopted, has %d attempts, want %d", r.Attempt, want)
+			}
+			ok(p.store.Delete(p.ctx, r.Key, r.ID, r.Fence))
+			p.wantLate(late)
+
+			r = p.begin(run("a", fence(31)))
+			late = found(r, fence(50))
+			r = p.adopt(r, fence(40), 5)
+			ok(p.store.Delete(p.ctx, r.Key, r.ID, r.Fence))
+			_, err := p.store.Adopt(p.ctx, r.Key, fence(45), 5)
+			want(err, snapshot.ErrNotFound)
+			p.wantLate(late)
+			p.begin(run("a", fence(51)))
 		},
 	},
 	{
@@ -123,7 +163,7 @@ var keptClauses = []clause{
 	},
 	{
 		name: "kept-adopt",
-		rule: "an Adopt that finds no run keeps its fence: Begin with a lower one is ErrFenced from then on",
+		rule: "an Adopt that finds no run keeps its fence: Begin with it or with a lower one is ErrFenced from then on",
 		check: func(p *probe) {
 			f := fence(20)
 			adopts := func(f lock.Fence) {
@@ -139,29 +179,24 @@ var keptClauses = []clause{
 				want(err, lock.ErrFenced)
 				want(p.store.Delete(p.ctx, key("a"), "run", low), lock.ErrFenced)
 			}
-			r := p.begin(run("a", f))
-			ok(p.store.Delete(p.ctx, r.Key, r.ID, f))
-			adopts(f)
-			p.wantLate(r) // the id is kept too
-			higher := fence(30)
-			adopts(higher)
-			p.wantLate(run("a", fence(29)))
-			r.Fence = higher
+			p.wantLate(run("a", f))
+			r := p.begin(run("a", fence(21)))
+			ok(p.store.Delete(p.ctx, r.Key, r.ID, r.Fence))
+			adopts(r.Fence)
+			adopts(fence(30))
+			p.wantLate(run("a", fence(30)))
+			r.Fence = fence(31)
 			p.begin(r)
 			p.wantRun(r)
 		},
 	},
 	{
 		name: "kept-asked",
-		rule: "Begin that finds a run, and Save and Delete that find none, keep no fence",
+		rule: "Save and Delete that find no run keep no fence",
 		check: func(p *probe) {
 			ok(p.store.Delete(p.ctx, key("a"), "run", fence(99)))
 			want(p.store.Save(p.ctx, next(run("a", fence(99)))), lock.ErrFenced)
 			r := p.begun("a")
-			found, err := p.store.Begin(p.ctx, run("a", fence(99)))
-			if ok(err); found == nil {
-				fail("Begin overwrites %s", r.ID)
-			}
 			ok(p.store.Delete(p.ctx, r.Key, "other", fence(99)))
 			ok(p.store.Delete(p.ctx, r.Key, r.ID, r.Fence))
 			ok(p.store.Delete(p.ctx, r.Key, r.ID, fence(99)))

@@ -40,9 +40,10 @@ var saveClauses = []clause{
 			ok(p.store.Delete(p.ctx, r.Key, r.ID, r.Fence))
 			want(p.store.Save(p.ctx, next(r)), lock.ErrFenced)
 			p.wantNone("a")
-			other := run("a", r.Fence)
+			other := run("a", fence(11))
 			other.ID = "other"
 			p.begin(other)
+			r.Fence = other.Fence
 			want(p.store.Save(p.ctx, next(r)), lock.ErrFenced)
 			p.wantRun(other)
 		},

@@ -28,8 +28,8 @@ const (
 
 	// A row without an id is of a session that has had no run under its fence.
 	keepSQL = `
-		INSERT INTO {prefix}runs AS old (` + columns + `, deleted_at, parts)
-		VALUES (?1, ?2, '', '', 0, 0, '', 'ended', 0, ?3, ?4, '', NULL, ?5, ?5, NULL, ?5, 0)
+		INSERT INTO {prefix}runs AS old (` + columns + `, found, deleted_at, parts)
+		VALUES (?1, ?2, '', '', 0, 0, '', 'ended', 0, ?3, ?4, '', NULL, ?5, ?5, NULL, 0, ?5, 0)
 		ON CONFLICT (orchestrator, session) DO UPDATE SET
 			id = excluded.id,
 			epoch = excluded.epoch,

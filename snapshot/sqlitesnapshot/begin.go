@@ -7,14 +7,15 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/sqlitestore"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
 const (
 	beginSQL = `
-		INSERT INTO {prefix}runs AS old (` + columns + `, parts)
-		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?14, ?15, 0)
+		INSERT INTO {prefix}runs AS old (` + columns + `, found, parts)
+		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?14, ?15, 0, 0)
 		ON CONFLICT (orchestrator, session) DO UPDATE SET
 			id = excluded.id,
 			request_id = excluded.request_id,
@@ -31,16 +32,22 @@ const (
 			saved_at = excluded.saved_at,
 			deleted_at = NULL,
 			payload = excluded.payload
-		WHERE old.deleted_at IS NOT NULL AND (excluded.epoch > old.epoch
-			OR excluded.epoch = old.epoch AND excluded.nonce = old.nonce AND excluded.id <> old.id)`
+		WHERE old.deleted_at IS NOT NULL AND excluded.epoch > old.epoch AND excluded.epoch > old.found`
 
-	inTheWaySQL = `
-		SELECT ` + columns + `, deleted_at IS NOT NULL FROM {prefix}runs
-		WHERE orchestrator = ?1 AND session = ?2`
+	// The run in flight is another's, who goes on. But nothing begins later under the fence of this Begin.
+	findSQL = `
+		UPDATE {prefix}runs SET found = max(found, ?3)
+		WHERE orchestrator = ?1 AND session = ?2 AND deleted_at IS NULL
+		RETURNING ` + columns
+
+	// A run that is in flight may have begun since.
+	spentSQL = `
+		SELECT count(*) FROM {prefix}runs
+		WHERE orchestrator = ?1 AND session = ?2 AND deleted_at IS NOT NULL AND (epoch >= ?3 OR found >= ?3)`
 )
 
-// Begin writes the run in one statement, in a transaction if it has parts. If the run does not begin, a read of the row
-// tells which run is in flight, or that r is too late.
+// Begin writes the run in one statement, in a transaction if it has parts. If the run does not begin, a second statement
+// notes that, and tells which run is in flight; or a third that r is too late.
 func (s *Store) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error) {
 	in, err := s.begin(ctx, r)
 	if err != nil {
@@ -56,18 +63,35 @@ func (s *Store) begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error
 		if begun, err = s.write(ctx, st, beginning(r)); begun || err != nil {
 			return nil, err
 		}
-		var in *row
-		in, err = one(ctx, st[inTheWaySQL], scanInTheWay, r.Orchestrator, r.Session)
-		switch {
-		case err != nil, in == nil:
-		case !in.deleted:
-			return &in.Run, nil
-		case in.fences(r.Fence), in.ID == r.ID && in.Fence == r.Fence:
+		found, err := s.find(ctx, st, r)
+		if found != nil || err != nil {
+			return found, err
+		}
+		spent, err := one(ctx, st[spentSQL], scanCount, r.Orchestrator, r.Session, r.Fence.Epoch)
+		if err != nil {
+			return nil, err
+		}
+		if *spent > 0 {
 			return nil, lock.ErrFenced
 		}
 		// The run that was in the way has ended meanwhile, or its row was swept.
 	}
 	return nil, err
+}
+
+// find returns the run in flight, or nil.
+func (s *Store) find(ctx context.Context, st sqlitestore.Statements, r snapshot.Run) (*snapshot.Run, error) {
+	leave, err := s.db.Enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	return one(ctx, st[findSQL], scan, r.Orchestrator, r.Session, r.Fence.Epoch)
+}
+
+func scanCount(rows *sql.Rows) (n int, err error) {
+	err = rows.Scan(&n)
+	return n, err
 }
 
 func beginning(r snapshot.Run) change {

@@ -285,11 +285,11 @@ func TestPages(t *testing.T) {
 	begin(t, s, "s0000")
 	mustExec(t, db, `WITH n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 999)
 		INSERT INTO holdfast_runs SELECT orchestrator, printf('s%04d', i), printf('r%d', i), request_id, turn, attempt,
-			base, iif(i % 5 = 0, 'waiting', 'running'), seq, epoch, nonce, error, not_before, started_at, saved_at,
+			base, iif(i % 5 = 0, 'waiting', 'running'), seq, epoch, nonce, 0, error, not_before, started_at, saved_at,
 			NULL, 0, payload
 		FROM n, holdfast_runs`)
 	mustExec(t, db, `INSERT INTO holdfast_runs SELECT orchestrator, session || 'over', id, request_id, turn, attempt,
-			base, status, seq, epoch, nonce, error, not_before, started_at, saved_at, saved_at, 0, NULL
+			base, status, seq, epoch, nonce, 0, error, not_before, started_at, saved_at, saved_at, 0, NULL
 		FROM holdfast_runs`)
 	for _, c := range []struct {
 		q           snapshot.Query
@@ -331,7 +331,7 @@ func TestSweepBatches(t *testing.T) {
 	begin(t, s, "s0000")
 	mustExec(t, db, `WITH n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 1234)
 		INSERT INTO holdfast_runs SELECT orchestrator, printf('s%04d', i), id, request_id, turn, attempt, base, status,
-			seq, epoch, nonce, error, not_before, started_at, saved_at,
+			seq, epoch, nonce, 0, error, not_before, started_at, saved_at,
 			iif(i % 5 = 0, NULL, iif(i % 7 = 0, 9e15, 1)), 0, NULL
 		FROM n, holdfast_runs`)
 	old := 0

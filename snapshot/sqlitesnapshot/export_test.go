@@ -2,7 +2,7 @@ package sqlitesnapshot
 
 // Plans holds the statements whose plans are tested.
 var Plans = map[string]string{
-	"in the way": inTheWaySQL, "adopt": adoptSQL, "replace": replaceSQL, "add": addSQL, "delete": deleteSQL,
+	"in the way": spentSQL, "adopt": adoptSQL, "replace": replaceSQL, "add": addSQL, "delete": deleteSQL,
 	"owner": ownerSQL, "parts": partsSQL, "clear": clearSQL, "drop parts": dropPartsSQL, "flag": flagSQL,
 	"runs": runsSQL, "session": sessionSQL, "old": oldSQL, "forget": forgetSQL,
 }

@@ -102,15 +102,6 @@ func scan(rows *sql.Rows) (snapshot.Run, error) {
 	return r, err
 }
 
-// scanInTheWay reads a run in flight, as scan does, or what is left of one.
-func scanInTheWay(rows *sql.Rows) (r row, err error) {
-	r.Run, err = scanColumns(rows, &r.deleted)
-	if err == nil && !r.deleted {
-		err = judge(r.Run)
-	}
-	return r, err
-}
-
 // scanColumns reads the columns, and those that a statement selects beside them.
 func scanColumns(rows *sql.Rows, more ...any) (r snapshot.Run, err error) {
 	var notBefore sql.NullInt64

@@ -11,7 +11,7 @@ const schemaSQL = `
 CREATE TABLE IF NOT EXISTS {prefix}runs (
 	orchestrator TEXT    NOT NULL CHECK (orchestrator <> ''),
 	session      TEXT    NOT NULL CHECK (session <> ''),
-	id           TEXT    NOT NULL, -- of the run in flight, or the one deleted last
+	id           TEXT    NOT NULL,
 	request_id   TEXT    NOT NULL,
 	turn         INTEGER NOT NULL CHECK (turn >= 0),
 	attempt      INTEGER NOT NULL CHECK (attempt >= 0),
@@ -20,6 +20,7 @@ CREATE TABLE IF NOT EXISTS {prefix}runs (
 	seq          INTEGER NOT NULL CHECK (seq >= 0),
 	epoch        INTEGER NOT NULL CHECK (epoch > 0),
 	nonce        TEXT    NOT NULL CHECK (nonce <> ''),
+	found        INTEGER NOT NULL, -- the highest epoch of a Begin that has found a run in flight
 	error        TEXT    NOT NULL,
 	not_before   INTEGER,          -- µs
 	started_at   INTEGER NOT NULL, -- µs
@@ -50,11 +51,11 @@ func layout(prefix string) sqlitestore.Layout {
 		Prefix: prefix,
 		Tables: []sqlitestore.Table{
 			{Name: "{prefix}runs", Columns: "orchestrator session id request_id turn attempt base status seq epoch " +
-				"nonce error not_before started_at saved_at deleted_at parts payload"},
+				"nonce found error not_before started_at saved_at deleted_at parts payload"},
 			{Name: "{prefix}run_parts", Columns: "orchestrator session name doc"},
 		},
 		Statements: []string{
-			beginSQL, inTheWaySQL, adoptSQL, keepSQL, replaceSQL, addSQL, deleteSQL, ownerSQL,
+			beginSQL, findSQL, spentSQL, adoptSQL, keepSQL, replaceSQL, addSQL, deleteSQL, ownerSQL,
 			partsSQL, clearSQL, dropPartsSQL, putPartSQL, flagSQL, runsSQL, sessionSQL, oldSQL, forgetSQL,
 		},
 		Verdicts: []error{lock.ErrFenced, snapshot.ErrNotFound, snapshot.ErrParked, snapshot.ErrInvalid},

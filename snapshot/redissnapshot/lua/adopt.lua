@@ -7,7 +7,7 @@ local run, kept, fault = load()
 if fault then return {'INVALID', fault} end
 if fenced(kept, epoch, nonce) then return {'FENCED'} end
 if not run then
-  if not kept or kept.epoch ~= epoch then keep('', epoch, nonce, remember) end
+  keep('', epoch, nonce, kept and kept.found or '0', remember)
   return {'NONE'}
 end
 if epoch ~= run.epoch and most > 0 and run.status ~= 'parked' and run.status ~= 'ended' then

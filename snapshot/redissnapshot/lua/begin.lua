@@ -7,8 +7,12 @@ local call, entry, seen, id, request, turn, attempt, base, status, seq, epoch, n
 
 local run, kept, fault = load()
 if fault then return {'INVALID', fault} end
-if run then return run.call == call and {'OK'} or tell('FOUND') end
-if fenced(kept, epoch, nonce) or kept and kept.id == id and kept.epoch == epoch then return {'FENCED'} end
+if run and run.call == call then return {'OK'} end
+if run then
+  if less(run.found, epoch) then redis.call('HSET', KEYS[1], 'found', epoch) end
+  return tell('FOUND')
+end
+if kept and not (less(kept.epoch, epoch) and less(kept.found, epoch)) then return {'FENCED'} end
 local now = clock()
 if barred(entry) or now - seen > 20 * minute then
   bar(entry, now)

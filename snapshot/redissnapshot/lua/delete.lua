@@ -10,5 +10,5 @@ if not run or run.id ~= id then return {'OK'} end
 if run.epoch ~= epoch then return {'FENCED'} end
 local now = clock()
 bar(run.entry, now)
-keep(id, epoch, nonce, remember)
+keep(id, epoch, nonce, run.found, remember)
 return {'OK', run.entry, decimal(now)}

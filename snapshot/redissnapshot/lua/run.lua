@@ -6,14 +6,17 @@ local minute = 60 * 1000000
 local over = 'over'
 
 -- Returns what decides about the run in flight, what is kept of it or of the last run, and what is wrong with what no
--- store wrote. Without a run in flight, or anything kept, that is nil. Of the last run only id, epoch and nonce are kept.
--- call began the run, entry is its entry in the index, and parts is 1 if it has any.
+-- store wrote. Without a run in flight, or anything kept, that is nil. Of the last run only id, epoch, nonce and found are
+-- kept. found is the highest epoch of a Begin that has found a run in flight, if there was one. call began the run, entry
+-- is its entry in the index, and parts is 1 if it has any.
 local function load()
-  local v = redis.pcall('HMGET', KEYS[1], 'id', 'epoch', 'nonce', 'status', 'attempt', 'seq', 'call', 'entry', 'parts')
+  local v = redis.pcall('HMGET', KEYS[1], 'id', 'epoch', 'nonce', 'status', 'attempt', 'seq', 'call', 'entry', 'parts',
+    'found')
   if v.err then return nil, nil, 'run: ' .. v.err end
   if not v[1] and redis.call('EXISTS', KEYS[1]) == 0 then return nil end
   local kept = {
     id = v[1], epoch = v[2], nonce = v[3], status = v[4], attempt = v[5], seq = v[6], call = v[7], entry = v[8], parts = v[9],
+    found = v[10] or '0',
   }
   local s = kept.status
   for name, value in pairs(kept) do
@@ -26,13 +29,14 @@ local function load()
     return n ~= '0' and not n:find('^[1-9]%d*$') and 'run with ' .. name .. ' ' .. n
   end
   if s == over then
-    if odd('epoch') then return nil, nil, odd('epoch') end
+    local fault = odd('epoch') or odd('found')
+    if fault then return nil, nil, fault end
     return nil, kept
   end
   if s ~= 'running' and s ~= 'waiting' and s ~= 'suspended' and s ~= 'parked' and s ~= 'ended' then
     return nil, nil, 'run with status ' .. s
   end
-  local fault = odd('epoch') or odd('attempt') or odd('seq')
+  local fault = odd('epoch') or odd('found') or odd('attempt') or odd('seq')
   if fault then return nil, nil, fault end
   return kept, kept
 end
@@ -49,10 +53,10 @@ local function fenced(kept, epoch, nonce)
 end
 
 -- Keeps the id and the fence of a run that was deleted, or the fence of who has looked for a run, with '' for id. What
--- the session had is gone. time is in ms.
-local function keep(id, epoch, nonce, time)
+-- the session had, except found, is gone. time is in ms.
+local function keep(id, epoch, nonce, found, time)
   redis.call('UNLINK', KEYS[1])
-  redis.call('HSET', KEYS[1], 'id', id, 'epoch', epoch, 'nonce', nonce, 'status', over)
+  redis.call('HSET', KEYS[1], 'id', id, 'epoch', epoch, 'nonce', nonce, 'found', found, 'status', over)
   redis.call('PEXPIRE', KEYS[1], time)
 end
 

@@ -1,0 +1,131 @@
+package chaostest
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/snapshot"
+)
+
+// forgetsFence keeps nothing of a session whose run was deleted. So a Begin that arrives late brings back a run that
+// was told as failed, or one whose turn has been settled and pruned.
+type forgetsFence struct{ *snapshot.Memory }
+
+func (s forgetsFence) Delete(ctx context.Context, k snapshot.Key, id string, f lock.Fence) error {
+	err := s.Memory.Delete(ctx, k, id, f)
+	if err == nil {
+		_, err = s.Sweep(ctx, 0)
+	}
+	return err
+}
+
+// deletesForAnybody removes a session whoever owns it. So a Delete that arrives late wipes turns of the next life.
+type deletesForAnybody struct{ checkpoint.Store }
+
+func (s deletesForAnybody) Delete(ctx context.Context, l checkpoint.Lease) error {
+	err := s.Store.Delete(ctx, l)
+	if errors.Is(err, lock.ErrFenced) {
+		err = s.Store.Delete(ctx, s.seize(ctx, l.Key))
+	}
+	return err
+}
+
+// seize takes a session from whoever owns it.
+func (s deletesForAnybody) seize(ctx context.Context, k checkpoint.Key) checkpoint.Lease {
+	r := checkpoint.ClaimRequest{Owner: "late", Nonce: "late", TTL: time.Minute}
+	c, err := s.Claim(ctx, k, r)
+	if held, ok := errors.AsType[*checkpoint.HeldError](err); ok {
+		r.From = held.Fence
+		c, _ = s.Claim(ctx, k, r)
+	}
+	return c.Lease
+}
+
+// takesFromAnybody takes From for leave to take the session from its owner, whoever that is. So a claim of an Abandon
+// that is over fences off the owner of another turn.
+type takesFromAnybody struct{ checkpoint.Store }
+
+func (s takesFromAnybody) Claim(
+	ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest,
+) (checkpoint.Claimed, error) {
+	c, err := s.Store.Claim(ctx, k, r)
+	if held, ok := errors.AsType[*checkpoint.HeldError](err); ok && r.From != (lock.Fence{}) {
+		r.From = held.Fence
+		return s.Store.Claim(ctx, k, r)
+	}
+	return c, err
+}
+
+// settlesForAnybody lends the latest lease to an owner that was fenced off.
+type settlesForAnybody struct {
+	checkpoint.Store
+	latest map[checkpoint.Key]checkpoint.Lease
+}
+
+func (s settlesForAnybody) Claim(
+	ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest,
+) (checkpoint.Claimed, error) {
+	c, err := s.Store.Claim(ctx, k, r)
+	if err == nil {
+		s.latest[k] = c.Lease
+	}
+	return c, err
+}
+
+func (s settlesForAnybody) Append(
+	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+) error {
+	err := s.Store.Append(ctx, l, cp, o)
+	if errors.Is(err, lock.ErrFenced) {
+		for last := range s.Turns(ctx, l.Key, checkpoint.Newest) {
+			cp.Turn = last.Turn + 1
+			break
+		}
+		return s.Store.Append(ctx, s.latest[l.Key], cp, o)
+	}
+	return err
+}
+
+// deletesNothing says that it has removed a session.
+type deletesNothing struct{ checkpoint.Store }
+
+func (s deletesNothing) Delete(ctx context.Context, l checkpoint.Lease) error {
+	return s.Mark(ctx, l, checkpoint.Marks{Release: true})
+}
+
+// forgetsMarks says that it has noted a delivery.
+type forgetsMarks struct{ checkpoint.Store }
+
+func (s forgetsMarks) Mark(ctx context.Context, l checkpoint.Lease, m checkpoint.Marks) error {
+	m.Delivered = 0
+	return s.Store.Mark(ctx, l, m)
+}
+
+// skipsDeliveries tells a new owner that the older turns are delivered.
+type skipsDeliveries struct{ checkpoint.Store }
+
+func (s skipsDeliveries) Claim(
+	ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest,
+) (checkpoint.Claimed, error) {
+	c, err := s.Store.Claim(ctx, k, r)
+	if err == nil && c.Last != nil {
+		c.Delivered = max(c.Delivered, c.Last.Turn)
+	}
+	return c, err
+}
+
+// fencesOwners refuses the tenth Save of each session as if another had taken over.
+type fencesOwners struct {
+	snapshot.Store
+	saves map[snapshot.Key]int
+}
+
+func (s fencesOwners) Save(ctx context.Context, r snapshot.Run) error {
+	if s.saves[r.Key]++; s.saves[r.Key] == 10 {
+		return lock.ErrFenced
+	}
+	return s.Store.Save(ctx, r)
+}

@@ -1,0 +1,170 @@
+package chaostest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/lock"
+)
+
+// A room is a session: what was sent to it, and what the stores have granted.
+type room struct {
+	session string
+	inputs  []*input
+	runs    []string       // that callers have heard of
+	heard   map[string]int // of those, the step in which they did
+	lives   []*life
+	owner   lock.Fence // of the latest claim
+	births  map[lock.Fence]*life
+	taken   []int // steps in which its lease was taken away
+	handed  []*handing
+}
+
+// A life is a session from its first claim to its end.
+type life struct {
+	born  int64
+	turns []*settling
+	noted int // turns before this one are noted as delivered
+	over  int // the step in which its turns went; 0: they have not
+}
+
+// A settling is an Append that the store has taken.
+type settling struct {
+	*life
+	at     int
+	turn   int
+	run    string
+	state  State
+	by     *call
+	pruned int // the step in which it was pruned; 0: it is kept
+}
+
+// A grant is a claim that the store has granted to a call.
+type grant struct {
+	fence lock.Fence
+	noted int // turns before this one were noted as delivered by then
+}
+
+// A handing is a call of Deliver.
+type handing struct {
+	*result
+	by       *call
+	at       int
+	returned int // the step in which it returned nil; 0: it did not
+	known    int // turns before this one were noted as delivered when its call claimed the session
+}
+
+func newRoom(session string) *room {
+	return &room{session: session, heard: make(map[string]int), births: make(map[lock.Fence]*life)}
+}
+
+// now returns the life that has not ended, or nil.
+func (r *room) now() *life {
+	if n := len(r.lives); n > 0 && r.lives[n-1].over == 0 {
+		return r.lives[n-1]
+	}
+	return nil
+}
+
+// granted notes a claim.
+func (w *world) granted(c *call, got checkpoint.Claimed) {
+	r := w.room(got.Session)
+	l := r.now()
+	if l == nil || l.born != got.Born {
+		l = &life{born: got.Born}
+		r.lives = append(r.lives, l)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	r.owner, r.births[got.Fence] = got.Fence, l
+	c.grants = append(c.grants, grant{got.Fence, l.noted})
+}
+
+// settled notes an Append.
+func (w *world) settled(c *call, lease checkpoint.Lease, cp checkpoint.Checkpoint) {
+	w.tally.Settled++
+	r := w.room(lease.Session)
+	s := &settling{life: r.births[lease.Fence], at: w.step, turn: cp.Turn, run: cp.RunID, by: c}
+	if err := json.Unmarshal(cp.State, &s.state); err != nil {
+		w.errorf(Whole, "%s: the state of turn %d: %v", r.session, cp.Turn, err)
+	}
+	s.life.turns = append(s.life.turns, s)
+	if w.plan.keep == checkpoint.KeepAll {
+		return
+	}
+	kept := w.kept(r.session)
+	for _, s := range s.life.turns {
+		if len(kept) > 0 && s.pruned == 0 && s.turn < kept[len(kept)-1].Turn {
+			s.pruned = w.step
+		}
+	}
+}
+
+// marked notes a Mark.
+func (w *world) marked(l checkpoint.Lease, m checkpoint.Marks) {
+	if life := w.room(l.Session).births[l.Fence]; life != nil {
+		life.noted = max(life.noted, min(m.Delivered, len(life.turns)))
+	}
+}
+
+// removed looks whether the turns of a session have gone.
+func (w *world) removed(c *call, session string) {
+	l := w.room(session).now()
+	if l != nil && len(l.turns) > 0 && len(w.kept(session)) == 0 {
+		l.over = w.step
+		w.note("the turns of %s are gone, by %v", session, c)
+	}
+}
+
+// kept reads the turns of a session, newest first.
+func (w *world) kept(session string) (all []checkpoint.Checkpoint) {
+	for cp, err := range w.Checkpoints.Turns(context.Background(), w.key(session), checkpoint.Newest) {
+		if err != nil {
+			w.errorf(Kept, "%s cannot be read: %v", session, err)
+			break
+		}
+		all = append(all, cp)
+	}
+	return all
+}
+
+// handedOver notes a call of Deliver.
+func (w *world) handedOver(c *call, r *result) *handing {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	h := &handing{result: r, by: c, at: w.step}
+	if n := len(c.grants); n > 0 {
+		h.known = c.grants[n-1].noted
+	}
+	room := w.room(r.Session)
+	room.handed = append(room.handed, h)
+	return h
+}
+
+func (w *world) returned(h *handing, err error) {
+	if err == nil {
+		h.returned = w.step
+	}
+}
+
+// takeAway takes the lease of a session from its owner, as if it had expired.
+func (w *world) takeAway(r *room) {
+	c, err := w.Checkpoints.Claim(context.Background(), w.key(r.session), checkpoint.ClaimRequest{
+		Owner: "nobody", Nonce: w.nonce(), TTL: leaseTTL * w.time.quantum, From: r.owner,
+	})
+	if errors.Is(err, lock.ErrHeld) {
+		return // it was given back
+	}
+	if err == nil {
+		w.tally.Taken++
+		w.note("the lease %v of %s is taken away", r.owner, r.session)
+		r.owner, r.births[c.Fence] = c.Fence, r.now()
+		r.taken = append(r.taken, w.step)
+		err = w.Checkpoints.Mark(context.Background(), c.Lease, checkpoint.Marks{Release: true})
+	}
+	if err != nil {
+		w.errorf(Expected, "take away %s: %v", r.session, err)
+	}
+}

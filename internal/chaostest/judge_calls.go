@@ -1,0 +1,118 @@
+package chaostest
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/orchestrator"
+)
+
+func runOfError(err error) string {
+	if e, ok := errors.AsType[*orchestrator.Error](err); ok {
+		return e.RunID
+	}
+	return ""
+}
+
+// owners checks that a call lost its session to somebody who was entitled to take it, and that a call that nobody
+// disturbed knows what became of its turn.
+func (w *world) owners(c *call) {
+	if c.died || c.over == 0 || c.session == "" {
+		return
+	}
+	expires := leaseTTL * w.time.quantum
+	if anyOf(c.got.err, []error{lock.ErrFenced, lock.ErrLost}) && c.took < expires-expires/8 && !w.robbed(c) {
+		w.errorf(Innocent, "%v, steps %d to %d: %v", c, c.begun, c.over, c.got)
+	}
+	if errors.Is(c.got.err, orchestrator.ErrIndeterminate) && !c.disturbed && c.took < expires/2 && w.alone(c) {
+		w.errorf(Peaceful, "%v, steps %d to %d: %v", c, c.begun, c.over, c.got)
+	}
+}
+
+// robbed reports whether somebody may have taken the session from a call.
+func (w *world) robbed(c *call) bool {
+	r := w.room(c.session)
+	gaveBack := r.settledBy(c) || c.kind == "Delete" && c.disturbed // and a reply was lost
+	return gaveBack || w.takenDuring(c) || slices.ContainsFunc(w.callsOf(r), func(d *call) bool {
+		return d != c && (d.kind == "Delete" || d.kind == "Abandon") && d.overlaps(c)
+	})
+}
+
+// settledBy reports whether an Append of a call was taken. It may have given the session back, and the call not know
+// it.
+func (r *room) settledBy(c *call) bool {
+	return slices.ContainsFunc(r.lives, func(l *life) bool {
+		return slices.ContainsFunc(l.turns, func(s *settling) bool { return s.by == c })
+	})
+}
+
+// alone reports whether no other call for the session was under way.
+func (w *world) alone(c *call) bool {
+	r := w.room(c.session)
+	return !w.takenDuring(c) && !slices.ContainsFunc(w.callsOf(r), func(d *call) bool { return d != c && d.overlaps(c) })
+}
+
+func (w *world) takenDuring(c *call) bool {
+	return slices.ContainsFunc(w.room(c.session).taken, func(at int) bool { return c.begun <= at && at <= c.over })
+}
+
+// deliveries checks what Deliver was handed.
+func (w *world) deliveries(r *room) {
+	if !w.plan.delivers {
+		return
+	}
+	done := make(map[*settling]*handing)
+	for _, h := range r.handed {
+		s := r.settledAs(h.result)
+		if s == nil {
+			w.errorf(Kept, "%s: turn %d of %v is delivered by %v, and was not settled so",
+				r.session, h.Turn, runName(h.RunID), h.by)
+			continue
+		}
+		if s.turn > 0 && s.turn <= len(s.life.turns) {
+			w.inOrder(r, h, s.life.turns[s.turn-1])
+		}
+		if h.returned > 0 {
+			w.once(r, s, done[s], h)
+			done[s] = cmp.Or(done[s], h)
+		}
+	}
+	if l := r.now(); l != nil {
+		for _, s := range l.turns {
+			if done[s] == nil && !w.skipped(r, s, w.step) {
+				w.errorf(Delivered, "%s: turn %d of %v is not delivered", r.session, s.turn, runName(s.run))
+			}
+		}
+	}
+}
+
+// once checks that a turn was delivered again only by an owner to whom the store has not told that it was noted.
+func (w *world) once(r *room, s *settling, first, h *handing) {
+	if first != nil && (first.by == h.by || h.known > s.turn) {
+		w.errorf(Delivered, "%s: turn %d is delivered by %v, although %v had delivered it in step %d, and that was noted",
+			r.session, s.turn, h.by, first.by, first.returned)
+	}
+}
+
+// inOrder checks that the turn before was delivered, or skipped, when a turn was handed over.
+func (w *world) inOrder(r *room, h *handing, before *settling) {
+	if w.skipped(r, before, h.at) {
+		return
+	}
+	for _, other := range r.handed {
+		if other.returned > 0 && other.returned <= h.at && other.RunID == before.run && other.Turn == before.turn {
+			return
+		}
+	}
+	w.errorf(Delivered, "%s: turn %d is delivered in step %d, before turn %d", r.session, h.Turn, h.at, before.turn)
+}
+
+// skipped reports whether the delivery of a turn may have been given up until then.
+func (w *world) skipped(r *room, s *settling, until int) bool {
+	return slices.ContainsFunc(w.callsOf(r), func(c *call) bool {
+		told := c.over > 0 && !c.died && c.got.err == nil
+		return c.kind == "SkipDelivery" && c.run == s.run && c.begun <= until && (!told || c.got.yes)
+	})
+}

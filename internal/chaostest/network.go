@@ -1,0 +1,220 @@
+package chaostest
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/holdfast-go/holdfast/internal/ctxcause"
+	"github.com/holdfast-go/holdfast/lock"
+)
+
+var (
+	errLost = errors.New("the connection was lost")
+	errDead = fmt.Errorf("the process is dead: %w", lock.ErrFenced) // a verdict, so that the engine does not try for long
+)
+
+// A message is a request to a store, whose sender waits for the reply. A function of the bot at work is one as well: it
+// waits for the scheduler to let it return.
+type message struct {
+	from    *process
+	call    *call // nil: a renewal, which belongs to no call
+	op      string
+	session string
+	epoch   int64 // of a renewal of one lease
+	about   []any // for the history
+
+	read   bool // a copy of it has no effect
+	sharp  bool // a copy of it would do harm if the store took it: it is lost and doubled more often
+	branch bool // it is an intent that runs beside another
+
+	ctx   context.Context             // the sender's
+	send  func(context.Context) reply // asks the store; nil: a function of the bot
+	ended func(error)                 // of a function of the bot: hears what it returns
+
+	back   chan reply
+	answer *reply // the store's, not yet with the sender
+}
+
+type reply struct {
+	value any
+	err   error
+}
+
+// ask sends a request and waits for the reply.
+func ask[T any](ctx context.Context, p *process, m message, do func(context.Context, *call) (T, error)) (T, error) {
+	m.call = callOf(ctx)
+	m.send = func(ctx context.Context) reply {
+		value, err := do(ctx, m.call)
+		return reply{value, err}
+	}
+	r := p.exchange(ctx, &m)
+	value, _ := r.value.(T)
+	return value, r.err
+}
+
+// tell is ask for requests whose reply is an error.
+func tell(ctx context.Context, p *process, m message, do func(context.Context, *call) error) error {
+	_, err := ask(ctx, p, m, func(ctx context.Context, c *call) (struct{}, error) { return struct{}{}, do(ctx, c) })
+	return err
+}
+
+// exchange hands a message to the scheduler and waits for the reply.
+func (p *process) exchange(ctx context.Context, m *message) reply {
+	m.from, m.ctx = p, ctx
+	w := p.world
+	if p.heals {
+		return w.direct(m)
+	}
+	m.back = make(chan reply, 1)
+	w.mu.Lock()
+	if p.dead {
+		w.mu.Unlock()
+		return reply{err: errDead}
+	}
+	w.pending = append(w.pending, m)
+	w.mu.Unlock()
+	return <-m.back
+}
+
+// direct answers the process that heals in the end. A renewal comes from a goroutine of its own, and is not noted.
+func (w *world) direct(m *message) reply {
+	switch {
+	case m.send == nil:
+		m.ended(nil)
+		return reply{}
+	case m.op == "Renew":
+		return m.send(m.ctx)
+	}
+	return w.send(m)
+}
+
+// byName orders messages that arrived in one step. The goroutines that sent them ran in any order.
+func byName(a, b *message) int {
+	return cmp.Or(cmp.Compare(a.from.number, b.from.number), cmp.Compare(a.call.number(), b.call.number()),
+		cmp.Compare(a.op, b.op), cmp.Compare(a.session, b.session), cmp.Compare(a.epoch, b.epoch))
+}
+
+// serve lets something happen to a message.
+func (w *world) serve(m *message) {
+	switch {
+	case m.send == nil:
+		w.finish(m)
+	case m.ctx.Err() != nil:
+		w.giveUp(m)
+	case m.answer != nil:
+		w.hand(m, *m.answer)
+	default:
+		w.transmit(m)
+	}
+}
+
+// transmit sends a request, or does not, and hands over its reply, or does not.
+func (w *world) transmit(m *message) {
+	dice := w.rng.IntN(1000)
+	hit := func(permille int) bool {
+		dice -= permille
+		return dice < 0
+	}
+	astray, twice := w.plan.astray, w.plan.twice
+	if m.sharp {
+		astray, twice = 3*astray, 3*twice
+	}
+	switch {
+	case hit(w.plan.lost), m.read && hit(astray):
+		w.note("request lost: %v", m)
+		w.fault(m)
+	case hit(astray):
+		w.note("request goes astray: %v", m)
+		w.late = append(w.late, m)
+		w.fault(m)
+	case hit(w.plan.deaf):
+		w.send(m)
+		w.note("reply lost: %v", m)
+		w.fault(m)
+	case hit(w.plan.slow):
+		answer := w.send(m)
+		m.answer = &answer
+	case !m.read && hit(twice):
+		w.late = append(w.late, m)
+		w.hand(m, w.send(m))
+	default:
+		w.hand(m, w.send(m))
+	}
+}
+
+// send asks the store.
+func (w *world) send(m *message) reply {
+	ctx := context.Background()
+	if !w.time.virtual {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, patience)
+		defer cancel()
+	}
+	r := m.send(ctx)
+	w.note("%v: %v", m, r)
+	return r
+}
+
+// fault tells the sender that the connection was lost.
+func (w *world) fault(m *message) {
+	w.tally.Lost++
+	m.call.disturb()
+	w.reply(m, reply{err: errLost})
+}
+
+// giveUp tells the sender that its context has ended. The request may be on its way.
+func (w *world) giveUp(m *message) {
+	if m.answer == nil && !m.read && w.chance(600) {
+		w.late = append(w.late, m)
+	}
+	w.note("too late: %v", m)
+	m.call.disturb()
+	w.reply(m, reply{err: ctxcause.Of(m.ctx)})
+}
+
+// hand gives the sender its reply.
+func (w *world) hand(m *message, r reply) {
+	if m.answer != nil {
+		w.note("reply arrives: %v", m)
+	}
+	w.reply(m, r)
+}
+
+func (w *world) reply(m *message, r reply) {
+	w.forget(m)
+	m.back <- r
+}
+
+// finish lets a function of the bot return.
+func (w *world) finish(m *message) {
+	var err error
+	switch {
+	case m.ctx.Err() != nil && w.chance(900):
+		err = ctxcause.Of(m.ctx)
+	case w.chance(w.plan.fails):
+		err = errBot
+	}
+	w.note("%v: %v", m, reply{err: err})
+	m.ended(err)
+	w.reply(m, reply{err: err})
+}
+
+// arrive lets a copy of a request arrive that is late.
+func (w *world) arrive() {
+	i := w.rng.IntN(len(w.late))
+	m := w.late[i]
+	w.late = slices.Delete(w.late, i, i+1)
+	w.tally.Late++
+	w.note("arrives late:")
+	w.send(m)
+}
+
+// forget removes a message from those that wait.
+func (w *world) forget(m *message) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.pending = slices.DeleteFunc(w.pending, func(other *message) bool { return other == m })
+}

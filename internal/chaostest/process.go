@@ -1,0 +1,151 @@
+package chaostest
+
+import (
+	"context"
+	"errors"
+
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/orchestrator"
+)
+
+// A process runs the bot over the network.
+type process struct {
+	world   *world
+	number  int
+	bot     *engine
+	heals   bool // its network is whole
+	dead    bool // the world's mutex protects it
+	stopped int  // until this step none of its messages is served
+}
+
+// start starts a process. With heals its network is whole.
+func (w *world) start(heals bool) *process {
+	p := &process{world: w, number: w.started, heals: heals}
+	w.started++
+	o := w.plan.options(p.number, w.time.quantum)
+	if !w.plan.volatile {
+		o.Snapshots = snapshots{p}
+	}
+	bot, err := orchestrator.New(p.definition(), checkpoints{p}, &o)
+	if err != nil {
+		panic(err) // the plan is wrong
+	}
+	p.bot = bot
+	return p
+}
+
+// another puts a new process in the place of one.
+func (w *world) another(p *process) {
+	for i := range w.processes {
+		if w.processes[i] == p {
+			w.processes[i] = w.start(false)
+			w.note("process %d takes the place of process %d", w.processes[i].number, p.number)
+		}
+	}
+}
+
+// kill ends a process. Its requests are lost or on their way. Its callers are told nothing.
+func (w *world) kill(p *process) {
+	w.tally.Killed++
+	w.note("process %d dies", p.number)
+	w.mu.Lock()
+	p.dead = true
+	w.mu.Unlock()
+	for _, c := range w.active() {
+		if c.at == p {
+			c.died, c.over = true, w.step
+		}
+	}
+	for _, m := range w.waiting(func(m *message) bool { return m.from == p }) {
+		if m.send != nil && m.answer == nil && !m.read && w.chance(500) {
+			w.late = append(w.late, m)
+		}
+		w.reply(m, reply{err: errDead})
+	}
+	w.another(p)
+}
+
+// shutdown has a process hand off what it does.
+func (w *world) shutdown(p *process) {
+	for _, c := range w.active() {
+		if c.at == p {
+			c.disturb()
+		}
+	}
+	c := &call{kind: "Shutdown", at: p}
+	w.begin(c, func(context.Context) answer {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		return answer{what: "shut down", err: p.bot.Shutdown(ctx)}
+	})
+	w.another(p)
+}
+
+// stop stops a process for some steps. Nothing that it waits for arrives meanwhile.
+func (w *world) stop(p *process) {
+	p.stopped = w.step + 5 + w.rng.IntN(60)
+	w.note("process %d is stopped until step %d", p.number, p.stopped)
+}
+
+type callKey struct{}
+
+// callOf returns the call that a context belongs to; nil for a renewal.
+func callOf(ctx context.Context) *call {
+	c, _ := ctx.Value(callKey{}).(*call)
+	return c
+}
+
+// fate is what a caller was told of the turn.
+type fate int
+
+const (
+	unknown fate = iota // it may settle, or be settled
+	settled
+	refused // this call has left nothing in flight
+	failed  // the turn is over
+)
+
+// fateOf reads an error of Execute as the table in docs/guarantees.md says.
+func fateOf(err error) fate {
+	e, ok := errors.AsType[*orchestrator.Error](err)
+	switch {
+	case err == nil:
+		return settled
+	case errors.Is(err, orchestrator.ErrIndeterminate), !ok:
+		return unknown
+	case errors.Is(err, orchestrator.ErrParked), errors.Is(err, orchestrator.ErrSuspended):
+		if e.RunID != "" {
+			return unknown
+		}
+		return refused
+	case refusing[e.Op] && anyOf(err, refusals):
+		return refused
+	}
+	return failed
+}
+
+var refusing = map[string]bool{"input": true, "claim": true, "drift": true, "begin": true, "adopt": true}
+
+var refusals = []error{
+	orchestrator.ErrBusy, orchestrator.ErrInterrupted, orchestrator.ErrShuttingDown, orchestrator.ErrReentrant,
+	orchestrator.ErrRequestReused, context.Canceled, context.DeadlineExceeded, errGone, errLost,
+}
+
+// expected are the errors that a call may end with in a history.
+var expected = append([]error{
+	errBot, errDead,
+	orchestrator.ErrIndeterminate, orchestrator.ErrParked, orchestrator.ErrNothingToResume, orchestrator.ErrAbandoned,
+	lock.ErrFenced, lock.ErrLost, lock.ErrExpired, lock.ErrHandoff,
+}, refusals...)
+
+// stuck is the text of an error that has no name: a function of the bot was waited for in vain.
+const stuck = "a function ignored the end of its context"
+
+func anyOf(err error, targets []error) bool {
+	for _, target := range targets {
+		if errors.Is(err, target) {
+			return true
+		}
+	}
+	return false
+}
