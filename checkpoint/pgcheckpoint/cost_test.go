@@ -190,7 +190,8 @@ func TestNoStatistics(t *testing.T) {
 	}
 }
 
-// Where the server does not wait for its disk by default, a settle and the first claim of a session do.
+// Where the server does not wait for its disk by default, a settle and the first claim of a session do. The server writes to its
+// log for itself now and then, so that one round alone says nothing.
 func TestDurable(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t, &testenv.Options{Settings: map[string]string{"synchronous_commit": "off", "wal_writer_delay": "10s", "wal_writer_flush_after": "0"}})
@@ -201,43 +202,44 @@ func TestDurable(t *testing.T) {
 	defer p.Close()
 	s := pgcheckpoint.New(p, nil)
 	create(t, p, s)
-	flushed := func(f func()) bool {
+	const rounds, givenBack = 20, "a claim of what was given back"
+	lazy := make(map[string]int)
+	flushed := func(what string, f func()) {
 		var all bool
 		f()
 		if err := p.QueryRow(t.Context(), "SELECT pg_current_wal_insert_lsn() <= pg_current_wal_flush_lsn()").Scan(&all); err != nil {
 			t.Fatal(err)
 		}
-		return all
+		if !all {
+			lazy[what]++
+		}
 	}
-	lazy := 0
-	for i := range 20 {
+	for i := range rounds {
 		session := fmt.Sprintf("s%d", i)
 		var l checkpoint.Lease
-		if !flushed(func() { l = claim(t, s, session).Lease }) {
-			t.Error("the first claim of a session is not durable on return")
-		}
-		if !flushed(func() {
+		flushed("the first claim of a session", func() { l = claim(t, s, session).Lease })
+		flushed("a settle", func() {
 			if err := s.Append(t.Context(), l, turn(0), checkpoint.AppendOptions{}); err != nil {
 				t.Fatal(err)
 			}
-		}) {
-			t.Error("a settle is not durable on return")
-		}
-		if !flushed(func() { l = claim(t, s, session).Lease }) {
-			t.Error("a claim that takes the session from its owner is not durable on return")
-		}
+		})
+		flushed("a claim that takes the session from its owner", func() { l = claim(t, s, session).Lease })
 		if err := s.Mark(t.Context(), l, checkpoint.Marks{Release: true}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := p.Exec(t.Context(), "BEGIN; SET LOCAL synchronous_commit = on; CREATE TABLE IF NOT EXISTS flush (n int); INSERT INTO flush VALUES (1); COMMIT"); err != nil {
 			t.Fatal(err)
 		}
-		if !flushed(func() { claim(t, s, session) }) {
-			lazy++
-		}
+		flushed(givenBack, func() { claim(t, s, session) })
 	}
-	if lazy == 0 {
+	if lazy[givenBack] < rounds/2 {
 		t.Error("claims of what was given back wait for the disk, or this test cannot tell")
+	}
+	delete(lazy, givenBack)
+	for what, n := range lazy {
+		if n > rounds/4 {
+			t.Errorf("%s is not durable on return: %d times of %d", what, n, rounds)
+		}
 	}
 }
 
