@@ -80,7 +80,10 @@ func (s settlesForAnybody) Append(
 ) error {
 	err := s.Store.Append(ctx, l, cp, o)
 	if errors.Is(err, lock.ErrFenced) {
-		for last := range s.Turns(ctx, l.Key, checkpoint.Newest) {
+		for last, err := range s.Turns(ctx, l.Key, checkpoint.Newest) {
+			if err != nil {
+				return err
+			}
 			cp.Turn = last.Turn + 1
 			break
 		}

@@ -3,7 +3,6 @@ package chaostest
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"iter"
 	"maps"
 	"slices"
@@ -199,7 +198,7 @@ func listed[T any](
 func cloned(r snapshot.Run) snapshot.Run {
 	r.Payload, r.Parts = slices.Clone(r.Payload), maps.Clone(r.Parts)
 	for name, doc := range r.Parts {
-		r.Parts[name] = json.RawMessage(slices.Clone(doc))
+		r.Parts[name] = slices.Clone(doc)
 	}
 	return r
 }

@@ -75,8 +75,7 @@ const (
 // useMemory makes a directory in memory the one for temporary files, also of the processes that this one starts. Where
 // there is not enough memory it does nothing. What the go command builds stays on disk.
 func useMemory() (remove func() error, err error) {
-	var free syscall.Statfs_t
-	if err := syscall.Statfs(shm, &free); err != nil || free.Bavail*uint64(free.Bsize) < enough {
+	if room() < enough {
 		return func() error { return nil }, nil
 	}
 	disk := os.TempDir()
@@ -89,6 +88,15 @@ func useMemory() (remove func() error, err error) {
 		err = errors.Join(err, os.Setenv("GOTMPDIR", disk))
 	}
 	return func() error { return os.RemoveAll(dir) }, err
+}
+
+// room returns how many bytes are free in memory for files; 0 if there is no such place.
+func room() uint64 {
+	var fs syscall.Statfs_t
+	if syscall.Statfs(shm, &fs) != nil {
+		return 0
+	}
+	return fs.Bavail * uint64(fs.Bsize)
 }
 
 func fatal(err error) {
