@@ -231,6 +231,21 @@ func TestRenewedFenceOutlivesTheFirst(t *testing.T) {
 	}
 }
 
+// The claim that replaces a fence has gone unanswered when the leases are renewed. That the former one is lost then says nothing.
+func TestRenewalBesideAClaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &stage{t, newWorld()}
+		s.crash(Input{Text: "a"})
+		p := s.process(Options{Limits: orchestrator.Limits{LeaseTTL: 30 * time.Second, SettleTimeout: 20 * time.Second}}, nil)
+		p.next("Claim", nil, func(send func() error) error {
+			defer time.Sleep(12 * time.Second) // the leases are renewed after ten
+			return errors.Join(send(), errLost)
+		})
+		p.execute(Input{Text: "b"})
+		s.ends("a", "b")
+	})
+}
+
 // A Save that the store refuses, because its schema is too old for example, fails no turn. The run is left as it was
 // saved.
 func TestUnsavedIsNoFailure(t *testing.T) {

@@ -65,8 +65,8 @@ func TestParkedDeliveryIsNotTried(t *testing.T) {
 		if outcome, err := lowered.Recover(t.Context(), "s"); outcome != "parked" || err != nil {
 			t.Errorf("%q, %v", outcome, err)
 		}
-		if hook.calls != 2 {
-			t.Errorf("tried %d times", hook.calls)
+		if got := recoverable(t, lowered, true); hook.calls != 2 || len(got) != 0 {
+			t.Errorf("tried %d times, recoverable: %q", hook.calls, got)
 		}
 	})
 }
