@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/pgstate"
+	"github.com/holdfast-go/holdfast/internal/pgsweep"
 	"github.com/holdfast-go/holdfast/internal/sqlname"
 	"github.com/holdfast-go/holdfast/lock"
 )
@@ -30,10 +31,11 @@ type Options struct {
 
 // Store implements [checkpoint.Store] and [checkpoint.Sweeper].
 type Store struct {
-	db     DB
-	prefix sqlname.Prefix
-	sql    queries
-	ttl    time.Duration
+	db      DB
+	prefix  sqlname.Prefix
+	sql     queries
+	ttl     time.Duration
+	sweeper *pgsweep.Sweeper
 }
 
 var (
@@ -51,7 +53,7 @@ func New(db DB, o *Options) *Store {
 	if err != nil {
 		panic("pgcheckpoint: " + err.Error())
 	}
-	return &Store{db: db, prefix: p, sql: fillAll(p), ttl: o.TTL}
+	return &Store{db: db, prefix: p, sql: fillAll(p), ttl: o.TTL, sweeper: pgsweep.New(db, templates.sweep, names(p))}
 }
 
 // Schema returns the statements that create the tables, or bring them up to date. They may be run again.
@@ -238,36 +240,14 @@ func (s *Store) Delete(ctx context.Context, l checkpoint.Lease) error {
 	return s.error(ctx, "delete", l.Key, err)
 }
 
-// sweepBatch is how many sessions one statement retires.
-const sweepBatch = 1000
-
-// Sweep retires idle sessions, in batches, passing over those that are locked.
+// Sweep retires idle sessions, passing over those that are locked. With a limit it looks at a part of the sessions, and
+// goes on there the next time; of several processes one does it. So it costs the same whatever the table holds.
 func (s *Store) Sweep(ctx context.Context, limit int) (retired int, err error) {
 	if s.ttl <= 0 {
 		return 0, nil
 	}
-	for limit <= 0 || retired < limit {
-		batch := sweepBatch
-		if limit > 0 {
-			batch = min(batch, limit-retired)
-		}
-		n := 0
-		err := pgstate.Again(func() error {
-			rows, err := s.db.Query(ctx, s.sql.sweep, s.ttl.Microseconds(), batch)
-			if err != nil {
-				return err
-			}
-			n, err = pgx.CollectExactlyOneRow(rows, pgx.RowTo[int])
-			return err
-		})
-		if err != nil {
-			return retired, s.error(ctx, "sweep", checkpoint.Key{}, err)
-		}
-		if retired += n; n < batch {
-			break
-		}
-	}
-	return retired, nil
+	retired, err = s.sweeper.Sweep(ctx, s.ttl, limit)
+	return retired, s.error(ctx, "sweep", checkpoint.Key{}, err)
 }
 
 // exec returns how many rows a statement touched.

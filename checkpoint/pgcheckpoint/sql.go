@@ -3,6 +3,7 @@ package pgcheckpoint
 import (
 	"strings"
 
+	"github.com/holdfast-go/holdfast/internal/pgsweep"
 	"github.com/holdfast-go/holdfast/internal/sqlname"
 )
 
@@ -52,7 +53,7 @@ DO $$ BEGIN
 EXCEPTION WHEN OTHERS THEN
     NULL; -- the server is older than 14 or was built without lz4: the default compression serves
 END $$;
-`
+` + pgsweep.Schema
 
 // clock is the server's, in microseconds.
 const clock = `(extract(epoch FROM clock_timestamp()) * 1e6)::bigint`
@@ -232,12 +233,23 @@ var templates = queries{
 	// One statement may do it, because every settle moves lease_until: a session that settled while this waited is
 	// looked at again and is idle no more.
 	sweep: `
-		WITH idle AS (
-			SELECT orchestrator, session
+		WITH slice AS MATERIALIZED (
+			SELECT orchestrator, session, lease_until, owed
 			FROM {sessions}
-			WHERE owed IS NULL AND lease_until < statement_timestamp() - $1::bigint * interval '1 microsecond'
+			WHERE (orchestrator, session) > ($3, $4)
+			ORDER BY orchestrator, session
+			LIMIT $5
+		), idle AS (
+			SELECT locked.*
+			FROM slice, LATERAL (
+				SELECT orchestrator, session
+				FROM {sessions} h
+				WHERE h.orchestrator = slice.orchestrator AND h.session = slice.session
+					AND h.owed IS NULL AND h.lease_until < statement_timestamp() - $1::bigint * interval '1 microsecond'
+				FOR UPDATE SKIP LOCKED
+			) AS locked
+			WHERE slice.owed IS NULL AND slice.lease_until < statement_timestamp() - $1::bigint * interval '1 microsecond'
 			LIMIT $2
-			FOR UPDATE SKIP LOCKED
 		), h AS (
 			DELETE FROM {sessions} h USING idle
 			WHERE h.orchestrator = idle.orchestrator AND h.session = idle.session
@@ -246,25 +258,31 @@ var templates = queries{
 			DELETE FROM {turns} t USING h
 			WHERE t.orchestrator = h.orchestrator AND t.session = h.session
 		)
-		SELECT count(*) FROM h`,
+		SELECT (SELECT count(*) FROM h), (SELECT count(*) FROM slice), last.orchestrator, last.session
+		FROM (VALUES (1)) AS one LEFT JOIN (
+			SELECT orchestrator, session FROM slice ORDER BY orchestrator DESC, session DESC LIMIT 1
+		) AS last ON true`,
 }
 
 // suffixes of everything that is named after the prefix.
-var suffixes = []string{"sessions", "turns", "sessions_owed", "turns_request"}
+var suffixes = []string{"sessions", "turns", "sessions_owed", "turns_request", "sessions_sweep"}
 
-func fill(p sqlname.Prefix, template string) string {
+func fill(p sqlname.Prefix, template string) string { return names(p).Replace(template) }
+
+func names(p sqlname.Prefix) *strings.Replacer {
 	return strings.NewReplacer(
+		pgsweep.Table, p.Table("sessions_sweep"),
 		"{sessions}", p.Table("sessions"), "{turns}", p.Table("turns"),
 		"{sessions_owed}", p.Index("sessions_owed"), "{turns_request}", p.Index("turns_request"),
 		"{columns}", turnColumns, "{clock}", clock, "{admits}", admits, "{granted}", granted, "{retried}", retried,
-	).Replace(template)
+	)
 }
 
 func fillAll(p sqlname.Prefix) queries {
 	q := templates
 	for _, s := range []*string{
 		&q.claim, &q.create, &q.newest, &q.answered, &q.append, &q.explain, &q.mark, &q.renew,
-		&q.deleteHead, &q.deleteTurns, &q.turns, &q.sessions, &q.owing, &q.sweep,
+		&q.deleteHead, &q.deleteTurns, &q.turns, &q.sessions, &q.owing,
 	} {
 		*s = fill(p, *s)
 	}

@@ -15,6 +15,7 @@ import (
 const (
 	SerializationFailure = "40001"
 	LockNotAvailable     = "55P03"
+	QueryCanceled        = "57014" // by statement_timeout, or because its client has asked for it
 	undefinedTable       = "42P01"
 	undefinedColumn      = "42703"
 	undefinedSchema      = "3F000"

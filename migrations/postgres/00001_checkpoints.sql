@@ -46,7 +46,16 @@ EXCEPTION WHEN OTHERS THEN
 END $$;
 -- +goose StatementEnd
 
+CREATE TABLE IF NOT EXISTS "holdfast_sessions_sweep" (
+    one          boolean     NOT NULL PRIMARY KEY,
+    process      text        NOT NULL,
+    until        timestamptz NOT NULL,
+    orchestrator text COLLATE "C" NOT NULL,
+    session      text COLLATE "C" NOT NULL
+);
+
 -- +goose Down
+DROP TABLE IF EXISTS "holdfast_sessions_sweep";
 DROP INDEX IF EXISTS "holdfast_turns_request";
 DROP TABLE IF EXISTS "holdfast_turns";
 DROP INDEX IF EXISTS "holdfast_sessions_owed";

@@ -45,7 +45,16 @@ EXCEPTION WHEN OTHERS THEN
 END $$;
 -- +goose StatementEnd
 
+CREATE TABLE IF NOT EXISTS "holdfast_runs_sweep" (
+    one          boolean     NOT NULL PRIMARY KEY,
+    process      text        NOT NULL,
+    until        timestamptz NOT NULL,
+    orchestrator text COLLATE "C" NOT NULL,
+    session      text COLLATE "C" NOT NULL
+);
+
 -- +goose Down
+DROP TABLE IF EXISTS "holdfast_runs_sweep";
 DROP TABLE IF EXISTS "holdfast_run_parts";
 DROP INDEX IF EXISTS "holdfast_runs_inflight";
 DROP TABLE IF EXISTS "holdfast_runs";

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/holdfast-go/holdfast/internal/pgstate"
+	"github.com/holdfast-go/holdfast/internal/pgsweep"
 	"github.com/holdfast-go/holdfast/internal/sqlname"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
@@ -38,6 +39,7 @@ type Store struct {
 	prefix   sqlname.Prefix
 	sql      queries
 	remember time.Duration
+	sweeper  *pgsweep.Sweeper
 }
 
 var (
@@ -55,7 +57,10 @@ func New(db DB, o *Options) *Store {
 	if err != nil {
 		panic("pgsnapshot: " + err.Error())
 	}
-	return &Store{db: db, prefix: p, sql: fillAll(p), remember: cmp.Or(o.Remember, snapshot.DefaultRemember)}
+	return &Store{
+		db: db, prefix: p, sql: fillAll(p), remember: cmp.Or(o.Remember, snapshot.DefaultRemember),
+		sweeper: pgsweep.New(db, templates.sweep, names(p)),
+	}
 }
 
 // Schema returns the statements that create the tables, or bring them up to date. They may be run again.
@@ -276,26 +281,12 @@ func (s *Store) clean(ctx context.Context, k snapshot.Key, before int64) {
 	_, _ = s.db.Exec(ctx, s.sql.clean, k.Orchestrator, k.Session, before)
 }
 
-// sweepBatch is how many sessions one statement forgets.
-const sweepBatch = 1000
-
-// Sweep forgets sessions whose last run was deleted longer ago than [Options].Remember, in batches. It passes over rows
-// that are locked.
+// Sweep forgets sessions whose last run was deleted longer ago than [Options].Remember. It passes over rows that are
+// locked. With a limit it looks at a part of the sessions, and goes on there the next time; of several processes one does
+// it. So it costs the same whatever the table holds.
 func (s *Store) Sweep(ctx context.Context, limit int) (forgotten int, err error) {
-	for limit <= 0 || forgotten < limit {
-		batch := sweepBatch
-		if limit > 0 {
-			batch = min(batch, limit-forgotten)
-		}
-		n, err := collectOne(ctx, s.db, pgx.RowTo[int], s.sql.sweep, s.remember.Microseconds(), batch)
-		if err != nil {
-			return forgotten, s.error(ctx, "sweep", snapshot.Key{}, err)
-		}
-		if forgotten += n; n < batch {
-			break
-		}
-	}
-	return forgotten, nil
+	forgotten, err = s.sweeper.Sweep(ctx, s.remember, limit)
+	return forgotten, s.error(ctx, "sweep", snapshot.Key{}, err)
 }
 
 // Pages grow: the first runs of a drain should come soon, and many should not cost a round trip each.

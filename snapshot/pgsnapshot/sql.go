@@ -3,6 +3,7 @@ package pgsnapshot
 import (
 	"strings"
 
+	"github.com/holdfast-go/holdfast/internal/pgsweep"
 	"github.com/holdfast-go/holdfast/internal/sqlname"
 )
 
@@ -53,7 +54,7 @@ DO $$ BEGIN
 EXCEPTION WHEN OTHERS THEN
     NULL; -- the server is older than 14 or was built without lz4: the default compression serves
 END $$;
-`
+` + pgsweep.Schema
 
 const (
 	// columns are those that scan reads.
@@ -176,12 +177,23 @@ var templates = queries{
 	// If a row changed since the statement began, its newest version is judged. One statement may remove the parts too:
 	// who writes parts updates the row, and then the session is not over.
 	sweep: `
-		WITH over AS (
-			SELECT orchestrator, session
+		WITH slice AS MATERIALIZED (
+			SELECT orchestrator, session, deleted_at
 			FROM {runs}
-			WHERE deleted_at < statement_timestamp() - $1::bigint * interval '1 microsecond'
+			WHERE (orchestrator, session) > ($3, $4)
+			ORDER BY orchestrator, session
+			LIMIT $5
+		), over AS (
+			SELECT locked.*
+			FROM slice, LATERAL (
+				SELECT orchestrator, session
+				FROM {runs} r
+				WHERE r.orchestrator = slice.orchestrator AND r.session = slice.session
+					AND r.deleted_at < statement_timestamp() - $1::bigint * interval '1 microsecond'
+				FOR UPDATE SKIP LOCKED
+			) AS locked
+			WHERE slice.deleted_at < statement_timestamp() - $1::bigint * interval '1 microsecond'
 			LIMIT $2
-			FOR UPDATE SKIP LOCKED
 		), r AS (
 			DELETE FROM {runs} r USING over
 			WHERE r.orchestrator = over.orchestrator AND r.session = over.session
@@ -190,7 +202,10 @@ var templates = queries{
 			DELETE FROM {run_parts} p USING r
 			WHERE p.orchestrator = r.orchestrator AND p.session = r.session
 		)
-		SELECT count(*) FROM r`,
+		SELECT (SELECT count(*) FROM r), (SELECT count(*) FROM slice), last.orchestrator, last.session
+		FROM (VALUES (1)) AS one LEFT JOIN (
+			SELECT orchestrator, session FROM slice ORDER BY orchestrator DESC, session DESC LIMIT 1
+		) AS last ON true`,
 }
 
 // andParts returns a statement that writes a run as statement does, and with it the parts $15 and $16.
@@ -205,14 +220,17 @@ func andParts(statement, columns string) string {
 }
 
 // suffixes of everything that is named after the prefix.
-var suffixes = []string{"runs", "runs_inflight", "run_parts"}
+var suffixes = []string{"runs", "runs_inflight", "run_parts", "runs_sweep"}
 
-func fill(p sqlname.Prefix, template string) string {
+func fill(p sqlname.Prefix, template string) string { return names(p).Replace(template) }
+
+func names(p sqlname.Prefix) *strings.Replacer {
 	return strings.NewReplacer(
+		pgsweep.Table, p.Table("runs_sweep"),
 		"{runs}", p.Table("runs"), "{runs_inflight}", p.Index("runs_inflight"), "{run_parts}", p.Table("run_parts"),
 		"{columns}", columns, "{durable}", durable, "{lazy}", lazy, "{clock}", clock, "{later}", later, "{counts}", counts,
 		"{parted}", parted,
-	).Replace(template)
+	)
 }
 
 func fillAll(p sqlname.Prefix) queries {
@@ -231,7 +249,7 @@ func fillAll(p sqlname.Prefix) queries {
 	}
 	for _, s := range []*string{
 		&q.begin, &q.beginParts, &q.create, &q.createParts, &q.find, &q.spent, &q.save, &q.saveParts, &q.adopt, &q.parts, &q.delete, &q.clean,
-		&q.peek, &q.session, &q.runs, &q.sweep,
+		&q.peek, &q.session, &q.runs,
 	} {
 		*s = fill(p, *s)
 	}

@@ -1,0 +1,176 @@
+// Package pgsweep removes the rows of sessions that are over, without an index that every settle would have to keep.
+//
+// A sweep walks the primary key in slices, and remembers in a table of one row how far it has come. A limited sweep looks
+// at a few thousand rows where it finds nothing, so that it costs the same whatever the table holds, and goes on there the
+// next time. Of several processes one sweeps: the others leave it to that one until it has been silent for some minutes.
+package pgsweep
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-go/holdfast/internal/pgstate"
+)
+
+const (
+	slice    = 1000 // rows that one statement looks at
+	least    = 1    // the same, where statement_timeout is short
+	mostSeen = 2000 // rows that a limited sweep looks at in vain
+
+	turn = 3 * time.Minute // for how long one process sweeps alone; Watch sweeps once a minute
+)
+
+// Schema creates the table that remembers, and Table stands for its name.
+const (
+	Table  = "{sweep}"
+	Schema = `
+CREATE TABLE IF NOT EXISTS {sweep} (
+    one          boolean     NOT NULL PRIMARY KEY,
+    process      text        NOT NULL,
+    until        timestamptz NOT NULL,
+    orchestrator text COLLATE "C" NOT NULL,
+    session      text COLLATE "C" NOT NULL
+);
+`
+)
+
+const (
+	lazy = `set_config('synchronous_commit', 'off', true)` // what is forgotten is done again
+
+	take = `
+		INSERT INTO {sweep} AS s (one, process, until, orchestrator, session)
+		VALUES (true, $1, clock_timestamp() + $2::bigint * interval '1 microsecond', '', '')
+		ON CONFLICT (one) DO UPDATE SET process = excluded.process, until = excluded.until
+		WHERE s.process = excluded.process OR s.until <= clock_timestamp()
+		RETURNING orchestrator, session, ` + lazy
+
+	leave = `
+		WITH s AS (UPDATE {sweep} SET orchestrator = $2, session = $3 WHERE process = $1)
+		SELECT ` + lazy
+)
+
+// DB is a pool.
+type DB interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+// A Sweeper sweeps one table.
+type Sweeper struct {
+	db                 DB
+	take, slice, leave string
+	process            string
+}
+
+// New returns a Sweeper. slice is a statement that looks at the next $5 sessions after ($3, $4), removes at most $2 of them
+// that have been over for $1 microseconds, and returns how many it has removed, how many it has looked at, and the last of
+// them. names replaces Table and what slice names.
+func New(db DB, slice string, names *strings.Replacer) *Sweeper {
+	return &Sweeper{db, names.Replace(take), names.Replace(slice), names.Replace(leave), rand.Text()}
+}
+
+type place struct{ orchestrator, session string }
+
+// seen is what one slice has come to.
+type seen struct {
+	removed, rows int
+	last          place
+}
+
+// Sweep removes what has been over for a while, at most limit of it. Without a limit it looks at everything.
+func (s *Sweeper) Sweep(ctx context.Context, idle time.Duration, limit int) (removed int, err error) {
+	w := walk{Sweeper: s, idle: idle, limit: limit, size: slice}
+	if limit > 0 {
+		w.at, err = s.turn(ctx)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return 0, nil // another process sweeps
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	start := w.at
+	for !w.over && err == nil {
+		err = w.step(ctx)
+	}
+	if err == nil && limit > 0 && w.at != start {
+		_, err = one(ctx, s.db, func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil },
+			s.leave, s.process, w.at.orchestrator, w.at.session)
+	}
+	return w.removed, err
+}
+
+// turn makes this process the one that sweeps, and returns where it goes on; pgx.ErrNoRows if it is another's turn.
+func (s *Sweeper) turn(ctx context.Context) (place, error) {
+	scan := func(row pgx.CollectableRow) (at place, err error) {
+		err = row.Scan(&at.orchestrator, &at.session, nil)
+		return at, err
+	}
+	return one(ctx, s.db, scan, s.take, s.process, turn.Microseconds())
+}
+
+// A walk is one sweep on its way through the table.
+type walk struct {
+	*Sweeper
+	idle          time.Duration
+	limit         int
+	at            place
+	size          int // of a slice
+	removed, vain int // rows, and rows since the last that was removed
+	wrapped, over bool
+}
+
+// step takes one slice.
+func (w *walk) step(ctx context.Context) error {
+	most := w.size
+	if w.limit > 0 {
+		most = min(most, w.limit-w.removed)
+	}
+	got, err := one(ctx, w.db, scan, w.slice,
+		w.idle.Microseconds(), most, w.at.orchestrator, w.at.session, w.size)
+	if pgstate.Of(err) == pgstate.QueryCanceled && ctx.Err() == nil && w.size > least {
+		w.size = max(least, w.size/8)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	w.removed += got.removed
+	if w.limit > 0 && w.removed == w.limit {
+		w.over = true // this slice may have more
+		return nil
+	}
+	if w.vain += got.rows; got.removed > 0 {
+		w.vain = 0
+	}
+	if w.at = got.last; got.rows < w.size {
+		w.over = w.wrapped || w.limit == 0
+		w.at, w.wrapped = place{}, true
+	}
+	w.over = w.over || w.limit > 0 && w.vain >= mostSeen
+	return nil
+}
+
+func scan(row pgx.CollectableRow) (got seen, err error) {
+	var orchestrator, session *string
+	if err = row.Scan(&got.removed, &got.rows, &orchestrator, &session); err == nil && orchestrator != nil {
+		got.last = place{*orchestrator, *session}
+	}
+	return got, err
+}
+
+func one[T any](ctx context.Context, db DB, scan pgx.RowToFunc[T], sql string, args ...any) (t T, err error) {
+	err = pgstate.Again(func() error {
+		rows, err := db.Query(ctx, sql, args...)
+		if err != nil {
+			return err
+		}
+		t, err = pgx.CollectExactlyOneRow(rows, scan)
+		return err
+	})
+	return t, err
+}
