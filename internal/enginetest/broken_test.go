@@ -125,7 +125,7 @@ func TestBroken(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			convict(t, Matrix{Only: []string{c.only}, Enough: 8, Patience: 2 * time.Second}, c.law, c.damage)
+			convict(t, Matrix{Only: []string{c.only}, Enough: 24, Patience: 2 * time.Second}, c.law, c.damage)
 		})
 	}
 }

@@ -32,6 +32,9 @@ func (c checkpoints) Claim(
 		if err == nil {
 			c.claimed(got)
 		}
+		if !errors.Is(err, context.Canceled) { // a caller may leave while it waits
+			err = c.wrote(err)
+		}
 		return got, err
 	})
 }

@@ -26,7 +26,6 @@ elseif head.nonce ~= nonce then
 end
 head.lease = now + tonumber(lease)
 redis.call('HSET', KEYS[1], 'epoch', decimal(head.epoch), 'nonce', nonce, 'owner', owner, 'lease', decimal(head.lease))
-expire(head, now, tonumber(idle))
 
 local reply = {
   'OK', decimal(head.epoch), decimal(head.born), decimal(head.summarized), decimal(head.owed or head.turn + 1),
@@ -35,4 +34,5 @@ local reply = {
 if head.turn >= 0 then add(reply, decimal(head.turn)) end
 local answered = request ~= '' and redis.call('HGET', KEYS[4], request)
 if answered then add(reply, answered) end
+expire(head, now, tonumber(idle)) -- the last, because a time that has passed by now deletes at once
 return reply
