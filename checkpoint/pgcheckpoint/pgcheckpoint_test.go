@@ -149,3 +149,28 @@ func poolOn(tb testing.TB, url string, configure func(*pgxpool.Config)) *pgxpool
 	tb.Cleanup(p.Close)
 	return p
 }
+
+// The schema may be run again beside readers: it waits for none, and nobody waits for it.
+func TestSchemaAgain(t *testing.T) {
+	t.Parallel()
+	p := testenv.Postgres(t)
+	s := pgcheckpoint.New(p, nil)
+	create(t, p, s)
+	var compressed int
+	const sql = "SELECT count(*) FROM pg_attribute WHERE attrelid = 'holdfast_turns'::regclass AND attcompression = 'l'"
+	if err := p.QueryRow(t.Context(), sql).Scan(&compressed); err != nil || compressed != 2 {
+		t.Errorf("%d columns are compressed by lz4, %v", compressed, err)
+	}
+	tx, err := p.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(t.Context())
+	if _, err := tx.Exec(t.Context(), "SELECT FROM holdfast_turns, holdfast_sessions"); err != nil {
+		t.Fatal(err)
+	}
+	// Unlike lock_timeout, the schema could not take it for a server without lz4.
+	if _, err := p.Exec(t.Context(), "SET statement_timeout = '5s'; "+s.Schema()); err != nil {
+		t.Error(err)
+	}
+}

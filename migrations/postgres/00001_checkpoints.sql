@@ -40,9 +40,12 @@ CREATE INDEX IF NOT EXISTS "holdfast_turns_request" ON "holdfast_turns" (orchest
 
 -- +goose StatementBegin
 DO $$ BEGIN
-    EXECUTE 'ALTER TABLE "holdfast_turns" ALTER COLUMN state SET COMPRESSION lz4, ALTER COLUMN payload SET COMPRESSION lz4';
-EXCEPTION WHEN OTHERS THEN
-    NULL; -- the server is older than 14 or was built without lz4: the default compression serves
+    IF EXISTS (SELECT FROM pg_attribute
+        WHERE attrelid = '"holdfast_turns"'::regclass AND attname IN ('state', 'payload') AND attcompression <> 'l') THEN
+        EXECUTE 'ALTER TABLE "holdfast_turns" ALTER COLUMN state SET COMPRESSION lz4, ALTER COLUMN payload SET COMPRESSION lz4';
+    END IF; -- else the table would be locked for nothing
+EXCEPTION WHEN feature_not_supported OR syntax_error OR undefined_column THEN
+    NULL; -- the server was built without lz4 or is older than 14: the default compression serves
 END $$;
 -- +goose StatementEnd
 

@@ -38,10 +38,14 @@ CREATE TABLE IF NOT EXISTS "holdfast_run_parts" (
 
 -- +goose StatementBegin
 DO $$ BEGIN
-    EXECUTE 'ALTER TABLE "holdfast_runs" ALTER COLUMN payload SET COMPRESSION lz4';
-    EXECUTE 'ALTER TABLE "holdfast_run_parts" ALTER COLUMN doc SET COMPRESSION lz4';
-EXCEPTION WHEN OTHERS THEN
-    NULL; -- the server is older than 14 or was built without lz4: the default compression serves
+    IF EXISTS (SELECT FROM pg_attribute
+        WHERE attrelid IN ('"holdfast_runs"'::regclass, '"holdfast_run_parts"'::regclass) AND attname IN ('payload', 'doc')
+            AND attcompression <> 'l') THEN
+        EXECUTE 'ALTER TABLE "holdfast_runs" ALTER COLUMN payload SET COMPRESSION lz4';
+        EXECUTE 'ALTER TABLE "holdfast_run_parts" ALTER COLUMN doc SET COMPRESSION lz4';
+    END IF; -- else the tables would be locked for nothing
+EXCEPTION WHEN feature_not_supported OR syntax_error OR undefined_column THEN
+    NULL; -- the server was built without lz4 or is older than 14: the default compression serves
 END $$;
 -- +goose StatementEnd
 
