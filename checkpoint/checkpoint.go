@@ -145,6 +145,10 @@ type Store interface {
 	// superseded, released or deleted. With an error some may have been extended; a lease that is not returned is not known to be lost.
 	Renew(ctx context.Context, ttl time.Duration, leases []Lease) (lost []Lease, err error)
 
+	// Held returns those of the sessions that a live lease owns, in one round trip. It is for a watch, which need not claim
+	// what it would not get. When the answer arrives, another may own them.
+	Held(ctx context.Context, orchestrator string, sessions []string) (held []string, err error)
+
 	// Append settles cp.Turn, which must follow the last one, and prunes: all or nothing, durable on return.
 	// lock.ErrFenced, ErrConflict, ErrInvalid. If nothing was appended and a kept turn has the run, whoever settled it: no error,
 	// or ErrConflict if o.Fresh asks to be told. To learn what became of an Append whose reply was lost, repeat it; a read

@@ -130,6 +130,20 @@ func (m *Memory) Renew(ctx context.Context, ttl time.Duration, leases []Lease) (
 	return lost, nil
 }
 
+func (m *Memory) Held(ctx context.Context, orchestrator string, sessions []string) (held []string, err error) {
+	if err := checked(ctx, ValidateHeld(orchestrator, sessions)); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, id := range sessions {
+		if s := m.sessions[Key{orchestrator, id}]; s != nil && s.fence.Nonce != "" && time.Now().Before(s.leaseUntil) {
+			held = append(held, id)
+		}
+	}
+	return held, nil
+}
+
 func (m *Memory) Append(ctx context.Context, l Lease, cp Checkpoint, o AppendOptions) error {
 	keep, err := o.Kept()
 	if err := checked(ctx, l.Validate(), cp.Validate(), err); err != nil {

@@ -128,6 +128,16 @@ func (q SessionQuery) Validate() error {
 	return nil
 }
 
+// ValidateHeld checks the arguments of Held.
+func ValidateHeld(orchestrator string, sessions []string) error {
+	for _, id := range sessions {
+		if err := (Key{orchestrator, id}).Validate(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // ValidateRenew checks the arguments of Renew.
 func ValidateRenew(ttl time.Duration, leases []Lease) error {
 	if err := validTTL(ttl); err != nil {

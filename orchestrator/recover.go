@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/lock"
@@ -11,8 +12,8 @@ import (
 )
 
 // Recoverable yields the sessions that have something to finish now: a run that waits and is due, or a reply owed that is; with all,
-// also every running run, whose owner may be dead, and every run that is over and was not deleted. It and Recover make the
-// orchestrator a bootdrain.Bot.
+// also every running run whose owner's lease has expired, and every run that is over and was not deleted. It and Recover make
+// the orchestrator a bootdrain.Bot.
 func (o *Orchestrator[S]) Recoverable(ctx context.Context, all bool) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		seen := make(map[string]bool)
@@ -31,13 +32,27 @@ func (o *Orchestrator[S]) Recoverable(ctx context.Context, all bool) iter.Seq2[s
 		if all {
 			q.Status = ""
 		}
+		var running []string
 		for r, err := range o.runs(ctx, q) {
 			if err == nil && !due(r) {
+				continue
+			}
+			if err == nil && r.Status == snapshot.Running {
+				if running = append(running, r.Session); len(running) < askedAtOnce {
+					continue
+				}
+				if !o.orphaned(ctx, running, next) {
+					return
+				}
+				running = running[:0]
 				continue
 			}
 			if !next(r.Session, err) {
 				return
 			}
+		}
+		if !o.orphaned(ctx, running, next) {
+			return
 		}
 		for session, err := range o.store.Sessions(ctx, checkpoint.SessionQuery{Orchestrator: o.name, Owing: true, Due: true}) {
 			if !next(session, err) {
@@ -45,6 +60,26 @@ func (o *Orchestrator[S]) Recoverable(ctx context.Context, all bool) iter.Seq2[s
 			}
 		}
 	}
+}
+
+// askedAtOnce is how many running runs a watch asks the checkpoint store about in one round trip.
+const askedAtOnce = 256
+
+// orphaned passes on those of the sessions that no live lease owns, and reports whether to go on.
+func (o *Orchestrator[S]) orphaned(ctx context.Context, sessions []string, next func(string, error) bool) bool {
+	if len(sessions) == 0 {
+		return true
+	}
+	held, err := o.store.Held(ctx, o.name, sessions)
+	if err != nil {
+		return next("", err)
+	}
+	for _, session := range sessions {
+		if !slices.Contains(held, session) && !next(session, nil) {
+			return false
+		}
+	}
+	return true
 }
 
 // due reports whether a drain has something to do with a run.

@@ -23,8 +23,9 @@ var cancelClauses = []clause{
 			s := p.store
 			_, claim := s.Claim(ctx, key("b"), request(time.Hour))
 			_, renew := s.Renew(ctx, time.Hour, []checkpoint.Lease{l})
+			_, held := s.Held(ctx, bot, []string{"a"})
 			errs := []error{
-				claim, renew, s.Append(ctx, l, turn(1), checkpoint.AppendOptions{Release: true}),
+				claim, renew, held, s.Append(ctx, l, turn(1), checkpoint.AppendOptions{Release: true}),
 				s.Mark(ctx, l, checkpoint.Marks{Summarized: 1, Release: true}), s.Delete(ctx, l),
 			}
 			for _, err := range s.Turns(ctx, key("a"), checkpoint.Newest) {
@@ -38,8 +39,8 @@ var cancelClauses = []clause{
 					fail("method %d returns %v, want %v and its cause", i, err, context.Canceled)
 				}
 			}
-			if len(errs) != 7 {
-				fail("%d errors, want 7", len(errs))
+			if len(errs) != 8 {
+				fail("%d errors, want 8", len(errs))
 			}
 			p.append(l, turn(1))
 			p.wantTurns("a", 1, 0)

@@ -2,6 +2,7 @@ package checkpointtest
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
@@ -250,6 +251,35 @@ var leaseClauses = []clause{
 			if ok(err); len(lost) > 0 {
 				fail("lost %+v of none", lost)
 			}
+		},
+	},
+	{
+		name: "held",
+		rule: "Held returns exactly the sessions that a live lease owns, also before their first turn",
+		check: func(p *probe) {
+			p.claim("a live")
+			p.claim("not asked")
+			p.settled("released", 1)
+			ok(p.store.Delete(p.ctx, p.claim("deleted").Lease))
+			l := p.claim("settled").Lease
+			p.append(l, turn(0))
+			other := key("other")
+			other.Orchestrator = "another bot"
+			_, err := p.store.Claim(p.ctx, other, request(time.Hour))
+			ok(err)
+			p.expired("expired")
+			asked := []string{"settled", "expired", "released", "deleted", "unknown", "other", "a live"}
+			held, err := p.store.Held(p.ctx, key("").Orchestrator, asked)
+			ok(err)
+			if slices.Sort(held); !slices.Equal(held, []string{"a live", "settled"}) {
+				fail("held are %q", held)
+			}
+			held, err = p.store.Held(p.ctx, key("").Orchestrator, nil)
+			if ok(err); len(held) > 0 {
+				fail("held are %q of none", held)
+			}
+			_, err = p.store.Held(p.ctx, key("").Orchestrator, []string{""})
+			want(err, checkpoint.ErrInvalid)
 		},
 	},
 }

@@ -94,3 +94,21 @@ func patience(ttl time.Duration, leases int) time.Duration {
 	}
 	return max(min(ttl/10, time.Second), 10*time.Millisecond)
 }
+
+func (s *Store) Held(ctx context.Context, orchestrator string, sessions []string) (held []string, err error) {
+	if err := checkpoint.ValidateHeld(orchestrator, sessions); err != nil {
+		return nil, err
+	}
+	if len(sessions) == 0 {
+		return nil, ctxcause.Of(ctx)
+	}
+	err = pgstate.Again(func() error {
+		rows, err := s.db.Query(ctx, s.sql.held, orchestrator, sessions)
+		if err != nil {
+			return err
+		}
+		held, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		return err
+	})
+	return held, s.error(ctx, "held", checkpoint.Key{}, err)
+}

@@ -75,7 +75,7 @@ const turnColumns = `t.turn, t.state, t.payload, t.route, t.signature, t.version
 
 // queries holds the statements of one store, with its table names filled in.
 type queries struct {
-	claim, guard, create, newest, answered, append, explain, mark, renew, deleteGuard, deleteHead, deleteTurns, turns, sessions, owing, sweep string
+	claim, guard, create, newest, answered, append, explain, mark, renew, deleteGuard, deleteHead, deleteTurns, turns, sessions, owing, held, sweep string
 }
 
 var templates = queries{
@@ -233,6 +233,11 @@ var templates = queries{
 		ORDER BY session
 		LIMIT $4`,
 
+	held: `
+		SELECT session
+		FROM {sessions}
+		WHERE orchestrator = $1 AND session = ANY($2::text[]) AND nonce <> '' AND lease_until > clock_timestamp()`,
+
 	// One statement may do it, because every settle moves lease_until: a session that settled while this waited is
 	// looked at again and is idle no more.
 	sweep: `
@@ -285,7 +290,7 @@ func fillAll(p sqlname.Prefix) queries {
 	q := templates
 	for _, s := range []*string{
 		&q.claim, &q.create, &q.newest, &q.answered, &q.append, &q.explain, &q.mark, &q.renew,
-		&q.deleteHead, &q.deleteTurns, &q.turns, &q.sessions, &q.owing,
+		&q.deleteHead, &q.deleteTurns, &q.turns, &q.sessions, &q.owing, &q.held,
 	} {
 		*s = fill(p, *s)
 	}

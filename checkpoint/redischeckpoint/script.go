@@ -15,6 +15,7 @@ var sources embed.FS
 // may run twice, the second time long after the first.
 var (
 	claimScript  = redisstore.Script(sources, "session", "claim")
+	heldScript   = redisstore.Script(sources, "session", "held")
 	renewScript  = redisstore.Script(sources, "session", "renew")
 	appendScript = redisstore.Script(sources, "session", "append")
 	markScript   = redisstore.Script(sources, "session", "mark")

@@ -145,6 +145,28 @@ func (s *Store) Renew(ctx context.Context, ttl time.Duration, leases []checkpoin
 	return lost, errors.Join(errs...)
 }
 
+// Held asks each head, all in one pipeline.
+func (s *Store) Held(ctx context.Context, orchestrator string, sessions []string) (held []string, err error) {
+	if err := redisstore.Checked(ctx, checkpoint.ValidateHeld(orchestrator, sessions)); err != nil {
+		return nil, fmt.Errorf("redischeckpoint: held: %w", err)
+	}
+	calls := make([]redisstore.Call, len(sessions))
+	for i, session := range sessions {
+		k := checkpoint.Key{Orchestrator: orchestrator, Session: session}
+		calls[i] = redisstore.Call{Keys: s.sessionKeys(k)[:1]}
+	}
+	var errs []error
+	s.redis.RunAll(ctx, heldScript, calls, func(i int, r redisstore.Reply, err error) {
+		switch {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("redischeckpoint: held %q: %w", sessions[i], err))
+		case r.Values[0] == "1":
+			held = append(held, sessions[i])
+		}
+	})
+	return held, errors.Join(errs...)
+}
+
 // Mark raises counters, counts a delivery that failed, or releases, in one script.
 func (s *Store) Mark(ctx context.Context, l checkpoint.Lease, m checkpoint.Marks) error {
 	err := redisstore.Checked(ctx, l.Validate(), m.Validate())

@@ -40,6 +40,10 @@ const (
 			SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3 FROM json_each(?2))
 		RETURNING orchestrator, session, epoch, nonce`
 
+	heldSQL = `
+		SELECT session FROM {prefix}sessions
+		WHERE orchestrator = ?1 AND session IN (SELECT value FROM json_each(?2)) AND nonce <> '' AND lease_until > ?3`
+
 	ownerSQL = `
 		SELECT epoch, nonce, owner, lease_until FROM {prefix}sessions
 		WHERE orchestrator = ?1 AND session = ?2`
@@ -288,7 +292,29 @@ func (s *Store) extend(ctx context.Context, st sqlitestore.Statements, ttl time.
 	return held, err
 }
 
+func scanSession(rows *sql.Rows) (session string, err error) {
+	err = rows.Scan(&session)
+	return session, err
+}
+
 func scanLease(rows *sql.Rows) (l checkpoint.Lease, err error) {
 	err = rows.Scan(&l.Orchestrator, &l.Session, &l.Fence.Epoch, &l.Fence.Nonce)
 	return l, err
+}
+
+// Held reads in one statement.
+func (s *Store) Held(ctx context.Context, orchestrator string, sessions []string) (held []string, err error) {
+	st, err := s.db.Start(ctx, checkpoint.ValidateHeld(orchestrator, sessions))
+	var list []byte
+	if err == nil {
+		list, err = json.Marshal(sessions)
+	}
+	if err == nil {
+		rows, e := st[heldSQL].QueryContext(ctx, orchestrator, string(list), time.Now().UnixMicro())
+		held, err = sqlitestore.Collect(rows, e, scanSession)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("sqlitecheckpoint: held: %w", s.db.Explain(ctx, err))
+	}
+	return held, nil
 }

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
@@ -45,6 +46,13 @@ func (s checkpoints) Renew(
 	}
 	return ask(ctx, s.process, m, func(ctx context.Context, _ *call) ([]checkpoint.Lease, error) {
 		return s.world.Checkpoints.Renew(ctx, ttl, leases)
+	})
+}
+
+func (s checkpoints) Held(ctx context.Context, orchestrator string, sessions []string) ([]string, error) {
+	m := message{op: "Held", session: strings.Join(sessions, " "), read: true}
+	return ask(ctx, s.process, m, func(ctx context.Context, _ *call) ([]string, error) {
+		return s.world.Checkpoints.Held(ctx, orchestrator, sessions)
 	})
 }
 

@@ -103,6 +103,13 @@ func (c checkpoints) Turns(ctx context.Context, k checkpoint.Key, from int) iter
 	}
 }
 
+func (c checkpoints) Held(ctx context.Context, orchestrator string, sessions []string) ([]string, error) {
+	if err := c.read(ctx, "held"); err != nil {
+		return nil, err
+	}
+	return c.Checkpoints.Held(ctx, orchestrator, sessions)
+}
+
 func (c checkpoints) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		if err := c.read(ctx, "sessions"); err != nil {

@@ -1,0 +1,63 @@
+package checkpointtest_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+)
+
+// These stores name the wrong sessions as held.
+func TestSuiteConvictsHeld(t *testing.T) {
+	convict(t, map[string]conviction{
+		"Held knows settled sessions only": {"held", func() store { return heldIsSettled{newMutant()} }},
+		"Held looks at no time":            {"held", func() store { return heldForEver{newMutant()} }},
+		"Held returns all that it knows":   {"held", func() store { return heldUnasked{newMutant()} }},
+		"Held checks nothing":              {"held", func() store { return heldUnchecked{newMutant()} }},
+	})
+}
+
+type heldIsSettled struct{ mutant }
+
+func (h heldIsSettled) Held(ctx context.Context, orchestrator string, sessions []string) ([]string, error) {
+	held, err := h.Memory.Held(ctx, orchestrator, sessions)
+	return slices.DeleteFunc(held, func(id string) bool {
+		_, err := checkpoint.Load(ctx, h, checkpoint.Key{Orchestrator: orchestrator, Session: id}, checkpoint.Newest)
+		return err != nil
+	}), err
+}
+
+// heldForEver takes who has claimed for who owns.
+type heldForEver struct{ mutant }
+
+func (h heldForEver) Held(ctx context.Context, orchestrator string, sessions []string) (held []string, err error) {
+	_, err = h.Memory.Held(ctx, orchestrator, sessions)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, id := range sessions {
+		if _, ok := h.current[checkpoint.Key{Orchestrator: orchestrator, Session: id}]; ok {
+			held = append(held, id)
+		}
+	}
+	return held, err
+}
+
+type heldUnasked struct{ mutant }
+
+func (h heldUnasked) Held(ctx context.Context, orchestrator string, sessions []string) ([]string, error) {
+	h.mu.Lock()
+	for k := range h.current {
+		if k.Orchestrator == orchestrator && !slices.Contains(sessions, k.Session) {
+			sessions = append(sessions, k.Session)
+		}
+	}
+	h.mu.Unlock()
+	return h.Memory.Held(ctx, orchestrator, sessions)
+}
+
+type heldUnchecked struct{ mutant }
+
+func (h heldUnchecked) Held(ctx context.Context, orchestrator string, sessions []string) ([]string, error) {
+	return h.Memory.Held(ctx, orchestrator, slices.DeleteFunc(sessions, func(id string) bool { return id == "" }))
+}
