@@ -106,7 +106,7 @@ func (s *Store) create(ctx context.Context, k checkpoint.Key, r checkpoint.Claim
 func (s *Store) sendClaim(
 	ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest, queue func(*pgx.Batch),
 ) (c checkpoint.Claimed, err error) {
-	err = pgstate.Again(func() error {
+	err = pgstate.Answered(ctx, func() error {
 		var b pgx.Batch
 		queue(&b)
 		before := b.Len() - 1
@@ -189,7 +189,7 @@ func (s *Store) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Ch
 // have settled it under another number.
 func (s *Store) whyNot(ctx context.Context, l checkpoint.Lease, run string, o checkpoint.AppendOptions) error {
 	var settled, ours bool
-	err := pgstate.Again(func() error {
+	err := pgstate.Answered(ctx, func() error {
 		rows, err := s.db.Query(ctx, s.sql.explain, l.Orchestrator, l.Session, l.Fence.Epoch, l.Fence.Nonce, run)
 		if err != nil {
 			return err
@@ -227,7 +227,7 @@ func (s *Store) Delete(ctx context.Context, l checkpoint.Lease) error {
 		return err
 	}
 	fenced := false
-	err := pgstate.Again(func() error {
+	err := pgstate.Answered(ctx, func() error {
 		var b pgx.Batch
 		b.Queue(s.sql.deleteGuard, l.Orchestrator, l.Session)
 		b.Queue(s.sql.deleteHead, l.Orchestrator, l.Session, l.Fence.Epoch, l.Fence.Nonce)
@@ -252,7 +252,7 @@ func (s *Store) Sweep(ctx context.Context, limit int) (retired int, err error) {
 
 // exec returns how many rows a statement touched.
 func (s *Store) exec(ctx context.Context, sql string, args ...any) (rows int64, err error) {
-	err = pgstate.Again(func() error {
+	err = pgstate.Answered(ctx, func() error {
 		tag, err := s.db.Exec(ctx, sql, args...)
 		rows = tag.RowsAffected()
 		return err

@@ -80,7 +80,7 @@ func (s *Store) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Se
 // collect reads all rows, so that no connection is held when they are yielded.
 func collect[T any](ctx context.Context, db DB, scan pgx.RowToFunc[T], sql string, args ...any) ([]T, error) {
 	var page []T
-	err := pgstate.Again(func() error {
+	err := pgstate.Answered(ctx, func() error {
 		rows, err := db.Query(ctx, sql, args...)
 		if err != nil {
 			return err

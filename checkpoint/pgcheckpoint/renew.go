@@ -44,7 +44,7 @@ func (s *Store) renewEach(ctx context.Context, ttl time.Duration, leases []check
 
 func (s *Store) renew(ctx context.Context, ttl time.Duration, leases []checkpoint.Lease) (lost []checkpoint.Lease, err error) {
 	var renewed map[checkpoint.Lease]bool
-	err = pgstate.Again(func() error {
+	err = pgstate.Answered(ctx, func() error {
 		renewed, err = s.extend(ctx, ttl, leases)
 		return err
 	})

@@ -3,6 +3,7 @@ package pgcheckpoint
 import (
 	"strings"
 
+	"github.com/holdfast-go/holdfast/internal/pgstate"
 	"github.com/holdfast-go/holdfast/internal/pgsweep"
 	"github.com/holdfast-go/holdfast/internal/sqlname"
 )
@@ -68,6 +69,9 @@ const admits = `(nonce = $3 OR
 // granted is what a claim that was granted returns, and readClaim scans.
 const granted = `'granted'::text, epoch, nonce, owner, born, turn, summarized, coalesce(owed, turn + 1), failed`
 
+// claimed is what the commit of a claim waits for, by the head as it was before.
+const claimed = `CASE WHEN nonce = '' AND owed IS NULL THEN 'off' ELSE ` + pgstate.Level + ` END`
+
 // retried says whether a mark notes a failed delivery: something must be owed still.
 const retried = `$8::bigint > 0 AND owed IS NOT NULL AND $6::integer <= turn`
 
@@ -81,7 +85,8 @@ type queries struct {
 var templates = queries{
 	// The clock is read after a wait for the row. A claim of what was given back need not be durable: if it is lost in a
 	// crash of the server, nobody owns the session. One that takes the session from its owner must be, or the crash would
-	// give it back; so whether the commit waits for the disk is set where the old nonce can be seen.
+	// give it back. One that finds a reply owed must be too, because the reply may leave before another commit does. So
+	// whether the commit waits for the disk is set where the old nonce can be seen.
 	//
 	// A refusal returns the head as it was when the statement began. If that head admits the claim, another claim or a
 	// Delete came first while this one waited, and the claim is to be sent again. No row means that there was no head.
@@ -90,7 +95,7 @@ var templates = queries{
 			UPDATE {sessions} SET
 				epoch = CASE WHEN nonce = $3 THEN epoch ELSE greatest(epoch + 1, {clock}) END,
 				nonce = $3,
-				owner = CASE WHEN set_config('synchronous_commit', CASE nonce WHEN '' THEN 'off' ELSE 'on' END, true) <> '' THEN $4 END,
+				owner = CASE WHEN set_config('synchronous_commit', {claimed}, true) <> '' THEN $4 END,
 				lease_until = clock_timestamp() + $5::bigint * interval '1 microsecond'
 			WHERE orchestrator = $1 AND session = $2 AND {admits}
 			RETURNING {granted}
@@ -111,7 +116,7 @@ var templates = queries{
 	// that another claim was first to create the session.
 	create: `
 		INSERT INTO {sessions} AS h (orchestrator, session, epoch, nonce, owner, lease_until, born)
-		SELECT $1, $2, c.us, $3, CASE WHEN set_config('synchronous_commit', 'on', true) <> '' THEN $4 END, clock_timestamp() + $5::bigint * interval '1 microsecond', c.us
+		SELECT $1, $2, c.us, $3, CASE WHEN {durable} <> '' THEN $4 END, clock_timestamp() + $5::bigint * interval '1 microsecond', c.us
 		FROM (SELECT {clock} AS us) c
 		ON CONFLICT (orchestrator, session) DO UPDATE SET
 			epoch = CASE WHEN h.nonce = excluded.nonce THEN h.epoch ELSE greatest(h.epoch + 1, {clock}) END,
@@ -132,12 +137,18 @@ var templates = queries{
 		WHERE t.orchestrator = $1 AND t.session = $2 AND t.turn = (
 			SELECT h.turn FROM {sessions} h WHERE h.orchestrator = $1 AND h.session = $2 AND h.nonce = $3)`,
 
+	//
+	// An answer that is found makes the claim durable, and so itself: it is told as settled.
 	answered: `
 		SELECT {columns}
-		FROM (SELECT * FROM {turns} WHERE orchestrator = $1 AND session = $2 AND request_id = $4 OFFSET 0) t
-		WHERE t.turn <= (SELECT h.turn FROM {sessions} h WHERE h.orchestrator = $1 AND h.session = $2 AND h.nonce = $3)
-		ORDER BY t.turn DESC
-		LIMIT 1`,
+		FROM (
+			SELECT *
+			FROM (SELECT * FROM {turns} WHERE orchestrator = $1 AND session = $2 AND request_id = $4 OFFSET 0) t
+			WHERE t.turn <= (SELECT h.turn FROM {sessions} h WHERE h.orchestrator = $1 AND h.session = $2 AND h.nonce = $3)
+			ORDER BY t.turn DESC
+			LIMIT 1
+		) t
+		WHERE {durableAgain} <> ''`,
 
 	// The delete begins at what the settle before this one left, because an open range would walk the dead index
 	// entries of everything ever pruned. RETURNING shows new values only, hence the column pruned.
@@ -159,11 +170,11 @@ var templates = queries{
 			DELETE FROM {turns}
 			WHERE orchestrator = $1 AND session = $2 AND turn >= (SELECT pruned FROM h) AND turn < (SELECT first FROM h)
 		)
-		SELECT set_config('synchronous_commit', 'on', true) FROM h`,
+		SELECT {durable} FROM h`,
 
 	explain: `
 		SELECT
-			EXISTS (SELECT FROM {turns} WHERE orchestrator = $1 AND session = $2 AND run_id = $5),
+			EXISTS (SELECT FROM {turns} WHERE orchestrator = $1 AND session = $2 AND run_id = $5) AND {firm},
 			EXISTS (SELECT FROM {sessions} WHERE orchestrator = $1 AND session = $2 AND epoch = $3 AND nonce = $4)`,
 
 	// A mark that is lost in a crash of the server is made again: a reply is delivered at least once.
@@ -200,7 +211,7 @@ var templates = queries{
 
 	// Statements of one transaction. The head goes first: one statement would miss the row of an Append that it waited
 	// for. A head that is still there has another fence, and keeps its turns. The guard lets nobody create a head in
-	// between.
+	// between. A repeat that finds nothing is as durable as the delete that it repeats.
 	deleteGuard: `SELECT pg_advisory_xact_lock(hashtextextended($1 || '/' || $2, 0))`,
 	deleteHead:  `DELETE FROM {sessions} WHERE orchestrator = $1 AND session = $2 AND epoch = $3 AND nonce = $4`,
 	deleteTurns: `
@@ -209,7 +220,7 @@ var templates = queries{
 		), d AS (
 			DELETE FROM {turns} WHERE orchestrator = $1 AND session = $2 AND NOT EXISTS (SELECT FROM h)
 		)
-		SELECT EXISTS (SELECT FROM h)`,
+		SELECT CASE WHEN {firm} THEN EXISTS (SELECT FROM h) END`,
 
 	turns: `
 		SELECT {columns}
@@ -283,6 +294,7 @@ func names(p sqlname.Prefix) *strings.Replacer {
 		"{sessions}", p.Table("sessions"), "{turns}", p.Table("turns"),
 		"{sessions_owed}", p.Index("sessions_owed"), "{turns_request}", p.Index("turns_request"),
 		"{columns}", turnColumns, "{clock}", clock, "{admits}", admits, "{granted}", granted, "{retried}", retried,
+		"{claimed}", claimed, "{durable}", pgstate.Durable, "{durableAgain}", pgstate.DurableAgain, "{firm}", pgstate.Firm,
 	)
 }
 

@@ -1,4 +1,4 @@
-// Package pgstate acts on what PostgreSQL says by SQLSTATE. The stores on it share what they do about it.
+// Package pgstate acts on what PostgreSQL says by SQLSTATE, and says what its commits wait for. The stores on it share this.
 package pgstate
 
 import (
@@ -44,6 +44,20 @@ func Again(f func() error) error {
 	err := f()
 	if Of(err) == SerializationFailure {
 		err = f()
+	}
+	return err
+}
+
+// errCutOff says why an answer is not believed.
+var errCutOff = errors.New("the answer came after ctx had ended, and may be that of a commit that no standby has")
+
+// Answered is Again for statements of ctx. If ctx has ended by the time that f succeeds, Answered returns an error. A pool
+// may end a statement by a cancel request. If that finds a commit waiting for a standby, PostgreSQL stops the wait and
+// answers as if the standby had the commit.
+func Answered(ctx context.Context, f func() error) error {
+	err := Again(f)
+	if err == nil && ctx.Err() != nil {
+		err = errCutOff
 	}
 	return err
 }

@@ -15,9 +15,9 @@ import (
 const (
 	insertRun = `
 		INSERT INTO {runs} AS r (orchestrator, session, id, request_id, turn, attempt, base, status, seq, epoch, nonce,
-			payload, error, not_before, parts, payload_version, started_at, saved_at)
+			found, payload, error, not_before, parts, payload_version, started_at, saved_at)
 		SELECT $1, $2, $3, $4, $5::integer, $6::integer, $7, $8, $9::bigint, $10::bigint, $11,
-			$12::jsonb, $13, {later}, false, {clock}, clock_timestamp(), clock_timestamp() `
+			0, $12::jsonb, $13, {later}, false, {clock}, clock_timestamp(), clock_timestamp() `
 
 	overwrite = `
 		ON CONFLICT (orchestrator, session) DO UPDATE SET
@@ -39,9 +39,9 @@ const (
 
 	saveThatCreates = `
 		INSERT INTO {runs} AS r (orchestrator, session, id, epoch, nonce, request_id, turn, attempt, base, status, seq,
-			payload, error, not_before, parts, payload_version, started_at, saved_at)
+			found, payload, error, not_before, parts, payload_version, started_at, saved_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11,
-			$12::jsonb, $13, {later}, false, 1, clock_timestamp(), clock_timestamp())
+			0, $12::jsonb, $13, {later}, false, 1, clock_timestamp(), clock_timestamp())
 		ON CONFLICT (orchestrator, session) DO UPDATE SET
 			seq = excluded.seq, payload = excluded.payload, status = excluded.status
 		WHERE r.id = $3 AND r.epoch = $4 AND r.nonce = $5 AND r.seq < $11

@@ -144,9 +144,9 @@ func TestListing(t *testing.T) {
 	p := alone(t, server)
 	s := pgsnapshot.New(p, nil)
 	if _, err := p.Exec(t.Context(), s.Fill(`
-		INSERT INTO {runs} (orchestrator, session, epoch, nonce, id, status, seq, turn, attempt, parts, payload_version,
+		INSERT INTO {runs} (orchestrator, session, epoch, nonce, found, id, status, seq, turn, attempt, parts, payload_version,
 			started_at, saved_at, deleted_at, request_id, base, error)
-		SELECT 'bot', 's' || i, 1, 'n', 'run', 'deleted', 1, 1, 1, false, 1, now(), now(), now(), '', '', ''
+		SELECT 'bot', 's' || i, 1, 'n', 0, 'run', 'deleted', 1, 1, 1, false, 1, now(), now(), now(), '', '', ''
 		FROM generate_series(0, 99999) i`)); err != nil {
 		t.Fatal(err)
 	}

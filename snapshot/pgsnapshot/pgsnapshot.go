@@ -134,7 +134,7 @@ func (s *Store) adopt(ctx context.Context, k snapshot.Key, f lock.Fence, maxAtte
 	if err != nil || !adopted.parted || !adopted.inFlight {
 		return adopted, err
 	}
-	err = pgstate.Again(func() error {
+	err = pgstate.Answered(ctx, func() error {
 		var b pgx.Batch
 		b.Queue(s.sql.adopt, k.Orchestrator, k.Session, f.Epoch, f.Nonce, maxAttempts).Query(func(rows pgx.Rows) (err error) {
 			adopted, err = pgx.CollectExactlyOneRow(rows, scan)
@@ -185,14 +185,12 @@ func (s *Store) Save(ctx context.Context, r snapshot.Run) error {
 
 // whyNotSaved explains a Save that changed nothing. It returns nil if the Seq of r does not grow.
 func (s *Store) whyNotSaved(ctx context.Context, r snapshot.Run) error {
-	in, err := s.peek(ctx, r.Key)
-	if err != nil {
-		return err
+	saved, err := collectOne(ctx, s.db, pgx.RowTo[bool], s.sql.saved,
+		r.Orchestrator, r.Session, r.ID, r.Fence.Epoch, r.Fence.Nonce, r.Seq)
+	if err == nil && !saved {
+		err = lock.ErrFenced
 	}
-	if !in.inFlight || in.id != r.ID || in.Fence != r.Fence || in.seq < r.Seq {
-		return lock.ErrFenced
-	}
-	return nil
+	return err
 }
 
 func (s *Store) Delete(ctx context.Context, k snapshot.Key, id string, f lock.Fence) error {
@@ -230,15 +228,14 @@ func tooLow(f, kept lock.Fence) bool {
 type peeked struct {
 	lock.Fence
 	id       string
-	seq      int64
 	inFlight bool
 }
 
-// peek explains a statement that touched no row. It is a statement of its own because that one may have waited for what
+// peek explains a Delete that touched no row. It is a statement of its own because that one may have waited for what
 // its snapshot does not show.
 func (s *Store) peek(ctx context.Context, k snapshot.Key) (p peeked, err error) {
 	p, err = collectOne(ctx, s.db, func(row pgx.CollectableRow) (p peeked, err error) {
-		err = row.Scan(&p.id, &p.Epoch, &p.Nonce, &p.seq, &p.inFlight)
+		err = row.Scan(&p.id, &p.Epoch, &p.Nonce, &p.inFlight)
 		return p, err
 	}, s.sql.peek, k.Orchestrator, k.Session)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -258,7 +255,7 @@ func withParts(args []any, parts map[string]json.RawMessage) []any {
 
 // exec returns how many rows a statement touched.
 func (s *Store) exec(ctx context.Context, sql string, args ...any) (touched int64, err error) {
-	err = pgstate.Again(func() error {
+	err = pgstate.Answered(ctx, func() error {
 		tag, err := s.db.Exec(ctx, sql, args...)
 		touched = tag.RowsAffected()
 		return err
@@ -326,7 +323,7 @@ func (s *Store) page(ctx context.Context, q snapshot.Query, after string, size i
 	if q.Session != "" {
 		sql, args = s.sql.session, []any{q.Orchestrator, q.Session}
 	}
-	err = pgstate.Again(func() error {
+	err = pgstate.Answered(ctx, func() error {
 		rows, err := s.db.Query(ctx, sql, args...)
 		if err != nil {
 			return err
@@ -368,7 +365,7 @@ func one(ctx context.Context, db DB, sql string, args ...any) (row, error) {
 
 // collectOne returns pgx.ErrNoRows if there is no row.
 func collectOne[T any](ctx context.Context, db DB, scan pgx.RowToFunc[T], sql string, args ...any) (t T, err error) {
-	err = pgstate.Again(func() error {
+	err = pgstate.Answered(ctx, func() error {
 		rows, err := db.Query(ctx, sql, args...)
 		if err != nil {
 			return err

@@ -104,13 +104,19 @@ func create(tb testing.TB, p *pgxpool.Pool, o *pgsnapshot.Options) *pgsnapshot.S
 // pool opens a fresh schema with a configuration of the test's own.
 func pool(tb testing.TB, configure func(*pgxpool.Config)) *pgxpool.Pool {
 	tb.Helper()
-	c, err := pgxpool.ParseConfig(testenv.PostgresURL(tb))
+	if configure == nil {
+		configure = func(*pgxpool.Config) {}
+	}
+	return poolOn(tb, testenv.PostgresURL(tb), configure)
+}
+
+func poolOn(tb testing.TB, url string, configure func(*pgxpool.Config)) *pgxpool.Pool {
+	tb.Helper()
+	c, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	if configure != nil {
-		configure(c)
-	}
+	configure(c)
 	p, err := pgxpool.NewWithConfig(tb.Context(), c)
 	if err != nil {
 		tb.Fatal(err)

@@ -3,6 +3,7 @@ package pgsnapshot
 import (
 	"strings"
 
+	"github.com/holdfast-go/holdfast/internal/pgstate"
 	"github.com/holdfast-go/holdfast/internal/pgsweep"
 	"github.com/holdfast-go/holdfast/internal/sqlname"
 )
@@ -66,8 +67,7 @@ const (
 		not_before, started_at, saved_at, coalesce((extract(epoch FROM not_before - clock_timestamp()) * 1e6)::bigint, 0),
 		deleted_at IS NULL, parts`
 
-	durable = `set_config('synchronous_commit', 'on', true)`
-	lazy    = `set_config('synchronous_commit', 'off', true)`
+	lazy = `set_config('synchronous_commit', 'off', true)`
 
 	// clock is the server's, in microseconds.
 	clock = `(extract(epoch FROM clock_timestamp()) * 1e6)::bigint`
@@ -85,7 +85,7 @@ const (
 
 // queries holds the statements of one store, with its table names filled in.
 type queries struct {
-	begin, beginParts, create, createParts, find, spent, save, saveParts, adopt, parts, delete, clean, peek, session, runs, sweep string
+	begin, beginParts, create, createParts, find, spent, save, saveParts, saved, adopt, parts, delete, clean, peek, session, runs, sweep string
 }
 
 var templates = queries{
@@ -117,7 +117,7 @@ var templates = queries{
 	spent: `
 		SELECT EXISTS (
 			SELECT FROM {runs}
-			WHERE orchestrator = $1 AND session = $2 AND deleted_at IS NOT NULL AND (epoch >= $3 OR found >= $3))`,
+			WHERE orchestrator = $1 AND session = $2 AND deleted_at IS NOT NULL AND (epoch >= $3 OR found >= $3)) AND {firm}`,
 
 	// If no payload is given, the new version of the row shares what the old one has out of line. A part belongs to one
 	// version of the payload. Parts of earlier versions are not read, and removed later.
@@ -129,6 +129,13 @@ var templates = queries{
 			parts = parts OR {parts}, error = $13, not_before = {later}, saved_at = clock_timestamp()
 		WHERE orchestrator = $1 AND session = $2 AND id = $3 AND epoch = $4 AND nonce = $5 AND seq < $11
 			AND status <> 'ended' AND deleted_at IS NULL`,
+
+	// This says whether the Seq of a Save does not grow, and then that what was saved is durable.
+	saved: `
+		SELECT EXISTS (
+			SELECT FROM {runs}
+			WHERE orchestrator = $1 AND session = $2 AND id = $3 AND epoch = $4 AND nonce = $5 AND seq >= $6
+				AND deleted_at IS NULL) AND {firm}`,
 
 	// A session without a run in flight keeps the fence too, so a session that has no row gets one. No row is returned if
 	// the fence is too low.
@@ -167,7 +174,7 @@ var templates = queries{
 		WITH d AS (DELETE FROM {run_parts} WHERE orchestrator = $1 AND session = $2 AND payload_version < $3)
 		SELECT {lazy}`,
 
-	peek: `SELECT id, epoch, nonce, seq, deleted_at IS NULL FROM {runs} WHERE orchestrator = $1 AND session = $2`,
+	peek: `SELECT id, epoch, nonce, deleted_at IS NULL FROM {runs} WHERE orchestrator = $1 AND session = $2`,
 
 	session: `SELECT {columns}, '' FROM {runs} WHERE orchestrator = $1 AND session = $2`,
 
@@ -232,7 +239,7 @@ func names(p sqlname.Prefix) *strings.Replacer {
 	return strings.NewReplacer(
 		pgsweep.Table, p.Table("runs_sweep"),
 		"{runs}", p.Table("runs"), "{runs_inflight}", p.Index("runs_inflight"), "{run_parts}", p.Table("run_parts"),
-		"{columns}", columns, "{durable}", durable, "{lazy}", lazy, "{clock}", clock, "{later}", later, "{counts}", counts,
+		"{columns}", columns, "{durable}", pgstate.Durable, "{firm}", pgstate.Firm, "{lazy}", lazy, "{clock}", clock, "{later}", later, "{counts}", counts,
 		"{parted}", parted,
 	)
 }
@@ -252,7 +259,7 @@ func fillAll(p sqlname.Prefix) queries {
 		*w.parts = strings.ReplaceAll(andParts(statement, w.columns), `{parts}`, `true`)
 	}
 	for _, s := range []*string{
-		&q.begin, &q.beginParts, &q.create, &q.createParts, &q.find, &q.spent, &q.save, &q.saveParts, &q.adopt, &q.parts, &q.delete, &q.clean,
+		&q.begin, &q.beginParts, &q.create, &q.createParts, &q.find, &q.spent, &q.save, &q.saveParts, &q.saved, &q.adopt, &q.parts, &q.delete, &q.clean,
 		&q.peek, &q.session, &q.runs,
 	} {
 		*s = fill(p, *s)

@@ -1,0 +1,169 @@
+package pgcheckpoint_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
+	"github.com/holdfast-go/holdfast/internal/testenv"
+	"github.com/holdfast-go/holdfast/lock"
+)
+
+// stops are ways in which a commit waits for a standby, and its wait is cut off.
+var stops = map[string]struct {
+	configure  func(*pgxpool.Config)
+	stop, goOn func(*testenv.Replicated)
+}{
+	"connections are closed": {at("on"), (*testenv.Replicated).StopSending, (*testenv.Replicated).ContinueSending},
+	"requests are cancelled": {
+		func(c *pgxpool.Config) {
+			c.ConnConfig.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
+				return &pgconn.CancelRequestContextWatcherHandler{Conn: conn, DeadlineDelay: 10 * time.Second}
+			}
+		}, (*testenv.Replicated).StopSending, (*testenv.Replicated).ContinueSending,
+	},
+	"commits are local by default": {at("local"), (*testenv.Replicated).StopSending, (*testenv.Replicated).ContinueSending},
+	"commits are to be applied":    {at("remote_apply"), (*testenv.Replicated).PauseReplay, (*testenv.Replicated).ResumeReplay},
+}
+
+// at makes a level of synchronous_commit the default, as a role or a database may.
+func at(level string) func(*pgxpool.Config) {
+	return func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["synchronous_commit"] = level }
+}
+
+// A commit that is cancelled while it waits for a standby is there for who reads it, and goes with the primary. As long
+// as no standby has it, no repeat says that it is settled, claimed or deleted.
+func TestStandbyStopped(t *testing.T) {
+	t.Parallel()
+	r := testenv.StartReplicated(t, true, nil)
+	n := 0
+	for name, c := range stops {
+		n++
+		prefix := fmt.Sprintf("s%d_", n)
+		t.Run(name, func(t *testing.T) {
+			w := newStalled(t, r, c.configure, prefix)
+			w.calls()
+			c.stop(r)
+			for _, c := range w.unanswered {
+				c.neverAnswered(t)
+			}
+			if err := w.Mark(t.Context(), w.marked, checkpoint.Marks{Release: true}); err != nil {
+				t.Errorf("a mark, which need not survive, waits for a standby: %v", err)
+			}
+			c.goOn(r)
+			for _, c := range w.unanswered {
+				if err := c.do(t.Context()); !errors.Is(err, c.want) {
+					t.Errorf("%s: with a standby the repeat returns %v, want %v", c.what, err, c.want)
+				}
+			}
+		})
+	}
+}
+
+// A call is one that waits for a standby.
+type call struct {
+	what   string
+	do     func(context.Context) error
+	want   error       // of a repeat, in the end
+	landed func() bool // whether who reads sees its effect; nil: another call has had it
+}
+
+const patience = 150 * time.Millisecond
+
+func (c call) neverAnswered(t *testing.T) {
+	t.Helper()
+	for _, repeat := range []string{"first", "repeated"} {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		err := c.do(ctx)
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s, %s: without a standby it returns %v", c.what, repeat, err)
+		}
+		for c.landed != nil && !c.landed() {
+			if t.Context().Err() != nil {
+				t.Fatalf("%s has no effect", c.what)
+			}
+		}
+	}
+}
+
+// stalled is a store whose standbys will stop, and what is called then.
+type stalled struct {
+	*pgcheckpoint.Store
+	t          *testing.T
+	pool       *pgxpool.Pool
+	marked     checkpoint.Lease
+	unanswered []call
+}
+
+func newStalled(t *testing.T, r *testenv.Replicated, configure func(*pgxpool.Config), prefix string) *stalled {
+	p := poolOn(t, r.URL, configure)
+	w := &stalled{Store: pgcheckpoint.New(p, &pgcheckpoint.Options{Prefix: prefix}), t: t, pool: p}
+	create(t, p, w.Store)
+	return w
+}
+
+func (w *stalled) calls() {
+	w.marked = claim(w.t, w, "marked").Lease
+	w.settle("appended", "append", checkpoint.AppendOptions{}, nil)
+	w.settle("appended afresh", "append afresh", checkpoint.AppendOptions{Fresh: true}, checkpoint.ErrConflict)
+	w.settle("answered", "append with a request", checkpoint.AppendOptions{Release: true}, nil)
+	w.settle("owing", "append that owes", checkpoint.AppendOptions{Release: true, Owes: true}, nil)
+	w.claim("answered", "claim that finds the answer", "answered", lock.Fence{})
+	w.claim("owing", "claim that finds a reply that is owed", "", lock.Fence{})
+	w.claim("new", "first claim of a session", "", lock.Fence{})
+	w.claim("owned", "claim from an owner", "", claim(w.t, w, "owned").Fence)
+	l := claim(w.t, w, "deleted").Lease
+	w.unanswered = append(w.unanswered, call{
+		what:   "delete",
+		do:     func(ctx context.Context) error { return w.Delete(ctx, l) },
+		landed: func() bool { return !w.sees("{sessions} WHERE session = 'deleted'") },
+	})
+}
+
+// settle adds an Append, which is repeated until it returns want.
+func (w *stalled) settle(session, what string, o checkpoint.AppendOptions, want error) {
+	l := claim(w.t, w, session).Lease
+	cp := turn(0)
+	cp.RequestID = session
+	w.unanswered = append(w.unanswered, call{
+		what:   what,
+		do:     func(ctx context.Context) error { return w.Append(ctx, l, cp, o) },
+		want:   want,
+		landed: func() bool { return w.sees("{turns} WHERE session = '" + session + "'") },
+	})
+}
+
+// claim adds a claim, which is to find the turn that request has opened.
+func (w *stalled) claim(session, what, request string, from lock.Fence) {
+	r := checkpoint.ClaimRequest{
+		Owner: "test", Nonce: "of " + session, TTL: time.Hour, RequestID: request, From: from,
+	}
+	w.unanswered = append(w.unanswered, call{
+		what: what,
+		do: func(ctx context.Context) error {
+			c, err := w.Claim(ctx, key(session), r)
+			if err == nil && request != "" && c.Answered == nil {
+				return errors.New("the claim finds no answer")
+			}
+			return err
+		},
+		landed: func() bool { return w.sees("{sessions} WHERE nonce = '" + r.Nonce + "'") },
+	})
+}
+
+func (w *stalled) sees(rows string) (there bool) {
+	w.t.Helper()
+	if err := w.pool.QueryRow(w.t.Context(), w.Fill("SELECT EXISTS (SELECT FROM "+rows+")")).Scan(&there); err != nil {
+		w.t.Fatal(err)
+	}
+	return there
+}
