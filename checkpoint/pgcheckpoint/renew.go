@@ -86,6 +86,17 @@ func (s *Store) extend(ctx context.Context, ttl time.Duration, leases []checkpoi
 	return renewed, err
 }
 
+// RaiseEpochs ends the lease of every session that has one, and returns how many had. It is for the moment after a standby
+// was promoted that may lack commits of the primary: an owner that was fenced off by such a commit would be the owner
+// again. After RaiseEpochs such an owner settles nothing, and each session is free to be claimed.
+func (s *Store) RaiseEpochs(ctx context.Context) (ended int, err error) {
+	page, err := collect(ctx, s.db, pgx.RowTo[int], s.sql.raise)
+	if err != nil {
+		return 0, s.error(ctx, "raise epochs", checkpoint.Key{}, err)
+	}
+	return page[0], nil
+}
+
 // patience is how long a renewal waits for a locked row: well within the lease when all are renewed together, and
 // less for one that held up the others.
 func patience(ttl time.Duration, leases int) time.Duration {

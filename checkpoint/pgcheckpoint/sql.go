@@ -79,7 +79,7 @@ const turnColumns = `t.turn, t.state, t.payload, t.route, t.signature, t.version
 
 // queries holds the statements of one store, with its table names filled in.
 type queries struct {
-	claim, guard, create, newest, answered, append, explain, mark, renew, deleteGuard, deleteHead, deleteTurns, turns, sessions, owing, held, sweep string
+	claim, guard, create, newest, answered, append, explain, mark, renew, raise, deleteGuard, deleteHead, deleteTurns, turns, sessions, owing, held, sweep string
 }
 
 var templates = queries{
@@ -209,6 +209,20 @@ var templates = queries{
 		WHERE h.orchestrator = locked.orchestrator AND h.session = locked.session
 		RETURNING h.orchestrator, h.session, h.epoch, h.nonce`,
 
+	// Who was given a session that has an owner again, by a standby that is promoted, cannot be told from who was fenced
+	// off. Nobody owns a session without a nonce. Rows are locked in the order of renew.
+	raise: `
+		WITH owned AS (
+			SELECT orchestrator, session FROM {sessions} WHERE nonce <> '' ORDER BY 1, 2 FOR NO KEY UPDATE
+		), raised AS (
+			UPDATE {sessions} h SET
+				epoch = greatest(epoch + 1, {clock}), nonce = '', lease_until = least(lease_until, clock_timestamp())
+			FROM owned
+			WHERE h.orchestrator = owned.orchestrator AND h.session = owned.session
+			RETURNING 1
+		)
+		SELECT count(*) FROM raised HAVING {durable} <> ''`,
+
 	// Statements of one transaction. The head goes first: one statement would miss the row of an Append that it waited
 	// for. A head that is still there has another fence, and keeps its turns. The guard lets nobody create a head in
 	// between. A repeat that finds nothing is as durable as the delete that it repeats.
@@ -301,7 +315,7 @@ func names(p sqlname.Prefix) *strings.Replacer {
 func fillAll(p sqlname.Prefix) queries {
 	q := templates
 	for _, s := range []*string{
-		&q.claim, &q.create, &q.newest, &q.answered, &q.append, &q.explain, &q.mark, &q.renew,
+		&q.claim, &q.create, &q.newest, &q.answered, &q.append, &q.explain, &q.mark, &q.renew, &q.raise,
 		&q.deleteHead, &q.deleteTurns, &q.turns, &q.sessions, &q.owing, &q.held,
 	} {
 		*s = fill(p, *s)

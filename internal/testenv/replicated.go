@@ -2,6 +2,7 @@ package testenv
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -79,6 +80,22 @@ func (r *Replicated) signalSenders(sig syscall.Signal) {
 		r.tb.Fatalf("testenv: %d processes send to %d standbys", len(pids), len(r.Standbys))
 	}
 	must(r.tb, signalAll(pids, sig))
+}
+
+// CatchUp returns when the standbys have applied all that the primary has committed.
+func (r *Replicated) CatchUp() {
+	r.tb.Helper()
+	var end string
+	must(r.tb, query1(r.tb.Context(), r.URL, &end, "SELECT pg_current_wal_insert_lsn()::text"))
+	must(r.tb, await(time.Minute, r.d.proc.exited, func(ctx context.Context) error {
+		var behind bool
+		const sql = "SELECT count(*) < %d FROM pg_stat_replication WHERE replay_lsn >= '%s'"
+		err := query1(ctx, r.URL, &behind, fmt.Sprintf(sql, len(r.Standbys), end))
+		if err == nil && behind {
+			err = errors.New("a standby is behind")
+		}
+		return err
+	}))
 }
 
 // PauseReplay makes the standbys keep what they receive without applying it.

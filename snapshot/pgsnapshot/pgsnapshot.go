@@ -286,6 +286,14 @@ func (s *Store) Sweep(ctx context.Context, limit int) (forgotten int, err error)
 	return forgotten, s.error(ctx, "sweep", snapshot.Key{}, err)
 }
 
+// RaiseEpochs makes the store refuse every fence that was issued up to now, and returns for how many sessions. It is for the
+// moment after a standby was promoted that may lack commits of the primary. Call it before the RaiseEpochs of the
+// checkpoint store: the fences of later claims are above those that it leaves.
+func (s *Store) RaiseEpochs(ctx context.Context) (sessions int, err error) {
+	sessions, err = collectOne(ctx, s.db, pgx.RowTo[int], s.sql.raise)
+	return sessions, s.error(ctx, "raise epochs", snapshot.Key{}, err)
+}
+
 // Pages grow: the first runs of a drain should come soon, and many should not cost a round trip each.
 const firstPage, mostPage = 16, 64
 

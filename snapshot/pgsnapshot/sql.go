@@ -85,7 +85,7 @@ const (
 
 // queries holds the statements of one store, with its table names filled in.
 type queries struct {
-	begin, beginParts, create, createParts, find, spent, save, saveParts, saved, adopt, parts, delete, clean, peek, session, runs, sweep string
+	begin, beginParts, create, createParts, find, spent, save, saveParts, saved, adopt, parts, delete, clean, peek, session, runs, sweep, raise string
 }
 
 var templates = queries{
@@ -217,6 +217,19 @@ var templates = queries{
 		FROM (VALUES (1)) AS one LEFT JOIN (
 			SELECT orchestrator, session FROM slice ORDER BY orchestrator DESC, session DESC LIMIT 1
 		) AS last ON true`,
+
+	// No caller has a fence without a nonce, so each one up to now is refused. The next claim of a session has a higher
+	// epoch.
+	raise: `
+		WITH known AS (
+			SELECT orchestrator, session FROM {runs} WHERE nonce <> '' ORDER BY 1, 2 FOR NO KEY UPDATE
+		), raised AS (
+			UPDATE {runs} r SET epoch = greatest(epoch, {clock}), nonce = ''
+			FROM known
+			WHERE r.orchestrator = known.orchestrator AND r.session = known.session
+			RETURNING 1
+		)
+		SELECT count(*) FROM raised HAVING {durable} <> ''`,
 }
 
 // andParts returns a statement that writes a run as statement does, and with it the parts $15 and $16.
@@ -260,7 +273,7 @@ func fillAll(p sqlname.Prefix) queries {
 	}
 	for _, s := range []*string{
 		&q.begin, &q.beginParts, &q.create, &q.createParts, &q.find, &q.spent, &q.save, &q.saveParts, &q.saved, &q.adopt, &q.parts, &q.delete, &q.clean,
-		&q.peek, &q.session, &q.runs,
+		&q.peek, &q.session, &q.runs, &q.raise,
 	} {
 		*s = fill(p, *s)
 	}
