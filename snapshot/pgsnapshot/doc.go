@@ -3,7 +3,8 @@
 // Begin, Save, Adopt and Delete take one round trip each. The first Begin of a session takes a second, which creates
 // the row of the session. A Begin, Save or Delete that changes nothing takes one more, which finds out why. So does a
 // Save or Delete of a run that has had parts: it removes the parts that nobody reads any more. Begin, Save and Adopt
-// are durable whatever the server's default. Delete need not be, and does not wait for the disk.
+// are durable whatever the server's default: they commit with synchronous_commit = on, or with remote_apply if that is the
+// default. So is what they find when they are repeated. Delete need not be durable, and does not wait for the disk.
 //
 // The caller owns the pool and has created the tables: with migrations.Up, with migrations.FromSchema, or with
 // [Store.Schema] in a migration tool of its own. The store keeps no state in a database session, so it works behind a
