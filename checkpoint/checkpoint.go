@@ -40,6 +40,10 @@ var (
 	ErrConflict = errors.New("checkpoint: turn already settled")
 	ErrInvalid  = errors.New("checkpoint: invalid")
 	ErrSchema   = errors.New("checkpoint: tables missing or too old") // names the table and the remedy
+
+	// ErrRefused says that the server took no write, and none will appear: it is a read-only standby, full, or starting.
+	// The same call may succeed later.
+	ErrRefused = errors.New("checkpoint: refused by the server")
 )
 
 const (

@@ -25,6 +25,7 @@
 //	ErrNotFound     Load: no such turn is kept
 //	ErrInvalid      an argument that no backend takes, or a stored row that is not what a store wrote
 //	ErrSchema       tables are missing or too old
+//	ErrRefused      the server took no write; repeat it later
 //
 // Any other error is the backend's own, wrapped. After one of those a Claim, Append or Mark may or may not have taken
 // effect; repeating it with the same arguments is safe and tells: with [AppendOptions].Fresh, that the run is settled.

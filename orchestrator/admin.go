@@ -125,7 +125,7 @@ func (v *visit[S]) delete() error {
 	switch {
 	case err == nil:
 		v.released()
-	case doubt || !answered(err):
+	case doubt || !definite(err):
 		err = indeterminate(err)
 	}
 	return err

@@ -84,7 +84,7 @@ func protect(fn func() error) (err error) {
 }
 
 // persist makes a call to a store that may be repeated until it is answered, for as long as Limits.SettleTimeout, whatever
-// becomes of ctx. doubt says that a call went unanswered before.
+// becomes of ctx. doubt says that a call before the last one may have taken effect.
 func (e *engine) persist(ctx context.Context, call func(context.Context) error) (doubt bool, err error) {
 	each := e.Limits.SettleTimeout / 3
 	ctx = context.WithoutCancel(ctx)
@@ -95,19 +95,21 @@ func (e *engine) persist(ctx context.Context, call func(context.Context) error) 
 		return false, err
 	}
 	first, _ := try.Deadline()
-	return true, e.repeat(ctx, first.Add(2*each), call)
+	return e.repeat(ctx, first.Add(2*each), !refused(err), call)
 }
 
-// repeat makes a call that went unanswered again and again, for as long as there is time.
-func (e *engine) repeat(ctx context.Context, until time.Time, call func(context.Context) error) error {
+// repeat makes a call that went unanswered, or was refused, again and again, for as long as there is time.
+func (e *engine) repeat(
+	ctx context.Context, until time.Time, unanswered bool, call func(context.Context) error,
+) (doubt bool, err error) {
 	pauses := keeper.Backoff{Most: e.Limits.SettleTimeout / 20}
-	for {
+	for doubt = unanswered; ; doubt = doubt || !refused(err) {
 		time.Sleep(pauses.Next())
 		try, cancel := context.WithTimeout(ctx, min(e.Limits.SettleTimeout/3, time.Until(until)))
-		err := call(try)
+		err = call(try)
 		cancel()
 		if err == nil || answered(err) || time.Until(until) <= pauses.Most {
-			return err
+			return doubt, err
 		}
 	}
 }
@@ -131,6 +133,14 @@ func answered(err error) bool {
 	}
 	return false
 }
+
+// refused reports whether err is what a store says of a call that its server did not take, and may take later.
+func refused(err error) bool {
+	return errors.Is(err, checkpoint.ErrRefused) || errors.Is(err, snapshot.ErrRefused)
+}
+
+// definite reports whether a call that failed with err has changed nothing.
+func definite(err error) bool { return answered(err) || refused(err) }
 
 // invalid reports whether err says that a store will never take a value.
 func invalid(err error) bool {

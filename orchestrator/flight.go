@@ -137,7 +137,7 @@ func (f *flight[S]) open() (found *snapshot.Run, err error) {
 		f.recorded, f.saved = true, &saved{*f.run, f.memo, f.memo.Usage}
 		f.meters.inFlight(1)
 		f.emit(Event{Kind: TurnStarted})
-	case err != nil && !answered(err), errors.Is(err, lock.ErrFenced):
+	case err != nil && !definite(err), errors.Is(err, lock.ErrFenced):
 		if errors.Is(err, lock.ErrFenced) {
 			f.lose(lock.ErrFenced)
 		}

@@ -29,7 +29,7 @@ func (f *flight[S]) settle() (*Result[S], error) {
 		return f.asKept(cp, o, doubt, err)
 	}
 	if err != nil {
-		return nil, f.notAppended(doubt || !answered(err), err)
+		return nil, f.notAppended(doubt || !definite(err), err)
 	}
 	cp.SavedAt = time.Now().UTC()
 	f.meters.owes(owing(o))

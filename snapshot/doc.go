@@ -24,6 +24,7 @@
 //	ErrParked       Adopt: the run has had all its attempts, and is parked from now on
 //	ErrInvalid      an argument that no backend takes, or a stored row that is not what a store wrote
 //	ErrSchema       tables are missing or too old
+//	ErrRefused      the server took no write; repeat it later
 //
 // Any other error is the backend's own, wrapped. After one of those the call may or may not have taken effect; repeating
 // Adopt, Save or Delete with the same arguments is safe and tells. Begin is never repeated.

@@ -55,6 +55,10 @@ var (
 	ErrParked   = errors.New("snapshot: parked")
 	ErrInvalid  = errors.New("snapshot: invalid")
 	ErrSchema   = errors.New("snapshot: tables missing or too old") // names the table and the remedy
+
+	// ErrRefused says that the server took no write, and none will appear: it is a read-only standby, full, or starting.
+	// The same call may succeed later.
+	ErrRefused = errors.New("snapshot: refused by the server")
 )
 
 // A Query selects runs. Its cost grows with the runs in flight, not with the history.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
@@ -269,5 +270,34 @@ func TestValuesAsPostgres(t *testing.T) {
 		} else if ours != nil && ok {
 			t.Errorf("%s: refused (%v), and PostgreSQL takes it", doc, ours)
 		}
+	}
+}
+
+// A standby that is taken for the primary writes nothing, and says what it is.
+func TestReadOnly(t *testing.T) {
+	t.Parallel()
+	readOnly := false
+	p := pool(t, func(c *pgxpool.Config) {
+		c.PrepareConn = func(ctx context.Context, conn *pgx.Conn) (bool, error) {
+			_, err := conn.Exec(ctx, fmt.Sprintf("SET default_transaction_read_only = %v", readOnly))
+			return true, err
+		}
+	})
+	s := pgcheckpoint.New(p, nil)
+	l := claim(t, s, "a").Lease
+	readOnly = true
+	_, claimed := s.Claim(t.Context(), key("b"), request())
+	_, renewed := s.Renew(t.Context(), time.Hour, []checkpoint.Lease{l})
+	for i, err := range []error{
+		claimed, renewed, s.Append(t.Context(), l, turn(0), checkpoint.AppendOptions{}),
+		s.Mark(t.Context(), l, checkpoint.Marks{Release: true}), s.Delete(t.Context(), l),
+	} {
+		if !errors.Is(err, checkpoint.ErrRefused) || !strings.Contains(err.Error(), "read-only standby") {
+			t.Errorf("method %d: %v", i, err)
+		}
+	}
+	readOnly = false
+	if err := s.Append(t.Context(), l, turn(0), checkpoint.AppendOptions{}); err != nil {
+		t.Error(err)
 	}
 }

@@ -270,6 +270,9 @@ func (s *Store) error(ctx context.Context, op string, k checkpoint.Key, err erro
 		return fmt.Errorf("pgcheckpoint: %s: %w: %s or %s: run migrations.Up, or Store.Schema for a prefix of your own: %w",
 			op, checkpoint.ErrSchema, s.prefix.Plain("sessions"), s.prefix.Plain("turns"), err)
 	}
+	if pgstate.Refused(err) {
+		err = fmt.Errorf("%w: %s%w", checkpoint.ErrRefused, pgstate.Remedy(err), err)
+	}
 	err = pgstate.Ended(ctx, err)
 	if k == (checkpoint.Key{}) {
 		return fmt.Errorf("pgcheckpoint: %s: %w", op, err)

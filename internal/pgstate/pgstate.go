@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -19,6 +20,9 @@ const (
 	undefinedTable       = "42P01"
 	undefinedColumn      = "42703"
 	undefinedSchema      = "3F000"
+	readOnly             = "25006"
+	cannotConnectNow     = "57P03"
+	insufficient         = "53" // begins the states of a server that lacks memory, space on its disk, or connections
 )
 
 // Of returns the SQLSTATE of err, or "" if the server did not say it.
@@ -36,6 +40,29 @@ func Missing(err error) bool {
 		return true
 	}
 	return false
+}
+
+// Refused reports whether err says that a statement had no effect, although there is nothing wrong with it. An error that
+// ended a session is none: it may have struck a commit.
+func Refused(err error) bool {
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok {
+		return false
+	}
+	_, connecting := errors.AsType[*pgconn.ConnectError](err)
+	if !connecting && e.SeverityUnlocalized != "ERROR" {
+		return false
+	}
+	return e.Code == readOnly || e.Code == cannotConnectNow || strings.HasPrefix(e.Code, insufficient)
+}
+
+// Remedy says what to do about an error that is Refused, if that is not plain. It ends with a colon, or is empty.
+func Remedy(err error) string {
+	if Of(err) == readOnly {
+		return "this is a read-only standby, or transactions are read-only by default: connect to the primary, as with " +
+			"target_session_attrs=read-write: "
+	}
+	return ""
 }
 
 // Again runs f a second time if a pool that defaults to repeatable read met a concurrent update: the statement had no

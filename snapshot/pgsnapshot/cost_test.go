@@ -429,3 +429,19 @@ func TestSchemaMissing(t *testing.T) {
 		}
 	}
 }
+
+// A standby that is taken for the primary writes nothing, and says what it is.
+func TestReadOnly(t *testing.T) {
+	t.Parallel()
+	s := pgsnapshot.New(pool(t, func(c *pgxpool.Config) {
+		c.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
+	}), nil)
+	r := run("a")
+	_, begun := s.Begin(t.Context(), r)
+	_, adopted := s.Adopt(t.Context(), r.Key, r.Fence, 1)
+	for i, err := range []error{begun, adopted, s.Save(t.Context(), r), s.Delete(t.Context(), r.Key, r.ID, r.Fence)} {
+		if !errors.Is(err, snapshot.ErrRefused) || !strings.Contains(err.Error(), "read-only standby") {
+			t.Errorf("method %d: %v", i, err)
+		}
+	}
+}

@@ -405,6 +405,9 @@ func (s *Store) error(ctx context.Context, op string, k snapshot.Key, err error)
 		return fmt.Errorf("pgsnapshot: %s: %w: %s or %s: run migrations.Up, or Store.Schema for a prefix of your own: %w",
 			op, snapshot.ErrSchema, s.prefix.Plain("runs"), s.prefix.Plain("run_parts"), err)
 	}
+	if pgstate.Refused(err) {
+		err = fmt.Errorf("%w: %s%w", snapshot.ErrRefused, pgstate.Remedy(err), err)
+	}
 	err = pgstate.Ended(ctx, err)
 	if k == (snapshot.Key{}) {
 		return fmt.Errorf("pgsnapshot: %s: %w", op, err)

@@ -1,0 +1,55 @@
+package pgstate_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/holdfast-go/holdfast/internal/pgstate"
+	"github.com/holdfast-go/holdfast/internal/testenv"
+)
+
+func TestRefused(t *testing.T) {
+	for _, c := range []struct {
+		severity, code string
+		want           bool
+	}{
+		{"ERROR", "25006", true},  // a standby
+		{"ERROR", "53100", true},  // the disk is full
+		{"ERROR", "53200", true},  // no memory
+		{"PANIC", "53100", false}, // the disk is full, and the commit may be on it
+		{"FATAL", "57P01", false}, // the server shuts down
+		{"ERROR", "57014", false}, // cancelled
+		{"ERROR", "23505", false},
+	} {
+		err := fmt.Errorf("wrapped: %w", &pgconn.PgError{SeverityUnlocalized: c.severity, Code: c.code})
+		if got := pgstate.Refused(err); got != c.want {
+			t.Errorf("%s %s is refused: %v", c.severity, c.code, got)
+		}
+	}
+	if pgstate.Refused(nil) || pgstate.Refused(errors.New("connection reset")) {
+		t.Error("what the server did not say is taken for refused")
+	}
+}
+
+// Nothing was sent to a server that takes no connection.
+func TestRefusedConnection(t *testing.T) {
+	t.Parallel()
+	url := testenv.StartPostgres(t, nil).URL
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context()) //nolint:errcheck // what counts are the answers
+	if _, err := conn.Exec(t.Context(), "CREATE ROLE nobody LOGIN CONNECTION LIMIT 0"); err != nil {
+		t.Fatal(err)
+	}
+	_, err = pgx.Connect(t.Context(), strings.Replace(url, "postgres@", "nobody@", 1))
+	if pgstate.Of(err) != "53300" || !pgstate.Refused(err) {
+		t.Errorf("without a connection to be had: %v", err)
+	}
+}

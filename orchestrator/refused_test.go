@@ -1,0 +1,60 @@
+package orchestrator_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/orchestrator"
+	"github.com/holdfast-go/holdfast/snapshot"
+)
+
+// A full store refuses every Append, after a first one that goes unanswered if it is told to.
+type full struct {
+	checkpoint.Store
+	unanswered bool
+}
+
+func (f *full) Append(context.Context, checkpoint.Lease, checkpoint.Checkpoint, checkpoint.AppendOptions) error {
+	if f.unanswered {
+		f.unanswered = false
+		return errLost
+	}
+	return checkpoint.ErrRefused
+}
+
+// A call that the server refuses has no effect: what it was for is not in doubt. It is repeated, as one without an answer.
+func TestRefused(t *testing.T) {
+	o := Options{Limits: orchestrator.Limits{SettleTimeout: 50 * time.Millisecond}}
+	t.Run("begin", func(t *testing.T) {
+		s := &stage{t, newWorld()}
+		p := s.process(o, nil)
+		p.next("Begin", func(func() error) error { return snapshot.ErrRefused })
+		_, err := p.Execute(t.Context(), scribeKey.Session, Input{Text: "a"}, nil)
+		wantErr(t, err, snapshot.ErrRefused)
+		if errors.Is(err, orchestrator.ErrIndeterminate) {
+			t.Errorf("a Begin that was refused is in doubt: %v", err)
+		}
+		p.execute(Input{Text: "b"})
+		s.ends("b")
+	})
+	t.Run("append, for a while", func(t *testing.T) {
+		s := &stage{t, newWorld()}
+		p := s.process(Options{}, nil)
+		p.next("Append", func(func() error) error { return checkpoint.ErrRefused })
+		p.execute(Input{Text: "a"})
+		s.ends("a")
+	})
+	for name, unanswered := range map[string]bool{"append": false, "append, after one without an answer": true} {
+		t.Run(name, func(t *testing.T) {
+			w := world{&full{new(checkpoint.Memory), unanswered}, nil}
+			_, err := w.start(t, echo(), o).Execute(t.Context(), "s", Input{Text: "a"}, nil)
+			wantErr(t, err, checkpoint.ErrRefused)
+			if errors.Is(err, orchestrator.ErrIndeterminate) != unanswered {
+				t.Errorf("in doubt is %v, want %v: %v", !unanswered, unanswered, err)
+			}
+		})
+	}
+}
