@@ -67,7 +67,15 @@ type watch struct {
 // pass begins to recover every session that has something to finish and is not in hand already. It reports whether all
 // could be listed.
 func (w *watch) pass(ctx context.Context, all bool) bool {
-	sessions, err := w.list(ctx, all)
+	if all {
+		w.notices.forget()
+	}
+	sessions, damaged, err := w.list(ctx, all)
+	for _, r := range damaged {
+		if w.logRun(ctx, r, 0) {
+			w.forget(r)
+		}
+	}
 	rand.Shuffle(len(sessions), func(i, j int) { sessions[i], sessions[j] = sessions[j], sessions[i] })
 	for _, session := range sessions {
 		w.push(session)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
 	"math"
 	"time"
@@ -39,6 +40,7 @@ var (
 	ErrNotFound = errors.New("checkpoint: not found")
 	ErrConflict = errors.New("checkpoint: turn already settled")
 	ErrInvalid  = errors.New("checkpoint: invalid")
+	ErrDamaged  = errors.New("checkpoint: damaged")                   // what is stored is not what a store wrote; see DamagedError
 	ErrSchema   = errors.New("checkpoint: tables missing or too old") // names the table and the remedy
 
 	// ErrRefused says that the server took no write, and none will appear: it is a read-only standby, full, or starting.
@@ -53,6 +55,20 @@ const (
 
 // DefaultKeep is how many turns of a session stay if AppendOptions does not say.
 const DefaultKeep = 100
+
+// A DamagedError is the ErrDamaged of one session, or of one of its turns. Orchestrator.Delete removes the session with
+// all its turns. Other sessions are not concerned. An ErrDamaged that is no *DamagedError concerns the whole store.
+type DamagedError struct {
+	Key
+	Reason string // what is wrong, and with what
+}
+
+func (e *DamagedError) Error() string {
+	return fmt.Sprintf("%v: session %q: %s: restore it, or delete the session by Orchestrator.Delete",
+		ErrDamaged, e.Session, e.Reason)
+}
+
+func (e *DamagedError) Unwrap() error { return ErrDamaged }
 
 // A ClaimRequest says who asks, and for how long.
 type ClaimRequest struct {
@@ -123,12 +139,15 @@ type SessionQuery struct {
 }
 
 // A Reader is all that a page or a report needs. Its sequences hold no connection, transaction or lock while they
-// yield, so that their loop may call the store; after yielding an error they end.
+// yield, so that their loop may call the store. What is damaged comes with a *DamagedError, and the sequence goes on. After
+// any other error it ends.
 type Reader interface {
-	// Turns yields the kept turns of k from turn from downwards. The caller owns what it gets.
+	// Turns yields the kept turns of k from turn from downwards. The caller owns what it gets. Of a turn that is damaged
+	// the number is right. If the head of the session is damaged, Turns may yield only that error.
 	Turns(ctx context.Context, k Key, from int) iter.Seq2[Checkpoint, error]
 
-	// Sessions yields each session once, in byte order.
+	// Sessions yields each session once, in byte order. If a query needs to read something that is damaged, the session
+	// comes with the error, also if the query would not select it.
 	Sessions(ctx context.Context, q SessionQuery) iter.Seq2[string, error]
 }
 
@@ -143,6 +162,9 @@ type Store interface {
 	// A claim with the nonce that the session has already is granted again, for another TTL. Epochs of a session grow,
 	// also across Delete. A claim need not survive a crash of the server, but Born, once returned, is kept: a fence is
 	// never reissued.
+	//
+	// A session is damaged if its head, or its newest turn, cannot be read, or if turns are kept and the head is missing.
+	// Then Claim returns a *DamagedError, with a lease that is good for Delete and nothing else.
 	Claim(ctx context.Context, k Key, r ClaimRequest) (Claimed, error)
 
 	// Renew makes the leases that are still the latest end ttl from now, even expired ones, and returns the others:
@@ -150,13 +172,13 @@ type Store interface {
 	Renew(ctx context.Context, ttl time.Duration, leases []Lease) (lost []Lease, err error)
 
 	// Held returns those of the sessions that a live lease owns, in one round trip. It is for a watch, which need not claim
-	// what it would not get. When the answer arrives, another may own them.
+	// what it would not get. When the answer arrives, another may own them. A session that is damaged is not held.
 	Held(ctx context.Context, orchestrator string, sessions []string) (held []string, err error)
 
 	// Append settles cp.Turn, which must follow the last one, and prunes: all or nothing, durable on return.
 	// lock.ErrFenced, ErrConflict, ErrInvalid. If nothing was appended and a kept turn has the run, whoever settled it: no error,
 	// or ErrConflict if o.Fresh asks to be told. To learn what became of an Append whose reply was lost, repeat it; a read
-	// proves nothing.
+	// proves nothing. If cp.Turn is stored though the head says that it is not settled: a *DamagedError.
 	Append(ctx context.Context, l Lease, cp Checkpoint, o AppendOptions) error
 
 	// Mark raises counters or releases. lock.ErrFenced, save that a lost lease may be released, and nothing else, without
@@ -166,7 +188,8 @@ type Store interface {
 
 	// Delete removes the session of l and all its turns, if l is the latest lease. Otherwise it is lock.ErrFenced and
 	// nothing changes: a request that arrives late spares the session's next life. If there is no such session, there is
-	// no error, so that Delete may be repeated. Its run in flight is elsewhere: see Orchestrator.Delete.
+	// no error, so that Delete may be repeated. If the head is missing, or cannot be read, Delete removes what is kept
+	// under any lease. The run in flight is elsewhere: see Orchestrator.Delete.
 	Delete(ctx context.Context, l Lease) error
 }
 

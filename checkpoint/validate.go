@@ -1,7 +1,9 @@
 package checkpoint
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/ids"
@@ -77,6 +79,43 @@ func (cp Checkpoint) Validate() error {
 	}
 	return nil
 }
+
+// Damaged returns the error for what a store could not read of a session, because of err.
+func Damaged(k Key, err error) *DamagedError {
+	if d, ok := errors.AsType[*DamagedError](err); ok {
+		return d
+	}
+	reason := strings.TrimPrefix(err.Error(), ErrInvalid.Error()+": ")
+	return &DamagedError{Key: k, Reason: strings.TrimPrefix(reason, ErrDamaged.Error()+": ")}
+}
+
+// DamagedTurn returns the error for a turn that a store could not read, because of err.
+func DamagedTurn(k Key, turn int, err error) *DamagedError {
+	d := Damaged(k, err)
+	d.Reason = fmt.Sprintf("stored turn %d: %s", turn, d.Reason)
+	return d
+}
+
+// Intact returns a *DamagedError unless a store wrote the head whose numbers c has, with turn as the last settled turn.
+func (c Claimed) Intact(turn int) error {
+	counted := func(n int) bool { return 0 <= n && n <= turn+1 }
+	if c.Born > 0 && c.Fence.Epoch >= c.Born && turn < Newest && counted(c.Summarized) && counted(c.Delivered) && c.Failed >= 0 {
+		return nil
+	}
+	return Damaged(c.Key, fmt.Errorf("head: epoch %d, born %d, turn %d, summarized %d, delivered %d, failed %d",
+		c.Fence.Epoch, c.Born, turn, c.Summarized, c.Delivered, c.Failed))
+}
+
+// Intact returns a *DamagedError unless cp, which a store has read, is what a store wrote.
+func (cp Checkpoint) Intact(k Key) error {
+	if err := cp.Validate(); err != nil {
+		return DamagedTurn(k, cp.Turn, err)
+	}
+	return nil
+}
+
+// ErrNoHead is the reason of the DamagedError of a session whose turns are kept without a head.
+var ErrNoHead = errors.New("its turns are kept, and its head is missing")
 
 // Kept returns how many turns stay.
 func (o AppendOptions) Kept() (int, error) {

@@ -10,17 +10,21 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// Turns yields the kept turns, newest first. One that cannot be read, of another definition for example, ends it with an error.
+// Turns yields the kept turns, newest first. One that is of another definition, without Migrate, ends it with an error. After the
+// error of a turn that is damaged it goes on: that is a *checkpoint.DamagedError.
 func (o *Orchestrator[S]) Turns(ctx context.Context, session string) iter.Seq2[*Result[S], error] {
 	return func(yield func(*Result[S], error) bool) {
-		fail := func(turn int, err error) {
-			yield(nil, &Error{Op: "turns", Session: session, Turn: turn, Err: err})
+		fail := func(turn int, err error) bool {
+			return yield(nil, &Error{Op: "turns", Session: session, Turn: turn, Err: err})
 		}
 		if err := checkSession(session); err != nil {
 			fail(0, err)
 			return
 		}
 		for cp, err := range o.store.Turns(ctx, o.key(session), checkpoint.Newest) {
+			if ofOneRow(err) && fail(cp.Turn, err) {
+				continue
+			}
 			var res *Result[S]
 			if err == nil {
 				res, err = o.result(ctx, session, cp, false)
@@ -36,13 +40,16 @@ func (o *Orchestrator[S]) Turns(ctx context.Context, session string) iter.Seq2[*
 	}
 }
 
-// Runs yields the runs in flight, suspended and parked; none without a snapshot store.
+// Runs yields the runs in flight, suspended and parked; none without a snapshot store. A run that is damaged comes with a
+// *snapshot.DamagedError, and with its session; then Runs goes on. After any other error it ends.
 func (o *Orchestrator[S]) Runs(ctx context.Context) iter.Seq2[snapshot.Run, error] {
 	return func(yield func(snapshot.Run, error) bool) {
 		for r, err := range o.runs(ctx, snapshot.Query{Key: snapshot.Key{Orchestrator: o.name}}) {
 			if err != nil {
-				yield(r, &Error{Op: "runs", Session: r.Session, Err: err})
-				return
+				if !yield(r, &Error{Op: "runs", Session: r.Session, Err: err}) || !ofOneRow(err) {
+					return
+				}
+				continue
 			}
 			if r.Status != snapshot.Ended && !yield(r, nil) {
 				return
@@ -64,6 +71,8 @@ func (e *engine) runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.
 //
 // Without a snapshot store no run can be told from the next. Then Abandon ends the context of what this process runs in the
 // session, and reports whether it has run something with that id.
+//
+// A run that is damaged is deleted. If its id cannot be read, every runID means it, and so does "".
 func (o *Orchestrator[S]) Abandon(ctx context.Context, session, runID string) (ended bool, err error) {
 	if err := checkSession(session); err != nil {
 		return false, o.adminError("abandon", session, err)
@@ -75,8 +84,8 @@ func (o *Orchestrator[S]) Abandon(ctx context.Context, session, runID string) (e
 	if err != nil || found == nil {
 		return false, o.adminError("abandon", session, err)
 	}
-	v, err := o.steal(ctx, session, found.ID)
-	if err != nil || v == nil {
+	v := &visit[S]{o: o, call: o.newCall(session, nil)}
+	if taken, err := v.steal(ctx, session, found.ID); err != nil || !taken {
 		return false, o.adminError("abandon", session, err)
 	}
 	defer v.done()
@@ -86,21 +95,33 @@ func (o *Orchestrator[S]) Abandon(ctx context.Context, session, runID string) (e
 
 // wanted returns the run of session with an id, any if it is "", that is in flight and not over; nil if there is none.
 func (o *Orchestrator[S]) wanted(ctx context.Context, session, runID string) (*snapshot.Run, error) {
-	found, err := o.inFlight(ctx, session)
-	if err != nil || found == nil || runID != "" && found.ID != runID {
+	found, err := o.toEnd(ctx, session)
+	if err != nil || found == nil || runID != "" && found.ID != runID && found.ID != "" {
 		return nil, err
 	}
 	return found, nil
 }
 
+// toEnd returns the run in flight, damaged or not, to those who do not go on with it; nil if there is none.
+func (o *Orchestrator[S]) toEnd(ctx context.Context, session string) (*snapshot.Run, error) {
+	found, err := o.inFlight(ctx, session)
+	if found != nil {
+		return found, nil
+	}
+	return nil, err
+}
+
 // Delete removes the session and its run, and fences off its owner, which deleting rows would not. If its store does not answer,
-// it is ErrIndeterminate.
+// it is ErrIndeterminate. What is damaged, and refuses every other call with checkpoint.ErrDamaged or snapshot.ErrDamaged, is
+// removed as well. A session whose head is missing loses the turns that are kept.
 func (o *Orchestrator[S]) Delete(ctx context.Context, session string) error {
 	if err := checkSession(session); err != nil {
 		return o.adminError("delete", session, err)
 	}
-	v, err := o.steal(ctx, session, "")
-	if err != nil {
+	v := &visit[S]{o: o, call: o.newCall(session, nil)}
+	v.buries = true
+	taken, err := v.steal(ctx, session, "")
+	if err != nil || !taken {
 		return o.adminError("delete", session, err)
 	}
 	defer v.done()
@@ -110,7 +131,7 @@ func (o *Orchestrator[S]) Delete(ctx context.Context, session string) error {
 // delete removes the session, after what is in flight.
 func (v *visit[S]) delete() error {
 	for over := false; !over; {
-		found, err := v.o.inFlight(v.ctx, v.Session)
+		found, err := v.o.toEnd(v.ctx, v.Session)
 		switch {
 		case err == nil && found != nil:
 			_, err = v.endRun(*found)
@@ -161,34 +182,33 @@ func (o *Orchestrator[S]) adminError(op, session string, err error) error {
 	return &Error{Op: op, Session: session, Err: err}
 }
 
-// steal takes the session, from its owner if it has one. With a runID it is nil if that run is not in flight any more: then its
-// owner, who may be at work for another, is left alone.
-func (o *Orchestrator[S]) steal(ctx context.Context, id, runID string) (*visit[S], error) {
-	v := &visit[S]{o: o, call: o.newCall(id, nil)}
-	if err := v.enter(ctx, o.engine, id); err != nil {
-		return nil, err
+// steal takes the session, from its owner if it has one. With a runID it takes nothing if that run is not in flight any more:
+// then its owner, who may be at work for another, is left alone.
+func (v *visit[S]) steal(ctx context.Context, id, runID string) (taken bool, err error) {
+	if err := v.enter(ctx, v.o.engine, id); err != nil {
+		return false, err
 	}
-	o.work.interrupt(id, runID, ErrAbandoned)
-	taken, err := v.takeFrom(func() (bool, error) {
+	v.o.work.interrupt(id, runID, ErrAbandoned)
+	taken, err = v.takeFrom(func() (bool, error) {
 		if runID == "" {
 			return true, nil
 		}
-		found, err := o.wanted(v.ctx, id, runID)
+		found, err := v.o.wanted(v.ctx, id, runID)
 		return found != nil, err
 	})
 	if err != nil || !taken {
 		v.undo()
-		return nil, err
+		return false, err
 	}
 	v.granted()
-	return v, nil
+	return true, nil
 }
 
 // endRun ends the run that was found, and no other. It reports whether there was something to end.
 func (v *visit[S]) endRun(found snapshot.Run) (ended bool, err error) {
 	leftover, err := v.leftover(found)
 	switch {
-	case err != nil:
+	case err != nil && !errors.Is(err, checkpoint.ErrDamaged): // if a turn is damaged, nothing proves that the run is over
 		return false, err
 	case leftover:
 		return false, v.sweepUp(found)
@@ -197,6 +217,8 @@ func (v *visit[S]) endRun(found snapshot.Run) (ended bool, err error) {
 	switch {
 	case err == nil:
 		return true, v.end(r)
+	case errors.Is(err, snapshot.ErrDamaged):
+		return true, v.bury(r)
 	case !errors.Is(err, errChanged):
 		return false, err
 	case r.ID == found.ID && r.Status == snapshot.Suspended: // since it was found

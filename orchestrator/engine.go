@@ -125,7 +125,8 @@ func (e *engine) once(ctx context.Context, call func(context.Context) error) err
 func answered(err error) bool {
 	for _, verdict := range []error{
 		lock.ErrFenced, lock.ErrHeld, checkpoint.ErrConflict, checkpoint.ErrInvalid, checkpoint.ErrSchema, checkpoint.ErrNotFound,
-		snapshot.ErrNotFound, snapshot.ErrParked, snapshot.ErrInvalid, snapshot.ErrSchema,
+		checkpoint.ErrDamaged, snapshot.ErrNotFound, snapshot.ErrParked, snapshot.ErrInvalid, snapshot.ErrSchema,
+		snapshot.ErrDamaged,
 	} {
 		if errors.Is(err, verdict) {
 			return true
@@ -141,6 +142,15 @@ func refused(err error) bool {
 
 // definite reports whether a call that failed with err has changed nothing.
 func definite(err error) bool { return answered(err) || refused(err) }
+
+// ofOneRow reports whether a store says of one session, run or turn that it is damaged: a listing goes on after it.
+func ofOneRow(err error) bool {
+	if _, ok := errors.AsType[*checkpoint.DamagedError](err); ok {
+		return true
+	}
+	_, ok := errors.AsType[*snapshot.DamagedError](err)
+	return ok
+}
 
 // invalid reports whether err says that a store will never take a value.
 func invalid(err error) bool {

@@ -186,16 +186,17 @@ func (v *visit[S]) resume() (*Result[S], error) {
 	}
 }
 
-// inFlight returns what the snapshot store shows of a session; nil if no run is in flight.
+// inFlight returns what the snapshot store shows of a session; nil if no run is in flight. A damaged run comes with its
+// error.
 func (o *Orchestrator[S]) inFlight(ctx context.Context, session string) (*snapshot.Run, error) {
 	if o.Snapshots == nil {
 		return nil, nil
 	}
 	for r, err := range o.Snapshots.Runs(ctx, snapshot.Query{Key: snapshot.Key(o.key(session))}) {
-		if err != nil {
+		if err != nil && !ofOneRow(err) {
 			return nil, err
 		}
-		return &r, nil
+		return &r, err
 	}
 	return nil, nil
 }

@@ -13,12 +13,13 @@ import (
 
 // Recoverable yields the sessions that have something to finish now: a run that waits and is due, or a reply owed that is; with all,
 // also every running run whose owner's lease has expired, and every run that is over and was not deleted. It and Recover make
-// the orchestrator a bootdrain.Bot.
+// the orchestrator a bootdrain.Bot. A session that is damaged, or whose run is, comes with an error; then Recoverable goes on. An
+// error without a session ends it.
 func (o *Orchestrator[S]) Recoverable(ctx context.Context, all bool) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		seen := make(map[string]bool)
 		next := func(session string, err error) bool {
-			if err != nil {
+			if err != nil && !ofOneRow(err) {
 				yield("", &Error{Op: "recoverable", Session: session, Err: err})
 				return false
 			}
@@ -26,7 +27,10 @@ func (o *Orchestrator[S]) Recoverable(ctx context.Context, all bool) iter.Seq2[s
 				return true
 			}
 			seen[session] = true
-			return yield(session, nil)
+			if err != nil {
+				err = &Error{Op: "recoverable", Session: session, Err: err}
+			}
+			return yield(session, err)
 		}
 		q := snapshot.Query{Key: snapshot.Key{Orchestrator: o.name}, Status: snapshot.Waiting}
 		if all {
@@ -102,13 +106,23 @@ const (
 	outcomeParked    = "parked"
 	outcomeSuspended = "suspended"
 	outcomeForeign   = "foreign"
+	outcomeDamaged   = "damaged"
 )
 
 // Recover finishes what the session has in flight, or owes, unless another process owns it, without waiting. The outcome is
 // that of the run, if there is one: "settled", "cleaned" (nothing was left to do, or only to delete), "held" (owned, or not due
 // yet), "parked", "suspended" or "foreign" (of another definition); without a run it is "delivered", "parked" if the delivery has
-// failed Limits.Attempts times, or "foreign" if there is no Deliver. An error means that it failed and will be due again.
+// failed Limits.Attempts times, or "foreign" if there is no Deliver. An error means that it failed and will be due again. With
+// "damaged" and an error nothing can be recovered until the session is repaired or deleted, or the run abandoned.
 func (o *Orchestrator[S]) Recover(ctx context.Context, session string) (outcome string, err error) {
+	outcome, err = o.recover(ctx, session)
+	if errors.Is(err, checkpoint.ErrDamaged) || errors.Is(err, snapshot.ErrDamaged) {
+		outcome = outcomeDamaged
+	}
+	return outcome, err
+}
+
+func (o *Orchestrator[S]) recover(ctx context.Context, session string) (outcome string, err error) {
 	k := o.newCall(session, nil)
 	k.alone = true
 	defer k.close()

@@ -29,6 +29,7 @@ type session struct {
 	unlock  func()                // of the Locker; nil: it was not asked
 	over    bool                  // released, or given up
 	owns    bool                  // the claim was granted; work's mutex protects it
+	buries  bool                  // the session is to be deleted, damaged or not
 	claimed time.Time             // when it was asked for
 	lease   lease
 
@@ -194,16 +195,34 @@ func (s *session) claim(ctx context.Context, r checkpoint.ClaimRequest) error {
 		sent = time.Now()
 		c, err = s.store.Claim(again, k, r)
 	}
+	damaged := errors.Is(err, checkpoint.ErrDamaged) && c.Fence != (lock.Fence{})
+	if damaged && s.buries {
+		err = nil
+	}
 	if err != nil {
+		if damaged {
+			s.giveBack(c.Lease)
+		}
 		return preferEnd(ctx, err)
 	}
 	s.leases.keep(s, c, sent)
+	if damaged {
+		s.leases.leave(s) // there may be no head whose lease could be renewed
+	}
 	s.claimed = sent
 	if err := ctxcause.Of(s.ctx); err != nil {
 		s.release()
 		return err
 	}
 	return nil
+}
+
+// giveBack releases a session that is damaged, so that the next caller hears of the damage and need not wait for the lease to
+// expire. The store may not be able to.
+func (s *session) giveBack(l checkpoint.Lease) {
+	_ = s.once(s.ctx, func(ctx context.Context) error {
+		return s.store.Mark(ctx, l, checkpoint.Marks{Release: true})
+	})
 }
 
 // claimAnew replaces the fence of a session that is ours by a newer one.

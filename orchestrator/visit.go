@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -190,16 +191,32 @@ func (v *visit[S]) sweepUp(found snapshot.Run) error {
 	if err == nil && found.Status == snapshot.Ended && r.Status != snapshot.Ended {
 		err = errChanged // its input has come again since
 	}
-	if err == nil {
+	switch {
+	case err == nil:
 		_, err = v.persist(v.ctx, func(ctx context.Context) error {
 			return v.Snapshots.Delete(ctx, v.runKey(), r.ID, v.Fence)
 		})
+	case errors.Is(err, snapshot.ErrDamaged):
+		return v.unlessChanged(v.bury(r))
 	}
 	if err == nil {
 		v.meters.inFlight(-1)
 		v.logDropped(r)
 	}
 	return v.unlessChanged(err)
+}
+
+// bury deletes a damaged run that is ours. Nobody can go on with it, so nothing needs to be saved before.
+func (v *visit[S]) bury(r snapshot.Run) error {
+	id := cmp.Or(r.ID, "unknown") // which the store takes for any
+	_, err := v.persist(v.ctx, func(ctx context.Context) error {
+		return v.Snapshots.Delete(ctx, v.runKey(), id, v.Fence)
+	})
+	if err == nil {
+		v.meters.inFlight(-1)
+		v.Logger.WarnContext(v.ctx, "damaged run deleted", "session", v.Session, "run", r.ID)
+	}
+	return err
 }
 
 // logDropped logs that a run was dropped because its session was deleted.

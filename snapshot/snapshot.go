@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
 	"time"
 
@@ -54,12 +55,27 @@ var (
 	ErrNotFound = errors.New("snapshot: not found")
 	ErrParked   = errors.New("snapshot: parked")
 	ErrInvalid  = errors.New("snapshot: invalid")
+	ErrDamaged  = errors.New("snapshot: damaged")                   // what is stored is not what a store wrote; see DamagedError
 	ErrSchema   = errors.New("snapshot: tables missing or too old") // names the table and the remedy
 
 	// ErrRefused says that the server took no write, and none will appear: it is a read-only standby, full, or starting.
 	// The same call may succeed later.
 	ErrRefused = errors.New("snapshot: refused by the server")
 )
+
+// A DamagedError is the ErrDamaged of one run. Nobody can go on with it. Adopt and Delete remove it, as
+// Orchestrator.Abandon and Orchestrator.Delete do. The runs of other sessions are not concerned. An ErrDamaged that is no
+// *DamagedError concerns the whole store.
+type DamagedError struct {
+	Key
+	Reason string // what is wrong with the stored run
+}
+
+func (e *DamagedError) Error() string {
+	return fmt.Sprintf("%v: run of session %q: %s: repair it, or abandon it or delete the session", ErrDamaged, e.Session, e.Reason)
+}
+
+func (e *DamagedError) Unwrap() error { return ErrDamaged }
 
 // A Query selects runs. Its cost grows with the runs in flight, not with the history.
 type Query struct {
@@ -80,13 +96,15 @@ type Store interface {
 	// The caller asks once under one fence, and never repeats it. Copies that arrive late begin nothing: a fence is spent
 	// once a run began under it, or was adopted or deleted, or a Begin found one in flight. If none is in flight, Begin
 	// wants a fence above all that are spent; otherwise it is lock.ErrFenced. IDs are unique; what becomes of one that is
-	// in flight in another session is not defined.
+	// in flight in another session is not defined. If the run in flight is damaged, Begin returns a *DamagedError.
 	Begin(ctx context.Context, r Run) (inFlight *Run, err error)
 
 	// Adopt makes f the fence of the run in flight and counts an attempt, before it reads; the same f again counts none.
 	// Past maxAttempts it parks the run: ErrParked, with the run. 0 counts none and parks none: to end the run, or to go
 	// on in spite of parking. A run that has ended is never parked. If no run is in flight, it is ErrNotFound, and the store
-	// keeps f if it is the highest fence so far: the Begin of a former owner is refused from then on.
+	// keeps f if it is the highest fence so far: the Begin of a former owner is refused from then on. If the run is
+	// damaged, f becomes its fence all the same. Adopt then returns a *DamagedError, with the run as far as it can be read,
+	// or the whole run if only its fence was damaged.
 	Adopt(ctx context.Context, k Key, f lock.Fence, maxAttempts int) (Run, error)
 
 	// Save replaces the run with r.ID and r's very fence (Begin or Adopt gave it), durable on return. It never creates one:
@@ -98,11 +116,12 @@ type Store interface {
 
 	// Delete forgets the run with this id and this very fence, which is settled or Ended, and keeps its fence. It
 	// need not survive a crash of the server: such a run is recognised and deleted again. If the run is not in flight and
-	// f is not too low: no error. Otherwise lock.ErrFenced.
+	// f is not too low: no error. Otherwise lock.ErrFenced. If the run is damaged and its id cannot be read, any id is its.
 	Delete(ctx context.Context, k Key, id string, f lock.Fence) error
 
 	// Runs yields them by session, in byte order. It holds no connection, transaction or lock while it yields, so that
-	// the loop may call the store; after yielding an error it ends.
+	// the loop may call the store. A damaged run comes with a *DamagedError, with its key and as much else as can be
+	// read, and Runs goes on. If its status cannot be read, every Query.Status selects it. After any other error Runs ends.
 	Runs(ctx context.Context, q Query) iter.Seq2[Run, error]
 }
 

@@ -3,6 +3,7 @@ package snapshot
 import (
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/ids"
@@ -56,6 +57,22 @@ func (r Run) validateDocuments() error {
 	return nil
 }
 
+// Intact returns a *DamagedError unless r, which a store has read, is what a store wrote. It does not judge r.Pause: if
+// the clock was set back, the time that is left may be any.
+func (r Run) Intact() error {
+	r.Pause = 0
+	if err := r.Validate(); err != nil {
+		return Damaged(r.Key, err)
+	}
+	return nil
+}
+
+// Damaged returns the error for a stored run that a store could not read, because of err.
+func Damaged(k Key, err error) *DamagedError {
+	reason := strings.TrimPrefix(err.Error(), ErrInvalid.Error()+": ")
+	return &DamagedError{Key: k, Reason: strings.TrimPrefix(reason, ErrDamaged.Error()+": ")}
+}
+
 // A year is longer than a run is meant to wait, and short enough that no clock arithmetic overflows.
 const maxPause = 366 * 24 * time.Hour
 
@@ -91,12 +108,20 @@ func (q Query) Validate() error {
 	return invalid(ids.Check("orchestrator", q.Orchestrator), ids.CheckOptional("session", q.Session), ids.CheckOptional("after", q.After))
 }
 
-func checkStatus(s Status) error {
+// Known reports whether a store takes s. The status of a damaged run may be anything.
+func (s Status) Known() bool {
 	switch s {
 	case Running, Waiting, Suspended, Parked, Ended:
-		return nil
+		return true
 	}
-	return fmt.Errorf("status %q", s)
+	return false
+}
+
+func checkStatus(s Status) error {
+	if !s.Known() {
+		return fmt.Errorf("status %q", s)
+	}
+	return nil
 }
 
 func checkFence(f lock.Fence) error {

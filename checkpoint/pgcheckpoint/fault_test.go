@@ -232,7 +232,7 @@ func TestRowMissing(t *testing.T) {
 	}
 	r := request()
 	r.From = l.Fence
-	if _, err := s.Claim(t.Context(), key("a"), r); !errors.Is(err, checkpoint.ErrInvalid) {
+	if _, err := s.Claim(t.Context(), key("a"), r); !errors.Is(err, checkpoint.ErrDamaged) {
 		t.Errorf("claim returns %v", err)
 	}
 }

@@ -66,13 +66,18 @@ func (s *Store) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimR
 	for {
 		c, err := s.claim(ctx, k, r)
 		if errors.Is(err, pgx.ErrNoRows) && r.From == (lock.Fence{}) {
-			if c, err = s.create(ctx, k, r); errors.Is(err, pgx.ErrNoRows) {
-				continue // another claim was first to create it
+			c, err = s.create(ctx, k, r)
+			if errors.Is(err, pgx.ErrNoRows) {
+				if c, err = s.headless(ctx, k, r); err == nil {
+					continue // another claim was first to create it
+				}
 			}
 		}
 		switch {
 		case err == nil:
 			return c, nil
+		case errors.Is(err, checkpoint.ErrDamaged):
+			return checkpoint.Claimed{Lease: c.Lease}, s.error(ctx, "claim", k, err)
 		case errors.Is(err, errOvertaken):
 			continue
 		case errors.Is(err, pgx.ErrNoRows):
@@ -91,6 +96,20 @@ func (s *Store) claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimR
 	return s.sendClaim(ctx, k, r, func(b *pgx.Batch) {
 		b.Queue(s.sql.claim, k.Orchestrator, k.Session, r.Nonce, r.Owner, r.TTL.Microseconds(), r.From.Epoch, r.From.Nonce)
 	})
+}
+
+// headless returns a *checkpoint.DamagedError if turns of the session are kept without a head, and a lease for Delete.
+func (s *Store) headless(
+	ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest,
+) (c checkpoint.Claimed, err error) {
+	c.Lease = checkpoint.Lease{Key: k, Fence: lock.Fence{Nonce: r.Nonce}}
+	found, err := collect(ctx, s.db, func(row pgx.CollectableRow) (headless bool, err error) {
+		return headless, row.Scan(&headless, &c.Fence.Epoch)
+	}, s.sql.headless, k.Orchestrator, k.Session)
+	if err == nil && found[0] {
+		err = checkpoint.Damaged(k, checkpoint.ErrNoHead)
+	}
+	return c, err
 }
 
 // create claims a session that was not there. If it is by now, and owned, create returns pgx.ErrNoRows.
@@ -138,14 +157,22 @@ func readClaim(results pgx.BatchResults, k checkpoint.Key, r checkpoint.ClaimReq
 	if err != nil {
 		return c, err
 	}
+	if err := c.Intact(last); err != nil {
+		return c, err
+	}
 	if c.Last, err = scanOne(results.Query()); err != nil {
 		return c, err
 	}
 	if last >= 0 && c.Last == nil {
-		return c, fmt.Errorf("%w: turn %d, the newest, has no row", checkpoint.ErrInvalid, last)
+		return c, checkpoint.DamagedTurn(k, last, errors.New("it is missing, and it is the newest"))
 	}
 	if r.RequestID != "" {
 		c.Answered, err = scanOne(results.Query())
+	}
+	for _, cp := range []*checkpoint.Checkpoint{c.Last, c.Answered} {
+		if cp != nil && err == nil {
+			err = intact(*cp, k)
+		}
 	}
 	return c, err
 }
@@ -179,7 +206,10 @@ func (s *Store) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Ch
 	}
 	settled, err := s.exec(ctx, s.sql.append, l.Orchestrator, l.Session, l.Fence.Epoch, l.Fence.Nonce, cp.Turn,
 		string(cp.State), payload, route, cp.Signature, cp.Version, cp.RunID, cp.RequestID, keep, o.Owes, o.Release)
-	if err == nil && settled == 0 {
+	switch {
+	case pgstate.Of(err) == pgstate.UniqueViolation:
+		err = checkpoint.DamagedTurn(l.Key, cp.Turn, errors.New("it is there, and the head says that it is not settled"))
+	case err == nil && settled == 0:
 		err = s.whyNot(ctx, l, cp.RunID, o)
 	}
 	return s.error(ctx, "append", l.Key, err)

@@ -2,6 +2,7 @@ package pgcheckpoint
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"iter"
 	"strings"
@@ -32,7 +33,7 @@ func (s *Store) Turns(ctx context.Context, k checkpoint.Key, from int) iter.Seq2
 				return
 			}
 			for _, cp := range page {
-				if !yield(cp, nil) {
+				if !yield(cp, s.error(ctx, "turns", k, intact(cp, k))) {
 					return
 				}
 				next = cp.Turn - 1
@@ -95,6 +96,12 @@ func scan(row pgx.CollectableRow) (cp checkpoint.Checkpoint, err error) {
 	err = row.Scan(&cp.Turn, (*[]byte)(&cp.State), (*[]byte)(&cp.Payload), &cp.Route, &cp.Signature, &cp.Version, &cp.RunID, &cp.RequestID, &cp.SavedAt)
 	cp.SavedAt = cp.SavedAt.UTC()
 	return cp, err
+}
+
+// intact returns a *checkpoint.DamagedError if no store wrote the turn. PostgreSQL has judged the documents.
+func intact(cp checkpoint.Checkpoint, k checkpoint.Key) error {
+	cp.State, cp.Payload = json.RawMessage("{}"), nil
+	return cp.Intact(k)
 }
 
 // scanOne returns nil if there is no row.

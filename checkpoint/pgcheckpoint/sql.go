@@ -79,7 +79,8 @@ const turnColumns = `t.turn, t.state, t.payload, t.route, t.signature, t.version
 
 // queries holds the statements of one store, with its table names filled in.
 type queries struct {
-	claim, guard, create, newest, answered, append, explain, mark, renew, raise, deleteGuard, deleteHead, deleteTurns, turns, sessions, owing, held, sweep string
+	claim, guard, create, headless, newest, answered, append, explain, mark, renew, raise string
+	deleteGuard, deleteHead, deleteTurns, turns, sessions, owing, held, sweep             string
 }
 
 var templates = queries{
@@ -113,11 +114,13 @@ var templates = queries{
 	guard: `SELECT pg_advisory_xact_lock_shared(hashtextextended($1 || '/' || $2, 0))`,
 
 	// Born is durable before anybody hears of it, or a run that hashed it would be another one after a crash. No row means
-	// that another claim was first to create the session.
+	// that another claim was first to create the session, or that its turns are kept without a head: nothing that is
+	// settled is hidden behind a new session.
 	create: `
 		INSERT INTO {sessions} AS h (orchestrator, session, epoch, nonce, owner, lease_until, born)
 		SELECT $1, $2, c.us, $3, CASE WHEN {durable} <> '' THEN $4 END, clock_timestamp() + $5::bigint * interval '1 microsecond', c.us
 		FROM (SELECT {clock} AS us) c
+		WHERE NOT EXISTS (SELECT FROM {turns} WHERE orchestrator = $1 AND session = $2)
 		ON CONFLICT (orchestrator, session) DO UPDATE SET
 			epoch = CASE WHEN h.nonce = excluded.nonce THEN h.epoch ELSE greatest(h.epoch + 1, {clock}) END,
 			nonce = excluded.nonce,
@@ -125,6 +128,11 @@ var templates = queries{
 			lease_until = clock_timestamp() + $5::bigint * interval '1 microsecond'
 		WHERE h.lease_until <= clock_timestamp() OR h.nonce = excluded.nonce
 		RETURNING {granted}`,
+
+	// Heads and turns come and go in one transaction, and one statement sees one state of both.
+	headless: `
+		SELECT EXISTS (SELECT FROM {turns} WHERE orchestrator = $1 AND session = $2)
+			AND NOT EXISTS (SELECT FROM {sessions} WHERE orchestrator = $1 AND session = $2), {clock}`,
 
 	// Statements of their own, after the claim in its pipeline: the claim may have waited for a settle that its own
 	// snapshot does not see. They ask for the nonce, so that who was not granted loads nothing. That the turn comes from
@@ -315,7 +323,7 @@ func names(p sqlname.Prefix) *strings.Replacer {
 func fillAll(p sqlname.Prefix) queries {
 	q := templates
 	for _, s := range []*string{
-		&q.claim, &q.create, &q.newest, &q.answered, &q.append, &q.explain, &q.mark, &q.renew, &q.raise,
+		&q.claim, &q.create, &q.headless, &q.newest, &q.answered, &q.append, &q.explain, &q.mark, &q.renew, &q.raise,
 		&q.deleteHead, &q.deleteTurns, &q.turns, &q.sessions, &q.owing, &q.held,
 	} {
 		*s = fill(p, *s)

@@ -16,7 +16,7 @@ func (s *Store) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Ch
 		err = s.append(ctx, l, cp, o, keep)
 	}
 	if err != nil {
-		return fmt.Errorf("redischeckpoint: append %q turn %d: %w", l.Session, cp.Turn, err)
+		return fmt.Errorf("redischeckpoint: append %q turn %d: %w", l.Session, cp.Turn, damaged(l.Key, err))
 	}
 	return nil
 }

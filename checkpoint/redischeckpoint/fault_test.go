@@ -103,7 +103,7 @@ func TestContextEnds(t *testing.T) {
 	}
 }
 
-// What no store wrote is ErrInvalid, and says what is wrong.
+// What no store wrote is ErrDamaged, and says what is wrong.
 func TestMalformed(t *testing.T) {
 	client, prefix := testenv.Redis(t)
 	s := redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix})
@@ -119,51 +119,51 @@ func TestMalformed(t *testing.T) {
 	for _, field := range []string{"epoch", "lease", "born", "turn", "first", "summarized", "owed", "failed", "retry", "tried"} {
 		l := begin()
 		check(t, client.HSet(ctx, base+"head", field, "x").Err())
-		wantInvalid(t, s, l, field)
+		wantDamaged(t, s, l, field)
 	}
 	for _, field := range []string{"nonce", "epoch", "owing"} {
 		l := begin()
 		check(t, client.HDel(ctx, base+"head", field).Err())
-		wantInvalid(t, s, l, field)
+		wantDamaged(t, s, l, field)
 	}
 	l := begin()
 	check(t, client.Del(ctx, base+"head").Err())
 	check(t, client.Set(ctx, base+"head", "x", 0).Err())
-	wantInvalid(t, s, l, "head")
+	wantDamaged(t, s, l, "head")
 
 	for field, value := range map[string]string{
 		"0": `{"layout":2}`, "0:at": "now", "0:run": "", "0:state": `{`, "0:payload": `[`, "0:req": "\xff",
 	} {
 		begin()
 		check(t, client.HSet(ctx, base+"turns", field, value).Err())
-		wantInvalidRow(t, s)
+		wantDamagedRow(t, s)
 	}
 	begin()
 	check(t, client.Del(ctx, base+"turns").Err())
-	wantInvalidRow(t, s)
+	wantDamagedRow(t, s)
 }
 
-func wantInvalid(t *testing.T, s *redischeckpoint.Store, l checkpoint.Lease, what string) {
+func wantDamaged(t *testing.T, s *redischeckpoint.Store, l checkpoint.Lease, what string) {
 	t.Helper()
 	_, claim := s.Claim(t.Context(), l.Key, request("other", time.Hour))
 	_, renew := s.Renew(t.Context(), time.Hour, []checkpoint.Lease{l})
 	_, load := checkpoint.Load(t.Context(), s, l.Key, 0)
 	for _, err := range []error{
 		claim, renew, load, s.Append(t.Context(), l, turn(1, "r1"), checkpoint.AppendOptions{}), s.Mark(t.Context(), l, checkpoint.Marks{}),
-		s.Delete(t.Context(), l),
 	} {
-		if !errors.Is(err, checkpoint.ErrInvalid) || !strings.Contains(err.Error(), what) {
-			t.Errorf("%s: got %v, want %v", what, err, checkpoint.ErrInvalid)
+		if !errors.Is(err, checkpoint.ErrDamaged) || !strings.Contains(err.Error(), what) {
+			t.Errorf("%s: got %v, want %v", what, err, checkpoint.ErrDamaged)
 		}
 	}
+	check(t, s.Delete(t.Context(), l))
 }
 
-func wantInvalidRow(t *testing.T, s *redischeckpoint.Store) {
+func wantDamagedRow(t *testing.T, s *redischeckpoint.Store) {
 	t.Helper()
 	_, claim := s.Claim(t.Context(), key("a"), request("n", time.Hour))
 	_, load := checkpoint.Load(t.Context(), s, key("a"), 0)
 	for _, err := range []error{claim, load} {
-		want(t, err, checkpoint.ErrInvalid)
+		want(t, err, checkpoint.ErrDamaged)
 	}
 }
 

@@ -18,7 +18,7 @@ func (s *Store) enter(ctx context.Context, x index, session string) (token strin
 	for replaced := ""; ; {
 		r, err := s.redis.Run(ctx, enterScript, s.indexKeys(x), session, replaced, token)
 		if err != nil {
-			return "", err
+			return "", indexError(err)
 		}
 		if r.Status == "OK" {
 			return token, nil
@@ -37,6 +37,14 @@ func (s *Store) drop(ctx context.Context, x index, stale []redisstore.Entry) err
 		args = append(args, e.Session, e.Token)
 	}
 	_, err := s.redis.Run(ctx, dropScript, s.indexKeys(x), args...)
+	return indexError(err)
+}
+
+// indexError says of what no script wrote in an index that the store is damaged, and not a session.
+func indexError(err error) error {
+	if fault, ok := errors.AsType[*redisstore.Fault](err); ok {
+		return fmt.Errorf("%w: index: %s", checkpoint.ErrDamaged, fault.What)
+	}
 	return err
 }
 
@@ -46,7 +54,7 @@ func (s *Store) known(ctx context.Context, k checkpoint.Key) (map[index]string, 
 	for _, x := range []index{{k.Orchestrator, false}, {k.Orchestrator, true}} {
 		page, err := s.redis.List(ctx, s.indexKeys(x), "["+k.Session, "["+k.Session, 1)
 		if err != nil {
-			return nil, err
+			return nil, indexError(err)
 		}
 		if len(page) > 0 {
 			tokens[x] = page[0].Token
@@ -85,16 +93,16 @@ func (s *Store) sessions(ctx context.Context, q checkpoint.SessionQuery, yield f
 	for size := firstEntries; ; size = min(4*size, maxEntries) {
 		page, err := s.redis.List(ctx, s.indexKeys(x), from, to, size)
 		if err != nil {
-			return err
+			return indexError(err)
 		}
-		live, err := s.sift(ctx, x, page, q.Due)
-		if err != nil {
-			return err
-		}
-		for _, session := range live {
-			if left--; !yield(session, nil) || left == 0 {
+		found, err := s.sift(ctx, x, page, q.Due)
+		for _, f := range found {
+			if left--; !yield(f.session, f.damage) || left == 0 {
 				return nil
 			}
+		}
+		if err != nil {
+			return err
 		}
 		if len(page) < size {
 			return nil
@@ -103,9 +111,15 @@ func (s *Store) sessions(ctx context.Context, q checkpoint.SessionQuery, yield f
 	}
 }
 
-// sift returns the sessions of a page whose heads confirm it, with due only those that are due, and drops the entries
-// that are stale.
-func (s *Store) sift(ctx context.Context, x index, page []redisstore.Entry, due bool) (live []string, err error) {
+// A finding is a session, and what is wrong with it if it is damaged.
+type finding struct {
+	session string
+	damage  error
+}
+
+// sift returns the sessions of a page whose heads confirm it or cannot be read, with due only those that are due, and
+// drops the entries that are stale. With an error it returns those that it could look at.
+func (s *Store) sift(ctx context.Context, x index, page []redisstore.Entry, due bool) (found []finding, err error) {
 	calls := make([]redisstore.Call, len(page))
 	for i, e := range page {
 		head := s.sessionKeys(checkpoint.Key{Orchestrator: x.orchestrator, Session: e.Session})[:1]
@@ -114,17 +128,18 @@ func (s *Store) sift(ctx context.Context, x index, page []redisstore.Entry, due 
 	var stale []redisstore.Entry
 	var errs []error
 	s.redis.RunAll(ctx, lookScript, calls, func(i int, r redisstore.Reply, err error) {
+		f := finding{page[i].Session, damaged(checkpoint.Key{Orchestrator: x.orchestrator, Session: page[i].Session}, err)}
 		switch {
+		case errors.Is(f.damage, checkpoint.ErrDamaged), r.Status == "LIST" && err == nil:
+			found = append(found, f)
 		case err != nil:
 			errs = append(errs, fmt.Errorf("%q: %w", page[i].Session, err))
-		case r.Status == "LIST":
-			live = append(live, page[i].Session)
 		case r.Status == "DROP":
 			stale = append(stale, page[i])
 		}
 	})
 	if err := errors.Join(errs...); err != nil {
-		return nil, err
+		return found, err
 	}
-	return live, s.drop(ctx, x, stale)
+	return found, s.drop(ctx, x, stale)
 }

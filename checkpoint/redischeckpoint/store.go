@@ -38,7 +38,7 @@ func New(client redis.UniversalClient, o *Options) *Store {
 		o = new(Options)
 	}
 	s := &Store{
-		redis:  redisstore.Runner{Client: client, Invalid: checkpoint.ErrInvalid, Verdicts: verdicts},
+		redis:  redisstore.Runner{Client: client, Verdicts: verdicts},
 		prefix: redisstore.Prefix("redischeckpoint", o.Prefix),
 	}
 	if o.TTL > 0 {
@@ -54,7 +54,7 @@ func (s *Store) Schema() string { return "" }
 func (s *Store) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
 	c, err := s.claim(ctx, k, r)
 	if err != nil {
-		return checkpoint.Claimed{}, fmt.Errorf("redischeckpoint: claim %q: %w", k.Session, err)
+		return c, fmt.Errorf("redischeckpoint: claim %q: %w", k.Session, err)
 	}
 	return c, nil
 }
@@ -71,21 +71,48 @@ func (s *Store) claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimR
 		from, r.From.Nonce, s.idle)
 	switch {
 	case err != nil:
-		return checkpoint.Claimed{}, err
+		return damagedClaim(k, r.Nonce, err)
 	case reply.Status == "HELD":
 		return checkpoint.Claimed{}, held(reply.Values)
 	}
-	return claimed(k, r.Nonce, reply.Values)
+	c, err := claimed(k, r.Nonce, reply.Values)
+	if err != nil {
+		c = checkpoint.Claimed{Lease: c.Lease}
+	}
+	return c, err
+}
+
+// damagedClaim returns the lease under which a session may be deleted, if err says that the session is damaged.
+func damagedClaim(k checkpoint.Key, nonce string, err error) (c checkpoint.Claimed, _ error) {
+	fault, ok := errors.AsType[*redisstore.Fault](err)
+	if !ok {
+		return c, err
+	}
+	c.Lease = checkpoint.Lease{Key: k, Fence: lock.Fence{Epoch: time.Now().UnixMicro(), Nonce: nonce}}
+	if len(fault.Told) > 0 {
+		if epoch, err := strconv.ParseInt(fault.Told[0], 10, 64); err == nil {
+			c.Fence.Epoch = epoch
+		}
+	}
+	return c, checkpoint.Damaged(k, fault)
+}
+
+// damaged makes a *checkpoint.DamagedError of what a script found wrong with a session.
+func damaged(k checkpoint.Key, err error) error {
+	if fault, ok := errors.AsType[*redisstore.Fault](err); ok {
+		return checkpoint.Damaged(k, fault)
+	}
+	return err
 }
 
 // held reads who owns the session, as the claim script returned it.
 func held(values []string) error {
 	if len(values) != 3 {
-		return fmt.Errorf("%w: reply of %d values", checkpoint.ErrInvalid, len(values))
+		return fmt.Errorf("%w: reply of %d values", checkpoint.ErrDamaged, len(values))
 	}
 	epoch, err := strconv.ParseInt(values[1], 10, 64)
 	if err != nil {
-		return fmt.Errorf("%w: head: %w", checkpoint.ErrInvalid, err)
+		return fmt.Errorf("%w: head: %w", checkpoint.ErrDamaged, err)
 	}
 	return &checkpoint.HeldError{Owner: values[0], Fence: lock.Fence{Epoch: epoch, Nonce: values[2]}}
 }
@@ -93,18 +120,20 @@ func held(values []string) error {
 // claimed reads what the claim script returned.
 func claimed(k checkpoint.Key, nonce string, values []string) (c checkpoint.Claimed, err error) {
 	const numbers = 5
+	c.Lease = checkpoint.Lease{Key: k, Fence: lock.Fence{Nonce: nonce}}
 	if len(values) < numbers {
-		return c, fmt.Errorf("%w: reply of %d values", checkpoint.ErrInvalid, len(values))
+		return c, checkpoint.Damaged(k, fmt.Errorf("reply of %d values", len(values)))
 	}
 	var n [numbers]int64
 	for i := range n {
 		if n[i], err = strconv.ParseInt(values[i], 10, 64); err != nil {
-			return c, fmt.Errorf("%w: head: %w", checkpoint.ErrInvalid, err)
+			return c, checkpoint.Damaged(k, fmt.Errorf("head: %w", err))
 		}
 	}
+	c.Fence.Epoch = n[0]
 	var found []*checkpoint.Checkpoint
 	for _, row := range rows(values[numbers:]) {
-		cp, err := row.checkpoint()
+		cp, err := row.checkpoint(k)
 		if err != nil {
 			return c, err
 		}
@@ -139,7 +168,7 @@ func (s *Store) Renew(ctx context.Context, ttl time.Duration, leases []checkpoin
 		case errors.Is(err, lock.ErrFenced):
 			lost = append(lost, leases[i])
 		case err != nil:
-			errs = append(errs, fmt.Errorf("redischeckpoint: renew %q: %w", leases[i].Session, err))
+			errs = append(errs, fmt.Errorf("redischeckpoint: renew %q: %w", leases[i].Session, damaged(leases[i].Key, err)))
 		}
 	})
 	return lost, errors.Join(errs...)
@@ -158,6 +187,7 @@ func (s *Store) Held(ctx context.Context, orchestrator string, sessions []string
 	var errs []error
 	s.redis.RunAll(ctx, heldScript, calls, func(i int, r redisstore.Reply, err error) {
 		switch {
+		case errors.Is(damaged(checkpoint.Key{}, err), checkpoint.ErrDamaged): // who claims it will be told
 		case err != nil:
 			errs = append(errs, fmt.Errorf("redischeckpoint: held %q: %w", sessions[i], err))
 		case r.Values[0] == "1":
@@ -175,7 +205,7 @@ func (s *Store) Mark(ctx context.Context, l checkpoint.Lease, m checkpoint.Marks
 			redisstore.Flag(m.Release), s.idle, ceil(m.Retry, time.Microsecond), s.attempt(m))
 	}
 	if err != nil {
-		return fmt.Errorf("redischeckpoint: mark %q: %w", l.Session, err)
+		return fmt.Errorf("redischeckpoint: mark %q: %w", l.Session, damaged(l.Key, err))
 	}
 	return nil
 }
@@ -205,7 +235,7 @@ func (s *Store) Delete(ctx context.Context, l checkpoint.Lease) error {
 		err = s.delete(ctx, l)
 	}
 	if err != nil {
-		return fmt.Errorf("redischeckpoint: delete %q: %w", l.Session, err)
+		return fmt.Errorf("redischeckpoint: delete %q: %w", l.Session, damaged(l.Key, err))
 	}
 	return nil
 }

@@ -40,16 +40,13 @@ func rows(values []string) []row {
 	return rs
 }
 
-// checkpoint returns what was appended, or what about the row no store wrote.
-func (r row) checkpoint() (checkpoint.Checkpoint, error) {
+// checkpoint returns what was appended. If no store wrote the row, it is the number with a *checkpoint.DamagedError.
+func (r row) checkpoint(k checkpoint.Key) (checkpoint.Checkpoint, error) {
 	cp, err := r.decode()
-	if err == nil {
-		err = cp.Validate()
-	}
 	if err != nil {
-		return checkpoint.Checkpoint{}, fmt.Errorf("%w: stored turn %q: %w", checkpoint.ErrInvalid, r[0], err)
+		return cp, checkpoint.DamagedTurn(k, cp.Turn, err)
 	}
-	return cp, nil
+	return cp, cp.Intact(k)
 }
 
 func (r row) decode() (cp checkpoint.Checkpoint, err error) {
@@ -97,15 +94,12 @@ func (s *Store) turns(ctx context.Context, k checkpoint.Key, from int, yield fun
 	for size := 1; ; size = min(4*size, maxTurns) {
 		r, err := s.redis.Run(ctx, turnsScript, s.sessionKeys(k), from, size)
 		if err != nil {
-			return err
+			return damaged(k, err)
 		}
 		page := rows(r.Values)
 		for _, row := range page {
-			cp, err := row.checkpoint()
-			if err != nil {
-				return err
-			}
-			if !yield(cp, nil) {
+			cp, err := row.checkpoint(k)
+			if !yield(cp, err) {
 				return nil
 			}
 			from = cp.Turn - 1

@@ -27,7 +27,8 @@ const (
 
 	insertSQL = `
 		INSERT INTO {prefix}turns (orchestrator, session, turn, state, payload, route, signature, version, run_id, request_id, saved_at)
-		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)`
+		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
+		ON CONFLICT (orchestrator, session, turn) DO NOTHING`
 
 	pruneSQL = `
 		DELETE FROM {prefix}turns
@@ -107,8 +108,11 @@ func insert(ctx context.Context, tx *sql.Tx, st sqlitestore.Statements, k checkp
 		}
 		route = string(doc)
 	}
-	_, err := tx.StmtContext(ctx, st[insertSQL]).ExecContext(ctx, k.Orchestrator, k.Session, cp.Turn, string(cp.State),
-		orNull(string(cp.Payload)), route, cp.Signature, cp.Version, cp.RunID, orNull(cp.RequestID), now)
+	n, err := sqlitestore.Affected(tx.StmtContext(ctx, st[insertSQL]).ExecContext(ctx, k.Orchestrator, k.Session, cp.Turn,
+		string(cp.State), orNull(string(cp.Payload)), route, cp.Signature, cp.Version, cp.RunID, orNull(cp.RequestID), now))
+	if err == nil && n == 0 {
+		err = checkpoint.DamagedTurn(k, cp.Turn, errors.New("it is there, and the head says that it is not settled"))
+	}
 	return err
 }
 

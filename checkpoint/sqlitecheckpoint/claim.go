@@ -29,9 +29,14 @@ const (
 
 	createSQL = `
 		INSERT INTO {prefix}sessions (orchestrator, session, epoch, nonce, owner, lease_until, born)
-		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?3)
+		SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?3
+		WHERE NOT EXISTS (SELECT 1 FROM {prefix}turns WHERE orchestrator = ?1 AND session = ?2)
 		ON CONFLICT DO NOTHING
 		RETURNING epoch, born, turn, summarized, turn + 1, failed`
+
+	headlessSQL = `
+		SELECT EXISTS (SELECT 1 FROM {prefix}turns WHERE orchestrator = ?1 AND session = ?2)
+			AND NOT EXISTS (SELECT 1 FROM {prefix}sessions WHERE orchestrator = ?1 AND session = ?2)`
 
 	// One statement for all leases: each is looked up by the primary key.
 	renewSQL = `
@@ -56,7 +61,10 @@ func (s *Store) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimR
 		c, err = s.claim(ctx, k, r)
 	}
 	if err != nil {
-		return checkpoint.Claimed{}, fmt.Errorf("sqlitecheckpoint: claim %q: %w", k.Session, s.db.Explain(ctx, err))
+		if !errors.Is(err, checkpoint.ErrDamaged) {
+			c.Lease = checkpoint.Lease{}
+		}
+		return checkpoint.Claimed{Lease: c.Lease}, fmt.Errorf("sqlitecheckpoint: claim %q: %w", k.Session, s.db.Explain(ctx, err))
 	}
 	return c, nil
 }
@@ -67,15 +75,18 @@ func (s *Store) claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimR
 		return c, err
 	}
 	h, err := s.take(ctx, st, k, r)
+	c.Lease = checkpoint.Lease{Key: k, Fence: lock.Fence{Epoch: h.epoch, Nonce: r.Nonce}}
+	if errors.Is(err, checkpoint.ErrDamaged) {
+		err = checkpoint.Damaged(k, err)
+	}
 	if err != nil {
 		return c, err
 	}
-	c.Lease = checkpoint.Lease{Key: k, Fence: lock.Fence{Epoch: h.epoch, Nonce: r.Nonce}}
 	c.Born, c.Summarized, c.Delivered, c.Failed = h.born, h.summarized, h.delivered, h.failed
-	if h.turn < 0 {
-		return c, nil
+	if err := c.Intact(h.turn); err != nil || h.turn < 0 {
+		return c, err
 	}
-	if c.Last, err = one(ctx, st[turnsSQL], k.Orchestrator, k.Session, h.turn, 1); err != nil {
+	if c.Last, err = one(ctx, st[turnsSQL], k, k.Orchestrator, k.Session, h.turn, 1); err != nil {
 		return c, err
 	}
 	if c.Last == nil || c.Last.Turn != h.turn {
@@ -86,7 +97,7 @@ func (s *Store) claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimR
 	case c.Last.RequestID:
 		c.Answered = clone(c.Last)
 	default:
-		c.Answered, err = one(ctx, st[answeredSQL], k.Orchestrator, k.Session, r.RequestID, h.turn)
+		c.Answered, err = one(ctx, st[answeredSQL], k, k.Orchestrator, k.Session, r.RequestID, h.turn)
 	}
 	return c, err
 }
@@ -100,7 +111,7 @@ func (s *Store) take(ctx context.Context, st sqlitestore.Statements, k checkpoin
 			taken, err = s.createOrRefuse(ctx, st, k, r)
 		}
 		if err != nil {
-			return head{}, err
+			return head{epoch: time.Now().UnixMicro()}, err
 		}
 		if len(taken) > 0 {
 			return taken[0], nil
@@ -119,10 +130,24 @@ func (s *Store) createOrRefuse(
 		return nil, err
 	case in.refuses(r, now):
 		return nil, in.held(now)
-	case in == nil:
-		return s.create(ctx, st, k, r)
+	case in != nil:
+		return nil, nil
 	}
-	return nil, nil
+	taken, err := s.create(ctx, st, k, r)
+	if err == nil && len(taken) == 0 {
+		err = headless(ctx, st, k)
+	}
+	return taken, err
+}
+
+// headless returns a *checkpoint.DamagedError if turns of the session are kept without a head.
+func headless(ctx context.Context, st sqlitestore.Statements, k checkpoint.Key) error {
+	var damaged bool
+	err := st[headlessSQL].QueryRowContext(ctx, k.Orchestrator, k.Session).Scan(&damaged)
+	if err == nil && damaged {
+		err = checkpoint.Damaged(k, checkpoint.ErrNoHead)
+	}
+	return err
 }
 
 // update takes a session that exists.
@@ -170,16 +195,10 @@ type head struct {
 	failed                      int
 }
 
-// scanHead reads a row and refuses one that no store wrote.
+// scanHead reads a row. The store's tables take no other types.
 func scanHead(rows *sql.Rows) (h head, err error) {
 	if err := rows.Scan(&h.epoch, &h.born, &h.turn, &h.summarized, &h.delivered, &h.failed); err != nil {
-		return h, fmt.Errorf("%w: stored session: %w", checkpoint.ErrInvalid, err)
-	}
-	counted := func(n int) bool { return 0 <= n && n <= h.turn+1 }
-	if h.born <= 0 || h.epoch < h.born || h.turn >= checkpoint.Newest ||
-		!counted(h.summarized) || !counted(h.delivered) || h.failed < 0 {
-		return h, fmt.Errorf("%w: stored session: epoch %d, born %d, turn %d, summarized %d, delivered %d, failed %d",
-			checkpoint.ErrInvalid, h.epoch, h.born, h.turn, h.summarized, h.delivered, h.failed)
+		return h, fmt.Errorf("%w: head: %w", checkpoint.ErrDamaged, err)
 	}
 	return h, nil
 }
@@ -203,7 +222,7 @@ func ownerOf(ctx context.Context, stmt *sql.Stmt, k checkpoint.Key) (*owner, err
 
 func scanOwner(rows *sql.Rows) (o owner, err error) {
 	if err := rows.Scan(&o.fence.Epoch, &o.fence.Nonce, &o.name, &o.leaseUntil); err != nil {
-		return o, fmt.Errorf("%w: stored session: %w", checkpoint.ErrInvalid, err)
+		return o, fmt.Errorf("%w: head: %w", checkpoint.ErrDamaged, err)
 	}
 	return o, nil
 }
@@ -240,7 +259,7 @@ func vanished(ctx context.Context, st sqlitestore.Statements, l checkpoint.Lease
 	case in == nil, in.fence != l.Fence:
 		return errRobbed
 	}
-	return fmt.Errorf("%w: turn %d is the last settled and not stored", checkpoint.ErrInvalid, turn)
+	return checkpoint.DamagedTurn(l.Key, turn, errors.New("it is missing, and it is the newest"))
 }
 
 // Renew extends all leases in one statement.

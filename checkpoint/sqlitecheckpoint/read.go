@@ -58,14 +58,14 @@ func (s *Store) Turns(ctx context.Context, k checkpoint.Key, from int) iter.Seq2
 		st, err := s.db.Start(ctx, k.Validate())
 		turn := from
 		for limit := 1; err == nil; limit = min(4*limit, turnsPage) {
-			var page []checkpoint.Checkpoint
+			var page []finding
 			rows, e := st[turnsSQL].QueryContext(ctx, k.Orchestrator, k.Session, turn, limit)
 			page, err = sqlitestore.Collect(rows, e, scan)
-			for _, cp := range page {
-				if !yield(cp, nil) {
+			for _, f := range page {
+				if !yield(f.Checkpoint, f.judge(k)) {
 					return
 				}
-				turn = cp.Turn - 1
+				turn = f.Turn - 1
 			}
 			if err == nil && len(page) < limit {
 				return
@@ -125,32 +125,49 @@ func successor(prefix string) string {
 	return prefix[:last] + string([]byte{prefix[last] + 1})
 }
 
-// one returns the checkpoint that a query finds, or nil.
-func one(ctx context.Context, stmt *sql.Stmt, args ...any) (*checkpoint.Checkpoint, error) {
+// one returns the checkpoint of k that a query finds, or nil.
+func one(ctx context.Context, stmt *sql.Stmt, k checkpoint.Key, args ...any) (*checkpoint.Checkpoint, error) {
 	rows, err := stmt.QueryContext(ctx, args...)
 	page, err := sqlitestore.Collect(rows, err, scan)
 	if err != nil || len(page) == 0 {
 		return nil, err
 	}
-	return &page[0], nil
+	return &page[0].Checkpoint, page[0].judge(k)
 }
 
-// scan reads a row and refuses one that no store wrote.
-func scan(rows *sql.Rows) (cp checkpoint.Checkpoint, err error) {
+// A finding is a turn, and why it could not be read if it could not.
+type finding struct {
+	checkpoint.Checkpoint
+	unread error
+}
+
+// judge returns a *checkpoint.DamagedError if no store wrote the turn.
+func (f *finding) judge(k checkpoint.Key) error {
+	if f.unread != nil {
+		return checkpoint.DamagedTurn(k, f.Turn, f.unread)
+	}
+	return f.Intact(k)
+}
+
+// scan reads a row. Its error is that of the database.
+func scan(rows *sql.Rows) (f finding, err error) {
+	f.Checkpoint, f.unread = scanColumns(rows)
+	return f, rows.Err()
+}
+
+// scanColumns reads the columns. If one cannot be read, those before it are: the number is the first.
+func scanColumns(rows *sql.Rows) (cp checkpoint.Checkpoint, err error) {
 	var route []byte
 	var savedAt int64
 	err = rows.Scan(&cp.Turn, (*[]byte)(&cp.State), (*[]byte)(&cp.Payload), &route, &cp.Signature, &cp.Version, &cp.RunID, &cp.RequestID, &savedAt)
 	if err != nil {
-		return cp, fmt.Errorf("%w: stored turn: %w", checkpoint.ErrInvalid, err)
+		return cp, err
 	}
 	cp.SavedAt = time.UnixMicro(savedAt).UTC()
 	if string(route) != noRoute {
 		if err := json.Unmarshal(route, &cp.Route); err != nil {
-			return cp, fmt.Errorf("%w: stored turn %d: route: %w", checkpoint.ErrInvalid, cp.Turn, err)
+			return cp, fmt.Errorf("route: %w", err)
 		}
-	}
-	if err := cp.Validate(); err != nil {
-		return cp, fmt.Errorf("stored turn %d: %w", cp.Turn, err)
 	}
 	return cp, nil
 }

@@ -119,7 +119,7 @@ func TestSchemaMissing(t *testing.T) {
 	const sessions, turns = "DROP TABLE holdfast_sessions", "DROP TABLE holdfast_turns"
 	for _, c := range []struct{ name, spoil, missing, skip string }{
 		{"both", sessions + ";" + turns, "table holdfast_sessions", ""},
-		{"turns", turns, "table holdfast_turns", "Claim Renew Mark Sessions"},
+		{"turns", turns, "table holdfast_turns", "Claim Renew Mark Sessions Delete"},
 		{"column", "ALTER TABLE holdfast_turns DROP COLUMN version", "column version of table holdfast_turns", "Claim Renew Mark Sessions Delete"},
 		{"column of sessions", "ALTER TABLE holdfast_sessions DROP COLUMN owner", "column owner of table holdfast_sessions", "Renew Mark Sessions Append Turns Sweep"},
 	} {
@@ -184,7 +184,7 @@ func TestMalformed(t *testing.T) {
 				mustExec(t, db, statement)
 			}
 			_, err := s.Claim(t.Context(), bot("a"), checkpoint.ClaimRequest{Nonce: "n", TTL: time.Hour, From: l.Fence})
-			want(t, err, checkpoint.ErrInvalid)
+			want(t, err, checkpoint.ErrDamaged)
 			if err != nil && !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%v does not say %q", err, c.says)
 			}

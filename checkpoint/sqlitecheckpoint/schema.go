@@ -57,10 +57,10 @@ func layout(prefix string) sqlitestore.Layout {
 			{Name: "{prefix}turns", Columns: "orchestrator session turn state payload route signature version run_id request_id saved_at"},
 		},
 		Statements: []string{
-			takeSQL, waitSQL, createSQL, renewSQL, heldSQL, ownerSQL, settleSQL, insertSQL, pruneSQL, refusalSQL, markSQL,
+			takeSQL, waitSQL, createSQL, headlessSQL, renewSQL, heldSQL, ownerSQL, settleSQL, insertSQL, pruneSQL, refusalSQL, markSQL,
 			deleteHeadSQL, deleteTurnsSQL, turnsSQL, answeredSQL, sessionsSQL, owingSQL, idleSQL, retireSQL,
 		},
-		Verdicts: []error{lock.ErrHeld, lock.ErrFenced, checkpoint.ErrConflict, checkpoint.ErrInvalid},
+		Verdicts: []error{lock.ErrHeld, lock.ErrFenced, checkpoint.ErrConflict, checkpoint.ErrInvalid, checkpoint.ErrDamaged},
 		Missing:  checkpoint.ErrSchema,
 	}
 }

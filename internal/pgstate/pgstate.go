@@ -17,6 +17,7 @@ const (
 	SerializationFailure = "40001"
 	LockNotAvailable     = "55P03"
 	QueryCanceled        = "57014" // by statement_timeout, or because its client has asked for it
+	UniqueViolation      = "23505"
 	undefinedTable       = "42P01"
 	undefinedColumn      = "42703"
 	undefinedSchema      = "3F000"

@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	"embed"
-	"fmt"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -33,9 +32,16 @@ func read(from embed.FS, name string) []byte {
 // copy may arrive after the second.
 type Runner struct {
 	Client   redis.UniversalClient
-	Invalid  error            // what INVALID stands for, and any key of the wrong type
-	Verdicts map[string]error // what other verdicts stand for; those that are missing are no errors
+	Verdicts map[string]error // what verdicts stand for; those that are missing are no errors
 }
+
+// A Fault is what a script has found that no script wrote: its verdict is INVALID, or a key has the wrong type.
+type Fault struct {
+	What string
+	Told []string // what the script could read all the same
+}
+
+func (f *Fault) Error() string { return f.What }
 
 // A Reply is the verdict of a script, and whatever comes with it.
 type Reply struct {
@@ -90,13 +96,13 @@ func (r *Runner) result(ctx context.Context, cmd *redis.Cmd) (Reply, error) {
 	parts, err := cmd.StringSlice()
 	switch {
 	case err != nil && strings.Contains(err.Error(), "WRONGTYPE "): // Redis before 7 puts the script's name in front
-		return Reply{}, fmt.Errorf("%w: %w", r.Invalid, err)
+		return Reply{}, &Fault{What: err.Error()}
 	case err != nil:
 		return Reply{}, interrupted(ctx, err)
 	case len(parts) == 0:
-		return Reply{}, fmt.Errorf("%w: empty reply", r.Invalid)
+		return Reply{}, &Fault{What: "empty reply"}
 	case parts[0] == "INVALID":
-		return Reply{}, fmt.Errorf("%w: %s", r.Invalid, parts[1])
+		return Reply{}, &Fault{What: parts[1], Told: parts[2:]}
 	}
 	return Reply{parts[0], parts[1:]}, r.Verdicts[parts[0]]
 }

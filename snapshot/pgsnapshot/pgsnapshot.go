@@ -77,6 +77,9 @@ func (s *Store) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error
 		}
 		found, err := one(ctx, s.db, s.sql.find, r.Orchestrator, r.Session, r.Fence.Epoch)
 		if err == nil {
+			if err := found.intact(); err != nil {
+				return nil, s.error(ctx, "begin", r.Key, err)
+			}
 			return &found.Run, nil
 		}
 		spent := false
@@ -121,6 +124,8 @@ func (s *Store) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, maxAtte
 		return snapshot.Run{}, s.error(ctx, "adopt", k, err)
 	case !r.inFlight:
 		return snapshot.Run{}, snapshot.ErrNotFound
+	case r.intact() != nil:
+		return r.Run, s.error(ctx, "adopt", k, r.intact())
 	case maxAttempts > 0 && r.Status == snapshot.Parked:
 		return r.Run, snapshot.ErrParked
 	}
@@ -211,7 +216,7 @@ func (s *Store) Delete(ctx context.Context, k snapshot.Key, id string, f lock.Fe
 			return s.error(ctx, "delete", k, err)
 		case tooLow(f, in.Fence):
 			return lock.ErrFenced
-		case !in.inFlight || in.id != id:
+		case !in.inFlight, in.id != id && in.id != "":
 			return nil
 		case in.Fence != f:
 			return lock.ErrFenced
@@ -314,7 +319,7 @@ func (s *Store) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.R
 				return
 			}
 			for _, r := range page {
-				if !yield(r.Run, nil) {
+				if !yield(r.Run, s.error(ctx, "runs", r.Key, r.intact())) {
 					return
 				}
 				after = r.Session
@@ -341,7 +346,7 @@ func (s *Store) page(ctx context.Context, q snapshot.Query, after string, size i
 	})
 	if q.Session != "" {
 		page = slices.DeleteFunc(page, func(r row) bool {
-			return !r.inFlight || r.Session <= after || q.Status != "" && r.Status != q.Status
+			return !r.inFlight || r.Session <= after || q.Status != "" && r.Status != q.Status && r.Status.Known()
 		})
 	}
 	return page, err
@@ -352,6 +357,13 @@ type row struct {
 	snapshot.Run
 	inFlight bool
 	parted   bool // it has, or has had, parts
+}
+
+// intact returns a *snapshot.DamagedError if no store wrote the run. PostgreSQL has judged the documents.
+func (r *row) intact() error {
+	bare := r.Run
+	bare.Payload, bare.Parts = nil, nil
+	return bare.Intact()
 }
 
 func scan(from pgx.CollectableRow) (r row, err error) {

@@ -166,7 +166,8 @@ var templates = queries{
 		UPDATE {runs} SET
 			deleted_at = clock_timestamp(), status = 'deleted',
 			request_id = '', base = '', error = '', payload = NULL, not_before = NULL
-		WHERE orchestrator = $1 AND session = $2 AND id = $3 AND epoch = $4 AND nonce = $5 AND deleted_at IS NULL
+		WHERE orchestrator = $1 AND session = $2 AND (id = $3 OR id = '') AND epoch = $4 AND nonce = $5
+			AND deleted_at IS NULL
 		RETURNING {parted}, {lazy}`,
 
 	// Versions grow over the whole life of a session, so this may arrive at any time.
@@ -181,7 +182,8 @@ var templates = queries{
 	runs: `
 		SELECT {columns}, ''
 		FROM {runs}
-		WHERE orchestrator = $1 AND session > $2 AND ($3 = '' OR status = $3) AND deleted_at IS NULL
+		WHERE orchestrator = $1 AND session > $2 AND deleted_at IS NULL
+			AND ($3 = '' OR status = $3 OR status NOT IN ('running', 'waiting', 'suspended', 'parked', 'ended'))
 		ORDER BY session
 		LIMIT $4`,
 

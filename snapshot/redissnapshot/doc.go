@@ -31,7 +31,7 @@
 // A Pause is measured by the clock of the server that holds the session. After a failover that is another clock.
 //
 // maxmemory-policy must be noeviction: any other lets Redis delete the index, or a fence. What is missing of a run is
-// reported as [snapshot.ErrInvalid].
+// reported as [snapshot.ErrDamaged].
 //
 // A call ends with its ctx only if the client was made with ContextTimeoutEnabled; else it ends with the client's own
 // timeouts. Either way the error tells that ctx is done.

@@ -95,7 +95,7 @@ func TestContextEnds(t *testing.T) {
 	}
 }
 
-// What no store wrote is ErrInvalid, and says what is wrong.
+// What no store wrote is ErrDamaged, and says what is wrong.
 func TestMalformed(t *testing.T) {
 	client, prefix := testenv.Redis(t)
 	s := redissnapshot.New(client, &redissnapshot.Options{Prefix: prefix})
@@ -109,39 +109,39 @@ func TestMalformed(t *testing.T) {
 	for field, value := range map[string]string{"attempt": "1.5", "seq": "007", "epoch": "x", "status": "done"} {
 		renew()
 		check(t, client.HSet(ctx, base+"run", field, value).Err())
-		wantInvalid(t, s, r, field, true)
+		wantDamaged(t, s, r, field, true)
 	}
 	for _, field := range []string{"id", "attempt", "status", "seq", "epoch", "nonce", "call", "entry", "parts"} {
 		renew()
 		check(t, client.HDel(ctx, base+"run", field).Err())
-		wantInvalid(t, s, r, field, true)
+		wantDamaged(t, s, r, field, true)
 	}
 	for _, field := range []string{"request", "turn", "base", "error", "not_before", "payload", "started", "saved"} {
 		renew()
 		check(t, client.HDel(ctx, base+"run", field).Err())
-		wantInvalid(t, s, r, field, false)
+		wantDamaged(t, s, r, field, false)
 	}
 	for field, value := range map[string]string{
 		"turn": "-1", "request": "\xff", "payload": "{", "started": "now", "saved": "", "not_before": "soon",
 	} {
 		renew()
 		check(t, client.HSet(ctx, base+"run", field, value).Err())
-		wantInvalid(t, s, r, "", false)
+		wantDamaged(t, s, r, "", false)
 	}
 	for _, wrong := range []string{"run", "past"} {
 		renew()
 		check(t, client.Del(ctx, base+wrong).Err())
 		check(t, client.Set(ctx, base+wrong, "x", 0).Err())
 		if wrong == "run" {
-			wantInvalid(t, s, r, "run", true)
+			wantDamaged(t, s, r, "run", true)
 			continue
 		}
-		want(t, s.Delete(ctx, r.Key, r.ID, r.Fence), snapshot.ErrInvalid)
+		check(t, s.Delete(ctx, r.Key, r.ID, r.Fence))
 	}
 	check(t, client.Del(ctx, prefix+"{bot}:inflight").Err())
 	check(t, client.Set(ctx, prefix+"{bot}:inflight", "x", 0).Err())
 	for _, err := range s.Runs(ctx, snapshot.Query{Key: key("")}) {
-		want(t, err, snapshot.ErrInvalid)
+		want(t, err, snapshot.ErrDamaged)
 	}
 }
 
@@ -153,7 +153,7 @@ func TestMalformedRest(t *testing.T) {
 	key := prefix + "{bot/a}:run"
 	epoch := int64(0)
 	deleted := func() snapshot.Run {
-		epoch++
+		epoch += 10
 		r := run("a", fmt.Sprint("run", epoch), fence(epoch))
 		begin(t, s, r)
 		check(t, s.Delete(ctx, r.Key, r.ID, r.Fence))
@@ -165,7 +165,7 @@ func TestMalformedRest(t *testing.T) {
 		if spoil.value != "" {
 			check(t, client.HSet(ctx, key, spoil.field, spoil.value).Err())
 		}
-		wantInvalid(t, s, r, "run with", true)
+		wantDamaged(t, s, r, "run with", true)
 		check(t, client.Del(ctx, key).Err())
 	}
 
@@ -175,7 +175,7 @@ func TestMalformedRest(t *testing.T) {
 	for field, value := range map[string]string{"part:x": "{", "part:": "1", "part:\xff": "1"} {
 		check(t, client.HSet(ctx, key, field, value).Err())
 		_, err := s.Adopt(ctx, r.Key, r.Fence, 9)
-		want(t, err, snapshot.ErrInvalid)
+		want(t, err, snapshot.ErrDamaged)
 		check(t, client.HSet(ctx, key, "part:x", "1").Err())
 		if field != "part:x" {
 			check(t, client.HDel(ctx, key, field).Err())
@@ -185,8 +185,8 @@ func TestMalformedRest(t *testing.T) {
 	}
 }
 
-// wantInvalid tries everything that tells the run, and what only decides by it.
-func wantInvalid(t *testing.T, s *redissnapshot.Store, r snapshot.Run, what string, deciding bool) {
+// wantDamaged tries everything that tells the run, and what only decides by it.
+func wantDamaged(t *testing.T, s *redissnapshot.Store, r snapshot.Run, what string, deciding bool) {
 	t.Helper()
 	ctx := t.Context()
 	var errs []error
@@ -197,13 +197,28 @@ func wantInvalid(t *testing.T, s *redissnapshot.Store, r snapshot.Run, what stri
 	}
 	_, began := s.Begin(ctx, run("a", "other", fence(2)))
 	if errs = append(errs, began); deciding {
-		errs = append(errs, s.Save(ctx, step(r, 1)), s.Delete(ctx, r.Key, r.ID, r.Fence))
+		errs = append(errs, s.Save(ctx, step(r, 1)))
 	}
-	_, adopted := s.Adopt(ctx, r.Key, fence(2), 9)
-	for i, err := range append(errs, adopted) {
-		if !errors.Is(err, snapshot.ErrInvalid) || !strings.Contains(err.Error(), what) {
-			t.Errorf("%s: call %d: got %v, want %v", what, i, err, snapshot.ErrInvalid)
+	for i, err := range errs {
+		if !errors.Is(err, snapshot.ErrDamaged) || !strings.Contains(err.Error(), what) {
+			t.Errorf("%s: call %d: got %v, want %v", what, i, err, snapshot.ErrDamaged)
 		}
+	}
+	remedy(t, s, r)
+}
+
+// remedy takes over what is damaged, which mends a fence, and deletes it.
+func remedy(t *testing.T, s *redissnapshot.Store, r snapshot.Run) {
+	t.Helper()
+	ctx := t.Context()
+	f := fence(r.Fence.Epoch + 1)
+	_, err := s.Adopt(ctx, r.Key, f, 9)
+	if err != nil && !errors.Is(err, snapshot.ErrNotFound) {
+		want(t, err, snapshot.ErrDamaged)
+	}
+	check(t, s.Delete(ctx, r.Key, r.ID, f))
+	for _, err := range s.Runs(ctx, snapshot.Query{Key: key("")}) {
+		t.Errorf("it stays: %v", err)
 	}
 }
 

@@ -2,6 +2,8 @@ package redissnapshot
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 
 	"github.com/holdfast-go/holdfast/internal/redisstore"
@@ -55,7 +57,7 @@ func (s *Store) enter(ctx context.Context, k snapshot.Key, token string, stale b
 	args := append([]any{k.Session, token, stale.token, stale.at}, flat(s.gone.take(k.Orchestrator))...)
 	r, err := s.redis.Run(ctx, enterScript, s.indexKeys(k.Orchestrator), args...)
 	if err != nil {
-		return "", "", err
+		return "", "", indexError(err)
 	}
 	return r.Values[0], r.Values[1], nil
 }
@@ -66,6 +68,14 @@ func (s *Store) drop(ctx context.Context, orchestrator string, stale []barred) e
 		return nil
 	}
 	_, err := s.redis.Run(ctx, dropScript, s.indexKeys(orchestrator), flat(stale)...)
+	return err
+}
+
+// indexError says of what no script wrote in an index that the store is damaged, and not a run.
+func indexError(err error) error {
+	if fault, ok := errors.AsType[*redisstore.Fault](err); ok {
+		return fmt.Errorf("%w: index: %s", snapshot.ErrDamaged, fault.What)
+	}
 	return err
 }
 

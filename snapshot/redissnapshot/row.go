@@ -2,10 +2,12 @@ package redissnapshot
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/redisstore"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
@@ -26,22 +28,34 @@ func encode(r snapshot.Run) []any {
 	return args
 }
 
-// decode returns the run that a script has told, or what about it no store wrote.
+// decode returns the run that a script has told. If no store wrote it, it comes with a *snapshot.DamagedError.
 func decode(k snapshot.Key, values []string) (snapshot.Run, error) {
 	r, err := parse(k, values)
-	if err == nil {
-		err = r.Validate()
-	}
 	if err != nil {
-		return snapshot.Run{}, fmt.Errorf("%w: run of %q: %w", snapshot.ErrInvalid, k.Session, err)
+		return r, snapshot.Damaged(k, err)
 	}
-	return r, nil
+	return r, r.Intact()
+}
+
+// judge makes a *snapshot.DamagedError of what a script found wrong with a run, and returns the run as far as the script
+// could read it. Of any other error it returns an empty run.
+func judge(k snapshot.Key, err error) (snapshot.Run, error) {
+	fault, ok := errors.AsType[*redisstore.Fault](err)
+	if !ok {
+		return snapshot.Run{}, err
+	}
+	r := snapshot.Run{Key: k}
+	if len(fault.Told) == 2 {
+		r.ID, r.Status = fault.Told[0], snapshot.Status(fault.Told[1])
+	}
+	return r, snapshot.Damaged(k, fault)
 }
 
 // A reply of a script has this many values of a run, and then its parts.
 const fixed = 15
 
 func parse(k snapshot.Key, values []string) (r snapshot.Run, err error) {
+	r.Key = k
 	if len(values) < fixed || (len(values)-fixed)%2 != 0 {
 		return r, fmt.Errorf("%d values, want %d and pairs", len(values), fixed)
 	}

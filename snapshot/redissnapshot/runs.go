@@ -41,16 +41,16 @@ func (s *Store) runs(ctx context.Context, q snapshot.Query, yield func(snapshot.
 		}
 		page, err := s.redis.List(ctx, s.indexKeys(q.Orchestrator), from, "+", size)
 		if err != nil {
-			return err
+			return indexError(err)
 		}
 		found, err := s.sift(ctx, q, page)
-		if err != nil {
-			return err
-		}
-		for _, r := range found {
-			if left--; !yield(r, nil) || left == 0 {
+		for _, f := range found {
+			if left--; !yield(f.run, f.damage) || left == 0 {
 				return nil
 			}
+		}
+		if err != nil {
+			return err
 		}
 		if len(page) < size {
 			return nil
@@ -65,14 +65,23 @@ func (s *Store) only(ctx context.Context, q snapshot.Query, yield func(snapshot.
 		return nil
 	}
 	found, err := s.sift(ctx, q, []redisstore.Entry{{Session: q.Session}})
-	for _, r := range found {
-		yield(r, nil)
+	for _, f := range found {
+		if !yield(f.run, f.damage) {
+			return nil
+		}
 	}
 	return err
 }
 
-// sift returns the runs of a page that q selects, and drops the entries that are stale.
-func (s *Store) sift(ctx context.Context, q snapshot.Query, page []redisstore.Entry) (found []snapshot.Run, err error) {
+// A finding is a run, and what is wrong with it if it is damaged.
+type finding struct {
+	run    snapshot.Run
+	damage error
+}
+
+// sift returns the runs of a page that q selects, and drops the entries that are stale. With an error it returns those
+// that it could look at.
+func (s *Store) sift(ctx context.Context, q snapshot.Query, page []redisstore.Entry) (found []finding, err error) {
 	calls := make([]redisstore.Call, len(page))
 	for i, e := range page {
 		q.Session = e.Session
@@ -81,19 +90,31 @@ func (s *Store) sift(ctx context.Context, q snapshot.Query, page []redisstore.En
 	var stale []barred
 	var errs []error
 	s.redis.RunAll(ctx, lookScript, calls, func(i int, reply redisstore.Reply, err error) {
+		k := snapshot.Key{Orchestrator: q.Orchestrator, Session: page[i].Session}
+		f := finding{run: snapshot.Run{Key: k}}
 		switch {
 		case err != nil:
-			errs = append(errs, fmt.Errorf("%q: %w", page[i].Session, err))
+			if f.run, f.damage = judge(k, err); !errors.Is(f.damage, snapshot.ErrDamaged) {
+				errs = append(errs, fmt.Errorf("%q: %w", k.Session, err))
+				return
+			}
 		case reply.Status == "DROP":
-			stale = append(stale, barred{page[i].Session, page[i].Token, reply.Values[0]})
+			stale = append(stale, barred{k.Session, page[i].Token, reply.Values[0]})
+			return
 		case reply.Status == "RUN":
-			r, err := decode(snapshot.Key{Orchestrator: q.Orchestrator, Session: page[i].Session}, reply.Values)
-			found, errs = append(found, r), append(errs, err)
+			f.run, f.damage = decode(k, reply.Values)
+		default:
+			return
+		}
+		if f.damage == nil || f.selected(q.Status) {
+			found = append(found, f)
 		}
 	})
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
-	}
 	_ = s.drop(ctx, q.Orchestrator, stale) // another reader will
-	return found, nil
+	return found, errors.Join(errs...)
+}
+
+// selected reports whether a query for a status yields a damaged run: it does if the run has it, or has none.
+func (f *finding) selected(status snapshot.Status) bool {
+	return status == "" || f.run.Status == status || !f.run.Status.Known()
 }

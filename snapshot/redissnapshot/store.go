@@ -60,7 +60,7 @@ func New(client redis.UniversalClient, o *Options) *Store {
 		o = new(Options)
 	}
 	return &Store{
-		redis:    redisstore.Runner{Client: client, Invalid: snapshot.ErrInvalid, Verdicts: verdicts},
+		redis:    redisstore.Runner{Client: client, Verdicts: verdicts},
 		prefix:   redisstore.Prefix("redissnapshot", o.Prefix),
 		remember: int64((cmp.Or(o.Remember, snapshot.DefaultRemember) + time.Millisecond - 1) / time.Millisecond),
 	}
@@ -100,10 +100,14 @@ func (s *Store) begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error
 		reply, err := s.redis.Run(ctx, beginScript, s.runKeys(r.Key), append([]any{call, entry, seen}, encode(r)...)...)
 		switch {
 		case err != nil:
+			_, err = judge(r.Key, err)
 			return nil, err
 		case reply.Status == "FOUND":
 			found, err := decode(r.Key, reply.Values)
-			return &found, err
+			if err != nil {
+				return nil, err
+			}
+			return &found, nil
 		case reply.Status != "INDEX":
 			return nil, nil
 		}
@@ -134,7 +138,7 @@ func (s *Store) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, maxAtte
 func (s *Store) adopt(ctx context.Context, k snapshot.Key, f lock.Fence, maxAttempts int) (snapshot.Run, error) {
 	reply, err := s.redis.Run(ctx, adoptScript, s.runKeys(k)[:1], f.Epoch, f.Nonce, maxAttempts, s.remember)
 	if err != nil {
-		return snapshot.Run{}, err
+		return judge(k, err)
 	}
 	r, err := decode(k, reply.Values)
 	if err == nil && reply.Status == "PARKED" {
@@ -148,6 +152,7 @@ func (s *Store) Save(ctx context.Context, r snapshot.Run) error {
 	err := redisstore.Checked(ctx, r.Validate())
 	if err == nil {
 		_, err = s.redis.Run(ctx, saveScript, s.runKeys(r.Key)[:1], encode(r)...)
+		_, err = judge(r.Key, err)
 	}
 	if err != nil {
 		return fmt.Errorf("redissnapshot: save %q: %w", r.Session, err)
@@ -170,8 +175,12 @@ func (s *Store) Delete(ctx context.Context, k snapshot.Key, id string, f lock.Fe
 
 func (s *Store) delete(ctx context.Context, k snapshot.Key, id string, f lock.Fence) error {
 	reply, err := s.redis.Run(ctx, deleteScript, s.runKeys(k), id, f.Epoch, f.Nonce, s.remember)
-	if err != nil || len(reply.Values) == 0 {
+	if err != nil {
+		_, err = judge(k, err)
 		return err
+	}
+	if len(reply.Values) == 0 {
+		return nil
 	}
 	if full := s.gone.add(k.Orchestrator, barred{k.Session, reply.Values[0], reply.Values[1]}); full {
 		_ = s.drop(ctx, k.Orchestrator, s.gone.take(k.Orchestrator)) // the run is deleted; what stays is for the readers

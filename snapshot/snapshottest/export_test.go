@@ -21,3 +21,17 @@ func SweepViolations(
 	}
 	return found
 }
+
+// DamageViolations is Violations for the clauses of RunDamaged.
+func DamageViolations(ctx context.Context, newStore func() DamagingStore, names ...string) map[string]error {
+	found := make(map[string]error)
+	for _, c := range damageClauses {
+		if len(names) > 0 && !slices.Contains(names, c.name) {
+			continue
+		}
+		if err := c.run(ctx, newStore()); err != nil {
+			found[c.name] = err
+		}
+	}
+	return found
+}

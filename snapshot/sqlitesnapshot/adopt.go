@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -25,6 +26,12 @@ const (
 
 	// Whether an adoption is an attempt: not for who owns the run already, nor for one that will not be run.
 	counts = `(?5 > 0 AND (epoch, nonce) <> (?3, ?4) AND status NOT IN ('parked', 'ended'))`
+
+	// What an adoption of a damaged run writes: a CHECK refuses to touch what is wrong with the others.
+	fenceSQL = `
+		UPDATE {prefix}runs SET epoch = ?3, nonce = ?4
+		WHERE orchestrator = ?1 AND session = ?2 AND (epoch < ?3 OR epoch = ?3 AND nonce = ?4) AND deleted_at IS NULL
+		RETURNING ` + columns
 
 	// A row without an id is of a session that has had no run under its fence.
 	keepSQL = `
@@ -60,6 +67,9 @@ func (s *Store) adopt(ctx context.Context, k snapshot.Key, f lock.Fence, maxAtte
 	args := []any{k.Orchestrator, k.Session, f.Epoch, f.Nonce, maxAttempts}
 	for take := s.take; ; take = s.takeWhole {
 		adopted, err := take(ctx, st, args)
+		if err != nil {
+			adopted, err = s.takeDamaged(ctx, st, args, err)
+		}
 		switch {
 		case err != nil:
 			return snapshot.Run{}, err
@@ -67,16 +77,18 @@ func (s *Store) adopt(ctx context.Context, k snapshot.Key, f lock.Fence, maxAtte
 			if err := s.notAdopted(ctx, st, k, f); err != nil {
 				return snapshot.Run{}, err
 			}
+		case adopted.damage != nil:
+			return adopted.Run, adopted.damage
 		case maxAttempts > 0 && adopted.Status == snapshot.Parked:
-			return *adopted, snapshot.ErrParked
+			return adopted.Run, snapshot.ErrParked
 		default:
-			return *adopted, nil
+			return adopted.Run, nil
 		}
 	}
 }
 
 // take adopts a run without parts, or returns nil.
-func (s *Store) take(ctx context.Context, st sqlitestore.Statements, args []any) (*snapshot.Run, error) {
+func (s *Store) take(ctx context.Context, st sqlitestore.Statements, args []any) (*finding, error) {
 	leave, err := s.db.Enter(ctx)
 	if err != nil {
 		return nil, err
@@ -85,13 +97,30 @@ func (s *Store) take(ctx context.Context, st sqlitestore.Statements, args []any)
 	return one(ctx, st[adoptSQL], scan, append(args, false)...)
 }
 
+// takeDamaged makes the fence that of a run which take could not adopt because of err, if the run is damaged.
+func (s *Store) takeDamaged(ctx context.Context, st sqlitestore.Statements, args []any, err error) (*finding, error) {
+	const fenceArgs = 4
+	var adopted *finding
+	failed := s.db.Write(ctx, func(tx *sql.Tx) (e error) {
+		adopted, e = one(ctx, tx.StmtContext(ctx, st[fenceSQL]), scan, args[:fenceArgs]...)
+		if e == nil && (adopted == nil || adopted.damage == nil) {
+			e = errUntouched
+		}
+		return e
+	})
+	if failed != nil {
+		return nil, err
+	}
+	return adopted, nil
+}
+
 // takeWhole adopts a run and reads its parts before another can write, or returns nil.
-func (s *Store) takeWhole(ctx context.Context, st sqlitestore.Statements, args []any) (*snapshot.Run, error) {
-	var adopted *snapshot.Run
+func (s *Store) takeWhole(ctx context.Context, st sqlitestore.Statements, args []any) (*finding, error) {
+	var adopted *finding
 	err := s.db.Write(ctx, func(tx *sql.Tx) (err error) {
 		adopted, err = one(ctx, tx.StmtContext(ctx, st[adoptSQL]), scan, append(args, true)...)
-		if err == nil && adopted != nil {
-			adopted.Parts, err = readParts(ctx, tx.StmtContext(ctx, st[partsSQL]), *adopted)
+		if err == nil && adopted != nil && adopted.damage == nil {
+			err = adopted.readParts(ctx, tx.StmtContext(ctx, st[partsSQL]))
 		}
 		return err
 	})
@@ -120,19 +149,25 @@ func (s *Store) notAdopted(ctx context.Context, st sqlitestore.Statements, k sna
 	return err
 }
 
-// readParts returns the parts of r, and refuses those that no store wrote.
-func readParts(ctx context.Context, stmt *sql.Stmt, r snapshot.Run) (map[string]json.RawMessage, error) {
-	rows, err := stmt.QueryContext(ctx, r.Orchestrator, r.Session)
+// readParts reads the parts of the run, and judges them.
+func (f *finding) readParts(ctx context.Context, stmt *sql.Stmt) error {
+	rows, err := stmt.QueryContext(ctx, f.Orchestrator, f.Session)
 	found, err := sqlitestore.Collect(rows, err, scanPart)
+	if errors.Is(err, snapshot.ErrDamaged) {
+		f.damage = snapshot.Damaged(f.Key, err)
+		return nil
+	}
 	if err != nil || len(found) == 0 {
-		return nil, err
+		return err
 	}
-	parts := make(map[string]json.RawMessage, len(found))
+	f.Parts = make(map[string]json.RawMessage, len(found))
 	for _, p := range found {
-		parts[p.name] = p.doc
+		f.Parts[p.name] = p.doc
 	}
-	r.Payload, r.Parts = nil, parts // the payload has been judged
-	return parts, judge(r)
+	r := f.Run
+	r.Payload = nil // it has been judged
+	f.damage = r.Intact()
+	return nil
 }
 
 type part struct {
@@ -142,7 +177,7 @@ type part struct {
 
 func scanPart(rows *sql.Rows) (p part, err error) {
 	if err := rows.Scan(&p.name, &p.doc); err != nil {
-		return p, fmt.Errorf("%w: stored part: %w", snapshot.ErrInvalid, err)
+		return p, fmt.Errorf("%w: part: %w", snapshot.ErrDamaged, err)
 	}
 	return p, nil
 }

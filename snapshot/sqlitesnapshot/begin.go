@@ -64,8 +64,11 @@ func (s *Store) begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error
 			return nil, err
 		}
 		found, err := s.find(ctx, st, r)
-		if found != nil || err != nil {
-			return found, err
+		switch {
+		case err != nil:
+			return nil, err
+		case found != nil:
+			return found, nil
 		}
 		spent, err := one(ctx, st[spentSQL], scanCount, r.Orchestrator, r.Session, r.Fence.Epoch)
 		if err != nil {
@@ -86,7 +89,11 @@ func (s *Store) find(ctx context.Context, st sqlitestore.Statements, r snapshot.
 		return nil, err
 	}
 	defer leave()
-	return one(ctx, st[findSQL], scan, r.Orchestrator, r.Session, r.Fence.Epoch)
+	found, err := one(ctx, st[findSQL], scan, r.Orchestrator, r.Session, r.Fence.Epoch)
+	if found == nil || err != nil {
+		return nil, err
+	}
+	return &found.Run, found.damage
 }
 
 func scanCount(rows *sql.Rows) (n int, err error) {

@@ -16,14 +16,17 @@ const (
 	// Left alone, SQLite prefers the primary key.
 	runsSQL = `
 		SELECT ` + columns + ` FROM {prefix}runs INDEXED BY {prefix}runs_inflight
-		WHERE orchestrator = ?1 AND session > ?2 AND deleted_at IS NULL AND (?3 = '' OR status = ?3)
+		WHERE orchestrator = ?1 AND session > ?2 AND deleted_at IS NULL AND (?3 = '' OR status = ?3 OR ` + unknown + `)
 		ORDER BY session
 		LIMIT ?4`
 
 	sessionSQL = `
 		SELECT ` + columns + ` FROM {prefix}runs
-		WHERE orchestrator = ?1 AND session = ?5 AND session > ?2 AND deleted_at IS NULL AND (?3 = '' OR status = ?3)
+		WHERE orchestrator = ?1 AND session = ?5 AND session > ?2 AND deleted_at IS NULL AND (?3 = '' OR status = ?3 OR ` + unknown + `)
 		LIMIT ?4`
+
+	// A status that no store wrote is selected by every query.
+	unknown = `status IS NULL OR status NOT IN ('running', 'waiting', 'suspended', 'parked', 'ended')`
 
 	ownerSQL = `
 		SELECT id, status, epoch, nonce, seq, deleted_at IS NOT NULL FROM {prefix}runs
@@ -42,13 +45,13 @@ func (s *Store) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.R
 			if q.Limit > 0 {
 				limit = min(limit, left)
 			}
-			var page []snapshot.Run
+			var page []finding
 			page, err = readPage(ctx, st, q, after, limit)
-			for _, r := range page {
-				if !yield(r, nil) {
+			for _, f := range page {
+				if !yield(f.Run, f.damage) {
 					return
 				}
-				after = r.Session
+				after = f.Session
 			}
 			left -= len(page)
 			if err == nil && (len(page) < limit || left == 0 || q.Session != "") {
@@ -59,15 +62,11 @@ func (s *Store) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.R
 	}
 }
 
-func readPage(ctx context.Context, st sqlitestore.Statements, q snapshot.Query, after string, limit int) ([]snapshot.Run, error) {
+func readPage(ctx context.Context, st sqlitestore.Statements, q snapshot.Query, after string, limit int) ([]finding, error) {
+	stmt, args := st[runsSQL], []any{q.Orchestrator, after, string(q.Status), limit}
 	if q.Session != "" {
-		return query(ctx, st[sessionSQL], q.Orchestrator, after, string(q.Status), limit, q.Session)
+		stmt, args = st[sessionSQL], append(args, q.Session)
 	}
-	return query(ctx, st[runsSQL], q.Orchestrator, after, string(q.Status), limit)
-}
-
-// query returns the runs that a statement finds, up to the first that is malformed.
-func query(ctx context.Context, stmt *sql.Stmt, args ...any) ([]snapshot.Run, error) {
 	rows, err := stmt.QueryContext(ctx, args...)
 	return sqlitestore.Collect(rows, err, scan)
 }
@@ -93,25 +92,30 @@ func (r *row) fences(f lock.Fence) bool {
 	return f.Epoch < r.Fence.Epoch || f.Epoch == r.Fence.Epoch && f.Nonce != r.Fence.Nonce
 }
 
-// scan reads a run and refuses one that no store wrote.
-func scan(rows *sql.Rows) (snapshot.Run, error) {
-	r, err := scanColumns(rows)
-	if err == nil {
-		err = judge(r)
-	}
-	return r, err
+// A finding is a run, and what is wrong with it if no store wrote it.
+type finding struct {
+	snapshot.Run
+	damage error
 }
 
-// scanColumns reads the columns, and those that a statement selects beside them.
-func scanColumns(rows *sql.Rows, more ...any) (r snapshot.Run, err error) {
+// scan reads a run, and judges it. Its error is that of the database.
+func scan(rows *sql.Rows) (f finding, err error) {
+	if f.Run, f.damage = scanColumns(rows); f.damage == nil {
+		f.damage = f.Intact()
+	}
+	return f, rows.Err()
+}
+
+// scanColumns reads the columns. If one cannot be read, those before it are: the key is the first.
+func scanColumns(rows *sql.Rows) (r snapshot.Run, err error) {
 	var notBefore sql.NullInt64
 	var startedAt, savedAt int64
-	err = rows.Scan(append([]any{
+	err = rows.Scan(
 		&r.Orchestrator, &r.Session, &r.ID, &r.RequestID, &r.Turn, &r.Attempt, &r.Base, (*string)(&r.Status), &r.Seq,
 		&r.Fence.Epoch, &r.Fence.Nonce, &r.Error, &notBefore, &startedAt, &savedAt, (*[]byte)(&r.Payload),
-	}, more...)...)
+	)
 	if err != nil {
-		return r, fmt.Errorf("%w: stored run: %w", snapshot.ErrInvalid, err)
+		return r, snapshot.Damaged(r.Key, err)
 	}
 	r.StartedAt, r.SavedAt = time.UnixMicro(startedAt).UTC(), time.UnixMicro(savedAt).UTC()
 	if notBefore.Valid {
@@ -121,19 +125,10 @@ func scanColumns(rows *sql.Rows, more ...any) (r snapshot.Run, err error) {
 	return r, nil
 }
 
-// judge validates a stored run. Its pause is not what was stored: if the clock was set back, it may be any.
-func judge(r snapshot.Run) error {
-	r.Pause = 0
-	if err := r.Validate(); err != nil {
-		return fmt.Errorf("stored run %q: %w", r.ID, err)
-	}
-	return nil
-}
-
 // scanOwner reads what tells one run from another, and a copy of a save from what is ahead of it.
 func scanOwner(rows *sql.Rows) (r row, err error) {
 	if err := rows.Scan(&r.ID, (*string)(&r.Status), &r.Fence.Epoch, &r.Fence.Nonce, &r.Seq, &r.deleted); err != nil {
-		return r, fmt.Errorf("%w: stored run: %w", snapshot.ErrInvalid, err)
+		return r, fmt.Errorf("%w: stored run: %w", snapshot.ErrDamaged, err)
 	}
 	return r, nil
 }

@@ -104,8 +104,8 @@ func TestMalformed(t *testing.T) {
 			mustExec(t, db, c.spoil)
 			_, begun := s.Begin(t.Context(), r)
 			for method, err := range map[string]error{"Begin": begun, "Adopt": adopt(t.Context(), s, r, fence(2)), "Runs": readAll(t.Context(), s)} {
-				if !errors.Is(err, snapshot.ErrInvalid) || !strings.Contains(err.Error(), c.says) {
-					t.Errorf("%s: %v, want %v that says %q", method, err, snapshot.ErrInvalid, c.says)
+				if !errors.Is(err, snapshot.ErrDamaged) || !strings.Contains(err.Error(), c.says) {
+					t.Errorf("%s: %v, want %v that says %q", method, err, snapshot.ErrDamaged, c.says)
 				}
 			}
 		})
@@ -135,11 +135,11 @@ func TestMalformedParts(t *testing.T) {
 			mustExec(t, db, "PRAGMA ignore_check_constraints = on")
 			mustExec(t, db, c.spoil)
 			err := adopt(t.Context(), s, r, fence(2))
-			if !errors.Is(err, snapshot.ErrInvalid) || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("%v, want %v that says %q", err, snapshot.ErrInvalid, c.says)
+			if !errors.Is(err, snapshot.ErrDamaged) || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%v, want %v that says %q", err, snapshot.ErrDamaged, c.says)
 			}
 			want(t, readAll(t.Context(), s), nil)
-			want(t, s.Delete(t.Context(), r.Key, r.ID, r.Fence), nil)
+			want(t, s.Delete(t.Context(), r.Key, r.ID, fence(2)), nil)
 			wantTidy(t, db)
 		})
 	}

@@ -25,8 +25,8 @@ const (
 			AND seq < ?11 AND status <> 'ended' AND deleted_at IS NULL`
 
 	deleteSQL = `
-		UPDATE {prefix}runs SET deleted_at = ?6, error = '', payload = NULL
-		WHERE orchestrator = ?1 AND session = ?2 AND id = ?3 AND epoch = ?4 AND nonce = ?5
+		UPDATE {prefix}runs SET deleted_at = ?6, status = 'ended', error = '', payload = NULL
+		WHERE orchestrator = ?1 AND session = ?2 AND (id = ?3 OR coalesce(id, '') = '') AND epoch = ?4 AND nonce = ?5
 			AND deleted_at IS NULL AND parts = 0`
 )
 
@@ -99,7 +99,7 @@ func (s *Store) delete(ctx context.Context, k snapshot.Key, id string, f lock.Fe
 			return nil
 		case in.fences(f):
 			return lock.ErrFenced
-		case in.deleted, in.ID != id:
+		case in.deleted, in.ID != id && in.ID != "":
 			return nil
 		case in.Fence != f:
 			return lock.ErrFenced

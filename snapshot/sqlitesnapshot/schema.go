@@ -55,10 +55,10 @@ func layout(prefix string) sqlitestore.Layout {
 			{Name: "{prefix}run_parts", Columns: "orchestrator session name doc"},
 		},
 		Statements: []string{
-			beginSQL, findSQL, spentSQL, adoptSQL, keepSQL, replaceSQL, addSQL, deleteSQL, ownerSQL,
+			beginSQL, findSQL, spentSQL, adoptSQL, fenceSQL, keepSQL, replaceSQL, addSQL, deleteSQL, ownerSQL,
 			partsSQL, clearSQL, dropPartsSQL, putPartSQL, flagSQL, runsSQL, sessionSQL, oldSQL, forgetSQL,
 		},
-		Verdicts: []error{lock.ErrFenced, snapshot.ErrNotFound, snapshot.ErrParked, snapshot.ErrInvalid},
+		Verdicts: []error{lock.ErrFenced, snapshot.ErrNotFound, snapshot.ErrParked, snapshot.ErrInvalid, snapshot.ErrDamaged},
 		Missing:  snapshot.ErrSchema,
 	}
 }

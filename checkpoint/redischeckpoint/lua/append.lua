@@ -11,6 +11,9 @@ if not ours or turn ~= head.turn + 1 then
   if redis.call('HEXISTS', KEYS[3], run) == 1 then return {'KNOWN'} end
   return {ours and 'CONFLICT' or 'FENCED'}
 end
+if redis.call('HEXISTS', KEYS[2], n) == 1 then
+  return {'INVALID', 'turn ' .. n .. ' is stored, and the head says that it is not settled'}
+end
 if owes == '1' and not head.owed then
   if not head.owing then
     if token == '' then return {'INDEX'} end

@@ -1,12 +1,14 @@
 -- ARGV: nonce, owner, lease in µs, request id, epoch and nonce of the owner to take over from or '', idle in ms.
 -- OK, epoch, born, summarized, delivered, failed, the newest turn, the one that answered the request
+-- INVALID, what is wrong, an epoch
 -- HELD, owner, epoch, nonce: empty and 0 if nobody owns the session
 
 local nonce, owner, lease, request, from, theirs, idle = unpack(ARGV)
 
 local head, fault = load()
-if fault then return {'INVALID', fault} end
 local now = clock()
+if not head and not fault then fault = headless() end
+if fault then return {'INVALID', fault, decimal(now)} end
 local held = head and head.nonce ~= '' and head.lease > now
 local function refuse()
   if not held then return {'HELD', '', '0', ''} end
@@ -15,7 +17,7 @@ end
 
 if not head then
   if from ~= '' then return refuse() end
-  redis.call('UNLINK', KEYS[2], KEYS[3], KEYS[4])
+  redis.call('UNLINK', KEYS[3], KEYS[4])
   head = {epoch = now, born = now, turn = -1, first = 0, summarized = 0}
   redis.call('HSET', KEYS[1], 'born', decimal(now), 'turn', '-1', 'first', '0', 'summarized', '0')
 elseif head.nonce ~= nonce then

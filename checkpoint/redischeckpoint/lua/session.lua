@@ -23,6 +23,11 @@ local function load()
   return head
 end
 
+-- What is wrong with a session that has no head: nothing if it has no turns either.
+local function headless()
+  if redis.call('EXISTS', KEYS[2]) == 1 then return 'its turns are kept, and its head is missing' end
+end
+
 -- All keys of a session expire at one instant, or never while it owes a reply. idle is in milliseconds; 0: never.
 local function expire(head, now, idle)
   if idle == 0 or head.owed then

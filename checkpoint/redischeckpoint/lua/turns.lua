@@ -4,7 +4,10 @@
 local head, fault = load()
 if fault then return {'INVALID', fault} end
 local reply = {'OK'}
-if not head then return reply end
+if not head then
+  fault = headless()
+  return fault and {'INVALID', fault} or reply
+end
 local from = math.min(tonumber(ARGV[1]), head.turn)
 for turn = from, math.max(head.first, from - tonumber(ARGV[2]) + 1), -1 do
   add(reply, decimal(turn))

@@ -1,13 +1,18 @@
 -- ARGV: epoch, nonce, most attempts, for how many ms the fence is kept if no run is in flight.
--- OK or PARKED and the run, then of each part name and document; NONE; FENCED
+-- OK or PARKED and the run, then of each part name and document; NONE; FENCED; INVALID, and the fence is ours
 
 local epoch, nonce, most, remember = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 
 local run, kept, fault = load()
-if fault then return {'INVALID', fault} end
 if fenced(kept, epoch, nonce) then return {'FENCED'} end
+if fault and not (kept and kept.status == over) then
+  if not kept then redis.call('UNLINK', KEYS[1]) end
+  redis.call('HSET', KEYS[1], 'epoch', epoch, 'nonce', nonce)
+  run, kept, fault = load()
+  if fault then return damaged(fault, kept) end
+end
 if not run then
-  keep('', epoch, nonce, kept and kept.found or '0', remember)
+  keep('', epoch, nonce, not fault and kept and kept.found or '0', remember)
   return {'NONE'}
 end
 if epoch ~= run.epoch and most > 0 and run.status ~= 'parked' and run.status ~= 'ended' then
@@ -21,7 +26,7 @@ if epoch ~= run.epoch and most > 0 and run.status ~= 'parked' and run.status ~= 
 end
 redis.call('HSET', KEYS[1], 'epoch', epoch, 'nonce', nonce)
 local reply = tell(most > 0 and run.status == 'parked' and 'PARKED' or 'OK')
-if run.parts == '1' then
+if run.parts == '1' and reply[1] ~= 'INVALID' then
   for _, field in ipairs(parts()) do
     table.insert(reply, field:sub(#prefix + 1))
     table.insert(reply, redis.call('HGET', KEYS[1], field))

@@ -6,7 +6,7 @@ local call, entry, seen, id, request, turn, attempt, base, status, seq, epoch, n
   unpack(ARGV, 1, 15)
 
 local run, kept, fault = load()
-if fault then return {'INVALID', fault} end
+if fault then return damaged(fault, kept) end
 if run and run.call == call then return {'OK'} end
 if run then
   if less(run.found, epoch) then redis.call('HSET', KEYS[1], 'found', epoch) end

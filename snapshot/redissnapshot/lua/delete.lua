@@ -1,14 +1,17 @@
 -- ARGV: id, epoch, nonce, for how many ms id and fence are kept.
 -- OK, and if there was something to delete its entry, which is barred from now on, and the time; FENCED
+-- Of a damaged run only the fence is compared, and the id, if they can be read.
 
 local id, epoch, nonce, remember = unpack(ARGV)
 
 local run, kept, fault = load()
-if fault then return {'INVALID', fault} end
 if fenced(kept, epoch, nonce) then return {'FENCED'} end
-if not run or run.id ~= id then return {'OK'} end
-if run.epoch ~= epoch then return {'FENCED'} end
+if fault then run = kept or {} end
+if not run or run.status == over or run.id and run.id ~= '' and run.id ~= id then return {'OK'} end
+if run.legible and run.epoch ~= epoch then return {'FENCED'} end
 local now = clock()
-bar(run.entry, now)
-keep(id, epoch, nonce, run.found, remember)
-return {'OK', run.entry, decimal(now)}
+local entry = run.entry
+if entry then bar(entry, now) end
+keep(id, epoch, nonce, not fault and run.found or '0', remember)
+if not entry then return {'OK'} end
+return {'OK', entry, decimal(now)}

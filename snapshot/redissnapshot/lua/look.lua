@@ -1,8 +1,8 @@
 -- ARGV: status or '' for any, entry or ''.
 -- RUN and the run; SKIP; DROP and the time if none is in flight: the entry is barred from now on
 
-local run, _, fault = load()
-if fault then return {'INVALID', fault} end
+local run, kept, fault = load()
+if fault then return damaged(fault, kept) end
 if run then return (ARGV[1] == '' or ARGV[1] == run.status) and tell('RUN') or {'SKIP'} end
 if ARGV[2] == '' then return {'SKIP'} end
 local now = clock()

@@ -5,8 +5,10 @@ local minute = 60 * 1000000
 -- The status of what is kept without a run in flight.
 local over = 'over'
 
+local deciding = {'id', 'epoch', 'nonce', 'status', 'attempt', 'seq', 'call', 'entry', 'parts'}
+
 -- Returns what decides about the run in flight, what is kept of it or of the last run, and what is wrong with what no
--- store wrote. Without a run in flight, or anything kept, that is nil. Of the last run only id, epoch, nonce and found are
+-- store wrote: then the second value has what can be read, nil if the key is no hash. Without a run in flight, or anything kept, that is nil. Of the last run only id, epoch, nonce and found are
 -- kept. found is the highest epoch of a Begin that has found a run in flight, if there was one. call began the run, entry
 -- is its entry in the index, and parts is 1 if it has any.
 local function load()
@@ -19,26 +21,32 @@ local function load()
     found = v[10] or '0',
   }
   local s = kept.status
-  for name, value in pairs(kept) do
-    if not value and (s ~= over or name == 'id' or name == 'epoch' or name == 'nonce') then
-      return nil, nil, 'run without ' .. name
-    end
-  end
   local function odd(name)
     local n = kept[name]
-    return n ~= '0' and not n:find('^[1-9]%d*$') and 'run with ' .. name .. ' ' .. n
+    return n and n ~= '0' and not n:find('^[1-9]%d*$') and 'run with ' .. name .. ' ' .. n
+  end
+  kept.legible = kept.epoch and kept.nonce and not odd('epoch') -- its fence
+  for _, name in ipairs(deciding) do
+    if not kept[name] and (s ~= over or name == 'id' or name == 'epoch' or name == 'nonce') then
+      return nil, kept, 'run without ' .. name
+    end
   end
   if s == over then
     local fault = odd('epoch') or odd('found')
-    if fault then return nil, nil, fault end
+    if fault then return nil, kept, fault end
     return nil, kept
   end
   if s ~= 'running' and s ~= 'waiting' and s ~= 'suspended' and s ~= 'parked' and s ~= 'ended' then
-    return nil, nil, 'run with status ' .. s
+    return nil, kept, 'run with status ' .. s
   end
   local fault = odd('epoch') or odd('found') or odd('attempt') or odd('seq')
-  if fault then return nil, nil, fault end
+  if fault then return nil, kept, fault end
   return kept, kept
+end
+
+-- Returns the reply that says what is wrong, and as much of the run as can be read.
+local function damaged(fault, kept)
+  return {'INVALID', fault, kept and kept.id or '', kept and kept.status or ''}
 end
 
 -- Epochs and Seqs have more digits than a number of Lua holds: they stay text.
@@ -47,9 +55,9 @@ local function less(a, b)
   return a < b
 end
 
--- Whether the session has seen a higher fence, or another one with this epoch.
+-- Whether the session has seen a higher fence, or another one with this epoch. A fence that cannot be read is no higher.
 local function fenced(kept, epoch, nonce)
-  return kept and (less(epoch, kept.epoch) or epoch == kept.epoch and nonce ~= kept.nonce)
+  return kept and kept.legible and (less(epoch, kept.epoch) or epoch == kept.epoch and nonce ~= kept.nonce)
 end
 
 -- Keeps the id and the fence of a run that was deleted, or the fence of who has looked for a run, with '' for id. What
@@ -67,7 +75,11 @@ end
 
 -- An entry of the index that no run may rely on is barred for an hour.
 local function bar(entry, now)
-  redis.call('ZADD', KEYS[2], decimal(now), entry)
+  local added = redis.pcall('ZADD', KEYS[2], decimal(now), entry)
+  if type(added) == 'table' then -- an error: it is no sorted set
+    redis.call('UNLINK', KEYS[2])
+    redis.call('ZADD', KEYS[2], decimal(now), entry)
+  end
   redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', decimal(now - 60 * minute))
   redis.call('PEXPIRE', KEYS[2], 60 * minute / 1000)
 end

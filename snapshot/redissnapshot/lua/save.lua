@@ -4,8 +4,8 @@
 
 local id, request, turn, attempt, base, status, seq, epoch, nonce, failure, pause, payload = unpack(ARGV, 1, 12)
 
-local run, _, fault = load()
-if fault then return {'INVALID', fault} end
+local run, kept, fault = load()
+if fault then return damaged(fault, kept) end
 if not run or run.id ~= id or run.epoch ~= epoch or run.nonce ~= nonce then return {'FENCED'} end
 if not less(run.seq, seq) then return {'OK'} end
 if run.status == 'ended' then return {'FENCED'} end

@@ -8,7 +8,7 @@ local function tell(verdict)
   }
   local reply = redis.call('HMGET', KEYS[1], unpack(shown))
   for i, name in ipairs(shown) do
-    if not reply[i] then return {'INVALID', 'run without ' .. name} end
+    if not reply[i] then return {'INVALID', 'run without ' .. name, reply[1] or '', reply[6] or ''} end
   end
   local due = tonumber(reply[#shown])
   table.insert(reply, due and decimal(math.max(0, due - clock())) or '0')

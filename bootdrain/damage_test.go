@@ -1,0 +1,217 @@
+package bootdrain_test
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/bootdrain"
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/orchestrator"
+	"github.com/holdfast-go/holdfast/snapshot"
+)
+
+// spoil damages the run of a session, and lose removes the head of one, in the stores of a site.
+func (s site) spoil(ctx context.Context, session string) error {
+	if s.Redis != "" {
+		return s.onRedis(func(c *redis.Client) error { return c.HDel(ctx, s.Prefix+"{support/"+session+"}:run", "status").Err() })
+	}
+	return s.bySQL(ctx, "UPDATE holdfast_runs SET status = 'done' WHERE session = '"+session+"'")
+}
+
+func (s site) lose(ctx context.Context, session string) error {
+	if s.Redis != "" && s.Postgres == "" {
+		return s.onRedis(func(c *redis.Client) error { return c.Del(ctx, s.Prefix+"{support/"+session+"}:head").Err() })
+	}
+	return s.bySQL(ctx, "DELETE FROM holdfast_sessions WHERE session = '"+session+"'")
+}
+
+func (s site) onRedis(do func(*redis.Client) error) error {
+	c := redis.NewClient(&redis.Options{Addr: s.Redis})
+	defer c.Close()
+	return do(c)
+}
+
+func (s site) bySQL(ctx context.Context, text string) error {
+	if s.Postgres != "" {
+		conn, err := pgx.Connect(ctx, s.Postgres)
+		if err != nil {
+			return err
+		}
+		defer conn.Close(ctx)
+		_, err = conn.Exec(ctx, text)
+		return err
+	}
+	db, err := sql.Open("sqlite", s.SQLite)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	db.SetMaxOpenConns(1)
+	_, err = db.ExecContext(ctx, "PRAGMA ignore_check_constraints = on; "+text)
+	return err
+}
+
+// One damaged run among several: a drain finishes the others, and names it. It can be abandoned or deleted, and so can a
+// session whose head is gone.
+func TestDamagedRun(t *testing.T) {
+	sites(t, func(t *testing.T, s site, w world) {
+		ctx := patience(t)
+		sessions := []string{"a", "b", "c", "d", "e"}
+		for _, session := range append(sessions, "f") {
+			if _, err := w.start(t, nil).Execute(ctx, session, orchestrator.Input{Text: "first"}, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p := job{Do: execute, Site: s, Body: wait, Sessions: sessions, Text: "second"}.start(t)
+		p.hear(inFlight)
+		p.goOn()
+		p.hear(left)
+		p.exit()
+		for _, err := range []error{s.spoil(ctx, "b"), s.spoil(ctx, "d"), s.lose(ctx, "f")} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		b := w.start(t, nil)
+		var logs bytes.Buffer
+		report, err := bootdrain.DrainInterrupted(ctx, b, &bootdrain.Options{Logger: logTo(&logs)})
+		if err != nil || report.Scanned != 5 || report.Settled != 3 || report.Damaged != 2 {
+			t.Fatalf("%+v, %v", report, err)
+		}
+		for _, r := range report.Runs {
+			if r.Outcome == "damaged" != errors.Is(r.Err, snapshot.ErrDamaged) {
+				t.Errorf("%s: %s, %v", r.Session, r.Outcome, r.Err)
+			}
+		}
+		for _, session := range []string{"b", "d"} {
+			if n := strings.Count(logs.String(), "session="+session); n != 1 {
+				t.Errorf("%d lines name %s: %s", n, session, logs.String())
+			}
+		}
+		for _, session := range []string{"a", "c", "e"} {
+			wantTurns(t, b, session, "first", "second")
+		}
+		wantDamage(t, b, "b", "d")
+
+		refused(t, b, "b", snapshot.ErrDamaged)
+		ended, err := b.Abandon(ctx, "b", "")
+		if !ended || err != nil {
+			t.Errorf("Abandon: %v, %v", ended, err)
+		}
+		wantDamage(t, b, "d")
+		healed(t, b, "b", "first", "third")
+		if err := b.Delete(ctx, "d"); err != nil {
+			t.Error(err)
+		}
+		wantDamage(t, b)
+		healed(t, b, "d", "third")
+
+		refused(t, b, "f", checkpoint.ErrDamaged)
+		refused(t, b, "f", checkpoint.ErrDamaged)
+		if err := b.Delete(ctx, "f"); err != nil {
+			t.Error(err)
+		}
+		healed(t, b, "f", "third")
+	})
+}
+
+// wantDamage checks of which sessions the runs are listed as damaged.
+func wantDamage(t *testing.T, b *bot, want ...string) {
+	t.Helper()
+	var got []string
+	for r, err := range b.Runs(t.Context()) {
+		if !errors.Is(err, snapshot.ErrDamaged) {
+			t.Errorf("%s: %v", r.Session, err)
+		}
+		got = append(got, r.Session)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("damaged: %q, want %q", got, want)
+	}
+}
+
+// refused checks that a session takes no input, and that its caller knows.
+func refused(t *testing.T, b *bot, session string, target error) {
+	t.Helper()
+	_, err := b.Execute(t.Context(), session, orchestrator.Input{Text: "third"}, nil)
+	if !errors.Is(err, target) || errors.Is(err, orchestrator.ErrIndeterminate) {
+		t.Errorf("%s: %v, want %v", session, err, target)
+	}
+	if outcome, err := b.Recover(t.Context(), session); errors.Is(target, snapshot.ErrDamaged) && (outcome != "damaged" || err == nil) {
+		t.Errorf("Recover: %q, %v", outcome, err)
+	}
+}
+
+func healed(t *testing.T, b *bot, session string, texts ...string) {
+	t.Helper()
+	if _, err := b.Execute(t.Context(), session, orchestrator.Input{Text: "third"}, nil); err != nil {
+		t.Errorf("%s: %v", session, err)
+	}
+	wantTurns(t, b, session, texts...)
+}
+
+// A half is a bot whose listing meets damage, and goes on.
+type half struct {
+	mu     sync.Mutex // protects following field
+	reason string     // "" if it was repaired
+}
+
+func (*half) Name() string { return "half" }
+
+func (h *half) Recoverable(context.Context, bool) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		h.mu.Lock()
+		reason := h.reason
+		h.mu.Unlock()
+		if reason != "" && !yield("bad", errors.New(reason)) {
+			return
+		}
+		yield("worse", nil)
+	}
+}
+
+func (*half) Recover(_ context.Context, session string) (string, error) {
+	return "damaged", fmt.Errorf("%s beyond repair", session)
+}
+
+func (h *half) set(reason string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.reason = reason
+}
+
+// Watch says once what is damaged, and again when something else is wrong with it, or when it comes back.
+func TestWatchSaysOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var logs bytes.Buffer
+		b := &half{reason: "no head"}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- bootdrain.Watch(ctx, b, &bootdrain.Options{Logger: logTo(&logs)}) }()
+		for _, reason := range []string{"no head", "no tail", "", "no tail"} {
+			b.set(reason)
+			<-time.After(time.Minute)
+		}
+		cancel()
+		<-done
+		for line, want := range map[string]int{"no head": 1, "no tail": 2, "beyond repair": 1, "pass not made": 0} {
+			if n := strings.Count(logs.String(), line); n != want {
+				t.Errorf("%d lines say %q, want %d:\n%s", n, line, want, logs.String())
+			}
+		}
+	})
+}

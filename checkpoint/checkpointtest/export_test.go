@@ -1,0 +1,20 @@
+package checkpointtest
+
+import (
+	"context"
+	"slices"
+)
+
+// DamageViolations is Violations for the clauses of RunDamaged.
+func DamageViolations(ctx context.Context, newStore func() DamagingStore, names ...string) map[string]error {
+	found := make(map[string]error)
+	for _, c := range damageClauses {
+		if len(names) > 0 && !slices.Contains(names, c.name) {
+			continue
+		}
+		if err := c.run(ctx, newStore()); err != nil {
+			found[c.name] = err
+		}
+	}
+	return found
+}

@@ -1,0 +1,111 @@
+package redischeckpoint_test
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/checkpoint/checkpointtest"
+	"github.com/holdfast-go/holdfast/checkpoint/redischeckpoint"
+	"github.com/holdfast-go/holdfast/internal/testenv"
+)
+
+// A spoil is how one kind of damage is done.
+type spoil struct {
+	head, turn func(ctx context.Context, c redis.UniversalClient, key string) error
+}
+
+// A spoiled store damages sessions by hand.
+type spoiled struct {
+	*redischeckpoint.Store
+	client redis.UniversalClient
+	prefix string
+	spoil  spoil
+}
+
+func (s spoiled) base(k checkpoint.Key) string {
+	return s.prefix + "{" + k.Orchestrator + "/" + k.Session + "}:"
+}
+
+func (s spoiled) DamageHead(ctx context.Context, k checkpoint.Key) error {
+	return s.spoil.head(ctx, s.client, s.base(k)+"head")
+}
+
+func (s spoiled) LoseHead(ctx context.Context, k checkpoint.Key) error {
+	return s.client.Del(ctx, s.base(k)+"head").Err()
+}
+
+func (s spoiled) DamageTurn(ctx context.Context, k checkpoint.Key, turn int) error {
+	return s.spoil.turn(ctx, s.client, s.base(k)+"turns:"+strconv.Itoa(turn))
+}
+
+// A turn is named behind the key of all.
+func cut(key string) (turns, turn string) {
+	for i := len(key) - 1; ; i-- {
+		if key[i] == ':' {
+			return key[:i], key[i+1:]
+		}
+	}
+}
+
+func TestDamaged(t *testing.T) {
+	loses := func(field string) func(context.Context, redis.UniversalClient, string) error {
+		return func(ctx context.Context, c redis.UniversalClient, key string) error {
+			return c.HDel(ctx, key, field).Err()
+		}
+	}
+	writes := func(field, value string) func(context.Context, redis.UniversalClient, string) error {
+		return func(ctx context.Context, c redis.UniversalClient, key string) error {
+			return c.HSet(ctx, key, field, value).Err()
+		}
+	}
+	ofTurn := func(f func(string) func(context.Context, redis.UniversalClient, string) error, suffix string) func(
+		context.Context, redis.UniversalClient, string) error {
+		return func(ctx context.Context, c redis.UniversalClient, key string) error {
+			turns, turn := cut(key)
+			return f(turn+suffix)(ctx, c, turns)
+		}
+	}
+	for name, spoil := range map[string]spoil{
+		"nonce and details":  {loses("nonce"), ofTurn(loses, "")},
+		"epoch and time":     {loses("epoch"), ofTurn(loses, ":at")},
+		"turn and state":     {writes("turn", "x"), ofTurn(loses, ":state")},
+		"born and run":       {loses("born"), ofTurn(loses, ":run")},
+		"summarized and odd": {writes("summarized", "x"), ofTurn(func(f string) func(context.Context, redis.UniversalClient, string) error { return writes(f, "{") }, ":state")},
+		"no hash": {func(ctx context.Context, c redis.UniversalClient, key string) error {
+			if err := c.Del(ctx, key).Err(); err != nil {
+				return err
+			}
+			return c.Set(ctx, key, "x", 0).Err()
+		}, ofTurn(loses, "")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			checkpointtest.RunDamaged(t, func(t *testing.T) checkpointtest.DamagingStore {
+				client, prefix := testenv.Redis(t)
+				return spoiled{redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix}), client, prefix, spoil}
+			})
+		})
+	}
+}
+
+// A head that was put back from an old copy does not let a settled turn be overwritten.
+func TestHeadBehind(t *testing.T) {
+	client, prefix := testenv.Redis(t)
+	s := redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix})
+	ctx := t.Context()
+	l := must[checkpoint.Claimed](t)(s.Claim(ctx, key("a"), request("n", time.Hour))).Lease
+	for n, id := range []string{"r0", "r1"} {
+		check(t, s.Append(ctx, l, turn(n, id), checkpoint.AppendOptions{}))
+	}
+	check(t, client.HSet(ctx, prefix+"{bot/a}:head", "turn", "0").Err())
+	want(t, s.Append(ctx, l, turn(1, "another"), checkpoint.AppendOptions{}), checkpoint.ErrDamaged)
+	check(t, client.HSet(ctx, prefix+"{bot/a}:head", "turn", "1").Err())
+	cp := must[checkpoint.Checkpoint](t)(checkpoint.Load(ctx, s, key("a"), 1))
+	if cp.RunID != "r1" {
+		t.Errorf("turn 1 is of run %q", cp.RunID)
+	}
+}
