@@ -18,8 +18,9 @@
 // A cluster whose nodes lose their memory one by one can list fewer sessions than it holds: the index of an
 // orchestrator lives on one node, its sessions on all. A session that is not listed is still found by its id.
 //
-// maxmemory-policy must be noeviction: any other lets Redis delete part of a session. What is missing is reported as
-// [checkpoint.ErrInvalid] where it can be told from what never was.
+// maxmemory-policy must be noeviction: any other lets Redis delete part of a session. The first use asks each server by INFO
+// and refuses another policy with [ErrEviction], if the server says. What is missing is reported as
+// [checkpoint.ErrDamaged] where it can be told from what never was.
 //
 // A failed delivery is counted once, also if the client repeats the Mark. If two calls of Mark with a Retry overlap
 // under one lease, one of them may not be counted.

@@ -21,6 +21,10 @@ type Options struct {
 	TTL    time.Duration // after how long without a lease a session that owes nothing expires, whole; 0 means never
 }
 
+// ErrEviction refuses a server whose maxmemory-policy is not noeviction, at the first use of a store: it would delete parts of
+// what is kept when its memory is full. The message says which policy it has.
+var ErrEviction = redisstore.ErrEviction
+
 // A Store is a [checkpoint.Store] on Redis.
 type Store struct {
 	redis  redisstore.Runner

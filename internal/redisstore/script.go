@@ -4,6 +4,7 @@ import (
 	"context"
 	"embed"
 	"strings"
+	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -33,6 +34,8 @@ func read(from embed.FS, name string) []byte {
 type Runner struct {
 	Client   redis.UniversalClient
 	Verdicts map[string]error // what verdicts stand for; those that are missing are no errors
+
+	known atomic.Bool // the servers do not evict, or do not say
 }
 
 // A Fault is what a script has found that no script wrote: its verdict is INVALID, or a key has the wrong type.
@@ -57,12 +60,21 @@ type Call struct {
 
 // Run runs script once.
 func (r *Runner) Run(ctx context.Context, script *redis.Script, keys []string, args ...any) (Reply, error) {
+	if err := r.fit(ctx); err != nil {
+		return Reply{}, err
+	}
 	return r.result(ctx, script.Run(ctx, r.Client, keys, args...))
 }
 
 // RunAll runs script for every call, in one round trip, or two where Redis has forgotten the script. It hands the
 // results to each in the order of the calls.
 func (r *Runner) RunAll(ctx context.Context, script *redis.Script, calls []Call, each func(i int, reply Reply, err error)) {
+	if err := r.fit(ctx); err != nil {
+		for i := range calls {
+			each(i, Reply{}, err)
+		}
+		return
+	}
 	cmds := r.pipeline(ctx, script.EvalSha, calls)
 	var forgotten []int
 	var again []Call

@@ -22,6 +22,13 @@ func (d *DB) Explain(ctx context.Context, err error) error {
 	if missing := d.missing(ctx); missing != "" {
 		return fmt.Errorf("%w: %s is missing: run migrations.Up, or execute what Schema returns", d.layout.Missing, missing)
 	}
+	f := d.file.Load()
+	if f == nil {
+		f = fileOf(ctx, d.db)
+	}
+	if f != nil && err != nil {
+		return fmt.Errorf("%s: %w", f.path, err) // it may be read-only, or its disk full
+	}
 	return err
 }
 

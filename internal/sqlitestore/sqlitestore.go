@@ -21,6 +21,7 @@ type Layout struct {
 	Statements []string // all that are prepared
 	Verdicts   []error  // of the contract: no failures of the database
 	Missing    error    // what the contract says of a table or column that is not there
+	Damaged    error    // what the contract says of a file that is not there
 }
 
 // A Table is what this version of a store reads and writes.
@@ -45,6 +46,7 @@ type DB struct {
 	db       *sql.DB
 	layout   Layout
 	prepared atomic.Pointer[Statements] // nil until the database has been found fit
+	file     atomic.Pointer[file]       // likewise; nil also if there is no file
 	writer   chan struct{}              // holds a token while one of our goroutines writes
 }
 
@@ -85,7 +87,7 @@ func (d *DB) Start(ctx context.Context, errs ...error) (Statements, error) {
 		return nil, ctxcause.Of(ctx)
 	}
 	if st := d.prepared.Load(); st != nil {
-		return *st, nil
+		return *st, d.There()
 	}
 	if err := checkDSN(ctx, d.db); err != nil {
 		return nil, err
@@ -94,6 +96,7 @@ func (d *DB) Start(ctx context.Context, errs ...error) (Statements, error) {
 	if err != nil {
 		return nil, err
 	}
+	d.file.CompareAndSwap(nil, fileOf(ctx, d.db))
 	if !d.prepared.CompareAndSwap(nil, &st) {
 		st.close()
 	}
@@ -132,7 +135,10 @@ func (d *DB) Write(ctx context.Context, f func(*sql.Tx) error) error {
 	if err := f(tx); err != nil {
 		return err
 	}
-	return tx.Commit()
+	if err := tx.Commit(); err != nil {
+		return err
+	}
+	return d.There() // or what was written is lost
 }
 
 // Collect returns the rows up to the first that cannot be read.

@@ -30,8 +30,9 @@
 //
 // A Pause is measured by the clock of the server that holds the session. After a failover that is another clock.
 //
-// maxmemory-policy must be noeviction: any other lets Redis delete the index, or a fence. What is missing of a run is
-// reported as [snapshot.ErrDamaged].
+// maxmemory-policy must be noeviction: any other lets Redis delete the index, or a fence. The first use asks each server by
+// INFO and refuses another policy with [ErrEviction], if the server says. What is missing of a run is reported as
+// [snapshot.ErrDamaged].
 //
 // A call ends with its ctx only if the client was made with ContextTimeoutEnabled; else it ends with the client's own
 // timeouts. Either way the error tells that ctx is done.

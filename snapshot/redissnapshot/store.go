@@ -43,6 +43,10 @@ type Options struct {
 	Remember time.Duration
 }
 
+// ErrEviction refuses a server whose maxmemory-policy is not noeviction, at the first use of a store: it would delete parts of
+// what is kept when its memory is full. The message says which policy it has.
+var ErrEviction = redisstore.ErrEviction
+
 // A Store is a [snapshot.Store] on Redis.
 type Store struct {
 	redis    redisstore.Runner

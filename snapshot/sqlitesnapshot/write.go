@@ -63,6 +63,9 @@ func (s *Store) exec(ctx context.Context, stmt *sql.Stmt, args []any) (done bool
 	}
 	defer leave()
 	n, err := sqlitestore.Affected(stmt.ExecContext(ctx, args...))
+	if err == nil && n > 0 {
+		err = s.db.There() // or what was written is lost
+	}
 	return n > 0, err
 }
 
