@@ -207,7 +207,9 @@ func TestWatchSaysOnce(t *testing.T) {
 			<-time.After(time.Minute)
 		}
 		cancel()
-		<-done
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
 		for line, want := range map[string]int{"no head": 1, "no tail": 2, "beyond repair": 1, "pass not made": 0} {
 			if n := strings.Count(logs.String(), line); n != want {
 				t.Errorf("%d lines say %q, want %d:\n%s", n, line, want, logs.String())

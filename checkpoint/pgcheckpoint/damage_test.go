@@ -39,7 +39,9 @@ func (s spoiled) DamageTurn(ctx context.Context, k checkpoint.Key, turn int) err
 func TestDamaged(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ head, turn string }{
-		{"born = 0", "run_id = ''"}, {"summarized = -1", "run_id = ''"}, {"failed = -1", "run_id = ''"},
+		{"born = 0", "run_id = ''"},
+		{"summarized = -1", "run_id = ''"},
+		{"failed = -1", "run_id = ''"},
 		{"summarized = 99", "run_id = repeat('x', 600)"},
 	} {
 		t.Run(c.head, func(t *testing.T) {

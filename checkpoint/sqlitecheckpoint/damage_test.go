@@ -50,7 +50,9 @@ func (s spoiled) DamageTurn(ctx context.Context, k checkpoint.Key, turn int) err
 func TestDamaged(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ head, turn string }{
-		{"born = 0", "state = '{'"}, {"summarized = -1", "payload = '['"}, {"failed = -1", "route = 'x'"},
+		{"born = 0", "state = '{'"},
+		{"summarized = -1", "payload = '['"},
+		{"failed = -1", "route = 'x'"},
 		{"summarized = 99", "run_id = ''"},
 	} {
 		t.Run(c.head, func(t *testing.T) {
