@@ -103,7 +103,7 @@ type Claimed struct {
 	Lease
 	Born       int64       // the epoch of the session's first claim: a run of another birth is of a session that was deleted
 	Last       *Checkpoint // nil: no turn is settled yet
-	Answered   *Checkpoint // the newest turn that RequestID opened; nil: none that is kept
+	Answered   *Checkpoint // the newest turn that RequestID opened, durable by then; nil: none that is kept
 	Summarized int         // turns before this one are summarized
 	Delivered  int         // turns before this one are delivered
 	Failed     int         // how often the delivery of that turn has failed, by Marks.Retry
@@ -175,7 +175,8 @@ type Store interface {
 	// what it would not get. When the answer arrives, another may own them. A session that is damaged is not held.
 	Held(ctx context.Context, orchestrator string, sessions []string) (held []string, err error)
 
-	// Append settles cp.Turn, which must follow the last one, and prunes: all or nothing, durable on return.
+	// Append settles cp.Turn, which must follow the last one, and prunes: all or nothing, durable on return. That the run is
+	// settled already is said only when that is durable too.
 	// lock.ErrFenced, ErrConflict, ErrInvalid. If nothing was appended and a kept turn has the run, whoever settled it: no error,
 	// or ErrConflict if o.Fresh asks to be told. To learn what became of an Append whose reply was lost, repeat it; a read
 	// proves nothing. If cp.Turn is stored though the head says that it is not settled: a *DamagedError.

@@ -111,7 +111,7 @@ type Store interface {
 	// lock.ErrFenced if it is not in flight, or has ended. With a Payload, Parts are all that the run has from then on.
 	// Without, the stored Payload stays, neither judged nor written, and Parts are added to the stored ones, in place of
 	// those with the same name.
-	// A Seq that does not grow is a repeat or a late copy: nothing changes, no error.
+	// A Seq that does not grow is a repeat or a late copy: nothing changes, no error, and what was saved is durable.
 	Save(ctx context.Context, r Run) error
 
 	// Delete forgets the run with this id and this very fence, which is settled or Ended, and keeps its fence. It

@@ -73,7 +73,7 @@ type call struct {
 	what   string
 	do     func(context.Context) error
 	want   error       // of a repeat, in the end
-	landed func() bool // whether who reads sees its effect; nil: another call has had it
+	landed func() bool // whether who reads sees its effect
 }
 
 const patience = 150 * time.Millisecond
@@ -87,10 +87,7 @@ func (c call) neverAnswered(t *testing.T) {
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s, %s: without a standby it returns %v", c.what, repeat, err)
 		}
-		for c.landed != nil && !c.landed() {
-			if t.Context().Err() != nil {
-				t.Fatalf("%s has no effect", c.what)
-			}
+		for !c.landed() { // a read fails when the test is over
 		}
 	}
 }

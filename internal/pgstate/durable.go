@@ -13,7 +13,7 @@ const (
 	Durable = `set_config('synchronous_commit', ` + level + `, true)`
 
 	// DurableAgain is Durable where an earlier statement of the transaction may have set synchronous_commit to off. Then
-	// the level of the role or the database is read from pg_settings, which costs a millisecond.
+	// the level of the role or the database is read from pg_settings, which costs milliseconds.
 	DurableAgain = `set_config('synchronous_commit',
 		CASE WHEN (SELECT reset_val FROM pg_settings WHERE name = 'synchronous_commit') = 'remote_apply'
 			THEN 'remote_apply' ELSE ` + level + ` END, true)`

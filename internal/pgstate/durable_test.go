@@ -27,7 +27,7 @@ func TestLevel(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer conn.Close(t.Context()) //nolint:errcheck // what counts are the answers
+		defer conn.Close(t.Context())
 		var first, again string
 		var firm bool
 		var b pgx.Batch // is one transaction

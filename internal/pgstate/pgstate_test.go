@@ -44,7 +44,7 @@ func TestRefusedConnection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close(t.Context()) //nolint:errcheck // what counts are the answers
+	defer conn.Close(t.Context())
 	if _, err := conn.Exec(t.Context(), "CREATE ROLE nobody LOGIN CONNECTION LIMIT 0"); err != nil {
 		t.Fatal(err)
 	}
