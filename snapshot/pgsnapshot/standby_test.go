@@ -86,20 +86,20 @@ type stalled struct {
 	pool *pgxpool.Pool
 }
 
+// neverAnswered makes the call until its effect is seen, and once more.
 func (c call) neverAnswered(t *testing.T, w stalled) {
 	t.Helper()
-	for _, repeat := range []string{"first", "repeated"} {
+	landed := w.Fill("SELECT EXISTS (SELECT FROM {runs} WHERE " + c.landed + ")")
+	for seen, repeated := false, false; !repeated; {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		err := c.do(ctx)
 		cancel()
 		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%s, %s: without a standby it returns %v", c.what, repeat, err)
+			t.Fatalf("%s, repeated %v: without a standby it returns %v", c.what, seen, err)
 		}
-		for there := false; !there; {
-			sql := w.Fill("SELECT EXISTS (SELECT FROM {runs} WHERE " + c.landed + ")")
-			if err := w.pool.QueryRow(t.Context(), sql).Scan(&there); err != nil {
-				t.Fatalf("%s: %v", c.what, err)
-			}
+		repeated = seen
+		if err := w.pool.QueryRow(t.Context(), landed).Scan(&seen); err != nil {
+			t.Fatalf("%s: %v", c.what, err)
 		}
 	}
 }
