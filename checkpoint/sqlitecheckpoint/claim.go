@@ -54,12 +54,10 @@ const (
 		WHERE orchestrator = ?1 AND session = ?2`
 )
 
-// Claim takes the lease in one statement of its own and then reads. If it is refused, it reads who owns the session.
+// Claim takes the lease and reads in one transaction, so that what it returns is as it was when the lease was taken. If it
+// is refused, it reads who owns the session.
 func (s *Store) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
 	c, err := s.claim(ctx, k, r)
-	for errors.Is(err, errRobbed) {
-		c, err = s.claim(ctx, k, r)
-	}
 	if err != nil {
 		if !errors.Is(err, checkpoint.ErrDamaged) {
 			c.Lease = checkpoint.Lease{}
@@ -74,44 +72,61 @@ func (s *Store) claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimR
 	if err != nil {
 		return c, err
 	}
-	h, err := s.take(ctx, st, k, r)
-	c.Lease = checkpoint.Lease{Key: k, Fence: lock.Fence{Epoch: h.epoch, Nonce: r.Nonce}}
+	g, err := s.take(ctx, st, k, r)
+	c.Lease = checkpoint.Lease{Key: k, Fence: lock.Fence{Epoch: g.epoch, Nonce: r.Nonce}}
 	if errors.Is(err, checkpoint.ErrDamaged) {
 		err = checkpoint.Damaged(k, err)
 	}
 	if err != nil {
 		return c, err
 	}
-	c.Born, c.Summarized, c.Delivered, c.Failed = h.born, h.summarized, h.delivered, h.failed
-	if err := c.Intact(h.turn); err != nil || h.turn < 0 {
+	c.Born, c.Summarized, c.Delivered, c.Failed = g.born, g.summarized, g.delivered, g.failed
+	if err := c.Intact(g.turn); err != nil {
 		return c, err
 	}
-	if c.Last, err = one(ctx, st[turnsSQL], k, k.Orchestrator, k.Session, h.turn, 1); err != nil {
-		return c, err
+	c.Last, c.Answered = g.last, g.answered
+	return c, g.unread
+}
+
+// A grant is a session that is ours now, with the turns that its owner has to know.
+type grant struct {
+	head
+	last, answered *checkpoint.Checkpoint
+	unread         error // the session is ours all the same
+}
+
+// read reads the newest turn, and the one that answered the request.
+func (g *grant) read(ctx context.Context, tx *sql.Tx, st sqlitestore.Statements, k checkpoint.Key, request string) (err error) {
+	if g.turn < 0 {
+		return nil
 	}
-	if c.Last == nil || c.Last.Turn != h.turn {
-		return c, vanished(ctx, st, c.Lease, h.turn)
+	if g.last, err = one(ctx, tx.StmtContext(ctx, st[turnsSQL]), k, k.Orchestrator, k.Session, g.turn, 1); err != nil {
+		return err
 	}
-	switch r.RequestID {
+	if g.last == nil || g.last.Turn != g.turn {
+		return checkpoint.DamagedTurn(k, g.turn, errors.New("it is missing, and it is the newest"))
+	}
+	switch request {
 	case "":
-	case c.Last.RequestID:
-		c.Answered = clone(c.Last)
+	case g.last.RequestID:
+		g.answered = clone(g.last)
 	default:
-		c.Answered, err = one(ctx, st[answeredSQL], k, k.Orchestrator, k.Session, r.RequestID, h.turn)
+		answered := tx.StmtContext(ctx, st[answeredSQL])
+		g.answered, err = one(ctx, answered, k, k.Orchestrator, k.Session, request, g.turn)
 	}
-	return c, err
+	return err
 }
 
 // take makes the caller the owner, or returns a *checkpoint.HeldError. It starts again if the session was given back,
 // created or deleted between two of its statements.
-func (s *Store) take(ctx context.Context, st sqlitestore.Statements, k checkpoint.Key, r checkpoint.ClaimRequest) (head, error) {
+func (s *Store) take(ctx context.Context, st sqlitestore.Statements, k checkpoint.Key, r checkpoint.ClaimRequest) (grant, error) {
 	for {
 		taken, err := s.update(ctx, st, k, r)
 		if err == nil && len(taken) == 0 {
 			taken, err = s.createOrRefuse(ctx, st, k, r)
 		}
 		if err != nil {
-			return head{epoch: time.Now().UnixMicro()}, err
+			return grant{head: head{epoch: time.Now().UnixMicro()}}, err
 		}
 		if len(taken) > 0 {
 			return taken[0], nil
@@ -119,10 +134,10 @@ func (s *Store) take(ctx context.Context, st sqlitestore.Statements, k checkpoin
 	}
 }
 
-// createOrRefuse returns no head if the claim is to be tried again.
+// createOrRefuse returns no grant if the claim is to be tried again.
 func (s *Store) createOrRefuse(
 	ctx context.Context, st sqlitestore.Statements, k checkpoint.Key, r checkpoint.ClaimRequest,
-) ([]head, error) {
+) ([]grant, error) {
 	in, err := ownerOf(ctx, st[ownerSQL], k)
 	now := time.Now().UnixMicro()
 	switch {
@@ -151,25 +166,32 @@ func headless(ctx context.Context, st sqlitestore.Statements, k checkpoint.Key) 
 }
 
 // update takes a session that exists.
-func (s *Store) update(ctx context.Context, st sqlitestore.Statements, k checkpoint.Key, r checkpoint.ClaimRequest) ([]head, error) {
-	leave, err := s.db.Enter(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
-	rows, err := st[takeSQL].QueryContext(ctx, s.claimArgs(k, r)...)
-	return sqlitestore.Collect(rows, err, scanHead)
+func (s *Store) update(ctx context.Context, st sqlitestore.Statements, k checkpoint.Key, r checkpoint.ClaimRequest) (taken []grant, err error) {
+	err = s.db.Write(ctx, func(tx *sql.Tx) error {
+		rows, err := tx.StmtContext(ctx, st[takeSQL]).QueryContext(ctx, s.claimArgs(k, r)...)
+		heads, err := sqlitestore.Collect(rows, err, scanHead)
+		for _, h := range heads {
+			g := grant{head: h}
+			g.unread = g.read(ctx, tx, st, k, r.RequestID)
+			taken = append(taken, g)
+		}
+		return err
+	})
+	return taken, err
 }
 
 // create makes the session if it is still not there. It reads the clock when no other process can write: one that did
 // meanwhile may have deleted the session, whose epochs must not come back.
-func (s *Store) create(ctx context.Context, st sqlitestore.Statements, k checkpoint.Key, r checkpoint.ClaimRequest) (taken []head, err error) {
+func (s *Store) create(ctx context.Context, st sqlitestore.Statements, k checkpoint.Key, r checkpoint.ClaimRequest) (taken []grant, err error) {
 	err = s.db.Write(ctx, func(tx *sql.Tx) error {
 		if _, err := tx.StmtContext(ctx, st[waitSQL]).ExecContext(ctx, k.Orchestrator, k.Session); err != nil {
 			return err
 		}
 		rows, err := tx.StmtContext(ctx, st[createSQL]).QueryContext(ctx, s.claimArgs(k, r)[:createArgs]...)
-		taken, err = sqlitestore.Collect(rows, err, scanHead)
+		heads, err := sqlitestore.Collect(rows, err, scanHead)
+		for _, h := range heads {
+			taken = append(taken, grant{head: h})
+		}
 		return err
 	})
 	return taken, err
@@ -244,22 +266,6 @@ func (o *owner) held(now int64) *checkpoint.HeldError {
 		return new(checkpoint.HeldError)
 	}
 	return &checkpoint.HeldError{Owner: o.name, Fence: o.fence}
-}
-
-// errRobbed says that the session was taken from us before we could read it: it is claimed again, as if it had not been
-// granted.
-var errRobbed = errors.New("taken by another at once")
-
-// vanished explains why the turn that a claim found settled is not there a moment later.
-func vanished(ctx context.Context, st sqlitestore.Statements, l checkpoint.Lease, turn int) error {
-	in, err := ownerOf(ctx, st[ownerSQL], l.Key)
-	switch {
-	case err != nil:
-		return err
-	case in == nil, in.fence != l.Fence:
-		return errRobbed
-	}
-	return checkpoint.DamagedTurn(l.Key, turn, errors.New("it is missing, and it is the newest"))
 }
 
 // Renew extends all leases in one statement.
