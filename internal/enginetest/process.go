@@ -31,7 +31,7 @@ type process struct {
 	points   []string
 	hit      string // the point that suffered the fault; "" if none has
 	waiting  bool   // the fault takes time
-	unaware  bool   // it stopped in a function, and has not asked a store since
+	unaware  bool   // it stopped, and no store has answered since: a branch that starts meanwhile cannot know either
 	began    string // the run that it has recorded
 	requests []func()
 	gates    map[string]*gate // by run
@@ -66,7 +66,7 @@ func (p *process) arrive(name string) kind {
 	case die:
 		p.quit()
 	case doze, stall:
-		p.unaware = isFunction(name)
+		p.unaware = true
 	}
 	return p.fault.kind
 }
@@ -210,6 +210,7 @@ func (p *process) read(ctx context.Context, name string) (err error) {
 		return ctx.Err()
 	case doze, stall:
 		p.stop()
+		p.learns()
 	case die:
 		return errDead
 	default:
