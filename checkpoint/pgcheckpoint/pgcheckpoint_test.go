@@ -150,7 +150,7 @@ func poolOn(tb testing.TB, url string, configure func(*pgxpool.Config)) *pgxpool
 	return p
 }
 
-// The schema may be run again beside readers: it waits for none, and nobody waits for it.
+// The schema may be run again beside readers: it waits for none of them.
 func TestSchemaAgain(t *testing.T) {
 	t.Parallel()
 	p := testenv.Postgres(t)

@@ -415,6 +415,24 @@ func TestServerKilled(t *testing.T) {
 	}
 }
 
+// The schema may be run again beside readers: it waits for none of them.
+func TestSchemaAgain(t *testing.T) {
+	t.Parallel()
+	_, p, s := private(t, nil)
+	tx, err := p.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(t.Context()) //nolint:errcheck // it has only read
+	if _, err := tx.Exec(t.Context(), "SELECT FROM holdfast_runs, holdfast_run_parts"); err != nil {
+		t.Fatal(err)
+	}
+	// Unlike lock_timeout, the schema could not take it for a server without lz4.
+	if _, err := p.Exec(t.Context(), "SET statement_timeout = '5s'; "+s.Schema()); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestSchemaMissing(t *testing.T) {
 	t.Parallel()
 	s := pgsnapshot.New(testenv.Postgres(t), &pgsnapshot.Options{Prefix: "none_"})
