@@ -423,7 +423,7 @@ func TestSchemaAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer tx.Rollback(t.Context()) //nolint:errcheck // it has only read
+	defer tx.Rollback(t.Context())
 	if _, err := tx.Exec(t.Context(), "SELECT FROM holdfast_runs, holdfast_run_parts"); err != nil {
 		t.Fatal(err)
 	}
