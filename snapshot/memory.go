@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/ctxcause"
 	"github.com/holdfast-go/holdfast/lock"
 )
@@ -26,6 +27,7 @@ type Memory struct {
 var (
 	_ Store   = (*Memory)(nil)
 	_ Sweeper = (*Memory)(nil)
+	_ Joiner  = (*Memory)(nil)
 )
 
 // A session is the run in flight, or what is kept of the last one: its fence.
@@ -167,8 +169,36 @@ func (m *Memory) Delete(ctx context.Context, k Key, id string, f lock.Fence) err
 	case r.Fence != f:
 		return lock.ErrFenced
 	}
-	s.run, s.over = Run{Key: k, Fence: f}, time.Now()
+	s.forget()
 	return nil
+}
+
+// forget ends the run in flight, and keeps its fence.
+func (s *session) forget() { s.run, s.over = Run{Key: s.run.Key, Fence: s.run.Fence}, time.Now() }
+
+// Join joins with a *checkpoint.Memory. Whoever sees the turn that a Settle has appended waits here until its run is
+// deleted.
+func (m *Memory) Join(turns checkpoint.Store) Settle {
+	t, ok := turns.(*checkpoint.Memory)
+	if !ok {
+		return nil
+	}
+	return func(
+		ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+	) (forgotten bool, err error) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if err := t.Append(ctx, l, cp, o); err != nil {
+			return false, err
+		}
+		s := m.sessions[Key(l.Key)]
+		r := s.inFlight()
+		forgotten = r != nil && r.ID == cp.RunID && r.Fence == l.Fence
+		if forgotten {
+			s.forget()
+		}
+		return forgotten, nil
+	}
 }
 
 // Sweep forgets sessions whose last run was deleted longer ago than m.Remember.

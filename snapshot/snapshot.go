@@ -8,6 +8,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/lock"
 )
 
@@ -124,6 +125,20 @@ type Store interface {
 	// read, and Runs goes on. If its status cannot be read, every Query.Status selects it. After any other error Runs ends.
 	Runs(ctx context.Context, q Query) iter.Seq2[Run, error]
 }
+
+// A Joiner is a Store that can delete a run in the transaction that settles its turn. The SQL and memory stores are one.
+type Joiner interface {
+	// Join returns what settles turns in both stores, or nil if they cannot write in one transaction. On SQL both stores must
+	// have been made with the same pool or connection, and turns must be no wrapper of a store.
+	Join(turns checkpoint.Store) Settle
+}
+
+// A Settle is the Append of the checkpoint store that was joined and, in one transaction with it, Delete of the run
+// cp.RunID under the fence of l. With an error it deletes nothing. The errors are those of Append: that such a run is not in
+// flight is none, and then, or if the turn was settled before, forgotten may be false. Then the caller calls Delete.
+type Settle func(
+	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+) (forgotten bool, err error)
 
 // DefaultRemember is how long a store keeps the fence of a session without a run in flight, if its options do not say. A
 // Begin that arrives later than this could bring back a run that has ended.

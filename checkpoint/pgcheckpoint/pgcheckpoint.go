@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/pgjoin"
 	"github.com/holdfast-go/holdfast/internal/pgstate"
 	"github.com/holdfast-go/holdfast/internal/pgsweep"
 	"github.com/holdfast-go/holdfast/internal/sqlname"
@@ -191,9 +193,35 @@ func refusal(verdict, owner string, f lock.Fence) error {
 }
 
 func (s *Store) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+	_, err := s.append(ctx, s.sql.append, l, cp, o)
+	return err
+}
+
+// Joined returns the Append of s with a part of [pgsnapshot.Store.Join] in its statement, or nil if the part is of another
+// pool or connection.
+//
+// [pgsnapshot.Store.Join]: https://pkg.go.dev/github.com/holdfast-go/holdfast/snapshot/pgsnapshot#Store.Join
+func (s *Store) Joined(part pgjoin.Part) func(
+	context.Context, checkpoint.Lease, checkpoint.Checkpoint, checkpoint.AppendOptions,
+) (forgotten bool, err error) {
+	if !part.On(s.db) {
+		return nil
+	}
+	sql := strings.ReplaceAll(s.sql.settle, "{part}", part.SQL)
+	return func(
+		ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+	) (forgotten bool, err error) {
+		return s.append(ctx, sql, l, cp, o)
+	}
+}
+
+// append sends the statement sql, which is that of Append, perhaps with a part.
+func (s *Store) append(
+	ctx context.Context, sql string, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+) (forgotten bool, err error) {
 	keep, err := o.Kept()
 	if err := errors.Join(l.Validate(), cp.Validate(), err); err != nil {
-		return err
+		return false, err
 	}
 	var payload *string
 	if len(cp.Payload) > 0 {
@@ -204,15 +232,20 @@ func (s *Store) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Ch
 	if route == nil {
 		route = []string{}
 	}
-	settled, err := s.exec(ctx, s.sql.append, l.Orchestrator, l.Session, l.Fence.Epoch, l.Fence.Nonce, cp.Turn,
+	settled, err := collect(ctx, s.db, func(row pgx.CollectableRow) (forgotten bool, err error) {
+		err = row.Scan(&forgotten, nil)
+		return forgotten, err
+	}, sql, l.Orchestrator, l.Session, l.Fence.Epoch, l.Fence.Nonce, cp.Turn,
 		string(cp.State), payload, route, cp.Signature, cp.Version, cp.RunID, cp.RequestID, keep, o.Owes, o.Release)
 	switch {
 	case pgstate.Of(err) == pgstate.UniqueViolation:
 		err = checkpoint.DamagedTurn(l.Key, cp.Turn, errors.New("it is there, and the head says that it is not settled"))
-	case err == nil && settled == 0:
+	case err == nil && len(settled) == 0:
 		err = s.whyNot(ctx, l, cp.RunID, o)
+	case err == nil:
+		forgotten = settled[0]
 	}
-	return s.error(ctx, "append", l.Key, err)
+	return forgotten, s.error(ctx, "append", l.Key, err)
 }
 
 // whyNot explains an Append that found no head to move. It looks for the run by its id: who took the session over may

@@ -80,6 +80,7 @@ const turnColumns = `t.turn, t.state, t.payload, t.route, t.signature, t.version
 // queries holds the statements of one store, with its table names filled in.
 type queries struct {
 	claim, guard, create, headless, newest, answered, append, explain, mark, renew, raise string
+	settle                                                                                string // append, with a place for a pgjoin.Part
 	deleteGuard, deleteHead, deleteTurns, turns, sessions, owing, held, sweep             string
 }
 
@@ -177,8 +178,8 @@ var templates = queries{
 		), d AS (
 			DELETE FROM {turns}
 			WHERE orchestrator = $1 AND session = $2 AND turn >= (SELECT pruned FROM h) AND turn < (SELECT first FROM h)
-		)
-		SELECT {durable} FROM h`,
+		){and}
+		SELECT {forgotten}, {durable} FROM h`,
 
 	explain: `
 		SELECT
@@ -322,8 +323,10 @@ func names(p sqlname.Prefix) *strings.Replacer {
 
 func fillAll(p sqlname.Prefix) queries {
 	q := templates
+	q.settle = strings.NewReplacer("{and}", ", {part}", "{forgotten}", "EXISTS (SELECT FROM forgotten)").Replace(q.append)
+	q.append = strings.NewReplacer("{and}", "", "{forgotten}", "false").Replace(q.append)
 	for _, s := range []*string{
-		&q.claim, &q.create, &q.headless, &q.newest, &q.answered, &q.append, &q.explain, &q.mark, &q.renew, &q.raise,
+		&q.settle, &q.claim, &q.create, &q.headless, &q.newest, &q.answered, &q.append, &q.explain, &q.mark, &q.renew, &q.raise,
 		&q.deleteHead, &q.deleteTurns, &q.turns, &q.sessions, &q.owing, &q.held,
 	} {
 		*s = fill(p, *s)

@@ -60,23 +60,49 @@ var errRefused = errors.New("refused")
 
 // Append settles cp in one transaction, and finds out why in a statement of its own if it was refused.
 func (s *Store) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
-	if err := s.append(ctx, l, cp, o); err != nil {
-		return fmt.Errorf("sqlitecheckpoint: append %q turn %d: %w", l.Session, cp.Turn, s.db.Explain(ctx, err))
-	}
-	return nil
+	_, err := s.append(ctx, l, cp, o, func(context.Context, *sql.Tx, checkpoint.Lease, string) (bool, error) { return false, nil })
+	return err
 }
 
-func (s *Store) append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+// Joined returns the Append of s with a part of [sqlitesnapshot.Store.Join] in its transaction, or nil if the part is of
+// another *sql.DB.
+//
+// [sqlitesnapshot.Store.Join]: https://pkg.go.dev/github.com/holdfast-go/holdfast/snapshot/sqlitesnapshot#Store.Join
+func (s *Store) Joined(part sqlitestore.Part) func(
+	context.Context, checkpoint.Lease, checkpoint.Checkpoint, checkpoint.AppendOptions,
+) (forgotten bool, err error) {
+	if !part.On(s.db) {
+		return nil
+	}
+	return func(
+		ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+	) (forgotten bool, err error) {
+		return s.append(ctx, l, cp, o, part.Forget)
+	}
+}
+
+func (s *Store) append(
+	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+	forget func(context.Context, *sql.Tx, checkpoint.Lease, string) (bool, error),
+) (forgotten bool, err error) {
 	keep, err := o.Kept()
 	st, err := s.db.Start(ctx, l.Validate(), cp.Validate(), err)
-	if err != nil {
-		return err
+	if err == nil {
+		err = s.db.Write(ctx, func(tx *sql.Tx) (err error) {
+			if err := settle(ctx, tx, st, l, cp, o, keep); err != nil {
+				return err
+			}
+			forgotten, err = forget(context.WithoutCancel(ctx), tx, l, cp.RunID)
+			return err
+		})
 	}
-	err = s.db.Write(ctx, func(tx *sql.Tx) error { return settle(ctx, tx, st, l, cp, o, keep) })
 	if errors.Is(err, errRefused) {
-		return whyNot(ctx, st, l, cp.RunID, o)
+		err = whyNot(ctx, st, l, cp.RunID, o)
 	}
-	return err
+	if err != nil {
+		return false, fmt.Errorf("sqlitecheckpoint: append %q turn %d: %w", l.Session, cp.Turn, s.db.Explain(ctx, err))
+	}
+	return forgotten, nil
 }
 
 func settle(ctx context.Context, tx *sql.Tx, st sqlitestore.Statements, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions, keep int) error {

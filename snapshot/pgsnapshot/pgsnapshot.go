@@ -13,6 +13,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
+	"github.com/holdfast-go/holdfast/internal/pgjoin"
 	"github.com/holdfast-go/holdfast/internal/pgstate"
 	"github.com/holdfast-go/holdfast/internal/pgsweep"
 	"github.com/holdfast-go/holdfast/internal/sqlname"
@@ -45,6 +48,7 @@ type Store struct {
 var (
 	_ snapshot.Store   = (*Store)(nil)
 	_ snapshot.Sweeper = (*Store)(nil)
+	_ snapshot.Joiner  = (*Store)(nil)
 )
 
 // New returns a store on db. It panics if the prefix is not one or two identifiers, short enough for the names of
@@ -222,6 +226,15 @@ func (s *Store) Delete(ctx context.Context, k snapshot.Key, id string, f lock.Fe
 			return lock.ErrFenced
 		} // else f has adopted it since
 	}
+}
+
+// Join joins with a *[pgcheckpoint.Store] on the same pool or connection. A Settle then is one statement, whose commit is
+// the one that Append waits for.
+func (s *Store) Join(turns checkpoint.Store) snapshot.Settle {
+	if t, ok := turns.(*pgcheckpoint.Store); ok {
+		return t.Joined(pgjoin.Part{DB: s.db, SQL: s.sql.joined})
+	}
+	return nil
 }
 
 // tooLow reports whether a session that has seen the fence kept refuses f.

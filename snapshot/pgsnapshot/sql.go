@@ -85,7 +85,7 @@ const (
 
 // queries holds the statements of one store, with its table names filled in.
 type queries struct {
-	begin, beginParts, create, createParts, find, spent, save, saveParts, saved, adopt, parts, delete, clean, peek, session, runs, sweep, raise string
+	begin, beginParts, create, createParts, find, spent, save, saveParts, saved, adopt, parts, delete, joined, clean, peek, session, runs, sweep, raise string
 }
 
 var templates = queries{
@@ -169,6 +169,20 @@ var templates = queries{
 		WHERE orchestrator = $1 AND session = $2 AND (id = $3 OR id = '') AND epoch = $4 AND nonce = $5
 			AND deleted_at IS NULL
 		RETURNING {parted}, {lazy}`,
+
+	// joined is delete and clean as a pgjoin.Part. Its parameters are those of that statement.
+	joined: `
+		forgotten AS (
+			UPDATE {runs} SET
+				deleted_at = clock_timestamp(), status = 'deleted',
+				request_id = '', base = '', error = '', payload = NULL, not_before = NULL
+			WHERE EXISTS (SELECT FROM h) AND orchestrator = $1 AND session = $2 AND (id = $11 OR id = '')
+				AND epoch = $3 AND nonce = $4 AND deleted_at IS NULL
+			RETURNING {parted} AS parted
+		), cleaned AS (
+			DELETE FROM {run_parts}
+			WHERE orchestrator = $1 AND session = $2 AND payload_version <= (SELECT parted FROM forgotten WHERE parted > 0)
+		)`,
 
 	// Versions grow over the whole life of a session, so this may arrive at any time.
 	clean: `
@@ -274,7 +288,7 @@ func fillAll(p sqlname.Prefix) queries {
 		*w.parts = strings.ReplaceAll(andParts(statement, w.columns), `{parts}`, `true`)
 	}
 	for _, s := range []*string{
-		&q.begin, &q.beginParts, &q.create, &q.createParts, &q.find, &q.spent, &q.save, &q.saveParts, &q.saved, &q.adopt, &q.parts, &q.delete, &q.clean,
+		&q.begin, &q.beginParts, &q.create, &q.createParts, &q.find, &q.spent, &q.save, &q.saveParts, &q.saved, &q.adopt, &q.parts, &q.delete, &q.joined, &q.clean,
 		&q.peek, &q.session, &q.runs, &q.raise,
 	} {
 		*s = fill(p, *s)

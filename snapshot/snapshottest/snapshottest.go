@@ -7,7 +7,7 @@
 //		snapshottest.Run(t, func(t *testing.T) snapshot.Store { return mystore.New(open(t), nil) })
 //	}
 //
-// The package imports nothing outside the standard library and package snapshot, and its tests show that the clauses
+// The package imports nothing outside the standard library but the contracts of the stores, and its tests show that the clauses
 // convict stores which break them.
 package snapshottest
 

@@ -25,6 +25,7 @@ type Store struct {
 var (
 	_ snapshot.Store   = (*Store)(nil)
 	_ snapshot.Sweeper = (*Store)(nil)
+	_ snapshot.Joiner  = (*Store)(nil)
 )
 
 // ErrDSN refuses a database that would lose what it acknowledged, fail where it should wait, or sort differently.

@@ -1,0 +1,57 @@
+package pgsnapshot_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
+	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
+	"github.com/holdfast-go/holdfast/snapshot/snapshottest"
+)
+
+func TestJoin(t *testing.T) {
+	t.Parallel()
+	for name, configure := range map[string]func(*pgxpool.Config){
+		"pool":            func(*pgxpool.Config) {},
+		"one connection":  func(c *pgxpool.Config) { c.MaxConns = 1 },
+		"simple protocol": func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, n := pool(t, configure), 0
+			snapshottest.RunJoiner(t, func(t *testing.T) (snapshottest.JoiningStore, checkpoint.Store) {
+				n++
+				runs := create(t, p, &pgsnapshot.Options{Prefix: fmt.Sprintf("r%d_", n)})
+				return runs, turnsOn(t, p, fmt.Sprintf("t%d_", n))
+			})
+		})
+	}
+}
+
+func turnsOn(t *testing.T, p *pgxpool.Pool, prefix string) *pgcheckpoint.Store {
+	t.Helper()
+	turns := pgcheckpoint.New(p, &pgcheckpoint.Options{Prefix: prefix})
+	if _, err := p.Exec(t.Context(), turns.Schema()); err != nil {
+		t.Fatal(err)
+	}
+	return turns
+}
+
+// With another pool it may be another database.
+func TestJoinElsewhere(t *testing.T) {
+	t.Parallel()
+	runs, other := open(t, nil, nil), pool(t, nil)
+	for name, turns := range map[string]checkpoint.Store{
+		"another pool":    turnsOn(t, other, "t_"),
+		"memory":          new(checkpoint.Memory),
+		"what is wrapped": struct{ checkpoint.Store }{turnsOn(t, other, "t_")},
+	} {
+		if runs.Join(turns) != nil {
+			t.Errorf("%s is joined", name)
+		}
+	}
+}
