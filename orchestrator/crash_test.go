@@ -10,30 +10,40 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/enginetest"
 	"github.com/holdfast-go/holdfast/internal/testenv"
+	"github.com/holdfast-go/holdfast/snapshot"
 )
 
 // Whatever fails in a turn, wherever: afterwards the turn is there entirely or not at all, and nobody was told otherwise.
 // It is the same on all stores, down to the number of points.
 func TestCrashEverywhere(t *testing.T) {
-	var scenarios []string
+	scenarios := make(map[bool][]string)
 	backends(t, func(t *testing.T, w world) {
-		m := enginetest.Matrix{Share: 3} // each point suffers some of its faults; a soak does it all
-		if !strings.HasSuffix(t.Name(), "/memory") {
-			m.Share = 24 // the race detector makes drivers slow
-		}
-		start := time.Now()
-		rep := m.Run(t.Context(), enginetest.Stores{Checkpoints: w.checkpoints, Snapshots: w.snapshots})
-		t.Logf("%d points in %d scenarios, %d histories with a fault, %v",
-			rep.Points, len(rep.Scenarios), rep.Histories, time.Since(start).Round(time.Millisecond))
-		for _, f := range rep.Findings {
-			t.Error(f)
-		}
-		if scenarios == nil {
-			scenarios = rep.Scenarios
-		}
-		if !slices.Equal(rep.Scenarios, scenarios) {
-			t.Errorf("the points are %q, and were %q", rep.Scenarios, scenarios)
+		crash(t, enginetest.Stores{Checkpoints: w.checkpoints, Snapshots: w.snapshots}, scenarios)
+		if runs, ok := w.snapshots.(snapshot.Joiner); ok && runs.Join(w.checkpoints) != nil {
+			crash(t, enginetest.Stores{Checkpoints: w.checkpoints, Snapshots: w.snapshots, Joined: true}, scenarios)
 		}
 	})
 	goleak.VerifyNone(t, testenv.Leaks()...)
+}
+
+// crash compares the points with those of other stores, if there were some.
+func crash(t *testing.T, s enginetest.Stores, scenarios map[bool][]string) {
+	t.Helper()
+	m := enginetest.Matrix{Share: 3} // each point suffers some of its faults; a soak does it all
+	if !strings.HasSuffix(t.Name(), "/memory") {
+		m.Share = 24 // the race detector makes drivers slow
+	}
+	start := time.Now()
+	rep := m.Run(t.Context(), s)
+	t.Logf("%d points in %d scenarios, %d histories with a fault, %v, joined: %v",
+		rep.Points, len(rep.Scenarios), rep.Histories, time.Since(start).Round(time.Millisecond), s.Joined)
+	for _, f := range rep.Findings {
+		t.Error(f)
+	}
+	if scenarios[s.Joined] == nil {
+		scenarios[s.Joined] = rep.Scenarios
+	}
+	if !slices.Equal(rep.Scenarios, scenarios[s.Joined]) {
+		t.Errorf("the points are %q, and were %q", rep.Scenarios, scenarios[s.Joined])
+	}
 }

@@ -24,8 +24,9 @@ type engine struct {
 	signature string
 	version   string
 	store     checkpoint.Store
-	queues    queue.Keyed // of the callers in this process, before anything is asked of a server
-	stretches stretches   // how long sessions have been used without a gap
+	joined    snapshot.Settle // appends a turn and deletes its run at once; nil: the stores cannot
+	queues    queue.Keyed     // of the callers in this process, before anything is asked of a server
+	stretches stretches       // how long sessions have been used without a gap
 	leases    leases
 	work      work
 	handlers  handlers

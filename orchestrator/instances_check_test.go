@@ -81,6 +81,8 @@ func (w *witness) answered(r request, before life) {
 	defer w.mu.Unlock()
 	now := w.lives[r.run]
 	switch {
+	case r.method == "Begin": // what was answered while it was under way may have been about the life before
+		w.lives[r.run] = life{begun: now.begun + 1}
 	case r.method == "Append" && before.over && now == before:
 		w.wrong = append(w.wrong, fmt.Sprintf("%s: run %s has ended, and is settled", r.session, r.run))
 	case r.method == "Save" && r.status == snapshot.Ended && now == before && len(w.settlers[r.run]) == 0: // else a late Begin has brought it back

@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/ids"
 	"github.com/holdfast-go/holdfast/internal/jsontype"
+	"github.com/holdfast-go/holdfast/snapshot"
 )
 
 // An Orchestrator runs the turns of one bot. Its methods may be called concurrently.
@@ -54,6 +55,9 @@ func newEngine(name string, store checkpoint.Store, o Options) *engine {
 	o.Logger = cmp.Or(o.Logger, slog.Default()).With("orchestrator", name)
 	host, _ := os.Hostname()
 	e := &engine{Options: o, name: name, store: store}
+	if runs, ok := o.Snapshots.(snapshot.Joiner); ok {
+		e.joined = runs.Join(store)
+	}
 	e.owner = fmt.Sprintf("%.64s/%d/%s", strings.ToValidUTF8(host, "?"), os.Getpid(), rand.Text()[:8])
 	e.leases = leases{ttl: o.Limits.LeaseTTL, renew: store.Renew, log: o.Logger, work: &e.work}
 	var err error

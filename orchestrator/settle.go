@@ -24,7 +24,7 @@ func (f *flight[S]) settle() (*Result[S], error) {
 	}
 	owes, more := f.o.def.Deliver != nil, f.more()
 	o := checkpoint.AppendOptions{Keep: f.KeepSnapshots, Owes: owes, Release: !owes && !more, Fresh: true}
-	doubt, err := f.persist(f.ctx, func(ctx context.Context) error { return f.store.Append(ctx, f.Lease, cp, o) })
+	doubt, err := f.persist(f.ctx, func(ctx context.Context) error { return f.append(ctx, cp, o) })
 	if errors.Is(err, checkpoint.ErrConflict) {
 		return f.asKept(cp, o, doubt, err)
 	}
@@ -38,6 +38,20 @@ func (f *flight[S]) settle() (*Result[S], error) {
 		Session: f.Session, RunID: f.id, Turn: f.index, Input: f.input, State: f.state,
 		Steps: steps(f.memo.Steps), Usage: f.meter.total(), SavedAt: cp.SavedAt,
 	}, nil
+}
+
+// append appends the turn, and where the stores are one database it deletes the run in the same transaction: then no crash
+// leaves behind a run that has settled.
+func (f *flight[S]) append(ctx context.Context, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+	if !f.recorded || f.joined == nil {
+		return f.store.Append(ctx, f.Lease, cp, o)
+	}
+	forgotten, err := f.joined(ctx, f.Lease, cp, o)
+	if forgotten {
+		f.recorded = false
+		f.meters.inFlight(-1)
+	}
+	return err
 }
 
 // more reports whether the session is needed after the settle, and the delivery.

@@ -140,7 +140,7 @@ func TestBrokenParts(t *testing.T) {
 // convict runs the matrix on stores that are damaged, and wants a law to be broken.
 func convict(t *testing.T, m Matrix, law string, damage func(*Stores)) {
 	t.Helper()
-	s := Stores{new(checkpoint.Memory), new(snapshot.Memory)}
+	s := Stores{Checkpoints: new(checkpoint.Memory), Snapshots: new(snapshot.Memory)}
 	damage(&s)
 	rep := m.Run(t.Context(), s)
 	laws := make(map[string]int)

@@ -160,6 +160,9 @@ func (r *runner) name() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.serial++
+	if r.stores.Joined { // two matrices may share the stores
+		return fmt.Sprintf("joined-%05d", r.serial)
+	}
 	return fmt.Sprintf("matrix-%05d", r.serial)
 }
 

@@ -15,6 +15,7 @@ type process struct {
 	name     string
 	volatile bool   // it runs the bot without the snapshot store
 	failing  string // the intent that fails
+	apart    bool   // it settles a turn and deletes the run in two steps, even if the stores are joined
 	fault    fault
 	settle   time.Duration // its SettleTimeout; 0: the default
 	ttl      time.Duration // its LeaseTTL; 0: the default

@@ -194,10 +194,11 @@ func left(point string) func(context.Context, *world) error {
 	}
 }
 
-// owned is left by a process whose lease has not ended.
+// owned is left by a process whose lease has not ended. Its stores are not joined, or it would leave no settled run.
 func owned(point string) func(context.Context, *world) error {
 	return func(ctx context.Context, w *world) error {
 		p := w.process("P0", fault{kind: die, name: point, n: 1})
+		p.apart = true
 		_, _ = p.act(ctx, orchestrator.ResumeFirst, zero)
 		return p.wantHit()
 	}

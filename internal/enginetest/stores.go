@@ -15,6 +15,7 @@ import (
 type Stores struct {
 	Checkpoints checkpoint.Store
 	Snapshots   snapshot.Store
+	Joined      bool // turns settle by snapshot.Joiner, which Snapshots has to be
 }
 
 // checkpoints is a checkpoint store as a process sees it.
@@ -167,6 +168,26 @@ func (s snapshots) Delete(ctx context.Context, k snapshot.Key, id string, f lock
 	return tell(ctx, s.process, "drop", func(ctx context.Context) error {
 		return s.wrote(s.Snapshots.Delete(ctx, k, id, f))
 	})
+}
+
+// Join makes a Settle the point that an Append is.
+func (s snapshots) Join(checkpoint.Store) snapshot.Settle {
+	if !s.Joined || s.apart {
+		return nil
+	}
+	settle := s.Snapshots.(snapshot.Joiner).Join(s.Checkpoints)
+	return func(
+		ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+	) (bool, error) {
+		return ask(ctx, s.process, "append", func(ctx context.Context) (bool, error) {
+			forgotten, err := settle(ctx, l, cp, o)
+			err = s.wrote(err)
+			if err == nil {
+				s.appended(l, cp.RunID, o.Release)
+			}
+			return forgotten, err
+		})
+	}
 }
 
 func (s snapshots) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
