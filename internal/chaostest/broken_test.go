@@ -22,6 +22,30 @@ func (s forgetsFence) Delete(ctx context.Context, k snapshot.Key, id string, f l
 	return err
 }
 
+// saysForgotten settles a turn and leaves its run in flight.
+type saysForgotten struct{ *snapshot.Memory }
+
+func (saysForgotten) Join(turns checkpoint.Store) snapshot.Settle {
+	return func(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) (bool, error) {
+		err := turns.Append(ctx, l, cp, o)
+		return err == nil, err
+	}
+}
+
+// forgetsBoth settles a turn, and keeps nothing of the session of its run.
+type forgetsBoth struct{ *snapshot.Memory }
+
+func (s forgetsBoth) Join(turns checkpoint.Store) snapshot.Settle {
+	settle := s.Memory.Join(turns)
+	return func(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) (bool, error) {
+		forgotten, err := settle(ctx, l, cp, o)
+		if err == nil {
+			_, err = s.Sweep(ctx, 0)
+		}
+		return forgotten, err
+	}
+}
+
 // deletesForAnybody removes a session whoever owns it. So a Delete that arrives late wipes turns of the next life.
 type deletesForAnybody struct{ checkpoint.Store }
 

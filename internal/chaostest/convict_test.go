@@ -28,6 +28,12 @@ var brokenStores = []struct {
 	{"snapshots forget the fence on Delete", []string{Failed, Once}, func() Stores {
 		return Stores{new(checkpoint.Memory), forgetsFence{&snapshot.Memory{Remember: -24 * time.Hour}}}
 	}},
+	{"a Settle forgets the fence", []string{Failed, Once}, func() Stores {
+		return Stores{new(checkpoint.Memory), forgetsBoth{&snapshot.Memory{Remember: -24 * time.Hour}}}
+	}},
+	{"a Settle deletes no run", []string{Failed, Once, Peaceful, Idle}, func() Stores {
+		return Stores{new(checkpoint.Memory), saysForgotten{new(snapshot.Memory)}}
+	}},
 	{"Delete takes any lease", []string{Kept}, withCheckpoints(func(s checkpoint.Store) checkpoint.Store {
 		return deletesForAnybody{s}
 	})},

@@ -70,6 +70,30 @@ func (s checkpoints) Append(
 	})
 }
 
+// Join settles by one message, unless the process or the stores are such as take two.
+func (s snapshots) Join(checkpoint.Store) snapshot.Settle {
+	w := s.world
+	runs, ok := w.Snapshots.(snapshot.Joiner)
+	if !ok || !w.plan.joined[s.number%len(w.plan.joined)] {
+		return nil
+	}
+	settle := runs.Join(w.Checkpoints)
+	if settle == nil {
+		return nil
+	}
+	return func(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) (bool, error) {
+		cp.State, cp.Payload, cp.Route = slices.Clone(cp.State), slices.Clone(cp.Payload), slices.Clone(cp.Route)
+		m := message{op: "Settle", session: l.Session, about: []any{l.Fence, "turn", cp.Turn, runName(cp.RunID)}}
+		return ask(ctx, s.process, m, func(ctx context.Context, c *call) (bool, error) {
+			forgotten, err := settle(ctx, l, cp, o)
+			if err == nil {
+				w.settled(c, l, cp)
+			}
+			return forgotten, err
+		})
+	}
+}
+
 func (s checkpoints) Mark(ctx context.Context, l checkpoint.Lease, mk checkpoint.Marks) error {
 	m := message{op: "Mark", session: l.Session, about: []any{l.Fence, marksName(mk)}}
 	return tell(ctx, s.process, m, func(ctx context.Context, _ *call) error {

@@ -21,6 +21,7 @@ type plan struct {
 	timeout  bool // turns have a timeout
 	volatile bool // there is no snapshot store
 	policies []orchestrator.OnInterrupted
+	joined   []bool // of each process: it settles a turn and deletes its run at once, if the stores can
 
 	fails int // of a thousand functions of the bot
 
@@ -50,6 +51,10 @@ func newPlan(rng *rand.Rand) plan {
 			orchestrator.ResumeFirst, orchestrator.ResumeFirst, orchestrator.Reject, orchestrator.AbandonFirst,
 		}[rng.IntN(4)]
 		p.policies = append(p.policies, policy)
+	}
+	all := rng.IntN(2) == 0
+	for range p.processes {
+		p.joined = append(p.joined, all || rng.IntN(2) == 0)
 	}
 	return p
 }
