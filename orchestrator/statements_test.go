@@ -168,6 +168,18 @@ func (s tolledSnapshots) Delete(ctx context.Context, k snapshot.Key, id string, 
 	return s.Store.Delete(ctx, k, id, f)
 }
 
+func (s tolledSnapshots) Join(turns checkpoint.Store) snapshot.Settle {
+	tolled, ok := turns.(tolledCheckpoints)
+	if !ok {
+		return nil
+	}
+	settle := s.Store.(snapshot.Joiner).Join(tolled.Store)
+	return func(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) (bool, error) {
+		s.tariff.call("settle")
+		return settle(ctx, l, cp, o)
+	}
+}
+
 func (s tolledSnapshots) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
 	s.tariff.call("runs")
 	return s.Store.Runs(ctx, q)
@@ -217,37 +229,36 @@ func delivered(d Def) Def {
 func TestRoundTrips(t *testing.T) {
 	t.Parallel()
 	f := newTariff(t)
+	var none snapshot.Store
+	stored, apart := f.snapshots, struct{ snapshot.Store }{f.snapshots}
 	for i, test := range []struct {
 		what       string
 		def        Def
-		volatile   bool   // without snapshots
+		snapshots  snapshot.Store
 		request    string // "#" is the turn
 		calls      string
 		statements int64
 	}{
-		{"without snapshots", rounds(1), true, "", "claim append", 3},
-		{"without snapshots, with a request id", rounds(1), true, "r#", "claim append", 4},
-		{"without snapshots, three iterations", rounds(3), true, "", "claim append", 3},
-		{"without snapshots, with Deliver", delivered(rounds(1)), true, "", "claim append mark", 4},
-		{"one iteration", rounds(1), false, "", "claim begin append delete", 5},
-		{"with a request id", rounds(1), false, "r#", "claim begin append delete", 6},
-		{"two iterations", rounds(2), false, "", "claim begin save append delete", 6},
-		{"three iterations", rounds(3), false, "", "claim begin save save append delete", 7},
-		{"with Deliver", delivered(rounds(1)), false, "", "claim begin append delete mark", 6},
-		{"one iteration, after which Route ends the turn", routed(), false, "", "claim begin save append delete", 6},
-		{"a fan-out of two, of which the first to finish is saved", fannedOut(), false, "", "claim begin save append delete", 7}, // parts are removed by a statement of their own
-		{"a request that was answered before", rounds(1), false, "r", "claim mark", 4},
+		{"without snapshots", rounds(1), none, "", "claim append", 3},
+		{"without snapshots, with a request id", rounds(1), none, "r#", "claim append", 4},
+		{"without snapshots, three iterations", rounds(3), none, "", "claim append", 3},
+		{"without snapshots, with Deliver", delivered(rounds(1)), none, "", "claim append mark", 4},
+		{"one iteration", rounds(1), stored, "", "claim begin settle", 4},
+		{"with a request id", rounds(1), stored, "r#", "claim begin settle", 5},
+		{"two iterations", rounds(2), stored, "", "claim begin save settle", 5},
+		{"three iterations", rounds(3), stored, "", "claim begin save save settle", 6},
+		{"with Deliver", delivered(rounds(1)), stored, "", "claim begin settle mark", 5},
+		{"one iteration, after which Route ends the turn", routed(), stored, "", "claim begin save settle", 5},
+		{"a fan-out of two, of which the first to finish is saved", fannedOut(), stored, "", "claim begin save settle", 5},
+		{"one iteration, in two databases", rounds(1), apart, "", "claim begin append delete", 5},
+		{"two iterations, in two databases", rounds(2), apart, "", "claim begin save append delete", 6},
+		{"a request that was answered before", rounds(1), stored, "r", "claim mark", 4},
 	} {
 		test.def.Name = fmt.Sprint("bot ", i)
 		w := f.world
-		if test.volatile {
-			w.snapshots = nil
-		}
+		w.snapshots = test.snapshots
 		bot := w.start(t, test.def, Options{Limits: orchestrator.Limits{LeaseTTL: time.Hour}}) // no turn of a slow machine is renewed
 		want := bill{test.calls, int64(len(strings.Fields(test.calls))), test.statements}
-		if strings.HasPrefix(test.what, "a fan-out") {
-			want.trips++
-		}
 		play := func(turn int) {
 			execute(t, bot, Input{Text: "hello", RequestID: strings.ReplaceAll(test.request, "#", strconv.Itoa(turn))})
 		}
