@@ -12,6 +12,9 @@
 // When a run is deleted the store keeps its fence and its id for a day. So a Begin that an earlier owner has sent, and that
 // arrives after the end of the run was told, is refused.
 //
+// A store in the database of the checkpoint store may be a [Joiner]: then one transaction settles a turn and deletes its
+// run, and no crash comes between the two.
+//
 // This package holds the contract, [Store], and an implementation in memory, [Memory]. Durable stores live in
 // subpackages, one for each backend. All pass snapshottest.Run, which is the contract in executable form; a store of
 // your own should too.

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
+	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
@@ -42,4 +44,32 @@ func Example() {
 	// run-1 2 {"input":"refund me","classified":true} <nil>
 	// true
 	// <nil>
+}
+
+// Where both stores are in one database, one transaction appends the turn and deletes its run.
+func ExampleJoiner() {
+	ctx := context.Background()
+	turns, runs := new(checkpoint.Memory), new(snapshot.Memory)
+	settle := runs.Join(turns) // nil for stores that cannot write in one transaction
+
+	session := checkpoint.Key{Orchestrator: "refund-bot", Session: "A-1042"}
+	owned, err := turns.Claim(ctx, session, checkpoint.ClaimRequest{Owner: "me", Nonce: "n", TTL: time.Minute})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	run := snapshot.Run{
+		Key: snapshot.Key(session), ID: "run-1", Attempt: 1, Status: snapshot.Running,
+		Fence: owned.Fence, Payload: json.RawMessage(`{"input":"refund me"}`),
+	}
+	if _, err := runs.Begin(ctx, run); err != nil {
+		fmt.Println(err)
+		return
+	}
+	turn := checkpoint.Checkpoint{Turn: 0, RunID: run.ID, State: json.RawMessage(`{"refunded":true}`), Signature: "v1"}
+	fmt.Println(settle(ctx, owned.Lease, turn, checkpoint.AppendOptions{Release: true}))
+	for r := range runs.Runs(ctx, snapshot.Query{Key: run.Key}) {
+		fmt.Println(r.ID, "is in flight")
+	}
+	// Output: true <nil>
 }

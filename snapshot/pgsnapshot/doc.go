@@ -6,6 +6,8 @@
 // are durable whatever the server's default: they commit with synchronous_commit = on, or with remote_apply if that is the
 // default. So is what they find when they are repeated. Delete need not be durable, and does not wait for the disk.
 //
+// With a pgcheckpoint.Store on the same pool, [Store.Join] settles a turn and deletes its run in one statement.
+//
 // The caller owns the pool and has created the tables: with migrations.Up, with migrations.FromSchema, or with
 // [Store.Schema] in a migration tool of its own. The store keeps no state in a database session, so it works behind a
 // pooler in transaction mode and with a pool of one connection.

@@ -28,6 +28,8 @@
 // Begin, Adopt, Save and Delete are one statement each, which commits by itself. Only one that changes nothing costs a
 // second, which finds out why and waits for no disk. A call that writes, reads or drops parts is a transaction.
 //
+// With a sqlitecheckpoint.Store on the same *sql.DB, [Store.Join] settles a turn and deletes its run in one transaction.
+//
 // SQLite has one writer at a time. The writers of a Store queue in memory; those of other stores and other processes
 // on the file, which must be on this machine, take turns by SQLite's own lock, for which each waits no longer than
 // its busy_timeout. A pool of one connection is enough, and is a queue for all stores on it.
