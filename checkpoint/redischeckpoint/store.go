@@ -42,7 +42,7 @@ func New(client redis.UniversalClient, o *Options) *Store {
 		o = new(Options)
 	}
 	s := &Store{
-		redis:  redisstore.Runner{Client: client, Verdicts: verdicts},
+		redis:  redisstore.Runner{Client: client, Verdicts: verdicts, Refused: checkpoint.ErrRefused},
 		prefix: redisstore.Prefix("redischeckpoint", o.Prefix),
 	}
 	if o.TTL > 0 {

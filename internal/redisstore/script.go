@@ -12,13 +12,19 @@ import (
 //go:embed lua
 var sources embed.FS
 
+// A Lua is a script for Redis.
+type Lua struct {
+	*redis.Script
+	text string
+}
+
 // Script joins files of lua/ in from, and puts before them what every script may use.
-func Script(from embed.FS, names ...string) *redis.Script {
+func Script(from embed.FS, names ...string) *Lua {
 	src := read(sources, "clock")
 	for _, name := range names {
 		src = append(src, read(from, name)...)
 	}
-	return redis.NewScript(string(src))
+	return &Lua{redis.NewScript(string(src)), string(src)}
 }
 
 func read(from embed.FS, name string) []byte {
@@ -29,11 +35,12 @@ func read(from embed.FS, name string) []byte {
 	return src
 }
 
-// A Runner runs the scripts of a store. Each may run twice: a client repeats what it gets no answer to, and the first
-// copy may arrive after the second.
+// A Runner runs the scripts of a store. Each may run twice: what gets no answer is repeated, and the first copy may
+// arrive after the second.
 type Runner struct {
 	Client   redis.UniversalClient
 	Verdicts map[string]error // what verdicts stand for; those that are missing are no errors
+	Refused  error            // says of a call that the server took no write
 
 	known atomic.Bool // the servers do not evict, or do not say
 }
@@ -58,17 +65,19 @@ type Call struct {
 	Args []any
 }
 
-// Run runs script once.
-func (r *Runner) Run(ctx context.Context, script *redis.Script, keys []string, args ...any) (Reply, error) {
+// Run runs script, again if there is no answer, as often as the client is set to.
+func (r *Runner) Run(ctx context.Context, script *Lua, keys []string, args ...any) (Reply, error) {
 	if err := r.fit(ctx); err != nil {
 		return Reply{}, err
 	}
-	return r.result(ctx, script.Run(ctx, r.Client, keys, args...))
+	cmd, doubt := r.send(ctx, script, Call{keys, args})
+	return r.result(ctx, cmd, doubt)
 }
 
 // RunAll runs script for every call, in one round trip, or two where Redis has forgotten the script. It hands the
-// results to each in the order of the calls.
-func (r *Runner) RunAll(ctx context.Context, script *redis.Script, calls []Call, each func(i int, reply Reply, err error)) {
+// results to each in the order of the calls. The client may repeat it by itself, so that the error of a refusal does not
+// say that an earlier copy had no effect.
+func (r *Runner) RunAll(ctx context.Context, script *Lua, calls []Call, each func(i int, reply Reply, err error)) {
 	if err := r.fit(ctx); err != nil {
 		for i := range calls {
 			each(i, Reply{}, err)
@@ -87,7 +96,7 @@ func (r *Runner) RunAll(ctx context.Context, script *redis.Script, calls []Call,
 		cmds[forgotten[i]] = cmd
 	}
 	for i, cmd := range cmds {
-		reply, err := r.result(ctx, cmd)
+		reply, err := r.result(ctx, cmd, false)
 		each(i, reply, err)
 	}
 }
@@ -104,13 +113,14 @@ func (r *Runner) pipeline(ctx context.Context, eval eval, calls []Call) []*redis
 	return cmds
 }
 
-func (r *Runner) result(ctx context.Context, cmd *redis.Cmd) (Reply, error) {
+// result reads what a script has answered. doubt says that an earlier copy of the request was sent and not answered.
+func (r *Runner) result(ctx context.Context, cmd *redis.Cmd, doubt bool) (Reply, error) {
 	parts, err := cmd.StringSlice()
 	switch {
 	case err != nil && strings.Contains(err.Error(), "WRONGTYPE "): // Redis before 7 puts the script's name in front
 		return Reply{}, &Fault{What: err.Error()}
 	case err != nil:
-		return Reply{}, interrupted(ctx, err)
+		return Reply{}, interrupted(ctx, r.refusal(err, doubt))
 	case len(parts) == 0:
 		return Reply{}, &Fault{What: "empty reply"}
 	case parts[0] == "INVALID":

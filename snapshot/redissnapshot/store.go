@@ -64,7 +64,7 @@ func New(client redis.UniversalClient, o *Options) *Store {
 		o = new(Options)
 	}
 	return &Store{
-		redis:    redisstore.Runner{Client: client, Verdicts: verdicts},
+		redis:    redisstore.Runner{Client: client, Verdicts: verdicts, Refused: snapshot.ErrRefused},
 		prefix:   redisstore.Prefix("redissnapshot", o.Prefix),
 		remember: int64((cmp.Or(o.Remember, snapshot.DefaultRemember) + time.Millisecond - 1) / time.Millisecond),
 	}

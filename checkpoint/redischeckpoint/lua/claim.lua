@@ -17,9 +17,9 @@ end
 
 if not head then
   if from ~= '' then return refuse() end
-  redis.call('UNLINK', KEYS[3], KEYS[4])
   head = {epoch = now, born = now, turn = -1, first = 0, summarized = 0}
-  redis.call('HSET', KEYS[1], 'born', decimal(now), 'turn', '-1', 'first', '0', 'summarized', '0')
+  redis.call('HSET', KEYS[1], 'born', decimal(now), 'turn', '-1', 'first', '0', 'summarized', '0') -- what a full server refuses
+  redis.call('UNLINK', KEYS[3], KEYS[4])
 elseif head.nonce ~= nonce then
   if from == '' and held then return refuse() end
   if from ~= '' and (decimal(head.epoch) ~= from or head.nonce ~= theirs) then return refuse() end

@@ -149,3 +149,18 @@ func (f Forgetful) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 		return next(ctx, cmds)
 	}
 }
+
+// LoseSlot makes no node serve the slot of key.
+func LoseSlot(t *testing.T, client *redis.ClusterClient, key string) {
+	t.Helper()
+	slot, err := client.ClusterKeySlot(t.Context(), key).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = client.ForEachMaster(t.Context(), func(ctx context.Context, c *redis.Client) error {
+		return c.ClusterDelSlots(ctx, int(slot)).Err()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,66 @@
+package redissnapshot_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/redisstore/redistest"
+	"github.com/holdfast-go/holdfast/snapshot"
+	"github.com/holdfast-go/holdfast/snapshot/redissnapshot"
+)
+
+// What a server refuses was not written, and its error says so.
+func TestRefused(t *testing.T) {
+	for _, refusal := range redistest.Refusals {
+		t.Run(refusal.Code, func(t *testing.T) {
+			client, refuse := refusal.Begin(t)
+			s := redissnapshot.New(client, nil)
+			r := run("a", "run", fence(1))
+			begin(t, s, r)
+			refuse()
+			_, began := s.Begin(t.Context(), run("b", "other", fence(1)))
+			for what, err := range map[string]error{"begin": began, "save": s.Save(t.Context(), step(r, 1))} {
+				if !errors.Is(err, snapshot.ErrRefused) || !strings.Contains(err.Error(), refusal.Remedy) {
+					t.Errorf("%s: got %v, want %v that says %q", what, err, snapshot.ErrRefused, refusal.Remedy)
+				}
+			}
+		})
+	}
+}
+
+func TestRefusedCluster(t *testing.T) {
+	client := redistest.Cluster(t)
+	s := redissnapshot.New(client, nil)
+	r := run("a", "run", fence(1))
+	begin(t, s, r)
+	redistest.LoseSlot(t, client, "{bot/a}")
+	err := s.Save(t.Context(), step(r, 1))
+	want(t, err, snapshot.ErrRefused)
+	if !strings.Contains(err.Error(), "CLUSTERDOWN") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A refusal of a repeat says nothing about the first copy, which had no answer, and took effect.
+func TestRefusedRepeat(t *testing.T) {
+	_, client := redistest.Server(t, redis.Options{MinRetryBackoff: -1})
+	s := redissnapshot.New(client, nil)
+	r := run("a", "run", fence(1))
+	begin(t, s, r)
+	check(t, s.Save(t.Context(), step(r, 1))) // Redis has the script now
+	other := redis.NewClient(client.Options())
+	defer other.Close()
+	other.AddHook(&redistest.Deaf{Err: redistest.Reply("READONLY You can't write against a read only replica.")})
+	err := redissnapshot.New(other, nil).Save(t.Context(), step(r, 2))
+	if err == nil || errors.Is(err, snapshot.ErrRefused) || !strings.Contains(err.Error(), "READONLY") {
+		t.Errorf("got %v, want an error that is not %v", err, snapshot.ErrRefused)
+	}
+	for got, err := range s.Runs(t.Context(), snapshot.Query{Key: key("a")}) {
+		if check(t, err); got.Seq != 2 {
+			t.Errorf("saved %d, want 2", got.Seq)
+		}
+	}
+}
