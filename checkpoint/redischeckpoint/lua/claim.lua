@@ -26,6 +26,7 @@ elseif head.nonce ~= nonce then
   head.epoch = math.max(head.epoch + 1, now)
   if head.tried then redis.call('HDEL', KEYS[1], 'tried') end
 end
+pass()
 head.lease = now + tonumber(lease)
 redis.call('HSET', KEYS[1], 'epoch', decimal(head.epoch), 'nonce', nonce, 'owner', owner, 'lease', decimal(head.lease))
 

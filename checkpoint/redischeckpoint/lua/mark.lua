@@ -9,6 +9,7 @@ if not head or decimal(head.epoch) ~= epoch or head.nonce ~= nonce and head.nonc
   if summarized == '0' and delivered == '0' and retry == '0' and release == '1' then return {'OK'} end
   return {'FENCED'}
 end
+pass()
 local now = clock()
 local settled = head.turn + 1
 head.summarized = math.max(head.summarized, math.min(tonumber(summarized), settled))

@@ -3,6 +3,7 @@
 local head, fault = load()
 if fault then return {'INVALID', fault} end
 if not head or decimal(head.epoch) ~= ARGV[1] or head.nonce ~= ARGV[2] then return {'FENCED'} end
+pass()
 local now = clock()
 head.lease = now + tonumber(ARGV[3])
 redis.call('HSET', KEYS[1], 'lease', decimal(head.lease))

@@ -25,7 +25,7 @@ func Cluster(t *testing.T) *redis.ClusterClient {
 
 // Server returns a Redis that is the test's own, and a client of it.
 func Server(t *testing.T, o redis.Options) (*testenv.Server, *redis.Client) {
-	s := testenv.StartRedis(t, nil)
+	s := testenv.StartRedis(t, &testenv.Options{Settings: map[string]string{"enable-debug-command": "yes"}})
 	where, err := redis.ParseURL(s.URL)
 	if err != nil {
 		t.Fatal(err)
@@ -163,4 +163,22 @@ func LoseSlot(t *testing.T, client *redis.ClusterClient, key string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Fill makes the server say that its memory is full.
+func Fill(t *testing.T, client *redis.Client) {
+	t.Helper()
+	if err := client.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Digest returns what differs if the server holds anything else.
+func Digest(t *testing.T, client *redis.Client) string {
+	t.Helper()
+	digest, err := client.Do(t.Context(), "DEBUG", "DIGEST").Text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return digest
 }

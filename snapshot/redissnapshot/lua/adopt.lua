@@ -5,6 +5,7 @@ local epoch, nonce, most, remember = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4
 
 local run, kept, fault = load()
 if fenced(kept, epoch, nonce) then return {'FENCED'} end
+if kept then pass() end
 if fault and not (kept and kept.status == over) then
   if not kept then redis.call('UNLINK', KEYS[1]) end
   redis.call('HSET', KEYS[1], 'epoch', epoch, 'nonce', nonce)

@@ -9,6 +9,7 @@ local run, kept, fault = load()
 if fault then return damaged(fault, kept) end
 if run and run.call == call then return {'OK'} end
 if run then
+  pass()
   if less(run.found, epoch) then redis.call('HSET', KEYS[1], 'found', epoch) end
   return tell('FOUND')
 end
@@ -18,10 +19,10 @@ if barred(entry) or now - seen > 20 * minute then
   bar(entry, now)
   return {'INDEX', decimal(now)}
 end
-if kept then redis.call('PERSIST', KEYS[1]) end
 redis.call('HSET', KEYS[1], 'id', id, 'request', request, 'turn', turn, 'attempt', attempt, 'base', base,
   'status', status, 'seq', seq, 'epoch', epoch, 'nonce', nonce, 'error', failure, 'not_before', notbefore(now, pause),
   'payload', payload, 'started', decimal(now), 'saved', decimal(now), 'call', call, 'entry', entry,
   'parts', #ARGV > 15 and '1' or '0')
+if kept then redis.call('PERSIST', KEYS[1]) end -- not before what a full server refuses
 if #ARGV > 15 then add(16) end
 return {'OK'}

@@ -60,6 +60,11 @@ local function fenced(kept, epoch, nonce)
   return kept and kept.legible and (less(epoch, kept.epoch) or epoch == kept.epoch and nonce ~= kept.nonce)
 end
 
+-- Redis refuses a script at maxmemory only while the script has written nothing, be it in vain. What calls this first passes.
+local function pass()
+  redis.call('HDEL', KEYS[1], '')
+end
+
 -- Keeps the id and the fence of a run that was deleted, or the fence of who has looked for a run, with '' for id. What
 -- the session had, except found, is gone. time is in ms.
 local function keep(id, epoch, nonce, found, time)
@@ -75,12 +80,9 @@ end
 
 -- An entry of the index that no run may rely on is barred for an hour.
 local function bar(entry, now)
-  local added = redis.pcall('ZADD', KEYS[2], decimal(now), entry)
-  if type(added) == 'table' then -- an error: it is no sorted set
-    redis.call('UNLINK', KEYS[2])
-    redis.call('ZADD', KEYS[2], decimal(now), entry)
-  end
-  redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', decimal(now - 60 * minute))
+  local pruned = redis.pcall('ZREMRANGEBYSCORE', KEYS[2], '-inf', decimal(now - 60 * minute)) -- first, as in pass
+  if type(pruned) == 'table' then redis.call('UNLINK', KEYS[2]) end -- an error: it is no sorted set
+  redis.call('ZADD', KEYS[2], decimal(now), entry)
   redis.call('PEXPIRE', KEYS[2], 60 * minute / 1000)
 end
 
