@@ -8,15 +8,20 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/holdfast-go/holdfast/internal/pgstate"
 	"github.com/holdfast-go/holdfast/migrations/internal/ddl"
 )
 
 // ErrBehind is wrapped by what [Check] returns if something is missing.
 var ErrBehind = errors.New("the schema is behind")
 
+// ErrEncoding refuses a database of PostgreSQL in which the stores cannot keep every text. The message says what to do.
+var ErrEncoding = pgstate.ErrEncoding
+
 // Check reports whether db has all that [Up] creates. It changes nothing. If migrations were not applied, or tables,
 // columns or indexes of theirs are not there, it returns an error that names them and wraps [ErrBehind]. That the schema is
-// newer than this version of the package is not an error.
+// newer than this version of the package is not an error. A PostgreSQL whose encoding is not UTF8 is refused with
+// [ErrEncoding], by Check and by Up.
 //
 // What is missing although its migration was applied has been dropped since: the Schema method of the store concerned
 // creates such tables and indexes again.
@@ -59,6 +64,9 @@ type state struct {
 }
 
 func look(ctx context.Context, db *sql.DB, g *grammar) (s state, err error) {
+	if err := g.suits(ctx, db); err != nil {
+		return s, err
+	}
 	if s.names, err = query[string](ctx, db, g.catalog); err != nil {
 		return s, err
 	}
@@ -66,6 +74,18 @@ func look(ctx context.Context, db *sql.DB, g *grammar) (s state, err error) {
 		s.versions, err = query[int64](ctx, db, "SELECT version_id FROM "+versionTable)
 	}
 	return s, err
+}
+
+// suits refuses a database that no schema makes fit for the stores.
+func (g *grammar) suits(ctx context.Context, db *sql.DB) error {
+	if g.encoding == "" {
+		return nil
+	}
+	found, err := query[string](ctx, db, g.encoding)
+	for _, e := range found {
+		err = pgstate.Encoded(e)
+	}
+	return err
 }
 
 func (s state) pending(all []migration) []migration {

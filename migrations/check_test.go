@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/testenv"
 	"github.com/holdfast-go/holdfast/migrations"
 )
 
@@ -85,4 +86,24 @@ func TestCheckCanceled(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// A database that cannot store every text gets no tables, and the message says what to do.
+func TestEncoding(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartPostgres(t, nil)
+	for _, encoding := range []string{"LATIN1", "SQL_ASCII"} {
+		db := connect(t, postgres, server.Database(encoding))
+		for what, err := range map[string]error{
+			"Check": migrations.Check(t.Context(), db, migrations.Postgres),
+			"Up":    migrations.Up(t.Context(), db, migrations.Postgres),
+		} {
+			if !errors.Is(err, migrations.ErrEncoding) || !strings.Contains(err.Error(), encoding+", which") {
+				t.Errorf("%s of %s: %v, want %v", what, encoding, err, migrations.ErrEncoding)
+			}
+		}
+		if tables := column(t, db, "SELECT tablename FROM pg_tables WHERE schemaname = 'public'"); len(tables) > 0 {
+			t.Errorf("%s: it created %q", encoding, tables)
+		}
+	}
 }

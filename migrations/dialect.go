@@ -15,16 +15,18 @@ const versionTable = "holdfast_schema_version"
 
 // A grammar is what differs between dialects.
 type grammar struct {
-	goose   database.Dialect
-	prepare string // creates the version table, also when others do so at this moment
-	begin   string // the first statement of a migration's transaction
-	claim   string // the second: waits for who claimed the version before, and then has no effect if they committed
-	catalog string // lists our tables and indexes by their names, and columns as table.column
+	goose    database.Dialect
+	encoding string // tells the encoding of the database, where that may be wrong
+	prepare  string // creates the version table, also when others do so at this moment
+	begin    string // the first statement of a migration's transaction
+	claim    string // the second: waits for who claimed the version before, and then has no effect if they committed
+	catalog  string // lists our tables and indexes by their names, and columns as table.column
 }
 
 var grammars = map[Dialect]*grammar{
 	Postgres: {
-		goose: database.DialectPostgres,
+		goose:    database.DialectPostgres,
+		encoding: "SHOW server_encoding",
 
 		// It arrives as one simple query, and is one transaction. IF NOT EXISTS alone fails if two do it at once.
 		prepare: `

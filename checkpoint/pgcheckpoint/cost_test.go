@@ -109,6 +109,7 @@ func TestStatements(t *testing.T) {
 		do   func() error
 		want int64
 	}{
+		{"first call of a store", func() error { _, err := s.Held(t.Context(), "bot", []string{"a"}); return err }, 2},
 		{"first claim", func() error { return take(lock.Fence{}) }, 5},
 		{"claim from an owner, with the newest turn", func() error { return take(c.Fence) }, 2},
 		{"claim that is refused", func() error { return refuse("a", lock.Fence{}, "test") }, 2},

@@ -8,10 +8,10 @@
 // The caller owns the pool and has created the tables: with migrations.Up, with migrations.FromSchema, or with
 // [Store.Schema] in a migration tool of its own. The store keeps no state in a database session, so it works behind a
 // pooler in transaction mode (PgBouncer before 1.21 needs pgx's QueryExecModeCacheDescribe or QueryExecModeExec) and
-// with a pool of one connection.
+// with a pool of one connection. Statements run at READ COMMITTED, whatever the default of the role or the database is.
 //
 // Every settle commits with synchronous_commit = on, whatever the server's default, or with remote_apply if that is the
-// default. Marks, and claims of sessions that were given back, commit with off. They need not survive. A call that
+// default. Marks, renewals, and claims of sessions that were given back, commit with off. They need not survive. A call that
 // repeats a settle or a delete, and a claim that finds its answer, return when what they report is durable.
 //
 // # Tables

@@ -25,6 +25,10 @@ type DB interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
+// ErrEncoding refuses a database whose encoding is not UTF8, at the first use of a store: it cannot store every text. The
+// message says what to do.
+var ErrEncoding = pgstate.ErrEncoding
+
 // Options configure a [Store]. The zero value, and nil, mean the defaults.
 type Options struct {
 	Prefix string        // of the tables, perhaps qualified, as in "app.bot_"; "" means "holdfast_"
@@ -33,7 +37,7 @@ type Options struct {
 
 // Store implements [checkpoint.Store] and [checkpoint.Sweeper].
 type Store struct {
-	db      DB
+	db      *pgstate.DB
 	prefix  sqlname.Prefix
 	sql     queries
 	ttl     time.Duration
@@ -55,7 +59,8 @@ func New(db DB, o *Options) *Store {
 	if err != nil {
 		panic("pgcheckpoint: " + err.Error())
 	}
-	return &Store{db: db, prefix: p, sql: fillAll(p), ttl: o.TTL, sweeper: pgsweep.New(db, templates.sweep, names(p))}
+	d := pgstate.New(db)
+	return &Store{db: d, prefix: p, sql: fillAll(p), ttl: o.TTL, sweeper: pgsweep.New(d, templates.sweep, names(p))}
 }
 
 // Schema returns the statements that create the tables, or bring them up to date. They may be run again.
@@ -127,7 +132,7 @@ func (s *Store) create(ctx context.Context, k checkpoint.Key, r checkpoint.Claim
 func (s *Store) sendClaim(
 	ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest, queue func(*pgx.Batch),
 ) (c checkpoint.Claimed, err error) {
-	err = pgstate.Answered(ctx, func() error {
+	err = s.db.Answered(ctx, func() error {
 		var b pgx.Batch
 		queue(&b)
 		before := b.Len() - 1
@@ -252,7 +257,7 @@ func (s *Store) append(
 // have settled it under another number.
 func (s *Store) whyNot(ctx context.Context, l checkpoint.Lease, run string, o checkpoint.AppendOptions) error {
 	var settled, ours bool
-	err := pgstate.Answered(ctx, func() error {
+	err := s.db.Answered(ctx, func() error {
 		rows, err := s.db.Query(ctx, s.sql.explain, l.Orchestrator, l.Session, l.Fence.Epoch, l.Fence.Nonce, run)
 		if err != nil {
 			return err
@@ -290,7 +295,7 @@ func (s *Store) Delete(ctx context.Context, l checkpoint.Lease) error {
 		return err
 	}
 	fenced := false
-	err := pgstate.Answered(ctx, func() error {
+	err := s.db.Answered(ctx, func() error {
 		var b pgx.Batch
 		b.Queue(s.sql.deleteGuard, l.Orchestrator, l.Session)
 		b.Queue(s.sql.deleteHead, l.Orchestrator, l.Session, l.Fence.Epoch, l.Fence.Nonce)
@@ -315,7 +320,7 @@ func (s *Store) Sweep(ctx context.Context, limit int) (retired int, err error) {
 
 // exec returns how many rows a statement touched.
 func (s *Store) exec(ctx context.Context, sql string, args ...any) (rows int64, err error) {
-	err = pgstate.Answered(ctx, func() error {
+	err = s.db.Answered(ctx, func() error {
 		tag, err := s.db.Exec(ctx, sql, args...)
 		rows = tag.RowsAffected()
 		return err

@@ -1,6 +1,7 @@
 package pgcheckpoint_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -54,22 +55,87 @@ func TestStorePgBouncer(t *testing.T) {
 	}
 }
 
-// A claim or a settle that had to wait meets a newer row than its transaction may see. It is run once more.
-func TestRepeatableRead(t *testing.T) {
+// Where transactions see no change that others make meanwhile, as a role or a database may ask for by default, the store
+// is none the worse.
+func TestIsolation(t *testing.T) {
 	t.Parallel()
-	broken := checkpointtest.Violations(t.Context(), func() checkpoint.Store {
-		p := pool(t, func(c *pgxpool.Config) {
-			c.ConnConfig.RuntimeParams["default_transaction_isolation"] = "repeatable read"
+	for _, level := range []string{"repeatable read", "serializable"} {
+		t.Run(level, func(t *testing.T) {
+			t.Parallel()
+			checkpointtest.Run(t, numbered(pool(t, isolated(level)), "s"))
 		})
-		s := pgcheckpoint.New(p, nil)
-		create(t, p, s)
-		return s
-	}, "takeover", "copies", "delete-append", "claim-steal", "claim-answered")
-	for name, err := range broken {
-		if pgstate.Of(err) != pgstate.SerializationFailure { // it may meet two in a row, and says so
-			t.Errorf("%s: %v", name, err)
+	}
+}
+
+// A store on one connection goes on after a call that failed.
+func TestIsolationOneConnection(t *testing.T) {
+	t.Parallel()
+	p := pool(t, isolated("serializable"))
+	s := pgcheckpoint.New(p, nil)
+	conn, err := p.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	bare := pgcheckpoint.New(conn.Conn(), nil)
+	r := request()
+	r.TTL = time.Millisecond
+	one, err := s.Claim(t.Context(), key("a"), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tx, err := p.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(context.WithoutCancel(t.Context()))
+	if _, err := tx.Exec(t.Context(), s.Fill("UPDATE {sessions} SET owner = 'x'")); err != nil {
+		t.Fatal(err)
+	}
+	met := make(chan error)
+	go func() {
+		_, err := bare.Renew(t.Context(), time.Hour, []checkpoint.Lease{one.Lease})
+		met <- err
+	}()
+	awaitBlocked(t, p, tx)
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-met; err != nil {
+		t.Fatal(err)
+	}
+	if tx, err = p.Begin(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(context.WithoutCancel(t.Context()))
+	if _, err := tx.Exec(t.Context(), s.Fill("SELECT FROM {sessions} FOR UPDATE")); err != nil {
+		t.Fatal(err)
+	}
+	_, err = bare.Renew(t.Context(), time.Second, []checkpoint.Lease{one.Lease})
+	if pgstate.Of(err) != pgstate.LockNotAvailable {
+		t.Errorf("a renewal of a locked row returns %v", err)
+	}
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if lost, err := bare.Renew(t.Context(), time.Hour, []checkpoint.Lease{one.Lease}); err != nil || len(lost) > 0 {
+		t.Errorf("after a call that failed, Renew returns %v, %v", lost, err)
+	}
+}
+
+// awaitBlocked waits until a session waits for a lock of tx.
+func awaitBlocked(t *testing.T, p *pgxpool.Pool, tx pgx.Tx) {
+	t.Helper()
+	const sql = "SELECT count(*) FROM pg_stat_activity WHERE $1 = ANY (pg_blocking_pids(pid))"
+	for waiting := 0; waiting == 0; {
+		if err := p.QueryRow(t.Context(), sql, tx.Conn().PgConn().PID()).Scan(&waiting); err != nil {
+			t.Fatal(err)
 		}
 	}
+}
+
+func isolated(level string) func(*pgxpool.Config) {
+	return func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["default_transaction_isolation"] = level }
 }
 
 func TestStoreQualified(t *testing.T) {

@@ -79,9 +79,9 @@ func (s *Store) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Se
 }
 
 // collect reads all rows, so that no connection is held when they are yielded.
-func collect[T any](ctx context.Context, db DB, scan pgx.RowToFunc[T], sql string, args ...any) ([]T, error) {
+func collect[T any](ctx context.Context, db *pgstate.DB, scan pgx.RowToFunc[T], sql string, args ...any) ([]T, error) {
 	var page []T
-	err := pgstate.Answered(ctx, func() error {
+	err := db.Answered(ctx, func() error {
 		rows, err := db.Query(ctx, sql, args...)
 		if err != nil {
 			return err

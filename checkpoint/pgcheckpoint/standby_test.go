@@ -58,6 +58,9 @@ func TestStandbyStopped(t *testing.T) {
 			if err := w.Mark(t.Context(), w.marked, checkpoint.Marks{Release: true}); err != nil {
 				t.Errorf("a mark, which need not survive, waits for a standby: %v", err)
 			}
+			if lost, err := w.Renew(t.Context(), time.Hour, []checkpoint.Lease{w.renewed}); err != nil || len(lost) > 0 {
+				t.Errorf("a renewal, which need not survive, waits for a standby: %v, %v", lost, err)
+			}
 			c.goOn(r)
 			for _, c := range w.unanswered {
 				if err := c.do(t.Context()); !errors.Is(err, c.want) {
@@ -98,6 +101,7 @@ type stalled struct {
 	t          *testing.T
 	pool       *pgxpool.Pool
 	marked     checkpoint.Lease
+	renewed    checkpoint.Lease
 	unanswered []call
 }
 
@@ -109,7 +113,7 @@ func newStalled(t *testing.T, r *testenv.Replicated, configure func(*pgxpool.Con
 }
 
 func (w *stalled) calls() {
-	w.marked = claim(w.t, w, "marked").Lease
+	w.marked, w.renewed = claim(w.t, w, "marked").Lease, claim(w.t, w, "renewed").Lease
 	w.settle("appended", "append", checkpoint.AppendOptions{}, nil)
 	w.settle("appended afresh", "append afresh", checkpoint.AppendOptions{Fresh: true}, checkpoint.ErrConflict)
 	w.settle("answered", "append with a request", checkpoint.AppendOptions{Release: true}, nil)

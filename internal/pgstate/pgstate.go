@@ -46,6 +46,9 @@ func Missing(err error) bool {
 // Refused reports whether err says that a statement had no effect, although there is nothing wrong with it. An error that
 // ended a session is none: it may have struck a commit.
 func Refused(err error) bool {
+	if errors.Is(err, ErrEncoding) {
+		return true
+	}
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok {
 		return false
@@ -78,17 +81,6 @@ func Again(f func() error) error {
 
 // errCutOff says why an answer is not believed.
 var errCutOff = errors.New("the answer came after ctx had ended, and may be that of a commit that no standby has")
-
-// Answered is Again for statements of ctx. If ctx has ended by the time that f succeeds, Answered returns an error. A pool
-// may end a statement by a cancel request. If that finds a commit waiting for a standby, PostgreSQL stops the wait and
-// answers as if the standby had the commit.
-func Answered(ctx context.Context, f func() error) error {
-	err := Again(f)
-	if err == nil && ctx.Err() != nil {
-		err = errCutOff
-	}
-	return err
-}
 
 // Ended adds why ctx ended to err, which may tell only of a broken connection.
 func Ended(ctx context.Context, err error) error {

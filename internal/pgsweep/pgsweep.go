@@ -54,14 +54,9 @@ const (
 		SELECT ` + lazy
 )
 
-// DB is a pool.
-type DB interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}
-
 // A Sweeper sweeps one table.
 type Sweeper struct {
-	db                 DB
+	db                 *pgstate.DB
 	take, slice, leave string
 	process            string
 }
@@ -69,7 +64,7 @@ type Sweeper struct {
 // New returns a Sweeper. slice is a statement that looks at the next $5 sessions after ($3, $4), removes at most $2 of them
 // that have been over for $1 microseconds, and returns how many it has removed, how many it has looked at, and the last of
 // them. names replaces Table and what slice names.
-func New(db DB, slice string, names *strings.Replacer) *Sweeper {
+func New(db *pgstate.DB, slice string, names *strings.Replacer) *Sweeper {
 	return &Sweeper{db, names.Replace(take), names.Replace(slice), names.Replace(leave), rand.Text()}
 }
 
@@ -163,8 +158,8 @@ func scan(row pgx.CollectableRow) (got seen, err error) {
 	return got, err
 }
 
-func one[T any](ctx context.Context, db DB, scan pgx.RowToFunc[T], sql string, args ...any) (t T, err error) {
-	err = pgstate.Again(func() error {
+func one[T any](ctx context.Context, db *pgstate.DB, scan pgx.RowToFunc[T], sql string, args ...any) (t T, err error) {
+	err = db.Again(ctx, func() error {
 		rows, err := db.Query(ctx, sql, args...)
 		if err != nil {
 			return err

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -50,6 +51,15 @@ type Server struct {
 func StartPostgres(tb testing.TB, opts *Options) *Server {
 	tb.Helper()
 	return startServer(tb, postgresEngine{}, opts)
+}
+
+// Database creates a database of a PostgreSQL, with an encoding that PostgreSQL knows by name, and returns its URL.
+func (s *Server) Database(encoding string) string {
+	s.tb.Helper()
+	name := "in_" + strings.ToLower(encoding)
+	must(s.tb, exec1(s.tb.Context(), s.URL,
+		"CREATE DATABASE "+name+" TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C' ENCODING '"+encoding+"'"))
+	return strings.Replace(s.URL, "/postgres?", "/"+name+"?", 1)
 }
 
 // StartRedis starts a Redis for this test.

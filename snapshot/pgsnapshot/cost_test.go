@@ -107,6 +107,7 @@ func TestStatements(t *testing.T) {
 		do   func() error
 		want int64
 	}{
+		{"first call of a store", func() error { _, err := s.Sweep(t.Context(), 0); return err }, 2},
 		{"first begin of a session", func() error { return begin(r, false) }, 2},
 		{"begin that finds a run", func() error { return begin(r, true) }, 3},
 		{"save", func() error { return s.Save(t.Context(), saving(r)) }, 1},

@@ -30,6 +30,10 @@ type DB interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
+// ErrEncoding refuses a database whose encoding is not UTF8, at the first use of a store: it cannot store every text. The
+// message says what to do.
+var ErrEncoding = pgstate.ErrEncoding
+
 // Options configure a [Store]. The zero value, and nil, mean the defaults.
 type Options struct {
 	Prefix   string        // of the tables, perhaps qualified, as in "app.bot_"; "" means "holdfast_"
@@ -38,7 +42,7 @@ type Options struct {
 
 // Store implements [snapshot.Store] and [snapshot.Sweeper].
 type Store struct {
-	db       DB
+	db       *pgstate.DB
 	prefix   sqlname.Prefix
 	sql      queries
 	remember time.Duration
@@ -61,9 +65,10 @@ func New(db DB, o *Options) *Store {
 	if err != nil {
 		panic("pgsnapshot: " + err.Error())
 	}
+	d := pgstate.New(db)
 	return &Store{
-		db: db, prefix: p, sql: fillAll(p), remember: cmp.Or(o.Remember, snapshot.DefaultRemember),
-		sweeper: pgsweep.New(db, templates.sweep, names(p)),
+		db: d, prefix: p, sql: fillAll(p), remember: cmp.Or(o.Remember, snapshot.DefaultRemember),
+		sweeper: pgsweep.New(d, templates.sweep, names(p)),
 	}
 }
 
@@ -143,7 +148,7 @@ func (s *Store) adopt(ctx context.Context, k snapshot.Key, f lock.Fence, maxAtte
 	if err != nil || !adopted.parted || !adopted.inFlight {
 		return adopted, err
 	}
-	err = pgstate.Answered(ctx, func() error {
+	err = s.db.Answered(ctx, func() error {
 		var b pgx.Batch
 		b.Queue(s.sql.adopt, k.Orchestrator, k.Session, f.Epoch, f.Nonce, maxAttempts).Query(func(rows pgx.Rows) (err error) {
 			adopted, err = pgx.CollectExactlyOneRow(rows, scan)
@@ -273,7 +278,7 @@ func withParts(args []any, parts map[string]json.RawMessage) []any {
 
 // exec returns how many rows a statement touched.
 func (s *Store) exec(ctx context.Context, sql string, args ...any) (touched int64, err error) {
-	err = pgstate.Answered(ctx, func() error {
+	err = s.db.Answered(ctx, func() error {
 		tag, err := s.db.Exec(ctx, sql, args...)
 		touched = tag.RowsAffected()
 		return err
@@ -349,7 +354,7 @@ func (s *Store) page(ctx context.Context, q snapshot.Query, after string, size i
 	if q.Session != "" {
 		sql, args = s.sql.session, []any{q.Orchestrator, q.Session}
 	}
-	err = pgstate.Answered(ctx, func() error {
+	err = s.db.Answered(ctx, func() error {
 		rows, err := s.db.Query(ctx, sql, args...)
 		if err != nil {
 			return err
@@ -392,13 +397,13 @@ func scan(from pgx.CollectableRow) (r row, err error) {
 	return r, err
 }
 
-func one(ctx context.Context, db DB, sql string, args ...any) (row, error) {
+func one(ctx context.Context, db *pgstate.DB, sql string, args ...any) (row, error) {
 	return collectOne(ctx, db, scan, sql, args...)
 }
 
 // collectOne returns pgx.ErrNoRows if there is no row.
-func collectOne[T any](ctx context.Context, db DB, scan pgx.RowToFunc[T], sql string, args ...any) (t T, err error) {
-	err = pgstate.Answered(ctx, func() error {
+func collectOne[T any](ctx context.Context, db *pgstate.DB, scan pgx.RowToFunc[T], sql string, args ...any) (t T, err error) {
+	err = db.Answered(ctx, func() error {
 		rows, err := db.Query(ctx, sql, args...)
 		if err != nil {
 			return err

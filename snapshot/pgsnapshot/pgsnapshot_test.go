@@ -8,7 +8,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/holdfast-go/holdfast/internal/pgstate"
 	"github.com/holdfast-go/holdfast/internal/testenv"
 	"github.com/holdfast-go/holdfast/snapshot"
 	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
@@ -29,18 +28,17 @@ func TestSweep(t *testing.T) {
 	})
 }
 
-// What had to wait meets a newer row than its transaction may see. It is run once more.
-func TestRepeatableRead(t *testing.T) {
+// Where transactions see no change that others make meanwhile, as a role or a database may ask for by default, the store
+// is none the worse.
+func TestIsolation(t *testing.T) {
 	t.Parallel()
-	broken := snapshottest.Violations(t.Context(), func() snapshot.Store {
-		return open(t, func(c *pgxpool.Config) {
-			c.ConnConfig.RuntimeParams["default_transaction_isolation"] = "repeatable read"
-		}, nil)
-	}, "begin-race", "begin-delete-race", "adopt-save-race", "parts-zombie")
-	for name, err := range broken {
-		if pgstate.Of(err) != pgstate.SerializationFailure { // it may meet two in a row, and says so
-			t.Errorf("%s: %v", name, err)
-		}
+	for _, level := range []string{"repeatable read", "serializable"} {
+		t.Run(level, func(t *testing.T) {
+			t.Parallel()
+			snapshottest.Run(t, numbered(pool(t, func(c *pgxpool.Config) {
+				c.ConnConfig.RuntimeParams["default_transaction_isolation"] = level
+			})))
+		})
 	}
 }
 

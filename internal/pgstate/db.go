@@ -1,0 +1,176 @@
+package pgstate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// A Pool is a *pgxpool.Pool, or a *pgx.Conn.
+type Pool interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
+}
+
+// ErrEncoding refuses a database whose encoding is not UTF8. The message says what to do.
+var ErrEncoding = errors.New("the encoding of the database is not UTF8")
+
+// Encoded returns an ErrEncoding unless encoding is that of a database in which a store can keep every text.
+func Encoded(encoding string) error {
+	if encoding == "UTF8" {
+		return nil
+	}
+	return fmt.Errorf("%w but %s, which cannot store every text: use a database that was created with "+
+		"ENCODING 'UTF8' TEMPLATE template0", ErrEncoding, encoding)
+}
+
+// A DB runs the statements of a store at READ COMMITTED, each call in a transaction of its own. The default of the role or
+// the database may be another level. It shows when two calls meet and one of them fails with SerializationFailure, which
+// never happens at READ COMMITTED. From then on the DB frames every call by BEGIN and COMMIT, in the same round trip.
+type DB struct {
+	pool    Pool
+	encoded atomic.Bool // the encoding of the database is known to be right
+	framed  atomic.Bool
+}
+
+// New returns a DB on pool, which stays the caller's.
+func New(pool Pool) *DB { return &DB{pool: pool} }
+
+// Again runs f, and runs it a second time if it met a concurrent change that its transaction may not see. It had no effect
+// then. Before the first f, Again looks at the encoding of the database.
+func (d *DB) Again(ctx context.Context, f func() error) error {
+	if err := d.fit(ctx); err != nil {
+		return err
+	}
+	err := f()
+	if Of(err) == SerializationFailure {
+		d.framed.Store(true)
+		err = f()
+	}
+	return err
+}
+
+// Answered is Again for statements of ctx. If ctx has ended by the time that f succeeds, Answered returns an error. A pool
+// may end a statement by a cancel request. If that finds a commit waiting for a standby, PostgreSQL stops the wait and
+// answers as if the standby had the commit.
+func (d *DB) Answered(ctx context.Context, f func() error) error {
+	err := d.Again(ctx, f)
+	if err == nil && ctx.Err() != nil {
+		err = errCutOff
+	}
+	return err
+}
+
+// fit refuses a database that cannot store every text.
+func (d *DB) fit(ctx context.Context) error {
+	if d.encoded.Load() {
+		return nil
+	}
+	rows, err := d.pool.Query(ctx, "SHOW server_encoding")
+	if err != nil {
+		return err
+	}
+	encoding, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[string])
+	if err == nil {
+		err = Encoded(encoding)
+	}
+	d.encoded.Store(err == nil)
+	return err
+}
+
+func (d *DB) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	if !d.framed.Load() {
+		return d.pool.Exec(ctx, sql, args...)
+	}
+	results := d.SendBatch(ctx, batch(sql, args))
+	tag, err := results.Exec()
+	return tag, first(err, results.Close())
+}
+
+func (d *DB) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	if !d.framed.Load() {
+		return d.pool.Query(ctx, sql, args...)
+	}
+	results := d.SendBatch(ctx, batch(sql, args))
+	rows, err := results.Query()
+	if err != nil {
+		return rows, first(err, results.Close())
+	}
+	return &framedRows{Rows: rows, results: results}, nil
+}
+
+func (d *DB) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
+	if !d.framed.Load() {
+		return d.pool.SendBatch(ctx, b)
+	}
+	if c, ok := d.pool.(*pgx.Conn); ok && c.PgConn().TxStatus() == 'E' {
+		// A frame that failed was not committed. A pool closes such a connection.
+		if _, err := c.Exec(ctx, "ROLLBACK"); err != nil {
+			return failed{err: err}
+		}
+	}
+	framed := &pgx.Batch{QueuedQueries: make([]*pgx.QueuedQuery, 0, len(b.QueuedQueries)+2)}
+	framed.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
+	framed.QueuedQueries = append(framed.QueuedQueries, b.QueuedQueries...)
+	framed.Queue("COMMIT")
+	results := d.pool.SendBatch(ctx, framed)
+	if _, err := results.Exec(); err != nil {
+		return failed{results, first(err, results.Close())}
+	}
+	return results
+}
+
+func batch(sql string, args []any) *pgx.Batch {
+	b := new(pgx.Batch)
+	b.Queue(sql, args...)
+	return b
+}
+
+func first(err, next error) error {
+	if err != nil {
+		return err
+	}
+	return next
+}
+
+// framedRows are those of the only statement of a frame, which commits when they have been read.
+type framedRows struct {
+	pgx.Rows
+	results pgx.BatchResults
+	err     error
+}
+
+func (r *framedRows) Next() bool {
+	if r.Rows.Next() {
+		return true
+	}
+	r.Close()
+	return false
+}
+
+func (r *framedRows) Close() {
+	r.Rows.Close()
+	r.err = r.results.Close()
+}
+
+func (r *framedRows) Err() error { return first(r.Rows.Err(), r.err) }
+
+// failed is what a batch returns that was not begun.
+type failed struct {
+	pgx.BatchResults
+	err error
+}
+
+func (f failed) Exec() (pgconn.CommandTag, error) { return pgconn.CommandTag{}, f.err }
+func (f failed) Query() (pgx.Rows, error)         { return nil, f.err }
+func (f failed) QueryRow() pgx.Row                { return failedRow{f.err} }
+func (f failed) Close() error                     { return f.err }
+
+type failedRow struct{ err error }
+
+func (r failedRow) Scan(...any) error { return r.err }
