@@ -62,6 +62,7 @@ func layout(prefix string) sqlitestore.Layout {
 		},
 		Verdicts: []error{lock.ErrHeld, lock.ErrFenced, checkpoint.ErrConflict, checkpoint.ErrInvalid, checkpoint.ErrDamaged},
 		Missing:  checkpoint.ErrSchema,
+		Refused:  checkpoint.ErrRefused,
 		Damaged:  checkpoint.ErrDamaged,
 	}
 }

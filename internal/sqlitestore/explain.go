@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -22,14 +24,37 @@ func (d *DB) Explain(ctx context.Context, err error) error {
 	if missing := d.missing(ctx); missing != "" {
 		return fmt.Errorf("%w: %s is missing: run migrations.Up, or execute what Schema returns", d.layout.Missing, missing)
 	}
-	f := d.file.Load()
-	if f == nil {
-		f = fileOf(ctx, d.db)
+	return d.located(ctx, err)
+}
+
+// located says which file an error is about. If SQLite may not write, located says where that is, and why.
+func (d *DB) located(ctx context.Context, err error) error {
+	path := d.path(ctx)
+	if path == "" || err == nil {
+		return err
 	}
-	if f != nil && err != nil {
-		return fmt.Errorf("%s: %w", f.path, err) // it may be read-only, or its disk full
+	if !unwritable(err) {
+		return fmt.Errorf("%s: %w", path, err)
 	}
-	return err
+	for _, p := range []string{filepath.Dir(path), path, path + "-wal", path + "-shm"} {
+		if why := writable(p); why != nil && (p == filepath.Dir(path) || !errors.Is(why, fs.ErrNotExist)) {
+			return fmt.Errorf("%w: %s cannot be written: %w: %s: %w", d.layout.Refused, p, why, path, err)
+		}
+	}
+	return fmt.Errorf("%w: %s: %w", d.layout.Refused, path, err)
+}
+
+// The codes of SQLite for a file that is read-only, and for one that it cannot open. A database in WAL mode needs to create
+// files beside it.
+const readOnly, cannotOpen = 8, 14
+
+// unwritable reports whether err says that nothing was written, because it may not be.
+func unwritable(err error) bool {
+	e, ok := errors.AsType[interface {
+		error
+		Code() int
+	}](err)
+	return ok && (e.Code()&0xff == readOnly || e.Code()&0xff == cannotOpen)
 }
 
 // missing names a table or column that the store needs and does not find.

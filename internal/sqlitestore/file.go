@@ -6,7 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
+	"reflect"
+	"strings"
 )
 
 // A file is the one that a store has found fit. SQLite goes on with a file that was removed, and makes an empty one for
@@ -28,6 +31,36 @@ func fileOf(ctx context.Context, db *sql.DB) *file {
 		return nil
 	}
 	return &file{path, info}
+}
+
+// path returns where the database is, or is to be; "" if that is in no file.
+func (d *DB) path(ctx context.Context) string {
+	f := d.file.Load()
+	if f == nil {
+		f = fileOf(ctx, d.db)
+	}
+	if f != nil {
+		return f.path
+	}
+	path, _, _ := strings.Cut(dsn(d.db), "?")
+	uri, is := strings.CutPrefix(path, "file:")
+	if name, err := url.PathUnescape(uri); is && err == nil {
+		return name
+	}
+	return path
+}
+
+// dsn returns the data source name of db, or "" if package database/sql keeps it elsewhere than it does today. A connection
+// that cannot be opened tells nobody which file it was to open.
+func dsn(db *sql.DB) string {
+	connector := reflect.ValueOf(db).Elem().FieldByName("connector")
+	if !connector.IsValid() || connector.Kind() != reflect.Interface || connector.Elem().Kind() != reflect.Struct {
+		return ""
+	}
+	if name := connector.Elem().FieldByName("dsn"); name.IsValid() && name.Kind() == reflect.String {
+		return name.String()
+	}
+	return ""
 }
 
 // There returns an error unless the file is still the one that the store has found. What was written before is then where

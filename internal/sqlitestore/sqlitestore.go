@@ -22,6 +22,7 @@ type Layout struct {
 	Statements []string // all that are prepared
 	Verdicts   []error  // of the contract: no failures of the database
 	Missing    error    // what the contract says of a table or column that is not there
+	Refused    error    // what the contract says of a server that takes no write
 	Damaged    error    // what the contract says of a file that is not there
 }
 

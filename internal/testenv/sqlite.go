@@ -14,3 +14,14 @@ func SQLite(tb testing.TB) string {
 	return "file:" + path.EscapedPath() +
 		"?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"
 }
+
+// MountReadOnly makes a file or directory read-only until the test ends, also for root.
+func MountReadOnly(tb testing.TB, path string) {
+	tb.Helper()
+	must(tb, mountReadOnly(path))
+	tb.Cleanup(func() {
+		if err := unmount(path); err != nil {
+			tb.Errorf("testenv: %v", err)
+		}
+	})
+}

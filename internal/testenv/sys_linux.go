@@ -2,6 +2,7 @@ package testenv
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -48,6 +49,17 @@ func mountTmpfs(dir string, mb, uid, gid int) error {
 	err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%dm,mode=0700,uid=%d,gid=%d", mb, uid, gid))
 	if err != nil {
 		return fmt.Errorf("%w: mounting a tmpfs: %w", errUnavailable, err)
+	}
+	return nil
+}
+
+// mountReadOnly lays a read-only view of a file or directory over it.
+func mountReadOnly(path string) error {
+	if err := syscall.Mount(path, path, "", syscall.MS_BIND, ""); err != nil {
+		return fmt.Errorf("%w: mounting: %w", errUnavailable, err)
+	}
+	if err := syscall.Mount("", path, "", syscall.MS_BIND|syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
+		return errors.Join(fmt.Errorf("%w: mounting read-only: %w", errUnavailable, err), unmount(path))
 	}
 	return nil
 }

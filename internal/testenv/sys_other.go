@@ -26,6 +26,10 @@ func mountTmpfs(string, int, int, int) error {
 	return fmt.Errorf("%w: a disk of limited size needs Linux", errUnavailable)
 }
 
+func mountReadOnly(string) error {
+	return fmt.Errorf("%w: a read-only mount needs Linux", errUnavailable)
+}
+
 func unmount(string) error { return errors.ErrUnsupported }
 
 func removeSharedMemory(int) {}

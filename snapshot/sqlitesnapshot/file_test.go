@@ -5,8 +5,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/testenv"
 	"github.com/holdfast-go/holdfast/snapshot"
 	"github.com/holdfast-go/holdfast/snapshot/sqlitesnapshot"
 )
@@ -68,5 +70,40 @@ func TestReadOnly(t *testing.T) {
 	}
 	if writes == 0 {
 		t.Error("nothing is refused")
+	}
+}
+
+// A database on a read-only mount is refused, with its path and the reason: also if no connection can be opened.
+func TestReadOnlyMount(t *testing.T) {
+	for name, dsn := range map[string]string{
+		"as it should be": "?" + busy + "&" + wal + "&" + full,
+		"mode=ro":         "?mode=ro&" + busy + "&_pragma=synchronous(FULL)",
+	} {
+		for what, mounted := range map[string]func(path string) string{
+			"directory": filepath.Dir,
+			"file":      func(path string) string { return path },
+		} {
+			t.Run(what+" "+name, func(t *testing.T) {
+				path := filepath.Join(t.TempDir(), "test.db")
+				db := open(t, "file:"+path+"?"+busy+"&"+wal+"&"+full)
+				create(t, db, nil)
+				want(t, db.Close(), nil)
+				testenv.MountReadOnly(t, mounted(path))
+				s := sqlitesnapshot.New(open(t, "file:"+path+dsn), nil)
+				refused := 0
+				for method, err := range callAll(t.Context(), s) {
+					if err == nil && what == "file" {
+						continue // reading may work
+					}
+					refused++
+					if !errors.Is(err, snapshot.ErrRefused) || !errors.Is(err, syscall.EROFS) || !strings.Contains(err.Error(), path) {
+						t.Errorf("%s: %v, want %v that names %s", method, err, syscall.EROFS, path)
+					}
+				}
+				if refused == 0 {
+					t.Error("nothing is refused")
+				}
+			})
+		}
 	}
 }

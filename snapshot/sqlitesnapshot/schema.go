@@ -60,6 +60,7 @@ func layout(prefix string) sqlitestore.Layout {
 		},
 		Verdicts: []error{lock.ErrFenced, snapshot.ErrNotFound, snapshot.ErrParked, snapshot.ErrInvalid, snapshot.ErrDamaged},
 		Missing:  snapshot.ErrSchema,
+		Refused:  snapshot.ErrRefused,
 		Damaged:  snapshot.ErrDamaged,
 	}
 }
