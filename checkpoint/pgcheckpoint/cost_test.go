@@ -137,7 +137,7 @@ func TestStatements(t *testing.T) {
 // of a long session than it has to.
 func TestNoStatistics(t *testing.T) {
 	t.Parallel()
-	server := testenv.StartPostgres(t, &testenv.Options{Settings: map[string]string{"autovacuum": "off"}})
+	server := testenv.StartPostgres(t, &testenv.Options{Count: true, Settings: map[string]string{"autovacuum": "off"}})
 	p := poolOn(t, server.URL, single) // it plans while there is little, and keeps its plans
 	s := pgcheckpoint.New(p, nil)
 	create(t, p, s)
@@ -162,25 +162,14 @@ func TestNoStatistics(t *testing.T) {
 			n++
 		}
 	}
-	blocks := func() (n int) {
-		for _, sql := range []string{
-			"SELECT count(pg_stat_force_next_flush())",
-			"SELECT sum(heap_blks_hit + heap_blks_read + idx_blks_hit + idx_blks_read)::int FROM pg_statio_user_tables",
-		} {
-			if err := p.QueryRow(t.Context(), sql).Scan(&n); err != nil {
-				t.Fatal(err)
-			}
-		}
-		return n
-	}
 	for i := range 30 {
 		settle(fmt.Sprintf("s%d", i), 20)
 	}
 	settle("long", 250)
 	for _, known := range []string{"nothing", "statistics"} {
-		before := blocks()
+		before := server.Blocks()
 		settle("long", 50)
-		if got := (blocks() - before) / 50; got > 40 {
+		if got := (server.Blocks() - before) / 50; got > 40 {
 			t.Errorf("with %s known a turn touches %d blocks of the tables", known, got)
 		} else {
 			t.Logf("with %s known: %d blocks a turn", known, got)
@@ -195,7 +184,9 @@ func TestNoStatistics(t *testing.T) {
 // log for itself now and then, so that one round alone says nothing.
 func TestDurable(t *testing.T) {
 	t.Parallel()
-	server := testenv.StartPostgres(t, &testenv.Options{Settings: map[string]string{"synchronous_commit": "off", "wal_writer_delay": "10s", "wal_writer_flush_after": "0"}})
+	server := testenv.StartPostgres(t, &testenv.Options{Settings: map[string]string{
+		"synchronous_commit": "off", "wal_writer_delay": "10s", "wal_writer_flush_after": "1GB", // 0 would flush at once
+	}})
 	p, err := pgxpool.New(t.Context(), server.URL)
 	if err != nil {
 		t.Fatal(err)
@@ -270,9 +261,7 @@ func TestHeapOnly(t *testing.T) {
 	const all = 2*turns - 1 + 2 + retries
 	var updates, hot int
 	for deadline := time.Now().Add(10 * time.Second); updates < all && time.Now().Before(deadline); {
-		if _, err := p.Exec(t.Context(), "SELECT pg_stat_force_next_flush()"); err != nil {
-			t.Fatal(err)
-		}
+		testenv.FlushStatistics(t, p)
 		if err := p.QueryRow(t.Context(), s.Fill(`SELECT pg_stat_get_tuples_updated('{sessions}'::regclass), pg_stat_get_tuples_hot_updated('{sessions}'::regclass)`)).Scan(&updates, &hot); err != nil {
 			t.Fatal(err)
 		}

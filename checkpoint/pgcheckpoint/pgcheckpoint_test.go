@@ -223,7 +223,10 @@ func TestSchemaAgain(t *testing.T) {
 	s := pgcheckpoint.New(p, nil)
 	create(t, p, s)
 	var compressed int
-	const sql = "SELECT count(*) FROM pg_attribute WHERE attrelid = 'holdfast_turns'::regclass AND attcompression = 'l'"
+	// Before 14, PostgreSQL has no such column, and no lz4.
+	const sql = `SELECT count(*) FROM pg_attribute a, current_setting('server_version_num') AS version
+		WHERE attrelid = 'holdfast_turns'::regclass AND attname IN ('state', 'payload')
+			AND (to_jsonb(a) ->> 'attcompression' = 'l' OR version::int < 140000)`
 	if err := p.QueryRow(t.Context(), sql).Scan(&compressed); err != nil || compressed != 2 {
 		t.Errorf("%d columns are compressed by lz4, %v", compressed, err)
 	}

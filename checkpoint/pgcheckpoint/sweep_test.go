@@ -41,7 +41,7 @@ func TestSweepReadsAPart(t *testing.T) {
 	t.Parallel()
 	p, s := sweeping(t, 200_000, 0)
 	scans := func() (n int) {
-		exec(t, p, "SELECT pg_stat_force_next_flush()")
+		testenv.FlushStatistics(t, p)
 		if err := p.QueryRow(t.Context(), "SELECT seq_scan FROM pg_stat_user_tables WHERE relname = 'holdfast_sessions'").Scan(&n); err != nil {
 			t.Fatal(err)
 		}

@@ -175,6 +175,17 @@ func (s *Server) Statements() int64 {
 	return n
 }
 
+// Blocks returns how many blocks of tables and indexes a PostgreSQL with Options.Count has touched for clients.
+func (s *Server) Blocks() int64 {
+	s.tb.Helper()
+	if !s.d.opts.Count {
+		s.tb.Fatal("testenv: a server without Options.Count does not count")
+	}
+	n, err := count(s.tb.Context(), s.d, blocksSQL)
+	must(s.tb, err)
+	return n
+}
+
 // watch makes a Redis that has just started count.
 func (s *Server) watch() {
 	s.tb.Helper()
