@@ -180,6 +180,50 @@ func TestNoStatistics(t *testing.T) {
 	}
 }
 
+// Why an Append was refused is found out on a few pages, however many turns are kept. The run of a repeat is found however long
+// ago it was settled.
+func TestExplain(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartPostgres(t, &testenv.Options{Count: true})
+	p := poolOn(t, server.URL, single)
+	s := pgcheckpoint.New(p, nil)
+	create(t, p, s)
+	const turns = 5000
+	old := claim(t, s, "a").Lease
+	exec(t, p, s.Fill(`
+		INSERT INTO {turns} (orchestrator, session, turn, state, signature, version, run_id)
+		SELECT 'bot', 'a', n, to_jsonb(array(SELECT md5(n::text || i) FROM generate_series(1, 100) i)), '', '', 'r' || n
+		FROM generate_series(0, $1::integer - 1) n`), turns)
+	exec(t, p, s.Fill("UPDATE {sessions} SET turn = $1::integer - 1"), turns)
+	claim(t, s, "a")
+	appending := func(n int, run string) error {
+		cp := turn(n)
+		cp.RunID = run
+		return s.Append(t.Context(), old, cp, checkpoint.AppendOptions{})
+	}
+	for _, c := range []struct {
+		n    int
+		run  string
+		want error
+		most int64
+	}{
+		{turns, "new", lock.ErrFenced, 200},
+		{turns - 50, "r" + fmt.Sprint(turns-50), nil, 200},
+		{turns, "r" + fmt.Sprint(turns-50), nil, 200},
+		{10, "r10", nil, 1000_000},
+	} {
+		before := server.Blocks()
+		if err := appending(c.n, c.run); !errors.Is(err, c.want) {
+			t.Errorf("turn %d, run %s: %v, want %v", c.n, c.run, err, c.want)
+		}
+		if got := server.Blocks() - before; got > c.most {
+			t.Errorf("turn %d, run %s: %d blocks, want at most %d", c.n, c.run, got, c.most)
+		} else {
+			t.Logf("turn %d, run %s: %d blocks", c.n, c.run, got)
+		}
+	}
+}
+
 // Where the server does not wait for its disk by default, a settle and the first claim of a session do. The server writes to its
 // log for itself now and then, so that one round alone says nothing.
 func TestDurable(t *testing.T) {

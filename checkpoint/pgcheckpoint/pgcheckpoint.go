@@ -246,7 +246,7 @@ func (s *Store) append(
 	case pgstate.Of(err) == pgstate.UniqueViolation:
 		err = checkpoint.DamagedTurn(l.Key, cp.Turn, errors.New("it is there, and the head says that it is not settled"))
 	case err == nil && len(settled) == 0:
-		err = s.whyNot(ctx, l, cp.RunID, o)
+		err = s.whyNot(ctx, l, cp, o)
 	case err == nil:
 		forgotten = settled[0]
 	}
@@ -255,10 +255,10 @@ func (s *Store) append(
 
 // whyNot explains an Append that found no head to move. It looks for the run by its id: who took the session over may
 // have settled it under another number.
-func (s *Store) whyNot(ctx context.Context, l checkpoint.Lease, run string, o checkpoint.AppendOptions) error {
+func (s *Store) whyNot(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
 	var settled, ours bool
 	err := s.db.Answered(ctx, func() error {
-		rows, err := s.db.Query(ctx, s.sql.explain, l.Orchestrator, l.Session, l.Fence.Epoch, l.Fence.Nonce, run)
+		rows, err := s.db.Query(ctx, s.sql.explain, l.Orchestrator, l.Session, l.Fence.Epoch, l.Fence.Nonce, cp.RunID, cp.Turn)
 		if err != nil {
 			return err
 		}

@@ -1,8 +1,10 @@
 package pgcheckpoint
 
 import (
+	"strconv"
 	"strings"
 
+	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/pgstate"
 	"github.com/holdfast-go/holdfast/internal/pgsweep"
 	"github.com/holdfast-go/holdfast/internal/sqlname"
@@ -181,9 +183,15 @@ var templates = queries{
 		){and}
 		SELECT {forgotten}, {durable} FROM h`,
 
+	// The run is looked for where it can be, and a little further back: with an index of the runs every settle would pay.
+	// Who knew the session up to the turn before $6 is refused because of what was settled from $6 on.
 	explain: `
 		SELECT
-			EXISTS (SELECT FROM {turns} WHERE orchestrator = $1 AND session = $2 AND run_id = $5) AND {firm},
+			EXISTS (
+				SELECT FROM {turns}
+				WHERE orchestrator = $1 AND session = $2 AND run_id = $5 AND turn >= least($6::integer, (
+					SELECT turn - {looked} + 1 FROM {sessions} WHERE orchestrator = $1 AND session = $2))
+			) AND {firm},
 			EXISTS (SELECT FROM {sessions} WHERE orchestrator = $1 AND session = $2 AND epoch = $3 AND nonce = $4)`,
 
 	// A mark that is lost in a crash of the server is made again: a reply is delivered at least once.
@@ -316,7 +324,7 @@ func names(p sqlname.Prefix) *strings.Replacer {
 		pgsweep.Table, p.Table("sessions_sweep"),
 		"{sessions}", p.Table("sessions"), "{turns}", p.Table("turns"),
 		"{sessions_owed}", p.Index("sessions_owed"), "{turns_request}", p.Index("turns_request"),
-		"{columns}", turnColumns, "{clock}", clock, "{admits}", admits, "{granted}", granted, "{retried}", retried,
+		"{columns}", turnColumns, "{clock}", clock, "{admits}", admits, "{granted}", granted, "{retried}", retried, "{looked}", strconv.Itoa(checkpoint.DefaultKeep),
 		"{claimed}", claimed, "{durable}", pgstate.Durable, "{durableAgain}", pgstate.DurableAgain, "{firm}", pgstate.Firm,
 	)
 }
