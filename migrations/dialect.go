@@ -17,6 +17,7 @@ const versionTable = "holdfast_schema_version"
 type grammar struct {
 	goose    database.Dialect
 	encoding string // tells the encoding of the database, where that may be wrong
+	hides    string // tells the schema of tables that new ones would hide
 	prepare  string // creates the version table, also when others do so at this moment
 	begin    string // the first statement of a migration's transaction
 	claim    string // the second: waits for who claimed the version before, and then has no effect if they committed
@@ -27,6 +28,12 @@ var grammars = map[Dialect]*grammar{
 	Postgres: {
 		goose:    database.DialectPostgres,
 		encoding: "SHOW server_encoding",
+
+		hides: `
+			SELECT relnamespace::regnamespace::text FROM pg_class
+			WHERE oid IN (to_regclass('holdfast_schema_version'), to_regclass('holdfast_sessions'), to_regclass('holdfast_runs'),
+					to_regclass('holdfast_locks'))
+				AND relnamespace::regnamespace <> quote_ident(current_schema())::regnamespace`,
 
 		// It arrives as one simple query, and is one transaction. IF NOT EXISTS alone fails if two do it at once.
 		prepare: `
@@ -49,7 +56,9 @@ var grammars = map[Dialect]*grammar{
 		catalog: `
 			WITH ours AS (
 				SELECT oid, relname, relkind FROM pg_class
-				WHERE relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema())
+				WHERE relnamespace = coalesce(
+						(SELECT relnamespace FROM pg_class WHERE oid = to_regclass('holdfast_schema_version')),
+						quote_ident(current_schema())::regnamespace)
 					AND relkind IN ('r', 'p', 'i', 'I') AND left(relname, 9) = 'holdfast_'
 			)
 			SELECT relname::text FROM ours

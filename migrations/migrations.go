@@ -70,6 +70,9 @@ func try(ctx context.Context, db *sql.DB, g *grammar, all []migration) error {
 	if err != nil || len(found.pending(all)) == 0 {
 		return err
 	}
+	if err := g.unhidden(ctx, db); err != nil {
+		return err
+	}
 	if _, err := db.ExecContext(ctx, g.prepare); err != nil {
 		return fmt.Errorf("creating %s: %w", versionTable, err)
 	}
@@ -89,6 +92,19 @@ func try(ctx context.Context, db *sql.DB, g *grammar, all []migration) error {
 		return err
 	}
 	_, err = p.Up(ctx)
+	return err
+}
+
+// unhidden returns an error if what is to be created would hide the tables that are in use.
+func (g *grammar) unhidden(ctx context.Context, db *sql.DB) error {
+	if g.hides == "" {
+		return nil
+	}
+	elsewhere, err := query[string](ctx, db, g.hides)
+	if err == nil && len(elsewhere) > 0 {
+		err = fmt.Errorf("the tables are in schema %s, and new ones in the first schema of the search path would hide them: "+
+			"let the search path begin with %s", elsewhere[0], elsewhere[0])
+	}
 	return err
 }
 

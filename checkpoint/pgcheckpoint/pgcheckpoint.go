@@ -63,8 +63,11 @@ func New(db DB, o *Options) *Store {
 	return &Store{db: d, prefix: p, sql: fillAll(p), ttl: o.TTL, sweeper: pgsweep.New(d, templates.sweep, names(p))}
 }
 
-// Schema returns the statements that create the tables, or bring them up to date. They may be run again.
-func (s *Store) Schema() string { return fill(s.prefix, schemaSQL) }
+// Schema returns the statements that create the tables, or bring them up to date. They may be run again. If the prefix names
+// no schema, and the tables are in another schema of the search path than that in which they would be created, they fail.
+func (s *Store) Schema() string {
+	return pgstate.Unhidden(s.prefix, "sessions", "turns") + fill(s.prefix, schemaSQL)
+}
 
 func (s *Store) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
 	if err := errors.Join(k.Validate(), r.Validate()); err != nil {

@@ -63,7 +63,7 @@ func New(db DB, o *Options) *Locker {
 	if err != nil {
 		panic("pglocker: " + err.Error())
 	}
-	l := &Locker{db: db, o: *o, table: p.Plain("locks"), sql: fillAll(p), schema: fill(p, schemaSQL)}
+	l := &Locker{db: db, o: *o, table: p.Plain("locks"), sql: fillAll(p), schema: pgstate.Unhidden(p, "locks") + fill(p, schemaSQL)}
 	if l.o.TTL <= 0 {
 		l.o.TTL = 30 * time.Second
 	}
@@ -80,7 +80,7 @@ func New(db DB, o *Options) *Locker {
 	return l
 }
 
-// Schema returns the statement that creates the table. It may be run again.
+// Schema returns the statements that create the table. They may be run again.
 func (l *Locker) Schema() string { return l.schema }
 
 // Lock waits until key is granted or ctx is done, in no particular order of the waiters.

@@ -72,8 +72,11 @@ func New(db DB, o *Options) *Store {
 	}
 }
 
-// Schema returns the statements that create the tables, or bring them up to date. They may be run again.
-func (s *Store) Schema() string { return fill(s.prefix, schemaSQL) }
+// Schema returns the statements that create the tables, or bring them up to date. They may be run again. If the prefix names
+// no schema, and the tables are in another schema of the search path than that in which they would be created, they fail.
+func (s *Store) Schema() string {
+	return pgstate.Unhidden(s.prefix, "runs", "run_parts") + fill(s.prefix, schemaSQL)
+}
 
 func (s *Store) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error) {
 	if err := r.Validate(); err != nil {
