@@ -212,7 +212,7 @@ func (s *Store) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Ch
 func (s *Store) Joined(part pgjoin.Part) func(
 	context.Context, checkpoint.Lease, checkpoint.Checkpoint, checkpoint.AppendOptions,
 ) (forgotten bool, err error) {
-	if !part.On(s.db) {
+	if !part.DB.Shares(s.db) {
 		return nil
 	}
 	sql := strings.ReplaceAll(s.sql.settle, "{part}", part.SQL)

@@ -1,19 +1,14 @@
 // Package pgjoin is what the stores on PostgreSQL tell each other so that one statement can write in both.
 package pgjoin
 
-import "reflect"
+import "github.com/holdfast-go/holdfast/internal/pgstate"
 
 // A Part is what the store of runs adds to the statement by which the checkpoint store appends a turn.
 type Part struct {
-	DB any // what the store runs statements on
+	DB *pgstate.DB // of the store of runs
 
 	// SQL holds queries of that statement's WITH clause. They read its parameters: $1 and $2 name the session, $3 and $4
 	// are the fence, $11 is the id of the run. The query h has a row if the turn is appended. The query forgotten has a row
 	// if the run is deleted.
 	SQL string
-}
-
-// On reports whether the store of the part runs its statements on db.
-func (p Part) On(db any) bool {
-	return reflect.ValueOf(db).Comparable() && reflect.ValueOf(p.DB).Comparable() && p.DB == db
 }

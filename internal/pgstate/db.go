@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
@@ -40,6 +41,11 @@ type DB struct {
 
 // New returns a DB on pool, which stays the caller's.
 func New(pool Pool) *DB { return &DB{pool: pool} }
+
+// Shares reports whether d and e have one pool, so that a statement of one may write for the other.
+func (d *DB) Shares(e *DB) bool {
+	return reflect.ValueOf(d.pool).Comparable() && reflect.ValueOf(e.pool).Comparable() && d.pool == e.pool
+}
 
 // Again runs f, and runs it a second time if it met a concurrent change that its transaction may not see. It had no effect
 // then. Before the first f, Again looks at the encoding of the database.

@@ -19,6 +19,9 @@ func TestJoin(t *testing.T) {
 		"pool":            func(*pgxpool.Config) {},
 		"one connection":  func(c *pgxpool.Config) { c.MaxConns = 1 },
 		"simple protocol": func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol },
+		"serializable": func(c *pgxpool.Config) {
+			c.ConnConfig.RuntimeParams["default_transaction_isolation"] = "serializable"
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
