@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"slices"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/lock"
@@ -32,57 +31,71 @@ func (o *Orchestrator[S]) Recoverable(ctx context.Context, all bool) iter.Seq2[s
 			}
 			return yield(session, err)
 		}
-		q := snapshot.Query{Key: snapshot.Key{Orchestrator: o.name}, Status: snapshot.Waiting}
+		q := snapshot.Query{Key: snapshot.Key{Orchestrator: o.name}, Status: snapshot.Waiting, Brief: true}
 		if all {
 			q.Status = ""
 		}
-		var running []string
+		ask := unowned{held: o.held, next: next}
 		for r, err := range o.runs(ctx, q) {
-			if err == nil && !due(r) {
+			switch {
+			case err == nil && !due(r):
 				continue
-			}
-			if err == nil && r.Status == snapshot.Running {
-				if running = append(running, r.Session); len(running) < askedAtOnce {
-					continue
-				}
-				if !o.orphaned(ctx, running, next) {
+			case err == nil && r.Status == snapshot.Running:
+				if !ask.add(ctx, r.Session) {
 					return
 				}
-				running = running[:0]
-				continue
-			}
-			if !next(r.Session, err) {
+			case !next(r.Session, err):
 				return
 			}
-		}
-		if !o.orphaned(ctx, running, next) {
-			return
 		}
 		for session, err := range o.store.Sessions(ctx, checkpoint.SessionQuery{Orchestrator: o.name, Owing: true, Due: true}) {
-			if !next(session, err) {
+			if err != nil && !next(session, err) || err == nil && !ask.add(ctx, session) {
 				return
 			}
 		}
+		ask.flush(ctx)
 	}
 }
 
-// askedAtOnce is how many running runs a watch asks the checkpoint store about in one round trip.
-const askedAtOnce = 256
+func (e *engine) held(ctx context.Context, sessions []string) ([]string, error) {
+	return e.store.Held(ctx, e.name, sessions)
+}
 
-// orphaned passes on those of the sessions that no live lease owns, and reports whether to go on.
-func (o *Orchestrator[S]) orphaned(ctx context.Context, sessions []string, next func(string, error) bool) bool {
-	if len(sessions) == 0 {
+// askedAtOnce is how many sessions a watch asks the checkpoint store about in one round trip.
+const askedAtOnce = 1000
+
+// unowned passes on those of the sessions that no live lease owns.
+type unowned struct {
+	held  func(ctx context.Context, sessions []string) ([]string, error)
+	next  func(session string, err error) bool
+	asked []string // to be asked about
+}
+
+// add reports whether to go on.
+func (u *unowned) add(ctx context.Context, session string) bool {
+	u.asked = append(u.asked, session)
+	return len(u.asked) < askedAtOnce || u.flush(ctx)
+}
+
+// flush asks about what was added, and reports whether to go on.
+func (u *unowned) flush(ctx context.Context) bool {
+	if len(u.asked) == 0 {
 		return true
 	}
-	held, err := o.store.Held(ctx, o.name, sessions)
+	held, err := u.held(ctx, u.asked)
 	if err != nil {
-		return next("", err)
+		return u.next("", err)
 	}
-	for _, session := range sessions {
-		if !slices.Contains(held, session) && !next(session, nil) {
+	owned := make(map[string]bool, len(held))
+	for _, session := range held {
+		owned[session] = true
+	}
+	for _, session := range u.asked {
+		if !owned[session] && !u.next(session, nil) {
 			return false
 		}
 	}
+	u.asked = u.asked[:0]
 	return true
 }
 
@@ -169,8 +182,8 @@ func (o *Orchestrator[S]) recover(ctx context.Context, session string) (outcome 
 // idle returns the outcome if there is nothing to recover now, else "": of processes that boot together most come too late, and
 // need not claim to find out.
 func (o *Orchestrator[S]) idle(ctx context.Context, session string) (outcome string, err error) {
-	found, err := o.inFlight(ctx, session)
-	if found != nil || err != nil {
+	inFlight, err := o.hasRun(ctx, session)
+	if inFlight || err != nil {
 		return "", err
 	}
 	if due, err := o.owes(ctx, session, true); due || err != nil {
@@ -184,6 +197,14 @@ func (o *Orchestrator[S]) idle(ctx context.Context, session string) (outcome str
 		return outcomeHeld, nil
 	}
 	return outcomeCleaned, nil
+}
+
+// hasRun reports whether session has a run in flight, without reading it.
+func (e *engine) hasRun(ctx context.Context, session string) (bool, error) {
+	for _, err := range e.runs(ctx, snapshot.Query{Key: snapshot.Key(e.key(session)), Brief: true}) {
+		return true, err
+	}
+	return false, nil
 }
 
 // owes reports whether session owes a reply; with due, one that is due.

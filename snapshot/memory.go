@@ -243,7 +243,7 @@ func (m *Memory) list(q Query) []Run {
 	for k, s := range m.sessions {
 		r := s.inFlight()
 		if r != nil && k.Orchestrator == q.Orchestrator && (q.Session == "" || k.Session == q.Session) && k.Session > q.After && (q.Status == "" || r.Status == q.Status) {
-			runs = append(runs, r.shown(at))
+			runs = append(runs, r.listed(q, at))
 		}
 	}
 	slices.SortFunc(runs, func(a, b Run) int { return strings.Compare(a.Session, b.Session) })
@@ -279,6 +279,16 @@ func (r *Run) shown(at time.Time) Run {
 	c := *r
 	c.Payload, c.Parts, c.Pause = slices.Clone(r.Payload), nil, max(0, r.NotBefore.Sub(at))
 	return c
+}
+
+// listed is the run as a query gets it.
+func (r *Run) listed(q Query, at time.Time) Run {
+	if !q.Brief {
+		return r.shown(at)
+	}
+	c := *r
+	c.RequestID, c.Base, c.Payload, c.Error = "", "", nil, ""
+	return c.shown(at)
 }
 
 func clone(r Run) Run {

@@ -84,6 +84,10 @@ type Query struct {
 	Status Status // "": any
 	After  string // the last session of the page before
 	Limit  int    // 0: no limit
+
+	// Brief is for a watch, which wants to know what there is and when it is due. Runs come without RequestID, Base,
+	// Payload and Error. The store does not read the documents, and does not notice what is damaged in what it leaves out.
+	Brief bool
 }
 
 // A Store keeps the runs in flight, and the highest fence that it has seen of each session. It keeps that fence when the

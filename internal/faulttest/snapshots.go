@@ -143,6 +143,7 @@ func drawQuery(t *rapid.T, k snapshot.Key) snapshot.Query {
 	if rapid.Bool().Draw(t, "one status") {
 		q.Status = runStatuses.Draw(t, "status")
 	}
+	q.Brief = rapid.Bool().Draw(t, "brief")
 	return q
 }
 

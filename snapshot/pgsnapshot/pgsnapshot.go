@@ -320,8 +320,8 @@ func (s *Store) RaiseEpochs(ctx context.Context) (sessions int, err error) {
 	return sessions, s.error(ctx, "raise epochs", snapshot.Key{}, err)
 }
 
-// Pages grow: the first runs of a drain should come soon, and many should not cost a round trip each.
-const firstPage, mostPage = 16, 64
+// Pages grow: the first runs should come soon, and many should not cost a round trip each. Brief runs are small.
+const firstPage, mostPage, briefPage = 16, 64, 1000
 
 func (s *Store) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
 	return func(yield func(snapshot.Run, error) bool) {
@@ -331,6 +331,9 @@ func (s *Store) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.R
 		}
 		after, left := q.After, q.Limit
 		for size := firstPage; ; size = mostPage {
+			if q.Brief {
+				size = briefPage
+			}
 			if q.Limit > 0 {
 				size = min(size, left)
 			}
@@ -354,8 +357,14 @@ func (s *Store) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.R
 
 func (s *Store) page(ctx context.Context, q snapshot.Query, after string, size int) (page []row, err error) {
 	sql, args := s.sql.runs, []any{q.Orchestrator, after, string(q.Status), size}
+	if q.Brief {
+		sql = s.sql.runsBrief
+	}
 	if q.Session != "" {
 		sql, args = s.sql.session, []any{q.Orchestrator, q.Session}
+		if q.Brief {
+			sql = s.sql.sessionBrief
+		}
 	}
 	err = s.db.Answered(ctx, func() error {
 		rows, err := s.db.Query(ctx, sql, args...)

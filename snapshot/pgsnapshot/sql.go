@@ -67,6 +67,11 @@ const (
 		not_before, started_at, saved_at, coalesce((extract(epoch FROM not_before - clock_timestamp()) * 1e6)::bigint, 0),
 		deleted_at IS NULL, parts`
 
+	// brief takes the place of columns where the documents are not read. An error may be as large as one.
+	brief = `orchestrator, session, id, '', turn, attempt, '', status, seq, epoch, nonce, NULL::jsonb, '',
+		not_before, started_at, saved_at, coalesce((extract(epoch FROM not_before - clock_timestamp()) * 1e6)::bigint, 0),
+		deleted_at IS NULL, parts`
+
 	lazy = `set_config('synchronous_commit', 'off', true)`
 
 	// clock is the server's, in microseconds.
@@ -86,6 +91,8 @@ const (
 // queries holds the statements of one store, with its table names filled in.
 type queries struct {
 	begin, beginParts, create, createParts, find, spent, save, saveParts, saved, adopt, parts, delete, joined, clean, peek, session, runs, sweep, raise string
+
+	findBrief, adoptBrief, sessionBrief, runsBrief string // as those without Brief, with what a Query leaves out left out
 }
 
 var templates = queries{
@@ -268,7 +275,7 @@ func names(p sqlname.Prefix) *strings.Replacer {
 	return strings.NewReplacer(
 		pgsweep.Table, p.Table("runs_sweep"),
 		"{runs}", p.Table("runs"), "{runs_inflight}", p.Index("runs_inflight"), "{run_parts}", p.Table("run_parts"),
-		"{columns}", columns, "{durable}", pgstate.Durable, "{firm}", pgstate.Firm, "{lazy}", lazy, "{clock}", clock, "{later}", later, "{counts}", counts,
+		"{columns}", columns, "{brief}", brief, "{durable}", pgstate.Durable, "{firm}", pgstate.Firm, "{lazy}", lazy, "{clock}", clock, "{later}", later, "{counts}", counts,
 		"{parted}", parted,
 	)
 }
@@ -287,7 +294,13 @@ func fillAll(p sqlname.Prefix) queries {
 		*w.plain = strings.ReplaceAll(statement+` RETURNING `+w.columns, `{parts}`, `false`)
 		*w.parts = strings.ReplaceAll(andParts(statement, w.columns), `{parts}`, `true`)
 	}
+	for full, short := range map[*string]*string{
+		&q.find: &q.findBrief, &q.adopt: &q.adoptBrief, &q.session: &q.sessionBrief, &q.runs: &q.runsBrief,
+	} {
+		*short = strings.ReplaceAll(*full, `{columns}`, `{brief}`)
+	}
 	for _, s := range []*string{
+		&q.findBrief, &q.adoptBrief, &q.sessionBrief, &q.runsBrief,
 		&q.begin, &q.beginParts, &q.create, &q.createParts, &q.find, &q.spent, &q.save, &q.saveParts, &q.saved, &q.adopt, &q.parts, &q.delete, &q.joined, &q.clean,
 		&q.peek, &q.session, &q.runs, &q.raise,
 	} {

@@ -11,8 +11,8 @@ import (
 )
 
 // Pages grow: the first runs of a drain should come soon, and many should not cost two round trips each. They stay
-// small because a payload may have megabytes.
-const firstPage, mostPage = 16, 64
+// small because a payload may have megabytes. Brief runs are small, and each costs the server a script.
+const firstPage, mostPage, briefPage = 16, 64, 256
 
 // Runs reads the index page by page and yields what the sessions have. Entries that are stale are dropped.
 func (s *Store) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
@@ -36,6 +36,9 @@ func (s *Store) runs(ctx context.Context, q snapshot.Query, yield func(snapshot.
 		from = "(" + q.After
 	}
 	for size := firstPage; ; size = mostPage {
+		if q.Brief {
+			size = briefPage
+		}
 		if q.Status == "" && left > 0 {
 			size = min(size, left)
 		}
@@ -85,7 +88,7 @@ func (s *Store) sift(ctx context.Context, q snapshot.Query, page []redisstore.En
 	calls := make([]redisstore.Call, len(page))
 	for i, e := range page {
 		q.Session = e.Session
-		calls[i] = redisstore.Call{Keys: s.runKeys(q.Key), Args: []any{string(q.Status), e.Token}}
+		calls[i] = redisstore.Call{Keys: s.runKeys(q.Key), Args: []any{string(q.Status), e.Token, redisstore.Flag(q.Brief)}}
 	}
 	var stale []barred
 	var errs []error

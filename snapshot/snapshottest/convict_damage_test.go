@@ -86,6 +86,7 @@ func TestDamageConvicts(t *testing.T) {
 		"damage hides a status":              {"listed-status", func(d damageable) store { return stopsAtDamage{d} }},
 		"damage takes no place in a page":    {"listed-page", func(d damageable) store { return freeDamage{d} }},
 		"a loop goes on that has ended":      {"listed-early", func(d damageable) store { return deafDamage{d} }},
+		"a brief list ends at the damage":    {"listed-brief", func(d damageable) store { return stopsAtDamage{d} }},
 		"Begin finds it":                     {"begin", func(d damageable) store { return findsDamage{d} }},
 		"Adopt leaves it":                    {"adopt", func(d damageable) store { return leavesDamage{d} }},
 		"Delete leaves it":                   {"delete", func(d damageable) store { return keepsDamage{d} }},

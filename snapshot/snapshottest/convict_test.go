@@ -34,6 +34,9 @@ func TestSuiteConvicts(t *testing.T) {
 		"an ended run is brought back":          {"save-ended", func() store { return revives{forgetful()} }},
 		"sequence holds the connection":         {"runs-reentrant", func() store { return &holds{new(snapshot.Memory), make(chan struct{}, 1)} }},
 		"status is looked at after the limit":   {"runs-status", func() store { return filtersLate{new(snapshot.Memory)} }},
+		"Brief leaves nothing out":              {"runs-brief", func() store { return neverBrief{new(snapshot.Memory)} }},
+		"Brief leaves too much out":             {"runs-brief", func() store { return tooBrief{new(snapshot.Memory)} }},
+		"Brief is of all statuses":              {"runs-brief", func() store { return briefOfAll{new(snapshot.Memory)} }},
 		"a repeated Begin is taken for its own": {"begin-in-flight", func() store { return ownBegin{new(snapshot.Memory)} }},
 	})
 }
@@ -307,6 +310,38 @@ func (f filtersLate) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snaps
 			}
 		}
 	}
+}
+
+type neverBrief struct{ *snapshot.Memory }
+
+func (n neverBrief) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
+	q.Brief = false
+	return n.Memory.Runs(ctx, q)
+}
+
+// tooBrief leaves out when a run is due.
+type tooBrief struct{ *snapshot.Memory }
+
+func (b tooBrief) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
+	return func(yield func(snapshot.Run, error) bool) {
+		for r, err := range b.Memory.Runs(ctx, q) {
+			if q.Brief {
+				r.Pause, r.NotBefore = 0, time.Time{}
+			}
+			if !yield(r, err) {
+				return
+			}
+		}
+	}
+}
+
+type briefOfAll struct{ *snapshot.Memory }
+
+func (b briefOfAll) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
+	if q.Brief {
+		q.Status = ""
+	}
+	return b.Memory.Runs(ctx, q)
 }
 
 // ownBegin takes a run in flight with the same id for what it wrote itself.

@@ -139,6 +139,17 @@ var damageClauses = []damageClause{
 		},
 	},
 	{
+		name: "listed-brief",
+		rule: "with Brief too Runs yields every run, damaged or not, and goes on",
+		check: func(p *probe, s DamagingStore) {
+			all := p.fleet(20)
+			damage(p, s, all[0], all[7], all[19])
+			if got, _ := p.listing(snapshot.Query{Brief: true}); !slices.Equal(got, all) {
+				fail("runs of %q, want %q", got, all)
+			}
+		},
+	},
+	{
 		name: "begin",
 		rule: "Begin where a damaged run is in flight is a *DamagedError, and leaves the run where it is",
 		check: func(p *probe, s DamagingStore) {

@@ -33,7 +33,7 @@ var readClauses = []clause{
 		name: "runs-status",
 		rule: "Status selects, and the others cost no place in a page",
 		check: func(p *probe) {
-			for i, status := range []snapshot.Status{snapshot.Running, snapshot.Waiting, snapshot.Suspended, snapshot.Parked, snapshot.Ended, snapshot.Waiting} {
+			for i, status := range append(statuses, snapshot.Waiting) {
 				r := next(p.begun(fmt.Sprintf("s%d", i)))
 				r.Status = status
 				p.save(r)
@@ -69,6 +69,33 @@ var readClauses = []clause{
 			}
 			if !slices.Equal(got, all) {
 				fail("pages hold %q, want %q", got, all)
+			}
+		},
+	},
+	{
+		name: "runs-brief",
+		rule: "with Brief the same runs come, without RequestID, Base, Payload and Error, and with all else",
+		check: func(p *probe) {
+			for i, status := range statuses {
+				r := next(p.begun(fmt.Sprintf("s%d", i)))
+				r.Status, r.Error, r.Base = status, "it failed", "base"
+				r.Parts = map[string]json.RawMessage{"part": doc(r.Seq, i)}
+				if status == snapshot.Waiting {
+					r.Pause = time.Hour
+				}
+				p.save(r)
+			}
+			p.begun("without a save")
+			for _, q := range []snapshot.Query{
+				{},
+				{Status: snapshot.Waiting},
+				{Status: snapshot.Running, After: "s0"},
+				{Limit: 2, After: "s1"},
+				{Key: snapshot.Key{Session: "s3"}},
+				{Key: snapshot.Key{Session: "s3"}, Status: snapshot.Waiting},
+				{Key: snapshot.Key{Session: "none"}},
+			} {
+				p.wantBrief(q)
 			}
 		},
 	},
@@ -166,4 +193,28 @@ var readClauses = []clause{
 			}
 		},
 	},
+}
+
+var statuses = []snapshot.Status{
+	snapshot.Running, snapshot.Waiting, snapshot.Suspended, snapshot.Parked, snapshot.Ended,
+}
+
+// wantBrief compares what q selects with what it selects with Brief.
+func (p *probe) wantBrief(q snapshot.Query) {
+	want := p.runs(q)
+	q.Brief = true
+	got := p.runs(q)
+	if len(got) != len(want) {
+		fail("%d runs of %+v, and %d without Brief", len(got), q, len(want))
+	}
+	for i, r := range got {
+		w := want[i]
+		w.RequestID, w.Base, w.Payload, w.Error = "", "", nil, ""
+		if r.Payload != nil || r.Parts != nil {
+			fail("a run of %+v comes with documents", q)
+		}
+		if ok(sameRun(r, w)); !r.NotBefore.Equal(w.NotBefore) || !r.StartedAt.Equal(w.StartedAt) || !r.SavedAt.Equal(w.SavedAt) {
+			fail("times of %+v, want those of %+v", r, w)
+		}
+	}
 }

@@ -14,14 +14,18 @@ import (
 
 const (
 	// Left alone, SQLite prefers the primary key.
-	runsSQL = `
-		SELECT ` + columns + ` FROM {prefix}runs INDEXED BY {prefix}runs_inflight
+	runsSQL      = `SELECT ` + columns + inFlight
+	runsBriefSQL = `SELECT ` + brief + inFlight
+
+	inFlight = ` FROM {prefix}runs INDEXED BY {prefix}runs_inflight
 		WHERE orchestrator = ?1 AND session > ?2 AND deleted_at IS NULL AND (?3 = '' OR status = ?3 OR ` + unknown + `)
 		ORDER BY session
 		LIMIT ?4`
 
-	sessionSQL = `
-		SELECT ` + columns + ` FROM {prefix}runs
+	sessionSQL      = `SELECT ` + columns + ofSession
+	sessionBriefSQL = `SELECT ` + brief + ofSession
+
+	ofSession = ` FROM {prefix}runs
 		WHERE orchestrator = ?1 AND session = ?5 AND session > ?2 AND deleted_at IS NULL AND (?3 = '' OR status = ?3 OR ` + unknown + `)
 		LIMIT ?4`
 
@@ -34,14 +38,17 @@ const (
 )
 
 // Pages grow: the first runs of a drain should come soon, and a page is held in memory.
-const firstPage, mostPage = 16, 64
+const firstPage, mostPage, briefPage = 16, 64, 500
 
-// Runs reads pages of 16 and then 64 runs.
+// Runs reads pages of 16 and then 64 runs. Brief runs come in pages of 500.
 func (s *Store) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
 	return func(yield func(snapshot.Run, error) bool) {
 		st, err := s.db.Start(ctx, q.Validate())
 		after, left := q.After, q.Limit
 		for limit := firstPage; err == nil; limit = mostPage {
+			if q.Brief {
+				limit = briefPage
+			}
 			if q.Limit > 0 {
 				limit = min(limit, left)
 			}
@@ -64,8 +71,14 @@ func (s *Store) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.R
 
 func readPage(ctx context.Context, st sqlitestore.Statements, q snapshot.Query, after string, limit int) ([]finding, error) {
 	stmt, args := st[runsSQL], []any{q.Orchestrator, after, string(q.Status), limit}
+	if q.Brief {
+		stmt = st[runsBriefSQL]
+	}
 	if q.Session != "" {
 		stmt, args = st[sessionSQL], append(args, q.Session)
+		if q.Brief {
+			stmt = st[sessionBriefSQL]
+		}
 	}
 	rows, err := stmt.QueryContext(ctx, args...)
 	return sqlitestore.Collect(rows, err, scan)

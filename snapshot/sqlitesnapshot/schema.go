@@ -46,6 +46,9 @@ CREATE TABLE IF NOT EXISTS {prefix}run_parts (
 
 const columns = `orchestrator, session, id, request_id, turn, attempt, base, status, seq, epoch, nonce, error, not_before, started_at, saved_at, payload`
 
+// brief takes the place of columns where the documents are not read: the payload comes after all else.
+const brief = `orchestrator, session, id, '', turn, attempt, '', status, seq, epoch, nonce, '', not_before, started_at, saved_at, NULL`
+
 func layout(prefix string) sqlitestore.Layout {
 	return sqlitestore.Layout{
 		Prefix: prefix,
@@ -56,7 +59,7 @@ func layout(prefix string) sqlitestore.Layout {
 		},
 		Statements: []string{
 			beginSQL, findSQL, spentSQL, adoptSQL, fenceSQL, keepSQL, replaceSQL, addSQL, deleteSQL, ownerSQL,
-			partsSQL, clearSQL, dropPartsSQL, putPartSQL, flagSQL, runsSQL, sessionSQL, oldSQL, forgetSQL,
+			partsSQL, clearSQL, dropPartsSQL, putPartSQL, flagSQL, runsSQL, runsBriefSQL, sessionSQL, sessionBriefSQL, oldSQL, forgetSQL,
 		},
 		Verdicts: []error{lock.ErrFenced, snapshot.ErrNotFound, snapshot.ErrParked, snapshot.ErrInvalid, snapshot.ErrDamaged},
 		Missing:  snapshot.ErrSchema,

@@ -1,9 +1,9 @@
--- ARGV: status or '' for any, entry or ''.
+-- ARGV: status or '' for any, entry or '', 1 for a brief run.
 -- RUN and the run; SKIP; DROP and the time if none is in flight: the entry is barred from now on
 
 local run, kept, fault = load()
 if fault then return damaged(fault, kept) end
-if run then return (ARGV[1] == '' or ARGV[1] == run.status) and tell('RUN') or {'SKIP'} end
+if run then return (ARGV[1] == '' or ARGV[1] == run.status) and tell('RUN', ARGV[3] == '1') or {'SKIP'} end
 if ARGV[2] == '' then return {'SKIP'} end
 local now = clock()
 bar(ARGV[2], now)

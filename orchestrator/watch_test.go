@@ -1,0 +1,96 @@
+package orchestrator_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/snapshot"
+)
+
+// A listing counts what a pass over runs and replies asks of the stores, and the documents that it is given.
+type listing struct{ runs, documents, held, owing int }
+
+type listedSnapshots struct {
+	snapshot.Store
+	seen *listing
+}
+
+func (s listedSnapshots) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
+	s.seen.runs++
+	return func(yield func(snapshot.Run, error) bool) {
+		for r, err := range s.Store.Runs(ctx, q) {
+			s.seen.documents += len(r.Payload)
+			if !yield(r, err) {
+				return
+			}
+		}
+	}
+}
+
+type listedCheckpoints struct {
+	checkpoint.Store
+	seen *listing
+}
+
+func (s listedCheckpoints) Held(ctx context.Context, orchestrator string, sessions []string) ([]string, error) {
+	s.seen.held++
+	return s.Store.Held(ctx, orchestrator, sessions)
+}
+
+func (s listedCheckpoints) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Seq2[string, error] {
+	s.seen.owing++
+	return s.Store.Sessions(ctx, q)
+}
+
+// owned makes sessions of bot echo that somebody owns for a minute, each with a run of 50 KB in flight, or with a reply owed.
+func owned(t *testing.T, w world, runs, owing int) {
+	t.Helper()
+	payload := json.RawMessage(`"` + strings.Repeat("x", 50_000) + `"`)
+	for i := range runs + owing {
+		k := checkpoint.Key{Orchestrator: "echo", Session: fmt.Sprint("s", i)}
+		c, err := w.checkpoints.Claim(t.Context(), k, checkpoint.ClaimRequest{Owner: "o", Nonce: fmt.Sprint(i), TTL: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i < runs {
+			_, err = w.snapshots.Begin(t.Context(), snapshot.Run{
+				Key: snapshot.Key(k), ID: fmt.Sprint("run", i), Status: snapshot.Running, Fence: c.Fence, Payload: payload,
+			})
+		} else {
+			err = w.checkpoints.Append(t.Context(), c.Lease, checkpoint.Checkpoint{
+				RunID: fmt.Sprint("run", i), State: json.RawMessage("{}"), Signature: "s",
+			}, checkpoint.AppendOptions{Owes: true})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A pass over what others own reads no run, and asks of all at once who owns them. What nobody owns any more is found.
+func TestPassOverLiveRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		owned(t, w, 300, 20)
+		seen := new(listing)
+		w.checkpoints, w.snapshots = listedCheckpoints{w.checkpoints, seen}, listedSnapshots{w.snapshots, seen}
+		bot := w.start(t, delivered(echo()), Options{})
+		if got := recoverable(t, bot, true); len(got) > 0 {
+			t.Errorf("%d sessions are to be recovered that others own", len(got))
+		}
+		if want := (listing{runs: 1, held: 1, owing: 1}); *seen != want {
+			t.Errorf("the pass asked %+v, want %+v", *seen, want)
+		}
+		time.Sleep(time.Minute)
+		if got := recoverable(t, bot, true); len(got) != 320 || seen.documents > 0 {
+			t.Errorf("of 320 sessions whose owners are dead %d are found, by reading %d bytes", len(got), seen.documents)
+		}
+	})
+}
