@@ -17,21 +17,30 @@ const (
 // Watch passes until ctx is done, and returns its cause once what it began has ended. A run that takes longer than five seconds
 // goes on, and gives its place to the next one, so that Options.Concurrency bounds how fast runs begin; up to sixteen times as many
 // go on at once. A pass that cannot be made is logged and tried again, less and less often, up to Options.Every.
+//
+// Of the processes of a Sharer one passes at a time. If it is killed, another passes within Options.Every, or five seconds if
+// that is less. A process with more to do than it can begin lets another pass.
 func Watch(ctx context.Context, b Bot, o *Options) error {
 	d := newDrain(b, o)
 	w := &watch{
 		drain: d, more: make(chan struct{}, 1), hand: make(map[string]bool), tally: tally{onRun: d.OnRun, log: d.Logger},
-		places: newPlaces(d.Concurrency),
+		places: newPlaces(d.Concurrency), seat: newSeat(d),
 	}
 	defer w.jobs.Wait()
+	defer w.seat.leave(ctx)
 	w.jobs.Go(func() { w.work(ctx) })
 	if d.Sweep != nil {
 		w.jobs.Go(func() { w.sweeps(ctx) })
 	}
-	allAt, dueAt := time.Now().Add(d.around(d.Every)/2), time.Now().Add(dueEvery)
+	return w.passes(ctx)
+}
+
+// passes makes passes until ctx is done.
+func (w *watch) passes(ctx context.Context) error {
+	allAt, dueAt := time.Now().Add(w.around(w.Every)/2), time.Now().Add(dueEvery)
 	failures := 0
 	for {
-		all := d.Sessions != nil || allAt.Before(dueAt)
+		all := w.Sessions != nil || allAt.Before(dueAt)
 		next := dueAt
 		if all {
 			next = allAt
@@ -39,16 +48,41 @@ func Watch(ctx context.Context, b Bot, o *Options) error {
 		if err := sleep(ctx, time.Until(next)); err != nil {
 			return err
 		}
-		if w.pass(ctx, all) {
+		told := w.sit(ctx)
+		if told.wait > 0 {
+			allAt = time.Now().Add(told.wait)
+			dueAt = allAt.Add(dueEvery)
+			continue
+		}
+		all = all || told.fresh
+		if w.pass(ctx, all) && told.err == nil {
 			failures = 0
 		} else {
 			failures++
 		}
 		if all {
-			allAt = time.Now().Add(d.around(d.Every))
+			allAt = time.Now().Add(w.around(w.Every))
 		}
-		dueAt = time.Now().Add(d.pause(failures))
+		dueAt = time.Now().Add(w.pause(failures))
 	}
+}
+
+// sit takes the seat of the watcher if it can. A process that has more to do than it can begin leaves it, and one that has
+// failed to recover something takes it for a moment: another may do better.
+func (w *watch) sit(ctx context.Context) seating {
+	if w.seat.bot != nil && w.waiting() {
+		w.seat.leave(ctx)
+		return seating{wait: dueEvery}
+	}
+	d := w.seat.most
+	if w.failed() {
+		d = dueEvery / 2 // the rest of the time it is free
+	}
+	told := w.seat.take(ctx, d)
+	if told.err != nil && ctx.Err() == nil {
+		w.Logger.ErrorContext(ctx, "watch not shared", "err", told.err)
+	}
+	return told
 }
 
 // A watch is a drain that does not wait for what it has begun.
@@ -58,10 +92,36 @@ type watch struct {
 	jobs   sync.WaitGroup
 	more   chan struct{} // wakes work
 	places *places
+	seat   *seat // of the goroutine that passes
 
-	queueMu sync.Mutex // protects following fields
-	queue   []string
-	hand    map[string]bool // what is queued or under way
+	queueMu    sync.Mutex // protects following fields
+	queue      []string
+	hand       map[string]bool // what is queued or under way
+	lastFailed time.Time
+}
+
+// waiting reports whether something waits for a place.
+func (w *watch) waiting() bool {
+	w.queueMu.Lock()
+	defer w.queueMu.Unlock()
+	return len(w.queue) > 0
+}
+
+// failed reports whether something could not be recovered lately.
+func (w *watch) failed() bool {
+	w.queueMu.Lock()
+	defer w.queueMu.Unlock()
+	return !w.lastFailed.IsZero() && time.Since(w.lastFailed) < 2*w.Every
+}
+
+// note notes what became of a run.
+func (w *watch) note(r Run) {
+	if r.Err != nil && r.Outcome != damagedOutcome {
+		w.queueMu.Lock()
+		w.lastFailed = time.Now()
+		w.queueMu.Unlock()
+	}
+	w.forget(r)
 }
 
 // pass begins to recover every session that has something to finish and is not in hand already. It reports whether all
@@ -96,7 +156,7 @@ func (w *watch) work(ctx context.Context) {
 		}
 		w.places.run(func() {
 			defer w.drop(session)
-			w.forget(w.recover(ctx, session))
+			w.note(w.recover(ctx, session))
 		})
 	}
 }

@@ -19,13 +19,24 @@ type Memory struct {
 	mu       sync.Mutex // protects following fields
 	sessions map[Key]*session
 	owing    map[Key]struct{}
+	watches  map[watch]watcher
 	epoch    int64 // the last one issued, to whichever session: deleting one does not bring an epoch back
 }
 
 var (
 	_ Store   = (*Memory)(nil)
 	_ Sweeper = (*Memory)(nil)
+	_ Watcher = (*Memory)(nil)
 )
+
+// A watch is what one process does for all.
+type watch struct{ orchestrator, definition string }
+
+// A watcher is the process that does, and until when.
+type watcher struct {
+	process string
+	until   time.Time
+}
 
 // A session is what other backends keep in a head row, and its turns.
 type session struct {
@@ -142,6 +153,26 @@ func (m *Memory) Held(ctx context.Context, orchestrator string, sessions []strin
 		}
 	}
 	return held, nil
+}
+
+// Watch serves bots that share a Memory, as tests do.
+func (m *Memory) Watch(
+	ctx context.Context, orchestrator, definition, process string, d time.Duration,
+) (other time.Duration, err error) {
+	if err := checked(ctx, ValidateWatch(orchestrator, definition, process, d)); err != nil {
+		return 0, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	w := watch{orchestrator, definition}
+	if now := m.watches[w]; now.process != process && time.Now().Before(now.until) {
+		return time.Until(now.until), nil
+	}
+	if m.watches == nil {
+		m.watches = make(map[watch]watcher)
+	}
+	m.watches[w] = watcher{process, time.Now().Add(d)}
+	return 0, nil
 }
 
 func (m *Memory) Append(ctx context.Context, l Lease, cp Checkpoint, o AppendOptions) error {

@@ -19,6 +19,10 @@ func TestMemorySweep(t *testing.T) {
 	})
 }
 
+func TestMemoryWatch(t *testing.T) {
+	checkpointtest.RunWatcher(t, func(*testing.T) checkpointtest.WatchingStore { return new(checkpoint.Memory) })
+}
+
 func TestMemoryModel(t *testing.T) {
 	faulttest.CheckpointModel(t, func(*testing.T) checkpoint.Store { return new(checkpoint.Memory) })
 	faulttest.CheckpointSweepModel(t, func(_ *testing.T, ttl time.Duration) checkpoint.Store { return &checkpoint.Memory{TTL: ttl} })

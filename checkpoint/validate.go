@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -175,6 +176,14 @@ func ValidateHeld(orchestrator string, sessions []string) error {
 		}
 	}
 	return nil
+}
+
+// ValidateWatch checks the arguments of Watch.
+func ValidateWatch(orchestrator, definition, process string, d time.Duration) error {
+	if d < 0 || d > maxTTL {
+		return fmt.Errorf("%w: watch of %v", ErrInvalid, d)
+	}
+	return cmp.Or(validID("orchestrator", orchestrator), validID("definition", definition), validID("process", process))
 }
 
 // ValidateRenew checks the arguments of Renew.

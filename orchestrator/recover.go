@@ -2,8 +2,12 @@ package orchestrator
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
+	"fmt"
 	"iter"
+	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/lock"
@@ -97,6 +101,30 @@ func (u *unowned) flush(ctx context.Context) bool {
 	}
 	u.asked = u.asked[:0]
 	return true
+}
+
+// Watching makes this process the watcher of its bot for d, unless another process is, and returns for how much longer another
+// is the watcher. It is errors.ErrUnsupported if the checkpoint store is no checkpoint.Watcher. It makes the orchestrator a
+// bootdrain.Sharer. Processes of another definition, or with other hooks, have a watcher of their own: not all can recover the
+// same.
+func (o *Orchestrator[S]) Watching(ctx context.Context, d time.Duration) (other time.Duration, err error) {
+	w, ok := o.store.(checkpoint.Watcher)
+	if !ok {
+		return 0, errors.ErrUnsupported
+	}
+	if other, err = w.Watch(ctx, o.name, o.kin(), o.owner, d); err != nil {
+		return 0, &Error{Op: "watching", Err: err}
+	}
+	return other, nil
+}
+
+// kin is the same in processes that can recover the same.
+func (o *Orchestrator[S]) kin() string {
+	h := sha256.New()
+	writePart(h, o.signature)
+	writePart(h, o.version)
+	fmt.Fprint(h, o.Snapshots != nil, o.def.Migrate != nil, o.def.Deliver != nil)
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 // due reports whether a drain has something to do with a run.

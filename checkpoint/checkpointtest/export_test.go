@@ -18,3 +18,17 @@ func DamageViolations(ctx context.Context, newStore func() DamagingStore, names 
 	}
 	return found
 }
+
+// WatchViolations is Violations for the clauses of RunWatcher.
+func WatchViolations(ctx context.Context, newStore func() WatchingStore, names ...string) map[string]error {
+	found := make(map[string]error)
+	for _, c := range watchClauses {
+		if len(names) > 0 && !slices.Contains(names, c.name) {
+			continue
+		}
+		if err := c.clause().run(ctx, newStore()); err != nil {
+			found[c.name] = err
+		}
+	}
+	return found
+}

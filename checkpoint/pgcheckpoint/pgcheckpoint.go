@@ -35,7 +35,7 @@ type Options struct {
 	TTL    time.Duration // after which Sweep retires an idle session; 0: sessions stay
 }
 
-// Store implements [checkpoint.Store] and [checkpoint.Sweeper].
+// Store implements [checkpoint.Store], [checkpoint.Sweeper] and [checkpoint.Watcher].
 type Store struct {
 	db      *pgstate.DB
 	prefix  sqlname.Prefix
@@ -47,6 +47,7 @@ type Store struct {
 var (
 	_ checkpoint.Store   = (*Store)(nil)
 	_ checkpoint.Sweeper = (*Store)(nil)
+	_ checkpoint.Watcher = (*Store)(nil)
 )
 
 // New returns a store on db. It panics if the prefix is not one or two identifiers, short enough for the names of

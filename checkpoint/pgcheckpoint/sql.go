@@ -59,7 +59,7 @@ DO $$ BEGIN
 EXCEPTION WHEN feature_not_supported OR syntax_error OR undefined_column THEN
     NULL; -- the server was built without lz4 or is older than 14: the default compression serves
 END $$;
-` + pgsweep.Schema
+` + pgsweep.Schema + watchesSchema
 
 // clock is the server's, in microseconds.
 const clock = `(extract(epoch FROM clock_timestamp()) * 1e6)::bigint`
@@ -83,7 +83,7 @@ const turnColumns = `t.turn, t.state, t.payload, t.route, t.signature, t.version
 type queries struct {
 	claim, guard, create, headless, newest, answered, append, explain, mark, renew, raise string
 	settle                                                                                string // append, with a place for a pgjoin.Part
-	deleteGuard, deleteHead, deleteTurns, turns, sessions, owing, held, sweep             string
+	deleteGuard, deleteHead, deleteTurns, turns, sessions, owing, held, watch, sweep      string
 }
 
 var templates = queries{
@@ -280,6 +280,8 @@ var templates = queries{
 		FROM {sessions}
 		WHERE orchestrator = $1 AND session = ANY($2::text[]) AND nonce <> '' AND lease_until > clock_timestamp()`,
 
+	watch: watchSQL,
+
 	// One statement may do it, because every settle moves lease_until: a session that settled while this waited is
 	// looked at again and is idle no more.
 	sweep: `
@@ -315,13 +317,13 @@ var templates = queries{
 }
 
 // suffixes of everything that is named after the prefix.
-var suffixes = []string{"sessions", "turns", "sessions_owed", "turns_request", "sessions_sweep"}
+var suffixes = []string{"sessions", "turns", "sessions_owed", "turns_request", "sessions_sweep", "watches"}
 
 func fill(p sqlname.Prefix, template string) string { return names(p).Replace(template) }
 
 func names(p sqlname.Prefix) *strings.Replacer {
 	return strings.NewReplacer(
-		pgsweep.Table, p.Table("sessions_sweep"),
+		pgsweep.Table, p.Table("sessions_sweep"), "{watches}", p.Table("watches"),
 		"{sessions}", p.Table("sessions"), "{turns}", p.Table("turns"),
 		"{sessions_owed}", p.Index("sessions_owed"), "{turns_request}", p.Index("turns_request"),
 		"{columns}", turnColumns, "{clock}", clock, "{admits}", admits, "{granted}", granted, "{retried}", retried, "{looked}", strconv.Itoa(checkpoint.DefaultKeep),
@@ -335,7 +337,7 @@ func fillAll(p sqlname.Prefix) queries {
 	q.append = strings.NewReplacer("{and}", "", "{forgotten}", "false").Replace(q.append)
 	for _, s := range []*string{
 		&q.settle, &q.claim, &q.create, &q.headless, &q.newest, &q.answered, &q.append, &q.explain, &q.mark, &q.renew, &q.raise,
-		&q.deleteHead, &q.deleteTurns, &q.turns, &q.sessions, &q.owing, &q.held,
+		&q.deleteHead, &q.deleteTurns, &q.turns, &q.sessions, &q.owing, &q.held, &q.watch,
 	} {
 		*s = fill(p, *s)
 	}

@@ -144,3 +144,10 @@ func TestRenewUnderLoad(t *testing.T) { faulttest.RenewUnderLoad(t, newStore, 50
 func TestHistoriesBehindEverybody(t *testing.T) {
 	faulttest.HistoriesBehindEverybody(t, newStore)
 }
+
+func TestWatch(t *testing.T) {
+	checkpointtest.RunWatcher(t, func(t *testing.T) checkpointtest.WatchingStore {
+		client, prefix := testenv.Redis(t)
+		return redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix})
+	})
+}

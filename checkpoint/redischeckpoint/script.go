@@ -24,6 +24,7 @@ var (
 	enterScript  = redisstore.Script(sources, "enter")
 	dropScript   = redisstore.Script(sources, "drop")
 	lookScript   = redisstore.Script(sources, "look")
+	watchScript  = redisstore.Script(sources, "watch")
 )
 
 // verdicts are those of the scripts that are errors. HELD is a checkpoint.HeldError, with what comes with it.

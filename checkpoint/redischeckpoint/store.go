@@ -33,7 +33,10 @@ type Store struct {
 	failed atomic.Int64 // the number of the last mark with a Retry
 }
 
-var _ checkpoint.Store = (*Store)(nil)
+var (
+	_ checkpoint.Store   = (*Store)(nil)
+	_ checkpoint.Watcher = (*Store)(nil)
+)
 
 // New returns a store on client, which stays the caller's: the store neither pings nor closes it.
 // It panics if the prefix is invalid.

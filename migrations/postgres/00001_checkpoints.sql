@@ -70,7 +70,16 @@ CREATE TABLE IF NOT EXISTS "holdfast_sessions_sweep" (
     session      text COLLATE "C" NOT NULL
 );
 
+CREATE TABLE IF NOT EXISTS "holdfast_watches" (
+    orchestrator text COLLATE "C" NOT NULL,
+    definition   text COLLATE "C" NOT NULL,
+    process      text        NOT NULL,
+    until        timestamptz NOT NULL,
+    PRIMARY KEY (orchestrator, definition)
+);
+
 -- +goose Down
+DROP TABLE IF EXISTS "holdfast_watches";
 DROP TABLE IF EXISTS "holdfast_sessions_sweep";
 DROP INDEX IF EXISTS "holdfast_turns_request";
 DROP TABLE IF EXISTS "holdfast_turns";

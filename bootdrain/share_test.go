@@ -1,0 +1,280 @@
+package bootdrain_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/bootdrain"
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/orchestrator"
+)
+
+var _ bootdrain.Sharer = (*orchestrator.Orchestrator[int])(nil)
+
+// A fleet is the processes of a bot that share what is to be recovered.
+type fleet struct {
+	store checkpoint.Memory
+	start time.Time
+
+	mu       sync.Mutex // protects following fields
+	sessions map[string]bool
+	looks    []look
+	asks     int
+	by       map[string]string // who recovered a session
+}
+
+// A look is a pass that was made.
+type look struct {
+	process string
+	all     bool
+	at      time.Duration
+}
+
+func newFleet(sessions int) *fleet {
+	f := &fleet{start: time.Now(), sessions: make(map[string]bool), by: make(map[string]string)}
+	for i := range sessions {
+		f.sessions[fmt.Sprint(i)] = true
+	}
+	return f
+}
+
+// A member is a process of a fleet.
+type member struct {
+	*fleet
+	process string
+	takes   time.Duration // to recover a session
+	fails   bool          // to recover any
+	dead    *bool         // protected by the fleet's mu
+	down    bool          // nobody knows who is the watcher
+}
+
+func (f *fleet) member(i int) member {
+	return member{fleet: f, process: fmt.Sprint("p", i), dead: new(bool)}
+}
+
+func (member) Name() string { return "member" }
+
+func (m member) Watching(ctx context.Context, d time.Duration) (time.Duration, error) {
+	m.mu.Lock()
+	m.asks++
+	lost := *m.dead || m.down
+	m.mu.Unlock()
+	if lost {
+		return 0, errors.New("no answer")
+	}
+	return m.store.Watch(ctx, "member", "v1", m.process, d)
+}
+
+func (m member) Recoverable(_ context.Context, all bool) iter.Seq2[string, error] {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.looks = append(m.looks, look{m.process, all, time.Since(m.start)})
+	left := maps.Clone(m.sessions)
+	return func(yield func(string, error) bool) {
+		for session := range left {
+			if !yield(session, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (m member) Recover(ctx context.Context, session string) (string, error) {
+	if m.fails {
+		return "", errors.New("no model answers here")
+	}
+	m.mu.Lock()
+	found := m.sessions[session]
+	delete(m.sessions, session)
+	if found {
+		m.by[session] = m.process
+	}
+	m.mu.Unlock()
+	if !found {
+		return "cleaned", nil
+	}
+	select {
+	case <-time.After(m.takes):
+	case <-ctx.Done():
+	}
+	return "settled", nil
+}
+
+// watch runs the members for d.
+func (f *fleet) watch(t *testing.T, d time.Duration, o *bootdrain.Options, members ...member) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	var all sync.WaitGroup
+	for _, m := range members {
+		all.Go(func() { _ = bootdrain.Watch(ctx, m, o) })
+	}
+	all.Wait()
+}
+
+// count returns the passes over all, and those over what is due.
+func (f *fleet) count() (all, due int) {
+	for _, l := range f.looks {
+		if l.all {
+			all++
+		} else {
+			due++
+		}
+	}
+	return all, due
+}
+
+// Twenty processes make as many passes as one. The others ask now and then whether they are to.
+func TestWatchIsShared(t *testing.T) {
+	for _, processes := range []int{1, 20} {
+		synctest.Test(t, func(t *testing.T) {
+			const minutes = 10
+			f := newFleet(0)
+			var members []member
+			for i := range processes {
+				members = append(members, f.member(i))
+			}
+			f.watch(t, minutes*time.Minute, &bootdrain.Options{Logger: quiet}, members...)
+			all, due := f.count()
+			t.Logf("%d processes: %d passes over all, %d over what is due, asked %d times in %d minutes", processes, all, due, f.asks, minutes)
+			if all < 90 || all > 150 || due < 450 || due > 600 {
+				t.Errorf("%d passes over all and %d over what is due", all, due)
+			}
+			if perMinute := f.asks / minutes / processes; perMinute > 30 {
+				t.Errorf("each process asks %d times a minute whether it is the watcher", perMinute)
+			}
+		})
+	}
+}
+
+// When the watcher is killed, another one has looked for what is due, and for all, before Options.Every is over.
+func TestWatcherKilled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, every := range []time.Duration{0, 2 * time.Second} {
+			for range 30 {
+				killWatcher(t, every)
+			}
+		}
+	})
+}
+
+func killWatcher(t *testing.T, every time.Duration) {
+	f := newFleet(0)
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	o := &bootdrain.Options{Logger: quiet, Every: every}
+	kill := make(map[string]func())
+	for i := range 3 {
+		m := f.member(i)
+		own, stop := context.WithCancel(ctx)
+		kill[m.process] = func() { // what it does from now on is not seen
+			*m.dead = true
+			stop()
+		}
+		all.Go(func() { _ = bootdrain.Watch(own, m, o) })
+	}
+	time.Sleep(time.Minute)
+	f.mu.Lock()
+	last := f.looks[len(f.looks)-1]
+	kill[last.process]()
+	f.looks = nil
+	f.mu.Unlock()
+	if every == 0 {
+		every = 5 * time.Second
+	}
+	time.Sleep(every)
+	cancel()
+	all.Wait()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if all, _ := f.count(); all == 0 || f.looks[0].process == last.process {
+		t.Errorf("with passes each %v, that long after %s was killed %+v", every, last.process, f.looks)
+	}
+}
+
+// With more to do than a process can begin, others take part.
+func TestWatchersHelp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(200)
+		var members []member
+		for i := range 5 {
+			m := f.member(i)
+			m.takes = time.Second
+			members = append(members, m)
+		}
+		f.watch(t, 20*time.Second, &bootdrain.Options{Logger: quiet, Concurrency: 4}, members...)
+		each := make(map[string]int)
+		for _, process := range f.by {
+			each[process]++
+		}
+		if len(f.sessions) > 0 || len(each) != len(members) {
+			t.Errorf("after 20 s, which is twice as long as all need, %d of 200 runs are left; recovered by %v", len(f.sessions), each)
+		}
+	})
+}
+
+// One process alone with more than it can begin goes on with it, and looks again when that is done.
+func TestWatcherAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(40)
+		m := f.member(0)
+		m.takes = time.Second
+		time.AfterFunc(11*time.Second, func() {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.sessions["late"] = true
+		})
+		f.watch(t, 20*time.Second, &bootdrain.Options{Logger: quiet, Concurrency: 4}, m)
+		if len(f.sessions) > 0 {
+			t.Errorf("%d runs are left", len(f.sessions))
+		}
+	})
+}
+
+// What the watcher fails to recover another process tries.
+func TestWatcherFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(0)
+		bad, good := f.member(0), f.member(1)
+		bad.fails = true
+		var all sync.WaitGroup
+		ctx, cancel := context.WithCancel(t.Context())
+		o := &bootdrain.Options{Logger: quiet}
+		all.Go(func() { _ = bootdrain.Watch(ctx, bad, o) })
+		time.Sleep(10 * time.Second)
+		all.Go(func() { _ = bootdrain.Watch(ctx, good, o) })
+		time.Sleep(10 * time.Second)
+		f.mu.Lock()
+		f.sessions["a"] = true
+		f.mu.Unlock()
+		time.Sleep(10 * time.Second)
+		cancel()
+		all.Wait()
+		if f.by["a"] != good.process {
+			t.Errorf("after ten seconds the run is recovered by %q", f.by["a"])
+		}
+	})
+}
+
+// While nobody knows who is the watcher, every process looks.
+func TestWatcherUnknown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(1)
+		m := f.member(0)
+		m.down = true
+		var logs bytes.Buffer
+		f.watch(t, 30*time.Second, &bootdrain.Options{Logger: logTo(&logs)}, m)
+		if n := strings.Count(logs.String(), "watch not shared"); len(f.sessions) > 0 || n < 5 || n > 20 {
+			t.Errorf("%d runs are left, and %d times it is logged why\n%s", len(f.sessions), n, &logs)
+		}
+	})
+}

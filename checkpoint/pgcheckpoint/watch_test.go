@@ -1,0 +1,56 @@
+package pgcheckpoint_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/checkpoint/checkpointtest"
+	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
+	"github.com/holdfast-go/holdfast/internal/testenv"
+)
+
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	checkpointtest.RunWatcher(t, func(t *testing.T) checkpointtest.WatchingStore { return open(t, nil) })
+}
+
+// Who asks in vain writes nothing, and reads a page or two. Definitions that nobody has any more leave nothing behind.
+func TestWatchCost(t *testing.T) {
+	t.Parallel()
+	p := poolOn(t, testenv.StartPostgres(t, nil).URL, single)
+	s := pgcheckpoint.New(p, nil)
+	create(t, p, s)
+	ask := func(definition, process string, d time.Duration) bool {
+		t.Helper()
+		other, err := s.Watch(t.Context(), "bot", definition, process, d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return other == 0
+	}
+	const unseen = `INSERT INTO holdfast_watches SELECT 'bot', 'old ' || i, 'p', now() - interval '2 days' FROM generate_series(1, 10) i`
+	exec(t, p, unseen)
+	if !ask("v1", "a", time.Hour) {
+		t.Fatal("nobody is the watcher")
+	}
+	var rows, written int64
+	if err := p.QueryRow(t.Context(), "SELECT count(*) FROM holdfast_watches").Scan(&rows); err != nil || rows != 1 {
+		t.Errorf("%d rows, want 1: %v", rows, err)
+	}
+	lsn := func() (n int64) {
+		if err := p.QueryRow(t.Context(), "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	const asks = 100
+	before := lsn()
+	for range asks {
+		if ask("v1", "b", time.Hour) {
+			t.Fatal("two are the watcher")
+		}
+	}
+	if written = lsn() - before; written > 20*asks { // the server writes to its log for itself now and then
+		t.Errorf("%d bytes of the log for %d who asked in vain", written, asks)
+	}
+}
