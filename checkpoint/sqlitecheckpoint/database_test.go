@@ -32,6 +32,7 @@ func TestPlans(t *testing.T) {
 	uses := map[string]string{
 		"owing": "holdfast_sessions_owed (orchestrator=? AND session>? AND session<?)", "answered": "holdfast_turns_request (orchestrator=? AND session=? AND request_id=? AND turn<?)",
 		"sessions": "(orchestrator=? AND session>? AND session<?)", "prune": "(orchestrator=? AND session=? AND turn>? AND turn<?)",
+		"slice": "PRIMARY KEY ((orchestrator,session)>(?,?))", "idle": "PRIMARY KEY ((orchestrator,session)>(?,?) AND (orchestrator,session)<(?,?))",
 	}
 	for _, analyzed := range []bool{false, true} {
 		if analyzed {

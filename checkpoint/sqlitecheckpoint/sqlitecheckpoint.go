@@ -22,6 +22,7 @@ type Options struct {
 type Store struct {
 	db    *sqlitestore.DB
 	ttl   time.Duration
+	sweep sqlitestore.Cursor[checkpoint.Key]
 	epoch int64 // the highest one seen, for the goroutine that writes: deleting a session does not bring it back
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
@@ -11,11 +12,19 @@ import (
 )
 
 const (
+	// The last of the next ?3 heads.
+	sliceSQL = `
+		SELECT orchestrator, session FROM {prefix}sessions
+		WHERE (orchestrator, session) > (?1, ?2)
+		ORDER BY orchestrator, session
+		LIMIT 1 OFFSET ?3 - 1`
+
 	idleSQL = `
 		SELECT orchestrator, session FROM {prefix}sessions
-		WHERE (orchestrator, session) > (?1, ?2) AND lease_until < ?3 AND owed IS NULL
+		WHERE (orchestrator, session) > (?1, ?2) AND (orchestrator, session) <= (?3, ?4)
+			AND lease_until < ?5 AND owed IS NULL
 		ORDER BY orchestrator, session
-		LIMIT ?4`
+		LIMIT ?6`
 
 	retireSQL = `
 		DELETE FROM {prefix}sessions
@@ -25,32 +34,46 @@ const (
 // sweepBatch is how many sessions one transaction retires, while all who write wait.
 const sweepBatch = 100
 
-// Sweep looks for idle sessions without a lock, and retires them in transactions of 100. It reads every head.
+// Sweep looks for idle sessions without a lock, and retires them in transactions of 100. With a limit it looks at a part of the
+// sessions, and goes on there the next time.
 func (s *Store) Sweep(ctx context.Context, limit int) (retired int, err error) {
 	st, err := s.db.Start(ctx)
-	var after checkpoint.Key
-	for idleSince := time.Now().Add(-s.ttl).UnixMicro(); err == nil && s.ttl > 0; {
-		batch := sweepBatch
-		if limit > 0 {
-			batch = min(limit-retired, sweepBatch)
-		}
-		var idle []checkpoint.Key
-		rows, e := st[idleSQL].QueryContext(ctx, after.Orchestrator, after.Session, idleSince, batch)
-		if idle, err = sqlitestore.Collect(rows, e, scanKey); err != nil || len(idle) == 0 {
-			break
-		}
-		var n int
-		n, err = s.retire(ctx, st, idle, idleSince)
-		retired += n
-		if limit > 0 && retired == limit {
-			break
-		}
-		after = idle[len(idle)-1]
+	if err == nil && s.ttl > 0 {
+		since := time.Now().Add(-s.ttl).UnixMicro()
+		retired, err = s.sweep.Sweep(limit, func(after checkpoint.Key, rows, most int) (sqlitestore.Slice[checkpoint.Key], error) {
+			return s.sweepSlice(ctx, st, after, since, rows, most)
+		})
 	}
 	if err != nil {
 		return retired, fmt.Errorf("sqlitecheckpoint: sweep: %w", s.db.Explain(ctx, err))
 	}
 	return retired, nil
+}
+
+// sweepSlice looks at the next heads after a place, and retires at most most of them.
+func (s *Store) sweepSlice(
+	ctx context.Context, st sqlitestore.Statements, after checkpoint.Key, since int64, rows, most int,
+) (got sqlitestore.Slice[checkpoint.Key], err error) {
+	found, err := st[sliceSQL].QueryContext(ctx, after.Orchestrator, after.Session, rows)
+	last, err := sqlitestore.Collect(found, err, scanKey)
+	switch {
+	case err != nil:
+		return got, err
+	case len(last) > 0:
+		got.Rows, got.Last = rows, last[0]
+	default:
+		got.Last = checkpoint.Key{Orchestrator: successor("")} // after all heads
+	}
+	found, err = st[idleSQL].QueryContext(ctx, after.Orchestrator, after.Session, got.Last.Orchestrator, got.Last.Session, since, most)
+	idle, err := sqlitestore.Collect(found, err, scanKey)
+	for batch := range slices.Chunk(idle, sweepBatch) {
+		var n int
+		if err == nil {
+			n, err = s.retire(ctx, st, batch, since)
+			got.Removed += n
+		}
+	}
+	return got, err
 }
 
 // retire deletes the sessions that are still idle, and returns how many these were.

@@ -34,8 +34,10 @@ func TestPlans(t *testing.T) {
 		}
 	}
 	uses := map[string]string{
-		"runs": "holdfast_runs_inflight (orchestrator=? AND session>?)",
-		"old":  "INTEGER PRIMARY KEY (rowid>?)", "forget": "INTEGER PRIMARY KEY (rowid=?)",
+		"runs":  "holdfast_runs_inflight (orchestrator=? AND session>?)",
+		"brief": "holdfast_runs_inflight (orchestrator=? AND session>?)",
+		"slice": "INTEGER PRIMARY KEY (rowid>?)",
+		"old":   "INTEGER PRIMARY KEY (rowid>? AND rowid<?)", "forget": "INTEGER PRIMARY KEY (rowid=?)",
 		"parts": "(orchestrator=? AND session=?)", "drop parts": "(orchestrator=? AND session=?)",
 	}
 	for _, analyzed := range []bool{false, true} {

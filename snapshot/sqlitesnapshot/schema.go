@@ -59,7 +59,7 @@ func layout(prefix string) sqlitestore.Layout {
 		},
 		Statements: []string{
 			beginSQL, findSQL, spentSQL, adoptSQL, fenceSQL, keepSQL, replaceSQL, addSQL, deleteSQL, ownerSQL,
-			partsSQL, clearSQL, dropPartsSQL, putPartSQL, flagSQL, runsSQL, runsBriefSQL, sessionSQL, sessionBriefSQL, oldSQL, forgetSQL,
+			partsSQL, clearSQL, dropPartsSQL, putPartSQL, flagSQL, runsSQL, runsBriefSQL, sessionSQL, sessionBriefSQL, sliceSQL, oldSQL, forgetSQL,
 		},
 		Verdicts: []error{lock.ErrFenced, snapshot.ErrNotFound, snapshot.ErrParked, snapshot.ErrInvalid, snapshot.ErrDamaged},
 		Missing:  snapshot.ErrSchema,

@@ -20,6 +20,7 @@ type Options struct {
 type Store struct {
 	db       *sqlitestore.DB
 	remember time.Duration
+	sweep    sqlitestore.Cursor[int64]
 }
 
 var (
