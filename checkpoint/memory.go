@@ -165,8 +165,10 @@ func (m *Memory) Watch(
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	w := watch{orchestrator, definition}
-	if now := m.watches[w]; now.process != process && time.Now().Before(now.until) {
-		return time.Until(now.until), nil
+	if now := m.watches[w]; now.process != process {
+		if left := time.Until(now.until); left > 0 {
+			return left, nil
+		}
 	}
 	if m.watches == nil {
 		m.watches = make(map[watch]watcher)

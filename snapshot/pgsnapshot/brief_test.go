@@ -30,7 +30,7 @@ func TestBriefListing(t *testing.T) {
 	}
 	toast := func() (n int) {
 		const sql = "SELECT toast_blks_hit + toast_blks_read FROM pg_statio_user_tables WHERE relname = 'holdfast_runs'"
-		blocks(t, p)
+		testenv.FlushStatistics(t, p)
 		if err := p.QueryRow(t.Context(), sql).Scan(&n); err != nil {
 			t.Fatal(err)
 		}

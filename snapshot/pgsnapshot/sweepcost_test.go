@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/testenv"
 	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
 )
 
@@ -19,14 +20,14 @@ const pastSQL = `
 // Statistics make no difference.
 func TestSweepReadsAPart(t *testing.T) {
 	t.Parallel()
-	server, _, _ := private(t, nil)
+	server, _, _ := private(t, &testenv.Options{Count: true})
 	p := alone(t, server)
 	s := pgsnapshot.New(p, nil)
 	if _, err := p.Exec(t.Context(), s.Fill(pastSQL), 200_000, 0); err != nil {
 		t.Fatal(err)
 	}
 	scans := func() (n int) {
-		blocks(t, p)
+		testenv.FlushStatistics(t, p)
 		const sql = "SELECT seq_scan FROM pg_stat_user_tables WHERE relname = 'holdfast_runs'"
 		if err := p.QueryRow(t.Context(), sql).Scan(&n); err != nil {
 			t.Fatal(err)
@@ -36,14 +37,14 @@ func TestSweepReadsAPart(t *testing.T) {
 	const sweeps = 10
 	for _, known := range []string{"nothing", "the tables"} {
 		p.Reset() // plans are made anew
-		scanned, touched, start := scans(), blocks(t, p), time.Now()
+		scanned, touched, start := scans(), server.Blocks(), time.Now()
 		for range sweeps {
 			if n, err := s.Sweep(t.Context(), 1000); n != 0 || err != nil {
 				t.Fatalf("forgot %d, %v", n, err)
 			}
 		}
 		took := time.Since(start) / sweeps
-		touched = (blocks(t, p) - touched) / sweeps
+		touched = (server.Blocks() - touched) / sweeps
 		t.Logf("with %s known a sweep takes %v and touches %d blocks", known, took, touched)
 		if scanned = scans() - scanned; scanned > 0 || touched > 500 {
 			t.Errorf("with %s known a sweep touches %d blocks, and %d scanned the whole table", known, touched, scanned)
