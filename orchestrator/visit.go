@@ -185,8 +185,14 @@ func (v *visit[S]) adopt(found snapshot.Run, attempts int) (r snapshot.Run, err 
 	return r, err
 }
 
-// sweepUp deletes a run that is over.
+// sweepUp deletes a run that is over. That it has settled was only read. A claim of a session that is owned is durable, and
+// so is then what was read before it: otherwise a failover of the one server could lose the turn whose run the other forgets.
 func (v *visit[S]) sweepUp(found snapshot.Run) error {
+	if v.joined == nil && found.Status != snapshot.Ended {
+		if err := v.claimAnew(); err != nil {
+			return v.fail("claim", err)
+		}
+	}
 	r, err := v.adopt(found, 0)
 	if err == nil && found.Status == snapshot.Ended && r.Status != snapshot.Ended {
 		err = errChanged // its input has come again since

@@ -1,0 +1,48 @@
+package orchestrator_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/orchestrator"
+	"github.com/holdfast-go/holdfast/snapshot"
+)
+
+// A run that is read as settled is deleted in another database only after a claim from an owner, which is durable there. So no
+// failover takes the turn of a run that is forgotten. In one database both go together, and one claim is enough.
+func TestLeftoverIsDurable(t *testing.T) {
+	t.Parallel()
+	f := newTariff(t)
+	stored, apart := f.snapshots, struct{ snapshot.Store }{f.snapshots}
+	for _, test := range []struct {
+		what      string
+		snapshots snapshot.Store
+		status    snapshot.Status
+		calls     string
+	}{
+		{"settled, in two databases", apart, snapshot.Running, "runs claim runs claim adopt delete runs mark"},
+		{"settled, in one database", stored, snapshot.Running, "runs claim runs adopt delete runs mark"},
+		{"ended, in two databases", apart, snapshot.Ended, "runs claim runs adopt delete runs mark"},
+	} {
+		w := f.world
+		w.snapshots = test.snapshots
+		bot := w.start(t, rounds(1), Options{Limits: orchestrator.Limits{LeaseTTL: time.Hour}})
+		res := execute(t, bot, Input{Text: "hello"})
+		left := snapshot.Run{
+			Key: snapshot.Key{Orchestrator: bot.Name(), Session: "s"}, ID: res.RunID, Turn: res.Turn, Attempt: 1, Status: test.status,
+			Fence: lock.Fence{Epoch: time.Now().UnixMicro(), Nonce: "n"},
+		}
+		if found, err := w.snapshots.Begin(t.Context(), left); found != nil || err != nil {
+			t.Fatal(found, err)
+		}
+		got := f.bill(func() {
+			if what, err := bot.Recover(t.Context(), "s"); what != "cleaned" || err != nil {
+				t.Errorf("%s: %q, %v", test.what, what, err)
+			}
+		})
+		if got.calls != test.calls {
+			t.Errorf("%s: %q, want %q", test.what, got.calls, test.calls)
+		}
+	}
+}
