@@ -33,9 +33,19 @@ func (s site) spoil(ctx context.Context, session string) error {
 
 func (s site) lose(ctx context.Context, session string) error {
 	if s.Redis != "" && s.Postgres == "" {
-		return s.onRedis(func(c *redis.Client) error { return c.Del(ctx, s.Prefix+"{support/"+session+"}:head").Err() })
+		return s.onRedis(func(c *redis.Client) error { return loseHead(ctx, c, s.Prefix+"{support/"+session+"}:session") })
 	}
 	return s.bySQL(ctx, "DELETE FROM holdfast_sessions WHERE session = '"+session+"'")
+}
+
+// loseHead removes the fields of the head. Those of turns begin with their number, and those of ids have a colon.
+func loseHead(ctx context.Context, c *redis.Client, key string) error {
+	fields, err := c.HKeys(ctx, key).Result()
+	if err != nil {
+		return err
+	}
+	head := slices.DeleteFunc(fields, func(f string) bool { return strings.Contains(f, ":") || f[0] >= '0' && f[0] <= '9' })
+	return c.HDel(ctx, key, head...).Err()
 }
 
 func (s site) onRedis(do func(*redis.Client) error) error {

@@ -2,7 +2,9 @@ package redischeckpoint_test
 
 import (
 	"context"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,20 +29,25 @@ type spoiled struct {
 	spoil  spoil
 }
 
-func (s spoiled) base(k checkpoint.Key) string {
-	return s.prefix + "{" + k.Orchestrator + "/" + k.Session + "}:"
+func (s spoiled) key(k checkpoint.Key) string {
+	return s.prefix + "{" + k.Orchestrator + "/" + k.Session + "}:session"
 }
 
 func (s spoiled) DamageHead(ctx context.Context, k checkpoint.Key) error {
-	return s.spoil.head(ctx, s.client, s.base(k)+"head")
+	return s.spoil.head(ctx, s.client, s.key(k))
 }
 
 func (s spoiled) LoseHead(ctx context.Context, k checkpoint.Key) error {
-	return s.client.Del(ctx, s.base(k)+"head").Err()
+	fields, err := s.client.HKeys(ctx, s.key(k)).Result()
+	if err != nil {
+		return err
+	}
+	head := slices.DeleteFunc(fields, func(f string) bool { return strings.Contains(f, ":") || f[0] >= '0' && f[0] <= '9' })
+	return s.client.HDel(ctx, s.key(k), head...).Err()
 }
 
 func (s spoiled) DamageTurn(ctx context.Context, k checkpoint.Key, turn int) error {
-	return s.spoil.turn(ctx, s.client, s.base(k)+"turns:"+strconv.Itoa(turn))
+	return s.spoil.turn(ctx, s.client, s.key(k)+":"+strconv.Itoa(turn))
 }
 
 // A turn is named behind the key of all.
@@ -101,9 +108,9 @@ func TestHeadBehind(t *testing.T) {
 	for n, id := range []string{"r0", "r1"} {
 		check(t, s.Append(ctx, l, turn(n, id), checkpoint.AppendOptions{}))
 	}
-	check(t, client.HSet(ctx, prefix+"{bot/a}:head", "turn", "0").Err())
+	check(t, client.HSet(ctx, prefix+"{bot/a}:session", "turn", "0").Err())
 	want(t, s.Append(ctx, l, turn(1, "another"), checkpoint.AppendOptions{}), checkpoint.ErrDamaged)
-	check(t, client.HSet(ctx, prefix+"{bot/a}:head", "turn", "1").Err())
+	check(t, client.HSet(ctx, prefix+"{bot/a}:session", "turn", "1").Err())
 	cp := must[checkpoint.Checkpoint](t)(checkpoint.Load(ctx, s, key("a"), 1))
 	if cp.RunID != "r1" {
 		t.Errorf("turn 1 is of run %q", cp.RunID)

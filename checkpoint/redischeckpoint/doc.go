@@ -2,7 +2,7 @@
 //
 //	store := redischeckpoint.New(client, nil)
 //
-// Each transition of a session is one Lua script over keys that share a hash tag, so it is atomic, also on a cluster.
+// Each transition of a session is one Lua script on one key, so it is atomic, also on a cluster, and while its slot moves.
 // Claiming and settling cost the same, however many turns a session keeps. The client may repeat a request that got no
 // answer, as go-redis does by itself: every script may run twice, and a copy may arrive late. A client whose reads may
 // go to replicas is no less safe, because scripts run on masters.
@@ -40,14 +40,15 @@
 // Keys start with the prefix. You may look at them, but not change them. In a hash tag, %, /, { and } of names are
 // written as %25, %2F, %7B and %7D.
 //
-//	{orchestrator/session}:head   HASH epoch, nonce, owner, lease (µs), born, turn, first, summarized, owed;
-//	                              after a failed delivery failed (how often), retry (µs), tried (number of the attempt);
-//	                              tokens of its entry in owing: owing, retired
-//	{orchestrator/session}:turns  HASH 0 (route, signature, version), 0:at, 0:run, 0:req, 0:state, 0:payload, 1, …
-//	{orchestrator/session}:runs   HASH run id to turn
-//	{orchestrator/session}:reqs   HASH request id to turn
-//	{orchestrator}:sessions       ZSET of sessions that have settled a turn; an entry may be stale, none is missing
-//	{orchestrator}:owing          ZSET of sessions that owe a reply; likewise
+//	{orchestrator/session}:session  HASH of the head, the turns, and the ids that turns are found by:
+//	                                epoch, nonce, owner, lease (µs), born, turn, first, summarized, owed;
+//	                                cleared (turns from there to first are pruned and will be removed);
+//	                                after a failed delivery failed (how often), retry (µs), tried (number of the attempt);
+//	                                tokens of its entry in owing: owing, retired;
+//	                                0 (route, signature, version), 0:at, 0:run, 0:req, 0:state, 0:payload, 1, …;
+//	                                run:ID and req:ID, whose value is the turn
+//	{orchestrator}:sessions         ZSET of sessions that have settled a turn; an entry may be stale, none is missing
+//	{orchestrator}:owing            ZSET of sessions that owe a reply; likewise
 //
-// Each ZSET has a HASH of the tokens of its entries beside it, named with :tokens.
+// A member of a ZSET is a session, a zero byte, and the token of the entry.
 package redischeckpoint

@@ -12,31 +12,18 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testenv"
 )
 
-// lifetimes tells of all keys of a session how many ms they have: -1 for ever, -2 gone. Within a script no key expires.
-var lifetimes = redis.NewScript(`
-	local ms = {}
-	for i, key in ipairs(KEYS) do ms[i] = redis.call('PTTL', key) end
-	return ms`)
-
 type clocks struct {
 	t      *testing.T
 	client *redis.Client
 	prefix string
 }
 
-// left returns the lifetime that all keys of a session share.
+// left returns the lifetime of a session.
 func (c clocks) left(session string) time.Duration {
 	c.t.Helper()
-	base := c.prefix + "{bot/" + session + "}:"
-	ms, err := lifetimes.Run(c.t.Context(), c.client, []string{base + "head", base + "turns", base + "runs", base + "reqs"}).Int64Slice()
+	left, err := c.client.PTTL(c.t.Context(), c.prefix+"{bot/"+session+"}:session").Result()
 	check(c.t, err)
-	const slack = 1000 // ms that the script itself may take
-	for _, other := range ms[1:] {
-		if min(other, 0) != min(ms[0], 0) || other < ms[0]-slack || other > ms[0] {
-			c.t.Fatalf("keys of %q have %d ms", session, ms)
-		}
-	}
-	return time.Duration(ms[0]) * time.Millisecond
+	return left
 }
 
 func (c clocks) want(session string, least, most time.Duration) {
@@ -46,9 +33,9 @@ func (c clocks) want(session string, least, most time.Duration) {
 	}
 }
 
-const forever, gone = -time.Millisecond, -2 * time.Millisecond
+const forever, gone = time.Duration(-1), time.Duration(-2)
 
-// All keys of a session share one expiry, a TTL after its lease ends, and none while it owes.
+// A session expires a TTL after its lease ends, and not while it owes.
 func TestExpiry(t *testing.T) {
 	client, prefix := testenv.Redis(t)
 	s := redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix, TTL: time.Hour})

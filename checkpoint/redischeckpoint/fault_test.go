@@ -110,7 +110,7 @@ func TestMalformed(t *testing.T) {
 	ctx := t.Context()
 	base := prefix + "{bot/a}:"
 	begin := func() checkpoint.Lease {
-		check(t, client.Unlink(ctx, base+"head", base+"turns", base+"runs", base+"reqs").Err())
+		check(t, client.Unlink(ctx, base+"session").Err())
 		l := must[checkpoint.Claimed](t)(s.Claim(ctx, key("a"), request("n", time.Hour))).Lease
 		check(t, s.Append(ctx, l, turn(0, "r0"), checkpoint.AppendOptions{Owes: true}))
 		check(t, s.Mark(ctx, l, checkpoint.Marks{Retry: time.Hour}))
@@ -118,28 +118,30 @@ func TestMalformed(t *testing.T) {
 	}
 	for _, field := range []string{"epoch", "lease", "born", "turn", "first", "summarized", "owed", "failed", "retry", "tried"} {
 		l := begin()
-		check(t, client.HSet(ctx, base+"head", field, "x").Err())
+		check(t, client.HSet(ctx, base+"session", field, "x").Err())
 		wantDamaged(t, s, l, field)
 	}
 	for _, field := range []string{"nonce", "epoch", "owing"} {
 		l := begin()
-		check(t, client.HDel(ctx, base+"head", field).Err())
+		check(t, client.HDel(ctx, base+"session", field).Err())
 		wantDamaged(t, s, l, field)
 	}
 	l := begin()
-	check(t, client.Del(ctx, base+"head").Err())
-	check(t, client.Set(ctx, base+"head", "x", 0).Err())
+	check(t, client.Del(ctx, base+"session").Err())
+	check(t, client.Set(ctx, base+"session", "x", 0).Err())
 	wantDamaged(t, s, l, "head")
 
 	for field, value := range map[string]string{
 		"0": `{"layout":2}`, "0:at": "now", "0:run": "", "0:state": `{`, "0:payload": `[`, "0:req": "\xff",
 	} {
 		begin()
-		check(t, client.HSet(ctx, base+"turns", field, value).Err())
+		check(t, client.HSet(ctx, base+"session", field, value).Err())
 		wantDamagedRow(t, s)
 	}
 	begin()
-	check(t, client.Del(ctx, base+"turns").Err())
+	for _, field := range []string{"0", "0:at", "0:run", "0:req", "0:state", "0:payload"} {
+		check(t, client.HDel(ctx, base+"session", field).Err())
+	}
 	wantDamagedRow(t, s)
 }
 

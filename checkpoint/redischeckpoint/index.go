@@ -16,7 +16,7 @@ import (
 func (s *Store) enter(ctx context.Context, x index, session string) (token string, err error) {
 	token = rand.Text()
 	for replaced := ""; ; {
-		r, err := s.redis.Run(ctx, enterScript, s.indexKeys(x), session, replaced, token)
+		r, err := s.redis.Run(ctx, enterScript, []string{s.indexKey(x)}, session, replaced, token)
 		if err != nil {
 			return "", indexError(err)
 		}
@@ -36,7 +36,7 @@ func (s *Store) drop(ctx context.Context, x index, stale []redisstore.Entry) err
 	for _, e := range stale {
 		args = append(args, e.Session, e.Token)
 	}
-	_, err := s.redis.Run(ctx, dropScript, s.indexKeys(x), args...)
+	_, err := s.redis.Run(ctx, dropScript, []string{s.indexKey(x)}, args...)
 	return indexError(err)
 }
 
@@ -52,7 +52,7 @@ func indexError(err error) error {
 func (s *Store) known(ctx context.Context, k checkpoint.Key) (map[index]string, error) {
 	tokens := make(map[index]string)
 	for _, x := range []index{{k.Orchestrator, false}, {k.Orchestrator, true}} {
-		page, err := s.redis.List(ctx, s.indexKeys(x), "["+k.Session, "["+k.Session, 1)
+		page, err := s.redis.List(ctx, s.indexKey(x), redisstore.At(k.Session), redisstore.Past(k.Session), 1)
 		if err != nil {
 			return nil, indexError(err)
 		}
@@ -84,14 +84,13 @@ func (s *Store) sessions(ctx context.Context, q checkpoint.SessionQuery, yield f
 		return err
 	}
 	x := index{q.Orchestrator, q.Owing}
-	from := "[" + q.Prefix
+	from, to := redisstore.Within(q.Prefix)
 	if q.After >= q.Prefix {
-		from = "(" + q.After
+		from = redisstore.Past(q.After)
 	}
-	to := "(" + q.Prefix + "\xff" // above all UTF-8
 	left := q.Limit
 	for size := firstEntries; ; size = min(4*size, maxEntries) {
-		page, err := s.redis.List(ctx, s.indexKeys(x), from, to, size)
+		page, err := s.redis.List(ctx, s.indexKey(x), from, to, size)
 		if err != nil {
 			return indexError(err)
 		}
@@ -107,7 +106,7 @@ func (s *Store) sessions(ctx context.Context, q checkpoint.SessionQuery, yield f
 		if len(page) < size {
 			return nil
 		}
-		from = "(" + page[len(page)-1].Session
+		from = redisstore.Past(page[len(page)-1].Session)
 	}
 }
 
@@ -122,8 +121,8 @@ type finding struct {
 func (s *Store) sift(ctx context.Context, x index, page []redisstore.Entry, due bool) (found []finding, err error) {
 	calls := make([]redisstore.Call, len(page))
 	for i, e := range page {
-		head := s.sessionKeys(checkpoint.Key{Orchestrator: x.orchestrator, Session: e.Session})[:1]
-		calls[i] = redisstore.Call{Keys: head, Args: []any{redisstore.Flag(x.owing), e.Token, redisstore.Flag(due)}}
+		keys := s.sessionKeys(checkpoint.Key{Orchestrator: x.orchestrator, Session: e.Session})
+		calls[i] = redisstore.Call{Keys: keys, Args: []any{redisstore.Flag(x.owing), e.Token, redisstore.Flag(due)}}
 	}
 	var stale []redisstore.Entry
 	var errs []error

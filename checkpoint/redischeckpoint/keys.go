@@ -5,10 +5,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redisstore"
 )
 
-// sessionKeys returns the keys of a session. They share one hash tag, so that one script can move them.
+// sessionKeys returns the one key of a session.
 func (s *Store) sessionKeys(k checkpoint.Key) []string {
-	base := s.prefix + redisstore.Tag(k.Orchestrator, k.Session)
-	return []string{base + ":head", base + ":turns", base + ":runs", base + ":reqs"}
+	return []string{s.prefix + redisstore.Tag(k.Orchestrator, k.Session) + ":session"}
 }
 
 // An index lists sessions of one orchestrator that have, or may have, something in common.
@@ -17,10 +16,10 @@ type index struct {
 	owing        bool // of those that owe a reply, not of all
 }
 
-func (s *Store) indexKeys(x index) []string {
+func (s *Store) indexKey(x index) string {
 	name := ":sessions"
 	if x.owing {
 		name = ":owing"
 	}
-	return redisstore.IndexKeys(s.prefix + redisstore.Tag(x.orchestrator) + name)
+	return s.prefix + redisstore.Tag(x.orchestrator) + name
 }

@@ -65,7 +65,7 @@ func TestNames(t *testing.T) {
 	client := redistest.Cluster(t)
 	s := redischeckpoint.New(client, nil)
 	names := []string{
-		"a", "a/b", "b", "/", "{", "}", "{}", "{a}", "}{", "%", "%2F", "%252F", "a:head", "\n", "*", "😀", "\u202e", strings.Repeat("{", 512),
+		"a", "a/b", "b", "/", "{", "}", "{}", "{a}", "}{", "%", "%2F", "%252F", "a:session", "\n", "*", "😀", "\u202e", strings.Repeat("{", 512),
 	}
 	for _, orchestrator := range names {
 		for _, session := range names {

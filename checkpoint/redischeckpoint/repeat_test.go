@@ -197,7 +197,7 @@ func TestRetryBehindClock(t *testing.T) {
 	ahead := must[checkpoint.Claimed](t)(s.Claim(ctx, key("a"), request("ahead", time.Hour))).Lease
 	check(t, s.Append(ctx, ahead, turn(0, "r0"), checkpoint.AppendOptions{Owes: true}))
 	check(t, s.Mark(ctx, ahead, checkpoint.Marks{Retry: time.Hour}))
-	check(t, client.HSet(ctx, prefix+"{bot/a}:head", "tried", time.Now().AddDate(1, 0, 0).UnixMicro()).Err())
+	check(t, client.HSet(ctx, prefix+"{bot/a}:session", "tried", time.Now().AddDate(1, 0, 0).UnixMicro()).Err())
 	r := request("behind", time.Hour)
 	r.From = ahead.Fence
 	behind := must[checkpoint.Claimed](t)(s.Claim(ctx, key("a"), r)).Lease

@@ -189,7 +189,7 @@ func (s *Store) Held(ctx context.Context, orchestrator string, sessions []string
 	calls := make([]redisstore.Call, len(sessions))
 	for i, session := range sessions {
 		k := checkpoint.Key{Orchestrator: orchestrator, Session: session}
-		calls[i] = redisstore.Call{Keys: s.sessionKeys(k)[:1]}
+		calls[i] = redisstore.Call{Keys: s.sessionKeys(k)}
 	}
 	var errs []error
 	s.redis.RunAll(ctx, heldScript, calls, func(i int, r redisstore.Reply, err error) {

@@ -18,7 +18,7 @@ type Lua struct {
 	text string
 }
 
-// Script joins files of lua/ in from, and puts before them what every script may use.
+// Script joins files of lua/ in from, or in this package, and puts before them what every script may use.
 func Script(from embed.FS, names ...string) *Lua {
 	src := read(sources, "clock")
 	for _, name := range names {
@@ -29,6 +29,9 @@ func Script(from embed.FS, names ...string) *Lua {
 
 func read(from embed.FS, name string) []byte {
 	src, err := from.ReadFile("lua/" + name + ".lua")
+	if err != nil {
+		src, err = sources.ReadFile("lua/" + name + ".lua")
+	}
 	if err != nil {
 		panic(err)
 	}

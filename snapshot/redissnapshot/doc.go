@@ -2,7 +2,7 @@
 //
 //	store := redissnapshot.New(client, nil)
 //
-// Each transition of a run is one Lua script over keys that share a hash tag, so it is atomic, also on a cluster. Save,
+// Each transition of a run is one Lua script on one key, so it is atomic, also on a cluster, and while its slot moves. Save,
 // Adopt and Delete cost one round trip, Begin two. The client may repeat a request that got no answer, as go-redis does
 // by itself, and a copy may arrive late: every script may run twice.
 //
@@ -13,7 +13,7 @@
 // lower fence is lock.ErrFenced, also when nothing is in flight.
 //
 // A copy of a Begin does not bring back a run that has ended: what is kept refuses it, and so does the index entry that
-// it names, which no run may use again for an hour. After 20 minutes each copy is refused, whatever is kept. Only a Begin
+// it names, which no run may use again. After 20 minutes each copy is refused, whatever is kept. Only a Begin
 // that never had an effect before can still take effect late. If what is kept has expired, that may be under a low fence.
 //
 // # What Redis cannot promise
@@ -44,9 +44,8 @@
 //
 //	{orchestrator/session}:run      HASH id, request, turn, attempt, base, status, seq, epoch, nonce, payload, error,
 //	                                not_before, started, saved (µs); part:NAME for each part, and parts, which is 1 if
-//	                                there are any; how it was begun: call, entry.
-//	                                Without a run in flight only id, epoch, nonce, and the status over
-//	{orchestrator/session}:past     ZSET of index entries that no run may use, for an hour
-//	{orchestrator}:inflight         ZSET of sessions with a run in flight; an entry may be stale, none is missing
-//	{orchestrator}:inflight:tokens  HASH of the tokens of these entries
+//	                                there are any; how it was begun: call, entry; what refuses late copies: found, barred.
+//	                                Without a run in flight only id, epoch, nonce, found, barred, and the status over
+//	{orchestrator}:inflight         ZSET of sessions with a run in flight; an entry may be stale, none is missing. A member
+//	                                is a session, a zero byte, and the token of the entry
 package redissnapshot

@@ -47,15 +47,16 @@ func (l *leftovers) take(orchestrator string) []barred {
 	return taken
 }
 
-// indexKeys returns the keys of the index of an orchestrator's runs.
-func (s *Store) indexKeys(orchestrator string) []string {
-	return redisstore.IndexKeys(s.prefix + redisstore.Tag(orchestrator) + ":inflight")
+// indexKey returns the key of the index of an orchestrator's runs.
+func (s *Store) indexKey(orchestrator string) string {
+	return s.prefix + redisstore.Tag(orchestrator) + ":inflight"
 }
 
-// enter sees to it that the session has an entry other than stale, and returns its token and when it was seen.
-func (s *Store) enter(ctx context.Context, k snapshot.Key, token string, stale barred) (entry, seen string, err error) {
-	args := append([]any{k.Session, token, stale.token, stale.at}, flat(s.gone.take(k.Orchestrator))...)
-	r, err := s.redis.Run(ctx, enterScript, s.indexKeys(k.Orchestrator), args...)
+// enter sees to it that the session has an entry other than stale, and returns its token and when it was seen. A new token is
+// above the one that the session has barred with all before.
+func (s *Store) enter(ctx context.Context, k snapshot.Key, stale barred, above string) (entry, seen string, err error) {
+	args := append([]any{k.Session, stale.token, stale.at, above}, flat(s.gone.take(k.Orchestrator))...)
+	r, err := s.redis.Run(ctx, enterScript, []string{s.indexKey(k.Orchestrator)}, args...)
 	if err != nil {
 		return "", "", indexError(err)
 	}
@@ -67,7 +68,7 @@ func (s *Store) drop(ctx context.Context, orchestrator string, stale []barred) e
 	if len(stale) == 0 {
 		return nil
 	}
-	_, err := s.redis.Run(ctx, dropScript, s.indexKeys(orchestrator), flat(stale)...)
+	_, err := s.redis.Run(ctx, dropScript, []string{s.indexKey(orchestrator)}, flat(stale)...)
 	return err
 }
 

@@ -31,9 +31,9 @@ func (s *Store) runs(ctx context.Context, q snapshot.Query, yield func(snapshot.
 	if q.Session != "" {
 		return s.only(ctx, q, yield)
 	}
-	from, left := "-", q.Limit
+	from, left := redisstore.First, q.Limit
 	if q.After != "" {
-		from = "(" + q.After
+		from = redisstore.Past(q.After)
 	}
 	for size := firstPage; ; size = mostPage {
 		if q.Brief {
@@ -42,7 +42,7 @@ func (s *Store) runs(ctx context.Context, q snapshot.Query, yield func(snapshot.
 		if q.Status == "" && left > 0 {
 			size = min(size, left)
 		}
-		page, err := s.redis.List(ctx, s.indexKeys(q.Orchestrator), from, "+", size)
+		page, err := s.redis.List(ctx, s.indexKey(q.Orchestrator), from, redisstore.Last, size)
 		if err != nil {
 			return indexError(err)
 		}
@@ -58,7 +58,7 @@ func (s *Store) runs(ctx context.Context, q snapshot.Query, yield func(snapshot.
 		if len(page) < size {
 			return nil
 		}
-		from = "(" + page[len(page)-1].Session
+		from = redisstore.Past(page[len(page)-1].Session)
 	}
 }
 

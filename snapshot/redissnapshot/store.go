@@ -27,8 +27,8 @@ var (
 	saveScript   = redisstore.Script(sources, "run", "parts", "save")
 	deleteScript = redisstore.Script(sources, "run", "delete")
 	lookScript   = redisstore.Script(sources, "run", "tell", "look")
-	enterScript  = redisstore.Script(sources, "index", "enter")
-	dropScript   = redisstore.Script(sources, "index", "drop")
+	enterScript  = redisstore.Script(sources, "entry", "index", "enter")
+	dropScript   = redisstore.Script(sources, "entry", "index", "drop")
 )
 
 // verdicts are those of the scripts that are errors.
@@ -39,7 +39,8 @@ type Options struct {
 	Prefix string // of every key, [A-Za-z0-9_.:-]{1,64}; "" means "holdfast:"
 
 	// Remember is how long the fence of a session without a run in flight is kept, and the id of its last run. 0 means
-	// [snapshot.DefaultRemember]. It must be longer than any request can be late: hours are enough.
+	// [snapshot.DefaultRemember], and less than an hour means an hour. It must be longer than any request can be late: hours
+	// are enough.
 	Remember time.Duration
 }
 
@@ -66,18 +67,16 @@ func New(client redis.UniversalClient, o *Options) *Store {
 	return &Store{
 		redis:    redisstore.Runner{Client: client, Verdicts: verdicts, Refused: snapshot.ErrRefused},
 		prefix:   redisstore.Prefix("redissnapshot", o.Prefix),
-		remember: int64((cmp.Or(o.Remember, snapshot.DefaultRemember) + time.Millisecond - 1) / time.Millisecond),
+		remember: max(cmp.Or(o.Remember, snapshot.DefaultRemember), time.Hour).Milliseconds(),
 	}
 }
 
 // Schema returns "": there is nothing to create in Redis.
 func (s *Store) Schema() string { return "" }
 
-// runKeys returns the keys of a session. They share one hash tag, so that one script can move them. Scripts that need
-// only the first get no other: a key that does not exist can delay them while a cluster moves slots.
+// runKeys returns the one key of a session.
 func (s *Store) runKeys(k snapshot.Key) []string {
-	base := s.prefix + redisstore.Tag(k.Orchestrator, k.Session)
-	return []string{base + ":run", base + ":past"}
+	return []string{s.prefix + redisstore.Tag(k.Orchestrator, k.Session) + ":run"}
 }
 
 // Begin enters the session in the index and then records the run, in one script each.
@@ -94,14 +93,13 @@ func (s *Store) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error
 }
 
 func (s *Store) begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error) {
-	var stale barred
+	stale, above := barred{at: "0"}, "0"
 	for range mostEntries {
-		call := rand.Text()
-		entry, seen, err := s.enter(ctx, r.Key, call, stale)
+		entry, seen, err := s.enter(ctx, r.Key, stale, above)
 		if err != nil {
 			return nil, err
 		}
-		reply, err := s.redis.Run(ctx, beginScript, s.runKeys(r.Key), append([]any{call, entry, seen}, encode(r)...)...)
+		reply, err := s.redis.Run(ctx, beginScript, s.runKeys(r.Key), append([]any{rand.Text(), entry, seen}, encode(r)...)...)
 		switch {
 		case err != nil:
 			_, err = judge(r.Key, err)
@@ -115,7 +113,7 @@ func (s *Store) begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error
 		case reply.Status != "INDEX":
 			return nil, nil
 		}
-		stale = barred{r.Session, entry, reply.Values[0]}
+		stale, above = barred{r.Session, entry, reply.Values[0]}, reply.Values[1]
 	}
 	return nil, errStale
 }
@@ -140,7 +138,7 @@ func (s *Store) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, maxAtte
 }
 
 func (s *Store) adopt(ctx context.Context, k snapshot.Key, f lock.Fence, maxAttempts int) (snapshot.Run, error) {
-	reply, err := s.redis.Run(ctx, adoptScript, s.runKeys(k)[:1], f.Epoch, f.Nonce, maxAttempts, s.remember)
+	reply, err := s.redis.Run(ctx, adoptScript, s.runKeys(k), f.Epoch, f.Nonce, maxAttempts, s.remember)
 	if err != nil {
 		return judge(k, err)
 	}
@@ -155,7 +153,7 @@ func (s *Store) adopt(ctx context.Context, k snapshot.Key, f lock.Fence, maxAtte
 func (s *Store) Save(ctx context.Context, r snapshot.Run) error {
 	err := redisstore.Checked(ctx, r.Validate())
 	if err == nil {
-		_, err = s.redis.Run(ctx, saveScript, s.runKeys(r.Key)[:1], encode(r)...)
+		_, err = s.redis.Run(ctx, saveScript, s.runKeys(r.Key), encode(r)...)
 		_, err = judge(r.Key, err)
 	}
 	if err != nil {

@@ -8,10 +8,10 @@ if not head then return {'FENCED'} end
 local turn = tonumber(n)
 local ours = decimal(head.epoch) == epoch and head.nonce == nonce
 if not ours or turn ~= head.turn + 1 then
-  if redis.call('HEXISTS', KEYS[3], run) == 1 then return {'KNOWN'} end
+  if kept(head, 'run:' .. run) then return {'KNOWN'} end
   return {ours and 'CONFLICT' or 'FENCED'}
 end
-if redis.call('HEXISTS', KEYS[2], n) == 1 then
+if redis.call('HEXISTS', KEYS[1], n) == 1 then
   return {'INVALID', 'turn ' .. n .. ' is stored, and the head says that it is not settled'}
 end
 if owes == '1' and not head.owed then
@@ -23,24 +23,26 @@ if owes == '1' and not head.owed then
 end
 
 local now = clock()
-redis.call('HSET', KEYS[2], n, rest, n .. ':at', decimal(now), n .. ':run', run, n .. ':req', request, n .. ':state', state, n .. ':payload', payload)
-redis.call('HSET', KEYS[3], run, n)
-if request ~= '' then redis.call('HSET', KEYS[4], request, n) end
+redis.call('HSET', KEYS[1], n, rest, n .. ':at', decimal(now), n .. ':run', run, n .. ':req', request, n .. ':state', state,
+  n .. ':payload', payload, 'run:' .. run, n)
+if request ~= '' then redis.call('HSET', KEYS[1], 'req:' .. request, n) end
 
 -- An id may have come again in a later turn, which is the one that its entry points to.
-local function forget(key, id, at)
-  if id and redis.call('HGET', key, id) == at then redis.call('HDEL', key, id) end
+local function forget(id, at)
+  if redis.call('HGET', KEYS[1], id) == at then redis.call('HDEL', KEYS[1], id) end
 end
 local first = math.max(head.first, math.min(turn - tonumber(keep) + 1, head.owed or turn + 1))
-for i = head.first, first - 1 do
+local cleared = head.cleared or head.first
+local upTo = math.min(first, cleared + atOnce)
+for i = cleared, upTo - 1 do
   local old = decimal(i)
-  local ids = redis.call('HMGET', KEYS[2], old .. ':run', old .. ':req')
-  forget(KEYS[3], ids[1], old)
-  if ids[2] ~= '' then forget(KEYS[4], ids[2], old) end
-  redis.call('HDEL', KEYS[2], old, old .. ':at', old .. ':run', old .. ':req', old .. ':state', old .. ':payload')
+  local ids = redis.call('HMGET', KEYS[1], old .. ':run', old .. ':req')
+  if ids[1] then forget('run:' .. ids[1], old) end
+  if ids[2] and ids[2] ~= '' then forget('req:' .. ids[2], old) end
+  redis.call('HDEL', KEYS[1], old, old .. ':at', old .. ':run', old .. ':req', old .. ':state', old .. ':payload')
 end
 
-local moved = {'turn', n, 'first', decimal(first)}
+local moved = {'turn', n, 'first', decimal(first), 'cleared', decimal(upTo)}
 local function move(name, value)
   table.insert(moved, name)
   table.insert(moved, value)

@@ -19,7 +19,6 @@ if not head then
   if from ~= '' then return refuse() end
   head = {epoch = now, born = now, turn = -1, first = 0, summarized = 0}
   redis.call('HSET', KEYS[1], 'born', decimal(now), 'turn', '-1', 'first', '0', 'summarized', '0') -- what a full server refuses
-  redis.call('UNLINK', KEYS[3], KEYS[4])
 elseif head.nonce ~= nonce then
   if from == '' and held then return refuse() end
   if from ~= '' and (decimal(head.epoch) ~= from or head.nonce ~= theirs) then return refuse() end
@@ -35,7 +34,7 @@ local reply = {
   decimal(head.failed or 0),
 }
 if head.turn >= 0 then add(reply, decimal(head.turn)) end
-local answered = request ~= '' and redis.call('HGET', KEYS[4], request)
+local answered = request ~= '' and kept(head, 'req:' .. request)
 if answered then add(reply, answered) end
 expire(head, now, tonumber(idle)) -- the last, because a time that has passed by now deletes at once
 return reply

@@ -2,5 +2,5 @@
 
 local head, fault = load()
 if head and not fault and (decimal(head.epoch) ~= ARGV[1] or head.nonce ~= ARGV[2]) then return {'FENCED'} end
-redis.call('UNLINK', unpack(KEYS))
+redis.call('UNLINK', KEYS[1])
 return {'OK'}

@@ -1,4 +1,4 @@
--- What becomes of an index entry. KEYS: head. ARGV: 1 for an entry of those that owe, its token, 1 to skip a session that
+-- What becomes of an index entry. KEYS: session. ARGV: 1 for an entry of those that owe, its token, 1 to skip a session that
 -- is held back.
 -- Whoever deletes an entry under a living head must retire its token first, so that no Append relies on it any more.
 

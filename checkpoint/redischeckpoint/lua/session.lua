@@ -1,17 +1,25 @@
--- Precedes every script that moves a session. KEYS: head, turns, runs, reqs.
+-- Precedes every script that moves a session. KEYS: the session. It is one key, so that a script finds all of it or nothing
+-- while a cluster moves its slot.
 
-local numbers = {'epoch', 'lease', 'born', 'turn', 'first', 'summarized', 'owed', 'failed', 'retry', 'tried'}
+local numbers = {'epoch', 'lease', 'born', 'turn', 'first', 'summarized', 'owed', 'failed', 'retry', 'tried', 'cleared'}
 
 -- Fields that a head may lack.
-local optional = {owed = true, failed = true, retry = true, tried = true}
+local optional = {owed = true, failed = true, retry = true, tried = true, cleared = true}
+
+-- How many turns one Append removes at most. A server does nothing else meanwhile.
+local atOnce = 1000
 
 -- Returns the head, nil if the session has none, and what is wrong with one that no store wrote.
 local function load()
   local fields = redis.pcall('HMGET', KEYS[1], 'nonce', 'owing', unpack(numbers))
   if fields.err then return nil, 'head: ' .. fields.err end
-  if not fields[1] and redis.call('EXISTS', KEYS[1]) == 0 then return nil end
   local head = {nonce = fields[1], owing = fields[2]}
-  if not head.nonce then return nil, 'head without nonce' end
+  if not head.nonce then
+    for i = 2, #numbers + 2 do
+      if fields[i] then return nil, 'head without nonce' end
+    end
+    return nil
+  end
   for i, name in ipairs(numbers) do
     local v = fields[i + 2]
     head[name] = tonumber(v or nil)
@@ -25,18 +33,22 @@ end
 
 -- What is wrong with a session that has no head: nothing if it has no turns either.
 local function headless()
-  if redis.call('EXISTS', KEYS[2]) == 1 then return 'its turns are kept, and its head is missing' end
+  if redis.call('EXISTS', KEYS[1]) == 1 then return 'its turns are kept, and its head is missing' end
 end
 
--- All keys of a session expire at one instant, or never while it owes a reply. idle is in milliseconds; 0: never.
+-- Returns the turn that a run or a request points to, unless it is pruned. What is pruned may be removed later.
+local function kept(head, id)
+  local turn = redis.call('HGET', KEYS[1], id)
+  return turn and (tonumber(turn) or -1) >= head.first and turn
+end
+
+-- A session expires whole, or never while it owes a reply. idle is in milliseconds; 0: never.
 local function expire(head, now, idle)
   if idle == 0 or head.owed then
-    if redis.call('PTTL', KEYS[1]) < 0 then return end
-    for _, key in ipairs(KEYS) do redis.call('PERSIST', key) end
+    redis.call('PERSIST', KEYS[1])
     return
   end
-  local at = decimal(math.ceil(math.max(head.lease, now) / 1000) + idle)
-  for _, key in ipairs(KEYS) do redis.call('PEXPIREAT', key, at) end
+  redis.call('PEXPIREAT', KEYS[1], decimal(math.ceil(math.max(head.lease, now) / 1000) + idle))
 end
 
 -- Redis refuses a script at maxmemory only while the script has written nothing, be it in vain. What calls this first passes.
@@ -47,6 +59,6 @@ end
 -- Adds a stored turn to a reply.
 local function add(reply, turn)
   table.insert(reply, turn)
-  local row = redis.call('HMGET', KEYS[2], turn .. ':at', turn .. ':run', turn .. ':req', turn, turn .. ':state', turn .. ':payload')
+  local row = redis.call('HMGET', KEYS[1], turn .. ':at', turn .. ':run', turn .. ':req', turn, turn .. ':state', turn .. ':payload')
   for _, v in ipairs(row) do table.insert(reply, v or '') end
 end

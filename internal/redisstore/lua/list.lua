@@ -1,9 +1,10 @@
--- KEYS: index, its tokens. ARGV: lower and upper bound, how many.
+-- KEYS: index. ARGV: lower and upper bound, how many.
 -- OK, then of each entry: session, token
 
 local reply = {'OK'}
-for _, session in ipairs(redis.call('ZRANGE', KEYS[1], ARGV[1], ARGV[2], 'BYLEX', 'LIMIT', 0, ARGV[3])) do
-  table.insert(reply, session)
-  table.insert(reply, redis.call('HGET', KEYS[2], session) or '')
+for _, entry in ipairs(redis.call('ZRANGE', KEYS[1], ARGV[1], ARGV[2], 'BYLEX', 'LIMIT', 0, ARGV[3])) do
+  local zero = entry:find('\0', 1, true) or #entry + 1
+  table.insert(reply, entry:sub(1, zero - 1))
+  table.insert(reply, entry:sub(zero + 1))
 end
 return reply

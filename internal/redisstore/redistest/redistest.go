@@ -18,9 +18,16 @@ import (
 
 // Cluster returns a client of a cluster that is the test's own.
 func Cluster(t *testing.T) *redis.ClusterClient {
-	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: testenv.StartRedisCluster(t).Addrs})
-	t.Cleanup(func() { client.Close() })
+	_, client := Nodes(t)
 	return client
+}
+
+// Nodes is Cluster for tests that meddle with its nodes.
+func Nodes(t *testing.T) (*testenv.Cluster, *redis.ClusterClient) {
+	nodes := testenv.StartRedisCluster(t)
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: nodes.Addrs})
+	t.Cleanup(func() { client.Close() })
+	return nodes, client
 }
 
 // Server returns a Redis that is the test's own, and a client of it.

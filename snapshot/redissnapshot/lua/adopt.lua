@@ -5,7 +5,7 @@ local epoch, nonce, most, remember = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4
 
 local run, kept, fault = load()
 if fenced(kept, epoch, nonce) then return {'FENCED'} end
-if kept then pass() end
+if kept or not fault then pass() end
 if fault and not (kept and kept.status == over) then
   if not kept then redis.call('UNLINK', KEYS[1]) end
   redis.call('HSET', KEYS[1], 'epoch', epoch, 'nonce', nonce)
@@ -13,7 +13,7 @@ if fault and not (kept and kept.status == over) then
   if fault then return damaged(fault, kept) end
 end
 if not run then
-  keep('', epoch, nonce, not fault and kept and kept.found or '0', remember)
+  keep('', epoch, nonce, not fault and kept and kept.found or '0', above(kept), remember)
   return {'NONE'}
 end
 if epoch ~= run.epoch and most > 0 and run.status ~= 'parked' and run.status ~= 'ended' then

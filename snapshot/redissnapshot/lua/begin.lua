@@ -1,6 +1,7 @@
 -- ARGV: call, entry, when it was seen in the index, then of the run: id, request, turn, attempt, base, status, seq,
 -- epoch, nonce, error, pause, payload, and of each part name and document.
--- OK; FOUND and the run in flight; FENCED; INDEX and the time if the entry is not to be relied on
+-- OK; FOUND and the run in flight; FENCED; INDEX, the time and the highest token that is barred, if the entry is not to be
+-- relied on
 
 local call, entry, seen, id, request, turn, attempt, base, status, seq, epoch, nonce, failure, pause, payload =
   unpack(ARGV, 1, 15)
@@ -15,9 +16,9 @@ if run then
 end
 if kept and not (less(kept.epoch, epoch) and less(kept.found, epoch)) then return {'FENCED'} end
 local now = clock()
-if barred(entry) or now - seen > 20 * minute then
-  bar(entry, now)
-  return {'INDEX', decimal(now)}
+if kept and tonumber(entry) <= tonumber(kept.barred) or now - seen > 20 * minute then
+  bar(kept, entry)
+  return {'INDEX', decimal(now), above(kept, entry)}
 end
 redis.call('HSET', KEYS[1], 'id', id, 'request', request, 'turn', turn, 'attempt', attempt, 'base', base,
   'status', status, 'seq', seq, 'epoch', epoch, 'nonce', nonce, 'error', failure, 'not_before', notbefore(now, pause),

@@ -11,7 +11,7 @@ if not run or run.status == over or run.id and run.id ~= '' and run.id ~= id the
 if run.legible and run.epoch ~= epoch then return {'FENCED'} end
 local now = clock()
 local entry = run.entry
-if entry then bar(entry, now) end
-keep(id, epoch, nonce, not fault and run.found or '0', remember)
+if kept then pass() else redis.call('UNLINK', KEYS[1]) end
+keep(id, epoch, nonce, not fault and run.found or '0', above(kept, entry), remember)
 if not entry then return {'OK'} end
 return {'OK', entry, decimal(now)}

@@ -1,4 +1,4 @@
--- Precedes every script that writes the index. KEYS: index, its tokens.
+-- Precedes every script that writes the index.
 
 local now = clock()
 
@@ -10,10 +10,7 @@ end
 -- Removes entries: of each its session, token, and when it was barred.
 local function drop(first)
   for i = first, #ARGV, 3 do
-    if redis.call('HGET', KEYS[2], ARGV[i]) == ARGV[i + 1] and still(ARGV[i + 2]) then
-      redis.call('ZREM', KEYS[1], ARGV[i])
-      redis.call('HDEL', KEYS[2], ARGV[i])
-    end
+    if still(ARGV[i + 2]) then redis.call('ZREM', KEYS[1], member(ARGV[i], ARGV[i + 1])) end
   end
 end
 

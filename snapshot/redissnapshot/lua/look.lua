@@ -6,5 +6,5 @@ if fault then return damaged(fault, kept) end
 if run then return (ARGV[1] == '' or ARGV[1] == run.status) and tell('RUN', ARGV[3] == '1') or {'SKIP'} end
 if ARGV[2] == '' then return {'SKIP'} end
 local now = clock()
-bar(ARGV[2], now)
+bar(kept, ARGV[2])
 return {'DROP', decimal(now)}

@@ -11,14 +11,6 @@ local function parts()
   return fields
 end
 
--- Lua unpacks no more than some thousands of values at once.
-local function inChunks(command, values)
-  local most = 1000
-  for i = 1, #values, most do
-    redis.call(command, KEYS[1], unpack(values, i, math.min(i + most - 1, #values)))
-  end
-end
-
 -- Writes the parts that ARGV has from first on, each as name and document.
 local function add(first)
   local fields = {}

@@ -1,4 +1,5 @@
--- Precedes every script on a session. KEYS: run, and past where entries of the index are barred.
+-- Precedes every script on a session. KEYS: run. It is one key, so that a script finds all of it or nothing while a cluster
+-- moves its slot. For the same reason no script removes the key and writes it again.
 
 local minute = 60 * 1000000
 
@@ -8,17 +9,18 @@ local over = 'over'
 local deciding = {'id', 'epoch', 'nonce', 'status', 'attempt', 'seq', 'call', 'entry', 'parts'}
 
 -- Returns what decides about the run in flight, what is kept of it or of the last run, and what is wrong with what no
--- store wrote: then the second value has what can be read, nil if the key is no hash. Without a run in flight, or anything kept, that is nil. Of the last run only id, epoch, nonce and found are
--- kept. found is the highest epoch of a Begin that has found a run in flight, if there was one. call began the run, entry
--- is its entry in the index, and parts is 1 if it has any.
+-- store wrote: then the second value has what can be read, nil if the key is no hash. Without a run in flight, or anything
+-- kept, that is nil. Of the last run only id, epoch, nonce, found and barred are kept. found is the highest epoch of a Begin
+-- that has found a run in flight, if there was one. barred is the highest token of an index entry that no run may rely on.
+-- call began the run, entry is its entry in the index, and parts is 1 if it has any.
 local function load()
   local v = redis.pcall('HMGET', KEYS[1], 'id', 'epoch', 'nonce', 'status', 'attempt', 'seq', 'call', 'entry', 'parts',
-    'found')
+    'found', 'barred')
   if v.err then return nil, nil, 'run: ' .. v.err end
   if not v[1] and redis.call('EXISTS', KEYS[1]) == 0 then return nil end
   local kept = {
     id = v[1], epoch = v[2], nonce = v[3], status = v[4], attempt = v[5], seq = v[6], call = v[7], entry = v[8], parts = v[9],
-    found = v[10] or '0',
+    found = v[10] or '0', barred = v[11] or '0',
   }
   local s = kept.status
   local function odd(name)
@@ -32,14 +34,14 @@ local function load()
     end
   end
   if s == over then
-    local fault = odd('epoch') or odd('found')
+    local fault = odd('epoch') or odd('found') or odd('barred')
     if fault then return nil, kept, fault end
     return nil, kept
   end
   if s ~= 'running' and s ~= 'waiting' and s ~= 'suspended' and s ~= 'parked' and s ~= 'ended' then
     return nil, kept, 'run with status ' .. s
   end
-  local fault = odd('epoch') or odd('found') or odd('attempt') or odd('seq')
+  local fault = odd('epoch') or odd('found') or odd('barred') or odd('attempt') or odd('seq')
   if fault then return nil, kept, fault end
   return kept, kept
 end
@@ -65,11 +67,25 @@ local function pass()
   redis.call('HDEL', KEYS[1], '')
 end
 
+-- Lua unpacks no more than some thousands of values at once.
+local function inChunks(command, values)
+  local most = 1000
+  for i = 1, #values, most do
+    redis.call(command, KEYS[1], unpack(values, i, math.min(i + most - 1, #values)))
+  end
+end
+
+local stays = {id = true, epoch = true, nonce = true, found = true, status = true, barred = true}
+
 -- Keeps the id and the fence of a run that was deleted, or the fence of who has looked for a run, with '' for id. What
--- the session had, except found, is gone. time is in ms.
-local function keep(id, epoch, nonce, found, time)
-  redis.call('UNLINK', KEYS[1])
-  redis.call('HSET', KEYS[1], 'id', id, 'epoch', epoch, 'nonce', nonce, 'found', found, 'status', over)
+-- the session had, except found and barred, is gone. time is in ms.
+local function keep(id, epoch, nonce, found, barred, time)
+  redis.call('HSET', KEYS[1], 'id', id, 'epoch', epoch, 'nonce', nonce, 'found', found, 'status', over, 'barred', barred)
+  local gone = {}
+  for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
+    if not stays[field] then table.insert(gone, field) end
+  end
+  inChunks('HDEL', gone)
   redis.call('PEXPIRE', KEYS[1], time)
 end
 
@@ -78,15 +94,16 @@ local function notbefore(now, pause)
   return pause == '' and '' or decimal(now + pause)
 end
 
--- An entry of the index that no run may rely on is barred for an hour.
-local function bar(entry, now)
-  local pruned = redis.pcall('ZREMRANGEBYSCORE', KEYS[2], '-inf', decimal(now - 60 * minute)) -- first, as in pass
-  if type(pruned) == 'table' then redis.call('UNLINK', KEYS[2]) end -- an error: it is no sorted set
-  redis.call('ZADD', KEYS[2], decimal(now), entry)
-  redis.call('PEXPIRE', KEYS[2], 60 * minute / 1000)
+-- Returns the token up to which none may be relied on, once entry is not. Tokens are times.
+local function above(kept, entry)
+  return decimal(math.max(tonumber(kept and kept.barred) or 0, tonumber(entry) or 0))
 end
 
-local function barred(entry)
-  return redis.call('ZSCORE', KEYS[2], entry)
+-- Bars an entry of the index, and all before it, where no run is in flight: for an hour at least.
+local function bar(kept, entry)
+  local barred, hour = above(kept, entry), 60 * minute / 1000
+  pass()
+  if not kept then return keep('', '0', '', '0', barred, hour) end
+  redis.call('HSET', KEYS[1], 'barred', barred)
+  if redis.call('PTTL', KEYS[1]) < hour then redis.call('PEXPIRE', KEYS[1], hour) end
 end
-
