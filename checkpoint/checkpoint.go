@@ -195,8 +195,8 @@ type Store interface {
 	Delete(ctx context.Context, l Lease) error
 }
 
-// A Sweeper retires idle sessions whole, when a TTL is set; never one that is owned or owes. The SQL and memory stores are one;
-// Redis expires by itself. limit bounds how many one call retires; 0 means no limit.
+// A Sweeper retires idle sessions whole, when a TTL is set; never one that is owned or owes. The SQL and memory stores are one.
+// On Redis sessions expire by themselves, and a Sweeper removes what listed them. limit bounds how many one call retires; 0 means no limit.
 type Sweeper interface {
 	Sweep(ctx context.Context, limit int) (retired int, err error)
 }

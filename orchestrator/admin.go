@@ -234,7 +234,7 @@ func (v *visit[S]) endRun(found snapshot.Run) (ended bool, err error) {
 
 // Sweep retires what the stores need no more: sessions that have been idle for the TTL of the checkpoint store, and what the
 // snapshot store remembers of runs that ended long ago. It is for bootdrain.Options.Sweep. limit bounds what one call retires of
-// each; 0 means no limit. A store that expires by itself has nothing to sweep.
+// each; 0 means no limit. On Redis both expire by themselves, and Sweep removes what listed the sessions.
 func (o *Orchestrator[S]) Sweep(ctx context.Context, limit int) (retired int, err error) {
 	for _, store := range []any{o.store, o.Snapshots} {
 		s, ok := store.(interface {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/redischeckpoint"
+	"github.com/holdfast-go/holdfast/internal/redisstore/redistest"
 	"github.com/holdfast-go/holdfast/internal/testenv"
 )
 
@@ -60,6 +61,47 @@ func TestExpiry(t *testing.T) {
 	patient := redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix})
 	must[checkpoint.Claimed](t)(patient.Claim(ctx, key("a"), request("n2", time.Hour)))
 	c.want("a", forever, forever)
+}
+
+// Sessions that have expired leave nothing behind once Sweep has passed. One call looks at no more entries than its limit.
+func TestSweep(t *testing.T) {
+	_, client := redistest.Server(t, redis.Options{PoolSize: 1})
+	ctx := t.Context()
+	s := redischeckpoint.New(client, &redischeckpoint.Options{TTL: time.Millisecond})
+	const gone, live = 2000, 10
+	for i := range gone + live {
+		l := must[checkpoint.Claimed](t)(s.Claim(ctx, key(fmt.Sprintf("s%04d", i)), request("n", time.Hour))).Lease
+		check(t, s.Append(ctx, l, turn(0, "r"), checkpoint.AppendOptions{Release: i < gone}))
+	}
+	entries := func() int64 { return client.ZCard(ctx, "holdfast:{bot}:sessions").Val() }
+	if n := entries(); n != gone+live {
+		t.Fatalf("%d entries, want %d", n, gone+live)
+	}
+	removed := 0
+	for deadline := time.Now().Add(30 * time.Second); entries() > live; {
+		check(t, client.ConfigResetStat(ctx).Err())
+		n, err := s.Sweep(ctx, 300)
+		if check(t, err); n > 300 {
+			t.Errorf("removed %d, limit 300", n)
+		}
+		if calls := redistest.Stats(t, client)["cmdstat_evalsha"]; calls > 300+4 {
+			t.Errorf("%d scripts for a limit of 300", calls)
+		}
+		removed += n
+		if time.Now().After(deadline) {
+			t.Fatalf("%d entries stay", entries())
+		}
+	}
+	rest, err := s.Sweep(ctx, 0)
+	if check(t, err); rest != 0 || removed != gone || entries() != live {
+		t.Errorf("removed %d and %d, want %d; %d entries are left", removed, rest, gone, entries())
+	}
+	if keys := client.DBSize(ctx).Val(); keys != live+1 {
+		t.Errorf("%d keys, want %d sessions and the index", keys, live)
+	}
+	if n := must[int](t)(redischeckpoint.New(client, nil).Sweep(ctx, 0)); n != 0 {
+		t.Errorf("without a TTL %d were removed", n)
+	}
 }
 
 // An idle session goes as a whole; one that owes stays, and one under a live lease.

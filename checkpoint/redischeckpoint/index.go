@@ -119,12 +119,22 @@ type finding struct {
 // sift returns the sessions of a page whose heads confirm it or cannot be read, with due only those that are due, and
 // drops the entries that are stale. With an error it returns those that it could look at.
 func (s *Store) sift(ctx context.Context, x index, page []redisstore.Entry, due bool) (found []finding, err error) {
+	found, stale, err := s.look(ctx, x, page, due)
+	if err != nil {
+		return found, err
+	}
+	return found, s.drop(ctx, x, stale)
+}
+
+// look is sift, and returns the entries that are stale.
+func (s *Store) look(
+	ctx context.Context, x index, page []redisstore.Entry, due bool,
+) (found []finding, stale []redisstore.Entry, err error) {
 	calls := make([]redisstore.Call, len(page))
 	for i, e := range page {
 		keys := s.sessionKeys(checkpoint.Key{Orchestrator: x.orchestrator, Session: e.Session})
 		calls[i] = redisstore.Call{Keys: keys, Args: []any{redisstore.Flag(x.owing), e.Token, redisstore.Flag(due)}}
 	}
-	var stale []redisstore.Entry
 	var errs []error
 	s.redis.RunAll(ctx, lookScript, calls, func(i int, r redisstore.Reply, err error) {
 		f := finding{page[i].Session, damaged(checkpoint.Key{Orchestrator: x.orchestrator, Session: page[i].Session}, err)}
@@ -137,8 +147,5 @@ func (s *Store) sift(ctx context.Context, x index, page []redisstore.Entry, due 
 			stale = append(stale, page[i])
 		}
 	})
-	if err := errors.Join(errs...); err != nil {
-		return found, err
-	}
-	return found, s.drop(ctx, x, stale)
+	return found, stale, errors.Join(errs...)
 }

@@ -31,6 +31,8 @@ type Store struct {
 	prefix string
 	idle   int64        // ms; 0: sessions stay
 	failed atomic.Int64 // the number of the last mark with a Retry
+
+	sweeper sweeper
 }
 
 var (
@@ -70,6 +72,7 @@ func (s *Store) claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimR
 	if err := redisstore.Checked(ctx, k.Validate(), r.Validate()); err != nil {
 		return checkpoint.Claimed{}, err
 	}
+	s.sweeper.serves(k.Orchestrator)
 	from := ""
 	if r.From != (lock.Fence{}) {
 		from = strconv.FormatInt(r.From.Epoch, 10)

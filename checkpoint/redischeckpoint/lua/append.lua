@@ -27,19 +27,17 @@ redis.call('HSET', KEYS[1], n, rest, n .. ':at', decimal(now), n .. ':run', run,
   n .. ':payload', payload, 'run:' .. run, n)
 if request ~= '' then redis.call('HSET', KEYS[1], 'req:' .. request, n) end
 
--- An id may have come again in a later turn, which is the one that its entry points to.
-local function forget(id, at)
-  if redis.call('HGET', KEYS[1], id) == at then redis.call('HDEL', KEYS[1], id) end
-end
 local first = math.max(head.first, math.min(turn - tonumber(keep) + 1, head.owed or turn + 1))
 local cleared = head.cleared or head.first
 local upTo = math.min(first, cleared + atOnce)
 for i = cleared, upTo - 1 do
   local old = decimal(i)
   local ids = redis.call('HMGET', KEYS[1], old .. ':run', old .. ':req')
-  if ids[1] then forget('run:' .. ids[1], old) end
-  if ids[2] and ids[2] ~= '' then forget('req:' .. ids[2], old) end
-  redis.call('HDEL', KEYS[1], old, old .. ':at', old .. ':run', old .. ':req', old .. ':state', old .. ':payload')
+  local run, request = 'run:' .. (ids[1] or ''), 'req:' .. (ids[2] or '')
+  local turns = redis.call('HMGET', KEYS[1], run, request)
+  -- An id may have come again in a later turn, which is then the one that it points to.
+  redis.call('HDEL', KEYS[1], old, old .. ':at', old .. ':run', old .. ':req', old .. ':state', old .. ':payload',
+    turns[1] == old and run or old, turns[2] == old and request or old)
 end
 
 local moved = {'turn', n, 'first', decimal(first), 'cleared', decimal(upTo)}

@@ -1,0 +1,100 @@
+package redischeckpoint
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/redisstore"
+)
+
+var _ checkpoint.Sweeper = (*Store)(nil)
+
+// A sweeper remembers how far the index of each orchestrator was swept. It knows those that were claimed from.
+type sweeper struct {
+	mu   sync.Mutex // protects following field
+	from map[string]string
+}
+
+// serves makes the index of an orchestrator one to be swept.
+func (w *sweeper) serves(orchestrator string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, ok := w.from[orchestrator]; ok {
+		return
+	}
+	if w.from == nil {
+		w.from = make(map[string]string)
+	}
+	w.from[orchestrator] = redisstore.First
+}
+
+func (w *sweeper) all() map[string]string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := make(map[string]string, len(w.from))
+	for orchestrator, from := range w.from {
+		all[orchestrator] = from
+	}
+	return all
+}
+
+func (w *sweeper) reached(orchestrator, from string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.from[orchestrator] = from
+}
+
+// Sweep removes the index entries of sessions that have expired, and returns how many. Redis has removed the sessions. A call
+// looks at limit entries at most of each orchestrator that this Store has claimed from, and the next one at those that follow.
+// If limit is 0, it looks at all.
+func (s *Store) Sweep(ctx context.Context, limit int) (removed int, err error) {
+	if s.idle == 0 {
+		return 0, redisstore.Checked(ctx)
+	}
+	for orchestrator, from := range s.sweeper.all() {
+		most := limit - removed
+		if limit > 0 && most == 0 {
+			break
+		}
+		n, err := s.sweep(ctx, index{orchestrator, false}, from, most)
+		removed += n
+		if err != nil {
+			return removed, fmt.Errorf("redischeckpoint: sweep %q: %w", orchestrator, err)
+		}
+	}
+	return removed, nil
+}
+
+// sweep looks at so many entries, page by page; at all if limit is 0.
+func (s *Store) sweep(ctx context.Context, x index, from string, limit int) (removed int, err error) {
+	if limit <= 0 {
+		from = redisstore.First
+	}
+	for seen := 0; limit <= 0 || seen < limit; {
+		size := maxEntries
+		if limit > 0 {
+			size = min(size, limit-seen)
+		}
+		page, err := s.redis.List(ctx, s.indexKey(x), from, redisstore.Last, size)
+		if err != nil {
+			return removed, indexError(err)
+		}
+		_, stale, err := s.look(ctx, x, page, false)
+		if err == nil {
+			err = s.drop(ctx, x, stale)
+		}
+		if err != nil {
+			return removed, err
+		}
+		seen, removed = seen+len(page), removed+len(stale)
+		if len(page) < size {
+			s.sweeper.reached(x.orchestrator, redisstore.First)
+			break
+		}
+		from = redisstore.Past(page[len(page)-1].Session)
+		s.sweeper.reached(x.orchestrator, from)
+	}
+	return removed, nil
+}
