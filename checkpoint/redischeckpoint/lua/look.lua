@@ -2,8 +2,8 @@
 -- is held back.
 -- Whoever deletes an entry under a living head must retire its token first, so that no Append relies on it any more.
 
-local head = redis.pcall('HMGET', KEYS[1], 'turn', 'owed', 'owing', 'retired', 'retry')
-if head.err then return {'INVALID', 'head: ' .. head.err} end
+local head, wrong = hmget(KEYS[1], 'turn', 'owed', 'owing', 'retired', 'retry')
+if wrong then return {'INVALID', 'head: ' .. wrong} end
 local turn, retry = tonumber(head[1]), tonumber(head[5] or '0')
 if not turn then
   if redis.call('EXISTS', KEYS[1]) == 1 then return {'INVALID', 'head without a turn number'} end

@@ -11,8 +11,8 @@ local atOnce = 1000
 
 -- Returns the head, nil if the session has none, and what is wrong with one that no store wrote.
 local function load()
-  local fields = redis.pcall('HMGET', KEYS[1], 'nonce', 'owing', unpack(numbers))
-  if fields.err then return nil, 'head: ' .. fields.err end
+  local fields, wrong = hmget(KEYS[1], 'nonce', 'owing', unpack(numbers))
+  if wrong then return nil, 'head: ' .. wrong end
   local head = {nonce = fields[1], owing = fields[2]}
   if not head.nonce then
     for i = 2, #numbers + 2 do

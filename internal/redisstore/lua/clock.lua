@@ -11,3 +11,11 @@ local function decimal(n)
   return string.format('%.0f', n)
 end
 
+-- Returns fields of a hash, or nil and what is wrong if the key is none.
+local function hmget(key, ...)
+  local values = redis.pcall('HMGET', key, ...)
+  if not values.err then return values end
+  if not values.err:find('WRONGTYPE', 1, true) then error(values.err) end
+  return nil, values.err
+end
+

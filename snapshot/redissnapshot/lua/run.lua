@@ -14,9 +14,9 @@ local deciding = {'id', 'epoch', 'nonce', 'status', 'attempt', 'seq', 'call', 'e
 -- that has found a run in flight, if there was one. barred is the highest token of an index entry that no run may rely on.
 -- call began the run, entry is its entry in the index, and parts is 1 if it has any.
 local function load()
-  local v = redis.pcall('HMGET', KEYS[1], 'id', 'epoch', 'nonce', 'status', 'attempt', 'seq', 'call', 'entry', 'parts',
-    'found', 'barred')
-  if v.err then return nil, nil, 'run: ' .. v.err end
+  local v, wrong = hmget(KEYS[1], 'id', 'epoch', 'nonce', 'status', 'attempt', 'seq', 'call', 'entry', 'parts', 'found',
+    'barred')
+  if wrong then return nil, nil, 'run: ' .. wrong end
   if not v[1] and redis.call('EXISTS', KEYS[1]) == 0 then return nil end
   local kept = {
     id = v[1], epoch = v[2], nonce = v[3], status = v[4], attempt = v[5], seq = v[6], call = v[7], entry = v[8], parts = v[9],

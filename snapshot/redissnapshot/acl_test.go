@@ -1,0 +1,161 @@
+package redissnapshot_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/checkpoint/checkpointtest"
+	"github.com/holdfast-go/holdfast/checkpoint/redischeckpoint"
+	"github.com/holdfast-go/holdfast/internal/redisstore/redistest"
+	"github.com/holdfast-go/holdfast/snapshot"
+	"github.com/holdfast-go/holdfast/snapshot/redissnapshot"
+	"github.com/holdfast-go/holdfast/snapshot/snapshottest"
+)
+
+// documented returns the rules of the user that docs/operations.md has, without its name.
+func documented(t *testing.T) []string {
+	t.Helper()
+	doc, err := os.ReadFile("../../docs/operations.md")
+	check(t, err)
+	_, rules, ok := strings.Cut(string(doc), "ACL SETUSER bot ")
+	if !ok {
+		t.Fatal("no ACL in docs/operations.md")
+	}
+	rules, _, _ = strings.Cut(rules, "```")
+	return strings.Fields(strings.ReplaceAll(rules, "\\\n", " "))
+}
+
+// as makes a user with these rules, and returns a client that is this user.
+func as(t *testing.T, admin *redis.Client, rules []string) *redis.Client {
+	t.Helper()
+	args := []any{"ACL", "SETUSER", "bot", "reset"}
+	for _, r := range rules {
+		args = append(args, r)
+	}
+	check(t, admin.Do(t.Context(), args...).Err())
+	o := *admin.Options()
+	o.Username, o.Password = "bot", "secret"
+	client := redis.NewClient(&o)
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+// A user with the documented rules passes both suites.
+func TestACLSuffices(t *testing.T) {
+	_, admin := redistest.Server(t, redis.Options{})
+	client := as(t, admin, documented(t))
+	n := 0
+	prefix := func() string {
+		n++
+		return fmt.Sprintf("holdfast:%d:", n)
+	}
+	checkpointtest.Run(t, func(*testing.T) checkpoint.Store {
+		return redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix(), TTL: time.Hour})
+	})
+	snapshottest.Run(t, func(*testing.T) snapshot.Store {
+		return redissnapshot.New(client, &redissnapshot.Options{Prefix: prefix()})
+	})
+	check(t, everything(t.Context(), client))
+}
+
+// Each command of the documented rules is needed, except INFO, without which nobody learns of an eviction policy.
+func TestACLNeedsAll(t *testing.T) {
+	_, admin := redistest.Server(t, redis.Options{})
+	rules := documented(t)
+	for i, rule := range rules {
+		if rule[0] != '+' || rule == "+info" || strings.HasPrefix(rule, "+cluster") || rule == "+command" || rule == "+asking" {
+			continue
+		}
+		check(t, admin.FlushAll(t.Context()).Err())
+		check(t, admin.ScriptFlush(t.Context()).Err())
+		err := everything(t.Context(), as(t, admin, slices.Delete(slices.Clone(rules), i, i+1)))
+		if err == nil {
+			t.Errorf("%s is not needed", rule)
+		}
+		if errors.Is(err, checkpoint.ErrDamaged) || errors.Is(err, snapshot.ErrDamaged) {
+			t.Errorf("without %s: %v", rule, err)
+		}
+	}
+}
+
+func TestACLCluster(t *testing.T) {
+	nodes, admin := redistest.Nodes(t)
+	args := []any{"ACL", "SETUSER", "bot", "reset"}
+	for _, rule := range documented(t) {
+		args = append(args, rule)
+	}
+	check(t, admin.ForEachMaster(t.Context(), func(ctx context.Context, c *redis.Client) error {
+		return c.Do(ctx, args...).Err()
+	}))
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: nodes.Addrs, Username: "bot", Password: "secret"})
+	defer client.Close()
+	check(t, everything(t.Context(), client))
+}
+
+// everything makes both stores use each command that they have.
+func everything(ctx context.Context, client redis.UniversalClient) error {
+	for _, ttl := range []time.Duration{0, time.Hour} {
+		if err := settles(ctx, redischeckpoint.New(client, &redischeckpoint.Options{TTL: ttl})); err != nil {
+			return err
+		}
+	}
+	s, other := redissnapshot.New(client, nil), redissnapshot.New(client, nil)
+	r := run("a", "run", fence(1))
+	r.Parts = parts("x", 1)
+	_, err := s.Begin(ctx, r)
+	if err = errors.Join(err, s.Save(ctx, step(r, 1)), s.Delete(ctx, r.Key, r.ID, r.Fence)); err != nil {
+		return err
+	}
+	for _, err := range other.Runs(ctx, snapshot.Query{Key: key("")}) { // finds the entry that Delete has left
+		return err
+	}
+	_, err = s.Begin(ctx, run("a", "next", fence(2)))
+	_, adopted := s.Adopt(ctx, r.Key, fence(3), 9)
+	return errors.Join(err, adopted)
+}
+
+func settles(ctx context.Context, s *redischeckpoint.Store) error {
+	k := checkpoint.Key(key("a"))
+	c, err := s.Claim(ctx, k, checkpoint.ClaimRequest{Owner: "test", Nonce: "n", TTL: time.Hour, RequestID: "request"})
+	if err != nil {
+		return err
+	}
+	for n := range 2 {
+		cp := checkpoint.Checkpoint{Turn: n, RunID: fmt.Sprint("r", n), RequestID: "request", State: []byte(`{}`)}
+		if err := s.Append(ctx, c.Lease, cp, checkpoint.AppendOptions{Keep: 1, Owes: true}); err != nil {
+			return err
+		}
+	}
+	if _, err := s.Renew(ctx, time.Hour, []checkpoint.Lease{c.Lease}); err != nil {
+		return err
+	}
+	if _, err := s.Held(ctx, k.Orchestrator, []string{k.Session}); err != nil {
+		return err
+	}
+	if err := s.Mark(ctx, c.Lease, checkpoint.Marks{Delivered: 2}); err != nil {
+		return err
+	}
+	for _, owing := range []bool{true, false} {
+		for _, err := range s.Sessions(ctx, checkpoint.SessionQuery{Orchestrator: k.Orchestrator, Owing: owing}) {
+			if err != nil {
+				return err
+			}
+		}
+	}
+	if err := s.Delete(ctx, c.Lease); err != nil {
+		return err
+	}
+	for _, err := range s.Turns(ctx, k, checkpoint.Newest) { // of a session that is not there
+		return err
+	}
+	return nil
+}
