@@ -123,7 +123,10 @@ func (s *Store) sift(ctx context.Context, x index, page []redisstore.Entry, due 
 	if err != nil {
 		return found, err
 	}
-	return found, s.drop(ctx, x, stale)
+	if err := s.drop(ctx, x, stale); !errors.Is(err, checkpoint.ErrRefused) {
+		return found, err
+	}
+	return found, nil // the entries stay for another reader
 }
 
 // look is sift, and returns the entries that are stale.

@@ -2,6 +2,7 @@ package redischeckpoint_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -29,6 +30,34 @@ func TestRefused(t *testing.T) {
 				if !errors.Is(err, checkpoint.ErrRefused) || !strings.Contains(err.Error(), refusal.Remedy) {
 					t.Errorf("%s: got %v, want %v that says %q", what, err, checkpoint.ErrRefused, refusal.Remedy)
 				}
+			}
+		})
+	}
+}
+
+// A server that takes no write can be read, also where a listing would remove entries that are stale.
+func TestReadWhereRefused(t *testing.T) {
+	for _, refusal := range redistest.Refusals {
+		if refusal.Code != "READONLY" && refusal.Code != "NOREPLICAS" {
+			continue
+		}
+		t.Run(refusal.Code, func(t *testing.T) {
+			client, refuse := refusal.Begin(t)
+			s := redischeckpoint.New(client, nil)
+			for _, session := range []string{"kept", "delivered", "gone"} {
+				l := must[checkpoint.Claimed](t)(s.Claim(t.Context(), key(session), request("n", time.Hour))).Lease
+				check(t, s.Append(t.Context(), l, turn(0, "r0"), checkpoint.AppendOptions{Owes: true}))
+				if session == "delivered" {
+					check(t, s.Mark(t.Context(), l, checkpoint.Marks{Delivered: 1}))
+				}
+			}
+			check(t, client.Del(t.Context(), "holdfast:{bot/gone}:session").Err())
+			refuse()
+			if got := list(t, s, true); !slices.Equal(got, []string{"kept"}) {
+				t.Errorf("owing: %q", got)
+			}
+			if got := list(t, s, false); !slices.Equal(got, []string{"delivered", "kept"}) {
+				t.Errorf("sessions: %q", got)
 			}
 		})
 	}

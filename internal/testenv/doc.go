@@ -4,8 +4,8 @@
 // [Postgres], [PostgresURL] and [Redis] share one server per kind and hand out
 // an empty corner of it: the servers that HOLDFAST_TEST_POSTGRES_URL and
 // HOLDFAST_TEST_REDIS_URL name, else ones that this process starts on first
-// use. [StartPostgres], [StartReplicated], [StartPgBouncer], [StartRedis] and
-// [StartRedisCluster] start servers of the test's own, to be killed, stopped and
+// use. [StartPostgres], [StartReplicated], [StartPgBouncer], [StartRedis],
+// [StartRedisCluster] and [StartRedisPair] start servers of the test's own, to be killed, stopped and
 // starved of disk.
 //
 // Where a server cannot be had the test is skipped with the reason, unless

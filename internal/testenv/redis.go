@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -57,23 +58,38 @@ func deletePrefix(ctx context.Context, client *redis.Client, prefix string) erro
 	}
 }
 
-// redisEngine is the engine of Redis, alone or as a node of a cluster.
-type redisEngine struct{ cluster bool }
+// redisEngine is the engine of Redis: alone, as a node of a cluster, or as a Sentinel.
+type redisEngine struct{ cluster, sentinel bool }
 
-func (redisEngine) prepare(d *daemon) error {
+func (e redisEngine) prepare(d *daemon) error {
 	if _, err := binary("redis-server", "/usr/sbin"); err != nil {
 		return err
 	}
 	if err := os.Mkdir(d.data, 0o700); err != nil {
 		return err
 	}
+	if e.sentinel {
+		if err := os.WriteFile(sentinelFile(d), nil, 0o600); err != nil {
+			return err
+		}
+		if err := chown(sentinelFile(d)); err != nil {
+			return err
+		}
+	}
 	return chown(d.data)
 }
+
+// sentinelFile is where a Sentinel keeps what it knows.
+func sentinelFile(d *daemon) string { return filepath.Join(d.data, "sentinel.conf") }
 
 func (e redisEngine) command(d *daemon) (*exec.Cmd, error) {
 	server, err := binary("redis-server", "/usr/sbin")
 	if err != nil {
 		return nil, err
+	}
+	if e.sentinel {
+		args := []string{sentinelFile(d), "--sentinel", "--bind", "127.0.0.1", "--port", strconv.Itoa(d.port), "--dir", d.data}
+		return asOwner(exec.Command(server, args...)), nil
 	}
 	defaults := map[string]string{
 		"bind":       "127.0.0.1",

@@ -31,6 +31,31 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// A server that takes no write can be read, also where a listing would remove entries that are stale.
+func TestReadWhereRefused(t *testing.T) {
+	for _, refusal := range redistest.Refusals {
+		if refusal.Code != "READONLY" && refusal.Code != "NOREPLICAS" {
+			continue
+		}
+		t.Run(refusal.Code, func(t *testing.T) {
+			client, refuse := refusal.Begin(t)
+			s := redissnapshot.New(client, nil)
+			begin(t, s, run("a", "run", fence(1)))
+			begin(t, s, run("b", "run", fence(1)))
+			check(t, s.Delete(t.Context(), key("a"), "run", fence(1)))
+			refuse()
+			var got []string
+			for r, err := range s.Runs(t.Context(), snapshot.Query{Key: key("")}) {
+				check(t, err)
+				got = append(got, r.Session)
+			}
+			if len(got) != 1 || got[0] != "b" {
+				t.Errorf("listed %q", got)
+			}
+		})
+	}
+}
+
 func TestRefusedCluster(t *testing.T) {
 	client := redistest.Cluster(t)
 	s := redissnapshot.New(client, nil)

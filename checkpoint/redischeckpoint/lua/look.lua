@@ -13,7 +13,8 @@ if not retry then return {'INVALID', 'head with retry ' .. head[5]} end
 if ARGV[1] == '0' then return {turn < 0 and 'SKIP' or 'LIST'} end
 if head[2] then return {ARGV[3] == '1' and retry > clock() and 'SKIP' or 'LIST'} end
 if head[3] == ARGV[2] then
-  redis.call('HDEL', KEYS[1], 'owing') -- first, so that it passes at maxmemory
+  local refused = redis.pcall('HDEL', KEYS[1], 'owing') -- first, so that it passes at maxmemory
+  if type(refused) == 'table' then return {'SKIP'} end -- a server that takes no write can be read
   redis.call('HSET', KEYS[1], 'retired', ARGV[2])
   return {'DROP'}
 end
