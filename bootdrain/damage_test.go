@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -15,10 +16,13 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/bootdrain"
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/testenv"
+	"github.com/holdfast-go/holdfast/migrations"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
@@ -77,66 +81,90 @@ func (s site) bySQL(ctx context.Context, text string) error {
 // One damaged run among several: a drain finishes the others, and names it. It can be abandoned or deleted, and so can a
 // session whose head is gone.
 func TestDamagedRun(t *testing.T) {
-	sites(t, func(t *testing.T, s site, w world) {
-		ctx := patience(t)
-		sessions := []string{"a", "b", "c", "d", "e"}
-		for _, session := range append(sessions, "f") {
-			if _, err := w.start(t, nil).Execute(ctx, session, orchestrator.Input{Text: "first"}, nil); err != nil {
-				t.Fatal(err)
-			}
-		}
-		p := job{Do: execute, Site: s, Body: wait, Sessions: sessions, Text: "second"}.start(t)
-		p.hear(inFlight)
-		p.goOn()
-		p.hear(left)
-		p.exit()
-		for _, err := range []error{s.spoil(ctx, "b"), s.spoil(ctx, "d"), s.lose(ctx, "f")} {
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
+	sites(t, func(t *testing.T, s site, w world) { damagedRun(t, s, w, s.spoil) })
+}
 
-		b := w.start(t, nil)
-		var logs bytes.Buffer
-		report, err := bootdrain.DrainInterrupted(ctx, b, &bootdrain.Options{Logger: logTo(&logs)})
-		if err != nil || report.Scanned != 5 || report.Settled != 3 || report.Damaged != 2 {
-			t.Fatalf("%+v, %v", report, err)
-		}
-		for _, r := range report.Runs {
-			if r.Outcome == "damaged" != errors.Is(r.Err, snapshot.ErrDamaged) {
-				t.Errorf("%s: %s, %v", r.Session, r.Outcome, r.Err)
+// A run that PostgreSQL itself cannot read is a damaged one.
+func TestLostChunk(t *testing.T) {
+	t.Parallel()
+	s := site{Postgres: testenv.StartPostgres(t, nil).URL, Effects: filepath.Join(t.TempDir(), "effects")}
+	migrated(t, "pgx", s.Postgres, migrations.Postgres)
+	p, err := pgxpool.New(t.Context(), s.Postgres)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	damagedRun(t, s, openSite(t, s), func(ctx context.Context, session string) error {
+		const long = "UPDATE holdfast_runs SET payload = to_jsonb(repeat('x', 10000)) WHERE session = $1"
+		for _, sql := range []string{"ALTER TABLE holdfast_runs ALTER COLUMN payload SET STORAGE EXTERNAL", long} {
+			if _, err := p.Exec(ctx, sql, []any{session}[:strings.Count(sql, "$")]...); err != nil {
+				return err
 			}
 		}
-		for _, session := range []string{"b", "d"} {
-			if n := strings.Count(logs.String(), "session="+session); n != 1 {
-				t.Errorf("%d lines name %s: %s", n, session, logs.String())
-			}
-		}
-		for _, session := range []string{"a", "c", "e"} {
-			wantTurns(t, b, session, "first", "second")
-		}
-		wantDamage(t, b, "b", "d")
-
-		refused(t, b, "b", snapshot.ErrDamaged)
-		ended, err := b.Abandon(ctx, "b", "")
-		if !ended || err != nil {
-			t.Errorf("Abandon: %v, %v", ended, err)
-		}
-		wantDamage(t, b, "d")
-		healed(t, b, "b", "first", "third")
-		if err := b.Delete(ctx, "d"); err != nil {
-			t.Error(err)
-		}
-		wantDamage(t, b)
-		healed(t, b, "d", "third")
-
-		refused(t, b, "f", checkpoint.ErrDamaged)
-		refused(t, b, "f", checkpoint.ErrDamaged)
-		if err := b.Delete(ctx, "f"); err != nil {
-			t.Error(err)
-		}
-		healed(t, b, "f", "third")
+		return testenv.LoseChunk(ctx, p, "holdfast_runs")
 	})
+}
+
+func damagedRun(t *testing.T, s site, w world, spoil func(ctx context.Context, session string) error) {
+	t.Helper()
+	ctx := patience(t)
+	sessions := []string{"a", "b", "c", "d", "e"}
+	for _, session := range append(sessions, "f") {
+		if _, err := w.start(t, nil).Execute(ctx, session, orchestrator.Input{Text: "first"}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := job{Do: execute, Site: s, Body: wait, Sessions: sessions, Text: "second"}.start(t)
+	p.hear(inFlight)
+	p.goOn()
+	p.hear(left)
+	p.exit()
+	for _, err := range []error{spoil(ctx, "b"), spoil(ctx, "d"), s.lose(ctx, "f")} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	b := w.start(t, nil)
+	var logs bytes.Buffer
+	report, err := bootdrain.DrainInterrupted(ctx, b, &bootdrain.Options{Logger: logTo(&logs)})
+	if err != nil || report.Scanned != 5 || report.Settled != 3 || report.Damaged != 2 {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	for _, r := range report.Runs {
+		if r.Outcome == "damaged" != errors.Is(r.Err, snapshot.ErrDamaged) {
+			t.Errorf("%s: %s, %v", r.Session, r.Outcome, r.Err)
+		}
+	}
+	for _, session := range []string{"b", "d"} {
+		if n := strings.Count(logs.String(), "session="+session); n != 1 {
+			t.Errorf("%d lines name %s: %s", n, session, logs.String())
+		}
+	}
+	for _, session := range []string{"a", "c", "e"} {
+		wantTurns(t, b, session, "first", "second")
+	}
+	wantDamage(t, b, "b", "d")
+
+	refused(t, b, "b", snapshot.ErrDamaged)
+	ended, err := b.Abandon(ctx, "b", "")
+	if !ended || err != nil {
+		t.Errorf("Abandon: %v, %v", ended, err)
+	}
+	wantDamage(t, b, "d")
+	healed(t, b, "b", "first", "third")
+	if err := b.Delete(ctx, "d"); err != nil {
+		t.Error(err)
+	}
+	wantDamage(t, b)
+	healed(t, b, "d", "third")
+
+	refused(t, b, "f", checkpoint.ErrDamaged)
+	refused(t, b, "f", checkpoint.ErrDamaged)
+	if err := b.Delete(ctx, "f"); err != nil {
+		t.Error(err)
+	}
+	healed(t, b, "f", "third")
 }
 
 // wantDamage checks of which sessions the runs are listed as damaged.

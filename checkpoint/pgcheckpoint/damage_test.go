@@ -2,6 +2,7 @@ package pgcheckpoint_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -9,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/checkpointtest"
 	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
+	"github.com/holdfast-go/holdfast/internal/testenv"
 )
 
 // A spoiled store damages sessions by hand.
@@ -54,4 +56,44 @@ func TestDamaged(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A torn store damages turns by taking a block of their state away.
+type torn struct {
+	spoiled
+	prefix string
+}
+
+func (s torn) DamageTurn(ctx context.Context, k checkpoint.Key, turn int) error {
+	const long = `
+		UPDATE {turns} SET state = to_jsonb(repeat('x', 10000)) WHERE orchestrator = $1 AND session = $2 AND turn = $3`
+	if _, err := s.pool.Exec(ctx, s.Fill(long), k.Orchestrator, k.Session, turn); err != nil {
+		return err
+	}
+	return testenv.LoseChunk(ctx, s.pool, s.prefix+"turns")
+}
+
+func (s torn) DamageHead(ctx context.Context, k checkpoint.Key) error {
+	_, err := s.pool.Exec(ctx, s.Fill("UPDATE {sessions} SET born = 0 WHERE orchestrator = $1 AND session = $2"), k.Orchestrator, k.Session)
+	return err
+}
+
+func (s torn) LoseHead(ctx context.Context, k checkpoint.Key) error {
+	_, err := s.pool.Exec(ctx, s.Fill("DELETE FROM {sessions} WHERE orchestrator = $1 AND session = $2"), k.Orchestrator, k.Session)
+	return err
+}
+
+// What the server itself cannot read is damaged like what no store wrote.
+func TestLostChunk(t *testing.T) {
+	t.Parallel()
+	p := poolOn(t, testenv.StartPostgres(t, nil).URL, func(*pgxpool.Config) {})
+	n := 0
+	checkpointtest.RunDamaged(t, func(t *testing.T) checkpointtest.DamagingStore {
+		n++
+		prefix := fmt.Sprintf("torn%d_", n)
+		s := pgcheckpoint.New(p, &pgcheckpoint.Options{Prefix: prefix})
+		create(t, p, s)
+		exec(t, p, s.Fill("ALTER TABLE {turns} ALTER COLUMN state SET STORAGE EXTERNAL"))
+		return torn{spoiled{Store: s, pool: p}, prefix}
+	})
 }

@@ -76,6 +76,9 @@ func (s *Store) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimR
 	}
 	for {
 		c, err := s.claim(ctx, k, r)
+		if pgstate.Corrupt(err) {
+			c, err = s.claimUnread(ctx, k, r, err)
+		}
 		if errors.Is(err, pgx.ErrNoRows) && r.From == (lock.Fence{}) {
 			c, err = s.create(ctx, k, r)
 			if errors.Is(err, pgx.ErrNoRows) {
@@ -104,9 +107,11 @@ var errOvertaken = errors.New("claim was overtaken")
 
 // claim claims a session that is there. If it is not, claim returns pgx.ErrNoRows.
 func (s *Store) claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
-	return s.sendClaim(ctx, k, r, func(b *pgx.Batch) {
-		b.Queue(s.sql.claim, k.Orchestrator, k.Session, r.Nonce, r.Owner, r.TTL.Microseconds(), r.From.Epoch, r.From.Nonce)
-	})
+	return s.sendClaim(ctx, k, r, func(b *pgx.Batch) { s.queueClaim(b, k, r) })
+}
+
+func (s *Store) queueClaim(b *pgx.Batch, k checkpoint.Key, r checkpoint.ClaimRequest) {
+	b.Queue(s.sql.claim, k.Orchestrator, k.Session, r.Nonce, r.Owner, r.TTL.Microseconds(), r.From.Epoch, r.From.Nonce)
 }
 
 // headless returns a *checkpoint.DamagedError if turns of the session are kept without a head, and a lease for Delete.
@@ -157,14 +162,7 @@ func (s *Store) sendClaim(
 }
 
 func readClaim(results pgx.BatchResults, k checkpoint.Key, r checkpoint.ClaimRequest) (c checkpoint.Claimed, err error) {
-	c.Key = k
-	var verdict, owner string
-	var last int
-	err = results.QueryRow().Scan(&verdict, &c.Fence.Epoch, &c.Fence.Nonce, &owner,
-		&c.Born, &last, &c.Summarized, &c.Delivered, &c.Failed)
-	if err == nil {
-		err = refusal(verdict, owner, c.Fence)
-	}
+	c, last, err := scanHead(results.QueryRow(), k)
 	if err != nil {
 		return c, err
 	}
@@ -186,6 +184,18 @@ func readClaim(results pgx.BatchResults, k checkpoint.Key, r checkpoint.ClaimReq
 		}
 	}
 	return c, err
+}
+
+// scanHead reads what a claim has made of the head, and the number of the newest turn. Its error says why it was refused.
+func scanHead(row pgx.Row, k checkpoint.Key) (c checkpoint.Claimed, last int, err error) {
+	c.Key = k
+	var verdict, owner string
+	err = row.Scan(&verdict, &c.Fence.Epoch, &c.Fence.Nonce, &owner,
+		&c.Born, &last, &c.Summarized, &c.Delivered, &c.Failed)
+	if err == nil {
+		err = refusal(verdict, owner, c.Fence)
+	}
+	return c, last, err
 }
 
 // refusal returns why a claim was not granted, or nil if it was.

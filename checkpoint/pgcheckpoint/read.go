@@ -27,16 +27,16 @@ func (s *Store) Turns(ctx context.Context, k checkpoint.Key, from int) iter.Seq2
 		}
 		next := min(from, checkpoint.Newest)
 		for size := firstTurns; next >= 0; size = min(4*size, mostTurns) {
-			page, err := collect(ctx, s.db, scan, s.sql.turns, k.Orchestrator, k.Session, next, size)
+			page, err := s.page(ctx, k, next, size)
 			if err != nil {
 				yield(checkpoint.Checkpoint{}, s.error(ctx, "turns", k, err))
 				return
 			}
-			for _, cp := range page {
-				if !yield(cp, s.error(ctx, "turns", k, intact(cp, k))) {
+			for _, f := range page {
+				if !yield(f.Checkpoint, s.error(ctx, "turns", k, f.judge(k))) {
 					return
 				}
-				next = cp.Turn - 1
+				next = f.Turn - 1
 			}
 			if len(page) < size {
 				return

@@ -84,6 +84,7 @@ type queries struct {
 	claim, guard, create, headless, newest, answered, append, explain, mark, renew, raise string
 	settle                                                                                string // append, with a place for a pgjoin.Part
 	deleteGuard, deleteHead, deleteTurns, turns, sessions, owing, held, watch, sweep      string
+	numbers                                                                               string
 }
 
 var templates = queries{
@@ -260,6 +261,14 @@ var templates = queries{
 		ORDER BY turn DESC
 		LIMIT $4`,
 
+	// The turns of a page, without what may be out of line.
+	numbers: `
+		SELECT turn
+		FROM {turns}
+		WHERE orchestrator = $1 AND session = $2 AND turn <= $3
+		ORDER BY turn DESC
+		LIMIT $4`,
+
 	sessions: `
 		SELECT session
 		FROM {sessions}
@@ -337,7 +346,7 @@ func fillAll(p sqlname.Prefix) queries {
 	q.append = strings.NewReplacer("{and}", "", "{forgotten}", "false").Replace(q.append)
 	for _, s := range []*string{
 		&q.settle, &q.claim, &q.create, &q.headless, &q.newest, &q.answered, &q.append, &q.explain, &q.mark, &q.renew, &q.raise,
-		&q.deleteHead, &q.deleteTurns, &q.turns, &q.sessions, &q.owing, &q.held, &q.watch,
+		&q.deleteHead, &q.deleteTurns, &q.turns, &q.sessions, &q.owing, &q.held, &q.watch, &q.numbers,
 	} {
 		*s = fill(p, *s)
 	}

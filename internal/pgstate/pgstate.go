@@ -23,6 +23,9 @@ const (
 	undefinedSchema      = "3F000"
 	readOnly             = "25006"
 	cannotConnectNow     = "57P03"
+	internalError        = "XX000" // what says before PostgreSQL 14 that a value lacks a part
+	dataCorrupted        = "XX001"
+	indexCorrupted       = "XX002"
 	insufficient         = "53" // begins the states of a server that lacks memory, space on its disk, or connections
 )
 
@@ -38,6 +41,16 @@ func Of(err error) string {
 func Missing(err error) bool {
 	switch Of(err) {
 	case undefinedTable, undefinedColumn, undefinedSchema:
+		return true
+	}
+	return false
+}
+
+// Corrupt reports whether err says that the server cannot read what it has stored, such as a row whose value lacks a part. It
+// may say so of one row among many.
+func Corrupt(err error) bool {
+	switch Of(err) {
+	case internalError, dataCorrupted, indexCorrupted:
 		return true
 	}
 	return false
@@ -70,10 +83,11 @@ func Remedy(err error) string {
 }
 
 // Again runs f a second time if a pool that defaults to repeatable read met a concurrent update: the statement had no
-// effect, and sees the newer row now.
+// effect, and sees the newer row now. So it does after an internal error, which may be of the moment, before it is taken for
+// Corrupt.
 func Again(f func() error) error {
 	err := f()
-	if Of(err) == SerializationFailure {
+	if state := Of(err); state == SerializationFailure || state == internalError {
 		err = f()
 	}
 	return err

@@ -53,3 +53,25 @@ func TestRefusedConnection(t *testing.T) {
 		t.Errorf("without a connection to be had: %v", err)
 	}
 }
+
+// What may be of the moment is tried once more, and what cannot be read is not.
+func TestAgain(t *testing.T) {
+	for code, want := range map[string]int{"": 1, "40001": 2, "XX000": 2, "XX001": 1, "23505": 1} {
+		tries := 0
+		err := pgstate.Again(func() error {
+			tries++
+			if code == "" {
+				return nil
+			}
+			return &pgconn.PgError{SeverityUnlocalized: "ERROR", Code: code}
+		})
+		if tries != want || pgstate.Of(err) != code {
+			t.Errorf("after %q a statement is tried %d times, want %d: %v", code, tries, want, err)
+		}
+	}
+	for code, want := range map[string]bool{"XX000": true, "XX001": true, "XX002": true, "40001": false, "53100": false} {
+		if got := pgstate.Corrupt(&pgconn.PgError{Code: code}); got != want {
+			t.Errorf("%s is corrupt: %v", code, got)
+		}
+	}
+}

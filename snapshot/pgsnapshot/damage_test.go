@@ -2,10 +2,16 @@ package pgsnapshot_test
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/holdfast-go/holdfast/internal/testenv"
+	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
 	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
 	"github.com/holdfast-go/holdfast/snapshot/snapshottest"
@@ -36,5 +42,70 @@ func TestDamaged(t *testing.T) {
 				return spoiled{create(t, p, nil), p, set}
 			})
 		})
+	}
+}
+
+// A torn store damages runs by taking a block of their payload away.
+type torn struct {
+	*pgsnapshot.Store
+	pool   *pgxpool.Pool
+	prefix string
+}
+
+func (s torn) Damage(ctx context.Context, k snapshot.Key) error {
+	const long = "UPDATE {runs} SET payload = to_jsonb(repeat('x', 10000)) WHERE orchestrator = $1 AND session = $2"
+	if _, err := s.pool.Exec(ctx, s.Fill(long), k.Orchestrator, k.Session); err != nil {
+		return err
+	}
+	return testenv.LoseChunk(ctx, s.pool, s.prefix+"runs")
+}
+
+// tearing returns what makes stores whose payloads and parts are out of line.
+func tearing(t *testing.T) func(t *testing.T) torn {
+	_, p, _ := private(t, nil)
+	n := 0
+	return func(t *testing.T) torn {
+		n++
+		prefix := fmt.Sprintf("torn%d_", n)
+		s := create(t, p, &pgsnapshot.Options{Prefix: prefix})
+		const external = `
+			ALTER TABLE {runs} ALTER COLUMN payload SET STORAGE EXTERNAL;
+			ALTER TABLE {run_parts} ALTER COLUMN doc SET STORAGE EXTERNAL`
+		if _, err := p.Exec(t.Context(), s.Fill(external)); err != nil {
+			t.Fatal(err)
+		}
+		return torn{s, p, prefix}
+	}
+}
+
+// What the server itself cannot read is damaged like what no store wrote.
+func TestLostChunk(t *testing.T) {
+	t.Parallel()
+	newTorn := tearing(t)
+	snapshottest.RunDamaged(t, func(t *testing.T) snapshottest.DamagingStore { return newTorn(t) })
+}
+
+// A run that has lost a block of a part can be adopted, to be deleted.
+func TestLostPart(t *testing.T) {
+	t.Parallel()
+	s := tearing(t)(t)
+	r := run("a")
+	r.Parts = map[string]json.RawMessage{"part": json.RawMessage(`"` + strings.Repeat("x", 10_000) + `"`)}
+	if _, err := s.Begin(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	if err := testenv.LoseChunk(t.Context(), s.pool, s.prefix+"run_parts"); err != nil {
+		t.Fatal(err)
+	}
+	f := lock.Fence{Epoch: 2, Nonce: "m"}
+	got, err := s.Adopt(t.Context(), r.Key, f, 3)
+	if damage, is := errors.AsType[*snapshot.DamagedError](err); !is || damage.Key != r.Key || got.ID != r.ID {
+		t.Errorf("Adopt returns run %q, %v", got.ID, err)
+	}
+	if err := s.Delete(t.Context(), r.Key, got.ID, f); err != nil {
+		t.Error(err)
+	}
+	for r, err := range s.Runs(t.Context(), snapshot.Query{Key: r.Key}) {
+		t.Errorf("run %q is still in flight, %v", r.ID, err)
 	}
 }

@@ -87,7 +87,7 @@ func (s *Store) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error
 		if err != nil || begun {
 			return nil, s.error(ctx, "begin", r.Key, err)
 		}
-		found, err := one(ctx, s.db, s.sql.find, r.Orchestrator, r.Session, r.Fence.Epoch)
+		found, err := s.find(ctx, r)
 		if err == nil {
 			if err := found.intact(); err != nil {
 				return nil, s.error(ctx, "begin", r.Key, err)
@@ -129,6 +129,9 @@ func (s *Store) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, maxAtte
 		return snapshot.Run{}, err
 	}
 	r, err := s.adopt(ctx, k, f, maxAttempts)
+	if pgstate.Corrupt(err) {
+		r, err = s.unread(ctx, err, s.sql.adoptBrief, k.Orchestrator, k.Session, f.Epoch, f.Nonce, maxAttempts)
+	}
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return snapshot.Run{}, lock.ErrFenced
@@ -337,7 +340,7 @@ func (s *Store) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.R
 			if q.Limit > 0 {
 				size = min(size, left)
 			}
-			page, err := s.page(ctx, q, after, size)
+			page, more, err := s.page(ctx, q, after, size)
 			if err != nil {
 				yield(snapshot.Run{}, s.error(ctx, "runs", q.Key, err))
 				return
@@ -348,14 +351,25 @@ func (s *Store) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.R
 				}
 				after = r.Session
 			}
-			if left -= len(page); len(page) < size || left == 0 || q.Session != "" {
+			if left -= len(page); !more || q.Limit > 0 && left == 0 || q.Session != "" {
 				return
 			}
 		}
 	}
 }
 
-func (s *Store) page(ctx context.Context, q snapshot.Query, after string, size int) (page []row, err error) {
+// page returns the next runs, and whether there may be more.
+func (s *Store) page(ctx context.Context, q snapshot.Query, after string, size int) (page []row, more bool, err error) {
+	page, err = s.list(ctx, q, after, size)
+	more = len(page) == size
+	if pgstate.Corrupt(err) && !q.Brief {
+		return s.pageByRow(ctx, q, after, size, err)
+	}
+	return page, more, err
+}
+
+// list returns the next runs if the server can read them all.
+func (s *Store) list(ctx context.Context, q snapshot.Query, after string, size int) (page []row, err error) {
 	sql, args := s.sql.runs, []any{q.Orchestrator, after, string(q.Status), size}
 	if q.Brief {
 		sql = s.sql.runsBrief
@@ -387,10 +401,15 @@ type row struct {
 	snapshot.Run
 	inFlight bool
 	parted   bool // it has, or has had, parts
+	unread   error
 }
 
-// intact returns a *snapshot.DamagedError if no store wrote the run. PostgreSQL has judged the documents.
+// intact returns a *snapshot.DamagedError if no store wrote the run, or the server cannot read it. PostgreSQL has judged the
+// documents.
 func (r *row) intact() error {
+	if r.unread != nil {
+		return snapshot.Damaged(r.Key, r.unread)
+	}
 	bare := r.Run
 	bare.Payload, bare.Parts = nil, nil
 	return bare.Intact()

@@ -1,0 +1,54 @@
+package pgsnapshot
+
+import (
+	"context"
+
+	"github.com/holdfast-go/holdfast/internal/pgstate"
+	"github.com/holdfast-go/holdfast/snapshot"
+)
+
+// A payload that has lost a block fails the whole statement that reads it, and what else that statement does. The row itself is
+// there, so the same is done once more without the payload.
+
+// find returns the run in flight, and keeps anything from beginning under the fence of r.
+func (s *Store) find(ctx context.Context, r snapshot.Run) (row, error) {
+	args := []any{r.Orchestrator, r.Session, r.Fence.Epoch}
+	found, err := one(ctx, s.db, s.sql.find, args...)
+	if pgstate.Corrupt(err) {
+		return s.unread(ctx, err, s.sql.findBrief, args...)
+	}
+	return found, err
+}
+
+// unread returns a run of which the server has said why it cannot be read.
+func (s *Store) unread(ctx context.Context, why error, brief string, args ...any) (row, error) {
+	r, err := one(ctx, s.db, brief, args...)
+	r.unread = why
+	return r, err
+}
+
+// pageByRow reads the next runs one by one. Of those that cannot be read it returns the names.
+func (s *Store) pageByRow(
+	ctx context.Context, q snapshot.Query, after string, size int, why error,
+) (page []row, more bool, err error) {
+	brief := q
+	brief.Brief = true
+	listed, err := s.list(ctx, brief, after, size)
+	if err != nil {
+		return nil, false, why
+	}
+	for _, r := range listed {
+		q.Session = r.Session
+		found, err := s.list(ctx, q, "", 1)
+		switch {
+		case pgstate.Corrupt(err):
+			r.unread = err
+			page = append(page, r)
+		case err != nil:
+			return page, false, err
+		default:
+			page = append(page, found...) // none if it was deleted since
+		}
+	}
+	return page, len(listed) == size, nil
+}
