@@ -2,7 +2,7 @@ package sqlitecheckpoint
 
 // The statements whose plans are tested.
 var Plans = map[string]string{
-	"newest": turnsSQL, "answered": answeredSQL, "prune": pruneSQL, "refusal": refusalSQL, "renew": renewSQL, "held": heldSQL,
+	"newest": turnsSQL, "numbers": numbersSQL, "answered": answeredSQL, "prune": pruneSQL, "refusal": refusalSQL, "renew": renewSQL, "held": heldSQL,
 	"sessions": sessionsSQL, "owing": owingSQL, "settle": settleSQL, "mark": markSQL, "delete": deleteTurnsSQL, "idle": idleSQL, "slice": sliceSQL,
 	"take": takeSQL, "owner": ownerSQL, "delete head": deleteHeadSQL,
 }

@@ -22,6 +22,13 @@ const (
 		ORDER BY turn DESC
 		LIMIT ?4`
 
+	// The turns of a page by the index, without the rows.
+	numbersSQL = `
+		SELECT turn FROM {prefix}turns
+		WHERE orchestrator = ?1 AND session = ?2 AND turn <= ?3
+		ORDER BY turn DESC
+		LIMIT ?4`
+
 	answeredSQL = `
 		SELECT turn, state, payload, route, signature, version, run_id, request_id, saved_at
 		FROM {prefix}turns
@@ -59,8 +66,7 @@ func (s *Store) Turns(ctx context.Context, k checkpoint.Key, from int) iter.Seq2
 		turn := from
 		for limit := 1; err == nil; limit = min(4*limit, turnsPage) {
 			var page []finding
-			rows, e := st[turnsSQL].QueryContext(ctx, k.Orchestrator, k.Session, turn, limit)
-			page, err = sqlitestore.Collect(rows, e, scan)
+			page, err = readTurns(ctx, st, k, turn, limit)
 			for _, f := range page {
 				if !yield(f.Checkpoint, f.judge(k)) {
 					return
@@ -73,6 +79,44 @@ func (s *Store) Turns(ctx context.Context, k checkpoint.Key, from int) iter.Seq2
 		}
 		yield(checkpoint.Checkpoint{}, fmt.Errorf("sqlitecheckpoint: turns of %q: %w", k.Session, s.db.Explain(ctx, err)))
 	}
+}
+
+// readTurns returns the next turns from one downwards. If SQLite cannot read them all, readTurns reads them one by one, and
+// returns the numbers of those that cannot be read.
+func readTurns(
+	ctx context.Context, st sqlitestore.Statements, k checkpoint.Key, from, limit int,
+) (page []finding, err error) {
+	rows, err := st[turnsSQL].QueryContext(ctx, k.Orchestrator, k.Session, from, limit)
+	page, err = sqlitestore.Collect(rows, err, scan)
+	if !sqlitestore.Corrupt(err) {
+		return page, err
+	}
+	rows, e := st[numbersSQL].QueryContext(ctx, k.Orchestrator, k.Session, from, limit)
+	numbers, e := sqlitestore.Collect(rows, e, scanNumber)
+	if e != nil {
+		return page, err
+	}
+	page = nil
+	for _, n := range numbers {
+		rows, err := st[turnsSQL].QueryContext(ctx, k.Orchestrator, k.Session, n, 1)
+		one, err := sqlitestore.Collect(rows, err, scan)
+		switch {
+		case sqlitestore.Corrupt(err):
+			page = append(page, finding{checkpoint.Checkpoint{Turn: n}, err})
+		case err != nil:
+			return page, err
+		case len(one) == 0 || one[0].Turn != n:
+			return page, nil // pruned since, and with it those before it
+		default:
+			page = append(page, one...)
+		}
+	}
+	return page, nil
+}
+
+func scanNumber(rows *sql.Rows) (n int, err error) {
+	err = rows.Scan(&n)
+	return n, err
 }
 
 // Sessions reads pages of 500 names.

@@ -58,7 +58,7 @@ func layout(prefix string) sqlitestore.Layout {
 		},
 		Statements: []string{
 			takeSQL, waitSQL, createSQL, headlessSQL, renewSQL, heldSQL, ownerSQL, settleSQL, insertSQL, pruneSQL, refusalSQL, markSQL,
-			deleteHeadSQL, deleteTurnsSQL, turnsSQL, answeredSQL, sessionsSQL, owingSQL, sliceSQL, idleSQL, retireSQL,
+			deleteHeadSQL, deleteTurnsSQL, turnsSQL, numbersSQL, answeredSQL, sessionsSQL, owingSQL, sliceSQL, idleSQL, retireSQL,
 		},
 		Verdicts: []error{lock.ErrHeld, lock.ErrFenced, checkpoint.ErrConflict, checkpoint.ErrInvalid, checkpoint.ErrDamaged},
 		Missing:  checkpoint.ErrSchema,

@@ -53,7 +53,8 @@ func (s *Store) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.R
 				limit = min(limit, left)
 			}
 			var page []finding
-			page, err = readPage(ctx, st, q, after, limit)
+			var more bool
+			page, more, err = readPage(ctx, st, q, after, limit)
 			for _, f := range page {
 				if !yield(f.Run, f.damage) {
 					return
@@ -61,7 +62,7 @@ func (s *Store) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.R
 				after = f.Session
 			}
 			left -= len(page)
-			if err == nil && (len(page) < limit || left == 0 || q.Session != "") {
+			if err == nil && (!more || q.Limit > 0 && left == 0 || q.Session != "") {
 				return
 			}
 		}
@@ -69,7 +70,40 @@ func (s *Store) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.R
 	}
 }
 
-func readPage(ctx context.Context, st sqlitestore.Statements, q snapshot.Query, after string, limit int) ([]finding, error) {
+// readPage returns the next runs, and whether there may be more. If SQLite cannot read them all, readPage reads them one by one,
+// and returns the names of those that cannot be read.
+func readPage(
+	ctx context.Context, st sqlitestore.Statements, q snapshot.Query, after string, limit int,
+) (page []finding, more bool, err error) {
+	page, err = list(ctx, st, q, after, limit)
+	if !sqlitestore.Corrupt(err) || q.Brief {
+		return page, len(page) == limit, err
+	}
+	brief := q
+	brief.Brief = true
+	listed, e := list(ctx, st, brief, after, limit)
+	if e != nil {
+		return page, false, err
+	}
+	page = nil
+	for _, f := range listed {
+		q.Session = f.Session
+		found, err := list(ctx, st, q, "", 1)
+		switch {
+		case sqlitestore.Corrupt(err):
+			f.damage = snapshot.Damaged(f.Key, err)
+			page = append(page, f)
+		case err != nil:
+			return page, false, err
+		default:
+			page = append(page, found...) // none if it was deleted since
+		}
+	}
+	return page, len(listed) == limit, nil
+}
+
+// list returns the next runs up to the first that SQLite cannot read.
+func list(ctx context.Context, st sqlitestore.Statements, q snapshot.Query, after string, limit int) ([]finding, error) {
 	stmt, args := st[runsSQL], []any{q.Orchestrator, after, string(q.Status), limit}
 	if q.Brief {
 		stmt = st[runsBriefSQL]

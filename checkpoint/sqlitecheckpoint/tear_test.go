@@ -1,0 +1,50 @@
+package sqlitecheckpoint_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/checkpoint/sqlitecheckpoint"
+	"github.com/holdfast-go/holdfast/internal/testenv"
+)
+
+// A state that SQLite itself cannot read is damage of its turn. The other turns can be read.
+func TestMalformedState(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "test.db")
+	dsn := "file:" + path + "?" + busy + "&" + wal + "&" + full
+	db := open(t, dsn)
+	s := create(t, db, nil)
+	const turns, torn = 30, 12
+	text := func(i int) string { return strings.Repeat(fmt.Sprintf("state %02d ", i), 1500) }
+	l := mustClaim(t, s, "a").Lease
+	var all []int
+	for i := range turns {
+		cp := turn(i)
+		cp.State = json.RawMessage(`"` + text(i) + `"`)
+		want(t, s.Append(t.Context(), l, cp, checkpoint.AppendOptions{}), nil)
+		all = append(all, turns-1-i)
+	}
+	mustExec(t, db, "PRAGMA wal_checkpoint(TRUNCATE)")
+	db.Close()
+	testenv.TearSQLite(t, path, text(torn)[:18])
+
+	s = sqlitecheckpoint.New(open(t, dsn), nil)
+	var got, damaged []int
+	for cp, err := range s.Turns(t.Context(), bot("a"), checkpoint.Newest) {
+		if _, is := errors.AsType[*checkpoint.DamagedError](err); is {
+			damaged = append(damaged, cp.Turn)
+		} else if err != nil || string(cp.State) != `"`+text(cp.Turn)+`"` {
+			t.Errorf("turn %d has a state of %d bytes: %v", cp.Turn, len(cp.State), err)
+		}
+		got = append(got, cp.Turn)
+	}
+	if !slices.Equal(got, all) || !slices.Equal(damaged, []int{torn}) {
+		t.Errorf("turns %v, of which damaged are %v", got, damaged)
+	}
+}
