@@ -3,6 +3,7 @@ package orchestrator_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"strings"
@@ -93,4 +94,45 @@ func TestPassOverLiveRuns(t *testing.T) {
 			t.Errorf("of 320 sessions whose owners are dead %d are found, by reading %d bytes", len(got), seen.documents)
 		}
 	})
+}
+
+// Processes that can recover the same have one watcher. Others have another, and a store that does not know processes has none.
+func TestWatching(t *testing.T) {
+	w := newWorld()
+	migrating := echo()
+	migrating.Migrate = func(context.Context, checkpoint.Checkpoint) (State, error) { return State{}, nil }
+	newer := echo()
+	newer.Version = "2"
+	other := echo()
+	other.Intents["another"] = Intent{Run: say("another")}
+	other.First = "echo"
+	elsewhere := echo()
+	elsewhere.Name = "elsewhere"
+	watches := func(bot *Bot) bool {
+		t.Helper()
+		left, err := bot.Watching(t.Context(), time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return left == 0
+	}
+	first := w.start(t, echo(), Options{})
+	if second := w.start(t, echo(), Options{}); !watches(first) || watches(second) || !watches(first) {
+		t.Error("two processes watch, or none")
+	}
+	stateless := world{w.checkpoints, nil}
+	for what, bot := range map[string]*Bot{
+		"with Migrate": w.start(t, migrating, Options{}), "with Deliver": w.start(t, delivered(echo()), Options{}),
+		"of another version": w.start(t, newer, Options{}), "of another signature": w.start(t, other, Options{}),
+		"of another bot": w.start(t, elsewhere, Options{}), "without a snapshot store": stateless.start(t, echo(), Options{}),
+	} {
+		if !watches(bot) {
+			t.Errorf("a process %s is told that another watches", what)
+		}
+	}
+	plain := world{struct{ checkpoint.Store }{w.checkpoints}, w.snapshots}
+	_, err := plain.start(t, echo(), Options{}).Watching(t.Context(), time.Hour)
+	wantErr(t, err, errors.ErrUnsupported)
+	_, err = first.Watching(t.Context(), -1)
+	wantOp(t, err, "watching")
 }

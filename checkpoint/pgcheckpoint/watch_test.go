@@ -4,6 +4,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/holdfast-go/holdfast/checkpoint/checkpointtest"
 	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
 	"github.com/holdfast-go/holdfast/internal/testenv"
@@ -11,7 +14,17 @@ import (
 
 func TestWatch(t *testing.T) {
 	t.Parallel()
-	checkpointtest.RunWatcher(t, func(t *testing.T) checkpointtest.WatchingStore { return open(t, nil) })
+	for name, mode := range map[string]pgx.QueryExecMode{
+		"default": pgx.QueryExecModeCacheStatement, "exec": pgx.QueryExecModeExec, "simple": pgx.QueryExecModeSimpleProtocol,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			newStore := numbered(pool(t, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = mode }), "w")
+			checkpointtest.RunWatcher(t, func(t *testing.T) checkpointtest.WatchingStore {
+				return newStore(t).(*pgcheckpoint.Store)
+			})
+		})
+	}
 }
 
 // Who asks in vain writes nothing, and reads a page or two. Definitions that nobody has any more leave nothing behind.
