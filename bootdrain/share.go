@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// A Sharer is a Bot whose processes can share the watch, as those of an Orchestrator do on PostgreSQL and Redis. Then one of
-// them looks for what is to be recovered, and what looking costs does not grow with the processes.
+// A Sharer is a Bot whose processes can share the watch, as those of an Orchestrator do on PostgreSQL and Redis. Then
+// one of them looks for what is to be recovered, and what looking costs does not grow with the processes.
 type Sharer interface {
 	Bot
-	// Watching makes this process the watcher for d, unless another process is. It returns for how much longer another is; 0
-	// if this process is. With d 0 this process is the watcher no longer. It is errors.ErrUnsupported if the processes know
-	// nothing of each other: then each of them looks.
+	// Watching makes this process the watcher for d, unless another process is. It returns for how much longer
+	// another is; 0 if this process is. With d 0 this process is the watcher no longer. It is errors.ErrUnsupported
+	// if the processes know nothing of each other: then each of them looks.
 	Watching(ctx context.Context, d time.Duration) (other time.Duration, err error)
 }
 

@@ -168,8 +168,8 @@ func (c meteredConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// costOfWatching returns what a server does in 20 s for processes that have nothing to do, beside runs of 50 KB that are at
-// work elsewhere. The processes do, without a pause, what they would do in 200 s.
+// costOfWatching returns what a server does in 20 s for processes that have nothing to do, beside runs of 50 KB that
+// are at work elsewhere. The processes do, without a pause, what they would do in 200 s.
 func costOfWatching(t *testing.T, runs, processes int) load {
 	const parts = 10
 	server := testenv.StartPostgres(t, &testenv.Options{Count: true, Settings: map[string]string{"autovacuum": "off"}})

@@ -14,12 +14,13 @@ const (
 	sweepLimit = 1000
 )
 
-// Watch passes until ctx is done, and returns its cause once what it began has ended. A run that takes longer than five seconds
-// goes on, and gives its place to the next one, so that Options.Concurrency bounds how fast runs begin; up to sixteen times as many
-// go on at once. A pass that cannot be made is logged and tried again, less and less often, up to Options.Every.
+// Watch passes until ctx is done, and returns its cause once what it began has ended. A run that takes longer than
+// five seconds goes on, and gives its place to the next one, so that Options.Concurrency bounds how fast runs begin;
+// up to sixteen times as many go on at once. A pass that cannot be made is logged and tried again, less and less
+// often, up to Options.Every.
 //
-// Of the processes of a Sharer one passes at a time. If it is killed, another passes within Options.Every, or five seconds if
-// that is less. A process with more to do than it can begin lets another pass.
+// Of the processes of a Sharer one passes at a time. If it is killed, another passes within Options.Every, or five
+// seconds if that is less. A process with more to do than it can begin lets another pass.
 func Watch(ctx context.Context, b Bot, o *Options) error {
 	d := newDrain(b, o)
 	w := &watch{
@@ -67,8 +68,8 @@ func (w *watch) passes(ctx context.Context) error {
 	}
 }
 
-// sit takes the seat of the watcher if it can. A process that has more to do than it can begin leaves it, and one that has
-// failed to recover something takes it for a moment: another may do better.
+// sit takes the seat of the watcher if it can. A process that has more to do than it can begin leaves it, and one
+// that has failed to recover something takes it for a moment: another may do better.
 func (w *watch) sit(ctx context.Context) seating {
 	if w.seat.bot != nil && w.waiting() {
 		w.seat.leave(ctx)

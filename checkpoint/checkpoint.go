@@ -201,13 +201,13 @@ type Sweeper interface {
 	Sweep(ctx context.Context, limit int) (retired int, err error)
 }
 
-// A Watcher is a store that keeps which process is the watcher: it looks, for all others, for what is to be recovered. The
-// stores on a server are one. It is for economy only. What it keeps need not survive a crash of the server, and what is
-// recovered is claimed.
+// A Watcher is a store that keeps which process is the watcher: it looks, for all others, for what is to be
+// recovered. The stores on a server are one. It is for economy only. What it keeps need not survive a crash of the
+// server, and what is recovered is claimed.
 type Watcher interface {
-	// Watch makes process the watcher for d from now, unless another process is. It returns for how much longer another is
-	// the watcher. That is 0 if process is, which may ask again at any time. If d is 0, process is the watcher no longer. There
-	// is a watcher for each definition, because not all processes can recover the same.
+	// Watch makes process the watcher for d from now, unless another process is. It returns for how much longer
+	// another is the watcher. That is 0 if process is, which may ask again at any time. If d is 0, process is the
+	// watcher no longer. There is a watcher for each definition, because not all processes can recover the same.
 	Watch(ctx context.Context, orchestrator, definition, process string, d time.Duration) (other time.Duration, err error)
 }
 

@@ -103,10 +103,10 @@ func (u *unowned) flush(ctx context.Context) bool {
 	return true
 }
 
-// Watching makes this process the watcher of its bot for d, unless another process is, and returns for how much longer another
-// is the watcher. It is errors.ErrUnsupported if the checkpoint store is no checkpoint.Watcher. It makes the orchestrator a
-// bootdrain.Sharer. Processes of another definition, or with other hooks, have a watcher of their own: not all can recover the
-// same.
+// Watching makes this process the watcher of its bot for d, unless another process is, and returns for how much
+// longer another is the watcher. It is errors.ErrUnsupported if the checkpoint store is no checkpoint.Watcher. It
+// makes the orchestrator a bootdrain.Sharer. Processes of another definition, or with other hooks, have a watcher of
+// their own: not all can recover the same.
 func (o *Orchestrator[S]) Watching(ctx context.Context, d time.Duration) (other time.Duration, err error) {
 	w, ok := o.store.(checkpoint.Watcher)
 	if !ok {

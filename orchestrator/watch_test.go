@@ -50,7 +50,8 @@ func (s listedCheckpoints) Sessions(ctx context.Context, q checkpoint.SessionQue
 	return s.Store.Sessions(ctx, q)
 }
 
-// owned makes sessions of bot echo that somebody owns for a minute, each with a run of 50 KB in flight, or with a reply owed.
+// owned makes sessions of bot echo that somebody owns for a minute, each with a run of 50 KB in flight, or with a
+// reply owed.
 func owned(t *testing.T, w world, runs, owing int) {
 	t.Helper()
 	payload := json.RawMessage(`"` + strings.Repeat("x", 50_000) + `"`)
@@ -96,7 +97,8 @@ func TestPassOverLiveRuns(t *testing.T) {
 	})
 }
 
-// Processes that can recover the same have one watcher. Others have another, and a store that does not know processes has none.
+// Processes that can recover the same have one watcher. Others have another, and a store that does not know processes
+// has none.
 func TestWatching(t *testing.T) {
 	w := newWorld()
 	migrating := echo()

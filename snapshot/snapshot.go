@@ -86,7 +86,8 @@ type Query struct {
 	Limit  int    // 0: no limit
 
 	// Brief is for a watch, which wants to know what there is and when it is due. Runs come without RequestID, Base,
-	// Payload and Error. The store does not read the documents, and does not notice what is damaged in what it leaves out.
+	// Payload and Error. The store does not read the documents, and does not notice what is damaged in what it leaves
+	// out.
 	Brief bool
 }
 

@@ -11,7 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/pgstate"
 )
 
-// A state that has lost a block fails the whole statement that reads it, and what its transaction does. The row itself is there.
+// A state that has lost a block fails the whole statement that reads it, and what its transaction does. The row
+// itself is there.
 
 // A finding is a turn, and why the server cannot read it if it cannot.
 type finding struct {
@@ -32,8 +33,8 @@ func find(row pgx.CollectableRow) (f finding, err error) {
 	return f, err
 }
 
-// page returns the next turns from one downwards. If the server cannot read them all, page reads them one by one, and returns
-// the numbers of those that cannot be read.
+// page returns the next turns from one downwards. If the server cannot read them all, page reads them one by one, and
+// returns the numbers of those that cannot be read.
 func (s *Store) page(ctx context.Context, k checkpoint.Key, from, size int) (page []finding, err error) {
 	page, err = collect(ctx, s.db, find, s.sql.turns, k.Orchestrator, k.Session, from, size)
 	if !pgstate.Corrupt(err) {

@@ -186,7 +186,8 @@ func readClaim(results pgx.BatchResults, k checkpoint.Key, r checkpoint.ClaimReq
 	return c, err
 }
 
-// scanHead reads what a claim has made of the head, and the number of the newest turn. Its error says why it was refused.
+// scanHead reads what a claim has made of the head, and the number of the newest turn. Its error says why it was
+// refused.
 func scanHead(row pgx.Row, k checkpoint.Key) (c checkpoint.Claimed, last int, err error) {
 	c.Key = k
 	var verdict, owner string

@@ -9,7 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint"
 )
 
-// watchesSchema creates the table of the watchers. A definition that nobody has any more leaves its row for a day, or longer.
+// watchesSchema creates the table of the watchers. A definition that nobody has any more leaves its row for a day, or
+// longer.
 const watchesSchema = `
 CREATE TABLE IF NOT EXISTS {watches} (
     orchestrator text COLLATE "C" NOT NULL,

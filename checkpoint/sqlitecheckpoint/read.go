@@ -81,8 +81,8 @@ func (s *Store) Turns(ctx context.Context, k checkpoint.Key, from int) iter.Seq2
 	}
 }
 
-// readTurns returns the next turns from one downwards. If SQLite cannot read them all, readTurns reads them one by one, and
-// returns the numbers of those that cannot be read.
+// readTurns returns the next turns from one downwards. If SQLite cannot read them all, readTurns reads them one by
+// one, and returns the numbers of those that cannot be read.
 func readTurns(
 	ctx context.Context, st sqlitestore.Statements, k checkpoint.Key, from, limit int,
 ) (page []finding, err error) {

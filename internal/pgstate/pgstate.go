@@ -46,8 +46,8 @@ func Missing(err error) bool {
 	return false
 }
 
-// Corrupt reports whether err says that the server cannot read what it has stored, such as a row whose value lacks a part. It
-// may say so of one row among many.
+// Corrupt reports whether err says that the server cannot read what it has stored, such as a row whose value lacks a
+// part. It may say so of one row among many.
 func Corrupt(err error) bool {
 	switch Of(err) {
 	case internalError, dataCorrupted, indexCorrupted:
@@ -83,8 +83,8 @@ func Remedy(err error) string {
 }
 
 // Again runs f a second time if a pool that defaults to repeatable read met a concurrent update: the statement had no
-// effect, and sees the newer row now. So it does after an internal error, which may be of the moment, before it is taken for
-// Corrupt.
+// effect, and sees the newer row now. So it does after an internal error, which may be of the moment, before it is
+// taken for Corrupt.
 func Again(f func() error) error {
 	err := f()
 	if state := Of(err); state == SerializationFailure || state == internalError {

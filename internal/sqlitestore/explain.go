@@ -57,8 +57,8 @@ func unwritable(err error) bool {
 	return ok && (e.Code()&0xff == readOnly || e.Code()&0xff == cannotOpen)
 }
 
-// Corrupt reports whether err says that SQLite cannot read what it has stored. It may say so of one row among many. Of a driver
-// whose errors have no Code it is not known.
+// Corrupt reports whether err says that SQLite cannot read what it has stored. It may say so of one row among many.
+// Of a driver whose errors have no Code it is not known.
 func Corrupt(err error) bool {
 	const corrupt = 11
 	e, ok := errors.AsType[interface {

@@ -7,9 +7,9 @@ const (
 	mostInVain = 2000 // rows that a limited sweep looks at in vain
 )
 
-// A Cursor remembers where the limited sweeps of one process go on. Each looks at a few thousand rows where it finds nothing,
-// so that it costs the same whatever the table holds. Another process has a cursor of its own: to keep one in the database
-// would cost a write.
+// A Cursor remembers where the limited sweeps of one process go on. Each looks at a few thousand rows where it finds
+// nothing, so that it costs the same whatever the table holds. Another process has a cursor of its own: to keep one
+// in the database would cost a write.
 type Cursor[P any] struct {
 	mu sync.Mutex // protects following field
 	at P          // the zero P: the beginning
@@ -21,8 +21,8 @@ type Slice[P any] struct {
 	Last          P   // of these
 }
 
-// Sweep removes at most limit rows by steps, and returns how many it has removed. Without a limit it looks at everything. A
-// step looks at the next rows after a place, and removes at most most of them.
+// Sweep removes at most limit rows by steps, and returns how many it has removed. Without a limit it looks at
+// everything. A step looks at the next rows after a place, and removes at most most of them.
 func (c *Cursor[P]) Sweep(limit int, step func(after P, rows, most int) (Slice[P], error)) (removed int, err error) {
 	w := walk[P]{limit: limit}
 	if limit > 0 {

@@ -7,8 +7,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// LoseChunk takes a block away from the value that a table stored out of line last, as a broken disk does. From then on the
-// server cannot read that value. The server has to be the test's own, because other transactions keep the block.
+// LoseChunk takes a block away from the value that a table stored out of line last, as a broken disk does. From then
+// on the server cannot read that value. The server has to be the test's own, because other transactions keep the
+// block.
 func LoseChunk(ctx context.Context, p *pgxpool.Pool, table string) error {
 	err := pgx.BeginFunc(ctx, p, func(tx pgx.Tx) error {
 		var oid uint32

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TearSQLite makes the value in a database that contains text malformed, as a broken disk does. The value is of some pages, and
-// text is on several of them. Nobody may have the database open.
+// TearSQLite makes the value in a database that contains text malformed, as a broken disk does. The value is of some
+// pages, and text is on several of them. Nobody may have the database open.
 func TearSQLite(tb testing.TB, path, text string) {
 	tb.Helper()
 	file, err := os.ReadFile(path)

@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// A payload that has lost a block fails the whole statement that reads it, and what else that statement does. The row itself is
-// there, so the same is done once more without the payload.
+// A payload that has lost a block fails the whole statement that reads it, and what else that statement does. The row
+// itself is there, so the same is done once more without the payload.
 
 // find returns the run in flight, and keeps anything from beginning under the fence of r.
 func (s *Store) find(ctx context.Context, r snapshot.Run) (row, error) {

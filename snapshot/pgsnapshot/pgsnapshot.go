@@ -404,8 +404,8 @@ type row struct {
 	unread   error
 }
 
-// intact returns a *snapshot.DamagedError if no store wrote the run, or the server cannot read it. PostgreSQL has judged the
-// documents.
+// intact returns a *snapshot.DamagedError if no store wrote the run, or the server cannot read it. PostgreSQL has
+// judged the documents.
 func (r *row) intact() error {
 	if r.unread != nil {
 		return snapshot.Damaged(r.Key, r.unread)

@@ -55,7 +55,8 @@ func TestSweepReadsAPart(t *testing.T) {
 	}
 }
 
-// Limited sweeps come past every session, and go on where the last one stopped. Meanwhile another process sweeps nothing.
+// Limited sweeps come past every session, and go on where the last one stopped. Meanwhile another process sweeps
+// nothing.
 func TestSweepGoesOn(t *testing.T) {
 	t.Parallel()
 	p := pool(t, nil)

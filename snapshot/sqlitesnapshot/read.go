@@ -70,8 +70,8 @@ func (s *Store) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.R
 	}
 }
 
-// readPage returns the next runs, and whether there may be more. If SQLite cannot read them all, readPage reads them one by one,
-// and returns the names of those that cannot be read.
+// readPage returns the next runs, and whether there may be more. If SQLite cannot read them all, readPage reads them
+// one by one, and returns the names of those that cannot be read.
 func readPage(
 	ctx context.Context, st sqlitestore.Statements, q snapshot.Query, after string, limit int,
 ) (page []finding, more bool, err error) {

@@ -33,8 +33,8 @@ const (
 // sweepBatch is how many sessions one transaction forgets, while all who write wait.
 const sweepBatch = 100
 
-// Sweep looks for sessions without a lock, and forgets them in transactions of 100. With a limit it looks at a part of the
-// sessions, and goes on there the next time.
+// Sweep looks for sessions without a lock, and forgets them in transactions of 100. With a limit it looks at a part
+// of the sessions, and goes on there the next time.
 func (s *Store) Sweep(ctx context.Context, limit int) (forgotten int, err error) {
 	st, err := s.db.Start(ctx)
 	if err == nil {
