@@ -22,16 +22,21 @@ type scale struct {
 	young, old, span int // turns before, and number of, the settles that are compared in a long session
 	kept             int // turns of the session in Redis that keeps many
 	listed, turns    int // sessions, and turns of each, in the listing
+
+	small, large int    // turns of the tables that are compared by size; 0 as large leaves it out
+	buffers      string // of PostgreSQL, for both
 }
 
 var (
 	full = scale{
 		rounds: 7, round: 1500 * time.Millisecond, slices: 6, sessions: 128, keep: 50,
 		young: 100, old: 4700, span: 300, kept: 2000, listed: 10_000, turns: 100,
+		small: 1_000_000, buffers: "1GB",
 	}
 	brief = scale{
 		rounds: 1, round: 20 * time.Millisecond, slices: 1, sessions: 32, keep: 5,
 		young: 10, old: 20, span: 5, kept: 20, listed: 200, turns: 10,
+		small: 4000, large: 8000, buffers: "16MB",
 	}
 )
 
@@ -66,6 +71,7 @@ var suites = []suite{
 	{"postgres", (*bench).postgresTurns},
 	{slowDisk, (*bench).slowDiskTurns},
 	{"postgres-long-session", (*bench).postgresHistory},
+	{"postgres-large", (*bench).postgresLarge},
 	{"redis", (*bench).redisTurns},
 	{"redis-long-session", (*bench).redisHistory},
 	{"sqlite", (*bench).sqliteTurns},

@@ -1,7 +1,7 @@
 // Bench measures the stores against what their users would otherwise write, and the engine against its stores, and says
 // whether the goals of docs/performance.md are met.
 //
-//	go run ./internal/bench [-quick] [-only regexp] [-round 1.5s] [-rounds 7]
+//	go run ./internal/bench [-quick] [-only regexp] [-round 1.5s] [-rounds 7] [-large turns]
 //
 // It starts servers of its own, with durability on, and stops them. What is compared is measured in turns, round by
 // round in one run, because the same machine differs from itself by more than most goals ask: ratios are worth
@@ -39,6 +39,7 @@ func command(ctx context.Context, args []string) (err error) {
 	only := flags.String("only", "", "measure only the suites whose name matches this `regexp`")
 	flags.DurationVar(&size.round, "round", size.round, "`duration` of a round of each subject")
 	flags.IntVar(&size.rounds, "rounds", size.rounds, "`number` of interleaved rounds")
+	flags.IntVar(&size.large, "large", 0, "`turns` to load in the suite postgres-large; 1,000,000 take 200 MB of disk")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
