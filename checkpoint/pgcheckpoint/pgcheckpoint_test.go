@@ -3,6 +3,7 @@ package pgcheckpoint_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -214,6 +215,41 @@ func poolOn(tb testing.TB, url string, configure func(*pgxpool.Config)) *pgxpool
 	}
 	tb.Cleanup(p.Close)
 	return p
+}
+
+// Dead turns are removed before they take up much room. Who has chosen otherwise is left alone, and who reads is not
+// waited for.
+func TestAutovacuum(t *testing.T) {
+	t.Parallel()
+	p := testenv.Postgres(t)
+	s := pgcheckpoint.New(p, nil)
+	options := func() (o string) {
+		const sql = "SELECT array_to_string(reloptions, ' ') FROM pg_class WHERE oid = 'holdfast_turns'::regclass"
+		if err := p.QueryRow(t.Context(), sql).Scan(&o); err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	if got, want := options(), "autovacuum_vacuum_scale_factor=0.02"; !strings.Contains(got, want) {
+		t.Errorf("the options of the table are %q, want %s", got, want)
+	}
+	exec(t, p, "ALTER TABLE holdfast_turns SET (autovacuum_vacuum_scale_factor = 0.5)")
+	create(t, p, s)
+	if got, want := options(), "autovacuum_vacuum_scale_factor=0.5"; !strings.Contains(got, want) {
+		t.Errorf("the options of the table are %q, want %s", got, want)
+	}
+	exec(t, p, "ALTER TABLE holdfast_turns RESET (autovacuum_vacuum_scale_factor)")
+	tx, err := p.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(context.WithoutCancel(t.Context()))
+	if _, err := tx.Exec(t.Context(), "SELECT FROM holdfast_turns"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Exec(t.Context(), "SET statement_timeout = '5s'; "+s.Schema()); err != nil {
+		t.Error(err)
+	}
 }
 
 // The schema may be run again beside readers: it waits for none of them.

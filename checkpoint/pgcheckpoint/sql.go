@@ -59,6 +59,17 @@ DO $$ BEGIN
 EXCEPTION WHEN feature_not_supported OR syntax_error OR undefined_column THEN
     NULL; -- the server was built without lz4 or is older than 14: the default compression serves
 END $$;
+
+-- A fifth of the table, which is the default, would be dead turns before they are removed. A setting that is there stays.
+DO $$ DECLARE leaf regclass; BEGIN
+    FOR leaf IN
+        SELECT oid FROM pg_class
+        WHERE relkind = 'r' AND oid IN (SELECT '{turns}'::regclass UNION ALL SELECT relid FROM pg_partition_tree('{turns}'))
+            AND NOT EXISTS (SELECT FROM unnest(reloptions) AS o WHERE o LIKE 'autovacuum_vacuum_scale_factor=%')
+    LOOP
+        EXECUTE format('ALTER TABLE %s SET (autovacuum_vacuum_scale_factor = 0.02)', leaf);
+    END LOOP;
+END $$;
 ` + pgsweep.Schema + watchesSchema
 
 // clock is the server's, in microseconds.

@@ -62,6 +62,19 @@ EXCEPTION WHEN feature_not_supported OR syntax_error OR undefined_column THEN
 END $$;
 -- +goose StatementEnd
 
+-- +goose StatementBegin
+-- A fifth of the table, which is the default, would be dead turns before they are removed. A setting that is there stays.
+DO $$ DECLARE leaf regclass; BEGIN
+    FOR leaf IN
+        SELECT oid FROM pg_class
+        WHERE relkind = 'r' AND oid IN (SELECT '"holdfast_turns"'::regclass UNION ALL SELECT relid FROM pg_partition_tree('"holdfast_turns"'))
+            AND NOT EXISTS (SELECT FROM unnest(reloptions) AS o WHERE o LIKE 'autovacuum_vacuum_scale_factor=%')
+    LOOP
+        EXECUTE format('ALTER TABLE %s SET (autovacuum_vacuum_scale_factor = 0.02)', leaf);
+    END LOOP;
+END $$;
+-- +goose StatementEnd
+
 CREATE TABLE IF NOT EXISTS "holdfast_sessions_sweep" (
     one          boolean     NOT NULL PRIMARY KEY,
     process      text        NOT NULL,
