@@ -48,14 +48,18 @@ func (d *DB) Shares(e *DB) bool {
 }
 
 // Again runs f, and runs it a second time if it met a concurrent change that its transaction may not see. It had no effect
-// then. Before the first f, Again looks at the encoding of the database.
+// then. So it does after an internal error, which may be of the moment, before it is taken for Corrupt. Before the first f,
+// Again looks at the encoding of the database.
 func (d *DB) Again(ctx context.Context, f func() error) error {
 	if err := d.fit(ctx); err != nil {
 		return err
 	}
 	err := f()
-	if Of(err) == SerializationFailure {
+	switch Of(err) {
+	case SerializationFailure:
 		d.framed.Store(true)
+		err = f()
+	case internalError:
 		err = f()
 	}
 	return err

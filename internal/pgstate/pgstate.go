@@ -82,17 +82,6 @@ func Remedy(err error) string {
 	return ""
 }
 
-// Again runs f a second time if a pool that defaults to repeatable read met a concurrent update: the statement had no
-// effect, and sees the newer row now. So it does after an internal error, which may be of the moment, before it is
-// taken for Corrupt.
-func Again(f func() error) error {
-	err := f()
-	if state := Of(err); state == SerializationFailure || state == internalError {
-		err = f()
-	}
-	return err
-}
-
 // errCutOff says why an answer is not believed.
 var errCutOff = errors.New("the answer came after ctx had ended, and may be that of a commit that no standby has")
 

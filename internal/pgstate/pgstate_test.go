@@ -56,9 +56,14 @@ func TestRefusedConnection(t *testing.T) {
 
 // What may be of the moment is tried once more, and what cannot be read is not.
 func TestAgain(t *testing.T) {
+	pool, err := pgx.Connect(t.Context(), testenv.PostgresURL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close(t.Context())
 	for code, want := range map[string]int{"": 1, "40001": 2, "XX000": 2, "XX001": 1, "23505": 1} {
 		tries := 0
-		err := pgstate.Again(func() error {
+		err := pgstate.New(pool).Again(t.Context(), func() error {
 			tries++
 			if code == "" {
 				return nil

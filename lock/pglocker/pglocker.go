@@ -24,6 +24,7 @@ import (
 type DB interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
 // Options configure a [Locker]. The zero value, and nil, mean the defaults.
@@ -42,7 +43,7 @@ type Options struct {
 
 // Locker implements [lock.Locker].
 type Locker struct {
-	db      DB
+	db      *pgstate.DB
 	o       Options
 	table   string // without quotes; the channel that waiters listen on
 	sql     queries
@@ -63,7 +64,7 @@ func New(db DB, o *Options) *Locker {
 	if err != nil {
 		panic("pglocker: " + err.Error())
 	}
-	l := &Locker{db: db, o: *o, table: p.Plain("locks"), sql: fillAll(p), schema: pgstate.Unhidden(p, "locks") + fill(p, schemaSQL)}
+	l := &Locker{db: pgstate.New(db), o: *o, table: p.Plain("locks"), sql: fillAll(p), schema: pgstate.Unhidden(p, "locks") + fill(p, schemaSQL)}
 	if l.o.TTL <= 0 {
 		l.o.TTL = 30 * time.Second
 	}
@@ -149,8 +150,6 @@ func (l *Locker) try(ctx context.Context, name string, tell bool) (held context.
 	granted, left, err := l.take(asking, h, tell)
 	answered()
 	switch {
-	case pgstate.Of(err) == pgstate.SerializationFailure: // others are asking: it had no effect
-		return nil, nil, 0, lock.ErrHeld
 	case err != nil || granted && ctx.Err() != nil:
 		l.release(ctx, h) // it may have been granted
 		if ctx.Err() != nil {
@@ -168,7 +167,7 @@ func (l *Locker) try(ctx context.Context, name string, tell bool) (held context.
 }
 
 func (l *Locker) take(ctx context.Context, h keeper.Held, tell bool) (granted bool, left time.Duration, err error) {
-	err = pgstate.Again(func() error {
+	err = l.db.Again(ctx, func() error {
 		rows, err := l.db.Query(ctx, l.sql.take, h.Key, h.Token, l.o.Owner, l.o.TTL.Microseconds(), tell)
 		if err != nil {
 			return err
@@ -193,7 +192,7 @@ const longestWait = 5 * time.Second
 func (l *Locker) release(ctx context.Context, h keeper.Held) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unlockTimeout)
 	defer cancel()
-	err := pgstate.Again(func() error {
+	err := l.db.Again(ctx, func() error {
 		_, err := l.db.Exec(ctx, l.sql.release, h.Key, h.Token, channel(l.table))
 		return err
 	})
@@ -232,7 +231,7 @@ func (l *Locker) which(ctx context.Context, held []keeper.Held, sql string, args
 		keys[i], tokens[i] = h.Key, h.Token
 	}
 	found := make(map[keeper.Held]bool, len(held))
-	err := pgstate.Again(func() error {
+	err := l.db.Again(ctx, func() error {
 		rows, err := l.db.Query(ctx, sql, append([]any{keys, tokens}, args...)...)
 		if err != nil {
 			return err

@@ -63,6 +63,22 @@ func TestPgBouncer(t *testing.T) {
 	}
 }
 
+// Where transactions see no change that others make meanwhile, as a role or a database may ask for by default, the locker is none
+// the worse.
+func TestIsolation(t *testing.T) {
+	t.Parallel()
+	for _, level := range []string{"repeatable read", "serializable"} {
+		t.Run(level, func(t *testing.T) {
+			t.Parallel()
+			locktest.Run(t, func(t *testing.T) lock.Locker {
+				return pglocker.New(pool(t, testenv.PostgresURL(t), func(c *pgxpool.Config) {
+					c.ConnConfig.RuntimeParams["default_transaction_isolation"] = level
+				}), nil)
+			})
+		})
+	}
+}
+
 // longestWait is when a waiter asks that is not woken.
 const longestWait = 5 * time.Second
 
