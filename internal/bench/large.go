@@ -97,7 +97,7 @@ func (b *bench) load(ctx context.Context, pool *pgxpool.Pool, store *pgcheckpoin
 	if err != nil {
 		return err
 	}
-	defer tx.Rollback(context.WithoutCancel(ctx)) //nolint:errcheck // it has ended if nothing failed
+	defer tx.Rollback(context.WithoutCancel(ctx))
 	steps := []func() error{
 		statement(ctx, tx, `TRUNCATE holdfast_sessions, holdfast_turns;
 			ALTER TABLE holdfast_turns DROP CONSTRAINT holdfast_turns_pkey`),
