@@ -175,12 +175,12 @@ type Store interface {
 	// what it would not get. When the answer arrives, another may own them. A session that is damaged is not held.
 	Held(ctx context.Context, orchestrator string, sessions []string) (held []string, err error)
 
-	// Append settles cp.Turn, which must follow the last one, and prunes: all or nothing, durable on return. That the run is
-	// settled already is said only when that is durable too.
-	// lock.ErrFenced, ErrConflict, ErrInvalid. If nothing was appended and a kept turn has the run, whoever settled it: no error,
-	// or ErrConflict if o.Fresh asks to be told. A store need not look further back than cp.Turn and the newest DefaultKeep turns:
-	// who settles cp.Turn knew all turns before it. To learn what became of an Append whose reply was lost, repeat it; a read
-	// proves nothing. If cp.Turn is stored though the head says that it is not settled: a *DamagedError.
+	// Append settles cp.Turn, which must follow the last one, and prunes: all or nothing, durable on return. That the
+	// run is settled already is said only when that is durable too. lock.ErrFenced, ErrConflict, ErrInvalid. If nothing
+	// was appended and a kept turn has the run, whoever settled it: no error, or ErrConflict if o.Fresh asks to be
+	// told. A store need not look further back than cp.Turn and the newest DefaultKeep turns: who settles cp.Turn knew
+	// all turns before it. To learn what became of an Append whose reply was lost, repeat it; a read proves nothing. If
+	// cp.Turn is stored though the head says that it is not settled: a *DamagedError.
 	Append(ctx context.Context, l Lease, cp Checkpoint, o AppendOptions) error
 
 	// Mark raises counters or releases. lock.ErrFenced, save that a lost lease may be released, and nothing else, without

@@ -31,8 +31,8 @@ var grammars = map[Dialect]*grammar{
 
 		hides: `
 			SELECT relnamespace::regnamespace::text FROM pg_class
-			WHERE oid IN (to_regclass('holdfast_schema_version'), to_regclass('holdfast_sessions'), to_regclass('holdfast_runs'),
-					to_regclass('holdfast_locks'))
+			WHERE oid IN (to_regclass('holdfast_schema_version'), to_regclass('holdfast_sessions'),
+					to_regclass('holdfast_runs'), to_regclass('holdfast_locks'))
 				AND relnamespace::regnamespace <> quote_ident(current_schema())::regnamespace`,
 
 		// It arrives as one simple query, and is one transaction. IF NOT EXISTS alone fails if two do it at once.

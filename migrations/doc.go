@@ -10,9 +10,9 @@
 //   - [FS] is for other tools, and for going back: the migrations that Up applies, as files in goose's format.
 //
 // All but FromSchema are about the default prefix, "holdfast_". Tables live where the database puts new ones: on
-// PostgreSQL in the first schema of the search path that exists. If a schema appears before theirs, as one with the name of the
-// user does, Up and Check go on with the tables that are there. Up and the schemas of the stores refuse to create new ones, which
-// would hide them.
+// PostgreSQL in the first schema of the search path that exists. If a schema appears before theirs, as one with the
+// name of the user does, Up and Check go on with the tables that are there. Up and the schemas of the stores refuse to
+// create new ones, which would hide them.
 //
 // # Many processes
 //

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/migrations"
 )
 
-// overlaid returns a database whose tables create has made, and to whose search path a schema was added since, before that of
-// the tables.
+// overlaid returns a database whose tables create has made, and to whose search path a schema was added since, before
+// that of the tables.
 func overlaid(t *testing.T, create func(*sql.DB)) (db *sql.DB, tables func() []string) {
 	dsn := freshSchema(t)
 	create(connect(t, postgres, dsn))
@@ -50,7 +50,8 @@ func TestHidden(t *testing.T) {
 			t.Errorf("%s: %v, want an error that says what would be hidden", what, err)
 		}
 	}
-	refused("a migration that is new", migrations.UpTexts(t.Context(), db, migrations.Postgres, "SELECT 1", "SELECT 2", "SELECT 3", "SELECT 4"))
+	texts := []string{"SELECT 1", "SELECT 2", "SELECT 3", "SELECT 4"}
+	refused("a migration that is new", migrations.UpTexts(t.Context(), db, migrations.Postgres, texts...))
 	for _, s := range postgres.stores("") {
 		_, err := db.ExecContext(t.Context(), s.Schema())
 		refused("Schema", err)
@@ -68,7 +69,8 @@ func TestHiddenSchema(t *testing.T) {
 			must(t, db, s.Schema())
 		}
 	})
-	if err := migrations.Up(t.Context(), db, migrations.Postgres); err == nil || !strings.Contains(err.Error(), "would hide them") {
+	err := migrations.Up(t.Context(), db, migrations.Postgres)
+	if err == nil || !strings.Contains(err.Error(), "would hide them") {
 		t.Errorf("Up: %v", err)
 	}
 	if names := tables(); len(names) > 0 {

@@ -102,8 +102,8 @@ func (g *grammar) unhidden(ctx context.Context, db *sql.DB) error {
 	}
 	elsewhere, err := query[string](ctx, db, g.hides)
 	if err == nil && len(elsewhere) > 0 {
-		err = fmt.Errorf("the tables are in schema %s, and new ones in the first schema of the search path would hide them: "+
-			"let the search path begin with %s", elsewhere[0], elsewhere[0])
+		err = fmt.Errorf("the tables are in schema %s, and new ones in the first schema of the search path "+
+			"would hide them: let the search path begin with %s", elsewhere[0], elsewhere[0])
 	}
 	return err
 }

@@ -180,8 +180,8 @@ func TestNoStatistics(t *testing.T) {
 	}
 }
 
-// Why an Append was refused is found out on a few pages, however many turns are kept. The run of a repeat is found however long
-// ago it was settled.
+// Why an Append was refused is found out on a few pages, however many turns are kept. The run of a repeat is found
+// however long ago it was settled.
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t, &testenv.Options{Count: true})

@@ -11,8 +11,8 @@
 // with a pool of one connection. Statements run at READ COMMITTED, whatever the default of the role or the database is.
 //
 // Every settle commits with synchronous_commit = on, whatever the server's default, or with remote_apply if that is the
-// default. Marks, renewals, and claims of sessions that were given back, commit with off. They need not survive. A call that
-// repeats a settle or a delete, and a claim that finds its answer, return when what they report is durable.
+// default. Marks, renewals, and claims of sessions that were given back, commit with off. They need not survive. A call
+// that repeats a settle or a delete, and a claim that finds its answer, return when what they report is durable.
 //
 // # Tables
 //

@@ -25,8 +25,8 @@ type DB interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
-// ErrEncoding refuses a database whose encoding is not UTF8, at the first use of a store: it cannot store every text. The
-// message says what to do.
+// ErrEncoding refuses a database whose encoding is not UTF8, at the first use of a store: it cannot store every text.
+// The message says what to do.
 var ErrEncoding = pgstate.ErrEncoding
 
 // Options configure a [Store]. The zero value, and nil, mean the defaults.
@@ -64,8 +64,9 @@ func New(db DB, o *Options) *Store {
 	return &Store{db: d, prefix: p, sql: fillAll(p), ttl: o.TTL, sweeper: pgsweep.New(d, templates.sweep, names(p))}
 }
 
-// Schema returns the statements that create the tables, or bring them up to date. They may be run again. If the prefix names
-// no schema, and the tables are in another schema of the search path than that in which they would be created, they fail.
+// Schema returns the statements that create the tables, or bring them up to date. They may be run again. If the prefix
+// names no schema, and the tables are in another schema of the search path than that in which they would be created,
+// they fail.
 func (s *Store) Schema() string {
 	return pgstate.Unhidden(s.prefix, "sessions", "turns") + fill(s.prefix, schemaSQL)
 }
@@ -270,10 +271,13 @@ func (s *Store) append(
 
 // whyNot explains an Append that found no head to move. It looks for the run by its id: who took the session over may
 // have settled it under another number.
-func (s *Store) whyNot(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+func (s *Store) whyNot(
+	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+) error {
 	var settled, ours bool
 	err := s.db.Answered(ctx, func() error {
-		rows, err := s.db.Query(ctx, s.sql.explain, l.Orchestrator, l.Session, l.Fence.Epoch, l.Fence.Nonce, cp.RunID, cp.Turn)
+		rows, err := s.db.Query(ctx, s.sql.explain,
+			l.Orchestrator, l.Session, l.Fence.Epoch, l.Fence.Nonce, cp.RunID, cp.Turn)
 		if err != nil {
 			return err
 		}

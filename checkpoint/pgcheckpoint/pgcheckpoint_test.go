@@ -56,8 +56,8 @@ func TestStorePgBouncer(t *testing.T) {
 	}
 }
 
-// Where transactions see no change that others make meanwhile, as a role or a database may ask for by default, the store
-// is none the worse.
+// Where transactions see no change that others make meanwhile, as a role or a database may ask for by default, the
+// store is none the worse.
 func TestIsolation(t *testing.T) {
 	t.Parallel()
 	for _, level := range []string{"repeatable read", "serializable"} {

@@ -66,8 +66,8 @@ func (s *Store) extend(ctx context.Context, ttl time.Duration, leases []checkpoi
 		orchestrators[i], sessions[i], epochs[i], nonces[i] = l.Orchestrator, l.Session, l.Fence.Epoch, l.Fence.Nonce
 	}
 	var b pgx.Batch
-	// A commit that waits, for the disk or for a standby, has the rows of all leases locked. A renewal that is lost in a
-	// crash of the server shortens leases, and takes none from an owner that a claim has not fenced off.
+	// A commit that waits, for the disk or for a standby, has the rows of all leases locked. A renewal that is lost in
+	// a crash of the server shortens leases, and takes none from an owner that a claim has not fenced off.
 	b.Queue(`SELECT set_config('lock_timeout', $1, true), set_config('synchronous_commit', 'off', true)`,
 		strconv.FormatInt(patience(ttl, n).Milliseconds(), 10))
 	b.Queue(s.sql.renew, orchestrators, sessions, epochs, nonces, ttl.Microseconds())

@@ -60,11 +60,12 @@ EXCEPTION WHEN feature_not_supported OR syntax_error OR undefined_column THEN
     NULL; -- the server was built without lz4 or is older than 14: the default compression serves
 END $$;
 
--- A fifth of the table, which is the default, would be dead turns before they are removed. A setting that is there stays.
+-- By default a fifth of the table would be dead turns before they are removed. A setting that is there stays.
 DO $$ DECLARE leaf regclass; BEGIN
     FOR leaf IN
         SELECT oid FROM pg_class
-        WHERE relkind = 'r' AND oid IN (SELECT '{turns}'::regclass UNION ALL SELECT relid FROM pg_partition_tree('{turns}'))
+        WHERE relkind = 'r'
+            AND oid IN (SELECT '{turns}'::regclass UNION ALL SELECT relid FROM pg_partition_tree('{turns}'))
             AND NOT EXISTS (SELECT FROM unnest(reloptions) AS o WHERE o LIKE 'autovacuum_vacuum_scale_factor=%')
     LOOP
         EXECUTE format('ALTER TABLE %s SET (autovacuum_vacuum_scale_factor = 0.02)', leaf);
@@ -195,8 +196,8 @@ var templates = queries{
 		){and}
 		SELECT {forgotten}, {durable} FROM h`,
 
-	// The run is looked for where it can be, and a little further back: with an index of the runs every settle would pay.
-	// Who knew the session up to the turn before $6 is refused because of what was settled from $6 on.
+	// The run is looked for where it can be, and a little further back: with an index of the runs every settle would
+	// pay. Who knew the session up to the turn before $6 is refused because of what was settled from $6 on.
 	explain: `
 		SELECT
 			EXISTS (
@@ -346,7 +347,8 @@ func names(p sqlname.Prefix) *strings.Replacer {
 		pgsweep.Table, p.Table("sessions_sweep"), "{watches}", p.Table("watches"),
 		"{sessions}", p.Table("sessions"), "{turns}", p.Table("turns"),
 		"{sessions_owed}", p.Index("sessions_owed"), "{turns_request}", p.Index("turns_request"),
-		"{columns}", turnColumns, "{clock}", clock, "{admits}", admits, "{granted}", granted, "{retried}", retried, "{looked}", strconv.Itoa(checkpoint.DefaultKeep),
+		"{columns}", turnColumns, "{clock}", clock, "{admits}", admits, "{granted}", granted, "{retried}", retried,
+		"{looked}", strconv.Itoa(checkpoint.DefaultKeep),
 		"{claimed}", claimed, "{durable}", pgstate.Durable, "{durableAgain}", pgstate.DurableAgain, "{firm}", pgstate.Firm,
 	)
 }

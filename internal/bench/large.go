@@ -26,8 +26,8 @@ type filled struct {
 	turns int
 }
 
-// postgresLarge measures turns among many turns against the same turns among few. Equally many sessions are in use in both
-// tables, and in the large one they lie far apart.
+// postgresLarge measures turns among many turns against the same turns among few. Equally many sessions are in use in
+// both tables, and in the large one they lie far apart.
 func (b *bench) postgresLarge(ctx context.Context) error {
 	if b.large == 0 {
 		b.log("  left out: -large says how many turns to load")
@@ -75,7 +75,10 @@ func (b *bench) compareSizes(ctx context.Context, small, large filled) error {
 			what: fmt.Sprintf("PostgreSQL, %d sessions in use", active), workers: workers,
 			reference: subject{name: fmt.Sprintf("among %d turns", small.turns), op: op(small, workers)},
 			subjects: []subject{
-				{name: fmt.Sprintf("Claim, Append among %d turns", large.turns), op: op(large, workers), goal: atLeast(0.8)},
+				{
+					name: fmt.Sprintf("Claim, Append among %d turns", large.turns),
+					op:   op(large, workers), goal: atLeast(0.8),
+				},
 			},
 		})
 		if err != nil {
@@ -129,7 +132,8 @@ func statement(ctx context.Context, db pgcheckpoint.DB, sql string) func() error
 }
 
 func (b *bench) copyHeads(ctx context.Context, conn *pgxpool.Conn, sessions int) error {
-	const sql = "COPY holdfast_sessions (orchestrator, session, epoch, nonce, owner, lease_until, born, turn) FROM STDIN (FREEZE)"
+	const sql = `COPY holdfast_sessions (orchestrator, session, epoch, nonce, owner, lease_until, born, turn)
+		FROM STDIN (FREEZE)`
 	return copyRows(ctx, conn, sql, sessions, func(w io.Writer, i int) error {
 		_, err := fmt.Fprintf(w, "%s\t%s\t1\t\t\t2026-01-01\t1\t%d\n", botName, sessionName(i), turnsEach-1)
 		return err
@@ -137,9 +141,11 @@ func (b *bench) copyHeads(ctx context.Context, conn *pgxpool.Conn, sessions int)
 }
 
 func (b *bench) copyTurns(ctx context.Context, conn *pgxpool.Conn, turns int) error {
-	const sql = "COPY holdfast_turns (orchestrator, session, turn, state, signature, version, run_id) FROM STDIN (FREEZE)"
+	const sql = `COPY holdfast_turns (orchestrator, session, turn, state, signature, version, run_id)
+		FROM STDIN (FREEZE)`
 	return copyRows(ctx, conn, sql, turns, func(w io.Writer, i int) error {
-		_, err := fmt.Fprintf(w, "%s\t%s\t%d\t{\"order\": 7}\ts\t1\tr%d\n", botName, sessionName(i/turnsEach), i%turnsEach, i)
+		_, err := fmt.Fprintf(w, "%s\t%s\t%d\t{\"order\": 7}\ts\t1\tr%d\n",
+			botName, sessionName(i/turnsEach), i%turnsEach, i)
 		return err
 	})
 }

@@ -6,8 +6,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/sqlname"
 )
 
-// Unhidden returns a statement that fails if a table is there, but in a schema that comes later in the search path than the one
-// in which it would be created. The new and empty table would hide it. Unhidden returns "" if the prefix names the schema.
+// Unhidden returns a statement that fails if a table is there, but in a schema that comes later in the search path than
+// the one in which it would be created. The new and empty table would hide it. Unhidden returns "" if the prefix names
+// the schema.
 func Unhidden(p sqlname.Prefix, tables ...string) string {
 	if p.Qualified() {
 		return ""
@@ -22,7 +23,8 @@ func Unhidden(p sqlname.Prefix, tables ...string) string {
         AND relnamespace::regnamespace <> quote_ident(current_schema())::regnamespace
     LIMIT 1;
     IF elsewhere IS NOT NULL THEN
-        RAISE EXCEPTION 'tables ` + p.Plain("") + `… are in schema %, and new ones in % would hide them', elsewhere, quote_ident(current_schema())
+        RAISE EXCEPTION 'tables ` + p.Plain("") + `… are in schema %, and new ones in % would hide them',
+            elsewhere, quote_ident(current_schema())
             USING HINT = 'Let the search path begin with their schema, or name the schema in Options.Prefix.';
     END IF;
 END $$;

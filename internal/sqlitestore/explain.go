@@ -44,8 +44,8 @@ func (d *DB) located(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %s: %w", d.layout.Refused, path, err)
 }
 
-// The codes of SQLite for a file that is read-only, and for one that it cannot open. A database in WAL mode needs to create
-// files beside it.
+// The codes of SQLite for a file that is read-only, and for one that it cannot open. A database in WAL mode needs to
+// create files beside it.
 const readOnly, cannotOpen = 8, 14
 
 // unwritable reports whether err says that nothing was written, because it may not be.

@@ -50,8 +50,8 @@ func (d *DB) path(ctx context.Context) string {
 	return path
 }
 
-// dsn returns the data source name of db, or "" if package database/sql keeps it elsewhere than it does today. A connection
-// that cannot be opened tells nobody which file it was to open.
+// dsn returns the data source name of db, or "" if package database/sql keeps it elsewhere than it does today. A
+// connection that cannot be opened tells nobody which file it was to open.
 func dsn(db *sql.DB) string {
 	connector := reflect.ValueOf(db).Elem().FieldByName("connector")
 	if !connector.IsValid() || connector.Kind() != reflect.Interface || connector.Elem().Kind() != reflect.Struct {

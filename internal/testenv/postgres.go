@@ -110,8 +110,8 @@ var template = sync.OnceValues(func() (string, error) {
 	return dir, output(cmd)
 })
 
-// checksums reports whether initdb turns on checksums of pages by default, as it does from PostgreSQL 18 on. With them a
-// read may write to the log, and tests that look at the log mean their own writes.
+// checksums reports whether initdb turns on checksums of pages by default, as it does from PostgreSQL 18 on. With them
+// a read may write to the log, and tests that look at the log mean their own writes.
 func checksums(initdb string) bool {
 	out, _ := exec.Command(initdb, "--version").Output()
 	var major int
@@ -203,8 +203,8 @@ func count(ctx context.Context, d *daemon, sql string) (n int64, err error) {
 	return n, err
 }
 
-// FlushStatistics makes what the session of a pool of one connection has done appear in its statistics. Before PostgreSQL 15
-// there is no way to ask for it, and statistics come when they come.
+// FlushStatistics makes what the session of a pool of one connection has done appear in its statistics. Before
+// PostgreSQL 15 there is no way to ask for it, and statistics come when they come.
 func FlushStatistics(tb testing.TB, pool *pgxpool.Pool) {
 	tb.Helper()
 	_, err := pool.Exec(tb.Context(), `DO $$ BEGIN

@@ -64,7 +64,10 @@ func New(db DB, o *Options) *Locker {
 	if err != nil {
 		panic("pglocker: " + err.Error())
 	}
-	l := &Locker{db: pgstate.New(db), o: *o, table: p.Plain("locks"), sql: fillAll(p), schema: pgstate.Unhidden(p, "locks") + fill(p, schemaSQL)}
+	l := &Locker{
+		db: pgstate.New(db), o: *o, table: p.Plain("locks"), sql: fillAll(p),
+		schema: pgstate.Unhidden(p, "locks") + fill(p, schemaSQL),
+	}
 	if l.o.TTL <= 0 {
 		l.o.TTL = 30 * time.Second
 	}

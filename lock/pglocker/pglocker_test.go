@@ -63,8 +63,8 @@ func TestPgBouncer(t *testing.T) {
 	}
 }
 
-// Where transactions see no change that others make meanwhile, as a role or a database may ask for by default, the locker is none
-// the worse.
+// Where transactions see no change that others make meanwhile, as a role or a database may ask for by default, the
+// locker is none the worse.
 func TestIsolation(t *testing.T) {
 	t.Parallel()
 	for _, level := range []string{"repeatable read", "serializable"} {

@@ -8,7 +8,8 @@ DO $$ DECLARE elsewhere text; BEGIN
         AND relnamespace::regnamespace <> quote_ident(current_schema())::regnamespace
     LIMIT 1;
     IF elsewhere IS NOT NULL THEN
-        RAISE EXCEPTION 'tables holdfast_… are in schema %, and new ones in % would hide them', elsewhere, quote_ident(current_schema())
+        RAISE EXCEPTION 'tables holdfast_… are in schema %, and new ones in % would hide them',
+            elsewhere, quote_ident(current_schema())
             USING HINT = 'Let the search path begin with their schema, or name the schema in Options.Prefix.';
     END IF;
 END $$;
@@ -63,11 +64,12 @@ END $$;
 -- +goose StatementEnd
 
 -- +goose StatementBegin
--- A fifth of the table, which is the default, would be dead turns before they are removed. A setting that is there stays.
+-- By default a fifth of the table would be dead turns before they are removed. A setting that is there stays.
 DO $$ DECLARE leaf regclass; BEGIN
     FOR leaf IN
         SELECT oid FROM pg_class
-        WHERE relkind = 'r' AND oid IN (SELECT '"holdfast_turns"'::regclass UNION ALL SELECT relid FROM pg_partition_tree('"holdfast_turns"'))
+        WHERE relkind = 'r'
+            AND oid IN (SELECT '"holdfast_turns"'::regclass UNION ALL SELECT relid FROM pg_partition_tree('"holdfast_turns"'))
             AND NOT EXISTS (SELECT FROM unnest(reloptions) AS o WHERE o LIKE 'autovacuum_vacuum_scale_factor=%')
     LOOP
         EXECUTE format('ALTER TABLE %s SET (autovacuum_vacuum_scale_factor = 0.02)', leaf);

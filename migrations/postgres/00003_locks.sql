@@ -8,7 +8,8 @@ DO $$ DECLARE elsewhere text; BEGIN
         AND relnamespace::regnamespace <> quote_ident(current_schema())::regnamespace
     LIMIT 1;
     IF elsewhere IS NOT NULL THEN
-        RAISE EXCEPTION 'tables holdfast_… are in schema %, and new ones in % would hide them', elsewhere, quote_ident(current_schema())
+        RAISE EXCEPTION 'tables holdfast_… are in schema %, and new ones in % would hide them',
+            elsewhere, quote_ident(current_schema())
             USING HINT = 'Let the search path begin with their schema, or name the schema in Options.Prefix.';
     END IF;
 END $$;

@@ -30,8 +30,8 @@ type DB interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
-// ErrEncoding refuses a database whose encoding is not UTF8, at the first use of a store: it cannot store every text. The
-// message says what to do.
+// ErrEncoding refuses a database whose encoding is not UTF8, at the first use of a store: it cannot store every text.
+// The message says what to do.
 var ErrEncoding = pgstate.ErrEncoding
 
 // Options configure a [Store]. The zero value, and nil, mean the defaults.
@@ -72,8 +72,9 @@ func New(db DB, o *Options) *Store {
 	}
 }
 
-// Schema returns the statements that create the tables, or bring them up to date. They may be run again. If the prefix names
-// no schema, and the tables are in another schema of the search path than that in which they would be created, they fail.
+// Schema returns the statements that create the tables, or bring them up to date. They may be run again. If the prefix
+// names no schema, and the tables are in another schema of the search path than that in which they would be created,
+// they fail.
 func (s *Store) Schema() string {
 	return pgstate.Unhidden(s.prefix, "runs", "run_parts") + fill(s.prefix, schemaSQL)
 }
@@ -433,7 +434,9 @@ func one(ctx context.Context, db *pgstate.DB, sql string, args ...any) (row, err
 }
 
 // collectOne returns pgx.ErrNoRows if there is no row.
-func collectOne[T any](ctx context.Context, db *pgstate.DB, scan pgx.RowToFunc[T], sql string, args ...any) (t T, err error) {
+func collectOne[T any](
+	ctx context.Context, db *pgstate.DB, scan pgx.RowToFunc[T], sql string, args ...any,
+) (t T, err error) {
 	err = db.Answered(ctx, func() error {
 		rows, err := db.Query(ctx, sql, args...)
 		if err != nil {

@@ -96,7 +96,8 @@ func TestReadOnlyMount(t *testing.T) {
 						continue // reading may work
 					}
 					refused++
-					if !errors.Is(err, snapshot.ErrRefused) || !errors.Is(err, syscall.EROFS) || !strings.Contains(err.Error(), path) {
+					if !errors.Is(err, snapshot.ErrRefused) || !errors.Is(err, syscall.EROFS) ||
+						!strings.Contains(err.Error(), path) {
 						t.Errorf("%s: %v, want %v that names %s", method, err, syscall.EROFS, path)
 					}
 				}
