@@ -68,7 +68,7 @@ func New(db DB, o *Options) *Store {
 // names no schema, and the tables are in another schema of the search path than that in which they would be created,
 // they fail.
 func (s *Store) Schema() string {
-	return pgstate.Unhidden(s.prefix, "sessions", "turns") + fill(s.prefix, schemaSQL)
+	return pgstate.Unhidden(s.prefix, "sessions", "turns") + pgstate.Unlocked(fill(s.prefix, schemaSQL))
 }
 
 func (s *Store) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {

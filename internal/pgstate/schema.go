@@ -1,6 +1,7 @@
 package pgstate
 
 import (
+	"regexp"
 	"strings"
 
 	"github.com/holdfast-go/holdfast/internal/sqlname"
@@ -30,4 +31,17 @@ func Unhidden(p sqlname.Prefix, tables ...string) string {
 END $$;
 
 `
+}
+
+var createIndex = regexp.MustCompile(`(?m)^CREATE INDEX IF NOT EXISTS (\S+) ON (\S+) ([^;]*);`)
+
+// Unlocked returns a schema in which each index is looked for before it is created. CREATE INDEX IF NOT EXISTS locks its
+// table before it looks. It waits for a vacuum to end, and all who write to the table wait behind it.
+func Unlocked(schema string) string {
+	return createIndex.ReplaceAllString(schema, `DO $$$$ BEGIN
+    IF NOT EXISTS (SELECT FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid
+        WHERE indrelid = '${2}'::regclass AND format('"%s"', relname) = '${1}') THEN
+        CREATE INDEX IF NOT EXISTS ${1} ON ${2} ${3};
+    END IF;
+END $$$$;`)
 }

@@ -33,7 +33,14 @@ CREATE TABLE IF NOT EXISTS "holdfast_sessions" (
     PRIMARY KEY (orchestrator, session)
 ) WITH (fillfactor = 70);
 
-CREATE INDEX IF NOT EXISTS "holdfast_sessions_owed" ON "holdfast_sessions" (orchestrator, session) WHERE owed IS NOT NULL;
+-- +goose StatementBegin
+DO $$ BEGIN
+    IF NOT EXISTS (SELECT FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid
+        WHERE indrelid = '"holdfast_sessions"'::regclass AND format('"%s"', relname) = '"holdfast_sessions_owed"') THEN
+        CREATE INDEX IF NOT EXISTS "holdfast_sessions_owed" ON "holdfast_sessions" (orchestrator, session) WHERE owed IS NOT NULL;
+    END IF;
+END $$;
+-- +goose StatementEnd
 
 CREATE TABLE IF NOT EXISTS "holdfast_turns" (
     orchestrator text COLLATE "C" NOT NULL,
@@ -50,7 +57,14 @@ CREATE TABLE IF NOT EXISTS "holdfast_turns" (
     PRIMARY KEY (orchestrator, session, turn)
 ) WITH (toast_tuple_target = 4080);
 
-CREATE INDEX IF NOT EXISTS "holdfast_turns_request" ON "holdfast_turns" (orchestrator, session, request_id) WHERE request_id IS NOT NULL;
+-- +goose StatementBegin
+DO $$ BEGIN
+    IF NOT EXISTS (SELECT FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid
+        WHERE indrelid = '"holdfast_turns"'::regclass AND format('"%s"', relname) = '"holdfast_turns_request"') THEN
+        CREATE INDEX IF NOT EXISTS "holdfast_turns_request" ON "holdfast_turns" (orchestrator, session, request_id) WHERE request_id IS NOT NULL;
+    END IF;
+END $$;
+-- +goose StatementEnd
 
 -- +goose StatementBegin
 DO $$ BEGIN

@@ -39,7 +39,14 @@ CREATE TABLE IF NOT EXISTS "holdfast_runs" (
     PRIMARY KEY (orchestrator, session)
 ) WITH (toast_tuple_target = 4080, fillfactor = 50);
 
-CREATE INDEX IF NOT EXISTS "holdfast_runs_inflight" ON "holdfast_runs" (orchestrator, session) WHERE deleted_at IS NULL;
+-- +goose StatementBegin
+DO $$ BEGIN
+    IF NOT EXISTS (SELECT FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid
+        WHERE indrelid = '"holdfast_runs"'::regclass AND format('"%s"', relname) = '"holdfast_runs_inflight"') THEN
+        CREATE INDEX IF NOT EXISTS "holdfast_runs_inflight" ON "holdfast_runs" (orchestrator, session) WHERE deleted_at IS NULL;
+    END IF;
+END $$;
+-- +goose StatementEnd
 
 CREATE TABLE IF NOT EXISTS "holdfast_run_parts" (
     orchestrator    text COLLATE "C" NOT NULL,

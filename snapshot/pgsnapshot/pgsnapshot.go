@@ -76,7 +76,7 @@ func New(db DB, o *Options) *Store {
 // names no schema, and the tables are in another schema of the search path than that in which they would be created,
 // they fail.
 func (s *Store) Schema() string {
-	return pgstate.Unhidden(s.prefix, "runs", "run_parts") + fill(s.prefix, schemaSQL)
+	return pgstate.Unhidden(s.prefix, "runs", "run_parts") + pgstate.Unlocked(fill(s.prefix, schemaSQL))
 }
 
 func (s *Store) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error) {

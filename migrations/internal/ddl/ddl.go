@@ -1,7 +1,8 @@
 // Package ddl finds out what the text of a schema creates.
 //
 // It knows as much of SQL as the schemas of stores need: comments, quoted names, strings, PostgreSQL's dollar quotes, and
-// the statements CREATE TABLE and CREATE INDEX. What is inside a string is left alone, so a DO block creates nothing.
+// the statements CREATE TABLE and CREATE INDEX. What is inside a string is left alone, save for an index that a DO block
+// creates under a condition.
 package ddl
 
 import (
@@ -24,6 +25,23 @@ func Objects(text string) []Object {
 	var objects []Object
 	for s := range split(lex(text)) {
 		if o, ok := parse(s); ok {
+			objects = append(objects, o)
+		}
+		objects = append(objects, conditional(s)...)
+	}
+	return objects
+}
+
+// conditional returns the indexes that a DO block creates right after a THEN.
+func conditional(s []token) []Object {
+	if len(s) < 2 || !strings.EqualFold(s[0].text, "DO") || !dollarPattern.MatchString(s[1].text) {
+		return nil
+	}
+	quote := dollarPattern.FindString(s[1].text)
+	var objects []Object
+	for inside := range split(lex(strings.TrimSuffix(s[1].text[len(quote):], quote))) {
+		then := 1 + slices.IndexFunc(inside, func(t token) bool { return strings.EqualFold(t.text, "THEN") })
+		if o, ok := parse(inside[then:]); ok && then > 0 && o.Kind == "INDEX" {
 			objects = append(objects, o)
 		}
 	}

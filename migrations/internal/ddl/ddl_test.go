@@ -21,6 +21,10 @@ CREATE TABLE IF NOT EXISTS "app"."my_a" (
 /* CREATE TABLE b (); */
 create unique index if not exists "my_a_i" on only "app"."my_a" (id) where id is not null;
 DO $$ BEGIN
+    CREATE INDEX inside_i ON inside (n);
+    IF NOT EXISTS (SELECT FROM pg_class WHERE relname = 'x;') THEN
+        CREATE INDEX IF NOT EXISTS "then_i" ON "app"."my_a" (id);
+    END IF;
     CREATE TABLE inside (n int); EXECUTE $x$ SELECT $1; $x$;
 END $$;
 CREATE INDEX CONCURRENTLY plain_i ON plain (n);
@@ -34,6 +38,7 @@ func TestObjects(t *testing.T) {
 	want := []object{
 		{"TABLE", "my_a", "", []string{"id", `of"age`, "check"}},
 		{"INDEX", "my_a_i", "my_a", nil},
+		{"INDEX", "then_i", "my_a", nil},
 		{"INDEX", "plain_i", "plain", nil},
 		{"TABLE", "plain", "", []string{"n"}},
 	}
@@ -50,6 +55,7 @@ func TestDrop(t *testing.T) {
 	want := []string{
 		`DROP TABLE IF EXISTS plain;`,
 		`DROP INDEX IF EXISTS plain_i;`,
+		`DROP INDEX IF EXISTS "app"."then_i";`,
 		`DROP INDEX IF EXISTS "app"."my_a_i";`,
 		`DROP TABLE IF EXISTS "app"."my_a";`,
 	}
