@@ -78,6 +78,8 @@ var suites = []suite{
 	{"sqlite-long-session", (*bench).sqliteHistory},
 	{"listing", (*bench).listing},
 	{"postgres-runs", (*bench).postgresRuns},
+	{"postgres-functions", (*bench).postgresFunctions},
+	{"postgres-leases", (*bench).postgresLeases},
 	{"redis-runs", (*bench).redisRuns},
 	{"locks", (*bench).locks},
 	{"engine", (*bench).engine},

@@ -1,0 +1,242 @@
+package main
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
+	"github.com/holdfast-go/holdfast/internal/pgstate"
+	"github.com/holdfast-go/holdfast/internal/testenv"
+	"github.com/holdfast-go/holdfast/snapshot"
+	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
+)
+
+//go:embed functions.sql
+var functionsTemplate string
+
+// functionsSQL creates one PL/pgSQL function for each transition of the stores, on the tables with the default prefix.
+var functionsSQL = strings.NewReplacer(
+	"{level}", pgstate.Level, "{looked}", strconv.Itoa(checkpoint.DefaultKeep),
+	"{run}", `verdict text, orchestrator text, session text, id text, request_id text, turn integer, attempt integer,
+		base text, status text, seq bigint, epoch bigint, nonce text, payload jsonb, error text, not_before timestamptz,
+		started_at timestamptz, saved_at timestamptz, pause bigint, in_flight boolean, names text[], docs text[]`,
+	"{columns}", `r.orchestrator, r.session, r.id, r.request_id, r.turn, r.attempt, r.base,
+		r.status, r.seq, r.epoch, r.nonce, r.payload, r.error, r.not_before,
+		r.started_at, r.saved_at, coalesce((extract(epoch FROM r.not_before - _moment) * 1e6)::bigint, 0),
+		r.deleted_at IS NULL`,
+	"{counts}", `(_most > 0 AND (r.epoch, r.nonce) <> (_epoch, _nonce)
+		AND r.status NOT IN ('parked', 'ended', 'deleted'))`,
+).Replace(functionsTemplate)
+
+// postgresFunctions measures whole turns by functions against the same turns by the statements of the stores, and once
+// more where the driver may not keep prepared statements, as behind some poolers. There is no goal: decision 0026 says
+// why the stores send statements.
+func (b *bench) postgresFunctions(ctx context.Context) error {
+	return b.withPostgres(ctx, testenv.Options{}, func(pool *pgxpool.Pool, _ *pgcheckpoint.Store) error {
+		config := pool.Config()
+		config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
+		forgetful, err := pgxpool.NewWithConfig(ctx, config)
+		if err != nil {
+			return err
+		}
+		defer forgetful.Close()
+		_, err = pool.Exec(ctx, pgsnapshot.New(pool, nil).Schema()+functionsSQL)
+		if err = errors.Join(err, b.describe(ctx, pool, "")); err != nil {
+			return err
+		}
+		statements, functions := b.players(pool)
+		err = errors.Join(statements.fillAll(ctx, b.sessions, b.keep+5), functions.fillAll(ctx, b.sessions, b.keep+5))
+		for _, workers := range workerCounts {
+			if err == nil {
+				err = b.compareFunctions(ctx, pool, "PostgreSQL, functions", workers, pool)
+			}
+		}
+		if err == nil {
+			err = b.compareFunctions(ctx, pool, "PostgreSQL, functions, nothing prepared", 8, forgetful)
+		}
+		if err == nil {
+			err = b.weighFunctions(ctx, pool)
+		}
+		return err
+	})
+}
+
+// players returns what plays the same turns by statements and by functions. Neither settles and forgets in one step.
+func (b *bench) players(pool *pgxpool.Pool) (statements, functions resumable) {
+	states, db := prose(64), pgstate.New(pool)
+	store, runs := pgcheckpoint.New(pool, nil), pgsnapshot.New(pool, nil)
+	statements = resumable{player: player{store, states, b.keep, "statements-"}, runs: runs}
+	functions = resumable{
+		player: player{checkpointFunctions{store, db}, states, b.keep, "functions-"}, runs: runFunctions{runs, db},
+	}
+	return statements, functions
+}
+
+// compareFunctions measures turns on one pool, and tidies on another.
+func (b *bench) compareFunctions(
+	ctx context.Context, tidy *pgxpool.Pool, what string, workers int, pool *pgxpool.Pool,
+) error {
+	rota := newRota(b.sessions, workers)
+	statements, functions := b.players(pool)
+	for _, c := range []contest{{
+		reference: subject{name: "statements: Claim, Append", op: rota.on(statements.player.play)},
+		subjects:  []subject{{name: "Claim, Append", op: rota.on(functions.player.play)}},
+	}, {
+		reference: subject{name: "statements: … with a reply owed, Mark", op: rota.on(statements.deliver)},
+		subjects:  []subject{{name: "Claim, Append with a reply owed, Mark", op: rota.on(functions.deliver)}},
+	}, {
+		reference: subject{name: "statements: … Begin, Save …, Delete", op: rota.on(statements.play)},
+		subjects:  []subject{{name: "Claim, Begin, Save, Append, Delete", op: rota.on(functions.play)}},
+	}} {
+		c.what, c.workers = what, workers
+		c.between = func(ctx context.Context) error { return tidyTables(ctx, tidy) }
+		if err := b.compete(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tidyTables is tidy for the tables of this suite.
+func tidyTables(ctx context.Context, pool *pgxpool.Pool) error {
+	for _, table := range []string{"holdfast_sessions", "holdfast_turns", "holdfast_runs"} {
+		if _, err := pool.Exec(ctx, "VACUUM (ANALYZE) "+table); err != nil {
+			return fmt.Errorf("%s: %w", table, err)
+		}
+	}
+	return nil
+}
+
+// weighFunctions adds to the report what a turn takes of the server's processor, and writes to its log. It reports the
+// cheapest tenth of the laps: a neighbour makes a lap dearer, and never cheaper. A checkpoint comes first, and each
+// session is played once before, so that few pages are logged whole.
+func (b *bench) weighFunctions(ctx context.Context, pool *pgxpool.Pool) error {
+	statements, functions := b.players(pool)
+	loads := []*load{
+		{name: "statements: Claim, Append", play: statements.player.play},
+		{name: "functions: Claim, Append", play: functions.player.play},
+		{name: "statements: Claim, Append with a reply owed, Mark", play: statements.deliver},
+		{name: "functions: Claim, Append with a reply owed, Mark", play: functions.deliver},
+		{name: "statements: Claim, Begin, Save, Append, Delete", play: statements.play},
+		{name: "functions: Claim, Begin, Save, Append, Delete", play: functions.play},
+	}
+	for lap := range 1 + 3*b.rounds {
+		if lap == 1 {
+			if _, err := pool.Exec(ctx, "CHECKPOINT"); err != nil {
+				return err
+			}
+		}
+		for i := range loads {
+			if lap%2 == 1 {
+				i = len(loads) - 1 - i
+			}
+			if err := loads[i].weigh(ctx, pool, b.sessions, lap > 0); err != nil {
+				return err
+			}
+		}
+	}
+	for _, l := range loads {
+		b.fact("%s: %d µs of the server's processor and %d bytes of its log a turn", l.name,
+			cheap(l.took)/int64(b.sessions)/1000, cheap(l.wrote)/int64(b.sessions))
+	}
+	return nil
+}
+
+// A load is what turns ask of a server, lap by lap.
+type load struct {
+	name        string
+	play        func(ctx context.Context, session string) error
+	took, wrote []int64 // nanoseconds and bytes of each lap
+}
+
+// weigh plays a turn of each session on one connection.
+func (l *load) weigh(ctx context.Context, pool *pgxpool.Pool, sessions int, counts bool) error {
+	before, err := spent(ctx, pool)
+	for i := range sessions {
+		if err == nil {
+			err = l.play(ctx, sessionName(i))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	after, err := spent(ctx, pool)
+	if counts {
+		l.took, l.wrote = append(l.took, after.nanoseconds-before.nanoseconds), append(l.wrote, after.bytes-before.bytes)
+	}
+	return err
+}
+
+// expense is what a server has done since it started.
+type expense struct{ nanoseconds, bytes int64 }
+
+// spent adds up what the processes that serve the pool have used, and tells where the log ends.
+func spent(ctx context.Context, pool *pgxpool.Pool) (e expense, err error) {
+	var pids []int
+	err = pool.QueryRow(ctx, `
+		SELECT array_agg(pid), (pg_current_wal_insert_lsn() - '0/0')::bigint
+		FROM pg_stat_activity WHERE backend_type = 'client backend'`).Scan(&pids, &e.bytes)
+	for _, pid := range pids {
+		var ran int64
+		stat, failed := os.ReadFile(fmt.Sprintf("/proc/%d/schedstat", pid))
+		if failed == nil {
+			_, failed = fmt.Sscan(string(stat), &ran)
+		}
+		e.nanoseconds += ran
+		err = errors.Join(err, failed)
+	}
+	return e, err
+}
+
+func cheap(values []int64) int64 {
+	slices.Sort(values)
+	return values[len(values)/10]
+}
+
+// call reads the rows that a function returns.
+func call(ctx context.Context, db *pgstate.DB, read func(pgx.Rows) error, sql string, args ...any) error {
+	err := db.Answered(ctx, func() error {
+		rows, err := db.Query(ctx, sql, args...)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			if err := read(rows); err != nil {
+				return err
+			}
+		}
+		return rows.Err()
+	})
+	return pgstate.Ended(ctx, err)
+}
+
+// verdict calls a function that returns one value.
+func verdict[T any](ctx context.Context, db *pgstate.DB, sql string, args ...any) (v T, err error) {
+	err = call(ctx, db, func(rows pgx.Rows) error { return rows.Scan(&v) }, sql, args...)
+	return v, err
+}
+
+// document is JSON as text, nil if there is none.
+func document(doc []byte) *string {
+	if len(doc) == 0 {
+		return nil
+	}
+	text := string(doc)
+	return &text
+}
+
+var (
+	_ checkpoint.Store = checkpointFunctions{}
+	_ snapshot.Store   = runFunctions{}
+)
