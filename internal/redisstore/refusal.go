@@ -34,7 +34,13 @@ var refusals = map[string]string{
 var passing = map[string]bool{
 	"CLUSTERDOWN": true, "LOADING": true, "MASTERDOWN": true, "NOREPLICAS": true, "READONLY": true, "TRYAGAIN": true,
 	"ERR max number of clients reached": true,
+
+	gone: true,
 }
+
+// gone is the code of a script whose key has gone to another node while its slot moved: it had expired. Nothing is known of
+// what the script did before, but it may run again.
+const gone = "gone"
 
 // code returns the code of an error that Redis has answered. Of an error in a script it is that of the command that failed.
 func code(err error) string {
@@ -46,6 +52,8 @@ func code(err error) string {
 	switch {
 	case strings.HasPrefix(text, full):
 		return full
+	case strings.Contains(text, "access a non local key"):
+		return gone
 	case strings.Contains(text, "in script"): // a script lacked a permission when it may have written: NOPERM since Redis 7.2
 		return ""
 	}

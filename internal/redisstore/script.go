@@ -99,7 +99,11 @@ func (r *Runner) RunAll(ctx context.Context, script *Lua, calls []Call, each fun
 		cmds[forgotten[i]] = cmd
 	}
 	for i, cmd := range cmds {
-		reply, err := r.result(ctx, cmd, false)
+		doubt := false
+		if err := cmd.Err(); answered(err) && code(err) == gone {
+			cmd, doubt = r.send(ctx, script, calls[i])
+		}
+		reply, err := r.result(ctx, cmd, doubt)
 		each(i, reply, err)
 	}
 }

@@ -27,6 +27,7 @@ func (a *attempt) SetErr(err error) {
 	a.Cmd.SetErr(err)
 }
 
+// answered reports whether err is what a server says.
 func answered(err error) bool {
 	_, ok := errors.AsType[redis.Error](err)
 	return ok

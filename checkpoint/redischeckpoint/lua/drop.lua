@@ -1,6 +1,6 @@
 -- ARGV: pairs of session and token.
 
-for i = 1, #ARGV, 2 do
-  redis.call('ZREM', KEYS[1], member(ARGV[i], ARGV[i + 1]))
-end
+local gone = {}
+for i = 1, #ARGV, 2 do table.insert(gone, member(ARGV[i], ARGV[i + 1])) end
+redis.call('ZREM', KEYS[1], unpack(gone)) -- one command: with the last member the key goes, and with the key its slot may
 return {'OK'}

@@ -7,10 +7,14 @@ local function still(barred)
   return now - barred < 20 * 60 * 1000000
 end
 
--- Removes entries: of each its session, token, and when it was barred.
-local function drop(first)
+-- Removes entries, of each of which ARGV has its session, token, and when it was barred, but not the member that stays. It is
+-- the last command of a script: with the last member the key goes, and with the key its slot may.
+local function drop(first, stays)
+  local gone = {}
   for i = first, #ARGV, 3 do
-    if still(ARGV[i + 2]) then redis.call('ZREM', KEYS[1], member(ARGV[i], ARGV[i + 1])) end
+    local entry = member(ARGV[i], ARGV[i + 1])
+    if still(ARGV[i + 2]) and entry ~= stays then table.insert(gone, entry) end
   end
+  if #gone > 0 then redis.call('ZREM', KEYS[1], unpack(gone)) end
 end
 
