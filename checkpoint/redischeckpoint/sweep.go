@@ -46,9 +46,9 @@ func (w *sweeper) reached(orchestrator, from string) {
 	w.from[orchestrator] = from
 }
 
-// Sweep removes the index entries of sessions that have expired, and returns how many. Redis has removed the sessions. A call
-// looks at limit entries at most of each orchestrator that this Store has claimed from, and the next one at those that follow.
-// If limit is 0, it looks at all.
+// Sweep removes the index entries of sessions that have expired, and returns how many. Redis has removed the sessions. A
+// call looks at limit entries at most of each orchestrator that this Store has claimed from. The next call looks at those
+// that follow. If limit is 0, it looks at all.
 func (s *Store) Sweep(ctx context.Context, limit int) (removed int, err error) {
 	if s.idle == 0 {
 		return 0, redisstore.Checked(ctx)

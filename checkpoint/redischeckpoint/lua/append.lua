@@ -23,8 +23,8 @@ if owes == '1' and not head.owed then
 end
 
 local now = clock()
-redis.call('HSET', KEYS[1], n, rest, n .. ':at', decimal(now), n .. ':run', run, n .. ':req', request, n .. ':state', state,
-  n .. ':payload', payload, 'run:' .. run, n)
+redis.call('HSET', KEYS[1], n, rest, n .. ':at', decimal(now), n .. ':run', run, n .. ':req', request,
+  n .. ':state', state, n .. ':payload', payload, 'run:' .. run, n)
 if request ~= '' then redis.call('HSET', KEYS[1], 'req:' .. request, n) end
 
 local first = math.max(head.first, math.min(turn - tonumber(keep) + 1, head.owed or turn + 1))

@@ -18,7 +18,8 @@ end
 if not head then
   if from ~= '' then return refuse() end
   head = {epoch = now, born = now, turn = -1, first = 0, summarized = 0}
-  redis.call('HSET', KEYS[1], 'born', decimal(now), 'turn', '-1', 'first', '0', 'summarized', '0') -- what a full server refuses
+  -- A full server refuses this, and the claim with it.
+  redis.call('HSET', KEYS[1], 'born', decimal(now), 'turn', '-1', 'first', '0', 'summarized', '0')
 elseif head.nonce ~= nonce then
   if from == '' and held then return refuse() end
   if from ~= '' and (decimal(head.epoch) ~= from or head.nonce ~= theirs) then return refuse() end

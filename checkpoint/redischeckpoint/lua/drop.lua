@@ -2,5 +2,6 @@
 
 local gone = {}
 for i = 1, #ARGV, 2 do table.insert(gone, member(ARGV[i], ARGV[i + 1])) end
-redis.call('ZREM', KEYS[1], unpack(gone)) -- one command: with the last member the key goes, and with the key its slot may
+-- One command: with the last member the key goes, and with the key its slot may.
+redis.call('ZREM', KEYS[1], unpack(gone))
 return {'OK'}

@@ -1,5 +1,5 @@
--- What becomes of an index entry. KEYS: session. ARGV: 1 for an entry of those that owe, its token, 1 to skip a session that
--- is held back.
+-- What becomes of an index entry. KEYS: session. ARGV: 1 for an entry of those that owe, its token, 1 to skip a session
+-- that is held back.
 -- Whoever deletes an entry under a living head must retire its token first, so that no Append relies on it any more.
 
 local head, wrong = hmget(KEYS[1], 'turn', 'owed', 'owing', 'retired', 'retry')

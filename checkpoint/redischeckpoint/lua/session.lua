@@ -1,5 +1,5 @@
--- Precedes every script that moves a session. KEYS: the session. It is one key, so that a script finds all of it or nothing
--- while a cluster moves its slot.
+-- Precedes every script that moves a session. KEYS: the session. It is one key, so that a script finds all of it or
+-- nothing while a cluster moves its slot.
 
 local numbers = {'epoch', 'lease', 'born', 'turn', 'first', 'summarized', 'owed', 'failed', 'retry', 'tried', 'cleared'}
 
@@ -51,7 +51,8 @@ local function expire(head, now, idle)
   redis.call('PEXPIREAT', KEYS[1], decimal(math.ceil(math.max(head.lease, now) / 1000) + idle))
 end
 
--- Redis refuses a script at maxmemory only while the script has written nothing, be it in vain. What calls this first passes.
+-- Redis refuses a script at maxmemory only while the script has written nothing, be it in vain. What calls this first
+-- passes.
 local function pass()
   redis.call('HDEL', KEYS[1], '')
 end
@@ -59,6 +60,7 @@ end
 -- Adds a stored turn to a reply.
 local function add(reply, turn)
   table.insert(reply, turn)
-  local row = redis.call('HMGET', KEYS[1], turn .. ':at', turn .. ':run', turn .. ':req', turn, turn .. ':state', turn .. ':payload')
+  local row = redis.call('HMGET', KEYS[1], turn .. ':at', turn .. ':run', turn .. ':req', turn, turn .. ':state',
+    turn .. ':payload')
   for _, v in ipairs(row) do table.insert(reply, v or '') end
 end

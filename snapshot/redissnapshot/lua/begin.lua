@@ -1,7 +1,7 @@
 -- ARGV: call, entry, when it was seen in the index, then of the run: id, request, turn, attempt, base, status, seq,
 -- epoch, nonce, error, pause, payload, and of each part name and document.
--- OK; FOUND and the run in flight; FENCED; INDEX, the time and the highest token that is barred, if the entry is not to be
--- relied on
+-- OK; FOUND and the run in flight; FENCED; INDEX, the time and the highest token that is barred, if the entry is not to
+-- be relied on
 
 local call, entry, seen, id, request, turn, attempt, base, status, seq, epoch, nonce, failure, pause, payload =
   unpack(ARGV, 1, 15)

@@ -1,4 +1,5 @@
--- ARGV: session, token that is barred or '', when it was barred, the highest token that is barred, then entries to be dropped.
+-- ARGV: session, token that is barred or '', when it was barred, the highest token that is barred, then entries to be
+-- dropped.
 -- OK, the token of the session's entry, the time
 
 local session = ARGV[1]

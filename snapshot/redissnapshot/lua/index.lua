@@ -7,8 +7,8 @@ local function still(barred)
   return now - barred < 20 * 60 * 1000000
 end
 
--- Removes entries, of each of which ARGV has its session, token, and when it was barred, but not the member that stays. It is
--- the last command of a script: with the last member the key goes, and with the key its slot may.
+-- Removes entries, of each of which ARGV has its session, token, and when it was barred, but not the member that stays. It
+-- is the last command of a script: with the last member the key goes, and with the key its slot may.
 local function drop(first, stays)
   local gone = {}
   for i = first, #ARGV, 3 do

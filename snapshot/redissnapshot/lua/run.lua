@@ -1,5 +1,5 @@
--- Precedes every script on a session. KEYS: run. It is one key, so that a script finds all of it or nothing while a cluster
--- moves its slot. For the same reason no script removes the key and writes it again.
+-- Precedes every script on a session. KEYS: run. It is one key, so that a script finds all of it or nothing while a
+-- cluster moves its slot. For the same reason no script removes the key and writes it again.
 
 local minute = 60 * 1000000
 
@@ -9,10 +9,10 @@ local over = 'over'
 local deciding = {'id', 'epoch', 'nonce', 'status', 'attempt', 'seq', 'call', 'entry', 'parts'}
 
 -- Returns what decides about the run in flight, what is kept of it or of the last run, and what is wrong with what no
--- store wrote: then the second value has what can be read, nil if the key is no hash. Without a run in flight, or anything
--- kept, that is nil. Of the last run only id, epoch, nonce, found and barred are kept. found is the highest epoch of a Begin
--- that has found a run in flight, if there was one. barred is the highest token of an index entry that no run may rely on.
--- call began the run, entry is its entry in the index, and parts is 1 if it has any.
+-- store wrote: then the second value has what can be read, nil if the key is no hash. Without a run in flight, or
+-- anything kept, that is nil. Of the last run only id, epoch, nonce, found and barred are kept. found is the highest
+-- epoch of a Begin that has found a run in flight, if there was one. barred is the highest token of an index entry that
+-- no run may rely on. call began the run, entry is its entry in the index, and parts is 1 if it has any.
 local function load()
   local v, wrong = hmget(KEYS[1], 'id', 'epoch', 'nonce', 'status', 'attempt', 'seq', 'call', 'entry', 'parts', 'found',
     'barred')
@@ -62,7 +62,8 @@ local function fenced(kept, epoch, nonce)
   return kept and kept.legible and (less(epoch, kept.epoch) or epoch == kept.epoch and nonce ~= kept.nonce)
 end
 
--- Redis refuses a script at maxmemory only while the script has written nothing, be it in vain. What calls this first passes.
+-- Redis refuses a script at maxmemory only while the script has written nothing, be it in vain. What calls this first
+-- passes.
 local function pass()
   redis.call('HDEL', KEYS[1], '')
 end
@@ -80,7 +81,8 @@ local stays = {id = true, epoch = true, nonce = true, found = true, status = tru
 -- Keeps the id and the fence of a run that was deleted, or the fence of who has looked for a run, with '' for id. What
 -- the session had, except found and barred, is gone. time is in ms.
 local function keep(id, epoch, nonce, found, barred, time)
-  redis.call('HSET', KEYS[1], 'id', id, 'epoch', epoch, 'nonce', nonce, 'found', found, 'status', over, 'barred', barred)
+  redis.call('HSET', KEYS[1], 'id', id, 'epoch', epoch, 'nonce', nonce, 'found', found, 'status', over,
+    'barred', barred)
   local gone = {}
   for _, field in ipairs(redis.call('HKEYS', KEYS[1])) do
     if not stays[field] then table.insert(gone, field) end
