@@ -24,4 +24,6 @@
 // In holdfast_sessions an empty nonce means that the lease was given back, turn is the last settled one (-1 for none),
 // and owed the oldest settled turn whose reply was not delivered. Of that turn, failed counts the deliveries that
 // failed, and retry_at is when the next one is due (NULL: now).
+//
+// holdfast_watches and holdfast_sessions_sweep say which process watches, and which one sweeps.
 package pgcheckpoint
