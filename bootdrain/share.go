@@ -59,6 +59,9 @@ func (s *seat) take(ctx context.Context, d time.Duration) seating {
 		return seating{}
 	case err != nil:
 		return seating{err: err}
+	case other > mostSeat: // nobody takes it for so long: the clock that measures it was set back
+		s.mine = false
+		return seating{}
 	case other > 0:
 		s.mine = false
 		return seating{wait: min(other, s.most) + rand.N(s.most/8+1)} // not all at once

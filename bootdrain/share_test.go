@@ -55,6 +55,7 @@ type member struct {
 	fails   bool          // to recover any
 	dead    *bool         // protected by the fleet's mu
 	down    bool          // nobody knows who is the watcher
+	skew    time.Duration // by which the clock was set back that measures for how long another is
 }
 
 func (f *fleet) member(i int) member {
@@ -70,6 +71,9 @@ func (m member) Watching(ctx context.Context, d time.Duration) (time.Duration, e
 	m.mu.Unlock()
 	if lost {
 		return 0, errors.New("no answer")
+	}
+	if m.skew > 0 {
+		return m.skew, nil
 	}
 	return m.store.Watch(ctx, "member", "v1", m.process, d)
 }
@@ -275,6 +279,19 @@ func TestWatcherUnknown(t *testing.T) {
 		f.watch(t, 30*time.Second, &bootdrain.Options{Logger: logTo(&logs)}, m)
 		if n := strings.Count(logs.String(), "watch not shared"); len(f.sessions) > 0 || n < 5 || n > 20 {
 			t.Errorf("%d runs are left, and %d times it is logged why\n%s", len(f.sessions), n, &logs)
+		}
+	})
+}
+
+// If the clock of the store was set back, the time of a watcher that is dead does not end soon. Processes look all the same.
+func TestWatcherClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(1)
+		m := f.member(0)
+		m.skew = time.Hour
+		f.watch(t, 30*time.Second, &bootdrain.Options{Logger: quiet}, m)
+		if all, _ := f.count(); len(f.sessions) > 0 || all < 4 {
+			t.Errorf("%d runs are left after %d passes over all", len(f.sessions), all)
 		}
 	})
 }
