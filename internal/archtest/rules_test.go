@@ -51,6 +51,9 @@ func contractRules() []rule {
 	all := []rule{{packages: "lock/redislocker", ours: []string{"lock", "internal/"}, foreign: []string{goRedis, redislock}}}
 	for _, c := range contracts {
 		ours := []string{c, "lock", "internal/"}
+		if c == "snapshot" { // joins with the checkpoint store in its database: see decision 27
+			ours = append(ours, "checkpoint", "checkpoint/sqlite*", "checkpoint/pg*")
+		}
 		all = append(all,
 			rule{packages: c, ours: ours},
 			rule{packages: c + "/" + c + "test", ours: ours},

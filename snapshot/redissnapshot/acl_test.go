@@ -64,6 +64,9 @@ func TestACLSuffices(t *testing.T) {
 	snapshottest.Run(t, func(*testing.T) snapshot.Store {
 		return redissnapshot.New(client, &redissnapshot.Options{Prefix: prefix()})
 	})
+	checkpointtest.RunWatcher(t, func(*testing.T) checkpointtest.WatchingStore {
+		return redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix()})
+	})
 	check(t, everything(t.Context(), client))
 }
 
@@ -143,6 +146,14 @@ func settles(ctx context.Context, s *redischeckpoint.Store) error {
 	}
 	if err := s.Mark(ctx, c.Lease, checkpoint.Marks{Delivered: 2}); err != nil {
 		return err
+	}
+	for _, d := range []time.Duration{time.Hour, 0} { // another process asks, and then the watcher leaves
+		if _, err := s.Watch(ctx, k.Orchestrator, "v1", "a", d); err != nil {
+			return err
+		}
+		if _, err := s.Watch(ctx, k.Orchestrator, "v1", "b", time.Minute); err != nil {
+			return err
+		}
 	}
 	for _, owing := range []bool{true, false} {
 		for _, err := range s.Sessions(ctx, checkpoint.SessionQuery{Orchestrator: k.Orchestrator, Owing: owing}) {
