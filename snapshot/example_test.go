@@ -68,8 +68,8 @@ func ExampleJoiner() {
 	}
 	turn := checkpoint.Checkpoint{Turn: 0, RunID: run.ID, State: json.RawMessage(`{"refunded":true}`), Signature: "v1"}
 	fmt.Println(settle(ctx, owned.Lease, turn, checkpoint.AppendOptions{Release: true}))
-	for r := range runs.Runs(ctx, snapshot.Query{Key: run.Key}) {
-		fmt.Println(r.ID, "is in flight")
+	for r, err := range runs.Runs(ctx, snapshot.Query{Key: run.Key}) {
+		fmt.Println(r.ID, "is in flight", err)
 	}
 	// Output: true <nil>
 }
