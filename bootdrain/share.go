@@ -15,7 +15,10 @@ type Sharer interface {
 	// Watching makes this process the watcher for d, unless another process is. It returns for how much longer
 	// another is; 0 if this process is. With d 0 this process is the watcher no longer. It is errors.ErrUnsupported
 	// if the processes know nothing of each other: then each of them looks.
-	Watching(ctx context.Context, d time.Duration) (other time.Duration, err error)
+	//
+	// Every is Options.Every. Processes with another have a watcher of their own. A bot that embeds a Sharer and looks for
+	// a part of the sessions must return errors.ErrUnsupported, or nobody looks for the others.
+	Watching(ctx context.Context, every, d time.Duration) (other time.Duration, err error)
 }
 
 // mostSeat bounds how long a process may be silent before another becomes the watcher.
@@ -24,15 +27,18 @@ const mostSeat = 4 * time.Second
 // A seat is that of the watcher, as one process sees it.
 type seat struct {
 	bot    Sharer        // nil: each process looks for itself
+	every  time.Duration // Options.Every
 	most   time.Duration // how long it is taken for
 	mine   bool
 	until  time.Time // from then on another process may take it
 	logger *slog.Logger
+
+	complained time.Time // that nobody knows whose it is
 }
 
 // newSeat returns a seat that is taken for so long that, if its process is killed, another looks within d.Every.
 func newSeat(d *drain) *seat {
-	s := &seat{most: min(d.Every*4/5, mostSeat), logger: d.Logger}
+	s := &seat{every: d.Every, most: min(d.Every*4/5, mostSeat), logger: d.Logger}
 	if d.Sessions == nil {
 		s.bot, _ = d.bot.(Sharer)
 	}
@@ -52,7 +58,7 @@ func (s *seat) take(ctx context.Context, d time.Duration) seating {
 	if s.bot == nil || s.mine && s.until.Sub(now) > s.most/4 {
 		return seating{}
 	}
-	other, err := s.bot.Watching(ctx, min(d, s.most))
+	other, err := s.bot.Watching(ctx, s.every, min(d, s.most))
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
 		s.bot = nil
@@ -79,7 +85,7 @@ func (s *seat) leave(ctx context.Context) {
 	s.mine = false
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dueEvery)
 	defer cancel()
-	if _, err := s.bot.Watching(ctx, 0); err != nil {
+	if _, err := s.bot.Watching(ctx, s.every, 0); err != nil {
 		s.logger.WarnContext(ctx, "watch not left: another process takes it over in some seconds", "err", err)
 	}
 }

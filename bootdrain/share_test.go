@@ -64,7 +64,7 @@ func (f *fleet) member(i int) member {
 
 func (member) Name() string { return "member" }
 
-func (m member) Watching(ctx context.Context, d time.Duration) (time.Duration, error) {
+func (m member) Watching(ctx context.Context, every, d time.Duration) (time.Duration, error) {
 	m.mu.Lock()
 	m.asks++
 	lost := *m.dead || m.down
@@ -75,7 +75,7 @@ func (m member) Watching(ctx context.Context, d time.Duration) (time.Duration, e
 	if m.skew > 0 {
 		return m.skew, nil
 	}
-	return m.store.Watch(ctx, "member", "v1", m.process, d)
+	return m.store.Watch(ctx, "member", every.String(), m.process, d)
 }
 
 func (m member) Recoverable(_ context.Context, all bool) iter.Seq2[string, error] {

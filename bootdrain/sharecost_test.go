@@ -37,11 +37,11 @@ type actor struct {
 	acts *[]act // protected by the fleet's mu
 }
 
-func (a actor) Watching(ctx context.Context, d time.Duration) (time.Duration, error) {
+func (a actor) Watching(ctx context.Context, every, d time.Duration) (time.Duration, error) {
 	a.mu.Lock()
 	*a.acts = append(*a.acts, act{process: a.process, ask: true, d: d})
 	a.mu.Unlock()
-	return a.member.Watching(ctx, d)
+	return a.member.Watching(ctx, every, d)
 }
 
 // acts returns what processes do for a while, at default settings.
@@ -192,7 +192,7 @@ func costOfWatching(t *testing.T, runs, processes int) load {
 	do := func(a act) {
 		t.Helper()
 		if a.ask {
-			if _, err := bots[a.process].Watching(t.Context(), a.d); err != nil {
+			if _, err := bots[a.process].Watching(t.Context(), 5*time.Second, a.d); err != nil {
 				t.Fatal(err)
 			}
 			return

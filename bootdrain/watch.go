@@ -49,14 +49,14 @@ func (w *watch) passes(ctx context.Context) error {
 		if err := sleep(ctx, time.Until(next)); err != nil {
 			return err
 		}
-		told := w.sit(ctx)
+		told := w.sit(ctx, failures > 0)
 		if told.wait > 0 {
 			allAt = time.Now().Add(told.wait)
 			dueAt = allAt.Add(dueEvery)
 			continue
 		}
 		all = all || told.fresh
-		if w.pass(ctx, all) && told.err == nil {
+		if w.pass(ctx, all) {
 			failures = 0
 		} else {
 			failures++
@@ -69,18 +69,19 @@ func (w *watch) passes(ctx context.Context) error {
 }
 
 // sit takes the seat of the watcher if it can. A process that has more to do than it can begin leaves it, and one
-// that has failed to recover something takes it for a moment: another may do better.
-func (w *watch) sit(ctx context.Context) seating {
+// that has failed to recover something, or to list it, takes it for a moment: another may do better.
+func (w *watch) sit(ctx context.Context, blind bool) seating {
 	if w.seat.bot != nil && w.waiting() {
 		w.seat.leave(ctx)
 		return seating{wait: dueEvery}
 	}
 	d := w.seat.most
-	if w.failed() {
+	if blind || w.failed() {
 		d = dueEvery / 2 // the rest of the time it is free
 	}
 	told := w.seat.take(ctx, d)
-	if told.err != nil && ctx.Err() == nil {
+	if told.err != nil && ctx.Err() == nil && time.Since(w.seat.complained) >= w.Every {
+		w.seat.complained = time.Now()
 		w.Logger.ErrorContext(ctx, "watch not shared", "err", told.err)
 	}
 	return told

@@ -48,12 +48,14 @@ func (o *Orchestrator[S]) Recoverable(ctx context.Context, all bool) iter.Seq2[s
 				if !ask.add(ctx, r.Session) {
 					return
 				}
-			case !next(r.Session, err):
+			case err != nil && r.Session == "" && !ask.flush(ctx), !next(r.Session, err):
 				return
 			}
 		}
 		for session, err := range o.store.Sessions(ctx, checkpoint.SessionQuery{Orchestrator: o.name, Owing: true, Due: true}) {
-			if err != nil && !next(session, err) || err == nil && !ask.add(ctx, session) {
+			switch {
+			case err == nil && ask.add(ctx, session):
+			case err == nil, session == "" && !ask.flush(ctx), !next(session, err):
 				return
 			}
 		}
@@ -86,10 +88,7 @@ func (u *unowned) flush(ctx context.Context) bool {
 	if len(u.asked) == 0 {
 		return true
 	}
-	held, err := u.held(ctx, u.asked)
-	if err != nil {
-		return u.next("", err)
-	}
+	held, err := u.held(ctx, u.asked) // with an error perhaps only some; who recovers the others claims them in vain
 	owned := make(map[string]bool, len(held))
 	for _, session := range held {
 		owned[session] = true
@@ -100,30 +99,33 @@ func (u *unowned) flush(ctx context.Context) bool {
 		}
 	}
 	u.asked = u.asked[:0]
+	if err != nil {
+		return u.next("", err)
+	}
 	return true
 }
 
 // Watching makes this process the watcher of its bot for d, unless another process is, and returns for how much
 // longer another is the watcher. It is errors.ErrUnsupported if the checkpoint store is no checkpoint.Watcher. It
 // makes the orchestrator a bootdrain.Sharer. Processes of another definition, or with other hooks, have a watcher of
-// their own: not all can recover the same.
-func (o *Orchestrator[S]) Watching(ctx context.Context, d time.Duration) (other time.Duration, err error) {
+// their own: not all can recover the same. So do those with another every, which is how often they look for everything.
+func (o *Orchestrator[S]) Watching(ctx context.Context, every, d time.Duration) (other time.Duration, err error) {
 	w, ok := o.store.(checkpoint.Watcher)
 	if !ok {
 		return 0, errors.ErrUnsupported
 	}
-	if other, err = w.Watch(ctx, o.name, o.kin(), o.owner, d); err != nil {
+	if other, err = w.Watch(ctx, o.name, o.kin(every), o.owner, d); err != nil {
 		return 0, &Error{Op: "watching", Err: err}
 	}
 	return other, nil
 }
 
-// kin is the same in processes that can recover the same.
-func (o *Orchestrator[S]) kin() string {
+// kin is the same in processes that can recover the same, and look for it as often.
+func (o *Orchestrator[S]) kin(every time.Duration) string {
 	h := sha256.New()
 	writePart(h, o.signature)
 	writePart(h, o.version)
-	fmt.Fprint(h, o.Snapshots != nil, o.def.Migrate != nil, o.def.Deliver != nil)
+	fmt.Fprintln(h, payloadVersion, every, o.Snapshots != nil, o.def.Migrate != nil, o.def.Deliver != nil)
 	return hex.EncodeToString(h.Sum(nil))
 }
 
@@ -210,6 +212,8 @@ func (o *Orchestrator[S]) recover(ctx context.Context, session string) (outcome 
 // idle returns the outcome if there is nothing to recover now, else "": of processes that boot together most come too late, and
 // need not claim to find out.
 func (o *Orchestrator[S]) idle(ctx context.Context, session string) (outcome string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, o.Limits.SettleTimeout) // a server may hang, and nobody else looks meanwhile
+	defer cancel()
 	inFlight, err := o.hasRun(ctx, session)
 	if inFlight || err != nil {
 		return "", err

@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
@@ -112,7 +114,7 @@ func TestWatching(t *testing.T) {
 	elsewhere.Name = "elsewhere"
 	watches := func(bot *Bot) bool {
 		t.Helper()
-		left, err := bot.Watching(t.Context(), time.Hour)
+		left, err := bot.Watching(t.Context(), time.Minute, time.Hour)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -132,9 +134,64 @@ func TestWatching(t *testing.T) {
 			t.Errorf("a process %s is told that another watches", what)
 		}
 	}
+	if left, err := first.Watching(t.Context(), time.Hour, time.Hour); left != 0 || err != nil {
+		t.Errorf("a process that looks less often is told that another watches for %v, %v", left, err)
+	}
 	plain := world{struct{ checkpoint.Store }{w.checkpoints}, w.snapshots}
-	_, err := plain.start(t, echo(), Options{}).Watching(t.Context(), time.Hour)
+	_, err := plain.start(t, echo(), Options{}).Watching(t.Context(), time.Minute, time.Hour)
 	wantErr(t, err, errors.ErrUnsupported)
-	_, err = first.Watching(t.Context(), -1)
+	_, err = first.Watching(t.Context(), time.Minute, -1)
 	wantOp(t, err, "watching")
 }
+
+// What was listed before an error of a store is to be recovered all the same.
+func TestRecoverableBeforeAnError(t *testing.T) {
+	w := newWorld()
+	left := snapshot.Run{
+		Key: snapshot.Key{Orchestrator: "echo", Session: "left"}, ID: "run", Attempt: 1, Status: snapshot.Running,
+		Fence: lock.Fence{Epoch: 1, Nonce: "n"},
+	}
+	if found, err := w.snapshots.Begin(t.Context(), left); found != nil || err != nil {
+		t.Fatal(found, err)
+	}
+	for what, broken := range map[string]world{
+		"runs":     {w.checkpoints, listsAndFails{w.snapshots}},
+		"sessions": {sessionsFail{w.checkpoints}, w.snapshots},
+		"held":     {heldFails{w.checkpoints}, w.snapshots},
+	} {
+		var sessions []string
+		failed := false
+		for session, err := range broken.start(t, echo(), Options{}).Recoverable(t.Context(), true) {
+			if err == nil {
+				sessions = append(sessions, session)
+			}
+			failed = failed || errors.Is(err, errBot)
+		}
+		if !slices.Equal(sessions, []string{"left"}) || !failed {
+			t.Errorf("%s fail: to recover are %q, and the error is told: %v", what, sessions, failed)
+		}
+	}
+}
+
+type listsAndFails struct{ snapshot.Store }
+
+func (s listsAndFails) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
+	return func(yield func(snapshot.Run, error) bool) {
+		for r, err := range s.Store.Runs(ctx, q) {
+			if !yield(r, err) {
+				return
+			}
+		}
+		yield(snapshot.Run{}, errBot)
+	}
+}
+
+type sessionsFail struct{ checkpoint.Store }
+
+func (sessionsFail) Sessions(context.Context, checkpoint.SessionQuery) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) { yield("", errBot) }
+}
+
+type heldFails struct{ checkpoint.Store }
+
+func (heldFails) Held(context.Context, string, []string) ([]string, error) { return nil, errBot }

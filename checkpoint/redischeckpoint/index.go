@@ -14,8 +14,8 @@ import (
 // enter writes an entry with a token that was never used, and returns it. Why no entry is missing is in
 // docs/decisions/0003-redis-layout.md.
 func (s *Store) enter(ctx context.Context, x index, session string) (token string, err error) {
-	token = rand.Text()
 	for replaced := ""; ; {
+		token = rand.Text() // each time: a repeat must not bring back one that was replaced
 		r, err := s.redis.Run(ctx, enterScript, []string{s.indexKey(x)}, session, replaced, token)
 		if err != nil {
 			return "", indexError(err)

@@ -260,7 +260,8 @@ func (s *Store) delete(ctx context.Context, l checkpoint.Lease) error {
 		return err // also ErrFenced: the entries are then of another life of the session
 	}
 	for index, token := range known {
-		if err := s.drop(ctx, index, []redisstore.Entry{{Session: l.Session, Token: token}}); err != nil {
+		err := s.drop(ctx, index, []redisstore.Entry{{Session: l.Session, Token: token}})
+		if err != nil && !errors.Is(err, checkpoint.ErrRefused) { // who reads the entry drops it, as the session is gone
 			return err
 		}
 	}

@@ -63,7 +63,7 @@ func (r *Runner) send(ctx context.Context, script *Lua, c Call) (cmd *redis.Cmd,
 	for n := 0; ; {
 		a := &attempt{Cmd: command(ctx, name, text, c)}
 		err := r.Client.Process(ctx, a)
-		doubt = doubt || a.lost
+		doubt = doubt || a.lost || answered(err) && code(err) == gone // nothing is known of what the script did before
 		switch {
 		case name == "evalsha" && redis.HasErrorPrefix(err, "NOSCRIPT"):
 			name, text = "eval", script.text
