@@ -9,7 +9,7 @@ import (
 )
 
 // A Sharer is a Bot whose processes can share the watch, as those of an Orchestrator do on PostgreSQL and Redis. Then
-// one of them looks for what is to be recovered, and what looking costs does not grow with the processes.
+// one of them looks for what is to be recovered, and each of the others only asks now and then whether it is to look.
 type Sharer interface {
 	Bot
 	// Watching makes this process the watcher for d, unless another process is. It returns for how much longer

@@ -1,7 +1,6 @@
 package snapshottest_test
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -91,7 +90,7 @@ func appendsThenDeletes(runs *snapshot.Memory, turns *checkpoint.Memory) snapsho
 		if err := turns.Append(ctx, l, cp, o); err != nil {
 			return false, err
 		}
-		<-time.After(time.Millisecond)
+		pause()
 		return deleteOf(ctx, runs, l, cp.RunID), nil
 	}
 }
@@ -145,8 +144,7 @@ func forgetsFence(runs *snapshot.Memory, turns *checkpoint.Memory) snapshot.Sett
 	settle := runs.Join(turns)
 	return func(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) (bool, error) {
 		forgotten, err := settle(ctx, l, cp, o)
-		runs.Remember = cmp.Or(runs.Remember, time.Nanosecond)
-		<-time.After(time.Millisecond)
+		runs.Remember = -24 * time.Hour
 		_, _ = runs.Sweep(ctx, 0)
 		return forgotten, err
 	}
