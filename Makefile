@@ -4,39 +4,48 @@ GOLANGCI_VERSION := v2.15.0
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/holdfast
 LINT  := $(CACHE)/golangci-lint-$(GOLANGCI_VERSION)/golangci-lint
 
+# Its modules, and all their packages: go.work makes one build of them.
+MODULES  := . ./examples ./internal/test
+PACKAGES := $(MODULES:%=%/...)
+
 # exec, so that a signal to make reaches the program that has to stop the servers.
 RUN := go build -o $(CACHE)/run ./internal/testenv/run && exec $(CACHE)/run
 
-.PHONY: help test race soak bench lint generate tidy-check db-up
+.PHONY: help test race soak bench lint generate tidy-check vet db-up
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # The package that takes longest comes first, or it would run alone at the end.
 test: ## run all tests and examples under the race detector, on real servers; then what it distorts
-	@$(RUN) -install -memory -- go test -race -p 3 -timeout 30m ./orchestrator ./...
-	$(RUN) -install -memory -- go test -run 'Allocations|StateBesideInput|LargeStateFansOut' ./orchestrator
+	@$(RUN) -install -memory -- go test -race -p 3 -timeout 30m ./internal/test/orchestrator $(PACKAGES)
+	$(RUN) -install -memory -- go test -run 'Allocations|StateBesideInput|LargeStateFansOut' ./internal/test/orchestrator
 
 race: ## look for races and order dependence: every test three times, shuffled
-	@$(RUN) -install -memory -- go test -race -shuffle on -count 3 -timeout 90m ./...
+	@$(RUN) -install -memory -- go test -race -shuffle on -count 3 -timeout 90m $(PACKAGES)
 
 soak: ## run the tests with the long fault schedules
-	@export HOLDFAST_SOAK=1; $(RUN) -install -memory -- go test -race -timeout 4h ./...
+	@export HOLDFAST_SOAK=1; $(RUN) -install -memory -- go test -race -timeout 4h $(PACKAGES)
 
 bench: ## print the table of docs/performance.md; fails on a number that is missed
-	go run ./internal/bench
+	go run ./internal/test/bench
 
 lint: $(LINT) ## run golangci-lint
-	$(LINT) run
+	$(LINT) run $(PACKAGES)
 
 generate: ## run go generate
-	go generate ./...
+	go generate $(PACKAGES)
 
 # -e, because tidy also reads what the tests of dependencies import, and not every
 # proxy serves the pprof that modernc.org/sqlite's tests ask for. What our own
 # packages lack, go vet finds.
 tidy-check: ## fail if go mod tidy would change something
-	@go mod tidy -e -diff > /dev/null || ! go mod tidy -e -diff | grep '^[-+][^-+]' | grep -v '^.github.com/google/pprof '
+	@for module in $(MODULES); do \
+		(cd $$module && go mod tidy -e -diff) | grep '^[-+][^-+]' | grep -v '^.github.com/google/pprof ' && exit 1; \
+	done; true
+
+vet: ## run go vet
+	go vet $(PACKAGES)
 
 db-up: ## serve PostgreSQL and Redis until interrupted; prints what to export
 	@$(RUN) -install -serve

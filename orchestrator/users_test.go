@@ -24,6 +24,28 @@ func TestUsers(t *testing.T) {
 	m.run(t, "test", "./k_test")
 }
 
+// The README's commands make a module of one's own run its program, whatever the tests of dependencies import: with the
+// modules that the root's build has downloaded, and no other.
+func TestModuleOfOnesOwn(t *testing.T) {
+	dir := t.TempDir()
+	writeText(t, filepath.Join(dir, "go.mod"), "module example.com/bot\n\ngo 1.26.0\n")
+	m := userModule(dir)
+	m.show(t, ".", "../README.md")
+	checkout, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said string
+	for line := range strings.Lines(readText(t, "../README.md")) {
+		if command, ok := strings.CutPrefix(line, "    go "); ok && !strings.Contains(command, "examples/") {
+			said = m.run(t, strings.Fields(strings.ReplaceAll(command, "=../holdfast", "="+checkout))...)
+		}
+	}
+	if want := fenced(t, readText(t, "../README.md"), "text"); said != want {
+		t.Errorf("the last command said %q", said)
+	}
+}
+
 // A userModule is a directory with a go.mod.
 type userModule string
 
@@ -48,7 +70,7 @@ func newUserModule(t *testing.T) userModule {
 func (m userModule) show(t *testing.T, name, doc string) {
 	t.Helper()
 	dir := filepath.Join(string(m), name)
-	if err := os.Mkdir(dir, 0o700); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	writeText(t, filepath.Join(dir, "main.go"), fenced(t, readText(t, doc), "go"))
@@ -60,7 +82,7 @@ func (m userModule) run(t *testing.T, args ...string) string {
 	var stderr strings.Builder
 	cmd := exec.CommandContext(t.Context(), "go", args...)
 	cmd.Dir, cmd.Stderr = string(m), &stderr
-	cmd.Env = append(cmd.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off", "GOWORK=off")
+	cmd.Env = append(cmd.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off", "GOWORK=off", "GONOSUMDB=*")
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatalf("go %s: %v\n%s%s", strings.Join(args, " "), err, out, stderr.String())

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,13 +18,14 @@ import (
 
 // A listed package is what go list says of one.
 type listed struct {
-	ImportPath, Name, Dir  string
-	GoFiles, Imports, Deps []string
+	ImportPath, Name, Dir     string
+	GoFiles, Imports, Deps    []string
+	TestImports, XTestImports []string
 }
 
 // list returns the packages of the module.
 var list = sync.OnceValues(func() ([]listed, error) {
-	cmd := exec.Command("go", "list", "-e", "-json=ImportPath,Name,Dir,GoFiles,Imports,Deps", module+"/...")
+	cmd := exec.Command("go", "list", "-e", "-json=ImportPath,Name,Dir,GoFiles,Imports,Deps,TestImports,XTestImports", module+"/...")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
@@ -65,6 +67,28 @@ func TestLinkedDrivers(t *testing.T) {
 		if wrong := links(relative(p), p.Deps); len(wrong) > 0 {
 			t.Errorf("a program with %s links %v", relative(p), wrong)
 		}
+	}
+}
+
+// Who imports a package downloads what its tests import: go mod tidy asks for it. So a program that keeps its sessions in
+// memory downloads no driver.
+func TestMemoryDownloadsNoDriver(t *testing.T) {
+	all := make(map[string]listed)
+	for _, p := range packages(t) {
+		all[p.ImportPath] = p
+	}
+	bot := all[module+"/orchestrator"]
+	for _, path := range append(bot.Deps, bot.ImportPath) {
+		for _, tested := range slices.Concat(all[path].TestImports, all[path].XTestImports) {
+			for _, dep := range append(all[tested].Deps, tested) {
+				if hasPrefix(dep, drivers) {
+					t.Errorf("%s is tested with %s, which links %s", path, tested, dep)
+				}
+			}
+		}
+	}
+	if len(bot.Deps) == 0 {
+		t.Error("the orchestrator was not found")
 	}
 }
 

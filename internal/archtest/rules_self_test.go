@@ -93,7 +93,7 @@ func TestLinksConvicts(t *testing.T) {
 		"checkpoint/redischeckpoint": 1,
 		"checkpoint/pgcheckpoint":    1,
 		"examples/refundbot":         0,
-		"internal/bench":             0,
+		"internal/test/bench":        0,
 	} {
 		if got := links(pkg, deps); len(got) != want {
 			t.Errorf("%s: %v, want %d", pkg, got, want)

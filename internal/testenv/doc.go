@@ -28,5 +28,5 @@
 // started them, even when it is killed. A killed process leaves its data behind
 // in the temporary directory; every other end removes it.
 //
-// Only test files, the command in the directory run and internal/bench import this package.
+// Only test files, the command in the directory run and internal/test/bench import this package.
 package testenv

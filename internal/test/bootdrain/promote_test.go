@@ -67,7 +67,7 @@ func TestPromotedAsynchronous(t *testing.T) {
 // ofOperations returns the remedy that an operator is told to run.
 func ofOperations(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile("../docs/operations.md")
+	text, err := os.ReadFile("../../../docs/operations.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
-	"github.com/holdfast-go/holdfast/internal/chaostest"
+	"github.com/holdfast-go/holdfast/internal/test/chaostest"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/holdfast-go/holdfast/internal/enginetest"
+	"github.com/holdfast-go/holdfast/internal/test/enginetest"
 	"github.com/holdfast-go/holdfast/internal/testenv"
 	"github.com/holdfast-go/holdfast/snapshot"
 )

@@ -499,7 +499,7 @@ func (hoarder) Delete(context.Context, snapshot.Key, string, lock.Fence) error {
 
 // What docs/decisions/0010 names exists: all numbered points, each with a test or the reason why it cannot occur.
 func TestWeakPoints(t *testing.T) {
-	const page = "../docs/decisions/0010-weak-points-of-the-reference.md"
+	const page = "../../../docs/decisions/0010-weak-points-of-the-reference.md"
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
@@ -538,7 +538,7 @@ func TestWeakPoints(t *testing.T) {
 func proofs(t *testing.T) map[string]bool {
 	t.Helper()
 	all := make(map[string]bool)
-	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir("../../..", func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err

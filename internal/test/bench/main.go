@@ -1,7 +1,7 @@
 // Bench measures the stores against what their users would otherwise write, and the engine against its stores, and says
 // whether the goals of docs/performance.md are met.
 //
-//	go run ./internal/bench [-quick] [-only regexp] [-round 1.5s] [-rounds 7] [-large turns]
+//	go run ./internal/test/bench [-quick] [-only regexp] [-round 1.5s] [-rounds 7] [-large turns]
 //
 // It starts servers of its own, with durability on, and stops them. What is compared is measured in turns, round by
 // round in one run, because the same machine differs from itself by more than most goals ask: ratios are worth
