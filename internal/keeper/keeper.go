@@ -1,90 +1,123 @@
-// Package keeper keeps what a locker holds: it renews all locks of a process from one goroutine, and ends the context
-// of a lock before another caller could get it.
+// Package keeper renews what a process has at a server for a limited time: locks, or leases of sessions. It renews all of
+// them together, and tells the owner of one that is lost.
 package keeper
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/lock"
 )
 
-// A Held names a lock and the token that proves it is ours.
-type Held struct{ Key, Token string }
+// A Renewer extends all for ttl, which the server counts. It returns what it has extended, and what the server gives to
+// nobody or to another. Of the rest it could not find out.
+type Renewer[T comparable] func(ctx context.Context, ttl time.Duration, all []T) (renewed, lost []T)
 
-// A Renewer extends locks for ttl, counted by the server. It returns those that it has extended and those that are
-// ours no more; of the others it could not find out.
-type Renewer func(ctx context.Context, ttl time.Duration, held []Held) (renewed, lost []Held)
-
-// A Keeper keeps the locks of one locker. It renews them from one goroutine, which runs only when it is time to, and not
-// at all for locks that are given back before.
-type Keeper struct {
+// A Keeper renews what was given to it, from one goroutine that runs only when it is time to. What is given back before
+// the first renewal costs no timer.
+type Keeper[T comparable] struct {
 	ttl   time.Duration
-	renew Renewer
+	renew Renewer[T]
 
 	mu      sync.Mutex // protects following fields
-	locks   map[Held]*kept
-	next    *time.Timer        // of the renewal; nil while nothing is held
+	kept    map[*Kept[T]]struct{}
+	next    *time.Timer        // of the renewal; nil while nothing is kept
 	running chan struct{}      // closed when the renewal under way has ended; nil if none is
 	cancel  context.CancelFunc // of the renewal under way
 }
 
-// kept is a lock that is held, and the timer that ends it.
-type kept struct {
-	lose  context.CancelCauseFunc
-	timer *time.Timer
-	gone  bool // the server said so, or it may be; it is not renewed any more
+// A Kept is one thing that a Keeper renews. The zero value is ready for Keep. The Keeper's mutex protects it.
+type Kept[T comparable] struct {
+	what     T
+	lost     func(error)
+	deadline time.Time   // until when it is trusted; zero: it is lost, or was given back
+	timer    *time.Timer // at the deadline; nil until the first renewal
+	settled  bool        // it is renewed no more, whatever the server says of it
 }
 
-func (l *kept) end() {
-	l.gone = true
-	l.lose(lock.ErrLost)
+// New returns a Keeper of what its server forgets after ttl.
+func New[T comparable](ttl time.Duration, renew Renewer[T]) *Keeper[T] {
+	return &Keeper[T]{ttl: ttl, renew: renew, kept: make(map[*Kept[T]]struct{})}
 }
 
-// New returns a keeper of locks that their server forgets after ttl.
-func New(ttl time.Duration, renew Renewer) *Keeper {
-	return &Keeper{ttl: ttl, renew: renew, locks: make(map[Held]*kept)}
-}
+// trusted is for how long something counts as ours after the request for it was sent. The rest is for clocks of different
+// speed, and for what is under way when it ends.
+func (k *Keeper[T]) trusted() time.Duration { return k.ttl - k.ttl/8 }
 
-// trusted is how long a lock counts as ours after a request for it was sent: the rest is for clocks of different speed
-// and for what is under way when it ends.
-func (k *Keeper) trusted() time.Duration { return k.ttl - k.ttl/8 }
-
-// Keep renews h, which was granted to a request sent at sent, until drop is called. held ends with cause lock.ErrLost
-// when h is lost, or may be. drop may be called more than once.
-func (k *Keeper) Keep(ctx context.Context, h Held, sent time.Time) (held context.Context, drop func()) {
-	held, lose := context.WithCancelCause(ctx)
+// Keep renews what, which the server granted to a request that was sent at sent, until Drop. If it is lost, lost is called
+// once: with lock.ErrLost if the server says so, with lock.ErrExpired if its time has passed. lost must not call the Keeper.
+// If t keeps something else already, that is forgotten.
+func (k *Keeper[T]) Keep(t *Kept[T], what T, sent time.Time, lost func(error)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	l := &kept{lose: lose}
-	l.timer = time.AfterFunc(time.Until(sent.Add(k.trusted())), func() {
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		l.end()
-	})
-	k.locks[h] = l
+	t.stop()
+	*t = Kept[T]{what: what, lost: lost, deadline: sent.Add(k.trusted())}
+	k.kept[t] = struct{}{}
 	if k.next == nil {
 		k.next = time.AfterFunc(k.ttl/3, k.tick)
 	}
+	if time.Until(t.deadline) < k.ttl/3 {
+		k.watch(t)
+	}
+}
+
+// Context keeps what until drop is called, and returns a context that ends with cause lock.ErrLost when it is lost, or may be.
+// drop may be called more than once. It waits for a renewal that nothing else needs.
+func (k *Keeper[T]) Context(ctx context.Context, what T, sent time.Time) (held context.Context, drop func()) {
+	held, lose := context.WithCancelCause(ctx)
+	t := new(Kept[T])
+	k.Keep(t, what, sent, func(error) { lose(lock.ErrLost) })
 	return held, sync.OnceFunc(func() {
 		lose(nil)
-		k.drop(h)
+		k.Drop(t)
+		k.wait()
 	})
 }
 
-// drop forgets h. The last one waits for a renewal that is under way.
-func (k *Keeper) drop(h Held) {
+// Settle stops renewing t, which a request that is under way replaces: what the server says of it means nothing any more.
+// Its deadline stays.
+func (k *Keeper[T]) Settle(t *Kept[T]) {
 	k.mu.Lock()
-	k.locks[h].timer.Stop()
-	delete(k.locks, h)
-	var running chan struct{}
-	if len(k.locks) == 0 {
+	defer k.mu.Unlock()
+	t.settled = true
+}
+
+// Check returns lock.ErrExpired once the deadline of t has passed. It looks at the clock: the process may have been
+// stopped, so that no timer has told.
+func (k *Keeper[T]) Check(t *Kept[T]) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if time.Until(t.deadline) <= 0 {
+		return lock.ErrExpired
+	}
+	return nil
+}
+
+// Drop forgets t. It does nothing the second time.
+func (k *Keeper[T]) Drop(t *Kept[T]) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	t.stop()
+	*t = Kept[T]{}
+	delete(k.kept, t)
+	if len(k.kept) == 0 && k.next != nil {
 		k.next.Stop()
 		k.next = nil
-		if running = k.running; running != nil {
-			k.cancel()
-		}
+	}
+}
+
+// wait cancels a renewal of what was given back, and waits for its end. It does nothing while something is kept.
+func (k *Keeper[T]) wait() {
+	k.mu.Lock()
+	running := k.running
+	if len(k.kept) > 0 {
+		running = nil
+	}
+	if running != nil {
+		k.cancel()
 	}
 	k.mu.Unlock()
 	if running != nil {
@@ -92,61 +125,102 @@ func (k *Keeper) drop(h Held) {
 	}
 }
 
-// tick renews, unless all was given back, and sets the time for the next renewal.
-func (k *Keeper) tick() {
+// watch sets the timer of t.
+func (k *Keeper[T]) watch(t *Kept[T]) {
+	what := t.what
+	t.timer = time.AfterFunc(time.Until(t.deadline), func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if t.what == what && time.Until(t.deadline) <= 0 {
+			t.end(lock.ErrExpired)
+		}
+	})
+}
+
+func (t *Kept[T]) stop() {
+	if t.timer != nil {
+		t.timer.Stop()
+	}
+}
+
+// end tells the owner, once.
+func (t *Kept[T]) end(err error) {
+	if t.deadline.IsZero() {
+		return
+	}
+	t.stop()
+	t.deadline = time.Time{}
+	t.lost(err)
+}
+
+// tick renews, unless all was given back, and sets the time of the next renewal.
+func (k *Keeper[T]) tick() {
 	k.mu.Lock()
+	asked := k.due()
 	if k.next == nil || k.running != nil {
 		k.mu.Unlock()
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), k.ttl/3) // it is for all locks, and no caller's
-	running := make(chan struct{})
-	k.running, k.cancel = running, cancel
+	ctx, cancel := context.WithTimeout(context.Background(), k.ttl/3) // it is for all, and no caller's
+	k.running, k.cancel = make(chan struct{}), cancel
 	k.mu.Unlock()
 
 	pause := k.ttl / 3
-	if !k.renewAll(ctx) {
-		pause = k.ttl / 12 // there is time for a few more before the first is lost
+	if !k.renewAll(ctx, asked) {
+		pause = k.ttl / 12 // there is time for a few more tries before the first is lost
 	}
 	cancel()
 
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	close(k.running)
 	k.running = nil
-	close(running)
 	if k.next != nil {
 		k.next.Reset(pause)
 	}
 }
 
-// renewAll reports whether it is known of all locks whether they are still ours.
-func (k *Keeper) renewAll(ctx context.Context) bool {
-	k.mu.Lock()
-	var held []Held
-	for h, l := range k.locks {
-		if !l.gone {
-			held = append(held, h)
+// due returns what is to be renewed. Its owners are told from now on when its time passes.
+func (k *Keeper[T]) due() map[T]*Kept[T] {
+	asked := make(map[T]*Kept[T], len(k.kept))
+	for t := range k.kept {
+		if t.deadline.IsZero() || t.settled {
+			continue
 		}
+		if t.timer == nil {
+			k.watch(t)
+		}
+		asked[t.what] = t
 	}
-	k.mu.Unlock()
-	if len(held) == 0 {
+	return asked
+}
+
+// renewAll reports whether it is known of all whether they are still ours.
+func (k *Keeper[T]) renewAll(ctx context.Context, asked map[T]*Kept[T]) bool {
+	if len(asked) == 0 {
 		return true
 	}
-
 	sent := time.Now()
-	renewed, lost := k.renew(ctx, k.ttl, held)
+	renewed, lost := k.renew(ctx, k.ttl, slices.Collect(maps.Keys(asked)))
 
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, h := range renewed {
-		if l := k.locks[h]; l != nil && l.timer.Stop() {
-			l.timer.Reset(time.Until(sent.Add(k.trusted())))
+	current := func(what T) *Kept[T] { // nil: it was given back meanwhile, or replaced
+		if t := asked[what]; t != nil && t.what == what && !t.settled && !t.deadline.IsZero() {
+			return t
+		}
+		return nil
+	}
+	for _, what := range renewed {
+		if t := current(what); t != nil && t.timer.Stop() {
+			t.deadline = sent.Add(k.trusted())
+			t.timer.Reset(time.Until(t.deadline))
 		}
 	}
-	for _, h := range lost {
-		if l := k.locks[h]; l != nil {
-			l.end()
+	for _, what := range lost {
+		if t := current(what); t != nil {
+			t.end(lock.ErrLost)
 		}
 	}
-	return len(renewed)+len(lost) == len(held)
+	return len(renewed)+len(lost) == len(asked)
 }

@@ -21,7 +21,7 @@ func TestEndsBeforeItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var down atomic.Bool
 		var renewed atomic.Pointer[time.Time]
-		k := keeper.New(ttl, func(_ context.Context, _ time.Duration, held []keeper.Held) (kept, lost []keeper.Held) {
+		k := keeper.New(ttl, func(_ context.Context, _ time.Duration, held []string) (kept, lost []string) {
 			if down.Load() {
 				return nil, nil
 			}
@@ -29,7 +29,7 @@ func TestEndsBeforeItsTime(t *testing.T) {
 			renewed.Store(&now)
 			return held, nil
 		})
-		held, drop := k.Keep(t.Context(), keeper.Held{Key: "k", Token: "t"}, time.Now())
+		held, drop := k.Context(t.Context(), "k", time.Now())
 		defer drop()
 		time.Sleep(time.Hour)
 		if held.Err() != nil {
@@ -53,13 +53,13 @@ func TestEndsBeforeItsTime(t *testing.T) {
 // Its time counts from when the request was sent.
 func TestCountsFromSending(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := keeper.New(ttl, func(ctx context.Context, _ time.Duration, _ []keeper.Held) (kept, lost []keeper.Held) {
+		k := keeper.New(ttl, func(ctx context.Context, _ time.Duration, _ []string) (kept, lost []string) {
 			<-ctx.Done()
 			return nil, nil
 		})
 		sent := time.Now()
 		time.Sleep(ttl / 2) // the reply was slow
-		held, drop := k.Keep(t.Context(), keeper.Held{Key: "k", Token: "t"}, sent)
+		held, drop := k.Context(t.Context(), "k", sent)
 		defer drop()
 		<-held.Done()
 		if since := time.Since(sent); since >= ttl {
@@ -71,13 +71,13 @@ func TestCountsFromSending(t *testing.T) {
 // What the server calls lost ends at once, and alone.
 func TestLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		gone, stays := keeper.Held{Key: "gone", Token: "t"}, keeper.Held{Key: "stays", Token: "t"}
-		k := keeper.New(ttl, func(context.Context, time.Duration, []keeper.Held) (kept, lost []keeper.Held) {
-			return []keeper.Held{stays}, []keeper.Held{gone}
+		gone, stays := "gone", "stays"
+		k := keeper.New(ttl, func(context.Context, time.Duration, []string) (kept, lost []string) {
+			return []string{stays}, []string{gone}
 		})
-		held, drop := k.Keep(t.Context(), gone, time.Now())
+		held, drop := k.Context(t.Context(), gone, time.Now())
 		defer drop()
-		other, dropOther := k.Keep(t.Context(), stays, time.Now())
+		other, dropOther := k.Context(t.Context(), stays, time.Now())
 		defer dropOther()
 		start := time.Now()
 		<-held.Done()
@@ -91,16 +91,66 @@ func TestLost(t *testing.T) {
 	})
 }
 
+// The reply may come when hardly any time is left: before the first renewal would be.
+func TestLateReply(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := keeper.New(ttl, func(ctx context.Context, _ time.Duration, _ []string) (kept, lost []string) {
+			<-ctx.Done()
+			return nil, nil
+		})
+		sent := time.Now()
+		time.Sleep(ttl * 3 / 4)
+		held, drop := k.Context(t.Context(), "k", sent)
+		defer drop()
+		<-held.Done()
+		if since := time.Since(sent); since >= ttl {
+			t.Errorf("ended %v after the request", since)
+		}
+	})
+}
+
+// What the server says of a lock that is being replaced is not heard, and its deadline stays.
+func TestSettled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked atomic.Int32
+		k := keeper.New(ttl, func(_ context.Context, _ time.Duration, all []string) (kept, lost []string) {
+			asked.Add(int32(len(all)))
+			return nil, all
+		})
+		var kept keeper.Kept[string]
+		var lost error
+		k.Keep(&kept, "old", time.Now(), func(err error) { lost = err })
+		k.Settle(&kept)
+		time.Sleep(ttl / 2)
+		if err := k.Check(&kept); err != nil || lost != nil || asked.Load() != 0 {
+			t.Errorf("%v, lost with %v, asked %d times", err, lost, asked.Load())
+		}
+		time.Sleep(ttl / 2)
+		if err := k.Check(&kept); !errors.Is(err, lock.ErrExpired) {
+			t.Errorf("after its deadline: %v", err)
+		}
+		k.Keep(&kept, "new", time.Now(), func(err error) { lost = err })
+		if err := k.Check(&kept); err != nil {
+			t.Errorf("the new one: %v", err)
+		}
+		time.Sleep(ttl)
+		if !errors.Is(lost, lock.ErrLost) {
+			t.Errorf("the new one was lost, and its owner heard %v", lost)
+		}
+		k.Drop(&kept)
+	})
+}
+
 // A thousand locks are one goroutine, and none is left when they are given back.
 func TestGoroutines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := keeper.New(ttl, func(_ context.Context, _ time.Duration, held []keeper.Held) (kept, lost []keeper.Held) {
+		k := keeper.New(ttl, func(_ context.Context, _ time.Duration, held []string) (kept, lost []string) {
 			return held, nil
 		})
 		before := runtime.NumGoroutine()
 		var drops []func()
 		for i := range 1000 {
-			_, drop := k.Keep(t.Context(), keeper.Held{Key: fmt.Sprint(i), Token: "t"}, time.Now())
+			_, drop := k.Context(t.Context(), fmt.Sprint(i), time.Now())
 			drops = append(drops, drop)
 		}
 		time.Sleep(time.Minute)

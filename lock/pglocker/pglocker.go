@@ -48,9 +48,12 @@ type Locker struct {
 	table   string // without quotes; the channel that waiters listen on
 	sql     queries
 	schema  string
-	keeper  *keeper.Keeper
+	keeper  *keeper.Keeper[held]
 	waiters *waiters // nil: they poll
 }
+
+// held names a lock, and the token that proves that it is ours.
+type held struct{ Key, Token string }
 
 var _ lock.Locker = (*Locker)(nil)
 
@@ -143,11 +146,11 @@ func (l *Locker) listen(ctx context.Context, name string) (context.Context, func
 }
 
 // try asks once. left is how long the present holder has, if the caller wants to be told of its unlock.
-func (l *Locker) try(ctx context.Context, name string, tell bool) (held context.Context, unlock func(), left time.Duration, err error) {
+func (l *Locker) try(ctx context.Context, name string, tell bool) (owned context.Context, unlock func(), left time.Duration, err error) {
 	if ctx.Err() != nil {
 		return nil, nil, 0, context.Cause(ctx)
 	}
-	h := keeper.Held{Key: name, Token: rand.Text()}
+	h := held{Key: name, Token: rand.Text()}
 	asking, answered := keeper.Linger(ctx, grace)
 	sent := time.Now()
 	granted, left, err := l.take(asking, h, tell)
@@ -162,14 +165,14 @@ func (l *Locker) try(ctx context.Context, name string, tell bool) (held context.
 	case !granted:
 		return nil, nil, left, lock.ErrHeld
 	}
-	held, drop := l.keeper.Keep(ctx, h, sent)
-	return held, func() {
+	owned, drop := l.keeper.Context(ctx, h, sent)
+	return owned, func() {
 		drop()
 		l.release(ctx, h)
 	}, 0, nil
 }
 
-func (l *Locker) take(ctx context.Context, h keeper.Held, tell bool) (granted bool, left time.Duration, err error) {
+func (l *Locker) take(ctx context.Context, h held, tell bool) (granted bool, left time.Duration, err error) {
 	err = l.db.Again(ctx, func() error {
 		rows, err := l.db.Query(ctx, l.sql.take, h.Key, h.Token, l.o.Owner, l.o.TTL.Microseconds(), tell)
 		if err != nil {
@@ -192,7 +195,7 @@ const grace = time.Second
 // longestWait bounds how long a waiter relies on being woken: a connection may have died without a word.
 const longestWait = 5 * time.Second
 
-func (l *Locker) release(ctx context.Context, h keeper.Held) {
+func (l *Locker) release(ctx context.Context, h held) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unlockTimeout)
 	defer cancel()
 	err := l.db.Again(ctx, func() error {
@@ -204,19 +207,19 @@ func (l *Locker) release(ctx context.Context, h keeper.Held) {
 	}
 }
 
-func (l *Locker) renew(ctx context.Context, ttl time.Duration, held []keeper.Held) (renewed, lost []keeper.Held) {
-	extended, err := l.which(ctx, held, l.sql.renew, ttl.Microseconds())
-	var ours map[keeper.Held]bool // also what was passed over
-	if err == nil && len(extended) < len(held) {
-		ours, err = l.which(ctx, held, l.sql.ours)
+func (l *Locker) renew(ctx context.Context, ttl time.Duration, all []held) (renewed, lost []held) {
+	extended, err := l.which(ctx, all, l.sql.renew, ttl.Microseconds())
+	var ours map[held]bool // also what was passed over
+	if err == nil && len(extended) < len(all) {
+		ours, err = l.which(ctx, all, l.sql.ours)
 	}
 	if err != nil {
 		if ctx.Err() == nil {
-			l.o.Logger.WarnContext(ctx, "renewal failed", "locks", len(held), "error", err)
+			l.o.Logger.WarnContext(ctx, "renewal failed", "locks", len(all), "error", err)
 		}
 		return nil, nil
 	}
-	for _, h := range held {
+	for _, h := range all {
 		switch {
 		case extended[h]:
 			renewed = append(renewed, h)
@@ -227,19 +230,19 @@ func (l *Locker) renew(ctx context.Context, ttl time.Duration, held []keeper.Hel
 	return renewed, lost
 }
 
-// which returns those of held that a statement finds.
-func (l *Locker) which(ctx context.Context, held []keeper.Held, sql string, args ...any) (map[keeper.Held]bool, error) {
-	keys, tokens := make([]string, len(held)), make([]string, len(held))
-	for i, h := range held {
+// which returns those of all that a statement finds.
+func (l *Locker) which(ctx context.Context, all []held, sql string, args ...any) (map[held]bool, error) {
+	keys, tokens := make([]string, len(all)), make([]string, len(all))
+	for i, h := range all {
 		keys[i], tokens[i] = h.Key, h.Token
 	}
-	found := make(map[keeper.Held]bool, len(held))
+	found := make(map[held]bool, len(all))
 	err := l.db.Again(ctx, func() error {
 		rows, err := l.db.Query(ctx, sql, append([]any{keys, tokens}, args...)...)
 		if err != nil {
 			return err
 		}
-		var h keeper.Held
+		var h held
 		_, err = pgx.ForEachRow(rows, []any{&h.Key, &h.Token}, func() error {
 			found[h] = true
 			return nil

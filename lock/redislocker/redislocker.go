@@ -34,10 +34,7 @@ type Options struct {
 type Locker struct {
 	client *redislock.Client
 	o      Options
-	keeper *keeper.Keeper
-
-	mu   sync.Mutex // protects following field
-	held map[keeper.Held]*redislock.Lock
+	keeper *keeper.Keeper[*redislock.Lock]
 }
 
 var _ lock.Locker = (*Locker)(nil)
@@ -47,7 +44,7 @@ func New(client redis.UniversalClient, o *Options) *Locker {
 	if o == nil {
 		o = new(Options)
 	}
-	l := &Locker{client: redislock.New(client), o: *o, held: make(map[keeper.Held]*redislock.Lock)}
+	l := &Locker{client: redislock.New(client), o: *o}
 	if l.o.Prefix == "" {
 		l.o.Prefix = "holdfast:lock:"
 	}
@@ -100,16 +97,9 @@ func (l *Locker) TryLock(ctx context.Context, key string) (context.Context, func
 	case err != nil:
 		return nil, nil, fmt.Errorf("redislocker: %w", err)
 	}
-	h := keeper.Held{Key: key, Token: granted.Token()}
-	l.mu.Lock()
-	l.held[h] = granted
-	l.mu.Unlock()
-	held, drop := l.keeper.Keep(ctx, h, sent)
+	held, drop := l.keeper.Context(ctx, granted, sent)
 	return held, sync.OnceFunc(func() {
 		drop()
-		l.mu.Lock()
-		delete(l.held, h)
-		l.mu.Unlock()
 		l.release(ctx, granted)
 	}), nil
 }
@@ -134,25 +124,25 @@ func (l *Locker) release(ctx context.Context, granted *redislock.Lock) {
 // renewers is how many locks are renewed at once.
 const renewers = 16
 
-func (l *Locker) renew(ctx context.Context, ttl time.Duration, all []keeper.Held) (renewed, lost []keeper.Held) {
+func (l *Locker) renew(ctx context.Context, ttl time.Duration, all []*redislock.Lock) (renewed, lost []*redislock.Lock) {
 	var mu sync.Mutex // protects the results
 	var failed error
-	queue := make(chan keeper.Held, len(all))
-	for _, h := range all {
-		queue <- h
+	queue := make(chan *redislock.Lock, len(all))
+	for _, granted := range all {
+		queue <- granted
 	}
 	close(queue)
 	var wg sync.WaitGroup
 	for range min(renewers, len(all)) {
 		wg.Go(func() {
-			for h := range queue {
-				err := l.refresh(ctx, h, ttl)
+			for granted := range queue {
+				err := refresh(ctx, granted, ttl)
 				mu.Lock()
 				switch {
 				case err == nil:
-					renewed = append(renewed, h)
+					renewed = append(renewed, granted)
 				case errors.Is(err, redislock.ErrNotObtained):
-					lost = append(lost, h)
+					lost = append(lost, granted)
 				default:
 					failed = err
 				}
@@ -167,12 +157,9 @@ func (l *Locker) renew(ctx context.Context, ttl time.Duration, all []keeper.Held
 	return renewed, lost
 }
 
-func (l *Locker) refresh(ctx context.Context, h keeper.Held, ttl time.Duration) error {
-	l.mu.Lock()
-	granted := l.held[h]
-	l.mu.Unlock()
-	if granted == nil || ctx.Err() != nil { // given back meanwhile, or no time is left
-		return context.Canceled
+func refresh(ctx context.Context, granted *redislock.Lock, ttl time.Duration) error {
+	if ctx.Err() != nil { // no time is left
+		return ctx.Err()
 	}
 	return granted.Refresh(ctx, ttl, &redislock.Options{RetryStrategy: redislock.NoRetry()})
 }
