@@ -6,6 +6,7 @@ import (
 	"iter"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
@@ -78,17 +79,17 @@ func (o *Orchestrator[S]) Abandon(ctx context.Context, session, runID string) (e
 		return false, o.adminError("abandon", session, err)
 	}
 	if o.Snapshots == nil {
-		return o.work.interrupt(session, runID, ErrAbandoned), nil
+		return o.sessions.Interrupt(session, runID, ErrAbandoned), nil
 	}
 	found, err := o.wanted(ctx, session, runID)
 	if err != nil || found == nil {
 		return false, o.adminError("abandon", session, err)
 	}
-	v := &visit[S]{o: o, call: o.newCall(session, nil)}
+	v := &visit[S]{engine: o.engine, o: o, call: o.newCall(session, nil)}
 	if taken, err := v.steal(ctx, session, found.ID); err != nil || !taken {
 		return false, o.adminError("abandon", session, err)
 	}
-	defer v.done()
+	defer v.own.Done()
 	ended, err = v.endRun(*found)
 	return ended, o.adminError("abandon", session, err)
 }
@@ -118,20 +119,20 @@ func (o *Orchestrator[S]) Delete(ctx context.Context, session string) error {
 	if err := checkSession(session); err != nil {
 		return o.adminError("delete", session, err)
 	}
-	v := &visit[S]{o: o, call: o.newCall(session, nil)}
-	v.buries = true
+	v := &visit[S]{engine: o.engine, o: o, call: o.newCall(session, nil)}
+	v.own.Buries = true
 	taken, err := v.steal(ctx, session, "")
 	if err != nil || !taken {
 		return o.adminError("delete", session, err)
 	}
-	defer v.done()
+	defer v.own.Done()
 	return o.adminError("delete", session, v.delete())
 }
 
 // delete removes the session, after what is in flight.
 func (v *visit[S]) delete() error {
 	for over := false; !over; {
-		found, err := v.o.toEnd(v.ctx, v.Session)
+		found, err := v.o.toEnd(v.own.Ctx, v.own.Session)
 		switch {
 		case err == nil && found != nil:
 			_, err = v.endRun(*found)
@@ -142,11 +143,11 @@ func (v *visit[S]) delete() error {
 			return err
 		}
 	}
-	doubt, err := v.persist(v.ctx, func(ctx context.Context) error { return v.store.Delete(ctx, v.Lease) })
+	doubt, err := v.own.Persist(v.own.Ctx, func(ctx context.Context) error { return v.store.Delete(ctx, v.own.Lease) })
 	switch {
 	case err == nil:
-		v.released()
-	case doubt || !definite(err):
+		v.own.Released()
+	case doubt || !owner.Definite(err):
 		err = indeterminate(err)
 	}
 	return err
@@ -159,15 +160,15 @@ func (v *visit[S]) bar() (r snapshot.Run, over bool, err error) {
 		return r, true, nil
 	}
 	v.spent = true
-	_, err = v.persist(v.ctx, func(ctx context.Context) (err error) {
-		r, err = v.Snapshots.Adopt(ctx, v.runKey(), v.Fence, 0)
+	_, err = v.own.Persist(v.own.Ctx, func(ctx context.Context) (err error) {
+		r, err = v.Snapshots.Adopt(ctx, snapshot.Key(v.own.Key), v.own.Fence, 0)
 		return err
 	})
 	switch {
 	case errors.Is(err, snapshot.ErrNotFound):
 		return r, true, nil
 	case errors.Is(err, lock.ErrFenced):
-		v.lose(err)
+		v.own.Lose(err)
 	}
 	return r, false, err
 }
@@ -185,19 +186,19 @@ func (o *Orchestrator[S]) adminError(op, session string, err error) error {
 // steal takes the session, from its owner if it has one. With a runID it takes nothing if that run is not in flight any more:
 // then its owner, who may be at work for another, is left alone.
 func (v *visit[S]) steal(ctx context.Context, id, runID string) (taken bool, err error) {
-	if err := v.enter(ctx, v.o.engine, id); err != nil {
+	if err := v.own.Enter(ctx, v.sessions, id); err != nil {
 		return false, err
 	}
-	v.o.work.interrupt(id, runID, ErrAbandoned)
-	taken, err = v.takeFrom(func() (bool, error) {
+	v.sessions.Interrupt(id, runID, ErrAbandoned)
+	taken, err = v.own.Take(func() (bool, error) {
 		if runID == "" {
 			return true, nil
 		}
-		found, err := v.o.wanted(v.ctx, id, runID)
+		found, err := v.o.wanted(v.own.Ctx, id, runID)
 		return found != nil, err
 	})
 	if err != nil || !taken {
-		v.undo()
+		v.own.Undo()
 		return false, err
 	}
 	v.granted()
@@ -226,7 +227,7 @@ func (v *visit[S]) endRun(found snapshot.Run) (ended bool, err error) {
 	case r.ID != "" && r.ID != found.ID && r.Status == snapshot.Running: // its owner is fenced off all the same, so that it waits for the next
 		r.Seq++
 		r.Status, r.Payload, r.Parts = snapshot.Waiting, nil, nil
-		_, err = v.persist(v.ctx, func(ctx context.Context) error { return v.Snapshots.Save(ctx, r) })
+		_, err = v.own.Persist(v.own.Ctx, func(ctx context.Context) error { return v.Snapshots.Save(ctx, r) })
 		return false, err
 	}
 	return false, nil

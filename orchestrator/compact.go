@@ -52,12 +52,12 @@ func (c Compaction) faults() []string {
 
 // ranged returns the turns up to through that are not summarized yet; false if there are none.
 func (v *visit[S]) ranged(through int) (Range, bool) {
-	r := Range{Session: v.Session, From: v.summarized, Through: through}
+	r := Range{Session: v.own.Session, From: v.summarized, Through: through}
 	if r.Through < r.From {
 		return r, false
 	}
 	h := sha256.New()
-	for _, part := range []string{v.name, v.Session, strconv.FormatInt(v.Born, 10), strconv.Itoa(r.From), strconv.Itoa(r.Through)} {
+	for _, part := range []string{v.name, v.own.Session, strconv.FormatInt(v.own.Born, 10), strconv.Itoa(r.From), strconv.Itoa(r.Through)} {
 		writePart(h, part)
 	}
 	r.ID = hex.EncodeToString(h.Sum(nil)[:16])
@@ -77,7 +77,7 @@ func (v *visit[S]) byCount(last int) (Range, bool) {
 
 // mayCompact reports whether compaction may follow a turn, so that the lease is needed for longer.
 func (v *visit[S]) mayCompact(turn int) bool {
-	if v.Compaction.Run == nil || v.slow.pausing(v.Session) {
+	if v.Compaction.Run == nil || v.slow.pausing(v.own.Session) {
 		return false
 	}
 	_, due := v.byCount(turn)
@@ -86,10 +86,10 @@ func (v *visit[S]) mayCompact(turn int) bool {
 
 // compact summarizes the range that is due, if one is.
 func (v *visit[S]) compact() {
-	if !v.mayCompact(v.last.Turn) || v.lost() != nil {
+	if !v.mayCompact(v.last.Turn) || v.own.Lost() != nil {
 		return
 	}
-	ctx, cancel := v.outliving(v.Compaction.Timeout, true)
+	ctx, cancel := v.own.Outliving(v.Compaction.Timeout, true)
 	defer cancel()
 	r, due := v.byCount(v.last.Turn)
 	if !due {
@@ -99,9 +99,9 @@ func (v *visit[S]) compact() {
 		return
 	}
 	if err := v.summarize(ctx, r); err != nil {
-		v.Logger.WarnContext(v.ctx, "not compacted; it is tried again", "session", v.Session, "from", r.From, "through", r.Through, "err", err)
+		v.Logger.WarnContext(v.own.Ctx, "not compacted; it is tried again", "session", v.own.Session, "from", r.From, "through", r.Through, "err", err)
 	}
-	v.slow.note(v.Session, ctx.Err() != nil)
+	v.slow.note(v.own.Session, ctx.Err() != nil)
 }
 
 // asked returns the range that Compaction.Due calls due. The one of a turn ago comes first: a crash may have hidden that it
@@ -118,8 +118,8 @@ func (v *visit[S]) asked(ctx context.Context) (Range, bool) {
 			return nil
 		})
 		if err != nil {
-			v.Logger.WarnContext(v.ctx, "not asked whether to compact", "session", v.Session, "err", err)
-			v.slow.note(v.Session, ctx.Err() != nil)
+			v.Logger.WarnContext(v.own.Ctx, "not asked whether to compact", "session", v.own.Session, "err", err)
+			v.slow.note(v.own.Session, ctx.Err() != nil)
 			return r, false
 		}
 		if due {
@@ -131,7 +131,7 @@ func (v *visit[S]) asked(ctx context.Context) (Range, bool) {
 
 // summarize runs it, and notes that it has run.
 func (v *visit[S]) summarize(ctx context.Context, r Range) error {
-	if err := v.lost(); err != nil {
+	if err := v.own.Lost(); err != nil {
 		return err
 	}
 	var said Usage
@@ -205,12 +205,12 @@ func (o *Orchestrator[S]) Compact(ctx context.Context, session string) error {
 	if err != nil {
 		return o.adminError("compact", session, err)
 	}
-	defer v.done()
+	defer v.own.Done()
 	r, some := v.ranged(v.next() - 1 - v.Compaction.Keep)
 	if !some {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(v.ctx, v.Compaction.Timeout)
+	ctx, cancel := context.WithTimeout(v.own.Ctx, v.Compaction.Timeout)
 	defer cancel()
 	return o.adminError("compact", session, v.summarize(ctx, r))
 }

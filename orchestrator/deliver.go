@@ -20,11 +20,11 @@ func (v *visit[S]) deliver(final bool) error {
 		return nil
 	}
 	for v.owed <= v.last.Turn {
-		if err := v.lost(); err != nil {
+		if err := v.own.Lost(); err != nil {
 			return err
 		}
-		if v.owed < v.last.Turn && v.ctx.Err() != nil {
-			return ctxcause.Of(v.ctx) // the backlog can wait
+		if v.owed < v.last.Turn && v.own.Ctx.Err() != nil {
+			return ctxcause.Of(v.own.Ctx) // the backlog can wait
 		}
 		if err := v.handOver(v.owed); err != nil {
 			v.mute = true
@@ -33,7 +33,7 @@ func (v *visit[S]) deliver(final bool) error {
 		}
 		if err := v.noteDelivery(final); err != nil {
 			v.mute = true
-			v.Logger.WarnContext(v.ctx, "delivery not noted; it is repeated", "session", v.Session, "turn", v.owed-1, "err", err)
+			v.Logger.WarnContext(v.own.Ctx, "delivery not noted; it is repeated", "session", v.own.Session, "turn", v.owed-1, "err", err)
 			return err
 		}
 	}
@@ -50,16 +50,16 @@ func (v *visit[S]) noteDelivery(final bool) error {
 	v.failedDeliveries = 0
 	v.meters.owes(-1)
 	if m.Release {
-		v.released()
+		v.own.Released()
 	}
 	return nil
 }
 
 // mark raises counters of the session.
 func (v *visit[S]) mark(m checkpoint.Marks) error {
-	_, err := v.persist(v.ctx, func(ctx context.Context) error { return v.store.Mark(ctx, v.Lease, m) })
+	_, err := v.own.Persist(v.own.Ctx, func(ctx context.Context) error { return v.store.Mark(ctx, v.own.Lease, m) })
 	if errors.Is(err, lock.ErrFenced) {
-		v.lose(lock.ErrFenced)
+		v.own.Lose(lock.ErrFenced)
 	}
 	return err
 }
@@ -71,21 +71,21 @@ func (v *visit[S]) holdBack(cause error) {
 	pause := backoff(v.failedDeliveries)
 	if v.failedDeliveries >= v.Limits.Attempts {
 		pause = parkedDelivery
-		v.Logger.ErrorContext(v.ctx, "delivery parked: drains try it no more; see Orchestrator.SkipDelivery",
-			"session", v.Session, "turn", v.owed, "failures", v.failedDeliveries, "err", cause)
+		v.Logger.ErrorContext(v.own.Ctx, "delivery parked: drains try it no more; see Orchestrator.SkipDelivery",
+			"session", v.own.Session, "turn", v.owed, "failures", v.failedDeliveries, "err", cause)
 	} else {
-		v.Logger.WarnContext(v.ctx, "not delivered; it stays owed", "session", v.Session, "turn", v.owed, "err", cause)
+		v.Logger.WarnContext(v.own.Ctx, "not delivered; it stays owed", "session", v.own.Session, "turn", v.owed, "err", cause)
 	}
 	v.putOff(pause)
 }
 
 // putOff makes the oldest owed delivery due after a pause, by the store's clock.
 func (v *visit[S]) putOff(pause time.Duration) {
-	if v.lost() != nil {
+	if v.own.Lost() != nil {
 		return
 	}
 	if err := v.mark(checkpoint.Marks{Retry: pause}); err != nil {
-		v.Logger.WarnContext(v.ctx, "failed delivery not counted", "session", v.Session, "turn", v.owed, "err", err)
+		v.Logger.WarnContext(v.own.Ctx, "failed delivery not counted", "session", v.own.Session, "turn", v.owed, "err", err)
 	}
 }
 
@@ -96,20 +96,20 @@ func backoff(failures int) time.Duration {
 
 // handOver delivers one turn, under a deadline of its own.
 func (v *visit[S]) handOver(turn int) error {
-	ctx, cancel := v.outliving(v.Limits.SettleTimeout, false)
+	ctx, cancel := v.own.Outliving(v.Limits.SettleTimeout, false)
 	defer cancel()
 	cp, err := v.settledTurn(ctx, turn)
 	if err != nil {
 		return err
 	}
-	res, err := v.o.result(ctx, v.Session, cp, v.call.force)
+	res, err := v.o.result(ctx, v.own.Session, cp, v.call.force)
 	if err != nil {
 		return err
 	}
-	if err := v.lost(); err != nil {
+	if err := v.own.Lost(); err != nil {
 		return err
 	}
-	v.held.atWork(cp.RunID)
+	v.own.AtWork(cp.RunID)
 	if err := v.engine.run(ctx, func(ctx context.Context) error { return v.o.def.Deliver(ctx, res) }); err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func (v *visit[S]) settledTurn(ctx context.Context, turn int) (checkpoint.Checkp
 	if v.last.Turn == turn {
 		return *v.last, nil
 	}
-	return checkpoint.Load(ctx, v.store, v.Key, turn)
+	return checkpoint.Load(ctx, v.store, v.own.Key, turn)
 }
 
 // SkipDelivery gives up the delivery of the oldest turn that session owes, if runID is that turn's. The turns behind it are due
@@ -138,11 +138,11 @@ func (o *Orchestrator[S]) SkipDelivery(ctx context.Context, session, runID strin
 	if err != nil {
 		return false, o.adminError("skip delivery", session, err)
 	}
-	defer v.done()
+	defer v.own.Done()
 	if v.last == nil || v.owed > v.last.Turn {
 		return false, nil
 	}
-	cp, err := v.settledTurn(v.ctx, v.owed)
+	cp, err := v.settledTurn(v.own.Ctx, v.owed)
 	if err != nil {
 		return false, o.adminError("skip delivery", session, err)
 	}

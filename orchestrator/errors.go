@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
@@ -66,18 +67,18 @@ func (e *PanicError) Unwrap() error {
 }
 
 var (
-	ErrBusy            = errors.New("session is busy")
+	ErrBusy            = owner.ErrBusy
 	ErrInterrupted     = errors.New("an earlier run is in flight")
 	ErrParked          = snapshot.ErrParked
 	ErrSuspended       = errors.New("turn waits for an answer")
 	ErrNothingToResume = errors.New("nothing to resume")
-	ErrShuttingDown    = errors.New("shutting down")
-	ErrAbandoned       = errors.New("run abandoned")
+	ErrShuttingDown    = owner.ErrShuttingDown
+	ErrAbandoned       = owner.ErrAbandoned
 	ErrIndeterminate   = errors.New("outcome unknown")
 	ErrRequestReused   = errors.New("request id used for another input")
 	ErrMaxIterations   = errors.New("too many iterations")
 	ErrMerge           = errors.New("branches changed the same field")
-	ErrReentrant       = errors.New("session is already in this call")
+	ErrReentrant       = owner.ErrReentrant
 )
 
 // errStuck says that a function went on after its context had ended. What it still does is not heard.

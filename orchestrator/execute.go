@@ -27,15 +27,15 @@ func (o *Orchestrator[S]) execute(ctx context.Context, k *call, in Input) (res *
 	if err != nil {
 		return nil, err
 	}
-	defer v.done()
+	defer v.own.Done()
 	return v.serve(in)
 }
 
 // serve answers in: with what is recorded for its request id, or with a turn of its own, after whatever is in flight.
 func (v *visit[S]) serve(in Input) (*Result[S], error) {
 	f := v.newFlight(in)
-	if v.Answered != nil {
-		return v.replay(*v.Answered, f.id)
+	if v.own.Answered != nil {
+		return v.replay(*v.own.Answered, f.id)
 	}
 	_ = v.deliver(false) // what fails stays owed
 	var earlier outcome[S]
@@ -82,11 +82,11 @@ func (v *visit[S]) ownInFlight(f *flight[S], refusal error) (found *snapshot.Run
 	if f.input.RequestID == "" || v.Snapshots == nil {
 		return nil, refusal
 	}
-	err = v.once(v.ctx, func(ctx context.Context) (err error) {
-		found, err = v.o.inFlight(ctx, v.Session)
+	err = v.own.Once(v.own.Ctx, func(ctx context.Context) (err error) {
+		found, err = v.o.inFlight(ctx, v.own.Session)
 		return err
 	})
-	if err == nil && (found == nil || found.ID != f.id) && v.ctx.Err() == nil {
+	if err == nil && (found == nil || found.ID != f.id) && v.own.Ctx.Err() == nil {
 		var landed snapshot.Run // since
 		var over bool
 		if landed, over, err = v.bar(); !over {
@@ -95,7 +95,7 @@ func (v *visit[S]) ownInFlight(f *flight[S], refusal error) (found *snapshot.Run
 	}
 	own := err == nil && found != nil && found.ID == f.id
 	switch {
-	case own && v.lost() == nil:
+	case own && v.own.Lost() == nil:
 		return found, nil
 	case own || err != nil:
 		e := f.mine(refusal)
@@ -107,7 +107,7 @@ func (v *visit[S]) ownInFlight(f *flight[S], refusal error) (found *snapshot.Run
 
 // refused says of a turn that could not begin because of Shutdown that it was refused.
 func (v *visit[S]) refused(err error) error {
-	if e, ok := errors.AsType[*Error](err); ok && errors.Is(context.Cause(v.ctx), lock.ErrHandoff) && !errors.Is(err, ErrIndeterminate) {
+	if e, ok := errors.AsType[*Error](err); ok && errors.Is(context.Cause(v.own.Ctx), lock.ErrHandoff) && !errors.Is(err, ErrIndeterminate) {
 		e.Err = fmt.Errorf("%w: %w", ErrShuttingDown, e.Err)
 	}
 	return err
@@ -118,7 +118,7 @@ func (v *visit[S]) replay(cp checkpoint.Checkpoint, runID string) (*Result[S], e
 	if cp.RunID != runID {
 		return nil, v.fail("input", ErrRequestReused)
 	}
-	res, err := v.o.result(v.ctx, v.Session, cp, v.call.force)
+	res, err := v.o.result(v.own.Ctx, v.own.Session, cp, v.call.force)
 	if err != nil {
 		return nil, v.fail("drift", err)
 	}
@@ -142,7 +142,7 @@ func (o *Orchestrator[S]) Resume(ctx context.Context, session string, c *CallOpt
 	if err != nil {
 		return nil, err
 	}
-	defer v.done()
+	defer v.own.Done()
 	_ = v.deliver(false)
 	return v.resume()
 }
@@ -169,7 +169,7 @@ func (o *Orchestrator[S]) resumable(ctx context.Context, k *call) error {
 // resume finishes what is in flight now.
 func (v *visit[S]) resume() (*Result[S], error) {
 	for {
-		found, err := v.o.inFlight(v.ctx, v.Session)
+		found, err := v.o.inFlight(v.own.Ctx, v.own.Session)
 		if err != nil {
 			return nil, v.fail("resume", err)
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/ctxcause"
+	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/message"
 	"github.com/holdfast-go/holdfast/snapshot"
@@ -54,15 +55,15 @@ type saved struct {
 // newFlight is the run of a new input, or the same run as before for an input that has come before.
 func (v *visit[S]) newFlight(in Input) *flight[S] {
 	in.Data = slices.Clone(in.Data)
-	f := &flight[S]{visit: v, ctx: v.ctx, limit: v.ctx, input: in}
+	f := &flight[S]{visit: v, ctx: v.own.Ctx, limit: v.own.Ctx, input: in}
 	if in.RequestID != "" {
-		f.id = runID(v.Key, v.Born, in)
+		f.id = runID(v.own.Key, v.own.Born, in)
 	} else {
-		f.id = v.Fence.Nonce // unique, no secret, and a claim begins one such run at most
+		f.id = v.own.Fence.Nonce // unique, no secret, and a claim begins one such run at most
 	}
 	if v.Snapshots != nil {
 		f.run = &snapshot.Run{
-			Key: v.runKey(), ID: f.id, RequestID: in.RequestID, Attempt: 1, Status: snapshot.Running, Fence: v.Fence,
+			Key: snapshot.Key(v.own.Key), ID: f.id, RequestID: in.RequestID, Attempt: 1, Status: snapshot.Running, Fence: v.own.Fence,
 		}
 	}
 	f.memo = memo{V: payloadVersion, Input: storedInput{Text: in.Text}}
@@ -74,9 +75,9 @@ func (v *visit[S]) newFlight(in Input) *flight[S] {
 
 // resumed is the run that was found in flight, and is ours now.
 func (v *visit[S]) resumed(r snapshot.Run) *flight[S] {
-	r.Fence = v.Fence
+	r.Fence = v.own.Fence
 	r.Status, r.Error, r.Pause = snapshot.Running, "", 0
-	f := &flight[S]{visit: v, ctx: v.ctx, limit: v.ctx, id: r.ID, run: &r, parts: r.Parts, recorded: true}
+	f := &flight[S]{visit: v, ctx: v.own.Ctx, limit: v.own.Ctx, id: r.ID, run: &r, parts: r.Parts, recorded: true}
 	r.Parts = nil
 	return f
 }
@@ -101,7 +102,7 @@ func (f *flight[S]) end() {
 // open makes the turn and records it as in flight. It returns the run that is in flight already, if there is one.
 func (f *flight[S]) open() (found *snapshot.Run, err error) {
 	f.index = f.next()
-	f.held.atWork(f.id)
+	f.own.AtWork(f.id)
 	f.trace(false)
 	if found, err = f.begunBefore(); found != nil || err != nil {
 		return found, err
@@ -125,10 +126,10 @@ func (f *flight[S]) open() (found *snapshot.Run, err error) {
 	}
 	f.spent = true
 	f.memo.Usage = storedUsage(f.meter.total())
-	f.run.Fence = f.Fence
+	f.run.Fence = f.own.Fence
 	r := *f.run
 	r.Payload, r.Parts = f.memo.documents()
-	err = f.once(f.ctx, func(ctx context.Context) (err error) {
+	err = f.own.Once(f.ctx, func(ctx context.Context) (err error) {
 		found, err = f.Snapshots.Begin(ctx, r)
 		return err
 	})
@@ -137,9 +138,9 @@ func (f *flight[S]) open() (found *snapshot.Run, err error) {
 		f.recorded, f.saved = true, &saved{*f.run, f.memo, f.memo.Usage}
 		f.meters.inFlight(1)
 		f.emit(Event{Kind: TurnStarted})
-	case err != nil && !definite(err), errors.Is(err, lock.ErrFenced):
+	case err != nil && !owner.Definite(err), errors.Is(err, lock.ErrFenced):
 		if errors.Is(err, lock.ErrFenced) {
-			f.lose(lock.ErrFenced)
+			f.own.Lose(lock.ErrFenced)
 		}
 		err = f.err("begin", indeterminate(err)) // Begin is asked once; the drain finishes a run that it has begun
 		f.emit(Event{Kind: TurnLeft, Err: err})
@@ -156,7 +157,7 @@ func (f *flight[S]) begunBefore() (*snapshot.Run, error) {
 		return nil, nil
 	}
 	f.looked = true
-	found, err := f.o.inFlight(f.ctx, f.Session)
+	found, err := f.o.inFlight(f.ctx, f.own.Session)
 	if err != nil {
 		return nil, f.err("begin", err)
 	}
@@ -184,7 +185,7 @@ func (f *flight[S]) gather() error {
 	}
 	f.memo.State = nil
 	f.number()
-	f.memo.Born, f.memo.Signature, f.memo.Version = f.Born, f.signature, f.version
+	f.memo.Born, f.memo.Signature, f.memo.Version = f.own.Born, f.signature, f.version
 	if err := f.recall(); err != nil {
 		return f.err("begin", err)
 	}
@@ -233,7 +234,7 @@ func (f *flight[S]) recall() error {
 	}
 	f.worked = true
 	return f.engine.run(f.limit, func(ctx context.Context) (err error) {
-		h, err := f.History(ctx, f.Session)
+		h, err := f.History(ctx, f.own.Session)
 		if err == nil {
 			f.history = h
 		}
@@ -257,7 +258,7 @@ func (f *flight[S]) keep() error {
 // turn has settled since.
 func (f *flight[S]) ready() error {
 	f.index = f.next()
-	f.held.atWork(f.id)
+	f.own.AtWork(f.id)
 	if err := f.load(); err != nil {
 		if f.call.alone && f.saved != nil {
 			return f.retryLater(f.err("drift", err))
@@ -388,7 +389,7 @@ func (f *flight[S]) turn(intent string, attempt int, state S) *Turn[S] {
 		line line
 	}{
 		Turn[S]{
-			Session: f.Session, Index: f.index, Iteration: f.memo.Iteration, RunID: f.id, Input: in, State: state,
+			Session: f.own.Session, Index: f.index, Iteration: f.memo.Iteration, RunID: f.id, Input: in, State: state,
 			History: f.history, Choices: f.o.choices, Ran: slices.Clone(f.ran), Feedback: f.memo.Feedback,
 		},
 		line{meter: &f.meter, home: f, intent: intent, attempt: attempt},
@@ -426,7 +427,7 @@ func (f *flight[S]) emit(ev Event) {
 
 // err is an error of this run.
 func (f *flight[S]) err(op string, err error) *Error {
-	return &Error{Op: op, Session: f.Session, Turn: f.index, RunID: f.id, Usage: f.meter.total(), Err: err}
+	return &Error{Op: op, Session: f.own.Session, Turn: f.index, RunID: f.id, Usage: f.meter.total(), Err: err}
 }
 
 // mine is err as an error of this run, which most are already.
@@ -479,7 +480,7 @@ func (f *flight[S]) note(parts map[string]json.RawMessage, change func(*snapshot
 func (f *flight[S]) save(r snapshot.Run, m memo, used storedUsage) error {
 	f.run.Seq++
 	r.Seq = f.run.Seq
-	_, err := f.persist(f.ctx, func(ctx context.Context) error { return f.Snapshots.Save(ctx, r) })
+	_, err := f.own.Persist(f.ctx, func(ctx context.Context) error { return f.Snapshots.Save(ctx, r) })
 	switch {
 	case err == nil:
 		r.Payload, r.Parts = nil, nil
@@ -488,14 +489,14 @@ func (f *flight[S]) save(r snapshot.Run, m memo, used storedUsage) error {
 	case invalid(err):
 		return err
 	case errors.Is(err, lock.ErrFenced):
-		f.lose(lock.ErrFenced)
+		f.own.Lose(lock.ErrFenced)
 	}
 	return fmt.Errorf("%w: %w", errNotSaved, err)
 }
 
 // ended returns why ctx, or the session, is over.
 func (f *flight[S]) ended(ctx context.Context) error {
-	if err := f.lost(); err != nil {
+	if err := f.own.Lost(); err != nil {
 		return err
 	}
 	return ctxcause.Of(ctx)

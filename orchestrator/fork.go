@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/owner"
 )
 
 // Fork starts session to from a kept turn of from, both of this orchestrator: its turn 0 has that turn's state, input and
@@ -25,17 +26,17 @@ func (o *Orchestrator[S]) Fork(ctx context.Context, from string, turn int, to st
 	if err != nil {
 		return o.adminError("fork", from, err)
 	}
-	var s session
-	if err := s.acquire(ctx, o.engine, to, "", true); err != nil {
+	var s owner.Session
+	if err := s.Acquire(ctx, o.sessions, to, "", true); err != nil {
 		return o.adminError("fork", to, err)
 	}
-	defer s.done()
+	defer s.Done()
 	fork := checkpoint.Checkpoint{
 		State: cp.State, Payload: cp.Payload, Route: cp.Route, Signature: cp.Signature, Version: cp.Version,
 		RunID: forkID(o.key(from), cp.Turn, to),
 	}
-	_, err = s.persist(s.ctx, func(ctx context.Context) error {
-		return s.store.Append(ctx, s.Lease, fork, checkpoint.AppendOptions{Keep: o.KeepSnapshots})
+	_, err = s.Persist(s.Ctx, func(ctx context.Context) error {
+		return o.store.Append(ctx, s.Lease, fork, checkpoint.AppendOptions{Keep: o.KeepSnapshots})
 	})
 	return o.adminError("fork", to, err)
 }

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/lock"
@@ -24,10 +23,8 @@ func TestNoAttemptPastDeadline(t *testing.T) {
 		Retry: retry.Policy{Attempts: 3},
 		Run: func(context.Context, *Turn[int]) error {
 			ran++
-			for _, s := range bot.work.sessions() {
-				bot.leases.mu.Lock()
-				s.lease.deadline = time.Now()
-				bot.leases.mu.Unlock()
+			for _, s := range bot.sessions.Sessions() {
+				s.Expire()
 			}
 			return errors.New("no")
 		},
@@ -40,30 +37,6 @@ func TestNoAttemptPastDeadline(t *testing.T) {
 	if _, err := bot.Execute(t.Context(), "s", Input{}, nil); !errors.Is(err, lock.ErrExpired) || ran != 1 {
 		t.Errorf("%v, after %d attempts", err, ran)
 	}
-}
-
-// A claim that is granted before Shutdown begins, and noticed after it, is given back.
-func TestGrantedWhileClosing(t *testing.T) {
-	store := new(checkpoint.Memory)
-	e := newEngine("bot", store, Options{})
-	var s session
-	if err := s.enter(t.Context(), e, "s"); err != nil {
-		t.Fatal(err)
-	}
-	defer s.cancel(nil)
-	end := s.cancel
-	s.cancel = func(error) {} // its context ends too late to be noticed by the claim
-	idle := e.work.close()
-	s.cancel = end
-	if err := s.wait("", true); !errors.Is(err, ErrShuttingDown) {
-		t.Errorf("got %v", err)
-	}
-	next := checkpoint.ClaimRequest{Owner: "o", Nonce: "n", TTL: time.Minute}
-	if _, err := store.Claim(t.Context(), e.key("s"), next); err != nil {
-		t.Error(err)
-	}
-	s.undo()
-	<-idle
 }
 
 // A reader who waits when the call returns is yielded what came before.

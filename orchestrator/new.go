@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/ids"
 	"github.com/holdfast-go/holdfast/internal/jsontype"
+	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
@@ -58,12 +59,15 @@ func newEngine(name string, store checkpoint.Store, o Options) *engine {
 	if runs, ok := o.Snapshots.(snapshot.Joiner); ok {
 		e.joined = runs.Join(store)
 	}
-	e.owner = fmt.Sprintf("%.64s/%d/%s", strings.ToValidUTF8(host, "?"), os.Getpid(), rand.Text()[:8])
-	e.leases = leases{ttl: o.Limits.LeaseTTL, renew: store.Renew, log: o.Logger, work: &e.work}
+	e.process = fmt.Sprintf("%.64s/%d/%s", strings.ToValidUTF8(host, "?"), os.Getpid(), rand.Text()[:8])
 	var err error
 	if e.meters, err = newMeters(name); err != nil {
 		e.Logger.Warn("metrics incomplete", "err", err)
 	}
+	e.sessions = owner.New(owner.Options{
+		Orchestrator: name, Name: e.process, Store: store, Locker: o.Locker, Logger: o.Logger, Waited: e.meters.waited,
+		LeaseTTL: o.Limits.LeaseTTL, LockWait: o.Limits.LockWait, SettleTimeout: o.Limits.SettleTimeout,
+	})
 	return e
 }
 

@@ -114,7 +114,7 @@ func (o *Orchestrator[S]) Watching(ctx context.Context, every, d time.Duration) 
 	if !ok {
 		return 0, errors.ErrUnsupported
 	}
-	if other, err = w.Watch(ctx, o.name, o.kin(every), o.owner, d); err != nil {
+	if other, err = w.Watch(ctx, o.name, o.kin(every), o.process, d); err != nil {
 		return 0, &Error{Op: "watching", Err: err}
 	}
 	return other, nil
@@ -185,7 +185,7 @@ func (o *Orchestrator[S]) recover(ctx context.Context, session string) (outcome 
 	if err != nil {
 		return "", err
 	}
-	defer v.done()
+	defer v.own.Done()
 	owing := v.last != nil && v.owed <= v.last.Turn
 	parked := owing && v.failedDeliveries >= o.Limits.Attempts && o.def.Deliver != nil
 	v.mute = parked
@@ -252,7 +252,7 @@ func (o *Orchestrator[S]) owes(ctx context.Context, session string, due bool) (b
 func (v *visit[S]) recover() (string, error) {
 	outcome := ""
 	for {
-		found, err := v.o.inFlight(v.ctx, v.Session)
+		found, err := v.o.inFlight(v.own.Ctx, v.own.Session)
 		switch {
 		case err != nil:
 			return "", v.fail("recover", err)

@@ -9,13 +9,14 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/ctxcause"
+	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
 // settle appends the turn. Once it has begun it is finished, whatever becomes of the caller's context.
 func (f *flight[S]) settle() (*Result[S], error) {
-	if err := f.lost(); err != nil {
+	if err := f.own.Lost(); err != nil {
 		return nil, f.unsettled(f.err("settle", err))
 	}
 	cp, err := f.checkpoint()
@@ -24,18 +25,18 @@ func (f *flight[S]) settle() (*Result[S], error) {
 	}
 	owes, more := f.o.def.Deliver != nil, f.more()
 	o := checkpoint.AppendOptions{Keep: f.KeepSnapshots, Owes: owes, Release: !owes && !more, Fresh: true}
-	doubt, err := f.persist(f.ctx, func(ctx context.Context) error { return f.append(ctx, cp, o) })
+	doubt, err := f.own.Persist(f.ctx, func(ctx context.Context) error { return f.append(ctx, cp, o) })
 	if errors.Is(err, checkpoint.ErrConflict) {
 		return f.asKept(cp, o, doubt, err)
 	}
 	if err != nil {
-		return nil, f.notAppended(doubt || !definite(err), err)
+		return nil, f.notAppended(doubt || !owner.Definite(err), err)
 	}
 	cp.SavedAt = time.Now().UTC()
 	f.meters.owes(owing(o))
 	f.settled(&cp, o, more)
 	return &Result[S]{
-		Session: f.Session, RunID: f.id, Turn: f.index, Input: f.input, State: f.state,
+		Session: f.own.Session, RunID: f.id, Turn: f.index, Input: f.input, State: f.state,
 		Steps: steps(f.memo.Steps), Usage: f.meter.total(), SavedAt: cp.SavedAt,
 	}, nil
 }
@@ -44,9 +45,9 @@ func (f *flight[S]) settle() (*Result[S], error) {
 // leaves behind a run that has settled.
 func (f *flight[S]) append(ctx context.Context, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
 	if !f.recorded || f.joined == nil {
-		return f.store.Append(ctx, f.Lease, cp, o)
+		return f.store.Append(ctx, f.own.Lease, cp, o)
 	}
-	forgotten, err := f.joined(ctx, f.Lease, cp, o)
+	forgotten, err := f.joined(ctx, f.own.Lease, cp, o)
 	if forgotten {
 		f.recorded = false
 		f.meters.inFlight(-1)
@@ -69,7 +70,7 @@ func owing(o checkpoint.AppendOptions) int64 {
 func (f *flight[S]) settled(cp *checkpoint.Checkpoint, o checkpoint.AppendOptions, more bool) {
 	f.last = cp
 	if o.Release {
-		f.released()
+		f.own.Released()
 	}
 	if !o.Owes {
 		f.owed = f.next()
@@ -94,12 +95,12 @@ func (f *flight[S]) asKept(mine checkpoint.Checkpoint, o checkpoint.AppendOption
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(f.ctx), f.Limits.SettleTimeout)
 	defer cancel()
-	res, err := f.o.result(ctx, f.Session, kept, f.call.force)
+	res, err := f.o.result(ctx, f.own.Session, kept, f.call.force)
 	if err != nil {
 		return nil, f.notAppended(true, err)
 	}
 	f.index = kept.Turn
-	_, err = f.persist(f.ctx, func(ctx context.Context) error { return f.store.Mark(ctx, f.Lease, checkpoint.Marks{}) })
+	_, err = f.own.Persist(f.ctx, func(ctx context.Context) error { return f.store.Mark(ctx, f.own.Lease, checkpoint.Marks{}) })
 	if doubt || err == nil {
 		f.meters.owes(owing(o)) // if it was not ours, who settled it has counted it too
 	}
@@ -109,9 +110,9 @@ func (f *flight[S]) asKept(mine checkpoint.Checkpoint, o checkpoint.AppendOption
 	}
 	f.last, f.mute = &kept, true
 	if errors.Is(err, lock.ErrFenced) {
-		f.lose(lock.ErrFenced)
+		f.own.Lose(lock.ErrFenced)
 	} else {
-		f.Logger.WarnContext(f.ctx, "settled; what follows is left to the next call", "session", f.Session, "turn", f.index, "err", err)
+		f.Logger.WarnContext(f.ctx, "settled; what follows is left to the next call", "session", f.own.Session, "turn", f.index, "err", err)
 	}
 	f.emit(Event{Kind: TurnSettled, Usage: f.meter.total()})
 	return res, nil
@@ -119,8 +120,8 @@ func (f *flight[S]) asKept(mine checkpoint.Checkpoint, o checkpoint.AppendOption
 
 // find returns the turn that has settled the run of mine. No turn before mine has: they were there when it got its number.
 func (f *flight[S]) find(mine checkpoint.Checkpoint) (cp checkpoint.Checkpoint, err error) {
-	_, err = f.persist(f.ctx, func(ctx context.Context) error {
-		for kept, err := range f.store.Turns(ctx, f.Key, checkpoint.Newest) {
+	_, err = f.own.Persist(f.ctx, func(ctx context.Context) error {
+		for kept, err := range f.store.Turns(ctx, f.own.Key, checkpoint.Newest) {
 			switch {
 			case err != nil:
 				return err
@@ -161,7 +162,7 @@ func (f *flight[S]) notAppended(doubt bool, err error) error {
 	e := f.err("settle", err)
 	switch {
 	case errors.Is(err, lock.ErrFenced):
-		f.lose(lock.ErrFenced)
+		f.own.Lose(lock.ErrFenced)
 	case invalid(err) && !doubt:
 		return f.fail(e) // no store takes this state
 	}
@@ -178,8 +179,8 @@ func (f *flight[S]) unsettled(err error) error {
 	switch {
 	case errors.Is(err, errStuck):
 		return f.leave(e)
-	case f.lost() != nil:
-		e.Err = f.lost()
+	case f.own.Lost() != nil:
+		e.Err = f.own.Lost()
 		return f.left(e)
 	case f.ctx.Err() != nil:
 		e.Err = ctxcause.Of(f.ctx)
@@ -270,7 +271,7 @@ func (f *flight[S]) leave(e *Error) error {
 // the lease is left to expire.
 func (f *flight[S]) giveUp() {
 	f.meter.kill()
-	f.lose(errStuck)
+	f.own.Lose(errStuck)
 }
 
 // left says that the turn may still settle: it is in flight, or an Append went unanswered.

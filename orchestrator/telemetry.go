@@ -82,7 +82,7 @@ func (f *flight[S]) trace(resumed bool) {
 		f.ctx, f.tracer.turn = f.tracer.t.Start(f.ctx, "orchestrator.turn")
 	}
 	f.tracer.turn.SetAttributes(
-		attrOrchestrator.String(f.name), attrSession.String(f.Session), attrRun.String(f.id), attrTurn.Int(f.index), attrResumed.Bool(resumed))
+		attrOrchestrator.String(f.name), attrSession.String(f.own.Session), attrRun.String(f.id), attrTurn.Int(f.index), attrResumed.Bool(resumed))
 	carrier := propagation.MapCarrier{"traceparent": f.memo.Trace}
 	first := trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), carrier))
 	if resumed && first.IsValid() {
@@ -204,9 +204,9 @@ func (m *meters) ended(ev Event) {
 	}
 }
 
-// waited notes how long it took since start, which is zero if nobody read the metrics then.
+// waited notes how long it took since start to become an owner.
 func (m *meters) waited(start time.Time) {
-	if !start.IsZero() {
+	if m.on() {
 		m.lockWait.Record(context.Background(), time.Since(start).Seconds(), m.attrs)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/holdfast-go/holdfast/internal/owner"
 )
 
 // A Tool is the orchestrator for another agent's model.
@@ -94,10 +96,8 @@ func (o *Orchestrator[S]) askTool(ctx context.Context, tool, callID string, args
 	if err != nil {
 		return nil, err
 	}
-	parent, run := heldIn(ctx), ""
-	if parent != nil && parent.run.Load() != nil {
-		run = *parent.run.Load()
-	}
+	caller := owner.ScopeIn(ctx)
+	run := caller.Run()
 	id := toolID(run, tool, callID)
 	var in string
 	switch {
@@ -108,7 +108,7 @@ func (o *Orchestrator[S]) askTool(ctx context.Context, tool, callID string, args
 	case run == "":
 		return nil, errNoSession
 	default:
-		in = toolSession(parent.session, tool, id)
+		in = toolSession(caller.Session(), tool, id)
 	}
 	line := lineIn(ctx)
 	first := true

@@ -1,16 +1,12 @@
 package orchestrator
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
-	"github.com/holdfast-go/holdfast/lock"
 )
 
 // Every part of an input, and of where it belongs, is in its run's id, and no two lists of parts are one.
@@ -48,50 +44,6 @@ func TestRunIDParts(t *testing.T) {
 	if same(`{"a":1}`) != same(" {\"a\":\t1}\n") {
 		t.Error("white space makes another run of an input")
 	}
-}
-
-// A lease is over when its time has passed, whether a timer had a chance to say so or not.
-func TestLeaseWithoutTimer(t *testing.T) {
-	e := newEngine("bot", new(checkpoint.Memory), Options{})
-	s := &session{engine: e}
-	s.ctx, s.cancel = context.WithCancelCause(t.Context())
-	e.leases.keep(s, checkpoint.Claimed{}, time.Now().Add(-e.Limits.LeaseTTL))
-	if err := s.lost(); !errors.Is(err, lock.ErrExpired) {
-		t.Errorf("got %v", err)
-	}
-}
-
-// What begins to outlive a call after the session was lost is over at once.
-func TestOutlivingAfterLoss(t *testing.T) {
-	e := newEngine("bot", new(checkpoint.Memory), Options{})
-	for name, end := range map[string]func(*session){
-		"lost":       func(s *session) { s.take(lock.ErrLost) },
-		"handed off": func(s *session) { s.handOff() },
-	} {
-		s := &session{engine: e}
-		s.ctx, s.cancel = context.WithCancelCause(t.Context())
-		end(s)
-		ctx, cancel := s.outliving(time.Hour, true)
-		if ctx.Err() == nil {
-			t.Errorf("%s: it goes on", name)
-		}
-		cancel()
-	}
-}
-
-// A claim that is granted while Shutdown begins owns nothing.
-func TestOwnWhileClosing(t *testing.T) {
-	e := newEngine("bot", new(checkpoint.Memory), Options{})
-	var s session
-	if err := s.enter(t.Context(), e, "s"); err != nil {
-		t.Fatal(err)
-	}
-	idle := e.work.close()
-	if err := e.work.own(&s); !errors.Is(err, ErrShuttingDown) || s.owns {
-		t.Errorf("owns %t, %v", s.owns, err)
-	}
-	s.undo()
-	<-idle
 }
 
 // Events that come with the end of the call are yielded.

@@ -7,13 +7,15 @@ import (
 	"fmt"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
 // A visit is one call's stay in a session that it owns.
 type visit[S any] struct {
-	session
+	*engine
+	own  owner.Session
 	o    *Orchestrator[S]
 	call *call
 	last *checkpoint.Checkpoint // the newest settled turn; nil: none
@@ -26,8 +28,8 @@ type visit[S any] struct {
 }
 
 func (o *Orchestrator[S]) visit(ctx context.Context, k *call, requestID string, wait bool) (*visit[S], error) {
-	v := &visit[S]{o: o, call: k}
-	if err := v.acquire(ctx, o.engine, k.session, requestID, wait); err != nil {
+	v := &visit[S]{engine: o.engine, o: o, call: k}
+	if err := v.own.Acquire(ctx, o.sessions, k.session, requestID, wait); err != nil {
 		return nil, &Error{Op: "claim", Session: k.session, Err: err}
 	}
 	v.granted()
@@ -36,7 +38,7 @@ func (o *Orchestrator[S]) visit(ctx context.Context, k *call, requestID string, 
 
 // granted takes over what the claim has found.
 func (v *visit[S]) granted() {
-	v.last, v.owed, v.summarized, v.failedDeliveries = v.Last, v.Delivered, v.Summarized, v.Failed
+	v.last, v.owed, v.summarized, v.failedDeliveries = v.own.Last, v.own.Delivered, v.own.Summarized, v.own.Failed
 }
 
 // next is the number of the turn that is to settle.
@@ -55,7 +57,7 @@ func (v *visit[S]) base() string {
 }
 
 func (v *visit[S]) fail(op string, err error) *Error {
-	return &Error{Op: op, Session: v.Session, Turn: v.next(), Err: err}
+	return &Error{Op: op, Session: v.own.Session, Turn: v.next(), Err: err}
 }
 
 // An outcome is what became of a run that was in flight.
@@ -136,13 +138,13 @@ func (v *visit[S]) leftover(r snapshot.Run) (bool, error) {
 	if r.Status == snapshot.Ended {
 		return true, nil
 	}
-	if m, err := decodeMemo(r.Payload); err == nil && m.Born != v.Born {
+	if m, err := decodeMemo(r.Payload); err == nil && m.Born != v.own.Born {
 		return true, nil
 	}
 	if v.last == nil || v.last.Turn < r.Turn || v.last.RunID == r.ID {
 		return v.last != nil && v.last.RunID == r.ID, nil
 	}
-	return v.kept(v.ctx, r, v.last.Turn-1)
+	return v.kept(v.own.Ctx, r, v.last.Turn-1)
 }
 
 // kept reports whether a turn that is kept, from the given one downwards, is that of r. None before the one that r would
@@ -166,19 +168,19 @@ var errChanged = errors.New("another run is in flight")
 
 // adopt makes the run ours. Nothing of it is used before.
 func (v *visit[S]) adopt(found snapshot.Run, attempts int) (r snapshot.Run, err error) {
-	if err := v.lost(); err != nil {
+	if err := v.own.Lost(); err != nil {
 		return r, err
 	}
 	v.spent = true
-	_, err = v.persist(v.ctx, func(ctx context.Context) (err error) {
-		r, err = v.Snapshots.Adopt(ctx, v.runKey(), v.Fence, attempts)
+	_, err = v.own.Persist(v.own.Ctx, func(ctx context.Context) (err error) {
+		r, err = v.Snapshots.Adopt(ctx, snapshot.Key(v.own.Key), v.own.Fence, attempts)
 		return err
 	})
 	switch {
 	case errors.Is(err, snapshot.ErrNotFound), err == nil && r.ID != found.ID:
 		return r, errChanged
 	case errors.Is(err, lock.ErrFenced):
-		v.lose(err)
+		v.own.Lose(err)
 	case err == nil && r.Status != found.Status && (r.Status == snapshot.Ended || r.Status == snapshot.Suspended):
 		return r, errChanged
 	}
@@ -189,7 +191,7 @@ func (v *visit[S]) adopt(found snapshot.Run, attempts int) (r snapshot.Run, err 
 // so is then what was read before it: otherwise a failover of the one server could lose the turn whose run the other forgets.
 func (v *visit[S]) sweepUp(found snapshot.Run) error {
 	if v.joined == nil && found.Status != snapshot.Ended {
-		if err := v.claimAnew(); err != nil {
+		if err := v.own.ClaimAnew(); err != nil {
 			return v.fail("claim", err)
 		}
 	}
@@ -199,8 +201,8 @@ func (v *visit[S]) sweepUp(found snapshot.Run) error {
 	}
 	switch {
 	case err == nil:
-		_, err = v.persist(v.ctx, func(ctx context.Context) error {
-			return v.Snapshots.Delete(ctx, v.runKey(), r.ID, v.Fence)
+		_, err = v.own.Persist(v.own.Ctx, func(ctx context.Context) error {
+			return v.Snapshots.Delete(ctx, snapshot.Key(v.own.Key), r.ID, v.own.Fence)
 		})
 	case errors.Is(err, snapshot.ErrDamaged):
 		return v.unlessChanged(v.bury(r))
@@ -215,20 +217,20 @@ func (v *visit[S]) sweepUp(found snapshot.Run) error {
 // bury deletes a damaged run that is ours. Nobody can go on with it, so nothing needs to be saved before.
 func (v *visit[S]) bury(r snapshot.Run) error {
 	id := cmp.Or(r.ID, "unknown") // which the store takes for any
-	_, err := v.persist(v.ctx, func(ctx context.Context) error {
-		return v.Snapshots.Delete(ctx, v.runKey(), id, v.Fence)
+	_, err := v.own.Persist(v.own.Ctx, func(ctx context.Context) error {
+		return v.Snapshots.Delete(ctx, snapshot.Key(v.own.Key), id, v.own.Fence)
 	})
 	if err == nil {
 		v.meters.inFlight(-1)
-		v.Logger.WarnContext(v.ctx, "damaged run deleted", "session", v.Session, "run", r.ID)
+		v.Logger.WarnContext(v.own.Ctx, "damaged run deleted", "session", v.own.Session, "run", r.ID)
 	}
 	return err
 }
 
 // logDropped logs that a run was dropped because its session was deleted.
 func (v *visit[S]) logDropped(r snapshot.Run) {
-	if m, err := decodeMemo(r.Payload); err == nil && m.Born != v.Born && r.Status != snapshot.Ended {
-		v.Logger.ErrorContext(v.ctx, "run dropped: its session was deleted, or retired by Sweep, and began anew", "session", v.Session, "run", r.ID)
+	if m, err := decodeMemo(r.Payload); err == nil && m.Born != v.own.Born && r.Status != snapshot.Ended {
+		v.Logger.ErrorContext(v.own.Ctx, "run dropped: its session was deleted, or retired by Sweep, and began anew", "session", v.own.Session, "run", r.ID)
 	}
 }
 
@@ -238,7 +240,7 @@ func (v *visit[S]) freshFence() error {
 	if !v.spent {
 		return nil
 	}
-	if err := v.claimAnew(); err != nil {
+	if err := v.own.ClaimAnew(); err != nil {
 		return v.fail("claim", err)
 	}
 	v.spent = false
@@ -251,7 +253,7 @@ func (v *visit[S]) unlessChanged(err error) error {
 	case err == nil, errors.Is(err, errChanged):
 		return nil
 	case errors.Is(err, lock.ErrFenced):
-		v.lose(err)
+		v.own.Lose(err)
 	}
 	return v.fail("adopt", err)
 }
@@ -270,7 +272,7 @@ func (v *visit[S]) end(r snapshot.Run) error {
 	r.Seq++
 	r.Status, r.Error = snapshot.Ended, ErrAbandoned.Error()
 	r.Payload, r.Parts = nil, nil // they stay
-	if _, err := v.persist(v.ctx, func(ctx context.Context) error { return v.Snapshots.Save(ctx, r) }); err != nil {
+	if _, err := v.own.Persist(v.own.Ctx, func(ctx context.Context) error { return v.Snapshots.Save(ctx, r) }); err != nil {
 		return err
 	}
 	v.forget(r)
@@ -279,14 +281,14 @@ func (v *visit[S]) end(r snapshot.Run) error {
 
 // forget deletes a run that is over. If it is not deleted now, whoever finds it will see that it is over.
 func (v *visit[S]) forget(r snapshot.Run) {
-	err := v.once(v.ctx, func(ctx context.Context) error {
-		return v.Snapshots.Delete(ctx, v.runKey(), r.ID, r.Fence)
+	err := v.own.Once(v.own.Ctx, func(ctx context.Context) error {
+		return v.Snapshots.Delete(ctx, snapshot.Key(v.own.Key), r.ID, r.Fence)
 	})
 	switch {
 	case err == nil:
 		v.meters.inFlight(-1)
 	case !errors.Is(err, lock.ErrFenced):
-		v.Logger.WarnContext(v.ctx, "run not deleted; it is found later", "session", v.Session, "run", r.ID, "err", err)
+		v.Logger.WarnContext(v.own.Ctx, "run not deleted; it is found later", "session", v.own.Session, "run", r.ID, "err", err)
 	}
 }
 
@@ -327,7 +329,7 @@ func (v *visit[S]) takeUp(found snapshot.Run, own bool, f *flight[S]) (outcome[S
 	}
 	switch {
 	case out.err == nil:
-		err = v.lost()
+		err = v.own.Lost()
 	case errors.Is(out.err, ErrIndeterminate):
 		err = outside(out.err)
 	}

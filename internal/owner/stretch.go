@@ -1,4 +1,4 @@
-package orchestrator
+package owner
 
 import (
 	"hash/maphash"

@@ -1,0 +1,73 @@
+package owner
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/deadline"
+	"github.com/holdfast-go/holdfast/internal/keeper"
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/snapshot"
+)
+
+// Persist makes a call to a store that may be repeated until it is answered, for as long as SettleTimeout, whatever becomes
+// of ctx. doubt says that a call before the last one may have taken effect.
+func (p *Process) Persist(ctx context.Context, call func(context.Context) error) (doubt bool, err error) {
+	each := p.SettleTimeout / 3
+	ctx = context.WithoutCancel(ctx)
+	try := deadline.In(ctx, each, nil)
+	err = call(try)
+	try.Cancel()
+	if err == nil || Answered(err) {
+		return false, err
+	}
+	first, _ := try.Deadline()
+	return p.repeat(ctx, first.Add(2*each), !Refused(err), call)
+}
+
+// repeat makes a call that went unanswered, or was refused, again and again, for as long as there is time.
+func (p *Process) repeat(
+	ctx context.Context, until time.Time, unanswered bool, call func(context.Context) error,
+) (doubt bool, err error) {
+	pauses := keeper.Backoff{Most: p.SettleTimeout / 20}
+	for doubt = unanswered; ; doubt = doubt || !Refused(err) {
+		time.Sleep(pauses.Next())
+		try, cancel := context.WithTimeout(ctx, min(p.SettleTimeout/3, time.Until(until)))
+		err = call(try)
+		cancel()
+		if err == nil || Answered(err) || time.Until(until) <= pauses.Most {
+			return doubt, err
+		}
+	}
+}
+
+// Once makes a call that is not repeated, whatever becomes of ctx.
+func (p *Process) Once(ctx context.Context, call func(context.Context) error) error {
+	try := deadline.In(context.WithoutCancel(ctx), p.SettleTimeout, nil)
+	defer try.Cancel()
+	return call(try)
+}
+
+// Answered reports whether err is a store's verdict on a call that changed nothing.
+func Answered(err error) bool {
+	for _, verdict := range []error{
+		lock.ErrFenced, lock.ErrHeld, checkpoint.ErrConflict, checkpoint.ErrInvalid, checkpoint.ErrSchema, checkpoint.ErrNotFound,
+		checkpoint.ErrDamaged, snapshot.ErrNotFound, snapshot.ErrParked, snapshot.ErrInvalid, snapshot.ErrSchema,
+		snapshot.ErrDamaged,
+	} {
+		if errors.Is(err, verdict) {
+			return true
+		}
+	}
+	return false
+}
+
+// Refused reports whether err says that a server did not take a call, and may take it later.
+func Refused(err error) bool {
+	return errors.Is(err, checkpoint.ErrRefused) || errors.Is(err, snapshot.ErrRefused)
+}
+
+// Definite reports whether a call that failed with err has changed nothing.
+func Definite(err error) bool { return Answered(err) || Refused(err) }

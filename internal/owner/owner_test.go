@@ -1,0 +1,127 @@
+package owner
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/lock"
+)
+
+func process(store checkpoint.Store) *Process {
+	return New(Options{
+		Orchestrator: "bot", Name: "p", Store: store, Logger: slog.New(slog.DiscardHandler), Waited: func(time.Time) {},
+		LeaseTTL: 30 * time.Second, LockWait: 30 * time.Second, SettleTimeout: 10 * time.Second,
+	})
+}
+
+// A lease is over when its time has passed, whether a timer had a chance to say so or not.
+func TestLeaseWithoutTimer(t *testing.T) {
+	p := process(new(checkpoint.Memory))
+	var s Session
+	if err := s.Acquire(t.Context(), p, "s", "", false); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Done()
+	if err := s.Lost(); err != nil {
+		t.Fatal(err)
+	}
+	s.Expire()
+	if err := s.Lost(); !errors.Is(err, lock.ErrExpired) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// What begins to outlive a call after the session was lost is over at once.
+func TestOutlivingAfterLoss(t *testing.T) {
+	for name, end := range map[string]func(*Session){
+		"lost":       func(s *Session) { s.take(lock.ErrLost) },
+		"handed off": func(s *Session) { s.handOff() },
+	} {
+		var s Session
+		if err := s.Enter(t.Context(), process(new(checkpoint.Memory)), "s"); err != nil {
+			t.Fatal(err)
+		}
+		end(&s)
+		ctx, cancel := s.Outliving(time.Hour, true)
+		if ctx.Err() == nil {
+			t.Errorf("%s: it goes on", name)
+		}
+		cancel()
+		s.Undo()
+	}
+}
+
+// A claim that is granted while the process closes owns nothing.
+func TestOwnWhileClosing(t *testing.T) {
+	p := process(new(checkpoint.Memory))
+	var s Session
+	if err := s.Enter(t.Context(), p, "s"); err != nil {
+		t.Fatal(err)
+	}
+	idle := p.Close()
+	if err := p.own(&s); !errors.Is(err, ErrShuttingDown) || s.owns {
+		t.Errorf("owns %t, %v", s.owns, err)
+	}
+	s.Undo()
+	<-idle
+}
+
+// A claim that is granted before the process closes, and noticed after it, is given back.
+func TestGrantedWhileClosing(t *testing.T) {
+	store := new(checkpoint.Memory)
+	p := process(store)
+	var s Session
+	if err := s.Enter(t.Context(), p, "s"); err != nil {
+		t.Fatal(err)
+	}
+	end := s.cancel
+	defer end(nil)
+	s.cancel = func(error) {} // its context ends too late to be noticed by the claim
+	idle := p.Close()
+	s.cancel = end
+	if err := s.wait("", true); !errors.Is(err, ErrShuttingDown) {
+		t.Errorf("got %v", err)
+	}
+	next := checkpoint.ClaimRequest{Owner: "o", Nonce: "n", TTL: time.Minute}
+	if _, err := store.Claim(t.Context(), checkpoint.Key{Orchestrator: "bot", Session: "s"}, next); err != nil {
+		t.Error(err)
+	}
+	s.Undo()
+	<-idle
+}
+
+// A call from within a turn knows which session and run it comes from, for as long as the turn goes on.
+func TestScope(t *testing.T) {
+	p := process(new(checkpoint.Memory))
+	if run := ScopeIn(t.Context()).Run(); run != "" {
+		t.Errorf("outside of turns the run is %q", run)
+	}
+	var outer Session
+	if err := outer.Acquire(t.Context(), p, "s", "", false); err != nil {
+		t.Fatal(err)
+	}
+	outer.AtWork("r")
+	inside, cancel := context.WithCancel(outer.Ctx)
+	defer cancel()
+	if c := ScopeIn(inside); c.Session() != "s" || c.Run() != "r" {
+		t.Errorf("session %q, run %q", c.Session(), c.Run())
+	}
+	var same, other Session
+	if err := same.Enter(inside, p, "s"); !errors.Is(err, ErrReentrant) {
+		t.Errorf("the same session: %v", err)
+	}
+	idle := p.Close()
+	if err := other.Enter(inside, p, "another"); err != nil {
+		t.Errorf("another session, from within a turn that is under way: %v", err)
+	}
+	other.Undo()
+	outer.Done()
+	<-idle
+	if err := same.Enter(inside, p, "s"); !errors.Is(err, ErrShuttingDown) {
+		t.Errorf("after its turn: %v", err)
+	}
+}

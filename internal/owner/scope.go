@@ -1,0 +1,69 @@
+package owner
+
+import (
+	"context"
+	"sync/atomic"
+)
+
+// A Scope is what the contexts of a turn say of it: which session calls, and for which run. It outlives the call if a
+// context does, and keeps nothing else of it alive.
+type Scope struct {
+	context.Context // the caller's
+	process         *Process
+	session         string
+	outer           *Scope                 // of the turn that has made the call; nil: none
+	over            atomic.Bool            // the call has ended: what it left running may call again
+	run             atomic.Pointer[string] // the id of the run that is at work
+}
+
+// ScopeIn returns the innermost Scope of ctx; nil outside of turns.
+func ScopeIn(ctx context.Context) *Scope {
+	c, _ := ctx.Value(scopeKey{}).(*Scope)
+	return c
+}
+
+// Session is the one that calls.
+func (c *Scope) Session() string { return c.session }
+
+// Run returns the id of the run that is at work, or "".
+func (c *Scope) Run() string {
+	if c == nil || c.run.Load() == nil {
+		return ""
+	}
+	return *c.run.Load()
+}
+
+type scopeKey struct{}
+
+// Value finds the Scope itself.
+func (c *Scope) Value(key any) any {
+	if key == (scopeKey{}) {
+		return c
+	}
+	return c.Context.Value(key)
+}
+
+func (c *Scope) worksOn(run string) bool {
+	at := c.run.Load()
+	return at != nil && *at == run
+}
+
+// has reports whether the call comes from a turn of the session.
+func (c *Scope) has(orchestrator, session string) bool {
+	for ; c != nil; c = c.outer {
+		if c.process.Orchestrator == orchestrator && c.session == session && !c.over.Load() {
+			return true
+		}
+	}
+	return false
+}
+
+// within reports whether the call comes from a turn of p.
+func (c *Scope) within(p *Process) bool {
+	for ; c != nil; c = c.outer {
+		if c.process == p && !c.over.Load() {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,399 @@
+package owner
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/ctxcause"
+	"github.com/holdfast-go/holdfast/internal/deadline"
+	"github.com/holdfast-go/holdfast/internal/keeper"
+	"github.com/holdfast-go/holdfast/lock"
+)
+
+// A Session is one that this process owns, for one call. The zero value is ready for Acquire and Enter. Claimed is what the
+// last claim has found.
+type Session struct {
+	checkpoint.Claimed
+	Ctx    context.Context // ends, with a cause, when the call's ends or the session is lost
+	Buries bool            // Enter's caller deletes the session, damaged or not
+
+	process *Process
+	cancel  context.CancelCauseFunc
+	scope   *Scope
+	loss    atomic.Pointer[error] // why nothing may be written any more; nil: it may
+	inQueue bool                  // it is our turn in this process, until we leave
+	unlock  func()                // of the Locker; nil: it was not asked
+	over    bool                  // released, or given up
+	owns    bool                  // the claim was granted; the process's mutex protects it
+	claimed time.Time             // when it was asked for
+	lease   keeper.Kept[checkpoint.Lease]
+
+	mu       sync.Mutex         // protects following fields
+	outlives context.CancelFunc // of what goes on although Ctx has ended; nil: nothing does
+	yields   bool               // it ends at HandOff all the same
+}
+
+// lingering is how long it is tried to find out whether a claim without a reply was granted: then nobody else gets the
+// session for a TTL.
+const lingering = time.Second
+
+// longestPause is that between two claims of a session that another process owns.
+const longestPause = 250 * time.Millisecond
+
+// Acquire makes this process the owner of a session: the callers of a process queue in memory, those of several at the
+// Locker, and the claim decides. With wait it is ErrBusy after Limits.LockWait, else lock.ErrHeld at once.
+func (s *Session) Acquire(ctx context.Context, p *Process, id, requestID string, wait bool) error {
+	if err := s.Enter(ctx, p, id); err != nil {
+		return err
+	}
+	if err := s.wait(requestID, wait); err != nil {
+		s.Undo()
+		return err
+	}
+	return nil
+}
+
+// Enter begins a call. It owns nothing yet: see Acquire and Take.
+func (s *Session) Enter(ctx context.Context, p *Process, id string) error {
+	outer := ScopeIn(ctx)
+	if outer.has(p.Orchestrator, id) {
+		return ErrReentrant
+	}
+	s.process, s.scope = p, &Scope{Context: ctx, process: p, session: id, outer: outer}
+	s.Ctx, s.cancel = context.WithCancelCause(s.scope)
+	if err := p.enter(s); err != nil {
+		s.cancel(nil)
+		return err
+	}
+	return nil
+}
+
+// wait waits for the session, and claims it.
+func (s *Session) wait(requestID string, wait bool) error {
+	r := checkpoint.ClaimRequest{Owner: s.process.Name, Nonce: rand.Text(), TTL: s.process.LeaseTTL, RequestID: requestID}
+	start := time.Now()
+	patience := deadline.In(s.Ctx, max(s.process.LockWait, s.process.SettleTimeout), ErrBusy) // a server may hang
+	err := s.comeIn(patience, r, !wait)
+	late := patience.Err() != nil && s.Ctx.Err() == nil
+	patience.Cancel()
+	if late {
+		if err == nil {
+			s.release()
+		}
+		return ErrBusy
+	}
+	if wait && errors.Is(err, lock.ErrHeld) {
+		ctx, cancel := context.WithTimeoutCause(s.Ctx, s.process.LockWait, ErrBusy)
+		defer cancel()
+		err = s.queueUp(ctx, r)
+	}
+	if err == nil {
+		s.process.Waited(start)
+		if err = s.process.own(s); err != nil {
+			s.release()
+		}
+	}
+	for _, reason := range []error{ErrBusy, ErrShuttingDown} {
+		if errors.Is(err, reason) {
+			return reason
+		}
+	}
+	return err
+}
+
+// comeIn claims the session if nobody is before us. Who may wait leaves the Locker to queueUp.
+func (s *Session) comeIn(ctx context.Context, r checkpoint.ClaimRequest, useLocker bool) error {
+	if s.Ctx.Err() != nil {
+		return context.Cause(s.Ctx)
+	}
+	if s.inQueue = s.process.queues.TryEnter(s.scope.session); !s.inQueue {
+		return lock.ErrHeld
+	}
+	switch {
+	case s.process.Locker == nil:
+	case !useLocker:
+		return lock.ErrHeld
+	default:
+		if err := s.get(ctx, s.process.Locker.TryLock); err != nil {
+			return err
+		}
+	}
+	return s.claim(ctx, r)
+}
+
+// queueUp waits for what comeIn did not get.
+func (s *Session) queueUp(ctx context.Context, r checkpoint.ClaimRequest) error {
+	if !s.inQueue {
+		if err := s.process.queues.Enter(ctx, s.scope.session); err != nil {
+			return err
+		}
+		s.inQueue = true
+	}
+	if s.process.Locker != nil {
+		if err := s.get(ctx, s.process.Locker.Lock); err != nil {
+			return err
+		}
+	}
+	pauses := keeper.Backoff{Most: longestPause}
+	var owner lock.Fence
+	for {
+		err := s.claim(ctx, r)
+		if !errors.Is(err, lock.ErrHeld) {
+			return err
+		}
+		pause := pauses.Next()
+		if held, ok := errors.AsType[*checkpoint.HeldError](err); ok && held.Fence != owner {
+			if owner != (lock.Fence{}) {
+				pause = min(pause, lookOften) // its owners take turns: between two of them there is a gap for us
+			}
+			owner = held.Fence
+		}
+		if err := keeper.Sleep(ctx, pause); err != nil {
+			return err
+		}
+	}
+}
+
+// get locks with the Locker, which only spares the store: if it fails, the session is claimed without.
+func (s *Session) get(ctx context.Context, enter func(context.Context, string) (context.Context, func(), error)) error {
+	_, unlock, err := enter(ctx, lock.Key(s.process.Orchestrator, s.scope.session))
+	if err == nil {
+		s.unlock = unlock
+		return nil
+	}
+	if ctx.Err() == nil && !errors.Is(err, lock.ErrHeld) {
+		s.process.Logger.WarnContext(ctx, "locker failed; the session is claimed without", "err", err)
+		return nil
+	}
+	return preferEnd(ctx, err)
+}
+
+// claim claims once, or twice if the first reply was lost: the nonce tells that it is us again. If ctx has ended meanwhile,
+// what was granted is given back.
+func (s *Session) claim(ctx context.Context, r checkpoint.ClaimRequest) error {
+	k := checkpoint.Key{Orchestrator: s.process.Orchestrator, Session: s.scope.session}
+	if s.process.Locker == nil {
+		if gap := s.process.stretches.gap(s.scope.session); gap > 0 {
+			if err := keeper.Sleep(ctx, gap); err != nil {
+				return err
+			}
+		}
+	}
+	sent := time.Now()
+	c, err := s.process.Store.Claim(ctx, k, r)
+	if err != nil && !Answered(err) {
+		again, cancel := context.WithTimeout(context.WithoutCancel(ctx), lingering)
+		defer cancel()
+		sent = time.Now()
+		c, err = s.process.Store.Claim(again, k, r)
+	}
+	damaged := errors.Is(err, checkpoint.ErrDamaged) && c.Fence != (lock.Fence{})
+	if damaged && s.Buries {
+		err = nil
+	}
+	if err != nil {
+		if damaged {
+			s.giveBack(c.Lease)
+		}
+		return preferEnd(ctx, err)
+	}
+	s.grant(c, sent)
+	if damaged {
+		s.process.leases.Settle(&s.lease) // there may be no head whose lease could be renewed
+	}
+	s.claimed = sent
+	if err := ctxcause.Of(s.Ctx); err != nil {
+		s.release()
+		return err
+	}
+	return nil
+}
+
+// grant makes c the claim of the session.
+func (s *Session) grant(c checkpoint.Claimed, sent time.Time) {
+	s.process.leases.Keep(&s.lease, c.Lease, sent, s.take)
+	s.Claimed = c
+}
+
+// AtWork says which run is: what Interrupt finds, and Scope.Run.
+func (s *Session) AtWork(run string) { s.scope.run.Store(&run) }
+
+// Persist and Once are those of the process.
+func (s *Session) Persist(ctx context.Context, call func(context.Context) error) (doubt bool, err error) {
+	return s.process.Persist(ctx, call)
+}
+
+func (s *Session) Once(ctx context.Context, call func(context.Context) error) error {
+	return s.process.Once(ctx, call)
+}
+
+// giveBack releases a session that is damaged, so that the next caller hears of the damage and need not wait for the lease to
+// expire. The store may not be able to.
+func (s *Session) giveBack(l checkpoint.Lease) {
+	_ = s.process.Once(s.Ctx, func(ctx context.Context) error {
+		return s.process.Store.Mark(ctx, l, checkpoint.Marks{Release: true})
+	})
+}
+
+// ClaimAnew replaces the fence of a session that is ours by a newer one.
+func (s *Session) ClaimAnew() error {
+	if err := s.Lost(); err != nil {
+		return err
+	}
+	r := checkpoint.ClaimRequest{Owner: s.process.Name, Nonce: rand.Text(), TTL: s.process.LeaseTTL, From: s.Fence}
+	var sent time.Time
+	var c checkpoint.Claimed
+	s.process.leases.Settle(&s.lease)
+	_, err := s.process.Persist(s.Ctx, func(ctx context.Context) (err error) {
+		sent = time.Now()
+		c, err = s.process.Store.Claim(ctx, s.Key, r)
+		return err
+	})
+	if err != nil {
+		s.Lose(lock.ErrFenced) // another took it, or the grant is unknown
+		if errors.Is(err, lock.ErrHeld) {
+			return lock.ErrFenced
+		}
+		return err
+	}
+	s.grant(c, sent)
+	return nil
+}
+
+// Take claims the session, from its owner if it has one. wanted is asked before an owner is fenced off: false ends it.
+func (s *Session) Take(wanted func() (bool, error)) (taken bool, err error) {
+	r := checkpoint.ClaimRequest{Owner: s.process.Name, Nonce: rand.Text(), TTL: s.process.LeaseTTL}
+	ctx := deadline.In(s.Ctx, s.process.SettleTimeout, ErrBusy)
+	defer ctx.Cancel()
+	for {
+		err := s.claim(ctx, r)
+		held, ok := errors.AsType[*checkpoint.HeldError](err)
+		if !ok {
+			return err == nil, err
+		}
+		if still, err := wanted(); err != nil || !still {
+			return false, err
+		}
+		if r.From = held.Fence; r.From == (lock.Fence{}) { // it was given back, or taken by another: look again
+			if err := keeper.Sleep(ctx, time.Millisecond); err != nil {
+				return false, err
+			}
+		}
+	}
+}
+
+// preferEnd prefers the end of ctx to an error that only follows from it.
+func preferEnd(ctx context.Context, err error) error {
+	if cause := ctxcause.Of(ctx); cause != nil && !Answered(err) {
+		return cause
+	}
+	return err
+}
+
+// Lost returns why nothing may be written any more: the session was taken, or its local deadline has passed.
+func (s *Session) Lost() error {
+	if s.loss.Load() == nil {
+		if err := s.process.leases.Check(&s.lease); err != nil {
+			s.take(err)
+		}
+	}
+	if loss := s.loss.Load(); loss != nil {
+		return *loss
+	}
+	return nil
+}
+
+// take says that the session is not ours any more, whatever ended the context before.
+func (s *Session) take(cause error) {
+	s.loss.CompareAndSwap(nil, &cause)
+	s.cancel(cause)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.outlives != nil {
+		s.outlives()
+	}
+}
+
+// handOff ends the turn, save what has to be finished.
+func (s *Session) handOff() {
+	s.cancel(lock.ErrHandoff)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.outlives != nil && s.yields {
+		s.outlives()
+	}
+}
+
+// Outliving returns a context for what follows a settled turn: it ends with the session, and not with the caller's.
+func (s *Session) Outliving(timeout time.Duration, yields bool) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.Ctx), timeout)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.outlives, s.yields = cancel, yields
+	if s.loss.Load() != nil || yields && errors.Is(context.Cause(s.Ctx), lock.ErrHandoff) {
+		cancel()
+	}
+	return ctx, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.outlives = nil
+		cancel()
+	}
+}
+
+// Lose says that a store has seen a newer owner, or that a function of the bot could not be stopped: from now on nothing is
+// written, and the lease is left to expire.
+func (s *Session) Lose(cause error) {
+	s.take(cause)
+	s.over = true
+}
+
+// release gives the session back. It does nothing the second time, or if the session is lost.
+func (s *Session) release() {
+	s.process.leases.Drop(&s.lease)
+	s.process.stretches.used(s.scope.session, s.claimed)
+	if loss := s.loss.Load(); s.over || loss != nil && !errors.Is(*loss, ErrAbandoned) {
+		return // whoever abandons without a snapshot store does not take the lease
+	}
+	s.over = true
+	err := s.process.Once(s.Ctx, func(ctx context.Context) error {
+		return s.process.Store.Mark(ctx, s.Lease, checkpoint.Marks{Release: true})
+	})
+	if err != nil {
+		s.process.Logger.WarnContext(s.Ctx, "lease not released; it expires", "session", s.Session, "err", err)
+	}
+}
+
+// Released notes that a call to the store has given the session back on the way.
+func (s *Session) Released() {
+	s.process.leases.Drop(&s.lease)
+	s.process.stretches.used(s.scope.session, s.claimed)
+	s.over = true
+}
+
+// Done ends the call: what it owns is given back, and the next in line let in.
+func (s *Session) Done() {
+	s.release()
+	s.Undo()
+}
+
+func (s *Session) Undo() {
+	s.cancel(nil)
+	s.scope.over.Store(true)
+	if s.unlock != nil {
+		s.unlock()
+	}
+	if s.inQueue {
+		s.process.queues.Leave(s.scope.session)
+	}
+	s.process.exit(s)
+}
+
+// Expire makes the session one whose lease has run out while no timer could tell, as in a pause of the process. It is for
+// tests.
+func (s *Session) Expire() { s.process.leases.Drop(&s.lease) }
