@@ -3,16 +3,22 @@
 package jsonvalue
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
-// The bounds of a document.
+// The bounds of a document that a store takes.
 const (
-	MaxSize  = 16 << 20 // bytes, with numbers written without exponent
+	MaxSize  = 16 << 20 // as [Size] counts
 	MaxDepth = 1000     // arrays and objects within one another
 )
+
+// mostRaw is how many times as long as its size a document may be. White space and escapes, which do not count, come
+// out of it. What PostgreSQL gives back is at most half as long again as its size, so it is taken again.
+const mostRaw = 2
 
 // What PostgreSQL's numeric holds: digits before the decimal point, and after it.
 const (
@@ -20,26 +26,76 @@ const (
 	maxFractionDigits = 16383
 )
 
+// Bounds are how big a document may be. A zero field is the bound of the stores.
+type Bounds struct {
+	Size  int // as [Size] counts
+	Depth int // arrays and objects within one another
+}
+
 // Check says why doc cannot be kept, or returns nil. It accepts JSON (RFC 8259) in valid UTF-8 that holds no U+0000
-// and no unpaired surrogate, raw or escaped, whose numbers fit PostgreSQL's numeric, within [MaxSize] and [MaxDepth].
-func Check(doc []byte) error {
-	if len(doc) > MaxSize {
-		return fmt.Errorf("%d bytes of JSON are more than %d", len(doc), MaxSize)
+// and no unpaired surrogate, raw or escaped, whose numbers fit PostgreSQL's numeric, within the bounds of the stores.
+func Check(doc []byte) error { return CheckWithin(doc, Bounds{}) }
+
+// CheckWithin is Check with smaller bounds.
+func CheckWithin(doc []byte, b Bounds) error {
+	b.Size, b.Depth = cmp.Or(b.Size, MaxSize), cmp.Or(b.Depth, MaxDepth)
+	if len(doc) > mostRaw*b.Size {
+		return fmt.Errorf("%d bytes of JSON, white space and escapes included, are more than %d", len(doc), mostRaw*b.Size)
 	}
-	s := scanner{doc: doc}
-	if err := s.document(); err != nil {
-		return fmt.Errorf("at byte %d: %w", s.pos, err)
+	s, err := scan(doc, b.Depth)
+	if err != nil {
+		return err
 	}
-	if size := len(doc) + s.expanded; size > MaxSize {
-		return fmt.Errorf("%d bytes of JSON, with numbers written out, are more than %d", size, MaxSize)
+	if s.size() > b.Size {
+		return fmt.Errorf("%d bytes of JSON are more than %d", s.size(), b.Size)
 	}
 	return nil
+}
+
+// Size returns how many bytes doc counts, on every backend alike: those of its shortest form. That has no white space
+// between values, numbers without exponent, as PostgreSQL's numeric writes them, and no escape that JSON does not
+// demand. What a store gives back counts no more than what it took. If doc is not what a store could take, however long
+// it is, Size returns why.
+func Size(doc []byte) (int, error) {
+	s, err := scan(doc, MaxDepth)
+	if err != nil {
+		return 0, err
+	}
+	return s.size(), nil
+}
+
+// TextSize returns how many bytes text counts as a string of a document.
+func TextSize(text string) int {
+	size := len(text) + len(`""`)
+	for i := range len(text) {
+		size += escapes(rune(text[i])) - 1
+	}
+	return size
+}
+
+// escapes returns how many bytes an ASCII character takes in the shortest form of a string.
+func escapes(r rune) int {
+	switch r {
+	case '"', '\\', '\b', '\f', '\n', '\r', '\t':
+		return len(`\n`)
+	}
+	if r < ' ' {
+		return len(`\u001f`)
+	}
+	return 1
+}
+
+func scan(doc []byte, depth int) (scanner, error) {
+	s := scanner{doc: doc, most: depth}
+	if err := s.document(); err != nil {
+		return s, fmt.Errorf("at byte %d: %w", s.pos, err)
+	}
+	return s, nil
 }
 
 var (
 	errEnd     = errors.New("unexpected end of JSON")
 	errToken   = errors.New("not JSON")
-	errDepth   = errors.New("nested too deep")
 	errUTF8    = errors.New("not UTF-8")
 	errNul     = errors.New("holds U+0000")
 	errEscape  = errors.New("invalid escape")
@@ -49,11 +105,14 @@ var (
 )
 
 type scanner struct {
-	doc      []byte
-	pos      int
-	depth    int
-	expanded int // bytes that numbers grow by when written without exponent
+	doc   []byte
+	pos   int
+	depth int
+	most  int // how deep it may be
+	extra int // bytes that the shortest form has more than doc up to pos; mostly below 0
 }
+
+func (s *scanner) size() int { return len(s.doc) + s.extra }
 
 func (s *scanner) document() error {
 	if err := s.value(); err != nil {
@@ -78,6 +137,7 @@ func (s *scanner) skipSpace() {
 		switch s.doc[s.pos] {
 		case ' ', '\t', '\n', '\r':
 			s.pos++
+			s.extra--
 		default:
 			return
 		}
@@ -116,8 +176,8 @@ func (s *scanner) literal(want string) error {
 }
 
 func (s *scanner) nested(closing byte, element func() error) error {
-	if s.depth++; s.depth > MaxDepth {
-		return errDepth
+	if s.depth++; s.depth > s.most {
+		return fmt.Errorf("nested deeper than %d", s.most)
 	}
 	s.pos++
 	if s.skipSpace(); s.peek() == closing {
@@ -202,34 +262,54 @@ var plain = func() (p [256]bool) {
 }()
 
 func (s *scanner) escape() error {
+	start := s.pos
 	s.pos++
 	switch s.peek() {
-	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+	case '/':
+		s.extra--
+		s.pos++
+		return nil
+	case '"', '\\', 'b', 'f', 'n', 'r', 't':
 		s.pos++
 		return nil
 	case 'u':
 	default:
 		return errEscape
 	}
+	r, err := s.codePoint()
+	if err != nil {
+		return err
+	}
+	shortest := utf8.RuneLen(r)
+	if shortest == 1 {
+		shortest = escapes(r)
+	}
+	s.extra += shortest - (s.pos - start)
+	return nil
+}
+
+// codePoint reads what follows \, which is u and four digits, or two such escapes.
+func (s *scanner) codePoint() (rune, error) {
 	r, err := s.hex()
 	switch {
 	case err != nil:
-		return err
+		return 0, err
 	case r == 0:
-		return errNul
-	case r < 0xD800 || r > 0xDFFF:
-		return nil
+		return 0, errNul
+	case !utf16.IsSurrogate(r):
+		return r, nil
 	case r > 0xDBFF || s.pos+1 >= len(s.doc) || s.doc[s.pos] != '\\' || s.doc[s.pos+1] != 'u':
-		return errHalf
+		return 0, errHalf
 	}
 	s.pos++
-	if r, err = s.hex(); err != nil {
-		return err
+	low, err := s.hex()
+	if err != nil {
+		return 0, err
 	}
-	if r < 0xDC00 || r > 0xDFFF {
-		return errHalf
+	if r = utf16.DecodeRune(r, low); r == utf8.RuneError {
+		return 0, errHalf
 	}
-	return nil
+	return r, nil
 }
 
 // hex reads the four digits after the u at pos.
@@ -293,13 +373,20 @@ func (s *scanner) number() error {
 	if places > maxFractionDigits || leading+exponent > maxIntegerDigits && leading != zero {
 		return errNumber
 	}
-	written := places + 2
+	written := 1
 	if leading != zero {
-		written += max(leading+exponent, 1)
+		written = max(leading+exponent, 1)
+		written += whole - start // the sign, which 0 has not
 	}
-	s.expanded += max(written-(s.pos-start), 0)
+	if places > 0 {
+		written += 1 + places
+	}
+	s.extra = min(s.extra+written-(s.pos-start), tooMuch)
 	return nil
 }
+
+// tooMuch is more than any bound allows, and small enough that an int of 32 bits counts it.
+const tooMuch = 1 << 30
 
 // exponent reads what follows e. What is beyond any bound is cut off where its sign still tells.
 func (s *scanner) exponent() (int, error) {

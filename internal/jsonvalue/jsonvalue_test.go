@@ -15,6 +15,8 @@ var accepted = []string{
 	strings.Repeat("[", 1000) + strings.Repeat("]", 1000),
 	`"` + strings.Repeat("x", jsonvalue.MaxSize-2) + `"`,
 	strings.Repeat("9", 131072),
+	`[` + strings.Repeat("1,", jsonvalue.MaxSize/2-2) + `10]`,
+	strings.Repeat(" ", jsonvalue.MaxSize) + `"` + strings.Repeat("x", jsonvalue.MaxSize-2) + `"`,
 }
 
 var refused = []string{
@@ -25,6 +27,8 @@ var refused = []string{
 	strings.Repeat("[", 1001) + strings.Repeat("]", 1001),
 	`"` + strings.Repeat("x", jsonvalue.MaxSize-1) + `"`,
 	`[` + strings.Repeat(`1e131071,`, 200) + `0]`,
+	`[` + strings.Repeat("1,", jsonvalue.MaxSize/2-2) + `100]`,
+	strings.Repeat(" ", 2*jsonvalue.MaxSize) + `1`,
 }
 
 func TestCheck(t *testing.T) {
@@ -37,6 +41,54 @@ func TestCheck(t *testing.T) {
 		if jsonvalue.Check([]byte(doc)) == nil {
 			t.Errorf("%.40q is accepted", doc)
 		}
+	}
+}
+
+// The size of a document is that of its shortest form.
+func TestSize(t *testing.T) {
+	for doc, shortest := range map[string]string{
+		` [ 1 , {"a" : "b"} ] `: `[1,{"a":"b"}]`, "\t{\r\n}": `{}`, `null `: `null`, `[true,false]`: `[true,false]`,
+		`0`: `0`, `-0`: `0`, `-0.0`: `0.0`, `0e5`: `0`, `0e-3`: `0.000`, `-0.00E1`: `0.0`, `12`: `12`, `-12.50`: `-12.50`,
+		`1e3`: `1000`, `1.5E+1`: `15`, `-1.25e1`: `-12.5`, `100e-1`: `10.0`, `5e-3`: `0.005`, `0.05e3`: `50`, `0.5e0`: `0.5`,
+		`1e0000000000000001`: `10`, `9.99e-0`: `9.99`,
+		`"\/\"\\\b\f\n\r\t"`: `"/\"\\\b\f\n\r\t"`, `"\u0041\u0022\u005c\u000a\u001f\u007f"`: `"A\"\\\n\u001f` + "\u007f" + `"`,
+		`"\u00e9\u20ac\ud83d\ude00"`: `"é€😀"`, `"<\u003c"`: `"<<"`,
+	} {
+		size, err := jsonvalue.Size([]byte(doc))
+		if err != nil || size != len(shortest) {
+			t.Errorf("%q: size %d, want %d of %q: %v", doc, size, len(shortest), shortest, err)
+		}
+	}
+	if _, err := jsonvalue.Size([]byte(`[1`)); err == nil {
+		t.Error("half a document has a size")
+	}
+}
+
+// A text counts what it takes as a string of a document, whatever escapes its encoder writes.
+func TestTextSize(t *testing.T) {
+	for _, text := range []string{"", "plain", "\x01\b\f\n\r\t\u007f\u2028", `"\/<>&`, "é€😀"} {
+		doc, err := json.Marshal(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		size, err := jsonvalue.Size(doc)
+		if got := jsonvalue.TextSize(text); err != nil || got != size {
+			t.Errorf("%q: %d, as a document %d: %v", text, got, size, err)
+		}
+	}
+}
+
+func TestCheckWithin(t *testing.T) {
+	b := jsonvalue.Bounds{Size: 5, Depth: 2}
+	for doc, fits := range map[string]bool{
+		`[[1]]`: true, `[[ 1 ]]`: true, `[ [ 1 ] ]    `: false, `"abc"`: true, `"abcd"`: false, `[[[]]]`: false, `1e4`: true, `1e5`: false,
+	} {
+		if err := jsonvalue.CheckWithin([]byte(doc), b); (err == nil) != fits {
+			t.Errorf("%q: %v", doc, err)
+		}
+	}
+	if err := jsonvalue.CheckWithin([]byte(`[[[]]]`), jsonvalue.Bounds{Size: 6}); err != nil {
+		t.Errorf("a bound that is zero is not that of the stores: %v", err)
 	}
 }
 
@@ -83,11 +135,20 @@ func plain(doc []byte) bool {
 }
 
 func BenchmarkCheck(b *testing.B) {
-	doc := []byte(`{"messages":["` + strings.Repeat("the quick brown fox ", 200) + `"],"n":[1,2.5,-3]}`)
-	b.SetBytes(int64(len(doc)))
-	for b.Loop() {
-		if err := jsonvalue.Check(doc); err != nil {
-			b.Fatal(err)
-		}
+	for name, doc := range map[string]string{
+		"prose":   `{"messages":["` + strings.Repeat("the quick brown fox ", 200) + `"],"n":[1,2.5,-3]}`,
+		"numbers": `[` + strings.Repeat(`1,-23,4.5,6e7,`, 300) + `8]`,
+		"members": `[` + strings.Repeat(`{"name": "value", "done": true}, `, 120) + `{}]`,
+		"escapes": `"` + strings.Repeat(`line\n\"said\" caf\u00e9 `, 180) + `"`,
+	} {
+		b.Run(name, func(b *testing.B) {
+			doc := []byte(doc)
+			b.SetBytes(int64(len(doc)))
+			for b.Loop() {
+				if err := jsonvalue.Check(doc); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
