@@ -23,20 +23,14 @@ func (o *Orchestrator[S]) Turns(ctx context.Context, session string) iter.Seq2[*
 			return
 		}
 		for cp, err := range o.store.Turns(ctx, o.key(session), checkpoint.Newest) {
-			if ofOneRow(err) && fail(cp.Turn, err) {
-				continue
-			}
 			var res *Result[S]
 			if err == nil {
 				res, err = o.result(ctx, session, cp, false)
 			}
-			if err != nil {
-				fail(cp.Turn, err)
-				return
+			if err == nil && yield(res, nil) || err != nil && fail(cp.Turn, err) && ofOneRow(err) {
+				continue
 			}
-			if !yield(res, nil) {
-				return
-			}
+			return
 		}
 	}
 }

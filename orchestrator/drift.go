@@ -79,7 +79,7 @@ func (o *Orchestrator[S]) result(ctx context.Context, session string, cp checkpo
 	var rec record
 	if len(cp.Payload) > 0 {
 		if err := json.Unmarshal(cp.Payload, &rec); err != nil {
-			return nil, fmt.Errorf("payload: %w", err)
+			return nil, checkpoint.DamagedTurn(o.key(session), cp.Turn, fmt.Errorf("payload: %w", err))
 		}
 	}
 	return &Result[S]{

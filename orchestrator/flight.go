@@ -291,13 +291,13 @@ func (f *flight[S]) ready() error {
 
 // load reads what the run was saved with.
 func (f *flight[S]) load() (err error) {
-	if f.memo, err = decodeMemo(f.run.Payload); err != nil {
+	if f.memo, err = f.o.readMemo(*f.run); err != nil {
 		return err
 	}
 	if f.memo.State == nil {
 		f.memo.State = f.parts[statePart]
 	}
-	used, err := storedPart(f.parts, usagePart, f.memo.Usage)
+	used, err := storedPart(f, usagePart, f.memo.Usage)
 	if err != nil {
 		return err
 	}
@@ -319,7 +319,7 @@ func (f *flight[S]) load() (err error) {
 	}
 	if !f.wrote(f.memo.Signature, f.memo.Version) {
 		f.memo.Signature, f.memo.Version = f.signature, f.version
-		if f.memo.Next != nil && f.unknown(f.memo.Next.Intents) != "" {
+		if f.memo.Next != nil && !f.o.knows(f.memo.Next.Intents) {
 			f.memo.Next = nil
 		}
 		if f.memo.State != nil {
@@ -332,9 +332,12 @@ func (f *flight[S]) load() (err error) {
 
 // loadFan goes on with the fan-out that was under way.
 func (f *flight[S]) loadFan() error {
-	found, err := storedPart(f.parts, fanPart, storedFan{Iteration: -1})
+	found, err := storedPart(f, fanPart, storedFan{Iteration: -1})
 	if err != nil || found.Iteration != f.memo.Iteration {
 		return err
+	}
+	if !found.Next.intact(2) || !f.o.knows(found.Next.Intents) {
+		return damagedRun(*f.run, "part %q: no decision for several intents", fanPart)
 	}
 	f.fan = newFan(found)
 	f.fan.stored = true
@@ -343,12 +346,15 @@ func (f *flight[S]) loadFan() error {
 			return err
 		}
 	}
-	for i := range found.Next.Intents {
-		b, err := storedPart(f.parts, branchName(i), storedBranch{})
+	for i, intent := range found.Next.Intents {
+		b, err := storedPart(f, branchName(i), storedBranch{})
+		if err == nil && !b.intact(intent) {
+			err = damagedRun(*f.run, "part %q: no branch of %q", branchName(i), intent)
+		}
 		if err != nil {
 			return err
 		}
-		if b.Intent == found.Next.Intents[i] {
+		if b.Intent == intent {
 			f.fan.done[i] = b
 			f.fan.saved[i] = true
 		}
@@ -357,27 +363,41 @@ func (f *flight[S]) loadFan() error {
 	return nil
 }
 
-// storedPart decodes a part of a run; absent is returned if the run has no such part.
-func storedPart[T any](parts map[string]json.RawMessage, name string, absent T) (T, error) {
-	raw := parts[name]
+// storedPart decodes a part of the run of f; absent is returned if the run has no such part.
+func storedPart[T, S any](f *flight[S], name string, absent T) (T, error) {
+	raw := f.parts[name]
 	if raw == nil {
 		return absent, nil
 	}
 	var part T
 	if err := json.Unmarshal(raw, &part); err != nil {
-		return absent, fmt.Errorf("part %q: %w", name, err)
+		return absent, damagedRun(*f.run, "part %q: %w", name, err)
 	}
 	return part, nil
 }
 
-// unknown returns the first that is no intent.
-func (f *flight[S]) unknown(intents []string) string {
+// unknown returns the first that is no intent, if there is one.
+func (o *Orchestrator[S]) unknown(intents []string) (name string, found bool) {
 	for _, name := range intents {
-		if _, known := f.o.def.Intents[name]; !known {
-			return name
+		if _, known := o.def.Intents[name]; !known {
+			return name, true
 		}
 	}
-	return ""
+	return "", false
+}
+
+func (o *Orchestrator[S]) knows(intents []string) bool {
+	_, unknown := o.unknown(intents)
+	return !unknown
+}
+
+// readMemo is decodeMemo, for one who goes on with the run: what this very definition has decided names its intents.
+func (o *Orchestrator[S]) readMemo(r snapshot.Run) (memo, error) {
+	m, err := decodeMemo(r)
+	if err == nil && m.Next != nil && o.wrote(m.Signature, m.Version) && !o.knows(m.Next.Intents) {
+		err = damagedRun(r, "payload: the decision names what is no intent")
+	}
+	return m, err
 }
 
 // turn is what a function of the bot sees.

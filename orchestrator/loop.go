@@ -103,7 +103,7 @@ func (f *flight[S]) checked(n Next) (Next, error) {
 		n.Intents = nil
 		return n, nil
 	}
-	if name := f.unknown(n.Intents); name != "" {
+	if name, found := f.o.unknown(n.Intents); found {
 		return n, f.err("route", fmt.Errorf("%q is no intent", name))
 	}
 	n.Intents = distinct(n.Intents)

@@ -6,10 +6,12 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/snapshot"
 )
 
 // payloadVersion is that of what this package writes into Payload. A run of another one is not touched.
@@ -177,17 +179,45 @@ func (m memo) documents() (payload json.RawMessage, parts map[string]json.RawMes
 	return m.encode(), parts
 }
 
-// decodeMemo returns a *DriftError for a run that another version of this package wrote.
-func decodeMemo(payload json.RawMessage) (memo, error) {
+// decodeMemo returns what r was stored with. If a later version of this package wrote r, decodeMemo returns a *DriftError. If
+// no version did, decodeMemo returns a *snapshot.DamagedError.
+func decodeMemo(r snapshot.Run) (memo, error) {
 	var version struct{ V int }
-	if err := json.Unmarshal(payload, &version); err != nil || version.V != payloadVersion {
+	if err := json.Unmarshal(r.Payload, &version); err != nil {
+		return memo{}, damagedRun(r, "payload: %w", err)
+	}
+	if version.V > payloadVersion {
 		return memo{}, &DriftError{Saved: "payload version " + strconv.Itoa(version.V), Current: strconv.Itoa(payloadVersion)}
 	}
 	var m memo
-	if err := json.Unmarshal(payload, &m); err != nil {
-		return memo{}, fmt.Errorf("payload: %w", err)
+	err := json.Unmarshal(r.Payload, &m)
+	switch {
+	case err != nil:
+		return memo{}, damagedRun(r, "payload: %w", err)
+	case m.V < 1 || m.Born < 1 || m.Iteration < 0:
+		return memo{}, damagedRun(r, "payload: version %d, born %d, iteration %d", m.V, m.Born, m.Iteration)
+	case m.Next != nil && !m.Next.intact(1):
+		return memo{}, damagedRun(r, "payload: the decision names no intent")
 	}
 	return m, nil
+}
+
+// intact reports whether n is a decision for at least so many intents. The end of a turn is never stored as a decision.
+func (n storedNext) intact(least int) bool {
+	return !n.End && len(distinct(n.Intents)) >= least && !slices.Contains(n.Intents, "")
+}
+
+// intact reports whether a branch of a decision for intent, or no branch, was stored.
+func (b storedBranch) intact(intent string) bool {
+	if b.Intent == "" {
+		return len(b.Change.Fields) == 0
+	}
+	return b.Intent == intent && (len(b.Change.Fields) == 0 || len(b.Change.State) > 0)
+}
+
+// damagedRun returns the error for a run whose documents no version of this package wrote.
+func damagedRun(r snapshot.Run, format string, args ...any) error {
+	return snapshot.Damaged(r.Key, fmt.Errorf(format, args...))
 }
 
 // input is that of the run, with the request id, which has a column of its own.

@@ -117,7 +117,7 @@ func (v *visit[S]) refuse(found snapshot.Run, own bool, err error) error {
 
 // usable says why a run that is no leftover cannot go on here, on what is shown of it: nothing is written.
 func (o *Orchestrator[S]) usable(r snapshot.Run, force, pastParked bool) error {
-	m, err := decodeMemo(r.Payload)
+	m, err := o.readMemo(r)
 	if err == nil {
 		err = o.foreign(m.Signature, force)
 	}
@@ -138,7 +138,7 @@ func (v *visit[S]) leftover(r snapshot.Run) (bool, error) {
 	if r.Status == snapshot.Ended {
 		return true, nil
 	}
-	if m, err := decodeMemo(r.Payload); err == nil && m.Born != v.own.Born {
+	if m, err := decodeMemo(r); err == nil && m.Born != v.own.Born {
 		return true, nil
 	}
 	if v.last == nil || v.last.Turn < r.Turn || v.last.RunID == r.ID {
@@ -229,7 +229,7 @@ func (v *visit[S]) bury(r snapshot.Run) error {
 
 // logDropped logs that a run was dropped because its session was deleted.
 func (v *visit[S]) logDropped(r snapshot.Run) {
-	if m, err := decodeMemo(r.Payload); err == nil && m.Born != v.own.Born && r.Status != snapshot.Ended {
+	if m, err := decodeMemo(r); err == nil && m.Born != v.own.Born && r.Status != snapshot.Ended {
 		v.Logger.ErrorContext(v.own.Ctx, "run dropped: its session was deleted, or retired by Sweep, and began anew", "session", v.own.Session, "run", r.ID)
 	}
 }
