@@ -40,6 +40,7 @@
 //	ErrMaxIterations    Limits.Iterations iterations, and nothing ended the turn
 //	ErrMerge            two branches of a fan-out changed one field differently
 //	ErrReentrant        a turn called for its own session
+//	ErrNoSession        a Tool without a session function was called outside a turn
 //	*InputError         the input cannot be taken
 //	*DriftError         a stored row was written by another definition, and there is no Migrate
 //	*PanicError         a function of the bot panicked

@@ -79,6 +79,7 @@ var (
 	ErrMaxIterations   = errors.New("too many iterations")
 	ErrMerge           = errors.New("branches changed the same field")
 	ErrReentrant       = owner.ErrReentrant
+	ErrNoSession       = errors.New("called outside a turn, and Tool was given no session function")
 )
 
 // errStuck says that a function went on after its context had ended. What it still does is not heard.

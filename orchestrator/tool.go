@@ -20,7 +20,8 @@ type Tool struct {
 
 	// Call runs a turn and returns its reply. Its request id, and a fresh session's name, derive from callID and the run in ctx:
 	// the same call again gets the same result. Nothing in args chooses the session. The usage of the child, and its tokens,
-	// reach the turn that calls. A callID that was used in the same run for other args is ErrRequestReused.
+	// reach the turn that calls. A callID that was used in the same run for other args is ErrRequestReused, and the error names
+	// the callID: it is so too after a crash, in Deliver, and in branches that run at once.
 	Call func(ctx context.Context, callID string, args json.RawMessage) (string, error)
 
 	// Ask is Call for a caller who wants more than the text of the reply.
@@ -47,7 +48,7 @@ const toolParameters = `{
 
 // Tool answers with reply; nil replies with the state as JSON. session chooses the session of a call. If session is nil, each call
 // opens a fresh one, named for the session that calls ("s-1/refunds/9f2c…"), so that it can be found and deleted with it. Without
-// session, a call from outside a turn is refused: nothing would tell the users of one callID apart.
+// session, a call from outside a turn is ErrNoSession: nothing would tell the users of one callID apart.
 //
 // The context of Call is that of the turn: its deadline, its end and its values reach the child, and a parent that is resumed
 // makes the same call, which the child answers from its record, or finishes.
@@ -87,9 +88,6 @@ func toolReply[S any](res *Result[S], reply func(*Result[S]) string) (*ToolReply
 	return said, nil
 }
 
-// errNoSession refuses a call that nothing binds to a user.
-var errNoSession = errors.New("called outside a turn, and Tool was given no session function")
-
 // askTool runs the child's turn.
 func (o *Orchestrator[S]) askTool(ctx context.Context, tool, callID string, args json.RawMessage, session func(context.Context) (string, error)) (*Result[S], error) {
 	text, err := toolInput(callID, args)
@@ -106,7 +104,7 @@ func (o *Orchestrator[S]) askTool(ctx context.Context, tool, callID string, args
 			return nil, err
 		}
 	case run == "":
-		return nil, errNoSession
+		return nil, ErrNoSession
 	default:
 		in = toolSession(caller.Session(), tool, id)
 	}
@@ -121,8 +119,14 @@ func (o *Orchestrator[S]) askTool(ctx context.Context, tool, callID string, args
 	if line != nil && (first || res == nil || !res.Replayed) { // a repeat that is answered from the record has cost nothing more
 		line.meter.add(usageOf(res, err))
 	}
+	if errors.Is(err, ErrRequestReused) {
+		err = reusedCall(callID, err)
+	}
 	return res, err
 }
+
+// reusedCall names the id of a call that was used before, for other args.
+func reusedCall(callID string, err error) error { return fmt.Errorf("call id %q: %w", callID, err) }
 
 // toolInput returns what a model has said.
 func toolInput(callID string, args json.RawMessage) (string, error) {
@@ -169,7 +173,7 @@ func (m *meter) called(id, callID string, args json.RawMessage) (first bool, err
 	asked := json.RawMessage(compact(args))
 	before, known := m.calls[id]
 	if known && string(before) != string(asked) {
-		return false, fmt.Errorf("%w: call id %q", ErrRequestReused, callID)
+		return false, reusedCall(callID, ErrRequestReused)
 	}
 	if m.calls == nil {
 		m.calls = make(map[string]json.RawMessage)
