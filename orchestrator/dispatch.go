@@ -185,7 +185,7 @@ func (f *flight[S]) fanOut(ctx context.Context, next Next) error {
 
 // spread begins a fan-out, or goes on with the one that was found, without the branches that do not fit its state.
 func (f *flight[S]) spread(next Next) error {
-	start, err := encode(&f.state)
+	start, err := encodeState(f.engine, &f.state)
 	if err != nil {
 		return err
 	}
@@ -211,6 +211,9 @@ func (f *flight[S]) branchDone(i int, state S, err error) error {
 	b := storedBranch{Intent: fan.decided.Next.Intents[i]}
 	if err == nil {
 		b.Change, err = f.changed(fan.start, state)
+	}
+	if err == nil {
+		err = f.fits(b.Change.State)
 	}
 	fan.mu.Lock()
 	defer fan.mu.Unlock()

@@ -42,6 +42,7 @@
 //	ErrReentrant        a turn called for its own session
 //	ErrNoSession        a Tool without a session function was called outside a turn
 //	*InputError         the input cannot be taken
+//	*StateError         the turn left a state that is larger than Limits.State
 //	*DriftError         a stored row was written by another definition, and there is no Migrate
 //	*PanicError         a function of the bot panicked
 //	lock.Err…           with ErrIndeterminate: why the session was lost

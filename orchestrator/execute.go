@@ -20,7 +20,7 @@ func (o *Orchestrator[S]) Execute(ctx context.Context, session string, in Input,
 func (o *Orchestrator[S]) execute(ctx context.Context, k *call, in Input) (res *Result[S], err error) {
 	defer k.close()
 	defer func() { k.refused(err) }()
-	if err := in.check(k.session); err != nil {
+	if err := in.check(k.session, o.Limits.Input); err != nil {
 		return nil, &Error{Op: "input", Session: k.session, Err: err}
 	}
 	v, err := o.visit(ctx, k, in.RequestID, true)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/ctxcause"
+	"github.com/holdfast-go/holdfast/internal/jsonvalue"
 	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/message"
@@ -128,7 +129,10 @@ func (f *flight[S]) open() (found *snapshot.Run, err error) {
 	f.memo.Usage = storedUsage(f.meter.total())
 	f.run.Fence = f.own.Fence
 	r := *f.run
-	r.Payload, r.Parts = f.memo.documents()
+	r.Payload, r.Parts = f.memo.documents(inlineState)
+	if f.memo.State != nil && jsonvalue.Check(r.Payload) != nil { // Begin is asked once
+		r.Payload, r.Parts = f.memo.documents(0)
+	}
 	err = f.own.Once(f.ctx, func(ctx context.Context) (err error) {
 		found, err = f.Snapshots.Begin(ctx, r)
 		return err
@@ -247,7 +251,7 @@ func (f *flight[S]) keep() error {
 	if f.Snapshots == nil {
 		return nil
 	}
-	raw, err := encode(&f.state)
+	raw, err := encodeState(f.engine, &f.state)
 	if err == nil {
 		f.memo.State = raw
 	}
@@ -466,8 +470,13 @@ func (f *flight[S]) put(change func(*snapshot.Run)) error {
 	r := *f.run
 	change(&r)
 	f.memo.Usage = storedUsage(f.meter.total())
-	r.Payload, r.Parts = f.memo.documents()
-	if err := f.save(r, f.memo, f.memo.Usage); err != nil {
+	r.Payload, r.Parts = f.memo.documents(inlineState)
+	err := f.save(r, f.memo, f.memo.Usage)
+	if invalid(err) && f.memo.State != nil && r.Parts == nil { // too much for one document may not be for two
+		r.Payload, r.Parts = f.memo.documents(0)
+		err = f.save(r, f.memo, f.memo.Usage)
+	}
+	if err != nil {
 		return err
 	}
 	*f.run = f.saved.run

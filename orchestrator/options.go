@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"strconv"
 	"time"
 
 	"github.com/holdfast-go/holdfast/lock"
@@ -41,6 +42,15 @@ type Limits struct {
 	LockWait      time.Duration // for the session; 0 means 30s
 	LeaseTTL      time.Duration // 0 means 30s
 	SettleTimeout time.Duration // of the end of a turn, of Deliver, and how long a function may ignore its context; 0 means 10s
+
+	// Input bounds text and data of an input, together; 0 means 1 MiB, and 15 MiB is the most. A larger input is an *InputError
+	// before anything runs. Counted are the bytes of the shortest JSON: a line feed or a quote in the text counts two, white
+	// space between values nothing, a number as many as it has without exponent. Data is nested 998 deep at most.
+	Input int
+
+	// State bounds a state, counted likewise; 0 means 4 MiB, and 15 MiB is the most. A turn that leaves a larger one fails with
+	// a *StateError, when it settles or when the state is saved. The session stays as it was before that turn.
+	State int
 }
 
 func (l Limits) orDefaults() Limits {
@@ -50,6 +60,8 @@ func (l Limits) orDefaults() Limits {
 	l.LockWait = cmp.Or(l.LockWait, 30*time.Second)
 	l.LeaseTTL = cmp.Or(l.LeaseTTL, 30*time.Second)
 	l.SettleTimeout = cmp.Or(l.SettleTimeout, 10*time.Second)
+	l.Input = cmp.Or(l.Input, 1<<20)
+	l.State = cmp.Or(l.State, 4<<20)
 	return l
 }
 
@@ -67,6 +79,8 @@ func (l Limits) faults() []string {
 		{"LockWait", int64(l.LockWait)},
 		{"LeaseTTL", int64(l.LeaseTTL)},
 		{"SettleTimeout", int64(l.SettleTimeout)},
+		{"Input", int64(l.Input)},
+		{"State", int64(l.State)},
 	} {
 		if n.value < 0 {
 			faults = append(faults, "Limits."+n.name+" is negative")
@@ -80,6 +94,12 @@ func (l Limits) faults() []string {
 	}
 	if l.SettleTimeout > 0 && l.SettleTimeout < minSettleTimeout {
 		faults = append(faults, "Limits.SettleTimeout is shorter than "+minSettleTimeout.String())
+	}
+	if l.Input > mostInput {
+		faults = append(faults, "Limits.Input is more than "+strconv.Itoa(mostInput))
+	}
+	if l.State > mostState {
+		faults = append(faults, "Limits.State is more than "+strconv.Itoa(mostState))
 	}
 	return faults
 }

@@ -170,9 +170,9 @@ func writeSteps(w *writer, all []storedStep) {
 	w.closeList()
 }
 
-// documents are what a run is stored with as memo has it: the payload, and the state beside it if it is large.
-func (m memo) documents() (payload json.RawMessage, parts map[string]json.RawMessage) {
-	if len(m.State) > inlineState {
+// documents are what a run is stored with as memo has it: the payload, and the state beside it if it is larger than inline.
+func (m memo) documents(inline int) (payload json.RawMessage, parts map[string]json.RawMessage) {
+	if len(m.State) > inline {
 		parts = map[string]json.RawMessage{statePart: m.State}
 		m.State = nil
 	}

@@ -139,7 +139,7 @@ func (f *flight[S]) find(mine checkpoint.Checkpoint) (cp checkpoint.Checkpoint, 
 
 // checkpoint is the turn as it settles.
 func (f *flight[S]) checkpoint() (checkpoint.Checkpoint, error) {
-	state, err := encode(&f.state)
+	state, err := encodeState(f.engine, &f.state)
 	if err != nil {
 		return checkpoint.Checkpoint{}, err
 	}
@@ -223,7 +223,7 @@ const (
 // retryLater leaves a run that failed with nobody to hear of it: it is due again after a pause, and parked in the end.
 func (f *flight[S]) retryLater(e *Error) error {
 	pause := backoff(f.run.Attempt)
-	err := f.noteBranches(!invalid(e), func(r *snapshot.Run) {
+	err := f.noteBranches(func(r *snapshot.Run) {
 		r.Status, r.Error, r.Pause = snapshot.Waiting, errorText(e.Err), pause
 	})
 	if err != nil {
@@ -233,16 +233,17 @@ func (f *flight[S]) retryLater(e *Error) error {
 	return e
 }
 
-// noteBranches saves what became of the run, and, if they can be saved, the branches that have finished since.
-func (f *flight[S]) noteBranches(savable bool, change func(*snapshot.Run)) error {
-	if !savable {
-		return f.note(nil, change)
-	}
+// noteBranches saves what became of the run, and the branches that have finished since. If no store takes these, they run again.
+func (f *flight[S]) noteBranches(change func(*snapshot.Run)) error {
 	parts, err := f.unsavedParts()
 	if err != nil {
 		return errors.Join(err, f.note(nil, change))
 	}
-	return f.note(parts, change)
+	err = f.note(parts, change)
+	if invalid(err) {
+		err = f.note(nil, change)
+	}
+	return err
 }
 
 // leave leaves the run in flight for the next caller or drain, which may begin at once. The attempt counts if a function of the
@@ -255,7 +256,7 @@ func (f *flight[S]) leave(e *Error) error {
 	if !f.recorded {
 		return f.failed(e)
 	}
-	err := f.noteBranches(true, func(r *snapshot.Run) {
+	err := f.noteBranches(func(r *snapshot.Run) {
 		r.Status, r.Attempt = snapshot.Waiting, f.run.Attempt
 		if !f.worked {
 			r.Attempt = max(0, r.Attempt-1)

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/holdfast-go/holdfast/internal/ids"
-	"github.com/holdfast-go/holdfast/internal/jsonvalue"
 	"github.com/holdfast-go/holdfast/message"
 )
 
@@ -162,7 +160,7 @@ func (t *Turn[S]) LogValue() slog.Value {
 		slog.String("session", t.Session), slog.Int("turn", t.Index), slog.Int("iteration", t.Iteration), slog.String("run", t.RunID))
 }
 
-// An Input opens a turn. All that a turn needs of its caller goes in here, for it is what a resume has.
+// An Input opens a turn. All that a turn needs of its caller goes in here, for it is what a resume has. Limits.Input bounds it.
 type Input struct {
 	RequestID string // a repeat gets the recorded result; "": none
 	Text      string
@@ -173,25 +171,3 @@ type Input struct {
 func (in Input) LogValue() slog.Value {
 	return slog.GroupValue(slog.String("request", in.RequestID))
 }
-
-// check refuses what a store would not keep or would not give back as it was.
-func (in Input) check(session string) error {
-	if err := ids.Check("session", session); err != nil {
-		return &InputError{"session", err.Error()}
-	}
-	if err := ids.CheckOptional("request id", in.RequestID); err != nil {
-		return &InputError{"request id", err.Error()}
-	}
-	if err := ids.CheckText("text", in.Text, jsonvalue.MaxSize); err != nil {
-		return &InputError{"text", err.Error()}
-	}
-	if len(in.Data) > 0 {
-		if err := jsonvalue.Check(in.Data); err != nil {
-			return &InputError{"data", err.Error()}
-		}
-	}
-	return nil
-}
-
-// checkSession is for calls that have no input.
-func checkSession(session string) error { return Input{}.check(session) }

@@ -2,8 +2,10 @@ package orchestrator
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"strconv"
+	"unicode/utf8"
 )
 
 // A writer writes one JSON object. What is empty or zero is left out.
@@ -85,14 +87,34 @@ func (w *writer) next() {
 }
 
 func (w *writer) quote(s string) {
-	if !plain(s) {
-		quoted, _ := json.Marshal(s) // of a string it never fails
-		w.buf = append(w.buf, quoted...)
-		return
+	w.buf = append(w.buf, '"')
+	if plain(s) {
+		w.buf = append(w.buf, s...)
+	} else {
+		w.escape(s)
 	}
 	w.buf = append(w.buf, '"')
-	w.buf = append(w.buf, s...)
-	w.buf = append(w.buf, '"')
+}
+
+// escape writes no escape that JSON does not demand. json.Marshal makes six bytes of a "<", and a store takes a document only if
+// it is at most twice as long as its shortest form.
+func (w *writer) escape(s string) {
+	for _, r := range s { // what is not UTF-8 becomes U+FFFD
+		switch {
+		case r == '"' || r == '\\':
+			w.buf = append(w.buf, '\\', byte(r))
+		case r == '\n':
+			w.buf = append(w.buf, '\\', 'n')
+		case r == '\r':
+			w.buf = append(w.buf, '\\', 'r')
+		case r == '\t':
+			w.buf = append(w.buf, '\\', 't')
+		case r < ' ':
+			w.buf = fmt.Appendf(w.buf, `\u%04x`, r)
+		default:
+			w.buf = utf8.AppendRune(w.buf, r)
+		}
+	}
 }
 
 // plain reports whether s stands for itself between quotes.

@@ -116,6 +116,7 @@ func TestStateBesideInput(t *testing.T) {
 	fanOutLarge(t, newWorld(), 9<<20, 9<<20, 2)
 }
 
+// fanOutLarge fans out a turn with a state and an input of so many bytes.
 func fanOutLarge(t *testing.T, w world, state, input, branches int) {
 	d := Def{Name: "large", Iterate: true, Intents: make(Intents), First: "grow"}
 	var names []string
@@ -128,7 +129,8 @@ func fanOutLarge(t *testing.T, w world, state, input, branches int) {
 		t.State.A = strings.Repeat("x", state)
 		return nil
 	}}
-	res := execute(t, w.start(t, d, Options{}), Input{Text: strings.Repeat("y", input)})
+	res := execute(t, w.start(t, d, Options{Limits: orchestrator.Limits{Input: 10 << 20, State: 10 << 20}}),
+		Input{Text: strings.Repeat("y", input)})
 	if len(res.State.A) != state || len(res.Input.Text) != input {
 		t.Errorf("%d bytes of state, %d of input", len(res.State.A), len(res.Input.Text))
 	}

@@ -1,0 +1,104 @@
+package orchestrator
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/holdfast-go/holdfast/internal/ids"
+	"github.com/holdfast-go/holdfast/internal/jsonvalue"
+)
+
+// The most that Limits.Input and Limits.State may be. A store takes documents of 16 MiB, nested 1,000 deep, which hold more than
+// the input or the state: what was decided, the steps, the fields around it.
+const (
+	mostInput = jsonvalue.MaxSize - 1<<20
+	mostState = jsonvalue.MaxSize - 1<<20
+	mostDepth = jsonvalue.MaxDepth - 2
+)
+
+// bounds are those of a document with a limit.
+func bounds(limit int) jsonvalue.Bounds { return jsonvalue.Bounds{Size: limit, Depth: mostDepth} }
+
+// check refuses what a store would not keep, or would not give back as it was, and what is larger than Limits.Input.
+func (in Input) check(session string, limit int) error {
+	if err := checkSession(session); err != nil {
+		return err
+	}
+	if err := ids.CheckOptional("request id", in.RequestID); err != nil {
+		return &InputError{"request id", err.Error()}
+	}
+	if err := ids.CheckText("text", in.Text, max(limit, len(in.Text))); err != nil {
+		return &InputError{"text", err.Error()}
+	}
+	size := 0
+	if in.Text != "" {
+		size = jsonvalue.TextSize(in.Text)
+	}
+	if size > limit {
+		return &InputError{"text", fmt.Sprintf("%d bytes, and Limits.Input is %d", size, limit)}
+	}
+	if len(in.Data) == 0 {
+		return nil
+	}
+	return in.checkData(size, limit)
+}
+
+// checkData checks the data of an input whose text counts so much.
+func (in Input) checkData(text, limit int) error {
+	if err := jsonvalue.CheckWithin(in.Data, bounds(limit)); err != nil {
+		reason := err.Error()
+		if json.Valid(in.Data) {
+			reason += fmt.Sprintf(" (Limits.Input is %d, and the depth at most %d)", limit, mostDepth)
+		}
+		return &InputError{"data", reason}
+	}
+	size, err := jsonvalue.Size(in.Data)
+	switch {
+	case err != nil:
+		return &InputError{"data", err.Error()}
+	case text+size > limit:
+		return &InputError{"text and data", fmt.Sprintf("%d bytes, and Limits.Input is %d", text+size, limit)}
+	case text+len(in.Data) > 2*limit: // stores refuse a document that is mostly white space and escapes
+		return &InputError{"text and data", fmt.Sprintf(
+			"%d bytes, white space and escapes included, are more than %d (Limits.Input is %d)", text+len(in.Data), 2*limit, limit)}
+	}
+	return nil
+}
+
+// checkSession is for calls that have no input.
+func checkSession(session string) error {
+	if err := ids.Check("session", session); err != nil {
+		return &InputError{"session", err.Error()}
+	}
+	return nil
+}
+
+// ungrown is the share of a limit up to which a state is not counted: numbers and escapes do not make it larger than the limit.
+const ungrown = 256
+
+// encodeState returns the state as it is saved and settled, or a *StateError.
+func encodeState[S any](e *engine, state *S) ([]byte, error) {
+	raw, err := encode(state)
+	if err != nil {
+		return nil, err
+	}
+	return raw, e.fits(raw)
+}
+
+// fits returns a *StateError for a state that is larger than Limits.State. What no store takes for another reason, the store
+// refuses.
+func (e *engine) fits(state []byte) error {
+	limit := e.Limits.State
+	if len(state) <= limit/ungrown {
+		return nil
+	}
+	err := jsonvalue.CheckWithin(state, bounds(limit))
+	if err == nil {
+		return nil
+	}
+	size, bad := jsonvalue.Size(state)
+	if bad != nil {
+		return nil //nolint:nilerr // the store says so
+	}
+	return &StateError{Size: size, Limit: limit, Err: err}
+}
