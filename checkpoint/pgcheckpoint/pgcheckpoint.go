@@ -354,7 +354,8 @@ func (s *Store) error(ctx context.Context, op string, k checkpoint.Key, err erro
 		return err
 	}
 	if pgstate.Missing(err) {
-		return fmt.Errorf("pgcheckpoint: %s: %w: %s or %s: run migrations.Up, or Store.Schema for a prefix of your own: %w",
+		return fmt.Errorf("pgcheckpoint: %s: %w: %s or %s: run migrations.Up, or Store.Schema for a prefix of your own; "+
+			"if they are there, the role lacks USAGE on their schema: %w",
 			op, checkpoint.ErrSchema, s.prefix.Plain("sessions"), s.prefix.Plain("turns"), err)
 	}
 	if pgstate.Refused(err) {

@@ -23,6 +23,7 @@ const (
 	undefinedSchema      = "3F000"
 	readOnly             = "25006"
 	cannotConnectNow     = "57P03"
+	noPrivilege          = "42501" // also of a row that row-level security hides or refuses
 	internalError        = "XX000" // what says before PostgreSQL 14 that a value lacks a part
 	dataCorrupted        = "XX001"
 	indexCorrupted       = "XX002"
@@ -37,7 +38,8 @@ func Of(err error) string {
 	return ""
 }
 
-// Missing reports whether err says that a table, a column or a schema does not exist.
+// Missing reports whether err says that a table, a column or a schema does not exist. Without USAGE on a schema of the
+// search path, its tables do not exist either.
 func Missing(err error) bool {
 	switch Of(err) {
 	case undefinedTable, undefinedColumn, undefinedSchema:
@@ -67,17 +69,24 @@ func Refused(err error) bool {
 		return false
 	}
 	_, connecting := errors.AsType[*pgconn.ConnectError](err)
-	if !connecting && e.SeverityUnlocalized != "ERROR" {
+	if connecting {
+		return true // the server has answered that it takes no connection: for this role, for this database, or now
+	}
+	if e.SeverityUnlocalized != "ERROR" {
 		return false
 	}
-	return e.Code == readOnly || e.Code == cannotConnectNow || strings.HasPrefix(e.Code, insufficient)
+	return e.Code == readOnly || e.Code == noPrivilege || e.Code == cannotConnectNow ||
+		strings.HasPrefix(e.Code, insufficient)
 }
 
 // Remedy says what to do about an error that is Refused, if that is not plain. It ends with a colon, or is empty.
 func Remedy(err error) string {
-	if Of(err) == readOnly {
+	switch Of(err) {
+	case readOnly:
 		return "this is a read-only standby, or transactions are read-only by default: connect to the primary, as with " +
 			"target_session_attrs=read-write: "
+	case noPrivilege:
+		return "the role lacks a right; docs/security.md has the GRANT statements that suffice: "
 	}
 	return ""
 }

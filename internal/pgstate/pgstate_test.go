@@ -21,6 +21,7 @@ func TestRefused(t *testing.T) {
 		{"ERROR", "25006", true},  // a standby
 		{"ERROR", "53100", true},  // the disk is full
 		{"ERROR", "53200", true},  // no memory
+		{"ERROR", "42501", true},  // the role lacks a privilege
 		{"PANIC", "53100", false}, // the disk is full, and the commit may be on it
 		{"FATAL", "57P01", false}, // the server shuts down
 		{"ERROR", "57014", false}, // cancelled
@@ -48,9 +49,15 @@ func TestRefusedConnection(t *testing.T) {
 	if _, err := conn.Exec(t.Context(), "CREATE ROLE nobody LOGIN CONNECTION LIMIT 0"); err != nil {
 		t.Fatal(err)
 	}
-	_, err = pgx.Connect(t.Context(), strings.Replace(url, "postgres@", "nobody@", 1))
-	if pgstate.Of(err) != "53300" || !pgstate.Refused(err) {
-		t.Errorf("without a connection to be had: %v", err)
+	for _, c := range []struct{ part, instead, code string }{
+		{"postgres@", "nobody@", "53300"},   // has no connection to be had
+		{"postgres@", "stranger@", "28000"}, // is no role
+		{"/postgres?", "/elsewhere?", "3D000"},
+	} {
+		_, err = pgx.Connect(t.Context(), strings.Replace(url, c.part, c.instead, 1))
+		if pgstate.Of(err) != c.code || !pgstate.Refused(err) {
+			t.Errorf("as %s, want %s, refused: %v", c.instead, c.code, err)
+		}
 	}
 }
 

@@ -466,7 +466,8 @@ func (s *Store) error(ctx context.Context, op string, k snapshot.Key, err error)
 		return err
 	}
 	if pgstate.Missing(err) {
-		return fmt.Errorf("pgsnapshot: %s: %w: %s or %s: run migrations.Up, or Store.Schema for a prefix of your own: %w",
+		return fmt.Errorf("pgsnapshot: %s: %w: %s or %s: run migrations.Up, or Store.Schema for a prefix of your own; "+
+			"if they are there, the role lacks USAGE on their schema: %w",
 			op, snapshot.ErrSchema, s.prefix.Plain("runs"), s.prefix.Plain("run_parts"), err)
 	}
 	if pgstate.Refused(err) {
