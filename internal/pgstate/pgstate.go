@@ -21,6 +21,7 @@ const (
 	undefinedTable       = "42P01"
 	undefinedColumn      = "42703"
 	undefinedSchema      = "3F000"
+	undefinedFunction    = "42883"
 	readOnly             = "25006"
 	cannotConnectNow     = "57P03"
 	noPrivilege          = "42501" // also of a row that row-level security hides or refuses
@@ -38,11 +39,11 @@ func Of(err error) string {
 	return ""
 }
 
-// Missing reports whether err says that a table, a column or a schema does not exist. Without USAGE on a schema of the
-// search path, its tables do not exist either.
+// Missing reports whether err says that a table, a column, a schema or a function does not exist. Without USAGE on a
+// schema of the search path, its tables do not exist either.
 func Missing(err error) bool {
 	switch Of(err) {
-	case undefinedTable, undefinedColumn, undefinedSchema:
+	case undefinedTable, undefinedColumn, undefinedSchema, undefinedFunction:
 		return true
 	}
 	return false

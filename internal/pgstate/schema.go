@@ -45,3 +45,15 @@ func Unlocked(schema string) string {
     END IF;
 END $$$$;`)
 }
+
+var createFunction = regexp.MustCompile(`(?ms)^CREATE FUNCTION ([^\s(]+)\(.*?^END \$\$;`)
+
+// Once returns functions, each of which is looked for before it is created. CREATE OR REPLACE would fail if two did it at
+// once. The name of a function stands for its body, so there is nothing to replace.
+func Once(functions string) string {
+	return createFunction.ReplaceAllString(functions, `DO $$create$$ BEGIN
+IF to_regproc('${1}') IS NULL THEN
+${0}
+END IF;
+END $$create$$;`)
+}

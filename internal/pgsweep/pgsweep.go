@@ -56,16 +56,25 @@ const (
 
 // A Sweeper sweeps one table.
 type Sweeper struct {
-	db                 *pgstate.DB
-	take, slice, leave string
-	process            string
+	db                         *pgstate.DB
+	take, slice, remove, leave string // remove is empty if slice removes
+	process                    string
 }
 
 // New returns a Sweeper. slice is a statement that looks at the next $5 sessions after ($3, $4), removes at most $2 of them
 // that have been over for $1 microseconds, and returns how many it has removed, how many it has looked at, and the last of
 // them. names replaces Table and what slice names.
 func New(db *pgstate.DB, slice string, names *strings.Replacer) *Sweeper {
-	return &Sweeper{db, names.Replace(take), names.Replace(slice), names.Replace(leave), rand.Text()}
+	return NewByCalls(db, slice, "", names)
+}
+
+// NewByCalls returns a Sweeper that removes sessions one by one. slice is a statement that returns the next $4 sessions
+// after ($2, $3), and of each whether it has been over for $1 microseconds. remove is a call that removes the session
+// ($1, $2) if it has been over for $3 microseconds, and returns whether it has.
+func NewByCalls(db *pgstate.DB, slice, remove string, names *strings.Replacer) *Sweeper {
+	return &Sweeper{
+		db, names.Replace(take), names.Replace(slice), names.Replace(remove), names.Replace(leave), rand.Text(),
+	}
 }
 
 type place struct{ orchestrator, session string }
@@ -125,8 +134,7 @@ func (w *walk) step(ctx context.Context) error {
 	if w.limit > 0 {
 		most = min(most, w.limit-w.removed)
 	}
-	got, err := one(ctx, w.db, scan, w.slice,
-		w.idle.Microseconds(), most, w.at.orchestrator, w.at.session, w.size)
+	got, err := w.look(ctx, most)
 	if pgstate.Of(err) == pgstate.QueryCanceled && ctx.Err() == nil && w.size > least {
 		w.size = max(least, w.size/8)
 		return nil
@@ -148,6 +156,48 @@ func (w *walk) step(ctx context.Context) error {
 	}
 	w.over = w.over || w.limit > 0 && w.vain >= mostSeen
 	return nil
+}
+
+// look looks at the next slice, and removes at most most sessions of it.
+func (w *walk) look(ctx context.Context, most int) (seen, error) {
+	if w.remove != "" {
+		return w.call(ctx, most)
+	}
+	return one(ctx, w.db, scan, w.slice, w.idle.Microseconds(), most, w.at.orchestrator, w.at.session, w.size)
+}
+
+// call is look where sessions are removed one by one.
+func (w *walk) call(ctx context.Context, most int) (got seen, err error) {
+	var over [][]any
+	err = w.db.Again(ctx, func() error {
+		got, over = seen{}, nil
+		rows, err := w.db.Query(ctx, w.slice, w.idle.Microseconds(), w.at.orchestrator, w.at.session, w.size)
+		if err != nil {
+			return err
+		}
+		var is bool
+		_, err = pgx.ForEachRow(rows, []any{&got.last.orchestrator, &got.last.session, &is}, func() error {
+			if got.rows++; is && len(over) < most {
+				over = append(over, []any{got.last.orchestrator, got.last.session, w.idle.Microseconds()})
+			}
+			return nil
+		})
+		return err
+	})
+	if err != nil {
+		return got, err
+	}
+	var removed []bool
+	err = w.db.Again(ctx, func() error {
+		removed, err = w.db.Calls(ctx, w.remove, over)
+		return err
+	})
+	for _, r := range removed {
+		if r {
+			got.removed++
+		}
+	}
+	return got, err
 }
 
 func scan(row pgx.CollectableRow) (got seen, err error) {

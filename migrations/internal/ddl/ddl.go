@@ -1,8 +1,8 @@
 // Package ddl finds out what the text of a schema creates.
 //
 // It knows as much of SQL as the schemas of stores need: comments, quoted names, strings, PostgreSQL's dollar quotes, and
-// the statements CREATE TABLE and CREATE INDEX. What is inside a string is left alone, save for an index that a DO block
-// creates under a condition.
+// the statements CREATE TABLE, CREATE INDEX and CREATE FUNCTION. What is inside a string is left alone, except for an
+// index or a function that a DO block creates under a condition.
 package ddl
 
 import (
@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// An Object is a table or an index.
+// An Object is a table, an index or a function.
 type Object struct {
-	Kind    string // "TABLE" or "INDEX"
+	Kind    string // "TABLE", "INDEX" or "FUNCTION"
 	Name    string // without its schema and quotes
 	Table   string // the name of an index's table
 	Columns []string
@@ -32,7 +32,7 @@ func Objects(text string) []Object {
 	return objects
 }
 
-// conditional returns the indexes that a DO block creates right after a THEN.
+// conditional returns the indexes and functions that a DO block creates right after a THEN.
 func conditional(s []token) []Object {
 	if len(s) < 2 || !strings.EqualFold(s[0].text, "DO") || !dollarPattern.MatchString(s[1].text) {
 		return nil
@@ -41,7 +41,7 @@ func conditional(s []token) []Object {
 	var objects []Object
 	for inside := range split(lex(strings.TrimSuffix(s[1].text[len(quote):], quote))) {
 		then := 1 + slices.IndexFunc(inside, func(t token) bool { return strings.EqualFold(t.text, "THEN") })
-		if o, ok := parse(inside[then:]); ok && then > 0 && o.Kind == "INDEX" {
+		if o, ok := parse(inside[then:]); ok && then > 0 && o.Kind != "TABLE" {
 			objects = append(objects, o)
 		}
 	}
@@ -93,7 +93,7 @@ func parse(s []token) (o Object, ok bool) {
 	if !p.skip("CREATE") {
 		return o, false
 	}
-	for p.skip("UNIQUE") || p.skip("UNLOGGED") {
+	for p.skip("UNIQUE") || p.skip("UNLOGGED") || p.skip("OR") || p.skip("REPLACE") {
 	}
 	switch {
 	case p.skip("TABLE"):
@@ -112,6 +112,9 @@ func parse(s []token) (o Object, ok bool) {
 		if schema, o.Table, _ = p.name(); schema != "" {
 			o.sql = schema + "." + o.sql // an index lives where its table does
 		}
+	case p.skip("FUNCTION"):
+		o.Kind = "FUNCTION"
+		_, o.Name, o.sql = p.name()
 	default:
 		return o, false
 	}

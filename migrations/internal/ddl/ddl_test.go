@@ -27,6 +27,12 @@ DO $$ BEGIN
     END IF;
     CREATE TABLE inside (n int); EXECUTE $x$ SELECT $1; $x$;
 END $$;
+DO $a$ BEGIN
+    IF true THEN
+        CREATE FUNCTION "app"."my_f"(n int) RETURNS int LANGUAGE plpgsql AS $$ BEGIN RETURN n; END $$;
+    END IF;
+END $a$;
+CREATE OR REPLACE FUNCTION g() RETURNS int LANGUAGE sql AS 'SELECT 1; CREATE TABLE no (n int)';
 CREATE INDEX CONCURRENTLY plain_i ON plain (n);
 CREATE UNLOGGED TABLE plain (n int)`
 
@@ -39,6 +45,8 @@ func TestObjects(t *testing.T) {
 		{"TABLE", "my_a", "", []string{"id", `of"age`, "check"}},
 		{"INDEX", "my_a_i", "my_a", nil},
 		{"INDEX", "then_i", "my_a", nil},
+		{"FUNCTION", "my_f", "", nil},
+		{"FUNCTION", "g", "", nil},
 		{"INDEX", "plain_i", "plain", nil},
 		{"TABLE", "plain", "", []string{"n"}},
 	}
@@ -55,6 +63,8 @@ func TestDrop(t *testing.T) {
 	want := []string{
 		`DROP TABLE IF EXISTS plain;`,
 		`DROP INDEX IF EXISTS plain_i;`,
+		`DROP FUNCTION IF EXISTS g;`,
+		`DROP FUNCTION IF EXISTS "app"."my_f";`,
 		`DROP INDEX IF EXISTS "app"."then_i";`,
 		`DROP INDEX IF EXISTS "app"."my_a_i";`,
 		`DROP TABLE IF EXISTS "app"."my_a";`,
@@ -66,10 +76,10 @@ func TestDrop(t *testing.T) {
 
 func TestSplit(t *testing.T) {
 	got := ddl.Split(schema)
-	if len(got) != 5 {
+	if len(got) != 7 {
 		t.Fatalf("%d statements: %q", len(got), got)
 	}
-	for i, prefix := range []string{"-- CREATE TABLE commented", "/* CREATE TABLE b", "DO $$", "CREATE INDEX", "CREATE UNLOGGED"} {
+	for i, prefix := range []string{"-- CREATE TABLE commented", "/* CREATE TABLE b", "DO $$", "DO $a$", "CREATE OR", "CREATE INDEX", "CREATE UNLOGGED"} {
 		if !strings.HasPrefix(got[i], prefix) {
 			t.Errorf("statement %d: %q", i, got[i])
 		}
