@@ -65,6 +65,21 @@ func (s *Store) page(ctx context.Context, k checkpoint.Key, from, size int) (pag
 func (s *Store) claimUnread(
 	ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest, why error,
 ) (c checkpoint.Claimed, err error) {
+	if s.calls != nil {
+		c, err = s.callClaim(ctx, k, r, true)
+	} else {
+		c, err = s.claimHead(ctx, k, r)
+	}
+	if err == nil {
+		err = checkpoint.Damaged(k, fmt.Errorf("the newest turn, or that of the request: %w", why))
+	}
+	return c, err
+}
+
+// claimHead claims a session without reading its turns.
+func (s *Store) claimHead(
+	ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest,
+) (c checkpoint.Claimed, err error) {
 	err = s.db.Answered(ctx, func() error {
 		var b pgx.Batch
 		s.queueClaim(&b, k, r)
@@ -72,8 +87,5 @@ func (s *Store) claimUnread(
 		c, _, err = scanHead(results.QueryRow(), k)
 		return errors.Join(err, results.Close())
 	})
-	if err == nil {
-		err = checkpoint.Damaged(k, fmt.Errorf("the newest turn, or that of the request: %w", why))
-	}
 	return c, err
 }

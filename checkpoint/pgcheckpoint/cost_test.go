@@ -40,8 +40,21 @@ func TestRenewUnderLoad(t *testing.T) {
 // One row that somebody has locked costs the other leases nothing but a moment.
 func TestRenewLockedRow(t *testing.T) {
 	t.Parallel()
+	for name, o := range byEither {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			renewLockedRow(t, o)
+		})
+	}
+}
+
+// byEither holds the options of stores that send statements, and of stores that call functions.
+var byEither = map[string]pgcheckpoint.Options{"statements": {}, "functions": withFunctions}
+
+func renewLockedRow(t *testing.T, o pgcheckpoint.Options) {
 	p := testenv.Postgres(t)
-	s := pgcheckpoint.New(p, nil)
+	s := pgcheckpoint.New(p, &o)
+	create(t, p, s)
 	leases := make([]checkpoint.Lease, 500)
 	for i := range leases {
 		r := request()
@@ -236,8 +249,17 @@ func TestDurable(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	s := pgcheckpoint.New(p, nil)
-	create(t, p, s)
+	for name, o := range byEither {
+		t.Run(name, func(t *testing.T) {
+			o.Prefix = name + "_"
+			s := pgcheckpoint.New(p, &o)
+			create(t, p, s)
+			durable(t, p, s)
+		})
+	}
+}
+
+func durable(t *testing.T, p *pgxpool.Pool, s *pgcheckpoint.Store) {
 	const rounds, givenBack = 20, "a claim of what was given back"
 	lazy := make(map[string]int)
 	flushed := func(what string, f func()) {

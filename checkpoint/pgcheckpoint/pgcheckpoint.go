@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,6 +34,11 @@ var ErrEncoding = pgstate.ErrEncoding
 type Options struct {
 	Prefix string        // of the tables, perhaps qualified, as in "app.bot_"; "" means "holdfast_"
 	TTL    time.Duration // after which Sweep retires an idle session; 0: sessions stay
+
+	// Functions makes the store call functions of the database instead of sending statements. Schema then creates these
+	// functions too, and migrations.Up does not. It is for Citus, which refuses the statements, and for where the driver
+	// may not keep prepared statements. Elsewhere it is a little slower. A joined store of runs must have it too.
+	Functions bool
 }
 
 // Store implements [checkpoint.Store], [checkpoint.Sweeper] and [checkpoint.Watcher].
@@ -40,6 +46,7 @@ type Store struct {
 	db      *pgstate.DB
 	prefix  sqlname.Prefix
 	sql     queries
+	calls   *calls // nil without Options.Functions
 	ttl     time.Duration
 	sweeper *pgsweep.Sweeper
 }
@@ -56,19 +63,32 @@ func New(db DB, o *Options) *Store {
 	if o == nil {
 		o = new(Options)
 	}
-	p, err := sqlname.Parse(o.Prefix, suffixes...)
+	named := suffixes
+	if o.Functions {
+		named = slices.Concat(suffixes, functions)
+	}
+	p, err := sqlname.Parse(o.Prefix, named...)
 	if err != nil {
 		panic("pgcheckpoint: " + err.Error())
 	}
 	d := pgstate.New(db)
-	return &Store{db: d, prefix: p, sql: fillAll(p), ttl: o.TTL, sweeper: pgsweep.New(d, templates.sweep, names(p))}
+	s := &Store{db: d, prefix: p, sql: fillAll(p), ttl: o.TTL, sweeper: pgsweep.New(d, templates.sweep, names(p))}
+	if o.Functions {
+		s.calls = fillCalls(p)
+		s.sweeper = pgsweep.NewByCalls(d, s.calls.slice, s.calls.retire, names(p))
+	}
+	return s
 }
 
 // Schema returns the statements that create the tables, or bring them up to date. They may be run again. If the prefix
 // names no schema, and the tables are in another schema of the search path than that in which they would be created,
-// they fail.
+// they fail. With [Options].Functions they create the functions too.
 func (s *Store) Schema() string {
-	return pgstate.Unhidden(s.prefix, "sessions", "turns") + pgstate.Unlocked(fill(s.prefix, schemaSQL))
+	schema := pgstate.Unhidden(s.prefix, "sessions", "turns") + pgstate.Unlocked(fill(s.prefix, schemaSQL))
+	if s.calls != nil {
+		schema += pgstate.Once(fill(s.prefix, functionsSQL))
+	}
+	return schema
 }
 
 func (s *Store) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
@@ -80,7 +100,7 @@ func (s *Store) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimR
 		if pgstate.Corrupt(err) {
 			c, err = s.claimUnread(ctx, k, r, err)
 		}
-		if errors.Is(err, pgx.ErrNoRows) && r.From == (lock.Fence{}) {
+		if errors.Is(err, pgx.ErrNoRows) && r.From == (lock.Fence{}) { // by a call no row means that r.From is not the owner
 			c, err = s.create(ctx, k, r)
 			if errors.Is(err, pgx.ErrNoRows) {
 				if c, err = s.headless(ctx, k, r); err == nil {
@@ -108,6 +128,9 @@ var errOvertaken = errors.New("claim was overtaken")
 
 // claim claims a session that is there. If it is not, claim returns pgx.ErrNoRows.
 func (s *Store) claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
+	if s.calls != nil {
+		return s.callClaim(ctx, k, r, false)
+	}
 	return s.sendClaim(ctx, k, r, func(b *pgx.Batch) { s.queueClaim(b, k, r) })
 }
 
@@ -214,7 +237,11 @@ func refusal(verdict, owner string, f lock.Fence) error {
 }
 
 func (s *Store) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
-	_, err := s.append(ctx, s.sql.append, l, cp, o)
+	sql := s.sql.append
+	if s.calls != nil {
+		sql = s.calls.append
+	}
+	_, err := s.append(ctx, sql, l, cp, o)
 	return err
 }
 
@@ -225,10 +252,13 @@ func (s *Store) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Ch
 func (s *Store) Joined(part pgjoin.Part) func(
 	context.Context, checkpoint.Lease, checkpoint.Checkpoint, checkpoint.AppendOptions,
 ) (forgotten bool, err error) {
-	if !part.DB.Shares(s.db) {
+	if !part.DB.Shares(s.db) || (part.Call == "") != (s.calls == nil) {
 		return nil
 	}
 	sql := strings.ReplaceAll(s.sql.settle, "{part}", part.SQL)
+	if s.calls != nil {
+		sql = strings.ReplaceAll(part.Call, "{append}", s.prefix.Table(functionNamed("session_append")))
+	}
 	return func(
 		ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
 	) (forgotten bool, err error) {
@@ -253,20 +283,37 @@ func (s *Store) append(
 	if route == nil {
 		route = []string{}
 	}
+	args := []any{
+		l.Orchestrator, l.Session, l.Fence.Epoch, l.Fence.Nonce, cp.Turn,
+		string(cp.State), payload, route, cp.Signature, cp.Version, cp.RunID, cp.RequestID, keep, o.Owes, o.Release,
+	}
+	if s.calls != nil {
+		forgotten, err = s.callAppend(ctx, o, sql, args...)
+	} else {
+		forgotten, err = s.sendAppend(ctx, sql, args...)
+		if errors.Is(err, pgx.ErrNoRows) {
+			err = s.whyNot(ctx, l, cp, o)
+		}
+	}
+	if pgstate.Of(err) == pgstate.UniqueViolation {
+		err = checkpoint.DamagedTurn(l.Key, cp.Turn, errors.New("it is there, and the head says that it is not settled"))
+	}
+	return forgotten, s.error(ctx, "append", l.Key, err)
+}
+
+// sendAppend returns pgx.ErrNoRows if it found no head to move.
+func (s *Store) sendAppend(ctx context.Context, sql string, args ...any) (forgotten bool, err error) {
 	settled, err := collect(ctx, s.db, func(row pgx.CollectableRow) (forgotten bool, err error) {
 		err = row.Scan(&forgotten, nil)
 		return forgotten, err
-	}, sql, l.Orchestrator, l.Session, l.Fence.Epoch, l.Fence.Nonce, cp.Turn,
-		string(cp.State), payload, route, cp.Signature, cp.Version, cp.RunID, cp.RequestID, keep, o.Owes, o.Release)
+	}, sql, args...)
 	switch {
-	case pgstate.Of(err) == pgstate.UniqueViolation:
-		err = checkpoint.DamagedTurn(l.Key, cp.Turn, errors.New("it is there, and the head says that it is not settled"))
-	case err == nil && len(settled) == 0:
-		err = s.whyNot(ctx, l, cp, o)
-	case err == nil:
-		forgotten = settled[0]
+	case err != nil:
+		return false, err
+	case len(settled) == 0:
+		return false, pgx.ErrNoRows
 	}
-	return forgotten, s.error(ctx, "append", l.Key, err)
+	return settled[0], nil
 }
 
 // whyNot explains an Append that found no head to move. It looks for the run by its id: who took the session over may
@@ -301,9 +348,17 @@ func (s *Store) Mark(ctx context.Context, l checkpoint.Lease, m checkpoint.Marks
 	if err := errors.Join(l.Validate(), m.Validate()); err != nil {
 		return err
 	}
-	marked, err := s.exec(ctx, s.sql.mark, l.Orchestrator, l.Session, l.Fence.Epoch, l.Fence.Nonce,
-		m.Summarized, m.Delivered, m.Release, (m.Retry + time.Microsecond - 1).Microseconds())
-	if err == nil && marked == 0 && m != (checkpoint.Marks{Release: true}) {
+	args := []any{
+		l.Orchestrator, l.Session, l.Fence.Epoch, l.Fence.Nonce,
+		m.Summarized, m.Delivered, m.Release, (m.Retry + time.Microsecond - 1).Microseconds(),
+	}
+	marked, err := false, error(nil)
+	if s.calls != nil {
+		marked, err = call[bool](ctx, s.db, s.calls.mark, args...)
+	} else {
+		marked, err = s.exec(ctx, s.sql.mark, args...)
+	}
+	if err == nil && !marked && m != (checkpoint.Marks{Release: true}) {
 		err = lock.ErrFenced
 	}
 	return s.error(ctx, "mark", l.Key, err)
@@ -313,18 +368,29 @@ func (s *Store) Delete(ctx context.Context, l checkpoint.Lease) error {
 	if err := l.Validate(); err != nil {
 		return err
 	}
+	deleted, err := false, error(nil)
+	if s.calls != nil {
+		deleted, err = call[bool](ctx, s.db, s.calls.delete, l.Orchestrator, l.Session, l.Fence.Epoch, l.Fence.Nonce)
+	} else {
+		deleted, err = s.sendDelete(ctx, l)
+	}
+	if err == nil && !deleted {
+		err = lock.ErrFenced
+	}
+	return s.error(ctx, "delete", l.Key, err)
+}
+
+// sendDelete reports whether the session is gone.
+func (s *Store) sendDelete(ctx context.Context, l checkpoint.Lease) (deleted bool, err error) {
 	fenced := false
-	err := s.db.Answered(ctx, func() error {
+	err = s.db.Answered(ctx, func() error {
 		var b pgx.Batch
 		b.Queue(s.sql.deleteGuard, l.Orchestrator, l.Session)
 		b.Queue(s.sql.deleteHead, l.Orchestrator, l.Session, l.Fence.Epoch, l.Fence.Nonce)
 		b.Queue(s.sql.deleteTurns, l.Orchestrator, l.Session).QueryRow(func(row pgx.Row) error { return row.Scan(&fenced) })
 		return s.db.SendBatch(ctx, &b).Close()
 	})
-	if err == nil && fenced {
-		err = lock.ErrFenced
-	}
-	return s.error(ctx, "delete", l.Key, err)
+	return !fenced, err
 }
 
 // Sweep retires idle sessions, passing over those that are locked. With a limit it looks at a part of the sessions, and
@@ -337,14 +403,14 @@ func (s *Store) Sweep(ctx context.Context, limit int) (retired int, err error) {
 	return retired, s.error(ctx, "sweep", checkpoint.Key{}, err)
 }
 
-// exec returns how many rows a statement touched.
-func (s *Store) exec(ctx context.Context, sql string, args ...any) (rows int64, err error) {
+// exec reports whether a statement touched a row.
+func (s *Store) exec(ctx context.Context, sql string, args ...any) (touched bool, err error) {
 	err = s.db.Answered(ctx, func() error {
 		tag, err := s.db.Exec(ctx, sql, args...)
-		rows = tag.RowsAffected()
+		touched = tag.RowsAffected() > 0
 		return err
 	})
-	return rows, err
+	return touched, err
 }
 
 // error names what failed. It keeps the identity of err, and adds the end of ctx where the driver tells only of a
@@ -352,6 +418,11 @@ func (s *Store) exec(ctx context.Context, sql string, args ...any) (rows int64, 
 func (s *Store) error(ctx context.Context, op string, k checkpoint.Key, err error) error {
 	if err == nil || errors.Is(err, lock.ErrHeld) || errors.Is(err, lock.ErrFenced) || errors.Is(err, checkpoint.ErrConflict) {
 		return err
+	}
+	if pgstate.Missing(err) && s.calls != nil {
+		return fmt.Errorf("pgcheckpoint: %s: %w: %s, %s or a function like %s: run Store.Schema of a store with "+
+			"Options.Functions: %w", op, checkpoint.ErrSchema, s.prefix.Plain("sessions"), s.prefix.Plain("turns"),
+			s.prefix.Plain(functionNamed("session_claim")), err)
 	}
 	if pgstate.Missing(err) {
 		return fmt.Errorf("pgcheckpoint: %s: %w: %s or %s: run migrations.Up, or Store.Schema for a prefix of your own; "+

@@ -151,10 +151,15 @@ func TestStoreQualified(t *testing.T) {
 
 // numbered returns what makes stores on one pool, each with tables of its own.
 func numbered(p *pgxpool.Pool, prefix string) func(*testing.T) checkpoint.Store {
+	return numberedWith(p, prefix, pgcheckpoint.Options{})
+}
+
+func numberedWith(p *pgxpool.Pool, prefix string, o pgcheckpoint.Options) func(*testing.T) checkpoint.Store {
 	n := 0
 	return func(t *testing.T) checkpoint.Store {
 		n++
-		s := pgcheckpoint.New(p, &pgcheckpoint.Options{Prefix: fmt.Sprintf("%s%d_", prefix, n)})
+		o.Prefix = fmt.Sprintf("%s%d_", prefix, n)
+		s := pgcheckpoint.New(p, &o)
 		create(t, p, s)
 		return s
 	}

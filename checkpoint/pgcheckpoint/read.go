@@ -93,9 +93,17 @@ func collect[T any](ctx context.Context, db *pgstate.DB, scan pgx.RowToFunc[T], 
 }
 
 func scan(row pgx.CollectableRow) (cp checkpoint.Checkpoint, err error) {
-	err = row.Scan(&cp.Turn, (*[]byte)(&cp.State), (*[]byte)(&cp.Payload), &cp.Route, &cp.Signature, &cp.Version, &cp.RunID, &cp.RequestID, &cp.SavedAt)
+	err = row.Scan(into(&cp)...)
 	cp.SavedAt = cp.SavedAt.UTC()
 	return cp, err
+}
+
+// into returns where the columns of a turn go.
+func into(cp *checkpoint.Checkpoint) []any {
+	return []any{
+		&cp.Turn, (*[]byte)(&cp.State), (*[]byte)(&cp.Payload), &cp.Route, &cp.Signature, &cp.Version, &cp.RunID,
+		&cp.RequestID, &cp.SavedAt,
+	}
 }
 
 // intact returns a *checkpoint.DamagedError if no store wrote the turn. PostgreSQL has judged the documents.

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/pgstate"
 )
 
-// Renew is one statement for all leases. If one of their rows stays locked, each is renewed by itself, so that it
+// Renew is one statement for all leases, or with [Options].Functions one round trip. If one of their rows stays locked, each is renewed by itself, so that it
 // costs the others nothing.
 func (s *Store) Renew(ctx context.Context, ttl time.Duration, leases []checkpoint.Lease) ([]checkpoint.Lease, error) {
 	if err := checkpoint.ValidateRenew(ttl, leases); err != nil {
@@ -60,6 +60,9 @@ func (s *Store) renew(ctx context.Context, ttl time.Duration, leases []checkpoin
 }
 
 func (s *Store) extend(ctx context.Context, ttl time.Duration, leases []checkpoint.Lease) (renewed map[checkpoint.Lease]bool, err error) {
+	if s.calls != nil {
+		return s.callRenew(ctx, ttl, leases)
+	}
 	n := len(leases)
 	orchestrators, sessions, epochs, nonces := make([]string, n), make([]string, n), make([]int64, n), make([]string, n)
 	for i, l := range leases {
@@ -92,7 +95,13 @@ func (s *Store) extend(ctx context.Context, ttl time.Duration, leases []checkpoi
 // RaiseEpochs ends the lease of every session that has one, and returns how many had. It is for the moment after a standby
 // was promoted that may lack commits of the primary: an owner that was fenced off by such a commit would be the owner
 // again. After RaiseEpochs such an owner settles nothing, and each session is free to be claimed.
+//
+// With [Options].Functions it takes one session after another. After an error, call it again.
 func (s *Store) RaiseEpochs(ctx context.Context) (ended int, err error) {
+	if s.calls != nil {
+		ended, err = s.db.CallAll(ctx, s.calls.owned, s.calls.raise)
+		return ended, s.error(ctx, "raise epochs", checkpoint.Key{}, err)
+	}
 	page, err := collect(ctx, s.db, pgx.RowTo[int], s.sql.raise)
 	if err != nil {
 		return 0, s.error(ctx, "raise epochs", checkpoint.Key{}, err)

@@ -343,14 +343,15 @@ var suffixes = []string{"sessions", "turns", "sessions_owed", "turns_request", "
 func fill(p sqlname.Prefix, template string) string { return names(p).Replace(template) }
 
 func names(p sqlname.Prefix) *strings.Replacer {
-	return strings.NewReplacer(
+	return strings.NewReplacer(append(functionNames(p),
 		pgsweep.Table, p.Table("sessions_sweep"), "{watches}", p.Table("watches"),
 		"{sessions}", p.Table("sessions"), "{turns}", p.Table("turns"),
 		"{sessions_owed}", p.Index("sessions_owed"), "{turns_request}", p.Index("turns_request"),
 		"{columns}", turnColumns, "{clock}", clock, "{admits}", admits, "{granted}", granted, "{retried}", retried,
 		"{looked}", strconv.Itoa(checkpoint.DefaultKeep),
 		"{claimed}", claimed, "{durable}", pgstate.Durable, "{durableAgain}", pgstate.DurableAgain, "{firm}", pgstate.Firm,
-	)
+		"{level}", pgstate.Level,
+	)...)
 }
 
 func fillAll(p sqlname.Prefix) queries {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -32,7 +33,17 @@ var stops = map[string]struct {
 	},
 	"commits are local by default": {at("local"), (*testenv.Replicated).StopSending, (*testenv.Replicated).ContinueSending},
 	"commits are to be applied":    {at("remote_apply"), (*testenv.Replicated).PauseReplay, (*testenv.Replicated).ResumeReplay},
+
+	"commits are local by default" + byFunctions: {
+		at("local"), (*testenv.Replicated).StopSending, (*testenv.Replicated).ContinueSending,
+	},
+	"commits are to be applied" + byFunctions: {
+		at("remote_apply"), (*testenv.Replicated).PauseReplay, (*testenv.Replicated).ResumeReplay,
+	},
 }
+
+// byFunctions ends the name of a stop that is tried on a store with functions.
+const byFunctions = ", by functions"
 
 // at makes a level of synchronous_commit the default, as a role or a database may.
 func at(level string) func(*pgxpool.Config) {
@@ -47,9 +58,12 @@ func TestStandbyStopped(t *testing.T) {
 	n := 0
 	for name, c := range stops {
 		n++
-		prefix := fmt.Sprintf("s%d_", n)
+		o := pgcheckpoint.Options{Prefix: fmt.Sprintf("s%d_", n)}
+		if strings.HasSuffix(name, byFunctions) {
+			o.Functions = true
+		}
 		t.Run(name, func(t *testing.T) {
-			w := newStalled(t, r, c.configure, prefix)
+			w := newStalled(t, r, c.configure, o)
 			w.calls()
 			c.stop(r)
 			for _, c := range w.unanswered {
@@ -106,9 +120,11 @@ type stalled struct {
 	unanswered []call
 }
 
-func newStalled(t *testing.T, r *testenv.Replicated, configure func(*pgxpool.Config), prefix string) *stalled {
+func newStalled(
+	t *testing.T, r *testenv.Replicated, configure func(*pgxpool.Config), o pgcheckpoint.Options,
+) *stalled {
 	p := poolOn(t, r.URL, configure)
-	w := &stalled{Store: pgcheckpoint.New(p, &pgcheckpoint.Options{Prefix: prefix}), t: t, pool: p}
+	w := &stalled{Store: pgcheckpoint.New(p, &o), t: t, pool: p}
 	create(t, p, w.Store)
 	return w
 }

@@ -66,8 +66,19 @@ func TestSweepReadsAPart(t *testing.T) {
 // Limited sweeps come past every session, and go on where the last one stopped, also in another process.
 func TestSweepGoesOn(t *testing.T) {
 	t.Parallel()
-	p, s := sweeping(t, 10_000, 5_000) // two are idle, far apart
-	other := pgcheckpoint.New(p, &pgcheckpoint.Options{TTL: time.Hour})
+	for name, o := range byEither {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o.TTL = time.Hour
+			sweepGoesOn(t, o)
+		})
+	}
+}
+
+func sweepGoesOn(t *testing.T, o pgcheckpoint.Options) {
+	p, _ := sweeping(t, 10_000, 5_000) // two are idle, far apart
+	s, other := pgcheckpoint.New(p, &o), pgcheckpoint.New(p, &o)
+	create(t, p, s)
 	retired := 0
 	for range 10_000 / 2_000 {
 		n, err := s.Sweep(t.Context(), 100)

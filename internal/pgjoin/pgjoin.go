@@ -11,4 +11,9 @@ type Part struct {
 	// are the fence, $11 is the id of the run. The query h has a row if the turn is appended. The query forgotten has a row
 	// if the run is deleted.
 	SQL string
+
+	// Call is a call of a function with the parameters of that statement, if the store calls functions. It has the place
+	// {append} for the name of the function that appends, which it calls with the same parameters. It returns what that
+	// one returns, or "forgotten" if it has deleted the run too.
+	Call string
 }

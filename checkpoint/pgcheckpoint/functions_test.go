@@ -1,0 +1,257 @@
+package pgcheckpoint_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/checkpoint/checkpointtest"
+	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
+	"github.com/holdfast-go/holdfast/internal/faulttest"
+	"github.com/holdfast-go/holdfast/internal/testenv"
+	"github.com/holdfast-go/holdfast/lock"
+)
+
+var withFunctions = pgcheckpoint.Options{Functions: true}
+
+// A store that calls functions keeps every promise of one that sends statements.
+func TestFunctions(t *testing.T) {
+	t.Parallel()
+	for name, configure := range map[string]func(*pgxpool.Config){
+		"default": func(*pgxpool.Config) {},
+		"one connection": func(c *pgxpool.Config) {
+			c.MaxConns = 1
+			c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
+		},
+		"simple protocol": func(c *pgxpool.Config) {
+			c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
+			isolated("serializable")(c)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			checkpointtest.Run(t, numberedWith(pool(t, configure), "f", withFunctions))
+		})
+	}
+}
+
+// The functions name the schema of the tables if the prefix does.
+func TestFunctionsQualified(t *testing.T) {
+	t.Parallel()
+	var schema string
+	if err := testenv.Postgres(t).QueryRow(t.Context(), "SELECT current_schema()").Scan(&schema); err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := pool(t, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["search_path"] = "pg_catalog" })
+	checkpointtest.Run(t, numberedWith(elsewhere, schema+".My_", withFunctions))
+}
+
+func TestFunctionsSweep(t *testing.T) {
+	t.Parallel()
+	checkpointtest.RunSweeper(t, func(t *testing.T, ttl time.Duration) checkpointtest.SweepingStore {
+		return openFunctions(t, ttl)
+	})
+}
+
+func TestFunctionsWatch(t *testing.T) {
+	t.Parallel()
+	checkpointtest.RunWatcher(t, func(t *testing.T) checkpointtest.WatchingStore { return openFunctions(t, 0) })
+}
+
+func TestFunctionsDamaged(t *testing.T) {
+	t.Parallel()
+	checkpointtest.RunDamaged(t, func(t *testing.T) checkpointtest.DamagingStore {
+		p := testenv.Postgres(t)
+		s := pgcheckpoint.New(p, &withFunctions)
+		create(t, p, s)
+		return spoiled{s, p, "born = 0", "run_id = ''"}
+	})
+}
+
+func TestFunctionsUnderFaults(t *testing.T) {
+	newStore := func(t *testing.T) checkpoint.Store { return openFunctions(t, 0) }
+	faulttest.CheckpointModel(t, newStore)
+	faulttest.CheckpointSweepModel(t, func(t *testing.T, ttl time.Duration) checkpoint.Store {
+		return openFunctions(t, ttl)
+	})
+	faulttest.CheckpointHistories(t, newStore, faulttest.Histories())
+	faulttest.RenewUnderLoad(t, newStore, 200)
+}
+
+// A mixed store is two processes, of which one calls functions and the other does not.
+type mixed struct {
+	checkpoint.Store
+	other checkpoint.Store
+}
+
+func (m mixed) either() checkpoint.Store { return []checkpoint.Store{m.Store, m.other}[rand.IntN(2)] }
+
+func (m mixed) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
+	return m.either().Claim(ctx, k, r)
+}
+
+func (m mixed) Append(
+	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+) error {
+	return m.either().Append(ctx, l, cp, o)
+}
+
+func (m mixed) Mark(ctx context.Context, l checkpoint.Lease, marks checkpoint.Marks) error {
+	return m.either().Mark(ctx, l, marks)
+}
+
+func (m mixed) Renew(ctx context.Context, ttl time.Duration, l []checkpoint.Lease) ([]checkpoint.Lease, error) {
+	return m.either().Renew(ctx, ttl, l)
+}
+
+func (m mixed) Delete(ctx context.Context, l checkpoint.Lease) error {
+	return m.either().Delete(ctx, l)
+}
+
+// Processes with and without functions may serve the same sessions, as while the option is rolled out.
+func TestFunctionsBesideStatements(t *testing.T) {
+	faulttest.CheckpointHistories(t, func(t *testing.T) checkpoint.Store {
+		p := testenv.Postgres(t)
+		s := pgcheckpoint.New(p, &withFunctions)
+		create(t, p, s)
+		return mixed{s, pgcheckpoint.New(p, nil)}
+	}, faulttest.Histories())
+}
+
+// No lock keeps births and deletes apart. A claim that waits for another must not begin the next life with an epoch of
+// before, if the session is taken over and deleted meanwhile.
+func TestFunctionsBirthAfterDelete(t *testing.T) {
+	t.Parallel()
+	p := testenv.Postgres(t)
+	s := pgcheckpoint.New(p, &withFunctions)
+	create(t, p, s)
+	tx, err := p.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(context.WithoutCancel(t.Context()))
+	claim := func(from lock.Fence, nonce string) (f lock.Fence) {
+		t.Helper()
+		err := tx.QueryRow(t.Context(), s.Fill(
+			`SELECT epoch, nonce FROM {session_claim}('bot', 'a', $1, 'test', 1000000, $2, $3, '', false)`),
+			nonce, from.Epoch, from.Nonce).Scan(&f.Epoch, &f.Nonce)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	first := claim(lock.Fence{}, "first")
+	born := make(chan checkpoint.Claimed, 1)
+	go func() {
+		defer close(born)
+		c, err := s.Claim(t.Context(), key("a"), request())
+		if err != nil {
+			t.Error(err)
+		}
+		born <- c
+	}()
+	awaitBlocked(t, p, tx)
+	second := claim(first, "second")
+	var deleted bool
+	err = tx.QueryRow(t.Context(), s.Fill(`SELECT {session_delete}('bot', 'a', $1, $2)`), second.Epoch, second.Nonce).
+		Scan(&deleted)
+	if err != nil || !deleted {
+		t.Fatalf("deleted: %v, %v", deleted, err)
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if c := <-born; c.Fence.Epoch <= second.Epoch || c.Born != c.Fence.Epoch {
+		t.Errorf("born %d with epoch %d, after a life with epoch %d", c.Born, c.Fence.Epoch, second.Epoch)
+	}
+}
+
+// A function keeps the plans that it has made while there was little. Where nothing is known of the tables, these plans
+// must serve a long session too.
+func TestFunctionsWithoutStatistics(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartPostgres(t, &testenv.Options{Settings: map[string]string{"autovacuum": "off"}})
+	p := poolOn(t, server.URL, single) // its connection keeps its plans
+	s := pgcheckpoint.New(p, &withFunctions)
+	create(t, p, s)
+	asked := 0
+	settle := func(session string, turns int) {
+		for range turns {
+			asked++
+			r := request()
+			r.RequestID = fmt.Sprint(asked)
+			c, err := s.Claim(t.Context(), key(session), r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cp := turn(0)
+			if c.Last != nil {
+				cp = turn(c.Last.Turn + 1)
+			}
+			cp.RequestID = r.RequestID
+			err = s.Append(t.Context(), c.Lease, cp, checkpoint.AppendOptions{Keep: 200, Release: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	blocks := func() (n int) {
+		testenv.FlushStatistics(t, p)
+		const sql = "SELECT sum(heap_blks_hit + heap_blks_read + idx_blks_hit + idx_blks_read)::int FROM pg_statio_user_tables"
+		if err := p.QueryRow(t.Context(), sql).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	for i := range 10 {
+		settle(fmt.Sprintf("s%d", i), 20)
+	}
+	settle("long", 250)
+	for _, known := range []string{"nothing", "statistics"} {
+		before := blocks()
+		settle("long", 50)
+		if got := (blocks() - before) / 50; got > 40 {
+			t.Errorf("with %s known a turn touches %d blocks of the tables", known, got)
+		}
+		exec(t, p, "ANALYZE")
+	}
+}
+
+// Of a database without the functions, or without the tables, a store says so and what to do.
+func TestFunctionsMissing(t *testing.T) {
+	t.Parallel()
+	p := testenv.Postgres(t)
+	create(t, p, pgcheckpoint.New(p, &pgcheckpoint.Options{Prefix: "gone_", Functions: true}))
+	exec(t, p, "DROP TABLE gone_sessions, gone_turns")
+	for _, prefix := range []string{"holdfast_", "gone_", "no_such_schema.holdfast_"} {
+		s := pgcheckpoint.New(p, &pgcheckpoint.Options{Prefix: prefix, Functions: true})
+		l := checkpoint.Lease{Key: key("a"), Fence: lock.Fence{Epoch: 1, Nonce: "n"}}
+		_, claimed := s.Claim(t.Context(), key("a"), request())
+		_, renewed := s.Renew(t.Context(), time.Hour, []checkpoint.Lease{l})
+		for i, err := range []error{
+			claimed, renewed, s.Append(t.Context(), l, turn(0), checkpoint.AppendOptions{}),
+			s.Mark(t.Context(), l, checkpoint.Marks{Summarized: 1}), s.Delete(t.Context(), l),
+		} {
+			if !errors.Is(err, checkpoint.ErrSchema) || !strings.Contains(err.Error(), prefix+"session_claim_1") ||
+				!strings.Contains(err.Error(), "Options.Functions") {
+				t.Errorf("%s, method %d: %v", prefix, i, err)
+			}
+		}
+	}
+}
+
+func openFunctions(t *testing.T, ttl time.Duration) *pgcheckpoint.Store {
+	t.Helper()
+	p := testenv.Postgres(t)
+	s := pgcheckpoint.New(p, &pgcheckpoint.Options{TTL: ttl, Functions: true})
+	create(t, p, s)
+	return s
+}
