@@ -86,14 +86,19 @@ func (s torn) LoseHead(ctx context.Context, k checkpoint.Key) error {
 // What the server itself cannot read is damaged like what no store wrote.
 func TestLostChunk(t *testing.T) {
 	t.Parallel()
-	p := poolOn(t, testenv.StartPostgres(t, nil).URL, func(*pgxpool.Config) {})
-	n := 0
-	checkpointtest.RunDamaged(t, func(t *testing.T) checkpointtest.DamagingStore {
-		n++
-		prefix := fmt.Sprintf("torn%d_", n)
-		s := pgcheckpoint.New(p, &pgcheckpoint.Options{Prefix: prefix})
-		create(t, p, s)
-		exec(t, p, s.Fill("ALTER TABLE {turns} ALTER COLUMN state SET STORAGE EXTERNAL"))
-		return torn{spoiled{Store: s, pool: p}, prefix}
-	})
+	for name, o := range byEither {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := poolOn(t, testenv.StartPostgres(t, nil).URL, func(*pgxpool.Config) {})
+			n := 0
+			checkpointtest.RunDamaged(t, func(t *testing.T) checkpointtest.DamagingStore {
+				n++
+				o.Prefix = fmt.Sprintf("torn%d_", n)
+				s := pgcheckpoint.New(p, &o)
+				create(t, p, s)
+				exec(t, p, s.Fill("ALTER TABLE {turns} ALTER COLUMN state SET STORAGE EXTERNAL"))
+				return torn{spoiled{Store: s, pool: p}, o.Prefix}
+			})
+		})
+	}
 }

@@ -255,3 +255,33 @@ func openFunctions(t *testing.T, ttl time.Duration) *pgcheckpoint.Store {
 	create(t, p, s)
 	return s
 }
+
+// Who owned a session before the epochs were raised settles nothing, and each session is free.
+func TestRaiseEpochs(t *testing.T) {
+	t.Parallel()
+	for name, o := range byEither {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := testenv.Postgres(t)
+			s := pgcheckpoint.New(p, &o)
+			create(t, p, s)
+			exec(t, p, headsSQL, 1, 1_500, 0) // more than a page, of which nobody owns one
+			exec(t, p, "UPDATE holdfast_sessions SET nonce = 'n', lease_until = now() + interval '1 hour'")
+			l := claim(t, s, "a").Lease
+			if n, err := s.RaiseEpochs(t.Context()); n != 1_501 || err != nil {
+				t.Fatalf("ended %d leases, %v", n, err)
+			}
+			if err := s.Append(t.Context(), l, turn(0), checkpoint.AppendOptions{}); !errors.Is(err, lock.ErrFenced) {
+				t.Errorf("the former owner settles: %v", err)
+			}
+			for _, session := range []string{"a", "s00000001", "s00001500"} {
+				if c, err := s.Claim(t.Context(), key(session), request()); err != nil || c.Fence.Epoch <= l.Fence.Epoch {
+					t.Errorf("%s is claimed with epoch %d after %d, %v", session, c.Fence.Epoch, l.Fence.Epoch, err)
+				}
+			}
+			if n, err := s.RaiseEpochs(t.Context()); n != 3 || err != nil {
+				t.Errorf("once more ended %d leases, %v", n, err)
+			}
+		})
+	}
+}

@@ -2,20 +2,38 @@ package pgsnapshot
 
 import (
 	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-go/holdfast/internal/pgstate"
+	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
 // A payload that has lost a block fails the whole statement that reads it, and what else that statement does. The row
 // itself is there, so the same is done once more without the payload.
 
-// find returns the run in flight, and keeps anything from beginning under the fence of r.
+// find returns the run in flight, and keeps anything from beginning under the fence of r. If there is none and that fence
+// is spent, find returns lock.ErrFenced. It returns pgx.ErrNoRows if r may begin again.
 func (s *Store) find(ctx context.Context, r snapshot.Run) (row, error) {
+	if s.calls != nil {
+		return s.callFind(ctx, r)
+	}
 	args := []any{r.Orchestrator, r.Session, r.Fence.Epoch}
 	found, err := one(ctx, s.db, s.sql.find, args...)
 	if pgstate.Corrupt(err) {
 		return s.unread(ctx, err, s.sql.findBrief, args...)
+	}
+	if !errors.Is(err, pgx.ErrNoRows) {
+		return found, err
+	}
+	spent, failed := collectOne(ctx, s.db, pgx.RowTo[bool], s.sql.spent, args...)
+	switch {
+	case failed != nil:
+		err = failed
+	case spent:
+		err = lock.ErrFenced
 	}
 	return found, err
 }

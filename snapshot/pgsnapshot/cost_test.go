@@ -175,9 +175,18 @@ func TestListing(t *testing.T) {
 // then, so that one round alone says nothing.
 func TestDurable(t *testing.T) {
 	t.Parallel()
-	_, p, s := private(t, &testenv.Options{Settings: map[string]string{
+	_, p, _ := private(t, &testenv.Options{Settings: map[string]string{
 		"synchronous_commit": "off", "wal_writer_delay": "10s", "wal_writer_flush_after": "1GB", // 0 would flush at once
 	}})
+	for name, o := range byEither {
+		t.Run(name, func(t *testing.T) {
+			o.Prefix = name + "_"
+			durable(t, p, create(t, p, &o))
+		})
+	}
+}
+
+func durable(t *testing.T, p *pgxpool.Pool, s *pgsnapshot.Store) {
 	const rounds = 20
 	lazy := make(map[string]int)
 	flushed := func(what string, err error) {

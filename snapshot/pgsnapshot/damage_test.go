@@ -61,13 +61,14 @@ func (s torn) Damage(ctx context.Context, k snapshot.Key) error {
 }
 
 // tearing returns what makes stores whose payloads and parts are out of line.
-func tearing(t *testing.T) func(t *testing.T) torn {
+func tearing(t *testing.T, o pgsnapshot.Options) func(t *testing.T) torn {
 	_, p, _ := private(t, nil)
 	n := 0
 	return func(t *testing.T) torn {
 		n++
 		prefix := fmt.Sprintf("torn%d_", n)
-		s := create(t, p, &pgsnapshot.Options{Prefix: prefix})
+		o.Prefix = prefix
+		s := create(t, p, &o)
 		const external = `
 			ALTER TABLE {runs} ALTER COLUMN payload SET STORAGE EXTERNAL;
 			ALTER TABLE {run_parts} ALTER COLUMN doc SET STORAGE EXTERNAL`
@@ -81,14 +82,27 @@ func tearing(t *testing.T) func(t *testing.T) torn {
 // What the server itself cannot read is damaged like what no store wrote.
 func TestLostChunk(t *testing.T) {
 	t.Parallel()
-	newTorn := tearing(t)
-	snapshottest.RunDamaged(t, func(t *testing.T) snapshottest.DamagingStore { return newTorn(t) })
+	for name, o := range byEither {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			newTorn := tearing(t, o)
+			snapshottest.RunDamaged(t, func(t *testing.T) snapshottest.DamagingStore { return newTorn(t) })
+		})
+	}
 }
 
 // A run that has lost a block of a part can be adopted, to be deleted.
 func TestLostPart(t *testing.T) {
 	t.Parallel()
-	s := tearing(t)(t)
+	for name, o := range byEither {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			losePart(t, tearing(t, o)(t))
+		})
+	}
+}
+
+func losePart(t *testing.T, s torn) {
 	r := run("a")
 	r.Parts = map[string]json.RawMessage{"part": json.RawMessage(`"` + strings.Repeat("x", 10_000) + `"`)}
 	if _, err := s.Begin(t.Context(), r); err != nil {

@@ -38,6 +38,11 @@ var ErrEncoding = pgstate.ErrEncoding
 type Options struct {
 	Prefix   string        // of the tables, perhaps qualified, as in "app.bot_"; "" means "holdfast_"
 	Remember time.Duration // how long Sweep leaves the fence of a session without a run; 0 means snapshot.DefaultRemember
+
+	// Functions makes the store call functions of the database instead of sending statements. Schema then creates these
+	// functions too, and migrations.Up does not. It is for Citus, which refuses the statements, and for where the driver
+	// may not keep prepared statements. Elsewhere it is a little slower. Join wants it of both stores, or of neither.
+	Functions bool
 }
 
 // Store implements [snapshot.Store] and [snapshot.Sweeper].
@@ -45,6 +50,7 @@ type Store struct {
 	db       *pgstate.DB
 	prefix   sqlname.Prefix
 	sql      queries
+	calls    *calls // nil without Options.Functions
 	remember time.Duration
 	sweeper  *pgsweep.Sweeper
 }
@@ -61,22 +67,35 @@ func New(db DB, o *Options) *Store {
 	if o == nil {
 		o = new(Options)
 	}
-	p, err := sqlname.Parse(o.Prefix, suffixes...)
+	named := suffixes
+	if o.Functions {
+		named = slices.Concat(suffixes, functions)
+	}
+	p, err := sqlname.Parse(o.Prefix, named...)
 	if err != nil {
 		panic("pgsnapshot: " + err.Error())
 	}
 	d := pgstate.New(db)
-	return &Store{
+	s := &Store{
 		db: d, prefix: p, sql: fillAll(p), remember: cmp.Or(o.Remember, snapshot.DefaultRemember),
 		sweeper: pgsweep.New(d, templates.sweep, names(p)),
 	}
+	if o.Functions {
+		s.calls = fillCalls(p)
+		s.sweeper = pgsweep.NewByCalls(d, s.calls.slice, s.calls.retire, names(p))
+	}
+	return s
 }
 
 // Schema returns the statements that create the tables, or bring them up to date. They may be run again. If the prefix
 // names no schema, and the tables are in another schema of the search path than that in which they would be created,
-// they fail.
+// they fail. With [Options].Functions they create the functions too.
 func (s *Store) Schema() string {
-	return pgstate.Unhidden(s.prefix, "runs", "run_parts") + pgstate.Unlocked(fill(s.prefix, schemaSQL))
+	schema := pgstate.Unhidden(s.prefix, "runs", "run_parts") + pgstate.Unlocked(fill(s.prefix, schemaSQL))
+	if s.calls != nil {
+		schema += pgstate.Once(fill(s.prefix, functionsSQL))
+	}
+	return schema
 }
 
 func (s *Store) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error) {
@@ -89,22 +108,16 @@ func (s *Store) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error
 			return nil, s.error(ctx, "begin", r.Key, err)
 		}
 		found, err := s.find(ctx, r)
-		if err == nil {
-			if err := found.intact(); err != nil {
-				return nil, s.error(ctx, "begin", r.Key, err)
-			}
-			return &found.Run, nil
-		}
-		spent := false
 		if errors.Is(err, pgx.ErrNoRows) {
-			spent, err = collectOne(ctx, s.db, pgx.RowTo[bool], s.sql.spent, r.Orchestrator, r.Session, r.Fence.Epoch)
+			continue // the run that was in flight has been deleted since, or Sweep has forgotten it
 		}
-		switch {
-		case err != nil:
+		if err == nil {
+			err = found.intact()
+		}
+		if err != nil {
 			return nil, s.error(ctx, "begin", r.Key, err)
-		case spent:
-			return nil, lock.ErrFenced
-		} // else the run that was in flight has been deleted since, or Sweep has forgotten it
+		}
+		return &found.Run, nil
 	}
 }
 
@@ -114,6 +127,9 @@ func (s *Store) begin(ctx context.Context, r snapshot.Run) (bool, error) {
 	args := []any{
 		r.Orchestrator, r.Session, r.ID, r.RequestID, r.Turn, r.Attempt, r.Base, string(r.Status), r.Seq,
 		r.Fence.Epoch, r.Fence.Nonce, document(r), r.Error, microseconds(r.Pause),
+	}
+	if s.calls != nil {
+		return s.call(ctx, s.calls.begin, withParts(args, r.Parts)...)
 	}
 	if len(r.Parts) > 0 {
 		begin, create, args = s.sql.beginParts, s.sql.createParts, withParts(args, r.Parts)
@@ -129,10 +145,11 @@ func (s *Store) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, maxAtte
 	if err := snapshot.ValidateAdopt(k, f, maxAttempts); err != nil {
 		return snapshot.Run{}, err
 	}
-	r, err := s.adopt(ctx, k, f, maxAttempts)
-	if pgstate.Corrupt(err) {
-		r, err = s.unread(ctx, err, s.sql.adoptBrief, k.Orchestrator, k.Session, f.Epoch, f.Nonce, maxAttempts)
+	adopt := s.adopt
+	if s.calls != nil {
+		adopt = s.callAdopt
 	}
+	r, err := adopt(ctx, k, f, maxAttempts)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return snapshot.Run{}, lock.ErrFenced
@@ -150,7 +167,17 @@ func (s *Store) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, maxAtte
 
 // adopt makes f the session's fence, and reads. If f is too low, adopt returns pgx.ErrNoRows. A run that may have parts is
 // adopted once more, which counts nothing, in one transaction with the reading of them.
-func (s *Store) adopt(ctx context.Context, k snapshot.Key, f lock.Fence, maxAttempts int) (adopted row, err error) {
+func (s *Store) adopt(ctx context.Context, k snapshot.Key, f lock.Fence, maxAttempts int) (row, error) {
+	r, err := s.adoptWhole(ctx, k, f, maxAttempts)
+	if pgstate.Corrupt(err) {
+		return s.unread(ctx, err, s.sql.adoptBrief, k.Orchestrator, k.Session, f.Epoch, f.Nonce, maxAttempts)
+	}
+	return r, err
+}
+
+func (s *Store) adoptWhole(
+	ctx context.Context, k snapshot.Key, f lock.Fence, maxAttempts int,
+) (adopted row, err error) {
 	adopted, err = one(ctx, s.db, s.sql.adopt, k.Orchestrator, k.Session, f.Epoch, f.Nonce, maxAttempts)
 	if err != nil || !adopted.parted || !adopted.inFlight {
 		return adopted, err
@@ -191,6 +218,9 @@ func (s *Store) Save(ctx context.Context, r snapshot.Run) error {
 		r.Orchestrator, r.Session, r.ID, r.Fence.Epoch, r.Fence.Nonce, r.RequestID, r.Turn, r.Attempt, r.Base,
 		string(r.Status), r.Seq, document(r), r.Error, microseconds(r.Pause),
 	}
+	if s.calls != nil {
+		return s.told(ctx, "save", r.Key, s.calls.save, withParts(args, r.Parts)...)
+	}
 	if len(r.Parts) > 0 {
 		save, args = s.sql.saveParts, withParts(args, r.Parts)
 	}
@@ -218,6 +248,9 @@ func (s *Store) Delete(ctx context.Context, k snapshot.Key, id string, f lock.Fe
 	if err := snapshot.ValidateDelete(k, id, f); err != nil {
 		return err
 	}
+	if s.calls != nil {
+		return s.told(ctx, "delete", k, s.calls.delete, k.Orchestrator, k.Session, id, f.Epoch, f.Nonce)
+	}
 	for {
 		version, err := s.touch(ctx, s.sql.delete, k.Orchestrator, k.Session, id, f.Epoch, f.Nonce)
 		if err == nil && version > 0 {
@@ -243,10 +276,15 @@ func (s *Store) Delete(ctx context.Context, k snapshot.Key, id string, f lock.Fe
 // Join joins with a *[pgcheckpoint.Store] on the same pool or connection. A Settle then is one statement, whose commit is
 // the one that Append waits for.
 func (s *Store) Join(turns checkpoint.Store) snapshot.Settle {
-	if t, ok := turns.(*pgcheckpoint.Store); ok {
-		return t.Joined(pgjoin.Part{DB: s.db, SQL: s.sql.joined})
+	t, ok := turns.(*pgcheckpoint.Store)
+	if !ok {
+		return nil
 	}
-	return nil
+	part := pgjoin.Part{DB: s.db, SQL: s.sql.joined}
+	if s.calls != nil {
+		part.Call = s.calls.settle
+	}
+	return t.Joined(part)
 }
 
 // tooLow reports whether a session that has seen the fence kept refuses f.
@@ -274,9 +312,9 @@ func (s *Store) peek(ctx context.Context, k snapshot.Key) (p peeked, err error) 
 	return p, err
 }
 
-// withParts adds what a statement that writes parts needs to know of them.
+// withParts adds what a statement that writes parts needs to know of them: two arrays, which are NULL without parts.
 func withParts(args []any, parts map[string]json.RawMessage) []any {
-	names, docs := make([]string, 0, len(parts)), make([]string, 0, len(parts))
+	var names, docs []string
 	for name, doc := range parts {
 		names, docs = append(names, name), append(docs, string(doc))
 	}
@@ -319,7 +357,13 @@ func (s *Store) Sweep(ctx context.Context, limit int) (forgotten int, err error)
 // RaiseEpochs makes the store refuse every fence that was issued up to now, and returns for how many sessions. It is for the
 // moment after a standby was promoted that may lack commits of the primary. Call it before the RaiseEpochs of the
 // checkpoint store: the fences of later claims are above those that it leaves.
+//
+// With [Options].Functions it takes one session after another. After an error, call it again.
 func (s *Store) RaiseEpochs(ctx context.Context) (sessions int, err error) {
+	if s.calls != nil {
+		sessions, err = s.db.CallAll(ctx, s.calls.known, s.calls.raise)
+		return sessions, s.error(ctx, "raise epochs", snapshot.Key{}, err)
+	}
 	sessions, err = collectOne(ctx, s.db, pgx.RowTo[int], s.sql.raise)
 	return sessions, s.error(ctx, "raise epochs", snapshot.Key{}, err)
 }
@@ -416,12 +460,17 @@ func (r *row) intact() error {
 	return bare.Intact()
 }
 
-func scan(from pgx.CollectableRow) (r row, err error) {
+func scan(from pgx.CollectableRow) (r row, err error) { return scanInto(from, nil) }
+
+// scanInto reads columns, and what follows them into more.
+func scanInto(from pgx.CollectableRow, more ...any) (r row, err error) {
 	var notBefore *time.Time
 	var left int64
-	err = from.Scan(&r.Orchestrator, &r.Session, &r.ID, &r.RequestID, &r.Turn, &r.Attempt, &r.Base, (*string)(&r.Status),
+	err = from.Scan(append([]any{
+		&r.Orchestrator, &r.Session, &r.ID, &r.RequestID, &r.Turn, &r.Attempt, &r.Base, (*string)(&r.Status),
 		&r.Seq, &r.Fence.Epoch, &r.Fence.Nonce, (*[]byte)(&r.Payload), &r.Error, &notBefore, &r.StartedAt, &r.SavedAt,
-		&left, &r.inFlight, &r.parted, nil)
+		&left, &r.inFlight, &r.parted,
+	}, more...)...)
 	r.StartedAt, r.SavedAt = r.StartedAt.UTC(), r.SavedAt.UTC()
 	if notBefore != nil {
 		r.NotBefore, r.Pause = notBefore.UTC(), time.Duration(max(0, left))*time.Microsecond
@@ -464,6 +513,11 @@ func microseconds(d time.Duration) int64 { return (d + time.Microsecond - 1).Mic
 func (s *Store) error(ctx context.Context, op string, k snapshot.Key, err error) error {
 	if err == nil || errors.Is(err, lock.ErrFenced) || errors.Is(err, snapshot.ErrNotFound) {
 		return err
+	}
+	if pgstate.Missing(err) && s.calls != nil {
+		return fmt.Errorf("pgsnapshot: %s: %w: %s, %s or a function like %s: run Store.Schema of a store with "+
+			"Options.Functions: %w", op, snapshot.ErrSchema, s.prefix.Plain("runs"), s.prefix.Plain("run_parts"),
+			s.prefix.Plain(functions[0]), err)
 	}
 	if pgstate.Missing(err) {
 		return fmt.Errorf("pgsnapshot: %s: %w: %s or %s: run migrations.Up, or Store.Schema for a prefix of your own; "+

@@ -76,10 +76,15 @@ func TestStorePgBouncer(t *testing.T) {
 
 // numbered returns what makes stores on one pool, each with tables of its own.
 func numbered(p *pgxpool.Pool) func(*testing.T) snapshot.Store {
+	return numberedWith(p, "s", pgsnapshot.Options{})
+}
+
+func numberedWith(p *pgxpool.Pool, prefix string, o pgsnapshot.Options) func(*testing.T) snapshot.Store {
 	n := 0
 	return func(t *testing.T) snapshot.Store {
 		n++
-		return create(t, p, &pgsnapshot.Options{Prefix: fmt.Sprintf("s%d_", n)})
+		o.Prefix = fmt.Sprintf("%s%d_", prefix, n)
+		return create(t, p, &o)
 	}
 }
 

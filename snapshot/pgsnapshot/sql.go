@@ -272,12 +272,12 @@ var suffixes = []string{"runs", "runs_inflight", "run_parts", "runs_sweep"}
 func fill(p sqlname.Prefix, template string) string { return names(p).Replace(template) }
 
 func names(p sqlname.Prefix) *strings.Replacer {
-	return strings.NewReplacer(
+	return strings.NewReplacer(append(functionNames(p),
 		pgsweep.Table, p.Table("runs_sweep"),
 		"{runs}", p.Table("runs"), "{runs_inflight}", p.Index("runs_inflight"), "{run_parts}", p.Table("run_parts"),
 		"{columns}", columns, "{brief}", brief, "{durable}", pgstate.Durable, "{firm}", pgstate.Firm, "{lazy}", lazy, "{clock}", clock, "{later}", later, "{counts}", counts,
 		"{parted}", parted,
-	)
+	)...)
 }
 
 func fillAll(p sqlname.Prefix) queries {

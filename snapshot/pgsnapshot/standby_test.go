@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -33,7 +34,17 @@ var stops = map[string]struct {
 	},
 	"commits are local by default": {at("local"), (*testenv.Replicated).StopSending, (*testenv.Replicated).ContinueSending},
 	"commits are to be applied":    {at("remote_apply"), (*testenv.Replicated).PauseReplay, (*testenv.Replicated).ResumeReplay},
+
+	"commits are local by default" + byFunctions: {
+		at("local"), (*testenv.Replicated).StopSending, (*testenv.Replicated).ContinueSending,
+	},
+	"commits are to be applied" + byFunctions: {
+		at("remote_apply"), (*testenv.Replicated).PauseReplay, (*testenv.Replicated).ResumeReplay,
+	},
 }
+
+// byFunctions ends the name of a stop that is tried on a store with functions.
+const byFunctions = ", by functions"
 
 // at makes a level of synchronous_commit the default, as a role or a database may.
 func at(level string) func(*pgxpool.Config) {
@@ -48,10 +59,10 @@ func TestStandbyStopped(t *testing.T) {
 	n := 0
 	for name, c := range stops {
 		n++
-		prefix := fmt.Sprintf("s%d_", n)
+		o := pgsnapshot.Options{Prefix: fmt.Sprintf("s%d_", n), Functions: strings.HasSuffix(name, byFunctions)}
 		t.Run(name, func(t *testing.T) {
 			p := poolOn(t, r.URL, c.configure)
-			w := stalled{create(t, p, &pgsnapshot.Options{Prefix: prefix}), p}
+			w := stalled{create(t, p, &o), p}
 			calls := w.calls(t)
 			c.stop(r)
 			for _, c := range calls {

@@ -59,9 +59,18 @@ func TestSweepReadsAPart(t *testing.T) {
 // nothing.
 func TestSweepGoesOn(t *testing.T) {
 	t.Parallel()
+	for name, o := range byEither {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o.Remember = time.Hour
+			sweepGoesOn(t, o)
+		})
+	}
+}
+
+func sweepGoesOn(t *testing.T, o pgsnapshot.Options) {
 	p := pool(t, nil)
-	s := create(t, p, &pgsnapshot.Options{Remember: time.Hour})
-	other := pgsnapshot.New(p, &pgsnapshot.Options{Remember: time.Hour})
+	s, other := create(t, p, &o), pgsnapshot.New(p, &o)
 	if _, err := p.Exec(t.Context(), s.Fill(pastSQL), 10_000, 5_000); err != nil { // two are old, far apart
 		t.Fatal(err)
 	}

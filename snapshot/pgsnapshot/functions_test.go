@@ -1,0 +1,221 @@
+package pgsnapshot_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
+	"github.com/holdfast-go/holdfast/internal/faulttest"
+	"github.com/holdfast-go/holdfast/internal/testenv"
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/snapshot"
+	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
+	"github.com/holdfast-go/holdfast/snapshot/snapshottest"
+)
+
+var withFunctions = pgsnapshot.Options{Functions: true}
+
+// byEither holds the options of stores that send statements, and of stores that call functions.
+var byEither = map[string]pgsnapshot.Options{"statements": {}, "functions": withFunctions}
+
+// settings are ways to use a server.
+var settings = map[string]func(*pgxpool.Config){
+	"default": func(*pgxpool.Config) {},
+	"one connection": func(c *pgxpool.Config) {
+		c.MaxConns = 1
+		c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
+	},
+	"simple protocol": func(c *pgxpool.Config) {
+		c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
+		c.ConnConfig.RuntimeParams["default_transaction_isolation"] = "serializable"
+	},
+}
+
+// A store that calls functions keeps every promise of one that sends statements.
+func TestFunctions(t *testing.T) {
+	t.Parallel()
+	for name, configure := range settings {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			snapshottest.Run(t, numberedWith(pool(t, configure), "f", withFunctions))
+		})
+	}
+}
+
+// The functions name the schema of the tables if the prefix does.
+func TestFunctionsQualified(t *testing.T) {
+	t.Parallel()
+	var schema string
+	if err := testenv.Postgres(t).QueryRow(t.Context(), "SELECT current_schema()").Scan(&schema); err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := pool(t, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["search_path"] = "pg_catalog" })
+	snapshottest.Run(t, numberedWith(elsewhere, schema+".My_", withFunctions))
+}
+
+func TestFunctionsSweep(t *testing.T) {
+	t.Parallel()
+	snapshottest.RunSweeper(t, func(t *testing.T, remember time.Duration) snapshottest.SweepingStore {
+		return open(t, nil, &pgsnapshot.Options{Remember: remember, Functions: true})
+	})
+}
+
+func TestFunctionsDamaged(t *testing.T) {
+	t.Parallel()
+	snapshottest.RunDamaged(t, func(t *testing.T) snapshottest.DamagingStore {
+		p := pool(t, nil)
+		return spoiled{create(t, p, &withFunctions), p, "id = ''"}
+	})
+}
+
+func TestFunctionsUnderFaults(t *testing.T) {
+	newStore := func(t *testing.T) snapshot.Store { return open(t, nil, &withFunctions) }
+	faulttest.SnapshotModel(t, newStore)
+	faulttest.RacingBegins(t, newStore, 1000)
+}
+
+// The two stores may have different prefixes, and then both have to be qualified if one is.
+func TestFunctionsJoin(t *testing.T) {
+	t.Parallel()
+	for name, configure := range settings {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, n := pool(t, configure), 0
+			var schema string
+			if err := p.QueryRow(t.Context(), "SELECT current_schema()").Scan(&schema); err != nil {
+				t.Fatal(err)
+			}
+			snapshottest.RunJoiner(t, func(t *testing.T) (snapshottest.JoiningStore, checkpoint.Store) {
+				n++
+				runs := create(t, p, &pgsnapshot.Options{Prefix: fmt.Sprintf("%s.r%d_", schema, n), Functions: true})
+				return runs, callingTurns(t, p, fmt.Sprintf("t%d_", n))
+			})
+		})
+	}
+}
+
+func callingTurns(t *testing.T, p *pgxpool.Pool, prefix string) *pgcheckpoint.Store {
+	t.Helper()
+	turns := pgcheckpoint.New(p, &pgcheckpoint.Options{Prefix: prefix, Functions: true})
+	if _, err := p.Exec(t.Context(), turns.Schema()); err != nil {
+		t.Fatal(err)
+	}
+	return turns
+}
+
+// A function cannot be part of a statement, nor a statement of a function.
+func TestFunctionsJoinOfBothKinds(t *testing.T) {
+	t.Parallel()
+	p := pool(t, nil)
+	statements, functions := pgsnapshot.New(p, nil), pgsnapshot.New(p, &withFunctions)
+	if statements.Join(callingTurns(t, p, "t_")) != nil || functions.Join(turnsOn(t, p, "t_")) != nil {
+		t.Error("a store with functions is joined with one without")
+	}
+}
+
+// Where the server does not wait for its disk by default, a Settle does.
+func TestSettleIsDurable(t *testing.T) {
+	t.Parallel()
+	_, p, _ := private(t, &testenv.Options{Settings: map[string]string{
+		"synchronous_commit": "off", "wal_writer_delay": "10s", "wal_writer_flush_after": "1GB", // 0 would flush at once
+	}})
+	for name, o := range byEither {
+		t.Run(name, func(t *testing.T) {
+			const rounds = 20
+			lazy := 0
+			runs := create(t, p, &o)
+			turns := pgcheckpoint.New(p, &pgcheckpoint.Options{Functions: o.Functions})
+			if _, err := p.Exec(t.Context(), turns.Schema()); err != nil {
+				t.Fatal(err)
+			}
+			settle := runs.Join(turns)
+			for i := range rounds {
+				r := run(fmt.Sprintf("%s %d", name, i))
+				c, err := turns.Claim(t.Context(), checkpoint.Key(r.Key), checkpoint.ClaimRequest{
+					Owner: "test", Nonce: r.Session, TTL: time.Hour,
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.Fence = c.Fence
+				if _, err := runs.Begin(t.Context(), r); err != nil {
+					t.Fatal(err)
+				}
+				cp := checkpoint.Checkpoint{RunID: r.ID, State: r.Payload}
+				forgotten, err := settle(t.Context(), c.Lease, cp, checkpoint.AppendOptions{})
+				if err != nil || !forgotten {
+					t.Fatalf("forgotten: %v, %v", forgotten, err)
+				}
+				if written(t, p) > 0 {
+					lazy++
+				}
+			}
+			if lazy > rounds/4 {
+				t.Errorf("a Settle is not durable on return: %d times of %d", lazy, rounds)
+			}
+		})
+	}
+}
+
+// Of a database without the functions, or without the tables, a store says so and what to do.
+func TestFunctionsMissing(t *testing.T) {
+	t.Parallel()
+	p := testenv.Postgres(t)
+	create(t, p, &pgsnapshot.Options{Prefix: "gone_", Functions: true})
+	if _, err := p.Exec(t.Context(), "DROP TABLE gone_runs, gone_run_parts"); err != nil {
+		t.Fatal(err)
+	}
+	for _, prefix := range []string{"holdfast_", "gone_", "no_such_schema.holdfast_"} {
+		s := pgsnapshot.New(p, &pgsnapshot.Options{Prefix: prefix, Functions: true})
+		r := run("a")
+		_, begun := s.Begin(t.Context(), r)
+		_, adopted := s.Adopt(t.Context(), r.Key, r.Fence, 1)
+		saved, deleted := s.Save(t.Context(), r), s.Delete(t.Context(), r.Key, r.ID, r.Fence)
+		for i, err := range []error{begun, adopted, saved, deleted} {
+			if !errors.Is(err, snapshot.ErrSchema) || !strings.Contains(err.Error(), prefix+"run_begin_1") ||
+				!strings.Contains(err.Error(), "Options.Functions") {
+				t.Errorf("%s, method %d: %v", prefix, i, err)
+			}
+		}
+	}
+}
+
+// No fence of before is good for anything once the epochs were raised.
+func TestRaiseEpochs(t *testing.T) {
+	t.Parallel()
+	for name, o := range byEither {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t, nil, &o)
+			for i := range 3 {
+				if _, err := s.Begin(t.Context(), run(fmt.Sprint(i))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if n, err := s.RaiseEpochs(t.Context()); n != 3 || err != nil {
+				t.Fatalf("raised %d, %v", n, err)
+			}
+			r := run("1")
+			_, adopted := s.Adopt(t.Context(), r.Key, r.Fence, 3)
+			for _, err := range []error{adopted, s.Save(t.Context(), saving(r)), s.Delete(t.Context(), r.Key, r.ID, r.Fence)} {
+				if !errors.Is(err, lock.ErrFenced) {
+					t.Errorf("a fence of before is taken: %v", err)
+				}
+			}
+			r.Fence.Epoch = time.Now().Add(time.Hour).UnixMicro()
+			if _, err := s.Adopt(t.Context(), r.Key, r.Fence, 3); err != nil {
+				t.Error(err)
+			}
+			if n, err := s.RaiseEpochs(t.Context()); n != 1 || err != nil {
+				t.Errorf("once more raised %d, %v", n, err)
+			}
+		})
+	}
+}
