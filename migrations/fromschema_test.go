@@ -9,7 +9,9 @@ import (
 	"github.com/pressly/goose/v3"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
 	"github.com/holdfast-go/holdfast/migrations"
+	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
 )
 
 // application returns an application's own goose, with a table of its own and one of ours for each prefix.
@@ -138,6 +140,45 @@ func TestApart(t *testing.T) {
 		}
 		if n := column(t, db, "SELECT (SELECT count(*) FROM customers) + (SELECT count(*) FROM bot_turns)"); n[0] != "0" {
 			t.Error(n)
+		}
+	})
+}
+
+// Functions come and go with the tables of the stores that call them, also where the tables were there before.
+func TestFromSchemaFunctions(t *testing.T) {
+	onEach(t, func(t *testing.T, sys system) {
+		if sys.dialect != migrations.Postgres {
+			return // no other store has functions
+		}
+		db := connect(t, sys, sys.fresh(t))
+		up(t, sys, db) // the tables of the default prefix
+		stores := []migrations.Schemer{
+			pgcheckpoint.New(nil, &pgcheckpoint.Options{Functions: true}),
+			pgsnapshot.New(nil, &pgsnapshot.Options{Functions: true}),
+			pgsnapshot.New(nil, &pgsnapshot.Options{Functions: true, Prefix: "other_"}),
+		}
+		p, err := goose.NewProvider(sys.goose, db, nil,
+			goose.WithGoMigrations(migrations.FromSchema(1, stores...)), goose.WithDisableGlobalRegistry(true))
+		if err != nil {
+			t.Fatal(err)
+		}
+		const all = "SELECT proname FROM pg_proc WHERE pronamespace = quote_ident(current_schema())::regnamespace"
+		for range 2 {
+			if _, err := p.Up(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for _, s := range stores {
+				must(t, db, s.Schema())
+			}
+			if got := column(t, db, all); len(got) != 7+8+8 {
+				t.Errorf("up, there are %d functions: %q", len(got), got)
+			}
+			if _, err := p.DownTo(t.Context(), 0); err != nil {
+				t.Fatal(err)
+			}
+			if got := column(t, db, all); len(got) > 0 {
+				t.Errorf("down, there are functions: %q", got)
+			}
 		}
 	})
 }
