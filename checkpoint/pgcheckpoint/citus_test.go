@@ -1,0 +1,71 @@
+package pgcheckpoint_test
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/checkpoint/checkpointtest"
+	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
+	"github.com/holdfast-go/holdfast/internal/citusrules"
+	"github.com/holdfast-go/holdfast/internal/testenv"
+)
+
+// Citus cannot be run here. Its rules can be checked on what the suites make a store send, and on what that runs in
+// functions.
+func TestCitus(t *testing.T) {
+	t.Parallel()
+	broken, writes := recorded(t, withFunctions)
+	for _, b := range broken {
+		t.Errorf("%s:\n%s\n%s", b.Rule, b.Statement, b.Inside)
+	}
+	text, err := os.ReadFile("functions.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	citusrules.WantAll(t, string(text), writes)
+}
+
+// The rules convict the statements.
+func TestCitusConvicts(t *testing.T) {
+	t.Parallel()
+	broken, _ := recorded(t, pgcheckpoint.Options{})
+	citusrules.WantRules(t, broken, citusrules.Pipeline, citusrules.WithModifies, citusrules.VolatileSet,
+		citusrules.Where, citusrules.Returning, citusrules.OnConflict, citusrules.AnySession, citusrules.LockShards,
+		citusrules.InsertSelect, citusrules.Advisory)
+}
+
+// recorded runs the suites on one store after another with the same tables, so that each statement is told once.
+func recorded(t *testing.T, o pgcheckpoint.Options) ([]citusrules.Breach, map[string][]string) {
+	t.Helper()
+	url := testenv.PostgresURL(t)
+	plain := poolOn(t, url, func(*pgxpool.Config) {})
+	create(t, plain, pgcheckpoint.New(plain, &o))
+	var r *citusrules.Recorder
+	p := poolOn(t, url, func(c *pgxpool.Config) { r = citusrules.Record(c) })
+	empty := func(t *testing.T, ttl time.Duration) *pgcheckpoint.Store {
+		exec(t, plain, "DELETE FROM holdfast_sessions; DELETE FROM holdfast_turns; DELETE FROM holdfast_watches")
+		exec(t, plain, "DELETE FROM holdfast_sessions_sweep")
+		o.TTL = ttl
+		return pgcheckpoint.New(p, &o)
+	}
+	checkpointtest.Run(t, func(t *testing.T) checkpoint.Store { return empty(t, 0) })
+	checkpointtest.RunSweeper(t, func(t *testing.T, ttl time.Duration) checkpointtest.SweepingStore {
+		return empty(t, ttl)
+	})
+	checkpointtest.RunWatcher(t, func(t *testing.T) checkpointtest.WatchingStore { return empty(t, 0) })
+	checkpointtest.RunDamaged(t, func(t *testing.T) checkpointtest.DamagingStore {
+		return spoiled{empty(t, 0), plain, "born = 0", "run_id = ''"}
+	})
+	if _, err := pgcheckpoint.New(p, &o).RaiseEpochs(t.Context()); err != nil {
+		t.Error(err)
+	}
+	broken, writes, err := r.Broken(t.Context(), plain, "holdfast_sessions", "holdfast_turns")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return broken, writes
+}

@@ -1,0 +1,41 @@
+package citusrules
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var (
+	function = regexp.MustCompile(`(?ms)^CREATE FUNCTION \{(\w+)\}.*?^END \$\$;`)
+	write    = regexp.MustCompile(`(?m)^ +(?:UPDATE|INSERT INTO|DELETE FROM) \{`)
+)
+
+// WantAll fails if a function of functions, which is a template of a store, has a statement that writes and was never
+// run. writes is what [Recorder.Broken] returned.
+func WantAll(t *testing.T, functions string, writes map[string][]string) {
+	t.Helper()
+	for _, f := range function.FindAllStringSubmatch(functions, -1) {
+		ran := 0
+		for name, lines := range writes {
+			if strings.Contains(name, f[1]+"_") {
+				slices.Sort(lines)
+				ran += len(slices.Compact(lines))
+			}
+		}
+		if want := len(write.FindAllString(f[0], -1)); ran != want {
+			t.Errorf("of the statements of %s that write, %d of %d were run", f[1], ran, want)
+		}
+	}
+}
+
+// WantRules fails if one of the rules was not broken.
+func WantRules(t *testing.T, broken []Breach, rules ...string) {
+	t.Helper()
+	for _, rule := range rules {
+		if !slices.ContainsFunc(broken, func(b Breach) bool { return b.Rule == rule }) {
+			t.Errorf("no statement is said to break this rule: %s", rule)
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package pgsnapshot_test
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
+	"github.com/holdfast-go/holdfast/internal/citusrules"
+	"github.com/holdfast-go/holdfast/internal/testenv"
+	"github.com/holdfast-go/holdfast/snapshot"
+	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
+	"github.com/holdfast-go/holdfast/snapshot/snapshottest"
+)
+
+// Citus cannot be run here. Its rules can be checked on what the suites make a store send, and on what that runs in
+// functions.
+func TestCitus(t *testing.T) {
+	t.Parallel()
+	broken, writes := recorded(t, true)
+	for _, b := range broken {
+		t.Errorf("%s:\n%s\n%s", b.Rule, b.Statement, b.Inside)
+	}
+	text, err := os.ReadFile("functions.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	citusrules.WantAll(t, string(text), writes)
+}
+
+// The rules convict the statements.
+func TestCitusConvicts(t *testing.T) {
+	t.Parallel()
+	broken, _ := recorded(t, false)
+	citusrules.WantRules(t, broken, citusrules.Pipeline, citusrules.WithModifies, citusrules.VolatileSet,
+		citusrules.Returning, citusrules.OnConflict, citusrules.AnySession, citusrules.LockShards, citusrules.InsertSelect)
+}
+
+// recorded runs the suites on one store after another with the same tables, so that each statement is told once.
+func recorded(t *testing.T, functions bool) ([]citusrules.Breach, map[string][]string) {
+	t.Helper()
+	o := pgsnapshot.Options{Functions: functions}
+	turns := pgcheckpoint.Options{Functions: functions}
+	url := testenv.PostgresURL(t)
+	plain := poolOn(t, url, func(*pgxpool.Config) {})
+	run := func(sql string) {
+		t.Helper()
+		if _, err := plain.Exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run(pgsnapshot.New(plain, &o).Schema() + pgcheckpoint.New(plain, &turns).Schema())
+	var r *citusrules.Recorder
+	p := poolOn(t, url, func(c *pgxpool.Config) { r = citusrules.Record(c) })
+	empty := func(remember time.Duration) *pgsnapshot.Store {
+		run(`DELETE FROM holdfast_runs; DELETE FROM holdfast_run_parts; DELETE FROM holdfast_runs_sweep;
+			DELETE FROM holdfast_sessions; DELETE FROM holdfast_turns`)
+		o.Remember = remember
+		return pgsnapshot.New(p, &o)
+	}
+	snapshottest.Run(t, func(*testing.T) snapshot.Store { return empty(0) })
+	snapshottest.RunSweeper(t, func(_ *testing.T, remember time.Duration) snapshottest.SweepingStore {
+		return empty(remember)
+	})
+	snapshottest.RunDamaged(t, func(*testing.T) snapshottest.DamagingStore { return spoiled{empty(0), plain, "id = ''"} })
+	snapshottest.RunJoiner(t, func(*testing.T) (snapshottest.JoiningStore, checkpoint.Store) {
+		return empty(0), pgcheckpoint.New(p, &turns)
+	})
+	if _, err := pgsnapshot.New(p, &o).RaiseEpochs(t.Context()); err != nil {
+		t.Error(err)
+	}
+	broken, writes, err := r.Broken(t.Context(), plain,
+		"holdfast_sessions", "holdfast_turns", "holdfast_runs", "holdfast_run_parts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return broken, writes
+}
