@@ -2,41 +2,18 @@ package main
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
-	"github.com/holdfast-go/holdfast/internal/pgstate"
 	"github.com/holdfast-go/holdfast/internal/testenv"
-	"github.com/holdfast-go/holdfast/snapshot"
 	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
 )
-
-//go:embed functions.sql
-var functionsTemplate string
-
-// functionsSQL creates one PL/pgSQL function for each transition of the stores, on the tables with the default prefix.
-var functionsSQL = strings.NewReplacer(
-	"{level}", pgstate.Level, "{looked}", strconv.Itoa(checkpoint.DefaultKeep),
-	"{run}", `verdict text, orchestrator text, session text, id text, request_id text, turn integer, attempt integer,
-		base text, status text, seq bigint, epoch bigint, nonce text, payload jsonb, error text, not_before timestamptz,
-		started_at timestamptz, saved_at timestamptz, pause bigint, in_flight boolean, names text[], docs text[]`,
-	"{columns}", `r.orchestrator, r.session, r.id, r.request_id, r.turn, r.attempt, r.base,
-		r.status, r.seq, r.epoch, r.nonce, r.payload, r.error, r.not_before,
-		r.started_at, r.saved_at, coalesce((extract(epoch FROM r.not_before - _moment) * 1e6)::bigint, 0),
-		r.deleted_at IS NULL`,
-	"{counts}", `(_most > 0 AND (r.epoch, r.nonce) <> (_epoch, _nonce)
-		AND r.status NOT IN ('parked', 'ended', 'deleted'))`,
-).Replace(functionsTemplate)
 
 // postgresFunctions measures whole turns by functions against the same turns by the statements of the stores, and once
 // more where the driver may not keep prepared statements, as behind some poolers. There is no goal: decision 0026 says
@@ -50,7 +27,8 @@ func (b *bench) postgresFunctions(ctx context.Context) error {
 			return err
 		}
 		defer forgetful.Close()
-		_, err = pool.Exec(ctx, pgsnapshot.New(pool, nil).Schema()+functionsSQL)
+		_, err = pool.Exec(ctx, pgcheckpoint.New(pool, &pgcheckpoint.Options{Functions: true}).Schema()+
+			pgsnapshot.New(pool, &pgsnapshot.Options{Functions: true}).Schema())
 		if err = errors.Join(err, b.describe(ctx, pool, "")); err != nil {
 			return err
 		}
@@ -71,14 +49,14 @@ func (b *bench) postgresFunctions(ctx context.Context) error {
 	})
 }
 
-// players returns what plays the same turns by statements and by functions. Neither settles and forgets in one step.
+// players returns what plays the same turns by statements and by functions.
 func (b *bench) players(pool *pgxpool.Pool) (statements, functions resumable) {
-	states, db := prose(64), pgstate.New(pool)
-	store, runs := pgcheckpoint.New(pool, nil), pgsnapshot.New(pool, nil)
-	statements = resumable{player: player{store, states, b.keep, "statements-"}, runs: runs}
-	functions = resumable{
-		player: player{checkpointFunctions{store, db}, states, b.keep, "functions-"}, runs: runFunctions{runs, db},
-	}
+	states := prose(64)
+	statements = newResumable(
+		player{pgcheckpoint.New(pool, nil), states, b.keep, "statements-"}, pgsnapshot.New(pool, nil))
+	functions = newResumable(
+		player{pgcheckpoint.New(pool, &pgcheckpoint.Options{Functions: true}), states, b.keep, "functions-"},
+		pgsnapshot.New(pool, &pgsnapshot.Options{Functions: true}))
 	return statements, functions
 }
 
@@ -95,8 +73,8 @@ func (b *bench) compareFunctions(
 		reference: subject{name: "statements: … with a reply owed, Mark", op: rota.on(statements.deliver)},
 		subjects:  []subject{{name: "Claim, Append with a reply owed, Mark", op: rota.on(functions.deliver)}},
 	}, {
-		reference: subject{name: "statements: … Begin, Save …, Delete", op: rota.on(statements.play)},
-		subjects:  []subject{{name: "Claim, Begin, Save, Append, Delete", op: rota.on(functions.play)}},
+		reference: subject{name: "statements: … Begin, Save, Settle", op: rota.on(statements.play)},
+		subjects:  []subject{{name: "Claim, Begin, Save, Settle", op: rota.on(functions.play)}},
 	}} {
 		c.what, c.workers = what, workers
 		c.between = func(ctx context.Context) error { return tidyTables(ctx, tidy) }
@@ -127,8 +105,8 @@ func (b *bench) weighFunctions(ctx context.Context, pool *pgxpool.Pool) error {
 		{name: "functions: Claim, Append", play: functions.player.play},
 		{name: "statements: Claim, Append with a reply owed, Mark", play: statements.deliver},
 		{name: "functions: Claim, Append with a reply owed, Mark", play: functions.deliver},
-		{name: "statements: Claim, Begin, Save, Append, Delete", play: statements.play},
-		{name: "functions: Claim, Begin, Save, Append, Delete", play: functions.play},
+		{name: "statements: Claim, Begin, Save, Settle", play: statements.play},
+		{name: "functions: Claim, Begin, Save, Settle", play: functions.play},
 	}
 	for lap := range 1 + 3*b.rounds {
 		if lap == 1 {
@@ -202,41 +180,3 @@ func cheap(values []int64) int64 {
 	slices.Sort(values)
 	return values[len(values)/10]
 }
-
-// call reads the rows that a function returns.
-func call(ctx context.Context, db *pgstate.DB, read func(pgx.Rows) error, sql string, args ...any) error {
-	err := db.Answered(ctx, func() error {
-		rows, err := db.Query(ctx, sql, args...)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			if err := read(rows); err != nil {
-				return err
-			}
-		}
-		return rows.Err()
-	})
-	return pgstate.Ended(ctx, err)
-}
-
-// verdict calls a function that returns one value.
-func verdict[T any](ctx context.Context, db *pgstate.DB, sql string, args ...any) (v T, err error) {
-	err = call(ctx, db, func(rows pgx.Rows) error { return rows.Scan(&v) }, sql, args...)
-	return v, err
-}
-
-// document is JSON as text, nil if there is none.
-func document(doc []byte) *string {
-	if len(doc) == 0 {
-		return nil
-	}
-	text := string(doc)
-	return &text
-}
-
-var (
-	_ checkpoint.Store = checkpointFunctions{}
-	_ snapshot.Store   = runFunctions{}
-)
