@@ -237,7 +237,7 @@ DECLARE
     _before timestamptz := clock_timestamp() - _idle * interval '1 microsecond';
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
-    PERFORM FROM {sessions} h
+    PERFORM 1 FROM {sessions} h
     WHERE h.orchestrator = _orchestrator AND h.session = _session AND h.owed IS NULL AND h.lease_until < _before
     FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN

@@ -243,7 +243,7 @@ DECLARE
     _before timestamptz := clock_timestamp() - _over * interval '1 microsecond';
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
-    PERFORM FROM {runs} r
+    PERFORM 1 FROM {runs} r
     WHERE r.orchestrator = _orchestrator AND r.session = _session AND r.deleted_at < _before
     FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
