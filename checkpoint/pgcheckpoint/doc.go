@@ -26,4 +26,10 @@
 // failed, and retry_at is when the next one is due (NULL: now).
 //
 // holdfast_watches and holdfast_sessions_sweep say which process watches, and which one sweeps.
+//
+// # Functions
+//
+// With [Options].Functions a transition is one call of a function instead, of which each statement sees what was
+// committed when it began. The functions are part of the schema, and their names are numbered: see docs/operations.md.
+// Each is about one session, calls no volatile function in what it writes, and so keeps to the rules of Citus.
 package pgcheckpoint

@@ -24,4 +24,10 @@
 // then. A part counts while its payload_version is the one of its run.
 //
 // Lists read an index of the runs in flight: their cost follows the load, not the history.
+//
+// # Functions
+//
+// With [Options].Functions a transition is one call of a function instead, also where it reads or removes parts. The
+// functions are part of the schema, and their names are numbered: see docs/operations.md. Each is about one session, calls
+// no volatile function in what it writes, and so keeps to the rules of Citus.
 package pgsnapshot

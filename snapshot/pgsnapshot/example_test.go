@@ -9,10 +9,26 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
 	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
 )
+
+// Both stores call functions, as on Citus, and their schemas create what they call.
+func ExampleOptions() {
+	ctx := context.Background()
+	pool, err := pgxpool.New(ctx, os.Getenv("DATABASE_URL"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	turns := pgcheckpoint.New(pool, &pgcheckpoint.Options{Prefix: "bots.holdfast_", Functions: true})
+	runs := pgsnapshot.New(pool, &pgsnapshot.Options{Prefix: "bots.holdfast_", Functions: true})
+	if _, err := pool.Exec(ctx, turns.Schema()+runs.Schema()); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("one function settles in both:", runs.Join(turns) != nil)
+}
 
 // A new owner adopts each run that it finds, with the fence that it got by claiming the session, before it uses it.
 func Example() {
