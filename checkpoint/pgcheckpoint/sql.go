@@ -51,13 +51,15 @@ CREATE TABLE IF NOT EXISTS {turns} (
 
 CREATE INDEX IF NOT EXISTS {turns_request} ON {turns} (orchestrator, session, request_id) WHERE request_id IS NOT NULL;
 
+-- Without lz4, and before PostgreSQL 14, the default compression serves.
 DO $$ BEGIN
-    IF EXISTS (SELECT FROM pg_attribute
-        WHERE attrelid = '{turns}'::regclass AND attname IN ('state', 'payload') AND attcompression <> 'l') THEN
-        EXECUTE 'ALTER TABLE {turns} ALTER COLUMN state SET COMPRESSION lz4, ALTER COLUMN payload SET COMPRESSION lz4';
-    END IF; -- else the table would be locked for nothing
-EXCEPTION WHEN feature_not_supported OR syntax_error OR undefined_column THEN
-    NULL; -- the server was built without lz4 or is older than 14: the default compression serves
+    IF EXISTS (SELECT FROM pg_settings WHERE name = 'default_toast_compression' AND 'lz4' = ANY (enumvals)) THEN
+        IF EXISTS (SELECT FROM pg_attribute
+            WHERE attrelid = '{turns}'::regclass AND attname IN ('state', 'payload') AND attcompression <> 'l') THEN
+            EXECUTE 'ALTER TABLE {turns}
+                ALTER COLUMN state SET COMPRESSION lz4, ALTER COLUMN payload SET COMPRESSION lz4';
+        END IF; -- else the table would be locked for nothing
+    END IF;
 END $$;
 
 -- By default a fifth of the table would be dead turns before they are removed. A setting that is there stays.

@@ -67,13 +67,15 @@ END $$;
 -- +goose StatementEnd
 
 -- +goose StatementBegin
+-- Without lz4, and before PostgreSQL 14, the default compression serves.
 DO $$ BEGIN
-    IF EXISTS (SELECT FROM pg_attribute
-        WHERE attrelid = '"holdfast_turns"'::regclass AND attname IN ('state', 'payload') AND attcompression <> 'l') THEN
-        EXECUTE 'ALTER TABLE "holdfast_turns" ALTER COLUMN state SET COMPRESSION lz4, ALTER COLUMN payload SET COMPRESSION lz4';
-    END IF; -- else the table would be locked for nothing
-EXCEPTION WHEN feature_not_supported OR syntax_error OR undefined_column THEN
-    NULL; -- the server was built without lz4 or is older than 14: the default compression serves
+    IF EXISTS (SELECT FROM pg_settings WHERE name = 'default_toast_compression' AND 'lz4' = ANY (enumvals)) THEN
+        IF EXISTS (SELECT FROM pg_attribute
+            WHERE attrelid = '"holdfast_turns"'::regclass AND attname IN ('state', 'payload') AND attcompression <> 'l') THEN
+            EXECUTE 'ALTER TABLE "holdfast_turns"
+                ALTER COLUMN state SET COMPRESSION lz4, ALTER COLUMN payload SET COMPRESSION lz4';
+        END IF; -- else the table would be locked for nothing
+    END IF;
 END $$;
 -- +goose StatementEnd
 

@@ -58,15 +58,16 @@ CREATE TABLE IF NOT EXISTS "holdfast_run_parts" (
 ) WITH (toast_tuple_target = 4080);
 
 -- +goose StatementBegin
+-- Without lz4, and before PostgreSQL 14, the default compression serves.
 DO $$ BEGIN
-    IF EXISTS (SELECT FROM pg_attribute
-        WHERE attrelid IN ('"holdfast_runs"'::regclass, '"holdfast_run_parts"'::regclass) AND attname IN ('payload', 'doc')
-            AND attcompression <> 'l') THEN
-        EXECUTE 'ALTER TABLE "holdfast_runs" ALTER COLUMN payload SET COMPRESSION lz4';
-        EXECUTE 'ALTER TABLE "holdfast_run_parts" ALTER COLUMN doc SET COMPRESSION lz4';
-    END IF; -- else the tables would be locked for nothing
-EXCEPTION WHEN feature_not_supported OR syntax_error OR undefined_column THEN
-    NULL; -- the server was built without lz4 or is older than 14: the default compression serves
+    IF EXISTS (SELECT FROM pg_settings WHERE name = 'default_toast_compression' AND 'lz4' = ANY (enumvals)) THEN
+        IF EXISTS (SELECT FROM pg_attribute
+            WHERE attrelid IN ('"holdfast_runs"'::regclass, '"holdfast_run_parts"'::regclass) AND attname IN ('payload', 'doc')
+                AND attcompression <> 'l') THEN
+            EXECUTE 'ALTER TABLE "holdfast_runs" ALTER COLUMN payload SET COMPRESSION lz4';
+            EXECUTE 'ALTER TABLE "holdfast_run_parts" ALTER COLUMN doc SET COMPRESSION lz4';
+        END IF; -- else the tables would be locked for nothing
+    END IF;
 END $$;
 -- +goose StatementEnd
 

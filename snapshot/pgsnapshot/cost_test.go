@@ -426,7 +426,6 @@ func TestSchemaAgain(t *testing.T) {
 	if _, err := tx.Exec(t.Context(), vacuum); err != nil {
 		t.Fatal(err)
 	}
-	// Unlike lock_timeout, the schema could not take it for a server without lz4.
 	if _, err := p.Exec(t.Context(), "SET statement_timeout = '5s'; "+s.Schema()); err != nil {
 		t.Error(err)
 	}
