@@ -23,7 +23,7 @@ func TestErrorsAreMet(t *testing.T) {
 			tests.Write(text)
 		}
 	}
-	doc, err := os.ReadFile("doc.go")
+	doc, err := os.ReadFile(engine + "doc.go")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,10 +25,13 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
+// engine is where the package under test is.
+const engine = "../../../orchestrator/"
+
 // declared returns what event.go or errors.go declares at its top level, by name, with its literal.
 func declared(t *testing.T, file string) map[string]string {
 	t.Helper()
-	f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+	f, err := parser.ParseFile(token.NewFileSet(), engine+file, nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
