@@ -11,7 +11,7 @@ PACKAGES := $(MODULES:%=%/...)
 # exec, so that a signal to make reaches the program that has to stop the servers.
 RUN := go build -o $(CACHE)/run ./internal/testenv/run && exec $(CACHE)/run
 
-.PHONY: help test race soak bench lint generate tidy-check vet db-up
+.PHONY: help test race soak versions bench lint generate tidy-check vet db-up
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,6 +26,9 @@ race: ## look for races and order dependence: every test three times, shuffled
 
 soak: ## run the tests with the long fault schedules
 	@export HOLDFAST_SOAK=1; $(RUN) -install -memory -- go test -race -timeout 4h $(PACKAGES)
+
+versions: ## run the tests of PostgreSQL on PostgreSQL 13 to 18, which npm fetches; or on MAJORS="14 18"
+	@exec internal/test/versions/run $(MAJORS)
 
 bench: ## print the table of docs/performance.md; fails on a number that is missed
 	go run ./internal/test/bench

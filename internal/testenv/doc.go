@@ -8,6 +8,13 @@
 // [StartRedisCluster] and [StartRedisPair] start servers of the test's own, to be killed, stopped and
 // starved of disk.
 //
+// The programs are those of PATH, else those of Debian's packages, the newest first. So
+//
+//	PATH=/opt/postgresql-18/bin:$PATH go test ./checkpoint/pgcheckpoint
+//
+// tests on another PostgreSQL, and make versions on several. As root, servers run as the
+// user postgres, who must be able to read that directory.
+//
 // Where a server cannot be had the test is skipped with the reason, unless
 // HOLDFAST_TEST_REQUIRED is 1, as it is under make test: then it fails.
 //
