@@ -23,7 +23,9 @@ type Lease struct {
 
 // A Checkpoint is one settled turn. It never changes.
 //
-// State and Payload come back equal as JSON values, not as bytes.
+// State and Payload come back equal as JSON values, not as bytes. How big each may be is judged alike by all stores, in
+// Append: 16 MiB of its shortest form, and more in docs/guarantees.md. What a store has taken it gives back and takes
+// again, however long it has become.
 type Checkpoint struct {
 	Turn      int
 	State     json.RawMessage

@@ -28,7 +28,9 @@ const (
 
 // A Run is a turn in flight. A session has at most one.
 //
-// Payload and Parts come back equal as JSON values, not as bytes; times to the microsecond, in UTC.
+// Payload and Parts come back equal as JSON values, not as bytes; times to the microsecond, in UTC. How big each may be is
+// judged alike by all stores, in Begin and Save: 16 MiB of its shortest form, and more in docs/guarantees.md. What a store
+// has taken it gives back, takes again, and ends and deletes, however long it has become.
 type Run struct {
 	Key
 	ID, RequestID string

@@ -23,7 +23,10 @@ func (k Key) Validate() error {
 }
 
 // Validate checks everything that is stored.
-func (r Run) Validate() error {
+func (r Run) Validate() error { return r.validate(jsonvalue.Check) }
+
+// validate checks a run whose documents judge takes.
+func (r Run) validate(judge func(doc []byte) error) error {
 	if err := r.Key.Validate(); err != nil {
 		return err
 	}
@@ -37,12 +40,12 @@ func (r Run) Validate() error {
 	case r.Pause < 0 || r.Pause > maxPause:
 		return fmt.Errorf("%w: pause of %v", ErrInvalid, r.Pause)
 	}
-	return r.validateDocuments()
+	return r.validateDocuments(judge)
 }
 
-func (r Run) validateDocuments() error {
+func (r Run) validateDocuments(judge func(doc []byte) error) error {
 	if len(r.Payload) > 0 {
-		if err := jsonvalue.Check(r.Payload); err != nil {
+		if err := judge(r.Payload); err != nil {
 			return fmt.Errorf("%w: payload: %w", ErrInvalid, err)
 		}
 	}
@@ -50,7 +53,7 @@ func (r Run) validateDocuments() error {
 		if err := ids.Check("part", name); err != nil {
 			return invalid(err)
 		}
-		if err := jsonvalue.Check(doc); err != nil {
+		if err := judge(doc); err != nil {
 			return fmt.Errorf("%w: part %q: %w", ErrInvalid, name, err)
 		}
 	}
@@ -58,10 +61,11 @@ func (r Run) validateDocuments() error {
 }
 
 // Intact returns a *DamagedError unless r, which a store has read, is what a store wrote. It does not judge r.Pause: if
-// the clock was set back, the time that is left may be any.
+// the clock was set back, the time that is left may be any. It does not judge how big the documents are: an earlier version
+// may have taken more, and such a run can be ended and deleted.
 func (r Run) Intact() error {
 	r.Pause = 0
-	if err := r.Validate(); err != nil {
+	if err := r.validate(jsonvalue.Stored); err != nil {
 		return Damaged(r.Key, err)
 	}
 	return nil

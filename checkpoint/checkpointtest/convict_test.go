@@ -1,6 +1,7 @@
 package checkpointtest_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"iter"
@@ -40,6 +41,7 @@ func TestSuiteConvicts(t *testing.T) {
 		"claim steals":                                 {"claim-held", func() store { return steals{newMutant()} }},
 		"an expired lease is refused":                  {"expired-untaken", func() store { return &punctual{mutant: newMutant()} }},
 		"lists what was only claimed":                  {"sessions", func() store { return &listsClaimed{mutant: newMutant()} }},
+		"what is given back is too long":               {"values-largest", func() store { return spaced{newMutant()} }},
 	})
 }
 
@@ -475,4 +477,17 @@ func (l *listsClaimed) Sessions(context.Context, checkpoint.SessionQuery) iter.S
 			}
 		}
 	}
+}
+
+// A spaced gives states back as PostgreSQL does, with a space after each comma, and judges them as they come.
+type spaced struct{ mutant }
+
+func (s spaced) Append(
+	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+) error {
+	if len(cp.State) > 16<<20 {
+		return checkpoint.ErrInvalid
+	}
+	cp.State = bytes.ReplaceAll(cp.State, []byte(`,`), []byte(`, `))
+	return s.mutant.Append(ctx, l, cp, o)
 }

@@ -20,7 +20,7 @@ var (
 	refusedStates = []string{
 		``, ` `, `{`, `{"a":}`, `nope`, `'a'`, `01`, `1.`, `NaN`, `1 2`, `[1,]`, "\"\xff\"", "\"\xc0\x80\"", "\"\xed\xa0\x80\"", "\"a\x00b\"",
 		`"\u0000"`, `{"\u0000":1}`, `"\ud800"`, `"\udc00"`, `"\ud800\ud800"`, `"\x41"`, "\"\n\"", `1e131072`, `1e-16384`, `1e999999999999`,
-		`"` + strings.Repeat("x", 16<<20) + `"`,
+		`"` + strings.Repeat("x", 16<<20) + `"`, `[` + strings.Repeat(`{},`, 400_000) + `{}]`, strings.Repeat(" ", 32<<20) + `1`,
 	}
 	acceptedIDs = []string{
 		"a", "a_", "%", ":", "{}", "}{", "/", "a/b", " ", "\n", "\x01", "a'b\"c;--", `\`, "😀", "\ufffd", "\U0010ffff", "é", "NULL", "*", "[a]", "$1", "?",
@@ -28,6 +28,12 @@ var (
 	}
 	refusedIDs = []string{"", "\x00", "a\x00", "\xff", "a\xed\xa0\x80", strings.Repeat("x", 513), strings.Repeat("é", 257)}
 )
+
+// largest is as large as a document may be, and longer with a space after each comma.
+var largest = func() json.RawMessage {
+	doc := `[` + strings.Repeat(`"",`, 100_000) + `"`
+	return json.RawMessage(doc + strings.Repeat("x", 16<<20-len(doc)-len(`"]`)) + `"]`)
+}()
 
 var valueClauses = []clause{
 	{
@@ -66,6 +72,25 @@ var valueClauses = []clause{
 				}
 			}
 			p.wantTurns("a")
+		},
+	},
+	{
+		name: "values-largest",
+		rule: "every backend takes a document of 16 MiB, and takes it again as it has given it back",
+		check: func(p *probe) {
+			l := p.claim("a").Lease
+			cp := turn(0)
+			cp.State = largest
+			for n := range 3 {
+				cp.Turn, cp.RunID = n, fmt.Sprintf("run-%d", n)
+				if err := p.tryAppend(l, cp); err != nil {
+					fail("%d bytes, given back %d times: %w", len(cp.State), n, err)
+				}
+				got, err := checkpoint.Load(p.ctx, p.store, key("a"), n)
+				ok(err)
+				ok(sameCheckpoint(got, cp))
+				cp.State = got.State
+			}
 		},
 	},
 	{

@@ -12,8 +12,17 @@ import (
 
 // The bounds of a document that a store takes.
 const (
-	MaxSize  = 16 << 20 // as [Size] counts
-	MaxDepth = 1000     // arrays and objects within one another
+	MaxSize   = 16 << 20    // as [Size] counts
+	MaxDepth  = 1000        // arrays and objects within one another
+	MaxMemory = 256_000_000 // bytes that PostgreSQL takes at most to read it, about
+)
+
+// PostgreSQL makes a tree of a document before it writes it: [{},{},…] takes 220 times as much memory as text. These are
+// upper bounds of what it takes, measured; see docs/decisions/0028.
+const (
+	perByte      = 8
+	perValue     = 144 // of any kind, and for the name of a member
+	perContainer = 512 // for an array or an object, besides
 )
 
 // mostRaw is how many times as long as its size a document may be. White space and escapes, which do not count, come
@@ -28,8 +37,16 @@ const (
 
 // Bounds are how big a document may be. A zero field is the bound of the stores.
 type Bounds struct {
-	Size  int // as [Size] counts
-	Depth int // arrays and objects within one another
+	Size   int // as [Size] counts
+	Depth  int // arrays and objects within one another
+	Memory int // 0: 64 bytes for each of Size, from 1 MB to MaxMemory
+}
+
+func (b Bounds) orDefault() Bounds {
+	const each, least = 64, 1_000_000
+	b.Size, b.Depth = cmp.Or(b.Size, MaxSize), cmp.Or(b.Depth, MaxDepth)
+	b.Memory = cmp.Or(b.Memory, min(max(each*b.Size, least), MaxMemory))
+	return b
 }
 
 // Check says why doc cannot be kept, or returns nil. It accepts JSON (RFC 8259) in valid UTF-8 that holds no U+0000
@@ -38,7 +55,7 @@ func Check(doc []byte) error { return CheckWithin(doc, Bounds{}) }
 
 // CheckWithin is Check with smaller bounds.
 func CheckWithin(doc []byte, b Bounds) error {
-	b.Size, b.Depth = cmp.Or(b.Size, MaxSize), cmp.Or(b.Depth, MaxDepth)
+	b = b.orDefault()
 	if len(doc) > mostRaw*b.Size {
 		return fmt.Errorf("%d bytes of JSON, white space and escapes included, are more than %d", len(doc), mostRaw*b.Size)
 	}
@@ -49,7 +66,18 @@ func CheckWithin(doc []byte, b Bounds) error {
 	if s.size() > b.Size {
 		return fmt.Errorf("%d bytes of JSON are more than %d", s.size(), b.Size)
 	}
+	if m := s.memory(); m > b.Memory {
+		return fmt.Errorf("%d arrays and objects, %d values and names take PostgreSQL %d MB of memory, which is more than %d",
+			s.containers, s.values, m/1e6, b.Memory/1e6)
+	}
 	return nil
+}
+
+// Stored says why no store has written doc, or returns nil. How big doc is does not matter: an earlier version may have had
+// other bounds.
+func Stored(doc []byte) error {
+	_, err := scan(doc, MaxDepth)
+	return err
 }
 
 // Size returns how many bytes doc counts, on every backend alike: those of its shortest form. That has no white space
@@ -110,9 +138,15 @@ type scanner struct {
 	depth int
 	most  int // how deep it may be
 	extra int // bytes that the shortest form has more than doc up to pos; mostly below 0
+
+	values, containers int // the values include the containers, and the names of members
 }
 
 func (s *scanner) size() int { return len(s.doc) + s.extra }
+
+func (s *scanner) memory() int {
+	return perByte*s.size() + perValue*s.values + perContainer*s.containers
+}
 
 func (s *scanner) document() error {
 	if err := s.value(); err != nil {
@@ -145,6 +179,7 @@ func (s *scanner) skipSpace() {
 }
 
 func (s *scanner) value() error {
+	s.values++
 	s.skipSpace()
 	switch c := s.peek(); {
 	case c == '{':
@@ -179,6 +214,7 @@ func (s *scanner) nested(closing byte, element func() error) error {
 	if s.depth++; s.depth > s.most {
 		return fmt.Errorf("nested deeper than %d", s.most)
 	}
+	s.containers++
 	s.pos++
 	if s.skipSpace(); s.peek() == closing {
 		s.pos++
@@ -209,6 +245,7 @@ func (s *scanner) nested(closing byte, element func() error) error {
 }
 
 func (s *scanner) member() error {
+	s.values++ // its name
 	if s.skipSpace(); s.peek() != '"' {
 		return errToken
 	}
@@ -352,31 +389,41 @@ func (s *scanner) number() error {
 		return errToken
 	}
 	fraction := 0
-	mantissaEnd := point
 	if s.peek() == '.' {
 		s.pos++
 		first, end := s.digits()
 		if first == end {
 			return errToken
 		}
-		fraction, mantissaEnd = end-first, end
+		fraction = end - first
 	}
-	exponent := 0
 	if c := s.peek(); c == 'e' || c == 'E' {
-		var err error
-		if exponent, err = s.exponent(); err != nil {
-			return err
-		}
+		return s.scaled(start, whole, point, fraction)
 	}
-	leading := leadingDigit(s.doc[whole:mantissaEnd], point-whole)
+	if fraction > maxFractionDigits || point-whole > maxIntegerDigits {
+		return errNumber
+	}
+	if s.doc[start] == '-' && s.doc[whole] == '0' && leadingDigit(s.doc[whole:s.pos], 1) == zero {
+		s.extra-- // the sign
+	}
+	return nil
+}
+
+// scaled reads the exponent of a number whose mantissa begins at start, and its digits at whole.
+func (s *scanner) scaled(start, whole, point, fraction int) error {
+	mantissa := s.doc[whole:s.pos]
+	exponent, err := s.exponent()
+	if err != nil {
+		return err
+	}
+	leading := leadingDigit(mantissa, point-whole)
 	places := max(fraction-exponent, 0)
 	if places > maxFractionDigits || leading+exponent > maxIntegerDigits && leading != zero {
 		return errNumber
 	}
 	written := 1
 	if leading != zero {
-		written = max(leading+exponent, 1)
-		written += whole - start // the sign, which 0 has not
+		written = max(leading+exponent, 1) + whole - start // with the sign, which 0 has not
 	}
 	if places > 0 {
 		written += 1 + places

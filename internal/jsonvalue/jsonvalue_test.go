@@ -15,7 +15,9 @@ var accepted = []string{
 	strings.Repeat("[", 1000) + strings.Repeat("]", 1000),
 	`"` + strings.Repeat("x", jsonvalue.MaxSize-2) + `"`,
 	strings.Repeat("9", 131072),
-	`[` + strings.Repeat("1,", jsonvalue.MaxSize/2-2) + `10]`,
+	`[` + strings.Repeat("1,", 1_599_994) + `1]`,
+	`[` + strings.Repeat("{},", 376_468) + `{}]`,
+	`[` + strings.Repeat(`"", `, 800_000) + strings.Repeat("1234567,", 4) + `"` + strings.Repeat("x", jsonvalue.MaxSize-800_000*3-4*8-4) + `"]`,
 	strings.Repeat(" ", jsonvalue.MaxSize) + `"` + strings.Repeat("x", jsonvalue.MaxSize-2) + `"`,
 }
 
@@ -27,7 +29,9 @@ var refused = []string{
 	strings.Repeat("[", 1001) + strings.Repeat("]", 1001),
 	`"` + strings.Repeat("x", jsonvalue.MaxSize-1) + `"`,
 	`[` + strings.Repeat(`1e131071,`, 200) + `0]`,
-	`[` + strings.Repeat("1,", jsonvalue.MaxSize/2-2) + `100]`,
+	`[` + strings.Repeat("1,", 1_599_995) + `1]`,
+	`[` + strings.Repeat("{},", 376_469) + `{}]`,
+	`[` + strings.Repeat(`"", `, 800_000) + strings.Repeat("1234567,", 4) + `"` + strings.Repeat("x", jsonvalue.MaxSize-800_000*3-4*8-3) + `"]`,
 	strings.Repeat(" ", 2*jsonvalue.MaxSize) + `1`,
 }
 
@@ -89,6 +93,15 @@ func TestCheckWithin(t *testing.T) {
 	}
 	if err := jsonvalue.CheckWithin([]byte(`[[[]]]`), jsonvalue.Bounds{Size: 6}); err != nil {
 		t.Errorf("a bound that is zero is not that of the stores: %v", err)
+	}
+	objects := []byte(`[` + strings.Repeat(`{},`, 100_000) + `{}]`)
+	if err := jsonvalue.Check(objects); err != nil {
+		t.Error(err)
+	}
+	for _, b := range []jsonvalue.Bounds{{Size: 1 << 20}, {Memory: 64_000_000}} {
+		if jsonvalue.CheckWithin(objects, b) == nil {
+			t.Errorf("%+v lets 70 MB pass", b)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package snapshottest_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -41,6 +42,8 @@ func TestSuiteConvictsParts(t *testing.T) {
 		"a part has 64 KiB at most":                 {"parts-large", func() store { return smallParts{memory()} }},
 		"a run has 20 parts at most":                {"parts-large", func() store { return fewParts{memory()} }},
 		"names of parts ignore case":                {"parts-accepted", func() store { return lowerCase{memory()} }},
+		"what is given back is too long":            {"largest", func() store { return spaced{memory(), asGiven} }},
+		"a run must be short to end":                {"largest", func() store { return spaced{memory(), asStored} }},
 		"keys of parts are joined":                  {"parts-separate", func() store { return newApart(joined) }},
 		"parts are not checked":                     {"parts-refused", func() store { return uncheckedParts{memory()} }},
 		"parts are kept as they come in":            {"parts-aliasing", func() store { return newApart(byRun) }},
@@ -400,4 +403,40 @@ func (s shortPauses) Save(ctx context.Context, r snapshot.Run) error {
 		return snapshot.ErrInvalid
 	}
 	return s.Memory.Save(ctx, r)
+}
+
+// A spaced gives payloads back as PostgreSQL does, with a space after each comma. Save refuses what is too long as it is
+// judged.
+type spaced struct {
+	*snapshot.Memory
+	judged func(given, stored json.RawMessage) json.RawMessage
+}
+
+func asGiven(given, _ json.RawMessage) json.RawMessage { return given }
+
+func asStored(given, stored json.RawMessage) json.RawMessage {
+	if len(given) > 0 {
+		return nil
+	}
+	return stored
+}
+
+func (s spaced) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error) {
+	r.Payload = spread(r.Payload)
+	return s.Memory.Begin(ctx, r)
+}
+
+func (s spaced) Save(ctx context.Context, r snapshot.Run) error {
+	if in := find(ctx, s.Memory, r.Key); in != nil && len(s.judged(r.Payload, in.Payload)) > 16<<20 {
+		return snapshot.ErrInvalid
+	}
+	r.Payload = spread(r.Payload)
+	return s.Memory.Save(ctx, r)
+}
+
+func spread(doc json.RawMessage) json.RawMessage {
+	if bytes.Contains(doc, []byte(`, `)) {
+		return doc
+	}
+	return bytes.ReplaceAll(doc, []byte(`,`), []byte(`, `))
 }

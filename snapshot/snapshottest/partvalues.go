@@ -9,6 +9,12 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
+// largest is as large as a document may be, and longer with a space after each comma.
+var largest = func() json.RawMessage {
+	doc := `[` + strings.Repeat(`"",`, 100_000) + `"`
+	return json.RawMessage(doc + strings.Repeat("x", 16<<20-len(doc)-len(`"]`)) + `"]`)
+}()
+
 var partValueClauses = []clause{
 	{
 		name: "parts-large",
@@ -33,6 +39,34 @@ var partValueClauses = []clause{
 			after = next(after)
 			p.save(after)
 			p.wantWhole(after)
+		},
+	},
+	{
+		name: "largest",
+		rule: "a payload of 16 MiB can be saved again as it was given back, and its run can be put off, parked, ended and deleted",
+		check: func(p *probe) {
+			r := run("a", fence(10))
+			r.Payload = largest
+			p.begin(r)
+			save := p.adopt(r, r.Fence, 0)
+			save.Seq++
+			if err := p.store.Save(p.ctx, save); err != nil {
+				fail("%d bytes, which were %d: %w", len(save.Payload), len(largest), err)
+			}
+			save.Payload = nil
+			for _, s := range []snapshot.Status{snapshot.Waiting, snapshot.Suspended, snapshot.Parked, snapshot.Ended} {
+				save.Seq++
+				save.Status = s
+				if err := p.store.Save(p.ctx, save); err != nil {
+					fail("Save as %s: %w", s, err)
+				}
+			}
+			save.Fence = fence(11)
+			got := p.adopt(r, save.Fence, 3)
+			save.Payload = largest
+			ok(sameRun(got, save))
+			ok(p.store.Delete(p.ctx, r.Key, r.ID, save.Fence))
+			p.wantNone("a")
 		},
 	},
 	{
@@ -114,7 +148,7 @@ var partValueClauses = []clause{
 			for _, name := range []string{"", "\x00", "a\x00", "\xff", strings.Repeat("x", 513)} {
 				refused(name, `1`)
 			}
-			for _, document := range []string{"", " ", "{", `"\u0000"`, "\"\xff\"", `"` + strings.Repeat("x", 16<<20) + `"`} {
+			for _, document := range []string{"", " ", "{", `"\u0000"`, "\"\xff\"", `"` + strings.Repeat("x", 16<<20) + `"`, `[` + strings.Repeat(`{},`, 400_000) + `{}]`} {
 				refused("part", document)
 			}
 			p.wantWhole(kept)

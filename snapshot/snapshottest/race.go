@@ -236,6 +236,8 @@ var valueClauses = []clause{
 				func(r *snapshot.Run) { r.Payload = json.RawMessage(`{`) },
 				func(r *snapshot.Run) { r.Payload = json.RawMessage(`"\u0000"`) },
 				func(r *snapshot.Run) { r.Payload = json.RawMessage(`"` + strings.Repeat("x", 16<<20) + `"`) },
+				func(r *snapshot.Run) { r.Payload = json.RawMessage(strings.Repeat(" ", 32<<20) + `1`) },
+				func(r *snapshot.Run) { r.Payload = json.RawMessage(`[` + strings.Repeat(`{},`, 400_000) + `{}]`) },
 				func(r *snapshot.Run) { r.Pause = -1 },
 				func(r *snapshot.Run) { r.Pause = 367 * 24 * time.Hour },
 			} {
