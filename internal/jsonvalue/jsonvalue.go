@@ -17,8 +17,8 @@ const (
 	MaxMemory = 256_000_000 // bytes that PostgreSQL takes at most to read it, about
 )
 
-// PostgreSQL makes a tree of a document before it writes it: [{},{},…] takes 220 times as much memory as text. These are
-// upper bounds of what it takes, measured; see docs/decisions/0028.
+// PostgreSQL makes a tree of a document before it writes it: [{},{},…] takes 220 times as much memory as text. These
+// are, about, upper bounds of what it takes; docs/decisions/0028 has the measurements.
 const (
 	perByte      = 8
 	perValue     = 144 // of any kind, and for the name of a member
@@ -73,8 +73,8 @@ func CheckWithin(doc []byte, b Bounds) error {
 	return nil
 }
 
-// Stored says why no store has written doc, or returns nil. How big doc is does not matter: an earlier version may have had
-// other bounds.
+// Stored says why no store has written doc, or returns nil. How big doc is does not matter: an earlier version may have
+// had other bounds.
 func Stored(doc []byte) error {
 	_, err := scan(doc, MaxDepth)
 	return err

@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
 )
 
-// The heaviest documents that the stores take cost PostgreSQL less than 300 MiB each. Without the bound, 16 MiB of {} cost
-// 3.6 GiB.
+// The heaviest documents that the stores take cost PostgreSQL less than 300 MiB each. Without the bound, 16 MiB of {}
+// cost 3.6 GiB.
 func TestMemory(t *testing.T) {
 	const most = 300 // MiB
 	url := testenv.PostgresURL(t)

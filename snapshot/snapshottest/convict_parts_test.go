@@ -405,8 +405,8 @@ func (s shortPauses) Save(ctx context.Context, r snapshot.Run) error {
 	return s.Memory.Save(ctx, r)
 }
 
-// A spaced gives payloads back as PostgreSQL does, with a space after each comma. Save refuses what is too long as it is
-// judged.
+// A spaced gives payloads back as PostgreSQL does, with a space after each comma. Save refuses what is too long as it
+// is judged.
 type spaced struct {
 	*snapshot.Memory
 	judged func(given, stored json.RawMessage) json.RawMessage

@@ -1,0 +1,94 @@
+package pgcheckpoint_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/holdfast-go/holdfast/internal/jsonvalue"
+	"github.com/holdfast-go/holdfast/internal/testenv"
+)
+
+// What PostgreSQL gives back counts as much as what it took, with all forms of numbers, and so it is taken again. If a name
+// comes twice, it counts less.
+func TestSizeAsPostgres(t *testing.T) {
+	p := testenv.Postgres(t)
+	rapid.Check(t, func(t *rapid.T) {
+		doc := document(t, 4)
+		size, err := jsonvalue.Size([]byte(doc))
+		if err != nil {
+			t.Fatalf("%s: %v", doc, err)
+		}
+		var back string
+		if err := p.QueryRow(t.Context(), "SELECT $1::text::jsonb::text", doc).Scan(&back); err != nil {
+			t.Fatalf("%s: %v", doc, err)
+		}
+		got, err := jsonvalue.Size([]byte(back))
+		if err != nil {
+			t.Fatalf("%s comes back as %s: %v", doc, back, err)
+		}
+		if got > size || got < size && !strings.Contains(doc, `"twice"`) {
+			t.Fatalf("%s has size %d, and comes back as %s of size %d", doc, size, back, got)
+		}
+		if err := jsonvalue.CheckWithin([]byte(back), jsonvalue.Bounds{Size: size}); err != nil {
+			t.Fatalf("%s of size %d comes back as %s: %v", doc, size, back, err)
+		}
+	})
+}
+
+// document draws one, with white space in it.
+func document(t *rapid.T, depth int) string {
+	kinds := 4
+	if depth > 0 {
+		kinds = 6
+	}
+	space := rapid.SampledFrom([]string{"", "", "", " ", "\n\t", "\r "})
+	around := func(doc string) string { return space.Draw(t, "before") + doc + space.Draw(t, "after") }
+	switch rapid.IntRange(0, kinds-1).Draw(t, "kind") {
+	case 0:
+		return around(rapid.SampledFrom([]string{"null", "true", "false"}).Draw(t, "literal"))
+	case 1, 2:
+		return around(number(t))
+	case 3:
+		return around(text(t))
+	case 4:
+		var elements []string
+		for range rapid.IntRange(0, 4).Draw(t, "elements") {
+			elements = append(elements, document(t, depth-1))
+		}
+		return around(`[` + strings.Join(elements, ",") + space.Draw(t, "inside") + `]`)
+	default:
+		var members []string
+		for i := range rapid.IntRange(0, 4).Draw(t, "members") {
+			name := fmt.Sprintf(`"%d"`, i)
+			if rapid.IntRange(0, 9).Draw(t, "name") == 0 {
+				name = `"twice"`
+			}
+			members = append(members, around(name)+`:`+document(t, depth-1))
+		}
+		return around(`{` + strings.Join(members, ",") + space.Draw(t, "inside") + `}`)
+	}
+}
+
+func number(t *rapid.T) string {
+	n := rapid.SampledFrom([]string{"", "-"}).Draw(t, "sign")
+	n += rapid.SampledFrom([]string{"0", "1", "9", "10", "500", "1234567890123456789012345"}).Draw(t, "whole")
+	if rapid.Bool().Draw(t, "point") {
+		n += "." + rapid.StringMatching(`0{0,3}[0-9]{1,20}0{0,3}`).Draw(t, "fraction")
+	}
+	if rapid.Bool().Draw(t, "scaled") {
+		n += rapid.SampledFrom([]string{"e", "E", "e+", "E-", "e-"}).Draw(t, "e")
+		n += rapid.SampledFrom([]string{"", "0", "00"}).Draw(t, "zeros") + fmt.Sprint(rapid.IntRange(0, 40).Draw(t, "exponent"))
+	}
+	return n
+}
+
+func text(t *rapid.T) string {
+	pieces := rapid.SliceOfN(rapid.SampledFrom([]string{
+		`a`, "é", "€", "😀", "\x7f", "\u2028", "<", `\"`, `\\`, `\/`, `\b`, `\f`, `\n`, `\r`, `\t`, `\u0001`, `\u000a`, `\u001f`, `\u0022`, `\u005C`,
+		`\u002f`, `\u0041`, `\u007f`, `\u0080`, `\u00e9`, `\u07ff`, `\u0800`, `\u20AC`, `\uffff`, `\ud83d\ude00`,
+	}), 0, 6)
+	return `"` + strings.Join(pieces.Draw(t, "text"), "") + `"`
+}
