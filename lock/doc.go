@@ -1,14 +1,14 @@
-// Package lock holds what proves ownership of a session, and a waiting room that spares the stores.
+// Package lock holds the proof that a process owns a session, and the waiting rooms in front of the stores.
 //
-// Safety never rests on the waiting room. A process that was paused can outlive any lock, so a store refuses
-// whoever does not bear the [Fence] that it issued last; a [Locker] only keeps those who would be refused from
-// asking. Losing a lock therefore wastes work and nothing else.
+// Safety never rests on a waiting room. A paused process can outlive any lock. Therefore a store refuses each write
+// that does not carry the [Fence] that the store issued last. A [Locker] only saves callers a request that the store
+// would refuse. Losing a lock wastes work and nothing else.
 //
 // Errors of ownership are the same values in every contract of the module:
 //
-//	ErrHeld     somebody else owns it now: come back later
-//	ErrFenced   somebody else has taken over: drop everything, nothing more will be accepted
-//	ErrLost     a renewal was told that it is no longer ours
-//	ErrExpired  no renewal succeeded in time, so it may no longer be ours
-//	ErrHandoff  we gave it away ourselves, to shut down
+//	ErrHeld     another owner has the session now: come back later
+//	ErrFenced   another owner has taken over: drop everything, the store accepts nothing more
+//	ErrLost     the server said at a renewal that the lease is no longer ours
+//	ErrExpired  no renewal succeeded in time, so another owner may have taken over
+//	ErrHandoff  this process gave the session away, to shut down
 package lock

@@ -8,14 +8,14 @@ import (
 )
 
 // Memory is a [Locker] for the goroutines of one process: first come, first served. The zero value is ready.
-// It grants nothing to others before unlock, so its locks are never lost.
+// Memory never grants a key before the owner unlocks it, so its locks are never lost.
 type Memory struct {
 	queues queue.Keyed
 }
 
 var _ Locker = (*Memory)(nil)
 
-// Lock waits for its turn.
+// Lock waits until all earlier callers for key are gone. If ctx ends first, Lock returns the cause of ctx.
 func (m *Memory) Lock(ctx context.Context, key string) (context.Context, func(), error) {
 	if err := m.queues.Enter(ctx, key); err != nil {
 		return nil, nil, err
@@ -23,7 +23,7 @@ func (m *Memory) Lock(ctx context.Context, key string) (context.Context, func(),
 	return m.held(ctx, key)
 }
 
-// TryLock takes the key if nobody has it.
+// TryLock takes a free key. If the key is taken, TryLock returns [ErrHeld].
 func (m *Memory) TryLock(ctx context.Context, key string) (context.Context, func(), error) {
 	if ctx.Err() != nil {
 		return nil, nil, context.Cause(ctx)
@@ -34,7 +34,7 @@ func (m *Memory) TryLock(ctx context.Context, key string) (context.Context, func
 	return m.held(ctx, key)
 }
 
-// A hold is one time that a key is held.
+// A hold is one ownership of a key, from its grant to unlock.
 type hold struct {
 	memory *Memory
 	key    string

@@ -15,7 +15,7 @@ func TestMemory(t *testing.T) {
 	locktest.Run(t, func(*testing.T) lock.Locker { return new(lock.Memory) })
 }
 
-// Arrival is certain only in a bubble: the next waiter comes when all others are blocked.
+// The order of arrival is certain only in a bubble: the next waiter starts when all others are blocked.
 func TestMemoryFIFO(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := new(lock.Memory)
@@ -49,7 +49,7 @@ func TestMemoryFIFO(t *testing.T) {
 	})
 }
 
-// A holder of an hour costs the waiter nothing but time.
+// If the owner keeps the key for an hour, the waiter loses time and nothing else.
 func TestMemoryWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := new(lock.Memory)
@@ -70,7 +70,7 @@ func TestMemoryWaits(t *testing.T) {
 	})
 }
 
-// The bytes of a key are what processes of different versions agree on: they never change.
+// Processes of different versions must agree on the bytes of a key: the bytes never change.
 func TestKey(t *testing.T) {
 	for _, c := range []struct{ orchestrator, session, key string }{
 		{"refund-bot", "A-1042", "10:refund-bot/A-1042"},

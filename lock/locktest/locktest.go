@@ -1,5 +1,5 @@
-// Package locktest holds implementations of [lock.Locker] to their contract. It imports nothing outside the standard
-// library and package lock.
+// Package locktest tests implementations of [lock.Locker] against their contract. It imports nothing outside the
+// standard library and package lock.
 package locktest
 
 import (
@@ -17,12 +17,13 @@ import (
 
 // A clause is one sentence of the contract and a check that it holds.
 type clause struct {
-	name  string
-	rule  string // printed on failure, so that it reads as a broken promise
+	name string
+	// rule is printed on failure, so that the failure reads as a broken promise.
+	rule  string
 	check func(ctx context.Context, l lock.Locker) error
 }
 
-// patience bounds a clause: a locker that blocks for ever breaks it.
+// patience bounds a clause. A locker that blocks longer breaks the clause.
 const patience = 60 * time.Second
 
 // Run checks every clause in its own subtest. newLocker must return a locker on which no key is held.
@@ -36,8 +37,7 @@ func Run(t *testing.T, newLocker func(t *testing.T) lock.Locker) {
 	}
 }
 
-// Violation returns what the named clause finds wrong with l. It is for tests which show that a wrong locker is
-// convicted.
+// Violation returns the fault that the named clause finds in l. Tests use it to show that a wrong locker is convicted.
 func Violation(ctx context.Context, l lock.Locker, name string) error {
 	for _, c := range clauses {
 		if c.name == name {
@@ -149,7 +149,7 @@ var clauses = []clause{
 			}
 			defer unlock()
 			if held.Value(ctxKey{}) != "v" {
-				return errors.New("held has not the values of ctx")
+				return errors.New("held does not have the values of ctx")
 			}
 			reason := errors.New("reason")
 			cancel(reason)
@@ -237,7 +237,10 @@ var clauses = []clause{
 		name: "keys",
 		rule: "keys are any strings and do not disturb one another",
 		check: func(ctx context.Context, l lock.Locker) error {
-			keys := []string{"a", "a ", "a:b", "{a}", "{}", "%", "*", "a\x00b", "\xff", "😀", "a\n", strings.Repeat("x", 2000), lock.Key("bot", "s"), lock.Key("bo", "ts")}
+			keys := []string{
+				"a", "a ", "a:b", "{a}", "{}", "%", "*", "a\x00b", "\xff", "😀", "a\n", strings.Repeat("x", 2000),
+				lock.Key("bot", "s"), lock.Key("bo", "ts"),
+			}
 			for _, k := range keys {
 				_, unlock, err := l.TryLock(ctx, k)
 				if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/lock/locktest"
 )
 
-// everybody grants each key to whoever asks.
+// everybody grants each key to every caller.
 type everybody struct{}
 
 func (everybody) Lock(ctx context.Context, _ string) (context.Context, func(), error) {
@@ -21,21 +21,21 @@ func (e everybody) TryLock(ctx context.Context, key string) (context.Context, fu
 	return e.Lock(ctx, key)
 }
 
-// oneKey takes all keys for one.
+// oneKey treats all keys as one.
 type oneKey struct{ lock.Memory }
 
 func (o *oneKey) TryLock(ctx context.Context, _ string) (context.Context, func(), error) {
 	return o.Memory.TryLock(ctx, "")
 }
 
-// deaf waits whatever becomes of ctx.
+// deaf goes on waiting after ctx has ended.
 type deaf struct{ lock.Memory }
 
 func (d *deaf) Lock(ctx context.Context, key string) (context.Context, func(), error) {
 	return d.Memory.Lock(context.WithoutCancel(ctx), key)
 }
 
-// orphan gives its holders a ctx of its own.
+// orphan gives its owners a context that does not derive from theirs.
 type orphan struct{ lock.Memory }
 
 func (o *orphan) Lock(ctx context.Context, key string) (context.Context, func(), error) {
@@ -55,7 +55,8 @@ func TestSuiteConvicts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second) // what waits for ever is convicted by then
+			// A locker that waits for ever is convicted when ctx ends.
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			if locktest.Violation(ctx, c.broken(), c.clause) == nil {
 				t.Errorf("clause %s accepts it", c.clause)

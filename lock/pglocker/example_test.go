@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/lock/pglocker"
 )
 
-// Waiters are woken on a connection that is theirs; the pool is only for statements.
+// Listen gives waiters a connection of their own. The pool is only for statements.
 func Example() {
 	ctx := context.Background()
 	url := os.Getenv("DATABASE_URL")
@@ -30,5 +30,6 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer unlock()
-	<-held.Done() // what is done under held ends with the lock
+	// Work that uses held ends with the lock.
+	<-held.Done()
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast/lock"
 )
 
-// A DB runs statements: a *pgxpool.Pool.
+// A DB runs statements. *pgxpool.Pool is a DB.
 type DB interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
@@ -29,27 +29,33 @@ type DB interface {
 
 // Options configure a [Locker]. The zero value, and nil, mean the defaults.
 type Options struct {
-	Prefix string        // of the table, perhaps qualified, as in "app.bot_"; "" means "holdfast_"
-	TTL    time.Duration // how long a dead holder blocks others; 0 means 30s
-	Poll   time.Duration // the longest pause between two attempts of one that does not listen; 0 means 250ms
-	Owner  string        // of the locks, for people who look
-	Logger *slog.Logger  // nil means slog.Default()
+	// Prefix begins the name of the table. It may name a schema, as in "app.bot_". "" means "holdfast_".
+	Prefix string
+	// TTL is how long a dead owner blocks other callers. 0 means 30s.
+	TTL time.Duration
+	// Poll is the longest pause between two attempts of a waiter that does not listen. 0 means 250ms.
+	Poll time.Duration
+	// Owner is stored in each lock, for people who look at the table.
+	Owner string
+	// Logger gets the warnings of the locker. nil means slog.Default().
+	Logger *slog.Logger
 
-	// Listen opens a connection of its own for waiters to be woken on; nil means that they poll. It is called when the
-	// first waiter comes, and the connection is closed when the last one leaves. No pooler in transaction mode may be
-	// in between.
+	// Listen opens a connection on which waiters are woken. If Listen is nil, waiters poll. The locker calls Listen
+	// when the first waiter comes, and closes the connection when the last waiter leaves. The connection must not go
+	// through a pooler in transaction mode.
 	Listen func(ctx context.Context) (*pgx.Conn, error)
 }
 
 // Locker implements [lock.Locker].
 type Locker struct {
-	db      *pgstate.DB
-	o       Options
-	table   string // without quotes; the channel that waiters listen on
+	db *pgstate.DB
+	o  Options
+	// table is the name without quotes. The channel that waiters listen on is named after it.
+	table   string
 	sql     queries
 	schema  string
 	keeper  *keeper.Keeper[held]
-	waiters *waiters // nil: they poll
+	waiters *waiters // nil: waiters poll
 }
 
 // held names a lock, and the token that proves that it is ours.
@@ -57,7 +63,7 @@ type held struct{ Key, Token string }
 
 var _ lock.Locker = (*Locker)(nil)
 
-// New returns a locker on db. It panics if the prefix is not one or two identifiers, short enough for the name of a
+// New returns a locker on db. New panics if the prefix is not one or two identifiers, or is too long for the name of a
 // table: a prefix is a constant of the program.
 func New(db DB, o *Options) *Locker {
 	if o == nil {
@@ -90,7 +96,7 @@ func New(db DB, o *Options) *Locker {
 // Schema returns the statements that create the table. They may be run again.
 func (l *Locker) Schema() string { return l.schema }
 
-// Lock waits until key is granted or ctx is done, in no particular order of the waiters.
+// Lock waits until key is granted or ctx is done. Waiters get the key in no particular order.
 func (l *Locker) Lock(ctx context.Context, key string) (context.Context, func(), error) {
 	name := stored(key)
 	held, unlock, _, err := l.try(ctx, name, false)
@@ -103,7 +109,7 @@ func (l *Locker) Lock(ctx context.Context, key string) (context.Context, func(),
 	return l.listen(ctx, name)
 }
 
-// TryLock takes key if nobody has it.
+// TryLock takes a free key. If the key is taken, TryLock returns [lock.ErrHeld].
 func (l *Locker) TryLock(ctx context.Context, key string) (context.Context, func(), error) {
 	held, unlock, _, err := l.try(ctx, stored(key), false)
 	return held, unlock, err
@@ -122,7 +128,8 @@ func (l *Locker) poll(ctx context.Context, name string) (context.Context, func()
 	}
 }
 
-// listen asks whenever it is woken, and when the holder's time is over. While nothing can wake it, it polls.
+// listen asks each time that it is woken, and when the present owner's TTL is over. While no connection can wake the
+// waiter, listen polls.
 func (l *Locker) listen(ctx context.Context, name string) (context.Context, func(), error) {
 	woken, leave := l.waiters.join(ctx, name)
 	defer leave()
@@ -145,8 +152,11 @@ func (l *Locker) listen(ctx context.Context, name string) (context.Context, func
 	}
 }
 
-// try asks once. left is how long the present holder has, if the caller wants to be told of its unlock.
-func (l *Locker) try(ctx context.Context, name string, tell bool) (owned context.Context, unlock func(), left time.Duration, err error) {
+// try asks once. If tell is set, the owner's unlock wakes the waiters, and left is how long the owner's TTL still
+// lasts.
+func (l *Locker) try(
+	ctx context.Context, name string, tell bool,
+) (owned context.Context, unlock func(), left time.Duration, err error) {
 	if ctx.Err() != nil {
 		return nil, nil, 0, context.Cause(ctx)
 	}
@@ -157,7 +167,7 @@ func (l *Locker) try(ctx context.Context, name string, tell bool) (owned context
 	answered()
 	switch {
 	case err != nil || granted && ctx.Err() != nil:
-		l.release(ctx, h) // it may have been granted
+		l.release(ctx, h) // the server may have granted it
 		if ctx.Err() != nil {
 			return nil, nil, 0, context.Cause(ctx)
 		}
@@ -186,13 +196,14 @@ func (l *Locker) take(ctx context.Context, h held, tell bool) (granted bool, lef
 	return granted, left, err
 }
 
-// unlockTimeout bounds what runs after the caller's ctx may have ended. If it fails, the lock ends by itself.
+// unlockTimeout bounds a release, which may begin after the caller's ctx has ended. If the release fails, the lock
+// ends with its TTL.
 const unlockTimeout = 5 * time.Second
 
 // grace is how long a request may outlive its caller's ctx.
 const grace = time.Second
 
-// longestWait bounds how long a waiter relies on being woken: a connection may have died without a word.
+// longestWait bounds how long a waiter relies on being woken: a connection can die without a word.
 const longestWait = 5 * time.Second
 
 func (l *Locker) release(ctx context.Context, h held) {
@@ -203,19 +214,21 @@ func (l *Locker) release(ctx context.Context, h held) {
 		return err
 	})
 	if err != nil {
-		l.o.Logger.WarnContext(ctx, "unlock failed, the lock ends by itself", "key", h.Key, "ttl", l.o.TTL, "error", err)
+		l.o.Logger.WarnContext(ctx, "unlock failed: the lock ends with its TTL",
+			"key", h.Key, "ttl", l.o.TTL, "err", err)
 	}
 }
 
 func (l *Locker) renew(ctx context.Context, ttl time.Duration, all []held) (renewed, lost []held) {
 	extended, err := l.which(ctx, all, l.sql.renew, ttl.Microseconds())
-	var ours map[held]bool // also what was passed over
+	// ours also has the locks that renew skipped because their rows were locked.
+	var ours map[held]bool
 	if err == nil && len(extended) < len(all) {
 		ours, err = l.which(ctx, all, l.sql.ours)
 	}
 	if err != nil {
 		if ctx.Err() == nil {
-			l.o.Logger.WarnContext(ctx, "renewal failed", "locks", len(all), "error", err)
+			l.o.Logger.WarnContext(ctx, "renewal of locks failed", "locks", len(all), "err", err)
 		}
 		return nil, nil
 	}
@@ -230,7 +243,7 @@ func (l *Locker) renew(ctx context.Context, ttl time.Duration, all []held) (rene
 	return renewed, lost
 }
 
-// which returns those of all that a statement finds.
+// which runs sql on all and returns the locks that it finds.
 func (l *Locker) which(ctx context.Context, all []held, sql string, args ...any) (map[held]bool, error) {
 	keys, tokens := make([]string, len(all)), make([]string, len(all))
 	for i, h := range all {
@@ -260,18 +273,19 @@ func (l *Locker) error(err error) error {
 	return fmt.Errorf("pglocker: %w", err)
 }
 
-// longestKey is how many bytes of a key fit an index entry with room to spare.
+// longestKey is how many bytes of a key an index entry can take, with room to spare.
 const longestKey = 1024
 
 const hashed = "sha256:"
 
-// stored is the text that stands for a key, which is any string. It is the key itself where that is text.
+// stored returns the text that stands for a key, which is any string. A key that is valid text stands for itself.
 func stored(key string) string {
-	if len(key) <= longestKey && utf8.ValidString(key) && !strings.ContainsRune(key, 0) && !strings.HasPrefix(key, hashed) {
+	text := utf8.ValidString(key) && !strings.ContainsRune(key, 0)
+	if len(key) <= longestKey && text && !strings.HasPrefix(key, hashed) {
 		return key
 	}
 	return fmt.Sprintf("%s%x", hashed, sha256.Sum256([]byte(key)))
 }
 
-// channel is the name of a table, as one of a channel: those are cut off like all names.
+// channel returns the name of a table as the name of a channel. PostgreSQL cuts names off at 63 bytes.
 func channel(table string) string { return table[max(0, len(table)-63):] }

@@ -39,8 +39,8 @@ func TestOneConnection(t *testing.T) {
 	})
 }
 
-// Behind PgBouncer in transaction mode, each transaction is on another connection than the one before. Only what waiters
-// are woken on goes past it.
+// Behind PgBouncer in transaction mode, each transaction uses another connection than the last one. Only the
+// connection that wakes the waiters bypasses PgBouncer.
 func TestPgBouncer(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t, nil)
@@ -63,8 +63,7 @@ func TestPgBouncer(t *testing.T) {
 	}
 }
 
-// Where transactions see no change that others make meanwhile, as a role or a database may ask for by default, the
-// locker is none the worse.
+// A role or a database may ask for transactions that see no concurrent change by default. The locker works there too.
 func TestIsolation(t *testing.T) {
 	t.Parallel()
 	for _, level := range []string{"repeatable read", "serializable"} {
@@ -79,7 +78,7 @@ func TestIsolation(t *testing.T) {
 	}
 }
 
-// longestWait is when a waiter asks that is not woken.
+// longestWait is when a waiter asks again although no notification came.
 const longestWait = 5 * time.Second
 
 func created(t *testing.T, p *pgxpool.Pool, o *pglocker.Options) *pglocker.Locker {
@@ -91,7 +90,7 @@ func created(t *testing.T, p *pgxpool.Pool, o *pglocker.Options) *pglocker.Locke
 	return l
 }
 
-// pool is closed before the schema goes.
+// pool returns a pool that is closed before its schema is dropped.
 func pool(tb testing.TB, url string, configure func(*pgxpool.Config)) *pgxpool.Pool {
 	tb.Helper()
 	c, err := pgxpool.ParseConfig(url)
@@ -119,8 +118,8 @@ func listening(tb testing.TB, o *pglocker.Options) *pglocker.Locker {
 	return pglocker.New(pool(tb, url, nil), o)
 }
 
-// A waiter that listens is there within 20 ms of the unlock: the median of many, on a machine that does other things too.
-// One that is not woken needs seconds.
+// A waiter that listens gets the key within 20 ms of the unlock. The bound is on the median of many, because the
+// machine does other things too. A waiter that is not woken needs seconds.
 func TestWakes(t *testing.T) {
 	q, url := new(queue), testenv.PostgresURL(t)
 	l := pglocker.New(pool(t, url, q.watch), &pglocker.Options{Poll: time.Minute, Listen: q.listen(t, url)})
@@ -134,14 +133,15 @@ func TestWakes(t *testing.T) {
 	}
 }
 
-// A queue watches the connections of a locker for the moment when a waiter can do nothing but wait to be woken.
+// A queue watches the connections of a locker. It finds the moment when a waiter can only wait to be woken.
 type queue struct {
 	mu        sync.Mutex // protects following fields
 	listening bool
-	refused   func() // to be called when somebody who asked since has been refused
+	// refused is called when a caller that asked since has been refused.
+	refused func()
 }
 
-// handOver returns how long after an unlock one who is waiting for it has the key.
+// handOver returns the time from an unlock until the waiter has the key.
 func (q *queue) handOver(t *testing.T, l *pglocker.Locker) time.Duration {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -214,7 +214,7 @@ func (q *queue) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, d pgx.TraceQuery
 	}
 }
 
-// Another takes an expired lock, and the holder's context has ended by then.
+// Another caller takes an expired lock. The first owner's context has ended by then.
 func TestLostBeforeTaken(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t, nil)
@@ -249,10 +249,10 @@ func TestLostBeforeTaken(t *testing.T) {
 	unlockOther()
 }
 
-// busyTTL is short for a test, and long enough for a renewal on a machine that has much to do.
+// busyTTL is short for a test, and long enough for a renewal on a busy machine.
 const busyTTL = 4 * time.Second
 
-// A holder that renews keeps its lock for longer than its TTL; a row that is gone is noticed with the next renewal.
+// An owner that renews keeps its lock for longer than its TTL. If the row is gone, the next renewal notices.
 func TestRenews(t *testing.T) {
 	t.Parallel()
 	p := testenv.Postgres(t)
@@ -280,7 +280,7 @@ func TestRenews(t *testing.T) {
 	}
 }
 
-// A thousand locks are renewed by one statement of one goroutine.
+// One statement of one goroutine renews a thousand locks.
 func TestThousand(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t, &testenv.Options{Count: true})
@@ -324,12 +324,15 @@ func TestThousand(t *testing.T) {
 	wg.Wait()
 }
 
-// Waiters whose connection breaks poll until it is back.
+// If the connection that wakes waiters breaks, waiters poll until it is back.
 func TestListenBreaks(t *testing.T) {
 	t.Parallel()
 	url := testenv.PostgresURL(t)
 	p := pool(t, url, nil)
-	l := pglocker.New(p, &pglocker.Options{Listen: func(context.Context) (*pgx.Conn, error) { return nil, errors.New("no such host") }})
+	l := pglocker.New(
+		p,
+		&pglocker.Options{Listen: func(context.Context) (*pgx.Conn, error) { return nil, errors.New("no such host") }},
+	)
 	_, unlock, err := l.Lock(t.Context(), "k")
 	if err != nil {
 		t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/sqlname"
 )
 
-// schemaSQL is idempotent. The table is not logged: a lock that is lost in a crash costs some waiting.
+// schemaSQL is idempotent. The table is UNLOGGED: a lock that is lost in a crash costs some waiting and nothing else.
 const schemaSQL = `CREATE UNLOGGED TABLE IF NOT EXISTS {locks} (
     key     text COLLATE "C" PRIMARY KEY,
     token   text        NOT NULL,
@@ -22,8 +22,8 @@ type queries struct {
 }
 
 var templates = queries{
-	// now() is when the statement began: after a wait for the row it is behind, which only makes a holder look alive for
-	// longer. $5 says that the caller listens, and wants to be told when the row goes.
+	// now() is when the statement began. If the statement waited for the row, now() is in the past, and the owner only
+	// looks alive for longer. $5 says that the caller listens: the release must notify it.
 	take: `
 		INSERT INTO {locks} AS l (key, token, owner, until)
 		VALUES ($1, $2, $3, now() + $4::bigint * interval '1 microsecond')
@@ -39,7 +39,7 @@ var templates = queries{
 		WITH gone AS (DELETE FROM {locks} WHERE key = $1 AND token = $2 RETURNING awaited)
 		SELECT pg_notify($3, $1) FROM gone WHERE awaited`,
 
-	// A row that somebody has locked is passed over: it must not cost the others their time.
+	// renew skips a row that another transaction has locked: the other locks must not wait for it.
 	renew: `
 		WITH ours AS (
 			SELECT l.key FROM {locks} l

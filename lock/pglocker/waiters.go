@@ -11,7 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/keeper"
 )
 
-// waiters are woken by what a connection hears. It is open, and its goroutine runs, while somebody waits.
+// waiters wakes waiters when its connection hears an unlock. The connection is open, and its goroutine runs, while at
+// least one waiter waits.
 type waiters struct {
 	open    func(context.Context) (*pgx.Conn, error)
 	channel string
@@ -20,22 +21,23 @@ type waiters struct {
 	mu      sync.Mutex // protects following fields
 	waiting map[string]map[chan struct{}]struct{}
 	hears   bool
-	stop    context.CancelFunc // of the goroutine; nil if none runs
-	done    chan struct{}
+	// stop ends the goroutine. It is nil if none runs.
+	stop context.CancelFunc
+	done chan struct{}
 }
 
 func newWaiters(open func(context.Context) (*pgx.Conn, error), channel string, log *slog.Logger) *waiters {
 	return &waiters{open: open, channel: channel, log: log, waiting: make(map[string]map[chan struct{}]struct{})}
 }
 
-// live reports whether an unlock would be heard.
+// live reports whether the connection would hear an unlock.
 func (w *waiters) live() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.hears
 }
 
-// join makes the caller one who is woken for name, until it leaves. woken may also fire without a reason.
+// join registers the caller to be woken for name, until it calls leave. woken may also fire without a reason.
 func (w *waiters) join(ctx context.Context, name string) (woken <-chan struct{}, leave func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -52,7 +54,7 @@ func (w *waiters) join(ctx context.Context, name string) (woken <-chan struct{},
 	return c, func() { w.leave(name, c) }
 }
 
-// leave of the last one ends the goroutine, and waits for it.
+// leave removes a waiter. If it was the last one, leave ends the goroutine and waits for its end.
 func (w *waiters) leave(name string, c chan struct{}) {
 	w.mu.Lock()
 	delete(w.waiting[name], c)
@@ -81,7 +83,7 @@ func (w *waiters) run(ctx context.Context, done chan struct{}) {
 		if heard {
 			pause = keeper.Backoff{Most: pause.Most}
 		}
-		w.log.WarnContext(ctx, "waiters poll until the connection that wakes them is back", "error", err)
+		w.log.WarnContext(ctx, "connection that wakes waiters failed: they poll until it is back", "err", err)
 		_ = keeper.Sleep(ctx, pause.Next())
 	}
 }
@@ -100,7 +102,8 @@ func (w *waiters) hear(ctx context.Context, done chan struct{}) (listened bool, 
 	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{w.channel}.Sanitize()); err != nil {
 		return false, err
 	}
-	w.tune(done, true) // what was unlocked before went unheard: everybody asks again
+	// Unlocks before LISTEN went unheard, so every waiter asks again.
+	w.tune(done, true)
 	defer w.tune(done, false)
 	for {
 		n, err := conn.WaitForNotification(ctx)
@@ -113,7 +116,8 @@ func (w *waiters) hear(ctx context.Context, done chan struct{}) (listened bool, 
 	}
 }
 
-// tune says whether the goroutine that will close done hears, unless another has taken its place.
+// tune records whether the connection hears, and wakes all waiters. If another goroutine has taken the place of the
+// one that will close done, tune does nothing.
 func (w *waiters) tune(done chan struct{}, hears bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -130,7 +134,7 @@ func wake(cs map[chan struct{}]struct{}) {
 	for c := range cs {
 		select {
 		case c <- struct{}{}:
-		default: // it has been woken already
+		default: // already woken
 		}
 	}
 }

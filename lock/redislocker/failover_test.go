@@ -17,11 +17,12 @@ import (
 	"github.com/holdfast-go/holdfast/lock/redislocker"
 )
 
-// The replica never had the lock: after the failover another gets it at once. The holder hears of it with its next
-// renewal, and disturbs the other neither then nor with its unlock.
+// The replica never had the lock: after the failover another caller gets it at once. The first owner learns of the
+// loss at its next renewal. Neither that renewal nor its unlock disturbs the new owner.
 func TestFailoverBeforeReplication(t *testing.T) {
 	t.Parallel()
-	const ttl = 6 * time.Second // it ends with a renewal, much earlier
+	// The loss shows at a renewal, much earlier than ttl.
+	const ttl = 6 * time.Second
 	f := newFailover(t)
 	f.cut()
 	held, unlock := mustLock(t, f.locker(ttl))
@@ -40,7 +41,7 @@ func TestFailoverBeforeReplication(t *testing.T) {
 	}
 }
 
-// The replica has the lock, but none of its renewals, until that copy has ended.
+// The replica has the lock, but none of its renewals. The test lets that copy expire before the failover.
 func TestFailoverWithoutRenewals(t *testing.T) {
 	t.Parallel()
 	const ttl = 4 * time.Second
@@ -58,7 +59,7 @@ func TestFailoverWithoutRenewals(t *testing.T) {
 	wantHeld(t, other)
 }
 
-// The replica has the lock when it takes over: its holder renews it there, and nobody else gets it.
+// The replica has the lock when it takes over. The owner renews the lock there, and no other caller gets it.
 func TestFailoverKeeps(t *testing.T) {
 	t.Parallel()
 	f := newFailover(t)
@@ -80,7 +81,7 @@ func TestFailoverKeeps(t *testing.T) {
 	unlockOther()
 }
 
-// A failover is a Redis, its replica, and clients that are sent from one to the other.
+// A failover is a Redis, its replica, and clients whose address changes from the Redis to the replica.
 type failover struct {
 	t       *testing.T
 	primary *testenv.Server
@@ -88,10 +89,13 @@ type failover struct {
 	current atomic.Pointer[string] // the address that clients get
 }
 
-// newFailover returns when the replica follows its primary.
+// newFailover starts the servers. It returns when the replica is linked to its primary.
 func newFailover(t *testing.T) *failover {
 	t.Helper()
-	f := &failover{t: t, primary: testenv.StartRedis(t, &testenv.Options{Settings: map[string]string{"repl-diskless-sync-delay": "0"}})}
+	f := &failover{
+		t:       t,
+		primary: testenv.StartRedis(t, &testenv.Options{Settings: map[string]string{"repl-diskless-sync-delay": "0"}}),
+	}
 	o, err := redis.ParseURL(testenv.StartRedis(t, nil).URL)
 	if err != nil {
 		t.Fatal(err)
@@ -108,7 +112,7 @@ func newFailover(t *testing.T) *failover {
 	return f
 }
 
-// follow tells the replica whom to follow.
+// follow makes the replica follow the server at host and port.
 func (f *failover) follow(host, port string) {
 	f.t.Helper()
 	if err := f.replica.Do(f.t.Context(), "REPLICAOF", host, port).Err(); err != nil {
@@ -125,7 +129,7 @@ func (f *failover) linked() bool {
 	return strings.Contains(info, "master_link_status:up\r\n")
 }
 
-// cut ends the link for good: nothing listens where the replica looks for its primary from now on.
+// cut ends the link for good: no server listens where the replica looks for its primary from now on.
 func (f *failover) cut() {
 	f.t.Helper()
 	f.follow("127.0.0.1", "1")
@@ -134,7 +138,7 @@ func (f *failover) cut() {
 	}
 }
 
-// promote kills the primary and sends everybody to the replica. After killed no renewal was granted by the primary.
+// promote kills the primary and sends all clients to the replica. The primary granted no renewal after killed.
 func (f *failover) promote() (killed time.Time) {
 	f.t.Helper()
 	f.primary.Kill()
@@ -150,7 +154,7 @@ func (f *failover) copied() bool {
 	return f.left() > 0
 }
 
-// left returns how long the replica's copy of the lock lasts.
+// left returns how long the replica's copy of the lock still lasts.
 func (f *failover) left() time.Duration {
 	f.t.Helper()
 	left, err := f.replica.PTTL(f.t.Context(), prefix+key).Result()

@@ -1,9 +1,10 @@
-// Package redislocker is a [lock.Locker] on Redis, with github.com/bsm/redislock.
+// Package redislocker is a [lock.Locker] on Redis. It uses github.com/bsm/redislock.
 //
-// A lock is a key with an end, by the server's clock, which one goroutine renews for all locks of a [Locker]. Whoever
-// waits asks again after a pause with full jitter, so waiters get a key in no particular order. A Redis that loses its
-// memory or fails over while a lock is held may grant it to another before the holder learns of it, with its next renewal:
-// what locks are about is protected by fences elsewhere.
+// A lock is a key with an end, by the server's clock. One goroutine renews all locks of a [Locker]. A waiter asks again
+// after a pause with full jitter, so waiters get a key in no particular order.
+//
+// If Redis loses its memory or fails over, it may grant a held lock to another caller. The first owner learns of the
+// loss at its next renewal. This is safe: the stores protect their data with fences.
 package redislocker
 
 import (
@@ -23,11 +24,16 @@ import (
 
 // Options configure a [Locker]. The zero value, and nil, mean the defaults.
 type Options struct {
-	Prefix string        // of the keys; "" means "holdfast:lock:"
-	TTL    time.Duration // how long a dead holder blocks others; 0 means 30s
-	Poll   time.Duration // the longest pause between two attempts; 0 means 250ms
-	Owner  string        // of the locks, for people who look
-	Logger *slog.Logger  // nil means slog.Default()
+	// Prefix begins each key. "" means "holdfast:lock:".
+	Prefix string
+	// TTL is how long a dead owner blocks other callers. 0 means 30s.
+	TTL time.Duration
+	// Poll is the longest pause between two attempts of a waiter. 0 means 250ms.
+	Poll time.Duration
+	// Owner is stored in each lock, for people who look at the keys.
+	Owner string
+	// Logger gets the warnings of the locker. nil means slog.Default().
+	Logger *slog.Logger
 }
 
 // Locker implements [lock.Locker].
@@ -39,7 +45,7 @@ type Locker struct {
 
 var _ lock.Locker = (*Locker)(nil)
 
-// New returns a locker on client, which stays the caller's.
+// New returns a locker on client. The caller remains responsible for closing client.
 func New(client redis.UniversalClient, o *Options) *Locker {
 	if o == nil {
 		o = new(Options)
@@ -61,7 +67,7 @@ func New(client redis.UniversalClient, o *Options) *Locker {
 	return l
 }
 
-// Lock waits until key is granted or ctx is done, in no particular order of the waiters.
+// Lock waits until key is granted or ctx is done. Waiters get the key in no particular order.
 func (l *Locker) Lock(ctx context.Context, key string) (context.Context, func(), error) {
 	pause := keeper.Backoff{Most: l.o.Poll}
 	for {
@@ -75,17 +81,23 @@ func (l *Locker) Lock(ctx context.Context, key string) (context.Context, func(),
 	}
 }
 
-// TryLock takes key if nobody has it.
+// TryLock takes a free key. If the key is taken, TryLock returns [lock.ErrHeld].
 func (l *Locker) TryLock(ctx context.Context, key string) (context.Context, func(), error) {
 	if ctx.Err() != nil {
 		return nil, nil, context.Cause(ctx)
 	}
-	// One attempt, so that its time counts from when it was sent; no token of ours, because a token that begins with
-	// another's takes its lock; options of its own, because retry strategies have a memory.
+	// There is one attempt, so that the lease counts from when the attempt was sent. There is no token of ours: with
+	// redislock, a token that begins with another lock's token takes that lock. The options are new for each call,
+	// because retry strategies have a memory.
 	asking, answered := keeper.Linger(ctx, grace)
 	defer answered()
 	sent := time.Now()
-	granted, err := l.client.Obtain(asking, l.o.Prefix+key, l.o.TTL, &redislock.Options{RetryStrategy: redislock.NoRetry(), Metadata: l.o.Owner})
+	granted, err := l.client.Obtain(
+		asking,
+		l.o.Prefix+key,
+		l.o.TTL,
+		&redislock.Options{RetryStrategy: redislock.NoRetry(), Metadata: l.o.Owner},
+	)
 	switch {
 	case ctx.Err() != nil:
 		if err == nil {
@@ -104,7 +116,8 @@ func (l *Locker) TryLock(ctx context.Context, key string) (context.Context, func
 	}), nil
 }
 
-// unlockTimeout bounds what runs after the caller's ctx may have ended. If it fails, the lock ends by itself.
+// unlockTimeout bounds a release, which may begin after the caller's ctx has ended. If the release fails, the lock
+// ends with its TTL.
 const unlockTimeout = 5 * time.Second
 
 // grace is how long a request may outlive its caller's ctx.
@@ -115,16 +128,19 @@ func (l *Locker) release(ctx context.Context, granted *redislock.Lock) {
 	defer cancel()
 	switch err := granted.Release(ctx); {
 	case errors.Is(err, redislock.ErrLockNotHeld):
-		l.o.Logger.DebugContext(ctx, "the lock was not held any more", "key", granted.Key())
+		l.o.Logger.DebugContext(ctx, "unlock did nothing: the lock had ended before", "key", granted.Key())
 	case err != nil:
-		l.o.Logger.WarnContext(ctx, "unlock failed, the lock ends by itself", "key", granted.Key(), "ttl", l.o.TTL, "error", err)
+		l.o.Logger.WarnContext(ctx, "unlock failed: the lock ends with its TTL",
+			"key", granted.Key(), "ttl", l.o.TTL, "err", err)
 	}
 }
 
-// renewers is how many locks are renewed at once.
+// renewers is how many goroutines renew locks at once.
 const renewers = 16
 
-func (l *Locker) renew(ctx context.Context, ttl time.Duration, all []*redislock.Lock) (renewed, lost []*redislock.Lock) {
+func (l *Locker) renew(
+	ctx context.Context, ttl time.Duration, all []*redislock.Lock,
+) (renewed, lost []*redislock.Lock) {
 	var mu sync.Mutex // protects the results
 	var failed error
 	queue := make(chan *redislock.Lock, len(all))
@@ -152,7 +168,8 @@ func (l *Locker) renew(ctx context.Context, ttl time.Duration, all []*redislock.
 	}
 	wg.Wait()
 	if failed != nil && ctx.Err() == nil {
-		l.o.Logger.WarnContext(ctx, "renewal failed", "locks", len(all)-len(renewed)-len(lost), "error", failed)
+		l.o.Logger.WarnContext(ctx, "renewal of locks failed",
+			"locks", len(all)-len(renewed)-len(lost), "err", failed)
 	}
 	return renewed, lost
 }

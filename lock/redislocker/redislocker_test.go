@@ -31,7 +31,7 @@ func TestLocker(t *testing.T) {
 	})
 }
 
-// A client that gives a command up when its ctx ends must not leave a lock behind that nobody holds.
+// A client may give up a command when its ctx ends. No lock without an owner may remain on the server.
 func TestLockerContextTimeouts(t *testing.T) {
 	t.Parallel()
 	locktest.Run(t, func(t *testing.T) lock.Locker {
@@ -70,7 +70,7 @@ func private(t *testing.T, ttl time.Duration) (*testenv.Server, *redislocker.Loc
 	return s, redislocker.New(client, &redislocker.Options{TTL: ttl, Logger: quiet}), client
 }
 
-// Whatever becomes of the server, the holder's context ends before another could get the key.
+// If the server fails in any way, the owner's context ends before another caller can get the key.
 func TestLost(t *testing.T) {
 	t.Parallel()
 	const ttl = 2 * time.Second
@@ -102,7 +102,7 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// A server that answers too late to renew costs the lock, in time.
+// If the server answers too late to renew, the lock is lost, and the owner's context ends in time.
 func TestSlow(t *testing.T) {
 	t.Parallel()
 	const ttl = 2 * time.Second
@@ -130,7 +130,7 @@ func TestSlow(t *testing.T) {
 	}
 }
 
-// dialing returns a client whose connections are made by dial, and which gives up a command when its ctx ends.
+// dialing returns a client that connects with dial and gives up a command when its ctx ends.
 func dialing(t *testing.T, dial func(context.Context) (net.Conn, error)) *redis.Client {
 	client := redis.NewClient(&redis.Options{
 		ContextTimeoutEnabled: true,
@@ -140,7 +140,7 @@ func dialing(t *testing.T, dial func(context.Context) (net.Conn, error)) *redis.
 	return client
 }
 
-// slow answers nothing while it stalls: its reader's deadline passes first.
+// slow answers nothing while it stalls, so the deadline of its reader passes.
 type slow struct {
 	net.Conn
 	stalls *atomic.Bool
@@ -153,7 +153,8 @@ func (s slow) Read(b []byte) (int, error) {
 	return s.Conn.Read(b)
 }
 
-// What the server holds shows its owner, and no token of ours: one that begins with another's would take its lock.
+// The value on the server shows its owner, and no token of ours: with redislock, a token that begins with another lock's
+// token takes that lock.
 func TestValue(t *testing.T) {
 	t.Parallel()
 	client, prefix := testenv.Redis(t)
@@ -179,7 +180,7 @@ func TestValue(t *testing.T) {
 	}
 }
 
-// A thousand locks outlive their TTL, and cost no goroutine each.
+// A thousand locks outlive their TTL without a goroutine for each.
 func TestThousand(t *testing.T) {
 	t.Parallel()
 	const ttl = 3 * time.Second
@@ -225,5 +226,6 @@ func ExampleNew() {
 		return
 	}
 	defer unlock()
-	<-held.Done() // what is done under held ends with the lock
+	// Work that uses held ends with the lock.
+	<-held.Done()
 }
