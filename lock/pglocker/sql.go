@@ -51,7 +51,9 @@ var templates = queries{
 		WHERE l.key = ours.key
 		RETURNING l.key, l.token`,
 
-	ours: `SELECT l.key, l.token FROM {locks} l JOIN unnest($1::text[], $2::text[]) AS held (key, token) USING (key, token)`,
+	ours: `
+		SELECT l.key, l.token FROM {locks} l
+		JOIN unnest($1::text[], $2::text[]) AS held (key, token) USING (key, token)`,
 }
 
 func fill(p sqlname.Prefix, template string) string {

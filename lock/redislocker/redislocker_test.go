@@ -153,8 +153,8 @@ func (s slow) Read(b []byte) (int, error) {
 	return s.Conn.Read(b)
 }
 
-// The value on the server shows its owner, and no token of ours: with redislock, a token that begins with another lock's
-// token takes that lock.
+// The value on the server shows its owner, and no token of ours: with redislock, a token that begins with another
+// lock's token takes that lock.
 func TestValue(t *testing.T) {
 	t.Parallel()
 	client, prefix := testenv.Redis(t)
