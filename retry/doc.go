@@ -1,5 +1,5 @@
-// Package retry says how often something is tried again, and how long to wait before.
+// Package retry says how often work is tried again, and how long to wait before each attempt.
 //
-// A [Policy] is plain data for whoever does the trying: this package neither calls anything nor waits. An error marked
-// with [Permanent] asks to be the last, whatever the policy has left.
+// A [Policy] is plain data. The caller runs the attempts and does the waiting. If an error is marked with [Permanent],
+// the caller should stop, although the policy allows more attempts.
 package retry

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/retry"
 )
 
-// try is what a policy means. A real one would wait.
+// try follows a policy. A real caller would also wait.
 func try(p retry.Policy, f func() error) error {
 	for failed := 1; ; failed++ {
 		err := f()
@@ -51,7 +51,7 @@ func ExamplePolicy() {
 	// busy
 }
 
-// What the vendor refuses today it refuses in a minute.
+// A card that the vendor declines today is declined in a minute too.
 func ExamplePermanent() {
 	declined := errors.New("card declined")
 	err := try(retry.Fixed(5, time.Minute), func() error {

@@ -2,7 +2,8 @@ package retry
 
 import "errors"
 
-// Permanent marks an error that trying again cannot help. The result reads like err and wraps it. Permanent(nil) is nil.
+// Permanent marks an error as final: another attempt cannot help. The result reads like err and wraps err.
+// Permanent(nil) is nil.
 func Permanent(err error) error {
 	if err == nil {
 		return nil
@@ -18,5 +19,8 @@ func IsPermanent(err error) bool {
 
 type permanent struct{ err error }
 
+// Error returns the text of the marked error.
 func (e *permanent) Error() string { return e.err.Error() }
+
+// Unwrap returns the marked error.
 func (e *permanent) Unwrap() error { return e.err }

@@ -49,7 +49,7 @@ func TestWaits(t *testing.T) {
 	}
 }
 
-// Whatever the attempt and the unit, the wait is the exact product or the longest Duration.
+// For every attempt and unit, the wait is the exact product or the longest Duration.
 func TestNoOverflow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := time.Duration(rapid.Int64().Draw(t, "d"))
@@ -74,7 +74,7 @@ func capped(n *big.Int) time.Duration {
 	return time.Duration(n.Int64())
 }
 
-// A count below 1 is a caller's mistake that costs at most the first wait.
+// A count below 1 is a caller's mistake. The mistake costs at most the first wait.
 func TestUnusualCounts(t *testing.T) {
 	for _, failed := range []int{math.MinInt, -1, 0} {
 		for _, p := range []retry.Policy{retry.Fixed(3, 5), retry.Linear(3, 5), retry.Exponential(3, 5)} {
@@ -94,7 +94,7 @@ func TestJitter(t *testing.T) {
 	})
 }
 
-// Both ends are reached, and the middle is no likelier than the rest.
+// Jitter reaches both ends, and the middle is no likelier than the rest.
 func TestJitterSpreads(t *testing.T) {
 	p := retry.Fixed(2, 3).Jitter()
 	var seen [4]int
