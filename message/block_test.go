@@ -17,7 +17,8 @@ func TestViews(t *testing.T) {
 	}{
 		{"text", message.Text("hi"), nil, nil},
 		{"reasoning", message.Reasoning("hm", json.RawMessage(`{"id":"c1","call_id":"c1"}`)), nil, nil},
-		{"call", message.ToolCall("c1", "order", json.RawMessage(`{"id":7}`)), &message.Call{ID: "c1", Name: "order", Args: json.RawMessage(`{"id":7}`)}, nil},
+		{"call", message.ToolCall("c1", "order", json.RawMessage(`{"id":7}`)),
+			&message.Call{ID: "c1", Name: "order", Args: json.RawMessage(`{"id":7}`)}, nil},
 		{"call without arguments", message.ToolCall("c1", "now", nil), &message.Call{ID: "c1", Name: "now"}, nil},
 		{"result", message.ToolResult("c1", "late", true), nil, &message.Result{CallID: "c1", IsError: true}},
 		{"broken call", message.Block{Kind: message.KindToolCall, Raw: json.RawMessage(`{`)}, nil, nil},
@@ -36,7 +37,7 @@ func TestViews(t *testing.T) {
 	}
 }
 
-// The caller may go on using the arguments' array.
+// The caller may go on using the array of the arguments.
 func TestBlocksOwnTheirBytes(t *testing.T) {
 	raw := json.RawMessage(`{"id":7}`)
 	blocks := []message.Block{message.Reasoning("", raw), message.ToolCall("", "", raw)}

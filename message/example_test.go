@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/message"
 )
 
-// A model asks for a tool. What it said is stored, and read by another process.
+// A model asks for a tool. One process stores the message, another process reads it.
 func Example() {
 	said := message.Assistant("I look it up.")
 	said.Turn = 3
@@ -29,9 +29,11 @@ func Example() {
 	// order {"id":"A-1042"}
 }
 
-// During a deploy an old process reads what a new one wrote. It may go on with what it understands, and loses nothing.
+// During a deploy an old process reads a message of a new process. The old process may go on with the blocks that it
+// understands, and loses no block.
 func ExampleMessage_UnmarshalJSON_unknownKind() {
-	doc := []byte(`{"v":1,"role":"user","turn":0,"blocks":[{"kind":"text","text":"look"},{"kind":"image","url":"1.png"}]}`)
+	doc := []byte(`{"v":1,"role":"user","turn":0,"blocks":[` +
+		`{"kind":"text","text":"look"},{"kind":"image","url":"1.png"}]}`)
 	var m message.Message
 	err := json.Unmarshal(doc, &m)
 	fmt.Println(err)
@@ -54,7 +56,7 @@ func ExampleLast() {
 	// user refund me
 }
 
-// Four characters to a token will do for a budget.
+// Four characters for each token are exact enough for a budget.
 func ExampleFit() {
 	tokens := func(m message.Message) (n int) {
 		for _, b := range m.Blocks {
@@ -62,7 +64,9 @@ func ExampleFit() {
 		}
 		return n
 	}
-	h := []message.Message{message.User("a long story about a parcel"), message.Assistant("I see."), message.User("refund me")}
+	h := []message.Message{
+		message.User("a long story about a parcel"), message.Assistant("I see."), message.User("refund me"),
+	}
 	for _, m := range message.Fit(h, 5, tokens) {
 		fmt.Println(m.Role, m.Blocks[0].Text)
 	}

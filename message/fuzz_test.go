@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/message"
 )
 
-// What decodes is encoded, and decodes to an equal value.
+// A document that decodes can be encoded again, and then decodes to an equal value.
 func FuzzMessage(f *testing.F) {
 	for _, seed := range []string{
 		`{"v":1,"role":"user","turn":0,"blocks":[{"kind":"text","text":"hi <b>\ud800"}]}`,
@@ -42,7 +42,7 @@ func FuzzMessage(f *testing.F) {
 		if !second.CreatedAt.Equal(first.CreatedAt) {
 			t.Errorf("created at %v, then %v", first.CreatedAt, second.CreatedAt)
 		}
-		if first.CreatedAt.IsZero() { // its offset is not kept
+		if first.CreatedAt.IsZero() { // encoding drops its offset
 			second.CreatedAt = first.CreatedAt
 		}
 		if !reflect.DeepEqual(compact(t, first), compact(t, second)) {

@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// version is that of the form below. A change that today's decoder would misread, or lose, raises it.
+// version is the version of the stored form. Raise it for a change that today's decoder would misread or lose.
 const version = 1
 
 var (
-	// ErrUnknownKind says that a block is of a kind that this version of the package does not know. It is wrapped with
-	// the name of the kind. All that can be read has been, so that the caller may go on with what there is.
+	// ErrUnknownKind says that a block has a kind that this version of the package does not know. The error names the
+	// kind. All other blocks have been read, so the caller may go on with them.
 	ErrUnknownKind = errors.New("unknown block kind")
 
-	// ErrUnknownVersion says that a message is stored in a form that this version of the package does not know.
+	// ErrUnknownVersion says that this version of the package does not know the form of a stored message.
 	ErrUnknownVersion = errors.New("unknown version of message")
 )
 
@@ -42,8 +42,8 @@ func (m Message) MarshalJSON() ([]byte, error) {
 	return json.Marshal(s)
 }
 
-// UnmarshalJSON reads the stored form. After ErrUnknownKind m is complete, and writing it again keeps the blocks that
-// were not understood; after any other error m is unchanged.
+// UnmarshalJSON reads the stored form. After ErrUnknownKind, m is complete: encoding m again keeps the unknown blocks.
+// After any other error, m is unchanged.
 func (m *Message) UnmarshalJSON(doc []byte) error {
 	var form struct {
 		Version int `json:"v"`
@@ -68,7 +68,8 @@ func (m *Message) UnmarshalJSON(doc []byte) error {
 	return err
 }
 
-// readBlocks reads them all and returns the first that is of an unknown kind as an error, unless a later one is worse.
+// readBlocks reads all blocks. If a block has an unknown kind, readBlocks goes on and returns the first such error. Any
+// other error ends it.
 func readBlocks(docs []json.RawMessage) (blocks []Block, unknown error) {
 	for i, doc := range docs {
 		var b Block
@@ -107,8 +108,8 @@ type storedResult struct {
 	Content string `json:"content"`
 }
 
-// MarshalJSON returns the stored form, without a version: that is the message's. It is an error if Text or Raw is not
-// what the kind asks for.
+// MarshalJSON returns the stored form. It has no version: the message carries the version. If Text or Raw does not fit
+// the kind, MarshalJSON returns an error.
 func (b Block) MarshalJSON() ([]byte, error) {
 	call, isCall := b.Call()
 	result, isResult := b.Result()
@@ -131,7 +132,8 @@ func (b Block) MarshalJSON() ([]byte, error) {
 	return b.Raw, nil
 }
 
-// UnmarshalJSON reads the stored form. After ErrUnknownKind Kind and Raw are set; after any other error b is unchanged.
+// UnmarshalJSON reads the stored form. After ErrUnknownKind, Kind and Raw are set. After any other error, b is
+// unchanged.
 func (b *Block) UnmarshalJSON(doc []byte) error {
 	var form *struct {
 		Kind string `json:"kind"`
@@ -193,7 +195,8 @@ func wholeMinutes(t time.Time) time.Time {
 	return t.In(time.FixedZone("", offset-offset%60))
 }
 
-// sameEverywhere undoes what encoding/json does with an offset that happens to be the reader's own.
+// sameEverywhere replaces the zone of a decoded time by its offset. encoding/json returns time.Local instead, if the
+// offset happens to be the reader's own.
 func sameEverywhere(t time.Time) time.Time {
 	_, offset := t.Zone()
 	if offset == 0 {

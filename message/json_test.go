@@ -83,7 +83,9 @@ func TestMessageRoundTrips(t *testing.T) {
 		{"other role", message.Message{Role: "critic", Turn: 7}},
 		{"UTC", message.Message{CreatedAt: time.Date(2026, 3, 1, 9, 30, 0, 123456789, time.UTC)}},
 		{"offset", message.Message{CreatedAt: time.Date(2026, 7, 1, 9, 30, 0, 1, summer)}},
-		{"half an hour west", message.Message{CreatedAt: time.Date(2026, 7, 1, 9, 30, 0, 0, time.FixedZone("", -9*60*60-30*60))}},
+		{"half an hour west", message.Message{
+			CreatedAt: time.Date(2026, 7, 1, 9, 30, 0, 0, time.FixedZone("", -9*60*60-30*60)),
+		}},
 		{"all", message.Message{
 			ID: "m7", Role: message.RoleAssistant, Turn: 3, CreatedAt: time.Date(2026, 7, 1, 9, 30, 0, 0, summer),
 			Blocks: []message.Block{
@@ -102,7 +104,7 @@ func TestMessageRoundTrips(t *testing.T) {
 	}
 }
 
-// A message reads the same on a machine whose own zone has the offset that was stored.
+// A message reads the same on a machine whose own zone has the stored offset.
 func TestCreatedAtDoesNotDependOnTheReader(t *testing.T) {
 	local := time.Local
 	t.Cleanup(func() { time.Local = local })
@@ -137,14 +139,16 @@ func again(t *testing.T, m message.Message) (got message.Message) {
 
 func TestUnknownKind(t *testing.T) {
 	const image = `{"kind":"image","url":"https://example.com/1.png","size":[1,2]}`
-	const doc = `{"v":1,"id":"m1","role":"user","turn":2,"blocks":[{"kind":"text","text":"look"},` + image + `,{"kind":"hologram"}]}`
+	const doc = `{"v":1,"id":"m1","role":"user","turn":2,"blocks":[{"kind":"text","text":"look"},` +
+		image + `,{"kind":"hologram"}]}`
 	var m message.Message
 	err := json.Unmarshal([]byte(doc), &m)
 	if !errors.Is(err, message.ErrUnknownKind) || !strings.Contains(err.Error(), `unknown block kind "image"`) {
 		t.Errorf("error %v", err)
 	}
 	want := message.Message{ID: "m1", Role: "user", Turn: 2, Blocks: []message.Block{
-		message.Text("look"), {Kind: "image", Raw: json.RawMessage(image)}, {Kind: "hologram", Raw: json.RawMessage(`{"kind":"hologram"}`)},
+		message.Text("look"), {Kind: "image", Raw: json.RawMessage(image)},
+		{Kind: "hologram", Raw: json.RawMessage(`{"kind":"hologram"}`)},
 	}}
 	if !reflect.DeepEqual(m, want) {
 		t.Errorf("got %+v, want %+v", m, want)
@@ -155,7 +159,7 @@ func TestUnknownKind(t *testing.T) {
 	}
 }
 
-// The bytes that were read may belong to a buffer.
+// The decoded bytes may belong to a buffer that is used again.
 func TestUnknownKindOwnsItsBytes(t *testing.T) {
 	doc := []byte(`{"kind":"image"}`)
 	var b message.Block
@@ -169,7 +173,8 @@ func TestUnknownKindOwnsItsBytes(t *testing.T) {
 }
 
 func TestUnknownVersion(t *testing.T) {
-	for _, doc := range []string{`{"v":2,"blocks":{"of":"another form"}}`, `{"v":0}`, `{"v":-1}`, `{"role":"user"}`, `null`} {
+	for _, doc := range []string{`{"v":2,"blocks":{"of":"another form"}}`, `{"v":0}`, `{"v":-1}`, `{"role":"user"}`,
+		`null`} {
 		m := message.User("before")
 		err := m.UnmarshalJSON([]byte(doc))
 		if !errors.Is(err, message.ErrUnknownVersion) {
@@ -184,7 +189,8 @@ func TestUnknownVersion(t *testing.T) {
 func TestMalformed(t *testing.T) {
 	for _, doc := range []string{
 		``, `{`, `[]`, `"hi"`, `{"v":"1"}`, `{"v":1.5}`, `{"v":1,"turn":"one"}`, `{"v":1,"created_at":"yesterday"}`,
-		`{"v":1,"created_at":"2026-03-01 09:30:00"}`, `{"v":1,"blocks":{}}`, `{"v":1,"blocks":[null]}`, `{"v":1,"blocks":[1]}`,
+		`{"v":1,"created_at":"2026-03-01 09:30:00"}`, `{"v":1,"blocks":{}}`, `{"v":1,"blocks":[null]}`,
+		`{"v":1,"blocks":[1]}`,
 		`{"v":1,"blocks":[{"kind":1}]}`, `{"v":1,"blocks":[{"kind":"text","text":1}]}`,
 		`{"v":1,"blocks":[{"kind":"reasoning","text":[]}]}`, `{"v":1,"blocks":[{"kind":"tool_call","id":1}]}`,
 		`{"v":1,"blocks":[{"kind":"tool_result","is_error":"no"}]}`, `{"v":1,"blocks":[{"kind":"image"},{"kind":1}]}`,
@@ -200,7 +206,7 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// What could not be read back is not written.
+// A block that could not be decoded again is not encoded.
 func TestInconsistentBlocks(t *testing.T) {
 	for _, b := range []message.Block{
 		{},
@@ -233,12 +239,13 @@ type step struct {
 	Why   *message.Message
 }
 
-// State is typed all the way down, messages within it too.
+// State keeps its types at every level, and so do messages in it.
 func TestNestedStateRoundTrips(t *testing.T) {
 	why := message.Message{Role: message.RoleUser, Blocks: []message.Block{message.Text("refund me")}}
 	want := plan{"refund", []step{
 		{Name: "look up", Due: time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC), Why: &why},
-		{Name: "pay", Cents: map[string]int64{"EUR": 1 << 60}, Then: []step{{Name: "notify", Then: []step{{Name: "close"}}}}},
+		{Name: "pay", Cents: map[string]int64{"EUR": 1 << 60},
+			Then: []step{{Name: "notify", Then: []step{{Name: "close"}}}}},
 	}}
 	doc, err := json.Marshal(want)
 	if err != nil {

@@ -2,19 +2,22 @@ package message
 
 import "time"
 
-// The roles that this package writes. Others are kept as they are.
+// The roles that this package writes. A message with another role keeps it.
 const (
 	RoleUser      = "user"
 	RoleAssistant = "assistant"
 	RoleSystem    = "system"
 )
 
-// A Message is what one side said at one time. It is plain data: a copy shares the blocks.
+// A Message is one contribution of one side to a session. It is plain data: a copy shares the blocks.
 type Message struct {
-	ID        string // the caller's, for finding it again; may be ""
-	Role      string
-	Turn      int       // of its session; what compaction counts by
-	CreatedAt time.Time // as the clock of its writer showed it, offset included; may be zero
+	// ID is for the caller, to find the message again. It may be "".
+	ID   string
+	Role string
+	// Turn is the number of the session's turn. Compaction counts by it.
+	Turn int
+	// CreatedAt is the time by the writer's clock, with its offset. It may be zero.
+	CreatedAt time.Time
 	Blocks    []Block
 }
 
@@ -27,15 +30,16 @@ func Assistant(text string) Message { return Message{Role: RoleAssistant, Blocks
 // System returns an instruction with one text block.
 func System(text string) Message { return Message{Role: RoleSystem, Blocks: []Block{Text(text)}} }
 
-// Last returns the newest n messages, or all if there are fewer, or none if n is not positive. The result shares the
-// elements of h, but appending to it copies. It may begin with a tool result whose call is not in it.
+// Last returns the newest n messages. If h has fewer, Last returns all. If n is not positive, Last returns none. The
+// result shares the elements of h, but appending to the result copies. It may begin with a tool result without its
+// call.
 func Last(h []Message, n int) []Message {
 	return newest(h, min(max(n, 0), len(h)))
 }
 
-// Fit returns the newest messages that together cost no more than budget, without gaps: it ends at the first, from the
-// newest back, that is too much, and asks for no cost beyond it. A negative cost counts as 0. The result is as that of
-// [Last].
+// Fit returns the newest messages that together cost no more than budget. Fit leaves no gaps: it goes from the newest
+// message back and stops at the first that costs too much. It does not ask for the cost of older messages. A negative
+// cost counts as 0. The result shares elements as that of [Last] does.
 func Fit(h []Message, budget int, cost func(Message) int) []Message {
 	n := 0
 	for ; n < len(h); n++ {

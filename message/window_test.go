@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/message"
 )
 
-// history holds messages numbered from 1, each of which costs its number.
+// history returns n messages, numbered from 1. Each message costs its number.
 func history(n int) []message.Message {
 	h := make([]message.Message, n, n+4)
 	for i := range h {
@@ -69,7 +69,7 @@ func TestFit(t *testing.T) {
 	}
 }
 
-// Tokenizers are not free.
+// Tokenizers cost time, so Fit asks for no cost that it does not need.
 func TestFitAsksNoFurther(t *testing.T) {
 	var asked []int
 	message.Fit(history(5), 6, func(m message.Message) int {
@@ -87,7 +87,7 @@ func TestNilHistory(t *testing.T) {
 	}
 }
 
-// A caller who appends the new question to the window must not write into the history behind it.
+// A caller may append the new question to the window. That must not change the history behind the window.
 func TestAppendingToAWindowCopies(t *testing.T) {
 	h := history(3)
 	for _, window := range [][]message.Message{message.Last(h, 2), message.Last(h, 0), message.Fit(h, 3, cost)} {
