@@ -11,51 +11,72 @@ import (
 	"time"
 )
 
-// A Bot is what a drain needs of an orchestrator. It names only standard types, so that neither imports the other.
+// A Bot lists and recovers sessions for a drain. An Orchestrator is a Bot. The interface names only standard types, so
+// that neither package imports the other.
 type Bot interface {
 	Name() string
-	// Recoverable yields the sessions that have something to finish now: a run that waits and is due, or a reply owed;
-	// with all, also every running run of another process, whose owner may be dead. A session with an error is damaged, and
-	// the sequence goes on; after an error without a session it ends.
+	// Recoverable yields the sessions that have something to finish now: a run that waits and is due, or a reply owed.
+	// If all is set, Recoverable also yields each session with a running run of another process, whose owner may be
+	// dead. If a session comes with an error, the session is damaged, and the sequence goes on. After an error without
+	// a session, the sequence ends.
 	Recoverable(ctx context.Context, all bool) iter.Seq2[string, error]
-	// Recover finishes it unless another process owns it, without waiting. The outcome is "settled", "delivered", "cleaned",
-	// "held", "parked", "suspended" or "foreign"; an error means that it failed and will be due again. "damaged" comes with
-	// an error: what is stored cannot be used until somebody repairs or deletes it.
+
+	// Recover finishes the session. If another process owns the session, Recover returns "held" without waiting. The
+	// outcome is "settled", "delivered", "cleaned", "held", "parked", "suspended" or "foreign". If Recover fails, it
+	// returns an error, and the session will be due again. If the stored data is damaged, Recover returns "damaged" and
+	// an error: the session stays unusable until an operator repairs or deletes it.
 	Recover(ctx context.Context, session string) (outcome string, err error)
 }
 
-// Options may be nil.
+// Options configure a drain. The zero value, and nil, mean the defaults.
 type Options struct {
-	Concurrency int                                                       // runs at once, as long as none takes long: see Watch; 0 means 4
-	Every       time.Duration                                             // between the passes of Watch over all runs, ± 50 %; 0 means 5s, a day is the most. What waits and is due is looked for every second
-	Context     func(ctx context.Context, session string) context.Context // request-scoped values for a drained run
-	Sessions    iter.Seq2[string, error]                                  // drain these instead of asking the bot
-	Sweep       func(ctx context.Context, limit int) (int, error)         // an Orchestrator's Sweep; Watch calls it once a minute, until it retires less than limit
-	OnRun       func(Run)                                                 // as each is done; never two at once
-	Logger      *slog.Logger                                              // nil means slog.Default()
+	// Concurrency is how many runs have a place at once. 0 means 4. A run that takes long loses its place to the next
+	// one but goes on: see Watch.
+	Concurrency int
+
+	// Every is the pause between the passes of Watch over all runs, ± 50 %. 0 means 5s, and a day is the most.
+	// Watch looks every second for runs that wait and are due, also if Every is longer.
+	Every time.Duration
+
+	// Context returns a context with request-scoped values for a drained run.
+	Context func(ctx context.Context, session string) context.Context
+
+	// Sessions, if not nil, are drained instead of the sessions that the bot yields.
+	Sessions iter.Seq2[string, error]
+
+	// Sweep is an Orchestrator's Sweep. Watch calls it once a minute, and repeats the call until it retires fewer than
+	// limit.
+	Sweep func(ctx context.Context, limit int) (int, error)
+
+	// OnRun is called when a run is done. Two calls never overlap.
+	OnRun func(Run)
+
+	// Logger gets the outcome of each run. nil means slog.Default().
+	Logger *slog.Logger
 }
 
-// A Report adds up: Scanned = len(Runs) = the sum of the other counts.
+// A Report counts the outcomes of a pass. Scanned = len(Runs) = the sum of the other counts.
 type Report struct {
 	Scanned, Settled, Delivered, Cleaned, Held, Suspended, Parked, Foreign, Damaged, Failed int
-	Elapsed                                                                                 time.Duration
-	Runs                                                                                    []Run // as they were done
+
+	Elapsed time.Duration
+	Runs    []Run // in the order they ended
 }
 
-// A Run is what became of one session. If it failed, Outcome is "", and Err says why. If the session or its run is damaged,
-// Outcome is "damaged", and Err says what is wrong.
+// A Run is the outcome for one session. If the recovery failed, Outcome is "", and Err says why. If the session or its
+// run is damaged, Outcome is "damaged", and Err says how.
 type Run struct {
 	Session, Outcome string
 	Err              error
 }
 
-// DrainInterrupted makes one pass and waits for it. A run that takes long gives its place to the next one, as in Watch. Its error says that the pass itself could not be made, or not to the end;
-// what became of each run is in the Report.
+// DrainInterrupted makes one pass and waits for its end. A run that takes long gives its place to the next one, as in
+// Watch. If the pass fails or stops early, DrainInterrupted returns an error. The outcome of each run is in the Report.
 func DrainInterrupted(ctx context.Context, b Bot, o *Options) (Report, error) {
 	return newDrain(b, o).pass(ctx, true)
 }
 
-// A drain is a bot and how to drain it.
+// A drain holds a bot and its options.
 type drain struct {
 	Options
 	bot     Bot
@@ -82,7 +103,7 @@ func newDrain(b Bot, o *Options) *drain {
 func (d *drain) pass(ctx context.Context, all bool) (Report, error) {
 	start := time.Now()
 	sessions, damaged, err := d.list(ctx, all)
-	// Processes that boot together would otherwise meet at each session.
+	// If processes booted together and went in the same order, they would meet at each session.
 	rand.Shuffle(len(sessions), func(i, j int) { sessions[i], sessions[j] = sessions[j], sessions[i] })
 
 	t := &tally{onRun: d.OnRun, log: d.Logger}
@@ -101,13 +122,14 @@ func (d *drain) pass(ctx context.Context, all bool) (Report, error) {
 
 	t.report.Elapsed = time.Since(start)
 	if err == nil && ctx.Err() != nil {
-		err = fmt.Errorf("bootdrain: %d of %d sessions: %w", t.report.Scanned, len(sessions)+len(damaged), context.Cause(ctx))
+		err = fmt.Errorf("bootdrain: %d of %d sessions: %w", t.report.Scanned, len(sessions)+len(damaged),
+			context.Cause(ctx))
 	}
 	return t.report, err
 }
 
-// list returns each session once, and apart from them those that are damaged. With an error it returns those that it was told
-// of before.
+// list returns each session once. It returns damaged sessions apart. If listing fails, list returns the error and the
+// sessions that it got before.
 func (d *drain) list(ctx context.Context, all bool) (list []string, damaged []Run, err error) {
 	sessions := d.Sessions
 	if sessions == nil {
@@ -149,7 +171,7 @@ func (d *drain) recover(ctx context.Context, session string) Run {
 	return r
 }
 
-// logRun reports whether r was logged: a damage is, once.
+// logRun logs r and reports whether it did. It logs the same damage once.
 func (d *drain) logRun(ctx context.Context, r Run, took time.Duration) bool {
 	switch {
 	case r.Outcome == damagedOutcome && !d.notices.isNew(r):
@@ -169,10 +191,11 @@ func (d *drain) logRun(ctx context.Context, r Run, took time.Duration) bool {
 	return true
 }
 
-// notices are the damages that were logged. A drain that goes on logs each once, and again if it comes back.
+// notices are the damages that were logged. A drain that goes on logs each damage once. If a damage goes away and comes
+// back, the drain logs it again.
 type notices struct {
 	mu   sync.Mutex        // protects following fields
-	said map[string]string // by session, the error
+	said map[string]string // the error, by session
 	seen map[string]bool   // since the last forget
 }
 
@@ -191,7 +214,7 @@ func (n *notices) isNew(r Run) bool {
 	return true
 }
 
-// forget drops what has not been seen since the call before.
+// forget drops the damages that no pass has seen since the last call of forget.
 func (n *notices) forget() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -203,12 +226,13 @@ func (n *notices) forget() {
 	clear(n.seen)
 }
 
-// A tally counts what becomes of the runs.
+// A tally counts the outcomes of runs.
 type tally struct {
 	onRun func(Run)
 	log   *slog.Logger
 
-	mu     sync.Mutex // protects following field, and is held while onRun runs
+	// mu protects the following field. It is held while onRun runs.
+	mu     sync.Mutex
 	report Report
 }
 
@@ -221,7 +245,7 @@ func (t *tally) add(r Run) {
 	t.tell(r)
 }
 
-// forget tells of a run that nobody counts.
+// forget calls OnRun with r but does not count r.
 func (t *tally) forget(r Run) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -234,7 +258,8 @@ func (t *tally) tell(r Run) {
 	}
 	returned := false
 	defer func() {
-		if !returned { // it panics, or has called runtime.Goexit
+		// OnRun panics, or has called runtime.Goexit.
+		if !returned {
 			t.log.Error("OnRun has not returned", "session", r.Session)
 		}
 	}()

@@ -1,18 +1,19 @@
-// Package bootdrain finishes what an earlier process left in flight: once before serving, and then for ever.
+// Package bootdrain finishes the runs that an earlier process left in flight: once before serving, and then for ever.
 //
 //	report, err := bootdrain.DrainInterrupted(ctx, bot, nil) // before the listener opens
 //	…
 //	go bootdrain.Watch(ctx, bot, nil) // until ctx ends
 //
-// A drain asks the bot which sessions have something to finish, which costs by the runs in flight and the replies owed,
-// not by the sessions there are, and lets the bot recover each. A session that another process owns is skipped, so that
-// any number of processes may drain at once, and live traffic need not wait: a call for a session that has a run in flight
-// finishes it first by itself.
+// A drain asks the bot which sessions have something to finish, and lets the bot recover each of them. The cost grows
+// with the runs in flight and the replies owed, not with the number of sessions.
 //
-// Draining at boot alone strands a run whose owner dies later; that is what [Watch] is for. It looks every second for runs
-// that wait and are due, which is how a run that was handed off is taken up, and every few seconds for all, whose owners
-// may be dead.
+// A drain skips a session that another process owns. Therefore any number of processes may drain at once. Live traffic
+// need not wait for the drain: a call for a session with a run in flight finishes that run first.
 //
-// What is logged: one Info record for each run that was finished, one Error record for each that failed or was parked, and
-// nothing for sessions that are idle.
+// If you drain only at boot, a run stays in flight when its owner dies later. [Watch] prevents that. Every second it
+// looks for runs that wait and are due; a run that was handed off is one. Every few seconds it looks at all runs,
+// because their owners may be dead.
+//
+// A drain logs each run that was finished at level Info, and each run that failed or was parked at level Error. It logs
+// nothing for idle sessions.
 package bootdrain

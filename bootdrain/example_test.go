@@ -20,7 +20,8 @@ func ExampleDrainInterrupted() {
 	ask := func(ctx context.Context, t *orchestrator.Turn[State]) error {
 		asked <- struct{}{}
 		if deploying {
-			<-ctx.Done() // the model is slow, and the deploy is not
+			// The model is slow, but the deploy does not wait for it.
+			<-ctx.Done()
 			return ctx.Err()
 		}
 		t.State.Reply = "a reply to " + t.Input.Text

@@ -21,7 +21,7 @@ func ExampleWatch() {
 	bot, err := orchestrator.New(orchestrator.Definition[State]{
 		Name: "support",
 		Intents: orchestrator.Intents[State]{"ask": {Run: func(ctx context.Context, t *orchestrator.Turn[State]) error {
-			leave() // the caller; nobody else minds
+			leave() // the caller goes away
 			t.State.Reply = "a reply to " + t.Input.Text
 			return ctx.Err()
 		}}},
@@ -34,7 +34,7 @@ func ExampleWatch() {
 
 	ctx, stop := context.WithCancelCause(context.Background())
 	err = bootdrain.Watch(ctx, bot, &bootdrain.Options{
-		Every:  10 * time.Millisecond, // 5 seconds, if it is not said
+		Every:  10 * time.Millisecond, // 5 seconds by default
 		Logger: slog.New(slog.DiscardHandler),
 		OnRun: func(r bootdrain.Run) {
 			fmt.Println(r.Session, r.Outcome, r.Err)

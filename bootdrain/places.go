@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// A run that takes long keeps its place only for so long. It goes on, and the next one begins: a hook that hangs, or runs that wait
-// for something, do not starve the others.
+// placeFor is how long a run keeps its place. After that the run goes on without a place, and the next run begins.
+// Therefore a hook that hangs, or runs that wait, do not starve other runs.
 const placeFor = 5 * time.Second
 
-// mostPlaces bounds what goes on beyond its time, as a multiple of Options.Concurrency.
+// mostPlaces bounds the runs that go on at once, with or without a place, as a multiple of Options.Concurrency.
 const mostPlaces = 16
 
-// places are for the runs that a drain works on at once.
+// places limit the runs that a drain works on at once.
 type places struct {
-	free chan struct{} // one element a free place
-	all  chan struct{} // one element a run, whether it has its place or not
+	free chan struct{} // an element for each free place
+	all  chan struct{} // an element for each run
 	jobs sync.WaitGroup
 }
 
@@ -28,7 +28,7 @@ func newPlaces(concurrency int) *places {
 	return p
 }
 
-// take waits for a free place, which run uses.
+// take waits for a free place. The next call of run uses the place.
 func (p *places) take(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -47,7 +47,7 @@ func (p *places) take(ctx context.Context) error {
 	}
 }
 
-// run runs job in the place that was taken. However job ends, its place is given back.
+// run runs job in the place that take took. However job ends, run gives the place back.
 func (p *places) run(job func()) {
 	var once sync.Once
 	giveBack := func() { once.Do(func() { p.free <- struct{}{} }) }
@@ -64,5 +64,5 @@ func (p *places) run(job func()) {
 	}()
 }
 
-// wait waits for all that was begun.
+// wait waits for all jobs to end.
 func (p *places) wait() { p.jobs.Wait() }

@@ -8,35 +8,40 @@ import (
 	"time"
 )
 
-// A Sharer is a Bot whose processes can share the watch, as those of an Orchestrator do on PostgreSQL and Redis. Then
-// one of them looks for what is to be recovered, and each of the others only asks now and then whether it is to look.
+// A Sharer is a Bot whose processes can share the watch. An Orchestrator on PostgreSQL or Redis is a Sharer. One
+// process,
+// the watcher, looks for sessions to recover. Each other process only asks now and then whether it is to look.
 type Sharer interface {
 	Bot
-	// Watching makes this process the watcher for d, unless another process is. It returns for how much longer
-	// another is; 0 if this process is. With d 0 this process is the watcher no longer. It is errors.ErrUnsupported
-	// if the processes know nothing of each other: then each of them looks.
+	// Watching makes this process the watcher for d, unless another process is the watcher. other is how much longer
+	// the other process remains the watcher, or 0 if this process is. If d is 0, this process gives the watch up.
 	//
-	// Every is Options.Every. Processes with another have a watcher of their own. A bot that embeds a Sharer and looks for
-	// a part of the sessions must return errors.ErrUnsupported, or nobody looks for the others.
+	// If the processes cannot know of each other, Watching returns errors.ErrUnsupported. Then each process looks.
+	//
+	// every is Options.Every. Processes with different values have different watchers. If a bot embeds a Sharer and
+	// looks for a part of the sessions only, its Watching must return errors.ErrUnsupported. Otherwise no process looks
+	// for the other sessions.
 	Watching(ctx context.Context, every, d time.Duration) (other time.Duration, err error)
 }
 
-// mostSeat bounds how long a process may be silent before another becomes the watcher.
+// mostSeat bounds how long a process may be silent before another process becomes the watcher.
 const mostSeat = 4 * time.Second
 
-// A seat is that of the watcher, as one process sees it.
+// A seat is the watcher's seat, as one process knows it.
 type seat struct {
 	bot    Sharer        // nil: each process looks for itself
 	every  time.Duration // Options.Every
-	most   time.Duration // how long it is taken for
+	most   time.Duration // longest time for one take
 	mine   bool
-	until  time.Time // from then on another process may take it
+	until  time.Time // others may take it then
 	logger *slog.Logger
 
-	complained time.Time // that nobody knows whose it is
+	// complained is when the process last logged that the seat's owner is unknown.
+	complained time.Time
 }
 
-// newSeat returns a seat that is taken for so long that, if its process is killed, another looks within d.Every.
+// newSeat returns a seat. Each take of the seat is short enough: if the watcher is killed, another process looks within
+// d.Every.
 func newSeat(d *drain) *seat {
 	s := &seat{every: d.Every, most: min(d.Every*4/5, mostSeat), logger: d.Logger}
 	if d.Sessions == nil {
@@ -45,14 +50,17 @@ func newSeat(d *drain) *seat {
 	return s
 }
 
-// A seating is what a process is told that asks for the seat.
+// A seating is the answer to a process that asks for the seat.
 type seating struct {
-	wait  time.Duration // until it is to ask again; 0: it may look
-	fresh bool          // another process may have had the seat before
-	err   error         // nobody knows whose the seat is, so that this process looks
+	// wait is how long to wait before asking again. If wait is 0, the process may look.
+	wait time.Duration
+	// fresh says that another process may have had the seat before.
+	fresh bool
+	// err says that the owner of the seat is unknown. Then this process looks.
+	err error
 }
 
-// take asks for the seat, unless it is taken for a while yet.
+// take asks for the seat. If the process has the seat for a while yet, take does not ask.
 func (s *seat) take(ctx context.Context, d time.Duration) seating {
 	now := time.Now()
 	if s.bot == nil || s.mine && s.until.Sub(now) > s.most/4 {
@@ -65,7 +73,8 @@ func (s *seat) take(ctx context.Context, d time.Duration) seating {
 		return seating{}
 	case err != nil:
 		return seating{err: err}
-	case other > mostSeat: // nobody takes it for so long: the clock that measures it was set back
+	// No process takes the seat for so long: the server's clock was set back.
+	case other > mostSeat:
 		s.mine = false
 		return seating{}
 	case other > 0:
@@ -77,7 +86,7 @@ func (s *seat) take(ctx context.Context, d time.Duration) seating {
 	return seating{fresh: fresh}
 }
 
-// leave lets another process have the seat at once.
+// leave gives the seat up, so that another process can take it at once.
 func (s *seat) leave(ctx context.Context) {
 	if s.bot == nil || !s.mine {
 		return

@@ -14,17 +14,21 @@ const (
 	sweepLimit = 1000
 )
 
-// Watch passes until ctx is done, and returns its cause once what it began has ended. A run that takes longer than
-// five seconds goes on, and gives its place to the next one, so that Options.Concurrency bounds how fast runs begin;
-// up to sixteen times as many go on at once. A pass that cannot be made is logged and tried again, less and less
-// often, up to Options.Every.
+// Watch makes passes until ctx is done. Then it waits for the runs that it began, and returns the cause of ctx.
 //
-// Of the processes of a Sharer one passes at a time. If it is killed, another passes within Options.Every, or five
-// seconds if that is less. A process with more to do than it can begin lets another pass.
+// A run that takes longer than five seconds goes on, and gives its place to the next run. So Options.Concurrency bounds
+// how fast runs begin. Up to sixteen times as many go on at once. If a pass fails, Watch logs the error and tries
+// again,
+// less and less often, down to once in Options.Every.
+//
+// Of the processes of a Sharer, one makes passes at a time. If that process is killed, another makes passes within
+// Options.Every, or within five seconds if that is less. A process with more runs than it can begin lets another
+// process make passes.
 func Watch(ctx context.Context, b Bot, o *Options) error {
 	d := newDrain(b, o)
 	w := &watch{
-		drain: d, more: make(chan struct{}, 1), hand: make(map[string]bool), tally: tally{onRun: d.OnRun, log: d.Logger},
+		drain: d, more: make(chan struct{}, 1), hand: make(map[string]bool),
+		tally:  tally{onRun: d.OnRun, log: d.Logger},
 		places: newPlaces(d.Concurrency), seat: newSeat(d),
 	}
 	defer w.jobs.Wait()
@@ -68,8 +72,9 @@ func (w *watch) passes(ctx context.Context) error {
 	}
 }
 
-// sit takes the seat of the watcher if it can. A process that has more to do than it can begin leaves it, and one
-// that has failed to recover something, or to list it, takes it for a moment: another may do better.
+// sit takes the seat of the watcher if it can. If this process has more runs than it can begin, sit leaves the seat. If
+// this process has failed to list or to recover sessions, sit takes the seat for a moment only: another process may do
+// better.
 func (w *watch) sit(ctx context.Context, blind bool) seating {
 	if w.seat.bot != nil && w.waiting() {
 		w.seat.leave(ctx)
@@ -77,7 +82,7 @@ func (w *watch) sit(ctx context.Context, blind bool) seating {
 	}
 	d := w.seat.most
 	if blind || w.failed() {
-		d = dueEvery / 2 // the rest of the time it is free
+		d = dueEvery / 2 // then the seat is free
 	}
 	told := w.seat.take(ctx, d)
 	if told.err != nil && ctx.Err() == nil && time.Since(w.seat.complained) >= w.Every {
@@ -87,36 +92,36 @@ func (w *watch) sit(ctx context.Context, blind bool) seating {
 	return told
 }
 
-// A watch is a drain that does not wait for what it has begun.
+// A watch is a drain that does not wait for the runs that it has begun.
 type watch struct {
 	*drain
 	tally
 	jobs   sync.WaitGroup
 	more   chan struct{} // wakes work
 	places *places
-	seat   *seat // of the goroutine that passes
+	seat   *seat // for the passing goroutine only
 
 	queueMu    sync.Mutex // protects following fields
 	queue      []string
-	hand       map[string]bool // what is queued or under way
+	hand       map[string]bool // sessions queued or under way
 	lastFailed time.Time
 }
 
-// waiting reports whether something waits for a place.
+// waiting reports whether a session waits for a place.
 func (w *watch) waiting() bool {
 	w.queueMu.Lock()
 	defer w.queueMu.Unlock()
 	return len(w.queue) > 0
 }
 
-// failed reports whether something could not be recovered lately.
+// failed reports whether a recovery failed lately.
 func (w *watch) failed() bool {
 	w.queueMu.Lock()
 	defer w.queueMu.Unlock()
 	return !w.lastFailed.IsZero() && time.Since(w.lastFailed) < 2*w.Every
 }
 
-// note notes what became of a run.
+// note remembers a failure and calls OnRun with r.
 func (w *watch) note(r Run) {
 	if r.Err != nil && r.Outcome != damagedOutcome {
 		w.queueMu.Lock()
@@ -126,8 +131,8 @@ func (w *watch) note(r Run) {
 	w.forget(r)
 }
 
-// pass begins to recover every session that has something to finish and is not in hand already. It reports whether all
-// could be listed.
+// pass queues every session that has something to finish and is not in hand already. It reports whether it could list
+// all such sessions.
 func (w *watch) pass(ctx context.Context, all bool) bool {
 	if all {
 		w.notices.forget()
@@ -148,7 +153,7 @@ func (w *watch) pass(ctx context.Context, all bool) bool {
 	return err == nil
 }
 
-// work begins to recover one session after the other, as places are free.
+// work begins to recover one session after the other, when places are free.
 func (w *watch) work(ctx context.Context) {
 	defer w.places.wait()
 	for w.places.take(ctx) == nil {
@@ -187,7 +192,7 @@ func (w *watch) push(session string) {
 	w.queue = append(w.queue, session)
 	select {
 	case w.more <- struct{}{}:
-	default: // it is awake, or about to be
+	default: // already awake, or about to be
 	}
 }
 
@@ -207,7 +212,7 @@ func (w *watch) drop(session string) {
 	delete(w.hand, session)
 }
 
-// pause is how long to wait before runs that are due are looked for again.
+// pause returns how long to wait before the next look for runs that are due.
 func (d *drain) pause(failures int) time.Duration {
 	pause := dueEvery
 	for range min(failures, 10) {
