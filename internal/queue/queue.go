@@ -7,21 +7,21 @@ import (
 	"sync"
 )
 
-// Keyed are the queues before what is named by a key, for each key that somebody has: first come, first served. The zero
-// value is ready.
+// Keyed has a queue for each key: first come, first served. The zero value is ready.
 type Keyed struct {
-	mu     sync.Mutex                 // protects following field
-	queues map[string][]chan struct{} // by key: who waits, in order of arrival
+	mu sync.Mutex // protects following field
+	// queues holds the waiters of each taken key, in order of arrival.
+	queues map[string][]chan struct{}
 }
 
-// TryEnter lets the caller in if nobody is.
+// TryEnter takes the key if it is free, and reports whether it did.
 func (k *Keyed) TryEnter(key string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.take(key)
 }
 
-// Enter waits for its turn, or for the end of ctx, whose cause it returns.
+// Enter waits until the key is free for the caller. If ctx ends first, Enter returns its cause.
 func (k *Keyed) Enter(ctx context.Context, key string) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -39,14 +39,16 @@ func (k *Keyed) Enter(ctx context.Context, key string) error {
 	}
 }
 
-// Leave lets the next one in.
+// Leave gives the key to the next caller in its queue.
 func (k *Keyed) Leave(key string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.pass(key)
 }
 
-// arrive takes the key, or joins its queue and returns what is closed when it is our turn.
+// arrive takes the key and returns nil, or joins the queue. Then it returns a channel that is closed when the caller
+// has
+// the key.
 func (k *Keyed) arrive(key string) chan struct{} {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -58,7 +60,7 @@ func (k *Keyed) arrive(key string) chan struct{} {
 	return turn
 }
 
-// giveUp leaves the queue, and lets the next one in if it was our turn meanwhile.
+// giveUp leaves the queue. If the caller got the key meanwhile, giveUp gives it to the next caller.
 func (k *Keyed) giveUp(key string, turn chan struct{}) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

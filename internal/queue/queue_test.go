@@ -11,7 +11,7 @@ import (
 
 var errEnough = errors.New("enough")
 
-// The order, and much more, is tested with lock.Memory, which is made of it.
+// The tests of lock.Memory, which uses Keyed, test the order and much more.
 func TestKeyed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var k queue.Keyed
