@@ -1,4 +1,4 @@
-// Package sqlname makes the names of tables and indexes from the prefix that a store was given.
+// Package sqlname makes the names of tables and indexes from the prefix of a store.
 package sqlname
 
 import (
@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Default is the prefix of a store that was given none.
+// Default is the prefix of a store whose caller sets none.
 const Default = "holdfast_"
 
 // maxName is how many bytes of a name PostgreSQL keeps; it cuts off the rest without an error.
@@ -15,14 +15,14 @@ const maxName = 63
 
 var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// A Prefix begins the names of one store's tables. It may be qualified by a schema, as in "app.holdfast_".
+// A Prefix begins the names of one store's tables. It may name a schema, as in "app.holdfast_".
 type Prefix struct {
-	schema string // "" if the search path decides
+	schema string // "": the search path decides
 	name   string
 }
 
-// Parse reads a prefix; "" means [Default]. Each dotted part must be an identifier, and no name derived from it with
-// one of the suffixes may be longer than a database keeps.
+// Parse reads a prefix. "" means [Default]. Each dotted part must be an identifier. Prefix and suffix together must not
+// be longer than the longest name of a database.
 func Parse(prefix string, suffixes ...string) (Prefix, error) {
 	if prefix == "" {
 		prefix = Default
@@ -49,7 +49,7 @@ func Parse(prefix string, suffixes ...string) (Prefix, error) {
 // Qualified reports whether the prefix names a schema.
 func (p Prefix) Qualified() bool { return p.schema != "" }
 
-// Table returns the quoted and, if the prefix is, qualified name.
+// Table returns the quoted name of a table. If the prefix names a schema, so does the result.
 func (p Prefix) Table(suffix string) string {
 	if p.schema == "" {
 		return `"` + p.name + suffix + `"`
@@ -57,7 +57,7 @@ func (p Prefix) Table(suffix string) string {
 	return `"` + p.schema + `"."` + p.name + suffix + `"`
 }
 
-// Index returns the quoted name of an index, which is never qualified: it lives where its table does.
+// Index returns the quoted name of an index. It never names a schema: an index is in the schema of its table.
 func (p Prefix) Index(suffix string) string { return `"` + p.name + suffix + `"` }
 
 // Plain returns the name without quotes, for messages.
