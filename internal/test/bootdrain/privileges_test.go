@@ -34,7 +34,7 @@ import (
 // ofSecurity returns the statements in docs/security.md that contain a text.
 func ofSecurity(t *testing.T, part string) string {
 	t.Helper()
-	doc, err := os.ReadFile("../docs/security.md")
+	doc, err := os.ReadFile("../../../docs/security.md")
 	if err != nil {
 		t.Fatal(err)
 	}
