@@ -13,6 +13,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -203,16 +204,37 @@ func count(ctx context.Context, d *daemon, sql string) (n int64, err error) {
 	return n, err
 }
 
-// FlushStatistics makes what the session of a pool of one connection has done appear in its statistics. Before
-// PostgreSQL 15 there is no way to ask for it, and statistics come when they come.
+// FlushStatistics makes what the session of a pool of one connection has done appear in the server's statistics. Before
+// PostgreSQL 15 the session ends for that, and another one takes its place.
 func FlushStatistics(tb testing.TB, pool *pgxpool.Pool) {
 	tb.Helper()
-	_, err := pool.Exec(tb.Context(), `DO $$ BEGIN
-		IF to_regprocedure('pg_stat_force_next_flush()') IS NOT NULL THEN
-			PERFORM pg_stat_force_next_flush();
-		END IF;
-	END $$`)
+	const ask = "SELECT pg_backend_pid(), to_regprocedure('pg_stat_force_next_flush()') IS NOT NULL"
+	var pid int
+	var flushes bool
+	must(tb, pool.QueryRow(tb.Context(), ask).Scan(&pid, &flushes))
+	if flushes {
+		_, err := pool.Exec(tb.Context(), "SELECT pg_stat_force_next_flush()")
+		must(tb, err)
+		return
+	}
+	// A session reports when it ends, and leaves pg_stat_activity after that.
+	pool.Reset()
+	must(tb, await(time.Minute, nil, func(ctx context.Context) error {
+		return none(ctx, pool, "SELECT count(*) FROM pg_stat_activity WHERE pid = $1", pid)
+	}))
+	// The server shows no statistics that are older than half a second.
+	_, err := pool.Exec(tb.Context(), "SELECT pg_sleep(0.5)")
 	must(tb, err)
+}
+
+// none returns an error unless sql counts nothing.
+func none(ctx context.Context, pool *pgxpool.Pool, sql string, args ...any) error {
+	var n int
+	err := pool.QueryRow(ctx, sql, args...).Scan(&n)
+	if err == nil && n > 0 {
+		err = fmt.Errorf("%d rows of %s", n, sql)
+	}
+	return err
 }
 
 // output runs cmd, whose output becomes part of the error if it fails.
