@@ -352,7 +352,8 @@ func (s *Store) Mark(ctx context.Context, l checkpoint.Lease, m checkpoint.Marks
 		l.Orchestrator, l.Session, l.Fence.Epoch, l.Fence.Nonce,
 		m.Summarized, m.Delivered, m.Release, (m.Retry + time.Microsecond - 1).Microseconds(),
 	}
-	marked, err := false, error(nil)
+	var marked bool
+	var err error
 	if s.calls != nil {
 		marked, err = call[bool](ctx, s.db, s.calls.mark, args...)
 	} else {
@@ -368,7 +369,8 @@ func (s *Store) Delete(ctx context.Context, l checkpoint.Lease) error {
 	if err := l.Validate(); err != nil {
 		return err
 	}
-	deleted, err := false, error(nil)
+	var deleted bool
+	var err error
 	if s.calls != nil {
 		deleted, err = call[bool](ctx, s.db, s.calls.delete, l.Orchestrator, l.Session, l.Fence.Epoch, l.Fence.Nonce)
 	} else {
