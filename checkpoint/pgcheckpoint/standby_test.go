@@ -96,11 +96,14 @@ type call struct {
 
 const patience = 150 * time.Millisecond
 
-// neverAnswered makes the call until its effect is seen, and once more.
+// neverAnswered makes the call until its effect is seen, and once more. Each time it waits for longer: on a busy machine
+// a new connection takes its time, and after a minute the standbys connect again.
 func (c call) neverAnswered(t *testing.T) {
 	t.Helper()
+	wait := patience
 	for seen, repeated := false, false; !repeated; seen = c.landed() {
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		ctx, cancel := context.WithTimeout(t.Context(), wait)
+		wait *= 2
 		err := c.do(ctx)
 		cancel()
 		if !errors.Is(err, context.DeadlineExceeded) {

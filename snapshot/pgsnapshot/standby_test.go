@@ -97,12 +97,15 @@ type stalled struct {
 	pool *pgxpool.Pool
 }
 
-// neverAnswered makes the call until its effect is seen, and once more.
+// neverAnswered makes the call until its effect is seen, and once more. Each time it waits for longer: on a busy machine
+// a new connection takes its time, and after a minute the standbys connect again.
 func (c call) neverAnswered(t *testing.T, w stalled) {
 	t.Helper()
 	landed := w.Fill("SELECT EXISTS (SELECT FROM {runs} WHERE " + c.landed + ")")
+	wait := patience
 	for seen, repeated := false, false; !repeated; {
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		ctx, cancel := context.WithTimeout(t.Context(), wait)
+		wait *= 2
 		err := c.do(ctx)
 		cancel()
 		if !errors.Is(err, context.DeadlineExceeded) {
