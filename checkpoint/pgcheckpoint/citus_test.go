@@ -1,6 +1,7 @@
 package pgcheckpoint_test
 
 import (
+	"errors"
 	"os"
 	"testing"
 	"time"
@@ -32,14 +33,15 @@ func TestCitus(t *testing.T) {
 // The rules convict the statements.
 func TestCitusConvicts(t *testing.T) {
 	t.Parallel()
-	broken, _ := recorded(t, pgcheckpoint.Options{})
+	broken, _ := recorded(t, pgcheckpoint.Options{}, "claim-new", "renew", "append-repeat", "mark-raises", "delete-fences")
 	citusrules.WantRules(t, broken, citusrules.Pipeline, citusrules.WithModifies, citusrules.VolatileSet,
 		citusrules.Where, citusrules.Returning, citusrules.OnConflict, citusrules.AnySession, citusrules.LockShards,
 		citusrules.InsertSelect, citusrules.Advisory)
 }
 
-// recorded runs the suites on one store after another with the same tables, so that each statement is told once.
-func recorded(t *testing.T, o pgcheckpoint.Options) ([]citusrules.Breach, map[string][]string) {
+// recorded runs the suites, or some clauses, on one store after another with the same tables, so that each statement is
+// told once.
+func recorded(t *testing.T, o pgcheckpoint.Options, clauses ...string) ([]citusrules.Breach, map[string][]string) {
 	t.Helper()
 	url := testenv.PostgresURL(t)
 	plain := poolOn(t, url, func(*pgxpool.Config) {})
@@ -52,6 +54,26 @@ func recorded(t *testing.T, o pgcheckpoint.Options) ([]citusrules.Breach, map[st
 		o.TTL = ttl
 		return pgcheckpoint.New(p, &o)
 	}
+	if len(clauses) > 0 {
+		checkpointtest.Violations(t.Context(), func() checkpoint.Store { return empty(t, 0) }, clauses...)
+	} else {
+		runAll(t, empty, plain)
+	}
+	s := empty(t, time.Hour)
+	claim(t, s, "raised")
+	_, swept := s.Sweep(t.Context(), 0)
+	_, raised := s.RaiseEpochs(t.Context())
+	if err := errors.Join(swept, raised); err != nil {
+		t.Error(err)
+	}
+	broken, writes, err := r.Broken(t.Context(), plain, "holdfast_sessions", "holdfast_turns")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return broken, writes
+}
+
+func runAll(t *testing.T, empty func(*testing.T, time.Duration) *pgcheckpoint.Store, plain *pgxpool.Pool) {
 	checkpointtest.Run(t, func(t *testing.T) checkpoint.Store { return empty(t, 0) })
 	checkpointtest.RunSweeper(t, func(t *testing.T, ttl time.Duration) checkpointtest.SweepingStore {
 		return empty(t, ttl)
@@ -60,12 +82,4 @@ func recorded(t *testing.T, o pgcheckpoint.Options) ([]citusrules.Breach, map[st
 	checkpointtest.RunDamaged(t, func(t *testing.T) checkpointtest.DamagingStore {
 		return spoiled{empty(t, 0), plain, "born = 0", "run_id = ''"}
 	})
-	if _, err := pgcheckpoint.New(p, &o).RaiseEpochs(t.Context()); err != nil {
-		t.Error(err)
-	}
-	broken, writes, err := r.Broken(t.Context(), plain, "holdfast_sessions", "holdfast_turns")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return broken, writes
 }

@@ -22,11 +22,11 @@ import (
 
 var withFunctions = pgcheckpoint.Options{Functions: true}
 
-// A store that calls functions keeps every promise of one that sends statements.
+// A store that calls functions keeps every promise of one that sends statements. TestCitus runs the suites with the
+// defaults.
 func TestFunctions(t *testing.T) {
 	t.Parallel()
 	for name, configure := range map[string]func(*pgxpool.Config){
-		"default": func(*pgxpool.Config) {},
 		"one connection": func(c *pgxpool.Config) {
 			c.MaxConns = 1
 			c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
@@ -52,28 +52,6 @@ func TestFunctionsQualified(t *testing.T) {
 	}
 	elsewhere := pool(t, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["search_path"] = "pg_catalog" })
 	checkpointtest.Run(t, numberedWith(elsewhere, schema+".My_", withFunctions))
-}
-
-func TestFunctionsSweep(t *testing.T) {
-	t.Parallel()
-	checkpointtest.RunSweeper(t, func(t *testing.T, ttl time.Duration) checkpointtest.SweepingStore {
-		return openFunctions(t, ttl)
-	})
-}
-
-func TestFunctionsWatch(t *testing.T) {
-	t.Parallel()
-	checkpointtest.RunWatcher(t, func(t *testing.T) checkpointtest.WatchingStore { return openFunctions(t, 0) })
-}
-
-func TestFunctionsDamaged(t *testing.T) {
-	t.Parallel()
-	checkpointtest.RunDamaged(t, func(t *testing.T) checkpointtest.DamagingStore {
-		p := testenv.Postgres(t)
-		s := pgcheckpoint.New(p, &withFunctions)
-		create(t, p, s)
-		return spoiled{s, p, "born = 0", "run_id = ''"}
-	})
 }
 
 func TestFunctionsUnderFaults(t *testing.T) {

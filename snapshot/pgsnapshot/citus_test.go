@@ -1,6 +1,7 @@
 package pgsnapshot_test
 
 import (
+	"errors"
 	"os"
 	"testing"
 	"time"
@@ -34,42 +35,44 @@ func TestCitus(t *testing.T) {
 // The rules convict the statements.
 func TestCitusConvicts(t *testing.T) {
 	t.Parallel()
-	broken, _ := recorded(t, false)
+	broken, _ := recorded(t, false, "begin", "adopt", "parts", "delete", "begin-late")
 	citusrules.WantRules(t, broken, citusrules.Pipeline, citusrules.WithModifies, citusrules.VolatileSet,
 		citusrules.Returning, citusrules.OnConflict, citusrules.AnySession, citusrules.LockShards, citusrules.InsertSelect)
 }
 
-// recorded runs the suites on one store after another with the same tables, so that each statement is told once.
-func recorded(t *testing.T, functions bool) ([]citusrules.Breach, map[string][]string) {
+// recorded runs the suites, or some clauses, on one store after another with the same tables, so that each statement is
+// told once.
+func recorded(t *testing.T, functions bool, clauses ...string) ([]citusrules.Breach, map[string][]string) {
 	t.Helper()
 	o := pgsnapshot.Options{Functions: functions}
 	turns := pgcheckpoint.Options{Functions: functions}
 	url := testenv.PostgresURL(t)
 	plain := poolOn(t, url, func(*pgxpool.Config) {})
-	run := func(sql string) {
+	exec := func(sql string) {
 		t.Helper()
 		if _, err := plain.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)
 		}
 	}
-	run(pgsnapshot.New(plain, &o).Schema() + pgcheckpoint.New(plain, &turns).Schema())
+	exec(pgsnapshot.New(plain, &o).Schema() + pgcheckpoint.New(plain, &turns).Schema())
 	var r *citusrules.Recorder
 	p := poolOn(t, url, func(c *pgxpool.Config) { r = citusrules.Record(c) })
 	empty := func(remember time.Duration) *pgsnapshot.Store {
-		run(`DELETE FROM holdfast_runs; DELETE FROM holdfast_run_parts; DELETE FROM holdfast_runs_sweep;
+		exec(`DELETE FROM holdfast_runs; DELETE FROM holdfast_run_parts; DELETE FROM holdfast_runs_sweep;
 			DELETE FROM holdfast_sessions; DELETE FROM holdfast_turns`)
 		o.Remember = remember
 		return pgsnapshot.New(p, &o)
 	}
-	snapshottest.Run(t, func(*testing.T) snapshot.Store { return empty(0) })
-	snapshottest.RunSweeper(t, func(_ *testing.T, remember time.Duration) snapshottest.SweepingStore {
-		return empty(remember)
-	})
-	snapshottest.RunDamaged(t, func(*testing.T) snapshottest.DamagingStore { return spoiled{empty(0), plain, "id = ''"} })
-	snapshottest.RunJoiner(t, func(*testing.T) (snapshottest.JoiningStore, checkpoint.Store) {
-		return empty(0), pgcheckpoint.New(p, &turns)
-	})
-	if _, err := pgsnapshot.New(p, &o).RaiseEpochs(t.Context()); err != nil {
+	if len(clauses) > 0 {
+		snapshottest.Violations(t.Context(), func() snapshot.Store { return empty(0) }, clauses...)
+	} else {
+		runAll(t, empty, plain, pgcheckpoint.New(p, &turns))
+	}
+	s := empty(time.Hour)
+	_, begun := s.Begin(t.Context(), run("raised"))
+	_, swept := s.Sweep(t.Context(), 0)
+	_, raised := s.RaiseEpochs(t.Context())
+	if err := errors.Join(begun, swept, raised); err != nil {
 		t.Error(err)
 	}
 	broken, writes, err := r.Broken(t.Context(), plain,
@@ -78,4 +81,17 @@ func recorded(t *testing.T, functions bool) ([]citusrules.Breach, map[string][]s
 		t.Fatal(err)
 	}
 	return broken, writes
+}
+
+func runAll(
+	t *testing.T, empty func(time.Duration) *pgsnapshot.Store, plain *pgxpool.Pool, turns checkpoint.Store,
+) {
+	snapshottest.Run(t, func(*testing.T) snapshot.Store { return empty(0) })
+	snapshottest.RunSweeper(t, func(_ *testing.T, remember time.Duration) snapshottest.SweepingStore {
+		return empty(remember)
+	})
+	snapshottest.RunDamaged(t, func(*testing.T) snapshottest.DamagingStore { return spoiled{empty(0), plain, "id = ''"} })
+	snapshottest.RunJoiner(t, func(*testing.T) (snapshottest.JoiningStore, checkpoint.Store) {
+		return empty(0), turns
+	})
 }

@@ -27,7 +27,6 @@ var byEither = map[string]pgsnapshot.Options{"statements": {}, "functions": with
 
 // settings are ways to use a server.
 var settings = map[string]func(*pgxpool.Config){
-	"default": func(*pgxpool.Config) {},
 	"one connection": func(c *pgxpool.Config) {
 		c.MaxConns = 1
 		c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
@@ -38,7 +37,8 @@ var settings = map[string]func(*pgxpool.Config){
 	},
 }
 
-// A store that calls functions keeps every promise of one that sends statements.
+// A store that calls functions keeps every promise of one that sends statements. TestCitus runs the suites with the
+// defaults.
 func TestFunctions(t *testing.T) {
 	t.Parallel()
 	for name, configure := range settings {
@@ -58,21 +58,6 @@ func TestFunctionsQualified(t *testing.T) {
 	}
 	elsewhere := pool(t, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["search_path"] = "pg_catalog" })
 	snapshottest.Run(t, numberedWith(elsewhere, schema+".My_", withFunctions))
-}
-
-func TestFunctionsSweep(t *testing.T) {
-	t.Parallel()
-	snapshottest.RunSweeper(t, func(t *testing.T, remember time.Duration) snapshottest.SweepingStore {
-		return open(t, nil, &pgsnapshot.Options{Remember: remember, Functions: true})
-	})
-}
-
-func TestFunctionsDamaged(t *testing.T) {
-	t.Parallel()
-	snapshottest.RunDamaged(t, func(t *testing.T) snapshottest.DamagingStore {
-		p := pool(t, nil)
-		return spoiled{create(t, p, &withFunctions), p, "id = ''"}
-	})
 }
 
 func TestFunctionsUnderFaults(t *testing.T) {
