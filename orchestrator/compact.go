@@ -200,7 +200,7 @@ func (o *Orchestrator[S]) Compact(ctx context.Context, session string) error {
 		return o.adminError("compact", session, errors.New("Compaction.Run is missing"))
 	}
 	k := o.newCall(session, nil)
-	defer k.close()
+	defer k.close(ctx)
 	v, err := o.visit(ctx, k, "", true)
 	if err != nil {
 		return o.adminError("compact", session, err)

@@ -133,7 +133,7 @@ func (o *Orchestrator[S]) SkipDelivery(ctx context.Context, session, runID strin
 		return false, o.adminError("skip delivery", session, err)
 	}
 	k := o.newCall(session, nil)
-	defer k.close()
+	defer k.close(ctx)
 	v, err := o.visit(ctx, k, "", true)
 	if err != nil {
 		return false, o.adminError("skip delivery", session, err)

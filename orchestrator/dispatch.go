@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/ctxcause"
@@ -78,9 +79,13 @@ func (e *engine) policyPause(ctx context.Context, policy func() time.Duration) (
 	defer cancel()
 	said := make(chan time.Duration, 1)
 	failed := make(chan error, 1)
+	over := new(atomic.Bool)
 	go func() {
 		err := errGoexit
-		defer func() { failed <- err }()
+		defer func() {
+			e.returned(over)
+			failed <- err
+		}()
 		err = protect(func() error { said <- policy(); return nil })
 	}()
 	select {
@@ -90,6 +95,7 @@ func (e *engine) policyPause(ctx context.Context, policy func() time.Duration) (
 		}
 		return <-said, nil
 	case <-ctx.Done():
+		e.giveUp(ctx, over)
 		return 0, fmt.Errorf("Retry.Wait has not returned: %w", ctxcause.Of(ctx))
 	}
 }

@@ -40,6 +40,7 @@
 //	ErrMaxIterations    Limits.Iterations iterations, and nothing ended the turn
 //	ErrMerge            two branches of a fan-out changed one field differently
 //	ErrReentrant        a turn called for its own session
+//	ErrTooManyStuck     a thousand functions of the bot ignore the end of their context: the process has to be restarted
 //	ErrNoSession        a Tool without a session function was called outside a turn
 //	*InputError         the input cannot be taken
 //	*StateError         the turn left a state that is larger than Limits.State

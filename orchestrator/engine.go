@@ -3,9 +3,11 @@ package orchestrator
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
@@ -26,7 +28,8 @@ type engine struct {
 	handlers  handlers
 	slow      slow
 	meters    meters
-	runners   sync.Pool // of *runner
+	runners   sync.Pool    // of *runner
+	stuck     atomic.Int64 // functions that were given up, and have not returned
 }
 
 func (e *engine) key(session string) checkpoint.Key {
@@ -42,7 +45,8 @@ func (e *engine) run(ctx context.Context, fn func(context.Context) error) error 
 	if r == nil {
 		r = &runner{done: make(chan error, 1)}
 	}
-	go r.run(ctx, fn)
+	r.over.Store(false)
+	go e.serve(ctx, r, fn)
 	select {
 	case err := <-r.done:
 		e.runners.Put(r)
@@ -55,17 +59,57 @@ func (e *engine) run(ctx context.Context, fn func(context.Context) error) error 
 	case err := <-r.done:
 		return err
 	case <-patience.C:
+	}
+	if e.giveUp(ctx, &r.over) {
 		return errStuck
 	}
+	return <-r.done
 }
 
 // A runner is what tells that a function has returned. It serves another one then, unless it was given up.
-type runner struct{ done chan error }
+type runner struct {
+	done chan error
+	over atomic.Bool // see giveUp
+}
 
-func (r *runner) run(ctx context.Context, fn func(context.Context) error) {
+func (e *engine) serve(ctx context.Context, r *runner, fn func(context.Context) error) {
 	err := errGoexit
-	defer func() { r.done <- outside(err) }()
+	defer func() {
+		e.returned(&r.over)
+		r.done <- outside(err)
+	}()
 	err = protect(func() error { return fn(ctx) })
+}
+
+// mostStuck bounds the functions that were given up. Each keeps its goroutine, and all that it refers to: mostly a state.
+const mostStuck = 1000
+
+// giveUp counts a function that goes on although its context has ended. It reports whether the function had not returned. over
+// is set by the first of giveUp and returned.
+func (e *engine) giveUp(ctx context.Context, over *atomic.Bool) bool {
+	if !over.CompareAndSwap(false, true) {
+		return false
+	}
+	e.meters.given(1)
+	e.Logger.ErrorContext(ctx, "function given up: it ignores the end of its context",
+		"session", owner.ScopeIn(ctx).Session(), "stuck", e.stuck.Add(1))
+	return true
+}
+
+// returned says that a function has returned, given up or not.
+func (e *engine) returned(over *atomic.Bool) {
+	if !over.CompareAndSwap(false, true) {
+		e.stuck.Add(-1)
+		e.meters.given(-1)
+	}
+}
+
+// full refuses to run more functions of the bot while too many do not return.
+func (e *engine) full() error {
+	if n := e.stuck.Load(); n >= mostStuck {
+		return fmt.Errorf("%w: %d in this process", ErrTooManyStuck, n)
+	}
+	return nil
 }
 
 // protect makes an error of a panic.

@@ -92,6 +92,7 @@ var (
 	ErrMaxIterations   = errors.New("too many iterations")
 	ErrMerge           = errors.New("branches changed the same field")
 	ErrReentrant       = owner.ErrReentrant
+	ErrTooManyStuck    = errors.New("too many functions ignore the end of their context")
 	ErrNoSession       = errors.New("called outside a turn, and Tool was given no session function")
 )
 

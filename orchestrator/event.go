@@ -34,6 +34,7 @@ type Event struct {
 	Usage           Usage
 	Took            time.Duration
 	At              time.Time
+	Dropped         int   // events before this one that its handler or reader was too slow for; mostly tokens
 	Err             error `json:"-"`
 
 	replayed bool // TurnSettled of a turn that settled before

@@ -1,8 +1,8 @@
 package orchestrator
 
 import (
+	"context"
 	"errors"
-	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -12,24 +12,17 @@ import (
 // handlers are those that Subscribe was given.
 type handlers struct {
 	mu  sync.Mutex // serializes changes
-	all atomic.Pointer[[]*handler]
+	all atomic.Pointer[[]*pump]
 }
 
-// A handler is one that Subscribe was given, with the one goroutine that calls it.
-type handler struct {
-	pump
-	gone atomic.Bool
-	slow atomic.Bool // a call has waited for it in vain: none waits until it has caught up
-}
-
-func (h *handlers) list() []*handler {
+func (h *handlers) list() []*pump {
 	if all := h.all.Load(); all != nil {
 		return *all
 	}
 	return nil
 }
 
-func (h *handlers) change(f func([]*handler) []*handler) {
+func (h *handlers) change(f func([]*pump) []*pump) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	all := f(slices.Clone(h.list()))
@@ -38,15 +31,17 @@ func (h *handlers) change(f func([]*handler) []*handler) {
 
 // Subscribe calls h for every event of this process, in the order of each turn, one at a time. No turn waits for h. A call waits
 // for a tenth of a second, so that h mostly has seen its events when it returns, and not at all for an h that is behind already.
-// An h that hangs keeps one goroutine and some thousand events. Those that come then are dropped, which is logged.
+//
+// An h that hangs keeps one goroutine, 16,384 events and 1 MiB of tokens at most, about 6 MB: not for each call, but in all. What
+// comes then is dropped and counted: tokens first, from 8,192 events on. The next event that h gets says how many in
+// Event.Dropped, and a log record and the metric holdfast.events.dropped say so too.
 func (o *Orchestrator[S]) Subscribe(h func(Event)) (unsubscribe func()) {
-	sub := &handler{pump: pump{call: h, log: o.Logger, most: mostWaiting}}
-	sub.pump.gone = &sub.gone
-	o.handlers.change(func(all []*handler) []*handler { return append(all, sub) })
+	sub := &pump{what: "a handler of Subscribe", call: h, engine: o.engine}
+	o.handlers.change(func(all []*pump) []*pump { return append(all, sub) })
 	return func() {
-		sub.gone.Store(true)
-		o.handlers.change(func(all []*handler) []*handler {
-			return slices.DeleteFunc(all, func(h *handler) bool { return h == sub })
+		sub.leave()
+		o.handlers.change(func(all []*pump) []*pump {
+			return slices.DeleteFunc(all, func(h *pump) bool { return h == sub })
 		})
 	}
 }
@@ -56,13 +51,14 @@ type call struct {
 	engine  *engine
 	session string
 	force   bool
-	alone   bool        // nobody waits for the outcome: what fails is tried again
-	watch   func(Event) // of a Stream; it never blocks
+	alone   bool             // nobody waits for the outcome: what fails is tried again
+	watch   func(Event) bool // of a Stream; it never blocks, and reports whether the event was let in
 
 	mu     sync.Mutex // protects following fields
 	ended  bool       // a terminal event was emitted for the turn under way
 	own    *pump      // of CallOptions.OnEvent; nil: none
-	others []*handler // who has been handed an event of this call
+	others []*pump    // who has been handed an event of this call
+	unread int        // events that a Stream has dropped
 }
 
 func (e *engine) newCall(session string, c *CallOptions) *call {
@@ -72,7 +68,7 @@ func (e *engine) newCall(session string, c *CallOptions) *call {
 	}
 	k.force = c.Force
 	if c.OnEvent != nil {
-		k.own = &pump{call: c.OnEvent, log: e.Logger}
+		k.own = &pump{what: "OnEvent", call: c.OnEvent, engine: e, events: backlog{ends: true}}
 	}
 	return k
 }
@@ -99,8 +95,9 @@ func (k *call) emit(ev Event) {
 	}
 	ev.Session, ev.At = k.session, time.Now()
 	ev.Next.Intents = slices.Clone(ev.Next.Intents)
-	if k.watch != nil {
-		k.watch(ev)
+	if k.watch != nil && !k.watch(ev) {
+		k.engine.dropped("a Stream", k.session, k.unread)
+		k.unread++
 	}
 	if k.own != nil {
 		k.own.push(ev)
@@ -138,15 +135,15 @@ func (k *call) again() {
 // patience is how long a call waits for the handlers of Subscribe.
 const patience = 100 * time.Millisecond
 
-// close waits for the handlers: for the caller's own as long as it takes, for those of others a moment, if they keep up.
-func (k *call) close() {
+// close waits for the handlers: for the caller's own as awaitOwn has it, for those of others a moment, if they keep up.
+func (k *call) close(ctx context.Context) {
 	k.mu.Lock()
 	own, others := k.own, slices.Clone(k.others)
 	k.mu.Unlock()
 	if own != nil {
-		<-own.empty()
+		k.awaitOwn(ctx, own)
 	}
-	others = slices.DeleteFunc(others, func(h *handler) bool { return h.idle() || h.slow.Load() })
+	others = slices.DeleteFunc(others, func(h *pump) bool { return h.idle() || h.slow.Load() })
 	if len(others) == 0 {
 		return
 	}
@@ -164,94 +161,40 @@ func (k *call) close() {
 	}
 }
 
-// A pump calls a handler for one event after the other, from a goroutine that lives while there are any. A handler that
-// panics has had its event.
-type pump struct {
-	call func(Event)
-	gone *atomic.Bool // nil: never
-	log  *slog.Logger
-	most int // events that may wait; 0: any number
-
-	mu      sync.Mutex // protects following fields
-	waiting []Event
-	dropped int           // since something waits
-	busy    chan struct{} // closed when nothing waits any more; nil while nothing does
-}
-
-// mostWaiting bounds the events that wait for a handler of Subscribe.
-const mostWaiting = 8192
-
-func (p *pump) push(ev Event) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.most > 0 && len(p.waiting) >= p.most {
-		if p.dropped == 0 {
-			p.log.Error("events dropped: a handler of Subscribe is too slow or hangs", "waiting", len(p.waiting))
-		}
-		p.dropped++
+// awaitOwn waits until OnEvent has had all events. It gives up when one event takes longer than Limits.SettleTimeout, or when
+// all take so long after ctx has ended.
+func (k *call) awaitOwn(ctx context.Context, own *pump) {
+	done := own.empty()
+	select {
+	case <-done:
 		return
+	default:
 	}
-	p.waiting = append(p.waiting, ev)
-	if p.busy == nil {
-		p.busy = make(chan struct{})
-		go p.run()
-	}
-}
-
-// idle reports whether all that was pushed so far is done.
-func (p *pump) idle() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.busy == nil
-}
-
-// empty returns what is closed when all that was pushed so far is done.
-func (p *pump) empty() <-chan struct{} {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.busy != nil {
-		return p.busy
-	}
-	done := make(chan struct{})
-	close(done)
-	return done
-}
-
-func (p *pump) run() {
-	finished := false
-	defer func() {
-		if !finished { // the handler has ended its goroutine
-			go p.run()
+	d := k.engine.Limits.SettleTimeout
+	late := time.NewTimer(d)
+	defer late.Stop()
+	for before := own.handled.Load(); ; {
+		select {
+		case <-done:
+			return
+		case <-late.C:
 		}
-	}()
-	for {
-		ev, ok := p.next()
-		if !ok {
-			finished = true
+		now := own.handled.Load()
+		if now == before || ctx.Err() != nil {
+			left := own.leave()
+			k.engine.meters.drop(left)
+			k.engine.Logger.ErrorContext(ctx, "events dropped: OnEvent has not returned, and its call does", "session", k.session, "events", left)
 			return
 		}
-		p.handle(ev)
+		before = now
+		late.Reset(d)
 	}
 }
 
-func (p *pump) next() (Event, bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.waiting) == 0 {
-		close(p.busy)
-		p.busy, p.dropped = nil, 0
-		return Event{}, false
-	}
-	ev := p.waiting[0]
-	p.waiting = p.waiting[1:]
-	return ev, true
-}
-
-func (p *pump) handle(ev Event) {
-	if p.gone != nil && p.gone.Load() {
-		return
-	}
-	if err := protect(func() error { p.call(ev); return nil }); err != nil {
-		p.log.Error("event handler panicked", "kind", string(ev.Kind), "session", ev.Session, "err", err)
+// dropped counts an event that found no room, and logs the first. before is how many there were since what has.
+func (e *engine) dropped(what, session string, before int) {
+	e.meters.drop(1)
+	if before == 0 {
+		e.Logger.Error("events dropped: "+what+" is too slow, or hangs", "session", session)
 	}
 }

@@ -18,7 +18,7 @@ func (o *Orchestrator[S]) Execute(ctx context.Context, session string, in Input,
 }
 
 func (o *Orchestrator[S]) execute(ctx context.Context, k *call, in Input) (res *Result[S], err error) {
-	defer k.close()
+	defer k.close(ctx)
 	defer func() { k.refused(err) }()
 	if err := in.check(k.session, o.Limits.Input); err != nil {
 		return nil, &Error{Op: "input", Session: k.session, Err: err}
@@ -130,7 +130,7 @@ func (v *visit[S]) replay(cp checkpoint.Checkpoint, runID string) (*Result[S], e
 // Resume finishes the run in flight of session: ErrNothingToResume, having written nothing, if there is none.
 func (o *Orchestrator[S]) Resume(ctx context.Context, session string, c *CallOptions) (res *Result[S], err error) {
 	k := o.newCall(session, c)
-	defer k.close()
+	defer k.close(ctx)
 	defer func() { k.refused(err) }()
 	if err := checkSession(session); err != nil {
 		return nil, &Error{Op: "resume", Session: session, Err: err}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -52,7 +53,8 @@ func TestStreamYieldsWhatIsLeft(t *testing.T) {
 		})
 		synctest.Wait()
 		s.mu.Lock()
-		s.events = append(s.events, Event{Kind: TurnSettled}, Event{Kind: Delivered})
+		s.events.push(Event{Kind: TurnSettled})
+		s.events.push(Event{Kind: Delivered})
 		s.mu.Unlock()
 		close(s.done) // the reader wakes up for this one
 		loop.Wait()
@@ -66,24 +68,27 @@ func TestStreamYieldsWhatIsLeft(t *testing.T) {
 func TestPumpIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got []int
+		dropped := 0
 		goOn := make(chan struct{})
-		p := &pump{most: 2, log: slog.New(slog.DiscardHandler), call: func(ev Event) {
+		e := newEngine("bot", new(checkpoint.Memory), Options{Logger: slog.New(slog.DiscardHandler)})
+		p := &pump{engine: e, events: backlog{most: 2}, call: func(ev Event) {
 			<-goOn
 			got = append(got, ev.Turn)
+			dropped += ev.Dropped
 		}}
 		for n := range 6 {
-			p.push(Event{Turn: n})
+			p.push(Event{Kind: Token, Turn: n})
 			synctest.Wait()
 		}
-		if len(p.waiting) != 2 || p.dropped != 3 {
-			t.Errorf("%d wait, %d are dropped", len(p.waiting), p.dropped)
+		if len(p.events.waiting) != 2 || p.lost != 3 {
+			t.Errorf("%d wait, %d are dropped", len(p.events.waiting), p.lost)
 		}
 		close(goOn)
 		<-p.empty()
 		p.push(Event{Turn: 6})
 		<-p.empty()
-		if want := []int{0, 1, 2, 6}; len(got) != len(want) || got[3] != 6 {
-			t.Errorf("got %v, want %v", got, want)
+		if want := []int{0, 1, 2, 6}; !slices.Equal(got, want) || dropped != 3 {
+			t.Errorf("got %v, want %v; told of %d that were dropped", got, want, dropped)
 		}
 	})
 }

@@ -113,6 +113,10 @@ const (
 
 // CallOptions serve Execute, Stream and Resume.
 type CallOptions struct {
-	Force   bool        // in spite of drift (the state is unmarshaled as it is) or parking (no attempt is counted)
-	OnEvent func(Event) // one at a time, in order; done before the call returns, which it may delay; the turn it may not
+	Force bool // in spite of drift (the state is unmarshaled as it is) or parking (no attempt is counted)
+
+	// OnEvent is called for each event of the call, one at a time, in order. The turn does not wait for it. The call returns
+	// when OnEvent has had all events, or gives up: when one event takes longer than Limits.SettleTimeout, or all take so long
+	// after ctx has ended. Events that it is too slow for are joined, and dropped, as those of Stream.Events.
+	OnEvent func(Event)
 }

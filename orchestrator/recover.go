@@ -168,7 +168,7 @@ func (o *Orchestrator[S]) Recover(ctx context.Context, session string) (outcome 
 func (o *Orchestrator[S]) recover(ctx context.Context, session string) (outcome string, err error) {
 	k := o.newCall(session, nil)
 	k.alone = true
-	defer k.close()
+	defer k.close(ctx)
 	if err := checkSession(session); err != nil {
 		return "", &Error{Op: "recover", Session: session, Err: err}
 	}

@@ -13,13 +13,13 @@ type Stream[S any] struct {
 	err  error
 
 	mu     sync.Mutex // protects following fields
-	events []Event
+	events backlog
 	more   chan struct{} // closed, and replaced, when an event arrives
 }
 
 // Stream is Execute for those who watch.
 func (o *Orchestrator[S]) Stream(ctx context.Context, session string, in Input, c *CallOptions) *Stream[S] {
-	s := &Stream[S]{done: make(chan struct{}), more: make(chan struct{})}
+	s := &Stream[S]{done: make(chan struct{}), more: make(chan struct{}), events: backlog{ends: true}}
 	k := o.newCall(session, c)
 	k.watch = s.add
 	go func() {
@@ -29,16 +29,22 @@ func (o *Orchestrator[S]) Stream(ctx context.Context, session string, in Input, 
 	return s
 }
 
-func (s *Stream[S]) add(ev Event) {
+func (s *Stream[S]) add(ev Event) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.events = append(s.events, ev)
+	if !s.events.push(ev) {
+		return false
+	}
 	close(s.more)
 	s.more = make(chan struct{})
+	return true
 }
 
 // Events yields what happens, until the call has returned. A second loop goes on where the first one was left. It may be
 // as slow as it likes: events wait for it, the turn does not.
+//
+// A reader who is 2,048 events behind gets the tokens of an attempt joined, and loses nothing. One who is behind by 8,192 events
+// or 1 MiB of tokens loses tokens: the next event says how many in Event.Dropped. An event that ends a turn is never dropped.
 func (s *Stream[S]) Events() iter.Seq[Event] {
 	return func(yield func(Event) bool) {
 		for {
@@ -69,12 +75,8 @@ func (s *Stream[S]) next() (Event, bool) {
 func (s *Stream[S]) take() (ev Event, ok bool, more <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.events) == 0 {
-		return Event{}, false, s.more
-	}
-	ev = s.events[0]
-	s.events = s.events[1:]
-	return ev, true, nil
+	ev, ok = s.events.pop()
+	return ev, ok, s.more
 }
 
 // Result waits for the outcome, which is that of Execute.

@@ -158,6 +158,8 @@ type meters struct {
 	lockWait metric.Float64Histogram
 	runs     metric.Int64UpDownCounter
 	owed     metric.Int64UpDownCounter
+	drops    metric.Int64Counter
+	stuck    metric.Int64UpDownCounter
 }
 
 func newMeters(name string) (m meters, err error) {
@@ -165,7 +167,7 @@ func newMeters(name string) (m meters, err error) {
 	m.silence = listen()
 	m.name = attrOrchestrator.String(name)
 	m.attrs = metric.WithAttributeSet(attribute.NewSet(m.name))
-	errs := make([]error, 5)
+	errs := make([]error, 7)
 	m.turns, errs[0] = meter.Int64Counter("holdfast.turns", metric.WithUnit("{turn}"), metric.WithDescription("Turns that have ended, by outcome; replayed: settled before."))
 	m.duration, errs[1] = meter.Float64Histogram("holdfast.turn.duration", metric.WithUnit("s"),
 		metric.WithDescription("From when a turn is recorded, or taken up, to its outcome."))
@@ -174,6 +176,10 @@ func newMeters(name string) (m meters, err error) {
 		metric.WithDescription("Runs in flight: begun and neither settled nor ended. The sum over all processes counts."))
 	m.owed, errs[4] = meter.Int64UpDownCounter("holdfast.deliveries.owed", metric.WithUnit("{turn}"),
 		metric.WithDescription("Turns settled and not yet delivered. The sum over all processes counts."))
+	m.drops, errs[5] = meter.Int64Counter("holdfast.events.dropped", metric.WithUnit("{event}"),
+		metric.WithDescription("Events that a handler or the reader of a Stream was too slow for."))
+	m.stuck, errs[6] = meter.Int64UpDownCounter("holdfast.functions.stuck", metric.WithUnit("{function}"),
+		metric.WithDescription("Functions of the bot in this process that go on after they were given up."))
 	for _, e := range errs {
 		if e != nil {
 			err = e
@@ -220,5 +226,17 @@ func (m *meters) inFlight(n int64) {
 func (m *meters) owes(n int64) {
 	if m.on() {
 		m.owed.Add(context.Background(), n, m.attrs)
+	}
+}
+
+func (m *meters) drop(n int) {
+	if n > 0 && m.on() {
+		m.drops.Add(context.Background(), int64(n), m.attrs)
+	}
+}
+
+func (m *meters) given(n int64) {
+	if m.on() {
+		m.stuck.Add(context.Background(), n, m.attrs)
 	}
 }

@@ -29,6 +29,9 @@ type visit[S any] struct {
 
 func (o *Orchestrator[S]) visit(ctx context.Context, k *call, requestID string, wait bool) (*visit[S], error) {
 	v := &visit[S]{engine: o.engine, o: o, call: k}
+	if err := o.full(); err != nil {
+		return nil, &Error{Op: "claim", Session: k.session, Err: err}
+	}
 	if err := v.own.Acquire(ctx, o.sessions, k.session, requestID, wait); err != nil {
 		return nil, &Error{Op: "claim", Session: k.session, Err: err}
 	}

@@ -22,8 +22,13 @@ func ScopeIn(ctx context.Context) *Scope {
 	return c
 }
 
-// Session is the one that calls.
-func (c *Scope) Session() string { return c.session }
+// Session returns the session that calls, or "".
+func (c *Scope) Session() string {
+	if c == nil {
+		return ""
+	}
+	return c.session
+}
 
 // Run returns the id of the run that is at work, or "".
 func (c *Scope) Run() string {
