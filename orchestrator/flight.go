@@ -130,7 +130,7 @@ func (f *flight[S]) open() (found *snapshot.Run, err error) {
 	f.run.Fence = f.own.Fence
 	r := *f.run
 	r.Payload, r.Parts = f.memo.documents(inlineState)
-	if f.memo.State != nil && jsonvalue.Check(r.Payload) != nil { // Begin is asked once
+	if f.memo.State != nil && len(r.Payload) > mostCertain && jsonvalue.Check(r.Payload) != nil { // Begin is asked once
 		r.Payload, r.Parts = f.memo.documents(0)
 	}
 	err = f.own.Once(f.ctx, func(ctx context.Context) (err error) {

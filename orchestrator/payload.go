@@ -85,8 +85,12 @@ type storedBranch struct {
 	Change change `json:"change"`
 }
 
-// inlineState is how large a state may be to share the payload with the input.
-const inlineState = 1 << 20
+// inlineState is how large a state may be to share the payload with the input. A payload up to mostCertain is taken, whatever
+// encoding/json has written into it.
+const (
+	inlineState = 1 << 20
+	mostCertain = 64 << 10
+)
 
 func storeNext(n Next) storedNext { return storedNext(n) }
 

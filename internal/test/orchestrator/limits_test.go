@@ -264,23 +264,31 @@ func TestLargestOfBoth(t *testing.T) {
 	o := Options{Limits: orchestrator.Limits{Input: 15 * mebi, State: 15 * mebi}}
 	execute(t, newWorld().start(t, wide, o), Input{Text: strings.Repeat("<", 15*mebi-2)})
 
+	grow := func(t *orchestrator.Turn[[]float64]) {
+		for len(t.State) < 40_000 { // 250 KB of JSON, which PostgreSQL writes as 12 MB
+			t.State = append(t.State, 1e300)
+		}
+	}
 	numbers := orchestrator.Definition[[]float64]{
 		Name: "numbers", Iterate: true, First: "grow", Intents: orchestrator.Intents[[]float64]{
 			"grow": {Next: orchestrator.To("end"), Run: func(_ context.Context, t *orchestrator.Turn[[]float64]) error {
-				for range 40_000 { // 250 KB of JSON, which PostgreSQL writes as 12 MB
-					t.State = append(t.State, 1e300)
-				}
+				grow(t)
 				return nil
 			}},
 			"end": {Next: orchestrator.End, Run: func(context.Context, *orchestrator.Turn[[]float64]) error { return nil }},
 		},
 	}
-	o.Snapshots, o.Logger = new(snapshot.Memory), quiet()
-	bot, err := orchestrator.New(numbers, new(checkpoint.Memory), &o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := bot.Execute(t.Context(), "s", Input{Text: strings.Repeat("x", 8*mebi)}, nil); err != nil {
-		t.Error(err)
+	o.Logger = quiet()
+	for _, hook := range []func(context.Context, *orchestrator.Turn[[]float64]) error{
+		nil, func(_ context.Context, t *orchestrator.Turn[[]float64]) error { grow(t); return nil },
+	} {
+		numbers.Begin, o.Snapshots = hook, new(snapshot.Memory)
+		bot, err := orchestrator.New(numbers, new(checkpoint.Memory), &o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := bot.Execute(t.Context(), "s", Input{Text: strings.Repeat("x", 8*mebi)}, nil); err != nil {
+			t.Error(err)
+		}
 	}
 }
