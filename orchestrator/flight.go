@@ -352,13 +352,13 @@ func (f *flight[S]) loadFan() error {
 	}
 	for i, intent := range found.Next.Intents {
 		b, err := storedPart(f, branchName(i), storedBranch{})
-		if err == nil && !b.intact(intent) {
-			err = damagedRun(*f.run, "part %q: no branch of %q", branchName(i), intent)
+		if err == nil && len(b.Change.Fields) > 0 && len(b.Change.State) == 0 {
+			err = damagedRun(*f.run, "part %q: fields without a state", branchName(i))
 		}
 		if err != nil {
 			return err
 		}
-		if b.Intent == intent {
+		if b.Intent == intent { // another version may have put another branch in this place
 			f.fan.done[i] = b
 			f.fan.saved[i] = true
 		}

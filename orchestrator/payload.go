@@ -211,14 +211,6 @@ func (n storedNext) intact(least int) bool {
 	return !n.End && len(distinct(n.Intents)) >= least && !slices.Contains(n.Intents, "")
 }
 
-// intact reports whether a branch of a decision for intent, or no branch, was stored.
-func (b storedBranch) intact(intent string) bool {
-	if b.Intent == "" {
-		return len(b.Change.Fields) == 0
-	}
-	return b.Intent == intent && (len(b.Change.Fields) == 0 || len(b.Change.State) > 0)
-}
-
 // damagedRun returns the error for a run whose documents no version of this package wrote.
 func damagedRun(r snapshot.Run, format string, args ...any) error {
 	return snapshot.Damaged(r.Key, fmt.Errorf(format, args...))

@@ -107,7 +107,6 @@ func TestStoredPayload(t *testing.T) {
 		"fan of one, twice":    {"fan": `{"iteration":1,"next":{"to":["two","two"]}}`},
 		"fan of strangers":     {"fan": `{"iteration":1,"next":{"to":["two","gone"]}}`},
 		"branch of no kind":    {"fan": `{"iteration":1,"next":{"to":["two","three"]}}`, "branch 0": `7`},
-		"branch of another":    {"fan": `{"iteration":1,"next":{"to":["two","three"]}}`, "branch 0": `{"intent":"one","change":{}}`},
 		"branch without state": {"fan": `{"iteration":1,"next":{"to":["two","three"]}}`, "branch 0": `{"intent":"two","change":{"fields":["A"]}}`},
 	} {
 		t.Run(name, func(t *testing.T) { testDamaged(t, nil, parts) })
