@@ -82,6 +82,11 @@ type ClaimRequest struct {
 	// From takes the session from the owner with this very fence, whose lease may be live, and from nobody else. A
 	// request that arrives late therefore takes nothing from a later owner. The zero Fence asks for a free session.
 	From lock.Fence
+
+	// Born is for a session that has no settled turn. With From, it replaces the Born of the session by that of an
+	// earlier life, in which a run began that is still in flight. It is less than the epoch of From. A session with a
+	// settled turn keeps its Born. 0 changes nothing.
+	Born int64
 }
 
 // A HeldError is the lock.ErrHeld of a Claim. It names the owner, whose fence ClaimRequest.From takes. Both are zero if

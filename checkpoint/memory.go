@@ -107,6 +107,9 @@ func (m *Memory) Claim(ctx context.Context, k Key, r ClaimRequest) (Claimed, err
 		return Claimed{}, s.held(now)
 	}
 	s.owner, s.leaseUntil = r.Owner, now.Add(r.TTL)
+	if r.Born > 0 && s.last() < 0 {
+		s.born = r.Born
+	}
 
 	c := Claimed{Lease: Lease{k, s.fence}, Born: s.born, Summarized: s.summarized, Delivered: s.delivered(), Failed: s.failed}
 	c.Last = s.newest(func(*Checkpoint) bool { return true })

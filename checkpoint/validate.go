@@ -47,6 +47,9 @@ func (r ClaimRequest) Validate() error {
 			return err
 		}
 	}
+	if r.Born < 0 || r.Born > 0 && r.Born >= r.From.Epoch {
+		return fmt.Errorf("%w: born %d of a claim from epoch %d", ErrInvalid, r.Born, r.From.Epoch)
+	}
 	return validText("request id", r.RequestID)
 }
 
