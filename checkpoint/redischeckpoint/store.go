@@ -78,7 +78,7 @@ func (s *Store) claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimR
 		from = strconv.FormatInt(r.From.Epoch, 10)
 	}
 	reply, err := s.redis.Run(ctx, claimScript, s.sessionKeys(k), r.Nonce, r.Owner, r.TTL.Microseconds(), r.RequestID,
-		from, r.From.Nonce, s.idle)
+		from, r.From.Nonce, s.idle, r.Born)
 	switch {
 	case err != nil:
 		return damagedClaim(k, r.Nonce, err)

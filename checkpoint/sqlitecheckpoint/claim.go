@@ -19,7 +19,8 @@ const (
 			epoch = CASE WHEN nonce = ?4 THEN epoch ELSE max(epoch + 1, ?3) END,
 			nonce = ?4,
 			owner = ?5,
-			lease_until = ?6
+			lease_until = ?6,
+			born = iif(?10 > 0 AND turn < 0, ?10, born)
 		WHERE orchestrator = ?1 AND session = ?2
 			AND (nonce = ?4 OR epoch = ?8 AND nonce = ?9 OR ?9 = '' AND lease_until <= ?7)
 		RETURNING epoch, born, turn, summarized, coalesce(owed, turn + 1), failed`
@@ -206,7 +207,7 @@ func (s *Store) claimArgs(k checkpoint.Key, r checkpoint.ClaimRequest) []any {
 	s.epoch = max(s.epoch+1, now.UnixMicro())
 	return []any{
 		k.Orchestrator, k.Session, s.epoch, r.Nonce, r.Owner, now.Add(r.TTL).UnixMicro(),
-		now.UnixMicro(), r.From.Epoch, r.From.Nonce,
+		now.UnixMicro(), r.From.Epoch, r.From.Nonce, r.Born,
 	}
 }
 

@@ -1,9 +1,10 @@
--- ARGV: nonce, owner, lease in µs, request id, epoch and nonce of the owner to take over from or '', idle in ms.
+-- ARGV: nonce, owner, lease in µs, request id, epoch and nonce of the owner to take over from or '', idle in ms, the Born of an
+-- earlier life or 0.
 -- OK, epoch, born, summarized, delivered, failed, the newest turn, the one that answered the request
 -- INVALID, what is wrong, an epoch
 -- HELD, owner, epoch, nonce: empty and 0 if nobody owns the session
 
-local nonce, owner, lease, request, from, theirs, idle = unpack(ARGV)
+local nonce, owner, lease, request, from, theirs, idle, born = unpack(ARGV)
 
 local head, fault = load()
 local now = clock()
@@ -27,6 +28,10 @@ elseif head.nonce ~= nonce then
   if head.tried then redis.call('HDEL', KEYS[1], 'tried') end
 end
 pass()
+if born ~= '0' and head.turn < 0 then
+  head.born = tonumber(born)
+  redis.call('HSET', KEYS[1], 'born', born)
+end
 head.lease = now + tonumber(lease)
 redis.call('HSET', KEYS[1], 'epoch', decimal(head.epoch), 'nonce', nonce, 'owner', owner, 'lease', decimal(head.lease))
 
