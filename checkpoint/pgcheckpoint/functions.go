@@ -51,7 +51,7 @@ type calls struct {
 
 func fillCalls(p sqlname.Prefix) *calls {
 	c := calls{
-		claim:  `SELECT * FROM {session_claim}($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+		claim:  `SELECT * FROM {session_claim}($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
 		append: `SELECT {session_append}($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`,
 		mark:   `SELECT {session_mark}($1, $2, $3, $4, $5, $6, $7, $8)`,
 		delete: `SELECT {session_delete}($1, $2, $3, $4)`,
@@ -96,7 +96,7 @@ func (s *Store) callClaim(
 ) (c checkpoint.Claimed, err error) {
 	err = s.db.Answered(ctx, func() error {
 		rows, err := s.db.Query(ctx, s.calls.claim, k.Orchestrator, k.Session, r.Nonce, r.Owner, r.TTL.Microseconds(),
-			r.From.Epoch, r.From.Nonce, r.RequestID, brief)
+			r.From.Epoch, r.From.Nonce, r.Born, r.RequestID, brief)
 		if err != nil {
 			return err
 		}

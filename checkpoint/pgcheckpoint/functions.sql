@@ -8,7 +8,7 @@
 
 CREATE FUNCTION {session_claim}(
     _orchestrator text, _session text, _nonce text, _owner text, _ttl bigint, _from_epoch bigint, _from_nonce text,
-    _request text, _brief boolean
+    _born bigint, _request text, _brief boolean
 ) RETURNS TABLE (
     verdict text, epoch bigint, nonce text, owner text, born bigint, newest integer, summarized integer,
     delivered integer, failed integer, turn integer, state jsonb, payload jsonb, route text[], signature text,
@@ -46,6 +46,7 @@ BEGIN
             _until := _moment + _ttl * interval '1 microsecond';
             UPDATE {sessions} h SET
                 epoch = CASE WHEN h.nonce = _nonce THEN h.epoch ELSE greatest(h.epoch + 1, _now) END,
+                born = CASE WHEN _born > 0 AND h.turn < 0 THEN _born ELSE h.born END,
                 nonce = _nonce, owner = _owner, lease_until = _until
             WHERE h.orchestrator = _orchestrator AND h.session = _session AND h.epoch = _seen_epoch
                 AND h.nonce = _seen_nonce

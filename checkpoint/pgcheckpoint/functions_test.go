@@ -119,7 +119,7 @@ func TestFunctionsBirthAfterDelete(t *testing.T) {
 	claim := func(from lock.Fence, nonce string) (f lock.Fence) {
 		t.Helper()
 		err := tx.QueryRow(t.Context(), s.Fill(
-			`SELECT epoch, nonce FROM {session_claim}('bot', 'a', $1, 'test', 1000000, $2, $3, '', false)`),
+			`SELECT epoch, nonce FROM {session_claim}('bot', 'a', $1, 'test', 1000000, $2, $3, 0, '', false)`),
 			nonce, from.Epoch, from.Nonce).Scan(&f.Epoch, &f.Nonce)
 		if err != nil {
 			t.Fatal(err)

@@ -135,7 +135,7 @@ func (s *Store) claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimR
 }
 
 func (s *Store) queueClaim(b *pgx.Batch, k checkpoint.Key, r checkpoint.ClaimRequest) {
-	b.Queue(s.sql.claim, k.Orchestrator, k.Session, r.Nonce, r.Owner, r.TTL.Microseconds(), r.From.Epoch, r.From.Nonce)
+	b.Queue(s.sql.claim, k.Orchestrator, k.Session, r.Nonce, r.Owner, r.TTL.Microseconds(), r.From.Epoch, r.From.Nonce, r.Born)
 }
 
 // headless returns a *checkpoint.DamagedError if turns of the session are kept without a head, and a lease for Delete.

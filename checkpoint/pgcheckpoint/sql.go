@@ -114,6 +114,7 @@ var templates = queries{
 			UPDATE {sessions} SET
 				epoch = CASE WHEN nonce = $3 THEN epoch ELSE greatest(epoch + 1, {clock}) END,
 				nonce = $3,
+				born = CASE WHEN $8::bigint > 0 AND turn < 0 THEN $8 ELSE born END,
 				owner = CASE WHEN set_config('synchronous_commit', {claimed}, true) <> '' THEN $4 END,
 				lease_until = clock_timestamp() + $5::bigint * interval '1 microsecond'
 			WHERE orchestrator = $1 AND session = $2 AND {admits}
