@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,6 +22,10 @@ func TestSuiteConvictsTakeovers(t *testing.T) {
 		"From takes what is free":       {"steal-free", func() store { return takesFree{newMutant()} }},
 		"From creates sessions":         {"steal-free", func() store { return createsUnknown{newMutant()} }},
 		"a released nonce claims":       {"steal-late", func() store { return keepsNonce{newMutant()} }},
+		"Born is ignored":               {"claim-born", func() store { return ignoresBorn{newMutant()} }},
+		"Born moves settled sessions":   {"claim-born", func() store { return &bornAlways{mutant: newMutant()} }},
+		"Born comes from a copy":        {"claim-born-late", func() store { return bornFromAnybody{newMutant()} }},
+		"Born is not checked":           {"claim-born-invalid", func() store { return uncheckedBorn{newMutant()} }},
 		"From is not checked":           {"steal-invalid", func() store { return uncheckedFrom{newMutant()} }},
 		"a refusal names nobody":        {"held-names", func() store { return anonymous{newMutant()} }},
 		"a refusal is a bare ErrHeld":   {"held-names", func() store { return bareHeld{newMutant()} }},
@@ -48,6 +53,57 @@ func (i ignoresFrom) Claim(
 ) (checkpoint.Claimed, error) {
 	r.From = lock.Fence{}
 	return i.mutant.Claim(ctx, k, r)
+}
+
+type ignoresBorn struct{ mutant }
+
+func (i ignoresBorn) Claim(
+	ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest,
+) (checkpoint.Claimed, error) {
+	r.Born = 0
+	return i.mutant.Claim(ctx, k, r)
+}
+
+// bornAlways tells the Born that was asked for last, whatever the session has settled.
+type bornAlways struct {
+	mutant
+	born atomic.Int64
+}
+
+func (b *bornAlways) Claim(
+	ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest,
+) (checkpoint.Claimed, error) {
+	c, err := b.mutant.Claim(ctx, k, r)
+	if err == nil && r.Born > 0 {
+		b.born.Store(r.Born)
+	}
+	if born := b.born.Load(); err == nil && born > 0 {
+		c.Born = born
+	}
+	return c, err
+}
+
+type bornFromAnybody struct{ mutant }
+
+func (b bornFromAnybody) Claim(
+	ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest,
+) (checkpoint.Claimed, error) {
+	if r.Born > 0 {
+		r.Born = 0
+		return b.take(ctx, k, r)
+	}
+	return b.mutant.Claim(ctx, k, r)
+}
+
+type uncheckedBorn struct{ mutant }
+
+func (u uncheckedBorn) Claim(
+	ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest,
+) (checkpoint.Claimed, error) {
+	if r.Born < 0 || r.Born >= r.From.Epoch {
+		r.Born = 0
+	}
+	return u.mutant.Claim(ctx, k, r)
 }
 
 // wantsLive refuses From, and Delete, when the lease that they name is over.

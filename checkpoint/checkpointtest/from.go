@@ -108,6 +108,67 @@ var fromClauses = []clause{
 		},
 	},
 	{
+		name: "claim-born",
+		rule: "a claim From with Born gives an unsettled session an earlier Born, a settled one keeps its own; a copy changes nothing",
+		check: func(p *probe) {
+			first := p.claim("a")
+			ok(p.store.Delete(p.ctx, first.Lease))
+			next := p.claim("a")
+			r := from(next.Fence)
+			r.Born = first.Born
+			for range 2 {
+				c := p.claimAs("a", r)
+				if c.Born != first.Born || c.Fence.Epoch <= next.Fence.Epoch {
+					fail("claimed %+v with Born %d after %+v", c, first.Born, next)
+				}
+				p.wantFenced(next.Lease)
+				next = c
+				p.wantBorn("a", &next, first.Born)
+				r = from(next.Fence)
+				r.Born = first.Born
+			}
+			p.append(next.Lease, turn(0))
+			r = from(next.Fence)
+			r.Born = first.Born - 1
+			if c := p.claimAs("a", r); c.Born != first.Born {
+				fail("a session with a settled turn was born at %d, and then at %d", first.Born, c.Born)
+			}
+		},
+	},
+	{
+		name: "claim-born-late",
+		rule: "a copy of a claim with Born that comes when From is not the latest fence changes nothing, and creates nothing",
+		check: func(p *probe) {
+			old := p.claim("a")
+			r := from(old.Fence)
+			r.Born = old.Born - 1
+			l := p.claimAs("a", from(old.Fence))
+			p.wantHeld("a", r, owner(l.Lease))
+			ok(p.store.Delete(p.ctx, l.Lease))
+			p.wantHeld("a", r, nobody)
+			wantNew(p.claim("a"))
+		},
+	},
+	{
+		name: "claim-born-invalid",
+		rule: "a Born without From, or one that is not less than the epoch of From, is ErrInvalid",
+		check: func(p *probe) {
+			l := p.claim("a").Lease
+			for _, r := range []checkpoint.ClaimRequest{request(time.Hour), from(l.Fence), from(l.Fence)} {
+				for _, born := range []int64{-1, l.Fence.Epoch, l.Fence.Epoch + 1} {
+					r.Born = born
+					_, err := p.store.Claim(p.ctx, key("a"), r)
+					want(err, checkpoint.ErrInvalid)
+				}
+			}
+			r := request(time.Hour)
+			r.Born = 1
+			_, err := p.store.Claim(p.ctx, key("b"), r)
+			want(err, checkpoint.ErrInvalid)
+			p.append(l, turn(0))
+		},
+	},
+	{
 		name: "held-names",
 		rule: "a refused claim names the owner and its fence, as of its last claim, and nobody once the lease is over",
 		check: func(p *probe) {

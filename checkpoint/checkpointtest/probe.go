@@ -40,6 +40,14 @@ func (p *probe) claim(session string) checkpoint.Claimed {
 	return p.claimAs(session, request(time.Hour))
 }
 
+// wantBorn takes the session from the owner c without a Born, which keeps the one that it has.
+func (p *probe) wantBorn(session string, c *checkpoint.Claimed, born int64) {
+	*c = p.claimAs(session, from(c.Fence))
+	if c.Born != born {
+		fail("session %q was born at %d, want %d", session, c.Born, born)
+	}
+}
+
 // wantNew shows that this is the first claim of its session.
 func wantNew(c checkpoint.Claimed) {
 	first := checkpoint.Claimed{Lease: c.Lease, Born: c.Fence.Epoch}
