@@ -74,6 +74,16 @@ func (v *visit[S]) newFlight(in Input) *flight[S] {
 	return f
 }
 
+// renamed gives f the id that it has in the life of the session to which its Born belongs now.
+func (f *flight[S]) renamed() {
+	f.memo.Born = f.own.Born
+	if f.input.RequestID == "" {
+		return
+	}
+	f.id = runID(f.own.Key, f.own.Born, f.input)
+	f.run.ID = f.id
+}
+
 // resumed is the run that was found in flight, and is ours now.
 func (v *visit[S]) resumed(r snapshot.Run) *flight[S] {
 	r.Fence = v.own.Fence
@@ -119,13 +129,14 @@ func (f *flight[S]) open() (found *snapshot.Run, err error) {
 		return nil, f.err("begin", err)
 	}
 	if f.Snapshots == nil {
+		f.own.Begun = true
 		f.emit(Event{Kind: TurnStarted})
 		return nil, nil
 	}
 	if err := f.freshFence(); err != nil {
 		return nil, err
 	}
-	f.spent = true
+	f.spent, f.own.Begun = true, true
 	f.memo.Usage = storedUsage(f.meter.total())
 	f.run.Fence = f.own.Fence
 	r := *f.run
@@ -149,7 +160,10 @@ func (f *flight[S]) open() (found *snapshot.Run, err error) {
 		err = f.err("begin", indeterminate(err)) // Begin is asked once; the drain finishes a run that it has begun
 		f.emit(Event{Kind: TurnLeft, Err: err})
 	case err != nil:
+		f.own.Begun = false
 		err = f.err("begin", err)
+	default:
+		f.own.Begun = false // what is in flight is of an earlier life, if ours is the first claim
 	}
 	return found, err
 }

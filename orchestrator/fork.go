@@ -31,6 +31,7 @@ func (o *Orchestrator[S]) Fork(ctx context.Context, from string, turn int, to st
 		return o.adminError("fork", to, err)
 	}
 	defer s.Done()
+	s.Keep()
 	fork := checkpoint.Checkpoint{
 		State: cp.State, Payload: cp.Payload, Route: cp.Route, Signature: cp.Signature, Version: cp.Version,
 		RunID: forkID(o.key(from), cp.Turn, to),

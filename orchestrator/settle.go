@@ -25,6 +25,7 @@ func (f *flight[S]) settle() (*Result[S], error) {
 	}
 	owes, more := f.o.def.Deliver != nil, f.more()
 	o := checkpoint.AppendOptions{Keep: f.KeepSnapshots, Owes: owes, Release: !owes && !more, Fresh: true}
+	f.own.Keep() // what is appended is never taken back, told or not
 	doubt, err := f.own.Persist(f.ctx, func(ctx context.Context) error { return f.append(ctx, cp, o) })
 	if errors.Is(err, checkpoint.ErrConflict) {
 		return f.asKept(cp, o, doubt, err)
@@ -210,6 +211,7 @@ func (f *flight[S]) fail(e *Error) error {
 }
 
 func (f *flight[S]) failed(e *Error) error {
+	f.own.Begun = f.input.RequestID != "" // the same request id again is the same run, and needs the same life
 	f.emit(Event{Kind: TurnFailed, Usage: e.Usage, Err: e})
 	return e
 }

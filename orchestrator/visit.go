@@ -74,6 +74,9 @@ type outcome[S any] struct {
 // for.
 func (v *visit[S]) giveWay(found snapshot.Run, f *flight[S]) (outcome[S], error) {
 	leftover, err := v.leftover(found)
+	if err == nil && !leftover {
+		err = v.reborn(found, f)
+	}
 	if err != nil {
 		return outcome[S]{}, v.fail("begin", err)
 	}
@@ -135,19 +138,42 @@ func (o *Orchestrator[S]) usable(r snapshot.Run, force, pastParked bool) error {
 	return nil
 }
 
-// leftover reports whether a run is over already: told as ended, settled by a turn that is kept, or of a session that was
-// deleted. Its turn number proves nothing: another may have settled it.
+// leftover reports whether a run is over already: told as ended, settled by a turn that is kept, or of an earlier life of the
+// session, unless it goes on in this one. Its turn number proves nothing: another may have settled it.
 func (v *visit[S]) leftover(r snapshot.Run) (bool, error) {
 	if r.Status == snapshot.Ended {
 		return true, nil
 	}
-	if m, err := decodeMemo(r); err == nil && m.Born != v.own.Born {
+	if m, err := decodeMemo(r); err == nil && m.Born != v.own.Born && !v.retired(r, m) {
 		return true, nil
 	}
 	if v.last == nil || v.last.Turn < r.Turn || v.last.RunID == r.ID {
 		return v.last != nil && v.last.RunID == r.ID, nil
 	}
 	return v.kept(v.own.Ctx, r, v.last.Turn-1)
+}
+
+// retired reports whether a run is of an earlier life of the session that was retired because no turn was settled in it. The
+// run lost nothing, and goes on. If the session had been deleted, its run would have been ended before, unless its Begin came
+// after that. A life that ended within a lease was not retired.
+func (v *visit[S]) retired(r snapshot.Run, m memo) bool {
+	return v.last == nil && r.Base == "" && v.own.Born-m.Born >= v.Limits.LeaseTTL.Microseconds()
+}
+
+// reborn gives the session the Born of the life in which its run began. The ids of the run, and of its repeats, are made with it.
+func (v *visit[S]) reborn(r snapshot.Run, f *flight[S]) error {
+	m, err := decodeMemo(r)
+	if err != nil || m.Born == v.own.Born || v.last != nil {
+		return nil
+	}
+	if err := v.own.ClaimAnew(m.Born); err != nil {
+		return err
+	}
+	v.spent = false
+	if f != nil {
+		f.renamed()
+	}
+	return nil
 }
 
 // kept reports whether a turn that is kept, from the given one downwards, is that of r. None before the one that r would
@@ -194,7 +220,7 @@ func (v *visit[S]) adopt(found snapshot.Run, attempts int) (r snapshot.Run, err 
 // so is then what was read before it: otherwise a failover of the one server could lose the turn whose run the other forgets.
 func (v *visit[S]) sweepUp(found snapshot.Run) error {
 	if v.joined == nil && found.Status != snapshot.Ended {
-		if err := v.own.ClaimAnew(); err != nil {
+		if err := v.own.ClaimAnew(0); err != nil {
 			return v.fail("claim", err)
 		}
 	}
@@ -243,7 +269,7 @@ func (v *visit[S]) freshFence() error {
 	if !v.spent {
 		return nil
 	}
-	if err := v.own.ClaimAnew(); err != nil {
+	if err := v.own.ClaimAnew(0); err != nil {
 		return v.fail("claim", err)
 	}
 	v.spent = false

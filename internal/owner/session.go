@@ -22,6 +22,10 @@ type Session struct {
 	Ctx    context.Context // ends, with a cause, when the call's ends or the session is lost
 	Buries bool            // Enter's caller deletes the session, damaged or not
 
+	// Begun says that something may be left of what was begun in the session. Otherwise a session whose life began with
+	// this claim is removed when it is given back: names that strangers make up must not fill the store.
+	Begun bool
+
 	process *Process
 	cancel  context.CancelCauseFunc
 	scope   *Scope
@@ -30,6 +34,7 @@ type Session struct {
 	unlock  func()                // of the Locker; nil: it was not asked
 	over    bool                  // released, or given up
 	owns    bool                  // the claim was granted; the process's mutex protects it
+	first   bool                  // the claim began the session's life, and nothing was appended since
 	claimed time.Time             // when it was asked for
 	lease   keeper.Kept[checkpoint.Lease]
 
@@ -206,7 +211,7 @@ func (s *Session) claim(ctx context.Context, r checkpoint.ClaimRequest) error {
 	if damaged {
 		s.process.leases.Settle(&s.lease) // there may be no head whose lease could be renewed
 	}
-	s.claimed = sent
+	s.claimed, s.first, s.Begun = sent, c.Last == nil && c.Born == c.Fence.Epoch, false
 	if err := ctxcause.Of(s.Ctx); err != nil {
 		s.release()
 		return err
@@ -240,12 +245,13 @@ func (s *Session) giveBack(l checkpoint.Lease) {
 	})
 }
 
-// ClaimAnew replaces the fence of a session that is ours by a newer one.
-func (s *Session) ClaimAnew() error {
+// ClaimAnew replaces the fence of a session that is ours by a newer one. If born is not 0, and no turn is settled, it also
+// replaces the session's Born.
+func (s *Session) ClaimAnew(born int64) error {
 	if err := s.Lost(); err != nil {
 		return err
 	}
-	r := checkpoint.ClaimRequest{Owner: s.process.Name, Nonce: rand.Text(), TTL: s.process.LeaseTTL, From: s.Fence}
+	r := checkpoint.ClaimRequest{Owner: s.process.Name, Nonce: rand.Text(), TTL: s.process.LeaseTTL, From: s.Fence, Born: born}
 	var sent time.Time
 	var c checkpoint.Claimed
 	s.process.leases.Settle(&s.lease)
@@ -262,8 +268,12 @@ func (s *Session) ClaimAnew() error {
 		return err
 	}
 	s.grant(c, sent)
+	s.first = false
 	return nil
 }
+
+// Keep says that the session stays, whatever becomes of what follows.
+func (s *Session) Keep() { s.first = false }
 
 // Take claims the session, from its owner if it has one. wanted is asked before an owner is fenced off: false ends it.
 func (s *Session) Take(wanted func() (bool, error)) (taken bool, err error) {
@@ -353,7 +363,8 @@ func (s *Session) Lose(cause error) {
 	s.over = true
 }
 
-// release gives the session back. It does nothing the second time, or if the session is lost.
+// release gives the session back, or removes it if nothing is left of it: see Begun. It does nothing the second time, or if
+// the session is lost.
 func (s *Session) release() {
 	s.process.leases.Drop(&s.lease)
 	s.process.stretches.used(s.scope.session, s.claimed)
@@ -362,6 +373,9 @@ func (s *Session) release() {
 	}
 	s.over = true
 	err := s.process.Once(s.Ctx, func(ctx context.Context) error {
+		if s.first && !s.Begun {
+			return s.process.Store.Delete(ctx, s.Lease)
+		}
 		return s.process.Store.Mark(ctx, s.Lease, checkpoint.Marks{Release: true})
 	})
 	if err != nil {

@@ -252,6 +252,13 @@ func (b buriedCheckpoints) Append(ctx context.Context, l checkpoint.Lease, cp ch
 	return b.Store.Append(ctx, l, cp, o)
 }
 
+func (b buriedCheckpoints) Delete(ctx context.Context, l checkpoint.Lease) error {
+	if err := b.grave.err(); err != nil {
+		return err
+	}
+	return b.Store.Delete(ctx, l)
+}
+
 func (b buriedCheckpoints) Mark(ctx context.Context, l checkpoint.Lease, m checkpoint.Marks) error {
 	if err := b.grave.err(); err != nil {
 		return err
