@@ -58,6 +58,9 @@ const (
 // DefaultKeep is how many turns of a session stay if AppendOptions does not say.
 const DefaultKeep = 100
 
+// DefaultUnsettled is how long a session without a settled turn stays after its lease ended, if a store's options do not say.
+const DefaultUnsettled = 7 * 24 * time.Hour
+
 // A DamagedError is the ErrDamaged of one session, or of one of its turns. Orchestrator.Delete removes the session with
 // all its turns. Other sessions are not concerned. An ErrDamaged that is no *DamagedError concerns the whole store.
 type DamagedError struct {
@@ -202,8 +205,12 @@ type Store interface {
 	Delete(ctx context.Context, l Lease) error
 }
 
-// A Sweeper retires idle sessions whole, when a TTL is set; never one that is owned or owes. The SQL and memory stores are one.
-// On Redis sessions expire by themselves, and a Sweeper removes what listed them. limit bounds how many one call retires; 0 means no limit.
+// A Sweeper retires idle sessions whole, never one that is owned or owes. A session with a settled turn is idle when a TTL
+// has passed since its lease ended, if one is set. A session without one is idle after DefaultUnsettled, or after what the
+// options say, or after the TTL if that is shorter. It may have a run in flight, which goes on in the next life: see
+// ClaimRequest.Born. To tell such a run from that of a deleted session, its owner relies on epochs that are microseconds of
+// the store's clock. The SQL and memory stores are Sweepers. On Redis sessions expire by themselves, and a Sweeper removes
+// what listed them. limit bounds how many one call retires; 0 means no limit.
 type Sweeper interface {
 	Sweep(ctx context.Context, limit int) (retired int, err error)
 }

@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"slices"
@@ -14,7 +15,11 @@ import (
 
 // Memory is a Store that lives and dies with the process. The zero value is ready.
 type Memory struct {
-	TTL time.Duration // for Sweep; 0: sessions stay
+	TTL time.Duration // for Sweep; 0: sessions with a settled turn stay
+
+	// Unsettled is the same for a session without a settled turn. It has to be longer than a lease. 0 means
+	// DefaultUnsettled.
+	Unsettled time.Duration
 
 	mu       sync.Mutex // protects following fields
 	sessions map[Key]*session
@@ -374,22 +379,28 @@ func (m *Memory) Sweep(ctx context.Context, limit int) (retired int, err error) 
 	if ctx.Err() != nil {
 		return 0, ctxcause.Of(ctx)
 	}
-	if m.TTL <= 0 {
-		return 0, nil
-	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	idleSince := time.Now().Add(-m.TTL)
+	now := time.Now()
 	for k, s := range m.sessions {
 		if limit > 0 && retired == limit {
 			break
 		}
-		if s.owed < 0 && s.leaseUntil.Before(idleSince) {
+		if ttl := m.ttl(s); s.owed < 0 && ttl > 0 && s.leaseUntil.Before(now.Add(-ttl)) {
 			delete(m.sessions, k)
 			retired++
 		}
 	}
 	return retired, nil
+}
+
+// ttl returns how long s stays when nobody owns it; 0: for ever.
+func (m *Memory) ttl(s *session) time.Duration {
+	unsettled := cmp.Or(m.Unsettled, DefaultUnsettled)
+	if s.last() < 0 && (m.TTL <= 0 || unsettled < m.TTL) {
+		return unsettled
+	}
+	return m.TTL
 }
 
 // Schema is on every concrete store; there is none to create here.

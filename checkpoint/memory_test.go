@@ -19,6 +19,12 @@ func TestMemorySweep(t *testing.T) {
 	})
 }
 
+func TestMemoryUnsettled(t *testing.T) {
+	checkpointtest.RunUnsettled(t, func(_ *testing.T, unsettled time.Duration) checkpointtest.SweepingStore {
+		return &checkpoint.Memory{Unsettled: unsettled}
+	})
+}
+
 func TestMemoryWatch(t *testing.T) {
 	checkpointtest.RunWatcher(t, func(*testing.T) checkpointtest.WatchingStore { return new(checkpoint.Memory) })
 }

@@ -3,6 +3,7 @@ package checkpointtest
 import (
 	"context"
 	"slices"
+	"time"
 )
 
 // DamageViolations is Violations for the clauses of RunDamaged.
@@ -13,6 +14,22 @@ func DamageViolations(ctx context.Context, newStore func() DamagingStore, names 
 			continue
 		}
 		if err := c.run(ctx, newStore()); err != nil {
+			found[c.name] = err
+		}
+	}
+	return found
+}
+
+// UnsettledViolations is Violations for the clauses of RunUnsettled.
+func UnsettledViolations(
+	ctx context.Context, newStore func(unsettled time.Duration) SweepingStore, names ...string,
+) map[string]error {
+	found := make(map[string]error)
+	for _, c := range unsettledClauses {
+		if len(names) > 0 && !slices.Contains(names, c.name) {
+			continue
+		}
+		if err := c.clause().run(ctx, newStore(c.unsettled)); err != nil {
 			found[c.name] = err
 		}
 	}

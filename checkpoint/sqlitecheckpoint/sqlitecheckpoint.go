@@ -1,6 +1,7 @@
 package sqlitecheckpoint
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"fmt"
@@ -14,14 +15,21 @@ import (
 // Options configure a [Store]. The zero value, and nil, mean the defaults.
 type Options struct {
 	Prefix string        // of all names in the database, one identifier; "" means "holdfast_"
-	TTL    time.Duration // how long a session is idle before Sweep retires it; 0: sessions stay
+	TTL    time.Duration // how long a session is idle before Sweep retires it; 0: sessions with a settled turn stay
+
+	// Unsettled is the same for a session without a settled turn. It has to be longer than a lease. 0 means
+	// checkpoint.DefaultUnsettled.
+	Unsettled time.Duration
 }
 
 // A Store keeps sessions in two tables of an SQLite database. It has prepared statements on the connections of its
 // *sql.DB as long as that is open: make one and keep it.
 type Store struct {
-	db    *sqlitestore.DB
-	ttl   time.Duration
+	db  *sqlitestore.DB
+	ttl time.Duration // 0: for ever
+
+	unsettled time.Duration // the same for sessions without a settled turn
+
 	sweep sqlitestore.Cursor[checkpoint.Key]
 	epoch int64 // the highest one seen, for the goroutine that writes: deleting a session does not bring it back
 }
@@ -44,7 +52,7 @@ func New(db *sql.DB, o *Options) *Store {
 	if err != nil {
 		panic("sqlitecheckpoint: " + err.Error())
 	}
-	return &Store{db: sqlitestore.New(db, layout(prefix)), ttl: o.TTL}
+	return &Store{db: sqlitestore.New(db, layout(prefix)), ttl: o.TTL, unsettled: cmp.Or(o.Unsettled, checkpoint.DefaultUnsettled)}
 }
 
 const (

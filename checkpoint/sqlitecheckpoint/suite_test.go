@@ -34,10 +34,22 @@ func TestSweeper(t *testing.T) {
 	})
 }
 
+func TestUnsettled(t *testing.T) {
+	checkpointtest.RunUnsettled(t, func(t *testing.T, unsettled time.Duration) checkpointtest.SweepingStore {
+		return newStore(t, &sqlitecheckpoint.Options{Unsettled: unsettled})
+	})
+}
+
 func TestModel(t *testing.T) {
 	faulttest.CheckpointModel(t, func(t *testing.T) checkpoint.Store { return newStore(t, nil) })
 	faulttest.CheckpointSweepModel(t, func(t *testing.T, ttl time.Duration) checkpoint.Store {
 		return newStore(t, &sqlitecheckpoint.Options{TTL: ttl})
+	})
+}
+
+func TestUnsettledModel(t *testing.T) {
+	faulttest.CheckpointUnsettledModel(t, func(t *testing.T, unsettled time.Duration) checkpoint.Store {
+		return newStore(t, &sqlitecheckpoint.Options{Unsettled: unsettled})
 	})
 }
 

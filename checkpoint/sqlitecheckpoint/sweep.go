@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -22,13 +23,13 @@ const (
 	idleSQL = `
 		SELECT orchestrator, session FROM {prefix}sessions
 		WHERE (orchestrator, session) > (?1, ?2) AND (orchestrator, session) <= (?3, ?4)
-			AND lease_until < ?5 AND owed IS NULL
+			AND lease_until < iif(turn < 0, ?7, ?5) AND owed IS NULL
 		ORDER BY orchestrator, session
 		LIMIT ?6`
 
 	retireSQL = `
 		DELETE FROM {prefix}sessions
-		WHERE orchestrator = ?1 AND session = ?2 AND lease_until < ?3 AND owed IS NULL`
+		WHERE orchestrator = ?1 AND session = ?2 AND lease_until < iif(turn < 0, ?4, ?3) AND owed IS NULL`
 )
 
 // sweepBatch is how many sessions one transaction retires, while all who write wait.
@@ -38,8 +39,8 @@ const sweepBatch = 100
 // part of the sessions, and goes on there the next time.
 func (s *Store) Sweep(ctx context.Context, limit int) (retired int, err error) {
 	st, err := s.db.Start(ctx)
-	if err == nil && s.ttl > 0 {
-		since := time.Now().Add(-s.ttl).UnixMicro()
+	if err == nil {
+		since := s.idleSince(time.Now())
 		retired, err = s.sweep.Sweep(limit, func(after checkpoint.Key, rows, most int) (sqlitestore.Slice[checkpoint.Key], error) {
 			return s.sweepSlice(ctx, st, after, since, rows, most)
 		})
@@ -50,9 +51,21 @@ func (s *Store) Sweep(ctx context.Context, limit int) (retired int, err error) {
 	return retired, nil
 }
 
+// An idleSince is when the lease of an idle session ended at the latest, in µs.
+type idleSince struct{ settled, unsettled int64 }
+
+func (s *Store) idleSince(now time.Time) idleSince {
+	since := idleSince{math.MinInt64, now.Add(-s.unsettled).UnixMicro()}
+	if s.ttl > 0 {
+		since.settled = now.Add(-s.ttl).UnixMicro()
+		since.unsettled = max(since.unsettled, since.settled)
+	}
+	return since
+}
+
 // sweepSlice looks at the next heads after a place, and retires at most most of them.
 func (s *Store) sweepSlice(
-	ctx context.Context, st sqlitestore.Statements, after checkpoint.Key, since int64, rows, most int,
+	ctx context.Context, st sqlitestore.Statements, after checkpoint.Key, since idleSince, rows, most int,
 ) (got sqlitestore.Slice[checkpoint.Key], err error) {
 	found, err := st[sliceSQL].QueryContext(ctx, after.Orchestrator, after.Session, rows)
 	last, err := sqlitestore.Collect(found, err, scanKey)
@@ -64,7 +77,8 @@ func (s *Store) sweepSlice(
 	default:
 		got.Last = checkpoint.Key{Orchestrator: successor("")} // after all heads
 	}
-	found, err = st[idleSQL].QueryContext(ctx, after.Orchestrator, after.Session, got.Last.Orchestrator, got.Last.Session, since, most)
+	found, err = st[idleSQL].QueryContext(ctx, after.Orchestrator, after.Session, got.Last.Orchestrator, got.Last.Session,
+		since.settled, most, since.unsettled)
 	idle, err := sqlitestore.Collect(found, err, scanKey)
 	for batch := range slices.Chunk(idle, sweepBatch) {
 		var n int
@@ -77,11 +91,11 @@ func (s *Store) sweepSlice(
 }
 
 // retire deletes the sessions that are still idle, and returns how many these were.
-func (s *Store) retire(ctx context.Context, st sqlitestore.Statements, idle []checkpoint.Key, since int64) (retired int, err error) {
+func (s *Store) retire(ctx context.Context, st sqlitestore.Statements, idle []checkpoint.Key, since idleSince) (retired int, err error) {
 	err = s.db.Write(ctx, func(tx *sql.Tx) error {
 		head, turns := tx.StmtContext(ctx, st[retireSQL]), tx.StmtContext(ctx, st[deleteTurnsSQL])
 		for _, k := range idle {
-			n, err := sqlitestore.Affected(head.ExecContext(ctx, k.Orchestrator, k.Session, since))
+			n, err := sqlitestore.Affected(head.ExecContext(ctx, k.Orchestrator, k.Session, since.settled, since.unsettled))
 			if err != nil {
 				return err
 			}

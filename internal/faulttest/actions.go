@@ -25,6 +25,7 @@ type claim struct {
 	From    int // 0 from nobody, n from the bearer of the nth latest lease
 	Short   bool
 	Request string
+	Born    bool // with From: asks for an earlier Born
 }
 
 func (a claim) do(ctx context.Context, m *machine) error {
@@ -32,6 +33,9 @@ func (a claim) do(ctx context.Context, m *machine) error {
 	r := checkpoint.ClaimRequest{Nonce: m.fresh("nonce"), TTL: long, RequestID: a.Request}
 	if l, ok := m.lease(id, a.From-1); ok {
 		r.From = l.Fence
+		if a.Born {
+			r.Born = l.Fence.Epoch - 1
+		}
 	}
 	if l, ok := m.lease(id, a.Again-1); ok {
 		r.Nonce = l.Fence.Nonce
@@ -55,6 +59,7 @@ func (a claim) do(ctx context.Context, m *machine) error {
 	if err := m.model.claim(id, r.Nonce, got.Fence, state); err != nil {
 		return err
 	}
+	m.model.bear(id, r.Born)
 	m.leases[id] = append(slices.DeleteFunc(m.leases[id], func(l checkpoint.Lease) bool { return l == got.Lease }), got.Lease)
 	return sameClaim(got, m.key(id), a.Request, m.model.lives[id])
 }
@@ -239,7 +244,7 @@ func (sweep) do(ctx context.Context, m *machine) error {
 	if err := m.pass(ctx, short+m.ttl); err != nil {
 		return err
 	}
-	idle := m.model.sweep()
+	idle := m.model.sweep(m.settledStay)
 	one, err := s.Sweep(ctx, 1)
 	if err != nil || one > 1 {
 		return fmt.Errorf("retired %d, limit 1: %w", one, err)

@@ -1,8 +1,8 @@
 // Package faulttest looks for what a table of examples misses in a store: long random histories against a model of the
 // contract, concurrent ones against a linearizable specification, and renewals among other traffic.
 //
-//   - [CheckpointModel] and [CheckpointSweepModel] make one caller do everything, in any order, and compare every
-//     verdict and every result with a model that was written from the contract's text.
+//   - [CheckpointModel], [CheckpointSweepModel] and [CheckpointUnsettledModel] make one caller do everything,
+//     in any order, and compare every verdict and every result with a model that was written from the contract's text.
 //   - [CheckpointHistories] makes five workers claim, take over, settle and delete without any lock, and has porcupine
 //     decide whether some order of their calls explains all replies.
 //   - [RenewUnderLoad] renews hundreds of leases at once while others append, mark and steal.

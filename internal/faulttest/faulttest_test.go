@@ -21,6 +21,12 @@ func TestMemorySweepModel(t *testing.T) {
 	})
 }
 
+func TestMemoryUnsettledModel(t *testing.T) {
+	CheckpointUnsettledModel(t, func(_ *testing.T, unsettled time.Duration) checkpoint.Store {
+		return &checkpoint.Memory{Unsettled: unsettled}
+	})
+}
+
 func TestMemoryHistories(t *testing.T) { CheckpointHistories(t, newMemory, Histories()) }
 
 func TestMemoryRenewUnderLoad(t *testing.T) { RenewUnderLoad(t, newMemory, 500) }

@@ -59,6 +59,7 @@ var claims = rapid.Custom(func(t *rapid.T) action {
 		From:    rapid.SampledFrom([]int{0, 0, 0, 1, 1, 2}).Draw(t, "from"),
 		Short:   rapid.Bool().Draw(t, "short"),
 		Request: anyRequest.Draw(t, "request"),
+		Born:    rarely.Draw(t, "born"),
 	}
 })
 

@@ -35,10 +35,27 @@ func CheckpointSweepModel(t *testing.T, newStore func(t *testing.T, ttl time.Dur
 	checkModel(t, newStore(t, short), short)
 }
 
+// CheckpointUnsettledModel is [CheckpointModel] for a [checkpoint.Sweeper] in which only sessions without a settled turn are
+// ever idle: after the given time.
+func CheckpointUnsettledModel(t *testing.T, newStore func(t *testing.T, unsettled time.Duration) checkpoint.Store) {
+	t.Helper()
+	s := newStore(t, short)
+	checkMachine(t, short, func(ids []string) *machine {
+		m := newMachine(s, short, ids)
+		m.settledStay = true
+		return m
+	})
+}
+
 func checkModel(t *testing.T, s checkpoint.Store, ttl time.Duration) {
 	t.Helper()
+	checkMachine(t, ttl, func(ids []string) *machine { return newMachine(s, ttl, ids) })
+}
+
+func checkMachine(t *testing.T, ttl time.Duration, start func(ids []string) *machine) {
+	t.Helper()
 	checkWithin(t, func(rt *rapid.T) {
-		m := newMachine(s, ttl, sessionIDs.Draw(rt, "sessions"))
+		m := start(sessionIDs.Draw(rt, "sessions"))
 		next := actions(ttl > 0)
 		rt.Repeat(map[string]func(*rapid.T){"": func(*rapid.T) {}, "call": func(rt *rapid.T) {
 			if err := m.do(rt.Context(), next.Draw(rt, "call")); err != nil {
@@ -91,6 +108,7 @@ func followModel(ctx context.Context, s checkpoint.Store, ttl time.Duration, see
 type machine struct {
 	store        checkpoint.Store
 	ttl          time.Duration // after which sessions are idle; 0: the store does not sweep
+	settledStay  bool          // only sessions without a settled turn are idle
 	model        model
 	orchestrator string
 	ids          []string // the sessions

@@ -120,6 +120,13 @@ func (m *model) claim(id, nonce string, got lock.Fence, state leaseState) error 
 	return nil
 }
 
+// bear notes the Born that a granted claim asked for, if it is not 0.
+func (m *model) bear(id string, born int64) {
+	if l := m.lives[id]; born > 0 && len(l.turns) == 0 {
+		l.born = born
+	}
+}
+
 func (m *model) settle(id string, f lock.Fence, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
 	l := m.lives[id]
 	switch {
@@ -211,9 +218,12 @@ func (m *model) names(id string, held checkpoint.HeldError) bool {
 }
 
 // sweep retires what is idle and returns how many sessions that were.
-func (m *model) sweep() int {
+func (m *model) sweep(settledStay bool) int {
 	retired := 0
 	for id, l := range m.lives {
+		if settledStay && len(l.turns) > 0 {
+			continue
+		}
 		if (l.lease == free || l.lease == expired) && l.delivered == len(l.turns) {
 			delete(m.lives, id)
 			retired++

@@ -1,0 +1,96 @@
+package checkpointtest_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/checkpoint/checkpointtest"
+	"github.com/holdfast-go/holdfast/lock"
+)
+
+// These stores retire too much, too little, or forget what they issued.
+func TestSuiteConvictsUnsettled(t *testing.T) {
+	type sweeping = checkpointtest.SweepingStore
+	for name, c := range map[string]struct {
+		clause string
+		broken func(unsettled time.Duration) sweeping
+	}{
+		"what settled nothing stays": {"unsettled-retired", func(time.Duration) sweeping { return new(checkpoint.Memory) }},
+		"what has settled goes too": {"unsettled-retired", func(d time.Duration) sweeping {
+			return &checkpoint.Memory{TTL: d, Unsettled: d}
+		}},
+		"what is owned goes too":    {"unsettled-owned", func(d time.Duration) sweeping { return brief{unsettled(d)} }},
+		"a former owner comes back": {"unsettled-fenced", func(d time.Duration) sweeping { return comesBack{unsettled(d)} }},
+		"it goes at once":           {"unsettled-young", func(time.Duration) sweeping { return unsettled(time.Nanosecond) }},
+		"Born stays what it became": {"unsettled-born", func(d time.Duration) sweeping { return ignoresBorn{unsettled(d)} }},
+		"a retired owner is taken from": {"unsettled-fenced", func(d time.Duration) sweeping {
+			return ignoresFrom{unsettled(d)}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // one of them retires nothing, however long it is asked to
+			defer cancel()
+			if checkpointtest.UnsettledViolations(ctx, c.broken, c.clause)[c.clause] == nil {
+				t.Errorf("clause %s accepts it", c.clause)
+			}
+		})
+	}
+	right := func(d time.Duration) sweeping { return unsettled(d) }
+	for name, err := range checkpointtest.UnsettledViolations(t.Context(), right) {
+		t.Errorf("%s: %v", name, err)
+	}
+}
+
+func unsettled(d time.Duration) mutant {
+	m := newMutant()
+	m.Unsettled = d
+	return m
+}
+
+// brief grants leases that are over at once.
+type brief struct{ mutant }
+
+func (b brief) Claim(
+	ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest,
+) (checkpoint.Claimed, error) {
+	r.TTL = time.Millisecond
+	return b.mutant.Claim(ctx, k, r)
+}
+
+func (b brief) Renew(
+	ctx context.Context, _ time.Duration, leases []checkpoint.Lease,
+) (lost []checkpoint.Lease, err error) {
+	return b.mutant.Renew(ctx, time.Millisecond, leases)
+}
+
+// Sweep waits until what was claimed just now is idle.
+func (b brief) Sweep(ctx context.Context, limit int) (retired int, err error) {
+	for end := time.Now().Add(20 * time.Millisecond); time.Now().Before(end); {
+		n, err := b.mutant.Sweep(ctx, limit)
+		if retired += n; err != nil {
+			return retired, err
+		}
+	}
+	return retired, nil
+}
+
+// comesBack lets an owner in whose session was retired, and that nobody has claimed since.
+type comesBack struct{ mutant }
+
+func (c comesBack) Append(
+	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+) error {
+	err := c.mutant.Append(ctx, l, cp, o)
+	if !errors.Is(err, lock.ErrFenced) || c.fence(l.Key) != l.Fence {
+		return err
+	}
+	got, err := c.mutant.Claim(ctx, l.Key, checkpoint.ClaimRequest{Nonce: l.Fence.Nonce, TTL: time.Hour})
+	if err != nil {
+		return err
+	}
+	return c.mutant.Append(ctx, got.Lease, cp, o)
+}
