@@ -1,6 +1,7 @@
 package redischeckpoint
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,10 @@ import (
 type Options struct {
 	Prefix string        // of every key, [A-Za-z0-9_.:-]{1,64}; "" means "holdfast:"
 	TTL    time.Duration // after how long without a lease a session that owes nothing expires, whole; 0 means never
+
+	// Unsettled is the same for a session without a settled turn. It has to be longer than a lease. 0 means
+	// checkpoint.DefaultUnsettled.
+	Unsettled time.Duration
 }
 
 // ErrEviction refuses a server whose maxmemory-policy is not noeviction, at the first use of a store: it would delete parts of
@@ -31,6 +36,8 @@ type Store struct {
 	prefix string
 	idle   int64        // ms; 0: sessions stay
 	failed atomic.Int64 // the number of the last mark with a Retry
+
+	unsettled int64 // ms; idle of sessions without a settled turn
 
 	sweeper sweeper
 }
@@ -52,6 +59,10 @@ func New(client redis.UniversalClient, o *Options) *Store {
 	}
 	if o.TTL > 0 {
 		s.idle = ceil(o.TTL, time.Millisecond)
+	}
+	s.unsettled = ceil(cmp.Or(o.Unsettled, checkpoint.DefaultUnsettled), time.Millisecond)
+	if s.idle > 0 {
+		s.unsettled = min(s.unsettled, s.idle)
 	}
 	return s
 }
@@ -78,7 +89,7 @@ func (s *Store) claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimR
 		from = strconv.FormatInt(r.From.Epoch, 10)
 	}
 	reply, err := s.redis.Run(ctx, claimScript, s.sessionKeys(k), r.Nonce, r.Owner, r.TTL.Microseconds(), r.RequestID,
-		from, r.From.Nonce, s.idle, r.Born)
+		from, r.From.Nonce, s.idle, s.unsettled, r.Born)
 	switch {
 	case err != nil:
 		return damagedClaim(k, r.Nonce, err)
@@ -169,7 +180,7 @@ func (s *Store) Renew(ctx context.Context, ttl time.Duration, leases []checkpoin
 	}
 	calls := make([]redisstore.Call, len(leases))
 	for i, l := range leases {
-		args := []any{l.Fence.Epoch, l.Fence.Nonce, ttl.Microseconds(), s.idle}
+		args := []any{l.Fence.Epoch, l.Fence.Nonce, ttl.Microseconds(), s.idle, s.unsettled}
 		calls[i] = redisstore.Call{Keys: s.sessionKeys(l.Key), Args: args}
 	}
 	var errs []error
@@ -212,7 +223,7 @@ func (s *Store) Mark(ctx context.Context, l checkpoint.Lease, m checkpoint.Marks
 	err := redisstore.Checked(ctx, l.Validate(), m.Validate())
 	if err == nil {
 		_, err = s.redis.Run(ctx, markScript, s.sessionKeys(l.Key), l.Fence.Epoch, l.Fence.Nonce, m.Summarized, m.Delivered,
-			redisstore.Flag(m.Release), s.idle, ceil(m.Retry, time.Microsecond), s.attempt(m))
+			redisstore.Flag(m.Release), s.idle, s.unsettled, ceil(m.Retry, time.Microsecond), s.attempt(m))
 	}
 	if err != nil {
 		return fmt.Errorf("redischeckpoint: mark %q: %w", l.Session, damaged(l.Key, err))

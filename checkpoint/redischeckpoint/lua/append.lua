@@ -55,5 +55,6 @@ if release == '1' then
   move('lease', decimal(now))
 end
 redis.call('HSET', KEYS[1], unpack(moved))
+head.turn = turn
 expire(head, now, tonumber(idle))
 return {'OK'}

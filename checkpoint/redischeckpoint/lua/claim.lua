@@ -1,10 +1,10 @@
--- ARGV: nonce, owner, lease in µs, request id, epoch and nonce of the owner to take over from or '', idle in ms, the Born of an
--- earlier life or 0.
+-- ARGV: nonce, owner, lease in µs, request id, epoch and nonce of the owner to take over from or '', idle in ms, the same
+-- for a session that has settled nothing, the Born of an earlier life or 0.
 -- OK, epoch, born, summarized, delivered, failed, the newest turn, the one that answered the request
 -- INVALID, what is wrong, an epoch
 -- HELD, owner, epoch, nonce: empty and 0 if nobody owns the session
 
-local nonce, owner, lease, request, from, theirs, idle, born = unpack(ARGV)
+local nonce, owner, lease, request, from, theirs, idle, unsettled, born = unpack(ARGV)
 
 local head, fault = load()
 local now = clock()
@@ -42,5 +42,5 @@ local reply = {
 if head.turn >= 0 then add(reply, decimal(head.turn)) end
 local answered = request ~= '' and kept(head, 'req:' .. request)
 if answered then add(reply, answered) end
-expire(head, now, tonumber(idle)) -- the last, because a time that has passed by now deletes at once
+expire(head, now, tonumber(idle), tonumber(unsettled)) -- the last, because a time that has passed by now deletes at once
 return reply

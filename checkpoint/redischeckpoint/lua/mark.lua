@@ -1,7 +1,8 @@
--- ARGV: epoch, nonce, summarized, delivered, release, idle in ms, retry in µs or 0, number of the attempt.
+-- ARGV: epoch, nonce, summarized, delivered, release, idle in ms, the same for a session that has settled nothing,
+-- retry in µs or 0, number of the attempt.
 -- The numbers of one owner's failed attempts grow: a copy of such a mark is not counted.
 
-local epoch, nonce, summarized, delivered, release, idle, retry, attempt = unpack(ARGV)
+local epoch, nonce, summarized, delivered, release, idle, unsettled, retry, attempt = unpack(ARGV)
 
 local head, fault = load()
 if fault then return {'INVALID', fault} end
@@ -35,5 +36,5 @@ if release == '1' and head.nonce ~= '' then
   head.lease = now
   redis.call('HSET', KEYS[1], 'nonce', '', 'lease', decimal(now))
 end
-expire(head, now, tonumber(idle))
+expire(head, now, tonumber(idle), tonumber(unsettled))
 return {'OK'}

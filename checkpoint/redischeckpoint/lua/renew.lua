@@ -1,4 +1,4 @@
--- ARGV: epoch, nonce, lease in µs, idle in ms.
+-- ARGV: epoch, nonce, lease in µs, idle in ms, the same for a session that has settled nothing.
 
 local head, fault = load()
 if fault then return {'INVALID', fault} end
@@ -7,5 +7,5 @@ pass()
 local now = clock()
 head.lease = now + tonumber(ARGV[3])
 redis.call('HSET', KEYS[1], 'lease', decimal(head.lease))
-expire(head, now, tonumber(ARGV[4]))
+expire(head, now, tonumber(ARGV[4]), tonumber(ARGV[5]))
 return {'OK'}

@@ -42,8 +42,10 @@ local function kept(head, id)
   return turn and (tonumber(turn) or -1) >= head.first and turn
 end
 
--- A session expires whole, or never while it owes a reply. idle is in milliseconds; 0: never.
-local function expire(head, now, idle)
+-- A session expires whole, or never while it owes a reply. idle is in milliseconds, 0: never; unsettled is the same for
+-- a session that has settled nothing.
+local function expire(head, now, idle, unsettled)
+  if head.turn < 0 then idle = unsettled end
   if idle == 0 or head.owed then
     redis.call('PERSIST', KEYS[1])
     return
