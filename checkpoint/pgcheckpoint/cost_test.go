@@ -29,6 +29,12 @@ func TestSweepModel(t *testing.T) {
 	})
 }
 
+func TestUnsettledModel(t *testing.T) {
+	faulttest.CheckpointUnsettledModel(t, func(t *testing.T, unsettled time.Duration) checkpoint.Store {
+		return open(t, &pgcheckpoint.Options{Unsettled: unsettled})
+	})
+}
+
 func TestHistories(t *testing.T) {
 	faulttest.CheckpointHistories(t, func(t *testing.T) checkpoint.Store { return open(t, nil) }, faulttest.Histories())
 }

@@ -57,7 +57,7 @@ func fillCalls(p sqlname.Prefix) *calls {
 		delete: `SELECT {session_delete}($1, $2, $3, $4)`,
 		renew:  `SELECT {session_renew}($1, $2, $3, $4, $5, $6)`,
 		raise:  `SELECT {session_raise}($1, $2)`,
-		retire: `SELECT {session_retire}($1, $2, $3)`,
+		retire: `SELECT {session_retire}($1, $2, $3, {unsettled})`,
 		owned: `
 			SELECT orchestrator, session
 			FROM {sessions}
@@ -66,7 +66,8 @@ func fillCalls(p sqlname.Prefix) *calls {
 			LIMIT $3`,
 		slice: `
 			SELECT orchestrator, session,
-				owed IS NULL AND lease_until < statement_timestamp() - $1::bigint * interval '1 microsecond'
+				owed IS NULL AND lease_until < statement_timestamp()
+					- CASE WHEN turn < 0 THEN least($1::bigint, {unsettled}) ELSE $1::bigint END * interval '1 microsecond'
 			FROM {sessions}
 			WHERE (orchestrator, session) > ($2, $3)
 			ORDER BY orchestrator, session

@@ -232,14 +232,15 @@ BEGIN
 END $$;
 
 -- Every settle moves lease_until: a session that settled while this waited is idle no more.
-CREATE FUNCTION {session_retire}(_orchestrator text, _session text, _idle bigint) RETURNS boolean
+CREATE FUNCTION {session_retire}(_orchestrator text, _session text, _idle bigint, _unsettled bigint) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE
-    _before timestamptz := clock_timestamp() - _idle * interval '1 microsecond';
+    _moment timestamptz := clock_timestamp();
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
     PERFORM 1 FROM {sessions} h
-    WHERE h.orchestrator = _orchestrator AND h.session = _session AND h.owed IS NULL AND h.lease_until < _before
+    WHERE h.orchestrator = _orchestrator AND h.session = _session AND h.owed IS NULL AND h.lease_until < _moment
+        - CASE WHEN h.turn < 0 THEN least(_idle, _unsettled) ELSE _idle END * interval '1 microsecond'
     FOR UPDATE SKIP LOCKED;
     IF NOT FOUND THEN
         RETURN false;

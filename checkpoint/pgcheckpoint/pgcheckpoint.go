@@ -1,10 +1,12 @@
 package pgcheckpoint
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -33,7 +35,11 @@ var ErrEncoding = pgstate.ErrEncoding
 // Options configure a [Store]. The zero value, and nil, mean the defaults.
 type Options struct {
 	Prefix string        // of the tables, perhaps qualified, as in "app.bot_"; "" means "holdfast_"
-	TTL    time.Duration // after which Sweep retires an idle session; 0: sessions stay
+	TTL    time.Duration // after which Sweep retires an idle session; 0: sessions with a settled turn stay
+
+	// Unsettled is the same for a session without a settled turn. It has to be longer than a lease. 0 means
+	// checkpoint.DefaultUnsettled.
+	Unsettled time.Duration
 
 	// Functions makes the store call functions of the database instead of sending statements. Schema then creates these
 	// functions too, and migrations.Up does not. It is for Citus, which refuses the statements, and for where the driver
@@ -46,8 +52,8 @@ type Store struct {
 	db      *pgstate.DB
 	prefix  sqlname.Prefix
 	sql     queries
-	calls   *calls // nil without Options.Functions
-	ttl     time.Duration
+	calls   *calls        // nil without Options.Functions
+	ttl     time.Duration // of sessions with a settled turn; 0: for ever
 	sweeper *pgsweep.Sweeper
 }
 
@@ -72,10 +78,13 @@ func New(db DB, o *Options) *Store {
 		panic("pgcheckpoint: " + err.Error())
 	}
 	d := pgstate.New(db)
-	s := &Store{db: d, prefix: p, sql: fillAll(p), ttl: o.TTL, sweeper: pgsweep.New(d, templates.sweep, names(p))}
+	unsettled := strings.NewReplacer("{unsettled}",
+		strconv.FormatInt(cmp.Or(o.Unsettled, checkpoint.DefaultUnsettled).Microseconds(), 10))
+	sweep := unsettled.Replace(templates.sweep)
+	s := &Store{db: d, prefix: p, sql: fillAll(p), ttl: o.TTL, sweeper: pgsweep.New(d, sweep, names(p))}
 	if o.Functions {
 		s.calls = fillCalls(p)
-		s.sweeper = pgsweep.NewByCalls(d, s.calls.slice, s.calls.retire, names(p))
+		s.sweeper = pgsweep.NewByCalls(d, unsettled.Replace(s.calls.slice), unsettled.Replace(s.calls.retire), names(p))
 	}
 	return s
 }
@@ -395,13 +404,17 @@ func (s *Store) sendDelete(ctx context.Context, l checkpoint.Lease) (deleted boo
 	return !fenced, err
 }
 
+// forEver is longer than any session is idle.
+const forEver = 200 * 365 * 24 * time.Hour
+
 // Sweep retires idle sessions, passing over those that are locked. With a limit it looks at a part of the sessions, and
 // goes on there the next time; of several processes one does it. So it costs the same whatever the table holds.
 func (s *Store) Sweep(ctx context.Context, limit int) (retired int, err error) {
-	if s.ttl <= 0 {
-		return 0, nil
+	ttl := s.ttl
+	if ttl <= 0 {
+		ttl = forEver
 	}
-	retired, err = s.sweeper.Sweep(ctx, s.ttl, limit)
+	retired, err = s.sweeper.Sweep(ctx, ttl, limit)
 	return retired, s.error(ctx, "sweep", checkpoint.Key{}, err)
 }
 

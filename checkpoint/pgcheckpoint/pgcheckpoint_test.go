@@ -172,6 +172,17 @@ func TestSweep(t *testing.T) {
 	})
 }
 
+func TestUnsettled(t *testing.T) {
+	t.Parallel()
+	for name, functions := range map[string]bool{"statements": false, "functions": true} {
+		t.Run(name, func(t *testing.T) {
+			checkpointtest.RunUnsettled(t, func(t *testing.T, unsettled time.Duration) checkpointtest.SweepingStore {
+				return open(t, &pgcheckpoint.Options{Unsettled: unsettled, Functions: functions})
+			})
+		})
+	}
+}
+
 func TestPrefix(t *testing.T) {
 	for _, bad := range []string{"a-b", "a.b.c", `"a"`, "9", "a_very_long_prefix_that_leaves_no_room_for_the_names_of_indexes_"} {
 		func() {

@@ -310,7 +310,7 @@ var templates = queries{
 	// looked at again and is idle no more.
 	sweep: `
 		WITH slice AS MATERIALIZED (
-			SELECT orchestrator, session, lease_until, owed
+			SELECT orchestrator, session, lease_until, owed, turn
 			FROM {sessions}
 			WHERE (orchestrator, session) > ($3, $4)
 			ORDER BY orchestrator, session
@@ -321,10 +321,12 @@ var templates = queries{
 				SELECT orchestrator, session
 				FROM {sessions} h
 				WHERE h.orchestrator = slice.orchestrator AND h.session = slice.session
-					AND h.owed IS NULL AND h.lease_until < statement_timestamp() - $1::bigint * interval '1 microsecond'
+					AND h.owed IS NULL AND h.lease_until < statement_timestamp()
+						- CASE WHEN h.turn < 0 THEN least($1::bigint, {unsettled}) ELSE $1::bigint END * interval '1 microsecond'
 				FOR UPDATE SKIP LOCKED
 			) AS locked
-			WHERE slice.owed IS NULL AND slice.lease_until < statement_timestamp() - $1::bigint * interval '1 microsecond'
+			WHERE slice.owed IS NULL AND slice.lease_until < statement_timestamp()
+				- CASE WHEN slice.turn < 0 THEN least($1::bigint, {unsettled}) ELSE $1::bigint END * interval '1 microsecond'
 			LIMIT $2
 		), h AS (
 			DELETE FROM {sessions} h USING idle
