@@ -19,11 +19,16 @@ const (
 			epoch = CASE WHEN nonce = ?4 THEN epoch ELSE max(epoch + 1, ?3) END,
 			nonce = ?4,
 			owner = ?5,
-			lease_until = ?6,
-			born = iif(?10 > 0 AND turn < 0, ?10, born)
+			lease_until = ?6
 		WHERE orchestrator = ?1 AND session = ?2
 			AND (nonce = ?4 OR epoch = ?8 AND nonce = ?9 OR ?9 = '' AND lease_until <= ?7)
 		RETURNING epoch, born, turn, summarized, coalesce(owed, turn + 1), failed`
+
+	// Apart from takeSQL: SQLite checks what an UPDATE names, also if it stays, and a damaged head can still be claimed to
+	// be deleted.
+	bearSQL = `
+		UPDATE {prefix}sessions SET born = ?3
+		WHERE orchestrator = ?1 AND session = ?2 AND turn < 0`
 
 	// It changes nothing, and makes the transaction that it begins wait until it may write.
 	waitSQL = `UPDATE {prefix}sessions SET epoch = epoch WHERE orchestrator = ?1 AND session = ?2 AND epoch < 0`
@@ -172,6 +177,12 @@ func (s *Store) update(ctx context.Context, st sqlitestore.Statements, k checkpo
 		rows, err := tx.StmtContext(ctx, st[takeSQL]).QueryContext(ctx, s.claimArgs(k, r)...)
 		heads, err := sqlitestore.Collect(rows, err, scanHead)
 		for _, h := range heads {
+			if r.Born > 0 && h.turn < 0 {
+				h.born = r.Born
+				if _, err := tx.StmtContext(ctx, st[bearSQL]).ExecContext(ctx, k.Orchestrator, k.Session, r.Born); err != nil {
+					return err
+				}
+			}
 			g := grant{head: h}
 			g.unread = g.read(ctx, tx, st, k, r.RequestID)
 			taken = append(taken, g)
@@ -207,7 +218,7 @@ func (s *Store) claimArgs(k checkpoint.Key, r checkpoint.ClaimRequest) []any {
 	s.epoch = max(s.epoch+1, now.UnixMicro())
 	return []any{
 		k.Orchestrator, k.Session, s.epoch, r.Nonce, r.Owner, now.Add(r.TTL).UnixMicro(),
-		now.UnixMicro(), r.From.Epoch, r.From.Nonce, r.Born,
+		now.UnixMicro(), r.From.Epoch, r.From.Nonce,
 	}
 }
 

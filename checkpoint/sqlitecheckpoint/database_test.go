@@ -39,7 +39,7 @@ func TestPlans(t *testing.T) {
 			mustExec(t, db, "ANALYZE")
 		}
 		for _, name := range slices.Sorted(maps.Keys(sqlitecheckpoint.Plans)) {
-			rows, err := db.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+s.Text(sqlitecheckpoint.Plans[name]), make([]any, 10)...)
+			rows, err := db.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+s.Text(sqlitecheckpoint.Plans[name]), make([]any, 9)...)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -57,7 +57,7 @@ func layout(prefix string) sqlitestore.Layout {
 			{Name: "{prefix}turns", Columns: "orchestrator session turn state payload route signature version run_id request_id saved_at"},
 		},
 		Statements: []string{
-			takeSQL, waitSQL, createSQL, headlessSQL, renewSQL, heldSQL, ownerSQL, settleSQL, insertSQL, pruneSQL, refusalSQL, markSQL,
+			takeSQL, bearSQL, waitSQL, createSQL, headlessSQL, renewSQL, heldSQL, ownerSQL, settleSQL, insertSQL, pruneSQL, refusalSQL, markSQL,
 			deleteHeadSQL, deleteTurnsSQL, turnsSQL, numbersSQL, answeredSQL, sessionsSQL, owingSQL, sliceSQL, idleSQL, retireSQL,
 		},
 		Verdicts: []error{lock.ErrHeld, lock.ErrFenced, checkpoint.ErrConflict, checkpoint.ErrInvalid, checkpoint.ErrDamaged},
