@@ -28,7 +28,8 @@
 // # What is kept, and for how long
 //
 // Leases, and the time until a failed delivery is due again, are measured by the clock of the server that holds the
-// session. Delete leaves nothing of a session. With Options.TTL a session expires as a whole when that time has passed
+// session. Delete leaves nothing of a session. One that has settled no turn expires when Options.Unsettled has passed since
+// its lease ended. With Options.TTL a session expires as a whole when that time has passed
 // since its lease ended. A session that owes a reply stays until the reply is delivered, however often that fails. A TTL
 // shorter than the longest pause between two messages loses live sessions.
 //
