@@ -177,7 +177,10 @@ func TestUnsettled(t *testing.T) {
 	for name, functions := range map[string]bool{"statements": false, "functions": true} {
 		t.Run(name, func(t *testing.T) {
 			checkpointtest.RunUnsettled(t, func(t *testing.T, unsettled time.Duration) checkpointtest.SweepingStore {
-				return open(t, &pgcheckpoint.Options{Unsettled: unsettled, Functions: functions})
+				p := testenv.Postgres(t)
+				s := pgcheckpoint.New(p, &pgcheckpoint.Options{Unsettled: unsettled, Functions: functions})
+				create(t, p, s)
+				return s
 			})
 		})
 	}
