@@ -269,7 +269,7 @@ func TestStuck(t *testing.T) {
 		return nil
 	}}}}
 	w := newWorld()
-	bot := w.start(t, d, Options{Limits: orchestrator.Limits{SettleTimeout: 20 * time.Millisecond, LeaseTTL: 50 * time.Millisecond}})
+	bot := w.start(t, d, Options{Limits: orchestrator.Limits{SettleTimeout: 20 * time.Millisecond, LeaseTTL: 500 * time.Millisecond}})
 	events := new(diary)
 	defer bot.Subscribe(events.note)()
 	_, err := bot.Execute(t.Context(), "s", Input{}, nil)
