@@ -38,20 +38,16 @@ func TestFunctions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			checkpointtest.Run(t, numberedWith(pool(t, configure), "f", withFunctions))
+			prefix := "f"
+			p := pool(t, func(c *pgxpool.Config) {
+				configure(c)
+				if params := c.ConnConfig.RuntimeParams; c.MaxConns == 1 { // the functions name the schema if the prefix does
+					prefix, params["search_path"] = params["search_path"]+".My_", "pg_catalog"
+				}
+			})
+			checkpointtest.Run(t, numberedWith(p, prefix, withFunctions))
 		})
 	}
-}
-
-// The functions name the schema of the tables if the prefix does.
-func TestFunctionsQualified(t *testing.T) {
-	t.Parallel()
-	var schema string
-	if err := testenv.Postgres(t).QueryRow(t.Context(), "SELECT current_schema()").Scan(&schema); err != nil {
-		t.Fatal(err)
-	}
-	elsewhere := pool(t, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["search_path"] = "pg_catalog" })
-	checkpointtest.Run(t, numberedWith(elsewhere, schema+".My_", withFunctions))
 }
 
 func TestFunctionsUnderFaults(t *testing.T) {
