@@ -1,6 +1,7 @@
 package orchestrator
 
-// What may wait for a handler, or for the reader of a Stream, that is slower than the turn. A reply of a model has some 10 KB.
+// What may wait for a handler, or for the reader of a Stream, that is slower than the turn. A reply of a model has
+// some 10 KB.
 const (
 	mostWaiting = 8192    // tokens are dropped from so many events on, other events from twice as many
 	mostText    = 1 << 20 // bytes of tokens
@@ -10,8 +11,8 @@ const (
 
 // A backlog holds the events that were not handled yet. It is not safe for concurrent use.
 //
-// From a quarter of what may wait on, tokens of one attempt are joined: a slow reader gets longer ones, and loses nothing. Beyond
-// what may wait, tokens are dropped first. The event that is let in next says how many were.
+// From a quarter of what may wait on, tokens of one attempt are joined: a slow reader gets longer ones, and loses
+// nothing. Beyond what may wait, tokens are dropped first. The event that is let in next says how many were.
 type backlog struct {
 	most    int  // events that may wait; 0 means mostWaiting
 	ends    bool // an event that ends a turn is never dropped
@@ -58,7 +59,8 @@ func (b *backlog) full(ev Event) bool {
 	return len(b.waiting) >= 2*b.limit()
 }
 
-// join adds a token to one of the same attempt that waits. Branches that run at once take turns, so it looks back a little.
+// join adds a token to one of the same attempt that waits. Branches that run at once take turns, so it looks back a
+// little.
 func (b *backlog) join(ev Event) bool {
 	for i := len(b.waiting) - 1; i >= max(0, len(b.waiting)-joinable); i-- {
 		q := &b.waiting[i]

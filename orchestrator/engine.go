@@ -81,11 +81,12 @@ func (e *engine) serve(ctx context.Context, r *runner, fn func(context.Context) 
 	err = protect(func() error { return fn(ctx) })
 }
 
-// mostStuck bounds the functions that were given up. Each keeps its goroutine, and all that it refers to: mostly a state.
+// mostStuck bounds the functions that were given up. Each keeps its goroutine, and all that it refers to: mostly a
+// state.
 const mostStuck = 1000
 
-// giveUp counts a function that goes on although its context has ended. It reports whether the function had not returned. over
-// is set by the first of giveUp and returned.
+// giveUp counts a function that goes on although its context has ended. It reports whether the function had not
+// returned. over is set by the first of giveUp and returned.
 func (e *engine) giveUp(ctx context.Context, over *atomic.Bool) bool {
 	if !over.CompareAndSwap(false, true) {
 		return false

@@ -52,15 +52,16 @@ type InputError struct{ Field, Reason string }
 
 func (e *InputError) Error() string { return e.Field + ": " + e.Reason }
 
-// A StateError says that a turn left a state which is larger than Limits.State. The turn has failed, and the session is as it was
-// before.
+// A StateError says that a turn left a state which is larger than Limits.State. The turn has failed, and the session
+// is as it was before.
 type StateError struct {
 	Size, Limit int   // in bytes, as Limits.State counts
 	Err         error // what is too much: the size, the depth, or the number of values
 }
 
 func (e *StateError) Error() string {
-	return fmt.Sprintf("state of %d bytes, and Limits.State is %d: %v: keep less in the state, or raise the limit", e.Size, e.Limit, e.Err)
+	return fmt.Sprintf("state of %d bytes, and Limits.State is %d: %v: keep less in the state, or raise the limit",
+		e.Size, e.Limit, e.Err)
 }
 
 func (e *StateError) Unwrap() error { return e.Err }

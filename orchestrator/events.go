@@ -32,9 +32,9 @@ func (h *handlers) change(f func([]*pump) []*pump) {
 // Subscribe calls h for every event of this process, in the order of each turn, one at a time. No turn waits for h. A call waits
 // for a tenth of a second, so that h mostly has seen its events when it returns, and not at all for an h that is behind already.
 //
-// An h that hangs keeps one goroutine, 16,384 events and 1 MiB of tokens at most, about 6 MB: not for each call, but in all. What
-// comes then is dropped and counted: tokens first, from 8,192 events on. The next event that h gets says how many in
-// Event.Dropped, and a log record and the metric holdfast.events.dropped say so too.
+// An h that hangs keeps one goroutine, 16,384 events and 1 MiB of tokens at most, about 6 MB: not for each call, but
+// in all. What comes then is dropped and counted: tokens first, from 8,192 events on. The next event that h gets
+// says how many in Event.Dropped, and a log record and the metric holdfast.events.dropped say so too.
 func (o *Orchestrator[S]) Subscribe(h func(Event)) (unsubscribe func()) {
 	sub := &pump{what: "a handler of Subscribe", call: h, engine: o.engine}
 	o.handlers.change(func(all []*pump) []*pump { return append(all, sub) })
@@ -161,8 +161,8 @@ func (k *call) close(ctx context.Context) {
 	}
 }
 
-// awaitOwn waits until OnEvent has had all events. It gives up when one event takes longer than Limits.SettleTimeout, or when
-// all take so long after ctx has ended.
+// awaitOwn waits until OnEvent has had all events. It gives up when one event takes longer than
+// Limits.SettleTimeout, or when all take so long after ctx has ended.
 func (k *call) awaitOwn(ctx context.Context, own *pump) {
 	done := own.empty()
 	select {
@@ -183,7 +183,8 @@ func (k *call) awaitOwn(ctx context.Context, own *pump) {
 		if now == before || ctx.Err() != nil {
 			left := own.leave()
 			k.engine.meters.drop(left)
-			k.engine.Logger.ErrorContext(ctx, "events dropped: OnEvent has not returned, and its call does", "session", k.session, "events", left)
+			k.engine.Logger.ErrorContext(ctx, "events dropped: OnEvent has not returned, and its call does",
+				"session", k.session, "events", left)
 			return
 		}
 		before = now

@@ -43,13 +43,15 @@ type Limits struct {
 	LeaseTTL      time.Duration // 0 means 30s
 	SettleTimeout time.Duration // of the end of a turn, of Deliver, and how long a function may ignore its context; 0 means 10s
 
-	// Input bounds text and data of an input, together; 0 means 1 MiB, and 15 MiB is the most. A larger input is an *InputError
-	// before anything runs. Counted are the bytes of the shortest JSON: a line feed or a quote in the text counts two, white
-	// space between values nothing, a number as many as it has without exponent. Data is nested 998 deep at most.
+	// Input bounds text and data of an input, together; 0 means 1 MiB, and 15 MiB is the most. A larger input is an
+	// *InputError before anything runs. Counted are the bytes of the shortest JSON: a line feed or a quote in the
+	// text counts two, white space between values nothing, a number as many as it has without exponent. Data is
+	// nested 998 deep at most.
 	Input int
 
-	// State bounds a state, counted likewise; 0 means 4 MiB, and 15 MiB is the most. A turn that leaves a larger one fails with
-	// a *StateError, when it settles or when the state is saved. The session stays as it was before that turn.
+	// State bounds a state, counted likewise; 0 means 4 MiB, and 15 MiB is the most. A turn that leaves a larger one
+	// fails with a *StateError, when it settles or when the state is saved. The session stays as it was before that
+	// turn.
 	State int
 }
 
@@ -115,8 +117,9 @@ const (
 type CallOptions struct {
 	Force bool // in spite of drift (the state is unmarshaled as it is) or parking (no attempt is counted)
 
-	// OnEvent is called for each event of the call, one at a time, in order. The turn does not wait for it. The call returns
-	// when OnEvent has had all events, or gives up: when one event takes longer than Limits.SettleTimeout, or all take so long
-	// after ctx has ended. Events that it is too slow for are joined, and dropped, as those of Stream.Events.
+	// OnEvent is called for each event of the call, one at a time, in order. The turn does not wait for it. The call
+	// returns when OnEvent has had all events, or gives up: when one event takes longer than Limits.SettleTimeout,
+	// or all take so long after ctx has ended. Events that it is too slow for are joined, and dropped, as those of
+	// Stream.Events.
 	OnEvent func(Event)
 }

@@ -85,8 +85,8 @@ type storedBranch struct {
 	Change change `json:"change"`
 }
 
-// inlineState is how large a state may be to share the payload with the input. A payload up to mostCertain is taken, whatever
-// encoding/json has written into it.
+// inlineState is how large a state may be to share the payload with the input. A payload up to mostCertain is taken,
+// whatever encoding/json has written into it.
 const (
 	inlineState = 1 << 20
 	mostCertain = 64 << 10
@@ -174,7 +174,8 @@ func writeSteps(w *writer, all []storedStep) {
 	w.closeList()
 }
 
-// documents are what a run is stored with as memo has it: the payload, and the state beside it if it is larger than inline.
+// documents are what a run is stored with as memo has it: the payload, and the state beside it if it is larger than
+// inline.
 func (m memo) documents(inline int) (payload json.RawMessage, parts map[string]json.RawMessage) {
 	if len(m.State) > inline {
 		parts = map[string]json.RawMessage{statePart: m.State}
@@ -183,8 +184,8 @@ func (m memo) documents(inline int) (payload json.RawMessage, parts map[string]j
 	return m.encode(), parts
 }
 
-// decodeMemo returns what r was stored with. If a later version of this package wrote r, decodeMemo returns a *DriftError. If
-// no version did, decodeMemo returns a *snapshot.DamagedError.
+// decodeMemo returns what r was stored with. If a later version of this package wrote r, decodeMemo returns a
+// *DriftError. If no version did, decodeMemo returns a *snapshot.DamagedError.
 func decodeMemo(r snapshot.Run) (memo, error) {
 	var version struct{ V int }
 	if err := json.Unmarshal(r.Payload, &version); err != nil {

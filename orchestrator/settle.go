@@ -235,7 +235,8 @@ func (f *flight[S]) retryLater(e *Error) error {
 	return e
 }
 
-// noteBranches saves what became of the run, and the branches that have finished since. If no store takes these, they run again.
+// noteBranches saves what became of the run, and the branches that have finished since. If no store takes these,
+// they run again.
 func (f *flight[S]) noteBranches(change func(*snapshot.Run)) error {
 	parts, err := f.unsavedParts()
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/jsonvalue"
 )
 
-// The most that Limits.Input and Limits.State may be. A store takes documents of 16 MiB, nested 1,000 deep, which hold more than
-// the input or the state: what was decided, the steps, the fields around it.
+// The most that Limits.Input and Limits.State may be. A store takes documents of 16 MiB, nested 1,000 deep, which
+// hold more than the input or the state: what was decided, the steps, the fields around it.
 const (
 	mostInput = jsonvalue.MaxSize - 1<<20
 	mostState = jsonvalue.MaxSize - 1<<20
@@ -59,8 +59,8 @@ func (in Input) checkData(text, limit int) error {
 	case text+size > limit:
 		return &InputError{"text and data", fmt.Sprintf("%d bytes, and Limits.Input is %d", text+size, limit)}
 	case text+len(in.Data) > 2*limit: // stores refuse a document that is mostly white space and escapes
-		return &InputError{"text and data", fmt.Sprintf(
-			"%d bytes, white space and escapes included, are more than %d (Limits.Input is %d)", text+len(in.Data), 2*limit, limit)}
+		const format = "%d bytes, white space and escapes included, are more than %d (Limits.Input is %d)"
+		return &InputError{"text and data", fmt.Sprintf(format, text+len(in.Data), 2*limit, limit)}
 	}
 	return nil
 }
@@ -73,7 +73,8 @@ func checkSession(session string) error {
 	return nil
 }
 
-// ungrown is the share of a limit up to which a state is not counted: numbers and escapes do not make it larger than the limit.
+// ungrown is the share of a limit up to which a state is not counted: numbers and escapes do not make it larger than
+// the limit.
 const ungrown = 256
 
 // encodeState returns the state as it is saved and settled, or a *StateError.
@@ -85,8 +86,8 @@ func encodeState[S any](e *engine, state *S) ([]byte, error) {
 	return raw, e.fits(raw)
 }
 
-// fits returns a *StateError for a state that is larger than Limits.State. What no store takes for another reason, the store
-// refuses.
+// fits returns a *StateError for a state that is larger than Limits.State. What no store takes for another reason,
+// the store refuses.
 func (e *engine) fits(state []byte) error {
 	limit := e.Limits.State
 	if len(state) <= limit/ungrown {

@@ -43,8 +43,9 @@ func (s *Stream[S]) add(ev Event) bool {
 // Events yields what happens, until the call has returned. A second loop goes on where the first one was left. It may be
 // as slow as it likes: events wait for it, the turn does not.
 //
-// A reader who is 2,048 events behind gets the tokens of an attempt joined, and loses nothing. One who is behind by 8,192 events
-// or 1 MiB of tokens loses tokens: the next event says how many in Event.Dropped. An event that ends a turn is never dropped.
+// A reader who is 2,048 events behind gets the tokens of an attempt joined, and loses nothing. One who is behind by
+// 8,192 events or 1 MiB of tokens loses tokens: the next event says how many in Event.Dropped. An event that ends a
+// turn is never dropped.
 func (s *Stream[S]) Events() iter.Seq[Event] {
 	return func(yield func(Event) bool) {
 		for {

@@ -18,10 +18,11 @@ type Tool struct {
 	Name, Description string
 	Parameters        json.RawMessage // JSON Schema
 
-	// Call runs a turn and returns its reply. Its request id, and a fresh session's name, derive from callID and the run in ctx:
-	// the same call again gets the same result. Nothing in args chooses the session. The usage of the child, and its tokens,
-	// reach the turn that calls. A callID that was used in the same run for other args is ErrRequestReused, and the error names
-	// the callID: it is so too after a crash, in Deliver, and in branches that run at once.
+	// Call runs a turn and returns its reply. Its request id, and a fresh session's name, derive from callID and the
+	// run in ctx: the same call again gets the same result. Nothing in args chooses the session. The usage of the
+	// child, and its tokens, reach the turn that calls. A callID that was used in the same run for other args is
+	// ErrRequestReused, and the error names the callID: it is so too after a crash, in Deliver, and in branches that
+	// run at once.
 	Call func(ctx context.Context, callID string, args json.RawMessage) (string, error)
 
 	// Ask is Call for a caller who wants more than the text of the reply.

@@ -160,7 +160,8 @@ func (t *Turn[S]) LogValue() slog.Value {
 		slog.String("session", t.Session), slog.Int("turn", t.Index), slog.Int("iteration", t.Iteration), slog.String("run", t.RunID))
 }
 
-// An Input opens a turn. All that a turn needs of its caller goes in here, for it is what a resume has. Limits.Input bounds it.
+// An Input opens a turn. All that a turn needs of its caller goes in here, for it is what a resume has. Limits.Input
+// bounds it.
 type Input struct {
 	RequestID string // a repeat gets the recorded result; "": none
 	Text      string

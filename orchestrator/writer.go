@@ -96,8 +96,8 @@ func (w *writer) quote(s string) {
 	w.buf = append(w.buf, '"')
 }
 
-// escape writes no escape that JSON does not demand. json.Marshal makes six bytes of a "<", and a store takes a document only if
-// it is at most twice as long as its shortest form.
+// escape writes no escape that JSON does not demand. json.Marshal makes six bytes of a "<", and a store takes a
+// document only if it is at most twice as long as its shortest form.
 func (w *writer) escape(s string) {
 	for _, r := range s { // what is not UTF-8 becomes U+FFFD
 		switch {

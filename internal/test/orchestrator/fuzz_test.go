@@ -63,7 +63,8 @@ func fannedRun(f *testing.F, after bool) (r snapshot.Run) {
 // savedOf waits until something was saved of the turn's run.
 func savedOf(ctx context.Context, bot string, t *Turn) error {
 	for ; ctx.Err() == nil; time.Sleep(time.Millisecond) {
-		for r, err := range watched.Runs(ctx, snapshot.Query{Key: snapshot.Key{Orchestrator: bot, Session: t.Session}}) {
+		k := snapshot.Key{Orchestrator: bot, Session: t.Session}
+		for r, err := range watched.Runs(ctx, snapshot.Query{Key: k}) {
 			if err == nil && r.Seq > 0 {
 				return nil
 			}
@@ -72,17 +73,22 @@ func savedOf(ctx context.Context, bot string, t *Turn) error {
 	return ctx.Err()
 }
 
-// Whatever is stored of a run or of a settled turn, nothing panics on it, and what is no state's fault is damage. The run can
-// be ended, and the session goes on.
+// Whatever is stored of a run or of a settled turn, nothing panics on it, and what is no state's fault is damage.
+// The run can be ended, and the session goes on.
 func FuzzStored(f *testing.F) {
-	const turn = `{"v":1,"input":{"text":"x","data":{"n":1}},"usage":{"in":3,"cost":0.5},"steps":[{"to":["a","b"],"why":"y","ms":3}]}`
+	const turn = `{"v":1,"input":{"text":"x","data":{"n":1}},"usage":{"in":3,"cost":0.5},` +
+		`"steps":[{"to":["a","b"],"why":"y","ms":3}]}`
 	for _, after := range []bool{false, true} {
 		r := fannedRun(f, after)
-		f.Add([]byte(r.Payload), []byte(r.Parts["fan"]), []byte(r.Parts["branch 0"]), []byte(r.Parts["usage"]), []byte(turn))
+		fan, branch, usage := r.Parts["fan"], r.Parts["branch 0"], r.Parts["usage"]
+		f.Add([]byte(r.Payload), []byte(fan), []byte(branch), []byte(usage), []byte(turn))
 	}
-	for _, next := range []string{`{}`, `{"to":[""]}`, `{"to":["a",""]}`, `{"to":["gone"]}`, `{"end":true}`, `null`, `"a"`} {
+	for _, next := range []string{
+		`{}`, `{"to":[""]}`, `{"to":["a",""]}`, `{"to":["gone"]}`, `{"end":true}`, `null`, `"a"`,
+	} {
 		payload := `{"v":1,"born":1,"signature":"` + signature(f) + `","input":{},"next":` + next + `}`
-		f.Add([]byte(payload), []byte(`{"iteration":0,"next":`+next+`}`), []byte(`{"intent":"a","change":{"fields":["A"]}}`), []byte(`{}`), []byte(`{}`))
+		fan, branch := `{"iteration":0,"next":`+next+`}`, `{"intent":"a","change":{"fields":["A"]}}`
+		f.Add([]byte(payload), []byte(fan), []byte(branch), []byte(`{}`), []byte(`{}`))
 	}
 	f.Fuzz(func(t *testing.T, payload, fan, branch, usage, turn []byte) {
 		for _, doc := range [][]byte{payload, fan, branch, usage, turn} {
@@ -108,7 +114,8 @@ func FuzzStored(f *testing.F) {
 func signature(f *testing.F) string {
 	w := newWorld()
 	execute(f, w.start(f, fanned(), Options{}), Input{})
-	cp, err := checkpoint.Load(f.Context(), w.checkpoints, checkpoint.Key{Orchestrator: "fanned", Session: "s"}, checkpoint.Newest)
+	k := checkpoint.Key{Orchestrator: "fanned", Session: "s"}
+	cp, err := checkpoint.Load(f.Context(), w.checkpoints, k, checkpoint.Newest)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -134,7 +141,8 @@ func fuzzRun(t *testing.T, r snapshot.Run) {
 
 // begin makes r a run of session s whose owner has gone.
 func (w world) begin(t *testing.T, r snapshot.Run) {
-	c, err := seize(t.Context(), w.checkpoints, checkpoint.Key{Orchestrator: "fanned", Session: "s"}, "another", time.Minute)
+	k := checkpoint.Key{Orchestrator: "fanned", Session: "s"}
+	c, err := seize(t.Context(), w.checkpoints, k, "another", time.Minute)
 	if err == nil {
 		r.Key, r.ID, r.Status, r.Attempt, r.Fence = snapshot.Key(c.Key), "run", snapshot.Running, 1, c.Fence
 		_, err = w.snapshots.Begin(t.Context(), r)

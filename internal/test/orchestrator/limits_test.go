@@ -26,8 +26,8 @@ func deep(n int) json.RawMessage {
 	return json.RawMessage(strings.Repeat("[", n) + strings.Repeat("]", n))
 }
 
-// An input that is too large is refused before anything runs, with a snapshot store and without, and the error holds the limit.
-// One that is just small enough settles. What counts is the shortest JSON.
+// An input that is too large is refused before anything runs, with a snapshot store and without, and the error holds
+// the limit. One that is just small enough settles. What counts is the shortest JSON.
 func TestInputLimit(t *testing.T) {
 	for name, c := range map[string]struct {
 		limit int // 0: the default
@@ -79,7 +79,8 @@ func TestInputLimit(t *testing.T) {
 				if c.limit == 0 {
 					limit = "Limits.Input is 1048576"
 				}
-				if e, ok := errors.AsType[*orchestrator.InputError](err); !ok || e.Field != c.field || !strings.Contains(e.Reason, limit) {
+				e, ok := errors.AsType[*orchestrator.InputError](err)
+				if !ok || e.Field != c.field || !strings.Contains(e.Reason, limit) {
 					t.Errorf("got %v", err)
 				}
 			})
@@ -106,7 +107,8 @@ func TestSizeLimits(t *testing.T) {
 func wantTooLarge(t *testing.T, bot *Bot, err error, limit int) {
 	t.Helper()
 	e, ok := errors.AsType[*orchestrator.StateError](err)
-	if !ok || e.Limit != limit || e.Size <= limit || !strings.Contains(err.Error(), fmt.Sprint("Limits.State is ", limit)) {
+	want := fmt.Sprint("Limits.State is ", limit)
+	if !ok || e.Limit != limit || e.Size <= limit || !strings.Contains(err.Error(), want) {
 		t.Fatalf("got %v", err)
 	}
 	if errors.Is(err, orchestrator.ErrIndeterminate) {
@@ -115,8 +117,8 @@ func wantTooLarge(t *testing.T, bot *Bot, err error, limit int) {
 	wantRuns(t, bot, 0)
 }
 
-// grower is a bot whose state is what its input says, at the place that it names: "begin", "one" (an intent that is saved),
-// "two" (one that settles), "fan" (a branch), "merge" (two branches), "route".
+// grower is a bot whose state is what its input says, at the place that it names: "begin", "one" (an intent that is
+// saved), "two" (one that settles), "fan" (a branch), "merge" (two branches), "route".
 func grower(limit int) Def {
 	grow := func(t *Turn, at string, n int) {
 		if t.Input.Text == at {
@@ -168,7 +170,8 @@ func TestStateLimit(t *testing.T) {
 				}
 				wantTooLarge(t, bot, err, limit)
 				settled++
-				if res := execute(t, bot, Input{Text: "nothing"}); res.Turn != settled || res.State.A != "" || res.State.B != "" {
+				res := execute(t, bot, Input{Text: "nothing"})
+				if res.Turn != settled || res.State.A != "" || res.State.B != "" {
 					t.Errorf("%s: turn %d, state of %d and %d bytes", at, res.Turn, len(res.State.A), len(res.State.B))
 				}
 			}
@@ -192,7 +195,8 @@ func TestStateLimitByDefault(t *testing.T) {
 	wantTooLarge(t, bot, err, 4*mebi)
 }
 
-// A run that a drain has taken up fails like any other: it is tried again, and parked in the end. Its end is not judged.
+// A run that a drain has taken up fails like any other: it is tried again, and parked in the end. Its end is not
+// judged.
 func TestStateLimitOfRecovered(t *testing.T) {
 	const limit = 4 << 10
 	w := newWorld()
@@ -249,7 +253,8 @@ func TestStateLimitLowered(t *testing.T) {
 	}
 }
 
-// A state and an input, each of the most that its limit may be, settle together. A number that JSON writes short counts in full.
+// A state and an input, each of the most that its limit may be, settle together. A number that JSON writes short
+// counts in full.
 func TestLargestOfBoth(t *testing.T) {
 	if raceDetector {
 		t.Skip("too slow under the race detector; make test runs it without")
@@ -275,7 +280,9 @@ func TestLargestOfBoth(t *testing.T) {
 				grow(t)
 				return nil
 			}},
-			"end": {Next: orchestrator.End, Run: func(context.Context, *orchestrator.Turn[[]float64]) error { return nil }},
+			"end": {Next: orchestrator.End, Run: func(context.Context, *orchestrator.Turn[[]float64]) error {
+				return nil
+			}},
 		},
 	}
 	o.Logger = quiet()

@@ -54,8 +54,8 @@ func memory() int64 {
 	return n + int64(m.StackInuse)
 }
 
-// A handler of Subscribe that hangs costs one goroutine and a bounded number of events, whatever happens after it. One call
-// waits for it, a tenth of a second. When it goes on, it is told what it has missed.
+// A handler of Subscribe that hangs costs one goroutine and a bounded number of events, whatever happens after it.
+// One call waits for it, a tenth of a second. When it goes on, it is told what it has missed.
 func TestSubscriberHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bot := newWorld().start(t, chatty(5000), Options{})
@@ -180,8 +180,8 @@ func TestOnEventHangs(t *testing.T) {
 	})
 }
 
-// A stream that nobody reads holds a bounded number of events and of bytes. Its turn settles, its last event is there, and the
-// reader who comes late is told how much is missing.
+// A stream that nobody reads holds a bounded number of events and of bytes. Its turn settles, its last event is
+// there, and the reader who comes late is told how much is missing.
 func TestUnreadStream(t *testing.T) {
 	const tokens = 1_000_000
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
@@ -260,7 +260,8 @@ func TestLargeToken(t *testing.T) {
 // Events that are no tokens are bounded too, save the one that ends the turn.
 func TestManyAttempts(t *testing.T) {
 	d := echo()
-	d.Intents["echo"] = Intent{Retry: retry.Fixed(20_000, 0), Run: func(context.Context, *Turn) error { return errDead }}
+	fails := func(context.Context, *Turn) error { return errDead }
+	d.Intents["echo"] = Intent{Retry: retry.Fixed(20_000, 0), Run: fails}
 	st := newWorld().start(t, d, Options{}).Stream(t.Context(), "s", Input{Text: "a"}, nil)
 	_, err := st.Result()
 	wantErr(t, err, errDead)
@@ -275,8 +276,8 @@ func TestManyAttempts(t *testing.T) {
 	}
 }
 
-// Functions that ignore their context are counted. When there are too many, calls are refused, until some return: they would
-// otherwise cost memory without bound.
+// Functions that ignore their context are counted. When there are too many, calls are refused, until some return:
+// they would otherwise cost memory without bound.
 func TestTooManyStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const most = 1000

@@ -67,7 +67,8 @@ func (w world) edit(t testing.TB, bot string, change func(doc map[string]any), p
 	}
 }
 
-// A stored decision that names nothing is damage of that run: it does not panic on its finder, and the run can be ended.
+// A stored decision that names nothing is damage of that run: it does not panic on its finder, and the run can be
+// ended.
 func TestStoredDecision(t *testing.T) {
 	for name, next := range map[string]any{
 		"empty":       map[string]any{},
@@ -98,6 +99,7 @@ func TestStoredPayload(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { testDamaged(t, change, nil) })
 	}
+	const fan = `{"iteration":1,"next":{"to":["two","three"]}}`
 	for name, parts := range map[string]map[string]string{
 		"usage":                {"usage": `"much"`},
 		"fan of no kind":       {"fan": `[]`},
@@ -106,8 +108,8 @@ func TestStoredPayload(t *testing.T) {
 		"fan of no name":       {"fan": `{"iteration":1,"next":{"to":["two",""]}}`},
 		"fan of one, twice":    {"fan": `{"iteration":1,"next":{"to":["two","two"]}}`},
 		"fan of strangers":     {"fan": `{"iteration":1,"next":{"to":["two","gone"]}}`},
-		"branch of no kind":    {"fan": `{"iteration":1,"next":{"to":["two","three"]}}`, "branch 0": `7`},
-		"branch without state": {"fan": `{"iteration":1,"next":{"to":["two","three"]}}`, "branch 0": `{"intent":"two","change":{"fields":["A"]}}`},
+		"branch of no kind":    {"fan": fan, "branch 0": `7`},
+		"branch without state": {"fan": fan, "branch 0": `{"intent":"two","change":{"fields":["A"]}}`},
 	} {
 		t.Run(name, func(t *testing.T) { testDamaged(t, nil, parts) })
 	}
@@ -161,7 +163,9 @@ func TestStoredByLaterVersion(t *testing.T) {
 
 // A settled turn whose payload cannot be read is damage of that turn: the others are yielded, and the session goes on.
 func TestStoredTurn(t *testing.T) {
-	for _, payload := range []string{`[]`, `"x"`, `{"v":1,"input":3}`, `{"v":1,"steps":[{"to":"one"}]}`, `{"v":1,"usage":{"in":1.5}}`} {
+	for _, payload := range []string{
+		`[]`, `"x"`, `{"v":1,"input":3}`, `{"v":1,"steps":[{"to":"one"}]}`, `{"v":1,"usage":{"in":1.5}}`,
+	} {
 		w := newWorld()
 		bot := w.start(t, echo(), Options{})
 		first := execute(t, bot, Input{Text: "a"})

@@ -19,8 +19,8 @@ func wantReused(t *testing.T, err error, callID string) {
 	}
 }
 
-// A run that is resumed in another process, and calls with the same id for other arguments, is told so. It does not get the
-// answer to what was asked before.
+// A run that is resumed in another process, and calls with the same id for other arguments, is told so. It does not
+// get the answer to what was asked before.
 func TestToolReusedAfterCrash(t *testing.T) {
 	w := newWorld()
 	tool := w.start(t, echo(), Options{}).Tool("echo", "", nil, nil)
@@ -93,8 +93,8 @@ func TestToolReusedElsewhere(t *testing.T) {
 	})
 }
 
-// Outside a turn nothing tells two users of one call id apart, so that a tool without a session function answers neither. One
-// with a session function answers each from the session of the caller.
+// Outside a turn nothing tells two users of one call id apart, so that a tool without a session function answers
+// neither. One with a session function answers each from the session of the caller.
 func TestToolOfTwoUsers(t *testing.T) {
 	type user struct{}
 	d := echo()
@@ -105,7 +105,9 @@ func TestToolOfTwoUsers(t *testing.T) {
 	bot := newWorld().start(t, d, Options{})
 	reply := func(r *Result) string { return "balance of " + r.State.A }
 	open := bot.Tool("balance", "", reply, nil)
-	bound := bot.Tool("balance", "", reply, func(ctx context.Context) (string, error) { return ctx.Value(user{}).(string), nil })
+	bound := bot.Tool("balance", "", reply, func(ctx context.Context) (string, error) {
+		return ctx.Value(user{}).(string), nil
+	})
 	for _, name := range []string{"alice", "bob"} {
 		ctx := context.WithValue(t.Context(), user{}, name)
 		if said, err := open.Call(ctx, "call_0", json.RawMessage(`{"input":"my balance"}`)); err == nil {
@@ -113,7 +115,8 @@ func TestToolOfTwoUsers(t *testing.T) {
 		} else {
 			wantErr(t, err, orchestrator.ErrNoSession)
 		}
-		if said, err := bound.Call(ctx, "call_0", json.RawMessage(`{"input":"my balance"}`)); err != nil || said != "balance of "+name {
+		said, err := bound.Call(ctx, "call_0", json.RawMessage(`{"input":"my balance"}`))
+		if err != nil || said != "balance of "+name {
 			t.Errorf("%s is told %q, %v", name, said, err)
 		}
 	}
