@@ -36,6 +36,9 @@ func UnsettledViolations(
 	return found
 }
 
+// OutgrownViolation is what the clause of RunOutgrown finds.
+func OutgrownViolation(ctx context.Context, s DamagingStore) error { return outgrownClause.run(ctx, s) }
+
 // WatchViolations is Violations for the clauses of RunWatcher.
 func WatchViolations(ctx context.Context, newStore func() WatchingStore, names ...string) map[string]error {
 	found := make(map[string]error)

@@ -102,3 +102,14 @@ func TestLostChunk(t *testing.T) {
 		})
 	}
 }
+
+func TestOutgrown(t *testing.T) {
+	t.Parallel()
+	checkpointtest.RunOutgrown(t, func(t *testing.T) checkpointtest.DamagingStore {
+		p := pool(t, func(*pgxpool.Config) {})
+		s := pgcheckpoint.New(p, nil)
+		create(t, p, s)
+		const grown = "state = (SELECT jsonb_agg('{}'::jsonb) FROM generate_series(0, 400000))"
+		return spoiled{s, p, "", grown}
+	})
+}

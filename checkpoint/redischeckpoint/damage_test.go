@@ -116,3 +116,14 @@ func TestHeadBehind(t *testing.T) {
 		t.Errorf("turn 1 is of run %q", cp.RunID)
 	}
 }
+
+func TestOutgrown(t *testing.T) {
+	checkpointtest.RunOutgrown(t, func(t *testing.T) checkpointtest.DamagingStore {
+		client, prefix := testenv.Redis(t)
+		grow := func(ctx context.Context, c redis.UniversalClient, key string) error {
+			turns, turn := cut(key)
+			return c.HSet(ctx, turns, turn+":state", `[`+strings.Repeat(`{},`, 400_000)+`{}]`).Err()
+		}
+		return spoiled{redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix}), client, prefix, spoil{turn: grow}}
+	})
+}

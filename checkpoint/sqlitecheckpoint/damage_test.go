@@ -63,3 +63,11 @@ func TestDamaged(t *testing.T) {
 		})
 	}
 }
+
+func TestOutgrown(t *testing.T) {
+	t.Parallel()
+	checkpointtest.RunOutgrown(t, func(t *testing.T) checkpointtest.DamagingStore {
+		db := open(t, testenv.SQLite(t))
+		return spoiled{create(t, db, nil), db, "", "state = '[' || replace(hex(zeroblob(400000)), '00', '{},') || '{}]'"}
+	})
+}

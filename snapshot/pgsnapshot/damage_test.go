@@ -123,3 +123,12 @@ func losePart(t *testing.T, s torn) {
 		t.Errorf("run %q is still in flight, %v", r.ID, err)
 	}
 }
+
+func TestOutgrown(t *testing.T) {
+	t.Parallel()
+	snapshottest.RunOutgrown(t, func(t *testing.T) snapshottest.DamagingStore {
+		p := pool(t, nil)
+		const grown = "payload = (SELECT jsonb_agg('{}'::jsonb) FROM generate_series(0, 400000))"
+		return spoiled{create(t, p, nil), p, grown}
+	})
+}

@@ -2,6 +2,7 @@ package redissnapshot_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -55,4 +56,14 @@ func TestDamaged(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestOutgrown(t *testing.T) {
+	snapshottest.RunOutgrown(t, func(t *testing.T) snapshottest.DamagingStore {
+		client, prefix := testenv.Redis(t)
+		grow := func(ctx context.Context, c redis.UniversalClient, key string) error {
+			return c.HSet(ctx, key, "payload", `[`+strings.Repeat(`{},`, 400_000)+`{}]`).Err()
+		}
+		return spoiled{redissnapshot.New(client, &redissnapshot.Options{Prefix: prefix}), client, prefix, grow}
+	})
 }

@@ -22,6 +22,9 @@ func SweepViolations(
 	return found
 }
 
+// OutgrownViolation is what the clause of RunOutgrown finds.
+func OutgrownViolation(ctx context.Context, s DamagingStore) error { return outgrownClause.run(ctx, s) }
+
 // DamageViolations is Violations for the clauses of RunDamaged.
 func DamageViolations(ctx context.Context, newStore func() DamagingStore, names ...string) map[string]error {
 	found := make(map[string]error)

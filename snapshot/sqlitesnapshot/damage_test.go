@@ -50,3 +50,11 @@ func TestDamaged(t *testing.T) {
 		})
 	}
 }
+
+func TestOutgrown(t *testing.T) {
+	t.Parallel()
+	snapshottest.RunOutgrown(t, func(t *testing.T) snapshottest.DamagingStore {
+		db := open(t, testenv.SQLite(t))
+		return spoiled{create(t, db, nil), db, "payload = '[' || replace(hex(zeroblob(400000)), '00', '{},') || '{}]'"}
+	})
+}
