@@ -1,0 +1,148 @@
+package orchestrator_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/orchestrator"
+	"github.com/holdfast-go/holdfast/snapshot"
+)
+
+// PostgreSQL gives a document back longer than it took it. So did a run poison its session: nobody could go on with it,
+// end it or delete it.
+func TestFatRun(t *testing.T) {
+	if raceDetector {
+		t.Skip("too slow under the race detector; make test runs it without")
+	}
+	backends(t, func(t *testing.T, w world) {
+		grows := strings.HasSuffix(t.Name(), "/postgres")
+		for _, test := range []struct {
+			what string
+			do   func(t *testing.T, bot *Bot)
+			kept string // the texts of the turns that follow
+		}{
+			{"the next input", func(t *testing.T, bot *Bot) { execute(t, bot, Input{Text: "next"}) }, "fat next"},
+			{"the same input", func(t *testing.T, bot *Bot) {
+				_, err := bot.Resume(t.Context(), "s", nil)
+				if err != nil {
+					t.Error(err)
+				}
+			}, "fat"},
+			{"a drain", func(t *testing.T, bot *Bot) {
+				if what, err := bot.Recover(t.Context(), "s"); what != "settled" || err != nil {
+					t.Errorf("%q: %v", what, err)
+				}
+			}, "fat"},
+			{"Abandon", func(t *testing.T, bot *Bot) {
+				if ended, err := bot.Abandon(t.Context(), "s", ""); !ended || err != nil {
+					t.Errorf("%v: %v", ended, err)
+				}
+			}, ""},
+			{"a failure", func(t *testing.T, bot *Bot) {
+				_, err := w.start(t, failing(), patient()).Resume(t.Context(), "s", nil)
+				wantErr(t, err, errFails)
+			}, ""},
+			{"a drain of a failure", func(t *testing.T, bot *Bot) {
+				_, err := w.start(t, failing(), patient()).Recover(t.Context(), "s")
+				wantErr(t, err, errFails)
+				if err := abandon(t, bot, "s"); err != nil {
+					t.Error(err)
+				}
+			}, ""},
+			{"Delete", func(t *testing.T, bot *Bot) {}, ""},
+		} {
+			if !grows && test.what != "a drain" && test.what != "Abandon" {
+				continue // where it comes back as it was, two are enough
+			}
+			t.Run(test.what, func(t *testing.T) {
+				stored := w
+				w := w
+				w.snapshots = fatRuns{stored.snapshots}
+				w.crash(t, func(die func()) Def {
+					d := echo()
+					d.Intents["echo"] = Intent{Run: func(context.Context, *Turn) error { die(); return nil }}
+					return d
+				}, Input{Text: "fat", Data: thin})
+				bot := stored.start(t, echo(), patient())
+				test.do(t, bot)
+				if got := strings.Join(turns(t, bot), " "); got != test.kept {
+					t.Errorf("turns %q, want %q", got, test.kept)
+				}
+				if err := bot.Delete(t.Context(), "s"); err != nil {
+					t.Fatal(err)
+				}
+				wantRuns(t, bot, 0)
+			})
+		}
+	})
+}
+
+// A session whose state has grown as large as a store takes is forked, goes on, and is deleted, and so does its fork.
+func TestFatState(t *testing.T) {
+	if raceDetector {
+		t.Skip("too slow under the race detector; make test runs it without")
+	}
+	backends(t, func(t *testing.T, w world) {
+		stored := w
+		w.checkpoints = fatTurns{stored.checkpoints}
+		res := execute(t, w.start(t, echo(), patient()), Input{Text: string(thin), Data: thin})
+		bot := stored.start(t, echo(), patient())
+		if err := bot.Fork(t.Context(), "s", res.Turn, "fork"); err != nil {
+			t.Error(err)
+		}
+		for _, session := range []string{"s", "fork"} {
+			res, err := bot.Execute(t.Context(), session, Input{Text: "next"}, nil)
+			if err != nil {
+				t.Errorf("%s: %v", session, err)
+			} else if n := len(res.State.Said); n < 100_000 || res.State.Said[n-1] != "next" {
+				t.Errorf("%s has lost its state: %d words", session, n)
+			}
+			if err := bot.Delete(t.Context(), session); err != nil {
+				t.Errorf("%s: %v", session, err)
+			}
+		}
+	})
+}
+
+// patient waits for a slow machine to write large documents.
+func patient() Options { return Options{Limits: orchestrator.Limits{SettleTimeout: 5 * time.Minute}} }
+
+var errFails = errors.New("it fails")
+
+func failing() Def {
+	d := echo()
+	d.Intents["echo"] = Intent{Run: func(context.Context, *Turn) error { return errFails }}
+	return d
+}
+
+// thin stands for fat in what a bot stores, so that no limit of the bot refuses it.
+var thin, fat = json.RawMessage(`["thin"]`), func() json.RawMessage {
+	const words = 100_000 // each is followed by a comma, and on PostgreSQL by a space
+	doc := `[` + strings.Repeat(`"",`, words)
+	return json.RawMessage(doc + `"` + strings.Repeat("x", 16<<20-len(doc)-1000) + `"]`)
+}()
+
+func fatten(doc json.RawMessage) json.RawMessage {
+	return bytes.Replace(doc, thin, fat, 1)
+}
+
+type fatRuns struct{ snapshot.Store }
+
+func (f fatRuns) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error) {
+	r.Payload = fatten(r.Payload)
+	return f.Store.Begin(ctx, r)
+}
+
+type fatTurns struct{ checkpoint.Store }
+
+func (f fatTurns) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+	cp.State = bytes.Replace(cp.State, []byte(`"[\"thin\"]"`), bytes.Trim(fat, "[]"), 1)
+	cp.Payload = fatten(cp.Payload)
+	return f.Store.Append(ctx, l, cp, o)
+}
