@@ -9,6 +9,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/logtext"
 )
 
 // A Bot lists and recovers sessions for a drain. An Orchestrator is a Bot. The interface names only standard types, so
@@ -53,6 +55,9 @@ type Options struct {
 
 	// Logger gets the outcome of each run. nil means slog.Default().
 	Logger *slog.Logger
+
+	// LogError is as that of orchestrator.Options.
+	LogError func(error) string
 }
 
 // A Report counts the outcomes of a pass. Scanned = len(Runs) = the sum of the other counts.
@@ -96,6 +101,9 @@ func newDrain(b Bot, o *Options) *drain {
 	}
 	d.Every = min(d.Every, 24*time.Hour)
 	d.Logger = cmp.Or(d.Logger, slog.Default()).With("orchestrator", b.Name())
+	if d.LogError == nil {
+		d.LogError = logtext.Of
+	}
 	return d
 }
 
@@ -178,9 +186,9 @@ func (d *drain) logRun(ctx context.Context, r Run, took time.Duration) bool {
 		return false
 	case r.Outcome == damagedOutcome:
 		const what = "session damaged: nothing of it is recovered until it is repaired or deleted"
-		d.Logger.ErrorContext(ctx, what, "session", r.Session, "err", r.Err)
+		d.Logger.ErrorContext(ctx, what, "session", r.Session, d.why(r.Err))
 	case r.Err != nil:
-		d.Logger.ErrorContext(ctx, "run not finished", "session", r.Session, "took", took, "err", r.Err)
+		d.Logger.ErrorContext(ctx, "run not finished", "session", r.Session, "took", took, d.why(r.Err))
 	case r.Outcome == "parked":
 		d.Logger.ErrorContext(ctx, "run parked", "session", r.Session)
 	case r.Outcome == "settled", r.Outcome == "delivered", r.Outcome == "cleaned":
@@ -190,6 +198,9 @@ func (d *drain) logRun(ctx context.Context, r Run, took time.Duration) bool {
 	}
 	return true
 }
+
+// why returns what a record says of err.
+func (d *drain) why(err error) slog.Attr { return slog.String("err", d.LogError(err)) }
 
 // notices are the damages that were logged. A drain that goes on logs each damage once. If a damage goes away and comes
 // back, the drain logs it again.

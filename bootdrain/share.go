@@ -3,7 +3,6 @@ package bootdrain
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"math/rand/v2"
 	"time"
 )
@@ -29,12 +28,12 @@ const mostSeat = 4 * time.Second
 
 // A seat is the watcher's seat, as one process knows it.
 type seat struct {
-	bot    Sharer        // nil: each process looks for itself
-	every  time.Duration // Options.Every
-	most   time.Duration // longest time for one take
-	mine   bool
-	until  time.Time // others may take it then
-	logger *slog.Logger
+	bot   Sharer        // nil: each process looks for itself
+	every time.Duration // Options.Every
+	most  time.Duration // longest time for one take
+	mine  bool
+	until time.Time // others may take it then
+	drain *drain
 
 	// complained is when the process last logged that the seat's owner is unknown.
 	complained time.Time
@@ -43,7 +42,7 @@ type seat struct {
 // newSeat returns a seat. Each take of the seat is short enough: if the watcher is killed, another process looks within
 // d.Every.
 func newSeat(d *drain) *seat {
-	s := &seat{every: d.Every, most: min(d.Every*4/5, mostSeat), logger: d.Logger}
+	s := &seat{every: d.Every, most: min(d.Every*4/5, mostSeat), drain: d}
 	if d.Sessions == nil {
 		s.bot, _ = d.bot.(Sharer)
 	}
@@ -95,6 +94,6 @@ func (s *seat) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dueEvery)
 	defer cancel()
 	if _, err := s.bot.Watching(ctx, s.every, 0); err != nil {
-		s.logger.WarnContext(ctx, "watch not left: another process takes it over in some seconds", "err", err)
+		s.drain.Logger.WarnContext(ctx, "watch not left: another process takes it over in some seconds", s.drain.why(err))
 	}
 }

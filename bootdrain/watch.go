@@ -87,7 +87,7 @@ func (w *watch) sit(ctx context.Context, blind bool) seating {
 	told := w.seat.take(ctx, d)
 	if told.err != nil && ctx.Err() == nil && time.Since(w.seat.complained) >= w.Every {
 		w.seat.complained = time.Now()
-		w.Logger.ErrorContext(ctx, "watch not shared", "err", told.err)
+		w.Logger.ErrorContext(ctx, "watch not shared", w.why(told.err))
 	}
 	return told
 }
@@ -148,7 +148,7 @@ func (w *watch) pass(ctx context.Context, all bool) bool {
 		w.push(session)
 	}
 	if err != nil && ctx.Err() == nil {
-		w.Logger.ErrorContext(ctx, "pass not made", "err", err)
+		w.Logger.ErrorContext(ctx, "pass not made", w.why(err))
 	}
 	return err == nil
 }
@@ -232,7 +232,7 @@ func (d *drain) sweep(ctx context.Context) {
 	for ctx.Err() == nil {
 		n, err := d.Sweep(ctx, sweepLimit)
 		if err != nil {
-			d.Logger.ErrorContext(ctx, "sweep failed", "err", err)
+			d.Logger.ErrorContext(ctx, "sweep failed", d.why(err))
 		}
 		if err != nil || n < sweepLimit {
 			return

@@ -99,7 +99,7 @@ func (v *visit[S]) compact() {
 		return
 	}
 	if err := v.summarize(ctx, r); err != nil {
-		v.Logger.WarnContext(v.own.Ctx, "not compacted; it is tried again", "session", v.own.Session, "from", r.From, "through", r.Through, "err", err)
+		v.Logger.WarnContext(v.own.Ctx, "not compacted; it is tried again", "session", v.own.Session, "from", r.From, "through", r.Through, v.why(err))
 	}
 	v.slow.note(v.own.Session, ctx.Err() != nil)
 }
@@ -118,7 +118,7 @@ func (v *visit[S]) asked(ctx context.Context) (Range, bool) {
 			return nil
 		})
 		if err != nil {
-			v.Logger.WarnContext(v.own.Ctx, "not asked whether to compact", "session", v.own.Session, "err", err)
+			v.Logger.WarnContext(v.own.Ctx, "not asked whether to compact", "session", v.own.Session, v.why(err))
 			v.slow.note(v.own.Session, ctx.Err() != nil)
 			return r, false
 		}

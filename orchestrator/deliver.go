@@ -33,7 +33,7 @@ func (v *visit[S]) deliver(final bool) error {
 		}
 		if err := v.noteDelivery(final); err != nil {
 			v.mute = true
-			v.Logger.WarnContext(v.own.Ctx, "delivery not noted; it is repeated", "session", v.own.Session, "turn", v.owed-1, "err", err)
+			v.Logger.WarnContext(v.own.Ctx, "delivery not noted; it is repeated", "session", v.own.Session, "turn", v.owed-1, v.why(err))
 			return err
 		}
 	}
@@ -72,9 +72,9 @@ func (v *visit[S]) holdBack(cause error) {
 	if v.failedDeliveries >= v.Limits.Attempts {
 		pause = parkedDelivery
 		v.Logger.ErrorContext(v.own.Ctx, "delivery parked: drains try it no more; see Orchestrator.SkipDelivery",
-			"session", v.own.Session, "turn", v.owed, "failures", v.failedDeliveries, "err", cause)
+			"session", v.own.Session, "turn", v.owed, "failures", v.failedDeliveries, v.why(cause))
 	} else {
-		v.Logger.WarnContext(v.own.Ctx, "not delivered; it stays owed", "session", v.own.Session, "turn", v.owed, "err", cause)
+		v.Logger.WarnContext(v.own.Ctx, "not delivered; it stays owed", "session", v.own.Session, "turn", v.owed, v.why(cause))
 	}
 	v.putOff(pause)
 }
@@ -85,7 +85,7 @@ func (v *visit[S]) putOff(pause time.Duration) {
 		return
 	}
 	if err := v.mark(checkpoint.Marks{Retry: pause}); err != nil {
-		v.Logger.WarnContext(v.own.Ctx, "failed delivery not counted", "session", v.own.Session, "turn", v.owed, "err", err)
+		v.Logger.WarnContext(v.own.Ctx, "failed delivery not counted", "session", v.own.Session, "turn", v.owed, v.why(err))
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/ctxcause"
 	"github.com/holdfast-go/holdfast/internal/keeper"
+	"github.com/holdfast-go/holdfast/internal/logtext"
 	"github.com/holdfast-go/holdfast/retry"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
@@ -86,7 +87,7 @@ func (e *engine) policyPause(ctx context.Context, policy func() time.Duration) (
 			e.returned(over)
 			failed <- err
 		}()
-		err = protect(func() error { said <- policy(); return nil })
+		err = logtext.Private(protect(func() error { said <- policy(); return nil }))
 	}()
 	select {
 	case err := <-failed:
@@ -123,7 +124,7 @@ func (f *flight[S]) attempt(ctx context.Context, name string, attempt int, state
 	t.line.end()
 	endSpan(span, err)
 	if !start.IsZero() {
-		f.emit(Event{Kind: IntentEnded, Intent: name, Attempt: attempt, Usage: f.meter.total(), Took: time.Since(start), Err: err})
+		f.emit(Event{Kind: IntentEnded, Intent: name, Attempt: attempt, Usage: f.meter.total(), Took: time.Since(start), Err: logtext.Public(err)})
 	}
 	if err != nil {
 		return none, err // what it did to the state is gone; it may even be at it still

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/logtext"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
@@ -52,13 +53,13 @@ func encode[S any](state *S) (raw json.RawMessage, err error) {
 		raw, err = json.Marshal(state)
 		return err
 	})
-	return raw, err
+	return raw, logtext.Private(err)
 }
 
 func decode[S any](raw json.RawMessage) (state S, err error) {
 	err = protect(func() error { return json.Unmarshal(raw, &state) })
 	if err != nil {
-		return state, fmt.Errorf("state: %w", err)
+		return state, fmt.Errorf("state: %w", logtext.Private(err))
 	}
 	return state, nil
 }
@@ -79,7 +80,7 @@ func (o *Orchestrator[S]) result(ctx context.Context, session string, cp checkpo
 	var rec record
 	if len(cp.Payload) > 0 {
 		if err := json.Unmarshal(cp.Payload, &rec); err != nil {
-			return nil, checkpoint.DamagedTurn(o.key(session), cp.Turn, fmt.Errorf("payload: %w", err))
+			return nil, checkpoint.DamagedTurn(o.key(session), cp.Turn, fmt.Errorf("payload: %w", unread(err)))
 		}
 	}
 	return &Result[S]{

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/logtext"
 	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
@@ -37,6 +38,9 @@ func (e *engine) key(session string) checkpoint.Key {
 }
 
 func (e *engine) logger() *slog.Logger { return e.Logger }
+
+// why is what a record says of err.
+func (e *engine) why(err error) slog.Attr { return slog.String("err", e.LogError(err)) }
 
 // run runs a function of the bot, which may panic, or go on after ctx has ended: then it is waited for, and at last given
 // up with errStuck.
@@ -76,9 +80,9 @@ func (e *engine) serve(ctx context.Context, r *runner, fn func(context.Context) 
 	err := errGoexit
 	defer func() {
 		e.returned(&r.over)
-		r.done <- outside(err)
+		r.done <- err
 	}()
-	err = protect(func() error { return fn(ctx) })
+	err = logtext.Private(outside(protect(func() error { return fn(ctx) })))
 }
 
 // mostStuck bounds the functions that were given up. Each keeps its goroutine, and all that it refers to: mostly a

@@ -127,6 +127,9 @@ func outside(err error) error {
 
 func (e outsideError) Error() string { return e.err.Error() }
 
+// Hidden is for logs, which show the types of what the bot's functions return.
+func (e outsideError) Hidden() error { return e.err }
+
 func (e outsideError) Is(target error) bool {
 	for _, hidden := range ofOneTurn {
 		if errors.Is(target, hidden) {

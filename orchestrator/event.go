@@ -1,6 +1,9 @@
 package orchestrator
 
-import "time"
+import (
+	"encoding/json"
+	"time"
+)
 
 // An EventKind names what happened. Every turn ends with exactly one of the last five, TurnRefused if it never began;
 // Delivered and Compacted come before TurnSettled.
@@ -22,7 +25,8 @@ const (
 	TurnRefused   EventKind = "turn.refused" // never began: busy, drift, invalid, parked, shutting down
 )
 
-// An Event can be sent to a browser as it is: it never holds state, input or history.
+// An Event can be sent to a browser as JSON. It holds names, ids and numbers, and in Delta what the bot emits; never state,
+// input or history. Err, and the Reason of Next, may repeat what a user said, and are not in the JSON.
 type Event struct {
 	Kind            EventKind
 	Session, RunID  string
@@ -38,4 +42,17 @@ type Event struct {
 	Err             error `json:"-"`
 
 	replayed bool // TurnSettled of a turn that settled before
+}
+
+// MarshalJSON leaves out what is not for a browser.
+func (ev Event) MarshalJSON() ([]byte, error) {
+	type fields Event
+	type next struct {
+		Intents []string
+		End     bool
+	}
+	return json.Marshal(struct {
+		fields
+		Next next
+	}{fields(ev), next{ev.Next.Intents, ev.Next.End}})
 }

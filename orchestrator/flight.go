@@ -389,7 +389,7 @@ func storedPart[T, S any](f *flight[S], name string, absent T) (T, error) {
 	}
 	var part T
 	if err := json.Unmarshal(raw, &part); err != nil {
-		return absent, damagedRun(*f.run, "part %q: %w", name, err)
+		return absent, damagedRun(*f.run, "part %q: %w", name, unread(err))
 	}
 	return part, nil
 }

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/logtext"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
@@ -104,7 +106,7 @@ func (f *flight[S]) checked(n Next) (Next, error) {
 		return n, nil
 	}
 	if name, found := f.o.unknown(n.Intents); found {
-		return n, f.err("route", fmt.Errorf("%q is no intent", name))
+		return n, f.err("route", logtext.Private(unknownIntent(name)))
 	}
 	n.Intents = distinct(n.Intents)
 	if len(n.Intents) > f.Limits.FanOut {
@@ -112,6 +114,12 @@ func (f *flight[S]) checked(n Next) (Next, error) {
 	}
 	return n, nil
 }
+
+// An unknownIntent is a name that Route, Evaluate or a stored run has, and the definition has not. A model may have made
+// it up of what a user said.
+type unknownIntent string
+
+func (name unknownIntent) Error() string { return strconv.Quote(string(name)) + " is no intent" }
 
 // distinct returns names in their order, each once.
 func distinct(names []string) []string {

@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/ids"
 	"github.com/holdfast-go/holdfast/internal/jsontype"
+	"github.com/holdfast-go/holdfast/internal/logtext"
 	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
@@ -54,6 +55,9 @@ func New[S any](d Definition[S], store checkpoint.Store, o *Options) (*Orchestra
 func newEngine(name string, store checkpoint.Store, o Options) *engine {
 	o.Limits, o.Compaction = o.Limits.orDefaults(), o.Compaction.orDefaults()
 	o.Logger = cmp.Or(o.Logger, slog.Default()).With("orchestrator", name)
+	if o.LogError == nil {
+		o.LogError = logtext.Of
+	}
 	host, _ := os.Hostname()
 	e := &engine{Options: o, name: name, store: store}
 	if runs, ok := o.Snapshots.(snapshot.Joiner); ok {
@@ -62,10 +66,11 @@ func newEngine(name string, store checkpoint.Store, o Options) *engine {
 	e.process = fmt.Sprintf("%.64s/%d/%s", strings.ToValidUTF8(host, "?"), os.Getpid(), rand.Text()[:8])
 	var err error
 	if e.meters, err = newMeters(name); err != nil {
-		e.Logger.Warn("metrics incomplete", "err", err)
+		e.Logger.Warn("metrics incomplete", e.why(err))
 	}
 	e.sessions = owner.New(owner.Options{
-		Orchestrator: name, Name: e.process, Store: store, Locker: o.Locker, Logger: o.Logger, Waited: e.meters.waited,
+		Orchestrator: name, Name: e.process, Store: store, Locker: o.Locker, Logger: o.Logger, Why: e.why,
+		Waited:   e.meters.waited,
 		LeaseTTL: o.Limits.LeaseTTL, LockWait: o.Limits.LockWait, SettleTimeout: o.Limits.SettleTimeout,
 	})
 	return e

@@ -22,6 +22,11 @@ type Options struct {
 	Compaction    Compaction
 	Limits        Limits
 	Logger        *slog.Logger // nil means slog.Default()
+
+	// LogError returns what log records say of an error. If it is nil, they say what a store or a driver says, and of an
+	// error that a function of the bot returned its types only: its text may repeat what a user said. error.Error logs
+	// every text.
+	LogError func(error) string
 }
 
 // OnInterrupted says what an input does that finds an earlier one still in flight.

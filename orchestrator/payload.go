@@ -5,12 +5,14 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/logtext"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
@@ -198,7 +200,7 @@ func decodeMemo(r snapshot.Run) (memo, error) {
 	err := json.Unmarshal(r.Payload, &m)
 	switch {
 	case err != nil:
-		return memo{}, damagedRun(r, "payload: %w", err)
+		return memo{}, damagedRun(r, "payload: %w", unread(err))
 	case m.V < 1 || m.Born < 1 || m.Iteration < 0:
 		return memo{}, damagedRun(r, "payload: version %d, born %d, iteration %d", m.V, m.Born, m.Iteration)
 	case m.Next != nil && !m.Next.intact(1):
@@ -216,6 +218,9 @@ func (n storedNext) intact(least int) bool {
 func damagedRun(r snapshot.Run, format string, args ...any) error {
 	return snapshot.Damaged(r.Key, fmt.Errorf(format, args...))
 }
+
+// unread says of a stored document that it could not be decoded. The text of err may repeat what a user said.
+func unread(err error) error { return errors.New(logtext.Of(logtext.Private(err))) }
 
 // input is that of the run, with the request id, which has a column of its own.
 func (in storedInput) input(requestID string) Input {

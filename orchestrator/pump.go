@@ -3,6 +3,8 @@ package orchestrator
 import (
 	"sync"
 	"sync/atomic"
+
+	"github.com/holdfast-go/holdfast/internal/logtext"
 )
 
 // A pump calls a handler for one event after the other, from a goroutine that lives while there are any. A handler that
@@ -103,6 +105,7 @@ func (p *pump) handle(ev Event) {
 		return
 	}
 	if err := protect(func() error { p.call(ev); return nil }); err != nil {
-		p.engine.Logger.Error("event handler panicked", "kind", string(ev.Kind), "session", ev.Session, "err", err)
+		p.engine.Logger.Error("event handler panicked", "kind", string(ev.Kind), "session", ev.Session,
+			p.engine.why(logtext.Private(err)))
 	}
 }

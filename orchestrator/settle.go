@@ -113,7 +113,7 @@ func (f *flight[S]) asKept(mine checkpoint.Checkpoint, o checkpoint.AppendOption
 	if errors.Is(err, lock.ErrFenced) {
 		f.own.Lose(lock.ErrFenced)
 	} else {
-		f.Logger.WarnContext(f.ctx, "settled; what follows is left to the next call", "session", f.own.Session, "turn", f.index, "err", err)
+		f.Logger.WarnContext(f.ctx, "settled; what follows is left to the next call", "session", f.own.Session, "turn", f.index, f.why(err))
 	}
 	f.emit(Event{Kind: TurnSettled, Usage: f.meter.total()})
 	return res, nil

@@ -1,9 +1,11 @@
 package orchestrator_test
 
 import (
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -103,5 +105,33 @@ func writeText(t *testing.T, name, text string) {
 	t.Helper()
 	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// tells matches a handler that sends the text of an error to its client.
+var tells = regexp.MustCompile(`(http\.Error|Fprint\w*)\(w,[^()]*\berr\b`)
+
+// No program that the documents or the tests show sends the text of an error to a client.
+func TestHandlersTellNothing(t *testing.T) {
+	for _, root := range []string{"../README.md", "../docs", "../examples", "testdata/users"} {
+		err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			if found := tells.FindString(readText(t, name)); found != "" {
+				t.Errorf("%s: %s", name, found)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, text := range []string{
+		"http.Error(w, err.Error(), 500)", `fmt.Fprintf(w, "%v", err)`, "fmt.Fprintln(w, err.Error())",
+	} {
+		if !tells.MatchString(text) {
+			t.Errorf("%s is not found", text)
+		}
 	}
 }

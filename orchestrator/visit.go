@@ -317,7 +317,7 @@ func (v *visit[S]) forget(r snapshot.Run) {
 	case err == nil:
 		v.meters.inFlight(-1)
 	case !errors.Is(err, lock.ErrFenced):
-		v.Logger.WarnContext(v.own.Ctx, "run not deleted; it is found later", "session", v.own.Session, "run", r.ID, "err", err)
+		v.Logger.WarnContext(v.own.Ctx, "run not deleted; it is found later", "session", v.own.Session, "run", r.ID, v.why(err))
 	}
 }
 

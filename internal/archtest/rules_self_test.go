@@ -17,7 +17,7 @@ func sound() graph {
 		"checkpoint/redischeckpoint": {module + "/checkpoint", "github.com/redis/go-redis/v9"},
 		"snapshot/sqlitesnapshot":    {"database/sql", module + "/snapshot"},
 		"orchestrator":               {module + "/checkpoint", module + "/retry", otel, otel + "/trace"},
-		"bootdrain":                  {"context", "log/slog"},
+		"bootdrain":                  {"context", "log/slog", module + "/internal/logtext"},
 		"migrations":                 {"github.com/pressly/goose/v3"},
 		"examples/refundbot":         {module + "/orchestrator", module + "/lock/redislocker", "golang.org/x/sync"},
 		"internal/jsonvalue":         {"encoding/json"},

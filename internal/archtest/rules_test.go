@@ -41,7 +41,7 @@ var rules = slices.Concat(contractRules(), []rule{
 		foreign:  []string{otel},
 		except:   []string{otel + "/sdk", otel + "/exporters", otel + "/bridge"}, // the API only
 	},
-	{packages: "bootdrain"},
+	{packages: "bootdrain", ours: []string{"internal/logtext"}},
 	{packages: "migrations", ours: []string{"internal/", "migrations/internal/"}, foreign: []string{goose, pgx}},
 	{packages: "examples/", ours: []string{"*", "*/*", "internal/", "migrations/internal/", "examples/"}, foreign: []string{""}},
 })

@@ -14,6 +14,7 @@ import (
 func process(store checkpoint.Store) *Process {
 	return New(Options{
 		Orchestrator: "bot", Name: "p", Store: store, Logger: slog.New(slog.DiscardHandler), Waited: func(time.Time) {},
+		Why:      func(err error) slog.Attr { return slog.Any("err", err) },
 		LeaseTTL: 30 * time.Second, LockWait: 30 * time.Second, SettleTimeout: 10 * time.Second,
 	})
 }

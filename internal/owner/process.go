@@ -32,6 +32,7 @@ type Options struct {
 	LockWait      time.Duration // for a session that somebody owns
 	SettleTimeout time.Duration // of a call to a store that has to be answered
 	Logger        *slog.Logger
+	Why           func(error) slog.Attr // what a record says of an error
 	Waited        func(since time.Time) // is told when a call has become an owner
 }
 

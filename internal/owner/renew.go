@@ -14,7 +14,7 @@ func (p *Process) renew(ctx context.Context, ttl time.Duration, all []checkpoint
 	if err == nil {
 		return renewed, lost
 	}
-	p.Logger.WarnContext(ctx, "leases not renewed", "leases", len(all), "err", err)
+	p.Logger.WarnContext(ctx, "leases not renewed", "leases", len(all), p.Why(err))
 	renewed, lost = nil, nil
 	const atOnce = 8
 	var wg sync.WaitGroup

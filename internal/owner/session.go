@@ -172,7 +172,7 @@ func (s *Session) get(ctx context.Context, enter func(context.Context, string) (
 		return nil
 	}
 	if ctx.Err() == nil && !errors.Is(err, lock.ErrHeld) {
-		s.process.Logger.WarnContext(ctx, "locker failed; the session is claimed without", "err", err)
+		s.process.Logger.WarnContext(ctx, "locker failed; the session is claimed without", s.process.Why(err))
 		return nil
 	}
 	return preferEnd(ctx, err)
@@ -379,7 +379,7 @@ func (s *Session) release() {
 		return s.process.Store.Mark(ctx, s.Lease, checkpoint.Marks{Release: true})
 	})
 	if err != nil {
-		s.process.Logger.WarnContext(s.Ctx, "lease not released; it expires", "session", s.Session, "err", err)
+		s.process.Logger.WarnContext(s.Ctx, "lease not released; it expires", "session", s.Session, s.process.Why(err))
 	}
 }
 

@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-go/holdfast/retry"
 )
 
-// chatty is a bot that emits so many tokens: "0 ", "1 ", …
-func chatty(tokens int) Def {
+// talking is a bot that emits so many tokens: "0 ", "1 ", …
+func talking(tokens int) Def {
 	d := echo()
 	d.Intents["echo"] = Intent{Run: func(_ context.Context, t *Turn) error {
 		for i := range tokens {
@@ -58,7 +58,7 @@ func memory() int64 {
 // One call waits for it, a tenth of a second. When it goes on, it is told what it has missed.
 func TestSubscriberHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		bot := newWorld().start(t, chatty(5000), Options{})
+		bot := newWorld().start(t, talking(5000), Options{})
 		goOn := make(chan struct{})
 		var mu sync.Mutex
 		seen, missed := 0, 0
@@ -134,7 +134,7 @@ func TestOnEventHangs(t *testing.T) {
 	o := Options{Limits: orchestrator.Limits{SettleTimeout: settle}}
 	play := func(t *testing.T, ctx context.Context, on func(Event)) (took time.Duration, err error) {
 		start := time.Now()
-		bot := newWorld().start(t, chatty(10), o)
+		bot := newWorld().start(t, talking(10), o)
 		_, err = bot.Execute(ctx, "s", Input{Text: "a"}, &orchestrator.CallOptions{OnEvent: on})
 		return time.Since(start), err
 	}
@@ -185,7 +185,7 @@ func TestOnEventHangs(t *testing.T) {
 func TestUnreadStream(t *testing.T) {
 	const tokens = 1_000_000
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
-	bot := newWorld().start(t, chatty(tokens), Options{})
+	bot := newWorld().start(t, talking(tokens), Options{})
 	before := reachable()
 	st := bot.Stream(t.Context(), "s", Input{Text: "a"}, nil)
 	if _, err := st.Result(); err != nil {
@@ -217,7 +217,7 @@ func TestSlowStream(t *testing.T) {
 	const tokens = 50_000
 	d := Def{Name: "two", Intents: make(Intents)}
 	for _, name := range []string{"a", "b"} {
-		d.Intents[name] = Intent{Run: chatty(tokens).Intents["echo"].Run}
+		d.Intents[name] = Intent{Run: talking(tokens).Intents["echo"].Run}
 	}
 	d.Route = func(context.Context, *Turn) (Next, error) { return orchestrator.To("a", "b"), nil }
 	st := newWorld().start(t, d, Options{}).Stream(t.Context(), "s", Input{Text: "a"}, nil)

@@ -22,12 +22,12 @@ type server struct {
 func (s *server) execute(w http.ResponseWriter, r *http.Request) {
 	in := orchestrator.Input{RequestID: r.Header.Get("Idempotency-Key")}
 	if err := json.NewDecoder(r.Body).Decode(&struct{ Text *string }{&in.Text}); err != nil {
-		http.Error(w, err.Error(), 400)
+		http.Error(w, "not JSON", http.StatusBadRequest)
 		return
 	}
 	res, err := s.bot.Execute(r.Context(), r.PathValue("id"), in, nil)
 	if err != nil {
-		http.Error(w, err.Error(), status(err))
+		fail(w, err)
 		return
 	}
 	fmt.Fprintln(w, res.State.Reply)
@@ -58,7 +58,7 @@ func (s *server) resume(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, orchestrator.ErrNothingToResume):
 		w.WriteHeader(http.StatusNoContent)
 	case err != nil:
-		http.Error(w, err.Error(), status(err))
+		fail(w, err)
 	default:
 		fmt.Fprintln(w, res.State.Reply)
 	}
@@ -67,11 +67,17 @@ func (s *server) resume(w http.ResponseWriter, r *http.Request) {
 func (s *server) show(w http.ResponseWriter, r *http.Request) {
 	for res, err := range s.bot.Turns(r.Context(), r.PathValue("id")) {
 		if err != nil {
-			http.Error(w, err.Error(), status(err))
+			fail(w, err)
 			return
 		}
 		fmt.Fprintln(w, res.Turn, res.Input.Text, res.State.Reply)
 	}
+}
+
+// fail tells a client how a call has ended. The text of err stays inside.
+func fail(w http.ResponseWriter, err error) {
+	code := status(err)
+	http.Error(w, http.StatusText(code), code)
 }
 
 func status(err error) int {

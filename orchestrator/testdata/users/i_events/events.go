@@ -10,7 +10,7 @@ import (
 func observe(ev orchestrator.Event) {
 	switch ev.Kind {
 	case orchestrator.IntentEnded, orchestrator.TurnSettled, orchestrator.TurnFailed:
-		slog.Info(string(ev.Kind), "session", ev.Session, "intent", ev.Intent, "took", ev.Took, "tokens", ev.Usage.Input, "err", ev.Err)
+		slog.Info(string(ev.Kind), "session", ev.Session, "intent", ev.Intent, "took", ev.Took, "tokens", ev.Usage.Input, "failed", ev.Err != nil)
 	}
 }
 

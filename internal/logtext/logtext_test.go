@@ -1,0 +1,64 @@
+package logtext_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/logtext"
+)
+
+// A hidden error shows nothing of what it wraps but its text.
+type hidden struct{ err error }
+
+func (h hidden) Error() string          { return h.err.Error() }
+func (h hidden) Hidden() error          { return h.err }
+func (h hidden) As(target any) bool     { return errors.As(h.err, target) }
+func (h hidden) Is(error) bool          { return false }
+func private(text string) error         { return logtext.Private(errors.New(text)) }
+func wrap(text string, err error) error { return fmt.Errorf("%s: %w", text, err) }
+
+func TestOf(t *testing.T) {
+	store := errors.New("connection refused")
+	down := &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{nil, ""},
+		{wrap("save", store), "save: connection refused"},
+		{private("secret"), "*errors.errorString"},
+		{wrap("deliver", private("secret")), "deliver: *errors.errorString"},
+		{wrap("deliver", logtext.Private(wrap("secret", down))), "deliver: *net.OpError: connection refused"},
+		{logtext.Private(wrap("secret", context.DeadlineExceeded)), "context deadline exceeded"},
+		{fmt.Errorf("%w: %w", store, private("secret")), "connection refused: *errors.errorString"},
+		{fmt.Errorf("%w, after: %w", store, private("secret")), "connection refused: *errors.errorString"},
+		{errors.Join(private("secret"), store), "*errors.errorString: connection refused"},
+		{wrap("adopt", hidden{wrap("found", private("secret"))}), "adopt: found: *errors.errorString"},
+		{logtext.Private(errors.Join(errors.New("secret"), io.EOF)), "*errors.errorString: EOF"},
+		{fmt.Errorf("%w (no suffix)", private("secret")), "*errors.errorString"},
+		{wrap("empty", private("")), "empty: *errors.errorString"},
+	} {
+		got := logtext.Of(c.err)
+		if got != c.want || strings.Contains(got, "secret") {
+			t.Errorf("of %v: %q, want %q", c.err, got, c.want)
+		}
+	}
+}
+
+// What is private is the same error to its caller.
+func TestPrivate(t *testing.T) {
+	boom := errors.New("boom")
+	err := logtext.Private(boom)
+	if !errors.Is(err, boom) || err.Error() != "boom" || logtext.Public(err) != boom || logtext.Public(boom) != boom {
+		t.Errorf("%v is not %v", err, boom)
+	}
+	if logtext.Private(nil) != nil || logtext.Public(nil) != nil {
+		t.Error("nil is an error")
+	}
+}
