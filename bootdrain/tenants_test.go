@@ -60,8 +60,10 @@ func TestTenants(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := snapshot.Run{Key: snapshot.Key(k), ID: "r", Status: snapshot.Running, Seq: 1, Attempt: 1, Fence: c.Fence,
-		Payload: []byte(`{"v":0}`)}
+	run := snapshot.Run{
+		Key: snapshot.Key(k), ID: "r", Status: snapshot.Running, Seq: 1, Attempt: 1, Fence: c.Fence,
+		Payload: []byte(`{"v":0}`),
+	}
 	if _, err := globex.snapshots.Begin(t.Context(), run); err != nil {
 		t.Fatal(err)
 	}
@@ -149,8 +151,8 @@ func (n tenant) wantNothing(t *testing.T, c checkpoint.Claimed, run snapshot.Run
 	if held, err := n.checkpoints.Held(ctx, "bot", []string{c.Session}); err != nil || len(held) > 0 {
 		t.Errorf("Held: %q, %v", held, err)
 	}
-	for cp := range n.checkpoints.Turns(ctx, c.Key, checkpoint.Newest) {
-		t.Errorf("turn %d is read", cp.Turn)
+	for cp, err := range n.checkpoints.Turns(ctx, c.Key, checkpoint.Newest) {
+		t.Errorf("turn %d is read, or fails: %v", cp.Turn, err)
 	}
 	if runs := slices.Collect(n.runs(t)); len(runs) > 0 {
 		t.Errorf("the runs of %q are listed", runs)

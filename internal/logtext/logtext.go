@@ -28,7 +28,7 @@ func (s *said) Unwrap() error { return s.err }
 
 // Public undoes Private for those who are to have the very error.
 func Public(err error) error {
-	if s, ok := err.(*said); ok {
+	if s, ok := err.(*said); ok { //nolint:errorlint // this very error is meant
 		return s.err
 	}
 	return err
@@ -42,7 +42,7 @@ func Of(err error) string {
 	if err == nil {
 		return ""
 	}
-	if s, ok := err.(*said); ok {
+	if s, ok := err.(*said); ok { //nolint:errorlint // this very error is meant
 		return types(s.err)
 	}
 	if _, private := errors.AsType[*said](err); !private {
@@ -75,11 +75,11 @@ func types(err error) string {
 }
 
 func fixedText(err error) string {
-	switch err {
+	switch err { //nolint:errorlint // this very error is meant
 	case context.Canceled, context.DeadlineExceeded, io.EOF, io.ErrUnexpectedEOF:
 		return err.Error()
 	}
-	if errno, ok := err.(syscall.Errno); ok {
+	if errno, ok := err.(syscall.Errno); ok { //nolint:errorlint // this very error is meant
 		return errno.Error()
 	}
 	return ""
@@ -97,7 +97,7 @@ func plain(name string) bool {
 
 func wrapped(err error) []error {
 	var all []error
-	switch e := err.(type) {
+	switch e := err.(type) { //nolint:errorlint // this very error is meant
 	case interface{ Unwrap() []error }:
 		all = e.Unwrap()
 	case interface{ Unwrap() error }:
