@@ -59,6 +59,9 @@ func TestInputLimit(t *testing.T) {
 	} {
 		for _, w := range []world{newWorld(), {new(checkpoint.Memory), nil}} {
 			t.Run(fmt.Sprint(name, ", runs: ", w.snapshots != nil), func(t *testing.T) {
+				if raceDetector && c.limit > mebi {
+					t.Skip("too slow under the race detector; make test runs it without")
+				}
 				ran := false
 				d := echo()
 				d.Begin = func(context.Context, *Turn) error { ran = true; return nil }
@@ -181,6 +184,9 @@ func TestStateLimit(t *testing.T) {
 
 // The default takes a state of 4 MiB, and no more.
 func TestStateLimitByDefault(t *testing.T) {
+	if raceDetector {
+		t.Skip("too slow under the race detector; make test runs it without")
+	}
 	size := 0
 	d := Def{Name: "large", Intents: Intents{"grow": {Run: func(_ context.Context, t *Turn) error {
 		t.State.A = strings.Repeat("x", size)
