@@ -162,11 +162,18 @@ func (v *visit[S]) retired(r snapshot.Run, m memo) bool {
 
 // reborn gives the session the Born of the life in which its run began. The ids of the run, and of its repeats, are made with it.
 func (v *visit[S]) reborn(r snapshot.Run, f *flight[S]) error {
-	m, err := decodeMemo(r)
-	if err != nil || m.Born == v.own.Born || v.last != nil {
+	if v.last != nil {
 		return nil
 	}
-	if err := v.own.ClaimAnew(m.Born); err != nil {
+	if m, err := decodeMemo(r); err == nil && m.Born != v.own.Born {
+		return v.bear(m.Born, f)
+	}
+	return nil // usable says what is wrong with a payload that cannot be read
+}
+
+// bear claims the session from ourselves, with another Born.
+func (v *visit[S]) bear(born int64, f *flight[S]) error {
+	if err := v.own.ClaimAnew(born); err != nil {
 		return err
 	}
 	v.spent = false
