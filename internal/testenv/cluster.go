@@ -14,14 +14,14 @@ import (
 // A Cluster is a Redis Cluster of three masters that belongs to one test.
 type Cluster struct {
 	Addrs []string
-	Nodes []*Server // in the order of Addrs, to be killed, stopped and so on
+	// Nodes are the servers, in the order of Addrs. A test can kill and stop each of them.
+	Nodes []*Server
 }
 
 const slots = 16384
 
-// StartRedisCluster starts a Redis Cluster for this test and returns when it is Ready.
-// A node that does not answer for 5 s is taken for dead by the others, which then
-// refuse all commands.
+// StartRedisCluster starts a Redis Cluster for this test and returns when the cluster is Ready. If a node does not
+// answer for 5 s, the other nodes take it for dead and refuse all commands.
 func StartRedisCluster(tb testing.TB) *Cluster {
 	tb.Helper()
 	c := new(Cluster)
@@ -53,8 +53,7 @@ func (c *Cluster) join(ctx context.Context, i int) error {
 	return err
 }
 
-// Ready returns when every node answers, knows the others and says that the
-// cluster is ok and serves all slots.
+// Ready returns when every node answers, knows the others, and says that the cluster is ok and serves all slots.
 func (c *Cluster) Ready() {
 	for _, node := range c.Nodes {
 		node.tb.Helper()
@@ -83,8 +82,8 @@ func (c *Cluster) check(ctx context.Context, addr string) error {
 	return nil
 }
 
-// MoveSlot moves a slot to the node with this index, as redis-cli --cluster reshard does. It calls midway before a key has
-// moved, after the first, and when all have moved and the nodes are not told yet.
+// MoveSlot moves a slot to the node with this index, as redis-cli --cluster reshard does. It calls midway three times:
+// before a key has moved, after the first key, and when all keys have moved but the nodes do not know yet.
 func (c *Cluster) MoveSlot(ctx context.Context, slot, to int, midway func()) error {
 	m := mover{slot: slot}
 	defer m.close()
@@ -126,7 +125,7 @@ func owns(ctx context.Context, node *redis.Client, slot int) bool {
 	})
 }
 
-// A mover moves one slot. It speaks to every node.
+// A mover moves one slot. It has a client for every node.
 type mover struct {
 	slot     int
 	nodes    []*redis.Client
@@ -140,7 +139,7 @@ func (m *mover) close() {
 	}
 }
 
-// open finds out who is who, and who has the slot.
+// open reads the id of each node, and which node has the slot.
 func (m *mover) open(ctx context.Context, c *Cluster, to int) error {
 	m.to, m.from = to, -1
 	for i, addr := range c.Addrs {
@@ -168,7 +167,7 @@ func (m *mover) begin(ctx context.Context) error {
 	return m.nodes[m.from].Do(ctx, "CLUSTER", "SETSLOT", m.slot, "MIGRATING", m.ids[m.to]).Err()
 }
 
-// step moves one key, and reports whether there was one.
+// step moves one key. It reports whether there was a key to move.
 func (m *mover) step(ctx context.Context, port int) (bool, error) {
 	from := m.nodes[m.from]
 	keys, err := from.ClusterGetKeysInSlot(ctx, m.slot, 1).Result()

@@ -23,8 +23,8 @@ type engine interface {
 	command(d *daemon) (*exec.Cmd, error)
 	url(port int) string
 	ping(ctx context.Context, d *daemon) error
-	// signals returns what ends a server at once, without loss of what it had
-	// made durable, and what makes it shut down in good order.
+	// signals returns two signals. now ends the server at once, without loss of durable data. orderly makes it shut
+	// down in good order.
 	signals() (now, orderly syscall.Signal)
 }
 
@@ -32,7 +32,7 @@ type engine interface {
 type daemon struct {
 	engine engine
 	opts   Options
-	dir    string // all that belongs to it
+	dir    string // holds all its files
 	data   string
 	port   int
 
@@ -40,10 +40,10 @@ type daemon struct {
 	proc *process
 }
 
-// daemons are those that are not closed yet.
+// daemons are the daemons that are not closed yet.
 var daemons struct {
 	sync.Mutex
-	root string // of all their directories
+	root string // parent of their directories
 	list []*daemon
 }
 
@@ -69,7 +69,7 @@ func tempDir(pattern string) (string, error) {
 	return dir, chown(dir)
 }
 
-// closeAll closes every daemon and removes what is left of them on disk.
+// closeAll closes every daemon and removes the rest of their files.
 func closeAll() error {
 	daemons.Lock()
 	list, root := daemons.list, daemons.root
@@ -160,7 +160,8 @@ func (d *daemon) start() error {
 		defer cancel()
 		return d.engine.ping(ctx, d)
 	})
-	if err != nil || !d.proc.alive() { // or another server answered on the port
+	// The server is down, or another server answered on the port.
+	if err != nil || !d.proc.alive() {
 		text, _ := os.ReadFile(log.Name())
 		return fmt.Errorf("%s does not start: %w\n%s", cmd.Path, err, text[max(0, len(text)-4096):])
 	}
@@ -203,8 +204,8 @@ func (d *daemon) url() string { return d.engine.url(d.port) }
 
 func (d *daemon) addr() string { return fmt.Sprintf("127.0.0.1:%d", d.port) }
 
-// settings returns defaults changed by those that the test asked for, as
-// arguments made by format from name and value.
+// settings returns defaults, changed by the settings that the test asked for. format makes an argument of a name and a
+// value.
 func (d *daemon) settings(defaults map[string]string, format func(name, value string) []string) []string {
 	all := maps.Clone(defaults)
 	maps.Copy(all, d.opts.Settings)
@@ -215,9 +216,10 @@ func (d *daemon) settings(defaults map[string]string, format func(name, value st
 	return args
 }
 
-// freePort returns a port on which nothing listens, and neither does 10000 above,
-// where a cluster node has its bus. It keeps below the ports that clients get, so
-// that no client has taken it when the server comes back after a crash.
+// freePort returns a port on which no process listens. No process listens on the port 10000 above it either, where a
+// cluster node has its bus. The port is below the ports that clients get, so that no client has taken it when the
+// server
+// comes back after a crash.
 func freePort() (int, error) {
 	for range 100 {
 		port := 10000 + rand.IntN(10000)
@@ -226,7 +228,7 @@ func freePort() (int, error) {
 		}
 		return port, nil
 	}
-	return 0, errors.New("no free port")
+	return 0, errors.New("no free port for a server")
 }
 
 func listens(port int) bool {

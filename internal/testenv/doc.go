@@ -1,12 +1,12 @@
 // Package testenv gives tests real servers: PostgreSQL, PgBouncer, Redis, a Redis
 // cluster and SQLite files.
 //
-// [Postgres], [PostgresURL] and [Redis] share one server per kind and hand out
-// an empty corner of it: the servers that HOLDFAST_TEST_POSTGRES_URL and
-// HOLDFAST_TEST_REDIS_URL name, else ones that this process starts on first
-// use. [StartPostgres], [StartReplicated], [StartPgBouncer], [StartRedis],
-// [StartRedisCluster] and [StartRedisPair] start servers of the test's own, to be killed, stopped and
-// starved of disk.
+// [Postgres], [PostgresURL] and [Redis] share one server per kind and give a test
+// an empty part of it. HOLDFAST_TEST_POSTGRES_URL and HOLDFAST_TEST_REDIS_URL name
+// the servers. If these are not set, this process starts servers at
+// the first use. [StartPostgres], [StartReplicated], [StartPgBouncer], [StartRedis],
+// [StartRedisCluster] and [StartRedisPair] start servers of the test's own. A test
+// can kill and stop them, and fill their disks.
 //
 // The programs are those of PATH, else those of Debian's packages, the newest first. So
 //
@@ -15,25 +15,25 @@
 // tests on another PostgreSQL, and make versions on several. As root, servers run as the
 // user postgres, who must be able to read that directory.
 //
-// Where a server cannot be had the test is skipped with the reason, unless
-// HOLDFAST_TEST_REQUIRED is 1, as it is under make test: then it fails.
+// If a server is not available, the test is skipped and says why. If
+// HOLDFAST_TEST_REQUIRED is 1, as under make test, the test fails instead.
 //
 // A package that uses servers says so once:
 //
 //	func TestMain(m *testing.M) { testenv.Main(m) }
 //
-// A test of what a crash of the database does to a call:
+// A test of a crash of the database looks so:
 //
 //	server := testenv.StartPostgres(t, &testenv.Options{Durable: true})
 //	… connect to server.URL and write …
 //	server.Kill()
 //	… calls fail …
 //	server.Restart()
-//	… and what was acknowledged is there …
+//	… every acknowledged write is there …
 //
-// Servers listen on loopback only and, on Linux, never outlive the process that
-// started them, even when it is killed. A killed process leaves its data behind
-// in the temporary directory; every other end removes it.
+// Servers listen on loopback only. On Linux, they never outlive the process that
+// started them, even when it is killed. A killed process leaves its data behind in
+// the temporary directory. A process that ends in any other way removes its data.
 //
 // Only test files, the command in the directory run and internal/test/bench import this package.
 package testenv

@@ -6,7 +6,7 @@ func (s *Server) Pids() []int {
 	return append(children(pid), pid)
 }
 
-// Gone reports whether there is no such process any more.
+// Gone reports whether the process is gone.
 func Gone(pid int) bool {
 	s := processState(pid)
 	return s == 0 || s == 'Z'

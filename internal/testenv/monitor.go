@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A redisMonitor counts the commands that clients send to a Redis. It uses MONITOR
-// because the server's own statistics add up a script and what the script calls.
+// A redisMonitor counts the commands that clients send to a Redis. It uses MONITOR because the server's own statistics
+// count a script and also each command of the script.
 type redisMonitor struct {
 	conn *redisConn
 	n    int64
@@ -36,8 +36,8 @@ func watchRedis(addr string) (*redisMonitor, error) {
 	return &redisMonitor{conn: conn}, nil
 }
 
-// statements returns the number of commands that the server had executed when it
-// was called: it has the server echo a marker and counts what came before it.
+// statements returns the number of commands that the server had executed before this call. It makes the server echo a
+// marker and counts the commands before the marker.
 func (m *redisMonitor) statements(ctx context.Context) (int64, error) {
 	conn, err := dialRedis(ctx, m.conn.RemoteAddr().String())
 	if err != nil {

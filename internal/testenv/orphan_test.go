@@ -15,8 +15,9 @@ import (
 
 const childEnv = "HOLDFAST_TESTENV_CHILD"
 
-// TestChild is what TestServersDieWithTheProcess runs in a process of its own. It
-// prints the ids of its servers' processes and then does what childEnv says.
+// TestServersDieWithTheProcess runs TestChild in another process. TestChild prints the ids of its servers' processes
+// and
+// then does as childEnv says.
 func TestChild(t *testing.T) {
 	end := os.Getenv(childEnv)
 	if end == "" {
@@ -42,9 +43,9 @@ func TestChild(t *testing.T) {
 
 func TestServersDieWithTheProcess(t *testing.T) {
 	for _, tt := range []struct {
-		end    string // of the child
+		end    string // end of the child
 		signal syscall.Signal
-		clean  bool // whether it leaves no data
+		clean  bool // whether no data stays behind
 	}{
 		{end: "killed", signal: syscall.SIGKILL},
 		{end: "stopped", signal: syscall.SIGKILL},

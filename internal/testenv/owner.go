@@ -14,9 +14,8 @@ import (
 	"syscall"
 )
 
-// owner returns the user and group that servers run as: root's are those of the
-// user postgres, because PostgreSQL refuses to run as root; everybody else's are
-// their own.
+// owner returns the user and group that run the servers. PostgreSQL refuses to run as root, so root runs the servers as
+// the user postgres. Any other user runs them itself.
 func owner() (uid, gid int) {
 	ids := postgresUser()
 	return ids[0], ids[1]
@@ -49,7 +48,7 @@ func chown(name string) error {
 	return os.Chown(name, uid, gid)
 }
 
-// binary finds a program in PATH or, the newest first, in the directories that match dirs.
+// binary finds a program in PATH or in the directories that match dirs, the newest directory first.
 func binary(name, dirs string) (string, error) {
 	if path, err := exec.LookPath(name); err == nil {
 		return path, nil

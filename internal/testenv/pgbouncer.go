@@ -18,16 +18,17 @@ import (
 // PoolSize is how many connections a [Pooler] has to its server.
 const PoolSize = 4
 
-// A Pooler is a PgBouncer that belongs to one test. It pools in transaction mode, and gives a client one connection to
-// the server for a transaction and another one for the next.
+// A Pooler is a PgBouncer that belongs to one test. It pools in transaction mode: a client may get another connection
+// to the server for each transaction.
 type Pooler struct{ *Server }
 
-// StartPgBouncer starts a PgBouncer for this test, in front of a PostgreSQL of the test's own. Its URL is that of the
-// server's one database, through the pooler.
+// StartPgBouncer starts a PgBouncer for this test, in front of a PostgreSQL of the test's own. The URL of the Pooler
+// leads through PgBouncer to the server's one database.
 func StartPgBouncer(tb testing.TB, postgres *Server) *Pooler {
 	tb.Helper()
 	p := &Pooler{startServer(tb, pgbouncerEngine{postgres.d}, nil)}
-	p.LeftBehind() // opens all its connections, so that it has the choice from the first transaction on
+	// LeftBehind opens all connections, so that PgBouncer has a choice from the first transaction on.
+	p.LeftBehind()
 	return p
 }
 
@@ -44,7 +45,7 @@ func (pgbouncerEngine) prepare(*daemon) error {
 	return err
 }
 
-// command writes the configuration, because that holds the port.
+// command writes the configuration here, because the configuration contains the port.
 func (e pgbouncerEngine) command(d *daemon) (*exec.Cmd, error) {
 	pgbouncer, err := binary("pgbouncer", pgbouncerDirs)
 	if err != nil {
@@ -54,7 +55,7 @@ func (e pgbouncerEngine) command(d *daemon) (*exec.Cmd, error) {
 		"listen_addr":        "127.0.0.1",
 		"listen_port":        fmt.Sprint(d.port),
 		"unix_socket_dir":    "",
-		"auth_type":          "any", // whoever comes is the user of the database's line
+		"auth_type":          "any", // every client is the database's user
 		"pool_mode":          "transaction",
 		"default_pool_size":  fmt.Sprint(PoolSize),
 		"server_round_robin": "1",
@@ -75,12 +76,12 @@ func (pgbouncerEngine) url(port int) string { return postgresEngine{}.url(port) 
 
 func (pgbouncerEngine) ping(ctx context.Context, d *daemon) error { return exec1(ctx, d.url(), "") }
 
-// There is nothing to save at once; in good order it waits for the transactions under way.
+// PgBouncer has no data to save. In good order it waits for the transactions under way.
 func (pgbouncerEngine) signals() (now, orderly syscall.Signal) {
 	return syscall.SIGKILL, syscall.SIGINT
 }
 
-// leftSQL lists what a session has that a new one has not.
+// leftSQL lists the state of a session that a new session does not have.
 const leftSQL = `
 	SELECT 'setting ' || name || ' = ' || setting FROM pg_settings WHERE source = 'session'
 	UNION ALL SELECT 'prepared statement ' || statement FROM pg_prepared_statements
@@ -89,8 +90,8 @@ const leftSQL = `
 	UNION ALL SELECT 'advisory lock ' || objid FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()
 	UNION ALL SELECT 'temporary table ' || relname FROM pg_class WHERE relnamespace = pg_my_temp_schema()`
 
-// LeftBehind returns what clients have left in the pooler's connections to the server: their settings, prepared
-// statements, cursors, channels, advisory locks and temporary tables. The test fails if one still has a transaction open.
+// LeftBehind returns the state that clients have left in the pooler's connections to the server: settings, prepared
+// statements, cursors, channels, advisory locks and temporary tables. If a transaction is still open, the test fails.
 func (p *Pooler) LeftBehind() []string {
 	p.tb.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.tb.Context()), 30*time.Second)
@@ -100,14 +101,14 @@ func (p *Pooler) LeftBehind() []string {
 	return left
 }
 
-// leftBehind has all connections to the server at once, which is how it sees each of them.
+// leftBehind takes all connections to the server at once, so that it sees each of them.
 func (p *Pooler) leftBehind(ctx context.Context) (left []string, err error) {
 	for range PoolSize {
 		conn, err := pgx.Connect(ctx, p.URL+"&default_query_exec_mode=simple_protocol")
 		if err != nil {
 			return nil, err
 		}
-		defer conn.Close(ctx) //nolint:errcheck // what counts is the answer
+		defer conn.Close(ctx) //nolint:errcheck // the answer counts, not the close
 		tx, err := conn.Begin(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("a connection to the server is not free: %w", err)

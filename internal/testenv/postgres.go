@@ -24,8 +24,8 @@ import (
 
 var sharedPostgres = shared(postgresEnv, postgresEngine{})
 
-// Postgres returns a pool on the shared PostgreSQL whose search_path is a migrated schema
-// of the test's own. The pool is closed, and the schema dropped, when the test ends.
+// Postgres returns a pool on the shared PostgreSQL. Its search_path is a migrated schema of the test's own. When the
+// test ends, the pool is closed and the schema dropped.
 func Postgres(tb testing.TB) *pgxpool.Pool {
 	tb.Helper()
 	pool, err := pgxpool.New(tb.Context(), PostgresURL(tb))
@@ -34,8 +34,9 @@ func Postgres(tb testing.TB) *pgxpool.Pool {
 	return pool
 }
 
-// PostgresURL is like [Postgres] for tests that open their connections themselves,
-// with pgx or with database/sql. They close them before they end.
+// PostgresURL is like [Postgres] for tests that open their connections themselves, with pgx or with database/sql. Such
+// a
+// test closes its connections before it ends.
 func PostgresURL(tb testing.TB) string {
 	tb.Helper()
 	needMain(tb)
@@ -49,7 +50,7 @@ func PostgresURL(tb testing.TB) string {
 	schema := "test_" + strings.ToLower(rand.Text()[:16])
 	must(tb, exec1(tb.Context(), server, "CREATE SCHEMA "+schema))
 	tb.Cleanup(func() {
-		// The test may have left a transaction open: better an error than a hang.
+		// The test may have left a transaction open. Then an error is better than a hang.
 		err := exec1(context.WithoutCancel(tb.Context()), server,
 			"SET client_min_messages = warning; SET lock_timeout = '10s'; DROP SCHEMA "+schema+" CASCADE")
 		if err != nil {
@@ -79,7 +80,7 @@ func exec1(ctx context.Context, connString, sql string) error {
 	if err != nil {
 		return err
 	}
-	defer conn.Close(ctx) //nolint:errcheck // what counts is the statement
+	defer conn.Close(ctx) //nolint:errcheck // the statement counts, not the close
 	_, err = conn.Exec(ctx, sql, pgx.QueryExecModeSimpleProtocol)
 	return err
 }
@@ -89,7 +90,7 @@ type postgresEngine struct{}
 
 const postgresDirs = "/usr/lib/postgresql/*/bin"
 
-// template returns a data directory made by initdb, from which all others are copied.
+// template returns a data directory made by initdb. All other data directories are copies of it.
 var template = sync.OnceValues(func() (string, error) {
 	initdb, err := binary("initdb", postgresDirs)
 	if err != nil {
@@ -111,8 +112,8 @@ var template = sync.OnceValues(func() (string, error) {
 	return dir, output(cmd)
 })
 
-// checksums reports whether initdb turns on checksums of pages by default, as it does from PostgreSQL 18 on. With them
-// a read may write to the log, and tests that look at the log mean their own writes.
+// checksums reports whether initdb turns on checksums of pages by default, as it does since PostgreSQL 18. With
+// checksums, a read may write to the log. Tests that look at the log must see their own writes only.
 func checksums(initdb string) bool {
 	out, _ := exec.Command(initdb, "--version").Output()
 	var major int
@@ -165,8 +166,8 @@ func (postgresEngine) ping(ctx context.Context, d *daemon) error {
 
 func (postgresEngine) signals() (now, orderly syscall.Signal) { return syscall.SIGQUIT, syscall.SIGINT }
 
-// sweep removes the shared memory that a killed PostgreSQL leaves behind: its id
-// is in the seventh line of postmaster.pid.
+// sweep removes the shared memory that a killed PostgreSQL leaves behind. Its id is in the seventh line of
+// postmaster.pid.
 func (postgresEngine) sweep(d *daemon) {
 	text, err := os.ReadFile(filepath.Join(d.data, "postmaster.pid"))
 	if err != nil {
@@ -180,7 +181,7 @@ func (postgresEngine) sweep(d *daemon) {
 	}
 }
 
-// The count leaves out what frames statements, and what reads the count.
+// The count leaves out the statements that frame others, and the statement that reads the count.
 const countSQL = `
 	SELECT coalesce(sum(calls), 0)::bigint FROM pg_stat_statements
 	WHERE query !~* '^\s*(begin|start|commit|end|rollback|abort|savepoint|release|set|reset)\M'
@@ -199,7 +200,7 @@ func count(ctx context.Context, d *daemon, sql string) (n int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	defer conn.Close(ctx) //nolint:errcheck // what counts is the answer
+	defer conn.Close(ctx) //nolint:errcheck // the answer counts, not the close
 	err = conn.QueryRow(ctx, sql).Scan(&n)
 	return n, err
 }

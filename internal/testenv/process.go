@@ -17,14 +17,13 @@ type process struct {
 	exited chan struct{}
 }
 
-// startProcess starts cmd in a process group of its own. When this process dies,
-// however it does, the child gets the signal death.
+// startProcess starts cmd in a process group of its own. When this process dies for any reason, the child gets the
+// signal death.
 func startProcess(cmd *exec.Cmd, death syscall.Signal) (*process, error) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = new(syscall.SysProcAttr)
 	}
-	// A stopped member of a group that loses its parent is continued by the
-	// kernel, so that it can act on the signal.
+	// If a stopped member of a group loses its parent, the kernel continues it, so that it can act on the signal.
 	cmd.SysProcAttr.Setpgid = true
 	dieWithParent(cmd.SysProcAttr, death)
 
@@ -38,9 +37,8 @@ func startProcess(cmd *exec.Cmd, death syscall.Signal) (*process, error) {
 	return p, nil
 }
 
-// launcher returns a channel of functions to be called on one OS thread. The
-// kernel takes the end of the thread that started a child for the death of the
-// parent, so that thread must never end.
+// launcher returns a channel of functions, which one OS thread calls. When the thread that started a child ends, the
+// kernel tells the child that its parent died. Therefore that thread must never end.
 var launcher = sync.OnceValue(func() chan<- func() {
 	c := make(chan func())
 	go launch(c)
@@ -55,7 +53,7 @@ func launch(c <-chan func()) {
 }
 
 func (p *process) wait() {
-	p.cmd.Wait() //nolint:errcheck // how it ended does not matter, and is in ProcessState
+	p.cmd.Wait() //nolint:errcheck // ProcessState tells how it ended
 	close(p.exited)
 }
 
@@ -70,13 +68,12 @@ func (p *process) alive() bool {
 	}
 }
 
-// freeze stops the process and its children with SIGSTOP and returns all their
-// ids, the children first.
+// freeze stops the process and its children with SIGSTOP. It returns all their ids, the children first.
 func (p *process) freeze() ([]int, error) {
 	if err := syscall.Kill(p.pid(), syscall.SIGSTOP); err != nil {
 		return nil, err
 	}
-	// Only a parent that has stopped cannot fork any more.
+	// A parent that has stopped cannot fork any more.
 	err := await(10*time.Second, p.exited, func(context.Context) error {
 		if s := processState(p.pid()); s != 'T' {
 			return fmt.Errorf("process is in state %q after SIGSTOP", s)
@@ -94,7 +91,7 @@ func (p *process) thaw() error {
 	return signalAll(append(children(p.pid()), p.pid()), syscall.SIGCONT)
 }
 
-// kill kills the process and its children with SIGKILL and returns when none is left.
+// kill kills the process and its children with SIGKILL and returns when all are gone.
 func (p *process) kill() error {
 	if !p.alive() {
 		return nil
@@ -110,7 +107,7 @@ func (p *process) kill() error {
 	return awaitGone(pids)
 }
 
-// quit asks the process to end with sig, and kills it if it does not.
+// quit ends the process with sig. If the process does not end, quit kills it.
 func (p *process) quit(sig syscall.Signal) error {
 	if !p.alive() {
 		return nil
@@ -141,7 +138,7 @@ func awaitGone(pids []int) error {
 	})
 }
 
-// signalAll sends sig to those of pids that still exist.
+// signalAll sends sig to all processes of pids that still exist.
 func signalAll(pids []int, sig syscall.Signal) error {
 	for _, pid := range pids {
 		if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {

@@ -1,7 +1,7 @@
 package testenv
 
-// RunPostgres starts a PostgreSQL for a program that is not a test, and returns
-// its URL and what stops it. The program calls Close before it ends.
+// RunPostgres starts a PostgreSQL for a program that is not a test. It returns the URL of the server and a func that
+// stops it. The program calls Close before it ends.
 func RunPostgres(opts *Options) (url string, stop func() error, err error) {
 	return runServer(postgresEngine{}, opts)
 }

@@ -19,9 +19,8 @@ import (
 
 var sharedRedis = shared(redisEnv, redisEngine{})
 
-// Redis returns a client of the shared Redis and a prefix for the test's keys, of
-// letters, digits and a colon. When the test ends its keys are deleted and the
-// client is closed.
+// Redis returns a client of the shared Redis, and a prefix for the test's keys. The prefix consists of letters, digits
+// and a colon. When the test ends, its keys are deleted and the client is closed.
 func Redis(tb testing.TB) (*redis.Client, string) {
 	tb.Helper()
 	needMain(tb)
@@ -79,7 +78,7 @@ func (e redisEngine) prepare(d *daemon) error {
 	return chown(d.data)
 }
 
-// sentinelFile is where a Sentinel keeps what it knows.
+// sentinelFile is the file in which a Sentinel keeps its state.
 func sentinelFile(d *daemon) string { return filepath.Join(d.data, "sentinel.conf") }
 
 func (e redisEngine) command(d *daemon) (*exec.Cmd, error) {
@@ -88,7 +87,8 @@ func (e redisEngine) command(d *daemon) (*exec.Cmd, error) {
 		return nil, err
 	}
 	if e.sentinel {
-		args := []string{sentinelFile(d), "--sentinel", "--bind", "127.0.0.1", "--port", strconv.Itoa(d.port), "--dir", d.data}
+		args := []string{sentinelFile(d), "--sentinel", "--bind", "127.0.0.1", "--port", strconv.Itoa(d.port), "--dir",
+			d.data}
 		return asOwner(exec.Command(server, args...)), nil
 	}
 	defaults := map[string]string{
@@ -123,11 +123,10 @@ func (redisEngine) ping(ctx context.Context, d *daemon) error {
 	return nil
 }
 
-// There is nothing to save at once: what is durable is written at each command.
+// There is no data to save at the end: Redis writes durable data at each command.
 func (redisEngine) signals() (now, orderly syscall.Signal) { return syscall.SIGKILL, syscall.SIGTERM }
 
-// A redisConn speaks just enough of Redis's protocol to be told apart from the
-// clients under test.
+// A redisConn speaks just enough of Redis's protocol for the monitor to tell it apart from the clients under test.
 type redisConn struct {
 	net.Conn
 	r *bufio.Reader
@@ -144,7 +143,7 @@ func dialRedis(ctx context.Context, addr string) (*redisConn, error) {
 	return &redisConn{conn, bufio.NewReader(conn)}, nil
 }
 
-// line sends a command, if it is not empty, and returns the next line that comes.
+// line sends a command, if it is not empty, and returns the next line from the server.
 func (c *redisConn) line(command string) (string, error) {
 	if command != "" {
 		if _, err := fmt.Fprintf(c, "%s\r\n", command); err != nil {

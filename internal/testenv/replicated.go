@@ -17,11 +17,12 @@ import (
 // A Replicated is a PostgreSQL with two standbys that belongs to one test. Server is the primary.
 type Replicated struct {
 	*Server
-	Standbys []*Server // to be promoted; until then they are read-only
+	// Standbys are read-only until they are promoted.
+	Standbys []*Server
 }
 
-// StartReplicated starts a primary and two standbys, and returns when the standbys stream. With synchronous, a commit
-// waits until one of the standbys has it. Options.Count is not for it.
+// StartReplicated starts a primary and two standbys, and returns when the standbys stream. If synchronous is set, a
+// commit waits until one of the standbys has it. Options.Count does not work here.
 func StartReplicated(tb testing.TB, synchronous bool, opts *Options) *Replicated {
 	tb.Helper()
 	if opts == nil {
@@ -55,7 +56,7 @@ func (r *Replicated) startStandby(name string, opts *Options) *Server {
 	return startServer(r.tb, standbyEngine{}, opts.with(map[string]string{"primary_conninfo": primary}))
 }
 
-// with returns o with more settings, which win.
+// with returns o with more settings. If o has a setting of the same name, the new one wins.
 func (o Options) with(settings map[string]string) *Options {
 	all := make(map[string]string)
 	maps.Copy(all, o.Settings)
@@ -146,12 +147,12 @@ func query1(ctx context.Context, connString string, value any, sql string) error
 	if err != nil {
 		return err
 	}
-	defer conn.Close(ctx) //nolint:errcheck // what counts is the answer
+	defer conn.Close(ctx) //nolint:errcheck // the answer counts, not the close
 	return conn.QueryRow(ctx, sql, pgx.QueryExecModeSimpleProtocol).Scan(value)
 }
 
-// standbyEngine is the engine of a standby. All data directories are copies of one, so that a fresh one is a base backup
-// of any server that has not removed log since.
+// standbyEngine is the engine of a standby. All data directories are copies of one. Therefore a fresh data directory is
+// a base backup of any server that has removed no log since.
 type standbyEngine struct{ postgresEngine }
 
 func (e standbyEngine) prepare(d *daemon) error {

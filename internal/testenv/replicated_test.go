@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testenv"
 )
 
-// What a standby has acknowledged survives the primary. What it has not is not acknowledged.
+// If a standby has acknowledged a commit, the commit survives the primary. If no standby has, the client gets no reply.
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	r := testenv.StartReplicated(t, true, nil)
@@ -27,7 +27,8 @@ func TestFailover(t *testing.T) {
 	promoted := newPool(t, r.Failover())
 	mustExec(t, promoted, "INSERT INTO x VALUES (4)")
 	var kept []int
-	if err := promoted.QueryRow(t.Context(), "SELECT array_agg(n) FROM x WHERE n IN (1, 3, 4)").Scan(&kept); err != nil || len(kept) != 3 {
+	if err := promoted.QueryRow(t.Context(),
+		"SELECT array_agg(n) FROM x WHERE n IN (1, 3, 4)").Scan(&kept); err != nil || len(kept) != 3 {
 		t.Errorf("after the failover %v are kept: %v", kept, err)
 	}
 }

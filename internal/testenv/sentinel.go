@@ -17,7 +17,7 @@ type RedisPair struct {
 	Sentinels       []string // addresses
 }
 
-// MasterName is what Sentinels call the master of a RedisPair.
+// MasterName is the name of the master of a RedisPair for its Sentinels.
 const MasterName = "holdfast"
 
 // StartRedisPair starts a Redis with these settings and its replica, and returns when the replica follows.
@@ -69,7 +69,7 @@ func (p *RedisPair) watched(ctx context.Context, addr string) error {
 	return c.CkQuorum(ctx, MasterName).Err()
 }
 
-// Cut makes the replica follow nobody, and stay one.
+// Cut takes the replica's primary away. The replica stays a replica.
 func (p *RedisPair) Cut() {
 	p.Master.tb.Helper()
 	p.follow("1")
@@ -87,11 +87,11 @@ func (p *RedisPair) follow(port string) {
 	must(p.Master.tb, tell(p.Master.tb.Context(), p.Replica.d.addr(), "REPLICAOF 127.0.0.1 "+port))
 }
 
-// streams returns nil once the replica gets what is written: it is up for a while before.
+// streams returns nil once the replica receives writes: it is up for a while before.
 func (p *RedisPair) streams(ctx context.Context) error {
 	c := redis.NewClient(&redis.Options{Addr: p.Master.d.addr()})
 	defer c.Close()
-	pipe := c.Pipeline() // on one connection
+	pipe := c.Pipeline() // uses one connection
 	pipe.Set(ctx, "testenv", "", 0)
 	pipe.Del(ctx, "testenv")
 	n := pipe.Do(ctx, "WAIT", 1, 1000)
@@ -99,12 +99,12 @@ func (p *RedisPair) streams(ctx context.Context) error {
 		return err
 	}
 	if n.Val() != int64(1) {
-		return fmt.Errorf("%v replicas have it", n.Val())
+		return fmt.Errorf("%v replicas have the write", n.Val())
 	}
 	return nil
 }
 
-// await returns when a server says so of its replication.
+// await returns when INFO replication of the server contains want.
 func (*RedisPair) await(s *Server, want string) error {
 	return await(time.Minute, s.d.proc.exited, func(ctx context.Context) error {
 		c := redis.NewClient(&redis.Options{Addr: s.d.addr()})

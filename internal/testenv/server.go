@@ -13,23 +13,21 @@ import (
 	"time"
 )
 
-// Options say how a server of the test's own is to run. The zero value, and nil,
-// mean a server that survives being killed, but not the loss of power, as far as
-// its kind can: Redis keeps nothing unless it is Durable.
+// Options say how a server of the test's own is to run. With the zero value, and with nil, PostgreSQL keeps its data
+// when it is killed, but not when the power fails. Redis keeps nothing unless it is Durable.
 type Options struct {
-	// Durable makes every commit reach the disk: fsync for PostgreSQL, an
-	// append-only file synced at every write for Redis. Redis then exits when the
-	// disk is full; with the setting appendfsync=everysec it refuses writes.
+	// Durable makes every commit reach the disk: fsync for PostgreSQL, an append-only file synced at every write for
+	// Redis. If the disk is full, such a Redis exits. With the setting appendfsync=everysec, it refuses writes.
 	Durable bool
 
-	// TmpfsMB is the size in MiB of the disk that holds the data, for FillDisk;
-	// 0 means the temporary directory. PostgreSQL needs 64 to start.
+	// TmpfsMB is the size in MiB of the disk that holds the data, for FillDisk. 0 means the temporary directory.
+	// PostgreSQL needs 64 to start.
 	TmpfsMB int
 
 	// Count makes the server count statements.
 	Count bool
 
-	// Settings are added to the server's, and win.
+	// Settings are added to the default settings and override them.
 	Settings map[string]string
 
 	// Env is added to the server's environment, as in "NAME=value".
@@ -39,15 +37,15 @@ type Options struct {
 // A Server is a PostgreSQL, a PgBouncer or a Redis that belongs to one test and ends with it.
 // A method that fails ends the test.
 type Server struct {
-	URL string // where it is, also after Restart
+	URL string // stays the same after Restart
 
-	tb      testing.TB
-	d       *daemon
-	monitor *redisMonitor // of a Redis that counts
+	tb testing.TB
+	d  *daemon
+	// monitor counts for a Redis with Options.Count.
+	monitor *redisMonitor
 }
 
-// StartPostgres starts a PostgreSQL for this test. Its one database is empty and
-// URL names its superuser.
+// StartPostgres starts a PostgreSQL for this test. Its one database is empty, and URL names its superuser.
 func StartPostgres(tb testing.TB, opts *Options) *Server {
 	tb.Helper()
 	return startServer(tb, postgresEngine{}, opts)
@@ -95,8 +93,8 @@ func (s *Server) Kill() {
 	must(s.tb, s.d.proc.kill())
 }
 
-// Stop stops all processes of the server with SIGSTOP. Its connections stay open
-// and do not answer, and so do new ones.
+// Stop stops all processes of the server with SIGSTOP. Open connections stay open and do not answer. New connections do
+// not answer either.
 func (s *Server) Stop() {
 	s.tb.Helper()
 	s.d.mu.Lock()
@@ -113,8 +111,8 @@ func (s *Server) Continue() {
 	must(s.tb, s.d.proc.thaw())
 }
 
-// Restart starts the server again, with the same URL and data, and returns when it
-// answers. One that still runs is shut down first.
+// Restart starts the server again, with the same URL and data, and returns when the server answers. If the server still
+// runs, Restart shuts it down first.
 func (s *Server) Restart() {
 	s.tb.Helper()
 	must(s.tb, s.d.quit(true))
@@ -122,7 +120,7 @@ func (s *Server) Restart() {
 	s.watch()
 }
 
-// FillDisk takes all space that is left on the server's disk of limited size.
+// FillDisk takes all free space on the server's disk of limited size.
 func (s *Server) FillDisk() {
 	s.tb.Helper()
 	f, err := os.OpenFile(s.ballast(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
@@ -152,11 +150,10 @@ func (s *Server) ballast() string {
 	return filepath.Join(s.d.disk(), "ballast")
 }
 
-// Statements returns how many statements clients have had executed since the
-// server started, as the server itself counts them. On PostgreSQL those that
-// failed, and BEGIN, COMMIT, SET and their like, do not count, and those of a
-// transaction count when it ends. On Redis a script is one statement whatever it
-// calls, and connecting, PING, MULTI and EXEC do not count.
+// Statements returns how many statements of clients the server has executed since its start, by the server's own count.
+// On PostgreSQL, failed statements do not count, nor do BEGIN, COMMIT, SET and the like. The statements of a
+// transaction
+// count when it ends. On Redis, a script is one statement, and connecting, PING, MULTI and EXEC do not count.
 func (s *Server) Statements() int64 {
 	s.tb.Helper()
 	if !s.d.opts.Count {
@@ -186,7 +183,7 @@ func (s *Server) Blocks() int64 {
 	return n
 }
 
-// watch makes a Redis that has just started count.
+// watch starts the counting on a Redis that has just started.
 func (s *Server) watch() {
 	s.tb.Helper()
 	if _, ok := s.d.engine.(redisEngine); ok && s.d.opts.Count {

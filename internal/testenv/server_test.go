@@ -85,7 +85,7 @@ func TestPostgresStopped(t *testing.T) {
 	s.Restart()
 	p.Reset()
 	mustExec(t, p, "SELECT 1")
-	s.Restart() // while it runs
+	s.Restart() // the server still runs
 	p.Reset()
 	mustExec(t, p, "SELECT 1")
 }
@@ -156,12 +156,13 @@ func TestPostgresStatements(t *testing.T) {
 	})
 }
 
-// Clients share the connections to the server, and no client stays on one.
+// Clients share the connections to the server. No client keeps one for itself.
 func TestPgBouncer(t *testing.T) {
 	t.Parallel()
 	pooler := testenv.StartPgBouncer(t, testenv.StartPostgres(t, nil))
 	for _, clients := range []int{1, 20} {
-		p, err := pgxpool.New(t.Context(), fmt.Sprintf("%s&pool_max_conns=%d&default_query_exec_mode=cache_describe", pooler.URL, clients))
+		p, err := pgxpool.New(t.Context(),
+			fmt.Sprintf("%s&pool_max_conns=%d&default_query_exec_mode=cache_describe", pooler.URL, clients))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -172,7 +173,8 @@ func TestPgBouncer(t *testing.T) {
 		for range 40 {
 			wg.Go(func() {
 				var pid int
-				if err := p.QueryRow(t.Context(), "SELECT pg_backend_pid() FROM pg_sleep($1)", 0.001).Scan(&pid); err != nil {
+				if err := p.QueryRow(t.Context(), "SELECT pg_backend_pid() FROM pg_sleep($1)",
+					0.001).Scan(&pid); err != nil {
 					t.Error(err)
 				}
 				mu.Lock()
@@ -190,7 +192,7 @@ func TestPgBouncer(t *testing.T) {
 	}
 }
 
-// What a client leaves behind is seen, also when the client is gone.
+// LeftBehind sees the state that a client leaves behind, also when the client is gone.
 func TestPgBouncerLeftBehind(t *testing.T) {
 	t.Parallel()
 	pooler := testenv.StartPgBouncer(t, testenv.StartPostgres(t, nil))

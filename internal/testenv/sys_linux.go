@@ -12,8 +12,8 @@ import (
 
 func dieWithParent(attr *syscall.SysProcAttr, sig syscall.Signal) { attr.Pdeathsig = sig }
 
-// processState returns the letter by which /proc names the state of a process,
-// or 0 if there is no such process.
+// processState returns the letter that /proc shows for the state of a process. If there is no such process, it returns
+// 0.
 func processState(pid int) byte {
 	state, _ := stat(pid)
 	return state
@@ -40,7 +40,7 @@ func stat(pid int) (state byte, parent int) {
 	}
 	// The command, in parentheses, may itself contain spaces and parentheses.
 	line = line[bytes.LastIndexByte(line, ')')+1:]
-	fmt.Sscanf(string(line), " %c %d", &state, &parent) //nolint:errcheck // zero says it
+	fmt.Sscanf(string(line), " %c %d", &state, &parent) //nolint:errcheck // state and parent stay zero
 	return state, parent
 }
 

@@ -8,8 +8,7 @@ import (
 	"syscall"
 )
 
-// Elsewhere than on Linux children may outlive a killed parent, and servers have
-// their children left alone by signals.
+// On systems other than Linux, children may outlive a killed parent, and signals reach a server without its children.
 
 func dieWithParent(*syscall.SysProcAttr, syscall.Signal) {}
 

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TearSQLite makes the value in a database that contains text malformed, as a broken disk does. The value is of some
-// pages, and text is on several of them. Nobody may have the database open.
+// TearSQLite makes the value that contains text malformed, as a broken disk does. The value must take some pages, with
+// text on several of them. No process may have the database open.
 func TearSQLite(tb testing.TB, path, text string) {
 	tb.Helper()
 	file, err := os.ReadFile(path)
@@ -16,7 +16,7 @@ func TearSQLite(tb testing.TB, path, text string) {
 	size := int(file[sizeAt])<<8 | int(file[sizeAt+1])
 	torn := 0
 	for page := size; page < len(file); page += size {
-		// A page that a value goes on in begins with the number of the next one.
+		// A page that continues a value begins with the number of the next page.
 		if p := file[page : page+size]; p[0] == 0 && bytes.Contains(p, []byte(text)) {
 			copy(p, []byte{0xff, 0xff, 0xff, 0xff})
 			torn++

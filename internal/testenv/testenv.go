@@ -20,13 +20,13 @@ const (
 	requiredEnv = "HOLDFAST_TEST_REQUIRED"
 )
 
-// errUnavailable says that this machine cannot run what a test asks for.
+// errUnavailable says that this machine cannot run the server that a test asks for.
 var errUnavailable = errors.New("not available here")
 
 var inMain atomic.Bool
 
-// Main runs the tests of a package, stops the servers that they started, removes
-// their data and exits. On SIGINT and SIGTERM it does so at once.
+// Main runs the tests of a package, stops the servers that they started, removes their data and exits. On SIGINT and
+// SIGTERM it stops the servers, removes their data and exits at once.
 func Main(m *testing.M) {
 	inMain.Store(true)
 	go exitOnSignal()
@@ -48,8 +48,7 @@ func exitOnSignal() {
 	os.Exit(128 + int(sig.(syscall.Signal)))
 }
 
-// Leaks are the goroutines that this package keeps running beyond a test, for
-// goleak.VerifyNone(t, testenv.Leaks()...).
+// Leaks are the goroutines of this package that run on after a test, for goleak.VerifyNone(t, testenv.Leaks()...).
 func Leaks() []goleak.Option {
 	const pkg = "github.com/holdfast-go/holdfast/internal/testenv."
 	return []goleak.Option{
@@ -59,8 +58,7 @@ func Leaks() []goleak.Option {
 	}
 }
 
-// Start starts a PostgreSQL and a Redis. It returns the environment that makes
-// the tests of other processes use them, and a func that stops both and removes
+// Start starts a PostgreSQL and a Redis. env makes the tests of other processes use them. stop stops both and removes
 // their data.
 func Start() (env []string, stop func() error, err error) {
 	for _, s := range []struct {
@@ -76,8 +74,7 @@ func Start() (env []string, stop func() error, err error) {
 	return env, closeAll, nil
 }
 
-// shared returns the URL of the server that env names, or of one that is started
-// at the first call.
+// shared returns the URL of the server that env names. If env is not set, the first call starts a server.
 func shared(env string, e engine) func() (string, error) {
 	return sync.OnceValues(func() (string, error) {
 		if url := os.Getenv(env); url != "" {
@@ -91,8 +88,8 @@ func shared(env string, e engine) func() (string, error) {
 	})
 }
 
-// must ends the test if err is not nil: as skipped if the machine is to blame and
-// the test is not required.
+// must ends the test if err is not nil. If the machine lacks a program and the test is not required, must skips the
+// test.
 func must(tb testing.TB, err error) {
 	tb.Helper()
 	switch {

@@ -33,7 +33,8 @@ func TestPostgresIsDropped(t *testing.T) {
 		}
 	})
 	var left int
-	err := testenv.Postgres(t).QueryRow(t.Context(), "SELECT count(*) FROM pg_namespace WHERE nspname = $1", schema).Scan(&left)
+	err := testenv.Postgres(t).QueryRow(t.Context(), "SELECT count(*) FROM pg_namespace WHERE nspname = $1",
+		schema).Scan(&left)
 	if err != nil || left != 0 {
 		t.Errorf("%d schemas %s after the test, %v", left, schema, err)
 	}
@@ -94,7 +95,7 @@ func TestSQLite(t *testing.T) {
 	}
 }
 
-// A verdictTB records how a test would have ended.
+// A verdictTB remembers how a test would have ended.
 type verdictTB struct {
 	testing.TB
 	verdict string

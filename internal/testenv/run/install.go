@@ -9,8 +9,7 @@ import (
 	"path/filepath"
 )
 
-// install installs the Debian packages of the programs that are missing. Nothing
-// that they bring is started.
+// install installs the Debian packages of the missing programs. It starts none of their services.
 func install() error {
 	packages := missing()
 	if len(packages) == 0 {
@@ -56,7 +55,7 @@ func missing() []string {
 	return packages
 }
 
-// writeNew writes an executable file, unless there is one, and returns what undoes that.
+// writeNew writes an executable file, unless the file exists. remove undoes that.
 func writeNew(name, content string) (remove func(), err error) {
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return nil, err

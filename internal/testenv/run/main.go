@@ -1,15 +1,15 @@
-// Command run gives a command, such as go test ./..., a PostgreSQL and a Redis of
-// its own, by way of the environment that package testenv reads:
+// Command run starts a PostgreSQL and a Redis and runs a command, such as go test ./..., which uses them. It tells the
+// command by the environment variables that package testenv reads:
 //
 //	go run ./internal/testenv/run [-install] [-memory] -- command args…
 //	go run ./internal/testenv/run [-install] -serve
 //
-// The command's tests fail where they would skip for want of a server; run exits
-// with its code. With -serve there is no command: run prints the environment as shell
-// exports and keeps the servers up until it is interrupted. With -install it first
-// installs what is missing, with apt-get. With -memory the servers and the command keep
-// temporary files in memory, where the machine has enough of it: tests that commit
-// thousands of times do not wait for a disk that others keep busy.
+// If a server is not available, the command's tests fail instead of being skipped. run exits with the command's code.
+//
+// With -serve there is no command: run prints the environment as shell exports and keeps the servers up until it is
+// interrupted. With -install, run first installs the missing programs, with apt-get. With -memory, the servers and the
+// command keep temporary files in memory, if the machine has enough of it. Then tests that commit thousands of times do
+// not wait for a busy disk.
 package main
 
 import (
@@ -72,8 +72,8 @@ const (
 	enough = 6 << 30
 )
 
-// useMemory makes a directory in memory the one for temporary files, also of the processes that this one starts. Where
-// there is not enough memory it does nothing. What the go command builds stays on disk.
+// useMemory puts temporary files into a directory in memory, for this process and its children. If there is too little
+// memory, useMemory does nothing. The go command keeps its builds on disk.
 func useMemory() (remove func() error, err error) {
 	if room() < enough {
 		return func() error { return nil }, nil
@@ -83,14 +83,15 @@ func useMemory() (remove func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	err = errors.Join(os.Chmod(dir, 0o755), os.Setenv("TMPDIR", dir)) // the servers may be another user's
+	// The servers may run as another user.
+	err = errors.Join(os.Chmod(dir, 0o755), os.Setenv("TMPDIR", dir))
 	if os.Getenv("GOTMPDIR") == "" {
 		err = errors.Join(err, os.Setenv("GOTMPDIR", disk))
 	}
 	return func() error { return os.RemoveAll(dir) }, err
 }
 
-// room returns how many bytes are free in memory for files; 0 if there is no such place.
+// room returns how many bytes are free for files in memory. If the machine has no such file system, room returns 0.
 func room() uint64 {
 	var fs syscall.Statfs_t
 	if syscall.Statfs(shm, &fs) != nil {
@@ -107,8 +108,8 @@ func fatal(err error) {
 // grace is how long a command may take to end after a signal.
 const grace = 15 * time.Second
 
-// command runs args in a process group of its own, passes signals on to the group
-// and returns the exit code. When it returns, nothing of the group is left.
+// command runs args in a process group of its own, passes signals on to the group and returns the exit code. When it
+// returns, all processes of the group are gone.
 func command(args, env []string, signals <-chan os.Signal) (int, error) {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Env = append(os.Environ(), env...)
@@ -118,7 +119,7 @@ func command(args, env []string, signals <-chan os.Signal) (int, error) {
 		return 0, err
 	}
 	group := -cmd.Process.Pid
-	defer syscall.Kill(group, syscall.SIGKILL) //nolint:errcheck // mostly there is none left
+	defer syscall.Kill(group, syscall.SIGKILL) //nolint:errcheck // mostly the group is gone
 
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()

@@ -38,7 +38,7 @@ func build(m *testing.M) int {
 
 const printURLs = `echo "$HOLDFAST_TEST_POSTGRES_URL $HOLDFAST_TEST_REDIS_URL $HOLDFAST_TEST_REQUIRED"; `
 
-// run returns the command under test and the directory that it has for its data.
+// run returns the command under test and the directory for its data.
 func run(t *testing.T, args ...string) (*exec.Cmd, string) {
 	t.Helper()
 	tmp, err := os.MkdirTemp("", "run-")
@@ -46,7 +46,8 @@ func run(t *testing.T, args ...string) (*exec.Cmd, string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(tmp) })
-	if err := os.Chmod(tmp, 0o755); err != nil { // the servers may be another user's
+	// The servers may run as another user.
+	if err := os.Chmod(tmp, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(program, args...)
@@ -88,7 +89,7 @@ func dial(addr string) error {
 func TestExitCode(t *testing.T) {
 	for script, code := range map[string]int{
 		"exit 0": 0, "exit 3": 3, "kill -9 $$": 137,
-		"sleep 1000 & exit 4": 4, // what it leaves running is ended
+		"sleep 1000 & exit 4": 4, // run ends the background process
 	} {
 		t.Run(script, func(t *testing.T) {
 			t.Parallel()
@@ -160,7 +161,7 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// readURLs reads the two URLs from what printURLs prints, or the two exports of -serve.
+// readURLs reads the two URLs from the output of printURLs, or from the two exports of -serve.
 func readURLs(t *testing.T, r *bufio.Reader, serve bool) []string {
 	t.Helper()
 	var urls []string
@@ -171,7 +172,7 @@ func readURLs(t *testing.T, r *bufio.Reader, serve bool) []string {
 	for range lines {
 		line, err := r.ReadString('\n')
 		if err != nil {
-			return nil // checkEnd tells why
+			return nil // checkEnd reports the error
 		}
 		for _, f := range strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(" '\n", r) }) {
 			if _, u, ok := strings.Cut(f, "_URL="); ok {
@@ -185,7 +186,7 @@ func readURLs(t *testing.T, r *bufio.Reader, serve bool) []string {
 	return urls
 }
 
-// With -memory temporary files are in memory, if there is enough, and gone when the command ends.
+// With -memory, temporary files are in memory, if there is enough. They are gone when the command ends.
 func TestMemory(t *testing.T) {
 	t.Parallel()
 	cmd, tmp := run(t, "-memory", "--", "sh", "-c", `echo "$TMPDIR" && touch "$TMPDIR/file"`)
