@@ -13,16 +13,20 @@ import (
 	"github.com/holdfast-go/holdfast/lock"
 )
 
-// An action is one call as it was drawn. Sessions are indexes; leases, runs and the like are counted back from the
-// latest, so that every sequence of actions is a history. What does not exist yet is not called.
+// An action is one call, as rapid draws it. Sessions are indexes. Leases, runs and the like are counted back from the
+// latest. Therefore every sequence of actions is a history. If an action names a thing that does not exist yet, it
+// makes
+// no call.
 type action interface {
 	do(ctx context.Context, m *machine) error
 }
 
 type claim struct {
 	Session int
-	Again   int // whose nonce: 0 a new one, n that of the nth latest lease
-	From    int // 0 from nobody, n from the bearer of the nth latest lease
+	// Again chooses the nonce: 0 means a new one, n that of the nth latest lease.
+	Again int
+	// From chooses the owner to take over from: 0 means none, n the bearer of the nth latest lease.
+	From    int
 	Short   bool
 	Request string
 	Born    bool // with From: asks for an earlier Born
@@ -42,7 +46,8 @@ func (a claim) do(ctx context.Context, m *machine) error {
 	}
 	r.Owner = r.Nonce
 	state := live
-	if old := m.model.lives[id]; a.Short && !(old.ownedBy(lock.Fence{Epoch: m.model.epochs[id], Nonce: r.Nonce}) && old.lease == live) {
+	if old := m.model.lives[id]; a.Short &&
+		!(old.ownedBy(lock.Fence{Epoch: m.model.epochs[id], Nonce: r.Nonce}) && old.lease == live) {
 		r.TTL, state = short, fading
 	}
 	allowed := m.model.mayClaim(id, r.Nonce, r.From)
@@ -54,7 +59,8 @@ func (a claim) do(ctx context.Context, m *machine) error {
 		return nil
 	}
 	if err != nil || allowed == refused {
-		return fmt.Errorf("claim by %s: got error %v and fence %v, lease is %+v", r.Nonce, err, got.Fence, m.model.lives[id])
+		return fmt.Errorf("claim by %s: got error %v and fence %v, lease is %+v", r.Nonce, err, got.Fence,
+			m.model.lives[id])
 	}
 	if err := m.model.claim(id, r.Nonce, got.Fence, state); err != nil {
 		return err
@@ -64,18 +70,21 @@ func (a claim) do(ctx context.Context, m *machine) error {
 	return sameClaim(got, m.key(id), a.Request, m.model.lives[id])
 }
 
-// expire makes sure that short leases are over.
+// expire waits until all short leases are over.
 type expire struct{}
 
 func (expire) do(ctx context.Context, m *machine) error { return m.pass(ctx, short) }
 
 type settle struct {
 	Session, Lease int
-	Ahead          int // of the turn that follows
-	Run            int // 0 a new one, n the nth latest
-	Value          int // of values
-	Request        string
-	Opts           checkpoint.AppendOptions
+	// Ahead is the turn's distance from the next turn.
+	Ahead int
+	// Run is 0 for a new run, or n for the nth latest run.
+	Run int
+	// Value is an index of values.
+	Value   int
+	Request string
+	Opts    checkpoint.AppendOptions
 }
 
 func (a settle) do(ctx context.Context, m *machine) error {
@@ -107,7 +116,7 @@ func (a settle) do(ctx context.Context, m *machine) error {
 	return m.settle(ctx, s)
 }
 
-// settle appends on both, and reads what came of it.
+// settle appends on both, and compares the results.
 func (m *machine) settle(ctx context.Context, s settlement) error {
 	id := s.lease.Session
 	want := m.model.settle(id, s.lease.Fence, copied(s.turn), s.opts)
@@ -126,7 +135,7 @@ func copied(cp checkpoint.Checkpoint) checkpoint.Checkpoint {
 	return cp
 }
 
-// repeat makes an Append once more, as after a lost reply.
+// repeat repeats an Append, as after a lost reply.
 type repeat struct{ Session, Settle int }
 
 func (a repeat) do(ctx context.Context, m *machine) error {
@@ -154,9 +163,11 @@ func (a mark) do(ctx context.Context, m *machine) error {
 	return m.compareList(ctx, checkpoint.SessionQuery{Owing: true, Due: true})
 }
 
-// renew renews up to two leases of each session. A live lease is never shortened: whether that works is not promised.
+// renew renews up to two leases of each session. It never shortens a live lease: the contract does not promise that a
+// shorter lease works.
 type renew struct {
-	Leases [sessions]int // bit set: the latest, the one before
+	// Leases is a set of bits for each session: the latest lease, and the one before.
+	Leases [sessions]int
 	Short  bool
 }
 
@@ -233,7 +244,7 @@ type list struct{ Query checkpoint.SessionQuery }
 
 func (a list) do(ctx context.Context, m *machine) error { return m.compareList(ctx, a.Query) }
 
-// sweep retires one session, whichever, and then all that are idle.
+// sweep retires one idle session, in any order, and then all others.
 type sweep struct{}
 
 func (sweep) do(ctx context.Context, m *machine) error {
@@ -255,7 +266,7 @@ func (sweep) do(ctx context.Context, m *machine) error {
 	return m.compareAll(ctx)
 }
 
-// refuse makes a call with an argument that no backend takes.
+// refuse makes a call with an argument that every backend refuses.
 type refuse struct{ Session, Call int }
 
 func (a refuse) do(ctx context.Context, m *machine) error {
@@ -271,9 +282,11 @@ func (a refuse) do(ctx context.Context, m *machine) error {
 	case 2:
 		err = m.store.Append(ctx, l, ok, checkpoint.AppendOptions{Keep: -1})
 	case 3:
-		err = m.store.Append(ctx, l, checkpoint.Checkpoint{Turn: -1, State: ok.State, RunID: "r"}, checkpoint.AppendOptions{})
+		err = m.store.Append(ctx, l, checkpoint.Checkpoint{Turn: -1, State: ok.State, RunID: "r"},
+			checkpoint.AppendOptions{})
 	case 4:
-		err = m.store.Append(ctx, l, checkpoint.Checkpoint{State: json.RawMessage(`{"a":`), RunID: "r"}, checkpoint.AppendOptions{})
+		err = m.store.Append(ctx, l, checkpoint.Checkpoint{State: json.RawMessage(`{"a":`), RunID: "r"},
+			checkpoint.AppendOptions{})
 	case 5:
 		err = m.store.Mark(ctx, l, checkpoint.Marks{Delivered: -1})
 	case 6:

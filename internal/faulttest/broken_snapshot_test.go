@@ -26,7 +26,8 @@ func TestSnapshotModelConvicts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for seed := range 100 {
-				if err := followSnapshotModel(t.Context(), broken(&snapshot.Memory{Remember: 1}), seed, 60); err != nil {
+				if err := followSnapshotModel(t.Context(), broken(&snapshot.Memory{Remember: 1}), seed,
+					60); err != nil {
 					t.Log(err)
 					return
 				}
@@ -44,7 +45,7 @@ func TestSnapshotModelAcquitsMemory(t *testing.T) {
 	}
 }
 
-// followSnapshotModel makes n random calls, the same for every run with that seed, and returns the first difference.
+// followSnapshotModel makes n random calls and returns the first difference. The seed fixes the calls.
 func followSnapshotModel(ctx context.Context, s snapshot.Store, seed, n int) error {
 	type result struct{ err error }
 	return rapid.Custom(func(t *rapid.T) result {
@@ -67,7 +68,7 @@ func inFlight(ctx context.Context, m *snapshot.Memory, k snapshot.Key) snapshot.
 	return snapshot.Run{}
 }
 
-// forgetsFences keeps nothing of a session without a run.
+// forgetsFences forgets the fence of a session without a run.
 type forgetsFences struct{ *snapshot.Memory }
 
 func (s forgetsFences) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error) {
@@ -78,7 +79,7 @@ func (s forgetsFences) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run
 	return s.Memory.Begin(ctx, r)
 }
 
-// adoptsLow says that no run is in flight before it looks at the fence.
+// adoptsLow says that no run is in flight before it checks the fence.
 type adoptsLow struct{ *snapshot.Memory }
 
 func (s adoptsLow) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, attempts int) (snapshot.Run, error) {
@@ -88,7 +89,7 @@ func (s adoptsLow) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, atte
 	return s.Memory.Adopt(ctx, k, f, attempts)
 }
 
-// adoptsNothing keeps no fence when there is no run to adopt.
+// adoptsNothing forgets the fence if there is no run to adopt.
 type adoptsNothing struct{ *snapshot.Memory }
 
 func (s adoptsNothing) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, attempts int) (snapshot.Run, error) {
@@ -102,7 +103,7 @@ func (s adoptsNothing) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, 
 	return r, err
 }
 
-// deletesUnknown looks at the fence of its own run alone.
+// deletesUnknown checks only the fence of its own run.
 type deletesUnknown struct{ *snapshot.Memory }
 
 func (s deletesUnknown) Delete(ctx context.Context, k snapshot.Key, id string, f lock.Fence) error {
@@ -112,7 +113,7 @@ func (s deletesUnknown) Delete(ctx context.Context, k snapshot.Key, id string, f
 	return s.Memory.Delete(ctx, k, id, f)
 }
 
-// replacesParts writes the parts of a Save without Payload in place of all.
+// replacesParts replaces all parts by the parts of a Save without Payload.
 type replacesParts struct{ *snapshot.Memory }
 
 func (s replacesParts) Save(ctx context.Context, r snapshot.Run) error {
@@ -122,7 +123,7 @@ func (s replacesParts) Save(ctx context.Context, r snapshot.Run) error {
 	return s.Memory.Save(ctx, r)
 }
 
-// mergesParts leaves the old parts beside a new Payload.
+// mergesParts keeps the old parts beside a new Payload.
 type mergesParts struct{ *snapshot.Memory }
 
 func (s mergesParts) Save(ctx context.Context, r snapshot.Run) error {
@@ -141,7 +142,7 @@ func (s mergesParts) Save(ctx context.Context, r snapshot.Run) error {
 	return s.Memory.Save(ctx, r)
 }
 
-// staysPaused leaves a pause as it is when a Save has none.
+// staysPaused keeps the old pause if a Save has none.
 type staysPaused struct{ *snapshot.Memory }
 
 func (s staysPaused) Save(ctx context.Context, r snapshot.Run) error {
@@ -151,7 +152,7 @@ func (s staysPaused) Save(ctx context.Context, r snapshot.Run) error {
 	return s.Memory.Save(ctx, r)
 }
 
-// neverPauses begins every run at once.
+// neverPauses begins every run without its pause.
 type neverPauses struct{ *snapshot.Memory }
 
 func (s neverPauses) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error) {

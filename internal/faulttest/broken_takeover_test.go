@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/lock"
 )
 
-// fromAnybody takes From for leave to take the session from whoever owns it.
+// fromAnybody ignores the value of From: it takes the session from any owner.
 type fromAnybody struct{ *loan }
 
 func (s fromAnybody) Claim(
@@ -21,7 +21,7 @@ func (s fromAnybody) Claim(
 	return s.loan.Claim(ctx, k, r)
 }
 
-// looksFrom looks who the owner is in one step and takes the session in another.
+// looksFrom reads the owner in one step and takes the session in another.
 type looksFrom struct{ *loan }
 
 func (s looksFrom) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
@@ -32,7 +32,7 @@ func (s looksFrom) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.Cla
 	return s.loan.Claim(ctx, k, r)
 }
 
-// namesAsked tells a claim that came too late the fence that it came with.
+// namesAsked tells a late claim the fence that the claim itself asked for.
 type namesAsked struct{ *loan }
 
 func (s namesAsked) Claim(
@@ -45,7 +45,7 @@ func (s namesAsked) Claim(
 	return c, err
 }
 
-// namesNobody does not look who refuses a claim.
+// namesNobody refuses a claim without naming the owner.
 type namesNobody struct{ checkpoint.Store }
 
 func (s namesNobody) Claim(
@@ -68,7 +68,7 @@ func (s deletesAny) Delete(ctx context.Context, l checkpoint.Lease) error {
 	return s.Store.Delete(ctx, l)
 }
 
-// looksToDelete looks whether the lease is the latest in one step and deletes in another.
+// looksToDelete checks in one step whether the lease is the latest, and deletes in another.
 type looksToDelete struct{ *loan }
 
 func (s looksToDelete) Delete(ctx context.Context, l checkpoint.Lease) error {
@@ -79,7 +79,7 @@ func (s looksToDelete) Delete(ctx context.Context, l checkpoint.Lease) error {
 	return s.Store.Delete(ctx, l)
 }
 
-// neverDue lists nothing as due.
+// neverDue lists no session as due.
 type neverDue struct{ checkpoint.Store }
 
 func (s neverDue) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Seq2[string, error] {
@@ -89,7 +89,7 @@ func (s neverDue) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.
 	return s.Store.Sessions(ctx, q)
 }
 
-// alwaysDue lists all that is owed as due.
+// alwaysDue lists every owed reply as due.
 type alwaysDue struct{ checkpoint.Store }
 
 func (s alwaysDue) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Seq2[string, error] {
@@ -97,7 +97,7 @@ func (s alwaysDue) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter
 	return s.Store.Sessions(ctx, q)
 }
 
-// countsAlways counts a delivery that failed also where nothing is owed.
+// countsAlways counts a failed delivery also if no reply is owed.
 type countsAlways struct {
 	checkpoint.Store
 	failed map[checkpoint.Key]int
@@ -119,7 +119,7 @@ func (s countsAlways) Claim(
 	return c, err
 }
 
-// keepsHolding forgets neither count nor time when something is delivered.
+// keepsHolding keeps count and time of failed deliveries when a delivery succeeds.
 type keepsHolding struct{ checkpoint.Store }
 
 func (s keepsHolding) Mark(ctx context.Context, l checkpoint.Lease, m checkpoint.Marks) error {

@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/lock"
 )
 
-// A loan is a Memory that knows which lease of a session is the latest, so that a broken store can lend it out.
+// A loan is a Memory that knows the latest lease of each session, so that a broken store can use that lease.
 type loan struct {
 	checkpoint.Store
 
@@ -45,7 +45,7 @@ func (s *loan) owner(k checkpoint.Key) checkpoint.Lease {
 	return s.latest[k]
 }
 
-// others lets other goroutines have their way, as a round trip or an fsync would.
+// others lets other goroutines run, as a round trip or an fsync would.
 func others() {
 	for range 30 {
 		runtime.Gosched()
@@ -55,7 +55,8 @@ func others() {
 // checksFirst checks the fence in one step and writes in another: WHERE EXISTS without a lock.
 type checksFirst struct{ *loan }
 
-func (s checksFirst) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+func (s checksFirst) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint,
+	o checkpoint.AppendOptions) error {
 	if s.owner(l.Key) == l {
 		others()
 		l = s.owner(l.Key)
@@ -63,20 +64,21 @@ func (s checksFirst) Append(ctx context.Context, l checkpoint.Lease, cp checkpoi
 	return s.Store.Append(ctx, l, cp, o)
 }
 
-// atLeast lets a fence pass if the latest is greater or equal.
+// atLeast accepts a fence if the latest one is greater or equal.
 type atLeast struct{ *loan }
 
-func (s atLeast) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+func (s atLeast) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint,
+	o checkpoint.AppendOptions) error {
 	if latest := s.owner(l.Key); latest.Fence.Epoch >= l.Fence.Epoch {
 		l = latest
 	}
 	return s.Store.Append(ctx, l, cp, o)
 }
 
-// epochOnly compares epochs: a release takes back no more than the nonce, so that the lease goes on.
+// epochOnly compares epochs and ignores nonces. A release changes only the nonce, so the lease stays valid.
 type epochOnly struct {
 	*loan
-	released *sync.Map // of keys
+	released *sync.Map // by key
 }
 
 func (s epochOnly) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
@@ -86,7 +88,8 @@ func (s epochOnly) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.Cla
 	return s.Store.Claim(ctx, k, r)
 }
 
-func (s epochOnly) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+func (s epochOnly) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint,
+	o checkpoint.AppendOptions) error {
 	release := o.Release
 	o.Release = false
 	err := s.Store.Append(ctx, l, cp, o)
@@ -109,7 +112,7 @@ func (s epochOnly) Mark(ctx context.Context, l checkpoint.Lease, m checkpoint.Ma
 	return err
 }
 
-// staleLoad reads the newest turn before the claim has waited for its turn.
+// staleLoad reads the newest turn before the claim has waited for the session.
 type staleLoad struct{ checkpoint.Store }
 
 func (s staleLoad) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
@@ -123,13 +126,14 @@ func (s staleLoad) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.Cla
 	return c, err
 }
 
-// heldByNobody refuses every second claim of a session.
+// heldByNobody refuses every second claim of a session, although the session has no owner.
 type heldByNobody struct {
 	checkpoint.Store
 	claims *sync.Map
 }
 
-func (s heldByNobody) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
+func (s heldByNobody) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed,
+	error) {
 	if _, again := s.claims.LoadOrStore(k, true); again {
 		s.claims.Delete(k)
 		return checkpoint.Claimed{}, lock.ErrHeld
@@ -137,23 +141,25 @@ func (s heldByNobody) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.
 	return s.Store.Claim(ctx, k, r)
 }
 
-// oneMore keeps a turn more than it is told.
+// oneMore keeps one turn more than the caller asks for.
 type oneMore struct{ checkpoint.Store }
 
-func (s oneMore) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+func (s oneMore) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint,
+	o checkpoint.AppendOptions) error {
 	if o.Keep > 0 && o.Keep < checkpoint.KeepAll {
 		o.Keep++
 	}
 	return s.Store.Append(ctx, l, cp, o)
 }
 
-// prunesOwed hides what is owed but older than the newest turns.
+// prunesOwed hides an owed turn if it is older than the newest turns.
 type prunesOwed struct {
 	checkpoint.Store
 	first map[checkpoint.Key]int
 }
 
-func (s prunesOwed) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+func (s prunesOwed) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint,
+	o checkpoint.AppendOptions) error {
 	err := s.Store.Append(ctx, l, cp, o)
 	if err == nil && o.Keep > 0 {
 		s.first[l.Key] = max(s.first[l.Key], cp.Turn-o.Keep+1)
@@ -171,7 +177,7 @@ func (s prunesOwed) Turns(ctx context.Context, k checkpoint.Key, from int) iter.
 	}
 }
 
-// forgetsEpochs counts the epochs of a session from 1, again after Delete.
+// forgetsEpochs counts the epochs of a session from 1 again after Delete.
 type forgetsEpochs struct {
 	checkpoint.Store
 	base map[checkpoint.Key]int64
@@ -182,7 +188,8 @@ func (s forgetsEpochs) meant(l checkpoint.Lease) checkpoint.Lease {
 	return l
 }
 
-func (s forgetsEpochs) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
+func (s forgetsEpochs) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed,
+	error) {
 	if r.From.Epoch != 0 {
 		r.From.Epoch += s.base[k]
 	}
@@ -197,7 +204,8 @@ func (s forgetsEpochs) Claim(ctx context.Context, k checkpoint.Key, r checkpoint
 	return c, err
 }
 
-func (s forgetsEpochs) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+func (s forgetsEpochs) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint,
+	o checkpoint.AppendOptions) error {
 	return s.Store.Append(ctx, s.meant(l), cp, o)
 }
 
@@ -209,7 +217,8 @@ func (s forgetsEpochs) Mark(ctx context.Context, l checkpoint.Lease, m checkpoin
 	return s.Store.Mark(ctx, s.meant(l), m)
 }
 
-func (s forgetsEpochs) Renew(ctx context.Context, ttl time.Duration, ls []checkpoint.Lease) ([]checkpoint.Lease, error) {
+func (s forgetsEpochs) Renew(ctx context.Context, ttl time.Duration, ls []checkpoint.Lease) ([]checkpoint.Lease,
+	error) {
 	inner := make([]checkpoint.Lease, len(ls))
 	for i, l := range ls {
 		inner[i] = s.meant(l)
@@ -221,13 +230,14 @@ func (s forgetsEpochs) Renew(ctx context.Context, ttl time.Duration, ls []checkp
 	return lost, err
 }
 
-// aliases keeps the caller's bytes, and hands out its own.
+// aliases keeps the caller's bytes and hands out its own.
 type aliases struct {
 	checkpoint.Store
 	states map[string]json.RawMessage // by run
 }
 
-func (s aliases) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+func (s aliases) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint,
+	o checkpoint.AppendOptions) error {
 	err := s.Store.Append(ctx, l, cp, o)
 	if err == nil {
 		s.states[cp.RunID] = cp.State
@@ -246,15 +256,16 @@ func (s aliases) Turns(ctx context.Context, k checkpoint.Key, from int) iter.Seq
 	}
 }
 
-// handsOutItsOwn copies what it takes, but gives every reader the same bytes.
+// handsOutItsOwn copies the caller's bytes, but gives every reader the same bytes.
 type handsOutItsOwn struct{ aliases }
 
-func (s handsOutItsOwn) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+func (s handsOutItsOwn) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint,
+	o checkpoint.AppendOptions) error {
 	cp.State = slices.Clone(cp.State)
 	return s.aliases.Append(ctx, l, cp, o)
 }
 
-// expires refuses the bearer of an expired lease although nobody has taken it.
+// expires refuses the bearer of an expired lease although no other caller has taken the session.
 type expires struct {
 	checkpoint.Store
 	until map[checkpoint.Lease]time.Time
@@ -273,14 +284,15 @@ func (s expires) Renew(ctx context.Context, ttl time.Duration, ls []checkpoint.L
 	return s.Store.Renew(ctx, ttl, ls)
 }
 
-func (s expires) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+func (s expires) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint,
+	o checkpoint.AppendOptions) error {
 	if until, ok := s.until[l]; ok && time.Now().After(until) {
 		return lock.ErrFenced
 	}
 	return s.Store.Append(ctx, l, cp, o)
 }
 
-// likes takes the prefix for a pattern of LIKE.
+// likes uses the prefix as a pattern of LIKE.
 type likes struct{ checkpoint.Store }
 
 func (s likes) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Seq2[string, error] {
@@ -290,13 +302,14 @@ func (s likes) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Seq
 	return s.Store.Sessions(ctx, q)
 }
 
-// sweepsOwned retires everything, owned and owing or not.
+// sweepsOwned retires every session, also one with an owner or an owed reply.
 type sweepsOwned struct {
 	checkpoint.Store
 	claimed map[checkpoint.Key]checkpoint.Lease
 }
 
-func (s sweepsOwned) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
+func (s sweepsOwned) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed,
+	error) {
 	c, err := s.Store.Claim(ctx, k, r)
 	if err == nil {
 		s.claimed[k] = c.Lease
@@ -317,7 +330,7 @@ func (s sweepsOwned) Sweep(ctx context.Context, limit int) (int, error) {
 	return len(s.claimed), nil
 }
 
-// loses reports a lease of each renewal lost that is live; forgives reports none.
+// loses reports a live lease as lost at each renewal. forgives reports no lease as lost.
 type loses struct{ checkpoint.Store }
 
 func (s loses) Renew(ctx context.Context, ttl time.Duration, ls []checkpoint.Lease) ([]checkpoint.Lease, error) {
@@ -390,7 +403,7 @@ func TestModelConvicts(t *testing.T) {
 	})
 }
 
-// wantDifference follows the model with up to 100 seeds, the same in every run.
+// wantDifference follows the model with up to 100 seeds, the same in every run. One of them must show a difference.
 func wantDifference(t *testing.T, ttl time.Duration, broken func() checkpoint.Store) {
 	t.Helper()
 	for seed := range 100 {

@@ -17,7 +17,7 @@ var verdicts = []error{
 	checkpoint.ErrConflict, checkpoint.ErrInvalid, checkpoint.ErrNotFound, checkpoint.ErrSchema,
 }
 
-// verdict returns the contract's word for err: nil, one of verdicts, or err itself if it is the backend's own.
+// verdict returns the contract's word for err: nil, or one of verdicts. An error of the backend itself stays as it is.
 func verdict(err error) error {
 	for _, v := range verdicts {
 		if errors.Is(err, v) {
@@ -35,7 +35,7 @@ func wantVerdict(got, want error) error {
 	return nil
 }
 
-// sameClaim compares c with what the life of its session says.
+// sameClaim compares c with the life of its session.
 func sameClaim(c checkpoint.Claimed, k checkpoint.Key, request string, l *life) error {
 	type numbers struct {
 		key                         checkpoint.Key
@@ -84,7 +84,7 @@ func numbersOf(turns []*checkpoint.Checkpoint) []int {
 	return numbers
 }
 
-// sameTurn compares got with what was settled, and notes when the store says that it was.
+// sameTurn compares got with the settled turn want, and remembers the time that the store gives.
 func sameTurn(got, want *checkpoint.Checkpoint) error {
 	if got == nil || want == nil {
 		if got != want {
@@ -110,10 +110,10 @@ func sameTurn(got, want *checkpoint.Checkpoint) error {
 	return nil
 }
 
-// bogusTime is in every turn that is settled; a store must not believe it.
+// bogusTime is in every turn that a caller settles. A store must not believe it.
 var bogusTime = time.Date(1999, 12, 31, 0, 0, 0, 0, time.UTC)
 
-// scribble overwrites what the caller of a store owns: nothing may come of it.
+// scribble overwrites the bytes that the caller of a store owns. The store must not notice.
 func scribble(cps ...*checkpoint.Checkpoint) {
 	for _, cp := range cps {
 		if cp == nil {

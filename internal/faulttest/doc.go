@@ -1,5 +1,5 @@
-// Package faulttest looks for what a table of examples misses in a store: long random histories against a model of the
-// contract, concurrent ones against a linearizable specification, and renewals among other traffic.
+// Package faulttest finds faults of a store that a table of examples misses. It uses long random histories against a
+// model of the contract, concurrent histories against a linearizable specification, and renewals among other traffic.
 //
 //   - [CheckpointModel], [CheckpointSweepModel] and [CheckpointUnsettledModel] make one caller do everything,
 //     in any order, and compare every verdict and every result with a model that was written from the contract's text.
@@ -8,12 +8,12 @@
 //   - [RenewUnderLoad] renews hundreds of leases at once while others append, mark and steal.
 //   - [SnapshotModel] compares a snapshot store with [snapshot.Memory], call by call, and [RacingBegins] races Begins.
 //
-// Every backend's tests call all of them. HOLDFAST_SOAK=1 makes them run about ten times longer.
+// Every backend's tests call all of them. With HOLDFAST_SOAK=1 they run about ten times longer.
 package faulttest
 
 import "os"
 
-// Histories is how many histories a test checks: 30, or 300 with HOLDFAST_SOAK=1.
+// Histories returns how many histories a test checks: 30, or 300 with HOLDFAST_SOAK=1.
 func Histories() int {
 	if soak() {
 		return 300

@@ -8,15 +8,16 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint"
 )
 
-// sessions is how many a history has.
+// sessions is the number of sessions in a history.
 const sessions = 3
 
-// nasty are session ids that a pattern, a separator or a collation gets wrong.
+// nasty are session ids that break a careless pattern, separator or collation.
 var nasty = []string{"a_", "a%", "ab", "🙂", "{}", ":"}
 
 // values are states and payloads.
 var values = []string{
-	`{"n": 1, "text": "né\n\"🙂\""}`, `null`, `0`, `"\u0001"`, `[1, {"a": null, "b": [true, false]}, []]`, `{"z": {}, "a": -1.5}`,
+	`{"n": 1, "text": "né\n\"🙂\""}`, `null`, `0`, `"\u0001"`, `[1, {"a": null, "b": [true, false]}, []]`,
+	`{"z": {}, "a": -1.5}`,
 }
 
 var sessionIDs = rapid.Custom(func(t *rapid.T) []string {
@@ -31,12 +32,16 @@ var (
 	rarely     = rapid.SampledFrom([]bool{false, false, false, true})
 )
 
-// actions generates calls, the frequent ones several times.
+// actions generates calls. Frequent calls are in its list several times.
 func actions(sweeps bool) *rapid.Generator[action] {
 	all := []*rapid.Generator[action]{
-		claims, claims, claims, settles, settles, settles, settles, repeats, marks, marks, retries, retries, renews, renews,
+		claims, claims, claims, settles, settles, settles, settles, repeats, marks, marks, retries, retries, renews,
+		renews,
 		rapid.Just[action](expire{}),
-		rapid.Custom(func(t *rapid.T) action { return remove{anySession.Draw(t, "session"), anyLease.Draw(t, "lease")} }),
+		rapid.Custom(func(t *rapid.T) action {
+			return remove{anySession.Draw(t, "session"),
+				anyLease.Draw(t, "lease")}
+		}),
 		rapid.Custom(func(t *rapid.T) action {
 			return turns{anySession.Draw(t, "session"), anyTurn.Draw(t, "from"), rapid.IntRange(-1, 3).Draw(t, "count")}
 		}),

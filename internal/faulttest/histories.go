@@ -28,8 +28,9 @@ const (
 	callsOfEach = 9
 )
 
-// CheckpointHistories records n histories of five workers on a store and fails if no order of their calls explains
-// the replies. It prints the seed and the calls of the first such history.
+// CheckpointHistories records n histories of five workers on a store. If no order of the calls explains the replies,
+// the
+// test fails and prints the seed and the calls of the first such history.
 func CheckpointHistories(t *testing.T, newStore func(*testing.T) checkpoint.Store, n int) {
 	t.Helper()
 	seed := rand.Uint64()
@@ -47,8 +48,9 @@ func CheckpointHistories(t *testing.T, newStore func(*testing.T) checkpoint.Stor
 	t.Logf("%d histories of %d calls are legal", n, ops)
 }
 
-// IllegalHistories records n histories on s and returns how many of them are illegal, and how many calls they hold.
-// The seed fixes what the workers choose, not how they meet. An error says that the histories prove nothing.
+// IllegalHistories records n histories on s. It returns how many of them are illegal, and how many calls they have. The
+// seed fixes the workers' choices, not the order in which their calls meet. An error says that the histories prove
+// nothing.
 func IllegalHistories(ctx context.Context, s checkpoint.Store, n int, seed uint64) (illegal, ops int, err error) {
 	return checkHistories(ctx, s, n, seed, func([]porcupine.Operation) {})
 }
@@ -90,12 +92,13 @@ func transcript(history []porcupine.Operation) string {
 		if op.Return == math.MaxInt64 {
 			until = "?"
 		}
-		fmt.Fprintf(&b, "%d-%s worker %d: %s\n", op.Call, until, op.ClientId, spec.DescribeOperation(op.Input, op.Output))
+		fmt.Fprintf(&b, "%d-%s worker %d: %s\n", op.Call, until, op.ClientId,
+			spec.DescribeOperation(op.Input, op.Output))
 	}
 	return b.String()
 }
 
-// recordHistory has five workers do what they like, on one or two sessions of their own.
+// recordHistory lets five workers act at random, on one or two sessions of their own.
 func recordHistory(ctx context.Context, s checkpoint.Store, seed uint64) ([]porcupine.Operation, error) {
 	h := &history{store: s, sessions: 1 + int(seed%2), orchestrator: "history " + crand.Text()}
 	start := make(chan struct{})
@@ -117,7 +120,8 @@ func recordHistory(ctx context.Context, s checkpoint.Store, seed uint64) ([]porc
 	return h.ops, h.err
 }
 
-// A history is what workers record. Its clock is a counter: it orders two calls if one returned before the other began.
+// A history is the calls of the workers. Its clock is a counter: if one call returned before another began, the counter
+// shows it.
 type history struct {
 	store        checkpoint.Store
 	orchestrator string
@@ -126,7 +130,7 @@ type history struct {
 
 	mu  sync.Mutex // protects following fields
 	ops []porcupine.Operation
-	err error // a verdict that no such call may get
+	err error // a verdict forbidden for such a call
 }
 
 func (h *history) record(client int, in call, do func() (reply, error)) reply {
@@ -147,20 +151,22 @@ func (h *history) record(client int, in call, do func() (reply, error)) reply {
 	return out
 }
 
-// A worker believes in the lease that it got last, and sometimes in an older one.
+// A worker uses the lease that it got last, and sometimes an older one.
 type worker struct {
 	*history
 	id     int
 	rng    *rand.Rand
 	serial int
 	held   []*tenure
-	asked  *call // a claim whose reply was lost
-	seen   *call // a claim that was refused: its From is the owner
+	// asked is a claim whose reply was lost.
+	asked *call
+	// seen is a claim that was refused. Its From is the owner.
+	seen *call
 }
 
 // A tenure is a lease and the turn that its bearer would settle next.
 type tenure struct {
-	claim call // that got it
+	claim call // the claim that was granted
 	fence lock.Fence
 	next  int
 	last  *call // its last Append
@@ -269,7 +275,8 @@ func (w *worker) claim(ctx context.Context, in call) {
 	}
 }
 
-// impatient returns a context that sometimes does not wait for the reply: then the call may have happened, or happen later.
+// impatient returns a context that sometimes ends before the reply. Then the call may have happened, or may happen
+// later.
 func (w *worker) impatient(ctx context.Context) (context.Context, context.CancelFunc) {
 	if w.chance(5) {
 		return context.WithTimeout(ctx, time.Duration(w.rng.IntN(1000))*time.Microsecond)
@@ -294,7 +301,8 @@ func (w *worker) append(ctx context.Context, t *tenure, in call) {
 func (w *worker) release(ctx context.Context, t *tenure) {
 	in := call{op: "release", key: t.claim.key, fence: t.fence}
 	w.record(w.id, in, func() (reply, error) {
-		return reply{}, w.store.Mark(ctx, checkpoint.Lease{Key: in.key, Fence: in.fence}, checkpoint.Marks{Release: true})
+		return reply{}, w.store.Mark(ctx, checkpoint.Lease{Key: in.key, Fence: in.fence},
+			checkpoint.Marks{Release: true})
 	})
 }
 

@@ -21,15 +21,16 @@ const (
 	short = time.Millisecond // a lease of this length may be over at any time
 )
 
-// CheckpointModel compares a store with a model of the contract, by random histories of one caller who holds many
-// leases. It stops after 4 s or rapid's number of checks, with HOLDFAST_SOAK=1 after 40 s; rapid prints what
-// reproduces a failure, made as short as it can be.
+// CheckpointModel compares a store with a model of the contract. One caller with many leases makes random histories.
+// The
+// check stops after 4 s or rapid's number of checks, with HOLDFAST_SOAK=1 after 40 s. If it fails, rapid makes the
+// failure as short as it can and prints how to reproduce it.
 func CheckpointModel(t *testing.T, newStore func(*testing.T) checkpoint.Store) {
 	t.Helper()
 	checkModel(t, newStore(t), 0)
 }
 
-// CheckpointSweepModel is [CheckpointModel] for a [checkpoint.Sweeper] whose sessions are idle after ttl.
+// CheckpointSweepModel is [CheckpointModel] for a [checkpoint.Sweeper]. Its sessions are idle after ttl.
 func CheckpointSweepModel(t *testing.T, newStore func(t *testing.T, ttl time.Duration) checkpoint.Store) {
 	t.Helper()
 	checkModel(t, newStore(t, short), short)
@@ -68,7 +69,7 @@ func checkMachine(t *testing.T, ttl time.Duration, start func(ids []string) *mac
 	})
 }
 
-// checkWithin is rapid.Check with a budget of time. A check that fails is made short whatever it takes.
+// checkWithin is rapid.Check with a budget of time. The time to shorten a failure does not count.
 func checkWithin(t *testing.T, f func(*rapid.T)) {
 	t.Helper()
 	budget := 4 * time.Second
@@ -92,7 +93,7 @@ func checkWithin(t *testing.T, f func(*rapid.T)) {
 	t.Logf("%d histories followed the model in %v", done, time.Since(start))
 }
 
-// followModel does n random calls, the same for every run with that seed, and returns the first difference from the model.
+// followModel makes n random calls and returns the first difference from the model. The seed fixes the calls.
 func followModel(ctx context.Context, s checkpoint.Store, ttl time.Duration, seed, n int) error {
 	m := newMachine(s, ttl, sessionIDs.Example(seed))
 	next := actions(ttl > 0)
@@ -111,13 +112,13 @@ type machine struct {
 	settledStay  bool          // only sessions without a settled turn are idle
 	model        model
 	orchestrator string
-	ids          []string // the sessions
+	ids          []string // of the sessions
 	leases       map[string][]checkpoint.Lease
 	settles      map[string][]settlement
 	serial       int
 }
 
-// A settlement is an Append as it was made.
+// A settlement is the arguments of an Append.
 type settlement struct {
 	lease checkpoint.Lease
 	turn  checkpoint.Checkpoint
@@ -144,13 +145,13 @@ func (m *machine) key(id string) checkpoint.Key {
 	return checkpoint.Key{Orchestrator: m.orchestrator, Session: id}
 }
 
-// fresh returns a name that was not used before in this history.
+// fresh returns a name that is new in this history.
 func (m *machine) fresh(prefix string) string {
 	m.serial++
 	return prefix + strconv.Itoa(m.serial)
 }
 
-// lease returns the lease of id that was granted n leases before the latest, in whatever life.
+// lease returns the lease of id that was granted n leases before the latest, also in an earlier life.
 func (m *machine) lease(id string, n int) (checkpoint.Lease, bool) {
 	return nthLast(m.leases[id], n)
 }
@@ -163,8 +164,8 @@ func nthLast[T any](all []T, n int) (T, bool) {
 	return all[len(all)-1-n], true
 }
 
-// pass waits until every lease of length d that was granted so far, and every Retry after d, is over on the store's
-// clock: a session claimed for d after all of them can be claimed by another.
+// pass waits until, on the store's clock, every lease of length d so far and every Retry after d is over. It claims a
+// session for d after all of them. When another caller can claim that session, all are over.
 func (m *machine) pass(ctx context.Context, d time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -186,7 +187,7 @@ func (m *machine) pass(ctx context.Context, d time.Duration) error {
 	return m.store.Delete(ctx, c.Lease)
 }
 
-// compareAll compares everything that can be read.
+// compareAll compares all data that a caller can read.
 func (m *machine) compareAll(ctx context.Context) error {
 	for _, id := range m.ids {
 		if err := m.compareTurns(ctx, id, checkpoint.Newest, -1); err != nil {
@@ -199,7 +200,7 @@ func (m *machine) compareAll(ctx context.Context) error {
 		m.compareList(ctx, checkpoint.SessionQuery{Owing: true, Due: true}))
 }
 
-// compareTurns reads the turns of id, at most n of them unless n is negative.
+// compareTurns compares the turns of id: at most n of them, or all if n is negative.
 func (m *machine) compareTurns(ctx context.Context, id string, from, n int) error {
 	want := m.model.from(id, from)
 	if n >= 0 {

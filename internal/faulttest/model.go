@@ -9,22 +9,23 @@ import (
 	"github.com/holdfast-go/holdfast/lock"
 )
 
-// A model says what a store must answer. It knows no clock: its owner tells it when leases are over.
+// A model says how a store must answer. It knows no clock: its owner says when leases are over.
 type model struct {
-	lives  map[string]*life // by session
-	epochs map[string]int64 // by session, the last one issued in any life
+	lives map[string]*life // by session
+	// epochs is the last epoch of each session, issued in any life.
+	epochs map[string]int64
 }
 
 // A life is a session from its first claim until it is deleted.
 type life struct {
-	fence      lock.Fence // issued last
+	fence      lock.Fence // the latest
 	lease      leaseState
 	born       int64
-	turns      []*checkpoint.Checkpoint // all that were settled
-	pruned     int                      // turns before this one are not kept
+	turns      []*checkpoint.Checkpoint // all settled turns
+	pruned     int                      // earlier turns are gone
 	summarized int
 	delivered  int
-	failed     int      // deliveries of the oldest owed turn
+	failed     int      // deliveries of the oldest owed
 	due        dueState // of that delivery
 }
 
@@ -32,20 +33,20 @@ type dueState int
 
 const (
 	isDue  dueState = iota
-	mayBe           // held back for a moment, which may be over or not
-	isHeld          // held back for longer than the test runs
+	mayBe           // may be held back or due
+	isHeld          // held back past the test's end
 )
 
 type leaseState int
 
 const (
 	free    leaseState = iota // released
-	live                      // will not expire while the test runs
+	live                      // lasts longer than the test
 	fading                    // may be over or not
-	expired                   // is over for sure, but nobody has claimed
+	expired                   // over, but not claimed yet
 )
 
-// An answer is what a claim may be told.
+// An answer is how a claim may end.
 type answer int
 
 const (
@@ -98,7 +99,7 @@ func (m *model) mayClaim(id, nonce string, from lock.Fence) answer {
 	return refused
 }
 
-// claim takes note of a granted claim, or says why its fence is wrong.
+// claim applies a granted claim. If the fence is wrong, claim says why.
 func (m *model) claim(id, nonce string, got lock.Fence, state leaseState) error {
 	l := m.lives[id]
 	if l != nil && l.lease != free && l.fence.Nonce == nonce {
@@ -195,7 +196,7 @@ func (m *model) renew(id string, f lock.Fence, state leaseState) bool {
 	return false
 }
 
-// expire notes that every lease that could end has ended, and that what was held back for a moment is due.
+// expire ends every lease that could end, and makes every delivery due that was held back for a moment.
 func (m *model) expire() {
 	for _, l := range m.lives {
 		if l.lease == fading {
@@ -207,7 +208,7 @@ func (m *model) expire() {
 	}
 }
 
-// names says whether a claim that is refused may name this owner. The owner has the name of its nonce.
+// names reports whether the refusal of a claim may name this owner.
 func (m *model) names(id string, held checkpoint.HeldError) bool {
 	nobody := held == checkpoint.HeldError{}
 	l := m.lives[id]
@@ -243,12 +244,14 @@ func (m *model) from(id string, turn int) []*checkpoint.Checkpoint {
 	return down
 }
 
-// list returns the sessions that q selects, without its limit: those that must come, and those that may.
+// list returns the sessions that q selects, without its limit. A store must return those in must, and may add those in
+// may.
 func (m *model) list(q checkpoint.SessionQuery) (must, may []string) {
 	for id, l := range m.lives {
 		owing := l.delivered < len(l.turns)
 		switch {
-		case len(l.turns) == 0, !strings.HasPrefix(id, q.Prefix), id <= q.After, q.Owing && !owing, q.Due && l.due == isHeld:
+		case len(l.turns) == 0, !strings.HasPrefix(id, q.Prefix), id <= q.After, q.Owing && !owing, q.Due &&
+			l.due == isHeld:
 		case q.Due && l.due == mayBe:
 			may = append(may, id)
 		default:
@@ -258,7 +261,7 @@ func (m *model) list(q checkpoint.SessionQuery) (must, may []string) {
 	return must, may
 }
 
-// listed says why the sessions that q selects cannot be got, or returns nil.
+// listed returns an error unless got is an answer that q allows.
 func (m *model) listed(q checkpoint.SessionQuery, got []string) error {
 	must, may := m.list(q)
 	left := map[string]bool{}

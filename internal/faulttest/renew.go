@@ -16,9 +16,10 @@ import (
 	"github.com/holdfast-go/holdfast/lock"
 )
 
-// RenewUnderLoad claims that many sessions and has two callers renew all of the leases again and again, in any order,
-// while others append, mark and steal. What nobody took must never be reported lost; what was stolen before a renewal
-// began must be. It ends when the others have been through all sessions.
+// RenewUnderLoad claims that many sessions. Two callers renew all leases again and again, in any order, while other
+// callers append, mark and steal. A lease that was not stolen must never be reported lost. A lease that was stolen
+// before
+// a renewal began must be. The test ends when the other callers have been through all sessions.
 func RenewUnderLoad(t *testing.T, newStore func(*testing.T) checkpoint.Store, leases int) {
 	t.Helper()
 	if err := renewUnderLoad(t.Context(), newStore(t), leases); err != nil {
@@ -26,13 +27,14 @@ func RenewUnderLoad(t *testing.T, newStore func(*testing.T) checkpoint.Store, le
 	}
 }
 
-// Each renewer goes on while there is traffic, within these bounds: on a store with one writer renewals hold it up.
+// Each renewer goes on while there is traffic, within these bounds. On a store with one writer, renewals slow down the
+// traffic.
 const (
 	minRenewals = 3
 	maxRenewals = 8
 )
 
-// A fleet is what one process has claimed: a third each appends, is marked, and is stolen.
+// A fleet is the leases of one process. One third appends, one third is marked, and one third is stolen.
 type fleet struct {
 	store  checkpoint.Store
 	leases []checkpoint.Lease
@@ -44,7 +46,8 @@ type fleet struct {
 type steal struct{ asked, taken atomic.Bool }
 
 func renewUnderLoad(ctx context.Context, s checkpoint.Store, leases int) error {
-	f := &fleet{store: s, leases: make([]checkpoint.Lease, leases), order: map[checkpoint.Lease]int{}, steals: make([]steal, leases)}
+	f := &fleet{store: s, leases: make([]checkpoint.Lease, leases), order: map[checkpoint.Lease]int{},
+		steals: make([]steal, leases)}
 	orchestrator := "renew " + crand.Text()
 	err := inParallel(leases, func(i int) (err error) {
 		k := checkpoint.Key{Orchestrator: orchestrator, Session: fmt.Sprint("s", i)}
@@ -69,7 +72,7 @@ func renewUnderLoad(ctx context.Context, s checkpoint.Store, leases int) error {
 	return errors.Join(append(errs[:], f.renew(ctx))...)
 }
 
-// inParallel calls do for each of n, four at a time.
+// inParallel calls do for each i below n, four at a time.
 func inParallel(n int, do func(i int) error) error {
 	var wg sync.WaitGroup
 	var next atomic.Int64
@@ -134,7 +137,7 @@ func (f *fleet) renewUntil(ctx context.Context, done <-chan struct{}) error {
 	return nil
 }
 
-// renew renews all leases in one call and compares what is lost with what was stolen before and since.
+// renew renews all leases in one call. It compares the lost leases with those stolen before and during the call.
 func (f *fleet) renew(ctx context.Context) error {
 	leases := slices.Clone(f.leases)
 	rand.Shuffle(len(leases), func(i, j int) { leases[i], leases[j] = leases[j], leases[i] })

@@ -19,7 +19,8 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// SnapshotModel compares a store with snapshot.Memory, by random histories of owners who come, go on, take over and come
+// SnapshotModel compares a store with snapshot.Memory by random histories. Owners begin runs, go on, take over, and
+// come
 // back late. It stops like [CheckpointModel].
 func SnapshotModel(t *testing.T, newStore func(*testing.T) snapshot.Store) {
 	t.Helper()
@@ -40,28 +41,30 @@ func SnapshotModel(t *testing.T, newStore func(*testing.T) snapshot.Store) {
 	})
 }
 
-// A pair is a store, and what it is compared with.
+// A pair is a store and the reference store.
 type pair struct {
 	store, model snapshot.Store
 	bot          string
-	tops         map[snapshot.Key]int64 // the highest epoch that a run of the session has had
+	// tops is the highest epoch of any run of the session.
+	tops map[snapshot.Key]int64
 }
 
 func newPair(s snapshot.Store) pair {
 	return pair{s, new(snapshot.Memory), "model " + rand.Text(), map[snapshot.Key]int64{}}
 }
 
-// Few of each, so that histories meet themselves.
+// There are few of each, so that the calls of a history concern the same things.
 var (
 	runSessions = rapid.SampledFrom([]string{"a", "a_", "😀"})
 	runIDs      = rapid.SampledFrom([]string{"r1", "r2"})
 	runNonces   = rapid.SampledFrom([]string{"n", "m"})
 	runCalls    = rapid.SampledFrom(strings.Fields("begin begin adopt adopt save save save delete delete runs"))
-	runStatuses = rapid.SampledFrom([]snapshot.Status{snapshot.Running, snapshot.Running, snapshot.Waiting, snapshot.Suspended, snapshot.Parked, snapshot.Ended})
-	partNames   = rapid.SampledFrom([]string{"p", "P", "p:", "😀"})
+	runStatuses = rapid.SampledFrom([]snapshot.Status{snapshot.Running, snapshot.Running, snapshot.Waiting,
+		snapshot.Suspended, snapshot.Parked, snapshot.Ended})
+	partNames = rapid.SampledFrom([]string{"p", "P", "p:", "😀"})
 )
 
-// A target is what a call is about: a session, and the id and fence of a run that may or may not be its own.
+// A target is what a call names: a session, and the id and fence of a run, perhaps of another session.
 type target struct {
 	key   snapshot.Key
 	id    string
@@ -115,8 +118,9 @@ func (p pair) call(ctx context.Context, t *rapid.T) error {
 func drawRun(t *rapid.T, at target) snapshot.Run {
 	r := snapshot.Run{
 		Key: at.key, ID: at.id, Fence: at.fence, Seq: at.seq, Status: runStatuses.Draw(t, "status"),
-		Attempt: rapid.IntRange(0, 3).Draw(t, "attempt"), Error: rapid.SampledFrom([]string{"", "why"}).Draw(t, "error"),
-		Pause: time.Duration(rapid.SampledFrom([]int{0, 0, 10, 20, 30}).Draw(t, "pause")) * time.Hour,
+		Attempt: rapid.IntRange(0, 3).Draw(t, "attempt"),
+		Error:   rapid.SampledFrom([]string{"", "why"}).Draw(t, "error"),
+		Pause:   time.Duration(rapid.SampledFrom([]int{0, 0, 10, 20, 30}).Draw(t, "pause")) * time.Hour,
 	}
 	if rapid.Bool().Draw(t, "with payload") {
 		r.Payload = drawDocument(t)
@@ -202,7 +206,7 @@ func sameFound(got, want *snapshot.Run) error {
 	return sameRun(*got, *want)
 }
 
-// sameRun compares all but the stores' clocks. Pauses are of many hours, of which little has passed.
+// sameRun compares all fields except the stores' times. Pauses last many hours, of which little has passed.
 func sameRun(got, want snapshot.Run) error {
 	bare := func(r snapshot.Run) snapshot.Run {
 		r.Payload, r.Parts, r.Pause = nil, nil, 0
@@ -225,7 +229,7 @@ func described(r snapshot.Run) string {
 	return fmt.Sprintf("%+v with payload %s and parts %s", r, payload, parts)
 }
 
-// RacingBegins races n Begins for sessions of their own, three for each: one wins, and the others get the winner.
+// RacingBegins races three Begins on each of n new sessions. One must win, and the others must get the winner.
 func RacingBegins(t *testing.T, newStore func(*testing.T) snapshot.Store, n int) {
 	t.Helper()
 	s := newStore(t)

@@ -16,7 +16,7 @@ type call struct {
 	op      string // claim, append, release, renew or delete
 	key     checkpoint.Key
 	nonce   string     // claim
-	long    bool       // claim, renew: until the end of the history
+	long    bool       // claim, renew: until history ends
 	from    lock.Fence // claim
 	request string
 	fence   lock.Fence // append, release, renew, delete
@@ -26,14 +26,14 @@ type call struct {
 	release bool
 }
 
-// A reply is what the store said.
+// A reply is the store's answer to a call.
 type reply struct {
 	err      error      // of verdicts; nil: done
-	unknown  bool       // no verdict: it may have happened, at any time
-	fence    lock.Fence // claim: that is granted, or that a HeldError names
+	unknown  bool       // it may happen at any time
+	fence    lock.Fence // claim: granted, or of HeldError
 	born     int64
 	last     string // run of the newest turn
-	turn     int    // of the newest turn, -1: none
+	turn     int    // of newest turn; -1: none
 	answered bool
 	lost     bool
 }
@@ -41,9 +41,9 @@ type reply struct {
 // A head is the state of one session. Heads are compared with ==.
 type head struct {
 	exists, owned bool
-	long          bool  // the lease will not expire; else it may be over at any time
-	epoch         int64 // the last one that a reply told, in any life
-	hidden        bool  // a later one was issued, and nobody was told
+	long          bool  // lease lasts; else it may be over
+	epoch         int64 // last one in a reply
+	hidden        bool  // a later one is in no reply
 	nonce         string
 	born          int64 // 0: hidden
 	last          int
@@ -71,8 +71,8 @@ var spec = porcupine.Model{
 	DescribeOperation: func(input, output any) string { return describe(input.(call), output.(reply)) },
 }
 
-// step reports whether h can give that reply, and what it is afterwards. A call whose reply is unknown happens if it
-// can; if it did not, its place is after everything else, where it may happen unseen.
+// step reports whether h can give that reply, and returns the next head. If the reply is unknown and the call is
+// possible, the call happens. If the call did not happen, porcupine can put it after all others, where no reply shows it.
 func (h head) step(in call, out reply) (bool, head) {
 	switch in.op {
 	case "claim":
@@ -97,7 +97,7 @@ func (h head) step(in call, out reply) (bool, head) {
 	}
 }
 
-// latest reports whether f was issued last. A fence that somebody bears was told, so that it is not a hidden one.
+// latest reports whether f was issued last. If a caller bears f, a reply contained f, so f is not a hidden one.
 func (h head) latest(f lock.Fence) bool {
 	return h.exists && !h.hidden && f == lock.Fence{Epoch: h.epoch, Nonce: h.nonce}
 }
@@ -138,8 +138,8 @@ func (h head) claim(in call, out reply) (bool, head) {
 		out.turn == h.last && out.last == newest(runs), next
 }
 
-// named reports whether a HeldError may name this fence, which may be one that was hidden. It names nobody if the lease
-// may be over. A plain claim may be refused while there is an owner, and look the name up when there is none.
+// named reports whether a HeldError may name this fence. The fence may be a hidden one. If the lease may be over, the
+// error may name none. A plain claim may be refused while there is an owner, and read the name when there is none.
 func (h head) named(f lock.Fence, plain bool) (bool, head) {
 	if f == (lock.Fence{}) {
 		return plain || !h.owned || !h.long, h
