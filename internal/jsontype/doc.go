@@ -1,9 +1,12 @@
-// Package jsontype finds what encoding/json would lose of a type, before anything is stored.
+// Package jsontype finds the parts of a type that encoding/json would lose, before a store keeps a value of the type.
 //
-// [Check] judges types, not values. It does not see what is wrong with some values only: NaN, a pointer cycle, text that
-// is not UTF-8, two pointers to one variable, a pointer to what is itself null or, if embedded, to what writes nothing.
-// It takes these to be equal: a nil and an empty slice, a value and the zero value if the type's own IsZero says so, and
-// an empty json.Number and "0".
+// [Check] judges types, not values. It does not see faults that only some values have: NaN, a pointer cycle, text that
+// is
+// not UTF-8, two pointers to one variable. Nor does it see a pointer to a null, or an embedded pointer to a value that
+// writes nothing.
 //
-// The verdict is for json.Marshal of a pointer: a pointer is what a MarshalJSON with a pointer receiver needs.
+// Check takes these to be equal: a nil and an empty slice; an empty json.Number and "0"; a value and the zero value, if
+// the type's own IsZero says so.
+//
+// The verdict is for json.Marshal of a pointer, because a MarshalJSON with a pointer receiver needs a pointer.
 package jsontype

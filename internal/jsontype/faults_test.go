@@ -16,7 +16,7 @@ import (
 
 type Order struct {
 	ID     string
-	secret string //nolint:unused // it is the fault
+	secret string //nolint:unused // the field is the fault
 }
 
 type State struct {
@@ -43,7 +43,7 @@ type hidden struct{ X int }
 
 type number int
 
-// Stamp is written by methods that it has from time.Time.
+// Stamp gets its methods of marshaling from time.Time.
 type Stamp struct {
 	time.Time
 	Zone string
@@ -54,7 +54,7 @@ type Ring struct {
 	A int
 }
 
-// Level is written and read as text.
+// Level has text as its JSON.
 type Level int
 
 func (l Level) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "L%d", int(l)), nil }
@@ -76,7 +76,7 @@ type OnlyJSON struct{ X int }
 
 func (OnlyJSON) MarshalJSON() ([]byte, error) { return []byte("1"), nil }
 
-// Lenient adds to what encoding/json writes of it a reader of its own.
+// Lenient has its own reader, but encoding/json writes it.
 type Lenient struct{ X int }
 
 func (l *Lenient) UnmarshalJSON(doc []byte) error {
@@ -84,11 +84,12 @@ func (l *Lenient) UnmarshalJSON(doc []byte) error {
 	return json.Unmarshal(doc, (*plain)(l))
 }
 
-// tagged returns a struct of ints named A, B, C, with tags that linters do not let one write.
+// tagged returns a struct of ints named A, B, C. Linters would refuse such tags in source code.
 func tagged(tags ...reflect.StructTag) reflect.Type {
 	var fields []reflect.StructField
 	for i, tag := range tags {
-		fields = append(fields, reflect.StructField{Name: string(rune('A' + i)), Type: reflect.TypeFor[int](), Tag: tag})
+		fields = append(fields, reflect.StructField{Name: string(rune('A' + i)), Type: reflect.TypeFor[int](),
+			Tag: tag})
 	}
 	return reflect.StructOf(fields)
 }
@@ -113,7 +114,8 @@ func TestFaults(t *testing.T) {
 		{"nameless", check[struct{ a int }](), []string{"S.a: unexported field"}},
 		{"mutex", check[struct{ Mu sync.Mutex }](), []string{"S.Mu.mu: unexported field"}},
 		{"embedded unexported non-struct", check[struct{ number }](), []string{"S.number: unexported field"}},
-		{"embedded pointer", check[struct{ *hidden }](), []string{"S.hidden: embedded pointer to an unexported struct, which cannot be read"}},
+		{"embedded pointer", check[struct{ *hidden }](),
+			[]string{"S.hidden: embedded pointer to an unexported struct, which cannot be read"}},
 		{"embedded pointer with a name", check[struct {
 			*hidden `json:"h"`
 		}](), []string{"S.hidden: embedded pointer to an unexported struct, which cannot be read"}},
@@ -135,7 +137,8 @@ func TestFaults(t *testing.T) {
 			G    [2]Chans
 		}](), []string{
 			"S.A: complex128 has no JSON", "S.B: complex128 has no JSON", "S.C: complex64 has no JSON",
-			"S.D: func has no JSON", "S.E: chan has no JSON", "S.F: unsafe.Pointer has no JSON", "S.G[][]: chan has no JSON",
+			"S.D: func has no JSON", "S.E: chan has no JSON", "S.F: unsafe.Pointer has no JSON",
+			"S.G[][]: chan has no JSON",
 		}},
 		{"keys", check[struct {
 			A map[bool]int
@@ -180,7 +183,8 @@ func TestFaults(t *testing.T) {
 			`S.B: not stored: another field is "B" in JSON too`,
 		}},
 		{"embeds itself", check[Ring](), []string{"Ring.Ring: not stored: jsontype_test.Ring is embedded in itself"}},
-		{"embedded methods", check[map[string]Stamp](), []string{"S[]: the embedded Time has its own marshaling, which leaves out the other fields"}},
+		{"embedded methods", check[map[string]Stamp](),
+			[]string{"S[]: the embedded Time has its own marshaling, which leaves out the other fields"}},
 		{"one way", check[struct {
 			A OnlyWrites
 			B *OnlyJSON

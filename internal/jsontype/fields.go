@@ -7,18 +7,18 @@ import (
 	"unicode"
 )
 
-// A field is one that encoding/json considers, of a struct or of those embedded in it.
+// A field is a field that encoding/json considers: of a struct, or of a struct embedded in it.
 type field struct {
 	path        string
 	name        string // in JSON
-	tagged      bool   // the name is from the tag
-	depth       int    // of embedding
+	tagged      bool   // the tag has the name
+	depth       int    // number of embeddings
 	t           reflect.Type
 	addressable bool
 	options     []string
 }
 
-// A level is a struct whose fields belong to the JSON of the one that embeds it.
+// A level is a struct whose fields belong to the JSON of the struct that embeds it.
 type level struct {
 	path        string
 	t           reflect.Type
@@ -51,7 +51,7 @@ func (c *checker) checkOptions(f field) {
 	}
 }
 
-// quotable reports whether encoding/json heeds json:",string".
+// quotable reports whether json:",string" has an effect on t.
 func quotable(t reflect.Type) bool {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -60,7 +60,7 @@ func quotable(t reflect.Type) bool {
 	return reflect.Bool <= k && k <= reflect.Float64 || k == reflect.String
 }
 
-// wins reports whether f is the one that is stored: the least embedded, or the only one of these with a tag.
+// wins reports whether encoding/json stores f. It stores the least embedded field, or the only one of these with a tag.
 func wins(f field, rivals []field) bool {
 	for _, r := range rivals {
 		if r.path != f.path && (r.depth < f.depth || r.depth == f.depth && (r.tagged || !f.tagged)) {
@@ -70,7 +70,7 @@ func wins(f field, rivals []field) bool {
 	return true
 }
 
-// fields returns them in order, and finds fault with those that encoding/json does not consider.
+// fields returns the fields that encoding/json considers, in order. It reports a fault for each other field.
 func (c *checker) fields(l level, outer ...reflect.Type) []field {
 	if slices.Contains(outer, l.t) {
 		c.fault(l.path, "not stored: %v is embedded in itself", l.t)
@@ -105,7 +105,7 @@ func (c *checker) unexported(path string, sf reflect.StructField) {
 	c.fault(path, "unexported field")
 }
 
-// structOf returns the struct that t is or points to, or nil.
+// structOf returns the struct t, or the struct that t points to. For any other type it returns nil.
 func structOf(t reflect.Type) reflect.Type {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -131,7 +131,7 @@ func fieldOf(sf reflect.StructField, l level) field {
 	return f
 }
 
-// validName reports whether encoding/json uses a name from a tag; otherwise it uses the field's.
+// validName reports whether encoding/json accepts a name from a tag. If not, encoding/json uses the name of the field.
 func validName(name string) bool {
 	return name != "" && !strings.ContainsFunc(name, func(c rune) bool {
 		return !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", c) && !unicode.IsLetter(c) && !unicode.IsDigit(c)

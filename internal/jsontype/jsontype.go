@@ -5,11 +5,11 @@ import (
 	"reflect"
 )
 
-// Check returns what would not come back the same, as "State.Orders[].note: unexported field", in the order of the
-// fields, or nil. The faults of a type are listed where it is first met; elsewhere they are referred to. A root without
-// a name is "S".
+// Check returns the parts of t that would not come back the same, or nil. It lists them in the order of the fields, as
+// "State.Orders[].note: unexported field". A type that occurs twice has its faults listed at its first place. The other
+// places refer to the first. A root without a name is "S".
 //
-// Types with their own marshaling, and the reverse of it, are taken at their word.
+// If a type has both its own marshaling and its own unmarshaling, Check trusts them.
 func Check(t reflect.Type) []string {
 	c := checker{met: make(map[visit]meeting)}
 	c.walk(rootName(t), t, true)
@@ -31,7 +31,7 @@ type checker struct {
 	faults []string
 }
 
-// A visit is what a verdict depends on: if encoding/json can take the address, it finds more methods.
+// A visit is the key of a verdict. If encoding/json can take the address, it finds more methods.
 type visit struct {
 	t           reflect.Type
 	addressable bool
@@ -46,7 +46,7 @@ func (c *checker) fault(path, format string, args ...any) {
 	c.faults = append(c.faults, path+": "+fmt.Sprintf(format, args...))
 }
 
-// walk meets each named type with parts once; only these can contain themselves.
+// walk visits each named type with parts once. Only such types can contain themselves.
 func (c *checker) walk(path string, t reflect.Type, addressable bool) {
 	if t.Name() == "" || !hasParts(t) {
 		c.judge(path, t, addressable)
@@ -96,7 +96,7 @@ func (c *checker) judge(path string, t reflect.Type, addressable bool) {
 	}
 }
 
-// checkKey asks for a key that is written and read alike.
+// checkKey reports a fault unless a key is written and read in the same way.
 func (c *checker) checkKey(path string, key reflect.Type) {
 	writes, reads := key.Implements(textMarshaler), reflect.PointerTo(key).Implements(textUnmarshaler)
 	switch kind := key.Kind(); {

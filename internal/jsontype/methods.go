@@ -13,10 +13,11 @@ var (
 	textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
 )
 
-// marshals reports whether there is nothing more to see in t, because methods write it.
+// marshals reports whether methods write t. Then walk need not look into t.
 func (c *checker) marshals(path string, t reflect.Type, addressable bool) bool {
 	if t.Kind() == reflect.Pointer || t.Kind() == reflect.Interface {
-		return false // a pointer is judged by what it points to, which has the same methods
+		// walk judges a pointer by its target, which has the same methods.
+		return false
 	}
 	if from := embeddedMethods(t); from != "" {
 		c.fault(path, "the embedded %s has its own marshaling, which leaves out the other fields", from)
@@ -38,8 +39,9 @@ func (c *checker) marshals(path string, t reflect.Type, addressable bool) bool {
 	return true
 }
 
-// embeddedMethods names the embedded field whose methods marshal all of t, or "". A method of t's own that hides them
-// looks the same: it is refused too, for naming the field settles it.
+// embeddedMethods returns the name of the embedded field whose methods marshal all of t, or "". If t has a method of
+// its
+// own that hides them, embeddedMethods cannot tell and refuses t too. A name for the field makes t fit.
 func embeddedMethods(t reflect.Type) string {
 	if t.Kind() != reflect.Struct || t.NumField() < 2 {
 		return ""
@@ -47,7 +49,8 @@ func embeddedMethods(t reflect.Type) string {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		for _, m := range []reflect.Type{jsonMarshaler, jsonUnmarshaler, textMarshaler, textUnmarshaler} {
-			if f.Anonymous && reflect.PointerTo(t).Implements(m) && (f.Type.Implements(m) || reflect.PointerTo(f.Type).Implements(m)) {
+			if f.Anonymous && reflect.PointerTo(t).Implements(m) &&
+				(f.Type.Implements(m) || reflect.PointerTo(f.Type).Implements(m)) {
 				return f.Name
 			}
 		}
@@ -55,7 +58,7 @@ func embeddedMethods(t reflect.Type) string {
 	return ""
 }
 
-// writesItself reports whether t, or what it points to, has its own marshaling.
+// writesItself reports whether t, or the target of t, has its own marshaling.
 func writesItself(t reflect.Type) bool {
 	if t.Kind() != reflect.Pointer {
 		t = reflect.PointerTo(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/message"
 )
 
-// Whole has one of everything that JSON keeps.
+// Whole has one of each kind of field that JSON keeps.
 type Whole struct {
 	Bool     bool
 	Int      int64 `json:"int,omitempty"`
@@ -53,10 +53,10 @@ type number2 struct{ Y int }
 // Opt is embedded by pointer.
 type Opt struct{ Z int }
 
-// Price needs an address.
+// Price needs an address to be written.
 type Price struct{ Cents big.Int }
 
-// Mixed is written as text and read as JSON.
+// Mixed writes text and reads JSON.
 type Mixed struct{ OnlyWrites }
 
 func (*Mixed) UnmarshalJSON([]byte) error { return nil }
@@ -64,7 +64,8 @@ func (*Mixed) UnmarshalJSON([]byte) error { return nil }
 func TestPasses(t *testing.T) {
 	type alias = Whole
 	for _, typ := range []reflect.Type{
-		reflect.TypeFor[int](), reflect.TypeFor[string](), reflect.TypeFor[[]string](), reflect.TypeFor[map[string]int](),
+		reflect.TypeFor[int](), reflect.TypeFor[string](), reflect.TypeFor[[]string](),
+		reflect.TypeFor[map[string]int](),
 		reflect.TypeFor[*int](), reflect.TypeFor[struct{}](), reflect.TypeFor[[0]int](), reflect.TypeFor[uintptr](),
 		reflect.TypeFor[time.Time](), reflect.TypeFor[*time.Time](), reflect.TypeFor[struct{ time.Time }](),
 		reflect.TypeFor[map[string]time.Time](), reflect.TypeFor[map[netip.Addr]*big.Int](), reflect.TypeFor[big.Int](),
@@ -73,7 +74,7 @@ func TestPasses(t *testing.T) {
 		reflect.TypeFor[map[string]struct{ *Price }](), reflect.TypeFor[Mixed](),
 		reflect.TypeFor[message.Message](), reflect.TypeFor[map[string][]message.Message](),
 		reflect.TypeFor[struct {
-			Name, NAME string // written and read apart
+			Name, NAME string // two names in JSON
 			Base       `json:"base"`
 		}](),
 	} {
@@ -86,14 +87,17 @@ func TestPasses(t *testing.T) {
 func TestWholeRoundTrips(t *testing.T) {
 	text := "q\"<"
 	inner := Whole{
-		Raw: json.RawMessage(`{"a":[1]}`), Number: "1e400", PBig: big.NewInt(7), Bytes: []byte{0, 255}, Digest: [4]byte{1},
-		Time: time.Date(2026, 3, 1, 9, 30, 0, 1, time.UTC), Addr: netip.MustParseAddr("10.0.0.1"), Pointer: &text,
+		Raw: json.RawMessage(`{"a":[1]}`), Number: "1e400", PBig: big.NewInt(7), Bytes: []byte{0, 255},
+		Digest: [4]byte{1},
+		Time:   time.Date(2026, 3, 1, 9, 30, 0, 1, time.UTC), Addr: netip.MustParseAddr("10.0.0.1"), Pointer: &text,
 	}
 	inner.Big.Exp(big.NewInt(10), big.NewInt(50), nil)
 	want := Whole{
-		Bool: true, Int: 1 << 62, Quoted: 200, Float: 0.1, Text: text, Raw: json.RawMessage(`7`), Number: "0", Took: time.Hour,
-		Level: 3, Lenient: Lenient{4}, Slice: []Base{{"a"}}, Array: [2]Base{{"b"}}, ByText: map[string]*Base{"": nil, "c": {"d"}},
-		ByInt: map[int8][]string{-128: {"e"}}, ByLevel: map[Level]Level{1: 2}, Next: &inner, Children: []Whole{inner},
+		Bool: true, Int: 1 << 62, Quoted: 200, Float: 0.1, Text: text, Raw: json.RawMessage(`7`), Number: "0",
+		Took:  time.Hour,
+		Level: 3, Lenient: Lenient{4}, Slice: []Base{{"a"}}, Array: [2]Base{{"b"}},
+		ByText: map[string]*Base{"": nil, "c": {"d"}},
+		ByInt:  map[int8][]string{-128: {"e"}}, ByLevel: map[Level]Level{1: 2}, Next: &inner, Children: []Whole{inner},
 		Base: Base{"f"}, hidden: hidden{5}, number2: number2{6}, Opt: &Opt{},
 	}
 	if err := roundTrip(reflect.ValueOf(want)); err != nil {
@@ -101,7 +105,7 @@ func TestWholeRoundTrips(t *testing.T) {
 	}
 }
 
-// Whatever the type: if it passes, its values come back.
+// If a type passes Check, all its values come back the same.
 func TestPassingTypesRoundTrip(t *testing.T) {
 	passed := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -136,7 +140,7 @@ func roundTrip(want reflect.Value) error {
 	return nil
 }
 
-// leaves are types good and bad, with their addressable, two-way and one-way methods.
+// leaves are good and bad types. Their methods need an address or not, and work both ways or one way.
 var leaves = []reflect.Type{
 	reflect.TypeFor[bool](), reflect.TypeFor[int8](), reflect.TypeFor[uint64](), reflect.TypeFor[float32](),
 	reflect.TypeFor[string](), reflect.TypeFor[byte](), reflect.TypeFor[Level](), reflect.TypeFor[Lenient](),
@@ -168,7 +172,8 @@ func structType(t *rapid.T, part *rapid.Generator[reflect.Type]) reflect.Type {
 	var fields []reflect.StructField
 	for i := range rapid.IntRange(0, 4).Draw(t, "fields") {
 		tag := rapid.SampledFrom([]string{
-			``, ``, ``, `json:"a"`, `json:"b"`, `json:"F0"`, `json:"-"`, `json:"-,"`, `json:",omitempty"`, `json:",omitzero"`,
+			``, ``, ``, `json:"a"`, `json:"b"`, `json:"F0"`, `json:"-"`, `json:"-,"`, `json:",omitempty"`,
+			`json:",omitzero"`,
 			`json:",string"`, `json:"a\\b"`,
 		}).Draw(t, "tag")
 		fields = append(fields, reflect.StructField{
@@ -178,7 +183,7 @@ func structType(t *rapid.T, part *rapid.Generator[reflect.Type]) reflect.Type {
 	return reflect.StructOf(fields)
 }
 
-// anyValue draws none of the values that the package comment excludes.
+// anyValue draws a value, but none of the values that the package comment excludes.
 func anyValue(t *rapid.T, typ reflect.Type) reflect.Value {
 	v := reflect.New(typ).Elem()
 	switch typ {
