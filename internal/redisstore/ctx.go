@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/ctxcause"
 )
 
-// Checked returns the first reason not to go on: an error of the arguments, or the end of ctx.
+// Checked returns the first reason to stop: an error of the arguments, or the end of ctx.
 func Checked(ctx context.Context, errs ...error) error {
 	for _, err := range errs {
 		if err != nil {
@@ -18,7 +18,7 @@ func Checked(ctx context.Context, errs ...error) error {
 	return ctxcause.Of(ctx)
 }
 
-// interrupted adds to err that ctx is done. A client that honours its deadline reports an i/o timeout, and may do so
+// interrupted adds to err that ctx is done. A client that honours the deadline of ctx reports an i/o timeout, perhaps
 // before the timer of ctx has fired.
 func interrupted(ctx context.Context, err error) error {
 	if ctx.Err() != nil {

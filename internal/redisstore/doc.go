@@ -1,3 +1,3 @@
-// Package redisstore holds what the stores on Redis have in common: how keys are named, how scripts are run and what
-// their verdicts mean, and how an index is read. It knows no contract.
+// Package redisstore holds the common parts of the stores on Redis: how keys are named, how scripts run, the meaning of
+// their verdicts, and how an index is read. It knows no contract.
 package redisstore

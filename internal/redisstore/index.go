@@ -2,17 +2,18 @@ package redisstore
 
 import "context"
 
-// An Entry of an index may be stale, but none is missing. How that is kept up is the business of who writes it.
+// An Entry is an entry of an index. An entry may be stale, but no entry is missing: the writer of the index sees to it.
 //
-// An index is one key: while a cluster moves its slot, it is on one node or on the other.
+// An index is one key. While a cluster moves the key's slot, the index is on the old node or on the new one.
 type Entry struct {
 	Session string
-	Token   string // what it was written with
+	// Token is the writer's token.
+	Token string
 }
 
 var listScript = Script(sources, "list")
 
-// Bounds of an index, as List takes them.
+// The bounds of an index, for List.
 const (
 	First = "-"
 	Last  = "+"
@@ -21,15 +22,15 @@ const (
 // At returns the lower bound of a session's entry.
 func At(session string) string { return "[" + session + "\x00" }
 
-// Past returns the bound behind a session's entry: the lower one of what follows.
+// Past returns the bound behind a session's entry. It is the lower bound for the sessions that follow.
 func Past(session string) string { return "[" + session + "\x01" }
 
-// Within returns the bounds of the sessions that begin with prefix.
+// Within returns the bounds of the sessions whose names begin with prefix.
 func Within(prefix string) (from, to string) {
 	return "[" + prefix, "(" + prefix + "\xff" // above all UTF-8
 }
 
-// List returns entries of the index in byte order, between bounds.
+// List returns the entries of the index between the bounds, in byte order.
 func (r *Runner) List(ctx context.Context, index, from, to string, limit int) ([]Entry, error) {
 	reply, err := r.Run(ctx, listScript, []string{index}, from, to, limit)
 	if err != nil {

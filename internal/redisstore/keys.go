@@ -8,7 +8,8 @@ import (
 
 var validPrefix = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,64}$`)
 
-// Prefix returns prefix, or the default if it is "". It panics, in the name of pkg, if prefix is invalid.
+// Prefix returns prefix, or the default if prefix is "". If prefix is invalid, Prefix panics with a message that names
+// pkg.
 func Prefix(pkg, prefix string) string {
 	if prefix == "" {
 		return "holdfast:"
@@ -19,10 +20,10 @@ func Prefix(pkg, prefix string) string {
 	return prefix
 }
 
-// What would end a hash tag, or blur where a name ends, is written as in a URL.
+// escaper escapes, as in a URL, each character that would end a hash tag or hide the end of a name.
 var escaper = strings.NewReplacer("%", "%25", "/", "%2F", "{", "%7B", "}", "%7D")
 
-// Tag returns the hash tag of names. Different names have different tags.
+// Tag returns the hash tag of names. Different lists of names have different tags.
 func Tag(names ...string) string {
 	escaped := make([]string, len(names))
 	for i, name := range names {
@@ -31,7 +32,7 @@ func Tag(names ...string) string {
 	return "{" + strings.Join(escaped, "/") + "}"
 }
 
-// Flag is how scripts are told yes or no.
+// Flag returns the argument that tells a script yes or no.
 func Flag(set bool) string {
 	if set {
 		return "1"

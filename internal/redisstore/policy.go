@@ -9,13 +9,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ErrEviction refuses a server that deletes keys when its memory is full. The message says what to configure.
+// ErrEviction refuses a server that deletes keys when its memory is full. The message names the setting to change.
 var ErrEviction = errors.New("the server may evict what is stored")
 
 const onlyPolicy = "noeviction"
 
-// fit asks every server once for its policy, and refuses one that evicts. A server that does not say is taken: INFO may be
-// forbidden, or the server does not answer, which the script will find out.
+// fit asks every server once for its policy, and refuses a server that evicts keys. fit accepts a server that does not
+// answer: INFO may be forbidden, and if the server is down, the script will fail.
 func (r *Runner) fit(ctx context.Context) error {
 	if r.known.Load() {
 		return nil

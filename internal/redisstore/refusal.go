@@ -8,8 +8,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// refusals are the codes of errors by which Redis answers before a script has written anything. A script that has written
-// is not stopped for one of these reasons: Redis lets it go on. The value says what to do about it, if that is not plain.
+// refusals are the codes of errors that Redis returns before a script has written. Once a script has written, Redis
+// lets
+// it go on and does not return these codes. The value is the remedy, if the error itself does not show it.
 var refusals = map[string]string{
 	"BUSY":        "",
 	"CLUSTERDOWN": "",
@@ -24,13 +25,13 @@ var refusals = map[string]string{
 	"TRYAGAIN":    "",
 	"WRONGPASS":   "",
 
-	// Redirections that the client has given up on, and what it could not be told.
+	// Redirections that the client no longer follows, and errors about the cluster.
 	"ASK":                               "",
 	"MOVED":                             "",
 	"ERR max number of clients reached": "",
 }
 
-// passing are the codes of refusals that may be over in a moment: the client would repeat these too.
+// passing are the codes of refusals that may be over in a moment. The client itself would repeat these commands too.
 var passing = map[string]bool{
 	"CLUSTERDOWN": true, "LOADING": true, "MASTERDOWN": true, "NOREPLICAS": true, "READONLY": true, "TRYAGAIN": true,
 	"ERR max number of clients reached": true,
@@ -38,11 +39,12 @@ var passing = map[string]bool{
 	gone: true,
 }
 
-// gone is the code of a script whose key has gone to another node while its slot moved: it had expired. Nothing is known of
-// what the script did before, but it may run again.
+// gone is the code of a script whose key went to another node while its slot moved: the key had expired. The script may
+// have had an effect or not, but it may run again.
 const gone = "gone"
 
-// code returns the code of an error that Redis has answered. Of an error in a script it is that of the command that failed.
+// code returns the code of an error that Redis returned. If a command in a script failed, code returns that command's
+// code.
 func code(err error) string {
 	text := err.Error()
 	if _, cause, ok := strings.Cut(text, ": -"); ok && strings.HasPrefix(text, "ERR Error running script") {
@@ -54,14 +56,16 @@ func code(err error) string {
 		return full
 	case strings.Contains(text, "access a non local key"):
 		return gone
-	case strings.Contains(text, "in script"): // a script lacked a permission when it may have written: NOPERM since Redis 7.2
+	// The script lacked a permission when it may have written. Redis 7.2 and later say NOPERM.
+	case strings.Contains(text, "in script"):
 		return ""
 	}
 	word, _, _ := strings.Cut(text, " ")
 	return word
 }
 
-// refusal makes r.Refused of an error that says that nothing was written. With doubt an earlier copy may have been.
+// refusal adds r.Refused to an error which says that nothing was written. With doubt, an earlier copy may have written,
+// and the result has no r.Refused.
 func (r *Runner) refusal(err error, doubt bool) error {
 	said, ok := errors.AsType[redis.Error](err)
 	if !ok {

@@ -34,7 +34,8 @@ func TestRefusal(t *testing.T) {
 		if got := errors.Is(r.refusal(said, false), refused); got != want {
 			t.Errorf("%s: refused is %v", text, got)
 		}
-		if doubtful := r.refusal(said, true); errors.Is(doubtful, refused) || !errors.Is(doubtful, redistest.Reply(text)) {
+		if doubtful := r.refusal(said, true); errors.Is(doubtful, refused) ||
+			!errors.Is(doubtful, redistest.Reply(text)) {
 			t.Errorf("%s: after a lost answer %v", text, doubtful)
 		}
 	}
@@ -43,7 +44,7 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
-// What is not known to be unsent, or answered, is in doubt.
+// If a request may have been sent and got no answer, the outcome is in doubt.
 func TestAttempt(t *testing.T) {
 	for _, c := range []struct {
 		err  error

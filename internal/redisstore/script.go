@@ -18,7 +18,7 @@ type Lua struct {
 	text string
 }
 
-// Script joins files of lua/ in from, or in this package, and puts before them what every script may use.
+// Script joins the files of lua/ in from, or in this package. It puts the functions before them that all scripts use.
 func Script(from embed.FS, names ...string) *Lua {
 	src := read(sources, "clock")
 	for _, name := range names {
@@ -38,37 +38,43 @@ func read(from embed.FS, name string) []byte {
 	return src
 }
 
-// A Runner runs the scripts of a store. Each may run twice: what gets no answer is repeated, and the first copy may
-// arrive after the second.
+// A Runner runs the scripts of a store. Each script may run twice: the Runner repeats a request that gets no answer,
+// and
+// the first copy may arrive after the second.
 type Runner struct {
-	Client   redis.UniversalClient
-	Verdicts map[string]error // what verdicts stand for; those that are missing are no errors
-	Refused  error            // says of a call that the server took no write
+	Client redis.UniversalClient
+	// Verdicts maps verdicts to errors. A verdict without an entry is no error.
+	Verdicts map[string]error
+	// Refused is in the error of a call that the server refused without a write.
+	Refused error
 
-	known atomic.Bool // the servers do not evict, or do not say
+	// known says that the servers do not evict keys, or do not answer the question.
+	known atomic.Bool
 }
 
-// A Fault is what a script has found that no script wrote: its verdict is INVALID, or a key has the wrong type.
+// A Fault is data that no script of the store has written: the verdict is INVALID, or a key has the wrong type.
 type Fault struct {
 	What string
-	Told []string // what the script could read all the same
+	// Told is the data that the script could still read.
+	Told []string
 }
 
+// Error returns What.
 func (f *Fault) Error() string { return f.What }
 
-// A Reply is the verdict of a script, and whatever comes with it.
+// A Reply is the verdict of a script, and the data that comes with it.
 type Reply struct {
 	Status string
 	Values []string
 }
 
-// A Call is what one run of a script gets.
+// A Call is the arguments of one run of a script.
 type Call struct {
 	Keys []string
 	Args []any
 }
 
-// Run runs script, again if there is no answer, as often as the client is set to.
+// Run runs script. If Redis does not answer, Run repeats it, as often as the options of the client say.
 func (r *Runner) Run(ctx context.Context, script *Lua, keys []string, args ...any) (Reply, error) {
 	if err := r.fit(ctx); err != nil {
 		return Reply{}, err
@@ -77,9 +83,9 @@ func (r *Runner) Run(ctx context.Context, script *Lua, keys []string, args ...an
 	return r.result(ctx, cmd, doubt)
 }
 
-// RunAll runs script for every call, in one round trip, or two where Redis has forgotten the script. It hands the
-// results to each in the order of the calls. The client may repeat it by itself, so that the error of a refusal does not
-// say that an earlier copy had no effect.
+// RunAll runs script for every call, in one round trip. If Redis has forgotten the script, RunAll needs two. It passes
+// each result to each, in the order of the calls. The client may repeat the request by itself. Therefore the error of a
+// refusal does not say that an earlier copy had no effect.
 func (r *Runner) RunAll(ctx context.Context, script *Lua, calls []Call, each func(i int, reply Reply, err error)) {
 	if err := r.fit(ctx); err != nil {
 		for i := range calls {
@@ -116,15 +122,16 @@ func (r *Runner) pipeline(ctx context.Context, eval eval, calls []Call) []*redis
 	for i, c := range calls {
 		cmds[i] = eval(ctx, pipe, c.Keys, c.Args...)
 	}
-	_, _ = pipe.Exec(ctx) // each command has its own error
+	_, _ = pipe.Exec(ctx) // each command has its error
 	return cmds
 }
 
-// result reads what a script has answered. doubt says that an earlier copy of the request was sent and not answered.
+// result reads the answer of a script. doubt says that an earlier copy of the request was sent and not answered.
 func (r *Runner) result(ctx context.Context, cmd *redis.Cmd, doubt bool) (Reply, error) {
 	parts, err := cmd.StringSlice()
 	switch {
-	case err != nil && strings.Contains(err.Error(), "WRONGTYPE "): // Redis before 7 puts the script's name in front
+	// Redis before 7 puts the script's name in front.
+	case err != nil && strings.Contains(err.Error(), "WRONGTYPE "):
 		return Reply{}, &Fault{What: err.Error()}
 	case err != nil:
 		return Reply{}, interrupted(ctx, r.refusal(err, doubt))

@@ -13,13 +13,15 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testenv"
 )
 
-// Soak reports whether tests are to run long.
+// Soak reports whether tests should run long.
 func Soak() bool { return os.Getenv("HOLDFAST_SOAK") == "1" }
 
-// Moves is a cluster whose slots move from node to node while workers live on it.
+// Moves moves slots of a cluster from node to node while workers use keys in them.
 type Moves struct {
-	Tags []string                                  // of the keys whose slots move
-	Live func(ctx context.Context, w, n int) error // what worker w does for the nth time; it must not fail
+	// Tags are the hash tags of the keys whose slots move.
+	Tags []string
+	// Live is one step of worker w, its nth. It must not fail.
+	Live func(ctx context.Context, w, n int) error
 
 	calls  atomic.Int64
 	moved  int
@@ -29,7 +31,8 @@ type Moves struct {
 
 const movers = 4 // workers
 
-// Run moves the slots round and round for a while, and waits at each stage of a move until every worker has lived twice.
+// Run moves the slots round and round for a while. At each stage of a move, it waits until every worker has made two
+// steps.
 func (m *Moves) Run(t *testing.T, cluster *testenv.Cluster, client *redis.ClusterClient) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -85,7 +88,7 @@ func (m *Moves) move(ctx context.Context, t *testing.T, cluster *testenv.Cluster
 	}
 }
 
-// rest returns when every worker has lived twice more.
+// rest returns when every worker has made two more steps.
 func (m *Moves) rest(ctx context.Context) {
 	var lives [movers]int
 	for left := movers; left > 0; {

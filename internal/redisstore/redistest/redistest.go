@@ -1,4 +1,4 @@
-// Package redistest has the servers and the misfortunes that the stores on Redis are tested with.
+// Package redistest has the servers and the faults for the tests of the stores on Redis.
 package redistest
 
 import (
@@ -16,13 +16,13 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testenv"
 )
 
-// Cluster returns a client of a cluster that is the test's own.
+// Cluster returns a client of a cluster of the test's own.
 func Cluster(t *testing.T) *redis.ClusterClient {
 	_, client := Nodes(t)
 	return client
 }
 
-// Nodes is Cluster for tests that meddle with its nodes.
+// Nodes is like Cluster, for tests that kill or change nodes.
 func Nodes(t *testing.T) (*testenv.Cluster, *redis.ClusterClient) {
 	nodes := testenv.StartRedisCluster(t)
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: nodes.Addrs})
@@ -30,7 +30,7 @@ func Nodes(t *testing.T) (*testenv.Cluster, *redis.ClusterClient) {
 	return nodes, client
 }
 
-// Server returns a Redis that is the test's own, and a client of it.
+// Server returns a Redis of the test's own, and a client of it.
 func Server(t *testing.T, o redis.Options) (*testenv.Server, *redis.Client) {
 	s := testenv.StartRedis(t, &testenv.Options{Settings: map[string]string{"enable-debug-command": "yes"}})
 	where, err := redis.ParseURL(s.URL)
@@ -43,8 +43,9 @@ func Server(t *testing.T, o redis.Options) (*testenv.Server, *redis.Client) {
 	return s, client
 }
 
-// Stats returns how often each command was called, also from scripts, and the bytes that the server got and sent, since
-// client.ConfigResetStat.
+// Stats returns how often each command was called, also from scripts. It also returns the bytes that the server
+// received
+// and sent. Both count since client.ConfigResetStat.
 func Stats(t *testing.T, client *redis.Client) map[string]int {
 	t.Helper()
 	info, err := client.Info(t.Context(), "commandstats", "stats").Result()
@@ -69,13 +70,13 @@ func Stats(t *testing.T, client *redis.Client) map[string]int {
 // A Lossy network loses the answer to one request.
 type Lossy struct{ left atomic.Int64 }
 
-// LoseNext makes the nth answer from now on the one that is lost.
+// LoseNext makes the network lose the nth answer from now on.
 func (n *Lossy) LoseNext(nth int64) { n.left.Store(nth) }
 
-// Lost reports whether an answer was lost since.
+// Lost reports whether the network has lost an answer since LoseNext.
 func (n *Lossy) Lost() bool { return n.left.Load() <= 0 }
 
-// Dial is a redis.Options.Dialer.
+// Dial connects. It fits redis.Options.Dialer.
 func (n *Lossy) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, network, addr)
 	return &lossyConn{conn, n}, err
@@ -86,6 +87,7 @@ type lossyConn struct {
 	network *Lossy
 }
 
+// Read reads from the server, and fails once where Lossy loses an answer.
 func (c *lossyConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if err == nil && c.network.left.Add(-1) == 0 {
@@ -95,19 +97,25 @@ func (c *lossyConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// An Echo is a hook that repeats one request after a number of others: a copy that was held up on its way.
+// An Echo is a hook that repeats one request after some others, as if a copy had been delayed on its way.
 type Echo struct {
-	Nth, Late int           // which, and after how many
-	Client    *redis.Client // through which the copy goes
-	Spare     *atomic.Bool  // while it is set, no copy is taken; nil: never
-	N         int           // requests so far
-	Copy      []any
+	// Nth is the request to repeat. Late is how many requests later the copy comes.
+	Nth, Late int
+	// Client sends the copy.
+	Client *redis.Client
+	// Spare, while set, prevents that a copy is taken. nil means never.
+	Spare *atomic.Bool
+	// N is the number of requests so far.
+	N    int
+	Copy []any
 }
 
 var _ redis.Hook = (*Echo)(nil)
 
+// DialHook changes nothing.
 func (e *Echo) DialHook(next redis.DialHook) redis.DialHook { return next }
 
+// ProcessHook counts a command, and may repeat an earlier one.
 func (e *Echo) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
@@ -116,6 +124,7 @@ func (e *Echo) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
+// ProcessPipelineHook counts each command of a pipeline.
 func (e *Echo) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		err := next(ctx, cmds)
@@ -141,8 +150,10 @@ type Forgetful struct{ Client *redis.Client }
 
 var _ redis.Hook = Forgetful{}
 
+// DialHook changes nothing.
 func (f Forgetful) DialHook(next redis.DialHook) redis.DialHook { return next }
 
+// ProcessHook flushes the scripts before a command.
 func (f Forgetful) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		f.Client.ScriptFlush(ctx)
@@ -150,6 +161,7 @@ func (f Forgetful) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
+// ProcessPipelineHook flushes the scripts before a pipeline.
 func (f Forgetful) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		f.Client.ScriptFlush(ctx)
@@ -157,7 +169,7 @@ func (f Forgetful) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 	}
 }
 
-// LoseSlot makes no node serve the slot of key.
+// LoseSlot removes the slot of key from every node.
 func LoseSlot(t *testing.T, client *redis.ClusterClient, key string) {
 	t.Helper()
 	slot, err := client.ClusterKeySlot(t.Context(), key).Result()
@@ -180,7 +192,7 @@ func Fill(t *testing.T, client *redis.Client) {
 	}
 }
 
-// Digest returns what differs if the server holds anything else.
+// Digest returns a text that changes if any data of the server changes.
 func Digest(t *testing.T, client *redis.Client) string {
 	t.Helper()
 	digest, err := client.Do(t.Context(), "DEBUG", "DIGEST").Text()

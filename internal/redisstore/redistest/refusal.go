@@ -12,16 +12,16 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testenv"
 )
 
-// A Refusal is a state in which a server takes no write.
+// A Refusal is a state in which a server refuses writes.
 type Refusal struct {
-	Code   string // of its error
-	Remedy string // what the error of a store says
+	Code   string // of the server's error
+	Remedy string // in the store's error
 	begin  func(t *testing.T, admin *redis.Client)
 }
 
 const nowhere = "127.0.0.1 1"
 
-// Refusals are those that a Redis of its own can be put into.
+// Refusals are the refusals of a single Redis that a test can start.
 var Refusals = []Refusal{
 	{"READONLY", "read-only replica", do("REPLICAOF " + nowhere)},
 	{"MASTERDOWN", "replica without its master", do("CONFIG SET replica-serve-stale-data no", "REPLICAOF "+nowhere)},
@@ -32,7 +32,7 @@ var Refusals = []Refusal{
 	{"LOADING", "", reload},
 }
 
-// Begin starts a server that refuses nothing, and returns a client of it and what makes it refuse.
+// Begin starts a server that accepts writes, and returns a client. After refuse, the server refuses writes.
 func (r Refusal) Begin(t *testing.T) (client *redis.Client, refuse func()) {
 	t.Helper()
 	s := testenv.StartRedis(t, &testenv.Options{Settings: map[string]string{
@@ -69,14 +69,14 @@ func do(commands ...string) func(*testing.T, *redis.Client) {
 	}
 }
 
-// hog runs a script that does not end until the test does.
+// hog runs a script that ends when the test ends.
 func hog(t *testing.T, admin *redis.Client) {
 	go admin.Eval(context.WithoutCancel(t.Context()), "while true do end", nil)
 	t.Cleanup(func() { admin.ScriptKill(context.WithoutCancel(t.Context())) })
 	until(t, admin, "BUSY")
 }
 
-// reload makes the server read back what it holds, slowly.
+// reload makes the server read its data again, slowly.
 func reload(t *testing.T, admin *redis.Client) {
 	ctx := context.WithoutCancel(t.Context())
 	pipe := admin.Pipeline()
@@ -91,7 +91,7 @@ func reload(t *testing.T, admin *redis.Client) {
 	until(t, admin, "LOADING")
 }
 
-// until waits until the server answers with an error.
+// until waits until the server answers with an error of that code.
 func until(t *testing.T, admin *redis.Client, code string) {
 	t.Helper()
 	o := *admin.Options()
@@ -107,14 +107,17 @@ func until(t *testing.T, admin *redis.Client, code string) {
 
 // A Deaf hook lets the first script run, loses its answer, and answers later ones with Err.
 type Deaf struct {
-	Err  error
-	Sent int // how many scripts there were
+	Err error
+	// Sent is how many scripts there were.
+	Sent int
 }
 
 var _ redis.Hook = (*Deaf)(nil)
 
+// DialHook changes nothing.
 func (d *Deaf) DialHook(next redis.DialHook) redis.DialHook { return next }
 
+// ProcessHook loses the answer of the first script, and answers later scripts with Err.
 func (d *Deaf) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		if cmd.Name() != "evalsha" {
@@ -127,16 +130,18 @@ func (d *Deaf) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
+// ProcessPipelineHook changes nothing.
 func (d *Deaf) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return next
 }
 
-// A Reply is an error as a server answers it.
+// A Reply is an error in the form in which a server returns it.
 type Reply string
 
 var _ redis.Error = Reply("")
 
+// Error returns the text of the reply.
 func (r Reply) Error() string { return string(r) }
 
-// RedisError tells it from other errors.
+// RedisError marks Reply as an error that a server returned.
 func (Reply) RedisError() {}
