@@ -4,8 +4,8 @@ package sqlitestore
 
 import "syscall"
 
-// writable returns why a process may not write to a file or a directory. Unlike opening the file it leaves the locks
-// alone that SQLite has on it.
+// writable returns why a process may not write to a file or a directory. It does not open the file, because closing the
+// file again would drop SQLite's locks on it.
 func writable(path string) error {
 	const mayWrite = 2
 	return syscall.Access(path, mayWrite)

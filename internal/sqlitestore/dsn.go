@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// ErrDSN refuses a database that would lose what it acknowledged, fail where it should wait, or sort differently.
-// The message says what is wrong and shows the data source name to write.
+// ErrDSN refuses a database that would lose acknowledged writes, fail where it should wait, or sort differently. The
+// message says what is wrong and shows the data source name to write.
 var ErrDSN = errors.New("database is not opened as it must be")
 
 const remedyDSN = "file:PATH?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"
@@ -23,7 +23,7 @@ const (
 	synchronousExtra = 3
 )
 
-// checkDSN asks a connection how the caller opened it. The others are opened the same way.
+// checkDSN asks a connection how the caller opened the database. All connections are opened the same way.
 func checkDSN(ctx context.Context, db *sql.DB) error {
 	conn, err := db.Conn(ctx)
 	if err != nil {
@@ -62,12 +62,14 @@ func checkDSN(ctx context.Context, db *sql.DB) error {
 		faults = append(faults, "encoding is "+encoding+", for the life of the file")
 	}
 	if len(faults) > 0 {
-		return fmt.Errorf("%w: %s: with modernc.org/sqlite, open a file as %q", ErrDSN, strings.Join(faults, ", "), remedyDSN)
+		return fmt.Errorf("%w: %s: with modernc.org/sqlite, open a file as %q", ErrDSN, strings.Join(faults, ", "),
+			remedyDSN)
 	}
 	return nil
 }
 
-// checkSQLite tells another database, which answers but not to this, from one that does not answer.
+// checkSQLite asks for the version of SQLite. If another kind of database answers, checkSQLite returns ErrDSN. If no
+// database answers, it returns the error as it is.
 func checkSQLite(ctx context.Context, conn *sql.Conn) error {
 	var version string
 	err := conn.QueryRowContext(ctx, "SELECT sqlite_version()").Scan(&version)

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/ctxcause"
 )
 
-// Explain gives an error of the database the meaning that the contract has for it. No connection may be held.
+// Explain gives an error of the database its meaning in the contract. The caller must not hold a connection.
 func (d *DB) Explain(ctx context.Context, err error) error {
 	known := func(verdict error) bool { return errors.Is(err, verdict) }
 	if known(ErrDSN) || slices.ContainsFunc(d.layout.Verdicts, known) {
@@ -22,12 +22,13 @@ func (d *DB) Explain(ctx context.Context, err error) error {
 		return ctxcause.Of(ctx)
 	}
 	if missing := d.missing(ctx); missing != "" {
-		return fmt.Errorf("%w: %s is missing: run migrations.Up, or execute what Schema returns", d.layout.Missing, missing)
+		return fmt.Errorf("%w: %s is missing: run migrations.Up, or execute what Schema returns", d.layout.Missing,
+			missing)
 	}
 	return d.located(ctx, err)
 }
 
-// located says which file an error is about. If SQLite may not write, located says where that is, and why.
+// located adds the path of the file to an error. If SQLite may not write a file, located says which file and why.
 func (d *DB) located(ctx context.Context, err error) error {
 	path := d.path(ctx)
 	if path == "" || err == nil {
@@ -44,11 +45,11 @@ func (d *DB) located(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %s: %w", d.layout.Refused, path, err)
 }
 
-// The codes of SQLite for a file that is read-only, and for one that it cannot open. A database in WAL mode needs to
-// create files beside it.
+// The codes of SQLite for a file that is read-only, and for a file that it cannot open. A database in WAL mode creates
+// files beside the database.
 const readOnly, cannotOpen = 8, 14
 
-// unwritable reports whether err says that nothing was written, because it may not be.
+// unwritable reports whether err says that SQLite wrote nothing because it must not write.
 func unwritable(err error) bool {
 	e, ok := errors.AsType[interface {
 		error
@@ -57,8 +58,9 @@ func unwritable(err error) bool {
 	return ok && (e.Code()&0xff == readOnly || e.Code()&0xff == cannotOpen)
 }
 
-// Corrupt reports whether err says that SQLite cannot read what it has stored. It may say so of one row among many.
-// Of a driver whose errors have no Code it is not known.
+// Corrupt reports whether err says that SQLite cannot read its stored data, perhaps of one row among many. If the
+// errors
+// of a driver have no Code, Corrupt returns false.
 func Corrupt(err error) bool {
 	const corrupt = 11
 	e, ok := errors.AsType[interface {
@@ -68,7 +70,7 @@ func Corrupt(err error) bool {
 	return ok && e.Code()&0xff == corrupt
 }
 
-// missing names a table or column that the store needs and does not find.
+// missing names a table or column that the store needs and that the database does not have.
 func (d *DB) missing(ctx context.Context) string {
 	for _, t := range d.layout.Tables {
 		table := d.SQL(t.Name)

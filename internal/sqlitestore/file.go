@@ -12,14 +12,14 @@ import (
 	"strings"
 )
 
-// A file is the one that a store has found fit. SQLite goes on with a file that was removed, and makes an empty one for
-// a new connection, so the store has to look.
+// A file is the database file that a store has found fit. If the file is removed, SQLite goes on with the removed file
+// and makes an empty one for a new connection. Therefore the store has to check.
 type file struct {
 	path string
 	info fs.FileInfo
 }
 
-// fileOf returns the file of a database; nil if it has none that can be seen.
+// fileOf returns the file of a database. If the store cannot see a file, fileOf returns nil.
 func fileOf(ctx context.Context, db *sql.DB) *file {
 	var path string
 	err := db.QueryRowContext(ctx, "SELECT file FROM pragma_database_list WHERE name = 'main'").Scan(&path)
@@ -33,7 +33,7 @@ func fileOf(ctx context.Context, db *sql.DB) *file {
 	return &file{path, info}
 }
 
-// path returns where the database is, or is to be; "" if that is in no file.
+// path returns the path of the database, which need not exist. If the database is in no file, path returns "".
 func (d *DB) path(ctx context.Context) string {
 	f := d.file.Load()
 	if f == nil {
@@ -50,8 +50,8 @@ func (d *DB) path(ctx context.Context) string {
 	return path
 }
 
-// dsn returns the data source name of db, or "" if package database/sql keeps it elsewhere than it does today. A
-// connection that cannot be opened tells nobody which file it was to open.
+// dsn returns the data source name of db. If a later package database/sql keeps the name elsewhere, dsn returns "". The
+// error of a connection that cannot be opened does not name the file.
 func dsn(db *sql.DB) string {
 	connector := reflect.ValueOf(db).Elem().FieldByName("connector")
 	if !connector.IsValid() || connector.Kind() != reflect.Interface || connector.Elem().Kind() != reflect.Struct {
@@ -63,8 +63,8 @@ func dsn(db *sql.DB) string {
 	return ""
 }
 
-// There returns an error unless the file is still the one that the store has found. What was written before is then where
-// the next process finds it.
+// There returns an error unless the file is still the same one. If it is the same, the next process finds the earlier
+// writes in it.
 func (d *DB) There() error {
 	f := d.file.Load()
 	if f == nil {

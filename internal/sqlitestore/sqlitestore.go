@@ -1,5 +1,5 @@
-// Package sqlitestore holds what the stores on SQLite have in common: how the database must have been opened, prepared
-// statements, a queue for the writers of one store, and what an error of the database means.
+// Package sqlitestore holds the common parts of the stores on SQLite: the check how the database was opened, prepared
+// statements, a queue for the writers of one store, and the meaning of the database's errors.
 package sqlitestore
 
 import (
@@ -15,21 +15,27 @@ import (
 	"github.com/holdfast-go/holdfast/internal/sqlname"
 )
 
-// A Layout is what a store keeps in its database. In all SQL, and in the names of tables, {prefix} stands for Prefix.
+// A Layout describes the data of a store in its database. In all SQL, and in the names of tables, {prefix} stands for
+// Prefix.
 type Layout struct {
-	Prefix     string
-	Tables     []Table
-	Statements []string // all that are prepared
-	Verdicts   []error  // of the contract: no failures of the database
-	Missing    error    // what the contract says of a table or column that is not there
-	Refused    error    // what the contract says of a server that takes no write
-	Damaged    error    // what the contract says of a file that is not there
+	Prefix string
+	Tables []Table
+	// Statements are the statements to prepare.
+	Statements []string
+	// Verdicts are errors of the contract. They are no failures of the database.
+	Verdicts []error
+	// Missing is the contract's error for a missing table or column.
+	Missing error
+	// Refused is the contract's error for a server that refuses writes.
+	Refused error
+	// Damaged is the contract's error for a missing file.
+	Damaged error
 }
 
-// A Table is what this version of a store reads and writes.
+// A Table names a table and the columns that this version of a store reads and writes.
 type Table struct{ Name, Columns string }
 
-// ParsePrefix returns the prefix that an option means. Suffixes are of all names in the database.
+// ParsePrefix returns the prefix that an option asks for. suffixes are the ends of all names in the database.
 func ParsePrefix(option string, suffixes ...string) (string, error) {
 	p, err := sqlname.Parse(option, suffixes...)
 	switch {
@@ -45,17 +51,20 @@ func ParsePrefix(option string, suffixes ...string) (string, error) {
 
 // A DB is the database of one store.
 type DB struct {
-	db       *sql.DB
-	layout   Layout
-	prepared atomic.Pointer[Statements] // nil until the database has been found fit
-	file     atomic.Pointer[file]       // likewise; nil also if there is no file
-	writer   chan struct{}              // holds a token while one of our goroutines writes
+	db     *sql.DB
+	layout Layout
+	// prepared is nil until the database has been found fit.
+	prepared atomic.Pointer[Statements]
+	// file is nil until the database has been found fit, and if there is no file.
+	file atomic.Pointer[file]
+	// writer holds a token while a goroutine of this store writes.
+	writer chan struct{}
 }
 
 // New returns the database of a store. It does not use db yet.
 func New(db *sql.DB, l Layout) *DB { return &DB{db: db, layout: l, writer: make(chan struct{}, 1)} }
 
-// A Part is what the store of runs does in the transaction by which the checkpoint store appends a turn.
+// A Part is the work of the store of runs in the transaction in which the checkpoint store appends a turn.
 type Part struct {
 	DB *DB
 
@@ -66,7 +75,7 @@ type Part struct {
 // On reports whether the store of the part has the same *sql.DB as d.
 func (p Part) On(d *DB) bool { return p.DB.db == d.db }
 
-// SQL returns a text as it is sent.
+// SQL returns text with the prefix filled in.
 func (d *DB) SQL(text string) string { return strings.ReplaceAll(text, "{prefix}", d.layout.Prefix) }
 
 // Statements are keyed by their texts in the layout.
@@ -91,7 +100,7 @@ func (d *DB) prepare(ctx context.Context) (Statements, error) {
 	return st, nil
 }
 
-// Start begins every method: it returns the first reason not to go on, or the statements.
+// Start begins every method. It returns the statements, or the first reason not to go on.
 func (d *DB) Start(ctx context.Context, errs ...error) (Statements, error) {
 	if err := cmp.Or(errs...); err != nil {
 		return nil, err
@@ -116,8 +125,8 @@ func (d *DB) Start(ctx context.Context, errs ...error) (Statements, error) {
 	return *d.prepared.Load(), nil
 }
 
-// Enter waits until no other goroutine of this store writes. SQLite has one writer at a time and makes the others
-// poll; here they queue. A connection is asked for after Enter, never before.
+// Enter waits until no other goroutine of this store writes. SQLite has one writer at a time and makes the others poll.
+// Here they queue instead. Ask for a connection after Enter, never before.
 func (d *DB) Enter(ctx context.Context) (leave func(), err error) {
 	select {
 	case d.writer <- struct{}{}:
@@ -127,8 +136,10 @@ func (d *DB) Enter(ctx context.Context) (leave func(), err error) {
 	}
 }
 
-// Write runs f in a transaction that ends when f does: ctx bounds the wait for a connection, and what f gives it to.
-// The first statement of f must write: a read would fix what the transaction sees before it has the write lock.
+// Write runs f in a transaction that ends when f returns. ctx bounds the wait for a connection, and the statements that
+// f
+// gives it to. The first statement of f must write: a read would fix the data that the transaction sees before the
+// transaction has the write lock.
 func (d *DB) Write(ctx context.Context, f func(*sql.Tx) error) error {
 	leave, err := d.Enter(ctx)
 	if err != nil {
@@ -151,10 +162,11 @@ func (d *DB) Write(ctx context.Context, f func(*sql.Tx) error) error {
 	if err := tx.Commit(); err != nil {
 		return err
 	}
-	return d.There() // or what was written is lost
+	// If the file is gone, the write is lost.
+	return d.There()
 }
 
-// Collect returns the rows up to the first that cannot be read.
+// Collect returns the rows before the first row that cannot be read.
 func Collect[T any](rows *sql.Rows, err error, read func(*sql.Rows) (T, error)) (all []T, _ error) {
 	if err != nil {
 		return nil, err
@@ -170,7 +182,7 @@ func Collect[T any](rows *sql.Rows, err error, read func(*sql.Rows) (T, error)) 
 	return all, rows.Err()
 }
 
-// ScanText reads a row of one text.
+// ScanText reads a row with one text.
 func ScanText(rows *sql.Rows) (text string, err error) {
 	err = rows.Scan(&text)
 	return text, err

@@ -30,8 +30,9 @@ func notes(t *testing.T) (*sqlitestore.DB, *sql.DB) {
 	}
 	t.Cleanup(func() { db.Close() })
 	d := sqlitestore.New(db, sqlitestore.Layout{
-		Prefix: "my_", Tables: []sqlitestore.Table{{Name: "{prefix}notes", Columns: "text"}}, Statements: []string{insertSQL},
-		Verdicts: []error{errVerdict}, Missing: errMissing,
+		Prefix: "my_", Tables: []sqlitestore.Table{{Name: "{prefix}notes", Columns: "text"}},
+		Statements: []string{insertSQL},
+		Verdicts:   []error{errVerdict}, Missing: errMissing,
 	})
 	if _, err := db.ExecContext(t.Context(), d.SQL("CREATE TABLE {prefix}notes (text TEXT) STRICT")); err != nil {
 		t.Fatal(err)
@@ -45,7 +46,7 @@ func stopped(t *testing.T) context.Context {
 	return ctx
 }
 
-// The first reason counts, and the order of the reasons is that of the contracts.
+// Start returns the first reason, and checks the reasons in the order of the contracts.
 func TestStart(t *testing.T) {
 	d, _ := notes(t)
 	if _, err := d.Start(stopped(t), nil, errVerdict, errOther); !errors.Is(err, errVerdict) {
@@ -63,7 +64,7 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// A transaction that fails, or panics, leaves neither a trace nor the queue closed.
+// If a transaction fails or panics, it leaves no trace, and the queue stays open.
 func TestWrite(t *testing.T) {
 	d, db := notes(t)
 	write := func(end func() error) error {
@@ -133,12 +134,14 @@ func TestExplain(t *testing.T) {
 		t.Error(got)
 	}
 	for _, c := range []struct{ spoil, says string }{
-		{"ALTER TABLE my_notes RENAME text TO body", "column text of table my_notes"}, {"DROP TABLE my_notes", "table my_notes"},
+		{"ALTER TABLE my_notes RENAME text TO body", "column text of table my_notes"},
+		{"DROP TABLE my_notes", "table my_notes"},
 	} {
 		if _, err := db.ExecContext(t.Context(), c.spoil); err != nil {
 			t.Fatal(err)
 		}
-		if got := d.Explain(t.Context(), errOther); !errors.Is(got, errMissing) || !strings.Contains(got.Error(), c.says) {
+		if got := d.Explain(t.Context(), errOther); !errors.Is(got, errMissing) ||
+			!strings.Contains(got.Error(), c.says) {
 			t.Errorf("%v, want %v that says %q", got, errMissing, c.says)
 		}
 	}

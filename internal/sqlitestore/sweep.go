@@ -3,26 +3,27 @@ package sqlitestore
 import "sync"
 
 const (
-	slice      = 1000 // rows that a sweep looks at by one statement
-	mostInVain = 2000 // rows that a limited sweep looks at in vain
+	slice      = 1000 // rows that one statement looks at
+	mostInVain = 2000 // rows of a vain limited sweep
 )
 
-// A Cursor remembers where the limited sweeps of one process go on. Each looks at a few thousand rows where it finds
-// nothing, so that it costs the same whatever the table holds. Another process has a cursor of its own: to keep one
-// in the database would cost a write.
+// A Cursor remembers where the limited sweeps of one process go on. A sweep that finds nothing looks at a few thousand
+// rows, so that its cost does not grow with the table. Each process has a cursor of its own: a cursor in the database
+// would cost a write.
 type Cursor[P any] struct {
 	mu sync.Mutex // protects following field
-	at P          // the zero P: the beginning
+	at P          // the zero P is the beginning
 }
 
-// A Slice is what one step of a sweep has come to.
+// A Slice is the result of one step of a sweep.
 type Slice[P any] struct {
 	Removed, Rows int // Rows were looked at
-	Last          P   // of these
+	Last          P   // the last of these rows
 }
 
-// Sweep removes at most limit rows by steps, and returns how many it has removed. Without a limit it looks at
-// everything. A step looks at the next rows after a place, and removes at most most of them.
+// Sweep removes at most limit rows in steps, and returns how many it has removed. Without a limit, it looks at all
+// rows.
+// A step looks at the next rows after a place, and removes at most most of them.
 func (c *Cursor[P]) Sweep(limit int, step func(after P, rows, most int) (Slice[P], error)) (removed int, err error) {
 	w := walk[P]{limit: limit}
 	if limit > 0 {
@@ -44,9 +45,10 @@ func (c *Cursor[P]) swap(at P) (before P) {
 
 // A walk is one sweep on its way through the table.
 type walk[P any] struct {
-	limit         int
-	at            P
-	removed, vain int // rows, and rows since the last that was removed
+	limit int
+	at    P
+	// removed counts removed rows. vain counts the rows since the last removed row.
+	removed, vain int
 	wrapped, over bool
 }
 

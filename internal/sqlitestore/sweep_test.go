@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/sqlitestore"
 )
 
-// A shelf has rows by number, of which those that are true are over.
+// A shelf has rows by number. A true row is to be removed.
 type shelf struct {
 	rows   map[int]bool
 	most   int // the highest number
@@ -38,7 +38,7 @@ func newShelf(rows int, over func(i int) bool) *shelf {
 	return s
 }
 
-// A limited sweep in vain looks at a part, whatever there is, and comes past everything in the end.
+// A limited sweep that finds nothing looks at a part of the rows, however many there are. Repeated sweeps see all rows.
 func TestSweepLooksAtAPart(t *testing.T) {
 	const rows = 50_000
 	s := newShelf(rows, func(i int) bool { return i == rows-1 })
@@ -57,7 +57,7 @@ func TestSweepLooksAtAPart(t *testing.T) {
 	}
 }
 
-// As long as there is something to remove a sweep goes on, up to its limit. What is left comes next.
+// While there are rows to remove, a sweep goes on up to its limit. The next sweep removes the rest.
 func TestSweepIsLimited(t *testing.T) {
 	for _, limit := range []int{0, 1, 7, 999, 1000, 1001} {
 		s := newShelf(5000, func(i int) bool { return i%2 == 0 })
@@ -76,7 +76,7 @@ func TestSweepIsLimited(t *testing.T) {
 	}
 }
 
-// What fails is tried again.
+// If a step fails, the next sweep tries it again.
 func TestSweepFails(t *testing.T) {
 	s := newShelf(3000, func(i int) bool { return i > 2000 })
 	var c sqlitestore.Cursor[int]
