@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// A listed package is what go list says of one.
+// A listed package is the output of go list for a package.
 type listed struct {
 	ImportPath, Name, Dir     string
 	GoFiles, Imports, Deps    []string
@@ -25,7 +25,8 @@ type listed struct {
 
 // list returns the packages of the module.
 var list = sync.OnceValues(func() ([]listed, error) {
-	cmd := exec.Command("go", "list", "-e", "-json=ImportPath,Name,Dir,GoFiles,Imports,Deps,TestImports,XTestImports", module+"/...")
+	cmd := exec.Command("go", "list", "-e", "-json=ImportPath,Name,Dir,GoFiles,Imports,Deps,TestImports,XTestImports",
+		module+"/...")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
@@ -70,8 +71,9 @@ func TestLinkedDrivers(t *testing.T) {
 	}
 }
 
-// Who imports a package downloads what its tests import: go mod tidy asks for it. So a program that keeps its sessions in
-// memory downloads no driver.
+// A program that imports a package also downloads the imports of the package's tests, because go mod tidy asks for
+// them.
+// Therefore a program that keeps its sessions in memory must download no driver.
 func TestMemoryDownloadsNoDriver(t *testing.T) {
 	all := make(map[string]listed)
 	for _, p := range packages(t) {
@@ -92,7 +94,7 @@ func TestMemoryDownloadsNoDriver(t *testing.T) {
 	}
 }
 
-// Every package says what it is, in one place.
+// Every package has one package comment, in one place.
 func TestPackageDocs(t *testing.T) {
 	for _, p := range packages(t) {
 		if len(p.GoFiles) == 0 {
@@ -100,13 +102,14 @@ func TestPackageDocs(t *testing.T) {
 		}
 		docs := packageDocs(t, p)
 		if len(docs) != 1 || !opening(p).MatchString(docs[0]) {
-			t.Errorf("%s has %d package comments, want one that matches %v: %.80q", p.ImportPath, len(docs), opening(p), docs)
+			t.Errorf("%s has %d package comments, want one that matches %v: %.80q", p.ImportPath, len(docs), opening(p),
+				docs)
 		}
 	}
 }
 
-// opening matches how the comment of a package begins. A command's may be "Command
-// bench …" or "Bench …", as in the standard library.
+// opening matches the first words of a package comment. For a command they may be "Command bench …" or "Bench …", as in
+// the standard library.
 func opening(p listed) *regexp.Regexp {
 	if p.Name != "main" {
 		return regexp.MustCompile("^Package " + p.Name + " ")
@@ -119,18 +122,19 @@ func packageDocs(t *testing.T, p listed) []string {
 	t.Helper()
 	var docs []string
 	for _, name := range p.GoFiles {
-		f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, parser.PackageClauseOnly|parser.ParseComments)
+		f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil,
+			parser.PackageClauseOnly|parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if text := f.Doc.Text(); text != "" { // "" also where there are only directives
+		if text := f.Doc.Text(); text != "" { // "" for directives too
 			docs = append(docs, text)
 		}
 	}
 	return docs
 }
 
-// homePath matches an absolute path on somebody's machine.
+// homePath matches an absolute path of one machine.
 var homePath = regexp.MustCompile(`(^|[^\w.)}-])/(work|home)/\w`)
 
 func TestNoHomePaths(t *testing.T) {
@@ -152,7 +156,7 @@ func TestNoHomePaths(t *testing.T) {
 			return err
 		}
 		if bytes.IndexByte(text, 0) >= 0 {
-			return nil // a program that was built here
+			return nil // a program built here
 		}
 		if found := homePath.Find(text); found != nil {
 			t.Errorf("%s names a path that exists on one machine only: %q…", name, found)

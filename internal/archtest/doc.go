@@ -1,4 +1,4 @@
-// Package archtest holds the repository to its own rules: which package may import
-// which, that every package says what it is, and that no file depends on where
-// somebody has the checkout. It is all tests.
+// Package archtest checks the repository's own rules. Packages import only the packages that they may. Every package
+// has
+// a comment. No file depends on the directory of the checkout. The package has only tests.
 package archtest

@@ -6,14 +6,15 @@ import (
 	"testing"
 )
 
-// sound is a graph in which nothing is wrong.
+// sound is a graph without a fault.
 func sound() graph {
 	return graph{
-		"lock":                       {"context", module + "/internal/jsonvalue"},
-		"lock/redislocker":           {module + "/lock", "github.com/bsm/redislock", "github.com/redis/go-redis/v9"},
-		"checkpoint":                 {"context", module + "/lock", module + "/internal/jsonvalue"},
-		"checkpoint/checkpointtest":  {"testing", module + "/checkpoint", module + "/lock"},
-		"checkpoint/pgcheckpoint":    {"fmt", module + "/checkpoint", "github.com/jackc/pgx/v5", module + "/internal/sqlname"},
+		"lock":                      {"context", module + "/internal/jsonvalue"},
+		"lock/redislocker":          {module + "/lock", "github.com/bsm/redislock", "github.com/redis/go-redis/v9"},
+		"checkpoint":                {"context", module + "/lock", module + "/internal/jsonvalue"},
+		"checkpoint/checkpointtest": {"testing", module + "/checkpoint", module + "/lock"},
+		"checkpoint/pgcheckpoint": {"fmt", module + "/checkpoint", "github.com/jackc/pgx/v5",
+			module + "/internal/sqlname"},
 		"checkpoint/redischeckpoint": {module + "/checkpoint", "github.com/redis/go-redis/v9"},
 		"snapshot/sqlitesnapshot":    {"database/sql", module + "/snapshot"},
 		"orchestrator":               {module + "/checkpoint", module + "/retry", otel, otel + "/trace"},
@@ -68,7 +69,7 @@ func TestCheckConvicts(t *testing.T) {
 	}
 }
 
-// What a helper imports, its users import.
+// A package also imports the imports of its helpers.
 func TestCheckFollowsHelpers(t *testing.T) {
 	g := sound()
 	g["internal/jsonvalue"] = []string{"github.com/jackc/pgx/v5"}

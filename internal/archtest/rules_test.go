@@ -22,13 +22,15 @@ const (
 // drivers must not be linked into a program that does not ask for them.
 var drivers = []string{pgx, goRedis, redislock, goose, "modernc.org/"}
 
-// A rule says what packages may import, themselves or through other packages of
-// the module. Packages are named relative to the module.
+// A rule says which packages a package may import, directly or through other packages of the module. Package names are
+// relative to the module.
 type rule struct {
 	packages string   // see matches
 	ours     []string // packages of the module; see matches
-	foreign  []string // prefixes of import paths from outside it and the standard library
-	except   []string // prefixes of those that are not meant after all
+	// foreign are prefixes of import paths outside the module and the standard library.
+	foreign []string
+	// except are prefixes of import paths that foreign would allow and the rule forbids.
+	except []string
 }
 
 var contracts = []string{"lock", "checkpoint", "snapshot", "turnlog", "ledger", "message", "retry"}
@@ -43,15 +45,18 @@ var rules = slices.Concat(contractRules(), []rule{
 	},
 	{packages: "bootdrain", ours: []string{"internal/logtext"}},
 	{packages: "migrations", ours: []string{"internal/", "migrations/internal/"}, foreign: []string{goose, pgx}},
-	{packages: "examples/", ours: []string{"*", "*/*", "internal/", "migrations/internal/", "examples/"}, foreign: []string{""}},
+	{packages: "examples/", ours: []string{"*", "*/*", "internal/", "migrations/internal/", "examples/"},
+		foreign: []string{""}},
 })
 
 // contractRules returns the rules of each contract, its suite and its backends.
 func contractRules() []rule {
-	all := []rule{{packages: "lock/redislocker", ours: []string{"lock", "internal/"}, foreign: []string{goRedis, redislock}}}
+	all := []rule{{packages: "lock/redislocker", ours: []string{"lock", "internal/"},
+		foreign: []string{goRedis, redislock}}}
 	for _, c := range contracts {
 		ours := []string{c, "lock", "internal/"}
-		if c == "snapshot" { // joins with the checkpoint store in its database: see decision 27
+		// Package snapshot joins with the checkpoint store in its database: see decision 27.
+		if c == "snapshot" {
 			ours = append(ours, "checkpoint", "checkpoint/sqlite*", "checkpoint/pg*")
 		}
 		all = append(all,
@@ -65,8 +70,9 @@ func contractRules() []rule {
 	return all
 }
 
-// matches reports whether pattern is for the package: a name, a path.Match pattern,
-// or a tree if it ends in a slash.
+// matches reports whether pattern fits the package. A pattern is a name, a path.Match pattern, or a tree if it ends in
+// a
+// slash.
 func matches(pattern, pkg string) bool {
 	if strings.HasSuffix(pattern, "/") {
 		return strings.HasPrefix(pkg+"/", pattern)
@@ -75,15 +81,15 @@ func matches(pattern, pkg string) bool {
 	return ok
 }
 
-// A graph holds the imports, without those of tests, of each package of the module.
+// A graph holds the imports of each package of the module. It leaves out the imports of tests.
 type graph map[string][]string
 
-// check returns what is wrong with g, in order.
+// check returns the faults of g, in order.
 func check(g graph) []string {
 	var wrong []string
 	for _, pkg := range slices.Sorted(maps.Keys(g)) {
 		if slices.Contains(strings.Split(pkg, "/"), "internal") {
-			continue // judged by who imports it
+			continue // judged by its importers
 		}
 		i := slices.IndexFunc(rules, func(r rule) bool { return matches(r.packages, pkg) })
 		if i < 0 {
@@ -101,8 +107,7 @@ func check(g graph) []string {
 
 type edge struct{ from, to string }
 
-// reach returns the imports of pkg and of all packages of the module that it
-// imports, each package once.
+// reach returns the imports of pkg and of each package of the module that pkg reaches. Each package occurs once.
 func reach(g graph, pkg string) []edge {
 	var edges []edge
 	seen := map[string]bool{pkg: true}
@@ -121,7 +126,7 @@ func reach(g graph, pkg string) []edge {
 	return edges
 }
 
-// forbids says why pkg, under rule r, may not import the path, or returns "".
+// forbids returns why rule r forbids pkg to import the path, or "".
 func (r rule) forbids(pkg, to string) string {
 	ours, isOurs := strings.CutPrefix(to, module+"/")
 	switch {
@@ -137,7 +142,7 @@ func (r rule) forbids(pkg, to string) string {
 	return ""
 }
 
-// links returns the drivers among deps that the package may not bring into a program.
+// links returns the drivers among deps that the package must not bring into a program.
 func links(pkg string, deps []string) []string {
 	i := slices.IndexFunc(rules, func(r rule) bool { return matches(r.packages, pkg) })
 	if i < 0 {
