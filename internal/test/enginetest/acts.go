@@ -9,12 +9,14 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// An act is what a process is asked to do.
+// An act is a request to a process.
 type act struct {
-	name  string
-	do    func(context.Context, *world, *engine) (*Result, error)
-	check func(*Result, error) error // what a healthy process answers
-	whole *act                       // the same with more to do
+	name string
+	do   func(context.Context, *world, *engine) (*Result, error)
+	// check is how a healthy process must answer.
+	check func(*Result, error) error
+	// whole is the same request with more to do.
+	whole *act
 }
 
 func execute(text, requestID string) act {
@@ -26,14 +28,14 @@ func execute(text, requestID string) act {
 		},
 		check: func(res *Result, err error) error {
 			if err == nil && res.Input.Text != text {
-				err = fmt.Errorf("the result is that of %q", res.Input.Text)
+				err = fmt.Errorf("result has the input %q of another turn", res.Input.Text)
 			}
 			return err
 		},
 	}
 }
 
-// What a process may be asked, beside a turn.
+// The acts, besides a turn.
 var (
 	resume = act{name: "Resume", do: func(ctx context.Context, _ *world, bot *engine) (*Result, error) {
 		return bot.Resume(ctx, session, nil)
@@ -69,7 +71,7 @@ func (a act) takes() bool { return a.name == abandon.name || a.name == remove.na
 
 func onlyError(_ *Result, err error) error { return err }
 
-// act starts the process and asks it.
+// act starts the process and gives it the act.
 func (p *process) act(ctx context.Context, how orchestrator.OnInterrupted, a act) (*Result, error) {
 	defer close(p.done)
 	ctx, p.quit = context.WithCancel(ctx)
@@ -84,9 +86,10 @@ func (p *process) act(ctx context.Context, how orchestrator.OnInterrupted, a act
 	return res, err
 }
 
-// hear notes what a caller was told, and by the way that a call has begun a run; "" if none.
+// hear notes the answer to a caller. It returns the run that the call has begun, if the answer shows it, or "".
 func (w *world) hear(a act, began string, res *Result, err error) {
-	if a.name == recovery.name { // whoever drains learns that it will be due again
+	// The caller of Recover learns that the run will be due again.
+	if a.name == recovery.name {
 		return
 	}
 	w.fails(began, err)
@@ -96,7 +99,7 @@ func (w *world) hear(a act, began string, res *Result, err error) {
 	}
 }
 
-// fails notes that a run will never settle, if err says so.
+// fails marks a run as one that will never settle, if err says so.
 func (w *world) fails(began string, err error) {
 	if err == nil {
 		return
@@ -120,7 +123,7 @@ func (w *world) fails(began string, err error) {
 	}
 }
 
-// drain finishes what is left.
+// drain finishes all unfinished work.
 func (w *world) drain(ctx context.Context, bot *engine) error {
 	const passes = 5
 	for range passes {
@@ -143,8 +146,8 @@ func (w *world) drain(ctx context.Context, bot *engine) error {
 	return fmt.Errorf("after %d passes there is something to recover", passes)
 }
 
-// finishLater finishes a run, or a delivery, that failed with nobody to hear of it and is not due yet. Drains wait for
-// that time. Callers do not.
+// finishLater finishes a run, or a delivery, that failed without a caller and is not due yet. Drains wait until it is
+// due. Callers do not.
 func (w *world) finishLater(ctx context.Context, bot *engine) error {
 	a := simple
 	if r := w.inFlight(ctx); r != nil && r.Status == snapshot.Waiting {
@@ -158,7 +161,7 @@ func (w *world) finishLater(ctx context.Context, bot *engine) error {
 	return err
 }
 
-// said is a result, for people.
+// said describes a result for people.
 func said(res *Result) string {
 	if res == nil {
 		return "nothing"

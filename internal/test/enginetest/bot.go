@@ -13,10 +13,10 @@ import (
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
 
-// State notes what was done to it, in which run and by which process: a turn that is half applied, or twice, shows.
+// State logs each change with its run and process. A turn that is applied by half, or twice, shows in the log.
 type State struct{ Log, B, C []string }
 
-// unsigned is s without the processes.
+// unsigned returns s without the names of the processes.
 func (s State) unsigned() State {
 	cut := func(lines []string) (all []string) {
 		for _, line := range lines {
@@ -37,10 +37,10 @@ type (
 	engine = orchestrator.Orchestrator[State]
 )
 
-// A bot is what the turns of a history are made of.
+// A bot says which functions the turns of a history have.
 type bot struct {
-	iterate  bool // a, then b and c at once, then d; else a alone
-	fan      bool // b and c at once, after Route has changed the state
+	iterate  bool // a, b beside c, d; else a
+	fan      bool // Route, then b beside c
 	bare     bool // without Begin
 	deliver  bool
 	volatile bool // without a snapshot store
@@ -49,11 +49,12 @@ type bot struct {
 // short is an input that only Route answers.
 const short = "nothing else"
 
-const hour = time.Hour // no lease of this length ends while a test runs
+// No lease of this length ends while a test runs.
+const hour = time.Hour
 
 var errFailing = errors.New("this intent fails")
 
-// definition is the bot as the process runs it.
+// definition returns the definition of the bot for this process.
 func (p *process) definition() orchestrator.Definition[State] {
 	d := orchestrator.Definition[State]{
 		Name:    p.orchestrator,
@@ -80,7 +81,7 @@ func (p *process) definition() orchestrator.Definition[State] {
 	return d
 }
 
-// wants is what a settled turn has made of the state before it.
+// wants returns the state that a settled turn makes of s.
 func (b bot) wants(s State, run, text string) State {
 	s.Log = slices.Clip(s.Log)
 	if !b.bare {
@@ -105,7 +106,7 @@ func (b bot) wants(s State, run, text string) State {
 	return s
 }
 
-// intents are those that a settled turn has run.
+// intents returns the intents that a settled turn has run.
 func (b bot) intents(text string) []string {
 	if text == short {
 		return nil
@@ -171,7 +172,7 @@ func (p *process) route(ctx context.Context, t *Turn) (said next, err error) {
 	return said, err
 }
 
-// evaluate reassigns after the branches, ends the turn after d, and has no opinion after a.
+// evaluate reassigns after the branches, ends the turn after d, and decides nothing after a.
 func (p *process) evaluate(ctx context.Context, t *Turn) (said next, err error) {
 	p.starts(t.RunID, t.Iteration, "Evaluate")
 	err = p.function(ctx, t.RunID, "Evaluate", func() error {
@@ -193,15 +194,16 @@ func (p *process) deliver(ctx context.Context, res *Result) error {
 	})
 }
 
-// A gate makes c wait until b is saved, or never will be, so that the points of a fan-out have an order.
+// A gate makes c wait until b is saved or can never be saved, so that the points of a fan-out have an order.
 type gate struct {
-	ran     bool // b has
-	unaware bool // the process could not know of a new owner when b started
+	ran bool // b has run
+	// unaware says that the process could not know of a new owner when b started.
+	unaware bool
 	open    chan struct{}
 	once    sync.Once
 }
 
-// unsaved is after how long a branch that has run should have been saved.
+// unsaved is the time after which a branch that has run should have been saved.
 const unsaved = 5 * time.Second
 
 func (p *process) gate(id string) *gate {
@@ -267,7 +269,7 @@ func (p *process) branchSaved(id string) {
 	}
 }
 
-// quiet is a log that nobody reads.
+// quiet is a log that discards everything.
 var quiet = slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.LevelError + 1}))
 
 // start starts the process.

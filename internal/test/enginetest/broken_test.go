@@ -12,12 +12,12 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// A store that breaks a promise lets the engine break one, and the matrix says which.
+// If a store breaks a promise, the engine breaks a law, and the matrix says which law.
 func TestBroken(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		law    string // that is broken
-		only   string // in this scenario
+		law    string // the broken law
+		only   string // the only scenario
 		damage func(*Stores)
 	}{
 		{"Append by any owner", Once, "iterations", func(s *Stores) { s.Checkpoints = anyOwner{newLoan(s)} }},
@@ -130,15 +130,16 @@ func TestBroken(t *testing.T) {
 	}
 }
 
-// A branch that was left from another base stands in for one that has not run. The other branch waits for it in vain.
+// A branch that a run with another base left counts as one that has run. The other branch waits in vain for that
+// branch.
 func TestBrokenParts(t *testing.T) {
 	t.Parallel()
 	m := Matrix{Only: []string{"Resume halfway on another base"}, Enough: 8, Patience: unsaved + 2*time.Second}
 	convict(t, m, Begun, func(s *Stores) { s.Snapshots = saveAddsParts{s.Snapshots} })
 }
 
-// convict runs the matrix on stores that are damaged, and wants a law to be broken. On a slow machine enough findings may be of
-// other laws: then nothing ends the matrix early.
+// convict runs the matrix on damaged stores, and wants the law to be broken. On a slow machine, the findings may be of
+// other laws. So convict does not end the matrix early.
 func convict(t *testing.T, m Matrix, law string, damage func(*Stores)) {
 	t.Helper()
 	histories, laws := broken(t, m, damage)
@@ -152,7 +153,7 @@ func convict(t *testing.T, m Matrix, law string, damage func(*Stores)) {
 	t.Log(histories, laws)
 }
 
-// broken returns how many histories there were, and how often each law was broken.
+// broken returns the number of histories, and how often each law was broken.
 func broken(t *testing.T, m Matrix, damage func(*Stores)) (histories int, laws map[string]int) {
 	t.Helper()
 	s := Stores{Checkpoints: new(checkpoint.Memory), Snapshots: new(snapshot.Memory)}

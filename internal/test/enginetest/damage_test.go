@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// A loan knows which lease of a session is the latest, so that a broken store can lend it out.
+// A loan knows the latest lease of each session, so that a broken store can use that lease.
 type loan struct {
 	checkpoint.Store
 	latest *sync.Map // by key
@@ -35,7 +35,7 @@ func (s loan) owner(k checkpoint.Key) checkpoint.Lease {
 	return l.(checkpoint.Lease)
 }
 
-// steal takes a session, whether it is owned or free.
+// steal takes a session, whether it has an owner or not.
 func (s loan) steal(ctx context.Context, k checkpoint.Key) (checkpoint.Claimed, error) {
 	r := checkpoint.ClaimRequest{Owner: "thief", Nonce: nonce(), TTL: time.Minute, From: s.owner(k).Fence}
 	c, err := s.Claim(ctx, k, r)
@@ -46,7 +46,7 @@ func (s loan) steal(ctx context.Context, k checkpoint.Key) (checkpoint.Claimed, 
 	return c, err
 }
 
-// anyOwner lets a former owner settle a turn, as the next one.
+// anyOwner lets a former owner settle a turn, as the next turn.
 type anyOwner struct{ loan }
 
 func (s anyOwner) Append(
@@ -65,7 +65,7 @@ func (s anyOwner) Append(
 	return s.Store.Append(ctx, l, cp, o)
 }
 
-// fromAny takes the session from its owner, whichever fence the claim names.
+// fromAny takes the session from any owner, although the claim names a fence.
 type fromAny struct{ loan }
 
 func (s fromAny) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
@@ -78,7 +78,7 @@ func (s fromAny) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.Claim
 	return c, err
 }
 
-// sameFence answers a claim of the owner from itself with the fence that it has.
+// sameFence answers a claim by the owner from itself with the owner's old fence.
 type sameFence struct{ loan }
 
 func (s sameFence) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
@@ -88,7 +88,7 @@ func (s sameFence) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.Cla
 	return s.loan.Claim(ctx, k, r)
 }
 
-// deletesAny deletes the session, whoever has it.
+// deletesAny deletes the session under any owner.
 type deletesAny struct{ loan }
 
 func (s deletesAny) Delete(ctx context.Context, l checkpoint.Lease) error {
@@ -103,7 +103,7 @@ func (s deletesAny) Delete(ctx context.Context, l checkpoint.Lease) error {
 	return s.Store.Delete(ctx, c.Lease)
 }
 
-// releasesAny releases the session, whoever has it.
+// releasesAny releases the session of any owner.
 type releasesAny struct{ loan }
 
 func (s releasesAny) Mark(ctx context.Context, l checkpoint.Lease, m checkpoint.Marks) error {
@@ -113,7 +113,7 @@ func (s releasesAny) Mark(ctx context.Context, l checkpoint.Lease, m checkpoint.
 	return s.Store.Mark(ctx, l, m)
 }
 
-// noRepeat does not find the run that it has appended.
+// noRepeat does not recognize the repeat of an Append.
 type noRepeat struct{ checkpoint.Store }
 
 func (s noRepeat) Append(
@@ -130,7 +130,7 @@ func (s noRepeat) Append(
 	return s.Store.Append(ctx, l, cp, o)
 }
 
-// neverTells keeps to itself that a run was settled already.
+// neverTells hides that a run was settled already.
 type neverTells struct{ checkpoint.Store }
 
 func (s neverTells) Append(
@@ -149,7 +149,7 @@ func (s owesNothing) Append(
 	return s.Store.Append(ctx, l, cp, o)
 }
 
-// appendsNothing releases only.
+// appendsNothing only releases.
 type appendsNothing struct{ checkpoint.Store }
 
 func (s appendsNothing) Append(
@@ -165,13 +165,13 @@ func (s noAnswer) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.Clai
 	return s.Store.Claim(ctx, k, r)
 }
 
-// last is what sessions held at the claim before.
+// last remembers the answer to the previous claim of each session.
 type last struct {
 	sync.Mutex
 	of map[checkpoint.Key]*checkpoint.Checkpoint
 }
 
-// staleClaim returns the last turn of the claim before.
+// staleClaim returns the last turn that the previous claim returned.
 type staleClaim struct {
 	checkpoint.Store
 	last *last
@@ -212,7 +212,7 @@ func current(ctx context.Context, s snapshot.Store, k snapshot.Key) *snapshot.Ru
 	return nil
 }
 
-// forgets keeps nothing of a session whose run is deleted. Each run has a store of its own.
+// forgets keeps no data of a session whose run is deleted. Each run has a store of its own.
 type forgets struct {
 	mu   sync.Mutex // protects following field
 	runs map[snapshot.Key]*snapshot.Memory
@@ -254,11 +254,11 @@ func (s *forgets) Delete(ctx context.Context, k snapshot.Key, id string, f lock.
 
 func (s *forgets) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
 	k := q.Key
-	k.Session = session // the only one that there is
+	k.Session = session // this store has only it
 	return s.of(k).Runs(ctx, q)
 }
 
-// beginsAgain keeps the fence that deleted a run, and lets a run begin under it.
+// beginsAgain keeps the fence that deleted a run, and then lets a run begin under that fence.
 type beginsAgain struct {
 	*forgets
 	kept *atomic.Int64
@@ -279,7 +279,7 @@ func (s beginsAgain) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, 
 	return s.forgets.Begin(ctx, r)
 }
 
-// beginReplaces forgets the run in flight, and every fence that is higher than the new one's.
+// beginReplaces replaces the run in flight, and forgets every fence that is higher than the new one.
 type beginReplaces struct{ snapshot.Store }
 
 func (s beginReplaces) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error) {
@@ -291,7 +291,7 @@ func (s beginReplaces) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run
 	return s.Store.Begin(ctx, r)
 }
 
-// beginRepeats says of a run that is in flight already that it is recorded now, which it does.
+// beginRepeats writes a run that is in flight already, and says that the run is new.
 type beginRepeats struct{ snapshot.Store }
 
 func (s beginRepeats) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error) {
@@ -315,7 +315,7 @@ func (s adoptsNothing) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, 
 	return r, err
 }
 
-// adoptsUnkept does not keep the fence of a session without a run.
+// adoptsUnkept forgets the fence of a session without a run.
 type adoptsUnkept struct{ snapshot.Store }
 
 func (s adoptsUnkept) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, most int) (snapshot.Run, error) {
@@ -325,7 +325,7 @@ func (s adoptsUnkept) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, m
 	return s.Store.Adopt(ctx, k, f, most)
 }
 
-// adoptsWithout keeps the parts of a run to itself.
+// adoptsWithout returns a run without its parts.
 type adoptsWithout struct{ snapshot.Store }
 
 func (s adoptsWithout) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, most int) (snapshot.Run, error) {
@@ -334,7 +334,7 @@ func (s adoptsWithout) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, 
 	return r, err
 }
 
-// adoptRevives makes a run that has ended one that runs.
+// adoptRevives makes an ended run a running one.
 type adoptRevives struct{ snapshot.Store }
 
 func (s adoptRevives) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
@@ -362,10 +362,11 @@ func (s adoptRevives) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, m
 	return r, err
 }
 
-// saveCreates records a run that is not in flight.
+// saveCreates writes a run that is not in flight.
 type saveCreates struct {
 	snapshot.Store
-	payloads *sync.Map // those that runs began with, by id
+	// payloads are the payloads with which runs began, by id.
+	payloads *sync.Map
 }
 
 func (s saveCreates) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error) {
@@ -384,7 +385,7 @@ func (s saveCreates) Save(ctx context.Context, r snapshot.Run) error {
 	return err
 }
 
-// saveEmpties replaces the payload by nothing if a save has none.
+// saveEmpties removes the payload if a save has none.
 type saveEmpties struct{ snapshot.Store }
 
 func (s saveEmpties) Save(ctx context.Context, r snapshot.Run) error {
@@ -394,7 +395,7 @@ func (s saveEmpties) Save(ctx context.Context, r snapshot.Run) error {
 	return s.Store.Save(ctx, r)
 }
 
-// saveReplaces replaces the parts of a run by those of a save without a payload.
+// saveReplaces replaces the parts of a run by the parts of a save without a payload.
 type saveReplaces struct{ snapshot.Store }
 
 func (s saveReplaces) Save(ctx context.Context, r snapshot.Run) error {
@@ -404,7 +405,7 @@ func (s saveReplaces) Save(ctx context.Context, r snapshot.Run) error {
 	return s.Store.Save(ctx, r)
 }
 
-// saveLosesParts saves everything but the parts.
+// saveLosesParts saves all but the parts.
 type saveLosesParts struct{ snapshot.Store }
 
 func (s saveLosesParts) Save(ctx context.Context, r snapshot.Run) error {
@@ -412,7 +413,7 @@ func (s saveLosesParts) Save(ctx context.Context, r snapshot.Run) error {
 	return s.Store.Save(ctx, r)
 }
 
-// saveAddsParts keeps the parts of a run when its payload is replaced.
+// saveAddsParts keeps the parts of a run when a save replaces its payload.
 type saveAddsParts struct{ snapshot.Store }
 
 func (s saveAddsParts) Save(ctx context.Context, r snapshot.Run) error {
@@ -439,7 +440,7 @@ func (s saveAny) Save(ctx context.Context, r snapshot.Run) error {
 	return s.Store.Save(ctx, r)
 }
 
-// savesNothing loses what is saved with a status.
+// savesNothing loses each save that has a certain status.
 type savesNothing struct {
 	snapshot.Store
 	status snapshot.Status
@@ -452,7 +453,7 @@ func (s savesNothing) Save(ctx context.Context, r snapshot.Run) error {
 	return s.Store.Save(ctx, r)
 }
 
-// savesHalf saves how far a run has come, and not its state.
+// savesHalf saves the progress of a run, but not its state.
 type savesHalf struct{ snapshot.Store }
 
 func (s savesHalf) Save(ctx context.Context, r snapshot.Run) error {
@@ -465,7 +466,7 @@ func (s savesHalf) Save(ctx context.Context, r snapshot.Run) error {
 	return s.Store.Save(ctx, r)
 }
 
-// dropsAny deletes whatever is in flight.
+// dropsAny deletes any run in flight.
 type dropsAny struct{ snapshot.Store }
 
 func (s dropsAny) Delete(ctx context.Context, k snapshot.Key, _ string, _ lock.Fence) error {

@@ -10,25 +10,34 @@ import (
 	"github.com/holdfast-go/holdfast/lock"
 )
 
-// A kind is what happens at a point. A function of the bot that is late, amid or later ignores the end of its context
-// until then.
+// A kind is a kind of fault. With late, amid and later, a function of the bot ignores the end of its context until
+// then.
 type kind int
 
 const (
 	nothing kind = iota
 	before       // an error, and no effect
-	after        // takes effect, but the answer is an error: a lost reply
-	late         // an error; takes effect when the call of the process has returned
-	amid         // the same, in the middle of a turn of the second process
-	later        // the same, when the second process is done
-	hang         // until its context ends; no effect
-	down         // an error, and no effect, here and at every call to a store from here on
-	mute         // takes effect, but the answer is an error, here and at every call to a store from here on
-	leave        // the caller gives up; the call itself is answered
-	doze         // the process stops, and goes on as if nothing had happened in the middle of a turn of the second one
-	stall        // the same, when the second one is done
-	die          // the process ends: nothing that it does from here on takes effect
-	twice        // takes effect and is answered; a copy of the request arrives when the call of the process has returned
+	// after: the call takes effect, but the answer is an error, as after a lost reply.
+	after
+	// late: an error. The call takes effect when the call of the process has returned.
+	late
+	amid  // late, during the second's turn
+	later // late, after the second process
+	hang  // until its context ends
+	// down: an error and no effect, here and at every later call to a store.
+	down
+	// mute: the call takes effect, but the answer is an error, here and at every later call to a store.
+	mute
+	// leave: the caller gives up. The call itself is answered.
+	leave
+	// doze: the process stops, and goes on without notice in the middle of a turn of the second process.
+	doze
+	stall // doze, until the second is done
+	// die: the process ends. No later call takes effect.
+	die
+	// twice: the call takes effect and is answered. A copy of the request arrives when the call of the process has
+	// returned.
+	twice
 )
 
 var kinds = []kind{before, after, late, amid, later, hang, down, mute, leave, doze, stall, die, twice}
@@ -40,7 +49,8 @@ func (k kind) String() string {
 	}[k]
 }
 
-// patience is the SettleTimeout under which a fault passes: 0 is the default, since it takes no time.
+// patience returns the SettleTimeout with which the engine outlasts a fault. 0 means the default, for a fault that
+// takes no time.
 func (k kind) patience() time.Duration {
 	switch k {
 	case late, amid, later, hang, down, mute:
@@ -49,16 +59,17 @@ func (k kind) patience() time.Duration {
 	return 0
 }
 
-// passing is how long a fault takes that has to end by itself. It is doubled for a history that found the machine too
+// passing is how long a fault takes that ends by itself. It is doubled for a history for which the machine was too
 // slow.
 const passing = 600 * time.Millisecond
 
 var (
 	errFault = errors.New("the fault of the matrix")
-	errDead  = fmt.Errorf("the process is dead: %w", lock.ErrFenced) // a verdict, so that it does not try for long
+	// errDead is a verdict, so that the engine does not try for long.
+	errDead = fmt.Errorf("the process is dead: %w", lock.ErrFenced)
 )
 
-// A fault is one that a process suffers, at its nth point, or at the nth that has a name.
+// A fault hits a process at its nth point, or at the nth point with a name.
 type fault struct {
 	kind kind
 	name string
@@ -78,17 +89,18 @@ func (f fault) hits(points []string) bool {
 	return points[len(points)-1] == f.name && named == f.n
 }
 
-// soak reports whether there is time for everything.
+// soak reports whether there is time for all faults.
 func soak() bool { return os.Getenv("HOLDFAST_SOAK") == "1" }
 
-// kindsAt are the faults of the ith point. Without a soak those that differ little there take turns.
+// kindsAt returns the kinds of fault for the ith point. Without a soak, similar kinds take turns.
 func (sc *scenario) kindsAt(name string, i int) []kind {
 	turns := func(some ...kind) kind { return some[i/2%len(some)] }
 	all := []kind{before, after, turns(late, amid, later), hang, turns(down, mute), leave, turns(doze, stall), die}
 	switch {
 	case sc.expires:
 		all = []kind{hang, stall, die}
-	case isRead(name): // effect and answer are one
+	// Effect and answer are the same thing here.
+	case isRead(name):
 		all = []kind{before, hang, leave, stall, die}
 	case isFunction(name) && soak():
 		all = slices.DeleteFunc(slices.Clone(kinds), kind.onlyCalls)
@@ -96,7 +108,8 @@ func (sc *scenario) kindsAt(name string, i int) []kind {
 		all = kinds
 	case isFunction(name):
 		all = []kind{turns(before, after), turns(late, amid, later), turns(hang, leave), turns(doze, stall, die)}
-	case name == "begin": // the engine repeats every other write by itself, or does not mind one that is repeated
+	// The engine repeats every other write by itself, or a repeat does no harm.
+	case name == "begin":
 		all = append(all, twice)
 	}
 	var possible []kind
@@ -111,8 +124,8 @@ func (sc *scenario) kindsAt(name string, i int) []kind {
 	return possible
 }
 
-// dozes reports whether the process may go on from here in the middle of a turn of the second one. Delete would take
-// the session from the second process. Every other call but Abandon would wait for the end of that turn.
+// dozes reports whether the process may doze here and go on in the middle of a turn of the second process. Delete would
+// take the session from the second process. Every other call but Abandon would wait for the end of that turn.
 func (sc *scenario) dozes(name string) bool {
 	switch sc.act.name {
 	case abandon.name:
@@ -123,7 +136,7 @@ func (sc *scenario) dozes(name string) bool {
 	return !isRead(name) && name != "claim"
 }
 
-// waits reports whether the process under test ends, or its requests arrive, after the second one has begun.
+// waits reports whether the process under test ends, or its requests arrive, after the second process has begun.
 func (k kind) waits() bool { return slices.Contains([]kind{amid, later, doze, stall}, k) }
 
 // lasts reports whether all calls to the stores suffer from here on.
@@ -149,5 +162,6 @@ func repeated(name string) bool {
 	return slices.Contains([]string{"adopt", "save", "end", "append", "mark", "delete"}, name)
 }
 
-// spared reports whether a call to a store may fail without changing what its caller is told: the next owner can do it.
+// spared reports whether a call to a store may fail without a change of the caller's answer: the next owner can repeat
+// the call.
 func spared(name string) bool { return slices.Contains([]string{"drop", "release"}, name) }

@@ -14,13 +14,14 @@ import (
 type history struct {
 	*scenario
 	fault  fault
-	point  string // where the fault is to be; "" without one
+	point  string // point of the fault, or ""
 	follow act
 
-	slow int // how many times as long everything takes
+	// slow is a factor for all times.
+	slow int
 }
 
-// run lets the history happen, and returns the points of the process under test.
+// run plays the history, and returns the points of the process under test.
 func (h history) run(ctx context.Context, w *world, s *slot) []string {
 	if h.found != nil {
 		if err := h.found(ctx, w); err != nil {
@@ -60,12 +61,13 @@ func (h history) run(ctx context.Context, w *world, s *slot) []string {
 	return p.passed()
 }
 
-// after is what comes after the process under test.
+// after plays the part that follows the process under test.
 func (h history) after(ctx context.Context, w *world, goOn func()) {
 	next := w.process("P2", fault{})
 	if h.fault.kind.needsMiddle() {
 		next.amid = func(run string) {
-			if h.act.name != abandon.name || run != w.firstRun() { // else the turn would be abandoned, and rightly so
+			// Otherwise Abandon would end the turn, and rightly.
+			if h.act.name != abandon.name || run != w.firstRun() {
 				goOn()
 			}
 		}
@@ -89,13 +91,13 @@ func (h history) after(ctx context.Context, w *world, goOn func()) {
 	}
 }
 
-// does lets a healthy process act, and finish what is left.
+// does gives a healthy process the act, and finishes all unfinished work.
 func (w *world) does(ctx context.Context, bot *engine, a act) {
 	res, err := a.do(ctx, w, bot)
 	w.note("P2: %s returns %v, %v", a.name, said(res), err)
 	w.hear(a, "", res, err)
 	if a.takes() {
-		w.bury(ctx) // there may have been nothing to take
+		w.bury(ctx) // the session may have been free
 	}
 	if r := w.inFlight(ctx); r != nil && r.Status != snapshot.Ended && err == nil {
 		if a.name == remove.name || a.name == abandon.name && r.ID == w.firstRun() {
@@ -111,7 +113,7 @@ func (w *world) does(ctx context.Context, bot *engine, a act) {
 	w.verify(ctx, bot)
 }
 
-// judge looks at what the process under test has returned.
+// judge checks the answer of the process under test.
 func (h history) judge(p *process, res *Result, err error) {
 	if hit := p.suffered(); hit != h.point {
 		p.miss(hit, h.point, p.passed(), h.expires)

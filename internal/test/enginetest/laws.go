@@ -1,13 +1,15 @@
 package enginetest
 
-// What has to hold, whatever fails.
+// The laws that hold whatever fails.
 const (
-	Begun     = "nothing of a turn runs before it is recorded, or after it has ended, and it settles only if all of it ran"
-	Saved     = "what was saved, and acknowledged, does not run again"
-	Once      = "a turn that was accepted, and has not ended, settles exactly once, others never"
-	Whole     = "turns have no gaps, and each is applied whole to the one before"
-	Kept      = "what a caller got, or Deliver, is the turn that is kept"
-	Accepted  = "the end of the caller's context ends no recorded turn, and what was abandoned or deleted is not in flight"
+	Begun = "nothing of a turn runs before it is recorded, or after it has ended, " +
+		"and it settles only if all of it ran"
+	Saved    = "what was saved, and acknowledged, does not run again"
+	Once     = "a turn that was accepted, and has not ended, settles exactly once, others never"
+	Whole    = "turns have no gaps, and each is applied whole to the one before"
+	Kept     = "what a caller got, or Deliver, is the turn that is kept"
+	Accepted = "the end of the caller's context ends no recorded turn, " +
+		"and what was abandoned or deleted is not in flight"
 	Failed    = "a turn that was told as failed has not settled, and does not"
 	Delivered = "every turn is delivered, for the first time in order, and once unless the fault was there"
 	Idle      = "in the end nothing is in flight, owed or owned"
@@ -15,7 +17,7 @@ const (
 	Healthy   = "a healthy process does what it is asked"
 )
 
-// A Wrong is a law that was broken, and how.
+// A Wrong is a broken law, and how it was broken.
 type Wrong struct {
 	Law string
 	Err error

@@ -10,29 +10,35 @@ import (
 	"time"
 )
 
-// A Matrix crashes the engine on one pair of stores. Its fields may be zero.
+// A Matrix makes the engine fail on one pair of stores. The zero value is ready.
 type Matrix struct {
-	Parallel int           // histories at once, beside those that wait for their fault to pass; 0 means 8
-	Share    int           // n: of the faults of a point one in n happens, one at least; 0: all; a soak ignores it
-	Only     []string      // names of scenarios; none: all
-	Enough   int           // findings after which it stops; 0 means 20
-	Patience time.Duration // with one history, which hangs if it takes longer; 0 means 20s
+	// Parallel is the number of histories at once, besides histories that wait for their fault to pass. 0 means 8.
+	Parallel int
+	// Share is n if one in n faults of a point happens, at least one. 0 means all. A soak ignores Share.
+	Share int
+	// Only names the scenarios to play. Without names, the matrix plays all.
+	Only []string
+	// Enough is the number of findings after which the matrix stops. 0 means 20.
+	Enough int
+	// Patience is the time for one history. A history that takes longer hangs. 0 means 20s.
+	Patience time.Duration
 }
 
-// A Report says what was tried, and what was found.
+// A Report says what the matrix tried and found.
 type Report struct {
-	Scenarios []string // a line for each: how many points it has, and which
-	Points    int      // those that suffered
-	Histories int      // with a fault
+	// Scenarios has a line for each scenario: how many points it has, and which.
+	Scenarios []string
+	Points    int // points that suffered a fault
+	Histories int // histories with a fault
 	Findings  []*Finding
 }
 
-// A Finding is a history that ended wrong.
+// A Finding is a history that broke a law.
 type Finding struct {
 	Scenario, Point, Kind, Follow string
 	N                             int
 	Wrong                         []Wrong
-	Log                           []string // what happened
+	Log                           []string // the events
 }
 
 // Error tells the whole story.
@@ -48,7 +54,7 @@ func (f *Finding) Error() string {
 	return b.String()
 }
 
-// Headline says which history it was.
+// Headline names the history.
 func (f *Finding) Headline() string {
 	return fmt.Sprintf("%s: %s at point %d, %s, then %s", f.Scenario, f.Kind, f.N, f.Point, f.Follow)
 }
@@ -85,7 +91,8 @@ func (m Matrix) Run(ctx context.Context, s Stores) Report {
 	return rep
 }
 
-// rarest returns the n histories whose kind of fault a point of that name has suffered least often, and counts them.
+// rarest returns n histories, and counts them. It prefers the kinds of fault that a point of that name has suffered
+// least often.
 func rarest(here []history, n int, suffered map[string]int) []history {
 	fault := func(h history) string { return h.point + " " + h.fault.kind.String() }
 	slices.SortStableFunc(here, func(a, b history) int { return cmp.Compare(suffered[fault(a)], suffered[fault(b)]) })
@@ -95,7 +102,8 @@ func rarest(here []history, n int, suffered map[string]int) []history {
 	return here[:n]
 }
 
-// histories are those of all faults, by point. In a soak every second process follows each fault, else they take turns.
+// histories returns the histories of all faults, by point. In a soak, each fault comes with every second process.
+// Otherwise the second processes take turns.
 func (sc *scenario) histories(points []string) (all [][]history) {
 	for i, name := range points {
 		if !soak() && i < slices.Index(points, sc.from) {
@@ -115,13 +123,14 @@ func (sc *scenario) histories(points []string) (all [][]history) {
 	return all
 }
 
-// follows are what the second process may be asked after a fault of the ith point.
+// follows returns the acts of the second process after a fault of the ith point.
 func (sc *scenario) follows(k kind, i int) []act {
 	follow := sc.follow
 	switch {
 	case soak() || sc.all:
 		return follow
-	case k.needsMiddle() && sc.act.takes(): // nothing is left but a new turn
+	// After the act, the session can only begin a new turn.
+	case k.needsMiddle() && sc.act.takes():
 		follow = slices.DeleteFunc(slices.Clone(follow), func(a act) bool { return a.whole == nil })
 	}
 	return []act{follow[(i+int(k))%len(follow)]}
@@ -139,7 +148,7 @@ type runner struct {
 	findings []*Finding
 }
 
-// A slot is the right to keep the machine busy. A history that only waits gives it away.
+// A slot is the right to keep the machine busy. A history that only waits gives its slot away.
 type slot struct{ slots chan struct{} }
 
 func (s *slot) take() { s.slots <- struct{}{} }
@@ -160,13 +169,13 @@ func (r *runner) name() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.serial++
-	if r.stores.Joined { // two matrices may share the stores
+	if r.stores.Joined { // two matrices may share stores
 		return fmt.Sprintf("joined-%05d", r.serial)
 	}
 	return fmt.Sprintf("matrix-%05d", r.serial)
 }
 
-// run runs a history, and again, with more time, if the machine was too slow.
+// run runs a history. If the machine was too slow, run repeats the history with more time.
 func (r *runner) run(ctx context.Context, s *slot, h history) (points []string) {
 	if r.enough() {
 		return nil

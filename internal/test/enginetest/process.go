@@ -9,31 +9,34 @@ import (
 	"time"
 )
 
-// A process is one whose calls to the stores, and functions of whose bot, are points.
+// A process is a bot on stores. Its calls to the stores, and the functions of the bot, are points.
 type process struct {
 	*world
 	name     string
-	volatile bool   // it runs the bot without the snapshot store
+	volatile bool   // no snapshot store
 	failing  string // the intent that fails
-	apart    bool   // it settles a turn and deletes the run in two steps, even if the stores are joined
-	fault    fault
-	settle   time.Duration // its SettleTimeout; 0: the default
-	ttl      time.Duration // its LeaseTTL; 0: the default
+	// apart: the process settles a turn and deletes the run in two steps, even if the stores are joined.
+	apart  bool
+	fault  fault
+	settle time.Duration // SettleTimeout; 0: the default
+	ttl    time.Duration // LeaseTTL; 0: the default
 
-	quit      context.CancelFunc // its caller gives up
-	idle      func()             // told when the fault has come and takes time
-	stalled   chan struct{}      // closed when the process has stopped
-	done      chan struct{}      // closed when its call has returned
-	hold      chan struct{}      // closed when it may go on, and functions that ignore their contexts
-	amid      func(run string)   // called in the middle of its turns
-	functions sync.WaitGroup     // those under way
+	quit    context.CancelFunc // its caller gives up
+	idle    func()             // called when the fault waits
+	stalled chan struct{}      // closed at the stop
+	done    chan struct{}      // closed when its call returned
+	// hold is closed when the process may go on, and so may functions that ignore their contexts.
+	hold      chan struct{}
+	amid      func(run string) // called during its turns
+	functions sync.WaitGroup   // functions under way
 
-	mu       sync.Mutex // protects following fields
-	points   []string
-	hit      string // the point that suffered the fault; "" if none has
-	waiting  bool   // the fault takes time
-	unaware  bool   // it stopped, and no store has answered since: a branch that starts meanwhile cannot know either
-	began    string // the run that it has recorded
+	mu      sync.Mutex // protects following fields
+	points  []string
+	hit     string // the faulty point, or ""
+	waiting bool   // the fault takes time
+	// unaware: the process stopped, and no store has answered since. A branch that starts now cannot know more.
+	unaware  bool
+	began    string // the run that it recorded
 	requests []func()
 	gates    map[string]*gate // by run
 }
@@ -41,11 +44,12 @@ type process struct {
 func (w *world) process(name string, f fault) *process {
 	return &process{
 		world: w, name: name, fault: f, quit: func() {}, idle: func() {}, amid: func(string) {},
-		stalled: make(chan struct{}), done: make(chan struct{}), hold: make(chan struct{}), gates: make(map[string]*gate),
+		stalled: make(chan struct{}), done: make(chan struct{}), hold: make(chan struct{}),
+		gates: make(map[string]*gate),
 	}
 }
 
-// arrive says what happens at a point. Once dead, a process has no others.
+// arrive returns the fault of a point. A dead process has no further points.
 func (p *process) arrive(name string) kind {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -80,7 +84,7 @@ func (p *process) dead() bool {
 	return p.deadLocked()
 }
 
-// suffered returns the point of the fault; "" if it has not come.
+// suffered returns the point of the fault, or "" if the fault has not come.
 func (p *process) suffered() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -125,10 +129,10 @@ func (p *process) stop() {
 	<-p.hold
 }
 
-// isVolatile reports whether nothing of a turn survives the process.
+// isVolatile reports whether a turn leaves no trace when the process ends.
 func (p *process) isVolatile() bool { return p.volatile || p.bot.volatile }
 
-// isUnaware reports whether the process cannot know that the session is not its own any more.
+// isUnaware reports whether the process cannot know that it has lost the session.
 func (p *process) isUnaware() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -183,14 +187,14 @@ func ask[T any](
 		p.quit()
 	case doze, stall:
 		p.stop()
-		ctx = context.WithoutCancel(ctx) // the request was as good as sent
+		ctx = context.WithoutCancel(ctx) // the request may be on its way
 	case die:
 		return answer, errDead
 	}
 	return call(ctx)
 }
 
-// tell is ask for a call that answers with an error only.
+// tell is ask for a call that returns only an error.
 func tell(ctx context.Context, p *process, name string, call func(context.Context) error) error {
 	_, err := ask(ctx, p, name, func(ctx context.Context) (struct{}, error) { return struct{}{}, call(ctx) })
 	return err
@@ -227,8 +231,8 @@ func (p *process) send(request func()) {
 	p.requests = append(p.requests, request)
 }
 
-// goOn lets a process that has stopped continue, and functions that ignore their contexts. It waits for the end of the
-// process, and lets its requests arrive that are on their way.
+// goOn lets a stopped process continue, and functions that ignore their contexts. It delivers the late requests of the
+// process and waits for its end.
 func (p *process) goOn() {
 	close(p.hold)
 	<-p.done
@@ -238,7 +242,7 @@ func (p *process) goOn() {
 	}
 }
 
-// function runs a function of the bot for a run. Its effect is do.
+// function runs do, the effect of a function of the bot, for a run.
 func (p *process) function(ctx context.Context, run, name string, do func() error) (err error) {
 	p.functions.Add(1)
 	defer p.functions.Done()

@@ -12,25 +12,30 @@ import (
 
 // A run is the truth about one run of the bot, in this life of the session.
 type run struct {
-	known    bool // it was recorded, once at least
-	begun    bool // it is recorded, and has not ended since
-	kept     bool // it has settled
-	gone     bool // its session was deleted
-	refused  bool // the fence of a later owner has refused a Begin of the run
-	volatile bool // a process without a snapshot store runs it
+	known bool // was recorded at least once
+	begun bool // is recorded, has not ended
+	kept  bool // has settled
+	gone  bool // its session was deleted
+	// refused: the fence of a later owner has refused a Begin of the run.
+	refused bool
+	// volatile: a process without a snapshot store runs the run.
+	volatile bool
 
-	base   string // the run whose turn it started from, in the last save
-	turn   int    // the number of its turn, in the last save
-	seq    int64  // the Seq of the last save
-	stored int    // iterations in the payload of the store
+	// base is the run whose turn the run started from, in the last save.
+	base   string
+	turn   int   // turn number in the last save
+	seq    int64 // Seq of the last save
+	stored int   // iterations in the stored payload
 
-	saved int             // iterations whose save was acknowledged
-	done  map[string]bool // functions of the iteration under way whose save was acknowledged
-	found map[string]bool // functions of the iteration under way that the store has
-	ran   map[string]int  // effects, by intent and iteration
+	saved int // iterations acknowledged as saved
+	// done are the functions of the current iteration whose save was acknowledged.
+	done map[string]bool
+	// found are the functions of the current iteration that the store has.
+	found map[string]bool
+	ran   map[string]int // effects by intent and iteration
 }
 
-// restart forgets how far the run had come.
+// restart sets the progress of the run to zero.
 func (r *run) restart() {
 	r.saved, r.done, r.found = 0, make(map[string]bool), make(map[string]bool)
 	r.ran = make(map[string]int)
@@ -46,22 +51,23 @@ func (w *world) runLocked(id string) *run {
 	return r
 }
 
-// A saving is how far a run has come, in one document that the engine saves.
+// A saving is the progress of a run, in one document that the engine saves.
 type saving struct {
 	Born      int64
 	Iteration int
-	done      []string // functions that do not run again in the iteration: branches, and Route
+	// done are functions that do not run again in the iteration: branches, and Route.
+	done []string
 }
 
 // Names of the parts of a run: the decision for a fan-out, and one branch that is finished.
 const (
 	fanPart    = "fan"
-	branchPart = "branch " // its place in the decision follows
+	branchPart = "branch " // followed by its place
 )
 
 // progress reads a save. A save without a payload belongs to the iteration of the stored payload.
 func (w *world) progress(r snapshot.Run) (s saving) {
-	_ = json.Unmarshal(r.Payload, &s) // a store refuses other than JSON
+	_ = json.Unmarshal(r.Payload, &s) // stores accept only JSON
 	if r.Payload == nil {
 		s.Iteration = w.iteration(r.ID)
 	}
@@ -84,7 +90,7 @@ func (w *world) iteration(id string) int {
 	return w.runLocked(id).stored
 }
 
-// began notes that a run was recorded. The same id again is a new run: its input came again after the run had ended.
+// began notes a Begin. If the id is known, it is a new run: its input came again after the run had ended.
 func (w *world) began(r snapshot.Run) {
 	come := w.progress(r)
 	w.mu.Lock()
@@ -94,26 +100,27 @@ func (w *world) began(r snapshot.Run) {
 	}
 	truth := w.runLocked(r.ID)
 	truth.known, truth.base, truth.turn = true, r.Base, r.Turn
-	truth.begun = come.Born == w.born // else it is of a session that was deleted
+	// Otherwise the run belongs to a deleted session.
+	truth.begun = come.Born == w.born
 	truth.seq, truth.stored = r.Seq, come.Iteration
 	truth.restart()
 }
 
-// refused notes that a Begin came after that of a later owner, who may have settled the run.
+// refused notes that a Begin came after the Begin of a later owner, who may have settled the run.
 func (w *world) refused(id string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.runLocked(id).refused = true
 }
 
-// firstRun names the run that Abandon is asked to end. If no run is recorded yet, no run has that name.
+// firstRun names the run that Abandon must end. If no run was begun yet, the name fits no run.
 func (w *world) firstRun() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return cmp.Or(w.first, "none")
 }
 
-// saved notes what the store has, whether or not the owner was told.
+// saved notes the stored progress, whether the owner was told or not.
 func (w *world) saved(r snapshot.Run, s saving) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -129,7 +136,7 @@ func (w *world) saved(r snapshot.Run, s saving) {
 		truth.base, truth.turn = r.Base, r.Turn
 		truth.restart()
 	}
-	if r.Payload != nil { // in place of everything that was saved before
+	if r.Payload != nil { // it replaces all earlier saves
 		truth.stored, truth.found = s.Iteration, make(map[string]bool)
 	}
 	for _, name := range s.done {
@@ -137,7 +144,7 @@ func (w *world) saved(r snapshot.Run, s saving) {
 	}
 }
 
-// acknowledged notes what does not run again.
+// acknowledged notes the functions that must not run again.
 func (w *world) acknowledged(r snapshot.Run, s saving) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -152,7 +159,7 @@ func (w *world) acknowledged(r snapshot.Run, s saving) {
 	}
 }
 
-// abandoned notes what the caller of Abandon is told.
+// abandoned notes the answer to the caller of Abandon.
 func (w *world) abandoned(id string, ended bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -183,7 +190,7 @@ func (p *process) starts(id string, iteration int, name string) {
 	defer w.mu.Unlock()
 	r := w.runs[id]
 	switch {
-	case p.isVolatile(): // nothing is recorded
+	case p.isVolatile(): // no run is saved
 		w.runLocked(id).volatile = true
 	case unaware: // no fence can stop it
 	case r == nil || !r.known:

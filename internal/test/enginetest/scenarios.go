@@ -9,19 +9,21 @@ import (
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
 
-// A scenario is what the process under test is asked, and what it finds.
+// A scenario is the act of the process under test, and what the process finds.
 type scenario struct {
-	name    string
-	bot     bot
-	found   func(context.Context, *world) error // nil: nothing
-	how     orchestrator.OnInterrupted
-	fails   string // the intent that fails in the process under test
-	act     act
-	wants   error  // what act ends with if nothing goes wrong
-	expires bool   // the lease of the process under test ends by itself
-	follow  []act  // what the second process may be asked
-	all     bool   // each fault is followed by all of them
-	from    string // the first point that suffers, those before are those of another scenario; "": all
+	name  string
+	bot   bot
+	found func(context.Context, *world) error // nil: finds nothing
+	how   orchestrator.OnInterrupted
+	fails string // the intent that fails
+	act   act
+	wants error // result of act without a fault
+	// expires: the lease of the process under test ends by itself.
+	expires bool
+	follow  []act // for the second process
+	all     bool  // each fault gets all follows
+	// from is the first point that suffers. Earlier points are those of another scenario. "" means all points.
+	from string
 }
 
 func (sc *scenario) check(res *Result, err error) error {
@@ -46,7 +48,7 @@ var (
 	fanning   = bot{fan: true}
 )
 
-// What a dead process was asked, what the one under test is, and what the one after it is.
+// The inputs of the dead process, of the process under test, and of the second process.
 var (
 	zero   = execute("zero", "r0")
 	one    = execute("one", "r1")
@@ -56,17 +58,17 @@ var (
 	simple = briefly("three", "")
 )
 
-// briefly is to do little, unless it is asked to do more.
+// briefly returns a turn with little to do, and with more in its whole.
 func briefly(text, requestID string) act {
 	a, whole := execute(short, requestID), execute(text, requestID)
 	a.whole = &whole
 	return a
 }
 
-// scenarios are all histories.
+// scenarios are all scenarios.
 var scenarios = slices.Concat(turns(), takeovers(), ends())
 
-// turns are those that find nothing.
+// turns returns the scenarios that find no earlier run.
 func turns() []scenario {
 	others := []act{simple, recovery, resume, two}
 	return []scenario{
@@ -76,8 +78,10 @@ func turns() []scenario {
 		{name: "iterations, delivered", bot: whole, act: one, follow: []act{one, two}, all: true},
 		{name: "one dispatch, ended from outside", bot: replying, act: one, follow: []act{abandon, remove}, all: true},
 		{name: "iterations, ended from outside", bot: iterating, act: one, follow: []act{abandon, remove}},
-		{name: "one dispatch, the lease expires", bot: replying, act: one, expires: true, follow: []act{one, two, simple}},
-		{name: "one dispatch, no snapshots", bot: bot{deliver: true, volatile: true}, act: one, follow: []act{one, two}},
+		{name: "one dispatch, the lease expires", bot: replying, act: one, expires: true,
+			follow: []act{one, two, simple}},
+		{name: "one dispatch, no snapshots", bot: bot{deliver: true, volatile: true}, act: one,
+			follow: []act{one, two}},
 		{name: "iterations, no Begin", bot: bare, act: one, follow: []act{one, two}},
 		{name: "fan-out", bot: fanning, act: one, follow: []act{one, two}},
 		{name: "one dispatch, delivered, no request id", bot: replying, act: plain, follow: others},
@@ -85,15 +89,17 @@ func turns() []scenario {
 	}
 }
 
-// takeovers are calls that find what a dead process left.
+// takeovers returns the scenarios that find the run of a dead process.
 func takeovers() []scenario {
 	halfway := left("c")
 	live := []act{quick, two, recovery, resume}
 	return []scenario{
 		{name: "resume another first", bot: whole, found: halfway, act: quick, follow: live},
 		{name: "resume own", bot: iterating, found: halfway, act: zero, follow: []act{zero, two, recovery, resume}},
-		{name: "resume own, no Begin", bot: bare, found: halfway, act: zero, follow: []act{zero, two, recovery, resume}},
-		{name: "resume own fan-out", bot: fanning, found: halfway, act: zero, follow: []act{zero, two, recovery, resume}},
+		{name: "resume own, no Begin", bot: bare, found: halfway, act: zero,
+			follow: []act{zero, two, recovery, resume}},
+		{name: "resume own fan-out", bot: fanning, found: halfway, act: zero,
+			follow: []act{zero, two, recovery, resume}},
 		{name: "Resume", bot: iterating, found: halfway, act: resume, follow: []act{resume, two, zero, recovery}},
 		{name: "Recover", bot: whole, found: halfway, act: recovery, follow: []act{recovery, two, zero, resume}},
 		{name: "leftover of a settled run", bot: single, found: left("drop"), act: quick, follow: live},
@@ -135,12 +141,13 @@ func takeovers() []scenario {
 			name: "Reject", bot: iterating, found: halfway, how: orchestrator.Reject, act: quick,
 			wants: orchestrator.ErrInterrupted, follow: live,
 		},
-		{name: "AbandonFirst", bot: iterating, found: halfway, how: orchestrator.AbandonFirst, act: quick, follow: live},
+		{name: "AbandonFirst", bot: iterating, found: halfway, how: orchestrator.AbandonFirst, act: quick,
+			follow: live},
 		{name: "replay", bot: replying, found: settled, act: zero, follow: []act{zero, two, recovery}},
 	}
 }
 
-// ends are runs that end without a turn.
+// ends returns the scenarios in which a run ends without a turn.
 func ends() []scenario {
 	return []scenario{
 		{
@@ -183,7 +190,7 @@ func ends() []scenario {
 	}
 }
 
-// left makes a process that is asked zero suffer a fault, and end.
+// left lets a process with the act zero suffer a fault, and end.
 func left(point string) func(context.Context, *world) error {
 	return func(ctx context.Context, w *world) error {
 		if err := owned(point)(ctx, w); err != nil {
@@ -194,7 +201,7 @@ func left(point string) func(context.Context, *world) error {
 	}
 }
 
-// owned is left by a process whose lease has not ended. Its stores are not joined, or it would leave no settled run.
+// owned leaves a run whose process still has a lease. Its stores are not joined: otherwise no settled run would remain.
 func owned(point string) func(context.Context, *world) error {
 	return func(ctx context.Context, w *world) error {
 		p := w.process("P0", fault{kind: die, name: point, n: 1})
@@ -204,7 +211,7 @@ func owned(point string) func(context.Context, *world) error {
 	}
 }
 
-// failed is a run that was told as failed and is not deleted.
+// failed leaves a failed run that is not deleted. Its caller was told.
 func failed(ctx context.Context, w *world) error {
 	p := w.process("P0", fault{kind: before, name: "drop", n: 1})
 	p.failing = "a"
@@ -213,7 +220,7 @@ func failed(ctx context.Context, w *world) error {
 	return p.wantHit()
 }
 
-// settled is a turn.
+// settled leaves a settled turn.
 func settled(ctx context.Context, w *world) error {
 	p := w.process("P0", fault{})
 	a := simple
@@ -225,7 +232,7 @@ func settled(ctx context.Context, w *world) error {
 	return err
 }
 
-// bypassed is a turn of a process without a snapshot store, which does not see the run in flight.
+// bypassed leaves a turn of a process without a snapshot store, which does not see the run in flight.
 func bypassed(ctx context.Context, w *world) error {
 	p := w.process("P0", fault{})
 	p.volatile = true
@@ -234,8 +241,8 @@ func bypassed(ctx context.Context, w *world) error {
 	return err
 }
 
-// overtaken is a run that was recorded after another turn had settled: its request was late. A process without a
-// snapshot store has settled that turn, or the fence of that process would have refused the request.
+// overtaken leaves a run whose Begin was late: another turn had settled before. A process without a snapshot store has
+// settled that turn. Otherwise the fence of that process would have refused the Begin.
 func overtaken(ctx context.Context, w *world) error {
 	p := w.process("P0", fault{kind: late, name: "begin", n: 1})
 	res, err := p.act(ctx, orchestrator.ResumeFirst, zero)
@@ -250,8 +257,8 @@ func overtaken(ctx context.Context, w *world) error {
 	return nil
 }
 
-// outlived is a run that was recorded after its session had been deleted. A process without a snapshot store has
-// deleted it, or the fence of that process would have refused the request.
+// outlived leaves a run whose Begin came after its session was deleted. A process without a snapshot store has deleted
+// the session. Otherwise the fence of that process would have refused the Begin.
 func outlived(ctx context.Context, w *world) error {
 	p := w.process("P0", fault{kind: late, name: "begin", n: 1})
 	res, err := p.act(ctx, orchestrator.ResumeFirst, zero)

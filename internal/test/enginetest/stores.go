@@ -11,11 +11,12 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// Stores are what outlives a process.
+// Stores are the data that outlives a process.
 type Stores struct {
 	Checkpoints checkpoint.Store
 	Snapshots   snapshot.Store
-	Joined      bool // turns settle by snapshot.Joiner, which Snapshots has to be
+	// Joined: turns settle by snapshot.Joiner, which Snapshots must implement.
+	Joined bool
 }
 
 // checkpoints is a checkpoint store as a process sees it.
@@ -33,14 +34,14 @@ func (c checkpoints) Claim(
 		if err == nil {
 			c.claimed(got)
 		}
-		if !errors.Is(err, context.Canceled) { // a caller may leave while it waits
+		if !errors.Is(err, context.Canceled) { // its caller may leave meanwhile
 			err = c.wrote(err)
 		}
 		return got, err
 	})
 }
 
-// Renew is no point: when it comes depends on the clock.
+// Renew is no point: the clock decides when it comes.
 func (c checkpoints) Renew(
 	ctx context.Context, ttl time.Duration, leases []checkpoint.Lease,
 ) ([]checkpoint.Lease, error) {
@@ -170,7 +171,7 @@ func (s snapshots) Delete(ctx context.Context, k snapshot.Key, id string, f lock
 	})
 }
 
-// Join makes a Settle the point that an Append is.
+// Join makes a Settle the same point as an Append.
 func (s snapshots) Join(checkpoint.Store) snapshot.Settle {
 	if !s.Joined || s.apart {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// verify compares what is kept with what happened and what was told, when nothing is left to do.
+// verify compares the stored turns with the true effects and with the answers to callers, when all work is finished.
 func (w *world) verify(ctx context.Context, bot *engine) {
 	var turns []*Result
 	for res, err := range bot.Turns(ctx, session) {
@@ -33,7 +33,7 @@ func (w *world) verify(ctx context.Context, bot *engine) {
 	w.verifyDeliveries(turns)
 }
 
-// inFlight returns what is left of a run. What is owed, drain has looked for.
+// inFlight returns the runs in flight. drain has looked for owed replies already.
 func (w *world) inFlight(ctx context.Context) *snapshot.Run {
 	for r, err := range w.Snapshots.Runs(ctx, snapshot.Query{Key: snapshot.Key(w.key())}) {
 		if err != nil {
@@ -59,7 +59,7 @@ func (w *world) verifyTurns(turns []*Result) {
 	}
 }
 
-// verifyRuns checks that a run which was accepted and not ended has settled once, and no other has.
+// verifyRuns checks that each run that was accepted and not ended has settled once, and no other run has.
 func (w *world) verifyRuns(turns []*Result) {
 	settled := make(map[string]int)
 	for _, res := range turns {
@@ -90,7 +90,7 @@ func (w *world) verifyRuns(turns []*Result) {
 	}
 }
 
-// verifyTold checks that what a caller got, or Deliver, is what is kept.
+// verifyTold checks that the turn that a caller or Deliver got is the stored turn.
 func (w *world) verifyTold(turns []*Result) {
 	for _, told := range slices.Concat(w.told, w.delivered) {
 		i := slices.IndexFunc(turns, func(res *Result) bool { return res.RunID == told.RunID })
@@ -99,7 +99,8 @@ func (w *world) verifyTold(turns []*Result) {
 			continue
 		}
 		kept := turns[i]
-		same := kept.Turn == told.Turn && kept.Input.Text == told.Input.Text && reflect.DeepEqual(kept.State, told.State)
+		same := kept.Turn == told.Turn && kept.Input.Text == told.Input.Text &&
+			reflect.DeepEqual(kept.State, told.State)
 		if !same {
 			w.accuseLocked(Kept, "kept is turn %d of %q with %v, handed out was turn %d of %q with %v",
 				kept.Turn, kept.Input.Text, kept.State, told.Turn, told.Input.Text, told.State)
@@ -107,7 +108,8 @@ func (w *world) verifyTold(turns []*Result) {
 	}
 }
 
-// verifyDeliveries checks that every turn was delivered, for the first time in order. Only a fault there repeats one.
+// verifyDeliveries checks that every turn was delivered, for the first time in order. Only a fault in a delivery may
+// repeat one.
 func (w *world) verifyDeliveries(turns []*Result) {
 	if !w.bot.deliver {
 		return

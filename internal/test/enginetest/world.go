@@ -13,33 +13,37 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// session is the one of every history, each of which has an orchestrator of its own.
+// session is the session of every history. Each history has an orchestrator of its own.
 const session = "s"
 
-// A world is what processes leave behind, and what really happened.
+// A world is the data that processes leave behind, and the true events.
 type world struct {
 	Stores
 	orchestrator string
 	bot          bot
 
-	mu        sync.Mutex // protects following fields
-	lease     *checkpoint.Lease
-	latest    checkpoint.Lease // granted last
-	born      int64            // of the session; 0: there is none
-	heldBack  bool             // a delivery has failed, and drains leave it for a while
-	first     string           // the run that was recorded first
+	mu     sync.Mutex // protects following fields
+	lease  *checkpoint.Lease
+	latest checkpoint.Lease
+	born   int64 // of the session, 0: none
+	// heldBack: a delivery has failed, and drains leave it for a while.
+	heldBack  bool
+	first     string // the first run begun
 	runs      map[string]*run
 	delivered []*Result
 	told      []*Result
-	mayRepeat bool              // the fault was where a turn is delivered
-	again     bool              // the second process is asked what the first was
-	failed    map[string]string // by the id of a run that was told as failed: how
-	wrong     []Wrong
-	noise     error // nobody's fault: a store failed by itself, or the machine is slow. The history is repeated
-	log       []entry
+	mayRepeat bool // the fault hit a delivery
+	// again: the second process gets the act of the first.
+	again bool
+	// failed is how each failed run was told to its caller, by id.
+	failed map[string]string
+	wrong  []Wrong
+	// noise is no fault of the engine: a store failed by itself, or the machine is slow. The history is repeated.
+	noise error
+	log   []entry
 }
 
-// An entry of the log is formatted when somebody reads it.
+// An entry of the log is formatted only when it is read.
 type entry struct {
 	format string
 	args   []any
@@ -62,7 +66,7 @@ func (w *world) note(format string, args ...any) {
 	w.log = append(w.log, entry{format, args})
 }
 
-// accuse notes what the engine did wrong.
+// accuse notes a fault of the engine.
 func (w *world) accuse(law, format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -75,7 +79,7 @@ func (w *world) accuseLocked(law, format string, args ...any) {
 	w.log = append(w.log, entry{"WRONG: %v", []any{err}})
 }
 
-// wrote looks at what a store answers to a call that writes.
+// wrote checks the answer of a store to a write.
 func (w *world) wrote(err error) error {
 	for _, verdict := range []error{
 		nil, lock.ErrFenced, lock.ErrHeld, checkpoint.ErrConflict, snapshot.ErrNotFound, snapshot.ErrParked,
@@ -98,7 +102,7 @@ func (w *world) mustHeal(a act, k kind, err error) {
 	err = fmt.Errorf("%s is not healed: %w", a.name, err)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if k == hang || errors.Is(err, context.DeadlineExceeded) { // there may have been no time left
+	if k == hang || errors.Is(err, context.DeadlineExceeded) { // perhaps no time was left
 		w.noise = err
 	} else {
 		w.accuseLocked(Healed, "%w", err)
@@ -119,7 +123,7 @@ func (w *world) released(l checkpoint.Lease) {
 	}
 }
 
-// bury ends the lease of a process that did not release it, as if it had expired.
+// bury ends the lease of a process that did not release its session, as if the lease had expired.
 func (w *world) bury(ctx context.Context) {
 	w.mu.Lock()
 	held := w.lease
@@ -155,7 +159,7 @@ func (w *world) appended(l checkpoint.Lease, id string, release bool) {
 	w.runLocked(id).kept = true
 }
 
-// marked notes what a mark has changed.
+// marked notes the changes of a mark.
 func (w *world) marked(l checkpoint.Lease, m checkpoint.Marks) {
 	if m.Release {
 		w.released(l)
@@ -176,8 +180,8 @@ func (w *world) isHeldBack() bool {
 	return w.heldBack
 }
 
-// deleted notes that the session of l is gone, with all its runs. If there was a later lease, the session must still be
-// there.
+// deleted notes that the session of l is gone, with all its runs. If a later lease was granted, the session must still
+// be there.
 func (w *world) deleted(l checkpoint.Lease) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -190,7 +194,7 @@ func (w *world) deleted(l checkpoint.Lease) {
 	w.lease, w.born, w.told, w.delivered, w.heldBack = nil, 0, nil, nil, false
 }
 
-// removed notes that the caller of Delete is told that the session is gone.
+// removed notes that the caller of Delete was told that the session is gone.
 func (w *world) removed() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -199,7 +203,7 @@ func (w *world) removed() {
 	}
 }
 
-// hands notes what Deliver got.
+// hands notes the turn that Deliver got.
 func (w *world) hands(res *Result) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -215,7 +219,7 @@ func (w *world) redeliver() {
 	w.mayRepeat = true
 }
 
-// forgive notes that the caller of the process under test asks for the same again, whatever it was told.
+// forgive notes that the caller of the process under test sends the same input again after any answer.
 func (w *world) forgive() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -223,14 +227,14 @@ func (w *world) forgive() {
 	clear(w.failed)
 }
 
-// retries notes that a caller asks again after it was told of a failure.
+// retries notes that a caller sends an input again after a failure.
 func (w *world) retries() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	clear(w.failed)
 }
 
-// miss notes that the fault has not come where it should.
+// miss notes that the fault did not come at its point.
 func (w *world) miss(hit, want string, points []string, excused bool) {
 	err := fmt.Errorf("the fault is at %q, not at %q: the points are %v", hit, want, points)
 	w.mu.Lock()
@@ -242,7 +246,7 @@ func (w *world) miss(hit, want string, points []string, excused bool) {
 	}
 }
 
-// hears notes what the caller of a turn is told.
+// hears notes the answer to the caller of a turn.
 func (w *world) hears(res *Result) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -253,7 +257,7 @@ func (w *world) hears(res *Result) {
 	}
 }
 
-// history is what happened, for people.
+// history lists the events, for people.
 func (w *world) history() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
