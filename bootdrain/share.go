@@ -8,8 +8,7 @@ import (
 )
 
 // A Sharer is a Bot whose processes can share the watch. An Orchestrator on PostgreSQL or Redis is a Sharer. One
-// process,
-// the watcher, looks for sessions to recover. Each other process only asks now and then whether it is to look.
+// process, the watcher, looks for sessions to recover. Each other process only asks now and then whether it is to look.
 type Sharer interface {
 	Bot
 	// Watching makes this process the watcher for d, unless another process is the watcher. other is how much longer

@@ -18,8 +18,7 @@ const (
 //
 // A run that takes longer than five seconds goes on, and gives its place to the next run. So Options.Concurrency bounds
 // how fast runs begin. Up to sixteen times as many go on at once. If a pass fails, Watch logs the error and tries
-// again,
-// less and less often, down to once in Options.Every.
+// again, less and less often, down to once in Options.Every.
 //
 // Of the processes of a Sharer, one makes passes at a time. If that process is killed, another makes passes within
 // Options.Every, or within five seconds if that is less. A process with more runs than it can begin lets another

@@ -1,8 +1,7 @@
 // Package message holds the messages of a session, in the form in which they are stored.
 //
 // A [Message] is a list of [Block]s. Each block has one kind: text, reasoning, a tool call or a tool result. The JSON
-// of
-// a message carries the version of its form, so that a reader knows the form:
+// of a message carries the version of its form, so that a reader knows the form:
 //
 //	{"v":1, "id":"m7", "role":"assistant", "turn":3, "created_at":"2026-03-01T09:30:00+01:00", "blocks":[
 //	  {"kind":"text", "text":"I look it up."},

@@ -72,8 +72,7 @@ func TestLinkedDrivers(t *testing.T) {
 }
 
 // A program that imports a package also downloads the imports of the package's tests, because go mod tidy asks for
-// them.
-// Therefore a program that keeps its sessions in memory must download no driver.
+// them. Therefore a program that keeps its sessions in memory must download no driver.
 func TestMemoryDownloadsNoDriver(t *testing.T) {
 	all := make(map[string]listed)
 	for _, p := range packages(t) {

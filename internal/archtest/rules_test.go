@@ -71,8 +71,7 @@ func contractRules() []rule {
 }
 
 // matches reports whether pattern fits the package. A pattern is a name, a path.Match pattern, or a tree if it ends in
-// a
-// slash.
+// a slash.
 func matches(pattern, pkg string) bool {
 	if strings.HasSuffix(pattern, "/") {
 		return strings.HasPrefix(pkg+"/", pattern)

@@ -15,8 +15,7 @@ import (
 
 // An action is one call, as rapid draws it. Sessions are indexes. Leases, runs and the like are counted back from the
 // latest. Therefore every sequence of actions is a history. If an action names a thing that does not exist yet, it
-// makes
-// no call.
+// makes no call.
 type action interface {
 	do(ctx context.Context, m *machine) error
 }

@@ -29,8 +29,7 @@ const (
 )
 
 // CheckpointHistories records n histories of five workers on a store. If no order of the calls explains the replies,
-// the
-// test fails and prints the seed and the calls of the first such history.
+// the test fails and prints the seed and the calls of the first such history.
 func CheckpointHistories(t *testing.T, newStore func(*testing.T) checkpoint.Store, n int) {
 	t.Helper()
 	seed := rand.Uint64()

@@ -22,8 +22,7 @@ const (
 )
 
 // CheckpointModel compares a store with a model of the contract. One caller with many leases makes random histories.
-// The
-// check stops after 4 s or rapid's number of checks, with HOLDFAST_SOAK=1 after 40 s. If it fails, rapid makes the
+// The check stops after 4 s or rapid's number of checks, with HOLDFAST_SOAK=1 after 40 s. If it fails, rapid makes the
 // failure as short as it can and prints how to reproduce it.
 func CheckpointModel(t *testing.T, newStore func(*testing.T) checkpoint.Store) {
 	t.Helper()

@@ -18,8 +18,7 @@ import (
 
 // RenewUnderLoad claims that many sessions. Two callers renew all leases again and again, in any order, while other
 // callers append, mark and steal. A lease that was not stolen must never be reported lost. A lease that was stolen
-// before
-// a renewal began must be. The test ends when the other callers have been through all sessions.
+// before a renewal began must be. The test ends when the other callers have been through all sessions.
 func RenewUnderLoad(t *testing.T, newStore func(*testing.T) checkpoint.Store, leases int) {
 	t.Helper()
 	if err := renewUnderLoad(t.Context(), newStore(t), leases); err != nil {

@@ -20,8 +20,7 @@ import (
 )
 
 // SnapshotModel compares a store with snapshot.Memory by random histories. Owners begin runs, go on, take over, and
-// come
-// back late. It stops like [CheckpointModel].
+// come back late. It stops like [CheckpointModel].
 func SnapshotModel(t *testing.T, newStore func(*testing.T) snapshot.Store) {
 	t.Helper()
 	s := newStore(t)

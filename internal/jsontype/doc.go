@@ -1,9 +1,8 @@
 // Package jsontype finds the parts of a type that encoding/json would lose, before a store keeps a value of the type.
 //
 // [Check] judges types, not values. It does not see faults that only some values have: NaN, a pointer cycle, text that
-// is
-// not UTF-8, two pointers to one variable. Nor does it see a pointer to a null, or an embedded pointer to a value that
-// writes nothing.
+// is not UTF-8, two pointers to one variable. Nor does it see a pointer to a null, or an embedded pointer to a value
+// that writes nothing.
 //
 // Check takes these to be equal: a nil and an empty slice; an empty json.Number and "0"; a value and the zero value, if
 // the type's own IsZero says so.

@@ -40,8 +40,7 @@ func (c *checker) marshals(path string, t reflect.Type, addressable bool) bool {
 }
 
 // embeddedMethods returns the name of the embedded field whose methods marshal all of t, or "". If t has a method of
-// its
-// own that hides them, embeddedMethods cannot tell and refuses t too. A name for the field makes t fit.
+// its own that hides them, embeddedMethods cannot tell and refuses t too. A name for the field makes t fit.
 func embeddedMethods(t reflect.Type) string {
 	if t.Kind() != reflect.Struct || t.NumField() < 2 {
 		return ""

@@ -47,8 +47,7 @@ func (k *Keyed) Leave(key string) {
 }
 
 // arrive takes the key and returns nil, or joins the queue. Then it returns a channel that is closed when the caller
-// has
-// the key.
+// has the key.
 func (k *Keyed) arrive(key string) chan struct{} {
 	k.mu.Lock()
 	defer k.mu.Unlock()

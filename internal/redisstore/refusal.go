@@ -9,8 +9,7 @@ import (
 )
 
 // refusals are the codes of errors that Redis returns before a script has written. Once a script has written, Redis
-// lets
-// it go on and does not return these codes. The value is the remedy, if the error itself does not show it.
+// lets it go on and does not return these codes. The value is the remedy, if the error itself does not show it.
 var refusals = map[string]string{
 	"BUSY":        "",
 	"CLUSTERDOWN": "",

@@ -39,8 +39,7 @@ func read(from embed.FS, name string) []byte {
 }
 
 // A Runner runs the scripts of a store. Each script may run twice: the Runner repeats a request that gets no answer,
-// and
-// the first copy may arrive after the second.
+// and the first copy may arrive after the second.
 type Runner struct {
 	Client redis.UniversalClient
 	// Verdicts maps verdicts to errors. A verdict without an entry is no error.

@@ -59,8 +59,7 @@ func unwritable(err error) bool {
 }
 
 // Corrupt reports whether err says that SQLite cannot read its stored data, perhaps of one row among many. If the
-// errors
-// of a driver have no Code, Corrupt returns false.
+// errors of a driver have no Code, Corrupt returns false.
 func Corrupt(err error) bool {
 	const corrupt = 11
 	e, ok := errors.AsType[interface {

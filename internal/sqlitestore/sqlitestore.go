@@ -137,8 +137,7 @@ func (d *DB) Enter(ctx context.Context) (leave func(), err error) {
 }
 
 // Write runs f in a transaction that ends when f returns. ctx bounds the wait for a connection, and the statements that
-// f
-// gives it to. The first statement of f must write: a read would fix the data that the transaction sees before the
+// f gives it to. The first statement of f must write: a read would fix the data that the transaction sees before the
 // transaction has the write lock.
 func (d *DB) Write(ctx context.Context, f func(*sql.Tx) error) error {
 	leave, err := d.Enter(ctx)

@@ -22,8 +22,7 @@ type Slice[P any] struct {
 }
 
 // Sweep removes at most limit rows in steps, and returns how many it has removed. Without a limit, it looks at all
-// rows.
-// A step looks at the next rows after a place, and removes at most most of them.
+// rows. A step looks at the next rows after a place, and removes at most most of them.
 func (c *Cursor[P]) Sweep(limit int, step func(after P, rows, most int) (Slice[P], error)) (removed int, err error) {
 	w := walk[P]{limit: limit}
 	if limit > 0 {

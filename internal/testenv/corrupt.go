@@ -9,8 +9,7 @@ import (
 )
 
 // LoseChunk deletes a block of the value that the table stored out of line last, as a broken disk does. From then on
-// the
-// server cannot read that value. The server must be the test's own: a transaction elsewhere would keep the block.
+// the server cannot read that value. The server must be the test's own: a transaction elsewhere would keep the block.
 func LoseChunk(ctx context.Context, p *pgxpool.Pool, table string) error {
 	err := pgx.BeginFunc(ctx, p, func(tx pgx.Tx) error {
 		var oid uint32

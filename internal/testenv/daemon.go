@@ -218,8 +218,7 @@ func (d *daemon) settings(defaults map[string]string, format func(name, value st
 
 // freePort returns a port on which no process listens. No process listens on the port 10000 above it either, where a
 // cluster node has its bus. The port is below the ports that clients get, so that no client has taken it when the
-// server
-// comes back after a crash.
+// server comes back after a crash.
 func freePort() (int, error) {
 	for range 100 {
 		port := 10000 + rand.IntN(10000)

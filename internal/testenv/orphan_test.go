@@ -16,8 +16,7 @@ import (
 const childEnv = "HOLDFAST_TESTENV_CHILD"
 
 // TestServersDieWithTheProcess runs TestChild in another process. TestChild prints the ids of its servers' processes
-// and
-// then does as childEnv says.
+// and then does as childEnv says.
 func TestChild(t *testing.T) {
 	end := os.Getenv(childEnv)
 	if end == "" {

@@ -35,8 +35,7 @@ func Postgres(tb testing.TB) *pgxpool.Pool {
 }
 
 // PostgresURL is like [Postgres] for tests that open their connections themselves, with pgx or with database/sql. Such
-// a
-// test closes its connections before it ends.
+// a test closes its connections before it ends.
 func PostgresURL(tb testing.TB) string {
 	tb.Helper()
 	needMain(tb)

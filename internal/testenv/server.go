@@ -152,8 +152,8 @@ func (s *Server) ballast() string {
 
 // Statements returns how many statements of clients the server has executed since its start, by the server's own count.
 // On PostgreSQL, failed statements do not count, nor do BEGIN, COMMIT, SET and the like. The statements of a
-// transaction
-// count when it ends. On Redis, a script is one statement, and connecting, PING, MULTI and EXEC do not count.
+// transaction count when it ends. On Redis, a script is one statement, and connecting, PING, MULTI and EXEC do not
+// count.
 func (s *Server) Statements() int64 {
 	s.tb.Helper()
 	if !s.d.opts.Count {

@@ -7,8 +7,7 @@ import (
 )
 
 // SQLite returns the data source name of a fresh database in a file, for sql.Open("sqlite", …) of modernc.org/sqlite.
-// The
-// database is durable at every commit and waits 5 s for a lock. The caller opens it, and closes it before the test
+// The database is durable at every commit and waits 5 s for a lock. The caller opens it, and closes it before the test
 // ends.
 func SQLite(tb testing.TB) string {
 	path := url.URL{Path: filepath.Join(tb.TempDir(), "test.db")}

@@ -44,8 +44,7 @@ func Server(t *testing.T, o redis.Options) (*testenv.Server, *redis.Client) {
 }
 
 // Stats returns how often each command was called, also from scripts. It also returns the bytes that the server
-// received
-// and sent. Both count since client.ConfigResetStat.
+// received and sent. Both count since client.ConfigResetStat.
 func Stats(t *testing.T, client *redis.Client) map[string]int {
 	t.Helper()
 	info, err := client.Info(t.Context(), "commandstats", "stats").Result()
