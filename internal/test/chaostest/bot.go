@@ -13,19 +13,20 @@ import (
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
 
-// A State is a log of the inputs that made it: what has become of them can be read in the newest turn, also after the
-// others were pruned.
+// A State is a log of the inputs that made it. The newest turn shows what became of each input, also when older turns
+// are pruned.
 type State struct {
-	Notes       []string // see note
-	Left, Right string   // the input of the last fan-out
+	Notes []string // see note
+	// Left and Right are the input of the last fan-out.
+	Left, Right string
 }
 
-// note says that an iteration was done, and by which call.
+// note returns the note of an iteration. It names the call that ran the iteration.
 func note(text string, iteration int, by *call) string {
 	return fmt.Sprintf("%s/%d by #%d", text, iteration, by.number())
 }
 
-// read reads a note.
+// read returns the input and the iteration of a note.
 func read(note string) (text string, iteration int) {
 	text, rest, _ := strings.Cut(note, "/")
 	done, _, _ := strings.Cut(rest, " ")
@@ -54,7 +55,7 @@ const (
 	wide  = 'c' // a note, two branches at once, a note
 )
 
-// follows says what runs after an iteration.
+// follows returns what runs after an iteration.
 func follows(text string, iteration int) orchestrator.Next {
 	switch {
 	case text[0] == long && iteration == 0, text[0] == wide && iteration == 1:
@@ -65,7 +66,7 @@ func follows(text string, iteration int) orchestrator.Next {
 	return orchestrator.End
 }
 
-// notesOf are the iterations of an input that leave a note.
+// notesOf returns the iterations of an input that leave a note.
 func notesOf(text string) []int {
 	switch text[0] {
 	case long:
@@ -76,7 +77,7 @@ func notesOf(text string) []int {
 	return []int{0}
 }
 
-// definition is the bot as a process runs it.
+// definition returns the definition of the bot for this process.
 func (p *process) definition() orchestrator.Definition[State] {
 	d := orchestrator.Definition[State]{
 		Name: p.world.name, First: "note", Iterate: true,
@@ -114,7 +115,7 @@ func (p *process) intent(name string, run func(*call, *turn)) orchestrator.Inten
 	}}
 }
 
-// deliver notes when it was called and when it has returned nil.
+// deliver notes when Deliver was called, and when it returned nil.
 func (p *process) deliver(ctx context.Context, r *result) error {
 	d := p.world.handedOver(callOf(ctx), r)
 	m := message{op: "hook Deliver", session: r.Session, about: []any{runName(r.RunID), "turn", r.Turn}}
@@ -122,7 +123,7 @@ func (p *process) deliver(ctx context.Context, r *result) error {
 	return p.function(ctx, m)
 }
 
-// function is a function of the bot at work. The scheduler says when it returns, and what.
+// function is a running function of the bot. The scheduler decides when it returns, and what.
 func (p *process) function(ctx context.Context, m message) error {
 	m.call = callOf(ctx)
 	if m.ended == nil {
@@ -131,17 +132,19 @@ func (p *process) function(ctx context.Context, m message) error {
 	return p.exchange(ctx, &m).err
 }
 
-// everybody is a Locker that keeps nobody out, as if it had forgotten what it granted. With a Locker the engine
-// leaves out a pause whose length depends on chance.
+// everybody is a Locker that grants every key to every caller, as if it had forgotten its grants. With a Locker, the
+// engine leaves out a pause whose length is random.
 type everybody struct{}
 
 var _ lock.Locker = everybody{}
 
+// Lock grants the key at once.
 func (everybody) Lock(ctx context.Context, _ string) (context.Context, func(), error) {
 	held, cancel := context.WithCancel(ctx)
 	return held, cancel, nil
 }
 
+// TryLock grants the key at once.
 func (e everybody) TryLock(ctx context.Context, key string) (context.Context, func(), error) {
 	return e.Lock(ctx, key)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// forgetsFence keeps nothing of a session whose run was deleted. So a Begin that arrives late brings back a run that
-// was told as failed, or one whose turn has been settled and pruned.
+// forgetsFence forgets the fence of a session whose run was deleted. Then a late Begin brings back a run that was told
+// as failed, or a run whose turn has been settled and pruned.
 type forgetsFence struct{ *snapshot.Memory }
 
 func (s forgetsFence) Delete(ctx context.Context, k snapshot.Key, id string, f lock.Fence) error {
@@ -22,22 +22,26 @@ func (s forgetsFence) Delete(ctx context.Context, k snapshot.Key, id string, f l
 	return err
 }
 
-// saysForgotten settles a turn and leaves its run in flight.
+// saysForgotten settles a turn, but leaves its run in flight.
 type saysForgotten struct{ *snapshot.Memory }
 
 func (saysForgotten) Join(turns checkpoint.Store) snapshot.Settle {
-	return func(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) (bool, error) {
+	return func(
+		ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+	) (bool, error) {
 		err := turns.Append(ctx, l, cp, o)
 		return err == nil, err
 	}
 }
 
-// forgetsBoth settles a turn, and keeps nothing of the session of its run.
+// forgetsBoth settles a turn, and forgets the fence of the session.
 type forgetsBoth struct{ *snapshot.Memory }
 
 func (s forgetsBoth) Join(turns checkpoint.Store) snapshot.Settle {
 	settle := s.Memory.Join(turns)
-	return func(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) (bool, error) {
+	return func(
+		ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+	) (bool, error) {
 		forgotten, err := settle(ctx, l, cp, o)
 		if err == nil {
 			_, err = s.Sweep(ctx, 0)
@@ -46,7 +50,7 @@ func (s forgetsBoth) Join(turns checkpoint.Store) snapshot.Settle {
 	}
 }
 
-// deletesForAnybody removes a session whoever owns it. So a Delete that arrives late wipes turns of the next life.
+// deletesForAnybody removes a session under any owner. Then a late Delete removes turns of the next life.
 type deletesForAnybody struct{ checkpoint.Store }
 
 func (s deletesForAnybody) Delete(ctx context.Context, l checkpoint.Lease) error {
@@ -57,7 +61,7 @@ func (s deletesForAnybody) Delete(ctx context.Context, l checkpoint.Lease) error
 	return err
 }
 
-// seize takes a session from whoever owns it.
+// seize takes a session from any owner.
 func (s deletesForAnybody) seize(ctx context.Context, k checkpoint.Key) checkpoint.Lease {
 	r := checkpoint.ClaimRequest{Owner: "late", Nonce: "late", TTL: time.Minute}
 	c, err := s.Claim(ctx, k, r)
@@ -68,8 +72,8 @@ func (s deletesForAnybody) seize(ctx context.Context, k checkpoint.Key) checkpoi
 	return c.Lease
 }
 
-// takesFromAnybody takes From for leave to take the session from its owner, whoever that is. So a claim of an Abandon
-// that is over fences off the owner of another turn.
+// takesFromAnybody ignores the value of From and takes the session from any owner. Then a late claim of an Abandon that
+// is over fences off the owner of another turn.
 type takesFromAnybody struct{ checkpoint.Store }
 
 func (s takesFromAnybody) Claim(
@@ -83,7 +87,7 @@ func (s takesFromAnybody) Claim(
 	return c, err
 }
 
-// settlesForAnybody lends the latest lease to an owner that was fenced off.
+// settlesForAnybody gives the latest lease to an owner that was fenced off.
 type settlesForAnybody struct {
 	checkpoint.Store
 	latest map[checkpoint.Key]checkpoint.Lease
@@ -116,14 +120,14 @@ func (s settlesForAnybody) Append(
 	return err
 }
 
-// deletesNothing says that it has removed a session.
+// deletesNothing says that it has removed a session, but keeps it.
 type deletesNothing struct{ checkpoint.Store }
 
 func (s deletesNothing) Delete(ctx context.Context, l checkpoint.Lease) error {
 	return s.Mark(ctx, l, checkpoint.Marks{Release: true})
 }
 
-// forgetsMarks says that it has noted a delivery.
+// forgetsMarks says that it has noted a delivery, but forgets it.
 type forgetsMarks struct{ checkpoint.Store }
 
 func (s forgetsMarks) Mark(ctx context.Context, l checkpoint.Lease, m checkpoint.Marks) error {
@@ -144,7 +148,7 @@ func (s skipsDeliveries) Claim(
 	return c, err
 }
 
-// fencesOwners refuses the tenth Save of each session as if another had taken over.
+// fencesOwners refuses the tenth Save of each session, as if another owner had taken over.
 type fencesOwners struct {
 	snapshot.Store
 	saves map[snapshot.Key]int

@@ -12,28 +12,29 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// A call is one of a client's or an operator's, and what it was told. Times are steps.
+// A call is a call by a client or an operator, and its answer. Times are steps.
 type call struct {
 	n       int
-	kind    string // the method of Orchestrator
+	kind    string // method of Orchestrator
 	at      *process
 	session string
 	input   *input // of Execute
-	run     string // that Abandon or SkipDelivery is about
+	run     string // for Abandon or SkipDelivery
 	force   bool
 
-	begun, over int // over 0: it goes on
+	begun, over int // over 0: not over
 	took        time.Duration
-	died        bool // its process died before it was told anything
-	disturbed   bool // one of its own messages was lost or late, or its client went away
-	got         answer
+	died        bool // its process died first
+	// disturbed: a message of the call was lost or late, or its client went away.
+	disturbed bool
+	got       answer
 
 	grants []grant
 	cancel context.CancelCauseFunc
 	start  time.Time
 }
 
-// An answer is what a call returns.
+// An answer is the result of a call.
 type answer struct {
 	res  *result
 	yes  bool   // of Abandon and SkipDelivery
@@ -57,7 +58,7 @@ func (c *call) disturb() {
 // overlaps reports whether two calls were under way at the same time.
 func (c *call) overlaps(d *call) bool { return c.begun <= d.over && d.begun <= c.over }
 
-// An input is what a client sends, maybe several times.
+// An input is an input that a client sends, perhaps several times.
 type input struct {
 	orchestrator.Input
 	sent []*call
@@ -91,7 +92,9 @@ func (w *world) call() {
 		})
 	case dice < 96:
 		c.kind = "Delete"
-		w.begin(c, func(ctx context.Context) answer { return answer{what: "deleted", err: p.bot.Delete(ctx, c.session)} })
+		w.begin(c, func(ctx context.Context) answer {
+			return answer{what: "deleted", err: p.bot.Delete(ctx, c.session)}
+		})
 	default:
 		w.skipDelivery(c, r)
 	}
@@ -138,7 +141,7 @@ func (w *world) begin(c *call, ask func(context.Context) answer) {
 	}()
 }
 
-// notice takes down what a call was told. The callers of a dead process were told nothing.
+// notice notes the answer to a call. The callers of a dead process get no answer.
 func (w *world) notice(c *call) {
 	c.cancel(nil)
 	if c.died {
@@ -164,13 +167,13 @@ func (w *world) leave() {
 	c.cancel(errGone)
 }
 
-// input is a new one, or one that was sent before.
+// input returns a new input, or one that was sent before.
 func (r *room) input(w *world) *input {
 	dice := w.rng.IntN(100)
 	if dice < 45 && len(r.inputs) > 0 {
 		newest := len(r.inputs) - 1
 		in := r.inputs[max(0, newest-min(w.rng.IntN(8), w.rng.IntN(8)))]
-		if in.RequestID != "" { // without, a repetition is another input
+		if in.RequestID != "" { // otherwise a repeat is new
 			return in
 		}
 	}
@@ -205,7 +208,7 @@ func (r *room) learn(c *call) {
 	}
 }
 
-// runOf is the run in flight, as an operator finds it listed, one that has been heard of, or any.
+// runOf returns the run in flight, as an operator finds it in a list; a run that a caller has heard of; or any run.
 func (w *world) runOf(r *room) string {
 	dice := w.rng.IntN(100)
 	if dice < 70 {

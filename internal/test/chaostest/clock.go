@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Time passes in quanta. Every random pause of the engine is shorter than one quantum. So a goroutine that pauses has
-// come back by the next step, however long its pause was, and a seed always makes the same history.
+// Time passes in quanta. Every random pause of the engine is shorter than one quantum. So a pause is over by the next
+// step, however long it was, and a seed always makes the same history.
 const (
 	leaseTTL      = 64
 	lockWait      = 60
@@ -14,22 +14,23 @@ const (
 	turnTimeout   = 30
 )
 
-// A clock is how the scheduler waits.
+// A clock says how the scheduler waits.
 type clock struct {
 	quantum time.Duration
 	virtual bool
-	settle  func() // waits until every process waits for the scheduler, or for time to pass
+	// settle waits until every process waits for the scheduler or for time to pass.
+	settle func()
 }
 
-// bubbleClock is that of a synctest bubble.
+// bubbleClock returns the clock of a synctest bubble.
 func bubbleClock() clock {
 	return clock{quantum: 500 * time.Millisecond, virtual: true, settle: synctest.Wait}
 }
 
-// wallClock cannot know whether all processes wait. It gives them a moment.
+// wallClock returns a clock that cannot know whether all processes wait. It gives them a moment.
 func wallClock() clock {
 	return clock{quantum: 20 * time.Millisecond, settle: func() { time.Sleep(300 * time.Microsecond) }}
 }
 
-// pass lets so many quanta pass.
+// pass lets this many quanta pass.
 func (c clock) pass(quanta int) { time.Sleep(time.Duration(quanta) * c.quantum) }

@@ -14,7 +14,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func newStores() Stores { return Stores{new(checkpoint.Memory), new(snapshot.Memory)} }
 
-// withCheckpoints are stores of which the first is broken.
+// withCheckpoints returns stores with a broken checkpoint store.
 func withCheckpoints(broken func(checkpoint.Store) checkpoint.Store) func() Stores {
 	return func() Stores { return Stores{broken(new(checkpoint.Memory)), new(snapshot.Memory)} }
 }
@@ -22,7 +22,7 @@ func withCheckpoints(broken func(checkpoint.Store) checkpoint.Store) func() Stor
 // The first three are the engine's own stores as they were before each fault was mended.
 var brokenStores = []struct {
 	name string
-	laws []string // one of which a history must break
+	laws []string // one of which must break
 	open func() Stores
 }{
 	{"snapshots forget the fence on Delete", []string{Failed, Once}, func() Stores {
@@ -57,16 +57,17 @@ var brokenStores = []struct {
 	}},
 }
 
-// mostSeeds is how many histories may pass before a broken store is found out.
+// mostSeeds is the number of histories in which a broken store must be convicted.
 const mostSeeds = 5000
 
-// A store that breaks its contract is convicted, in a history in which the store that keeps it is not.
+// A broken store is convicted in a history in which the sound store is not.
 func TestConvicts(t *testing.T) {
 	for _, broken := range brokenStores {
 		t.Run(broken.name, func(t *testing.T) {
 			t.Parallel()
 			for seed := range uint64(mostSeeds) {
-				if !Play(t, broken.open(), seed).Broke(broken.laws...) || Play(t, newStores(), seed).Broke(broken.laws...) {
+				if !Play(t, broken.open(), seed).Broke(broken.laws...) ||
+					Play(t, newStores(), seed).Broke(broken.laws...) {
 					continue
 				}
 				t.Logf("convicted after %d histories", seed+1)

@@ -6,13 +6,12 @@
 // delivers requests twice, and delivers copies long after their senders have given up. Processes stop, die and are
 // replaced. Leases are taken away as if they had expired. Functions of the bot fail. Time passes.
 //
-// In the end the network is whole again. The copies that are still on their way arrive, and one process finishes what
-// is left. Then the history is judged. The judge knows what callers were told, what the bot's Deliver was handed,
-// which requests the stores have granted, and what the stores hold. It never looks into the engine. The laws are in
-// laws.go.
+// At the end the network is whole again. The copies on their way arrive, and one process finishes all unfinished work.
+// Then the history is judged. The judge knows the answers to callers, the calls of the bot's Deliver, the requests that
+// the stores have granted, and the data in the stores. It never looks into the engine. The laws are in laws.go.
 //
 // [Play] plays one history on stores in memory, in a bubble of testing/synctest. A scheduler makes one step at a time:
-// it waits until every goroutine of every process is blocked, and then a random source picks what happens next. So a
-// seed always makes the same history, and an hour of it takes no time. [PlayOnServers] plays on stores that need the
-// real clock. There the seed decides what is done, but not in which order it meets.
+// it waits until every goroutine of every process is blocked, and then a random source picks the next event. So a seed
+// always makes the same history, and an hour of it takes no time. [PlayOnServers] plays on stores that need the real
+// clock. There the seed decides the events, but not their order.
 package chaostest

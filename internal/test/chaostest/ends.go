@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// checkpoints is the checkpoint store as a process sees it. Requests are copied before they are sent, because the
-// engine may use their documents again while a copy is on its way.
+// checkpoints is the checkpoint store as a process sees it. It copies requests before it sends them, because the engine
+// may use their documents again while a copy is on its way.
 type checkpoints struct{ *process }
 
 func (s checkpoints) Claim(
@@ -70,7 +70,7 @@ func (s checkpoints) Append(
 	})
 }
 
-// Join settles by one message, unless the process or the stores are such as take two.
+// Join settles by one message, unless the process or the stores need two.
 func (s snapshots) Join(checkpoint.Store) snapshot.Settle {
 	w := s.world
 	runs, ok := w.Snapshots.(snapshot.Joiner)
@@ -81,7 +81,9 @@ func (s snapshots) Join(checkpoint.Store) snapshot.Settle {
 	if settle == nil {
 		return nil
 	}
-	return func(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) (bool, error) {
+	return func(
+		ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+	) (bool, error) {
 		cp.State, cp.Payload, cp.Route = slices.Clone(cp.State), slices.Clone(cp.Payload), slices.Clone(cp.Route)
 		m := message{op: "Settle", session: l.Session, about: []any{l.Fence, "turn", cp.Turn, runName(cp.RunID)}}
 		return ask(ctx, s.process, m, func(ctx context.Context, c *call) (bool, error) {
@@ -114,7 +116,8 @@ func (s checkpoints) Delete(ctx context.Context, l checkpoint.Lease) error {
 	})
 }
 
-// pageOfTurns is how many turns a reader gets in one reply. What is settled between two pages must not confuse it.
+// pageOfTurns is the number of turns in one reply to a reader. A turn that settles between two pages must not confuse
+// the reader.
 const pageOfTurns = 3
 
 func (s checkpoints) Turns(ctx context.Context, k checkpoint.Key, from int) iter.Seq2[checkpoint.Checkpoint, error] {
@@ -200,7 +203,7 @@ func (s snapshots) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapsho
 	})
 }
 
-// listed asks for a whole list in one request, when somebody begins to read it.
+// listed asks for a whole list in one request, when the caller begins to read the list.
 func listed[T any](
 	ctx context.Context, p *process, m message, list func(context.Context) iter.Seq2[T, error],
 ) iter.Seq2[T, error] {

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// heal ends all trouble: copies that are on their way arrive, and one process finishes what is left.
+// heal ends all trouble. The copies on their way arrive, and one process finishes all unfinished work.
 func (w *world) heal() {
 	w.note("the network is whole")
 	w.plan = w.plan.calm()
@@ -36,7 +36,7 @@ func (w *world) heal() {
 	}
 }
 
-// rest waits for the goroutines of dead processes, and for renewals that are under way.
+// rest waits for the goroutines of dead processes, and for running renewals.
 func (w *world) rest() {
 	for {
 		w.next()
@@ -54,7 +54,7 @@ func (w *world) rest() {
 	}
 }
 
-// aside makes a call that nothing disturbs.
+// aside makes a call without any trouble.
 func (w *world) aside(c *call, ask func(context.Context) answer) answer {
 	w.step++
 	w.calls = append(w.calls, c)
@@ -67,7 +67,8 @@ func (w *world) aside(c *call, ask func(context.Context) answer) answer {
 	return c.got
 }
 
-// drain recovers until there is nothing to recover. With the real clock it does not wait for what is held back.
+// drain recovers until there is nothing to recover. With the real clock, it does not wait for deliveries that are not
+// due yet.
 func (w *world) drain(p *process) {
 	rounds := 12
 	if !w.time.virtual {
@@ -100,13 +101,14 @@ func (w *world) recoverable(p *process) (sessions []string) {
 	return sessions
 }
 
-// resume finishes what a drain leaves alone: parked runs.
+// resume finishes parked runs, which a drain leaves alone.
 func (w *world) resume(p *process, r *room) {
 	for range 10 {
-		a := w.aside(&call{kind: "Resume", at: p, session: r.session, force: true}, func(ctx context.Context) (a answer) {
-			a.res, a.err = p.bot.Resume(ctx, r.session, &orchestrator.CallOptions{Force: true})
-			return a
-		})
+		a := w.aside(&call{kind: "Resume", at: p, session: r.session, force: true},
+			func(ctx context.Context) (a answer) {
+				a.res, a.err = p.bot.Resume(ctx, r.session, &orchestrator.CallOptions{Force: true})
+				return a
+			})
 		if errors.Is(a.err, orchestrator.ErrNothingToResume) {
 			return
 		}
@@ -114,7 +116,7 @@ func (w *world) resume(p *process, r *room) {
 	w.errorf(Idle, "%s: there is always something to resume", r.session)
 }
 
-// probe sends an input, which also delivers what is held back.
+// probe sends an input. The call also delivers replies that are not due yet.
 func (w *world) probe(p *process, r *room) {
 	in := &input{Input: orchestrator.Input{Text: fmt.Sprintf("%c-last", short), RequestID: "last"}}
 	r.inputs = append(r.inputs, in)
@@ -129,7 +131,7 @@ func (w *world) probe(p *process, r *room) {
 	}
 }
 
-// nothingLeft checks that nothing is left in a session.
+// nothingLeft checks that a session has no run and no owed reply.
 func (w *world) nothingLeft(p *process, r *room) {
 	ctx := context.Background()
 	for run, err := range w.Snapshots.Runs(ctx, snapshot.Query{Key: snapshot.Key(w.key(r.session))}) {

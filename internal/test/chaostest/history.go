@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// A line of the history is written only if somebody wants to read it.
+// A line of the history is formatted only when it is read.
 type line struct {
 	step   int
 	format string
@@ -54,7 +54,7 @@ func (n names) of(prefix, id string) string {
 	return n[id]
 }
 
-// history writes the lines.
+// history returns the lines.
 func (w *world) history() string {
 	var b strings.Builder
 	for _, l := range w.lines {
@@ -71,7 +71,7 @@ func (n names) text(format string, args []any) string {
 	return fmt.Sprintf(format, shown...)
 }
 
-// show abbreviates what is long.
+// show abbreviates long values.
 func (n names) show(arg any) any {
 	switch arg := arg.(type) {
 	case runName:

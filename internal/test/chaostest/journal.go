@@ -9,28 +9,29 @@ import (
 	"github.com/holdfast-go/holdfast/lock"
 )
 
-// A room is a session: what was sent to it, and what the stores have granted.
+// A room is a session: the inputs sent to it, and the requests that the stores have granted.
 type room struct {
 	session string
 	inputs  []*input
-	runs    []string       // that callers have heard of
-	heard   map[string]int // of those, the step in which they did
+	runs    []string       // callers heard of them
+	heard   map[string]int // in which step, by run
 	lives   []*life
 	owner   lock.Fence // of the latest claim
 	births  map[lock.Fence]*life
-	taken   []int // steps in which its lease was taken away
-	handed  []*handing
+	// taken are the steps in which the lease was taken away.
+	taken  []int
+	handed []*handing
 }
 
 // A life is a session from its first claim to its end.
 type life struct {
 	born  int64
 	turns []*settling
-	noted int // turns before this one are noted as delivered
-	over  int // the step in which its turns went; 0: they have not
+	noted int // earlier turns are noted as delivered
+	over  int // its last step, or 0
 }
 
-// A settling is an Append that the store has taken.
+// A settling is an Append that the store has accepted.
 type settling struct {
 	*life
 	at     int
@@ -38,29 +39,32 @@ type settling struct {
 	run    string
 	state  State
 	by     *call
-	pruned int // the step in which it was pruned; 0: it is kept
+	pruned int // the step, or 0 if kept
 }
 
 // A grant is a claim that the store has granted to a call.
 type grant struct {
 	fence lock.Fence
-	noted int // turns before this one were noted as delivered by then
+	// noted: earlier turns were noted as delivered by then.
+	noted int
 }
 
 // A handing is a call of Deliver.
 type handing struct {
 	*result
-	by       *call
-	at       int
-	returned int // the step in which it returned nil; 0: it did not
-	known    int // turns before this one were noted as delivered when its call claimed the session
+	by *call
+	at int
+	// returned is the step in which Deliver returned nil, or 0.
+	returned int
+	// known: earlier turns were noted as delivered when the call claimed the session.
+	known int
 }
 
 func newRoom(session string) *room {
 	return &room{session: session, heard: make(map[string]int), births: make(map[lock.Fence]*life)}
 }
 
-// now returns the life that has not ended, or nil.
+// now returns the current life, or nil.
 func (r *room) now() *life {
 	if n := len(r.lives); n > 0 && r.lives[n-1].over == 0 {
 		return r.lives[n-1]
@@ -68,7 +72,7 @@ func (r *room) now() *life {
 	return nil
 }
 
-// granted notes a claim.
+// granted notes a granted claim.
 func (w *world) granted(c *call, got checkpoint.Claimed) {
 	r := w.room(got.Session)
 	l := r.now()
@@ -109,7 +113,7 @@ func (w *world) marked(l checkpoint.Lease, m checkpoint.Marks) {
 	}
 }
 
-// removed looks whether the turns of a session have gone.
+// removed checks whether the turns of a session are gone.
 func (w *world) removed(c *call, session string) {
 	l := w.room(session).now()
 	if l != nil && len(l.turns) > 0 && len(w.kept(session)) == 0 {
@@ -155,7 +159,7 @@ func (w *world) takeAway(r *room) {
 		Owner: "nobody", Nonce: w.nonce(), TTL: leaseTTL * w.time.quantum, From: r.owner,
 	})
 	if errors.Is(err, lock.ErrHeld) {
-		return // it was given back
+		return // it was released
 	}
 	if err == nil {
 		w.tally.Taken++

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// judge compares what was told, delivered and granted with what is kept.
+// judge compares the answers, the deliveries and the granted requests with the stored turns.
 func (w *world) judge() {
 	for _, r := range w.rooms {
 		w.chains(r)
@@ -37,7 +37,7 @@ func (w *world) chains(r *room) {
 	}
 }
 
-// follows checks that a turn is the state before and its own notes.
+// follows checks that a turn is the earlier state and its own notes.
 func (w *world) follows(r *room, s *settling, before State) {
 	n := len(before.Notes)
 	if len(s.state.Notes) <= n || !slices.Equal(s.state.Notes[:n], before.Notes) {
@@ -62,11 +62,12 @@ func (w *world) follows(r *room, s *settling, before State) {
 		left, right = text, text
 	}
 	if s.state.Left != left || s.state.Right != right {
-		w.errorf(Whole, "%s: turn %d of %q has the branches %q and %q", r.session, s.turn, text, s.state.Left, s.state.Right)
+		w.errorf(Whole, "%s: turn %d of %q has the branches %q and %q", r.session, s.turn, text, s.state.Left,
+			s.state.Right)
 	}
 }
 
-// text is that of the input.
+// text returns the text of the input.
 func (s *settling) text() string {
 	if n := len(s.state.Notes); n > 0 {
 		text, _ := read(s.state.Notes[n-1])
@@ -75,7 +76,7 @@ func (s *settling) text() string {
 	return ""
 }
 
-// store checks that what is kept is what was settled last, and returns it by run.
+// store checks that each stored turn is the one settled last, and returns the stored turns by run.
 func (w *world) store(r *room) map[string]*settling {
 	kept := w.kept(r.session)
 	slices.Reverse(kept)
@@ -87,8 +88,10 @@ func (w *world) store(r *room) map[string]*settling {
 	for _, cp := range kept {
 		var s State
 		err := json.Unmarshal(cp.State, &s)
-		if cp.Turn >= len(l.turns) || err != nil || cp.RunID != l.turns[cp.Turn].run || !s.equal(l.turns[cp.Turn].state) {
-			w.errorf(Kept, "%s: turn %d of %v is kept, and was settled otherwise", r.session, cp.Turn, runName(cp.RunID))
+		if cp.Turn >= len(l.turns) || err != nil || cp.RunID != l.turns[cp.Turn].run ||
+			!s.equal(l.turns[cp.Turn].state) {
+			w.errorf(Kept, "%s: turn %d of %v is kept, and was settled otherwise", r.session, cp.Turn,
+				runName(cp.RunID))
 			continue
 		}
 		byRun[cp.RunID] = l.turns[cp.Turn]
@@ -105,7 +108,7 @@ func (s State) equal(t State) bool {
 	return slices.Equal(s.Notes, t.Notes) && s.Left == t.Left && s.Right == t.Right
 }
 
-// errors checks that each error is one of those that are named.
+// errors checks that each error is a named one.
 func (w *world) errors(c *call) {
 	err := c.got.err
 	if err == nil || c.kind == "Shutdown" || anyOf(err, expected) || strings.Contains(err.Error(), stuck) {
@@ -114,7 +117,7 @@ func (w *world) errors(c *call) {
 	w.errorf(Expected, "%v: %v", c, err)
 }
 
-// settledAs returns the turn that a result tells of.
+// settledAs returns the turn that a result shows.
 func (r *room) settledAs(res *result) *settling {
 	for _, l := range r.lives {
 		for _, s := range l.turns {
@@ -126,7 +129,7 @@ func (r *room) settledAs(res *result) *settling {
 	return nil
 }
 
-// results checks what was told as a Result.
+// results checks the answers that have a Result.
 func (w *world) results(r *room, kept map[string]*settling) {
 	for _, c := range w.callsOf(r) {
 		for res := c.got.res; res != nil; res = res.Resumed {
@@ -151,15 +154,15 @@ func (w *world) callsOf(r *room) (some []*call) {
 	return some
 }
 
-// mayBeDeleted reports whether a Delete, which was not told as failed, was under way when c was, or came later.
+// mayBeDeleted reports whether a Delete that did not fail was under way at the same time as c, or came later.
 func (w *world) mayBeDeleted(r *room, c *call) bool {
 	return slices.ContainsFunc(w.callsOf(r), func(d *call) bool {
 		return d.kind == "Delete" && d.over >= c.begun && (d.died || fateOf(d.got.err) <= settled)
 	})
 }
 
-// deletions checks that what was there before an acknowledged Delete is not there after it. The id of a run is
-// another one in each life of a session.
+// deletions checks that an acknowledged Delete has removed all turns before it. In each life of a session, a run has
+// another id.
 func (w *world) deletions(r *room, kept map[string]*settling) {
 	for _, d := range w.callsOf(r) {
 		if d.kind != "Delete" || d.died || d.got.err != nil {
@@ -174,7 +177,7 @@ func (w *world) deletions(r *room, kept map[string]*settling) {
 	}
 }
 
-// settlings checks that each turn that was settled was asked for, and not taken back.
+// settlings checks that each settled turn was asked for, and not ended before.
 func (w *world) settlings(r *room) {
 	seen := make(map[*life]map[string]*settling)
 	for _, l := range r.lives {
@@ -189,8 +192,7 @@ func (w *world) settlings(r *room) {
 	}
 }
 
-// again judges a run that was settled twice: the input was sent again after its turn had been pruned, or else this is
-// wrong.
+// again judges a run that was settled twice. This is right only if the input was sent again after its turn was pruned.
 func (w *world) again(r *room, first, second *settling) {
 	in := r.inputOf(second.text())
 	sent := first.pruned > 0 && slices.ContainsFunc(in.sent, func(c *call) bool {
@@ -211,7 +213,7 @@ func (r *room) inputOf(text string) *input {
 	return new(input)
 }
 
-// wanted checks that some call can have begun a turn, and that no later one was told that it is over.
+// wanted checks that a call can have begun the turn, and that no later caller was told that its run is over.
 func (w *world) wanted(r *room, s *settling) {
 	in := r.inputOf(s.text())
 	for _, c := range in.sent {
@@ -229,14 +231,14 @@ func (w *world) wanted(r *room, s *settling) {
 	w.errorf(Failed, "%s: %q is settled as turn %d in step %d, by %v%s", r.session, in.Text, s.turn, s.at, s.by, told)
 }
 
-// resolved reports whether a caller was told, after c and before the turn was settled, that what c has begun is over.
+// resolved reports whether a caller was told, after c and before the turn was settled, that the run of c is over.
 func (w *world) resolved(r *room, s *settling, in *input, c *call) bool {
 	return slices.ContainsFunc(w.callsOf(r), func(z *call) bool {
 		return z.begun > c.over && z.over < s.at && z.over > 0 && !z.died && z.ends(s.run, in)
 	})
 }
 
-// ends reports whether a call was told that a run is over.
+// ends reports whether the caller of c was told that a run is over.
 func (c *call) ends(run string, in *input) bool {
 	switch c.kind {
 	case "Execute":
@@ -251,7 +253,7 @@ func (c *call) ends(run string, in *input) bool {
 	return false
 }
 
-// endsAnother reports whether a Result tells of a run that was found in flight and has failed.
+// endsAnother reports whether a Result says that an earlier run in flight has failed.
 func (c *call) endsAnother(run string) bool {
 	return c.got.res != nil && c.got.res.ResumeErr != nil && runOfError(c.got.res.ResumeErr) == run
 }

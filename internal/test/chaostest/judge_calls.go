@@ -16,8 +16,8 @@ func runOfError(err error) string {
 	return ""
 }
 
-// owners checks that a call lost its session to somebody who was entitled to take it, and that a call that nobody
-// disturbed knows what became of its turn.
+// owners checks two promises. A call loses its session only to a caller that may take it. A call that was not disturbed
+// knows the outcome of its turn.
 func (w *world) owners(c *call) {
 	if c.died || c.over == 0 || c.session == "" {
 		return
@@ -31,7 +31,7 @@ func (w *world) owners(c *call) {
 	}
 }
 
-// robbed reports whether somebody may have taken the session from a call.
+// robbed reports whether another caller may have taken the session from c.
 func (w *world) robbed(c *call) bool {
 	r := w.room(c.session)
 	gaveBack := r.settledBy(c) || c.kind == "Delete" && c.disturbed // and a reply was lost
@@ -40,8 +40,8 @@ func (w *world) robbed(c *call) bool {
 	})
 }
 
-// settledBy reports whether an Append of a call was taken. It may have given the session back, and the call not know
-// it.
+// settledBy reports whether the store accepted an Append of c. The Append may have released the session, although c got
+// no answer.
 func (r *room) settledBy(c *call) bool {
 	return slices.ContainsFunc(r.lives, func(l *life) bool {
 		return slices.ContainsFunc(l.turns, func(s *settling) bool { return s.by == c })
@@ -51,14 +51,15 @@ func (r *room) settledBy(c *call) bool {
 // alone reports whether no other call for the session was under way.
 func (w *world) alone(c *call) bool {
 	r := w.room(c.session)
-	return !w.takenDuring(c) && !slices.ContainsFunc(w.callsOf(r), func(d *call) bool { return d != c && d.overlaps(c) })
+	return !w.takenDuring(c) && !slices.ContainsFunc(w.callsOf(r),
+		func(d *call) bool { return d != c && d.overlaps(c) })
 }
 
 func (w *world) takenDuring(c *call) bool {
 	return slices.ContainsFunc(w.room(c.session).taken, func(at int) bool { return c.begun <= at && at <= c.over })
 }
 
-// deliveries checks what Deliver was handed.
+// deliveries checks the calls of Deliver.
 func (w *world) deliveries(r *room) {
 	if !w.plan.delivers {
 		return
@@ -88,15 +89,16 @@ func (w *world) deliveries(r *room) {
 	}
 }
 
-// once checks that a turn was delivered again only by an owner to whom the store has not told that it was noted.
+// once checks that a turn was delivered again only by an owner whose claim did not show the delivery as noted.
 func (w *world) once(r *room, s *settling, first, h *handing) {
 	if first != nil && (first.by == h.by || h.known > s.turn) {
-		w.errorf(Delivered, "%s: turn %d is delivered by %v, although %v had delivered it in step %d, and that was noted",
+		w.errorf(Delivered,
+			"%s: turn %d is delivered by %v, although %v had delivered it in step %d, and that was noted",
 			r.session, s.turn, h.by, first.by, first.returned)
 	}
 }
 
-// inOrder checks that the turn before was delivered, or skipped, when a turn was handed over.
+// inOrder checks that the earlier turn was delivered or skipped before Deliver got the next turn.
 func (w *world) inOrder(r *room, h *handing, before *settling) {
 	if w.skipped(r, before, h.at) {
 		return
@@ -109,7 +111,7 @@ func (w *world) inOrder(r *room, h *handing, before *settling) {
 	w.errorf(Delivered, "%s: turn %d is delivered in step %d, before turn %d", r.session, h.Turn, h.at, before.turn)
 }
 
-// skipped reports whether the delivery of a turn may have been given up until then.
+// skipped reports whether a caller may have given up the delivery of a turn before that step.
 func (w *world) skipped(r *room, s *settling, until int) bool {
 	return slices.ContainsFunc(w.callsOf(r), func(c *call) bool {
 		told := c.over > 0 && !c.died && c.got.err == nil

@@ -13,29 +13,35 @@ import (
 
 var (
 	errLost = errors.New("the connection was lost")
-	errDead = fmt.Errorf("the process is dead: %w", lock.ErrFenced) // a verdict, so that the engine does not try for long
+	// errDead is a verdict, so that the engine does not try for long.
+	errDead = fmt.Errorf("the process is dead: %w", lock.ErrFenced)
 )
 
-// A message is a request to a store, whose sender waits for the reply. A function of the bot at work is one as well: it
-// waits for the scheduler to let it return.
+// A message is a request to a store. Its sender waits for the reply. A running function of the bot is a message too: it
+// waits until the scheduler lets it return.
 type message struct {
-	from    *process
-	call    *call // nil: a renewal, which belongs to no call
+	from *process
+	// call is nil for a renewal, which belongs to no call.
+	call    *call
 	op      string
 	session string
 	epoch   int64 // of a renewal of one lease
 	about   []any // for the history
 
-	read   bool // a copy of it has no effect
-	sharp  bool // a copy of it would do harm if the store took it: it is lost and doubled more often
-	branch bool // it is an intent that runs beside another
+	read bool // a copy has no effect
+	// sharp: a copy would do harm if the store accepted it. Sharp messages are lost and doubled more often.
+	sharp  bool
+	branch bool // an intent beside another one
 
-	ctx   context.Context             // the sender's
-	send  func(context.Context) reply // asks the store; nil: a function of the bot
-	ended func(error)                 // of a function of the bot: hears what it returns
+	ctx context.Context // the sender's
+	// send asks the store. It is nil for a function of the bot.
+	send func(context.Context) reply
+	// ended gets the error that a function of the bot returns.
+	ended func(error)
 
-	back   chan reply
-	answer *reply // the store's, not yet with the sender
+	back chan reply
+	// answer is the store's reply, which the sender does not have yet.
+	answer *reply
 }
 
 type reply struct {
@@ -55,7 +61,7 @@ func ask[T any](ctx context.Context, p *process, m message, do func(context.Cont
 	return value, r.err
 }
 
-// tell is ask for requests whose reply is an error.
+// tell is ask for requests whose reply is only an error.
 func tell(ctx context.Context, p *process, m message, do func(context.Context, *call) error) error {
 	_, err := ask(ctx, p, m, func(ctx context.Context, c *call) (struct{}, error) { return struct{}{}, do(ctx, c) })
 	return err
@@ -79,7 +85,8 @@ func (p *process) exchange(ctx context.Context, m *message) reply {
 	return <-m.back
 }
 
-// direct answers the process that heals in the end. A renewal comes from a goroutine of its own, and is not noted.
+// direct answers the process that heals at the end. Renewals come from a goroutine of their own, and direct does not
+// note them.
 func (w *world) direct(m *message) reply {
 	switch {
 	case m.send == nil:
@@ -91,13 +98,13 @@ func (w *world) direct(m *message) reply {
 	return w.send(m)
 }
 
-// byName orders messages that arrived in one step. The goroutines that sent them ran in any order.
+// byName orders the messages of one step. The goroutines that sent them ran in any order.
 func byName(a, b *message) int {
 	return cmp.Or(cmp.Compare(a.from.number, b.from.number), cmp.Compare(a.call.number(), b.call.number()),
 		cmp.Compare(a.op, b.op), cmp.Compare(a.session, b.session), cmp.Compare(a.epoch, b.epoch))
 }
 
-// serve lets something happen to a message.
+// serve lets one event happen to a message.
 func (w *world) serve(m *message) {
 	switch {
 	case m.send == nil:
@@ -111,7 +118,7 @@ func (w *world) serve(m *message) {
 	}
 }
 
-// transmit sends a request, or does not, and hands over its reply, or does not.
+// transmit sends a request or loses it, and returns its reply or loses it.
 func (w *world) transmit(m *message) {
 	dice := w.rng.IntN(1000)
 	hit := func(permille int) bool {
@@ -202,7 +209,7 @@ func (w *world) finish(m *message) {
 	w.reply(m, reply{err: err})
 }
 
-// arrive lets a copy of a request arrive that is late.
+// arrive delivers a late copy of a request.
 func (w *world) arrive() {
 	i := w.rng.IntN(len(w.late))
 	m := w.late[i]
@@ -212,7 +219,7 @@ func (w *world) arrive() {
 	w.send(m)
 }
 
-// forget removes a message from those that wait.
+// forget removes a message from the waiting messages.
 func (w *world) forget(m *message) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
 
-// A plan is what a seed decides before the first step. Each history has few kinds of trouble, and much of those: where
-// everything fails at once, little is settled that could be lost.
+// A plan is the part of a history that a seed decides before the first step. Each history has few kinds of trouble, and
+// much of each: if everything failed at once, few turns would settle, and few could be lost.
 type plan struct {
 	sessions, processes int
 	calls, atOnce       int
@@ -21,14 +21,15 @@ type plan struct {
 	timeout  bool // turns have a timeout
 	volatile bool // there is no snapshot store
 	policies []orchestrator.OnInterrupted
-	joined   []bool // of each process: it settles a turn and deletes its run at once, if the stores can
+	// joined, for each process: it settles a turn and deletes the run at once, if the stores can.
+	joined []bool
 
-	fails int // of a thousand functions of the bot
+	fails int // per thousand functions of the bot
 
-	// Of a thousand messages.
+	// Per thousand messages.
 	lost, astray, deaf, slow, twice int
 
-	// Of a thousand steps.
+	// Per thousand steps.
 	late, tick, stop, kill, shutdown, takeover, leave int
 }
 
@@ -59,7 +60,7 @@ func newPlan(rng *rand.Rand) plan {
 	return p
 }
 
-// calm is the plan without trouble.
+// calm returns the plan without trouble.
 func (p plan) calm() plan {
 	p.fails, p.lost, p.astray, p.deaf, p.slow, p.twice = 0, 0, 0, 0, 0, 0
 	p.late, p.tick, p.stop, p.kill, p.shutdown, p.takeover, p.leave = 0, 0, 0, 0, 0, 0, 0
@@ -67,7 +68,7 @@ func (p plan) calm() plan {
 	return p
 }
 
-// options are those of the process with a number.
+// options returns the options of the process with a number.
 func (p plan) options(number int, quantum time.Duration) orchestrator.Options {
 	o := orchestrator.Options{
 		Locker: everybody{}, KeepSnapshots: p.keep, OnInterrupted: p.policies[number%len(p.policies)], Logger: quiet,

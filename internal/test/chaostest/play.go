@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 )
 
-// A Report is what became of a history.
+// A Report is the outcome of a history.
 type Report struct {
 	Seed  uint64
 	Wrong []Wrong
@@ -15,9 +15,10 @@ type Report struct {
 	world *world
 }
 
-// History lists what was done, what the network made of it, and what callers were told, by step.
+// History lists the calls, the trouble in the network, and the answers to callers, by step.
 func (r *Report) History() string { return r.world.history() }
 
+// String returns the seed and the broken laws.
 func (r *Report) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d: %v\n%s", r.Seed, r.Tally, r.History())
@@ -27,7 +28,7 @@ func (r *Report) String() string {
 	return b.String()
 }
 
-// Broke reports whether one of some laws was broken.
+// Broke reports whether the history broke one of some laws.
 func (r *Report) Broke(laws ...string) bool {
 	for _, wrong := range r.Wrong {
 		for _, law := range laws {
@@ -39,7 +40,7 @@ func (r *Report) Broke(laws ...string) bool {
 	return false
 }
 
-// Play plays the history of a seed on stores in memory, which are empty. The same seed makes the same history.
+// Play plays the history of a seed on empty stores in memory. The same seed makes the same history.
 func Play(t *testing.T, s Stores, seed uint64) (r *Report) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -50,7 +51,7 @@ func Play(t *testing.T, s Stores, seed uint64) (r *Report) {
 	return r
 }
 
-// PlayOnServers plays a history on any stores, in real time. No other one may be played under the same name.
+// PlayOnServers plays a history on any stores, in real time. Each history on the same stores needs a name of its own.
 func PlayOnServers(s Stores, seed uint64, name string) *Report {
 	return play(s, seed, wallClock(), name)
 }

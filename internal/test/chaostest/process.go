@@ -10,12 +10,13 @@ import (
 
 // A process runs the bot over the network.
 type process struct {
-	world   *world
-	number  int
-	bot     *engine
-	heals   bool // its network is whole
-	dead    bool // the world's mutex protects it
-	stopped int  // until this step none of its messages is served
+	world  *world
+	number int
+	bot    *engine
+	heals  bool // its network is whole
+	dead   bool // the world's mutex protects it
+	// stopped is the step until which no message of the process is served.
+	stopped int
 }
 
 // start starts a process. With heals its network is whole.
@@ -34,7 +35,7 @@ func (w *world) start(heals bool) *process {
 	return p
 }
 
-// another puts a new process in the place of one.
+// another replaces a process by a new one.
 func (w *world) another(p *process) {
 	for i := range w.processes {
 		if w.processes[i] == p {
@@ -44,7 +45,7 @@ func (w *world) another(p *process) {
 	}
 }
 
-// kill ends a process. Its requests are lost or on their way. Its callers are told nothing.
+// kill ends a process. Its requests are lost or on their way. Its callers get no answer.
 func (w *world) kill(p *process) {
 	w.tally.Killed++
 	w.note("process %d dies", p.number)
@@ -65,7 +66,7 @@ func (w *world) kill(p *process) {
 	w.another(p)
 }
 
-// shutdown has a process hand off what it does.
+// shutdown makes a process hand off its runs.
 func (w *world) shutdown(p *process) {
 	for _, c := range w.active() {
 		if c.at == p {
@@ -81,7 +82,7 @@ func (w *world) shutdown(p *process) {
 	w.another(p)
 }
 
-// stop stops a process for some steps. Nothing that it waits for arrives meanwhile.
+// stop stops a process for some steps. Meanwhile it gets no reply.
 func (w *world) stop(p *process) {
 	p.stopped = w.step + 5 + w.rng.IntN(60)
 	w.note("process %d is stopped until step %d", p.number, p.stopped)
@@ -89,23 +90,25 @@ func (w *world) stop(p *process) {
 
 type callKey struct{}
 
-// callOf returns the call that a context belongs to; nil for a renewal.
+// callOf returns the call of a context, or nil for a renewal.
 func callOf(ctx context.Context) *call {
 	c, _ := ctx.Value(callKey{}).(*call)
 	return c
 }
 
-// fate is what a caller was told of the turn.
+// fate is what the caller knows of the turn.
 type fate int
 
 const (
-	unknown fate = iota // it may settle, or be settled
+	// unknown: the turn may settle, or be settled already.
+	unknown fate = iota
 	settled
-	refused // this call has left nothing in flight
-	failed  // the turn is over
+	// refused: this call has left no run in flight.
+	refused
+	failed // the turn is over
 )
 
-// fateOf reads an error of Execute as the table in docs/guarantees.md says.
+// fateOf reads an error of Execute by the table in docs/guarantees.md.
 func fateOf(err error) fate {
 	e, ok := errors.AsType[*orchestrator.Error](err)
 	switch {
@@ -131,14 +134,14 @@ var refusals = []error{
 	orchestrator.ErrRequestReused, context.Canceled, context.DeadlineExceeded, errGone, errLost,
 }
 
-// expected are the errors that a call may end with in a history.
+// expected are the errors that a call may return in a history.
 var expected = append([]error{
 	errBot, errDead,
 	orchestrator.ErrIndeterminate, orchestrator.ErrParked, orchestrator.ErrNothingToResume, orchestrator.ErrAbandoned,
 	lock.ErrFenced, lock.ErrLost, lock.ErrExpired, lock.ErrHandoff,
 }, refusals...)
 
-// stuck is the text of an error that has no name: a function of the bot was waited for in vain.
+// stuck is the text of an error without a name: the engine waited in vain for a function of the bot.
 const stuck = "a function ignored the end of its context"
 
 func anyOf(err error, targets []error) bool {

@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// SeedEnv names the variable that plays the history of one seed, and prints it.
+// SeedEnv names the variable with the seed of one history to play and print.
 const SeedEnv = "HOLDFAST_CHAOS_SEED"
 
-// Time is how long a search goes on: ten seconds, or a minute with HOLDFAST_SOAK=1.
+// Time returns how long a search goes on: ten seconds, or a minute with HOLDFAST_SOAK=1.
 func Time() time.Duration {
 	if os.Getenv("HOLDFAST_SOAK") == "1" {
 		return time.Minute
@@ -22,7 +22,7 @@ func Time() time.Duration {
 	return 10 * time.Second
 }
 
-// Search plays histories on stores in memory, until the time is over or one of them breaks a law. Then it fails, and
+// Search plays histories on stores in memory, until the time is over or a history breaks a law. Then Search fails, and
 // prints the seed and the history.
 func Search(t *testing.T, open func() Stores) {
 	t.Helper()
@@ -51,7 +51,7 @@ func Search(t *testing.T, open func() Stores) {
 	t.Logf("seeds from %d: %v", base, s.tally)
 }
 
-// SearchOnServers is Search on any stores, which all histories share.
+// SearchOnServers is Search on any stores. All histories share the stores.
 func SearchOnServers(t *testing.T, stores Stores) {
 	t.Helper()
 	s := &search{until: time.Now().Add(Time())}
@@ -62,13 +62,14 @@ func SearchOnServers(t *testing.T, stores Stores) {
 	t.Logf("seeds from %d: %v", base, s.tally)
 }
 
-// A search is some histories, one after the other in each of its workers.
+// A search plays histories. Each of its workers plays one after the other.
 type search struct {
 	until time.Time
 
 	mu    sync.Mutex // protects following fields
 	tally Tally
-	found *Report // the last history that was judged, or the first that was wrong
+	// found is the last history that was judged, or the first that broke a law.
+	found *Report
 }
 
 func (s *search) goesOn() bool {
@@ -88,7 +89,7 @@ func (s *search) judge(t *testing.T, r *Report) {
 	}
 }
 
-// watched plays a history, and says which one it was that came to no end.
+// watched plays a history. If the history comes to no end, watched says which one it is.
 func watched(t *testing.T, s Stores, seed uint64) *Report {
 	dog := time.AfterFunc(2*time.Minute, func() { panic(fmt.Sprintf("the history of seed %d has not ended", seed)) })
 	defer dog.Stop()

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// Stores are what outlives a process.
+// Stores are the data that outlives a process.
 type Stores struct {
 	Checkpoints checkpoint.Store
 	Snapshots   snapshot.Store
@@ -28,7 +28,7 @@ type world struct {
 
 	mu      sync.Mutex // protects following fields, and process.dead
 	pending []*message // whose senders wait
-	ended   []*call    // that the scheduler has not noticed
+	ended   []*call    // not noticed yet
 	working int        // goroutines of calls
 	step    int        // only the scheduler makes one
 
@@ -36,13 +36,13 @@ type world struct {
 	processes []*process
 	rooms     []*room
 	calls     []*call
-	late      []*message // copies of requests that are on their way
+	late      []*message // late copies of requests
 	lines     []line
 	names     names
 	wrong     []Wrong
 }
 
-// A Tally says what a history was made of.
+// A Tally counts the events of histories.
 type Tally struct{ Histories, Calls, Steps, Settled, Lost, Late, Killed, Taken int }
 
 func (t *Tally) add(u Tally) {
@@ -56,6 +56,7 @@ func (t *Tally) add(u Tally) {
 	t.Taken += u.Taken
 }
 
+// String returns the counts in one line.
 func (t Tally) String() string {
 	return fmt.Sprintf("%d histories, %d calls, %d steps, %d turns settled; "+
 		"%d messages lost, %d copies late, %d processes killed, %d leases taken away",
@@ -77,7 +78,7 @@ func newWorld(s Stores, seed uint64, c clock, name string) *world {
 	return w
 }
 
-// longest is how many steps a history may have before its faults end.
+// longest is the number of steps after which a history has no more faults.
 const longest = 3000
 
 // play makes steps until all calls have ended.
@@ -91,7 +92,7 @@ func (w *world) play() {
 	}
 }
 
-// next waits until every process waits for the scheduler, and notices which calls have ended.
+// next waits until every process waits for the scheduler, and notes which calls have ended.
 func (w *world) next() {
 	w.time.settle()
 	w.mu.Lock()
@@ -106,7 +107,7 @@ func (w *world) next() {
 	}
 }
 
-// act lets one thing happen.
+// act lets one event happen.
 func (w *world) act() {
 	p := &w.plan
 	ready := w.waiting(func(m *message) bool { return m.from.stopped <= w.step })
@@ -141,7 +142,7 @@ func (w *world) act() {
 	}
 }
 
-// idle is a step in which no message can be served. A process that is stopped goes on, or time passes.
+// idle makes a step in which no message can be served. A stopped process goes on, or time passes.
 func (w *world) idle() {
 	if held := w.waiting(func(*message) bool { return true }); len(held) > 0 && w.chance(200) {
 		held[0].from.stopped = 0
@@ -149,9 +150,9 @@ func (w *world) idle() {
 	w.pass([]int{1, 1, 1, 1, 3}[w.rng.IntN(5)])
 }
 
-// branchSave returns the Save of a branch that has finished, while another branch of the fan-out is at work. The
-// engine holds a mutex until that Save is answered. The other branch may need the mutex, and to synctest a goroutine
-// that waits for a mutex is not blocked. So the answer comes at once, and without a fault.
+// branchSave returns the Save of a finished branch while another branch of the fan-out is running. The engine holds a
+// mutex until that Save is answered. The other branch may need the mutex, and synctest does not count a goroutine that
+// waits for a mutex as blocked. So the answer comes at once, and without a fault.
 func (w *world) branchSave() *message {
 	for _, branch := range w.waiting(func(m *message) bool { return m.branch }) {
 		for _, save := range w.waiting(func(m *message) bool { return m.call == branch.call && m.op == "Save" }) {
@@ -172,7 +173,7 @@ func (w *world) anyProcess() *process { return w.processes[w.rng.IntN(len(w.proc
 
 func (w *world) anyRoom() *room { return w.rooms[w.rng.IntN(len(w.rooms))] }
 
-// waiting returns the messages that are not answered.
+// waiting returns the unanswered messages that match.
 func (w *world) waiting(match func(*message) bool) (some []*message) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -184,7 +185,7 @@ func (w *world) waiting(match func(*message) bool) (some []*message) {
 	return some
 }
 
-// active are the calls that have not ended.
+// active returns the calls that have not ended.
 func (w *world) active() (some []*call) {
 	for _, c := range w.calls {
 		if c.over == 0 {
