@@ -22,7 +22,7 @@ import (
 
 var _ bootdrain.Bot = (*orchestrator.Orchestrator[int])(nil)
 
-// A script is a bot whose sessions end as it says.
+// A script is a bot whose sessions end as outcomes says.
 type script struct {
 	outcomes map[string]string // "error …" fails
 	due      map[string]bool   // of a session that waits; others are running
@@ -93,7 +93,8 @@ func TestReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	counts := fmt.Sprint(report.Settled, report.Delivered, report.Cleaned, report.Held, report.Suspended, report.Parked, report.Foreign, report.Failed)
+	counts := fmt.Sprint(report.Settled, report.Delivered, report.Cleaned, report.Held, report.Suspended, report.Parked,
+		report.Foreign, report.Failed)
 	if counts != "2 1 1 1 1 1 1 2" || report.Scanned != 10 || len(report.Runs) != 10 || len(told) != 10 {
 		t.Errorf("%s of %d, %d told", counts, report.Scanned, len(told))
 	}
@@ -105,15 +106,18 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// One run's failure does not stop another's, nor does it take more than its place.
+// If one run fails, it does not stop another, and takes no more than its place.
 func TestConcurrency(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		bot := &script{outcomes: make(map[string]string), recover: func(context.Context, string) { time.Sleep(time.Second) }}
+		bot := &script{outcomes: make(map[string]string),
+			recover: func(context.Context, string) { time.Sleep(time.Second) }}
 		for i := range 20 {
 			bot.outcomes[fmt.Sprint(i)] = []string{"settled", "error boom"}[i%2]
 		}
-		report, err := bootdrain.DrainInterrupted(t.Context(), bot, &bootdrain.Options{Logger: slog.New(slog.DiscardHandler)})
-		if err != nil || report.Settled != 10 || report.Failed != 10 || bot.most != 4 || report.Elapsed != 5*time.Second {
+		report, err := bootdrain.DrainInterrupted(t.Context(), bot,
+			&bootdrain.Options{Logger: slog.New(slog.DiscardHandler)})
+		if err != nil || report.Settled != 10 || report.Failed != 10 || bot.most != 4 ||
+			report.Elapsed != 5*time.Second {
 			t.Errorf("%+v, %v; %d at once", report, err, bot.most)
 		}
 	})
@@ -139,7 +143,7 @@ func TestContextEnds(t *testing.T) {
 	}
 }
 
-// Named sessions are drained instead, each with values of its own.
+// A drain can take named sessions instead, each with context values of its own.
 func TestSessions(t *testing.T) {
 	type key struct{}
 	bot := &script{outcomes: map[string]string{"a": "settled", "b": "settled"}}
@@ -166,17 +170,20 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-// What waits and is due is found within a second, all runs every five or so, and what idles in between costs nothing.
+// The watch finds a run that waits and is due within a second, and looks at all runs every five seconds or so. Idle
+// sessions cost nothing.
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		bot := &script{outcomes: map[string]string{"left": "settled", "running": "held"}, due: map[string]bool{"left": true}}
+		bot := &script{outcomes: map[string]string{"left": "settled", "running": "held"},
+			due: map[string]bool{"left": true}}
 		var sweeps atomic.Int32
-		o := &bootdrain.Options{Logger: slog.New(slog.DiscardHandler), Sweep: func(_ context.Context, limit int) (int, error) {
-			if sweeps.Add(1) == 1 {
-				return limit, nil
-			}
-			return 0, nil
-		}}
+		o := &bootdrain.Options{Logger: slog.New(slog.DiscardHandler),
+			Sweep: func(_ context.Context, limit int) (int, error) {
+				if sweeps.Add(1) == 1 {
+					return limit, nil
+				}
+				return 0, nil
+			}}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 		defer cancel()
 		if err := bootdrain.Watch(ctx, bot, o); !errors.Is(err, context.DeadlineExceeded) {
@@ -194,7 +201,7 @@ func TestWatch(t *testing.T) {
 	})
 }
 
-// A store that is down is asked less and less often, and the watch goes on when it is back.
+// If a store is down, the watch asks it less and less often. When the store is back, the watch goes on.
 func TestWatchGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bot := &script{outcomes: map[string]string{}, listing: errors.New("down")}

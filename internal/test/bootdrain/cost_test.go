@@ -13,14 +13,14 @@ import (
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
 
-// multiplySQL makes many of a session.
+// multiplySQL makes many sessions of one.
 const multiplySQL = `
 	INSERT INTO %[1]s SELECT another.* FROM %[1]s AS one, generate_series(1, $1::integer) AS i,
 		jsonb_populate_record(one, jsonb_build_object('session', 'idle ' || i)) AS another
 	WHERE one.session = 'idle 0'`
 
-// What a drain costs beside ten thousand idle sessions, counted at the server: a few statements for each run in flight, and
-// nothing for a session that has none.
+// The cost of a drain beside ten thousand idle sessions, counted at the server: a few statements for each run in
+// flight, and none for a session without a run.
 func cost(t *testing.T) {
 	const inFlight, idle, most = 100, 10_000, 8
 	server := testenv.StartPostgres(t, &testenv.Options{Count: true})
@@ -54,12 +54,14 @@ func cost(t *testing.T) {
 		run(t, db, fmt.Sprintf(multiplySQL, table), idle)
 	}
 	if got, _ := pass(0); got != nothing {
-		t.Errorf("a pass over nothing beside %d idle sessions takes %d statements, and %d without them", idle, got, nothing)
+		t.Errorf("a pass over nothing beside %d idle sessions takes %d statements, and %d without them", idle, got,
+			nothing)
 	}
 	crash("beside")
 	beside, took := pass(inFlight)
 	if beside > most*inFlight || beside != alone {
-		t.Errorf("a pass over %d runs takes %d statements, and %d beside %d idle sessions; at most %d a run are allowed",
+		t.Errorf(
+			"a pass over %d runs takes %d statements, and %d beside %d idle sessions; at most %d a run are allowed",
 			inFlight, alone, beside, idle, most)
 	}
 	t.Logf("%d runs in flight beside %d idle sessions: %d statements, %.2f a run, in %v; over nothing: %d",

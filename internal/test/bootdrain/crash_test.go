@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
 
-// What the turns come to whose processes are killed in the middle of them, or shut down.
+// The outcome of turns whose processes are killed in the middle, or shut down.
 func TestProcesses(t *testing.T) {
 	together(t, map[string]func(*testing.T){
 		"first turn crashed": firstTurnCrashed,
@@ -25,8 +25,8 @@ func TestProcesses(t *testing.T) {
 	goleak.VerifyNone(t, testenv.Leaks()...)
 }
 
-// Of 20 processes that boot at once on 200 orphans, one starts each run. With stores other than PostgreSQL there are fewer,
-// unless HOLDFAST_SOAK is 1: all 20 look at all 200.
+// 20 processes boot at once on 200 orphans. Each run starts once. With stores other than PostgreSQL there are fewer,
+// unless HOLDFAST_SOAK is 1: all 20 processes look at all 200 sessions.
 func TestBootTogether(t *testing.T) {
 	sites(t, func(t *testing.T, s site, w world) {
 		processes, orphans := 20, 200
@@ -70,7 +70,8 @@ func TestBootTogether(t *testing.T) {
 	goleak.VerifyNone(t, testenv.Leaks()...)
 }
 
-// While a drain is under way, inputs come: for sessions whose turn has crashed, which settles before theirs, and for others.
+// Inputs come while a drain is under way: for sessions whose turn has crashed, and for others. The crashed turn settles
+// before the input.
 func TestLiveTraffic(t *testing.T) {
 	const each = 6
 	sites(t, func(t *testing.T, s site, w world) {
@@ -113,7 +114,7 @@ func TestLiveTraffic(t *testing.T) {
 	goleak.VerifyNone(t, testenv.Leaks()...)
 }
 
-// A session whose first turn crashed has no settled turn to be found by. Its run is found.
+// A session whose first turn crashed has no settled turn. A drain still finds its run.
 func firstTurnCrashed(t *testing.T) {
 	sites(t, func(t *testing.T, s site, w world) {
 		orphan(t, s, w, "s")
@@ -130,10 +131,12 @@ func firstTurnCrashed(t *testing.T) {
 	})
 }
 
-// A turn that has settled, in a process that was killed before it deleted the run, is cleaned up after and not run again.
+// A process was killed after a turn had settled and before its run was deleted. A drain deletes the run and does not
+// run it again.
 func leftover(t *testing.T) {
 	sites(t, func(t *testing.T, s site, w world) {
-		job{Do: execute, Site: s, Body: finish, DieIn: "delete", Sessions: []string{"s"}, Text: "hello"}.start(t).killed()
+		job{Do: execute, Site: s, Body: finish, DieIn: "delete", Sessions: []string{"s"},
+			Text: "hello"}.start(t).killed()
 		b := w.start(t, nil)
 		wantTurns(t, b, "s", "hello")
 		wantRuns(t, b, 1)

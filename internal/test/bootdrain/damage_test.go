@@ -27,28 +27,35 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// spoil damages the run of a session, and lose removes the head of one, in the stores of a site.
+// spoil damages the run of a session in the stores of a site. lose removes the head of a session.
 func (s site) spoil(ctx context.Context, session string) error {
 	if s.Redis != "" {
-		return s.onRedis(func(c *redis.Client) error { return c.HDel(ctx, s.Prefix+"{support/"+session+"}:run", "status").Err() })
+		return s.onRedis(func(c *redis.Client) error {
+			return c.HDel(ctx, s.Prefix+"{support/"+session+"}:run",
+				"status").Err()
+		})
 	}
 	return s.bySQL(ctx, "UPDATE holdfast_runs SET status = 'done' WHERE session = '"+session+"'")
 }
 
 func (s site) lose(ctx context.Context, session string) error {
 	if s.Redis != "" && s.Postgres == "" {
-		return s.onRedis(func(c *redis.Client) error { return loseHead(ctx, c, s.Prefix+"{support/"+session+"}:session") })
+		return s.onRedis(func(c *redis.Client) error {
+			return loseHead(ctx, c, s.Prefix+"{support/"+session+"}:session")
+		})
 	}
 	return s.bySQL(ctx, "DELETE FROM holdfast_sessions WHERE session = '"+session+"'")
 }
 
-// loseHead removes the fields of the head. Those of turns begin with their number, and those of ids have a colon.
+// loseHead removes the fields of the head. The fields of turns begin with a number, and the fields of ids have a colon.
 func loseHead(ctx context.Context, c *redis.Client, key string) error {
 	fields, err := c.HKeys(ctx, key).Result()
 	if err != nil {
 		return err
 	}
-	head := slices.DeleteFunc(fields, func(f string) bool { return strings.Contains(f, ":") || f[0] >= '0' && f[0] <= '9' })
+	head := slices.DeleteFunc(fields, func(f string) bool {
+		return strings.Contains(f, ":") || f[0] >= '0' && f[0] <= '9'
+	})
 	return c.HDel(ctx, key, head...).Err()
 }
 
@@ -78,13 +85,13 @@ func (s site) bySQL(ctx context.Context, text string) error {
 	return err
 }
 
-// One damaged run among several: a drain finishes the others, and names it. It can be abandoned or deleted, and so can a
-// session whose head is gone.
+// One of several runs is damaged. A drain finishes the others, and names the damaged run. An operator can abandon or
+// delete it, and can delete a session whose head is gone.
 func TestDamagedRun(t *testing.T) {
 	sites(t, func(t *testing.T, s site, w world) { damagedRun(t, s, w, s.spoil) })
 }
 
-// A run that PostgreSQL itself cannot read is a damaged one.
+// If PostgreSQL itself cannot read a run, the run is damaged.
 func TestLostChunk(t *testing.T) {
 	t.Parallel()
 	s := site{Postgres: testenv.StartPostgres(t, nil).URL, Effects: filepath.Join(t.TempDir(), "effects")}
@@ -167,7 +174,7 @@ func damagedRun(t *testing.T, s site, w world, spoil func(ctx context.Context, s
 	healed(t, b, "f", "third")
 }
 
-// wantDamage checks of which sessions the runs are listed as damaged.
+// wantDamage checks which sessions the list of runs shows as damaged.
 func wantDamage(t *testing.T, b *bot, want ...string) {
 	t.Helper()
 	var got []string
@@ -182,14 +189,15 @@ func wantDamage(t *testing.T, b *bot, want ...string) {
 	}
 }
 
-// refused checks that a session takes no input, and that its caller knows.
+// refused checks that a session takes no input, and that its caller gets the error.
 func refused(t *testing.T, b *bot, session string, target error) {
 	t.Helper()
 	_, err := b.Execute(t.Context(), session, orchestrator.Input{Text: "third"}, nil)
 	if !errors.Is(err, target) || errors.Is(err, orchestrator.ErrIndeterminate) {
 		t.Errorf("%s: %v, want %v", session, err, target)
 	}
-	if outcome, err := b.Recover(t.Context(), session); errors.Is(target, snapshot.ErrDamaged) && (outcome != "damaged" || err == nil) {
+	if outcome, err := b.Recover(t.Context(), session); errors.Is(target, snapshot.ErrDamaged) &&
+		(outcome != "damaged" || err == nil) {
 		t.Errorf("Recover: %q, %v", outcome, err)
 	}
 }
@@ -232,7 +240,7 @@ func (h *half) set(reason string) {
 	h.reason = reason
 }
 
-// Watch says once what is damaged, and again when something else is wrong with it, or when it comes back.
+// Watch logs a damage once. It logs again if the damage changes, or goes away and comes back.
 func TestWatchSaysOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var logs bytes.Buffer

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/bootdrain"
 )
 
-// A run that takes long does not keep the watch from the others.
+// A run that takes long does not keep the watch from other runs.
 func TestWatchBehindSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bot := &script{outcomes: map[string]string{"slow": "settled"}}
@@ -46,7 +46,7 @@ func TestWatchBehindSlow(t *testing.T) {
 	})
 }
 
-// Never is long.
+// The longest Every does no harm.
 func TestWatchNever(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for range 20 {
@@ -57,7 +57,8 @@ func TestWatchNever(t *testing.T) {
 					cancel()
 				}
 			}
-			_ = bootdrain.Watch(ctx, bot, &bootdrain.Options{Every: math.MaxInt64, Logger: slog.New(slog.DiscardHandler)})
+			_ = bootdrain.Watch(ctx, bot,
+				&bootdrain.Options{Every: math.MaxInt64, Logger: slog.New(slog.DiscardHandler)})
 			cancel()
 			if n := bot.passes[true]; n > 1 {
 				t.Fatalf("%d passes over all in a minute", n)
@@ -66,7 +67,7 @@ func TestWatchNever(t *testing.T) {
 	})
 }
 
-// After an outage the watch takes as many goroutines as it has places, and not as many as there are runs.
+// After an outage the watch starts as many goroutines as it has places, not as many as there are runs.
 func TestWatchIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const runs = 20_000

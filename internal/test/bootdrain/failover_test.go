@@ -21,8 +21,8 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
 )
 
-// The primary loses its standbys, goes on for a while, is killed, and one of them is promoted, all under traffic. With
-// synchronous replication each turn that was acknowledged is kept, and none is settled twice.
+// The primary loses its standbys, goes on for a while, and is killed. Then a standby is promoted. All this happens
+// under traffic. With synchronous replication, each acknowledged turn is kept, and none settles twice.
 func TestFailover(t *testing.T) {
 	rounds := 1
 	if os.Getenv("HOLDFAST_SOAK") == "1" {
@@ -48,13 +48,13 @@ func TestFailover(t *testing.T) {
 // heard is a state that remembers the request ids of its turns, in order.
 type heard struct{ Requests []string }
 
-// A traffic is that of two processes, whose callers repeat each input until it is acknowledged.
+// A traffic is two processes, whose callers repeat each input until it is acknowledged.
 type traffic struct {
 	t    *testing.T
 	stop func()
 
 	changed  *sync.Cond
-	mu       sync.Mutex // protects what follows
+	mu       sync.Mutex // protects following fields
 	acks     int
 	failures int
 	told     map[string][]string // request ids, by session
@@ -85,7 +85,7 @@ func newTraffic(t *testing.T, r *testenv.Replicated) *traffic {
 	return f
 }
 
-// anyOf opens a pool on the server of r that takes writes.
+// anyOf opens a pool on the server of r that accepts writes.
 func anyOf(t *testing.T, r *testenv.Replicated) *pgxpool.Pool {
 	t.Helper()
 	var hosts []string
@@ -161,7 +161,7 @@ func (f *traffic) count(n func() int) int {
 	return n()
 }
 
-// judge compares what is kept with what was acknowledged.
+// judge compares the stored turns with the acknowledged ones.
 func (f *traffic) judge(promoted *testenv.Server) {
 	f.t.Helper()
 	p, err := pgxpool.New(f.t.Context(), promoted.URL)

@@ -12,8 +12,9 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// A run that is handed off is taken up by the watch of another process within two seconds of the end of its own. The attempt that
-// was cut short has run without progress, and counts. On a machine that is busy with other things, one of three has to make it.
+// A run is handed off. The watch of another process takes the run up within two seconds after its process has ended.
+// The attempt that was cut short made no progress, and counts. On a busy machine, one of three runs has to be that
+// fast.
 func handedOff(t *testing.T) {
 	const soon, tries = 2 * time.Second, 3
 	sites(t, func(t *testing.T, s site, w world) {
@@ -28,7 +29,7 @@ func handedOff(t *testing.T) {
 	})
 }
 
-// handOff hands a run off, and returns how long after that the intent started again.
+// handOff hands a run off, and returns the time until the intent starts again.
 func handOff(t *testing.T, s site, w world, session string) time.Duration {
 	t.Helper()
 	p := job{Do: execute, Site: s, Body: wait, Sessions: []string{session}, Text: "hello"}.start(t)
@@ -59,7 +60,8 @@ func handOff(t *testing.T, s site, w world, session string) time.Duration {
 	defer cancel(nil)
 	sum := make(outcomes)
 	err := bootdrain.Watch(ctx, b, &bootdrain.Options{
-		Every:  time.Hour, // what is handed off is due: it does not wait for the pass over all
+		// The run that was handed off is due, so it does not wait for a pass over all runs.
+		Every:  time.Hour,
 		Logger: quiet,
 		OnRun: func(r bootdrain.Run) {
 			sum.add([]bootdrain.Run{r})
@@ -77,10 +79,10 @@ func handOff(t *testing.T, s site, w world, session string) time.Duration {
 	return took
 }
 
-// attempts is after how many starts a run of a worker is parked.
+// attempts is how often a worker starts a run before the run is parked.
 const attempts = 3
 
-// A run that kills its process kills so many, and is parked.
+// A run that kills its process kills this many processes, and is then parked.
 func poison(t *testing.T) {
 	sites(t, func(t *testing.T, s site, w world) {
 		job{Do: execute, Site: s, Body: die, Sessions: []string{"s"}, Text: "poison"}.start(t).killed()
@@ -104,7 +106,8 @@ func poison(t *testing.T) {
 		if r := wantRuns(t, b, 1)[0]; r.Status != snapshot.Parked {
 			t.Errorf("the run is %s", r.Status)
 		}
-		if _, err := b.Execute(t.Context(), "s", orchestrator.Input{Text: "hello"}, nil); !errors.Is(err, orchestrator.ErrParked) {
+		if _, err := b.Execute(t.Context(), "s", orchestrator.Input{Text: "hello"}, nil); !errors.Is(err,
+			orchestrator.ErrParked) {
 			t.Errorf("got %v, want %v", err, orchestrator.ErrParked)
 		}
 		if got, err := passes(patience(t), b); err != nil || len(got) > 0 {

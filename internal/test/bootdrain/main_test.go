@@ -24,11 +24,12 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// A job is what a process of a test is to do, on the stores of the test.
+// A job is the task of a test process, on the stores of the test.
 type job struct {
-	Do       string // "execute" or "drain"
-	Site     site
-	Body     string   // what its intents do: they "finish", "wait" for their context, or "die" with their process
+	Do   string // "execute" or "drain"
+	Site site
+	// Body says what the intents do: they "finish", "wait" for their context, or "die" with their process.
+	Body     string
 	DieIn    string   // "delete" of the snapshot store
 	Sessions []string // to execute
 	Text     string
@@ -40,7 +41,7 @@ const (
 	drainAll = "drain"
 )
 
-// What an intent does.
+// The values of Body.
 const (
 	finish = "finish"
 	wait   = "wait"

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/bootdrain"
 )
 
-// A ward is a bot whose runs do what its sessions say: "hang…" until the end of ctx, others nothing.
+// A ward is a bot whose sessions say what their runs do: "hang…" waits for the end of ctx, others do nothing.
 type ward struct {
 	sessions []string
 
@@ -49,11 +49,13 @@ func (w *ward) Recover(ctx context.Context, session string) (string, error) {
 	return "settled", nil
 }
 
-// Hooks that hang, and runs that wait for the end of their context, hold the others up for seconds, not for ever.
+// Hooks that hang, and runs that wait for the end of their context, delay other runs for seconds, not for ever.
 func TestHungRunsGiveWay(t *testing.T) {
 	for name, drain := range map[string]func(context.Context, *ward, *bootdrain.Options){
 		"watch": func(ctx context.Context, w *ward, o *bootdrain.Options) { _ = bootdrain.Watch(ctx, w, o) },
-		"drain": func(ctx context.Context, w *ward, o *bootdrain.Options) { _, _ = bootdrain.DrainInterrupted(ctx, w, o) },
+		"drain": func(ctx context.Context, w *ward, o *bootdrain.Options) {
+			_, _ = bootdrain.DrainInterrupted(ctx, w, o)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -73,7 +75,7 @@ func TestHungRunsGiveWay(t *testing.T) {
 	}
 }
 
-// A handler that ends its goroutine, as the FailNow of a test does, costs that event, and no place.
+// A handler may end its goroutine, as the FailNow of a test does. That loses the event, but no place.
 func TestOnRunGoexit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &ward{done: make(map[string]time.Duration), from: time.Now()}

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint"
 )
 
-// A process is another one, which does a job. It does not outlive the test.
+// A process is another process, which does a job. It does not outlive the test.
 type process struct {
 	t   *testing.T
 	cmd *exec.Cmd
@@ -52,7 +52,7 @@ func (j job) start(t *testing.T) *process {
 	return p
 }
 
-// hear waits for what the process says next.
+// hear waits for the next line of the process.
 func (p *process) hear(want string) {
 	p.t.Helper()
 	if !p.out.Scan() || p.out.Text() != want {
@@ -60,7 +60,7 @@ func (p *process) hear(want string) {
 	}
 }
 
-// outcomes waits for what a drain says in the end.
+// outcomes waits for the last line of a drain.
 func (p *process) outcomes() outcomes {
 	p.t.Helper()
 	var sum outcomes
@@ -89,7 +89,7 @@ func (p *process) exit() {
 	}
 }
 
-// kill kills it with -9.
+// kill kills the process with SIGKILL.
 func (p *process) kill() {
 	p.t.Helper()
 	if err := p.cmd.Process.Kill(); err != nil {
@@ -98,7 +98,7 @@ func (p *process) kill() {
 	p.killed()
 }
 
-// killed waits for the end of a process that is killed, and fails the test if it ends in another way.
+// killed waits for the death of a process. If the process ends in another way, killed fails the test.
 func (p *process) killed() {
 	p.t.Helper()
 	for p.out.Scan() {
@@ -110,8 +110,8 @@ func (p *process) killed() {
 	}
 }
 
-// orphan leaves a "hello" to each session in flight, in its intent, in a process that is killed there. Its leases end at
-// once.
+// orphan leaves an input "hello" in flight in each session, in a process that is killed in the intent. Its leases end
+// at once.
 func orphan(t *testing.T, s site, w world, sessions ...string) {
 	t.Helper()
 	p := job{Do: execute, Site: s, Body: wait, Sessions: sessions, Text: "hello"}.start(t)
@@ -120,7 +120,7 @@ func orphan(t *testing.T, s site, w world, sessions ...string) {
 	w.free(t, sessions...)
 }
 
-// free takes sessions from an owner that is dead, and gives them back, so that nobody has to wait for its leases.
+// free takes sessions from a dead owner and releases them, so that no caller has to wait for the leases.
 func (w world) free(t *testing.T, sessions ...string) {
 	t.Helper()
 	for _, session := range sessions {

@@ -19,8 +19,8 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
 )
 
-// An asynchronous standby that is promoted lacks a turn that was acknowledged, and the claim that fenced its former owner
-// off. That owner settles again, unless all epochs are raised.
+// An asynchronous standby is promoted. It lacks an acknowledged turn, and the claim that fenced off the former owner.
+// That owner settles again, unless all epochs are raised.
 func TestPromotedAsynchronous(t *testing.T) {
 	r := testenv.StartReplicated(t, false, nil)
 	remedies := []struct {
@@ -64,7 +64,7 @@ func TestPromotedAsynchronous(t *testing.T) {
 	}
 }
 
-// ofOperations returns the remedy that an operator is told to run.
+// ofOperations returns the remedy that docs/operations.md gives to an operator.
 func ofOperations(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("../../../docs/operations.md")
@@ -119,7 +119,7 @@ func (f *fencedOff) settle(ctx context.Context, l checkpoint.Lease, run string) 
 	return f.checkpoints.Append(ctx, l, cp, checkpoint.AppendOptions{})
 }
 
-// begin makes the former owner one.
+// begin claims the session for the former owner.
 func (f *fencedOff) begin(t *testing.T) {
 	t.Helper()
 	c, err := f.claim(t.Context(), "former", lock.Fence{})
@@ -158,7 +158,7 @@ func (f *fencedOff) takeOver(t *testing.T) {
 	}
 }
 
-// judge looks at what the promoted standby grants the former owner, and the next one.
+// judge checks the answers of the promoted standby to the former owner and to the next one.
 func (f *fencedOff) judge(t *testing.T, comesBack bool) {
 	t.Helper()
 	want := lock.ErrFenced
@@ -178,7 +178,8 @@ func (f *fencedOff) judge(t *testing.T, comesBack bool) {
 	if err != nil || len(lost) != 1 {
 		t.Errorf("%s: who was fenced off renews its lease: %v", f.prefix, err)
 	}
-	if err := f.checkpoints.Mark(t.Context(), f.former, checkpoint.Marks{Summarized: 1}); !errors.Is(err, lock.ErrFenced) {
+	if err := f.checkpoints.Mark(t.Context(), f.former, checkpoint.Marks{Summarized: 1}); !errors.Is(err,
+		lock.ErrFenced) {
 		t.Errorf("%s: a mark of who was fenced off returns %v", f.prefix, err)
 	}
 	c, err := f.claim(t.Context(), "next", lock.Fence{})

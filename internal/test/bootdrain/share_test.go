@@ -20,7 +20,7 @@ import (
 
 var _ bootdrain.Sharer = (*orchestrator.Orchestrator[int])(nil)
 
-// A fleet is the processes of a bot that share what is to be recovered.
+// A fleet is the processes of a bot that share the watch.
 type fleet struct {
 	store checkpoint.Memory
 	start time.Time
@@ -29,10 +29,11 @@ type fleet struct {
 	sessions map[string]bool
 	looks    []look
 	asks     int
-	by       map[string]string // who recovered a session
+	// by has the process that recovered a session.
+	by map[string]string
 }
 
-// A look is a pass that was made.
+// A look is one pass.
 type look struct {
 	process string
 	all     bool
@@ -51,11 +52,12 @@ func newFleet(sessions int) *fleet {
 type member struct {
 	*fleet
 	process string
-	takes   time.Duration // to recover a session
-	fails   bool          // to recover any
+	takes   time.Duration // for one recovery
+	fails   bool          // each recovery fails
 	dead    *bool         // protected by the fleet's mu
-	down    bool          // nobody knows who is the watcher
-	skew    time.Duration // by which the clock was set back that measures for how long another is
+	down    bool          // the watcher is unknown
+	// skew is how far the clock was set back that measures how long another process is the watcher.
+	skew time.Duration
 }
 
 func (f *fleet) member(i int) member {
@@ -125,7 +127,7 @@ func (f *fleet) watch(t *testing.T, d time.Duration, o *bootdrain.Options, membe
 	all.Wait()
 }
 
-// count returns the passes over all, and those over what is due.
+// count returns the number of passes over all runs, and over due runs.
 func (f *fleet) count() (all, due int) {
 	for _, l := range f.looks {
 		if l.all {
@@ -137,7 +139,7 @@ func (f *fleet) count() (all, due int) {
 	return all, due
 }
 
-// Twenty processes make as many passes as one. The others ask now and then whether they are to.
+// Twenty processes make as many passes as one. The others ask now and then whether they are to look.
 func TestWatchIsShared(t *testing.T) {
 	for _, processes := range []int{1, 20} {
 		synctest.Test(t, func(t *testing.T) {
@@ -149,7 +151,8 @@ func TestWatchIsShared(t *testing.T) {
 			}
 			f.watch(t, minutes*time.Minute, &bootdrain.Options{Logger: quiet}, members...)
 			all, due := f.count()
-			t.Logf("%d processes: %d passes over all, %d over what is due, asked %d times in %d minutes", processes, all, due, f.asks, minutes)
+			t.Logf("%d processes: %d passes over all, %d over what is due, asked %d times in %d minutes", processes,
+				all, due, f.asks, minutes)
 			if all < 90 || all > 150 || due < 450 || due > 600 {
 				t.Errorf("%d passes over all and %d over what is due", all, due)
 			}
@@ -160,7 +163,7 @@ func TestWatchIsShared(t *testing.T) {
 	}
 }
 
-// When the watcher is killed, another one has looked for what is due, and for all, before Options.Every is over.
+// If the watcher is killed, another process looks for due runs, and for all, before Options.Every is over.
 func TestWatcherKilled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, every := range []time.Duration{0, 2 * time.Second} {
@@ -180,7 +183,8 @@ func killWatcher(t *testing.T, every time.Duration) {
 	for i := range 3 {
 		m := f.member(i)
 		own, stop := context.WithCancel(ctx)
-		kill[m.process] = func() { // what it does from now on is not seen
+		// Calls after the kill have no effect.
+		kill[m.process] = func() {
 			*m.dead = true
 			stop()
 		}
@@ -205,7 +209,7 @@ func killWatcher(t *testing.T, every time.Duration) {
 	}
 }
 
-// With more to do than a process can begin, others take part.
+// If a process has more runs than it can begin, others take part.
 func TestWatchersHelp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(200)
@@ -221,12 +225,13 @@ func TestWatchersHelp(t *testing.T) {
 			each[process]++
 		}
 		if len(f.sessions) > 0 || len(each) != len(members) {
-			t.Errorf("after 20 s, which is twice as long as all need, %d of 200 runs are left; recovered by %v", len(f.sessions), each)
+			t.Errorf("after 20 s, which is twice as long as all need, %d of 200 runs are left; recovered by %v",
+				len(f.sessions), each)
 		}
 	})
 }
 
-// One process alone with more than it can begin goes on with it, and looks again when that is done.
+// If one process alone has more runs than it can begin, it goes on with them, and looks again afterwards.
 func TestWatcherAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(40)
@@ -244,7 +249,7 @@ func TestWatcherAlone(t *testing.T) {
 	})
 }
 
-// What the watcher fails to recover another process tries.
+// If the watcher fails to recover a session, another process tries.
 func TestWatcherFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(0)
@@ -269,7 +274,7 @@ func TestWatcherFails(t *testing.T) {
 	})
 }
 
-// While nobody knows who is the watcher, every process looks.
+// While the watcher is unknown, every process looks.
 func TestWatcherUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(1)
@@ -283,7 +288,7 @@ func TestWatcherUnknown(t *testing.T) {
 	})
 }
 
-// If the clock of the store was set back, the time of a watcher that is dead does not end soon. Processes look all the same.
+// If the clock of the store was set back, the time of a dead watcher does not end soon. Processes look all the same.
 func TestWatcherClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(1)

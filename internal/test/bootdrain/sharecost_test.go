@@ -23,15 +23,15 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
 )
 
-// An act is what a process asks of its bot: whether it is the watcher, or a pass.
+// An act is a request of a process to its bot: to be the watcher, or a pass.
 type act struct {
 	process string
 	ask     bool
-	d       time.Duration // that it asks for
+	d       time.Duration // the time asked for
 	all     bool
 }
 
-// An actor is a member that notes what it does.
+// An actor is a member that notes its acts.
 type actor struct {
 	member
 	acts *[]act // protected by the fleet's mu
@@ -44,7 +44,7 @@ func (a actor) Watching(ctx context.Context, every, d time.Duration) (time.Durat
 	return a.member.Watching(ctx, every, d)
 }
 
-// acts returns what processes do for a while, at default settings.
+// acts returns the acts of processes for a while, with default settings.
 func acts(t *testing.T, processes int, while time.Duration) (all []act) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(0)
@@ -67,17 +67,18 @@ func acts(t *testing.T, processes int, while time.Duration) (all []act) {
 	return all
 }
 
-// liveSQL makes many of the session "live 0", and of its run.
+// liveSQL makes many sessions of the session "live 0", and many runs of its run.
 const liveSQL = `
 	INSERT INTO %[1]s SELECT another.* FROM %[1]s AS one, generate_series(1, $1::integer) AS i,
 		jsonb_populate_record(one, jsonb_build_object('session', 'live ' || i)) AS another
 	WHERE one.session = 'live 0'`
 
-// live makes runs of 50 KB that somebody is at work on.
+// live makes runs of 50 KB that have an owner.
 func live(t *testing.T, p *pgxpool.Pool, runs int) {
 	t.Helper()
 	k := checkpoint.Key{Orchestrator: "support", Session: "live 0"}
-	c, err := pgcheckpoint.New(p, nil).Claim(t.Context(), k, checkpoint.ClaimRequest{Owner: "o", Nonce: "n", TTL: time.Hour})
+	c, err := pgcheckpoint.New(p, nil).Claim(t.Context(), k,
+		checkpoint.ClaimRequest{Owner: "o", Nonce: "n", TTL: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,11 +99,11 @@ func live(t *testing.T, p *pgxpool.Pool, runs int) {
 	}
 }
 
-// A load is what a server does for a while.
+// A load is the work of a server for a while.
 type load struct {
 	statements, rows, blocks int64
 	took                     time.Duration
-	bytes                    int64 // that it sends
+	bytes                    int64 // sent by the server
 }
 
 func (l load) minus(before load) load {
@@ -122,7 +123,7 @@ const loadSQL = `
 		coalesce(sum(shared_blks_hit + shared_blks_read), 0)::bigint, coalesce(sum(total_exec_time) * 1e6, 0)::bigint
 	FROM pg_stat_statements WHERE query LIKE '%holdfast_%' AND query NOT LIKE '%pg_stat_statements%'`
 
-// A meter measures what a server does for those who connect by its pools.
+// A meter measures the work of a server for the clients of its pools.
 type meter struct {
 	own   *pgxpool.Pool
 	bytes atomic.Int64
@@ -168,8 +169,8 @@ func (c meteredConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// costOfWatching returns what a server does in 20 s for processes that have nothing to do, beside runs of 50 KB that
-// are at work elsewhere. The processes do, without a pause, what they would do in 200 s.
+// costOfWatching returns the work of a server in 20 s for processes that find no work, beside runs of 50 KB that other
+// processes own. The processes do without a pause what they would do in 200 s.
 func costOfWatching(t *testing.T, runs, processes int) load {
 	const parts = 10
 	server := testenv.StartPostgres(t, &testenv.Options{Count: true, Settings: map[string]string{"autovacuum": "off"}})
@@ -201,7 +202,8 @@ func costOfWatching(t *testing.T, runs, processes int) load {
 			t.Fatalf("there is something to recover: %q, %v", session, err)
 		}
 	}
-	for process := range bots { // statements are prepared
+	// The first round prepares statements.
+	for process := range bots {
 		do(act{process: process, ask: true})
 		do(act{process: process})
 		do(act{process: process, all: true})
@@ -216,7 +218,7 @@ func costOfWatching(t *testing.T, runs, processes int) load {
 	return got
 }
 
-// What a watch costs that finds nothing to do, counted at the server.
+// The cost of a watch that finds no work, counted at the server.
 func TestCostOfWatching(t *testing.T) {
 	t.Run("a process", func(t *testing.T) {
 		t.Parallel()

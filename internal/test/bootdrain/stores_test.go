@@ -31,10 +31,12 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot/sqlitesnapshot"
 )
 
-// A site is where the processes of a test meet. With PostgreSQL and Redis, the checkpoints are in PostgreSQL.
+// A site is the stores that the processes of a test share. With PostgreSQL and Redis, the checkpoints are in
+// PostgreSQL.
 type site struct {
 	Postgres, Redis, Prefix, SQLite string
-	Effects                         string // the file in which every intent notes that it has started
+	// Effects is the file in which every intent notes its start.
+	Effects string
 }
 
 // A world is a site as a process sees it.
@@ -72,7 +74,8 @@ func (s site) open(ctx context.Context) (w world, err error) {
 		if err != nil {
 			return w, err
 		}
-		config.MaxConns = 2 // the server is shared, and the processes are many
+		// Many processes share the server.
+		config.MaxConns = 2
 		pool, err := pgxpool.NewWithConfig(ctx, config)
 		if err != nil {
 			return w, err
@@ -102,8 +105,8 @@ func sites(t *testing.T, test func(*testing.T, site, world)) {
 	together(t, tests)
 }
 
-// together runs tests at once, and not only as many as there are processors: most of the time they wait for other processes,
-// and for leases to end.
+// together runs tests at once, more of them than there are processors: most of the time they wait for other processes
+// and for the end of leases.
 func together(t *testing.T, tests map[string]func(*testing.T)) {
 	t.Helper()
 	var all sync.WaitGroup
@@ -142,7 +145,7 @@ func onSQLite(t *testing.T) site {
 	return s
 }
 
-// migrated opens a database that is empty, and makes the tables.
+// migrated opens an empty database and makes the tables.
 func migrated(t *testing.T, driver, dsn string, d migrations.Dialect) *sql.DB {
 	t.Helper()
 	db, err := sql.Open(driver, dsn)
@@ -165,7 +168,7 @@ type (
 // A talk is the state of a session.
 type talk struct{ Said []string }
 
-// start is the bot of one process. Its turns note that they have started, and do as body says.
+// start returns the bot of one process. Its turns note their start, and then run body.
 func (w world) start(t *testing.T, body func(context.Context, *turn) error) *bot {
 	t.Helper()
 	b, err := w.bot(body)
@@ -175,7 +178,7 @@ func (w world) start(t *testing.T, body func(context.Context, *turn) error) *bot
 	return b
 }
 
-// limits are such that nothing ends too soon on a machine that has much to do, and that nothing is renewed.
+// With these limits, no lease ends too soon on a busy machine, and none is renewed.
 var limits = orchestrator.Limits{LeaseTTL: time.Hour, SettleTimeout: time.Minute, Attempts: attempts}
 
 func (w world) bot(body func(context.Context, *turn) error) (*bot, error) {
@@ -196,7 +199,7 @@ func (w world) bot(body func(context.Context, *turn) error) (*bot, error) {
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// note notes, for all processes, that an intent has started.
+// note notes for all processes that an intent has started.
 func (w world) note(t *turn) error {
 	f, err := os.OpenFile(w.effects, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -224,7 +227,7 @@ func (w world) wantStarts(t *testing.T, session, text string, want int) {
 	}
 }
 
-// wantTurns checks what has settled, in which order, and that each turn began on the one before.
+// wantTurns checks which turns have settled, in which order, and that each turn began on the one before.
 func wantTurns(t *testing.T, b *bot, session string, texts ...string) {
 	t.Helper()
 	var said []string
@@ -260,7 +263,7 @@ func wantRuns(t *testing.T, b *bot, want int) []snapshot.Run {
 	return runs
 }
 
-// told is what a person needs to know of runs.
+// told describes runs for people.
 func told(runs []snapshot.Run) string {
 	var b strings.Builder
 	for _, r := range runs {
@@ -269,7 +272,7 @@ func told(runs []snapshot.Run) string {
 	return b.String()
 }
 
-// patience is how long a test waits for what must come.
+// patience bounds how long a test waits for an event that must come.
 func patience(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)

@@ -16,15 +16,18 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// What a process says, a line each.
+// The lines that a process writes.
 const (
-	ready    = "ready"     // to drain; it begins when it is told to go on
-	inFlight = "in flight" // all turns, each in its intent
-	left     = "left"      // after it was told to go on: Shutdown has returned, without patience
+	// ready to drain: the process begins when it is told to go on.
+	ready = "ready"
+	// inFlight: all turns are in their intents.
+	inFlight = "in flight"
+	// left: after the process was told to go on, Shutdown has returned without waiting.
+	left = "left"
 )
 
-// A worker is a process that does a job. It hears of its test on its standard input: a line tells it to go on, and at the
-// end of the test, or of its process, it ends.
+// A worker is a process that does a job. A line on its standard input tells it to go on. It ends when the test ends, or
+// the test's process.
 type worker struct {
 	job
 	bot     *bot
@@ -77,12 +80,12 @@ func (k *worker) body(ctx context.Context, _ *turn) error {
 	return nil
 }
 
-// suicide ends the process as the kernel does when there is no memory left.
+// suicide ends the process as the kernel does when memory runs out.
 func suicide() {
 	if err := syscall.Kill(os.Getpid(), syscall.SIGKILL); err != nil {
 		panic(err)
 	}
-	select {} // it is on its way
+	select {} // the signal is on its way
 }
 
 // A deadly store kills the process that is about to delete the run of a settled turn.
@@ -93,7 +96,7 @@ func (deadly) Delete(context.Context, snapshot.Key, string, lock.Fence) error {
 	return nil
 }
 
-// execute begins the turns, one after the other, and hands them off when it is told to go on.
+// execute begins the turns, one after the other. When it is told to go on, it hands them off.
 func (k *worker) execute(ctx context.Context) error {
 	var ends []chan error
 	for _, session := range k.Sessions {
@@ -125,7 +128,7 @@ func (k *worker) execute(ctx context.Context) error {
 	return nil
 }
 
-// drain makes passes until nothing is left, and says what became of the runs.
+// drain makes passes until all runs are finished, and reports the outcomes.
 func (k *worker) drain(ctx context.Context) error {
 	fmt.Println(ready)
 	<-k.goOn
@@ -136,7 +139,7 @@ func (k *worker) drain(ctx context.Context) error {
 	return json.NewEncoder(os.Stdout).Encode(sum)
 }
 
-// outcomes counts what became of runs. The key of a failure is its error.
+// outcomes counts the outcomes of runs. The key of a failure is its error.
 type outcomes map[string]int
 
 func (o outcomes) add(runs []bootdrain.Run) {
@@ -149,8 +152,8 @@ func (o outcomes) add(runs []bootdrain.Run) {
 	}
 }
 
-// only reports whether there are n of an outcome, and beside them only those that change nothing: of sessions that another
-// process had, or had finished with when this one came.
+// only reports whether there are n of an outcome. Beside them, it allows outcomes that change nothing: for sessions
+// that another process owned, or had finished before.
 func (o outcomes) only(outcome string, n int) bool {
 	for other := range o {
 		if other != outcome && other != "held" && (other != "cleaned" || outcome == "parked") {
@@ -160,7 +163,7 @@ func (o outcomes) only(outcome string, n int) bool {
 	return o[outcome] == n
 }
 
-// passes drains until there is nothing that is due: a lease of a dead process keeps its runs for a while.
+// passes drains until no session is due. The lease of a dead process keeps its runs for a while.
 func passes(ctx context.Context, b bootdrain.Bot) (outcomes, error) {
 	sum := make(outcomes)
 	for {
