@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// hanging is a bot whose turns last until their context ends. Each sends on started first.
+// hanging is a bot whose turns last until their context ends. Each turn first sends on started.
 func hanging() (d Def, started chan struct{}) {
 	started = make(chan struct{})
 	return Def{Name: "hang", Intents: Intents{"hang": {Run: func(ctx context.Context, t *Turn) error {
@@ -96,7 +96,7 @@ func TestDelete(t *testing.T) {
 	}
 }
 
-// Without a snapshot store too.
+// Abandon works without a snapshot store too.
 func TestDeletePlain(t *testing.T) {
 	w := world{checkpoints: new(checkpoint.Memory)}
 	bot := w.start(t, echo(), Options{})
@@ -109,7 +109,7 @@ func TestDeletePlain(t *testing.T) {
 	}
 }
 
-// A turn that calls for its own session is told so, instead of waiting for itself. (Weak point 27.)
+// A turn that calls for its own session gets an error instead of waiting for itself.
 func TestReentrant(t *testing.T) {
 	var bot *Bot
 	calls := map[string]func(context.Context) error{
@@ -163,7 +163,7 @@ func TestBusy(t *testing.T) {
 	})
 }
 
-// Turns of one session queue, and those of several do not.
+// Turns of one session queue. Turns of several sessions do not.
 func TestQueue(t *testing.T) {
 	w := newWorld()
 	bot := w.start(t, echo(), Options{})
@@ -185,7 +185,7 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// Shutdown lets turns finish, and hands off those that do not in time.
+// Shutdown lets turns finish. It hands off the turns that do not finish in time.
 func TestShutdown(t *testing.T) {
 	w := newWorld()
 	d, started := hanging()
@@ -209,7 +209,8 @@ func TestShutdown(t *testing.T) {
 	}
 	_, err := bot.Execute(t.Context(), "s", Input{}, nil)
 	wantErr(t, err, orchestrator.ErrShuttingDown)
-	if run := wantRuns(t, bot, 1)[0]; run.Status != snapshot.Waiting || run.Attempt != 1 { // it has run in vain
+	// The run has run in vain.
+	if run := wantRuns(t, bot, 1)[0]; run.Status != snapshot.Waiting || run.Attempt != 1 {
 		t.Errorf("handed off as %s, attempt %d", run.Status, run.Attempt)
 	}
 	other := w.start(t, echoAs("hang"), Options{})
@@ -221,7 +222,7 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
-// echoAs is a bot of hanging's definition that does not hang.
+// echoAs is a bot with the definition of hanging, but it does not hang.
 func echoAs(intent string) Def {
 	return Def{Name: intent, Intents: Intents{intent: {Run: say("done")}}}
 }
@@ -234,7 +235,7 @@ func TestShutdownIdle(t *testing.T) {
 	}
 }
 
-// A turn under way when Shutdown is called may finish, however many iterations it has left.
+// A turn that is under way when Shutdown is called may finish, however many iterations are left.
 func TestShutdownWaits(t *testing.T) {
 	w := newWorld()
 	d := steps(nil)
@@ -259,7 +260,7 @@ func TestShutdownWaits(t *testing.T) {
 	}
 }
 
-// A function that ignores its context is waited for, and then nothing of it is heard any more.
+// The engine waits for a function that ignores its context. After that, no event of the function is heard.
 func TestStuck(t *testing.T) {
 	release := make(chan struct{})
 	d := Def{Name: "stuck", Intents: Intents{"stuck": {Timeout: time.Millisecond, Run: func(_ context.Context, t *Turn) error {

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
 
-// What the engine itself costs: a turn of one integer on a store in memory.
+// The allocations of the engine itself: a turn with a state of one integer, on a store in memory.
 func TestAllocations(t *testing.T) {
 	if raceDetector {
 		t.Skip("under the race detector sync.Pool drops at random what encoding/json would use again")
@@ -29,7 +29,8 @@ func TestAllocations(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for range 2 * checkpoint.DefaultKeep { // until a turn is pruned for each that settles
+	// From then on, each turn that settles prunes another one.
+	for range 2 * checkpoint.DefaultKeep {
 		play()
 	}
 	got := testing.AllocsPerRun(1000, play)

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// What counts as an attempt, and what a run that is taken up again has kept.
+// When an attempt counts, and what a run keeps when another owner goes on with it.
 
 // hang is a function of the bot that takes longer than its caller waits.
 func hang(ctx context.Context, _ *Turn) error { <-ctx.Done(); return ctx.Err() }
@@ -26,7 +26,7 @@ func briefly(t *testing.T, bot *Bot, c *orchestrator.CallOptions) error {
 	return err
 }
 
-// A function of the bot that takes longer than all callers wait: the run is parked in the end.
+// If a function of the bot takes longer than all callers wait, the run is parked in the end.
 func TestHangingAnywhereParks(t *testing.T) {
 	calls := 0
 	for name, bot := range map[string]struct {
@@ -63,7 +63,7 @@ func TestHangingAnywhereParks(t *testing.T) {
 	}
 }
 
-// Force starts the count of attempts anew, so that what goes on later is not parked at once.
+// Force starts the count of attempts anew, so that the run is not parked at once.
 func TestForcedRunCountsAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		run := hang
@@ -83,7 +83,7 @@ func TestForcedRunCountsAnew(t *testing.T) {
 	})
 }
 
-// A run that starts over from a newer state goes on from that one, also if its process dies before it has saved again.
+// A run that starts over from a newer state goes on from that state, also if its process dies before the next save.
 func TestMovedRunForgetsItsState(t *testing.T) {
 	s := &stage{t, newWorld()}
 	s.crash(Input{Text: "a"})
@@ -103,8 +103,8 @@ func TestMovedRunForgetsItsState(t *testing.T) {
 	s.ends("b", "a")
 }
 
-// What a child has used counts in the turn that asked it, also if that turn is resumed and the child does not run
-// again.
+// The usage of a child counts in its parent's turn. It also counts if the parent's turn is resumed and the child does
+// not run again.
 func TestUsageOfReplayedChild(t *testing.T) {
 	w := newWorld()
 	child := echo()

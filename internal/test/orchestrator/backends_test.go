@@ -62,7 +62,8 @@ func onRedis(t *testing.T) world {
 	}
 }
 
-// inMemory moves a database to where syncing costs nothing, if there is such a place: no machine crashes in these tests.
+// inMemory moves a database to a file system in memory, if there is one, because syncing costs nothing there. No
+// machine crashes in these tests.
 func inMemory(t *testing.T, dsn string) string {
 	dir, err := os.MkdirTemp("/dev/shm", "holdfast-")
 	if err != nil {

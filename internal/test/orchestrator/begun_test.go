@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
 
-// A run that was begun with Force goes on without: what it began with is what it was forced to take.
+// A run that was begun with Force goes on without it: Force accepted the state with which the run began.
 func TestBegunWithForce(t *testing.T) {
 	forced := func(die func()) Def {
 		d := renamed()
@@ -51,7 +51,7 @@ func TestBegunWithForce(t *testing.T) {
 	}
 }
 
-// Branches are merged with the state that they were made from, also when it is not made the same way again.
+// Branches are merged with the state that they started from, also if the engine would not compute the same state again.
 func TestBranchesKeepTheirBase(t *testing.T) {
 	fan := func(die func()) Def {
 		return Def{
@@ -119,7 +119,7 @@ func TestBranchesKeepTheirBase(t *testing.T) {
 	}
 }
 
-// White space in what a client sends is not stored.
+// White space in an input's JSON is not stored.
 func TestSpaceIsNotStored(t *testing.T) {
 	bot := newWorld().start(t, echo(), Options{})
 	data := json.RawMessage("[1" + strings.Repeat(" ", 1<<10) + "]")
@@ -130,7 +130,7 @@ func TestSpaceIsNotStored(t *testing.T) {
 	}
 }
 
-// A slow store is no busy session.
+// If a store is slow, the session is not reported as busy.
 func TestSlowClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, l := range []lock.Locker{nil, new(lock.Memory)} {
@@ -142,7 +142,7 @@ func TestSlowClaim(t *testing.T) {
 	})
 }
 
-// Who hears of another owner only when the time is up does not wait once more.
+// If a caller learns of another owner when its time is up, it does not wait once more.
 func TestHeldTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -157,7 +157,7 @@ func TestHeldTooLate(t *testing.T) {
 	})
 }
 
-// slowClaims takes its time to grant, or to refuse, whatever becomes of ctx.
+// slowClaims takes its time to grant or to refuse. It ignores the end of ctx.
 type slowClaims struct {
 	checkpoint.Store
 	time    time.Duration
@@ -174,7 +174,7 @@ func (s *slowClaims) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.C
 	return s.Store.Claim(context.WithoutCancel(ctx), k, r)
 }
 
-// A Locker that hangs, and says so in its own words, makes a session busy.
+// If a Locker hangs and returns an error of its own, the session is reported as busy.
 func TestHungLocker(t *testing.T) {
 	w := newWorld()
 	w.crash(t, steps, Input{Text: "a"})
@@ -191,7 +191,7 @@ func (*hungLocker) TryLock(ctx context.Context, _ string) (context.Context, func
 	return nil, nil, errors.New("gave up")
 }
 
-// Who subscribes in the middle of a turn hears how long it took from its beginning.
+// A subscriber that comes in the middle of a turn hears how long the turn took from its beginning.
 func TestTookFromTheBeginning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var bot *Bot
@@ -214,7 +214,7 @@ func TestTookFromTheBeginning(t *testing.T) {
 	})
 }
 
-// A context that a turn leaves behind keeps nothing of the session alive.
+// If a turn leaves a context behind, the context keeps nothing of the session alive.
 func TestContextsLeftBehind(t *testing.T) {
 	const size = 1 << 20
 	var left []context.Context

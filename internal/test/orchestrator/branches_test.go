@@ -15,10 +15,10 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// What is saved of a fan-out, and what a resume makes of it. The branches sleep: under synctest, one ends after all
-// that the one before it has caused.
+// What a fan-out saves, and how a resume uses it. The branches sleep. Under synctest, a branch ends when all effects of
+// the earlier branch are over.
 
-// ticks is a bot whose branches take a second, two, and so on. body is told when one is about to end.
+// ticks is a bot whose branches take a second, two seconds, and so on. A branch calls body when it is about to end.
 func ticks(names []string, body func(name string, t *Turn) error) Def {
 	d := Def{Name: "ticks", Intents: make(Intents)}
 	for i, name := range names {
@@ -107,7 +107,7 @@ func TestUsageOfSavedBranch(t *testing.T) {
 	})
 }
 
-// A branch that has finished is progress: the attempts of before count no more, also if the turn is left then.
+// A branch that has finished is progress: earlier attempts no longer count, also if the turn is left then.
 func TestFinishedBranchIsProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bot := newWorld().start(t, ticks([]string{"a", "b"}, mark), Options{})
@@ -129,7 +129,7 @@ func TestFinishedBranchIsProgress(t *testing.T) {
 	})
 }
 
-// parcels is a snapshot store that notes the names of the parts that runs are saved with, and how often they are saved.
+// parcels is a snapshot store that notes the parts of each save.
 type parcels struct {
 	snapshot.Store
 	mu    sync.Mutex // protects following fields
@@ -147,7 +147,7 @@ func (l *parcels) Save(ctx context.Context, r snapshot.Run) error {
 	return l.Store.Save(ctx, r)
 }
 
-// A fan-out of n branches costs n-1 saves, and each of its parts is written once, also if two processes write them.
+// A fan-out of n branches costs n-1 saves. Each of its parts is written once, also if two processes write them.
 func TestPartsAreWrittenOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &parcels{Store: new(snapshot.Memory)}
@@ -166,7 +166,7 @@ func TestPartsAreWrittenOnce(t *testing.T) {
 	})
 }
 
-// renamedState is a State of which one field has another name, and the definition the same version.
+// renamedState is State with another name for one field. The definition has the same version.
 type renamedState struct {
 	Said  []string
 	Facts map[string]int
@@ -175,7 +175,7 @@ type renamedState struct {
 	N     int
 }
 
-// A saved branch has changed a field that the state does not have any more. It runs again.
+// A saved branch has changed a field that the state no longer has. The branch runs again.
 func TestBranchOfARenamedField(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -202,8 +202,8 @@ func TestBranchOfARenamedField(t *testing.T) {
 	})
 }
 
-// Two versions of a definition list the same branches in another order. The branch that the first has saved in a place
-// is not taken for the branch that the second has there.
+// Two versions of a definition list the same branches in another order. A branch that the first version saved in a
+// place does not count as the branch that the second version has in that place.
 func TestBranchOfAnotherDecision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -248,10 +248,10 @@ func TestLargeStateIsResumed(t *testing.T) {
 	}
 }
 
-// wordState is a State whose number has become a word.
+// wordState is State with a word in place of the number.
 type wordState struct{ A, B, N string }
 
-// A branch of a newer version is saved although the newest turn is of an older one, whose state the newer cannot read.
+// A branch of a newer version is saved, although the newest turn has an older state that the newer version cannot read.
 func TestBranchBesideAnOlderTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()

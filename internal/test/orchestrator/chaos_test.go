@@ -9,15 +9,15 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// Random calls of a few processes, over a network that loses, doubles, delays and reorders whatever it can: what callers were
-// told stays true.
+// A few processes make random calls over a network that loses, doubles, delays and reorders messages. The answers to
+// callers stay true.
 func TestChaos(t *testing.T) {
 	chaostest.Search(t, func() chaostest.Stores {
 		return chaostest.Stores{Checkpoints: new(checkpoint.Memory), Snapshots: new(snapshot.Memory)}
 	})
 }
 
-// The same on real stores. It takes real time, and therefore a soak.
+// The same on real stores. It takes real time, so it runs only in a soak.
 func TestChaosOnServers(t *testing.T) {
 	if os.Getenv("HOLDFAST_SOAK") != "1" {
 		t.Skip("only with HOLDFAST_SOAK=1")

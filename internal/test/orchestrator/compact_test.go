@@ -41,8 +41,8 @@ func (c *compactor) spans() string {
 	return strings.Join(all, " ")
 }
 
-// Once for each range that is due, and not on every turn from then on. What it used is told by its event, and not by the Result,
-// which a replay has to equal. (Weak points 2, 3 and 17.)
+// Compaction runs once for each range that is due, and not on every turn from then on. Its event has its usage. The
+// Result has not, because a replay must equal the Result.
 func TestCompaction(t *testing.T) {
 	c := new(compactor)
 	events := new(diary)
@@ -77,7 +77,7 @@ func TestCompaction(t *testing.T) {
 	}
 }
 
-// What fails is tried again, with the same range and id, and fails no turn.
+// A compaction that fails is tried again, with the same range and id. It fails no turn.
 func TestCompactionFails(t *testing.T) {
 	c := &compactor{fail: errors.New("model is down")}
 	var logs bytes.Buffer
@@ -133,7 +133,7 @@ func TestCompactionCrashes(t *testing.T) {
 	}
 }
 
-// A summarizer that hangs delays a turn by its timeout, and loses nothing. (Weak point 26.)
+// A summarizer that hangs delays a turn by its timeout, and no turn is lost.
 func TestCompactionHangs(t *testing.T) {
 	w := newWorld()
 	hang := func(ctx context.Context, _ orchestrator.Range) (orchestrator.Usage, error) {
@@ -205,14 +205,14 @@ func newArchive(t *testing.T, db *sql.DB, ph func(int) string) *archive {
 	return &archive{db, ph}
 }
 
-// deliver stores a turn's messages, once however often it is delivered.
+// deliver stores a turn's messages. Repeated deliveries store them once.
 func (a *archive) deliver(ctx context.Context, r *Result) error {
 	_, err := a.db.ExecContext(ctx, fmt.Sprintf(`INSERT INTO messages VALUES (%s, %s, %s) ON CONFLICT DO NOTHING`, a.ph(1), a.ph(2), a.ph(3)),
 		r.Session, r.Turn, r.Input.Text)
 	return err
 }
 
-// summarize puts one row in the place of a range, in one transaction, once however often it is asked.
+// summarize replaces a range by one row, in one transaction. Repeated calls replace it once.
 func (a *archive) summarize(ctx context.Context, r orchestrator.Range) (orchestrator.Usage, error) {
 	tx, err := a.db.BeginTx(ctx, nil)
 	if err != nil {

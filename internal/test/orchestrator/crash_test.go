@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// Whatever fails in a turn, wherever: afterwards the turn is there entirely or not at all, and nobody was told otherwise.
-// It is the same on all stores, down to the number of points.
+// After a failure at any place in a turn, the turn is stored entirely or not at all, and callers were told so. All
+// stores have the same number of points.
 func TestCrashEverywhere(t *testing.T) {
 	scenarios := make(map[bool][]string)
 	backends(t, func(t *testing.T, w world) {
@@ -26,10 +26,11 @@ func TestCrashEverywhere(t *testing.T) {
 	goleak.VerifyNone(t, testenv.Leaks()...)
 }
 
-// crash compares the points with those of other stores, if there were some.
+// crash compares the points with those of the other stores that ran before.
 func crash(t *testing.T, s enginetest.Stores, scenarios map[bool][]string) {
 	t.Helper()
-	m := enginetest.Matrix{Share: 3} // each point suffers some of its faults; a soak does it all
+	// Each point suffers some of its faults. A soak does all of them.
+	m := enginetest.Matrix{Share: 3}
 	if !strings.HasSuffix(t.Name(), "/memory") {
 		m.Share = 24 // the race detector makes drivers slow
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
 
-// A failing hook fails no turn; what it missed is handed over by the next call, the oldest first. Drains wait before they try.
-// (Weak point 28.)
+// A failing hook fails no turn. The next call delivers the missed replies, the oldest first. Drains wait before they
+// try.
 func TestDeliver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -76,8 +76,8 @@ func TestRecoverDelivers(t *testing.T) {
 	})
 }
 
-// A reply that can never be delivered is tried less and less often, then parked: drains leave it, callers still try. Skip gives it
-// up, and what waits behind it is delivered.
+// A reply that can never be delivered is tried less and less often, then parked: drains leave it, and callers still
+// try. SkipDelivery gives the reply up, and the replies behind it are delivered.
 func TestPoisonDelivery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -126,7 +126,8 @@ func TestPoisonDelivery(t *testing.T) {
 	})
 }
 
-// What the hook does to its Result is not what the caller gets, and what the caller does is not stored. (Weak point 21.)
+// If the hook changes its Result, the caller's Result does not change. If the caller changes its Result, the stored one
+// does not change.
 func TestResultIsOwn(t *testing.T) {
 	w := newWorld()
 	d := echo()
@@ -139,7 +140,7 @@ func TestResultIsOwn(t *testing.T) {
 	wantSaid(t, execute(t, bot, Input{Text: "b"}).State, "a", "b")
 }
 
-// A hook that calls for its own session is told so.
+// A hook that calls for its own session gets an error.
 func TestDeliverReentrant(t *testing.T) {
 	var bot *Bot
 	var got error

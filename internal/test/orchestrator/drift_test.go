@@ -18,7 +18,7 @@ func renamed() Def {
 	return d
 }
 
-// A session that another definition has written is not touched without Migrate or Force. (Weak points 14, 15 and 37.)
+// Without Migrate or Force, the engine leaves a session of another definition alone.
 func TestDrift(t *testing.T) {
 	w := newWorld()
 	old := w.start(t, echo(), Options{})
@@ -44,14 +44,15 @@ func TestDrift(t *testing.T) {
 	wantSaid(t, execute(t, bot, Input{Text: "c"}).State, "a", "loud", "loud")
 }
 
-// migrate says what it has seen.
+// migrate notes what it gets.
 func migrate(_ context.Context, cp checkpoint.Checkpoint) (s State, err error) {
 	err = json.Unmarshal(cp.State, &s)
 	s.Said = append(s.Said, fmt.Sprintf("turn %d of version %q", cp.Turn, cp.Version))
 	return s, err
 }
 
-// Every stored state passes Migrate once signature or version differ: newest row, run in flight, replay, owed reply, Turns.
+// If signature or version differ, every stored state passes Migrate: newest row, run in flight, replay, owed reply,
+// Turns.
 func TestMigrate(t *testing.T) {
 	w := newWorld()
 	down := errors.New("down")
@@ -80,7 +81,7 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
-// A run in flight is migrated too, and what was decided for intents that are gone is decided anew.
+// Migrate also gets the state of a run in flight. A decision for an intent that no longer exists is made anew.
 func TestMigrateRun(t *testing.T) {
 	w := newWorld()
 	w.crash(t, steps, Input{Text: "a"})
@@ -95,7 +96,8 @@ func TestMigrateRun(t *testing.T) {
 	wantSaid(t, res.State, "a one", `turn 0 of version ""`, "last")
 }
 
-// A run that crashed in its first iteration goes on from the newest turn, which its definition's successor migrates.
+// A run that crashed in its first iteration goes on from the newest turn. The next version of the definition migrates
+// it.
 func TestBegunRun(t *testing.T) {
 	second := func(die func()) Def {
 		d := steps(die)
@@ -120,7 +122,7 @@ func TestBegunRun(t *testing.T) {
 	}
 }
 
-// A process that does not know a run's definition leaves it alone: it neither counts an attempt nor writes anything.
+// If a process does not know a run's definition, it leaves the run alone: it counts no attempt and writes nothing.
 func TestForeignRun(t *testing.T) {
 	w := newWorld()
 	w.crash(t, steps, Input{Text: "a", RequestID: "r"})
@@ -150,7 +152,7 @@ func TestForeignRun(t *testing.T) {
 	wantSaid(t, execute(t, w.start(t, steps(nil), Options{}), Input{Text: "a", RequestID: "r"}).State, "a one", "a two", "a three")
 }
 
-// A failing Migrate loses nothing.
+// If Migrate fails, nothing is lost.
 func TestMigrateFails(t *testing.T) {
 	w := newWorld()
 	w.crash(t, steps, Input{Text: "a"})
@@ -166,9 +168,9 @@ func TestMigrateFails(t *testing.T) {
 	}
 }
 
-type newState struct{ A int } // a string before
+type newState struct{ A int } // was a string before
 
-// What branches of a fan-out made of an old state goes with it.
+// If a state is migrated, saved branches of the old state are dropped.
 func TestMigrateFanOut(t *testing.T) {
 	fan := func(die func()) Def {
 		return Def{Name: "fan", Version: "1", Intents: Intents{

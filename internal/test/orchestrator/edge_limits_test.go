@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// A SettleTimeout in which nothing can settle is refused, and panics nowhere.
+// New refuses a SettleTimeout in which nothing can settle. It panics nowhere.
 func TestTinySettleTimeout(t *testing.T) {
 	defer func() {
 		if v := recover(); v != nil {

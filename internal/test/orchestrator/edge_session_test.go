@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// No session has the empty name, and those who wait are not abandoned by it.
+// No session has the empty name. Abandon with an empty name does not end waiting calls.
 func TestAbandonNobody(t *testing.T) {
 	d, started := hanging()
 	w := world{checkpoints: new(checkpoint.Memory)}
@@ -39,7 +39,7 @@ func TestAbandonNobody(t *testing.T) {
 	}
 }
 
-// The values of a turn's context outlive it in what it started: then its session may be called again.
+// Work that a turn has started may outlive the turn, with the values of its context. It may then call for the session.
 func TestReentrantAfterwards(t *testing.T) {
 	var inner context.Context
 	d := echo()
@@ -58,7 +58,7 @@ func steal(t *testing.T, w world, name string) {
 	}
 }
 
-// An owner who was told that it is late, after its caller had gone, does not summarize.
+// An owner learns that it is late after its caller has gone. It does not summarize.
 func TestLateAndLeft(t *testing.T) {
 	for name, gone := range map[string]bool{"caller there": false, "caller gone": true} {
 		t.Run(name, func(t *testing.T) {
@@ -93,7 +93,7 @@ func TestLateAndLeft(t *testing.T) {
 	}
 }
 
-// The hook of an owner who has lost the session is told.
+// If an owner has lost the session, its hook gets the error.
 func TestDeliverOfLost(t *testing.T) {
 	w := newWorld()
 	d := echo()
@@ -138,7 +138,7 @@ func (noAdopt) Adopt(context.Context, snapshot.Key, lock.Fence, int) (snapshot.R
 	return snapshot.Run{}, errors.New("no reply")
 }
 
-// A run in flight whose fate is unknown was not refused.
+// If the fate of a run in flight is unknown, the error does not say that the input was refused.
 func TestLeftNotRefused(t *testing.T) {
 	w := newWorld()
 	w.crash(t, steps, Input{Text: "a", RequestID: "r"})
@@ -152,7 +152,7 @@ func TestLeftNotRefused(t *testing.T) {
 	}
 }
 
-// What a reader does to an event is not done to the turn.
+// A reader that changes an event does not change the turn.
 func TestEventIsOwn(t *testing.T) {
 	goOn := make(chan struct{})
 	d := steps(nil)

@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// What stores answer, and when: each answer that the engine must not mistake.
+// Answers of stores, at unusual times, that the engine must not mistake.
 
 // slowly is a checkpoint store whose answers come late.
 type slowly struct {
@@ -42,7 +42,7 @@ func (s *slowly) Renew(ctx context.Context, ttl time.Duration, leases []checkpoi
 	return lost, err
 }
 
-// The time of a lease counts from when it was asked for. One that was granted late is over before anything runs.
+// A lease counts from when it was requested. If it is granted too late, nothing runs.
 func TestLeaseCountsFromAsking(t *testing.T) {
 	const ttl = 8 * time.Second
 	t.Run("claim", func(t *testing.T) {
@@ -78,7 +78,7 @@ func TestLeaseCountsFromAsking(t *testing.T) {
 	})
 }
 
-// A session that was granted to a caller who has left is given back.
+// A session that was granted to a caller who has left is released.
 func TestGrantedTooLate(t *testing.T) {
 	stages(t, func(s *stage) {
 		p := s.process(Options{}, nil)
@@ -92,7 +92,7 @@ func TestGrantedTooLate(t *testing.T) {
 	})
 }
 
-// An owner whose lease expires while it delivers what is owed does not take up what is in flight.
+// If an owner's lease expires while it delivers an owed reply, the owner does not take up the run in flight.
 func TestAdoptsNothingLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ttl = time.Second
@@ -114,8 +114,8 @@ func TestAdoptsNothingLate(t *testing.T) {
 	})
 }
 
-// swap is a rule for Adopt: in between, the run in flight was deleted by its owner, and another was begun under a fence that is
-// lower than the adopter's.
+// swap is a rule for Adopt. Before the Adopt arrives, the owner deletes the run in flight, and another run begins under
+// a fence that is lower than the adopter's.
 func (s *stage) swap(run snapshot.Run, id string) rule {
 	return func(send func() error) error {
 		ctx := s.Context()
@@ -133,7 +133,7 @@ func (s *stage) swap(run snapshot.Run, id string) rule {
 	}
 }
 
-// What Adopt returns is another run than the one that was found: it is not the call's own, whose id is another.
+// Adopt returns another run than the caller found. Its id differs, so it is not the caller's own run.
 func TestAnotherRunIsAdopted(t *testing.T) {
 	stages(t, func(s *stage) {
 		in := Input{Text: "a", RequestID: "r"}
@@ -151,7 +151,7 @@ func TestAnotherRunIsAdopted(t *testing.T) {
 	})
 }
 
-// An Abandon that meets another run leaves it to the next caller, who may begin at once.
+// An Abandon that meets another run leaves that run to the next caller, who may begin at once.
 func TestAbandonMeetsAnother(t *testing.T) {
 	stages(t, func(s *stage) {
 		s.crash(Input{Text: "a"})
@@ -169,7 +169,7 @@ func TestAbandonMeetsAnother(t *testing.T) {
 	})
 }
 
-// A run that was told as ended between its finding and its adoption does not run.
+// A run was found, and then its caller was told that it had ended. After Adopt it does not run.
 func TestEndedMeanwhile(t *testing.T) {
 	stages(t, func(s *stage) {
 		s.crash(Input{Text: "a"})
@@ -187,7 +187,7 @@ func TestEndedMeanwhile(t *testing.T) {
 	})
 }
 
-// A run that has ended was swept up, and its input has come again, between its finding and its adoption: it is not deleted.
+// A run has ended and was deleted, and its input came again, between its finding and its adoption. It is not deleted.
 func TestBegunAgainMeanwhile(t *testing.T) {
 	stages(t, func(s *stage) {
 		s.crash(Input{Text: "a"})
@@ -212,7 +212,7 @@ func TestBegunAgainMeanwhile(t *testing.T) {
 	})
 }
 
-// What an intent failed with is told when the turn's time is over too.
+// The caller gets the error of a failed intent also if the turn's time is over.
 func TestIntentErrorAtTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		boom := errors.New("boom")
@@ -224,7 +224,7 @@ func TestIntentErrorAtTimeout(t *testing.T) {
 	})
 }
 
-// Two turns are owed. The first is delivered for longer than the lease lasts: the second is the next owner's.
+// Two turns are owed. The delivery of the first takes longer than the lease. The next owner delivers the second.
 func TestDeliversNothingLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ttl = time.Second
@@ -252,7 +252,7 @@ func TestDeliversNothingLate(t *testing.T) {
 	})
 }
 
-// A call that has failed to deliver once does not try again after its own turn.
+// If a call has failed to deliver once, it does not try again after its own turn.
 func TestDeliversOnceACall(t *testing.T) {
 	calls := 0
 	d := echo()
@@ -266,7 +266,8 @@ func TestDeliversOnceACall(t *testing.T) {
 	}
 }
 
-// An Append that went unanswered is repeated, and refused as invalid: the first may have taken effect, so that nobody knows.
+// An Append without an answer is repeated, and the repeat is refused as invalid. The first Append may have taken
+// effect, so the outcome is unknown.
 func TestInvalidInDoubt(t *testing.T) {
 	stages(t, func(s *stage) {
 		p := s.process(Options{}, nil)
@@ -292,7 +293,7 @@ func TestOwnDriftIsUnknown(t *testing.T) {
 	}
 }
 
-// The text of an error is in the run that has ended.
+// A run that has ended has the text of its error.
 func TestErrorOfEndedIsStored(t *testing.T) {
 	backends(t, func(t *testing.T, w world) {
 		d := echo()
@@ -347,7 +348,8 @@ func TestOneBranchFails(t *testing.T) {
 	}
 }
 
-// A branch whose save fails ends its sibling: the turn does not go on unsaved. If the save was fenced, the sibling's context says so.
+// A branch whose save fails ends its sibling: the turn does not go on unsaved. If the save was fenced, the sibling's
+// context says so.
 func TestUnsavedBranchStops(t *testing.T) {
 	for name, c := range map[string]struct{ verdict, cause error }{
 		"unanswered": {errFull, context.Canceled}, "fenced": {lock.ErrFenced, lock.ErrFenced},
@@ -385,8 +387,8 @@ type refusing struct {
 
 func (r refusing) Save(context.Context, snapshot.Run) error { return r.verdict }
 
-// A branch that has finished does not run again, also if it was the last to finish and the caller was gone. If another turn has
-// settled in between, it does: it was made from an older state.
+// A branch that has finished does not run again, also if it was the last to finish and its caller was gone. If another
+// turn has settled in between, the branch runs again: it started from an older state.
 func TestFinishedBranches(t *testing.T) {
 	for name, moved := range map[string]bool{"same base": false, "moved": true} {
 		t.Run(name, func(t *testing.T) {
@@ -438,7 +440,7 @@ func TestFinishedBranches(t *testing.T) {
 	}
 }
 
-// A branch that no store takes is not saved with the run that waits to be tried again.
+// If no store accepts a branch, it is not saved with the run that waits for its next attempt.
 func TestUnsavableBranch(t *testing.T) {
 	backends(t, func(t *testing.T, w world) {
 		die := func(die func()) Def {

@@ -20,14 +20,14 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// soon is a context for what must not hang.
+// soon is a context for calls that must not hang.
 func soon(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// A spacious store gives payloads back equal as JSON values, and not as bytes, as it may.
+// A spacious store gives payloads back equal as JSON values, and not as bytes. The contract allows that.
 type spacious struct{ snapshot.Store }
 
 func (s spacious) space(r snapshot.Run) snapshot.Run {
@@ -61,7 +61,7 @@ func (s spacious) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot
 	}
 }
 
-// A branch that was saved may come back with other white space: what it did not change is still not changed.
+// A saved branch may come back with other white space. Fields that the branch did not change still count as unchanged.
 func TestMergeOfResumed(t *testing.T) {
 	var died atomic.Bool
 	fan := func(die func()) Def {
@@ -97,7 +97,7 @@ func TestMergeOfResumed(t *testing.T) {
 	}
 }
 
-// A limit that was lowered while a run was in flight bounds it all the same.
+// A limit that was lowered while a run was in flight bounds the run too.
 func TestIterationsLowered(t *testing.T) {
 	n := 0
 	endless := func(die func()) Def {
@@ -130,7 +130,7 @@ func TestGoexit(t *testing.T) {
 	}
 }
 
-// A panic of Retry.Wait is one of the bot's.
+// A panic of Retry.Wait is a panic of the bot.
 func TestWaitPanics(t *testing.T) {
 	d := echo()
 	d.Intents["echo"] = Intent{
@@ -150,7 +150,7 @@ func TestWaitPanics(t *testing.T) {
 	wantRuns(t, bot, 0)
 }
 
-// Usage that is no number does not cost the turn.
+// Usage that is not a number does not lose the turn.
 func TestUsageNaN(t *testing.T) {
 	d := echo()
 	d.Intents["echo"] = Intent{Run: func(_ context.Context, t *Turn) error {
@@ -165,7 +165,7 @@ func TestUsageNaN(t *testing.T) {
 	wantRuns(t, bot, 0)
 }
 
-// A body that cannot be stopped keeps the session, also if a sibling's save failed.
+// A body that cannot be stopped keeps the session busy, also if a sibling's save failed.
 func TestStuckBesideUnsaved(t *testing.T) {
 	release := make(chan struct{})
 	defer close(release)
@@ -184,7 +184,7 @@ func TestStuckBesideUnsaved(t *testing.T) {
 	wantErr(t, err, orchestrator.ErrBusy)
 }
 
-// Without a snapshot store too, a session whose turn was abandoned is free.
+// Without a snapshot store, too, a session is free after its turn was abandoned.
 func TestAbandonWithoutSnapshots(t *testing.T) {
 	d, started := hanging()
 	w := world{checkpoints: new(checkpoint.Memory)}
@@ -202,7 +202,7 @@ func TestAbandonWithoutSnapshots(t *testing.T) {
 	execute(t, bot, Input{Text: "quick"})
 }
 
-// What a goroutine that outlives its intent still emits is not heard.
+// Events that a goroutine emits after the end of its intent are not heard.
 func TestEmitAfterReturn(t *testing.T) {
 	var late func(string)
 	d := echo()
@@ -275,7 +275,7 @@ func TestToolInBegin(t *testing.T) {
 	}
 }
 
-// What a turn calls is another's turn: its fate is not the caller's.
+// A call that a turn makes belongs to another turn: its fate is not the caller's.
 func TestChildsErrors(t *testing.T) {
 	for name, of := range map[string]error{"indeterminate": orchestrator.ErrIndeterminate, "parked": orchestrator.ErrParked} {
 		t.Run(name, func(t *testing.T) {
@@ -370,7 +370,7 @@ func TestNestedAtShutdown(t *testing.T) {
 	}
 }
 
-// The backlog of a session is not delivered on behalf of a caller who has gone.
+// If a caller has gone, the engine does not deliver the backlog of the session for it.
 func TestBacklogAndCaller(t *testing.T) {
 	d, calls := echo(), 0
 	fail := true
@@ -455,7 +455,7 @@ func TestMarshalPanics(t *testing.T) {
 	}
 }
 
-// A run whose state cannot be migrated waits longer each time, like any that fails.
+// A run whose state cannot be migrated waits longer each time, like any run that fails.
 func TestMigrateBacksOff(t *testing.T) {
 	w := newWorld()
 	w.crash(t, steps, Input{Text: "a"})
@@ -499,7 +499,7 @@ func TestNullState(t *testing.T) {
 	}
 }
 
-// The input that is recorded is the one that came.
+// The recorded input is the input as it came.
 func TestInputIsOwn(t *testing.T) {
 	d := echo()
 	d.Intents["echo"] = Intent{Run: func(_ context.Context, t *Turn) error {

@@ -133,7 +133,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// The turn that was found comes first, with an end of its own.
+// The events of the turn that was found come first, with an end of its own.
 func TestEventsOfResumedFirst(t *testing.T) {
 	w := newWorld()
 	w.crash(t, steps, Input{Text: "a"})
@@ -153,7 +153,7 @@ func TestEventsOfResumedFirst(t *testing.T) {
 	}
 }
 
-// What the user said and what the session knows is in no event and no log line.
+// No event and no log line shows the user's words or the session's state.
 func TestNoSecrets(t *testing.T) {
 	const secret = "hunter2"
 	var logs bytes.Buffer
@@ -210,7 +210,7 @@ func (l lockedWriter) Write(p []byte) (int, error) {
 	return l.w.Write(p)
 }
 
-// A handler that blocks delays nothing but its own call, and one that panics or leaves its goroutine breaks nothing.
+// If a handler blocks, it delays only its own call. If it panics or ends its goroutine, it breaks nothing.
 func TestHandlers(t *testing.T) {
 	bot := newWorld().start(t, echo(), Options{Limits: orchestrator.Limits{SettleTimeout: 50 * time.Millisecond}})
 	events := new(diary)
@@ -250,7 +250,7 @@ func TestHandlers(t *testing.T) {
 	goleak.VerifyNone(t, testenv.Leaks()...)
 }
 
-// Whatever its reader does, a stream's turn goes on and settles, and nothing is left behind. (Weak point 25.)
+// If the reader of a stream stops or waits, the stream's turn goes on and settles. No goroutine stays behind.
 func TestStream(t *testing.T) {
 	d := echo()
 	d.Intents["echo"] = Intent{Run: func(_ context.Context, t *Turn) error {

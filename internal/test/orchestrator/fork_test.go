@@ -48,7 +48,8 @@ func TestFork(t *testing.T) {
 	}
 }
 
-// A parent asks a child: the same call again gets the same answer, and what the model puts into it chooses nothing.
+// A parent asks a child. The same call again gets the same answer. The model's arguments choose neither user nor
+// session.
 func TestTool(t *testing.T) {
 	w := newWorld()
 	child := w.start(t, echo(), Options{})
@@ -106,7 +107,7 @@ func testTool(t *testing.T, ctx context.Context, child *Bot, tool orchestrator.T
 	}
 }
 
-// Bound to a session, it goes on there; one that cannot be had is an error.
+// A tool with a session goes on in that session. If the session cannot be found out, the tool returns an error.
 func TestToolSession(t *testing.T) {
 	type user struct{}
 	child := newWorld().start(t, echo(), Options{})
@@ -133,7 +134,7 @@ func TestToolSession(t *testing.T) {
 	}
 }
 
-// A parent that crashed after the call and is resumed makes it again, and the child runs once.
+// A parent that crashed after the call is resumed and makes the call again. The child runs once.
 func TestToolOfResumedParent(t *testing.T) {
 	w := newWorld()
 	ran := 0
@@ -179,7 +180,7 @@ func TestToolContext(t *testing.T) {
 	wantErr(t, <-done, context.Canceled, orchestrator.ErrIndeterminate)
 }
 
-// What a child uses and says reaches the turn that asked it; a repeat costs nothing more.
+// The usage and events of a child reach the turn that called it. A repeat costs nothing more.
 func TestToolReachesParent(t *testing.T) {
 	w := newWorld()
 	d := Def{Name: "child", Intents: Intents{"answer": {Run: func(_ context.Context, turn *Turn) error {
@@ -208,7 +209,7 @@ func TestToolReachesParent(t *testing.T) {
 	}
 }
 
-// Two orchestrators of one name in a process are one to a call that comes from a turn.
+// A call that comes from a turn treats two orchestrators with one name in a process as one.
 func TestToolOfTwin(t *testing.T) {
 	w := newWorld()
 	twin := w.start(t, echo(), Options{})

@@ -35,7 +35,7 @@ type (
 	Event   = orchestrator.Event
 )
 
-// State is that of the bots of these tests.
+// State is the state of the bots in these tests.
 type State struct {
 	Said  []string
 	Facts map[string]int
@@ -59,7 +59,7 @@ func echo() Def {
 	}}}}
 }
 
-// A world is what outlives a process.
+// A world is the data that outlives a process.
 type world struct {
 	checkpoints checkpoint.Store
 	snapshots   snapshot.Store
@@ -176,7 +176,7 @@ func (d *diary) kinds() string {
 	return strings.Join(kinds, " ")
 }
 
-// text is an event as a browser and a log see it.
+// text is an event in the form for browsers and logs.
 func (d *diary) text() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -188,8 +188,8 @@ func (d *diary) text() string {
 	return b.String()
 }
 
-// crash runs a turn in a process that dies while the turn is under way: none of its writes after the call of die takes
-// effect, and its lease is over.
+// crash runs a turn in a process that dies while the turn is under way. No write after the call of die takes effect,
+// and the lease of the process is over.
 func (w world) crash(t testing.TB, d func(die func()) Def, in Input) {
 	t.Helper()
 	w.crashWith(t, d, in, nil)
@@ -211,7 +211,7 @@ func (w world) crashWith(t testing.TB, d func(die func()) Def, in Input, call *o
 	w.freeUp(t, bot.Name())
 }
 
-// freeUp fences off the owner of session s, and gives the session back.
+// freeUp fences off the owner of session s, and releases the session.
 func (w world) freeUp(t testing.TB, bot string) {
 	t.Helper()
 	c, err := seize(t.Context(), w.checkpoints, checkpoint.Key{Orchestrator: bot, Session: "s"}, "another", time.Minute)
@@ -235,7 +235,8 @@ func (g *grave) die() { g.dead.Store(true) }
 
 func (g *grave) err() error {
 	if g.dead.Load() {
-		return lock.ErrFenced // no answer is as final, so that the process ends at once
+		// No answer is as final, so the process ends at once.
+		return lock.ErrFenced
 	}
 	return nil
 }
@@ -298,7 +299,7 @@ func seize(ctx context.Context, s checkpoint.Store, k checkpoint.Key, owner stri
 	}
 }
 
-// abandon ends what is in flight.
+// abandon ends the run in flight.
 func abandon(t testing.TB, bot *Bot, session string) error {
 	t.Helper()
 	_, err := bot.Abandon(t.Context(), session, "")

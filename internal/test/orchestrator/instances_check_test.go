@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// A witness sees what is said and done.
+// A witness notes the answers and the events.
 type witness struct {
 	mu        sync.Mutex           // protects following fields
 	told      map[string][]*told   // by session
@@ -47,7 +47,7 @@ func (w *witness) delivery(r *Result) {
 	w.delivered[r.Session] = append(w.delivered[r.Session], r)
 }
 
-// watching sends a request, and watches for runs that are settled although they have ended and not begun again since.
+// watching sends a request. It finds runs that settle although they have ended and not begun again since.
 func (w *witness) watching(r request, send func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		before := w.asked(r)
@@ -65,7 +65,7 @@ type life struct {
 	over  bool
 }
 
-// asked returns what is known of a run when a request is sent.
+// asked returns the life of a run at the time of a request.
 func (w *witness) asked(r request) life {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -75,17 +75,19 @@ func (w *witness) asked(r request) life {
 	return w.lives[r.run]
 }
 
-// answered notes what a request has done, unless the run has begun again meanwhile.
+// answered notes the effect of a request, unless the run has begun again meanwhile.
 func (w *witness) answered(r request, before life) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := w.lives[r.run]
 	switch {
-	case r.method == "Begin": // what was answered while it was under way may have been about the life before
+	// An answer that came during this Begin may be about the life before.
+	case r.method == "Begin":
 		w.lives[r.run] = life{begun: now.begun + 1}
 	case r.method == "Append" && before.over && now == before:
 		w.wrong = append(w.wrong, fmt.Sprintf("%s: run %s has ended, and is settled", r.session, r.run))
-	case r.method == "Save" && r.status == snapshot.Ended && now == before && len(w.settlers[r.run]) == 0: // else a late Begin has brought it back
+	// If another owner settled the run, a late Begin has brought it back.
+	case r.method == "Save" && r.status == snapshot.Ended && now == before && len(w.settlers[r.run]) == 0:
 		w.lives[r.run] = life{now.begun, true}
 	}
 	if r.method == "Append" && !slices.Contains(w.settlers[r.run], r.fence) {
@@ -93,7 +95,7 @@ func (w *witness) answered(r request, before life) {
 	}
 }
 
-// violations compares what was said with what is kept.
+// violations compares the answers with the stored turns.
 func (f *fleet) violations(t *testing.T) []string {
 	t.Helper()
 	for n := range fleetSessions {
@@ -116,7 +118,7 @@ func (f *fleet) violations(t *testing.T) []string {
 	return f.witness.wrong
 }
 
-// A history is what has become of a session.
+// A history is the turns of a session.
 type history struct {
 	*witness
 	session string
@@ -128,10 +130,10 @@ func (h *history) errorf(format string, args ...any) {
 	h.witness.errorf("%s: %s", h.session, fmt.Sprintf(format, args...))
 }
 
-// chain checks that each turn is the state of the one before and the notes of its own input, and that no input is in two.
+// chain checks that each turn is the earlier state and the notes of its own input, and that no input is in two turns.
 func (h *history) chain() {
 	var before []string
-	shared := false // the one before has several settlers
+	shared := false // its predecessor has several settlers
 	for n, res := range h.kept {
 		said := res.State.Said
 		switch same := common(said, before, shared); {
@@ -150,11 +152,11 @@ func (h *history) chain() {
 	}
 }
 
-// shared reports whether several owners were told that they have settled a run. Each has a result of its own, and one that was
-// stopped on the way does not know that another's is kept.
+// shared reports whether several owners were told that they have settled a run. Each has a result of its own. An owner
+// that was stopped on the way does not know that the store kept another result.
 func (h *history) shared(res *Result) bool { return len(h.settlers[res.RunID]) > 1 }
 
-// common is how many notes two states begin with alike. Of shared runs the notes differ in their last word.
+// common returns the number of equal notes at the start of two states. In shared runs, the last word of a note differs.
 func common(a, b []string, shared bool) int {
 	n := 0
 	for n < len(a) && n < len(b) && (a[n] == b[n] || shared && text(a[n]) == text(b[n])) {
@@ -175,7 +177,7 @@ func (h *history) notes(res *Result, notes []string) {
 	}
 }
 
-// inputs checks that what is kept is what clients were told.
+// inputs checks that the stored turns are those that clients were told.
 func (h *history) inputs() {
 	said := make(map[string]bool)
 	for _, in := range h.told[h.session] {
@@ -197,7 +199,7 @@ func (h *history) inputs() {
 	}
 }
 
-// same compares a result with the turn that is kept.
+// same compares a result with the stored turn.
 func (h *history) same(how string, res, kept *Result) {
 	switch {
 	case h.shared(res):
@@ -209,7 +211,7 @@ func (h *history) same(how string, res, kept *Result) {
 	}
 }
 
-// order checks that what was answered before something else was sent comes before it.
+// order checks the order of turns: if one input was answered before another was sent, its turn comes first.
 func (h *history) order() {
 	inputs := h.told[h.session]
 	for i, first := range inputs {
@@ -222,7 +224,7 @@ func (h *history) order() {
 	}
 }
 
-// deliveries checks that each turn is delivered, for the first time after the one before was.
+// deliveries checks that each turn is delivered, for the first time after its predecessor was.
 func (h *history) deliveries() {
 	next := 0
 	for _, res := range h.delivered[h.session] {

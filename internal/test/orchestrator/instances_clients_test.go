@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// A told is an input, and what its client was told in the end: a result, that it failed, or neither.
+// A told is an input and its final answer: a result, a failure, or none.
 type told struct {
 	Input
 	sent, answered int64 // when it was first sent and last answered, by the fleet's clock
@@ -22,7 +22,7 @@ type told struct {
 	failed         bool
 }
 
-// serve has clients send their inputs, drains, and returns what has gone wrong.
+// serve lets clients send their inputs, drains, and returns the broken promises.
 func (f *fleet) serve(t *testing.T) []string {
 	t.Helper()
 	start := time.Now()
@@ -81,7 +81,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// watch recovers what a process finds left.
+// watch recovers the unfinished runs that a process finds.
 func (f *fleet) watch(ctx context.Context, i *instance) {
 	for pause(ctx, fleetTTL/2) {
 		for _, bot := range i.bots {
@@ -97,7 +97,7 @@ func (f *fleet) watch(ctx context.Context, i *instance) {
 	}
 }
 
-// A client talks in one session. It sends the next input when it has done with the one before.
+// A client talks in one session. When an input is done, it sends the next.
 type client struct {
 	fleet   *fleet
 	session string
@@ -119,10 +119,11 @@ func (c *client) say(ctx context.Context) {
 
 func (c *client) chance(permille int) bool { return c.rng.IntN(1000) < permille }
 
-// ask sends an input until its client knows what became of it, or cannot find out.
+// ask sends an input until its client knows the outcome, or cannot find it out.
 func (c *client) ask(ctx context.Context, in *told) {
 	count := &c.fleet.count
-	doubt := false // it may be in flight from an earlier time
+	// The input may be in flight from an earlier time.
+	doubt := false
 	for {
 		copies := 1
 		if in.RequestID != "" && c.chance(150) {
@@ -154,7 +155,7 @@ func (c *client) ask(ctx context.Context, in *told) {
 	}
 }
 
-// sameResult notes a result, which is the same whoever tells it.
+// sameResult notes a result. All callers must get the same one.
 func (c *client) sameResult(in *told, res *Result) {
 	if in.res == nil {
 		in.res = res
@@ -187,7 +188,7 @@ func (c *client) send(ctx context.Context, in Input, copies int) (results []*Res
 	return results, errs
 }
 
-// drain finishes what is left, in peace.
+// drain finishes all unfinished work, without faults.
 func (f *fleet) drain(t *testing.T) {
 	t.Helper()
 	i := f.instances[0]
@@ -204,7 +205,8 @@ func (f *fleet) drain(t *testing.T) {
 		}
 	}
 	for _, bot := range i.bots {
-		for left, tries := true, 0; left && tries < 10; tries++ { // a delivery that runs into its time limit stays owed
+		// A delivery that runs into its time limit stays owed.
+		for left, tries := true, 0; left && tries < 10; tries++ {
 			left = false
 			for session, err := range bot.Recoverable(t.Context(), true) {
 				if left = true; err == nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
 
-// seedEnv fixes what clients and faults choose, though not how they meet.
+// seedEnv fixes the choices of clients and faults, but not the order in which they meet.
 const seedEnv = "HOLDFAST_TEST_SEED"
 
 const (
@@ -31,9 +31,9 @@ const (
 	fleetTTL      = 500 * time.Millisecond
 )
 
-// Several processes serve the same sessions behind a lock that keeps nobody out. They lose their leases in the middle of
-// anything, stop and go on late, lose requests and replies; clients send again what they do not know the end of, and some of
-// it twice at once. No turn is lost, doubled or out of order.
+// Several processes serve the same sessions behind a lock that keeps no process out. They lose their leases in the
+// middle of turns, stop and go on late, and lose requests and replies. If clients do not know an outcome, they send the
+// input again, sometimes twice at once. No turn is lost, doubled or out of order.
 func TestInstances(t *testing.T) {
 	backends(t, func(t *testing.T, w world) {
 		t.Parallel()
@@ -47,8 +47,8 @@ func TestInstances(t *testing.T) {
 	})
 }
 
-// turnsOf is how many turns a test of a world takes. SQLite is Go, of which the race detector looks at every byte: it is ten
-// times slower then, and has a quarter of the turns unless there is time.
+// turnsOf returns how many turns a test of a world takes. SQLite is Go, and the race detector checks each of its memory
+// accesses. It is ten times slower then, and gets a quarter of the turns unless there is time.
 func turnsOf(w world) int {
 	if _, ok := w.checkpoints.(*sqlitecheckpoint.Store); ok && raceDetector && os.Getenv("HOLDFAST_SOAK") != "1" {
 		return fleetTurns / 4
@@ -64,10 +64,10 @@ type fleet struct {
 	instances []*instance
 	count     tally
 
-	calm   atomic.Bool // nothing goes wrong any more
+	calm   atomic.Bool // no more faults
 	clock  atomic.Int64
 	serial atomic.Int64
-	behind sync.WaitGroup // what goes on without anybody waiting for it
+	behind sync.WaitGroup // goroutines that nothing awaits
 
 	witness witness
 
@@ -75,7 +75,7 @@ type fleet struct {
 	rng *rand.Rand
 }
 
-// A tally says what a test was made of.
+// A tally counts the events of a test.
 type tally struct{ calls, twice, again, stolen, stopped, lost, late, failed, inherited atomic.Int64 }
 
 func (c *tally) String() string {
@@ -99,7 +99,7 @@ func newFleet(t *testing.T, w world) *fleet {
 	return f
 }
 
-// An instance is one process. While it is stopped none of its calls is sent.
+// An instance is one process. While it is stopped, none of its calls is sent.
 type instance struct {
 	fleet   *fleet
 	bots    [2]*Bot // one delivers, and its sessions are the odd ones
@@ -154,10 +154,10 @@ func (f *fleet) bot(delivers bool) Def {
 	return d
 }
 
-// notesOf is how many iterations an input takes.
+// notesOf returns how many iterations an input takes.
 func notesOf(in Input) int { return 1 + int(in.Text[0])%2 }
 
-// chance is true in so many of a thousand cases.
+// chance is true in this many of a thousand cases.
 func (f *fleet) chance(permille int) bool { return f.below(1000) < permille }
 
 func (f *fleet) below(n int) int {
@@ -166,7 +166,7 @@ func (f *fleet) below(n int) int {
 	return f.rng.IntN(n)
 }
 
-// another is a process that is not i.
+// another returns a process other than i.
 func (f *fleet) another(i *instance) *instance {
 	for {
 		if other := f.instances[f.below(len(f.instances))]; other != i {
@@ -180,7 +180,7 @@ var (
 	errGone = errors.New("the client is gone")
 )
 
-// repeatable are the calls that may arrive late. A Begin that does is one more input, and a Claim one more owner.
+// repeatable are the calls that may arrive late. A late Begin is one more input, and a late Claim one more owner.
 var repeatable = []string{"Append", "Mark", "Save", "Delete"}
 
 // pass is the network of an instance.
@@ -211,8 +211,8 @@ func (i *instance) pass(ctx context.Context, r request, send func(context.Contex
 	return send(ctx)
 }
 
-// steal takes a session from its owner, and the heir goes on with what is in flight, or ends it: before the owner does
-// anything else, or meanwhile.
+// steal takes a session from its owner. The heir goes on with the run in flight, or ends it. This happens before the
+// next call of the owner, or during that call.
 func (f *fleet) steal(heir *instance, session string) {
 	f.count.stolen.Add(1)
 	ctx := f.ctx // the heir is another process
@@ -246,12 +246,13 @@ func (f *fleet) takeAway(ctx context.Context, k checkpoint.Key) {
 	f.judge("steal", err)
 }
 
-// judge notes an error that nobody has announced.
+// judge notes an error that no fault explains.
 func (f *fleet) judge(what string, err error) {
 	for _, expected := range []error{
 		nil, errBot, errGone, errLost,
 		orchestrator.ErrBusy, orchestrator.ErrInterrupted, orchestrator.ErrAbandoned, orchestrator.ErrIndeterminate,
-		lock.ErrFenced, lock.ErrLost, lock.ErrExpired, context.DeadlineExceeded, // the last is a store's that is too slow
+		// The last error comes from a store that is too slow.
+		lock.ErrFenced, lock.ErrLost, lock.ErrExpired, context.DeadlineExceeded,
 	} {
 		if errors.Is(err, expected) {
 			return
@@ -260,7 +261,7 @@ func (f *fleet) judge(what string, err error) {
 	f.witness.errorf("%s: %v", what, err)
 }
 
-// The same is found out if Append takes a zombie for the owner.
+// The same test convicts an Append that takes a zombie for the owner.
 func TestInstancesConvict(t *testing.T) {
 	w := newWorld()
 	w.checkpoints = &unfenced{Store: w.checkpoints, latest: make(map[checkpoint.Key]checkpoint.Lease)}
@@ -271,7 +272,7 @@ func TestInstancesConvict(t *testing.T) {
 	t.Logf("%d violations, such as %s", len(violations), violations[0])
 }
 
-// unfenced knows the latest lease of each session, and lends it to whoever appends.
+// unfenced knows the latest lease of each session, and uses it for every Append.
 type unfenced struct {
 	checkpoint.Store
 
@@ -294,7 +295,7 @@ func (s *unfenced) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint
 	if !errors.Is(err, lock.ErrFenced) {
 		return err
 	}
-	// The session may be owned by nobody.
+	// The session may have no owner.
 	if _, err := s.Claim(ctx, l.Key, checkpoint.ClaimRequest{Owner: "zombie", Nonce: cp.RunID, TTL: fleetTTL}); err == nil {
 		o.Release = true
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
 
-// An Append whose reply was lost, or whose run another has settled, finds its turn kept. What then?
+// An Append finds its turn kept, because its reply was lost, or because another owner has settled the run.
 
-// A lost reply costs one Mark, which tells whether the session is ours, and loses nothing of what follows the turn.
+// A lost reply costs one Mark, which tells whether the session is still ours. All work after the turn is still done.
 func TestKeptByUs(t *testing.T) {
 	for _, c := range []struct {
 		name        string
@@ -47,7 +47,7 @@ func TestKeptByUs(t *testing.T) {
 	}
 }
 
-// What a compaction used counts in the Result of the turn that it follows, also after a lost reply.
+// The usage of a compaction counts in the Result of the turn before it, also after a lost reply.
 func TestKeptUsage(t *testing.T) {
 	s := &stage{t, newWorld()}
 	p := s.process(Options{Compaction: orchestrator.Compaction{After: 1, Keep: 1, Run: new(compactor).run}}, nil)
@@ -59,8 +59,8 @@ func TestKeptUsage(t *testing.T) {
 	}
 }
 
-// The end of the caller's context does not keep a late owner from reading the turn that another has settled, as a newer
-// version of the definition.
+// The caller's context ends. A late owner still reads the turn that another owner has settled with a newer version of
+// the definition.
 func TestKeptMigrates(t *testing.T) {
 	s := &stage{t, newWorld()}
 	older := scribe(nil)
@@ -94,7 +94,8 @@ func TestKeptMigrates(t *testing.T) {
 	}
 }
 
-// Who finds that the run it finished first was settled by another has lost the session: its own turn has not begun.
+// An owner finishes an earlier run first and learns that another owner settled it. It has lost the session: its own
+// turn has not begun.
 func TestKeptOfAnotherInput(t *testing.T) {
 	s := &stage{t, newWorld()}
 	s.crash(Input{Text: "a"})
@@ -118,7 +119,7 @@ func TestKeptOfAnotherInput(t *testing.T) {
 	s.ends("a")
 }
 
-// If it is not known whose the session is, what follows the turn is left to the next call, and said.
+// If the owner of the session is unknown, the next call does the work after the turn, and the caller is told.
 func TestKeptAndUnknown(t *testing.T) {
 	s := &stage{t, newWorld()}
 	var sent outbox

@@ -13,15 +13,15 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// What an owner stops doing once the session is lost.
+// What an owner stops doing when the session is lost.
 
-// expiring is a process on the stage whose leases are never renewed.
+// expiring returns a process of the stage whose leases are never renewed.
 func (s *stage) expiring(d Def, ttl time.Duration) *process {
 	late := &stage{s.T, world{unrenewed{s.checkpoints}, s.snapshots}}
 	return late.processOf(d, Options{Limits: orchestrator.Limits{LeaseTTL: ttl}})
 }
 
-// A Begin that finds a run in flight may be answered when the lease has expired. The run is not taken up.
+// A Begin that finds a run in flight may be answered when the lease has expired. The owner does not take the run up.
 func TestSlowBeginAdoptsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ttl = time.Second
@@ -82,8 +82,8 @@ func TestBacklogStopsAtExpiry(t *testing.T) {
 	}
 }
 
-// An owner whose lease has expired sends nothing more: the store may be out of reach, and the caller waits. A delivery
-// that the expiry has cut off is not counted as failed.
+// An owner whose lease has expired sends no more requests: the store may be out of reach, and the caller waits. If the
+// expiry cuts off a delivery, the delivery does not count as failed.
 func TestExpiredSendsNothing(t *testing.T) {
 	const ttl = time.Second
 	for name, where := range map[string]func(*Def){
@@ -108,7 +108,7 @@ func TestExpiredSendsNothing(t *testing.T) {
 	}
 }
 
-// silence makes the next call of a kind fenced, and every call after it a fault.
+// silence fences the next call of a kind. Every later call is a fault.
 func (p *process) silence(method string) {
 	p.next(method, func(func() error) error {
 		for _, any := range []string{"Claim", "Append", "Mark", "Remove", "Begin", "Adopt", "Save", "Delete"} {
@@ -134,7 +134,7 @@ func TestFencedSendsNothing(t *testing.T) {
 	}
 	remove := func(p *process) error { return p.Bot.Delete(p.stage.Context(), scribeKey.Session) }
 	crashed := func(s *stage) { s.crash(in) }
-	ended := func(s *stage) { // and not deleted
+	ended := func(s *stage) { // ended, but not deleted
 		p := s.process(Options{}, func(context.Context, *Turn) error { return errDead })
 		p.from("Delete", requestLost)
 		p.begin(in).fails(errDead)
@@ -168,7 +168,7 @@ func TestFencedSendsNothing(t *testing.T) {
 	}
 }
 
-// A session that is granted when the caller has stopped waiting is given back.
+// If a session is granted after its caller has stopped waiting, the session is released.
 func TestGrantedAfterPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -180,7 +180,7 @@ func TestGrantedAfterPatience(t *testing.T) {
 	})
 }
 
-// lateRenewals is a checkpoint store that a Renew takes its time to reach.
+// lateRenewals is a checkpoint store that delays each Renew.
 type lateRenewals struct {
 	checkpoint.Store
 	after time.Duration
@@ -191,7 +191,7 @@ func (s lateRenewals) Renew(ctx context.Context, ttl time.Duration, all []checkp
 	return s.Store.Renew(ctx, ttl, all)
 }
 
-// A second claim replaces the first: neither the timer of the first lease nor a late answer about it ends the turn.
+// A second claim replaces the first. Neither the timer of the first lease nor a late answer about it ends the turn.
 func TestRenewedFenceOutlivesTheFirst(t *testing.T) {
 	for name, after := range map[string]time.Duration{"timer": 0, "renewal under way": 4 * time.Second} {
 		t.Run(name, func(t *testing.T) {
@@ -214,7 +214,8 @@ func TestRenewedFenceOutlivesTheFirst(t *testing.T) {
 				d := scribe(func(context.Context, *Turn) error { time.Sleep(20 * time.Second); return nil })
 				d.Deliver = func(_ context.Context, r *Result) error {
 					if r.Input.Text == "owed" {
-						time.Sleep(12 * time.Second) // the lease is renewed after ten
+						// The lease is renewed after ten seconds.
+						time.Sleep(12 * time.Second)
 					}
 					return nil
 				}
@@ -231,14 +232,16 @@ func TestRenewedFenceOutlivesTheFirst(t *testing.T) {
 	}
 }
 
-// The claim that replaces a fence has gone unanswered when the leases are renewed. That the former one is lost then says nothing.
+// A claim that replaces a fence has no answer yet when the leases are renewed. The renewal says that the former lease
+// is lost. That says nothing about the new one.
 func TestRenewalBesideAClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stage{t, newWorld()}
 		s.crash(Input{Text: "a"})
 		p := s.process(Options{Limits: orchestrator.Limits{LeaseTTL: 30 * time.Second, SettleTimeout: 20 * time.Second}}, nil)
 		p.next("Claim", nil, func(send func() error) error {
-			defer time.Sleep(12 * time.Second) // the leases are renewed after ten
+			// The leases are renewed after ten seconds.
+			defer time.Sleep(12 * time.Second)
 			return errors.Join(send(), errLost)
 		})
 		p.execute(Input{Text: "b"})
@@ -246,8 +249,7 @@ func TestRenewalBesideAClaim(t *testing.T) {
 	})
 }
 
-// A Save that the store refuses, because its schema is too old for example, fails no turn. The run is left as it was
-// saved.
+// If the store refuses a Save, because its schema is too old for example, no turn fails. The run stays as it was saved.
 func TestUnsavedIsNoFailure(t *testing.T) {
 	s := &stage{t, newWorld()}
 	in := Input{Text: "a", RequestID: "r"}

@@ -33,7 +33,7 @@ func (r *renewer) Renew(ctx context.Context, ttl time.Duration, leases []checkpo
 	return r.Store.Renew(ctx, ttl, leases)
 }
 
-// inTurns lets n sessions of a bot hang, each in a turn, and returns their outcomes after it was told to stop.
+// inTurns lets n sessions of a bot hang, each in a turn. After stop, it returns their outcomes.
 func inTurns(t *testing.T, bot *Bot, started <-chan struct{}, n int, name func(int) string) (stop func() []error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -50,7 +50,8 @@ func inTurns(t *testing.T, bot *Bot, started <-chan struct{}, n int, name func(i
 	}
 }
 
-// All leases of an orchestrator are renewed by one statement every third of their time, and none when nothing is held.
+// One statement renews all leases of an orchestrator, every third of their time. Without a lease, there is no
+// statement.
 func TestRenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -66,7 +67,7 @@ func TestRenewal(t *testing.T) {
 		if got := store.calls.Load(); got != 30 {
 			t.Errorf("%d renewals in five minutes, want 30", got)
 		}
-		if more := runtime.NumGoroutine() - before; more > 10 { // those of the runtime and of the test come and go
+		if more := runtime.NumGoroutine() - before; more > 10 { // some are of the runtime and test
 			t.Errorf("%d goroutines more while leases are renewed", more)
 		}
 		for _, err := range stop() {
@@ -83,7 +84,7 @@ func TestRenewal(t *testing.T) {
 	})
 }
 
-// One row that is locked costs its own lease only.
+// A locked row costs only its own lease.
 func TestRenewalOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -110,7 +111,8 @@ func TestRenewalOfOthers(t *testing.T) {
 	})
 }
 
-// Without a good renewal nothing of a turn runs past its local deadline, which is before the lease ends at the server.
+// Without a good renewal, no function of a turn runs past its local deadline, which is before the server's end of the
+// lease.
 func TestExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ttl = 30 * time.Second
@@ -154,7 +156,7 @@ func TestStoppedPastDeadline(t *testing.T) {
 	})
 }
 
-// What a store calls fenced is over at once: nothing more is written, and nobody is told that it failed.
+// If a store fences a call, the turn is over at once: no more writes, and no caller is told that the turn failed.
 func TestFenced(t *testing.T) {
 	w := newWorld()
 	bot := w.start(t, steps(func() { w.takeAway(t, "steps") }), Options{})
@@ -166,7 +168,7 @@ func TestFenced(t *testing.T) {
 	}
 }
 
-// takeAway makes a newer owner adopt the run in flight, who then dies.
+// takeAway lets a newer owner adopt the run in flight. That owner then dies.
 func (w world) takeAway(t *testing.T, name string) {
 	k := checkpoint.Key{Orchestrator: name, Session: "s"}
 	c, err := seize(t.Context(), w.checkpoints, k, "newer", time.Minute)
@@ -178,7 +180,7 @@ func (w world) takeAway(t *testing.T, name string) {
 	}
 }
 
-// Losing the lock ends no turn: the lease is what counts. Nor does a locker that is down keep anybody out.
+// If a lock is lost, no turn ends: the lease counts. If a locker is down, it keeps no caller out.
 func TestLockerIsForEconomy(t *testing.T) {
 	for name, l := range map[string]lock.Locker{"lost": new(losing), "down": down{}} {
 		w := newWorld()
@@ -196,7 +198,7 @@ func (*losing) Lock(ctx context.Context, _ string) (context.Context, func(), err
 	return held, func() {}, nil
 }
 
-// down is a locker whose server is gone.
+// down is a locker whose server is down.
 type down struct{}
 
 func (down) Lock(context.Context, string) (context.Context, func(), error) {

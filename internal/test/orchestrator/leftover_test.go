@@ -9,8 +9,9 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// A run that is read as settled is deleted in another database only after a claim from an owner, which is durable there. So no
-// failover takes the turn of a run that is forgotten. In one database both go together, and one claim is enough.
+// A run in another database is read as settled. It is deleted only after a claim from an owner, which is durable in
+// that database. So no failover loses the turn of a run that is deleted. In one database both go together, and one
+// claim is enough.
 func TestLeftoverIsDurable(t *testing.T) {
 	t.Parallel()
 	f := newTariff(t)

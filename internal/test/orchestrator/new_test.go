@@ -41,7 +41,7 @@ func TestNewFaults(t *testing.T) {
 	}
 }
 
-// A definition that leaves open what runs is refused before the first turn finds out.
+// New refuses a definition that leaves open what runs. The first turn would find out too late.
 func TestRoutingFaults(t *testing.T) {
 	a, b := Intent{Run: say("a")}, Intent{Run: say("b")}
 	for fault, d := range map[string]Def{
@@ -60,7 +60,7 @@ type secretive struct {
 	hidden int
 }
 
-// What JSON would lose behaves one way before and another after a crash. (Weak point 24.)
+// New refuses a state that JSON would change: it behaves one way before a crash and another way after.
 func TestStateFaults(t *testing.T) {
 	type lossy struct {
 		Any   any
@@ -81,7 +81,7 @@ func TestStateFaults(t *testing.T) {
 	_ = secretive{hidden: 1}
 }
 
-// The signature does not change with what may change, and does with what may not. It is stored: its value is pinned.
+// Some changes of a definition change the signature, and others do not. The signature is stored: its value is pinned.
 func TestSignature(t *testing.T) {
 	signature := func(d Def) string {
 		w := newWorld()

@@ -78,7 +78,8 @@ func TestFailuresOfOneDelivery(t *testing.T) {
 		bot := newWorld().start(t, hook.definition(), attempts(2))
 		execute(t, bot, Input{Text: "a"})
 		hook.fails = []string{"b"}
-		execute(t, bot, Input{Text: "b"}) // delivers the first, and fails with the second for the first time
+		// The call delivers the first reply. Then it fails for the first time with the second.
+		execute(t, bot, Input{Text: "b"})
 		time.Sleep(time.Minute)
 		if got := recoverable(t, bot, false); !slices.Equal(got, []string{"s"}) {
 			t.Errorf("recoverable: %q", got)

@@ -20,7 +20,8 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// Callers whose deadlines are shorter than a step do not repeat it for ever: work without progress is an attempt, whoever ends it.
+// Callers with deadlines shorter than a step do not repeat the step for ever: work without progress is an attempt, also
+// if the caller ends it.
 func TestShortDeadlinesPark(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ran := 0
@@ -62,7 +63,7 @@ func TestLeavingEarlyIsNoAttempt(t *testing.T) {
 	})
 }
 
-// TurnTimeout runs from the first function of the bot on.
+// TurnTimeout counts from the first function of the bot.
 func TestTurnTimeoutBoundsBegin(t *testing.T) {
 	hang := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 	for name, set := range map[string]func(*Def, *Options){
@@ -113,7 +114,7 @@ func TestRetryWaitMisbehaves(t *testing.T) {
 	}
 }
 
-// What a model says may hold what no store takes. It is cleaned before anything is done with it.
+// A model may say text that no store accepts. The engine cleans the text before anything else.
 func TestReasonsAreCleaned(t *testing.T) {
 	const bad = "a\x00b\xff"
 	backends(t, func(t *testing.T, w world) {
@@ -171,7 +172,7 @@ func TestHungSummarizer(t *testing.T) {
 	})
 }
 
-// Definition.Begin has run for a run that is in flight: it does not run again on the same state.
+// Definition.Begin has run for a run in flight. It does not run again on the same state.
 func TestBeginRunsOnce(t *testing.T) {
 	w := newWorld()
 	begun := 0
@@ -192,7 +193,7 @@ func TestBeginRunsOnce(t *testing.T) {
 	}
 }
 
-// The pause before a run is tried again is counted by the clock of the store: that of a process may be wrong by hours.
+// The store's clock counts the pause before a run is tried again. A process's clock may be wrong by hours.
 func TestPauseByStoreClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -211,7 +212,7 @@ func TestPauseByStoreClock(t *testing.T) {
 	})
 }
 
-// fast is a snapshot store whose clock is hours ahead of the process's.
+// fast is a snapshot store whose clock is hours ahead of the process's clock.
 type fast struct{ snapshot.Store }
 
 func (f fast) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
@@ -225,7 +226,7 @@ func (f fast) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run
 	}
 }
 
-// Two processes that loop over one session, without a Locker, both get on.
+// Two processes that loop over one session, without a Locker, both make progress.
 func TestFairness(t *testing.T) {
 	for name, takes := range map[string]time.Duration{"short turns": 2 * time.Millisecond, "long turns": 700 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
@@ -262,7 +263,7 @@ func TestFairness(t *testing.T) {
 	}
 }
 
-// A handler of Subscribe that hangs delays nobody, and keeps one goroutine and a bounded number of events.
+// A handler of Subscribe that hangs delays no turn. It keeps one goroutine and a bounded number of events.
 func TestHungSubscriber(t *testing.T) {
 	w := newWorld()
 	bot := w.start(t, echo(), Options{KeepSnapshots: 1})
@@ -283,7 +284,7 @@ func TestHungSubscriber(t *testing.T) {
 	}
 }
 
-// An owner who loses its session while it begins anew does not begin.
+// An owner that loses its session while it begins a run again does not begin the run.
 func TestRenewedFenceIsLost(t *testing.T) {
 	stages(t, func(s *stage) {
 		boom := errors.New("boom")

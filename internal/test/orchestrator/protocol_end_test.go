@@ -11,10 +11,11 @@ import (
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
 
-// How a turn ends, and who may say so.
+// How a turn ends, and which owner may say so.
 
-// Convicts: "same run and nonce" after an Append that found no row to write. The run is settled, by whomever: that is what its
-// first owner tells. And "settled, so mine is": the other came to another state, and time has not told the first.
+// Convicts: "same run and nonce" after an Append that found no row to write. The run is settled, by any owner, and the
+// first owner returns that. Also convicts: "settled, so mine is". Another owner came to another state, and no deadline
+// told the first owner.
 func TestProtocolSettledByAnother(t *testing.T) {
 	by := func(n int) func(context.Context, *Turn) error {
 		return func(_ context.Context, t *Turn) error {
@@ -44,7 +45,7 @@ func TestProtocolSettledByAnother(t *testing.T) {
 	})
 }
 
-// An outbox notes what is delivered, by one process at a time.
+// An outbox notes the deliveries of one process at a time.
 type outbox struct{ results []*Result }
 
 func (o *outbox) deliver(d Def) Def {
@@ -55,7 +56,7 @@ func (o *outbox) deliver(d Def) Def {
 	return d
 }
 
-// A reply to an Append that was lost changes nothing of what follows: the turn is delivered, once, and the session given back.
+// If the reply to an Append is lost, the work after the turn is the same: one delivery, and the session is released.
 func TestProtocolAppendReplyLost(t *testing.T) {
 	stages(t, func(s *stage) {
 		var sent outbox
@@ -73,7 +74,8 @@ func TestProtocolAppendReplyLost(t *testing.T) {
 	})
 }
 
-// Convicts: a lost Append reply reconciled by reading. The read shows nothing, "failed" is told, and then the Append lands.
+// Convicts: reading after a lost Append reply. The read shows no turn, the caller is told "failed", and then the Append
+// arrives.
 func TestProtocolDelayedAppend(t *testing.T) {
 	t.Run("repeated", func(t *testing.T) {
 		stages(t, func(s *stage) {
@@ -88,7 +90,7 @@ func TestProtocolDelayedAppend(t *testing.T) {
 			s.ends("a", "b")
 		})
 	})
-	// Nothing is answered, and the process gives up: it does not know.
+	// No call is answered, and the process gives up: it does not know.
 	t.Run("given up", func(t *testing.T) {
 		stages(t, func(s *stage) {
 			var late letter
@@ -107,7 +109,7 @@ func TestProtocolDelayedAppend(t *testing.T) {
 			s.ends("a")
 		})
 	})
-	// Before it is repeated, and before it lands, the next owner has told the run as ended.
+	// The next owner tells its caller that the run has ended. Only then the Append is repeated and arrives.
 	t.Run("fenced", func(t *testing.T) {
 		stages(t, func(s *stage) {
 			var late letter
@@ -124,8 +126,8 @@ func TestProtocolDelayedAppend(t *testing.T) {
 	})
 }
 
-// Convicts: a failed turn whose record is kept, or whose end was not acknowledged. Somebody finds it, and settles what was
-// told as failed.
+// Convicts: a failed turn whose run is kept, or whose end was not acknowledged. Another owner finds the run, and
+// settles a turn that was told as failed.
 func TestProtocolFailed(t *testing.T) {
 	boom := errors.New("boom")
 	fail := func(context.Context, *Turn) error { return boom }
@@ -159,7 +161,7 @@ func TestProtocolFailed(t *testing.T) {
 			})
 		})
 	}
-	// The Save that ends the run lands after the next owner has taken it up.
+	// The Save that ends the run arrives after the next owner has taken the run up.
 	t.Run("Save delayed", func(t *testing.T) {
 		stages(t, func(s *stage) {
 			var late letter
@@ -179,8 +181,8 @@ func TestProtocolFailed(t *testing.T) {
 	})
 }
 
-// Convicts: a Save or Delete that finds nothing, or another's fence, taken as ours on the way to "failed". Somebody else
-// settles the turn, or has.
+// Convicts: a Save or Delete on the way to "failed" that finds no row, or another fence, and counts as ours. Another
+// owner settles the turn, or has settled it.
 func TestProtocolFailsLate(t *testing.T) {
 	boom := errors.New("boom")
 	for name, iteration := range map[string]int{"nothing is left": iterations, "another's fence": 1} {
@@ -208,7 +210,7 @@ func TestProtocolFailsLate(t *testing.T) {
 			})
 		})
 	}
-	// An owner who abandons what it found is told the same way: its own input does not begin.
+	// An owner that abandons a found run gets the same answer: its own input does not begin.
 	t.Run("abandoned", func(t *testing.T) {
 		stages(t, func(s *stage) {
 			s.crash(Input{Text: "a"})

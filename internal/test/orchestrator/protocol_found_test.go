@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// as makes a process leave its name in the state, as a model leaves its words: no two runs of an input are alike.
+// as makes a process write its name into the state, as a model writes its words: no two runs of an input are alike.
 func as(name string) func(context.Context, *Turn) error {
 	return func(_ context.Context, t *Turn) error {
 		t.State.Said = append(t.State.Said, name)
@@ -20,8 +20,8 @@ func as(name string) func(context.Context, *Turn) error {
 	}
 }
 
-// A zombie whose run was ended, begun again and settled by another goes on from its own version of
-// it, not from what is kept: the next turn settles on a state that no turn has left.
+// A zombie's run was ended, begun again and settled by another owner. The zombie goes on from its own version, and not
+// from the stored one. Then the next turn settles on a state that no turn has left.
 func TestProtocolZombieBase(t *testing.T) {
 	stages(t, func(s *stage) {
 		in := Input{Text: "a", RequestID: "r"}
@@ -42,8 +42,8 @@ func TestProtocolZombieBase(t *testing.T) {
 	})
 }
 
-// A run has ended. Before it is swept up, a Begin of its request arrives from an owner that is late: it is refused, and the one who
-// sweeps goes on.
+// A run has ended. Before it is deleted, a Begin of its request arrives from a late owner. The Begin is refused, and
+// the owner that deletes the run goes on.
 func TestProtocolSweptUp(t *testing.T) {
 	stages(t, func(s *stage) {
 		boom := errors.New("boom")
@@ -85,7 +85,7 @@ func TestProtocolDeletedOnce(t *testing.T) {
 	})
 }
 
-// Abandon also ends a run that is suspended between its look and its Adopt.
+// Abandon also ends a run that is suspended between Abandon's read and its Adopt.
 func TestProtocolAbandonSuspended(t *testing.T) {
 	stages(t, func(s *stage) {
 		s.crash(Input{Text: "a"})
@@ -105,7 +105,7 @@ func TestProtocolAbandonSuspended(t *testing.T) {
 	})
 }
 
-// A Begin that comes late does not bring back a run that another owner has settled. It fails no turn either: the turn is there.
+// A late Begin does not bring back a run that another owner has settled. It fails no turn either: the turn is there.
 func TestProtocolFailsAfterLateBegin(t *testing.T) {
 	stages(t, func(s *stage) {
 		boom := errors.New("boom")
@@ -122,8 +122,8 @@ func TestProtocolFailsAfterLateBegin(t *testing.T) {
 	})
 }
 
-// A Begin goes unanswered, its caller sends the request again, and that turn fails, which the caller is told. The first Begin
-// arrives then: a drain must not settle what was told as failed.
+// A Begin gets no answer, and its caller sends the request again. That turn fails, and the caller is told. Then the
+// first Begin arrives. A drain must not settle a turn that was told as failed.
 func TestProtocolToldThenSettled(t *testing.T) {
 	stages(t, func(s *stage) {
 		boom := errors.New("boom")
@@ -191,7 +191,7 @@ func TestProtocolLateDelete(t *testing.T) {
 	})
 }
 
-// A Delete without an answer is repeated. If another owner has come since, nobody knows which of them it was.
+// A Delete without an answer is repeated. If another owner has come since, the caller cannot know which Delete it was.
 func TestProtocolDeleteUnknown(t *testing.T) {
 	stages(t, func(s *stage) {
 		p, other := s.process(Options{}, nil), s.process(Options{}, nil)
@@ -233,7 +233,7 @@ func TestProtocolLateSteal(t *testing.T) {
 	})
 }
 
-// A "stop" that comes late does not end the next turn.
+// A late "stop" does not end the next turn.
 func TestProtocolLateStop(t *testing.T) {
 	stages(t, func(s *stage) {
 		p, operator := s.process(Options{}, nil), s.process(Options{}, nil)
@@ -250,8 +250,8 @@ func TestProtocolLateStop(t *testing.T) {
 	})
 }
 
-// A Begin goes unanswered. Its request comes again and fails before it begins. The first Begin arrives then, and begins nothing:
-// the failure was told. Another's run that is in flight meanwhile changes nothing of that.
+// A Begin gets no answer. Its request comes again and fails before it begins. Then the first Begin arrives, and begins
+// nothing: the failure was told. If another run is in flight meanwhile, the result is the same.
 func TestProtocolFailsBeforeItBegins(t *testing.T) {
 	for name, other := range map[string]bool{"nothing in flight": false, "another in flight": true} {
 		t.Run(name, func(t *testing.T) {
@@ -278,7 +278,8 @@ func TestProtocolFailsBeforeItBegins(t *testing.T) {
 	}
 }
 
-// A Begin finds another's run, and its caller is refused. A copy of it arrives when that run is over, and begins nothing.
+// A Begin finds another run, and its caller is refused. When that run is over, a copy of the Begin arrives and begins
+// nothing.
 func TestProtocolCopyOfRefusedBegin(t *testing.T) {
 	stages(t, func(s *stage) {
 		boom := errors.New("boom")
@@ -299,8 +300,8 @@ func TestProtocolCopyOfRefusedBegin(t *testing.T) {
 	})
 }
 
-// A caller leaves when an earlier run is through and its own is about to begin. A copy of the Begin that found the earlier run
-// begins nothing.
+// A caller leaves when an earlier run is finished and its own is about to begin. A copy of the Begin that found the
+// earlier run begins nothing.
 func TestProtocolCopyOfBeginThatWaited(t *testing.T) {
 	stages(t, func(s *stage) {
 		s.crash(Input{Text: "a"})

@@ -14,14 +14,14 @@ import (
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
 
-// What comes twice, and what comes in order.
+// Requests that come twice, and requests that come in order.
 
 var policies = map[string]orchestrator.OnInterrupted{
 	"resume first": orchestrator.ResumeFirst, "reject": orchestrator.Reject, "abandon first": orchestrator.AbandonFirst,
 }
 
-// Convicts: a repeat of the run in flight treated as another input. It is finished first, or rejected, or abandoned, and the
-// request id settles twice, or never.
+// Convicts: a repeat of the run in flight that counts as another input. The run is finished first, or rejected, or
+// abandoned, and the request id settles twice, or never.
 func TestProtocolRepeat(t *testing.T) {
 	in := Input{Text: "a", RequestID: "r"}
 	for name, policy := range policies {
@@ -73,8 +73,8 @@ func TestProtocolRepeat(t *testing.T) {
 	}
 }
 
-// Convicts: a refusal of a repeat told as failure. Its caller is gone before the turn is made, and the run of the first time is in
-// flight all the same.
+// Convicts: a refused repeat that is told as failure. Its caller is gone before the turn is made, but the run of the
+// first request is in flight.
 func TestProtocolRepeatCancelled(t *testing.T) {
 	stages(t, func(s *stage) {
 		in := Input{Text: "a", RequestID: "r"}
@@ -88,8 +88,8 @@ func TestProtocolRepeatCancelled(t *testing.T) {
 	})
 }
 
-// Convicts: a RunID that does not hash the input. Another input with the same request id takes over the run of the first, or
-// gets its reply.
+// Convicts: a RunID that does not hash the input. Another input with the same request id takes over the run of the
+// first, or gets its reply.
 func TestProtocolRequestReused(t *testing.T) {
 	in, other := Input{Text: "a", RequestID: "r"}, Input{Text: "b", RequestID: "r"}
 	for name, policy := range policies {
@@ -125,7 +125,7 @@ func TestProtocolRequestReused(t *testing.T) {
 	})
 }
 
-// runIDs are those of the turns that began here, each once, in the order in which they did.
+// runIDs returns the ids of the runs that began here, each once, in the order of their Begins.
 func (p *process) runIDs() (ids []string) {
 	p.events.mu.Lock()
 	defer p.events.mu.Unlock()
@@ -137,7 +137,8 @@ func (p *process) runIDs() (ids []string) {
 	return ids
 }
 
-// Convicts: a Begin that is repeated when its reply is lost. It brings back a run that the next owner has told as failed.
+// Convicts: a Begin that is repeated when its reply is lost. It brings back a run that the next owner has told as
+// failed.
 func TestProtocolBeginOnce(t *testing.T) {
 	stages(t, func(s *stage) {
 		boom := errors.New("boom")
@@ -162,10 +163,11 @@ func TestProtocolBeginOnce(t *testing.T) {
 	})
 }
 
-// A desk is where replies are delivered. It may be closed.
+// A desk is the place where replies are delivered. It may be closed.
 type desk struct {
 	closed atomic.Bool
-	at     *stop // nil: nobody waits there
+	// at is nil if no process waits there.
+	at *stop
 
 	mu    sync.Mutex // protects following fields
 	turns []int
@@ -201,8 +203,8 @@ func (s *stage) at(d *desk, o Options) *process {
 	return s.processOf(def, o)
 }
 
-// Convicts: one slot for what is owed, without order. While the hook fails, the reply of the turn before is forgotten. Nor may
-// it be pruned.
+// Convicts: one slot for owed replies, without order. While the hook fails, the reply of the earlier turn is forgotten.
+// That turn must not be pruned either.
 func TestProtocolOwed(t *testing.T) {
 	for name, last := range map[string]func(p *process){
 		"next input": func(p *process) { p.execute(Input{Text: "d"}) },
@@ -235,8 +237,8 @@ func TestProtocolOwed(t *testing.T) {
 	}
 }
 
-// Convicts: the lease released in the Append although a delivery follows. The next owner finds the reply owed, and delivers it
-// too, although nothing has failed.
+// Convicts: the lease released in the Append although a delivery follows. The next owner finds the reply owed, and
+// delivers it too, although no call has failed.
 func TestProtocolReleasedLast(t *testing.T) {
 	stages(t, func(s *stage) {
 		d := &desk{at: s.stop()}
@@ -256,8 +258,8 @@ func TestProtocolReleasedLast(t *testing.T) {
 	})
 }
 
-// Convicts: Delete without born. An input of the deleted session settles in its successor, or a request id of the former life
-// is answered with its run, or finds its effects.
+// Convicts: Delete without born. An input of the deleted session settles in its successor. Or a request id of the
+// former life is answered with its run, or finds its effects.
 func TestProtocolNextLife(t *testing.T) {
 	in := Input{Text: "a", RequestID: "r"}
 	t.Run("same request", func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
 
-// A stage is where a scenario is played: one session of a bot, on the stores of one backend. The bot is a scribe: it notes
+// A stage is the place of a scenario: one session of a bot, on the stores of one backend. The bot is a scribe: it notes
 // its input once in each of two iterations.
 type stage struct {
 	*testing.T
@@ -47,19 +47,19 @@ type process struct {
 	calls  map[string]int
 }
 
-// A rule is what becomes of a call to a store. send asks the store, whatever has become of the caller.
+// A rule decides the fate of a call to a store. send asks the store, also after the caller has gone.
 type rule func(send func() error) error
 
-// impatient is how long those try who will not be answered.
+// impatient is how long processes try that get no answer.
 const impatient = 500 * time.Millisecond
 
 var errLost = errors.New("connection reset")
 
-// The request arrives, and its reply does not; or the request does not either.
+// The request arrives, and its reply does not. Or the request does not arrive either.
 func replyLost(send func() error) error { _ = send(); return errLost }
 func requestLost(func() error) error    { return errLost }
 
-// process starts one. What body does comes before each note.
+// process starts a process. body runs before each note.
 func (s *stage) process(o Options, body func(context.Context, *Turn) error) *process {
 	return s.processOf(scribe(body), o)
 }
@@ -101,7 +101,7 @@ func (p *process) pass(ctx context.Context, r request, send func(context.Context
 	return rule(func() error { return send(context.WithoutCancel(ctx)) })
 }
 
-// rule notes a call, and returns what becomes of it; nil: nothing special.
+// rule notes a call and returns its rule, or nil.
 func (p *process) rule(method string) rule {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -113,14 +113,14 @@ func (p *process) rule(method string) rule {
 	return p.always[method]
 }
 
-// next makes rules what becomes of the next calls of a kind, one each.
+// next sets the rules of the next calls of a kind, one each.
 func (p *process) next(method string, rules ...rule) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.once[method] = rules
 }
 
-// from makes r what becomes of the calls of a kind after those.
+// from sets the rule r of the later calls of a kind.
 func (p *process) from(method string, r rule) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -133,7 +133,7 @@ func (p *process) called(method string) int {
 	return p.calls[method]
 }
 
-// A stop is where a process stands still, until it is told to go on.
+// A stop is a place where a process waits until it is told to go on.
 type stop struct {
 	stage       *stage
 	there, open chan struct{}
@@ -147,7 +147,7 @@ func (s *stop) wait() {
 	<-s.open
 }
 
-// reached waits until it has.
+// reached waits until the process has stopped.
 func (s *stop) reached() {
 	s.stage.Helper()
 	s.stage.await(s.there)
@@ -165,7 +165,7 @@ func (p *process) stopBefore(method string) *stop {
 	return s
 }
 
-// stopAt returns a body that stops the first time it comes to an iteration.
+// stopAt returns a body that stops when it first comes to an iteration.
 func (s *stop) stopAt(iteration int) func(context.Context, *Turn) error {
 	var once sync.Once
 	return func(_ context.Context, t *Turn) error {
@@ -176,7 +176,7 @@ func (s *stop) stopAt(iteration int) func(context.Context, *Turn) error {
 	}
 }
 
-// A letter is a request that its sender gives up, and that arrives later.
+// A letter is a request that arrives after its sender has given up.
 type letter struct{ send func() error }
 
 func (l *letter) delay(send func() error) error {
@@ -226,7 +226,7 @@ func (e *pending) settles() *Result {
 	return e.res
 }
 
-// fails waits for an error that is all of those, and unknown only if it has to be.
+// fails waits for an error that is all of these. The error is "unknown" only if it has to be.
 func (e *pending) fails(targets ...error) {
 	e.stage.Helper()
 	e.stage.await(e.done)
@@ -243,7 +243,7 @@ func (p *process) execute(in Input) *Result {
 	return p.begin(in).settles()
 }
 
-// takeOver ends the lease of whoever has the session, as time would.
+// takeOver ends the lease of the session's owner, as time would.
 func (s *stage) takeOver() {
 	s.Helper()
 	c, err := seize(s.Context(), s.checkpoints, scribeKey, "time", time.Minute)
@@ -255,11 +255,12 @@ func (s *stage) takeOver() {
 	}
 }
 
-// crash leaves the run of an input in flight, with its first iteration saved, and nobody to go on with it.
+// crash leaves the run of an input in flight, with its first iteration saved, and without an owner.
 func (s *stage) crash(in Input) {
 	s.Helper()
 	var crashed *process
-	dead := func(func() error) error { return lock.ErrFenced } // no answer is as final, so that the process ends at once
+	// No answer is as final, so the process ends at once.
+	dead := func(func() error) error { return lock.ErrFenced }
 	crashed = s.process(Options{}, func(_ context.Context, t *Turn) error {
 		if t.Iteration == 0 {
 			return nil
@@ -273,8 +274,8 @@ func (s *stage) crash(in Input) {
 	s.takeOver()
 }
 
-// aside settles a turn in a process that has no snapshot store, as one of an older deploy may: the snapshot store does not see its
-// fence.
+// aside settles a turn in a process without a snapshot store, as one of an older deploy may have none. The snapshot
+// store does not see the fence of that process.
 func (s *stage) aside(in Input) {
 	s.Helper()
 	bot, err := orchestrator.New(scribe(nil), s.checkpoints, &Options{Logger: quiet()})
@@ -286,7 +287,7 @@ func (s *stage) aside(in Input) {
 	}
 }
 
-// recovers checks what a drain makes of the session.
+// recovers checks the outcome of a drain of the session.
 func (p *process) recovers(want string) {
 	p.stage.Helper()
 	outcome, err := p.Recover(p.stage.Context(), scribeKey.Session)
@@ -295,8 +296,8 @@ func (p *process) recovers(want string) {
 	}
 }
 
-// ends checks that the session has the turns of these inputs and no others, each applied once to the state that the one
-// before it left, and that nothing is left to do.
+// ends checks that the session has the turns of these inputs and no others. Each was applied once to the state of its
+// predecessor, and there is no unfinished work.
 func (s *stage) ends(inputs ...string) {
 	s.Helper()
 	idle := s.process(Options{}, func(_ context.Context, t *Turn) error {

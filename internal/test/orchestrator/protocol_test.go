@@ -7,10 +7,10 @@ import (
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
 
-// The scenarios of the protocol's model whose broken readings lost, doubled or reordered a turn, played with the real engine
-// on the real stores. Each test names the reading that it convicts.
+// The model of the protocol has broken readings that lose, double or reorder a turn. These are their scenarios, with
+// the real engine on the real stores. Each test names the reading that it convicts.
 
-// Convicts: a leftover is recognised by its turn number. A Begin that comes late, for a number that somebody else has settled
+// Convicts: recognising a settled run by its turn number. A late Begin, for a number that another owner has settled
 // meanwhile, is an accepted input all the same.
 func TestProtocolLateBegin(t *testing.T) {
 	for name, next := range map[string]func(p *process) []string{
@@ -34,8 +34,8 @@ func TestProtocolLateBegin(t *testing.T) {
 	}
 }
 
-// Convicts: going on from a moved run's payload. What it was saved with was made from a state that is not the newest any
-// more, so it starts over from its input.
+// Convicts: going on from a moved run's payload. The payload was made from a state that is no longer the newest, so the
+// run starts over from its input.
 func TestProtocolMovedRun(t *testing.T) {
 	stages(t, func(s *stage) {
 		late, other := s.process(Options{}, nil), s.process(Options{}, nil)
@@ -54,8 +54,8 @@ func TestProtocolMovedRun(t *testing.T) {
 	})
 }
 
-// Convicts: ErrFenced told as failure. The new owner settles the turn, and the client, who was told that it failed, sends it
-// again.
+// Convicts: ErrFenced told as failure. The new owner settles the turn, and the client, who was told that it failed,
+// sends it again.
 func TestProtocolFenced(t *testing.T) {
 	for iteration, method := range map[int]string{0: "save", 1: "append"} {
 		t.Run(method, func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestProtocolLostReply(t *testing.T) {
 	}
 }
 
-// Convicts: an error where the reply can be had by asking again.
+// Convicts: an error although the reply can be had by asking again.
 func TestProtocolLostReplyOnce(t *testing.T) {
 	for _, method := range []string{"Claim", "Adopt", "Save", "Append", "Delete", "Mark"} {
 		for name, lost := range map[string]rule{"reply": replyLost, "request": requestLost} {

@@ -9,16 +9,16 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// A wire is what lies between one process and its stores.
+// A wire connects one process with its stores.
 type wire struct {
 	world
 
-	// pass stands between the process and each of its calls that changes something. The process gets what it returns;
-	// send asks the store, and may be called late, or never.
+	// pass gets each call of the process that changes data, and returns the answer of the process. send asks the store.
+	// It may be called late, or never.
 	pass func(ctx context.Context, r request, send func(context.Context) error) error
 }
 
-// A request is what a call is about. Delete of a checkpoint store is called Remove.
+// A request describes a call. Delete of a checkpoint store is called Remove.
 type request struct {
 	method  string
 	session string

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// A full store refuses every Append, after a first one that goes unanswered if it is told to.
+// A full store refuses every Append. If it is told to, it leaves the first Append without an answer.
 type full struct {
 	checkpoint.Store
 	unanswered bool
@@ -25,7 +25,8 @@ func (f *full) Append(context.Context, checkpoint.Lease, checkpoint.Checkpoint, 
 	return checkpoint.ErrRefused
 }
 
-// A call that the server refuses has no effect: what it was for is not in doubt. It is repeated, as one without an answer.
+// A call that the server refuses has no effect, so its outcome is not in doubt. It is repeated, like a call without an
+// answer.
 func TestRefused(t *testing.T) {
 	o := Options{Limits: orchestrator.Limits{SettleTimeout: 50 * time.Millisecond}}
 	t.Run("begin", func(t *testing.T) {

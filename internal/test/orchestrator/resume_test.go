@@ -40,8 +40,7 @@ func steps(die func()) Def {
 	}
 }
 
-// A turn goes on after the iteration that was saved last, with what was decided, used and done so far. (Weak points 10, 11,
-// 12, 13 and 23.)
+// A turn goes on after its last saved iteration, with its decisions, usage and progress so far.
 func TestResume(t *testing.T) {
 	w := newWorld()
 	w.crash(t, steps, Input{Text: "a"})
@@ -60,7 +59,7 @@ func TestResume(t *testing.T) {
 	wantErr(t, err, orchestrator.ErrNothingToResume)
 }
 
-// The next input finishes what it finds, as a turn of its own, and begins on the newer state. (Weak point 5.)
+// The next input finishes the run that it finds, as a turn of its own, and begins on the newer state.
 func TestResumeFirst(t *testing.T) {
 	w := newWorld()
 	w.crash(t, steps, Input{Text: "a"})
@@ -75,7 +74,7 @@ func TestResumeFirst(t *testing.T) {
 	}
 }
 
-// The same request id finishes its own run, whatever OnInterrupted says.
+// The same request id finishes its own run, under every OnInterrupted.
 func TestOwnRun(t *testing.T) {
 	for _, policy := range []orchestrator.OnInterrupted{orchestrator.ResumeFirst, orchestrator.Reject, orchestrator.AbandonFirst} {
 		w := newWorld()
@@ -126,7 +125,7 @@ func TestAbandonFirst(t *testing.T) {
 	}
 }
 
-// The failure of the run that was found ends that one only.
+// If the found run fails, the failure ends only that run.
 func TestResumedFails(t *testing.T) {
 	w := newWorld()
 	w.crash(t, steps, Input{Text: "a"})
@@ -148,7 +147,7 @@ func TestResumedFails(t *testing.T) {
 	}
 }
 
-// Finished branches of a fan-out do not run again, and what was decided is not asked for again. (Weak point 13.)
+// Finished branches of a fan-out do not run again, and the engine does not ask again for decisions.
 func TestFanOutResumed(t *testing.T) {
 	var quick, slow, routed atomic.Int32
 	fan := func(die func()) Def {
@@ -208,7 +207,7 @@ func branchSaved(ctx context.Context, t *Turn) error {
 	}
 }
 
-// The end of the caller's context is not an undo: the run waits for whoever comes next, and the attempt does not count.
+// The end of the caller's context is not an undo: the run waits for the next caller, and the attempt does not count.
 func TestContextEnds(t *testing.T) {
 	w := newWorld()
 	d := steps(nil)
@@ -233,7 +232,7 @@ func TestContextEnds(t *testing.T) {
 	wantSaid(t, execute(t, w.start(t, steps(nil), Options{}), Input{Text: "a", RequestID: "r"}).State, "a one", "a two", "a three")
 }
 
-// Without a snapshot store a turn that was cut off is simply not there.
+// Without a snapshot store, a turn that was cut off leaves no trace.
 func TestContextEndsWithoutSnapshots(t *testing.T) {
 	w := newWorld()
 	w.snapshots = nil
@@ -248,7 +247,7 @@ func TestContextEndsWithoutSnapshots(t *testing.T) {
 	execute(t, w.start(t, echo(), Options{}), Input{Text: "b"})
 }
 
-// A run that fails again and again, with nobody to hear of it, waits longer each time and is parked in the end.
+// A run fails again and again, without a caller. It waits longer each time and is parked in the end.
 func TestParked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -330,7 +329,7 @@ func TestRecover(t *testing.T) {
 	}
 }
 
-// A run that a newer owner has settled, and whose record is found afterwards, is deleted and never run again.
+// A newer owner has settled a run. The run is found afterwards. It is deleted and never runs again.
 func TestLeftover(t *testing.T) {
 	w := newWorld()
 	bot := w.start(t, echo(), Options{})
@@ -349,7 +348,8 @@ func TestLeftover(t *testing.T) {
 	} {
 		run.Key, run.Attempt = snapshot.Key{Orchestrator: "echo", Session: "s"}, 1
 		begin := func() {
-			run.Fence = lock.Fence{Epoch: time.Now().UnixMicro(), Nonce: "n"} // newer than the last claim, older than the next
+			// The fence is newer than the last claim, and older than the next.
+			run.Fence = lock.Fence{Epoch: time.Now().UnixMicro(), Nonce: "n"}
 			if found, err := w.snapshots.Begin(t.Context(), run); found != nil || err != nil {
 				t.Fatal(found, err)
 			}

@@ -23,7 +23,7 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// manySessions is how many of them one process has in these tests.
+// manySessions is how many sessions one process has in these tests.
 func manySessions() int {
 	if raceDetector {
 		return 2000
@@ -51,7 +51,7 @@ func visitAll(t *testing.T, bot *Bot, first, n, turns int) {
 	wg.Wait()
 }
 
-// An idle session costs no goroutine and nothing in flight: what is left of 10,000 is their rows.
+// An idle session costs no goroutine and no run: 10,000 sessions leave only their rows.
 func TestManySessions(t *testing.T) {
 	n := manySessions()
 	w := newWorld()
@@ -81,8 +81,8 @@ func TestManySessions(t *testing.T) {
 	}
 }
 
-// The engine itself keeps nothing of a session that it has left: over stores that keep nothing either, memory is back where
-// it was, with a subscriber and a stream too.
+// The engine keeps no data of a session that it has left. Over stores that keep no data either, memory use is the same
+// as before, with a subscriber and a stream too.
 func TestSessionsKeepNoMemory(t *testing.T) {
 	d := steps(nil)
 	d.Deliver = func(context.Context, *Result) error { return nil }
@@ -120,7 +120,8 @@ func TestSessionsKeepNoMemory(t *testing.T) {
 // heap returns the bytes that are in use.
 func heap() uint64 {
 	var m runtime.MemStats
-	for range 3 { // what pools hold survives one collection
+	// Pooled memory survives one collection.
+	for range 3 {
 		runtime.GC()
 	}
 	runtime.ReadMemStats(&m)
@@ -167,7 +168,7 @@ func (noRuns) Save(context.Context, snapshot.Run) error { return nil }
 
 func (noRuns) Delete(context.Context, snapshot.Key, string, lock.Fence) error { return nil }
 
-// The callers of one session queue. None is forgotten, and nothing stays of those who gave up.
+// The callers of one session queue. No caller is forgotten. If a caller gives up, it leaves no trace.
 func TestManyCallers(t *testing.T) {
 	const callers = 1000
 	bot := newWorld().start(t, echo(), Options{KeepSnapshots: 1})
@@ -219,7 +220,8 @@ func newNest(t *testing.T, w world, o Options, names ...string) nest {
 	return bots
 }
 
-// A turn may call another bot, for a session of the same name too, which is another session; and not, however deep, for its own.
+// A turn may call another bot, also for a session with the same name, which is another session. It may not call for its
+// own session, however deep.
 func TestNested(t *testing.T) {
 	w := newWorld()
 	bots := newNest(t, w, Options{}, "a", "b", "c")
@@ -268,7 +270,8 @@ func TestNestedBranches(t *testing.T) {
 	}
 }
 
-// Two turns that call for each other's session cannot see it. They wait no longer than LockWait, and then both are told.
+// Two turns that call for each other's session cannot see it. They wait no longer than LockWait, and then both get an
+// error.
 func TestCrossedCalls(t *testing.T) {
 	w := newWorld()
 	var met sync.WaitGroup

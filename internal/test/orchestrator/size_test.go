@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// A turn of many iterations saves its state each time, and of the iterations before no more than one compact step each: bytes
-// per Save are those of the state, not of the history.
+// A turn of many iterations saves its state each time. For each earlier iteration it saves no more than one compact
+// step. The bytes of a Save follow the state, not the history.
 func TestSize(t *testing.T) {
 	const (
 		iterations = 40
@@ -58,8 +58,8 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// The state that a turn starts from is in the session already, and not written again when the run begins, save for what
-// Begin makes of it.
+// The state that a turn starts from is stored in the session. A Begin does not write it again, except for the changes
+// of the bot's Begin.
 func TestStateIsNotBegunWith(t *testing.T) {
 	const size = 64 << 10
 	for _, hook := range []bool{false, true} {
@@ -82,7 +82,7 @@ func TestStateIsNotBegunWith(t *testing.T) {
 	}
 }
 
-// A scale weighs what is saved.
+// A scale measures the saves.
 type scale struct {
 	snapshot.Store
 	begun int
@@ -99,7 +99,7 @@ func (s *scale) Save(ctx context.Context, r snapshot.Run) error {
 	return s.Store.Save(ctx, r)
 }
 
-// A state of some MiB may be fanned out: its branches are saved by what they change.
+// A state of some MiB may be fanned out: each branch saves only its changes.
 func TestLargeStateFansOut(t *testing.T) {
 	if raceDetector { // it takes minutes on the servers
 		fanOutLarge(t, newWorld(), 2<<20, 1<<10, 10)

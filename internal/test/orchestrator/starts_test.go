@@ -22,7 +22,7 @@ func (unrenewed) Renew(context.Context, time.Duration, []checkpoint.Lease) ([]ch
 	return nil, errors.New("no route to host")
 }
 
-// An itinerary is a bot that notes which of its functions run. At one of them something happens.
+// An itinerary is a bot that notes which of its functions run. A test can interrupt it at one of them.
 type itinerary struct {
 	ran []string
 	at  string
@@ -59,7 +59,8 @@ func (i *itinerary) definition(fanOut bool) Def {
 	return d
 }
 
-// Nothing of the bot starts once the lease has expired or the caller is gone: not the first attempt of an intent, nor what follows.
+// If the lease has expired or the caller is gone, no function of the bot starts: neither the first attempt of an
+// intent, nor a later function.
 func TestNothingStartsLate(t *testing.T) {
 	const ttl = time.Second
 	for name, c := range map[string]struct {
@@ -83,7 +84,8 @@ func TestNothingStartsLate(t *testing.T) {
 				})
 			})
 			if at == "evaluate" {
-				continue // the turn is to settle: the end of the caller's context does not keep it
+				// The turn settles: the end of the caller's context does not prevent it.
+				continue
 			}
 			t.Run(name+", left in "+at, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
@@ -98,7 +100,7 @@ func TestNothingStartsLate(t *testing.T) {
 	}
 }
 
-// A lease that expires while a turn is delivered keeps the next one from being delivered, and from being summarized.
+// If a lease expires while a turn is delivered, the next turn is neither delivered nor summarized.
 func TestNothingFollowsLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ttl = time.Second

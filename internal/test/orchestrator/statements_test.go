@@ -23,8 +23,8 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
 )
 
-// A tariff counts what bots ask of a PostgreSQL of their own: the calls of its stores, the round trips of its one
-// connection, and the statements at the server.
+// A tariff counts the requests of bots to a PostgreSQL of their own: the calls of its stores, the round trips of its
+// one connection, and the statements at the server.
 type tariff struct {
 	world
 	server *testenv.Server
@@ -60,7 +60,7 @@ func newTariff(t *testing.T) *tariff {
 	return f
 }
 
-// A bill is what something cost.
+// A bill is the cost of a turn or a pass.
 type bill struct {
 	calls      string
 	trips      int64
@@ -88,7 +88,7 @@ func (f *tariff) take() string {
 	return calls
 }
 
-// A tolledConn counts how often it is answered after something was sent.
+// A tolledConn counts how often an answer comes after a request.
 type tolledConn struct {
 	net.Conn
 	asked atomic.Bool
@@ -185,7 +185,7 @@ func (s tolledSnapshots) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[s
 	return s.Store.Runs(ctx, q)
 }
 
-// rounds goes round n times.
+// rounds is a bot with n iterations.
 func rounds(n int) Def {
 	d := echo()
 	d.Iterate = n > 1
@@ -200,7 +200,7 @@ func rounds(n int) Def {
 	return d
 }
 
-// routed is rounds(1), but that its end is decided by whoever decides what follows.
+// routed is rounds(1), but Route decides that the turn ends.
 func routed() Def {
 	d := echo()
 	d.Iterate = true
@@ -225,7 +225,7 @@ func delivered(d Def) Def {
 	return d
 }
 
-// What a turn costs: each call of a store is one round trip, and a claim takes several statements in its one.
+// The cost of a turn. Each call of a store is one round trip. A claim takes several statements in its one round trip.
 func TestRoundTrips(t *testing.T) {
 	t.Parallel()
 	f := newTariff(t)
@@ -257,12 +257,14 @@ func TestRoundTrips(t *testing.T) {
 		test.def.Name = fmt.Sprint("bot ", i)
 		w := f.world
 		w.snapshots = test.snapshots
-		bot := w.start(t, test.def, Options{Limits: orchestrator.Limits{LeaseTTL: time.Hour}}) // no turn of a slow machine is renewed
+		// On a slow machine, too, no turn is renewed.
+		bot := w.start(t, test.def, Options{Limits: orchestrator.Limits{LeaseTTL: time.Hour}})
 		want := bill{test.calls, int64(len(strings.Fields(test.calls))), test.statements}
 		play := func(turn int) {
 			execute(t, bot, Input{Text: "hello", RequestID: strings.ReplaceAll(test.request, "#", strconv.Itoa(turn))})
 		}
-		const warm, turns = 2, 4 // the first claim of a session, and what is not prepared yet, cost more
+		// The first claim of a session costs more, and so do statements that are not prepared yet.
+		const warm, turns = 2, 4
 		for turn := range warm {
 			play(turn)
 		}
@@ -274,11 +276,11 @@ func TestRoundTrips(t *testing.T) {
 	}
 }
 
-// A bot that holds no session asks nothing of anybody, also after a turn that was long enough for its lease to be renewed.
+// A bot that owns no session asks no server, also after a turn that was long enough for a renewal.
 func TestIdle(t *testing.T) {
 	t.Parallel()
 	f := newTariff(t)
-	const ttl = 500 * time.Millisecond // long enough to be renewed in time by a slow machine
+	const ttl = 500 * time.Millisecond // enough on a slow machine
 	renewed := make(chan struct{}, 100)
 	f.checkpoints = tellsRenewals{f.checkpoints, renewed}
 	d := delivered(rounds(1))
@@ -292,7 +294,7 @@ func TestIdle(t *testing.T) {
 	}}
 	bot := f.start(t, d, Options{Limits: orchestrator.Limits{LeaseTTL: ttl}})
 	execute(t, bot, Input{Text: "hello"})
-	// Nothing tells that nothing happens: a while has to pass. The first TTL is for a renewal that was under way.
+	// No event shows that nothing happens: some time has to pass. The first TTL is for a renewal that was under way.
 	time.Sleep(ttl)
 	if got := f.bill(func() { time.Sleep(2 * ttl) }); got != (bill{}) {
 		t.Errorf("an idle bot cost %+v", got)
@@ -313,7 +315,7 @@ func (s tellsRenewals) Renew(ctx context.Context, ttl time.Duration, leases []ch
 	return lost, err
 }
 
-// What a drain costs: a few statements for each run in flight, and nothing for a session that has none.
+// The cost of a drain: a few statements for each run in flight, and none for a session without a run.
 func TestDrainStatements(t *testing.T) {
 	t.Parallel()
 	const inFlight, idle, most = 10, 1000, 8
@@ -383,7 +385,7 @@ func recovered(t *testing.T, bot *Bot, session string) {
 	}
 }
 
-// drain is a pass over everything.
+// drain makes one pass over all sessions.
 func drain(t *testing.T, bot *Bot) {
 	t.Helper()
 	for _, session := range recoverable(t, bot, true) {

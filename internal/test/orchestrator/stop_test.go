@@ -9,9 +9,9 @@ import (
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
 
-// Abandon and Delete end what they mean, and nothing else.
+// Abandon and Delete end their own target, and nothing else.
 
-// Once Delete has returned, a former owner who is about to begin a turn is refused: nothing of the bot runs.
+// Once Delete has returned, a former owner that is about to begin a turn is refused: no function of the bot runs.
 func TestDeleteBarsALateBegin(t *testing.T) {
 	stages(t, func(s *stage) {
 		late := s.process(Options{}, func(context.Context, *Turn) error {
@@ -32,7 +32,7 @@ func TestDeleteBarsALateBegin(t *testing.T) {
 	})
 }
 
-// The session of a Delete is gone, so that there is nothing to give back.
+// Delete removes its session, so there is no lease to release.
 func TestDeleteGivesNothingBack(t *testing.T) {
 	s := &stage{t, newWorld()}
 	p := s.process(Options{}, nil)
@@ -42,7 +42,7 @@ func TestDeleteGivesNothingBack(t *testing.T) {
 	}
 }
 
-// An Abandon whose run settles before the session is taken leaves the owner alone, who is at work for another input.
+// A run settles before its Abandon takes the session. The Abandon leaves the owner alone, which works on another input.
 func TestLateAbandonSparesTheNext(t *testing.T) {
 	stages(t, func(s *stage) {
 		old, innocent := s.stop(), s.stop()
@@ -67,7 +67,7 @@ func TestLateAbandonSparesTheNext(t *testing.T) {
 	})
 }
 
-// Without a snapshot store Abandon goes by what runs in this process: another run's id ends nothing.
+// Without a snapshot store, Abandon knows only the runs of this process: the id of another run ends nothing.
 func TestAbandonOfAnotherRun(t *testing.T) {
 	d, started := hanging()
 	bot := world{checkpoints: new(checkpoint.Memory)}.start(t, d, Options{})
@@ -91,7 +91,7 @@ func TestAbandonOfAnotherRun(t *testing.T) {
 	wantErr(t, <-done, orchestrator.ErrAbandoned)
 }
 
-// A run that has settled, and was not deleted, is not there to abandon.
+// A run that has settled, and was not deleted, cannot be abandoned.
 func TestAbandonOfSettled(t *testing.T) {
 	s := &stage{t, newWorld()}
 	p := s.process(Options{}, nil)

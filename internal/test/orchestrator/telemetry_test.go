@@ -17,7 +17,7 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 )
 
-// traced returns what records the spans that the test causes.
+// traced returns a recorder of the spans of the test.
 func traced(t *testing.T) *tracetest.SpanRecorder {
 	spans := tracetest.NewSpanRecorder()
 	before := otel.GetTracerProvider()
@@ -26,7 +26,7 @@ func traced(t *testing.T) *tracetest.SpanRecorder {
 	return spans
 }
 
-// tree draws a trace: each span under its parent, with what it says.
+// tree draws a trace: each span under its parent, with its attributes.
 func tree(spans []trace.ReadOnlySpan, parent string, indent string) string {
 	var b strings.Builder
 	for _, s := range spans {
@@ -46,7 +46,7 @@ func tree(spans []trace.ReadOnlySpan, parent string, indent string) string {
 
 const noParent = "0000000000000000"
 
-// A turn is one trace, and one that is resumed is linked to its first attempt.
+// A turn is one trace. The trace of a resumed turn is linked to its first attempt.
 func TestTraces(t *testing.T) {
 	spans := traced(t)
 	w := newWorld()
@@ -104,7 +104,7 @@ func TestTraceOfOwnRun(t *testing.T) {
 	}
 }
 
-// Every turn has its span ended, however it ends, within the caller's own.
+// The span of every turn ends, however the turn ends, within the caller's span.
 func TestTraceEnds(t *testing.T) {
 	spans := traced(t)
 	ctx, outer := otel.Tracer("test").Start(t.Context(), "request")
@@ -194,7 +194,7 @@ func collect(all map[string]float64, m metricdata.Metrics) {
 	}
 }
 
-// With nobody to listen, telemetry allocates nothing: the providers that discard cost what no provider costs.
+// Without a listener, telemetry allocates nothing: providers that discard everything cost as little as no provider.
 func TestTelemetryAllocations(t *testing.T) {
 	if raceDetector {
 		t.Skip("the race detector allocates")
@@ -207,7 +207,8 @@ func TestTelemetryAllocations(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for range 200 { // until a turn is pruned for each that settles
+	// From then on, each turn that settles prunes another one.
+	for range 200 {
 		turn()
 	}
 	without := testing.AllocsPerRun(200, turn)

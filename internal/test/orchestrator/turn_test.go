@@ -30,7 +30,7 @@ func TestTurn(t *testing.T) {
 	}
 }
 
-// One dispatch is a turn, and settles: nothing has to say END. (Weak point 18 of the reference.)
+// One dispatch is a turn, and settles: no function has to return END.
 func TestOneDispatch(t *testing.T) {
 	d := Def{Name: "one", Intents: Intents{"a": {Run: say("a")}, "b": {Run: say("b")}}, Route: func(_ context.Context, t *Turn) (Next, error) {
 		if t.Input.Text == "nothing" {
@@ -48,7 +48,7 @@ func TestOneDispatch(t *testing.T) {
 	}
 }
 
-// Who is first to have an opinion decides what runs next.
+// The first function with a decision decides what runs next.
 func TestRouting(t *testing.T) {
 	route := func(_ context.Context, t *Turn) (Next, error) {
 		if slices.Contains(t.Ran, "routed") {
@@ -130,7 +130,7 @@ func TestMaxIterations(t *testing.T) {
 	wantRuns(t, bot, 0)
 }
 
-// Every branch has a copy of its own, and what they changed is merged field by field.
+// Every branch has a copy of the state. The changes of the branches are merged field by field.
 func TestFanOut(t *testing.T) {
 	var together sync.WaitGroup
 	together.Add(2)
@@ -169,7 +169,7 @@ func TestMerge(t *testing.T) {
 		}
 		return newWorld().start(t, d, Options{}).Execute(t.Context(), "s", Input{}, nil)
 	}
-	t.Run("same", func(t *testing.T) { // each may have counted one up
+	t.Run("same", func(t *testing.T) { // each may add one
 		_, err := run(t, set("a", 1), set("a", 1), nil)
 		wantErr(t, err, orchestrator.ErrMerge)
 		wantOp(t, err, "merge")
@@ -199,7 +199,7 @@ func TestMerge(t *testing.T) {
 	})
 }
 
-// A failing branch waits for its sibling, and the errors of both are told.
+// A failing branch waits for its sibling. The caller gets the errors of both.
 func TestBranchErrors(t *testing.T) {
 	boom, bang := errors.New("boom"), errors.New("bang")
 	waiting := make(chan struct{})
@@ -260,7 +260,7 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// Each attempt gets the state afresh.
+// Each attempt starts with a fresh copy of the state.
 func TestRetry(t *testing.T) {
 	boom := errors.New("boom")
 	attempts := 0

@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// A listing counts what a pass over runs and replies asks of the stores, and the documents that it is given.
+// A listing counts the requests and the documents of a pass over runs and replies.
 type listing struct{ runs, documents, held, owing int }
 
 type listedSnapshots struct {
@@ -52,8 +52,7 @@ func (s listedCheckpoints) Sessions(ctx context.Context, q checkpoint.SessionQue
 	return s.Store.Sessions(ctx, q)
 }
 
-// owned makes sessions of bot echo that somebody owns for a minute, each with a run of 50 KB in flight, or with a
-// reply owed.
+// owned makes sessions of bot echo with an owner for a minute. Each has a run of 50 KB in flight, or an owed reply.
 func owned(t *testing.T, w world, runs, owing int) {
 	t.Helper()
 	payload := json.RawMessage(`"` + strings.Repeat("x", 50_000) + `"`)
@@ -78,7 +77,7 @@ func owned(t *testing.T, w world, runs, owing int) {
 	}
 }
 
-// A pass over what others own reads no run, and asks of all at once who owns them. What nobody owns any more is found.
+// A pass reads no run that has an owner, and asks for all owners at once. It finds a run that no longer has an owner.
 func TestPassOverLiveRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -99,8 +98,8 @@ func TestPassOverLiveRuns(t *testing.T) {
 	})
 }
 
-// Processes that can recover the same have one watcher. Others have another, and a store that does not know processes
-// has none.
+// Processes that can recover the same runs share one watcher. Other processes have another watcher. A store that does
+// not know processes has none.
 func TestWatching(t *testing.T) {
 	w := newWorld()
 	migrating := echo()
@@ -144,7 +143,7 @@ func TestWatching(t *testing.T) {
 	wantOp(t, err, "watching")
 }
 
-// What was listed before an error of a store is to be recovered all the same.
+// If a store fails while it lists, the sessions that it listed before are recovered all the same.
 func TestRecoverableBeforeAnError(t *testing.T) {
 	w := newWorld()
 	left := snapshot.Run{

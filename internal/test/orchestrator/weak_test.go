@@ -26,8 +26,8 @@ import (
 
 // The points of docs/decisions/0010 that no other test shows.
 
-// cutOff runs a turn in a process that another has taken the session from once die was called: crash, for stores that take
-// their time.
+// cutOff runs a turn in a process. When die is called, another process takes the session. It is crash for stores that
+// take their time.
 func (w world) cutOff(t *testing.T, d func(die func()) Def, in Input) {
 	t.Helper()
 	late := new(atomic.Bool)
@@ -62,7 +62,7 @@ func (s lateSnapshots) Save(ctx context.Context, r snapshot.Run) error {
 	return s.Store.Save(ctx, r)
 }
 
-// Keep N leaves exactly the newest N turns, as the engine asks for them, on every store. (Weak point 1.)
+// Keep N leaves exactly the newest N turns, in the form in which the engine asks for them, on every store.
 func TestKeepsExactly(t *testing.T) {
 	backends(t, func(t *testing.T, w world) {
 		for _, keep := range []int{1, 3, checkpoint.KeepAll} {
@@ -82,7 +82,7 @@ func TestKeepsExactly(t *testing.T) {
 	})
 }
 
-// charging is a bot that charges in its first iteration and replies in its second, after which it may crash.
+// charging is a bot that charges in its first iteration and replies in its second. After the second it may crash.
 func charging(charges, replies *atomic.Int32) func(die func()) Def {
 	return func(die func()) Def {
 		return Def{Name: "charging", Iterate: true, First: "charge", Intents: Intents{
@@ -102,8 +102,7 @@ func charging(charges, replies *atomic.Int32) func(die func()) Def {
 	}
 }
 
-// A turn whose work is done and which could not be settled is not lost, and what was saved of it does not run again: only
-// what follows the last save does. (Weak point 4.)
+// A turn has done its work and could not be settled. It is not lost. Only the work after its last save runs again.
 func TestDoneAndNotSettled(t *testing.T) {
 	var charges, replies atomic.Int32
 	d := charging(&charges, &replies)
@@ -154,7 +153,7 @@ func (s *stubborn) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint
 	return err
 }
 
-// A turn that is alive is nobody else's to finish, however many try. (Weak point 6.)
+// No other caller can finish a turn that has an owner, however many try.
 func TestOneOwner(t *testing.T) {
 	w := newWorld()
 	d, started := hanging()
@@ -202,14 +201,14 @@ func TestCrashInFirstDispatch(t *testing.T) {
 	})
 }
 
-// What Evaluate decided and said is not asked again. (Weak point 12.)
+// A decision and the feedback of Evaluate are not asked for again.
 func TestVerdictResumed(t *testing.T) {
 	var evaluated, routed atomic.Int32
 	d := func(die func()) Def {
 		return Def{
 			Name: "judged", Iterate: true, First: "write",
 			Intents: Intents{
-				"write": {Run: say("draft"), Next: orchestrator.To("send")}, // Evaluate thinks otherwise
+				"write": {Run: say("draft"), Next: orchestrator.To("send")}, // Evaluate decides otherwise
 				"send":  {Run: say("sent")},
 				"fix": {Run: func(_ context.Context, t *Turn) error {
 					if die != nil {
@@ -243,7 +242,7 @@ func TestVerdictResumed(t *testing.T) {
 	}
 }
 
-// Force goes on with a run of another definition too, and Abandon ends it: nobody deletes rows by hand. (Weak point 14.)
+// Force goes on with a run of another definition too, and Abandon ends it: no operator deletes rows by hand.
 func TestDriftOfRunIsNoDeadlock(t *testing.T) {
 	d := steps(nil)
 	d.Intents["four"] = Intent{Run: say("four"), Next: orchestrator.End}
@@ -327,7 +326,7 @@ func TestBotsShareStores(t *testing.T) {
 	})
 }
 
-// A turn that Route ends has its state, a step for each iteration, and the intents that ran last in its row. (Weak point 20.)
+// The row of a turn that Route ends has its state, a step for each iteration, and the intents that ran last.
 func TestStepsOfRoutedTurn(t *testing.T) {
 	d := steps(nil)
 	for name, in := range d.Intents {
@@ -360,7 +359,7 @@ func TestStepsOfRoutedTurn(t *testing.T) {
 	}
 }
 
-// What a run failed with can be read in its row, on every store. (Weak point 22.)
+// The error of a failed run can be read in its row, on every store.
 func TestErrorIsStored(t *testing.T) {
 	backends(t, func(t *testing.T, w world) {
 		w.cutOff(t, steps, Input{Text: "a"})
@@ -379,7 +378,7 @@ func TestErrorIsStored(t *testing.T) {
 	})
 }
 
-// A state that one store would refuse is refused by each, with a definite error, and the session goes on. (Weak point 24.)
+// Every store refuses the same states, with a definite error, and the session goes on.
 func TestStateThatNoStoreTakes(t *testing.T) {
 	backends(t, func(t *testing.T, w world) {
 		d := echo()
@@ -410,7 +409,7 @@ func TestStateThatNoStoreTakes(t *testing.T) {
 	})
 }
 
-// A turn that cannot be saved does not go on, and says so. (Weak point 29.)
+// A turn that cannot be saved does not go on. Its caller is told.
 func TestUnsavedStops(t *testing.T) {
 	w := newWorld()
 	w.snapshots = forgetful{w.snapshots}
@@ -436,7 +435,7 @@ var errFull = errors.New("no space left on device")
 
 func (forgetful) Save(context.Context, snapshot.Run) error { return errFull }
 
-// However a turn ends, nothing of it stays in flight, not even as ended. (Weak point 31.)
+// However a turn ends, no run of it stays in flight, not even an ended one.
 func TestNothingStaysInFlight(t *testing.T) {
 	backends(t, func(t *testing.T, w world) {
 		boom := errors.New("boom")
@@ -477,7 +476,8 @@ func TestNothingStaysInFlight(t *testing.T) {
 	})
 }
 
-// A settled turn whose record could not be deleted is settled: the next call sees that, and deletes it. (Weak points 28 and 31.)
+// A turn has settled, and its run could not be deleted. The turn is settled: the next call sees that and deletes the
+// run.
 func TestSettledAndNotForgotten(t *testing.T) {
 	w := newWorld()
 	execute(t, world{w.checkpoints, hoarder{w.snapshots}}.start(t, echo(), Options{}), Input{Text: "a"})
@@ -497,7 +497,7 @@ type hoarder struct{ snapshot.Store }
 
 func (hoarder) Delete(context.Context, snapshot.Key, string, lock.Fence) error { return errFull }
 
-// What docs/decisions/0010 names exists: all numbered points, each with a test or the reason why it cannot occur.
+// Every numbered point of docs/decisions/0010 has a test that exists, or a reason why it cannot occur.
 func TestWeakPoints(t *testing.T) {
 	const page = "../../../docs/decisions/0010-weak-points-of-the-reference.md"
 	text, err := os.ReadFile(page)
