@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
 
-// A run that was begun with Force goes on without it: Force accepted the state with which the run began.
+// A run that was begun with Force is finished without Force: Force had accepted the state with which the run began.
 func TestBegunWithForce(t *testing.T) {
 	forced := func(die func()) Def {
 		d := renamed()

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// No session has the empty name. Abandon with an empty name does not end waiting calls.
+// No session has the empty name. Abandon of that name returns an error, and ends no waiting call.
 func TestAbandonNobody(t *testing.T) {
 	d, started := hanging()
 	w := world{checkpoints: new(checkpoint.Memory)}

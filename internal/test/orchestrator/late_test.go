@@ -108,7 +108,7 @@ func TestExpiredSendsNothing(t *testing.T) {
 	}
 }
 
-// silence fences the next call of a kind. Every later call is a fault.
+// silence fences the next call of a kind. After that, every further call fails the test.
 func (p *process) silence(method string) {
 	p.next(method, func(func() error) error {
 		for _, any := range []string{"Claim", "Append", "Mark", "Remove", "Begin", "Adopt", "Save", "Delete"} {
