@@ -42,17 +42,19 @@ func TestHangingAnywhereParks(t *testing.T) {
 			"first": {Run: say("x"), Next: orchestrator.To("a", "b")},
 			"a":     {Run: hang, Next: orchestrator.End}, "b": {Run: hang, Next: orchestrator.End},
 		}}, nil},
-		"history": {Def{Intents: Intents{"a": {Run: hang}}}, func(ctx context.Context, _ string) ([]message.Message, error) {
-			if calls == 0 {
-				return nil, nil // the run has to be in flight
-			}
-			return nil, hang(ctx, nil)
-		}},
+		"history": {Def{Intents: Intents{"a": {Run: hang}}},
+			func(ctx context.Context, _ string) ([]message.Message, error) {
+				if calls == 0 {
+					return nil, nil // the run has to be in flight
+				}
+				return nil, hang(ctx, nil)
+			}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				bot.Name = "hangs"
-				b := newWorld().start(t, bot.Def, Options{History: bot.history, Limits: orchestrator.Limits{Attempts: 3}})
+				b := newWorld().start(t, bot.Def,
+					Options{History: bot.history, Limits: orchestrator.Limits{Attempts: 3}})
 				var err error
 				for calls = range 6 {
 					err = briefly(t, b, nil)
@@ -67,7 +69,9 @@ func TestHangingAnywhereParks(t *testing.T) {
 func TestForcedRunCountsAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		run := hang
-		d := Def{Name: "hangs", Intents: Intents{"a": {Run: func(ctx context.Context, t *Turn) error { return run(ctx, t) }}}}
+		d := Def{Name: "hangs", Intents: Intents{"a": {Run: func(ctx context.Context, t *Turn) error {
+			return run(ctx, t)
+		}}}}
 		bot := newWorld().start(t, d, Options{Limits: orchestrator.Limits{Attempts: 3}})
 		for range 4 {
 			_ = briefly(t, bot, nil)

@@ -28,7 +28,10 @@ func backends(t *testing.T, test func(*testing.T, world)) {
 		{"sqlite", onSQLite},
 		{"postgres", onPostgres},
 		{"redis", onRedis},
-		{"postgres and redis", func(t *testing.T) world { return world{onPostgres(t).checkpoints, onRedis(t).snapshots} }},
+		{"postgres and redis", func(t *testing.T) world {
+			return world{onPostgres(t).checkpoints,
+				onRedis(t).snapshots}
+		}},
 	} {
 		t.Run(b.name, func(t *testing.T) { test(t, b.open(t)) })
 	}

@@ -148,7 +148,8 @@ func TestHeldTooLate(t *testing.T) {
 		w := newWorld()
 		claims := &slowClaims{Store: w.checkpoints, time: 5 * time.Second, refusal: lock.ErrHeld}
 		w.checkpoints = claims
-		bot := w.start(t, echo(), Options{Limits: orchestrator.Limits{LockWait: 4 * time.Second, SettleTimeout: 2 * time.Second}})
+		bot := w.start(t, echo(), Options{Limits: orchestrator.Limits{LockWait: 4 * time.Second,
+			SettleTimeout: 2 * time.Second}})
 		_, err := bot.Execute(t.Context(), "s", Input{}, nil)
 		wantErr(t, err, orchestrator.ErrBusy)
 		if claims.n != 1 {
@@ -165,7 +166,9 @@ type slowClaims struct {
 	n       int
 }
 
-func (s *slowClaims) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (c checkpoint.Claimed, err error) {
+func (s *slowClaims) Claim(
+	ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest,
+) (c checkpoint.Claimed, err error) {
 	s.n++
 	time.Sleep(s.time)
 	if s.refusal != nil {

@@ -181,7 +181,8 @@ func TestBranchOfARenamedField(t *testing.T) {
 		w := newWorld()
 		w.crash(t, func(die func()) Def { return ticks([]string{"a", "b"}, dying("b", die)) }, Input{Text: "x"})
 		branch := func(set func(*renamedState)) orchestrator.Intent[renamedState] {
-			return orchestrator.Intent[renamedState]{Run: func(_ context.Context, t *orchestrator.Turn[renamedState]) error {
+			return orchestrator.Intent[renamedState]{Run: func(_ context.Context,
+				t *orchestrator.Turn[renamedState]) error {
 				set(&t.State)
 				return nil
 			}}
@@ -196,7 +197,8 @@ func TestBranchOfARenamedField(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if res, err := bot.Resume(t.Context(), "s", nil); err != nil || res.State.Alpha != "again" || res.State.B != "b" {
+		if res, err := bot.Resume(t.Context(), "s", nil); err != nil || res.State.Alpha != "again" ||
+			res.State.B != "b" {
 			t.Errorf("%+v, %v", res, err)
 		}
 	})

@@ -82,7 +82,8 @@ func TestCompactionFails(t *testing.T) {
 	c := &compactor{fail: errors.New("model is down")}
 	var logs bytes.Buffer
 	bot := newWorld().start(t, echo(), Options{
-		Compaction: orchestrator.Compaction{After: 3, Keep: 1, Run: c.run}, Logger: slog.New(slog.NewTextHandler(&logs, nil)),
+		Compaction: orchestrator.Compaction{After: 3, Keep: 1, Run: c.run},
+		Logger:     slog.New(slog.NewTextHandler(&logs, nil)),
 	})
 	for range 5 {
 		execute(t, bot, Input{Text: "x"})
@@ -140,7 +141,8 @@ func TestCompactionHangs(t *testing.T) {
 		<-ctx.Done()
 		return orchestrator.Usage{}, ctx.Err()
 	}
-	bot := w.start(t, echo(), Options{Compaction: orchestrator.Compaction{After: 1, Keep: 1, Run: hang, Timeout: time.Millisecond}})
+	bot := w.start(t, echo(), Options{Compaction: orchestrator.Compaction{After: 1, Keep: 1, Run: hang,
+		Timeout: time.Millisecond}})
 	for range 3 {
 		execute(t, bot, Input{Text: "x"})
 	}
@@ -180,7 +182,8 @@ func TestCompactByHand(t *testing.T) {
 		t.Error("compacted by nobody")
 	}
 	d, started := hanging()
-	bot = newWorld().start(t, d, Options{Compaction: orchestrator.Compaction{Run: c.run}, Limits: orchestrator.Limits{LockWait: time.Millisecond}})
+	bot = newWorld().start(t, d, Options{Compaction: orchestrator.Compaction{Run: c.run},
+		Limits: orchestrator.Limits{LockWait: time.Millisecond}})
 	ctx, cancel := context.WithCancel(t.Context())
 	st := bot.Stream(ctx, "s", Input{}, nil)
 	<-started
@@ -198,7 +201,8 @@ type archive struct {
 
 func newArchive(t *testing.T, db *sql.DB, ph func(int) string) *archive {
 	t.Helper()
-	_, err := db.ExecContext(t.Context(), `CREATE TABLE messages (session text, turn integer, text text, PRIMARY KEY (session, turn))`)
+	_, err := db.ExecContext(t.Context(),
+		`CREATE TABLE messages (session text, turn integer, text text, PRIMARY KEY (session, turn))`)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +211,8 @@ func newArchive(t *testing.T, db *sql.DB, ph func(int) string) *archive {
 
 // deliver stores a turn's messages. Repeated deliveries store them once.
 func (a *archive) deliver(ctx context.Context, r *Result) error {
-	_, err := a.db.ExecContext(ctx, fmt.Sprintf(`INSERT INTO messages VALUES (%s, %s, %s) ON CONFLICT DO NOTHING`, a.ph(1), a.ph(2), a.ph(3)),
+	_, err := a.db.ExecContext(ctx, fmt.Sprintf(`INSERT INTO messages VALUES (%s, %s, %s) ON CONFLICT DO NOTHING`,
+		a.ph(1), a.ph(2), a.ph(3)),
 		r.Session, r.Turn, r.Input.Text)
 	return err
 }
@@ -221,13 +226,15 @@ func (a *archive) summarize(ctx context.Context, r orchestrator.Range) (orchestr
 	defer tx.Rollback()
 	where := fmt.Sprintf(` WHERE session = %s AND turn <= %s`, a.ph(1), a.ph(2))
 	var n int
-	if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM messages`+where, r.Session, r.Through).Scan(&n); err != nil {
+	if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM messages`+where, r.Session,
+		r.Through).Scan(&n); err != nil {
 		return orchestrator.Usage{}, err
 	}
 	if _, err := tx.ExecContext(ctx, `DELETE FROM messages`+where, r.Session, r.Through); err != nil {
 		return orchestrator.Usage{}, err
 	}
-	_, err = tx.ExecContext(ctx, fmt.Sprintf(`INSERT INTO messages VALUES (%s, %s, %s)`, a.ph(1), a.ph(2), a.ph(3)), r.Session, r.Through, "summary")
+	_, err = tx.ExecContext(ctx, fmt.Sprintf(`INSERT INTO messages VALUES (%s, %s, %s)`, a.ph(1), a.ph(2), a.ph(3)),
+		r.Session, r.Through, "summary")
 	if err != nil {
 		return orchestrator.Usage{}, err
 	}
@@ -282,14 +289,16 @@ func TestCompactionInSQL(t *testing.T) {
 			store, messages := open(t)
 			d := echo()
 			d.Deliver = messages.deliver
-			bot := world{checkpoints: store}.start(t, d, Options{Compaction: orchestrator.Compaction{After: 12, Run: messages.summarize}})
+			bot := world{checkpoints: store}.start(t, d,
+				Options{Compaction: orchestrator.Compaction{After: 12, Run: messages.summarize}})
 			most := 0
 			for i := range 40 {
 				execute(t, bot, Input{Text: fmt.Sprint(i)})
 				most = max(most, len(messages.texts(t)))
 			}
 			got := messages.texts(t)
-			if most > 13 || got[0] != "summary" || !slices.Equal(got[len(got)-8:], []string{"32", "33", "34", "35", "36", "37", "38", "39"}) {
+			if most > 13 || got[0] != "summary" ||
+				!slices.Equal(got[len(got)-8:], []string{"32", "33", "34", "35", "36", "37", "38", "39"}) {
 				t.Errorf("at most %d messages; in the end %q", most, got)
 			}
 		})

@@ -26,7 +26,7 @@ func TestCrashEverywhere(t *testing.T) {
 	goleak.VerifyNone(t, testenv.Leaks()...)
 }
 
-// crash compares the points with those of the other stores that ran before.
+// crash compares the number of points with that of the stores that ran before.
 func crash(t *testing.T, s enginetest.Stores, scenarios map[bool][]string) {
 	t.Helper()
 	// Each point suffers some of its faults. A soak does all of them.

@@ -117,7 +117,8 @@ func TestPoisonDelivery(t *testing.T) {
 		if skipped, err := bot.SkipDelivery(t.Context(), "s", poison.RunID); !skipped || err != nil {
 			t.Errorf("skipped %t, %v", skipped, err)
 		}
-		if outcome, err := bot.Recover(t.Context(), "s"); outcome != "delivered" || err != nil || !slices.Equal(got, []string{"next"}) {
+		if outcome, err := bot.Recover(t.Context(), "s"); outcome != "delivered" || err != nil ||
+			!slices.Equal(got, []string{"next"}) {
 			t.Errorf("%q, %v; delivered %q", outcome, err, got)
 		}
 		if skipped, err := bot.SkipDelivery(t.Context(), "s", poison.RunID); skipped || err != nil {

@@ -149,7 +149,8 @@ func TestForeignRun(t *testing.T) {
 	if after := fmt.Sprint(wantRuns(t, bot, 1)); after != before {
 		t.Errorf("was %s\nis  %s", before, after)
 	}
-	wantSaid(t, execute(t, w.start(t, steps(nil), Options{}), Input{Text: "a", RequestID: "r"}).State, "a one", "a two", "a three")
+	wantSaid(t, execute(t, w.start(t, steps(nil), Options{}), Input{Text: "a", RequestID: "r"}).State, "a one", "a two",
+		"a three")
 }
 
 // If Migrate fails, nothing is lost.

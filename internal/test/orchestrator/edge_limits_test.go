@@ -18,7 +18,8 @@ func TestTinySettleTimeout(t *testing.T) {
 			t.Errorf("panic: %v", v)
 		}
 	}()
-	bot, err := orchestrator.New(echo(), new(checkpoint.Memory), &Options{Snapshots: new(snapshot.Memory), Logger: quiet(), Limits: orchestrator.Limits{SettleTimeout: 10}})
+	bot, err := orchestrator.New(echo(), new(checkpoint.Memory),
+		&Options{Snapshots: new(snapshot.Memory), Logger: quiet(), Limits: orchestrator.Limits{SettleTimeout: 10}})
 	if err != nil {
 		return
 	}

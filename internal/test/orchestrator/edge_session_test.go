@@ -43,7 +43,10 @@ func TestAbandonNobody(t *testing.T) {
 func TestReentrantAfterwards(t *testing.T) {
 	var inner context.Context
 	d := echo()
-	d.Intents["echo"] = Intent{Run: func(ctx context.Context, _ *Turn) error { inner = context.WithoutCancel(ctx); return nil }}
+	d.Intents["echo"] = Intent{Run: func(ctx context.Context, _ *Turn) error {
+		inner = context.WithoutCancel(ctx)
+		return nil
+	}}
 	bot := newWorld().start(t, d, Options{})
 	execute(t, bot, Input{Text: "a"})
 	if _, err := bot.Execute(inner, "s", Input{Text: "b"}, nil); err != nil {
@@ -77,10 +80,11 @@ func TestLateAndLeft(t *testing.T) {
 				}
 				return nil
 			}
-			bot := w.start(t, d, Options{Compaction: orchestrator.Compaction{After: 1, Keep: 1, Run: func(context.Context, orchestrator.Range) (u orchestrator.Usage, err error) {
-				compacted = true
-				return u, nil
-			}}})
+			bot := w.start(t, d, Options{Compaction: orchestrator.Compaction{After: 1, Keep: 1,
+				Run: func(context.Context, orchestrator.Range) (u orchestrator.Usage, err error) {
+					compacted = true
+					return u, nil
+				}}})
 			execute(t, bot, Input{Text: "a"})
 			armed = true
 			if _, err := bot.Execute(ctx, "s", Input{Text: "b"}, nil); err != nil {
@@ -105,7 +109,8 @@ func TestDeliverOfLost(t *testing.T) {
 		took = time.Since(start)
 		return ctx.Err()
 	}
-	bot := w.start(t, d, Options{Limits: orchestrator.Limits{LeaseTTL: 60 * time.Millisecond, SettleTimeout: 2 * time.Second}})
+	bot := w.start(t, d, Options{Limits: orchestrator.Limits{LeaseTTL: 60 * time.Millisecond,
+		SettleTimeout: 2 * time.Second}})
 	execute(t, bot, Input{Text: "a"})
 	if took > time.Second {
 		t.Errorf("told after %v, with a lease of 60 ms", took)
@@ -145,7 +150,8 @@ func TestLeftNotRefused(t *testing.T) {
 	w.snapshots = noAdopt{w.snapshots}
 	bot := w.start(t, steps(nil), Options{Limits: orchestrator.Limits{SettleTimeout: 30 * time.Millisecond}})
 	events := new(diary)
-	_, err := bot.Execute(t.Context(), "s", Input{Text: "a", RequestID: "r"}, &orchestrator.CallOptions{OnEvent: events.note})
+	_, err := bot.Execute(t.Context(), "s", Input{Text: "a", RequestID: "r"},
+		&orchestrator.CallOptions{OnEvent: events.note})
 	wantErr(t, err, orchestrator.ErrIndeterminate)
 	if got := events.kinds(); got != "turn.left" {
 		t.Errorf("events %s", got)
@@ -157,7 +163,8 @@ func TestEventIsOwn(t *testing.T) {
 	goOn := make(chan struct{})
 	d := steps(nil)
 	one := d.Intents["one"]
-	d.Intents["one"] = Intent{Next: one.Next, Run: func(ctx context.Context, t *Turn) error { <-goOn; return one.Run(ctx, t) }}
+	d.Intents["one"] = Intent{Next: one.Next,
+		Run: func(ctx context.Context, t *Turn) error { <-goOn; return one.Run(ctx, t) }}
 	bot := newWorld().start(t, d, Options{})
 	st := bot.Stream(t.Context(), "s", Input{Text: "a"}, nil)
 	for ev := range st.Events() {
@@ -177,7 +184,9 @@ func TestEventIsOwn(t *testing.T) {
 
 // A claim that hangs is bounded by LockWait.
 func TestClaimHangs(t *testing.T) {
-	bot, err := orchestrator.New(echo(), hungClaim{new(checkpoint.Memory)}, &Options{Logger: quiet(), Limits: orchestrator.Limits{LockWait: 30 * time.Millisecond, SettleTimeout: 10 * time.Millisecond}})
+	bot, err := orchestrator.New(echo(), hungClaim{new(checkpoint.Memory)},
+		&Options{Logger: quiet(), Limits: orchestrator.Limits{LockWait: 30 * time.Millisecond,
+			SettleTimeout: 10 * time.Millisecond}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +196,9 @@ func TestClaimHangs(t *testing.T) {
 
 type hungClaim struct{ checkpoint.Store }
 
-func (hungClaim) Claim(ctx context.Context, _ checkpoint.Key, _ checkpoint.ClaimRequest) (c checkpoint.Claimed, err error) {
+func (hungClaim) Claim(
+	ctx context.Context, _ checkpoint.Key, _ checkpoint.ClaimRequest,
+) (c checkpoint.Claimed, err error) {
 	<-ctx.Done()
 	return c, ctx.Err()
 }

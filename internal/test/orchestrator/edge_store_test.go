@@ -51,7 +51,8 @@ func TestLeaseCountsFromAsking(t *testing.T) {
 			d := echo()
 			d.Intents["echo"] = Intent{Run: func(context.Context, *Turn) error { ran = true; return nil }}
 			w := world{&slowly{Store: new(checkpoint.Memory), claim: ttl}, new(snapshot.Memory)}
-			_, err := w.start(t, d, Options{Limits: orchestrator.Limits{LeaseTTL: ttl}}).Execute(t.Context(), "s", Input{Text: "a"}, nil)
+			_, err := w.start(t, d, Options{Limits: orchestrator.Limits{LeaseTTL: ttl}}).Execute(t.Context(), "s",
+				Input{Text: "a"}, nil)
 			wantErr(t, err, lock.ErrExpired)
 			if ran {
 				t.Error("it runs")
@@ -69,7 +70,8 @@ func TestLeaseCountsFromAsking(t *testing.T) {
 				ended = time.Since(start)
 				return ctx.Err()
 			}}
-			_, err := w.start(t, d, Options{Limits: orchestrator.Limits{LeaseTTL: ttl}}).Execute(t.Context(), "s", Input{Text: "a"}, nil)
+			_, err := w.start(t, d, Options{Limits: orchestrator.Limits{LeaseTTL: ttl}}).Execute(t.Context(), "s",
+				Input{Text: "a"}, nil)
 			wantErr(t, err, lock.ErrExpired)
 			if ended > ttl/3+ttl { // the renewal was sent after a third
 				t.Errorf("it went on for %v", ended)
@@ -217,7 +219,8 @@ func TestIntentErrorAtTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		boom := errors.New("boom")
 		d := echo()
-		d.Intents["echo"] = Intent{Retry: retry.Policy{Attempts: 2}, Run: func(ctx context.Context, _ *Turn) error { <-ctx.Done(); return boom }}
+		d.Intents["echo"] = Intent{Retry: retry.Policy{Attempts: 2},
+			Run: func(ctx context.Context, _ *Turn) error { <-ctx.Done(); return boom }}
 		bot := newWorld().start(t, d, Options{Limits: orchestrator.Limits{TurnTimeout: time.Second}})
 		_, err := bot.Execute(t.Context(), "s", Input{Text: "a"}, nil)
 		wantErr(t, err, boom)
@@ -297,7 +300,9 @@ func TestOwnDriftIsUnknown(t *testing.T) {
 func TestErrorOfEndedIsStored(t *testing.T) {
 	backends(t, func(t *testing.T, w world) {
 		d := echo()
-		d.Intents["echo"] = Intent{Run: func(context.Context, *Turn) error { return errors.New("declined: insufficient funds") }}
+		d.Intents["echo"] = Intent{Run: func(context.Context, *Turn) error {
+			return errors.New("declined: insufficient funds")
+		}}
 		bot := world{w.checkpoints, hoarder{w.snapshots}}.start(t, d, Options{})
 		if _, err := bot.Execute(t.Context(), "s", Input{Text: "a"}, nil); err == nil {
 			t.Fatal("no error")

@@ -255,7 +255,8 @@ func TestToolInBegin(t *testing.T) {
 	d := echo()
 	d.Name = "child"
 	d.Intents["echo"] = Intent{Run: func(_ context.Context, t *Turn) error { t.State.N = int(ran.Add(1)); return nil }}
-	tool := newWorld().start(t, d, Options{}).Tool("recall", "", func(r *Result) string { return fmt.Sprint(r.State.N) }, nil)
+	tool := newWorld().start(t, d, Options{}).Tool("recall", "",
+		func(r *Result) string { return fmt.Sprint(r.State.N) }, nil)
 	p := echo()
 	p.Begin = func(ctx context.Context, t *Turn) (err error) {
 		t.State.A, err = tool.Call(ctx, "recall", json.RawMessage(`{"input":"who is this?"}`))
@@ -277,7 +278,8 @@ func TestToolInBegin(t *testing.T) {
 
 // A call that a turn makes belongs to another turn: its fate is not the caller's.
 func TestChildsErrors(t *testing.T) {
-	for name, of := range map[string]error{"indeterminate": orchestrator.ErrIndeterminate, "parked": orchestrator.ErrParked} {
+	for name, of := range map[string]error{"indeterminate": orchestrator.ErrIndeterminate,
+		"parked": orchestrator.ErrParked} {
 		t.Run(name, func(t *testing.T) {
 			d := echo()
 			d.Intents["echo"] = Intent{Run: func(context.Context, *Turn) error { return fmt.Errorf("child: %w", of) }}
@@ -314,7 +316,8 @@ func TestRecoverOfParentWithParkedChild(t *testing.T) {
 func TestStuckChild(t *testing.T) {
 	release := make(chan struct{})
 	defer close(release)
-	c := Def{Name: "child", Intents: Intents{"stuck": {Timeout: time.Millisecond, Run: func(context.Context, *Turn) error { <-release; return nil }}}}
+	c := Def{Name: "child", Intents: Intents{"stuck": {Timeout: time.Millisecond,
+		Run: func(context.Context, *Turn) error { <-release; return nil }}}}
 	limits := orchestrator.Limits{SettleTimeout: 20 * time.Millisecond, LockWait: 20 * time.Millisecond}
 	child := newWorld().start(t, c, Options{Limits: limits})
 	d := echo()
@@ -436,10 +439,11 @@ func (p *picky) UnmarshalJSON(raw []byte) error { return nil }
 
 // A state whose own marshaling panics is the bot's failure.
 func TestMarshalPanics(t *testing.T) {
-	d := orchestrator.Definition[picky]{Name: "picky", Intents: orchestrator.Intents[picky]{"one": {Run: func(_ context.Context, t *orchestrator.Turn[picky]) error {
-		t.State.N = 1
-		return nil
-	}}}}
+	d := orchestrator.Definition[picky]{Name: "picky",
+		Intents: orchestrator.Intents[picky]{"one": {Run: func(_ context.Context, t *orchestrator.Turn[picky]) error {
+			t.State.N = 1
+			return nil
+		}}}}
 	bot, err := orchestrator.New(d, new(checkpoint.Memory), &Options{Snapshots: new(snapshot.Memory), Logger: quiet()})
 	if err != nil {
 		t.Fatal(err)
@@ -474,15 +478,17 @@ func TestMigrateBacksOff(t *testing.T) {
 // A null state survives its process.
 func TestNullState(t *testing.T) {
 	d := func(die func()) orchestrator.Definition[*State] {
-		return orchestrator.Definition[*State]{Name: "null", Iterate: true, First: "one", Intents: orchestrator.Intents[*State]{
-			"one": {Next: orchestrator.To("two"), Run: func(context.Context, *orchestrator.Turn[*State]) error { return nil }},
-			"two": {Next: orchestrator.End, Run: func(ctx context.Context, _ *orchestrator.Turn[*State]) error {
-				if die != nil {
-					die()
-				}
-				return ctx.Err()
-			}},
-		}}
+		return orchestrator.Definition[*State]{Name: "null", Iterate: true, First: "one",
+			Intents: orchestrator.Intents[*State]{
+				"one": {Next: orchestrator.To("two"),
+					Run: func(context.Context, *orchestrator.Turn[*State]) error { return nil }},
+				"two": {Next: orchestrator.End, Run: func(ctx context.Context, _ *orchestrator.Turn[*State]) error {
+					if die != nil {
+						die()
+					}
+					return ctx.Err()
+				}},
+			}}
 	}
 	w := newWorld()
 	o := &Options{Snapshots: w.snapshots, Logger: quiet()}

@@ -67,7 +67,10 @@ func TestTool(t *testing.T) {
 // inTurn runs fn in a turn of a parent.
 func inTurn(t *testing.T, w world, fn func(context.Context, *Turn)) *Result {
 	t.Helper()
-	d := Def{Name: "parent", Intents: Intents{"ask": {Run: func(ctx context.Context, turn *Turn) error { fn(ctx, turn); return nil }}}}
+	d := Def{Name: "parent", Intents: Intents{"ask": {Run: func(ctx context.Context, turn *Turn) error {
+		fn(ctx, turn)
+		return nil
+	}}}}
 	return execute(t, w.start(t, d, Options{}), Input{Text: "a"})
 }
 
@@ -79,7 +82,8 @@ func testTool(t *testing.T, ctx context.Context, child *Bot, tool orchestrator.T
 		}
 		return answer
 	}
-	if a, b := ask("1", `{"input":"x","session":"s","session_id":"s"}`), ask("1", `{"input":"x","session":"s","session_id":"s"}`); a != "x" || b != "x" {
+	const asked = `{"input":"x","session":"s","session_id":"s"}`
+	if a, b := ask("1", asked), ask("1", asked); a != "x" || b != "x" {
 		t.Errorf("answers %q and %q", a, b)
 	}
 	if got := ask("2", `{"input":"y"}`); got != "y" {
@@ -102,7 +106,8 @@ func testTool(t *testing.T, ctx context.Context, child *Bot, tool orchestrator.T
 		t.Errorf("the call id is not named: %v", err)
 	}
 	said, err := tool.Ask(ctx, "1", json.RawMessage(`{"input":"x","session":"s","session_id":"s"}`))
-	if err != nil || !said.Replayed || !strings.HasPrefix(said.Session, "s/echo/") || !strings.Contains(string(said.State), `"Said":["x"]`) {
+	if err != nil || !said.Replayed || !strings.HasPrefix(said.Session, "s/echo/") ||
+		!strings.Contains(string(said.State), `"Said":["x"]`) {
 		t.Errorf("%+v, %v", said, err)
 	}
 }
@@ -112,12 +117,13 @@ func TestToolSession(t *testing.T) {
 	type user struct{}
 	child := newWorld().start(t, echo(), Options{})
 	nobody := errors.New("nobody is logged in")
-	tool := child.Tool("echo", "", func(r *Result) string { return strings.Join(r.State.Said, ",") }, func(ctx context.Context) (string, error) {
-		if name, ok := ctx.Value(user{}).(string); ok {
-			return name, nil
-		}
-		return "", nobody
-	})
+	tool := child.Tool("echo", "", func(r *Result) string { return strings.Join(r.State.Said, ",") },
+		func(ctx context.Context) (string, error) {
+			if name, ok := ctx.Value(user{}).(string); ok {
+				return name, nil
+			}
+			return "", nobody
+		})
 	ctx := context.WithValue(t.Context(), user{}, "ann")
 	for _, want := range []string{"x", "x,y"} {
 		got, err := tool.Call(ctx, want, json.RawMessage(`{"input":"`+want[len(want)-1:]+`"}`))
@@ -168,7 +174,8 @@ func TestToolOfResumedParent(t *testing.T) {
 func TestToolContext(t *testing.T) {
 	d, started := hanging()
 	child := newWorld().start(t, d, Options{})
-	tool := child.Tool("hang", "", func(*Result) string { return "" }, func(context.Context) (string, error) { return "s", nil })
+	tool := child.Tool("hang", "", func(*Result) string { return "" },
+		func(context.Context) (string, error) { return "s", nil })
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() {

@@ -246,7 +246,9 @@ type buriedCheckpoints struct {
 	grave *grave
 }
 
-func (b buriedCheckpoints) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+func (b buriedCheckpoints) Append(
+	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+) error {
 	if err := b.grave.err(); err != nil {
 		return err
 	}
@@ -287,7 +289,9 @@ func (b buriedSnapshots) Delete(ctx context.Context, k snapshot.Key, id string, 
 }
 
 // seize claims a session, from its owner if it has one.
-func seize(ctx context.Context, s checkpoint.Store, k checkpoint.Key, owner string, ttl time.Duration) (checkpoint.Claimed, error) {
+func seize(
+	ctx context.Context, s checkpoint.Store, k checkpoint.Key, owner string, ttl time.Duration,
+) (checkpoint.Claimed, error) {
 	r := checkpoint.ClaimRequest{Owner: owner, Nonce: rand.Text(), TTL: ttl}
 	for {
 		c, err := s.Claim(ctx, k, r)

@@ -177,7 +177,7 @@ func (h *history) notes(res *Result, notes []string) {
 	}
 }
 
-// inputs checks that the stored turns are those that clients were told.
+// inputs checks that the stored turns are the turns that clients were told.
 func (h *history) inputs() {
 	said := make(map[string]bool)
 	for _, in := range h.told[h.session] {
@@ -204,10 +204,12 @@ func (h *history) same(how string, res, kept *Result) {
 	switch {
 	case h.shared(res):
 	case res.RunID != kept.RunID || res.Turn != kept.Turn:
-		h.errorf("%q is %s as turn %d, and %q is kept as turn %d", res.Input.Text, how, res.Turn, kept.Input.Text, kept.Turn)
+		h.errorf("%q is %s as turn %d, and %q is kept as turn %d", res.Input.Text, how, res.Turn, kept.Input.Text,
+			kept.Turn)
 	case !slices.Equal(res.State.Said, kept.State.Said):
 		same := common(res.State.Said, kept.State.Said, false)
-		h.errorf("turn %d is %s with %q, and kept with %q", res.Turn, how, res.State.Said[same:], kept.State.Said[same:])
+		h.errorf("turn %d is %s with %q, and kept with %q", res.Turn, how, res.State.Said[same:],
+			kept.State.Said[same:])
 	}
 }
 
@@ -218,7 +220,8 @@ func (h *history) order() {
 		for _, second := range inputs[i+1:] {
 			a, b := h.turns[first.Text], h.turns[second.Text]
 			if first.res != nil && a != nil && b != nil && first.answered < second.sent && a.Turn > b.Turn {
-				h.errorf("%q was answered before %q was sent, and is turn %d after turn %d", first.Text, second.Text, a.Turn, b.Turn)
+				h.errorf("%q was answered before %q was sent, and is turn %d after turn %d", first.Text, second.Text,
+					a.Turn, b.Turn)
 			}
 		}
 	}

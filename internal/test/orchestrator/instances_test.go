@@ -79,9 +79,11 @@ type fleet struct {
 type tally struct{ calls, twice, again, stolen, stopped, lost, late, failed, inherited atomic.Int64 }
 
 func (c *tally) String() string {
-	return fmt.Sprintf("%d calls, %d of them at the same time as another, %d again; %d sessions stolen, %d of them settled by the heir, "+
+	return fmt.Sprintf("%d calls, %d of them at the same time as another, %d again; "+
+		"%d sessions stolen, %d of them settled by the heir, "+
 		"%d processes stopped, %d requests or replies lost, %d late, %d failures told",
-		c.calls.Load(), c.twice.Load(), c.again.Load(), c.stolen.Load(), c.inherited.Load(), c.stopped.Load(), c.lost.Load(), c.late.Load(), c.failed.Load())
+		c.calls.Load(), c.twice.Load(), c.again.Load(), c.stolen.Load(), c.inherited.Load(), c.stopped.Load(),
+		c.lost.Load(), c.late.Load(), c.failed.Load())
 }
 
 func newFleet(t *testing.T, w world) *fleet {
@@ -93,7 +95,8 @@ func newFleet(t *testing.T, w world) *fleet {
 		}
 	}
 	f.rng = rand.New(rand.NewPCG(f.seed, 0))
-	for _, policy := range []orchestrator.OnInterrupted{orchestrator.ResumeFirst, orchestrator.Reject, orchestrator.AbandonFirst} {
+	for _, policy := range []orchestrator.OnInterrupted{orchestrator.ResumeFirst, orchestrator.Reject,
+		orchestrator.AbandonFirst} {
 		f.instances = append(f.instances, f.start(t, policy))
 	}
 	return f
@@ -112,7 +115,8 @@ func (f *fleet) start(t *testing.T, policy orchestrator.OnInterrupted) *instance
 	for n := range i.bots {
 		i.bots[n] = w.start(t, f.bot(n == 1), Options{
 			Locker: faulttest.Everybody{}, KeepSnapshots: checkpoint.KeepAll, OnInterrupted: policy,
-			Limits: orchestrator.Limits{LeaseTTL: fleetTTL, LockWait: 6 * fleetTTL, SettleTimeout: 3 * fleetTTL, Attempts: 1_000_000},
+			Limits: orchestrator.Limits{LeaseTTL: fleetTTL, LockWait: 6 * fleetTTL, SettleTimeout: 3 * fleetTTL,
+				Attempts: 1_000_000},
 		})
 	}
 	return i
@@ -290,13 +294,16 @@ func (s *unfenced) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.Cla
 	return c, err
 }
 
-func (s *unfenced) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+func (s *unfenced) Append(
+	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+) error {
 	err := s.Store.Append(ctx, l, cp, o)
 	if !errors.Is(err, lock.ErrFenced) {
 		return err
 	}
 	// The session may have no owner.
-	if _, err := s.Claim(ctx, l.Key, checkpoint.ClaimRequest{Owner: "zombie", Nonce: cp.RunID, TTL: fleetTTL}); err == nil {
+	if _, err := s.Claim(ctx, l.Key, checkpoint.ClaimRequest{Owner: "zombie", Nonce: cp.RunID,
+		TTL: fleetTTL}); err == nil {
 		o.Release = true
 	}
 	s.mu.Lock()

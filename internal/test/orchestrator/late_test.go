@@ -186,7 +186,9 @@ type lateRenewals struct {
 	after time.Duration
 }
 
-func (s lateRenewals) Renew(ctx context.Context, ttl time.Duration, all []checkpoint.Lease) ([]checkpoint.Lease, error) {
+func (s lateRenewals) Renew(
+	ctx context.Context, ttl time.Duration, all []checkpoint.Lease,
+) ([]checkpoint.Lease, error) {
 	time.Sleep(s.after)
 	return s.Store.Renew(ctx, ttl, all)
 }
@@ -238,7 +240,8 @@ func TestRenewalBesideAClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stage{t, newWorld()}
 		s.crash(Input{Text: "a"})
-		p := s.process(Options{Limits: orchestrator.Limits{LeaseTTL: 30 * time.Second, SettleTimeout: 20 * time.Second}}, nil)
+		p := s.process(Options{Limits: orchestrator.Limits{LeaseTTL: 30 * time.Second,
+			SettleTimeout: 20 * time.Second}}, nil)
 		p.next("Claim", nil, func(send func() error) error {
 			// The leases are renewed after ten seconds.
 			defer time.Sleep(12 * time.Second)

@@ -31,8 +31,9 @@ func TestLeftoverIsDurable(t *testing.T) {
 		bot := w.start(t, rounds(1), Options{Limits: orchestrator.Limits{LeaseTTL: time.Hour}})
 		res := execute(t, bot, Input{Text: "hello"})
 		left := snapshot.Run{
-			Key: snapshot.Key{Orchestrator: bot.Name(), Session: "s"}, ID: res.RunID, Turn: res.Turn, Attempt: 1, Status: test.status,
-			Fence: lock.Fence{Epoch: time.Now().UnixMicro(), Nonce: "n"},
+			Key: snapshot.Key{Orchestrator: bot.Name(), Session: "s"}, ID: res.RunID, Turn: res.Turn, Attempt: 1,
+			Status: test.status,
+			Fence:  lock.Fence{Epoch: time.Now().UnixMicro(), Nonce: "n"},
 		}
 		if found, err := w.snapshots.Begin(t.Context(), left); found != nil || err != nil {
 			t.Fatal(found, err)

@@ -20,13 +20,15 @@ func TestNewFaults(t *testing.T) {
 			"":  {Run: say("x")},
 		},
 	}
-	o := &Options{KeepSnapshots: -1, OnInterrupted: 9, Limits: orchestrator.Limits{FanOut: -1, LeaseTTL: time.Microsecond}}
+	o := &Options{KeepSnapshots: -1, OnInterrupted: 9,
+		Limits: orchestrator.Limits{FanOut: -1, LeaseTTL: time.Microsecond}}
 	_, err := orchestrator.New(d, nil, o)
 	if err == nil {
 		t.Fatal("no error")
 	}
 	for _, fault := range []string{
-		"empty name", "version holds U+0000", `First "nobody" is no intent`, `intent "": empty name`, `intent "a": no Run`,
+		"empty name", "version holds U+0000", `First "nobody" is no intent`, `intent "": empty name`,
+		`intent "a": no Run`,
 		`Next "elsewhere" is no intent`, "Next without Iterate", "Timeout is negative", "Retry.Attempts is negative",
 		"Evaluate without Iterate", "KeepSnapshots is negative", "OnInterrupted 9", "Limits.FanOut is negative",
 		"Limits.LeaseTTL is shorter than 10ms", "no checkpoint store",
@@ -49,7 +51,8 @@ func TestRoutingFaults(t *testing.T) {
 		"neither Route, Evaluate nor every": {Intents: Intents{"a": a}, Iterate: true},
 	} {
 		d.Name = "n"
-		if _, err := orchestrator.New(d, new(checkpoint.Memory), nil); err == nil || !strings.Contains(err.Error(), fault) {
+		if _, err := orchestrator.New(d, new(checkpoint.Memory), nil); err == nil ||
+			!strings.Contains(err.Error(), fault) {
 			t.Errorf("want %q, got %v", fault, err)
 		}
 	}
@@ -68,7 +71,10 @@ func TestStateFaults(t *testing.T) {
 		Inner []secretive
 	}
 	_, err := orchestrator.New(orchestrator.Definition[lossy]{
-		Name: "n", Intents: orchestrator.Intents[lossy]{"a": {Run: func(context.Context, *orchestrator.Turn[lossy]) error { return nil }}},
+		Name: "n", Intents: orchestrator.Intents[lossy]{"a": {Run: func(context.Context,
+			*orchestrator.Turn[lossy]) error {
+			return nil
+		}}},
 	}, new(checkpoint.Memory), nil)
 	if err == nil {
 		t.Fatal("no error")
@@ -86,7 +92,8 @@ func TestSignature(t *testing.T) {
 	signature := func(d Def) string {
 		w := newWorld()
 		execute(t, w.start(t, d, Options{}), Input{Text: "a"})
-		cp, err := checkpoint.Load(t.Context(), w.checkpoints, checkpoint.Key{Orchestrator: d.Name, Session: "s"}, checkpoint.Newest)
+		cp, err := checkpoint.Load(t.Context(), w.checkpoints, checkpoint.Key{Orchestrator: d.Name, Session: "s"},
+			checkpoint.Newest)
 		if err != nil {
 			t.Fatal(err)
 		}

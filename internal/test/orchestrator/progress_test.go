@@ -102,7 +102,8 @@ func TestRetryWaitMisbehaves(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			boom := errors.New("boom")
 			d := echo()
-			d.Intents["echo"] = Intent{Run: func(context.Context, *Turn) error { return boom }, Retry: retry.Policy{Attempts: 3, Wait: wait}}
+			d.Intents["echo"] = Intent{Run: func(context.Context, *Turn) error { return boom },
+				Retry: retry.Policy{Attempts: 3, Wait: wait}}
 			bot := newWorld().start(t, d, Options{Limits: orchestrator.Limits{SettleTimeout: 20 * time.Millisecond}})
 			_, err := bot.Execute(t.Context(), "s", Input{Text: "a"}, nil)
 			wantErr(t, err, boom)
@@ -125,7 +126,10 @@ func TestReasonsAreCleaned(t *testing.T) {
 				n.Reason = bad
 				return n, nil
 			},
-			Intents: Intents{"work": {Run: func(_ context.Context, t *Turn) error { t.State.A = t.Feedback; return nil }}},
+			Intents: Intents{"work": {Run: func(_ context.Context, t *Turn) error {
+				t.State.A = t.Feedback
+				return nil
+			}}},
 			Evaluate: func(_ context.Context, t *Turn) (Next, error) {
 				t.Feedback = bad
 				if t.Iteration == 0 {
@@ -228,7 +232,8 @@ func (f fast) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run
 
 // Two processes that loop over one session, without a Locker, both make progress.
 func TestFairness(t *testing.T) {
-	for name, takes := range map[string]time.Duration{"short turns": 2 * time.Millisecond, "long turns": 700 * time.Millisecond} {
+	for name, takes := range map[string]time.Duration{"short turns": 2 * time.Millisecond,
+		"long turns": 700 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld()
@@ -255,7 +260,8 @@ func TestFairness(t *testing.T) {
 				}
 				loops.Wait()
 				t.Logf("turns %v, longest wait %v", turns, longest)
-				if less := min(turns[0], turns[1]); less*4 < turns[0]+turns[1] || max(longest[0], longest[1]) > 10*time.Second {
+				if less := min(turns[0], turns[1]); less*4 < turns[0]+turns[1] ||
+					max(longest[0], longest[1]) > 10*time.Second {
 					t.Errorf("turns %v, longest wait %v", turns, longest)
 				}
 			})

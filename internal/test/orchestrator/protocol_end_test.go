@@ -25,7 +25,8 @@ func TestProtocolSettledByAnother(t *testing.T) {
 	}
 	stages(t, func(s *stage) {
 		var sent outbox
-		zombie, other := s.processOf(sent.deliver(scribe(by(1))), Options{}), s.processOf(sent.deliver(scribe(by(2))), Options{})
+		zombie, other := s.processOf(sent.deliver(scribe(by(1))), Options{}), s.processOf(sent.deliver(scribe(by(2))),
+			Options{})
 		stopped := zombie.stopBefore("Append")
 		a := zombie.begin(Input{Text: "a"})
 		stopped.reached()
@@ -132,7 +133,8 @@ func TestProtocolFailed(t *testing.T) {
 	boom := errors.New("boom")
 	fail := func(context.Context, *Turn) error { return boom }
 	in := Input{Text: "a", RequestID: "r"}
-	for name, lost := range map[string]rule{"told": nil, "Delete's request lost": requestLost, "Delete's reply lost": replyLost} {
+	for name, lost := range map[string]rule{"told": nil, "Delete's request lost": requestLost,
+		"Delete's reply lost": replyLost} {
 		t.Run(name, func(t *testing.T) {
 			stages(t, func(s *stage) {
 				p := s.process(Options{}, fail)
@@ -214,7 +216,8 @@ func TestProtocolFailsLate(t *testing.T) {
 	t.Run("abandoned", func(t *testing.T) {
 		stages(t, func(s *stage) {
 			s.crash(Input{Text: "a"})
-			zombie, other := s.process(Options{OnInterrupted: orchestrator.AbandonFirst}, nil), s.process(Options{}, nil)
+			zombie, other := s.process(Options{OnInterrupted: orchestrator.AbandonFirst}, nil), s.process(Options{},
+				nil)
 			stopped := zombie.stopBefore("Save")
 			b := zombie.begin(Input{Text: "b"})
 			stopped.reached()

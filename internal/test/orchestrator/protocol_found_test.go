@@ -110,7 +110,8 @@ func TestProtocolFailsAfterLateBegin(t *testing.T) {
 	stages(t, func(s *stage) {
 		boom := errors.New("boom")
 		in := Input{Text: "a", RequestID: "r"}
-		late, other := s.process(Options{}, func(context.Context, *Turn) error { return boom }), s.process(Options{}, nil)
+		late, other := s.process(Options{}, func(context.Context, *Turn) error { return boom }), s.process(Options{},
+			nil)
 		stopped := late.stopBefore("Begin")
 		a := late.begin(in)
 		stopped.reached()

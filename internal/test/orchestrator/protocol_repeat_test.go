@@ -35,7 +35,8 @@ func TestProtocolRepeat(t *testing.T) {
 					return nil
 				})
 				run := wantRuns(s, p.Bot, 1)[0]
-				if res := p.execute(in); res.RunID != run.ID || res.Resumed != nil || res.ResumeErr != nil || res.Replayed {
+				if res := p.execute(in); res.RunID != run.ID || res.Resumed != nil || res.ResumeErr != nil ||
+					res.Replayed {
 					s.Errorf("%+v", res)
 				}
 				s.ends("a")
@@ -64,7 +65,8 @@ func TestProtocolRepeat(t *testing.T) {
 				there.reached()
 				here, elsewhere := first.begin(in), other.begin(in)
 				there.goOn()
-				if res := a.settles(); !here.settles().Replayed || !elsewhere.settles().Replayed || elsewhere.res.RunID != res.RunID {
+				if res := a.settles(); !here.settles().Replayed || !elsewhere.settles().Replayed ||
+					elsewhere.res.RunID != res.RunID {
 					s.Errorf("%+v, %+v and %+v", res, here.res, elsewhere.res)
 				}
 				s.ends("a")

@@ -16,7 +16,11 @@ func TestProtocolLateBegin(t *testing.T) {
 	for name, next := range map[string]func(p *process) []string{
 		"next input": func(p *process) []string { p.execute(Input{Text: "c"}); return []string{"b", "a", "c"} },
 		"drain":      func(p *process) []string { p.recovers("settled"); return []string{"b", "a"} },
-		"same again": func(p *process) []string { p.execute(Input{Text: "a", RequestID: "r"}); return []string{"b", "a"} },
+		"same again": func(p *process) []string {
+			p.execute(Input{Text: "a", RequestID: "r"})
+			return []string{"b",
+				"a"}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			stages(t, func(s *stage) {

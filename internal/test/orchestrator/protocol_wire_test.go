@@ -37,7 +37,9 @@ type wiredCheckpoints struct {
 	wire *wire
 }
 
-func (s wiredCheckpoints) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (c checkpoint.Claimed, err error) {
+func (s wiredCheckpoints) Claim(
+	ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest,
+) (c checkpoint.Claimed, err error) {
 	err = s.wire.pass(ctx, request{method: "Claim", session: k.Session}, func(ctx context.Context) (err error) {
 		c, err = s.Store.Claim(ctx, k, r)
 		return err
@@ -45,7 +47,9 @@ func (s wiredCheckpoints) Claim(ctx context.Context, k checkpoint.Key, r checkpo
 	return c, err
 }
 
-func (s wiredCheckpoints) Renew(ctx context.Context, ttl time.Duration, leases []checkpoint.Lease) (lost []checkpoint.Lease, err error) {
+func (s wiredCheckpoints) Renew(
+	ctx context.Context, ttl time.Duration, leases []checkpoint.Lease,
+) (lost []checkpoint.Lease, err error) {
 	err = s.wire.pass(ctx, request{method: "Renew"}, func(ctx context.Context) (err error) {
 		lost, err = s.Store.Renew(ctx, ttl, leases)
 		return err
@@ -53,7 +57,9 @@ func (s wiredCheckpoints) Renew(ctx context.Context, ttl time.Duration, leases [
 	return lost, err
 }
 
-func (s wiredCheckpoints) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+func (s wiredCheckpoints) Append(
+	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+) error {
 	r := request{method: "Append", session: l.Session, run: cp.RunID, fence: l.Fence}
 	return s.wire.pass(ctx, r, func(ctx context.Context) error { return s.Store.Append(ctx, l, cp, o) })
 }
@@ -74,14 +80,17 @@ type wiredSnapshots struct {
 }
 
 func (s wiredSnapshots) Begin(ctx context.Context, r snapshot.Run) (found *snapshot.Run, err error) {
-	err = s.wire.pass(ctx, request{method: "Begin", session: r.Session, run: r.ID}, func(ctx context.Context) (err error) {
-		found, err = s.Store.Begin(ctx, r)
-		return err
-	})
+	err = s.wire.pass(ctx, request{method: "Begin", session: r.Session, run: r.ID},
+		func(ctx context.Context) (err error) {
+			found, err = s.Store.Begin(ctx, r)
+			return err
+		})
 	return found, err
 }
 
-func (s wiredSnapshots) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, attempts int) (r snapshot.Run, err error) {
+func (s wiredSnapshots) Adopt(
+	ctx context.Context, k snapshot.Key, f lock.Fence, attempts int,
+) (r snapshot.Run, err error) {
 	err = s.wire.pass(ctx, request{method: "Adopt", session: k.Session}, func(ctx context.Context) (err error) {
 		r, err = s.Store.Adopt(ctx, k, f, attempts)
 		return err

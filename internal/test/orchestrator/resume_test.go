@@ -66,7 +66,8 @@ func TestResumeFirst(t *testing.T) {
 	bot := w.start(t, steps(nil), Options{})
 	res := execute(t, bot, Input{Text: "b"})
 	wantSaid(t, res.State, "a one", "a two", "a three", "b one", "b two", "b three")
-	if res.Turn != 1 || res.Input.Text != "b" || res.Resumed == nil || res.Resumed.Turn != 0 || res.Resumed.Input.Text != "a" {
+	if res.Turn != 1 || res.Input.Text != "b" || res.Resumed == nil || res.Resumed.Turn != 0 ||
+		res.Resumed.Input.Text != "a" {
 		t.Errorf("%+v", res)
 	}
 	if got := turns(t, bot); !slices.Equal(got, []string{"a", "b"}) {
@@ -76,7 +77,8 @@ func TestResumeFirst(t *testing.T) {
 
 // The same request id finishes its own run, under every OnInterrupted.
 func TestOwnRun(t *testing.T) {
-	for _, policy := range []orchestrator.OnInterrupted{orchestrator.ResumeFirst, orchestrator.Reject, orchestrator.AbandonFirst} {
+	for _, policy := range []orchestrator.OnInterrupted{orchestrator.ResumeFirst, orchestrator.Reject,
+		orchestrator.AbandonFirst} {
 		w := newWorld()
 		in := Input{RequestID: "r", Text: "a", Data: json.RawMessage(`{"n": 1}`)}
 		w.crash(t, steps, in)
@@ -185,7 +187,8 @@ func TestFanOutResumed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if res.State.A != "quick" || res.State.B != "slow" || quick.Load() != 1 || slow.Load() != 2 || routed.Load() != 1 {
-		t.Errorf("state %+v, quick ran %d times, slow %d, route %d", res.State, quick.Load(), slow.Load(), routed.Load())
+		t.Errorf("state %+v, quick ran %d times, slow %d, route %d", res.State, quick.Load(), slow.Load(),
+			routed.Load())
 	}
 }
 
@@ -194,7 +197,8 @@ var watched snapshot.Store
 
 func branchSaved(ctx context.Context, t *Turn) error {
 	for {
-		for r, err := range watched.Runs(ctx, snapshot.Query{Key: snapshot.Key{Orchestrator: "fan", Session: t.Session}}) {
+		for r, err := range watched.Runs(ctx,
+			snapshot.Query{Key: snapshot.Key{Orchestrator: "fan", Session: t.Session}}) {
 			if err == nil && r.Seq > 0 {
 				return nil
 			}
@@ -229,7 +233,8 @@ func TestContextEnds(t *testing.T) {
 	if got := events.kinds(); !strings.HasSuffix(got, "turn.left") {
 		t.Error(got)
 	}
-	wantSaid(t, execute(t, w.start(t, steps(nil), Options{}), Input{Text: "a", RequestID: "r"}).State, "a one", "a two", "a three")
+	wantSaid(t, execute(t, w.start(t, steps(nil), Options{}), Input{Text: "a", RequestID: "r"}).State, "a one", "a two",
+		"a three")
 }
 
 // Without a snapshot store, a turn that was cut off leaves no trace.
@@ -238,7 +243,11 @@ func TestContextEndsWithoutSnapshots(t *testing.T) {
 	w.snapshots = nil
 	ctx, cancel := context.WithCancel(t.Context())
 	d := echo()
-	d.Intents["echo"] = Intent{Run: func(ctx context.Context, t *Turn) error { cancel(); <-ctx.Done(); return ctx.Err() }}
+	d.Intents["echo"] = Intent{Run: func(ctx context.Context, t *Turn) error {
+		cancel()
+		<-ctx.Done()
+		return ctx.Err()
+	}}
 	_, err := w.start(t, d, Options{}).Execute(ctx, "s", Input{}, nil)
 	wantErr(t, err, context.Canceled)
 	if errors.Is(err, orchestrator.ErrIndeterminate) {
@@ -260,7 +269,8 @@ func TestParked(t *testing.T) {
 			_, err := bot.Recover(t.Context(), "s")
 			wantErr(t, err, boom)
 			run := wantRuns(t, bot, 1)[0]
-			if run.Status != snapshot.Waiting || run.Attempt != attempt || !strings.Contains(run.Error, "boom") || !run.NotBefore.After(time.Now()) {
+			if run.Status != snapshot.Waiting || run.Attempt != attempt || !strings.Contains(run.Error, "boom") ||
+				!run.NotBefore.After(time.Now()) {
 				t.Errorf("attempt %d left %+v", attempt, run)
 			}
 			if outcome, err := bot.Recover(t.Context(), "s"); outcome != "held" || err != nil {
@@ -336,7 +346,8 @@ func TestLeftover(t *testing.T) {
 	execute(t, bot, Input{Text: "a"})
 	res := execute(t, bot, Input{Text: "b"})
 	execute(t, bot, Input{Text: "c"})
-	last, err := checkpoint.Load(t.Context(), w.checkpoints, checkpoint.Key{Orchestrator: "echo", Session: "s"}, checkpoint.Newest)
+	last, err := checkpoint.Load(t.Context(), w.checkpoints, checkpoint.Key{Orchestrator: "echo", Session: "s"},
+		checkpoint.Newest)
 	if err != nil {
 		t.Fatal(err)
 	}

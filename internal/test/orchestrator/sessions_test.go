@@ -40,7 +40,8 @@ func visitAll(t *testing.T, bot *Bot, first, n, turns int) {
 		wg.Go(func() {
 			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
 				for range turns {
-					if _, err := bot.Execute(t.Context(), fmt.Sprint("session ", first+int(i)), Input{Text: "hello"}, nil); err != nil {
+					if _, err := bot.Execute(t.Context(), fmt.Sprint("session ", first+int(i)), Input{Text: "hello"},
+						nil); err != nil {
 						t.Error(err)
 						return
 					}
@@ -68,7 +69,8 @@ func TestManySessions(t *testing.T) {
 			t.Fatal(err)
 		}
 		sessions++
-		cp, err := checkpoint.Load(t.Context(), w.checkpoints, checkpoint.Key{Orchestrator: "steps", Session: session}, checkpoint.Newest)
+		cp, err := checkpoint.Load(t.Context(), w.checkpoints, checkpoint.Key{Orchestrator: "steps", Session: session},
+			checkpoint.Newest)
 		if err != nil || cp.Turn != 1 {
 			t.Fatalf("%s: turn %d, %v", session, cp.Turn, err)
 		}
@@ -131,7 +133,9 @@ func heap() uint64 {
 // noRows owns every session and keeps nothing. Each turn is a session's first.
 type noRows struct{ epoch atomic.Int64 }
 
-func (s *noRows) Claim(_ context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (c checkpoint.Claimed, err error) {
+func (s *noRows) Claim(
+	_ context.Context, k checkpoint.Key, r checkpoint.ClaimRequest,
+) (c checkpoint.Claimed, err error) {
 	c.Lease = checkpoint.Lease{Key: k, Fence: lock.Fence{Epoch: s.epoch.Add(1), Nonce: r.Nonce}}
 	c.Born = c.Fence.Epoch
 	return c, nil
@@ -205,17 +209,18 @@ type nest map[string]*Bot
 func newNest(t *testing.T, w world, o Options, names ...string) nest {
 	bots := make(nest)
 	for _, name := range names {
-		bots[name] = w.start(t, Def{Name: name, Intents: Intents{"call": {Run: func(ctx context.Context, t *Turn) error {
-			t.State.Said = append(t.State.Said, name)
-			if t.Input.Text == "" {
-				return nil
-			}
-			res, err := bots[t.Input.Text[:1]].Execute(ctx, t.Session, Input{Text: t.Input.Text[1:]}, nil)
-			if err == nil {
-				t.State.Said = append(t.State.Said, res.State.Said...)
-			}
-			return err
-		}}}}, o)
+		bots[name] = w.start(t, Def{Name: name,
+			Intents: Intents{"call": {Run: func(ctx context.Context, t *Turn) error {
+				t.State.Said = append(t.State.Said, name)
+				if t.Input.Text == "" {
+					return nil
+				}
+				res, err := bots[t.Input.Text[:1]].Execute(ctx, t.Session, Input{Text: t.Input.Text[1:]}, nil)
+				if err == nil {
+					t.State.Said = append(t.State.Said, res.State.Said...)
+				}
+				return err
+			}}}}, o)
 	}
 	return bots
 }
@@ -264,7 +269,8 @@ func TestNestedBranches(t *testing.T) {
 	}
 	route := func(context.Context, *Turn) (Next, error) { return orchestrator.To(names...), nil }
 	execute(t, w.start(t, Def{Name: "parent", Intents: intents, Route: route}, Options{}), Input{})
-	cp, err := checkpoint.Load(t.Context(), w.checkpoints, checkpoint.Key{Orchestrator: "echo", Session: "shared"}, checkpoint.Newest)
+	cp, err := checkpoint.Load(t.Context(), w.checkpoints, checkpoint.Key{Orchestrator: "echo", Session: "shared"},
+		checkpoint.Newest)
 	if err != nil || cp.Turn != len(names)-1 {
 		t.Errorf("turn %d, %v", cp.Turn, err)
 	}

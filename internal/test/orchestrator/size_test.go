@@ -49,7 +49,8 @@ func TestSize(t *testing.T) {
 		first, last = max(first, scale.saves[0]), max(last, scale.saves[iterations-2])
 	}
 	growth := float64(last-first) / (iterations - 2)
-	t.Logf("a Save of a state of 4 KiB has %d bytes after iteration 1, %d after iteration %d: %.1f an iteration", first, last, iterations-1, growth)
+	t.Logf("a Save of a state of 4 KiB has %d bytes after iteration 1, %d after iteration %d: %.1f an iteration", first,
+		last, iterations-1, growth)
 	if growth > compact {
 		t.Errorf("a Save grows by %.1f bytes with each iteration, want at most %d", growth, compact)
 	}

@@ -38,7 +38,8 @@ func (i *itinerary) pass(place string) {
 
 func (i *itinerary) definition(fanOut bool) Def {
 	work := func(place string) Intent {
-		return Intent{Run: func(context.Context, *Turn) error { i.pass(place); return nil }, Retry: retry.Policy{Attempts: 2}}
+		return Intent{Run: func(context.Context, *Turn) error { i.pass(place); return nil },
+			Retry: retry.Policy{Attempts: 2}}
 	}
 	d := Def{
 		Name: "itinerary", Iterate: true,
@@ -90,7 +91,8 @@ func TestNothingStartsLate(t *testing.T) {
 			t.Run(name+", left in "+at, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				i := &itinerary{at: at, do: cancel}
-				_, err := newWorld().start(t, i.definition(c.fanOut), Options{}).Execute(ctx, "s", Input{Text: "a"}, nil)
+				_, err := newWorld().start(t, i.definition(c.fanOut), Options{}).Execute(ctx, "s", Input{Text: "a"},
+					nil)
 				wantErr(t, err, context.Canceled)
 				if want := c.path[:n+1]; !slices.Equal(i.ran, want) {
 					t.Errorf("ran %q, want %q", i.ran, want)
@@ -116,10 +118,11 @@ func TestNothingFollowsLate(t *testing.T) {
 		summarized := 0
 		bot := world{unrenewed{store}, nil}.start(t, d, Options{
 			Limits: orchestrator.Limits{LeaseTTL: ttl},
-			Compaction: orchestrator.Compaction{After: 1, Keep: 1, Run: func(context.Context, orchestrator.Range) (orchestrator.Usage, error) {
-				summarized++
-				return orchestrator.Usage{}, nil
-			}},
+			Compaction: orchestrator.Compaction{After: 1, Keep: 1,
+				Run: func(context.Context, orchestrator.Range) (orchestrator.Usage, error) {
+					summarized++
+					return orchestrator.Usage{}, nil
+				}},
 		})
 		execute(t, bot, Input{Text: "a"})
 		if delivered != 1 || summarized != 0 {

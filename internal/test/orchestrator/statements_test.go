@@ -113,17 +113,23 @@ type tolledCheckpoints struct {
 	tariff *tariff
 }
 
-func (s tolledCheckpoints) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
+func (s tolledCheckpoints) Claim(
+	ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest,
+) (checkpoint.Claimed, error) {
 	s.tariff.call("claim")
 	return s.Store.Claim(ctx, k, r)
 }
 
-func (s tolledCheckpoints) Renew(ctx context.Context, ttl time.Duration, leases []checkpoint.Lease) ([]checkpoint.Lease, error) {
+func (s tolledCheckpoints) Renew(
+	ctx context.Context, ttl time.Duration, leases []checkpoint.Lease,
+) ([]checkpoint.Lease, error) {
 	s.tariff.call("renew")
 	return s.Store.Renew(ctx, ttl, leases)
 }
 
-func (s tolledCheckpoints) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+func (s tolledCheckpoints) Append(
+	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+) error {
 	s.tariff.call("append")
 	return s.Store.Append(ctx, l, cp, o)
 }
@@ -133,7 +139,9 @@ func (s tolledCheckpoints) Mark(ctx context.Context, l checkpoint.Lease, m check
 	return s.Store.Mark(ctx, l, m)
 }
 
-func (s tolledCheckpoints) Turns(ctx context.Context, k checkpoint.Key, from int) iter.Seq2[checkpoint.Checkpoint, error] {
+func (s tolledCheckpoints) Turns(
+	ctx context.Context, k checkpoint.Key, from int,
+) iter.Seq2[checkpoint.Checkpoint, error] {
 	s.tariff.call("turns")
 	return s.Store.Turns(ctx, k, from)
 }
@@ -153,7 +161,9 @@ func (s tolledSnapshots) Begin(ctx context.Context, r snapshot.Run) (*snapshot.R
 	return s.Store.Begin(ctx, r)
 }
 
-func (s tolledSnapshots) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, maxAttempts int) (snapshot.Run, error) {
+func (s tolledSnapshots) Adopt(
+	ctx context.Context, k snapshot.Key, f lock.Fence, maxAttempts int,
+) (snapshot.Run, error) {
 	s.tariff.call("adopt")
 	return s.Store.Adopt(ctx, k, f, maxAttempts)
 }
@@ -174,7 +184,9 @@ func (s tolledSnapshots) Join(turns checkpoint.Store) snapshot.Settle {
 		return nil
 	}
 	settle := s.Store.(snapshot.Joiner).Join(tolled.Store)
-	return func(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) (bool, error) {
+	return func(
+		ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+	) (bool, error) {
 		s.tariff.call("settle")
 		return settle(ctx, l, cp, o)
 	}
@@ -215,8 +227,9 @@ func routed() Def {
 
 func fannedOut() Def {
 	return Def{
-		Intents: Intents{"a": {Run: func(_ context.Context, t *Turn) error { t.State.A = t.Input.Text; return nil }}, "b": {Run: say("b")}},
-		Route:   func(context.Context, *Turn) (Next, error) { return orchestrator.To("a", "b"), nil },
+		Intents: Intents{"a": {Run: func(_ context.Context, t *Turn) error { t.State.A = t.Input.Text; return nil }},
+			"b": {Run: say("b")}},
+		Route: func(context.Context, *Turn) (Next, error) { return orchestrator.To("a", "b"), nil },
 	}
 }
 
@@ -249,7 +262,8 @@ func TestRoundTrips(t *testing.T) {
 		{"three iterations", rounds(3), stored, "", "claim begin save save settle", 6},
 		{"with Deliver", delivered(rounds(1)), stored, "", "claim begin settle mark", 5},
 		{"one iteration, after which Route ends the turn", routed(), stored, "", "claim begin save settle", 5},
-		{"a fan-out of two, of which the first to finish is saved", fannedOut(), stored, "", "claim begin save settle", 5},
+		{"a fan-out of two, of which the first to finish is saved", fannedOut(), stored, "",
+			"claim begin save settle", 5},
 		{"one iteration, in two databases", rounds(1), apart, "", "claim begin append delete", 5},
 		{"two iterations, in two databases", rounds(2), apart, "", "claim begin save append delete", 6},
 		{"a request that was answered before", rounds(1), stored, "r", "claim mark", 4},
@@ -306,7 +320,9 @@ type tellsRenewals struct {
 	renewed chan struct{}
 }
 
-func (s tellsRenewals) Renew(ctx context.Context, ttl time.Duration, leases []checkpoint.Lease) ([]checkpoint.Lease, error) {
+func (s tellsRenewals) Renew(
+	ctx context.Context, ttl time.Duration, leases []checkpoint.Lease,
+) ([]checkpoint.Lease, error) {
 	lost, err := s.Store.Renew(ctx, ttl, leases)
 	select {
 	case s.renewed <- struct{}{}:

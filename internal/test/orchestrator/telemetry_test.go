@@ -35,7 +35,8 @@ func tree(spans []trace.ReadOnlySpan, parent string, indent string) string {
 		}
 		b.WriteString(indent + s.Name())
 		for _, a := range s.Attributes() {
-			if key := strings.TrimPrefix(string(a.Key), "holdfast."); key != "run" && key != "session" && key != "orchestrator" {
+			if key := strings.TrimPrefix(string(a.Key), "holdfast."); key != "run" && key != "session" &&
+				key != "orchestrator" {
 				fmt.Fprintf(&b, " %s=%s", key, a.Value.String())
 			}
 		}
@@ -128,7 +129,8 @@ func TestTraceEnds(t *testing.T) {
 	}
 	outer.End()
 	got := tree(spans.Ended(), outer.SpanContext().SpanID().String(), "")
-	for _, want := range []string{"turn=0 resumed=false outcome=settled", "turn=1 resumed=false outcome=refused", "turn=1 resumed=false outcome=failed"} {
+	for _, want := range []string{"turn=0 resumed=false outcome=settled", "turn=1 resumed=false outcome=refused",
+		"turn=1 resumed=false outcome=failed"} {
 		if !strings.Contains(got, "orchestrator.turn "+want) {
 			t.Errorf("no %s in\n%s", want, got)
 		}
@@ -178,7 +180,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// collect adds the values of m, those of a histogram by their number.
+// collect adds the values of m. For a histogram, it counts the values.
 func collect(all map[string]float64, m metricdata.Metrics) {
 	switch data := m.Data.(type) {
 	case metricdata.Sum[int64]:

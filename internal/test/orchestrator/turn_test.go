@@ -32,12 +32,13 @@ func TestTurn(t *testing.T) {
 
 // One dispatch is a turn, and settles: no function has to return END.
 func TestOneDispatch(t *testing.T) {
-	d := Def{Name: "one", Intents: Intents{"a": {Run: say("a")}, "b": {Run: say("b")}}, Route: func(_ context.Context, t *Turn) (Next, error) {
-		if t.Input.Text == "nothing" {
-			return orchestrator.End, nil
-		}
-		return orchestrator.To(t.Input.Text), nil
-	}}
+	d := Def{Name: "one", Intents: Intents{"a": {Run: say("a")}, "b": {Run: say("b")}},
+		Route: func(_ context.Context, t *Turn) (Next, error) {
+			if t.Input.Text == "nothing" {
+				return orchestrator.End, nil
+			}
+			return orchestrator.To(t.Input.Text), nil
+		}}
 	bot := newWorld().start(t, d, Options{})
 	wantSaid(t, execute(t, bot, Input{Text: "b"}).State, "b")
 	wantSaid(t, execute(t, bot, Input{Text: "nothing"}).State, "b")
@@ -73,7 +74,8 @@ func TestRouting(t *testing.T) {
 			return say("polite")(ctx, t)
 		}},
 	}
-	bot := newWorld().start(t, Def{Name: "r", Intents: intents, First: "first", Route: route, Evaluate: evaluate, Iterate: true}, Options{})
+	bot := newWorld().start(t, Def{Name: "r", Intents: intents, First: "first", Route: route, Evaluate: evaluate,
+		Iterate: true}, Options{})
 	res := execute(t, bot, Input{Text: "x"})
 	wantSaid(t, res.State, "first", "next", "polite", "routed")
 	if !slices.Equal(feedback, []string{"again, politely"}) {
@@ -92,7 +94,8 @@ func TestRouteErrors(t *testing.T) {
 		"too many at once": orchestrator.To("a", "b", "c"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := Def{Name: "r", Intents: intents, Route: func(context.Context, *Turn) (Next, error) { return next, nil }}
+			d := Def{Name: "r", Intents: intents,
+				Route: func(context.Context, *Turn) (Next, error) { return next, nil }}
 			w := newWorld()
 			bot := w.start(t, d, Options{Limits: orchestrator.Limits{FanOut: 2}})
 			_, err := bot.Execute(t.Context(), "s", Input{Text: "x"}, nil)
@@ -104,12 +107,14 @@ func TestRouteErrors(t *testing.T) {
 		})
 	}
 	t.Run("twice is once", func(t *testing.T) {
-		d := Def{Name: "r", Intents: intents, Route: func(context.Context, *Turn) (Next, error) { return orchestrator.To("a", "b", "a"), nil }}
+		d := Def{Name: "r", Intents: intents,
+			Route: func(context.Context, *Turn) (Next, error) { return orchestrator.To("a", "b", "a"), nil }}
 		d.Merge = func(base State, branches []State) (State, error) {
 			base.N = len(branches)
 			return base, nil
 		}
-		if res := execute(t, newWorld().start(t, d, Options{Limits: orchestrator.Limits{FanOut: 2}}), Input{}); res.State.N != 2 {
+		if res := execute(t, newWorld().start(t, d, Options{Limits: orchestrator.Limits{FanOut: 2}}),
+			Input{}); res.State.N != 2 {
 			t.Errorf("%d branches", res.State.N)
 		}
 	})
@@ -118,7 +123,10 @@ func TestRouteErrors(t *testing.T) {
 func TestMaxIterations(t *testing.T) {
 	ran := 0
 	d := Def{
-		Name: "r", Iterate: true, Intents: Intents{"a": {Run: func(context.Context, *Turn) error { ran++; return nil }}},
+		Name: "r", Iterate: true, Intents: Intents{"a": {Run: func(context.Context, *Turn) error {
+			ran++
+			return nil
+		}}},
 		Evaluate: func(context.Context, *Turn) (Next, error) { return Next{}, nil },
 	}
 	bot := newWorld().start(t, d, Options{Limits: orchestrator.Limits{Iterations: 3}})
@@ -145,7 +153,10 @@ func TestFanOut(t *testing.T) {
 		}
 	}
 	d := Def{
-		Name: "fan", Begin: func(_ context.Context, t *Turn) error { t.State.Facts = map[string]int{"old": 1}; return nil },
+		Name: "fan", Begin: func(_ context.Context, t *Turn) error {
+			t.State.Facts = map[string]int{"old": 1}
+			return nil
+		},
 		Intents: Intents{
 			"a": {Run: branch(func(s *State) { s.A = "from a" })},
 			"b": {Run: branch(func(s *State) { s.B = "from b" })},
@@ -162,7 +173,8 @@ func TestMerge(t *testing.T) {
 	set := func(a string, n int) func(context.Context, *Turn) error {
 		return func(_ context.Context, t *Turn) error { t.State.A, t.State.N = a, n; return nil }
 	}
-	run := func(t *testing.T, x, y func(context.Context, *Turn) error, merge func(State, []State) (State, error)) (*Result, error) {
+	run := func(t *testing.T, x, y func(context.Context, *Turn) error,
+		merge func(State, []State) (State, error)) (*Result, error) {
 		d := Def{
 			Name: "fan", Intents: Intents{"x": {Run: x}, "y": {Run: y}}, Merge: merge,
 			Route: func(context.Context, *Turn) (Next, error) { return orchestrator.To("y", "x"), nil },
@@ -214,7 +226,7 @@ func TestBranchErrors(t *testing.T) {
 	wantRuns(t, bot, 0)
 }
 
-// The failure of an intent fails the turn, and the state is what it was. (Weak point 19.)
+// The failure of an intent fails the turn, and the state does not change. (Weak point 19.)
 func TestIntentFails(t *testing.T) {
 	boom := errors.New("boom")
 	d := echo()
@@ -231,7 +243,8 @@ func TestIntentFails(t *testing.T) {
 	_, err := bot.Execute(t.Context(), "s", Input{Text: "bad", RequestID: "r"}, nil)
 	wantErr(t, err, boom)
 	wantOp(t, err, "intent")
-	if e := details(t, err); e.Intent != "echo" || e.Turn != 1 || e.RunID == "" || e.Usage.Input != 5 || errors.Is(err, orchestrator.ErrIndeterminate) {
+	if e := details(t, err); e.Intent != "echo" || e.Turn != 1 || e.RunID == "" || e.Usage.Input != 5 ||
+		errors.Is(err, orchestrator.ErrIndeterminate) {
 		t.Errorf("%+v", e)
 	}
 	wantRuns(t, bot, 0)
@@ -241,10 +254,12 @@ func TestIntentFails(t *testing.T) {
 func TestPanic(t *testing.T) {
 	boom := errors.New("boom")
 	for name, d := range map[string]Def{
-		"intent":   {Intents: Intents{"a": {Run: func(context.Context, *Turn) error { panic(boom) }}}},
-		"route":    {Intents: Intents{"a": {Run: say("a")}, "b": {Run: say("b")}}, Route: func(context.Context, *Turn) (Next, error) { panic(boom) }},
-		"begin":    {Intents: Intents{"a": {Run: say("a")}}, Begin: func(context.Context, *Turn) error { panic(boom) }},
-		"evaluate": {Intents: Intents{"a": {Run: say("a")}}, Iterate: true, Evaluate: func(context.Context, *Turn) (Next, error) { panic(boom) }},
+		"intent": {Intents: Intents{"a": {Run: func(context.Context, *Turn) error { panic(boom) }}}},
+		"route": {Intents: Intents{"a": {Run: say("a")}, "b": {Run: say("b")}},
+			Route: func(context.Context, *Turn) (Next, error) { panic(boom) }},
+		"begin": {Intents: Intents{"a": {Run: say("a")}}, Begin: func(context.Context, *Turn) error { panic(boom) }},
+		"evaluate": {Intents: Intents{"a": {Run: say("a")}}, Iterate: true,
+			Evaluate: func(context.Context, *Turn) (Next, error) { panic(boom) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d.Name = "panic"
@@ -293,7 +308,8 @@ func TestRetry(t *testing.T) {
 }
 
 func TestTimeouts(t *testing.T) {
-	hang := Intents{"a": {Timeout: time.Millisecond, Run: func(ctx context.Context, _ *Turn) error { <-ctx.Done(); return ctx.Err() }}}
+	hang := Intents{"a": {Timeout: time.Millisecond,
+		Run: func(ctx context.Context, _ *Turn) error { <-ctx.Done(); return ctx.Err() }}}
 	bot := newWorld().start(t, Def{Name: "t", Intents: hang}, Options{})
 	_, err := bot.Execute(t.Context(), "s", Input{}, nil)
 	wantErr(t, err, context.DeadlineExceeded)
@@ -301,7 +317,8 @@ func TestTimeouts(t *testing.T) {
 	wantRuns(t, bot, 0)
 
 	hang["a"] = Intent{Run: hang["a"].Run}
-	bot = newWorld().start(t, Def{Name: "t", Intents: hang}, Options{Limits: orchestrator.Limits{TurnTimeout: time.Millisecond}})
+	bot = newWorld().start(t, Def{Name: "t", Intents: hang},
+		Options{Limits: orchestrator.Limits{TurnTimeout: time.Millisecond}})
 	_, err = bot.Execute(t.Context(), "s", Input{}, nil)
 	wantErr(t, err, context.DeadlineExceeded)
 	if errors.Is(err, orchestrator.ErrIndeterminate) {

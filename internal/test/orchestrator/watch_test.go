@@ -58,13 +58,15 @@ func owned(t *testing.T, w world, runs, owing int) {
 	payload := json.RawMessage(`"` + strings.Repeat("x", 50_000) + `"`)
 	for i := range runs + owing {
 		k := checkpoint.Key{Orchestrator: "echo", Session: fmt.Sprint("s", i)}
-		c, err := w.checkpoints.Claim(t.Context(), k, checkpoint.ClaimRequest{Owner: "o", Nonce: fmt.Sprint(i), TTL: time.Minute})
+		c, err := w.checkpoints.Claim(t.Context(), k,
+			checkpoint.ClaimRequest{Owner: "o", Nonce: fmt.Sprint(i), TTL: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if i < runs {
 			_, err = w.snapshots.Begin(t.Context(), snapshot.Run{
-				Key: snapshot.Key(k), ID: fmt.Sprint("run", i), Status: snapshot.Running, Fence: c.Fence, Payload: payload,
+				Key: snapshot.Key(k), ID: fmt.Sprint("run", i), Status: snapshot.Running, Fence: c.Fence,
+				Payload: payload,
 			})
 		} else {
 			err = w.checkpoints.Append(t.Context(), c.Lease, checkpoint.Checkpoint{
@@ -93,7 +95,8 @@ func TestPassOverLiveRuns(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		if got := recoverable(t, bot, true); len(got) != 320 || seen.documents > 0 {
-			t.Errorf("of 320 sessions whose owners are dead %d are found, by reading %d bytes", len(got), seen.documents)
+			t.Errorf("of 320 sessions whose owners are dead %d are found, by reading %d bytes", len(got),
+				seen.documents)
 		}
 	})
 }
@@ -127,7 +130,8 @@ func TestWatching(t *testing.T) {
 	for what, bot := range map[string]*Bot{
 		"with Migrate": w.start(t, migrating, Options{}), "with Deliver": w.start(t, delivered(echo()), Options{}),
 		"of another version": w.start(t, newer, Options{}), "of another signature": w.start(t, other, Options{}),
-		"of another bot": w.start(t, elsewhere, Options{}), "without a snapshot store": stateless.start(t, echo(), Options{}),
+		"of another bot":           w.start(t, elsewhere, Options{}),
+		"without a snapshot store": stateless.start(t, echo(), Options{}),
 	} {
 		if !watches(bot) {
 			t.Errorf("a process %s is told that another watches", what)

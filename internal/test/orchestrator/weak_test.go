@@ -43,7 +43,9 @@ type lateCheckpoints struct {
 	late *atomic.Bool
 }
 
-func (s lateCheckpoints) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+func (s lateCheckpoints) Append(
+	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+) error {
 	if s.late.Load() {
 		return lock.ErrFenced
 	}
@@ -115,7 +117,8 @@ func TestDoneAndNotSettled(t *testing.T) {
 	if charges.Load() != 1 || replies.Load() != 2 {
 		t.Errorf("charged %d times, replied %d times", charges.Load(), replies.Load())
 	}
-	if res := execute(t, bot, Input{Text: "a", RequestID: "r"}); !res.Replayed || res.State.N != 1 || res.State.A != "charged once" {
+	if res := execute(t, bot, Input{Text: "a", RequestID: "r"}); !res.Replayed || res.State.N != 1 ||
+		res.State.A != "charged once" {
 		t.Errorf("%+v", res)
 	}
 	if got := turns(t, bot); !slices.Equal(got, []string{"a"}) {
@@ -131,7 +134,8 @@ func TestSettleIsRepeated(t *testing.T) {
 	w.checkpoints = store
 	res := execute(t, w.start(t, charging(&charges, &replies)(nil), Options{}), Input{Text: "a"})
 	if res.State.N != 1 || charges.Load() != 1 || replies.Load() != 1 || store.appends.Load() != 3 {
-		t.Errorf("charged %d times, replied %d times, appended %d times", charges.Load(), replies.Load(), store.appends.Load())
+		t.Errorf("charged %d times, replied %d times, appended %d times", charges.Load(), replies.Load(),
+			store.appends.Load())
 	}
 }
 
@@ -141,7 +145,9 @@ type stubborn struct {
 	appends atomic.Int32
 }
 
-func (s *stubborn) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+func (s *stubborn) Append(
+	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+) error {
 	n := s.appends.Add(1)
 	if n == 1 {
 		return errors.New("connection refused")
@@ -350,7 +356,8 @@ func TestStepsOfRoutedTurn(t *testing.T) {
 	w := newWorld()
 	res := execute(t, w.start(t, d, Options{}), Input{Text: "a"})
 	wantSaid(t, res.State, "a one", "a two", "a three")
-	if len(res.Steps) != 2 || res.Steps[0].Usage.Input != 1 || res.Steps[1].Next.Reason != "both" || res.Steps[1].Usage.Input != 2 {
+	if len(res.Steps) != 2 || res.Steps[0].Usage.Input != 1 || res.Steps[1].Next.Reason != "both" ||
+		res.Steps[1].Usage.Input != 2 {
 		t.Errorf("steps %+v", res.Steps)
 	}
 	cp, err := checkpoint.Load(t.Context(), w.checkpoints, checkpoint.Key{Orchestrator: "steps", Session: "s"}, 0)
@@ -398,7 +405,8 @@ func TestStateThatNoStoreTakes(t *testing.T) {
 		bot := w.start(t, d, Options{})
 		for _, text := range []string{"at the start", "at the end"} {
 			_, err := bot.Execute(t.Context(), "s", Input{Text: text}, nil)
-			if !errors.Is(err, checkpoint.ErrInvalid) && !errors.Is(err, snapshot.ErrInvalid) || errors.Is(err, orchestrator.ErrIndeterminate) {
+			if !errors.Is(err, checkpoint.ErrInvalid) && !errors.Is(err, snapshot.ErrInvalid) ||
+				errors.Is(err, orchestrator.ErrIndeterminate) {
 				t.Errorf("%s: %v", text, err)
 			}
 			wantRuns(t, bot, 0)
