@@ -17,8 +17,10 @@ func TestViews(t *testing.T) {
 	}{
 		{"text", message.Text("hi"), nil, nil},
 		{"reasoning", message.Reasoning("hm", json.RawMessage(`{"id":"c1","call_id":"c1"}`)), nil, nil},
-		{"call", message.ToolCall("c1", "order", json.RawMessage(`{"id":7}`)),
-			&message.Call{ID: "c1", Name: "order", Args: json.RawMessage(`{"id":7}`)}, nil},
+		{
+			"call", message.ToolCall("c1", "order", json.RawMessage(`{"id":7}`)),
+			&message.Call{ID: "c1", Name: "order", Args: json.RawMessage(`{"id":7}`)}, nil,
+		},
 		{"call without arguments", message.ToolCall("c1", "now", nil), &message.Call{ID: "c1", Name: "now"}, nil},
 		{"result", message.ToolResult("c1", "late", true), nil, &message.Result{CallID: "c1", IsError: true}},
 		{"broken call", message.Block{Kind: message.KindToolCall, Raw: json.RawMessage(`{`)}, nil, nil},

@@ -147,7 +147,8 @@ func TestUnknownKind(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	want := message.Message{ID: "m1", Role: "user", Turn: 2, Blocks: []message.Block{
-		message.Text("look"), {Kind: "image", Raw: json.RawMessage(image)},
+		message.Text("look"),
+		{Kind: "image", Raw: json.RawMessage(image)},
 		{Kind: "hologram", Raw: json.RawMessage(`{"kind":"hologram"}`)},
 	}}
 	if !reflect.DeepEqual(m, want) {
@@ -173,8 +174,10 @@ func TestUnknownKindOwnsItsBytes(t *testing.T) {
 }
 
 func TestUnknownVersion(t *testing.T) {
-	for _, doc := range []string{`{"v":2,"blocks":{"of":"another form"}}`, `{"v":0}`, `{"v":-1}`, `{"role":"user"}`,
-		`null`} {
+	for _, doc := range []string{
+		`{"v":2,"blocks":{"of":"another form"}}`, `{"v":0}`, `{"v":-1}`, `{"role":"user"}`,
+		`null`,
+	} {
 		m := message.User("before")
 		err := m.UnmarshalJSON([]byte(doc))
 		if !errors.Is(err, message.ErrUnknownVersion) {
@@ -244,8 +247,10 @@ func TestNestedStateRoundTrips(t *testing.T) {
 	why := message.Message{Role: message.RoleUser, Blocks: []message.Block{message.Text("refund me")}}
 	want := plan{"refund", []step{
 		{Name: "look up", Due: time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC), Why: &why},
-		{Name: "pay", Cents: map[string]int64{"EUR": 1 << 60},
-			Then: []step{{Name: "notify", Then: []step{{Name: "close"}}}}},
+		{
+			Name: "pay", Cents: map[string]int64{"EUR": 1 << 60},
+			Then: []step{{Name: "notify", Then: []step{{Name: "close"}}}},
+		},
 	}}
 	doc, err := json.Marshal(want)
 	if err != nil {

@@ -88,8 +88,10 @@ func (l *Lenient) UnmarshalJSON(doc []byte) error {
 func tagged(tags ...reflect.StructTag) reflect.Type {
 	var fields []reflect.StructField
 	for i, tag := range tags {
-		fields = append(fields, reflect.StructField{Name: string(rune('A' + i)), Type: reflect.TypeFor[int](),
-			Tag: tag})
+		fields = append(fields, reflect.StructField{
+			Name: string(rune('A' + i)), Type: reflect.TypeFor[int](),
+			Tag: tag,
+		})
 	}
 	return reflect.StructOf(fields)
 }
@@ -114,8 +116,10 @@ func TestFaults(t *testing.T) {
 		{"nameless", check[struct{ a int }](), []string{"S.a: unexported field"}},
 		{"mutex", check[struct{ Mu sync.Mutex }](), []string{"S.Mu.mu: unexported field"}},
 		{"embedded unexported non-struct", check[struct{ number }](), []string{"S.number: unexported field"}},
-		{"embedded pointer", check[struct{ *hidden }](),
-			[]string{"S.hidden: embedded pointer to an unexported struct, which cannot be read"}},
+		{
+			"embedded pointer", check[struct{ *hidden }](),
+			[]string{"S.hidden: embedded pointer to an unexported struct, which cannot be read"},
+		},
 		{"embedded pointer with a name", check[struct {
 			*hidden `json:"h"`
 		}](), []string{"S.hidden: embedded pointer to an unexported struct, which cannot be read"}},
@@ -183,8 +187,10 @@ func TestFaults(t *testing.T) {
 			`S.B: not stored: another field is "B" in JSON too`,
 		}},
 		{"embeds itself", check[Ring](), []string{"Ring.Ring: not stored: jsontype_test.Ring is embedded in itself"}},
-		{"embedded methods", check[map[string]Stamp](),
-			[]string{"S[]: the embedded Time has its own marshaling, which leaves out the other fields"}},
+		{
+			"embedded methods", check[map[string]Stamp](),
+			[]string{"S[]: the embedded Time has its own marshaling, which leaves out the other fields"},
+		},
 		{"one way", check[struct {
 			A OnlyWrites
 			B *OnlyJSON
