@@ -16,8 +16,14 @@ const (
 	mostDepth = jsonvalue.MaxDepth - 2
 )
 
-// bounds are those of a document with a limit.
-func bounds(limit int) jsonvalue.Bounds { return jsonvalue.Bounds{Size: limit, Depth: mostDepth} }
+// bounds are those of a document with a limit, beside which a text of some bytes is stored.
+func bounds(limit, text int) jsonvalue.Bounds {
+	const around = 1_000_000 // what the steps and the fields weigh
+	return jsonvalue.Bounds{
+		Size: limit, Depth: mostDepth,
+		Memory: min(jsonvalue.DefaultMemory(limit), jsonvalue.MaxMemory-around-jsonvalue.PerByte*text),
+	}
+}
 
 // check refuses what a store would not keep, or would not give back as it was, and what is larger than Limits.Input.
 func (in Input) check(session string, limit int) error {
@@ -45,7 +51,7 @@ func (in Input) check(session string, limit int) error {
 
 // checkData checks the data of an input whose text counts so much.
 func (in Input) checkData(text, limit int) error {
-	if err := jsonvalue.CheckWithin(in.Data, bounds(limit)); err != nil {
+	if err := jsonvalue.CheckWithin(in.Data, bounds(limit, text)); err != nil {
 		reason := err.Error()
 		if json.Valid(in.Data) {
 			reason += fmt.Sprintf(" (Limits.Input is %d, and the depth at most %d)", limit, mostDepth)
@@ -93,7 +99,7 @@ func (e *engine) fits(state []byte) error {
 	if len(state) <= limit/ungrown {
 		return nil
 	}
-	err := jsonvalue.CheckWithin(state, bounds(limit))
+	err := jsonvalue.CheckWithin(state, bounds(limit, 0))
 	if err == nil {
 		return nil
 	}

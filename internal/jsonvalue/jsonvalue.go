@@ -20,8 +20,8 @@ const (
 // PostgreSQL makes a tree of a document before it writes it: [{},{},…] takes 220 times as much memory as text. These
 // are, about, upper bounds of what it takes; docs/decisions/0028 has the measurements.
 const (
-	perByte      = 8
-	perValue     = 144 // of any kind, and for the name of a member
+	PerByte      = 8   // for each byte of its size
+	perValue     = 144 // for a value of any kind, and for the name of a member
 	perContainer = 512 // for an array or an object, besides
 )
 
@@ -39,14 +39,19 @@ const (
 type Bounds struct {
 	Size   int // as [Size] counts
 	Depth  int // arrays and objects within one another
-	Memory int // 0: 64 bytes for each of Size, from 1 MB to MaxMemory
+	Memory int // 0: DefaultMemory of Size, which is 64 bytes for each byte, from 1 MB to MaxMemory
 }
 
 func (b Bounds) orDefault() Bounds {
-	const each, least = 64, 1_000_000
 	b.Size, b.Depth = cmp.Or(b.Size, MaxSize), cmp.Or(b.Depth, MaxDepth)
-	b.Memory = cmp.Or(b.Memory, min(max(each*b.Size, least), MaxMemory))
+	b.Memory = cmp.Or(b.Memory, DefaultMemory(b.Size))
 	return b
+}
+
+// DefaultMemory returns the Memory of Bounds with a Size.
+func DefaultMemory(size int) int {
+	const each, least = 64, 1_000_000
+	return min(max(each*size, least), MaxMemory)
 }
 
 // Check says why doc cannot be kept, or returns nil. It accepts JSON (RFC 8259) in valid UTF-8 that holds no U+0000
@@ -145,7 +150,7 @@ type scanner struct {
 func (s *scanner) size() int { return len(s.doc) + s.extra }
 
 func (s *scanner) memory() int {
-	return perByte*s.size() + perValue*s.values + perContainer*s.containers
+	return PerByte*s.size() + perValue*s.values + perContainer*s.containers
 }
 
 func (s *scanner) document() error {

@@ -305,3 +305,46 @@ func TestLargestOfBoth(t *testing.T) {
 		}
 	}
 }
+
+// What the engine lets in at its highest limit, the stores take: the values of the data are judged before the turn runs.
+func TestHeaviestInput(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	most := 15 << 20
+	forgetful := echo()
+	forgetful.Intents = Intents{"echo": {Run: func(context.Context, *Turn) error { return nil }}}
+	bot := w.start(t, forgetful, Options{Limits: orchestrator.Limits{Input: most}})
+	heavy := func(containers int) json.RawMessage {
+		return json.RawMessage("[" + strings.Repeat("{},", containers-2) + "{}]")
+	}
+	// text takes the rest of the limit, so that both together are at it.
+	input := func(containers int) Input {
+		data := heavy(containers)
+		return Input{Text: strings.Repeat("a", most-len(data)-1<<10), Data: data}
+	}
+	least, refused := 0, 1_000_000
+	for refused-least > 1 {
+		n := (least + refused) / 2
+		if n < 2 || taken(t, bot, input(n)) {
+			least = n
+		} else {
+			refused = n
+		}
+	}
+	if least < 100_000 {
+		t.Errorf("the engine takes %d objects only", least)
+	}
+}
+
+// taken reports whether an input is taken. If it is not, it must be refused before the session is claimed.
+func taken(t *testing.T, bot *Bot, in Input) bool {
+	t.Helper()
+	_, err := bot.Execute(t.Context(), "s", in, nil)
+	if err == nil {
+		return true
+	}
+	if _, ok := errors.AsType[*orchestrator.InputError](err); !ok {
+		t.Fatalf("a turn ran before its input was refused: %v", err)
+	}
+	return false
+}
