@@ -226,7 +226,7 @@ func TestBranchErrors(t *testing.T) {
 	wantRuns(t, bot, 0)
 }
 
-// The failure of an intent fails the turn, and the state does not change. (Weak point 19.)
+// The failure of an intent fails the turn, and the state does not change.
 func TestIntentFails(t *testing.T) {
 	boom := errors.New("boom")
 	d := echo()

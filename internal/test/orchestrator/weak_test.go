@@ -126,7 +126,7 @@ func TestDoneAndNotSettled(t *testing.T) {
 	}
 }
 
-// A store that does not answer costs a retry, not the turn. (Weak points 4 and 28.)
+// A store that does not answer costs a retry, not the turn.
 func TestSettleIsRepeated(t *testing.T) {
 	var charges, replies atomic.Int32
 	w := newWorld()
@@ -188,7 +188,7 @@ func TestOneOwner(t *testing.T) {
 	}
 }
 
-// A session that crashes in the only dispatch of its first turn is found, and finished. (Weak points 10 and 11.)
+// A session that crashes in the only dispatch of its first turn is found, and finished.
 func TestCrashInFirstDispatch(t *testing.T) {
 	backends(t, func(t *testing.T, w world) {
 		w.cutOff(t, func(die func()) Def {
@@ -288,7 +288,7 @@ func TestDriftOfRunIsNoDeadlock(t *testing.T) {
 
 func ignore(_ *Result, err error) error { return err }
 
-// A new version goes on with the runs of the old one. (Weak point 15.)
+// A new version goes on with the runs of the old one.
 func TestVersionResumed(t *testing.T) {
 	version := func(v string) func(func()) Def {
 		return func(die func()) Def {
@@ -306,7 +306,7 @@ func TestVersionResumed(t *testing.T) {
 	wantSaid(t, execute(t, bot, Input{Text: "b"}).State, "a one", "a two", "a three", "b one", "b two", "b three")
 }
 
-// Two bots share stores and the names of their sessions, and each finds its own. (Weak point 16.)
+// Two bots share stores and the names of their sessions, and each finds its own.
 func TestBotsShareStores(t *testing.T) {
 	backends(t, func(t *testing.T, w world) {
 		bots := map[string]func(func()) Def{}
