@@ -25,7 +25,8 @@ func Example() {
 	}
 	// Output:
 	// {"v":1,"role":"assistant","turn":3,"blocks":[{"kind":"text","text":"I look it up."},{"kind":"tool_call","id":"c1","name":"order","args":{"id":"A-1042"}}]} <nil>
-	// <nil> order {"id":"A-1042"}
+	// <nil>
+	// order {"id":"A-1042"}
 }
 
 // During a deploy an old process reads a message of a new process. The old process may go on with the blocks that it

@@ -87,8 +87,10 @@ func (e redisEngine) command(d *daemon) (*exec.Cmd, error) {
 		return nil, err
 	}
 	if e.sentinel {
-		args := []string{sentinelFile(d), "--sentinel", "--bind", "127.0.0.1", "--port", strconv.Itoa(d.port), "--dir",
-			d.data}
+		args := []string{
+			sentinelFile(d), "--sentinel", "--bind", "127.0.0.1", "--port", strconv.Itoa(d.port), "--dir",
+			d.data,
+		}
 		return asOwner(exec.Command(server, args...)), nil
 	}
 	defaults := map[string]string{
