@@ -109,8 +109,10 @@ func TestReport(t *testing.T) {
 // If one run fails, it does not stop another, and takes no more than its place.
 func TestConcurrency(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		bot := &script{outcomes: make(map[string]string),
-			recover: func(context.Context, string) { time.Sleep(time.Second) }}
+		bot := &script{
+			outcomes: make(map[string]string),
+			recover:  func(context.Context, string) { time.Sleep(time.Second) },
+		}
 		for i := range 20 {
 			bot.outcomes[fmt.Sprint(i)] = []string{"settled", "error boom"}[i%2]
 		}
@@ -174,16 +176,20 @@ func TestSessions(t *testing.T) {
 // sessions cost nothing.
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		bot := &script{outcomes: map[string]string{"left": "settled", "running": "held"},
-			due: map[string]bool{"left": true}}
+		bot := &script{
+			outcomes: map[string]string{"left": "settled", "running": "held"},
+			due:      map[string]bool{"left": true},
+		}
 		var sweeps atomic.Int32
-		o := &bootdrain.Options{Logger: slog.New(slog.DiscardHandler),
+		o := &bootdrain.Options{
+			Logger: slog.New(slog.DiscardHandler),
 			Sweep: func(_ context.Context, limit int) (int, error) {
 				if sweeps.Add(1) == 1 {
 					return limit, nil
 				}
 				return 0, nil
-			}}
+			},
+		}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 		defer cancel()
 		if err := bootdrain.Watch(ctx, bot, o); !errors.Is(err, context.DeadlineExceeded) {

@@ -135,8 +135,10 @@ func firstTurnCrashed(t *testing.T) {
 // run it again.
 func leftover(t *testing.T) {
 	sites(t, func(t *testing.T, s site, w world) {
-		job{Do: execute, Site: s, Body: finish, DieIn: "delete", Sessions: []string{"s"},
-			Text: "hello"}.start(t).killed()
+		job{
+			Do: execute, Site: s, Body: finish, DieIn: "delete", Sessions: []string{"s"},
+			Text: "hello",
+		}.start(t).killed()
 		b := w.start(t, nil)
 		wantTurns(t, b, "s", "hello")
 		wantRuns(t, b, 1)

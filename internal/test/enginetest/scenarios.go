@@ -78,10 +78,14 @@ func turns() []scenario {
 		{name: "iterations, delivered", bot: whole, act: one, follow: []act{one, two}, all: true},
 		{name: "one dispatch, ended from outside", bot: replying, act: one, follow: []act{abandon, remove}, all: true},
 		{name: "iterations, ended from outside", bot: iterating, act: one, follow: []act{abandon, remove}},
-		{name: "one dispatch, the lease expires", bot: replying, act: one, expires: true,
-			follow: []act{one, two, simple}},
-		{name: "one dispatch, no snapshots", bot: bot{deliver: true, volatile: true}, act: one,
-			follow: []act{one, two}},
+		{
+			name: "one dispatch, the lease expires", bot: replying, act: one, expires: true,
+			follow: []act{one, two, simple},
+		},
+		{
+			name: "one dispatch, no snapshots", bot: bot{deliver: true, volatile: true}, act: one,
+			follow: []act{one, two},
+		},
 		{name: "iterations, no Begin", bot: bare, act: one, follow: []act{one, two}},
 		{name: "fan-out", bot: fanning, act: one, follow: []act{one, two}},
 		{name: "one dispatch, delivered, no request id", bot: replying, act: plain, follow: others},
@@ -96,10 +100,14 @@ func takeovers() []scenario {
 	return []scenario{
 		{name: "resume another first", bot: whole, found: halfway, act: quick, follow: live},
 		{name: "resume own", bot: iterating, found: halfway, act: zero, follow: []act{zero, two, recovery, resume}},
-		{name: "resume own, no Begin", bot: bare, found: halfway, act: zero,
-			follow: []act{zero, two, recovery, resume}},
-		{name: "resume own fan-out", bot: fanning, found: halfway, act: zero,
-			follow: []act{zero, two, recovery, resume}},
+		{
+			name: "resume own, no Begin", bot: bare, found: halfway, act: zero,
+			follow: []act{zero, two, recovery, resume},
+		},
+		{
+			name: "resume own fan-out", bot: fanning, found: halfway, act: zero,
+			follow: []act{zero, two, recovery, resume},
+		},
 		{name: "Resume", bot: iterating, found: halfway, act: resume, follow: []act{resume, two, zero, recovery}},
 		{name: "Recover", bot: whole, found: halfway, act: recovery, follow: []act{recovery, two, zero, resume}},
 		{name: "leftover of a settled run", bot: single, found: left("drop"), act: quick, follow: live},
@@ -141,8 +149,10 @@ func takeovers() []scenario {
 			name: "Reject", bot: iterating, found: halfway, how: orchestrator.Reject, act: quick,
 			wants: orchestrator.ErrInterrupted, follow: live,
 		},
-		{name: "AbandonFirst", bot: iterating, found: halfway, how: orchestrator.AbandonFirst, act: quick,
-			follow: live},
+		{
+			name: "AbandonFirst", bot: iterating, found: halfway, how: orchestrator.AbandonFirst, act: quick,
+			follow: live,
+		},
 		{name: "replay", bot: replying, found: settled, act: zero, follow: []act{zero, two, recovery}},
 	}
 }

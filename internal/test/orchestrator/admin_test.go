@@ -146,8 +146,10 @@ func TestBusy(t *testing.T) {
 			done <- err
 		}()
 		<-started
-		for name, waiter := range map[string]*Bot{"same process": bot,
-			"another": w.start(t, d, Options{Limits: orchestrator.Limits{LockWait: time.Second}})} {
+		for name, waiter := range map[string]*Bot{
+			"same process": bot,
+			"another":      w.start(t, d, Options{Limits: orchestrator.Limits{LockWait: time.Second}}),
+		} {
 			start := time.Now()
 			_, err := waiter.Execute(t.Context(), "s", Input{}, nil)
 			wantErr(t, err, orchestrator.ErrBusy)
@@ -264,13 +266,15 @@ func TestShutdownWaits(t *testing.T) {
 // The engine waits for a function that ignores its context. After that, no event of the function is heard.
 func TestStuck(t *testing.T) {
 	release := make(chan struct{})
-	d := Def{Name: "stuck", Intents: Intents{"stuck": {Timeout: time.Millisecond,
+	d := Def{Name: "stuck", Intents: Intents{"stuck": {
+		Timeout: time.Millisecond,
 		Run: func(_ context.Context, t *Turn) error {
 			<-release
 			t.Emit("too late")
 			t.AddUsage(orchestrator.Usage{Input: 1})
 			return nil
-		}}}}
+		},
+	}}}
 	w := newWorld()
 	bot := w.start(t, d, Options{Limits: orchestrator.Limits{SettleTimeout: 20 * time.Millisecond, LeaseTTL: 500 * time.Millisecond}})
 	events := new(diary)

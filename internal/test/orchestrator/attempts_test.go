@@ -42,13 +42,15 @@ func TestHangingAnywhereParks(t *testing.T) {
 			"first": {Run: say("x"), Next: orchestrator.To("a", "b")},
 			"a":     {Run: hang, Next: orchestrator.End}, "b": {Run: hang, Next: orchestrator.End},
 		}}, nil},
-		"history": {Def{Intents: Intents{"a": {Run: hang}}},
+		"history": {
+			Def{Intents: Intents{"a": {Run: hang}}},
 			func(ctx context.Context, _ string) ([]message.Message, error) {
 				if calls == 0 {
 					return nil, nil // the run has to be in flight
 				}
 				return nil, hang(ctx, nil)
-			}},
+			},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -29,8 +29,10 @@ func backends(t *testing.T, test func(*testing.T, world)) {
 		{"postgres", onPostgres},
 		{"redis", onRedis},
 		{"postgres and redis", func(t *testing.T) world {
-			return world{onPostgres(t).checkpoints,
-				onRedis(t).snapshots}
+			return world{
+				onPostgres(t).checkpoints,
+				onRedis(t).snapshots,
+			}
 		}},
 	} {
 		t.Run(b.name, func(t *testing.T) { test(t, b.open(t)) })

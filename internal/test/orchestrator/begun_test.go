@@ -148,8 +148,10 @@ func TestHeldTooLate(t *testing.T) {
 		w := newWorld()
 		claims := &slowClaims{Store: w.checkpoints, time: 5 * time.Second, refusal: lock.ErrHeld}
 		w.checkpoints = claims
-		bot := w.start(t, echo(), Options{Limits: orchestrator.Limits{LockWait: 4 * time.Second,
-			SettleTimeout: 2 * time.Second}})
+		bot := w.start(t, echo(), Options{Limits: orchestrator.Limits{
+			LockWait:      4 * time.Second,
+			SettleTimeout: 2 * time.Second,
+		}})
 		_, err := bot.Execute(t.Context(), "s", Input{}, nil)
 		wantErr(t, err, orchestrator.ErrBusy)
 		if claims.n != 1 {

@@ -182,7 +182,8 @@ func TestBranchOfARenamedField(t *testing.T) {
 		w.crash(t, func(die func()) Def { return ticks([]string{"a", "b"}, dying("b", die)) }, Input{Text: "x"})
 		branch := func(set func(*renamedState)) orchestrator.Intent[renamedState] {
 			return orchestrator.Intent[renamedState]{Run: func(_ context.Context,
-				t *orchestrator.Turn[renamedState]) error {
+				t *orchestrator.Turn[renamedState],
+			) error {
 				set(&t.State)
 				return nil
 			}}

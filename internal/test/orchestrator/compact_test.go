@@ -141,8 +141,10 @@ func TestCompactionHangs(t *testing.T) {
 		<-ctx.Done()
 		return orchestrator.Usage{}, ctx.Err()
 	}
-	bot := w.start(t, echo(), Options{Compaction: orchestrator.Compaction{After: 1, Keep: 1, Run: hang,
-		Timeout: time.Millisecond}})
+	bot := w.start(t, echo(), Options{Compaction: orchestrator.Compaction{
+		After: 1, Keep: 1, Run: hang,
+		Timeout: time.Millisecond,
+	}})
 	for range 3 {
 		execute(t, bot, Input{Text: "x"})
 	}
@@ -182,8 +184,10 @@ func TestCompactByHand(t *testing.T) {
 		t.Error("compacted by nobody")
 	}
 	d, started := hanging()
-	bot = newWorld().start(t, d, Options{Compaction: orchestrator.Compaction{Run: c.run},
-		Limits: orchestrator.Limits{LockWait: time.Millisecond}})
+	bot = newWorld().start(t, d, Options{
+		Compaction: orchestrator.Compaction{Run: c.run},
+		Limits:     orchestrator.Limits{LockWait: time.Millisecond},
+	})
 	ctx, cancel := context.WithCancel(t.Context())
 	st := bot.Stream(ctx, "s", Input{}, nil)
 	<-started

@@ -80,11 +80,13 @@ func TestLateAndLeft(t *testing.T) {
 				}
 				return nil
 			}
-			bot := w.start(t, d, Options{Compaction: orchestrator.Compaction{After: 1, Keep: 1,
+			bot := w.start(t, d, Options{Compaction: orchestrator.Compaction{
+				After: 1, Keep: 1,
 				Run: func(context.Context, orchestrator.Range) (u orchestrator.Usage, err error) {
 					compacted = true
 					return u, nil
-				}}})
+				},
+			}})
 			execute(t, bot, Input{Text: "a"})
 			armed = true
 			if _, err := bot.Execute(ctx, "s", Input{Text: "b"}, nil); err != nil {
@@ -109,8 +111,10 @@ func TestDeliverOfLost(t *testing.T) {
 		took = time.Since(start)
 		return ctx.Err()
 	}
-	bot := w.start(t, d, Options{Limits: orchestrator.Limits{LeaseTTL: 60 * time.Millisecond,
-		SettleTimeout: 2 * time.Second}})
+	bot := w.start(t, d, Options{Limits: orchestrator.Limits{
+		LeaseTTL:      60 * time.Millisecond,
+		SettleTimeout: 2 * time.Second,
+	}})
 	execute(t, bot, Input{Text: "a"})
 	if took > time.Second {
 		t.Errorf("told after %v, with a lease of 60 ms", took)
@@ -163,8 +167,10 @@ func TestEventIsOwn(t *testing.T) {
 	goOn := make(chan struct{})
 	d := steps(nil)
 	one := d.Intents["one"]
-	d.Intents["one"] = Intent{Next: one.Next,
-		Run: func(ctx context.Context, t *Turn) error { <-goOn; return one.Run(ctx, t) }}
+	d.Intents["one"] = Intent{
+		Next: one.Next,
+		Run:  func(ctx context.Context, t *Turn) error { <-goOn; return one.Run(ctx, t) },
+	}
 	bot := newWorld().start(t, d, Options{})
 	st := bot.Stream(t.Context(), "s", Input{Text: "a"}, nil)
 	for ev := range st.Events() {
@@ -185,8 +191,10 @@ func TestEventIsOwn(t *testing.T) {
 // A claim that hangs is bounded by LockWait.
 func TestClaimHangs(t *testing.T) {
 	bot, err := orchestrator.New(echo(), hungClaim{new(checkpoint.Memory)},
-		&Options{Logger: quiet(), Limits: orchestrator.Limits{LockWait: 30 * time.Millisecond,
-			SettleTimeout: 10 * time.Millisecond}})
+		&Options{Logger: quiet(), Limits: orchestrator.Limits{
+			LockWait:      30 * time.Millisecond,
+			SettleTimeout: 10 * time.Millisecond,
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -219,8 +219,10 @@ func TestIntentErrorAtTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		boom := errors.New("boom")
 		d := echo()
-		d.Intents["echo"] = Intent{Retry: retry.Policy{Attempts: 2},
-			Run: func(ctx context.Context, _ *Turn) error { <-ctx.Done(); return boom }}
+		d.Intents["echo"] = Intent{
+			Retry: retry.Policy{Attempts: 2},
+			Run:   func(ctx context.Context, _ *Turn) error { <-ctx.Done(); return boom },
+		}
 		bot := newWorld().start(t, d, Options{Limits: orchestrator.Limits{TurnTimeout: time.Second}})
 		_, err := bot.Execute(t.Context(), "s", Input{Text: "a"}, nil)
 		wantErr(t, err, boom)

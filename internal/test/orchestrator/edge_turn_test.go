@@ -278,8 +278,10 @@ func TestToolInBegin(t *testing.T) {
 
 // A call that a turn makes belongs to another turn: its fate is not the caller's.
 func TestChildsErrors(t *testing.T) {
-	for name, of := range map[string]error{"indeterminate": orchestrator.ErrIndeterminate,
-		"parked": orchestrator.ErrParked} {
+	for name, of := range map[string]error{
+		"indeterminate": orchestrator.ErrIndeterminate,
+		"parked":        orchestrator.ErrParked,
+	} {
 		t.Run(name, func(t *testing.T) {
 			d := echo()
 			d.Intents["echo"] = Intent{Run: func(context.Context, *Turn) error { return fmt.Errorf("child: %w", of) }}
@@ -316,8 +318,10 @@ func TestRecoverOfParentWithParkedChild(t *testing.T) {
 func TestStuckChild(t *testing.T) {
 	release := make(chan struct{})
 	defer close(release)
-	c := Def{Name: "child", Intents: Intents{"stuck": {Timeout: time.Millisecond,
-		Run: func(context.Context, *Turn) error { <-release; return nil }}}}
+	c := Def{Name: "child", Intents: Intents{"stuck": {
+		Timeout: time.Millisecond,
+		Run:     func(context.Context, *Turn) error { <-release; return nil },
+	}}}
 	limits := orchestrator.Limits{SettleTimeout: 20 * time.Millisecond, LockWait: 20 * time.Millisecond}
 	child := newWorld().start(t, c, Options{Limits: limits})
 	d := echo()
@@ -439,11 +443,13 @@ func (p *picky) UnmarshalJSON(raw []byte) error { return nil }
 
 // A state whose own marshaling panics is the bot's failure.
 func TestMarshalPanics(t *testing.T) {
-	d := orchestrator.Definition[picky]{Name: "picky",
+	d := orchestrator.Definition[picky]{
+		Name: "picky",
 		Intents: orchestrator.Intents[picky]{"one": {Run: func(_ context.Context, t *orchestrator.Turn[picky]) error {
 			t.State.N = 1
 			return nil
-		}}}}
+		}}},
+	}
 	bot, err := orchestrator.New(d, new(checkpoint.Memory), &Options{Snapshots: new(snapshot.Memory), Logger: quiet()})
 	if err != nil {
 		t.Fatal(err)
@@ -478,17 +484,21 @@ func TestMigrateBacksOff(t *testing.T) {
 // A null state survives its process.
 func TestNullState(t *testing.T) {
 	d := func(die func()) orchestrator.Definition[*State] {
-		return orchestrator.Definition[*State]{Name: "null", Iterate: true, First: "one",
+		return orchestrator.Definition[*State]{
+			Name: "null", Iterate: true, First: "one",
 			Intents: orchestrator.Intents[*State]{
-				"one": {Next: orchestrator.To("two"),
-					Run: func(context.Context, *orchestrator.Turn[*State]) error { return nil }},
+				"one": {
+					Next: orchestrator.To("two"),
+					Run:  func(context.Context, *orchestrator.Turn[*State]) error { return nil },
+				},
 				"two": {Next: orchestrator.End, Run: func(ctx context.Context, _ *orchestrator.Turn[*State]) error {
 					if die != nil {
 						die()
 					}
 					return ctx.Err()
 				}},
-			}}
+			},
+		}
 	}
 	w := newWorld()
 	o := &Options{Snapshots: w.snapshots, Logger: quiet()}

@@ -56,7 +56,8 @@ func declared(t *testing.T, file string) map[string]string {
 // scripts each end in the events that they are listed with.
 var scripts = map[string]func(t *testing.T, w world, c *orchestrator.CallOptions){
 	"turn.started routed intent.started token intent.ended delivered compacted turn.settled": func(t *testing.T,
-		w world, c *orchestrator.CallOptions) {
+		w world, c *orchestrator.CallOptions,
+	) {
 		d := echo()
 		d.Intents["echo"] = Intent{Run: func(_ context.Context, t *Turn) error { t.Emit("hel"); return nil }}
 		d.Deliver = func(context.Context, *Result) error { return nil }
@@ -67,10 +68,13 @@ var scripts = map[string]func(t *testing.T, w world, c *orchestrator.CallOptions
 		_, _ = bot.Execute(t.Context(), "s", Input{}, c)
 	},
 	"turn.started routed intent.started intent.ended intent.started intent.ended turn.failed": func(t *testing.T,
-		w world, c *orchestrator.CallOptions) {
+		w world, c *orchestrator.CallOptions,
+	) {
 		d := echo()
-		d.Intents["echo"] = Intent{Retry: retry.Fixed(2, 0),
-			Run: func(context.Context, *Turn) error { return errors.New("boom") }}
+		d.Intents["echo"] = Intent{
+			Retry: retry.Fixed(2, 0),
+			Run:   func(context.Context, *Turn) error { return errors.New("boom") },
+		}
 		_, _ = w.start(t, d, Options{}).Execute(t.Context(), "s", Input{}, c)
 	},
 	"turn.resumed routed intent.started intent.ended routed intent.started intent.ended turn.settled": func(
@@ -83,7 +87,8 @@ var scripts = map[string]func(t *testing.T, w world, c *orchestrator.CallOptions
 		_, _ = w.start(t, echo(), Options{}).Execute(t.Context(), "", Input{}, c)
 	},
 	"turn.started routed intent.started intent.ended turn.left": func(t *testing.T, w world,
-		c *orchestrator.CallOptions) {
+		c *orchestrator.CallOptions,
+	) {
 		ctx, cancel := context.WithCancel(t.Context())
 		d := echo()
 		d.Intents["echo"] = Intent{Run: func(ctx context.Context, _ *Turn) error {
@@ -180,8 +185,10 @@ func TestNoSecrets(t *testing.T) {
 				t.Logger().InfoContext(ctx, "at work", "turn", t, "input", t.Input)
 				return nil
 			}},
-			"b": {Next: orchestrator.End,
-				Run: func(_ context.Context, t *Turn) error { t.State.B = secret; return nil }},
+			"b": {
+				Next: orchestrator.End,
+				Run:  func(_ context.Context, t *Turn) error { t.State.B = secret; return nil },
+			},
 			"c": {Next: orchestrator.End, Run: func(_ context.Context, t *Turn) error {
 				if t.Input.Text == secret+" fails" {
 					return boom
@@ -192,10 +199,12 @@ func TestNoSecrets(t *testing.T) {
 		Deliver: func(_ context.Context, r *Result) error { logger.Info("delivering", "result", r); return boom },
 	}
 	events := new(diary)
-	bot := newWorld().start(t, d, Options{Logger: logger,
+	bot := newWorld().start(t, d, Options{
+		Logger: logger,
 		History: func(context.Context, string) ([]message.Message, error) {
 			return []message.Message{message.User(secret)}, nil
-		}})
+		},
+	})
 	defer bot.Subscribe(events.note)()
 	for _, text := range []string{secret, secret + " fails"} {
 		_, _ = bot.Execute(t.Context(), "s", Input{Text: text, Data: json.RawMessage(`"` + secret + `"`)}, nil)
@@ -206,8 +215,10 @@ func TestNoSecrets(t *testing.T) {
 	if strings.Contains(all, secret) {
 		t.Errorf("told:\n%s", all)
 	}
-	for _, want := range []string{"turn.settled", "turn.failed", "at work", "delivering", `"orchestrator":"careful"`,
-		`"intent":"a"`} {
+	for _, want := range []string{
+		"turn.settled", "turn.failed", "at work", "delivering", `"orchestrator":"careful"`,
+		`"intent":"a"`,
+	} {
 		if !strings.Contains(all, want) {
 			t.Errorf("no %q in:\n%s", want, all)
 		}

@@ -107,8 +107,10 @@ type client struct {
 
 // say sends the next input.
 func (c *client) say(ctx context.Context) {
-	in := &told{Input: Input{Text: fmt.Sprintf("%c%d", 'a'+c.rng.IntN(2), c.said),
-		RequestID: fmt.Sprint("request ", c.said)}}
+	in := &told{Input: Input{
+		Text:      fmt.Sprintf("%c%d", 'a'+c.rng.IntN(2), c.said),
+		RequestID: fmt.Sprint("request ", c.said),
+	}}
 	if c.chance(50) {
 		in.RequestID = ""
 	}

@@ -95,8 +95,10 @@ func newFleet(t *testing.T, w world) *fleet {
 		}
 	}
 	f.rng = rand.New(rand.NewPCG(f.seed, 0))
-	for _, policy := range []orchestrator.OnInterrupted{orchestrator.ResumeFirst, orchestrator.Reject,
-		orchestrator.AbandonFirst} {
+	for _, policy := range []orchestrator.OnInterrupted{
+		orchestrator.ResumeFirst, orchestrator.Reject,
+		orchestrator.AbandonFirst,
+	} {
 		f.instances = append(f.instances, f.start(t, policy))
 	}
 	return f
@@ -115,8 +117,10 @@ func (f *fleet) start(t *testing.T, policy orchestrator.OnInterrupted) *instance
 	for n := range i.bots {
 		i.bots[n] = w.start(t, f.bot(n == 1), Options{
 			Locker: faulttest.Everybody{}, KeepSnapshots: checkpoint.KeepAll, OnInterrupted: policy,
-			Limits: orchestrator.Limits{LeaseTTL: fleetTTL, LockWait: 6 * fleetTTL, SettleTimeout: 3 * fleetTTL,
-				Attempts: 1_000_000},
+			Limits: orchestrator.Limits{
+				LeaseTTL: fleetTTL, LockWait: 6 * fleetTTL, SettleTimeout: 3 * fleetTTL,
+				Attempts: 1_000_000,
+			},
 		})
 	}
 	return i
@@ -302,8 +306,10 @@ func (s *unfenced) Append(
 		return err
 	}
 	// The session may have no owner.
-	if _, err := s.Claim(ctx, l.Key, checkpoint.ClaimRequest{Owner: "zombie", Nonce: cp.RunID,
-		TTL: fleetTTL}); err == nil {
+	if _, err := s.Claim(ctx, l.Key, checkpoint.ClaimRequest{
+		Owner: "zombie", Nonce: cp.RunID,
+		TTL: fleetTTL,
+	}); err == nil {
 		o.Release = true
 	}
 	s.mu.Lock()

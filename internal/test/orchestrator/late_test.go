@@ -240,8 +240,10 @@ func TestRenewalBesideAClaim(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stage{t, newWorld()}
 		s.crash(Input{Text: "a"})
-		p := s.process(Options{Limits: orchestrator.Limits{LeaseTTL: 30 * time.Second,
-			SettleTimeout: 20 * time.Second}}, nil)
+		p := s.process(Options{Limits: orchestrator.Limits{
+			LeaseTTL:      30 * time.Second,
+			SettleTimeout: 20 * time.Second,
+		}}, nil)
 		p.next("Claim", nil, func(send func() error) error {
 			// The leases are renewed after ten seconds.
 			defer time.Sleep(12 * time.Second)

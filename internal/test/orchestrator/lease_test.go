@@ -117,8 +117,10 @@ func TestExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ttl = 30 * time.Second
 		w := newWorld()
-		w.checkpoints = &renewer{Store: w.checkpoints,
-			fail: func([]checkpoint.Lease) error { return errors.New("down") }}
+		w.checkpoints = &renewer{
+			Store: w.checkpoints,
+			fail:  func([]checkpoint.Lease) error { return errors.New("down") },
+		}
 		var ended time.Time
 		d := echoAs("hang")
 		d.Intents["hang"] = Intent{Run: func(ctx context.Context, _ *Turn) error {
@@ -144,8 +146,10 @@ func TestStoppedPastDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		asleep := make(chan struct{})
-		w.checkpoints = &renewer{Store: w.checkpoints,
-			fail: func([]checkpoint.Lease) error { <-asleep; return errors.New("stopped") }}
+		w.checkpoints = &renewer{
+			Store: w.checkpoints,
+			fail:  func([]checkpoint.Lease) error { <-asleep; return errors.New("stopped") },
+		}
 		d := echoAs("work")
 		d.Intents["work"] = Intent{Run: func(context.Context, *Turn) error { time.Sleep(time.Hour); return nil }}
 		bot := w.start(t, d, Options{Limits: orchestrator.Limits{SettleTimeout: 2 * time.Hour}})

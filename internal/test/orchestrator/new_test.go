@@ -20,8 +20,10 @@ func TestNewFaults(t *testing.T) {
 			"":  {Run: say("x")},
 		},
 	}
-	o := &Options{KeepSnapshots: -1, OnInterrupted: 9,
-		Limits: orchestrator.Limits{FanOut: -1, LeaseTTL: time.Microsecond}}
+	o := &Options{
+		KeepSnapshots: -1, OnInterrupted: 9,
+		Limits: orchestrator.Limits{FanOut: -1, LeaseTTL: time.Microsecond},
+	}
 	_, err := orchestrator.New(d, nil, o)
 	if err == nil {
 		t.Fatal("no error")
@@ -72,7 +74,8 @@ func TestStateFaults(t *testing.T) {
 	}
 	_, err := orchestrator.New(orchestrator.Definition[lossy]{
 		Name: "n", Intents: orchestrator.Intents[lossy]{"a": {Run: func(context.Context,
-			*orchestrator.Turn[lossy]) error {
+			*orchestrator.Turn[lossy],
+		) error {
 			return nil
 		}}},
 	}, new(checkpoint.Memory), nil)

@@ -102,8 +102,10 @@ func TestRetryWaitMisbehaves(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			boom := errors.New("boom")
 			d := echo()
-			d.Intents["echo"] = Intent{Run: func(context.Context, *Turn) error { return boom },
-				Retry: retry.Policy{Attempts: 3, Wait: wait}}
+			d.Intents["echo"] = Intent{
+				Run:   func(context.Context, *Turn) error { return boom },
+				Retry: retry.Policy{Attempts: 3, Wait: wait},
+			}
 			bot := newWorld().start(t, d, Options{Limits: orchestrator.Limits{SettleTimeout: 20 * time.Millisecond}})
 			_, err := bot.Execute(t.Context(), "s", Input{Text: "a"}, nil)
 			wantErr(t, err, boom)
@@ -232,8 +234,10 @@ func (f fast) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run
 
 // Two processes that loop over one session, without a Locker, both make progress.
 func TestFairness(t *testing.T) {
-	for name, takes := range map[string]time.Duration{"short turns": 2 * time.Millisecond,
-		"long turns": 700 * time.Millisecond} {
+	for name, takes := range map[string]time.Duration{
+		"short turns": 2 * time.Millisecond,
+		"long turns":  700 * time.Millisecond,
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld()

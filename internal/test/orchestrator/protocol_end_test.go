@@ -133,8 +133,10 @@ func TestProtocolFailed(t *testing.T) {
 	boom := errors.New("boom")
 	fail := func(context.Context, *Turn) error { return boom }
 	in := Input{Text: "a", RequestID: "r"}
-	for name, lost := range map[string]rule{"told": nil, "Delete's request lost": requestLost,
-		"Delete's reply lost": replyLost} {
+	for name, lost := range map[string]rule{
+		"told": nil, "Delete's request lost": requestLost,
+		"Delete's reply lost": replyLost,
+	} {
 		t.Run(name, func(t *testing.T) {
 			stages(t, func(s *stage) {
 				p := s.process(Options{}, fail)

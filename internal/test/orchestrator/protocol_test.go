@@ -18,8 +18,10 @@ func TestProtocolLateBegin(t *testing.T) {
 		"drain":      func(p *process) []string { p.recovers("settled"); return []string{"b", "a"} },
 		"same again": func(p *process) []string {
 			p.execute(Input{Text: "a", RequestID: "r"})
-			return []string{"b",
-				"a"}
+			return []string{
+				"b",
+				"a",
+			}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

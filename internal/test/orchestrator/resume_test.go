@@ -77,8 +77,10 @@ func TestResumeFirst(t *testing.T) {
 
 // The same request id finishes its own run, under every OnInterrupted.
 func TestOwnRun(t *testing.T) {
-	for _, policy := range []orchestrator.OnInterrupted{orchestrator.ResumeFirst, orchestrator.Reject,
-		orchestrator.AbandonFirst} {
+	for _, policy := range []orchestrator.OnInterrupted{
+		orchestrator.ResumeFirst, orchestrator.Reject,
+		orchestrator.AbandonFirst,
+	} {
 		w := newWorld()
 		in := Input{RequestID: "r", Text: "a", Data: json.RawMessage(`{"n": 1}`)}
 		w.crash(t, steps, in)

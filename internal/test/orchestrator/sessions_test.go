@@ -209,7 +209,8 @@ type nest map[string]*Bot
 func newNest(t *testing.T, w world, o Options, names ...string) nest {
 	bots := make(nest)
 	for _, name := range names {
-		bots[name] = w.start(t, Def{Name: name,
+		bots[name] = w.start(t, Def{
+			Name: name,
 			Intents: Intents{"call": {Run: func(ctx context.Context, t *Turn) error {
 				t.State.Said = append(t.State.Said, name)
 				if t.Input.Text == "" {
@@ -220,7 +221,8 @@ func newNest(t *testing.T, w world, o Options, names ...string) nest {
 					t.State.Said = append(t.State.Said, res.State.Said...)
 				}
 				return err
-			}}}}, o)
+			}}},
+		}, o)
 	}
 	return bots
 }

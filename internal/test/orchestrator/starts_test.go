@@ -38,8 +38,10 @@ func (i *itinerary) pass(place string) {
 
 func (i *itinerary) definition(fanOut bool) Def {
 	work := func(place string) Intent {
-		return Intent{Run: func(context.Context, *Turn) error { i.pass(place); return nil },
-			Retry: retry.Policy{Attempts: 2}}
+		return Intent{
+			Run:   func(context.Context, *Turn) error { i.pass(place); return nil },
+			Retry: retry.Policy{Attempts: 2},
+		}
 	}
 	d := Def{
 		Name: "itinerary", Iterate: true,
@@ -118,11 +120,13 @@ func TestNothingFollowsLate(t *testing.T) {
 		summarized := 0
 		bot := world{unrenewed{store}, nil}.start(t, d, Options{
 			Limits: orchestrator.Limits{LeaseTTL: ttl},
-			Compaction: orchestrator.Compaction{After: 1, Keep: 1,
+			Compaction: orchestrator.Compaction{
+				After: 1, Keep: 1,
 				Run: func(context.Context, orchestrator.Range) (orchestrator.Usage, error) {
 					summarized++
 					return orchestrator.Usage{}, nil
-				}},
+				},
+			},
 		})
 		execute(t, bot, Input{Text: "a"})
 		if delivered != 1 || summarized != 0 {

@@ -227,8 +227,10 @@ func routed() Def {
 
 func fannedOut() Def {
 	return Def{
-		Intents: Intents{"a": {Run: func(_ context.Context, t *Turn) error { t.State.A = t.Input.Text; return nil }},
-			"b": {Run: say("b")}},
+		Intents: Intents{
+			"a": {Run: func(_ context.Context, t *Turn) error { t.State.A = t.Input.Text; return nil }},
+			"b": {Run: say("b")},
+		},
 		Route: func(context.Context, *Turn) (Next, error) { return orchestrator.To("a", "b"), nil },
 	}
 }
@@ -262,8 +264,10 @@ func TestRoundTrips(t *testing.T) {
 		{"three iterations", rounds(3), stored, "", "claim begin save save settle", 6},
 		{"with Deliver", delivered(rounds(1)), stored, "", "claim begin settle mark", 5},
 		{"one iteration, after which Route ends the turn", routed(), stored, "", "claim begin save settle", 5},
-		{"a fan-out of two, of which the first to finish is saved", fannedOut(), stored, "",
-			"claim begin save settle", 5},
+		{
+			"a fan-out of two, of which the first to finish is saved", fannedOut(), stored, "",
+			"claim begin save settle", 5,
+		},
 		{"one iteration, in two databases", rounds(1), apart, "", "claim begin append delete", 5},
 		{"two iterations, in two databases", rounds(2), apart, "", "claim begin save append delete", 6},
 		{"a request that was answered before", rounds(1), stored, "r", "claim mark", 4},

@@ -129,8 +129,10 @@ func TestTraceEnds(t *testing.T) {
 	}
 	outer.End()
 	got := tree(spans.Ended(), outer.SpanContext().SpanID().String(), "")
-	for _, want := range []string{"turn=0 resumed=false outcome=settled", "turn=1 resumed=false outcome=refused",
-		"turn=1 resumed=false outcome=failed"} {
+	for _, want := range []string{
+		"turn=0 resumed=false outcome=settled", "turn=1 resumed=false outcome=refused",
+		"turn=1 resumed=false outcome=failed",
+	} {
 		if !strings.Contains(got, "orchestrator.turn "+want) {
 			t.Errorf("no %s in\n%s", want, got)
 		}

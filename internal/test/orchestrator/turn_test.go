@@ -32,13 +32,15 @@ func TestTurn(t *testing.T) {
 
 // One dispatch is a turn, and settles: no function has to return END.
 func TestOneDispatch(t *testing.T) {
-	d := Def{Name: "one", Intents: Intents{"a": {Run: say("a")}, "b": {Run: say("b")}},
+	d := Def{
+		Name: "one", Intents: Intents{"a": {Run: say("a")}, "b": {Run: say("b")}},
 		Route: func(_ context.Context, t *Turn) (Next, error) {
 			if t.Input.Text == "nothing" {
 				return orchestrator.End, nil
 			}
 			return orchestrator.To(t.Input.Text), nil
-		}}
+		},
+	}
 	bot := newWorld().start(t, d, Options{})
 	wantSaid(t, execute(t, bot, Input{Text: "b"}).State, "b")
 	wantSaid(t, execute(t, bot, Input{Text: "nothing"}).State, "b")
@@ -74,8 +76,10 @@ func TestRouting(t *testing.T) {
 			return say("polite")(ctx, t)
 		}},
 	}
-	bot := newWorld().start(t, Def{Name: "r", Intents: intents, First: "first", Route: route, Evaluate: evaluate,
-		Iterate: true}, Options{})
+	bot := newWorld().start(t, Def{
+		Name: "r", Intents: intents, First: "first", Route: route, Evaluate: evaluate,
+		Iterate: true,
+	}, Options{})
 	res := execute(t, bot, Input{Text: "x"})
 	wantSaid(t, res.State, "first", "next", "polite", "routed")
 	if !slices.Equal(feedback, []string{"again, politely"}) {
@@ -94,8 +98,10 @@ func TestRouteErrors(t *testing.T) {
 		"too many at once": orchestrator.To("a", "b", "c"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := Def{Name: "r", Intents: intents,
-				Route: func(context.Context, *Turn) (Next, error) { return next, nil }}
+			d := Def{
+				Name: "r", Intents: intents,
+				Route: func(context.Context, *Turn) (Next, error) { return next, nil },
+			}
 			w := newWorld()
 			bot := w.start(t, d, Options{Limits: orchestrator.Limits{FanOut: 2}})
 			_, err := bot.Execute(t.Context(), "s", Input{Text: "x"}, nil)
@@ -107,8 +113,10 @@ func TestRouteErrors(t *testing.T) {
 		})
 	}
 	t.Run("twice is once", func(t *testing.T) {
-		d := Def{Name: "r", Intents: intents,
-			Route: func(context.Context, *Turn) (Next, error) { return orchestrator.To("a", "b", "a"), nil }}
+		d := Def{
+			Name: "r", Intents: intents,
+			Route: func(context.Context, *Turn) (Next, error) { return orchestrator.To("a", "b", "a"), nil },
+		}
 		d.Merge = func(base State, branches []State) (State, error) {
 			base.N = len(branches)
 			return base, nil
@@ -174,7 +182,8 @@ func TestMerge(t *testing.T) {
 		return func(_ context.Context, t *Turn) error { t.State.A, t.State.N = a, n; return nil }
 	}
 	run := func(t *testing.T, x, y func(context.Context, *Turn) error,
-		merge func(State, []State) (State, error)) (*Result, error) {
+		merge func(State, []State) (State, error),
+	) (*Result, error) {
 		d := Def{
 			Name: "fan", Intents: Intents{"x": {Run: x}, "y": {Run: y}}, Merge: merge,
 			Route: func(context.Context, *Turn) (Next, error) { return orchestrator.To("y", "x"), nil },
@@ -255,11 +264,15 @@ func TestPanic(t *testing.T) {
 	boom := errors.New("boom")
 	for name, d := range map[string]Def{
 		"intent": {Intents: Intents{"a": {Run: func(context.Context, *Turn) error { panic(boom) }}}},
-		"route": {Intents: Intents{"a": {Run: say("a")}, "b": {Run: say("b")}},
-			Route: func(context.Context, *Turn) (Next, error) { panic(boom) }},
+		"route": {
+			Intents: Intents{"a": {Run: say("a")}, "b": {Run: say("b")}},
+			Route:   func(context.Context, *Turn) (Next, error) { panic(boom) },
+		},
 		"begin": {Intents: Intents{"a": {Run: say("a")}}, Begin: func(context.Context, *Turn) error { panic(boom) }},
-		"evaluate": {Intents: Intents{"a": {Run: say("a")}}, Iterate: true,
-			Evaluate: func(context.Context, *Turn) (Next, error) { panic(boom) }},
+		"evaluate": {
+			Intents: Intents{"a": {Run: say("a")}}, Iterate: true,
+			Evaluate: func(context.Context, *Turn) (Next, error) { panic(boom) },
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d.Name = "panic"
@@ -308,8 +321,10 @@ func TestRetry(t *testing.T) {
 }
 
 func TestTimeouts(t *testing.T) {
-	hang := Intents{"a": {Timeout: time.Millisecond,
-		Run: func(ctx context.Context, _ *Turn) error { <-ctx.Done(); return ctx.Err() }}}
+	hang := Intents{"a": {
+		Timeout: time.Millisecond,
+		Run:     func(ctx context.Context, _ *Turn) error { <-ctx.Done(); return ctx.Err() },
+	}}
 	bot := newWorld().start(t, Def{Name: "t", Intents: hang}, Options{})
 	_, err := bot.Execute(t.Context(), "s", Input{}, nil)
 	wantErr(t, err, context.DeadlineExceeded)
