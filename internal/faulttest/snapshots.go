@@ -63,7 +63,7 @@ var (
 	partNames = rapid.SampledFrom([]string{"p", "P", "p:", "😀"})
 )
 
-// A target is what a call names: a session, and the id and fence of a run, perhaps of another session.
+// A target is the arguments of a call: a session, and the id and fence of a run, perhaps of another session.
 type target struct {
 	key   snapshot.Key
 	id    string

@@ -72,7 +72,8 @@ var spec = porcupine.Model{
 }
 
 // step reports whether h can give that reply, and returns the next head. If the reply is unknown and the call is
-// possible, the call happens. If the call did not happen, porcupine can put it after all others, where no reply shows it.
+// possible, the call happens. If the call did not happen, porcupine can put it after all others, where no reply shows
+// its effect.
 func (h head) step(in call, out reply) (bool, head) {
 	switch in.op {
 	case "claim":

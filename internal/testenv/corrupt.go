@@ -26,7 +26,8 @@ func LoseChunk(ctx context.Context, p *pgxpool.Pool, table string) error {
 			{"SET LOCAL allow_system_table_mods = on", nil},
 			{"UPDATE pg_class SET relkind = 'r' WHERE oid = $1", []any{oid}}, // PostgreSQL changes only tables
 			{
-				"DELETE FROM " + chunks + " WHERE chunk_seq = 0 AND chunk_id = (SELECT max(chunk_id) FROM " + chunks + ")",
+				"DELETE FROM " + chunks + " WHERE chunk_seq = 0" +
+					" AND chunk_id = (SELECT max(chunk_id) FROM " + chunks + ")",
 				nil,
 			},
 			{"UPDATE pg_class SET relkind = 't' WHERE oid = $1", []any{oid}},

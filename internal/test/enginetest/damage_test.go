@@ -440,7 +440,7 @@ func (s saveAny) Save(ctx context.Context, r snapshot.Run) error {
 	return s.Store.Save(ctx, r)
 }
 
-// savesNothing loses each save that has a certain status.
+// savesNothing loses each save with a certain status.
 type savesNothing struct {
 	snapshot.Store
 	status snapshot.Status
