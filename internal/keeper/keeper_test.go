@@ -126,6 +126,7 @@ func TestSettled(t *testing.T) {
 			t.Errorf("%v, lost with %v, asked %d times", err, lost, asked.Load())
 		}
 		time.Sleep(ttl / 2)
+		synctest.Wait()
 		if err := k.Check(&kept); !errors.Is(err, lock.ErrExpired) {
 			t.Errorf("after its deadline: %v", err)
 		}
@@ -134,6 +135,7 @@ func TestSettled(t *testing.T) {
 			t.Errorf("the new one: %v", err)
 		}
 		time.Sleep(ttl)
+		synctest.Wait()
 		if !errors.Is(lost, lock.ErrLost) {
 			t.Errorf("the new one was lost, and its owner heard %v", lost)
 		}
