@@ -396,7 +396,7 @@ func (m *Memory) Sweep(ctx context.Context, limit int) (retired int, err error) 
 
 // ttl returns how long s stays when nobody owns it; 0: for ever.
 func (m *Memory) ttl(s *session) time.Duration {
-	unsettled := cmp.Or(m.Unsettled, DefaultUnsettled)
+	unsettled := cmp.Or(max(m.Unsettled, 0), DefaultUnsettled)
 	if s.last() < 0 && (m.TTL <= 0 || unsettled < m.TTL) {
 		return unsettled
 	}

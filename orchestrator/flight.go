@@ -141,7 +141,8 @@ func (f *flight[S]) open() (found *snapshot.Run, err error) {
 	f.run.Fence = f.own.Fence
 	r := *f.run
 	r.Payload, r.Parts = f.memo.documents(inlineState)
-	if f.memo.State != nil && len(r.Payload) > mostCertain && jsonvalue.Check(r.Payload) != nil { // Begin is asked once
+	// Begin is asked once, so what a store would refuse is divided before.
+	if f.memo.State != nil && !certain(r.Payload, jsonvalue.MaxSize) && jsonvalue.Check(r.Payload) != nil {
 		r.Payload, r.Parts = f.memo.documents(0)
 	}
 	err = f.own.Once(f.ctx, func(ctx context.Context) (err error) {

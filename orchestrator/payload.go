@@ -87,12 +87,8 @@ type storedBranch struct {
 	Change change `json:"change"`
 }
 
-// inlineState is how large a state may be to share the payload with the input. A payload up to mostCertain is taken,
-// whatever encoding/json has written into it.
-const (
-	inlineState = 1 << 20
-	mostCertain = 64 << 10
-)
+// inlineState is how large a state may be to share the payload with the input.
+const inlineState = 1 << 20
 
 func storeNext(n Next) storedNext { return storedNext(n) }
 

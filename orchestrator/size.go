@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 
@@ -18,7 +19,7 @@ const (
 
 // bounds are those of a document with a limit, beside which a text of some bytes is stored.
 func bounds(limit, text int) jsonvalue.Bounds {
-	const around = 1_000_000 // what the steps and the fields weigh
+	const around = 4_000_000 // what the steps and the fields weigh
 	return jsonvalue.Bounds{
 		Size: limit, Depth: mostDepth,
 		Memory: min(jsonvalue.DefaultMemory(limit), jsonvalue.MaxMemory-around-jsonvalue.PerByte*text),
@@ -79,9 +80,29 @@ func checkSession(session string) error {
 	return nil
 }
 
-// ungrown is the share of a limit up to which a state is not counted: numbers and escapes do not make it larger than
-// the limit.
+// ungrown is the share of a limit up to which a document without long exponents is not counted. Escapes do not make it
+// larger than the limit, and neither do numbers: 1e999 counts 1,000 bytes.
 const ungrown = 256
+
+// certain reports whether a document is within a limit, without counting it.
+func certain(doc []byte, limit int) bool { return len(doc) <= limit/ungrown && !longExponent(doc) }
+
+// longExponent reports whether a number may have an exponent of four digits: 1e131071 counts 131,072 bytes. Text that
+// looks like such a number counts as one.
+func longExponent(doc []byte) bool {
+	for i, c := range doc {
+		if c|0x20 != 'e' || i == 0 || !digit(doc[i-1]) {
+			continue
+		}
+		digits := bytes.TrimLeft(doc[i+1:], "+-")
+		if len(digits) >= 4 && digit(digits[0]) && digit(digits[1]) && digit(digits[2]) && digit(digits[3]) {
+			return true
+		}
+	}
+	return false
+}
+
+func digit(c byte) bool { return '0' <= c && c <= '9' }
 
 // encodeState returns the state as it is saved and settled, or a *StateError.
 func encodeState[S any](e *engine, state *S) ([]byte, error) {
@@ -96,7 +117,7 @@ func encodeState[S any](e *engine, state *S) ([]byte, error) {
 // the store refuses.
 func (e *engine) fits(state []byte) error {
 	limit := e.Limits.State
-	if len(state) <= limit/ungrown {
+	if certain(state, limit) {
 		return nil
 	}
 	err := jsonvalue.CheckWithin(state, bounds(limit, 0))

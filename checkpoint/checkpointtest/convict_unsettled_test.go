@@ -20,11 +20,14 @@ func TestSuiteConvictsUnsettled(t *testing.T) {
 	}{
 		"what settled nothing stays": {"unsettled-retired", func(time.Duration) sweeping { return new(checkpoint.Memory) }},
 		"what has settled goes too": {"unsettled-retired", func(d time.Duration) sweeping {
-			return &checkpoint.Memory{TTL: d, Unsettled: d}
+			return &checkpoint.Memory{TTL: time.Nanosecond, Unsettled: d}
 		}},
 		"what is owned goes too":    {"unsettled-owned", func(d time.Duration) sweeping { return brief{unsettled(d)} }},
 		"a former owner comes back": {"unsettled-fenced", func(d time.Duration) sweeping { return comesBack{unsettled(d)} }},
 		"it goes at once":           {"unsettled-young", func(time.Duration) sweeping { return unsettled(time.Nanosecond) }},
+		"a negative time retires all": {"unsettled-negative", func(time.Duration) sweeping {
+			return &checkpoint.Memory{TTL: time.Nanosecond}
+		}},
 		"Born stays what it became": {"unsettled-born", func(d time.Duration) sweeping { return ignoresBorn{unsettled(d)} }},
 		"a retired owner is taken from": {"unsettled-fenced", func(d time.Duration) sweeping {
 			return ignoresFrom{unsettled(d)}

@@ -103,6 +103,21 @@ var unsettledClauses = []unsettledClause{
 		},
 	},
 	{
+		name:      "unsettled-negative",
+		rule:      "a negative time means the default: a session that is owned, or was just now, stays",
+		unsettled: -time.Hour,
+		check: func(p *probe, s SweepingStore) {
+			owned := p.claim("owned").Lease
+			born := p.claim("released")
+			p.release(born.Lease)
+			p.sweep(s, 0)
+			p.append(owned, turn(0))
+			if c := p.claim("released"); c.Born != born.Born {
+				fail("a session of %d was retired at once", born.Born)
+			}
+		},
+	},
+	{
 		name:      "unsettled-born",
 		rule:      "after a session was retired, its owner may give it the Born that it had",
 		unsettled: time.Millisecond,

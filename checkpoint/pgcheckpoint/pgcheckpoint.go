@@ -79,7 +79,7 @@ func New(db DB, o *Options) *Store {
 	}
 	d := pgstate.New(db)
 	unsettled := strings.NewReplacer("{unsettled}",
-		strconv.FormatInt(cmp.Or(o.Unsettled, checkpoint.DefaultUnsettled).Microseconds(), 10))
+		strconv.FormatInt(cmp.Or(max(o.Unsettled, 0), checkpoint.DefaultUnsettled).Microseconds(), 10))
 	sweep := unsettled.Replace(templates.sweep)
 	s := &Store{db: d, prefix: p, sql: fillAll(p), ttl: o.TTL, sweeper: pgsweep.New(d, sweep, names(p))}
 	if o.Functions {
@@ -436,7 +436,7 @@ func (s *Store) error(ctx context.Context, op string, k checkpoint.Key, err erro
 	}
 	if pgstate.Missing(err) && s.calls != nil {
 		return fmt.Errorf("pgcheckpoint: %s: %w: %s, %s or a function like %s: run Store.Schema of a store with "+
-			"Options.Functions: %w", op, checkpoint.ErrSchema, s.prefix.Plain("sessions"), s.prefix.Plain("turns"),
+			"Options.Functions; if they are there, the role lacks USAGE on their schema: %w", op, checkpoint.ErrSchema, s.prefix.Plain("sessions"), s.prefix.Plain("turns"),
 			s.prefix.Plain(functionNamed("session_claim")), err)
 	}
 	if pgstate.Missing(err) {

@@ -164,7 +164,6 @@ var templates = queries{
 		WHERE t.orchestrator = $1 AND t.session = $2 AND t.turn = (
 			SELECT h.turn FROM {sessions} h WHERE h.orchestrator = $1 AND h.session = $2 AND h.nonce = $3)`,
 
-	//
 	// An answer that is found makes the claim durable, and so itself: it is told as settled.
 	answered: `
 		SELECT {columns}

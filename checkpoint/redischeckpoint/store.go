@@ -60,7 +60,7 @@ func New(client redis.UniversalClient, o *Options) *Store {
 	if o.TTL > 0 {
 		s.idle = ceil(o.TTL, time.Millisecond)
 	}
-	s.unsettled = ceil(cmp.Or(o.Unsettled, checkpoint.DefaultUnsettled), time.Millisecond)
+	s.unsettled = ceil(cmp.Or(max(o.Unsettled, 0), checkpoint.DefaultUnsettled), time.Millisecond)
 	if s.idle > 0 {
 		s.unsettled = min(s.unsettled, s.idle)
 	}

@@ -52,7 +52,8 @@ func New(db *sql.DB, o *Options) *Store {
 	if err != nil {
 		panic("sqlitecheckpoint: " + err.Error())
 	}
-	return &Store{db: sqlitestore.New(db, layout(prefix)), ttl: o.TTL, unsettled: cmp.Or(o.Unsettled, checkpoint.DefaultUnsettled)}
+	unsettled := cmp.Or(max(o.Unsettled, 0), checkpoint.DefaultUnsettled)
+	return &Store{db: sqlitestore.New(db, layout(prefix)), ttl: o.TTL, unsettled: unsettled}
 }
 
 const (

@@ -516,7 +516,7 @@ func (s *Store) error(ctx context.Context, op string, k snapshot.Key, err error)
 	}
 	if pgstate.Missing(err) && s.calls != nil {
 		return fmt.Errorf("pgsnapshot: %s: %w: %s, %s or a function like %s: run Store.Schema of a store with "+
-			"Options.Functions: %w", op, snapshot.ErrSchema, s.prefix.Plain("runs"), s.prefix.Plain("run_parts"),
+			"Options.Functions; if they are there, the role lacks USAGE on their schema: %w", op, snapshot.ErrSchema, s.prefix.Plain("runs"), s.prefix.Plain("run_parts"),
 			s.prefix.Plain(functions[0]), err)
 	}
 	if pgstate.Missing(err) {
