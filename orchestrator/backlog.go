@@ -64,6 +64,9 @@ func (b *backlog) full(ev Event) bool {
 func (b *backlog) join(ev Event) bool {
 	for i := len(b.waiting) - 1; i >= max(0, len(b.waiting)-joinable); i-- {
 		q := &b.waiting[i]
+		if q.Kind == IntentStarted && q.Session == ev.Session && q.RunID == ev.RunID && q.Intent == ev.Intent {
+			return false // an attempt that was begun anew
+		}
 		if !q.sameAttempt(ev) {
 			continue
 		}

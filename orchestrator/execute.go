@@ -86,11 +86,17 @@ func (v *visit[S]) ownInFlight(f *flight[S], refusal error) (found *snapshot.Run
 		found, err = v.o.inFlight(ctx, v.own.Session)
 		return err
 	})
+	if err == nil && found != nil && v.own.Lost() == nil {
+		err = v.meet(*found, f)
+	}
 	if err == nil && (found == nil || found.ID != f.id) && v.own.Ctx.Err() == nil {
 		var landed snapshot.Run // since
 		var over bool
 		if landed, over, err = v.bar(); !over {
 			found = &landed
+			if err == nil {
+				err = v.meet(landed, f)
+			}
 		}
 	}
 	own := err == nil && found != nil && found.ID == f.id

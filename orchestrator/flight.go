@@ -180,7 +180,13 @@ func (f *flight[S]) begunBefore() (*snapshot.Run, error) {
 	if err != nil {
 		return nil, f.err("begin", err)
 	}
-	if found == nil || found.ID != f.id {
+	if found == nil {
+		return nil, nil
+	}
+	if err := f.meet(*found, f); err != nil {
+		return nil, f.err("begin", err)
+	}
+	if found.ID != f.id {
 		return nil, nil
 	}
 	return found, nil

@@ -116,3 +116,30 @@ func TestReadingIsNoChange(t *testing.T) {
 		t.Errorf("changed %q", b.Fields)
 	}
 }
+
+// Tokens of an attempt that is void are not joined to those of the next, for a handler that is far behind.
+func TestTokensOfAnAttempt(t *testing.T) {
+	b := backlog{most: 32}
+	of := Event{Session: "s", RunID: "r", Intent: "i", Attempt: 1}
+	push := func(kind EventKind, delta string) {
+		ev := of
+		ev.Kind, ev.Delta = kind, delta
+		b.push(ev)
+	}
+	for range 4 {
+		b.push(Event{Kind: IntentStarted, Session: "other"})
+	}
+	push(IntentStarted, "")
+	push(Token, "void ")
+	push(TurnLeft, "")
+	push(TurnResumed, "")
+	push(IntentStarted, "")
+	push(Token, "valid")
+	last := ""
+	for ev, more := b.pop(); more; ev, more = b.pop() {
+		last = ev.Delta
+	}
+	if last != "valid" {
+		t.Errorf("the last token is %q", last)
+	}
+}

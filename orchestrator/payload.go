@@ -187,7 +187,7 @@ func (m memo) documents(inline int) (payload json.RawMessage, parts map[string]j
 func decodeMemo(r snapshot.Run) (memo, error) {
 	var version struct{ V int }
 	if err := json.Unmarshal(r.Payload, &version); err != nil {
-		return memo{}, damagedRun(r, "payload: %w", err)
+		return memo{}, damagedRun(r, "payload: %w", unread(err))
 	}
 	if version.V > payloadVersion {
 		return memo{}, &DriftError{Saved: "payload version " + strconv.Itoa(version.V), Current: strconv.Itoa(payloadVersion)}

@@ -171,6 +171,18 @@ func (v *visit[S]) reborn(r snapshot.Run, f *flight[S]) error {
 	return nil // usable says what is wrong with a payload that cannot be read
 }
 
+// meet is reborn for a run that is not over, before its id is compared with that of f.
+func (v *visit[S]) meet(found snapshot.Run, f *flight[S]) error {
+	if v.last != nil {
+		return nil
+	}
+	over, err := v.leftover(found)
+	if err != nil || over {
+		return err
+	}
+	return v.reborn(found, f)
+}
+
 // bear claims the session from ourselves, with another Born.
 func (v *visit[S]) bear(born int64, f *flight[S]) error {
 	if err := v.own.ClaimAnew(born); err != nil {

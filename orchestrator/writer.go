@@ -109,6 +109,10 @@ func (w *writer) escape(s string) {
 			w.buf = append(w.buf, '\\', 'r')
 		case r == '\t':
 			w.buf = append(w.buf, '\\', 't')
+		case r == '\b':
+			w.buf = append(w.buf, '\\', 'b')
+		case r == '\f':
+			w.buf = append(w.buf, '\\', 'f')
 		case r < ' ':
 			w.buf = fmt.Appendf(w.buf, `\u%04x`, r)
 		default:

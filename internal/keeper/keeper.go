@@ -12,9 +12,13 @@ import (
 	"github.com/holdfast-go/holdfast/lock"
 )
 
-// A Renewer extends all for ttl, which the server counts. It returns what it has extended, and what the server gives to
-// nobody or to another. Of the rest it could not find out.
-type Renewer[T comparable] func(ctx context.Context, ttl time.Duration, all []T) (renewed, lost []T)
+// A Renewer extends all for ttl, which the server counts. It calls report with each answer of the server as soon as there
+// is one. If something is not known in the end, it returns false, and is asked again soon.
+type Renewer[T comparable] func(ctx context.Context, ttl time.Duration, all []T, report Report[T]) (known bool)
+
+// A Report is about a request that was sent at sent: what the server has extended, and what it gives to nobody or to
+// another.
+type Report[T comparable] func(sent time.Time, renewed, lost []T)
 
 // A Keeper renews what was given to it, from one goroutine that runs only when it is time to. What is given back before
 // the first renewal costs no timer.
@@ -200,9 +204,12 @@ func (k *Keeper[T]) renewAll(ctx context.Context, asked map[T]*Kept[T]) bool {
 	if len(asked) == 0 {
 		return true
 	}
-	sent := time.Now()
-	renewed, lost := k.renew(ctx, k.ttl, slices.Collect(maps.Keys(asked)))
+	all := slices.Collect(maps.Keys(asked))
+	return k.renew(ctx, k.ttl, all, func(sent time.Time, renewed, lost []T) { k.note(asked, sent, renewed, lost) })
+}
 
+// note takes over what the server said of some that it was asked about.
+func (k *Keeper[T]) note(asked map[T]*Kept[T], sent time.Time, renewed, lost []T) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	current := func(what T) *Kept[T] { // nil: it was given back meanwhile, or replaced
@@ -212,7 +219,7 @@ func (k *Keeper[T]) renewAll(ctx context.Context, asked map[T]*Kept[T]) bool {
 		return nil
 	}
 	for _, what := range renewed {
-		if t := current(what); t != nil && t.timer.Stop() {
+		if t := current(what); t != nil && t.timer != nil && t.timer.Stop() {
 			t.deadline = sent.Add(k.trusted())
 			t.timer.Reset(time.Until(t.deadline))
 		}
@@ -222,5 +229,4 @@ func (k *Keeper[T]) renewAll(ctx context.Context, asked map[T]*Kept[T]) bool {
 			t.end(lock.ErrLost)
 		}
 	}
-	return len(renewed)+len(lost) == len(asked)
 }

@@ -16,19 +16,31 @@ import (
 
 const ttl = 30 * time.Second
 
+// reporting makes a Renewer of a function that knows everything at once.
+func reporting(
+	renew func(ctx context.Context, ttl time.Duration, all []string) (renewed, lost []string),
+) keeper.Renewer[string] {
+	return func(ctx context.Context, ttl time.Duration, all []string, report keeper.Report[string]) bool {
+		sent := time.Now()
+		renewed, lost := renew(ctx, ttl, all)
+		report(sent, renewed, lost)
+		return len(renewed)+len(lost) == len(all)
+	}
+}
+
 // A lock that is renewed is held for as long as it likes; once renewals fail it ends within its time.
 func TestEndsBeforeItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var down atomic.Bool
 		var renewed atomic.Pointer[time.Time]
-		k := keeper.New(ttl, func(_ context.Context, _ time.Duration, held []string) (kept, lost []string) {
+		k := keeper.New(ttl, reporting(func(_ context.Context, _ time.Duration, held []string) (kept, lost []string) {
 			if down.Load() {
 				return nil, nil
 			}
 			now := time.Now()
 			renewed.Store(&now)
 			return held, nil
-		})
+		}))
 		held, drop := k.Context(t.Context(), "k", time.Now())
 		defer drop()
 		time.Sleep(time.Hour)
@@ -53,10 +65,10 @@ func TestEndsBeforeItsTime(t *testing.T) {
 // Its time counts from when the request was sent.
 func TestCountsFromSending(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := keeper.New(ttl, func(ctx context.Context, _ time.Duration, _ []string) (kept, lost []string) {
+		k := keeper.New(ttl, reporting(func(ctx context.Context, _ time.Duration, _ []string) (kept, lost []string) {
 			<-ctx.Done()
 			return nil, nil
-		})
+		}))
 		sent := time.Now()
 		time.Sleep(ttl / 2) // the reply was slow
 		held, drop := k.Context(t.Context(), "k", sent)
@@ -72,9 +84,9 @@ func TestCountsFromSending(t *testing.T) {
 func TestLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gone, stays := "gone", "stays"
-		k := keeper.New(ttl, func(context.Context, time.Duration, []string) (kept, lost []string) {
+		k := keeper.New(ttl, reporting(func(context.Context, time.Duration, []string) (kept, lost []string) {
 			return []string{stays}, []string{gone}
-		})
+		}))
 		held, drop := k.Context(t.Context(), gone, time.Now())
 		defer drop()
 		other, dropOther := k.Context(t.Context(), stays, time.Now())
@@ -94,10 +106,10 @@ func TestLost(t *testing.T) {
 // The reply may come when hardly any time is left: before the first renewal would be.
 func TestLateReply(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := keeper.New(ttl, func(ctx context.Context, _ time.Duration, _ []string) (kept, lost []string) {
+		k := keeper.New(ttl, reporting(func(ctx context.Context, _ time.Duration, _ []string) (kept, lost []string) {
 			<-ctx.Done()
 			return nil, nil
-		})
+		}))
 		sent := time.Now()
 		time.Sleep(ttl * 3 / 4)
 		held, drop := k.Context(t.Context(), "k", sent)
@@ -113,10 +125,10 @@ func TestLateReply(t *testing.T) {
 func TestSettled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int32
-		k := keeper.New(ttl, func(_ context.Context, _ time.Duration, all []string) (kept, lost []string) {
+		k := keeper.New(ttl, reporting(func(_ context.Context, _ time.Duration, all []string) (kept, lost []string) {
 			asked.Add(int32(len(all)))
 			return nil, all
-		})
+		}))
 		var kept keeper.Kept[string]
 		var lost error
 		k.Keep(&kept, "old", time.Now(), func(err error) { lost = err })
@@ -146,9 +158,9 @@ func TestSettled(t *testing.T) {
 // A thousand locks are one goroutine, and none is left when they are given back.
 func TestGoroutines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := keeper.New(ttl, func(_ context.Context, _ time.Duration, held []string) (kept, lost []string) {
+		k := keeper.New(ttl, reporting(func(_ context.Context, _ time.Duration, held []string) (kept, lost []string) {
 			return held, nil
-		})
+		}))
 		before := runtime.NumGoroutine()
 		var drops []func()
 		for i := range 1000 {

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/keeper"
 	"github.com/holdfast-go/holdfast/lock"
 )
 
@@ -125,4 +128,49 @@ func TestScope(t *testing.T) {
 	if err := same.Enter(inside, p, "s"); !errors.Is(err, ErrShuttingDown) {
 		t.Errorf("after its turn: %v", err)
 	}
+}
+
+// lockedRow is a store in which the row of one session is locked at times.
+type lockedRow struct {
+	checkpoint.Store
+	locked func() bool
+}
+
+func (l *lockedRow) Renew(
+	ctx context.Context, ttl time.Duration, all []checkpoint.Lease,
+) (lost []checkpoint.Lease, err error) {
+	for slices.ContainsFunc(all, func(l checkpoint.Lease) bool { return l.Session == "locked" }) && l.locked() {
+		if err := keeper.Sleep(ctx, 100*time.Millisecond); err != nil {
+			return nil, err
+		}
+	}
+	return l.Store.Renew(ctx, ttl, all)
+}
+
+// A session whose row is locked, and therefore not renewed, costs the others nothing.
+func TestLockedRow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		p := process(&lockedRow{new(checkpoint.Memory), func() bool {
+			at := time.Since(start)
+			return 9*time.Second < at && at < 19*time.Second || 20*time.Second < at && at < time.Minute
+		}})
+		var locked, other Session
+		for session, s := range map[string]*Session{"locked": &locked, "other": &other} {
+			if err := s.Acquire(t.Context(), p, session, "", false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(50 * time.Second)
+		if err := locked.Lost(); !errors.Is(err, lock.ErrExpired) {
+			t.Errorf("the session with the locked row: %v", err)
+		}
+		if err := other.Lost(); err != nil {
+			t.Errorf("the other session: %v", err)
+		}
+		time.Sleep(time.Minute)
+		locked.Done()
+		other.Done()
+		time.Sleep(time.Minute) // a renewal may be under way
+	})
 }

@@ -219,7 +219,8 @@ func (l *Locker) release(ctx context.Context, h held) {
 	}
 }
 
-func (l *Locker) renew(ctx context.Context, ttl time.Duration, all []held) (renewed, lost []held) {
+func (l *Locker) renew(ctx context.Context, ttl time.Duration, all []held, report keeper.Report[held]) (known bool) {
+	sent := time.Now()
 	extended, err := l.which(ctx, all, l.sql.renew, ttl.Microseconds())
 	// ours also has the locks that renew skipped because their rows were locked.
 	var ours map[held]bool
@@ -230,8 +231,9 @@ func (l *Locker) renew(ctx context.Context, ttl time.Duration, all []held) (rene
 		if ctx.Err() == nil {
 			l.o.Logger.WarnContext(ctx, "renewal of locks failed", "locks", len(all), "err", err)
 		}
-		return nil, nil
+		return false
 	}
+	var renewed, lost []held
 	for _, h := range all {
 		switch {
 		case extended[h]:
@@ -240,7 +242,8 @@ func (l *Locker) renew(ctx context.Context, ttl time.Duration, all []held) (rene
 			lost = append(lost, h)
 		}
 	}
-	return renewed, lost
+	report(sent, renewed, lost)
+	return len(renewed)+len(lost) == len(all)
 }
 
 // which runs sql on all and returns the locks that it finds.

@@ -139,10 +139,11 @@ func (l *Locker) release(ctx context.Context, granted *redislock.Lock) {
 const renewers = 16
 
 func (l *Locker) renew(
-	ctx context.Context, ttl time.Duration, all []*redislock.Lock,
-) (renewed, lost []*redislock.Lock) {
-	var mu sync.Mutex // protects the results
+	ctx context.Context, ttl time.Duration, all []*redislock.Lock, report keeper.Report[*redislock.Lock],
+) (known bool) {
+	var mu sync.Mutex // protects following fields
 	var failed error
+	unknown := 0
 	queue := make(chan *redislock.Lock, len(all))
 	for _, granted := range all {
 		queue <- granted
@@ -152,26 +153,26 @@ func (l *Locker) renew(
 	for range min(renewers, len(all)) {
 		wg.Go(func() {
 			for granted := range queue {
-				err := refresh(ctx, granted, ttl)
-				mu.Lock()
-				switch {
+				sent, one := time.Now(), []*redislock.Lock{granted}
+				switch err := refresh(ctx, granted, ttl); {
 				case err == nil:
-					renewed = append(renewed, granted)
+					report(sent, one, nil)
 				case errors.Is(err, redislock.ErrNotObtained):
-					lost = append(lost, granted)
+					report(sent, nil, one)
 				default:
+					mu.Lock()
 					failed = err
+					unknown++
+					mu.Unlock()
 				}
-				mu.Unlock()
 			}
 		})
 	}
 	wg.Wait()
 	if failed != nil && ctx.Err() == nil {
-		l.o.Logger.WarnContext(ctx, "renewal of locks failed",
-			"locks", len(all)-len(renewed)-len(lost), "err", failed)
+		l.o.Logger.WarnContext(ctx, "renewal of locks failed", "locks", unknown, "err", failed)
 	}
-	return renewed, lost
+	return failed == nil
 }
 
 func refresh(ctx context.Context, granted *redislock.Lock, ttl time.Duration) error {

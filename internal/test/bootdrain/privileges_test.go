@@ -157,6 +157,26 @@ func TestGrantsSuffice(t *testing.T) {
 	}
 }
 
+// Stores with functions need one right more, where PostgreSQL does not give it to everybody.
+func TestGrantsForFunctions(t *testing.T) {
+	g := newGuarded(t)
+	runSQL(t, g.owner, ofSecurity(t, "GRANT USAGE ON SCHEMA"))
+	runSQL(t, g.owner, "ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC")
+	s := pgcheckpoint.New(g.service, &pgcheckpoint.Options{Functions: true})
+	r := pgsnapshot.New(g.service, &pgsnapshot.Options{Functions: true})
+	runSQL(t, g.owner, s.Schema())
+	runSQL(t, g.owner, r.Schema())
+	k := checkpoint.Key{Orchestrator: "bot", Session: "a"}
+	_, err := s.Claim(t.Context(), k, checkpoint.ClaimRequest{Nonce: "n", TTL: time.Minute})
+	if !errors.Is(err, checkpoint.ErrRefused) || !strings.Contains(err.Error(), "holdfast_session_claim") {
+		t.Errorf("without EXECUTE: %v", err)
+	}
+	runSQL(t, g.owner, ofSecurity(t, "GRANT EXECUTE"))
+	if err := g.turns(t.Context(), s, r); err != nil {
+		t.Error(err)
+	}
+}
+
 func (g *guarded) listen(ctx context.Context) (*pgx.Conn, error) {
 	return pgx.Connect(ctx, g.as("holdfast_service"))
 }
@@ -271,7 +291,7 @@ func fanning(s checkpoint.Store, r snapshot.Store) (*orchestrator.Orchestrator[f
 		Deliver: func(context.Context, *orchestrator.Result[fanned]) error { return nil },
 	}, s, &orchestrator.Options{
 		Snapshots: r, KeepSnapshots: 2,
-		Limits: orchestrator.Limits{SettleTimeout: 100 * time.Millisecond}, // for so long a refused call is repeated
+		Limits: orchestrator.Limits{SettleTimeout: time.Second}, // for so long a refused call is repeated
 	})
 }
 
