@@ -1,32 +1,34 @@
 // Package checkpoint stores the settled turns of agent sessions, and says who owns a session.
 //
-// A session is a sequence of turns numbered from 0. Settling a turn appends one [Checkpoint], and nothing settled is
-// ever overwritten; the newest checkpoint is the session's state. Whoever wants to append claims the session first
-// and gets a fence: an epoch and a nonce that the store compares, by equality and in the same atomic step, with what
-// it issued last. A process that was paused, cut off or restored from the dead therefore changes nothing once
-// another has claimed.
+// A session is a sequence of turns numbered from 0. Settling a turn appends one [Checkpoint]. A settled turn is never
+// overwritten. The newest checkpoint is the session's state. A process that wants to append claims the session first
+// and gets a fence: an epoch and a nonce. The store compares the fence of each write, by equality and in the same
+// atomic step, with the fence that it issued last. A process that was paused, cut off or restored from the dead
+// therefore changes nothing once another has claimed.
 //
 // This package holds the contract, [Store], and an implementation in memory, [Memory]. Durable stores live in
-// subpackages, one for each backend. All pass checkpointtest.Run, which is the contract in executable form; a store
-// of your own should too.
+// subpackages, one for each backend. All pass checkpointtest.Run, which is the contract in executable form. A store of
+// your own should pass it too.
 //
 // # The life of a lease
 //
-// A claim holds the session until its TTL has passed on the store's clock, or until it is released. An expired lease
-// that nobody has taken still appends, marks and renews: expiry only allows others to claim. A released lease is over:
-// it appends nothing and renews nothing, even before the next claim. Claiming with [ClaimRequest].From takes a live
-// lease away from the owner whose fence it names.
+// A claim holds the session until its TTL has passed on the store's clock, or until it is released. If a lease has
+// expired and no other process has claimed, its owner still appends, marks and renews: expiry only allows others to
+// claim. A released lease is over: it appends nothing and renews nothing, even before the next claim. Claiming with
+// [ClaimRequest].From takes a live lease away from the owner whose fence it names.
 //
 // # Errors
 //
 //	lock.ErrHeld    Claim, as a *HeldError: a lease of another is live, or From is not the latest fence
-//	lock.ErrFenced  Append, Mark, Delete: the lease is not the latest, or was released. Append, Mark: the session was deleted
+//	lock.ErrFenced  Append, Mark, Delete: the lease is not the latest, or was released
+//	                Append, Mark: the session was deleted
 //	ErrConflict     Append: the turn does not follow the last settled one; with Fresh: its run is settled
 //	ErrNotFound     Load: no such turn is kept
-//	ErrInvalid      an argument that no backend takes, or a stored row that is not what a store wrote
+//	ErrInvalid      an argument that no backend takes, or a stored row that no store wrote
 //	ErrSchema       tables are missing or too old
 //	ErrRefused      the server took no write; repeat it later
 //
-// Any other error is the backend's own, wrapped. After one of those a Claim, Append or Mark may or may not have taken
-// effect; repeating it with the same arguments is safe and tells: with [AppendOptions].Fresh, that the run is settled.
+// Any other error is the backend's own, wrapped. After such an error a Claim, Append or Mark may or may not have taken
+// effect. Repeating the call with the same arguments is safe and tells: with [AppendOptions].Fresh, that the run is
+// settled.
 package checkpoint

@@ -17,7 +17,7 @@ func claim(nonce string) checkpoint.ClaimRequest {
 	return checkpoint.ClaimRequest{Owner: "pod-7", Nonce: nonce, TTL: 30 * time.Second}
 }
 
-// takeover asks for what another has.
+// takeover returns a request for a session that another owns.
 func takeover(nonce string, from lock.Fence) checkpoint.ClaimRequest {
 	r := claim(nonce)
 	r.From = from
@@ -71,8 +71,8 @@ func ExampleStore_fenced() {
 	// true
 }
 
-// Somebody wants to end a session that another works on. The refused claim names the owner, and the next one takes the
-// session from that owner and from nobody else.
+// A process wants to end a session that another process works on. The refused claim names the owner, and the next claim
+// takes the session from that owner and from no other.
 func ExampleHeldError() {
 	ctx := context.Background()
 	store := new(checkpoint.Memory)
@@ -110,7 +110,8 @@ func ExampleStore_repeat() {
 	// checkpoint: not found
 }
 
-// Two owners, one after the other, finished one run, with different results. The late one asks to be told, and reads what counts.
+// Two owners, one after the other, finished one run, with different results. The late owner asks to be told, and reads
+// the result that counts.
 func ExampleAppendOptions_fresh() {
 	ctx := context.Background()
 	store := new(checkpoint.Memory)

@@ -15,9 +15,10 @@ import (
 
 // Memory is a Store that lives and dies with the process. The zero value is ready.
 type Memory struct {
-	TTL time.Duration // for Sweep; 0: sessions with a settled turn stay
+	// TTL is for Sweep. If it is 0, sessions with a settled turn stay.
+	TTL time.Duration
 
-	// Unsettled is the same for a session without a settled turn. It has to be longer than a lease. 0 means
+	// Unsettled is the TTL of a session without a settled turn. It has to be longer than a lease. 0 means
 	// DefaultUnsettled.
 	Unsettled time.Duration
 
@@ -25,7 +26,8 @@ type Memory struct {
 	sessions map[Key]*session
 	owing    map[Key]struct{}
 	watches  map[watch]watcher
-	epoch    int64 // the last one issued, to whichever session: deleting one does not bring an epoch back
+	// epoch is the last one issued, for any session. Deleting a session does not bring an epoch back.
+	epoch int64
 }
 
 var (
@@ -34,28 +36,31 @@ var (
 	_ Watcher = (*Memory)(nil)
 )
 
-// A watch is what one process does for all.
+// A watch names a definition of an orchestrator, for which one process watches.
 type watch struct{ orchestrator, definition string }
 
-// A watcher is the process that does, and until when.
+// A watcher is the process that watches, and until when.
 type watcher struct {
 	process string
 	until   time.Time
 }
 
-// A session is what other backends keep in a head row, and its turns.
+// A session holds its turns, and what other backends keep in a head row.
 type session struct {
 	fence      lock.Fence // Nonce "" once released
 	owner      string
 	leaseUntil time.Time
 	born       int64
 	summarized int
-	owed       int          // the oldest settled turn not yet delivered; -1 if none
-	failed     int          // deliveries of that turn
-	retryAt    time.Time    // before which its delivery is not due
-	first      int          // the turn of kept[0]
-	kept       []Checkpoint // without gaps
-	array      []Checkpoint // that of kept, which leaves room at its beginning when turns are pruned
+	// owed is the oldest settled turn not yet delivered. It is -1 if all are delivered.
+	owed   int
+	failed int // failed deliveries of turn owed
+	// retryAt is when the delivery of turn owed becomes due.
+	retryAt time.Time
+	first   int          // the turn of kept[0]
+	kept    []Checkpoint // without gaps
+	// array is the array of kept. It leaves room at its beginning when turns are pruned.
+	array []Checkpoint
 }
 
 func (s *session) last() int { return s.first + len(s.kept) - 1 }
@@ -86,6 +91,7 @@ func (s *session) newest(match func(*Checkpoint) bool) *Checkpoint {
 	return nil
 }
 
+// Claim implements Store.
 func (m *Memory) Claim(ctx context.Context, k Key, r ClaimRequest) (Claimed, error) {
 	if err := checked(ctx, k.Validate(), r.Validate()); err != nil {
 		return Claimed{}, err
@@ -116,7 +122,9 @@ func (m *Memory) Claim(ctx context.Context, k Key, r ClaimRequest) (Claimed, err
 		s.born = r.Born
 	}
 
-	c := Claimed{Lease: Lease{k, s.fence}, Born: s.born, Summarized: s.summarized, Delivered: s.delivered(), Failed: s.failed}
+	c := Claimed{
+		Lease: Lease{k, s.fence}, Born: s.born, Summarized: s.summarized, Delivered: s.delivered(), Failed: s.failed,
+	}
 	c.Last = s.newest(func(*Checkpoint) bool { return true })
 	if r.RequestID != "" {
 		c.Answered = s.newest(func(cp *Checkpoint) bool { return cp.RequestID == r.RequestID })
@@ -124,7 +132,7 @@ func (m *Memory) Claim(ctx context.Context, k Key, r ClaimRequest) (Claimed, err
 	return c, nil
 }
 
-// held returns who owns the session.
+// held returns the error that names the owner of the session, or none if its lease is over.
 func (s *session) held(now time.Time) *HeldError {
 	if !s.leaseUntil.After(now) {
 		return new(HeldError)
@@ -132,6 +140,7 @@ func (s *session) held(now time.Time) *HeldError {
 	return &HeldError{Owner: s.owner, Fence: s.fence}
 }
 
+// Renew implements Store.
 func (m *Memory) Renew(ctx context.Context, ttl time.Duration, leases []Lease) (lost []Lease, err error) {
 	if err := checked(ctx, ValidateRenew(ttl, leases)); err != nil {
 		return nil, err
@@ -149,6 +158,7 @@ func (m *Memory) Renew(ctx context.Context, ttl time.Duration, leases []Lease) (
 	return lost, nil
 }
 
+// Held implements Store.
 func (m *Memory) Held(ctx context.Context, orchestrator string, sessions []string) (held []string, err error) {
 	if err := checked(ctx, ValidateHeld(orchestrator, sessions)); err != nil {
 		return nil, err
@@ -163,7 +173,7 @@ func (m *Memory) Held(ctx context.Context, orchestrator string, sessions []strin
 	return held, nil
 }
 
-// Watch serves bots that share a Memory, as tests do.
+// Watch implements Watcher, for bots that share a Memory, as tests do.
 func (m *Memory) Watch(
 	ctx context.Context, orchestrator, definition, process string, d time.Duration,
 ) (other time.Duration, err error) {
@@ -185,6 +195,7 @@ func (m *Memory) Watch(
 	return 0, nil
 }
 
+// Append implements Store.
 func (m *Memory) Append(ctx context.Context, l Lease, cp Checkpoint, o AppendOptions) error {
 	keep, err := o.Kept()
 	if err := checked(ctx, l.Validate(), cp.Validate(), err); err != nil {
@@ -225,7 +236,7 @@ func whyNot(s *session, l Lease, cp Checkpoint, o AppendOptions) error {
 	return ErrConflict
 }
 
-// route returns what keeps r: a copy, or the one of the turn before, which mostly is the same.
+// route returns the slice to keep for r: a copy, or that of the turn before, which mostly is the same.
 func (s *session) route(r []string) []string {
 	if n := len(s.kept); n > 0 && slices.Equal(r, s.kept[n-1].Route) {
 		return s.kept[n-1].Route
@@ -233,7 +244,7 @@ func (s *session) route(r []string) []string {
 	return slices.Clone(r)
 }
 
-// add keeps a turn. Before more room is asked for, that of the pruned ones is used again.
+// add keeps a turn. Before it asks for more room, it uses the room of the pruned turns again.
 func (s *session) add(cp Checkpoint) {
 	if len(s.kept) == cap(s.kept) && len(s.kept) <= len(s.array)/2 {
 		n := copy(s.array, s.kept)
@@ -254,7 +265,7 @@ func (s *session) prune(keep int) {
 	s.first = first
 }
 
-// touch says that the owner was here: Sweep counts from now, or from the end of the lease if that is later.
+// touch notes that the owner was here. Sweep counts from now, or from the end of the lease if that is later.
 func (s *session) touch(now time.Time, release bool) {
 	if release && s.fence.Nonce != "" {
 		s.fence.Nonce = ""
@@ -264,6 +275,7 @@ func (s *session) touch(now time.Time, release bool) {
 	}
 }
 
+// Mark implements Store.
 func (m *Memory) Mark(ctx context.Context, l Lease, mk Marks) error {
 	if err := checked(ctx, l.Validate(), mk.Validate()); err != nil {
 		return err
@@ -293,6 +305,7 @@ func (m *Memory) Mark(ctx context.Context, l Lease, mk Marks) error {
 	return nil
 }
 
+// Delete implements Store.
 func (m *Memory) Delete(ctx context.Context, l Lease) error {
 	if err := checked(ctx, l.Validate()); err != nil {
 		return err
@@ -307,6 +320,7 @@ func (m *Memory) Delete(ctx context.Context, l Lease) error {
 	return nil
 }
 
+// Turns implements Reader.
 func (m *Memory) Turns(ctx context.Context, k Key, from int) iter.Seq2[Checkpoint, error] {
 	return func(yield func(Checkpoint, error) bool) {
 		if err := checked(ctx, k.Validate()); err != nil {
@@ -332,6 +346,7 @@ func (m *Memory) turn(k Key, turn int) (Checkpoint, bool) {
 	return Checkpoint{}, false
 }
 
+// Sessions implements Reader.
 func (m *Memory) Sessions(ctx context.Context, q SessionQuery) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		if err := checked(ctx, q.Validate()); err != nil {
@@ -375,6 +390,7 @@ func (m *Memory) list(q SessionQuery) []string {
 	return ids
 }
 
+// Sweep implements Sweeper.
 func (m *Memory) Sweep(ctx context.Context, limit int) (retired int, err error) {
 	if ctx.Err() != nil {
 		return 0, ctxcause.Of(ctx)
@@ -394,7 +410,7 @@ func (m *Memory) Sweep(ctx context.Context, limit int) (retired int, err error) 
 	return retired, nil
 }
 
-// ttl returns how long s stays when nobody owns it; 0: for ever.
+// ttl returns how long s stays without an owner. 0 means for ever.
 func (m *Memory) ttl(s *session) time.Duration {
 	unsettled := cmp.Or(max(m.Unsettled, 0), DefaultUnsettled)
 	if s.last() < 0 && (m.TTL <= 0 || unsettled < m.TTL) {
@@ -403,7 +419,7 @@ func (m *Memory) ttl(s *session) time.Duration {
 	return m.TTL
 }
 
-// Schema is on every concrete store; there is none to create here.
+// Schema returns "". It makes Memory a migrations.Schemer.
 func (m *Memory) Schema() string { return "" }
 
 // checked returns the first reason not to go on: an error of the arguments, or the end of ctx.

@@ -31,7 +31,9 @@ func TestMemoryWatch(t *testing.T) {
 
 func TestMemoryModel(t *testing.T) {
 	faulttest.CheckpointModel(t, func(*testing.T) checkpoint.Store { return new(checkpoint.Memory) })
-	faulttest.CheckpointSweepModel(t, func(_ *testing.T, ttl time.Duration) checkpoint.Store { return &checkpoint.Memory{TTL: ttl} })
+	faulttest.CheckpointSweepModel(t, func(_ *testing.T, ttl time.Duration) checkpoint.Store {
+		return &checkpoint.Memory{TTL: ttl}
+	})
 }
 
 func TestMemoryHistories(t *testing.T) {
@@ -42,7 +44,7 @@ func TestMemoryHistories(t *testing.T) {
 
 func BenchmarkMemory(b *testing.B) { checkpointtest.Bench(b, new(checkpoint.Memory)) }
 
-// No lock is needed for safety.
+// The lock lets every caller in, and the histories stay right: safety needs no lock.
 func TestHistoriesBehindEverybody(t *testing.T) {
 	faulttest.HistoriesBehindEverybody(t, func(*testing.T) checkpoint.Store { return new(checkpoint.Memory) })
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/lock"
 )
 
-// The methods below are for those who write a store: each refuses, with ErrInvalid, what no backend takes, so that
-// the verdict is the same on all of them. A store calls them before it does anything.
+// The methods below are for authors of a store. Each refuses, with ErrInvalid, arguments that no backend takes, so that
+// all stores give the same verdict. A store calls them before it does anything.
 
 // Validate checks both names.
 func (k Key) Validate() error {
@@ -56,7 +56,7 @@ func (r ClaimRequest) Validate() error {
 // Validate checks everything that is stored.
 func (cp Checkpoint) Validate() error { return cp.validate(jsonvalue.Check) }
 
-// validate checks a turn whose documents judge takes.
+// validate checks a turn, with judge for its documents.
 func (cp Checkpoint) validate(judge func(doc []byte) error) error {
 	if cp.Turn < 0 || cp.Turn >= Newest {
 		return fmt.Errorf("%w: turn %d", ErrInvalid, cp.Turn)
@@ -64,7 +64,9 @@ func (cp Checkpoint) validate(judge func(doc []byte) error) error {
 	if err := validID("run id", cp.RunID); err != nil {
 		return err
 	}
-	texts := [...]struct{ what, text string }{{"request id", cp.RequestID}, {"signature", cp.Signature}, {"version", cp.Version}}
+	texts := [...]struct{ what, text string }{
+		{"request id", cp.RequestID}, {"signature", cp.Signature}, {"version", cp.Version},
+	}
 	for _, t := range texts {
 		if err := validText(t.what, t.text); err != nil {
 			return err
@@ -87,7 +89,7 @@ func (cp Checkpoint) validate(judge func(doc []byte) error) error {
 	return nil
 }
 
-// Damaged returns the error for what a store could not read of a session, because of err.
+// Damaged returns the error of a session that a store could not read because of err.
 func Damaged(k Key, err error) *DamagedError {
 	if d, ok := errors.AsType[*DamagedError](err); ok {
 		return d
@@ -96,25 +98,27 @@ func Damaged(k Key, err error) *DamagedError {
 	return &DamagedError{Key: k, Reason: strings.TrimPrefix(reason, ErrDamaged.Error()+": ")}
 }
 
-// DamagedTurn returns the error for a turn that a store could not read, because of err.
+// DamagedTurn returns the error of a turn that a store could not read because of err.
 func DamagedTurn(k Key, turn int, err error) *DamagedError {
 	d := Damaged(k, err)
 	d.Reason = fmt.Sprintf("stored turn %d: %s", turn, d.Reason)
 	return d
 }
 
-// Intact returns a *DamagedError unless a store wrote the head whose numbers c has, with turn as the last settled turn.
+// Intact returns a *DamagedError unless a store wrote the head. c has the numbers of the head, and turn is the last
+// settled turn.
 func (c Claimed) Intact(turn int) error {
 	counted := func(n int) bool { return 0 <= n && n <= turn+1 }
-	if c.Born > 0 && c.Fence.Epoch >= c.Born && turn < Newest && counted(c.Summarized) && counted(c.Delivered) && c.Failed >= 0 {
+	if c.Born > 0 && c.Fence.Epoch >= c.Born && turn < Newest &&
+		counted(c.Summarized) && counted(c.Delivered) && c.Failed >= 0 {
 		return nil
 	}
 	return Damaged(c.Key, fmt.Errorf("head: epoch %d, born %d, turn %d, summarized %d, delivered %d, failed %d",
 		c.Fence.Epoch, c.Born, turn, c.Summarized, c.Delivered, c.Failed))
 }
 
-// Intact returns a *DamagedError unless cp, which a store has read, is what a store wrote. It does not judge how big the
-// documents are: an earlier version may have taken more.
+// Intact returns a *DamagedError unless a store wrote cp as it was read. It does not judge the size of the documents:
+// an earlier version may have taken larger ones.
 func (cp Checkpoint) Intact(k Key) error {
 	if err := cp.validate(jsonvalue.Stored); err != nil {
 		return DamagedTurn(k, cp.Turn, err)
@@ -122,7 +126,7 @@ func (cp Checkpoint) Intact(k Key) error {
 	return nil
 }
 
-// ErrNoHead is the reason of the DamagedError of a session whose turns are kept without a head.
+// ErrNoHead is the reason of a DamagedError if the turns of a session are kept without a head.
 var ErrNoHead = errors.New("its turns are kept, and its head is missing")
 
 // Kept returns how many turns stay.
@@ -136,7 +140,7 @@ func (o AppendOptions) Kept() (int, error) {
 	return o.Keep, nil
 }
 
-// Known is the verdict on an Append that appends nothing, because a kept turn has its run.
+// Known returns the verdict on an Append that appends nothing because a kept turn has its run.
 func (o AppendOptions) Known() error {
 	if o.Fresh {
 		return ErrConflict
@@ -206,7 +210,7 @@ func ValidateRenew(ttl time.Duration, leases []Lease) error {
 	return nil
 }
 
-// A year is longer than any lease makes sense, and short enough that no clock arithmetic overflows.
+// A year is longer than any sensible lease, and short enough that no clock arithmetic overflows.
 const maxTTL = 366 * 24 * time.Hour
 
 func validTTL(ttl time.Duration) error {
