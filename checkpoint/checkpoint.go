@@ -48,7 +48,7 @@ var (
 	ErrNotFound = errors.New("checkpoint: not found")
 	ErrConflict = errors.New("checkpoint: turn already settled")
 	ErrInvalid  = errors.New("checkpoint: invalid")
-	// ErrDamaged says that no store wrote what is stored; see DamagedError.
+	// ErrDamaged says that no store wrote the stored data; see DamagedError.
 	ErrDamaged = errors.New("checkpoint: damaged")
 	// ErrSchema names the table and the remedy.
 	ErrSchema = errors.New("checkpoint: tables missing or too old")
@@ -77,7 +77,8 @@ const DefaultUnsettled = 7 * 24 * time.Hour
 // all its turns. Other sessions are not concerned. An ErrDamaged that is no *DamagedError concerns the whole store.
 type DamagedError struct {
 	Key
-	Reason string // what is wrong, and with what
+	// Reason says what is wrong, and with what.
+	Reason string
 }
 
 // Error names the session, the reason and the remedy.

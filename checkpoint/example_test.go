@@ -24,7 +24,7 @@ func takeover(nonce string, from lock.Fence) checkpoint.ClaimRequest {
 	return r
 }
 
-// A turn: claim the session, settle what follows its newest turn, and give it back.
+// A turn: claim the session, settle the next turn, and give the session back.
 func Example() {
 	ctx := context.Background()
 	store := new(checkpoint.Memory)

@@ -10,10 +10,11 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint"
 )
 
-// Bench measures what a turn costs: a claim, and an Append that gives the session back, with 4 KiB of state.
+// Bench measures the cost of a turn with 4 KiB of state: a claim, and an Append that gives the session back.
 func Bench(b *testing.B, s checkpoint.Store) {
 	ctx := b.Context()
-	state := json.RawMessage(fmt.Sprintf(`{"messages":[%q]}`, strings.Repeat("Where is my order? It should have been here by now. ", 78)))
+	state := json.RawMessage(fmt.Sprintf(`{"messages":[%q]}`,
+		strings.Repeat("Where is my order? It should have been here by now. ", 78)))
 	cp := checkpoint.Checkpoint{State: state, Signature: "bench"}
 	for b.Loop() {
 		c, err := s.Claim(ctx, key("bench"), request(time.Minute))

@@ -116,7 +116,8 @@ var cancelClauses = []clause{
 		rule: "a Delete that is cancelled in the middle leaves all of the session or nothing",
 		check: func(p *probe) {
 			for n := range cancellations {
-				session := fmt.Sprintf("s%d", n) // a request that its sender gave up may arrive at any time
+				// A request that its sender gave up may arrive at any time, so each round has a session of its own.
+				session := fmt.Sprintf("s%d", n)
 				l := p.claim(session).Lease
 				p.append(l, turn(0), turn(1))
 				err := p.interrupted(n, func(ctx context.Context) error { return p.store.Delete(ctx, l) })
@@ -128,7 +129,7 @@ var cancelClauses = []clause{
 					want(err, lock.ErrFenced)
 				}
 				left := len(p.turns(session, checkpoint.Newest))
-				if 0 < left && left < 3 { // it arrived between two pages: then all is gone by now
+				if 0 < left && left < 3 { // it arrived between two pages: by now all are gone
 					left = len(p.turns(session, checkpoint.Newest))
 				}
 				if left != 0 && (left != 3 || err != nil) {
@@ -139,7 +140,7 @@ var cancelClauses = []clause{
 	},
 }
 
-// cancellations is how many points of time a call is interrupted at.
+// cancellations is the number of moments at which a call is interrupted.
 const cancellations = 40
 
 // interrupted calls f with a ctx that ends n times 50 µs later.

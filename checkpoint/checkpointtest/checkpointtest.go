@@ -1,14 +1,14 @@
 // Package checkpointtest holds implementations of [checkpoint.Store] to its contract.
 //
-// The contract is a table of clauses. Each is one sentence, printed when it is broken, and a check that uses a fresh
-// store:
+// The contract is a table of clauses. Each clause has one sentence, printed when the clause is broken, and a check that
+// uses a fresh store:
 //
 //	func TestStore(t *testing.T) {
 //		checkpointtest.Run(t, func(t *testing.T) checkpoint.Store { return mystore.New(open(t), nil) })
 //	}
 //
-// The package imports nothing outside the standard library and package checkpoint, and its tests show that the clauses
-// convict stores which break them.
+// The package imports nothing but the standard library and packages checkpoint and lock. Its tests show that the
+// clauses convict stores which break them.
 package checkpointtest
 
 import (
@@ -24,8 +24,9 @@ import (
 
 // A clause is one sentence of the contract and a check that it holds.
 type clause struct {
-	name  string
-	rule  string // printed on failure, so that it reads as a broken promise
+	name string
+	// rule is printed if the clause is broken, so that it reads as a broken promise.
+	rule  string
 	check func(p *probe)
 }
 
@@ -43,7 +44,7 @@ func Run(t *testing.T, newStore func(t *testing.T) checkpoint.Store) {
 	}
 }
 
-// Violations runs the named clauses, or all if none is named, and returns what each broken one found. It is for
+// Violations runs the named clauses, or all if none is named, and returns an error for each broken clause. It is for
 // tests which show that a wrong store is convicted.
 func Violations(ctx context.Context, newStore func() checkpoint.Store, names ...string) map[string]error {
 	found := make(map[string]error)
@@ -65,11 +66,12 @@ type SweepingStore interface {
 }
 
 // RunSweeper checks the clauses of [checkpoint.Sweeper]. newStore must return an empty store whose sessions are idle
-// after ttl, and stay if it is 0.
+// after ttl. If ttl is 0, sessions stay.
 func RunSweeper(t *testing.T, newStore func(t *testing.T, ttl time.Duration) SweepingStore) {
 	for _, c := range sweepClauses {
 		t.Run(c.name, func(t *testing.T) {
-			err := (&clause{check: func(p *probe) { c.check(p, p.store.(SweepingStore)) }}).run(t.Context(), newStore(t, c.ttl))
+			err := (&clause{check: func(p *probe) { c.check(p, p.store.(SweepingStore)) }}).
+				run(t.Context(), newStore(t, c.ttl))
 			if err != nil {
 				t.Errorf("%v\nrule: %s", err, c.rule)
 			}
@@ -99,7 +101,7 @@ func (c *clause) run(ctx context.Context, s checkpoint.Store) (err error) {
 	return nil
 }
 
-// broken is what a probe panics with, to leave the check of a clause from any depth.
+// A probe panics with broken, to leave the check of a clause from any depth.
 type broken struct{ err error }
 
 func fail(format string, args ...any) {

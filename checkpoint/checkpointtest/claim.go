@@ -55,7 +55,8 @@ var claimClauses = []clause{
 			second := p.claim("a")
 			ok(p.store.Append(p.ctx, second.Lease, turn(0), checkpoint.AppendOptions{Release: true}))
 			third := p.claim("a")
-			if second.Fence.Epoch <= first.Fence.Epoch || third.Fence.Epoch <= second.Fence.Epoch || second.Born != first.Born || third.Born != first.Born {
+			if second.Fence.Epoch <= first.Fence.Epoch || third.Fence.Epoch <= second.Fence.Epoch ||
+				second.Born != first.Born || third.Born != first.Born {
 				fail("claimed %+v, %+v, %+v", first, second, third)
 			}
 		},
@@ -111,7 +112,8 @@ var claimClauses = []clause{
 				switch {
 				case answer < 0 && c.Answered != nil:
 					fail("request %q is answered by %+v", id, *c.Answered)
-				case answer >= 0 && (c.Answered == nil || c.Answered.Turn != answer || c.Answered.RunID != "a"+turn(answer).RunID):
+				case answer >= 0 && (c.Answered == nil || c.Answered.Turn != answer ||
+					c.Answered.RunID != "a"+turn(answer).RunID):
 					fail("request %q is answered by %+v, want turn %d", id, c.Answered, answer)
 				case c.Last == nil || c.Last.Turn != 2:
 					fail("the newest turn is %+v, want 2", c.Last)
@@ -124,7 +126,11 @@ var claimClauses = []clause{
 		name: "claim-separate",
 		rule: "sessions of one name under two orchestrators, and names that only join to the same text, are different sessions",
 		check: func(p *probe) {
-			for i, k := range []checkpoint.Key{{Orchestrator: "o", Session: "s"}, {Orchestrator: "os", Session: "s"}, {Orchestrator: "o", Session: "ss"}, {Orchestrator: "o/s", Session: "s"}, {Orchestrator: "o", Session: "s/s"}, {Orchestrator: "O", Session: "s"}} {
+			for i, k := range []checkpoint.Key{
+				{Orchestrator: "o", Session: "s"}, {Orchestrator: "os", Session: "s"},
+				{Orchestrator: "o", Session: "ss"}, {Orchestrator: "o/s", Session: "s"}, {Orchestrator: "o", Session: "s/s"},
+				{Orchestrator: "O", Session: "s"},
+			} {
 				c, err := p.store.Claim(p.ctx, k, request(time.Hour))
 				ok(err)
 				if c.Last != nil {

@@ -85,7 +85,7 @@ func (d damageable) Delete(ctx context.Context, l checkpoint.Lease) error {
 	return err
 }
 
-// latest takes the session, whoever owns it.
+// latest takes the session from every owner.
 func (d damageable) latest(ctx context.Context, k checkpoint.Key) checkpoint.Lease {
 	r := checkpoint.ClaimRequest{Owner: "undertaker", Nonce: "undertaker", TTL: time.Hour}
 	c, err := d.Memory.Claim(ctx, k, r)
@@ -201,7 +201,7 @@ func withoutDamage[T any](all iter.Seq2[T, error]) iter.Seq2[T, error] {
 	}
 }
 
-// plainDamage says that something is damaged, and not what.
+// plainDamage returns ErrDamaged without naming the session.
 type plainDamage struct{ damageable }
 
 func (s plainDamage) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Seq2[string, error] {
@@ -229,7 +229,7 @@ func (s beginsAnew) Claim(
 	return s.damageable.Claim(ctx, k, r)
 }
 
-// saysOnce forgets the damage that it has told of.
+// saysOnce forgets the damage that it has reported.
 type saysOnce struct{ damageable }
 
 func (s saysOnce) Claim(

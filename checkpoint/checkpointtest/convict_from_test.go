@@ -64,7 +64,7 @@ func (i ignoresBorn) Claim(
 	return i.mutant.Claim(ctx, k, r)
 }
 
-// bornAlways tells the Born that was asked for last, whatever the session has settled.
+// bornAlways returns the Born of the last request, even if the session has a settled turn.
 type bornAlways struct {
 	mutant
 	born atomic.Int64
@@ -106,7 +106,7 @@ func (u uncheckedBorn) Claim(
 	return u.mutant.Claim(ctx, k, r)
 }
 
-// wantsLive refuses From, and Delete, when the lease that they name is over.
+// wantsLive refuses From and Delete if the lease that they name has expired.
 type wantsLive struct{ punctual }
 
 func newWantsLive() *wantsLive { return &wantsLive{punctual{mutant: newMutant()}} }
@@ -255,7 +255,7 @@ func (n namesExpired) Claim(
 	return c, err
 }
 
-// looksFrom looks who the owner is, and then takes the session.
+// looksFrom reads who the owner is, and then takes the session.
 type looksFrom struct{ mutant }
 
 func (l looksFrom) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
@@ -266,7 +266,7 @@ func (l looksFrom) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.Cla
 	return l.take(ctx, k, r)
 }
 
-// robbed looks whether it is still the owner before it says that it is.
+// robbed checks whether it still owns the session before it reports a grant.
 type robbed struct{ mutant }
 
 func (r robbed) Claim(ctx context.Context, k checkpoint.Key, q checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
@@ -291,7 +291,7 @@ func (d deletesAny) Delete(ctx context.Context, l checkpoint.Lease) error {
 	return d.Memory.Delete(ctx, c.Lease)
 }
 
-// deletesReleased knows the last lease of a session, and not that it was given back.
+// deletesReleased remembers the last lease of a session, even if the lease was given back.
 type deletesReleased struct{ mutant }
 
 func (d deletesReleased) Delete(ctx context.Context, l checkpoint.Lease) error {
@@ -310,7 +310,7 @@ func (d deletesOnce) Delete(ctx context.Context, l checkpoint.Lease) error {
 	return d.Memory.Delete(ctx, l)
 }
 
-// looksBeforeDelete looks whether the lease is the latest, and then deletes.
+// looksBeforeDelete checks whether the lease is the latest, and then deletes.
 type looksBeforeDelete struct{ mutant }
 
 func (d looksBeforeDelete) Delete(ctx context.Context, l checkpoint.Lease) error {
@@ -321,7 +321,7 @@ func (d looksBeforeDelete) Delete(ctx context.Context, l checkpoint.Lease) error
 	return deletesAny(d).Delete(ctx, l)
 }
 
-// deletesEverywhere looks for the session alone.
+// deletesEverywhere ignores the orchestrator of a session.
 type deletesEverywhere struct{ mutant }
 
 func (d deletesEverywhere) Delete(ctx context.Context, l checkpoint.Lease) error {

@@ -28,7 +28,7 @@ func (h heldIsSettled) Held(ctx context.Context, orchestrator string, sessions [
 	}), err
 }
 
-// heldForEver takes who has claimed for who owns.
+// heldForEver reports every session that was ever claimed as held.
 type heldForEver struct{ mutant }
 
 func (h heldForEver) Held(ctx context.Context, orchestrator string, sessions []string) (held []string, err error) {

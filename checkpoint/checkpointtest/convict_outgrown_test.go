@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint/checkpointtest"
 )
 
-// These stores judge by its size what is stored.
+// These stores judge the size of a stored turn.
 func TestSuiteConvictsOutgrown(t *testing.T) {
 	for name, judges := range map[string]string{"": "", "Turns judges": "Turns", "Claim judges": "Claim"} {
 		s := &outgrown{Memory: new(checkpoint.Memory), judges: judges}
@@ -21,7 +21,7 @@ func TestSuiteConvictsOutgrown(t *testing.T) {
 	}
 }
 
-// An outgrown store shows a turn with a state that no store takes now. One of its methods does not bear that.
+// An outgrown store shows a turn with a state that no store takes now. One of its methods fails on that turn.
 type outgrown struct {
 	*checkpoint.Memory
 	judges string
@@ -38,7 +38,7 @@ func (o *outgrown) DamageTurn(_ context.Context, _ checkpoint.Key, turn int) err
 	return nil
 }
 
-// shown returns cp as it is stored, and what a method says of it.
+// shown returns cp as it is stored, and the error of the method.
 func (o *outgrown) shown(method string, cp checkpoint.Checkpoint, err error) (checkpoint.Checkpoint, error) {
 	if err != nil || o.grown == nil || cp.Turn != o.turn {
 		return cp, err

@@ -58,7 +58,7 @@ func (h holdsLonger) Mark(ctx context.Context, l checkpoint.Lease, m checkpoint.
 	return h.Memory.Mark(ctx, l, m)
 }
 
-// filtersDue reads a page, and leaves out of it what is held back.
+// filtersDue reads a page, and then leaves out the sessions that are held back.
 type filtersDue struct{ mutant }
 
 func (f filtersDue) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Seq2[string, error] {
@@ -127,7 +127,7 @@ func (f *countsForEver) Claim(
 	return c, err
 }
 
-// holder holds a session back whatever is delivered or owed.
+// holder holds a session back until Retry is over, even if turns were delivered or settled since.
 type holder struct {
 	mutant
 	until sync.Map // session to time.Time
@@ -192,7 +192,7 @@ func (r retriesAny) Mark(ctx context.Context, l checkpoint.Lease, m checkpoint.M
 	return r.Memory.Mark(ctx, l, m)
 }
 
-// releasesFirst takes every mark with Release for one that a lost lease may make.
+// releasesFirst treats every mark with Release as if it only released a lost lease.
 type releasesFirst struct{ mutant }
 
 func (r releasesFirst) Mark(ctx context.Context, l checkpoint.Lease, m checkpoint.Marks) error {

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/lock"
 )
 
-// Each broken store must be caught by the clause that it breaks. What needs a real database to be wrong is in
+// Each broken store must be caught by the clause that it breaks. A store that only a real database can make wrong is in
 // the tests of its backend.
 func TestSuiteConvicts(t *testing.T) {
 	convict(t, map[string]conviction{
@@ -60,7 +60,8 @@ func convict(t *testing.T, stores map[string]conviction) {
 			t.Parallel()
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
-			if strings.HasPrefix(c.clause, "sequences") || c.clause == "retry-over" { // it blocks until its ctx ends
+			// Such a broken store blocks until its ctx ends.
+			if strings.HasPrefix(c.clause, "sequences") || c.clause == "retry-over" {
 				ctx, cancel = context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
 			}
@@ -78,7 +79,7 @@ func TestSuiteAccepts(t *testing.T) {
 	}
 }
 
-// A mutant knows the fence that is let in, which lets what is built on it let in others.
+// A mutant knows the current fence, so that a store built on it can let other fences in.
 type mutant struct {
 	*checkpoint.Memory
 	mu      *sync.Mutex // protects following field
@@ -118,7 +119,7 @@ func (m mutant) newest(ctx context.Context, k checkpoint.Key) *checkpoint.Checkp
 	return &cp
 }
 
-// take claims with r, whatever it is From.
+// take claims with r, but from the current owner, not from r.From.
 func (m mutant) take(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
 	r.From = lock.Fence{}
 	c, err := m.Claim(ctx, k, r)
@@ -129,7 +130,7 @@ func (m mutant) take(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRe
 	return c, err
 }
 
-// pause is the time that a statement takes.
+// pause takes as long as a statement.
 func pause() { <-time.After(200 * time.Microsecond) }
 
 // document keeps a session in one value that it reads, changes and writes back.
@@ -152,7 +153,9 @@ func (d *document) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.Cla
 	return c, err
 }
 
-func (d *document) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, _ checkpoint.AppendOptions) error {
+func (d *document) Append(
+	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, _ checkpoint.AppendOptions,
+) error {
 	doc := d.doc(l.Key)
 	switch {
 	case !d.owned(ctx, l):
@@ -168,7 +171,9 @@ func (d *document) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint
 // exists looks the fence up, as WHERE EXISTS (SELECT …) does, and then writes.
 type exists struct{ mutant }
 
-func (e exists) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+func (e exists) Append(
+	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+) error {
 	if !e.owned(ctx, l) {
 		return e.Memory.Append(ctx, l, cp, o)
 	}
@@ -177,27 +182,31 @@ func (e exists) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Ch
 	return e.Memory.Append(ctx, l, cp, o)
 }
 
-// atLeast lets a fence in whose epoch is not lower.
+// atLeast lets a fence in if its epoch is not lower.
 type atLeast struct{ mutant }
 
-func (a atLeast) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+func (a atLeast) Append(
+	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+) error {
 	if f := a.fence(l.Key); l.Fence.Epoch >= f.Epoch {
 		l.Fence = f
 	}
 	return a.Memory.Append(ctx, l, cp, o)
 }
 
-// nonceless compares epochs alone.
+// nonceless compares only epochs.
 type nonceless struct{ mutant }
 
-func (n nonceless) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+func (n nonceless) Append(
+	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+) error {
 	if f := n.fence(l.Key); l.Fence.Epoch == f.Epoch {
 		l.Fence = f
 	}
 	return n.Memory.Append(ctx, l, cp, o)
 }
 
-// aliases gives out what it keeps.
+// aliases gives out its own slices.
 type aliases struct {
 	mutant
 	kept sync.Map // RunID to checkpoint.Checkpoint
@@ -216,7 +225,9 @@ func (a *aliases) Turns(ctx context.Context, k checkpoint.Key, from int) iter.Se
 
 type keepsOneMore struct{ mutant }
 
-func (k keepsOneMore) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+func (k keepsOneMore) Append(
+	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+) error {
 	if o.Keep > 0 && o.Keep < checkpoint.KeepAll {
 		o.Keep++
 	}
@@ -229,7 +240,9 @@ type prunesOwed struct {
 	keep sync.Map // checkpoint.Key to int
 }
 
-func (p *prunesOwed) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+func (p *prunesOwed) Append(
+	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+) error {
 	p.keep.Store(l.Key, o.Keep)
 	return p.Memory.Append(ctx, l, cp, o)
 }
@@ -269,10 +282,12 @@ func like(s, pattern string) bool {
 	return true
 }
 
-// staleClaim sees what was settled when it began to wait.
+// staleClaim returns the newest turn as of when it began to wait.
 type staleClaim struct{ mutant }
 
-func (s staleClaim) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
+func (s staleClaim) Claim(
+	ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest,
+) (checkpoint.Claimed, error) {
 	last := s.newest(ctx, k)
 	pause()
 	c, err := s.mutant.Claim(ctx, k, r)
@@ -295,7 +310,9 @@ func (r *reissues) Claim(ctx context.Context, k checkpoint.Key, q checkpoint.Cla
 	return c, err
 }
 
-func (r *reissues) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+func (r *reissues) Append(
+	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+) error {
 	if f := r.fence(l.Key); l.Fence.Epoch == r.counts[l.Key] && l.Fence.Nonce == f.Nonce {
 		l.Fence = f
 	}
@@ -319,7 +336,9 @@ type keepsReleased struct {
 	free map[checkpoint.Key]bool
 }
 
-func (r *keepsReleased) Claim(ctx context.Context, k checkpoint.Key, q checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
+func (r *keepsReleased) Claim(
+	ctx context.Context, k checkpoint.Key, q checkpoint.ClaimRequest,
+) (checkpoint.Claimed, error) {
 	if r.free[k] {
 		q.From = r.fence(k)
 	}
@@ -333,15 +352,18 @@ func (r *keepsReleased) Mark(ctx context.Context, l checkpoint.Lease, m checkpoi
 	return r.Memory.Mark(ctx, l, m)
 }
 
-// anyLease lets everybody in who has ever claimed.
+// anyLease lets every lease in that was ever granted.
 type anyLease struct{ mutant }
 
-func (a anyLease) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+func (a anyLease) Append(
+	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+) error {
 	l.Fence = a.fence(l.Key)
 	return a.Memory.Append(ctx, l, cp, o)
 }
 
-// orphans deletes the turns that it saw when it began, as one statement does that has to wait for the head row.
+// orphans deletes the turns that existed when Delete began. A single statement that waits for the head row does the
+// same.
 type orphans struct {
 	mutant
 	left sync.Map // checkpoint.Key to checkpoint.Checkpoint
@@ -404,10 +426,12 @@ func (h *holds) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Se
 	}
 }
 
-// byNumber takes a settled turn of the same number for its own, and no other.
+// byNumber takes a settled turn of the same number, and no other, for a repeat.
 type byNumber struct{ mutant }
 
-func (b byNumber) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+func (b byNumber) Append(
+	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+) error {
 	if b.owned(ctx, l) {
 		return b.Memory.Append(ctx, l, cp, o)
 	}
@@ -419,22 +443,24 @@ func (b byNumber) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.
 	return err
 }
 
-// stale takes every kept turn of a run for a repeat, also when it is asked to tell.
+// stale takes every kept turn of a run for a repeat, even if Fresh is set.
 type stale struct{ mutant }
 
-func (s stale) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+func (s stale) Append(
+	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+) error {
 	o.Fresh = false
 	return s.Memory.Append(ctx, l, cp, o)
 }
 
-// steals takes the session from whoever owns it.
+// steals takes the session from every owner.
 type steals struct{ mutant }
 
 func (s steals) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
 	return s.take(ctx, k, r)
 }
 
-// punctual refuses a lease whose time is over although nobody has taken it.
+// punctual refuses a lease that has expired although no other process has claimed.
 type punctual struct {
 	mutant
 	until sync.Map // lock.Fence to time.Time
@@ -446,21 +472,25 @@ func (p *punctual) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.Cla
 	return c, err
 }
 
-func (p *punctual) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+func (p *punctual) Append(
+	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+) error {
 	if until, ok := p.until.Load(l.Fence); ok && time.Now().After(until.(time.Time)) {
 		return lock.ErrExpired
 	}
 	return p.Memory.Append(ctx, l, cp, o)
 }
 
-// listsClaimed keeps a list of what was ever claimed.
+// listsClaimed lists every session that was ever claimed.
 type listsClaimed struct {
 	mutant
 	mu  sync.Mutex
 	ids []string
 }
 
-func (l *listsClaimed) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
+func (l *listsClaimed) Claim(
+	ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest,
+) (checkpoint.Claimed, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !slices.Contains(l.ids, k.Session) {
@@ -479,7 +509,7 @@ func (l *listsClaimed) Sessions(context.Context, checkpoint.SessionQuery) iter.S
 	}
 }
 
-// A spaced gives states back as PostgreSQL does, with a space after each comma, and judges them as they come.
+// A spaced gives states back as PostgreSQL does, with a space after each comma. It judges the size of a state as given.
 type spaced struct{ mutant }
 
 func (s spaced) Append(

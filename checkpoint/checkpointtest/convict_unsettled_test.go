@@ -35,7 +35,8 @@ func TestSuiteConvictsUnsettled(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // one of them retires nothing, however long it is asked to
+			// One of the stores retires nothing, however long it is asked to.
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 			defer cancel()
 			if checkpointtest.UnsettledViolations(ctx, c.broken, c.clause)[c.clause] == nil {
 				t.Errorf("clause %s accepts it", c.clause)
@@ -70,7 +71,7 @@ func (b brief) Renew(
 	return b.mutant.Renew(ctx, time.Millisecond, leases)
 }
 
-// Sweep waits until what was claimed just now is idle.
+// Sweep waits until the sessions that were claimed just now are idle.
 func (b brief) Sweep(ctx context.Context, limit int) (retired int, err error) {
 	for end := time.Now().Add(20 * time.Millisecond); time.Now().Before(end); {
 		n, err := b.mutant.Sweep(ctx, limit)
@@ -81,7 +82,7 @@ func (b brief) Sweep(ctx context.Context, limit int) (retired int, err error) {
 	return retired, nil
 }
 
-// comesBack lets an owner in whose session was retired, and that nobody has claimed since.
+// comesBack accepts the lease of a retired session while no other process has claimed it.
 type comesBack struct{ mutant }
 
 func (c comesBack) Append(

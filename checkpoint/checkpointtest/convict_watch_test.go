@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint/checkpointtest"
 )
 
-// Each of these stores is wrong about who is the watcher.
+// Each of these stores breaks a promise about the watcher.
 func TestWatchConvicts(t *testing.T) {
 	type ask struct {
 		orchestrator, definition, process string
@@ -17,7 +17,7 @@ func TestWatchConvicts(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		clause string
-		asked  func(a *ask) // what becomes of the question
+		asked  func(a *ask) // spoils the question
 		told   func(asked ask, other time.Duration) time.Duration
 	}{
 		"all are the watcher":               {"watcher", nil, func(ask, time.Duration) time.Duration { return 0 }},
@@ -36,11 +36,13 @@ func TestWatchConvicts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // some wait for what never comes
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // some wait for ever
 			defer cancel()
 			broken := func() checkpointtest.WatchingStore {
 				m := new(checkpoint.Memory)
-				return watching{m, func(ctx context.Context, orchestrator, definition, process string, d time.Duration) (time.Duration, error) {
+				return watching{m, func(
+					ctx context.Context, orchestrator, definition, process string, d time.Duration,
+				) (time.Duration, error) {
 					asked := ask{orchestrator, definition, process, d}
 					a := asked
 					if c.asked != nil {

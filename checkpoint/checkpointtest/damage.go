@@ -16,13 +16,13 @@ import (
 type DamagingStore interface {
 	checkpoint.Store
 
-	// DamageHead makes what is stored of a session beside its turns such that no store wrote it.
+	// DamageHead damages the head of a session, so that no store can have written it.
 	DamageHead(ctx context.Context, k checkpoint.Key) error
 
-	// LoseHead removes it, and leaves the turns.
+	// LoseHead removes the head of a session, and leaves the turns.
 	LoseHead(ctx context.Context, k checkpoint.Key) error
 
-	// DamageTurn makes a stored turn one that no store wrote.
+	// DamageTurn damages a stored turn, so that no store can have written it.
 	DamageTurn(ctx context.Context, k checkpoint.Key, turn int) error
 }
 
@@ -175,7 +175,8 @@ var damageClauses = []damageClause{
 	},
 }
 
-// heals damages the session a, which has settled three turns, and shows that it can be deleted, and no other with it.
+// heals damages the session a, which has settled three turns. It shows that a can be deleted, and that no other session
+// goes with it.
 func (p *probe) heals(s DamagingStore, damage func()) {
 	before := p.claim("a").Lease
 	p.settle(before, 0, 3, checkpoint.AppendOptions{Owes: true})

@@ -36,7 +36,7 @@ func UnsettledViolations(
 	return found
 }
 
-// OutgrownViolation is what the clause of RunOutgrown finds.
+// OutgrownViolation returns the error that the clause of RunOutgrown finds.
 func OutgrownViolation(ctx context.Context, s DamagingStore) error { return outgrownClause.run(ctx, s) }
 
 // WatchViolations is Violations for the clauses of RunWatcher.

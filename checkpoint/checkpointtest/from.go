@@ -19,7 +19,8 @@ var fromClauses = []clause{
 			old := p.claim("a").Lease
 			p.append(old, turn(0))
 			c := p.claimAs("a", from(old.Fence))
-			if c.Fence.Epoch <= old.Fence.Epoch || c.Born != old.Fence.Epoch || c.Last == nil || c.Last.RunID != "run-0" {
+			if c.Fence.Epoch <= old.Fence.Epoch || c.Born != old.Fence.Epoch ||
+				c.Last == nil || c.Last.RunID != "run-0" {
 				fail("took %+v from %+v", c, old)
 			}
 			p.wantFenced(old)
@@ -266,7 +267,8 @@ var fromClauses = []clause{
 	},
 }
 
-// chase claims a session From the owner that it is told, a few times, and notes who was named and what it got.
+// chase claims a session a few times, From the owner that the last refusal named. It notes which owners were named, and
+// the fence that it got.
 func (p *probe) chase(session string, granted, named *sync.Map) error {
 	r := request(time.Hour)
 	for range 4 {
@@ -285,7 +287,7 @@ func (p *probe) chase(session string, granted, named *sync.Map) error {
 	return nil
 }
 
-// strangers are fences that differ from f in one thing.
+// strangers returns fences that differ from f in one part.
 func strangers(f lock.Fence) []lock.Fence {
 	return []lock.Fence{
 		{Epoch: f.Epoch - 1, Nonce: f.Nonce},

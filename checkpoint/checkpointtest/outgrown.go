@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint"
 )
 
-// An earlier version may have stored more than a store takes now.
+// An earlier version may have stored larger documents than a store takes now.
 var outgrownClause = damageClause{
 	name: "outgrown",
 	rule: "a turn whose state no store would take now is read and claimed, another settles after it, and Delete removes it",
@@ -27,8 +27,8 @@ var outgrownClause = damageClause{
 	},
 }
 
-// RunOutgrown checks the clause about states that are larger than a store takes now. DamageTurn must store one: an array
-// of 400,001 empty objects.
+// RunOutgrown checks the clause about states that are larger than a store takes now. DamageTurn must store such a
+// state: an array of 400,001 empty objects.
 func RunOutgrown(t *testing.T, newStore func(t *testing.T) DamagingStore) {
 	if err := outgrownClause.run(t.Context(), newStore(t)); err != nil {
 		t.Errorf("%v\nrule: %s", err, outgrownClause.rule)

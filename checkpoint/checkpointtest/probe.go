@@ -19,7 +19,7 @@ import (
 
 const bot = "bot"
 
-// A probe is a store with verbs that leave the clause where they fail. They must be called by the clause's goroutine.
+// A probe wraps a store in verbs that leave the clause when they fail. Only the goroutine of the clause may call them.
 type probe struct {
 	ctx   context.Context
 	store checkpoint.Store
@@ -40,7 +40,7 @@ func (p *probe) claim(session string) checkpoint.Claimed {
 	return p.claimAs(session, request(time.Hour))
 }
 
-// wantBorn takes the session from the owner c without a Born, which keeps the one that it has.
+// wantBorn takes the session from the owner c without asking for a Born. The session keeps its own.
 func (p *probe) wantBorn(session string, c *checkpoint.Claimed, born int64) {
 	*c = p.claimAs(session, from(c.Fence))
 	if c.Born != born {
@@ -65,14 +65,14 @@ func (p *probe) claimAs(session string, r checkpoint.ClaimRequest) checkpoint.Cl
 	return c
 }
 
-// from is a request for what the bearer of f owns.
+// from requests the session that the bearer of f owns.
 func from(f lock.Fence) checkpoint.ClaimRequest {
 	r := request(time.Hour)
 	r.From = f
 	return r
 }
 
-// steal takes a session from its owner, or claims it if it has none.
+// steal takes a session from its owner. If the session has no owner, steal claims it.
 func (p *probe) steal(session string) checkpoint.Claimed {
 	r := request(time.Hour)
 	c, err := p.store.Claim(p.ctx, key(session), r)
@@ -99,15 +99,15 @@ func (p *probe) wantHeld(session string, r checkpoint.ClaimRequest, owner checkp
 	}
 }
 
-// owner is how a HeldError names the bearer of l.
+// owner returns the HeldError that names the bearer of l.
 func owner(l checkpoint.Lease) checkpoint.HeldError {
 	return checkpoint.HeldError{Owner: "suite", Fence: l.Fence}
 }
 
-// nobody is how a HeldError names that a session has no owner.
+// nobody is the HeldError of a session without an owner.
 var nobody checkpoint.HeldError
 
-// bury deletes a session, whoever owns it.
+// bury deletes a session, also if it is owned.
 func (p *probe) bury(session string) {
 	ok(p.store.Delete(p.ctx, p.steal(session).Lease))
 }
@@ -118,7 +118,8 @@ func (p *probe) tryClaim(session string) error {
 	return err
 }
 
-// expired returns a lease that has expired, and that nobody has taken: another that was granted later for as long is over.
+// expired returns a lease that has expired, and that no other process has taken. To know that, it waits until another
+// lease, granted later for as long, is over.
 func (p *probe) expired(session string) checkpoint.Lease {
 	l := p.claimAs(session, request(time.Millisecond)).Lease
 	p.claimAs("clock", request(time.Millisecond))
@@ -134,7 +135,9 @@ func (p *probe) expired(session string) checkpoint.Lease {
 func turn(n int) checkpoint.Checkpoint { return run(n, fmt.Sprintf("run-%d", n)) }
 
 func run(n int, id string) checkpoint.Checkpoint {
-	return checkpoint.Checkpoint{Turn: n, RunID: id, Signature: "sig", State: json.RawMessage(fmt.Sprintf(`{"n":%d}`, n))}
+	return checkpoint.Checkpoint{
+		Turn: n, RunID: id, Signature: "sig", State: json.RawMessage(fmt.Sprintf(`{"n":%d}`, n)),
+	}
 }
 
 func (p *probe) tryAppend(l checkpoint.Lease, cp checkpoint.Checkpoint) error {
@@ -211,7 +214,7 @@ func (p *probe) wantSessions(q checkpoint.SessionQuery, want ...string) {
 func together(fs ...func()) {
 	var wg sync.WaitGroup
 	start := make(chan struct{})
-	for _, i := range rand.Perm(len(fs)) { // who waits last is woken first
+	for _, i := range rand.Perm(len(fs)) { // the last to wait is woken first
 		wg.Go(func() {
 			<-start
 			fs[i]()
@@ -222,7 +225,8 @@ func together(fs ...func()) {
 }
 
 func sameCheckpoint(got, want checkpoint.Checkpoint) error {
-	if got.Turn != want.Turn || got.Signature != want.Signature || got.Version != want.Version || got.RunID != want.RunID || got.RequestID != want.RequestID ||
+	if got.Turn != want.Turn || got.Signature != want.Signature || got.Version != want.Version ||
+		got.RunID != want.RunID || got.RequestID != want.RequestID ||
 		strings.Join(got.Route, "\n") != strings.Join(want.Route, "\n") || len(got.Route) != len(want.Route) {
 		return fmt.Errorf("got %+v, want %+v", got, want)
 	}
@@ -238,7 +242,7 @@ func sameCheckpoint(got, want checkpoint.Checkpoint) error {
 	return nil
 }
 
-// sameJSON compares values: numbers by what they are, not by how they are written.
+// sameJSON compares values. Two numbers are the same if they have the same value, even if they are written differently.
 func sameJSON(got, want json.RawMessage) error {
 	g, err := decode(got)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/lock"
 )
 
-// races is how often a race is run: enough for a store that is wrong in a window of a tenth of a statement's time.
+// races is how often a race is run. It convicts a store that is wrong only during a tenth of a statement's time.
 const races = 60
 
 var raceClauses = []clause{
@@ -111,7 +111,8 @@ var raceClauses = []clause{
 				found := taken.Last != nil && taken.Last.RunID == next.RunID
 				switch {
 				case settled == nil && !found:
-					fail("turn %d was settled, but the claim returned %s as the newest", next.Turn, describe(taken.Last))
+					fail("turn %d was settled, but the claim returned %s as the newest",
+						next.Turn, describe(taken.Last))
 				case settled != nil && found:
 					fail("Append returned %v for a turn that is settled", settled)
 				case settled != nil:
@@ -145,7 +146,8 @@ var raceClauses = []clause{
 				last := <-done
 				ok(err)
 				if last >= next {
-					fail("a former owner settled turn %d after its successor was told that the newest is %d", last, next-1)
+					fail("a former owner settled turn %d after its successor was told that the newest is %d",
+						last, next-1)
 				}
 				if cp := p.turns("a", next); len(cp) == 0 || cp[0].RunID != mine {
 					fail("turn %d is not the owner's", next)
@@ -197,7 +199,7 @@ var raceClauses = []clause{
 	},
 }
 
-// hammer appends turn after turn until ctx ends or it is refused, and returns the last that was settled.
+// hammer appends turn after turn until ctx ends or it is refused. It returns the last turn that was settled.
 func (p *probe) hammer(ctx context.Context, l checkpoint.Lease, first int) int {
 	for n := first; ; n++ {
 		if ctx.Err() != nil || p.tryAppend(l, run(n, fmt.Sprintf("zombie-%d-%s", n, l.Fence.Nonce))) != nil {
@@ -216,7 +218,9 @@ func (p *probe) live(session string, turns int) error {
 		if n > 0 && (c.Last == nil || c.Last.Turn != n-1) {
 			return fmt.Errorf("session %s: the newest is %s, want turn %d", session, describe(c.Last), n-1)
 		}
-		if err := p.store.Append(p.ctx, c.Lease, run(n, session+turn(n).RunID), checkpoint.AppendOptions{Keep: 3, Release: true}); err != nil {
+		if err := p.store.Append(
+			p.ctx, c.Lease, run(n, session+turn(n).RunID), checkpoint.AppendOptions{Keep: 3, Release: true},
+		); err != nil {
 			return err
 		}
 	}

@@ -17,7 +17,10 @@ var readClauses = []clause{
 		check: func(p *probe) {
 			l := p.claim("a").Lease
 			p.settle(l, 0, 60, checkpoint.AppendOptions{Keep: 40})
-			for from, want := range map[int][2]int{checkpoint.Newest: {59, 40}, 59: {59, 40}, 1000: {59, 40}, 42: {42, 23}, 20: {20, 1}, 19: {0, 0}, 0: {0, 0}, -1: {0, 0}} {
+			for from, want := range map[int][2]int{
+				checkpoint.Newest: {59, 40}, 59: {59, 40}, 1000: {59, 40}, 42: {42, 23}, 20: {20, 1},
+				19: {0, 0}, 0: {0, 0}, -1: {0, 0},
+			} {
 				got := p.turns("a", from)
 				if len(got) != want[1] {
 					fail("%d turns from %d, want %d", len(got), from, want[1])
@@ -73,11 +76,16 @@ var readClauses = []clause{
 		name: "sessions-prefix",
 		rule: "a prefix is literal: no character in it is a pattern",
 		check: func(p *probe) {
-			ids := []string{"a_1", "a%1", "ab1", `a\1`, "a*1", "a?1", "a[1", "a]1", "a\U0010ffff", "a\U0010ffff1", "a\ud7ff", "a\ue000", "A_1"}
+			ids := []string{
+				"a_1", "a%1", "ab1", `a\1`, "a*1", "a?1", "a[1", "a]1",
+				"a\U0010ffff", "a\U0010ffff1", "a\ud7ff", "a\ue000", "A_1",
+			}
 			for _, id := range ids {
 				p.settled(id, 1)
 			}
-			for _, prefix := range []string{"a_", "a%", "a*", "a?", "a[", `a\`, "a\U0010ffff", "a\ud7ff", "\U0010ffff", "ab1", "ab12", "a_%", "*", "%"} {
+			for _, prefix := range []string{
+				"a_", "a%", "a*", "a?", "a[", `a\`, "a\U0010ffff", "a\ud7ff", "\U0010ffff", "ab1", "ab12", "a_%", "*", "%",
+			} {
 				want := []string{}
 				for _, id := range ids {
 					if len(id) >= len(prefix) && id[:len(prefix)] == prefix {

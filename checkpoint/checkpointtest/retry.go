@@ -39,7 +39,7 @@ var retryClauses = []clause{
 			p.retry(l, time.Hour)
 			p.wantDue("a")
 			p.wantSessions(due, "a")
-			p.retry(l, time.Millisecond) // the last one counts
+			p.retry(l, time.Millisecond) // the last Retry counts
 			p.wantDue("b")
 		},
 	},
@@ -164,7 +164,7 @@ var retryClauses = []clause{
 	},
 }
 
-// owes claims a session and settles n turns that owe.
+// owes claims a session and settles n turns that are owed.
 func (p *probe) owes(session string, n int) checkpoint.Lease {
 	l := p.claim(session).Lease
 	p.settle(l, 0, n, checkpoint.AppendOptions{Owes: true})

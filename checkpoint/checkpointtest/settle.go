@@ -27,8 +27,10 @@ var appendClauses = []clause{
 		rule: "a checkpoint comes back as it was appended, with the store's time",
 		check: func(p *probe) {
 			full := checkpoint.Checkpoint{
-				Turn: 0, State: json.RawMessage(`{"a":[1,2.50,"x"],"b":{"c":null}}`), Payload: json.RawMessage(`{"v":1,"input":"hi"}`),
-				Route: []string{"one", "two, {three}", `"four"`, ""}, Signature: "sig", Version: "v1", RunID: "run", RequestID: "req",
+				Turn: 0, State: json.RawMessage(`{"a":[1,2.50,"x"],"b":{"c":null}}`),
+				Payload:   json.RawMessage(`{"v":1,"input":"hi"}`),
+				Route:     []string{"one", "two, {three}", `"four"`, ""},
+				Signature: "sig", Version: "v1", RunID: "run", RequestID: "req",
 			}
 			bare := checkpoint.Checkpoint{Turn: 1, State: json.RawMessage(`null`), RunID: "bare"}
 			l := p.claim("a").Lease
@@ -95,7 +97,9 @@ var appendClauses = []clause{
 		rule: "with Fresh, an Append that appends nothing because a kept turn has the run is ErrConflict, whoever settled it",
 		check: func(p *probe) {
 			fresh := func(l checkpoint.Lease, cp checkpoint.Checkpoint) error {
-				return p.store.Append(p.ctx, l, cp, checkpoint.AppendOptions{Keep: 1, Owes: true, Release: true, Fresh: true})
+				return p.store.Append(p.ctx, l, cp, checkpoint.AppendOptions{
+					Keep: 1, Owes: true, Release: true, Fresh: true,
+				})
 			}
 			old := p.claim("a").Lease
 			ok(p.store.Append(p.ctx, old, turn(0), checkpoint.AppendOptions{Fresh: true}))

@@ -68,7 +68,8 @@ var sweepClauses = []sweepClause{
 			l := p.claimAs("active", request(time.Millisecond)).Lease
 			ok(s.Append(p.ctx, l, turn(0), checkpoint.AppendOptions{Owes: true}))
 			p.settled("idle", 1)
-			for n := 0; n == 0; { // the lease of the active one is older than what is retired here
+			// The lease of the active session is older than the lease of the session that is retired here.
+			for n := 0; n == 0; {
 				var err error
 				n, err = s.Sweep(p.ctx, 0)
 				ok(err)

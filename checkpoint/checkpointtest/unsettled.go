@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint"
 )
 
-// RunUnsettled checks the clauses of [checkpoint.Sweeper] about sessions that have settled nothing. newStore must return an
-// empty store without a TTL, in which such a session is idle after the given time.
+// RunUnsettled checks the clauses of [checkpoint.Sweeper] about sessions that have settled nothing. newStore must
+// return an empty store without a TTL, in which such a session is idle after the given time.
 func RunUnsettled(t *testing.T, newStore func(t *testing.T, unsettled time.Duration) SweepingStore) {
 	for _, c := range unsettledClauses {
 		t.Run(c.name, func(t *testing.T) {

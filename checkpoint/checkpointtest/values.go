@@ -30,7 +30,7 @@ var (
 	refusedIDs = []string{"", "\x00", "a\x00", "\xff", "a\xed\xa0\x80", strings.Repeat("x", 513), strings.Repeat("é", 257)}
 )
 
-// largest is as large as a document may be, and longer with a space after each comma.
+// largest is a document of the largest size that a store takes. It is longer with a space after each comma.
 var largest = func() json.RawMessage {
 	doc := `[` + strings.Repeat(`"",`, 100_000) + `"`
 	return json.RawMessage(doc + strings.Repeat("x", 16<<20-len(doc)-len(`"]`)) + `"]`)
@@ -120,7 +120,9 @@ var valueClauses = []clause{
 				}
 				ok(sameCheckpoint(*c.Answered, cp))
 				var ids []string
-				for id, err := range p.store.Sessions(p.ctx, checkpoint.SessionQuery{Orchestrator: k.Orchestrator, Prefix: k.Session}) {
+				for id, err := range p.store.Sessions(p.ctx, checkpoint.SessionQuery{
+					Orchestrator: k.Orchestrator, Prefix: k.Session,
+				}) {
 					ok(err)
 					ids = append(ids, id)
 				}

@@ -86,7 +86,9 @@ var watchClauses = []watchClause{
 		name: "watcher-apart",
 		rule: "there is a watcher for each definition of each orchestrator",
 		check: func(p *probe, s WatchingStore) {
-			for i, w := range [][2]string{{bot, "v1"}, {bot, "v2"}, {"other", "v1"}, {bot + "/v1", "v1"}, {bot, "v1/v1"}} {
+			for i, w := range [][2]string{
+				{bot, "v1"}, {bot, "v2"}, {"other", "v1"}, {bot + "/v1", "v1"}, {bot, "v1/v1"},
+			} {
 				other, err := s.Watch(p.ctx, w[0], w[1], fmt.Sprint("process ", i), time.Hour)
 				if ok(err); other > 0 {
 					fail("process %d is told that another is the watcher of %q for %v", i, w, other)
@@ -154,7 +156,7 @@ func wantWatcher(p *probe, s WatchingStore, process string, d time.Duration) {
 	}
 }
 
-// wantOther shows that another than process is the watcher, who has asked for d within the last minutes.
+// wantOther shows that another process is the watcher, and that it asked for d within the last minutes.
 func wantOther(p *probe, s WatchingStore, process string, d time.Duration) {
 	if other := watch(p, s, process, d); other > d || other < d-5*time.Minute {
 		fail("%s is told that another is the watcher for %v, want %v", process, other, d)
