@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testenv"
 )
 
-// Citus cannot be run here. Its rules can be checked on what the suites make a store send, and on what that runs in
-// functions.
+// Citus cannot be run here. But its rules can be checked on the statements that a store sends under the suites, and on
+// the statements of functions.
 func TestCitus(t *testing.T) {
 	t.Parallel()
 	broken, writes := recorded(t, withFunctions)
@@ -39,8 +39,8 @@ func TestCitusConvicts(t *testing.T) {
 		citusrules.InsertSelect, citusrules.Advisory)
 }
 
-// recorded runs the suites, or some clauses, on one store after another with the same tables, so that each statement is
-// told once.
+// recorded runs the suites, or some clauses, on one store after another with the same tables. So it meets each
+// statement once.
 func recorded(t *testing.T, o pgcheckpoint.Options, clauses ...string) ([]citusrules.Breach, map[string][]string) {
 	t.Helper()
 	url := testenv.PostgresURL(t)

@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/lock"
 )
 
-// Statements that look right, and that PostgreSQL lets through where it should not.
+// Statements that look right, and that PostgreSQL lets through although they break the contract.
 const (
 	appendExists = `
 		WITH i AS (
@@ -53,7 +53,7 @@ const (
 		WITH d AS (DELETE FROM {turns} WHERE orchestrator = $1 AND session = $2)
 		SELECT EXISTS (SELECT FROM {sessions} WHERE orchestrator = $1 AND session = $2)`
 
-	// What this claim tells of the head that refused it is from before it waited.
+	// If this claim is refused, it describes the head as it was before the claim waited.
 	claimAsSeen = `
 		WITH c AS (
 			UPDATE {sessions} SET epoch = greatest(epoch + 1, {clock}), nonce = $3, owner = $4,
@@ -143,7 +143,7 @@ func TestSuiteConvicts(t *testing.T) {
 				// A race is lost soon, but not each time.
 				for tries := 0; ; tries++ {
 					patience := 5 * time.Second
-					if clause == "sequences-reentrant" { // it blocks until its ctx ends
+					if clause == "sequences-reentrant" { // the clause blocks until its ctx ends
 						patience = time.Second
 					}
 					ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -177,7 +177,9 @@ type oneStatement struct {
 	pool *pgxpool.Pool
 }
 
-func (o oneStatement) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
+func (o oneStatement) Claim(
+	ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest,
+) (checkpoint.Claimed, error) {
 	c := checkpoint.Claimed{Lease: checkpoint.Lease{Key: k, Fence: lock.Fence{Nonce: r.Nonce}}}
 	var last checkpoint.Checkpoint
 	err := o.pool.QueryRow(ctx, o.Fill(claimAndLoad), k.Orchestrator, k.Session, r.Nonce, time.Now().UnixMicro()).Scan(&c.Fence.Epoch, &c.Born, &last.Turn, &last.RunID)

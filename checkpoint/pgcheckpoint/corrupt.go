@@ -11,10 +11,10 @@ import (
 	"github.com/holdfast-go/holdfast/internal/pgstate"
 )
 
-// A state that has lost a block fails the whole statement that reads it, and what its transaction does. The row
-// itself is there.
+// If a state has lost a block, the whole statement that reads the state fails, and so does its transaction. The row
+// itself can still be found.
 
-// A finding is a turn, and why the server cannot read it if it cannot.
+// A finding is a turn. unread says why the server cannot read the turn, and is nil if it can.
 type finding struct {
 	checkpoint.Checkpoint
 	unread error
@@ -33,8 +33,8 @@ func find(row pgx.CollectableRow) (f finding, err error) {
 	return f, err
 }
 
-// page returns the next turns from one downwards. If the server cannot read them all, page reads them one by one, and
-// returns the numbers of those that cannot be read.
+// page returns the next turns from one downwards. If the server cannot read them all, page reads them one by one. Of a
+// turn that cannot be read it returns the number.
 func (s *Store) page(ctx context.Context, k checkpoint.Key, from, size int) (page []finding, err error) {
 	page, err = collect(ctx, s.db, find, s.sql.turns, k.Orchestrator, k.Session, from, size)
 	if !pgstate.Corrupt(err) {
@@ -53,7 +53,7 @@ func (s *Store) page(ctx context.Context, k checkpoint.Key, from, size int) (pag
 		case err != nil:
 			return nil, err
 		case len(one) == 0 || one[0].Turn != n:
-			return page, nil // pruned since, and with it those before it
+			return page, nil // pruned since, with all older turns
 		default:
 			page = append(page, one...)
 		}
@@ -61,7 +61,8 @@ func (s *Store) page(ctx context.Context, k checkpoint.Key, from, size int) (pag
 	return page, nil
 }
 
-// claimUnread claims a session of which the server has said why a turn cannot be read. The lease is good for Delete.
+// claimUnread claims a session without reading its turns. why says why the server cannot read a turn. The lease is good
+// for Delete.
 func (s *Store) claimUnread(
 	ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest, why error,
 ) (c checkpoint.Claimed, err error) {

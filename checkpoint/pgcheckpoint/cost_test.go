@@ -43,7 +43,7 @@ func TestRenewUnderLoad(t *testing.T) {
 	faulttest.RenewUnderLoad(t, func(t *testing.T) checkpoint.Store { return open(t, nil) }, 500)
 }
 
-// One row that somebody has locked costs the other leases nothing but a moment.
+// If one row is locked by another session, the other leases lose nothing but a moment.
 func TestRenewLockedRow(t *testing.T) {
 	t.Parallel()
 	for name, o := range byEither {
@@ -95,7 +95,7 @@ func renewLockedRow(t *testing.T, o pgcheckpoint.Options) {
 	}
 }
 
-// What a turn costs, counted at the server.
+// The cost of a turn, counted at the server.
 func TestStatements(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t, &testenv.Options{Count: true})
@@ -152,12 +152,12 @@ func TestStatements(t *testing.T) {
 	}
 }
 
-// Where nothing is known of the tables, as before the first ANALYZE or after an upgrade of the server, a turn touches no more
-// of a long session than it has to.
+// If the server knows nothing of the tables, as before the first ANALYZE or after an upgrade of the server, a turn
+// reads no more of a long session than it has to.
 func TestNoStatistics(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t, &testenv.Options{Count: true, Settings: map[string]string{"autovacuum": "off"}})
-	p := poolOn(t, server.URL, single) // it plans while there is little, and keeps its plans
+	p := poolOn(t, server.URL, single) // it plans while there are few rows, and keeps its plans
 	s := pgcheckpoint.New(p, nil)
 	create(t, p, s)
 	big := json.RawMessage(`"` + rand.Text() + strings.Repeat(rand.Text(), 100) + `"`)
@@ -199,7 +199,7 @@ func TestNoStatistics(t *testing.T) {
 	}
 }
 
-// Why an Append was refused is found out on a few pages, however many turns are kept. The run of a repeat is found
+// To learn why an Append was refused costs a few pages, however many turns are kept. The run of a repeat is found,
 // however long ago it was settled.
 func TestExplain(t *testing.T) {
 	t.Parallel()
@@ -243,12 +243,13 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// Where the server does not wait for its disk by default, a settle and the first claim of a session do. The server writes to its
-// log for itself now and then, so that one round alone says nothing.
+// If the server does not wait for its disk by default, a settle and the first claim of a session still do. The server
+// writes to its log for itself now and then, so that one round alone proves nothing.
 func TestDurable(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t, &testenv.Options{Settings: map[string]string{
-		"synchronous_commit": "off", "wal_writer_delay": "10s", "wal_writer_flush_after": "1GB", // 0 would flush at once
+		// A wal_writer_flush_after of 0 would flush at once.
+		"synchronous_commit": "off", "wal_writer_delay": "10s", "wal_writer_flush_after": "1GB",
 	}})
 	p, err := pgxpool.New(t.Context(), server.URL)
 	if err != nil {
@@ -307,11 +308,12 @@ func durable(t *testing.T, p *pgxpool.Pool, s *pgcheckpoint.Store) {
 	}
 }
 
-// A settle without a reply to deliver touches no index of the head. Nor does a delivery that failed.
+// A settle without a reply to deliver touches no index of the head. Nor does a failed delivery.
 func TestHeapOnly(t *testing.T) {
 	t.Parallel()
-	server := testenv.StartPostgres(t, nil) // beside others their snapshots would keep dead versions in the page
-	p := poolOn(t, server.URL, single)      // its statistics are flushed by its own session
+	// Beside other tests, their snapshots would keep dead versions in the page.
+	server := testenv.StartPostgres(t, nil)
+	p := poolOn(t, server.URL, single) // its statistics are flushed by its own session
 	s := pgcheckpoint.New(p, nil)
 	create(t, p, s)
 	const turns, retries = 200, 200
@@ -343,7 +345,7 @@ func TestHeapOnly(t *testing.T) {
 	}
 }
 
-// No lock is needed for safety.
+// The lock lets every caller in, and the histories stay right: safety needs no lock.
 func TestHistoriesBehindEverybody(t *testing.T) {
 	faulttest.HistoriesBehindEverybody(t, func(t *testing.T) checkpoint.Store { return open(t, nil) })
 }

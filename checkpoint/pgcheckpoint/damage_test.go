@@ -58,7 +58,7 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// A torn store damages turns by taking a block of their state away.
+// A torn store damages turns by removing a block of their state.
 type torn struct {
 	spoiled
 	prefix string
@@ -83,7 +83,7 @@ func (s torn) LoseHead(ctx context.Context, k checkpoint.Key) error {
 	return err
 }
 
-// What the server itself cannot read is damaged like what no store wrote.
+// Data that the server itself cannot read is damaged too, like data that no store wrote.
 func TestLostChunk(t *testing.T) {
 	t.Parallel()
 	for name, o := range byEither {

@@ -1,6 +1,7 @@
 package pgcheckpoint
 
-// Broken returns a store whose named statement is another one, written with the placeholders of the real ones.
+// Broken returns a store with another text for the named statement, written with the placeholders of the real
+// statements.
 func (s *Store) Broken(statement, sql string) *Store {
 	broken := *s
 	switch statement {
@@ -21,5 +22,5 @@ func (s *Store) Broken(statement, sql string) *Store {
 	return &broken
 }
 
-// Fill fills the names of the store's tables in.
+// Fill replaces the placeholders of the store's tables by their names.
 func (s *Store) Fill(sql string) string { return fill(s.prefix, sql) }

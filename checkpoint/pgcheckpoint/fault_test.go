@@ -28,7 +28,7 @@ func request() checkpoint.ClaimRequest {
 	return checkpoint.ClaimRequest{Owner: "test", Nonce: fmt.Sprintf("n%d", rand.Int64()), TTL: time.Hour}
 }
 
-// claim takes the session from its owner, if it has one.
+// claim takes the session from its owner. If it has no owner, claim claims it.
 func claim(t *testing.T, s checkpoint.Store, session string) checkpoint.Claimed {
 	t.Helper()
 	r := request()
@@ -47,7 +47,7 @@ func turn(n int) checkpoint.Checkpoint {
 	return checkpoint.Checkpoint{Turn: n, RunID: fmt.Sprintf("run-%d", n), State: json.RawMessage(`{"n":1}`)}
 }
 
-// A server that dies in the middle costs an error, and the repeat tells what became of it.
+// If a server dies in the middle, the caller gets an error, and a repeat tells the outcome.
 func TestServerKilled(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t, nil)
@@ -141,7 +141,7 @@ func TestServerStopped(t *testing.T) {
 	wantNewest(t, s, "a", 0, 1)
 }
 
-// A full disk settles nothing by half.
+// A full disk never settles half a turn.
 func TestDiskFull(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t, &testenv.Options{TmpfsMB: 96})
@@ -154,7 +154,7 @@ func TestDiskFull(t *testing.T) {
 	create(t, p, s)
 	l := claim(t, s, "a").Lease
 	server.FillDisk()
-	// What compresses badly soon needs another page.
+	// A state that compresses badly soon needs another page.
 	noise := make([]byte, 1<<16)
 	next := 0
 	for err == nil {
@@ -195,7 +195,7 @@ func TestPoolClosed(t *testing.T) {
 	}
 }
 
-// Tables that are missing or lack a column are told by name, with the remedy.
+// If tables are missing or lack a column, the error names them and the remedy.
 func TestSchemaMissing(t *testing.T) {
 	p := testenv.Postgres(t)
 	for _, prefix := range []string{"none_", "no_such_schema.holdfast_", "old_"} {
@@ -237,7 +237,7 @@ func TestRowMissing(t *testing.T) {
 	}
 }
 
-// What the stores refuse is what PostgreSQL refuses, number by number and string by string.
+// The stores refuse exactly the documents that PostgreSQL refuses, number by number and string by string.
 func TestValuesAsPostgres(t *testing.T) {
 	p := testenv.Postgres(t)
 	r := rand.New(rand.NewPCG(1, 2))
@@ -273,7 +273,7 @@ func TestValuesAsPostgres(t *testing.T) {
 	}
 }
 
-// A standby that is taken for the primary writes nothing, and says what it is.
+// A standby that is taken for the primary writes nothing, and its error says so.
 func TestReadOnly(t *testing.T) {
 	t.Parallel()
 	readOnly := false

@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/lock"
 )
 
-// functionsSQL creates what a store with Options.Functions calls.
+// functionsSQL creates the functions that a store with Options.Functions calls.
 //
 //go:embed functions.sql
 var functionsSQL string
@@ -34,7 +34,7 @@ func functionNamed(placeholder string) string {
 	return functions[slices.IndexFunc(functions, func(f string) bool { return strings.HasPrefix(f, placeholder+"_") })]
 }
 
-// functionNames returns each placeholder and what takes its place.
+// functionNames returns each placeholder and the name that replaces it.
 func functionNames(p sqlname.Prefix) (pairs []string) {
 	for _, f := range functions {
 		pairs = append(pairs, "{"+f[:strings.LastIndexByte(f, '_')]+"}", p.Table(f))
@@ -42,11 +42,12 @@ func functionNames(p sqlname.Prefix) (pairs []string) {
 	return pairs
 }
 
-// calls holds what a store sends instead of statements that write. Each call is about one session.
+// calls holds the calls that a store sends instead of statements that write. Each call is about one session.
 type calls struct {
 	claim, append, mark, delete, renew, raise, retire string
 
-	owned, slice string // what lists the sessions that are raised and retired
+	// owned and slice are statements that list the sessions to raise and to retire.
+	owned, slice string
 }
 
 func fillCalls(p sqlname.Prefix) *calls {
@@ -90,8 +91,8 @@ func call[T any](ctx context.Context, db *pgstate.DB, sql string, args ...any) (
 	return page[0], nil
 }
 
-// callClaim claims a session, which it creates if it is not there. If it is brief, it reads no turn. It returns
-// pgx.ErrNoRows if r.From is not the owner.
+// callClaim claims a session. If there is no such session, callClaim creates it. With brief, it reads no turn. If
+// r.From is not the owner, it returns pgx.ErrNoRows.
 func (s *Store) callClaim(
 	ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest, brief bool,
 ) (c checkpoint.Claimed, err error) {
@@ -158,7 +159,7 @@ func readGranted(rows pgx.Rows, columns []any, c *checkpoint.Claimed, brief bool
 	return err
 }
 
-// firstOfTurn is the first column of the turn in what a claim returns.
+// firstOfTurn is the first column of the turn in the rows of a claim.
 const firstOfTurn = 9
 
 func readTurn(rows pgx.Rows, columns []any, k checkpoint.Key) (*checkpoint.Checkpoint, error) {
@@ -172,7 +173,8 @@ func readTurn(rows pgx.Rows, columns []any, k checkpoint.Key) (*checkpoint.Check
 	return cp, intact(*cp, k)
 }
 
-// callAppend settles a turn. sql may be the call of a joined store of runs, which tells that it has forgotten the run.
+// callAppend settles a turn. sql may be the call of a joined store of runs, which reports that it has forgotten the
+// run.
 func (s *Store) callAppend(
 	ctx context.Context, o checkpoint.AppendOptions, sql string, args ...any,
 ) (forgotten bool, err error) {
@@ -195,8 +197,8 @@ func (s *Store) callAppend(
 	return false, fmt.Errorf("append returned %q", verdict)
 }
 
-// callRenew renews the leases in the order of their keys: on PostgreSQL the calls are one transaction, and two that lock
-// in different orders may deadlock.
+// callRenew renews the leases in the order of their keys. On PostgreSQL the calls are one transaction, and two
+// transactions that lock in different orders may deadlock.
 func (s *Store) callRenew(
 	ctx context.Context, ttl time.Duration, leases []checkpoint.Lease,
 ) (map[checkpoint.Lease]bool, error) {

@@ -1,7 +1,7 @@
--- One function for each transition of one session. Each reads what is there, judges it here, and writes with values that
--- it has computed: a statement that writes to a table calls immutable functions only and names the session, because
--- Citus refuses others. Each statement in a function sees what was committed when it began, as the statements of a client
--- do. A function that waited for a row therefore looks again.
+-- There is one function for each transition of one session. Each function reads the stored rows, judges them here, and
+-- writes values that it has computed. A statement that writes to a table calls immutable functions only and names the
+-- session, because Citus refuses other statements. Each statement in a function sees all data that was committed when
+-- the statement began, as the statements of a client do. A function that waited for a row therefore looks again.
 --
 -- The number in a name stands for the body. A body that was released stays as it is, because processes of two releases
 -- call functions of one database. A change gets the next number.
@@ -113,7 +113,8 @@ BEGIN
     PERFORM set_config('synchronous_commit', _wait, true);
 END $$;
 
--- The run is looked for where it can be, and a little further back: with an index of the runs every settle would pay.
+-- The search for the run covers the turns where it can be, and some older ones: with an index of the runs every settle
+-- would pay.
 CREATE FUNCTION {session_append}(
     _orchestrator text, _session text, _epoch bigint, _nonce text, _turn integer, _state jsonb, _payload jsonb,
     _route text[], _signature text, _version text, _run text, _request text, _keep integer, _owes boolean,
@@ -185,9 +186,9 @@ BEGIN
     RETURN FOUND;
 END $$;
 
--- The head goes first: one statement would miss the turn of an append that it waited for. If there was no head, one may
--- be born meanwhile. A statement that sees turns of that life sees its head too, and spares them. The advisory lock is
--- for stores without functions on the same tables, whose first claims of a session rely on it.
+-- The head goes first: one statement would miss the turn of an append that it waited for. If there was no head, a
+-- session may be born meanwhile. A statement that sees turns of that life sees its head too, and spares them. The
+-- advisory lock is for stores without functions on the same tables: their first claims of a session rely on the lock.
 CREATE FUNCTION {session_delete}(_orchestrator text, _session text, _epoch bigint, _nonce text) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -205,7 +206,7 @@ BEGIN
     RETURN true;
 END $$;
 
--- The commit waits for nothing: it may have the rows of many leases locked.
+-- The commit waits for nothing, because it may keep the rows of many leases locked.
 CREATE FUNCTION {session_renew}(
     _orchestrator text, _session text, _epoch bigint, _nonce text, _ttl bigint, _patience bigint
 ) RETURNS boolean LANGUAGE plpgsql AS $$
@@ -231,7 +232,7 @@ BEGIN
     RETURN FOUND;
 END $$;
 
--- Every settle moves lease_until: a session that settled while this waited is idle no more.
+-- Every settle moves lease_until: if a session settled while the function waited, it is idle no more.
 CREATE FUNCTION {session_retire}(_orchestrator text, _session text, _idle bigint, _unsettled bigint) RETURNS boolean
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -22,7 +22,7 @@ import (
 
 var withFunctions = pgcheckpoint.Options{Functions: true}
 
-// A store that calls functions keeps every promise of one that sends statements. TestCitus runs the suites with the
+// A store that calls functions keeps every promise of a store that sends statements. TestCitus runs the suites with the
 // defaults.
 func TestFunctions(t *testing.T) {
 	t.Parallel()
@@ -41,7 +41,8 @@ func TestFunctions(t *testing.T) {
 			prefix := "f"
 			p := pool(t, func(c *pgxpool.Config) {
 				configure(c)
-				if params := c.ConnConfig.RuntimeParams; c.MaxConns == 1 { // the functions name the schema if the prefix does
+				// If the prefix names the schema, the functions name it too.
+				if params := c.ConnConfig.RuntimeParams; c.MaxConns == 1 {
 					prefix, params["search_path"] = params["search_path"]+".My_", "pg_catalog"
 				}
 			})
@@ -60,7 +61,7 @@ func TestFunctionsUnderFaults(t *testing.T) {
 	faulttest.RenewUnderLoad(t, newStore, 200)
 }
 
-// A mixed store is two processes, of which one calls functions and the other does not.
+// A mixed store acts as two processes: one calls functions, and the other sends statements.
 type mixed struct {
 	checkpoint.Store
 	other checkpoint.Store
@@ -100,8 +101,8 @@ func TestFunctionsBesideStatements(t *testing.T) {
 	}, faulttest.Histories())
 }
 
-// No lock keeps births and deletes apart. A claim that waits for another must not begin the next life with an epoch of
-// before, if the session is taken over and deleted meanwhile.
+// No lock separates births from deletes. Suppose that a claim waits for another, and that the session is taken over and
+// deleted meanwhile. The claim must not begin the next life with an epoch of an earlier one.
 func TestFunctionsBirthAfterDelete(t *testing.T) {
 	t.Parallel()
 	p := testenv.Postgres(t)
@@ -148,8 +149,8 @@ func TestFunctionsBirthAfterDelete(t *testing.T) {
 	}
 }
 
-// A function keeps the plans that it has made while there was little. Where nothing is known of the tables, these plans
-// must serve a long session too.
+// A function keeps the plans that it has made while there were few rows. If the server knows nothing of the tables,
+// these plans must serve a long session too.
 func TestFunctionsWithoutStatistics(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t, &testenv.Options{Settings: map[string]string{"autovacuum": "off"}})
@@ -199,7 +200,7 @@ func TestFunctionsWithoutStatistics(t *testing.T) {
 	}
 }
 
-// Of a database without the functions, or without the tables, a store says so and what to do.
+// If the database lacks the functions, or the tables, the error says so and names the remedy.
 func TestFunctionsMissing(t *testing.T) {
 	t.Parallel()
 	p := testenv.Postgres(t)
@@ -230,7 +231,7 @@ func openFunctions(t *testing.T, ttl time.Duration) *pgcheckpoint.Store {
 	return s
 }
 
-// Who owned a session before the epochs were raised settles nothing, and each session is free.
+// An owner from before the epochs were raised settles nothing, and each session is free.
 func TestRaiseEpochs(t *testing.T) {
 	t.Parallel()
 	for name, o := range byEither {
@@ -239,7 +240,7 @@ func TestRaiseEpochs(t *testing.T) {
 			p := testenv.Postgres(t)
 			s := pgcheckpoint.New(p, &o)
 			create(t, p, s)
-			exec(t, p, headsSQL, 1, 1_500, 0) // more than a page, of which nobody owns one
+			exec(t, p, headsSQL, 1, 1_500, 0) // more than a page, all without an owner
 			exec(t, p, "UPDATE holdfast_sessions SET nonce = 'n', lease_until = now() + interval '1 hour'")
 			l := claim(t, s, "a").Lease
 			if n, err := s.RaiseEpochs(t.Context()); n != 1_501 || err != nil {

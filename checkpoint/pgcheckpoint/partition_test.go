@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testenv"
 )
 
-// partitionSQL is what docs/operations.md says, with placeholders for the names.
+// partitionSQL is the SQL of docs/operations.md, with placeholders for the names.
 const partitionSQL = `
 	CREATE TABLE {turns}_parted (LIKE {turns} INCLUDING DEFAULTS) PARTITION BY HASH (orchestrator, session);
 	DROP TABLE {turns};
@@ -37,7 +37,7 @@ func parted(t *testing.T, p *pgxpool.Pool, prefix string, partitions int) *pgche
 	return s
 }
 
-// Turns in hash partitions that somebody has made by hand are as good as others.
+// Turns in hash partitions that were made by hand are as good as others.
 func TestPartitions(t *testing.T) {
 	t.Parallel()
 	p := testenv.Postgres(t)

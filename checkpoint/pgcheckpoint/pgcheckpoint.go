@@ -28,32 +28,36 @@ type DB interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
-// ErrEncoding refuses a database whose encoding is not UTF8, at the first use of a store: it cannot store every text.
-// The message says what to do.
+// ErrEncoding refuses a database whose encoding is not UTF8, at the first use of a store. Such a database cannot store
+// every text. The message says what to do.
 var ErrEncoding = pgstate.ErrEncoding
 
 // Options configure a [Store]. The zero value, and nil, mean the defaults.
 type Options struct {
-	Prefix string        // of the tables, perhaps qualified, as in "app.bot_"; "" means "holdfast_"
-	TTL    time.Duration // after which Sweep retires an idle session; 0: sessions with a settled turn stay
+	// Prefix begins the names of the tables. It may be qualified, as in "app.bot_". "" means "holdfast_".
+	Prefix string
+	// TTL is how long a session is idle before Sweep retires it. If TTL is 0, sessions with a settled turn stay.
+	TTL time.Duration
 
-	// Unsettled is the same for a session without a settled turn. It has to be longer than a lease. 0 means
+	// Unsettled is the TTL of a session without a settled turn. It has to be longer than a lease. 0 means
 	// checkpoint.DefaultUnsettled.
 	Unsettled time.Duration
 
 	// Functions makes the store call functions of the database instead of sending statements. Schema then creates these
-	// functions too, and migrations.Up does not. It is for Citus, which refuses the statements, and for where the driver
-	// may not keep prepared statements. Elsewhere it is a little slower. A joined store of runs must have it too.
+	// functions too, and migrations.Up does not. Functions are for Citus, which refuses the statements, and for a
+	// driver that may not keep prepared statements. Elsewhere they are a little slower. A joined store of runs must
+	// have Functions too.
 	Functions bool
 }
 
 // Store implements [checkpoint.Store], [checkpoint.Sweeper] and [checkpoint.Watcher].
 type Store struct {
-	db      *pgstate.DB
-	prefix  sqlname.Prefix
-	sql     queries
-	calls   *calls        // nil without Options.Functions
-	ttl     time.Duration // of sessions with a settled turn; 0: for ever
+	db     *pgstate.DB
+	prefix sqlname.Prefix
+	sql    queries
+	calls  *calls // nil without Options.Functions
+	// ttl is for sessions with a settled turn. 0 means for ever.
+	ttl     time.Duration
 	sweeper *pgsweep.Sweeper
 }
 
@@ -89,9 +93,9 @@ func New(db DB, o *Options) *Store {
 	return s
 }
 
-// Schema returns the statements that create the tables, or bring them up to date. They may be run again. If the prefix
-// names no schema, and the tables are in another schema of the search path than that in which they would be created,
-// they fail. With [Options].Functions they create the functions too.
+// Schema returns the statements that create the tables, or bring them up to date. They may be run again. Suppose that
+// the prefix names no schema, and that the tables are in another schema of the search path than new tables would be.
+// Then the statements fail. With [Options].Functions they create the functions too.
 func (s *Store) Schema() string {
 	schema := pgstate.Unhidden(s.prefix, "sessions", "turns") + pgstate.Unlocked(fill(s.prefix, schemaSQL))
 	if s.calls != nil {
@@ -100,6 +104,7 @@ func (s *Store) Schema() string {
 	return schema
 }
 
+// Claim claims and reads in one pipeline. If the session is new, Claim creates it in a second round trip.
 func (s *Store) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
 	if err := errors.Join(k.Validate(), r.Validate()); err != nil {
 		return checkpoint.Claimed{}, err
@@ -109,11 +114,12 @@ func (s *Store) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimR
 		if pgstate.Corrupt(err) {
 			c, err = s.claimUnread(ctx, k, r, err)
 		}
-		if errors.Is(err, pgx.ErrNoRows) && r.From == (lock.Fence{}) { // by a call no row means that r.From is not the owner
+		// By a call, no row means that r.From is not the owner.
+		if errors.Is(err, pgx.ErrNoRows) && r.From == (lock.Fence{}) {
 			c, err = s.create(ctx, k, r)
 			if errors.Is(err, pgx.ErrNoRows) {
 				if c, err = s.headless(ctx, k, r); err == nil {
-					continue // another claim was first to create it
+					continue // another claim created it first
 				}
 			}
 		}
@@ -131,11 +137,11 @@ func (s *Store) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimR
 	}
 }
 
-// errOvertaken says that a claim was refused because of what happened while it waited. Nothing tells who owns the
-// session now, until the claim is sent again.
+// errOvertaken says that a claim was refused because of a change while it waited. The owner of the session is unknown
+// until the claim is sent again.
 var errOvertaken = errors.New("claim was overtaken")
 
-// claim claims a session that is there. If it is not, claim returns pgx.ErrNoRows.
+// claim claims a session that exists. If there is no such session, claim returns pgx.ErrNoRows.
 func (s *Store) claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
 	if s.calls != nil {
 		return s.callClaim(ctx, k, r, false)
@@ -147,7 +153,8 @@ func (s *Store) queueClaim(b *pgx.Batch, k checkpoint.Key, r checkpoint.ClaimReq
 	b.Queue(s.sql.claim, k.Orchestrator, k.Session, r.Nonce, r.Owner, r.TTL.Microseconds(), r.From.Epoch, r.From.Nonce, r.Born)
 }
 
-// headless returns a *checkpoint.DamagedError if turns of the session are kept without a head, and a lease for Delete.
+// headless returns a lease for Delete. If turns of the session are kept without a head, headless also returns a
+// *checkpoint.DamagedError.
 func (s *Store) headless(
 	ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest,
 ) (c checkpoint.Claimed, err error) {
@@ -161,7 +168,7 @@ func (s *Store) headless(
 	return c, err
 }
 
-// create claims a session that was not there. If it is by now, and owned, create returns pgx.ErrNoRows.
+// create claims a session that did not exist. If the session exists by now, and is owned, create returns pgx.ErrNoRows.
 func (s *Store) create(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
 	return s.sendClaim(ctx, k, r, func(b *pgx.Batch) {
 		b.Queue(s.sql.guard, k.Orchestrator, k.Session)
@@ -169,8 +176,8 @@ func (s *Store) create(ctx context.Context, k checkpoint.Key, r checkpoint.Claim
 	})
 }
 
-// sendClaim sends what queue queues and, in the same pipeline, the statements that read what the new owner needs. The
-// last statement of queue claims.
+// sendClaim sends the statements that queue adds and, in the same pipeline, the statements that read for the new owner.
+// The last statement of queue claims.
 func (s *Store) sendClaim(
 	ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest, queue func(*pgx.Batch),
 ) (c checkpoint.Claimed, err error) {
@@ -194,7 +201,9 @@ func (s *Store) sendClaim(
 	return c, err
 }
 
-func readClaim(results pgx.BatchResults, k checkpoint.Key, r checkpoint.ClaimRequest) (c checkpoint.Claimed, err error) {
+func readClaim(
+	results pgx.BatchResults, k checkpoint.Key, r checkpoint.ClaimRequest,
+) (c checkpoint.Claimed, err error) {
 	c, last, err := scanHead(results.QueryRow(), k)
 	if err != nil {
 		return c, err
@@ -219,8 +228,7 @@ func readClaim(results pgx.BatchResults, k checkpoint.Key, r checkpoint.ClaimReq
 	return c, err
 }
 
-// scanHead reads what a claim has made of the head, and the number of the newest turn. Its error says why it was
-// refused.
+// scanHead reads the head after a claim, and the number of the newest turn. Its error says why the claim was refused.
 func scanHead(row pgx.Row, k checkpoint.Key) (c checkpoint.Claimed, last int, err error) {
 	c.Key = k
 	var verdict, owner string
@@ -245,7 +253,11 @@ func refusal(verdict, owner string, f lock.Fence) error {
 	return errOvertaken
 }
 
-func (s *Store) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+// Append is one statement. If the statement finds no head to move, a second one finds out why. With
+// [Options].Functions, one call does both.
+func (s *Store) Append(
+	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+) error {
 	sql := s.sql.append
 	if s.calls != nil {
 		sql = s.calls.append
@@ -254,8 +266,8 @@ func (s *Store) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Ch
 	return err
 }
 
-// Joined returns the Append of s with a part of [pgsnapshot.Store.Join] in its statement, or nil if the part is of another
-// pool or connection.
+// Joined returns the Append of s with a part of [pgsnapshot.Store.Join] in its statement. If the part is of another
+// pool or connection, Joined returns nil.
 //
 // [pgsnapshot.Store.Join]: https://pkg.go.dev/github.com/holdfast-go/holdfast/snapshot/pgsnapshot#Store.Join
 func (s *Store) Joined(part pgjoin.Part) func(
@@ -275,7 +287,7 @@ func (s *Store) Joined(part pgjoin.Part) func(
 	}
 }
 
-// append sends the statement sql, which is that of Append, perhaps with a part.
+// append sends sql, which is the statement of Append, perhaps with a part.
 func (s *Store) append(
 	ctx context.Context, sql string, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
 ) (forgotten bool, err error) {
@@ -310,7 +322,7 @@ func (s *Store) append(
 	return forgotten, s.error(ctx, "append", l.Key, err)
 }
 
-// sendAppend returns pgx.ErrNoRows if it found no head to move.
+// sendAppend returns pgx.ErrNoRows if the statement found no head to move.
 func (s *Store) sendAppend(ctx context.Context, sql string, args ...any) (forgotten bool, err error) {
 	settled, err := collect(ctx, s.db, func(row pgx.CollectableRow) (forgotten bool, err error) {
 		err = row.Scan(&forgotten, nil)
@@ -325,8 +337,8 @@ func (s *Store) sendAppend(ctx context.Context, sql string, args ...any) (forgot
 	return settled[0], nil
 }
 
-// whyNot explains an Append that found no head to move. It looks for the run by its id: who took the session over may
-// have settled it under another number.
+// whyNot explains an Append that found no head to move. It looks for the run by its id: a new owner may have settled
+// the run under another number.
 func (s *Store) whyNot(
 	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
 ) error {
@@ -353,6 +365,7 @@ func (s *Store) whyNot(
 	return lock.ErrFenced
 }
 
+// Mark raises counters, counts a failed delivery, or releases, in one statement.
 func (s *Store) Mark(ctx context.Context, l checkpoint.Lease, m checkpoint.Marks) error {
 	if err := errors.Join(l.Validate(), m.Validate()); err != nil {
 		return err
@@ -374,6 +387,7 @@ func (s *Store) Mark(ctx context.Context, l checkpoint.Lease, m checkpoint.Marks
 	return s.error(ctx, "mark", l.Key, err)
 }
 
+// Delete removes the head and the turns in one transaction.
 func (s *Store) Delete(ctx context.Context, l checkpoint.Lease) error {
 	if err := l.Validate(); err != nil {
 		return err
@@ -407,8 +421,9 @@ func (s *Store) sendDelete(ctx context.Context, l checkpoint.Lease) (deleted boo
 // forEver is longer than any session is idle.
 const forEver = 200 * 365 * 24 * time.Hour
 
-// Sweep retires idle sessions, passing over those that are locked. With a limit it looks at a part of the sessions, and
-// goes on there the next time; of several processes one does it. So it costs the same whatever the table holds.
+// Sweep retires idle sessions. It passes over sessions that are locked. With a limit it looks at a part of the
+// sessions, and goes on there the next time. Of several processes only one sweeps. So the cost does not grow with the
+// table.
 func (s *Store) Sweep(ctx context.Context, limit int) (retired int, err error) {
 	ttl := s.ttl
 	if ttl <= 0 {
@@ -428,8 +443,8 @@ func (s *Store) exec(ctx context.Context, sql string, args ...any) (touched bool
 	return touched, err
 }
 
-// error names what failed. It keeps the identity of err, and adds the end of ctx where the driver tells only of a
-// broken connection.
+// error adds the name of the operation that failed. It keeps the identity of err. If the driver only tells of a broken
+// connection, error adds the end of ctx.
 func (s *Store) error(ctx context.Context, op string, k checkpoint.Key, err error) error {
 	if err == nil || errors.Is(err, lock.ErrHeld) || errors.Is(err, lock.ErrFenced) || errors.Is(err, checkpoint.ErrConflict) {
 		return err

@@ -24,7 +24,7 @@ func TestStore(t *testing.T) {
 	checkpointtest.Run(t, func(t *testing.T) checkpoint.Store { return open(t, nil) })
 }
 
-// What people have in front of a server, or in its configuration.
+// Poolers and configurations that users have.
 func TestStoreBehind(t *testing.T) {
 	t.Parallel()
 	for name, configure := range map[string]func(*pgxpool.Config){
@@ -56,8 +56,8 @@ func TestStorePgBouncer(t *testing.T) {
 	}
 }
 
-// Where transactions see no change that others make meanwhile, as a role or a database may ask for by default, the
-// store is none the worse.
+// A role or a database may ask by default for transactions that see no later change of others. The store keeps its
+// promises.
 func TestIsolation(t *testing.T) {
 	t.Parallel()
 	for _, level := range []string{"repeatable read", "serializable"} {
@@ -68,7 +68,7 @@ func TestIsolation(t *testing.T) {
 	}
 }
 
-// A store on one connection goes on after a call that failed.
+// A store on one connection goes on after a failed call.
 func TestIsolationOneConnection(t *testing.T) {
 	t.Parallel()
 	p := pool(t, isolated("serializable"))
@@ -149,7 +149,7 @@ func TestStoreQualified(t *testing.T) {
 	checkpointtest.Run(t, numbered(elsewhere, schema+".My_"))
 }
 
-// numbered returns what makes stores on one pool, each with tables of its own.
+// numbered returns a function that makes stores on one pool, each with tables of its own.
 func numbered(p *pgxpool.Pool, prefix string) func(*testing.T) checkpoint.Store {
 	return numberedWith(p, prefix, pgcheckpoint.Options{})
 }
@@ -236,8 +236,7 @@ func poolOn(tb testing.TB, url string, configure func(*pgxpool.Config)) *pgxpool
 	return p
 }
 
-// Dead turns are removed before they take up much room. Who has chosen otherwise is left alone, and who reads is not
-// waited for.
+// Dead turns are removed before they take up much room. A setting that is there stays, and no reader is waited for.
 func TestAutovacuum(t *testing.T) {
 	t.Parallel()
 	p := testenv.Postgres(t)
@@ -291,7 +290,8 @@ func TestSchemaAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tx.Rollback(t.Context())
-	const vacuum = "LOCK TABLE holdfast_turns, holdfast_sessions IN SHARE UPDATE EXCLUSIVE MODE" // as a vacuum does; a writer has less
+	// A vacuum takes this lock; a writer takes a weaker one.
+	const vacuum = "LOCK TABLE holdfast_turns, holdfast_sessions IN SHARE UPDATE EXCLUSIVE MODE"
 	if _, err := tx.Exec(t.Context(), vacuum); err != nil {
 		t.Fatal(err)
 	}

@@ -13,12 +13,13 @@ import (
 	"github.com/holdfast-go/holdfast/internal/pgstate"
 )
 
-// Pages grow: one turn is all that a Load wants, and a long history should not cost a round trip a turn.
+// Pages grow: Load wants only one turn, and a long history should not cost a round trip a turn.
 const (
 	firstTurns, mostTurns       = 1, 16
 	firstSessions, mostSessions = 100, 1000
 )
 
+// Turns reads pages of 1, 4 and then 16 turns. It reads a damaged page turn by turn.
 func (s *Store) Turns(ctx context.Context, k checkpoint.Key, from int) iter.Seq2[checkpoint.Checkpoint, error] {
 	return func(yield func(checkpoint.Checkpoint, error) bool) {
 		if err := k.Validate(); err != nil {
@@ -45,6 +46,7 @@ func (s *Store) Turns(ctx context.Context, k checkpoint.Key, from int) iter.Seq2
 	}
 }
 
+// Sessions reads a page of 100 names, and then pages of 1,000.
 func (s *Store) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		if err := q.Validate(); err != nil {
@@ -98,7 +100,7 @@ func scan(row pgx.CollectableRow) (cp checkpoint.Checkpoint, err error) {
 	return cp, err
 }
 
-// into returns where the columns of a turn go.
+// into returns the destinations for the columns of a turn.
 func into(cp *checkpoint.Checkpoint) []any {
 	return []any{
 		&cp.Turn, (*[]byte)(&cp.State), (*[]byte)(&cp.Payload), &cp.Route, &cp.Signature, &cp.Version, &cp.RunID,

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/pgstate"
 )
 
-// Renew is one statement for all leases, or with [Options].Functions one round trip. If one of their rows stays locked, each is renewed by itself, so that it
-// costs the others nothing.
+// Renew is one statement for all leases. With [Options].Functions it is one round trip. If a row of these leases stays
+// locked, each lease is renewed by itself, so that the lock costs the other leases nothing.
 func (s *Store) Renew(ctx context.Context, ttl time.Duration, leases []checkpoint.Lease) ([]checkpoint.Lease, error) {
 	if err := checkpoint.ValidateRenew(ttl, leases); err != nil {
 		return nil, err
@@ -33,7 +33,9 @@ func (s *Store) Renew(ctx context.Context, ttl time.Duration, leases []checkpoin
 	return lost, err
 }
 
-func (s *Store) renewEach(ctx context.Context, ttl time.Duration, leases []checkpoint.Lease) (lost []checkpoint.Lease, err error) {
+func (s *Store) renewEach(
+	ctx context.Context, ttl time.Duration, leases []checkpoint.Lease,
+) (lost []checkpoint.Lease, err error) {
 	for _, l := range leases {
 		gone, e := s.renew(ctx, ttl, []checkpoint.Lease{l})
 		lost = append(lost, gone...)
@@ -42,7 +44,9 @@ func (s *Store) renewEach(ctx context.Context, ttl time.Duration, leases []check
 	return lost, err
 }
 
-func (s *Store) renew(ctx context.Context, ttl time.Duration, leases []checkpoint.Lease) (lost []checkpoint.Lease, err error) {
+func (s *Store) renew(
+	ctx context.Context, ttl time.Duration, leases []checkpoint.Lease,
+) (lost []checkpoint.Lease, err error) {
 	var renewed map[checkpoint.Lease]bool
 	err = s.db.Answered(ctx, func() error {
 		renewed, err = s.extend(ctx, ttl, leases)
@@ -59,7 +63,9 @@ func (s *Store) renew(ctx context.Context, ttl time.Duration, leases []checkpoin
 	return lost, nil
 }
 
-func (s *Store) extend(ctx context.Context, ttl time.Duration, leases []checkpoint.Lease) (renewed map[checkpoint.Lease]bool, err error) {
+func (s *Store) extend(
+	ctx context.Context, ttl time.Duration, leases []checkpoint.Lease,
+) (renewed map[checkpoint.Lease]bool, err error) {
 	if s.calls != nil {
 		return s.callRenew(ctx, ttl, leases)
 	}
@@ -69,8 +75,8 @@ func (s *Store) extend(ctx context.Context, ttl time.Duration, leases []checkpoi
 		orchestrators[i], sessions[i], epochs[i], nonces[i] = l.Orchestrator, l.Session, l.Fence.Epoch, l.Fence.Nonce
 	}
 	var b pgx.Batch
-	// A commit that waits, for the disk or for a standby, has the rows of all leases locked. A renewal that is lost in
-	// a crash of the server shortens leases, and takes none from an owner that a claim has not fenced off.
+	// A commit that waits, for the disk or for a standby, keeps the rows of all leases locked. If a renewal is lost in
+	// a crash of the server, the leases are shorter. An owner stays the owner until a claim fences it off.
 	b.Queue(`SELECT set_config('lock_timeout', $1, true), set_config('synchronous_commit', 'off', true)`,
 		strconv.FormatInt(patience(ttl, n).Milliseconds(), 10))
 	b.Queue(s.sql.renew, orchestrators, sessions, epochs, nonces, ttl.Microseconds())
@@ -92,9 +98,9 @@ func (s *Store) extend(ctx context.Context, ttl time.Duration, leases []checkpoi
 	return renewed, err
 }
 
-// RaiseEpochs ends the lease of every session that has one, and returns how many had. It is for the moment after a standby
-// was promoted that may lack commits of the primary: an owner that was fenced off by such a commit would be the owner
-// again. After RaiseEpochs such an owner settles nothing, and each session is free to be claimed.
+// RaiseEpochs ends the lease of every session that has one, and returns how many had. It is for the moment after the
+// promotion of a standby that may lack commits of the primary: an owner that was fenced off by such a commit would be
+// the owner again. After RaiseEpochs such an owner settles nothing, and each session is free to be claimed.
 //
 // With [Options].Functions it takes one session after another. After an error, call it again.
 func (s *Store) RaiseEpochs(ctx context.Context) (ended int, err error) {
@@ -109,8 +115,8 @@ func (s *Store) RaiseEpochs(ctx context.Context) (ended int, err error) {
 	return page[0], nil
 }
 
-// patience is how long a renewal waits for a locked row: well within the lease when all are renewed together, and
-// less for one that held up the others.
+// patience is how long a renewal waits for a locked row. It is well within the lease if all leases are renewed
+// together. It is shorter for a single lease that held up the others.
 func patience(ttl time.Duration, leases int) time.Duration {
 	if leases == 1 {
 		return max(min(ttl/100, 250*time.Millisecond), 10*time.Millisecond)
@@ -118,6 +124,7 @@ func patience(ttl time.Duration, leases int) time.Duration {
 	return max(min(ttl/10, time.Second), 10*time.Millisecond)
 }
 
+// Held is one statement.
 func (s *Store) Held(ctx context.Context, orchestrator string, sessions []string) (held []string, err error) {
 	if err := checkpoint.ValidateHeld(orchestrator, sessions); err != nil {
 		return nil, err

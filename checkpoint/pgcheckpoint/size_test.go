@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testenv"
 )
 
-// What PostgreSQL gives back counts as much as what it took, with all forms of numbers, and so it is taken again. If a name
-// comes twice, it counts less.
+// A document that PostgreSQL gives back counts as much as the document that it took, with all forms of numbers. So it
+// is taken again. If a name comes twice, the document counts less.
 func TestSizeAsPostgres(t *testing.T) {
 	p := testenv.Postgres(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -38,7 +38,7 @@ func TestSizeAsPostgres(t *testing.T) {
 	})
 }
 
-// document draws one, with white space in it.
+// document draws a document, with white space in it.
 func document(t *rapid.T, depth int) string {
 	kinds := 4
 	if depth > 0 {

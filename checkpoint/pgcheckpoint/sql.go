@@ -10,10 +10,10 @@ import (
 	"github.com/holdfast-go/holdfast/internal/sqlname"
 )
 
-// schemaSQL is idempotent. The head row is narrow and leaves room on its page. No index has a column that a claim, a
-// settle without a reply to deliver, or a failed delivery changes, so that these are heap-only updates. A state of
-// some KiB stays in its row: out of line it would cost two more writes. Nothing is checked here that the store checks
-// before: PostgreSQL parses and plans each CHECK anew for every statement, which was a tenth of its work for a turn.
+// schemaSQL is idempotent. The head row is narrow and leaves room on its page. A claim, a settle without a reply to
+// deliver, and a failed delivery change no column of an index. So they are heap-only updates. A state of some KiB stays
+// in its row: out of line it would cost two more writes. The tables check nothing that the store checks before.
+// PostgreSQL parses and plans each CHECK anew for every statement, which was a tenth of its work for a turn.
 const schemaSQL = `CREATE TABLE IF NOT EXISTS {sessions} (
     orchestrator text COLLATE "C" NOT NULL,
     session      text COLLATE "C" NOT NULL,
@@ -82,13 +82,13 @@ const clock = `(extract(epoch FROM clock_timestamp()) * 1e6)::bigint`
 const admits = `(nonce = $3 OR
 	CASE WHEN $7 = '' THEN lease_until <= clock_timestamp() ELSE epoch = $6::bigint AND nonce = $7 END)`
 
-// granted is what a claim that was granted returns, and readClaim scans.
+// granted holds the columns that a granted claim returns, and that readClaim scans.
 const granted = `'granted'::text, epoch, nonce, owner, born, turn, summarized, coalesce(owed, turn + 1), failed`
 
-// claimed is what the commit of a claim waits for, by the head as it was before.
+// claimed is the level of synchronous_commit for a claim, by the head as it was before.
 const claimed = `CASE WHEN nonce = '' AND owed IS NULL THEN 'off' ELSE ` + pgstate.Level + ` END`
 
-// retried says whether a mark notes a failed delivery: something must be owed still.
+// retried says whether a mark notes a failed delivery: a turn must still be owed.
 const retried = `$8::bigint > 0 AND owed IS NOT NULL AND $6::integer <= turn`
 
 const turnColumns = `t.turn, t.state, t.payload, t.route, t.signature, t.version, t.run_id, coalesce(t.request_id, ''), t.saved_at`
@@ -96,18 +96,22 @@ const turnColumns = `t.turn, t.state, t.payload, t.route, t.signature, t.version
 // queries holds the statements of one store, with its table names filled in.
 type queries struct {
 	claim, guard, create, headless, newest, answered, append, explain, mark, renew, raise string
-	settle                                                                                string // append, with a place for a pgjoin.Part
-	deleteGuard, deleteHead, deleteTurns, turns, sessions, owing, held, watch, sweep      string
-	numbers                                                                               string
+	// settle is append with a place for a pgjoin.Part.
+	settle                                                                           string
+	deleteGuard, deleteHead, deleteTurns, turns, sessions, owing, held, watch, sweep string
+	numbers                                                                          string
 }
 
 var templates = queries{
-	// The clock is read after a wait for the row. A claim of what was given back need not be durable: if it is lost in a
-	// crash of the server, nobody owns the session. One that takes the session from its owner must be, or the crash would
-	// give it back. One that finds a reply owed must be too, because the reply may leave before another commit does. So
-	// whether the commit waits for the disk is set where the old nonce can be seen.
+	// The clock is read after a wait for the row. If the session was given back, the claim need not be durable: if it
+	// is lost in a crash of the server, the session has no owner. If the claim takes the session from its owner, it
+	// must be durable, or the crash would give the session back. If the claim finds a reply owed, it must be durable
+	// too, because the reply may leave before another commit does. So the statement sets whether the commit waits for
+	// the disk where it can see the old nonce.
 	//
-	// A refusal returns the head as it was when the statement began. If that head admits the claim, another claim or a
+	// If the claim is refused, it returns the head as it was when the statement began. If that head admits the claim,
+	// another claim or a Delete came first while this claim waited, and the claim is to be sent again. No row means
+	// that there was no head.
 	// Delete came first while this one waited, and the claim is to be sent again. No row means that there was no head.
 	claim: `
 		WITH c AS (
@@ -128,13 +132,14 @@ var templates = queries{
 		FROM {sessions}
 		WHERE orchestrator = $1 AND session = $2 AND NOT EXISTS (SELECT FROM c)`,
 
-	// An INSERT that waits for the row of a session that is being deleted goes on with the clock that it read before,
-	// which may be behind epochs of the deleted one. So sessions are born, and deleted, under an advisory lock.
+	// An INSERT that waits for the row of a session that is being deleted goes on with the clock that it read before.
+	// That clock may be behind epochs of the deleted session. So sessions are born, and deleted, under an advisory
+	// lock.
 	guard: `SELECT pg_advisory_xact_lock_shared(hashtextextended($1 || '/' || $2, 0))`,
 
-	// Born is durable before anybody hears of it, or a run that hashed it would be another one after a crash. No row means
-	// that another claim was first to create the session, or that its turns are kept without a head: nothing that is
-	// settled is hidden behind a new session.
+	// Born is durable before the caller gets it. Otherwise a run that hashed Born would be another run after a crash.
+	// No row means that another claim was first to create the session, or that its turns are kept without a head. So no
+	// settled turn is hidden behind a new session.
 	create: `
 		INSERT INTO {sessions} AS h (orchestrator, session, epoch, nonce, owner, lease_until, born)
 		SELECT $1, $2, c.us, $3, CASE WHEN {durable} <> '' THEN $4 END, clock_timestamp() + $5::bigint * interval '1 microsecond', c.us
@@ -148,16 +153,17 @@ var templates = queries{
 		WHERE h.lease_until <= clock_timestamp() OR h.nonce = excluded.nonce
 		RETURNING {granted}`,
 
-	// Heads and turns come and go in one transaction, and one statement sees one state of both.
+	// Heads and turns are created and deleted in one transaction, and one statement sees one state of both.
 	headless: `
 		SELECT EXISTS (SELECT FROM {turns} WHERE orchestrator = $1 AND session = $2)
 			AND NOT EXISTS (SELECT FROM {sessions} WHERE orchestrator = $1 AND session = $2), {clock}`,
 
-	// Statements of their own, after the claim in its pipeline: the claim may have waited for a settle that its own
-	// snapshot does not see. They ask for the nonce, so that who was not granted loads nothing. That the turn comes from
-	// a query of its own, and not from a join, leaves no choice but to look it up: without statistics a planner may take
-	// a session to be so short that it reads all of it, and filters. So does OFFSET 0, which keeps the order of the turns
-	// out of the choice of an index.
+	// newest and answered are statements of their own, after the claim in its pipeline: the claim may have waited for a
+	// settle that its own snapshot does not see. They compare the nonce, so that a refused claim loads nothing.
+	//
+	// The number of the turn comes from a query of its own, and not from a join, so that the planner must look the turn
+	// up. Without statistics a planner may take a session to be so short that it reads all turns, and filters. OFFSET 0
+	// serves the same end: it keeps the order of the turns out of the choice of an index.
 	newest: `
 		SELECT {columns}
 		FROM {turns} t
@@ -176,8 +182,8 @@ var templates = queries{
 		) t
 		WHERE {durableAgain} <> ''`,
 
-	// The delete begins at what the settle before this one left, because an open range would walk the dead index
-	// entries of everything ever pruned. RETURNING shows new values only, hence the column pruned.
+	// The delete begins at the first turn that the settle before this one left. An open range would walk the dead index
+	// entries of all turns ever pruned. RETURNING shows new values only, hence the column pruned.
 	append: `
 		WITH h AS (
 			UPDATE {sessions} SET
@@ -198,8 +204,9 @@ var templates = queries{
 		){and}
 		SELECT {forgotten}, {durable} FROM h`,
 
-	// The run is looked for where it can be, and a little further back: with an index of the runs every settle would
-	// pay. Who knew the session up to the turn before $6 is refused because of what was settled from $6 on.
+	// The search for the run covers the turns where it can be, and some older ones: with an index of the runs every
+	// settle would pay. An owner that knew the session up to the turn before $6 is refused because of a turn from $6
+	// on.
 	explain: `
 		SELECT
 			EXISTS (
@@ -209,8 +216,8 @@ var templates = queries{
 			) AND {firm},
 			EXISTS (SELECT FROM {sessions} WHERE orchestrator = $1 AND session = $2 AND epoch = $3 AND nonce = $4)`,
 
-	// A mark that is lost in a crash of the server is made again: a reply is delivered at least once.
-	// While nothing is owed, failed is 0 and retry_at NULL, so that a settle need not touch them.
+	// A mark that is lost in a crash of the server is made again: a reply is delivered at least once. While no turn is
+	// owed, failed is 0 and retry_at NULL, so that a settle need not touch them.
 	mark: `
 		UPDATE {sessions} SET
 			summarized = greatest(summarized, least($5::integer, turn + 1)),
@@ -226,7 +233,7 @@ var templates = queries{
 		WHERE orchestrator = $1 AND session = $2 AND epoch = $3 AND nonce IN ($4, '')
 		RETURNING set_config('synchronous_commit', 'off', true)`,
 
-	// The rows are locked in key order: an UPDATE that joins locks in any order, and deadlocks with its like.
+	// The rows are locked in key order. An UPDATE that joins locks rows in any order, and two such statements deadlock.
 	renew: `
 		WITH wanted AS (
 			SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::text[]) AS w (orchestrator, session, epoch, nonce)
@@ -241,8 +248,9 @@ var templates = queries{
 		WHERE h.orchestrator = locked.orchestrator AND h.session = locked.session
 		RETURNING h.orchestrator, h.session, h.epoch, h.nonce`,
 
-	// Who was given a session that has an owner again, by a standby that is promoted, cannot be told from who was fenced
-	// off. Nobody owns a session without a nonce. Rows are locked in the order of renew.
+	// A standby that is promoted may give a session back to a former owner. The statement cannot tell such an owner
+	// from one that was never fenced off. A session without a nonce has no owner. Rows are locked in the order of
+	// renew.
 	raise: `
 		WITH owned AS (
 			SELECT orchestrator, session FROM {sessions} WHERE nonce <> '' ORDER BY 1, 2 FOR NO KEY UPDATE
@@ -255,9 +263,9 @@ var templates = queries{
 		)
 		SELECT count(*) FROM raised HAVING {durable} <> ''`,
 
-	// Statements of one transaction. The head goes first: one statement would miss the row of an Append that it waited
-	// for. A head that is still there has another fence, and keeps its turns. The guard lets nobody create a head in
-	// between. A repeat that finds nothing is as durable as the delete that it repeats.
+	// These are statements of one transaction. The head goes first: one statement would miss the row of an Append that
+	// it waited for. If there is still a head, it has another fence, and its turns stay. The guard keeps claims from
+	// creating a head in between. If a repeat finds nothing, it is as durable as the delete that it repeats.
 	deleteGuard: `SELECT pg_advisory_xact_lock(hashtextextended($1 || '/' || $2, 0))`,
 	deleteHead:  `DELETE FROM {sessions} WHERE orchestrator = $1 AND session = $2 AND epoch = $3 AND nonce = $4`,
 	deleteTurns: `
@@ -275,7 +283,7 @@ var templates = queries{
 		ORDER BY turn DESC
 		LIMIT $4`,
 
-	// The turns of a page, without what may be out of line.
+	// numbers finds the turns of a page, without the columns that may be out of line.
 	numbers: `
 		SELECT turn
 		FROM {turns}
@@ -305,8 +313,8 @@ var templates = queries{
 
 	watch: watchSQL,
 
-	// One statement may do it, because every settle moves lease_until: a session that settled while this waited is
-	// looked at again and is idle no more.
+	// One statement may retire sessions, because every settle moves lease_until. If a session settled while the
+	// statement waited, the statement looks at it again, and the session is idle no more.
 	sweep: `
 		WITH slice AS MATERIALIZED (
 			SELECT orchestrator, session, lease_until, owed, turn
@@ -341,7 +349,7 @@ var templates = queries{
 		) AS last ON true`,
 }
 
-// suffixes of everything that is named after the prefix.
+// suffixes end the names of tables and indexes. The prefix begins them.
 var suffixes = []string{"sessions", "turns", "sessions_owed", "turns_request", "sessions_sweep", "watches"}
 
 func fill(p sqlname.Prefix, template string) string { return names(p).Replace(template) }

@@ -50,8 +50,8 @@ func at(level string) func(*pgxpool.Config) {
 	return func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["synchronous_commit"] = level }
 }
 
-// A commit that is cancelled while it waits for a standby is there for who reads it, and goes with the primary. As long
-// as no standby has it, no repeat says that it is settled, claimed or deleted.
+// If a commit is cancelled while it waits for a standby, readers see it, and it is lost with the primary. As long as no
+// standby has it, no repeat says that it is settled, claimed or deleted.
 func TestStandbyStopped(t *testing.T) {
 	t.Parallel()
 	r := testenv.StartReplicated(t, true, nil)
@@ -86,18 +86,18 @@ func TestStandbyStopped(t *testing.T) {
 	}
 }
 
-// A call is one that waits for a standby.
+// A call waits for a standby.
 type call struct {
 	what   string
 	do     func(context.Context) error
 	want   error       // of a repeat, in the end
-	landed func() bool // whether who reads sees its effect
+	landed func() bool // whether readers see its effect
 }
 
 const patience = 150 * time.Millisecond
 
-// neverAnswered makes the call until its effect is seen, and once more. Each time it waits for longer: on a busy machine
-// a new connection takes its time, and after a minute the standbys connect again.
+// neverAnswered makes the call until its effect is seen, and once more. Each call waits for longer: on a busy machine a
+// new connection takes its time, and after a minute the standbys connect again.
 func (c call) neverAnswered(t *testing.T) {
 	t.Helper()
 	wait := patience
@@ -113,7 +113,7 @@ func (c call) neverAnswered(t *testing.T) {
 	}
 }
 
-// stalled is a store whose standbys will stop, and what is called then.
+// stalled is a store whose standbys will stop, and the calls to make then.
 type stalled struct {
 	*pgcheckpoint.Store
 	t          *testing.T
@@ -163,7 +163,7 @@ func (w *stalled) settle(session, what string, o checkpoint.AppendOptions, want 
 	})
 }
 
-// claim adds a claim, which is to find the turn that request has opened.
+// claim adds a claim, which has to find the turn that request has opened.
 func (w *stalled) claim(session, what, request string, from lock.Fence) {
 	r := checkpoint.ClaimRequest{
 		Owner: "test", Nonce: "of " + session, TTL: time.Hour, RequestID: request, From: from,

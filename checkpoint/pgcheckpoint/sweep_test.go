@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testenv"
 )
 
-// headsSQL makes sessions that nobody owns. Every $3rd is idle since 1970, the others since now.
+// headsSQL makes sessions without an owner. Every $3rd is idle since 1970, the others since now.
 const headsSQL = `
 	INSERT INTO holdfast_sessions (orchestrator, session, epoch, nonce, owner, lease_until, born, turn)
 	SELECT 'bot', 's' || lpad(i::text, 8, '0'), 1, '', '', CASE WHEN $3 > 0 AND i % $3 = 0 THEN 'epoch' ELSE now() END, 1, -1
@@ -35,8 +35,8 @@ func exec(t *testing.T, p *pgxpool.Pool, sql string, args ...any) {
 	}
 }
 
-// Beside many sessions of which none is idle, a limited sweep reads a few pages, whatever the table holds. Statistics make no
-// difference.
+// Beside many sessions of which none is idle, a limited sweep reads a few pages, however large the table is. Statistics
+// make no difference.
 func TestSweepReadsAPart(t *testing.T) {
 	t.Parallel()
 	p, s := sweeping(t, 200_000, 0)
@@ -63,7 +63,7 @@ func TestSweepReadsAPart(t *testing.T) {
 	}
 }
 
-// Limited sweeps come past every session, and go on where the last one stopped, also in another process.
+// Limited sweeps come past every session. Each sweep goes on where the last one stopped, also in another process.
 func TestSweepGoesOn(t *testing.T) {
 	t.Parallel()
 	for name, o := range byEither {
@@ -100,7 +100,7 @@ func sweepGoesOn(t *testing.T, o pgcheckpoint.Options) {
 	}
 }
 
-// Where a statement may not take long, a sweep looks at less at once.
+// If a statement may not take long, a sweep looks at fewer sessions at once.
 func TestSweepUnderStatementTimeout(t *testing.T) {
 	t.Parallel()
 	p, s := sweeping(t, 50_000, 10)
@@ -117,7 +117,7 @@ func TestSweepUnderStatementTimeout(t *testing.T) {
 	}
 }
 
-// Everything goes in the end, and nothing else.
+// All idle sessions are retired in the end, and no others.
 func TestSweepAll(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []int{0, 300, 1000} {

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint"
 )
 
-// watchesSchema creates the table of the watchers. A definition that nobody has any more leaves its row for a day, or
+// watchesSchema creates the table of the watchers. If no process has a definition any more, its row stays for a day or
 // longer.
 const watchesSchema = `
 CREATE TABLE IF NOT EXISTS {watches} (
@@ -21,7 +21,8 @@ CREATE TABLE IF NOT EXISTS {watches} (
 );
 `
 
-// Who is not the watcher writes nothing. An INSERT with ON CONFLICT DO UPDATE would lock the row, and log that.
+// A process that is not the watcher writes nothing. An INSERT with ON CONFLICT DO UPDATE would lock the row, and log
+// the lock.
 const watchSQL = `
 	WITH u AS (
 		UPDATE {watches} SET process = $3, until = clock_timestamp() + $4::bigint * interval '1 microsecond'
@@ -44,7 +45,7 @@ const watchSQL = `
 			ELSE 0
 		END, set_config('synchronous_commit', 'off', true)`
 
-// Watch is one statement, and writes only if process becomes the watcher, or stays it.
+// Watch is one statement. It writes only if process becomes the watcher, or stays the watcher.
 func (s *Store) Watch(
 	ctx context.Context, orchestrator, definition, process string, d time.Duration,
 ) (other time.Duration, err error) {

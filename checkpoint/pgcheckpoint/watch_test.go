@@ -27,7 +27,8 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// Who asks in vain writes nothing, and reads a page or two. Definitions that nobody has any more leave nothing behind.
+// A process that asks in vain writes nothing, and reads a page or two. If no process has a definition any more, nothing
+// of it stays.
 func TestWatchCost(t *testing.T) {
 	t.Parallel()
 	p := poolOn(t, testenv.StartPostgres(t, nil).URL, single)
@@ -63,7 +64,8 @@ func TestWatchCost(t *testing.T) {
 			t.Fatal("two are the watcher")
 		}
 	}
-	if written = lsn() - before; written > 20*asks { // the server writes to its log for itself now and then
+	// The server writes to its log for itself now and then.
+	if written = lsn() - before; written > 20*asks {
 		t.Errorf("%d bytes of the log for %d who asked in vain", written, asks)
 	}
 }
