@@ -8,9 +8,11 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redisstore"
 )
 
-// Append settles a turn in one script. Before a session's first turn, and before one that is owed when none was,
-// it enters the session in an index.
-func (s *Store) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+// Append settles a turn in one script. Before a session's first turn, it enters the session in the index of sessions.
+// If a turn is owed and none was before, it enters the session in the index of owing sessions.
+func (s *Store) Append(
+	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+) error {
 	keep, err := o.Kept()
 	if err = redisstore.Checked(ctx, l.Validate(), cp.Validate(), err); err == nil {
 		err = s.append(ctx, l, cp, o, keep)
@@ -21,7 +23,9 @@ func (s *Store) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Ch
 	return nil
 }
 
-func (s *Store) append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions, keep int) error {
+func (s *Store) append(
+	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions, keep int,
+) error {
 	rest, err := encode(cp)
 	if err != nil {
 		return err
@@ -32,8 +36,9 @@ func (s *Store) append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Ch
 		}
 	}
 	settle := func(owing string) (status string, err error) {
-		r, err := s.redis.Run(ctx, appendScript, s.sessionKeys(l.Key), l.Fence.Epoch, l.Fence.Nonce, cp.Turn, cp.RunID, cp.RequestID,
-			rest, []byte(cp.State), []byte(cp.Payload), keep, redisstore.Flag(o.Owes), redisstore.Flag(o.Release), owing, s.idle)
+		r, err := s.redis.Run(ctx, appendScript, s.sessionKeys(l.Key), l.Fence.Epoch, l.Fence.Nonce,
+			cp.Turn, cp.RunID, cp.RequestID, rest, []byte(cp.State), []byte(cp.Payload), keep,
+			redisstore.Flag(o.Owes), redisstore.Flag(o.Release), owing, s.idle)
 		return r.Status, err
 	}
 	status, err := settle("")

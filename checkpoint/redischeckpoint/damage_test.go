@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testenv"
 )
 
-// A spoil is how one kind of damage is done.
+// A spoil does one kind of damage.
 type spoil struct {
 	head, turn func(ctx context.Context, c redis.UniversalClient, key string) error
 }
@@ -42,7 +42,9 @@ func (s spoiled) LoseHead(ctx context.Context, k checkpoint.Key) error {
 	if err != nil {
 		return err
 	}
-	head := slices.DeleteFunc(fields, func(f string) bool { return strings.Contains(f, ":") || f[0] >= '0' && f[0] <= '9' })
+	head := slices.DeleteFunc(fields, func(f string) bool {
+		return strings.Contains(f, ":") || f[0] >= '0' && f[0] <= '9'
+	})
 	return s.client.HDel(ctx, s.key(k), head...).Err()
 }
 
@@ -50,7 +52,7 @@ func (s spoiled) DamageTurn(ctx context.Context, k checkpoint.Key, turn int) err
 	return s.spoil.turn(ctx, s.client, s.key(k)+":"+strconv.Itoa(turn))
 }
 
-// A turn is named behind the key of all.
+// cut splits a key of a turn: the key of the session, and the number of the turn.
 func cut(key string) (turns, turn string) {
 	for i := len(key) - 1; ; i-- {
 		if key[i] == ':' {
@@ -93,13 +95,15 @@ func TestDamaged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			checkpointtest.RunDamaged(t, func(t *testing.T) checkpointtest.DamagingStore {
 				client, prefix := testenv.Redis(t)
-				return spoiled{redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix}), client, prefix, spoil}
+				return spoiled{
+					redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix}), client, prefix, spoil,
+				}
 			})
 		})
 	}
 }
 
-// A head that was put back from an old copy does not let a settled turn be overwritten.
+// If a head was put back from an old copy, no settled turn is overwritten.
 func TestHeadBehind(t *testing.T) {
 	client, prefix := testenv.Redis(t)
 	s := redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix})
@@ -124,6 +128,8 @@ func TestOutgrown(t *testing.T) {
 			turns, turn := cut(key)
 			return c.HSet(ctx, turns, turn+":state", `[`+strings.Repeat(`{},`, 400_000)+`{}]`).Err()
 		}
-		return spoiled{redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix}), client, prefix, spoil{turn: grow}}
+		return spoiled{
+			redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix}), client, prefix, spoil{turn: grow},
+		}
 	})
 }

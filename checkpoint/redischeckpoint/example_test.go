@@ -15,7 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/lock"
 )
 
-// An owner settles a turn. Had another claimed the session meanwhile, it would be told so and change nothing.
+// An owner settles a turn. If another had claimed the session meanwhile, the owner would get an error and change
+// nothing.
 func ExampleStore() {
 	client := redis.NewClient(&redis.Options{Addr: "localhost:6379", ContextTimeoutEnabled: true})
 	defer client.Close()

@@ -63,7 +63,8 @@ func TestExpiry(t *testing.T) {
 	c.want("a", forever, forever)
 }
 
-// Sessions that have expired leave nothing behind once Sweep has passed. One call looks at no more entries than its limit.
+// If sessions have expired, nothing of them is left once Sweep has passed. One call looks at no more entries than its
+// limit.
 func TestSweep(t *testing.T) {
 	_, client := redistest.Server(t, redis.Options{PoolSize: 1})
 	ctx := t.Context()
@@ -104,7 +105,7 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// An idle session goes as a whole; one that owes stays, and one under a live lease.
+// An idle session expires as a whole. A session that owes, or is under a live lease, stays.
 func TestExpired(t *testing.T) {
 	client, prefix := testenv.Redis(t)
 	s := redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix, TTL: 30 * time.Millisecond})
@@ -112,7 +113,9 @@ func TestExpired(t *testing.T) {
 	for _, session := range []string{"idle", "owing", "owned"} {
 		l := must[checkpoint.Claimed](t)(s.Claim(t.Context(), key(session), request("n", time.Hour))).Lease
 		for n := range 3 {
-			o := checkpoint.AppendOptions{Keep: 2, Owes: session == "owing" && n == 1, Release: session != "owned" && n == 2}
+			o := checkpoint.AppendOptions{
+				Keep: 2, Owes: session == "owing" && n == 1, Release: session != "owned" && n == 2,
+			}
 			check(t, s.Append(t.Context(), l, turn(n, fmt.Sprint("r", n)), o))
 		}
 	}

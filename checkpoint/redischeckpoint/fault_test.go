@@ -26,7 +26,7 @@ func want(t *testing.T, err, target error) {
 	}
 }
 
-// A Redis that lost its memory fences those who owned a session, and lists nothing.
+// A Redis that lost its memory fences the owners of its sessions, and lists nothing.
 func TestFlushAll(t *testing.T) {
 	_, client := redistest.Server(t, redis.Options{})
 	s := redischeckpoint.New(client, nil)
@@ -50,7 +50,8 @@ func TestFlushAll(t *testing.T) {
 	}
 }
 
-// While the server is away errors are the network's; when it is back without its memory, whoever owned is fenced.
+// While the server is away, errors come from the network. When it is back without its memory, every former owner is
+// fenced.
 func TestServerKilled(t *testing.T) {
 	srv, client := redistest.Server(t, redis.Options{MaxRetries: -1, DialerRetries: 1})
 	s := redischeckpoint.New(client, nil)
@@ -64,7 +65,8 @@ func TestServerKilled(t *testing.T) {
 		t.Errorf("lost %v", lost)
 	}
 	for _, err := range []error{
-		claim, renew, s.Append(ctx, l, turn(1, "r1"), checkpoint.AppendOptions{}), s.Mark(ctx, l, checkpoint.Marks{Release: true}), s.Delete(ctx, l),
+		claim, renew, s.Append(ctx, l, turn(1, "r1"), checkpoint.AppendOptions{}),
+		s.Mark(ctx, l, checkpoint.Marks{Release: true}), s.Delete(ctx, l),
 	} {
 		if _, ok := errors.AsType[*net.OpError](err); !ok {
 			t.Errorf("got %v, want an error of the network", err)
@@ -72,12 +74,13 @@ func TestServerKilled(t *testing.T) {
 	}
 	srv.Restart()
 	want(t, s.Append(ctx, l, turn(1, "r1"), checkpoint.AppendOptions{}), lock.ErrFenced)
-	if c := must[checkpoint.Claimed](t)(s.Claim(ctx, key("a"), request("next", time.Hour))); c.Born <= l.Fence.Epoch || c.Last != nil {
+	if c := must[checkpoint.Claimed](t)(s.Claim(ctx, key("a"), request("next", time.Hour))); c.Born <= l.Fence.Epoch ||
+		c.Last != nil {
 		t.Errorf("claimed %+v", c)
 	}
 }
 
-// The end of ctx is visible, however the client reports it.
+// If ctx ends, the error says so, however the client reports it.
 func TestContextEnds(t *testing.T) {
 	why := errors.New("shutting down")
 	for name, o := range map[string]redis.Options{
@@ -103,7 +106,7 @@ func TestContextEnds(t *testing.T) {
 	}
 }
 
-// What no store wrote is ErrDamaged, and says what is wrong.
+// Data that no store wrote is ErrDamaged, and the error names the fault.
 func TestMalformed(t *testing.T) {
 	client, prefix := testenv.Redis(t)
 	s := redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix})
@@ -116,7 +119,9 @@ func TestMalformed(t *testing.T) {
 		check(t, s.Mark(ctx, l, checkpoint.Marks{Retry: time.Hour}))
 		return l
 	}
-	for _, field := range []string{"epoch", "lease", "born", "turn", "first", "summarized", "owed", "failed", "retry", "tried"} {
+	for _, field := range []string{
+		"epoch", "lease", "born", "turn", "first", "summarized", "owed", "failed", "retry", "tried",
+	} {
 		l := begin()
 		check(t, client.HSet(ctx, base+"session", field, "x").Err())
 		wantDamaged(t, s, l, field)
@@ -151,7 +156,8 @@ func wantDamaged(t *testing.T, s *redischeckpoint.Store, l checkpoint.Lease, wha
 	_, renew := s.Renew(t.Context(), time.Hour, []checkpoint.Lease{l})
 	_, load := checkpoint.Load(t.Context(), s, l.Key, 0)
 	for _, err := range []error{
-		claim, renew, load, s.Append(t.Context(), l, turn(1, "r1"), checkpoint.AppendOptions{}), s.Mark(t.Context(), l, checkpoint.Marks{}),
+		claim, renew, load, s.Append(t.Context(), l, turn(1, "r1"), checkpoint.AppendOptions{}),
+		s.Mark(t.Context(), l, checkpoint.Marks{}),
 	} {
 		if !errors.Is(err, checkpoint.ErrDamaged) || !strings.Contains(err.Error(), what) {
 			t.Errorf("%s: got %v, want %v", what, err, checkpoint.ErrDamaged)
@@ -169,8 +175,8 @@ func wantDamagedRow(t *testing.T, s *redischeckpoint.Store) {
 	}
 }
 
-// A claim and a settle cost the same whether a session keeps 10 turns or 5,000: in commands that the scripts call,
-// and in bytes that come back.
+// A claim and a settle cost the same whether a session keeps 10 turns or 5,000, in commands that the scripts call, and
+// in bytes that come back.
 func TestCostIsFlat(t *testing.T) {
 	_, client := redistest.Server(t, redis.Options{PoolSize: 1})
 	s := redischeckpoint.New(client, nil)
@@ -180,8 +186,8 @@ func TestCostIsFlat(t *testing.T) {
 	}
 }
 
-// cost returns what claiming and settling cost in a session that keeps n turns. The turns that come back have
-// four digits each.
+// cost returns the cost of claiming and settling in a session that keeps n turns. The turns that come back have four
+// digits each.
 func cost(t *testing.T, client *redis.Client, s *redischeckpoint.Store, n int) map[string]int {
 	t.Helper()
 	ctx := t.Context()

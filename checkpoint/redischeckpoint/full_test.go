@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redisstore/redistest"
 )
 
-// At maxmemory what adds to a session is refused, and leaves no trace. What gives a session back, keeps it, takes it over or
-// removes it passes, or nobody could make room.
+// At maxmemory a call that adds to a session is refused, and leaves no trace. A call that gives a session back, keeps
+// it, takes it over or removes it passes. Otherwise there would be no way to make room.
 func TestMaxmemory(t *testing.T) {
 	_, client := redistest.Server(t, redis.Options{})
 	s := redischeckpoint.New(client, nil)

@@ -11,11 +11,12 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redisstore"
 )
 
-// enter writes an entry with a token that was never used, and returns it. Why no entry is missing is in
-// docs/decisions/0003-redis-layout.md.
+// enter writes an entry with a token that was never used, and returns the token. docs/decisions/0003-redis-layout.md
+// says why no entry is missing.
 func (s *Store) enter(ctx context.Context, x index, session string) (token string, err error) {
 	for replaced := ""; ; {
-		token = rand.Text() // each time: a repeat must not bring back one that was replaced
+		// The token is new each time: a repeat must not bring back a token that was replaced.
+		token = rand.Text()
 		r, err := s.redis.Run(ctx, enterScript, []string{s.indexKey(x)}, session, replaced, token)
 		if err != nil {
 			return "", indexError(err)
@@ -27,7 +28,7 @@ func (s *Store) enter(ctx context.Context, x index, session string) (token strin
 	}
 }
 
-// drop removes the entries that still have the token they were seen with.
+// drop removes the entries that still have the token with which they were read.
 func (s *Store) drop(ctx context.Context, x index, stale []redisstore.Entry) error {
 	if len(stale) == 0 {
 		return nil
@@ -40,7 +41,7 @@ func (s *Store) drop(ctx context.Context, x index, stale []redisstore.Entry) err
 	return indexError(err)
 }
 
-// indexError says of what no script wrote in an index that the store is damaged, and not a session.
+// indexError turns the Fault of an index into the ErrDamaged of the store, not of a session.
 func indexError(err error) error {
 	if fault, ok := errors.AsType[*redisstore.Fault](err); ok {
 		return fmt.Errorf("%w: index: %s", checkpoint.ErrDamaged, fault.What)
@@ -69,7 +70,7 @@ const (
 	maxEntries   = 500
 )
 
-// Sessions reads the index page by page and yields what the heads confirm. Entries that are stale are dropped.
+// Sessions reads the index page by page and yields the sessions that the heads confirm. It drops stale entries.
 func (s *Store) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		if err := s.sessions(ctx, q, yield); err != nil {
@@ -78,7 +79,7 @@ func (s *Store) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Se
 	}
 }
 
-// sessions returns an error for its caller to yield, and nil once yield has had enough.
+// sessions returns an error for its caller to yield. If yield wants no more, sessions returns nil.
 func (s *Store) sessions(ctx context.Context, q checkpoint.SessionQuery, yield func(string, error) bool) error {
 	if err := redisstore.Checked(ctx, q.Validate()); err != nil {
 		return err
@@ -110,14 +111,14 @@ func (s *Store) sessions(ctx context.Context, q checkpoint.SessionQuery, yield f
 	}
 }
 
-// A finding is a session, and what is wrong with it if it is damaged.
+// A finding is a session. damage is nil unless the session is damaged.
 type finding struct {
 	session string
 	damage  error
 }
 
-// sift returns the sessions of a page whose heads confirm it or cannot be read, with due only those that are due, and
-// drops the entries that are stale. With an error it returns those that it could look at.
+// sift returns the sessions of a page whose heads confirm the entry or cannot be read. With due, it returns only
+// sessions that are due. It drops stale entries. With an error it returns the sessions that it could look at.
 func (s *Store) sift(ctx context.Context, x index, page []redisstore.Entry, due bool) (found []finding, err error) {
 	found, stale, err := s.look(ctx, x, page, due)
 	if err != nil {
@@ -129,7 +130,7 @@ func (s *Store) sift(ctx context.Context, x index, page []redisstore.Entry, due 
 	return found, nil // the entries stay for another reader
 }
 
-// look is sift, and returns the entries that are stale.
+// look is sift, but returns the stale entries.
 func (s *Store) look(
 	ctx context.Context, x index, page []redisstore.Entry, due bool,
 ) (found []finding, stale []redisstore.Entry, err error) {
@@ -140,7 +141,9 @@ func (s *Store) look(
 	}
 	var errs []error
 	s.redis.RunAll(ctx, lookScript, calls, func(i int, r redisstore.Reply, err error) {
-		f := finding{page[i].Session, damaged(checkpoint.Key{Orchestrator: x.orchestrator, Session: page[i].Session}, err)}
+		f := finding{
+			page[i].Session, damaged(checkpoint.Key{Orchestrator: x.orchestrator, Session: page[i].Session}, err),
+		}
 		switch {
 		case errors.Is(f.damage, checkpoint.ErrDamaged), r.Status == "LIST" && err == nil:
 			found = append(found, f)

@@ -27,7 +27,7 @@ const crowdSessions = 3
 
 func (c *crowd) anyone() checkpoint.Key { return key(fmt.Sprintf("s%d", rand.IntN(crowdSessions))) }
 
-// act does one thing. What is expected of a crowd is no error.
+// act does one thing. Refusals that a crowd must expect are no error.
 func (c *crowd) act(nonce string) error {
 	k := c.anyone()
 	what := rand.IntN(4)
@@ -46,7 +46,7 @@ func (c *crowd) act(nonce string) error {
 	return err
 }
 
-// take claims a session, whoever owns it.
+// take claims a session, also from another owner.
 func (c *crowd) take(k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
 	for {
 		claimed, err := c.store.Claim(c.ctx, k, r)
@@ -97,8 +97,8 @@ func (c *crowd) round(n int) error {
 	return errors.Join(errs...)
 }
 
-// missing returns what the indexes do not list though the heads say that they should. It owns each session while it
-// looks, so that none expires.
+// missing returns the sessions that the heads would list and the indexes do not. It owns each session meanwhile, so
+// that none expires.
 func (c *crowd) missing(n int) (missing []string, live int, err error) {
 	listed := make(map[bool][]string)
 	heads := make(map[string]checkpoint.Claimed)
@@ -158,7 +158,7 @@ func TestIndexNeverMisses(t *testing.T) {
 	}
 }
 
-// empty deletes all sessions and looks for what is left of them.
+// empty deletes all sessions and looks for keys that are left.
 func empty(t *testing.T, c *crowd) {
 	t.Helper()
 	for i := range crowdSessions {

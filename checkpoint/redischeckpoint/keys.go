@@ -10,10 +10,11 @@ func (s *Store) sessionKeys(k checkpoint.Key) []string {
 	return []string{s.prefix + redisstore.Tag(k.Orchestrator, k.Session) + ":session"}
 }
 
-// An index lists sessions of one orchestrator that have, or may have, something in common.
+// An index lists sessions of one orchestrator: all with a settled turn, or all that owe a reply. An entry may be stale.
 type index struct {
 	orchestrator string
-	owing        bool // of those that owe a reply, not of all
+	// owing selects the index of the sessions that owe a reply.
+	owing bool
 }
 
 func (s *Store) indexKey(x index) string {

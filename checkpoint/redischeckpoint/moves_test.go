@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redisstore/redistest"
 )
 
-// No call fails while slots move: not for a session that is new, has no request ids, or moves between two calls.
+// No call fails while slots move, even if the session is new, has no request ids, or moves between two calls.
 func TestSlotsMove(t *testing.T) {
 	nodes, client := redistest.Nodes(t)
 	s := redischeckpoint.New(client, &redischeckpoint.Options{TTL: time.Hour})
@@ -23,7 +23,7 @@ func TestSlotsMove(t *testing.T) {
 	m.Run(t, nodes, client)
 }
 
-// live leads a session from its first claim to its end, and checks what it holds.
+// live leads a session from its first claim to its end, and checks its data.
 func live(ctx context.Context, s *redischeckpoint.Store, k checkpoint.Key, n int) error {
 	r := request(fmt.Sprint("n", n), time.Hour)
 	r.RequestID = "asked"

@@ -17,7 +17,7 @@ import (
 
 var errCut = errors.New("connection reset")
 
-// A scissors hook loses the answer to one request, and sends none after it: the process has died.
+// A scissors hook loses the answer to one request, and sends no request after it: the process has died.
 type scissors struct{ at, n int }
 
 var _ redis.Hook = (*scissors)(nil)
@@ -41,7 +41,7 @@ func (s *scissors) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 	return next // an Append sends none
 }
 
-// Wherever an Append is cut off: if the turn has settled, its session is listed, and its reply as owed.
+// An Append is cut off at every request. If the turn has settled, its session is listed, and its reply as owed.
 func TestListedWhereverItIsCut(t *testing.T) {
 	for name, before := range map[string]int{"first turn": 0, "first turn that is owed": 1} {
 		t.Run(name, func(t *testing.T) {
@@ -80,7 +80,7 @@ func TestListedWhereverItIsCut(t *testing.T) {
 	}
 }
 
-// list returns the sessions, or those that owe a reply.
+// list returns the sessions. With owing, it returns only the sessions that owe a reply.
 func list(t *testing.T, s *redischeckpoint.Store, owing bool) (sessions []string) {
 	t.Helper()
 	for id, err := range s.Sessions(t.Context(), checkpoint.SessionQuery{Orchestrator: "bot", Owing: owing}) {

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redisstore/redistest"
 )
 
-// To keep fewer turns than before prunes all of them at once for who reads, claims or repeats, but one Append removes 1,000
-// at most, because the server does nothing else meanwhile. The next ones remove the rest.
+// If fewer turns are kept than before, readers, claims and repeats see none of the pruned turns at once. But one Append
+// removes 1,000 at most, because the server does nothing else meanwhile. The next Appends remove the rest.
 func TestPruneInBatches(t *testing.T) {
 	_, client := redistest.Server(t, redis.Options{PoolSize: 1})
 	s := redischeckpoint.New(client, nil)
@@ -34,7 +34,7 @@ func TestPruneInBatches(t *testing.T) {
 		settle(checkpoint.KeepAll)
 	}
 	left := func() int64 { return client.HLen(ctx, "holdfast:{bot/a}:session").Val() }
-	const ofTurn = 8 // fields, with those of its ids
+	const ofTurn = 8 // fields of a turn and of its ids
 	head := left() - int64(turns*ofTurn)
 	longest := time.Duration(0)
 	for stored := turns; stored > 3; {

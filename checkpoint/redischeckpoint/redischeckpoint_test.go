@@ -19,7 +19,7 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 
 func TestStore(t *testing.T) { checkpointtest.Run(t, newStore) }
 
-// A TTL changes nothing while it has not passed.
+// A TTL changes nothing until it has passed.
 func TestStoreTTL(t *testing.T) {
 	checkpointtest.Run(t, func(t *testing.T) checkpoint.Store {
 		client, prefix := testenv.Redis(t)
@@ -65,7 +65,8 @@ func TestNames(t *testing.T) {
 	client := redistest.Cluster(t)
 	s := redischeckpoint.New(client, nil)
 	names := []string{
-		"a", "a/b", "b", "/", "{", "}", "{}", "{a}", "}{", "%", "%2F", "%252F", "a:session", "\n", "*", "😀", "\u202e", strings.Repeat("{", 512),
+		"a", "a/b", "b", "/", "{", "}", "{}", "{a}", "}{", "%", "%2F", "%252F",
+		"a:session", "\n", "*", "😀", "\u202e", strings.Repeat("{", 512),
 	}
 	for _, orchestrator := range names {
 		for _, session := range names {
@@ -140,7 +141,7 @@ func TestHistories(t *testing.T) { faulttest.CheckpointHistories(t, newStore, fa
 
 func TestRenewUnderLoad(t *testing.T) { faulttest.RenewUnderLoad(t, newStore, 500) }
 
-// No lock is needed for safety.
+// The lock lets every caller in, and the histories stay right: safety needs no lock.
 func TestHistoriesBehindEverybody(t *testing.T) {
 	faulttest.HistoriesBehindEverybody(t, newStore)
 }

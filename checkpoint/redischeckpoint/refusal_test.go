@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redisstore/redistest"
 )
 
-// What a server refuses was not written, and its error says so.
+// If a server refuses a write, nothing was written, and the error says so.
 func TestRefused(t *testing.T) {
 	for _, refusal := range redistest.Refusals {
 		t.Run(refusal.Code, func(t *testing.T) {
@@ -35,7 +35,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// A server that takes no write can be read, also where a listing would remove entries that are stale.
+// A server that takes no write can be read, even if a listing would remove stale entries.
 func TestReadWhereRefused(t *testing.T) {
 	for _, refusal := range redistest.Refusals {
 		if refusal.Code != "READONLY" && refusal.Code != "NOREPLICAS" {

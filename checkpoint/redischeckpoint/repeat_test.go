@@ -18,11 +18,12 @@ import (
 	"github.com/holdfast-go/holdfast/lock"
 )
 
-// A story is what one session goes through, and every verdict on the way.
+// A story is the life of one session, and every verdict on the way.
 type story struct {
-	ctx      context.Context
-	store    checkpoint.Store
-	claiming atomic.Bool // for those who interfere: a repeat of a claim of a free session may take effect again
+	ctx   context.Context
+	store checkpoint.Store
+	// claiming tells the hooks that a free session is being claimed: a repeat of that claim may take effect again.
+	claiming atomic.Bool
 	verdicts []string
 }
 
@@ -120,7 +121,7 @@ func (y *story) renew(l checkpoint.Lease) {
 	y.note(fmt.Sprintf("renew: %d lost", len(lost)), err)
 }
 
-// note adds a verdict, and what readers see after it.
+// note adds a verdict, and the data that readers see after it.
 func (y *story) note(what string, err error) {
 	if held, ok := errors.AsType[*checkpoint.HeldError](err); ok {
 		err = fmt.Errorf("held by %q, %q", held.Owner, held.Fence.Nonce)
@@ -152,7 +153,8 @@ func compare(t *testing.T, when string, got, want []string) {
 	}
 }
 
-// Whichever answer is lost after its request took effect, the client repeats the request, and nobody can tell.
+// If any answer is lost after its request took effect, the client repeats the request, and the caller sees no
+// difference.
 func TestLostReply(t *testing.T) {
 	want := tell(t.Context(), new(checkpoint.Memory), 1)
 	shared, prefix := testenv.Redis(t)
@@ -162,7 +164,8 @@ func TestLostReply(t *testing.T) {
 	for n := int64(1); ; n++ {
 		check(t, client.Ping(t.Context()).Err())
 		network.LoseNext(n)
-		got := tell(t.Context(), redischeckpoint.New(client, &redischeckpoint.Options{Prefix: fmt.Sprintf("%s:%d:", prefix, n)}), 1)
+		got := tell(t.Context(),
+			redischeckpoint.New(client, &redischeckpoint.Options{Prefix: fmt.Sprintf("%s:%d:", prefix, n)}), 1)
 		compare(t, fmt.Sprintf("answer %d lost", n), got, want)
 		if !network.Lost() {
 			break
@@ -179,7 +182,9 @@ func TestLateCopy(t *testing.T) {
 	for trial, start := 0, time.Now(); time.Since(start) < 4*time.Second; trial++ {
 		client := redis.NewClient(&redis.Options{Addr: shared.Options().Addr})
 		y := &story{ctx: t.Context()}
-		e := &redistest.Echo{Nth: 1 + rand.IntN(requests), Late: 1 + rand.IntN(requests/2), Client: shared, Spare: &y.claiming}
+		e := &redistest.Echo{
+			Nth: 1 + rand.IntN(requests), Late: 1 + rand.IntN(requests/2), Client: shared, Spare: &y.claiming,
+		}
 		client.AddHook(e)
 		y.store = redischeckpoint.New(client, &redischeckpoint.Options{Prefix: fmt.Sprintf("%s:%d:", prefix, trial)})
 		got := y.tell(lives)
@@ -189,7 +194,7 @@ func TestLateCopy(t *testing.T) {
 	}
 }
 
-// The failed attempts of one owner are numbered by its clock, which says nothing about those of the next.
+// The failed attempts of one owner are numbered by its clock. The numbers of the next owner may be lower.
 func TestRetryBehindClock(t *testing.T) {
 	client, prefix := testenv.Redis(t)
 	s := redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix})
@@ -212,5 +217,6 @@ func TestScriptFlush(t *testing.T) {
 	flusher := redis.NewClient(&redis.Options{Addr: client.Options().Addr})
 	defer flusher.Close()
 	client.AddHook(redistest.Forgetful{Client: flusher})
-	compare(t, "scripts lost", tell(t.Context(), redischeckpoint.New(client, nil), 2), tell(t.Context(), new(checkpoint.Memory), 2))
+	compare(t, "scripts lost", tell(t.Context(), redischeckpoint.New(client, nil), 2),
+		tell(t.Context(), new(checkpoint.Memory), 2))
 }

@@ -11,8 +11,8 @@ import (
 //go:embed lua
 var sources embed.FS
 
-// Each transition of a session, or of an index, is one script. A client repeats what it gets no answer to, so each
-// may run twice, the second time long after the first.
+// Each transition of a session, or of an index, is one script. A client repeats a request that got no answer, so each
+// script may run twice, the second time long after the first.
 var (
 	claimScript  = redisstore.Script(sources, "session", "claim")
 	heldScript   = redisstore.Script(sources, "session", "held")
@@ -27,5 +27,6 @@ var (
 	watchScript  = redisstore.Script(sources, "watch")
 )
 
-// verdicts are those of the scripts that are errors. HELD is a checkpoint.HeldError, with what comes with it.
+// verdicts are the verdicts of scripts that are errors. HELD is a checkpoint.HeldError, which Claim makes of its
+// values.
 var verdicts = map[string]error{"FENCED": lock.ErrFenced, "CONFLICT": checkpoint.ErrConflict}

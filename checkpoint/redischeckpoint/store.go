@@ -18,26 +18,30 @@ import (
 
 // Options configure a [Store]. The zero value, and nil, mean the defaults.
 type Options struct {
-	Prefix string        // of every key, [A-Za-z0-9_.:-]{1,64}; "" means "holdfast:"
-	TTL    time.Duration // after how long without a lease a session that owes nothing expires, whole; 0 means never
+	// Prefix begins every key: [A-Za-z0-9_.:-]{1,64}. "" means "holdfast:".
+	Prefix string
+	// TTL is how long after its lease a session that owes nothing expires, whole. 0 means never.
+	TTL time.Duration
 
-	// Unsettled is the same for a session without a settled turn. It has to be longer than a lease. 0 means
+	// Unsettled is the TTL of a session without a settled turn. It has to be longer than a lease. 0 means
 	// checkpoint.DefaultUnsettled.
 	Unsettled time.Duration
 }
 
-// ErrEviction refuses a server whose maxmemory-policy is not noeviction, at the first use of a store: it would delete parts of
-// what is kept when its memory is full. The message says which policy it has.
+// ErrEviction refuses a server whose maxmemory-policy is not noeviction, at the first use of a store. Such a server
+// would delete parts of sessions when its memory is full. The message names its policy.
 var ErrEviction = redisstore.ErrEviction
 
 // A Store is a [checkpoint.Store] on Redis.
 type Store struct {
 	redis  redisstore.Runner
 	prefix string
-	idle   int64        // ms; 0: sessions stay
-	failed atomic.Int64 // the number of the last mark with a Retry
+	idle   int64 // ms; 0: sessions stay
+	// failed is the number of the last mark with a Retry.
+	failed atomic.Int64
 
-	unsettled int64 // ms; idle of sessions without a settled turn
+	// unsettled is idle for sessions without a settled turn, in ms.
+	unsettled int64
 
 	sweeper sweeper
 }
@@ -70,7 +74,7 @@ func New(client redis.UniversalClient, o *Options) *Store {
 // Schema returns "": there is nothing to create in Redis.
 func (s *Store) Schema() string { return "" }
 
-// Claim makes the caller the owner, and returns what the session holds, in one script.
+// Claim makes the caller the owner, and returns the data of the session, in one script.
 func (s *Store) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
 	c, err := s.claim(ctx, k, r)
 	if err != nil {
@@ -118,7 +122,7 @@ func damagedClaim(k checkpoint.Key, nonce string, err error) (c checkpoint.Claim
 	return c, checkpoint.Damaged(k, fault)
 }
 
-// damaged makes a *checkpoint.DamagedError of what a script found wrong with a session.
+// damaged turns the Fault of a script into a *checkpoint.DamagedError of the session.
 func damaged(k checkpoint.Key, err error) error {
 	if fault, ok := errors.AsType[*redisstore.Fault](err); ok {
 		return checkpoint.Damaged(k, fault)
@@ -126,7 +130,7 @@ func damaged(k checkpoint.Key, err error) error {
 	return err
 }
 
-// held reads who owns the session, as the claim script returned it.
+// held returns the error that names the owner, from the values of the claim script.
 func held(values []string) error {
 	if len(values) != 3 {
 		return fmt.Errorf("%w: reply of %d values", checkpoint.ErrDamaged, len(values))
@@ -138,7 +142,7 @@ func held(values []string) error {
 	return &checkpoint.HeldError{Owner: values[0], Fence: lock.Fence{Epoch: epoch, Nonce: values[2]}}
 }
 
-// claimed reads what the claim script returned.
+// claimed reads the values of the claim script.
 func claimed(k checkpoint.Key, nonce string, values []string) (c checkpoint.Claimed, err error) {
 	const numbers = 5
 	c.Lease = checkpoint.Lease{Key: k, Fence: lock.Fence{Nonce: nonce}}
@@ -174,7 +178,9 @@ func claimed(k checkpoint.Key, nonce string, values []string) (c checkpoint.Clai
 }
 
 // Renew extends each lease by a script of its own, all in one round trip.
-func (s *Store) Renew(ctx context.Context, ttl time.Duration, leases []checkpoint.Lease) (lost []checkpoint.Lease, err error) {
+func (s *Store) Renew(
+	ctx context.Context, ttl time.Duration, leases []checkpoint.Lease,
+) (lost []checkpoint.Lease, err error) {
 	if err := redisstore.Checked(ctx, checkpoint.ValidateRenew(ttl, leases)); err != nil {
 		return nil, fmt.Errorf("redischeckpoint: renew: %w", err)
 	}
@@ -189,7 +195,8 @@ func (s *Store) Renew(ctx context.Context, ttl time.Duration, leases []checkpoin
 		case errors.Is(err, lock.ErrFenced):
 			lost = append(lost, leases[i])
 		case err != nil:
-			errs = append(errs, fmt.Errorf("redischeckpoint: renew %q: %w", leases[i].Session, damaged(leases[i].Key, err)))
+			errs = append(errs,
+				fmt.Errorf("redischeckpoint: renew %q: %w", leases[i].Session, damaged(leases[i].Key, err)))
 		}
 	})
 	return lost, errors.Join(errs...)
@@ -208,7 +215,8 @@ func (s *Store) Held(ctx context.Context, orchestrator string, sessions []string
 	var errs []error
 	s.redis.RunAll(ctx, heldScript, calls, func(i int, r redisstore.Reply, err error) {
 		switch {
-		case errors.Is(damaged(checkpoint.Key{}, err), checkpoint.ErrDamaged): // who claims it will be told
+		// The next claim of the session will report the damage.
+		case errors.Is(damaged(checkpoint.Key{}, err), checkpoint.ErrDamaged):
 		case err != nil:
 			errs = append(errs, fmt.Errorf("redischeckpoint: held %q: %w", sessions[i], err))
 		case r.Values[0] == "1":
@@ -218,12 +226,13 @@ func (s *Store) Held(ctx context.Context, orchestrator string, sessions []string
 	return held, errors.Join(errs...)
 }
 
-// Mark raises counters, counts a delivery that failed, or releases, in one script.
+// Mark raises counters, counts a failed delivery, or releases, in one script.
 func (s *Store) Mark(ctx context.Context, l checkpoint.Lease, m checkpoint.Marks) error {
 	err := redisstore.Checked(ctx, l.Validate(), m.Validate())
 	if err == nil {
-		_, err = s.redis.Run(ctx, markScript, s.sessionKeys(l.Key), l.Fence.Epoch, l.Fence.Nonce, m.Summarized, m.Delivered,
-			redisstore.Flag(m.Release), s.idle, s.unsettled, ceil(m.Retry, time.Microsecond), s.attempt(m))
+		_, err = s.redis.Run(ctx, markScript, s.sessionKeys(l.Key), l.Fence.Epoch, l.Fence.Nonce,
+			m.Summarized, m.Delivered, redisstore.Flag(m.Release), s.idle, s.unsettled,
+			ceil(m.Retry, time.Microsecond), s.attempt(m))
 	}
 	if err != nil {
 		return fmt.Errorf("redischeckpoint: mark %q: %w", l.Session, damaged(l.Key, err))
@@ -231,8 +240,8 @@ func (s *Store) Mark(ctx context.Context, l checkpoint.Lease, m checkpoint.Marks
 	return nil
 }
 
-// attempt numbers the marks with a Retry, so that a copy of one is not counted. The clock only makes the numbers grow
-// when another Store of this process has marked before with the same lease.
+// attempt numbers the marks with a Retry, so that a copy of a mark is not counted. Another Store of this process may
+// have marked before with the same lease: because of the clock, the numbers grow then too.
 func (s *Store) attempt(m checkpoint.Marks) int64 {
 	if m.Retry == 0 {
 		return 0
@@ -249,7 +258,7 @@ func (s *Store) attempt(m checkpoint.Marks) int64 {
 // ceil returns d in units, rounded up.
 func ceil(d, unit time.Duration) int64 { return int64((d + unit - 1) / unit) }
 
-// Delete removes the session's keys in one script, and then its entries in the indexes.
+// Delete removes the session's key in one script, and then its entries in the indexes.
 func (s *Store) Delete(ctx context.Context, l checkpoint.Lease) error {
 	err := redisstore.Checked(ctx, l.Validate())
 	if err == nil {
@@ -268,11 +277,12 @@ func (s *Store) delete(ctx context.Context, l checkpoint.Lease) error {
 		return err
 	}
 	if _, err := s.redis.Run(ctx, deleteScript, s.sessionKeys(l.Key), l.Fence.Epoch, l.Fence.Nonce); err != nil {
-		return err // also ErrFenced: the entries are then of another life of the session
+		return err // also ErrFenced: then the entries are of another life of the session
 	}
 	for index, token := range known {
 		err := s.drop(ctx, index, []redisstore.Entry{{Session: l.Session, Token: token}})
-		if err != nil && !errors.Is(err, checkpoint.ErrRefused) { // who reads the entry drops it, as the session is gone
+		// The session is gone, so the next reader of the entry drops it.
+		if err != nil && !errors.Is(err, checkpoint.ErrRefused) {
 			return err
 		}
 	}

@@ -11,13 +11,14 @@ import (
 
 var _ checkpoint.Sweeper = (*Store)(nil)
 
-// A sweeper remembers how far the index of each orchestrator was swept. It knows those that were claimed from.
+// A sweeper remembers how far the index of each orchestrator was swept. It knows the orchestrators that this Store has
+// claimed for.
 type sweeper struct {
 	mu   sync.Mutex // protects following field
 	from map[string]string
 }
 
-// serves makes the index of an orchestrator one to be swept.
+// serves adds the index of an orchestrator to the indexes to sweep.
 func (w *sweeper) serves(orchestrator string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -46,9 +47,9 @@ func (w *sweeper) reached(orchestrator, from string) {
 	w.from[orchestrator] = from
 }
 
-// Sweep removes the index entries of sessions that have expired, and returns how many. Redis has removed the sessions. A
-// call looks at limit entries at most of each orchestrator that this Store has claimed from. The next call looks at those
-// that follow. If limit is 0, it looks at all.
+// Sweep removes the index entries of sessions that have expired, and returns how many. Redis has removed the sessions.
+// A call looks at limit entries at most of each orchestrator that this Store has claimed for. The next call looks at
+// the entries that follow. If limit is 0, Sweep looks at all entries. Without Options.TTL it does nothing.
 func (s *Store) Sweep(ctx context.Context, limit int) (removed int, err error) {
 	if s.idle == 0 {
 		return 0, redisstore.Checked(ctx)
@@ -67,7 +68,7 @@ func (s *Store) Sweep(ctx context.Context, limit int) (removed int, err error) {
 	return removed, nil
 }
 
-// sweep looks at so many entries, page by page; at all if limit is 0.
+// sweep looks at limit entries, page by page. If limit is 0, it looks at all entries.
 func (s *Store) sweep(ctx context.Context, x index, from string, limit int) (removed int, err error) {
 	if limit <= 0 {
 		from = redisstore.First

@@ -12,7 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redisstore"
 )
 
-// details are what nobody looks for: a checkpoint is stored as a field for each of its parts, and one for these.
+// details are the small parts of a checkpoint that are never looked up. They share one field. Each other part has a
+// field of its own.
 type details struct {
 	Layout    int      `json:"layout"`
 	Signature string   `json:"signature"`
@@ -31,7 +32,7 @@ type row []string
 
 const rowLen = 7
 
-// rows splits what a script returned.
+// rows splits the values of a script.
 func rows(values []string) []row {
 	rs := make([]row, len(values)/rowLen)
 	for i := range rs {
@@ -40,7 +41,8 @@ func rows(values []string) []row {
 	return rs
 }
 
-// checkpoint returns what was appended. If no store wrote the row, it is the number with a *checkpoint.DamagedError.
+// checkpoint returns the turn as it was appended. If no store wrote the row, checkpoint returns only the number of the
+// turn, and a *checkpoint.DamagedError.
 func (r row) checkpoint(k checkpoint.Key) (checkpoint.Checkpoint, error) {
 	cp, err := r.decode()
 	if err != nil {
@@ -74,7 +76,7 @@ func (r row) decode() (cp checkpoint.Checkpoint, err error) {
 	return cp, nil
 }
 
-// Most who read turns want the newest; a state may have megabytes.
+// maxTurns is small because most readers want the newest turns, and a state may have megabytes.
 const maxTurns = 16
 
 // Turns reads pages of 1, 4 and then 16 turns, each in one script.
@@ -86,8 +88,10 @@ func (s *Store) Turns(ctx context.Context, k checkpoint.Key, from int) iter.Seq2
 	}
 }
 
-// turns returns an error for its caller to yield, and nil once yield has had enough.
-func (s *Store) turns(ctx context.Context, k checkpoint.Key, from int, yield func(checkpoint.Checkpoint, error) bool) error {
+// turns returns an error for its caller to yield. If yield wants no more, turns returns nil.
+func (s *Store) turns(
+	ctx context.Context, k checkpoint.Key, from int, yield func(checkpoint.Checkpoint, error) bool,
+) error {
 	if err := redisstore.Checked(ctx, k.Validate()); err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/lock"
 )
 
-// A session that has settled nothing expires, also where sessions have no TTL; with its first turn it stays.
+// If a session has settled nothing, it expires, also where sessions have no TTL. With its first turn it stays.
 func TestUnsettledExpiry(t *testing.T) {
 	client, prefix := testenv.Redis(t)
 	s := redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix})
@@ -45,7 +45,7 @@ func TestUnsettledExpiry(t *testing.T) {
 	}
 }
 
-// Who owned a session that has expired is fenced, and the next life has higher epochs.
+// If a session has expired, its former owner is fenced, and the next life has higher epochs.
 func TestUnsettledFenced(t *testing.T) {
 	client, prefix := testenv.Redis(t)
 	s := redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix, Unsettled: time.Millisecond})
@@ -60,7 +60,8 @@ func TestUnsettledFenced(t *testing.T) {
 		t.Helper()
 		want(t, s.Append(t.Context(), old, turn(0, "r0"), checkpoint.AppendOptions{}), lock.ErrFenced)
 		want(t, s.Mark(t.Context(), old, checkpoint.Marks{}), lock.ErrFenced)
-		if lost := must[[]checkpoint.Lease](t)(s.Renew(t.Context(), time.Hour, []checkpoint.Lease{old})); len(lost) != 1 {
+		if lost := must[[]checkpoint.Lease](t)(
+			s.Renew(t.Context(), time.Hour, []checkpoint.Lease{old})); len(lost) != 1 {
 			t.Error("the lease of a session that has expired is renewed")
 		}
 	}
@@ -73,7 +74,7 @@ func TestUnsettledFenced(t *testing.T) {
 	check(t, s.Append(t.Context(), next.Lease, turn(0, "r0"), checkpoint.AppendOptions{}))
 }
 
-// Sessions that settle nothing and are taken back leave no key.
+// If sessions settle nothing and are deleted, they leave no key.
 func TestUnsettledDeleted(t *testing.T) {
 	client, prefix := testenv.Redis(t)
 	s := redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix})

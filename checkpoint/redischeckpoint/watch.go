@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redisstore"
 )
 
-// Watch is one script. The key expires when process is the watcher no longer.
+// Watch is one script. The key expires when process stops being the watcher.
 func (s *Store) Watch(
 	ctx context.Context, orchestrator, definition, process string, d time.Duration,
 ) (other time.Duration, err error) {

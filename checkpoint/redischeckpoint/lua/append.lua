@@ -1,4 +1,5 @@
--- ARGV: epoch, nonce, turn, run id, request id, the rest, state, payload, keep, owes, release, owing entry, idle in ms.
+-- ARGV: epoch, nonce, turn, run id, request id, rest (details), state, payload, keep, owes, release, owing entry,
+-- idle in ms.
 
 local epoch, nonce, n, run, request, rest, state, payload, keep, owes, release, token, idle = unpack(ARGV)
 
@@ -35,7 +36,7 @@ for i = cleared, upTo - 1 do
   local ids = redis.call('HMGET', KEYS[1], old .. ':run', old .. ':req')
   local run, request = 'run:' .. (ids[1] or ''), 'req:' .. (ids[2] or '')
   local turns = redis.call('HMGET', KEYS[1], run, request)
-  -- An id may have come again in a later turn, which is then the one that it points to.
+  -- If a later turn has the same id, the id points to the later turn, and stays.
   redis.call('HDEL', KEYS[1], old, old .. ':at', old .. ':run', old .. ':req', old .. ':state', old .. ':payload',
     turns[1] == old and run or old, turns[2] == old and request or old)
 end

@@ -1,8 +1,9 @@
--- ARGV: nonce, owner, lease in µs, request id, epoch and nonce of the owner to take over from or '', idle in ms, the same
--- for a session that has settled nothing, the Born of an earlier life or 0.
--- OK, epoch, born, summarized, delivered, failed, the newest turn, the one that answered the request
+-- ARGV: nonce, owner, lease in µs, request id, epoch and nonce of the owner to take over from or '', idle in ms, idle
+-- in ms for a session that has settled nothing, the Born of an earlier life or 0.
+-- Returns one of:
+-- OK, epoch, born, summarized, delivered, failed, the newest turn, the turn that answered the request
 -- INVALID, what is wrong, an epoch
--- HELD, owner, epoch, nonce: empty and 0 if nobody owns the session
+-- HELD, owner, epoch, nonce: empty and 0 if the session has no owner
 
 local nonce, owner, lease, request, from, theirs, idle, unsettled, born = unpack(ARGV)
 
@@ -19,7 +20,7 @@ end
 if not head then
   if from ~= '' then return refuse() end
   head = {epoch = now, born = now, turn = -1, first = 0, summarized = 0}
-  -- A full server refuses this, and the claim with it.
+  -- If the server is full, it refuses this write, and the claim with it.
   redis.call('HSET', KEYS[1], 'born', decimal(now), 'turn', '-1', 'first', '0', 'summarized', '0')
 elseif head.nonce ~= nonce then
   if from == '' and held then return refuse() end
@@ -42,5 +43,6 @@ local reply = {
 if head.turn >= 0 then add(reply, decimal(head.turn)) end
 local answered = request ~= '' and kept(head, 'req:' .. request)
 if answered then add(reply, answered) end
-expire(head, now, tonumber(idle), tonumber(unsettled)) -- the last, because a time that has passed by now deletes at once
+-- expire goes last, because a time that has passed by now deletes the session at once.
+expire(head, now, tonumber(idle), tonumber(unsettled))
 return reply

@@ -1,4 +1,4 @@
--- ARGV: session, token that is to be replaced or '', token.
+-- ARGV: session, token to replace or '', new token.
 
 local token = tokenOf(ARGV[1]) or ''
 if token == ARGV[3] then return {'OK'} end

@@ -1,4 +1,4 @@
--- OK, and 1 if a live lease owns the session, else 0
+-- Returns OK, and 1 if a live lease owns the session, else 0.
 
 local head, fault = load()
 if fault then return {'INVALID', fault} end

@@ -1,6 +1,7 @@
--- What becomes of an index entry. KEYS: session. ARGV: 1 for an entry of those that owe, its token, 1 to skip a session
--- that is held back.
--- Whoever deletes an entry under a living head must retire its token first, so that no Append relies on it any more.
+-- Judges an index entry. KEYS: session. ARGV: 1 for an entry of the owing sessions, its token, 1 to skip a session that
+-- is held back.
+-- To delete an entry under a living head, a script must retire its token first. Then no Append relies on the entry any
+-- more.
 
 local head, wrong = hmget(KEYS[1], 'turn', 'owed', 'owing', 'retired', 'retry')
 if wrong then return {'INVALID', 'head: ' .. wrong} end

@@ -1,4 +1,4 @@
--- ARGV: epoch, nonce, summarized, delivered, release, idle in ms, the same for a session that has settled nothing,
+-- ARGV: epoch, nonce, summarized, delivered, release, idle in ms, idle in ms for a session that has settled nothing,
 -- retry in µs or 0, number of the attempt.
 -- The numbers of one owner's failed attempts grow: a copy of such a mark is not counted.
 

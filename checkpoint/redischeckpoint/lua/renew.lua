@@ -1,4 +1,4 @@
--- ARGV: epoch, nonce, lease in µs, idle in ms, the same for a session that has settled nothing.
+-- ARGV: epoch, nonce, lease in µs, idle in ms, idle in ms for a session that has settled nothing.
 
 local head, fault = load()
 if fault then return {'INVALID', fault} end

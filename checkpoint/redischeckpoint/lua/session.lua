@@ -1,15 +1,15 @@
--- Precedes every script that moves a session. KEYS: the session. It is one key, so that a script finds all of it or
--- nothing while a cluster moves its slot.
+-- Precedes each script on a session but look.lua. KEYS: the session. It is one key, so that a script finds all of the
+-- session or nothing while a cluster moves its slot.
 
 local numbers = {'epoch', 'lease', 'born', 'turn', 'first', 'summarized', 'owed', 'failed', 'retry', 'tried', 'cleared'}
 
 -- Fields that a head may lack.
 local optional = {owed = true, failed = true, retry = true, tried = true, cleared = true}
 
--- How many turns one Append removes at most. A server does nothing else meanwhile.
+-- The most turns that one Append removes. A server does nothing else meanwhile.
 local atOnce = 1000
 
--- Returns the head, nil if the session has none, and what is wrong with one that no store wrote.
+-- Returns the head. Returns nil if the session has no head. If no store wrote the head, returns nil and the fault.
 local function load()
   local fields, wrong = hmget(KEYS[1], 'nonce', 'owing', unpack(numbers))
   if wrong then return nil, 'head: ' .. wrong end
@@ -31,19 +31,20 @@ local function load()
   return head
 end
 
--- What is wrong with a session that has no head: nothing if it has no turns either.
+-- Returns the fault of a session without a head. Returns nothing if the session has no turns either.
 local function headless()
   if redis.call('EXISTS', KEYS[1]) == 1 then return 'its turns are kept, and its head is missing' end
 end
 
--- Returns the turn that a run or a request points to, unless it is pruned. What is pruned may be removed later.
+-- Returns the turn that the id of a run or a request points to, unless the turn is pruned. The fields of a pruned turn
+-- may be removed later.
 local function kept(head, id)
   local turn = redis.call('HGET', KEYS[1], id)
   return turn and (tonumber(turn) or -1) >= head.first and turn
 end
 
--- A session expires whole, or never while it owes a reply. idle is in milliseconds, 0: never; unsettled is the same for
--- a session that has settled nothing.
+-- A session expires whole, or never while it owes a reply. idle is in milliseconds, 0: never. unsettled is idle for a
+-- session that has settled nothing.
 local function expire(head, now, idle, unsettled)
   if head.turn < 0 then idle = unsettled end
   if idle == 0 or head.owed then
@@ -53,8 +54,8 @@ local function expire(head, now, idle, unsettled)
   redis.call('PEXPIREAT', KEYS[1], decimal(math.ceil(math.max(head.lease, now) / 1000) + idle))
 end
 
--- Redis refuses a script at maxmemory only while the script has written nothing, be it in vain. What calls this first
--- passes.
+-- At maxmemory Redis refuses a script only while the script has written nothing. A write without effect counts too. So
+-- a script that calls pass first is not refused.
 local function pass()
   redis.call('HDEL', KEYS[1], '')
 end

@@ -1,5 +1,5 @@
--- ARGV: turn to start from, how many.
--- OK, then the kept turns, downwards
+-- ARGV: turn to start from, how many turns.
+-- Returns OK, then the kept turns, downwards.
 
 local head, fault = load()
 if fault then return {'INVALID', fault} end

@@ -1,5 +1,5 @@
 -- KEYS: the watcher. ARGV: a process, for how long it is to be the watcher, in ms.
--- OK, and for how much longer another is, in ms; 0 if the process is
+-- Returns OK, and for how much longer another process is the watcher, in ms; 0 if the process is the watcher.
 
 local watcher = redis.call('GET', KEYS[1])
 if watcher and watcher ~= ARGV[1] then return {'OK', decimal(math.max(1, redis.call('PTTL', KEYS[1])))} end
