@@ -51,21 +51,25 @@ const (
 			retry_at = CASE WHEN ` + nothingOwed + ` THEN 0 WHEN ?9 > 0 THEN ?9 WHEN ?6 > owed THEN 0 ELSE retry_at END
 		WHERE orchestrator = ?1 AND session = ?2 AND epoch = ?3 AND (nonce = ?4 OR nonce = '')`
 
-	// Whether a mark leaves nothing to deliver, or found nothing.
+	// nothingOwed says that a mark leaves nothing to deliver, or that nothing was owed.
 	nothingOwed = `(owed IS NULL OR ?6 > turn)`
 )
 
 // errRefused says that a settle found no head to move.
 var errRefused = errors.New("refused")
 
-// Append settles cp in one transaction, and finds out why in a statement of its own if it was refused.
-func (s *Store) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
-	_, err := s.append(ctx, l, cp, o, func(context.Context, *sql.Tx, checkpoint.Lease, string) (bool, error) { return false, nil })
+// Append settles cp in one transaction. If the settle is refused, another statement finds out why.
+func (s *Store) Append(
+	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+) error {
+	_, err := s.append(ctx, l, cp, o, func(context.Context, *sql.Tx, checkpoint.Lease, string) (bool, error) {
+		return false, nil
+	})
 	return err
 }
 
-// Joined returns the Append of s with a part of [sqlitesnapshot.Store.Join] in its transaction, or nil if the part is of
-// another *sql.DB.
+// Joined returns the Append of s with a part of [sqlitesnapshot.Store.Join] in its transaction. If the part is of
+// another *sql.DB, Joined returns nil.
 //
 // [sqlitesnapshot.Store.Join]: https://pkg.go.dev/github.com/holdfast-go/holdfast/snapshot/sqlitesnapshot#Store.Join
 func (s *Store) Joined(part sqlitestore.Part) func(
@@ -105,11 +109,15 @@ func (s *Store) append(
 	return forgotten, nil
 }
 
-func settle(ctx context.Context, tx *sql.Tx, st sqlitestore.Statements, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions, keep int) error {
+func settle(
+	ctx context.Context, tx *sql.Tx, st sqlitestore.Statements,
+	l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions, keep int,
+) error {
 	now := time.Now().UnixMicro()
 	var pruned, first int
 	err := tx.StmtContext(ctx, st[settleSQL]).
-		QueryRowContext(ctx, l.Orchestrator, l.Session, l.Fence.Epoch, l.Fence.Nonce, cp.Turn, keep, o.Owes, o.Release, now).
+		QueryRowContext(ctx, l.Orchestrator, l.Session, l.Fence.Epoch, l.Fence.Nonce,
+			cp.Turn, keep, o.Owes, o.Release, now).
 		Scan(&pruned, &first)
 	if errors.Is(err, sql.ErrNoRows) {
 		return errRefused
@@ -125,7 +133,9 @@ func settle(ctx context.Context, tx *sql.Tx, st sqlitestore.Statements, l checkp
 	return err
 }
 
-func insert(ctx context.Context, tx *sql.Tx, st sqlitestore.Statements, k checkpoint.Key, cp checkpoint.Checkpoint, now int64) error {
+func insert(
+	ctx context.Context, tx *sql.Tx, st sqlitestore.Statements, k checkpoint.Key, cp checkpoint.Checkpoint, now int64,
+) error {
 	route := noRoute
 	if len(cp.Route) > 0 {
 		doc, err := json.Marshal(cp.Route)
@@ -134,8 +144,9 @@ func insert(ctx context.Context, tx *sql.Tx, st sqlitestore.Statements, k checkp
 		}
 		route = string(doc)
 	}
-	n, err := sqlitestore.Affected(tx.StmtContext(ctx, st[insertSQL]).ExecContext(ctx, k.Orchestrator, k.Session, cp.Turn,
-		string(cp.State), orNull(string(cp.Payload)), route, cp.Signature, cp.Version, cp.RunID, orNull(cp.RequestID), now))
+	n, err := sqlitestore.Affected(tx.StmtContext(ctx, st[insertSQL]).ExecContext(ctx,
+		k.Orchestrator, k.Session, cp.Turn, string(cp.State), orNull(string(cp.Payload)), route,
+		cp.Signature, cp.Version, cp.RunID, orNull(cp.RequestID), now))
 	if err == nil && n == 0 {
 		err = checkpoint.DamagedTurn(k, cp.Turn, errors.New("it is there, and the head says that it is not settled"))
 	}
@@ -145,7 +156,9 @@ func insert(ctx context.Context, tx *sql.Tx, st sqlitestore.Statements, k checkp
 func orNull(text string) sql.NullString { return sql.NullString{String: text, Valid: text != ""} }
 
 // whyNot explains an Append that found no head to move.
-func whyNot(ctx context.Context, st sqlitestore.Statements, l checkpoint.Lease, run string, o checkpoint.AppendOptions) error {
+func whyNot(
+	ctx context.Context, st sqlitestore.Statements, l checkpoint.Lease, run string, o checkpoint.AppendOptions,
+) error {
 	var f lock.Fence
 	var kept bool
 	err := st[refusalSQL].QueryRowContext(ctx, l.Orchestrator, l.Session, run).Scan(&f.Epoch, &f.Nonce, &kept)
@@ -162,7 +175,7 @@ func whyNot(ctx context.Context, st sqlitestore.Statements, l checkpoint.Lease, 
 	return checkpoint.ErrConflict
 }
 
-// Mark raises counters, or releases, in one statement.
+// Mark raises counters, counts a failed delivery, or releases, in one statement.
 func (s *Store) Mark(ctx context.Context, l checkpoint.Lease, m checkpoint.Marks) error {
 	if err := s.mark(ctx, l, m); err != nil {
 		return fmt.Errorf("sqlitecheckpoint: mark %q: %w", l.Session, s.db.Explain(ctx, err))

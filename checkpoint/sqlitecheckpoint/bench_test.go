@@ -23,8 +23,9 @@ const (
 
 func BenchmarkStore(b *testing.B) { checkpointtest.Bench(b, newStore(b, nil)) }
 
-// BenchmarkAgainstUnfenced settles turns in rounds, alternating with a load, an insert and a prune that protect
-// nothing, and reports how often the store does it for one of those: as people write these, and at their best.
+// BenchmarkAgainstUnfenced settles turns in rounds. Each round alternates with a load, an insert and a prune that
+// protect nothing. The benchmark reports how many turns the store settles in the time of one of these: as people write
+// them, and at their best.
 func BenchmarkAgainstUnfenced(b *testing.B) {
 	for _, prepared := range []bool{false, true} {
 		b.Run(fmt.Sprintf("prepared=%t", prepared), func(b *testing.B) {

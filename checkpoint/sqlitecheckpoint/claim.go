@@ -24,13 +24,13 @@ const (
 			AND (nonce = ?4 OR epoch = ?8 AND nonce = ?9 OR ?9 = '' AND lease_until <= ?7)
 		RETURNING epoch, born, turn, summarized, coalesce(owed, turn + 1), failed`
 
-	// Apart from takeSQL: SQLite checks what an UPDATE names, also if it stays, and a damaged head can still be claimed to
-	// be deleted.
+	// bearSQL is apart from takeSQL. SQLite checks each column that an UPDATE names, even if its value stays, and a
+	// claim must still work on a damaged head, so that the session can be deleted.
 	bearSQL = `
 		UPDATE {prefix}sessions SET born = ?3
 		WHERE orchestrator = ?1 AND session = ?2 AND turn < 0`
 
-	// It changes nothing, and makes the transaction that it begins wait until it may write.
+	// waitSQL changes nothing. It makes its transaction wait until the transaction may write.
 	waitSQL = `UPDATE {prefix}sessions SET epoch = epoch WHERE orchestrator = ?1 AND session = ?2 AND epoch < 0`
 
 	createSQL = `
@@ -44,7 +44,7 @@ const (
 		SELECT EXISTS (SELECT 1 FROM {prefix}turns WHERE orchestrator = ?1 AND session = ?2)
 			AND NOT EXISTS (SELECT 1 FROM {prefix}sessions WHERE orchestrator = ?1 AND session = ?2)`
 
-	// One statement for all leases: each is looked up by the primary key.
+	// renewSQL is one statement for all leases. Each lease is looked up by the primary key.
 	renewSQL = `
 		UPDATE {prefix}sessions SET lease_until = ?1
 		WHERE (orchestrator, session, epoch, nonce) IN (
@@ -60,20 +60,23 @@ const (
 		WHERE orchestrator = ?1 AND session = ?2`
 )
 
-// Claim takes the lease and reads in one transaction, so that what it returns is as it was when the lease was taken. If it
-// is refused, it reads who owns the session.
+// Claim takes the lease and reads in one transaction, so that it returns the session as it was when the lease was
+// taken. If the claim is refused, Claim reads who owns the session.
 func (s *Store) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
 	c, err := s.claim(ctx, k, r)
 	if err != nil {
 		if !errors.Is(err, checkpoint.ErrDamaged) {
 			c.Lease = checkpoint.Lease{}
 		}
-		return checkpoint.Claimed{Lease: c.Lease}, fmt.Errorf("sqlitecheckpoint: claim %q: %w", k.Session, s.db.Explain(ctx, err))
+		return checkpoint.Claimed{Lease: c.Lease},
+			fmt.Errorf("sqlitecheckpoint: claim %q: %w", k.Session, s.db.Explain(ctx, err))
 	}
 	return c, nil
 }
 
-func (s *Store) claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (c checkpoint.Claimed, err error) {
+func (s *Store) claim(
+	ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest,
+) (c checkpoint.Claimed, err error) {
 	st, err := s.db.Start(ctx, k.Validate(), r.Validate())
 	if err != nil {
 		return c, err
@@ -94,15 +97,18 @@ func (s *Store) claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimR
 	return c, g.unread
 }
 
-// A grant is a session that is ours now, with the turns that its owner has to know.
+// A grant is a session that the caller now owns, with the turns that its owner has to know.
 type grant struct {
 	head
 	last, answered *checkpoint.Checkpoint
-	unread         error // the session is ours all the same
+	// unread says why a turn could not be read. The caller owns the session all the same.
+	unread error
 }
 
-// read reads the newest turn, and the one that answered the request.
-func (g *grant) read(ctx context.Context, tx *sql.Tx, st sqlitestore.Statements, k checkpoint.Key, request string) (err error) {
+// read reads the newest turn, and the turn that answered the request.
+func (g *grant) read(
+	ctx context.Context, tx *sql.Tx, st sqlitestore.Statements, k checkpoint.Key, request string,
+) (err error) {
 	if g.turn < 0 {
 		return nil
 	}
@@ -123,9 +129,11 @@ func (g *grant) read(ctx context.Context, tx *sql.Tx, st sqlitestore.Statements,
 	return err
 }
 
-// take makes the caller the owner, or returns a *checkpoint.HeldError. It starts again if the session was given back,
-// created or deleted between two of its statements.
-func (s *Store) take(ctx context.Context, st sqlitestore.Statements, k checkpoint.Key, r checkpoint.ClaimRequest) (grant, error) {
+// take makes the caller the owner, or returns a *checkpoint.HeldError. If the session was given back, created or
+// deleted between two statements, take starts again.
+func (s *Store) take(
+	ctx context.Context, st sqlitestore.Statements, k checkpoint.Key, r checkpoint.ClaimRequest,
+) (grant, error) {
 	for {
 		taken, err := s.update(ctx, st, k, r)
 		if err == nil && len(taken) == 0 {
@@ -140,7 +148,7 @@ func (s *Store) take(ctx context.Context, st sqlitestore.Statements, k checkpoin
 	}
 }
 
-// createOrRefuse returns no grant if the claim is to be tried again.
+// createOrRefuse returns no grant if the claim has to be tried again.
 func (s *Store) createOrRefuse(
 	ctx context.Context, st sqlitestore.Statements, k checkpoint.Key, r checkpoint.ClaimRequest,
 ) ([]grant, error) {
@@ -172,14 +180,17 @@ func headless(ctx context.Context, st sqlitestore.Statements, k checkpoint.Key) 
 }
 
 // update takes a session that exists.
-func (s *Store) update(ctx context.Context, st sqlitestore.Statements, k checkpoint.Key, r checkpoint.ClaimRequest) (taken []grant, err error) {
+func (s *Store) update(
+	ctx context.Context, st sqlitestore.Statements, k checkpoint.Key, r checkpoint.ClaimRequest,
+) (taken []grant, err error) {
 	err = s.db.Write(ctx, func(tx *sql.Tx) error {
 		rows, err := tx.StmtContext(ctx, st[takeSQL]).QueryContext(ctx, s.claimArgs(k, r)...)
 		heads, err := sqlitestore.Collect(rows, err, scanHead)
 		for _, h := range heads {
 			if r.Born > 0 && h.turn < 0 {
 				h.born = r.Born
-				if _, err := tx.StmtContext(ctx, st[bearSQL]).ExecContext(ctx, k.Orchestrator, k.Session, r.Born); err != nil {
+				if _, err := tx.StmtContext(ctx, st[bearSQL]).
+					ExecContext(ctx, k.Orchestrator, k.Session, r.Born); err != nil {
 					return err
 				}
 			}
@@ -192,9 +203,11 @@ func (s *Store) update(ctx context.Context, st sqlitestore.Statements, k checkpo
 	return taken, err
 }
 
-// create makes the session if it is still not there. It reads the clock when no other process can write: one that did
-// meanwhile may have deleted the session, whose epochs must not come back.
-func (s *Store) create(ctx context.Context, st sqlitestore.Statements, k checkpoint.Key, r checkpoint.ClaimRequest) (taken []grant, err error) {
+// create makes the session if there is still none. It reads the clock when no other process can write. A process that
+// wrote before may have deleted the session, whose epochs must not come back.
+func (s *Store) create(
+	ctx context.Context, st sqlitestore.Statements, k checkpoint.Key, r checkpoint.ClaimRequest,
+) (taken []grant, err error) {
 	err = s.db.Write(ctx, func(tx *sql.Tx) error {
 		if _, err := tx.StmtContext(ctx, st[waitSQL]).ExecContext(ctx, k.Orchestrator, k.Session); err != nil {
 			return err
@@ -222,7 +235,7 @@ func (s *Store) claimArgs(k checkpoint.Key, r checkpoint.ClaimRequest) []any {
 	}
 }
 
-// A head is what a claim finds in the row of the session.
+// A head holds the columns that a claim reads of the row of the session.
 type head struct {
 	epoch, born                 int64
 	turn, summarized, delivered int
@@ -237,7 +250,7 @@ func scanHead(rows *sql.Rows) (h head, err error) {
 	return h, nil
 }
 
-// An owner is who has claimed a session last. Once it has released the session, the nonce is "".
+// An owner is the last process that claimed a session. Once it has released the session, the nonce is "".
 type owner struct {
 	fence      lock.Fence
 	name       string
@@ -261,7 +274,7 @@ func scanOwner(rows *sql.Rows) (o owner, err error) {
 	return o, nil
 }
 
-// refuses reports whether the session is not r's to take at now. o is nil if there is no such session.
+// refuses reports whether a claim with r is refused at now. o is nil if there is no such session.
 func (o *owner) refuses(r checkpoint.ClaimRequest, now int64) bool {
 	switch {
 	case o == nil:
@@ -272,7 +285,7 @@ func (o *owner) refuses(r checkpoint.ClaimRequest, now int64) bool {
 	return r.From != lock.Fence{} || o.leaseUntil > now
 }
 
-// held names the owner, if the session has one at now.
+// held returns the error that names the owner. If the session has no owner at now, the error names none.
 func (o *owner) held(now int64) *checkpoint.HeldError {
 	if o == nil || o.leaseUntil <= now {
 		return new(checkpoint.HeldError)
@@ -281,7 +294,9 @@ func (o *owner) held(now int64) *checkpoint.HeldError {
 }
 
 // Renew extends all leases in one statement.
-func (s *Store) Renew(ctx context.Context, ttl time.Duration, leases []checkpoint.Lease) (lost []checkpoint.Lease, err error) {
+func (s *Store) Renew(
+	ctx context.Context, ttl time.Duration, leases []checkpoint.Lease,
+) (lost []checkpoint.Lease, err error) {
 	lost, err = s.renew(ctx, ttl, leases)
 	if err != nil {
 		return nil, fmt.Errorf("sqlitecheckpoint: renew %d leases: %w", len(leases), s.db.Explain(ctx, err))
@@ -289,7 +304,9 @@ func (s *Store) Renew(ctx context.Context, ttl time.Duration, leases []checkpoin
 	return lost, nil
 }
 
-func (s *Store) renew(ctx context.Context, ttl time.Duration, leases []checkpoint.Lease) (lost []checkpoint.Lease, err error) {
+func (s *Store) renew(
+	ctx context.Context, ttl time.Duration, leases []checkpoint.Lease,
+) (lost []checkpoint.Lease, err error) {
 	st, err := s.db.Start(ctx, checkpoint.ValidateRenew(ttl, leases))
 	if err != nil || len(leases) == 0 {
 		return nil, err
@@ -314,7 +331,9 @@ func (s *Store) renew(ctx context.Context, ttl time.Duration, leases []checkpoin
 	return lost, nil
 }
 
-func (s *Store) extend(ctx context.Context, st sqlitestore.Statements, ttl time.Duration, leases string) (map[checkpoint.Lease]struct{}, error) {
+func (s *Store) extend(
+	ctx context.Context, st sqlitestore.Statements, ttl time.Duration, leases string,
+) (map[checkpoint.Lease]struct{}, error) {
 	leave, err := s.db.Enter(ctx)
 	if err != nil {
 		return nil, err
@@ -339,7 +358,7 @@ func scanLease(rows *sql.Rows) (l checkpoint.Lease, err error) {
 	return l, err
 }
 
-// Held reads in one statement.
+// Held is one statement.
 func (s *Store) Held(ctx context.Context, orchestrator string, sessions []string) (held []string, err error) {
 	st, err := s.db.Start(ctx, checkpoint.ValidateHeld(orchestrator, sessions))
 	var list []byte

@@ -19,7 +19,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testenv"
 )
 
-// Every statement finds its rows by an index, save the one that looks for idle sessions; owing ones have their own.
+// Every statement finds its rows by an index. Owing sessions have an index of their own. The search for idle sessions
+// reads a range of the primary key.
 func TestPlans(t *testing.T) {
 	db := open(t, testenv.SQLite(t))
 	s := create(t, db, nil)
@@ -62,7 +63,7 @@ func TestPlans(t *testing.T) {
 
 var errStopped = errors.New("stopped")
 
-// Whenever a call is cut off, it reports why, and the session is as before the call or as after it.
+// If a call is cut off at any time, its error says why, and the session is as before the call or as after it.
 func TestCancelled(t *testing.T) {
 	t.Parallel()
 	db := open(t, testenv.SQLite(t))
@@ -156,7 +157,7 @@ func TestCancelledWaiting(t *testing.T) {
 	want(t, s.Append(t.Context(), l, turn(0), checkpoint.AppendOptions{}), nil)
 }
 
-// One pool, many connections, and a busy timeout that is far too short for all to poll.
+// One pool has many connections, and a busy timeout that is far too short for all to poll.
 func TestNobodyBusy(t *testing.T) {
 	t.Parallel()
 	dsn := strings.Replace(testenv.SQLite(t), "busy_timeout(5000)", "busy_timeout(1000)", 1)
@@ -174,7 +175,7 @@ func TestNobodyBusy(t *testing.T) {
 	wg.Wait()
 }
 
-// A pool in which all connections but one are taken still serves a sequence whose loop writes.
+// A sequence holds no connection while it yields.
 func TestNothingHeld(t *testing.T) {
 	db := open(t, testenv.SQLite(t))
 	db.SetMaxOpenConns(1)

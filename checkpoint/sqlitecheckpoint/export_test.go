@@ -1,6 +1,6 @@
 package sqlitecheckpoint
 
-// The statements whose plans are tested.
+// Plans holds the statements whose plans are tested.
 var Plans = map[string]string{
 	"newest": turnsSQL, "numbers": numbersSQL, "answered": answeredSQL, "prune": pruneSQL, "refusal": refusalSQL, "renew": renewSQL, "held": heldSQL,
 	"sessions": sessionsSQL, "owing": owingSQL, "settle": settleSQL, "mark": markSQL, "delete": deleteTurnsSQL, "idle": idleSQL, "slice": sliceSQL,

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testenv"
 )
 
-// A database whose file was removed or replaced answers nothing, until the file is back.
+// If the file of a database was removed or replaced, no call succeeds until the file is back.
 func TestFileGone(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, path string){
 		"removed": func(*testing.T, string) {},
@@ -53,7 +53,7 @@ func TestFileGone(t *testing.T) {
 	}
 }
 
-// Who may not write is told where.
+// If the database is read-only, the error of a write names the file.
 func TestReadOnly(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "test.db")
 	create(t, open(t, "file:"+path+"?"+busy+"&"+wal+"&"+full), nil)
@@ -73,7 +73,7 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
-// A database on a read-only mount is refused, with its path and the reason: also if no connection can be opened.
+// A database on a read-only mount is refused, with its path and the reason, even if no connection can be opened.
 func TestReadOnlyMount(t *testing.T) {
 	for name, dsn := range map[string]string{
 		"as it should be": "?" + busy + "&" + wal + "&" + full,

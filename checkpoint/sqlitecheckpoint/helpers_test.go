@@ -36,8 +36,10 @@ func mustClaim(t *testing.T, s checkpoint.Store, session string) checkpoint.Clai
 	return c
 }
 
-// rob claims a session, from its owner if it has one.
-func rob(ctx context.Context, s checkpoint.Store, session string, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
+// rob claims a session, also from its owner.
+func rob(
+	ctx context.Context, s checkpoint.Store, session string, r checkpoint.ClaimRequest,
+) (checkpoint.Claimed, error) {
 	c, err := s.Claim(ctx, bot(session), r)
 	if held, ok := errors.AsType[*checkpoint.HeldError](err); ok {
 		r.From = held.Fence
@@ -46,7 +48,7 @@ func rob(ctx context.Context, s checkpoint.Store, session string, r checkpoint.C
 	return c, err
 }
 
-// claim claims and gives back.
+// claim claims a session and gives it back.
 func claim(t *testing.T, s checkpoint.Store) error {
 	t.Helper()
 	c, err := s.Claim(t.Context(), bot("a"), request())

@@ -26,7 +26,7 @@ const (
 	leastCalls = 15 // of each goroutine, however slow the machine is
 )
 
-// Whoever takes a session settles on top of what it was shown, and says so once that is acknowledged.
+// A process that takes a session settles on top of the turn that its claim returned. It reports each acknowledged turn.
 func TestProcesses(t *testing.T) {
 	dsn := testenv.SQLite(t)
 	s := create(t, open(t, dsn), nil)
@@ -136,7 +136,7 @@ func contendOnce(s *sqlitecheckpoint.Store) (settled string, err error) {
 	cp.State, _ = json.Marshal(follows)
 	o := checkpoint.AppendOptions{Keep: checkpoint.KeepAll, Release: rand.N(2) == 0}
 	if rand.N(4) == 0 {
-		go s.Append(ctx, c.Lease, cp, o) // a copy that comes sometime
+		go s.Append(ctx, c.Lease, cp, o) // a copy that comes late
 	}
 	err = s.Append(ctx, c.Lease, cp, o)
 	if errors.Is(err, lock.ErrFenced) {
@@ -145,7 +145,7 @@ func contendOnce(s *sqlitecheckpoint.Store) (settled string, err error) {
 	return fmt.Sprintf("%s/%d %s", session, cp.Turn, run), err
 }
 
-// A process that is killed leaves a file that opens, with every turn that it had acknowledged.
+// If a process is killed, the file opens, with every turn that the process had acknowledged.
 func TestKill(t *testing.T) {
 	dsn := testenv.SQLite(t)
 	s := create(t, open(t, dsn), nil)
@@ -177,7 +177,7 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// appendForever says which turn it has settled, turn after turn.
+// appendForever reports each turn that it has settled, turn after turn.
 func appendForever(dsn string, out io.Writer) error {
 	db, err := sql.Open("sqlite", dsn)
 	if err != nil {

@@ -22,7 +22,7 @@ const (
 		ORDER BY turn DESC
 		LIMIT ?4`
 
-	// The turns of a page by the index, without the rows.
+	// numbersSQL finds the turns of a page by the index, without the rows.
 	numbersSQL = `
 		SELECT turn FROM {prefix}turns
 		WHERE orchestrator = ?1 AND session = ?2 AND turn <= ?3
@@ -42,7 +42,7 @@ const (
 		ORDER BY session
 		LIMIT ?5`
 
-	// Left alone, SQLite prefers the primary key.
+	// INDEXED BY, because SQLite would prefer the primary key.
 	owingSQL = `
 		SELECT session FROM {prefix}sessions INDEXED BY {prefix}sessions_owed
 		WHERE orchestrator = ?1 AND session >= ?2 AND session < ?3 AND session <> ?4 AND owed IS NOT NULL
@@ -77,12 +77,13 @@ func (s *Store) Turns(ctx context.Context, k checkpoint.Key, from int) iter.Seq2
 				return
 			}
 		}
-		yield(checkpoint.Checkpoint{}, fmt.Errorf("sqlitecheckpoint: turns of %q: %w", k.Session, s.db.Explain(ctx, err)))
+		yield(checkpoint.Checkpoint{},
+			fmt.Errorf("sqlitecheckpoint: turns of %q: %w", k.Session, s.db.Explain(ctx, err)))
 	}
 }
 
-// readTurns returns the next turns from one downwards. If SQLite cannot read them all, readTurns reads them one by
-// one, and returns the numbers of those that cannot be read.
+// readTurns returns the next turns from one downwards. If SQLite cannot read them all, readTurns reads them one by one.
+// Of a turn that cannot be read it returns the number.
 func readTurns(
 	ctx context.Context, st sqlitestore.Statements, k checkpoint.Key, from, limit int,
 ) (page []finding, err error) {
@@ -106,7 +107,7 @@ func readTurns(
 		case err != nil:
 			return page, err
 		case len(one) == 0 || one[0].Turn != n:
-			return page, nil // pruned since, and with it those before it
+			return page, nil // pruned since, with all older turns
 		default:
 			page = append(page, one...)
 		}
@@ -148,7 +149,7 @@ func (s *Store) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Se
 	}
 }
 
-// selection returns the statement for q, and the argument that it takes more than the other.
+// selection returns the statement for q, and the argument that only owingSQL takes.
 func selection(q checkpoint.SessionQuery) (text string, due []any) {
 	switch {
 	case q.Due:
@@ -159,8 +160,8 @@ func selection(q checkpoint.SessionQuery) (text string, due []any) {
 	return sessionsSQL, nil
 }
 
-// successor returns what is greater than all that start with prefix, and not greater than anything else that is.
-// No byte of UTF-8 is 0xFF, so the last one can always be raised.
+// successor returns a bound above all names that start with prefix, and not above any other name that is greater. No
+// byte of UTF-8 is 0xFF, so the last byte can always be raised.
 func successor(prefix string) string {
 	if prefix == "" {
 		return "\xff"
@@ -179,7 +180,7 @@ func one(ctx context.Context, stmt *sql.Stmt, k checkpoint.Key, args ...any) (*c
 	return &page[0].Checkpoint, page[0].judge(k)
 }
 
-// A finding is a turn, and why it could not be read if it could not.
+// A finding is a turn. unread says why the turn could not be read, and is nil if it could.
 type finding struct {
 	checkpoint.Checkpoint
 	unread error
@@ -193,17 +194,19 @@ func (f *finding) judge(k checkpoint.Key) error {
 	return f.Intact(k)
 }
 
-// scan reads a row. Its error is that of the database.
+// scan reads a row. Its error is an error of the database.
 func scan(rows *sql.Rows) (f finding, err error) {
 	f.Checkpoint, f.unread = scanColumns(rows)
 	return f, rows.Err()
 }
 
-// scanColumns reads the columns. If one cannot be read, those before it are: the number is the first.
+// scanColumns reads the columns. If a column cannot be read, the columns before it still are. The number is the first
+// column.
 func scanColumns(rows *sql.Rows) (cp checkpoint.Checkpoint, err error) {
 	var route []byte
 	var savedAt int64
-	err = rows.Scan(&cp.Turn, (*[]byte)(&cp.State), (*[]byte)(&cp.Payload), &route, &cp.Signature, &cp.Version, &cp.RunID, &cp.RequestID, &savedAt)
+	err = rows.Scan(&cp.Turn, (*[]byte)(&cp.State), (*[]byte)(&cp.Payload), &route,
+		&cp.Signature, &cp.Version, &cp.RunID, &cp.RequestID, &savedAt)
 	if err != nil {
 		return cp, err
 	}

@@ -134,7 +134,8 @@ func TestSchemaMissing(t *testing.T) {
 				mustExec(t, db, c.spoil)
 				for method, err := range callAll(t.Context(), s) {
 					if when == "after" && (strings.Contains(c.skip, method) || method == "Sweep") {
-						continue // it does not touch what is missing
+						// The method does not touch what is missing.
+						continue
 					}
 					if !errors.Is(err, checkpoint.ErrSchema) || !strings.Contains(err.Error(), c.missing) || !strings.Contains(err.Error(), "migrations.Up") {
 						t.Errorf("%s: %v, want %v naming %s and the remedy", method, err, checkpoint.ErrSchema, c.missing)
@@ -151,7 +152,7 @@ func TestSchemaMissing(t *testing.T) {
 	}
 }
 
-// A store does not tell apart what nobody has written: the row is refused, not repaired.
+// If no store wrote a row, the row is refused, not repaired.
 func TestMalformed(t *testing.T) {
 	for _, c := range []struct{ spoil, says string }{
 		{`UPDATE holdfast_turns SET state = '{' WHERE turn = 1`, "state"},

@@ -54,18 +54,22 @@ func layout(prefix string) sqlitestore.Layout {
 		Tables: []sqlitestore.Table{
 			{Name: "{prefix}sessions", Columns: "orchestrator session epoch nonce owner lease_until born turn " +
 				"first pruned summarized owed failed retry_at"},
-			{Name: "{prefix}turns", Columns: "orchestrator session turn state payload route signature version run_id request_id saved_at"},
+			{Name: "{prefix}turns", Columns: "orchestrator session turn state payload route signature version " +
+				"run_id request_id saved_at"},
 		},
 		Statements: []string{
-			takeSQL, bearSQL, waitSQL, createSQL, headlessSQL, renewSQL, heldSQL, ownerSQL, settleSQL, insertSQL, pruneSQL, refusalSQL, markSQL,
-			deleteHeadSQL, deleteTurnsSQL, turnsSQL, numbersSQL, answeredSQL, sessionsSQL, owingSQL, sliceSQL, idleSQL, retireSQL,
+			takeSQL, bearSQL, waitSQL, createSQL, headlessSQL, renewSQL, heldSQL, ownerSQL, settleSQL,
+			insertSQL, pruneSQL, refusalSQL, markSQL, deleteHeadSQL, deleteTurnsSQL, turnsSQL, numbersSQL, answeredSQL, sessionsSQL, owingSQL,
+			sliceSQL, idleSQL, retireSQL,
 		},
-		Verdicts: []error{lock.ErrHeld, lock.ErrFenced, checkpoint.ErrConflict, checkpoint.ErrInvalid, checkpoint.ErrDamaged},
-		Missing:  checkpoint.ErrSchema,
-		Refused:  checkpoint.ErrRefused,
-		Damaged:  checkpoint.ErrDamaged,
+		Verdicts: []error{
+			lock.ErrHeld, lock.ErrFenced, checkpoint.ErrConflict, checkpoint.ErrInvalid, checkpoint.ErrDamaged,
+		},
+		Missing: checkpoint.ErrSchema,
+		Refused: checkpoint.ErrRefused,
+		Damaged: checkpoint.ErrDamaged,
 	}
 }
 
-// Schema returns the statements that create what the store needs and is not there yet. They change nothing that is.
+// Schema returns the statements that create the missing tables and indexes. They change no table that exists.
 func (s *Store) Schema() string { return s.db.SQL(schemaSQL) }

@@ -14,24 +14,28 @@ import (
 
 // Options configure a [Store]. The zero value, and nil, mean the defaults.
 type Options struct {
-	Prefix string        // of all names in the database, one identifier; "" means "holdfast_"
-	TTL    time.Duration // how long a session is idle before Sweep retires it; 0: sessions with a settled turn stay
+	// Prefix begins all names in the database. It is one identifier. "" means "holdfast_".
+	Prefix string
+	// TTL is how long a session is idle before Sweep retires it. If TTL is 0, sessions with a settled turn stay.
+	TTL time.Duration
 
-	// Unsettled is the same for a session without a settled turn. It has to be longer than a lease. 0 means
+	// Unsettled is the TTL of a session without a settled turn. It has to be longer than a lease. 0 means
 	// checkpoint.DefaultUnsettled.
 	Unsettled time.Duration
 }
 
 // A Store keeps sessions in two tables of an SQLite database. It has prepared statements on the connections of its
-// *sql.DB as long as that is open: make one and keep it.
+// *sql.DB as long as the *sql.DB is open: make one Store and keep it.
 type Store struct {
 	db  *sqlitestore.DB
 	ttl time.Duration // 0: for ever
 
-	unsettled time.Duration // the same for sessions without a settled turn
+	// unsettled is ttl for sessions without a settled turn.
+	unsettled time.Duration
 
 	sweep sqlitestore.Cursor[checkpoint.Key]
-	epoch int64 // the highest one seen, for the goroutine that writes: deleting a session does not bring it back
+	// epoch is the highest epoch seen, for the goroutine that writes. Deleting a session does not bring an epoch back.
+	epoch int64
 }
 
 var (
@@ -39,8 +43,8 @@ var (
 	_ checkpoint.Sweeper = (*Store)(nil)
 )
 
-// ErrDSN refuses a database that would lose what it acknowledged, fail where it should wait, or sort differently.
-// The message says what is wrong and shows the data source name to write.
+// ErrDSN refuses a database that would lose acknowledged data, fail where it should wait, or sort differently. The
+// message says what is wrong and shows the data source name to write.
 var ErrDSN = sqlitestore.ErrDSN
 
 // New returns a store on db, which stays the caller's. It panics if o.Prefix is invalid.
@@ -88,7 +92,8 @@ func (s *Store) delete(ctx context.Context, l checkpoint.Lease) error {
 	})
 }
 
-// deleteHead returns lock.ErrFenced if the session is another life, or has another owner, than that of l.
+// deleteHead deletes the head if l is the latest lease. If the session has another owner, or is in another life, it
+// returns lock.ErrFenced.
 func deleteHead(ctx context.Context, tx *sql.Tx, st sqlitestore.Statements, l checkpoint.Lease) error {
 	n, err := sqlitestore.Affected(tx.StmtContext(ctx, st[deleteHeadSQL]).
 		ExecContext(ctx, l.Orchestrator, l.Session, l.Fence.Epoch, l.Fence.Nonce))

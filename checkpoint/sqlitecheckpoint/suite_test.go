@@ -18,7 +18,7 @@ func TestStore(t *testing.T) {
 	checkpointtest.Run(t, func(t *testing.T) checkpoint.Store { return newStore(t, nil) })
 }
 
-// One connection, and other names.
+// The store on one connection, with other names.
 func TestOneConnection(t *testing.T) {
 	t.Parallel()
 	checkpointtest.Run(t, func(t *testing.T) checkpoint.Store {
@@ -61,7 +61,7 @@ func TestRenewUnderLoad(t *testing.T) {
 	faulttest.RenewUnderLoad(t, func(t *testing.T) checkpoint.Store { return newStore(t, nil) }, 500)
 }
 
-// No lock is needed for safety.
+// The lock lets every caller in, and the histories stay right: safety needs no lock.
 func TestHistoriesBehindEverybody(t *testing.T) {
 	faulttest.HistoriesBehindEverybody(t, func(t *testing.T) checkpoint.Store { return newStore(t, nil) })
 }

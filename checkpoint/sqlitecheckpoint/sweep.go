@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// The last of the next ?3 heads.
+	// sliceSQL finds the last of the next ?3 heads.
 	sliceSQL = `
 		SELECT orchestrator, session FROM {prefix}sessions
 		WHERE (orchestrator, session) > (?1, ?2)
@@ -32,7 +32,7 @@ const (
 		WHERE orchestrator = ?1 AND session = ?2 AND lease_until < iif(turn < 0, ?4, ?3) AND owed IS NULL`
 )
 
-// sweepBatch is how many sessions one transaction retires, while all who write wait.
+// sweepBatch is how many sessions one transaction retires. All writers wait meanwhile.
 const sweepBatch = 100
 
 // Sweep looks for idle sessions without a lock, and retires them in transactions of 100. With a limit it looks at a
@@ -41,7 +41,9 @@ func (s *Store) Sweep(ctx context.Context, limit int) (retired int, err error) {
 	st, err := s.db.Start(ctx)
 	if err == nil {
 		since := s.idleSince(time.Now())
-		retired, err = s.sweep.Sweep(limit, func(after checkpoint.Key, rows, most int) (sqlitestore.Slice[checkpoint.Key], error) {
+		retired, err = s.sweep.Sweep(limit, func(
+			after checkpoint.Key, rows, most int,
+		) (sqlitestore.Slice[checkpoint.Key], error) {
 			return s.sweepSlice(ctx, st, after, since, rows, most)
 		})
 	}
@@ -51,7 +53,7 @@ func (s *Store) Sweep(ctx context.Context, limit int) (retired int, err error) {
 	return retired, nil
 }
 
-// An idleSince is when the lease of an idle session ended at the latest, in µs.
+// An idleSince holds the latest ends of leases, in µs, for which a session with or without a settled turn is idle.
 type idleSince struct{ settled, unsettled int64 }
 
 func (s *Store) idleSince(now time.Time) idleSince {
@@ -63,7 +65,7 @@ func (s *Store) idleSince(now time.Time) idleSince {
 	return since
 }
 
-// sweepSlice looks at the next heads after a place, and retires at most most of them.
+// sweepSlice looks at the next heads after a place, and retires most sessions at most.
 func (s *Store) sweepSlice(
 	ctx context.Context, st sqlitestore.Statements, after checkpoint.Key, since idleSince, rows, most int,
 ) (got sqlitestore.Slice[checkpoint.Key], err error) {
@@ -77,8 +79,8 @@ func (s *Store) sweepSlice(
 	default:
 		got.Last = checkpoint.Key{Orchestrator: successor("")} // after all heads
 	}
-	found, err = st[idleSQL].QueryContext(ctx, after.Orchestrator, after.Session, got.Last.Orchestrator, got.Last.Session,
-		since.settled, most, since.unsettled)
+	found, err = st[idleSQL].QueryContext(ctx, after.Orchestrator, after.Session,
+		got.Last.Orchestrator, got.Last.Session, since.settled, most, since.unsettled)
 	idle, err := sqlitestore.Collect(found, err, scanKey)
 	for batch := range slices.Chunk(idle, sweepBatch) {
 		var n int
@@ -90,12 +92,15 @@ func (s *Store) sweepSlice(
 	return got, err
 }
 
-// retire deletes the sessions that are still idle, and returns how many these were.
-func (s *Store) retire(ctx context.Context, st sqlitestore.Statements, idle []checkpoint.Key, since idleSince) (retired int, err error) {
+// retire deletes the sessions that are still idle, and returns how many it deleted.
+func (s *Store) retire(
+	ctx context.Context, st sqlitestore.Statements, idle []checkpoint.Key, since idleSince,
+) (retired int, err error) {
 	err = s.db.Write(ctx, func(tx *sql.Tx) error {
 		head, turns := tx.StmtContext(ctx, st[retireSQL]), tx.StmtContext(ctx, st[deleteTurnsSQL])
 		for _, k := range idle {
-			n, err := sqlitestore.Affected(head.ExecContext(ctx, k.Orchestrator, k.Session, since.settled, since.unsettled))
+			n, err := sqlitestore.Affected(
+				head.ExecContext(ctx, k.Orchestrator, k.Session, since.settled, since.unsettled))
 			if err != nil {
 				return err
 			}

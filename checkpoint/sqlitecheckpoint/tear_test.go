@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testenv"
 )
 
-// A state that SQLite itself cannot read is damage of its turn. The other turns can be read.
+// If SQLite itself cannot read a state, the turn of that state is damaged. The other turns can be read.
 func TestMalformedState(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "test.db")
 	dsn := "file:" + path + "?" + busy + "&" + wal + "&" + full
