@@ -6,12 +6,12 @@ local function clock()
   return t[1] * 1000000 + t[2]
 end
 
--- They have more digits than Lua prints by itself.
+-- The default format of Lua has too few digits for these numbers.
 local function decimal(n)
   return string.format('%.0f', n)
 end
 
--- Returns fields of a hash, or nil and what is wrong if the key is none.
+-- Returns fields of a hash. If the key is no hash, returns nil and the error.
 local function hmget(key, ...)
   local values = redis.pcall('HMGET', key, ...)
   if not values.err then return values end

@@ -1,5 +1,5 @@
--- KEYS: index. ARGV: lower and upper bound, how many.
--- OK, then of each entry: session, token
+-- KEYS: index. ARGV: lower bound, upper bound, how many entries.
+-- Returns OK, then of each entry: session, token.
 
 local reply = {'OK'}
 for _, entry in ipairs(redis.call('ZRANGE', KEYS[1], ARGV[1], ARGV[2], 'BYLEX', 'LIMIT', 0, ARGV[3])) do
