@@ -128,8 +128,8 @@ var claimClauses = []clause{
 		check: func(p *probe) {
 			for i, k := range []checkpoint.Key{
 				{Orchestrator: "o", Session: "s"}, {Orchestrator: "os", Session: "s"},
-				{Orchestrator: "o", Session: "ss"}, {Orchestrator: "o/s", Session: "s"}, {Orchestrator: "o", Session: "s/s"},
-				{Orchestrator: "O", Session: "s"},
+				{Orchestrator: "o", Session: "ss"}, {Orchestrator: "o/s", Session: "s"},
+				{Orchestrator: "o", Session: "s/s"}, {Orchestrator: "O", Session: "s"},
 			} {
 				c, err := p.store.Claim(p.ctx, k, request(time.Hour))
 				ok(err)

@@ -2,7 +2,7 @@
 //
 //	store := redischeckpoint.New(client, nil)
 //
-// Each transition of a session is one Lua script on one key, so it is atomic, also on a cluster and while the slot of
+// Each transition of a session is one Lua script on one key. So it is atomic, also on a cluster and while the slot of
 // the key moves. Claiming and settling cost the same, however many turns a session keeps. The client may repeat a
 // request that got no answer, as go-redis does by itself: every script may run twice, and a copy may arrive late. A
 // client whose reads may go to replicas is no less safe, because scripts run on masters.

@@ -24,7 +24,7 @@ const (
 			AND (nonce = ?4 OR epoch = ?8 AND nonce = ?9 OR ?9 = '' AND lease_until <= ?7)
 		RETURNING epoch, born, turn, summarized, coalesce(owed, turn + 1), failed`
 
-	// bearSQL is apart from takeSQL. SQLite checks each column that an UPDATE names, even if its value stays, and a
+	// bearSQL is apart from takeSQL. SQLite checks each column that an UPDATE names, even if its value stays. But a
 	// claim must still work on a damaged head, so that the session can be deleted.
 	bearSQL = `
 		UPDATE {prefix}sessions SET born = ?3
