@@ -33,17 +33,19 @@ type Checkpoint struct {
 	// It may be empty.
 	Payload json.RawMessage
 	// Route holds the intents of the last decision, for people who query the table.
-	Route     []string
-	Signature string // of the definition that wrote it
-	Version   string // of the definition that wrote it
-	RunID     string
+	Route []string
+	// Signature is of the definition that wrote the turn.
+	Signature string
+	// Version is of the definition that wrote the turn.
+	Version string
+	RunID   string
 	// RequestID is of the input that opened the turn. It is "" if the input had none.
 	RequestID string
 	// SavedAt is the time on the store's clock, in UTC. Append ignores it.
 	SavedAt time.Time
 }
 
-// The errors of this contract. The package comment says which calls return them.
+// The errors of this contract. The package comment says what they mean.
 var (
 	ErrNotFound = errors.New("checkpoint: not found")
 	ErrConflict = errors.New("checkpoint: turn already settled")
@@ -136,9 +138,11 @@ type Claimed struct {
 	// Last is the newest settled turn. It is nil if no turn is settled yet.
 	Last *Checkpoint
 	// Answered is the newest turn that RequestID opened, durable by then. It is nil if no such turn is kept.
-	Answered   *Checkpoint
-	Summarized int // turns before this one are summarized
-	Delivered  int // turns before this one are delivered
+	Answered *Checkpoint
+	// Turns before turn Summarized are summarized.
+	Summarized int
+	// Turns before turn Delivered are delivered.
+	Delivered int
 	// Failed is how often the delivery of turn Delivered has failed, by Marks.Retry.
 	Failed int
 }
@@ -172,8 +176,9 @@ type Marks struct {
 type SessionQuery struct {
 	Orchestrator string
 	Prefix       string // literal
-	After        string // the last session of the page before
-	Limit        int    // 0: no limit
+	// After is the last session of the page before.
+	After string
+	Limit int // 0: no limit
 	// Owing selects only sessions with turns to deliver. The cost grows with these sessions, not with all.
 	Owing bool
 	// Due, which needs Owing, leaves out the sessions that a Marks.Retry holds back.

@@ -90,7 +90,7 @@ func TestStandbyStopped(t *testing.T) {
 type call struct {
 	what   string
 	do     func(context.Context) error
-	want   error       // of a repeat, in the end
+	want   error       // of a later repeat
 	landed func() bool // whether readers see its effect
 }
 

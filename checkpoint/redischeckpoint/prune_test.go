@@ -34,7 +34,7 @@ func TestPruneInBatches(t *testing.T) {
 		settle(checkpoint.KeepAll)
 	}
 	left := func() int64 { return client.HLen(ctx, "holdfast:{bot/a}:session").Val() }
-	const ofTurn = 8 // fields of a turn and of its ids
+	const ofTurn = 8 // fields, also of its ids
 	head := left() - int64(turns*ofTurn)
 	longest := time.Duration(0)
 	for stored := turns; stored > 3; {

@@ -23,7 +23,7 @@ const (
 	processes  = 4
 	goroutines = 4
 	contention = 2 * time.Second
-	leastCalls = 15 // of each goroutine, however slow the machine is
+	leastCalls = 15 // of each goroutine
 )
 
 // A process that takes a session settles on top of the turn that its claim returned. It reports each acknowledged turn.
