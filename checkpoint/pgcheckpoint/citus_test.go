@@ -33,7 +33,8 @@ func TestCitus(t *testing.T) {
 // The rules convict the statements.
 func TestCitusConvicts(t *testing.T) {
 	t.Parallel()
-	broken, _ := recorded(t, pgcheckpoint.Options{}, "claim-new", "renew", "append-repeat", "mark-raises", "delete-fences")
+	broken, _ := recorded(t, pgcheckpoint.Options{},
+		"claim-new", "renew", "append-repeat", "mark-raises", "delete-fences")
 	citusrules.WantRules(t, broken, citusrules.Pipeline, citusrules.WithModifies, citusrules.VolatileSet,
 		citusrules.Where, citusrules.Returning, citusrules.OnConflict, citusrules.AnySession, citusrules.LockShards,
 		citusrules.InsertSelect, citusrules.Advisory)

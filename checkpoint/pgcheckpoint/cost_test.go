@@ -175,7 +175,9 @@ func TestNoStatistics(t *testing.T) {
 				cp = turn(c.Last.Turn + 1)
 			}
 			cp.RequestID, cp.State = r.RequestID, big
-			if err := s.Append(t.Context(), c.Lease, cp, checkpoint.AppendOptions{Keep: 200, Release: true}); err != nil {
+			if err := s.Append(
+				t.Context(), c.Lease, cp, checkpoint.AppendOptions{Keep: 200, Release: true},
+			); err != nil {
 				t.Fatal(err)
 			}
 			n++

@@ -74,12 +74,14 @@ func (s torn) DamageTurn(ctx context.Context, k checkpoint.Key, turn int) error 
 }
 
 func (s torn) DamageHead(ctx context.Context, k checkpoint.Key) error {
-	_, err := s.pool.Exec(ctx, s.Fill("UPDATE {sessions} SET born = 0 WHERE orchestrator = $1 AND session = $2"), k.Orchestrator, k.Session)
+	_, err := s.pool.Exec(ctx,
+		s.Fill("UPDATE {sessions} SET born = 0 WHERE orchestrator = $1 AND session = $2"), k.Orchestrator, k.Session)
 	return err
 }
 
 func (s torn) LoseHead(ctx context.Context, k checkpoint.Key) error {
-	_, err := s.pool.Exec(ctx, s.Fill("DELETE FROM {sessions} WHERE orchestrator = $1 AND session = $2"), k.Orchestrator, k.Session)
+	_, err := s.pool.Exec(ctx,
+		s.Fill("DELETE FROM {sessions} WHERE orchestrator = $1 AND session = $2"), k.Orchestrator, k.Session)
 	return err
 }
 

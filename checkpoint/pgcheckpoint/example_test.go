@@ -26,7 +26,9 @@ func Example() {
 	store := pgcheckpoint.New(pool, nil) // or sqlitecheckpoint, redischeckpoint, checkpoint.Memory
 	session := checkpoint.Key{Orchestrator: "refund-bot", Session: "A-1042"}
 
-	c, err := store.Claim(ctx, session, checkpoint.ClaimRequest{Owner: "pod-7", Nonce: rand.Text(), TTL: 30 * time.Second})
+	c, err := store.Claim(ctx, session, checkpoint.ClaimRequest{
+		Owner: "pod-7", Nonce: rand.Text(), TTL: 30 * time.Second,
+	})
 	if errors.Is(err, lock.ErrHeld) {
 		log.Fatal("somebody else answers this customer")
 	} else if err != nil {

@@ -72,7 +72,9 @@ func TestServerKilled(t *testing.T) {
 			}
 		}
 		<-killed
-		for _, verdict := range []error{lock.ErrFenced, checkpoint.ErrConflict, checkpoint.ErrInvalid, checkpoint.ErrSchema, checkpoint.ErrNotFound} {
+		for _, verdict := range []error{
+			lock.ErrFenced, checkpoint.ErrConflict, checkpoint.ErrInvalid, checkpoint.ErrSchema, checkpoint.ErrNotFound,
+		} {
 			if errors.Is(err, verdict) {
 				t.Errorf("a dead server is reported as %v", err)
 			}
@@ -189,7 +191,8 @@ func TestPoolClosed(t *testing.T) {
 		claimed, renewed, loaded, s.Append(t.Context(), l, turn(0), checkpoint.AppendOptions{}),
 		s.Mark(t.Context(), l, checkpoint.Marks{Release: true}), s.Delete(t.Context(), l),
 	} {
-		if err == nil || errors.Is(err, lock.ErrFenced) || errors.Is(err, lock.ErrHeld) || errors.Is(err, checkpoint.ErrNotFound) {
+		if err == nil || errors.Is(err, lock.ErrFenced) || errors.Is(err, lock.ErrHeld) ||
+			errors.Is(err, checkpoint.ErrNotFound) {
 			t.Errorf("method %d on a closed pool returns %v", i, err)
 		}
 	}

@@ -150,7 +150,8 @@ func (s *Store) claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimR
 }
 
 func (s *Store) queueClaim(b *pgx.Batch, k checkpoint.Key, r checkpoint.ClaimRequest) {
-	b.Queue(s.sql.claim, k.Orchestrator, k.Session, r.Nonce, r.Owner, r.TTL.Microseconds(), r.From.Epoch, r.From.Nonce, r.Born)
+	b.Queue(s.sql.claim, k.Orchestrator, k.Session, r.Nonce, r.Owner, r.TTL.Microseconds(),
+		r.From.Epoch, r.From.Nonce, r.Born)
 }
 
 // headless returns a lease for Delete. If turns of the session are kept without a head, headless also returns a
@@ -317,7 +318,8 @@ func (s *Store) append(
 		}
 	}
 	if pgstate.Of(err) == pgstate.UniqueViolation {
-		err = checkpoint.DamagedTurn(l.Key, cp.Turn, errors.New("it is there, and the head says that it is not settled"))
+		err = checkpoint.DamagedTurn(l.Key, cp.Turn,
+			errors.New("it is there, and the head says that it is not settled"))
 	}
 	return forgotten, s.error(ctx, "append", l.Key, err)
 }
@@ -412,7 +414,8 @@ func (s *Store) sendDelete(ctx context.Context, l checkpoint.Lease) (deleted boo
 		var b pgx.Batch
 		b.Queue(s.sql.deleteGuard, l.Orchestrator, l.Session)
 		b.Queue(s.sql.deleteHead, l.Orchestrator, l.Session, l.Fence.Epoch, l.Fence.Nonce)
-		b.Queue(s.sql.deleteTurns, l.Orchestrator, l.Session).QueryRow(func(row pgx.Row) error { return row.Scan(&fenced) })
+		b.Queue(s.sql.deleteTurns, l.Orchestrator, l.Session).
+			QueryRow(func(row pgx.Row) error { return row.Scan(&fenced) })
 		return s.db.SendBatch(ctx, &b).Close()
 	})
 	return !fenced, err
@@ -446,7 +449,8 @@ func (s *Store) exec(ctx context.Context, sql string, args ...any) (touched bool
 // error adds the name of the operation that failed. It keeps the identity of err. If the driver only tells of a broken
 // connection, error adds the end of ctx.
 func (s *Store) error(ctx context.Context, op string, k checkpoint.Key, err error) error {
-	if err == nil || errors.Is(err, lock.ErrHeld) || errors.Is(err, lock.ErrFenced) || errors.Is(err, checkpoint.ErrConflict) {
+	if err == nil || errors.Is(err, lock.ErrHeld) || errors.Is(err, lock.ErrFenced) ||
+		errors.Is(err, checkpoint.ErrConflict) {
 		return err
 	}
 	if pgstate.Missing(err) && s.calls != nil {

@@ -62,7 +62,8 @@ func pace(b *testing.B, settle func(turn int) error, first, n int) float64 {
 	return float64(n) / time.Since(start).Seconds()
 }
 
-var benchState = json.RawMessage(fmt.Sprintf(`{"messages":[%q]}`, strings.Repeat("Where is my order? It should have been here by now. ", 78)))
+var benchState = json.RawMessage(fmt.Sprintf(`{"messages":[%q]}`,
+	strings.Repeat("Where is my order? It should have been here by now. ", 78)))
 
 const benchKeep = 50
 
@@ -83,7 +84,8 @@ func fencedTurns(b *testing.B) func(int) error {
 func unfencedTurns(b *testing.B, prepared bool) func(int) error {
 	db := open(b, testenv.SQLite(b))
 	mustExec(b, db, `CREATE TABLE turns (session TEXT, turn INTEGER, state TEXT, signature TEXT, saved_at INTEGER, PRIMARY KEY (session, turn))`)
-	load, insert, prune := prepare(b, db, unfencedLoadSQL), prepare(b, db, unfencedInsertSQL), prepare(b, db, unfencedPruneSQL)
+	load, insert, prune := prepare(b, db, unfencedLoadSQL), prepare(b, db, unfencedInsertSQL),
+		prepare(b, db, unfencedPruneSQL)
 	row, run := load.QueryRowContext, func(text string, stmt *sql.Stmt, args ...any) error {
 		_, err := stmt.ExecContext(b.Context(), args...)
 		return err

@@ -38,7 +38,9 @@ func Example() {
 	}
 
 	key := checkpoint.Key{Orchestrator: "refund", Session: "A-1042"}
-	claimed, err := store.Claim(ctx, key, checkpoint.ClaimRequest{Owner: "host-1", Nonce: "5f1c", TTL: 30 * time.Second})
+	claimed, err := store.Claim(ctx, key, checkpoint.ClaimRequest{
+		Owner: "host-1", Nonce: "5f1c", TTL: 30 * time.Second,
+	})
 	if err != nil {
 		log.Fatal(err)
 	}

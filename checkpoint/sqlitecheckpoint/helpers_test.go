@@ -18,7 +18,9 @@ import (
 func bot(session string) checkpoint.Key { return checkpoint.Key{Orchestrator: "bot", Session: session} }
 
 func turn(n int) checkpoint.Checkpoint {
-	return checkpoint.Checkpoint{Turn: n, RunID: fmt.Sprintf("run-%d", n), State: json.RawMessage(`{}`), Signature: "sig"}
+	return checkpoint.Checkpoint{
+		Turn: n, RunID: fmt.Sprintf("run-%d", n), State: json.RawMessage(`{}`), Signature: "sig",
+	}
 }
 
 var nonces atomic.Int64

@@ -73,7 +73,8 @@ func keptRuns(t *testing.T, s *sqlitecheckpoint.Store) map[string]string {
 				t.Fatal(err)
 			}
 			if next >= 0 && (cp.Turn != next-1 || cp.RunID != follows) {
-				t.Errorf("session %s: turn %d of %s precedes turn %d, which follows %s", session, cp.Turn, cp.RunID, next, follows)
+				t.Errorf("session %s: turn %d of %s precedes turn %d, which follows %s",
+					session, cp.Turn, cp.RunID, next, follows)
 			}
 			next = cp.Turn
 			if err := json.Unmarshal(cp.State, &follows); err != nil {

@@ -43,7 +43,8 @@ func TestDSN(t *testing.T) {
 				switch {
 				case c.fault == "" && err != nil:
 					t.Errorf("%s: %v", method, err)
-				case c.fault != "" && (!errors.Is(err, sqlitecheckpoint.ErrDSN) || !strings.Contains(err.Error(), c.fault) || !strings.Contains(err.Error(), wal)):
+				case c.fault != "" && (!errors.Is(err, sqlitecheckpoint.ErrDSN) ||
+					!strings.Contains(err.Error(), c.fault) || !strings.Contains(err.Error(), wal)):
 					t.Errorf("%s: %v, want %v with %q and the remedy", method, err, sqlitecheckpoint.ErrDSN, c.fault)
 				}
 			}
@@ -137,8 +138,10 @@ func TestSchemaMissing(t *testing.T) {
 						// The method does not touch what is missing.
 						continue
 					}
-					if !errors.Is(err, checkpoint.ErrSchema) || !strings.Contains(err.Error(), c.missing) || !strings.Contains(err.Error(), "migrations.Up") {
-						t.Errorf("%s: %v, want %v naming %s and the remedy", method, err, checkpoint.ErrSchema, c.missing)
+					if !errors.Is(err, checkpoint.ErrSchema) || !strings.Contains(err.Error(), c.missing) ||
+						!strings.Contains(err.Error(), "migrations.Up") {
+						t.Errorf("%s: %v, want %v naming %s and the remedy",
+							method, err, checkpoint.ErrSchema, c.missing)
 					}
 				}
 				mustExec(t, db, "DROP TABLE IF EXISTS holdfast_sessions; DROP TABLE IF EXISTS holdfast_turns;"+s.Schema())
@@ -209,7 +212,8 @@ func TestClosed(t *testing.T) {
 	}
 	for _, s := range []*sqlitecheckpoint.Store{used, unused} {
 		for method, err := range callAll(t.Context(), s) {
-			if err == nil || errors.Is(err, checkpoint.ErrSchema) || errors.Is(err, sqlitecheckpoint.ErrDSN) || errors.Is(err, checkpoint.ErrInvalid) {
+			if err == nil || errors.Is(err, checkpoint.ErrSchema) || errors.Is(err, sqlitecheckpoint.ErrDSN) ||
+				errors.Is(err, checkpoint.ErrInvalid) {
 				t.Errorf("%s on a closed database: %v", method, err)
 			}
 		}

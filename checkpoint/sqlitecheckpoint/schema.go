@@ -59,7 +59,8 @@ func layout(prefix string) sqlitestore.Layout {
 		},
 		Statements: []string{
 			takeSQL, bearSQL, waitSQL, createSQL, headlessSQL, renewSQL, heldSQL, ownerSQL, settleSQL,
-			insertSQL, pruneSQL, refusalSQL, markSQL, deleteHeadSQL, deleteTurnsSQL, turnsSQL, numbersSQL, answeredSQL, sessionsSQL, owingSQL,
+			insertSQL, pruneSQL, refusalSQL, markSQL,
+			deleteHeadSQL, deleteTurnsSQL, turnsSQL, numbersSQL, answeredSQL, sessionsSQL, owingSQL,
 			sliceSQL, idleSQL, retireSQL,
 		},
 		Verdicts: []error{

@@ -54,7 +54,8 @@ func TestUnsettledModel(t *testing.T) {
 }
 
 func TestHistories(t *testing.T) {
-	faulttest.CheckpointHistories(t, func(t *testing.T) checkpoint.Store { return newStore(t, nil) }, faulttest.Histories())
+	faulttest.CheckpointHistories(t, func(t *testing.T) checkpoint.Store { return newStore(t, nil) },
+		faulttest.Histories())
 }
 
 func TestRenewUnderLoad(t *testing.T) {
