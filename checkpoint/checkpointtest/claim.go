@@ -127,9 +127,12 @@ var claimClauses = []clause{
 		rule: "sessions of one name under two orchestrators, and names that only join to the same text, are different sessions",
 		check: func(p *probe) {
 			for i, k := range []checkpoint.Key{
-				{Orchestrator: "o", Session: "s"}, {Orchestrator: "os", Session: "s"},
-				{Orchestrator: "o", Session: "ss"}, {Orchestrator: "o/s", Session: "s"},
-				{Orchestrator: "o", Session: "s/s"}, {Orchestrator: "O", Session: "s"},
+				{Orchestrator: "o", Session: "s"},
+				{Orchestrator: "os", Session: "s"},
+				{Orchestrator: "o", Session: "ss"},
+				{Orchestrator: "o/s", Session: "s"},
+				{Orchestrator: "o", Session: "s/s"},
+				{Orchestrator: "O", Session: "s"},
 			} {
 				c, err := p.store.Claim(p.ctx, k, request(time.Hour))
 				ok(err)
