@@ -8,44 +8,80 @@ import (
 	"github.com/holdfast-go/holdfast/retry"
 )
 
-// A Definition is what the bot is; everything that needs S. New refuses an S that JSON would lose: unexported fields,
-// interfaces, funcs and channels without their own marshaling.
+// A Definition describes the bot; it has everything that needs S. New refuses an S that JSON would lose: unexported
+// fields, interfaces, funcs and channels without their own marshaling.
 type Definition[S any] struct {
-	Name    string
-	Version string // change it with S or the bodies: Migrate then sees the old rows. Compared for equality only
-	Intents Intents[S]
-	First   string                                        // runs first in every turn; "" asks Route
-	Route   func(context.Context, *Turn[S]) (Next, error) // an LLM router is one too; nil if First or a single intent settles it
-	Iterate bool                                          // go round until Route or Evaluate ends the turn; else one dispatch is a turn
+	Name string
 
-	Begin    func(context.Context, *Turn[S]) error                   // before the turn is recorded: seed, clear, check and apply the input, recall. Again only if the state it saw is not the newest any more
-	Evaluate func(context.Context, *Turn[S]) (Next, error)           // after each iteration: End is satisfied, To reassigns, may set t.Feedback
-	Merge    func(base S, branches []S) (S, error)                   // of a fan-out, in decision order; nil: changed top-level fields, ErrMerge if two differ
-	Migrate  func(context.Context, checkpoint.Checkpoint) (S, error) // whenever Signature or Version differs: newest row, run in flight, replayed and owed turns, Turns
-	Deliver  func(context.Context, *Result[S]) error                 // after the settle, at least once, in turn order; RunID is its id; also where messages are stored and memories kept
+	// Version changes with S or the bodies of the functions: Migrate then sees the old rows. It is compared for
+	// equality only.
+	Version string
+	Intents Intents[S]
+
+	// First runs first in every turn. "" asks Route.
+	First string
+
+	// Route decides what runs next; an LLM router is a Route too. It may be nil if First or a single intent decides.
+	Route func(context.Context, *Turn[S]) (Next, error)
+
+	// Iterate goes round until Route or Evaluate ends the turn. Without it, one dispatch is a turn.
+	Iterate bool
+
+	// Begin runs before the run is saved. Use it to seed, to clear, to check and apply the input, to recall. It runs
+	// again only if the state that it saw is no longer the newest.
+	Begin func(context.Context, *Turn[S]) error
+
+	// Evaluate runs after each iteration. End means satisfied, To reassigns. It may set t.Feedback.
+	Evaluate func(context.Context, *Turn[S]) (Next, error)
+
+	// Merge makes one state of the branches of a fan-out, which are in decision order. If it is nil, the changed
+	// top-level fields are merged, and two branches that changed one field are ErrMerge.
+	Merge func(base S, branches []S) (S, error)
+
+	// Migrate makes an S of a stored row whose Signature or Version differs. It is called for the newest row, the run
+	// in flight, replayed and owed turns, and Turns.
+	Migrate func(context.Context, checkpoint.Checkpoint) (S, error)
+
+	// Deliver runs after the settle, at least once for each turn, in turn order. The RunID is the id of the delivery.
+	// It is also the place to store messages and to keep memories.
+	Deliver func(context.Context, *Result[S]) error
 }
 
-// Intents by name.
+// Intents are the intents of a bot by name.
 type Intents[S any] map[string]Intent[S]
 
 // An Intent is a unit of work that a turn may dispatch.
 type Intent[S any] struct {
-	Run         func(context.Context, *Turn[S]) error
-	Description string        // for a router
-	Next        Next          // what follows; the zero Next asks Route. Checked by New
-	Retry       retry.Policy  // zero: once. Each attempt gets the state afresh; none after retry.Permanent
-	Timeout     time.Duration // of one attempt; 0: none
+	Run func(context.Context, *Turn[S]) error
+
+	// Description is for a router.
+	Description string
+
+	// Next is what follows this intent. The zero Next asks Route. New checks it.
+	Next Next
+
+	// Retry says how often an intent is tried. Zero means once. Each attempt gets the state afresh. After
+	// retry.Permanent there is no other attempt.
+	Retry retry.Policy
+
+	// Timeout bounds one attempt. 0 means no limit.
+	Timeout time.Duration
 }
 
-// A Choice is an intent as a router sees it.
+// A Choice describes an intent to a router.
 type Choice struct{ Name, Description string }
 
-// Next says what runs next. The zero Next has no opinion and leaves it to the next in line:
-// Evaluate, the intent's Next, First, Route. From Route it is an error.
+// Next says what runs next. The zero Next has no opinion and leaves the decision to the next in this order: Evaluate,
+// the intent's Next, First, Route. From Route, the zero Next is an error.
 type Next struct {
+	// Intents are the names of the intents to run.
 	Intents []string
-	End     bool   // the turn ends, whatever Intents says
-	Reason  string // for people; of a resumed turn, that of earlier iterations is gone
+
+	// End ends the turn; Intents does not matter then.
+	End bool
+
+	// Reason is for people. A resumed turn has lost the Reason of its earlier iterations.
+	Reason string
 }
 
 // End ends the turn.
@@ -56,7 +92,7 @@ func To(intents ...string) Next { return Next{Intents: intents} }
 
 func (n Next) zero() bool { return !n.End && len(n.Intents) == 0 }
 
-// A Usage is what models have cost.
+// A Usage is the cost of calls to models.
 type Usage struct {
 	Input, Output int
 	Cost          float64

@@ -1,34 +1,39 @@
 // Package orchestrator runs the turns of agent sessions: one call of Execute for each input.
 //
-// A [Definition] says what a bot is: its intents, which of them runs when, and what a turn starts from. An
-// [Orchestrator] runs it over a checkpoint store, which keeps the settled turns and says who owns a session, and over a
-// snapshot store, if there is one, which keeps the turn in flight:
+// A [Definition] describes a bot: its intents, which of them runs when, and the state that a turn starts from. An
+// [Orchestrator] runs the bot over two stores. The checkpoint store keeps the settled turns and says who owns a
+// session. The snapshot store is optional. It keeps the run, which is the turn in flight:
 //
-//	bot, err := orchestrator.New(def, pgcheckpoint.New(pool, nil), &orchestrator.Options{Snapshots: pgsnapshot.New(pool, nil)})
+//	bot, err := orchestrator.New(def, pgcheckpoint.New(pool, nil),
+//		&orchestrator.Options{Snapshots: pgsnapshot.New(pool, nil)})
 //	…
 //	res, err := bot.Execute(ctx, session, orchestrator.Input{RequestID: id, Text: text}, nil)
 //
-// A Result means that the turn is settled: durable, in its place, whoever crashes next. With a snapshot store every turn
-// can be resumed from its first durable write, which comes before anything of the bot's runs but Begin; without one a turn
-// that crashes is simply not there.
+// A Result means that the turn is settled: it is durable and in its place, even if the process crashes next. With a
+// snapshot store, every turn can be resumed from its first durable write. That write comes before any function of the
+// bot runs, except Begin, Migrate and Options.History. Without a snapshot store, a turn that crashes leaves nothing.
 //
 // # The order of a turn
 //
-// Wait for the session and claim it; answer a repeated request from its record; deliver what is owed; build the turn and
-// run Begin; record it as in flight; then, until it ends, decide, dispatch, merge, evaluate and save; settle; forget the
-// record; deliver; release. A repeated request delivers nothing that is owed. Whatever is in flight already is dealt with first, as Options.OnInterrupted says, save the
-// call's own: the same request id finishes its own run.
+// Wait for the session and claim it. If the request is a repeat, return its settled turn. Deliver what is owed. Build
+// the turn and run Begin. Save the run as in flight. Until the turn ends: decide, dispatch, merge, evaluate and save.
+// Settle. Delete the run. Deliver. Release the session.
 //
-// What runs next is decided by the first that has an opinion: Evaluate, the intents' Next, First (at the start), Route.
-// Of several Nexts after a fan-out their union runs, in the order in which the intents were dispatched, unless one is End.
-// An intent that is named twice runs once. State may be changed by Begin, the intents, Route and Evaluate, and what an
-// attempt or a branch that failed did to it is gone.
+// A repeated request delivers nothing that is owed. Any other run in flight is handled first, as Options.OnInterrupted
+// says. If the run in flight has the call's request id and input, the call finishes that run.
+//
+// The first of these that has an opinion decides what runs next: Evaluate, the intents' Next, First (at the start),
+// Route. If several intents of a fan-out have a Next, the union of them runs, in the order in which the intents were
+// dispatched. If one of them is End, the turn ends. An intent that is named twice runs once.
+//
+// Begin, the intents, Route and Evaluate may change State. If an attempt or a branch fails, its changes to State are
+// gone.
 //
 // # Errors
 //
-// Every error is an [*Error], whose Op says how far the turn came. What it wraps:
+// Every error is an [*Error]. Its Op says how far the turn came. It wraps one of these:
 //
-//	ErrBusy             the session was owned by another for all of Limits.LockWait
+//	ErrBusy             another owner had the session for all of Limits.LockWait
 //	ErrInterrupted      another input is in flight, and OnInterrupted is Reject
 //	ErrParked           the run in flight was tried too often; Force tries again, Abandon ends it
 //	ErrSuspended        the run in flight waits for an answer
@@ -38,9 +43,9 @@
 //	ErrAbandoned        Abandon or Delete ended the turn in this process
 //	ErrRequestReused    the request id belongs to another input
 //	ErrMaxIterations    Limits.Iterations iterations, and nothing ended the turn
-//	ErrMerge            two branches of a fan-out changed one field differently
+//	ErrMerge            two branches of a fan-out changed the same field
 //	ErrReentrant        a turn called for its own session
-//	ErrTooManyStuck     a thousand functions of the bot ignore the end of their context: the process has to be restarted
+//	ErrTooManyStuck     a thousand functions of the bot ignore the end of their context: restart the process
 //	ErrNoSession        a Tool without a session function was called outside a turn
 //	*InputError         the input cannot be taken
 //	*StateError         the turn left a state that is larger than Limits.State

@@ -10,19 +10,26 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// An Error is what every method returns. Op says how far the turn came and whose failure it is: "intent", "route" and "merge"
-// are the bot's own. A turn that failed is over. One that may still settle says so: it is ErrIndeterminate, ErrSuspended or
-// ErrParked; the same request id again, or Resume, finds out.
+// An Error is the error of every method. Op says how far the turn came and whose failure it is: "intent", "route" and
+// "merge" are the bot's own. A turn that failed is over. If the turn may still settle, the error is ErrIndeterminate,
+// ErrSuspended or ErrParked. To find out, repeat the call with the same request id, or call Resume.
 type Error struct {
-	Op      string // "input", "claim", "drift", "begin", "adopt", "route", "intent", "merge", "evaluate", "save", "settle", or the method
+	// Op is "input", "claim", "drift", "begin", "adopt", "route", "intent", "merge", "evaluate", "save", "settle", or
+	// the method.
+	Op      string
 	Session string
 	Turn    int
-	RunID   string // "" before the turn has one
-	Intent  string
-	Usage   Usage // spent all the same
-	Err     error
+
+	// RunID is "" before the turn has one.
+	RunID  string
+	Intent string
+
+	// Usage is the cost of the turn so far, although it failed.
+	Usage Usage
+	Err   error
 }
 
+// Error returns the operation, the intent, the session, the turn and the wrapped error.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString("orchestrator: " + e.Op)
@@ -38,40 +45,49 @@ func (e *Error) Error() string {
 	return b.String() + ": " + e.Err.Error()
 }
 
+// Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// A DriftError holds the signatures of a stored row and of the definition.
+// A DriftError says that a stored row was written by another definition. It holds the signatures of both.
 type DriftError struct{ Saved, Current string }
 
+// Error returns the signatures, shortened.
 func (e *DriftError) Error() string {
 	return fmt.Sprintf("written by definition %.12s, this is %.12s, and there is no Migrate", e.Saved, e.Current)
 }
 
-// An InputError names what is wrong with an input. Begin may return one.
+// An InputError names the fault of an input. Begin may return one.
 type InputError struct{ Field, Reason string }
 
+// Error returns the field and the reason.
 func (e *InputError) Error() string { return e.Field + ": " + e.Reason }
 
-// A StateError says that a turn left a state which is larger than Limits.State. The turn has failed, and the session
-// is as it was before.
+// A StateError says that a turn left a state that is larger than Limits.State. The turn has failed, and the session is
+// as it was before.
 type StateError struct {
-	Size, Limit int   // in bytes, as Limits.State counts
-	Err         error // what is too much: the size, the depth, or the number of values
+	// Size and Limit are in bytes, as Limits.State counts.
+	Size, Limit int
+
+	// Err says which bound is exceeded: the size, the depth, or the number of values.
+	Err error
 }
 
+// Error returns the size, the limit and the cure.
 func (e *StateError) Error() string {
 	return fmt.Sprintf("state of %d bytes, and Limits.State is %d: %v: keep less in the state, or raise the limit",
 		e.Size, e.Limit, e.Err)
 }
 
+// Unwrap returns Err.
 func (e *StateError) Unwrap() error { return e.Err }
 
-// A PanicError is what became of a function of the bot that panicked.
+// A PanicError says that a function of the bot panicked.
 type PanicError struct {
 	Value any
 	Stack []byte
 }
 
+// Error returns the value of the panic.
 func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 
 // Unwrap returns the value if it is an error.
@@ -80,6 +96,7 @@ func (e *PanicError) Unwrap() error {
 	return err
 }
 
+// The conditions that an Error may wrap. The package comment says what each means.
 var (
 	ErrBusy            = owner.ErrBusy
 	ErrInterrupted     = errors.New("an earlier run is in flight")
@@ -97,17 +114,18 @@ var (
 	ErrNoSession       = errors.New("called outside a turn, and Tool was given no session function")
 )
 
-// errStuck says that a function went on after its context had ended. What it still does is not heard.
+// errStuck says that a function went on after its context had ended. The engine no longer hears what that function
+// does.
 var errStuck = errors.New("a function ignored the end of its context")
 
 // errGoexit says that a function of the bot ended its goroutine, as the FailNow of a test does.
 var errGoexit = errors.New("the function has ended its goroutine")
 
-// An outsideError is what a function of the bot returned, or what became of another run. What it says of a turn is not said of
-// the one that it is an error of.
+// An outsideError wraps the error of a function of the bot, or of another run. It hides the sentinels of another turn,
+// so that errors.Is does not match them for this one.
 type outsideError struct{ err error }
 
-// ofOneTurn are the errors that mean something for the very turn that they are said of.
+// ofOneTurn are the errors that say something about one turn only: the turn that returned them.
 var ofOneTurn = []error{ErrIndeterminate, ErrParked, ErrSuspended, errStuck, errNotSaved}
 
 func outside(err error) error {
@@ -127,9 +145,10 @@ func outside(err error) error {
 
 func (e outsideError) Error() string { return e.err.Error() }
 
-// Hidden is for logs, which show the types of what the bot's functions return.
+// Hidden returns the wrapped error to the logs, which show the types of what the bot's functions return.
 func (e outsideError) Hidden() error { return e.err }
 
+// Is reports whether the wrapped error is target, unless target is one of ofOneTurn.
 func (e outsideError) Is(target error) bool {
 	for _, hidden := range ofOneTurn {
 		if errors.Is(target, hidden) {
@@ -139,6 +158,7 @@ func (e outsideError) Is(target error) bool {
 	return errors.Is(e.err, target)
 }
 
+// As finds target in the wrapped error, unless target is an *Error or a *DriftError.
 func (e outsideError) As(target any) bool {
 	switch target.(type) {
 	case **Error, **DriftError:
@@ -148,6 +168,7 @@ func (e outsideError) As(target any) bool {
 }
 
 // indeterminate says of err that the turn may still settle.
+// indeterminate adds ErrIndeterminate to err: the turn may still settle.
 func indeterminate(err error) error {
 	if errors.Is(err, ErrIndeterminate) {
 		return err

@@ -5,46 +5,63 @@ import (
 	"time"
 )
 
-// An EventKind names what happened. Every turn ends with exactly one of the last five, TurnRefused if it never began;
-// Delivered and Compacted come before TurnSettled.
+// An EventKind names an event. Every turn ends with exactly one of the last five kinds; TurnRefused if the turn never
+// began. Delivered and Compacted come before TurnSettled.
 type EventKind string
 
 const (
+	// The kinds of events.
 	TurnStarted   EventKind = "turn.started"
 	TurnResumed   EventKind = "turn.resumed"
 	Routed        EventKind = "routed"
 	IntentStarted EventKind = "intent.started"
 	Token         EventKind = "token"
-	IntentEnded   EventKind = "intent.ended" // Err set: failed; another attempt may follow
-	Delivered     EventKind = "delivered"    // also of an earlier turn that was owed
+
+	// IntentEnded with Err set says that the attempt failed. Another attempt may follow.
+	IntentEnded EventKind = "intent.ended"
+
+	// Delivered may also be of an earlier turn that was owed.
+	Delivered     EventKind = "delivered"
 	Compacted     EventKind = "compacted"
 	TurnSettled   EventKind = "turn.settled"
 	TurnSuspended EventKind = "turn.suspended"
 	TurnFailed    EventKind = "turn.failed"
-	TurnLeft      EventKind = "turn.left"    // still in flight: ctx ended, handed off, fenced off, or to be tried again
-	TurnRefused   EventKind = "turn.refused" // never began: busy, drift, invalid, parked, shutting down
+
+	// TurnLeft says that the turn is still in flight. Its ctx ended, it was handed off or fenced off, or it is to be
+	// tried again.
+	TurnLeft EventKind = "turn.left"
+
+	// TurnRefused says that the turn never began: busy, drift, invalid, parked, shutting down.
+	TurnRefused EventKind = "turn.refused"
 )
 
-// An Event can be sent to a browser as JSON. It holds names, ids and numbers, and in Delta what the bot emits; never state,
-// input or history. Err, and the Reason of Next, may repeat what a user said, and are not in the JSON.
+// An Event can be sent to a browser as JSON. It holds names, ids and numbers, and in Delta the tokens that the bot
+// emits. It never holds state, input or history. Err and the Reason of Next may repeat what a user said: they are not
+// in the JSON.
 type Event struct {
 	Kind            EventKind
 	Session, RunID  string
 	Turn, Iteration int
 	Intent          string
-	Attempt         int    // of the intent; tokens of an earlier one are void
-	Delta           string // Token
-	Next            Next   // Routed
-	Usage           Usage
-	Took            time.Duration
-	At              time.Time
-	Dropped         int   // events before this one that its handler or reader was too slow for; mostly tokens
-	Err             error `json:"-"`
 
-	replayed bool // TurnSettled of a turn that settled before
+	// Attempt counts the attempts of the intent. The tokens of an earlier attempt are void.
+	Attempt int
+	Delta   string // Token
+	Next    Next   // Routed
+	Usage   Usage
+	Took    time.Duration
+	At      time.Time
+
+	// Dropped counts the events before this one that were dropped, because the handler or reader was too slow. Most are
+	// tokens.
+	Dropped int
+	Err     error `json:"-"`
+
+	// replayed marks the TurnSettled of a turn that had settled before.
+	replayed bool
 }
 
-// MarshalJSON leaves out what is not for a browser.
+// MarshalJSON leaves out Err and the Reason of Next, which are not for a browser.
 func (ev Event) MarshalJSON() ([]byte, error) {
 	type fields Event
 	type next struct {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// handlers are those that Subscribe was given.
+// handlers holds the handlers of Subscribe.
 type handlers struct {
 	mu  sync.Mutex // serializes changes
 	all atomic.Pointer[[]*pump]
@@ -29,12 +29,14 @@ func (h *handlers) change(f func([]*pump) []*pump) {
 	h.all.Store(&all)
 }
 
-// Subscribe calls h for every event of this process, in the order of each turn, one at a time. No turn waits for h. A call waits
-// for a tenth of a second, so that h mostly has seen its events when it returns, and not at all for an h that is behind already.
+// Subscribe calls h for every event of this process, in the order of each turn, one at a time. No turn waits for h. At
+// its end, a call waits for h for a tenth of a second, so that h mostly has seen the events of the call when it
+// returns. If h is behind already, the call does not wait.
 //
-// An h that hangs keeps one goroutine, 16,384 events and 1 MiB of tokens at most, about 6 MB: not for each call, but
-// in all. What comes then is dropped and counted: tokens first, from 8,192 events on. The next event that h gets
-// says how many in Event.Dropped, and a log record and the metric holdfast.events.dropped say so too.
+// An h that hangs keeps one goroutine, 16,384 events and 1 MiB of tokens at most. That is about 6 MB in all, not for
+// each call. Further events are dropped and counted. Tokens are dropped first, from 8,192 events on. The next event
+// that h gets says in Event.Dropped how many were dropped. A log line and the metric holdfast.events.dropped say so
+// too.
 func (o *Orchestrator[S]) Subscribe(h func(Event)) (unsubscribe func()) {
 	sub := &pump{what: "a handler of Subscribe", call: h, engine: o.engine}
 	o.handlers.change(func(all []*pump) []*pump { return append(all, sub) })
@@ -46,19 +48,29 @@ func (o *Orchestrator[S]) Subscribe(h func(Event)) (unsubscribe func()) {
 	}
 }
 
-// A call is one of a user's: its options, and who hears of its events.
+// A call is one call of a user: its options, and the listeners of its events.
 type call struct {
 	engine  *engine
 	session string
 	force   bool
-	alone   bool             // nobody waits for the outcome: what fails is tried again
-	watch   func(Event) bool // of a Stream; it never blocks, and reports whether the event was let in
 
-	mu     sync.Mutex // protects following fields
-	ended  bool       // a terminal event was emitted for the turn under way
-	own    *pump      // of CallOptions.OnEvent; nil: none
-	others []*pump    // who has been handed an event of this call
-	unread int        // events that a Stream has dropped
+	// alone says that no caller waits for the outcome. A run that fails is then tried again.
+	alone bool
+
+	// watch belongs to a Stream. It never blocks, and reports whether the event was let in.
+	watch func(Event) bool
+
+	mu sync.Mutex // protects following fields
+
+	// ended says that a terminal event was emitted for the current turn.
+	ended bool
+	own   *pump // of CallOptions.OnEvent; nil: none
+
+	// others are the handlers that got an event of this call.
+	others []*pump
+
+	// unread counts the events that a Stream has dropped.
+	unread int
 }
 
 func (e *engine) newCall(session string, c *CallOptions) *call {
@@ -73,12 +85,12 @@ func (e *engine) newCall(session string, c *CallOptions) *call {
 	return k
 }
 
-// heard reports whether anybody listens.
+// heard reports whether the call has a listener.
 func (k *call) heard() bool {
 	return k.own != nil || k.watch != nil || len(k.engine.handlers.list()) > 0
 }
 
-// emit hands an event to whoever listens, without waiting for them.
+// emit hands an event to the listeners, without waiting for them.
 func (k *call) emit(ev Event) {
 	k.engine.meters.ended(ev)
 	subscribers := k.engine.handlers.list()
@@ -119,13 +131,13 @@ func (k *call) refused(err error) {
 		return
 	}
 	ev := Event{Kind: TurnRefused, Err: err}
-	if errors.Is(err, ErrIndeterminate) { // the call's own run is in flight since an earlier call
+	if errors.Is(err, ErrIndeterminate) { // an earlier call began the call's own run
 		ev.Kind = TurnLeft
 	}
 	k.emit(ev)
 }
 
-// again says that another turn of the same call follows.
+// again notes that another turn of the same call follows.
 func (k *call) again() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -135,7 +147,8 @@ func (k *call) again() {
 // patience is how long a call waits for the handlers of Subscribe.
 const patience = 100 * time.Millisecond
 
-// close waits for the handlers: for the caller's own as awaitOwn has it, for those of others a moment, if they keep up.
+// close waits for the handlers. It waits for OnEvent as awaitOwn says, and for the handlers of Subscribe for patience,
+// if they keep up.
 func (k *call) close(ctx context.Context) {
 	k.mu.Lock()
 	own, others := k.own, slices.Clone(k.others)
@@ -192,7 +205,8 @@ func (k *call) awaitOwn(ctx context.Context, own *pump) {
 	}
 }
 
-// dropped counts an event that found no room, and logs the first. before is how many there were since what has.
+// dropped counts an event that found no room. before is how many were dropped since the last event that found room. If
+// before is 0, dropped writes a log line.
 func (e *engine) dropped(what, session string, before int) {
 	e.meters.drop(1)
 	if before == 0 {

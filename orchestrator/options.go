@@ -12,51 +12,82 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// Options are where the bot runs; nil means a bot that lives and dies with its process.
+// Options say where the bot runs. If Options is nil, the bot lives and dies with its process.
 type Options struct {
-	Snapshots     snapshot.Store                                                       // nil: a turn does not survive its process
-	Locker        lock.Locker                                                          // nil: waiters of other processes poll the checkpoint store
-	History       func(ctx context.Context, session string) ([]message.Message, error) // also on resume; nil: none
-	KeepSnapshots int                                                                  // settled turns kept of each session; 0 means 100, checkpoint.KeepAll all
+	// Snapshots keeps the runs. If it is nil, a turn does not survive its process.
+	Snapshots snapshot.Store
+
+	// Locker lets callers queue. If it is nil, waiters of other processes poll the checkpoint store.
+	Locker lock.Locker
+
+	// History loads Turn.History. It is also called on resume. If it is nil, a turn has no history.
+	History func(ctx context.Context, session string) ([]message.Message, error)
+
+	// KeepSnapshots counts settled turns: so many are kept of each session. 0 means 100, and checkpoint.KeepAll keeps
+	// all.
+	KeepSnapshots int
 	OnInterrupted OnInterrupted
 	Compaction    Compaction
 	Limits        Limits
 	Logger        *slog.Logger // nil means slog.Default()
 
-	// LogError returns what log records say of an error. If it is nil, they say what a store or a driver says, and of an
-	// error that a function of the bot returned its types only: its text may repeat what a user said. error.Error logs
-	// every text.
+	// LogError returns the text that logs show for an error. If it is nil, logs show the text of errors of stores and
+	// drivers. Of an error that a function of the bot returned they show only the types: its text may repeat what a
+	// user said. Set it to error.Error to log every text.
 	LogError func(error) string
 }
 
-// OnInterrupted says what an input does that finds an earlier one still in flight.
+// OnInterrupted says what an input does if an earlier input is still in flight.
 type OnInterrupted int
 
 const (
-	ResumeFirst  OnInterrupted = iota // the earlier one is finished as its own turn, then the new one runs
-	Reject                            // ErrInterrupted
-	AbandonFirst                      // the earlier one ends without a turn; one that is suspended is ErrSuspended all the same
+	// ResumeFirst finishes the earlier input as a turn of its own, and then runs the new one. It is the default.
+	ResumeFirst OnInterrupted = iota
+	Reject                    // the call returns ErrInterrupted
+
+	// AbandonFirst ends the earlier run without a turn. If that run is suspended, the call returns ErrSuspended.
+	AbandonFirst
 )
 
-// Limits bound what a turn may take.
+// Limits bound a turn. Choose LeaseTTL, LockWait and TurnTimeout by the kind of turns:
+//
+//	             a chat, where a user waits    a job from a queue            a batch of long turns
+//	LeaseTTL     30s, the default              30s, the default              1m to 5m
+//	LockWait     LeaseTTL or longer            1s: ErrBusy goes to the queue LeaseTTL or longer
+//	TurnTimeout  as long as a user waits       below the queue's deadline    0, and a Timeout for each intent
+//
+// After a crash, the session is blocked until its lease expires, so a short LeaseTTL helps users. But a process or a
+// store that stands still for 7/8 of LeaseTTL loses its sessions: keep LeaseTTL above the longest failover of the
+// store. If LockWait is shorter than LeaseTTL, callers do not outwait a crash. Keep the deadline of a request above
+// LockWait. If neither TurnTimeout nor Intent.Timeout is set, a model that hangs holds its session.
 type Limits struct {
-	Iterations    int           // of a turn; 0 means 10
-	FanOut        int           // intents at once; 0 means 10
-	Attempts      int           // before a run is parked; 0 means 5
-	TurnTimeout   time.Duration // 0: none
-	LockWait      time.Duration // for the session; 0 means 30s
-	LeaseTTL      time.Duration // 0 means 30s
-	SettleTimeout time.Duration // of the end of a turn, of Deliver, and how long a function may ignore its context; 0 means 10s
+	Iterations int // of a turn; 0 means 10
+	FanOut     int // intents at once; 0 means 10
+	Attempts   int // before a run is parked; 0 means 5
 
-	// Input bounds text and data of an input, together; 0 means 1 MiB, and 15 MiB is the most. A larger input is an
-	// *InputError before anything runs. Counted are the bytes of the shortest JSON: a line feed or a quote in the
-	// text counts two, white space between values nothing, a number as many as it has without exponent. Data is
-	// nested 998 deep at most.
+	// TurnTimeout is the time from the first function of the bot up to the settle. A turn that takes longer fails. A
+	// resume begins the time anew. 0 means no limit.
+	TurnTimeout time.Duration
+
+	// LockWait is how long a call waits for a session that another owner has; then it returns ErrBusy. 0 means 30s.
+	LockWait time.Duration
+
+	// LeaseTTL is how long a session stays owned after its process has crashed. 0 means 30s.
+	LeaseTTL time.Duration
+
+	// SettleTimeout bounds the end of a turn and Deliver. It is also how long a function may ignore the end of its
+	// context. 0 means 10s.
+	SettleTimeout time.Duration
+
+	// Input bounds text and data of an input, together. 0 means 1 MiB, and 15 MiB is the most. A larger input is an
+	// *InputError before anything runs. The count is the bytes of the shortest JSON: a line feed or a quote in the text
+	// counts two, white space between values nothing, a number as many as it has without exponent. Data is nested 998
+	// deep at most.
 	Input int
 
-	// State bounds a state, counted likewise; 0 means 4 MiB, and 15 MiB is the most. A turn that leaves a larger one
-	// fails with a *StateError, when it settles or when the state is saved. The session stays as it was before that
-	// turn.
+	// State bounds a state, counted in the same way. 0 means 4 MiB, and 15 MiB is the most. A turn that leaves a larger
+	// state fails with a *StateError when it settles or when the state is saved. The session stays as it was before
+	// that turn.
 	State int
 }
 
@@ -72,7 +103,7 @@ func (l Limits) orDefaults() Limits {
 	return l
 }
 
-// faults names what cannot be meant.
+// faults names the values that cannot be meant.
 func (l Limits) faults() []string {
 	var faults []string
 	for _, n := range []struct {
@@ -114,17 +145,21 @@ func (l Limits) faults() []string {
 // minLeaseTTL leaves room to renew: stores count leases in microseconds, networks do not.
 const (
 	minLeaseTTL      = 10 * time.Millisecond
-	maxLeaseTTL      = 24 * time.Hour // for so long a crash keeps a session
+	maxLeaseTTL      = 24 * time.Hour // so long a crash keeps a session
 	minSettleTimeout = time.Millisecond
 )
 
-// CallOptions serve Execute, Stream and Resume.
+// CallOptions are for Execute, Stream and Resume.
 type CallOptions struct {
-	Force bool // in spite of drift (the state is unmarshaled as it is) or parking (no attempt is counted)
+	// Force goes on in spite of drift or parking. Under drift, the state is unmarshaled as it is. Past parking, no
+	// attempt is counted.
+	Force bool
 
-	// OnEvent is called for each event of the call, one at a time, in order. The turn does not wait for it. The call
-	// returns when OnEvent has had all events, or gives up: when one event takes longer than Limits.SettleTimeout,
-	// or all take so long after ctx has ended. Events that it is too slow for are joined, and dropped, as those of
-	// Stream.Events.
+	// OnEvent is called for each event of the call, one at a time, in order. The call waits for OnEvent. The turn does
+	// not.
+	//
+	// The call returns when OnEvent has had all events. It gives up if one event takes longer than
+	// Limits.SettleTimeout, or if all take so long after ctx has ended. If OnEvent is too slow, events are joined and
+	// dropped as those of Stream.Events.
 	OnEvent func(Event)
 }

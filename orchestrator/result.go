@@ -5,18 +5,29 @@ import (
 	"time"
 )
 
-// A Result is a settled turn: Execute returns it, a repeat returns it again, Turns yields it, Deliver hands it over.
+// A Result is a settled turn. Execute returns it, a repeat returns it again, Turns yields it, and Deliver gets it.
 type Result[S any] struct {
 	Session, RunID string
 	Turn           int
 	Input          Input
 	State          S
-	Steps          []Step // one an iteration
-	Usage          Usage
-	SavedAt        time.Time  // the store's clock; this process's in the Result of the call that settled it
-	Replayed       bool       // the input was answered before; nothing ran
-	Resumed        *Result[S] // the turn found in flight and finished first
-	ResumeErr      error      // why the one found in flight failed; it has ended
+
+	// Steps has one Step for each iteration.
+	Steps []Step
+	Usage Usage
+
+	// SavedAt is by the store's clock. In the Result of the call that settled the turn, it is by the clock of this
+	// process.
+	SavedAt time.Time
+
+	// Replayed says that the input was answered before, and that nothing ran.
+	Replayed bool
+
+	// Resumed is the turn that was in flight and was finished first.
+	Resumed *Result[S]
+
+	// ResumeErr says why the run that was found in flight failed. That run has ended.
+	ResumeErr error
 }
 
 // LogValue keeps state and input out of logs.

@@ -11,8 +11,9 @@ import (
 	"github.com/holdfast-go/holdfast/message"
 )
 
-// A Turn is what Begin, Route, Evaluate and the intents see. Each parallel branch has its own; only its methods may be called
-// from several goroutines. A Turn made by hand works: Emit goes nowhere, Logger is slog.Default.
+// A Turn is the argument of Begin, Route, Evaluate and the intents. Each parallel branch has a Turn of its own. Only
+// its methods may be called from several goroutines. A Turn made by hand works: Emit goes nowhere, Logger is
+// slog.Default.
 type Turn[S any] struct {
 	Session          string
 	Index, Iteration int
@@ -21,13 +22,18 @@ type Turn[S any] struct {
 	State            S
 	History          []message.Message // from Options.History; read-only
 	Choices          []Choice          // the intents by name; read-only
-	Ran              []string          // intents that ran in this turn, oldest first
-	Feedback         string            // from Evaluate
 
-	line *line // to the engine; nil in a turn made by hand
+	// Ran are the intents that ran in this turn, oldest first.
+	Ran      []string
+	Feedback string // from Evaluate
 
-	mu    sync.Mutex // protects following field
-	usage Usage      // of a turn made by hand
+	// line leads to the engine; nil in a Turn made by hand.
+	line *line
+
+	mu sync.Mutex // protects following field
+
+	// usage is for a Turn made by hand.
+	usage Usage
 }
 
 // A line connects a Turn to the engine for as long as its function may run.
@@ -37,10 +43,14 @@ type line struct {
 	intent  string
 	attempt int
 
-	inCtx *atomic.Pointer[line] // by which a Tool finds it; nil: it cannot
+	// inCtx is how a Tool finds the line. If it is nil, a Tool cannot find the line.
+	inCtx *atomic.Pointer[line]
 
-	mu  sync.Mutex // protects following field, and is held while something is emitted
-	cut bool       // the function has returned, or was given up
+	// mu protects cut. It is held while an event is emitted.
+	mu sync.Mutex
+
+	// cut says that the function has returned, or was given up.
+	cut bool
 }
 
 func (l *line) emit(ev Event) {
@@ -60,7 +70,7 @@ func (l *line) end() {
 	}
 }
 
-// home is where a line ends.
+// home takes the events of a line and has its logger.
 type home interface {
 	emit(ev Event)
 	logger() *slog.Logger
@@ -68,7 +78,8 @@ type home interface {
 
 type lineKey struct{}
 
-// withLine lets a Tool that is called with ctx find the turn that calls it. A context that outlives the turn keeps nothing of it.
+// withLine lets a Tool that is called with ctx find the turn that calls it. A context that outlives the turn keeps
+// nothing of the turn alive.
 func withLine(ctx context.Context, l *line) context.Context {
 	l.inCtx = new(atomic.Pointer[line])
 	l.inCtx.Store(l)
@@ -84,10 +95,12 @@ func lineIn(ctx context.Context) *line {
 
 // A meter adds up the usage of a run.
 type meter struct {
-	mu    sync.Mutex // protects following fields
-	used  Usage
-	dead  bool
-	calls map[string]json.RawMessage // calls of tools, by their ids: what each was asked
+	mu   sync.Mutex // protects following fields
+	used Usage
+	dead bool
+
+	// calls are the calls of tools, by their ids, with the args of each.
+	calls map[string]json.RawMessage
 }
 
 func (m *meter) add(u Usage) {
@@ -107,21 +120,21 @@ func (m *meter) total() Usage {
 	return m.used
 }
 
-// kill makes the turns of a run deaf: a function that outlives its turn changes nothing.
+// kill stops the count for a run: a function that outlives its turn changes nothing.
 func (m *meter) kill() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.dead = true
 }
 
-// Emit sends a token to whoever streams this turn.
+// Emit sends a token to the callers that stream this turn.
 func (t *Turn[S]) Emit(delta string) {
 	if t.line != nil {
 		t.line.emit(Event{Kind: Token, Intent: t.line.intent, Attempt: t.line.attempt, Delta: delta})
 	}
 }
 
-// AddUsage counts towards the turn, also if what used it fails.
+// AddUsage counts u towards the turn, even if the function that used it fails.
 func (t *Turn[S]) AddUsage(u Usage) {
 	if t.line != nil {
 		t.line.meter.add(u)
@@ -132,7 +145,7 @@ func (t *Turn[S]) AddUsage(u Usage) {
 	t.usage = t.usage.plus(u)
 }
 
-// Usage is that of the turn so far, over a resume too.
+// Usage returns the usage of the turn so far. It includes the usage before a resume.
 func (t *Turn[S]) Usage() Usage {
 	if t.line != nil {
 		return t.line.meter.total()
@@ -142,7 +155,7 @@ func (t *Turn[S]) Usage() Usage {
 	return t.usage
 }
 
-// Logger carries orchestrator, session, turn, run and intent.
+// Logger returns a logger that carries orchestrator, session, turn, run and intent.
 func (t *Turn[S]) Logger() *slog.Logger {
 	if t.line == nil {
 		return slog.Default()
@@ -160,10 +173,11 @@ func (t *Turn[S]) LogValue() slog.Value {
 		slog.String("session", t.Session), slog.Int("turn", t.Index), slog.Int("iteration", t.Iteration), slog.String("run", t.RunID))
 }
 
-// An Input opens a turn. All that a turn needs of its caller goes in here, for it is what a resume has. Limits.Input
-// bounds it.
+// An Input opens a turn. Everything that a turn needs of its caller goes in here: a resume has nothing else.
+// Limits.Input bounds it.
 type Input struct {
-	RequestID string // a repeat gets the recorded result; "": none
+	// RequestID identifies the request. A repeat with the same id gets the settled result. "" means none.
+	RequestID string
 	Text      string
 	Data      json.RawMessage
 }
