@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// Turns yields the kept turns, newest first. One that is of another definition, without Migrate, ends it with an error. After the
-// error of a turn that is damaged it goes on: that is a *checkpoint.DamagedError.
+// Turns yields the kept turns, newest first. If a turn is of another definition, and there is no Migrate, Turns ends
+// with an error. A damaged turn comes with a *checkpoint.DamagedError; then Turns goes on.
 func (o *Orchestrator[S]) Turns(ctx context.Context, session string) iter.Seq2[*Result[S], error] {
 	return func(yield func(*Result[S], error) bool) {
 		fail := func(turn int, err error) bool {
@@ -35,8 +35,8 @@ func (o *Orchestrator[S]) Turns(ctx context.Context, session string) iter.Seq2[*
 	}
 }
 
-// Runs yields the runs in flight, suspended and parked; none without a snapshot store. A run that is damaged comes with a
-// *snapshot.DamagedError, and with its session; then Runs goes on. After any other error it ends.
+// Runs yields the runs in flight, suspended and parked; none without a snapshot store. A damaged run comes with its
+// session and a *snapshot.DamagedError; then Runs goes on. After any other error Runs ends.
 func (o *Orchestrator[S]) Runs(ctx context.Context) iter.Seq2[snapshot.Run, error] {
 	return func(yield func(snapshot.Run, error) bool) {
 		for r, err := range o.runs(ctx, snapshot.Query{Key: snapshot.Key{Orchestrator: o.name}}) {
@@ -60,14 +60,15 @@ func (e *engine) runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.
 	return e.Snapshots.Runs(ctx, q)
 }
 
-// Abandon ends the run with runID without a turn, wherever it runs, and reports whether there was such a run: a late "stop" does
-// not end the next one. Its owner is fenced off, and its context ends with ErrAbandoned in this process, or at its next call to
-// a store or renewal in another. If no such run is in flight, nothing is written. Its effects stay in the world.
+// Abandon ends the run with runID without a turn, in any process. ended says whether such a run was in flight: a late
+// "stop" does not end the next run. The owner of the run is fenced off. The context of the run ends with ErrAbandoned:
+// at once in this process, and in another process at its next call to a store or its next renewal. If no such run is in
+// flight, nothing is written. Effects of the run outside the stores stay.
 //
-// Without a snapshot store no run can be told from the next. Then Abandon ends the context of what this process runs in the
-// session, and reports whether it has run something with that id.
+// Without a snapshot store, one run cannot be told from the next. Then Abandon ends the context of the run with runID,
+// or of any run if runID is "", that this process works on. ended says whether there was such a run.
 //
-// A run that is damaged is deleted. If its id cannot be read, every runID means it, and so does "".
+// A damaged run is deleted. If the id of the damaged run cannot be read, every runID means that run. "" means any run.
 func (o *Orchestrator[S]) Abandon(ctx context.Context, session, runID string) (ended bool, err error) {
 	if err := checkSession(session); err != nil {
 		return false, o.adminError("abandon", session, err)
@@ -88,7 +89,8 @@ func (o *Orchestrator[S]) Abandon(ctx context.Context, session, runID string) (e
 	return ended, o.adminError("abandon", session, err)
 }
 
-// wanted returns the run of session with an id, any if it is "", that is in flight and not over; nil if there is none.
+// wanted returns the run of session with an id, if it is in flight and not over; nil if there is none. "" means any
+// run.
 func (o *Orchestrator[S]) wanted(ctx context.Context, session, runID string) (*snapshot.Run, error) {
 	found, err := o.toEnd(ctx, session)
 	if err != nil || found == nil || runID != "" && found.ID != runID && found.ID != "" {
@@ -97,7 +99,7 @@ func (o *Orchestrator[S]) wanted(ctx context.Context, session, runID string) (*s
 	return found, nil
 }
 
-// toEnd returns the run in flight, damaged or not, to those who do not go on with it; nil if there is none.
+// toEnd returns the run in flight, damaged or not; nil if there is none. It is for callers that end the run.
 func (o *Orchestrator[S]) toEnd(ctx context.Context, session string) (*snapshot.Run, error) {
 	found, err := o.inFlight(ctx, session)
 	if found != nil {
@@ -106,9 +108,11 @@ func (o *Orchestrator[S]) toEnd(ctx context.Context, session string) (*snapshot.
 	return nil, err
 }
 
-// Delete removes the session and its run, and fences off its owner, which deleting rows would not. If its store does not answer,
-// it is ErrIndeterminate. What is damaged, and refuses every other call with checkpoint.ErrDamaged or snapshot.ErrDamaged, is
-// removed as well. A session whose head is missing loses the turns that are kept.
+// Delete removes the session and its run, and fences off its owner. Deleting rows would not fence off the owner.
+//
+// If the store does not answer, the error is ErrIndeterminate. Delete also removes a damaged session, which refuses
+// every other call with checkpoint.ErrDamaged or snapshot.ErrDamaged. If the head of a session is missing, Delete
+// removes its kept turns.
 func (o *Orchestrator[S]) Delete(ctx context.Context, session string) error {
 	if err := checkSession(session); err != nil {
 		return o.adminError("delete", session, err)
@@ -123,7 +127,7 @@ func (o *Orchestrator[S]) Delete(ctx context.Context, session string) error {
 	return o.adminError("delete", session, v.delete())
 }
 
-// delete removes the session, after what is in flight.
+// delete removes the session, after it has ended the run in flight.
 func (v *visit[S]) delete() error {
 	for over := false; !over; {
 		found, err := v.o.toEnd(v.own.Ctx, v.own.Session)
@@ -147,8 +151,8 @@ func (v *visit[S]) delete() error {
 	return err
 }
 
-// bar makes our fence known to the snapshot store: from then on a Begin of a former owner begins nothing. It reports whether no
-// run is in flight; one that is has become ours.
+// bar makes our fence known to the snapshot store: from then on a Begin of a former owner begins nothing. over says
+// that no run is in flight. A run that is in flight has become ours.
 func (v *visit[S]) bar() (r snapshot.Run, over bool, err error) {
 	if v.Snapshots == nil {
 		return r, true, nil
@@ -177,8 +181,8 @@ func (o *Orchestrator[S]) adminError(op, session string, err error) error {
 	return &Error{Op: op, Session: session, Err: err}
 }
 
-// steal takes the session, from its owner if it has one. With a runID it takes nothing if that run is not in flight any more:
-// then its owner, who may be at work for another, is left alone.
+// steal takes the session, from its owner if it has one. With a runID, steal takes nothing if that run is no longer in
+// flight: the owner may be at work on another run, and is left alone.
 func (v *visit[S]) steal(ctx context.Context, id, runID string) (taken bool, err error) {
 	if err := v.own.Enter(ctx, v.sessions, id); err != nil {
 		return false, err
@@ -199,11 +203,11 @@ func (v *visit[S]) steal(ctx context.Context, id, runID string) (taken bool, err
 	return true, nil
 }
 
-// endRun ends the run that was found, and no other. It reports whether there was something to end.
+// endRun ends the run that was found, and no other run. ended says whether there was something to end.
 func (v *visit[S]) endRun(found snapshot.Run) (ended bool, err error) {
 	leftover, err := v.leftover(found)
 	switch {
-	case err != nil && !errors.Is(err, checkpoint.ErrDamaged): // if a turn is damaged, nothing proves that the run is over
+	case err != nil && !errors.Is(err, checkpoint.ErrDamaged): // a damaged turn proves nothing about the run
 		return false, err
 	case leftover:
 		return false, v.sweepUp(found)
@@ -218,7 +222,8 @@ func (v *visit[S]) endRun(found snapshot.Run) (ended bool, err error) {
 		return false, err
 	case r.ID == found.ID && r.Status == snapshot.Suspended: // since it was found
 		return true, v.end(r)
-	case r.ID != "" && r.ID != found.ID && r.Status == snapshot.Running: // its owner is fenced off all the same, so that it waits for the next
+	case r.ID != "" && r.ID != found.ID && r.Status == snapshot.Running:
+		// The owner of r is fenced off all the same. So r waits for its next owner.
 		r.Seq++
 		r.Status, r.Payload, r.Parts = snapshot.Waiting, nil, nil
 		_, err = v.own.Persist(v.own.Ctx, func(ctx context.Context) error { return v.Snapshots.Save(ctx, r) })
@@ -227,9 +232,10 @@ func (v *visit[S]) endRun(found snapshot.Run) (ended bool, err error) {
 	return false, nil
 }
 
-// Sweep retires what the stores need no more: sessions that have been idle for the TTL of the checkpoint store, and what the
-// snapshot store remembers of runs that ended long ago. It is for bootdrain.Options.Sweep. limit bounds what one call retires of
-// each; 0 means no limit. On Redis both expire by themselves, and Sweep removes what listed the sessions.
+// Sweep retires what the stores no longer need: sessions that have been idle for the TTL of the checkpoint store, and
+// what the snapshot store remembers of runs that ended long ago. It is for bootdrain.Options.Sweep. limit bounds how
+// many of each one call retires; 0 means no limit. On Redis both expire by themselves, and Sweep removes the stale
+// entries that listed the sessions.
 func (o *Orchestrator[S]) Sweep(ctx context.Context, limit int) (retired int, err error) {
 	for _, store := range []any{o.store, o.Snapshots} {
 		s, ok := store.(interface {

@@ -10,9 +10,17 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// Execute runs one turn. A Result means that it is settled; everything else is an error, a *Error.
-// With a snapshot store, the end of ctx does not undo the turn: its run stays in flight for Resume, the next input or the
-// watch, and the error is ErrIndeterminate and ctx's cause. Abandon ends a turn, wherever it runs.
+// Execute runs one turn. A Result means that the turn is settled. Every other outcome is an error, which is an *Error.
+//
+// In a handler, give Execute the context of the request. The end of ctx does not undo the turn:
+//
+//   - With a snapshot store, the run stays in flight for Resume, the next input or the watch of package bootdrain. The
+//     error is ErrIndeterminate and the cause of ctx.
+//   - Without a snapshot store, the turn is over, and the error is the cause of ctx.
+//   - If the turn has begun to settle, it settles, whether ctx has ended or not.
+//
+// If the turn must go on although the client has gone, give Execute context.WithoutCancel(ctx), and set
+// Limits.TurnTimeout. Abandon ends a turn, in any process.
 func (o *Orchestrator[S]) Execute(ctx context.Context, session string, in Input, c *CallOptions) (*Result[S], error) {
 	return o.execute(ctx, o.newCall(session, c), in)
 }
@@ -31,7 +39,8 @@ func (o *Orchestrator[S]) execute(ctx context.Context, k *call, in Input) (res *
 	return v.serve(in)
 }
 
-// serve answers in: with what is recorded for its request id, or with a turn of its own, after whatever is in flight.
+// serve answers in. For a request id that has settled it returns the settled turn. Otherwise it runs a turn, after any
+// run in flight.
 func (v *visit[S]) serve(in Input) (*Result[S], error) {
 	f := v.newFlight(in)
 	if v.own.Answered != nil {
@@ -75,9 +84,9 @@ func (v *visit[S]) answer(f *flight[S], earlier outcome[S]) (*Result[S], error) 
 	return res, nil
 }
 
-// ownInFlight returns the run of f if an earlier call with the same request id has begun it: then what refuses the input now
-// is too late. If it cannot be taken up, or it is not known whether there is one, that may still settle. If there is none, the
-// Begin of an earlier call, which may be on its way, begins none later.
+// ownInFlight returns the run of f if an earlier call with the same request id has begun that run. An accepted input
+// can no longer be refused. If the run cannot be taken up, or cannot be read, the outcome is unknown. If there is no
+// run, ownInFlight bars the Begin of an earlier call, which may still be on its way to the store.
 func (v *visit[S]) ownInFlight(f *flight[S], refusal error) (found *snapshot.Run, err error) {
 	if f.input.RequestID == "" || v.Snapshots == nil {
 		return nil, refusal
@@ -90,7 +99,8 @@ func (v *visit[S]) ownInFlight(f *flight[S], refusal error) (found *snapshot.Run
 		err = v.meet(*found, f)
 	}
 	if err == nil && (found == nil || found.ID != f.id) && v.own.Ctx.Err() == nil {
-		var landed snapshot.Run // since
+		// landed is a run that was begun since.
+		var landed snapshot.Run
 		var over bool
 		if landed, over, err = v.bar(); !over {
 			found = &landed
@@ -111,15 +121,16 @@ func (v *visit[S]) ownInFlight(f *flight[S], refusal error) (found *snapshot.Run
 	return nil, refusal
 }
 
-// refused says of a turn that could not begin because of Shutdown that it was refused.
+// refused adds ErrShuttingDown to the error of a turn that could not begin because of Shutdown.
 func (v *visit[S]) refused(err error) error {
-	if e, ok := errors.AsType[*Error](err); ok && errors.Is(context.Cause(v.own.Ctx), lock.ErrHandoff) && !errors.Is(err, ErrIndeterminate) {
+	if e, ok := errors.AsType[*Error](err); ok && errors.Is(context.Cause(v.own.Ctx), lock.ErrHandoff) &&
+		!errors.Is(err, ErrIndeterminate) {
 		e.Err = fmt.Errorf("%w: %w", ErrShuttingDown, e.Err)
 	}
 	return err
 }
 
-// replay answers with the turn that the request id opened before.
+// replay returns the turn that the request id opened before.
 func (v *visit[S]) replay(cp checkpoint.Checkpoint, runID string) (*Result[S], error) {
 	if cp.RunID != runID {
 		return nil, v.fail("input", ErrRequestReused)
@@ -133,7 +144,8 @@ func (v *visit[S]) replay(cp checkpoint.Checkpoint, runID string) (*Result[S], e
 	return res, nil
 }
 
-// Resume finishes the run in flight of session: ErrNothingToResume, having written nothing, if there is none.
+// Resume finishes the run in flight of session. If no run is in flight, it returns ErrNothingToResume and writes
+// nothing.
 func (o *Orchestrator[S]) Resume(ctx context.Context, session string, c *CallOptions) (res *Result[S], err error) {
 	k := o.newCall(session, c)
 	defer k.close(ctx)
@@ -153,7 +165,7 @@ func (o *Orchestrator[S]) Resume(ctx context.Context, session string, c *CallOpt
 	return v.resume()
 }
 
-// resumable says, before anything is written, why Resume can do nothing.
+// resumable returns why Resume can do nothing, before anything is written.
 func (o *Orchestrator[S]) resumable(ctx context.Context, k *call) error {
 	found, err := o.inFlight(ctx, k.session)
 	switch {
@@ -172,7 +184,7 @@ func (o *Orchestrator[S]) resumable(ctx context.Context, k *call) error {
 	return nil
 }
 
-// resume finishes what is in flight now.
+// resume finishes the run that is in flight now.
 func (v *visit[S]) resume() (*Result[S], error) {
 	for {
 		found, err := v.o.inFlight(v.own.Ctx, v.own.Session)
@@ -192,7 +204,7 @@ func (v *visit[S]) resume() (*Result[S], error) {
 	}
 }
 
-// inFlight returns what the snapshot store shows of a session; nil if no run is in flight. A damaged run comes with its
+// inFlight returns the run of a session in the snapshot store; nil if no run is in flight. A damaged run comes with its
 // error.
 func (o *Orchestrator[S]) inFlight(ctx context.Context, session string) (*snapshot.Run, error) {
 	if o.Snapshots == nil {

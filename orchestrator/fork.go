@@ -10,9 +10,11 @@ import (
 	"github.com/holdfast-go/holdfast/internal/owner"
 )
 
-// Fork starts session to from a kept turn of from, both of this orchestrator: its turn 0 has that turn's state, input and
-// definition, owes nothing, and goes its own way from there. A repeat is no error while that turn 0 is kept; a session that
-// has other turns is checkpoint.ErrConflict, a turn that is not kept checkpoint.ErrNotFound.
+// Fork starts session to from a kept turn of session from. Both are sessions of this orchestrator. Turn 0 of to has the
+// state, input and definition of that turn. It owes nothing, and to goes its own way from there.
+//
+// While that turn 0 is kept, a repeat does nothing and is no error. If to has other turns, the error is
+// checkpoint.ErrConflict. If the turn of from is not kept, the error is checkpoint.ErrNotFound.
 func (o *Orchestrator[S]) Fork(ctx context.Context, from string, turn int, to string) error {
 	for _, session := range []string{from, to} {
 		if err := checkSession(session); err != nil {
@@ -42,7 +44,7 @@ func (o *Orchestrator[S]) Fork(ctx context.Context, from string, turn int, to st
 	return o.adminError("fork", to, err)
 }
 
-// forkID is the run id of a fork's first turn: the same for the same fork.
+// forkID returns the run id of a fork's first turn. It is the same for the same fork.
 func forkID(from checkpoint.Key, turn int, to string) string {
 	h := sha256.New()
 	for _, part := range []string{"fork", from.Orchestrator, from.Session, strconv.Itoa(turn), to} {

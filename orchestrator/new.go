@@ -31,7 +31,7 @@ type Orchestrator[S any] struct {
 	choices []Choice
 }
 
-// New returns an error that names every fault of d and o at once.
+// New returns an Orchestrator of d over store. An error of New names every fault of d and o at once.
 func New[S any](d Definition[S], store checkpoint.Store, o *Options) (*Orchestrator[S], error) {
 	if o == nil {
 		o = new(Options)
@@ -76,7 +76,7 @@ func newEngine(name string, store checkpoint.Store, o Options) *engine {
 	return e
 }
 
-// Name is the definition's.
+// Name returns the name of the definition.
 func (o *Orchestrator[S]) Name() string { return o.name }
 
 func (o *Options) faults() []string {
@@ -143,7 +143,7 @@ func (d *Definition[S]) intentFaults(name string) []string {
 	return faults
 }
 
-// routingFaults finds what would leave a turn without anybody to say what runs next.
+// routingFaults returns the faults by which a turn would have nothing that says what runs next.
 func (d *Definition[S]) routingFaults() []string {
 	if d.Evaluate != nil && !d.Iterate {
 		return []string{"Evaluate without Iterate: one dispatch is a turn"}
@@ -155,13 +155,16 @@ func (d *Definition[S]) routingFaults() []string {
 	if d.First == "" && len(d.Intents) > 1 {
 		faults = append(faults, "neither First nor Route says which of several intents runs")
 	}
-	if d.Iterate && d.Evaluate == nil && slices.ContainsFunc(slices.Collect(maps.Values(d.Intents)), func(in Intent[S]) bool { return in.Next.zero() }) {
+	if d.Iterate && d.Evaluate == nil && slices.ContainsFunc(
+		slices.Collect(maps.Values(d.Intents)), func(in Intent[S]) bool { return in.Next.zero() },
+	) {
 		faults = append(faults, "Iterate, and neither Route, Evaluate nor every intent's Next says what follows")
 	}
 	return faults
 }
 
-// signature is the same in every process and version of this module: it decides whether stored rows are of this definition.
+// signature is the same in every process and version of this module. It decides whether stored rows are of this
+// definition.
 func (d *Definition[S]) signature() string {
 	h := sha256.New()
 	add := func(s string) { writePart(h, s) }
@@ -175,7 +178,7 @@ func (d *Definition[S]) signature() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// writePart adds s to a hash in such a way that no two lists of parts are one.
+// writePart adds s to a hash in such a way that no two lists of parts give the same bytes.
 func writePart(h hash.Hash, s string) {
 	fmt.Fprintf(h, "%d:", len(s))
 	h.Write([]byte(s))

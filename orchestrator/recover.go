@@ -14,10 +14,10 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// Recoverable yields the sessions that have something to finish now: a run that waits and is due, or a reply owed that is; with all,
-// also every running run whose owner's lease has expired, and every run that is over and was not deleted. It and Recover make
-// the orchestrator a bootdrain.Bot. A session that is damaged, or whose run is, comes with an error; then Recoverable goes on. An
-// error without a session ends it.
+// Recoverable yields the sessions that have something to finish now: a waiting run that is due, or an owed reply that
+// is due. With all, it also yields every running run whose owner's lease has expired, and every finished run that was
+// not deleted. A damaged session, or the session of a damaged run, comes with an error; then Recoverable goes on. An
+// error without a session ends Recoverable. Recoverable and Recover make the orchestrator a bootdrain.Bot.
 func (o *Orchestrator[S]) Recoverable(ctx context.Context, all bool) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		seen := make(map[string]bool)
@@ -52,7 +52,9 @@ func (o *Orchestrator[S]) Recoverable(ctx context.Context, all bool) iter.Seq2[s
 				return
 			}
 		}
-		for session, err := range o.store.Sessions(ctx, checkpoint.SessionQuery{Orchestrator: o.name, Owing: true, Due: true}) {
+		for session, err := range o.store.Sessions(ctx, checkpoint.SessionQuery{
+			Orchestrator: o.name, Owing: true, Due: true,
+		}) {
 			switch {
 			case err == nil && ask.add(ctx, session):
 			case err == nil, session == "" && !ask.flush(ctx), !next(session, err):
@@ -70,11 +72,13 @@ func (e *engine) held(ctx context.Context, sessions []string) ([]string, error) 
 // askedAtOnce is how many sessions a watch asks the checkpoint store about in one round trip.
 const askedAtOnce = 1000
 
-// unowned passes on those of the sessions that no live lease owns.
+// unowned passes on the sessions that no live lease owns.
 type unowned struct {
-	held  func(ctx context.Context, sessions []string) ([]string, error)
-	next  func(session string, err error) bool
-	asked []string // to be asked about
+	held func(ctx context.Context, sessions []string) ([]string, error)
+	next func(session string, err error) bool
+
+	// asked are the sessions that the next flush asks about.
+	asked []string
 }
 
 // add reports whether to go on.
@@ -83,12 +87,12 @@ func (u *unowned) add(ctx context.Context, session string) bool {
 	return len(u.asked) < askedAtOnce || u.flush(ctx)
 }
 
-// flush asks about what was added, and reports whether to go on.
+// flush asks about the sessions that were added, and reports whether to go on.
 func (u *unowned) flush(ctx context.Context) bool {
 	if len(u.asked) == 0 {
 		return true
 	}
-	held, err := u.held(ctx, u.asked) // with an error perhaps only some; who recovers the others claims them in vain
+	held, err := u.held(ctx, u.asked) // with an error, held may be incomplete: a drain claims the rest in vain
 	owned := make(map[string]bool, len(held))
 	for _, session := range held {
 		owned[session] = true
@@ -105,10 +109,12 @@ func (u *unowned) flush(ctx context.Context) bool {
 	return true
 }
 
-// Watching makes this process the watcher of its bot for d, unless another process is, and returns for how much
-// longer another is the watcher. It is errors.ErrUnsupported if the checkpoint store is no checkpoint.Watcher. It
-// makes the orchestrator a bootdrain.Sharer. Processes of another definition, or with other hooks, have a watcher of
-// their own: not all can recover the same. So do those with another every, which is how often they look for everything.
+// Watching makes this process the watcher of its bot for d, unless another process is the watcher. other is how much
+// longer the other process is the watcher. If the checkpoint store is no checkpoint.Watcher, the error is
+// errors.ErrUnsupported. Watching makes the orchestrator a bootdrain.Sharer.
+//
+// Processes of another definition, or with other hooks, have a watcher of their own, because not all of them can
+// recover the same. Processes with another every also have their own: every is how often they look for everything.
 func (o *Orchestrator[S]) Watching(ctx context.Context, every, d time.Duration) (other time.Duration, err error) {
 	w, ok := o.store.(checkpoint.Watcher)
 	if !ok {
@@ -120,7 +126,7 @@ func (o *Orchestrator[S]) Watching(ctx context.Context, every, d time.Duration) 
 	return other, nil
 }
 
-// kin is the same in processes that can recover the same, and look for it as often.
+// kin is the same in processes that can recover the same sessions and look for them as often.
 func (o *Orchestrator[S]) kin(every time.Duration) string {
 	h := sha256.New()
 	writePart(h, o.signature)
@@ -152,11 +158,26 @@ const (
 	outcomeDamaged   = "damaged"
 )
 
-// Recover finishes what the session has in flight, or owes, unless another process owns it, without waiting. The outcome is
-// that of the run, if there is one: "settled", "cleaned" (nothing was left to do, or only to delete), "held" (owned, or not due
-// yet), "parked", "suspended" or "foreign" (of another definition); without a run it is "delivered", "parked" if the delivery has
-// failed Limits.Attempts times, or "foreign" if there is no Deliver. An error means that it failed and will be due again. With
-// "damaged" and an error nothing can be recovered until the session is repaired or deleted, or the run abandoned.
+// Recover finishes the session's run in flight and what the session owes, unless another process owns the session. It
+// does not wait. If there is a run, the outcome is the outcome of the run:
+//
+//	settled    the run is settled
+//	cleaned    nothing was left to do, or only to delete
+//	held       another process owns the session, or the run is not due yet
+//	parked     the run is parked
+//	suspended  the run waits for an answer
+//	foreign    the run is of another definition
+//
+// If there is no run, the outcome is about what the session owes:
+//
+//	delivered  the owed turns are delivered
+//	held       another process owns the session, or the delivery is not due yet
+//	cleaned    nothing is owed
+//	parked     the delivery has failed Limits.Attempts times
+//	foreign    the definition has no Deliver
+//
+// An error means that recovery failed and that the session will be due again. The outcome "damaged" with an error means
+// that nothing can be recovered until the session is repaired or deleted, or the run is abandoned.
 func (o *Orchestrator[S]) Recover(ctx context.Context, session string) (outcome string, err error) {
 	outcome, err = o.recover(ctx, session)
 	if errors.Is(err, checkpoint.ErrDamaged) || errors.Is(err, snapshot.ErrDamaged) {
@@ -189,7 +210,7 @@ func (o *Orchestrator[S]) recover(ctx context.Context, session string) (outcome 
 	owing := v.last != nil && v.owed <= v.last.Turn
 	parked := owing && v.failedDeliveries >= o.Limits.Attempts && o.def.Deliver != nil
 	v.mute = parked
-	if parked { // it was due: more failures were counted than tried, or Limits.Attempts is lower than it was
+	if parked { // due all the same: more failures were counted than tried, or Limits.Attempts was higher
 		v.putOff(parkedDelivery)
 	}
 	undelivered := v.deliver(false)
@@ -209,10 +230,10 @@ func (o *Orchestrator[S]) recover(ctx context.Context, session string) (outcome 
 	return outcomeCleaned, nil
 }
 
-// idle returns the outcome if there is nothing to recover now, else "": of processes that boot together most come too late, and
-// need not claim to find out.
+// idle returns the outcome if there is nothing to recover now, else "". Of the processes that boot together, most come
+// too late. With idle they need not claim to find out.
 func (o *Orchestrator[S]) idle(ctx context.Context, session string) (outcome string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, o.Limits.SettleTimeout) // a server may hang, and nobody else looks meanwhile
+	ctx, cancel := context.WithTimeout(ctx, o.Limits.SettleTimeout) // a server may hang, and the drain waits meanwhile
 	defer cancel()
 	inFlight, err := o.hasRun(ctx, session)
 	if inFlight || err != nil {
@@ -239,7 +260,7 @@ func (e *engine) hasRun(ctx context.Context, session string) (bool, error) {
 	return false, nil
 }
 
-// owes reports whether session owes a reply; with due, one that is due.
+// owes reports whether session owes a reply. With due, it reports whether session owes a reply that is due.
 func (o *Orchestrator[S]) owes(ctx context.Context, session string, due bool) (bool, error) {
 	q := checkpoint.SessionQuery{Orchestrator: o.name, Prefix: session, Limit: 1, Owing: true, Due: due}
 	for first, err := range o.store.Sessions(ctx, q) {
@@ -248,7 +269,7 @@ func (o *Orchestrator[S]) owes(ctx context.Context, session string, due bool) (b
 	return false, nil
 }
 
-// recover finishes the run in flight; "" if there is none.
+// recover finishes the run in flight. It returns "" if there is none.
 func (v *visit[S]) recover() (string, error) {
 	outcome := ""
 	for {
@@ -273,7 +294,7 @@ func (v *visit[S]) recover() (string, error) {
 	}
 }
 
-// told makes an outcome of an error that is none to a drain.
+// told returns the outcome for an error that a drain does not count as an error.
 func told(err error) (string, error) {
 	switch {
 	case err == nil:

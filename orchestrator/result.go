@@ -33,7 +33,8 @@ type Result[S any] struct {
 // LogValue keeps state and input out of logs.
 func (r *Result[S]) LogValue() slog.Value {
 	return slog.GroupValue(
-		slog.String("session", r.Session), slog.Int("turn", r.Turn), slog.String("run", r.RunID), slog.Bool("replayed", r.Replayed))
+		slog.String("session", r.Session), slog.Int("turn", r.Turn), slog.String("run", r.RunID),
+		slog.Bool("replayed", r.Replayed))
 }
 
 // A Step is one iteration of a settled turn.

@@ -6,10 +6,12 @@ import (
 	"time"
 )
 
-// Shutdown refuses new turns, waits for those under way until ctx ends, and hands the rest off: with a snapshot store
-// they are left in flight for whoever comes next, and their callers get ErrIndeterminate and lock.ErrHandoff. It returns
-// when all calls have ended, with an error only if some have not: a function of the bot went on. Close the stores'
-// clients after it.
+// Shutdown refuses new turns, waits for the current turns until ctx ends, and hands the rest off. With a snapshot
+// store, the runs that were handed off stay in flight for their next owner, and their callers get ErrIndeterminate and
+// lock.ErrHandoff.
+//
+// Shutdown returns when all calls have ended. It returns an error only if some calls have not: a function of the bot
+// went on. Close the stores' clients after Shutdown.
 func (o *Orchestrator[S]) Shutdown(ctx context.Context) error {
 	idle := o.sessions.Close()
 	select {

@@ -6,7 +6,8 @@ import (
 	"sync"
 )
 
-// A Stream is an Execute under way. Leaving the loop over Events does not end the turn; ending ctx does as in Execute.
+// A Stream is a call of Execute in progress. If the caller leaves the loop over Events, the turn goes on. If ctx ends,
+// the turn ends as in Execute.
 type Stream[S any] struct {
 	done chan struct{} // closed when the call has returned
 	res  *Result[S]
@@ -14,10 +15,12 @@ type Stream[S any] struct {
 
 	mu     sync.Mutex // protects following fields
 	events backlog
-	more   chan struct{} // closed, and replaced, when an event arrives
+
+	// more is closed, and replaced, when an event arrives.
+	more chan struct{}
 }
 
-// Stream is Execute for those who watch.
+// Stream is Execute for callers that watch the turn.
 func (o *Orchestrator[S]) Stream(ctx context.Context, session string, in Input, c *CallOptions) *Stream[S] {
 	s := &Stream[S]{done: make(chan struct{}), more: make(chan struct{}), events: backlog{ends: true}}
 	k := o.newCall(session, c)
@@ -40,12 +43,12 @@ func (s *Stream[S]) add(ev Event) bool {
 	return true
 }
 
-// Events yields what happens, until the call has returned. A second loop goes on where the first one was left. It may be
-// as slow as it likes: events wait for it, the turn does not.
+// Events yields the events of the call, until the call has returned. A second loop goes on where the first loop was
+// left. The loop may be slow: events wait for the loop, the turn does not.
 //
-// A reader who is 2,048 events behind gets the tokens of an attempt joined, and loses nothing. One who is behind by
-// 8,192 events or 1 MiB of tokens loses tokens: the next event says how many in Event.Dropped. An event that ends a
-// turn is never dropped.
+// If a reader is 2,048 events behind, the tokens of an attempt are joined, and nothing is lost. If a reader is 8,192
+// events or 1 MiB of tokens behind, tokens are lost, and the next event says in Event.Dropped how many. An event that
+// ends a turn is never dropped.
 func (s *Stream[S]) Events() iter.Seq[Event] {
 	return func(yield func(Event) bool) {
 		for {
@@ -72,7 +75,7 @@ func (s *Stream[S]) next() (Event, bool) {
 	}
 }
 
-// take returns the oldest event, or what to wait for.
+// take returns the oldest event, or a channel to wait for.
 func (s *Stream[S]) take() (ev Event, ok bool, more <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,7 +83,7 @@ func (s *Stream[S]) take() (ev Event, ok bool, more <-chan struct{}) {
 	return ev, ok, s.more
 }
 
-// Result waits for the outcome, which is that of Execute.
+// Result waits for the outcome, and returns it as Execute does.
 func (s *Stream[S]) Result() (*Result[S], error) {
 	<-s.done
 	return s.res, s.err

@@ -13,33 +13,37 @@ import (
 	"github.com/holdfast-go/holdfast/internal/owner"
 )
 
-// A Tool is the orchestrator for another agent's model.
+// A Tool offers the orchestrator to the model of another agent.
 type Tool struct {
 	Name, Description string
 	Parameters        json.RawMessage // JSON Schema
 
-	// Call runs a turn and returns its reply. Its request id, and a fresh session's name, derive from callID and the
-	// run in ctx: the same call again gets the same result. Nothing in args chooses the session. The usage of the
-	// child, and its tokens, reach the turn that calls. A callID that was used in the same run for other args is
-	// ErrRequestReused, and the error names the callID: it is so too after a crash, in Deliver, and in branches that
-	// run at once.
+	// Call runs a turn and returns its reply. Its request id, and the name of a fresh session, derive from callID and
+	// the run in ctx: the same call again gets the same result. Nothing in args chooses the session. The usage of the
+	// child, and its tokens, reach the turn that calls.
+	//
+	// If a callID was used in the same run for other args, the error is ErrRequestReused and names the callID. This
+	// holds after a crash, in Deliver, and in branches that run at once.
 	Call func(ctx context.Context, callID string, args json.RawMessage) (string, error)
 
-	// Ask is Call for a caller who wants more than the text of the reply.
+	// Ask is Call, with more than the text of the reply.
 	Ask func(ctx context.Context, callID string, args json.RawMessage) (*ToolReply, error)
 }
 
-// A ToolReply is what a child's turn settled.
+// A ToolReply is the settled turn of a child.
 type ToolReply struct {
-	Text           string          // what Tool's reply made of it
+	// Text is the reply, made by the reply function of Tool.
+	Text           string
 	State          json.RawMessage // of the child's session
 	Session, RunID string
 	Turn           int
 	Usage          Usage
-	Replayed       bool // the call was answered before; nothing ran
+
+	// Replayed says that the call was answered before, and that nothing ran.
+	Replayed bool
 }
 
-// toolParameters is what a model has to say.
+// toolParameters is the JSON Schema of the args that a model gives.
 const toolParameters = `{
 	"type": "object",
 	"properties": {"input": {"type": "string", "description": "What to ask or tell, in plain words, with all that is needed to answer."}},
@@ -47,13 +51,16 @@ const toolParameters = `{
 	"additionalProperties": false
 }`
 
-// Tool answers with reply; nil replies with the state as JSON. session chooses the session of a call. If session is nil, each call
-// opens a fresh one, named for the session that calls ("s-1/refunds/9f2c…"), so that it can be found and deleted with it. Without
-// session, a call from outside a turn is ErrNoSession: nothing would tell the users of one callID apart.
+// Tool returns a Tool whose calls answer with reply; if reply is nil, with the state as JSON. session chooses the
+// session of a call. If session is nil, each call opens a fresh session, named for the session that calls
+// ("s-1/refunds/9f2c…"). So the fresh session can be found and deleted with the caller's. If session is nil, a call
+// from outside a turn is ErrNoSession: nothing would tell the users of one callID apart.
 //
-// The context of Call is that of the turn: its deadline, its end and its values reach the child, and a parent that is resumed
-// makes the same call, which the child answers from its record, or finishes.
-func (o *Orchestrator[S]) Tool(name, description string, reply func(*Result[S]) string, session func(context.Context) (string, error)) Tool {
+// The context of Call is the context of the turn: its deadline, its end and its values reach the child. A parent that
+// is resumed makes the same call. The child returns its settled turn, or finishes its run.
+func (o *Orchestrator[S]) Tool(
+	name, description string, reply func(*Result[S]) string, session func(context.Context) (string, error),
+) Tool {
 	ask := func(ctx context.Context, callID string, args json.RawMessage) (*ToolReply, error) {
 		answer, err := o.askTool(ctx, name, callID, args, session)
 		var said *ToolReply
@@ -81,7 +88,8 @@ func toolReply[S any](res *Result[S], reply func(*Result[S]) string) (*ToolReply
 		return nil, err
 	}
 	said := &ToolReply{
-		Text: string(state), State: state, Session: res.Session, RunID: res.RunID, Turn: res.Turn, Usage: res.Usage, Replayed: res.Replayed,
+		Text: string(state), State: state, Session: res.Session, RunID: res.RunID, Turn: res.Turn,
+		Usage: res.Usage, Replayed: res.Replayed,
 	}
 	if reply != nil {
 		said.Text = reply(res)
@@ -90,7 +98,9 @@ func toolReply[S any](res *Result[S], reply func(*Result[S]) string) (*ToolReply
 }
 
 // askTool runs the child's turn.
-func (o *Orchestrator[S]) askTool(ctx context.Context, tool, callID string, args json.RawMessage, session func(context.Context) (string, error)) (*Result[S], error) {
+func (o *Orchestrator[S]) askTool(
+	ctx context.Context, tool, callID string, args json.RawMessage, session func(context.Context) (string, error),
+) (*Result[S], error) {
 	text, err := toolInput(callID, args)
 	if err != nil {
 		return nil, err
@@ -117,7 +127,7 @@ func (o *Orchestrator[S]) askTool(ctx context.Context, tool, callID string, args
 		}
 	}
 	res, err := o.Execute(ctx, in, Input{RequestID: id, Text: text}, tokensTo(line))
-	if line != nil && (first || res == nil || !res.Replayed) { // a repeat that is answered from the record has cost nothing more
+	if line != nil && (first || res == nil || !res.Replayed) { // a repeat of a settled call has cost nothing more
 		line.meter.add(usageOf(res, err))
 	}
 	if errors.Is(err, ErrRequestReused) {
@@ -126,10 +136,10 @@ func (o *Orchestrator[S]) askTool(ctx context.Context, tool, callID string, args
 	return res, err
 }
 
-// reusedCall names the id of a call that was used before, for other args.
+// reusedCall adds to err the id of a call that was used before, for other args.
 func reusedCall(callID string, err error) error { return fmt.Errorf("call id %q: %w", callID, err) }
 
-// toolInput returns what a model has said.
+// toolInput returns the input in the args of a model.
 func toolInput(callID string, args json.RawMessage) (string, error) {
 	var said struct{ Input *string }
 	if err := json.Unmarshal(args, &said); err != nil {
@@ -144,7 +154,7 @@ func toolInput(callID string, args json.RawMessage) (string, error) {
 	return *said.Input, nil
 }
 
-// tokensTo passes the tokens of a child to those who watch its parent.
+// tokensTo passes the tokens of a child to the listeners of its parent.
 func tokensTo(l *line) *CallOptions {
 	if l == nil {
 		return nil
@@ -156,7 +166,7 @@ func tokensTo(l *line) *CallOptions {
 	}}
 }
 
-// usageOf is what a child has used, whatever became of its turn.
+// usageOf returns the usage of a child, from its result or from its error.
 func usageOf[S any](res *Result[S], err error) Usage {
 	if res != nil {
 		return res.Usage
@@ -167,7 +177,7 @@ func usageOf[S any](res *Result[S], err error) Usage {
 	return Usage{}
 }
 
-// called notes a call of a tool by this run, and reports whether it is the first with its id.
+// called notes a call of a tool by this run, and reports whether it is the first call with its id.
 func (m *meter) called(id, callID string, args json.RawMessage) (first bool, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -192,10 +202,10 @@ func toolID(run, tool, callID string) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// maxSession is how long the name of a session may be, in bytes.
+// maxSession is the longest name of a session, in bytes.
 const maxSession = 512
 
-// toolSession names a fresh session for the one that calls, as far as there is room.
+// toolSession names a fresh session after the session that calls, as far as there is room.
 func toolSession(parent, tool, id string) string {
 	room := maxSession - len(id) - 1
 	name := strings.ToValidUTF8(cut(parent+"/"+tool, room), "")

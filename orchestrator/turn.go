@@ -170,7 +170,8 @@ func (t *Turn[S]) Logger() *slog.Logger {
 // LogValue keeps state, input and history out of logs.
 func (t *Turn[S]) LogValue() slog.Value {
 	return slog.GroupValue(
-		slog.String("session", t.Session), slog.Int("turn", t.Index), slog.Int("iteration", t.Iteration), slog.String("run", t.RunID))
+		slog.String("session", t.Session), slog.Int("turn", t.Index), slog.Int("iteration", t.Iteration),
+		slog.String("run", t.RunID))
 }
 
 // An Input opens a turn. Everything that a turn needs of its caller goes in here: a resume has nothing else.
