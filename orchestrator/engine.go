@@ -16,21 +16,25 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// An engine is what of an orchestrator needs no S.
+// engine is the part of an Orchestrator that does not depend on S.
 type engine struct {
 	Options   // with defaults filled in
 	name      string
-	process   string // unique for each start of one
+	process   string // unique for each start of a process
 	signature string
 	version   string
 	store     checkpoint.Store
-	joined    snapshot.Settle // appends a turn and deletes its run at once; nil: the stores cannot
-	sessions  *owner.Process  // those that this process owns
-	handlers  handlers
-	slow      slow
-	meters    meters
-	runners   sync.Pool    // of *runner
-	stuck     atomic.Int64 // functions that were given up, and have not returned
+
+	// joined appends a turn and deletes its run in one transaction; nil if the stores cannot.
+	joined   snapshot.Settle
+	sessions *owner.Process // the sessions that this process owns
+	handlers handlers
+	slow     slow
+	meters   meters
+	runners  sync.Pool // of *runner
+
+	// stuck counts the functions that were given up and have not returned.
+	stuck atomic.Int64
 }
 
 func (e *engine) key(session string) checkpoint.Key {
@@ -39,11 +43,11 @@ func (e *engine) key(session string) checkpoint.Key {
 
 func (e *engine) logger() *slog.Logger { return e.Logger }
 
-// why is what a record says of err.
+// why is the attribute of a log line for err.
 func (e *engine) why(err error) slog.Attr { return slog.String("err", e.LogError(err)) }
 
-// run runs a function of the bot, which may panic, or go on after ctx has ended: then it is waited for, and at last given
-// up with errStuck.
+// run runs a function of the bot. The function may panic, or go on after ctx has ended. If it goes on, run waits for
+// Limits.SettleTimeout, gives the function up, and returns errStuck.
 func (e *engine) run(ctx context.Context, fn func(context.Context) error) error {
 	r, _ := e.runners.Get().(*runner)
 	if r == nil {
@@ -70,7 +74,7 @@ func (e *engine) run(ctx context.Context, fn func(context.Context) error) error 
 	return <-r.done
 }
 
-// A runner is what tells that a function has returned. It serves another one then, unless it was given up.
+// A runner tells when a function has returned. After that it serves another function, unless the first was given up.
 type runner struct {
 	done chan error
 	over atomic.Bool // see giveUp
@@ -85,12 +89,12 @@ func (e *engine) serve(ctx context.Context, r *runner, fn func(context.Context) 
 	err = logtext.Private(outside(protect(func() error { return fn(ctx) })))
 }
 
-// mostStuck bounds the functions that were given up. Each keeps its goroutine, and all that it refers to: mostly a
-// state.
+// mostStuck bounds the functions that were given up. Each keeps its goroutine and everything that it refers to, which
+// is mostly a state.
 const mostStuck = 1000
 
 // giveUp counts a function that goes on although its context has ended. It reports whether the function had not
-// returned. over is set by the first of giveUp and returned.
+// returned. The first of giveUp and returned sets over.
 func (e *engine) giveUp(ctx context.Context, over *atomic.Bool) bool {
 	if !over.CompareAndSwap(false, true) {
 		return false
@@ -101,7 +105,7 @@ func (e *engine) giveUp(ctx context.Context, over *atomic.Bool) bool {
 	return true
 }
 
-// returned says that a function has returned, given up or not.
+// returned notes that a function has returned, given up or not.
 func (e *engine) returned(over *atomic.Bool) {
 	if !over.CompareAndSwap(false, true) {
 		e.stuck.Add(-1)
@@ -117,7 +121,7 @@ func (e *engine) full() error {
 	return nil
 }
 
-// protect makes an error of a panic.
+// protect turns a panic into an error.
 func protect(fn func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -127,7 +131,7 @@ func protect(fn func() error) (err error) {
 	return fn()
 }
 
-// ofOneRow reports whether a store says of one session, run or turn that it is damaged: a listing goes on after it.
+// ofOneRow reports whether err says that one session, run or turn is damaged. A listing goes on after such an error.
 func ofOneRow(err error) bool {
 	if _, ok := errors.AsType[*checkpoint.DamagedError](err); ok {
 		return true

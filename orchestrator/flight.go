@@ -17,54 +17,77 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// A flight is a run on its way to settle, in the hands of this process.
+// A flight is a run that this process takes to its end.
 type flight[S any] struct {
 	*visit[S]
-	ctx      context.Context // the session's, with the span of the turn
-	tracer   tracer
-	id       string
-	index    int // of the turn it will be
-	input    Input
-	run      *snapshot.Run              // the run as last saved, or as it is about to be, without its documents; nil without a snapshot store
-	memo     memo                       // the decoded Payload; State is nil if it equals the newest turn's
-	parts    map[string]json.RawMessage // of a run that was adopted
-	recorded bool                       // the snapshot store has it
-	saved    *saved                     // nil: nothing
-	built    bool                       // state and history are those of the turn
-	looked   bool                       // whether the run was begun by an earlier call is known
-	worked   bool                       // a function of the bot has run since the last progress was saved
-	final    bool                       // nothing follows in this call
-	began    time.Time
-	limit    context.Context // ctx, with the time that the turn may take
-	stop     context.CancelFunc
+
+	// ctx is the context of the session, with the span of the turn.
+	ctx    context.Context
+	tracer tracer
+	id     string
+
+	// index is the number of the turn that the run will be.
+	index int
+	input Input
+
+	// run is the run as last saved, or as it is about to be; nil without a snapshot store. Its documents are not in it.
+	run  *snapshot.Run
+	memo memo // the decoded Payload; State is nil if it equals the newest turn's
+
+	// parts are the parts of a run that was adopted.
+	parts map[string]json.RawMessage
+
+	// recorded says that the snapshot store has the run.
+	recorded bool
+
+	// saved is the last save; nil if there is none.
+	saved *saved
+
+	// built says that state and history are those of this turn.
+	built bool
+
+	// looked says that it is known whether an earlier call has begun the run.
+	looked bool
+
+	// worked says that a function of the bot has run since the last progress was saved.
+	worked bool
+	final  bool // nothing follows in this call
+	began  time.Time
+
+	// limit is ctx, with the time that the turn may take.
+	limit context.Context
+	stop  context.CancelFunc
 
 	state   S
-	fan     *fan // the fan-out under way; nil: none
+	fan     *fan // the current fan-out; nil: none
 	history []message.Message
 	ran     []string
-	reasons []string // why each step was decided; may be shorter than the steps
+
+	// reasons say why each step was decided. There may be fewer reasons than steps.
+	reasons []string
 	meter   meter
 }
 
-// saved is what the snapshot store is known to have.
+// saved is the last save that the snapshot store is known to have.
 type saved struct {
 	run  snapshot.Run
 	memo memo
 	used storedUsage
 }
 
-// newFlight is the run of a new input, or the same run as before for an input that has come before.
+// newFlight returns the run of a new input. If the input has come before, it returns the same run as before.
 func (v *visit[S]) newFlight(in Input) *flight[S] {
 	in.Data = slices.Clone(in.Data)
 	f := &flight[S]{visit: v, ctx: v.own.Ctx, limit: v.own.Ctx, input: in}
 	if in.RequestID != "" {
 		f.id = runID(v.own.Key, v.own.Born, in)
 	} else {
-		f.id = v.own.Fence.Nonce // unique, no secret, and a claim begins one such run at most
+		f.id = v.own.Fence.Nonce // unique and no secret; a claim begins one such run at most
 	}
 	if v.Snapshots != nil {
 		f.run = &snapshot.Run{
-			Key: snapshot.Key(v.own.Key), ID: f.id, RequestID: in.RequestID, Attempt: 1, Status: snapshot.Running, Fence: v.own.Fence,
+			Key: snapshot.Key(v.own.Key), ID: f.id, RequestID: in.RequestID, Attempt: 1, Status: snapshot.Running,
+			Fence: v.own.Fence,
 		}
 	}
 	f.memo = memo{V: payloadVersion, Input: storedInput{Text: in.Text}}
@@ -74,7 +97,7 @@ func (v *visit[S]) newFlight(in Input) *flight[S] {
 	return f
 }
 
-// renamed gives f the id that it has in the life of the session to which its Born belongs now.
+// renamed gives f its id in the life of the session that the session's Born stands for now.
 func (f *flight[S]) renamed() {
 	f.memo.Born = f.own.Born
 	if f.input.RequestID == "" {
@@ -84,7 +107,7 @@ func (f *flight[S]) renamed() {
 	f.run.ID = f.id
 }
 
-// resumed is the run that was found in flight, and is ours now.
+// resumed returns the flight of a run that was found in flight and is ours now.
 func (v *visit[S]) resumed(r snapshot.Run) *flight[S] {
 	r.Fence = v.own.Fence
 	r.Status, r.Error, r.Pause = snapshot.Running, "", 0
@@ -93,7 +116,7 @@ func (v *visit[S]) resumed(r snapshot.Run) *flight[S] {
 	return f
 }
 
-// begin starts the time that the turn may take, from its first function of the bot on.
+// begin starts the time of Limits.TurnTimeout. It comes before the first function of the bot.
 func (f *flight[S]) begin() {
 	f.end()
 	f.limit = f.ctx
@@ -102,7 +125,7 @@ func (f *flight[S]) begin() {
 	}
 }
 
-// end stops that time.
+// end stops the time of Limits.TurnTimeout.
 func (f *flight[S]) end() {
 	if f.stop != nil {
 		f.stop()
@@ -110,7 +133,7 @@ func (f *flight[S]) end() {
 	}
 }
 
-// open makes the turn and records it as in flight. It returns the run that is in flight already, if there is one.
+// open builds the turn and saves the run as in flight. If a run is in flight already, open returns that run.
 func (f *flight[S]) open() (found *snapshot.Run, err error) {
 	f.index = f.next()
 	f.own.AtWork(f.id)
@@ -158,19 +181,20 @@ func (f *flight[S]) open() (found *snapshot.Run, err error) {
 		if errors.Is(err, lock.ErrFenced) {
 			f.own.Lose(lock.ErrFenced)
 		}
-		err = f.err("begin", indeterminate(err)) // Begin is asked once; the drain finishes a run that it has begun
+		err = f.err("begin", indeterminate(err)) // Begin is sent once; if it took effect, a drain finishes the run
 		f.emit(Event{Kind: TurnLeft, Err: err})
 	case err != nil:
 		f.own.Begun = false
 		err = f.err("begin", err)
 	default:
-		f.own.Begun = false // what is in flight is of an earlier life, if ours is the first claim
+		f.own.Begun = false // the run in flight is of an earlier life, if ours is the first claim
 	}
 	return found, err
 }
 
-// begunBefore returns the run of the call's request id, if an earlier call has begun it. Definition.Begin has run for it, and
-// does not run again on the same state. Bots without that hook learn it from the snapshot store's Begin.
+// begunBefore returns the run of the call's request id, if an earlier call has begun that run. Definition.Begin has run
+// for it, and does not run again on the same state. A bot without Definition.Begin learns of the run from the snapshot
+// store's Begin.
 func (f *flight[S]) begunBefore() (*snapshot.Run, error) {
 	if f.looked || f.o.def.Begin == nil || f.Snapshots == nil || f.input.RequestID == "" {
 		return nil, nil
@@ -192,7 +216,7 @@ func (f *flight[S]) begunBefore() (*snapshot.Run, error) {
 	return found, nil
 }
 
-// build makes the turn as it starts, unless it is made already and nothing has settled since.
+// build makes the turn as it starts. If the turn is made already and nothing has settled since, build does nothing.
 func (f *flight[S]) build() error {
 	if f.built && (f.run == nil || f.run.Base == f.base()) {
 		return nil
@@ -203,7 +227,7 @@ func (f *flight[S]) build() error {
 	return f.enter()
 }
 
-// gather takes the newest state, and the history.
+// gather reads the newest state and the history.
 func (f *flight[S]) gather() error {
 	if err := f.newest(); err != nil {
 		return f.err("drift", err)
@@ -217,7 +241,7 @@ func (f *flight[S]) gather() error {
 	return nil
 }
 
-// newest makes the state of the newest turn that of this one.
+// newest makes the state of the newest turn the state of this turn.
 func (f *flight[S]) newest() (err error) {
 	var state S
 	if f.last != nil {
@@ -227,7 +251,8 @@ func (f *flight[S]) newest() (err error) {
 	return err
 }
 
-// enter runs Definition.Begin. If the state is still that of the newest turn, to the letter, it is not saved again.
+// enter runs Definition.Begin. If neither Begin nor a migration can have changed the state of the newest turn, the state
+// is not saved again.
 func (f *flight[S]) enter() error {
 	hook := f.o.def.Begin
 	if hook != nil {
@@ -267,7 +292,7 @@ func (f *flight[S]) recall() error {
 	})
 }
 
-// keep makes the state what is saved next.
+// keep makes the state part of the next save.
 func (f *flight[S]) keep() error {
 	if f.Snapshots == nil {
 		return nil
@@ -279,8 +304,8 @@ func (f *flight[S]) keep() error {
 	return err
 }
 
-// ready makes a flight of a run that was adopted: it goes on where it was saved, or starts over from its input if another
-// turn has settled since.
+// ready prepares a run that was adopted. The run goes on where it was saved. If another turn has settled since, the run
+// starts over from its input.
 func (f *flight[S]) ready() error {
 	f.index = f.next()
 	f.own.AtWork(f.id)
@@ -314,7 +339,7 @@ func (f *flight[S]) ready() error {
 	return nil
 }
 
-// load reads what the run was saved with.
+// load reads the documents of the run.
 func (f *flight[S]) load() (err error) {
 	if f.memo, err = f.o.readMemo(*f.run); err != nil {
 		return err
@@ -355,7 +380,7 @@ func (f *flight[S]) load() (err error) {
 	return f.loadFan()
 }
 
-// loadFan goes on with the fan-out that was under way.
+// loadFan restores the fan-out that the run was saved in.
 func (f *flight[S]) loadFan() error {
 	found, err := storedPart(f, fanPart, storedFan{Iteration: -1})
 	if err != nil || found.Iteration != f.memo.Iteration {
@@ -401,7 +426,7 @@ func storedPart[T, S any](f *flight[S], name string, absent T) (T, error) {
 	return part, nil
 }
 
-// unknown returns the first that is no intent, if there is one.
+// unknown returns the first name that is no intent, if there is one.
 func (o *Orchestrator[S]) unknown(intents []string) (name string, found bool) {
 	for _, name := range intents {
 		if _, known := o.def.Intents[name]; !known {
@@ -416,7 +441,8 @@ func (o *Orchestrator[S]) knows(intents []string) bool {
 	return !unknown
 }
 
-// readMemo is decodeMemo, for one who goes on with the run: what this very definition has decided names its intents.
+// readMemo is decodeMemo for a caller that goes on with the run. If this very definition wrote the run, the decision
+// must name intents of this definition.
 func (o *Orchestrator[S]) readMemo(r snapshot.Run) (memo, error) {
 	m, err := decodeMemo(r)
 	if err == nil && m.Next != nil && o.wrote(m.Signature, m.Version) && !o.knows(m.Next.Intents) {
@@ -425,7 +451,7 @@ func (o *Orchestrator[S]) readMemo(r snapshot.Run) (memo, error) {
 	return m, err
 }
 
-// turn is what a function of the bot sees.
+// turn returns the argument of a function of the bot.
 func (f *flight[S]) turn(intent string, attempt int, state S) *Turn[S] {
 	in := f.input
 	in.Data = slices.Clone(in.Data)
@@ -470,12 +496,12 @@ func (f *flight[S]) emit(ev Event) {
 	f.call.emit(ev)
 }
 
-// err is an error of this run.
+// err returns err as an error of this run.
 func (f *flight[S]) err(op string, err error) *Error {
 	return &Error{Op: op, Session: f.own.Session, Turn: f.index, RunID: f.id, Usage: f.meter.total(), Err: err}
 }
 
-// mine is err as an error of this run, which most are already.
+// mine returns err as an error of this run. Most errors are one already.
 func (f *flight[S]) mine(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
@@ -483,7 +509,7 @@ func (f *flight[S]) mine(err error) *Error {
 	return f.err("settle", err)
 }
 
-// errNotSaved marks an error of the snapshot store: the run is as it was saved last.
+// errNotSaved marks an error of the snapshot store: the run is as it was last saved.
 var errNotSaved = errors.New("not saved")
 
 // put saves the run as memo has it, in place of everything that was saved before.
@@ -493,7 +519,7 @@ func (f *flight[S]) put(change func(*snapshot.Run)) error {
 	f.memo.Usage = storedUsage(f.meter.total())
 	r.Payload, r.Parts = f.memo.documents(inlineState)
 	err := f.save(r, f.memo, f.memo.Usage)
-	if invalid(err) && f.memo.State != nil && r.Parts == nil { // too much for one document may not be for two
+	if invalid(err) && f.memo.State != nil && r.Parts == nil { // too large for one document may fit into two
 		r.Payload, r.Parts = f.memo.documents(0)
 		err = f.save(r, f.memo, f.memo.Usage)
 	}
@@ -504,7 +530,7 @@ func (f *flight[S]) put(change func(*snapshot.Run)) error {
 	return nil
 }
 
-// note saves a change of the run, and parts, beside what was saved last. It costs no more than they do.
+// note saves a change of the run, and parts, beside the last save. It writes only the change and the parts.
 func (f *flight[S]) note(parts map[string]json.RawMessage, change func(*snapshot.Run)) error {
 	r := f.saved.run
 	change(&r)
@@ -526,7 +552,7 @@ func (f *flight[S]) note(parts map[string]json.RawMessage, change func(*snapshot
 	return nil
 }
 
-// save writes a version of the run, which has a number of its own so that the write may be repeated.
+// save writes a version of the run. The version has a number of its own, so that the write may be repeated.
 func (f *flight[S]) save(r snapshot.Run, m memo, used storedUsage) error {
 	f.run.Seq++
 	r.Seq = f.run.Seq
@@ -544,7 +570,7 @@ func (f *flight[S]) save(r snapshot.Run, m memo, used storedUsage) error {
 	return fmt.Errorf("%w: %w", errNotSaved, err)
 }
 
-// ended returns why ctx, or the session, is over.
+// ended returns why ctx or the session is over.
 func (f *flight[S]) ended(ctx context.Context) error {
 	if err := f.own.Lost(); err != nil {
 		return err

@@ -12,19 +12,26 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// A visit is one call's stay in a session that it owns.
+// A visit is the stay of one call in a session that it owns.
 type visit[S any] struct {
 	*engine
 	own  owner.Session
 	o    *Orchestrator[S]
 	call *call
-	last *checkpoint.Checkpoint // the newest settled turn; nil: none
-	owed int                    // the oldest turn that is not delivered
-	mute bool                   // a delivery has failed: no other is tried
 
-	spent            bool // under our fence no run can begin any more
-	summarized       int  // turns before this one are summarized
-	failedDeliveries int  // of the oldest turn that is not delivered
+	// last is the newest settled turn; nil if there is none.
+	last *checkpoint.Checkpoint
+	owed int // the oldest turn that is not delivered
+
+	// mute says that a delivery has failed, so that no other is tried.
+	mute bool
+
+	// spent says that no run can begin under our fence any more.
+	spent      bool
+	summarized int // turns before this one are summarized
+
+	// failedDeliveries counts the failures of the oldest turn that is not delivered.
+	failedDeliveries int
 }
 
 func (o *Orchestrator[S]) visit(ctx context.Context, k *call, requestID string, wait bool) (*visit[S], error) {
@@ -39,12 +46,12 @@ func (o *Orchestrator[S]) visit(ctx context.Context, k *call, requestID string, 
 	return v, nil
 }
 
-// granted takes over what the claim has found.
+// granted copies what the claim has found.
 func (v *visit[S]) granted() {
 	v.last, v.owed, v.summarized, v.failedDeliveries = v.own.Last, v.own.Delivered, v.own.Summarized, v.own.Failed
 }
 
-// next is the number of the turn that is to settle.
+// next is the number of the next turn to settle.
 func (v *visit[S]) next() int {
 	if v.last == nil {
 		return 0
@@ -63,15 +70,16 @@ func (v *visit[S]) fail(op string, err error) *Error {
 	return &Error{Op: op, Session: v.own.Session, Turn: v.next(), Err: err}
 }
 
-// An outcome is what became of a run that was in flight.
+// An outcome says how a run that was in flight ended.
 type outcome[S any] struct {
-	own bool // it is the call's own: its outcome is the call's
+	// own says that the run is the call's own: its outcome is the outcome of the call.
+	own bool
 	res *Result[S]
 	err error
 }
 
-// giveWay deals with the run in flight, so that the run of f can begin. If f is nil it is the run in flight that the call is
-// for.
+// giveWay handles the run in flight, so that the run of f can begin. If f is nil, the call is to finish the run that
+// was found.
 func (v *visit[S]) giveWay(found snapshot.Run, f *flight[S]) (outcome[S], error) {
 	leftover, err := v.leftover(found)
 	if err == nil && !leftover {
@@ -104,7 +112,7 @@ func (v *visit[S]) giveWay(found snapshot.Run, f *flight[S]) (outcome[S], error)
 	return v.takeUp(found, own, f)
 }
 
-// refuse says why a run in flight is not touched.
+// refuse returns the error for a run in flight that is not touched.
 func (v *visit[S]) refuse(found snapshot.Run, own bool, err error) error {
 	op := "begin"
 	if isDrift(err) {
@@ -114,14 +122,14 @@ func (v *visit[S]) refuse(found snapshot.Run, own bool, err error) error {
 		return v.fail(op, err)
 	}
 	if isDrift(err) {
-		err = indeterminate(err) // a process that knows the definition may settle it
+		err = indeterminate(err) // another process, which knows the definition, may settle the run
 	}
 	e := v.fail(op, err)
 	e.RunID = found.ID
 	return e
 }
 
-// usable says why a run that is no leftover cannot go on here, on what is shown of it: nothing is written.
+// usable returns why an unfinished run cannot continue in this process. It only reads.
 func (o *Orchestrator[S]) usable(r snapshot.Run, force, pastParked bool) error {
 	m, err := o.readMemo(r)
 	if err == nil {
@@ -138,8 +146,9 @@ func (o *Orchestrator[S]) usable(r snapshot.Run, force, pastParked bool) error {
 	return nil
 }
 
-// leftover reports whether a run is over already: told as ended, settled by a turn that is kept, or of an earlier life of the
-// session, unless it goes on in this one. Its turn number proves nothing: another may have settled it.
+// leftover reports whether r is a finished run. A run is finished if its status is Ended, or if a kept turn has settled
+// it. It is also finished if it is of an earlier life of the session, unless it continues in this life: see retired.
+// The turn number of a run proves nothing: another run may have settled that turn.
 func (v *visit[S]) leftover(r snapshot.Run) (bool, error) {
 	if r.Status == snapshot.Ended {
 		return true, nil
@@ -153,14 +162,15 @@ func (v *visit[S]) leftover(r snapshot.Run) (bool, error) {
 	return v.kept(v.own.Ctx, r, v.last.Turn-1)
 }
 
-// retired reports whether a run is of an earlier life of the session that was retired because no turn was settled in it. The
-// run lost nothing, and goes on. If the session had been deleted, its run would have been ended before, unless its Begin came
-// after that. A life that ended within a lease was not retired.
+// retired reports whether a run is of an earlier life of the session that was retired because no turn was settled in
+// it. The run lost nothing, and goes on. If the session had been deleted instead, Delete would have ended the run,
+// unless the run's Begin came after the Delete. A life that ended within one lease was not retired.
 func (v *visit[S]) retired(r snapshot.Run, m memo) bool {
 	return v.last == nil && r.Base == "" && v.own.Born-m.Born >= v.Limits.LeaseTTL.Microseconds()
 }
 
-// reborn gives the session the Born of the life in which its run began. The ids of the run, and of its repeats, are made with it.
+// reborn gives the session the Born of the life in which its run began. The ids of the run and of its repeats depend on
+// Born.
 func (v *visit[S]) reborn(r snapshot.Run, f *flight[S]) error {
 	if v.last != nil {
 		return nil
@@ -195,8 +205,8 @@ func (v *visit[S]) bear(born int64, f *flight[S]) error {
 	return nil
 }
 
-// kept reports whether a turn that is kept, from the given one downwards, is that of r. None before the one that r would
-// have been when it began can be.
+// kept reports whether a kept turn is the settled turn of r. It searches downwards from the given turn. Stop below
+// r.Turn: those turns existed before r began.
 func (e *engine) kept(ctx context.Context, r snapshot.Run, from int) (bool, error) {
 	for cp, err := range e.store.Turns(ctx, checkpoint.Key(r.Key), from) {
 		switch {
@@ -211,10 +221,10 @@ func (e *engine) kept(ctx context.Context, r snapshot.Run, from int) (bool, erro
 	return false, nil
 }
 
-// errChanged says that the run in flight is not the one any more that was shown.
+// errChanged says that the run in flight is no longer the run that was shown.
 var errChanged = errors.New("another run is in flight")
 
-// adopt makes the run ours. Nothing of it is used before.
+// adopt makes the run ours. Nothing of the run is used before that.
 func (v *visit[S]) adopt(found snapshot.Run, attempts int) (r snapshot.Run, err error) {
 	if err := v.own.Lost(); err != nil {
 		return r, err
@@ -235,8 +245,9 @@ func (v *visit[S]) adopt(found snapshot.Run, attempts int) (r snapshot.Run, err 
 	return r, err
 }
 
-// sweepUp deletes a run that is over. That it has settled was only read. A claim of a session that is owned is durable, and
-// so is then what was read before it: otherwise a failover of the one server could lose the turn whose run the other forgets.
+// sweepUp deletes a finished run. So far the settled turn was only read. A claim of an owned session is durable, and
+// makes everything durable that was read before it. Without that claim, a failover of the checkpoint store could lose
+// the turn while the snapshot store forgets its run.
 func (v *visit[S]) sweepUp(found snapshot.Run) error {
 	if v.joined == nil && found.Status != snapshot.Ended {
 		if err := v.own.ClaimAnew(0); err != nil {
@@ -245,7 +256,7 @@ func (v *visit[S]) sweepUp(found snapshot.Run) error {
 	}
 	r, err := v.adopt(found, 0)
 	if err == nil && found.Status == snapshot.Ended && r.Status != snapshot.Ended {
-		err = errChanged // its input has come again since
+		err = errChanged // the same input has come again since
 	}
 	switch {
 	case err == nil:
@@ -262,9 +273,9 @@ func (v *visit[S]) sweepUp(found snapshot.Run) error {
 	return v.unlessChanged(err)
 }
 
-// bury deletes a damaged run that is ours. Nobody can go on with it, so nothing needs to be saved before.
+// bury deletes a damaged run that is ours. No process can go on with the run, so nothing needs to be saved before.
 func (v *visit[S]) bury(r snapshot.Run) error {
-	id := cmp.Or(r.ID, "unknown") // which the store takes for any
+	id := cmp.Or(r.ID, "unknown") // the store takes it for any id
 	_, err := v.own.Persist(v.own.Ctx, func(ctx context.Context) error {
 		return v.Snapshots.Delete(ctx, snapshot.Key(v.own.Key), id, v.own.Fence)
 	})
@@ -278,12 +289,13 @@ func (v *visit[S]) bury(r snapshot.Run) error {
 // logDropped logs that a run was dropped because its session was deleted.
 func (v *visit[S]) logDropped(r snapshot.Run) {
 	if m, err := decodeMemo(r); err == nil && m.Born != v.own.Born && r.Status != snapshot.Ended {
-		v.Logger.ErrorContext(v.own.Ctx, "run dropped: its session was deleted, or retired by Sweep, and began anew", "session", v.own.Session, "run", r.ID)
+		v.Logger.ErrorContext(v.own.Ctx, "run dropped: its session was deleted, or retired by Sweep, and began anew",
+			"session", v.own.Session, "run", r.ID)
 	}
 }
 
-// freshFence claims the session from ourselves if nothing may begin under our fence any more: that is how a snapshot store
-// tells a late copy of a Begin.
+// freshFence claims the session from ourselves if no run may begin under our fence any more. By the fence a snapshot
+// store recognizes a late copy of a Begin.
 func (v *visit[S]) freshFence() error {
 	if !v.spent {
 		return nil
@@ -295,7 +307,7 @@ func (v *visit[S]) freshFence() error {
 	return nil
 }
 
-// unlessChanged makes an error of err, unless the caller only has to look again.
+// unlessChanged returns the error of the call for err. If the caller only has to look again, it returns nil.
 func (v *visit[S]) unlessChanged(err error) error {
 	switch {
 	case err == nil, errors.Is(err, errChanged):
@@ -306,7 +318,7 @@ func (v *visit[S]) unlessChanged(err error) error {
 	return v.fail("adopt", err)
 }
 
-// abandon ends a run of somebody else without a turn.
+// abandon ends the run of another input without a turn.
 func (v *visit[S]) abandon(found snapshot.Run) error {
 	r, err := v.adopt(found, 0)
 	if err == nil {
@@ -315,19 +327,21 @@ func (v *visit[S]) abandon(found snapshot.Run) error {
 	return v.unlessChanged(err)
 }
 
-// end saves a run of ours as ended, after which nobody goes on with it, and deletes it.
+// end saves a run of ours as ended, and deletes it. After the save no process goes on with the run.
 func (v *visit[S]) end(r snapshot.Run) error {
 	r.Seq++
 	r.Status, r.Error = snapshot.Ended, ErrAbandoned.Error()
-	r.Payload, r.Parts = nil, nil // they stay
-	if _, err := v.own.Persist(v.own.Ctx, func(ctx context.Context) error { return v.Snapshots.Save(ctx, r) }); err != nil {
+	r.Payload, r.Parts = nil, nil // nil keeps what is stored
+	if _, err := v.own.Persist(v.own.Ctx, func(ctx context.Context) error {
+		return v.Snapshots.Save(ctx, r)
+	}); err != nil {
 		return err
 	}
 	v.forget(r)
 	return nil
 }
 
-// forget deletes a run that is over. If it is not deleted now, whoever finds it will see that it is over.
+// forget deletes a finished run. If that fails, the next call that finds the run sees that it is over.
 func (v *visit[S]) forget(r snapshot.Run) {
 	err := v.own.Once(v.own.Ctx, func(ctx context.Context) error {
 		return v.Snapshots.Delete(ctx, snapshot.Key(v.own.Key), r.ID, r.Fence)
@@ -336,11 +350,13 @@ func (v *visit[S]) forget(r snapshot.Run) {
 	case err == nil:
 		v.meters.inFlight(-1)
 	case !errors.Is(err, lock.ErrFenced):
-		v.Logger.WarnContext(v.own.Ctx, "run not deleted; it is found later", "session", v.own.Session, "run", r.ID, v.why(err))
+		v.Logger.WarnContext(v.own.Ctx, "run not deleted; it is found later",
+			"session", v.own.Session, "run", r.ID, v.why(err))
 	}
 }
 
-// takeUp finishes a run in flight: as the call's own, or as an earlier input's, whose failure ends only itself.
+// takeUp finishes a run in flight. The run is the call's own, or the run of an earlier input, whose failure ends only
+// itself.
 func (v *visit[S]) takeUp(found snapshot.Run, own bool, f *flight[S]) (outcome[S], error) {
 	forced := v.call.force || own && found.Status == snapshot.Parked
 	attempts := v.Limits.Attempts
