@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// dispatch runs the intents, and makes their state that of the turn.
+// dispatch runs the intents. Their state becomes the state of the turn.
 func (f *flight[S]) dispatch(ctx context.Context, next Next) error {
 	if len(next.Intents) > 1 {
 		return f.fanOut(ctx, next)
@@ -42,8 +42,8 @@ func (f *flight[S]) dispatch(ctx context.Context, next Next) error {
 	return nil
 }
 
-// try runs an intent as often as its policy says, each time on a copy of start. Without, for one attempt only, it is the
-// turn's own state.
+// try runs an intent as often as its policy says, each time on a copy of start. If start is nil, there is only one
+// attempt, and it gets the turn's own state.
 func (f *flight[S]) try(ctx context.Context, name string, start json.RawMessage) (state S, err error) {
 	in := f.o.def.Intents[name]
 	for attempt := 1; ; attempt++ {
@@ -53,7 +53,8 @@ func (f *flight[S]) try(ctx context.Context, name string, start json.RawMessage)
 			return state, err
 		}
 		state, err = f.attempt(ctx, name, attempt, state)
-		if err == nil || attempt >= in.Retry.Attempts || ctx.Err() != nil || retry.IsPermanent(err) || errors.Is(err, errStuck) {
+		if err == nil || attempt >= in.Retry.Attempts || ctx.Err() != nil || retry.IsPermanent(err) ||
+			errors.Is(err, errStuck) {
 			return state, err
 		}
 		if cause := f.pause(ctx, in.Retry, attempt); cause != nil {
@@ -74,7 +75,7 @@ func (f *flight[S]) pause(ctx context.Context, p retry.Policy, failed int) error
 	return err
 }
 
-// policyPause returns what a policy says. It knows no context, and gets Limits.SettleTimeout to answer.
+// policyPause returns the pause that a policy says. The policy has no context: it gets Limits.SettleTimeout to answer.
 func (e *engine) policyPause(ctx context.Context, policy func() time.Duration) (d time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, e.Limits.SettleTimeout)
 	defer cancel()
@@ -124,36 +125,43 @@ func (f *flight[S]) attempt(ctx context.Context, name string, attempt int, state
 	t.line.end()
 	endSpan(span, err)
 	if !start.IsZero() {
-		f.emit(Event{Kind: IntentEnded, Intent: name, Attempt: attempt, Usage: f.meter.total(), Took: time.Since(start), Err: logtext.Public(err)})
+		f.emit(Event{
+			Kind: IntentEnded, Intent: name, Attempt: attempt, Usage: f.meter.total(), Took: time.Since(start),
+			Err: logtext.Public(err),
+		})
 	}
 	if err != nil {
-		return none, err // what it did to the state is gone; it may even be at it still
+		return none, err // its changes to the state are gone; it may still be running
 	}
 	return t.State, nil
 }
 
-// A fan is a fan-out under way. Its branches are named by their place in the decision.
+// A fan is a fan-out in progress. Its branches are named by their place in the decision.
 type fan struct {
 	decided storedFan
-	start   json.RawMessage // the state that every branch is given
+	start   json.RawMessage // the state that every branch gets
 	stored  bool            // the snapshot store has the decision
 
-	mu     sync.Mutex // protects following fields
-	done   map[int]storedBranch
-	saved  map[int]bool // which of those the snapshot store has
+	mu   sync.Mutex // protects following fields
+	done map[int]storedBranch
+
+	// saved says which branches of done the snapshot store has.
+	saved  map[int]bool
 	failed map[int]error
-	unsent error // a save has failed
+	unsent error // the error of a save that failed
 	open   int   // branches that are not finished
 }
 
 func newFan(decided storedFan) *fan {
-	return &fan{decided: decided, done: make(map[int]storedBranch), saved: make(map[int]bool), failed: make(map[int]error)}
+	return &fan{
+		decided: decided, done: make(map[int]storedBranch), saved: make(map[int]bool), failed: make(map[int]error),
+	}
 }
 
 func branchName(i int) string { return branchPart + strconv.Itoa(i) }
 
-// fanOut runs several intents at once, each on a copy of the state. A branch that has finished is saved and does not run
-// again; one that has failed waits for the others.
+// fanOut runs several intents at once, each on a copy of the state. A branch that has finished is saved and does not
+// run again. A branch that has failed waits for the others.
 func (f *flight[S]) fanOut(ctx context.Context, next Next) error {
 	if err := f.spread(next); err != nil {
 		return f.err("intent", err)
@@ -190,7 +198,8 @@ func (f *flight[S]) fanOut(ctx context.Context, next Next) error {
 	return f.merge(ctx)
 }
 
-// spread begins a fan-out, or goes on with the one that was found, without the branches that do not fit its state.
+// spread begins a fan-out, or goes on with the fan-out that was found. It drops the found branches that do not fit the
+// state.
 func (f *flight[S]) spread(next Next) error {
 	start, err := encodeState(f.engine, &f.state)
 	if err != nil {
@@ -206,13 +215,13 @@ func (f *flight[S]) spread(next Next) error {
 			_, err = onto(state, b.Change)
 		}
 		if err != nil {
-			delete(f.fan.done, i) // of a definition whose fields had other names: it runs again
+			delete(f.fan.done, i) // a definition with other names of fields wrote it: it runs again
 		}
 	}
 	return nil
 }
 
-// branchDone notes how a branch has ended, and saves it while others are under way.
+// branchDone notes the end of a branch, and saves the branch while others run.
 func (f *flight[S]) branchDone(i int, state S, err error) error {
 	fan := f.fan
 	b := storedBranch{Intent: fan.decided.Next.Intents[i]}
@@ -236,7 +245,7 @@ func (f *flight[S]) branchDone(i int, state S, err error) error {
 	return fan.unsent
 }
 
-// changed returns what a branch did to the state that it was given.
+// changed returns the changes that a branch made to the state that it was given.
 func (f *flight[S]) changed(start json.RawMessage, after S) (change, error) {
 	before, err := decode[S](start)
 	if err != nil {
@@ -245,7 +254,7 @@ func (f *flight[S]) changed(start json.RawMessage, after S) (change, error) {
 	return changes(before, after)
 }
 
-// saveBranches saves the branches that have finished, which is progress.
+// saveBranches saves the branches that have finished. Such a save is progress.
 func (f *flight[S]) saveBranches() error {
 	parts, err := f.unsavedParts()
 	if err != nil {
@@ -261,8 +270,8 @@ func (f *flight[S]) saveBranches() error {
 	return nil
 }
 
-// unsavedParts returns what the snapshot store does not have of the fan-out under way. The state that the branches were given
-// is a part of it only if nothing else tells it.
+// unsavedParts returns the parts of the current fan-out that the snapshot store does not have. The state that the
+// branches were given is among them only if a resume has no other source of it.
 func (f *flight[S]) unsavedParts() (map[string]json.RawMessage, error) {
 	fan := f.fan
 	if fan == nil || len(fan.done) == 0 {
@@ -290,8 +299,8 @@ func (f *flight[S]) unsavedParts() (map[string]json.RawMessage, error) {
 	return parts, nil
 }
 
-// unsavedState returns the state of the fan-out, or nil if a resume has it already: it was saved with the run, or is that of the
-// newest turn.
+// unsavedState returns the state of the fan-out. It returns nil if a resume has that state already: from the saved run,
+// or from the newest turn.
 func (f *flight[S]) unsavedState() (json.RawMessage, error) {
 	before := f.saved.memo.State
 	if before == nil {
@@ -316,7 +325,7 @@ func (f *flight[S]) unsavedState() (json.RawMessage, error) {
 	return f.fan.start, nil
 }
 
-// err joins what the branches failed with, in the order in which they were decided.
+// err joins the errors of the branches, in the order of the decision.
 func (fan *fan) err() (intent string, err error) {
 	var all []error
 	for i, name := range fan.decided.Next.Intents {
@@ -353,7 +362,7 @@ func (f *flight[S]) merge(ctx context.Context) error {
 	return nil
 }
 
-// mergeBy asks the definition.
+// mergeBy calls Definition.Merge.
 func (f *flight[S]) mergeBy(ctx context.Context, branches []change) (merged S, err error) {
 	states := make([]S, len(branches))
 	for i, c := range branches {

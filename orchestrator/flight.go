@@ -251,8 +251,8 @@ func (f *flight[S]) newest() (err error) {
 	return err
 }
 
-// enter runs Definition.Begin. If neither Begin nor a migration can have changed the state of the newest turn, the state
-// is not saved again.
+// enter runs Definition.Begin. If neither Begin nor a migration can have changed the state of the newest turn, the
+// state is not saved again.
 func (f *flight[S]) enter() error {
 	hook := f.o.def.Begin
 	if hook != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// errTurnTimeout is the one end of a context that fails a turn: the others leave it in flight.
+// errTurnTimeout is the only end of a context that fails a turn. Any other end leaves the run in flight.
 var errTurnTimeout = fmt.Errorf("turn timeout: %w", context.DeadlineExceeded)
 
 // finish takes the run to its end. final says that nothing follows in this call.
@@ -62,7 +62,7 @@ func (f *flight[S]) loop(ctx context.Context) error {
 	}
 }
 
-// decide returns what runs now: what was decided before, First at the start, or what Route says.
+// decide returns what runs now: an earlier decision, First at the start, or the answer of Route.
 func (f *flight[S]) decide(ctx context.Context) (Next, error) {
 	d := &f.o.def
 	switch {
@@ -73,7 +73,8 @@ func (f *flight[S]) decide(ctx context.Context) (Next, error) {
 	case d.Route == nil && len(f.o.choices) == 1:
 		return To(f.o.choices[0].Name), nil
 	case d.Route == nil:
-		return Next{}, f.err("route", errors.New("neither Evaluate nor an intent's Next says what follows, and there is no Route"))
+		return Next{}, f.err("route",
+			errors.New("neither Evaluate nor an intent's Next says what follows, and there is no Route"))
 	}
 	next, err := f.ask(ctx, d.Route)
 	if err != nil {
@@ -98,7 +99,7 @@ func (f *flight[S]) ask(ctx context.Context, fn func(context.Context, *Turn[S]) 
 	return said, nil
 }
 
-// checked drops repetitions, cleans what no store takes, and refuses what cannot run.
+// checked drops repetitions, cleans the text that no store accepts, and refuses names that are no intents.
 func (f *flight[S]) checked(n Next) (Next, error) {
 	n.Reason = cleanText(n.Reason)
 	if n.End {
@@ -110,13 +111,14 @@ func (f *flight[S]) checked(n Next) (Next, error) {
 	}
 	n.Intents = distinct(n.Intents)
 	if len(n.Intents) > f.Limits.FanOut {
-		return n, f.err("route", fmt.Errorf("%d intents at once, and Limits.FanOut is %d", len(n.Intents), f.Limits.FanOut))
+		return n, f.err("route",
+			fmt.Errorf("%d intents at once, and Limits.FanOut is %d", len(n.Intents), f.Limits.FanOut))
 	}
 	return n, nil
 }
 
-// An unknownIntent is a name that Route, Evaluate or a stored run has, and the definition has not. A model may have made
-// it up of what a user said.
+// An unknownIntent is a name in a decision of Route, Evaluate or a stored run that is no intent of the definition. A
+// model may have made up the name from the words of a user.
 type unknownIntent string
 
 func (name unknownIntent) Error() string { return strconv.Quote(string(name)) + " is no intent" }
@@ -132,7 +134,7 @@ func distinct(names []string) []string {
 	return all
 }
 
-// iterate dispatches, merges and evaluates. It returns what is known of what follows.
+// iterate dispatches, merges and evaluates. It returns the decision about what follows, as far as there is one.
 func (f *flight[S]) iterate(ctx context.Context, next Next) (Next, error) {
 	if err := f.dispatch(ctx, next); err != nil {
 		return Next{}, err
@@ -168,7 +170,7 @@ func (f *flight[S]) evaluate(ctx context.Context) (Next, error) {
 	return f.checked(next)
 }
 
-// step notes an iteration that is done. Reasons, which may be long, are not part of every save.
+// step notes a finished iteration. Reasons, which may be long, are not part of every save.
 func (f *flight[S]) step(next Next, took time.Duration, used Usage) {
 	if next.Reason != "" {
 		f.reasons = append(f.reasons, make([]string, len(f.memo.Steps)+1-len(f.reasons))...)
@@ -179,7 +181,7 @@ func (f *flight[S]) step(next Next, took time.Duration, used Usage) {
 	f.fan, f.memo.Next = nil, nil
 }
 
-// advance saves what an iteration has done, and what was decided on the way.
+// advance saves the result of an iteration, and the decision that it made.
 func (f *flight[S]) advance(follows Next) error {
 	f.memo.Iteration++
 	if !follows.zero() {
@@ -198,7 +200,7 @@ func (f *flight[S]) advance(follows Next) error {
 	return nil
 }
 
-// progress saves, and forgets earlier attempts: the run has come further.
+// progress saves, and sets the attempts to 0: the run has come further.
 func (f *flight[S]) progress() error {
 	err := f.put(func(r *snapshot.Run) { r.Attempt = 0 })
 	if err == nil {

@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// A change is what a branch of a fan-out did to the state that it was given: the fields that it changed, and a state in which
-// only these are set. It is stored as JSON, and costs no more than what has changed.
+// A change holds what a branch of a fan-out did to the state that it was given. It has the fields that the branch changed,
+// and a state in which only these fields are set. It is stored as JSON, and costs no more than the changed fields.
 //
-// A field is a field of a struct, also of one that is embedded, or a key of a map. Any other state is one field, "".
+// A field is a field of a struct, or of an embedded struct, or a key of a map. Any other state is one field, "".
 type change struct {
 	Fields []string        `json:"fields,omitempty"`
 	State  json.RawMessage `json:"state,omitempty"`
 }
 
-// changes compares what a branch returned with what it was given.
+// changes compares the state that a branch returned with the state that it was given.
 func changes[S any](before, after S) (change, error) {
 	a, b := body(&before), body(&after)
 	names := changedFields(a, b)
@@ -43,7 +43,7 @@ func changedFields(a, b reflect.Value) []string {
 	return names
 }
 
-// onto returns state with the changes.
+// onto returns state with the changes of c.
 func onto[S any](state S, c change) (S, error) {
 	if len(c.Fields) == 0 {
 		return state, nil
@@ -63,8 +63,8 @@ func onto[S any](state S, c change) (S, error) {
 	return state, nil
 }
 
-// mergeChanges makes one state of what the branches did to base. A field that two branches have changed is a conflict, even if
-// they agree: each may have counted one up.
+// mergeChanges applies the changes of the branches to base. If two branches changed the same field, it is a conflict,
+// even if they agree: each may have counted one up.
 func mergeChanges[S any](base S, branches []change) (S, error) {
 	changed := make(map[string]bool)
 	for _, c := range branches {
@@ -85,7 +85,7 @@ func mergeChanges[S any](base S, branches []change) (S, error) {
 	return base, nil
 }
 
-// body is what a state is made of. A nil pointer is made to point to the zero value.
+// body returns the value that holds the fields of a state. It makes a nil pointer point to the zero value.
 func body[S any](state *S) reflect.Value {
 	v := reflect.ValueOf(state).Elem()
 	for v.Kind() == reflect.Pointer && !marshals(v.Type()) {
@@ -99,7 +99,7 @@ func body[S any](state *S) reflect.Value {
 
 var marshaler = reflect.TypeFor[json.Marshaler]()
 
-// marshals reports whether t decides by itself how it is written, so that its fields say nothing.
+// marshals reports whether t has its own marshaling, so that its fields say nothing.
 func marshals(t reflect.Type) bool {
 	return t.Implements(marshaler) || reflect.PointerTo(t).Implements(marshaler)
 }
@@ -129,7 +129,8 @@ func fieldNames(a, b reflect.Value) []string {
 	return []string{""}
 }
 
-// structFields names the fields of a struct by their paths. Those of embedded structs are fields of their own, as in JSON.
+// structFields names the fields of a struct by their paths. As in JSON, the fields of embedded structs are fields of
+// their own.
 func structFields(t reflect.Type, prefix string) []string {
 	var names []string
 	for f := range t.Fields() {
@@ -145,7 +146,7 @@ func structFields(t reflect.Type, prefix string) []string {
 	return names
 }
 
-// field returns the value of a field; the zero Value if a map has no such key.
+// field returns the value of a field. If a map has no such key, it returns the zero Value.
 func field(v reflect.Value, name string) reflect.Value {
 	switch {
 	case hasFields(v.Type()):
@@ -172,8 +173,8 @@ func setField(v reflect.Value, name string, value reflect.Value) {
 	}
 }
 
-// sameValue reports whether two values are equal, as they are or as they are written. A MarshalJSON that ranges over a map writes
-// one value in many ways.
+// sameValue reports whether two values are equal, directly or as JSON. A MarshalJSON that ranges over a map writes one
+// value in many ways.
 func sameValue(a, b reflect.Value) bool {
 	if !a.IsValid() || !b.IsValid() {
 		return a.IsValid() == b.IsValid()
@@ -186,11 +187,11 @@ func sameValue(a, b reflect.Value) bool {
 	return errX == nil && errY == nil && reflect.DeepEqual(x, y)
 }
 
-// plainJSON is a value as JSON has it, where the order of members says nothing.
+// plainJSON decodes the JSON of a value, so that the order of members does not matter.
 func plainJSON(v reflect.Value) (plain any, err error) {
 	value := v.Interface()
 	if v.CanAddr() {
-		value = v.Addr().Interface() // its methods may be those of a pointer
+		value = v.Addr().Interface() // the methods may be those of a pointer
 	}
 	raw, err := encode(&value)
 	if err != nil {

@@ -16,17 +16,22 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// payloadVersion is that of what this package writes into Payload. A run of another one is not touched.
+// payloadVersion is the version of the documents that this package writes into Payload. A run of another version is not
+// touched.
 const payloadVersion = 1
 
-// A memo is what a run in flight is stored with, and all that a resume knows of it.
+// A memo is the decoded Payload of a saved run. A resume knows nothing else of the run.
 type memo struct {
-	V         int             `json:"v"`
-	Born      int64           `json:"born"` // of the session: tells its lives apart
-	Signature string          `json:"signature"`
-	Version   string          `json:"version,omitempty"`
-	Input     storedInput     `json:"input"`
-	Trace     string          `json:"trace,omitempty"` // of the first attempt, as a traceparent
+	V int `json:"v"`
+
+	// Born is that of the session. It tells the lives of a session apart.
+	Born      int64       `json:"born"`
+	Signature string      `json:"signature"`
+	Version   string      `json:"version,omitempty"`
+	Input     storedInput `json:"input"`
+
+	// Trace is the traceparent of the first attempt.
+	Trace     string          `json:"trace,omitempty"`
 	Iteration int             `json:"iteration,omitempty"`
 	Next      *storedNext     `json:"next,omitempty"` // what is decided already
 	Feedback  string          `json:"feedback,omitempty"`
@@ -35,7 +40,7 @@ type memo struct {
 	State     json.RawMessage `json:"state,omitempty"`
 }
 
-// A record is what a settled turn is stored with, beside its state.
+// A record is the payload of a settled turn, beside its state.
 type record struct {
 	V     int          `json:"v"`
 	Input storedInput  `json:"input"`
@@ -68,20 +73,22 @@ type storedStep struct {
 
 // The parts of a run that are stored beside its payload.
 const (
-	usagePart  = "usage"   // a storedUsage: what was used since the payload was saved
-	statePart  = "state"   // of a memo, if it is too large to share a document with the input
+	usagePart  = "usage"   // a storedUsage: the usage since the payload was saved
+	statePart  = "state"   // the State of a memo, if it is too large to share a document with the input
 	fanPart    = "fan"     // a storedFan
 	branchPart = "branch " // a storedBranch, by its place in the decision
 )
 
-// A storedFan is a fan-out under way. The branches that are finished have parts of their own.
+// A storedFan is a fan-out in progress. The finished branches have parts of their own.
 type storedFan struct {
-	Iteration int             `json:"iteration"`
-	Next      storedNext      `json:"next"`
-	State     json.RawMessage `json:"state,omitempty"` // that every branch is given, unless it is the run's
+	Iteration int        `json:"iteration"`
+	Next      storedNext `json:"next"`
+
+	// State is the state that every branch gets; nil if it is the state of the run.
+	State json.RawMessage `json:"state,omitempty"`
 }
 
-// A storedBranch is a branch that is finished. It does not run again.
+// A storedBranch is a finished branch. It does not run again.
 type storedBranch struct {
 	Intent string `json:"intent"`
 	Change change `json:"change"`
@@ -94,7 +101,7 @@ func storeNext(n Next) storedNext { return storedNext(n) }
 
 func (n storedNext) next() Next { return Next(n) }
 
-// encode writes what json.Marshal would, which spends more on a run than on its state.
+// encode writes the same value as json.Marshal, at less cost. json.Marshal spends more on a run than on its state.
 func (m memo) encode() json.RawMessage {
 	w := newWriter(len(m.State) + len(m.Input.Text) + len(m.Input.Data) + 64*len(m.Steps) + 256)
 	w.number("v", int64(m.V))
@@ -172,8 +179,7 @@ func writeSteps(w *writer, all []storedStep) {
 	w.closeList()
 }
 
-// documents are what a run is stored with as memo has it: the payload, and the state beside it if it is larger than
-// inline.
+// documents returns the payload of memo, and beside it the state, if the state is larger than inline.
 func (m memo) documents(inline int) (payload json.RawMessage, parts map[string]json.RawMessage) {
 	if len(m.State) > inline {
 		parts = map[string]json.RawMessage{statePart: m.State}
@@ -182,15 +188,17 @@ func (m memo) documents(inline int) (payload json.RawMessage, parts map[string]j
 	return m.encode(), parts
 }
 
-// decodeMemo returns what r was stored with. If a later version of this package wrote r, decodeMemo returns a
-// *DriftError. If no version did, decodeMemo returns a *snapshot.DamagedError.
+// decodeMemo returns the decoded Payload of r. If a later version of this package wrote r, decodeMemo returns a
+// *DriftError. If no version wrote r, decodeMemo returns a *snapshot.DamagedError.
 func decodeMemo(r snapshot.Run) (memo, error) {
 	var version struct{ V int }
 	if err := json.Unmarshal(r.Payload, &version); err != nil {
 		return memo{}, damagedRun(r, "payload: %w", unread(err))
 	}
 	if version.V > payloadVersion {
-		return memo{}, &DriftError{Saved: "payload version " + strconv.Itoa(version.V), Current: strconv.Itoa(payloadVersion)}
+		return memo{}, &DriftError{
+			Saved: "payload version " + strconv.Itoa(version.V), Current: strconv.Itoa(payloadVersion),
+		}
 	}
 	var m memo
 	err := json.Unmarshal(r.Payload, &m)
@@ -215,10 +223,11 @@ func damagedRun(r snapshot.Run, format string, args ...any) error {
 	return snapshot.Damaged(r.Key, fmt.Errorf(format, args...))
 }
 
-// unread says of a stored document that it could not be decoded. The text of err may repeat what a user said.
+// unread returns the error for a stored document that could not be decoded. The text of err may repeat what a user
+// said.
 func unread(err error) error { return errors.New(logtext.Of(logtext.Private(err))) }
 
-// input is that of the run, with the request id, which has a column of its own.
+// input returns the input of the run. The request id has a column of its own.
 func (in storedInput) input(requestID string) Input {
 	return Input{RequestID: requestID, Text: in.Text, Data: in.Data}
 }
@@ -231,17 +240,19 @@ func steps(stored []storedStep) []Step {
 	return all
 }
 
-// runID names the run of an input. With a request id it is the same whenever the input comes again in this life of the
-// session, so that it finds its own run, and another input never does.
+// runID names the run of an input. With a request id, the name is the same each time the input comes in this life of
+// the session. So the input finds its own run, and another input never does.
 func runID(l checkpoint.Key, born int64, in Input) string {
 	h := sha256.New()
-	for _, part := range []string{l.Orchestrator, l.Session, strconv.FormatInt(born, 10), in.RequestID, in.Text, compact(in.Data)} {
+	for _, part := range []string{
+		l.Orchestrator, l.Session, strconv.FormatInt(born, 10), in.RequestID, in.Text, compact(in.Data),
+	} {
 		writePart(h, part)
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// compact drops white space that a client may send or not.
+// compact drops white space, which a client may send or not.
 func compact(data json.RawMessage) string {
 	var b bytes.Buffer
 	if json.Compact(&b, data) != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// settle appends the turn. Once it has begun it is finished, whatever becomes of the caller's context.
+// settle appends the turn. Once settle has begun, it goes on even if the caller's context ends.
 func (f *flight[S]) settle() (*Result[S], error) {
 	if err := f.own.Lost(); err != nil {
 		return nil, f.unsettled(f.err("settle", err))
@@ -25,7 +25,7 @@ func (f *flight[S]) settle() (*Result[S], error) {
 	}
 	owes, more := f.o.def.Deliver != nil, f.more()
 	o := checkpoint.AppendOptions{Keep: f.KeepSnapshots, Owes: owes, Release: !owes && !more, Fresh: true}
-	f.own.Keep() // what is appended is never taken back, told or not
+	f.own.Keep() // an appended turn is never taken back, even if its reply is lost
 	doubt, err := f.own.Persist(f.ctx, func(ctx context.Context) error { return f.append(ctx, cp, o) })
 	if errors.Is(err, checkpoint.ErrConflict) {
 		return f.asKept(cp, o, doubt, err)
@@ -42,7 +42,7 @@ func (f *flight[S]) settle() (*Result[S], error) {
 	}, nil
 }
 
-// append appends the turn, and where the stores are one database it deletes the run in the same transaction: then no crash
+// append appends the turn. If both stores are one database, it deletes the run in the same transaction: then no crash
 // leaves behind a run that has settled.
 func (f *flight[S]) append(ctx context.Context, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
 	if !f.recorded || f.joined == nil {
@@ -56,10 +56,10 @@ func (f *flight[S]) append(ctx context.Context, cp checkpoint.Checkpoint, o chec
 	return err
 }
 
-// more reports whether the session is needed after the settle, and the delivery.
+// more reports whether this call needs the session after the settle and the delivery.
 func (f *flight[S]) more() bool { return !f.final || f.mayCompact(f.index) }
 
-// owing is how many deliveries an Append adds.
+// owing is the number of deliveries that an Append adds.
 func owing(o checkpoint.AppendOptions) int64 {
 	if o.Owes {
 		return 1
@@ -67,7 +67,7 @@ func owing(o checkpoint.AppendOptions) int64 {
 	return 0
 }
 
-// settled does what follows a settled turn.
+// settled does the work that follows a settled turn.
 func (f *flight[S]) settled(cp *checkpoint.Checkpoint, o checkpoint.AppendOptions, more bool) {
 	f.last = cp
 	if o.Release {
@@ -86,10 +86,12 @@ func (f *flight[S]) settled(cp *checkpoint.Checkpoint, o checkpoint.AppendOption
 	f.emit(Event{Kind: TurnSettled, Usage: f.meter.total()})
 }
 
-// asKept ends a turn that is settled already: by an Append of ours that went unanswered, or by another owner, who may have
-// come to another result. The one that is kept is the one that is told. What follows it is ours to do if nobody has claimed
-// the session since.
-func (f *flight[S]) asKept(mine checkpoint.Checkpoint, o checkpoint.AppendOptions, doubt bool, conflict error) (*Result[S], error) {
+// asKept ends a turn that is settled already: by an Append of ours whose reply was lost, or by another owner, with
+// perhaps another result. The stored turn is returned, not ours. If no other owner has claimed the session since, the
+// work that follows is ours.
+func (f *flight[S]) asKept(
+	mine checkpoint.Checkpoint, o checkpoint.AppendOptions, doubt bool, conflict error,
+) (*Result[S], error) {
 	kept, err := f.find(mine)
 	if err != nil {
 		return nil, f.notAppended(true, fmt.Errorf("%w: %w", conflict, err))
@@ -101,9 +103,11 @@ func (f *flight[S]) asKept(mine checkpoint.Checkpoint, o checkpoint.AppendOption
 		return nil, f.notAppended(true, err)
 	}
 	f.index = kept.Turn
-	_, err = f.own.Persist(f.ctx, func(ctx context.Context) error { return f.store.Mark(ctx, f.own.Lease, checkpoint.Marks{}) })
+	_, err = f.own.Persist(f.ctx, func(ctx context.Context) error {
+		return f.store.Mark(ctx, f.own.Lease, checkpoint.Marks{})
+	})
 	if doubt || err == nil {
-		f.meters.owes(owing(o)) // if it was not ours, who settled it has counted it too
+		f.meters.owes(owing(o)) // if another owner settled it, that owner has counted it too
 	}
 	if err == nil {
 		f.settled(&kept, o, f.more())
@@ -113,13 +117,15 @@ func (f *flight[S]) asKept(mine checkpoint.Checkpoint, o checkpoint.AppendOption
 	if errors.Is(err, lock.ErrFenced) {
 		f.own.Lose(lock.ErrFenced)
 	} else {
-		f.Logger.WarnContext(f.ctx, "settled; what follows is left to the next call", "session", f.own.Session, "turn", f.index, f.why(err))
+		f.Logger.WarnContext(f.ctx, "settled; what follows is left to the next call",
+			"session", f.own.Session, "turn", f.index, f.why(err))
 	}
 	f.emit(Event{Kind: TurnSettled, Usage: f.meter.total()})
 	return res, nil
 }
 
-// find returns the turn that has settled the run of mine. No turn before mine has: they were there when it got its number.
+// find returns the turn that has settled the run of mine. Earlier turns existed when mine was numbered, so the search
+// stops there.
 func (f *flight[S]) find(mine checkpoint.Checkpoint) (cp checkpoint.Checkpoint, err error) {
 	_, err = f.own.Persist(f.ctx, func(ctx context.Context) error {
 		for kept, err := range f.store.Turns(ctx, f.own.Key, checkpoint.Newest) {
@@ -138,7 +144,7 @@ func (f *flight[S]) find(mine checkpoint.Checkpoint) (cp checkpoint.Checkpoint, 
 	return cp, err
 }
 
-// checkpoint is the turn as it settles.
+// checkpoint returns the turn as it settles.
 func (f *flight[S]) checkpoint() (checkpoint.Checkpoint, error) {
 	state, err := encodeState(f.engine, &f.state)
 	if err != nil {
@@ -158,14 +164,14 @@ func (f *flight[S]) checkpoint() (checkpoint.Checkpoint, error) {
 	return cp, nil
 }
 
-// notAppended says what an Append that gave up means. In doubt, it may have taken effect.
+// notAppended returns the error of an Append that gave up. doubt says that the Append may have taken effect.
 func (f *flight[S]) notAppended(doubt bool, err error) error {
 	e := f.err("settle", err)
 	switch {
 	case errors.Is(err, lock.ErrFenced):
 		f.own.Lose(lock.ErrFenced)
 	case invalid(err) && !doubt:
-		return f.fail(e) // no store takes this state
+		return f.fail(e) // no store accepts this state
 	}
 	if doubt {
 		e.Err = indeterminate(e.Err)
@@ -173,8 +179,8 @@ func (f *flight[S]) notAppended(doubt bool, err error) error {
 	return f.left(e)
 }
 
-// unsettled ends a turn that cannot go on: it fails if it is the bot's failure and nobody else can settle it, else it is
-// left in flight.
+// unsettled ends a turn that cannot go on. If the failure is the bot's, and no other process can settle the turn, the
+// turn fails. Otherwise its run is left in flight.
 func (f *flight[S]) unsettled(err error) error {
 	e := f.mine(err)
 	switch {
@@ -192,7 +198,7 @@ func (f *flight[S]) unsettled(err error) error {
 	return f.fail(e)
 }
 
-// fail ends the turn for good, which the snapshot store has to know before anybody is told. With nobody to tell, the run is
+// fail ends the turn for good. The snapshot store has to know this before a caller does. If no caller waits, the run is
 // tried again later.
 func (f *flight[S]) fail(e *Error) error {
 	if !f.recorded {
@@ -211,7 +217,7 @@ func (f *flight[S]) fail(e *Error) error {
 }
 
 func (f *flight[S]) failed(e *Error) error {
-	f.own.Begun = f.input.RequestID != "" // the same request id again is the same run, and needs the same life
+	f.own.Begun = f.input.RequestID != "" // the same request id again is the same run, in the same life
 	f.emit(Event{Kind: TurnFailed, Usage: e.Usage, Err: e})
 	return e
 }
@@ -222,7 +228,8 @@ const (
 	lastRetry  = 10 * time.Minute
 )
 
-// retryLater leaves a run that failed with nobody to hear of it: it is due again after a pause, and parked in the end.
+// retryLater leaves a run that failed while no caller waits. The run is due again after a pause, and is parked in the
+// end.
 func (f *flight[S]) retryLater(e *Error) error {
 	pause := backoff(f.run.Attempt)
 	err := f.noteBranches(func(r *snapshot.Run) {
@@ -235,8 +242,8 @@ func (f *flight[S]) retryLater(e *Error) error {
 	return e
 }
 
-// noteBranches saves what became of the run, and the branches that have finished since. If no store takes these,
-// they run again.
+// noteBranches saves a change of the run, and the branches that have finished since the last save. If no store accepts
+// the branches, they run again.
 func (f *flight[S]) noteBranches(change func(*snapshot.Run)) error {
 	parts, err := f.unsavedParts()
 	if err != nil {
@@ -249,8 +256,9 @@ func (f *flight[S]) noteBranches(change func(*snapshot.Run)) error {
 	return err
 }
 
-// leave leaves the run in flight for the next caller or drain, which may begin at once. The attempt counts if a function of the
-// bot has run since progress was saved: otherwise callers with short deadlines would repeat one step for ever.
+// leave leaves the run in flight for the next caller or drain, which may begin at once. If a function of the bot has
+// run since progress was saved, the attempt counts. Otherwise callers with short deadlines would repeat one step for
+// ever.
 func (f *flight[S]) leave(e *Error) error {
 	if errors.Is(e.Err, errStuck) {
 		f.giveUp()
@@ -271,14 +279,14 @@ func (f *flight[S]) leave(e *Error) error {
 	return f.left(e)
 }
 
-// giveUp is for a function of the bot that goes on although its context has ended: what it still does is not heard, and
-// the lease is left to expire.
+// giveUp is for a function of the bot that goes on although its context has ended. The engine no longer hears the
+// function, and the lease is left to expire.
 func (f *flight[S]) giveUp() {
 	f.meter.kill()
 	f.own.Lose(errStuck)
 }
 
-// left says that the turn may still settle: it is in flight, or an Append went unanswered.
+// left ends a turn that may still settle: its run is in flight, or the reply to an Append was lost.
 func (f *flight[S]) left(e *Error) error {
 	if f.recorded {
 		e.Err = indeterminate(e.Err)
@@ -290,12 +298,12 @@ func (f *flight[S]) left(e *Error) error {
 	return e
 }
 
-// cleanText replaces what no store takes.
+// cleanText replaces the bytes that no store accepts.
 func cleanText(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, "?"), "\x00", "?")
 }
 
-// errorText is as much of an error as a run is stored with.
+// errorText returns the text of an error, as long as a stored run may have it.
 func errorText(err error) string {
 	text := cleanText(err.Error())
 	if len(text) > snapshot.MaxError {
