@@ -1,30 +1,36 @@
 package orchestrator
 
-// What may wait for a handler, or for the reader of a Stream, that is slower than the turn. A reply of a model has
+// The bounds of a backlog, for a handler or a reader of a Stream that is slower than the turn. A reply of a model has
 // some 10 KB.
 const (
-	mostWaiting = 8192    // tokens are dropped from so many events on, other events from twice as many
+	// mostWaiting is the number of waiting events from which tokens are dropped. Other events are dropped from twice as
+	// many.
+	mostWaiting = 8192
 	mostText    = 1 << 20 // bytes of tokens
 	mostJoined  = 4 << 10 // bytes of tokens in one event
-	joinable    = 64      // events back in which a token looks for an earlier one of its attempt
+
+	// joinable is how many events back a token looks for an earlier token of its attempt.
+	joinable = 64
 )
 
 // A backlog holds the events that were not handled yet. It is not safe for concurrent use.
 //
-// From a quarter of what may wait on, tokens of one attempt are joined: a slow reader gets longer ones, and loses
-// nothing. Beyond what may wait, tokens are dropped first. The event that is let in next says how many were.
+// From a quarter of its bound on, tokens of one attempt are joined: a slow reader gets longer tokens, and loses
+// nothing. Beyond the bound, tokens are dropped first. The next event that is let in says how many were dropped.
 type backlog struct {
-	most    int  // events that may wait; 0 means mostWaiting
-	ends    bool // an event that ends a turn is never dropped
+	most int // events that may wait; 0 means mostWaiting
+
+	// ends says that an event that ends a turn is never dropped.
+	ends    bool
 	waiting []queued
-	text    int // bytes of the tokens that wait
-	dropped int // since the last event that was let in
+	text    int // bytes of the waiting tokens
+	dropped int // since an event was last let in
 }
 
-// A queued event may have got more text since it came.
+// A queued event may have got more text since it was pushed.
 type queued struct {
 	Event
-	more []byte // instead of Delta; nil: it has not
+	more []byte // replaces Delta; nil: no more text came
 }
 
 // push reports whether ev was let in.
@@ -59,7 +65,7 @@ func (b *backlog) full(ev Event) bool {
 	return len(b.waiting) >= 2*b.limit()
 }
 
-// join adds a token to one of the same attempt that waits. Branches that run at once take turns, so it looks back a
+// join adds a token to a waiting token of the same attempt. Branches that run at once take turns, so join looks back a
 // little.
 func (b *backlog) join(ev Event) bool {
 	for i := len(b.waiting) - 1; i >= max(0, len(b.waiting)-joinable); i-- {
@@ -105,7 +111,7 @@ func (b *backlog) pop() (Event, bool) {
 	return q.Event, true
 }
 
-// discard drops what waits, and returns how many events that were.
+// discard drops the waiting events, and returns how many there were.
 func (b *backlog) discard() int {
 	n := len(b.waiting)
 	b.waiting, b.text = nil, 0

@@ -12,18 +12,29 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint"
 )
 
-// Compaction keeps histories short. The zero Compaction never runs. It follows a settled turn, under the session's lease and
-// a deadline of its own. What goes wrong with it is logged and tried again, and fails no turn: after the next turn, or, if it did
-// not end in time, after a pause that doubles each time. What it used is in the event Compacted; the turn is settled by then.
+// Compaction keeps histories short. The zero Compaction never runs. Compaction follows a settled turn, under the
+// session's lease and a deadline of its own.
+//
+// An error of Compaction is logged and fails no turn. Compaction is tried again after the next turn. If it did not end
+// in time, it is tried again after a pause that doubles each time. The event Compacted has its usage; the turn is
+// settled by then.
 type Compaction struct {
-	After   int                                         // unsummarized turns that make it due
-	Due     func(context.Context, Range) bool           // asked instead, if not nil: of the range as it was a turn ago, then as it is
-	Keep    int                                         // newest turns left alone; 0 means 8
-	Run     func(context.Context, Range) (Usage, error) // summarizes and replaces in your message store; the same range again after a crash
-	Timeout time.Duration                               // 0 means a minute
+	// After is the number of unsummarized turns that makes Compaction due.
+	After int
+
+	// Due is asked instead of After, if it is not nil: first about the range as it was a turn ago, then about the range
+	// as it is.
+	Due func(context.Context, Range) bool
+
+	// Keep is the number of newest turns that are left alone. 0 means 8.
+	Keep int
+
+	// Run summarizes a range and replaces it in your message store. After a crash it gets the same range again.
+	Run     func(context.Context, Range) (Usage, error)
+	Timeout time.Duration // of Due and Run together; 0 means a minute
 }
 
-// A Range is turns From to Through, both included, of a session. Its ID is the same when it comes again.
+// A Range is the turns From to Through of a session, both included. If the same range comes again, its ID is the same.
 type Range struct {
 	ID, Session   string
 	From, Through int
@@ -57,15 +68,17 @@ func (v *visit[S]) ranged(through int) (Range, bool) {
 		return r, false
 	}
 	h := sha256.New()
-	for _, part := range []string{v.name, v.own.Session, strconv.FormatInt(v.own.Born, 10), strconv.Itoa(r.From), strconv.Itoa(r.Through)} {
+	for _, part := range []string{
+		v.name, v.own.Session, strconv.FormatInt(v.own.Born, 10), strconv.Itoa(r.From), strconv.Itoa(r.Through),
+	} {
 		writePart(h, part)
 	}
 	r.ID = hex.EncodeToString(h.Sum(nil)[:16])
 	return r, true
 }
 
-// byCount returns the range that is due by the number of turns: as it was when they became that many, however many there are
-// now.
+// byCount returns the range that is due by the number of turns. It is the range as it was when it became due, however
+// many turns there are now.
 func (v *visit[S]) byCount(last int) (Range, bool) {
 	c := v.Compaction
 	unsummarized := max(c.After, c.Keep+1)
@@ -75,7 +88,7 @@ func (v *visit[S]) byCount(last int) (Range, bool) {
 	return v.ranged(v.summarized + unsummarized - c.Keep - 1)
 }
 
-// mayCompact reports whether compaction may follow a turn, so that the lease is needed for longer.
+// mayCompact reports whether compaction may follow a turn. If it may, the call needs the lease for longer.
 func (v *visit[S]) mayCompact(turn int) bool {
 	if v.Compaction.Run == nil || v.slow.pausing(v.own.Session) {
 		return false
@@ -99,13 +112,14 @@ func (v *visit[S]) compact() {
 		return
 	}
 	if err := v.summarize(ctx, r); err != nil {
-		v.Logger.WarnContext(v.own.Ctx, "not compacted; it is tried again", "session", v.own.Session, "from", r.From, "through", r.Through, v.why(err))
+		v.Logger.WarnContext(v.own.Ctx, "not compacted; it is tried again",
+			"session", v.own.Session, "from", r.From, "through", r.Through, v.why(err))
 	}
 	v.slow.note(v.own.Session, ctx.Err() != nil)
 }
 
-// asked returns the range that Compaction.Due calls due. The one of a turn ago comes first: a crash may have hidden that it
-// was summarized.
+// asked returns the range that Compaction.Due calls due. It asks about the range of a turn ago first: a crash may have
+// hidden that this range was summarized.
 func (v *visit[S]) asked(ctx context.Context) (Range, bool) {
 	for _, through := range []int{v.last.Turn - v.Compaction.Keep - 1, v.last.Turn - v.Compaction.Keep} {
 		r, some := v.ranged(through)
@@ -129,7 +143,7 @@ func (v *visit[S]) asked(ctx context.Context) (Range, bool) {
 	return Range{}, false
 }
 
-// summarize runs it, and notes that it has run.
+// summarize runs Compaction.Run, and notes that it has run.
 func (v *visit[S]) summarize(ctx context.Context, r Range) error {
 	if err := v.own.Lost(); err != nil {
 		return err
@@ -151,7 +165,8 @@ func (v *visit[S]) summarize(ctx context.Context, r Range) error {
 	return err
 }
 
-// slow are the sessions whose summarizer did not end in time: each of their turns would wait for it again.
+// slow holds the sessions whose summarizer did not end in time. Without it, each of their turns would wait for the
+// summarizer again.
 type slow struct {
 	mu       sync.Mutex // protects following field
 	sessions map[string]pausing
@@ -162,7 +177,7 @@ type pausing struct {
 	until    time.Time
 }
 
-// mostSlow bounds what is remembered. With more sessions than this the summarizer is down for all, and some wait again.
+// mostSlow bounds the sessions in slow. If there are more, the summarizer is down for all of them, and some wait again.
 const mostSlow = 4096
 
 func (s *slow) pausing(session string) bool {
@@ -191,7 +206,7 @@ func (s *slow) note(session string, late bool) {
 	s.sessions[session] = p
 }
 
-// Compact summarizes now what is not summarized yet, save the newest turns that Compaction.Keep leaves alone.
+// Compact summarizes the unsummarized turns now. It leaves alone the newest turns, as Compaction.Keep says.
 func (o *Orchestrator[S]) Compact(ctx context.Context, session string) error {
 	if err := checkSession(session); err != nil {
 		return o.adminError("compact", session, err)

@@ -10,11 +10,11 @@ import (
 	"github.com/holdfast-go/holdfast/lock"
 )
 
-// parkedDelivery is how long a delivery is not due that has failed Limits.Attempts times.
+// parkedDelivery is the pause after a delivery has failed Limits.Attempts times.
 const parkedDelivery = 365 * 24 * time.Hour
 
-// deliver hands over what is owed, the oldest turn first, and stops at the first that fails: it stays owed, and is tried
-// again by the next call, or by a drain after a pause. With final the session is released by the last mark.
+// deliver hands over the owed turns, the oldest first, and stops at the first delivery that fails. That turn stays
+// owed. The next call tries it again, or a drain after a pause. With final, the last mark releases the session.
 func (v *visit[S]) deliver(final bool) error {
 	if v.o.def.Deliver == nil || v.last == nil || v.mute {
 		return nil
@@ -33,14 +33,15 @@ func (v *visit[S]) deliver(final bool) error {
 		}
 		if err := v.noteDelivery(final); err != nil {
 			v.mute = true
-			v.Logger.WarnContext(v.own.Ctx, "delivery not noted; it is repeated", "session", v.own.Session, "turn", v.owed-1, v.why(err))
+			v.Logger.WarnContext(v.own.Ctx, "delivery not noted; it is repeated",
+				"session", v.own.Session, "turn", v.owed-1, v.why(err))
 			return err
 		}
 	}
 	return nil
 }
 
-// noteDelivery notes that the oldest owed turn is handed over.
+// noteDelivery notes that the oldest owed turn is delivered.
 func (v *visit[S]) noteDelivery(final bool) error {
 	v.owed++
 	m := checkpoint.Marks{Delivered: v.owed, Release: final && v.owed > v.last.Turn}
@@ -64,8 +65,8 @@ func (v *visit[S]) mark(m checkpoint.Marks) error {
 	return err
 }
 
-// holdBack counts a delivery that has failed. Drains wait before they try again, longer each time, and give up after
-// Limits.Attempts. Calls of users still try.
+// holdBack counts a delivery that has failed. Drains wait before they try again, longer each time. After
+// Limits.Attempts they give up. Calls of users still try.
 func (v *visit[S]) holdBack(cause error) {
 	v.failedDeliveries++
 	pause := backoff(v.failedDeliveries)
@@ -74,7 +75,8 @@ func (v *visit[S]) holdBack(cause error) {
 		v.Logger.ErrorContext(v.own.Ctx, "delivery parked: drains try it no more; see Orchestrator.SkipDelivery",
 			"session", v.own.Session, "turn", v.owed, "failures", v.failedDeliveries, v.why(cause))
 	} else {
-		v.Logger.WarnContext(v.own.Ctx, "not delivered; it stays owed", "session", v.own.Session, "turn", v.owed, v.why(cause))
+		v.Logger.WarnContext(v.own.Ctx, "not delivered; it stays owed",
+			"session", v.own.Session, "turn", v.owed, v.why(cause))
 	}
 	v.putOff(pause)
 }
@@ -85,7 +87,8 @@ func (v *visit[S]) putOff(pause time.Duration) {
 		return
 	}
 	if err := v.mark(checkpoint.Marks{Retry: pause}); err != nil {
-		v.Logger.WarnContext(v.own.Ctx, "failed delivery not counted", "session", v.own.Session, "turn", v.owed, v.why(err))
+		v.Logger.WarnContext(v.own.Ctx, "failed delivery not counted",
+			"session", v.own.Session, "turn", v.owed, v.why(err))
 	}
 }
 
@@ -125,9 +128,9 @@ func (v *visit[S]) settledTurn(ctx context.Context, turn int) (checkpoint.Checkp
 	return checkpoint.Load(ctx, v.store, v.own.Key, turn)
 }
 
-// SkipDelivery gives up the delivery of the oldest turn that session owes, if runID is that turn's. The turns behind it are due
-// again. It reports whether the turn was owed. It is for a reply that can never be delivered: such a turn is not pruned, and
-// holds back those behind it.
+// SkipDelivery gives up the delivery of the oldest turn that session owes, if that turn has runID. The turns behind it
+// are due again. skipped says whether the turn was owed. Call SkipDelivery for a reply that can never be delivered:
+// such a turn is not pruned, and holds back the turns behind it.
 func (o *Orchestrator[S]) SkipDelivery(ctx context.Context, session, runID string) (skipped bool, err error) {
 	if err := checkSession(session); err != nil {
 		return false, o.adminError("skip delivery", session, err)

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// foreign returns a *DriftError if what was written by the definition with this signature is not for this one to use.
+// foreign returns a *DriftError if this definition may not use what the definition with this signature wrote.
 func (o *Orchestrator[S]) foreign(signature string, force bool) error {
 	if signature == o.signature || o.def.Migrate != nil || force {
 		return nil
@@ -19,12 +19,12 @@ func (o *Orchestrator[S]) foreign(signature string, force bool) error {
 	return &DriftError{Saved: signature, Current: o.signature}
 }
 
-// wrote reports whether it is this definition that wrote something.
+// wrote reports whether this definition wrote something with this signature and version.
 func (e *engine) wrote(signature, version string) bool {
 	return signature == e.signature && version == e.version
 }
 
-// restore makes an S of a stored state, the one way by which any does.
+// restore makes an S of a stored state. No other function does.
 func (o *Orchestrator[S]) restore(ctx context.Context, cp checkpoint.Checkpoint, force bool) (state S, err error) {
 	if err := o.foreign(cp.Signature, force); err != nil {
 		return state, err
@@ -47,7 +47,7 @@ func (o *Orchestrator[S]) migrate(ctx context.Context, cp checkpoint.Checkpoint)
 	return migrated, nil
 }
 
-// encode and decode are where the marshaling of S itself may panic.
+// encode and decode are the places where the marshaling of S itself may panic.
 func encode[S any](state *S) (raw json.RawMessage, err error) {
 	err = protect(func() (err error) {
 		raw, err = json.Marshal(state)
@@ -72,7 +72,9 @@ func stored(r snapshot.Run, m memo) checkpoint.Checkpoint {
 }
 
 // result makes a Result of a settled turn.
-func (o *Orchestrator[S]) result(ctx context.Context, session string, cp checkpoint.Checkpoint, force bool) (*Result[S], error) {
+func (o *Orchestrator[S]) result(
+	ctx context.Context, session string, cp checkpoint.Checkpoint, force bool,
+) (*Result[S], error) {
 	state, err := o.restore(ctx, cp, force)
 	if err != nil {
 		return nil, err

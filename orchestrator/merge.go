@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// A change holds what a branch of a fan-out did to the state that it was given. It has the fields that the branch changed,
-// and a state in which only these fields are set. It is stored as JSON, and costs no more than the changed fields.
+// A change holds what a branch of a fan-out did to the state that it was given. It has the fields that the branch
+// changed, and a state in which only these fields are set. It is stored as JSON, and costs no more than the changed
+// fields.
 //
 // A field is a field of a struct, or of an embedded struct, or a key of a map. Any other state is one field, "".
 type change struct {

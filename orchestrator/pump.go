@@ -7,20 +7,24 @@ import (
 	"github.com/holdfast-go/holdfast/internal/logtext"
 )
 
-// A pump calls a handler for one event after the other, from a goroutine that lives while there are any. A handler that
-// panics has had its event.
+// A pump calls a handler for one event after the other. Its goroutine lives while there are events. If a handler
+// panics, it has had its event.
 type pump struct {
-	what    string // the handler is; for the log
+	what    string // names the handler in logs
 	call    func(Event)
 	engine  *engine
 	handled atomic.Int64 // events
-	gone    atomic.Bool  // no event is handed over any more
-	slow    atomic.Bool  // a call has waited for the handler in vain: none waits until it has caught up
+	gone    atomic.Bool  // no more events are handed over
+
+	// slow says that a call has waited for the handler in vain. No call waits until the handler has caught up.
+	slow atomic.Bool
 
 	mu     sync.Mutex // protects following fields
 	events backlog
-	lost   int           // events, since something waits
-	busy   chan struct{} // closed when nothing waits any more; nil while nothing does
+	lost   int // events dropped since the handler last caught up
+
+	// busy is closed when no event waits any more. It is nil while no event waits.
+	busy chan struct{}
 }
 
 func (p *pump) push(ev Event) {
@@ -40,14 +44,14 @@ func (p *pump) push(ev Event) {
 	}
 }
 
-// idle reports whether all that was pushed so far is done.
+// idle reports whether the handler has had all events.
 func (p *pump) idle() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.busy == nil
 }
 
-// empty returns what is closed when all that was pushed so far is done.
+// empty returns a channel that is closed when no event waits any more.
 func (p *pump) empty() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -59,7 +63,7 @@ func (p *pump) empty() <-chan struct{} {
 	return done
 }
 
-// leave hands no event over any more, and returns how many have waited in vain.
+// leave stops the handing over of events, and returns how many were still waiting.
 func (p *pump) leave() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -9,15 +9,15 @@ import (
 	"github.com/holdfast-go/holdfast/internal/jsonvalue"
 )
 
-// The most that Limits.Input and Limits.State may be. A store takes documents of 16 MiB, nested 1,000 deep, which
-// hold more than the input or the state: what was decided, the steps, the fields around it.
+// The largest values of Limits.Input and Limits.State. A store accepts documents of 16 MiB, nested 1,000 deep. A
+// document holds more than the input or the state: the decision, the steps, the fields around it.
 const (
 	mostInput = jsonvalue.MaxSize - 1<<20
 	mostState = jsonvalue.MaxSize - 1<<20
 	mostDepth = jsonvalue.MaxDepth - 2
 )
 
-// bounds are those of a document with a limit, beside which a text of some bytes is stored.
+// bounds returns the bounds of a document with a limit, if a text of so many bytes is stored beside the document.
 func bounds(limit, text int) jsonvalue.Bounds {
 	const around = 4_000_000 // what the steps and the fields weigh
 	return jsonvalue.Bounds{
@@ -26,7 +26,8 @@ func bounds(limit, text int) jsonvalue.Bounds {
 	}
 }
 
-// check refuses what a store would not keep, or would not give back as it was, and what is larger than Limits.Input.
+// check refuses an input that a store would not keep, or would not give back as it was, or that is larger than
+// Limits.Input.
 func (in Input) check(session string, limit int) error {
 	if err := checkSession(session); err != nil {
 		return err
@@ -50,7 +51,7 @@ func (in Input) check(session string, limit int) error {
 	return in.checkData(size, limit)
 }
 
-// checkData checks the data of an input whose text counts so much.
+// checkData checks the data of an input. text is the size of the input's text.
 func (in Input) checkData(text, limit int) error {
 	if err := jsonvalue.CheckWithin(in.Data, bounds(limit, text)); err != nil {
 		reason := err.Error()
@@ -72,7 +73,7 @@ func (in Input) checkData(text, limit int) error {
 	return nil
 }
 
-// checkSession is for calls that have no input.
+// checkSession checks the session of a call that has no input.
 func checkSession(session string) error {
 	if err := ids.Check("session", session); err != nil {
 		return &InputError{"session", err.Error()}
@@ -113,8 +114,8 @@ func encodeState[S any](e *engine, state *S) ([]byte, error) {
 	return raw, e.fits(raw)
 }
 
-// fits returns a *StateError for a state that is larger than Limits.State. What no store takes for another reason,
-// the store refuses.
+// fits returns a *StateError for a state that is larger than Limits.State. If no store accepts a state for another
+// reason, the store refuses it.
 func (e *engine) fits(state []byte) error {
 	limit := e.Limits.State
 	if certain(state, limit) {

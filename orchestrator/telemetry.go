@@ -13,10 +13,10 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// scope names what is measured here to OpenTelemetry.
+// scope names this package to OpenTelemetry.
 const scope = "github.com/holdfast-go/holdfast/orchestrator"
 
-// The attributes of spans and metrics. None is made of state, input or history.
+// The attributes of spans and metrics. None holds state, input or history.
 const (
 	attrOrchestrator = attribute.Key("holdfast.orchestrator")
 	attrSession      = attribute.Key("holdfast.session")
@@ -29,21 +29,22 @@ const (
 	attrOutcome      = attribute.Key("holdfast.outcome")
 )
 
-// heard reports whether a provider of OpenTelemetry of this type is one that somebody has set up. The others make nothing of
-// what they are told, but not without allocating.
+// heard reports whether a provider of OpenTelemetry was set up by the program. The other providers do nothing with what
+// they get, but allocate for it.
 func heard(t reflect.Type) bool {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
 	switch t.PkgPath() {
-	case "go.opentelemetry.io/otel/internal/global", "go.opentelemetry.io/otel/trace/noop", "go.opentelemetry.io/otel/metric/noop":
+	case "go.opentelemetry.io/otel/internal/global", "go.opentelemetry.io/otel/trace/noop",
+		"go.opentelemetry.io/otel/metric/noop":
 		return false
 	}
 	return true
 }
 
-// silence is the types of the providers when the bot was made, nil for those that were heard even then. A provider that is
-// still of such a type need not be looked at closely.
+// silence lists the provider types that did nothing when the bot was made. A type is nil if that provider was set up
+// even then. A provider that is still of a listed type need not be looked at closely.
 type silence struct{ tracer, meter reflect.Type }
 
 func listen() (s silence) {
@@ -56,7 +57,7 @@ func listen() (s silence) {
 	return s
 }
 
-// traced returns the provider of tracers; nil if nobody has set one up.
+// traced returns the provider of tracers; nil if none was set up.
 func (s silence) traced() trace.TracerProvider {
 	p := otel.GetTracerProvider()
 	if t := reflect.TypeOf(p); t == s.tracer || !heard(t) {
@@ -71,7 +72,8 @@ type tracer struct {
 	turn trace.Span
 }
 
-// trace opens the span of the turn, once. It is linked to the first attempt at the run, if there was one before.
+// trace opens the span of the turn, once. If an earlier attempt at the run was traced, the span is linked to the first
+// attempt.
 func (f *flight[S]) trace(resumed bool) {
 	p := f.meters.traced()
 	if p == nil {
@@ -82,7 +84,8 @@ func (f *flight[S]) trace(resumed bool) {
 		f.ctx, f.tracer.turn = f.tracer.t.Start(f.ctx, "orchestrator.turn")
 	}
 	f.tracer.turn.SetAttributes(
-		attrOrchestrator.String(f.name), attrSession.String(f.own.Session), attrRun.String(f.id), attrTurn.Int(f.index), attrResumed.Bool(resumed))
+		attrOrchestrator.String(f.name), attrSession.String(f.own.Session), attrRun.String(f.id),
+		attrTurn.Int(f.index), attrResumed.Bool(resumed))
 	carrier := propagation.MapCarrier{"traceparent": f.memo.Trace}
 	first := trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), carrier))
 	if resumed && first.IsValid() {
@@ -94,7 +97,7 @@ func (f *flight[S]) trace(resumed bool) {
 	}
 }
 
-// span opens a span within the turn's; it is nil if nobody looks.
+// iterationSpan opens a span within the span of the turn. The span is nil if the turn is not traced.
 func (f *flight[S]) iterationSpan(ctx context.Context) (context.Context, trace.Span) {
 	if f.tracer.t == nil {
 		return ctx, nil
@@ -106,10 +109,11 @@ func (f *flight[S]) intentSpan(ctx context.Context, intent string, attempt int) 
 	if f.tracer.t == nil {
 		return ctx, nil
 	}
-	return f.tracer.t.Start(ctx, "orchestrator.intent", trace.WithAttributes(attrIntent.String(intent), attrAttempt.Int(attempt)))
+	return f.tracer.t.Start(ctx, "orchestrator.intent",
+		trace.WithAttributes(attrIntent.String(intent), attrAttempt.Int(attempt)))
 }
 
-// endSpan says whether what it was for failed, and not why: an error may hold what the user said.
+// endSpan ends a span and says whether its work failed. It does not say why: an error may hold what the user said.
 func endSpan(span trace.Span, err error) {
 	if span == nil {
 		return
@@ -120,7 +124,7 @@ func endSpan(span trace.Span, err error) {
 	span.End()
 }
 
-// outcome is that of a turn, as metrics and spans have it; "" if k is not its end.
+// outcome returns the outcome of a turn for metrics and spans. It returns "" if k does not end a turn.
 func (k EventKind) outcome() string {
 	switch k {
 	case TurnSettled:
@@ -147,8 +151,8 @@ func (f *flight[S]) endTrace(ev Event) {
 	f.tracer = tracer{}
 }
 
-// meters are the metrics of an orchestrator. What goes up in one process may go down in another: their sum over all
-// processes is what there is.
+// meters are the metrics of an orchestrator. An up-down counter may go up in one process and down in another: only the
+// sum over all processes has a meaning.
 type meters struct {
 	silence
 	attrs    metric.MeasurementOption
@@ -168,12 +172,15 @@ func newMeters(name string) (m meters, err error) {
 	m.name = attrOrchestrator.String(name)
 	m.attrs = metric.WithAttributeSet(attribute.NewSet(m.name))
 	errs := make([]error, 7)
-	m.turns, errs[0] = meter.Int64Counter("holdfast.turns", metric.WithUnit("{turn}"), metric.WithDescription("Turns that have ended, by outcome; replayed: settled before."))
+	m.turns, errs[0] = meter.Int64Counter("holdfast.turns", metric.WithUnit("{turn}"),
+		metric.WithDescription("Turns that have ended, by outcome; replayed: settled before."))
 	m.duration, errs[1] = meter.Float64Histogram("holdfast.turn.duration", metric.WithUnit("s"),
 		metric.WithDescription("From when a turn is recorded, or taken up, to its outcome."))
-	m.lockWait, errs[2] = meter.Float64Histogram("holdfast.lock.wait", metric.WithUnit("s"), metric.WithDescription("Until a session was claimed."))
+	m.lockWait, errs[2] = meter.Float64Histogram("holdfast.lock.wait", metric.WithUnit("s"),
+		metric.WithDescription("Until a session was claimed."))
 	m.runs, errs[3] = meter.Int64UpDownCounter("holdfast.runs", metric.WithUnit("{run}"),
-		metric.WithDescription("Runs in flight: begun and neither settled nor ended. The sum over all processes counts."))
+		metric.WithDescription(
+			"Runs in flight: begun and neither settled nor ended. The sum over all processes counts."))
 	m.owed, errs[4] = meter.Int64UpDownCounter("holdfast.deliveries.owed", metric.WithUnit("{turn}"),
 		metric.WithDescription("Turns settled and not yet delivered. The sum over all processes counts."))
 	m.drops, errs[5] = meter.Int64Counter("holdfast.events.dropped", metric.WithUnit("{event}"),
@@ -188,7 +195,7 @@ func newMeters(name string) (m meters, err error) {
 	return m, err
 }
 
-// on reports whether somebody reads the metrics.
+// on reports whether a meter provider was set up.
 func (m *meters) on() bool {
 	t := reflect.TypeOf(otel.GetMeterProvider())
 	return t != m.silence.meter && heard(t)
@@ -210,7 +217,7 @@ func (m *meters) ended(ev Event) {
 	}
 }
 
-// waited notes how long it took since start to become an owner.
+// waited notes the time from start until the session was owned.
 func (m *meters) waited(start time.Time) {
 	if m.on() {
 		m.lockWait.Record(context.Background(), time.Since(start).Seconds(), m.attrs)

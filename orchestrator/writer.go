@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// A writer writes one JSON object. What is empty or zero is left out.
+// A writer writes one JSON object. It leaves out empty and zero values.
 type writer struct{ buf []byte }
 
 func newWriter(size int) *writer { return &writer{append(make([]byte, 0, size), '{')} }
@@ -49,7 +49,7 @@ func (w *writer) number(name string, n int64) {
 	}
 }
 
-// fraction leaves out what JSON has no number for.
+// fraction leaves out values that JSON has no number for.
 func (w *writer) fraction(name string, f float64) {
 	if f != 0 && !math.IsNaN(f) && !math.IsInf(f, 0) {
 		w.name(name)
@@ -64,7 +64,7 @@ func (w *writer) text(name, s string) {
 	}
 }
 
-// raw writes what is JSON already.
+// raw writes a value that is already JSON.
 func (w *writer) raw(name string, value json.RawMessage) {
 	if len(value) > 0 {
 		w.name(name)
@@ -79,7 +79,7 @@ func (w *writer) name(name string) {
 	w.buf = append(w.buf, `":`...)
 }
 
-// next separates what follows from what is there.
+// next writes the comma before the next value, if there is a value before it.
 func (w *writer) next() {
 	if last := w.buf[len(w.buf)-1]; last != '{' && last != '[' {
 		w.buf = append(w.buf, ',')
@@ -99,7 +99,7 @@ func (w *writer) quote(s string) {
 // escape writes no escape that JSON does not demand. json.Marshal makes six bytes of a "<", and a store takes a
 // document only if it is at most twice as long as its shortest form.
 func (w *writer) escape(s string) {
-	for _, r := range s { // what is not UTF-8 becomes U+FFFD
+	for _, r := range s { // a byte that is not UTF-8 becomes U+FFFD
 		switch {
 		case r == '"' || r == '\\':
 			w.buf = append(w.buf, '\\', byte(r))
