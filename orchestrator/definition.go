@@ -57,7 +57,7 @@ type Intent[S any] struct {
 	// Description is for a router.
 	Description string
 
-	// Next is what follows this intent. The zero Next asks Route. New checks it.
+	// Next follows this intent. The zero Next asks Route. New checks it.
 	Next Next
 
 	// Retry says how often an intent is tried. Zero means once. Each attempt gets the state afresh. After

@@ -148,7 +148,7 @@ type fan struct {
 	// saved says which branches of done the snapshot store has.
 	saved  map[int]bool
 	failed map[int]error
-	unsent error // the error of a save that failed
+	unsent error // the error of a failed save
 	open   int   // branches that are not finished
 }
 

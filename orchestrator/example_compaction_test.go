@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
 
-// The conversation is the program's own. Once three turns are not summarized, the older two of them become one message. After
-// a crash the same range comes again, under the same id.
+// The conversation belongs to the program. Once three turns are not summarized, the older two of them become one
+// message. After a crash the same range comes again, under the same id.
 func ExampleCompaction() {
 	type State struct{ Reply string }
 	var conversation []message.Message // it stands for a table
@@ -35,7 +35,9 @@ func ExampleCompaction() {
 		},
 	}, new(checkpoint.Memory), &orchestrator.Options{
 		History: func(context.Context, string) ([]message.Message, error) { return slices.Clone(conversation), nil },
-		Compaction: orchestrator.Compaction{After: 3, Keep: 1, Run: func(_ context.Context, r orchestrator.Range) (orchestrator.Usage, error) {
+		Compaction: orchestrator.Compaction{After: 3, Keep: 1, Run: func(
+			_ context.Context, r orchestrator.Range,
+		) (orchestrator.Usage, error) {
 			if conversation[0].ID == r.ID {
 				return orchestrator.Usage{}, nil
 			}

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
 
-// A deploy renames an intent and a field. Sessions of the old version are refused, and not touched, until Migrate says how
-// to read them.
+// A deploy renames an intent and a field. Sessions of the old version are refused, and not touched, until Migrate says
+// how to read them.
 func ExampleDefinition_migrate() {
 	type Old struct{ Order string }
 	type New struct{ OrderID string }
@@ -30,7 +30,9 @@ func ExampleDefinition_migrate() {
 
 	after := orchestrator.Definition[New]{
 		Name: "support", Version: "2",
-		Intents: orchestrator.Intents[New]{"find": {Run: func(context.Context, *orchestrator.Turn[New]) error { return nil }}},
+		Intents: orchestrator.Intents[New]{
+			"find": {Run: func(context.Context, *orchestrator.Turn[New]) error { return nil }},
+		},
 	}
 	_, err := sayTo(after, store, "where is it?")
 	_, drift := errors.AsType[*orchestrator.DriftError](err)
@@ -52,7 +54,9 @@ func ExampleDefinition_migrate() {
 }
 
 // sayTo starts a process of a bot, and says something to it.
-func sayTo[S any](def orchestrator.Definition[S], store checkpoint.Store, text string) (*orchestrator.Result[S], error) {
+func sayTo[S any](
+	def orchestrator.Definition[S], store checkpoint.Store, text string,
+) (*orchestrator.Result[S], error) {
 	bot, err := orchestrator.New(def, store, nil)
 	if err != nil {
 		return nil, err

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
 
-// A session goes on from an earlier turn in another way. The first one does not notice.
+// A session goes on from an earlier turn in another way. The first session does not notice.
 func ExampleOrchestrator_Fork() {
 	type State struct{ Story []string }
 	bot, err := orchestrator.New(orchestrator.Definition[State]{
@@ -45,41 +45,47 @@ func ExampleOrchestrator_Fork() {
 	// draft 2 [a ship a storm a rock]
 }
 
-// One bot is a tool of another's model. A turn that is resumed makes the call of its first attempt again, under the same id,
-// and gets the answer that is recorded.
+// One bot is a tool of another bot's model. A turn that is resumed makes the call of its first attempt again, under the
+// same id, and gets the answer of the settled turn.
 func ExampleOrchestrator_Tool() {
 	type Refund struct{ Reply string }
 	refunds, err := orchestrator.New(orchestrator.Definition[Refund]{
 		Name: "refunds",
-		Intents: orchestrator.Intents[Refund]{"refund": {Run: func(_ context.Context, t *orchestrator.Turn[Refund]) error {
-			fmt.Println("refunding")
-			t.State.Reply = "done: " + t.Input.Text
-			return nil
-		}}},
+		Intents: orchestrator.Intents[Refund]{
+			"refund": {Run: func(_ context.Context, t *orchestrator.Turn[Refund]) error {
+				fmt.Println("refunding")
+				t.State.Reply = "done: " + t.Input.Text
+				return nil
+			}},
+		},
 	}, new(checkpoint.Memory), nil)
 	if err != nil {
 		log.Fatal(err)
 	}
-	tool := refunds.Tool("refunds", "refunds an order", func(r *orchestrator.Result[Refund]) string { return r.State.Reply }, nil)
+	tool := refunds.Tool(
+		"refunds", "refunds an order", func(r *orchestrator.Result[Refund]) string { return r.State.Reply }, nil)
 
 	type State struct{ Answer string }
 	concierge, err := orchestrator.New(orchestrator.Definition[State]{
 		Name: "concierge",
-		Intents: orchestrator.Intents[State]{"help": {Run: func(ctx context.Context, t *orchestrator.Turn[State]) error {
-			for range 2 { // what a model said, and said again
-				answer, err := tool.Call(ctx, "call_1", json.RawMessage(`{"input": "refund A-1042"}`))
-				if err != nil {
-					return err
+		Intents: orchestrator.Intents[State]{
+			"help": {Run: func(ctx context.Context, t *orchestrator.Turn[State]) error {
+				for range 2 { // the model says the same twice
+					answer, err := tool.Call(ctx, "call_1", json.RawMessage(`{"input": "refund A-1042"}`))
+					if err != nil {
+						return err
+					}
+					t.State.Answer = answer
 				}
-				t.State.Answer = answer
-			}
-			return nil
-		}}},
+				return nil
+			}},
+		},
 	}, new(checkpoint.Memory), nil)
 	if err != nil {
 		log.Fatal(err)
 	}
-	res, err := concierge.Execute(context.Background(), "customer-7", orchestrator.Input{Text: "I want my money back"}, nil)
+	res, err := concierge.Execute(
+		context.Background(), "customer-7", orchestrator.Input{Text: "I want my money back"}, nil)
 	if err != nil {
 		log.Fatal(err)
 	}

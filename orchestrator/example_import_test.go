@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
 
-// A session comes from another system: its newest state becomes turn 0, and Migrate reads it when the session is next used.
-// Importing it again changes nothing.
+// A session comes from another system. Its newest state becomes turn 0, and Migrate reads it when the session is next
+// used. Importing the session again changes nothing.
 func ExampleDefinition_imported() {
 	type State struct{ OrderID string }
 	ctx := context.Background()
@@ -25,7 +25,8 @@ func ExampleDefinition_imported() {
 		if err != nil {
 			return err
 		}
-		err = store.Append(ctx, c.Lease, checkpoint.Checkpoint{State: old, Version: "imported", RunID: "import-" + session},
+		err = store.Append(ctx, c.Lease,
+			checkpoint.Checkpoint{State: old, Version: "imported", RunID: "import-" + session},
 			checkpoint.AppendOptions{})
 		return errors.Join(err, store.Mark(ctx, c.Lease, checkpoint.Marks{Release: true}))
 	}
@@ -37,10 +38,12 @@ func ExampleDefinition_imported() {
 
 	bot, err := orchestrator.New(orchestrator.Definition[State]{
 		Name: "support",
-		Intents: orchestrator.Intents[State]{"answer": {Run: func(_ context.Context, t *orchestrator.Turn[State]) error {
-			fmt.Println("turn", t.Index, "is about order", t.State.OrderID)
-			return nil
-		}}},
+		Intents: orchestrator.Intents[State]{
+			"answer": {Run: func(_ context.Context, t *orchestrator.Turn[State]) error {
+				fmt.Println("turn", t.Index, "is about order", t.State.OrderID)
+				return nil
+			}},
+		},
 		Migrate: func(_ context.Context, cp checkpoint.Checkpoint) (State, error) {
 			if cp.Version != "imported" {
 				return State{}, errors.New("no such version")

@@ -13,9 +13,9 @@ import (
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
 
-// Begin recalls and Deliver remembers. What a turn has recalled is part of its state, so that it is the same after a resume.
-// What is remembered is told at least once, under an id that is the same each time, so that the memory has it once. The
-// session is the scope: Bob does not hear what Ann has said.
+// Begin recalls and Deliver remembers. The recalled memories are part of the turn's state, so that they are the same
+// after a resume. Deliver remembers each turn at least once, under an id that is the same each time, so that the memory
+// has it once. The session is the scope: Bob does not hear what Ann has said.
 func ExampleDefinition_memory() {
 	type State struct{ Recalled []string }
 	memory := make(map[string]map[string]string) // by scope and id; it stands for a vector store
@@ -23,20 +23,23 @@ func ExampleDefinition_memory() {
 	bot, err := orchestrator.New(orchestrator.Definition[State]{
 		Name: "friend",
 		Begin: func(_ context.Context, t *orchestrator.Turn[State]) error {
-			t.State.Recalled = slices.Sorted(maps.Values(memory[t.Session])) // a real one is asked for what is close to t.Input.Text
+			// A real memory is asked for what is close to t.Input.Text.
+			t.State.Recalled = slices.Sorted(maps.Values(memory[t.Session]))
 			return nil
 		},
-		Intents: orchestrator.Intents[State]{"answer": {Run: func(_ context.Context, t *orchestrator.Turn[State]) error {
-			fmt.Printf("%s says %q; recalled: %q\n", t.Session, t.Input.Text, t.State.Recalled)
-			return nil
-		}}},
+		Intents: orchestrator.Intents[State]{
+			"answer": {Run: func(_ context.Context, t *orchestrator.Turn[State]) error {
+				fmt.Printf("%s says %q; recalled: %q\n", t.Session, t.Input.Text, t.State.Recalled)
+				return nil
+			}},
+		},
 		Deliver: func(_ context.Context, r *orchestrator.Result[State]) error {
 			if memory[r.Session] == nil {
 				memory[r.Session] = make(map[string]string)
 			}
 			memory[r.Session][r.RunID] = r.Input.Text
 			if told++; told == 1 {
-				return errors.New("timeout") // it was remembered, and nobody knows: it is told again
+				return errors.New("timeout") // the memory has it, but the reply was lost: Deliver runs again
 			}
 			return nil
 		},

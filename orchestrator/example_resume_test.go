@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// A process goes away in the middle of a turn: here its context ends. After a kill the next process finds the same, but
-// not before the lease of the dead one has expired. It goes on after the last iteration that was saved.
+// A process goes away in the middle of a turn: here its context ends. The next process goes on after the last iteration
+// that was saved. After a kill it finds the same, once the lease of the dead process has expired.
 func ExampleOrchestrator_Resume() {
 	type State struct{ Order, Reply string }
 	type Turn = orchestrator.Turn[State]
@@ -42,7 +42,10 @@ func ExampleOrchestrator_Resume() {
 	_, err := first.Execute(ctx, "session-1", orchestrator.Input{Text: "where is it?"}, nil)
 	fmt.Println(err, errors.Is(err, orchestrator.ErrIndeterminate))
 
-	second := start(func(_ context.Context, t *Turn) error { t.State.Reply = t.State.Order + " has shipped"; return nil })
+	second := start(func(_ context.Context, t *Turn) error {
+		t.State.Reply = t.State.Order + " has shipped"
+		return nil
+	})
 	res, err := second.Resume(context.Background(), "session-1", nil)
 	if err != nil {
 		log.Fatal(err)
@@ -54,18 +57,22 @@ func ExampleOrchestrator_Resume() {
 	// where is it? A-1042 has shipped
 }
 
-// An input finds that an earlier one was cut off. That one is finished first, as a turn of its own.
+// An input finds that an earlier input was cut off. The earlier input is finished first, as a turn of its own.
 func ExampleOnInterrupted() {
 	type State struct{ Said []string }
 	ctx, leave := context.WithCancel(context.Background())
 	bot, err := orchestrator.New(orchestrator.Definition[State]{
 		Name: "chat",
-		Intents: orchestrator.Intents[State]{"note": {Run: func(ctx context.Context, t *orchestrator.Turn[State]) error {
-			leave() // the first caller goes away; nobody else minds
-			t.State.Said = append(t.State.Said, t.Input.Text)
-			return ctx.Err()
-		}}},
-	}, new(checkpoint.Memory), &orchestrator.Options{Snapshots: new(snapshot.Memory), OnInterrupted: orchestrator.ResumeFirst})
+		Intents: orchestrator.Intents[State]{
+			"note": {Run: func(ctx context.Context, t *orchestrator.Turn[State]) error {
+				leave() // the first caller goes away; other callers do not notice
+				t.State.Said = append(t.State.Said, t.Input.Text)
+				return ctx.Err()
+			}},
+		},
+	}, new(checkpoint.Memory), &orchestrator.Options{
+		Snapshots: new(snapshot.Memory), OnInterrupted: orchestrator.ResumeFirst,
+	})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -83,14 +90,14 @@ func ExampleOnInterrupted() {
 	// 1 [one two]
 }
 
-// The customer has changed their mind: the turn that was cut off is ended, and its state with it.
+// The customer has changed their mind: the turn that was cut off is ended, and its changes to the state are gone.
 func ExampleOrchestrator_Abandon() {
 	type State struct{ Cart []string }
 	ctx, leave := context.WithCancel(context.Background())
 	bot, err := orchestrator.New(orchestrator.Definition[State]{
 		Name: "shop",
 		Intents: orchestrator.Intents[State]{"add": {Run: func(ctx context.Context, t *orchestrator.Turn[State]) error {
-			leave() // the first caller goes away; nobody else minds
+			leave() // the first caller goes away; other callers do not notice
 			t.State.Cart = append(t.State.Cart, t.Input.Text)
 			return ctx.Err()
 		}}},
@@ -123,8 +130,8 @@ func ExampleOrchestrator_Abandon() {
 	// 0 [a flute]
 }
 
-// A deploy: turns may finish until the context of Shutdown ends, here at once. The rest is handed off, and another process
-// finishes it.
+// A deploy: turns may finish until the context of Shutdown ends, here at once. The rest is handed off, and another
+// process finishes it.
 func ExampleOrchestrator_Shutdown() {
 	type State struct{ Reply string }
 	checkpoints, snapshots := new(checkpoint.Memory), new(snapshot.Memory) // what both processes share

@@ -50,8 +50,8 @@ func ExampleDefinition_iterate() {
 	// Output: Thank you. 2 iterations
 }
 
-// Several intents run at once, each on a copy of the state. Merge makes one state of what they return, in the order in
-// which they were named. Without Merge two branches must not change the same field.
+// Several intents run at once, each on a copy of the state. Merge makes one state of the states that they return, in
+// the order in which they were named. Without Merge two branches must not change the same field.
 func ExampleDefinition_merge() {
 	type State struct{ Facts []string }
 	find := func(fact string) func(context.Context, *orchestrator.Turn[State]) error {

@@ -49,16 +49,19 @@ func ExampleOrchestrator_Stream() {
 	// roses are red
 }
 
-// A reply is handed over after its turn has settled. What could not be handed over is owed, and comes first the next time.
+// A reply is delivered after its turn has settled. If the delivery fails, the reply is owed, and comes first the next
+// time.
 func ExampleDefinition_deliver() {
 	type State struct{ Reply string }
 	mail := errors.New("mail server down")
 	bot, err := orchestrator.New(orchestrator.Definition[State]{
 		Name: "mailer",
-		Intents: orchestrator.Intents[State]{"answer": {Run: func(_ context.Context, t *orchestrator.Turn[State]) error {
-			t.State.Reply = "re: " + t.Input.Text
-			return nil
-		}}},
+		Intents: orchestrator.Intents[State]{
+			"answer": {Run: func(_ context.Context, t *orchestrator.Turn[State]) error {
+				t.State.Reply = "re: " + t.Input.Text
+				return nil
+			}},
+		},
 		Deliver: func(_ context.Context, r *orchestrator.Result[State]) error {
 			if mail == nil {
 				fmt.Println("sent:", r.State.Reply) // under the id r.RunID: it may be sent again

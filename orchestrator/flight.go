@@ -43,7 +43,7 @@ type flight[S any] struct {
 	// saved is the last save; nil if there is none.
 	saved *saved
 
-	// built says that state and history are those of this turn.
+	// built says that state and history belong to this turn.
 	built bool
 
 	// looked says that it is known whether an earlier call has begun the run.
@@ -68,7 +68,7 @@ type flight[S any] struct {
 	meter   meter
 }
 
-// saved is the last save that the snapshot store is known to have.
+// saved is the last save of which it is certain that the snapshot store has it.
 type saved struct {
 	run  snapshot.Run
 	memo memo

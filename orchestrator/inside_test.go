@@ -64,7 +64,7 @@ func TestStreamYieldsWhatIsLeft(t *testing.T) {
 	})
 }
 
-// The events that wait for a slow handler are bounded. The handler gets those that have waited, and later ones.
+// The events that wait for a slow handler are bounded. The handler gets the events that have waited, and later ones.
 func TestPumpIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got []int
@@ -108,7 +108,7 @@ func (l *lazy) value() int {
 	return l.n
 }
 
-// A field that two branches have read is no conflict, whatever its type keeps of it.
+// A field that two branches have read is no conflict, even if its type keeps something of the read.
 func TestReadingIsNoChange(t *testing.T) {
 	type state struct{ L lazy }
 	b := branchOf(t, state{lazy{n: 1}}, func(s *state) { _ = s.L.value() })

@@ -192,7 +192,7 @@ func sameValue(a, b reflect.Value) bool {
 func plainJSON(v reflect.Value) (plain any, err error) {
 	value := v.Interface()
 	if v.CanAddr() {
-		value = v.Addr().Interface() // the methods may be those of a pointer
+		value = v.Addr().Interface() // the methods may have a pointer receiver
 	}
 	raw, err := encode(&value)
 	if err != nil {

@@ -70,7 +70,9 @@ type spread[S any] struct {
 
 // What no branch has touched is not a change, however it is written.
 func TestUnchangedIsNoChange(t *testing.T) {
-	start := many{Tags: set{}, At: time.Now(), Raw: json.RawMessage(`{"b":1, "a":[1.0]}`), Notes: map[string]int{"a": 1}}
+	start := many{
+		Tags: set{}, At: time.Now(), Raw: json.RawMessage(`{"b":1, "a":[1.0]}`), Notes: map[string]int{"a": 1},
+	}
 	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
 		start.Tags[name] = true
 	}
@@ -110,7 +112,8 @@ func TestMergeMaps(t *testing.T) {
 		a := branchOf(t, start, func(s *state) { add(s, "a", 1); delete(*s, "gone") })
 		b := branchOf(t, start, func(s *state) { add(s, "b", 2) })
 		merged, err := mergeChanges(a.base, []change{a.change, b.change})
-		if err != nil || merged["a"] != 1 || merged["b"] != 2 || merged["gone"] != 0 || merged["kept"] != start["kept"] {
+		if err != nil || merged["a"] != 1 || merged["b"] != 2 || merged["gone"] != 0 ||
+			merged["kept"] != start["kept"] {
 			t.Errorf("%s: %v, %v", name, merged, err)
 		}
 		if _, err := mergeChanges(a.base, []change{a.change, a.change}); !errors.Is(err, ErrMerge) {
@@ -168,7 +171,7 @@ func (w *weighing) weigh(r snapshot.Run) {
 	}
 }
 
-// Branches are saved by what they have changed: the state and the input are written once, however many branches there are.
+// Branches are saved by their changes: the state and the input are written once, however many branches there are.
 func TestFanOutCostsWhatItChanges(t *testing.T) {
 	const branches, size = 40, 100_000
 	type wide map[string]string
@@ -177,7 +180,10 @@ func TestFanOutCostsWhatItChanges(t *testing.T) {
 	for i := range branches {
 		name := "branch" + string(rune('A'+i))
 		names = append(names, name)
-		d.Intents[name] = Intent[wide]{Next: End, Run: func(_ context.Context, t *Turn[wide]) error { t.State[name] = "done"; return nil }}
+		d.Intents[name] = Intent[wide]{Next: End, Run: func(_ context.Context, t *Turn[wide]) error {
+			t.State[name] = "done"
+			return nil
+		}}
 	}
 	d.Begin = func(_ context.Context, t *Turn[wide]) error {
 		t.State = wide{"big": strings.Repeat("x", size)}

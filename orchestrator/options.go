@@ -160,6 +160,6 @@ type CallOptions struct {
 	//
 	// The call returns when OnEvent has had all events. It gives up if one event takes longer than
 	// Limits.SettleTimeout, or if all take so long after ctx has ended. If OnEvent is too slow, events are joined and
-	// dropped as those of Stream.Events.
+	// dropped as for Stream.Events.
 	OnEvent func(Event)
 }

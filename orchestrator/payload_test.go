@@ -9,12 +9,13 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What is written by hand is read as what json.Marshal writes is.
+// The documents of the writer decode to the same values as the documents of json.Marshal.
 func TestPayloadsAreAsMarshalled(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := memo{
-			V: payloadVersion, Born: rapid.Int64().Draw(t, "born"), Signature: word(t), Version: word(t), Input: someInput(t), Trace: word(t),
-			Iteration: rapid.Int().Draw(t, "iteration"), Feedback: word(t), Usage: someUsage(t), Steps: someSteps(t), State: someJSON(t),
+			V: payloadVersion, Born: rapid.Int64().Draw(t, "born"), Signature: word(t), Version: word(t),
+			Input: someInput(t), Trace: word(t), Iteration: rapid.Int().Draw(t, "iteration"), Feedback: word(t),
+			Usage: someUsage(t), Steps: someSteps(t), State: someJSON(t),
 		}
 		if rapid.Bool().Draw(t, "decided") {
 			next := someNext(t)
@@ -61,7 +62,9 @@ func word(t *rapid.T) string {
 }
 
 func someJSON(t *rapid.T) json.RawMessage {
-	return json.RawMessage(rapid.SampledFrom([]string{"0", "null", `"x"`, "{}", "[]", `{"a":[1,{"b":"c"}]}`}).Draw(t, "json"))
+	return json.RawMessage(rapid.SampledFrom([]string{
+		"0", "null", `"x"`, "{}", "[]", `{"a":[1,{"b":"c"}]}`,
+	}).Draw(t, "json"))
 }
 
 func someInput(t *rapid.T) storedInput {

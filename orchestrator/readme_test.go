@@ -6,13 +6,15 @@ import (
 	"testing"
 )
 
-// What the README shows is the package's example, and what it prints.
+// The README shows the package's example and its output.
 func TestReadme(t *testing.T) {
 	program, output, ok := strings.Cut(readText(t, "example_readme_test.go"), "\t// Output:\n")
 	if !ok {
 		t.Fatal("the example has no output")
 	}
-	program = strings.NewReplacer("package orchestrator_test", "package main", "func Example()", "func main()").Replace(program) + "}\n"
+	program = strings.NewReplacer(
+		"package orchestrator_test", "package main", "func Example()", "func main()",
+	).Replace(program) + "}\n"
 	output = strings.ReplaceAll(strings.TrimSuffix(output, "}\n"), "\t// ", "")
 
 	readme := readText(t, "../README.md")

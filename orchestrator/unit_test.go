@@ -39,7 +39,8 @@ func TestRunIDParts(t *testing.T) {
 		ids[id] = p
 	}
 	same := func(data string) string {
-		return runID(checkpoint.Key{Orchestrator: "a", Session: "s"}, 1, Input{RequestID: "r", Data: json.RawMessage(data)})
+		return runID(
+			checkpoint.Key{Orchestrator: "a", Session: "s"}, 1, Input{RequestID: "r", Data: json.RawMessage(data)})
 	}
 	if same(`{"a":1}`) != same(" {\"a\":\t1}\n") {
 		t.Error("white space makes another run of an input")

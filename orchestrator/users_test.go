@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// The programs that users write, and those that the documents show, compile and do what they say in a module of their own.
+// The programs of users, and the programs in the documents, compile and do what they say in a module of their own.
 func TestUsers(t *testing.T) {
 	m := newUserModule(t)
 	m.show(t, "readme", "../README.md")
@@ -26,8 +26,8 @@ func TestUsers(t *testing.T) {
 	m.run(t, "test", "./k_test")
 }
 
-// The README's commands make a module of one's own run its program, whatever the tests of dependencies import: with the
-// modules that the root's build has downloaded, and no other.
+// The README's commands make a module of one's own run its program, with the modules that the root's build has
+// downloaded, and no other. What the tests of dependencies import does not matter.
 func TestModuleOfOnesOwn(t *testing.T) {
 	dir := t.TempDir()
 	writeText(t, filepath.Join(dir, "go.mod"), "module example.com/bot\n\ngo 1.26.0\n")
@@ -62,7 +62,8 @@ func newUserModule(t *testing.T) userModule {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mod := os.Expand(readText(t, filepath.Join(dir, "go.mod.tmpl")), func(string) string { return strconv.Quote(checkout) })
+	mod := os.Expand(
+		readText(t, filepath.Join(dir, "go.mod.tmpl")), func(string) string { return strconv.Quote(checkout) })
 	writeText(t, filepath.Join(dir, "go.mod"), mod)
 	writeText(t, filepath.Join(dir, "go.sum"), readText(t, filepath.Join(checkout, "go.sum")))
 	return userModule(dir)
