@@ -1,5 +1,5 @@
-// Package keeper renews what a process has at a server for a limited time: locks, or leases of sessions. It renews all of
-// them together, and tells the owner of one that is lost.
+// Package keeper renews the things that a process has at a server for a limited time: locks, or leases of sessions. It
+// renews all of them together. If one is lost, it tells the owner.
 package keeper
 
 import (
@@ -20,40 +20,50 @@ type Renewer[T comparable] func(ctx context.Context, ttl time.Duration, all []T,
 // another.
 type Report[T comparable] func(sent time.Time, renewed, lost []T)
 
-// A Keeper renews what was given to it, from one goroutine that runs only when it is time to. What is given back before
-// the first renewal costs no timer.
+// A Keeper renews the things that were given to it. Its one goroutine runs only when it is time to renew. A thing that
+// is given back before the first renewal costs no timer.
 type Keeper[T comparable] struct {
 	ttl   time.Duration
 	renew Renewer[T]
 
-	mu      sync.Mutex // protects following fields
-	kept    map[*Kept[T]]struct{}
-	next    *time.Timer        // of the renewal; nil while nothing is kept
-	running chan struct{}      // closed when the renewal under way has ended; nil if none is
-	cancel  context.CancelFunc // of the renewal under way
+	mu   sync.Mutex // protects following fields
+	kept map[*Kept[T]]struct{}
+
+	// next is the timer of the renewal; nil while nothing is kept.
+	next *time.Timer
+
+	// running is closed when the current renewal has ended; nil if there is none.
+	running chan struct{}
+	cancel  context.CancelFunc // of the current renewal
 }
 
 // A Kept is one thing that a Keeper renews. The zero value is ready for Keep. The Keeper's mutex protects it.
 type Kept[T comparable] struct {
-	what     T
-	lost     func(error)
-	deadline time.Time   // until when it is trusted; zero: it is lost, or was given back
-	timer    *time.Timer // at the deadline; nil until the first renewal
-	settled  bool        // it is renewed no more, whatever the server says of it
+	what T
+	lost func(error)
+
+	// deadline is until when it is trusted. Zero means that it is lost, or was given back.
+	deadline time.Time
+
+	// timer fires at the deadline; nil until the first renewal.
+	timer *time.Timer
+
+	// settled says that it is renewed no more, even if the server calls it lost.
+	settled bool
 }
 
-// New returns a Keeper of what its server forgets after ttl.
+// New returns a Keeper of things that their server forgets after ttl.
 func New[T comparable](ttl time.Duration, renew Renewer[T]) *Keeper[T] {
 	return &Keeper[T]{ttl: ttl, renew: renew, kept: make(map[*Kept[T]]struct{})}
 }
 
-// trusted is for how long something counts as ours after the request for it was sent. The rest is for clocks of different
-// speed, and for what is under way when it ends.
+// trusted is for how long a thing counts as ours after the request for it was sent. The rest of ttl is for clocks of
+// different speed, and for work that is in progress when trusted ends.
 func (k *Keeper[T]) trusted() time.Duration { return k.ttl - k.ttl/8 }
 
-// Keep renews what, which the server granted to a request that was sent at sent, until Drop. If it is lost, lost is called
-// once: with lock.ErrLost if the server says so, with lock.ErrExpired if its time has passed. lost must not call the Keeper.
-// If t keeps something else already, that is forgotten.
+// Keep renews the thing what until Drop. The server granted it to a request that was sent at sent. If it is lost, lost
+// is called once: with lock.ErrLost if the server says so, with lock.ErrExpired if its time has passed. lost must not
+// call the Keeper. If t keeps another thing already, Keep forgets that thing.
 func (k *Keeper[T]) Keep(t *Kept[T], what T, sent time.Time, lost func(error)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -68,8 +78,8 @@ func (k *Keeper[T]) Keep(t *Kept[T], what T, sent time.Time, lost func(error)) {
 	}
 }
 
-// Context keeps what until drop is called, and returns a context that ends with cause lock.ErrLost when it is lost, or may be.
-// drop may be called more than once. It waits for a renewal that nothing else needs.
+// Context keeps the thing what until drop is called. It returns a context that ends with cause lock.ErrLost when the
+// thing is lost, or may be lost. drop may be called more than once. It waits for a renewal that nothing else needs.
 func (k *Keeper[T]) Context(ctx context.Context, what T, sent time.Time) (held context.Context, drop func()) {
 	held, lose := context.WithCancelCause(ctx)
 	t := new(Kept[T])
@@ -81,8 +91,8 @@ func (k *Keeper[T]) Context(ctx context.Context, what T, sent time.Time) (held c
 	})
 }
 
-// Settle stops renewing t, which a request that is under way replaces: what the server says of it means nothing any more.
-// Its deadline stays.
+// Settle stops renewing t, because a request in progress replaces t: what the server says of t means nothing any more.
+// The deadline of t stays.
 func (k *Keeper[T]) Settle(t *Kept[T]) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -90,7 +100,7 @@ func (k *Keeper[T]) Settle(t *Kept[T]) {
 }
 
 // Check returns lock.ErrExpired once the deadline of t has passed. It looks at the clock: the process may have been
-// stopped, so that no timer has told.
+// stopped, so that no timer has fired.
 func (k *Keeper[T]) Check(t *Kept[T]) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -113,7 +123,7 @@ func (k *Keeper[T]) Drop(t *Kept[T]) {
 	}
 }
 
-// wait cancels a renewal of what was given back, and waits for its end. It does nothing while something is kept.
+// wait cancels a renewal of things that were given back, and waits for its end. It does nothing while a thing is kept.
 func (k *Keeper[T]) wait() {
 	k.mu.Lock()
 	running := k.running
@@ -165,13 +175,13 @@ func (k *Keeper[T]) tick() {
 		k.mu.Unlock()
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), k.ttl/3) // it is for all, and no caller's
+	ctx, cancel := context.WithTimeout(context.Background(), k.ttl/3) // the renewal is of all owners: no caller ends it
 	k.running, k.cancel = make(chan struct{}), cancel
 	k.mu.Unlock()
 
 	pause := k.ttl / 3
 	if !k.renewAll(ctx, asked) {
-		pause = k.ttl / 12 // there is time for a few more tries before the first is lost
+		pause = k.ttl / 12 // time for a few more tries before the first is lost
 	}
 	cancel()
 
@@ -184,7 +194,7 @@ func (k *Keeper[T]) tick() {
 	}
 }
 
-// due returns what is to be renewed. Its owners are told from now on when its time passes.
+// due returns the things to renew. From now on a timer tells their owners when the time of their things passes.
 func (k *Keeper[T]) due() map[T]*Kept[T] {
 	asked := make(map[T]*Kept[T], len(k.kept))
 	for t := range k.kept {
@@ -199,7 +209,7 @@ func (k *Keeper[T]) due() map[T]*Kept[T] {
 	return asked
 }
 
-// renewAll reports whether it is known of all whether they are still ours.
+// renewAll renews, and reports whether it is known of all things whether they are still ours.
 func (k *Keeper[T]) renewAll(ctx context.Context, asked map[T]*Kept[T]) bool {
 	if len(asked) == 0 {
 		return true

@@ -50,7 +50,7 @@ func TestEndsBeforeItsTime(t *testing.T) {
 		down.Store(true)
 		<-held.Done()
 		ended := time.Now()
-		down.Store(false) // too late: nobody may renew what was given up
+		down.Store(false) // too late: a lock that was given up stays given up
 		last := renewed.Load()
 		time.Sleep(time.Hour)
 		if renewed.Load() != last {
@@ -80,7 +80,7 @@ func TestCountsFromSending(t *testing.T) {
 	})
 }
 
-// What the server calls lost ends at once, and alone.
+// A lock that the server calls lost ends at once, and alone.
 func TestLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gone, stays := "gone", "stays"
@@ -168,7 +168,7 @@ func TestGoroutines(t *testing.T) {
 			drops = append(drops, drop)
 		}
 		time.Sleep(time.Minute)
-		if n := runtime.NumGoroutine() - before; n > 10 { // those of the runtime and of the test come and go
+		if n := runtime.NumGoroutine() - before; n > 10 { // goroutines of the runtime and of the test come and go
 			t.Errorf("%d goroutines keep 1,000 locks", n)
 		}
 		for _, drop := range drops {

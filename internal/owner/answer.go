@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// Persist makes a call to a store that may be repeated until it is answered, for as long as SettleTimeout, whatever becomes
-// of ctx. doubt says that a call before the last one may have taken effect.
+// Persist makes a call to a store that may be repeated. It repeats the call until the store answers, for as long as
+// SettleTimeout, even if ctx ends. doubt says that a call before the last one may have taken effect.
 func (p *Process) Persist(ctx context.Context, call func(context.Context) error) (doubt bool, err error) {
 	each := p.SettleTimeout / 3
 	ctx = context.WithoutCancel(ctx)
@@ -27,7 +27,7 @@ func (p *Process) Persist(ctx context.Context, call func(context.Context) error)
 	return p.repeat(ctx, first.Add(2*each), !Refused(err), call)
 }
 
-// repeat makes a call that went unanswered, or was refused, again and again, for as long as there is time.
+// repeat makes a call again that went unanswered or was refused, as often as there is time.
 func (p *Process) repeat(
 	ctx context.Context, until time.Time, unanswered bool, call func(context.Context) error,
 ) (doubt bool, err error) {
@@ -43,7 +43,7 @@ func (p *Process) repeat(
 	}
 }
 
-// Once makes a call that is not repeated, whatever becomes of ctx.
+// Once makes a call that is not repeated. The call goes on if ctx ends.
 func (p *Process) Once(ctx context.Context, call func(context.Context) error) error {
 	try := deadline.In(context.WithoutCancel(ctx), p.SettleTimeout, nil)
 	defer try.Cancel()
@@ -53,8 +53,8 @@ func (p *Process) Once(ctx context.Context, call func(context.Context) error) er
 // Answered reports whether err is a store's verdict on a call that changed nothing.
 func Answered(err error) bool {
 	for _, verdict := range []error{
-		lock.ErrFenced, lock.ErrHeld, checkpoint.ErrConflict, checkpoint.ErrInvalid, checkpoint.ErrSchema, checkpoint.ErrNotFound,
-		checkpoint.ErrDamaged, snapshot.ErrNotFound, snapshot.ErrParked, snapshot.ErrInvalid, snapshot.ErrSchema,
+		lock.ErrFenced, lock.ErrHeld, checkpoint.ErrConflict, checkpoint.ErrInvalid, checkpoint.ErrSchema,
+		checkpoint.ErrNotFound, checkpoint.ErrDamaged, snapshot.ErrNotFound, snapshot.ErrParked, snapshot.ErrInvalid, snapshot.ErrSchema,
 		snapshot.ErrDamaged,
 	} {
 		if errors.Is(err, verdict) {

@@ -22,7 +22,7 @@ func process(store checkpoint.Store) *Process {
 	})
 }
 
-// A lease is over when its time has passed, whether a timer had a chance to say so or not.
+// A lease is over when its time has passed, even if no timer had a chance to fire.
 func TestLeaseWithoutTimer(t *testing.T) {
 	p := process(new(checkpoint.Memory))
 	var s Session
@@ -39,7 +39,7 @@ func TestLeaseWithoutTimer(t *testing.T) {
 	}
 }
 
-// What begins to outlive a call after the session was lost is over at once.
+// If the session is lost already, a context that outlives the call is over at once.
 func TestOutlivingAfterLoss(t *testing.T) {
 	for name, end := range map[string]func(*Session){
 		"lost":       func(s *Session) { s.take(lock.ErrLost) },

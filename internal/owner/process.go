@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/lock"
 )
 
-// Why a call does not become the owner of its session, or does not stay it.
+// The reasons why a call does not become the owner of its session, or does not stay the owner.
 var (
 	ErrBusy         = errors.New("session is busy")
 	ErrShuttingDown = errors.New("shutting down")
@@ -22,24 +22,35 @@ var (
 	ErrReentrant    = errors.New("session is already in this call")
 )
 
-// Options are what a Process is made of. Only Locker may be nil.
+// Options are the parts of a Process. Only Locker may be nil.
 type Options struct {
-	Orchestrator  string // whose sessions they are
-	Name          string // of the process, unique for each start
-	Store         checkpoint.Store
-	Locker        lock.Locker
-	LeaseTTL      time.Duration
-	LockWait      time.Duration // for a session that somebody owns
-	SettleTimeout time.Duration // of a call to a store that has to be answered
+	// Orchestrator is the name of the orchestrator that the sessions belong to.
+	Orchestrator string
+	Name         string // of the process, unique for each start
+	Store        checkpoint.Store
+	Locker       lock.Locker
+	LeaseTTL     time.Duration
+
+	// LockWait is how long a call waits for a session that another call owns.
+	LockWait time.Duration
+
+	// SettleTimeout bounds a call to a store that has to be answered.
+	SettleTimeout time.Duration
 	Logger        *slog.Logger
-	Why           func(error) slog.Attr // what a record says of an error
-	Waited        func(since time.Time) // is told when a call has become an owner
+
+	// Why returns the attribute of a log line for an error.
+	Why func(error) slog.Attr
+
+	// Waited is told when a call has become an owner.
+	Waited func(since time.Time)
 }
 
 // A Process owns sessions of one orchestrator.
 type Process struct {
 	Options
-	queues    queue.Keyed // of the calls in this process, before anything is asked of a server
+
+	// queues hold the calls of this process in line, before any request to a server.
+	queues    queue.Keyed
 	stretches stretches
 	leases    *keeper.Keeper[checkpoint.Lease]
 
@@ -49,15 +60,15 @@ type Process struct {
 	idle    chan struct{} // closed when the last call ends after closing
 }
 
-// New returns a process that owns nothing.
+// New returns a Process that owns nothing.
 func New(o Options) *Process {
 	p := &Process{Options: o, calls: make(map[*Session]struct{})}
 	p.leases = keeper.New(o.LeaseTTL, p.renew)
 	return p
 }
 
-// Interrupt ends the context of the owner of session in this process with cause, if it is at work on the run with runID; on
-// any if that is "". It reports whether there was one.
+// Interrupt ends with cause the context of the session's owner in this process, if the owner is at work on the run with
+// runID. If runID is "", the run does not matter. found says whether there was such an owner.
 func (p *Process) Interrupt(session, runID string, cause error) (found bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -70,8 +81,8 @@ func (p *Process) Interrupt(session, runID string, cause error) (found bool) {
 	return found
 }
 
-// Close lets no call begin any more, except from within a turn that is under way. It sends those away that wait, and returns
-// what is closed once all have ended.
+// Close refuses new calls, except from within a turn that goes on. It sends the waiting calls away, and returns a
+// channel that is closed once all calls have ended.
 func (p *Process) Close() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -101,7 +112,7 @@ func (p *Process) HandOff() {
 	}
 }
 
-// Sessions are those of all calls.
+// Sessions returns the sessions of all calls.
 func (p *Process) Sessions() []*Session {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -118,7 +129,7 @@ func (p *Process) enter(s *Session) error {
 	return nil
 }
 
-// own notes that s is the owner of its session, unless it is too late to begin anything.
+// own notes that s is the owner of its session, unless the process is closing.
 func (p *Process) own(s *Session) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -5,15 +5,22 @@ import (
 	"sync/atomic"
 )
 
-// A Scope is what the contexts of a turn say of it: which session calls, and for which run. It outlives the call if a
-// context does, and keeps nothing else of it alive.
+// A Scope tells, in the contexts of a turn, which session calls and for which run. If a context outlives its call, the
+// Scope does too, and keeps nothing else of the call alive.
 type Scope struct {
-	context.Context // the caller's
-	process         *Process
-	session         string
-	outer           *Scope                 // of the turn that has made the call; nil: none
-	over            atomic.Bool            // the call has ended: what it left running may call again
-	run             atomic.Pointer[string] // the id of the run that is at work
+	// Context is the caller's.
+	context.Context
+	process *Process
+	session string
+
+	// outer is the Scope of the turn that has made the call; nil if no turn has made it.
+	outer *Scope
+
+	// over says that the call has ended. A function that the call has left running may call again.
+	over atomic.Bool
+
+	// run is the id of the run that is at work.
+	run atomic.Pointer[string]
 }
 
 // ScopeIn returns the innermost Scope of ctx; nil outside of turns.

@@ -15,43 +15,62 @@ import (
 	"github.com/holdfast-go/holdfast/lock"
 )
 
-// A Session is one that this process owns, for one call. The zero value is ready for Acquire and Enter. Claimed is what the
-// last claim has found.
+// A Session is a session that this process owns, for one call. The zero value is ready for Acquire and Enter. Claimed
+// is the result of the last claim.
 type Session struct {
 	checkpoint.Claimed
-	Ctx    context.Context // ends, with a cause, when the call's ends or the session is lost
-	Buries bool            // Enter's caller deletes the session, damaged or not
 
-	// Begun says that something may be left of what was begun in the session. Otherwise a session whose life began with
-	// this claim is removed when it is given back: names that strangers make up must not fill the store.
+	// Ctx ends, with a cause, when the call's context ends or the session is lost.
+	Ctx context.Context
+
+	// Buries says that Enter's caller deletes the session, damaged or not.
+	Buries bool
+
+	// Begun says that something may be left of what was begun in the session. If Begun is false, and the session's life
+	// began with this claim, the session is removed when it is given back: names that strangers make up must not fill
+	// the store.
 	Begun bool
 
 	process *Process
 	cancel  context.CancelCauseFunc
 	scope   *Scope
-	loss    atomic.Pointer[error] // why nothing may be written any more; nil: it may
-	inQueue bool                  // it is our turn in this process, until we leave
-	unlock  func()                // of the Locker; nil: it was not asked
-	over    bool                  // released, or given up
-	owns    bool                  // the claim was granted; the process's mutex protects it
-	first   bool                  // the claim began the session's life, and nothing was appended since
-	claimed time.Time             // when it was asked for
+
+	// loss says why nothing may be written any more. It is nil if the session may be written.
+	loss atomic.Pointer[error]
+
+	// inQueue says that it is our turn in this process, until we leave.
+	inQueue bool
+
+	// unlock is the Locker's; nil if the Locker was not asked.
+	unlock func()
+	over   bool // released, or given up
+
+	// owns says that the claim was granted. The process's mutex protects it.
+	owns bool
+
+	// first says that the claim began the session's life, and that nothing was appended since.
+	first   bool
+	claimed time.Time // when the claim was sent
 	lease   keeper.Kept[checkpoint.Lease]
 
-	mu       sync.Mutex         // protects following fields
-	outlives context.CancelFunc // of what goes on although Ctx has ended; nil: nothing does
-	yields   bool               // it ends at HandOff all the same
+	mu sync.Mutex // protects following fields
+
+	// outlives ends the work that goes on although Ctx has ended; nil if there is none.
+	outlives context.CancelFunc
+
+	// yields says that this work ends at HandOff all the same.
+	yields bool
 }
 
-// lingering is how long it is tried to find out whether a claim without a reply was granted: then nobody else gets the
-// session for a TTL.
+// lingering bounds the second attempt after a lost reply. An unknown grant blocks the session for one lease.
 const lingering = time.Second
 
-// longestPause is that between two claims of a session that another process owns.
+// longestPause is the longest pause between two claims of a session that another process owns.
 const longestPause = 250 * time.Millisecond
 
-// Acquire makes this process the owner of a session: the callers of a process queue in memory, those of several at the
-// Locker, and the claim decides. With wait it is ErrBusy after Limits.LockWait, else lock.ErrHeld at once.
+// Acquire makes this process the owner of a session. The callers of one process queue in memory, the callers of several
+// processes queue at the Locker, and the claim decides. With wait, Acquire returns ErrBusy after LockWait. Without
+// wait, it returns lock.ErrHeld at once.
 func (s *Session) Acquire(ctx context.Context, p *Process, id, requestID string, wait bool) error {
 	if err := s.Enter(ctx, p, id); err != nil {
 		return err
@@ -63,7 +82,7 @@ func (s *Session) Acquire(ctx context.Context, p *Process, id, requestID string,
 	return nil
 }
 
-// Enter begins a call. It owns nothing yet: see Acquire and Take.
+// Enter begins a call. The call owns nothing yet: see Acquire and Take.
 func (s *Session) Enter(ctx context.Context, p *Process, id string) error {
 	outer := ScopeIn(ctx)
 	if outer.has(p.Orchestrator, id) {
@@ -80,7 +99,9 @@ func (s *Session) Enter(ctx context.Context, p *Process, id string) error {
 
 // wait waits for the session, and claims it.
 func (s *Session) wait(requestID string, wait bool) error {
-	r := checkpoint.ClaimRequest{Owner: s.process.Name, Nonce: rand.Text(), TTL: s.process.LeaseTTL, RequestID: requestID}
+	r := checkpoint.ClaimRequest{
+		Owner: s.process.Name, Nonce: rand.Text(), TTL: s.process.LeaseTTL, RequestID: requestID,
+	}
 	start := time.Now()
 	patience := deadline.In(s.Ctx, max(s.process.LockWait, s.process.SettleTimeout), ErrBusy) // a server may hang
 	err := s.comeIn(patience, r, !wait)
@@ -111,7 +132,7 @@ func (s *Session) wait(requestID string, wait bool) error {
 	return err
 }
 
-// comeIn claims the session if nobody is before us. Who may wait leaves the Locker to queueUp.
+// comeIn claims the session if no other call is before us. Callers that may wait skip the Locker here; queueUp asks it.
 func (s *Session) comeIn(ctx context.Context, r checkpoint.ClaimRequest, useLocker bool) error {
 	if s.Ctx.Err() != nil {
 		return context.Cause(s.Ctx)
@@ -131,7 +152,7 @@ func (s *Session) comeIn(ctx context.Context, r checkpoint.ClaimRequest, useLock
 	return s.claim(ctx, r)
 }
 
-// queueUp waits for what comeIn did not get.
+// queueUp waits for the session that comeIn did not get.
 func (s *Session) queueUp(ctx context.Context, r checkpoint.ClaimRequest) error {
 	if !s.inQueue {
 		if err := s.process.queues.Enter(ctx, s.scope.session); err != nil {
@@ -154,7 +175,7 @@ func (s *Session) queueUp(ctx context.Context, r checkpoint.ClaimRequest) error 
 		pause := pauses.Next()
 		if held, ok := errors.AsType[*checkpoint.HeldError](err); ok && held.Fence != owner {
 			if owner != (lock.Fence{}) {
-				pause = min(pause, lookOften) // its owners take turns: between two of them there is a gap for us
+				pause = min(pause, lookOften) // its owners take turns, with a gap in between for us
 			}
 			owner = held.Fence
 		}
@@ -164,7 +185,7 @@ func (s *Session) queueUp(ctx context.Context, r checkpoint.ClaimRequest) error 
 	}
 }
 
-// get locks with the Locker, which only spares the store: if it fails, the session is claimed without.
+// get locks with the Locker, which only spares the store. If the Locker fails, the session is claimed without it.
 func (s *Session) get(ctx context.Context, enter func(context.Context, string) (context.Context, func(), error)) error {
 	_, unlock, err := enter(ctx, lock.Key(s.process.Orchestrator, s.scope.session))
 	if err == nil {
@@ -178,8 +199,8 @@ func (s *Session) get(ctx context.Context, enter func(context.Context, string) (
 	return preferEnd(ctx, err)
 }
 
-// claim claims once, or twice if the first reply was lost: the nonce tells that it is us again. If ctx has ended meanwhile,
-// what was granted is given back.
+// claim claims the session. If the reply is lost, it claims a second time: the nonce tells the store that it is us
+// again. If ctx has ended meanwhile, the session is given back.
 func (s *Session) claim(ctx context.Context, r checkpoint.ClaimRequest) error {
 	k := checkpoint.Key{Orchestrator: s.process.Orchestrator, Session: s.scope.session}
 	if s.process.Locker == nil {
@@ -209,7 +230,7 @@ func (s *Session) claim(ctx context.Context, r checkpoint.ClaimRequest) error {
 	}
 	s.grant(c, sent)
 	if damaged {
-		s.process.leases.Settle(&s.lease) // there may be no head whose lease could be renewed
+		s.process.leases.Settle(&s.lease) // perhaps no head is left whose lease could be renewed
 	}
 	s.claimed, s.first, s.Begun = sent, c.Last == nil && c.Born == c.Fence.Epoch, false
 	if err := ctxcause.Of(s.Ctx); err != nil {
@@ -225,33 +246,36 @@ func (s *Session) grant(c checkpoint.Claimed, sent time.Time) {
 	s.Claimed = c
 }
 
-// AtWork says which run is: what Interrupt finds, and Scope.Run.
+// AtWork notes the run that is at work, for Interrupt and Scope.Run.
 func (s *Session) AtWork(run string) { s.scope.run.Store(&run) }
 
-// Persist and Once are those of the process.
+// Persist is Process.Persist.
 func (s *Session) Persist(ctx context.Context, call func(context.Context) error) (doubt bool, err error) {
 	return s.process.Persist(ctx, call)
 }
 
+// Once is Process.Once.
 func (s *Session) Once(ctx context.Context, call func(context.Context) error) error {
 	return s.process.Once(ctx, call)
 }
 
-// giveBack releases a session that is damaged, so that the next caller hears of the damage and need not wait for the lease to
-// expire. The store may not be able to.
+// giveBack releases a damaged session. So the next caller hears of the damage, and need not wait for the lease to
+// expire. If the store cannot release it, the lease expires.
 func (s *Session) giveBack(l checkpoint.Lease) {
 	_ = s.process.Once(s.Ctx, func(ctx context.Context) error {
 		return s.process.Store.Mark(ctx, l, checkpoint.Marks{Release: true})
 	})
 }
 
-// ClaimAnew replaces the fence of a session that is ours by a newer one. If born is not 0, and no turn is settled, it also
-// replaces the session's Born.
+// ClaimAnew replaces the fence of a session that is ours by a newer fence. If born is not 0, and no turn is settled, it
+// also replaces the session's Born.
 func (s *Session) ClaimAnew(born int64) error {
 	if err := s.Lost(); err != nil {
 		return err
 	}
-	r := checkpoint.ClaimRequest{Owner: s.process.Name, Nonce: rand.Text(), TTL: s.process.LeaseTTL, From: s.Fence, Born: born}
+	r := checkpoint.ClaimRequest{
+		Owner: s.process.Name, Nonce: rand.Text(), TTL: s.process.LeaseTTL, From: s.Fence, Born: born,
+	}
 	var sent time.Time
 	var c checkpoint.Claimed
 	s.process.leases.Settle(&s.lease)
@@ -272,10 +296,11 @@ func (s *Session) ClaimAnew(born int64) error {
 	return nil
 }
 
-// Keep says that the session stays, whatever becomes of what follows.
+// Keep says that the session stays, even if the next call fails.
 func (s *Session) Keep() { s.first = false }
 
-// Take claims the session, from its owner if it has one. wanted is asked before an owner is fenced off: false ends it.
+// Take claims the session, from its owner if it has one. Before it fences off an owner, it asks wanted. If wanted
+// returns false, Take gives up.
 func (s *Session) Take(wanted func() (bool, error)) (taken bool, err error) {
 	r := checkpoint.ClaimRequest{Owner: s.process.Name, Nonce: rand.Text(), TTL: s.process.LeaseTTL}
 	ctx := deadline.In(s.Ctx, s.process.SettleTimeout, ErrBusy)
@@ -289,7 +314,7 @@ func (s *Session) Take(wanted func() (bool, error)) (taken bool, err error) {
 		if still, err := wanted(); err != nil || !still {
 			return false, err
 		}
-		if r.From = held.Fence; r.From == (lock.Fence{}) { // it was given back, or taken by another: look again
+		if r.From = held.Fence; r.From == (lock.Fence{}) { // given back, or claimed by another owner: look again
 			if err := keeper.Sleep(ctx, time.Millisecond); err != nil {
 				return false, err
 			}
@@ -297,7 +322,7 @@ func (s *Session) Take(wanted func() (bool, error)) (taken bool, err error) {
 	}
 }
 
-// preferEnd prefers the end of ctx to an error that only follows from it.
+// preferEnd returns the end of ctx in place of an error that only follows from it.
 func preferEnd(ctx context.Context, err error) error {
 	if cause := ctxcause.Of(ctx); cause != nil && !Answered(err) {
 		return cause
@@ -305,7 +330,7 @@ func preferEnd(ctx context.Context, err error) error {
 	return err
 }
 
-// Lost returns why nothing may be written any more: the session was taken, or its local deadline has passed.
+// Lost returns why nothing may be written any more: the session was lost, or its local deadline has passed.
 func (s *Session) Lost() error {
 	if s.loss.Load() == nil {
 		if err := s.process.leases.Check(&s.lease); err != nil {
@@ -318,7 +343,7 @@ func (s *Session) Lost() error {
 	return nil
 }
 
-// take says that the session is not ours any more, whatever ended the context before.
+// take notes that the session is no longer ours, even if its context has ended before.
 func (s *Session) take(cause error) {
 	s.loss.CompareAndSwap(nil, &cause)
 	s.cancel(cause)
@@ -329,7 +354,7 @@ func (s *Session) take(cause error) {
 	}
 }
 
-// handOff ends the turn, save what has to be finished.
+// handOff ends the turn, except for work that has to be finished.
 func (s *Session) handOff() {
 	s.cancel(lock.ErrHandoff)
 	s.mu.Lock()
@@ -339,7 +364,8 @@ func (s *Session) handOff() {
 	}
 }
 
-// Outliving returns a context for what follows a settled turn: it ends with the session, and not with the caller's.
+// Outliving returns a context for the work that follows a settled turn. It ends when the session is lost. It does not
+// end with the caller's context. With yields, it also ends at HandOff.
 func (s *Session) Outliving(timeout time.Duration, yields bool) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.Ctx), timeout)
 	s.mu.Lock()
@@ -356,20 +382,20 @@ func (s *Session) Outliving(timeout time.Duration, yields bool) (context.Context
 	}
 }
 
-// Lose says that a store has seen a newer owner, or that a function of the bot could not be stopped: from now on nothing is
-// written, and the lease is left to expire.
+// Lose notes that a store has seen a newer owner, or that a function of the bot could not be stopped. From then on
+// nothing is written, and the lease is left to expire.
 func (s *Session) Lose(cause error) {
 	s.take(cause)
 	s.over = true
 }
 
-// release gives the session back, or removes it if nothing is left of it: see Begun. It does nothing the second time, or if
-// the session is lost.
+// release gives the session back, or removes it if nothing is left of it: see Begun. It does nothing the second time,
+// or if the session is lost.
 func (s *Session) release() {
 	s.process.leases.Drop(&s.lease)
 	s.process.stretches.used(s.scope.session, s.claimed)
 	if loss := s.loss.Load(); s.over || loss != nil && !errors.Is(*loss, ErrAbandoned) {
-		return // whoever abandons without a snapshot store does not take the lease
+		return // Abandon without a snapshot store leaves us the lease; every other loss takes it
 	}
 	s.over = true
 	err := s.process.Once(s.Ctx, func(ctx context.Context) error {
@@ -383,19 +409,20 @@ func (s *Session) release() {
 	}
 }
 
-// Released notes that a call to the store has given the session back on the way.
+// Released notes that a call to the store has released the session as well.
 func (s *Session) Released() {
 	s.process.leases.Drop(&s.lease)
 	s.process.stretches.used(s.scope.session, s.claimed)
 	s.over = true
 }
 
-// Done ends the call: what it owns is given back, and the next in line let in.
+// Done ends the call. It gives back what the call owns, and lets the next caller in.
 func (s *Session) Done() {
 	s.release()
 	s.Undo()
 }
 
+// Undo ends a call that owns no session, or no longer does.
 func (s *Session) Undo() {
 	s.cancel(nil)
 	s.scope.over.Store(true)
@@ -408,6 +435,5 @@ func (s *Session) Undo() {
 	s.process.exit(s)
 }
 
-// Expire makes the session one whose lease has run out while no timer could tell, as in a pause of the process. It is for
-// tests.
+// Expire makes the lease expire without a timer, as after a pause of the process. It is for tests.
 func (s *Session) Expire() { s.process.leases.Drop(&s.lease) }

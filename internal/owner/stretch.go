@@ -6,22 +6,28 @@ import (
 	"time"
 )
 
-// Without a Locker nobody queues at the store. A process that claims a session again as soon as it has given it back would keep
-// other processes from it for as long as it goes on. So it leaves gaps, in which others find the session free. A short gap is
-// enough for a process that has seen the session change hands, and therefore looks often. A full gap is longer than any pause
-// between two claims of a process, so that nobody waits for much longer than a full stretch.
+// Without a Locker no caller queues at the store. A process that claims a session again as soon as it has given it back
+// would keep other processes from the session for as long as it goes on. So it leaves gaps, in which others find the
+// session free.
+//
+// A short gap is enough for a process that has seen the session change hands, and therefore looks often. A full gap is
+// longer than any pause between two claims of a process. So no caller waits for much longer than a full stretch.
 const (
 	shortStretch = 500 * time.Millisecond
 	shortestGap  = 10 * time.Millisecond
-	gapShare     = 40              // of a stretch, the share that a short gap has
-	lookOften    = shortestGap / 2 // of a waiter that has seen the session change hands
+
+	// gapShare sets a short gap: one part in so many of the stretch.
+	gapShare = 40
+
+	// lookOften is the pause of a waiter that has seen the session change hands.
+	lookOften = shortestGap / 2
 
 	fullStretch = 6 * time.Second
 	fullGap     = longestPause + 50*time.Millisecond
 )
 
-// stretches know how long this process has used its sessions without a gap. It is a table of fixed size: two sessions that share
-// a place make a gap come early or late, which does no harm.
+// stretches hold how long this process has used its sessions without a gap. The table has a fixed size: if two sessions
+// share a place, a gap comes early or late, which does no harm.
 type stretches struct {
 	once sync.Once
 	seed maphash.Seed
@@ -31,12 +37,14 @@ type stretches struct {
 }
 
 type stretch struct {
-	session   uint64
-	gap, full time.Time // since when it is used without a gap, and without a full one
-	last      time.Time // when it was given back
+	session uint64
+
+	// gap and full are since when the session is used without a gap, and without a full gap.
+	gap, full time.Time
+	last      time.Time // when it was last given back
 }
 
-// used notes that the session was claimed, and is given back now.
+// used notes that the session was claimed at claimed, and is given back now.
 func (s *stretches) used(session string, claimed time.Time) {
 	id := s.id(session)
 	s.mu.Lock()
@@ -48,7 +56,7 @@ func (s *stretches) used(session string, claimed time.Time) {
 	t.last = time.Now()
 }
 
-// gap returns how long to leave the session alone before it is claimed; mostly 0.
+// gap returns how long to leave the session alone before the next claim; mostly 0.
 func (s *stretches) gap(session string) time.Duration {
 	id, now := s.id(session), time.Now()
 	s.mu.Lock()
