@@ -43,7 +43,7 @@ type Definition[S any] struct {
 	Migrate func(context.Context, checkpoint.Checkpoint) (S, error)
 
 	// Deliver runs after the settle, at least once for each turn, in turn order. The RunID is the id of the delivery.
-	// It is also the place to store messages and to keep memories.
+	// Deliver is also the place to store messages and to keep memories.
 	Deliver func(context.Context, *Result[S]) error
 }
 

@@ -9,8 +9,8 @@ import (
 // began. Delivered and Compacted come before TurnSettled.
 type EventKind string
 
+// The kinds of events.
 const (
-	// The kinds of events.
 	TurnStarted   EventKind = "turn.started"
 	TurnResumed   EventKind = "turn.resumed"
 	Routed        EventKind = "routed"

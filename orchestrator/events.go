@@ -30,7 +30,7 @@ func (h *handlers) change(f func([]*pump) []*pump) {
 }
 
 // Subscribe calls h for every event of this process, in the order of each turn, one at a time. No turn waits for h. At
-// its end, a call waits for h for a tenth of a second, so that h mostly has seen the events of the call when it
+// its end, a call waits for h for a tenth of a second. So h mostly has seen the events of the call when the call
 // returns. If h is behind already, the call does not wait.
 //
 // An h that hangs keeps one goroutine, 16,384 events and 1 MiB of tokens at most. That is about 6 MB in all, not for

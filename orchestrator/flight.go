@@ -512,7 +512,7 @@ func (f *flight[S]) mine(err error) *Error {
 // errNotSaved marks an error of the snapshot store: the run is as it was last saved.
 var errNotSaved = errors.New("not saved")
 
-// put saves the run as memo has it, in place of everything that was saved before.
+// put saves the run with its current decision, steps and state, in place of everything that was saved before.
 func (f *flight[S]) put(change func(*snapshot.Run)) error {
 	r := *f.run
 	change(&r)

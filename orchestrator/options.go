@@ -43,7 +43,9 @@ type OnInterrupted int
 const (
 	// ResumeFirst finishes the earlier input as a turn of its own, and then runs the new one. It is the default.
 	ResumeFirst OnInterrupted = iota
-	Reject                    // the call returns ErrInterrupted
+
+	// Reject leaves the earlier run alone. The call returns ErrInterrupted.
+	Reject
 
 	// AbandonFirst ends the earlier run without a turn. If that run is suspended, the call returns ErrSuspended.
 	AbandonFirst
@@ -51,10 +53,10 @@ const (
 
 // Limits bound a turn. Choose LeaseTTL, LockWait and TurnTimeout by the kind of turns:
 //
-//	             a chat, where a user waits    a job from a queue            a batch of long turns
-//	LeaseTTL     30s, the default              30s, the default              1m to 5m
-//	LockWait     LeaseTTL or longer            1s: ErrBusy goes to the queue LeaseTTL or longer
-//	TurnTimeout  as long as a user waits       below the queue's deadline    0, and a Timeout for each intent
+//	                       LeaseTTL           LockWait                           TurnTimeout
+//	a chat: a user waits   30s, the default   LeaseTTL or longer                 as long as a user waits
+//	a job from a queue     30s, the default   1s: on ErrBusy the queue retries   below the queue's deadline
+//	a batch of long turns  1m to 5m           LeaseTTL or longer                 0, and an Intent.Timeout for each
 //
 // After a crash, the session is blocked until its lease expires, so a short LeaseTTL helps users. But a process or a
 // store that stands still for 7/8 of LeaseTTL loses its sessions: keep LeaseTTL above the longest failover of the

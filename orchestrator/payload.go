@@ -179,7 +179,7 @@ func writeSteps(w *writer, all []storedStep) {
 	w.closeList()
 }
 
-// documents returns the payload of memo, and beside it the state, if the state is larger than inline.
+// documents returns the payload of m. If the state is larger than inline, the state is a part beside the payload.
 func (m memo) documents(inline int) (payload json.RawMessage, parts map[string]json.RawMessage) {
 	if len(m.State) > inline {
 		parts = map[string]json.RawMessage{statePart: m.State}

@@ -96,7 +96,7 @@ func (w *writer) quote(s string) {
 	w.buf = append(w.buf, '"')
 }
 
-// escape writes no escape that JSON does not demand. json.Marshal makes six bytes of a "<", and a store takes a
+// escape writes no escape that JSON does not demand. json.Marshal makes six bytes of a "<". But a store accepts a
 // document only if it is at most twice as long as its shortest form.
 func (w *writer) escape(s string) {
 	for _, r := range s { // a byte that is not UTF-8 becomes U+FFFD

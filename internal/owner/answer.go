@@ -54,8 +54,8 @@ func (p *Process) Once(ctx context.Context, call func(context.Context) error) er
 func Answered(err error) bool {
 	for _, verdict := range []error{
 		lock.ErrFenced, lock.ErrHeld, checkpoint.ErrConflict, checkpoint.ErrInvalid, checkpoint.ErrSchema,
-		checkpoint.ErrNotFound, checkpoint.ErrDamaged, snapshot.ErrNotFound, snapshot.ErrParked, snapshot.ErrInvalid, snapshot.ErrSchema,
-		snapshot.ErrDamaged,
+		checkpoint.ErrNotFound, checkpoint.ErrDamaged, snapshot.ErrNotFound, snapshot.ErrParked, snapshot.ErrInvalid,
+		snapshot.ErrSchema, snapshot.ErrDamaged,
 	} {
 		if errors.Is(err, verdict) {
 			return true

@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// Without a Locker no caller queues at the store. A process that claims a session again as soon as it has given it back
-// would keep other processes from the session for as long as it goes on. So it leaves gaps, in which others find the
-// session free.
+// Without a Locker no caller queues at the store. If a process claims a session again as soon as it has given it back,
+// no other process can get the session. So the process leaves gaps, in which others find the session free.
 //
 // A short gap is enough for a process that has seen the session change hands, and therefore looks often. A full gap is
 // longer than any pause between two claims of a process. So no caller waits for much longer than a full stretch.
