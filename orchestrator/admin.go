@@ -61,12 +61,12 @@ func (e *engine) runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.
 }
 
 // Abandon ends the run with runID without a turn, in any process. ended says whether such a run was in flight: a late
-// "stop" does not end the next run. The owner of the run is fenced off. The context of the run ends with ErrAbandoned:
-// at once in this process, and in another process at its next call to a store or its next renewal. If no such run is in
-// flight, nothing is written. Effects of the run outside the stores stay.
+// "stop" does not end the next run. The owner of the run is fenced off. In this process the context of the run ends at
+// once, with ErrAbandoned. In another process it ends at the owner's next call to a store or next renewal. If no such
+// run is in flight, nothing is written. Effects of the run outside the stores stay.
 //
-// Without a snapshot store, one run cannot be told from the next. Then Abandon ends the context of the run with runID,
-// or of any run if runID is "", that this process works on. ended says whether there was such a run.
+// Without a snapshot store, one run cannot be told from the next. Then Abandon ends the context of the run with runID
+// that this process works on, or of any run if runID is "". ended says whether there was such a run.
 //
 // A damaged run is deleted. If the id of the damaged run cannot be read, every runID means that run. "" means any run.
 func (o *Orchestrator[S]) Abandon(ctx context.Context, session, runID string) (ended bool, err error) {

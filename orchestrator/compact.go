@@ -16,8 +16,8 @@ import (
 // session's lease and a deadline of its own.
 //
 // An error of Compaction is logged and fails no turn. Compaction is tried again after the next turn. If it did not end
-// in time, it is tried again after a pause that doubles each time. The event Compacted has its usage; the turn is
-// settled by then.
+// in time, it is not tried again before a pause, which doubles each time. The event Compacted has its usage; the turn
+// is settled by then.
 type Compaction struct {
 	// After is the number of unsummarized turns that makes Compaction due.
 	After int

@@ -99,7 +99,7 @@ func (f *flight[S]) ask(ctx context.Context, fn func(context.Context, *Turn[S]) 
 	return said, nil
 }
 
-// checked drops repetitions, cleans the text that no store accepts, and refuses names that are no intents.
+// checked drops repetitions, cleans the text that no store accepts, and refuses a decision that cannot run.
 func (f *flight[S]) checked(n Next) (Next, error) {
 	n.Reason = cleanText(n.Reason)
 	if n.End {

@@ -217,7 +217,7 @@ func (f *flight[S]) fail(e *Error) error {
 }
 
 func (f *flight[S]) failed(e *Error) error {
-	f.own.Begun = f.input.RequestID != "" // the same request id again is the same run, in the same life
+	f.own.Begun = f.input.RequestID != "" // the same request id again is the same run, and needs the same life
 	f.emit(Event{Kind: TurnFailed, Usage: e.Usage, Err: e})
 	return e
 }

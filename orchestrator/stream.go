@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// A Stream is a call of Execute in progress. If the caller leaves the loop over Events, the turn goes on. If ctx ends,
-// the turn ends as in Execute.
+// A Stream is a call of Execute in progress. If the caller leaves the loop over Events, the turn goes on. The end of
+// ctx does the same as in Execute.
 type Stream[S any] struct {
 	done chan struct{} // closed when the call has returned
 	res  *Result[S]

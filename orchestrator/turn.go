@@ -127,7 +127,7 @@ func (m *meter) kill() {
 	m.dead = true
 }
 
-// Emit sends a token to the callers that stream this turn.
+// Emit sends a token to the listeners of this turn: its Stream, OnEvent and the handlers of Subscribe.
 func (t *Turn[S]) Emit(delta string) {
 	if t.line != nil {
 		t.line.emit(Event{Kind: Token, Intent: t.line.intent, Attempt: t.line.attempt, Delta: delta})

@@ -205,7 +205,7 @@ func (v *visit[S]) bear(born int64, f *flight[S]) error {
 	return nil
 }
 
-// kept reports whether a kept turn is the settled turn of r. It searches downwards from the given turn. Stop below
+// kept reports whether a kept turn is the settled turn of r. It searches downwards from the given turn, and stops below
 // r.Turn: those turns existed before r began.
 func (e *engine) kept(ctx context.Context, r snapshot.Run, from int) (bool, error) {
 	for cp, err := range e.store.Turns(ctx, checkpoint.Key(r.Key), from) {
