@@ -131,7 +131,7 @@ func (k *call) refused(err error) {
 		return
 	}
 	ev := Event{Kind: TurnRefused, Err: err}
-	if errors.Is(err, ErrIndeterminate) { // an earlier call began the call's own run
+	if errors.Is(err, ErrIndeterminate) { // the call's own run is in flight: an earlier call began it
 		ev.Kind = TurnLeft
 	}
 	k.emit(ev)

@@ -68,7 +68,7 @@ type flight[S any] struct {
 	meter   meter
 }
 
-// saved is the last save of which it is certain that the snapshot store has it.
+// saved is the newest version of the run that the snapshot store is known to have.
 type saved struct {
 	run  snapshot.Run
 	memo memo
@@ -97,7 +97,7 @@ func (v *visit[S]) newFlight(in Input) *flight[S] {
 	return f
 }
 
-// renamed gives f its id in the life of the session that the session's Born stands for now.
+// renamed gives f its id in the life of the session that own.Born now names.
 func (f *flight[S]) renamed() {
 	f.memo.Born = f.own.Born
 	if f.input.RequestID == "" {
@@ -530,7 +530,7 @@ func (f *flight[S]) put(change func(*snapshot.Run)) error {
 	return nil
 }
 
-// note saves a change of the run, and parts, beside the last save. It writes only the change and the parts.
+// note saves a change of the run, and parts, beside the last save. It writes only the change, the parts and the usage.
 func (f *flight[S]) note(parts map[string]json.RawMessage, change func(*snapshot.Run)) error {
 	r := f.saved.run
 	change(&r)
