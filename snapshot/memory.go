@@ -18,7 +18,8 @@ import (
 
 // Memory is a Store that lives and dies with the process. The zero value is ready.
 type Memory struct {
-	Remember time.Duration // how long Sweep leaves the fence of a session without a run; 0 means DefaultRemember
+	// Remember is how long Sweep leaves the fence of a session without a run; 0 means DefaultRemember.
+	Remember time.Duration
 
 	mu       sync.Mutex // protects following field
 	sessions map[Key]*session
@@ -30,11 +31,13 @@ var (
 	_ Joiner  = (*Memory)(nil)
 )
 
-// A session is the run in flight, or what is kept of the last one: its fence.
+// A session is the run in flight, or the fence of the last run.
 type session struct {
-	run   Run
-	found int64     // the highest epoch of a Begin that has found a run in flight
-	over  time.Time // when the run was deleted; zero: it is in flight
+	run Run
+	// found is the highest epoch of a Begin that has found a run in flight.
+	found int64
+	// over is when the run was deleted; zero while the run is in flight.
+	over time.Time
 }
 
 // fenced reports whether f is too low for the session.
@@ -43,7 +46,7 @@ func (s *session) fenced(f lock.Fence) bool {
 	return f.Epoch < kept.Epoch || f.Epoch == kept.Epoch && f.Nonce != kept.Nonce
 }
 
-// spent reports whether nothing may begin under f.
+// spent reports whether no run may begin under f.
 func (s *session) spent(f lock.Fence) bool { return f.Epoch <= max(s.run.Fence.Epoch, s.found) }
 
 // inFlight returns the run in flight, or nil. s may be nil.
@@ -54,6 +57,7 @@ func (s *session) inFlight() *Run {
 	return &s.run
 }
 
+// Begin implements [Store].
 func (m *Memory) Begin(ctx context.Context, r Run) (*Run, error) {
 	if err := checked(ctx, r.Validate()); err != nil {
 		return nil, err
@@ -79,6 +83,7 @@ func (m *Memory) Begin(ctx context.Context, r Run) (*Run, error) {
 	return nil, nil
 }
 
+// Adopt implements [Store].
 func (m *Memory) Adopt(ctx context.Context, k Key, f lock.Fence, maxAttempts int) (Run, error) {
 	if err := checked(ctx, ValidateAdopt(k, f, maxAttempts)); err != nil {
 		return Run{}, err
@@ -122,6 +127,7 @@ func (m *Memory) keep(s *session, k Key, f lock.Fence) {
 	s.run, s.over = Run{Key: k, Fence: f}, time.Now()
 }
 
+// Save implements [Store].
 func (m *Memory) Save(ctx context.Context, r Run) error {
 	if err := checked(ctx, r.Validate()); err != nil {
 		return err
@@ -154,6 +160,7 @@ func (m *Memory) Save(ctx context.Context, r Run) error {
 	return nil
 }
 
+// Delete implements [Store].
 func (m *Memory) Delete(ctx context.Context, k Key, id string, f lock.Fence) error {
 	if err := checked(ctx, ValidateDelete(k, id, f)); err != nil {
 		return err
@@ -176,8 +183,8 @@ func (m *Memory) Delete(ctx context.Context, k Key, id string, f lock.Fence) err
 // forget ends the run in flight, and keeps its fence.
 func (s *session) forget() { s.run, s.over = Run{Key: s.run.Key, Fence: s.run.Fence}, time.Now() }
 
-// Join joins with a *checkpoint.Memory. Whoever sees the turn that a Settle has appended waits here until its run is
-// deleted.
+// Join joins with a *checkpoint.Memory. A caller that sees the turn which a Settle has appended waits here until the
+// run is deleted.
 func (m *Memory) Join(turns checkpoint.Store) Settle {
 	t, ok := turns.(*checkpoint.Memory)
 	if !ok {
@@ -221,6 +228,7 @@ func (m *Memory) Sweep(ctx context.Context, limit int) (forgotten int, err error
 	return forgotten, nil
 }
 
+// Runs implements [Store]. The runs that it yields are those of its start.
 func (m *Memory) Runs(ctx context.Context, q Query) iter.Seq2[Run, error] {
 	return func(yield func(Run, error) bool) {
 		if err := checked(ctx, q.Validate()); err != nil {
@@ -242,7 +250,8 @@ func (m *Memory) list(q Query) []Run {
 	at := now()
 	for k, s := range m.sessions {
 		r := s.inFlight()
-		if r != nil && k.Orchestrator == q.Orchestrator && (q.Session == "" || k.Session == q.Session) && k.Session > q.After && (q.Status == "" || r.Status == q.Status) {
+		if r != nil && k.Orchestrator == q.Orchestrator && (q.Session == "" || k.Session == q.Session) &&
+			k.Session > q.After && (q.Status == "" || r.Status == q.Status) {
 			runs = append(runs, r.listed(q, at))
 		}
 	}
@@ -253,12 +262,12 @@ func (m *Memory) list(q Query) []Run {
 	return runs
 }
 
-// Schema is on every concrete store; there is none to create here.
+// Schema returns "". It makes Memory a migrations.Schemer.
 func (m *Memory) Schema() string { return "" }
 
 func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }
 
-// checked returns why not to go on: an error of the arguments, or the end of ctx.
+// checked returns err, the verdict on the arguments, or else the cause of a ctx that has ended.
 func checked(ctx context.Context, err error) error {
 	if err == nil {
 		err = ctxcause.Of(ctx)
@@ -266,7 +275,7 @@ func checked(ctx context.Context, err error) error {
 	return err
 }
 
-// stamp notes when the run is saved, and until when it waits.
+// stamp sets when the run is saved, and until when it waits.
 func (r *Run) stamp(at time.Time) {
 	r.SavedAt, r.NotBefore = at, time.Time{}
 	if r.Pause > 0 {
@@ -274,14 +283,14 @@ func (r *Run) stamp(at time.Time) {
 	}
 }
 
-// shown is the run as a caller gets it, without its parts.
+// shown returns the run as a caller gets it, without its parts.
 func (r *Run) shown(at time.Time) Run {
 	c := *r
 	c.Payload, c.Parts, c.Pause = slices.Clone(r.Payload), nil, max(0, r.NotBefore.Sub(at))
 	return c
 }
 
-// listed is the run as a query gets it.
+// listed returns the run as a query gets it.
 func (r *Run) listed(q Query, at time.Time) Run {
 	if !q.Brief {
 		return r.shown(at)

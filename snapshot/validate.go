@@ -11,10 +11,10 @@ import (
 	"github.com/holdfast-go/holdfast/lock"
 )
 
-// The methods below are for those who write a store: each refuses, with ErrInvalid, what no backend takes, so that
-// the verdict is the same on all of them. A store calls them before it does anything.
+// The methods below are for the authors of a store. Each refuses, with ErrInvalid, an argument that no backend takes,
+// so that the verdict is the same on all backends. A store calls them before it does anything.
 
-// MaxError is how many bytes of a run's Error are kept; a store refuses a longer one.
+// MaxError is how many bytes of a run's Error are kept. A store refuses a longer Error.
 const MaxError = 64 << 10
 
 // Validate checks both names.
@@ -22,16 +22,17 @@ func (k Key) Validate() error {
 	return invalid(ids.Check("orchestrator", k.Orchestrator), ids.Check("session", k.Session))
 }
 
-// Validate checks everything that is stored.
+// Validate checks every field of r that is stored.
 func (r Run) Validate() error { return r.validate(jsonvalue.Check) }
 
-// validate checks a run whose documents judge takes.
+// validate checks r. judge checks each of its documents.
 func (r Run) validate(judge func(doc []byte) error) error {
 	if err := r.Key.Validate(); err != nil {
 		return err
 	}
-	err := invalid(ids.Check("run id", r.ID), ids.CheckOptional("request id", r.RequestID), ids.CheckOptional("base", r.Base),
-		ids.CheckText("error", r.Error, MaxError), checkStatus(r.Status), checkFence(r.Fence))
+	err := invalid(ids.Check("run id", r.ID), ids.CheckOptional("request id", r.RequestID),
+		ids.CheckOptional("base", r.Base), ids.CheckText("error", r.Error, MaxError), checkStatus(r.Status),
+		checkFence(r.Fence))
 	switch {
 	case err != nil:
 		return err
@@ -60,9 +61,9 @@ func (r Run) validateDocuments(judge func(doc []byte) error) error {
 	return nil
 }
 
-// Intact returns a *DamagedError unless r, which a store has read, is what a store wrote. It does not judge r.Pause: if
-// the clock was set back, the time that is left may be any. It does not judge how big the documents are: an earlier version
-// may have taken more, and such a run can be ended and deleted.
+// Intact returns a *DamagedError unless r, which a store has read, is a run as a store writes it. Intact does not judge
+// r.Pause: if the clock was set back, the time that is left may be any. Intact does not judge the size of the
+// documents. An earlier version may have taken larger documents, and such a run can be ended and deleted.
 func (r Run) Intact() error {
 	r.Pause = 0
 	if err := r.validate(jsonvalue.Stored); err != nil {
@@ -71,13 +72,13 @@ func (r Run) Intact() error {
 	return nil
 }
 
-// Damaged returns the error for a stored run that a store could not read, because of err.
+// Damaged returns the error for a stored run that a store could not read because of err.
 func Damaged(k Key, err error) *DamagedError {
 	reason := strings.TrimPrefix(err.Error(), ErrInvalid.Error()+": ")
 	return &DamagedError{Key: k, Reason: strings.TrimPrefix(reason, ErrDamaged.Error()+": ")}
 }
 
-// A year is longer than a run is meant to wait, and short enough that no clock arithmetic overflows.
+// maxPause is a year. A run is not meant to wait longer, and no clock arithmetic overflows.
 const maxPause = 366 * 24 * time.Hour
 
 // ValidateAdopt checks the arguments of Adopt.
@@ -109,7 +110,8 @@ func (q Query) Validate() error {
 			return invalid(err)
 		}
 	}
-	return invalid(ids.Check("orchestrator", q.Orchestrator), ids.CheckOptional("session", q.Session), ids.CheckOptional("after", q.After))
+	return invalid(ids.Check("orchestrator", q.Orchestrator), ids.CheckOptional("session", q.Session),
+		ids.CheckOptional("after", q.After))
 }
 
 // Known reports whether a store takes s. The status of a damaged run may be anything.
