@@ -18,7 +18,7 @@ const inFlightSQL = `
 		to_jsonb(repeat('x', 5000))
 	FROM generate_series(1, 1001) i`
 
-// A brief list reads no payload, and takes a statement for a thousand runs.
+// A brief list reads no payload, and takes one statement for a thousand runs.
 func TestBriefListing(t *testing.T) {
 	t.Parallel()
 	server, _, _ := private(t, &testenv.Options{Count: true})
@@ -43,7 +43,8 @@ func TestBriefListing(t *testing.T) {
 		for r, err := range s.Runs(t.Context(), q) {
 			n++
 			if want := fmt.Sprintf("s%06d", n); err != nil || r.Session != want || (r.Payload == nil) != brief {
-				t.Fatalf("run %d is of %q with %d bytes of payload, want %q: %v", n, r.Session, len(r.Payload), want, err)
+				t.Fatalf("run %d is of %q with %d bytes of payload, want %q: %v",
+					n, r.Session, len(r.Payload), want, err)
 			}
 		}
 		if n != runs {
@@ -55,6 +56,7 @@ func TestBriefListing(t *testing.T) {
 		t.Errorf("the whole runs are listed by %d statements, and their payloads are in the rows", statements)
 	}
 	if statements, read := list(true); statements != 2 || read > 0 {
-		t.Errorf("a brief list of %d runs takes %d statements, want 2, and reads %d blocks of payloads", runs, statements, read)
+		t.Errorf("a brief list of %d runs takes %d statements, want 2, and reads %d blocks of payloads",
+			runs, statements, read)
 	}
 }

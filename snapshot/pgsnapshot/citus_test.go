@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot/snapshottest"
 )
 
-// Citus cannot be run here. Its rules can be checked on what the suites make a store send, and on what that runs in
-// functions.
+// Citus cannot be run here. But its rules can be checked on the statements that the suites make a store send, and on
+// the statements that the store's functions run.
 func TestCitus(t *testing.T) {
 	t.Parallel()
 	broken, writes := recorded(t, true)
@@ -37,7 +37,8 @@ func TestCitusConvicts(t *testing.T) {
 	t.Parallel()
 	broken, _ := recorded(t, false, "begin", "adopt", "parts", "delete", "begin-late")
 	citusrules.WantRules(t, broken, citusrules.Pipeline, citusrules.WithModifies, citusrules.VolatileSet,
-		citusrules.Returning, citusrules.OnConflict, citusrules.AnySession, citusrules.LockShards, citusrules.InsertSelect)
+		citusrules.Returning, citusrules.OnConflict, citusrules.AnySession, citusrules.LockShards,
+		citusrules.InsertSelect)
 }
 
 // recorded runs the suites, or some clauses, on one store after another with the same tables, so that each statement is
@@ -90,7 +91,9 @@ func runAll(
 	snapshottest.RunSweeper(t, func(_ *testing.T, remember time.Duration) snapshottest.SweepingStore {
 		return empty(remember)
 	})
-	snapshottest.RunDamaged(t, func(*testing.T) snapshottest.DamagingStore { return spoiled{empty(0), plain, "id = ''"} })
+	snapshottest.RunDamaged(t, func(*testing.T) snapshottest.DamagingStore {
+		return spoiled{empty(0), plain, "id = ''"}
+	})
 	snapshottest.RunJoiner(t, func(*testing.T) (snapshottest.JoiningStore, checkpoint.Store) {
 		return empty(0), turns
 	})

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot/snapshottest"
 )
 
-// Statements that look right, and that PostgreSQL lets through where it should not.
+// These statements look right, but PostgreSQL lets a call through that the contract refuses.
 const (
 	insertRun = `
 		INSERT INTO {runs} AS r (orchestrator, session, id, request_id, turn, attempt, base, status, seq, epoch, nonce,
@@ -137,7 +137,7 @@ func TestSuiteConvicts(t *testing.T) {
 	}
 }
 
-// convict fails unless the clause catches the store. A race is lost soon, but not each time.
+// convict fails unless the clause catches the store. A race shows the fault soon, but not each time.
 func convict(t *testing.T, clause string, newStore func() snapshot.Store) {
 	t.Helper()
 	for range 6 {
@@ -154,7 +154,7 @@ func convict(t *testing.T, clause string, newStore func() snapshot.Store) {
 // cleansNothing stands for a clean that never comes.
 const cleansNothing = `SELECT $1::text, $2::text, $3::bigint`
 
-// No part of a former payload is read, although it is still there.
+// No part of a former payload is read, although the part is still there.
 func TestPartsThatAreNotCleaned(t *testing.T) {
 	t.Parallel()
 	newStore := func() *pgsnapshot.Store { return open(t, nil, nil).Broken("clean", cleansNothing) }

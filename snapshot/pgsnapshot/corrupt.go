@@ -11,11 +11,11 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// A payload that has lost a block fails the whole statement that reads it, and what else that statement does. The row
-// itself is there, so the same is done once more without the payload.
+// If a payload has lost a block, every statement that reads the payload fails as a whole, with all its effects. The row
+// itself can be read, so the store sends the statement once more without the payload.
 
-// find returns the run in flight, and keeps anything from beginning under the fence of r. If there is none and that fence
-// is spent, find returns lock.ErrFenced. It returns pgx.ErrNoRows if r may begin again.
+// find returns the run in flight, and makes sure that no run begins under the fence of r. If no run is in flight and
+// the fence is spent, find returns lock.ErrFenced. If r may begin again, find returns pgx.ErrNoRows.
 func (s *Store) find(ctx context.Context, r snapshot.Run) (row, error) {
 	if s.calls != nil {
 		return s.callFind(ctx, r)
@@ -38,14 +38,14 @@ func (s *Store) find(ctx context.Context, r snapshot.Run) (row, error) {
 	return found, err
 }
 
-// unread returns a run of which the server has said why it cannot be read.
+// unread returns a run that the server cannot read, because of why, by a brief statement.
 func (s *Store) unread(ctx context.Context, why error, brief string, args ...any) (row, error) {
 	r, err := one(ctx, s.db, brief, args...)
 	r.unread = why
 	return r, err
 }
 
-// pageByRow reads the next runs one by one. Of those that cannot be read it returns the names.
+// pageByRow reads the next runs one by one. Of a run that cannot be read it returns a brief row.
 func (s *Store) pageByRow(
 	ctx context.Context, q snapshot.Query, after string, size int, why error,
 ) (page []row, more bool, err error) {
@@ -65,7 +65,7 @@ func (s *Store) pageByRow(
 		case err != nil:
 			return page, false, err
 		default:
-			page = append(page, found...) // none if it was deleted since
+			page = append(page, found...) // empty if the run was deleted since
 		}
 	}
 	return page, len(listed) == size, nil

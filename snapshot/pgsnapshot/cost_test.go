@@ -28,12 +28,13 @@ func TestRacingBegins(t *testing.T) { faulttest.RacingBegins(t, newStore, 10_000
 
 func run(session string) snapshot.Run {
 	return snapshot.Run{
-		Key: snapshot.Key{Orchestrator: "bot", Session: session}, ID: "run-of-" + session, Attempt: 1, Status: snapshot.Running,
-		Fence: lock.Fence{Epoch: 1, Nonce: "n"}, Payload: json.RawMessage(`{"text":"` + strings.Repeat("Where is my order? ", 200) + `"}`),
+		Key: snapshot.Key{Orchestrator: "bot", Session: session}, ID: "run-of-" + session, Attempt: 1,
+		Status: snapshot.Running, Fence: lock.Fence{Epoch: 1, Nonce: "n"},
+		Payload: json.RawMessage(`{"text":"` + strings.Repeat("Where is my order? ", 200) + `"}`),
 	}
 }
 
-// private returns a store on a server of the test's own.
+// private returns a store on a server that only this test uses.
 func private(t *testing.T, o *testenv.Options) (*testenv.Server, *pgxpool.Pool, *pgsnapshot.Store) {
 	t.Helper()
 	server := testenv.StartPostgres(t, o)
@@ -49,14 +50,14 @@ func private(t *testing.T, o *testenv.Options) (*testenv.Server, *pgxpool.Pool, 
 	return server, p, s
 }
 
-// adding is a Save that adds a part to r.
+// adding returns a Save which adds a part to r.
 func adding(r snapshot.Run, part string) snapshot.Run {
 	r.Seq++
 	r.Payload, r.Parts = nil, map[string]json.RawMessage{part: json.RawMessage(`"text"`)}
 	return r
 }
 
-// saving is a Save that replaces the payload of r.
+// saving returns a Save which replaces the payload of r.
 func saving(r snapshot.Run) snapshot.Run {
 	r.Seq++
 	return r
@@ -73,7 +74,7 @@ func alone(t *testing.T, server *testenv.Server) *pgxpool.Pool {
 	return p
 }
 
-// What each call costs, counted at the server.
+// The test counts at the server what each call costs.
 func TestStatements(t *testing.T) {
 	t.Parallel()
 	server, _, s := private(t, &testenv.Options{Count: true})
@@ -123,8 +124,8 @@ func TestStatements(t *testing.T) {
 	}
 }
 
-// The cost of a list grows with the runs in flight, not with the sessions that have none. PostgreSQL need not know of
-// either.
+// The cost of a list grows with the runs in flight, not with the sessions without a run. PostgreSQL need not have
+// statistics of either.
 func TestListing(t *testing.T) {
 	t.Parallel()
 	server, _, _ := private(t, &testenv.Options{Count: true, Settings: map[string]string{"autovacuum": "off"}})
@@ -171,12 +172,13 @@ func TestListing(t *testing.T) {
 	}
 }
 
-// Where the server does not wait for its disk by default, all but Delete do. The server writes to its log for itself now and
-// then, so that one round alone says nothing.
+// If the server does not wait for its disk by default, all calls but Delete do. Now and then the server writes to its
+// log for itself, so one round alone proves nothing.
 func TestDurable(t *testing.T) {
 	t.Parallel()
 	_, p, _ := private(t, &testenv.Options{Settings: map[string]string{
-		"synchronous_commit": "off", "wal_writer_delay": "10s", "wal_writer_flush_after": "1GB", // 0 would flush at once
+		// A wal_writer_flush_after of 0 would flush at once.
+		"synchronous_commit": "off", "wal_writer_delay": "10s", "wal_writer_flush_after": "1GB",
 	}})
 	for name, o := range byEither {
 		t.Run(name, func(t *testing.T) {
@@ -199,7 +201,7 @@ func durable(t *testing.T, p *pgxpool.Pool, s *pgsnapshot.Store) {
 		}
 	}
 	for i := range rounds {
-		r := run(fmt.Sprintf("s%d", i%10)) // half of them begin where a run was before
+		r := run(fmt.Sprintf("s%d", i%10)) // half of them begin in place of a deleted run
 		r.Fence.Epoch = int64(3*i + 1)
 		_, err := s.Begin(t.Context(), r)
 		flushed("Begin", err)
@@ -241,7 +243,8 @@ func written(t *testing.T, p *pgxpool.Pool) (bytes int64) {
 // beside other sessions on its page.
 func TestHeapOnly(t *testing.T) {
 	t.Parallel()
-	server, _, _ := private(t, nil) // beside others their snapshots would keep dead versions in the page
+	// The server is private: the snapshots of other sessions would keep dead versions in the page.
+	server, _, _ := private(t, nil)
 	p := alone(t, server)
 	s := pgsnapshot.New(p, nil)
 	const sessions, turns, saves = 20, 3, 10
@@ -266,8 +269,8 @@ func TestHeapOnly(t *testing.T) {
 			}
 		}
 	}
-	// The first Begin of a session inserts. Other Begins and all Deletes update what the index of the runs in flight asks
-	// for.
+	// The first Begin of a session inserts. Other Begins and all Deletes update deleted_at, which the index of the runs
+	// in flight depends on.
 	const all, others = sessions * (turns*(saves+1) + turns - 1), sessions * (2*turns - 1)
 	const counts = `
 		SELECT pg_stat_get_tuples_updated('{runs}'::regclass), pg_stat_get_tuples_hot_updated('{runs}'::regclass)`
@@ -285,11 +288,13 @@ func TestHeapOnly(t *testing.T) {
 	}
 }
 
-// What a save without a payload writes does not grow with the payload, whether that is in the row or out of it.
+// A save without a payload writes the same amount for payloads of all sizes, in the row or out of it.
 func TestPayloadIsNotRewritten(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{3 << 10, 1 << 20} {
-		_, p, s := private(t, &testenv.Options{Settings: map[string]string{"autovacuum": "off", "full_page_writes": "off"}})
+		_, p, s := private(t, &testenv.Options{Settings: map[string]string{
+			"autovacuum": "off", "full_page_writes": "off",
+		}})
 		r := run("a")
 		r.Payload = json.RawMessage(`"` + incompressible(size) + `"`)
 		if _, err := s.Begin(t.Context(), r); err != nil {
@@ -328,7 +333,7 @@ func logged(t *testing.T, p *pgxpool.Pool) (bytes int64) {
 	return bytes
 }
 
-// The parts that nobody reads any more are removed: by the Save that replaces the payload, by Delete, or else by Sweep.
+// Parts that are not read any more are removed: by the next Save with a payload, by Delete, or else by Sweep.
 func TestPartsAreRemoved(t *testing.T) {
 	t.Parallel()
 	p := pool(t, nil)
@@ -377,7 +382,7 @@ func TestPartsAreRemoved(t *testing.T) {
 	}
 }
 
-// A server that dies in the middle costs an error, and the repeat tells what became of it.
+// A server that dies in the middle of a call costs an error, and the repeat tells what became of the call.
 func TestServerKilled(t *testing.T) {
 	t.Parallel()
 	server, _, s := private(t, nil)
@@ -396,13 +401,16 @@ func TestServerKilled(t *testing.T) {
 		err = s.Save(t.Context(), r)
 	}
 	<-killed
-	for _, verdict := range []error{lock.ErrFenced, snapshot.ErrNotFound, snapshot.ErrInvalid, snapshot.ErrSchema, snapshot.ErrParked} {
+	for _, verdict := range []error{
+		lock.ErrFenced, snapshot.ErrNotFound, snapshot.ErrInvalid, snapshot.ErrSchema, snapshot.ErrParked,
+	} {
 		if errors.Is(err, verdict) {
 			t.Errorf("a dead server is reported as %v", err)
 		}
 	}
 	server.Restart()
-	for err = errors.New("not tried"); err != nil; { // until the pool has noticed which of its connections are dead
+	// The loop ends when the pool has noticed which of its connections are dead.
+	for err = errors.New("not tried"); err != nil; {
 		if err = s.Save(t.Context(), r); errors.Is(err, lock.ErrFenced) || t.Context().Err() != nil {
 			t.Fatal(err)
 		}
@@ -413,7 +421,7 @@ func TestServerKilled(t *testing.T) {
 	}
 }
 
-// The schema may be run again beside readers, writers and a vacuum: it waits for none of them.
+// The schema may be run again beside readers, writers and a vacuum. It waits for none of them.
 func TestSchemaAgain(t *testing.T) {
 	t.Parallel()
 	_, p, s := private(t, nil)
@@ -422,7 +430,8 @@ func TestSchemaAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tx.Rollback(t.Context())
-	const vacuum = "LOCK TABLE holdfast_runs, holdfast_run_parts IN SHARE UPDATE EXCLUSIVE MODE" // as a vacuum does; a writer has less
+	// A vacuum takes this lock. A writer takes a weaker one.
+	const vacuum = "LOCK TABLE holdfast_runs, holdfast_run_parts IN SHARE UPDATE EXCLUSIVE MODE"
 	if _, err := tx.Exec(t.Context(), vacuum); err != nil {
 		t.Fatal(err)
 	}
@@ -446,7 +455,7 @@ func TestSchemaMissing(t *testing.T) {
 	}
 }
 
-// A standby that is taken for the primary writes nothing, and says what it is.
+// A standby that is taken for the primary writes nothing, and says that it is a standby.
 func TestReadOnly(t *testing.T) {
 	t.Parallel()
 	s := pgsnapshot.New(pool(t, func(c *pgxpool.Config) {

@@ -60,7 +60,7 @@ func (s torn) Damage(ctx context.Context, k snapshot.Key) error {
 	return testenv.LoseChunk(ctx, s.pool, s.prefix+"runs")
 }
 
-// tearing returns what makes stores whose payloads and parts are out of line.
+// tearing returns a maker of stores whose payloads and parts are out of line.
 func tearing(t *testing.T, o pgsnapshot.Options) func(t *testing.T) torn {
 	_, p, _ := private(t, nil)
 	n := 0
@@ -79,7 +79,7 @@ func tearing(t *testing.T, o pgsnapshot.Options) func(t *testing.T) torn {
 	}
 }
 
-// What the server itself cannot read is damaged like what no store wrote.
+// A run that the server itself cannot read is damaged, as is a run that no store wrote.
 func TestLostChunk(t *testing.T) {
 	t.Parallel()
 	for name, o := range byEither {

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
 )
 
-// Both stores call functions, as on Citus, and their schemas create what they call.
+// Both stores call functions, as on Citus, and their schemas create these functions.
 func ExampleOptions() {
 	ctx := context.Background()
 	pool, err := pgxpool.New(ctx, os.Getenv("DATABASE_URL"))
@@ -30,7 +30,8 @@ func ExampleOptions() {
 	fmt.Println("one function settles in both:", runs.Join(turns) != nil)
 }
 
-// A new owner adopts each run that it finds, with the fence that it got by claiming the session, before it uses it.
+// A new owner claims the session, and so gets a fence. It adopts each run that it finds with this fence before it uses
+// the run.
 func Example() {
 	ctx := context.Background()
 	pool, err := pgxpool.New(ctx, os.Getenv("DATABASE_URL"))
@@ -46,7 +47,7 @@ func Example() {
 		}
 		run, err := store.Adopt(ctx, found.Key, fence, 3)
 		switch {
-		case errors.Is(err, lock.ErrFenced), errors.Is(err, snapshot.ErrNotFound): // somebody was faster
+		case errors.Is(err, lock.ErrFenced), errors.Is(err, snapshot.ErrNotFound): // another owner was faster
 		case errors.Is(err, snapshot.ErrParked):
 			fmt.Println(run.Session, "failed too often:", run.Error)
 		case err != nil:

@@ -1,6 +1,7 @@
 package pgsnapshot
 
-// Broken returns a store whose named statement is another one, written with the placeholders of the real ones.
+// Broken returns a store with another text for the named statement. The text has the placeholders of the real
+// statements.
 func (s *Store) Broken(statement, sql string) *Store {
 	broken := *s
 	statements := map[string]*string{
@@ -15,5 +16,5 @@ func (s *Store) Broken(statement, sql string) *Store {
 	return &broken
 }
 
-// Fill fills the names of the store's tables in.
+// Fill replaces the placeholders by the names of the store's tables.
 func (s *Store) Fill(sql string) string { return fill(s.prefix, sql) }

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// functionsSQL creates what a store with Options.Functions calls.
+// functionsSQL creates the functions that a store with Options.Functions calls.
 //
 //go:embed functions.sql
 var functionsSQL string
@@ -28,12 +28,12 @@ var functions = []string{
 }
 
 const (
-	// columnsOfRun are what a function returns of a run, in the order of columns.
+	// columnsOfRun are the columns of a run that a function returns, in the order of columns.
 	columnsOfRun = `orchestrator text, session text, id text, request_id text, turn integer, attempt integer,
     base text, status text, seq bigint, epoch bigint, nonce text, payload jsonb, error text, not_before timestamptz,
     started_at timestamptz, saved_at timestamptz, pause bigint, in_flight boolean, parted boolean`
 
-	// runAsItIs is columns, or brief, in a function.
+	// runAsItIs has the values of columns, or of brief, in a function.
 	runAsItIs = `r.orchestrator, r.session, r.id,
             CASE WHEN _brief THEN '' ELSE r.request_id END, r.turn, r.attempt,
             CASE WHEN _brief THEN '' ELSE r.base END, r.status, r.seq, r.epoch, r.nonce,
@@ -41,15 +41,16 @@ const (
             r.started_at, r.saved_at, coalesce((extract(epoch FROM r.not_before - _moment) * 1e6)::bigint, 0),
             r.deleted_at IS NULL, r.parts`
 
-	// runCounts is counts in a function.
+	// runCounts is the condition counts in a function.
 	runCounts = `(_most > 0 AND (r.epoch, r.nonce) <> (_epoch, _nonce)
             AND r.status NOT IN ('parked', 'ended', 'deleted'))`
 )
 
-// functionNames returns each placeholder of functionsSQL and what takes its place.
+// functionNames returns each placeholder of functionsSQL and the text that takes its place.
 func functionNames(p sqlname.Prefix) []string {
 	pairs := []string{
-		"{level}", pgstate.Level, "{columns_of_run}", columnsOfRun, "{run_as_it_is}", runAsItIs, "{run_counts}", runCounts,
+		"{level}", pgstate.Level, "{columns_of_run}", columnsOfRun,
+		"{run_as_it_is}", runAsItIs, "{run_counts}", runCounts,
 	}
 	for _, f := range functions {
 		pairs = append(pairs, "{"+f[:strings.LastIndexByte(f, '_')]+"}", p.Table(f))
@@ -57,11 +58,12 @@ func functionNames(p sqlname.Prefix) []string {
 	return pairs
 }
 
-// calls holds what a store sends instead of statements that write. Each call is about one session.
+// calls holds the calls that a store sends instead of statements that write. Each call is about one session.
 type calls struct {
 	begin, find, adopt, save, delete, settle, raise, retire string
 
-	known, slice string // what lists the sessions that are raised and retired
+	// These statements list the sessions to raise and to retire.
+	known, slice string
 }
 
 func fillCalls(p sqlname.Prefix) *calls {
@@ -97,8 +99,8 @@ func fillCalls(p sqlname.Prefix) *calls {
 	return &c
 }
 
-// callFind returns the run that has kept r from beginning. It returns lock.ErrFenced if the fence of r is spent, and
-// pgx.ErrNoRows if r may begin again.
+// callFind returns the run that has kept r from beginning. If the fence of r is spent, callFind returns lock.ErrFenced.
+// If r may begin again, it returns pgx.ErrNoRows.
 func (s *Store) callFind(ctx context.Context, r snapshot.Run) (found row, err error) {
 	found, err = s.callRow(ctx, readFound, s.calls.find, r.Orchestrator, r.Session, r.Fence.Epoch, false)
 	if pgstate.Corrupt(err) {
@@ -122,7 +124,7 @@ func readFound(rows pgx.Rows) (found row, err error) {
 	return scanInto(rows, nil)
 }
 
-// callAdopt is adopt by a call. If the server cannot read the run, it is adopted unread.
+// callAdopt is adopt by a call. If the server cannot read the run, callAdopt adopts it without reading its documents.
 func (s *Store) callAdopt(ctx context.Context, k snapshot.Key, f lock.Fence, maxAttempts int) (adopted row, err error) {
 	args := []any{k.Orchestrator, k.Session, f.Epoch, f.Nonce, maxAttempts}
 	adopted, err = s.callRow(ctx, readAdopted, s.calls.adopt, append(args, false)...)
@@ -151,7 +153,7 @@ func readAdopted(rows pgx.Rows) (adopted row, err error) {
 	return adopted, nil
 }
 
-// callRow calls a function that returns one run. It returns pgx.ErrNoRows if the function returns none.
+// callRow calls a function that returns one run. If the function returns none, callRow returns pgx.ErrNoRows.
 func (s *Store) callRow(
 	ctx context.Context, read func(pgx.Rows) (row, error), sql string, args ...any,
 ) (r row, err error) {
@@ -171,12 +173,12 @@ func (s *Store) callRow(
 	return r, err
 }
 
-// call calls a function that reports whether it has done what it is for.
+// call calls a function that reports whether it has done its work.
 func (s *Store) call(ctx context.Context, sql string, args ...any) (did bool, err error) {
 	return collectOne(ctx, s.db, pgx.RowTo[bool], sql, args...)
 }
 
-// told is call for a function that does nothing only if the fence is not the run's.
+// told is call for a function that returns false only if the fence is not the run's. Then told returns lock.ErrFenced.
 func (s *Store) told(ctx context.Context, op string, k snapshot.Key, sql string, args ...any) error {
 	did, err := s.call(ctx, sql, args...)
 	if err == nil && !did {

@@ -37,7 +37,7 @@ var settings = map[string]func(*pgxpool.Config){
 	},
 }
 
-// A store that calls functions keeps every promise of one that sends statements. TestCitus runs the suites with the
+// A store that calls functions keeps every promise of a store that sends statements. TestCitus runs the suites with the
 // defaults.
 func TestFunctions(t *testing.T) {
 	t.Parallel()
@@ -47,7 +47,8 @@ func TestFunctions(t *testing.T) {
 			prefix := "f"
 			p := pool(t, func(c *pgxpool.Config) {
 				configure(c)
-				if params := c.ConnConfig.RuntimeParams; c.MaxConns == 1 { // the functions name the schema if the prefix does
+				// The functions name the schema if the prefix does.
+				if params := c.ConnConfig.RuntimeParams; c.MaxConns == 1 {
 					prefix, params["search_path"] = params["search_path"]+".My_", "pg_catalog"
 				}
 			})
@@ -101,11 +102,12 @@ func TestFunctionsJoinOfBothKinds(t *testing.T) {
 	}
 }
 
-// Where the server does not wait for its disk by default, a Settle does.
+// If the server does not wait for its disk by default, a Settle does.
 func TestSettleIsDurable(t *testing.T) {
 	t.Parallel()
 	_, p, _ := private(t, &testenv.Options{Settings: map[string]string{
-		"synchronous_commit": "off", "wal_writer_delay": "10s", "wal_writer_flush_after": "1GB", // 0 would flush at once
+		// A wal_writer_flush_after of 0 would flush at once.
+		"synchronous_commit": "off", "wal_writer_delay": "10s", "wal_writer_flush_after": "1GB",
 	}})
 	for name, o := range byEither {
 		t.Run(name, func(t *testing.T) {
@@ -145,7 +147,7 @@ func TestSettleIsDurable(t *testing.T) {
 	}
 }
 
-// Of a database without the functions, or without the tables, a store says so and what to do.
+// If a database lacks the functions or the tables, a store says so and what to do.
 func TestFunctionsMissing(t *testing.T) {
 	t.Parallel()
 	p := testenv.Postgres(t)
@@ -168,7 +170,7 @@ func TestFunctionsMissing(t *testing.T) {
 	}
 }
 
-// No fence of before is good for anything once the epochs were raised.
+// Once the epochs were raised, every earlier fence is refused.
 func TestRaiseEpochs(t *testing.T) {
 	t.Parallel()
 	for name, o := range byEither {
@@ -185,7 +187,9 @@ func TestRaiseEpochs(t *testing.T) {
 			}
 			r := run("1")
 			_, adopted := s.Adopt(t.Context(), r.Key, r.Fence, 3)
-			for _, err := range []error{adopted, s.Save(t.Context(), saving(r)), s.Delete(t.Context(), r.Key, r.ID, r.Fence)} {
+			for _, err := range []error{
+				adopted, s.Save(t.Context(), saving(r)), s.Delete(t.Context(), r.Key, r.ID, r.Fence),
+			} {
 				if !errors.Is(err, lock.ErrFenced) {
 					t.Errorf("a fence of before is taken: %v", err)
 				}

@@ -16,9 +16,11 @@ import (
 func TestJoin(t *testing.T) {
 	t.Parallel()
 	for name, configure := range map[string]func(*pgxpool.Config){
-		"pool":            func(*pgxpool.Config) {},
-		"one connection":  func(c *pgxpool.Config) { c.MaxConns = 1 },
-		"simple protocol": func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol },
+		"pool":           func(*pgxpool.Config) {},
+		"one connection": func(c *pgxpool.Config) { c.MaxConns = 1 },
+		"simple protocol": func(c *pgxpool.Config) {
+			c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
+		},
 		"serializable": func(c *pgxpool.Config) {
 			c.ConnConfig.RuntimeParams["default_transaction_isolation"] = "serializable"
 		},
@@ -44,7 +46,7 @@ func turnsOn(t *testing.T, p *pgxpool.Pool, prefix string) *pgcheckpoint.Store {
 	return turns
 }
 
-// With another pool it may be another database.
+// A store on another pool may be in another database.
 func TestJoinElsewhere(t *testing.T) {
 	t.Parallel()
 	runs, other := open(t, nil, nil), pool(t, nil)

@@ -46,8 +46,9 @@ func TestMemory(t *testing.T) {
 			}
 			s := pgsnapshot.New(conn, nil)
 			r := snapshot.Run{
-				Key: snapshot.Key{Orchestrator: "bot", Session: name}, ID: "run " + name, Attempt: 1, Status: snapshot.Running,
-				Fence: lock.Fence{Epoch: 1, Nonce: "n"}, Payload: doc,
+				Key: snapshot.Key{Orchestrator: "bot", Session: name}, ID: "run " + name, Attempt: 1,
+				Status: snapshot.Running,
+				Fence:  lock.Fence{Epoch: 1, Nonce: "n"}, Payload: doc,
 			}
 			if _, err := s.Begin(t.Context(), r); err != nil {
 				t.Fatal(err)
@@ -64,7 +65,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// heaviest returns as long an array of unit as a store takes.
+// heaviest returns the longest array of unit that a store takes.
 func heaviest(unit string) json.RawMessage {
 	array := func(n int) []byte { return []byte(`[` + strings.Repeat(unit+`,`, n-1) + unit + `]`) }
 	n, above := 1, jsonvalue.MaxSize/len(unit)
@@ -78,7 +79,7 @@ func heaviest(unit string) json.RawMessage {
 	return array(n)
 }
 
-// peak returns how many MiB a process of PostgreSQL has taken at most, or 0.
+// peak returns the most MiB that a process of PostgreSQL has taken, or 0.
 func peak(pid uint32) int {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil || !strings.HasPrefix(string(status), "Name:\tpostgres\n") {

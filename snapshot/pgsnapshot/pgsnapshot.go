@@ -30,22 +30,25 @@ type DB interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
-// ErrEncoding refuses a database whose encoding is not UTF8, at the first use of a store: it cannot store every text.
-// The message says what to do.
+// ErrEncoding refuses a database whose encoding is not UTF8, at the first use of a store: such a database cannot store
+// every text. The message says what to do.
 var ErrEncoding = pgstate.ErrEncoding
 
 // Options configure a [Store]. The zero value, and nil, mean the defaults.
 type Options struct {
-	Prefix   string        // of the tables, perhaps qualified, as in "app.bot_"; "" means "holdfast_"
-	Remember time.Duration // how long Sweep leaves the fence of a session without a run; 0 means snapshot.DefaultRemember
+	// Prefix begins the names of the tables. It may be qualified, as in "app.bot_"; "" means "holdfast_".
+	Prefix string
+	// Remember is how long Sweep leaves the fence of a session without a run; 0 means snapshot.DefaultRemember.
+	Remember time.Duration
 
 	// Functions makes the store call functions of the database instead of sending statements. Schema then creates these
-	// functions too, and migrations.Up does not. It is for Citus, which refuses the statements, and for where the driver
-	// may not keep prepared statements. Elsewhere it is a little slower. Join wants it of both stores, or of neither.
+	// functions too. migrations.Up does not. Use Functions on Citus, which refuses the statements, and if the driver
+	// may not keep prepared statements. Elsewhere the calls are a little slower. Join wants Functions of both stores,
+	// or of neither.
 	Functions bool
 }
 
-// Store implements [snapshot.Store] and [snapshot.Sweeper].
+// Store implements [snapshot.Store], [snapshot.Sweeper] and [snapshot.Joiner].
 type Store struct {
 	db       *pgstate.DB
 	prefix   sqlname.Prefix
@@ -61,8 +64,8 @@ var (
 	_ snapshot.Joiner  = (*Store)(nil)
 )
 
-// New returns a store on db. It panics if the prefix is not one or two identifiers, short enough for the names of
-// tables: a prefix is a constant of the program.
+// New returns a store on db. The prefix, a constant of the program, is one or two identifiers that leave room for the
+// names of tables. Otherwise New panics.
 func New(db DB, o *Options) *Store {
 	if o == nil {
 		o = new(Options)
@@ -87,9 +90,9 @@ func New(db DB, o *Options) *Store {
 	return s
 }
 
-// Schema returns the statements that create the tables, or bring them up to date. They may be run again. If the prefix
-// names no schema, and the tables are in another schema of the search path than that in which they would be created,
-// they fail. With [Options].Functions they create the functions too.
+// Schema returns the statements that create the tables, or bring them up to date. They may be run again. They fail if
+// the prefix names no schema and the search path finds the tables in another schema than it creates tables in. With
+// [Options].Functions they create the functions too.
 func (s *Store) Schema() string {
 	schema := pgstate.Unhidden(s.prefix, "runs", "run_parts") + pgstate.Unlocked(fill(s.prefix, schemaSQL))
 	if s.calls != nil {
@@ -109,7 +112,7 @@ func (s *Store) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error
 		}
 		found, err := s.find(ctx, r)
 		if errors.Is(err, pgx.ErrNoRows) {
-			continue // the run that was in flight has been deleted since, or Sweep has forgotten it
+			continue // the run in flight has been deleted since, or Sweep has forgotten it
 		}
 		if err == nil {
 			err = found.intact()
@@ -121,7 +124,7 @@ func (s *Store) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error
 	}
 }
 
-// begin reports whether it wrote r: in place of a run that was deleted, or else as the first of the session.
+// begin reports whether it wrote r. It writes r in place of a deleted run, or as the first run of the session.
 func (s *Store) begin(ctx context.Context, r snapshot.Run) (bool, error) {
 	begin, create := s.sql.begin, s.sql.create
 	args := []any{
@@ -165,8 +168,9 @@ func (s *Store) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, maxAtte
 	return r.Run, nil
 }
 
-// adopt makes f the session's fence, and reads. If f is too low, adopt returns pgx.ErrNoRows. A run that may have parts is
-// adopted once more, which counts nothing, in one transaction with the reading of them.
+// adopt makes f the session's fence, and reads the run. If f is too low, adopt returns pgx.ErrNoRows. If the run may
+// have parts, adopt adopts it once more and reads the parts in the same transaction. The second adoption counts no
+// attempt.
 func (s *Store) adopt(ctx context.Context, k snapshot.Key, f lock.Fence, maxAttempts int) (row, error) {
 	r, err := s.adoptWhole(ctx, k, f, maxAttempts)
 	if pgstate.Corrupt(err) {
@@ -184,7 +188,9 @@ func (s *Store) adoptWhole(
 	}
 	err = s.db.Answered(ctx, func() error {
 		var b pgx.Batch
-		b.Queue(s.sql.adopt, k.Orchestrator, k.Session, f.Epoch, f.Nonce, maxAttempts).Query(func(rows pgx.Rows) (err error) {
+		b.Queue(
+			s.sql.adopt, k.Orchestrator, k.Session, f.Epoch, f.Nonce, maxAttempts,
+		).Query(func(rows pgx.Rows) (err error) {
 			adopted, err = pgx.CollectExactlyOneRow(rows, scan)
 			return err
 		})
@@ -234,7 +240,7 @@ func (s *Store) Save(ctx context.Context, r snapshot.Run) error {
 	return s.error(ctx, "save", r.Key, err)
 }
 
-// whyNotSaved explains a Save that changed nothing. It returns nil if the Seq of r does not grow.
+// whyNotSaved explains a Save which changed nothing. It returns nil if r.Seq is not above the stored Seq.
 func (s *Store) whyNotSaved(ctx context.Context, r snapshot.Run) error {
 	saved, err := collectOne(ctx, s.db, pgx.RowTo[bool], s.sql.saved,
 		r.Orchestrator, r.Session, r.ID, r.Fence.Epoch, r.Fence.Nonce, r.Seq)
@@ -269,12 +275,12 @@ func (s *Store) Delete(ctx context.Context, k snapshot.Key, id string, f lock.Fe
 			return nil
 		case in.Fence != f:
 			return lock.ErrFenced
-		} // else f has adopted it since
+		} // else f has adopted the run since
 	}
 }
 
-// Join joins with a *[pgcheckpoint.Store] on the same pool or connection. A Settle then is one statement, whose commit is
-// the one that Append waits for.
+// Join joins with a *[pgcheckpoint.Store] on the same pool or connection. A Settle then is one statement. Its commit is
+// as durable as that of Append.
 func (s *Store) Join(turns checkpoint.Store) snapshot.Settle {
 	t, ok := turns.(*pgcheckpoint.Store)
 	if !ok {
@@ -287,20 +293,20 @@ func (s *Store) Join(turns checkpoint.Store) snapshot.Settle {
 	return t.Joined(part)
 }
 
-// tooLow reports whether a session that has seen the fence kept refuses f.
+// tooLow reports whether a session refuses f after it has seen the fence kept.
 func tooLow(f, kept lock.Fence) bool {
 	return f.Epoch < kept.Epoch || f.Epoch == kept.Epoch && f.Nonce != kept.Nonce
 }
 
-// peeked is what a session's row says about who may write. It is zero if there is no row.
+// peeked says who may write, according to the session's row. It is zero if there is no row.
 type peeked struct {
 	lock.Fence
 	id       string
 	inFlight bool
 }
 
-// peek explains a Delete that touched no row. It is a statement of its own because that one may have waited for what
-// its snapshot does not show.
+// peek explains a Delete that touched no row. It is a statement of its own: the Delete may have waited for a change
+// that the snapshot of the Delete does not show.
 func (s *Store) peek(ctx context.Context, k snapshot.Key) (p peeked, err error) {
 	p, err = collectOne(ctx, s.db, func(row pgx.CollectableRow) (p peeked, err error) {
 		err = row.Scan(&p.id, &p.Epoch, &p.Nonce, &p.inFlight)
@@ -312,7 +318,7 @@ func (s *Store) peek(ctx context.Context, k snapshot.Key) (p peeked, err error) 
 	return p, err
 }
 
-// withParts adds what a statement that writes parts needs to know of them: two arrays, which are NULL without parts.
+// withParts appends the arguments of a statement that writes parts: two arrays, which are NULL without parts.
 func withParts(args []any, parts map[string]json.RawMessage) []any {
 	var names, docs []string
 	for name, doc := range parts {
@@ -332,7 +338,7 @@ func (s *Store) exec(ctx context.Context, sql string, args ...any) (touched int6
 }
 
 // touch sends a statement that writes the row of a session. It returns the version of the run's payload if the run has
-// or had parts, and otherwise 0. It returns pgx.ErrNoRows if nothing was written.
+// or had parts, and otherwise 0. If nothing was written, touch returns pgx.ErrNoRows.
 func (s *Store) touch(ctx context.Context, sql string, args ...any) (version int64, err error) {
 	return collectOne(ctx, s.db, func(row pgx.CollectableRow) (version int64, err error) {
 		err = row.Scan(&version, nil)
@@ -340,25 +346,26 @@ func (s *Store) touch(ctx context.Context, sql string, args ...any) (version int
 	}, sql, args...)
 }
 
-// clean removes the parts of payloads before a version. Nobody reads them, so its error is not the caller's. If it
-// fails, they take up room until clean is called for the session again, or Sweep forgets the session.
+// clean removes the parts of the payloads before a version. Such parts are not read, so the caller does not see an
+// error of clean. If clean fails, the parts take up room until clean is called for the session again, or Sweep forgets
+// the session.
 func (s *Store) clean(ctx context.Context, k snapshot.Key, before int64) {
 	_, _ = s.db.Exec(ctx, s.sql.clean, k.Orchestrator, k.Session, before)
 }
 
-// Sweep forgets sessions whose last run was deleted longer ago than [Options].Remember. It passes over rows that are
-// locked. With a limit it looks at a part of the sessions, and goes on there the next time; of several processes one does
-// it. So it costs the same whatever the table holds.
+// Sweep forgets sessions whose last run was deleted longer ago than [Options].Remember. It skips rows that are locked.
+// With a limit Sweep looks at a part of the sessions, and continues there the next time. If several processes sweep at
+// once, one of them does the work. So Sweep costs the same, however much the table holds.
 func (s *Store) Sweep(ctx context.Context, limit int) (forgotten int, err error) {
 	forgotten, err = s.sweeper.Sweep(ctx, s.remember, limit)
 	return forgotten, s.error(ctx, "sweep", snapshot.Key{}, err)
 }
 
-// RaiseEpochs makes the store refuse every fence that was issued up to now, and returns for how many sessions. It is for the
-// moment after a standby was promoted that may lack commits of the primary. Call it before the RaiseEpochs of the
-// checkpoint store: the fences of later claims are above those that it leaves.
+// RaiseEpochs makes the store refuse every fence that was issued up to now. It returns for how many sessions. Call it
+// after a standby was promoted that may lack commits of the primary. Call it before the RaiseEpochs of the checkpoint
+// store: the later claims then have fences above those that this RaiseEpochs leaves.
 //
-// With [Options].Functions it takes one session after another. After an error, call it again.
+// With [Options].Functions RaiseEpochs takes one session after another. After an error, call it again.
 func (s *Store) RaiseEpochs(ctx context.Context) (sessions int, err error) {
 	if s.calls != nil {
 		sessions, err = s.db.CallAll(ctx, s.calls.known, s.calls.raise)
@@ -368,7 +375,7 @@ func (s *Store) RaiseEpochs(ctx context.Context) (sessions int, err error) {
 	return sessions, s.error(ctx, "raise epochs", snapshot.Key{}, err)
 }
 
-// Pages grow: the first runs should come soon, and many should not cost a round trip each. Brief runs are small.
+// Pages grow. The first runs should come soon, and many runs should not cost a round trip each. Brief runs are small.
 const firstPage, mostPage, briefPage = 16, 64, 1000
 
 func (s *Store) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
@@ -441,16 +448,16 @@ func (s *Store) list(ctx context.Context, q snapshot.Query, after string, size i
 	return page, err
 }
 
-// A row is the run in flight, or what is left of the one that was deleted last.
+// A row is the run in flight, or the row that the last deleted run has left.
 type row struct {
 	snapshot.Run
 	inFlight bool
-	parted   bool // it has, or has had, parts
+	parted   bool // has parts, or had some
 	unread   error
 }
 
-// intact returns a *snapshot.DamagedError if no store wrote the run, or the server cannot read it. PostgreSQL has
-// judged the documents.
+// intact returns a *snapshot.DamagedError if no store wrote the run, or if the server cannot read it. intact does not
+// judge the documents, because PostgreSQL has.
 func (r *row) intact() error {
 	if r.unread != nil {
 		return snapshot.Damaged(r.Key, r.unread)
@@ -462,7 +469,7 @@ func (r *row) intact() error {
 
 func scan(from pgx.CollectableRow) (r row, err error) { return scanInto(from, nil) }
 
-// scanInto reads columns, and what follows them into more.
+// scanInto reads columns into a row, and the columns after them into more.
 func scanInto(from pgx.CollectableRow, more ...any) (r row, err error) {
 	var notBefore *time.Time
 	var left int64
@@ -497,7 +504,7 @@ func collectOne[T any](
 	return t, err
 }
 
-// document is the payload as text, which every mode of the driver sends alike; nil if there is none.
+// document returns the payload as text, which every mode of the driver sends alike; nil if there is no payload.
 func document(r snapshot.Run) *string {
 	if len(r.Payload) == 0 {
 		return nil
@@ -506,10 +513,10 @@ func document(r snapshot.Run) *string {
 	return &text
 }
 
-// microseconds rounds up: a pause that is shorter than the clock's step is one all the same.
+// microseconds rounds up: a pause that is shorter than the clock's step is still a pause.
 func microseconds(d time.Duration) int64 { return (d + time.Microsecond - 1).Microseconds() }
 
-// error names what failed, and keeps the identity of err.
+// error adds the operation and the session to err, and keeps the identity of err.
 func (s *Store) error(ctx context.Context, op string, k snapshot.Key, err error) error {
 	if err == nil || errors.Is(err, lock.ErrFenced) || errors.Is(err, snapshot.ErrNotFound) {
 		return err

@@ -28,8 +28,8 @@ func TestSweep(t *testing.T) {
 	})
 }
 
-// Where transactions see no change that others make meanwhile, as a role or a database may ask for by default, the
-// store is none the worse.
+// A role or a database may ask by default for transactions that see no change which others make meanwhile. The store
+// keeps its promises there too.
 func TestIsolation(t *testing.T) {
 	t.Parallel()
 	for _, level := range []string{"repeatable read", "serializable"} {
@@ -42,7 +42,7 @@ func TestIsolation(t *testing.T) {
 	}
 }
 
-// What people have in front of a server.
+// These are pools as people configure them for a pooler in front of a server.
 func TestStoreBehind(t *testing.T) {
 	t.Parallel()
 	for name, configure := range map[string]func(*pgxpool.Config){
@@ -50,7 +50,9 @@ func TestStoreBehind(t *testing.T) {
 			c.MaxConns = 1
 			c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
 		},
-		"simple protocol": func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol },
+		"simple protocol": func(c *pgxpool.Config) {
+			c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -59,7 +61,7 @@ func TestStoreBehind(t *testing.T) {
 	}
 }
 
-// Behind PgBouncer in transaction mode, each transaction is on another connection than the one before.
+// Behind PgBouncer in transaction mode, each transaction is on another connection than the transaction before.
 func TestStorePgBouncer(t *testing.T) {
 	t.Parallel()
 	pooler := testenv.StartPgBouncer(t, testenv.StartPostgres(t, nil))
@@ -74,7 +76,7 @@ func TestStorePgBouncer(t *testing.T) {
 	}
 }
 
-// numbered returns what makes stores on one pool, each with tables of its own.
+// numbered returns a maker of stores on one pool, each with its own tables.
 func numbered(p *pgxpool.Pool) func(*testing.T) snapshot.Store {
 	return numberedWith(p, "s", pgsnapshot.Options{})
 }
@@ -104,7 +106,7 @@ func create(tb testing.TB, p *pgxpool.Pool, o *pgsnapshot.Options) *pgsnapshot.S
 	return s
 }
 
-// pool opens a fresh schema with a configuration of the test's own.
+// pool opens a fresh schema with the test's own configuration.
 func pool(tb testing.TB, configure func(*pgxpool.Config)) *pgxpool.Pool {
 	tb.Helper()
 	if configure == nil {

@@ -9,10 +9,11 @@ import (
 )
 
 // schemaSQL is idempotent. A session has one row, which is updated in place. The payload stays in the row, and the row
-// leaves room on its page for its next version, so that a save touches one page and no index. The payload is the last
-// column: if a save leaves it as it is, only the columns before it go to the log. The index of the runs in flight
-// makes a Begin and a Delete touch the indexes too, and lists cheap. found is the highest epoch of a Begin that has found
-// a run in flight. CHECKs would cost more than a save, as in package
+// leaves room on its page for its next version. So a save touches one page and no index. The payload is the last
+// column: if a save does not change it, only the columns before it go to the log.
+//
+// The index of the runs in flight makes lists cheap, and makes a Begin and a Delete touch the indexes too. found is the
+// highest epoch of a Begin that has found a run in flight. CHECKs would cost more than a save, as in package
 // pgcheckpoint.
 const schemaSQL = `CREATE TABLE IF NOT EXISTS {runs} (
     orchestrator    text COLLATE "C" NOT NULL,
@@ -63,42 +64,45 @@ END $$;
 ` + pgsweep.Schema
 
 const (
-	// columns are those that scan reads.
+	// columns are the columns that scan reads.
 	columns = `orchestrator, session, id, request_id, turn, attempt, base, status, seq, epoch, nonce, payload, error,
 		not_before, started_at, saved_at, coalesce((extract(epoch FROM not_before - clock_timestamp()) * 1e6)::bigint, 0),
 		deleted_at IS NULL, parts`
 
-	// brief takes the place of columns where the documents are not read. An error may be as large as one.
+	// brief takes the place of columns if the documents are not read. brief leaves out the error too, which may be as
+	// large as a document.
 	brief = `orchestrator, session, id, '', turn, attempt, '', status, seq, epoch, nonce, NULL::jsonb, '',
 		not_before, started_at, saved_at, coalesce((extract(epoch FROM not_before - clock_timestamp()) * 1e6)::bigint, 0),
 		deleted_at IS NULL, parts`
 
 	lazy = `set_config('synchronous_commit', 'off', true)`
 
-	// clock is the server's, in microseconds.
+	// clock is the server's clock, in microseconds.
 	clock = `(extract(epoch FROM clock_timestamp()) * 1e6)::bigint`
 
-	// parted is the version of the payload if the run has, or has had, parts. Otherwise it is 0.
+	// parted is the version of the payload if the run has parts, or had some. Otherwise it is 0.
 	parted = `CASE WHEN parts THEN payload_version ELSE 0 END`
 
 	// later is when the pause $14, in microseconds, is over.
 	later = `CASE WHEN $14::bigint > 0 THEN clock_timestamp() + $14::bigint * interval '1 microsecond' END`
 
-	// counts says whether an adoption is an attempt. It is none if the caller owns the run already, or if nobody will run
-	// it.
+	// counts says whether an adoption is an attempt. It is none if the caller owns the run already, or if the run will
+	// not be run.
 	counts = `($5::integer > 0 AND (r.epoch, r.nonce) <> ($3, $4) AND r.status NOT IN ('parked', 'ended', 'deleted'))`
 )
 
 // queries holds the statements of one store, with its table names filled in.
 type queries struct {
-	begin, beginParts, create, createParts, find, spent, save, saveParts, saved, adopt, parts, delete, joined, clean, peek, session, runs, sweep, raise string
+	begin, beginParts, create, createParts, find, spent, save, saveParts, saved, adopt, parts, delete, joined, clean,
+	peek, session, runs, sweep, raise string
 
-	findBrief, adoptBrief, sessionBrief, runsBrief string // as those without Brief, with what a Query leaves out left out
+	// These are the statements of the same name for a brief Query. They leave out the fields that Query.Brief names.
+	findBrief, adoptBrief, sessionBrief, runsBrief string
 }
 
 var templates = queries{
-	// The UPDATE locks the session's row and judges it as it is now. It comes first because most sessions have a row: an
-	// INSERT with ON CONFLICT DO UPDATE would lock the row, and log that, before it updates it.
+	// The UPDATE locks the session's row and judges its newest version. The UPDATE comes first because most sessions
+	// have a row. An INSERT with ON CONFLICT DO UPDATE would lock the row, and log the lock, before it updates the row.
 	begin: `
 		UPDATE {runs} SET
 			id = $3, request_id = $4, turn = $5, attempt = $6, base = $7, status = $8, seq = $9, epoch = $10, nonce = $11,
@@ -115,20 +119,21 @@ var templates = queries{
 			0, $12::jsonb, {clock}, {parts}, $13, {later}, clock_timestamp(), clock_timestamp())
 		ON CONFLICT (orchestrator, session) DO NOTHING`,
 
-	// The run in flight is another's, who goes on. But nothing begins later under the fence of this Begin.
+	// The run in flight belongs to another owner, which continues. But no run begins later under the fence of this
+	// Begin.
 	find: `
 		UPDATE {runs} SET found = greatest(found, $3)
 		WHERE orchestrator = $1 AND session = $2 AND deleted_at IS NULL
 		RETURNING {columns}, {durable}`,
 
-	// A run that is in flight may have begun since.
+	// If a run is in flight, it may have begun since. So only sessions without a run count.
 	spent: `
 		SELECT EXISTS (
 			SELECT FROM {runs}
 			WHERE orchestrator = $1 AND session = $2 AND deleted_at IS NOT NULL AND (epoch >= $3 OR found >= $3)) AND {firm}`,
 
-	// If no payload is given, the new version of the row shares what the old one has out of line. A part belongs to one
-	// version of the payload. Parts of earlier versions are not read, and removed later.
+	// If no payload is given, the new version of the row shares the values that the old version has out of line. A part
+	// belongs to one version of the payload. Parts of earlier versions are not read, and are removed later.
 	save: `
 		UPDATE {runs} SET
 			request_id = $6, turn = $7, attempt = $8, base = $9, status = $10, seq = $11,
@@ -138,15 +143,15 @@ var templates = queries{
 		WHERE orchestrator = $1 AND session = $2 AND id = $3 AND epoch = $4 AND nonce = $5 AND seq < $11
 			AND status <> 'ended' AND deleted_at IS NULL`,
 
-	// This says whether the Seq of a Save does not grow, and then that what was saved is durable.
+	// saved says whether the stored Seq is not below that of a Save. If so, the stored save is durable.
 	saved: `
 		SELECT EXISTS (
 			SELECT FROM {runs}
 			WHERE orchestrator = $1 AND session = $2 AND id = $3 AND epoch = $4 AND nonce = $5 AND seq >= $6
 				AND deleted_at IS NULL) AND {firm}`,
 
-	// A session without a run in flight keeps the fence too, so a session that has no row gets one. No row is returned if
-	// the fence is too low.
+	// A session without a run in flight keeps the fence too. So adopt inserts a row for a session that has none. If the
+	// fence is too low, no row is returned.
 	adopt: `
 		INSERT INTO {runs} AS r (orchestrator, session, id, request_id, turn, attempt, base, status, seq, epoch, nonce, found, error,
 			parts, payload_version, started_at, saved_at, deleted_at)
@@ -161,8 +166,8 @@ var templates = queries{
 		WHERE r.epoch < excluded.epoch OR r.epoch = excluded.epoch AND r.nonce = excluded.nonce
 		RETURNING {columns}, {durable}`,
 
-	// A statement of its own, after the adoption and in its transaction. The adoption may have waited for parts that its
-	// own snapshot does not show. Until the commit it holds the row that a Save of parts has to update.
+	// parts is a statement of its own, after the adoption and in its transaction. The adoption may have waited for
+	// parts that its own snapshot does not show. Until the commit it holds the row that a Save of parts has to update.
 	parts: `
 		SELECT name, doc
 		FROM {run_parts}
@@ -178,7 +183,8 @@ var templates = queries{
 			AND deleted_at IS NULL
 		RETURNING {parted}, {lazy}`,
 
-	// joined is delete and clean as a pgjoin.Part. Its parameters are those of that statement.
+	// joined does the work of delete and clean as a pgjoin.Part. Its parameters are those of the statement that it
+	// joins.
 	joined: `
 		forgotten AS (
 			UPDATE {runs} SET
@@ -192,7 +198,7 @@ var templates = queries{
 			WHERE orchestrator = $1 AND session = $2 AND payload_version <= (SELECT parted FROM forgotten WHERE parted > 0)
 		)`,
 
-	// Versions grow over the whole life of a session, so this may arrive at any time.
+	// Versions grow over the whole life of a session, so a clean may arrive at any time.
 	clean: `
 		WITH d AS (DELETE FROM {run_parts} WHERE orchestrator = $1 AND session = $2 AND payload_version < $3)
 		SELECT {lazy}`,
@@ -209,8 +215,8 @@ var templates = queries{
 		ORDER BY session
 		LIMIT $4`,
 
-	// If a row changed since the statement began, its newest version is judged. One statement may remove the parts too:
-	// who writes parts updates the row, and then the session is not over.
+	// If a row changed since the statement began, its newest version is judged. The same statement may remove the
+	// parts: a Save of parts updates the row, and then the session is not over.
 	sweep: `
 		WITH slice AS MATERIALIZED (
 			SELECT orchestrator, session, deleted_at
@@ -242,8 +248,8 @@ var templates = queries{
 			SELECT orchestrator, session FROM slice ORDER BY orchestrator DESC, session DESC LIMIT 1
 		) AS last ON true`,
 
-	// No caller has a fence without a nonce, so each one up to now is refused. The next claim of a session has a higher
-	// epoch.
+	// No caller has a fence without a nonce, so each fence up to now is refused. The next claim of a session has a
+	// higher epoch.
 	raise: `
 		WITH known AS (
 			SELECT orchestrator, session FROM {runs} WHERE nonce <> '' ORDER BY 1, 2 FOR NO KEY UPDATE
@@ -256,7 +262,7 @@ var templates = queries{
 		SELECT count(*) FROM raised HAVING {durable} <> ''`,
 }
 
-// andParts returns a statement that writes a run as statement does, and with it the parts $15 and $16.
+// andParts returns statement, which writes a run, with an INSERT of the parts $15 and $16.
 func andParts(statement, columns string) string {
 	return `
 		WITH r AS (` + statement + ` RETURNING parts, payload_version), p AS (
@@ -267,7 +273,7 @@ func andParts(statement, columns string) string {
 		SELECT ` + columns + ` FROM r`
 }
 
-// suffixes of everything that is named after the prefix.
+// suffixes follow the prefix in the names of all tables and indexes.
 var suffixes = []string{"runs", "runs_inflight", "run_parts", "runs_sweep"}
 
 func fill(p sqlname.Prefix, template string) string { return names(p).Replace(template) }
@@ -276,8 +282,8 @@ func names(p sqlname.Prefix) *strings.Replacer {
 	return strings.NewReplacer(append(functionNames(p),
 		pgsweep.Table, p.Table("runs_sweep"),
 		"{runs}", p.Table("runs"), "{runs_inflight}", p.Index("runs_inflight"), "{run_parts}", p.Table("run_parts"),
-		"{columns}", columns, "{brief}", brief, "{durable}", pgstate.Durable, "{firm}", pgstate.Firm, "{lazy}", lazy, "{clock}", clock, "{later}", later, "{counts}", counts,
-		"{parted}", parted,
+		"{columns}", columns, "{brief}", brief, "{durable}", pgstate.Durable, "{firm}", pgstate.Firm, "{lazy}", lazy,
+		"{clock}", clock, "{later}", later, "{counts}", counts, "{parted}", parted,
 	)...)
 }
 
@@ -302,8 +308,8 @@ func fillAll(p sqlname.Prefix) queries {
 	}
 	for _, s := range []*string{
 		&q.findBrief, &q.adoptBrief, &q.sessionBrief, &q.runsBrief,
-		&q.begin, &q.beginParts, &q.create, &q.createParts, &q.find, &q.spent, &q.save, &q.saveParts, &q.saved, &q.adopt, &q.parts, &q.delete, &q.joined, &q.clean,
-		&q.peek, &q.session, &q.runs, &q.raise,
+		&q.begin, &q.beginParts, &q.create, &q.createParts, &q.find, &q.spent, &q.save, &q.saveParts, &q.saved,
+		&q.adopt, &q.parts, &q.delete, &q.joined, &q.clean, &q.peek, &q.session, &q.runs, &q.raise,
 	} {
 		*s = fill(p, *s)
 	}

@@ -51,8 +51,8 @@ func at(level string) func(*pgxpool.Config) {
 	return func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["synchronous_commit"] = level }
 }
 
-// A commit that is cancelled while it waits for a standby is there for who reads it, and goes with the primary. As long
-// as no standby has it, no repeat says that a run is recorded, adopted or saved.
+// If a commit is cancelled while it waits for a standby, readers see it, and it is lost with the primary. As long as no
+// standby has the commit, no repeat says that a run was begun, adopted or saved.
 func TestStandbyStopped(t *testing.T) {
 	t.Parallel()
 	r := testenv.StartReplicated(t, true, nil)
@@ -81,12 +81,14 @@ func TestStandbyStopped(t *testing.T) {
 	}
 }
 
-// A call is one that waits for a standby.
+// A call is a call of the store that waits for a standby.
 type call struct {
-	what   string
-	do     func(context.Context) error
-	landed string // what who reads sees of it, in the runs
-	want   error  // of a repeat, in the end
+	what string
+	do   func(context.Context) error
+	// landed is an SQL condition on the runs: readers see the effect of the call.
+	landed string
+	// want is the error of a repeat in the end.
+	want error
 }
 
 const patience = 150 * time.Millisecond
@@ -97,8 +99,8 @@ type stalled struct {
 	pool *pgxpool.Pool
 }
 
-// neverAnswered makes the call until its effect is seen, and once more. Each time it waits for longer: on a busy machine
-// a new connection takes its time, and after a minute the standbys connect again.
+// neverAnswered makes the call until its effect is seen, and once more. It waits longer each time. On a busy machine a
+// new connection takes its time, and after a minute the standbys connect again.
 func (c call) neverAnswered(t *testing.T, w stalled) {
 	t.Helper()
 	landed := w.Fill("SELECT EXISTS (SELECT FROM {runs} WHERE " + c.landed + ")")

@@ -8,7 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
 )
 
-// pastSQL makes sessions without a run in flight. The run of every $2nd was deleted in 1970, that of the others now.
+// pastSQL makes sessions without a run in flight. The run of every $2nd was deleted in 1970. The runs of the others are
+// deleted now.
 const pastSQL = `
 	INSERT INTO {runs} (orchestrator, session, epoch, nonce, found, id, status, seq, turn, attempt, parts, payload_version,
 		started_at, saved_at, deleted_at, request_id, base, error)
@@ -16,13 +17,14 @@ const pastSQL = `
 		CASE WHEN $2 > 0 AND i % $2 = 0 THEN 'epoch' ELSE now() END, '', '', ''
 	FROM generate_series(1, $1::integer) i`
 
-// Beside many sessions of which none is to be forgotten, a limited sweep reads a few pages, whatever the table holds.
+// Beside many sessions that are all to be kept, a limited sweep reads a few pages, however much the table holds.
 // Statistics make no difference.
 func TestSweepReadsAPart(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t, &testenv.Options{Count: true})
 	p := alone(t, server)
-	s := create(t, p, nil) // a session of its own could count the scans that build its indexes late
+	// The connection of p creates the tables. Another session could count late the scans that build its indexes.
+	s := create(t, p, nil)
 	if _, err := p.Exec(t.Context(), s.Fill(pastSQL), 200_000, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -55,8 +57,8 @@ func TestSweepReadsAPart(t *testing.T) {
 	}
 }
 
-// Limited sweeps come past every session, and go on where the last one stopped. Meanwhile another process sweeps
-// nothing.
+// Limited sweeps reach every session, and continue at the session where the last sweep stopped. Meanwhile another
+// process sweeps nothing.
 func TestSweepGoesOn(t *testing.T) {
 	t.Parallel()
 	for name, o := range byEither {
