@@ -21,7 +21,7 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot/snapshottest"
 )
 
-// documented returns the rules of the user that docs/operations.md has, without its name.
+// documented returns the rules of the user in docs/operations.md, without the user's name.
 func documented(t *testing.T) []string {
 	t.Helper()
 	doc, err := os.ReadFile("../../docs/operations.md")
@@ -70,12 +70,13 @@ func TestACLSuffices(t *testing.T) {
 	check(t, everything(t.Context(), client))
 }
 
-// Each command of the documented rules is needed, except INFO, without which nobody learns of an eviction policy.
+// Each command of the documented rules is needed, except INFO. Without INFO the store does not learn of an eviction policy.
 func TestACLNeedsAll(t *testing.T) {
 	_, admin := redistest.Server(t, redis.Options{})
 	rules := documented(t)
 	for i, rule := range rules {
-		if rule[0] != '+' || rule == "+info" || strings.HasPrefix(rule, "+cluster") || rule == "+command" || rule == "+asking" {
+		if rule[0] != '+' || rule == "+info" || strings.HasPrefix(rule, "+cluster") || rule == "+command" ||
+			rule == "+asking" {
 			continue
 		}
 		check(t, admin.FlushAll(t.Context()).Err())

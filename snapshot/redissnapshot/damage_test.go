@@ -39,7 +39,8 @@ func TestDamaged(t *testing.T) {
 	for name, spoil := range map[string]func(context.Context, redis.UniversalClient, string) error{
 		"no status": lose("status"), "no id": lose("id"), "no epoch": lose("epoch"), "no nonce": lose("nonce"),
 		"no seq": lose("seq"), "no attempt": lose("attempt"), "no call": lose("call"), "no entry": lose("entry"),
-		"no parts": lose("parts"), "no payload": lose("payload"), "no request": lose("request"), "no saved": lose("saved"),
+		"no parts": lose("parts"), "no payload": lose("payload"), "no request": lose("request"),
+		"no saved":  lose("saved"),
 		"odd epoch": write("epoch", "x"), "odd status": write("status", "done"), "empty id": write("id", ""),
 		"odd turn": write("turn", "-1"), "odd payload": write("payload", "{"),
 		"no hash": func(ctx context.Context, c redis.UniversalClient, key string) error {

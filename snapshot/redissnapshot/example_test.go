@@ -13,18 +13,21 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot/redissnapshot"
 )
 
-// After a crash another process looks for what is in flight, takes it over, and goes on from what was saved.
+// After a crash another process lists the runs in flight, adopts each, and continues from its last save.
 func ExampleStore() {
 	client := redis.NewClient(&redis.Options{Addr: "localhost:6379", ContextTimeoutEnabled: true})
 	defer client.Close()
 	store := redissnapshot.New(client, nil)
 
 	ctx := context.Background()
-	for found, err := range store.Runs(ctx, snapshot.Query{Key: snapshot.Key{Orchestrator: "refunds"}, Status: snapshot.Running}) {
+	for found, err := range store.Runs(ctx, snapshot.Query{
+		Key: snapshot.Key{Orchestrator: "refunds"}, Status: snapshot.Running,
+	}) {
 		if err != nil {
 			log.Fatal(err)
 		}
-		run, err := store.Adopt(ctx, found.Key, lock.Fence{Epoch: 1760000000000000, Nonce: "4f1c"}, 3) // the checkpoint store issues fences
+		// The checkpoint store issues fences.
+		run, err := store.Adopt(ctx, found.Key, lock.Fence{Epoch: 1760000000000000, Nonce: "4f1c"}, 3)
 		if err != nil {
 			log.Fatal(err)
 		}

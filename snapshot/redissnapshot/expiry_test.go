@@ -10,13 +10,14 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// What an entry was seen or barred at decides, and not when the request arrives: a request that is late is refused.
+// A request names the time at which its entry was seen or barred. If that time is too long ago, the request is refused.
 func TestTooLate(t *testing.T) {
 	client, prefix := testenv.Redis(t)
 	s := New(client, &Options{Prefix: prefix})
 	ctx := t.Context()
 	r := snapshot.Run{
-		Key: snapshot.Key{Orchestrator: "bot", Session: "a"}, ID: "run", Attempt: 1, Status: snapshot.Running, Fence: lock.Fence{Epoch: 1, Nonce: "n"},
+		Key: snapshot.Key{Orchestrator: "bot", Session: "a"}, ID: "run", Attempt: 1, Status: snapshot.Running,
+		Fence: lock.Fence{Epoch: 1, Nonce: "n"},
 	}
 	ago := func(at string, d time.Duration) string {
 		var us int64
@@ -42,20 +43,23 @@ func TestTooLate(t *testing.T) {
 		late time.Duration
 		want string
 	}{{21 * time.Minute, "INDEX"}, {0, "INDEX"}} { // the second because the first has barred the entry
-		reply, err := s.redis.Run(ctx, beginScript, s.runKeys(r.Key), append([]any{"call", first, ago(seen, c.late)}, encode(r)...)...)
+		reply, err := s.redis.Run(ctx, beginScript, s.runKeys(r.Key),
+			append([]any{"call", first, ago(seen, c.late)}, encode(r)...)...)
 		if err != nil || reply.Status != c.want {
 			t.Fatalf("begin %v late: %v, %v", c.late, reply, err)
 		}
 		above = reply.Values[1]
 	}
-	if got, _, err := s.enter(ctx, r.Key, barred{"a", first, ago(seen, 21*time.Minute)}, above); err != nil || got != first {
+	if got, _, err := s.enter(ctx, r.Key, barred{"a", first, ago(seen, 21*time.Minute)}, above); err != nil ||
+		got != first {
 		t.Fatal("replaced by who is late:", got, err)
 	}
 	second, _, err := s.enter(ctx, r.Key, barred{"a", first, ago(seen, 19*time.Minute)}, above)
 	if err != nil || second == first || second != tokenOf() {
 		t.Fatal("not replaced:", second, err)
 	}
-	reply, err := s.redis.Run(ctx, beginScript, s.runKeys(r.Key), append([]any{"call", second, ago(seen, 19*time.Minute)}, encode(r)...)...)
+	reply, err := s.redis.Run(ctx, beginScript, s.runKeys(r.Key),
+		append([]any{"call", second, ago(seen, 19*time.Minute)}, encode(r)...)...)
 	if err != nil || reply.Status != "OK" {
 		t.Fatal(reply, err)
 	}
@@ -66,7 +70,7 @@ func TestTooLate(t *testing.T) {
 	}
 }
 
-// A token is above all that the session has barred, also if the clock of the index has stepped back.
+// A token is above every token that the session has barred, also if the clock of the index has stepped back.
 func TestIndexClockBehind(t *testing.T) {
 	client, prefix := testenv.Redis(t)
 	s := New(client, &Options{Prefix: prefix})
@@ -74,8 +78,9 @@ func TestIndexClockBehind(t *testing.T) {
 	begin := func(epoch int64) {
 		t.Helper()
 		r := snapshot.Run{
-			Key: snapshot.Key{Orchestrator: "bot", Session: "a"}, ID: fmt.Sprint("run", epoch), Attempt: 1, Status: snapshot.Running,
-			Fence: lock.Fence{Epoch: epoch, Nonce: "n"},
+			Key: snapshot.Key{Orchestrator: "bot", Session: "a"}, ID: fmt.Sprint("run", epoch), Attempt: 1,
+			Status: snapshot.Running,
+			Fence:  lock.Fence{Epoch: epoch, Nonce: "n"},
 		}
 		if found, err := s.Begin(ctx, r); err != nil || found != nil {
 			t.Fatal(found, err)

@@ -23,7 +23,8 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot/redissnapshot"
 )
 
-// A service is workers that settle turns in sessions of their own, each with a run in flight, whatever happens to Redis.
+// A service is a group of workers. Each settles turns in a session of its own, with a run in flight, also while Redis
+// fails.
 type service struct {
 	t      *testing.T
 	turns  *redischeckpoint.Store
@@ -49,7 +50,8 @@ var services atomic.Int64
 func serve(t *testing.T, client redis.UniversalClient) *service {
 	ctx, cancel := context.WithCancel(t.Context())
 	s := &service{
-		t: t, turns: redischeckpoint.New(client, nil), runs: redissnapshot.New(client, nil), beats: make(chan int), cancel: cancel,
+		t: t, turns: redischeckpoint.New(client, nil), runs: redissnapshot.New(client, nil), beats: make(chan int),
+		cancel: cancel,
 	}
 	for w := range workers {
 		s.all.Go(func() { s.work(ctx, w) })
@@ -63,7 +65,7 @@ func (s *service) stop() {
 	s.all.Wait()
 }
 
-// goesOn waits until every worker has had n turns acknowledged from now on.
+// goesOn waits until every worker has had n more turns acknowledged.
 func (s *service) goesOn(n int) {
 	s.t.Helper()
 	patience := time.After(time.Minute)
@@ -80,7 +82,8 @@ func (s *service) goesOn(n int) {
 	}
 }
 
-// last waits until calls fail and none was acknowledged for two seconds, and returns when the last one was.
+// last waits until calls fail and no turn was acknowledged for two seconds. It returns when the last turn was
+// acknowledged.
 func (s *service) last() (at time.Time) {
 	s.t.Helper()
 	at = time.Now()
@@ -121,7 +124,8 @@ func (s *service) work(ctx context.Context, w int) {
 // turn settles one turn of the worker's session.
 func (s *service) turn(ctx context.Context, w int, id string) error {
 	k := key(fmt.Sprint("s", w))
-	c, err := s.turns.Claim(ctx, checkpoint.Key(k), checkpoint.ClaimRequest{Owner: "test", Nonce: id, TTL: 100 * time.Millisecond})
+	c, err := s.turns.Claim(ctx, checkpoint.Key(k),
+		checkpoint.ClaimRequest{Owner: "test", Nonce: id, TTL: 100 * time.Millisecond})
 	if err != nil {
 		return err
 	}
@@ -154,10 +158,11 @@ func (s *service) turn(ctx context.Context, w int, id string) error {
 	return nil
 }
 
-// known reports whether an error says what became of a call, or that this is not known because there was no answer.
+// known reports whether an error says what became of a call, or says that this is not known for lack of an answer.
 func known(err error) bool {
 	for _, target := range []error{
-		checkpoint.ErrRefused, snapshot.ErrRefused, lock.ErrFenced, lock.ErrHeld, checkpoint.ErrConflict, snapshot.ErrNotFound,
+		checkpoint.ErrRefused, snapshot.ErrRefused, lock.ErrFenced, lock.ErrHeld, checkpoint.ErrConflict,
+		snapshot.ErrNotFound,
 		context.DeadlineExceeded, io.EOF,
 	} {
 		if errors.Is(err, target) {
@@ -169,7 +174,7 @@ func known(err error) bool {
 		strings.Contains(err.Error(), "all sentinels specified in configuration are unreachable")
 }
 
-// judge reads every session, which must be whole, and returns how many acknowledged turns are not there.
+// judge reads every session, which must be whole. It returns how many acknowledged turns are missing.
 func (s *service) judge() (lost int) {
 	s.t.Helper()
 	s.stop()
@@ -207,7 +212,7 @@ func (f *front) send(t *testing.T, s *testenv.Server) {
 	f.addr.Store(&o.Addr)
 }
 
-// client returns a client that goes where the front sends it.
+// client returns a client that follows the front.
 func (f *front) client(t *testing.T) *redis.Client {
 	c := redis.NewClient(&redis.Options{
 		Addr: "front", DialTimeout: time.Second, ReadTimeout: time.Second, ContextTimeoutEnabled: true,
@@ -226,8 +231,8 @@ func rounds() int {
 	return 1
 }
 
-// A master is killed under traffic, and its replica promoted. What was acknowledged last can be lost. The service goes on, with
-// sessions that are whole, and no call ends in an error that says nothing.
+// A master is killed under traffic, and its replica is promoted. The last acknowledged writes can be lost. The service
+// continues, its sessions are whole, and the error of each call says what became of the call.
 func TestFailover(t *testing.T) {
 	for range rounds() {
 		pair := testenv.StartRedisPair(t, nil)
@@ -243,13 +248,14 @@ func TestFailover(t *testing.T) {
 	}
 }
 
-// The same, and Sentinels promote the replica.
+// The same holds if Sentinels promote the replica.
 func TestSentinel(t *testing.T) {
 	for range rounds() {
 		pair := testenv.StartRedisPair(t, nil)
 		pair.Watch()
 		client := redis.NewFailoverClient(&redis.FailoverOptions{
-			MasterName: testenv.MasterName, SentinelAddrs: pair.Sentinels, ContextTimeoutEnabled: true, ReadTimeout: time.Second,
+			MasterName: testenv.MasterName, SentinelAddrs: pair.Sentinels, ContextTimeoutEnabled: true,
+			ReadTimeout: time.Second,
 		})
 		s := serve(t, client)
 		s.goesOn(50)
@@ -262,8 +268,8 @@ func TestSentinel(t *testing.T) {
 	}
 }
 
-// With min-replicas-to-write a master that has lost its replica refuses writes once min-replicas-max-lag has passed. What was
-// acknowledged before the replica was lost is kept, so the loss is bounded by what is written in that time.
+// With min-replicas-to-write a master that has lost its replica refuses writes once min-replicas-max-lag has passed.
+// The writes that were acknowledged before the replica was lost are kept. So only the writes of that time can be lost.
 func TestMinReplicas(t *testing.T) {
 	pair := testenv.StartRedisPair(t, map[string]string{"min-replicas-to-write": "1", "min-replicas-max-lag": "1"})
 	f := new(front)
@@ -296,8 +302,8 @@ func TestMinReplicas(t *testing.T) {
 	t.Logf("%d turns acknowledged in %v without a replica", late.acks.Load(), window.Round(time.Millisecond))
 }
 
-// An owner that was superseded by a claim which the replica never got is the owner again after the failover, and settles
-// what the new owner has settled.
+// A claim supersedes an owner, but the replica never gets the claim. After the failover the former owner owns the
+// session again, and settles the turn that the new owner has settled.
 func TestSupersededOwnerAfterFailover(t *testing.T) {
 	pair := testenv.StartRedisPair(t, nil)
 	f := new(front)

@@ -20,7 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot/redissnapshot"
 )
 
-// A Redis that lost its memory fences those who had a run, and lists nothing.
+// A Redis that lost its memory fences the owners of runs, and lists nothing.
 func TestFlushAll(t *testing.T) {
 	_, client := redistest.Server(t, redis.Options{})
 	s := redissnapshot.New(client, nil)
@@ -42,7 +42,8 @@ func TestFlushAll(t *testing.T) {
 	begin(t, s, run("a", "next", fence(3)))
 }
 
-// While the server is away errors are the network's; when it is back without its memory, whoever owned is fenced.
+// While the server is away, errors are the network's. If the server comes back without its memory, every former owner
+// is fenced.
 func TestServerKilled(t *testing.T) {
 	srv, client := redistest.Server(t, redis.Options{MaxRetries: -1, DialerRetries: 1})
 	s := redissnapshot.New(client, nil)
@@ -68,7 +69,7 @@ func TestServerKilled(t *testing.T) {
 	begin(t, s, run("a", "next", fence(3)))
 }
 
-// The end of ctx is visible, however the client reports it.
+// The error of a call shows the end of ctx, however the client reports that end.
 func TestContextEnds(t *testing.T) {
 	why := errors.New("shutting down")
 	for name, o := range map[string]redis.Options{
@@ -95,7 +96,7 @@ func TestContextEnds(t *testing.T) {
 	}
 }
 
-// What no store wrote is ErrDamaged, and says what is wrong.
+// A run that no store wrote is ErrDamaged, and the error says what is wrong.
 func TestMalformed(t *testing.T) {
 	client, prefix := testenv.Redis(t)
 	s := redissnapshot.New(client, &redissnapshot.Options{Prefix: prefix})
@@ -106,7 +107,9 @@ func TestMalformed(t *testing.T) {
 		check(t, client.Unlink(ctx, base+"run").Err())
 		begin(t, s, r)
 	}
-	for field, value := range map[string]string{"attempt": "1.5", "seq": "007", "epoch": "x", "status": "done", "barred": "x"} {
+	for field, value := range map[string]string{
+		"attempt": "1.5", "seq": "007", "epoch": "x", "status": "done", "barred": "x",
+	} {
 		renew()
 		check(t, client.HSet(ctx, base+"run", field, value).Err())
 		wantDamaged(t, s, r, field, true)
@@ -139,7 +142,7 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// Likewise what is kept of a run that was deleted, and a part.
+// The same holds for the row that a deleted run leaves, and for a part.
 func TestMalformedRest(t *testing.T) {
 	client, prefix := testenv.Redis(t)
 	s := redissnapshot.New(client, &redissnapshot.Options{Prefix: prefix})
@@ -153,7 +156,9 @@ func TestMalformedRest(t *testing.T) {
 		check(t, s.Delete(ctx, r.Key, r.ID, r.Fence))
 		return r
 	}
-	for _, spoil := range []struct{ field, value string }{{"id", ""}, {"epoch", ""}, {"nonce", ""}, {"status", ""}, {"epoch", "x"}, {"status", "done"}} {
+	for _, spoil := range []struct{ field, value string }{
+		{"id", ""}, {"epoch", ""}, {"nonce", ""}, {"status", ""}, {"epoch", "x"}, {"status", "done"},
+	} {
 		r := deleted()
 		check(t, client.HDel(ctx, key, spoil.field).Err())
 		if spoil.value != "" {
@@ -179,7 +184,7 @@ func TestMalformedRest(t *testing.T) {
 	}
 }
 
-// wantDamaged tries everything that tells the run, and what only decides by it.
+// wantDamaged tries each call that tells the run, and each call that only decides by it.
 func wantDamaged(t *testing.T, s *redissnapshot.Store, r snapshot.Run, what string, deciding bool) {
 	t.Helper()
 	ctx := t.Context()
@@ -201,7 +206,7 @@ func wantDamaged(t *testing.T, s *redissnapshot.Store, r snapshot.Run, what stri
 	remedy(t, s, r)
 }
 
-// remedy takes over what is damaged, which mends a fence, and deletes it.
+// remedy adopts a damaged run, which mends its fence, and deletes it.
 func remedy(t *testing.T, s *redissnapshot.Store, r snapshot.Run) {
 	t.Helper()
 	ctx := t.Context()
@@ -222,7 +227,8 @@ func TestBesideCheckpoints(t *testing.T) {
 	ctx := t.Context()
 	turns := redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix})
 	s := redissnapshot.New(client, &redissnapshot.Options{Prefix: prefix})
-	c, err := turns.Claim(ctx, checkpoint.Key(key("a")), checkpoint.ClaimRequest{Owner: "test", Nonce: "n", TTL: time.Hour})
+	c, err := turns.Claim(ctx, checkpoint.Key(key("a")),
+		checkpoint.ClaimRequest{Owner: "test", Nonce: "n", TTL: time.Hour})
 	check(t, err)
 	r := run("a", "run", c.Lease.Fence)
 	begin(t, s, r)

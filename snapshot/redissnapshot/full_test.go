@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot/redissnapshot"
 )
 
-// At maxmemory what adds to a run is refused, and leaves no trace. What takes it over, lists it or removes it passes, or
-// nobody could make room.
+// At maxmemory a call that adds to a run is refused, and leaves no trace. A call that adopts, lists or deletes a run
+// passes. Otherwise it would be impossible to make room.
 func TestMaxmemory(t *testing.T) {
 	_, client := redistest.Server(t, redis.Options{})
 	s := redissnapshot.New(client, nil)
@@ -20,7 +20,8 @@ func TestMaxmemory(t *testing.T) {
 	for _, session := range []string{"a", "b", "c", "over"} {
 		begin(t, s, run(session, "run", fence(1)))
 	}
-	check(t, s.Delete(ctx, key("over"), "run", fence(1))) // its entry in the index stays for a while
+	// The run's entry in the index stays for a while.
+	check(t, s.Delete(ctx, key("over"), "run", fence(1)))
 	redistest.Fill(t, client)
 
 	before := redistest.Digest(t, client)

@@ -10,24 +10,25 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// A barred entry of the index is one that no run relies on any more, by a script on its session. Why it may then be
-// removed is in docs/decisions/0006-redis-runs.md.
+// A barred entry is an index entry that the session's script has marked as unused: no run relies on it any more.
+// docs/decisions/0006-redis-runs.md says why it may then be removed.
 type barred struct {
 	session, token string
-	at             string // the server's clock when it was barred
+	// at is the server's clock when the entry was barred.
+	at string
 }
 
-// leftovers are barred entries which the store has not yet removed. The next Begin takes them along: so Delete costs
-// one round trip. Those that are lost with the process are found by readers.
+// leftovers are the barred entries that the store has not removed yet. The next Begin removes them, so that Delete
+// costs one round trip. If the process ends before, readers find these entries.
 type leftovers struct {
 	mu      sync.Mutex // protects following field
 	entries map[string][]barred
 }
 
-// maxLeftovers of one orchestrator, for a process that deletes and never begins.
+// maxLeftovers bounds the entries of one orchestrator, for a process that deletes and never begins.
 const maxLeftovers = 64
 
-// add reports whether it is time to remove them.
+// add keeps b for later. It reports whether it is time to remove the kept entries.
 func (l *leftovers) add(orchestrator string, b barred) (full bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -38,7 +39,7 @@ func (l *leftovers) add(orchestrator string, b barred) (full bool) {
 	return len(l.entries[orchestrator]) >= maxLeftovers
 }
 
-// take returns those of an orchestrator, for the caller to remove.
+// take returns the kept entries of an orchestrator, for the caller to remove.
 func (l *leftovers) take(orchestrator string) []barred {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -52,8 +53,8 @@ func (s *Store) indexKey(orchestrator string) string {
 	return s.prefix + redisstore.Tag(orchestrator) + ":inflight"
 }
 
-// enter sees to it that the session has an entry other than stale, and returns its token and when it was seen. A new token is
-// above the one that the session has barred with all before.
+// enter makes sure that the session has an entry other than stale. It returns the entry's token and when the entry was
+// seen. A new token is above the token above, up to which the session has barred all tokens.
 func (s *Store) enter(ctx context.Context, k snapshot.Key, stale barred, above string) (entry, seen string, err error) {
 	args := append([]any{k.Session, stale.token, stale.at, above}, flat(s.gone.take(k.Orchestrator))...)
 	r, err := s.redis.Run(ctx, enterScript, []string{s.indexKey(k.Orchestrator)}, args...)
@@ -63,7 +64,7 @@ func (s *Store) enter(ctx context.Context, k snapshot.Key, stale barred, above s
 	return r.Values[0], r.Values[1], nil
 }
 
-// drop removes entries that are barred.
+// drop removes barred entries.
 func (s *Store) drop(ctx context.Context, orchestrator string, stale []barred) error {
 	if len(stale) == 0 {
 		return nil
@@ -72,7 +73,7 @@ func (s *Store) drop(ctx context.Context, orchestrator string, stale []barred) e
 	return err
 }
 
-// indexError says of what no script wrote in an index that the store is damaged, and not a run.
+// indexError turns a fault of an index, in a value that no script wrote, into an ErrDamaged of the whole store.
 func indexError(err error) error {
 	if fault, ok := errors.AsType[*redisstore.Fault](err); ok {
 		return fmt.Errorf("%w: index: %s", snapshot.ErrDamaged, fault.What)

@@ -19,8 +19,8 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot/redissnapshot"
 )
 
-// A crowd of processes begins, adopts, deletes and lists the runs of a few sessions, all at once and without regard for
-// each other.
+// A crowd of processes begins, adopts, deletes and lists the runs of a few sessions, all at once and without
+// coordination.
 type crowd struct {
 	ctx    context.Context
 	stores []*redissnapshot.Store
@@ -33,7 +33,7 @@ func (c *crowd) anyone() *redissnapshot.Store { return c.stores[rand.IntN(len(c.
 
 func (c *crowd) fence() lock.Fence { return fence(c.epochs.Add(1)) }
 
-// act does one thing. What is expected of a crowd is no error.
+// act does one thing. It returns no error that is to be expected in a crowd.
 func (c *crowd) act() error {
 	s, k, f := c.anyone(), key(fmt.Sprintf("s%d", rand.IntN(crowdSessions))), c.fence()
 	if rand.IntN(4) == 0 {
@@ -71,7 +71,7 @@ func (c *crowd) list(s *redissnapshot.Store) (map[string]string, error) {
 	return listed, nil
 }
 
-// round lets the crowd loose for a few steps and waits for all.
+// round lets the crowd act for a few steps and waits for all.
 func (c *crowd) round() error {
 	errs := make([]error, 8)
 	var wg sync.WaitGroup
@@ -86,7 +86,7 @@ func (c *crowd) round() error {
 	return errors.Join(errs...)
 }
 
-// missing returns what the list lacks though the sessions have it, and how many have a run.
+// missing returns the runs that the sessions have and the list lacks, and how many sessions have a run.
 func (c *crowd) missing() (missing []string, live int, err error) {
 	listed, err := c.list(c.anyone())
 	if err != nil {
@@ -109,8 +109,8 @@ func (c *crowd) missing() (missing []string, live int, err error) {
 	return missing, live, nil
 }
 
-// An index entry may be stale but is never missing, on a cluster where it lives elsewhere than its run, and where one
-// process removes what another relies on.
+// An index entry may be stale but is never missing. This holds on a cluster, where the index may be on another node
+// than the run, and where one process removes an entry that another relies on.
 func TestIndexNeverMisses(t *testing.T) {
 	client := redistest.Cluster(t)
 	c := &crowd{ctx: t.Context()}
@@ -133,7 +133,7 @@ func TestIndexNeverMisses(t *testing.T) {
 	}
 }
 
-// From when Begin returns to when Delete is called, every listing has the run, though readers never rest.
+// From the return of Begin to the call of Delete, every listing has the run, though readers never rest.
 func TestBegunIsListed(t *testing.T) {
 	client := redistest.Cluster(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -159,8 +159,8 @@ func TestBegunIsListed(t *testing.T) {
 	t.Logf("turns: %d", turns)
 }
 
-// play begins, saves and deletes runs of one session, each in another process than the one before, and looks for
-// them in the list. It returns how many.
+// play begins, saves and deletes runs of one session, each in another process than the run before. It looks for each
+// run in the list, and returns how many runs it played.
 func play(t *testing.T, stores []*redissnapshot.Store, session string) (turns int64) {
 	c := &crowd{ctx: t.Context(), stores: stores}
 	for start := time.Now(); time.Since(start) < 3*time.Second; {
@@ -192,8 +192,8 @@ func play(t *testing.T, stores []*redissnapshot.Store, session string) (turns in
 	return turns
 }
 
-// The index follows what is in flight, not the history, whether or not anyone lists, and has nothing left of it in the end.
-// What is remembered of a run expires.
+// The index grows with the runs in flight, not with the history, also if no process lists. In the end it is empty. The
+// memory of a deleted run expires.
 func TestIndexStaysSmall(t *testing.T) {
 	client, prefix := testenv.Redis(t)
 	const remember = 2 * time.Hour
@@ -248,7 +248,7 @@ func TestDeletesOnly(t *testing.T) {
 	}
 }
 
-// A turn costs two round trips to begin and one for anything else.
+// A turn costs two round trips to begin and one for each other call.
 func TestRoundTrips(t *testing.T) {
 	shared, prefix := testenv.Redis(t)
 	client := redis.NewClient(&redis.Options{Addr: shared.Options().Addr})

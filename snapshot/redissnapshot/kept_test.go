@@ -17,7 +17,8 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot/redissnapshot"
 )
 
-// What is kept of a session without a run is small, and expires. A run in flight never does, also where one was before.
+// The hash of a session without a run is small, and expires. A run in flight never expires, also if the session had a
+// run before.
 func TestRemember(t *testing.T) {
 	client, prefix := testenv.Redis(t)
 	ctx := t.Context()
@@ -69,11 +70,12 @@ func TestRemember(t *testing.T) {
 	brief := redissnapshot.Options{Remember: time.Minute} // no less than an hour
 	turn(brief, "third", 7)
 	left(time.Hour-time.Minute, time.Hour)
-	check(t, client.Del(ctx, key).Err()) // as if it had passed
+	check(t, client.Del(ctx, key).Err()) // as if the hour had passed
 	turn(brief, "forgotten", 1)
 }
 
-// To add a part costs the same whatever else the run has: in commands that the script calls, and in bytes on the wire.
+// An added part costs the same in every run, however much the run has: in commands that the script calls, and in bytes
+// on the wire.
 func TestPartCosts(t *testing.T) {
 	_, client := redistest.Server(t, redis.Options{PoolSize: 1})
 	s := redissnapshot.New(client, nil)
@@ -103,7 +105,7 @@ func TestPartCosts(t *testing.T) {
 	}
 }
 
-// More parts than Lua takes at once are written, told and removed.
+// A run may have more parts than Lua takes at once. All are written, told and removed.
 func TestManyParts(t *testing.T) {
 	s := newStore(t)
 	ctx := t.Context()

@@ -11,13 +11,13 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot/redissnapshot"
 )
 
-// No call fails while slots move: not for a session that is new, nor for a run that moves between two calls.
+// No call fails while slots move: not for a new session, nor for a run that moves between two calls.
 func TestSlotsMove(t *testing.T) {
 	nodes, client := redistest.Nodes(t)
 	m := redistest.Moves{
 		Tags: []string{"{bot}", "{bot/s0}", "{bot/s1}", "{bot/s2}"},
 		Live: func(ctx context.Context, w, n int) error {
-			// After three lives comes another session in the same slot, and another index.
+			// Three lives are followed by another session in the same slot, and another index.
 			s := redissnapshot.New(client, &redissnapshot.Options{Prefix: fmt.Sprintf("p%d:", n/3)})
 			return live(ctx, s, key(fmt.Sprint("s", w)), int64(n))
 		},
@@ -25,7 +25,7 @@ func TestSlotsMove(t *testing.T) {
 	m.Run(t, nodes, client)
 }
 
-// live leads a run from its Begin to its end, and checks what it holds.
+// live takes a run from its Begin to its end, and checks what the run holds.
 func live(ctx context.Context, s *redissnapshot.Store, k snapshot.Key, n int64) error {
 	r := run(k.Session, fmt.Sprint("run", n), fence(3*n+1))
 	r.Parts = parts("begun", n)

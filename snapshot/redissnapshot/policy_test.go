@@ -28,7 +28,7 @@ func calls(ctx context.Context, s *redissnapshot.Store) []error {
 	return errs
 }
 
-// A server that evicts is refused until it is configured well, and nothing was written to it.
+// A server that evicts is refused until it is configured well. The store writes nothing to it before.
 func TestEviction(t *testing.T) {
 	_, client := redistest.Server(t, redis.Options{})
 	ctx := t.Context()
@@ -50,7 +50,8 @@ func TestEviction(t *testing.T) {
 		check(t, err)
 	}
 	check(t, client.ConfigResetStat(ctx).Err())
-	for _, err := range calls(ctx, s) { // all under a fence that is spent
+	// All calls have a fence that is spent.
+	for _, err := range calls(ctx, s) {
 		if err != nil && errors.Is(err, redissnapshot.ErrEviction) {
 			t.Error(err)
 		}
@@ -60,7 +61,7 @@ func TestEviction(t *testing.T) {
 	}
 }
 
-// A server that does not say is taken.
+// A server that does not tell its policy is accepted.
 func TestEvictionUntold(t *testing.T) {
 	_, client := redistest.Server(t, redis.Options{})
 	ctx := t.Context()
@@ -74,7 +75,7 @@ func TestEvictionUntold(t *testing.T) {
 	}
 }
 
-// One node of a cluster that evicts is enough.
+// If one node of a cluster evicts, the store refuses the cluster.
 func TestEvictionCluster(t *testing.T) {
 	client := redistest.Cluster(t)
 	ctx := t.Context()

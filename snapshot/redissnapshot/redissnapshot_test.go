@@ -62,7 +62,8 @@ func TestPrefix(t *testing.T) {
 func TestNames(t *testing.T) {
 	s := redissnapshot.New(redistest.Cluster(t), nil)
 	names := []string{
-		"a", "a/b", "b", "/", "{", "}", "{}", "{a}", "}{", "%", "%2F", "%252F", "a:run", "\n", "*", "😀", "\u202e", strings.Repeat("{", 512),
+		"a", "a/b", "b", "/", "{", "}", "{}", "{a}", "}{", "%", "%2F", "%252F", "a:run", "\n", "*", "😀", "\u202e",
+		strings.Repeat("{", 512),
 	}
 	payload := func(k snapshot.Key) json.RawMessage {
 		doc, _ := json.Marshal(k)
@@ -80,7 +81,9 @@ func TestNames(t *testing.T) {
 		n := 0
 		for r, err := range s.Runs(t.Context(), snapshot.Query{Key: snapshot.Key{Orchestrator: orchestrator}}) {
 			check(t, err)
-			if want := payload(snapshot.Key{Orchestrator: orchestrator, Session: r.Session}); string(r.Payload) != string(want) {
+			if want := payload(snapshot.Key{
+				Orchestrator: orchestrator, Session: r.Session,
+			}); string(r.Payload) != string(want) {
 				t.Errorf("session %q of %q holds %s", r.Session, orchestrator, r.Payload)
 			}
 			n++
@@ -92,7 +95,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// A fence is compared as a whole number of 64 bits, and a Seq too.
+// A fence is compared as a whole number of 64 bits. So is a Seq.
 func TestBigNumbers(t *testing.T) {
 	const top = 1<<63 - 1
 	s := newStore(t)
@@ -138,7 +141,8 @@ func fence(epoch int64) lock.Fence {
 }
 
 func run(session, id string, f lock.Fence) snapshot.Run {
-	return snapshot.Run{Key: key(session), ID: id, Attempt: 1, Status: snapshot.Running, Fence: f, Payload: json.RawMessage(`{"step":0}`)}
+	return snapshot.Run{Key: key(session), ID: id, Attempt: 1, Status: snapshot.Running, Fence: f,
+		Payload: json.RawMessage(`{"step":0}`)}
 }
 
 func begin(t *testing.T, s snapshot.Store, r snapshot.Run) {

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot/redissnapshot"
 )
 
-// What a server refuses was not written, and its error says so.
+// A write that a server refuses is not done, and its error says so.
 func TestRefused(t *testing.T) {
 	for _, refusal := range redistest.Refusals {
 		t.Run(refusal.Code, func(t *testing.T) {
@@ -31,7 +31,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// A server that takes no write can be read, also where a listing would remove entries that are stale.
+// A server that takes no write can be read, also if a listing would remove stale entries.
 func TestReadWhereRefused(t *testing.T) {
 	for _, refusal := range redistest.Refusals {
 		if refusal.Code != "READONLY" && refusal.Code != "NOREPLICAS" {
@@ -69,7 +69,7 @@ func TestRefusedCluster(t *testing.T) {
 	}
 }
 
-// A refusal of a repeat says nothing about the first copy, which had no answer, and took effect.
+// The refusal of a repeat says nothing about the first copy, which had no answer, and took effect.
 func TestRefusedRepeat(t *testing.T) {
 	_, client := redistest.Server(t, redis.Options{MinRetryBackoff: -1})
 	s := redissnapshot.New(client, nil)

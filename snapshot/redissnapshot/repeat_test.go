@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot/redissnapshot"
 )
 
-// A story is what one session goes through, and every verdict on the way.
+// A story is a sequence of calls on one session, with the verdict of each.
 type story struct {
 	ctx      context.Context
 	store    snapshot.Store
@@ -33,11 +33,13 @@ func tell(ctx context.Context, s snapshot.Store, lives int64) []string {
 	return y.verdicts
 }
 
-// live lets a run begin, get parts, change owners, be parked, end and be deleted; another one try to begin meanwhile, and
-// do so afterwards; late owners try everything; and the first begin again, under a new fence.
+// live takes one run through its whole life: it begins, gets parts, changes owners, is parked, ends and is deleted.
+// Meanwhile, and afterwards, another run tries to begin. Late owners try everything. Then the first run begins again,
+// under a new fence.
 func (y *story) live(id string, epoch int64) {
 	first, other := run("a", id, fence(epoch)), run("a", "other"+id, fence(epoch))
-	y.save(step(run("a", "never"+id, fence(epoch)), 1)) // not first: a copy that arrives after its Begin is a save like any other
+	// The run is not first. A copy of a save of first that arrives after the Begin would be a save like any other.
+	y.save(step(run("a", "never"+id, fence(epoch)), 1))
 	first.Parts = parts("begun", 0)
 	y.begin(first)
 	y.begin(other)
@@ -64,7 +66,7 @@ func (y *story) live(id string, epoch int64) {
 	y.delete(id, epoch+7)
 }
 
-// ended goes on from the third adoption: the run ends, and is deleted by who adopts it for that.
+// ended continues after the third adoption: the run ends. Its next owner adopts it in order to delete it.
 func (y *story) ended(id string, epoch int64) {
 	ended := step(run("a", id, fence(epoch+3)), 5)
 	ended.Status = snapshot.Ended
@@ -81,7 +83,7 @@ func (y *story) ended(id string, epoch int64) {
 	y.save(step(ended, 7))
 }
 
-// late has the owners of before come back when nothing is in flight, and the last one begin another run.
+// late lets the former owners come back when no run is in flight. The last of them begins another run.
 func (y *story) late(id string, epoch int64) {
 	for _, e := range []int64{epoch, epoch + 3, epoch + 4} {
 		y.begin(run("a", id, fence(e)))
@@ -103,7 +105,7 @@ func step(r snapshot.Run, seq int64) snapshot.Run {
 	return r
 }
 
-// adds is the next save of r, which only adds parts.
+// adds returns the next save of r, which only adds parts.
 func adds(r snapshot.Run, seq int64, parts map[string]json.RawMessage) snapshot.Run {
 	r.Seq, r.Payload, r.Parts = seq, nil, parts
 	return r
@@ -138,7 +140,7 @@ func show(r snapshot.Run) string {
 		r.ID, r.Attempt, r.Status, r.Seq, r.Fence, r.Payload, r.Parts, r.Pause.Round(time.Hour))
 }
 
-// note adds a verdict, and what readers see after it.
+// note adds a verdict, and what readers see after the call.
 func (y *story) note(what string, err error) {
 	for _, target := range []error{lock.ErrFenced, snapshot.ErrNotFound, snapshot.ErrParked, snapshot.ErrInvalid} {
 		if errors.Is(err, target) {
@@ -163,7 +165,7 @@ func compare(t *testing.T, when string, got, want []string) {
 	}
 }
 
-// Whichever answer is lost after its request took effect, the client repeats the request, and nobody can tell.
+// Each answer in turn is lost after its request took effect. The client repeats the request, and no verdict differs.
 func TestLostReply(t *testing.T) {
 	want := tell(t.Context(), new(snapshot.Memory), 2)
 	shared, prefix := testenv.Redis(t)
@@ -173,7 +175,8 @@ func TestLostReply(t *testing.T) {
 	for n := int64(1); ; n++ {
 		check(t, client.Ping(t.Context()).Err())
 		network.LoseNext(n)
-		got := tell(t.Context(), redissnapshot.New(client, &redissnapshot.Options{Prefix: fmt.Sprintf("%s:%d:", prefix, n)}), 2)
+		got := tell(t.Context(),
+			redissnapshot.New(client, &redissnapshot.Options{Prefix: fmt.Sprintf("%s:%d:", prefix, n)}), 2)
 		compare(t, fmt.Sprintf("answer %d lost", n), got, want)
 		if !network.Lost() {
 			t.Logf("%d answers were lost in turn", n-1)
@@ -182,7 +185,7 @@ func TestLostReply(t *testing.T) {
 	}
 }
 
-// A copy of a request that arrives long after changes nothing, also in the next life of the session.
+// A copy of a request that arrives much later changes nothing, also in the next life of the session.
 func TestLateCopy(t *testing.T) {
 	const lives = 3
 	want := tell(t.Context(), new(snapshot.Memory), lives)
@@ -193,7 +196,8 @@ func TestLateCopy(t *testing.T) {
 		client := redis.NewClient(&redis.Options{Addr: shared.Options().Addr})
 		e := &redistest.Echo{Nth: 1 + rand.IntN(requests), Late: 1 + rand.IntN(requests/2), Client: shared}
 		client.AddHook(e)
-		got := tell(t.Context(), redissnapshot.New(client, &redissnapshot.Options{Prefix: fmt.Sprintf("%s:%d:", prefix, trial)}), lives)
+		got := tell(t.Context(),
+			redissnapshot.New(client, &redissnapshot.Options{Prefix: fmt.Sprintf("%s:%d:", prefix, trial)}), lives)
 		client.Close()
 		compare(t, fmt.Sprintf("copy of request %d, %d later: %.200q", e.Nth, e.Late, e.Copy), got, want)
 		requests = e.N
@@ -201,7 +205,7 @@ func TestLateCopy(t *testing.T) {
 	t.Logf("%d trials", trial)
 }
 
-// A spy is a hook that keeps the requests that went by.
+// A spy is a hook that keeps the requests it has seen.
 type spy struct{ requests [][]any }
 
 func (s *spy) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -217,8 +221,8 @@ func (s *spy) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 	return next
 }
 
-// What a Begin has sent, delivered again, brings nothing back: neither a run that has ended, whoever deleted it, nor one
-// that never was, because its Begin was told of another run or refused.
+// If a request of a Begin is delivered again, no run comes back. A run that has ended does not come back, whether its
+// owner or a later one deleted it. Nor does a run begin whose Begin was refused, or was told of another run.
 func TestLateBegin(t *testing.T) {
 	shared, prefix := testenv.Redis(t)
 	client := redis.NewClient(&redis.Options{Addr: shared.Options().Addr})
@@ -274,13 +278,13 @@ func TestLateBegin(t *testing.T) {
 	begin(t, s, first)
 }
 
-// A slow network delivers a Begin, loses the answer, and lets others act before the client repeats it.
+// A slow network delivers a Begin, loses the answer, and lets other callers act before the client repeats the Begin.
 type slow struct {
 	spy
 	meanwhile func()
 }
 
-// beginArgs is how many arguments the command of a Begin has, and no other.
+// beginArgs is how many arguments the command of a Begin has. No other command has as many.
 const beginArgs = 19
 
 func (s *slow) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
@@ -295,8 +299,9 @@ func (s *slow) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// A Begin that the client repeats has begun, or is told what is in flight, whatever happened in between; but a run that
-// is over by then does not begin again, nor one whose Begin has found another in flight.
+// If the client repeats a Begin, the run has begun, or the client is told which run is in flight. Calls of others in
+// between make no difference. But a run that is over by then does not begin again. Nor does a run whose Begin has found
+// another run in flight.
 func TestRepeatedBegin(t *testing.T) {
 	shared, prefix := testenv.Redis(t)
 	client := redis.NewClient(&redis.Options{Addr: shared.Options().Addr})
@@ -358,5 +363,6 @@ func TestScriptFlush(t *testing.T) {
 	flusher := redis.NewClient(&redis.Options{Addr: client.Options().Addr})
 	defer flusher.Close()
 	client.AddHook(redistest.Forgetful{Client: flusher})
-	compare(t, "scripts lost", tell(t.Context(), redissnapshot.New(client, nil), 2), tell(t.Context(), new(snapshot.Memory), 2))
+	compare(t, "scripts lost", tell(t.Context(), redissnapshot.New(client, nil), 2),
+		tell(t.Context(), new(snapshot.Memory), 2))
 }

@@ -12,7 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// encode returns what scripts take of a run, in their order: what every run has, and then its parts.
+// encode returns the arguments that scripts take of a run, in the scripts' order: the fields of every run, and then the
+// parts.
 func encode(r snapshot.Run) []any {
 	pause := ""
 	if r.Pause > 0 {
@@ -28,7 +29,8 @@ func encode(r snapshot.Run) []any {
 	return args
 }
 
-// decode returns the run that a script has told. If no store wrote it, it comes with a *snapshot.DamagedError.
+// decode returns the run that a script has told. If no store wrote the run, decode returns a *snapshot.DamagedError
+// too.
 func decode(k snapshot.Key, values []string) (snapshot.Run, error) {
 	r, err := parse(k, values)
 	if err != nil {
@@ -37,8 +39,8 @@ func decode(k snapshot.Key, values []string) (snapshot.Run, error) {
 	return r, r.Intact()
 }
 
-// judge makes a *snapshot.DamagedError of what a script found wrong with a run, and returns the run as far as the script
-// could read it. Of any other error it returns an empty run.
+// judge turns a fault that a script found in a run into a *snapshot.DamagedError. It returns the run as far as the
+// script could read it. With any other error it returns an empty run.
 func judge(k snapshot.Key, err error) (snapshot.Run, error) {
 	fault, ok := errors.AsType[*redisstore.Fault](err)
 	if !ok {
@@ -51,7 +53,7 @@ func judge(k snapshot.Key, err error) (snapshot.Run, error) {
 	return r, snapshot.Damaged(k, fault)
 }
 
-// A reply of a script has this many values of a run, and then its parts.
+// fixed is how many values of a run a script replies. The parts follow.
 const fixed = 15
 
 func parse(k snapshot.Key, values []string) (r snapshot.Run, err error) {
@@ -69,8 +71,9 @@ func parse(k snapshot.Key, values []string) (r snapshot.Run, err error) {
 	}
 	instant := func(what, v string) time.Time { return time.UnixMicro(number(what, v)).UTC() }
 	r = snapshot.Run{
-		Key: k, ID: values[0], RequestID: values[1], Base: values[4], Status: snapshot.Status(values[5]), Error: values[9],
-		Turn: int(number("turn", values[2])), Attempt: int(number("attempt", values[3])), Seq: number("seq", values[6]),
+		Key: k, ID: values[0], RequestID: values[1], Base: values[4], Status: snapshot.Status(values[5]),
+		Error: values[9], Turn: int(number("turn", values[2])), Attempt: int(number("attempt", values[3])),
+		Seq:       number("seq", values[6]),
 		Fence:     lock.Fence{Epoch: number("epoch", values[7]), Nonce: values[8]},
 		StartedAt: instant("started", values[11]), SavedAt: instant("saved", values[12]),
 		Pause: time.Duration(number("left", values[14])) * time.Microsecond,

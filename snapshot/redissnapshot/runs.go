@@ -10,11 +10,11 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// Pages grow: the first runs of a drain should come soon, and many should not cost two round trips each. They stay
-// small because a payload may have megabytes. Brief runs are small, and each costs the server a script.
+// Pages grow. The first runs of a drain should come soon, and many runs should not cost two round trips each. Pages
+// stay small because a payload may have megabytes. Brief runs are small, and each costs the server a script.
 const firstPage, mostPage, briefPage = 16, 64, 256
 
-// Runs reads the index page by page and yields what the sessions have. Entries that are stale are dropped.
+// Runs reads the index page by page and yields the runs of its sessions. It drops stale entries.
 func (s *Store) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
 	return func(yield func(snapshot.Run, error) bool) {
 		if err := s.runs(ctx, q, yield); err != nil {
@@ -23,7 +23,7 @@ func (s *Store) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.R
 	}
 }
 
-// runs returns an error for its caller to yield, and nil once yield has had enough.
+// runs returns an error for its caller to yield. If yield wants no more, runs returns nil.
 func (s *Store) runs(ctx context.Context, q snapshot.Query, yield func(snapshot.Run, error) bool) error {
 	if err := redisstore.Checked(ctx, q.Validate()); err != nil {
 		return err
@@ -76,19 +76,21 @@ func (s *Store) only(ctx context.Context, q snapshot.Query, yield func(snapshot.
 	return err
 }
 
-// A finding is a run, and what is wrong with it if it is damaged.
+// A finding is a run, and its damage if it is damaged.
 type finding struct {
 	run    snapshot.Run
 	damage error
 }
 
-// sift returns the runs of a page that q selects, and drops the entries that are stale. With an error it returns those
-// that it could look at.
+// sift returns the runs of a page that q selects, and drops stale entries. With an error it returns the runs that it
+// could look at.
 func (s *Store) sift(ctx context.Context, q snapshot.Query, page []redisstore.Entry) (found []finding, err error) {
 	calls := make([]redisstore.Call, len(page))
 	for i, e := range page {
 		q.Session = e.Session
-		calls[i] = redisstore.Call{Keys: s.runKeys(q.Key), Args: []any{string(q.Status), e.Token, redisstore.Flag(q.Brief)}}
+		calls[i] = redisstore.Call{
+			Keys: s.runKeys(q.Key), Args: []any{string(q.Status), e.Token, redisstore.Flag(q.Brief)},
+		}
 	}
 	var stale []barred
 	var errs []error
@@ -113,11 +115,11 @@ func (s *Store) sift(ctx context.Context, q snapshot.Query, page []redisstore.En
 			found = append(found, f)
 		}
 	})
-	_ = s.drop(ctx, q.Orchestrator, stale) // another reader will
+	_ = s.drop(ctx, q.Orchestrator, stale) // another reader drops these entries
 	return found, errors.Join(errs...)
 }
 
-// selected reports whether a query for a status yields a damaged run: it does if the run has it, or has none.
+// selected reports whether a query for a status yields a damaged run. It does if the run has that status, or none.
 func (f *finding) selected(status snapshot.Status) bool {
 	return status == "" || f.run.Status == status || !f.run.Status.Known()
 }

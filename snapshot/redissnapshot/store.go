@@ -19,8 +19,8 @@ import (
 //go:embed lua
 var sources embed.FS
 
-// Each transition of a run, or of the index, is one script. A client repeats what it gets no answer to, so each may
-// run twice, the second time long after the first.
+// Each transition of a run, or of the index, is one script. A client repeats a request that got no answer. So each
+// script may run twice, the second time long after the first.
 var (
 	beginScript  = redisstore.Script(sources, "run", "tell", "parts", "begin")
 	adoptScript  = redisstore.Script(sources, "run", "tell", "parts", "adopt")
@@ -31,21 +31,22 @@ var (
 	dropScript   = redisstore.Script(sources, "entry", "index", "drop")
 )
 
-// verdicts are those of the scripts that are errors.
+// verdicts are the statuses of a reply that are errors.
 var verdicts = map[string]error{"FENCED": lock.ErrFenced, "NONE": snapshot.ErrNotFound}
 
 // Options configure a [Store]. The zero value, and nil, mean the defaults.
 type Options struct {
-	Prefix string // of every key, [A-Za-z0-9_.:-]{1,64}; "" means "holdfast:"
+	// Prefix begins every key. It is [A-Za-z0-9_.:-]{1,64}; "" means "holdfast:".
+	Prefix string
 
-	// Remember is how long the fence of a session without a run in flight is kept, and the id of its last run. 0 means
-	// [snapshot.DefaultRemember], and less than an hour means an hour. It must be longer than any request can be late: hours
-	// are enough.
+	// Remember is how long the store keeps the fence of a session without a run in flight, and the id of its last run.
+	// 0 means [snapshot.DefaultRemember]. Less than an hour means an hour. Remember must be longer than any request can
+	// be late. Hours are enough.
 	Remember time.Duration
 }
 
-// ErrEviction refuses a server whose maxmemory-policy is not noeviction, at the first use of a store: it would delete parts of
-// what is kept when its memory is full. The message says which policy it has.
+// ErrEviction refuses a server whose maxmemory-policy is not noeviction, at the first use of a store. Such a server
+// deletes parts of runs and fences when its memory is full. The message says which policy the server has.
 var ErrEviction = redisstore.ErrEviction
 
 // A Store is a [snapshot.Store] on Redis.
@@ -58,8 +59,8 @@ type Store struct {
 
 var _ snapshot.Store = (*Store)(nil)
 
-// New returns a store on client, which stays the caller's: the store neither pings nor closes it.
-// It panics if the prefix is invalid.
+// New returns a store on client. client stays the caller's: the store neither pings nor closes it. New panics if the
+// prefix is invalid.
 func New(client redis.UniversalClient, o *Options) *Store {
 	if o == nil {
 		o = new(Options)
@@ -79,7 +80,7 @@ func (s *Store) runKeys(k snapshot.Key) []string {
 	return []string{s.prefix + redisstore.Tag(k.Orchestrator, k.Session) + ":run"}
 }
 
-// Begin enters the session in the index and then records the run, in one script each.
+// Begin enters the session in the index and then writes the run, in one script each.
 func (s *Store) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error) {
 	err := redisstore.Checked(ctx, r.Validate())
 	var found *snapshot.Run
@@ -99,7 +100,8 @@ func (s *Store) begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error
 		if err != nil {
 			return nil, err
 		}
-		reply, err := s.redis.Run(ctx, beginScript, s.runKeys(r.Key), append([]any{rand.Text(), entry, seen}, encode(r)...)...)
+		reply, err := s.redis.Run(ctx, beginScript, s.runKeys(r.Key),
+			append([]any{rand.Text(), entry, seen}, encode(r)...)...)
 		switch {
 		case err != nil:
 			_, err = judge(r.Key, err)
@@ -120,11 +122,11 @@ func (s *Store) begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error
 
 var errStale = errors.New("no index entry is fresh enough: do the clocks of the servers differ by minutes?")
 
-// mostEntries is how often a Begin enters the index. Once more than the first time is rare. If it is more often, the
-// clocks are wrong.
+// mostEntries is how often a Begin enters the index at most. A second time is rare. If Begin needs more, the clocks are
+// wrong.
 const mostEntries = 8
 
-// Adopt takes the run over, and returns it, or keeps the fence if there is none, in one script.
+// Adopt takes the run over and returns it, in one script. If there is no run, Adopt keeps the fence.
 func (s *Store) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, maxAttempts int) (snapshot.Run, error) {
 	err := redisstore.Checked(ctx, snapshot.ValidateAdopt(k, f, maxAttempts))
 	var r snapshot.Run
@@ -149,7 +151,8 @@ func (s *Store) adopt(ctx context.Context, k snapshot.Key, f lock.Fence, maxAtte
 	return r, err
 }
 
-// Save replaces the run in one script. A part is a field of its own, so that to add one costs what it holds.
+// Save replaces the run in one script. A part is a field of its own, so that an added part costs no more than its own
+// size.
 func (s *Store) Save(ctx context.Context, r snapshot.Run) error {
 	err := redisstore.Checked(ctx, r.Validate())
 	if err == nil {
@@ -162,8 +165,8 @@ func (s *Store) Save(ctx context.Context, r snapshot.Run) error {
 	return nil
 }
 
-// Delete forgets all but the id and the fence of the run, in one script. Its entry in the index goes with a later call,
-// or with the next listing.
+// Delete forgets the run except its id and its fence, in one script. A later call, or the next listing, removes the
+// run's entry from the index.
 func (s *Store) Delete(ctx context.Context, k snapshot.Key, id string, f lock.Fence) error {
 	err := redisstore.Checked(ctx, snapshot.ValidateDelete(k, id, f))
 	if err == nil {
@@ -185,7 +188,8 @@ func (s *Store) delete(ctx context.Context, k snapshot.Key, id string, f lock.Fe
 		return nil
 	}
 	if full := s.gone.add(k.Orchestrator, barred{k.Session, reply.Values[0], reply.Values[1]}); full {
-		_ = s.drop(ctx, k.Orchestrator, s.gone.take(k.Orchestrator)) // the run is deleted; what stays is for the readers
+		// The run is deleted. If drop fails, readers remove the entries.
+		_ = s.drop(ctx, k.Orchestrator, s.gone.take(k.Orchestrator))
 	}
 	return nil
 }

@@ -1,5 +1,6 @@
 -- ARGV: epoch, nonce, most attempts, for how many ms the fence is kept if no run is in flight.
--- OK or PARKED and the run, then of each part name and document; NONE; FENCED; INVALID, and the fence is ours
+-- Returns OK or PARKED and the run, then the name and the document of each part; NONE; FENCED; INVALID, and the
+-- fence is ours.
 
 local epoch, nonce, most, remember = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 

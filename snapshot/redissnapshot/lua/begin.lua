@@ -1,7 +1,7 @@
--- ARGV: call, entry, when it was seen in the index, then of the run: id, request, turn, attempt, base, status, seq,
--- epoch, nonce, error, pause, payload, and of each part name and document.
--- OK; FOUND and the run in flight; FENCED; INDEX, the time and the highest token that is barred, if the entry is not to
--- be relied on
+-- ARGV: call, entry, when the entry was seen in the index, then of the run: id, request, turn, attempt, base, status,
+-- seq, epoch, nonce, error, pause, payload, and the name and the document of each part.
+-- Returns OK; FOUND and the run in flight; FENCED; INDEX, the time and the highest barred token, if no run may rely on
+-- the entry.
 
 local call, entry, seen, id, request, turn, attempt, base, status, seq, epoch, nonce, failure, pause, payload =
   unpack(ARGV, 1, 15)
@@ -24,6 +24,6 @@ redis.call('HSET', KEYS[1], 'id', id, 'request', request, 'turn', turn, 'attempt
   'status', status, 'seq', seq, 'epoch', epoch, 'nonce', nonce, 'error', failure, 'not_before', notbefore(now, pause),
   'payload', payload, 'started', decimal(now), 'saved', decimal(now), 'call', call, 'entry', entry,
   'parts', #ARGV > 15 and '1' or '0')
-if kept then redis.call('PERSIST', KEYS[1]) end -- not before what a full server refuses
+if kept then redis.call('PERSIST', KEYS[1]) end -- only after the write that a full server refuses
 if #ARGV > 15 then add(16) end
 return {'OK'}

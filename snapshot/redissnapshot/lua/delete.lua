@@ -1,6 +1,6 @@
 -- ARGV: id, epoch, nonce, for how many ms id and fence are kept.
--- OK, and if there was something to delete its entry, which is barred from now on, and the time; FENCED
--- Of a damaged run only the fence is compared, and the id, if they can be read.
+-- Returns OK, and if a run was deleted its entry, which is barred from now on, and the time; FENCED.
+-- If a run is damaged, only its fence and its id are compared, as far as they can be read.
 
 local id, epoch, nonce, remember = unpack(ARGV)
 

@@ -1,4 +1,4 @@
--- ARGV: entries to be dropped.
+-- ARGV: the entries to drop.
 
 drop(1)
 return {'OK'}

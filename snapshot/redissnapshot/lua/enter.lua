@@ -1,6 +1,5 @@
--- ARGV: session, token that is barred or '', when it was barred, the highest token that is barred, then entries to be
--- dropped.
--- OK, the token of the session's entry, the time
+-- ARGV: session, a barred token or '', when the token was barred, the highest barred token, then the entries to drop.
+-- Returns OK, the token of the session's entry, the time.
 
 local session = ARGV[1]
 local token = tokenOf(session)

@@ -2,13 +2,14 @@
 
 local now = clock()
 
--- An entry was barred at a time that a script on its session told. Later than this it may be in use again.
+-- Returns whether an entry, which a script on its session barred at that time, is still barred. After 20 minutes the
+-- entry may be in use again.
 local function still(barred)
   return now - barred < 20 * 60 * 1000000
 end
 
--- Removes entries, of each of which ARGV has its session, token, and when it was barred, but not the member that stays. It
--- is the last command of a script: with the last member the key goes, and with the key its slot may.
+-- Removes entries except the member that stays. ARGV has the session of each entry, its token, and when it was barred.
+-- The removal is the last command of a script: with the last member the key goes, and with the key its slot may go.
 local function drop(first, stays)
   local gone = {}
   for i = first, #ARGV, 3 do

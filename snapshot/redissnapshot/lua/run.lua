@@ -1,18 +1,19 @@
--- Precedes every script on a session. KEYS: run. It is one key, so that a script finds all of it or nothing while a
--- cluster moves its slot. For the same reason no script removes the key and writes it again.
+-- Precedes every script on a session. KEYS: run. A session has one key, so that a script finds all of it or nothing
+-- while a cluster moves its slot. For the same reason no script removes the key and writes it again.
 
 local minute = 60 * 1000000
 
--- The status of what is kept without a run in flight.
+-- The status of a session without a run in flight.
 local over = 'over'
 
 local deciding = {'id', 'epoch', 'nonce', 'status', 'attempt', 'seq', 'call', 'entry', 'parts'}
 
--- Returns what decides about the run in flight, what is kept of it or of the last run, and what is wrong with what no
--- store wrote: then the second value has what can be read, nil if the key is no hash. Without a run in flight, or
--- anything kept, that is nil. Of the last run only id, epoch, nonce, found and barred are kept. found is the highest
--- epoch of a Begin that has found a run in flight, if there was one. barred is the highest token of an index entry that
--- no run may rely on. call began the run, entry is its entry in the index, and parts is 1 if it has any.
+-- Returns three values. The first has the fields that decide about the run in flight; nil if none is in flight. The
+-- second has what is kept of that run, or of the last one; nil if nothing is kept. The third says what is wrong if no
+-- store wrote the key. Then the second value has the fields that can be read; nil if the key is no hash.
+-- Of the last run only id, epoch, nonce, found and barred are kept. found is the highest epoch of a Begin that has
+-- found a run in flight, if there was one. barred is the highest token of an index entry that no run may rely on. call
+-- began the run, entry is its entry in the index, and parts is 1 if it has any.
 local function load()
   local v, wrong = hmget(KEYS[1], 'id', 'epoch', 'nonce', 'status', 'attempt', 'seq', 'call', 'entry', 'parts', 'found',
     'barred')
@@ -27,7 +28,7 @@ local function load()
     local n = kept[name]
     return n and n ~= '0' and not n:find('^[1-9]%d*$') and 'run with ' .. name .. ' ' .. n
   end
-  kept.legible = kept.epoch and kept.nonce and not odd('epoch') -- its fence
+  kept.legible = kept.epoch and kept.nonce and not odd('epoch') -- the fence can be read
   for _, name in ipairs(deciding) do
     if not kept[name] and (s ~= over or name == 'id' or name == 'epoch' or name == 'nonce') then
       return nil, kept, 'run without ' .. name
@@ -51,19 +52,20 @@ local function damaged(fault, kept)
   return {'INVALID', fault, kept and kept.id or '', kept and kept.status or ''}
 end
 
--- Epochs and Seqs have more digits than a number of Lua holds: they stay text.
+-- Epochs and Seqs stay text, because they have more digits than a number of Lua holds.
 local function less(a, b)
   if #a ~= #b then return #a < #b end
   return a < b
 end
 
--- Whether the session has seen a higher fence, or another one with this epoch. A fence that cannot be read is no higher.
+-- Returns whether the session has seen a higher fence, or another fence with this epoch. A fence that cannot be read
+-- counts as no higher.
 local function fenced(kept, epoch, nonce)
   return kept and kept.legible and (less(epoch, kept.epoch) or epoch == kept.epoch and nonce ~= kept.nonce)
 end
 
--- Redis refuses a script at maxmemory only while the script has written nothing, be it in vain. What calls this first
--- passes.
+-- At maxmemory Redis refuses a command only until the script has made its first write, even a write without effect. A
+-- script that calls pass first is not refused.
 local function pass()
   redis.call('HDEL', KEYS[1], '')
 end
@@ -78,8 +80,8 @@ end
 
 local stays = {id = true, epoch = true, nonce = true, found = true, status = true, barred = true}
 
--- Keeps the id and the fence of a run that was deleted, or the fence of who has looked for a run, with '' for id. What
--- the session had, except found and barred, is gone. time is in ms.
+-- Keeps the id and the fence of a deleted run, or the fence of an Adopt that found no run, with '' for id. Except found
+-- and barred, it removes what the session had. time is in ms.
 local function keep(id, epoch, nonce, found, barred, time)
   redis.call('HSET', KEYS[1], 'id', id, 'epoch', epoch, 'nonce', nonce, 'found', found, 'status', over,
     'barred', barred)
@@ -91,17 +93,17 @@ local function keep(id, epoch, nonce, found, barred, time)
   redis.call('PEXPIRE', KEYS[1], time)
 end
 
--- Returns until when a run waits that is saved now. pause is in microseconds, '' for none.
+-- Returns until when a run waits if it is saved now. pause is in microseconds, '' for none.
 local function notbefore(now, pause)
   return pause == '' and '' or decimal(now + pause)
 end
 
--- Returns the token up to which none may be relied on, once entry is not. Tokens are times.
+-- Returns the highest barred token once entry is barred. No run may rely on a token up to that one. Tokens are times.
 local function above(kept, entry)
   return decimal(math.max(tonumber(kept and kept.barred) or 0, tonumber(entry) or 0))
 end
 
--- Bars an entry of the index, and all before it, where no run is in flight: for an hour at least.
+-- Bars an entry of the index, and all entries before it, for at least an hour. No run is in flight.
 local function bar(kept, entry)
   local barred, hour = above(kept, entry), 60 * minute / 1000
   pass()

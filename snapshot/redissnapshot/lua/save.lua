@@ -1,6 +1,6 @@
 -- ARGV: id, request, turn, attempt, base, status, seq, epoch, nonce, error, pause, payload or '' to leave it, and of
--- each part name and document. With a payload these are all parts, without they are added.
--- OK; FENCED
+-- each part name and document. With a payload these are all parts of the run. Without a payload they are added.
+-- Returns OK; FENCED.
 
 local id, request, turn, attempt, base, status, seq, epoch, nonce, failure, pause, payload = unpack(ARGV, 1, 12)
 
@@ -12,7 +12,7 @@ if run.status == 'ended' then return {'FENCED'} end
 local has = #ARGV > 12 and '1' or '0'
 local field, document = 'payload', payload
 if payload == '' then
-  field, document = 'seq', seq -- once more, so that one call writes all in either case
+  field, document = 'seq', seq -- seq once more: so one call writes all in either case
   if run.parts == '1' then has = '1' end
 elseif run.parts == '1' then
   inChunks('HDEL', parts())

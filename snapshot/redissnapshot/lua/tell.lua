@@ -1,6 +1,6 @@
 -- Precedes the scripts that tell a run.
 
--- The documents of a run, and what is as large. If brief is set, they are not read.
+-- The documents of a run, and other fields that may be as large. If brief is set, they are not read.
 local documents = {request = true, base = true, error = true, payload = true}
 
 -- Returns a reply that tells what a caller may see of the run, and for how long it is not due, in microseconds.
