@@ -70,7 +70,8 @@ func TestACLSuffices(t *testing.T) {
 	check(t, everything(t.Context(), client))
 }
 
-// Each command of the documented rules is needed, except INFO. Without INFO the store does not learn of an eviction policy.
+// Each command of the documented rules is needed, except INFO. Without INFO the store does not learn of an eviction
+// policy.
 func TestACLNeedsAll(t *testing.T) {
 	_, admin := redistest.Server(t, redis.Options{})
 	rules := documented(t)

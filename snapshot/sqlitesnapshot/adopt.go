@@ -24,16 +24,17 @@ const (
 			AND deleted_at IS NULL AND (parts = 0 OR ?6)
 		RETURNING ` + columns
 
-	// Whether an adoption is an attempt: not for who owns the run already, nor for one that will not be run.
+	// counts says whether an adoption is an attempt. It is none if the caller owns the run already, or if the run will
+	// not be run.
 	counts = `(?5 > 0 AND (epoch, nonce) <> (?3, ?4) AND status NOT IN ('parked', 'ended'))`
 
-	// What an adoption of a damaged run writes: a CHECK refuses to touch what is wrong with the others.
+	// fenceSQL adopts a damaged run. It writes only the fence: a CHECK refuses to touch damage in the other columns.
 	fenceSQL = `
 		UPDATE {prefix}runs SET epoch = ?3, nonce = ?4
 		WHERE orchestrator = ?1 AND session = ?2 AND (epoch < ?3 OR epoch = ?3 AND nonce = ?4) AND deleted_at IS NULL
 		RETURNING ` + columns
 
-	// A row without an id is of a session that has had no run under its fence.
+	// keepSQL keeps a fence. A row without an id says that the session has had no run under its fence.
 	keepSQL = `
 		INSERT INTO {prefix}runs AS old (` + columns + `, found, deleted_at, parts)
 		VALUES (?1, ?2, '', '', 0, 0, '', 'ended', 0, ?3, ?4, '', NULL, ?5, ?5, NULL, 0, ?5, 0)
@@ -97,7 +98,7 @@ func (s *Store) take(ctx context.Context, st sqlitestore.Statements, args []any)
 	return one(ctx, st[adoptSQL], scan, append(args, false)...)
 }
 
-// takeDamaged makes the fence that of a run which take could not adopt because of err, if the run is damaged.
+// takeDamaged handles the error err of a take. If the run is damaged, takeDamaged makes the fence that of the run.
 func (s *Store) takeDamaged(ctx context.Context, st sqlitestore.Statements, args []any, err error) (*finding, error) {
 	const fenceArgs = 4
 	var adopted *finding
@@ -114,7 +115,8 @@ func (s *Store) takeDamaged(ctx context.Context, st sqlitestore.Statements, args
 	return adopted, nil
 }
 
-// takeWhole adopts a run and reads its parts before another can write, or returns nil.
+// takeWhole adopts a run and reads its parts in one transaction, so that no other caller writes in between. It returns
+// nil if it adopts none.
 func (s *Store) takeWhole(ctx context.Context, st sqlitestore.Statements, args []any) (*finding, error) {
 	var adopted *finding
 	err := s.db.Write(ctx, func(tx *sql.Tx) (err error) {
@@ -127,8 +129,8 @@ func (s *Store) takeWhole(ctx context.Context, st sqlitestore.Statements, args [
 	return adopted, err
 }
 
-// notAdopted returns why no run was adopted. If the session has no run, it keeps f first. It returns nil if there is a
-// run to adopt: the run has parts, or a late owner has begun it since.
+// notAdopted returns why no run was adopted. If the session has no run, notAdopted keeps f first. If there is a run to
+// adopt, it returns nil: the run has parts, or a late owner has begun it since.
 func (s *Store) notAdopted(ctx context.Context, st sqlitestore.Statements, k snapshot.Key, f lock.Fence) error {
 	in, err := one(ctx, st[ownerSQL], scanOwner, k.Orchestrator, k.Session)
 	switch {
@@ -165,7 +167,7 @@ func (f *finding) readParts(ctx context.Context, stmt *sql.Stmt) error {
 		f.Parts[p.name] = p.doc
 	}
 	r := f.Run
-	r.Payload = nil // it has been judged
+	r.Payload = nil // the payload has been judged
 	f.damage = r.Intact()
 	return nil
 }

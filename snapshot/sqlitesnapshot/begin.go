@@ -34,20 +34,21 @@ const (
 			payload = excluded.payload
 		WHERE old.deleted_at IS NOT NULL AND excluded.epoch > old.epoch AND excluded.epoch > old.found`
 
-	// The run in flight is another's, who goes on. But nothing begins later under the fence of this Begin.
+	// The run in flight belongs to another owner, which continues. But no run begins later under the fence of this
+	// Begin.
 	findSQL = `
 		UPDATE {prefix}runs SET found = max(found, ?3)
 		WHERE orchestrator = ?1 AND session = ?2 AND deleted_at IS NULL
 		RETURNING ` + columns
 
-	// A run that is in flight may have begun since.
+	// If a run is in flight, it may have begun since. So only a session without a run counts.
 	spentSQL = `
 		SELECT count(*) FROM {prefix}runs
 		WHERE orchestrator = ?1 AND session = ?2 AND deleted_at IS NOT NULL AND (epoch >= ?3 OR found >= ?3)`
 )
 
-// Begin writes the run in one statement, in a transaction if it has parts. If the run does not begin, a second statement
-// notes that, and tells which run is in flight; or a third that r is too late.
+// Begin writes the run in one statement. If the run has parts, it does so in a transaction. If the run does not begin,
+// a second statement notes that, and tells which run is in flight. If none is, a third one tells whether r is too late.
 func (s *Store) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error) {
 	in, err := s.begin(ctx, r)
 	if err != nil {
@@ -77,7 +78,7 @@ func (s *Store) begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error
 		if *spent > 0 {
 			return nil, lock.ErrFenced
 		}
-		// The run that was in the way has ended meanwhile, or its row was swept.
+		// The run in flight has ended meanwhile, or its row was swept.
 	}
 	return nil, err
 }
@@ -113,7 +114,7 @@ func orNull(doc json.RawMessage) sql.NullString {
 	return sql.NullString{String: string(doc), Valid: len(doc) > 0}
 }
 
-// notBefore returns when a pause that begins now is over, or NULL if there is none.
+// notBefore returns the end of a pause that begins now, or NULL if there is no pause.
 func notBefore(now time.Time, pause time.Duration) sql.NullInt64 {
 	return sql.NullInt64{Int64: now.Add(pause).UnixMicro(), Valid: pause > 0}
 }

@@ -39,7 +39,8 @@ func (s spoiled) Damage(ctx context.Context, k snapshot.Key) error {
 func TestDamaged(t *testing.T) {
 	t.Parallel()
 	for _, set := range []string{
-		"payload = '{'", "status = 'done'", "status = ''", "id = ''", "turn = -1", "attempt = -1", "seq = -1", "nonce = ''",
+		"payload = '{'", "status = 'done'", "status = ''", "id = ''", "turn = -1", "attempt = -1", "seq = -1",
+		"nonce = ''",
 		"epoch = -1", "base = CAST(x'ff' AS TEXT)", "error = CAST(zeroblob(70000) AS TEXT)",
 	} {
 		t.Run(set, func(t *testing.T) {

@@ -22,7 +22,7 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot/sqlitesnapshot"
 )
 
-// Every statement finds its rows by an index, and in the order in which they are wanted.
+// Every statement finds its rows by an index, and in the order that it needs.
 func TestPlans(t *testing.T) {
 	db := open(t, testenv.SQLite(t))
 	s := create(t, db, nil)
@@ -45,7 +45,8 @@ func TestPlans(t *testing.T) {
 			mustExec(t, db, "ANALYZE")
 		}
 		for _, name := range slices.Sorted(maps.Keys(sqlitesnapshot.Plans)) {
-			rows, err := db.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+s.Text(sqlitesnapshot.Plans[name]), make([]any, 15)...)
+			rows, err := db.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+s.Text(sqlitesnapshot.Plans[name]),
+				make([]any, 15)...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -66,7 +67,7 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-// timeless describes a run without the times that are the store's.
+// timeless describes a run without the times, which the store sets.
 func timeless(r *snapshot.Run) string {
 	if r == nil {
 		return "none"
@@ -78,7 +79,7 @@ func timeless(r *snapshot.Run) string {
 
 var errStopped = errors.New("stopped")
 
-// Whenever a call is cut off, it reports why, and the run is as before the call or as after it, parts and all.
+// A call may be cut off at any point. It reports why, and the run with its parts is as before the call or as after it.
 func TestCancelled(t *testing.T) {
 	t.Parallel()
 	db := open(t, testenv.SQLite(t))
@@ -163,7 +164,7 @@ func whole(t *testing.T, db *sql.DB, s snapshot.Store, session string) *snapshot
 	return in
 }
 
-// wantTidy shows that there are parts where a run says so, and nowhere else.
+// wantTidy shows that a run has parts if its row says so, and that there are no other parts.
 func wantTidy(t *testing.T, db *sql.DB) {
 	t.Helper()
 	for _, wrong := range []string{
@@ -179,17 +180,18 @@ func wantTidy(t *testing.T, db *sql.DB) {
 	}
 }
 
-// A late owner that begins between the two statements of an Adopt does not fence the latest one off. The two wait for
-// one connection, so that if the Adopt gets it first, the Begin is done before its second statement.
+// A late owner that begins between the two statements of an Adopt does not fence off the latest owner. The two wait for
+// one connection. If the Adopt gets it first, the Begin is done before the second statement of the Adopt.
 func TestAdoptMeetsLateBegin(t *testing.T) {
 	t.Parallel()
 	db := open(t, testenv.SQLite(t))
 	db.SetMaxOpenConns(1)
-	latest, late := create(t, db, nil), create(t, db, nil) // of one store, only one would wait for the connection
+	// These are two stores: of two calls on one store, only one would wait for the connection.
+	latest, late := create(t, db, nil), create(t, db, nil)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	want(t, errors.Join(readAll(ctx, latest), readAll(ctx, late)), nil)
-	for n := range 20 { // who gets it first is a matter of chance
+	for n := range 20 { // chance decides which call gets the connection first
 		r := run(fmt.Sprint(n))
 		conn, err := db.Conn(ctx)
 		if err != nil {
@@ -213,7 +215,7 @@ func TestAdoptMeetsLateBegin(t *testing.T) {
 	}
 }
 
-// A ctx ends the wait for another process, and for another goroutine, and neither leaves the store stuck.
+// A ctx ends the wait for another process, and the wait for another goroutine. Neither leaves the store stuck.
 func TestCancelledWaiting(t *testing.T) {
 	dsn := testenv.SQLite(t)
 	s := create(t, open(t, dsn), nil)
@@ -253,7 +255,7 @@ func TestCancelledWaiting(t *testing.T) {
 	want(t, s.Save(t.Context(), next(r)), nil)
 }
 
-// One pool, two stores, many connections, and a busy timeout that is far too short for all to poll.
+// Two stores on one pool have many connections, and a busy timeout that is far too short for all to poll.
 func TestNobodyBusy(t *testing.T) {
 	t.Parallel()
 	db := open(t, strings.Replace(testenv.SQLite(t), "busy_timeout(5000)", "busy_timeout(1000)", 1))
@@ -278,7 +280,7 @@ func TestNobodyBusy(t *testing.T) {
 	wg.Wait()
 }
 
-// Pages meet without a gap, and hold no connection: a pool of one serves a sequence whose loop writes.
+// Pages meet without a gap, and hold no connection. So a pool of one connection serves a sequence whose loop writes.
 func TestPages(t *testing.T) {
 	t.Parallel()
 	db := open(t, testenv.SQLite(t))
@@ -318,13 +320,14 @@ func TestPages(t *testing.T) {
 			}
 			names = append(names, r.Session)
 		}
-		if len(names) != c.n || names[0] != c.first || names[len(names)-1] != c.last || !slices.IsSorted(names) || !slices.Equal(slices.Compact(slices.Clone(names)), names) {
+		if len(names) != c.n || names[0] != c.first || names[len(names)-1] != c.last || !slices.IsSorted(names) ||
+			!slices.Equal(slices.Compact(slices.Clone(names)), names) {
 			t.Errorf("%+v yields %d runs, want %d from %s to %s", c.q, len(names), c.n, c.first, c.last)
 		}
 	}
 }
 
-// Batches of Sweep meet without a gap, and take what is old and not in flight.
+// Batches of Sweep meet without a gap, and take the sessions that are old and have no run in flight.
 func TestSweepBatches(t *testing.T) {
 	t.Parallel()
 	db := open(t, testenv.SQLite(t))

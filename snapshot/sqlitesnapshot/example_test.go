@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot/sqlitesnapshot"
 )
 
-// A process leaves a turn in a file. The next one finds it, and makes its fence known before it goes on.
+// A process leaves a run in a file. The next process finds the run, and makes its fence known before it continues.
 func Example() {
 	dir, err := os.MkdirTemp("", "holdfast")
 	if err != nil {

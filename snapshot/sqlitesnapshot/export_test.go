@@ -4,8 +4,9 @@ package sqlitesnapshot
 var Plans = map[string]string{
 	"in the way": spentSQL, "adopt": adoptSQL, "replace": replaceSQL, "add": addSQL, "delete": deleteSQL,
 	"owner": ownerSQL, "parts": partsSQL, "clear": clearSQL, "drop parts": dropPartsSQL, "flag": flagSQL,
-	"runs": runsSQL, "brief": runsBriefSQL, "session": sessionSQL, "brief session": sessionBriefSQL, "slice": sliceSQL, "old": oldSQL, "forget": forgetSQL,
+	"runs": runsSQL, "brief": runsBriefSQL, "session": sessionSQL, "brief session": sessionBriefSQL, "slice": sliceSQL,
+	"old": oldSQL, "forget": forgetSQL,
 }
 
-// Text returns a statement as it is sent.
+// Text returns a statement as the store sends it.
 func (s *Store) Text(template string) string { return s.db.SQL(template) }

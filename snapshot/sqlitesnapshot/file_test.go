@@ -53,7 +53,7 @@ func TestFileGone(t *testing.T) {
 	}
 }
 
-// Who may not write is told where.
+// If a process may not write, the error tells which file or directory.
 func TestReadOnly(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "test.db")
 	create(t, open(t, "file:"+path+"?"+busy+"&"+wal+"&"+full), nil)
@@ -73,7 +73,7 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
-// A database on a read-only mount is refused, with its path and the reason: also if no connection can be opened.
+// A database on a read-only mount is refused, with its path and the reason, also if no connection can be opened.
 func TestReadOnlyMount(t *testing.T) {
 	for name, dsn := range map[string]string{
 		"as it should be": "?" + busy + "&" + wal + "&" + full,

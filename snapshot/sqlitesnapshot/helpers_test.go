@@ -21,7 +21,7 @@ func fence(epoch int64) lock.Fence {
 	return lock.Fence{Epoch: epoch, Nonce: fmt.Sprintf("nonce-%d", epoch)}
 }
 
-// run is one of epoch 1 that is ready to begin.
+// run returns a run of epoch 1 that is ready to begin.
 func run(session string) snapshot.Run {
 	return snapshot.Run{
 		Key: bot(session), ID: "run-of-" + session, Attempt: 1, Status: snapshot.Running,
@@ -29,14 +29,14 @@ func run(session string) snapshot.Run {
 	}
 }
 
-// next is what the owner saves after it.
+// next returns the next save of the owner.
 func next(r snapshot.Run) snapshot.Run {
 	r.Seq++
 	r.Payload = json.RawMessage(fmt.Sprintf(`{"step":%d}`, r.Seq))
 	return r
 }
 
-// withPart is what the owner saves to add a part.
+// withPart returns a save of the owner which adds a part.
 func withPart(r snapshot.Run, name string) snapshot.Run {
 	r.Seq++
 	r.Payload = nil

@@ -31,7 +31,7 @@ func turnsOn(t *testing.T, db *sql.DB) *sqlitecheckpoint.Store {
 	return turns
 }
 
-// A transaction is on one file.
+// A transaction is on one file, so stores on two files do not join.
 func TestJoinElsewhere(t *testing.T) {
 	t.Parallel()
 	runs := newStore(t, nil)

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testenv"
 )
 
-// The environment that makes the test binary one of several processes on a file.
+// These variables of the environment make the test binary one of several processes on a file.
 const (
 	roleEnv = "HOLDFAST_TEST_SQLITE_SNAPSHOT_ROLE"
 	dsnEnv  = "HOLDFAST_TEST_SQLITE_SNAPSHOT_DSN"

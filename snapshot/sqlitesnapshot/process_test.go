@@ -22,25 +22,27 @@ const (
 	processes  = 4
 	goroutines = 4
 	contention = 2 * time.Second
-	leastCalls = 25 // of each goroutine, however slow the machine is
+	leastCalls = 25 // of each goroutine, also on a slow machine
 )
 
-// An event is one reply to a process that contends. Seq is what it saved, or what it found.
+// An event is one reply to a contending process. Seq is the Seq that the process saved, or found.
 type event struct {
 	Op, Session, Run string
 	Epoch, Seq       int64
 	Fenced           bool
-	Payload          string // of Seq, or the part that was saved with it
+	Payload          string // what the save Seq wrote: a payload or a part
 }
 
-// A life is what all processes together were told of one run.
+// A life is every reply about one run to all processes.
 type life struct {
-	session               string
-	begun, deleted        bool
-	adopted, saved, upset []event // upset: refused saves
+	session        string
+	begun, deleted bool
+	// upset are refused saves.
+	adopted, saved, upset []event
 }
 
-// Of processes that begin, steal, save and delete at random, the stores refuse whatever contradicts what another was told.
+// Processes begin, steal, save and delete at random. The stores refuse every call that contradicts what another process
+// was told.
 func TestProcesses(t *testing.T) {
 	dsn := testenv.SQLite(t)
 	db := open(t, dsn)
@@ -92,7 +94,8 @@ func TestProcesses(t *testing.T) {
 	wantTidy(t, db)
 	for id, l := range lives {
 		if !l.begun || late[id] || l.deleted == left[id] {
-			t.Errorf("run %s of session %s: begun %t, deleted %t, in flight %t", id, l.session, l.begun, l.deleted, left[id])
+			t.Errorf("run %s of session %s: begun %t, deleted %t, in flight %t", id, l.session, l.begun, l.deleted,
+				left[id])
 		}
 		l.check(t, id)
 	}
@@ -132,13 +135,14 @@ func newest(adopted []event) (epoch int64) {
 	return epoch
 }
 
-// check holds what each owner found against what was acknowledged, and what was refused, before it.
+// check compares the findings of each owner with the saves that were acknowledged, and refused, before.
 func (l *life) check(t *testing.T, id string) {
 	for _, a := range l.adopted {
 		for _, w := range l.saved {
 			switch {
 			case w.Epoch < a.Epoch && w.Seq > a.Seq:
-				t.Errorf("run %s: owner %d found seq %d, and %d was acknowledged to owner %d", id, a.Epoch, a.Seq, w.Seq, w.Epoch)
+				t.Errorf("run %s: owner %d found seq %d, and %d was acknowledged to owner %d", id, a.Epoch, a.Seq,
+					w.Seq, w.Epoch)
 			case w.Seq == a.Seq && w.Payload != a.Payload:
 				t.Errorf("run %s: seq %d was acknowledged as %s and found as %s", id, w.Seq, w.Payload, a.Payload)
 			}
@@ -180,7 +184,7 @@ func contend(dsn string, out io.Writer) error {
 	return errors.Join(errs...)
 }
 
-// contendOnce owns a run for a few saves, if it can, and may leave it.
+// contendOnce owns a run for a few saves, if it can. Then it may abandon the run.
 func contendOnce(s snapshot.Store, say func(event)) error {
 	ctx := context.Background()
 	nonce := fmt.Sprintf("%016x", rand.Uint64())
@@ -239,12 +243,14 @@ func contendOnce(s snapshot.Store, say func(event)) error {
 	return err
 }
 
-// document is what only this owner writes at this step: the payload, or the part that is the last of so many.
+// document returns what only this owner writes at this step. It is the payload, or the part that is the last of so
+// many.
 func document(r snapshot.Run, parts int) json.RawMessage {
 	return json.RawMessage(fmt.Sprintf(`"%s %d %d"`, r.Fence.Nonce, r.Seq, parts))
 }
 
-// lastSaved returns the document that the last save wrote, and an error if not all parts are there that it counts.
+// lastSaved returns the document that the last save wrote. If a part is missing that this save counts, it returns an
+// error.
 func lastSaved(r snapshot.Run) (json.RawMessage, error) {
 	doc, ok := r.Parts[fmt.Sprint(r.Seq)]
 	if !ok {
@@ -260,7 +266,7 @@ func lastSaved(r snapshot.Run) (json.RawMessage, error) {
 	return doc, nil
 }
 
-// A process that is killed leaves a file that opens, in the state that it had acknowledged or was about to.
+// A process that is killed leaves a file that opens. Its state is the acknowledged one, or the next.
 func TestKill(t *testing.T) {
 	dsn := testenv.SQLite(t)
 	db := open(t, dsn)
@@ -283,7 +289,8 @@ func TestKill(t *testing.T) {
 		got := timeless(whole(t, db, s, session))
 		wantTidy(t, db)
 		if got != timeless(after(session, last)) && got != timeless(after(session, last+1)) {
-			t.Errorf("after step %d %s is in flight, want %s or %s", last, got, timeless(after(session, last)), timeless(after(session, last+1)))
+			t.Errorf("after step %d %s is in flight, want %s or %s", last, got, timeless(after(session, last)),
+				timeless(after(session, last+1)))
 		}
 		var check string
 		if err := open(t, dsn).QueryRow("PRAGMA integrity_check").Scan(&check); err != nil || check != "ok" {
@@ -294,7 +301,7 @@ func TestKill(t *testing.T) {
 
 const savesOfTurn = 3
 
-// after returns what is in flight after a step of turnsForever: a turn begins, saves, adds parts and is deleted.
+// after returns the run in flight after a step of turnsForever: a turn begins, saves, adds parts and is deleted.
 func after(session string, step int) *snapshot.Run {
 	turn, seq := step/(savesOfTurn+2), step%(savesOfTurn+2)
 	if seq > savesOfTurn {
@@ -312,7 +319,7 @@ func after(session string, step int) *snapshot.Run {
 	return &r
 }
 
-// turnsForever says which step it has taken, step after step.
+// turnsForever takes one step after another, and tells each.
 func turnsForever(dsn string, out io.Writer) error {
 	db, err := sql.Open("sqlite", dsn)
 	if err != nil {

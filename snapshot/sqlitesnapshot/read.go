@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// Left alone, SQLite prefers the primary key.
+	// INDEXED BY is needed: by default SQLite prefers the primary key.
 	runsSQL      = `SELECT ` + columns + inFlight
 	runsBriefSQL = `SELECT ` + brief + inFlight
 
@@ -29,7 +29,7 @@ const (
 		WHERE orchestrator = ?1 AND session = ?5 AND session > ?2 AND deleted_at IS NULL AND (?3 = '' OR status = ?3 OR ` + unknown + `)
 		LIMIT ?4`
 
-	// A status that no store wrote is selected by every query.
+	// Every query selects a run with a status that no store wrote.
 	unknown = `status IS NULL OR status NOT IN ('running', 'waiting', 'suspended', 'parked', 'ended')`
 
 	ownerSQL = `
@@ -37,7 +37,7 @@ const (
 		WHERE orchestrator = ?1 AND session = ?2`
 )
 
-// Pages grow: the first runs of a drain should come soon, and a page is held in memory.
+// Pages grow. The first runs of a drain should come soon. Pages stay small, because a page is held in memory.
 const firstPage, mostPage, briefPage = 16, 64, 500
 
 // Runs reads pages of 16 and then 64 runs. Brief runs come in pages of 500.
@@ -71,7 +71,7 @@ func (s *Store) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.R
 }
 
 // readPage returns the next runs, and whether there may be more. If SQLite cannot read them all, readPage reads them
-// one by one, and returns the names of those that cannot be read.
+// one by one. Of a run that cannot be read it returns a brief finding.
 func readPage(
 	ctx context.Context, st sqlitestore.Statements, q snapshot.Query, after string, limit int,
 ) (page []finding, more bool, err error) {
@@ -96,14 +96,16 @@ func readPage(
 		case err != nil:
 			return page, false, err
 		default:
-			page = append(page, found...) // none if it was deleted since
+			page = append(page, found...) // empty if the run was deleted since
 		}
 	}
 	return page, len(listed) == limit, nil
 }
 
-// list returns the next runs up to the first that SQLite cannot read.
-func list(ctx context.Context, st sqlitestore.Statements, q snapshot.Query, after string, limit int) ([]finding, error) {
+// list returns the next runs. It stops at the first run that SQLite cannot read.
+func list(
+	ctx context.Context, st sqlitestore.Statements, q snapshot.Query, after string, limit int,
+) ([]finding, error) {
 	stmt, args := st[runsSQL], []any{q.Orchestrator, after, string(q.Status), limit}
 	if q.Brief {
 		stmt = st[runsBriefSQL]
@@ -118,7 +120,7 @@ func list(ctx context.Context, st sqlitestore.Statements, q snapshot.Query, afte
 	return sqlitestore.Collect(rows, err, scan)
 }
 
-// one returns what a statement finds, or nil.
+// one returns the row that a statement finds, or nil.
 func one[T any](ctx context.Context, stmt *sql.Stmt, read func(*sql.Rows) (T, error), args ...any) (*T, error) {
 	rows, err := stmt.QueryContext(ctx, args...)
 	found, err := sqlitestore.Collect(rows, err, read)
@@ -128,7 +130,7 @@ func one[T any](ctx context.Context, stmt *sql.Stmt, read func(*sql.Rows) (T, er
 	return &found[0], nil
 }
 
-// A row is what the store has of a session: the run in flight, or what is left of the last one.
+// A row is a session's row in the store: the run in flight, or the row that the last deleted run has left.
 type row struct {
 	snapshot.Run
 	deleted bool
@@ -139,13 +141,13 @@ func (r *row) fences(f lock.Fence) bool {
 	return f.Epoch < r.Fence.Epoch || f.Epoch == r.Fence.Epoch && f.Nonce != r.Fence.Nonce
 }
 
-// A finding is a run, and what is wrong with it if no store wrote it.
+// A finding is a run, and its damage if no store wrote it.
 type finding struct {
 	snapshot.Run
 	damage error
 }
 
-// scan reads a run, and judges it. Its error is that of the database.
+// scan reads a run, and judges it. The error of scan is that of the database.
 func scan(rows *sql.Rows) (f finding, err error) {
 	if f.Run, f.damage = scanColumns(rows); f.damage == nil {
 		f.damage = f.Intact()
@@ -153,7 +155,7 @@ func scan(rows *sql.Rows) (f finding, err error) {
 	return f, rows.Err()
 }
 
-// scanColumns reads the columns. If one cannot be read, those before it are: the key is the first.
+// scanColumns reads the columns. If one cannot be read, the columns before it are read. The key is the first.
 func scanColumns(rows *sql.Rows) (r snapshot.Run, err error) {
 	var notBefore sql.NullInt64
 	var startedAt, savedAt int64
@@ -172,7 +174,7 @@ func scanColumns(rows *sql.Rows) (r snapshot.Run, err error) {
 	return r, nil
 }
 
-// scanOwner reads what tells one run from another, and a copy of a save from what is ahead of it.
+// scanOwner reads the columns that distinguish one run from another, and a copy of a save from a newer save.
 func scanOwner(rows *sql.Rows) (r row, err error) {
 	if err := rows.Scan(&r.ID, (*string)(&r.Status), &r.Fence.Epoch, &r.Fence.Nonce, &r.Seq, &r.deleted); err != nil {
 		return r, fmt.Errorf("%w: stored run: %w", snapshot.ErrDamaged, err)

@@ -36,7 +36,9 @@ func TestDSN(t *testing.T) {
 				switch {
 				case c.fault == "" && err != nil:
 					t.Errorf("%s: %v", method, err)
-				case c.fault != "" && (!errors.Is(err, sqlitesnapshot.ErrDSN) || !strings.Contains(err.Error(), c.fault) || !strings.Contains(err.Error(), wal)):
+				case c.fault != "" &&
+					(!errors.Is(err, sqlitesnapshot.ErrDSN) || !strings.Contains(err.Error(), c.fault) ||
+						!strings.Contains(err.Error(), wal)):
 					t.Errorf("%s: %v, want %v with %q and the remedy", method, err, sqlitesnapshot.ErrDSN, c.fault)
 				}
 			}
@@ -61,9 +63,11 @@ func TestSchemaMissing(t *testing.T) {
 				mustExec(t, db, c.spoil)
 				for method, err := range callAll(t.Context(), s) {
 					if when == "after" && strings.Contains(c.skip, method) {
-						continue // it does not touch what is missing
+						// This call does not touch the missing table.
+						continue
 					}
-					if !errors.Is(err, snapshot.ErrSchema) || !strings.Contains(err.Error(), c.missing) || !strings.Contains(err.Error(), "migrations.Up") {
+					if !errors.Is(err, snapshot.ErrSchema) || !strings.Contains(err.Error(), c.missing) ||
+						!strings.Contains(err.Error(), "migrations.Up") {
 						t.Errorf("%s: %v, want %v naming %s and the remedy", method, err, snapshot.ErrSchema, c.missing)
 					}
 				}
@@ -79,7 +83,7 @@ func TestSchemaMissing(t *testing.T) {
 	}
 }
 
-// A store does not tell apart what nobody has written: the row is refused, not repaired.
+// A store refuses a row that no store has written. It does not guess, and does not repair the row.
 func TestMalformed(t *testing.T) {
 	for _, c := range []struct{ spoil, says string }{
 		{`UPDATE holdfast_runs SET payload = '{'`, "payload"},
@@ -103,7 +107,9 @@ func TestMalformed(t *testing.T) {
 			mustExec(t, db, "PRAGMA ignore_check_constraints = on; PRAGMA legacy_alter_table = on")
 			mustExec(t, db, c.spoil)
 			_, begun := s.Begin(t.Context(), r)
-			for method, err := range map[string]error{"Begin": begun, "Adopt": adopt(t.Context(), s, r, fence(2)), "Runs": readAll(t.Context(), s)} {
+			for method, err := range map[string]error{
+				"Begin": begun, "Adopt": adopt(t.Context(), s, r, fence(2)), "Runs": readAll(t.Context(), s),
+			} {
 				if !errors.Is(err, snapshot.ErrDamaged) || !strings.Contains(err.Error(), c.says) {
 					t.Errorf("%s: %v, want %v that says %q", method, err, snapshot.ErrDamaged, c.says)
 				}
@@ -118,7 +124,7 @@ const loosely = `DROP INDEX holdfast_runs_inflight;
 	CREATE UNIQUE INDEX loose ON holdfast_runs (orchestrator, session);
 	CREATE INDEX holdfast_runs_inflight ON holdfast_runs (orchestrator, session) WHERE deleted_at IS NULL;`
 
-// The parts of a run are judged as its payload is, when they are read.
+// The parts of a run are judged like its payload, when they are read.
 func TestMalformedParts(t *testing.T) {
 	for _, c := range []struct{ spoil, says string }{
 		{`UPDATE holdfast_run_parts SET doc = '{'`, `part "a"`},
@@ -145,7 +151,7 @@ func TestMalformedParts(t *testing.T) {
 	}
 }
 
-// A run's ID is looked for in its session only: a run of another session with the same ID is another run.
+// A store looks for a run's ID in its session only. A run of another session with the same ID is another run.
 func TestIDElsewhere(t *testing.T) {
 	s := newStore(t, nil)
 	r := begin(t, s, "a")
@@ -169,7 +175,8 @@ func TestIDElsewhere(t *testing.T) {
 	b := run("b")
 	b.ID, b.Fence = "another", fence(3)
 	for _, late := range []snapshot.Run{b, other} {
-		if in, err := s.Begin(t.Context(), late); err != nil || in != nil && in.ID != b.ID || in == nil && late.ID != b.ID {
+		if in, err := s.Begin(t.Context(), late); err != nil || in != nil && in.ID != b.ID ||
+			in == nil && late.ID != b.ID {
 			t.Errorf("Begin of %s finds %v, %v", late.ID, timeless(in), err)
 		}
 	}
@@ -183,7 +190,7 @@ func TestIDElsewhere(t *testing.T) {
 	}
 }
 
-// A run waits from the time of its save on, whatever NotBefore the caller gave.
+// A run waits from the time of its save on. The NotBefore of the caller makes no difference.
 func TestNotBefore(t *testing.T) {
 	s := newStore(t, nil)
 	for i, pause := range []time.Duration{0, 1, time.Microsecond, 1500, time.Hour, 366 * 24 * time.Hour} {
@@ -200,7 +207,8 @@ func TestNotBefore(t *testing.T) {
 			in := inFlight(t, s, session)
 			waits := in.NotBefore.Sub(in.SavedAt)
 			switch {
-			case in.Pause < 0, in.Pause > pause+time.Microsecond, in.Pause < pause-time.Since(in.SavedAt)-time.Microsecond:
+			case in.Pause < 0, in.Pause > pause+time.Microsecond,
+				in.Pause < pause-time.Since(in.SavedAt)-time.Microsecond:
 				t.Errorf("pause of %v, %v after it was saved, want %v", in.Pause, time.Since(in.SavedAt), pause)
 			case pause == 0 && in.NotBefore.IsZero():
 			case (waits-pause).Abs() > time.Microsecond || in.NotBefore.Location() != time.UTC:
@@ -219,7 +227,8 @@ func TestClosed(t *testing.T) {
 	}
 	for _, s := range []*sqlitesnapshot.Store{used, unused} {
 		for method, err := range callAll(t.Context(), s) {
-			if err == nil || errors.Is(err, snapshot.ErrSchema) || errors.Is(err, sqlitesnapshot.ErrDSN) || errors.Is(err, snapshot.ErrInvalid) || errors.Is(err, lock.ErrFenced) {
+			if err == nil || errors.Is(err, snapshot.ErrSchema) || errors.Is(err, sqlitesnapshot.ErrDSN) ||
+				errors.Is(err, snapshot.ErrInvalid) || errors.Is(err, lock.ErrFenced) {
 				t.Errorf("%s on a closed database: %v", method, err)
 			}
 		}

@@ -34,7 +34,7 @@ const (
 			AND deleted_at IS NULL AND parts = 0`
 )
 
-// Save writes the run in one statement. If the run has parts, or is to have some, it is a transaction.
+// Save writes the run in one statement. If the run has parts, or is to have some, Save is a transaction.
 func (s *Store) Save(ctx context.Context, r snapshot.Run) error {
 	if err := s.save(ctx, r); err != nil {
 		return fmt.Errorf("sqlitesnapshot: save %q seq %d: %w", r.Session, r.Seq, s.db.Explain(ctx, err))
@@ -60,12 +60,12 @@ func (s *Store) save(ctx context.Context, r snapshot.Run) error {
 		case in.Status == snapshot.Ended:
 			return lock.ErrFenced
 		}
-		// It has parts, which the Payload replaces.
+		// The stored run has parts, which the Payload replaces.
 	}
 	return err
 }
 
-// saving returns the change that saves r, if the stored run has no parts that must go.
+// saving returns the change that saves r if the stored run has no parts to remove.
 func saving(r snapshot.Run) change {
 	now := time.Now()
 	c := change{key: r.Key, text: addSQL, parts: r.Parts, args: []any{
@@ -78,8 +78,8 @@ func saving(r snapshot.Run) change {
 	return c
 }
 
-// Delete marks the row in one statement. If the run has parts, it is a transaction. It is as durable as the rest: a
-// setting of the connection would decide that.
+// Delete marks the row in one statement. If the run has parts, Delete is a transaction. Delete is as durable as the other
+// calls: only a setting of the connection would change that.
 func (s *Store) Delete(ctx context.Context, k snapshot.Key, id string, f lock.Fence) error {
 	if err := s.delete(ctx, k, id, f); err != nil {
 		return fmt.Errorf("sqlitesnapshot: delete %q: %w", k.Session, s.db.Explain(ctx, err))
@@ -108,7 +108,7 @@ func (s *Store) delete(ctx context.Context, k snapshot.Key, id string, f lock.Fe
 		case in.Fence != f:
 			return lock.ErrFenced
 		}
-		// It has parts.
+		// The stored run has parts.
 	}
 	return err
 }
@@ -126,14 +126,15 @@ func (s *Store) Join(turns checkpoint.Store) snapshot.Settle {
 	return func(
 		ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
 	) (forgotten bool, err error) {
-		if _, err := s.db.Start(ctx); err != nil { // in the transaction no other connection may be asked for
+		// In the transaction the store may ask for no other connection.
+		if _, err := s.db.Start(ctx); err != nil {
 			return false, fmt.Errorf("sqlitesnapshot: delete %q: %w", l.Session, s.db.Explain(ctx, err))
 		}
 		return settle(ctx, l, cp, o)
 	}
 }
 
-// forgetIn deletes the run of a lease in a transaction that has written already.
+// forgetIn deletes the run of a lease in a transaction that has already written.
 func (s *Store) forgetIn(ctx context.Context, tx *sql.Tx, l checkpoint.Lease, id string) (forgotten bool, err error) {
 	st, err := s.db.Start(ctx)
 	if err != nil {
@@ -148,7 +149,7 @@ func (s *Store) forgetIn(ctx context.Context, tx *sql.Tx, l checkpoint.Lease, id
 	if err != nil || in == nil || in.deleted || in.Fence != l.Fence || in.ID != id && in.ID != "" {
 		return false, err
 	}
-	c := change{key: snapshot.Key(l.Key), text: deleteSQL, args: args, clear: true} // it has parts
+	c := change{key: snapshot.Key(l.Key), text: deleteSQL, args: args, clear: true} // the run has parts
 	err = c.apply(ctx, tx, st)
 	return err == nil, err
 }

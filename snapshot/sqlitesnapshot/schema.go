@@ -59,12 +59,15 @@ func layout(prefix string) sqlitestore.Layout {
 		},
 		Statements: []string{
 			beginSQL, findSQL, spentSQL, adoptSQL, fenceSQL, keepSQL, replaceSQL, addSQL, deleteSQL, ownerSQL,
-			partsSQL, clearSQL, dropPartsSQL, putPartSQL, flagSQL, runsSQL, runsBriefSQL, sessionSQL, sessionBriefSQL, sliceSQL, oldSQL, forgetSQL,
+			partsSQL, clearSQL, dropPartsSQL, putPartSQL, flagSQL, runsSQL, runsBriefSQL, sessionSQL, sessionBriefSQL,
+			sliceSQL, oldSQL, forgetSQL,
 		},
-		Verdicts: []error{lock.ErrFenced, snapshot.ErrNotFound, snapshot.ErrParked, snapshot.ErrInvalid, snapshot.ErrDamaged},
-		Missing:  snapshot.ErrSchema,
-		Refused:  snapshot.ErrRefused,
-		Damaged:  snapshot.ErrDamaged,
+		Verdicts: []error{
+			lock.ErrFenced, snapshot.ErrNotFound, snapshot.ErrParked, snapshot.ErrInvalid, snapshot.ErrDamaged,
+		},
+		Missing: snapshot.ErrSchema,
+		Refused: snapshot.ErrRefused,
+		Damaged: snapshot.ErrDamaged,
 	}
 }
 

@@ -11,12 +11,14 @@ import (
 
 // Options configure a [Store]. The zero value, and nil, mean the defaults.
 type Options struct {
-	Prefix   string        // of all names in the database, one identifier; "" means "holdfast_"
-	Remember time.Duration // how long Sweep leaves a session without a run; 0 means snapshot.DefaultRemember
+	// Prefix begins all names in the database. It is one identifier; "" means "holdfast_".
+	Prefix string
+	// Remember is how long Sweep leaves a session without a run; 0 means snapshot.DefaultRemember.
+	Remember time.Duration
 }
 
-// A Store keeps runs in two tables of an SQLite database. It has prepared statements on the connections of its *sql.DB
-// as long as that is open: make one and keep it.
+// A Store keeps runs in two tables of an SQLite database. It keeps prepared statements on the connections of its
+// *sql.DB until that is closed. So make one Store and keep it.
 type Store struct {
 	db       *sqlitestore.DB
 	remember time.Duration
@@ -29,11 +31,11 @@ var (
 	_ snapshot.Joiner  = (*Store)(nil)
 )
 
-// ErrDSN refuses a database that would lose what it acknowledged, fail where it should wait, or sort differently.
-// The message says what is wrong and shows the data source name to write.
+// ErrDSN refuses a database that would lose acknowledged writes, fail instead of waiting, or sort differently. The
+// message says what is wrong and shows the data source name to write.
 var ErrDSN = sqlitestore.ErrDSN
 
-// New returns a store on db, which stays the caller's. It panics if o.Prefix is invalid.
+// New returns a store on db. db stays the caller's. New panics if o.Prefix is invalid.
 func New(db *sql.DB, o *Options) *Store {
 	if o == nil {
 		o = new(Options)

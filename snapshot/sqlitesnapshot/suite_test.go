@@ -18,7 +18,7 @@ func TestStore(t *testing.T) {
 	snapshottest.Run(t, func(t *testing.T) snapshot.Store { return newStore(t, nil) })
 }
 
-// One connection, and other names.
+// The suite passes on one connection, and with other names.
 func TestOneConnection(t *testing.T) {
 	t.Parallel()
 	snapshottest.Run(t, func(t *testing.T) snapshot.Store {

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// The last of the next ?2 rows.
+	// sliceSQL finds the last of the next ?2 rows.
 	sliceSQL = `
 		SELECT rowid FROM {prefix}runs
 		WHERE rowid > ?1
@@ -30,11 +30,11 @@ const (
 		WHERE rowid = ?1 AND deleted_at < ?2`
 )
 
-// sweepBatch is how many sessions one transaction forgets, while all who write wait.
+// sweepBatch is how many sessions one transaction forgets. Meanwhile all writers wait.
 const sweepBatch = 100
 
-// Sweep looks for sessions without a lock, and forgets them in transactions of 100. With a limit it looks at a part
-// of the sessions, and goes on there the next time.
+// Sweep looks for sessions without a lock, and forgets them in transactions of 100. With a limit it looks at a part of
+// the sessions, and continues there the next time.
 func (s *Store) Sweep(ctx context.Context, limit int) (forgotten int, err error) {
 	st, err := s.db.Start(ctx)
 	if err == nil {
@@ -49,7 +49,7 @@ func (s *Store) Sweep(ctx context.Context, limit int) (forgotten int, err error)
 	return forgotten, nil
 }
 
-// sweepSlice looks at the next rows after a place, and forgets at most most of them.
+// sweepSlice looks at the next rows after a place, and forgets at most the number most of them.
 func (s *Store) sweepSlice(
 	ctx context.Context, st sqlitestore.Statements, after, before int64, rows, most int,
 ) (got sqlitestore.Slice[int64], err error) {
@@ -75,7 +75,7 @@ func (s *Store) sweepSlice(
 	return got, err
 }
 
-// forget deletes the rows that are still old, and returns how many these were.
+// forget deletes the rows that are still old, and returns how many it deleted.
 func (s *Store) forget(ctx context.Context, st sqlitestore.Statements, old []int64, before int64) (int, error) {
 	forgotten := 0
 	err := s.db.Write(ctx, func(tx *sql.Tx) error {

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot/sqlitesnapshot"
 )
 
-// A payload that SQLite itself cannot read is damage of its run. What else there is can be read, and adopted.
+// If SQLite itself cannot read a payload, its run is damaged. The rest of the run can be read, and adopted.
 func TestMalformedPage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "test.db")
 	dsn := "file:" + path + "?" + busy + "&" + wal + "&" + full
@@ -69,7 +69,7 @@ func TestMalformedPage(t *testing.T) {
 		}
 		want(t, s.Delete(t.Context(), r.Key, r.ID, r.Fence), nil)
 	}
-	// SQLite would have to read the row to write it: the file has to be repaired.
+	// SQLite would have to read the row in order to write it. So the file has to be repaired.
 	if _, err := s.Adopt(t.Context(), bot(all[torn]), fence(2), 3); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("Adopt of what is malformed: %v, want an error that names the file", err)
 	}

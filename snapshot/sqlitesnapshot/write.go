@@ -10,9 +10,9 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// The column parts of a run is 1 if the table of run parts has any of it. A statement that would leave parts behind
-// touches no such row. The store then repeats it in a transaction, which drops the parts first. So a run without parts
-// costs one statement, and the table holds only parts of the payload that is in the row.
+// The column parts of a run is 1 if the table of run parts has any part of the run. If a statement would leave old
+// parts in the table, it does not touch the row. The store then repeats it in a transaction, which drops the parts
+// first. So a run without parts costs one statement, and the table holds only parts of the payload in the row.
 const (
 	clearSQL = `
 		UPDATE {prefix}runs SET parts = 0
@@ -32,19 +32,19 @@ const (
 		WHERE orchestrator = ?1 AND session = ?2 AND parts = 0`
 )
 
-// A change is a statement that writes the row of a session, and the parts that go and come with it.
+// A change is a statement that writes the row of a session, with the parts that it removes and adds.
 type change struct {
 	key   snapshot.Key
 	text  string
 	args  []any
-	clear bool                       // the stored parts go
-	parts map[string]json.RawMessage // these come
+	clear bool                       // remove the stored parts
+	parts map[string]json.RawMessage // add these parts
 }
 
 // errUntouched ends the transaction of a change whose statement touched no row.
 var errUntouched = errors.New("no row was touched")
 
-// write reports whether the statement of c touched the row. Otherwise nothing is changed.
+// write reports whether the statement of c touched the row. If it did not, write changes nothing.
 func (s *Store) write(ctx context.Context, st sqlitestore.Statements, c change) (done bool, err error) {
 	if !c.clear && len(c.parts) == 0 {
 		return s.exec(ctx, st[c.text], c.args)
@@ -64,7 +64,7 @@ func (s *Store) exec(ctx context.Context, stmt *sql.Stmt, args []any) (done bool
 	defer leave()
 	n, err := sqlitestore.Affected(stmt.ExecContext(ctx, args...))
 	if err == nil && n > 0 {
-		err = s.db.There() // or what was written is lost
+		err = s.db.There() // an error if the file is gone, and the write with it
 	}
 	return n > 0, err
 }
