@@ -13,8 +13,10 @@ import (
 // Bench measures what a turn of two iterations costs: Begin, Save and Delete, with 4 KiB of payload.
 func Bench(b *testing.B, s snapshot.Store) {
 	ctx := b.Context()
-	payload := json.RawMessage(fmt.Sprintf(`{"messages":[%q]}`, strings.Repeat("Where is my order? It should have been here by now. ", 78)))
-	for epoch := time.Now().UnixMicro(); b.Loop(); epoch++ { // higher than that of a benchmark before this one
+	payload := json.RawMessage(fmt.Sprintf(`{"messages":[%q]}`,
+		strings.Repeat("Where is my order? It should have been here by now. ", 78)))
+	// The epochs are higher than those of an earlier benchmark.
+	for epoch := time.Now().UnixMicro(); b.Loop(); epoch++ {
 		r := run("bench", fence(epoch))
 		r.Payload = payload
 		if found, err := s.Begin(ctx, r); err != nil || found != nil {

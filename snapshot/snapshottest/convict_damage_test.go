@@ -137,7 +137,7 @@ func (s hidesDamage) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snaps
 	}
 }
 
-// plainDamage says that something is damaged, and not what.
+// plainDamage says that a run is damaged, but not which.
 type plainDamage struct{ damageable }
 
 func (s plainDamage) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
@@ -160,7 +160,7 @@ func (s trusts) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.R
 	return s.Memory.Runs(ctx, q)
 }
 
-// freeDamage yields damaged runs beside the ones that Limit asks for.
+// freeDamage does not count damaged runs against Limit.
 type freeDamage struct{ damageable }
 
 func (s freeDamage) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
@@ -181,7 +181,7 @@ func (s freeDamage) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapsh
 	}
 }
 
-// deafDamage goes on with what it has read when its loop has ended, and repairs it.
+// deafDamage repairs the damaged runs when its loop has ended.
 type deafDamage struct{ damageable }
 
 func (s deafDamage) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
@@ -220,7 +220,7 @@ func (s keepsDamage) Delete(ctx context.Context, k snapshot.Key, id string, f lo
 	return s.damageable.Delete(ctx, k, id, f)
 }
 
-// wipesDamage removes all that it has of the session.
+// wipesDamage removes all that the session has in the store.
 type wipesDamage struct{ damageable }
 
 func (s wipesDamage) Delete(ctx context.Context, k snapshot.Key, id string, f lock.Fence) error {

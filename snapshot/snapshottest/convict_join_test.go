@@ -48,7 +48,7 @@ func TestSuiteConvictsJoin(t *testing.T) {
 	}
 }
 
-// The clauses accept what is right.
+// The clauses accept a correct Settle.
 func TestSuiteAcceptsJoin(t *testing.T) {
 	found := snapshottest.JoinViolations(t.Context(), func() (snapshottest.JoiningStore, checkpoint.Store) {
 		return new(snapshot.Memory), new(checkpoint.Memory)
@@ -58,11 +58,11 @@ func TestSuiteAcceptsJoin(t *testing.T) {
 	}
 }
 
-// jointly is a store whose Settle is another one.
+// jointly is a store with another Settle.
 type jointly struct {
 	snapshot.Store
 	settle snapshot.Settle
-	left   *snapshot.Run // whose parts the next one gets
+	left   *snapshot.Run // the next run gets its parts
 }
 
 func (j *jointly) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, maxAttempts int) (snapshot.Run, error) {
@@ -80,13 +80,17 @@ func deleteOf(ctx context.Context, runs snapshot.Store, l checkpoint.Lease, id s
 }
 
 func onlyAppends(_ *snapshot.Memory, turns *checkpoint.Memory) snapshot.Settle {
-	return func(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) (bool, error) {
+	return func(
+		ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+	) (bool, error) {
 		return false, turns.Append(ctx, l, cp, o)
 	}
 }
 
 func appendsThenDeletes(runs *snapshot.Memory, turns *checkpoint.Memory) snapshot.Settle {
-	return func(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) (bool, error) {
+	return func(
+		ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+	) (bool, error) {
 		if err := turns.Append(ctx, l, cp, o); err != nil {
 			return false, err
 		}
@@ -96,7 +100,9 @@ func appendsThenDeletes(runs *snapshot.Memory, turns *checkpoint.Memory) snapsho
 }
 
 func deletesFirst(runs *snapshot.Memory, turns *checkpoint.Memory) snapshot.Settle {
-	return func(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) (bool, error) {
+	return func(
+		ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+	) (bool, error) {
 		gone := deleteOf(ctx, runs, l, cp.RunID)
 		err := turns.Append(ctx, l, cp, o)
 		return gone && err == nil, err
@@ -105,7 +111,9 @@ func deletesFirst(runs *snapshot.Memory, turns *checkpoint.Memory) snapshot.Sett
 
 func deletesAny(runs *snapshot.Memory, turns *checkpoint.Memory) snapshot.Settle {
 	settle := runs.Join(turns)
-	return func(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) (bool, error) {
+	return func(
+		ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+	) (bool, error) {
 		forgotten, err := settle(ctx, l, cp, o)
 		if r := find(ctx, runs, snapshot.Key(l.Key)); err == nil && r != nil {
 			_ = runs.Delete(ctx, r.Key, r.ID, r.Fence)
@@ -116,7 +124,9 @@ func deletesAny(runs *snapshot.Memory, turns *checkpoint.Memory) snapshot.Settle
 
 func insistsOnRun(runs *snapshot.Memory, turns *checkpoint.Memory) snapshot.Settle {
 	settle := runs.Join(turns)
-	return func(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) (bool, error) {
+	return func(
+		ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+	) (bool, error) {
 		if find(ctx, runs, snapshot.Key(l.Key)) == nil {
 			return false, lock.ErrFenced
 		}
@@ -126,23 +136,29 @@ func insistsOnRun(runs *snapshot.Memory, turns *checkpoint.Memory) snapshot.Sett
 
 func dropsOptions(runs *snapshot.Memory, turns *checkpoint.Memory) snapshot.Settle {
 	settle := runs.Join(turns)
-	return func(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) (bool, error) {
+	return func(
+		ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+	) (bool, error) {
 		return settle(ctx, l, cp, checkpoint.AppendOptions{Release: o.Release})
 	}
 }
 
 func alwaysForgotten(runs *snapshot.Memory, turns *checkpoint.Memory) snapshot.Settle {
 	settle := runs.Join(turns)
-	return func(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) (bool, error) {
+	return func(
+		ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+	) (bool, error) {
 		_, err := settle(ctx, l, cp, o)
 		return true, err
 	}
 }
 
-// forgetsFence keeps nothing of a session whose run it deletes.
+// forgetsFence keeps nothing of a session when it deletes the run.
 func forgetsFence(runs *snapshot.Memory, turns *checkpoint.Memory) snapshot.Settle {
 	settle := runs.Join(turns)
-	return func(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) (bool, error) {
+	return func(
+		ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+	) (bool, error) {
 		forgotten, err := settle(ctx, l, cp, o)
 		runs.Remember = -24 * time.Hour
 		_, _ = runs.Sweep(ctx, 0)
@@ -150,9 +166,11 @@ func forgetsFence(runs *snapshot.Memory, turns *checkpoint.Memory) snapshot.Sett
 	}
 }
 
-// keepingParts leaves the parts of a run where the next one finds them.
+// keepingParts leaves the parts of a run, and the next run finds them.
 func (j *jointly) keepingParts(settle snapshot.Settle) snapshot.Settle {
-	return func(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) (bool, error) {
+	return func(
+		ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+	) (bool, error) {
 		r, err := j.Adopt(ctx, snapshot.Key(l.Key), l.Fence, 0)
 		j.left = &r
 		if err != nil {

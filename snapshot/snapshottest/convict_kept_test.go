@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot/snapshottest"
 )
 
-// These stores keep the wrong things of a run that was deleted.
+// These stores keep the wrong things after a run was deleted.
 func TestSuiteConvictsKept(t *testing.T) {
 	convict(t, map[string]conviction{
 		"Begin knows no fence that is kept":   {"begin-late", func() store { return newForgets() }},
@@ -68,7 +68,7 @@ func TestSweeperConvicts(t *testing.T) {
 	}
 }
 
-// forgets keeps nothing of a run that is deleted.
+// forgets keeps nothing of a deleted run.
 type forgets struct{ *snapshot.Memory }
 
 func newForgets() forgets { return forgets{forgetful()} }
@@ -82,8 +82,8 @@ func (f forgets) Delete(ctx context.Context, k snapshot.Key, id string, fence lo
 	return err
 }
 
-// A ledger is a Memory that forgets, with a list beside it of what was deleted last. refuses says what that means to a
-// Begin, and all others go by the fence.
+// A ledger is a Memory that forgets, with a list of the runs that were deleted last. refuses decides by the list
+// whether a Begin is too late. All other methods go by the fence.
 type ledger struct {
 	forgets
 	refuses func(begin, kept snapshot.Run) bool
@@ -98,13 +98,13 @@ func newLedger(refuses func(begin, kept snapshot.Run) bool) ledger {
 	return ledger{newForgets(), refuses, func() {}, same, new(sync.Mutex), make(map[snapshot.Key]snapshot.Run)}
 }
 
-// slow looks at the list in one step and writes in another, when a Delete has come and gone between the two.
+// slow looks at the list in one step and writes in another. A Delete may come and go between the two.
 func (l ledger) slow() ledger {
 	l.wait = func() { pause(); pause(); pause() }
 	return l
 }
 
-// shared has one line for all sessions.
+// shared has one entry of the list for all sessions.
 func (l ledger) shared() ledger {
 	l.key = func(snapshot.Key) snapshot.Key { return snapshot.Key{} }
 	return l
@@ -174,7 +174,7 @@ func epochs(r, kept snapshot.Run) bool {
 func fences(r, kept snapshot.Run) bool    { return low(r.Fence, kept.Fence) }
 func idOrFence(r, kept snapshot.Run) bool { return low(r.Fence, kept.Fence) || r.ID == kept.ID }
 
-// takesFound makes a Begin the owner of the run that it finds.
+// takesFound makes a Begin the owner of the run that the Begin finds.
 type takesFound struct{ *snapshot.Memory }
 
 func (t takesFound) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error) {
@@ -194,7 +194,7 @@ func (a adoptsHigher) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, a
 	return a.ledger.Adopt(ctx, k, f, attempts)
 }
 
-// savesDeleted takes the line of a deleted run for the run.
+// savesDeleted takes the entry of a deleted run for the run.
 type savesDeleted struct{ ledger }
 
 func (s savesDeleted) Save(ctx context.Context, r snapshot.Run) error {
@@ -205,7 +205,7 @@ func (s savesDeleted) Save(ctx context.Context, r snapshot.Run) error {
 	return s.Memory.Save(ctx, r)
 }
 
-// deletesUnknown has nothing to say to a Delete that finds no such run.
+// deletesUnknown returns nil from a Delete that finds no such run.
 type deletesUnknown struct{ *snapshot.Memory }
 
 func (d deletesUnknown) Delete(ctx context.Context, k snapshot.Key, id string, f lock.Fence) error {
@@ -215,7 +215,7 @@ func (d deletesUnknown) Delete(ctx context.Context, k snapshot.Key, id string, f
 	return d.Memory.Delete(ctx, k, id, f)
 }
 
-// keepsBegun keeps the fence that a run began with.
+// keepsBegun keeps the fence under which a run began.
 type keepsBegun struct {
 	ledger
 	begun map[string]snapshot.Run

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot/snapshottest"
 )
 
-// These stores judge by its size what is stored.
+// These stores judge a stored run by its size.
 func TestSuiteConvictsOutgrown(t *testing.T) {
 	for name, judges := range map[string]string{
 		"": "", "a listing judges": "Runs", "Begin judges": "Begin", "Adopt judges": "Adopt", "Save judges": "Save",
@@ -25,7 +25,7 @@ func TestSuiteConvictsOutgrown(t *testing.T) {
 	}
 }
 
-// An outgrown store shows every run with a payload that no store takes now. One of its methods does not bear that.
+// An outgrown store shows every run with a payload that no store takes now. One of its methods fails on such a payload.
 type outgrown struct {
 	*snapshot.Memory
 	judges string
@@ -37,7 +37,7 @@ func (o *outgrown) Damage(context.Context, snapshot.Key) error {
 	return nil
 }
 
-// shown returns r as it is stored, and what a method says of it.
+// shown returns r as it is stored, and the verdict of a method on it.
 func (o *outgrown) shown(method string, r snapshot.Run, err error) (snapshot.Run, error) {
 	if err != nil || o.grown == nil {
 		return r, err
@@ -49,7 +49,7 @@ func (o *outgrown) shown(method string, r snapshot.Run, err error) (snapshot.Run
 	return r, err
 }
 
-// stored returns what a method says of the run that is stored.
+// stored returns the verdict of a method on the stored run.
 func (o *outgrown) stored(ctx context.Context, method string, k snapshot.Key) error {
 	r := find(ctx, o.Memory, k)
 	if r == nil {

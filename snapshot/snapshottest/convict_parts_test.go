@@ -79,7 +79,7 @@ func (l listsParts) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapsh
 	}
 }
 
-// parts returns those of a run in flight.
+// parts returns the parts of a run in flight.
 func parts(ctx context.Context, m *snapshot.Memory, r snapshot.Run) map[string]json.RawMessage {
 	got, err := m.Adopt(ctx, r.Key, r.Fence, 0)
 	if err != nil {
@@ -159,7 +159,7 @@ func (s endsWhole) Save(ctx context.Context, r snapshot.Run) error {
 	return s.Memory.Save(ctx, r)
 }
 
-// An apart keeps the parts elsewhere, and writes them in a step of its own.
+// An apart keeps the parts elsewhere, and writes them in a separate step.
 type apart struct {
 	*snapshot.Memory
 	key  func(k snapshot.Key, run, part string) string
@@ -243,7 +243,7 @@ func (a apart) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, attempts
 	return r, err
 }
 
-// partsFirst writes the parts before it looks whether it may.
+// partsFirst writes the parts before it looks whether the Save is allowed.
 type partsFirst struct{ apart }
 
 func (p partsFirst) Save(ctx context.Context, r snapshot.Run) error {
@@ -287,7 +287,7 @@ func (p parksBare) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, atte
 	return r, err
 }
 
-// partsReadFirst returns the parts that the run had when it began to adopt it.
+// partsReadFirst returns the parts that the run had when the adoption began.
 type partsReadFirst struct{ *snapshot.Memory }
 
 func (p partsReadFirst) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, attempts int) (snapshot.Run, error) {
@@ -344,7 +344,7 @@ func (u uncheckedParts) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Ru
 	return found, err
 }
 
-// shows says how long a run still waits in its own way.
+// shows computes how long a run still waits by left.
 type shows struct {
 	*snapshot.Memory
 	left func(snapshot.Run) time.Duration
@@ -405,8 +405,8 @@ func (s shortPauses) Save(ctx context.Context, r snapshot.Run) error {
 	return s.Memory.Save(ctx, r)
 }
 
-// A spaced gives payloads back as PostgreSQL does, with a space after each comma. Save refuses what is too long as it
-// is judged.
+// A spaced gives payloads back as PostgreSQL does, with a space after each comma. Save refuses a payload that is too
+// long. judged returns the payload that Save judges.
 type spaced struct {
 	*snapshot.Memory
 	judged func(given, stored json.RawMessage) json.RawMessage

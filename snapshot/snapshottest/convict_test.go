@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot/snapshottest"
 )
 
-// Each broken store must be caught by the clause that it breaks. What needs a real database to be wrong is in
-// the tests of its backend.
+// Each broken store must be caught by the clause that it breaks. Stores whose fault needs a real database are in the
+// tests of their backend.
 func TestSuiteConvicts(t *testing.T) {
 	convict(t, map[string]conviction{
 		"Save creates":                          {"save-never-creates", func() store { return upserts{new(snapshot.Memory)} }},
@@ -41,7 +41,7 @@ func TestSuiteConvicts(t *testing.T) {
 	})
 }
 
-// Shorter, for the tables.
+// These names are shorter, for the tables.
 type (
 	store    = snapshot.Store
 	sweeping = snapshottest.SweepingStore
@@ -59,7 +59,8 @@ func convict(t *testing.T, stores map[string]conviction) {
 			t.Parallel()
 			patience := 20 * time.Second
 			switch c.clause {
-			case "runs-reentrant", "pause-over", "pause-bounds": // it blocks until its ctx ends
+			// Such a store blocks until its ctx ends.
+			case "runs-reentrant", "pause-over", "pause-bounds":
 				patience = time.Second
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -88,7 +89,7 @@ func find(ctx context.Context, m *snapshot.Memory, k snapshot.Key) *snapshot.Run
 	return nil
 }
 
-// pause is the time that a statement takes.
+// pause waits for as long as a statement takes.
 func pause() { <-time.After(200 * time.Microsecond) }
 
 type upserts struct{ *snapshot.Memory }
@@ -101,7 +102,7 @@ func (u upserts) Save(ctx context.Context, r snapshot.Run) error {
 	return u.Memory.Save(ctx, r)
 }
 
-// raise takes a higher fence for the run's own.
+// raise returns the fence of the run in place of a higher one.
 func raise(ctx context.Context, m *snapshot.Memory, k snapshot.Key, f lock.Fence) lock.Fence {
 	if in := find(ctx, m, k); in != nil && in.Fence.Epoch < f.Epoch {
 		return in.Fence
@@ -134,7 +135,7 @@ func (r readsFirst) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, att
 	return got, err
 }
 
-// asksWhy writes, and if it has met no run looks whether there is one that refused it.
+// asksWhy writes. If it has met no run, it then looks whether a run refused it.
 type asksWhy struct{ adoptsNothing }
 
 func (a asksWhy) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error) {
@@ -168,10 +169,10 @@ func (e epochOnly) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, atte
 	return e.Memory.Adopt(ctx, k, f, attempts)
 }
 
-// forgetful is a Memory that drop leaves nothing in.
+// forgetful returns a Memory in which drop leaves nothing.
 func forgetful() *snapshot.Memory { return &snapshot.Memory{Remember: 1} }
 
-// drop removes the session's run, whoever has it.
+// drop removes the session's run, under any owner.
 func drop(ctx context.Context, m *snapshot.Memory, k snapshot.Key) error {
 	if in := find(ctx, m, k); in != nil {
 		return forgets{m}.Delete(ctx, k, in.ID, in.Fence)
@@ -202,7 +203,7 @@ func (l looksFirst) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, e
 	return overwrites{l.Memory}.Begin(ctx, r)
 }
 
-// neither inserts if it can, and reads what was there before.
+// neither inserts if there is no run, and returns the run that it read before.
 type neither struct{ *snapshot.Memory }
 
 func (n neither) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error) {
@@ -344,7 +345,7 @@ func (b briefOfAll) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapsh
 	return b.Memory.Runs(ctx, q)
 }
 
-// ownBegin takes a run in flight with the same id for what it wrote itself.
+// ownBegin takes a run in flight with the same id for its own.
 type ownBegin struct{ *snapshot.Memory }
 
 func (o ownBegin) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error) {

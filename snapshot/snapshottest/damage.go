@@ -11,12 +11,12 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// A DamagingStore can damage a run, as a hand in the database or a lost block of its disk does. Only the tests of a
-// backend know how.
+// A DamagingStore can damage a run, as a manual change in the database or a lost block of its disk does. Only the tests
+// of a backend know how to do so.
 type DamagingStore interface {
 	snapshot.Store
 
-	// Damage makes the stored run of a session, which is in flight, one that no store wrote.
+	// Damage changes the stored run of a session so that no store could have written it. The run is in flight.
 	Damage(ctx context.Context, k snapshot.Key) error
 }
 
@@ -231,7 +231,7 @@ func damage(p *probe, s DamagingStore, sessions ...string) {
 	}
 }
 
-// listing returns the sessions of all runs that q selects, and those of the damaged ones.
+// listing returns the sessions of all runs that q selects, and the sessions of the damaged runs.
 func (p *probe) listing(q snapshot.Query) (all, damaged []string) {
 	q.Orchestrator = bot
 	for r, err := range p.store.Runs(p.ctx, q) {
@@ -252,7 +252,7 @@ func (p *probe) first(session string) (snapshot.Run, error) {
 	return snapshot.Run{}, nil
 }
 
-// wantDamaged compares what q selects: its sessions, and which of them are damaged.
+// wantDamaged compares the runs that q selects: their sessions, and which of the runs are damaged.
 func (p *probe) wantDamaged(q snapshot.Query, all, damaged []string) {
 	got, bad := p.listing(q)
 	if !slices.Equal(got, all) {
@@ -269,7 +269,7 @@ func (p *probe) wantDamaged(q snapshot.Query, all, damaged []string) {
 	}
 }
 
-// wantDamage shows that err is about one run, and says which.
+// wantDamage shows that err is about one run, and names that run.
 func wantDamage(err error, session string) {
 	damage, is := errors.AsType[*snapshot.DamagedError](err)
 	if !is || !errors.Is(err, snapshot.ErrDamaged) {

@@ -22,7 +22,7 @@ func SweepViolations(
 	return found
 }
 
-// OutgrownViolation is what the clause of RunOutgrown finds.
+// OutgrownViolation returns the fault that the clause of RunOutgrown finds.
 func OutgrownViolation(ctx context.Context, s DamagingStore) error { return outgrownClause.run(ctx, s) }
 
 // DamageViolations is Violations for the clauses of RunDamaged.

@@ -64,7 +64,7 @@ func (c *joinClause) run(ctx context.Context, newStores func() (JoiningStore, ch
 	}}).run(ctx, runs)
 }
 
-// A joint is a probe of the store of runs, and what it is joined with.
+// A joint is a probe of the store of runs, with the checkpoint store that it is joined with.
 type joint struct {
 	*probe
 	turns  checkpoint.Store
@@ -83,7 +83,9 @@ func (j *joint) started(session string, turn int) (checkpoint.Lease, snapshot.Ru
 }
 
 func settling(r snapshot.Run) checkpoint.Checkpoint {
-	return checkpoint.Checkpoint{Turn: r.Turn, RunID: r.ID, Signature: "sig", State: json.RawMessage(fmt.Sprintf(`{"n":%d}`, r.Turn))}
+	return checkpoint.Checkpoint{
+		Turn: r.Turn, RunID: r.ID, Signature: "sig", State: json.RawMessage(fmt.Sprintf(`{"n":%d}`, r.Turn)),
+	}
 }
 
 // mustSettle settles the turn of r and shows that the run is reported as deleted.
@@ -316,7 +318,7 @@ var joinClauses = []joinClause{
 	},
 }
 
-// watch waits until the turn of r is settled. Then r must not be in flight.
+// watch waits until the turn of r is settled. From then on r must not be in flight.
 func (j *joint) watch(r snapshot.Run) {
 	for j.ctx.Err() == nil {
 		cp, err := checkpoint.Load(j.ctx, j.turns, checkpoint.Key(r.Key), checkpoint.Newest)

@@ -233,7 +233,9 @@ var keptClauses = []clause{
 			p.wantSessions(snapshot.Query{}, "b")
 			p.wantSessions(snapshot.Query{Key: key("a")})
 			p.wantSessions(snapshot.Query{Limit: 1}, "b")
-			for _, status := range []snapshot.Status{snapshot.Waiting, snapshot.Suspended, snapshot.Parked, snapshot.Ended} {
+			for _, status := range []snapshot.Status{
+				snapshot.Waiting, snapshot.Suspended, snapshot.Parked, snapshot.Ended,
+			} {
 				p.wantSessions(snapshot.Query{Status: status})
 			}
 			p.wantSessions(snapshot.Query{Status: r.Status}, "b")
@@ -310,7 +312,7 @@ var keptRaceClauses = []clause{
 	},
 }
 
-// ended begins a run of epoch 10, adopts it under one of epoch 20, and deletes it.
+// ended begins a run of epoch 10, adopts it under a fence of epoch 20, and deletes it.
 func (p *probe) ended(session string) (begun snapshot.Run, deletedBy lock.Fence) {
 	r, f := p.begun(session), fence(20)
 	p.adopt(r, f, 3)
@@ -331,7 +333,7 @@ func (p *probe) wantLateAt(r snapshot.Run) {
 	}
 }
 
-// wantFoundOrLate shows that a Begin which must not begin has met r, or came too late.
+// wantFoundOrLate shows that a Begin which must not begin has found r, or was refused as too late.
 func (p *probe) wantFoundOrLate(found *snapshot.Run, err error, r snapshot.Run) {
 	switch {
 	case found != nil:

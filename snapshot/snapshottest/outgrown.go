@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// An earlier version may have stored more than a store takes now.
+// An earlier version may have stored larger documents than a store takes now.
 var outgrownClause = damageClause{
 	name: "outgrown",
 	rule: "a run whose payload no store would take now is listed, found and adopted, and can be put off, ended and deleted",
@@ -36,8 +36,8 @@ var outgrownClause = damageClause{
 	},
 }
 
-// RunOutgrown checks the clause about payloads that are larger than a store takes now. Damage must store one: an array
-// of 400,001 empty objects.
+// RunOutgrown checks the clause about payloads that are larger than a store takes now. Damage must store such a
+// payload: an array of 400,001 empty objects.
 func RunOutgrown(t *testing.T, newStore func(t *testing.T) DamagingStore) {
 	if err := outgrownClause.run(t.Context(), newStore(t)); err != nil {
 		t.Errorf("%v\nrule: %s", err, outgrownClause.rule)

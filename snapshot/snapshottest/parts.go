@@ -99,7 +99,9 @@ var partClauses = []clause{
 		name: "parts-status",
 		rule: "a Save without Payload changes everything else, also to waiting and ended; one that has ended takes no part",
 		check: func(p *probe) {
-			for _, status := range []snapshot.Status{snapshot.Waiting, snapshot.Suspended, snapshot.Parked, snapshot.Ended} {
+			for _, status := range []snapshot.Status{
+				snapshot.Waiting, snapshot.Suspended, snapshot.Parked, snapshot.Ended,
+			} {
 				r := p.parted(string(status), "one")
 				save, after := added(r, "two")
 				for _, s := range []*snapshot.Run{&save, &after} {
@@ -231,7 +233,7 @@ var partClauses = []clause{
 	},
 }
 
-// doc is a document that no other call writes.
+// doc returns a document that no other call writes.
 func doc(seq int64, i int) json.RawMessage { return json.RawMessage(fmt.Sprintf("[%d,%d]", seq, i)) }
 
 // parted begins a run of epoch 10 with these parts.
@@ -246,7 +248,7 @@ func (p *probe) parted(session string, names ...string) snapshot.Run {
 	return p.begin(r)
 }
 
-// added is a Save that adds parts to r, and the run that comes of it.
+// added returns a Save which adds parts to r, and the run after this Save.
 func added(r snapshot.Run, names ...string) (save, after snapshot.Run) {
 	r.Seq++
 	save, after = r, r
@@ -260,14 +262,14 @@ func added(r snapshot.Run, names ...string) (save, after snapshot.Run) {
 	return save, after
 }
 
-// add saves parts and returns the run that comes of it.
+// add saves parts and returns the run after this Save.
 func (p *probe) add(r snapshot.Run, names ...string) snapshot.Run {
 	save, after := added(r, names...)
 	p.save(save)
 	return after
 }
 
-// saves are two Saves after r: one adds parts, and one replaces all.
+// saves returns two Saves after r. One adds parts, and one replaces everything.
 func saves(r snapshot.Run) []snapshot.Run {
 	adds, _ := added(r, "one", "late")
 	replaces := next(r)
@@ -275,8 +277,8 @@ func saves(r snapshot.Run) []snapshot.Run {
 	return []snapshot.Run{adds, replaces}
 }
 
-// hammer adds part after part until ctx ends or it is refused, and returns the last Seq that was acknowledged.
-// It closes started after the first.
+// hammer adds part after part until ctx ends or a Save fails. It returns the last Seq that was acknowledged. It closes
+// started after the first Save.
 func (p *probe) hammer(ctx context.Context, r snapshot.Run, started chan<- struct{}) int64 {
 	start := sync.OnceFunc(func() { close(started) })
 	defer start()

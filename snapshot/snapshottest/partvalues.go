@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// largest is as large as a document may be, and longer with a space after each comma.
+// largest is a document of the greatest allowed size. With a space after each comma it would be longer.
 var largest = func() json.RawMessage {
 	doc := `[` + strings.Repeat(`"",`, 100_000) + `"`
 	return json.RawMessage(doc + strings.Repeat("x", 16<<20-len(doc)-len(`"]`)) + `"]`)
@@ -154,7 +154,10 @@ var partValueClauses = []clause{
 			for _, name := range []string{"", "\x00", "a\x00", "\xff", strings.Repeat("x", 513)} {
 				refused(name, `1`)
 			}
-			for _, document := range []string{"", " ", "{", `"\u0000"`, "\"\xff\"", `"` + strings.Repeat("x", 16<<20) + `"`, `[` + strings.Repeat(`{},`, 400_000) + `{}]`} {
+			for _, document := range []string{
+				"", " ", "{", `"\u0000"`, "\"\xff\"", `"` + strings.Repeat("x", 16<<20) + `"`,
+				`[` + strings.Repeat(`{},`, 400_000) + `{}]`,
+			} {
 				refused("part", document)
 			}
 			p.wantWhole(kept)

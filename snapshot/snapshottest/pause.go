@@ -128,7 +128,7 @@ var pauseClauses = []clause{
 	},
 }
 
-// wantDue waits until none of the pause is left. It fails when ctx ends, because then Runs does.
+// wantDue waits until none of the pause is left. If ctx ends before, Runs fails, and so does wantDue.
 func (p *probe) wantDue(session string) {
 	for p.inFlight(session).Pause != 0 {
 	}

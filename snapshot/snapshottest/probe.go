@@ -19,7 +19,7 @@ import (
 
 const bot = "bot"
 
-// A probe is a store with verbs that leave the clause where they fail. They must be called by the clause's goroutine.
+// A probe is a store whose verbs leave the clause if they fail. Only the clause's goroutine may call them.
 type probe struct {
 	ctx   context.Context
 	store snapshot.Store
@@ -31,12 +31,12 @@ func key(session string) snapshot.Key {
 
 var nonces atomic.Int64
 
-// fence returns one of this epoch that nobody else has.
+// fence returns a fence of this epoch with a nonce of its own.
 func fence(epoch int64) lock.Fence {
 	return lock.Fence{Epoch: epoch, Nonce: fmt.Sprintf("nonce-%d", nonces.Add(1))}
 }
 
-// run returns one that is ready to begin.
+// run returns a run that is ready to begin.
 func run(session string, f lock.Fence) snapshot.Run {
 	return snapshot.Run{
 		Key: key(session), ID: fmt.Sprintf("run-of-%s-%s", session, f.Nonce), Attempt: 1, Status: snapshot.Running,
@@ -64,7 +64,7 @@ func (p *probe) adopt(r snapshot.Run, f lock.Fence, maxAttempts int) snapshot.Ru
 	return got
 }
 
-// next is what an owner saves after it: one step on.
+// next returns the owner's next save of the run: one step on.
 func next(r snapshot.Run) snapshot.Run {
 	r.Seq++
 	r.Payload = json.RawMessage(fmt.Sprintf(`{"step":%d}`, r.Seq))
@@ -84,7 +84,7 @@ func (p *probe) inFlight(session string) *snapshot.Run {
 	return nil
 }
 
-// wantRun compares the session's run with what was written last.
+// wantRun compares the session's run with the last write.
 func (p *probe) wantRun(want snapshot.Run) {
 	got := p.inFlight(want.Session)
 	if got == nil {
@@ -94,7 +94,7 @@ func (p *probe) wantRun(want snapshot.Run) {
 	ok(sameRun(*got, bare(want)))
 }
 
-// wantWhole compares the run and its parts, as Adopt under its own fence returns them.
+// wantWhole compares the run and its parts with those that an Adopt under the run's own fence returns.
 func (p *probe) wantWhole(want snapshot.Run) {
 	ok(sameRun(p.adopt(want, want.Fence, 0), want))
 	p.wantRun(want)
@@ -129,13 +129,13 @@ func (p *probe) wantSessions(q snapshot.Query, want ...string) {
 	}
 }
 
-// bare is r as it comes without parts.
+// bare returns r without its parts.
 func bare(r snapshot.Run) snapshot.Run {
 	r.Parts = nil
 	return r
 }
 
-// sameRun compares all but when the run started and was saved.
+// sameRun compares all fields except StartedAt and SavedAt.
 func sameRun(got, want snapshot.Run) error {
 	numbers := func(r snapshot.Run) snapshot.Run {
 		r.Payload, r.Parts, r.Pause = nil, nil, 0
@@ -154,7 +154,7 @@ func sameRun(got, want snapshot.Run) error {
 	return sameJSON(got.Payload, want.Payload)
 }
 
-// samePause compares for how long a run waits. Some of the time may be over, and the store's clock may be another.
+// samePause compares how long a run waits. Some of the time may be over, and the store's clock may be another one.
 func samePause(got, want snapshot.Run) error {
 	if want.Pause == 0 {
 		if got.Pause != 0 || !got.NotBefore.IsZero() {
@@ -216,7 +216,7 @@ func canonical(doc json.RawMessage) ([]byte, error) {
 func together(fs ...func()) {
 	var wg sync.WaitGroup
 	start := make(chan struct{})
-	for _, i := range rand.Perm(len(fs)) { // who waits last is woken first
+	for _, i := range rand.Perm(len(fs)) { // the last to wait is woken first
 		wg.Go(func() {
 			<-start
 			fs[i]()

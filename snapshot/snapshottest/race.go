@@ -12,7 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// races is how often a race is run: enough for a store that is wrong in a window of a tenth of a statement's time.
+// races is how often a race is run. It is enough to convict a store whose wrong window is a tenth of a statement's
+// time.
 const races = 60
 
 var raceClauses = []clause{
@@ -23,7 +24,7 @@ var raceClauses = []clause{
 			for n := range races {
 				session := fmt.Sprintf("s%d", n)
 				rs := []snapshot.Run{run(session, fence(1)), run(session, fence(2)), run(session, fence(3))}
-				rs = append(rs, rs[0]) // the same request, sent to another process
+				rs = append(rs, rs[0]) // the same run, from another process
 				rs[3].Fence = fence(4)
 				found := make([]*snapshot.Run, len(rs))
 				errs := make([]error, len(rs))
@@ -147,7 +148,8 @@ var raceClauses = []clause{
 						deleted = p.store.Delete(p.ctx, late.Key, late.ID, late.Fence)
 					}
 				}}
-				got, took := make([]snapshot.Run, 3), make([]error, 3) // copies of one call: each has a window of its own
+				// Copies of one call are sent, and each has its own window.
+				got, took := make([]snapshot.Run, 3), make([]error, 3)
 				for i := range took {
 					fs = append(fs, func() { got[i], took[i] = p.store.Adopt(p.ctx, late.Key, f, 1<<20) })
 				}
@@ -189,7 +191,8 @@ var valueClauses = []clause{
 		rule: "every backend takes these documents and names, and gives back equal values",
 		check: func(p *probe) {
 			for i, doc := range []string{
-				`0`, `null`, `true`, `""`, `[]`, `{}`, ` [ 1 , 2 ] `, `-5`, `1.5`, `9007199254740993`, `{"b":1,"a":{"c":[null,false]}}`, `"\ud83d\ude00"`, `"\\u0000"`,
+				`0`, `null`, `true`, `""`, `[]`, `{}`, ` [ 1 , 2 ] `, `-5`, `1.5`, `9007199254740993`,
+				`{"b":1,"a":{"c":[null,false]}}`, `"\ud83d\ude00"`, `"\\u0000"`,
 				strings.Repeat("[", 100) + strings.Repeat("]", 100), `{"big":"` + strings.Repeat("x", 1<<20) + `"}`,
 			} {
 				r := run(fmt.Sprintf("s%d", i), fence(1))
@@ -200,7 +203,10 @@ var valueClauses = []clause{
 				p.save(r)
 				p.wantRun(r)
 			}
-			for _, id := range []string{"a_", "%", ":", "{}", "}{", "/", " ", "\n", "a'b\"c;--", `\`, "😀", strings.Repeat("x", 512), strings.Repeat("é", 256)} {
+			for _, id := range []string{
+				"a_", "%", ":", "{}", "}{", "/", " ", "\n", "a'b\"c;--", `\`, "😀", strings.Repeat("x", 512),
+				strings.Repeat("é", 256),
+			} {
 				r := run("x", fence(1<<62))
 				r.Key, r.ID, r.RequestID, r.Base, r.Error = snapshot.Key{Orchestrator: bot, Session: id}, id, id, id, id
 				p.begin(r)

@@ -126,7 +126,10 @@ var readClauses = []clause{
 		rule: "a query that no store takes yields ErrInvalid and ends",
 		check: func(p *probe) {
 			n := 0
-			for _, q := range []snapshot.Query{{}, {Key: key("\xff")}, {Key: key(""), Limit: -1}, {Key: key(""), Status: "new"}, {Key: key(""), After: "a\x00"}} {
+			for _, q := range []snapshot.Query{
+				{}, {Key: key("\xff")}, {Key: key(""), Limit: -1}, {Key: key(""), Status: "new"},
+				{Key: key(""), After: "a\x00"},
+			} {
 				for _, err := range p.store.Runs(p.ctx, q) {
 					want(err, snapshot.ErrInvalid)
 					n++
@@ -199,7 +202,7 @@ var statuses = []snapshot.Status{
 	snapshot.Running, snapshot.Waiting, snapshot.Suspended, snapshot.Parked, snapshot.Ended,
 }
 
-// wantBrief compares what q selects with what it selects with Brief.
+// wantBrief compares the runs that q selects with and without Brief.
 func (p *probe) wantBrief(q snapshot.Query) {
 	want := p.runs(q)
 	q.Brief = true
@@ -213,7 +216,8 @@ func (p *probe) wantBrief(q snapshot.Query) {
 		if r.Payload != nil || r.Parts != nil {
 			fail("a run of %+v comes with documents", q)
 		}
-		if ok(sameRun(r, w)); !r.NotBefore.Equal(w.NotBefore) || !r.StartedAt.Equal(w.StartedAt) || !r.SavedAt.Equal(w.SavedAt) {
+		if ok(sameRun(r, w)); !r.NotBefore.Equal(w.NotBefore) ||
+			!r.StartedAt.Equal(w.StartedAt) || !r.SavedAt.Equal(w.SavedAt) {
 			fail("times of %+v, want those of %+v", r, w)
 		}
 	}

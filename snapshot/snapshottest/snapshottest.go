@@ -1,13 +1,13 @@
 // Package snapshottest holds implementations of [snapshot.Store] to its contract.
 //
-// The contract is a table of clauses. Each is one sentence, printed when it is broken, and a check that uses a fresh
+// The contract is a table of clauses. Each clause is a sentence, printed if it is broken, and a check that uses a fresh
 // store:
 //
 //	func TestStore(t *testing.T) {
 //		snapshottest.Run(t, func(t *testing.T) snapshot.Store { return mystore.New(open(t), nil) })
 //	}
 //
-// The package imports nothing outside the standard library but the contracts of the stores, and its tests show that the clauses
+// The package imports only the standard library and the contracts of the stores. Its tests show that the clauses
 // convict stores which break them.
 package snapshottest
 
@@ -43,7 +43,7 @@ func Run(t *testing.T, newStore func(t *testing.T) snapshot.Store) {
 	}
 }
 
-// Violations runs the named clauses, or all if none is named, and returns what each broken one found. It is for
+// Violations runs the named clauses, or all if none is named. It returns the fault of each broken clause. It is for
 // tests which show that a wrong store is convicted.
 func Violations(ctx context.Context, newStore func() snapshot.Store, names ...string) map[string]error {
 	found := make(map[string]error)
@@ -63,7 +63,7 @@ func clauses() []clause {
 		partValueClauses, pauseClauses, readClauses, raceClauses, keptRaceClauses, valueClauses)
 }
 
-// run returns what the check found, or nil.
+// run returns the fault that the check found, or nil.
 func (c *clause) run(ctx context.Context, s snapshot.Store) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -80,7 +80,7 @@ func (c *clause) run(ctx context.Context, s snapshot.Store) (err error) {
 	return nil
 }
 
-// broken is what a probe panics with, to leave the check of a clause from any depth.
+// broken is the value of a probe's panic. The panic leaves the check of a clause from any depth.
 type broken struct{ err error }
 
 func fail(format string, args ...any) {

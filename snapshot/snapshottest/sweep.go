@@ -10,14 +10,14 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// SweepingStore is a store that forgets the fences of sessions without a run when asked.
+// SweepingStore is a store with a Sweep, which forgets the fences of sessions without a run.
 type SweepingStore interface {
 	snapshot.Store
 	snapshot.Sweeper
 }
 
 // RunSweeper checks the clauses of [snapshot.Sweeper]. newStore must return an empty store that remembers a fence for
-// that long, and for [snapshot.DefaultRemember] if it is 0.
+// the given time, and for [snapshot.DefaultRemember] if that is 0.
 func RunSweeper(t *testing.T, newStore func(t *testing.T, remember time.Duration) SweepingStore) {
 	for _, c := range sweepClauses {
 		t.Run(c.name, func(t *testing.T) {
@@ -97,7 +97,8 @@ var sweepClauses = []sweepClause{
 			p.over("a", 10)
 			r := p.begin(run("a", fence(11)))
 			p.over("clock", 10)
-			p.sweep(s, 1) // the first run of a was deleted before that of the clock
+			// The first run of a was deleted before the run of the clock.
+			p.sweep(s, 1)
 			p.wantRun(r)
 			deleted := time.Now()
 			ok(p.store.Delete(p.ctx, r.Key, r.ID, r.Fence))
@@ -169,7 +170,7 @@ func (p *probe) over(session string, epoch int64) snapshot.Run {
 	return r
 }
 
-// sweep forgets until exactly want sessions are forgotten.
+// sweep calls Sweep until exactly want sessions are forgotten.
 func (p *probe) sweep(s SweepingStore, want int) {
 	for left := want; left > 0; {
 		n, err := s.Sweep(p.ctx, 0)
