@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/migrations"
 )
 
-// Everything in the current schema that the stores might depend on, as one line each.
+// These queries return everything in the current schema that the stores might depend on, as one line each.
 const postgresCatalog = `
 	WITH c AS (
 		SELECT * FROM pg_class
@@ -49,7 +49,7 @@ const sqliteCatalog = `
 	SELECT format('index %s.%d: %d %s, desc %d, collation %s, key %d', m.name, seqno, cid, i.name, "desc", coll, "key")
 	FROM m, pragma_index_xinfo(m.name) i WHERE m.type = 'index'`
 
-// catalog describes what is in db, save for the tables in which versions are recorded.
+// catalog describes the contents of db, except the tables that hold versions.
 func catalog(t *testing.T, sys system, db *sql.DB) []string {
 	t.Helper()
 	query := postgresCatalog
@@ -81,7 +81,7 @@ func wantSame(t *testing.T, what string, got, want []string) {
 	}
 }
 
-// The schema of the stores, Up, and goose with our files all make the same.
+// The schemas of the stores, Up, and goose with our files all make the same tables.
 func TestSameCatalog(t *testing.T) {
 	onEach(t, func(t *testing.T, sys system) {
 		db := connect(t, sys, sys.fresh(t))
@@ -133,7 +133,7 @@ func TestUpAfterSchema(t *testing.T) {
 	})
 }
 
-// What Up has applied, goose can undo.
+// goose can undo the migrations that Up has applied.
 func TestDownUndoesUp(t *testing.T) {
 	onEach(t, func(t *testing.T, sys system) {
 		db := connect(t, sys, sys.fresh(t))
@@ -148,7 +148,7 @@ func TestDownUndoesUp(t *testing.T) {
 	})
 }
 
-// A version table that goose has made itself has no unique index until Up needs it.
+// A version table that goose has made itself has no unique index until Up needs the index.
 func TestUpAfterGoose(t *testing.T) {
 	onEach(t, func(t *testing.T, sys system) {
 		db := connect(t, sys, sys.fresh(t))

@@ -12,19 +12,19 @@ import (
 	"github.com/holdfast-go/holdfast/migrations/internal/ddl"
 )
 
-// ErrBehind is wrapped by what [Check] returns if something is missing.
+// ErrBehind is wrapped by the error of [Check] if something is missing.
 var ErrBehind = errors.New("the schema is behind")
 
 // ErrEncoding refuses a database of PostgreSQL in which the stores cannot keep every text. The message says what to do.
 var ErrEncoding = pgstate.ErrEncoding
 
-// Check reports whether db has all that [Up] creates. It changes nothing. If migrations were not applied, or tables,
-// columns or indexes of theirs are not there, it returns an error that names them and wraps [ErrBehind]. That the schema is
-// newer than this version of the package is not an error. A PostgreSQL whose encoding is not UTF8 is refused with
-// [ErrEncoding], by Check and by Up.
+// Check reports whether db has everything that [Up] creates. It changes nothing. If a migration was not applied, or one
+// of its tables, columns or indexes is missing, Check returns an error that names it and wraps [ErrBehind]. A schema
+// that is newer than this version of the package is no error. If the encoding of a PostgreSQL is not UTF8, Check and Up
+// refuse it with [ErrEncoding].
 //
-// What is missing although its migration was applied has been dropped since: the Schema method of the store concerned
-// creates such tables and indexes again.
+// If a migration was applied and its table or index is missing, it has been dropped since. The Schema method of its
+// store creates such tables and indexes again.
 func Check(ctx context.Context, db *sql.DB, d Dialect) error {
 	missing, err := missing(ctx, db, d)
 	if err != nil {
@@ -57,7 +57,7 @@ func missing(ctx context.Context, db *sql.DB, d Dialect) ([]string, error) {
 	return missing, nil
 }
 
-// A state is what a database has of ours.
+// A state is the part of a database that belongs to the stores.
 type state struct {
 	names    []string // as the catalog query returns them
 	versions []int64  // applied
@@ -89,10 +89,12 @@ func (g *grammar) suits(ctx context.Context, db *sql.DB) error {
 }
 
 func (s state) pending(all []migration) []migration {
-	return slices.DeleteFunc(slices.Clone(all), func(m migration) bool { return slices.Contains(s.versions, m.version) })
+	return slices.DeleteFunc(slices.Clone(all), func(m migration) bool {
+		return slices.Contains(s.versions, m.version)
+	})
 }
 
-// without names what s lacks of o. What goes with a missing table is not named.
+// without names the parts of o that s lacks. It does not name the parts of a missing table.
 func (s state) without(o ddl.Object) []string {
 	switch {
 	case o.Kind == "INDEX" && !slices.Contains(s.names, o.Table):

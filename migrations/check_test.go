@@ -25,7 +25,9 @@ func TestCheckChangesNothing(t *testing.T) {
 		if !errors.Is(err, migrations.ErrBehind) {
 			t.Fatalf("an empty database: %v", err)
 		}
-		for _, name := range []string{"migration 00001_checkpoints", "table holdfast_sessions", "table holdfast_turns"} {
+		for _, name := range []string{
+			"migration 00001_checkpoints", "table holdfast_sessions", "table holdfast_turns",
+		} {
 			if !strings.Contains(err.Error(), name) {
 				t.Errorf("%q does not name %s", err, name)
 			}
@@ -64,10 +66,11 @@ func TestCheckFindsWhatWasDropped(t *testing.T) {
 		}
 		must(t, db, "DROP TABLE holdfast_turns")
 		err := migrations.Check(t.Context(), db, sys.dialect)
-		if want := "migrations: the schema is behind: missing table holdfast_turns"; err == nil || err.Error() != want || !errors.Is(err, migrations.ErrBehind) {
+		if want := "migrations: the schema is behind: missing table holdfast_turns"; err == nil ||
+			err.Error() != want || !errors.Is(err, migrations.ErrBehind) {
 			t.Errorf("%v, want %s", err, want)
 		}
-		for _, s := range sys.stores("") { // the remedy of the doc comment
+		for _, s := range sys.stores("") { // the doc comment of Check names this remedy
 			must(t, db, s.Schema())
 		}
 		if err := migrations.Check(t.Context(), db, sys.dialect); err != nil {
@@ -88,7 +91,7 @@ func TestCheckCanceled(t *testing.T) {
 	})
 }
 
-// A database that cannot store every text gets no tables, and the message says what to do.
+// A database that cannot store every text gets no tables. The message says what to do.
 func TestEncoding(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t, nil)

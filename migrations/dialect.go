@@ -6,22 +6,31 @@ import "github.com/pressly/goose/v3/database"
 type Dialect string
 
 const (
+	// Postgres is PostgreSQL.
 	Postgres Dialect = "postgres"
-	SQLite   Dialect = "sqlite"
+	// SQLite is SQLite.
+	SQLite Dialect = "sqlite"
 )
 
-// versionTable has the columns that goose gives such a table, so that its tools understand it.
+// versionTable has the columns that goose gives such a table, so that goose's tools understand it.
 const versionTable = "holdfast_schema_version"
 
-// A grammar is what differs between dialects.
+// A grammar holds the statements of a dialect.
 type grammar struct {
-	goose    database.Dialect
-	encoding string // tells the encoding of the database, where that may be wrong
-	hides    string // tells the schema of tables that new ones would hide
-	prepare  string // creates the version table, also when others do so at this moment
-	begin    string // the first statement of a migration's transaction
-	claim    string // the second: waits for who claimed the version before, and then has no effect if they committed
-	catalog  string // lists our tables and indexes by their names, and columns as table.column
+	goose database.Dialect
+	// encoding tells the encoding of the database, if that may be wrong.
+	encoding string
+	// hides tells the schema of tables that new tables would hide.
+	hides string
+	// prepare creates the version table, also if other processes do so at this moment.
+	prepare string
+	// begin is the first statement of a migration's transaction.
+	begin string
+	// claim is the second. It waits for a process that claimed the version before. If that process committed, claim has
+	// no effect.
+	claim string
+	// catalog lists our tables and indexes by their names, and columns as table.column.
+	catalog string
 }
 
 var grammars = map[Dialect]*grammar{
@@ -35,7 +44,8 @@ var grammars = map[Dialect]*grammar{
 					to_regclass('holdfast_runs'), to_regclass('holdfast_locks'))
 				AND relnamespace::regnamespace <> quote_ident(current_schema())::regnamespace`,
 
-		// It arrives as one simple query, and is one transaction. IF NOT EXISTS alone fails if two do it at once.
+		// The statements arrive as one simple query, and are one transaction. The lock is needed: IF NOT EXISTS alone
+		// fails if two processes create the table at once.
 		prepare: `
 			SET TRANSACTION ISOLATION LEVEL READ COMMITTED;
 			SELECT pg_advisory_xact_lock(7813882414910662501);
@@ -48,7 +58,7 @@ var grammars = map[Dialect]*grammar{
 			CREATE UNIQUE INDEX IF NOT EXISTS holdfast_schema_version_once ON holdfast_schema_version (version_id);
 			INSERT INTO holdfast_schema_version (version_id, is_applied) VALUES (0, true) ON CONFLICT (version_id) DO NOTHING`,
 
-		// Under a stricter default the claim would fail, not wait and see.
+		// At a stricter default level the claim would fail instead of waiting.
 		begin: `SET TRANSACTION ISOLATION LEVEL READ COMMITTED`,
 
 		claim: `INSERT INTO holdfast_schema_version (version_id, is_applied) VALUES ($1, true) ON CONFLICT (version_id) DO NOTHING`,
@@ -69,7 +79,7 @@ var grammars = map[Dialect]*grammar{
 	SQLite: {
 		goose: database.DialectSQLite3,
 
-		// Each statement is a transaction: one that begins by reading could not wait for another writer.
+		// Each statement is a transaction. A transaction that begins with a read could not wait for another writer.
 		prepare: `
 			CREATE TABLE IF NOT EXISTS holdfast_schema_version (
 				id         INTEGER PRIMARY KEY,

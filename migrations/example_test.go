@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/migrations"
 )
 
-// A program that leaves its tables to Holdfast.
+// A program leaves its tables to Holdfast.
 func Example() {
 	ctx := context.Background()
 	db, err := sql.Open("sqlite", "file:example?mode=memory&cache=shared&_pragma=busy_timeout(5000)")
@@ -36,7 +36,7 @@ func Example() {
 	// then: <nil>
 }
 
-// An application with migrations of its own makes the tables of a bot one of them.
+// An application has its own migrations, and one of them makes the tables of a bot.
 func ExampleFromSchema() {
 	ctx := context.Background()
 	db, err := sql.Open("sqlite", ":memory:")
@@ -44,7 +44,8 @@ func ExampleFromSchema() {
 		log.Fatal(err)
 	}
 	defer db.Close()
-	db.SetMaxOpenConns(1) // each would be a database of its own
+	// Each connection would be a database of its own.
+	db.SetMaxOpenConns(1)
 
 	store := sqlitecheckpoint.New(db, &sqlitecheckpoint.Options{Prefix: "bot_"})
 	provider, err := goose.NewProvider(goose.DialectSQLite3, db, nil,

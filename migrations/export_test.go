@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// UpTexts is like Up, of migrations 1, 2 and so on.
+// UpTexts is like Up, with migrations 1, 2 and so on.
 func UpTexts(ctx context.Context, db *sql.DB, d Dialect, texts ...string) error {
 	var all []migration
 	for i, text := range texts {

@@ -11,18 +11,19 @@ import (
 	"github.com/holdfast-go/holdfast/migrations/internal/ddl"
 )
 
-// A Schemer says how to create what it needs in a database. Every store of Holdfast is one.
+// A Schemer knows the SQL that creates what it needs in a database. Every store of Holdfast is a Schemer.
 type Schemer interface {
 	// Schema returns SQL statements that change nothing when they run again, or "" if nothing is needed.
 	Schema() string
 }
 
-// FromSchema returns a migration for the application's own goose provider, given to it by [goose.WithGoMigrations].
-// Up creates what the stores need, and down drops the tables and indexes that their schemas create, in reverse order.
-// Both run in a transaction, and do nothing about what is already as they want it.
+// FromSchema returns a migration for the application's own goose provider. Give it to the provider by
+// [goose.WithGoMigrations]. Up creates what the stores need. Down drops the tables and indexes that their schemas
+// create, in reverse order. Both run in a transaction. They leave alone what exists already, or is gone already.
 //
-// The stores must all be of the provider's database, or need nothing, as those in memory and Redis do. A schema that
-// a prefix names on PostgreSQL must exist. If several processes migrate at once, that provider needs a lock of goose's.
+// Each store must be on the provider's database, or need nothing, as the stores in memory and on Redis do. If a prefix
+// names a schema on PostgreSQL, the schema must exist. If several processes migrate at once, the provider needs one of
+// goose's locks.
 func FromSchema(version int64, stores ...Schemer) *goose.Migration {
 	var up, down []string
 	for _, s := range stores {

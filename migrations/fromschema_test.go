@@ -14,7 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
 )
 
-// application returns an application's own goose, with a table of its own and one of ours for each prefix.
+// application returns an application's own goose. It has a table of the application and one migration of ours for each
+// prefix.
 func application(t *testing.T, sys system, db *sql.DB, prefixes ...string) *goose.Provider {
 	t.Helper()
 	steps := []*goose.Migration{goose.NewGoMigration(1,
@@ -23,7 +24,8 @@ func application(t *testing.T, sys system, db *sql.DB, prefixes ...string) *goos
 		stores := append(sys.stores(prefix), new(checkpoint.Memory))
 		steps = append(steps, migrations.FromSchema(int64(2+i), stores...))
 	}
-	p, err := goose.NewProvider(sys.goose, db, nil, goose.WithGoMigrations(steps...), goose.WithDisableGlobalRegistry(true))
+	p, err := goose.NewProvider(sys.goose, db, nil, goose.WithGoMigrations(steps...),
+		goose.WithDisableGlobalRegistry(true))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +42,7 @@ func run(text string) func(context.Context, *sql.Tx) error {
 func TestFromSchema(t *testing.T) {
 	onEach(t, func(t *testing.T, sys system) {
 		db := connect(t, sys, sys.fresh(t))
-		// What the schemas make by themselves, to compare with.
+		// The schemas alone make these tables, to compare with.
 		prefixes := []string{"bot_", "Other_"}
 		if sys.dialect == migrations.Postgres {
 			app := "app_" + column(t, db, "SELECT right(current_schema(), 16)")[0]
@@ -60,14 +62,16 @@ func TestFromSchema(t *testing.T) {
 		want := everything()
 		must(t, db, "DROP TABLE customers")
 
-		for round := range 2 { // the first finds the tables there
+		// The first round finds the tables there.
+		for round := range 2 {
 			for range 2 {
 				if _, err := p.Up(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				wantSame(t, "Up", everything(), want)
 			}
-			if round == 1 { // nor does Down mind what is gone
+			// Down accepts that tables are gone already.
+			if round == 1 {
 				for _, table := range []string{"Other_turns", "Other_sessions"} {
 					must(t, db, `DROP TABLE "`+table+`"`)
 				}
@@ -84,14 +88,15 @@ func TestFromSchema(t *testing.T) {
 	})
 }
 
-// qualified lists what is in the schema that a prefix names.
+// qualified lists the tables and indexes in the schema that a prefix names.
 func qualified(t *testing.T, sys system, db *sql.DB, prefix string) []string {
 	t.Helper()
 	schema, _, ok := strings.Cut(prefix, ".")
 	if !ok || sys.dialect != migrations.Postgres {
 		return nil
 	}
-	return column(t, db, "SELECT schemaname || '.' || tablename FROM pg_tables WHERE schemaname = $1 UNION ALL SELECT indexdef FROM pg_indexes WHERE schemaname = $1", schema)
+	return column(t, db,
+		"SELECT schemaname || '.' || tablename FROM pg_tables WHERE schemaname = $1 UNION ALL SELECT indexdef FROM pg_indexes WHERE schemaname = $1", schema)
 }
 
 func TestFromSchemaOfNothing(t *testing.T) {
@@ -111,7 +116,7 @@ func TestFromSchemaOfNothing(t *testing.T) {
 	})
 }
 
-// Neither the application's migrations nor ours see the other's.
+// The application's migrations do not see ours, and ours do not see the application's.
 func TestApart(t *testing.T) {
 	onEach(t, func(t *testing.T, sys system) {
 		dsn := sys.fresh(t)
@@ -138,20 +143,21 @@ func TestApart(t *testing.T) {
 		if _, err := provider(t, sys, db, "holdfast_schema_version").DownTo(t.Context(), 0); err != nil {
 			t.Fatal(err)
 		}
-		if n := column(t, db, "SELECT (SELECT count(*) FROM customers) + (SELECT count(*) FROM bot_turns)"); n[0] != "0" {
+		if n := column(t, db,
+			"SELECT (SELECT count(*) FROM customers) + (SELECT count(*) FROM bot_turns)"); n[0] != "0" {
 			t.Error(n)
 		}
 	})
 }
 
-// Functions come and go with the tables of the stores that call them, also where the tables were there before.
+// Functions come and go with the tables of the stores that call them, also if the tables existed before.
 func TestFromSchemaFunctions(t *testing.T) {
 	onEach(t, func(t *testing.T, sys system) {
 		if sys.dialect != migrations.Postgres {
 			return // no other store has functions
 		}
 		db := connect(t, sys, sys.fresh(t))
-		up(t, sys, db) // the tables of the default prefix
+		up(t, sys, db) // makes the tables of the default prefix
 		stores := []migrations.Schemer{
 			pgcheckpoint.New(nil, &pgcheckpoint.Options{Functions: true}),
 			pgsnapshot.New(nil, &pgsnapshot.Options{Functions: true}),

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/migrations"
 )
 
-// overlaid returns a database whose tables create has made, and to whose search path a schema was added since, before
-// that of the tables.
+// overlaid returns a database whose tables create has made. Afterwards a schema was added to its search path, before
+// the schema of the tables.
 func overlaid(t *testing.T, create func(*sql.DB)) (db *sql.DB, tables func() []string) {
 	dsn := freshSchema(t)
 	create(connect(t, postgres, dsn))
@@ -34,7 +34,7 @@ func overlaid(t *testing.T, create func(*sql.DB)) (db *sql.DB, tables func() []s
 	}
 }
 
-// A schema that appears before that of the tables in the search path gets no second, empty set of them.
+// If a schema appears before that of the tables in the search path, it gets no second, empty set of tables.
 func TestHidden(t *testing.T) {
 	t.Parallel()
 	db, tables := overlaid(t, func(db *sql.DB) { up(t, postgres, db) })
@@ -61,7 +61,7 @@ func TestHidden(t *testing.T) {
 	}
 }
 
-// Nor does Up create one beside tables that a Schema has made.
+// Up creates no second version table beside tables that a Schema has made.
 func TestHiddenSchema(t *testing.T) {
 	t.Parallel()
 	db, tables := overlaid(t, func(db *sql.DB) {

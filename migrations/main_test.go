@@ -26,7 +26,7 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot/sqlitesnapshot"
 )
 
-// childEnv makes this binary a process that migrates the SQLite database it names, instead of testing.
+// childEnv names a SQLite database. If it is set, this binary migrates that database instead of testing.
 const childEnv = "HOLDFAST_MIGRATIONS_CHILD"
 
 func TestMain(m *testing.M) {
@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	testenv.Main(m)
 }
 
-// child waits for the end of its input, so that all begin at once.
+// child waits for the end of its input, so that all children begin at once.
 func child(dsn string) int {
 	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -52,29 +52,32 @@ func child(dsn string) int {
 	return 0
 }
 
-// A system is what the tests of both dialects need to know of each.
+// A system is a dialect, with the means of the tests to use it.
 type system struct {
 	dialect migrations.Dialect
 	driver  string
 	goose   database.Dialect
-	fresh   func(t *testing.T) (dsn string) // of a database or schema with nothing in it
-	stores  func(prefix string) []migrations.Schemer
+	// fresh returns the DSN of an empty database or schema.
+	fresh  func(t *testing.T) (dsn string)
+	stores func(prefix string) []migrations.Schemer
 }
 
 var (
-	postgres = system{migrations.Postgres, "pgx", goose.DialectPostgres, freshSchema, func(prefix string) []migrations.Schemer {
-		return []migrations.Schemer{
-			pgcheckpoint.New(nil, &pgcheckpoint.Options{Prefix: prefix}),
-			pgsnapshot.New(nil, &pgsnapshot.Options{Prefix: prefix}),
-			pglocker.New(nil, &pglocker.Options{Prefix: prefix}),
-		}
-	}}
-	sqlite = system{migrations.SQLite, "sqlite", goose.DialectSQLite3, freshFile, func(prefix string) []migrations.Schemer {
-		return []migrations.Schemer{
-			sqlitecheckpoint.New(nil, &sqlitecheckpoint.Options{Prefix: prefix}),
-			sqlitesnapshot.New(nil, &sqlitesnapshot.Options{Prefix: prefix}),
-		}
-	}}
+	postgres = system{migrations.Postgres, "pgx", goose.DialectPostgres, freshSchema,
+		func(prefix string) []migrations.Schemer {
+			return []migrations.Schemer{
+				pgcheckpoint.New(nil, &pgcheckpoint.Options{Prefix: prefix}),
+				pgsnapshot.New(nil, &pgsnapshot.Options{Prefix: prefix}),
+				pglocker.New(nil, &pglocker.Options{Prefix: prefix}),
+			}
+		}}
+	sqlite = system{migrations.SQLite, "sqlite", goose.DialectSQLite3, freshFile,
+		func(prefix string) []migrations.Schemer {
+			return []migrations.Schemer{
+				sqlitecheckpoint.New(nil, &sqlitecheckpoint.Options{Prefix: prefix}),
+				sqlitesnapshot.New(nil, &sqlitesnapshot.Options{Prefix: prefix}),
+			}
+		}}
 )
 
 // onEach runs a test on both dialects.
@@ -90,7 +93,8 @@ func onEach(t *testing.T, test func(t *testing.T, sys system)) {
 
 func freshFile(t *testing.T) string { return testenv.SQLite(t) }
 
-// freshSchema does not use the schema that testenv has made, which may have tables already. The name of its own needs quotes.
+// freshSchema does not use the schema that testenv has made, which may have tables already. It makes a schema whose
+// name needs quotes.
 func freshSchema(t *testing.T) string {
 	u, err := url.Parse(testenv.PostgresURL(t))
 	if err != nil {
@@ -115,7 +119,8 @@ func with(dsn, name, value string) string {
 	}
 	q := u.Query()
 	q.Set(name, value)
-	u.RawQuery = strings.ReplaceAll(q.Encode(), "+", "%20") // as libpq, pgx takes a + for itself
+	// Like libpq, pgx takes a + for itself.
+	u.RawQuery = strings.ReplaceAll(q.Encode(), "+", "%20")
 	return u.String()
 }
 
@@ -151,7 +156,7 @@ func upAtOnce(ctx context.Context, sys system, dsn string, n int) error {
 	return atOnce(sys, dsn, n, func(db *sql.DB) error { return migrations.Up(ctx, db, sys.dialect) })
 }
 
-// atOnce calls f n times at once, each time with a pool of its own, and returns the first error.
+// atOnce calls f n times at once, each time with its own pool. It returns the first error.
 func atOnce(sys system, dsn string, n int, f func(*sql.DB) error) error {
 	start, errs := make(chan struct{}), make(chan error)
 	for range n {

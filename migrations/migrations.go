@@ -20,10 +20,10 @@ import (
 //go:embed postgres/*.sql sqlite/*.sql
 var files embed.FS
 
-// FS returns the migrations of d in goose's annotated SQL format: what [Up] applies, and how to undo it. Once released, a
-// file never changes.
+// FS returns the migrations of d in goose's annotated SQL format. They are the migrations that [Up] applies, with the
+// statements to undo them. Once released, a file never changes.
 //
-// To go back below what Up has applied, hand them to goose with its table set to holdfast_schema_version.
+// To undo migrations of Up, give the files to goose with its table set to holdfast_schema_version.
 func FS(d Dialect) (fs.FS, error) {
 	if grammars[d] == nil {
 		return nil, fmt.Errorf("migrations: unknown dialect %q", d)
@@ -35,11 +35,11 @@ func FS(d Dialect) (fs.FS, error) {
 	return fsys, nil
 }
 
-// Up brings db to the newest schema. If it already has it, or a newer one, Up only reads. It waits for another process
-// that is applying a migration, and on SQLite for any that writes, until ctx is done: give it a deadline. Each migration
-// takes effect wholly or not at all; after an error, Up may be called again.
+// Up brings db to the newest schema. If db has this schema already, or a newer one, Up only reads. Up waits for another
+// process that is applying a migration. On SQLite it waits for any writer. It waits until ctx is done, so give ctx a
+// deadline. Each migration takes effect wholly or not at all. After an error, Up may be called again.
 //
-// Up takes what holdfast_schema_version says for granted: tables that were dropped behind its back are found by [Check].
+// Up trusts holdfast_schema_version. If tables were dropped since, [Check] finds out.
 func Up(ctx context.Context, db *sql.DB, d Dialect) error {
 	all, err := load(d)
 	if err != nil {
@@ -95,7 +95,7 @@ func try(ctx context.Context, db *sql.DB, g *grammar, all []migration) error {
 	return err
 }
 
-// unhidden returns an error if what is to be created would hide the tables that are in use.
+// unhidden returns an error if new tables would hide the tables that are in use.
 func (g *grammar) unhidden(ctx context.Context, db *sql.DB) error {
 	if g.hides == "" {
 		return nil
@@ -108,7 +108,7 @@ func (g *grammar) unhidden(ctx context.Context, db *sql.DB) error {
 	return err
 }
 
-// claimed is a version table that is there, and into which each migration enters itself before it does anything else.
+// claimed is a version table that exists. Each migration enters itself there before it does anything else.
 type claimed struct{ database.Store }
 
 func (claimed) TableExists(context.Context, database.DBTxConn) (bool, error) { return true, nil }
@@ -118,11 +118,13 @@ func (claimed) Insert(context.Context, database.DBTxConn, database.InsertRequest
 // A migration is one file.
 type migration struct {
 	version int64
-	name    string // of the file, without its extension
-	up      string // the statements, which the annotations between them do not disturb: they are comments
+	// name is the name of the file without its extension.
+	name string
+	// up has the statements. goose's annotations between them are comments.
+	up string
 }
 
-// apply returns a func that applies m, unless another process has done so.
+// apply returns a func that applies m. If another process has applied m, the func does nothing.
 func (m migration) apply(g *grammar) func(context.Context, *sql.Tx) error {
 	return func(ctx context.Context, tx *sql.Tx) error {
 		if g.begin != "" {
@@ -170,8 +172,8 @@ func load(d Dialect) ([]migration, error) {
 	return all, nil
 }
 
-// busy reports whether err is SQLITE_BUSY as modernc.org/sqlite tells it. The busy timeout spares most of these, but where
-// several processes open a new file at once, turning on its write-ahead log fails without a wait.
+// busy reports whether err is SQLITE_BUSY as modernc.org/sqlite tells it. The busy timeout prevents most of these
+// errors. But if several processes open a new file at once, turning on its write-ahead log fails without a wait.
 func busy(err error) bool {
 	e, ok := errors.AsType[interface {
 		error
@@ -180,7 +182,7 @@ func busy(err error) bool {
 	return ok && e.Code()&0xff == 5
 }
 
-// wrap names the package, and adds the end of ctx where the driver tells only of its consequences.
+// wrap names the package. If ctx has ended and the driver tells only of a consequence, wrap adds the end of ctx.
 func wrap(ctx context.Context, err error) error {
 	if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
 		return fmt.Errorf("migrations: %w: %w", context.Cause(ctx), err)

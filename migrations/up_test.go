@@ -83,7 +83,7 @@ func TestUpAtOnceUnderStrictDefaults(t *testing.T) {
 	}
 }
 
-// The driver's defaults: nobody waits for a lock, and readers keep writers out.
+// With the driver's defaults no call waits for a lock, and readers keep writers out.
 func TestUpAtOnceWithoutBusyTimeout(t *testing.T) {
 	t.Parallel()
 	dsn := "file:" + t.TempDir() + "/test.db"
@@ -124,7 +124,7 @@ func TestUpInSeveralProcesses(t *testing.T) {
 	wantApplied(t, sqlite, dsn)
 }
 
-// Someone has claimed the first migration and does not get on with it.
+// Another process has claimed the first migration and does not continue.
 func TestUpWaits(t *testing.T) {
 	onEach(t, func(t *testing.T, sys system) {
 		dsn := sys.fresh(t)
@@ -137,7 +137,8 @@ func TestUpWaits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := tx.Exec("INSERT INTO holdfast_schema_version (version_id, is_applied) VALUES ($1, $2)", 1, true); err != nil {
+		if _, err := tx.Exec("INSERT INTO holdfast_schema_version (version_id, is_applied) VALUES ($1, $2)",
+			1, true); err != nil {
 			t.Fatal(err)
 		}
 
@@ -163,7 +164,7 @@ func TestUpWaits(t *testing.T) {
 	})
 }
 
-// A failed migration leaves nothing, and what stood in its way can be removed.
+// A failed migration leaves nothing. The tables that stood in its way can be removed.
 func TestUpFails(t *testing.T) {
 	onEach(t, func(t *testing.T, sys system) {
 		dsn := sys.fresh(t)
@@ -182,7 +183,7 @@ func TestUpFails(t *testing.T) {
 	})
 }
 
-// With one connection there is none for a lock.
+// With one connection there is no second connection for a lock.
 func TestUpOnOneConnection(t *testing.T) {
 	onEach(t, func(t *testing.T, sys system) {
 		db := connect(t, sys, sys.fresh(t))
@@ -196,7 +197,7 @@ func TestUpOnOneConnection(t *testing.T) {
 	})
 }
 
-// The modes that poolers ask for.
+// These are the modes that poolers need.
 func TestUpInQueryExecModes(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"cache_describe", "describe_exec", "exec", "simple_protocol"} {
@@ -220,7 +221,7 @@ func TestUpToDateOnlyReads(t *testing.T) {
 	})
 }
 
-// A newer version of the package has been here.
+// A newer version of the package has migrated the database.
 func TestNewerSchema(t *testing.T) {
 	onEach(t, func(t *testing.T, sys system) {
 		db := connect(t, sys, sys.fresh(t))
