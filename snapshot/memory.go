@@ -228,7 +228,7 @@ func (m *Memory) Sweep(ctx context.Context, limit int) (forgotten int, err error
 	return forgotten, nil
 }
 
-// Runs implements [Store]. The runs that it yields are those of its start.
+// Runs implements [Store]. It yields the runs that are in flight when the loop starts.
 func (m *Memory) Runs(ctx context.Context, q Query) iter.Seq2[Run, error] {
 	return func(yield func(Run, error) bool) {
 		if err := checked(ctx, q.Validate()); err != nil {

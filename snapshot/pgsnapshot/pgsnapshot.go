@@ -363,7 +363,7 @@ func (s *Store) Sweep(ctx context.Context, limit int) (forgotten int, err error)
 
 // RaiseEpochs makes the store refuse every fence that was issued up to now. It returns for how many sessions. Call it
 // after a standby was promoted that may lack commits of the primary. Call it before the RaiseEpochs of the checkpoint
-// store: the later claims then have fences above those that this RaiseEpochs leaves.
+// store: the later claims then have fences above the fences that this RaiseEpochs leaves.
 //
 // With [Options].Functions RaiseEpochs takes one session after another. After an error, call it again.
 func (s *Store) RaiseEpochs(ctx context.Context) (sessions int, err error) {

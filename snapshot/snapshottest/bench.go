@@ -15,7 +15,7 @@ func Bench(b *testing.B, s snapshot.Store) {
 	ctx := b.Context()
 	payload := json.RawMessage(fmt.Sprintf(`{"messages":[%q]}`,
 		strings.Repeat("Where is my order? It should have been here by now. ", 78)))
-	// The epochs are higher than those of an earlier benchmark.
+	// The epochs are higher than the epochs of an earlier benchmark.
 	for epoch := time.Now().UnixMicro(); b.Loop(); epoch++ {
 		r := run("bench", fence(epoch))
 		r.Payload = payload
