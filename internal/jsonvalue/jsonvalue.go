@@ -12,34 +12,41 @@ import (
 
 // The bounds of a document that a store takes.
 const (
-	MaxSize   = 16 << 20    // as [Size] counts
-	MaxDepth  = 1000        // arrays and objects within one another
-	MaxMemory = 256_000_000 // bytes that PostgreSQL takes at most to read it, about
+	MaxSize  = 16 << 20 // in bytes, as [Size] counts
+	MaxDepth = 1000     // of arrays and objects in one another
+	// MaxMemory is how many bytes PostgreSQL takes at most to read the document, approximately.
+	MaxMemory = 256_000_000
 )
 
-// PostgreSQL makes a tree of a document before it writes it: [{},{},…] takes 220 times as much memory as text. These
-// are, about, upper bounds of what it takes; docs/decisions/0028 has the measurements.
+// PostgreSQL makes a tree of a document before it writes the document: [{},{},…] takes 220 times as much memory as
+// text. These are approximate upper bounds of the memory. docs/decisions/0028 has the measurements.
 const (
-	PerByte      = 8   // for each byte of its size
-	perValue     = 144 // for a value of any kind, and for the name of a member
-	perContainer = 512 // for an array or an object, besides
+	PerByte = 8 // for each byte of its size
+	// perValue is for a value of any kind, and for the name of a member.
+	perValue = 144
+	// perContainer is added for an array or an object.
+	perContainer = 512
 )
 
-// mostRaw is how many times as long as its size a document may be. White space and escapes, which do not count, come
-// out of it. What PostgreSQL gives back is at most half as long again as its size, so it is taken again.
+// mostRaw bounds the length of a document: it may be mostRaw times as long as its size may be. White space and escapes
+// use the difference, because they do not count. PostgreSQL gives a document back at most half as long again as its
+// size. So the store takes it again.
 const mostRaw = 2
 
-// What PostgreSQL's numeric holds: digits before the decimal point, and after it.
+// PostgreSQL's numeric holds this many digits before the decimal point, and after it.
 const (
 	maxIntegerDigits  = 131072
 	maxFractionDigits = 16383
 )
 
-// Bounds are how big a document may be. A zero field is the bound of the stores.
+// Bounds limit how big a document may be. A zero field is the bound of the stores.
 type Bounds struct {
-	Size   int // as [Size] counts
-	Depth  int // arrays and objects within one another
-	Memory int // 0: DefaultMemory of Size, which is 64 bytes for each byte, from 1 MB to MaxMemory
+	// Size is in bytes, as [Size] counts.
+	Size int
+	// Depth is how many arrays and objects may be within one another.
+	Depth int
+	// Memory is in bytes. 0 means DefaultMemory of Size: 64 bytes for each byte, from 1 MB to MaxMemory.
+	Memory int
 }
 
 func (b Bounds) orDefault() Bounds {
@@ -54,15 +61,17 @@ func DefaultMemory(size int) int {
 	return min(max(each*size, least), MaxMemory)
 }
 
-// Check says why doc cannot be kept, or returns nil. It accepts JSON (RFC 8259) in valid UTF-8 that holds no U+0000
-// and no unpaired surrogate, raw or escaped, whose numbers fit PostgreSQL's numeric, within the bounds of the stores.
+// Check says why doc cannot be kept, or returns nil. It accepts JSON (RFC 8259) in valid UTF-8 within the bounds of the
+// stores. The document must hold no U+0000 and no unpaired surrogate, raw or escaped. Its numbers must fit PostgreSQL's
+// numeric.
 func Check(doc []byte) error { return CheckWithin(doc, Bounds{}) }
 
 // CheckWithin is Check with smaller bounds.
 func CheckWithin(doc []byte, b Bounds) error {
 	b = b.orDefault()
 	if len(doc) > mostRaw*b.Size {
-		return fmt.Errorf("%d bytes of JSON, white space and escapes included, are more than %d", len(doc), mostRaw*b.Size)
+		return fmt.Errorf("%d bytes of JSON, white space and escapes included, are more than %d",
+			len(doc), mostRaw*b.Size)
 	}
 	s, err := scan(doc, b.Depth)
 	if err != nil {
@@ -78,8 +87,8 @@ func CheckWithin(doc []byte, b Bounds) error {
 	return nil
 }
 
-// Stored says why no store has written doc, or returns nil. How big doc is does not matter: an earlier version may have
-// had other bounds.
+// Stored says why no store has written doc, or returns nil. The size of doc does not matter: an earlier version may
+// have had other bounds.
 func Stored(doc []byte) error {
 	_, err := scan(doc, MaxDepth)
 	return err
@@ -142,9 +151,11 @@ type scanner struct {
 	pos   int
 	depth int
 	most  int // how deep it may be
-	extra int // bytes that the shortest form has more than doc up to pos; mostly below 0
+	// extra is how many bytes longer the shortest form is than doc up to pos. Mostly extra is below 0.
+	extra int
 
-	values, containers int // the values include the containers, and the names of members
+	// values includes the containers, and the names of members.
+	values, containers int
 }
 
 func (s *scanner) size() int { return len(s.doc) + s.extra }
@@ -330,7 +341,7 @@ func (s *scanner) escape() error {
 	return nil
 }
 
-// codePoint reads what follows \, which is u and four digits, or two such escapes.
+// codePoint reads the text after \: u and four digits, or two such escapes.
 func (s *scanner) codePoint() (rune, error) {
 	r, err := s.hex()
 	switch {
@@ -428,7 +439,7 @@ func (s *scanner) scaled(start, whole, point, fraction int) error {
 	}
 	written := 1
 	if leading != zero {
-		written = max(leading+exponent, 1) + whole - start // with the sign, which 0 has not
+		written = max(leading+exponent, 1) + whole - start // with the sign, which 0 does not have
 	}
 	if places > 0 {
 		written += 1 + places
@@ -440,7 +451,7 @@ func (s *scanner) scaled(start, whole, point, fraction int) error {
 // tooMuch is more than any bound allows, and small enough that an int of 32 bits counts it.
 const tooMuch = 1 << 30
 
-// exponent reads what follows e. What is beyond any bound is cut off where its sign still tells.
+// exponent reads the number after e. If the number is beyond any bound, exponent returns errNumber.
 func (s *scanner) exponent() (int, error) {
 	const beyond = 1 << 20
 	s.pos++

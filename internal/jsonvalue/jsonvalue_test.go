@@ -48,7 +48,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// The size of a document is that of its shortest form.
+// The size of a document is the size of its shortest form.
 func TestSize(t *testing.T) {
 	for doc, shortest := range map[string]string{
 		` [ 1 , {"a" : "b"} ] `: `[1,{"a":"b"}]`, "\t{\r\n}": `{}`, `null `: `null`, `[true,false]`: `[true,false]`,
@@ -68,7 +68,7 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// A text counts what it takes as a string of a document, whatever escapes its encoder writes.
+// A text counts as much as it takes as a string of a document. The escapes that its encoder writes make no difference.
 func TestTextSize(t *testing.T) {
 	for _, text := range []string{"", "plain", "\x01\b\f\n\r\t\u007f\u2028", `"\/<>&`, "é€😀"} {
 		doc, err := json.Marshal(text)
@@ -105,7 +105,7 @@ func TestCheckWithin(t *testing.T) {
 	}
 }
 
-// Wherever a byte is in a string, it is judged by itself.
+// Each byte of a string is judged by itself, at every position.
 func TestCheckStrings(t *testing.T) {
 	const around = "0123456789ghijklm"
 	for c := range 256 {
@@ -119,7 +119,7 @@ func TestCheckStrings(t *testing.T) {
 	}
 }
 
-// What is accepted is JSON to encoding/json too.
+// Each accepted document is JSON to encoding/json too.
 func FuzzCheck(f *testing.F) {
 	for _, doc := range append(accepted, refused...) {
 		if len(doc) < 1<<10 {
@@ -137,7 +137,7 @@ func FuzzCheck(f *testing.F) {
 	})
 }
 
-// plain reports whether doc has nothing in it that JSON allows and a store does not.
+// plain reports whether doc is free of everything that JSON allows and a store does not.
 func plain(doc []byte) bool {
 	for _, c := range doc {
 		if c >= 0x80 || c == '\\' || c == 'e' || c == 'E' {
