@@ -6,8 +6,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Calls makes calls of one function in one round trip, and returns for each whether it returned true. On PostgreSQL they
-// are one transaction. On Citus each is its own, so each must stand alone.
+// Calls makes calls of one function in one round trip. It returns for each call whether the function returned true. On
+// PostgreSQL the calls are one transaction. On Citus each call is a transaction of its own, so each must stand alone.
 func (d *DB) Calls(ctx context.Context, sql string, calls [][]any) (returned []bool, err error) {
 	if len(calls) == 0 {
 		return nil, nil
@@ -22,8 +22,8 @@ func (d *DB) Calls(ctx context.Context, sql string, calls [][]any) (returned []b
 
 const callPage = 1000
 
-// CallAll calls a function with the two columns of each row that list returns, and returns how often it returned true.
-// list is a statement that returns the next $3 rows after ($1, $2) in their order.
+// CallAll calls a function with the two columns of each row that list returns. It returns how often the function
+// returned true. list is a statement that returns the next $3 rows after ($1, $2) in their order.
 func (d *DB) CallAll(ctx context.Context, list, call string) (did int, err error) {
 	var orchestrator, session string
 	for {

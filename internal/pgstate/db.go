@@ -21,7 +21,7 @@ type Pool interface {
 // ErrEncoding refuses a database whose encoding is not UTF8. The message says what to do.
 var ErrEncoding = errors.New("the encoding of the database is not UTF8")
 
-// Encoded returns an ErrEncoding unless encoding is that of a database in which a store can keep every text.
+// Encoded returns an ErrEncoding unless a store can keep every text in a database of this encoding.
 func Encoded(encoding string) error {
 	if encoding == "UTF8" {
 		return nil
@@ -30,16 +30,18 @@ func Encoded(encoding string) error {
 		"ENCODING 'UTF8' TEMPLATE template0", ErrEncoding, encoding)
 }
 
-// A DB runs the statements of a store at READ COMMITTED, each call in a transaction of its own. The default of the role or
-// the database may be another level. It shows when two calls meet and one of them fails with SerializationFailure, which
-// never happens at READ COMMITTED. From then on the DB frames every call by BEGIN and COMMIT, in the same round trip.
+// A DB runs the statements of a store at READ COMMITTED, each call in a transaction of its own. The default of the role
+// or the database may be another level. This shows when two calls meet and one of them fails with SerializationFailure,
+// which never happens at READ COMMITTED. From then on the DB frames every call by BEGIN and COMMIT, in the same round
+// trip.
 type DB struct {
-	pool    Pool
-	encoded atomic.Bool // the encoding of the database is known to be right
+	pool Pool
+	// encoded says that the encoding of the database is known to be right.
+	encoded atomic.Bool
 	framed  atomic.Bool
 }
 
-// New returns a DB on pool, which stays the caller's.
+// New returns a DB on pool. pool stays the caller's.
 func New(pool Pool) *DB { return &DB{pool: pool} }
 
 // Shares reports whether d and e have one pool, so that a statement of one may write for the other.
@@ -47,9 +49,9 @@ func (d *DB) Shares(e *DB) bool {
 	return reflect.ValueOf(d.pool).Comparable() && reflect.ValueOf(e.pool).Comparable() && d.pool == e.pool
 }
 
-// Again runs f, and runs it a second time if it met a concurrent change that its transaction may not see. It had no effect
-// then. So it does after an internal error, which may be of the moment, before it is taken for Corrupt. Before the first f,
-// Again looks at the encoding of the database.
+// Again runs f. If f met a concurrent change that its transaction may not see, f had no effect, and Again runs it a
+// second time. Again also repeats f after an internal error, which may be temporary. Only the second one counts as
+// Corrupt. Before the first f, Again looks at the encoding of the database.
 func (d *DB) Again(ctx context.Context, f func() error) error {
 	if err := d.fit(ctx); err != nil {
 		return err
@@ -65,9 +67,9 @@ func (d *DB) Again(ctx context.Context, f func() error) error {
 	return err
 }
 
-// Answered is Again for statements of ctx. If ctx has ended by the time that f succeeds, Answered returns an error. A pool
-// may end a statement by a cancel request. If that finds a commit waiting for a standby, PostgreSQL stops the wait and
-// answers as if the standby had the commit.
+// Answered is Again for statements of ctx. If ctx has ended by the time that f succeeds, Answered returns an error. The
+// reason is that a pool may end a statement by a cancel request. If the request finds a commit that waits for a
+// standby, PostgreSQL stops the wait and answers as if the standby had the commit.
 func (d *DB) Answered(ctx context.Context, f func() error) error {
 	err := d.Again(ctx, f)
 	if err == nil && ctx.Err() != nil {
@@ -119,7 +121,7 @@ func (d *DB) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
 		return d.pool.SendBatch(ctx, b)
 	}
 	if c, ok := d.pool.(*pgx.Conn); ok && c.PgConn().TxStatus() == 'E' {
-		// A frame that failed was not committed. A pool closes such a connection.
+		// The last frame failed and was not committed. A pool would close such a connection.
 		if _, err := c.Exec(ctx, "ROLLBACK"); err != nil {
 			return failed{err: err}
 		}
@@ -148,7 +150,7 @@ func first(err, next error) error {
 	return next
 }
 
-// framedRows are those of the only statement of a frame, which commits when they have been read.
+// framedRows are the rows of the only statement of a frame. The frame commits when the rows have been read.
 type framedRows struct {
 	pgx.Rows
 	results pgx.BatchResults
@@ -170,7 +172,7 @@ func (r *framedRows) Close() {
 
 func (r *framedRows) Err() error { return first(r.Rows.Err(), r.err) }
 
-// failed is what a batch returns that was not begun.
+// failed is the result of a batch that was not begun.
 type failed struct {
 	pgx.BatchResults
 	err error

@@ -11,7 +11,7 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// What a role asks for is raised to what a durable commit needs, and never lowered.
+// A level that a role asks for is raised to the level of a durable commit, and never lowered.
 func TestLevel(t *testing.T) {
 	t.Parallel()
 	url := testenv.PostgresURL(t)
@@ -30,7 +30,8 @@ func TestLevel(t *testing.T) {
 		defer conn.Close(t.Context())
 		var first, again string
 		var firm bool
-		var b pgx.Batch // is one transaction
+		// A batch is one transaction.
+		var b pgx.Batch
 		b.Queue("SELECT " + pgstate.Durable).QueryRow(func(row pgx.Row) error { return row.Scan(&first) })
 		b.Queue("SELECT set_config('synchronous_commit', 'off', true)")
 		b.Queue("SELECT " + pgstate.DurableAgain).QueryRow(func(row pgx.Row) error { return row.Scan(&again) })

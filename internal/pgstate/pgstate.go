@@ -1,4 +1,5 @@
-// Package pgstate acts on what PostgreSQL says by SQLSTATE, and says what its commits wait for. The stores on it share this.
+// Package pgstate handles the SQLSTATEs of PostgreSQL, and says what its commits wait for. The stores on PostgreSQL
+// share this package.
 package pgstate
 
 import (
@@ -12,23 +13,27 @@ import (
 	"github.com/holdfast-go/holdfast/internal/ctxcause"
 )
 
-// The states that mean something to a store.
+// These are the states that mean something to a store.
 const (
 	SerializationFailure = "40001"
 	LockNotAvailable     = "55P03"
-	QueryCanceled        = "57014" // by statement_timeout, or because its client has asked for it
-	UniqueViolation      = "23505"
-	undefinedTable       = "42P01"
-	undefinedColumn      = "42703"
-	undefinedSchema      = "3F000"
-	undefinedFunction    = "42883"
-	readOnly             = "25006"
-	cannotConnectNow     = "57P03"
-	noPrivilege          = "42501" // also of a row that row-level security hides or refuses
-	internalError        = "XX000" // what says before PostgreSQL 14 that a value lacks a part
-	dataCorrupted        = "XX001"
-	indexCorrupted       = "XX002"
-	insufficient         = "53" // begins the states of a server that lacks memory, space on its disk, or connections
+	// QueryCanceled comes from statement_timeout, or because the client has asked for it.
+	QueryCanceled     = "57014"
+	UniqueViolation   = "23505"
+	undefinedTable    = "42P01"
+	undefinedColumn   = "42703"
+	undefinedSchema   = "3F000"
+	undefinedFunction = "42883"
+	readOnly          = "25006"
+	cannotConnectNow  = "57P03"
+	// noPrivilege also tells of a row that row-level security hides or refuses.
+	noPrivilege = "42501"
+	// Before PostgreSQL 14, internalError tells that a value lacks a part.
+	internalError  = "XX000"
+	dataCorrupted  = "XX001"
+	indexCorrupted = "XX002"
+	// insufficient begins the states of a server that lacks memory, space on its disk, or connections.
+	insufficient = "53"
 )
 
 // Of returns the SQLSTATE of err, or "" if the server did not say it.
@@ -39,8 +44,8 @@ func Of(err error) string {
 	return ""
 }
 
-// Missing reports whether err says that a table, a column, a schema or a function does not exist. Without USAGE on a
-// schema of the search path, its tables do not exist either.
+// Missing reports whether err says that a table, a column, a schema or a function does not exist. If a role lacks USAGE
+// on a schema of the search path, the schema's tables do not exist for the role.
 func Missing(err error) bool {
 	switch Of(err) {
 	case undefinedTable, undefinedColumn, undefinedSchema, undefinedFunction:
@@ -49,8 +54,8 @@ func Missing(err error) bool {
 	return false
 }
 
-// Corrupt reports whether err says that the server cannot read what it has stored, such as a row whose value lacks a
-// part. It may say so of one row among many.
+// Corrupt reports whether err says that the server cannot read stored data, such as a row whose value lacks a part. The
+// error may be about one row among many.
 func Corrupt(err error) bool {
 	switch Of(err) {
 	case internalError, dataCorrupted, indexCorrupted:
@@ -59,8 +64,8 @@ func Corrupt(err error) bool {
 	return false
 }
 
-// Refused reports whether err says that a statement had no effect, although there is nothing wrong with it. An error that
-// ended a session is none: it may have struck a commit.
+// Refused reports whether err says that a statement had no effect, although there is nothing wrong with the statement.
+// An error that ended a session is no refusal: it may have struck a commit.
 func Refused(err error) bool {
 	if errors.Is(err, ErrEncoding) {
 		return true
@@ -71,7 +76,8 @@ func Refused(err error) bool {
 	}
 	_, connecting := errors.AsType[*pgconn.ConnectError](err)
 	if connecting {
-		return true // the server has answered that it takes no connection: for this role, for this database, or now
+		// The server has answered that it takes no connection: for this role, for this database, or now.
+		return true
 	}
 	if e.SeverityUnlocalized != "ERROR" {
 		return false
@@ -80,7 +86,8 @@ func Refused(err error) bool {
 		strings.HasPrefix(e.Code, insufficient)
 }
 
-// Remedy says what to do about an error that is Refused, if that is not plain. It ends with a colon, or is empty.
+// Remedy says what to do about an error that is Refused, if the error does not say so itself. Remedy ends with a colon,
+// or is empty.
 func Remedy(err error) string {
 	switch Of(err) {
 	case readOnly:
@@ -92,10 +99,10 @@ func Remedy(err error) string {
 	return ""
 }
 
-// errCutOff says why an answer is not believed.
+// errCutOff says why a store does not believe an answer.
 var errCutOff = errors.New("the answer came after ctx had ended, and may be that of a commit that no standby has")
 
-// Ended adds why ctx ended to err, which may tell only of a broken connection.
+// Ended adds why ctx ended to err. Without this, err may tell only of a broken connection.
 func Ended(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return fmt.Errorf("%w: %w", ctxcause.Of(ctx), err)

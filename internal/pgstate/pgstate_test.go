@@ -37,7 +37,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// Nothing was sent to a server that takes no connection.
+// A server that takes no connection was sent nothing.
 func TestRefusedConnection(t *testing.T) {
 	t.Parallel()
 	url := testenv.StartPostgres(t, nil).URL
@@ -61,7 +61,7 @@ func TestRefusedConnection(t *testing.T) {
 	}
 }
 
-// What may be of the moment is tried once more, and what cannot be read is not.
+// An error that may be temporary is tried once more. An error that says the data is corrupt is not.
 func TestAgain(t *testing.T) {
 	pool, err := pgx.Connect(t.Context(), testenv.PostgresURL(t))
 	if err != nil {
@@ -81,7 +81,9 @@ func TestAgain(t *testing.T) {
 			t.Errorf("after %q a statement is tried %d times, want %d: %v", code, tries, want, err)
 		}
 	}
-	for code, want := range map[string]bool{"XX000": true, "XX001": true, "XX002": true, "40001": false, "53100": false} {
+	for code, want := range map[string]bool{
+		"XX000": true, "XX001": true, "XX002": true, "40001": false, "53100": false,
+	} {
 		if got := pgstate.Corrupt(&pgconn.PgError{Code: code}); got != want {
 			t.Errorf("%s is corrupt: %v", code, got)
 		}

@@ -7,9 +7,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/sqlname"
 )
 
-// Unhidden returns a statement that fails if a table is there, but in a schema that comes later in the search path than
-// the one in which it would be created. The new and empty table would hide it. Unhidden returns "" if the prefix names
-// the schema.
+// Unhidden returns a statement that fails if new tables would hide existing ones. They would if a table exists in a
+// schema that comes later in the search path than the schema of new tables. If the prefix names the schema, Unhidden
+// returns "".
 func Unhidden(p sqlname.Prefix, tables ...string) string {
 	if p.Qualified() {
 		return ""
@@ -35,8 +35,8 @@ END $$;
 
 var createIndex = regexp.MustCompile(`(?m)^CREATE INDEX IF NOT EXISTS (\S+) ON (\S+) ([^;]*);`)
 
-// Unlocked returns a schema in which each index is looked for before it is created. CREATE INDEX IF NOT EXISTS locks its
-// table before it looks. It waits for a vacuum to end, and all who write to the table wait behind it.
+// Unlocked returns a schema in which each index is looked for before it is created. CREATE INDEX IF NOT EXISTS locks
+// its table before it looks. It would wait for a vacuum to end, and all writers of the table would wait behind it.
 func Unlocked(schema string) string {
 	return createIndex.ReplaceAllString(schema, `DO $$$$ BEGIN
     IF NOT EXISTS (SELECT FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid
@@ -48,8 +48,8 @@ END $$$$;`)
 
 var createFunction = regexp.MustCompile(`(?ms)^CREATE FUNCTION ([^\s(]+)\(.*?^END \$\$;`)
 
-// Once returns functions, each of which is looked for before it is created. CREATE OR REPLACE would fail if two did it at
-// once. The name of a function stands for its body, so there is nothing to replace.
+// Once returns functions, each of which is looked for before it is created. CREATE OR REPLACE would fail if two
+// processes ran it at once. The name of a function stands for its body, so there is nothing to replace.
 func Once(functions string) string {
 	return createFunction.ReplaceAllString(functions, `DO $$create$$ BEGIN
 IF to_regproc('${1}') IS NULL THEN
