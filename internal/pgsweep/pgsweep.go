@@ -1,8 +1,9 @@
-// Package pgsweep removes the rows of sessions that are over, without an index that every settle would have to keep.
+// Package pgsweep removes the rows of sessions that are over. It needs no index that every settle would have to keep.
 //
-// A sweep walks the primary key in slices, and remembers in a table of one row how far it has come. A limited sweep looks
-// at a few thousand rows where it finds nothing, so that it costs the same whatever the table holds, and goes on there the
-// next time. Of several processes one sweeps: the others leave it to that one until it has been silent for some minutes.
+// A sweep walks the primary key in slices, and remembers in a table of one row how far it has come. If a limited sweep
+// finds nothing, it stops after a few thousand rows. So it costs the same however much the table holds. The next sweep
+// continues there. Of several processes one sweeps. The others leave the sweep to this process until it has been silent
+// for some minutes.
 package pgsweep
 
 import (
@@ -18,14 +19,17 @@ import (
 )
 
 const (
-	slice    = 1000 // rows that one statement looks at
-	least    = 1    // the same, where statement_timeout is short
-	mostSeen = 2000 // rows that a limited sweep looks at in vain
+	slice = 1000 // rows that one statement reads
+	// least is the smallest slice, for a short statement_timeout.
+	least = 1
+	// mostSeen is how many rows a limited sweep looks at in vain.
+	mostSeen = 2000
 
-	turn = 3 * time.Minute // for how long one process sweeps alone; Watch sweeps once a minute
+	// turn is for how long one process sweeps alone. Watch sweeps once a minute.
+	turn = 3 * time.Minute
 )
 
-// Schema creates the table that remembers, and Table stands for its name.
+// Schema creates the table that remembers where the sweep is. Table stands for the name of that table.
 const (
 	Table  = "{sweep}"
 	Schema = `
@@ -40,7 +44,8 @@ CREATE TABLE IF NOT EXISTS {sweep} (
 )
 
 const (
-	lazy = `set_config('synchronous_commit', 'off', true)` // what is forgotten is done again
+	// A sweep need not be durable: if a crash undoes it, the next sweep repeats it.
+	lazy = `set_config('synchronous_commit', 'off', true)`
 
 	take = `
 		INSERT INTO {sweep} AS s (one, process, until, orchestrator, session)
@@ -56,21 +61,22 @@ const (
 
 // A Sweeper sweeps one table.
 type Sweeper struct {
-	db                         *pgstate.DB
-	take, slice, remove, leave string // remove is empty if slice removes
+	db *pgstate.DB
+	// If slice itself removes sessions, remove is empty.
+	take, slice, remove, leave string
 	process                    string
 }
 
-// New returns a Sweeper. slice is a statement that looks at the next $5 sessions after ($3, $4), removes at most $2 of them
-// that have been over for $1 microseconds, and returns how many it has removed, how many it has looked at, and the last of
-// them. names replaces Table and what slice names.
+// New returns a Sweeper. slice is a statement that looks at the next $5 sessions after ($3, $4). It removes at most $2
+// of the sessions that have been over for $1 microseconds. It returns how many sessions it has removed, how many it has
+// looked at, and the last of them. names replaces Table and the names in slice.
 func New(db *pgstate.DB, slice string, names *strings.Replacer) *Sweeper {
 	return NewByCalls(db, slice, "", names)
 }
 
 // NewByCalls returns a Sweeper that removes sessions one by one. slice is a statement that returns the next $4 sessions
 // after ($2, $3), and of each whether it has been over for $1 microseconds. remove is a call that removes the session
-// ($1, $2) if it has been over for $3 microseconds, and returns whether it has.
+// ($1, $2) if the session has been over for $3 microseconds. It returns whether it has removed the session.
 func NewByCalls(db *pgstate.DB, slice, remove string, names *strings.Replacer) *Sweeper {
 	return &Sweeper{
 		db, names.Replace(take), names.Replace(slice), names.Replace(remove), names.Replace(leave), rand.Text(),
@@ -79,13 +85,13 @@ func NewByCalls(db *pgstate.DB, slice, remove string, names *strings.Replacer) *
 
 type place struct{ orchestrator, session string }
 
-// seen is what one slice has come to.
+// seen is the result of one slice.
 type seen struct {
 	removed, rows int
 	last          place
 }
 
-// Sweep removes what has been over for a while, at most limit of it. Without a limit it looks at everything.
+// Sweep removes sessions that have been over for idle, at most limit of them. Without a limit it looks at all sessions.
 func (s *Sweeper) Sweep(ctx context.Context, idle time.Duration, limit int) (removed int, err error) {
 	w := walk{Sweeper: s, idle: idle, limit: limit, size: slice}
 	if limit > 0 {
@@ -108,7 +114,8 @@ func (s *Sweeper) Sweep(ctx context.Context, idle time.Duration, limit int) (rem
 	return w.removed, err
 }
 
-// turn makes this process the one that sweeps, and returns where it goes on; pgx.ErrNoRows if it is another's turn.
+// turn makes this process the sweeping one, and returns where the sweep continues. If it is another process's turn,
+// turn returns pgx.ErrNoRows.
 func (s *Sweeper) turn(ctx context.Context) (place, error) {
 	scan := func(row pgx.CollectableRow) (at place, err error) {
 		err = row.Scan(&at.orchestrator, &at.session, nil)
@@ -120,11 +127,12 @@ func (s *Sweeper) turn(ctx context.Context) (place, error) {
 // A walk is one sweep on its way through the table.
 type walk struct {
 	*Sweeper
-	idle          time.Duration
-	limit         int
-	at            place
-	size          int // of a slice
-	removed, vain int // rows, and rows since the last that was removed
+	idle  time.Duration
+	limit int
+	at    place
+	size  int // of a slice
+	// removed counts rows. vain counts the rows since the last removed row.
+	removed, vain int
 	wrapped, over bool
 }
 
@@ -158,7 +166,7 @@ func (w *walk) step(ctx context.Context) error {
 	return nil
 }
 
-// look looks at the next slice, and removes at most most sessions of it.
+// look looks at the next slice, and removes at most the number most of its sessions.
 func (w *walk) look(ctx context.Context, most int) (seen, error) {
 	if w.remove != "" {
 		return w.call(ctx, most)
@@ -166,7 +174,7 @@ func (w *walk) look(ctx context.Context, most int) (seen, error) {
 	return one(ctx, w.db, scan, w.slice, w.idle.Microseconds(), most, w.at.orchestrator, w.at.session, w.size)
 }
 
-// call is look where sessions are removed one by one.
+// call is look for sessions that are removed one by one.
 func (w *walk) call(ctx context.Context, most int) (got seen, err error) {
 	var over [][]any
 	err = w.db.Again(ctx, func() error {
