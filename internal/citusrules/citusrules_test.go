@@ -101,7 +101,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// What a function sends is judged when it runs.
+// The statements of a function are judged when they run.
 func TestFunctions(t *testing.T) {
 	t.Parallel()
 	pool, r := recording(t)

@@ -12,15 +12,16 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// A Recorder keeps what was sent through the pools of one configuration. It keeps each statement once.
+// A Recorder keeps the statements that were sent through the pools of one configuration. It keeps each statement once.
 type Recorder struct {
 	mu      sync.Mutex
 	sending map[*pgconn.PgConn]string
-	trees   map[printed]string // the statement of the client by which each came first
-	broken  map[string]Breach  // by the statement
+	// trees has for each tree the client's statement by which it came first.
+	trees  map[printed]string
+	broken map[string]Breach // by the statement
 }
 
-// printed is a tree and the lines of functions that it is from, empty if a client has sent it.
+// printed is a tree and the lines of its functions. inside is empty if a client has sent the statement.
 type printed struct{ tree, inside string }
 
 // Record makes the pools of a configuration tell what they send.
@@ -69,8 +70,8 @@ func (r *Recorder) TracePrepareStart(
 
 func (r *Recorder) TracePrepareEnd(context.Context, *pgx.Conn, pgx.TracePrepareEndData) {}
 
-// TraceBatchStart judges a pipeline: without BEGIN, Citus commits each of its statements by itself. The calls of one
-// function stand alone.
+// TraceBatchStart judges a pipeline. Without BEGIN, Citus commits each statement of a pipeline by itself. The calls of
+// one function stand alone, so they break no rule.
 func (r *Recorder) TraceBatchStart(ctx context.Context, c *pgx.Conn, d pgx.TraceBatchStartData) context.Context {
 	var all []string
 	alone := true
@@ -92,12 +93,14 @@ func (r *Recorder) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQue
 
 func (r *Recorder) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
 
-// line finds the innermost function in what PostgreSQL says of where a statement is from.
+// line finds the innermost function in PostgreSQL's account of where a statement is from.
 var line = regexp.MustCompile(`PL/pgSQL function "?(?:[^\s(]*\.)?"?([^\s("]+)"?\(.*?\) line (\d+)`)
 
-// Broken returns which rules were broken by what was recorded, on those of the tables that are there. It returns for
-// each function the lines whose statements write.
-func (r *Recorder) Broken(ctx context.Context, pool *pgxpool.Pool, tables ...string) ([]Breach, map[string][]string, error) {
+// Broken returns which rules the recorded statements broke, on the given tables that exist. It returns for each
+// function the lines whose statements write.
+func (r *Recorder) Broken(
+	ctx context.Context, pool *pgxpool.Pool, tables ...string,
+) ([]Breach, map[string][]string, error) {
 	c, err := readCatalog(ctx, pool, tables)
 	if err != nil {
 		return nil, nil, err
@@ -119,7 +122,8 @@ func (r *Recorder) Broken(ctx context.Context, pool *pgxpool.Pool, tables ...str
 		for _, rule := range j.rules {
 			all = append(all, Breach{rule, from, p.inside})
 		}
-		if at := line.FindStringSubmatch(p.inside); at != nil && n.text("commandType") != selects && len(j.distributed(n)) > 0 {
+		if at := line.FindStringSubmatch(p.inside); at != nil && n.text("commandType") != selects &&
+			len(j.distributed(n)) > 0 {
 			writes[at[1]] = append(writes[at[1]], at[2])
 		}
 	}

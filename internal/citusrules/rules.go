@@ -14,10 +14,11 @@ import (
 type Breach struct {
 	Rule      string
 	Statement string // of the client
-	Inside    string // the statement in a function, and where it is
+	// Inside is the statement in a function, and where it is.
+	Inside string
 }
 
-// The rules.
+// These are the rules.
 const (
 	Pipeline     = "a pipeline of different statements is not one transaction"
 	WithModifies = "a WITH that modifies is run piece by piece, and ends in a two-phase commit"
@@ -40,10 +41,11 @@ const (
 	relationEntry             = "0"
 )
 
-// A catalog is what the rules have to know of the database.
+// A catalog is the rules' knowledge of the database.
 type catalog struct {
-	tables    map[string]string // the number of the column session, by the table
-	functions map[string]rune   // volatility
+	// tables has the number of the column session, by the table.
+	tables    map[string]string
+	functions map[string]rune // volatility
 	advisory  map[string]bool
 	operators map[string]string // the function
 	equal     map[string]bool   // operators
@@ -115,7 +117,7 @@ func (c *catalog) calls(n *node) (worst rune) {
 	return worst
 }
 
-// worst returns how volatile v is, with all that it holds.
+// worst returns how volatile v is, with everything in v.
 func (c *catalog) worst(v any) (worst rune) {
 	walk(v, func(n *node) bool {
 		if is := c.calls(n); is == volatile || is == stable && worst != volatile {
@@ -147,9 +149,11 @@ func (c *catalog) irreducible(v any) (found bool) {
 // A judge collects the rules that one statement breaks.
 type judge struct {
 	*catalog
-	client bool // whether a client has sent the statement
-	inner  bool // whether the query is in another one
-	rules  []string
+	// client says whether a client has sent the statement.
+	client bool
+	// inner says whether the query is in another one.
+	inner bool
+	rules []string
 }
 
 func (j *judge) refuse(rule string, broken bool) {
@@ -158,7 +162,7 @@ func (j *judge) refuse(rule string, broken bool) {
 	}
 }
 
-// query judges a query and all that are in it.
+// query judges a query and all queries in it.
 func (j *judge) query(q *node) {
 	j.refuse(Advisory, j.client && j.locksAdvisory(q))
 	if ours := j.distributed(q); len(ours) > 0 {
@@ -200,7 +204,8 @@ func (j *judge) reads(q *node, ours []relation) {
 		return
 	}
 	j.refuse(LockShards, len(q.nodes("rowMarks")) > 0)
-	j.refuse(JoinShards, j.inner || len(q.nodes("rtable")) > 1 || q.text("hasSubLinks") == "true" || len(q.nodes("cteList")) > 0)
+	j.refuse(JoinShards, j.inner || len(q.nodes("rtable")) > 1 || q.text("hasSubLinks") == "true" ||
+		len(q.nodes("cteList")) > 0)
 }
 
 func (j *judge) writes(q *node, ours []relation) {
@@ -227,7 +232,7 @@ type relation struct {
 	session string
 }
 
-// relations returns the tables of a query, without those of what is in it, by their place in it.
+// relations returns the tables of a query by their place in the query, without the tables of inner queries.
 func relations(q *node) map[int]*node {
 	found := make(map[int]*node)
 	for i, e := range q.nodes("rtable") {
@@ -261,7 +266,7 @@ func (j *judge) named(q *node, r relation) bool {
 	return found
 }
 
-// conjuncts returns what must be true for all of quals to be.
+// conjuncts returns the conditions that must all be true for quals to be true.
 func conjuncts(quals []*node) (all []*node) {
 	for _, q := range quals {
 		if (q.kind == "BOOLEXPR" || q.kind == "BOOL") && q.text("boolop") == "and" {
@@ -273,7 +278,7 @@ func conjuncts(quals []*node) (all []*node) {
 	return all
 }
 
-// compared reports whether one of two values is the column session, and the other known before the query runs.
+// compared reports whether one of two values is the column session, and the other is known before the query runs.
 func (r relation) compared(args []*node) bool {
 	column := func(n *node) bool {
 		return n.kind == "VAR" && n.text("varno") == strconv.Itoa(r.index) && n.text("varattno") == r.session &&

@@ -10,14 +10,14 @@ type node struct {
 
 type list []any
 
-// parse reads what PostgreSQL prints of a tree.
+// parse reads a tree as PostgreSQL prints it.
 func parse(text string) *node {
 	tokens := tokenize(text)
 	n, _ := item(&tokens).(*node)
 	return n
 }
 
-// tokenize splits text at space, before and after brackets. A backslash takes the meaning of what follows it away.
+// tokenize splits text at space, before and after brackets. A backslash takes away the meaning of the next character.
 func tokenize(text string) (tokens []string) {
 	var b strings.Builder
 	end := func() {
@@ -45,7 +45,7 @@ func tokenize(text string) (tokens []string) {
 	return tokens
 }
 
-// item reads one value, and nil where there is none.
+// item reads one value. If there is none, it returns nil.
 func item(tokens *[]string) any {
 	if len(*tokens) == 0 {
 		return nil
@@ -114,7 +114,7 @@ func (n *node) nodes(field string) (all []*node) {
 	return all
 }
 
-// walk calls f with each node of v, the outer first. It does not enter a node of which f returns false.
+// walk calls f with each node of v, the outer nodes first. If f returns false for a node, walk does not enter the node.
 func walk(v any, f func(*node) bool) {
 	switch v := v.(type) {
 	case *node:

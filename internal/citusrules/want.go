@@ -12,8 +12,8 @@ var (
 	write    = regexp.MustCompile(`(?m)^ +(?:UPDATE|INSERT INTO|DELETE FROM) \{`)
 )
 
-// WantAll fails if a function of functions, which is a template of a store, has a statement that writes and was never
-// run. writes is what [Recorder.Broken] returned.
+// WantAll fails if a writing statement of a function in functions was never run. functions is a template of a store.
+// writes comes from [Recorder.Broken].
 func WantAll(t *testing.T, functions string, writes map[string][]string) {
 	t.Helper()
 	for _, f := range function.FindAllStringSubmatch(functions, -1) {
