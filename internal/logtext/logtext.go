@@ -1,6 +1,6 @@
-// Package logtext decides what a log record says of an error. The text of an error that a function of the bot has
-// returned may repeat what a user said, so a record has its types only. What stores and drivers say is for operators,
-// and is logged as it is.
+// Package logtext decides what a log line says of an error. The text of an error that a function of the bot has
+// returned may repeat what a user said. So a log line has only the types of such an error. The texts of stores and
+// drivers are for operators, and are logged as they are.
 package logtext
 
 import (
@@ -15,7 +15,8 @@ import (
 // A said is an error whose text is not for logs. It reads like the error that it wraps.
 type said struct{ err error }
 
-// Private marks what a function of the bot has returned, and what tells of its state. Private(nil) is nil.
+// Private marks an error that a function of the bot has returned, or that tells of the bot's state. Private(nil) is
+// nil.
 func Private(err error) error {
 	if err == nil {
 		return nil
@@ -26,7 +27,7 @@ func Private(err error) error {
 func (s *said) Error() string { return s.err.Error() }
 func (s *said) Unwrap() error { return s.err }
 
-// Public undoes Private for those who are to have the very error.
+// Public undoes Private for callers that are to have exactly the bot's error.
 func Public(err error) error {
 	if s, ok := err.(*said); ok { //nolint:errorlint // this very error is meant
 		return s.err
@@ -34,10 +35,10 @@ func Public(err error) error {
 	return err
 }
 
-// A hider is an error that hides from errors.Is and errors.As what it wraps.
+// A hider is an error that hides the errors it wraps from errors.Is and errors.As.
 type hider interface{ Hidden() error }
 
-// Of returns what a record says of err: its text, in which the types of what is Private stand for the text of that.
+// Of returns what a log line says of err: its text, in which the types of a Private error stand for the error's text.
 func Of(err error) string {
 	if err == nil {
 		return ""
@@ -50,7 +51,7 @@ func Of(err error) string {
 	}
 	inner := wrapped(err)
 	if len(inner) == 1 {
-		// Wrappers end with the text of what they wrap. What one says before it is its own.
+		// A wrapper's text ends with the text of the wrapped error. The text before that is the wrapper's own.
 		if own, ok := strings.CutSuffix(err.Error(), inner[0].Error()); ok {
 			return own + Of(inner[0])
 		}
@@ -58,7 +59,8 @@ func Of(err error) string {
 	return join(inner, Of)
 }
 
-// types names the types of err and of what it wraps. Errors that always have the same text are named by it.
+// types names the types of err and of the errors that it wraps. If errors always have the same text, types names them
+// by the text.
 func types(err error) string {
 	if fixed := fixedText(err); fixed != "" {
 		return fixed
@@ -85,7 +87,7 @@ func fixedText(err error) string {
 	return ""
 }
 
-// plain reports whether a type of errors says nothing of what it wraps.
+// plain reports whether a type of errors says nothing of the errors that it wraps.
 func plain(name string) bool {
 	switch name {
 	case "*fmt.wrapError", "*fmt.wrapErrors", "*errors.joinError", "*logtext.said", "*retry.permanent",

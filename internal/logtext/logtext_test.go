@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/logtext"
 )
 
-// A hidden error shows nothing of what it wraps but its text.
+// A hidden error shows only the text of the errors it wraps.
 type hidden struct{ err error }
 
 func (h hidden) Error() string          { return h.err.Error() }
@@ -51,7 +51,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// What is private is the same error to its caller.
+// To its caller, a private error is the same error.
 func TestPrivate(t *testing.T) {
 	boom := errors.New("boom")
 	err := logtext.Private(boom)
