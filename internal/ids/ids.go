@@ -1,5 +1,5 @@
-// Package ids decides which names and texts every backend can keep, so that what one store accepts is never refused by
-// another.
+// Package ids decides which names and texts every backend can keep. So no store refuses a name or a text that another
+// store accepts.
 package ids
 
 import (
@@ -11,10 +11,10 @@ import (
 // MaxSize is how many bytes a name may have.
 const MaxSize = 512
 
-// short is a length up to which looking at byte by byte is fastest.
+// short is a length. Up to it, a look at each byte is fastest.
 const short = 64
 
-// Check says why id cannot name anything, or returns nil: it must be 1 to [MaxSize] bytes of UTF-8 without U+0000.
+// Check says why id cannot name anything, or returns nil. A name is 1 to [MaxSize] bytes of UTF-8 without U+0000.
 func Check(what, id string) error {
 	if id == "" {
 		return fmt.Errorf("empty %s", what)
@@ -25,7 +25,7 @@ func Check(what, id string) error {
 // CheckOptional is Check for an id that may be empty.
 func CheckOptional(what, id string) error { return CheckText(what, id, MaxSize) }
 
-// CheckText says why text cannot be kept, or returns nil: it must be at most size bytes of UTF-8 without U+0000.
+// CheckText says why text cannot be kept, or returns nil. A text is at most size bytes of UTF-8 without U+0000.
 func CheckText(what, text string, size int) error {
 	switch {
 	case len(text) <= min(size, short) && plain(text):
@@ -40,7 +40,7 @@ func CheckText(what, text string, size int) error {
 	return nil
 }
 
-// plain reports whether text is of ASCII characters other than U+0000.
+// plain reports whether text has only ASCII characters other than U+0000.
 func plain(text string) bool {
 	for i := range len(text) {
 		if c := text[i]; c == 0 || c >= utf8.RuneSelf {

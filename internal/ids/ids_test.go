@@ -27,7 +27,9 @@ func TestCheck(t *testing.T) {
 }
 
 func TestCheckText(t *testing.T) {
-	for text, good := range map[string]bool{"": true, "abc": true, "abcd": false, "é": true, "éé": false, "\x7f": true, "\x80": false, "a\x00": false} {
+	for text, good := range map[string]bool{
+		"": true, "abc": true, "abcd": false, "é": true, "éé": false, "\x7f": true, "\x80": false, "a\x00": false,
+	} {
 		if err := ids.CheckText("text", text, 3); (err == nil) != good {
 			t.Errorf("%q: %v", text, err)
 		}
