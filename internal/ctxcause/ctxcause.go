@@ -1,4 +1,4 @@
-// Package ctxcause says why a context ended, in the one way that all stores do.
+// Package ctxcause says why a context ended, in one way for all stores.
 package ctxcause
 
 import (
@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// Of returns nil while ctx lasts; then an error that is both what ctx.Err returns and the cause that its canceller gave.
+// Of returns nil while ctx lasts. Then it returns an error that is both the error of ctx.Err and the cause of the end.
 func Of(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
 	if err == nil || errors.Is(cause, err) {
