@@ -1,5 +1,5 @@
-// Package deadline makes contexts that cost a timer only once somebody waits for their end. A call to a server does; one to
-// a store in memory does not.
+// Package deadline makes contexts that cost a timer only once a caller waits for their end. A call to a server waits. A
+// call to a store in memory does not.
 package deadline
 
 import (
@@ -8,25 +8,26 @@ import (
 	"time"
 )
 
-// A Context is what context.WithDeadlineCause returns, made when it is needed. If several reasons to end came before
-// anybody looked, any of them counts.
+// A Context behaves like a context of context.WithDeadlineCause, but makes that context only if it is needed. If
+// several reasons to end came before the first look at a Context, any of them counts.
 type Context struct {
 	context.Context // the parent
 	at              time.Time
 	cause           error
 
 	mu     sync.Mutex // protects following fields
-	over   bool       // cancelled
+	over   bool       // Cancel was called
 	made   context.Context
 	cancel context.CancelFunc
 }
 
-// In returns a Context that ends after d, with a cause if one is given, with its parent, or when it is cancelled.
+// In returns a Context that ends after d, with its parent, or when it is cancelled. If cause is given, the end after d
+// has this cause.
 func In(parent context.Context, d time.Duration, cause error) *Context {
 	return &Context{Context: parent, at: time.Now().Add(d), cause: cause}
 }
 
-// Cancel ends it. Who has made one has to.
+// Cancel ends the Context. The caller of In must call Cancel.
 func (c *Context) Cancel() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -36,7 +37,7 @@ func (c *Context) Cancel() {
 	}
 }
 
-// Deadline is the parent's, if that is earlier.
+// Deadline returns the deadline of c, or of the parent if that is earlier.
 func (c *Context) Deadline() (time.Time, bool) {
 	if at, some := c.Context.Deadline(); some && at.Before(c.at) {
 		return at, true
@@ -44,14 +45,14 @@ func (c *Context) Deadline() (time.Time, bool) {
 	return c.at, true
 }
 
-// Done is what costs.
+// Done makes the real context, with its timer. No other method costs as much.
 func (c *Context) Done() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.real().Done()
 }
 
-// Err tells the time by itself.
+// Err looks at the clock itself, without a timer.
 func (c *Context) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -61,8 +62,8 @@ func (c *Context) Err() error {
 	return c.real().Err()
 }
 
-// Value finds the real context too, which is how package context makes children of it without a goroutine, and knows the
-// cause of its end.
+// Value finds the real context too. So package context makes children of c without a goroutine, and knows the cause of
+// its end.
 func (c *Context) Value(key any) any {
 	c.mu.Lock()
 	made := c.made

@@ -18,12 +18,12 @@ var (
 
 type key struct{}
 
-// Whatever happens, it is what the standard library's is, as long as somebody waits for it. Who comes late cannot know which
-// of two reasons was the first.
+// As long as a caller waits for a Context, it always behaves like a context of the standard library. A caller that
+// comes late cannot know which of two reasons was the first.
 func TestLikeTheStandard(t *testing.T) {
 	tests := []struct {
 		name   string
-		twice  bool          // there are two reasons for its end
+		twice  bool          // it has two reasons to end
 		outer  time.Duration // when the parent ends; 0: never
 		events func(cancel, cancelOuter func())
 	}{
@@ -100,7 +100,7 @@ func compare(t *testing.T, got, want context.Context) {
 	}
 }
 
-// A child ends with it, for the same reason, and costs no goroutine.
+// A child ends with the Context, for the same reason, and costs no goroutine.
 func TestChildren(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		before := runtime.NumGoroutine()
@@ -115,7 +115,8 @@ func TestChildren(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if !errors.Is(child.Err(), context.Canceled) && !errors.Is(child.Err(), context.DeadlineExceeded) || !errors.Is(context.Cause(child), errLate) {
+		if !errors.Is(child.Err(), context.Canceled) && !errors.Is(child.Err(), context.DeadlineExceeded) ||
+			!errors.Is(context.Cause(child), errLate) {
 			t.Errorf("child: %v, %v", child.Err(), context.Cause(child))
 		}
 		if !called {
@@ -124,7 +125,7 @@ func TestChildren(t *testing.T) {
 	})
 }
 
-// Without anybody who waits there is nothing to stop.
+// If no caller waits, there is nothing to stop.
 func TestCost(t *testing.T) {
 	got := testing.AllocsPerRun(100, func() {
 		ctx := deadline.In(t.Context(), time.Minute, nil)
