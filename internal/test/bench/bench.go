@@ -11,20 +11,28 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testenv"
 )
 
-// A scale is how much is measured.
+// A scale says how much is measured.
 type scale struct {
-	rounds   int
-	round    time.Duration
-	slices   int // of a round: a neighbour that takes the processor for a second takes it from all subjects
-	sessions int // that the workers of one contest share
+	rounds int
+	round  time.Duration
+	// slices are the slices of a round. A neighbour that takes the processor for a second takes it from all subjects.
+	slices   int
+	sessions int // shared by a contest's workers
 	keep     int // turns that a session keeps
 
-	young, old, span int // turns before, and number of, the settles that are compared in a long session
-	kept             int // turns of the session in Redis that keeps many
-	listed, turns    int // sessions, and turns of each, in the listing
+	// young and old are turns before the settles that are compared in a long session. span is the number of these
+	// settles.
+	young, old, span int
+	// kept is the number of turns of the Redis session that keeps many.
+	kept int
+	// listed is how many sessions the listing has, and turns how many turns each has.
+	listed, turns int
 
-	small, large int    // turns of the tables that are compared by size; 0 as large leaves it out
-	buffers      string // of PostgreSQL, for both
+	// small and large are the turns of the tables that are compared by size. If large is 0, this comparison is left
+	// out.
+	small, large int
+	// buffers are PostgreSQL's shared buffers, for both tables.
+	buffers string
 }
 
 var (
@@ -40,10 +48,10 @@ var (
 	}
 )
 
-// A launcher starts a server and returns its URL and what stops it.
+// A launcher starts a server. It returns the server's URL and a function that stops the server.
 type launcher func(*testenv.Options) (url string, stop func() error, err error)
 
-// A bench measures, and remembers what it has measured.
+// A bench measures, and keeps the results.
 type bench struct {
 	scale
 	judge           bool
@@ -61,7 +69,7 @@ type suite struct {
 	measure func(*bench, context.Context) error
 }
 
-// They need a compiler.
+// These suites need a compiler.
 const (
 	slowDisk       = "postgres-slow-disk"
 	engineSlowDisk = "engine-slow-disk"
@@ -87,7 +95,7 @@ var suites = []suite{
 	{engineSlowDisk, (*bench).engineSlowDisk},
 }
 
-// run measures the wanted suites. One that fails does not keep the others from being measured.
+// run measures the wanted suites. If one fails, the others are measured all the same.
 func (b *bench) run(ctx context.Context, wanted *regexp.Regexp) error {
 	b.machine()
 	var errs []error
@@ -111,13 +119,14 @@ func (b *bench) missed() error {
 	var errs []error
 	for _, r := range b.results {
 		if b.judge && !r.goal.met(r) {
-			errs = append(errs, fmt.Errorf("missed: %s, %d workers: %s, goal %s", r.what, r.workers, r.goal.measured(r), r.goal))
+			errs = append(errs,
+				fmt.Errorf("missed: %s, %d workers: %s, goal %s", r.what, r.workers, r.goal.measured(r), r.goal))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// fact adds to what the report says about the machine.
+// fact adds a line to the report's part about the machine.
 func (b *bench) fact(format string, args ...any) {
 	if fact := fmt.Sprintf(format, args...); !slices.Contains(b.facts, fact) {
 		b.facts = append(b.facts, fact)

@@ -11,7 +11,7 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// Everything can be measured, and nothing is judged: a test says nothing about speed.
+// Everything can be measured. The test judges no figure: a test says nothing about speed.
 func TestQuick(t *testing.T) {
 	b := &bench{
 		scale:    brief,

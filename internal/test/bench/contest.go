@@ -10,27 +10,28 @@ import (
 	"time"
 )
 
-// An operation is one unit of what is measured. The calls of one worker follow each other.
+// An operation is one unit of the measured work. The calls of one worker follow each other.
 type operation func(ctx context.Context, worker int) error
 
-// A subject is something to be measured.
+// A subject is measured in a contest.
 type subject struct {
 	name string
 	op   operation
 	goal goal // the zero goal is always met
 }
 
-// A contest compares subjects with a reference. All take turns in every round, forwards and backwards, so that a drift
-// of the machine favours none.
+// A contest compares subjects with a reference. All take turns in every round, forwards and backwards. So a drift of
+// the machine favours none of them.
 type contest struct {
-	what      string // the same for all; a subject's name follows
+	// what is the same for all subjects. A subject's name follows.
+	what      string
 	workers   int
 	reference subject
 	subjects  []subject
-	between   func(ctx context.Context) error // rounds; may be nil
+	between   func(ctx context.Context) error // between rounds; may be nil
 }
 
-// A sample is what one round measured: operations per second, and allocations of one operation.
+// A sample is the result of one round: operations per second, and allocations of one operation.
 type sample struct{ reference, rate, allocs float64 }
 
 // A result is one line of the report.
@@ -45,7 +46,8 @@ type result struct {
 func (b *bench) compete(ctx context.Context, c contest) error {
 	all := append([]subject{c.reference}, c.subjects...)
 	samples := make([][]sample, len(all))
-	for round := range b.rounds + 1 { // the first warms up caches and prepares statements
+	// The first round warms up caches and prepares statements.
+	for round := range b.rounds + 1 {
 		if c.between != nil {
 			if err := c.between(ctx); err != nil {
 				return err
@@ -90,7 +92,7 @@ func (b *bench) add(r result) {
 	b.results = append(b.results, r)
 }
 
-// A tally is how often something was done, how long it took, and what it allocated.
+// A tally says how often an operation was done, how long this took, and how much was allocated.
 type tally struct {
 	done   int64
 	took   time.Duration
@@ -107,16 +109,17 @@ func (t tally) rate() float64 { return float64(t.done) / t.took.Seconds() }
 
 func (t tally) allocsEach() float64 { return float64(t.allocs) / float64(t.done) }
 
-// allocations returns how many there have been in this process.
+// allocations returns how many allocations this process has made.
 func allocations() uint64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return m.Mallocs
 }
 
-// repeat has every worker repeat op for a while.
+// repeat makes every worker repeat op for a while.
 func repeat(ctx context.Context, workers int, d time.Duration, op operation) (tally, error) {
-	runtime.GC() // what others left behind is not on this subject's time
+	// The garbage of other subjects must not cost this subject time.
+	runtime.GC()
 	before := allocations()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -139,7 +142,7 @@ func repeat(ctx context.Context, workers int, d time.Duration, op operation) (ta
 	return tally{n.Load(), took, allocations() - before}, context.Cause(ctx)
 }
 
-// median returns the middle of what f makes of each sample.
+// median returns the median of f over the samples.
 func (r result) median(f func(sample) float64) float64 {
 	values := r.sorted(f)
 	n := len(values)

@@ -15,7 +15,9 @@ import (
 // An actor plays turns with the engine.
 type actor[S any] struct{ *orchestrator.Orchestrator[S] }
 
-func newActor[S any](d orchestrator.Definition[S], turns checkpoint.Store, runs snapshot.Store, keep int) (actor[S], error) {
+func newActor[S any](
+	d orchestrator.Definition[S], turns checkpoint.Store, runs snapshot.Store, keep int,
+) (actor[S], error) {
 	bot, err := orchestrator.New(d, turns, &orchestrator.Options{Snapshots: runs, KeepSnapshots: keep})
 	return actor[S]{bot}, err
 }
@@ -49,7 +51,8 @@ func counting() orchestrator.Definition[counter] {
 	}}
 }
 
-// engine measures what a turn costs beside its stores, which are in memory, and its state, which is one integer.
+// engine measures what a turn costs in addition to its stores and its state. The stores are in memory, and the state is
+// one integer.
 func (b *bench) engine(ctx context.Context) error {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	stores := player{new(checkpoint.Memory), make([]json.RawMessage, 64), b.keep, ""}
@@ -70,7 +73,8 @@ func (b *bench) engine(ctx context.Context) error {
 	}
 	rota := newRota(b.sessions, 1)
 	err = b.compete(ctx, contest{
-		what: "memory, one integer, one core", workers: 1, reference: subject{name: "Claim, Append", op: rota.on(stores.play)},
+		what: "memory, one integer, one core", workers: 1,
+		reference: subject{name: "Claim, Append", op: rota.on(stores.play)},
 		subjects: []subject{
 			{name: "Execute", op: rota.on(plain.play), goal: atPace(100_000)},
 			{name: "Execute with snapshots", op: rota.on(durable.play), goal: goal{kind: pace}},
@@ -83,7 +87,7 @@ func (b *bench) engine(ctx context.Context) error {
 	return nil
 }
 
-// alsoAllocations adds what the subjects of the last contest allocated, with a goal for each.
+// alsoAllocations adds the allocations of the last contest's subjects, with a goal for each.
 func (b *bench) alsoAllocations(goals ...goal) {
 	for i, r := range slices.Clone(b.results[len(b.results)-len(goals):]) {
 		r.goal = goals[i]

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
 )
 
-// answering answers with the states of a player, as documents of its own.
+// answering returns a body that answers with the states of a player, as its own documents.
 func answering() func(context.Context, *orchestrator.Turn[conversation]) error {
 	states := conversations(64)
 	return func(_ context.Context, t *orchestrator.Turn[conversation]) error {
@@ -22,7 +22,9 @@ func answering() func(context.Context, *orchestrator.Turn[conversation]) error {
 }
 
 func oneIteration() orchestrator.Definition[conversation] {
-	return orchestrator.Definition[conversation]{Name: "one", Intents: orchestrator.Intents[conversation]{"answer": {Run: answering()}}}
+	return orchestrator.Definition[conversation]{
+		Name: "one", Intents: orchestrator.Intents[conversation]{"answer": {Run: answering()}},
+	}
 }
 
 func twoIterations() orchestrator.Definition[conversation] {
@@ -34,7 +36,7 @@ func twoIterations() orchestrator.Definition[conversation] {
 	}
 }
 
-// enginePostgres measures how much of its stores' speed the engine leaves.
+// enginePostgres measures which share of its stores' speed the engine keeps.
 func (b *bench) enginePostgres(ctx context.Context) error {
 	return b.withPostgres(ctx, testenv.Options{}, func(pool *pgxpool.Pool, store *pgcheckpoint.Store) error {
 		twice := map[int]goal{1: atLeast(1.6), 8: atLeast(1.6), mostWorkers: atLeast(1.5)}
@@ -42,22 +44,24 @@ func (b *bench) enginePostgres(ctx context.Context) error {
 	})
 }
 
-// engineSlowDisk measures the same where a commit takes longer than what surrounds it.
+// engineSlowDisk measures the same on a disk where a commit takes longer than the work around it.
 func (b *bench) engineSlowDisk(ctx context.Context) error {
 	return b.withSlowDisk(ctx, func(pool *pgxpool.Pool, store *pgcheckpoint.Store, described string) error {
 		return b.compareEngine(ctx, "PostgreSQL, slow disk", pool, store, described, engineGoals{})
 	})
 }
 
-// engineGoals are those of turns of one iteration that are not recorded, of those that are, and of two, by workers.
+// engineGoals are the goals of three kinds of turns, by workers: of one iteration without snapshots, of one iteration
+// with them, and of two.
 type engineGoals struct {
 	once, recorded goal
 	twice          map[int]goal
 }
 
-// compareEngine measures turns of one iteration that are not resumed, and of one and two that are.
+// compareEngine measures turns of one iteration that cannot be resumed, and turns of one and two iterations that can.
 func (b *bench) compareEngine(
-	ctx context.Context, where string, pool *pgxpool.Pool, store *pgcheckpoint.Store, described string, goals engineGoals,
+	ctx context.Context, where string, pool *pgxpool.Pool, store *pgcheckpoint.Store, described string,
+	goals engineGoals,
 ) error {
 	states := prose(64)
 	runs := pgsnapshot.New(pool, nil)
@@ -86,8 +90,9 @@ func (b *bench) compareEngine(
 			what: where + ", one iteration", reference: subject{name: "Claim, Append", op: rota.on(stores.player.play)},
 			subjects: []subject{{name: "Execute", op: rota.on(one.play), goal: goals.once}},
 		}, {
-			what: where + ", one iteration", reference: subject{name: "Execute without snapshots", op: rota.on(one.play)},
-			subjects: []subject{{name: "Execute with snapshots", op: rota.on(recorded.play), goal: goals.recorded}},
+			what:      where + ", one iteration",
+			reference: subject{name: "Execute without snapshots", op: rota.on(one.play)},
+			subjects:  []subject{{name: "Execute with snapshots", op: rota.on(recorded.play), goal: goals.recorded}},
 		}, {
 			what: where + ", two iterations", reference: subject{name: "eight round trips", op: rota.on(recipe.play)},
 			subjects: []subject{

@@ -15,9 +15,9 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
 )
 
-// postgresFunctions measures whole turns by functions against the same turns by the statements of the stores, and once
-// more where the driver may not keep prepared statements, as behind some poolers. There is no goal: decision 0026 says
-// why the stores send statements.
+// postgresFunctions measures whole turns by functions against the same turns by the statements of the stores. It
+// measures them again for a driver that may not keep prepared statements, as behind some poolers. There is no goal:
+// decision 0026 says why the stores send statements.
 func (b *bench) postgresFunctions(ctx context.Context) error {
 	return b.withPostgres(ctx, testenv.Options{}, func(pool *pgxpool.Pool, _ *pgcheckpoint.Store) error {
 		config := pool.Config()
@@ -49,7 +49,7 @@ func (b *bench) postgresFunctions(ctx context.Context) error {
 	})
 }
 
-// players returns what plays the same turns by statements and by functions.
+// players returns two players of the same turns: one uses statements, the other functions.
 func (b *bench) players(pool *pgxpool.Pool) (statements, functions resumable) {
 	states := prose(64)
 	statements = newResumable(
@@ -95,9 +95,9 @@ func tidyTables(ctx context.Context, pool *pgxpool.Pool) error {
 	return nil
 }
 
-// weighFunctions adds to the report what a turn takes of the server's processor, and writes to its log. It reports the
-// cheapest tenth of the laps: a neighbour makes a lap dearer, and never cheaper. A checkpoint comes first, and each
-// session is played once before, so that few pages are logged whole.
+// weighFunctions adds to the report how much of the server's processor a turn takes, and how much it writes to the
+// server's log. It reports the cheapest tenth of the laps: a neighbour makes a lap dearer, and never cheaper. A
+// checkpoint comes first, and each session is played once before. So few pages are logged whole.
 func (b *bench) weighFunctions(ctx context.Context, pool *pgxpool.Pool) error {
 	statements, functions := b.players(pool)
 	loads := []*load{
@@ -130,7 +130,7 @@ func (b *bench) weighFunctions(ctx context.Context, pool *pgxpool.Pool) error {
 	return nil
 }
 
-// A load is what turns ask of a server, lap by lap.
+// A load is what turns cost a server, lap by lap.
 type load struct {
 	name        string
 	play        func(ctx context.Context, session string) error
@@ -150,15 +150,16 @@ func (l *load) weigh(ctx context.Context, pool *pgxpool.Pool, sessions int, coun
 	}
 	after, err := spent(ctx, pool)
 	if counts {
-		l.took, l.wrote = append(l.took, after.nanoseconds-before.nanoseconds), append(l.wrote, after.bytes-before.bytes)
+		l.took, l.wrote = append(l.took, after.nanoseconds-before.nanoseconds),
+			append(l.wrote, after.bytes-before.bytes)
 	}
 	return err
 }
 
-// expense is what a server has done since it started.
+// expense is the work of a server since it started.
 type expense struct{ nanoseconds, bytes int64 }
 
-// spent adds up what the processes that serve the pool have used, and tells where the log ends.
+// spent adds up the use of the processes that serve the pool, and tells where the log ends.
 func spent(ctx context.Context, pool *pgxpool.Pool) (e expense, err error) {
 	var pids []int
 	err = pool.QueryRow(ctx, `

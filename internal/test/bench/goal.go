@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// A goal bounds what is measured. The zero goal bounds nothing and shows how many times as fast as the reference
-// something is.
+// A goal bounds a figure. The zero goal bounds nothing. It shows how many times as fast as the reference a subject is.
 type goal struct {
 	kind  kind
 	bound float64 // 0: none
@@ -15,11 +14,14 @@ type goal struct {
 type kind int
 
 const (
-	speed   kind = iota // operations per second, as a multiple of the reference's
-	cost                // time of one operation, as a multiple of the reference's
-	latency             // time of one operation, in seconds
-	pace                // operations per second
-	garbage             // allocations of one operation
+	// speed is operations per second, as a multiple of the reference's.
+	speed kind = iota
+	// cost is the time of one operation, as a multiple of the reference's.
+	cost
+	// latency is the time of one operation, in seconds.
+	latency
+	pace    // operations per second
+	garbage // allocations of one operation
 )
 
 func atLeast(timesAsFast float64) goal { return goal{speed, timesAsFast} }
@@ -60,7 +62,7 @@ func (g goal) met(r result) bool {
 	}
 }
 
-// least reports whether more is better.
+// least reports whether a higher figure is better.
 func (g goal) least() bool { return g.kind == speed || g.kind == pace }
 
 // measured returns the median of the rounds, and their range.

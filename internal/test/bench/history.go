@@ -11,10 +11,10 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testenv"
 )
 
-// flat is what a long history may cost.
+// flat bounds the cost of a long history.
 var flat = atMost(1.2)
 
-// postgresHistory keeps autovacuum away, so that the dead rows of every pruned turn are still there.
+// postgresHistory turns autovacuum off, so that the dead rows of every pruned turn are still there.
 func (b *bench) postgresHistory(ctx context.Context) error {
 	o := testenv.Options{Settings: map[string]string{"autovacuum": "off"}}
 	return b.withPostgres(ctx, o, func(pool *pgxpool.Pool, store *pgcheckpoint.Store) error {
@@ -25,7 +25,7 @@ func (b *bench) postgresHistory(ctx context.Context) error {
 	})
 }
 
-// history compares turns of sessions that have many behind them with turns of sessions that have few.
+// history compares turns of sessions with many turns behind them with turns of sessions with few.
 func (b *bench) history(ctx context.Context, where string, store checkpoint.Store) error {
 	states := prose(64)
 	young, old := player{store, states, b.keep, "young/"}, player{store, states, b.keep, "old/"}
@@ -46,7 +46,7 @@ func (b *bench) history(ctx context.Context, where string, store checkpoint.Stor
 	return nil
 }
 
-// alternate plays a turn of the one and a turn of the other, again and again.
+// alternate plays a turn of one session and a turn of the other, again and again.
 func (b *bench) alternate(ctx context.Context, reference, subject player, session int) (sample, error) {
 	var took [2]time.Duration
 	for range b.span {

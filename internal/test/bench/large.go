@@ -26,8 +26,8 @@ type filled struct {
 	turns int
 }
 
-// postgresLarge measures turns among many turns against the same turns among few. Equally many sessions are in use in
-// both tables, and in the large one they lie far apart.
+// postgresLarge measures turns among many turns against the same turns among few. The same number of sessions is in use
+// in both tables. In the large table they lie far apart.
 func (b *bench) postgresLarge(ctx context.Context) error {
 	if b.large == 0 {
 		b.log("  left out: -large says how many turns to load")
@@ -42,7 +42,8 @@ func (b *bench) postgresLarge(ctx context.Context) error {
 
 func (b *bench) withFilled(ctx context.Context, turns int, f func(filled) error) error {
 	o := testenv.Options{Settings: map[string]string{
-		"wal_level": "minimal", "max_wal_senders": "0", // so that what is loaded is written once
+		// With these settings the loaded rows are written once.
+		"wal_level": "minimal", "max_wal_senders": "0",
 		"shared_buffers": b.buffers, "max_wal_size": "4GB", "maintenance_work_mem": b.buffers,
 	}}
 	return b.withPostgres(ctx, o, func(pool *pgxpool.Pool, store *pgcheckpoint.Store) error {
@@ -62,7 +63,8 @@ func (b *bench) compareSizes(ctx context.Context, small, large filled) error {
 		}
 		return r.on(player{f.store, []json.RawMessage{json.RawMessage(`{"order": 7}`)}, turnsEach, ""}.play)
 	}
-	for _, f := range []filled{small, large} { // what is in use is in memory soon
+	// These turns bring the rows in use into memory.
+	for _, f := range []filled{small, large} {
 		touch := op(f, 1)
 		for range active {
 			if err := touch(ctx, 0); err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testenv"
 )
 
-// postgresLeases measures how long one Renew of all the sessions of a process takes, and how much room sessions and
-// turns take. A process renews once in each third of LeaseTTL.
+// postgresLeases measures how long one Renew of all sessions of a process takes, and how much room sessions and turns
+// take. A process renews once in each third of LeaseTTL.
 func (b *bench) postgresLeases(ctx context.Context) error {
 	return b.withPostgres(ctx, testenv.Options{}, func(pool *pgxpool.Pool, store *pgcheckpoint.Store) error {
 		err := b.describe(ctx, pool, "")
@@ -42,7 +42,7 @@ func (b *bench) postgresLeases(ctx context.Context) error {
 	})
 }
 
-// room adds to the report how large tables and indexes are before anything has been pruned.
+// room adds to the report how large tables and indexes are before rows have been pruned.
 func (b *bench) room(ctx context.Context, pool *pgxpool.Pool, store *pgcheckpoint.Store) error {
 	p := player{store, prose(64), b.keep, "kept-"}
 	if err := p.fillAll(ctx, b.sessions, b.keep); err != nil {
@@ -82,7 +82,7 @@ func renewing(store checkpoint.Store, leases []checkpoint.Lease) operation {
 	}
 }
 
-// weighRenewal adds to the report what the renewal of one lease costs the server, if many are renewed at once.
+// weighRenewal adds to the report how much the renewal of one lease costs the server, if many are renewed at once.
 func (b *bench) weighRenewal(ctx context.Context, pool *pgxpool.Pool, renew operation, leases int) error {
 	l := load{play: func(ctx context.Context, _ string) error { return renew(ctx, 0) }}
 	for lap := range 1 + 3*b.rounds {

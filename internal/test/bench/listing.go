@@ -16,7 +16,7 @@ import (
 
 const (
 	page       = 100 // sessions
-	owingShare = 100 // one session of so many owes a reply
+	owingShare = 100 // of so many sessions one owes
 )
 
 // listing measures how long it takes to find sessions among many turns.
@@ -33,14 +33,18 @@ func (b *bench) listing(ctx context.Context) error {
 			reference: subject{name: "SELECT DISTINCT", op: distinct(pool, b.listed)},
 			subjects: []subject{
 				{name: "Sessions, all", op: list(store, all, b.listed), goal: atLeast(10)},
-				{name: "Sessions, first page", op: list(store, first, min(page, b.listed)), goal: below(5 * time.Millisecond)},
+				{
+					name: "Sessions, first page", op: list(store, first, min(page, b.listed)),
+					goal: below(5 * time.Millisecond),
+				},
 				{name: "Sessions, owing", op: list(store, owing, b.listed/owingShare), goal: goal{kind: latency}},
 			},
 		})
 	})
 }
 
-// populate writes what the store would have written. The statements know the store's tables, which are documented.
+// populate writes the rows that the store would have written. The statements know the store's tables, which are
+// documented.
 func (b *bench) populate(ctx context.Context, pool *pgxpool.Pool) error {
 	var batch pgx.Batch
 	batch.Queue(`

@@ -20,7 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast/lock/redislocker"
 )
 
-// locks measures what a lock costs that nobody else wants.
+// locks measures the cost of a lock that no other caller wants.
 func (b *bench) locks(ctx context.Context) error {
 	err := b.withRedis(ctx, "everysec", func(client *redis.Client, _ *redischeckpoint.Store) error {
 		bare := redislock.New(client)
@@ -30,14 +30,17 @@ func (b *bench) locks(ctx context.Context) error {
 			return err
 		}
 		return b.compete(ctx, contest{
-			what: "Redis", workers: 1, reference: subject{name: "bare redislock", op: func(ctx context.Context, worker int) error {
+			what: "Redis", workers: 1,
+			reference: subject{name: "bare redislock", op: func(ctx context.Context, worker int) error {
 				l, err := bare.Obtain(ctx, fmt.Sprintf("bare:%d", worker), leaseTTL, nil)
 				if err != nil {
 					return err
 				}
 				return l.Release(ctx)
 			}},
-			subjects: []subject{{name: "Lock, unlock of redislocker", op: lockUnlock(redislocker.New(client, nil)), goal: atLeast(0.8)}},
+			subjects: []subject{{
+				name: "Lock, unlock of redislocker", op: lockUnlock(redislocker.New(client, nil)), goal: atLeast(0.8),
+			}},
 		})
 	})
 	if err != nil {
@@ -51,14 +54,18 @@ func (b *bench) locks(ctx context.Context) error {
 		listening := pglocker.New(pool, &pglocker.Options{Listen: func(ctx context.Context) (*pgx.Conn, error) {
 			return pgx.ConnectConfig(ctx, pool.Config().ConnConfig)
 		}})
-		if err := errors.Join(b.fairness(ctx, "pglocker, polling", l), b.fairness(ctx, "pglocker, listening", listening)); err != nil {
+		if err := errors.Join(
+			b.fairness(ctx, "pglocker, polling", l), b.fairness(ctx, "pglocker, listening", listening),
+		); err != nil {
 			return err
 		}
 		for _, workers := range workerCounts {
 			err := b.compete(ctx, contest{
 				what: "PostgreSQL", workers: workers,
-				reference: subject{name: "advisory lock, pinned", op: func(ctx context.Context, worker int) error { return advisory(ctx, pool, worker) }},
-				subjects:  []subject{{name: "Lock, unlock of pglocker", op: lockUnlock(l)}},
+				reference: subject{name: "advisory lock, pinned", op: func(ctx context.Context, worker int) error {
+					return advisory(ctx, pool, worker)
+				}},
+				subjects: []subject{{name: "Lock, unlock of pglocker", op: lockUnlock(l)}},
 				between: func(ctx context.Context) error {
 					_, err := pool.Exec(ctx, "VACUUM holdfast_locks")
 					return err
@@ -72,10 +79,10 @@ func (b *bench) locks(ctx context.Context) error {
 	})
 }
 
-// contend is how many want one key.
+// contend is how many callers want one key.
 const contend = 8
 
-// fairness adds to the report how unequally those who contend for one key get it.
+// fairness adds to the report how unequally the contenders for one key get it.
 func (b *bench) fairness(ctx context.Context, name string, l lock.Locker) error {
 	var got [contend]int
 	op := func(ctx context.Context, worker int) error {
@@ -90,7 +97,8 @@ func (b *bench) fairness(ctx context.Context, name string, l lock.Locker) error 
 	if _, err := repeat(ctx, contend, time.Duration(b.rounds)*b.round, op); err != nil {
 		return err
 	}
-	b.fact("%s: of %d that contend for one key, the luckiest got it %d times and the unluckiest %d times", name, contend, slices.Max(got[:]), slices.Min(got[:]))
+	b.fact("%s: of %d that contend for one key, the luckiest got it %d times and the unluckiest %d times",
+		name, contend, slices.Max(got[:]), slices.Min(got[:]))
 	return nil
 }
 
@@ -105,7 +113,7 @@ func lockUnlock(l lock.Locker) operation {
 	}
 }
 
-// advisory is the cheapest lock that PostgreSQL has; it keeps a connection for as long as it is held.
+// advisory is the cheapest lock of PostgreSQL. It keeps a connection for as long as it is held.
 func advisory(ctx context.Context, pool *pgxpool.Pool, worker int) error {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {

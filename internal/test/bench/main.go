@@ -1,12 +1,12 @@
-// Bench measures the stores against what their users would otherwise write, and the engine against its stores, and says
-// whether the goals of docs/performance.md are met.
+// Bench measures the stores against the code that their users would otherwise write, and the engine against its stores.
+// It says whether the goals of docs/performance.md are met.
 //
 //	go run ./internal/test/bench [-quick] [-only regexp] [-round 1.5s] [-rounds 7] [-large turns]
 //
-// It starts servers of its own, with durability on, and stops them. What is compared is measured in turns, round by
-// round in one run, because the same machine differs from itself by more than most goals ask: ratios are worth
-// reading, absolute figures are not, save those of the engine in memory on a machine that does nothing else. A missed goal
-// makes the exit status 1.
+// It starts its own servers, with durability on, and stops them. The subjects of a comparison take turns, round by
+// round in one run, because the same machine differs from itself by more than most goals ask. So ratios are worth
+// reading. Absolute figures are not, except those of the engine in memory on an otherwise idle machine. If a goal is
+// missed, the exit status is 1.
 package main
 
 import (

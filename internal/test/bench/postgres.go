@@ -15,11 +15,13 @@ import (
 
 const mostWorkers = 32
 
-// workerCounts are those that PostgreSQL is measured with.
+// workerCounts are the numbers of workers that PostgreSQL is measured with.
 var workerCounts = [...]int{1, 8, mostWorkers}
 
 // withPostgres runs f with a durable PostgreSQL that has the store's tables.
-func (b *bench) withPostgres(ctx context.Context, o testenv.Options, f func(*pgxpool.Pool, *pgcheckpoint.Store) error) (err error) {
+func (b *bench) withPostgres(
+	ctx context.Context, o testenv.Options, f func(*pgxpool.Pool, *pgcheckpoint.Store) error,
+) (err error) {
 	o.Durable = true
 	url, stop, err := b.postgres(&o)
 	if err != nil {
@@ -67,7 +69,10 @@ func (b *bench) postgresTurns(ctx context.Context) error {
 }
 
 // compareTurns measures whole turns of sessions that are past their keep threshold.
-func (b *bench) compareTurns(ctx context.Context, where string, pool *pgxpool.Pool, store *pgcheckpoint.Store, goals map[int]goal, delivered goal) error {
+func (b *bench) compareTurns(
+	ctx context.Context, where string, pool *pgxpool.Pool, store *pgcheckpoint.Store, goals map[int]goal,
+	delivered goal,
+) error {
 	states := prose(64)
 	theirs := recipe{pool, states, b.keep}
 	ours := player{store, states, b.keep, ""}
@@ -97,8 +102,8 @@ func (b *bench) compareTurns(ctx context.Context, where string, pool *pgxpool.Po
 	return nil
 }
 
-// tidy does between rounds what autovacuum does once a minute, much too seldom for rounds of seconds: it removes dead
-// rows, which cost the recipe's open-ended prune more than ours.
+// tidy does between rounds the work of autovacuum. Autovacuum comes once a minute, much too seldom for rounds of
+// seconds. tidy removes dead rows, which cost the recipe's open-ended prune more than ours.
 func tidy(ctx context.Context, pool *pgxpool.Pool) error {
 	for _, sql := range []string{
 		"TRUNCATE bare",
@@ -113,14 +118,14 @@ func tidy(ctx context.Context, pool *pgxpool.Pool) error {
 	return nil
 }
 
-// bare inserts single rows: what durability alone costs.
+// bare inserts single rows. It shows the cost of durability alone.
 type bare struct {
 	pool   *pgxpool.Pool
 	states []json.RawMessage
 	turn   *[mostWorkers]int // by worker
 }
 
-// create makes a table like the store's turns, with the primary key alone.
+// create makes a table like the store's turns, with only the primary key.
 func (b bare) create(ctx context.Context) error {
 	_, err := b.pool.Exec(ctx, `
 		CREATE TABLE bare (LIKE holdfast_turns INCLUDING DEFAULTS INCLUDING COMPRESSION);
@@ -135,6 +140,7 @@ func (b bare) insert(ctx context.Context, worker int) error {
 	_, err := b.pool.Exec(ctx, `
 		INSERT INTO bare (orchestrator, session, turn, state, route, signature, version, run_id)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
-		botName, sessionName(worker), turn, string(b.states[turn%len(b.states)]), []string{"refund"}, signature, "1", rand.Text())
+		botName, sessionName(worker), turn, string(b.states[turn%len(b.states)]), []string{"refund"},
+		signature, "1", rand.Text())
 	return err
 }

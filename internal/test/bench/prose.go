@@ -9,8 +9,8 @@ import (
 // stateBytes is the size of the states, as JSON.
 const stateBytes = 4096
 
-// vocabulary is in the order of frequency, so that prose made of it compresses as people's does: 4 KiB to 2.6 KB with
-// lz4 and 2.2 KB with pglz, like as much of the GPL.
+// vocabulary is in the order of frequency. So prose made of it compresses like the prose of people: 4 KiB to 2.6 KB
+// with lz4 and 2.2 KB with pglz, like as much of the GPL.
 const vocabulary = `the to I you it is and a of my your that in not we for have on order this was with be are can
 refund but me if will what do has so at they please from just or when would there an about as now been don't all one
 know get time how see like why then account card here our out up were help any could sorry day did go which want
@@ -38,7 +38,7 @@ func prose(n int) []json.RawMessage {
 	return states
 }
 
-// conversations returns n states, no two alike.
+// conversations returns n states, all different.
 func conversations(n int) []conversation {
 	words := strings.Fields(vocabulary)
 	random := rand.New(rand.NewPCG(1, 2))
@@ -63,7 +63,7 @@ func converse(words []string, random *rand.Rand) conversation {
 	return state
 }
 
-// text takes frequent words more often: the square of a uniform number is small more often than not.
+// text takes frequent words more often, because the square of a uniform number is small more often than not.
 func text(size int, words []string, random *rand.Rand) string {
 	var s strings.Builder
 	for s.Len() < size {

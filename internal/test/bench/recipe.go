@@ -7,15 +7,15 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// A recipe does on PostgreSQL what the guide does that this module replaces: it loads the newest row, inserts the
-// next and prunes, as three round trips, with nothing that keeps two processes apart.
+// A recipe does on PostgreSQL the same as the guide that this module replaces. It loads the newest row, inserts the
+// next and prunes, as three round trips. It has nothing that keeps two processes apart.
 type recipe struct {
 	pool   *pgxpool.Pool
 	states []json.RawMessage
 	keep   int
 }
 
-// The guide's own DDL.
+// This is the guide's own DDL.
 const recipeSchema = `
 	CREATE TABLE warlock_orchestrator_sessions (
 		orchestrator_name TEXT NOT NULL,
@@ -91,7 +91,8 @@ func (r recipe) load(ctx context.Context, session string) (turn int, err error) 
 }
 
 func (r recipe) settle(ctx context.Context, session string, turn int) error {
-	_, err := r.pool.Exec(ctx, recipeInsert, botName, session, turn, string(r.states[turn%len(r.states)]), "refund", signature, "1")
+	_, err := r.pool.Exec(ctx, recipeInsert, botName, session, turn, string(r.states[turn%len(r.states)]), "refund",
+		signature, "1")
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,9 @@ import (
 )
 
 // withRedis runs f with a Redis that syncs its file as appendfsync says, and a client of one connection.
-func (b *bench) withRedis(ctx context.Context, appendfsync string, f func(*redis.Client, *redischeckpoint.Store) error) (err error) {
+func (b *bench) withRedis(
+	ctx context.Context, appendfsync string, f func(*redis.Client, *redischeckpoint.Store) error,
+) (err error) {
 	url, stop, err := b.redis(&testenv.Options{Durable: true, Settings: map[string]string{"appendfsync": appendfsync}})
 	if err != nil {
 		return err
@@ -36,7 +38,7 @@ func (b *bench) withRedis(ctx context.Context, appendfsync string, f func(*redis
 }
 
 func (b *bench) redisTurns(ctx context.Context) error {
-	// The goal is for a Redis that promises what the other stores do; everysec shows the cost of the script itself.
+	// The goal is for a Redis that promises as much as the other stores. everysec shows the cost of the script itself.
 	goals := map[string]goal{"always": atMost(2), "everysec": {kind: cost}}
 	for _, appendfsync := range []string{"always", "everysec"} {
 		err := b.withRedis(ctx, appendfsync, func(client *redis.Client, store *redischeckpoint.Store) error {
@@ -49,8 +51,10 @@ func (b *bench) redisTurns(ctx context.Context) error {
 	return nil
 }
 
-// redisSettles measures settles of sessions that keep few and many turns, and prune one at each.
-func (b *bench) redisSettles(ctx context.Context, where string, client *redis.Client, store *redischeckpoint.Store, settle goal) error {
+// redisSettles measures settles of sessions that keep few or many turns, and prune one turn at each settle.
+func (b *bench) redisSettles(
+	ctx context.Context, where string, client *redis.Client, store *redischeckpoint.Store, settle goal,
+) error {
 	states := prose(64)
 	few, err := hold(ctx, player{store, states, b.keep, "few/"})
 	if err != nil {
@@ -91,7 +95,7 @@ func (b *bench) redisHistory(ctx context.Context) error {
 	})
 }
 
-// A holder settles turn after turn of one session without giving it back.
+// A holder settles turn after turn of one session without releasing it.
 type holder struct {
 	player
 	lease checkpoint.Lease

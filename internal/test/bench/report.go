@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// machine adds where it is measured, and how busy others keep it.
+// machine adds where the bench runs, and how busy other programs keep the machine.
 func (b *bench) machine() {
 	b.fact("%d cores, %s/%s, %s", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version())
 	if load, err := os.ReadFile("/proc/loadavg"); err == nil {
@@ -18,7 +18,7 @@ func (b *bench) machine() {
 	}
 }
 
-// WriteTo writes what was measured as a Markdown table whose columns are aligned.
+// WriteTo writes the results as a Markdown table whose columns are aligned.
 func (b *bench) WriteTo(w io.Writer) (int64, error) {
 	rows := [][]string{
 		{"what", "workers", "reference", "its rate", "rate", "measured (range)", "goal", ""},
@@ -31,7 +31,9 @@ func (b *bench) WriteTo(w io.Writer) (int64, error) {
 	for _, fact := range b.facts {
 		fmt.Fprintln(&text, fact)
 	}
-	fmt.Fprintf(&text, "medians of %d interleaved rounds of %v; rates are per second, drift from run to run and bind nobody\n\n", b.rounds, b.round)
+	fmt.Fprintf(&text,
+		"medians of %d interleaved rounds of %v; rates are per second, drift from run to run and bind nobody\n\n",
+		b.rounds, b.round)
 	align(&text, rows)
 	n, err := io.WriteString(w, text.String())
 	return int64(n), err

@@ -19,14 +19,14 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot/redissnapshot"
 )
 
-// A resumable player plays turns of two iterations, which a crash does not lose.
+// A resumable player plays turns of two iterations that survive a crash.
 type resumable struct {
 	player
 	runs   snapshot.Store
 	settle snapshot.Settle // nil: Append, and Delete
 }
 
-// newResumable settles in one step if the stores can.
+// newResumable returns a resumable. If the stores can, it settles in one step.
 func newResumable(p player, runs snapshot.Store) resumable {
 	r := resumable{player: p, runs: runs}
 	if j, ok := runs.(snapshot.Joiner); ok {
@@ -35,10 +35,11 @@ func newResumable(p player, runs snapshot.Store) resumable {
 	return r
 }
 
-// begun is what a run is begun with: its input, and not the state that the session has.
-const begun = `{"v": 1, "born": 1763757600000000, "signature": "` + signature + `", "input": {"text": "Where is my order?"}}`
+// begun is the payload of a Begin. It has the run's input, and not the state that the session has.
+const begun = `{"v": 1, "born": 1763757600000000, "signature": "` + signature +
+	`", "input": {"text": "Where is my order?"}}`
 
-// play claims a session, begins a run, saves it once, settles and deletes it: what the engine does for such a turn.
+// play claims a session, begins a run, saves it once, settles and deletes it. The engine does the same for such a turn.
 func (p resumable) play(ctx context.Context, session string) error {
 	c, err := p.claim(ctx, session)
 	if err != nil {
@@ -47,7 +48,8 @@ func (p resumable) play(ctx context.Context, session string) error {
 	turn := following(c.Last)
 	state := p.states[turn%len(p.states)]
 	r := snapshot.Run{
-		Key: snapshot.Key(c.Key), ID: rand.Text(), Turn: turn, Attempt: 1, Status: snapshot.Running, Fence: c.Fence, Payload: json.RawMessage(begun),
+		Key: snapshot.Key(c.Key), ID: rand.Text(), Turn: turn, Attempt: 1, Status: snapshot.Running, Fence: c.Fence,
+		Payload: json.RawMessage(begun),
 	}
 	found, err := p.runs.Begin(ctx, r)
 	if err != nil || found != nil {
@@ -72,8 +74,8 @@ func (p resumable) play(ctx context.Context, session string) error {
 	return p.runs.Delete(ctx, r.Key, r.ID, r.Fence)
 }
 
-// A supervisor is the recipe for such a turn: it loads the newest row and the snapshot, upserts the snapshot four times,
-// inserts and prunes. That is eight round trips, and nothing that keeps two processes apart.
+// A supervisor is the recipe for such a turn. It loads the newest row and the snapshot, upserts the snapshot four
+// times, inserts and prunes. It makes eight round trips, and has nothing that keeps two processes apart.
 type supervisor struct{ recipe }
 
 const supervisorSchema = `
@@ -120,7 +122,8 @@ func (b *bench) postgresRuns(ctx context.Context) error {
 		theirs := supervisor{recipe{pool, states, b.keep}}
 		ours := newResumable(player{store, states, b.keep, ""}, runs)
 		_, err := pool.Exec(ctx, runs.Schema()+supervisorSchema)
-		err = errors.Join(err, theirs.fillAll(ctx, b.sessions, b.keep+5), ours.fillAll(ctx, b.sessions, b.keep+5), b.describe(ctx, pool, ""))
+		err = errors.Join(err, theirs.fillAll(ctx, b.sessions, b.keep+5), ours.fillAll(ctx, b.sessions, b.keep+5),
+			b.describe(ctx, pool, ""))
 		if err != nil {
 			return err
 		}
@@ -128,9 +131,12 @@ func (b *bench) postgresRuns(ctx context.Context) error {
 		for _, workers := range workerCounts {
 			rota := newRota(b.sessions, workers)
 			err := b.compete(ctx, contest{
-				what: "PostgreSQL, two iterations", workers: workers, reference: subject{name: "eight round trips", op: rota.on(theirs.play)},
-				subjects: []subject{{name: "Claim, Begin, Save, Settle", op: rota.on(ours.play), goal: goals[workers]}},
-				between:  func(ctx context.Context) error { return tidyRuns(ctx, pool) },
+				what: "PostgreSQL, two iterations", workers: workers,
+				reference: subject{name: "eight round trips", op: rota.on(theirs.play)},
+				subjects: []subject{
+					{name: "Claim, Begin, Save, Settle", op: rota.on(ours.play), goal: goals[workers]},
+				},
+				between: func(ctx context.Context) error { return tidyRuns(ctx, pool) },
 			})
 			if err != nil {
 				return err
@@ -142,7 +148,10 @@ func (b *bench) postgresRuns(ctx context.Context) error {
 
 // tidyRuns is tidy for the tables of this suite.
 func tidyRuns(ctx context.Context, pool *pgxpool.Pool) error {
-	for _, table := range []string{"warlock_orchestrator_sessions", "warlock_supervisor_snapshots", "holdfast_sessions", "holdfast_turns", "holdfast_runs"} {
+	for _, table := range []string{
+		"warlock_orchestrator_sessions", "warlock_supervisor_snapshots", "holdfast_sessions", "holdfast_turns",
+		"holdfast_runs",
+	} {
 		if _, err := pool.Exec(ctx, "VACUUM (ANALYZE) "+table); err != nil {
 			return fmt.Errorf("%s: %w", table, err)
 		}
@@ -159,13 +168,14 @@ func (b *bench) redisRuns(ctx context.Context) error {
 		}
 		rota := newRota(b.sessions, 1)
 		return b.compete(ctx, contest{
-			what: "Redis, two iterations", workers: 1, reference: subject{name: "eight plain commands", op: eightCommands(client, states)},
-			subjects: []subject{{name: "Claim, Begin, Save, Append, Delete", op: rota.on(ours.play)}},
+			what: "Redis, two iterations", workers: 1,
+			reference: subject{name: "eight plain commands", op: eightCommands(client, states)},
+			subjects:  []subject{{name: "Claim, Begin, Save, Append, Delete", op: rota.on(ours.play)}},
 		})
 	})
 }
 
-// eightCommands reads and writes as often, and as much, as the recipe does, one document to a key.
+// eightCommands reads and writes as often, and as much, as the recipe does. Each document has a key.
 func eightCommands(client *redis.Client, states []json.RawMessage) operation {
 	n := 0
 	return func(ctx context.Context, _ int) error {
@@ -180,7 +190,8 @@ func eightCommands(client *redis.Client, states []json.RawMessage) operation {
 		for range upserts {
 			errs = append(errs, client.Set(ctx, "plain:run", state, 0).Err())
 		}
-		errs = append(errs, client.Set(ctx, fmt.Sprintf("plain:turn:%d", n%50), state, 0).Err(), client.Del(ctx, "plain:run").Err())
+		errs = append(errs, client.Set(ctx, fmt.Sprintf("plain:turn:%d", n%50), state, 0).Err(),
+			client.Del(ctx, "plain:run").Err())
 		return errors.Join(errs...)
 	}
 }

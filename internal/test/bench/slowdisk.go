@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testenv"
 )
 
-// syncDelay is what the slow disk adds to each fsync and fdatasync.
+// syncDelay is how much longer each fsync and fdatasync takes on the slow disk.
 const syncDelay = time.Millisecond
 
 //go:embed shim/slowdisk.c
@@ -32,8 +32,10 @@ func (b *bench) slowDiskTurns(ctx context.Context) error {
 	})
 }
 
-// withSlowDisk runs f with a PostgreSQL on a slow disk, and how to say so.
-func (b *bench) withSlowDisk(ctx context.Context, f func(pool *pgxpool.Pool, store *pgcheckpoint.Store, described string) error) error {
+// withSlowDisk runs f with a PostgreSQL on a slow disk, and with words that describe the disk.
+func (b *bench) withSlowDisk(
+	ctx context.Context, f func(pool *pgxpool.Pool, store *pgcheckpoint.Store, described string) error,
+) error {
 	dir, err := os.MkdirTemp("", "holdfast-slowdisk-")
 	if err != nil {
 		return err
@@ -55,13 +57,16 @@ func (b *bench) withSlowDisk(ctx context.Context, f func(pool *pgxpool.Pool, sto
 	})
 }
 
-// buildShim compiles the library that slows down a server which preloads it. The server may run as another user.
+// buildShim compiles the library that slows down a server. The server preloads the library, and may run as another
+// user.
 func buildShim(ctx context.Context, dir string) (library string, err error) {
 	source, library := filepath.Join(dir, "slowdisk.c"), filepath.Join(dir, "slowdisk.so")
 	if err := errors.Join(os.Chmod(dir, 0o755), os.WriteFile(source, shim, 0o644)); err != nil {
 		return "", err
 	}
-	out, err := exec.CommandContext(ctx, "gcc", "-O2", "-shared", "-fPIC", "-o", library, source, "-ldl").CombinedOutput()
+	out, err := exec.CommandContext(
+		ctx, "gcc", "-O2", "-shared", "-fPIC", "-o", library, source, "-ldl",
+	).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("gcc: %w\n%s", err, out)
 	}

@@ -13,7 +13,8 @@ import (
 
 // withSQLite runs f with a fresh database that is durable at every commit.
 func (b *bench) withSQLite(ctx context.Context, name string, f func(*sql.DB) error) (err error) {
-	dsn := "file:" + filepath.Join(b.dir, name) + "?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"
+	dsn := "file:" + filepath.Join(b.dir, name) +
+		"?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"
 	db, err := sql.Open("sqlite", dsn)
 	if err != nil {
 		return err
@@ -22,7 +23,7 @@ func (b *bench) withSQLite(ctx context.Context, name string, f func(*sql.DB) err
 	return f(db)
 }
 
-// withSQLiteStore runs f with a store on a database of its own.
+// withSQLiteStore runs f with a store on its own database.
 func (b *bench) withSQLiteStore(ctx context.Context, name string, f func(*sqlitecheckpoint.Store) error) error {
 	return b.withSQLite(ctx, name, func(db *sql.DB) error {
 		var version string
@@ -47,7 +48,9 @@ func (b *bench) sqliteTurns(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if err := errors.Join(ours.fillAll(ctx, b.sessions, b.keep+5), theirs.fillAll(ctx, b.sessions, b.keep+5)); err != nil {
+			if err := errors.Join(
+				ours.fillAll(ctx, b.sessions, b.keep+5), theirs.fillAll(ctx, b.sessions, b.keep+5),
+			); err != nil {
 				return err
 			}
 			rota := newRota(b.sessions, 1)

@@ -20,7 +20,7 @@ const (
 
 func sessionName(i int) string { return fmt.Sprintf("session-%06d", i) }
 
-// A rota shares out sessions among workers, each of which goes through its own again and again.
+// A rota shares out sessions among workers. Each worker uses its own sessions in turn, again and again.
 type rota struct {
 	names   []string
 	workers int
@@ -35,7 +35,7 @@ func newRota(sessions, workers int) *rota {
 	return r
 }
 
-// next returns a session of the worker's.
+// next returns the worker's next session.
 func (r *rota) next(worker int) string {
 	n := r.taken[worker]
 	r.taken[worker]++
@@ -66,11 +66,12 @@ func following(last *checkpoint.Checkpoint) int {
 func (p player) settle(ctx context.Context, l checkpoint.Lease, turn int, o checkpoint.AppendOptions) error {
 	o.Keep = p.keep
 	return p.store.Append(ctx, l, checkpoint.Checkpoint{
-		Turn: turn, State: p.states[turn%len(p.states)], Route: []string{"refund"}, Signature: signature, Version: "1", RunID: rand.Text(),
+		Turn: turn, State: p.states[turn%len(p.states)], Route: []string{"refund"}, Signature: signature, Version: "1",
+		RunID: rand.Text(),
 	}, o)
 }
 
-// play claims a session and settles a turn that gives it back.
+// play claims a session and settles a turn, which releases the session.
 func (p player) play(ctx context.Context, session string) error {
 	c, err := p.claim(ctx, session)
 	if err != nil {
@@ -79,7 +80,7 @@ func (p player) play(ctx context.Context, session string) error {
 	return p.settle(ctx, c.Lease, following(c.Last), checkpoint.AppendOptions{Release: true})
 }
 
-// deliver is play with a reply that is owed until it is marked as delivered.
+// deliver is play with an owed reply. It marks the reply as delivered.
 func (p player) deliver(ctx context.Context, session string) error {
 	c, err := p.claim(ctx, session)
 	if err != nil {
@@ -92,14 +93,14 @@ func (p player) deliver(ctx context.Context, session string) error {
 	return p.store.Mark(ctx, c.Lease, checkpoint.Marks{Delivered: turn + 1, Release: true})
 }
 
-// on makes an operation of something that is done to a session.
+// on makes an operation of a function on a session.
 func (r *rota) on(do func(ctx context.Context, session string) error) operation {
 	return func(ctx context.Context, worker int) error {
 		return do(ctx, r.next(worker))
 	}
 }
 
-// fill settles turns until the session has as many.
+// fill settles turns until the session has that many.
 func (p player) fill(ctx context.Context, session string, turns int) error {
 	c, err := p.claim(ctx, session)
 	if err != nil {
