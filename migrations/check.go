@@ -59,8 +59,9 @@ func missing(ctx context.Context, db *sql.DB, d Dialect) ([]string, error) {
 
 // A state is the part of a database that belongs to the stores.
 type state struct {
-	names    []string // as the catalog query returns them
-	versions []int64  // applied
+	// names are as the catalog query returns them.
+	names    []string
+	versions []int64 // applied
 }
 
 func look(ctx context.Context, db *sql.DB, g *grammar) (s state, err error) {

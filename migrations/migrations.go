@@ -111,8 +111,10 @@ func (g *grammar) unhidden(ctx context.Context, db *sql.DB) error {
 // claimed is a version table that exists. Each migration enters itself there before it does anything else.
 type claimed struct{ database.Store }
 
+// TableExists returns true, because Up has created the table.
 func (claimed) TableExists(context.Context, database.DBTxConn) (bool, error) { return true, nil }
 
+// Insert does nothing, because each migration enters itself.
 func (claimed) Insert(context.Context, database.DBTxConn, database.InsertRequest) error { return nil }
 
 // A migration is one file.

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// A process dies in the middle of a turn. Another adopts the run, goes on from what was saved, and deletes it when the
-// turn is settled.
+// A process dies in the middle of a turn. Another process adopts the run and continues from the last save. It deletes
+// the run when the turn is settled.
 func Example() {
 	ctx := context.Background()
 	store := new(snapshot.Memory)
@@ -37,7 +37,7 @@ func Example() {
 	run, err := store.Adopt(ctx, session, second, 3)
 	fmt.Println(run.ID, run.Attempt, string(run.Payload), err)
 
-	first.Seq = 2 // it was not dead, only late
+	first.Seq = 2 // the first process was not dead, only late
 	fmt.Println(errors.Is(store.Save(ctx, first), lock.ErrFenced))
 	fmt.Println(store.Delete(ctx, session, run.ID, second))
 	// Output:

@@ -87,7 +87,8 @@ var (
 // *DamagedError, it concerns the whole store.
 type DamagedError struct {
 	Key
-	Reason string // what is wrong with the stored run
+	// Reason says what is wrong with the stored run.
+	Reason string
 }
 
 // Error names the session, the reason and the remedy.
@@ -103,8 +104,9 @@ func (e *DamagedError) Unwrap() error { return ErrDamaged }
 type Query struct {
 	Key           // Session "": all of the orchestrator's
 	Status Status // "": any
-	After  string // the last session of the page before
-	Limit  int    // 0: no limit
+	// After is the last session of the previous page.
+	After string
+	Limit int // 0: no limit
 
 	// Brief is for a watch, which asks which runs there are and when they are due. Runs come without RequestID, Base,
 	// Payload and Error. The store does not read the documents. It does not notice damage in what it leaves out.
@@ -146,8 +148,8 @@ type Store interface {
 	// return. It never creates a run. If the run is not in flight, or has ended, Save returns lock.ErrFenced.
 	//
 	// If r has a Payload, r.Parts are all parts that the run has from then on. If r has no Payload, the stored Payload
-	// stays, and Save neither judges nor writes it. Then r.Parts are added to the stored parts, and replace those of
-	// the same name.
+	// stays, and Save neither judges nor writes it. Then r.Parts are added to the stored parts, and replace stored
+	// parts of the same name.
 	//
 	// If r.Seq is not above the stored Seq, r is a repeat or a late copy. Save then changes nothing and returns nil,
 	// and the stored save is durable.
@@ -177,7 +179,8 @@ type Joiner interface {
 }
 
 // A Settle is the Append of the joined checkpoint store. In one transaction with the Append it does the Delete of the
-// run cp.RunID under the fence of l. If Settle returns an error, it deletes nothing. The errors are those of Append.
+// run cp.RunID under the fence of l. If Settle returns an error, it deletes nothing. The errors are the errors of
+// Append.
 //
 // If no such run is in flight, this is no error. If so, or if the turn was settled before, forgotten may be false. If
 // forgotten is false, the caller calls Delete.

@@ -54,13 +54,16 @@ func (r *Recorder) begin(conn *pgx.Conn, sql string) {
 	r.sending[conn.PgConn()] = sql
 }
 
+// TraceQueryStart notes the statement of a query.
 func (r *Recorder) TraceQueryStart(ctx context.Context, c *pgx.Conn, d pgx.TraceQueryStartData) context.Context {
 	r.begin(c, d.SQL)
 	return ctx
 }
 
+// TraceQueryEnd does nothing.
 func (r *Recorder) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
+// TracePrepareStart notes the statement to prepare.
 func (r *Recorder) TracePrepareStart(
 	ctx context.Context, c *pgx.Conn, d pgx.TracePrepareStartData,
 ) context.Context {
@@ -68,6 +71,7 @@ func (r *Recorder) TracePrepareStart(
 	return ctx
 }
 
+// TracePrepareEnd does nothing.
 func (r *Recorder) TracePrepareEnd(context.Context, *pgx.Conn, pgx.TracePrepareEndData) {}
 
 // TraceBatchStart judges a pipeline. Without BEGIN, Citus commits each statement of a pipeline by itself. The calls of
@@ -89,8 +93,10 @@ func (r *Recorder) TraceBatchStart(ctx context.Context, c *pgx.Conn, d pgx.Trace
 	return ctx
 }
 
+// TraceBatchQuery does nothing.
 func (r *Recorder) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
 
+// TraceBatchEnd does nothing.
 func (r *Recorder) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
 
 // line finds the innermost function in PostgreSQL's account of where a statement is from.

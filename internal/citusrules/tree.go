@@ -4,8 +4,9 @@ import "strings"
 
 // A node is one node of a parse tree, as PostgreSQL prints it.
 type node struct {
-	kind   string
-	fields map[string][]any // each value is a *node, a list or a string
+	kind string
+	// Each value of fields is a *node, a list or a string.
+	fields map[string][]any
 }
 
 type list []any

@@ -94,10 +94,10 @@ func Stored(doc []byte) error {
 	return err
 }
 
-// Size returns how many bytes doc counts. It is the size of doc's shortest form, and so it is the same on every backend.
-// The shortest form has no white space between values, and no escape that JSON does not demand. It has numbers without
-// exponent, as PostgreSQL's numeric writes them. When a store gives a document back, the document counts no more than
-// before. If no store could take doc, at any length, Size returns why.
+// Size returns how many bytes doc counts. It is the size of doc's shortest form, and so it is the same on every
+// backend. The shortest form has no white space between values, and no escape that JSON does not demand. It has numbers
+// without exponent, as PostgreSQL's numeric writes them. When a store gives a document back, the document counts no
+// more than before. If no store could take doc, at any length, Size returns why.
 func Size(doc []byte) (int, error) {
 	s, err := scan(doc, MaxDepth)
 	if err != nil {

@@ -24,7 +24,10 @@ func Private(err error) error {
 	return &said{err}
 }
 
+// Error returns the text of the wrapped error.
 func (s *said) Error() string { return s.err.Error() }
+
+// Unwrap returns the wrapped error.
 func (s *said) Unwrap() error { return s.err }
 
 // Public undoes Private for callers that are to have exactly the bot's error.

@@ -95,6 +95,7 @@ func (d *DB) fit(ctx context.Context) error {
 	return err
 }
 
+// Exec calls Exec of the pool, in a frame if the DB frames its calls.
 func (d *DB) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
 	if !d.framed.Load() {
 		return d.pool.Exec(ctx, sql, args...)
@@ -104,6 +105,7 @@ func (d *DB) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandT
 	return tag, first(err, results.Close())
 }
 
+// Query calls Query of the pool, in a frame if the DB frames its calls.
 func (d *DB) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
 	if !d.framed.Load() {
 		return d.pool.Query(ctx, sql, args...)
@@ -116,6 +118,7 @@ func (d *DB) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, erro
 	return &framedRows{Rows: rows, results: results}, nil
 }
 
+// SendBatch calls SendBatch of the pool, in a frame if the DB frames its calls.
 func (d *DB) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
 	if !d.framed.Load() {
 		return d.pool.SendBatch(ctx, b)
@@ -157,6 +160,7 @@ type framedRows struct {
 	err     error
 }
 
+// Next ends the frame after the last row.
 func (r *framedRows) Next() bool {
 	if r.Rows.Next() {
 		return true
@@ -165,11 +169,13 @@ func (r *framedRows) Next() bool {
 	return false
 }
 
+// Close ends the frame.
 func (r *framedRows) Close() {
 	r.Rows.Close()
 	r.err = r.results.Close()
 }
 
+// Err returns the error of the rows, or else of the frame.
 func (r *framedRows) Err() error { return first(r.Rows.Err(), r.err) }
 
 // failed is the result of a batch that was not begun.

@@ -12,8 +12,8 @@ const (
 	// Durable makes the commit durable. It is never null.
 	Durable = `set_config('synchronous_commit', ` + level + `, true)`
 
-	// DurableAgain is Durable for a transaction in which an earlier statement may have set synchronous_commit to off. It
-	// reads the level of the role or the database from pg_settings, which costs milliseconds.
+	// DurableAgain is Durable for a transaction in which an earlier statement may have set synchronous_commit to off.
+	// It reads the level of the role or the database from pg_settings, which costs milliseconds.
 	DurableAgain = `set_config('synchronous_commit',
 		CASE WHEN (SELECT reset_val FROM pg_settings WHERE name = 'synchronous_commit') = 'remote_apply'
 			THEN 'remote_apply' ELSE ` + level + ` END, true)`

@@ -101,6 +101,7 @@ func (s *Store) Schema() string {
 	return schema
 }
 
+// Begin implements [snapshot.Store].
 func (s *Store) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error) {
 	if err := r.Validate(); err != nil {
 		return nil, err
@@ -144,6 +145,7 @@ func (s *Store) begin(ctx context.Context, r snapshot.Run) (bool, error) {
 	return begun > 0, err
 }
 
+// Adopt implements [snapshot.Store].
 func (s *Store) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, maxAttempts int) (snapshot.Run, error) {
 	if err := snapshot.ValidateAdopt(k, f, maxAttempts); err != nil {
 		return snapshot.Run{}, err
@@ -216,6 +218,7 @@ func collectParts(rows pgx.Rows) (parts map[string]json.RawMessage, err error) {
 	return parts, err
 }
 
+// Save implements [snapshot.Store].
 func (s *Store) Save(ctx context.Context, r snapshot.Run) error {
 	if err := r.Validate(); err != nil {
 		return err
@@ -250,6 +253,7 @@ func (s *Store) whyNotSaved(ctx context.Context, r snapshot.Run) error {
 	return err
 }
 
+// Delete implements [snapshot.Store].
 func (s *Store) Delete(ctx context.Context, k snapshot.Key, id string, f lock.Fence) error {
 	if err := snapshot.ValidateDelete(k, id, f); err != nil {
 		return err
@@ -378,6 +382,7 @@ func (s *Store) RaiseEpochs(ctx context.Context) (sessions int, err error) {
 // Pages grow. The first runs should come soon, and many runs should not cost a round trip each. Brief runs are small.
 const firstPage, mostPage, briefPage = 16, 64, 1000
 
+// Runs implements [snapshot.Store].
 func (s *Store) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
 	return func(yield func(snapshot.Run, error) bool) {
 		if err := q.Validate(); err != nil {

@@ -183,7 +183,7 @@ var templates = queries{
 			AND deleted_at IS NULL
 		RETURNING {parted}, {lazy}`,
 
-	// joined does the work of delete and clean as a pgjoin.Part. Its parameters are those of the statement that it
+	// joined does the work of delete and clean as a pgjoin.Part. It has the parameters of the statement that it
 	// joins.
 	joined: `
 		forgotten AS (

@@ -94,7 +94,7 @@ func (p *probe) wantRun(want snapshot.Run) {
 	ok(sameRun(*got, bare(want)))
 }
 
-// wantWhole compares the run and its parts with those that an Adopt under the run's own fence returns.
+// wantWhole compares want with the run and the parts that an Adopt under the run's own fence returns.
 func (p *probe) wantWhole(want snapshot.Run) {
 	ok(sameRun(p.adopt(want, want.Fence, 0), want))
 	p.wantRun(want)

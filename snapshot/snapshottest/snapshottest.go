@@ -24,8 +24,9 @@ import (
 
 // A clause is one sentence of the contract and a check that it holds.
 type clause struct {
-	name  string
-	rule  string // printed on failure, so that it reads as a broken promise
+	name string
+	// rule is printed on failure. It reads as a broken promise.
+	rule  string
 	check func(p *probe)
 }
 

@@ -78,8 +78,8 @@ func saving(r snapshot.Run) change {
 	return c
 }
 
-// Delete marks the row in one statement. If the run has parts, Delete is a transaction. Delete is as durable as the other
-// calls: only a setting of the connection would change that.
+// Delete marks the row in one statement. If the run has parts, Delete is a transaction. Delete is as durable as the
+// other calls: only a setting of the connection would change that.
 func (s *Store) Delete(ctx context.Context, k snapshot.Key, id string, f lock.Fence) error {
 	if err := s.delete(ctx, k, id, f); err != nil {
 		return fmt.Errorf("sqlitesnapshot: delete %q: %w", k.Session, s.db.Explain(ctx, err))

@@ -17,7 +17,8 @@ type operation func(ctx context.Context, worker int) error
 type subject struct {
 	name string
 	op   operation
-	goal goal // the zero goal is always met
+	// The zero goal is always met.
+	goal goal
 }
 
 // A contest compares subjects with a reference. All take turns in every round, forwards and backwards. So a drift of

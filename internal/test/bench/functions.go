@@ -130,11 +130,12 @@ func (b *bench) weighFunctions(ctx context.Context, pool *pgxpool.Pool) error {
 	return nil
 }
 
-// A load is what turns cost a server, lap by lap.
+// A load holds the cost of turns to a server, lap by lap.
 type load struct {
-	name        string
-	play        func(ctx context.Context, session string) error
-	took, wrote []int64 // nanoseconds and bytes of each lap
+	name string
+	play func(ctx context.Context, session string) error
+	// took is in nanoseconds and wrote in bytes, for each lap.
+	took, wrote []int64
 }
 
 // weigh plays a turn of each session on one connection.

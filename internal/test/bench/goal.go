@@ -71,6 +71,7 @@ func (g goal) measured(r result) string {
 	return fmt.Sprintf("%s (%s–%s)", g.format(r.median(g.of)), g.number(all[0]), g.number(all[len(all)-1]))
 }
 
+// String returns the bound in words.
 func (g goal) String() string {
 	switch {
 	case g.bound == 0:

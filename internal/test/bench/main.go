@@ -5,7 +5,7 @@
 //
 // It starts its own servers, with durability on, and stops them. The subjects of a comparison take turns, round by
 // round in one run, because the same machine differs from itself by more than most goals ask. So ratios are worth
-// reading. Absolute figures are not, except those of the engine in memory on an otherwise idle machine. If a goal is
+// reading. Absolute figures are not, except those for the engine in memory on an otherwise idle machine. If a goal is
 // missed, the exit status is 1.
 package main
 
