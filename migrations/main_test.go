@@ -63,21 +63,25 @@ type system struct {
 }
 
 var (
-	postgres = system{migrations.Postgres, "pgx", goose.DialectPostgres, freshSchema,
+	postgres = system{
+		migrations.Postgres, "pgx", goose.DialectPostgres, freshSchema,
 		func(prefix string) []migrations.Schemer {
 			return []migrations.Schemer{
 				pgcheckpoint.New(nil, &pgcheckpoint.Options{Prefix: prefix}),
 				pgsnapshot.New(nil, &pgsnapshot.Options{Prefix: prefix}),
 				pglocker.New(nil, &pglocker.Options{Prefix: prefix}),
 			}
-		}}
-	sqlite = system{migrations.SQLite, "sqlite", goose.DialectSQLite3, freshFile,
+		},
+	}
+	sqlite = system{
+		migrations.SQLite, "sqlite", goose.DialectSQLite3, freshFile,
 		func(prefix string) []migrations.Schemer {
 			return []migrations.Schemer{
 				sqlitecheckpoint.New(nil, &sqlitecheckpoint.Options{Prefix: prefix}),
 				sqlitesnapshot.New(nil, &sqlitesnapshot.Options{Prefix: prefix}),
 			}
-		}}
+		},
+	}
 )
 
 // onEach runs a test on both dialects.

@@ -20,7 +20,7 @@
 // # What Redis cannot promise
 //
 // A run is as durable as the server is configured to make it. With appendonly no, a crash loses everything. With
-// appendfsync everysec, a failure of the machine loses the acknowledged writes of a second or more. With appendfsync
+// appendfsync everysec, a failure of the machine can lose the acknowledged writes of a second or more. With appendfsync
 // always, it loses none. Replication is asynchronous: under each setting of appendfsync, a failover can lose
 // acknowledged writes.
 //
@@ -36,7 +36,7 @@
 //
 // maxmemory-policy must be noeviction. Any other policy lets Redis delete the index, or a fence. At its first use the
 // store asks each server by INFO, and refuses another policy with [ErrEviction]. It accepts a server that does not say.
-// If a part of a run is missing, the store reports [snapshot.ErrDamaged].
+// If a field of a run is missing, the store reports [snapshot.ErrDamaged].
 //
 // If the client was made with ContextTimeoutEnabled, a call ends with its ctx. Otherwise it ends with the client's own
 // timeouts. Either way the error tells that ctx is done.

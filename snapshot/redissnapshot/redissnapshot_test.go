@@ -141,8 +141,10 @@ func fence(epoch int64) lock.Fence {
 }
 
 func run(session, id string, f lock.Fence) snapshot.Run {
-	return snapshot.Run{Key: key(session), ID: id, Attempt: 1, Status: snapshot.Running, Fence: f,
-		Payload: json.RawMessage(`{"step":0}`)}
+	return snapshot.Run{
+		Key: key(session), ID: id, Attempt: 1, Status: snapshot.Running, Fence: f,
+		Payload: json.RawMessage(`{"step":0}`),
+	}
 }
 
 func begin(t *testing.T, s snapshot.Store, r snapshot.Run) {

@@ -56,8 +56,11 @@ var beginClauses = []clause{
 		rule: "each session has its own run, also under names that join to the same text",
 		check: func(p *probe) {
 			for i, k := range []snapshot.Key{
-				{Orchestrator: "o", Session: "s"}, {Orchestrator: "os", Session: "s"}, {Orchestrator: "o", Session: "ss"},
-				{Orchestrator: "o/s", Session: "s"}, {Orchestrator: "o", Session: "s/s"},
+				{Orchestrator: "o", Session: "s"},
+				{Orchestrator: "os", Session: "s"},
+				{Orchestrator: "o", Session: "ss"},
+				{Orchestrator: "o/s", Session: "s"},
+				{Orchestrator: "o", Session: "s/s"},
 			} {
 				r := run("x", fence(int64(i+1)))
 				r.Key, r.ID = k, r.ID+k.Orchestrator+" "+k.Session

@@ -127,7 +127,10 @@ var readClauses = []clause{
 		check: func(p *probe) {
 			n := 0
 			for _, q := range []snapshot.Query{
-				{}, {Key: key("\xff")}, {Key: key(""), Limit: -1}, {Key: key(""), Status: "new"},
+				{},
+				{Key: key("\xff")},
+				{Key: key(""), Limit: -1},
+				{Key: key(""), Status: "new"},
 				{Key: key(""), After: "a\x00"},
 			} {
 				for _, err := range p.store.Runs(p.ctx, q) {
