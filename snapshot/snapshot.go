@@ -57,8 +57,8 @@ type Run struct {
 	// Runs, and the run that Begin finds, come without parts.
 	Parts map[string]json.RawMessage
 
-	// Pause is how long a run is not due, by the store's clock. Begin and Save set NotBefore to that clock plus Pause.
-	// In a run that a store returns, Pause is the time that is left; 0 if the run is due.
+	// Pause is how long a run is not due, by the store's clock. If Pause is above 0, Begin and Save set NotBefore to
+	// that clock plus Pause. In a run that a store returns, Pause is the time that is left; 0 if the run is due.
 	Pause time.Duration
 
 	// These times are of the store's clock. Begin and Save ignore them.

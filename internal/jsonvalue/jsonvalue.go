@@ -81,7 +81,8 @@ func CheckWithin(doc []byte, b Bounds) error {
 		return fmt.Errorf("%d bytes of JSON are more than %d", s.size(), b.Size)
 	}
 	if m := s.memory(); m > b.Memory {
-		return fmt.Errorf("%d arrays and objects, %d values and names take PostgreSQL %d MB of memory, which is more than %d",
+		return fmt.Errorf(
+			"%d arrays and objects, %d values and names take PostgreSQL %d MB of memory, which is more than %d",
 			s.containers, s.values, m/1e6, b.Memory/1e6)
 	}
 	return nil
