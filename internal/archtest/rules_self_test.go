@@ -13,8 +13,10 @@ func sound() graph {
 		"lock/redislocker":          {module + "/lock", "github.com/bsm/redislock", "github.com/redis/go-redis/v9"},
 		"checkpoint":                {"context", module + "/lock", module + "/internal/jsonvalue"},
 		"checkpoint/checkpointtest": {"testing", module + "/checkpoint", module + "/lock"},
-		"checkpoint/pgcheckpoint": {"fmt", module + "/checkpoint", "github.com/jackc/pgx/v5",
-			module + "/internal/sqlname"},
+		"checkpoint/pgcheckpoint": {
+			"fmt", module + "/checkpoint", "github.com/jackc/pgx/v5",
+			module + "/internal/sqlname",
+		},
 		"checkpoint/redischeckpoint": {module + "/checkpoint", "github.com/redis/go-redis/v9"},
 		"snapshot/sqlitesnapshot":    {"database/sql", module + "/snapshot"},
 		"orchestrator":               {module + "/checkpoint", module + "/retry", otel, otel + "/trace"},

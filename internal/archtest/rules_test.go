@@ -45,14 +45,18 @@ var rules = slices.Concat(contractRules(), []rule{
 	},
 	{packages: "bootdrain", ours: []string{"internal/logtext"}},
 	{packages: "migrations", ours: []string{"internal/", "migrations/internal/"}, foreign: []string{goose, pgx}},
-	{packages: "examples/", ours: []string{"*", "*/*", "internal/", "migrations/internal/", "examples/"},
-		foreign: []string{""}},
+	{
+		packages: "examples/", ours: []string{"*", "*/*", "internal/", "migrations/internal/", "examples/"},
+		foreign: []string{""},
+	},
 })
 
 // contractRules returns the rules of each contract, its suite and its backends.
 func contractRules() []rule {
-	all := []rule{{packages: "lock/redislocker", ours: []string{"lock", "internal/"},
-		foreign: []string{goRedis, redislock}}}
+	all := []rule{{
+		packages: "lock/redislocker", ours: []string{"lock", "internal/"},
+		foreign: []string{goRedis, redislock},
+	}}
 	for _, c := range contracts {
 		ours := []string{c, "lock", "internal/"}
 		// Package snapshot joins with the checkpoint store in its database: see decision 27.

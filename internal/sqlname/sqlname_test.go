@@ -25,8 +25,10 @@ func TestParse(t *testing.T) {
 			t.Errorf("%q: qualified %v", prefix, p.Qualified())
 		}
 	}
-	for _, prefix := range []string{"1a", "a-b", `a"b`, "a.", ".a", "a.b.c", "a b", "é", strings.Repeat("x", 59),
-		strings.Repeat("s", 64) + ".x"} {
+	for _, prefix := range []string{
+		"1a", "a-b", `a"b`, "a.", ".a", "a.b.c", "a b", "é", strings.Repeat("x", 59),
+		strings.Repeat("s", 64) + ".x",
+	} {
 		if _, err := sqlname.Parse(prefix, "turns"); err == nil {
 			t.Errorf("%q is accepted", prefix)
 		}
