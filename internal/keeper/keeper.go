@@ -29,7 +29,7 @@ type Keeper[T comparable] struct {
 	mu   sync.Mutex // protects following fields
 	kept map[*Kept[T]]struct{}
 
-	// next is the timer of the renewal; nil while nothing is kept.
+	// next is the timer of the renewal; nil if nothing was kept when it last fired.
 	next *time.Timer
 
 	// running is closed when the current renewal has ended; nil if there is none.
@@ -117,10 +117,6 @@ func (k *Keeper[T]) Drop(t *Kept[T]) {
 	t.stop()
 	*t = Kept[T]{}
 	delete(k.kept, t)
-	if len(k.kept) == 0 && k.next != nil {
-		k.next.Stop()
-		k.next = nil
-	}
 }
 
 // wait cancels a renewal of things that were given back, and waits for its end. It does nothing while a thing is kept.
@@ -170,6 +166,9 @@ func (t *Kept[T]) end(err error) {
 // tick renews, unless all was given back, and sets the time of the next renewal.
 func (k *Keeper[T]) tick() {
 	k.mu.Lock()
+	if len(k.kept) == 0 { // Drop leaves the timer, which would cost each turn another one
+		k.next = nil
+	}
 	asked := k.due()
 	if k.next == nil || k.running != nil {
 		k.mu.Unlock()
