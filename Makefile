@@ -11,6 +11,9 @@ PACKAGES := $(MODULES:%=%/...)
 # exec, so that a signal to make reaches the program that has to stop the servers.
 RUN := go build -o $(CACHE)/run ./internal/testenv/run && exec $(CACHE)/run
 
+# The tests that count allocations, or are too slow under the race detector and skip there.
+WITHOUT_RACE := Allocations|LargeStateFansOut|StateBesideInput|StateLimitByDefault|InputLimit|LargestOfBoth|Fat|SubscriberHangsInBytes|UnreadStream
+
 .PHONY: help test race soak versions bench lint generate tidy-check vet db-up
 
 help: ## list the targets
@@ -19,7 +22,7 @@ help: ## list the targets
 # The package that takes longest comes first, or it would run alone at the end.
 test: ## run all tests and examples under the race detector, on real servers; then what it distorts
 	@$(RUN) -install -memory -- go test -race -p 3 -timeout 30m ./internal/test/orchestrator $(PACKAGES)
-	$(RUN) -install -memory -- go test -run 'Allocations|StateBesideInput|LargeStateFansOut' ./internal/test/orchestrator
+	$(RUN) -install -memory -- go test -run '$(WITHOUT_RACE)' ./internal/test/orchestrator
 
 race: ## look for races and order dependence: every test three times, shuffled
 	@$(RUN) -install -memory -- go test -race -shuffle on -count 3 -timeout 90m $(PACKAGES)

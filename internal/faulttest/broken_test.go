@@ -56,7 +56,8 @@ func others() {
 type checksFirst struct{ *loan }
 
 func (s checksFirst) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint,
-	o checkpoint.AppendOptions) error {
+	o checkpoint.AppendOptions,
+) error {
 	if s.owner(l.Key) == l {
 		others()
 		l = s.owner(l.Key)
@@ -68,7 +69,8 @@ func (s checksFirst) Append(ctx context.Context, l checkpoint.Lease, cp checkpoi
 type atLeast struct{ *loan }
 
 func (s atLeast) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint,
-	o checkpoint.AppendOptions) error {
+	o checkpoint.AppendOptions,
+) error {
 	if latest := s.owner(l.Key); latest.Fence.Epoch >= l.Fence.Epoch {
 		l = latest
 	}
@@ -89,7 +91,8 @@ func (s epochOnly) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.Cla
 }
 
 func (s epochOnly) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint,
-	o checkpoint.AppendOptions) error {
+	o checkpoint.AppendOptions,
+) error {
 	release := o.Release
 	o.Release = false
 	err := s.Store.Append(ctx, l, cp, o)
@@ -132,8 +135,8 @@ type heldByNobody struct {
 	claims *sync.Map
 }
 
-func (s heldByNobody) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed,
-	error) {
+func (s heldByNobody) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest,
+) (checkpoint.Claimed, error) {
 	if _, again := s.claims.LoadOrStore(k, true); again {
 		s.claims.Delete(k)
 		return checkpoint.Claimed{}, lock.ErrHeld
@@ -145,7 +148,8 @@ func (s heldByNobody) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.
 type oneMore struct{ checkpoint.Store }
 
 func (s oneMore) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint,
-	o checkpoint.AppendOptions) error {
+	o checkpoint.AppendOptions,
+) error {
 	if o.Keep > 0 && o.Keep < checkpoint.KeepAll {
 		o.Keep++
 	}
@@ -159,7 +163,8 @@ type prunesOwed struct {
 }
 
 func (s prunesOwed) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint,
-	o checkpoint.AppendOptions) error {
+	o checkpoint.AppendOptions,
+) error {
 	err := s.Store.Append(ctx, l, cp, o)
 	if err == nil && o.Keep > 0 {
 		s.first[l.Key] = max(s.first[l.Key], cp.Turn-o.Keep+1)
@@ -188,8 +193,8 @@ func (s forgetsEpochs) meant(l checkpoint.Lease) checkpoint.Lease {
 	return l
 }
 
-func (s forgetsEpochs) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed,
-	error) {
+func (s forgetsEpochs) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest,
+) (checkpoint.Claimed, error) {
 	if r.From.Epoch != 0 {
 		r.From.Epoch += s.base[k]
 	}
@@ -205,7 +210,8 @@ func (s forgetsEpochs) Claim(ctx context.Context, k checkpoint.Key, r checkpoint
 }
 
 func (s forgetsEpochs) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint,
-	o checkpoint.AppendOptions) error {
+	o checkpoint.AppendOptions,
+) error {
 	return s.Store.Append(ctx, s.meant(l), cp, o)
 }
 
@@ -218,7 +224,8 @@ func (s forgetsEpochs) Mark(ctx context.Context, l checkpoint.Lease, m checkpoin
 }
 
 func (s forgetsEpochs) Renew(ctx context.Context, ttl time.Duration, ls []checkpoint.Lease) ([]checkpoint.Lease,
-	error) {
+	error,
+) {
 	inner := make([]checkpoint.Lease, len(ls))
 	for i, l := range ls {
 		inner[i] = s.meant(l)
@@ -237,7 +244,8 @@ type aliases struct {
 }
 
 func (s aliases) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint,
-	o checkpoint.AppendOptions) error {
+	o checkpoint.AppendOptions,
+) error {
 	err := s.Store.Append(ctx, l, cp, o)
 	if err == nil {
 		s.states[cp.RunID] = cp.State
@@ -260,7 +268,8 @@ func (s aliases) Turns(ctx context.Context, k checkpoint.Key, from int) iter.Seq
 type handsOutItsOwn struct{ aliases }
 
 func (s handsOutItsOwn) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint,
-	o checkpoint.AppendOptions) error {
+	o checkpoint.AppendOptions,
+) error {
 	cp.State = slices.Clone(cp.State)
 	return s.aliases.Append(ctx, l, cp, o)
 }
@@ -285,7 +294,8 @@ func (s expires) Renew(ctx context.Context, ttl time.Duration, ls []checkpoint.L
 }
 
 func (s expires) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint,
-	o checkpoint.AppendOptions) error {
+	o checkpoint.AppendOptions,
+) error {
 	if until, ok := s.until[l]; ok && time.Now().After(until) {
 		return lock.ErrFenced
 	}
@@ -308,8 +318,8 @@ type sweepsOwned struct {
 	claimed map[checkpoint.Key]checkpoint.Lease
 }
 
-func (s sweepsOwned) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed,
-	error) {
+func (s sweepsOwned) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest,
+) (checkpoint.Claimed, error) {
 	c, err := s.Store.Claim(ctx, k, r)
 	if err == nil {
 		s.claimed[k] = c.Lease

@@ -39,8 +39,10 @@ func actions(sweeps bool) *rapid.Generator[action] {
 		renews,
 		rapid.Just[action](expire{}),
 		rapid.Custom(func(t *rapid.T) action {
-			return remove{anySession.Draw(t, "session"),
-				anyLease.Draw(t, "lease")}
+			return remove{
+				anySession.Draw(t, "session"),
+				anyLease.Draw(t, "lease"),
+			}
 		}),
 		rapid.Custom(func(t *rapid.T) action {
 			return turns{anySession.Draw(t, "session"), anyTurn.Draw(t, "from"), rapid.IntRange(-1, 3).Draw(t, "count")}

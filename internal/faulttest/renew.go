@@ -45,8 +45,10 @@ type fleet struct {
 type steal struct{ asked, taken atomic.Bool }
 
 func renewUnderLoad(ctx context.Context, s checkpoint.Store, leases int) error {
-	f := &fleet{store: s, leases: make([]checkpoint.Lease, leases), order: map[checkpoint.Lease]int{},
-		steals: make([]steal, leases)}
+	f := &fleet{
+		store: s, leases: make([]checkpoint.Lease, leases), order: map[checkpoint.Lease]int{},
+		steals: make([]steal, leases),
+	}
 	orchestrator := "renew " + crand.Text()
 	err := inParallel(leases, func(i int) (err error) {
 		k := checkpoint.Key{Orchestrator: orchestrator, Session: fmt.Sprint("s", i)}

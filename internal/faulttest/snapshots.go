@@ -58,8 +58,10 @@ var (
 	runIDs      = rapid.SampledFrom([]string{"r1", "r2"})
 	runNonces   = rapid.SampledFrom([]string{"n", "m"})
 	runCalls    = rapid.SampledFrom(strings.Fields("begin begin adopt adopt save save save delete delete runs"))
-	runStatuses = rapid.SampledFrom([]snapshot.Status{snapshot.Running, snapshot.Running, snapshot.Waiting,
-		snapshot.Suspended, snapshot.Parked, snapshot.Ended})
+	runStatuses = rapid.SampledFrom([]snapshot.Status{
+		snapshot.Running, snapshot.Running, snapshot.Waiting,
+		snapshot.Suspended, snapshot.Parked, snapshot.Ended,
+	})
 	partNames = rapid.SampledFrom([]string{"p", "P", "p:", "😀"})
 )
 

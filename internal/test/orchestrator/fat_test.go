@@ -83,31 +83,52 @@ func TestFatRun(t *testing.T) {
 	})
 }
 
-// A session whose state has grown as large as a store takes is forked, goes on, and is deleted, and so does its fork.
+// A session whose state is as large as a bot may allow, with a document as large as a store takes beside it, is forked,
+// goes on, and is deleted, and so does its fork. One whose state is larger than its bot allows is refused its next
+// input, and is forked and deleted all the same.
 func TestFatState(t *testing.T) {
 	if raceDetector {
 		t.Skip("too slow under the race detector; make test runs it without")
 	}
-	backends(t, func(t *testing.T, w world) {
-		stored := w
-		w.checkpoints = fatTurns{stored.checkpoints}
-		res := execute(t, w.start(t, echo(), patient()), Input{Text: string(thin), Data: thin})
-		bot := stored.start(t, echo(), patient())
-		if err := bot.Fork(t.Context(), "s", res.Turn, "fork"); err != nil {
-			t.Error(err)
-		}
-		for _, session := range []string{"s", "fork"} {
-			res, err := bot.Execute(t.Context(), session, Input{Text: "next"}, nil)
-			if err != nil {
-				t.Errorf("%s: %v", session, err)
-			} else if n := len(res.State.Said); n < 100_000 || res.State.Said[n-1] != "next" {
-				t.Errorf("%s has lost its state: %d words", session, n)
+	for _, test := range []struct {
+		what    string
+		state   json.RawMessage
+		refused bool
+	}{
+		{"as large as a bot may allow", words(15 << 20), false},
+		{"as large as a store takes", fat, true},
+	} {
+		t.Run(test.what, func(t *testing.T) {
+			backends(t, func(t *testing.T, w world) { forkFat(t, w, test.state, test.refused) })
+		})
+	}
+}
+
+func forkFat(t *testing.T, w world, state json.RawMessage, refused bool) {
+	stored := w
+	w.checkpoints = fatTurns{stored.checkpoints, state}
+	res := execute(t, w.start(t, echo(), patient()), Input{Text: string(thin), Data: thin})
+	o := patient()
+	o.Limits.State = 15 << 20
+	bot := stored.start(t, echo(), o)
+	if err := bot.Fork(t.Context(), "s", res.Turn, "fork"); err != nil {
+		t.Error(err)
+	}
+	for _, session := range []string{"s", "fork"} {
+		res, err := bot.Execute(t.Context(), session, Input{Text: "next"}, nil)
+		if tooLarge := new(orchestrator.StateError); refused {
+			if !errors.As(err, &tooLarge) {
+				t.Errorf("%s: %v, want a StateError", session, err)
 			}
-			if err := bot.Delete(t.Context(), session); err != nil {
-				t.Errorf("%s: %v", session, err)
-			}
+		} else if err != nil {
+			t.Errorf("%s: %v", session, err)
+		} else if n := len(res.State.Said); n < 100_000 || res.State.Said[n-1] != "next" {
+			t.Errorf("%s has lost its state: %d words", session, n)
 		}
-	})
+		if err := bot.Delete(t.Context(), session); err != nil {
+			t.Errorf("%s: %v", session, err)
+		}
+	}
 }
 
 // patient waits for a slow machine to write large documents.
@@ -122,11 +143,16 @@ func failing() Def {
 }
 
 // thin stands for fat in what a bot stores, so that no limit of the bot refuses it.
-var thin, fat = json.RawMessage(`["thin"]`), func() json.RawMessage {
-	const words = 100_000 // each is followed by a comma, and on PostgreSQL by a space
-	doc := `[` + strings.Repeat(`"",`, words)
-	return json.RawMessage(doc + `"` + strings.Repeat("x", 16<<20-len(doc)-1000) + `"]`)
-}()
+var (
+	thin = json.RawMessage(`["thin"]`)
+	fat  = words(16 << 20)
+)
+
+// words is a list that is a little shorter than size. PostgreSQL gives it back longer, with a space after each comma.
+func words(size int) json.RawMessage {
+	doc := `[` + strings.Repeat(`"",`, 100_000)
+	return json.RawMessage(doc + `"` + strings.Repeat("x", size-len(doc)-1000) + `"]`)
+}
 
 func fatten(doc json.RawMessage) json.RawMessage {
 	return bytes.Replace(doc, thin, fat, 1)
@@ -139,10 +165,13 @@ func (f fatRuns) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, erro
 	return f.Store.Begin(ctx, r)
 }
 
-type fatTurns struct{ checkpoint.Store }
+type fatTurns struct {
+	checkpoint.Store
+	state json.RawMessage
+}
 
 func (f fatTurns) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
-	cp.State = bytes.Replace(cp.State, []byte(`"[\"thin\"]"`), bytes.Trim(fat, "[]"), 1)
+	cp.State = bytes.Replace(cp.State, []byte(`"[\"thin\"]"`), bytes.Trim(f.state, "[]"), 1)
 	cp.Payload = fatten(cp.Payload)
 	return f.Store.Append(ctx, l, cp, o)
 }
