@@ -3,62 +3,7 @@ package orchestrator
 import (
 	"context"
 	"errors"
-	"iter"
-
-	"github.com/holdfast-go/holdfast/checkpoint"
-	"github.com/holdfast-go/holdfast/internal/owner"
-	"github.com/holdfast-go/holdfast/lock"
-	"github.com/holdfast-go/holdfast/snapshot"
 )
-
-// Turns yields the kept turns, newest first. If a turn is of another definition, and there is no Migrate, Turns ends
-// with an error. A damaged turn comes with a *checkpoint.DamagedError; then Turns goes on.
-func (o *Orchestrator[S]) Turns(ctx context.Context, session string) iter.Seq2[*Result[S], error] {
-	return func(yield func(*Result[S], error) bool) {
-		fail := func(turn int, err error) bool {
-			return yield(nil, &Error{Op: "turns", Session: session, Turn: turn, Err: err})
-		}
-		if err := checkSession(session); err != nil {
-			fail(0, err)
-			return
-		}
-		for cp, err := range o.store.Turns(ctx, o.key(session), checkpoint.Newest) {
-			var res *Result[S]
-			if err == nil {
-				res, err = o.result(ctx, session, cp, false)
-			}
-			if err == nil && yield(res, nil) || err != nil && fail(cp.Turn, err) && ofOneRow(err) {
-				continue
-			}
-			return
-		}
-	}
-}
-
-// Runs yields the runs in flight, suspended and parked; none without a snapshot store. A damaged run comes with its
-// session and a *snapshot.DamagedError; then Runs goes on. After any other error Runs ends.
-func (o *Orchestrator[S]) Runs(ctx context.Context) iter.Seq2[snapshot.Run, error] {
-	return func(yield func(snapshot.Run, error) bool) {
-		for r, err := range o.runs(ctx, snapshot.Query{Key: snapshot.Key{Orchestrator: o.name}}) {
-			if err != nil {
-				if !yield(r, &Error{Op: "runs", Session: r.Session, Err: err}) || !ofOneRow(err) {
-					return
-				}
-				continue
-			}
-			if r.Status != snapshot.Ended && !yield(r, nil) {
-				return
-			}
-		}
-	}
-}
-
-func (e *engine) runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
-	if e.Snapshots == nil {
-		return func(func(snapshot.Run, error) bool) {}
-	}
-	return e.Snapshots.Runs(ctx, q)
-}
 
 // Abandon ends the run with runID without a turn, in any process. ended says whether such a run was in flight: a late
 // "stop" does not end the next run. The owner of the run is fenced off. In this process the context of the run ends at
@@ -71,41 +16,22 @@ func (e *engine) runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.
 // A damaged run is deleted. If the id of the damaged run cannot be read, every runID means that run. "" means any run.
 func (o *Orchestrator[S]) Abandon(ctx context.Context, session, runID string) (ended bool, err error) {
 	if err := checkSession(session); err != nil {
-		return false, o.adminError("abandon", session, err)
+		return false, adminError("abandon", session, err)
 	}
-	if o.Snapshots == nil {
-		return o.sessions.Interrupt(session, runID, ErrAbandoned), nil
+	if o.engine.options.Snapshots == nil {
+		return o.engine.sessions.Interrupt(session, runID, ErrAbandoned), nil
 	}
-	found, err := o.wanted(ctx, session, runID)
+	found, err := o.engine.wanted(ctx, session, runID)
 	if err != nil || found == nil {
-		return false, o.adminError("abandon", session, err)
+		return false, adminError("abandon", session, err)
 	}
-	v := &visit[S]{engine: o.engine, o: o, call: o.newCall(session, nil)}
-	if taken, err := v.steal(ctx, session, found.ID); err != nil || !taken {
-		return false, o.adminError("abandon", session, err)
+	v := o.engine.newVisit(o.engine.listeners.newCall(session, nil))
+	if taken, err := v.steal(ctx, found.ID); err != nil || !taken {
+		return false, adminError("abandon", session, err)
 	}
 	defer v.own.Done()
 	ended, err = v.endRun(*found)
-	return ended, o.adminError("abandon", session, err)
-}
-
-// wanted returns the run of session with an id, if it is in flight and not over; nil if there is none. "" means any
-// run.
-func (o *Orchestrator[S]) wanted(ctx context.Context, session, runID string) (*snapshot.Run, error) {
-	found, err := o.toEnd(ctx, session)
-	if err != nil || found == nil || runID != "" && found.ID != runID && found.ID != "" {
-		return nil, err
-	}
-	return found, nil
-}
-
-// toEnd returns the run in flight, damaged or not; nil if there is none. It is for callers that end the run.
-func (o *Orchestrator[S]) toEnd(ctx context.Context, session string) (*snapshot.Run, error) {
-	found, err := o.inFlight(ctx, session)
-	if found != nil {
-		return found, nil
-	}
-	return nil, err
+	return ended, adminError("abandon", session, err)
 }
 
 // Delete removes the session and its run, and fences off its owner. Deleting rows would not fence off the owner.
@@ -115,63 +41,19 @@ func (o *Orchestrator[S]) toEnd(ctx context.Context, session string) (*snapshot.
 // removes its kept turns.
 func (o *Orchestrator[S]) Delete(ctx context.Context, session string) error {
 	if err := checkSession(session); err != nil {
-		return o.adminError("delete", session, err)
+		return adminError("delete", session, err)
 	}
-	v := &visit[S]{engine: o.engine, o: o, call: o.newCall(session, nil)}
+	v := o.engine.newVisit(o.engine.listeners.newCall(session, nil))
 	v.own.Buries = true
-	taken, err := v.steal(ctx, session, "")
+	taken, err := v.steal(ctx, "")
 	if err != nil || !taken {
-		return o.adminError("delete", session, err)
+		return adminError("delete", session, err)
 	}
 	defer v.own.Done()
-	return o.adminError("delete", session, v.delete())
+	return adminError("delete", session, v.delete())
 }
 
-// delete removes the session, after it has ended the run in flight.
-func (v *visit[S]) delete() error {
-	for over := false; !over; {
-		found, err := v.o.toEnd(v.own.Ctx, v.own.Session)
-		switch {
-		case err == nil && found != nil:
-			_, err = v.endRun(*found)
-		case err == nil:
-			_, over, err = v.bar()
-		}
-		if err != nil {
-			return err
-		}
-	}
-	doubt, err := v.own.Persist(v.own.Ctx, func(ctx context.Context) error { return v.store.Delete(ctx, v.own.Lease) })
-	switch {
-	case err == nil:
-		v.own.Released()
-	case doubt || !owner.Definite(err):
-		err = indeterminate(err)
-	}
-	return err
-}
-
-// bar makes our fence known to the snapshot store: from then on a Begin of a former owner begins nothing. over says
-// that no run is in flight. A run that is in flight has become ours.
-func (v *visit[S]) bar() (r snapshot.Run, over bool, err error) {
-	if v.Snapshots == nil {
-		return r, true, nil
-	}
-	v.spent = true
-	_, err = v.own.Persist(v.own.Ctx, func(ctx context.Context) (err error) {
-		r, err = v.Snapshots.Adopt(ctx, snapshot.Key(v.own.Key), v.own.Fence, 0)
-		return err
-	})
-	switch {
-	case errors.Is(err, snapshot.ErrNotFound):
-		return r, true, nil
-	case errors.Is(err, lock.ErrFenced):
-		v.own.Lose(err)
-	}
-	return r, false, err
-}
-
-func (o *Orchestrator[S]) adminError(op, session string, err error) error {
+func adminError(op, session string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -181,55 +63,58 @@ func (o *Orchestrator[S]) adminError(op, session string, err error) error {
 	return &Error{Op: op, Session: session, Err: err}
 }
 
-// steal takes the session, from its owner if it has one. With a runID, steal takes nothing if that run is no longer in
-// flight: the owner may be at work on another run, and is left alone.
-func (v *visit[S]) steal(ctx context.Context, id, runID string) (taken bool, err error) {
-	if err := v.own.Enter(ctx, v.sessions, id); err != nil {
-		return false, err
+// Compact summarizes the unsummarized turns now. It leaves alone the newest turns, as Compaction.Keep says.
+func (o *Orchestrator[S]) Compact(ctx context.Context, session string) error {
+	if err := checkSession(session); err != nil {
+		return adminError("compact", session, err)
 	}
-	v.sessions.Interrupt(id, runID, ErrAbandoned)
-	taken, err = v.own.Take(func() (bool, error) {
-		if runID == "" {
-			return true, nil
-		}
-		found, err := v.o.wanted(v.own.Ctx, id, runID)
-		return found != nil, err
-	})
-	if err != nil || !taken {
-		v.own.Undo()
-		return false, err
+	if o.engine.options.Compaction.Run == nil {
+		return adminError("compact", session, errors.New("Compaction.Run is missing"))
 	}
-	v.granted()
-	return true, nil
+	k := o.engine.listeners.newCall(session, nil)
+	defer k.close(ctx)
+	v, err := o.engine.visit(ctx, k, "", true)
+	if err != nil {
+		return adminError("compact", session, err)
+	}
+	defer v.own.Done()
+	r, some := v.ranged(v.next() - 1 - v.engine.options.Compaction.Keep)
+	if !some {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(v.own.Ctx, v.engine.options.Compaction.Timeout)
+	defer cancel()
+	return adminError("compact", session, v.summarize(ctx, r))
 }
 
-// endRun ends the run that was found, and no other run. ended says whether there was something to end.
-func (v *visit[S]) endRun(found snapshot.Run) (ended bool, err error) {
-	leftover, err := v.leftover(found)
-	switch {
-	case err != nil && !errors.Is(err, checkpoint.ErrDamaged): // a damaged turn proves nothing about the run
-		return false, err
-	case leftover:
-		return false, v.sweepUp(found)
+// SkipDelivery gives up the delivery of the oldest turn that session owes, if that turn has runID. The turns behind it
+// are due again. skipped says whether the turn was owed. Call SkipDelivery for a reply that can never be delivered:
+// such a turn is not pruned, and holds back the turns behind it.
+func (o *Orchestrator[S]) SkipDelivery(ctx context.Context, session, runID string) (skipped bool, err error) {
+	if err := checkSession(session); err != nil {
+		return false, adminError("skip delivery", session, err)
 	}
-	r, err := v.adopt(found, 0)
-	switch {
-	case err == nil:
-		return true, v.end(r)
-	case errors.Is(err, snapshot.ErrDamaged):
-		return true, v.bury(r)
-	case !errors.Is(err, errChanged):
-		return false, err
-	case r.ID == found.ID && r.Status == snapshot.Suspended: // since it was found
-		return true, v.end(r)
-	case r.ID != "" && r.ID != found.ID && r.Status == snapshot.Running:
-		// The owner of r is fenced off all the same. So r waits for its next owner.
-		r.Seq++
-		r.Status, r.Payload, r.Parts = snapshot.Waiting, nil, nil
-		_, err = v.own.Persist(v.own.Ctx, func(ctx context.Context) error { return v.Snapshots.Save(ctx, r) })
-		return false, err
+	k := o.engine.listeners.newCall(session, nil)
+	defer k.close(ctx)
+	v, err := o.engine.visit(ctx, k, "", true)
+	if err != nil {
+		return false, adminError("skip delivery", session, err)
 	}
-	return false, nil
+	defer v.own.Done()
+	if v.newest == nil || v.owed > v.newest.Turn {
+		return false, nil
+	}
+	cp, err := v.settledTurn(v.own.Ctx, v.owed)
+	if err != nil {
+		return false, adminError("skip delivery", session, err)
+	}
+	if cp.RunID != runID {
+		return false, nil
+	}
+	if err := v.noteDelivery(false); err != nil {
+		return false, adminError("skip delivery", session, err)
+	}
+	return true, nil
 }
 
 // Sweep retires what the stores no longer need: sessions that have been idle for the TTL of the checkpoint store, and
@@ -237,7 +122,7 @@ func (v *visit[S]) endRun(found snapshot.Run) (ended bool, err error) {
 // many of each one call retires; 0 means no limit. On Redis both expire by themselves, and Sweep removes the stale
 // entries that listed the sessions.
 func (o *Orchestrator[S]) Sweep(ctx context.Context, limit int) (retired int, err error) {
-	for _, store := range []any{o.store, o.Snapshots} {
+	for _, store := range []any{o.engine.store, o.engine.options.Snapshots} {
 		s, ok := store.(interface {
 			Sweep(ctx context.Context, limit int) (int, error)
 		})

@@ -1,14 +1,15 @@
 package orchestrator
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
-	"runtime/debug"
-	"sync"
-	"sync/atomic"
-	"time"
+	"os"
+	"strings"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/logtext"
@@ -18,117 +19,135 @@ import (
 
 // engine is the part of an Orchestrator that does not depend on S.
 type engine struct {
-	Options   // with defaults filled in
-	name      string
-	process   string // unique for each start of a process
-	signature string
-	version   string
-	store     checkpoint.Store
+	options Options // with defaults filled in
+	process string  // unique for each start of a process
+
+	// definition says which stored rows the bot can use.
+	definition identity
+	store      checkpoint.Store
 
 	// joined appends a turn and deletes its run in one transaction; nil if the stores cannot.
-	joined   snapshot.Settle
-	sessions *owner.Process // the sessions that this process owns
-	handlers handlers
-	slow     slow
-	meters   meters
-	runners  sync.Pool // of *runner
+	joined    snapshot.Settle
+	sessions  *owner.Process // the sessions that this process owns
+	functions functions
+	listeners listeners
+	late      lateSummaries
+	meters    meters
+}
 
-	// stuck counts the functions that were given up and have not returned.
-	stuck atomic.Int64
+func newEngine(id identity, store checkpoint.Store, o Options) *engine {
+	o.Limits, o.Compaction = o.Limits.orDefaults(), o.Compaction.orDefaults()
+	o.Logger = cmp.Or(o.Logger, slog.Default()).With("orchestrator", id.name)
+	if o.LogError == nil {
+		o.LogError = logtext.Of
+	}
+	host, _ := os.Hostname()
+	e := &engine{
+		options: o, definition: id, store: store,
+		process: fmt.Sprintf("%.64s/%d/%s", strings.ToValidUTF8(host, "?"), os.Getpid(), rand.Text()[:8]),
+	}
+	if runs, ok := o.Snapshots.(snapshot.Joiner); ok {
+		e.joined = runs.Join(store)
+	}
+	var err error
+	if e.meters, err = newMeters(id.name); err != nil {
+		o.Logger.Warn("metrics incomplete", e.why(err))
+	}
+	e.functions.log, e.functions.meters, e.functions.patience = o.Logger, &e.meters, o.Limits.SettleTimeout
+	e.listeners.report = reporter{log: o.Logger, why: e.why, meters: &e.meters}
+	e.listeners.patience = o.Limits.SettleTimeout
+	e.sessions = owner.New(owner.Options{
+		Orchestrator: id.name, Name: e.process, Store: store, Locker: o.Locker, Logger: o.Logger, Why: e.why,
+		Waited:   e.meters.waited,
+		LeaseTTL: o.Limits.LeaseTTL, LockWait: o.Limits.LockWait, SettleTimeout: o.Limits.SettleTimeout,
+	})
+	return e
 }
 
 func (e *engine) key(session string) checkpoint.Key {
-	return checkpoint.Key{Orchestrator: e.name, Session: session}
+	return checkpoint.Key{Orchestrator: e.definition.name, Session: session}
 }
-
-func (e *engine) logger() *slog.Logger { return e.Logger }
 
 // why is the attribute of a log line for err.
-func (e *engine) why(err error) slog.Attr { return slog.String("err", e.LogError(err)) }
+func (e *engine) why(err error) slog.Attr { return slog.String("err", e.options.LogError(err)) }
 
-// run runs a function of the bot. The function may panic, or go on after ctx has ended. If it goes on, run waits for
-// Limits.SettleTimeout, gives the function up, and returns errStuck.
-func (e *engine) run(ctx context.Context, fn func(context.Context) error) error {
-	r, _ := e.runners.Get().(*runner)
-	if r == nil {
-		r = &runner{done: make(chan error, 1)}
+// runs yields the runs in the snapshot store.
+func (e *engine) runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
+	if e.options.Snapshots == nil {
+		return func(func(snapshot.Run, error) bool) {}
 	}
-	r.over.Store(false)
-	go e.serve(ctx, r, fn)
-	select {
-	case err := <-r.done:
-		e.runners.Put(r)
+	return e.options.Snapshots.Runs(ctx, q)
+}
+
+// inFlight returns the run of a session in the snapshot store; nil if no run is in flight. A damaged run comes with its
+// error.
+func (e *engine) inFlight(ctx context.Context, session string) (*snapshot.Run, error) {
+	for r, err := range e.runs(ctx, snapshot.Query{Key: snapshot.Key(e.key(session))}) {
+		if err != nil && !ofOneRow(err) {
+			return nil, err
+		}
+		return &r, err
+	}
+	return nil, nil
+}
+
+// hasRun reports whether session has a run in flight, without reading it.
+func (e *engine) hasRun(ctx context.Context, session string) (bool, error) {
+	for _, err := range e.runs(ctx, snapshot.Query{Key: snapshot.Key(e.key(session)), Brief: true}) {
+		return true, err
+	}
+	return false, nil
+}
+
+// toEnd returns the run in flight, damaged or not; nil if there is none. It is for callers that end the run.
+func (e *engine) toEnd(ctx context.Context, session string) (*snapshot.Run, error) {
+	found, err := e.inFlight(ctx, session)
+	if found != nil {
+		return found, nil
+	}
+	return nil, err
+}
+
+// wanted returns the run of session with an id, if it is in flight; nil if there is none. "" means any run.
+func (e *engine) wanted(ctx context.Context, session, runID string) (*snapshot.Run, error) {
+	found, err := e.toEnd(ctx, session)
+	if err != nil || found == nil || runID != "" && found.ID != runID && found.ID != "" {
+		return nil, err
+	}
+	return found, nil
+}
+
+// settledBy reports whether a kept turn is the settled turn of r. It searches downwards from the given turn, and stops
+// below r.Turn: those turns existed before r began.
+func (e *engine) settledBy(ctx context.Context, r snapshot.Run, from int) (bool, error) {
+	for cp, err := range e.store.Turns(ctx, checkpoint.Key(r.Key), from) {
+		switch {
+		case err != nil:
+			return false, err
+		case cp.RunID == r.ID:
+			return true, nil
+		case cp.Turn <= r.Turn:
+			return false, nil
+		}
+	}
+	return false, nil
+}
+
+// usable returns why an unfinished run cannot continue in this process. It only reads.
+func (e *engine) usable(r snapshot.Run, force, pastParked bool) error {
+	saved, err := e.definition.read(r)
+	if err == nil {
+		err = e.definition.foreign(saved.Signature, force)
+	}
+	switch {
+	case err != nil:
 		return err
-	case <-ctx.Done():
-	}
-	patience := time.NewTimer(e.Limits.SettleTimeout)
-	defer patience.Stop()
-	select {
-	case err := <-r.done:
-		return err
-	case <-patience.C:
-	}
-	if e.giveUp(ctx, &r.over) {
-		return errStuck
-	}
-	return <-r.done
-}
-
-// A runner tells when a function has returned. After that it serves another function, unless the first was given up.
-type runner struct {
-	done chan error
-	over atomic.Bool // see giveUp
-}
-
-func (e *engine) serve(ctx context.Context, r *runner, fn func(context.Context) error) {
-	err := errGoexit
-	defer func() {
-		e.returned(&r.over)
-		r.done <- err
-	}()
-	err = logtext.Private(outside(protect(func() error { return fn(ctx) })))
-}
-
-// mostStuck bounds the functions that were given up. Each keeps its goroutine and everything that it refers to, which
-// is mostly a state.
-const mostStuck = 1000
-
-// giveUp counts a function that goes on although its context has ended. It reports whether the function had not
-// returned. The first of giveUp and returned sets over.
-func (e *engine) giveUp(ctx context.Context, over *atomic.Bool) bool {
-	if !over.CompareAndSwap(false, true) {
-		return false
-	}
-	e.meters.given(1)
-	e.Logger.ErrorContext(ctx, "function given up: it ignores the end of its context",
-		"session", owner.ScopeIn(ctx).Session(), "stuck", e.stuck.Add(1))
-	return true
-}
-
-// returned notes that a function has returned, given up or not.
-func (e *engine) returned(over *atomic.Bool) {
-	if !over.CompareAndSwap(false, true) {
-		e.stuck.Add(-1)
-		e.meters.given(-1)
-	}
-}
-
-// full refuses to run more functions of the bot while too many do not return.
-func (e *engine) full() error {
-	if n := e.stuck.Load(); n >= mostStuck {
-		return fmt.Errorf("%w: %d in this process", ErrTooManyStuck, n)
+	case r.Status == snapshot.Suspended:
+		return ErrSuspended
+	case r.Status == snapshot.Parked && !pastParked:
+		return ErrParked
 	}
 	return nil
-}
-
-// protect turns a panic into an error.
-func protect(fn func() error) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = &PanicError{v, debug.Stack()}
-		}
-	}()
-	return fn()
 }
 
 // ofOneRow reports whether err says that one session, run or turn is damaged. A listing goes on after such an error.

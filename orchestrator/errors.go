@@ -118,6 +118,9 @@ var (
 // does.
 var errStuck = errors.New("a function ignored the end of its context")
 
+// errNotSaved marks an error of the snapshot store: the run is as it was last saved.
+var errNotSaved = errors.New("not saved")
+
 // errGoexit says that a function of the bot ended its goroutine, as the FailNow of a test does.
 var errGoexit = errors.New("the function has ended its goroutine")
 
@@ -167,11 +170,15 @@ func (e outsideError) As(target any) bool {
 	return errors.As(e.err, target)
 }
 
-// indeterminate says of err that the turn may still settle.
 // indeterminate adds ErrIndeterminate to err: the turn may still settle.
 func indeterminate(err error) error {
 	if errors.Is(err, ErrIndeterminate) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrIndeterminate, err)
+}
+
+func isDrift(err error) bool {
+	_, ok := errors.AsType[*DriftError](err)
+	return ok
 }

@@ -73,3 +73,20 @@ func (ev Event) MarshalJSON() ([]byte, error) {
 		Next next
 	}{fields(ev), next{ev.Next.Intents, ev.Next.End}})
 }
+
+// outcome returns the outcome of a turn for metrics and spans. It returns "" if k does not end a turn.
+func (k EventKind) outcome() string {
+	switch k {
+	case TurnSettled:
+		return "settled"
+	case TurnSuspended:
+		return "suspended"
+	case TurnFailed:
+		return "failed"
+	case TurnLeft:
+		return "left"
+	case TurnRefused:
+		return "refused"
+	}
+	return ""
+}

@@ -9,50 +9,35 @@ import (
 	"time"
 )
 
-// handlers holds the handlers of Subscribe.
-type handlers struct {
-	mu  sync.Mutex // serializes changes
-	all atomic.Pointer[[]*pump]
+// listeners hold the handlers of Subscribe, and what every call needs to hand events to its handlers.
+type listeners struct {
+	report reporter
+
+	// patience is how long a handler may take for one event: Limits.SettleTimeout.
+	patience time.Duration
+	mu       sync.Mutex // serializes changes
+	all      atomic.Pointer[[]*pump]
 }
 
-func (h *handlers) list() []*pump {
-	if all := h.all.Load(); all != nil {
+func (l *listeners) list() []*pump {
+	if all := l.all.Load(); all != nil {
 		return *all
 	}
 	return nil
 }
 
-func (h *handlers) change(f func([]*pump) []*pump) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	all := f(slices.Clone(h.list()))
-	h.all.Store(&all)
-}
-
-// Subscribe calls h for every event of this process, in the order of each turn, one at a time. No turn waits for h. At
-// its end, a call waits for h for a tenth of a second. So h mostly has seen the events of the call when the call
-// returns. If h is behind already, the call does not wait.
-//
-// An h that hangs keeps one goroutine, 16,384 events and 1 MiB of tokens at most. That is about 6 MB in all, not for
-// each call. Further events are dropped and counted. Tokens are dropped first, from 8,192 events on. The next event
-// that h gets says in Event.Dropped how many were dropped. A log line and the metric holdfast.events.dropped say so
-// too.
-func (o *Orchestrator[S]) Subscribe(h func(Event)) (unsubscribe func()) {
-	sub := &pump{what: "a handler of Subscribe", call: h, engine: o.engine}
-	o.handlers.change(func(all []*pump) []*pump { return append(all, sub) })
-	return func() {
-		sub.leave()
-		o.handlers.change(func(all []*pump) []*pump {
-			return slices.DeleteFunc(all, func(h *pump) bool { return h == sub })
-		})
-	}
+func (l *listeners) change(f func([]*pump) []*pump) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := f(slices.Clone(l.list()))
+	l.all.Store(&all)
 }
 
 // A call is one call of a user: its options, and the listeners of its events.
 type call struct {
-	engine  *engine
-	session string
-	force   bool
+	listeners *listeners
+	session   string
+	force     bool
 
 	// alone says that no caller waits for the outcome. A run that fails is then tried again.
 	alone bool
@@ -73,27 +58,27 @@ type call struct {
 	unread int
 }
 
-func (e *engine) newCall(session string, c *CallOptions) *call {
-	k := &call{engine: e, session: session}
+func (l *listeners) newCall(session string, c *CallOptions) *call {
+	k := &call{listeners: l, session: session}
 	if c == nil {
 		return k
 	}
 	k.force = c.Force
 	if c.OnEvent != nil {
-		k.own = &pump{what: "OnEvent", call: c.OnEvent, engine: e, events: backlog{ends: true}}
+		k.own = &pump{what: "OnEvent", call: c.OnEvent, report: &l.report, events: backlog{ends: true}}
 	}
 	return k
 }
 
 // heard reports whether the call has a listener.
 func (k *call) heard() bool {
-	return k.own != nil || k.watch != nil || len(k.engine.handlers.list()) > 0
+	return k.own != nil || k.watch != nil || len(k.listeners.list()) > 0
 }
 
 // emit hands an event to the listeners, without waiting for them.
 func (k *call) emit(ev Event) {
-	k.engine.meters.ended(ev)
-	subscribers := k.engine.handlers.list()
+	k.listeners.report.meters.ended(ev)
+	subscribers := k.listeners.list()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch {
@@ -108,7 +93,7 @@ func (k *call) emit(ev Event) {
 	ev.Session, ev.At = k.session, time.Now()
 	ev.Next.Intents = slices.Clone(ev.Next.Intents)
 	if k.watch != nil && !k.watch(ev) {
-		k.engine.dropped("a Stream", k.session, k.unread)
+		k.listeners.report.dropped("a Stream", k.session, k.unread)
 		k.unread++
 	}
 	if k.own != nil {
@@ -144,11 +129,11 @@ func (k *call) again() {
 	k.ended = false
 }
 
-// patience is how long a call waits for the handlers of Subscribe.
-const patience = 100 * time.Millisecond
+// subscriberWait is how long a call waits for the handlers of Subscribe.
+const subscriberWait = 100 * time.Millisecond
 
-// close waits for the handlers. It waits for OnEvent as awaitOwn says, and for the handlers of Subscribe for patience,
-// if they keep up.
+// close waits for the handlers. It waits for OnEvent as awaitOwn says, and for the handlers of Subscribe for
+// subscriberWait, if they keep up.
 func (k *call) close(ctx context.Context) {
 	k.mu.Lock()
 	own, others := k.own, slices.Clone(k.others)
@@ -160,7 +145,7 @@ func (k *call) close(ctx context.Context) {
 	if len(others) == 0 {
 		return
 	}
-	late := time.NewTimer(patience)
+	late := time.NewTimer(subscriberWait)
 	defer late.Stop()
 	for i, h := range others {
 		select {
@@ -183,7 +168,7 @@ func (k *call) awaitOwn(ctx context.Context, own *pump) {
 		return
 	default:
 	}
-	d := k.engine.Limits.SettleTimeout
+	d := k.listeners.patience
 	late := time.NewTimer(d)
 	defer late.Stop()
 	for before := own.handled.Load(); ; {
@@ -195,21 +180,12 @@ func (k *call) awaitOwn(ctx context.Context, own *pump) {
 		now := own.handled.Load()
 		if now == before || ctx.Err() != nil {
 			left := own.leave()
-			k.engine.meters.drop(left)
-			k.engine.Logger.ErrorContext(ctx, "events dropped: OnEvent has not returned, and its call does",
+			k.listeners.report.meters.drop(left)
+			k.listeners.report.log.ErrorContext(ctx, "events dropped: OnEvent has not returned, and its call does",
 				"session", k.session, "events", left)
 			return
 		}
 		before = now
 		late.Reset(d)
-	}
-}
-
-// dropped counts an event that found no room. before is how many were dropped since the last event that found room. If
-// before is 0, dropped writes a log line.
-func (e *engine) dropped(what, session string, before int) {
-	e.meters.drop(1)
-	if before == 0 {
-		e.Logger.Error("events dropped: "+what+" is too slow, or hangs", "session", session)
 	}
 }

@@ -22,48 +22,48 @@ import (
 // If the turn must go on although the client has gone, give Execute context.WithoutCancel(ctx), and set
 // Limits.TurnTimeout. Abandon ends a turn, in any process.
 func (o *Orchestrator[S]) Execute(ctx context.Context, session string, in Input, c *CallOptions) (*Result[S], error) {
-	return o.execute(ctx, o.newCall(session, c), in)
+	return o.execute(ctx, o.engine.listeners.newCall(session, c), in)
 }
 
 func (o *Orchestrator[S]) execute(ctx context.Context, k *call, in Input) (res *Result[S], err error) {
 	defer k.close(ctx)
 	defer func() { k.refused(err) }()
-	if err := in.check(k.session, o.Limits.Input); err != nil {
+	if err := in.check(k.session, o.engine.options.Limits.Input); err != nil {
 		return nil, &Error{Op: "input", Session: k.session, Err: err}
 	}
-	v, err := o.visit(ctx, k, in.RequestID, true)
+	v, err := o.engine.visit(ctx, k, in.RequestID, true)
 	if err != nil {
 		return nil, err
 	}
 	defer v.own.Done()
-	return v.serve(in)
+	return o.serve(v, in)
 }
 
 // serve answers in. For a request id that has settled it returns the settled turn. Otherwise it runs a turn, after any
 // run in flight.
-func (v *visit[S]) serve(in Input) (*Result[S], error) {
-	f := v.newFlight(in)
+func (o *Orchestrator[S]) serve(v *visit, in Input) (*Result[S], error) {
+	x := o.newExecution(v, in)
 	if v.own.Answered != nil {
-		return v.replay(*v.own.Answered, f.id)
+		return o.replay(v, *v.own.Answered, x.run.row.ID)
 	}
-	_ = v.deliver(false) // what fails stays owed
+	_ = o.deliver(v, false) // what fails stays owed
 	var earlier outcome[S]
 	for {
-		found, err := f.open()
+		found, err := x.open()
 		if err != nil && !errors.Is(err, ErrIndeterminate) {
-			found, err = v.ownInFlight(f, err)
+			found, err = x.ownInFlight(err)
 		}
 		switch {
 		case found == nil && err != nil:
-			f.endTrace(Event{Kind: TurnRefused, Err: err})
-			return nil, v.refused(err)
+			x.tracer.end(Event{Kind: TurnRefused, Err: err})
+			return nil, v.notBegun(err)
 		case found == nil:
-			return v.answer(f, earlier)
+			return x.answer(earlier)
 		}
-		done, err := v.giveWay(*found, f)
+		done, err := o.giveWay(v, *found, x)
 		switch {
 		case err != nil:
-			f.endTrace(Event{Kind: TurnRefused, Err: err})
+			x.tracer.end(Event{Kind: TurnRefused, Err: err})
 			return nil, err
 		case done.own:
 			return done.res, done.err
@@ -75,8 +75,8 @@ func (v *visit[S]) serve(in Input) (*Result[S], error) {
 }
 
 // answer finishes the call's own turn.
-func (v *visit[S]) answer(f *flight[S], earlier outcome[S]) (*Result[S], error) {
-	res, err := f.finish(true)
+func (x *execution[S]) answer(earlier outcome[S]) (*Result[S], error) {
+	res, err := x.finish(true)
 	if err != nil {
 		return nil, err
 	}
@@ -84,45 +84,46 @@ func (v *visit[S]) answer(f *flight[S], earlier outcome[S]) (*Result[S], error) 
 	return res, nil
 }
 
-// ownInFlight returns the run of f if an earlier call with the same request id has begun that run. An accepted input
+// ownInFlight returns the run of x if an earlier call with the same request id has begun that run. An accepted input
 // can no longer be refused. If the run cannot be taken up, or cannot be read, the outcome is unknown. If there is no
 // run, ownInFlight bars the Begin of an earlier call, which may still be on its way to the store.
-func (v *visit[S]) ownInFlight(f *flight[S], refusal error) (found *snapshot.Run, err error) {
-	if f.input.RequestID == "" || v.Snapshots == nil {
+func (x *execution[S]) ownInFlight(refusal error) (found *snapshot.Run, err error) {
+	own, slot := &x.visit.own, x.run.slot
+	if x.input.RequestID == "" || x.engine().options.Snapshots == nil {
 		return nil, refusal
 	}
-	err = v.own.Once(v.own.Ctx, func(ctx context.Context) (err error) {
-		found, err = v.o.inFlight(ctx, v.own.Session)
+	err = own.Once(own.Ctx, func(ctx context.Context) (err error) {
+		found, err = slot.find(ctx)
 		return err
 	})
-	if err == nil && found != nil && v.own.Lost() == nil {
-		err = v.meet(*found, f)
+	if err == nil && found != nil && own.Lost() == nil {
+		err = x.meet(*found)
 	}
-	if err == nil && (found == nil || found.ID != f.id) && v.own.Ctx.Err() == nil {
+	if err == nil && (found == nil || found.ID != x.run.row.ID) && own.Ctx.Err() == nil {
 		// landed is a run that was begun since.
 		var landed snapshot.Run
 		var over bool
-		if landed, over, err = v.bar(); !over {
+		if landed, over, err = slot.bar(); !over {
 			found = &landed
 			if err == nil {
-				err = v.meet(landed, f)
+				err = x.meet(landed)
 			}
 		}
 	}
-	own := err == nil && found != nil && found.ID == f.id
+	ours := err == nil && found != nil && found.ID == x.run.row.ID
 	switch {
-	case own && v.own.Lost() == nil:
+	case ours && own.Lost() == nil:
 		return found, nil
-	case own || err != nil:
-		e := f.mine(refusal)
+	case ours || err != nil:
+		e := x.mine(refusal)
 		e.Err = indeterminate(e.Err)
 		return nil, e
 	}
 	return nil, refusal
 }
 
-// refused adds ErrShuttingDown to the error of a turn that could not begin because of Shutdown.
-func (v *visit[S]) refused(err error) error {
+// notBegun returns the error of a turn that could not begin. It adds ErrShuttingDown if Shutdown is the cause.
+func (v *visit) notBegun(err error) error {
 	if e, ok := errors.AsType[*Error](err); ok && errors.Is(context.Cause(v.own.Ctx), lock.ErrHandoff) &&
 		!errors.Is(err, ErrIndeterminate) {
 		e.Err = fmt.Errorf("%w: %w", ErrShuttingDown, e.Err)
@@ -131,13 +132,13 @@ func (v *visit[S]) refused(err error) error {
 }
 
 // replay returns the turn that the request id opened before.
-func (v *visit[S]) replay(cp checkpoint.Checkpoint, runID string) (*Result[S], error) {
+func (o *Orchestrator[S]) replay(v *visit, cp checkpoint.Checkpoint, runID string) (*Result[S], error) {
 	if cp.RunID != runID {
-		return nil, v.fail("input", ErrRequestReused)
+		return nil, v.err("input", ErrRequestReused)
 	}
-	res, err := v.o.result(v.own.Ctx, v.own.Session, cp, v.call.force)
+	res, err := o.result(v.own.Ctx, v.own.Session, cp, v.call.force)
 	if err != nil {
-		return nil, v.fail("drift", err)
+		return nil, v.err("drift", err)
 	}
 	res.Replayed = true
 	v.call.emit(Event{Kind: TurnSettled, RunID: cp.RunID, Turn: cp.Turn, Usage: res.Usage, replayed: true})
@@ -147,7 +148,7 @@ func (v *visit[S]) replay(cp checkpoint.Checkpoint, runID string) (*Result[S], e
 // Resume finishes the run in flight of session. If no run is in flight, it returns ErrNothingToResume and writes
 // nothing.
 func (o *Orchestrator[S]) Resume(ctx context.Context, session string, c *CallOptions) (res *Result[S], err error) {
-	k := o.newCall(session, c)
+	k := o.engine.listeners.newCall(session, c)
 	defer k.close(ctx)
 	defer func() { k.refused(err) }()
 	if err := checkSession(session); err != nil {
@@ -156,18 +157,18 @@ func (o *Orchestrator[S]) Resume(ctx context.Context, session string, c *CallOpt
 	if err := o.resumable(ctx, k); err != nil {
 		return nil, &Error{Op: "resume", Session: session, Err: err}
 	}
-	v, err := o.visit(ctx, k, "", true)
+	v, err := o.engine.visit(ctx, k, "", true)
 	if err != nil {
 		return nil, err
 	}
 	defer v.own.Done()
-	_ = v.deliver(false)
-	return v.resume()
+	_ = o.deliver(v, false)
+	return o.resume(v)
 }
 
 // resumable returns why Resume can do nothing, before anything is written.
 func (o *Orchestrator[S]) resumable(ctx context.Context, k *call) error {
-	found, err := o.inFlight(ctx, k.session)
+	found, err := o.engine.inFlight(ctx, k.session)
 	switch {
 	case err != nil:
 		return err
@@ -176,8 +177,8 @@ func (o *Orchestrator[S]) resumable(ctx context.Context, k *call) error {
 	case found.Status == snapshot.Ended:
 		return nil
 	}
-	if err := o.usable(*found, k.force, k.force); err != nil {
-		if over, _ := o.kept(ctx, *found, checkpoint.Newest); !over {
+	if err := o.engine.usable(*found, k.force, k.force); err != nil {
+		if over, _ := o.engine.settledBy(ctx, *found, checkpoint.Newest); !over {
 			return err
 		}
 	}
@@ -185,16 +186,16 @@ func (o *Orchestrator[S]) resumable(ctx context.Context, k *call) error {
 }
 
 // resume finishes the run that is in flight now.
-func (v *visit[S]) resume() (*Result[S], error) {
+func (o *Orchestrator[S]) resume(v *visit) (*Result[S], error) {
 	for {
-		found, err := v.o.inFlight(v.own.Ctx, v.own.Session)
+		found, err := v.slot.find(v.own.Ctx)
 		if err != nil {
-			return nil, v.fail("resume", err)
+			return nil, v.err("resume", err)
 		}
 		if found == nil {
-			return nil, v.fail("resume", ErrNothingToResume)
+			return nil, v.err("resume", ErrNothingToResume)
 		}
-		done, err := v.giveWay(*found, nil)
+		done, err := o.giveWay(v, *found, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -202,19 +203,4 @@ func (v *visit[S]) resume() (*Result[S], error) {
 			return done.res, done.err
 		}
 	}
-}
-
-// inFlight returns the run of a session in the snapshot store; nil if no run is in flight. A damaged run comes with its
-// error.
-func (o *Orchestrator[S]) inFlight(ctx context.Context, session string) (*snapshot.Run, error) {
-	if o.Snapshots == nil {
-		return nil, nil
-	}
-	for r, err := range o.Snapshots.Runs(ctx, snapshot.Query{Key: snapshot.Key(o.key(session))}) {
-		if err != nil && !ofOneRow(err) {
-			return nil, err
-		}
-		return &r, err
-	}
-	return nil, nil
 }

@@ -2,8 +2,6 @@ package orchestrator
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"strconv"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
@@ -18,37 +16,33 @@ import (
 func (o *Orchestrator[S]) Fork(ctx context.Context, from string, turn int, to string) error {
 	for _, session := range []string{from, to} {
 		if err := checkSession(session); err != nil {
-			return o.adminError("fork", session, err)
+			return adminError("fork", session, err)
 		}
 	}
 	if from == to {
-		return o.adminError("fork", to, &InputError{"session", "a session cannot be forked to itself"})
+		return adminError("fork", to, &InputError{"session", "a session cannot be forked to itself"})
 	}
-	cp, err := checkpoint.Load(ctx, o.store, o.key(from), turn)
+	cp, err := checkpoint.Load(ctx, o.engine.store, o.engine.key(from), turn)
 	if err != nil {
-		return o.adminError("fork", from, err)
+		return adminError("fork", from, err)
 	}
 	var s owner.Session
-	if err := s.Acquire(ctx, o.sessions, to, "", true); err != nil {
-		return o.adminError("fork", to, err)
+	if err := s.Acquire(ctx, o.engine.sessions, to, "", true); err != nil {
+		return adminError("fork", to, err)
 	}
 	defer s.Done()
 	s.Keep()
 	fork := checkpoint.Checkpoint{
 		State: cp.State, Payload: cp.Payload, Route: cp.Route, Signature: cp.Signature, Version: cp.Version,
-		RunID: forkID(o.key(from), cp.Turn, to),
+		RunID: forkID(o.engine.key(from), cp.Turn, to),
 	}
 	_, err = s.Persist(s.Ctx, func(ctx context.Context) error {
-		return o.store.Append(ctx, s.Lease, fork, checkpoint.AppendOptions{Keep: o.KeepSnapshots})
+		return o.engine.store.Append(ctx, s.Lease, fork, checkpoint.AppendOptions{Keep: o.engine.options.KeepSnapshots})
 	})
-	return o.adminError("fork", to, err)
+	return adminError("fork", to, err)
 }
 
 // forkID returns the run id of a fork's first turn. It is the same for the same fork.
 func forkID(from checkpoint.Key, turn int, to string) string {
-	h := sha256.New()
-	for _, part := range []string{"fork", from.Orchestrator, from.Session, strconv.Itoa(turn), to} {
-		writePart(h, part)
-	}
-	return hex.EncodeToString(h.Sum(nil)[:16])
+	return digest("fork", from.Orchestrator, from.Session, strconv.Itoa(turn), to)[:idLen]
 }

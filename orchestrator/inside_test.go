@@ -24,7 +24,7 @@ func TestNoAttemptPastDeadline(t *testing.T) {
 		Retry: retry.Policy{Attempts: 3},
 		Run: func(context.Context, *Turn[int]) error {
 			ran++
-			for _, s := range bot.sessions.Sessions() {
+			for _, s := range bot.engine.sessions.Sessions() {
 				s.Expire()
 			}
 			return errors.New("no")
@@ -70,8 +70,8 @@ func TestPumpIsBounded(t *testing.T) {
 		var got []int
 		dropped := 0
 		goOn := make(chan struct{})
-		e := newEngine("bot", new(checkpoint.Memory), Options{Logger: slog.New(slog.DiscardHandler)})
-		p := &pump{engine: e, events: backlog{most: 2}, call: func(ev Event) {
+		e := newEngine(identity{name: "bot"}, new(checkpoint.Memory), Options{Logger: slog.New(slog.DiscardHandler)})
+		p := &pump{report: &e.listeners.report, events: backlog{most: 2}, call: func(ev Event) {
 			<-goOn
 			got = append(got, ev.Turn)
 			dropped += ev.Dropped

@@ -1,32 +1,23 @@
 package orchestrator
 
 import (
-	"cmp"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
-	"log/slog"
 	"maps"
-	"os"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/ids"
 	"github.com/holdfast-go/holdfast/internal/jsontype"
-	"github.com/holdfast-go/holdfast/internal/logtext"
-	"github.com/holdfast-go/holdfast/internal/owner"
-	"github.com/holdfast-go/holdfast/snapshot"
 )
 
 // An Orchestrator runs the turns of one bot. Its methods may be called concurrently.
 type Orchestrator[S any] struct {
-	*engine
+	engine  *engine
 	def     Definition[S]
 	choices []Choice
 }
@@ -44,40 +35,15 @@ func New[S any](d Definition[S], store checkpoint.Store, o *Options) (*Orchestra
 		return nil, &Error{Op: "new", Err: errors.New(strings.Join(faults, "; "))}
 	}
 	d.Intents = maps.Clone(d.Intents)
-	orch := &Orchestrator[S]{engine: newEngine(d.Name, store, *o), def: d}
-	orch.signature, orch.version = d.signature(), d.Version
+	orch := &Orchestrator[S]{engine: newEngine(d.identity(), store, *o), def: d}
 	for _, name := range slices.Sorted(maps.Keys(d.Intents)) {
 		orch.choices = append(orch.choices, Choice{name, d.Intents[name].Description})
 	}
 	return orch, nil
 }
 
-func newEngine(name string, store checkpoint.Store, o Options) *engine {
-	o.Limits, o.Compaction = o.Limits.orDefaults(), o.Compaction.orDefaults()
-	o.Logger = cmp.Or(o.Logger, slog.Default()).With("orchestrator", name)
-	if o.LogError == nil {
-		o.LogError = logtext.Of
-	}
-	host, _ := os.Hostname()
-	e := &engine{Options: o, name: name, store: store}
-	if runs, ok := o.Snapshots.(snapshot.Joiner); ok {
-		e.joined = runs.Join(store)
-	}
-	e.process = fmt.Sprintf("%.64s/%d/%s", strings.ToValidUTF8(host, "?"), os.Getpid(), rand.Text()[:8])
-	var err error
-	if e.meters, err = newMeters(name); err != nil {
-		e.Logger.Warn("metrics incomplete", e.why(err))
-	}
-	e.sessions = owner.New(owner.Options{
-		Orchestrator: name, Name: e.process, Store: store, Locker: o.Locker, Logger: o.Logger, Why: e.why,
-		Waited:   e.meters.waited,
-		LeaseTTL: o.Limits.LeaseTTL, LockWait: o.Limits.LockWait, SettleTimeout: o.Limits.SettleTimeout,
-	})
-	return e
-}
-
 // Name returns the name of the definition.
-func (o *Orchestrator[S]) Name() string { return o.name }
+func (o *Orchestrator[S]) Name() string { return o.engine.definition.name }
 
 func (o *Options) faults() []string {
 	faults := append(o.Limits.faults(), o.Compaction.faults()...)
@@ -92,6 +58,52 @@ func (o *Options) faults() []string {
 	}
 	return faults
 }
+
+// faults names the values that cannot be meant.
+func (l Limits) faults() []string {
+	var faults []string
+	for _, n := range []struct {
+		name  string
+		value int64
+	}{
+		{"Iterations", int64(l.Iterations)},
+		{"FanOut", int64(l.FanOut)},
+		{"Attempts", int64(l.Attempts)},
+		{"TurnTimeout", int64(l.TurnTimeout)},
+		{"LockWait", int64(l.LockWait)},
+		{"LeaseTTL", int64(l.LeaseTTL)},
+		{"SettleTimeout", int64(l.SettleTimeout)},
+		{"Input", int64(l.Input)},
+		{"State", int64(l.State)},
+	} {
+		if n.value < 0 {
+			faults = append(faults, "Limits."+n.name+" is negative")
+		}
+	}
+	if l.LeaseTTL > 0 && l.LeaseTTL < minLeaseTTL {
+		faults = append(faults, "Limits.LeaseTTL is shorter than "+minLeaseTTL.String())
+	}
+	if l.LeaseTTL > maxLeaseTTL {
+		faults = append(faults, "Limits.LeaseTTL is longer than "+maxLeaseTTL.String())
+	}
+	if l.SettleTimeout > 0 && l.SettleTimeout < minSettleTimeout {
+		faults = append(faults, "Limits.SettleTimeout is shorter than "+minSettleTimeout.String())
+	}
+	if l.Input > mostInput {
+		faults = append(faults, "Limits.Input is more than "+strconv.Itoa(mostInput))
+	}
+	if l.State > mostState {
+		faults = append(faults, "Limits.State is more than "+strconv.Itoa(mostState))
+	}
+	return faults
+}
+
+// minLeaseTTL leaves room to renew: stores count leases in microseconds, networks do not.
+const (
+	minLeaseTTL      = 10 * time.Millisecond
+	maxLeaseTTL      = 24 * time.Hour // so long a crash keeps a session
+	minSettleTimeout = time.Millisecond
+)
 
 func (d *Definition[S]) faults() []string {
 	var faults []string
@@ -163,23 +175,21 @@ func (d *Definition[S]) routingFaults() []string {
 	return faults
 }
 
+func (d *Definition[S]) identity() identity {
+	id := identity{
+		name: d.Name, signature: d.signature(), version: d.Version, intents: make(map[string]bool),
+		migrates: d.Migrate != nil,
+	}
+	for name := range d.Intents {
+		id.intents[name] = true
+	}
+	return id
+}
+
 // signature is the same in every process and version of this module. It decides whether stored rows are of this
 // definition.
 func (d *Definition[S]) signature() string {
-	h := sha256.New()
-	add := func(s string) { writePart(h, s) }
-	add(d.Name)
-	add(strconv.Itoa(len(d.Intents)))
-	for _, name := range slices.Sorted(maps.Keys(d.Intents)) {
-		add(name)
-	}
-	add(d.First)
-	add(strconv.FormatBool(d.Iterate))
-	return hex.EncodeToString(h.Sum(nil))
-}
-
-// writePart adds s to a hash in such a way that no two lists of parts give the same bytes.
-func writePart(h hash.Hash, s string) {
-	fmt.Fprintf(h, "%d:", len(s))
-	h.Write([]byte(s))
+	parts := []string{d.Name, strconv.Itoa(len(d.Intents))}
+	parts = append(parts, slices.Sorted(maps.Keys(d.Intents))...)
+	return digest(append(parts, d.First, strconv.FormatBool(d.Iterate))...)
 }

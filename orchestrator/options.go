@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"strconv"
 	"time"
 
 	"github.com/holdfast-go/holdfast/lock"
@@ -104,52 +103,6 @@ func (l Limits) orDefaults() Limits {
 	l.State = cmp.Or(l.State, 4<<20)
 	return l
 }
-
-// faults names the values that cannot be meant.
-func (l Limits) faults() []string {
-	var faults []string
-	for _, n := range []struct {
-		name  string
-		value int64
-	}{
-		{"Iterations", int64(l.Iterations)},
-		{"FanOut", int64(l.FanOut)},
-		{"Attempts", int64(l.Attempts)},
-		{"TurnTimeout", int64(l.TurnTimeout)},
-		{"LockWait", int64(l.LockWait)},
-		{"LeaseTTL", int64(l.LeaseTTL)},
-		{"SettleTimeout", int64(l.SettleTimeout)},
-		{"Input", int64(l.Input)},
-		{"State", int64(l.State)},
-	} {
-		if n.value < 0 {
-			faults = append(faults, "Limits."+n.name+" is negative")
-		}
-	}
-	if l.LeaseTTL > 0 && l.LeaseTTL < minLeaseTTL {
-		faults = append(faults, "Limits.LeaseTTL is shorter than "+minLeaseTTL.String())
-	}
-	if l.LeaseTTL > maxLeaseTTL {
-		faults = append(faults, "Limits.LeaseTTL is longer than "+maxLeaseTTL.String())
-	}
-	if l.SettleTimeout > 0 && l.SettleTimeout < minSettleTimeout {
-		faults = append(faults, "Limits.SettleTimeout is shorter than "+minSettleTimeout.String())
-	}
-	if l.Input > mostInput {
-		faults = append(faults, "Limits.Input is more than "+strconv.Itoa(mostInput))
-	}
-	if l.State > mostState {
-		faults = append(faults, "Limits.State is more than "+strconv.Itoa(mostState))
-	}
-	return faults
-}
-
-// minLeaseTTL leaves room to renew: stores count leases in microseconds, networks do not.
-const (
-	minLeaseTTL      = 10 * time.Millisecond
-	maxLeaseTTL      = 24 * time.Hour // so long a crash keeps a session
-	minSettleTimeout = time.Millisecond
-)
 
 // CallOptions are for Execute, Stream and Resume.
 type CallOptions struct {

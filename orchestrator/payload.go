@@ -20,8 +20,8 @@ import (
 // touched.
 const payloadVersion = 1
 
-// A memo is the decoded Payload of a saved run. A resume knows nothing else of the run.
-type memo struct {
+// A savedRun is the decoded Payload of a run. A resume knows nothing else of the run.
+type savedRun struct {
 	V int `json:"v"`
 
 	// Born is that of the session. It tells the lives of a session apart.
@@ -40,8 +40,8 @@ type memo struct {
 	State     json.RawMessage `json:"state,omitempty"`
 }
 
-// A record is the payload of a settled turn, beside its state.
-type record struct {
+// A settledTurn is the decoded Payload of a turn, which stands beside its state.
+type settledTurn struct {
 	V     int          `json:"v"`
 	Input storedInput  `json:"input"`
 	Usage storedUsage  `json:"usage,omitzero"`
@@ -74,7 +74,7 @@ type storedStep struct {
 // The parts of a run that are stored beside its payload.
 const (
 	usagePart  = "usage"   // a storedUsage: the usage since the payload was saved
-	statePart  = "state"   // the State of a memo, if it is too large to share a document with the input
+	statePart  = "state"   // the State of a savedRun, if it is too large to share a document with the input
 	fanPart    = "fan"     // a storedFan
 	branchPart = "branch " // a storedBranch, by its place in the decision
 )
@@ -102,33 +102,33 @@ func storeNext(n Next) storedNext { return storedNext(n) }
 func (n storedNext) next() Next { return Next(n) }
 
 // encode writes the same value as json.Marshal, at less cost. json.Marshal spends more on a run than on its state.
-func (m memo) encode() json.RawMessage {
-	w := newWriter(len(m.State) + len(m.Input.Text) + len(m.Input.Data) + 64*len(m.Steps) + 256)
-	w.number("v", int64(m.V))
-	w.number("born", m.Born)
-	w.text("signature", m.Signature)
-	w.text("version", m.Version)
-	m.Input.write(w)
-	w.text("trace", m.Trace)
-	w.number("iteration", int64(m.Iteration))
-	if m.Next != nil {
+func (s savedRun) encode() json.RawMessage {
+	w := newWriter(len(s.State) + len(s.Input.Text) + len(s.Input.Data) + 64*len(s.Steps) + 256)
+	w.number("v", int64(s.V))
+	w.number("born", s.Born)
+	w.text("signature", s.Signature)
+	w.text("version", s.Version)
+	s.Input.write(w)
+	w.text("trace", s.Trace)
+	w.number("iteration", int64(s.Iteration))
+	if s.Next != nil {
 		w.open("next")
-		m.Next.write(w)
+		s.Next.write(w)
 		w.close()
 	}
-	w.text("feedback", m.Feedback)
-	m.Usage.write(w)
-	writeSteps(w, m.Steps)
-	w.raw("state", m.State)
+	w.text("feedback", s.Feedback)
+	s.Usage.write(w)
+	writeSteps(w, s.Steps)
+	w.raw("state", s.State)
 	return w.end()
 }
 
-func (r record) encode() json.RawMessage {
-	w := newWriter(len(r.Input.Text) + len(r.Input.Data) + 64*len(r.Steps) + 64)
-	w.number("v", int64(r.V))
-	r.Input.write(w)
-	r.Usage.write(w)
-	writeSteps(w, r.Steps)
+func (t settledTurn) encode() json.RawMessage {
+	w := newWriter(len(t.Input.Text) + len(t.Input.Data) + 64*len(t.Steps) + 64)
+	w.number("v", int64(t.V))
+	t.Input.write(w)
+	t.Usage.write(w)
+	writeSteps(w, t.Steps)
 	return w.end()
 }
 
@@ -179,43 +179,54 @@ func writeSteps(w *writer, all []storedStep) {
 	w.closeList()
 }
 
-// documents returns the payload of m. If the state is larger than inline, the state is a part beside the payload.
-func (m memo) documents(inline int) (payload json.RawMessage, parts map[string]json.RawMessage) {
-	if len(m.State) > inline {
-		parts = map[string]json.RawMessage{statePart: m.State}
-		m.State = nil
+// documents returns the payload of s. If the state is larger than inline, the state is a part beside the payload.
+func (s savedRun) documents(inline int) (payload json.RawMessage, parts map[string]json.RawMessage) {
+	if len(s.State) > inline {
+		parts = map[string]json.RawMessage{statePart: s.State}
+		s.State = nil
 	}
-	return m.encode(), parts
+	return s.encode(), parts
 }
 
-// decodeMemo returns the decoded Payload of r. If a later version of this package wrote r, decodeMemo returns a
-// *DriftError. If no version wrote r, decodeMemo returns a *snapshot.DamagedError.
-func decodeMemo(r snapshot.Run) (memo, error) {
+// readSaved returns the decoded Payload of r. If a later version of this package wrote r, readSaved returns a
+// *DriftError. If no version wrote r, readSaved returns a *snapshot.DamagedError.
+func readSaved(r snapshot.Run) (savedRun, error) {
 	var version struct{ V int }
 	if err := json.Unmarshal(r.Payload, &version); err != nil {
-		return memo{}, damagedRun(r, "payload: %w", unread(err))
+		return savedRun{}, damagedRun(r, "payload: %w", unread(err))
 	}
 	if version.V > payloadVersion {
-		return memo{}, &DriftError{
+		return savedRun{}, &DriftError{
 			Saved: "payload version " + strconv.Itoa(version.V), Current: strconv.Itoa(payloadVersion),
 		}
 	}
-	var m memo
-	err := json.Unmarshal(r.Payload, &m)
+	var saved savedRun
+	err := json.Unmarshal(r.Payload, &saved)
 	switch {
 	case err != nil:
-		return memo{}, damagedRun(r, "payload: %w", unread(err))
-	case m.V < 1 || m.Born < 1 || m.Iteration < 0:
-		return memo{}, damagedRun(r, "payload: version %d, born %d, iteration %d", m.V, m.Born, m.Iteration)
-	case m.Next != nil && !m.Next.intact(1):
-		return memo{}, damagedRun(r, "payload: the decision names no intent")
+		return savedRun{}, damagedRun(r, "payload: %w", unread(err))
+	case saved.V < 1 || saved.Born < 1 || saved.Iteration < 0:
+		return savedRun{}, damagedRun(r, "payload: version %d, born %d, iteration %d", saved.V, saved.Born, saved.Iteration)
+	case saved.Next != nil && !saved.Next.intact(1):
+		return savedRun{}, damagedRun(r, "payload: the decision names no intent")
 	}
-	return m, nil
+	return saved, nil
 }
 
 // intact reports whether n is a decision for at least so many intents. The end of a turn is never stored as a decision.
 func (n storedNext) intact(least int) bool {
 	return !n.End && len(distinct(n.Intents)) >= least && !slices.Contains(n.Intents, "")
+}
+
+// distinct returns names in their order, each once.
+func distinct(names []string) []string {
+	all := make([]string, 0, len(names))
+	for _, name := range names {
+		if !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	return all
 }
 
 // damagedRun returns the error for a run whose documents no version of this package wrote.
@@ -242,14 +253,20 @@ func steps(stored []storedStep) []Step {
 
 // runID names the run of an input. With a request id, the name is the same each time the input comes in this life of
 // the session. So the input finds its own run, and another input never does.
-func runID(l checkpoint.Key, born int64, in Input) string {
+func runID(k checkpoint.Key, born int64, in Input) string {
+	return digest(k.Orchestrator, k.Session, strconv.FormatInt(born, 10), in.RequestID, in.Text, compact(in.Data))[:idLen]
+}
+
+// idLen is the length of an id that is made of a digest.
+const idLen = 32
+
+// digest returns the hex digits of a hash of the parts. No two lists of parts give the same bytes to the hash.
+func digest(parts ...string) string {
 	h := sha256.New()
-	for _, part := range []string{
-		l.Orchestrator, l.Session, strconv.FormatInt(born, 10), in.RequestID, in.Text, compact(in.Data),
-	} {
-		writePart(h, part)
+	for _, part := range parts {
+		fmt.Fprintf(h, "%d:%s", len(part), part)
 	}
-	return hex.EncodeToString(h.Sum(nil)[:16])
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 // compact drops white space, which a client may send or not.

@@ -12,7 +12,7 @@ import (
 // The documents of the writer decode to the same values as the documents of json.Marshal.
 func TestPayloadsAreAsMarshalled(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m := memo{
+		m := savedRun{
 			V: payloadVersion, Born: rapid.Int64().Draw(t, "born"), Signature: word(t), Version: word(t),
 			Input: someInput(t), Trace: word(t), Iteration: rapid.Int().Draw(t, "iteration"), Feedback: word(t),
 			Usage: someUsage(t), Steps: someSteps(t), State: someJSON(t),
@@ -21,17 +21,17 @@ func TestPayloadsAreAsMarshalled(t *testing.T) {
 			next := someNext(t)
 			m.Next = &next
 		}
-		wantSame(t, m.encode(), m, new(memo), new(memo))
-		r := record{payloadVersion, m.Input, m.Usage, m.Steps}
-		wantSame(t, r.encode(), r, new(record), new(record))
+		wantSame(t, m.encode(), m, new(savedRun), new(savedRun))
+		r := settledTurn{payloadVersion, m.Input, m.Usage, m.Steps}
+		wantSame(t, r.encode(), r, new(settledTurn), new(settledTurn))
 	})
 }
 
 // A number that JSON does not have costs itself, and not the turn.
 func TestNoSuchNumber(t *testing.T) {
 	for _, cost := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
-		raw := record{V: payloadVersion, Usage: storedUsage{Input: 1, Cost: cost}}.encode()
-		var got record
+		raw := settledTurn{V: payloadVersion, Usage: storedUsage{Input: 1, Cost: cost}}.encode()
+		var got settledTurn
 		if err := json.Unmarshal(raw, &got); err != nil || got.Usage != (storedUsage{Input: 1}) {
 			t.Errorf("%s: %+v, %v", raw, got, err)
 		}

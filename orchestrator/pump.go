@@ -1,18 +1,35 @@
 package orchestrator
 
 import (
+	"log/slog"
 	"sync"
 	"sync/atomic"
 
 	"github.com/holdfast-go/holdfast/internal/logtext"
 )
 
+// A reporter tells operators of events that were dropped, and of handlers that panicked.
+type reporter struct {
+	log    *slog.Logger
+	why    func(error) slog.Attr
+	meters *meters
+}
+
+// dropped counts an event that found no room. before is how many were dropped since the last event that found room. If
+// before is 0, dropped writes a log line.
+func (r *reporter) dropped(what, session string, before int) {
+	r.meters.drop(1)
+	if before == 0 {
+		r.log.Error("events dropped: "+what+" is too slow, or hangs", "session", session)
+	}
+}
+
 // A pump calls a handler for one event after the other. Its goroutine lives while there are events. If a handler
 // panics, it has had its event.
 type pump struct {
 	what    string // names the handler in logs
 	call    func(Event)
-	engine  *engine
+	report  *reporter
 	handled atomic.Int64 // events
 	gone    atomic.Bool  // no more events are handed over
 
@@ -34,7 +51,7 @@ func (p *pump) push(ev Event) {
 		return
 	}
 	if !p.events.push(ev) {
-		p.engine.dropped(p.what, ev.Session, p.lost)
+		p.report.dropped(p.what, ev.Session, p.lost)
 		p.lost++
 		return
 	}
@@ -95,7 +112,7 @@ func (p *pump) next() (Event, bool) {
 	if !ok {
 		close(p.busy)
 		if p.lost > 0 {
-			p.engine.Logger.Warn("events are handled again: "+p.what+" has caught up", "dropped", p.lost)
+			p.report.log.Warn("events are handled again: "+p.what+" has caught up", "dropped", p.lost)
 		}
 		p.busy, p.lost = nil, 0
 		p.slow.Store(false)
@@ -109,7 +126,7 @@ func (p *pump) handle(ev Event) {
 		return
 	}
 	if err := protect(func() error { p.call(ev); return nil }); err != nil {
-		p.engine.Logger.Error("event handler panicked", "kind", string(ev.Kind), "session", ev.Session,
-			p.engine.why(logtext.Private(err)))
+		p.report.log.Error("event handler panicked", "kind", string(ev.Kind), "session", ev.Session,
+			p.report.why(logtext.Private(err)))
 	}
 }

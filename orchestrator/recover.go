@@ -2,8 +2,6 @@ package orchestrator
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"iter"
@@ -35,12 +33,12 @@ func (o *Orchestrator[S]) Recoverable(ctx context.Context, all bool) iter.Seq2[s
 			}
 			return yield(session, err)
 		}
-		q := snapshot.Query{Key: snapshot.Key{Orchestrator: o.name}, Status: snapshot.Waiting, Brief: true}
+		q := snapshot.Query{Key: snapshot.Key{Orchestrator: o.engine.definition.name}, Status: snapshot.Waiting, Brief: true}
 		if all {
 			q.Status = ""
 		}
-		ask := unowned{held: o.held, next: next}
-		for r, err := range o.runs(ctx, q) {
+		ask := unowned{held: o.engine.held, next: next}
+		for r, err := range o.engine.runs(ctx, q) {
 			switch {
 			case err == nil && !due(r):
 				continue
@@ -52,8 +50,8 @@ func (o *Orchestrator[S]) Recoverable(ctx context.Context, all bool) iter.Seq2[s
 				return
 			}
 		}
-		for session, err := range o.store.Sessions(ctx, checkpoint.SessionQuery{
-			Orchestrator: o.name, Owing: true, Due: true,
+		for session, err := range o.engine.store.Sessions(ctx, checkpoint.SessionQuery{
+			Orchestrator: o.engine.definition.name, Owing: true, Due: true,
 		}) {
 			switch {
 			case err == nil && ask.add(ctx, session):
@@ -66,7 +64,7 @@ func (o *Orchestrator[S]) Recoverable(ctx context.Context, all bool) iter.Seq2[s
 }
 
 func (e *engine) held(ctx context.Context, sessions []string) ([]string, error) {
-	return e.store.Held(ctx, e.name, sessions)
+	return e.store.Held(ctx, e.definition.name, sessions)
 }
 
 // askedAtOnce is how many sessions a watch asks the checkpoint store about in one round trip.
@@ -116,11 +114,11 @@ func (u *unowned) flush(ctx context.Context) bool {
 // Processes of another definition, or with other hooks, have a watcher of their own, because not all of them can
 // recover the same. Processes with another every also have their own: every is how often they look for everything.
 func (o *Orchestrator[S]) Watching(ctx context.Context, every, d time.Duration) (other time.Duration, err error) {
-	w, ok := o.store.(checkpoint.Watcher)
+	w, ok := o.engine.store.(checkpoint.Watcher)
 	if !ok {
 		return 0, errors.ErrUnsupported
 	}
-	if other, err = w.Watch(ctx, o.name, o.kin(every), o.process, d); err != nil {
+	if other, err = w.Watch(ctx, o.engine.definition.name, o.kin(every), o.engine.process, d); err != nil {
 		return 0, &Error{Op: "watching", Err: err}
 	}
 	return other, nil
@@ -128,11 +126,9 @@ func (o *Orchestrator[S]) Watching(ctx context.Context, every, d time.Duration) 
 
 // kin is the same in processes that can recover the same sessions and look for them as often.
 func (o *Orchestrator[S]) kin(every time.Duration) string {
-	h := sha256.New()
-	writePart(h, o.signature)
-	writePart(h, o.version)
-	fmt.Fprintln(h, payloadVersion, every, o.Snapshots != nil, o.def.Migrate != nil, o.def.Deliver != nil)
-	return hex.EncodeToString(h.Sum(nil))
+	d := &o.engine.definition
+	return digest(d.signature, d.version, fmt.Sprint(
+		payloadVersion, every, o.engine.options.Snapshots != nil, d.migrates, o.def.Deliver != nil))
 }
 
 // due reports whether a drain has something to do with a run.
@@ -187,7 +183,7 @@ func (o *Orchestrator[S]) Recover(ctx context.Context, session string) (outcome 
 }
 
 func (o *Orchestrator[S]) recover(ctx context.Context, session string) (outcome string, err error) {
-	k := o.newCall(session, nil)
+	k := o.engine.listeners.newCall(session, nil)
 	k.alone = true
 	defer k.close(ctx)
 	if err := checkSession(session); err != nil {
@@ -199,7 +195,7 @@ func (o *Orchestrator[S]) recover(ctx context.Context, session string) (outcome 
 		}
 		return nothing, err
 	}
-	v, err := o.visit(ctx, k, "", false)
+	v, err := o.engine.visit(ctx, k, "", false)
 	if errors.Is(err, lock.ErrHeld) {
 		return outcomeHeld, nil
 	}
@@ -207,21 +203,21 @@ func (o *Orchestrator[S]) recover(ctx context.Context, session string) (outcome 
 		return "", err
 	}
 	defer v.own.Done()
-	owing := v.last != nil && v.owed <= v.last.Turn
-	parked := owing && v.failedDeliveries >= o.Limits.Attempts && o.def.Deliver != nil
+	owing := v.newest != nil && v.owed <= v.newest.Turn
+	parked := owing && v.failures >= o.engine.options.Limits.Attempts && o.def.Deliver != nil
 	v.mute = parked
 	if parked { // due all the same: more failures were counted than tried, or Limits.Attempts was higher
 		v.putOff(parkedDelivery)
 	}
-	undelivered := v.deliver(false)
-	outcome, err = v.recover()
+	undelivered := o.deliver(v, false)
+	outcome, err = o.recoverRun(v)
 	switch {
 	case outcome != "" || err != nil:
 		return outcome, err
 	case parked:
 		return outcomeParked, nil
 	case undelivered != nil:
-		return "", v.fail("recover", undelivered)
+		return "", v.err("recover", undelivered)
 	case owing && o.def.Deliver == nil:
 		return outcomeForeign, nil
 	case owing:
@@ -233,9 +229,9 @@ func (o *Orchestrator[S]) recover(ctx context.Context, session string) (outcome 
 // idle returns the outcome if there is nothing to recover now, else "". Of the processes that boot together, most come
 // too late. With idle they need not claim to find out.
 func (o *Orchestrator[S]) idle(ctx context.Context, session string) (outcome string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, o.Limits.SettleTimeout) // a server may hang, and the drain waits meanwhile
+	ctx, cancel := context.WithTimeout(ctx, o.engine.options.Limits.SettleTimeout) // a server may hang, and the drain waits meanwhile
 	defer cancel()
-	inFlight, err := o.hasRun(ctx, session)
+	inFlight, err := o.engine.hasRun(ctx, session)
 	if inFlight || err != nil {
 		return "", err
 	}
@@ -252,37 +248,29 @@ func (o *Orchestrator[S]) idle(ctx context.Context, session string) (outcome str
 	return outcomeCleaned, nil
 }
 
-// hasRun reports whether session has a run in flight, without reading it.
-func (e *engine) hasRun(ctx context.Context, session string) (bool, error) {
-	for _, err := range e.runs(ctx, snapshot.Query{Key: snapshot.Key(e.key(session)), Brief: true}) {
-		return true, err
-	}
-	return false, nil
-}
-
 // owes reports whether session owes a reply. With due, it reports whether session owes a reply that is due.
 func (o *Orchestrator[S]) owes(ctx context.Context, session string, due bool) (bool, error) {
-	q := checkpoint.SessionQuery{Orchestrator: o.name, Prefix: session, Limit: 1, Owing: true, Due: due}
-	for first, err := range o.store.Sessions(ctx, q) {
+	q := checkpoint.SessionQuery{Orchestrator: o.engine.definition.name, Prefix: session, Limit: 1, Owing: true, Due: due}
+	for first, err := range o.engine.store.Sessions(ctx, q) {
 		return err == nil && first == session, err
 	}
 	return false, nil
 }
 
-// recover finishes the run in flight. It returns "" if there is none.
-func (v *visit[S]) recover() (string, error) {
+// recoverRun finishes the run in flight. It returns "" if there is none.
+func (o *Orchestrator[S]) recoverRun(v *visit) (string, error) {
 	outcome := ""
 	for {
-		found, err := v.o.inFlight(v.own.Ctx, v.own.Session)
+		found, err := v.slot.find(v.own.Ctx)
 		switch {
 		case err != nil:
-			return "", v.fail("recover", err)
+			return "", v.err("recover", err)
 		case found == nil:
 			return outcome, nil
 		case !due(*found) && found.Status == snapshot.Waiting:
 			return outcomeHeld, nil
 		}
-		done, err := v.giveWay(*found, nil)
+		done, err := o.giveWay(v, *found, nil)
 		if err == nil && !done.own {
 			outcome = outcomeCleaned
 			continue

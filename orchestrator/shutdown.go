@@ -13,19 +13,19 @@ import (
 // Shutdown returns when all calls have ended. It returns an error only if some calls have not: a function of the bot
 // went on. Close the stores' clients after Shutdown.
 func (o *Orchestrator[S]) Shutdown(ctx context.Context) error {
-	idle := o.sessions.Close()
+	idle := o.engine.sessions.Close()
 	select {
 	case <-idle:
 		return nil
 	case <-ctx.Done():
 	}
-	o.sessions.HandOff()
-	patience := time.NewTimer(3 * o.Limits.SettleTimeout) // a function ends, its turn is left, the session released
+	o.engine.sessions.HandOff()
+	patience := time.NewTimer(3 * o.engine.options.Limits.SettleTimeout) // a function ends, its turn is left, the session released
 	defer patience.Stop()
 	select {
 	case <-idle:
 		return nil
 	case <-patience.C:
-		return &Error{Op: "shutdown", Err: fmt.Errorf("%d calls have not ended", len(o.sessions.Sessions()))}
+		return &Error{Op: "shutdown", Err: fmt.Errorf("%d calls have not ended", len(o.engine.sessions.Sessions()))}
 	}
 }

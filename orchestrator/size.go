@@ -106,18 +106,17 @@ func longExponent(doc []byte) bool {
 func digit(c byte) bool { return '0' <= c && c <= '9' }
 
 // encodeState returns the state as it is saved and settled, or a *StateError.
-func encodeState[S any](e *engine, state *S) ([]byte, error) {
+func encodeState[S any](state *S, limits Limits) ([]byte, error) {
 	raw, err := encode(state)
 	if err != nil {
 		return nil, err
 	}
-	return raw, e.fits(raw)
+	return raw, fits(raw, limits.State)
 }
 
-// fits returns a *StateError for a state that is larger than Limits.State. If no store accepts a state for another
-// reason, the store refuses it.
-func (e *engine) fits(state []byte) error {
-	limit := e.Limits.State
+// fits returns a *StateError for a state that is larger than the limit. If no store accepts a state for another reason,
+// the store refuses it.
+func fits(state []byte, limit int) error {
 	if certain(state, limit) {
 		return nil
 	}

@@ -3,6 +3,7 @@ package orchestrator
 import (
 	"context"
 	"iter"
+	"slices"
 	"sync"
 )
 
@@ -23,7 +24,7 @@ type Stream[S any] struct {
 // Stream is Execute for callers that watch the turn.
 func (o *Orchestrator[S]) Stream(ctx context.Context, session string, in Input, c *CallOptions) *Stream[S] {
 	s := &Stream[S]{done: make(chan struct{}), more: make(chan struct{}), events: backlog{ends: true}}
-	k := o.newCall(session, c)
+	k := o.engine.listeners.newCall(session, c)
 	k.watch = s.add
 	go func() {
 		defer close(s.done)
@@ -87,4 +88,24 @@ func (s *Stream[S]) take() (ev Event, ok bool, more <-chan struct{}) {
 func (s *Stream[S]) Result() (*Result[S], error) {
 	<-s.done
 	return s.res, s.err
+}
+
+// Subscribe calls h for every event of this process, in the order of each turn, one at a time. No turn waits for h. At
+// its end, a call waits for h for a tenth of a second. So h mostly has seen the events of the call when the call
+// returns. If h is behind already, the call does not wait.
+//
+// An h that hangs keeps one goroutine, 16,384 events and 1 MiB of tokens at most. That is about 6 MB in all, not for
+// each call. Further events are dropped and counted. Tokens are dropped first, from 8,192 events on. The next event
+// that h gets says in Event.Dropped how many were dropped. A log line and the metric holdfast.events.dropped say so
+// too.
+func (o *Orchestrator[S]) Subscribe(h func(Event)) (unsubscribe func()) {
+	listeners := &o.engine.listeners
+	sub := &pump{what: "a handler of Subscribe", call: h, report: &listeners.report}
+	listeners.change(func(all []*pump) []*pump { return append(all, sub) })
+	return func() {
+		sub.leave()
+		listeners.change(func(all []*pump) []*pump {
+			return slices.DeleteFunc(all, func(h *pump) bool { return h == sub })
+		})
+	}
 }

@@ -29,9 +29,9 @@ const (
 	attrOutcome      = attribute.Key("holdfast.outcome")
 )
 
-// heard reports whether a provider of OpenTelemetry was set up by the program. The other providers do nothing with what
+// wasSet reports whether a provider of OpenTelemetry was set up by the program. The other providers do nothing with what
 // they get, but allocate for it.
-func heard(t reflect.Type) bool {
+func wasSet(t reflect.Type) bool {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -48,10 +48,10 @@ func heard(t reflect.Type) bool {
 type silence struct{ tracer, meter reflect.Type }
 
 func listen() (s silence) {
-	if t := reflect.TypeOf(otel.GetTracerProvider()); !heard(t) {
+	if t := reflect.TypeOf(otel.GetTracerProvider()); !wasSet(t) {
 		s.tracer = t
 	}
-	if t := reflect.TypeOf(otel.GetMeterProvider()); !heard(t) {
+	if t := reflect.TypeOf(otel.GetMeterProvider()); !wasSet(t) {
 		s.meter = t
 	}
 	return s
@@ -60,7 +60,7 @@ func listen() (s silence) {
 // traced returns the provider of tracers; nil if none was set up.
 func (s silence) traced() trace.TracerProvider {
 	p := otel.GetTracerProvider()
-	if t := reflect.TypeOf(p); t == s.tracer || !heard(t) {
+	if t := reflect.TypeOf(p); t == s.tracer || !wasSet(t) {
 		return nil
 	}
 	return p
@@ -72,45 +72,56 @@ type tracer struct {
 	turn trace.Span
 }
 
-// trace opens the span of the turn, once. If an earlier attempt at the run was traced, the span is linked to the first
-// attempt.
-func (f *flight[S]) trace(resumed bool) {
-	p := f.meters.traced()
-	if p == nil {
+// begin opens the span of the turn, once. It returns ctx with the span.
+func (t *tracer) begin(ctx context.Context, p trace.TracerProvider) context.Context {
+	if t.turn == nil {
+		t.t = p.Tracer(scope)
+		ctx, t.turn = t.t.Start(ctx, "orchestrator.turn")
+	}
+	return ctx
+}
+
+// link links the span of the turn to the first attempt at the run, if that was traced.
+func (t *tracer) link(traceparent string) {
+	carrier := propagation.MapCarrier{"traceparent": traceparent}
+	first := trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), carrier))
+	if first.IsValid() {
+		t.turn.AddLink(trace.Link{SpanContext: first})
+	}
+}
+
+// traceparent returns what a later attempt needs for a link to the span of ctx.
+func traceparent(ctx context.Context) string {
+	carrier := make(propagation.MapCarrier)
+	propagation.TraceContext{}.Inject(ctx, carrier)
+	return carrier["traceparent"]
+}
+
+// iteration opens a span within the span of the turn. The span is nil if the turn is not traced.
+func (t *tracer) iteration(ctx context.Context, n int) (context.Context, trace.Span) {
+	if t.t == nil {
+		return ctx, nil
+	}
+	return t.t.Start(ctx, "orchestrator.iteration", trace.WithAttributes(attrIteration.Int(n)))
+}
+
+// intent opens a span within the span of an iteration. The span is nil if the turn is not traced.
+func (t *tracer) intent(ctx context.Context, name string, attempt int) (context.Context, trace.Span) {
+	if t.t == nil {
+		return ctx, nil
+	}
+	return t.t.Start(ctx, "orchestrator.intent",
+		trace.WithAttributes(attrIntent.String(name), attrAttempt.Int(attempt)))
+}
+
+// end closes the span of the turn.
+func (t *tracer) end(ev Event) {
+	if t.turn == nil {
 		return
 	}
-	if f.tracer.turn == nil {
-		f.tracer.t = p.Tracer(scope)
-		f.ctx, f.tracer.turn = f.tracer.t.Start(f.ctx, "orchestrator.turn")
-	}
-	f.tracer.turn.SetAttributes(
-		attrOrchestrator.String(f.name), attrSession.String(f.own.Session), attrRun.String(f.id),
-		attrTurn.Int(f.index), attrResumed.Bool(resumed))
-	carrier := propagation.MapCarrier{"traceparent": f.memo.Trace}
-	first := trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), carrier))
-	if resumed && first.IsValid() {
-		f.tracer.turn.AddLink(trace.Link{SpanContext: first})
-	}
-	if f.memo.Trace == "" {
-		propagation.TraceContext{}.Inject(f.ctx, carrier)
-		f.memo.Trace = carrier["traceparent"]
-	}
-}
-
-// iterationSpan opens a span within the span of the turn. The span is nil if the turn is not traced.
-func (f *flight[S]) iterationSpan(ctx context.Context) (context.Context, trace.Span) {
-	if f.tracer.t == nil {
-		return ctx, nil
-	}
-	return f.tracer.t.Start(ctx, "orchestrator.iteration", trace.WithAttributes(attrIteration.Int(f.memo.Iteration)))
-}
-
-func (f *flight[S]) intentSpan(ctx context.Context, intent string, attempt int) (context.Context, trace.Span) {
-	if f.tracer.t == nil {
-		return ctx, nil
-	}
-	return f.tracer.t.Start(ctx, "orchestrator.intent",
-		trace.WithAttributes(attrIntent.String(intent), attrAttempt.Int(attempt)))
+	t.turn.SetAttributes(attrOutcome.String(ev.Kind.outcome()))
+	endSpan(t.turn, ev.Err)
+	*t = tracer{}
 }
 
 // endSpan ends a span and says whether its work failed. It does not say why: an error may hold what the user said.
@@ -122,33 +133,6 @@ func endSpan(span trace.Span, err error) {
 		span.SetStatus(codes.Error, "")
 	}
 	span.End()
-}
-
-// outcome returns the outcome of a turn for metrics and spans. It returns "" if k does not end a turn.
-func (k EventKind) outcome() string {
-	switch k {
-	case TurnSettled:
-		return "settled"
-	case TurnSuspended:
-		return "suspended"
-	case TurnFailed:
-		return "failed"
-	case TurnLeft:
-		return "left"
-	case TurnRefused:
-		return "refused"
-	}
-	return ""
-}
-
-// endTrace closes the span of the turn.
-func (f *flight[S]) endTrace(ev Event) {
-	if f.tracer.turn == nil {
-		return
-	}
-	f.tracer.turn.SetAttributes(attrOutcome.String(ev.Kind.outcome()))
-	endSpan(f.tracer.turn, ev.Err)
-	f.tracer = tracer{}
 }
 
 // meters are the metrics of an orchestrator. An up-down counter may go up in one process and down in another: only the
@@ -198,7 +182,7 @@ func newMeters(name string) (m meters, err error) {
 // on reports whether a meter provider was set up.
 func (m *meters) on() bool {
 	t := reflect.TypeOf(otel.GetMeterProvider())
-	return t != m.silence.meter && heard(t)
+	return t != m.silence.meter && wasSet(t)
 }
 
 // ended counts a turn, or a call that never became one.

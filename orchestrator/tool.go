@@ -3,8 +3,6 @@ package orchestrator
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -194,13 +192,7 @@ func (m *meter) called(id, callID string, args json.RawMessage) (first bool, err
 }
 
 // toolID names a call of a tool by the run that makes it.
-func toolID(run, tool, callID string) string {
-	h := sha256.New()
-	for _, part := range []string{run, tool, callID} {
-		writePart(h, part)
-	}
-	return hex.EncodeToString(h.Sum(nil)[:16])
-}
+func toolID(run, tool, callID string) string { return digest(run, tool, callID)[:idLen] }
 
 // maxSession is the longest name of a session, in bytes.
 const maxSession = 512

@@ -1,0 +1,159 @@
+package orchestrator
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"github.com/holdfast-go/holdfast/internal/owner"
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/snapshot"
+)
+
+// newExecution returns the execution of a new input. If the input has come before, its run is the same run as before.
+func (o *Orchestrator[S]) newExecution(v *visit, in Input) *execution[S] {
+	in.Data = slices.Clone(in.Data)
+	x := &execution[S]{bot: o, visit: v, input: in, ctx: v.own.Ctx, limit: v.own.Ctx}
+	x.run.slot = &v.slot
+	x.run.row = snapshot.Run{
+		Key: snapshot.Key(v.own.Key), RequestID: in.RequestID, Attempt: 1, Status: snapshot.Running, Fence: v.own.Fence,
+	}
+	x.run.saved = savedRun{V: payloadVersion, Input: storedInput{Text: in.Text}}
+	if len(in.Data) > 0 {
+		x.run.saved.Input.Data = json.RawMessage(compact(in.Data))
+	}
+	x.name()
+	return x
+}
+
+// name gives the run its id in the life of the session that own.Born names now.
+func (x *execution[S]) name() {
+	own := &x.visit.own
+	x.run.saved.Born = own.Born
+	if x.input.RequestID != "" {
+		x.run.row.ID = runID(own.Key, own.Born, x.input)
+	} else if x.run.row.ID == "" {
+		x.run.row.ID = own.Fence.Nonce // unique and no secret; a claim begins one such run at most
+	}
+}
+
+// open builds the turn and saves the run as in flight. If a run is in flight already, open returns that run.
+func (x *execution[S]) open() (found *snapshot.Run, err error) {
+	x.index = x.visit.next()
+	x.visit.own.AtWork(x.run.row.ID)
+	x.trace(false)
+	if found, err = x.begunBefore(); found != nil || err != nil {
+		return found, err
+	}
+	x.setLimit()
+	if err := x.build(); err != nil {
+		if errors.Is(err, errStuck) {
+			x.giveUp()
+		}
+		return nil, err
+	}
+	if err := x.over(x.limit); err != nil {
+		return nil, x.err("begin", err)
+	}
+	if x.engine().options.Snapshots == nil {
+		x.visit.own.Begun = true
+		x.emit(Event{Kind: TurnStarted})
+		return nil, nil
+	}
+	return x.record()
+}
+
+// begunBefore returns the run of the call's request id, if an earlier call has begun that run. Definition.Begin has run
+// for it, and does not run again on the same state. A bot without Definition.Begin learns of the run from the snapshot
+// store's Begin.
+func (x *execution[S]) begunBefore() (*snapshot.Run, error) {
+	if x.looked || x.bot.def.Begin == nil || x.input.RequestID == "" {
+		return nil, nil
+	}
+	x.looked = true
+	found, err := x.run.slot.find(x.ctx)
+	if err != nil {
+		return nil, x.err("begin", err)
+	}
+	if found == nil {
+		return nil, nil
+	}
+	if err := x.meet(*found); err != nil {
+		return nil, x.err("begin", err)
+	}
+	if found.ID != x.run.row.ID {
+		return nil, nil
+	}
+	return found, nil
+}
+
+// meet prepares for comparing the id of a run that was found with the id of this run.
+func (x *execution[S]) meet(found snapshot.Run) error {
+	err := x.visit.meet(found)
+	if err == nil {
+		x.name()
+	}
+	return err
+}
+
+// build makes the turn as it starts. If the turn is made already and nothing has settled since, build does nothing.
+func (x *execution[S]) build() error {
+	if x.built && x.run.row.Base == x.visit.base() {
+		return nil
+	}
+	if err := x.gather(); err != nil {
+		return err
+	}
+	return x.enter()
+}
+
+// gather reads the newest state and the history.
+func (x *execution[S]) gather() error {
+	if err := x.newest(); err != nil {
+		return x.err("drift", err)
+	}
+	x.number()
+	d := &x.engine().definition
+	x.run.saved.State = nil
+	x.run.saved.Born, x.run.saved.Signature, x.run.saved.Version = x.visit.own.Born, d.signature, d.version
+	if err := x.recall(); err != nil {
+		return x.err("begin", err)
+	}
+	return nil
+}
+
+// enter runs Definition.Begin. If neither Begin nor a migration can have changed the state of the newest turn, the
+// state is not saved again.
+func (x *execution[S]) enter() error {
+	hook, newest := x.bot.def.Begin, x.visit.newest
+	if hook != nil {
+		if err := x.hook(x.limit, hook); err != nil {
+			return x.err("begin", err)
+		}
+	}
+	if hook != nil || newest != nil && !x.engine().definition.wrote(newest.Signature, newest.Version) {
+		if err := x.keep(); err != nil {
+			return x.err("begin", err)
+		}
+	}
+	x.built = true
+	return nil
+}
+
+// record saves the run, unless a run is in flight; then it returns that run.
+func (x *execution[S]) record() (found *snapshot.Run, err error) {
+	if err := x.run.slot.renewFence(); err != nil {
+		return nil, x.visit.err("claim", err)
+	}
+	found, err = x.run.begin(x.ctx, x.used())
+	switch {
+	case err == nil && found == nil:
+		x.emit(Event{Kind: TurnStarted})
+	case err != nil && (!owner.Definite(err) || errors.Is(err, lock.ErrFenced)):
+		err = x.err("begin", indeterminate(err)) // if Begin took effect, a drain finishes the run
+		x.emit(Event{Kind: TurnLeft, Err: err})
+	case err != nil:
+		err = x.err("begin", err)
+	}
+	return found, err
+}

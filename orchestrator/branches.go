@@ -1,0 +1,87 @@
+package orchestrator
+
+import (
+	"encoding/json"
+
+	"github.com/holdfast-go/holdfast/snapshot"
+)
+
+// changed returns the changes that a branch made to the state that it was given.
+func (x *execution[S]) changed(start json.RawMessage, after S) (change, error) {
+	before, err := decode[S](start)
+	if err != nil {
+		return change{}, err
+	}
+	return changes(before, after)
+}
+
+// saveBranches saves the branches that have finished. Such a save is progress.
+func (x *execution[S]) saveBranches() error {
+	parts, err := x.unsavedParts()
+	if err != nil {
+		return err
+	}
+	if err := x.note(parts, func(r *snapshot.Run) { r.Attempt = 0 }); err != nil {
+		return err
+	}
+	x.fan.stored = true
+	for i := range x.fan.done {
+		x.fan.saved[i] = true
+	}
+	return nil
+}
+
+// unsavedParts returns the parts of the current fan-out that the snapshot store does not have. The state that the
+// branches were given is among them only if a resume has no other source of it.
+func (x *execution[S]) unsavedParts() (map[string]json.RawMessage, error) {
+	fan := x.fan
+	if fan == nil || len(fan.done) == 0 {
+		return nil, nil
+	}
+	parts := make(map[string]json.RawMessage)
+	var err error
+	if !fan.stored {
+		decided := fan.decided
+		if decided.State, err = x.unsavedState(); err != nil {
+			return nil, err
+		}
+		if parts[fanPart], err = json.Marshal(decided); err != nil {
+			return nil, err
+		}
+	}
+	for i, b := range fan.done {
+		if fan.saved[i] {
+			continue
+		}
+		if parts[branchName(i)], err = json.Marshal(b); err != nil {
+			return nil, err
+		}
+	}
+	return parts, nil
+}
+
+// unsavedState returns the state of the fan-out. It returns nil if a resume has that state already: from the saved run,
+// or from the newest turn.
+func (x *execution[S]) unsavedState() (json.RawMessage, error) {
+	before := x.run.stored.saved.State
+	if before == nil {
+		var zero S
+		if x.visit.newest != nil {
+			if !x.engine().definition.wrote(x.visit.newest.Signature, x.visit.newest.Version) {
+				return x.fan.start, nil
+			}
+			before = x.visit.newest.State
+		} else if raw, err := encode(&zero); err == nil {
+			before = raw
+		}
+	}
+	state, err := decode[S](before)
+	if err != nil {
+		return nil, err
+	}
+	c, err := x.changed(x.fan.start, state)
+	if err != nil || len(c.Fields) == 0 {
+		return nil, err
+	}
+	return x.fan.start, nil
+}

@@ -1,0 +1,227 @@
+package orchestrator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/ctxcause"
+	"github.com/holdfast-go/holdfast/message"
+	"github.com/holdfast-go/holdfast/snapshot"
+)
+
+// An execution takes one run to its end, in this process.
+type execution[S any] struct {
+	bot   *Orchestrator[S]
+	visit *visit
+	run   run
+	input Input
+
+	// index is the number of the turn that the run will be.
+	index int
+
+	// ctx is the context of the session, with the span of the turn.
+	ctx    context.Context
+	tracer tracer
+
+	// limit is ctx, with the time that the turn may take.
+	limit context.Context
+	stop  context.CancelFunc // of limit; nil: no time was set
+
+	// built says that state and history belong to this turn.
+	built bool
+
+	// looked says that it is known whether an earlier call has begun the run.
+	looked bool
+
+	// worked says that a function of the bot has run since the last progress was saved.
+	worked bool
+	final  bool // nothing follows in this call
+	began  time.Time
+
+	state   S
+	fan     *fan // the current fan-out; nil: none
+	history []message.Message
+
+	// ran are the intents that ran, oldest first.
+	ran []string
+
+	// reasons say why each step was decided. There may be fewer reasons than steps.
+	reasons []string
+	meter   meter
+}
+
+func (x *execution[S]) engine() *engine { return x.visit.engine }
+
+func (x *execution[S]) limits() *Limits { return &x.visit.engine.options.Limits }
+
+// errTurnTimeout is the only end of a context that fails a turn. Any other end leaves the run in flight.
+var errTurnTimeout = fmt.Errorf("turn timeout: %w", context.DeadlineExceeded)
+
+// setLimit starts the time of Limits.TurnTimeout. It comes before the first function of the bot.
+func (x *execution[S]) setLimit() {
+	x.endLimit()
+	x.limit = x.ctx
+	if d := x.limits().TurnTimeout; d > 0 {
+		x.limit, x.stop = context.WithTimeoutCause(x.ctx, d, errTurnTimeout)
+	}
+}
+
+// endLimit stops the time of Limits.TurnTimeout.
+func (x *execution[S]) endLimit() {
+	if x.stop != nil {
+		x.stop()
+		x.stop = nil
+	}
+}
+
+// number makes the run the session's next turn.
+func (x *execution[S]) number() {
+	x.index = x.visit.next()
+	x.run.row.Turn, x.run.row.Base = x.index, x.visit.base()
+}
+
+// newest makes the state of the newest turn the state of this turn.
+func (x *execution[S]) newest() (err error) {
+	var state S
+	if x.visit.newest != nil {
+		state, err = x.bot.restore(x.ctx, *x.visit.newest, x.visit.call.force)
+	}
+	x.state = state
+	return err
+}
+
+// recall loads the history.
+func (x *execution[S]) recall() error {
+	load := x.engine().options.History
+	if load == nil {
+		return nil
+	}
+	x.worked = true
+	return x.engine().functions.run(x.limit, func(ctx context.Context) (err error) {
+		h, err := load(ctx, x.visit.own.Session)
+		if err == nil {
+			x.history = h
+		}
+		return err
+	})
+}
+
+// turn returns the argument of a function of the bot.
+func (x *execution[S]) turn(intent string, attempt int, state S) *Turn[S] {
+	in := x.input
+	in.Data = slices.Clone(in.Data)
+	wired := &struct { // in one piece
+		Turn[S]
+		line line
+	}{
+		Turn[S]{
+			Session: x.visit.own.Session, Index: x.index, Iteration: x.run.saved.Iteration, RunID: x.run.row.ID,
+			Input: in, State: state, History: x.history, Choices: x.bot.choices, Ran: slices.Clone(x.ran),
+			Feedback: x.run.saved.Feedback,
+		},
+		line{meter: &x.meter, home: x, intent: intent, attempt: attempt},
+	}
+	wired.Turn.line = &wired.line
+	return &wired.Turn
+}
+
+// hook runs Begin, Route or Evaluate on the turn's own state, unless ctx or the session is over.
+func (x *execution[S]) hook(ctx context.Context, fn func(context.Context, *Turn[S]) error) error {
+	if err := x.over(ctx); err != nil {
+		return err
+	}
+	x.worked = true
+	t := x.turn("", 0, x.state)
+	ctx = withLine(ctx, t.line)
+	defer t.line.end()
+	if err := x.engine().functions.run(ctx, func(ctx context.Context) error { return fn(ctx, t) }); err != nil {
+		return err
+	}
+	x.state = t.State
+	return nil
+}
+
+// over returns why ctx or the session is over.
+func (x *execution[S]) over(ctx context.Context) error {
+	if err := x.visit.own.Lost(); err != nil {
+		return err
+	}
+	return ctxcause.Of(ctx)
+}
+
+// keep makes the state part of the next save.
+func (x *execution[S]) keep() error {
+	if x.engine().options.Snapshots == nil {
+		return nil
+	}
+	raw, err := encodeState(&x.state, *x.limits())
+	if err == nil {
+		x.run.saved.State = raw
+	}
+	return err
+}
+
+// used is the usage of the run so far, as it is saved.
+func (x *execution[S]) used() storedUsage { return storedUsage(x.meter.total()) }
+
+// put saves everything.
+func (x *execution[S]) put(change func(*snapshot.Run)) error {
+	return x.run.put(x.ctx, x.used(), change)
+}
+
+// note saves a change and parts, beside what is saved.
+func (x *execution[S]) note(parts map[string]json.RawMessage, change func(*snapshot.Run)) error {
+	return x.run.note(x.ctx, x.used(), parts, change)
+}
+
+// trace opens the span of the turn, once. If an earlier attempt at the run was traced, the span is linked to the first
+// attempt.
+func (x *execution[S]) trace(resumed bool) {
+	p := x.engine().meters.traced()
+	if p == nil {
+		return
+	}
+	x.ctx = x.tracer.begin(x.ctx, p)
+	x.tracer.turn.SetAttributes(
+		attrOrchestrator.String(x.engine().definition.name), attrSession.String(x.visit.own.Session),
+		attrRun.String(x.run.row.ID), attrTurn.Int(x.index), attrResumed.Bool(resumed))
+	if resumed {
+		x.tracer.link(x.run.saved.Trace)
+	}
+	if x.run.saved.Trace == "" {
+		x.run.saved.Trace = traceparent(x.ctx)
+	}
+}
+
+func (x *execution[S]) emit(ev Event) {
+	ev.RunID, ev.Turn, ev.Iteration = x.run.row.ID, x.index, x.run.saved.Iteration
+	if ev.Kind.outcome() != "" {
+		if !x.began.IsZero() {
+			ev.Took = time.Since(x.began)
+		}
+		x.tracer.end(ev)
+	}
+	x.visit.call.emit(ev)
+}
+
+func (x *execution[S]) logger() *slog.Logger { return x.engine().options.Logger }
+
+// err returns err as an error of this run.
+func (x *execution[S]) err(op string, err error) *Error {
+	return &Error{
+		Op: op, Session: x.visit.own.Session, Turn: x.index, RunID: x.run.row.ID, Usage: x.meter.total(), Err: err,
+	}
+}
+
+// mine returns err as an error of this run. Most errors are one already.
+func (x *execution[S]) mine(err error) *Error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e
+	}
+	return x.err("settle", err)
+}

@@ -1,0 +1,116 @@
+package orchestrator
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/holdfast-go/holdfast/snapshot"
+)
+
+// An outcome says how a run that was in flight ended.
+type outcome[S any] struct {
+	// own says that the run is the call's own: its outcome is the outcome of the call.
+	own bool
+	res *Result[S]
+	err error
+}
+
+// giveWay handles the run in flight, so that the run of x can begin. If x is nil, the call is to finish the run that
+// was found.
+func (o *Orchestrator[S]) giveWay(v *visit, found snapshot.Run, x *execution[S]) (outcome[S], error) {
+	finished, err := v.finished(found)
+	if err == nil && !finished {
+		err = v.reborn(found)
+	}
+	if err != nil {
+		return outcome[S]{}, v.err("begin", err)
+	}
+	if finished {
+		return outcome[S]{}, v.sweepUp(found)
+	}
+	own := x == nil
+	if x != nil {
+		x.name()
+		own = found.ID == x.run.row.ID
+	}
+	if err := o.takeable(v, found, x, own); err != nil {
+		if own && errors.Is(err, ErrSuspended) {
+			v.call.emit(Event{Kind: TurnSuspended, RunID: found.ID, Turn: found.Turn, Err: err})
+		}
+		return outcome[S]{}, v.refusal(found, own, err)
+	}
+	if !own && o.engine.options.OnInterrupted == AbandonFirst {
+		return outcome[S]{}, v.abandon(found)
+	}
+	return o.takeUp(v, found, own, x)
+}
+
+// takeable returns why the run that was found cannot be taken up or abandoned by this call.
+func (o *Orchestrator[S]) takeable(v *visit, found snapshot.Run, x *execution[S], own bool) error {
+	on, force := o.engine.options.OnInterrupted, v.call.force
+	if !own && x.input.RequestID != "" && found.RequestID == x.input.RequestID {
+		return ErrRequestReused
+	}
+	if err := o.engine.usable(found, force, force || x != nil && on == AbandonFirst); err != nil {
+		return err
+	}
+	if !own && on == Reject {
+		return ErrInterrupted
+	}
+	return nil
+}
+
+// takeUp finishes a run in flight. The run is the call's own, or the run of an earlier input, whose failure ends only
+// itself.
+func (o *Orchestrator[S]) takeUp(v *visit, found snapshot.Run, own bool, x *execution[S]) (outcome[S], error) {
+	forced := v.call.force || own && found.Status == snapshot.Parked
+	attempts := o.engine.options.Limits.Attempts
+	if forced {
+		attempts = 0
+	}
+	r, err := v.slot.adopt(found, attempts)
+	if errors.Is(err, errChanged) {
+		return outcome[S]{}, nil
+	}
+	if err != nil {
+		if own && !errors.Is(err, ErrParked) {
+			err = indeterminate(err)
+		}
+		e := v.err("adopt", err)
+		if own {
+			e.RunID = found.ID
+		}
+		return outcome[S]{}, e
+	}
+	if forced {
+		r.Attempt = 1
+	}
+	adopted := o.resumed(v, r)
+	if own && x != nil {
+		adopted.ctx, adopted.tracer = x.ctx, x.tracer
+	}
+	out := outcome[S]{own: own}
+	if out.err = adopted.ready(); out.err == nil {
+		out.res, out.err = adopted.finish(own)
+	}
+	if own {
+		return out, nil
+	}
+	return out, v.interrupted(out.err)
+}
+
+// interrupted returns why the call cannot go on after the run of an earlier input, which ended with outcome.
+func (v *visit) interrupted(outcome error) error {
+	why := error(nil)
+	switch {
+	case outcome == nil:
+		why = v.own.Lost()
+	case errors.Is(outcome, ErrIndeterminate):
+		why = outside(outcome)
+	}
+	if why == nil {
+		return nil
+	}
+	v.call.again()
+	return v.err("adopt", fmt.Errorf("%w: %w", ErrInterrupted, why))
+}

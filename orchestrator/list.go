@@ -1,0 +1,51 @@
+package orchestrator
+
+import (
+	"context"
+	"iter"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/snapshot"
+)
+
+// Turns yields the kept turns, newest first. If a turn is of another definition, and there is no Migrate, Turns ends
+// with an error. A damaged turn comes with a *checkpoint.DamagedError; then Turns goes on.
+func (o *Orchestrator[S]) Turns(ctx context.Context, session string) iter.Seq2[*Result[S], error] {
+	return func(yield func(*Result[S], error) bool) {
+		fail := func(turn int, err error) bool {
+			return yield(nil, &Error{Op: "turns", Session: session, Turn: turn, Err: err})
+		}
+		if err := checkSession(session); err != nil {
+			fail(0, err)
+			return
+		}
+		for cp, err := range o.engine.store.Turns(ctx, o.engine.key(session), checkpoint.Newest) {
+			var res *Result[S]
+			if err == nil {
+				res, err = o.result(ctx, session, cp, false)
+			}
+			if err == nil && yield(res, nil) || err != nil && fail(cp.Turn, err) && ofOneRow(err) {
+				continue
+			}
+			return
+		}
+	}
+}
+
+// Runs yields the runs in flight, suspended and parked; none without a snapshot store. A damaged run comes with its
+// session and a *snapshot.DamagedError; then Runs goes on. After any other error Runs ends.
+func (o *Orchestrator[S]) Runs(ctx context.Context) iter.Seq2[snapshot.Run, error] {
+	return func(yield func(snapshot.Run, error) bool) {
+		for r, err := range o.engine.runs(ctx, snapshot.Query{Key: snapshot.Key{Orchestrator: o.engine.definition.name}}) {
+			if err != nil {
+				if !yield(r, &Error{Op: "runs", Session: r.Session, Err: err}) || !ofOneRow(err) {
+					return
+				}
+				continue
+			}
+			if r.Status != snapshot.Ended && !yield(r, nil) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,177 @@
+package orchestrator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/holdfast-go/holdfast/internal/jsonvalue"
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/snapshot"
+)
+
+// A run is a turn in flight, with what is saved of it.
+type run struct {
+	slot *slot
+
+	// row is the run as last saved, or as it is about to be. Its documents are not in it. Without a snapshot store it
+	// is not saved.
+	row snapshot.Run
+
+	// saved is the decoded payload; its State is nil if it equals the newest turn's.
+	saved savedRun
+
+	// parts are the parts of a run that was adopted.
+	parts map[string]json.RawMessage
+
+	// recorded says that the snapshot store has the run.
+	recorded bool
+
+	// stored is the newest version that the snapshot store is known to have; nil if there is none.
+	stored *version
+}
+
+// A version is what one Save wrote of a run.
+type version struct {
+	row   snapshot.Run
+	saved savedRun
+	used  storedUsage
+}
+
+// begin saves a run that is new, unless a run is in flight; then it returns that run.
+func (r *run) begin(ctx context.Context, used storedUsage) (found *snapshot.Run, err error) {
+	r.saved.Usage = used
+	r.row.Fence = r.slot.own.Fence
+	row := r.row
+	row.Payload, row.Parts = r.saved.documents(inlineState)
+	// Begin is asked once, so what a store would refuse is divided before.
+	if r.saved.State != nil && !certain(row.Payload, jsonvalue.MaxSize) && jsonvalue.Check(row.Payload) != nil {
+		row.Payload, row.Parts = r.saved.documents(0)
+	}
+	found, err = r.slot.begin(ctx, row)
+	if err == nil && found == nil {
+		r.recorded, r.stored = true, &version{r.row, r.saved, used}
+		r.slot.engine.meters.inFlight(1)
+	}
+	return found, err
+}
+
+// put saves the run with its current decision, steps and state, in place of everything that was saved before.
+func (r *run) put(ctx context.Context, used storedUsage, change func(*snapshot.Run)) error {
+	row := r.row
+	change(&row)
+	r.saved.Usage = used
+	row.Payload, row.Parts = r.saved.documents(inlineState)
+	err := r.write(ctx, row, r.saved, used)
+	if invalid(err) && r.saved.State != nil && row.Parts == nil { // too large for one document may fit into two
+		row.Payload, row.Parts = r.saved.documents(0)
+		err = r.write(ctx, row, r.saved, used)
+	}
+	if err != nil {
+		return err
+	}
+	r.row = r.stored.row
+	return nil
+}
+
+// note saves a change of the run, and parts, beside the last save. It writes only the change, the parts and the usage.
+func (r *run) note(
+	ctx context.Context, used storedUsage, parts map[string]json.RawMessage, change func(*snapshot.Run),
+) error {
+	row := r.stored.row
+	change(&row)
+	if used != r.stored.used {
+		raw, err := json.Marshal(used)
+		if err != nil {
+			return err
+		}
+		all := map[string]json.RawMessage{usagePart: raw}
+		maps.Copy(all, parts)
+		parts = all
+	}
+	row.Parts = parts
+	if err := r.write(ctx, row, r.stored.saved, used); err != nil {
+		return err
+	}
+	r.row.Attempt = row.Attempt
+	return nil
+}
+
+// write saves a version of the run. The version has a number of its own, so that the write may be repeated.
+func (r *run) write(ctx context.Context, row snapshot.Run, saved savedRun, used storedUsage) error {
+	r.row.Seq++
+	row.Seq = r.row.Seq
+	err := r.slot.save(ctx, row)
+	switch {
+	case err == nil:
+		row.Payload, row.Parts = nil, nil
+		r.stored = &version{row, saved, used}
+		return nil
+	case invalid(err):
+		return err
+	case errors.Is(err, lock.ErrFenced):
+		r.slot.own.Lose(lock.ErrFenced)
+	}
+	return fmt.Errorf("%w: %w", errNotSaved, err)
+}
+
+// load reads the documents of a run that was adopted. It returns the usage so far.
+func (r *run) load(d *identity) (storedUsage, error) {
+	saved, err := d.read(r.row)
+	if err != nil {
+		return storedUsage{}, err
+	}
+	r.saved = saved
+	if r.saved.State == nil {
+		r.saved.State = r.parts[statePart]
+	}
+	used, err := storedPart(r, usagePart, r.saved.Usage)
+	if err != nil {
+		return storedUsage{}, err
+	}
+	r.row.Payload = nil
+	r.stored = &version{r.row, r.saved, used}
+	return used, nil
+}
+
+// loadFan returns the fan-out that the run was saved in; nil if there is none.
+func (r *run) loadFan(d *identity) (*fan, error) {
+	found, err := storedPart(r, fanPart, storedFan{Iteration: -1})
+	if err != nil || found.Iteration != r.saved.Iteration {
+		return nil, err
+	}
+	if !found.Next.intact(2) || !d.knows(found.Next.Intents) {
+		return nil, damagedRun(r.row, "part %q: no decision for several intents", fanPart)
+	}
+	fan := newFan(found)
+	fan.stored = true
+	for i, intent := range found.Next.Intents {
+		b, err := storedPart(r, branchName(i), storedBranch{})
+		if err == nil && len(b.Change.Fields) > 0 && len(b.Change.State) == 0 {
+			err = damagedRun(r.row, "part %q: fields without a state", branchName(i))
+		}
+		if err != nil {
+			return nil, err
+		}
+		if b.Intent == intent { // another version may have put another branch in this place
+			fan.done[i] = b
+			fan.saved[i] = true
+		}
+	}
+	return fan, nil
+}
+
+// storedPart decodes a part of a run; absent is returned if the run has no such part.
+func storedPart[T any](r *run, name string, absent T) (T, error) {
+	raw := r.parts[name]
+	if raw == nil {
+		return absent, nil
+	}
+	var part T
+	if err := json.Unmarshal(raw, &part); err != nil {
+		return absent, damagedRun(r.row, "part %q: %w", name, unread(err))
+	}
+	return part, nil
+}

@@ -1,0 +1,214 @@
+package orchestrator
+
+import (
+	"cmp"
+	"context"
+	"errors"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/owner"
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/snapshot"
+)
+
+// A slot is the place in the snapshot store for the run of a session. Each session has one slot, for one run. A slot is
+// written by the owner of its session.
+type slot struct {
+	engine *engine
+	own    *owner.Session
+
+	// spent says that no run can begin under our fence any more. By the fence a snapshot store recognizes a late copy
+	// of a Begin.
+	spent bool
+}
+
+// find returns the run in flight; nil if there is none. A damaged run comes with its error.
+func (s *slot) find(ctx context.Context) (*snapshot.Run, error) {
+	return s.engine.inFlight(ctx, s.own.Session)
+}
+
+// finished reports whether r is a finished run. A run is finished if its status is Ended, or if a kept turn has settled
+// it; newest is the newest kept turn. It is also finished if it is of an earlier life of the session, unless it
+// continues in this life: see retired. The turn number of a run proves nothing: another run may have settled that turn.
+func (s *slot) finished(r snapshot.Run, newest *checkpoint.Checkpoint) (bool, error) {
+	if r.Status == snapshot.Ended {
+		return true, nil
+	}
+	saved, err := readSaved(r)
+	if err == nil && saved.Born != s.own.Born && (newest != nil || !s.retired(r, saved.Born)) {
+		return true, nil
+	}
+	if newest == nil || newest.Turn < r.Turn || newest.RunID == r.ID {
+		return newest != nil && newest.RunID == r.ID, nil
+	}
+	return s.engine.settledBy(s.own.Ctx, r, newest.Turn-1)
+}
+
+// retired reports whether a run is of an earlier life of a session without turns, which was retired because no turn was
+// settled in it. The run lost nothing, and goes on. If the session had been deleted instead, Delete would have ended
+// the run, unless the run's Begin came after the Delete. A life that ended within one lease was not retired.
+func (s *slot) retired(r snapshot.Run, born int64) bool {
+	return r.Base == "" && s.own.Born-born >= s.engine.options.Limits.LeaseTTL.Microseconds()
+}
+
+// renewFence makes sure that a run can begin under our fence: it claims the session from ourselves if none can.
+func (s *slot) renewFence() error {
+	if !s.spent {
+		return nil
+	}
+	return s.reclaim(0)
+}
+
+// reclaim claims the session from ourselves. If born is not 0, and no turn is settled, born becomes the session's.
+func (s *slot) reclaim(born int64) error {
+	if err := s.own.ClaimAnew(born); err != nil {
+		return err
+	}
+	s.spent = false
+	return nil
+}
+
+// begin saves a new run, unless a run is in flight; then it returns that run. Begin is sent once.
+func (s *slot) begin(ctx context.Context, r snapshot.Run) (found *snapshot.Run, err error) {
+	s.spent, s.own.Begun = true, true
+	err = s.own.Once(ctx, func(ctx context.Context) (err error) {
+		found, err = s.engine.options.Snapshots.Begin(ctx, r)
+		return err
+	})
+	switch {
+	case errors.Is(err, lock.ErrFenced):
+		s.own.Lose(lock.ErrFenced)
+	case err != nil && !owner.Definite(err): // it may have taken effect
+	case err != nil || found != nil:
+		s.own.Begun = false // a run in flight is of an earlier life, if ours is the first claim
+	}
+	return found, err
+}
+
+// errChanged says that the run in flight is no longer the run that was found.
+var errChanged = errors.New("another run is in flight")
+
+// adopt makes the run that was found ours. Nothing of the run is used before that.
+func (s *slot) adopt(found snapshot.Run, attempts int) (snapshot.Run, error) {
+	if err := s.own.Lost(); err != nil {
+		return snapshot.Run{}, err
+	}
+	r, err := s.take(attempts)
+	switch {
+	case errors.Is(err, snapshot.ErrNotFound), err == nil && r.ID != found.ID:
+		return r, errChanged
+	case err == nil && r.Status != found.Status && (r.Status == snapshot.Ended || r.Status == snapshot.Suspended):
+		return r, errChanged
+	}
+	return r, err
+}
+
+// bar makes our fence known to the snapshot store: from then on a Begin of a former owner begins nothing. over says
+// that no run is in flight. A run that is in flight has become ours.
+func (s *slot) bar() (r snapshot.Run, over bool, err error) {
+	if s.engine.options.Snapshots == nil {
+		return r, true, nil
+	}
+	r, err = s.take(0)
+	if errors.Is(err, snapshot.ErrNotFound) {
+		return r, true, nil
+	}
+	return r, false, err
+}
+
+// take makes the run in flight ours, whichever run it is.
+func (s *slot) take(attempts int) (r snapshot.Run, err error) {
+	s.spent = true
+	_, err = s.own.Persist(s.own.Ctx, func(ctx context.Context) (err error) {
+		r, err = s.engine.options.Snapshots.Adopt(ctx, snapshot.Key(s.own.Key), s.own.Fence, attempts)
+		return err
+	})
+	if errors.Is(err, lock.ErrFenced) {
+		s.own.Lose(err)
+	}
+	return r, err
+}
+
+// save writes a version of a run of ours.
+func (s *slot) save(ctx context.Context, r snapshot.Run) error {
+	_, err := s.own.Persist(ctx, func(ctx context.Context) error { return s.engine.options.Snapshots.Save(ctx, r) })
+	return err
+}
+
+// change saves another status of a run that was adopted. Its documents stay as they are.
+func (s *slot) change(r snapshot.Run, status snapshot.Status, why string) error {
+	r.Seq++
+	r.Status, r.Error = status, why
+	r.Payload, r.Parts = nil, nil // nil keeps what is stored
+	return s.save(s.own.Ctx, r)
+}
+
+// end saves a run of ours as ended, and deletes it. After the save no process goes on with the run.
+func (s *slot) end(r snapshot.Run) error {
+	if err := s.change(r, snapshot.Ended, ErrAbandoned.Error()); err != nil {
+		return err
+	}
+	s.forget(r)
+	return nil
+}
+
+// forget deletes a finished run. If that fails, the next call that finds the run sees that it is finished.
+func (s *slot) forget(r snapshot.Run) {
+	err := s.own.Once(s.own.Ctx, func(ctx context.Context) error {
+		return s.engine.options.Snapshots.Delete(ctx, snapshot.Key(s.own.Key), r.ID, r.Fence)
+	})
+	switch {
+	case err == nil:
+		s.engine.meters.inFlight(-1)
+	case !errors.Is(err, lock.ErrFenced):
+		s.engine.options.Logger.WarnContext(s.own.Ctx, "run not deleted; it is found later",
+			"session", s.own.Session, "run", r.ID, s.engine.why(err))
+	}
+}
+
+// sweep deletes a finished run that was found.
+func (s *slot) sweep(found snapshot.Run) error {
+	r, err := s.adopt(found, 0)
+	if errors.Is(err, snapshot.ErrDamaged) {
+		return s.bury(r)
+	}
+	if err == nil && found.Status == snapshot.Ended && r.Status != snapshot.Ended {
+		err = errChanged // the same input has come again since
+	}
+	if err == nil {
+		err = s.remove(r.ID)
+	}
+	if err == nil {
+		s.logDropped(r)
+	}
+	return err
+}
+
+// bury deletes a damaged run that is ours. No process can go on with the run, so nothing needs to be saved before.
+func (s *slot) bury(r snapshot.Run) error {
+	err := s.remove(cmp.Or(r.ID, "unknown")) // the store takes it for any id
+	if err == nil {
+		s.engine.options.Logger.WarnContext(s.own.Ctx, "damaged run deleted", "session", s.own.Session, "run", r.ID)
+	}
+	return err
+}
+
+// remove deletes the run that is ours.
+func (s *slot) remove(id string) error {
+	_, err := s.own.Persist(s.own.Ctx, func(ctx context.Context) error {
+		return s.engine.options.Snapshots.Delete(ctx, snapshot.Key(s.own.Key), id, s.own.Fence)
+	})
+	if err == nil {
+		s.engine.meters.inFlight(-1)
+	}
+	return err
+}
+
+// logDropped logs that a run was dropped because its session was deleted.
+func (s *slot) logDropped(r snapshot.Run) {
+	if saved, err := readSaved(r); err == nil && saved.Born != s.own.Born && r.Status != snapshot.Ended {
+		s.engine.options.Logger.ErrorContext(s.own.Ctx,
+			"run dropped: its session was deleted, or retired by Sweep, and began anew",
+			"session", s.own.Session, "run", r.ID)
+	}
+}
