@@ -98,23 +98,6 @@ func (s *Store) extend(
 	return renewed, err
 }
 
-// RaiseEpochs ends the lease of every session that has one, and returns how many had. It is for the moment after the
-// promotion of a standby that may lack commits of the primary: an owner that was fenced off by such a commit would be
-// the owner again. After RaiseEpochs such an owner settles nothing, and each session is free to be claimed.
-//
-// With [Options].Functions it takes one session after another. After an error, call it again.
-func (s *Store) RaiseEpochs(ctx context.Context) (ended int, err error) {
-	if s.calls != nil {
-		ended, err = s.db.CallAll(ctx, s.calls.owned, s.calls.raise)
-		return ended, s.error(ctx, "raise epochs", checkpoint.Key{}, err)
-	}
-	page, err := collect(ctx, s.db, pgx.RowTo[int], s.sql.raise)
-	if err != nil {
-		return 0, s.error(ctx, "raise epochs", checkpoint.Key{}, err)
-	}
-	return page[0], nil
-}
-
 // patience is how long a renewal waits for a locked row. It is well within the lease if all leases are renewed
 // together. It is shorter for a single lease that held up the others.
 func patience(ttl time.Duration, leases int) time.Duration {
@@ -122,23 +105,4 @@ func patience(ttl time.Duration, leases int) time.Duration {
 		return max(min(ttl/100, 250*time.Millisecond), 10*time.Millisecond)
 	}
 	return max(min(ttl/10, time.Second), 10*time.Millisecond)
-}
-
-// Held is one statement.
-func (s *Store) Held(ctx context.Context, orchestrator string, sessions []string) (held []string, err error) {
-	if err := checkpoint.ValidateHeld(orchestrator, sessions); err != nil {
-		return nil, err
-	}
-	if len(sessions) == 0 {
-		return nil, ctxcause.Of(ctx)
-	}
-	err = s.db.Again(ctx, func() error {
-		rows, err := s.db.Query(ctx, s.sql.held, orchestrator, sessions)
-		if err != nil {
-			return err
-		}
-		held, err = pgx.CollectRows(rows, pgx.RowTo[string])
-		return err
-	})
-	return held, s.error(ctx, "held", checkpoint.Key{}, err)
 }

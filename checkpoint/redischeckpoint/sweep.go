@@ -5,11 +5,8 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/redisstore"
 )
-
-var _ checkpoint.Sweeper = (*Store)(nil)
 
 // A sweeper remembers how far the index of each orchestrator was swept. It knows the orchestrators that this Store has
 // claimed for.

@@ -3,7 +3,6 @@ package sqlitecheckpoint
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -44,16 +43,12 @@ const (
 		SELECT EXISTS (SELECT 1 FROM {prefix}turns WHERE orchestrator = ?1 AND session = ?2)
 			AND NOT EXISTS (SELECT 1 FROM {prefix}sessions WHERE orchestrator = ?1 AND session = ?2)`
 
-	// renewSQL is one statement for all leases. Each lease is looked up by the primary key.
-	renewSQL = `
-		UPDATE {prefix}sessions SET lease_until = ?1
-		WHERE (orchestrator, session, epoch, nonce) IN (
-			SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3 FROM json_each(?2))
-		RETURNING orchestrator, session, epoch, nonce`
-
-	heldSQL = `
-		SELECT session FROM {prefix}sessions
-		WHERE orchestrator = ?1 AND session IN (SELECT value FROM json_each(?2)) AND nonce <> '' AND lease_until > ?3`
+	answeredSQL = `
+		SELECT turn, state, payload, route, signature, version, run_id, request_id, saved_at
+		FROM {prefix}turns
+		WHERE orchestrator = ?1 AND session = ?2 AND request_id = ?3 AND turn <= ?4
+		ORDER BY turn DESC
+		LIMIT 1`
 
 	ownerSQL = `
 		SELECT epoch, nonce, owner, lease_until FROM {prefix}sessions
@@ -291,86 +286,4 @@ func (o *owner) held(now int64) *checkpoint.HeldError {
 		return new(checkpoint.HeldError)
 	}
 	return &checkpoint.HeldError{Owner: o.name, Fence: o.fence}
-}
-
-// Renew extends all leases in one statement.
-func (s *Store) Renew(
-	ctx context.Context, ttl time.Duration, leases []checkpoint.Lease,
-) (lost []checkpoint.Lease, err error) {
-	lost, err = s.renew(ctx, ttl, leases)
-	if err != nil {
-		return nil, fmt.Errorf("sqlitecheckpoint: renew %d leases: %w", len(leases), s.db.Explain(ctx, err))
-	}
-	return lost, nil
-}
-
-func (s *Store) renew(
-	ctx context.Context, ttl time.Duration, leases []checkpoint.Lease,
-) (lost []checkpoint.Lease, err error) {
-	st, err := s.db.Start(ctx, checkpoint.ValidateRenew(ttl, leases))
-	if err != nil || len(leases) == 0 {
-		return nil, err
-	}
-	list := make([][4]any, len(leases))
-	for i, l := range leases {
-		list[i] = [4]any{l.Orchestrator, l.Session, l.Fence.Epoch, l.Fence.Nonce}
-	}
-	doc, err := json.Marshal(list)
-	if err != nil {
-		return nil, err
-	}
-	held, err := s.extend(ctx, st, ttl, string(doc))
-	if err != nil {
-		return nil, err
-	}
-	for _, l := range leases {
-		if _, ok := held[l]; !ok {
-			lost = append(lost, l)
-		}
-	}
-	return lost, nil
-}
-
-func (s *Store) extend(
-	ctx context.Context, st sqlitestore.Statements, ttl time.Duration, leases string,
-) (map[checkpoint.Lease]struct{}, error) {
-	leave, err := s.db.Enter(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
-	rows, err := st[renewSQL].QueryContext(ctx, time.Now().Add(ttl).UnixMicro(), leases)
-	extended, err := sqlitestore.Collect(rows, err, scanLease)
-	held := make(map[checkpoint.Lease]struct{}, len(extended))
-	for _, l := range extended {
-		held[l] = struct{}{}
-	}
-	return held, err
-}
-
-func scanSession(rows *sql.Rows) (session string, err error) {
-	err = rows.Scan(&session)
-	return session, err
-}
-
-func scanLease(rows *sql.Rows) (l checkpoint.Lease, err error) {
-	err = rows.Scan(&l.Orchestrator, &l.Session, &l.Fence.Epoch, &l.Fence.Nonce)
-	return l, err
-}
-
-// Held is one statement.
-func (s *Store) Held(ctx context.Context, orchestrator string, sessions []string) (held []string, err error) {
-	st, err := s.db.Start(ctx, checkpoint.ValidateHeld(orchestrator, sessions))
-	var list []byte
-	if err == nil {
-		list, err = json.Marshal(sessions)
-	}
-	if err == nil {
-		rows, e := st[heldSQL].QueryContext(ctx, orchestrator, string(list), time.Now().UnixMicro())
-		held, err = sqlitestore.Collect(rows, e, scanSession)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("sqlitecheckpoint: held: %w", s.db.Explain(ctx, err))
-	}
-	return held, nil
 }

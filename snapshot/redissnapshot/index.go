@@ -48,11 +48,6 @@ func (l *leftovers) take(orchestrator string) []barred {
 	return taken
 }
 
-// indexKey returns the key of the index of an orchestrator's runs.
-func (s *Store) indexKey(orchestrator string) string {
-	return s.prefix + redisstore.Tag(orchestrator) + ":inflight"
-}
-
 // enter makes sure that the session has an entry other than stale. It returns the entry's token and when the entry was
 // seen. A new token is above the token above, up to which the session has barred all tokens.
 func (s *Store) enter(ctx context.Context, k snapshot.Key, stale barred, above string) (entry, seen string, err error) {

@@ -2,12 +2,10 @@ package redissnapshot
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/redisstore"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
@@ -37,20 +35,6 @@ func decode(k snapshot.Key, values []string) (snapshot.Run, error) {
 		return r, snapshot.Damaged(k, err)
 	}
 	return r, r.Intact()
-}
-
-// judge turns a fault that a script found in a run into a *snapshot.DamagedError. It returns the run as far as the
-// script could read it. With any other error it returns an empty run.
-func judge(k snapshot.Key, err error) (snapshot.Run, error) {
-	fault, ok := errors.AsType[*redisstore.Fault](err)
-	if !ok {
-		return snapshot.Run{}, err
-	}
-	r := snapshot.Run{Key: k}
-	if len(fault.Told) == 2 {
-		r.ID, r.Status = fault.Told[0], snapshot.Status(fault.Told[1])
-	}
-	return r, snapshot.Damaged(k, fault)
 }
 
 // fixed is how many values of a run a script replies. The parts follow.

@@ -3,7 +3,6 @@ package sqlitesnapshot
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -108,13 +107,4 @@ func beginning(r snapshot.Run) change {
 		r.Orchestrator, r.Session, r.ID, r.RequestID, r.Turn, r.Attempt, r.Base, string(r.Status), r.Seq,
 		r.Fence.Epoch, r.Fence.Nonce, r.Error, notBefore(now, r.Pause), now.UnixMicro(), orNull(r.Payload),
 	}}
-}
-
-func orNull(doc json.RawMessage) sql.NullString {
-	return sql.NullString{String: string(doc), Valid: len(doc) > 0}
-}
-
-// notBefore returns the end of a pause that begins now, or NULL if there is no pause.
-func notBefore(now time.Time, pause time.Duration) sql.NullInt64 {
-	return sql.NullInt64{Int64: now.Add(pause).UnixMicro(), Valid: pause > 0}
 }

@@ -2,14 +2,11 @@ package sqlitecheckpoint
 
 import (
 	"cmp"
-	"context"
 	"database/sql"
-	"fmt"
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/sqlitestore"
-	"github.com/holdfast-go/holdfast/lock"
 )
 
 // Options configure a [Store]. The zero value, and nil, mean the defaults.
@@ -58,51 +55,4 @@ func New(db *sql.DB, o *Options) *Store {
 	}
 	unsettled := cmp.Or(max(o.Unsettled, 0), checkpoint.DefaultUnsettled)
 	return &Store{db: sqlitestore.New(db, layout(prefix)), ttl: o.TTL, unsettled: unsettled}
-}
-
-const (
-	deleteHeadSQL = `
-		DELETE FROM {prefix}sessions
-		WHERE orchestrator = ?1 AND session = ?2 AND epoch = ?3 AND nonce = ?4`
-
-	deleteTurnsSQL = `
-		DELETE FROM {prefix}turns
-		WHERE orchestrator = ?1 AND session = ?2`
-)
-
-// Delete removes the session and its turns in one transaction.
-func (s *Store) Delete(ctx context.Context, l checkpoint.Lease) error {
-	if err := s.delete(ctx, l); err != nil {
-		return fmt.Errorf("sqlitecheckpoint: delete %q: %w", l.Session, s.db.Explain(ctx, err))
-	}
-	return nil
-}
-
-func (s *Store) delete(ctx context.Context, l checkpoint.Lease) error {
-	st, err := s.db.Start(ctx, l.Validate())
-	if err != nil {
-		return err
-	}
-	return s.db.Write(ctx, func(tx *sql.Tx) error {
-		if err := deleteHead(ctx, tx, st, l); err != nil {
-			return err
-		}
-		_, err := tx.StmtContext(ctx, st[deleteTurnsSQL]).ExecContext(ctx, l.Orchestrator, l.Session)
-		return err
-	})
-}
-
-// deleteHead deletes the head if l is the latest lease. If the session has another owner, or is in another life, it
-// returns lock.ErrFenced.
-func deleteHead(ctx context.Context, tx *sql.Tx, st sqlitestore.Statements, l checkpoint.Lease) error {
-	n, err := sqlitestore.Affected(tx.StmtContext(ctx, st[deleteHeadSQL]).
-		ExecContext(ctx, l.Orchestrator, l.Session, l.Fence.Epoch, l.Fence.Nonce))
-	if err != nil || n > 0 {
-		return err
-	}
-	in, err := ownerOf(ctx, tx.StmtContext(ctx, st[ownerSQL]), l.Key)
-	if err == nil && in != nil {
-		return lock.ErrFenced
-	}
-	return err
 }

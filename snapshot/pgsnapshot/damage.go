@@ -2,41 +2,10 @@ package pgsnapshot
 
 import (
 	"context"
-	"errors"
-
-	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-go/holdfast/internal/pgstate"
-	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
-
-// If a payload has lost a block, every statement that reads the payload fails as a whole, with all its effects. The row
-// itself can be read, so the store sends the statement once more without the payload.
-
-// find returns the run in flight, and makes sure that no run begins under the fence of r. If no run is in flight and
-// the fence is spent, find returns lock.ErrFenced. If r may begin again, find returns pgx.ErrNoRows.
-func (s *Store) find(ctx context.Context, r snapshot.Run) (row, error) {
-	if s.calls != nil {
-		return s.callFind(ctx, r)
-	}
-	args := []any{r.Orchestrator, r.Session, r.Fence.Epoch}
-	found, err := one(ctx, s.db, s.sql.find, args...)
-	if pgstate.Corrupt(err) {
-		return s.unread(ctx, err, s.sql.findBrief, args...)
-	}
-	if !errors.Is(err, pgx.ErrNoRows) {
-		return found, err
-	}
-	spent, failed := collectOne(ctx, s.db, pgx.RowTo[bool], s.sql.spent, args...)
-	switch {
-	case failed != nil:
-		err = failed
-	case spent:
-		err = lock.ErrFenced
-	}
-	return found, err
-}
 
 // unread returns a run that the server cannot read, because of why, by a brief statement.
 func (s *Store) unread(ctx context.Context, why error, brief string, args ...any) (row, error) {

@@ -1,0 +1,34 @@
+package redischeckpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/redisstore"
+)
+
+// Held asks each head, all in one pipeline.
+func (s *Store) Held(ctx context.Context, orchestrator string, sessions []string) (held []string, err error) {
+	if err := redisstore.Checked(ctx, checkpoint.ValidateHeld(orchestrator, sessions)); err != nil {
+		return nil, fmt.Errorf("redischeckpoint: held: %w", err)
+	}
+	calls := make([]redisstore.Call, len(sessions))
+	for i, session := range sessions {
+		k := checkpoint.Key{Orchestrator: orchestrator, Session: session}
+		calls[i] = redisstore.Call{Keys: s.sessionKeys(k)}
+	}
+	var errs []error
+	s.redis.RunAll(ctx, heldScript, calls, func(i int, r redisstore.Reply, err error) {
+		switch {
+		// The next claim of the session will report the damage.
+		case errors.Is(damaged(checkpoint.Key{}, err), checkpoint.ErrDamaged):
+		case err != nil:
+			errs = append(errs, fmt.Errorf("redischeckpoint: held %q: %w", sessions[i], err))
+		case r.Values[0] == "1":
+			held = append(held, sessions[i])
+		}
+	})
+	return held, errors.Join(errs...)
+}

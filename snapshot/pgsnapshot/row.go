@@ -1,0 +1,79 @@
+package pgsnapshot
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-go/holdfast/internal/pgstate"
+	"github.com/holdfast-go/holdfast/snapshot"
+)
+
+// A row is the run in flight, or the row that the last deleted run has left.
+type row struct {
+	snapshot.Run
+	inFlight bool
+	parted   bool // has parts, or had some
+	unread   error
+}
+
+// intact returns a *snapshot.DamagedError if no store wrote the run, or if the server cannot read it. intact does not
+// judge the documents, because PostgreSQL has.
+func (r *row) intact() error {
+	if r.unread != nil {
+		return snapshot.Damaged(r.Key, r.unread)
+	}
+	bare := r.Run
+	bare.Payload, bare.Parts = nil, nil
+	return bare.Intact()
+}
+
+func scan(from pgx.CollectableRow) (r row, err error) { return scanInto(from, nil) }
+
+// scanInto reads columns into a row, and the columns after them into more.
+func scanInto(from pgx.CollectableRow, more ...any) (r row, err error) {
+	var notBefore *time.Time
+	var left int64
+	err = from.Scan(append([]any{
+		&r.Orchestrator, &r.Session, &r.ID, &r.RequestID, &r.Turn, &r.Attempt, &r.Base, (*string)(&r.Status),
+		&r.Seq, &r.Fence.Epoch, &r.Fence.Nonce, (*[]byte)(&r.Payload), &r.Error, &notBefore, &r.StartedAt, &r.SavedAt,
+		&left, &r.inFlight, &r.parted,
+	}, more...)...)
+	r.StartedAt, r.SavedAt = r.StartedAt.UTC(), r.SavedAt.UTC()
+	if notBefore != nil {
+		r.NotBefore, r.Pause = notBefore.UTC(), time.Duration(max(0, left))*time.Microsecond
+	}
+	return r, err
+}
+
+func one(ctx context.Context, db *pgstate.DB, sql string, args ...any) (row, error) {
+	return collectOne(ctx, db, scan, sql, args...)
+}
+
+// collectOne returns pgx.ErrNoRows if there is no row.
+func collectOne[T any](
+	ctx context.Context, db *pgstate.DB, scan pgx.RowToFunc[T], sql string, args ...any,
+) (t T, err error) {
+	err = db.Answered(ctx, func() error {
+		rows, err := db.Query(ctx, sql, args...)
+		if err != nil {
+			return err
+		}
+		t, err = pgx.CollectExactlyOneRow(rows, scan)
+		return err
+	})
+	return t, err
+}
+
+// document returns the payload as text, which every mode of the driver sends alike; nil if there is no payload.
+func document(r snapshot.Run) *string {
+	if len(r.Payload) == 0 {
+		return nil
+	}
+	text := string(r.Payload)
+	return &text
+}
+
+// microseconds rounds up: a pause that is shorter than the clock's step is still a pause.
+func microseconds(d time.Duration) int64 { return (d + time.Microsecond - 1).Microseconds() }
