@@ -5,7 +5,7 @@ CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/holdfast
 LINT  := $(CACHE)/golangci-lint-$(GOLANGCI_VERSION)/golangci-lint
 
 # Its modules, and all their packages: go.work makes one build of them.
-MODULES  := . ./examples ./internal/test
+MODULES  := . ./examples ./internal/test ./internal/test/bench
 PACKAGES := $(MODULES:%=%/...)
 
 # exec, so that a signal to make reaches the program that has to stop the servers.

@@ -3,7 +3,6 @@ module github.com/holdfast-go/holdfast/internal/test
 go 1.26.0
 
 require (
-	github.com/bsm/redislock v0.10.0
 	github.com/holdfast-go/holdfast v0.0.0
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/redis/go-redis/v9 v9.23.0
