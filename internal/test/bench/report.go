@@ -32,7 +32,7 @@ func (b *bench) WriteTo(w io.Writer) (int64, error) {
 		fmt.Fprintln(&text, fact)
 	}
 	fmt.Fprintf(&text,
-		"medians of %d interleaved rounds of %v; rates are per second, drift from run to run and bind nobody\n\n",
+		"medians of %d interleaved rounds of %v; rates are per second and drift from run to run\n\n",
 		b.rounds, b.round)
 	align(&text, rows)
 	n, err := io.WriteString(w, text.String())
