@@ -17,7 +17,7 @@ import (
 func TestProcesses(t *testing.T) {
 	together(t, map[string]func(*testing.T){
 		"first turn crashed": firstTurnCrashed,
-		"leftover":           leftover,
+		"finished run":       finishedRun,
 		"handed off":         handedOff,
 		"poison":             poison,
 		"cost":               cost,
@@ -133,7 +133,7 @@ func firstTurnCrashed(t *testing.T) {
 
 // A process was killed after a turn had settled and before its run was deleted. A drain deletes the run and does not
 // run it again.
-func leftover(t *testing.T) {
+func finishedRun(t *testing.T) {
 	sites(t, func(t *testing.T, s site, w world) {
 		job{
 			Do: execute, Site: s, Body: finish, DieIn: "delete", Sessions: []string{"s"},

@@ -43,7 +43,7 @@ func TestBroken(t *testing.T) {
 		},
 		{"Claim takes from any owner", Healthy, "Abandon", func(s *Stores) { s.Checkpoints = fromAny{newLoan(s)} }},
 		{
-			"Claim from itself gives the same fence", Healed, "own leftover of a failed run",
+			"Claim from itself gives the same fence", Healed, "own finished run: failed",
 			func(s *Stores) { s.Checkpoints = sameFence{newLoan(s)} },
 		},
 		{

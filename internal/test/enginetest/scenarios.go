@@ -110,17 +110,17 @@ func takeovers() []scenario {
 		},
 		{name: "Resume", bot: iterating, found: halfway, act: resume, follow: []act{resume, two, zero, recovery}},
 		{name: "Recover", bot: whole, found: halfway, act: recovery, follow: []act{recovery, two, zero, resume}},
-		{name: "leftover of a settled run", bot: single, found: left("drop"), act: quick, follow: live},
+		{name: "finished run: settled", bot: single, found: left("drop"), act: quick, follow: live},
 		{
-			name: "Recover a leftover", bot: single, found: left("drop"), act: recovery,
+			name: "Recover a finished run", bot: single, found: left("drop"), act: recovery,
 			follow: []act{quick, recovery, zero, resume},
 		},
 		{
-			name: "leftover of a failed run", bot: single, found: failed, act: quick,
+			name: "finished run: failed", bot: single, found: failed, act: quick,
 			follow: []act{quick, two, recovery, resume, zero},
 		},
 		{
-			name: "own leftover of a failed run", bot: single, found: failed, act: zero,
+			name: "own finished run: failed", bot: single, found: failed, act: zero,
 			follow: []act{zero, two, recovery, resume},
 		},
 		{name: "owed reply", bot: replying, found: left("Deliver"), act: quick, follow: live},
@@ -144,7 +144,7 @@ func takeovers() []scenario {
 			name: "Resume a fan-out on another base", bot: fanning, found: both(halfway, bypassed), act: resume,
 			follow: []act{quick, recovery, zero, resume},
 		},
-		{name: "leftover of a deleted session", bot: single, found: outlived, act: quick, follow: live},
+		{name: "run of a deleted session", bot: single, found: outlived, act: quick, follow: live},
 		{
 			name: "Reject", bot: iterating, found: halfway, how: orchestrator.Reject, act: quick,
 			wants: orchestrator.ErrInterrupted, follow: live,
@@ -165,7 +165,7 @@ func ends() []scenario {
 			follow: []act{abandon, two, recovery, resume, zero},
 		},
 		{
-			name: "Abandon a leftover", bot: single, found: owned("drop"), act: abandon,
+			name: "Abandon a finished run", bot: single, found: owned("drop"), act: abandon,
 			follow: []act{abandon, two, recovery, resume, zero},
 		},
 		{name: "Delete", bot: replying, found: settled, act: remove, follow: []act{remove, two, recovery, zero}},

@@ -342,7 +342,7 @@ func TestRecover(t *testing.T) {
 }
 
 // A newer owner has settled a run. The run is found afterwards. It is deleted and never runs again.
-func TestLeftover(t *testing.T) {
+func TestFinishedRun(t *testing.T) {
 	w := newWorld()
 	bot := w.start(t, echo(), Options{})
 	execute(t, bot, Input{Text: "a"})

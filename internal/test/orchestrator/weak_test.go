@@ -507,7 +507,7 @@ func (hoarder) Delete(context.Context, snapshot.Key, string, lock.Fence) error {
 
 // Every numbered point of docs/decisions/0010 has a test that exists, or a reason why it cannot occur.
 func TestWeakPoints(t *testing.T) {
-	const page = "../../../docs/decisions/0010-weak-points-of-the-reference.md"
+	const page = "../../../docs/decisions/0010-weak-points-of-another-orchestrator.md"
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 // A run in another database is read as settled. It is deleted only after a claim from an owner, which is durable in
 // that database. So no failover loses the turn of a run that is deleted. In one database both go together, and one
 // claim is enough.
-func TestLeftoverIsDurable(t *testing.T) {
+func TestFinishedRunIsDurable(t *testing.T) {
 	t.Parallel()
 	f := newTariff(t)
 	stored, apart := f.snapshots, struct{ snapshot.Store }{f.snapshots}
