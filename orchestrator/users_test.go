@@ -20,10 +20,10 @@ func TestUsers(t *testing.T) {
 	if got, want := m.run(t, "run", "./readme"), fenced(t, readText(t, "../README.md"), "text"); got != want {
 		t.Errorf("the README's program said %q", got)
 	}
-	if got := m.run(t, "run", "./a_main"); got != "You said: hello\n" {
-		t.Errorf("a_main said %q", got)
+	if got := m.run(t, "run", "./echo"); got != "You said: hello\n" {
+		t.Errorf("echo said %q", got)
 	}
-	m.run(t, "test", "./k_test")
+	m.run(t, "test", "./intents")
 }
 
 // The README's commands make a module of one's own run its program, with the modules that the root's build has

@@ -1,4 +1,5 @@
-package k
+// Package intents has an intent that is tested without an orchestrator.
+package intents
 
 import (
 	"context"

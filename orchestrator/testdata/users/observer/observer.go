@@ -1,4 +1,5 @@
-package i
+// Package observer logs the events of a bot, without what a user said.
+package observer
 
 import (
 	"context"
@@ -10,7 +11,8 @@ import (
 func observe(ev orchestrator.Event) {
 	switch ev.Kind {
 	case orchestrator.IntentEnded, orchestrator.TurnSettled, orchestrator.TurnFailed:
-		slog.Info(string(ev.Kind), "session", ev.Session, "intent", ev.Intent, "took", ev.Took, "tokens", ev.Usage.Input, "failed", ev.Err != nil)
+		slog.Info(string(ev.Kind), "session", ev.Session, "intent", ev.Intent, "took", ev.Took,
+			"tokens", ev.Usage.Input, "failed", ev.Err != nil)
 	}
 }
 

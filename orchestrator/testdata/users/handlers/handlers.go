@@ -1,4 +1,5 @@
-package b
+// Package handlers serves a bot over HTTP: turns, streams of events, resumes, and the kept turns.
+package handlers
 
 import (
 	"context"
@@ -90,7 +91,8 @@ func status(err error) int {
 	switch {
 	case errors.Is(err, orchestrator.ErrSuspended):
 		return http.StatusAccepted
-	case errors.Is(err, orchestrator.ErrBusy), errors.Is(err, orchestrator.ErrInterrupted), errors.Is(err, orchestrator.ErrParked):
+	case errors.Is(err, orchestrator.ErrBusy), errors.Is(err, orchestrator.ErrInterrupted),
+		errors.Is(err, orchestrator.ErrParked):
 		return http.StatusConflict
 	case errors.Is(err, orchestrator.ErrShuttingDown):
 		return http.StatusServiceUnavailable

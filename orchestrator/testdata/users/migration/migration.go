@@ -1,4 +1,5 @@
-package h
+// Package migration is a bot whose stored states have an older form.
+package migration
 
 import (
 	"context"

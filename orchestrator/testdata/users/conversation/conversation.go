@@ -1,4 +1,5 @@
-package d
+// Package conversation is a bot with messages of its own: it loads the history, stores replies, summarizes and remembers.
+package conversation
 
 import (
 	"context"
@@ -41,6 +42,11 @@ type memory interface {
 	Remember(ctx context.Context, scope, id, text string) error
 }
 
+func reply(ctx context.Context, t *orchestrator.Turn[State]) error {
+	t.State.Reply = "ok"
+	return nil
+}
+
 func newBot(m *messages, mem memory) (*orchestrator.Orchestrator[State], error) {
 	return orchestrator.New(orchestrator.Definition[State]{
 		Name: "chat",
@@ -48,10 +54,7 @@ func newBot(m *messages, mem memory) (*orchestrator.Orchestrator[State], error) 
 			t.State.Memories, err = mem.Recall(ctx, t.Session, t.Input.Text)
 			return err
 		},
-		Intents: orchestrator.Intents[State]{"reply": {Run: func(ctx context.Context, t *orchestrator.Turn[State]) error {
-			t.State.Reply = "ok"
-			return nil
-		}}},
+		Intents: orchestrator.Intents[State]{"reply": {Run: reply}},
 		Deliver: func(ctx context.Context, r *orchestrator.Result[State]) error {
 			m.mu.Lock()
 			defer m.mu.Unlock()
