@@ -60,7 +60,7 @@ func (x *execution[S]) open() (found *snapshot.Run, err error) {
 		x.emit(Event{Kind: TurnStarted})
 		return nil, nil
 	}
-	return x.record()
+	return x.saveNew()
 }
 
 // begunBefore returns the run of the call's request id, if an earlier call has begun that run. Definition.Begin has run
@@ -140,8 +140,8 @@ func (x *execution[S]) enter() error {
 	return nil
 }
 
-// record saves the run, unless a run is in flight; then it returns that run.
-func (x *execution[S]) record() (found *snapshot.Run, err error) {
+// saveNew saves the run, unless a run is in flight; then it returns that run.
+func (x *execution[S]) saveNew() (found *snapshot.Run, err error) {
 	if err := x.run.slot.renewFence(); err != nil {
 		return nil, x.visit.err("claim", err)
 	}

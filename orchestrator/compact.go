@@ -54,7 +54,7 @@ func (v *visit) compact() {
 		return
 	}
 	if err := v.summarize(ctx, r); err != nil {
-		v.engine.options.Logger.WarnContext(v.own.Ctx, "not compacted; it is tried again",
+		v.engine.log.WarnContext(v.own.Ctx, "not compacted; it is tried again",
 			"session", v.own.Session, "from", r.From, "through", r.Through, v.engine.why(err))
 	}
 	v.engine.late.note(v.own.Session, ctx.Err() != nil)
@@ -63,7 +63,8 @@ func (v *visit) compact() {
 // asked returns the range that Compaction.Due calls due. It asks about the range of a turn ago first: a crash may have
 // hidden that this range was summarized.
 func (v *visit) asked(ctx context.Context) (Range, bool) {
-	for _, through := range []int{v.newest.Turn - v.engine.options.Compaction.Keep - 1, v.newest.Turn - v.engine.options.Compaction.Keep} {
+	newest := v.newest.Turn - v.engine.options.Compaction.Keep
+	for _, through := range []int{newest - 1, newest} {
 		r, some := v.ranged(through)
 		if !some {
 			continue
@@ -74,7 +75,7 @@ func (v *visit) asked(ctx context.Context) (Range, bool) {
 			return nil
 		})
 		if err != nil {
-			v.engine.options.Logger.WarnContext(v.own.Ctx, "not asked whether to compact", "session", v.own.Session, v.engine.why(err))
+			v.engine.log.WarnContext(v.own.Ctx, "not asked whether to compact", "session", v.own.Session, v.engine.why(err))
 			v.engine.late.note(v.own.Session, ctx.Err() != nil)
 			return r, false
 		}

@@ -31,7 +31,7 @@ func (o *Orchestrator[S]) deliver(v *visit, final bool) error {
 		}
 		if err := v.noteDelivery(final); err != nil {
 			v.mute = true
-			v.engine.options.Logger.WarnContext(v.own.Ctx, "delivery not noted; it is repeated",
+			v.engine.log.WarnContext(v.own.Ctx, "delivery not noted; it is repeated",
 				"session", v.own.Session, "turn", v.owed-1, v.engine.why(err))
 			return err
 		}
@@ -61,10 +61,10 @@ func (v *visit) holdBack(cause error) {
 	pause := backoff(v.failures)
 	if v.failures >= v.engine.options.Limits.Attempts {
 		pause = parkedDelivery
-		v.engine.options.Logger.ErrorContext(v.own.Ctx, "delivery parked: drains try it no more; see Orchestrator.SkipDelivery",
+		v.engine.log.ErrorContext(v.own.Ctx, "delivery parked: drains try it no more; see Orchestrator.SkipDelivery",
 			"session", v.own.Session, "turn", v.owed, "failures", v.failures, v.engine.why(cause))
 	} else {
-		v.engine.options.Logger.WarnContext(v.own.Ctx, "not delivered; it stays owed",
+		v.engine.log.WarnContext(v.own.Ctx, "not delivered; it stays owed",
 			"session", v.own.Session, "turn", v.owed, v.engine.why(cause))
 	}
 	v.putOff(pause)
@@ -76,7 +76,7 @@ func (v *visit) putOff(pause time.Duration) {
 		return
 	}
 	if err := v.mark(checkpoint.Marks{Retry: pause}); err != nil {
-		v.engine.options.Logger.WarnContext(v.own.Ctx, "failed delivery not counted",
+		v.engine.log.WarnContext(v.own.Ctx, "failed delivery not counted",
 			"session", v.own.Session, "turn", v.owed, v.engine.why(err))
 	}
 }

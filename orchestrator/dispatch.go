@@ -185,7 +185,7 @@ func (x *execution[S]) branchDone(i int, state S, err error) error {
 		return nil
 	}
 	fan.done[i] = b
-	if x.run.recorded && fan.open > 0 && fan.unsent == nil {
+	if x.run.inStore && fan.open > 0 && fan.unsent == nil {
 		fan.unsent = x.saveBranches()
 	}
 	return fan.unsent

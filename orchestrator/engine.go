@@ -20,7 +20,8 @@ import (
 // engine is the part of an Orchestrator that does not depend on S.
 type engine struct {
 	options Options // with defaults filled in
-	process string  // unique for each start of a process
+	log     *slog.Logger
+	process string // unique for each start of a process
 
 	// definition says which stored rows the bot can use.
 	definition identity
@@ -43,7 +44,7 @@ func newEngine(id identity, store checkpoint.Store, o Options) *engine {
 	}
 	host, _ := os.Hostname()
 	e := &engine{
-		options: o, definition: id, store: store,
+		options: o, log: o.Logger, definition: id, store: store,
 		process: fmt.Sprintf("%.64s/%d/%s", strings.ToValidUTF8(host, "?"), os.Getpid(), rand.Text()[:8]),
 	}
 	if runs, ok := o.Snapshots.(snapshot.Joiner); ok {

@@ -209,7 +209,7 @@ func (x *execution[S]) emit(ev Event) {
 	x.visit.call.emit(ev)
 }
 
-func (x *execution[S]) logger() *slog.Logger { return x.engine().options.Logger }
+func (x *execution[S]) logger() *slog.Logger { return x.engine().log }
 
 // err returns err as an error of this run.
 func (x *execution[S]) err(op string, err error) *Error {

@@ -17,7 +17,8 @@ type pausing struct {
 	until    time.Time
 }
 
-// mostLate bounds the sessions in lateSummaries. If there are more, the summarizer is down for all of them, and some wait again.
+// mostLate bounds the sessions in lateSummaries. If there are more, the summarizer is down for all of them, and some
+// wait again.
 const mostLate = 4096
 
 func (s *lateSummaries) pausing(session string) bool {

@@ -47,7 +47,7 @@ func (x *execution[S]) unsettled(err error) error {
 // fail ends the turn for good. The snapshot store has to know this before a caller does. If no caller waits, the run is
 // tried again later.
 func (x *execution[S]) fail(e *Error) error {
-	if !x.run.recorded {
+	if !x.run.inStore {
 		return x.failed(e)
 	}
 	if x.visit.call.alone {
@@ -104,7 +104,7 @@ func (x *execution[S]) leave(e *Error) error {
 		x.giveUp()
 		return x.left(e)
 	}
-	if !x.run.recorded {
+	if !x.run.inStore {
 		return x.failed(e)
 	}
 	err := x.noteBranches(func(r *snapshot.Run) {
@@ -128,7 +128,7 @@ func (x *execution[S]) giveUp() {
 
 // left ends a turn that may still settle: its run is in flight, or the reply to an Append was lost.
 func (x *execution[S]) left(e *Error) error {
-	if x.run.recorded {
+	if x.run.inStore {
 		e.Err = indeterminate(e.Err)
 	}
 	if !errors.Is(e.Err, ErrIndeterminate) {

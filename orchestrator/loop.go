@@ -84,9 +84,9 @@ func (x *execution[S]) decide(ctx context.Context) (Next, error) {
 }
 
 // ask runs Route or Evaluate.
-func (x *execution[S]) ask(ctx context.Context, fn func(context.Context, *Turn[S]) (Next, error)) (next Next, err error) {
+func (x *execution[S]) ask(ctx context.Context, fn func(context.Context, *Turn[S]) (Next, error)) (Next, error) {
 	var said Next
-	err = x.hook(ctx, func(ctx context.Context, t *Turn[S]) (err error) {
+	err := x.hook(ctx, func(ctx context.Context, t *Turn[S]) (err error) {
 		said, err = fn(ctx, t)
 		return err
 	})
@@ -174,7 +174,7 @@ func (x *execution[S]) advance(follows Next) error {
 		next := storeNext(follows)
 		x.run.saved.Next = &next
 	}
-	if !x.run.recorded {
+	if !x.run.inStore {
 		return nil
 	}
 	if err := x.keep(); err != nil {

@@ -229,7 +229,8 @@ func (o *Orchestrator[S]) recover(ctx context.Context, session string) (outcome 
 // idle returns the outcome if there is nothing to recover now, else "". Of the processes that boot together, most come
 // too late. With idle they need not claim to find out.
 func (o *Orchestrator[S]) idle(ctx context.Context, session string) (outcome string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, o.engine.options.Limits.SettleTimeout) // a server may hang, and the drain waits meanwhile
+	// A server may hang, and the drain waits meanwhile.
+	ctx, cancel := context.WithTimeout(ctx, o.engine.options.Limits.SettleTimeout)
 	defer cancel()
 	inFlight, err := o.engine.hasRun(ctx, session)
 	if inFlight || err != nil {

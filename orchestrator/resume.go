@@ -9,7 +9,7 @@ func (o *Orchestrator[S]) resumed(v *visit, r snapshot.Run) *execution[S] {
 	r.Fence = v.own.Fence
 	r.Status, r.Error, r.Pause = snapshot.Running, "", 0
 	x := &execution[S]{bot: o, visit: v, ctx: v.own.Ctx, limit: v.own.Ctx}
-	x.run = run{slot: &v.slot, row: r, parts: parts, recorded: true}
+	x.run = run{slot: &v.slot, row: r, parts: parts, inStore: true}
 	return x
 }
 

@@ -26,8 +26,8 @@ type run struct {
 	// parts are the parts of a run that was adopted.
 	parts map[string]json.RawMessage
 
-	// recorded says that the snapshot store has the run.
-	recorded bool
+	// inStore says that the snapshot store has the run.
+	inStore bool
 
 	// stored is the newest version that the snapshot store is known to have; nil if there is none.
 	stored *version
@@ -52,7 +52,7 @@ func (r *run) begin(ctx context.Context, used storedUsage) (found *snapshot.Run,
 	}
 	found, err = r.slot.begin(ctx, row)
 	if err == nil && found == nil {
-		r.recorded, r.stored = true, &version{r.row, r.saved, used}
+		r.inStore, r.stored = true, &version{r.row, r.saved, used}
 		r.slot.engine.meters.inFlight(1)
 	}
 	return found, err

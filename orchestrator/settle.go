@@ -42,12 +42,12 @@ func (x *execution[S]) settle() (*Result[S], error) {
 // append appends the turn. If both stores are one database, it deletes the run in the same transaction: then no crash
 // leaves behind a run that has settled.
 func (x *execution[S]) append(ctx context.Context, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
-	if !x.run.recorded || x.engine().joined == nil {
+	if !x.run.inStore || x.engine().joined == nil {
 		return x.engine().store.Append(ctx, x.visit.own.Lease, cp, o)
 	}
 	forgotten, err := x.engine().joined(ctx, x.visit.own.Lease, cp, o)
 	if forgotten {
-		x.run.recorded = false
+		x.run.inStore = false
 		x.engine().meters.inFlight(-1)
 	}
 	return err
@@ -73,7 +73,7 @@ func (x *execution[S]) settled(cp *checkpoint.Checkpoint, o checkpoint.AppendOpt
 	if !o.Owes {
 		x.visit.owed = x.visit.next()
 	}
-	if x.run.recorded {
+	if x.run.inStore {
 		x.run.slot.forget(x.run.row)
 	}
 	_ = x.bot.deliver(x.visit, !more) // what fails stays owed
@@ -114,7 +114,7 @@ func (x *execution[S]) asKept(
 	if errors.Is(err, lock.ErrFenced) {
 		x.visit.own.Lose(lock.ErrFenced)
 	} else {
-		x.engine().options.Logger.WarnContext(x.ctx, "settled; what follows is left to the next call",
+		x.engine().log.WarnContext(x.ctx, "settled; what follows is left to the next call",
 			"session", x.visit.own.Session, "turn", x.index, x.engine().why(err))
 	}
 	x.emit(Event{Kind: TurnSettled, Usage: x.meter.total()})
@@ -152,7 +152,8 @@ func (x *execution[S]) checkpoint() (checkpoint.Checkpoint, error) {
 	}
 	payload := settledTurn{payloadVersion, x.run.saved.Input, storedUsage(x.meter.total()), x.run.saved.Steps}.encode()
 	cp := checkpoint.Checkpoint{
-		Turn: x.index, State: state, Payload: payload, Signature: x.engine().definition.signature, Version: x.engine().definition.version,
+		Turn: x.index, State: state, Payload: payload,
+		Signature: x.engine().definition.signature, Version: x.engine().definition.version,
 		RunID: x.run.row.ID, RequestID: x.input.RequestID,
 	}
 	if n := len(x.run.saved.Steps); n > 0 {

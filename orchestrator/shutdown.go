@@ -20,7 +20,8 @@ func (o *Orchestrator[S]) Shutdown(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	o.engine.sessions.HandOff()
-	patience := time.NewTimer(3 * o.engine.options.Limits.SettleTimeout) // a function ends, its turn is left, the session released
+	// A function ends, its turn is left, and the session is released.
+	patience := time.NewTimer(3 * o.engine.options.Limits.SettleTimeout)
 	defer patience.Stop()
 	select {
 	case <-idle:

@@ -161,7 +161,7 @@ func (s *slot) forget(r snapshot.Run) {
 	case err == nil:
 		s.engine.meters.inFlight(-1)
 	case !errors.Is(err, lock.ErrFenced):
-		s.engine.options.Logger.WarnContext(s.own.Ctx, "run not deleted; it is found later",
+		s.engine.log.WarnContext(s.own.Ctx, "run not deleted; it is found later",
 			"session", s.own.Session, "run", r.ID, s.engine.why(err))
 	}
 }
@@ -188,7 +188,7 @@ func (s *slot) sweep(found snapshot.Run) error {
 func (s *slot) bury(r snapshot.Run) error {
 	err := s.remove(cmp.Or(r.ID, "unknown")) // the store takes it for any id
 	if err == nil {
-		s.engine.options.Logger.WarnContext(s.own.Ctx, "damaged run deleted", "session", s.own.Session, "run", r.ID)
+		s.engine.log.WarnContext(s.own.Ctx, "damaged run deleted", "session", s.own.Session, "run", r.ID)
 	}
 	return err
 }
@@ -207,7 +207,7 @@ func (s *slot) remove(id string) error {
 // logDropped logs that a run was dropped because its session was deleted.
 func (s *slot) logDropped(r snapshot.Run) {
 	if saved, err := readSaved(r); err == nil && saved.Born != s.own.Born && r.Status != snapshot.Ended {
-		s.engine.options.Logger.ErrorContext(s.own.Ctx,
+		s.engine.log.ErrorContext(s.own.Ctx,
 			"run dropped: its session was deleted, or retired by Sweep, and began anew",
 			"session", s.own.Session, "run", r.ID)
 	}

@@ -29,8 +29,8 @@ const (
 	attrOutcome      = attribute.Key("holdfast.outcome")
 )
 
-// wasSet reports whether a provider of OpenTelemetry was set up by the program. The other providers do nothing with what
-// they get, but allocate for it.
+// wasSet reports whether a provider of OpenTelemetry was set up by the program. The other providers do nothing with
+// what they get, but allocate for it.
 func wasSet(t reflect.Type) bool {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()

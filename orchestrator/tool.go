@@ -44,7 +44,10 @@ type ToolReply struct {
 // toolParameters is the JSON Schema of the args that a model gives.
 const toolParameters = `{
 	"type": "object",
-	"properties": {"input": {"type": "string", "description": "What to ask or tell, in plain words, with all that is needed to answer."}},
+	"properties": {"input": {
+		"type": "string",
+		"description": "What to ask or tell, in plain words, with all that is needed to answer."
+	}},
 	"required": ["input"],
 	"additionalProperties": false
 }`

@@ -15,7 +15,7 @@ import (
 // Persist makes a call to a store that may be repeated. It repeats the call until the store answers, for as long as
 // SettleTimeout, even if ctx ends. doubt says that a call before the last one may have taken effect.
 func (p *Process) Persist(ctx context.Context, call func(context.Context) error) (doubt bool, err error) {
-	each := p.SettleTimeout / 3
+	each := p.options.SettleTimeout / 3
 	ctx = context.WithoutCancel(ctx)
 	try := deadline.In(ctx, each, nil)
 	err = call(try)
@@ -31,10 +31,10 @@ func (p *Process) Persist(ctx context.Context, call func(context.Context) error)
 func (p *Process) repeat(
 	ctx context.Context, until time.Time, unanswered bool, call func(context.Context) error,
 ) (doubt bool, err error) {
-	pauses := keeper.Backoff{Most: p.SettleTimeout / 20}
+	pauses := keeper.Backoff{Most: p.options.SettleTimeout / 20}
 	for doubt = unanswered; ; doubt = doubt || !Refused(err) {
 		time.Sleep(pauses.Next())
-		try, cancel := context.WithTimeout(ctx, min(p.SettleTimeout/3, time.Until(until)))
+		try, cancel := context.WithTimeout(ctx, min(p.options.SettleTimeout/3, time.Until(until)))
 		err = call(try)
 		cancel()
 		if err == nil || Answered(err) || time.Until(until) <= pauses.Most {
@@ -45,7 +45,7 @@ func (p *Process) repeat(
 
 // Once makes a call that is not repeated. The call goes on if ctx ends.
 func (p *Process) Once(ctx context.Context, call func(context.Context) error) error {
-	try := deadline.In(context.WithoutCancel(ctx), p.SettleTimeout, nil)
+	try := deadline.In(context.WithoutCancel(ctx), p.options.SettleTimeout, nil)
 	defer try.Cancel()
 	return call(try)
 }

@@ -47,7 +47,7 @@ type Options struct {
 
 // A Process owns sessions of one orchestrator.
 type Process struct {
-	Options
+	options Options
 
 	// queues hold the calls of this process in line, before any request to a server.
 	queues    queue.Keyed
@@ -62,7 +62,7 @@ type Process struct {
 
 // New returns a Process that owns nothing.
 func New(o Options) *Process {
-	p := &Process{Options: o, calls: make(map[*Session]struct{})}
+	p := &Process{options: o, calls: make(map[*Session]struct{})}
 	p.leases = keeper.New(o.LeaseTTL, p.renew)
 	return p
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/keeper"
 )
 
-// renew extends all leases in one call. If that fails it extends each by itself: one locked row must not cost the others.
+// renew extends all leases in one call. If that fails it extends each by itself: one locked row must not cost the
+// others.
 func (p *Process) renew(
 	ctx context.Context, ttl time.Duration, all []checkpoint.Lease, report keeper.Report[checkpoint.Lease],
 ) (known bool) {
@@ -17,7 +18,7 @@ func (p *Process) renew(
 	if err == nil {
 		return true
 	}
-	p.Logger.WarnContext(ctx, "leases not renewed", "leases", len(all), p.Why(err))
+	p.options.Logger.WarnContext(ctx, "leases not renewed", "leases", len(all), p.options.Why(err))
 	const atOnce = 8
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, atOnce)
@@ -40,7 +41,7 @@ func (p *Process) extend(
 	ctx, cancel := context.WithTimeout(ctx, ttl/6)
 	defer cancel()
 	sent := time.Now()
-	lost, err := p.Store.Renew(ctx, ttl, some)
+	lost, err := p.options.Store.Renew(ctx, ttl, some)
 	if err != nil {
 		report(sent, nil, lost)
 		return err

@@ -63,7 +63,7 @@ func (c *Scope) worksOn(run string) bool {
 // has reports whether the call comes from a turn of the session.
 func (c *Scope) has(orchestrator, session string) bool {
 	for ; c != nil; c = c.outer {
-		if c.process.Orchestrator == orchestrator && c.session == session && !c.over.Load() {
+		if c.process.options.Orchestrator == orchestrator && c.session == session && !c.over.Load() {
 			return true
 		}
 	}

@@ -85,7 +85,7 @@ func (s *Session) Acquire(ctx context.Context, p *Process, id, requestID string,
 // Enter begins a call. The call owns nothing yet: see Acquire and Take.
 func (s *Session) Enter(ctx context.Context, p *Process, id string) error {
 	outer := ScopeIn(ctx)
-	if outer.has(p.Orchestrator, id) {
+	if outer.has(p.options.Orchestrator, id) {
 		return ErrReentrant
 	}
 	s.process, s.scope = p, &Scope{Context: ctx, process: p, session: id, outer: outer}
@@ -100,10 +100,11 @@ func (s *Session) Enter(ctx context.Context, p *Process, id string) error {
 // wait waits for the session, and claims it.
 func (s *Session) wait(requestID string, wait bool) error {
 	r := checkpoint.ClaimRequest{
-		Owner: s.process.Name, Nonce: rand.Text(), TTL: s.process.LeaseTTL, RequestID: requestID,
+		Owner: s.process.options.Name, Nonce: rand.Text(), TTL: s.process.options.LeaseTTL, RequestID: requestID,
 	}
 	start := time.Now()
-	patience := deadline.In(s.Ctx, max(s.process.LockWait, s.process.SettleTimeout), ErrBusy) // a server may hang
+	o := &s.process.options
+	patience := deadline.In(s.Ctx, max(o.LockWait, o.SettleTimeout), ErrBusy) // a server may hang
 	err := s.comeIn(patience, r, !wait)
 	late := patience.Err() != nil && s.Ctx.Err() == nil
 	patience.Cancel()
@@ -114,12 +115,12 @@ func (s *Session) wait(requestID string, wait bool) error {
 		return ErrBusy
 	}
 	if wait && errors.Is(err, lock.ErrHeld) {
-		ctx, cancel := context.WithTimeoutCause(s.Ctx, s.process.LockWait, ErrBusy)
+		ctx, cancel := context.WithTimeoutCause(s.Ctx, s.process.options.LockWait, ErrBusy)
 		defer cancel()
 		err = s.queueUp(ctx, r)
 	}
 	if err == nil {
-		s.process.Waited(start)
+		s.process.options.Waited(start)
 		if err = s.process.own(s); err != nil {
 			s.release()
 		}
@@ -141,11 +142,11 @@ func (s *Session) comeIn(ctx context.Context, r checkpoint.ClaimRequest, useLock
 		return lock.ErrHeld
 	}
 	switch {
-	case s.process.Locker == nil:
+	case s.process.options.Locker == nil:
 	case !useLocker:
 		return lock.ErrHeld
 	default:
-		if err := s.get(ctx, s.process.Locker.TryLock); err != nil {
+		if err := s.get(ctx, s.process.options.Locker.TryLock); err != nil {
 			return err
 		}
 	}
@@ -160,8 +161,8 @@ func (s *Session) queueUp(ctx context.Context, r checkpoint.ClaimRequest) error 
 		}
 		s.inQueue = true
 	}
-	if s.process.Locker != nil {
-		if err := s.get(ctx, s.process.Locker.Lock); err != nil {
+	if s.process.options.Locker != nil {
+		if err := s.get(ctx, s.process.options.Locker.Lock); err != nil {
 			return err
 		}
 	}
@@ -187,13 +188,13 @@ func (s *Session) queueUp(ctx context.Context, r checkpoint.ClaimRequest) error 
 
 // get locks with the Locker, which only spares the store. If the Locker fails, the session is claimed without it.
 func (s *Session) get(ctx context.Context, enter func(context.Context, string) (context.Context, func(), error)) error {
-	_, unlock, err := enter(ctx, lock.Key(s.process.Orchestrator, s.scope.session))
+	_, unlock, err := enter(ctx, lock.Key(s.process.options.Orchestrator, s.scope.session))
 	if err == nil {
 		s.unlock = unlock
 		return nil
 	}
 	if ctx.Err() == nil && !errors.Is(err, lock.ErrHeld) {
-		s.process.Logger.WarnContext(ctx, "locker failed; the session is claimed without", s.process.Why(err))
+		s.process.options.Logger.WarnContext(ctx, "locker failed; the session is claimed without", s.process.options.Why(err))
 		return nil
 	}
 	return preferEnd(ctx, err)
@@ -202,8 +203,8 @@ func (s *Session) get(ctx context.Context, enter func(context.Context, string) (
 // claim claims the session. If the reply is lost, it claims a second time: the nonce tells the store that it is us
 // again. If ctx has ended meanwhile, the session is given back.
 func (s *Session) claim(ctx context.Context, r checkpoint.ClaimRequest) error {
-	k := checkpoint.Key{Orchestrator: s.process.Orchestrator, Session: s.scope.session}
-	if s.process.Locker == nil {
+	k := checkpoint.Key{Orchestrator: s.process.options.Orchestrator, Session: s.scope.session}
+	if s.process.options.Locker == nil {
 		if gap := s.process.stretches.gap(s.scope.session); gap > 0 {
 			if err := keeper.Sleep(ctx, gap); err != nil {
 				return err
@@ -211,12 +212,12 @@ func (s *Session) claim(ctx context.Context, r checkpoint.ClaimRequest) error {
 		}
 	}
 	sent := time.Now()
-	c, err := s.process.Store.Claim(ctx, k, r)
+	c, err := s.process.options.Store.Claim(ctx, k, r)
 	if err != nil && !Answered(err) {
 		again, cancel := context.WithTimeout(context.WithoutCancel(ctx), lingering)
 		defer cancel()
 		sent = time.Now()
-		c, err = s.process.Store.Claim(again, k, r)
+		c, err = s.process.options.Store.Claim(again, k, r)
 	}
 	damaged := errors.Is(err, checkpoint.ErrDamaged) && c.Fence != (lock.Fence{})
 	if damaged && s.Buries {
@@ -263,7 +264,7 @@ func (s *Session) Once(ctx context.Context, call func(context.Context) error) er
 // expire. If the store cannot release it, the lease expires.
 func (s *Session) giveBack(l checkpoint.Lease) {
 	_ = s.process.Once(s.Ctx, func(ctx context.Context) error {
-		return s.process.Store.Mark(ctx, l, checkpoint.Marks{Release: true})
+		return s.process.options.Store.Mark(ctx, l, checkpoint.Marks{Release: true})
 	})
 }
 
@@ -274,14 +275,14 @@ func (s *Session) ClaimAnew(born int64) error {
 		return err
 	}
 	r := checkpoint.ClaimRequest{
-		Owner: s.process.Name, Nonce: rand.Text(), TTL: s.process.LeaseTTL, From: s.Fence, Born: born,
+		Owner: s.process.options.Name, Nonce: rand.Text(), TTL: s.process.options.LeaseTTL, From: s.Fence, Born: born,
 	}
 	var sent time.Time
 	var c checkpoint.Claimed
 	s.process.leases.Settle(&s.lease)
 	_, err := s.process.Persist(s.Ctx, func(ctx context.Context) (err error) {
 		sent = time.Now()
-		c, err = s.process.Store.Claim(ctx, s.Key, r)
+		c, err = s.process.options.Store.Claim(ctx, s.Key, r)
 		return err
 	})
 	if err != nil {
@@ -302,8 +303,8 @@ func (s *Session) Keep() { s.first = false }
 // Take claims the session, from its owner if it has one. Before it fences off an owner, it asks wanted. If wanted
 // returns false, Take gives up.
 func (s *Session) Take(wanted func() (bool, error)) (taken bool, err error) {
-	r := checkpoint.ClaimRequest{Owner: s.process.Name, Nonce: rand.Text(), TTL: s.process.LeaseTTL}
-	ctx := deadline.In(s.Ctx, s.process.SettleTimeout, ErrBusy)
+	r := checkpoint.ClaimRequest{Owner: s.process.options.Name, Nonce: rand.Text(), TTL: s.process.options.LeaseTTL}
+	ctx := deadline.In(s.Ctx, s.process.options.SettleTimeout, ErrBusy)
 	defer ctx.Cancel()
 	for {
 		err := s.claim(ctx, r)
@@ -400,12 +401,13 @@ func (s *Session) release() {
 	s.over = true
 	err := s.process.Once(s.Ctx, func(ctx context.Context) error {
 		if s.first && !s.Begun {
-			return s.process.Store.Delete(ctx, s.Lease)
+			return s.process.options.Store.Delete(ctx, s.Lease)
 		}
-		return s.process.Store.Mark(ctx, s.Lease, checkpoint.Marks{Release: true})
+		return s.process.options.Store.Mark(ctx, s.Lease, checkpoint.Marks{Release: true})
 	})
 	if err != nil {
-		s.process.Logger.WarnContext(s.Ctx, "lease not released; it expires", "session", s.Session, s.process.Why(err))
+		s.process.options.Logger.WarnContext(s.Ctx, "lease not released; it expires",
+			"session", s.Session, s.process.options.Why(err))
 	}
 }
 

@@ -229,10 +229,10 @@ func TestNothingGoesOut(t *testing.T) {
 	for name, d := range failingBot() {
 		t.Run(name, func(t *testing.T) { nothingGoesOut(t, d, Options{History: recalls}) })
 	}
-	for record, o := range failingOptions() {
-		t.Run(record, func(t *testing.T) {
-			if log := nothingGoesOut(t, chatty(), o); !strings.Contains(log, record) {
-				t.Errorf("no record says %q: %s", record, log)
+	for line, o := range failingOptions() {
+		t.Run(line, func(t *testing.T) {
+			if log := nothingGoesOut(t, chatty(), o); !strings.Contains(log, line) {
+				t.Errorf("no line says %q: %s", line, log)
 			}
 		})
 	}
@@ -260,7 +260,7 @@ func (w *ward) judge(t *testing.T) {
 		}
 	}
 	if log := w.log.String(); strings.Contains(log, "err=\"\"") {
-		t.Errorf("a record says nothing of its error: %s", log)
+		t.Errorf("a line says nothing of its error: %s", log)
 	}
 }
 
