@@ -18,6 +18,9 @@ import (
 
 // An engine is a kind of server.
 type engine interface {
+	// variable returns the name of the environment variable without which tests use no server of this kind, and what
+	// to call that kind.
+	variable() (name, kind string)
 	// prepare fills d.data before the first start.
 	prepare(d *daemon) error
 	command(d *daemon) (*exec.Cmd, error)

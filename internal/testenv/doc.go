@@ -3,20 +3,23 @@
 //
 // [Postgres], [PostgresURL] and [Redis] share one server per kind and give a test
 // an empty part of it. HOLDFAST_TEST_POSTGRES_URL and HOLDFAST_TEST_REDIS_URL name
-// the servers. If these are not set, this process starts servers at
-// the first use. [StartPostgres], [StartReplicated], [StartPgBouncer], [StartRedis],
+// the servers. [StartPostgres], [StartReplicated], [StartPgBouncer], [StartRedis],
 // [StartRedisCluster] and [StartRedisPair] start servers of the test's own. A test
 // can kill and stop them, and fill their disks.
 //
+// A test whose variable is not set is skipped and says why, even if it would start a
+// server of its own and the machine has the programs. So go test starts no server
+// unless make test, make db-up or their like have set the variables.
+//
 // The programs are those of PATH, else those of Debian's packages, the newest first. So
 //
-//	PATH=/opt/postgresql-18/bin:$PATH go test ./checkpoint/pgcheckpoint
+//	PATH=/opt/postgresql-18/bin:$PATH make db-up
 //
-// tests on another PostgreSQL, and make versions on several. As root, servers run as the
+// serves another PostgreSQL, and make versions tests on several. As root, servers run as the
 // user postgres, who must be able to read that directory.
 //
-// If a server is not available, the test is skipped and says why. If
-// HOLDFAST_TEST_REQUIRED is 1, as under make test, the test fails instead.
+// If HOLDFAST_TEST_REQUIRED is 1, as under make test, a test fails where it would be
+// skipped.
 //
 // A package that uses servers says so once:
 //

@@ -78,6 +78,7 @@ func TestServersDieWithTheProcess(t *testing.T) {
 // startChild runs TestChild and returns the processes of its servers.
 func startChild(t *testing.T, end, tmp string) (*exec.Cmd, []int) {
 	t.Helper()
+	testenv.Need(t)
 	cmd := exec.Command(os.Args[0], "-test.run=^TestChild$", "-test.timeout=1m")
 	cmd.Env = append(os.Environ(), childEnv+"="+end, "TMPDIR="+tmp)
 	stdout, err := cmd.StdoutPipe()

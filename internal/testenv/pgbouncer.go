@@ -35,6 +35,9 @@ func StartPgBouncer(tb testing.TB, postgres *Server) *Pooler {
 // pgbouncerEngine is the engine of PgBouncer.
 type pgbouncerEngine struct{ server *daemon }
 
+// PgBouncer is nothing without a PostgreSQL.
+func (pgbouncerEngine) variable() (name, kind string) { return postgresEngine{}.variable() }
+
 const pgbouncerDirs = "/usr/sbin"
 
 func (pgbouncerEngine) prepare(*daemon) error {

@@ -22,8 +22,6 @@ import (
 	"github.com/holdfast-go/holdfast/migrations"
 )
 
-var sharedPostgres = shared(postgresEnv, postgresEngine{})
-
 // Postgres returns a pool on the shared PostgreSQL. Its search_path is a migrated schema of the test's own. When the
 // test ends, the pool is closed and the schema dropped.
 func Postgres(tb testing.TB) *pgxpool.Pool {
@@ -39,7 +37,7 @@ func Postgres(tb testing.TB) *pgxpool.Pool {
 func PostgresURL(tb testing.TB) string {
 	tb.Helper()
 	needMain(tb)
-	server, err := sharedPostgres()
+	server, err := server(postgresEngine{})
 	must(tb, err)
 	u, err := url.Parse(server)
 	must(tb, err)
@@ -86,6 +84,8 @@ func exec1(ctx context.Context, connString, sql string) error {
 
 // postgresEngine is the engine of PostgreSQL.
 type postgresEngine struct{}
+
+func (postgresEngine) variable() (name, kind string) { return postgresEnv, "PostgreSQL" }
 
 const postgresDirs = "/usr/lib/postgresql/*/bin"
 

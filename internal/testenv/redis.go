@@ -17,14 +17,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-var sharedRedis = shared(redisEnv, redisEngine{})
-
 // Redis returns a client of the shared Redis, and a prefix for the test's keys. The prefix consists of letters, digits
 // and a colon. When the test ends, its keys are deleted and the client is closed.
 func Redis(tb testing.TB) (*redis.Client, string) {
 	tb.Helper()
 	needMain(tb)
-	url, err := sharedRedis()
+	url, err := server(redisEngine{})
 	must(tb, err)
 	opts, err := redis.ParseURL(url)
 	must(tb, err)
@@ -59,6 +57,8 @@ func deletePrefix(ctx context.Context, client *redis.Client, prefix string) erro
 
 // redisEngine is the engine of Redis: alone, as a node of a cluster, or as a Sentinel.
 type redisEngine struct{ cluster, sentinel bool }
+
+func (redisEngine) variable() (name, kind string) { return redisEnv, "Redis" }
 
 func (e redisEngine) prepare(d *daemon) error {
 	if _, err := binary("redis-server", "/usr/sbin"); err != nil {

@@ -69,6 +69,8 @@ func StartRedis(tb testing.TB, opts *Options) *Server {
 func startServer(tb testing.TB, e engine, opts *Options) *Server {
 	tb.Helper()
 	needMain(tb)
+	_, err := server(e)
+	must(tb, err)
 	if opts == nil {
 		opts = new(Options)
 	}

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	_ "github.com/jackc/pgx/v5/stdlib"
@@ -98,12 +100,28 @@ func TestSQLite(t *testing.T) {
 // A verdictTB remembers how a test would have ended.
 type verdictTB struct {
 	testing.TB
-	verdict string
+	verdict, why string
 }
 
-func (tb *verdictTB) Helper()      {}
-func (tb *verdictTB) Skip(...any)  { tb.verdict = "skip" }
-func (tb *verdictTB) Fatal(...any) { tb.verdict = "fatal" }
+func (tb *verdictTB) Helper() {}
+
+func (tb *verdictTB) Skip(why ...any) { tb.end("skip", why) }
+
+func (tb *verdictTB) Fatal(why ...any) { tb.end("fatal", why) }
+
+func (tb *verdictTB) end(verdict string, why []any) {
+	tb.verdict, tb.why = verdict, fmt.Sprint(why...)
+	runtime.Goexit()
+}
+
+// verdict runs f as a test.
+func verdict(t *testing.T, f func(testing.TB)) *verdictTB {
+	tb := &verdictTB{TB: t}
+	var wg sync.WaitGroup
+	wg.Go(func() { f(tb) }) // Skip and Fatal end the goroutine
+	wg.Wait()
+	return tb
+}
 
 func TestUnavailable(t *testing.T) {
 	missing := fmt.Errorf("%w: no redis-server", testenv.ErrUnavailable)
@@ -117,11 +135,39 @@ func TestUnavailable(t *testing.T) {
 		{errors.New("does not start"), "", "fatal"},
 	} {
 		t.Setenv("HOLDFAST_TEST_REQUIRED", tt.required)
-		tb := new(verdictTB)
-		testenv.Must(tb, tt.err)
+		tb := verdict(t, func(tb testing.TB) { testenv.Must(tb, tt.err) })
 		if tb.verdict != tt.want {
 			t.Errorf("%v, required %q: %q, want %q", tt.err, tt.required, tb.verdict, tt.want)
 		}
+	}
+}
+
+// Without the variables of make test, no test starts a server, also not one of its own. It is skipped and says which
+// server it needs.
+func TestSkipsWithoutServers(t *testing.T) {
+	for _, variable := range []string{"HOLDFAST_TEST_POSTGRES_URL", "HOLDFAST_TEST_REDIS_URL", "HOLDFAST_TEST_REQUIRED"} {
+		t.Setenv(variable, "")
+	}
+	for _, tt := range []struct {
+		name  string
+		use   func(testing.TB)
+		needs string
+	}{
+		{"Postgres", func(tb testing.TB) { testenv.Postgres(tb) }, "PostgreSQL"},
+		{"PostgresURL", func(tb testing.TB) { testenv.PostgresURL(tb) }, "PostgreSQL"},
+		{"Redis", func(tb testing.TB) { testenv.Redis(tb) }, "Redis"},
+		{"StartPostgres", func(tb testing.TB) { testenv.StartPostgres(tb, nil) }, "PostgreSQL"},
+		{"StartReplicated", func(tb testing.TB) { testenv.StartReplicated(tb, false, nil) }, "PostgreSQL"},
+		{"StartRedis", func(tb testing.TB) { testenv.StartRedis(tb, nil) }, "Redis"},
+		{"StartRedisCluster", func(tb testing.TB) { testenv.StartRedisCluster(tb) }, "Redis"},
+		{"StartRedisPair", func(tb testing.TB) { testenv.StartRedisPair(tb, nil) }, "Redis"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tb := verdict(t, tt.use)
+			if tb.verdict != "skip" || !strings.Contains(tb.why, "needs "+tt.needs+": run make test") {
+				t.Errorf("%q: %s", tb.verdict, tb.why)
+			}
+		})
 	}
 }
 

@@ -38,6 +38,15 @@ func build(m *testing.M) int {
 
 const printURLs = `echo "$HOLDFAST_TEST_POSTGRES_URL $HOLDFAST_TEST_REDIS_URL $HOLDFAST_TEST_REQUIRED"; `
 
+// serve is run for a command that starts servers.
+func serve(t *testing.T, args ...string) (*exec.Cmd, string) {
+	t.Helper()
+	if os.Getenv("HOLDFAST_TEST_POSTGRES_URL") == "" || os.Getenv("HOLDFAST_TEST_REDIS_URL") == "" {
+		t.Skip("the test needs PostgreSQL and Redis: run make test")
+	}
+	return run(t, args...)
+}
+
 // run returns the command under test and the directory for its data.
 func run(t *testing.T, args ...string) (*exec.Cmd, string) {
 	t.Helper()
@@ -93,7 +102,7 @@ func TestExitCode(t *testing.T) {
 	} {
 		t.Run(script, func(t *testing.T) {
 			t.Parallel()
-			cmd, tmp := run(t, "--", "sh", "-c", printURLs+script)
+			cmd, tmp := serve(t, "--", "sh", "-c", printURLs+script)
 			out, err := cmd.Output()
 			urls := strings.Fields(string(out))
 			checkEnd(t, cmd, err, code, tmp, urls[:min(2, len(urls))])
@@ -127,7 +136,7 @@ func TestInterrupt(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			cmd, tmp := run(t, tt.args...)
+			cmd, tmp := serve(t, tt.args...)
 			stdout, err := cmd.StdoutPipe()
 			if err != nil {
 				t.Fatal(err)
@@ -189,7 +198,7 @@ func readURLs(t *testing.T, r *bufio.Reader, serve bool) []string {
 // With -memory, temporary files are in memory, if there is enough. They are gone when the command ends.
 func TestMemory(t *testing.T) {
 	t.Parallel()
-	cmd, tmp := run(t, "-memory", "--", "sh", "-c", `echo "$TMPDIR" && touch "$TMPDIR/file"`)
+	cmd, tmp := serve(t, "-memory", "--", "sh", "-c", `echo "$TMPDIR" && touch "$TMPDIR/file"`)
 	out, err := cmd.Output()
 	checkEnd(t, cmd, err, 0, tmp, nil)
 	dir := strings.TrimSpace(string(out))
