@@ -99,9 +99,9 @@ func must(tb testing.TB, err error) {
 				skipped.add(err)
 			}
 		})
-		tb.Skip("testenv: ", err)
+		tb.Skip("testenv:", err)
 	default:
-		tb.Fatal("testenv: ", err)
+		tb.Fatal("testenv:", err)
 	}
 }
 

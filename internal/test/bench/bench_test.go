@@ -13,18 +13,13 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 
 // Everything can be measured. The test judges no figure: a test says nothing about speed.
 func TestQuick(t *testing.T) {
-	b := &bench{
-		scale:    brief,
-		dir:      t.TempDir(),
-		postgres: launch(t, testenv.StartPostgres),
-		redis:    launch(t, testenv.StartRedis),
-		log:      t.Logf,
-	}
+	b := &bench{scale: brief, dir: t.TempDir(), log: t.Logf}
 	for _, s := range suites {
 		t.Run(s.name, func(t *testing.T) {
 			if _, err := exec.LookPath("gcc"); err != nil && (s.name == slowDisk || s.name == engineSlowDisk) {
 				t.Skip("no gcc builds the slow disk:", err)
 			}
+			b.postgres, b.redis = launch(t, testenv.StartPostgres), launch(t, testenv.StartRedis)
 			measured := len(b.results)
 			if err := b.run(t.Context(), regexp.MustCompile("^"+s.name+"$")); err != nil {
 				t.Fatal(err)
