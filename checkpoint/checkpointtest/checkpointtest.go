@@ -7,19 +7,17 @@
 //		checkpointtest.Run(t, func(t *testing.T) checkpoint.Store { return mystore.New(open(t), nil) })
 //	}
 //
-// The package imports nothing but the standard library and packages checkpoint and lock. Its tests show that the
-// clauses convict stores which break them.
+// The package imports no driver. Its tests show that the clauses convict stores which break them.
 package checkpointtest
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/suite"
 )
 
 // A clause is one sentence of the contract and a check that it holds.
@@ -30,33 +28,13 @@ type clause struct {
 	check func(p *probe)
 }
 
-// patience bounds a clause: a store that blocks for ever breaks it.
-const patience = 3 * time.Minute
-
 // Run checks every clause in its own subtest. newStore must return an empty store each time it is called.
-func Run(t *testing.T, newStore func(t *testing.T) checkpoint.Store) {
-	for _, c := range clauses() {
-		t.Run(c.name, func(t *testing.T) {
-			if err := c.run(t.Context(), newStore(t)); err != nil {
-				t.Errorf("%v\nrule: %s", err, c.rule)
-			}
-		})
-	}
-}
+func Run(t *testing.T, newStore func(t *testing.T) checkpoint.Store) { contract().Run(t, newStore) }
 
 // Violations runs the named clauses, or all if none is named, and returns an error for each broken clause. It is for
 // tests which show that a wrong store is convicted.
 func Violations(ctx context.Context, newStore func() checkpoint.Store, names ...string) map[string]error {
-	found := make(map[string]error)
-	for _, c := range clauses() {
-		if len(names) > 0 && !slices.Contains(names, c.name) {
-			continue
-		}
-		if err := c.run(ctx, newStore()); err != nil {
-			found[c.name] = err
-		}
-	}
-	return found
+	return contract().Violations(ctx, newStore, names...)
 }
 
 // SweepingStore is a store that retires idle sessions when asked.
@@ -68,15 +46,42 @@ type SweepingStore interface {
 // RunSweeper checks the clauses of [checkpoint.Sweeper]. newStore must return an empty store whose sessions are idle
 // after ttl. If ttl is 0, sessions stay.
 func RunSweeper(t *testing.T, newStore func(t *testing.T, ttl time.Duration) SweepingStore) {
-	for _, c := range sweepClauses {
-		t.Run(c.name, func(t *testing.T) {
-			err := (&clause{check: func(p *probe) { c.check(p, p.store.(SweepingStore)) }}).
-				run(t.Context(), newStore(t, c.ttl))
-			if err != nil {
-				t.Errorf("%v\nrule: %s", err, c.rule)
-			}
-		})
+	sweepContract().Run(t, forTest(newStore))
+}
+
+// An opener makes a store for which a time means what its clause says.
+type opener = func(time.Duration) SweepingStore
+
+func forTest(newStore func(*testing.T, time.Duration) SweepingStore) func(*testing.T) opener {
+	return func(t *testing.T) opener {
+		return func(d time.Duration) SweepingStore { return newStore(t, d) }
 	}
+}
+
+func contract() suite.Clauses[checkpoint.Store] {
+	return suite.Of(clauses(), func(c clause) suite.Clause[checkpoint.Store] {
+		return clauseOn[checkpoint.Store]{c.name, c.rule, func(p *probe, _ checkpoint.Store) { c.check(p) }}.bound()
+	})
+}
+
+func sweepContract() suite.Clauses[opener] {
+	return suite.Of(sweepClauses, func(c sweepClause) suite.Clause[opener] {
+		return suite.With(c.ttl, clauseOn[SweepingStore]{c.name, c.rule, c.check}.bound())
+	})
+}
+
+// A clauseOn is a clause about stores that can do more than every store can.
+type clauseOn[S checkpoint.Store] struct {
+	name, rule string
+	check      func(p *probe, s S)
+}
+
+// bound returns c with a probe of the store that the runner brings.
+func (c clauseOn[S]) bound() suite.Clause[S] {
+	return suite.Clause[S]{Name: c.name, Rule: c.rule, Check: func(ctx context.Context, s S) error {
+		c.check(&probe{ctx: ctx, store: s}, s)
+		return nil
+	}}
 }
 
 func clauses() []clause {
@@ -84,38 +89,8 @@ func clauses() []clause {
 		retryClauses, readClauses, raceClauses, cancelClauses, valueClauses)
 }
 
-// run returns what the check found, or nil.
-func (c *clause) run(ctx context.Context, s checkpoint.Store) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	defer func() {
-		if r := recover(); r != nil {
-			b, ok := r.(broken)
-			if !ok {
-				panic(r)
-			}
-			err = b.err
-		}
-	}()
-	c.check(&probe{ctx: ctx, store: s})
-	return nil
-}
+func fail(format string, args ...any) { suite.Fail(format, args...) }
 
-// A probe panics with broken, to leave the check of a clause from any depth.
-type broken struct{ err error }
+func want(err, target error) { suite.Want(err, target) }
 
-func fail(format string, args ...any) {
-	panic(broken{fmt.Errorf(format, args...)})
-}
-
-func want(err, target error) {
-	if !errors.Is(err, target) {
-		fail("got error %v, want %v", err, target)
-	}
-}
-
-func ok(err error) {
-	if err != nil {
-		fail("unexpected error: %w", err)
-	}
-}
+func ok(err error) { suite.OK(err) }

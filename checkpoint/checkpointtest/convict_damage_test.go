@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/checkpointtest"
+	"github.com/holdfast-go/holdfast/internal/suite"
 	"github.com/holdfast-go/holdfast/lock"
 )
 
@@ -143,12 +144,8 @@ func TestDamageConvicts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-			defer cancel()
-			found := checkpointtest.DamageViolations(ctx, func() store { return c.broken(newDamageable()) }, c.clause)
-			if found[c.clause] == nil {
-				t.Errorf("clause %s accepts it", c.clause)
-			}
+			suite.Trial[store]{Violations: checkpointtest.DamageViolations}.
+				Convict(t, c.clause, func() store { return c.broken(newDamageable()) })
 		})
 	}
 }

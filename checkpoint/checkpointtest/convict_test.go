@@ -6,13 +6,13 @@ import (
 	"errors"
 	"iter"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/checkpointtest"
+	"github.com/holdfast-go/holdfast/internal/suite"
 	"github.com/holdfast-go/holdfast/lock"
 )
 
@@ -55,19 +55,14 @@ type conviction struct {
 }
 
 func convict(t *testing.T, stores map[string]conviction) {
+	trial := suite.Trial[store]{
+		Violations: checkpointtest.Violations,
+		Blocking:   []string{"sequences-reentrant", "retry-over"},
+	}
 	for name, c := range stores {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-			defer cancel()
-			// Such a broken store blocks until its ctx ends.
-			if strings.HasPrefix(c.clause, "sequences") || c.clause == "retry-over" {
-				ctx, cancel = context.WithTimeout(t.Context(), time.Second)
-				defer cancel()
-			}
-			if checkpointtest.Violations(ctx, c.broken, c.clause)[c.clause] == nil {
-				t.Errorf("clause %s accepts it", c.clause)
-			}
+			trial.Convict(t, c.clause, c.broken)
 		})
 	}
 }

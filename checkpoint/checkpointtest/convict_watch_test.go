@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/checkpointtest"
+	"github.com/holdfast-go/holdfast/internal/suite"
 )
 
 // Each of these stores breaks a promise about the watcher.
@@ -36,8 +37,6 @@ func TestWatchConvicts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // some wait for ever
-			defer cancel()
 			broken := func() checkpointtest.WatchingStore {
 				m := new(checkpoint.Memory)
 				return watching{m, func(
@@ -55,9 +54,8 @@ func TestWatchConvicts(t *testing.T) {
 					return other, err
 				}}
 			}
-			if checkpointtest.WatchViolations(ctx, broken, c.clause)[c.clause] == nil {
-				t.Errorf("clause %s accepts it", c.clause)
-			}
+			suite.Trial[checkpointtest.WatchingStore]{Violations: checkpointtest.WatchViolations}.
+				Convict(t, c.clause, broken)
 		})
 	}
 }

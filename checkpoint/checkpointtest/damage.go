@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/suite"
 )
 
 // A DamagingStore can damage a session, as a hand in the database or a lost block of its disk does. Only the tests of a
@@ -29,26 +30,14 @@ type DamagingStore interface {
 // RunDamaged checks the clauses about damaged sessions and turns. newStore must return an empty store each time it is
 // called.
 func RunDamaged(t *testing.T, newStore func(t *testing.T) DamagingStore) {
-	for _, c := range damageClauses {
-		t.Run(c.name, func(t *testing.T) {
-			if err := c.run(t.Context(), newStore(t)); err != nil {
-				t.Errorf("%v\nrule: %s", err, c.rule)
-			}
-		})
-	}
+	damageContract().Run(t, newStore)
 }
 
-// A damageClause is a clause that damages sessions.
-type damageClause struct {
-	name, rule string
-	check      func(p *probe, s DamagingStore)
+func damageContract() suite.Clauses[DamagingStore] {
+	return suite.Of(damageClauses, clauseOn[DamagingStore].bound)
 }
 
-func (c *damageClause) run(ctx context.Context, s DamagingStore) error {
-	return (&clause{check: func(p *probe) { c.check(p, s) }}).run(ctx, s)
-}
-
-var damageClauses = []damageClause{
+var damageClauses = []clauseOn[DamagingStore]{
 	{
 		name: "sessions",
 		rule: "Sessions yields a session whose head is damaged, and goes on; if it had to read the head, with a *DamagedError",

@@ -2,53 +2,34 @@ package checkpointtest
 
 import (
 	"context"
-	"slices"
 	"time"
 )
 
-// DamageViolations is Violations for the clauses of RunDamaged.
-func DamageViolations(ctx context.Context, newStore func() DamagingStore, names ...string) map[string]error {
-	found := make(map[string]error)
-	for _, c := range damageClauses {
-		if len(names) > 0 && !slices.Contains(names, c.name) {
-			continue
-		}
-		if err := c.run(ctx, newStore()); err != nil {
-			found[c.name] = err
-		}
-	}
-	return found
+// SweepViolations is Violations for the clauses of RunSweeper.
+func SweepViolations(
+	ctx context.Context, newStore func() func(ttl time.Duration) SweepingStore, names ...string,
+) map[string]error {
+	return sweepContract().Violations(ctx, newStore, names...)
 }
 
 // UnsettledViolations is Violations for the clauses of RunUnsettled.
 func UnsettledViolations(
-	ctx context.Context, newStore func(unsettled time.Duration) SweepingStore, names ...string,
+	ctx context.Context, newStore func() func(unsettled time.Duration) SweepingStore, names ...string,
 ) map[string]error {
-	found := make(map[string]error)
-	for _, c := range unsettledClauses {
-		if len(names) > 0 && !slices.Contains(names, c.name) {
-			continue
-		}
-		if err := c.clause().run(ctx, newStore(c.unsettled)); err != nil {
-			found[c.name] = err
-		}
-	}
-	return found
+	return unsettledContract().Violations(ctx, newStore, names...)
 }
 
-// OutgrownViolation returns the error that the clause of RunOutgrown finds.
-func OutgrownViolation(ctx context.Context, s DamagingStore) error { return outgrownClause.run(ctx, s) }
+// DamageViolations is Violations for the clauses of RunDamaged.
+func DamageViolations(ctx context.Context, newStore func() DamagingStore, names ...string) map[string]error {
+	return damageContract().Violations(ctx, newStore, names...)
+}
 
 // WatchViolations is Violations for the clauses of RunWatcher.
 func WatchViolations(ctx context.Context, newStore func() WatchingStore, names ...string) map[string]error {
-	found := make(map[string]error)
-	for _, c := range watchClauses {
-		if len(names) > 0 && !slices.Contains(names, c.name) {
-			continue
-		}
-		if err := c.clause().run(ctx, newStore()); err != nil {
-			found[c.name] = err
-		}
-	}
-	return found
+	return watchContract().Violations(ctx, newStore, names...)
+}
+
+// OutgrownViolation returns the error that the clause of RunOutgrown finds.
+func OutgrownViolation(ctx context.Context, s DamagingStore) error {
+	return outgrownClause.bound().Violation(ctx, s)
 }

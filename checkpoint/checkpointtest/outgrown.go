@@ -7,7 +7,7 @@ import (
 )
 
 // An earlier version may have stored larger documents than a store takes now.
-var outgrownClause = damageClause{
+var outgrownClause = clauseOn[DamagingStore]{
 	name: "outgrown",
 	rule: "a turn whose state no store would take now is read and claimed, another settles after it, and Delete removes it",
 	check: func(p *probe, s DamagingStore) {
@@ -30,7 +30,5 @@ var outgrownClause = damageClause{
 // RunOutgrown checks the clause about states that are larger than a store takes now. DamageTurn must store such a
 // state: an array of 400,001 empty objects.
 func RunOutgrown(t *testing.T, newStore func(t *testing.T) DamagingStore) {
-	if err := outgrownClause.run(t.Context(), newStore(t)); err != nil {
-		t.Errorf("%v\nrule: %s", err, outgrownClause.rule)
-	}
+	outgrownClause.bound().Test(t, newStore(t))
 }

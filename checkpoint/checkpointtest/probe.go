@@ -6,14 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
-	"math/rand/v2"
 	"reflect"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/suite"
 	"github.com/holdfast-go/holdfast/lock"
 )
 
@@ -210,19 +209,7 @@ func (p *probe) wantSessions(q checkpoint.SessionQuery, want ...string) {
 	}
 }
 
-// together runs all fs at once and waits for them.
-func together(fs ...func()) {
-	var wg sync.WaitGroup
-	start := make(chan struct{})
-	for _, i := range rand.Perm(len(fs)) { // the last to wait is woken first
-		wg.Go(func() {
-			<-start
-			fs[i]()
-		})
-	}
-	close(start)
-	wg.Wait()
-}
+func together(fs ...func()) { suite.Together(fs...) }
 
 func sameCheckpoint(got, want checkpoint.Checkpoint) error {
 	if got.Turn != want.Turn || got.Signature != want.Signature || got.Version != want.Version ||

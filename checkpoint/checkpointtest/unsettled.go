@@ -5,18 +5,19 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/suite"
 )
 
 // RunUnsettled checks the clauses of [checkpoint.Sweeper] about sessions that have settled nothing. newStore must
 // return an empty store without a TTL, in which such a session is idle after the given time.
 func RunUnsettled(t *testing.T, newStore func(t *testing.T, unsettled time.Duration) SweepingStore) {
-	for _, c := range unsettledClauses {
-		t.Run(c.name, func(t *testing.T) {
-			if err := c.clause().run(t.Context(), newStore(t, c.unsettled)); err != nil {
-				t.Errorf("%v\nrule: %s", err, c.rule)
-			}
-		})
-	}
+	unsettledContract().Run(t, forTest(newStore))
+}
+
+func unsettledContract() suite.Clauses[opener] {
+	return suite.Of(unsettledClauses, func(c unsettledClause) suite.Clause[opener] {
+		return suite.With(c.unsettled, clauseOn[SweepingStore]{c.name, c.rule, c.check}.bound())
+	})
 }
 
 type unsettledClause struct {
@@ -24,10 +25,6 @@ type unsettledClause struct {
 	rule      string
 	unsettled time.Duration
 	check     func(p *probe, s SweepingStore)
-}
-
-func (c unsettledClause) clause() *clause {
-	return &clause{check: func(p *probe) { c.check(p, p.store.(SweepingStore)) }}
 }
 
 var unsettledClauses = []unsettledClause{

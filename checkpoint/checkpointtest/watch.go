@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/suite"
 )
 
 // WatchingStore is a store that keeps which process is the watcher.
@@ -17,25 +18,14 @@ type WatchingStore interface {
 
 // RunWatcher checks the clauses of [checkpoint.Watcher]. newStore must return an empty store each time it is called.
 func RunWatcher(t *testing.T, newStore func(t *testing.T) WatchingStore) {
-	for _, c := range watchClauses {
-		t.Run(c.name, func(t *testing.T) {
-			if err := c.clause().run(t.Context(), newStore(t)); err != nil {
-				t.Errorf("%v\nrule: %s", err, c.rule)
-			}
-		})
-	}
+	watchContract().Run(t, newStore)
 }
 
-type watchClause struct {
-	name, rule string
-	check      func(p *probe, s WatchingStore)
+func watchContract() suite.Clauses[WatchingStore] {
+	return suite.Of(watchClauses, clauseOn[WatchingStore].bound)
 }
 
-func (c *watchClause) clause() *clause {
-	return &clause{check: func(p *probe) { c.check(p, p.store.(WatchingStore)) }}
-}
-
-var watchClauses = []watchClause{
+var watchClauses = []clauseOn[WatchingStore]{
 	{
 		name: "watcher",
 		rule: "while one process is the watcher, others are told for how long, and it may ask again",

@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/checkpointtest"
 	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
+	"github.com/holdfast-go/holdfast/internal/suite"
 	"github.com/holdfast-go/holdfast/internal/testenv"
 	"github.com/holdfast-go/holdfast/lock"
 )
@@ -140,26 +141,15 @@ func TestSuiteConvicts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, clause := range c.clauses {
-				// A race is lost soon, but not each time.
-				for tries := 0; ; tries++ {
-					patience := 5 * time.Second
-					if clause == "sequences-reentrant" { // the clause blocks until its ctx ends
-						patience = time.Second
-					}
-					ctx, cancel := context.WithTimeout(t.Context(), patience)
-					found := checkpointtest.Violations(ctx, func() checkpoint.Store {
-						pool := oneConnection(t, clause == "sequences-reentrant")
-						s := pgcheckpoint.New(pool, nil)
-						return c.broken(s, pool)
-					}, clause)
-					cancel()
-					if found[clause] != nil {
-						break
-					}
-					if tries == 10 {
-						t.Fatalf("clause %s accepts it", clause)
-					}
-				}
+				suite.Trial[checkpoint.Store]{
+					Violations: checkpointtest.Violations,
+					Blocking:   []string{"sequences-reentrant"},
+					Tries:      10, // a race is lost soon, but not each time
+				}.Convict(t, clause, func() checkpoint.Store {
+					pool := oneConnection(t, clause == "sequences-reentrant")
+					s := pgcheckpoint.New(pool, nil)
+					return c.broken(s, pool)
+				})
 			}
 		})
 	}

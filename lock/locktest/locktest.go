@@ -1,5 +1,4 @@
-// Package locktest tests implementations of [lock.Locker] against their contract. It imports nothing outside the
-// standard library and package lock.
+// Package locktest tests implementations of [lock.Locker] against their contract. It imports no driver.
 package locktest
 
 import (
@@ -10,56 +9,31 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
+	"github.com/holdfast-go/holdfast/internal/suite"
 	"github.com/holdfast-go/holdfast/lock"
 )
 
-// A clause is one sentence of the contract and a check that it holds.
-type clause struct {
-	name string
-	// rule is printed on failure, so that the failure reads as a broken promise.
-	rule  string
-	check func(ctx context.Context, l lock.Locker) error
-}
-
-// patience bounds a clause. A locker that blocks longer breaks the clause.
-const patience = 60 * time.Second
-
 // Run checks every clause in its own subtest. newLocker must return a locker on which no key is held.
-func Run(t *testing.T, newLocker func(t *testing.T) lock.Locker) {
-	for _, c := range clauses {
-		t.Run(c.name, func(t *testing.T) {
-			if err := c.run(t.Context(), newLocker(t)); err != nil {
-				t.Errorf("%v\nrule: %s", err, c.rule)
-			}
-		})
-	}
-}
+func Run(t *testing.T, newLocker func(t *testing.T) lock.Locker) { clauses.Run(t, newLocker) }
 
 // Violation returns the fault that the named clause finds in l. Tests use it to show that a wrong locker is convicted.
 func Violation(ctx context.Context, l lock.Locker, name string) error {
 	for _, c := range clauses {
-		if c.name == name {
-			return c.run(ctx, l)
+		if c.Name == name {
+			return c.Violation(ctx, l)
 		}
 	}
 	return fmt.Errorf("no clause %q", name)
 }
 
-func (c clause) run(ctx context.Context, l lock.Locker) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	return c.check(ctx, l)
-}
-
 type ctxKey struct{}
 
-var clauses = []clause{
+var clauses = suite.Clauses[lock.Locker]{
 	{
-		name: "exclusive",
-		rule: "a key is held by one caller at a time, however many ask",
-		check: func(ctx context.Context, l lock.Locker) error {
+		Name: "exclusive",
+		Rule: "a key is held by one caller at a time, however many ask",
+		Check: func(ctx context.Context, l lock.Locker) error {
 			var inside, most, total atomic.Int32
 			var wg sync.WaitGroup
 			errs := make([]error, 16)
@@ -88,9 +62,9 @@ var clauses = []clause{
 		},
 	},
 	{
-		name: "try",
-		rule: "TryLock returns ErrHeld at once while the key is held, and takes a free one",
-		check: func(ctx context.Context, l lock.Locker) error {
+		Name: "try",
+		Rule: "TryLock returns ErrHeld at once while the key is held, and takes a free one",
+		Check: func(ctx context.Context, l lock.Locker) error {
 			held, unlock, err := l.TryLock(ctx, "k")
 			if err != nil {
 				return err
@@ -111,9 +85,9 @@ var clauses = []clause{
 		},
 	},
 	{
-		name: "unlock",
-		rule: "unlock ends held, may be called again without giving away another's lock, and needs no live ctx",
-		check: func(ctx context.Context, l lock.Locker) error {
+		Name: "unlock",
+		Rule: "unlock ends held, may be called again without giving away another's lock, and needs no live ctx",
+		Check: func(ctx context.Context, l lock.Locker) error {
 			short, cancel := context.WithCancel(ctx)
 			defer cancel()
 			held, unlock, err := l.Lock(short, "k")
@@ -138,9 +112,9 @@ var clauses = []clause{
 		},
 	},
 	{
-		name: "held",
-		rule: "held derives from ctx: it has its values and ends with it",
-		check: func(ctx context.Context, l lock.Locker) error {
+		Name: "held",
+		Rule: "held derives from ctx: it has its values and ends with it",
+		Check: func(ctx context.Context, l lock.Locker) error {
 			short, cancel := context.WithCancelCause(context.WithValue(ctx, ctxKey{}, "v"))
 			defer cancel(nil)
 			held, unlock, err := l.Lock(short, "k")
@@ -161,9 +135,9 @@ var clauses = []clause{
 		},
 	},
 	{
-		name: "give-up",
-		rule: "a waiter whose ctx ends gets the cause of it, and leaves the key to the others",
-		check: func(ctx context.Context, l lock.Locker) error {
+		Name: "give-up",
+		Rule: "a waiter whose ctx ends gets the cause of it, and leaves the key to the others",
+		Check: func(ctx context.Context, l lock.Locker) error {
 			_, unlock, err := l.Lock(ctx, "k")
 			if err != nil {
 				return err
@@ -200,9 +174,9 @@ var clauses = []clause{
 		},
 	},
 	{
-		name: "hand-over",
-		rule: "a waiter gets the key when its holder unlocks, also when others give up at that moment",
-		check: func(ctx context.Context, l lock.Locker) error {
+		Name: "hand-over",
+		Rule: "a waiter gets the key when its holder unlocks, also when others give up at that moment",
+		Check: func(ctx context.Context, l lock.Locker) error {
 			for range 20 {
 				_, unlock, err := l.Lock(ctx, "k")
 				if err != nil {
@@ -234,9 +208,9 @@ var clauses = []clause{
 		},
 	},
 	{
-		name: "keys",
-		rule: "keys are any strings and do not disturb one another",
-		check: func(ctx context.Context, l lock.Locker) error {
+		Name: "keys",
+		Rule: "keys are any strings and do not disturb one another",
+		Check: func(ctx context.Context, l lock.Locker) error {
 			keys := []string{
 				"a", "a ", "a:b", "{a}", "{}", "%", "*", "a\x00b", "\xff", "😀", "a\n", strings.Repeat("x", 2000),
 				lock.Key("bot", "s"), lock.Key("bo", "ts"),

@@ -3,8 +3,8 @@ package locktest_test
 import (
 	"context"
 	"testing"
-	"time"
 
+	"github.com/holdfast-go/holdfast/internal/suite"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/lock/locktest"
 )
@@ -44,23 +44,25 @@ func (o *orphan) Lock(ctx context.Context, key string) (context.Context, func(),
 }
 
 func TestSuiteConvicts(t *testing.T) {
+	trial := suite.Trial[lock.Locker]{Violations: locktest.Violations, Blocking: []string{"give-up"}}
 	for name, c := range map[string]struct {
-		broken func() lock.Locker
 		clause string
+		broken func() lock.Locker
 	}{
-		"grants everybody": {func() lock.Locker { return everybody{} }, "try"},
-		"one key":          {func() lock.Locker { return new(oneKey) }, "keys"},
-		"deaf to ctx":      {func() lock.Locker { return new(deaf) }, "give-up"},
-		"ctx of its own":   {func() lock.Locker { return new(orphan) }, "held"},
+		"grants everybody": {"try", func() lock.Locker { return everybody{} }},
+		"one key":          {"keys", func() lock.Locker { return new(oneKey) }},
+		"deaf to ctx":      {"give-up", func() lock.Locker { return new(deaf) }},
+		"ctx of its own":   {"held", func() lock.Locker { return new(orphan) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			// A locker that waits for ever is convicted when ctx ends.
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			if locktest.Violation(ctx, c.broken(), c.clause) == nil {
-				t.Errorf("clause %s accepts it", c.clause)
-			}
+			trial.Convict(t, c.clause, c.broken)
 		})
+	}
+}
+
+func TestSuiteAccepts(t *testing.T) {
+	for name, err := range locktest.Violations(t.Context(), func() lock.Locker { return new(lock.Memory) }) {
+		t.Errorf("%s: %v", name, err)
 	}
 }

@@ -1,11 +1,10 @@
 package pgsnapshot_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
-	"time"
 
+	"github.com/holdfast-go/holdfast/internal/suite"
 	"github.com/holdfast-go/holdfast/snapshot"
 	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
 	"github.com/holdfast-go/holdfast/snapshot/snapshottest"
@@ -140,15 +139,7 @@ func TestSuiteConvicts(t *testing.T) {
 // convict fails unless the clause catches the store. A race shows the fault soon, but not each time.
 func convict(t *testing.T, clause string, newStore func() snapshot.Store) {
 	t.Helper()
-	for range 6 {
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-		found := snapshottest.Violations(ctx, newStore, clause)
-		cancel()
-		if found[clause] != nil {
-			return
-		}
-	}
-	t.Fatalf("clause %s accepts it", clause)
+	suite.Trial[snapshot.Store]{Violations: snapshottest.Violations, Tries: 6}.Convict(t, clause, newStore)
 }
 
 // cleansNothing stands for a clean that never comes.

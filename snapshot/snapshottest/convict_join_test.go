@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/suite"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
 	"github.com/holdfast-go/holdfast/snapshot/snapshottest"
@@ -15,6 +16,12 @@ import (
 
 // Each broken Settle must be caught by the clause that it breaks.
 func TestSuiteConvictsJoin(t *testing.T) {
+	type pair = func() (snapshottest.JoiningStore, checkpoint.Store)
+	trial := suite.Trial[pair]{
+		Violations: func(ctx context.Context, open func() pair, names ...string) map[string]error {
+			return snapshottest.JoinViolations(ctx, open(), names...)
+		},
+	}
 	for name, c := range map[string]struct {
 		clause string
 		settle func(runs *snapshot.Memory, turns *checkpoint.Memory) snapshot.Settle
@@ -33,17 +40,16 @@ func TestSuiteConvictsJoin(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			found := snapshottest.JoinViolations(t.Context(), func() (snapshottest.JoiningStore, checkpoint.Store) {
-				runs, turns := new(snapshot.Memory), new(checkpoint.Memory)
-				j := &jointly{Store: runs, settle: c.settle(runs, turns)}
-				if c.clause == "join-parts" {
-					j.settle = j.keepingParts(j.settle)
+			trial.Convict(t, c.clause, func() pair {
+				return func() (snapshottest.JoiningStore, checkpoint.Store) {
+					runs, turns := new(snapshot.Memory), new(checkpoint.Memory)
+					j := &jointly{Store: runs, settle: c.settle(runs, turns)}
+					if c.clause == "join-parts" {
+						j.settle = j.keepingParts(j.settle)
+					}
+					return j, turns
 				}
-				return j, turns
-			}, c.clause)
-			if found[c.clause] == nil {
-				t.Errorf("clause %s accepts it", c.clause)
-			}
+			})
 		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/suite"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
 	"github.com/holdfast-go/holdfast/snapshot/snapshottest"
@@ -56,14 +57,12 @@ func TestSweeperConvicts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-			defer cancel()
-			found := snapshottest.SweepViolations(ctx, func(remember time.Duration) snapshottest.SweepingStore {
-				return c.broken(&snapshot.Memory{Remember: remember})
-			}, c.clause)
-			if found[c.clause] == nil {
-				t.Errorf("clause %s accepts it", c.clause)
-			}
+			suite.Trial[func(time.Duration) sweeping]{
+				Violations: snapshottest.SweepViolations,
+				Blocking:   []string{"forgotten"},
+			}.Convict(t, c.clause, func() func(time.Duration) sweeping {
+				return func(remember time.Duration) sweeping { return c.broken(&snapshot.Memory{Remember: remember}) }
+			})
 		})
 	}
 }

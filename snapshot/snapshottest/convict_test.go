@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/suite"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
 	"github.com/holdfast-go/holdfast/snapshot/snapshottest"
@@ -54,20 +55,14 @@ type conviction struct {
 }
 
 func convict(t *testing.T, stores map[string]conviction) {
+	trial := suite.Trial[store]{
+		Violations: snapshottest.Violations,
+		Blocking:   []string{"runs-reentrant", "pause-over", "pause-bounds"},
+	}
 	for name, c := range stores {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			patience := 20 * time.Second
-			switch c.clause {
-			// Such a store blocks until its ctx ends.
-			case "runs-reentrant", "pause-over", "pause-bounds":
-				patience = time.Second
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
-			defer cancel()
-			if snapshottest.Violations(ctx, c.broken, c.clause)[c.clause] == nil {
-				t.Errorf("clause %s accepts it", c.clause)
-			}
+			trial.Convict(t, c.clause, c.broken)
 		})
 	}
 }

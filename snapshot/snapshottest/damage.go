@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/suite"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
@@ -22,26 +23,14 @@ type DamagingStore interface {
 
 // RunDamaged checks the clauses about damaged runs. newStore must return an empty store each time it is called.
 func RunDamaged(t *testing.T, newStore func(t *testing.T) DamagingStore) {
-	for _, c := range damageClauses {
-		t.Run(c.name, func(t *testing.T) {
-			if err := c.run(t.Context(), newStore(t)); err != nil {
-				t.Errorf("%v\nrule: %s", err, c.rule)
-			}
-		})
-	}
+	damageContract().Run(t, newStore)
 }
 
-// A damageClause is a clause that damages runs.
-type damageClause struct {
-	name, rule string
-	check      func(p *probe, s DamagingStore)
+func damageContract() suite.Clauses[DamagingStore] {
+	return suite.Of(damageClauses, clauseOn[DamagingStore].bound)
 }
 
-func (c *damageClause) run(ctx context.Context, s DamagingStore) error {
-	return (&clause{check: func(p *probe) { c.check(p, s) }}).run(ctx, s)
-}
-
-var damageClauses = []damageClause{
+var damageClauses = []clauseOn[DamagingStore]{
 	{
 		name: "listed",
 		rule: "Runs yields a damaged run with a *DamagedError that names it, and goes on",

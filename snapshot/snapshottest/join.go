@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/suite"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
@@ -22,46 +22,37 @@ type JoiningStore interface {
 
 // RunJoiner checks the clauses of [snapshot.Joiner]. newStores must return two empty stores that can be joined.
 func RunJoiner(t *testing.T, newStores func(t *testing.T) (JoiningStore, checkpoint.Store)) {
-	for _, c := range joinClauses {
-		t.Run(c.name, func(t *testing.T) {
-			if err := c.run(t.Context(), func() (JoiningStore, checkpoint.Store) { return newStores(t) }); err != nil {
-				t.Errorf("%v\nrule: %s", err, c.rule)
-			}
-		})
-	}
+	joinContract().Run(t, func(t *testing.T) pair { return func() (JoiningStore, checkpoint.Store) { return newStores(t) } })
 }
 
 // JoinViolations is Violations for RunJoiner.
 func JoinViolations(
 	ctx context.Context, newStores func() (JoiningStore, checkpoint.Store), names ...string,
 ) map[string]error {
-	found := make(map[string]error)
-	for _, c := range joinClauses {
-		if len(names) > 0 && !slices.Contains(names, c.name) {
-			continue
-		}
-		if err := c.run(ctx, newStores); err != nil {
-			found[c.name] = err
-		}
-	}
-	return found
+	return joinContract().Violations(ctx, func() pair { return newStores }, names...)
+}
+
+// A pair makes two stores that can be joined.
+type pair = func() (JoiningStore, checkpoint.Store)
+
+func joinContract() suite.Clauses[pair] {
+	return suite.Of(joinClauses, func(c joinClause) suite.Clause[pair] {
+		return suite.Clause[pair]{Name: c.name, Rule: c.rule, Check: func(ctx context.Context, newStores pair) error {
+			runs, turns := newStores()
+			settle := runs.Join(turns)
+			if settle == nil {
+				return errors.New("the stores cannot be joined")
+			}
+			c.check(&joint{&probe{ctx: ctx, store: runs}, turns, settle})
+			return nil
+		}}
+	})
 }
 
 // A joinClause is a clause about two stores.
 type joinClause struct {
 	name, rule string
 	check      func(j *joint)
-}
-
-func (c *joinClause) run(ctx context.Context, newStores func() (JoiningStore, checkpoint.Store)) error {
-	runs, turns := newStores()
-	return (&clause{check: func(p *probe) {
-		settle := runs.Join(turns)
-		if settle == nil {
-			fail("the stores cannot be joined")
-		}
-		c.check(&joint{p, turns, settle})
-	}}).run(ctx, runs)
 }
 
 // A joint is a probe of the store of runs, with the checkpoint store that it is joined with.

@@ -7,7 +7,7 @@ import (
 )
 
 // An earlier version may have stored larger documents than a store takes now.
-var outgrownClause = damageClause{
+var outgrownClause = clauseOn[DamagingStore]{
 	name: "outgrown",
 	rule: "a run whose payload no store would take now is listed, found and adopted, and can be put off, ended and deleted",
 	check: func(p *probe, s DamagingStore) {
@@ -39,7 +39,5 @@ var outgrownClause = damageClause{
 // RunOutgrown checks the clause about payloads that are larger than a store takes now. Damage must store such a
 // payload: an array of 400,001 empty objects.
 func RunOutgrown(t *testing.T, newStore func(t *testing.T) DamagingStore) {
-	if err := outgrownClause.run(t.Context(), newStore(t)); err != nil {
-		t.Errorf("%v\nrule: %s", err, outgrownClause.rule)
-	}
+	outgrownClause.bound().Test(t, newStore(t))
 }

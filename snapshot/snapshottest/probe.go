@@ -6,13 +6,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"reflect"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/suite"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
@@ -163,7 +162,7 @@ func samePause(got, want snapshot.Run) error {
 		return nil
 	}
 	over, off := want.Pause-got.Pause, time.Until(got.NotBefore)-got.Pause
-	wrong := got.Pause < 0 || over < -time.Second || over > patience
+	wrong := got.Pause < 0 || over < -time.Second || over > suite.Patience
 	if wrong || off.Abs() > time.Hour || got.NotBefore.Location() != time.UTC {
 		return fmt.Errorf("pause of %v until %v, want %v", got.Pause, got.NotBefore, want.Pause)
 	}
@@ -212,16 +211,4 @@ func canonical(doc json.RawMessage) ([]byte, error) {
 	return json.Marshal(v)
 }
 
-// together runs all fs at once and waits for them.
-func together(fs ...func()) {
-	var wg sync.WaitGroup
-	start := make(chan struct{})
-	for _, i := range rand.Perm(len(fs)) { // the last to wait is woken first
-		wg.Go(func() {
-			<-start
-			fs[i]()
-		})
-	}
-	close(start)
-	wg.Wait()
-}
+func together(fs ...func()) { suite.Together(fs...) }

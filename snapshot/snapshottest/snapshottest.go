@@ -7,18 +7,15 @@
 //		snapshottest.Run(t, func(t *testing.T) snapshot.Store { return mystore.New(open(t), nil) })
 //	}
 //
-// The package imports only the standard library and the contracts of the stores. Its tests show that the clauses
-// convict stores which break them.
+// The package imports no driver. Its tests show that the clauses convict stores which break them.
 package snapshottest
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"testing"
-	"time"
 
+	"github.com/holdfast-go/holdfast/internal/suite"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
@@ -30,33 +27,33 @@ type clause struct {
 	check func(p *probe)
 }
 
-// patience bounds a clause: a store that blocks for ever breaks it.
-const patience = 3 * time.Minute
-
 // Run checks every clause in its own subtest. newStore must return an empty store each time it is called.
-func Run(t *testing.T, newStore func(t *testing.T) snapshot.Store) {
-	for _, c := range clauses() {
-		t.Run(c.name, func(t *testing.T) {
-			if err := c.run(t.Context(), newStore(t)); err != nil {
-				t.Errorf("%v\nrule: %s", err, c.rule)
-			}
-		})
-	}
-}
+func Run(t *testing.T, newStore func(t *testing.T) snapshot.Store) { contract().Run(t, newStore) }
 
 // Violations runs the named clauses, or all if none is named. It returns the fault of each broken clause. It is for
 // tests which show that a wrong store is convicted.
 func Violations(ctx context.Context, newStore func() snapshot.Store, names ...string) map[string]error {
-	found := make(map[string]error)
-	for _, c := range clauses() {
-		if len(names) > 0 && !slices.Contains(names, c.name) {
-			continue
-		}
-		if err := c.run(ctx, newStore()); err != nil {
-			found[c.name] = err
-		}
-	}
-	return found
+	return contract().Violations(ctx, newStore, names...)
+}
+
+func contract() suite.Clauses[snapshot.Store] {
+	return suite.Of(clauses(), func(c clause) suite.Clause[snapshot.Store] {
+		return clauseOn[snapshot.Store]{c.name, c.rule, func(p *probe, _ snapshot.Store) { c.check(p) }}.bound()
+	})
+}
+
+// A clauseOn is a clause about stores that can do more than every store can.
+type clauseOn[S snapshot.Store] struct {
+	name, rule string
+	check      func(p *probe, s S)
+}
+
+// bound returns c with a probe of the store that the runner brings.
+func (c clauseOn[S]) bound() suite.Clause[S] {
+	return suite.Clause[S]{Name: c.name, Rule: c.rule, Check: func(ctx context.Context, s S) error {
+		c.check(&probe{ctx: ctx, store: s}, s)
+		return nil
+	}}
 }
 
 func clauses() []clause {
@@ -64,38 +61,8 @@ func clauses() []clause {
 		partValueClauses, pauseClauses, readClauses, raceClauses, keptRaceClauses, valueClauses)
 }
 
-// run returns the fault that the check found, or nil.
-func (c *clause) run(ctx context.Context, s snapshot.Store) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	defer func() {
-		if r := recover(); r != nil {
-			b, ok := r.(broken)
-			if !ok {
-				panic(r)
-			}
-			err = b.err
-		}
-	}()
-	c.check(&probe{ctx: ctx, store: s})
-	return nil
-}
+func fail(format string, args ...any) { suite.Fail(format, args...) }
 
-// broken is the value of a probe's panic. The panic leaves the check of a clause from any depth.
-type broken struct{ err error }
+func want(err, target error) { suite.Want(err, target) }
 
-func fail(format string, args ...any) {
-	panic(broken{fmt.Errorf(format, args...)})
-}
-
-func want(err, target error) {
-	if !errors.Is(err, target) {
-		fail("got error %v, want %v", err, target)
-	}
-}
-
-func ok(err error) {
-	if err != nil {
-		fail("unexpected error: %w", err)
-	}
-}
+func ok(err error) { suite.OK(err) }

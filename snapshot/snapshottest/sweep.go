@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/suite"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
@@ -19,13 +20,18 @@ type SweepingStore interface {
 // RunSweeper checks the clauses of [snapshot.Sweeper]. newStore must return an empty store that remembers a fence for
 // the given time, and for [snapshot.DefaultRemember] if that is 0.
 func RunSweeper(t *testing.T, newStore func(t *testing.T, remember time.Duration) SweepingStore) {
-	for _, c := range sweepClauses {
-		t.Run(c.name, func(t *testing.T) {
-			if err := c.run(t.Context(), newStore(t, c.remember)); err != nil {
-				t.Errorf("%v\nrule: %s", err, c.rule)
-			}
-		})
-	}
+	sweepContract().Run(t, func(t *testing.T) opener {
+		return func(remember time.Duration) SweepingStore { return newStore(t, remember) }
+	})
+}
+
+// An opener makes a store that remembers a fence for the given time.
+type opener = func(remember time.Duration) SweepingStore
+
+func sweepContract() suite.Clauses[opener] {
+	return suite.Of(sweepClauses, func(c sweepClause) suite.Clause[opener] {
+		return suite.With(c.remember, clauseOn[SweepingStore]{c.name, c.rule, c.check}.bound())
+	})
 }
 
 type sweepClause struct {
@@ -33,10 +39,6 @@ type sweepClause struct {
 	rule     string
 	remember time.Duration
 	check    func(p *probe, s SweepingStore)
-}
-
-func (c *sweepClause) run(ctx context.Context, s SweepingStore) error {
-	return (&clause{check: func(p *probe) { c.check(p, s) }}).run(ctx, s)
 }
 
 var sweepClauses = []sweepClause{

@@ -1,0 +1,4 @@
+package locktest
+
+// Violations returns an error for each clause that a locker breaks.
+var Violations = clauses.Violations
