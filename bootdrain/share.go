@@ -93,6 +93,7 @@ func (s *seat) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dueEvery)
 	defer cancel()
 	if _, err := s.bot.Watching(ctx, s.every, 0); err != nil {
-		s.drain.Logger.WarnContext(ctx, "watch not left: another process takes it over in some seconds", s.drain.why(err))
+		s.drain.Logger.WarnContext(ctx, "watch not left: another process takes it over in some seconds",
+			s.drain.why(err))
 	}
 }

@@ -85,8 +85,10 @@ func (c clauseOn[S]) bound() suite.Clause[S] {
 }
 
 func clauses() []clause {
-	return slices.Concat(claimClauses, fromClauses, leaseClauses, deleteClauses, appendClauses, keepClauses, markClauses,
-		retryClauses, readClauses, raceClauses, cancelClauses, valueClauses)
+	return slices.Concat(
+		claimClauses, fromClauses, leaseClauses, deleteClauses, appendClauses, keepClauses, markClauses,
+		retryClauses, readClauses, raceClauses, cancelClauses, valueClauses,
+	)
 }
 
 func fail(format string, args ...any) { suite.Fail(format, args...) }

@@ -12,7 +12,7 @@ import (
 var claimClauses = []clause{
 	{
 		name: "claim-new",
-		rule: "the first claim of a session returns a fence with the caller's nonce, its epoch as Born, and nothing settled",
+		rule: "the first claim returns a fence with the caller's nonce, its epoch as Born, and no settled turn",
 		check: func(p *probe) {
 			c := p.claim("a")
 			if c.Fence.Epoch <= 0 {
@@ -124,7 +124,7 @@ var claimClauses = []clause{
 	},
 	{
 		name: "claim-separate",
-		rule: "sessions of one name under two orchestrators, and names that only join to the same text, are different sessions",
+		rule: "one session name under two orchestrators, and names that join to one text, are different sessions",
 		check: func(p *probe) {
 			for i, k := range []checkpoint.Key{
 				{Orchestrator: "o", Session: "s"},
@@ -180,7 +180,7 @@ var leaseClauses = []clause{
 	},
 	{
 		name: "expired-untaken",
-		rule: "an expired lease that nobody has taken still appends, marks and renews",
+		rule: "an expired lease that no claim has taken still appends, marks and renews",
 		check: func(p *probe) {
 			l := p.expired("a")
 			p.append(l, turn(0))

@@ -40,7 +40,7 @@ func damageContract() suite.Clauses[DamagingStore] {
 var damageClauses = []clauseOn[DamagingStore]{
 	{
 		name: "sessions",
-		rule: "Sessions yields a session whose head is damaged, and goes on; if it had to read the head, with a *DamagedError",
+		rule: "Sessions yields a session with a damaged head, with a *DamagedError if it read the head, and goes on",
 		check: func(p *probe, s DamagingStore) {
 			var all []string
 			for i := range 60 {
@@ -122,7 +122,7 @@ var damageClauses = []clauseOn[DamagingStore]{
 	},
 	{
 		name: "claim-headless",
-		rule: "a Claim where turns are kept without a head is a *DamagedError each time, and hides no turn behind a new session",
+		rule: "if turns are kept without a head, each Claim is a *DamagedError, and hides no turn behind a new session",
 		check: func(p *probe, s DamagingStore) {
 			p.settled("a", 3)
 			ok(s.LoseHead(p.ctx, key("a")))
@@ -149,7 +149,7 @@ var damageClauses = []clauseOn[DamagingStore]{
 	},
 	{
 		name:  "delete-headless",
-		rule:  "Delete under the lease that came with the error removes what is kept without a head: the session starts anew",
+		rule:  "Delete under the lease that came with the error removes turns without a head: the session starts anew",
 		check: func(p *probe, s DamagingStore) { p.heals(s, func() { ok(s.LoseHead(p.ctx, key("a"))) }) },
 	},
 	{

@@ -80,7 +80,7 @@ var deleteClauses = []clause{
 	},
 	{
 		name: "delete-released",
-		rule: "Delete by a released lease is ErrFenced and keeps every turn, also while nobody has claimed",
+		rule: "Delete by a released lease is ErrFenced and keeps every turn, also before the next claim",
 		check: func(p *probe) {
 			l := p.claim("a").Lease
 			p.append(l, turn(0))
@@ -98,7 +98,7 @@ var deleteClauses = []clause{
 	},
 	{
 		name: "delete-expired",
-		rule: "an expired lease deletes as long as nobody has taken it",
+		rule: "an expired lease deletes as long as no claim has taken it",
 		check: func(p *probe) {
 			for _, session := range []string{"a", "taken"} {
 				p.settled(session, 1)
@@ -178,7 +178,7 @@ var deleteClauses = []clause{
 	},
 	{
 		name: "delete-steal-race",
-		rule: "of a Delete and a claim From its fence one succeeds: all of the session is gone, or it is the new owner's",
+		rule: "of a Delete and a claim From its fence one succeeds: the session is gone, or it is the new owner's",
 		check: func(p *probe) {
 			for n := range races {
 				l := p.claim("a").Lease

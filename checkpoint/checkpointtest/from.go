@@ -30,7 +30,7 @@ var fromClauses = []clause{
 	},
 	{
 		name: "steal-expired",
-		rule: "a claim From the fence of an expired lease that nobody has taken is granted, and the former owner is fenced",
+		rule: "a claim From the fence of an expired lease without a new owner is granted; the former owner is fenced",
 		check: func(p *probe) {
 			old := p.expired("a")
 			c := p.claimAs("a", from(old.Fence))
@@ -58,7 +58,7 @@ var fromClauses = []clause{
 	},
 	{
 		name: "steal-free",
-		rule: "a claim From a fence of a session that is free or unknown is ErrHeld, names nobody, and creates nothing",
+		rule: "a claim From a fence of a session that is free or unknown is ErrHeld, names no owner, and creates nothing",
 		check: func(p *probe) {
 			l := p.claim("released").Lease
 			p.append(l, turn(0))
@@ -79,7 +79,7 @@ var fromClauses = []clause{
 	},
 	{
 		name: "steal-late",
-		rule: "a copy of a claim From that comes after its owner released changes nothing, also while nobody has claimed",
+		rule: "a copy of a claim From that comes after its owner released changes nothing, even without a new owner",
 		check: func(p *probe) {
 			old := p.claim("a").Lease
 			r := from(old.Fence)
@@ -110,7 +110,7 @@ var fromClauses = []clause{
 	},
 	{
 		name: "claim-born",
-		rule: "a claim From with Born gives an unsettled session an earlier Born, a settled one keeps its own; a copy changes nothing",
+		rule: "a claim From with Born sets an earlier Born, of an unsettled session only; a copy of it changes nothing",
 		check: func(p *probe) {
 			first := p.claim("a")
 			ok(p.store.Delete(p.ctx, first.Lease))
@@ -138,7 +138,7 @@ var fromClauses = []clause{
 	},
 	{
 		name: "claim-born-late",
-		rule: "a copy of a claim with Born that comes when From is not the latest fence changes nothing, and creates nothing",
+		rule: "if From is not the latest fence, a copy of a claim with Born changes nothing and creates nothing",
 		check: func(p *probe) {
 			old := p.claim("a")
 			r := from(old.Fence)
@@ -171,7 +171,7 @@ var fromClauses = []clause{
 	},
 	{
 		name: "held-names",
-		rule: "a refused claim names the owner and its fence, as of its last claim, and nobody once the lease is over",
+		rule: "a refused claim names the owner and its fence, as of its last claim, and no owner once the lease is over",
 		check: func(p *probe) {
 			r := request(time.Hour)
 			r.Owner = "first"
@@ -209,7 +209,8 @@ var fromClauses = []clause{
 				}
 				won := granted[winner].Lease
 				for i, err := range errs {
-					if held, is := errors.AsType[*checkpoint.HeldError](err); i != winner && (!is || *held != owner(won)) {
+					held, is := errors.AsType[*checkpoint.HeldError](err)
+					if i != winner && (!is || *held != owner(won)) {
 						fail("claims From %v are granted %v, and return %v with %+v", l.Fence, won.Fence, err, held)
 					}
 				}
@@ -246,7 +247,7 @@ var fromClauses = []clause{
 	},
 	{
 		name: "steal-granted",
-		rule: "a claim that was granted is told so, whoever takes the session from it meanwhile",
+		rule: "a claim that was granted is told so, even if another takes the session from it meanwhile",
 		check: func(p *probe) {
 			var granted, named sync.Map // of fences
 			granted.Store(p.claim("a").Fence, true)

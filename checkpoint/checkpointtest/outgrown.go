@@ -9,7 +9,7 @@ import (
 // An earlier version may have stored larger documents than a store takes now.
 var outgrownClause = clauseOn[DamagingStore]{
 	name: "outgrown",
-	rule: "a turn whose state no store would take now is read and claimed, another settles after it, and Delete removes it",
+	rule: "a turn whose state no store takes now is read and claimed, the next settles, and Delete removes both",
 	check: func(p *probe, s DamagingStore) {
 		p.settled("a", 2)
 		ok(s.DamageTurn(p.ctx, key("a"), 1))

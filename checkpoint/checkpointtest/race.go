@@ -90,7 +90,7 @@ var raceClauses = []clause{
 	},
 	{
 		name: "takeover",
-		rule: "a claim returns all that was settled before it, and nothing that it did not return is settled by the former owner later",
+		rule: "a claim returns every turn settled before it; the former owner settles no other turn later",
 		check: func(p *probe) {
 			c := p.claim("a")
 			for n := range races {

@@ -84,7 +84,8 @@ var readClauses = []clause{
 				p.settled(id, 1)
 			}
 			for _, prefix := range []string{
-				"a_", "a%", "a*", "a?", "a[", `a\`, "a\U0010ffff", "a\ud7ff", "\U0010ffff", "ab1", "ab12", "a_%", "*", "%",
+				"a_", "a%", "a*", "a?", "a[", `a\`, "a\U0010ffff", "a\ud7ff", "\U0010ffff",
+				"ab1", "ab12", "a_%", "*", "%",
 			} {
 				want := []string{}
 				for _, id := range ids {

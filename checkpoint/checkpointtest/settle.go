@@ -82,7 +82,7 @@ var appendClauses = []clause{
 	},
 	{
 		name: "append-settled-by-another",
-		rule: "if a kept turn has the run, whoever settled it and under whatever number, Append is no error",
+		rule: "if a kept turn has the run, Append is no error, no matter which owner settled it and under which number",
 		check: func(p *probe) {
 			old := p.claim("a").Lease
 			owner := p.steal("a").Lease
@@ -94,7 +94,7 @@ var appendClauses = []clause{
 	},
 	{
 		name: "append-fresh",
-		rule: "with Fresh, an Append that appends nothing because a kept turn has the run is ErrConflict, whoever settled it",
+		rule: "with Fresh, an Append whose run a kept turn already has is ErrConflict, no matter who settled it",
 		check: func(p *probe) {
 			fresh := func(l checkpoint.Lease, cp checkpoint.Checkpoint) error {
 				return p.store.Append(p.ctx, l, cp, checkpoint.AppendOptions{
@@ -147,7 +147,9 @@ var appendClauses = []clause{
 			for _, spoil := range []func(cp *checkpoint.Checkpoint, o *checkpoint.AppendOptions){
 				func(cp *checkpoint.Checkpoint, _ *checkpoint.AppendOptions) { cp.State = nil },
 				func(cp *checkpoint.Checkpoint, _ *checkpoint.AppendOptions) { cp.State = json.RawMessage(`{`) },
-				func(cp *checkpoint.Checkpoint, _ *checkpoint.AppendOptions) { cp.Payload = json.RawMessage(`"\u0000"`) },
+				func(cp *checkpoint.Checkpoint, _ *checkpoint.AppendOptions) {
+					cp.Payload = json.RawMessage(`"\u0000"`)
+				},
 				func(cp *checkpoint.Checkpoint, _ *checkpoint.AppendOptions) { cp.RunID = "" },
 				func(cp *checkpoint.Checkpoint, _ *checkpoint.AppendOptions) { cp.Turn = -1 },
 				func(cp *checkpoint.Checkpoint, _ *checkpoint.AppendOptions) { cp.Turn = checkpoint.Newest },
@@ -169,7 +171,8 @@ var appendClauses = []clause{
 		rule: "nothing that goes in or comes out aliases what is stored",
 		check: func(p *probe) {
 			in := turn(0)
-			in.State, in.Payload, in.Route, in.RequestID = json.RawMessage(`{"n":0}`), json.RawMessage(`{"p":0}`), []string{"r"}, "req"
+			in.State, in.Payload = json.RawMessage(`{"n":0}`), json.RawMessage(`{"p":0}`)
+			in.Route, in.RequestID = []string{"r"}, "req"
 			kept := in
 			kept.State, kept.Payload, kept.Route = json.RawMessage(`{"n":0}`), json.RawMessage(`{"p":0}`), []string{"r"}
 			spoil := func(cp checkpoint.Checkpoint) { cp.State[5], cp.Payload[5], cp.Route[0] = '9', '9', "x" }
@@ -310,7 +313,7 @@ var markClauses = []clause{
 	},
 	{
 		name: "mark-repeated",
-		rule: "a Mark that released the lease may be repeated while nobody has claimed",
+		rule: "a Mark that released the lease may be repeated before the next claim",
 		check: func(p *probe) {
 			l := p.claim("a").Lease
 			p.settle(l, 0, 1, checkpoint.AppendOptions{Owes: true})
@@ -330,7 +333,8 @@ var markClauses = []clause{
 			want(p.store.Mark(p.ctx, l, checkpoint.Marks{Summarized: -1}), checkpoint.ErrInvalid)
 			want(p.store.Mark(p.ctx, l, checkpoint.Marks{Delivered: -1, Release: true}), checkpoint.ErrInvalid)
 			want(p.store.Mark(p.ctx, l, checkpoint.Marks{Retry: -1, Release: true}), checkpoint.ErrInvalid)
-			want(p.store.Mark(p.ctx, l, checkpoint.Marks{Retry: 367 * 24 * time.Hour, Release: true}), checkpoint.ErrInvalid)
+			tooLong := checkpoint.Marks{Retry: 367 * 24 * time.Hour, Release: true}
+			want(p.store.Mark(p.ctx, l, tooLong), checkpoint.ErrInvalid)
 			want(p.tryClaim("a"), lock.ErrHeld)
 		},
 	},

@@ -62,7 +62,7 @@ var sweepClauses = []sweepClause{
 	},
 	{
 		name: "active",
-		rule: "what an owner settles or marks makes the session as young as a claim would, also after its lease expired",
+		rule: "a settle or a mark makes the session as young as a claim would, also after the lease expired",
 		ttl:  100 * time.Millisecond,
 		check: func(p *probe, s SweepingStore) {
 			l := p.claimAs("active", request(time.Millisecond)).Lease

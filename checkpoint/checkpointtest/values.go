@@ -12,22 +12,30 @@ import (
 
 var (
 	acceptedStates = []string{
-		`0`, `null`, `true`, `""`, `[]`, `{}`, ` [ 1 , 2 ] `, `-0`, `1.50`, `1e2`, `1E-7`, `9007199254740993`, `123456789012345678901234567890.123456789`,
-		`{"b":1,"a":{"c":[null,false]}}`, `{"é":"\u00e9","e\u0301":1}`, `"\ud83d\ude00"`, `"\"\\\/\b\f\n\r\t\u001f\u007f"`, `"\\u0000"`,
+		`0`, `null`, `true`, `""`, `[]`, `{}`, ` [ 1 , 2 ] `, `-0`, `1.50`, `1e2`, `1E-7`, `9007199254740993`,
+		`123456789012345678901234567890.123456789`,
+		`{"b":1,"a":{"c":[null,false]}}`, `{"é":"\u00e9","e\u0301":1}`, `"\ud83d\ude00"`,
+		`"\"\\\/\b\f\n\r\t\u001f\u007f"`, `"\\u0000"`,
 		`"line` + "\u2028" + `separator"`, `{"":0}`, `"` + "\U0010ffff" + `"`, `1e400`, `1e-400`,
 		strings.Repeat("[", 100) + strings.Repeat("]", 100),
 		`{"big":"` + strings.Repeat("x", 1<<20) + `"}`,
 	}
 	refusedStates = []string{
-		``, ` `, `{`, `{"a":}`, `nope`, `'a'`, `01`, `1.`, `NaN`, `1 2`, `[1,]`, "\"\xff\"", "\"\xc0\x80\"", "\"\xed\xa0\x80\"", "\"a\x00b\"",
-		`"\u0000"`, `{"\u0000":1}`, `"\ud800"`, `"\udc00"`, `"\ud800\ud800"`, `"\x41"`, "\"\n\"", `1e131072`, `1e-16384`, `1e999999999999`,
-		`"` + strings.Repeat("x", 16<<20) + `"`, `[` + strings.Repeat(`{},`, 400_000) + `{}]`, strings.Repeat(" ", 32<<20) + `1`,
+		``, ` `, `{`, `{"a":}`, `nope`, `'a'`, `01`, `1.`, `NaN`, `1 2`, `[1,]`,
+		"\"\xff\"", "\"\xc0\x80\"", "\"\xed\xa0\x80\"", "\"a\x00b\"",
+		`"\u0000"`, `{"\u0000":1}`, `"\ud800"`, `"\udc00"`, `"\ud800\ud800"`, `"\x41"`, "\"\n\"",
+		`1e131072`, `1e-16384`, `1e999999999999`,
+		`"` + strings.Repeat("x", 16<<20) + `"`, `[` + strings.Repeat(`{},`, 400_000) + `{}]`,
+		strings.Repeat(" ", 32<<20) + `1`,
 	}
 	acceptedIDs = []string{
-		"a", "a_", "%", ":", "{}", "}{", "/", "a/b", " ", "\n", "\x01", "a'b\"c;--", `\`, "😀", "\ufffd", "\U0010ffff", "é", "NULL", "*", "[a]", "$1", "?",
+		"a", "a_", "%", ":", "{}", "}{", "/", "a/b", " ", "\n", "\x01", "a'b\"c;--", `\`,
+		"😀", "\ufffd", "\U0010ffff", "é", "NULL", "*", "[a]", "$1", "?",
 		strings.Repeat("x", 512), strings.Repeat("é", 256),
 	}
-	refusedIDs = []string{"", "\x00", "a\x00", "\xff", "a\xed\xa0\x80", strings.Repeat("x", 513), strings.Repeat("é", 257)}
+	refusedIDs = []string{
+		"", "\x00", "a\x00", "\xff", "a\xed\xa0\x80", strings.Repeat("x", 513), strings.Repeat("é", 257),
+	}
 )
 
 // largest is a document of the largest size that a store takes. It is longer with a space after each comma.

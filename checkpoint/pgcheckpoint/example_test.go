@@ -30,7 +30,7 @@ func Example() {
 		Owner: "pod-7", Nonce: rand.Text(), TTL: 30 * time.Second,
 	})
 	if errors.Is(err, lock.ErrHeld) {
-		log.Fatal("somebody else answers this customer")
+		log.Fatal("another process answers this customer")
 	} else if err != nil {
 		log.Fatal(err)
 	}

@@ -296,18 +296,20 @@ func names(p sqlname.Prefix) *strings.Replacer {
 		"{sessions_owed}", p.Index("sessions_owed"), "{turns_request}", p.Index("turns_request"),
 		"{columns}", turnColumns, "{clock}", clock, "{admits}", admits, "{granted}", granted, "{retried}", retried,
 		"{looked}", strconv.Itoa(checkpoint.DefaultKeep),
-		"{claimed}", claimed, "{durable}", pgstate.Durable, "{durableAgain}", pgstate.DurableAgain, "{firm}", pgstate.Firm,
+		"{claimed}", claimed,
+		"{durable}", pgstate.Durable, "{durableAgain}", pgstate.DurableAgain, "{firm}", pgstate.Firm,
 		"{level}", pgstate.Level,
 	)...)
 }
 
 func fillAll(p sqlname.Prefix) queries {
 	q := templates
-	q.settle = strings.NewReplacer("{and}", ", {part}", "{forgotten}", "EXISTS (SELECT FROM forgotten)").Replace(q.append)
+	joined := strings.NewReplacer("{and}", ", {part}", "{forgotten}", "EXISTS (SELECT FROM forgotten)")
+	q.settle = joined.Replace(q.append)
 	q.append = strings.NewReplacer("{and}", "", "{forgotten}", "false").Replace(q.append)
 	for _, s := range []*string{
-		&q.settle, &q.claim, &q.create, &q.headless, &q.newest, &q.answered, &q.append, &q.explain, &q.mark, &q.renew, &q.raise,
-		&q.deleteHead, &q.deleteTurns, &q.turns, &q.sessions, &q.owing, &q.held, &q.watch, &q.numbers,
+		&q.settle, &q.claim, &q.create, &q.headless, &q.newest, &q.answered, &q.append, &q.explain, &q.mark,
+		&q.renew, &q.raise, &q.deleteHead, &q.deleteTurns, &q.turns, &q.sessions, &q.owing, &q.held, &q.watch, &q.numbers,
 	} {
 		*s = fill(p, *s)
 	}

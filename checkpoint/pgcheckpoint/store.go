@@ -111,12 +111,13 @@ func (s *Store) error(ctx context.Context, op string, k checkpoint.Key, err erro
 	}
 	if pgstate.Missing(err) && s.calls != nil {
 		return fmt.Errorf("pgcheckpoint: %s: %w: %s, %s or a function like %s: run Store.Schema of a store with "+
-			"Options.Functions; if they are there, the role lacks USAGE on their schema: %w", op, checkpoint.ErrSchema, s.prefix.Plain("sessions"), s.prefix.Plain("turns"),
+			"Options.Functions; if they are there, the role lacks USAGE on their schema: %w",
+			op, checkpoint.ErrSchema, s.prefix.Plain("sessions"), s.prefix.Plain("turns"),
 			s.prefix.Plain(functionNamed("session_claim")), err)
 	}
 	if pgstate.Missing(err) {
-		return fmt.Errorf("pgcheckpoint: %s: %w: %s or %s: run migrations.Up, or Store.Schema for a prefix of your own; "+
-			"if they are there, the role lacks USAGE on their schema: %w",
+		return fmt.Errorf("pgcheckpoint: %s: %w: %s or %s: run migrations.Up, or Store.Schema for a prefix of your own"+
+			"; if they are there, the role lacks USAGE on their schema: %w",
 			op, checkpoint.ErrSchema, s.prefix.Plain("sessions"), s.prefix.Plain("turns"), err)
 	}
 	if pgstate.Refused(err) {

@@ -25,13 +25,13 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot/sqlitesnapshot"
 )
 
-// State is what the bot knows of a session.
+// State is the state of a session.
 type State struct{ Order, Reply string }
 
-// Turn is what a step works on.
+// A Turn is the argument of each step.
 type Turn = orchestrator.Turn[State]
 
-// The session, and what its user asks. The request id makes a repetition the same request.
+// The session, and the question of its user. The request id makes a repetition the same request.
 const session = "customer-7"
 
 var question = orchestrator.Input{RequestID: "request-1", Text: "Where is my order?"}
@@ -54,13 +54,13 @@ func answer(ctx context.Context, t *Turn) error {
 		if err := self.Kill(); err != nil {
 			return err
 		}
-		<-ctx.Done() // nothing is cleaned up, and nobody is told
+		<-ctx.Done() // nothing is cleaned up, and no caller is told
 	}
 	t.State.Reply = "Order " + t.State.Order + " is on its way."
 	return nil
 }
 
-// start is what each process of a service does before it serves.
+// start does the work of each process of a service before it serves.
 func start(ctx context.Context, db *sql.DB) (*orchestrator.Orchestrator[State], error) {
 	if err := migrations.Up(ctx, db, migrations.SQLite); err != nil {
 		return nil, err
@@ -79,7 +79,8 @@ func start(ctx context.Context, db *sql.DB) (*orchestrator.Orchestrator[State], 
 
 // process is a child: the first asks, the second finds what the first has left.
 func process(ctx context.Context, file string) error {
-	db, err := sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)")
+	const pragmas = "_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"
+	db, err := sql.Open("sqlite", "file:"+file+"?"+pragmas)
 	if err != nil {
 		return err
 	}

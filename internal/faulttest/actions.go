@@ -65,7 +65,8 @@ func (a claim) do(ctx context.Context, m *machine) error {
 		return err
 	}
 	m.model.bear(id, r.Born)
-	m.leases[id] = append(slices.DeleteFunc(m.leases[id], func(l checkpoint.Lease) bool { return l == got.Lease }), got.Lease)
+	others := slices.DeleteFunc(m.leases[id], func(l checkpoint.Lease) bool { return l == got.Lease })
+	m.leases[id] = append(others, got.Lease)
 	return sameClaim(got, m.key(id), a.Request, m.model.lives[id])
 }
 

@@ -35,8 +35,8 @@ func CheckpointSweepModel(t *testing.T, newStore func(t *testing.T, ttl time.Dur
 	checkModel(t, newStore(t, short), short)
 }
 
-// CheckpointUnsettledModel is [CheckpointModel] for a [checkpoint.Sweeper] in which only sessions without a settled turn are
-// ever idle: after the given time.
+// CheckpointUnsettledModel is [CheckpointModel] for a [checkpoint.Sweeper] in which only sessions without a settled
+// turn are ever idle: after the given time.
 func CheckpointUnsettledModel(t *testing.T, newStore func(t *testing.T, unsettled time.Duration) checkpoint.Store) {
 	t.Helper()
 	s := newStore(t, short)

@@ -12,12 +12,12 @@ import (
 	"github.com/holdfast-go/holdfast/lock"
 )
 
-// A Renewer extends all for ttl, which the server counts. It calls report with each answer of the server as soon as there
-// is one. If something is not known in the end, it returns false, and is asked again soon.
+// A Renewer extends all for ttl, which the server counts. It calls report with each answer of the server as soon as
+// there is one. If something is not known in the end, it returns false, and is asked again soon.
 type Renewer[T comparable] func(ctx context.Context, ttl time.Duration, all []T, report Report[T]) (known bool)
 
-// A Report is about a request that was sent at sent: what the server has extended, and what it gives to nobody or to
-// another.
+// A Report is about a request that was sent at sent. It tells which things the server has extended, and which are lost:
+// they have no owner, or another owner.
 type Report[T comparable] func(sent time.Time, renewed, lost []T)
 
 // A Keeper renews the things that were given to it. Its one goroutine runs only when it is time to renew. A thing that

@@ -91,8 +91,8 @@ func Refused(err error) bool {
 func Remedy(err error) string {
 	switch Of(err) {
 	case readOnly:
-		return "this is a read-only standby, or transactions are read-only by default: connect to the primary, as with " +
-			"target_session_attrs=read-write: "
+		return "this is a read-only standby, or transactions are read-only by default: connect to the primary, as " +
+			"with target_session_attrs=read-write: "
 	case noPrivilege:
 		return "the role lacks a right; docs/security.md has the GRANT statements that suffice: "
 	}

@@ -270,8 +270,8 @@ func (l *Locker) which(ctx context.Context, all []held, sql string, args ...any)
 
 func (l *Locker) error(err error) error {
 	if pgstate.Missing(err) {
-		return fmt.Errorf("pglocker: table %s is missing: run migrations.Up, or Locker.Schema for a prefix of your own; "+
-			"if it is there, the role lacks USAGE on its schema: %w", l.table, err)
+		return fmt.Errorf("pglocker: table %s is missing: run migrations.Up, or Locker.Schema for a prefix of your own"+
+			"; if it is there, the role lacks USAGE on its schema: %w", l.table, err)
 	}
 	return fmt.Errorf("pglocker: %w", err)
 }

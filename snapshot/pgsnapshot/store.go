@@ -92,12 +92,13 @@ func (s *Store) error(ctx context.Context, op string, k snapshot.Key, err error)
 	}
 	if pgstate.Missing(err) && s.calls != nil {
 		return fmt.Errorf("pgsnapshot: %s: %w: %s, %s or a function like %s: run Store.Schema of a store with "+
-			"Options.Functions; if they are there, the role lacks USAGE on their schema: %w", op, snapshot.ErrSchema, s.prefix.Plain("runs"), s.prefix.Plain("run_parts"),
+			"Options.Functions; if they are there, the role lacks USAGE on their schema: %w",
+			op, snapshot.ErrSchema, s.prefix.Plain("runs"), s.prefix.Plain("run_parts"),
 			s.prefix.Plain(functions[0]), err)
 	}
 	if pgstate.Missing(err) {
-		return fmt.Errorf("pgsnapshot: %s: %w: %s or %s: run migrations.Up, or Store.Schema for a prefix of your own; "+
-			"if they are there, the role lacks USAGE on their schema: %w",
+		return fmt.Errorf("pgsnapshot: %s: %w: %s or %s: run migrations.Up, or Store.Schema for a prefix of your own"+
+			"; if they are there, the role lacks USAGE on their schema: %w",
 			op, snapshot.ErrSchema, s.prefix.Plain("runs"), s.prefix.Plain("run_parts"), err)
 	}
 	if pgstate.Refused(err) {

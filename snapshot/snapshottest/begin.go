@@ -33,7 +33,7 @@ var beginClauses = []clause{
 	},
 	{
 		name: "begin-in-flight",
-		rule: "Begin of a session that has a run changes nothing and returns it, even with its ID, and whatever the fence",
+		rule: "Begin of a session that has a run changes nothing and returns it, even with its ID, under any fence",
 		check: func(p *probe) {
 			r := p.begun("a")
 			other := run("a", fence(20))
@@ -135,7 +135,7 @@ var adoptClauses = []clause{
 	},
 	{
 		name: "adopt-parks",
-		rule: "past the limit Adopt parks the run: ErrParked, with the run, under the new fence, and the attempt is not counted",
+		rule: "past the limit Adopt parks the run: ErrParked and the run, under the new fence, no attempt counted",
 		check: func(p *probe) {
 			r := p.begun("a")
 			epoch := int64(20)

@@ -24,7 +24,7 @@ var keptClauses = []clause{
 	},
 	{
 		name: "begin-copy",
-		rule: "a copy of Begin under the fence that deleted the run is ErrFenced, and so is another id; a higher fence begins",
+		rule: "a Begin under the fence that deleted the run is ErrFenced, with any id; a higher fence begins",
 		check: func(p *probe) {
 			r := p.begun("a")
 			r = next(r)
@@ -46,7 +46,7 @@ var keptClauses = []clause{
 	},
 	{
 		name: "begin-found",
-		rule: "a Begin that has found a run never begins, nor does one with a fence not above its; the run's owner goes on",
+		rule: "a Begin that found a run never begins, nor does one without a higher fence; the run's owner goes on",
 		check: func(p *probe) {
 			found := func(r snapshot.Run, by lock.Fence) snapshot.Run {
 				late := run("a", by)
@@ -89,7 +89,7 @@ var keptClauses = []clause{
 	},
 	{
 		name: "adopt-late",
-		rule: "Adopt with a fence lower than the one that is kept is ErrFenced, and with it or a higher one ErrNotFound",
+		rule: "Adopt with a fence below the kept fence is ErrFenced, and with that fence or a higher one ErrNotFound",
 		check: func(p *probe) {
 			r, f := p.ended("a")
 			for _, kept := range []lock.Fence{f, fence(21)} {
@@ -107,7 +107,7 @@ var keptClauses = []clause{
 	},
 	{
 		name: "save-late",
-		rule: "Save of a run that was deleted is ErrFenced, under whatever fence, and creates none",
+		rule: "Save of a run that was deleted is ErrFenced, under any fence, and creates none",
 		check: func(p *probe) {
 			r, f := p.ended("a")
 			for _, other := range []lock.Fence{r.Fence, fence(19), fence(20), f, fence(21)} {
@@ -120,7 +120,7 @@ var keptClauses = []clause{
 	},
 	{
 		name: "delete-late",
-		rule: "Delete with a fence lower than the session's is ErrFenced, run in flight or not, whatever the id",
+		rule: "Delete with a fence lower than the session's is ErrFenced, run in flight or not, with any id",
 		check: func(p *probe) {
 			r, f := p.ended("a")
 			deletes := func(inFlight string) {
@@ -246,7 +246,7 @@ var keptClauses = []clause{
 var keptRaceClauses = []clause{
 	{
 		name: "late-begin-race",
-		rule: "a Begin that races a higher fence's Adopt and Delete finds the run or is ErrFenced, and leaves none in flight",
+		rule: "a Begin racing Adopt and Delete of a higher fence finds the run or is ErrFenced, and leaves no run",
 		check: func(p *probe) {
 			for n := range int64(races) {
 				r := p.begin(run("a", fence(10+3*n)))

@@ -9,7 +9,7 @@ import (
 // An earlier version may have stored larger documents than a store takes now.
 var outgrownClause = clauseOn[DamagingStore]{
 	name: "outgrown",
-	rule: "a run whose payload no store would take now is listed, found and adopted, and can be put off, ended and deleted",
+	rule: "a run whose payload no store takes now is listed, found, adopted, put off, ended and deleted",
 	check: func(p *probe, s DamagingStore) {
 		r := p.begun("a")
 		ok(s.Damage(p.ctx, r.Key))

@@ -97,7 +97,7 @@ var partClauses = []clause{
 	},
 	{
 		name: "parts-status",
-		rule: "a Save without Payload changes everything else, also to waiting and ended; one that has ended takes no part",
+		rule: "a Save without Payload changes the rest, also to waiting and ended; an ended run takes no part",
 		check: func(p *probe) {
 			for _, status := range []snapshot.Status{
 				snapshot.Waiting, snapshot.Suspended, snapshot.Parked, snapshot.Ended,

@@ -44,7 +44,7 @@ var partValueClauses = []clause{
 	},
 	{
 		name: "largest",
-		rule: "a payload of 16 MiB can be saved again as it was given back, and its run can be parked, ended and deleted",
+		rule: "a payload of 16 MiB is saved again as it was given back, and its run is parked, ended and deleted",
 		check: func(p *probe) {
 			r := run("a", fence(10))
 			r.Payload = largest

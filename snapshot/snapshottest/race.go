@@ -77,7 +77,7 @@ var raceClauses = []clause{
 	},
 	{
 		name: "adopt-save-race",
-		rule: "an acknowledged Save is part of what Adopt returns, with all its parts, and nothing of others appears later",
+		rule: "Adopt returns every acknowledged Save with all its parts, and nothing of other owners appears later",
 		check: func(p *probe) {
 			r := p.begun("a")
 			for n := range races {
@@ -137,7 +137,7 @@ var raceClauses = []clause{
 	},
 	{
 		name: "adopt-begin-race",
-		rule: "a Begin that races an Adopt with a higher fence does not fence it: it takes the run over, or there is none",
+		rule: "a Begin does not fence a racing Adopt of a higher fence: Adopt takes the run over, or there is none",
 		check: func(p *probe) {
 			for n, start := int64(0), time.Now(); n < races && time.Since(start) < time.Second/2; n++ {
 				late, f := run("a", fence(10+2*n)), fence(11+2*n)

@@ -50,7 +50,7 @@ var saveClauses = []clause{
 	},
 	{
 		name: "save-very-fence",
-		rule: "Save wants the run's very fence: neither a lower nor a higher one, nor another nonce, also where its Seq does not grow",
+		rule: "Save wants exactly the run's fence: no lower or higher one, no other nonce, also if Seq does not grow",
 		check: func(p *probe) {
 			r := p.begun("a")
 			for _, f := range []lock.Fence{fence(9), fence(10), fence(11)} {
@@ -141,7 +141,7 @@ var deleteClauses = []clause{
 	},
 	{
 		name: "delete-id",
-		rule: "Delete with another run's id changes nothing and is no error, whatever the fence",
+		rule: "Delete with another run's id changes nothing and is no error, under any fence",
 		check: func(p *probe) {
 			r := p.begun("a")
 			ok(p.store.Delete(p.ctx, r.Key, "other", r.Fence))

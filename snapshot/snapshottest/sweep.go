@@ -76,7 +76,7 @@ var sweepClauses = []sweepClause{
 	},
 	{
 		name:     "in-flight",
-		rule:     "a session with a run in flight stays, whatever its status and however old it is",
+		rule:     "a session with a run in flight stays, in any status and however old it is",
 		remember: time.Microsecond,
 		check: func(p *probe, s SweepingStore) {
 			r := p.begun("running")
@@ -93,7 +93,7 @@ var sweepClauses = []sweepClause{
 	},
 	{
 		name:     "again",
-		rule:     "a session that begins another run is in flight again, and its time counts from when that run is deleted",
+		rule:     "a session that begins another run is in flight again; its time counts from the Delete of that run",
 		remember: 100 * time.Millisecond,
 		check: func(p *probe, s SweepingStore) {
 			p.over("a", 10)

@@ -1,8 +1,8 @@
 // Package ddl finds out what the text of a schema creates.
 //
-// It knows as much of SQL as the schemas of stores need: comments, quoted names, strings, PostgreSQL's dollar quotes, and
-// the statements CREATE TABLE, CREATE INDEX and CREATE FUNCTION. What is inside a string is left alone, except for an
-// index or a function that a DO block creates under a condition.
+// It knows as much of SQL as the schemas of stores need: comments, quoted names, strings, PostgreSQL's dollar quotes,
+// and the statements CREATE TABLE, CREATE INDEX and CREATE FUNCTION. It does not look into strings, except for an index
+// or a function that a DO block creates under a condition.
 package ddl
 
 import (

@@ -28,9 +28,9 @@ type migration struct {
 	postgres, sqlite store
 }
 
-// Once a release has published a migration, its files never change again, because databases have run them. If the schema
-// of its store changes later, set its stores to nil here, which leaves the files as they are, and write the change by hand
-// as a file with the next number. Up runs each file in one transaction.
+// Once a release has published a migration, its files never change again, because databases have run them. If the
+// schema of its store changes later, set its stores to nil here, which leaves the files as they are. Then write the
+// change by hand, as a file with the next number. Up runs each file in one transaction.
 var all = []migration{
 	{1, "checkpoints", pgcheckpoint.New(nil, nil), sqlitecheckpoint.New(nil, nil)},
 	{2, "runs", pgsnapshot.New(nil, nil), sqlitesnapshot.New(nil, nil)},

@@ -1,4 +1,4 @@
-// Package conversation is a bot with messages of its own: it loads the history, stores replies, summarizes and remembers.
+// Package conversation is a bot that keeps its messages: it loads the history, stores replies, summarizes, remembers.
 package conversation
 
 import (
