@@ -42,6 +42,10 @@ lint: $(LINT) ## run golangci-lint
 generate: ## run go generate
 	go generate $(PACKAGES)
 
+.PHONY: mutants
+mutants: ## change one place at a time and list what no quick test notices; ARGS="-every 5 ./orchestrator"
+	go run ./internal/test/mutants $(ARGS)
+
 # -e, because tidy also reads what the tests of dependencies import, and not every
 # proxy serves the pprof that modernc.org/sqlite's tests ask for. What our own
 # packages lack, go vet finds.

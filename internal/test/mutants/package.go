@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// mutatePackage tests the mutants of one package. The report is of those that it came to.
+func (o options) mutatePackage(ctx context.Context, p plan, j *journal) (*report, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	g := goTool{ctx: ctx, dir: o.dir}
+	s, err := load(g, p.pkg)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "mutants-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // it is in the directory for temporary files
+	programs, err := o.programs(g, p, s, dir)
+	if err != nil {
+		return nil, err
+	}
+	chosen, err := o.choose(s.sites)
+	if err != nil {
+		return nil, err
+	}
+	r := &report{pkg: p.pkg, notCompiled: s.notCompiled, sites: len(s.sites)}
+	t := tester{programs: programs, limits: o.limits, journal: j}
+	if o.verbose {
+		t.say = func(e entry) { fmt.Fprintln(os.Stderr, e) }
+	}
+	return r, t.all(ctx, cancel, chosen, o.parallel, r)
+}
+
+// programs compiles the tests of a package with its mutants and runs them without one.
+func (o options) programs(g goTool, p plan, s *subject, dir string) ([]*program, error) {
+	overlay, err := s.overlay(dir)
+	if err != nil {
+		return nil, err
+	}
+	var programs []*program
+	for i, suite := range p.suites {
+		program, err := g.compile(suite, overlay, filepath.Join(dir, "test"+strconv.Itoa(i)))
+		if err == nil {
+			err = program.withoutMutant(g.ctx, o.limits, dir)
+		}
+		if err != nil {
+			return nil, err
+		}
+		programs = append(programs, program)
+	}
+	return programs, nil
+}
+
+// choose returns the sites that the flags choose.
+func (o options) choose(sites []*site) ([]*site, error) {
+	name, lines, _ := strings.Cut(o.lines, ":")
+	first, last := 0, 1<<30
+	if lines != "" {
+		from, to, ranged := strings.Cut(lines, "-")
+		if !ranged {
+			to = from
+		}
+		var err error
+		if first, err = strconv.Atoi(from); err != nil {
+			return nil, fmt.Errorf("-lines: %w", err)
+		}
+		if last, err = strconv.Atoi(to); err != nil {
+			return nil, fmt.Errorf("-lines: %w", err)
+		}
+	}
+	var chosen []*site
+	for i, s := range sites {
+		if (i+o.seed)%o.every != 0 || s.line < first || s.line > last {
+			continue
+		}
+		if name == "" || strings.HasSuffix(filepath.ToSlash(s.file.name), "/"+filepath.ToSlash(name)) {
+			chosen = append(chosen, s)
+		}
+	}
+	return chosen, nil
+}
+
+// A tester runs programs with one mutant after the other.
+type tester struct {
+	programs []*program
+	limits   limits
+	journal  *journal
+	say      func(entry)
+}
+
+// all tests the mutants, some at a time, and adds what it finds to r.
+func (t tester) all(ctx context.Context, stop func(), sites []*site, parallel int, r *report) error {
+	work := make(chan *site)
+	var wg sync.WaitGroup
+	var mu sync.Mutex // protects following fields, and r
+	var failed error
+	for range parallel {
+		wg.Go(func() {
+			for s := range work {
+				e, err := t.one(ctx, s)
+				mu.Lock()
+				if err != nil && failed == nil {
+					failed = err
+					stop()
+				}
+				if err == nil {
+					r.entries = append(r.entries, e)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for _, s := range sites {
+		work <- s // those left when it stops fail at once
+	}
+	close(work)
+	wg.Wait()
+	return failed
+}
+
+// one tests a mutant, if the journal does not have it.
+func (t tester) one(ctx context.Context, s *site) (entry, error) {
+	e := entryOf(s)
+	if known, ok := t.journal.find(e); ok {
+		return known, nil
+	}
+	e.Verdict = notReached
+	for _, p := range t.programs {
+		if !p.reached[s.id] {
+			continue
+		}
+		v, out, err := p.run(ctx, s.id, t.limits)
+		if err != nil {
+			return e, err
+		}
+		e.Verdict = v
+		if v != survived {
+			e.By = p.pkg + " " + firstFailure(out)
+			break
+		}
+	}
+	if t.say != nil {
+		t.say(e)
+	}
+	return e, t.journal.add(e)
+}
+
+// firstFailure returns the name of the test that noticed.
+func firstFailure(out string) string {
+	for line := range strings.Lines(out) {
+		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "--- FAIL: "); ok {
+			name, _, _ = strings.Cut(name, " ")
+			return name
+		}
+	}
+	return ""
+}
