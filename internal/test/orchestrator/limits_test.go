@@ -313,7 +313,9 @@ func TestHeaviestInput(t *testing.T) {
 	most := 15 << 20
 	forgetful := echo()
 	forgetful.Intents = Intents{"echo": {Run: func(context.Context, *Turn) error { return nil }}}
-	bot := w.start(t, forgetful, Options{Limits: orchestrator.Limits{Input: most}})
+	o := patient()
+	o.Limits.Input = most
+	bot := w.start(t, forgetful, o)
 	heavy := func(containers int) json.RawMessage {
 		return json.RawMessage("[" + strings.Repeat("{},", containers-2) + "{}]")
 	}

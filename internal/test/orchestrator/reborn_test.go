@@ -68,7 +68,9 @@ func TestInputAsStored(t *testing.T) {
 				ran := false
 				d := echo()
 				d.Intents["echo"] = Intent{Run: func(context.Context, *Turn) error { ran = true; return nil }}
-				bot := w.start(t, d, Options{Limits: orchestrator.Limits{Input: 14 << 20}})
+				o := patient()
+				o.Limits.Input = 14 << 20
+				bot := w.start(t, d, o)
 				_, err := bot.Execute(t.Context(), "s", in, nil)
 				if _, refused := errors.AsType[*orchestrator.InputError](err); err != nil && !refused {
 					t.Errorf("ran: %v; %.200v", ran, err)

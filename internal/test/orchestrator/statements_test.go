@@ -298,7 +298,7 @@ func TestRoundTrips(t *testing.T) {
 func TestIdle(t *testing.T) {
 	t.Parallel()
 	f := newTariff(t)
-	const ttl = 500 * time.Millisecond // enough on a slow machine
+	const ttl = 1500 * time.Millisecond // enough on a slow machine
 	renewed := make(chan struct{}, 100)
 	f.checkpoints = tellsRenewals{f.checkpoints, renewed}
 	d := delivered(rounds(1))
