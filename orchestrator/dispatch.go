@@ -132,7 +132,7 @@ func (x *execution[S]) fanOut(ctx context.Context, next Next) error {
 		})
 	}
 	branches.Wait()
-	intent, err := x.fan.err()
+	intent, err := x.fan.failure()
 	if x.fan.unsent != nil && !errors.Is(err, errStuck) {
 		return x.err("save", x.fan.unsent)
 	}

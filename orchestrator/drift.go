@@ -32,8 +32,8 @@ func (o *Orchestrator[S]) migrate(ctx context.Context, cp checkpoint.Checkpoint)
 	return migrated, nil
 }
 
-// unsettled is a saved run as Migrate sees it: a checkpoint that is not settled yet.
-func unsettled(r snapshot.Run, saved savedRun) checkpoint.Checkpoint {
+// asCheckpoint is a saved run as Migrate sees it: a checkpoint that is not settled yet.
+func asCheckpoint(r snapshot.Run, saved savedRun) checkpoint.Checkpoint {
 	return checkpoint.Checkpoint{
 		Turn: r.Turn, State: saved.State, Signature: saved.Signature, Version: saved.Version,
 		RunID: r.ID, RequestID: r.RequestID,
@@ -48,7 +48,7 @@ func (o *Orchestrator[S]) result(
 	if err != nil {
 		return nil, err
 	}
-	var settled settledTurn
+	var settled turnPayload
 	if len(cp.Payload) > 0 {
 		if err := json.Unmarshal(cp.Payload, &settled); err != nil {
 			return nil, checkpoint.DamagedTurn(o.engine.key(session), cp.Turn, fmt.Errorf("payload: %w", unread(err)))

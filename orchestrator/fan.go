@@ -32,8 +32,8 @@ func newFan(decided storedFan) *fan {
 
 func branchName(i int) string { return branchPart + strconv.Itoa(i) }
 
-// err joins the errors of the branches, in the order of the decision.
-func (fan *fan) err() (intent string, err error) {
+// failure joins the errors of the branches, in the order of the decision.
+func (fan *fan) failure() (intent string, err error) {
 	var all []error
 	for i, name := range fan.decided.Next.Intents {
 		if err := fan.failed[i]; err != nil {

@@ -40,8 +40,8 @@ type savedRun struct {
 	State     json.RawMessage `json:"state,omitempty"`
 }
 
-// A settledTurn is the decoded Payload of a turn, which stands beside its state.
-type settledTurn struct {
+// A turnPayload is the decoded Payload of a turn, which stands beside its state.
+type turnPayload struct {
 	V     int          `json:"v"`
 	Input storedInput  `json:"input"`
 	Usage storedUsage  `json:"usage,omitzero"`
@@ -123,7 +123,7 @@ func (s savedRun) encode() json.RawMessage {
 	return w.end()
 }
 
-func (t settledTurn) encode() json.RawMessage {
+func (t turnPayload) encode() json.RawMessage {
 	w := newWriter(len(t.Input.Text) + len(t.Input.Data) + 64*len(t.Steps) + 64)
 	w.number("v", int64(t.V))
 	t.Input.write(w)

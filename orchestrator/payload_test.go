@@ -22,16 +22,16 @@ func TestPayloadsAreAsMarshalled(t *testing.T) {
 			m.Next = &next
 		}
 		wantSame(t, m.encode(), m, new(savedRun), new(savedRun))
-		r := settledTurn{payloadVersion, m.Input, m.Usage, m.Steps}
-		wantSame(t, r.encode(), r, new(settledTurn), new(settledTurn))
+		r := turnPayload{payloadVersion, m.Input, m.Usage, m.Steps}
+		wantSame(t, r.encode(), r, new(turnPayload), new(turnPayload))
 	})
 }
 
 // A number that JSON does not have costs itself, and not the turn.
 func TestNoSuchNumber(t *testing.T) {
 	for _, cost := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
-		raw := settledTurn{V: payloadVersion, Usage: storedUsage{Input: 1, Cost: cost}}.encode()
-		var got settledTurn
+		raw := turnPayload{V: payloadVersion, Usage: storedUsage{Input: 1, Cost: cost}}.encode()
+		var got turnPayload
 		if err := json.Unmarshal(raw, &got); err != nil || got.Usage != (storedUsage{Input: 1}) {
 			t.Errorf("%s: %+v, %v", raw, got, err)
 		}

@@ -69,7 +69,7 @@ func (x *execution[S]) load() error {
 	}
 	switch {
 	case saved.State != nil:
-		x.state, err = x.bot.restore(x.ctx, unsettled(x.run.row, *saved), x.visit.call.force)
+		x.state, err = x.bot.restore(x.ctx, asCheckpoint(x.run.row, *saved), x.visit.call.force)
 	case x.run.row.Base == x.visit.base():
 		err = x.newest()
 	}

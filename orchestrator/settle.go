@@ -150,7 +150,7 @@ func (x *execution[S]) checkpoint() (checkpoint.Checkpoint, error) {
 	for i, reason := range x.reasons {
 		x.run.saved.Steps[i].Reason = reason
 	}
-	payload := settledTurn{payloadVersion, x.run.saved.Input, storedUsage(x.meter.total()), x.run.saved.Steps}.encode()
+	payload := turnPayload{payloadVersion, x.run.saved.Input, storedUsage(x.meter.total()), x.run.saved.Steps}.encode()
 	cp := checkpoint.Checkpoint{
 		Turn: x.index, State: state, Payload: payload,
 		Signature: x.engine().definition.signature, Version: x.engine().definition.version,
