@@ -199,7 +199,7 @@ func (d *drain) logRun(ctx context.Context, r Run, took time.Duration) bool {
 	return true
 }
 
-// why returns what a record says of err.
+// why returns the attribute of a log line for err.
 func (d *drain) why(err error) slog.Attr { return slog.String("err", d.LogError(err)) }
 
 // notices are the damages that were logged. A drain that goes on logs each damage once. If a damage goes away and comes

@@ -19,7 +19,8 @@ import (
 func application(t *testing.T, sys system, db *sql.DB, prefixes ...string) *goose.Provider {
 	t.Helper()
 	steps := []*goose.Migration{goose.NewGoMigration(1,
-		&goose.GoFunc{RunTx: run("CREATE TABLE customers (n integer)")}, &goose.GoFunc{RunTx: run("DROP TABLE customers")})}
+		&goose.GoFunc{RunTx: run("CREATE TABLE customers (n integer)")},
+		&goose.GoFunc{RunTx: run("DROP TABLE customers")})}
 	for i, prefix := range prefixes {
 		stores := append(sys.stores(prefix), new(checkpoint.Memory))
 		steps = append(steps, migrations.FromSchema(int64(2+i), stores...))

@@ -117,7 +117,7 @@ func TestReadingIsNoChange(t *testing.T) {
 	}
 }
 
-// Tokens of an attempt that is void are not joined to those of the next, for a handler that is far behind.
+// For a handler that is far behind, tokens of a void attempt are not joined to tokens of the next attempt.
 func TestTokensOfAnAttempt(t *testing.T) {
 	b := backlog{most: 32}
 	of := Event{Session: "s", RunID: "r", Intent: "i", Attempt: 1}

@@ -274,7 +274,8 @@ func durable(t *testing.T, p *pgxpool.Pool, s *pgcheckpoint.Store) {
 	flushed := func(what string, f func()) {
 		var all bool
 		f()
-		if err := p.QueryRow(t.Context(), "SELECT pg_current_wal_insert_lsn() <= pg_current_wal_flush_lsn()").Scan(&all); err != nil {
+		const flushed = "SELECT pg_current_wal_insert_lsn() <= pg_current_wal_flush_lsn()"
+		if err := p.QueryRow(t.Context(), flushed).Scan(&all); err != nil {
 			t.Fatal(err)
 		}
 		if !all {

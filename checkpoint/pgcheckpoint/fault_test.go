@@ -212,8 +212,11 @@ func TestSchemaMissing(t *testing.T) {
 		l := checkpoint.Lease{Key: key("a"), Fence: lock.Fence{Epoch: 1, Nonce: "n"}}
 		_, claimed := s.Claim(t.Context(), key("a"), request())
 		_, loaded := checkpoint.Load(t.Context(), s, key("a"), 0)
-		for i, err := range []error{claimed, loaded, s.Append(t.Context(), l, turn(0), checkpoint.AppendOptions{}), s.Mark(t.Context(), l, checkpoint.Marks{Summarized: 1})} {
-			if !errors.Is(err, checkpoint.ErrSchema) || !strings.Contains(err.Error(), prefix+"sessions") || !strings.Contains(err.Error(), "migrations.Up") {
+		appended := s.Append(t.Context(), l, turn(0), checkpoint.AppendOptions{})
+		marked := s.Mark(t.Context(), l, checkpoint.Marks{Summarized: 1})
+		for i, err := range []error{claimed, loaded, appended, marked} {
+			if !errors.Is(err, checkpoint.ErrSchema) || !strings.Contains(err.Error(), prefix+"sessions") ||
+				!strings.Contains(err.Error(), "migrations.Up") {
 				t.Errorf("%s, method %d: %v", prefix, i, err)
 			}
 		}

@@ -250,7 +250,8 @@ func TestRaiseEpochs(t *testing.T) {
 				t.Errorf("the former owner settles: %v", err)
 			}
 			for _, session := range []string{"a", "s00000001", "s00001500"} {
-				if c, err := s.Claim(t.Context(), key(session), request()); err != nil || c.Fence.Epoch <= l.Fence.Epoch {
+				c, err := s.Claim(t.Context(), key(session), request())
+				if err != nil || c.Fence.Epoch <= l.Fence.Epoch {
 					t.Errorf("%s is claimed with epoch %d after %d, %v", session, c.Fence.Epoch, l.Fence.Epoch, err)
 				}
 			}

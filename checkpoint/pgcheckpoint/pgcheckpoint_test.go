@@ -187,7 +187,9 @@ func TestUnsettled(t *testing.T) {
 }
 
 func TestPrefix(t *testing.T) {
-	for _, bad := range []string{"a-b", "a.b.c", `"a"`, "9", "a_very_long_prefix_that_leaves_no_room_for_the_names_of_indexes_"} {
+	for _, bad := range []string{
+		"a-b", "a.b.c", `"a"`, "9", "a_very_long_prefix_that_leaves_no_room_for_the_names_of_indexes_",
+	} {
 		func() {
 			defer func() {
 				if recover() == nil {

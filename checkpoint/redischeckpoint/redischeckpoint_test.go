@@ -92,7 +92,8 @@ func TestNames(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if want, _ := json.Marshal(checkpoint.Key{Orchestrator: orchestrator, Session: session}); string(cp.State) != string(want) {
+			want, _ := json.Marshal(checkpoint.Key{Orchestrator: orchestrator, Session: session})
+			if string(cp.State) != string(want) {
 				t.Errorf("session %q of %q holds %s", session, orchestrator, cp.State)
 			}
 			n++

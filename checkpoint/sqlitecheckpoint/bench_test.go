@@ -105,7 +105,8 @@ func unfencedTurns(b *testing.B, prepared bool) func(int) error {
 		if err := row(b.Context(), "s").Scan(&last, &state, &signature, &savedAt); err != nil && turn > 0 {
 			return err
 		}
-		if err := run(unfencedInsertSQL, insert, "s", turn, string(benchState), "bench", time.Now().UnixMicro()); err != nil {
+		now := time.Now().UnixMicro()
+		if err := run(unfencedInsertSQL, insert, "s", turn, string(benchState), "bench", now); err != nil {
 			return err
 		}
 		return run(unfencedPruneSQL, prune, "s", turn-benchKeep)

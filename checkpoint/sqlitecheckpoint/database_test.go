@@ -40,7 +40,8 @@ func TestPlans(t *testing.T) {
 			mustExec(t, db, "ANALYZE")
 		}
 		for _, name := range slices.Sorted(maps.Keys(sqlitecheckpoint.Plans)) {
-			rows, err := db.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+s.Text(sqlitecheckpoint.Plans[name]), make([]any, 9)...)
+			explain := "EXPLAIN QUERY PLAN " + s.Text(sqlitecheckpoint.Plans[name])
+			rows, err := db.QueryContext(t.Context(), explain, make([]any, 9)...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -233,7 +234,8 @@ func TestPages(t *testing.T) {
 	if len(all) != 1235 || !slices.IsSorted(all) || len(slices.Compact(all)) != 1235 {
 		t.Errorf("%d sessions, want 1235", len(all))
 	}
-	if some := sessions(t, s, checkpoint.SessionQuery{Orchestrator: "bot", After: "s0009", Limit: 700}); len(some) != 700 || some[699] != "s0709" {
+	some := sessions(t, s, checkpoint.SessionQuery{Orchestrator: "bot", After: "s0009", Limit: 700})
+	if len(some) != 700 || some[699] != "s0709" {
 		t.Errorf("%d sessions, want 700", len(some))
 	}
 	if owing := sessions(t, s, checkpoint.SessionQuery{Orchestrator: "bot", Owing: true}); len(owing) != 177 {
@@ -254,7 +256,8 @@ func TestPages(t *testing.T) {
 		}
 	}
 	var left int
-	if err := db.QueryRowContext(t.Context(), `SELECT count(*) FROM holdfast_turns`).Scan(&left); err != nil || left != 1235-idle {
+	err := db.QueryRowContext(t.Context(), `SELECT count(*) FROM holdfast_turns`).Scan(&left)
+	if err != nil || left != 1235-idle {
 		t.Errorf("%d turns are left, want %d: %v", left, 1235-idle, err)
 	}
 }

@@ -198,8 +198,10 @@ func TestMalformed(t *testing.T) {
 
 // loosely makes a table that takes any value in a column.
 func loosely(table, column string) string {
-	return "ALTER TABLE holdfast_" + table + " RENAME TO strict; CREATE TABLE holdfast_" + table + " AS SELECT * FROM strict; " +
-		"CREATE UNIQUE INDEX loose_" + column + " ON holdfast_" + table + " (orchestrator, session" + map[string]string{"turns": ", turn", "sessions": ""}[table] + ");"
+	key := map[string]string{"turns": "orchestrator, session, turn", "sessions": "orchestrator, session"}[table]
+	return "ALTER TABLE holdfast_" + table + " RENAME TO strict; " +
+		"CREATE TABLE holdfast_" + table + " AS SELECT * FROM strict; " +
+		"CREATE UNIQUE INDEX loose_" + column + " ON holdfast_" + table + " (" + key + ");"
 }
 
 func TestClosed(t *testing.T) {

@@ -11,7 +11,7 @@
 // server of its own and the machine has the programs. So go test starts no server
 // unless make test, make db-up or their like have set the variables.
 //
-// The programs are those of PATH, else those of Debian's packages, the newest first. So
+// The programs come from PATH, else from Debian's packages, the newest first. So
 //
 //	PATH=/opt/postgresql-18/bin:$PATH make db-up
 //

@@ -11,7 +11,7 @@ import (
 var beginClauses = []clause{
 	{
 		name: "begin",
-		rule: "Begin records the run as it is given, with the store's time",
+		rule: "Begin stores the run as it is given, with the store's time",
 		check: func(p *probe) {
 			r := run("a", fence(10))
 			r.RequestID, r.Turn, r.Base, r.Error = "req", 7, "base", "what went wrong"

@@ -99,10 +99,10 @@ func TestReport(t *testing.T) {
 		t.Errorf("%s of %d, %d told", counts, report.Scanned, len(told))
 	}
 	if n := strings.Count(logs.String(), "level=INFO"); n != 4 {
-		t.Errorf("%d Info records:\n%s", n, &logs)
+		t.Errorf("%d lines at level Info:\n%s", n, &logs)
 	}
 	if n := strings.Count(logs.String(), "level=ERROR"); n != 3 {
-		t.Errorf("%d Error records:\n%s", n, &logs)
+		t.Errorf("%d lines at level Error:\n%s", n, &logs)
 	}
 }
 

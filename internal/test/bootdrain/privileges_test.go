@@ -190,8 +190,8 @@ func TestGrantsNeedAll(t *testing.T) {
 		for _, right := range strings.Split(grant[1], ", ") {
 			t.Run(grant[2]+" "+right, func(t *testing.T) {
 				runSQL(t, g.owner, ofSecurity(t, "GRANT USAGE ON SCHEMA"))
-				runSQL(t, g.owner, strings.Replace(strings.TrimSuffix(grant[0], " TO"), "GRANT "+grant[1], "REVOKE "+right, 1)+
-					" FROM holdfast_service")
+				revoke := strings.Replace(strings.TrimSuffix(grant[0], " TO"), "GRANT "+grant[1], "REVOKE "+right, 1)
+				runSQL(t, g.owner, revoke+" FROM holdfast_service")
 				err := g.everything(t)
 				if err == nil {
 					t.Fatal("it is not needed")
@@ -231,7 +231,8 @@ func TestMayNotConnect(t *testing.T) {
 	s := pgcheckpoint.New(openPool(t, g.as("holdfast_service")), nil)
 	_, err := s.Claim(t.Context(), checkpoint.Key{Orchestrator: "bot", Session: "a"},
 		checkpoint.ClaimRequest{Owner: "test", Nonce: "n", TTL: time.Minute})
-	if !errors.Is(err, checkpoint.ErrRefused) || !strings.Contains(err.Error(), `permission denied for database "app"`) {
+	const denied = `permission denied for database "app"`
+	if !errors.Is(err, checkpoint.ErrRefused) || !strings.Contains(err.Error(), denied) {
 		t.Errorf("without CONNECT: %v", err)
 	}
 }
@@ -305,8 +306,8 @@ func (g *guarded) takeover(ctx context.Context, s *pgcheckpoint.Store, r *pgsnap
 		return err
 	}
 	run := snapshot.Run{
-		Key: snapshot.Key(k), ID: "r", Status: snapshot.Running, Seq: 1, Fence: c.Fence, Attempt: 1, Payload: []byte(`{}`),
-		Parts: map[string]json.RawMessage{"x": []byte(`{}`)},
+		Key: snapshot.Key(k), ID: "r", Status: snapshot.Running, Seq: 1, Fence: c.Fence, Attempt: 1,
+		Payload: []byte(`{}`), Parts: map[string]json.RawMessage{"x": []byte(`{}`)},
 	}
 	if _, err := r.Begin(ctx, run); err != nil {
 		return err

@@ -55,7 +55,8 @@ func TestTenants(t *testing.T) {
 		n.live(t, n.name+"/a")
 	}
 	k := checkpoint.Key{Orchestrator: "bot", Session: "globex/a"}
-	c, err := globex.checkpoints.Claim(t.Context(), k, checkpoint.ClaimRequest{Owner: "g", Nonce: "g", TTL: time.Minute})
+	request := checkpoint.ClaimRequest{Owner: "g", Nonce: "g", TTL: time.Minute}
+	c, err := globex.checkpoints.Claim(t.Context(), k, request)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,6 @@
 package chaostest
 
-// The laws that hold whatever happens.
+// The laws hold in every history.
 const (
 	Kept      = "what was told as a Result is the turn that was settled, and it is kept until it is pruned or deleted"
 	Failed    = "an input that was told as failed or refused is not settled, unless it was sent again"

@@ -96,7 +96,7 @@ func callOf(ctx context.Context) *call {
 	return c
 }
 
-// fate is what the caller knows of the turn.
+// A fate says how much the caller knows of the turn.
 type fate int
 
 const (

@@ -1,14 +1,14 @@
 package enginetest
 
-// The laws that hold whatever fails.
+// The laws hold at every fault.
 const (
-	Begun = "nothing of a turn runs before it is recorded, or after it has ended, " +
+	Begun = "nothing of a turn runs before it has begun, or after it has ended, " +
 		"and it settles only if all of it ran"
 	Saved    = "what was saved, and acknowledged, does not run again"
 	Once     = "a turn that was accepted, and has not ended, settles exactly once, others never"
 	Whole    = "turns have no gaps, and each is applied whole to the one before"
 	Kept     = "what a caller got, or Deliver, is the turn that is kept"
-	Accepted = "the end of the caller's context ends no recorded turn, " +
+	Accepted = "the end of the caller's context ends no turn that has begun, " +
 		"and what was abandoned or deleted is not in flight"
 	Failed    = "a turn that was told as failed has not settled, and does not"
 	Delivered = "every turn is delivered, for the first time in order, and once unless the fault was there"

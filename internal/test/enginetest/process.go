@@ -36,7 +36,7 @@ type process struct {
 	waiting bool   // the fault takes time
 	// unaware: the process stopped, and no store has answered since. A branch that starts now cannot know more.
 	unaware  bool
-	began    string // the run that it recorded
+	began    string // the run that it began
 	requests []func()
 	gates    map[string]*gate // by run
 }

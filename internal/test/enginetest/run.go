@@ -12,8 +12,8 @@ import (
 
 // A run is the truth about one run of the bot, in this life of the session.
 type run struct {
-	known bool // was recorded at least once
-	begun bool // is recorded, has not ended
+	known bool // has begun at least once
+	begun bool // has begun, has not ended
 	kept  bool // has settled
 	gone  bool // its session was deleted
 	// refused: the fence of a later owner has refused a Begin of the run.
@@ -178,7 +178,7 @@ func (p *process) prepares(id string, turn int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if r := w.runs[id]; r != nil && r.begun && !r.kept && r.turn == turn && !unaware {
-		w.accuseLocked(Saved, "Begin ran again, although the run is recorded")
+		w.accuseLocked(Saved, "Begin ran again, although the run has begun")
 	}
 }
 
@@ -194,7 +194,7 @@ func (p *process) starts(id string, iteration int, name string) {
 		w.runLocked(id).volatile = true
 	case unaware: // no fence can stop it
 	case r == nil || !r.known:
-		w.accuseLocked(Begun, "%s ran before the run was recorded", name)
+		w.accuseLocked(Begun, "%s ran before the run had begun", name)
 	case !r.begun:
 		w.accuseLocked(Begun, "%s ran although the run had ended", name)
 	case r.kept:

@@ -22,7 +22,7 @@ type scenario struct {
 	expires bool
 	follow  []act // for the second process
 	all     bool  // each fault gets all follows
-	// from is the first point that suffers. Earlier points are those of another scenario. "" means all points.
+	// from is the first point that suffers. Another scenario has the earlier points. "" means all points.
 	from string
 }
 

@@ -130,7 +130,7 @@ func (s snapshots) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, er
 		found, err := s.Snapshots.Begin(ctx, r)
 		switch {
 		case s.wrote(err) == nil && found == nil:
-			s.recorded(r)
+			s.begins(r)
 		case errors.Is(err, lock.ErrFenced):
 			s.refused(r.ID)
 		}
@@ -201,8 +201,8 @@ func (s snapshots) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapsho
 	}
 }
 
-// recorded notes that the process has begun a run.
-func (p *process) recorded(r snapshot.Run) {
+// begins notes that the process has begun a run.
+func (p *process) begins(r snapshot.Run) {
 	p.mu.Lock()
 	p.began = r.ID
 	p.mu.Unlock()

@@ -70,7 +70,7 @@ func (w *world) verifyRuns(turns []*Result) {
 			}
 		}
 		if w.runs[res.RunID] == nil {
-			w.accuseLocked(Begun, "turn %d is of a run that was never recorded", res.Turn)
+			w.accuseLocked(Begun, "turn %d is of a run that never began", res.Turn)
 		}
 	}
 	for id, r := range w.runs {
@@ -85,7 +85,7 @@ func (w *world) verifyRuns(turns []*Result) {
 			w.accuseLocked(Failed, "run %s has settled after its caller was told: %s", id, why)
 		}
 		if !r.known && !r.volatile && len(r.ran) > 0 {
-			w.accuseLocked(Begun, "run %s did something and was never recorded", id)
+			w.accuseLocked(Begun, "run %s did something and never began", id)
 		}
 	}
 }

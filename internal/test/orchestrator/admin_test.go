@@ -276,7 +276,8 @@ func TestStuck(t *testing.T) {
 		},
 	}}}
 	w := newWorld()
-	bot := w.start(t, d, Options{Limits: orchestrator.Limits{SettleTimeout: 20 * time.Millisecond, LeaseTTL: 500 * time.Millisecond}})
+	limits := orchestrator.Limits{SettleTimeout: 20 * time.Millisecond, LeaseTTL: 500 * time.Millisecond}
+	bot := w.start(t, d, Options{Limits: limits})
 	events := new(diary)
 	defer bot.Subscribe(events.note)()
 	_, err := bot.Execute(t.Context(), "s", Input{}, nil)

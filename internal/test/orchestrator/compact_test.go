@@ -94,7 +94,7 @@ func TestCompactionFails(t *testing.T) {
 		t.Errorf("ranges %s", got)
 	}
 	if n := strings.Count(logs.String(), "not compacted"); n != 3 {
-		t.Errorf("%d records:\n%s", n, &logs)
+		t.Errorf("%d log lines:\n%s", n, &logs)
 	}
 }
 

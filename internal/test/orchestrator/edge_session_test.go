@@ -184,7 +184,7 @@ func TestEventIsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := res.Steps[0].Next.Intents[0]; got != "one" {
-		t.Errorf("the turn says that %q ran", got)
+		t.Errorf("the stored turn says that %q ran", got)
 	}
 }
 

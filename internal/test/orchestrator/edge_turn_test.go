@@ -515,7 +515,7 @@ func TestNullState(t *testing.T) {
 	}
 }
 
-// The recorded input is the input as it came.
+// The stored input is the input as it came.
 func TestInputIsOwn(t *testing.T) {
 	d := echo()
 	d.Intents["echo"] = Intent{Run: func(_ context.Context, t *Turn) error {

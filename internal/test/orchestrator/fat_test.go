@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// PostgreSQL gives a document back longer than it took it. So did a run poison its session: nobody could go on with it,
-// end it or delete it.
+// PostgreSQL gives a document back longer than it took it. Even so, a run does not block its session: callers can go on
+// with the run, end it and delete it.
 func TestFatRun(t *testing.T) {
 	if raceDetector {
 		t.Skip("too slow under the race detector; make test runs it without")
@@ -170,7 +170,9 @@ type fatTurns struct {
 	state json.RawMessage
 }
 
-func (f fatTurns) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+func (f fatTurns) Append(
+	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+) error {
 	cp.State = bytes.Replace(cp.State, []byte(`"[\"thin\"]"`), bytes.Trim(f.state, "[]"), 1)
 	cp.Payload = fatten(cp.Payload)
 	return f.Store.Append(ctx, l, cp, o)

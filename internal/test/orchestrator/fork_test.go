@@ -166,7 +166,7 @@ func TestToolOfResumedParent(t *testing.T) {
 		t.Errorf("%v, %v; the child ran %d times", res, err, ran)
 	}
 	if again := execute(t, bot, Input{Text: "b"}); again.State.A == res.State.A || ran != 2 {
-		t.Errorf("another turn's call is answered from the turn of the first; the child ran %d times", ran)
+		t.Errorf("another turn's call is answered like the first's; the child ran %d times", ran)
 	}
 }
 

@@ -73,8 +73,8 @@ func savedOf(ctx context.Context, bot string, t *Turn) error {
 	return ctx.Err()
 }
 
-// Whatever is stored of a run or of a settled turn, nothing panics on it, and what is no state's fault is damage.
-// The run can be ended, and the session goes on.
+// No stored run or settled turn makes the engine panic. A fault that is not in the state is damage. The run can be
+// ended, and the session goes on.
 func FuzzStored(f *testing.F) {
 	const turn = `{"v":1,"input":{"text":"x","data":{"n":1}},"usage":{"in":3,"cost":0.5},` +
 		`"steps":[{"to":["a","b"],"why":"y","ms":3}]}`

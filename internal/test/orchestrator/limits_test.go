@@ -120,7 +120,7 @@ func wantTooLarge(t *testing.T, bot *Bot, err error, limit int) {
 	wantRuns(t, bot, 0)
 }
 
-// grower is a bot whose state is what its input says, at the place that it names: "begin", "one" (an intent that is
+// grower is a bot that makes the state of its input's size, at the place that the input names: "begin", "one" (an intent that is
 // saved), "two" (one that settles), "fan" (a branch), "merge" (two branches), "route".
 func grower(limit int) Def {
 	grow := func(t *Turn, at string, n int) {
@@ -306,7 +306,8 @@ func TestLargestOfBoth(t *testing.T) {
 	}
 }
 
-// What the engine lets in at its highest limit, the stores take: the values of the data are judged before the turn runs.
+// The stores take every input that the engine lets in at its highest limit: the values of the data are judged before
+// the turn runs.
 func TestHeaviestInput(t *testing.T) {
 	t.Parallel()
 	w := newWorld()

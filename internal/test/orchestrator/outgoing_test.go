@@ -34,7 +34,7 @@ const marker = "zq7x"
 // secret is a text that must not go out. what says where it was planted.
 func secret(what string) string { return marker + "-" + what }
 
-// errSecret is what a function of the bot fails with, and says so as the caller of a model might.
+// errSecret is the error of a function of the bot. Its text repeats the user, as the caller of a model might.
 func errSecret(what string) error { return fmt.Errorf("the user said: %w", errors.New(secret(what))) }
 
 // A ward collects all that goes out of a process.
@@ -75,7 +75,7 @@ func (w *ward) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelDebug, AddSource: true}))
 }
 
-// open starts a process whose records and events are kept.
+// open starts a process whose log lines and events are kept.
 func (w *ward) open(t *testing.T, d Def, o Options) *Bot {
 	t.Helper()
 	o.Logger = w.logger()
@@ -144,7 +144,7 @@ func recalls(context.Context, string) ([]message.Message, error) {
 	return []message.Message{message.User(secret("history"))}, nil
 }
 
-// asked is what a stranger sends, with what travels in a context.
+// asked returns the input of a stranger, and a context with values.
 func asked(t *testing.T) (context.Context, Input) {
 	t.Helper()
 	m, err := baggage.NewMember("user", secret("header"))
@@ -163,7 +163,7 @@ func asked(t *testing.T) (context.Context, Input) {
 	return baggage.ContextWithBaggage(t.Context(), b), in
 }
 
-// once makes some turns, and drains what it leaves, until nobody tries it any more.
+// once makes some turns, and drains the runs that are left, until no drain tries them.
 func (w *ward) once(t *testing.T, d Def, o Options) {
 	t.Helper()
 	ctx, in := asked(t)
@@ -223,8 +223,8 @@ func fails(what string) Intent {
 	return Intent{Run: func(context.Context, *Turn) error { return errSecret(what) }}
 }
 
-// Nothing that a user or the bot says, and no text of an error that a function of the bot returned, goes out, whatever
-// becomes of a turn.
+// No word of a user or the bot goes out, and no text of an error that a function of the bot returned, however a turn
+// ends.
 func TestNothingGoesOut(t *testing.T) {
 	for name, d := range failingBot() {
 		t.Run(name, func(t *testing.T) { nothingGoesOut(t, d, Options{History: recalls}) })
@@ -232,7 +232,7 @@ func TestNothingGoesOut(t *testing.T) {
 	for line, o := range failingOptions() {
 		t.Run(line, func(t *testing.T) {
 			if log := nothingGoesOut(t, chatty(), o); !strings.Contains(log, line) {
-				t.Errorf("no line says %q: %s", line, log)
+				t.Errorf("no log line says %q: %s", line, log)
 			}
 		})
 	}
@@ -260,7 +260,7 @@ func (w *ward) judge(t *testing.T) {
 		}
 	}
 	if log := w.log.String(); strings.Contains(log, "err=\"\"") {
-		t.Errorf("a line says nothing of its error: %s", log)
+		t.Errorf("a log line says nothing of its error: %s", log)
 	}
 }
 
@@ -355,7 +355,8 @@ func TestNothingGoesOutOfRows(t *testing.T) {
 	}
 	run := snapshot.Run{
 		Key: snapshot.Key(k), ID: "run", Status: snapshot.Running, Seq: 1, Attempt: 1, Fence: c.Fence,
-		Payload: fmt.Appendf(nil, `{"v":1,"born":%d,"input":{"text":%q},"iteration":%s}`, c.Born, secret("text"), number),
+		Payload: fmt.Appendf(nil,
+			`{"v":1,"born":%d,"input":{"text":%q},"iteration":%s}`, c.Born, secret("text"), number),
 	}
 	if _, err := w.snapshots.Begin(t.Context(), run); err != nil {
 		t.Fatal(err)

@@ -46,7 +46,7 @@ func reachable() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// memory is what is reachable, with the stacks of goroutines.
+// memory is how many bytes are in use, with the stacks of goroutines.
 func memory() int64 {
 	n := reachable()
 	var m runtime.MemStats
@@ -54,8 +54,8 @@ func memory() int64 {
 	return n + int64(m.StackInuse)
 }
 
-// A handler of Subscribe that hangs costs one goroutine and a bounded number of events, whatever happens after it.
-// One call waits for it, a tenth of a second. When it goes on, it is told what it has missed.
+// A handler of Subscribe that hangs costs one goroutine and a bounded number of events, however many follow. One call
+// waits for the handler, a tenth of a second. When the handler goes on, it is told how many events it has missed.
 func TestSubscriberHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bot := newWorld().start(t, talking(5000), Options{})
@@ -183,8 +183,8 @@ func TestOnEventHangs(t *testing.T) {
 	})
 }
 
-// A stream that nobody reads holds a bounded number of events and of bytes. Its turn settles, its last event is
-// there, and the reader who comes late is told how much is missing.
+// A stream without a reader holds a bounded number of events and of bytes. Its turn settles, and its last event is
+// there. A reader who comes late is told how much is missing.
 func TestUnreadStream(t *testing.T) {
 	tokens := 1_000_000
 	if raceDetector {
@@ -198,7 +198,7 @@ func TestUnreadStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	more := reachable() - before
-	t.Logf("%d tokens that nobody reads hold %.1f MB", tokens, float64(more)/1e6)
+	t.Logf("%d tokens without a reader hold %.1f MB", tokens, float64(more)/1e6)
 	if more > 6<<20 {
 		t.Errorf("%d bytes", more)
 	}
@@ -263,7 +263,7 @@ func TestLargeToken(t *testing.T) {
 	}
 }
 
-// Events that are no tokens are bounded too, save the one that ends the turn.
+// Events that are no tokens are bounded too, except for the event that ends the turn.
 func TestManyAttempts(t *testing.T) {
 	d := echo()
 	fails := func(context.Context, *Turn) error { return errDead }

@@ -16,7 +16,8 @@ func TestStrangersLeaveNoHead(t *testing.T) {
 			d.Name = name
 			bot := w.start(t, d, Options{})
 			for i := range strangers {
-				if _, err := bot.Execute(t.Context(), fmt.Sprint("stranger ", i), Input{Text: "hello"}, nil); err == nil {
+				session := fmt.Sprint("stranger ", i)
+				if _, err := bot.Execute(t.Context(), session, Input{Text: "hello"}, nil); err == nil {
 					t.Fatal("the input is taken")
 				}
 			}

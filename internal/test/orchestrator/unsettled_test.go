@@ -50,8 +50,8 @@ func later(t *testing.T, bot *Bot) (retired int) {
 	return retired
 }
 
-// A stranger who makes up names of sessions leaves nothing, unless a run with a request id was begun: its repeat is the same
-// run for a week.
+// A stranger who makes up names of sessions leaves nothing, unless a run with a request id has begun: its repeat is the
+// same run for a week.
 func TestStrangersLeaveNothing(t *testing.T) {
 	for name, test := range map[string]struct {
 		def     Def
@@ -123,13 +123,17 @@ func left(t *testing.T, w world, d Def, in Input) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	d.Intents["echo"] = Intent{Run: func(ctx context.Context, _ *Turn) error { cancel(); <-ctx.Done(); return ctx.Err() }}
+	d.Intents["echo"] = Intent{Run: func(ctx context.Context, _ *Turn) error {
+		cancel()
+		<-ctx.Done()
+		return ctx.Err()
+	}}
 	_, err := w.start(t, d, Options{}).Execute(ctx, "s", in, nil)
 	wantErr(t, err, orchestrator.ErrIndeterminate)
 }
 
-// A first turn that is in flight outlives its session's head. Whoever goes on with it, it settles once, under its id, and its
-// repeat is answered.
+// A first turn that is in flight outlives its session's head. Any process may go on with it. It settles once, under its
+// id, and its repeat is answered.
 func TestRunOutlivesItsHead(t *testing.T) {
 	in := Input{Text: "first", RequestID: "r"}
 	for name, test := range map[string]struct {
@@ -238,7 +242,9 @@ func TestFailedFirstTurnKeepsItsRun(t *testing.T) {
 // unheard settles the first turn, and its answer never comes.
 type unheard struct{ checkpoint.Store }
 
-func (u unheard) Append(ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
+func (u unheard) Append(
+	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+) error {
 	_ = u.Store.Append(ctx, l, cp, o)
 	return errLost
 }

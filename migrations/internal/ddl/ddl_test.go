@@ -79,7 +79,10 @@ func TestSplit(t *testing.T) {
 	if len(got) != 7 {
 		t.Fatalf("%d statements: %q", len(got), got)
 	}
-	for i, prefix := range []string{"-- CREATE TABLE commented", "/* CREATE TABLE b", "DO $$", "DO $a$", "CREATE OR", "CREATE INDEX", "CREATE UNLOGGED"} {
+	for i, prefix := range []string{
+		"-- CREATE TABLE commented", "/* CREATE TABLE b", "DO $$", "DO $a$", "CREATE OR", "CREATE INDEX",
+		"CREATE UNLOGGED",
+	} {
 		if !strings.HasPrefix(got[i], prefix) {
 			t.Errorf("statement %d: %q", i, got[i])
 		}
