@@ -14,21 +14,27 @@ RUN := go build -o $(CACHE)/run ./internal/testenv/run && exec $(CACHE)/run
 # The tests that count allocations, or are too slow under the race detector and skip there.
 WITHOUT_RACE := Allocations|LargeStateFansOut|StateBesideInput|StateLimitByDefault|InputLimit|LargestOfBoth|Fat|SubscriberHangsInBytes|UnreadStream
 
-.PHONY: help test race soak versions bench lint generate tidy-check vet db-up
+.PHONY: help quick test setup race soak versions bench lint generate tidy-check vet db-up
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
+quick: ## run the tests that need no server, without the race detector; says what it skipped and why
+	@go run ./internal/testenv/quick $(PACKAGES)
+
+setup: ## install what the tests need and is missing, as root on Debian; says what and why
+	@go run ./internal/testenv/run -setup
+
 # The package that takes longest comes first, or it would run alone at the end.
-test: ## run all tests and examples under the race detector, on real servers; then what it distorts
-	@$(RUN) -install -memory -- go test -race -p 3 -timeout 30m ./internal/test/orchestrator $(PACKAGES)
-	$(RUN) -install -memory -- go test -run '$(WITHOUT_RACE)' ./internal/test/orchestrator
+test: setup ## run all tests and examples under the race detector, on real servers; then what it distorts
+	@$(RUN) -memory -- go test -race -p 3 -timeout 30m ./internal/test/orchestrator $(PACKAGES)
+	$(RUN) -memory -- go test -run '$(WITHOUT_RACE)' ./internal/test/orchestrator
 
 race: ## look for races and order dependence: every test three times, shuffled
-	@$(RUN) -install -memory -- go test -race -shuffle on -count 3 -timeout 90m $(PACKAGES)
+	@$(RUN) -memory -- go test -race -shuffle on -count 3 -timeout 90m $(PACKAGES)
 
 soak: ## run the tests with the long fault schedules
-	@export HOLDFAST_SOAK=1; $(RUN) -install -memory -- go test -race -timeout 4h $(PACKAGES)
+	@export HOLDFAST_SOAK=1; $(RUN) -memory -- go test -race -timeout 4h $(PACKAGES)
 
 versions: ## run the tests of PostgreSQL on PostgreSQL 13 to 18, which npm fetches; or on MAJORS="14 18"
 	@exec internal/test/versions/run $(MAJORS)
@@ -58,7 +64,7 @@ vet: ## run go vet
 	go vet $(PACKAGES)
 
 db-up: ## serve PostgreSQL and Redis until interrupted; prints what to export
-	@$(RUN) -install -serve
+	@$(RUN) -serve
 
 $(LINT):
 	GOBIN=$(@D) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)

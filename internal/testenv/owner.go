@@ -55,7 +55,7 @@ func binary(name, dirs string) (string, error) {
 	}
 	found, _ := filepath.Glob(filepath.Join(dirs, name))
 	if len(found) == 0 {
-		return "", fmt.Errorf("%w: no %s in PATH or %s", errUnavailable, name, dirs)
+		return "", fmt.Errorf("%w: no %s in PATH or %s: run make setup", errUnavailable, name, dirs)
 	}
 	return slices.MaxFunc(found, func(a, b string) int {
 		return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b)) // 9 before 15

@@ -42,7 +42,8 @@ const pgbouncerDirs = "/usr/sbin"
 
 func (pgbouncerEngine) prepare(*daemon) error {
 	if uid, _ := owner(); uid == 0 {
-		return fmt.Errorf("%w: PgBouncer refuses to run as root, and there is no user postgres", errUnavailable)
+		return fmt.Errorf("%w: PgBouncer refuses to run as root, and there is no user postgres: run make setup",
+			errUnavailable)
 	}
 	_, err := binary("pgbouncer", pgbouncerDirs)
 	return err

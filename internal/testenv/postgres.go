@@ -96,7 +96,8 @@ var template = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	if uid, _ := owner(); uid == 0 {
-		return "", fmt.Errorf("%w: PostgreSQL refuses to run as root, and there is no user postgres", errUnavailable)
+		return "", fmt.Errorf("%w: PostgreSQL refuses to run as root, and there is no user postgres: run make setup",
+			errUnavailable)
 	}
 	dir, err := tempDir("template-")
 	if err != nil {

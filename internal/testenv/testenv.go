@@ -77,8 +77,8 @@ func Start() (env []string, stop func() error, err error) {
 	return env, closeAll, nil
 }
 
-// server returns the URL that the variable of e holds. Without it, no test uses or starts a server of that kind, not even
-// a server of its own. So the caller of go test decides, and not what is installed.
+// server returns the URL that the variable of e holds. Without it, no test uses or starts a server of that kind. This
+// includes servers of the test's own. So the caller of go test decides, and not what is installed.
 func server(e engine) (string, error) {
 	variable, kind := e.variable()
 	if url := os.Getenv(variable); url != "" {

@@ -3,21 +3,92 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strings"
 )
 
-// install installs the Debian packages of the missing programs. It starts none of their services.
-func install() error {
-	packages := missing()
-	if len(packages) == 0 {
+// A need is a file that the tests need.
+type need struct {
+	name  string
+	files string // pattern of the places outside of PATH where it may be
+	pkg   string // the Debian package that has it
+	why   string
+}
+
+var needs = []need{
+	{"postgres", "/usr/lib/postgresql/*/bin/postgres", "postgresql", "tests of the PostgreSQL stores start servers"},
+	{"redis-server", "/usr/sbin/redis-server", "redis-server", "tests of the Redis stores start servers"},
+	{"pgbouncer", "/usr/sbin/pgbouncer", "pgbouncer", "the PostgreSQL stores are tested behind a pooler"},
+	{"gcc", "/usr/bin/gcc", "gcc", "the race detector and the slow disk of make bench are built with it"},
+}
+
+// headers are a need on Debian, which does not pack them with gcc.
+var headers = need{"stdlib.h", "/usr/include/stdlib.h", "libc6-dev", "gcc builds nothing without these headers"}
+
+// missing returns the needs that this machine does not have.
+func missing() (list []need) {
+	all := needs
+	if runtime.GOOS == "linux" {
+		all = append(all[:len(all):len(all)], headers)
+	}
+	for _, n := range all {
+		found, _ := filepath.Glob(n.files)
+		if _, err := exec.LookPath(n.name); err != nil && len(found) == 0 {
+			list = append(list, n)
+		}
+	}
+	return list
+}
+
+// checkSetup returns an error if something is missing.
+func checkSetup(missing []need) error {
+	if len(missing) == 0 {
 		return nil
 	}
-	if os.Getuid() != 0 {
-		return fmt.Errorf("only root can install %v", packages)
+	var names []string
+	for _, n := range missing {
+		names = append(names, n.name)
 	}
+	return fmt.Errorf("this machine lacks %s: run make setup", strings.Join(names, ", "))
+}
+
+// setup prints what is missing and why, and calls install with the packages. If canInstall returns an error, setup
+// prints the command that installs them instead, and fails.
+func setup(out io.Writer, missing []need, canInstall func() error, install func(packages []string) error) error {
+	if len(missing) == 0 {
+		fmt.Fprintln(out, "setup: nothing is missing")
+		return nil
+	}
+	var packages []string
+	for _, n := range missing {
+		packages = append(packages, n.pkg)
+		fmt.Fprintf(out, "setup: %s is missing (package %s): %s\n", n.name, n.pkg, n.why)
+	}
+	if err := canInstall(); err != nil {
+		fmt.Fprintf(out, "setup: as root on Debian, run\n\n\tapt-get install --no-install-recommends %s\n\n"+
+			"and elsewhere install the same programs and put them into PATH\n", strings.Join(packages, " "))
+		return err
+	}
+	fmt.Fprintln(out, "setup: installing", strings.Join(packages, " "))
+	return install(packages)
+}
+
+// canInstall returns an error unless this process may install packages.
+func canInstall() error {
+	if os.Getuid() != 0 {
+		return errors.New("only root can install packages")
+	}
+	_, err := exec.LookPath("apt-get")
+	return err
+}
+
+// install installs Debian packages. It starts none of their services.
+func install(packages []string) error {
 	for name, content := range map[string]string{
 		"/usr/sbin/policy-rc.d":                                "#!/bin/sh\nexit 101\n", // no service starts
 		"/etc/postgresql-common/createcluster.d/holdfast.conf": "create_main_cluster = false\n",
@@ -32,27 +103,6 @@ func install() error {
 		return err
 	}
 	return apt(append([]string{"install", "--yes", "--no-install-recommends"}, packages...)...)
-}
-
-// missing returns the packages that this machine needs. The race detector needs
-// the C compiler.
-func missing() []string {
-	var packages []string
-	for _, p := range []struct{ program, dirs, packages string }{
-		{"postgres", "/usr/lib/postgresql/*/bin", "postgresql"},
-		{"redis-server", "/usr/sbin", "redis-server"},
-		{"pgbouncer", "/usr/sbin", "pgbouncer"},
-		{"gcc", "/usr/bin", "gcc"},
-	} {
-		found, _ := filepath.Glob(filepath.Join(p.dirs, p.program))
-		if _, err := exec.LookPath(p.program); err != nil && len(found) == 0 {
-			packages = append(packages, p.packages)
-		}
-	}
-	if _, err := os.Stat("/usr/include/stdlib.h"); errors.Is(err, fs.ErrNotExist) {
-		packages = append(packages, "libc6-dev")
-	}
-	return packages
 }
 
 // writeNew writes an executable file, unless the file exists. remove undoes that.

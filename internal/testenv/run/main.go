@@ -1,15 +1,18 @@
 // Command run starts a PostgreSQL and a Redis and runs a command, such as go test ./..., which uses them. It tells the
 // command by the environment variables that package testenv reads:
 //
-//	go run ./internal/testenv/run [-install] [-memory] -- command args…
-//	go run ./internal/testenv/run [-install] -serve
+//	go run ./internal/testenv/run [-memory] -- command args…
+//	go run ./internal/testenv/run -serve
+//	go run ./internal/testenv/run -setup
 //
 // If a server is not available, the command's tests fail instead of being skipped. run exits with the command's code.
 //
 // With -serve there is no command: run prints the environment as shell exports and keeps the servers up until it is
-// interrupted. With -install, run first installs the missing programs, with apt-get. With -memory, the servers and the
-// command keep temporary files in memory, if the machine has enough of it. Then tests that commit thousands of times do
-// not wait for a busy disk.
+// interrupted. With -memory, the servers and the command keep temporary files in memory, if the machine has enough of
+// it. Then tests that commit thousands of times do not wait for a busy disk.
+//
+// With -setup, run starts nothing. It installs the programs that the tests need and that are missing, with apt-get, and
+// prints which and why. Without root or apt-get, it prints what to install, and fails.
 package main
 
 import (
@@ -26,18 +29,30 @@ import (
 )
 
 func main() {
-	installMissing := flag.Bool("install", false, "install missing servers and compilers with apt-get")
+	setUp := flag.Bool("setup", false, "install the missing programs with apt-get, and say what and why")
 	serve := flag.Bool("serve", false, "print the environment and serve until interrupted")
 	memory := flag.Bool("memory", false, "keep temporary files in "+shm+", if that has enough room")
 	flag.Parse()
-	if *serve != (flag.NArg() == 0) {
-		fmt.Fprintln(os.Stderr, "usage: run [-install] -- command args… | run [-install] -serve")
+	tasks := 0
+	for _, asked := range []bool{*serve, *setUp, flag.NArg() > 0} {
+		if asked {
+			tasks++
+		}
+	}
+	if tasks != 1 {
+		fmt.Fprintln(os.Stderr, "usage: run [-memory] -- command args… | run -serve | run -setup")
 		os.Exit(2)
+	}
+	if *setUp {
+		if err := setup(os.Stdout, missing(), canInstall, install); err != nil {
+			fatal(err)
+		}
+		return
 	}
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
-	if *installMissing {
-		if err := install(); err != nil {
+	if !*serve {
+		if err := checkSetup(missing()); err != nil {
 			fatal(err)
 		}
 	}

@@ -114,7 +114,7 @@ func TestExitCode(t *testing.T) {
 }
 
 func TestUsage(t *testing.T) {
-	for _, args := range [][]string{nil, {"-serve", "--", "true"}} {
+	for _, args := range [][]string{nil, {"-serve", "--", "true"}, {"-setup", "-serve"}, {"-setup", "--", "true"}} {
 		cmd, tmp := run(t, args...)
 		checkEnd(t, cmd, cmd.Run(), 2, tmp, nil)
 	}

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// What passes is one line, what fails is printed whole, and what is skipped is counted by reason.
+func TestReport(t *testing.T) {
+	events := `{"Action":"output","Package":"p","Test":"TestA","Output":"=== RUN   TestA\n"}
+{"Action":"output","Package":"p","Test":"TestA","Output":"    a_test.go:7: needs PostgreSQL\n"}
+{"Action":"skip","Package":"p","Test":"TestA"}
+{"Action":"output","Package":"p","Test":"TestB/sub","Output":"    b_test.go:17: needs PostgreSQL\n"}
+{"Action":"skip","Package":"p","Test":"TestB/sub"}
+{"Action":"output","Package":"p","Test":"TestC","Output":"    b_test.go:18: only in a soak\n"}
+{"Action":"skip","Package":"p","Test":"TestC"}
+{"Action":"output","Package":"p","Test":"TestD","Output":"    b_test.go:19: a log of a test that passes\n"}
+{"Action":"pass","Package":"p","Test":"TestD"}
+{"Action":"output","Package":"p","Output":"PASS\n"}
+{"Action":"output","Package":"p","Output":"ok  \tp\t0.1s\n"}
+{"Action":"pass","Package":"p"}
+{"Action":"output","Package":"q","Test":"TestE","Output":"    e_test.go:1: got 1, want 2\n"}
+{"Action":"fail","Package":"q","Test":"TestE"}
+{"ImportPath":"r","Action":"build-output","Output":"r.go:1: syntax error\n"}
+{"ImportPath":"r","Action":"build-fail"}
+`
+	want := `ok  	p	0.1s
+    e_test.go:1: got 1, want 2
+r.go:1: syntax error
+   2 tests skipped: needs PostgreSQL
+   1 tests skipped: only in a soak
+`
+	var got strings.Builder
+	r := newReport(&got)
+	if err := r.read(strings.NewReader(events)); err != nil {
+		t.Fatal(err)
+	}
+	r.skips()
+	if got.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", &got, want)
+	}
+}
