@@ -8,17 +8,17 @@
 //   - [RenewUnderLoad] renews hundreds of leases at once while others append, mark and steal.
 //   - [SnapshotModel] compares a snapshot store with [snapshot.Memory], call by call, and [RacingBegins] races Begins.
 //
-// Every backend's tests call all of them. With HOLDFAST_SOAK=1 they run about ten times longer.
+// Every backend's tests call all of them. With HOLDFAST_SOAK=1 they run about thirty times longer.
 package faulttest
 
 import "os"
 
-// Histories returns how many histories a test checks: 30, or 300 with HOLDFAST_SOAK=1.
+// Histories returns how many histories a test checks: 9, or 300 with HOLDFAST_SOAK=1.
 func Histories() int {
 	if soak() {
 		return 300
 	}
-	return 30
+	return 9
 }
 
 func soak() bool { return os.Getenv("HOLDFAST_SOAK") == "1" }

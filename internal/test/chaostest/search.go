@@ -14,12 +14,12 @@ import (
 // SeedEnv names the variable with the seed of one history to play and print.
 const SeedEnv = "HOLDFAST_CHAOS_SEED"
 
-// Time returns how long a search goes on: ten seconds, or a minute with HOLDFAST_SOAK=1.
+// Time returns how long a search goes on: three seconds, or a minute with HOLDFAST_SOAK=1.
 func Time() time.Duration {
 	if os.Getenv("HOLDFAST_SOAK") == "1" {
 		return time.Minute
 	}
-	return 10 * time.Second
+	return 3 * time.Second
 }
 
 // Search plays histories on stores in memory, until the time is over or a history breaks a law. Then Search fails, and

@@ -1,7 +1,6 @@
 package orchestrator_test
 
 import (
-	"os"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
@@ -19,7 +18,7 @@ func TestChaos(t *testing.T) {
 
 // The same on real stores. It takes real time, so it runs only in a soak.
 func TestChaosOnServers(t *testing.T) {
-	if os.Getenv("HOLDFAST_SOAK") != "1" {
+	if !soak() {
 		t.Skip("only with HOLDFAST_SOAK=1")
 	}
 	backends(t, func(t *testing.T, w world) {

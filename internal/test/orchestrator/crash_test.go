@@ -30,7 +30,7 @@ func TestCrashEverywhere(t *testing.T) {
 func crash(t *testing.T, s enginetest.Stores, scenarios map[bool][]string) {
 	t.Helper()
 	// Each point suffers some of its faults. A soak does all of them.
-	m := enginetest.Matrix{Share: 3}
+	m := enginetest.Matrix{Share: 6}
 	if !strings.HasSuffix(t.Name(), "/memory") {
 		m.Share = 24 // the race detector makes drivers slow
 	}

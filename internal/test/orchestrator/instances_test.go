@@ -50,7 +50,7 @@ func TestInstances(t *testing.T) {
 // turnsOf returns how many turns a test of a world takes. SQLite is Go, and the race detector checks each of its memory
 // accesses. It is ten times slower then, and gets a quarter of the turns unless there is time.
 func turnsOf(w world) int {
-	if _, ok := w.checkpoints.(*sqlitecheckpoint.Store); ok && raceDetector && os.Getenv("HOLDFAST_SOAK") != "1" {
+	if _, ok := w.checkpoints.(*sqlitecheckpoint.Store); ok && raceDetector && !soak() {
 		return fleetTurns / 4
 	}
 	return fleetTurns
