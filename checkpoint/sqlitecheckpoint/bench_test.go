@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/checkpointtest"
+	"github.com/holdfast-go/holdfast/internal/sqlitestore/sqlitetest"
 	"github.com/holdfast-go/holdfast/internal/testenv"
 )
 
@@ -82,8 +83,8 @@ func fencedTurns(b *testing.B) func(int) error {
 }
 
 func unfencedTurns(b *testing.B, prepared bool) func(int) error {
-	db := open(b, testenv.SQLite(b))
-	mustExec(b, db, `CREATE TABLE turns (session TEXT, turn INTEGER, state TEXT, signature TEXT, saved_at INTEGER, PRIMARY KEY (session, turn))`)
+	db := sqlitetest.Open(b, testenv.SQLite(b))
+	sqlitetest.Exec(b, db, `CREATE TABLE turns (session TEXT, turn INTEGER, state TEXT, signature TEXT, saved_at INTEGER, PRIMARY KEY (session, turn))`)
 	load, insert, prune := prepare(b, db, unfencedLoadSQL), prepare(b, db, unfencedInsertSQL),
 		prepare(b, db, unfencedPruneSQL)
 	row, run := load.QueryRowContext, func(text string, stmt *sql.Stmt, args ...any) error {

@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/checkpointtest"
 	"github.com/holdfast-go/holdfast/checkpoint/sqlitecheckpoint"
+	"github.com/holdfast-go/holdfast/internal/sqlitestore/sqlitetest"
 	"github.com/holdfast-go/holdfast/internal/testenv"
 )
 
@@ -57,7 +58,7 @@ func TestDamaged(t *testing.T) {
 	} {
 		t.Run(c.head, func(t *testing.T) {
 			checkpointtest.RunDamaged(t, func(t *testing.T) checkpointtest.DamagingStore {
-				db := open(t, testenv.SQLite(t))
+				db := sqlitetest.Open(t, testenv.SQLite(t))
 				return spoiled{create(t, db, nil), db, c.head, c.turn}
 			})
 		})
@@ -67,7 +68,7 @@ func TestDamaged(t *testing.T) {
 func TestOutgrown(t *testing.T) {
 	t.Parallel()
 	checkpointtest.RunOutgrown(t, func(t *testing.T) checkpointtest.DamagingStore {
-		db := open(t, testenv.SQLite(t))
+		db := sqlitetest.Open(t, testenv.SQLite(t))
 		return spoiled{create(t, db, nil), db, "", "state = '[' || replace(hex(zeroblob(400000)), '00', '{},') || '{}]'"}
 	})
 }

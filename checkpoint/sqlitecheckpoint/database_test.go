@@ -12,17 +12,16 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/sqlitecheckpoint"
+	"github.com/holdfast-go/holdfast/internal/sqlitestore/sqlitetest"
 	"github.com/holdfast-go/holdfast/internal/testenv"
 )
 
 // Every statement finds its rows by an index. Owing sessions have an index of their own. The search for idle sessions
 // reads a range of the primary key.
 func TestPlans(t *testing.T) {
-	db := open(t, testenv.SQLite(t))
+	db := sqlitetest.Open(t, testenv.SQLite(t))
 	s := create(t, db, nil)
 	for i := range 40 {
 		l := mustClaim(t, s, fmt.Sprint("s", i)).Lease
@@ -37,26 +36,13 @@ func TestPlans(t *testing.T) {
 	}
 	for _, analyzed := range []bool{false, true} {
 		if analyzed {
-			mustExec(t, db, "ANALYZE")
+			sqlitetest.Exec(t, db, "ANALYZE")
 		}
 		for _, name := range slices.Sorted(maps.Keys(sqlitecheckpoint.Plans)) {
-			explain := "EXPLAIN QUERY PLAN " + s.Text(sqlitecheckpoint.Plans[name])
-			rows, err := db.QueryContext(t.Context(), explain, make([]any, 9)...)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var plan strings.Builder
-			for rows.Next() {
-				var id, parent, unused int
-				var step string
-				if err := rows.Scan(&id, &parent, &unused, &step); err != nil {
-					t.Fatal(err)
-				}
-				plan.WriteString(step + "\n")
-			}
-			scans := strings.Contains(strings.ReplaceAll(plan.String(), "SCAN json_each VIRTUAL TABLE", ""), "SCAN")
-			if scans || strings.Contains(plan.String(), "TEMP B-TREE") || !strings.Contains(plan.String(), uses[name]) {
-				t.Errorf("analyzed %t: plan of %s:\n%swant %q", analyzed, name, plan.String(), uses[name])
+			plan := sqlitetest.Plan(t, db, s.Text(sqlitecheckpoint.Plans[name]), 9)
+			scans := strings.Contains(strings.ReplaceAll(plan, "SCAN json_each VIRTUAL TABLE", ""), "SCAN")
+			if scans || strings.Contains(plan, "TEMP B-TREE") || !strings.Contains(plan, uses[name]) {
+				t.Errorf("analyzed %t: plan of %s:\n%swant %q", analyzed, name, plan, uses[name])
 			}
 		}
 	}
@@ -67,7 +53,7 @@ var errStopped = errors.New("stopped")
 // If a call is cut off at any time, its error says why, and the session is as before the call or as after it.
 func TestCancelled(t *testing.T) {
 	t.Parallel()
-	db := open(t, testenv.SQLite(t))
+	db := sqlitetest.Open(t, testenv.SQLite(t))
 	s := create(t, db, &sqlitecheckpoint.Options{TTL: time.Nanosecond})
 	for n := range 150 {
 		session := fmt.Sprint("s", n%5)
@@ -126,9 +112,9 @@ func readAll(ctx context.Context, s *sqlitecheckpoint.Store) error {
 // A ctx ends the wait for another process, and for another goroutine, and neither leaves the store stuck.
 func TestCancelledWaiting(t *testing.T) {
 	dsn := testenv.SQLite(t)
-	s := create(t, open(t, dsn), nil)
+	s := create(t, sqlitetest.Open(t, dsn), nil)
 	l := mustClaim(t, s, "a").Lease
-	other, err := open(t, dsn).Conn(t.Context())
+	other, err := sqlitetest.Open(t, dsn).Conn(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,7 +148,7 @@ func TestCancelledWaiting(t *testing.T) {
 func TestNobodyBusy(t *testing.T) {
 	t.Parallel()
 	dsn := strings.Replace(testenv.SQLite(t), "busy_timeout(5000)", "busy_timeout(1000)", 1)
-	s := create(t, open(t, dsn), nil)
+	s := create(t, sqlitetest.Open(t, dsn), nil)
 	var wg sync.WaitGroup
 	for i := range 16 {
 		wg.Go(func() {
@@ -178,7 +164,7 @@ func TestNobodyBusy(t *testing.T) {
 
 // A sequence holds no connection while it yields.
 func TestNothingHeld(t *testing.T) {
-	db := open(t, testenv.SQLite(t))
+	db := sqlitetest.Open(t, testenv.SQLite(t))
 	db.SetMaxOpenConns(1)
 	s := create(t, db, nil)
 	l := mustClaim(t, s, "a").Lease
@@ -199,37 +185,16 @@ func TestNothingHeld(t *testing.T) {
 	}
 }
 
-func TestNoGoroutineLeft(t *testing.T) {
-	before := goleak.IgnoreCurrent()
-	db := open(t, testenv.SQLite(t))
-	s := create(t, db, &sqlitecheckpoint.Options{TTL: time.Hour})
-	for method, err := range callAll(t.Context(), s) {
-		if err != nil {
-			t.Errorf("%s: %v", method, err)
-		}
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	callAll(ctx, s)
-	if n := db.Stats().InUse; n != 0 {
-		t.Errorf("%d connections are in use", n)
-	}
-	if err := db.Close(); err != nil {
-		t.Error(err)
-	}
-	goleak.VerifyNone(t, append(testenv.Leaks(), before)...)
-}
-
 // Batches of Sweep, pages of Sessions and pages of Turns meet without a gap.
 func TestPages(t *testing.T) {
 	t.Parallel()
-	db := open(t, testenv.SQLite(t))
+	db := sqlitetest.Open(t, testenv.SQLite(t))
 	s := create(t, db, &sqlitecheckpoint.Options{TTL: time.Hour})
 	want(t, claim(t, s), nil)
-	mustExec(t, db, `WITH n AS (SELECT 0 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 1234)
+	sqlitetest.Exec(t, db, `WITH n AS (SELECT 0 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 1234)
 		INSERT INTO holdfast_sessions SELECT 'bot', printf('s%04d', i), 1, '', '', iif(i % 5 = 0, 9e15, 1),
 			1, 0, 0, 0, 0, iif(i % 7 = 0, 0, NULL), i % 14 = 0, iif(i % 14 = 0, 9e15, 0) FROM n`)
-	mustExec(t, db, `INSERT INTO holdfast_turns SELECT orchestrator, session, 0, '0', NULL, '[]', '', '', 'r', NULL, 1 FROM holdfast_sessions WHERE turn = 0`)
+	sqlitetest.Exec(t, db, `INSERT INTO holdfast_turns SELECT orchestrator, session, 0, '0', NULL, '[]', '', '', 'r', NULL, 1 FROM holdfast_sessions WHERE turn = 0`)
 	all := sessions(t, s, checkpoint.SessionQuery{Orchestrator: "bot"})
 	if len(all) != 1235 || !slices.IsSorted(all) || len(slices.Compact(all)) != 1235 {
 		t.Errorf("%d sessions, want 1235", len(all))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/sqlitecheckpoint"
+	"github.com/holdfast-go/holdfast/internal/sqlitestore/sqlitetest"
 	"github.com/holdfast-go/holdfast/internal/testenv"
 )
 
@@ -93,32 +94,15 @@ func callAll(ctx context.Context, s *sqlitecheckpoint.Store) map[string]error {
 
 func newStore(tb testing.TB, o *sqlitecheckpoint.Options) *sqlitecheckpoint.Store {
 	tb.Helper()
-	return create(tb, open(tb, testenv.SQLite(tb)), o)
-}
-
-func open(tb testing.TB, dsn string) *sql.DB {
-	tb.Helper()
-	db, err := sql.Open("sqlite", dsn)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { db.Close() })
-	return db
+	return create(tb, sqlitetest.Open(tb, testenv.SQLite(tb)), o)
 }
 
 func create(tb testing.TB, db *sql.DB, o *sqlitecheckpoint.Options) *sqlitecheckpoint.Store {
 	tb.Helper()
 	s := sqlitecheckpoint.New(db, o)
-	mustExec(tb, db, s.Schema())
-	mustExec(tb, db, s.Schema())
+	sqlitetest.Exec(tb, db, s.Schema())
+	sqlitetest.Exec(tb, db, s.Schema())
 	return s
-}
-
-func mustExec(tb testing.TB, db *sql.DB, text string, args ...any) {
-	tb.Helper()
-	if _, err := db.ExecContext(tb.Context(), text, args...); err != nil {
-		tb.Fatal(err)
-	}
 }
 
 func sessions(t *testing.T, s checkpoint.Store, q checkpoint.SessionQuery) (ids []string) {

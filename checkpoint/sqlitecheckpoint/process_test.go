@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/sqlitecheckpoint"
+	"github.com/holdfast-go/holdfast/internal/sqlitestore/sqlitetest"
 	"github.com/holdfast-go/holdfast/internal/testenv"
 	"github.com/holdfast-go/holdfast/lock"
 )
@@ -29,21 +30,21 @@ const (
 // A process that takes a session settles on top of the turn that its claim returned. It reports each acknowledged turn.
 func TestProcesses(t *testing.T) {
 	dsn := testenv.SQLite(t)
-	s := create(t, open(t, dsn), nil)
-	var children []child
+	s := create(t, sqlitetest.Open(t, dsn), nil)
+	var children []sqlitetest.Child
 	for range processes {
-		children = append(children, start(t, "contend", dsn))
+		children = append(children, sqlitetest.Start(t, "contend", dsn))
 	}
 	acknowledged := make(map[string]string) // run by session and turn
 	for _, c := range children {
-		for c.out.Scan() {
-			turn, run, _ := strings.Cut(c.out.Text(), " ")
+		for c.Out.Scan() {
+			turn, run, _ := strings.Cut(c.Out.Text(), " ")
 			if other, ok := acknowledged[turn]; ok {
 				t.Errorf("turn %s was acknowledged to %s and %s", turn, other, run)
 			}
 			acknowledged[turn] = run
 		}
-		if err := c.cmd.Wait(); err != nil {
+		if err := c.Cmd.Wait(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -149,20 +150,20 @@ func contendOnce(s *sqlitecheckpoint.Store) (settled string, err error) {
 // If a process is killed, the file opens, with every turn that the process had acknowledged.
 func TestKill(t *testing.T) {
 	dsn := testenv.SQLite(t)
-	s := create(t, open(t, dsn), nil)
+	s := create(t, sqlitetest.Open(t, dsn), nil)
 	seen := 0
 	for range 4 {
-		c := start(t, "append", dsn)
+		c := sqlitetest.Start(t, "append", dsn)
 		last := -1
-		for more := 1 + rand.N(60); c.out.Scan(); more-- {
-			if _, err := fmt.Sscan(c.out.Text(), &last); err != nil {
+		for more := 1 + rand.N(60); c.Out.Scan(); more-- {
+			if _, err := fmt.Sscan(c.Out.Text(), &last); err != nil {
 				t.Fatal(err)
 			}
 			if more == 0 {
-				c.cmd.Process.Kill()
+				c.Cmd.Process.Kill()
 			}
 		}
-		if err := c.cmd.Wait(); err == nil {
+		if err := c.Cmd.Wait(); err == nil {
 			t.Fatal("the child ended by itself")
 		}
 		if last < seen {
@@ -172,7 +173,7 @@ func TestKill(t *testing.T) {
 			t.Errorf("%d turns are kept, %d were acknowledged", seen, last+1)
 		}
 		var check string
-		if err := open(t, dsn).QueryRow("PRAGMA integrity_check").Scan(&check); err != nil || check != "ok" {
+		if err := sqlitetest.Open(t, dsn).QueryRow("PRAGMA integrity_check").Scan(&check); err != nil || check != "ok" {
 			t.Fatal(check, err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint/checkpointtest"
 	"github.com/holdfast-go/holdfast/checkpoint/sqlitecheckpoint"
 	"github.com/holdfast-go/holdfast/internal/faulttest"
+	"github.com/holdfast-go/holdfast/internal/sqlitestore/sqlitetest"
 	"github.com/holdfast-go/holdfast/internal/testenv"
 )
 
@@ -22,7 +23,7 @@ func TestStore(t *testing.T) {
 func TestOneConnection(t *testing.T) {
 	t.Parallel()
 	checkpointtest.Run(t, func(t *testing.T) checkpoint.Store {
-		db := open(t, testenv.SQLite(t))
+		db := sqlitetest.Open(t, testenv.SQLite(t))
 		db.SetMaxOpenConns(1)
 		return create(t, db, &sqlitecheckpoint.Options{Prefix: "_My1"})
 	})

@@ -4,21 +4,21 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/sqlitecheckpoint"
+	"github.com/holdfast-go/holdfast/internal/sqlitestore/sqlitetest"
 	"github.com/holdfast-go/holdfast/internal/testenv"
 )
 
 // If SQLite itself cannot read a state, the turn of that state is damaged. The other turns can be read.
 func TestMalformedState(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "test.db")
-	dsn := "file:" + path + "?" + busy + "&" + wal + "&" + full
-	db := open(t, dsn)
+	path := sqlitetest.File(t)
+	dsn := sqlitetest.DSN(path)
+	db := sqlitetest.Open(t, dsn)
 	s := create(t, db, nil)
 	const turns, torn = 30, 12
 	text := func(i int) string { return strings.Repeat(fmt.Sprintf("state %02d ", i), 1500) }
@@ -30,11 +30,11 @@ func TestMalformedState(t *testing.T) {
 		want(t, s.Append(t.Context(), l, cp, checkpoint.AppendOptions{}), nil)
 		all = append(all, turns-1-i)
 	}
-	mustExec(t, db, "PRAGMA wal_checkpoint(TRUNCATE)")
+	sqlitetest.Exec(t, db, "PRAGMA wal_checkpoint(TRUNCATE)")
 	db.Close()
 	testenv.TearSQLite(t, path, text(torn)[:18])
 
-	s = sqlitecheckpoint.New(open(t, dsn), nil)
+	s = sqlitecheckpoint.New(sqlitetest.Open(t, dsn), nil)
 	var got, damaged []int
 	for cp, err := range s.Turns(t.Context(), bot("a"), checkpoint.Newest) {
 		if _, is := errors.AsType[*checkpoint.DamagedError](err); is {

@@ -7,9 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	_ "modernc.org/sqlite"
-
 	"github.com/holdfast-go/holdfast/internal/sqlitestore"
+	"github.com/holdfast-go/holdfast/internal/sqlitestore/sqlitetest"
 	"github.com/holdfast-go/holdfast/internal/testenv"
 )
 
@@ -24,19 +23,13 @@ var (
 
 func notes(t *testing.T) (*sqlitestore.DB, *sql.DB) {
 	t.Helper()
-	db, err := sql.Open("sqlite", testenv.SQLite(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
+	db := sqlitetest.Open(t, testenv.SQLite(t))
 	d := sqlitestore.New(db, sqlitestore.Layout{
 		Prefix: "my_", Tables: []sqlitestore.Table{{Name: "{prefix}notes", Columns: "text"}},
 		Statements: []string{insertSQL},
 		Verdicts:   []error{errVerdict}, Missing: errMissing,
 	})
-	if _, err := db.ExecContext(t.Context(), d.SQL("CREATE TABLE {prefix}notes (text TEXT) STRICT")); err != nil {
-		t.Fatal(err)
-	}
+	sqlitetest.Exec(t, db, d.SQL("CREATE TABLE {prefix}notes (text TEXT) STRICT"))
 	return d, db
 }
 

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/sqlitestore/sqlitetest"
 	"github.com/holdfast-go/holdfast/internal/testenv"
 	"github.com/holdfast-go/holdfast/snapshot"
 	"github.com/holdfast-go/holdfast/snapshot/snapshottest"
@@ -45,7 +46,7 @@ func TestDamaged(t *testing.T) {
 	} {
 		t.Run(set, func(t *testing.T) {
 			snapshottest.RunDamaged(t, func(t *testing.T) snapshottest.DamagingStore {
-				db := open(t, testenv.SQLite(t))
+				db := sqlitetest.Open(t, testenv.SQLite(t))
 				return spoiled{create(t, db, nil), db, set}
 			})
 		})
@@ -55,7 +56,7 @@ func TestDamaged(t *testing.T) {
 func TestOutgrown(t *testing.T) {
 	t.Parallel()
 	snapshottest.RunOutgrown(t, func(t *testing.T) snapshottest.DamagingStore {
-		db := open(t, testenv.SQLite(t))
+		db := sqlitetest.Open(t, testenv.SQLite(t))
 		return spoiled{create(t, db, nil), db, "payload = '[' || replace(hex(zeroblob(400000)), '00', '{},') || '{}]'"}
 	})
 }

@@ -15,8 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"github.com/holdfast-go/holdfast/internal/sqlitestore/sqlitetest"
 	"github.com/holdfast-go/holdfast/internal/testenv"
 	"github.com/holdfast-go/holdfast/snapshot"
 	"github.com/holdfast-go/holdfast/snapshot/sqlitesnapshot"
@@ -24,7 +23,7 @@ import (
 
 // Every statement finds its rows by an index, and in the order that it needs.
 func TestPlans(t *testing.T) {
-	db := open(t, testenv.SQLite(t))
+	db := sqlitetest.Open(t, testenv.SQLite(t))
 	s := create(t, db, nil)
 	for i := range 40 {
 		r := begin(t, s, fmt.Sprint(i))
@@ -42,26 +41,13 @@ func TestPlans(t *testing.T) {
 	}
 	for _, analyzed := range []bool{false, true} {
 		if analyzed {
-			mustExec(t, db, "ANALYZE")
+			sqlitetest.Exec(t, db, "ANALYZE")
 		}
 		for _, name := range slices.Sorted(maps.Keys(sqlitesnapshot.Plans)) {
-			rows, err := db.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+s.Text(sqlitesnapshot.Plans[name]),
-				make([]any, 15)...)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var plan strings.Builder
-			for rows.Next() {
-				var id, parent, unused int
-				var step string
-				if err := rows.Scan(&id, &parent, &unused, &step); err != nil {
-					t.Fatal(err)
-				}
-				plan.WriteString(step + "\n")
-			}
-			has := func(text string) bool { return strings.Contains(plan.String(), text) }
+			plan := sqlitetest.Plan(t, db, s.Text(sqlitesnapshot.Plans[name]), 15)
+			has := func(text string) bool { return strings.Contains(plan, text) }
 			if !has("SEARCH") || has("SCAN") || has("TEMP B-TREE") || !has(uses[name]) {
-				t.Errorf("analyzed %t: plan of %s:\n%swant %q", analyzed, name, plan.String(), uses[name])
+				t.Errorf("analyzed %t: plan of %s:\n%swant %q", analyzed, name, plan, uses[name])
 			}
 		}
 	}
@@ -82,7 +68,7 @@ var errStopped = errors.New("stopped")
 // A call may be cut off at any point. It reports why, and the run with its parts is as before the call or as after it.
 func TestCancelled(t *testing.T) {
 	t.Parallel()
-	db := open(t, testenv.SQLite(t))
+	db := sqlitetest.Open(t, testenv.SQLite(t))
 	s := create(t, db, nil)
 	cut := 0
 	for n := range 250 {
@@ -184,7 +170,7 @@ func wantTidy(t *testing.T, db *sql.DB) {
 // one connection. If the Adopt gets it first, the Begin is done before the second statement of the Adopt.
 func TestAdoptMeetsLateBegin(t *testing.T) {
 	t.Parallel()
-	db := open(t, testenv.SQLite(t))
+	db := sqlitetest.Open(t, testenv.SQLite(t))
 	db.SetMaxOpenConns(1)
 	// These are two stores: of two calls on one store, only one would wait for the connection.
 	latest, late := create(t, db, nil), create(t, db, nil)
@@ -218,9 +204,9 @@ func TestAdoptMeetsLateBegin(t *testing.T) {
 // A ctx ends the wait for another process, and the wait for another goroutine. Neither leaves the store stuck.
 func TestCancelledWaiting(t *testing.T) {
 	dsn := testenv.SQLite(t)
-	s := create(t, open(t, dsn), nil)
+	s := create(t, sqlitetest.Open(t, dsn), nil)
 	r := begin(t, s, "a")
-	other, err := open(t, dsn).Conn(t.Context())
+	other, err := sqlitetest.Open(t, dsn).Conn(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,7 +244,7 @@ func TestCancelledWaiting(t *testing.T) {
 // Two stores on one pool have many connections, and a busy timeout that is far too short for all to poll.
 func TestNobodyBusy(t *testing.T) {
 	t.Parallel()
-	db := open(t, strings.Replace(testenv.SQLite(t), "busy_timeout(5000)", "busy_timeout(1000)", 1))
+	db := sqlitetest.Open(t, strings.Replace(testenv.SQLite(t), "busy_timeout(5000)", "busy_timeout(1000)", 1))
 	stores := []*sqlitesnapshot.Store{create(t, db, nil), create(t, db, &sqlitesnapshot.Options{Prefix: "b_"})}
 	var wg sync.WaitGroup
 	for i := range 16 {
@@ -283,16 +269,16 @@ func TestNobodyBusy(t *testing.T) {
 // Pages meet without a gap, and hold no connection. So a pool of one connection serves a sequence whose loop writes.
 func TestPages(t *testing.T) {
 	t.Parallel()
-	db := open(t, testenv.SQLite(t))
+	db := sqlitetest.Open(t, testenv.SQLite(t))
 	db.SetMaxOpenConns(1)
 	s := create(t, db, nil)
 	begin(t, s, "s0000")
-	mustExec(t, db, `WITH n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 999)
+	sqlitetest.Exec(t, db, `WITH n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 999)
 		INSERT INTO holdfast_runs SELECT orchestrator, printf('s%04d', i), printf('r%d', i), request_id, turn, attempt,
 			base, iif(i % 5 = 0, 'waiting', 'running'), seq, epoch, nonce, 0, error, not_before, started_at, saved_at,
 			NULL, 0, payload
 		FROM n, holdfast_runs`)
-	mustExec(t, db, `INSERT INTO holdfast_runs SELECT orchestrator, session || 'over', id, request_id, turn, attempt,
+	sqlitetest.Exec(t, db, `INSERT INTO holdfast_runs SELECT orchestrator, session || 'over', id, request_id, turn, attempt,
 			base, status, seq, epoch, nonce, 0, error, not_before, started_at, saved_at, saved_at, 0, NULL
 		FROM holdfast_runs`)
 	for _, c := range []struct {
@@ -330,11 +316,11 @@ func TestPages(t *testing.T) {
 // Batches of Sweep meet without a gap, and take the sessions that are old and have no run in flight.
 func TestSweepBatches(t *testing.T) {
 	t.Parallel()
-	db := open(t, testenv.SQLite(t))
+	db := sqlitetest.Open(t, testenv.SQLite(t))
 	db.SetMaxOpenConns(1)
 	s := create(t, db, &sqlitesnapshot.Options{Remember: time.Hour})
 	begin(t, s, "s0000")
-	mustExec(t, db, `WITH n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 1234)
+	sqlitetest.Exec(t, db, `WITH n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 1234)
 		INSERT INTO holdfast_runs SELECT orchestrator, printf('s%04d', i), id, request_id, turn, attempt, base, status,
 			seq, epoch, nonce, 0, error, not_before, started_at, saved_at,
 			iif(i % 5 = 0, NULL, iif(i % 7 = 0, 9e15, 1)), 0, NULL
@@ -355,25 +341,4 @@ func TestSweepBatches(t *testing.T) {
 	if err != nil || left != 1235-old {
 		t.Errorf("%d rows are left, want %d: %v", left, 1235-old, err)
 	}
-}
-
-func TestNoGoroutineLeft(t *testing.T) {
-	before := goleak.IgnoreCurrent()
-	db := open(t, testenv.SQLite(t))
-	s := create(t, db, nil)
-	for method, err := range callAll(t.Context(), s) {
-		if err != nil {
-			t.Errorf("%s: %v", method, err)
-		}
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	callAll(ctx, s)
-	if n := db.Stats().InUse; n != 0 {
-		t.Errorf("%d connections are in use", n)
-	}
-	if err := db.Close(); err != nil {
-		t.Error(err)
-	}
-	goleak.VerifyNone(t, append(testenv.Leaks(), before)...)
 }

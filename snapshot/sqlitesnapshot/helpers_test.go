@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/sqlitestore/sqlitetest"
 	"github.com/holdfast-go/holdfast/internal/testenv"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
@@ -104,30 +105,13 @@ func readAll(ctx context.Context, s snapshot.Store) error {
 
 func newStore(tb testing.TB, o *sqlitesnapshot.Options) *sqlitesnapshot.Store {
 	tb.Helper()
-	return create(tb, open(tb, testenv.SQLite(tb)), o)
-}
-
-func open(tb testing.TB, dsn string) *sql.DB {
-	tb.Helper()
-	db, err := sql.Open("sqlite", dsn)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() { db.Close() })
-	return db
+	return create(tb, sqlitetest.Open(tb, testenv.SQLite(tb)), o)
 }
 
 func create(tb testing.TB, db *sql.DB, o *sqlitesnapshot.Options) *sqlitesnapshot.Store {
 	tb.Helper()
 	s := sqlitesnapshot.New(db, o)
-	mustExec(tb, db, s.Schema())
-	mustExec(tb, db, s.Schema())
+	sqlitetest.Exec(tb, db, s.Schema())
+	sqlitetest.Exec(tb, db, s.Schema())
 	return s
-}
-
-func mustExec(tb testing.TB, db *sql.DB, text string, args ...any) {
-	tb.Helper()
-	if _, err := db.ExecContext(tb.Context(), text, args...); err != nil {
-		tb.Fatal(err)
-	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/sqlitecheckpoint"
+	"github.com/holdfast-go/holdfast/internal/sqlitestore/sqlitetest"
 	"github.com/holdfast-go/holdfast/internal/testenv"
 	"github.com/holdfast-go/holdfast/snapshot/snapshottest"
 )
@@ -16,7 +17,7 @@ func TestJoin(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			snapshottest.RunJoiner(t, func(t *testing.T) (snapshottest.JoiningStore, checkpoint.Store) {
-				db := open(t, testenv.SQLite(t))
+				db := sqlitetest.Open(t, testenv.SQLite(t))
 				db.SetMaxOpenConns(connections)
 				return create(t, db, nil), turnsOn(t, db)
 			})
@@ -27,7 +28,7 @@ func TestJoin(t *testing.T) {
 func turnsOn(t *testing.T, db *sql.DB) *sqlitecheckpoint.Store {
 	t.Helper()
 	turns := sqlitecheckpoint.New(db, nil)
-	mustExec(t, db, turns.Schema())
+	sqlitetest.Exec(t, db, turns.Schema())
 	return turns
 }
 
@@ -35,7 +36,7 @@ func turnsOn(t *testing.T, db *sql.DB) *sqlitecheckpoint.Store {
 func TestJoinElsewhere(t *testing.T) {
 	t.Parallel()
 	runs := newStore(t, nil)
-	if runs.Join(turnsOn(t, open(t, testenv.SQLite(t)))) != nil {
+	if runs.Join(turnsOn(t, sqlitetest.Open(t, testenv.SQLite(t)))) != nil {
 		t.Error("joins with a store in another file")
 	}
 	if runs.Join(new(checkpoint.Memory)) != nil {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/sqlitestore/sqlitetest"
 	"github.com/holdfast-go/holdfast/internal/testenv"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
@@ -45,19 +46,19 @@ type life struct {
 // was told.
 func TestProcesses(t *testing.T) {
 	dsn := testenv.SQLite(t)
-	db := open(t, dsn)
+	db := sqlitetest.Open(t, dsn)
 	s := create(t, db, nil)
-	var children []child
+	var children []sqlitetest.Child
 	for range processes {
-		children = append(children, start(t, "contend", dsn))
+		children = append(children, sqlitetest.Start(t, "contend", dsn))
 	}
 	lives := make(map[string]*life)
 	late := make(map[string]bool) // the runs that were refused
 	counts := make(map[string]int)
 	for _, c := range children {
-		for c.out.Scan() {
+		for c.Out.Scan() {
 			var e event
-			if err := json.Unmarshal(c.out.Bytes(), &e); err != nil {
+			if err := json.Unmarshal(c.Out.Bytes(), &e); err != nil {
 				t.Fatal(err)
 			}
 			if e.Op == "begin" && e.Fenced {
@@ -67,7 +68,7 @@ func TestProcesses(t *testing.T) {
 			}
 			counts[fmt.Sprintf("%s fenced=%t", e.Op, e.Fenced)]++
 		}
-		if err := c.cmd.Wait(); err != nil {
+		if err := c.Cmd.Wait(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -269,21 +270,21 @@ func lastSaved(r snapshot.Run) (json.RawMessage, error) {
 // A process that is killed leaves a file that opens. Its state is the acknowledged one, or the next.
 func TestKill(t *testing.T) {
 	dsn := testenv.SQLite(t)
-	db := open(t, dsn)
+	db := sqlitetest.Open(t, dsn)
 	s := create(t, db, nil)
 	for n := range 6 {
-		c := start(t, "turns", dsn)
+		c := sqlitetest.Start(t, "turns", dsn)
 		var session string
 		var last int
-		for more := 1 + rand.N(60); c.out.Scan(); more-- {
-			if _, err := fmt.Sscan(c.out.Text(), &session, &last); err != nil {
+		for more := 1 + rand.N(60); c.Out.Scan(); more-- {
+			if _, err := fmt.Sscan(c.Out.Text(), &session, &last); err != nil {
 				t.Fatal(err)
 			}
 			if more == 0 {
-				c.cmd.Process.Kill()
+				c.Cmd.Process.Kill()
 			}
 		}
-		if err := c.cmd.Wait(); c.cmd.ProcessState.Exited() {
+		if err := c.Cmd.Wait(); c.Cmd.ProcessState.Exited() {
 			t.Fatalf("the child ended by itself: %v", err)
 		}
 		got := timeless(whole(t, db, s, session))
@@ -293,7 +294,7 @@ func TestKill(t *testing.T) {
 				timeless(after(session, last+1)))
 		}
 		var check string
-		if err := open(t, dsn).QueryRow("PRAGMA integrity_check").Scan(&check); err != nil || check != "ok" {
+		if err := sqlitetest.Open(t, dsn).QueryRow("PRAGMA integrity_check").Scan(&check); err != nil || check != "ok" {
 			t.Fatal(n, check, err)
 		}
 	}

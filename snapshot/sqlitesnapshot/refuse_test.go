@@ -3,85 +3,15 @@ package sqlitesnapshot_test
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/sqlitestore/sqlitetest"
 	"github.com/holdfast-go/holdfast/internal/testenv"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
-	"github.com/holdfast-go/holdfast/snapshot/sqlitesnapshot"
 )
-
-const (
-	busy = "_pragma=busy_timeout(5000)"
-	wal  = "_pragma=journal_mode(WAL)"
-	full = "_pragma=synchronous(FULL)"
-)
-
-func TestDSN(t *testing.T) {
-	for i, c := range []struct{ dsn, fault string }{
-		{busy + "&" + wal + "&" + full, ""},
-		{busy + "&" + wal + "&_pragma=synchronous(EXTRA)", ""},
-		{busy + "&" + full, "journal_mode is delete"},
-		{busy + "&" + wal + "&_pragma=synchronous(NORMAL)", "synchronous is 1"},
-		{wal + "&" + full, "busy_timeout is 0"},
-		{busy + "&_pragma=encoding('UTF-16le')&" + wal + "&" + full, "encoding is UTF-16le"},
-		{busy + "&" + wal + "&" + full + "&mode=memory", "journal_mode is memory"},
-	} {
-		t.Run(fmt.Sprint(i, c.fault), func(t *testing.T) {
-			s := create(t, open(t, "file:"+filepath.Join(t.TempDir(), "test.db")+"?"+c.dsn), nil)
-			for method, err := range callAll(t.Context(), s) {
-				switch {
-				case c.fault == "" && err != nil:
-					t.Errorf("%s: %v", method, err)
-				case c.fault != "" &&
-					(!errors.Is(err, sqlitesnapshot.ErrDSN) || !strings.Contains(err.Error(), c.fault) ||
-						!strings.Contains(err.Error(), wal)):
-					t.Errorf("%s: %v, want %v with %q and the remedy", method, err, sqlitesnapshot.ErrDSN, c.fault)
-				}
-			}
-		})
-	}
-}
-
-func TestSchemaMissing(t *testing.T) {
-	for _, c := range []struct{ name, spoil, missing, skip string }{
-		{"table", "DROP TABLE holdfast_runs", "table holdfast_runs", ""},
-		{"parts", "DROP TABLE holdfast_run_parts", "table holdfast_run_parts", "Adopt Save Runs Delete Sweep"},
-		{"column", "ALTER TABLE holdfast_runs DROP COLUMN base", "column base of table holdfast_runs", "Delete Sweep"},
-	} {
-		for _, when := range []string{"before", "after"} {
-			t.Run(c.name+" "+when+" the first use", func(t *testing.T) {
-				db := open(t, testenv.SQLite(t))
-				db.SetMaxOpenConns(1)
-				s := create(t, db, nil)
-				if when == "after" {
-					callAll(t.Context(), s)
-				}
-				mustExec(t, db, c.spoil)
-				for method, err := range callAll(t.Context(), s) {
-					if when == "after" && strings.Contains(c.skip, method) {
-						// This call does not touch the missing table.
-						continue
-					}
-					if !errors.Is(err, snapshot.ErrSchema) || !strings.Contains(err.Error(), c.missing) ||
-						!strings.Contains(err.Error(), "migrations.Up") {
-						t.Errorf("%s: %v, want %v naming %s and the remedy", method, err, snapshot.ErrSchema, c.missing)
-					}
-				}
-				mustExec(t, db, "DROP TABLE IF EXISTS holdfast_runs; DROP TABLE IF EXISTS holdfast_run_parts")
-				mustExec(t, db, s.Schema())
-				for method, err := range callAll(t.Context(), s) {
-					if err != nil {
-						t.Errorf("%s after the remedy: %v", method, err)
-					}
-				}
-			})
-		}
-	}
-}
 
 // A store refuses a row that no store has written. It does not guess, and does not repair the row.
 func TestMalformed(t *testing.T) {
@@ -100,12 +30,12 @@ func TestMalformed(t *testing.T) {
 		{loosely + `UPDATE holdfast_runs SET request_id = NULL`, "request_id"},
 	} {
 		t.Run(c.spoil, func(t *testing.T) {
-			db := open(t, testenv.SQLite(t))
+			db := sqlitetest.Open(t, testenv.SQLite(t))
 			db.SetMaxOpenConns(1)
 			s := create(t, db, nil)
 			r := begin(t, s, "a")
-			mustExec(t, db, "PRAGMA ignore_check_constraints = on; PRAGMA legacy_alter_table = on")
-			mustExec(t, db, c.spoil)
+			sqlitetest.Exec(t, db, "PRAGMA ignore_check_constraints = on; PRAGMA legacy_alter_table = on")
+			sqlitetest.Exec(t, db, c.spoil)
 			_, begun := s.Begin(t.Context(), r)
 			for method, err := range map[string]error{
 				"Begin": begun, "Adopt": adopt(t.Context(), s, r, fence(2)), "Runs": readAll(t.Context(), s),
@@ -133,13 +63,13 @@ func TestMalformedParts(t *testing.T) {
 		{`UPDATE holdfast_run_parts SET name = CAST(x'ff' AS TEXT)`, "part"},
 	} {
 		t.Run(c.spoil, func(t *testing.T) {
-			db := open(t, testenv.SQLite(t))
+			db := sqlitetest.Open(t, testenv.SQLite(t))
 			db.SetMaxOpenConns(1)
 			s := create(t, db, nil)
 			r := begin(t, s, "a")
 			want(t, s.Save(t.Context(), withPart(r, "a")), nil)
-			mustExec(t, db, "PRAGMA ignore_check_constraints = on")
-			mustExec(t, db, c.spoil)
+			sqlitetest.Exec(t, db, "PRAGMA ignore_check_constraints = on")
+			sqlitetest.Exec(t, db, c.spoil)
 			err := adopt(t.Context(), s, r, fence(2))
 			if !errors.Is(err, snapshot.ErrDamaged) || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%v, want %v that says %q", err, snapshot.ErrDamaged, c.says)
@@ -216,43 +146,4 @@ func TestNotBefore(t *testing.T) {
 			}
 		}
 	}
-}
-
-func TestClosed(t *testing.T) {
-	db := open(t, testenv.SQLite(t))
-	used, unused := create(t, db, nil), sqlitesnapshot.New(db, nil)
-	begin(t, used, "a")
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range []*sqlitesnapshot.Store{used, unused} {
-		for method, err := range callAll(t.Context(), s) {
-			if err == nil || errors.Is(err, snapshot.ErrSchema) || errors.Is(err, sqlitesnapshot.ErrDSN) ||
-				errors.Is(err, snapshot.ErrInvalid) || errors.Is(err, lock.ErrFenced) {
-				t.Errorf("%s on a closed database: %v", method, err)
-			}
-		}
-	}
-}
-
-func TestInvalidPrefix(t *testing.T) {
-	for prefix, valid := range map[string]bool{
-		"": true, "_": true, "App_2_": true, strings.Repeat("x", 50): true,
-		"2a": false, "a.b": false, `a"`: false, "SQLite_": false, strings.Repeat("x", 51): false,
-	} {
-		func() {
-			defer func() {
-				if r := recover(); (r == nil) != valid {
-					t.Errorf("New with prefix %q panics with %v", prefix, r)
-				}
-			}()
-			sqlitesnapshot.New(nil, &sqlitesnapshot.Options{Prefix: prefix})
-		}()
-	}
-}
-
-func TestTwoPrefixes(t *testing.T) {
-	db := open(t, testenv.SQLite(t))
-	begin(t, create(t, db, nil), "a")
-	begin(t, create(t, db, &sqlitesnapshot.Options{Prefix: "b_"}), "a")
 }

@@ -7,6 +7,7 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/holdfast-go/holdfast/internal/faulttest"
+	"github.com/holdfast-go/holdfast/internal/sqlitestore/sqlitetest"
 	"github.com/holdfast-go/holdfast/internal/testenv"
 	"github.com/holdfast-go/holdfast/snapshot"
 	"github.com/holdfast-go/holdfast/snapshot/snapshottest"
@@ -22,7 +23,7 @@ func TestStore(t *testing.T) {
 func TestOneConnection(t *testing.T) {
 	t.Parallel()
 	snapshottest.Run(t, func(t *testing.T) snapshot.Store {
-		db := open(t, testenv.SQLite(t))
+		db := sqlitetest.Open(t, testenv.SQLite(t))
 		db.SetMaxOpenConns(1)
 		return create(t, db, &sqlitesnapshot.Options{Prefix: "_My1"})
 	})

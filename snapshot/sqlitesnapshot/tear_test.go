@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/sqlitestore/sqlitetest"
 	"github.com/holdfast-go/holdfast/internal/testenv"
 	"github.com/holdfast-go/holdfast/snapshot"
 	"github.com/holdfast-go/holdfast/snapshot/sqlitesnapshot"
@@ -16,9 +16,9 @@ import (
 
 // If SQLite itself cannot read a payload, its run is damaged. The rest of the run can be read, and adopted.
 func TestMalformedPage(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "test.db")
-	dsn := "file:" + path + "?" + busy + "&" + wal + "&" + full
-	db := open(t, dsn)
+	path := sqlitetest.File(t)
+	dsn := sqlitetest.DSN(path)
+	db := sqlitetest.Open(t, dsn)
 	s := create(t, db, nil)
 	const runs, torn = 40, 20
 	text := func(i int) string { return strings.Repeat(fmt.Sprintf("payload %02d ", i), 1000) }
@@ -31,11 +31,11 @@ func TestMalformedPage(t *testing.T) {
 		}
 		all = append(all, r.Session)
 	}
-	mustExec(t, db, "PRAGMA wal_checkpoint(TRUNCATE)")
+	sqlitetest.Exec(t, db, "PRAGMA wal_checkpoint(TRUNCATE)")
 	db.Close()
 	testenv.TearSQLite(t, path, text(torn)[:22])
 
-	s = sqlitesnapshot.New(open(t, dsn), nil)
+	s = sqlitesnapshot.New(sqlitetest.Open(t, dsn), nil)
 	list := func(q snapshot.Query) (sessions, damaged []string) {
 		t.Helper()
 		q.Orchestrator = "bot"
