@@ -42,19 +42,7 @@ func BenchmarkStore(b *testing.B) {
 }
 
 func TestPrefix(t *testing.T) {
-	for _, prefix := range []string{"a", "A-Z_09.:", strings.Repeat("x", 64)} {
-		redischeckpoint.New(nil, &redischeckpoint.Options{Prefix: prefix})
-	}
-	for _, prefix := range []string{"{", "a}", "a b", "é", "a*", "a\n", strings.Repeat("x", 65)} {
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Errorf("prefix %q is accepted", prefix)
-				}
-			}()
-			redischeckpoint.New(nil, &redischeckpoint.Options{Prefix: prefix})
-		}()
-	}
+	redistest.Prefixes(t, func(prefix string) { redischeckpoint.New(nil, &redischeckpoint.Options{Prefix: prefix}) })
 	if got := redischeckpoint.New(nil, nil).Schema(); got != "" {
 		t.Errorf("schema %q", got)
 	}

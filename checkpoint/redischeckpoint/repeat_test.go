@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -144,54 +143,30 @@ func (y *story) note(what string, err error) {
 	y.verdicts = append(y.verdicts, fmt.Sprint(what, ": ", err, " ", seen))
 }
 
-func compare(t *testing.T, when string, got, want []string) {
-	t.Helper()
-	for i := range want {
-		if got[i] != want[i] {
-			t.Fatalf("%s:\n got %s\nwant %s\nafter %q", when, got[i], want[i], want[:i])
-		}
+// on returns the story of a store on Redis.
+func on(t *testing.T, lives int) redistest.Story {
+	return func(client *redis.Client, prefix string) []string {
+		return tell(t.Context(), redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix}), lives)
 	}
 }
 
 // If any answer is lost after its request took effect, the client repeats the request, and the caller sees no
 // difference.
 func TestLostReply(t *testing.T) {
-	want := tell(t.Context(), new(checkpoint.Memory), 1)
-	shared, prefix := testenv.Redis(t)
-	network := new(redistest.Lossy)
-	client := redis.NewClient(&redis.Options{Addr: shared.Options().Addr, Dialer: network.Dial, MinRetryBackoff: -1})
-	defer client.Close()
-	for n := int64(1); ; n++ {
-		check(t, client.Ping(t.Context()).Err())
-		network.LoseNext(n)
-		got := tell(t.Context(),
-			redischeckpoint.New(client, &redischeckpoint.Options{Prefix: fmt.Sprintf("%s:%d:", prefix, n)}), 1)
-		compare(t, fmt.Sprintf("answer %d lost", n), got, want)
-		if !network.Lost() {
-			break
-		}
-	}
+	redistest.LoseReplies(t, tell(t.Context(), new(checkpoint.Memory), 1), on(t, 1))
 }
 
 // A copy of a request that arrives long after changes nothing, also in the next life of the session.
 func TestLateCopy(t *testing.T) {
 	const lives = 2
-	want := tell(t.Context(), new(checkpoint.Memory), lives)
-	shared, prefix := testenv.Redis(t)
-	requests := 400
-	for trial, start := 0, time.Now(); time.Since(start) < 4*time.Second; trial++ {
-		client := redis.NewClient(&redis.Options{Addr: shared.Options().Addr})
-		y := &story{ctx: t.Context()}
-		e := &redistest.Echo{
-			Nth: 1 + rand.IntN(requests), Late: 1 + rand.IntN(requests/2), Client: shared, Spare: &y.claiming,
+	redistest.CopyLate(t, tell(t.Context(), new(checkpoint.Memory), lives), func(e *redistest.Echo) redistest.Story {
+		return func(client *redis.Client, prefix string) []string {
+			s := redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix})
+			y := &story{ctx: t.Context(), store: s}
+			e.Spare = &y.claiming
+			return y.tell(lives)
 		}
-		client.AddHook(e)
-		y.store = redischeckpoint.New(client, &redischeckpoint.Options{Prefix: fmt.Sprintf("%s:%d:", prefix, trial)})
-		got := y.tell(lives)
-		client.Close()
-		compare(t, fmt.Sprintf("copy of request %d, %d later: %.200q", e.Nth, e.Late, e.Copy), got, want)
-		requests = e.N
-	}
+	})
 }
 
 // The failed attempts of one owner are numbered by its clock. The numbers of the next owner may be lower.
@@ -213,10 +188,5 @@ func TestRetryBehindClock(t *testing.T) {
 }
 
 func TestScriptFlush(t *testing.T) {
-	_, client := redistest.Server(t, redis.Options{})
-	flusher := redis.NewClient(&redis.Options{Addr: client.Options().Addr})
-	defer flusher.Close()
-	client.AddHook(redistest.Forgetful{Client: flusher})
-	compare(t, "scripts lost", tell(t.Context(), redischeckpoint.New(client, nil), 2),
-		tell(t.Context(), new(checkpoint.Memory), 2))
+	redistest.ForgetScripts(t, tell(t.Context(), new(checkpoint.Memory), 2), on(t, 2))
 }

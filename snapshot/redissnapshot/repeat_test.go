@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -156,53 +155,23 @@ func (y *story) note(what string, err error) {
 	y.verdicts = append(y.verdicts, fmt.Sprint(what, ": ", err, " ", seen))
 }
 
-func compare(t *testing.T, when string, got, want []string) {
-	t.Helper()
-	for i := range want {
-		if got[i] != want[i] {
-			t.Fatalf("%s:\n got %s\nwant %s\nafter %q", when, got[i], want[i], want[:i])
-		}
+// on returns the story of a store on Redis.
+func on(t *testing.T, lives int64) redistest.Story {
+	return func(client *redis.Client, prefix string) []string {
+		return tell(t.Context(), redissnapshot.New(client, &redissnapshot.Options{Prefix: prefix}), lives)
 	}
 }
 
 // Each answer in turn is lost after its request took effect. The client repeats the request, and no verdict differs.
 func TestLostReply(t *testing.T) {
-	want := tell(t.Context(), new(snapshot.Memory), 2)
-	shared, prefix := testenv.Redis(t)
-	network := new(redistest.Lossy)
-	client := redis.NewClient(&redis.Options{Addr: shared.Options().Addr, Dialer: network.Dial, MinRetryBackoff: -1})
-	defer client.Close()
-	for n := int64(1); ; n++ {
-		check(t, client.Ping(t.Context()).Err())
-		network.LoseNext(n)
-		got := tell(t.Context(),
-			redissnapshot.New(client, &redissnapshot.Options{Prefix: fmt.Sprintf("%s:%d:", prefix, n)}), 2)
-		compare(t, fmt.Sprintf("answer %d lost", n), got, want)
-		if !network.Lost() {
-			t.Logf("%d answers were lost in turn", n-1)
-			break
-		}
-	}
+	redistest.LoseReplies(t, tell(t.Context(), new(snapshot.Memory), 2), on(t, 2))
 }
 
 // A copy of a request that arrives much later changes nothing, also in the next life of the session.
 func TestLateCopy(t *testing.T) {
 	const lives = 3
-	want := tell(t.Context(), new(snapshot.Memory), lives)
-	shared, prefix := testenv.Redis(t)
-	requests := 400
-	trial := 0
-	for start := time.Now(); time.Since(start) < 4*time.Second; trial++ {
-		client := redis.NewClient(&redis.Options{Addr: shared.Options().Addr})
-		e := &redistest.Echo{Nth: 1 + rand.IntN(requests), Late: 1 + rand.IntN(requests/2), Client: shared}
-		client.AddHook(e)
-		got := tell(t.Context(),
-			redissnapshot.New(client, &redissnapshot.Options{Prefix: fmt.Sprintf("%s:%d:", prefix, trial)}), lives)
-		client.Close()
-		compare(t, fmt.Sprintf("copy of request %d, %d later: %.200q", e.Nth, e.Late, e.Copy), got, want)
-		requests = e.N
-	}
-	t.Logf("%d trials", trial)
+	redistest.CopyLate(t, tell(t.Context(), new(snapshot.Memory), lives),
+		func(*redistest.Echo) redistest.Story { return on(t, lives) })
 }
 
 // A spy is a hook that keeps the requests it has seen.
@@ -225,10 +194,8 @@ func (s *spy) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 // owner or a later one deleted it. Nor does a run begin whose Begin was refused, or was told of another run.
 func TestLateBegin(t *testing.T) {
 	shared, prefix := testenv.Redis(t)
-	client := redis.NewClient(&redis.Options{Addr: shared.Options().Addr})
-	defer client.Close()
 	sent := new(spy)
-	client.AddHook(sent)
+	client := redistest.Another(t, shared, sent)
 	ctx := t.Context()
 	s := redissnapshot.New(client, &redissnapshot.Options{Prefix: prefix})
 	others := redissnapshot.New(shared, &redissnapshot.Options{Prefix: prefix})
@@ -304,10 +271,8 @@ func (s *slow) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 // another run in flight.
 func TestRepeatedBegin(t *testing.T) {
 	shared, prefix := testenv.Redis(t)
-	client := redis.NewClient(&redis.Options{Addr: shared.Options().Addr})
-	defer client.Close()
 	network := new(slow)
-	client.AddHook(network)
+	client := redistest.Another(t, shared, network)
 	ctx := t.Context()
 	s := redissnapshot.New(client, &redissnapshot.Options{Prefix: prefix})
 	others := redissnapshot.New(shared, &redissnapshot.Options{Prefix: prefix})
@@ -359,10 +324,5 @@ func TestRepeatedBegin(t *testing.T) {
 }
 
 func TestScriptFlush(t *testing.T) {
-	_, client := redistest.Server(t, redis.Options{})
-	flusher := redis.NewClient(&redis.Options{Addr: client.Options().Addr})
-	defer flusher.Close()
-	client.AddHook(redistest.Forgetful{Client: flusher})
-	compare(t, "scripts lost", tell(t.Context(), redissnapshot.New(client, nil), 2),
-		tell(t.Context(), new(snapshot.Memory), 2))
+	redistest.ForgetScripts(t, tell(t.Context(), new(snapshot.Memory), 2), on(t, 2))
 }
