@@ -2,7 +2,6 @@ package pgcheckpoint_test
 
 import (
 	"errors"
-	"os"
 	"testing"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint/checkpointtest"
 	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
 	"github.com/holdfast-go/holdfast/internal/citusrules"
+	"github.com/holdfast-go/holdfast/internal/pgstate/pgtest"
 	"github.com/holdfast-go/holdfast/internal/testenv"
 )
 
@@ -20,14 +20,7 @@ import (
 func TestCitus(t *testing.T) {
 	t.Parallel()
 	broken, writes := recorded(t, withFunctions)
-	for _, b := range broken {
-		t.Errorf("%s:\n%s\n%s", b.Rule, b.Statement, b.Inside)
-	}
-	text, err := os.ReadFile("functions.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
-	citusrules.WantAll(t, string(text), writes)
+	citusrules.WantKept(t, broken, "functions.sql", writes)
 }
 
 // The rules convict the statements.
@@ -45,13 +38,13 @@ func TestCitusConvicts(t *testing.T) {
 func recorded(t *testing.T, o pgcheckpoint.Options, clauses ...string) ([]citusrules.Breach, map[string][]string) {
 	t.Helper()
 	url := testenv.PostgresURL(t)
-	plain := poolOn(t, url, func(*pgxpool.Config) {})
+	plain := pgtest.PoolOn(t, url)
 	create(t, plain, pgcheckpoint.New(plain, &o))
 	var r *citusrules.Recorder
-	p := poolOn(t, url, func(c *pgxpool.Config) { r = citusrules.Record(c) })
+	p := pgtest.PoolOn(t, url, func(c *pgxpool.Config) { r = citusrules.Record(c) })
 	empty := func(t *testing.T, ttl time.Duration) *pgcheckpoint.Store {
-		exec(t, plain, "DELETE FROM holdfast_sessions; DELETE FROM holdfast_turns; DELETE FROM holdfast_watches")
-		exec(t, plain, "DELETE FROM holdfast_sessions_sweep")
+		pgtest.Exec(t, plain, "DELETE FROM holdfast_sessions; DELETE FROM holdfast_turns; DELETE FROM holdfast_watches")
+		pgtest.Exec(t, plain, "DELETE FROM holdfast_sessions_sweep")
 		o.TTL = ttl
 		return pgcheckpoint.New(p, &o)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/checkpointtest"
 	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
+	"github.com/holdfast-go/holdfast/internal/pgstate/pgtest"
 	"github.com/holdfast-go/holdfast/internal/suite"
 	"github.com/holdfast-go/holdfast/internal/testenv"
 	"github.com/holdfast-go/holdfast/lock"
@@ -159,7 +160,7 @@ func oneConnection(t *testing.T, one bool) *pgxpool.Pool {
 	if !one {
 		return testenv.Postgres(t)
 	}
-	return pool(t, single)
+	return pgtest.Pool(t, pgtest.OneConnection)
 }
 
 type oneStatement struct {

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
 	"github.com/holdfast-go/holdfast/internal/faulttest"
+	"github.com/holdfast-go/holdfast/internal/pgstate/pgtest"
 	"github.com/holdfast-go/holdfast/internal/testenv"
 	"github.com/holdfast-go/holdfast/lock"
 )
@@ -99,11 +100,7 @@ func renewLockedRow(t *testing.T, o pgcheckpoint.Options) {
 func TestStatements(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t, &testenv.Options{Count: true})
-	p, err := pgxpool.New(t.Context(), server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
+	p := pgtest.PoolOn(t, server.URL)
 	s := pgcheckpoint.New(p, nil)
 	create(t, p, s)
 	var c checkpoint.Claimed
@@ -123,7 +120,7 @@ func TestStatements(t *testing.T) {
 		}
 		return nil
 	}
-	for _, step := range []struct {
+	for _, c := range []struct {
 		what string
 		do   func() error
 		want int64
@@ -142,13 +139,7 @@ func TestStatements(t *testing.T) {
 		{"repeated delete", func() error { return s.Delete(t.Context(), c.Lease) }, 3},
 		{"nothing", func() error { return nil }, 0},
 	} {
-		before := server.Statements()
-		if err := step.do(); err != nil {
-			t.Fatal(err)
-		}
-		if got := server.Statements() - before; got != step.want {
-			t.Errorf("%s: %d statements, want %d", step.what, got, step.want)
-		}
+		pgtest.Statements(t, server, c.what, c.want, c.do)
 	}
 }
 
@@ -157,7 +148,7 @@ func TestStatements(t *testing.T) {
 func TestNoStatistics(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t, &testenv.Options{Count: true, Settings: map[string]string{"autovacuum": "off"}})
-	p := poolOn(t, server.URL, single) // it plans while there are few rows, and keeps its plans
+	p := pgtest.PoolOn(t, server.URL, pgtest.OneConnection) // it plans while there are few rows, and keeps its plans
 	s := pgcheckpoint.New(p, nil)
 	create(t, p, s)
 	big := json.RawMessage(`"` + rand.Text() + strings.Repeat(rand.Text(), 100) + `"`)
@@ -206,16 +197,16 @@ func TestNoStatistics(t *testing.T) {
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t, &testenv.Options{Count: true})
-	p := poolOn(t, server.URL, single)
+	p := pgtest.PoolOn(t, server.URL, pgtest.OneConnection)
 	s := pgcheckpoint.New(p, nil)
 	create(t, p, s)
 	const turns = 5000
 	old := claim(t, s, "a").Lease
-	exec(t, p, s.Fill(`
+	pgtest.Exec(t, p, s.Fill(`
 		INSERT INTO {turns} (orchestrator, session, turn, state, signature, version, run_id)
 		SELECT 'bot', 'a', n, to_jsonb(array(SELECT md5(n::text || i) FROM generate_series(1, 100) i)), '', '', 'r' || n
 		FROM generate_series(0, $1::integer - 1) n`), turns)
-	exec(t, p, s.Fill("UPDATE {sessions} SET turn = $1::integer - 1"), turns)
+	pgtest.Exec(t, p, s.Fill("UPDATE {sessions} SET turn = $1::integer - 1"), turns)
 	claim(t, s, "a")
 	appending := func(n int, run string) error {
 		cp := turn(n)
@@ -249,15 +240,8 @@ func TestExplain(t *testing.T) {
 // writes to its log for itself now and then, so that one round alone proves nothing.
 func TestDurable(t *testing.T) {
 	t.Parallel()
-	server := testenv.StartPostgres(t, &testenv.Options{Settings: map[string]string{
-		// A wal_writer_flush_after of 0 would flush at once.
-		"synchronous_commit": "off", "wal_writer_delay": "10s", "wal_writer_flush_after": "1GB",
-	}})
-	p, err := pgxpool.New(t.Context(), server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
+	server := testenv.StartPostgres(t, &testenv.Options{Settings: pgtest.Lazy()})
+	p := pgtest.PoolOn(t, server.URL)
 	for name, o := range byEither {
 		t.Run(name, func(t *testing.T) {
 			o.Prefix = name + "_"
@@ -316,7 +300,7 @@ func TestHeapOnly(t *testing.T) {
 	t.Parallel()
 	// Beside other tests, their snapshots would keep dead versions in the page.
 	server := testenv.StartPostgres(t, nil)
-	p := poolOn(t, server.URL, single) // its statistics are flushed by its own session
+	p := pgtest.PoolOn(t, server.URL, pgtest.OneConnection) // its statistics are flushed by its own session
 	s := pgcheckpoint.New(p, nil)
 	create(t, p, s)
 	const turns, retries = 200, 200

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/checkpointtest"
 	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
+	"github.com/holdfast-go/holdfast/internal/pgstate/pgtest"
 	"github.com/holdfast-go/holdfast/internal/testenv"
 )
 
@@ -49,7 +50,7 @@ func TestDamaged(t *testing.T) {
 		t.Run(c.head, func(t *testing.T) {
 			t.Parallel()
 			checkpointtest.RunDamaged(t, func(t *testing.T) checkpointtest.DamagingStore {
-				p := pool(t, func(*pgxpool.Config) {})
+				p := pgtest.Pool(t)
 				s := pgcheckpoint.New(p, nil)
 				create(t, p, s)
 				return spoiled{s, p, c.head, c.turn}
@@ -91,14 +92,14 @@ func TestLostChunk(t *testing.T) {
 	for name, o := range byEither {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := poolOn(t, testenv.StartPostgres(t, nil).URL, func(*pgxpool.Config) {})
+			p := pgtest.PoolOn(t, testenv.StartPostgres(t, nil).URL)
 			n := 0
 			checkpointtest.RunDamaged(t, func(t *testing.T) checkpointtest.DamagingStore {
 				n++
 				o.Prefix = fmt.Sprintf("torn%d_", n)
 				s := pgcheckpoint.New(p, &o)
 				create(t, p, s)
-				exec(t, p, s.Fill("ALTER TABLE {turns} ALTER COLUMN state SET STORAGE EXTERNAL"))
+				pgtest.Exec(t, p, s.Fill("ALTER TABLE {turns} ALTER COLUMN state SET STORAGE EXTERNAL"))
 				return torn{spoiled{Store: s, pool: p}, o.Prefix}
 			})
 		})
@@ -108,7 +109,7 @@ func TestLostChunk(t *testing.T) {
 func TestOutgrown(t *testing.T) {
 	t.Parallel()
 	checkpointtest.RunOutgrown(t, func(t *testing.T) checkpointtest.DamagingStore {
-		p := pool(t, func(*pgxpool.Config) {})
+		p := pgtest.Pool(t)
 		s := pgcheckpoint.New(p, nil)
 		create(t, p, s)
 		const grown = "state = (SELECT jsonb_agg('{}'::jsonb) FROM generate_series(0, 400000))"

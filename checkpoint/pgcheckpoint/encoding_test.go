@@ -6,10 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
+	"github.com/holdfast-go/holdfast/internal/pgstate/pgtest"
 	"github.com/holdfast-go/holdfast/internal/testenv"
 	"github.com/holdfast-go/holdfast/lock"
 )
@@ -19,7 +18,7 @@ func TestEncoding(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t, nil)
 	for _, encoding := range []string{"LATIN1", "SQL_ASCII"} {
-		p := poolOn(t, server.Database(encoding), func(*pgxpool.Config) {})
+		p := pgtest.PoolOn(t, server.Database(encoding))
 		s := pgcheckpoint.New(p, &pgcheckpoint.Options{TTL: time.Hour})
 		create(t, p, s)
 		l := checkpoint.Lease{Key: key("a"), Fence: lock.Fence{Epoch: 1, Nonce: "n"}}

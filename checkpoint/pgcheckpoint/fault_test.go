@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
 	"github.com/holdfast-go/holdfast/internal/jsonvalue"
+	"github.com/holdfast-go/holdfast/internal/pgstate/pgtest"
 	"github.com/holdfast-go/holdfast/internal/testenv"
 	"github.com/holdfast-go/holdfast/lock"
 )
@@ -51,11 +52,7 @@ func turn(n int) checkpoint.Checkpoint {
 func TestServerKilled(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t, nil)
-	p, err := pgxpool.New(t.Context(), server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
+	p := pgtest.PoolOn(t, server.URL)
 	s := pgcheckpoint.New(p, nil)
 	create(t, p, s)
 	l := claim(t, s, "a").Lease
@@ -66,7 +63,8 @@ func TestServerKilled(t *testing.T) {
 			defer close(killed)
 			server.Kill()
 		}()
-		for err = nil; err == nil; {
+		var err error
+		for err == nil {
 			if err = s.Append(t.Context(), l, turn(next), checkpoint.AppendOptions{Keep: 10}); err == nil {
 				next++
 			}
@@ -124,11 +122,7 @@ func wantNewest(t *testing.T, s checkpoint.Store, session string, newest, kept i
 func TestServerStopped(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t, nil)
-	p, err := pgxpool.New(t.Context(), server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
+	p := pgtest.PoolOn(t, server.URL)
 	s := pgcheckpoint.New(p, nil)
 	create(t, p, s)
 	l := claim(t, s, "a").Lease
@@ -147,11 +141,7 @@ func TestServerStopped(t *testing.T) {
 func TestDiskFull(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t, &testenv.Options{TmpfsMB: 96})
-	p, err := pgxpool.New(t.Context(), server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
+	p := pgtest.PoolOn(t, server.URL)
 	s := pgcheckpoint.New(p, nil)
 	create(t, p, s)
 	l := claim(t, s, "a").Lease
@@ -159,6 +149,7 @@ func TestDiskFull(t *testing.T) {
 	// A state that compresses badly soon needs another page.
 	noise := make([]byte, 1<<16)
 	next := 0
+	var err error
 	for err == nil {
 		cp := turn(next)
 		for i := range noise {
@@ -180,7 +171,7 @@ func TestDiskFull(t *testing.T) {
 }
 
 func TestPoolClosed(t *testing.T) {
-	p := pool(t, func(*pgxpool.Config) {})
+	p := pgtest.Pool(t)
 	s := pgcheckpoint.New(p, nil)
 	l := claim(t, s, "a").Lease
 	p.Close()
@@ -283,7 +274,7 @@ func TestValuesAsPostgres(t *testing.T) {
 func TestReadOnly(t *testing.T) {
 	t.Parallel()
 	readOnly := false
-	p := pool(t, func(c *pgxpool.Config) {
+	p := pgtest.Pool(t, func(c *pgxpool.Config) {
 		c.PrepareConn = func(ctx context.Context, conn *pgx.Conn) (bool, error) {
 			_, err := conn.Exec(ctx, fmt.Sprintf("SET default_transaction_read_only = %v", readOnly))
 			return true, err

@@ -9,13 +9,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/checkpointtest"
 	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
 	"github.com/holdfast-go/holdfast/internal/faulttest"
+	"github.com/holdfast-go/holdfast/internal/pgstate/pgtest"
 	"github.com/holdfast-go/holdfast/internal/testenv"
 	"github.com/holdfast-go/holdfast/lock"
 )
@@ -26,20 +26,11 @@ var withFunctions = pgcheckpoint.Options{Functions: true}
 // defaults.
 func TestFunctions(t *testing.T) {
 	t.Parallel()
-	for name, configure := range map[string]func(*pgxpool.Config){
-		"one connection": func(c *pgxpool.Config) {
-			c.MaxConns = 1
-			c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
-		},
-		"simple protocol": func(c *pgxpool.Config) {
-			c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
-			isolated("serializable")(c)
-		},
-	} {
+	for name, configure := range pgtest.BehindSerializable {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			prefix := "f"
-			p := pool(t, func(c *pgxpool.Config) {
+			p := pgtest.Pool(t, func(c *pgxpool.Config) {
 				configure(c)
 				// If the prefix names the schema, the functions name it too.
 				if params := c.ConnConfig.RuntimeParams; c.MaxConns == 1 {
@@ -133,7 +124,7 @@ func TestFunctionsBirthAfterDelete(t *testing.T) {
 		}
 		born <- c
 	}()
-	awaitBlocked(t, p, tx)
+	pgtest.AwaitBlocked(t, p, tx)
 	second := claim(first, "second")
 	var deleted bool
 	err = tx.QueryRow(t.Context(), s.Fill(`SELECT {session_delete}('bot', 'a', $1, $2)`), second.Epoch, second.Nonce).
@@ -154,7 +145,7 @@ func TestFunctionsBirthAfterDelete(t *testing.T) {
 func TestFunctionsWithoutStatistics(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t, &testenv.Options{Settings: map[string]string{"autovacuum": "off"}})
-	p := poolOn(t, server.URL, single) // its connection keeps its plans
+	p := pgtest.PoolOn(t, server.URL, pgtest.OneConnection) // its connection keeps its plans
 	s := pgcheckpoint.New(p, &withFunctions)
 	create(t, p, s)
 	asked := 0
@@ -196,7 +187,7 @@ func TestFunctionsWithoutStatistics(t *testing.T) {
 		if got := (blocks() - before) / 50; got > 40 {
 			t.Errorf("with %s known a turn touches %d blocks of the tables", known, got)
 		}
-		exec(t, p, "ANALYZE")
+		pgtest.Exec(t, p, "ANALYZE")
 	}
 }
 
@@ -205,7 +196,7 @@ func TestFunctionsMissing(t *testing.T) {
 	t.Parallel()
 	p := testenv.Postgres(t)
 	create(t, p, pgcheckpoint.New(p, &pgcheckpoint.Options{Prefix: "gone_", Functions: true}))
-	exec(t, p, "DROP TABLE gone_sessions, gone_turns")
+	pgtest.Exec(t, p, "DROP TABLE gone_sessions, gone_turns")
 	for _, prefix := range []string{"holdfast_", "gone_", "no_such_schema.holdfast_"} {
 		s := pgcheckpoint.New(p, &pgcheckpoint.Options{Prefix: prefix, Functions: true})
 		l := checkpoint.Lease{Key: key("a"), Fence: lock.Fence{Epoch: 1, Nonce: "n"}}
@@ -240,8 +231,8 @@ func TestRaiseEpochs(t *testing.T) {
 			p := testenv.Postgres(t)
 			s := pgcheckpoint.New(p, &o)
 			create(t, p, s)
-			exec(t, p, headsSQL, 1, 1_500, 0) // more than a page, all without an owner
-			exec(t, p, "UPDATE holdfast_sessions SET nonce = 'n', lease_until = now() + interval '1 hour'")
+			pgtest.Exec(t, p, headsSQL, 1, 1_500, 0) // more than a page, all without an owner
+			pgtest.Exec(t, p, "UPDATE holdfast_sessions SET nonce = 'n', lease_until = now() + interval '1 hour'")
 			l := claim(t, s, "a").Lease
 			if n, err := s.RaiseEpochs(t.Context()); n != 1_501 || err != nil {
 				t.Fatalf("ended %d leases, %v", n, err)

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/checkpointtest"
 	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
+	"github.com/holdfast-go/holdfast/internal/pgstate/pgtest"
 	"github.com/holdfast-go/holdfast/internal/testenv"
 )
 
@@ -33,7 +34,7 @@ func parted(t *testing.T, p *pgxpool.Pool, prefix string, partitions int) *pgche
 	for i := range partitions {
 		sql += fmt.Sprintf(partition, i, partitions)
 	}
-	exec(t, p, strings.ReplaceAll(sql, "{turns}", prefix+"turns")+s.Schema())
+	pgtest.Exec(t, p, strings.ReplaceAll(sql, "{turns}", prefix+"turns")+s.Schema())
 	return s
 }
 

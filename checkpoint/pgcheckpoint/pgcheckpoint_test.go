@@ -7,13 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/checkpointtest"
 	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
 	"github.com/holdfast-go/holdfast/internal/pgstate"
+	"github.com/holdfast-go/holdfast/internal/pgstate/pgtest"
 	"github.com/holdfast-go/holdfast/internal/testenv"
 )
 
@@ -27,16 +27,10 @@ func TestStore(t *testing.T) {
 // Poolers and configurations that users have.
 func TestStoreBehind(t *testing.T) {
 	t.Parallel()
-	for name, configure := range map[string]func(*pgxpool.Config){
-		"one connection": func(c *pgxpool.Config) {
-			c.MaxConns = 1
-			c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
-		},
-		"simple protocol": func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol },
-	} {
+	for name, configure := range pgtest.Behind {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			checkpointtest.Run(t, numbered(pool(t, configure), "s"))
+			checkpointtest.Run(t, numbered(pgtest.Pool(t, configure), "s"))
 		})
 	}
 }
@@ -44,16 +38,7 @@ func TestStoreBehind(t *testing.T) {
 // Behind PgBouncer in transaction mode, each transaction is on another connection than the one before.
 func TestStorePgBouncer(t *testing.T) {
 	t.Parallel()
-	pooler := testenv.StartPgBouncer(t, testenv.StartPostgres(t, nil))
-	p, err := pgxpool.New(t.Context(), pooler.URL+"&pool_max_conns=16&default_query_exec_mode=cache_describe")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
-	checkpointtest.Run(t, numbered(p, "s"))
-	if left := pooler.LeftBehind(); len(left) > 0 {
-		t.Errorf("the store leaves behind %q", left)
-	}
+	pgtest.PgBouncer(t, func(p *pgxpool.Pool) { checkpointtest.Run(t, numbered(p, "s")) })
 }
 
 // A role or a database may ask by default for transactions that see no later change of others. The store keeps its
@@ -63,7 +48,7 @@ func TestIsolation(t *testing.T) {
 	for _, level := range []string{"repeatable read", "serializable"} {
 		t.Run(level, func(t *testing.T) {
 			t.Parallel()
-			checkpointtest.Run(t, numbered(pool(t, isolated(level)), "s"))
+			checkpointtest.Run(t, numbered(pgtest.Pool(t, pgtest.Isolation(level)), "s"))
 		})
 	}
 }
@@ -71,7 +56,7 @@ func TestIsolation(t *testing.T) {
 // A store on one connection goes on after a failed call.
 func TestIsolationOneConnection(t *testing.T) {
 	t.Parallel()
-	p := pool(t, isolated("serializable"))
+	p := pgtest.Pool(t, pgtest.Isolation("serializable"))
 	s := pgcheckpoint.New(p, nil)
 	conn, err := p.Acquire(t.Context())
 	if err != nil {
@@ -98,7 +83,7 @@ func TestIsolationOneConnection(t *testing.T) {
 		_, err := bare.Renew(t.Context(), time.Hour, []checkpoint.Lease{one.Lease})
 		met <- err
 	}()
-	awaitBlocked(t, p, tx)
+	pgtest.AwaitBlocked(t, p, tx)
 	if err := tx.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -124,28 +109,13 @@ func TestIsolationOneConnection(t *testing.T) {
 	}
 }
 
-// awaitBlocked waits until a session waits for a lock of tx.
-func awaitBlocked(t *testing.T, p *pgxpool.Pool, tx pgx.Tx) {
-	t.Helper()
-	const sql = "SELECT count(*) FROM pg_stat_activity WHERE $1 = ANY (pg_blocking_pids(pid))"
-	for waiting := 0; waiting == 0; {
-		if err := p.QueryRow(t.Context(), sql, tx.Conn().PgConn().PID()).Scan(&waiting); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-func isolated(level string) func(*pgxpool.Config) {
-	return func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["default_transaction_isolation"] = level }
-}
-
 func TestStoreQualified(t *testing.T) {
 	t.Parallel()
 	var schema string
 	if err := testenv.Postgres(t).QueryRow(t.Context(), "SELECT current_schema()").Scan(&schema); err != nil {
 		t.Fatal(err)
 	}
-	elsewhere := pool(t, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["search_path"] = "pg_catalog" })
+	elsewhere := pgtest.Pool(t, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["search_path"] = "pg_catalog" })
 	checkpointtest.Run(t, numbered(elsewhere, schema+".My_"))
 }
 
@@ -210,32 +180,7 @@ func open(tb testing.TB, o *pgcheckpoint.Options) *pgcheckpoint.Store {
 
 func create(tb testing.TB, p *pgxpool.Pool, s *pgcheckpoint.Store) {
 	tb.Helper()
-	if _, err := p.Exec(tb.Context(), s.Schema()); err != nil {
-		tb.Fatal(err)
-	}
-}
-
-// pool opens a fresh schema with a configuration of the test's own.
-func pool(tb testing.TB, configure func(*pgxpool.Config)) *pgxpool.Pool {
-	tb.Helper()
-	return poolOn(tb, testenv.PostgresURL(tb), configure)
-}
-
-func single(c *pgxpool.Config) { c.MaxConns = 1 }
-
-func poolOn(tb testing.TB, url string, configure func(*pgxpool.Config)) *pgxpool.Pool {
-	tb.Helper()
-	c, err := pgxpool.ParseConfig(url)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	configure(c)
-	p, err := pgxpool.NewWithConfig(tb.Context(), c)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(p.Close)
-	return p
+	pgtest.Create(tb, p, s)
 }
 
 // Dead turns are removed before they take up much room. A setting that is there stays, and no reader is waited for.
@@ -253,12 +198,12 @@ func TestAutovacuum(t *testing.T) {
 	if got, want := options(), "autovacuum_vacuum_scale_factor=0.02"; !strings.Contains(got, want) {
 		t.Errorf("the options of the table are %q, want %s", got, want)
 	}
-	exec(t, p, "ALTER TABLE holdfast_turns SET (autovacuum_vacuum_scale_factor = 0.5)")
+	pgtest.Exec(t, p, "ALTER TABLE holdfast_turns SET (autovacuum_vacuum_scale_factor = 0.5)")
 	create(t, p, s)
 	if got, want := options(), "autovacuum_vacuum_scale_factor=0.5"; !strings.Contains(got, want) {
 		t.Errorf("the options of the table are %q, want %s", got, want)
 	}
-	exec(t, p, "ALTER TABLE holdfast_turns RESET (autovacuum_vacuum_scale_factor)")
+	pgtest.Exec(t, p, "ALTER TABLE holdfast_turns RESET (autovacuum_vacuum_scale_factor)")
 	tx, err := p.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
+	"github.com/holdfast-go/holdfast/internal/pgstate/pgtest"
 	"github.com/holdfast-go/holdfast/internal/testenv"
 )
 
@@ -21,18 +22,11 @@ const headsSQL = `
 // sweeping is a private server with sessions, and a store whose sessions are idle after an hour.
 func sweeping(t *testing.T, sessions, idle int) (*pgxpool.Pool, *pgcheckpoint.Store) {
 	t.Helper()
-	p := poolOn(t, testenv.StartPostgres(t, nil).URL, func(*pgxpool.Config) {})
+	p := pgtest.PoolOn(t, testenv.StartPostgres(t, nil).URL)
 	s := pgcheckpoint.New(p, &pgcheckpoint.Options{TTL: time.Hour})
 	create(t, p, s)
-	exec(t, p, headsSQL, 1, sessions, idle)
+	pgtest.Exec(t, p, headsSQL, 1, sessions, idle)
 	return p, s
-}
-
-func exec(t *testing.T, p *pgxpool.Pool, sql string, args ...any) {
-	t.Helper()
-	if _, err := p.Exec(t.Context(), sql, args...); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // Beside many sessions of which none is idle, a limited sweep reads a few pages, however large the table is. Statistics
@@ -59,7 +53,7 @@ func TestSweepReadsAPart(t *testing.T) {
 		if got := scans() - before; got > 0 {
 			t.Errorf("with %s known: %d scans of the whole table", known, got)
 		}
-		exec(t, p, "ANALYZE")
+		pgtest.Exec(t, p, "ANALYZE")
 	}
 }
 
@@ -93,8 +87,8 @@ func sweepGoesOn(t *testing.T, o pgcheckpoint.Options) {
 	if retired != 2 {
 		t.Errorf("retired %d sessions, want 2", retired)
 	}
-	exec(t, p, headsSQL, 10_001, 10_001, 1)
-	exec(t, p, "UPDATE holdfast_sessions_sweep SET until = now(), session = 's00009999'")
+	pgtest.Exec(t, p, headsSQL, 10_001, 10_001, 1)
+	pgtest.Exec(t, p, "UPDATE holdfast_sessions_sweep SET until = now(), session = 's00009999'")
 	if n, err := other.Sweep(t.Context(), 100); n != 1 || err != nil {
 		t.Errorf("after the process that swept has died, another retires %d, %v", n, err)
 	}
@@ -107,8 +101,8 @@ func TestSweepUnderStatementTimeout(t *testing.T) {
 	slow := `
 		CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.02); RETURN OLD; END $$;
 		CREATE TRIGGER slow BEFORE DELETE ON holdfast_sessions FOR EACH ROW EXECUTE FUNCTION slow()`
-	exec(t, p, slow)
-	exec(t, p, "ALTER ROLE CURRENT_USER SET statement_timeout = '1s'")
+	pgtest.Exec(t, p, slow)
+	pgtest.Exec(t, p, "ALTER ROLE CURRENT_USER SET statement_timeout = '1s'")
 	p.Reset()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()

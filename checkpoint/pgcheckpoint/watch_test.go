@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint/checkpointtest"
 	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
+	"github.com/holdfast-go/holdfast/internal/pgstate/pgtest"
 	"github.com/holdfast-go/holdfast/internal/testenv"
 )
 
@@ -19,7 +20,7 @@ func TestWatch(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			newStore := numbered(pool(t, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = mode }), "w")
+			newStore := numbered(pgtest.Pool(t, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = mode }), "w")
 			checkpointtest.RunWatcher(t, func(t *testing.T) checkpointtest.WatchingStore {
 				return newStore(t).(*pgcheckpoint.Store)
 			})
@@ -31,7 +32,7 @@ func TestWatch(t *testing.T) {
 // of it stays.
 func TestWatchCost(t *testing.T) {
 	t.Parallel()
-	p := poolOn(t, testenv.StartPostgres(t, nil).URL, single)
+	p := pgtest.PoolOn(t, testenv.StartPostgres(t, nil).URL, pgtest.OneConnection)
 	s := pgcheckpoint.New(p, nil)
 	create(t, p, s)
 	ask := func(definition, process string, d time.Duration) bool {
@@ -43,7 +44,7 @@ func TestWatchCost(t *testing.T) {
 		return other == 0
 	}
 	const unseen = `INSERT INTO holdfast_watches SELECT 'bot', 'old ' || i, 'p', now() - interval '2 days' FROM generate_series(1, 10) i`
-	exec(t, p, unseen)
+	pgtest.Exec(t, p, unseen)
 	if !ask("v1", "a", time.Hour) {
 		t.Fatal("nobody is the watcher")
 	}

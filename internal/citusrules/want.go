@@ -1,6 +1,7 @@
 package citusrules
 
 import (
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,9 +13,22 @@ var (
 	write    = regexp.MustCompile(`(?m)^ +(?:UPDATE|INSERT INTO|DELETE FROM) \{`)
 )
 
-// WantAll fails if a writing statement of a function in functions was never run. functions is a template of a store.
-// writes comes from [Recorder.Broken].
-func WantAll(t *testing.T, functions string, writes map[string][]string) {
+// WantKept fails if a rule was broken, or if a writing statement of a function in the file was never run. The file is a
+// template of a store. broken and writes come from [Recorder.Broken].
+func WantKept(t *testing.T, broken []Breach, file string, writes map[string][]string) {
+	t.Helper()
+	for _, b := range broken {
+		t.Errorf("%s:\n%s\n%s", b.Rule, b.Statement, b.Inside)
+	}
+	functions, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantAll(t, string(functions), writes)
+}
+
+// wantAll fails if a writing statement of a function in functions was never run.
+func wantAll(t *testing.T, functions string, writes map[string][]string) {
 	t.Helper()
 	for _, f := range function.FindAllStringSubmatch(functions, -1) {
 		ran := 0

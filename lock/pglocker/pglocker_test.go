@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/holdfast-go/holdfast/internal/pgstate/pgtest"
 	"github.com/holdfast-go/holdfast/internal/testenv"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/lock/locktest"
@@ -24,7 +25,7 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 
 func TestPolling(t *testing.T) {
 	t.Parallel()
-	locktest.Run(t, func(t *testing.T) lock.Locker { return pglocker.New(pool(t, testenv.PostgresURL(t), nil), nil) })
+	locktest.Run(t, func(t *testing.T) lock.Locker { return pglocker.New(pgtest.Pool(t), nil) })
 }
 
 func TestListening(t *testing.T) {
@@ -35,7 +36,7 @@ func TestListening(t *testing.T) {
 func TestOneConnection(t *testing.T) {
 	t.Parallel()
 	locktest.Run(t, func(t *testing.T) lock.Locker {
-		return pglocker.New(pool(t, testenv.PostgresURL(t), func(c *pgxpool.Config) { c.MaxConns = 1 }), nil)
+		return pglocker.New(pgtest.Pool(t, pgtest.OneConnection), nil)
 	})
 }
 
@@ -46,14 +47,14 @@ func TestPgBouncer(t *testing.T) {
 	server := testenv.StartPostgres(t, nil)
 	pooler := testenv.StartPgBouncer(t, server)
 	url, n := pooler.URL+"&pool_max_conns=16&default_query_exec_mode=cache_describe", 0
-	p := pool(t, url, nil)
+	p := pgtest.PoolOn(t, url)
 	locktest.Run(t, func(t *testing.T) lock.Locker {
 		n++
 		return created(t, p, &pglocker.Options{Prefix: fmt.Sprintf("s%d_", n)})
 	})
 	t.Run("wakes", func(t *testing.T) {
 		q := new(queue)
-		l := created(t, pool(t, url, q.watch), &pglocker.Options{Poll: time.Minute, Listen: q.listen(t, server.URL)})
+		l := created(t, pgtest.PoolOn(t, url, q.watch), &pglocker.Options{Poll: time.Minute, Listen: q.listen(t, server.URL)})
 		if took := q.handOver(t, l); took > longestWait/2 {
 			t.Errorf("woken after %v", took)
 		}
@@ -70,9 +71,7 @@ func TestIsolation(t *testing.T) {
 		t.Run(level, func(t *testing.T) {
 			t.Parallel()
 			locktest.Run(t, func(t *testing.T) lock.Locker {
-				return pglocker.New(pool(t, testenv.PostgresURL(t), func(c *pgxpool.Config) {
-					c.ConnConfig.RuntimeParams["default_transaction_isolation"] = level
-				}), nil)
+				return pglocker.New(pgtest.Pool(t, pgtest.Isolation(level)), nil)
 			})
 		})
 	}
@@ -83,29 +82,7 @@ const longestWait = 5 * time.Second
 
 func created(t *testing.T, p *pgxpool.Pool, o *pglocker.Options) *pglocker.Locker {
 	t.Helper()
-	l := pglocker.New(p, o)
-	if _, err := p.Exec(t.Context(), l.Schema()); err != nil {
-		t.Fatal(err)
-	}
-	return l
-}
-
-// pool returns a pool that is closed before its schema is dropped.
-func pool(tb testing.TB, url string, configure func(*pgxpool.Config)) *pgxpool.Pool {
-	tb.Helper()
-	c, err := pgxpool.ParseConfig(url)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	if configure != nil {
-		configure(c)
-	}
-	p, err := pgxpool.NewWithConfig(tb.Context(), c)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(p.Close)
-	return p
+	return pgtest.Create(t, p, pglocker.New(p, o))
 }
 
 func listening(tb testing.TB, o *pglocker.Options) *pglocker.Locker {
@@ -115,14 +92,14 @@ func listening(tb testing.TB, o *pglocker.Options) *pglocker.Locker {
 		o = new(pglocker.Options)
 	}
 	o.Listen = func(ctx context.Context) (*pgx.Conn, error) { return pgx.Connect(ctx, url) }
-	return pglocker.New(pool(tb, url, nil), o)
+	return pglocker.New(pgtest.PoolOn(tb, url), o)
 }
 
 // A waiter that listens gets the key within 20 ms of the unlock. The bound is on the median of many, because the
 // machine does other things too. A waiter that is not woken needs seconds.
 func TestWakes(t *testing.T) {
 	q, url := new(queue), testenv.PostgresURL(t)
-	l := pglocker.New(pool(t, url, q.watch), &pglocker.Options{Poll: time.Minute, Listen: q.listen(t, url)})
+	l := pglocker.New(pgtest.PoolOn(t, url, q.watch), &pglocker.Options{Poll: time.Minute, Listen: q.listen(t, url)})
 	var took []time.Duration
 	for range 15 {
 		took = append(took, q.handOver(t, l))
@@ -218,7 +195,7 @@ func (q *queue) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, d pgx.TraceQuery
 func TestLostBeforeTaken(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t, nil)
-	p := pool(t, server.URL, nil)
+	p := pgtest.PoolOn(t, server.URL)
 	const ttl = 2 * time.Second
 	l := pglocker.New(p, &pglocker.Options{TTL: ttl})
 	if _, err := p.Exec(t.Context(), l.Schema()); err != nil {
@@ -237,7 +214,7 @@ func TestLostBeforeTaken(t *testing.T) {
 	server.Continue()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	other := pglocker.New(pool(t, server.URL, nil), nil)
+	other := pglocker.New(pgtest.PoolOn(t, server.URL), nil)
 	_, unlockOther, err := other.Lock(ctx, "k")
 	if err != nil {
 		t.Fatal(err)
@@ -284,7 +261,7 @@ func TestRenews(t *testing.T) {
 func TestThousand(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t, &testenv.Options{Count: true})
-	p := pool(t, server.URL, nil)
+	p := pgtest.PoolOn(t, server.URL)
 	l := pglocker.New(p, &pglocker.Options{TTL: busyTTL})
 	if _, err := p.Exec(t.Context(), l.Schema()); err != nil {
 		t.Fatal(err)
@@ -328,7 +305,7 @@ func TestThousand(t *testing.T) {
 func TestListenBreaks(t *testing.T) {
 	t.Parallel()
 	url := testenv.PostgresURL(t)
-	p := pool(t, url, nil)
+	p := pgtest.PoolOn(t, url)
 	l := pglocker.New(
 		p,
 		&pglocker.Options{Listen: func(context.Context) (*pgx.Conn, error) { return nil, errors.New("no such host") }},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/pgstate/pgtest"
 	"github.com/holdfast-go/holdfast/internal/testenv"
 	"github.com/holdfast-go/holdfast/snapshot"
 	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
@@ -22,7 +23,7 @@ const inFlightSQL = `
 func TestBriefListing(t *testing.T) {
 	t.Parallel()
 	server, _, _ := private(t, &testenv.Options{Count: true})
-	p := alone(t, server)
+	p := pgtest.PoolOn(t, server.URL, pgtest.OneConnection)
 	s := pgsnapshot.New(p, nil)
 	const runs = 1001
 	if _, err := p.Exec(t.Context(), s.Fill(inFlightSQL)); err != nil {

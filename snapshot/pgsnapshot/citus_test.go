@@ -2,7 +2,6 @@ package pgsnapshot_test
 
 import (
 	"errors"
-	"os"
 	"testing"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
 	"github.com/holdfast-go/holdfast/internal/citusrules"
+	"github.com/holdfast-go/holdfast/internal/pgstate/pgtest"
 	"github.com/holdfast-go/holdfast/internal/testenv"
 	"github.com/holdfast-go/holdfast/snapshot"
 	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
@@ -22,14 +22,7 @@ import (
 func TestCitus(t *testing.T) {
 	t.Parallel()
 	broken, writes := recorded(t, true)
-	for _, b := range broken {
-		t.Errorf("%s:\n%s\n%s", b.Rule, b.Statement, b.Inside)
-	}
-	text, err := os.ReadFile("functions.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
-	citusrules.WantAll(t, string(text), writes)
+	citusrules.WantKept(t, broken, "functions.sql", writes)
 }
 
 // The rules convict the statements.
@@ -48,7 +41,7 @@ func recorded(t *testing.T, functions bool, clauses ...string) ([]citusrules.Bre
 	o := pgsnapshot.Options{Functions: functions}
 	turns := pgcheckpoint.Options{Functions: functions}
 	url := testenv.PostgresURL(t)
-	plain := poolOn(t, url, func(*pgxpool.Config) {})
+	plain := pgtest.PoolOn(t, url)
 	exec := func(sql string) {
 		t.Helper()
 		if _, err := plain.Exec(t.Context(), sql); err != nil {
@@ -57,7 +50,7 @@ func recorded(t *testing.T, functions bool, clauses ...string) ([]citusrules.Bre
 	}
 	exec(pgsnapshot.New(plain, &o).Schema() + pgcheckpoint.New(plain, &turns).Schema())
 	var r *citusrules.Recorder
-	p := poolOn(t, url, func(c *pgxpool.Config) { r = citusrules.Record(c) })
+	p := pgtest.PoolOn(t, url, func(c *pgxpool.Config) { r = citusrules.Record(c) })
 	empty := func(remember time.Duration) *pgsnapshot.Store {
 		exec(`DELETE FROM holdfast_runs; DELETE FROM holdfast_run_parts; DELETE FROM holdfast_runs_sweep;
 			DELETE FROM holdfast_sessions; DELETE FROM holdfast_turns`)

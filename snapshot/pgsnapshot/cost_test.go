@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/holdfast-go/holdfast/internal/faulttest"
+	"github.com/holdfast-go/holdfast/internal/pgstate/pgtest"
 	"github.com/holdfast-go/holdfast/internal/testenv"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
@@ -38,16 +39,8 @@ func run(session string) snapshot.Run {
 func private(t *testing.T, o *testenv.Options) (*testenv.Server, *pgxpool.Pool, *pgsnapshot.Store) {
 	t.Helper()
 	server := testenv.StartPostgres(t, o)
-	p, err := pgxpool.New(t.Context(), server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(p.Close)
-	s := pgsnapshot.New(p, nil)
-	if _, err := p.Exec(t.Context(), s.Schema()); err != nil {
-		t.Fatal(err)
-	}
-	return server, p, s
+	p := pgtest.PoolOn(t, server.URL)
+	return server, p, create(t, p, nil)
 }
 
 // adding returns a Save which adds a part to r.
@@ -61,17 +54,6 @@ func adding(r snapshot.Run, part string) snapshot.Run {
 func saving(r snapshot.Run) snapshot.Run {
 	r.Seq++
 	return r
-}
-
-// alone returns a pool of one connection, whose statistics are flushed by its own session.
-func alone(t *testing.T, server *testenv.Server) *pgxpool.Pool {
-	t.Helper()
-	p, err := pgxpool.New(t.Context(), server.URL+"&pool_max_conns=1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(p.Close)
-	return p
 }
 
 // The test counts at the server what each call costs.
@@ -89,7 +71,7 @@ func TestStatements(t *testing.T) {
 		}
 		return err
 	}
-	for _, step := range []struct {
+	for _, c := range []struct {
 		what string
 		do   func() error
 		want int64
@@ -114,13 +96,7 @@ func TestStatements(t *testing.T) {
 		{"sweep", func() error { _, err := s.Sweep(t.Context(), 0); return err }, 1},
 		{"nothing", func() error { return nil }, 0},
 	} {
-		before := server.Statements()
-		if err := step.do(); err != nil {
-			t.Fatal(err)
-		}
-		if got := server.Statements() - before; got != step.want {
-			t.Errorf("%s: %d statements, want %d", step.what, got, step.want)
-		}
+		pgtest.Statements(t, server, c.what, c.want, c.do)
 	}
 }
 
@@ -129,7 +105,7 @@ func TestStatements(t *testing.T) {
 func TestListing(t *testing.T) {
 	t.Parallel()
 	server, _, _ := private(t, &testenv.Options{Count: true, Settings: map[string]string{"autovacuum": "off"}})
-	p := alone(t, server)
+	p := pgtest.PoolOn(t, server.URL, pgtest.OneConnection)
 	s := pgsnapshot.New(p, nil)
 	if _, err := p.Exec(t.Context(), s.Fill(`
 		INSERT INTO {runs} (orchestrator, session, epoch, nonce, found, id, status, seq, turn, attempt, parts, payload_version,
@@ -176,10 +152,7 @@ func TestListing(t *testing.T) {
 // log for itself, so one round alone proves nothing.
 func TestDurable(t *testing.T) {
 	t.Parallel()
-	_, p, _ := private(t, &testenv.Options{Settings: map[string]string{
-		// A wal_writer_flush_after of 0 would flush at once.
-		"synchronous_commit": "off", "wal_writer_delay": "10s", "wal_writer_flush_after": "1GB",
-	}})
+	_, p, _ := private(t, &testenv.Options{Settings: pgtest.Lazy()})
 	for name, o := range byEither {
 		t.Run(name, func(t *testing.T) {
 			o.Prefix = name + "_"
@@ -196,7 +169,7 @@ func durable(t *testing.T, p *pgxpool.Pool, s *pgsnapshot.Store) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if written(t, p) > 0 {
+		if pgtest.Unflushed(t, p) > 0 {
 			lazy[what]++
 		}
 	}
@@ -229,23 +202,13 @@ func durable(t *testing.T, p *pgxpool.Pool, s *pgsnapshot.Store) {
 	}
 }
 
-// written returns how many bytes of the log are not on the disk yet.
-func written(t *testing.T, p *pgxpool.Pool) (bytes int64) {
-	t.Helper()
-	const sql = "SELECT (pg_current_wal_insert_lsn() - pg_current_wal_flush_lsn())::bigint"
-	if err := p.QueryRow(t.Context(), sql).Scan(&bytes); err != nil {
-		t.Fatal(err)
-	}
-	return bytes
-}
-
 // A save touches no index, with a payload of some KiB in its row. This holds for a session that had runs before, and
 // beside other sessions on its page.
 func TestHeapOnly(t *testing.T) {
 	t.Parallel()
 	// The server is private: the snapshots of other sessions would keep dead versions in the page.
 	server, _, _ := private(t, nil)
-	p := alone(t, server)
+	p := pgtest.PoolOn(t, server.URL, pgtest.OneConnection)
 	s := pgsnapshot.New(p, nil)
 	const sessions, turns, saves = 20, 3, 10
 	for turn := range turns {
@@ -336,7 +299,7 @@ func logged(t *testing.T, p *pgxpool.Pool) (bytes int64) {
 // Parts that are not read any more are removed: by the next Save with a payload, by Delete, or else by Sweep.
 func TestPartsAreRemoved(t *testing.T) {
 	t.Parallel()
-	p := pool(t, nil)
+	p := pgtest.Pool(t)
 	tidy := create(t, p, &pgsnapshot.Options{Remember: time.Microsecond})
 	wantParts := func(want ...string) {
 		t.Helper()
@@ -458,7 +421,7 @@ func TestSchemaMissing(t *testing.T) {
 // A standby that is taken for the primary writes nothing, and says that it is a standby.
 func TestReadOnly(t *testing.T) {
 	t.Parallel()
-	s := pgsnapshot.New(pool(t, func(c *pgxpool.Config) {
+	s := pgsnapshot.New(pgtest.Pool(t, func(c *pgxpool.Config) {
 		c.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
 	}), nil)
 	r := run("a")

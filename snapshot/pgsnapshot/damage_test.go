@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/holdfast-go/holdfast/internal/pgstate/pgtest"
 	"github.com/holdfast-go/holdfast/internal/testenv"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
@@ -38,7 +39,7 @@ func TestDamaged(t *testing.T) {
 		t.Run(set, func(t *testing.T) {
 			t.Parallel()
 			snapshottest.RunDamaged(t, func(t *testing.T) snapshottest.DamagingStore {
-				p := pool(t, nil)
+				p := pgtest.Pool(t)
 				return spoiled{create(t, p, nil), p, set}
 			})
 		})
@@ -127,7 +128,7 @@ func losePart(t *testing.T, s torn) {
 func TestOutgrown(t *testing.T) {
 	t.Parallel()
 	snapshottest.RunOutgrown(t, func(t *testing.T) snapshottest.DamagingStore {
-		p := pool(t, nil)
+		p := pgtest.Pool(t)
 		const grown = "payload = (SELECT jsonb_agg('{}'::jsonb) FROM generate_series(0, 400000))"
 		return spoiled{create(t, p, nil), p, grown}
 	})

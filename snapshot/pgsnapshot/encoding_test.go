@@ -5,8 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
+	"github.com/holdfast-go/holdfast/internal/pgstate/pgtest"
 	"github.com/holdfast-go/holdfast/internal/testenv"
 	"github.com/holdfast-go/holdfast/snapshot"
 	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
@@ -17,7 +16,7 @@ func TestEncoding(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t, nil)
 	for _, encoding := range []string{"LATIN1", "SQL_ASCII"} {
-		s := create(t, poolOn(t, server.Database(encoding), func(*pgxpool.Config) {}), nil)
+		s := create(t, pgtest.PoolOn(t, server.Database(encoding)), nil)
 		r := run("a")
 		_, begun := s.Begin(t.Context(), r)
 		_, adopted := s.Adopt(t.Context(), r.Key, r.Fence, 3)

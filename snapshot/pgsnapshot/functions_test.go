@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
 	"github.com/holdfast-go/holdfast/internal/faulttest"
+	"github.com/holdfast-go/holdfast/internal/pgstate/pgtest"
 	"github.com/holdfast-go/holdfast/internal/testenv"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
@@ -25,27 +25,15 @@ var withFunctions = pgsnapshot.Options{Functions: true}
 // byEither holds the options of stores that send statements, and of stores that call functions.
 var byEither = map[string]pgsnapshot.Options{"statements": {}, "functions": withFunctions}
 
-// settings are ways to use a server.
-var settings = map[string]func(*pgxpool.Config){
-	"one connection": func(c *pgxpool.Config) {
-		c.MaxConns = 1
-		c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
-	},
-	"simple protocol": func(c *pgxpool.Config) {
-		c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
-		c.ConnConfig.RuntimeParams["default_transaction_isolation"] = "serializable"
-	},
-}
-
 // A store that calls functions keeps every promise of a store that sends statements. TestCitus runs the suites with the
 // defaults.
 func TestFunctions(t *testing.T) {
 	t.Parallel()
-	for name, configure := range settings {
+	for name, configure := range pgtest.BehindSerializable {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			prefix := "f"
-			p := pool(t, func(c *pgxpool.Config) {
+			p := pgtest.Pool(t, func(c *pgxpool.Config) {
 				configure(c)
 				// The functions name the schema if the prefix does.
 				if params := c.ConnConfig.RuntimeParams; c.MaxConns == 1 {
@@ -66,10 +54,10 @@ func TestFunctionsUnderFaults(t *testing.T) {
 // The two stores may have different prefixes, and then both have to be qualified if one is.
 func TestFunctionsJoin(t *testing.T) {
 	t.Parallel()
-	for name, configure := range settings {
+	for name, configure := range pgtest.BehindSerializable {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p, n := pool(t, configure), 0
+			p, n := pgtest.Pool(t, configure), 0
 			var schema string
 			if err := p.QueryRow(t.Context(), "SELECT current_schema()").Scan(&schema); err != nil {
 				t.Fatal(err)
@@ -85,17 +73,13 @@ func TestFunctionsJoin(t *testing.T) {
 
 func callingTurns(t *testing.T, p *pgxpool.Pool, prefix string) *pgcheckpoint.Store {
 	t.Helper()
-	turns := pgcheckpoint.New(p, &pgcheckpoint.Options{Prefix: prefix, Functions: true})
-	if _, err := p.Exec(t.Context(), turns.Schema()); err != nil {
-		t.Fatal(err)
-	}
-	return turns
+	return pgtest.Create(t, p, pgcheckpoint.New(p, &pgcheckpoint.Options{Prefix: prefix, Functions: true}))
 }
 
 // A function cannot be part of a statement, nor a statement of a function.
 func TestFunctionsJoinOfBothKinds(t *testing.T) {
 	t.Parallel()
-	p := pool(t, nil)
+	p := pgtest.Pool(t)
 	statements, functions := pgsnapshot.New(p, nil), pgsnapshot.New(p, &withFunctions)
 	if statements.Join(callingTurns(t, p, "t_")) != nil || functions.Join(turnsOn(t, p, "t_")) != nil {
 		t.Error("a store with functions is joined with one without")
@@ -105,10 +89,7 @@ func TestFunctionsJoinOfBothKinds(t *testing.T) {
 // If the server does not wait for its disk by default, a Settle does.
 func TestSettleIsDurable(t *testing.T) {
 	t.Parallel()
-	_, p, _ := private(t, &testenv.Options{Settings: map[string]string{
-		// A wal_writer_flush_after of 0 would flush at once.
-		"synchronous_commit": "off", "wal_writer_delay": "10s", "wal_writer_flush_after": "1GB",
-	}})
+	_, p, _ := private(t, &testenv.Options{Settings: pgtest.Lazy()})
 	for name, o := range byEither {
 		t.Run(name, func(t *testing.T) {
 			const rounds = 20
@@ -136,7 +117,7 @@ func TestSettleIsDurable(t *testing.T) {
 				if err != nil || !forgotten {
 					t.Fatalf("forgotten: %v, %v", forgotten, err)
 				}
-				if written(t, p) > 0 {
+				if pgtest.Unflushed(t, p) > 0 {
 					lazy++
 				}
 			}

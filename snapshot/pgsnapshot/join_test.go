@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
+	"github.com/holdfast-go/holdfast/internal/pgstate/pgtest"
 	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
 	"github.com/holdfast-go/holdfast/snapshot/snapshottest"
 )
@@ -21,13 +22,11 @@ func TestJoin(t *testing.T) {
 		"simple protocol": func(c *pgxpool.Config) {
 			c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
 		},
-		"serializable": func(c *pgxpool.Config) {
-			c.ConnConfig.RuntimeParams["default_transaction_isolation"] = "serializable"
-		},
+		"serializable": pgtest.Isolation("serializable"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p, n := pool(t, configure), 0
+			p, n := pgtest.Pool(t, configure), 0
 			snapshottest.RunJoiner(t, func(t *testing.T) (snapshottest.JoiningStore, checkpoint.Store) {
 				n++
 				runs := create(t, p, &pgsnapshot.Options{Prefix: fmt.Sprintf("r%d_", n)})
@@ -39,17 +38,13 @@ func TestJoin(t *testing.T) {
 
 func turnsOn(t *testing.T, p *pgxpool.Pool, prefix string) *pgcheckpoint.Store {
 	t.Helper()
-	turns := pgcheckpoint.New(p, &pgcheckpoint.Options{Prefix: prefix})
-	if _, err := p.Exec(t.Context(), turns.Schema()); err != nil {
-		t.Fatal(err)
-	}
-	return turns
+	return pgtest.Create(t, p, pgcheckpoint.New(p, &pgcheckpoint.Options{Prefix: prefix}))
 }
 
 // A store on another pool may be in another database.
 func TestJoinElsewhere(t *testing.T) {
 	t.Parallel()
-	runs, other := open(t, nil, nil), pool(t, nil)
+	runs, other := open(t, nil, nil), pgtest.Pool(t)
 	for name, turns := range map[string]checkpoint.Store{
 		"another pool":    turnsOn(t, other, "t_"),
 		"memory":          new(checkpoint.Memory),

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/holdfast-go/holdfast/internal/pgstate/pgtest"
 	"github.com/holdfast-go/holdfast/internal/testenv"
 	"github.com/holdfast-go/holdfast/snapshot"
 	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
@@ -35,9 +35,7 @@ func TestIsolation(t *testing.T) {
 	for _, level := range []string{"repeatable read", "serializable"} {
 		t.Run(level, func(t *testing.T) {
 			t.Parallel()
-			snapshottest.Run(t, numbered(pool(t, func(c *pgxpool.Config) {
-				c.ConnConfig.RuntimeParams["default_transaction_isolation"] = level
-			})))
+			snapshottest.Run(t, numbered(pgtest.Pool(t, pgtest.Isolation(level))))
 		})
 	}
 }
@@ -45,18 +43,10 @@ func TestIsolation(t *testing.T) {
 // These are pools as people configure them for a pooler in front of a server.
 func TestStoreBehind(t *testing.T) {
 	t.Parallel()
-	for name, configure := range map[string]func(*pgxpool.Config){
-		"one connection": func(c *pgxpool.Config) {
-			c.MaxConns = 1
-			c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
-		},
-		"simple protocol": func(c *pgxpool.Config) {
-			c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
-		},
-	} {
+	for name, configure := range pgtest.Behind {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			snapshottest.Run(t, numbered(pool(t, configure)))
+			snapshottest.Run(t, numbered(pgtest.Pool(t, configure)))
 		})
 	}
 }
@@ -64,16 +54,7 @@ func TestStoreBehind(t *testing.T) {
 // Behind PgBouncer in transaction mode, each transaction is on another connection than the transaction before.
 func TestStorePgBouncer(t *testing.T) {
 	t.Parallel()
-	pooler := testenv.StartPgBouncer(t, testenv.StartPostgres(t, nil))
-	p, err := pgxpool.New(t.Context(), pooler.URL+"&pool_max_conns=16&default_query_exec_mode=cache_describe")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
-	snapshottest.Run(t, numbered(p))
-	if left := pooler.LeftBehind(); len(left) > 0 {
-		t.Errorf("the store leaves behind %q", left)
-	}
+	pgtest.PgBouncer(t, func(p *pgxpool.Pool) { snapshottest.Run(t, numbered(p)) })
 }
 
 // numbered returns a maker of stores on one pool, each with its own tables.
@@ -94,38 +75,13 @@ func BenchmarkStore(b *testing.B) { snapshottest.Bench(b, open(b, nil, nil)) }
 
 func open(tb testing.TB, configure func(*pgxpool.Config), o *pgsnapshot.Options) *pgsnapshot.Store {
 	tb.Helper()
-	return create(tb, pool(tb, configure), o)
+	if configure == nil {
+		configure = func(*pgxpool.Config) {}
+	}
+	return create(tb, pgtest.Pool(tb, configure), o)
 }
 
 func create(tb testing.TB, p *pgxpool.Pool, o *pgsnapshot.Options) *pgsnapshot.Store {
 	tb.Helper()
-	s := pgsnapshot.New(p, o)
-	if _, err := p.Exec(tb.Context(), s.Schema()); err != nil {
-		tb.Fatal(err)
-	}
-	return s
-}
-
-// pool opens a fresh schema with the test's own configuration.
-func pool(tb testing.TB, configure func(*pgxpool.Config)) *pgxpool.Pool {
-	tb.Helper()
-	if configure == nil {
-		configure = func(*pgxpool.Config) {}
-	}
-	return poolOn(tb, testenv.PostgresURL(tb), configure)
-}
-
-func poolOn(tb testing.TB, url string, configure func(*pgxpool.Config)) *pgxpool.Pool {
-	tb.Helper()
-	c, err := pgxpool.ParseConfig(url)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	configure(c)
-	p, err := pgxpool.NewWithConfig(tb.Context(), c)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(p.Close)
-	return p
+	return pgtest.Create(tb, p, pgsnapshot.New(p, o))
 }

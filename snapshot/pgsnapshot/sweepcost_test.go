@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/pgstate/pgtest"
 	"github.com/holdfast-go/holdfast/internal/testenv"
 	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
 )
@@ -22,7 +23,7 @@ const pastSQL = `
 func TestSweepReadsAPart(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t, &testenv.Options{Count: true})
-	p := alone(t, server)
+	p := pgtest.PoolOn(t, server.URL, pgtest.OneConnection)
 	// The connection of p creates the tables. Another session could count late the scans that build its indexes.
 	s := create(t, p, nil)
 	if _, err := p.Exec(t.Context(), s.Fill(pastSQL), 200_000, 0); err != nil {
@@ -71,7 +72,7 @@ func TestSweepGoesOn(t *testing.T) {
 }
 
 func sweepGoesOn(t *testing.T, o pgsnapshot.Options) {
-	p := pool(t, nil)
+	p := pgtest.Pool(t)
 	s, other := create(t, p, &o), pgsnapshot.New(p, &o)
 	if _, err := p.Exec(t.Context(), s.Fill(pastSQL), 10_000, 5_000); err != nil { // two are old, far apart
 		t.Fatal(err)
