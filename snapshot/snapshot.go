@@ -102,7 +102,8 @@ func (e *DamagedError) Unwrap() error { return ErrDamaged }
 
 // A Query selects runs. Its cost grows with the runs in flight, not with the history.
 type Query struct {
-	Key           // Session "": all of the orchestrator's
+	// Key names the session. If Session is "", the query is about all sessions of the orchestrator.
+	Key
 	Status Status // "": any
 	// After is the last session of the previous page.
 	After string

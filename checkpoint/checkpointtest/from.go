@@ -65,9 +65,9 @@ var fromClauses = []clause{
 			p.release(l)
 			deleted := p.claim("deleted").Lease
 			ok(p.store.Delete(p.ctx, deleted))
-			p.wantHeld("released", from(l.Fence), nobody)
-			p.wantHeld("deleted", from(deleted.Fence), nobody)
-			p.wantHeld("unknown", from(l.Fence), nobody)
+			p.wantHeld("released", from(l.Fence), unowned)
+			p.wantHeld("deleted", from(deleted.Fence), unowned)
+			p.wantHeld("unknown", from(l.Fence), unowned)
 			p.wantSessions(checkpoint.SessionQuery{}, "released")
 			p.append(p.claim("released").Lease, turn(1))
 			for _, session := range []string{"deleted", "unknown"} {
@@ -88,12 +88,12 @@ var fromClauses = []clause{
 				fail("a repeat is granted %v after %v", again.Fence, c.Fence)
 			}
 			ok(p.store.Append(p.ctx, c.Lease, turn(0), checkpoint.AppendOptions{Release: true}))
-			p.wantHeld("a", r, nobody)
+			p.wantHeld("a", r, unowned)
 			next := p.claim("a").Lease
 			p.wantHeld("a", r, owner(next))
 			p.append(next, turn(1))
 			ok(p.store.Delete(p.ctx, next))
-			p.wantHeld("a", r, nobody)
+			p.wantHeld("a", r, unowned)
 		},
 	},
 	{
@@ -146,7 +146,7 @@ var fromClauses = []clause{
 			l := p.claimAs("a", from(old.Fence))
 			p.wantHeld("a", r, owner(l.Lease))
 			ok(p.store.Delete(p.ctx, l.Lease))
-			p.wantHeld("a", r, nobody)
+			p.wantHeld("a", r, unowned)
 			wantNew(p.claim("a"))
 		},
 	},
@@ -188,7 +188,7 @@ var fromClauses = []clause{
 			p.wantHeld("a", request(time.Hour), checkpoint.HeldError{Fence: third.Fence})
 			p.wantHeld("a", from(first.Fence), checkpoint.HeldError{Fence: third.Fence})
 			p.expired("b")
-			p.wantHeld("b", from(first.Fence), nobody)
+			p.wantHeld("b", from(first.Fence), unowned)
 		},
 	},
 	{

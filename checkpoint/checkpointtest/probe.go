@@ -103,8 +103,8 @@ func owner(l checkpoint.Lease) checkpoint.HeldError {
 	return checkpoint.HeldError{Owner: "suite", Fence: l.Fence}
 }
 
-// nobody is the HeldError of a session without an owner.
-var nobody checkpoint.HeldError
+// unowned is the HeldError of a session without an owner.
+var unowned checkpoint.HeldError
 
 // bury deletes a session, also if it is owned.
 func (p *probe) bury(session string) {

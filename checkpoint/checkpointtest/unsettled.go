@@ -57,7 +57,7 @@ var unsettledClauses = []unsettledClause{
 			old := p.expired("a")
 			p.sweep(s, 1)
 			p.wantFenced(old)
-			p.wantHeld("a", from(old.Fence), nobody)
+			p.wantHeld("a", from(old.Fence), unowned)
 			l := p.claim("a").Lease
 			p.wantFenced(old)
 			p.wantHeld("a", from(old.Fence), owner(l))

@@ -28,7 +28,8 @@ type claim struct {
 	From    int
 	Short   bool
 	Request string
-	Born    bool // with From: asks for an earlier Born
+	// Born, with From, asks for an earlier Born.
+	Born bool
 }
 
 func (a claim) do(ctx context.Context, m *machine) error {

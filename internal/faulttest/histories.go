@@ -129,7 +129,8 @@ type history struct {
 
 	mu  sync.Mutex // protects following fields
 	ops []porcupine.Operation
-	err error // a verdict forbidden for such a call
+	// err is a verdict that is forbidden for its call.
+	err error
 }
 
 func (h *history) record(client int, in call, do func() (reply, error)) reply {

@@ -106,9 +106,11 @@ func followModel(ctx context.Context, s checkpoint.Store, ttl time.Duration, see
 
 // A machine makes the calls of a history on a store, and on the model beside it.
 type machine struct {
-	store        checkpoint.Store
-	ttl          time.Duration // after which sessions are idle; 0: the store does not sweep
-	settledStay  bool          // only sessions without a settled turn are idle
+	store checkpoint.Store
+	// ttl is the time after which sessions are idle; 0 if the store does not sweep.
+	ttl time.Duration
+	// settledStay says that only sessions without a settled turn are idle.
+	settledStay  bool
 	model        model
 	orchestrator string
 	ids          []string // of the sessions

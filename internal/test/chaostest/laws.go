@@ -20,4 +20,5 @@ const (
 // A Wrong is a broken law, and how it was broken.
 type Wrong struct{ Law, How string }
 
+// String returns how the law was broken, and the law.
 func (w Wrong) String() string { return w.How + "\n\tlaw: " + w.Law }

@@ -17,10 +17,11 @@ type Object struct {
 	Table   string // the name of an index's table
 	Columns []string
 
-	sql string // the name as a statement has to write it
+	// sql is the name as a statement has to write it.
+	sql string
 }
 
-// Objects returns what text creates, in its order.
+// Objects returns the objects that text creates, in its order.
 func Objects(text string) []Object {
 	var objects []Object
 	for s := range split(lex(text)) {
