@@ -60,15 +60,16 @@ type Options struct {
 	LogError func(error) string
 }
 
-// A Report counts the outcomes of a pass. Scanned = len(Runs) = the sum of the other counts.
+// A Report counts the outcomes of a pass: see Bot.Recover. Scanned = len(Runs) = the sum of the other counts. Failed
+// counts the sessions whose recovery failed.
 type Report struct {
 	Scanned, Settled, Delivered, Cleaned, Held, Suspended, Parked, Foreign, Damaged, Failed int
 
 	Elapsed time.Duration
-	Runs    []Run // in the order they ended
+	Runs    []Run // in the order in which they ended
 }
 
-// A Run is the outcome for one session. If the recovery failed, Outcome is "", and Err says why. If the session or its
+// A Run is the outcome for one session, as Bot.Recover returned it. If the recovery failed, Outcome is "", and Err says why. If the session or its
 // run is damaged, Outcome is "damaged", and Err says how.
 type Run struct {
 	Session, Outcome string

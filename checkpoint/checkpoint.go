@@ -18,6 +18,7 @@ type Key struct{ Orchestrator, Session string }
 // A Lease is the right to write to a session, as Claim gave it.
 type Lease struct {
 	Key
+	// Fence is the proof that each write carries.
 	Fence lock.Fence
 }
 
@@ -27,7 +28,9 @@ type Lease struct {
 // document takes at most 16 MiB in its shortest form. docs/guarantees.md has the other limits. A store gives back every
 // document that it has taken, and takes that document again, even if it has become longer.
 type Checkpoint struct {
-	Turn  int
+	// Turn is the number of the turn in its session, from 0.
+	Turn int
+	// State is the state that the turn left.
 	State json.RawMessage
 	// Payload is the engine's, versioned: input, route, usage, iterations, and the result for a replay or a delivery.
 	// It may be empty.
@@ -38,7 +41,8 @@ type Checkpoint struct {
 	Signature string
 	// Version is of the definition that wrote the turn.
 	Version string
-	RunID   string
+	// RunID is the id of the run that settled as this turn.
+	RunID string
 	// RequestID is of the input that opened the turn. It is "" if the input had none.
 	RequestID string
 	// SavedAt is the time on the store's clock, in UTC. Append ignores it.
@@ -98,7 +102,8 @@ type ClaimRequest struct {
 	Owner string
 	// Nonce becomes the nonce of the fence. A claim that finds its own nonce has already succeeded.
 	Nonce string
-	TTL   time.Duration
+	// TTL is how long the lease lasts, by the store's clock, unless it is renewed.
+	TTL time.Duration
 	// RequestID asks for the turn that already answered it. If it is "", the claim asks for none.
 	RequestID string
 
@@ -163,6 +168,7 @@ type AppendOptions struct {
 // Marks raise the counters of a session. They never lower a counter, and never raise one beyond the settled turns. Zero
 // leaves a counter as it is.
 type Marks struct {
+	// Summarized and Delivered say that all turns before this number are summarized, or delivered.
 	Summarized, Delivered int
 	Release               bool // gives the lease back
 

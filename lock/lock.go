@@ -8,7 +8,9 @@ import (
 
 // A Fence proves that its bearer is the latest owner of a session. Compare fences with ==.
 type Fence struct {
+	// Epoch grows with each claim of a session.
 	Epoch int64
+	// Nonce is random. It tells apart two claims that got the same epoch.
 	Nonce string
 }
 

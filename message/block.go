@@ -43,14 +43,14 @@ func ToolResult(callID, text string, isError bool) Block {
 	return Block{Kind: KindToolResult, Text: text, Raw: mustJSON(Result{callID, isError})}
 }
 
-// A Call is the content of a tool_call block.
+// A Call is the content of a tool_call block: which tool the model asks for. The ID is the model's.
 type Call struct {
 	ID   string          `json:"id"`
 	Name string          `json:"name"`
 	Args json.RawMessage `json:"args,omitempty"`
 }
 
-// A Result is the content of a tool_result block, without its text.
+// A Result is the content of a tool_result block, without its text. CallID is the ID of the Call.
 type Result struct {
 	CallID  string `json:"call_id"`
 	IsError bool   `json:"is_error"`

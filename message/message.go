@@ -12,7 +12,8 @@ const (
 // A Message is one contribution of one side to a session. It is plain data: a copy shares the blocks.
 type Message struct {
 	// ID is for the caller, to find the message again. It may be "".
-	ID   string
+	ID string
+	// Role says who speaks: RoleUser, RoleAssistant, RoleSystem or another.
 	Role string
 	// Turn is the number of the session's turn. Compaction counts by it.
 	Turn int

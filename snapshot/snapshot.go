@@ -41,16 +41,19 @@ const (
 // deletes the run of such a document, however long the document has become.
 type Run struct {
 	Key
+	// ID is the RunID. RequestID is that of the input; "" if it had none.
 	ID, RequestID string
+	// Turn is the number that the turn gets if it settles next. Attempt counts the attempts since the last progress.
 	Turn, Attempt int
 	// Base is the ID of the run whose checkpoint this run started from; "" for none.
 	Base   string
 	Status Status
-	Seq    int64 // grows with each Save
-	Fence  lock.Fence
+	Seq    int64      // grows with each Save
+	Fence  lock.Fence // of the owner
 	// Payload is the engine's, versioned. If Payload is nil in a Save, the stored one stays.
 	Payload json.RawMessage
-	Error   string
+	// Error is the text of the last failure, for people who look.
+	Error string
 
 	// Parts are documents beside Payload, by name. Each may be as large as a payload. A Save writes the parts that it
 	// is given, and no other part. So an addition to a run costs no more than its own size. Adopt returns the parts.
