@@ -86,8 +86,8 @@ func TestFatRun(t *testing.T) {
 	})
 }
 
-// A session whose state is as large as a bot may allow, with a document as large as a store takes beside it, is forked,
-// goes on, and is deleted, and so does its fork. One whose state is larger than its bot allows is refused its next
+// The state of a session is as large as a bot may allow. Beside it is a document as large as a store takes. The session
+// is forked, goes on, and is deleted. So is its fork. One whose state is larger than its bot allows is refused its next
 // input, and is forked and deleted all the same.
 func TestFatState(t *testing.T) {
 	if raceDetector {
