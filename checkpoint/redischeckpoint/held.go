@@ -26,7 +26,7 @@ func (s *Store) Held(ctx context.Context, orchestrator string, sessions []string
 		case errors.Is(damaged(checkpoint.Key{}, err), checkpoint.ErrDamaged):
 		case err != nil:
 			errs = append(errs, fmt.Errorf("redischeckpoint: held %q: %w", sessions[i], err))
-		case r.Values[0] == "1":
+		case r.Value(0) == "1":
 			held = append(held, sessions[i])
 		}
 	})

@@ -23,7 +23,7 @@ func (s *Store) enter(ctx context.Context, x index, session string) (token strin
 		if r.Status == "OK" {
 			return token, nil
 		}
-		replaced = r.Values[0]
+		replaced = r.Value(0)
 	}
 }
 

@@ -20,7 +20,7 @@ func (s *Store) Watch(
 		var r redisstore.Reply
 		keys := []string{s.prefix + redisstore.Tag(orchestrator, definition) + ":watch"}
 		if r, err = s.redis.Run(ctx, watchScript, keys, process, ceil(d, time.Millisecond)); err == nil {
-			left, err = strconv.ParseInt(r.Values[0], 10, 64)
+			left, err = strconv.ParseInt(r.Value(0), 10, 64)
 		}
 	}
 	if err != nil {

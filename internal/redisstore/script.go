@@ -67,6 +67,15 @@ type Reply struct {
 	Values []string
 }
 
+// Value returns the value at i. If the reply has fewer values, Value returns "". Only a server that is not Redis sends
+// such a reply.
+func (r Reply) Value(i int) string {
+	if i < len(r.Values) {
+		return r.Values[i]
+	}
+	return ""
+}
+
 // A Call is the arguments of one run of a script.
 type Call struct {
 	Keys []string
@@ -137,7 +146,8 @@ func (r *Runner) result(ctx context.Context, cmd *redis.Cmd, doubt bool) (Reply,
 	case len(parts) == 0:
 		return Reply{}, &Fault{What: "empty reply"}
 	case parts[0] == "INVALID":
-		return Reply{}, &Fault{What: parts[1], Told: parts[2:]}
+		told := Reply{Values: parts[1:]}
+		return Reply{}, &Fault{What: told.Value(0), Told: told.Values[min(1, len(told.Values)):]}
 	}
 	return Reply{parts[0], parts[1:]}, r.Verdicts[parts[0]]
 }

@@ -45,7 +45,7 @@ func (s *Store) begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error
 		case reply.Status != "INDEX":
 			return nil, nil
 		}
-		stale, above = barred{r.Session, entry, reply.Values[0]}, reply.Values[1]
+		stale, above = barred{r.Session, entry, reply.Value(0)}, reply.Value(1)
 	}
 	return nil, errStale
 }

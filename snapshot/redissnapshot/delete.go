@@ -31,7 +31,7 @@ func (s *Store) delete(ctx context.Context, k snapshot.Key, id string, f lock.Fe
 	if len(reply.Values) == 0 {
 		return nil
 	}
-	if full := s.gone.add(k.Orchestrator, barred{k.Session, reply.Values[0], reply.Values[1]}); full {
+	if full := s.gone.add(k.Orchestrator, barred{k.Session, reply.Value(0), reply.Value(1)}); full {
 		// The run is deleted. If drop fails, readers remove the entries.
 		_ = s.drop(ctx, k.Orchestrator, s.gone.take(k.Orchestrator))
 	}

@@ -56,7 +56,7 @@ func (s *Store) enter(ctx context.Context, k snapshot.Key, stale barred, above s
 	if err != nil {
 		return "", "", indexError(err)
 	}
-	return r.Values[0], r.Values[1], nil
+	return r.Value(0), r.Value(1), nil
 }
 
 // drop removes barred entries.

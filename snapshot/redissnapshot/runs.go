@@ -104,7 +104,7 @@ func (s *Store) sift(ctx context.Context, q snapshot.Query, page []redisstore.En
 				return
 			}
 		case reply.Status == "DROP":
-			stale = append(stale, barred{k.Session, page[i].Token, reply.Values[0]})
+			stale = append(stale, barred{k.Session, page[i].Token, reply.Value(0)})
 			return
 		case reply.Status == "RUN":
 			f.run, f.damage = decode(k, reply.Values)
