@@ -19,7 +19,7 @@ RACE       := -race $(BYTES_ONLY:%=-gcflags=%=-race=false)
 # The tests that count allocations, or are too slow under the race detector and skip there.
 WITHOUT_RACE := Allocations|LargeStateFansOut|StateBesideInput|StateLimitByDefault|InputLimit|LargestOfBoth|Fat|SubscriberHangsInBytes|UnreadStream
 
-.PHONY: help quick test setup race soak versions bench lint generate tidy-check vet db-up
+.PHONY: help quick test setup race soak fuzz mutants versions bench lint generate tidy-check vet db-up
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,8 +38,12 @@ test: setup ## run all tests and examples under the race detector, on real serve
 race: ## look for races and order dependence: every test three times, shuffled
 	@$(RUN) -memory -- go test $(RACE) -shuffle on -count 3 -timeout 90m $(PACKAGES)
 
-soak: ## run the tests with the long fault schedules
+soak: ## run the tests with the long fault schedules, and fuzz
 	@export HOLDFAST_SOAK=1; $(RUN) -memory -- go test $(RACE) -timeout 4h $(PACKAGES)
+	@$(MAKE) fuzz
+
+fuzz: ## look for inputs that break what reads them, a minute for each target; or TIME=10s
+	@$(RUN) -memory -- internal/test/fuzz/run $(TIME)
 
 versions: ## run the tests of PostgreSQL on PostgreSQL 13 to 18, which npm fetches; or on MAJORS="14 18"
 	@exec internal/test/versions/run $(MAJORS)
@@ -53,7 +57,6 @@ lint: $(LINT) ## run golangci-lint
 generate: ## run go generate
 	go generate $(PACKAGES)
 
-.PHONY: mutants
 mutants: ## change one place at a time and list what no quick test notices; ARGS="-every 5 ./orchestrator"
 	go run ./internal/test/mutants $(ARGS)
 
