@@ -19,7 +19,7 @@ RACE       := -race $(BYTES_ONLY:%=-gcflags=%=-race=false)
 # The tests that count allocations, or are too slow under the race detector and skip there.
 WITHOUT_RACE := Allocations|LargeStateFansOut|StateBesideInput|StateLimitByDefault|InputLimit|LargestOfBoth|Fat|SubscriberHangsInBytes|UnreadStream
 
-.PHONY: help quick test setup race soak fuzz mutants versions bench lint generate tidy-check vet db-up
+.PHONY: help quick test setup race soak fuzz mutants cross versions bench lint generate tidy-check vet db-up
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,6 +56,15 @@ lint: $(LINT) ## run golangci-lint
 
 generate: ## run go generate
 	go generate $(PACKAGES)
+
+# The systems on which the tests are compiled and not run.
+TARGETS := linux/386 linux/arm linux/arm64 darwin/amd64 darwin/arm64 windows/amd64
+
+cross: ## build and vet for other systems, tests included; or for TARGETS="linux/386 windows/amd64"
+	@for target in $(TARGETS); do \
+		echo $$target; export GOOS=$${target%/*} GOARCH=$${target#*/}; \
+		go build $(PACKAGES) && go vet $(PACKAGES) || exit 1; \
+	done
 
 mutants: ## change one place at a time and list what no quick test notices; ARGS="-every 5 ./orchestrator"
 	go run ./internal/test/mutants $(ARGS)

@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 )
 
 // owner returns the user and group that run the servers. PostgreSQL refuses to run as root, so root runs the servers as
@@ -36,9 +35,7 @@ var postgresUser = sync.OnceValue(func() [2]int {
 // asOwner makes cmd run as the owner of the servers.
 func asOwner(cmd *exec.Cmd) *exec.Cmd {
 	if uid, gid := owner(); uid != os.Getuid() {
-		cmd.SysProcAttr = &syscall.SysProcAttr{
-			Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)},
-		}
+		cmd.SysProcAttr = asUser(uid, gid)
 	}
 	return cmd
 }
@@ -50,6 +47,9 @@ func chown(name string) error {
 
 // binary finds a program in PATH or in the directories that match dirs, the newest directory first.
 func binary(name, dirs string) (string, error) {
+	if !canServe {
+		return "", fmt.Errorf("%w: servers need the signals of Unix", errUnavailable)
+	}
 	if path, err := exec.LookPath(name); err == nil {
 		return path, nil
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -176,7 +177,7 @@ func (postgresEngine) sweep(d *daemon) {
 	if lines := strings.Split(string(text), "\n"); len(lines) > 6 {
 		var key, id int
 		if n, _ := fmt.Sscan(lines[6], &key, &id); n == 2 {
-			removeSharedMemory(id)
+			exec.Command("ipcrm", "-m", strconv.Itoa(id)).Run() //nolint:errcheck // it may be gone
 		}
 	}
 }

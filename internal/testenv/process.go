@@ -24,7 +24,7 @@ func startProcess(cmd *exec.Cmd, death syscall.Signal) (*process, error) {
 		cmd.SysProcAttr = new(syscall.SysProcAttr)
 	}
 	// If a stopped member of a group loses its parent, the kernel continues it, so that it can act on the signal.
-	cmd.SysProcAttr.Setpgid = true
+	ownGroup(cmd.SysProcAttr)
 	dieWithParent(cmd.SysProcAttr, death)
 
 	started := make(chan error)
@@ -70,7 +70,7 @@ func (p *process) alive() bool {
 
 // freeze stops the process and its children with SIGSTOP. It returns all their ids, the children first.
 func (p *process) freeze() ([]int, error) {
-	if err := syscall.Kill(p.pid(), syscall.SIGSTOP); err != nil {
+	if err := kill(p.pid(), sigStop); err != nil {
 		return nil, err
 	}
 	// A parent that has stopped cannot fork any more.
@@ -84,11 +84,11 @@ func (p *process) freeze() ([]int, error) {
 		return nil, err
 	}
 	pids := append(children(p.pid()), p.pid())
-	return pids, signalAll(pids, syscall.SIGSTOP)
+	return pids, signalAll(pids, sigStop)
 }
 
 func (p *process) thaw() error {
-	return signalAll(append(children(p.pid()), p.pid()), syscall.SIGCONT)
+	return signalAll(append(children(p.pid()), p.pid()), sigCont)
 }
 
 // kill kills the process and its children with SIGKILL and returns when all are gone.
@@ -141,7 +141,7 @@ func awaitGone(pids []int) error {
 // signalAll sends sig to all processes of pids that still exist.
 func signalAll(pids []int, sig syscall.Signal) error {
 	for _, pid := range pids {
-		if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
+		if err := kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
 			return fmt.Errorf("%v to process %d: %w", sig, pid, err)
 		}
 	}

@@ -66,10 +66,10 @@ func (o Options) with(settings map[string]string) *Options {
 }
 
 // StopSending stops the processes of the primary that send to the standbys. Their connections stay open.
-func (r *Replicated) StopSending() { r.signalSenders(syscall.SIGSTOP) }
+func (r *Replicated) StopSending() { r.signalSenders(sigStop) }
 
 // ContinueSending undoes StopSending.
-func (r *Replicated) ContinueSending() { r.signalSenders(syscall.SIGCONT) }
+func (r *Replicated) ContinueSending() { r.signalSenders(sigCont) }
 
 func (r *Replicated) signalSenders(sig syscall.Signal) {
 	r.tb.Helper()

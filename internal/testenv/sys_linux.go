@@ -65,9 +65,3 @@ func mountReadOnly(path string) error {
 }
 
 func unmount(dir string) error { return syscall.Unmount(dir, syscall.MNT_DETACH) }
-
-// removeSharedMemory removes the System V segment with this id, if it is still there.
-func removeSharedMemory(id int) {
-	const ipcRmid = 0
-	syscall.Syscall(syscall.SYS_SHMCTL, uintptr(id), ipcRmid, 0) //nolint:errcheck // it may be gone
-}

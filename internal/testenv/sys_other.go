@@ -1,4 +1,4 @@
-//go:build unix && !linux
+//go:build !linux
 
 package testenv
 
@@ -13,7 +13,7 @@ import (
 func dieWithParent(*syscall.SysProcAttr, syscall.Signal) {}
 
 func processState(pid int) byte {
-	if syscall.Kill(pid, 0) != nil {
+	if kill(pid, 0) != nil {
 		return 0
 	}
 	return 'T'
@@ -30,5 +30,3 @@ func mountReadOnly(string) error {
 }
 
 func unmount(string) error { return errors.ErrUnsupported }
-
-func removeSharedMemory(int) {}

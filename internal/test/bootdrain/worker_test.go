@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"syscall"
 	"time"
 
 	"github.com/holdfast-go/holdfast/bootdrain"
@@ -82,7 +81,11 @@ func (k *worker) body(ctx context.Context, _ *turn) error {
 
 // suicide ends the process as the kernel does when memory runs out.
 func suicide() {
-	if err := syscall.Kill(os.Getpid(), syscall.SIGKILL); err != nil {
+	self, err := os.FindProcess(os.Getpid())
+	if err == nil {
+		err = self.Kill()
+	}
+	if err != nil {
 		panic(err)
 	}
 	select {} // the signal is on its way

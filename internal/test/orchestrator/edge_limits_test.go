@@ -30,7 +30,7 @@ func TestTinySettleTimeout(t *testing.T) {
 func TestHugeKeep(t *testing.T) {
 	w := newWorld()
 	bot := w.start(t, echo(), Options{KeepSnapshots: checkpoint.KeepAll, Limits: orchestrator.Limits{
-		Iterations: math.MaxInt64, FanOut: math.MaxInt64, Attempts: math.MaxInt64,
+		Iterations: math.MaxInt, FanOut: math.MaxInt, Attempts: math.MaxInt,
 		TurnTimeout: math.MaxInt64, LockWait: math.MaxInt64, SettleTimeout: math.MaxInt64,
 	}})
 	for range 3 {

@@ -63,10 +63,10 @@ func (f *fleet) stopSome(ctx context.Context) {
 		open := make(chan struct{})
 		i.stopped.Store(&open)
 		f.count.stopped.Add(1)
-		pause(ctx, fleetTTL+time.Duration(f.below(int(fleetTTL))))
+		pause(ctx, fleetTTL+f.upTo(fleetTTL))
 		i.stopped.Store(nil)
 		close(open)
-		if !pause(ctx, time.Duration(f.below(int(6*fleetTTL)))) {
+		if !pause(ctx, f.upTo(6*fleetTTL)) {
 			return
 		}
 	}

@@ -174,6 +174,11 @@ func (f *fleet) below(n int) int {
 	return f.rng.IntN(n)
 }
 
+// upTo returns a time below d, in milliseconds, because an int of 32 bits does not count the nanoseconds.
+func (f *fleet) upTo(d time.Duration) time.Duration {
+	return time.Duration(f.below(int(d.Milliseconds()))) * time.Millisecond
+}
+
 // another returns a process other than i.
 func (f *fleet) another(i *instance) *instance {
 	for {

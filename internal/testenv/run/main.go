@@ -1,3 +1,5 @@
+//go:build unix
+
 // Command run starts a PostgreSQL and a Redis and runs a command, such as go test ./..., which uses them. It tells the
 // command by the environment variables that package testenv reads:
 //
