@@ -33,10 +33,10 @@ var unsettledClauses = []unsettledClause{
 		rule:      "a session that settled nothing is retired, released or expired; one with a settled turn stays",
 		unsettled: time.Millisecond,
 		check: func(p *probe, s SweepingStore) {
+			p.settled("settled", 1) // first, so that it is idle for as long as the others
 			released := p.claim("released")
 			p.release(released.Lease)
 			expired := p.expired("expired")
-			p.settled("settled", 1)
 			p.sweep(s, 2)
 			p.wantTurns("settled", 0)
 			p.wantSessions(checkpoint.SessionQuery{}, "settled")

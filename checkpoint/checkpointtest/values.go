@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/lock"
 )
 
 var (
@@ -161,6 +162,12 @@ var valueClauses = []clause{
 				_, err := p.store.Claim(p.ctx, key("b"), r)
 				want(err, checkpoint.ErrInvalid)
 				want(p.tryAppend(l, run(0, id)), checkpoint.ErrInvalid)
+				bad := checkpoint.Lease{Key: l.Key, Fence: lock.Fence{Epoch: l.Fence.Epoch, Nonce: id}}
+				want(p.tryAppend(bad, turn(0)), checkpoint.ErrInvalid)
+				want(p.store.Delete(p.ctx, bad), checkpoint.ErrInvalid)
+				if id != "" {
+					p.refusesTexts(id)
+				}
 			}
 			for _, ttl := range []time.Duration{0, -1, 1<<63 - 1} {
 				_, err := p.store.Claim(p.ctx, key("b"), request(ttl))
@@ -172,4 +179,16 @@ var valueClauses = []clause{
 			p.wantSessions(checkpoint.SessionQuery{})
 		},
 	},
+}
+
+// refusesTexts checks that no claim takes text as its owner or as its request id.
+func (p *probe) refusesTexts(text string) {
+	r := request(time.Hour)
+	r.Owner = text
+	_, err := p.store.Claim(p.ctx, key("b"), r)
+	want(err, checkpoint.ErrInvalid)
+	r = request(time.Hour)
+	r.RequestID = text
+	_, err = p.store.Claim(p.ctx, key("b"), r)
+	want(err, checkpoint.ErrInvalid)
 }
