@@ -29,8 +29,8 @@ type backlog struct {
 
 // A queued event may have got more text since it was pushed.
 type queued struct {
-	Event
-	more []byte // replaces Delta; nil: no more text came
+	event Event
+	more  []byte // replaces Delta; nil: no more text came
 }
 
 // push reports whether ev was let in.
@@ -44,7 +44,7 @@ func (b *backlog) push(ev Event) bool {
 		return true
 	}
 	ev.Dropped, b.dropped = b.dropped, 0
-	b.waiting = append(b.waiting, queued{Event: ev})
+	b.waiting = append(b.waiting, queued{event: ev})
 	return true
 }
 
@@ -70,15 +70,15 @@ func (b *backlog) full(ev Event) bool {
 func (b *backlog) join(ev Event) bool {
 	for i := len(b.waiting) - 1; i >= max(0, len(b.waiting)-joinable); i-- {
 		q := &b.waiting[i]
-		if q.Kind == IntentStarted && q.Session == ev.Session && q.RunID == ev.RunID && q.Intent == ev.Intent {
+		if q.event.Kind == IntentStarted && ofOneIntent(q.event, ev) {
 			return false // an attempt that was begun anew
 		}
-		if !q.sameAttempt(ev) {
+		if !ofOneAttempt(q.event, ev) {
 			continue
 		}
 		if q.more == nil {
-			q.more = []byte(q.Delta)
-			q.Delta = ""
+			q.more = []byte(q.event.Delta)
+			q.event.Delta = ""
 		}
 		if len(q.more)+len(ev.Delta) > mostJoined {
 			return false
@@ -89,9 +89,13 @@ func (b *backlog) join(ev Event) bool {
 	return false
 }
 
-func (q *queued) sameAttempt(ev Event) bool {
-	return q.Kind == ev.Kind && q.Session == ev.Session && q.RunID == ev.RunID && q.Turn == ev.Turn &&
-		q.Iteration == ev.Iteration && q.Intent == ev.Intent && q.Attempt == ev.Attempt
+func ofOneIntent(a, b Event) bool {
+	return a.Session == b.Session && a.RunID == b.RunID && a.Intent == b.Intent
+}
+
+func ofOneAttempt(a, b Event) bool {
+	return ofOneIntent(a, b) && a.Kind == b.Kind && a.Turn == b.Turn && a.Iteration == b.Iteration &&
+		a.Attempt == b.Attempt
 }
 
 // pop returns the oldest event; false if there is none.
@@ -105,10 +109,10 @@ func (b *backlog) pop() (Event, bool) {
 		b.waiting = nil
 	}
 	if q.more != nil {
-		q.Delta = string(q.more)
+		q.event.Delta = string(q.more)
 	}
-	b.text -= len(q.Delta)
-	return q.Event, true
+	b.text -= len(q.event.Delta)
+	return q.event, true
 }
 
 // discard drops the waiting events, and returns how many there were.

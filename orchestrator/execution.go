@@ -182,7 +182,7 @@ func (x *execution[S]) note(parts map[string]json.RawMessage, change func(*snaps
 // trace opens the span of the turn, once. If an earlier attempt at the run was traced, the span is linked to the first
 // attempt.
 func (x *execution[S]) trace(resumed bool) {
-	p := x.engine().meters.traced()
+	p := x.engine().meters.silent.traced()
 	if p == nil {
 		return
 	}

@@ -138,7 +138,7 @@ func endSpan(span trace.Span, err error) {
 // meters are the metrics of an orchestrator. An up-down counter may go up in one process and down in another: only the
 // sum over all processes has a meaning.
 type meters struct {
-	silence
+	silent   silence
 	attrs    metric.MeasurementOption
 	name     attribute.KeyValue
 	turns    metric.Int64Counter
@@ -152,7 +152,7 @@ type meters struct {
 
 func newMeters(name string) (m meters, err error) {
 	meter := otel.Meter(scope)
-	m.silence = listen()
+	m.silent = listen()
 	m.name = attrOrchestrator.String(name)
 	m.attrs = metric.WithAttributeSet(attribute.NewSet(m.name))
 	errs := make([]error, 7)
@@ -182,7 +182,7 @@ func newMeters(name string) (m meters, err error) {
 // on reports whether a meter provider was set up.
 func (m *meters) on() bool {
 	t := reflect.TypeOf(otel.GetMeterProvider())
-	return t != m.silence.meter && wasSet(t)
+	return t != m.silent.meter && wasSet(t)
 }
 
 // ended counts a turn, or a call that never became one.
