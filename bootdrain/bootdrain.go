@@ -56,7 +56,7 @@ type Options struct {
 	// Logger gets the outcome of each run. nil means slog.Default().
 	Logger *slog.Logger
 
-	// LogError is as that of orchestrator.Options.
+	// LogError returns the text that logs show for an error: see orchestrator.Options.LogError.
 	LogError func(error) string
 }
 

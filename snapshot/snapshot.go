@@ -41,7 +41,7 @@ const (
 // deletes the run of such a document, however long the document has become.
 type Run struct {
 	Key
-	// ID is the RunID. RequestID is that of the input; "" if it had none.
+	// ID is the RunID. RequestID is the input's; "" if it had none.
 	ID, RequestID string
 	// Turn is the number that the turn gets if it settles next. Attempt counts the attempts since the last progress.
 	Turn, Attempt int

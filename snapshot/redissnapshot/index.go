@@ -18,29 +18,29 @@ type barred struct {
 	at string
 }
 
-// leftovers are the barred entries that the store has not removed yet. The next Begin removes them, so that Delete
+// staleEntries are the barred entries that the store has not removed yet. The next Begin removes them, so that Delete
 // costs one round trip. If the process ends before, readers find these entries.
-type leftovers struct {
+type staleEntries struct {
 	mu      sync.Mutex // protects following field
 	entries map[string][]barred
 }
 
-// maxLeftovers bounds the entries of one orchestrator, for a process that deletes and never begins.
-const maxLeftovers = 64
+// maxStale bounds the entries of one orchestrator, for a process that deletes and never begins.
+const maxStale = 64
 
 // add keeps b for later. It reports whether it is time to remove the kept entries.
-func (l *leftovers) add(orchestrator string, b barred) (full bool) {
+func (l *staleEntries) add(orchestrator string, b barred) (full bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.entries == nil {
 		l.entries = make(map[string][]barred)
 	}
 	l.entries[orchestrator] = append(l.entries[orchestrator], b)
-	return len(l.entries[orchestrator]) >= maxLeftovers
+	return len(l.entries[orchestrator]) >= maxStale
 }
 
 // take returns the kept entries of an orchestrator, for the caller to remove.
-func (l *leftovers) take(orchestrator string) []barred {
+func (l *staleEntries) take(orchestrator string) []barred {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	taken := l.entries[orchestrator]

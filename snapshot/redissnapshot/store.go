@@ -30,7 +30,7 @@ type Store struct {
 	redis    redisstore.Runner
 	prefix   string
 	remember int64 // ms
-	gone     leftovers
+	gone     staleEntries
 }
 
 var _ snapshot.Store = (*Store)(nil)
