@@ -11,15 +11,21 @@ PACKAGES := $(MODULES:%=%/...)
 # exec, so that a signal to make reaches the program that has to stop the servers.
 RUN := go build -o $(CACHE)/run ./internal/testenv/run && exec $(CACHE)/run
 
-# Packages that turn bytes into bytes: a scanner of JSON, and SQLite with its C library, translated to Go, whose memory is
-# not Go's. The race detector finds nothing in them and makes them ten times slower. So they are built without it.
+# Packages that turn bytes into bytes: a scanner of JSON, and SQLite with its C library, which are C translated to Go and
+# use memory that is not Go's. The race detector finds nothing in them and makes them ten times slower. So they are
+# built without it.
 BYTES_ONLY := github.com/holdfast-go/holdfast/internal/jsonvalue modernc.org/sqlite/lib modernc.org/libc
 RACE       := -race $(BYTES_ONLY:%=-gcflags=%=-race=false)
+
+# Packages that start no goroutine and share nothing, and the harness: make test does not look for races there, make race
+# and make soak do.
+PURE   := message|migrations|retry|internal/(citusrules|ids|jsontype|jsonvalue|logtext|pgstate|sqlname)
+SINGLE := holdfast/($(PURE)|examples|internal/(archtest|testenv|test/bench))(/|$$)
 
 # The tests that count allocations, or are too slow under the race detector and skip there.
 WITHOUT_RACE := Allocations|LargeStateFansOut|StateBesideInput|StateLimitByDefault|InputLimit|LargestOfBoth|Fat|SubscriberHangsInBytes|UnreadStream
 
-.PHONY: help quick test setup race soak fuzz mutants cross versions bench lint generate tidy-check vet db-up
+.PHONY: help quick test raced unraced setup race soak fuzz mutants cross versions bench lint generate tidy-check vet db-up
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,10 +36,18 @@ quick: ## run the tests that need no server, without the race detector; says wha
 setup: ## install what the tests need and is missing, as root on Debian; says what and why
 	@go run ./internal/testenv/run -setup
 
-# The package that takes longest comes first, or it would run alone at the end.
-test: setup ## run all tests and examples under the race detector, on real servers; then what it distorts
-	@$(RUN) -memory -- go test $(RACE) -p 3 -timeout 30m ./internal/test/orchestrator $(PACKAGES)
-	$(RUN) -memory -- go test -run '$(WITHOUT_RACE)' ./internal/test/orchestrator
+test: setup ## run all tests and examples, on real servers, and under the race detector what has goroutines
+	@$(RUN) -memory -- $(MAKE) --no-print-directory -j 2 raced unraced
+
+# The parts of make test. They need its servers. go vet is make vet's. The package that takes longest comes first, or it
+# would run alone at the end.
+raced:
+	@go test $(RACE) -vet=off -p 2 -timeout 30m ./internal/test/orchestrator \
+		$$(go list $(PACKAGES) | grep -vE '$(SINGLE)')
+
+unraced:
+	@go test -vet=off -run '$(WITHOUT_RACE)' ./internal/test/orchestrator
+	@go test -vet=off -p 1 $$(go list $(PACKAGES) | grep -E '$(SINGLE)')
 
 race: ## look for races and order dependence: every test three times, shuffled
 	@$(RUN) -memory -- go test $(RACE) -shuffle on -count 3 -timeout 90m $(PACKAGES)
