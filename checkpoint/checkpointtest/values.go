@@ -100,10 +100,14 @@ var valueClauses = []clause{
 				ok(err)
 				cp.State = got.State
 			}
-			var short bytes.Buffer
-			ok(json.Compact(&short, cp.State))
-			if !bytes.Equal(short.Bytes(), largest) {
-				fail("%d bytes come back as another document of %d", len(largest), short.Len())
+			short := []byte(cp.State)
+			if !bytes.Equal(short, largest) { // PostgreSQL puts a space after each comma
+				var b bytes.Buffer
+				ok(json.Compact(&b, short))
+				short = b.Bytes()
+			}
+			if !bytes.Equal(short, largest) {
+				fail("%d bytes come back as another document of %d", len(largest), len(short))
 			}
 		},
 	},

@@ -64,10 +64,14 @@ var partValueClauses = []clause{
 			}
 			save.Fence = fence(11)
 			got := p.adopt(r, save.Fence, 3)
-			var short bytes.Buffer
-			ok(json.Compact(&short, got.Payload))
-			if !bytes.Equal(short.Bytes(), largest) {
-				fail("%d bytes come back as another document of %d", len(largest), short.Len())
+			short := []byte(got.Payload)
+			if !bytes.Equal(short, largest) { // PostgreSQL puts a space after each comma
+				var b bytes.Buffer
+				ok(json.Compact(&b, short))
+				short = b.Bytes()
+			}
+			if !bytes.Equal(short, largest) {
+				fail("%d bytes come back as another document of %d", len(largest), len(short))
 			}
 			got.Payload = nil
 			ok(sameRun(got, save))
