@@ -16,6 +16,8 @@ type Matrix struct {
 	Parallel int
 	// Share is n if one in n faults of a point happens, at least one. 0 means all. A soak ignores Share.
 	Share int
+	// If Every is more than 1, one in so many points suffers, beginning with the point First. A soak ignores Every.
+	Every, First int
 	// Only names the scenarios to play. Without names, the matrix plays all.
 	Only []string
 	// Enough is the number of findings after which the matrix stops. 0 means 20.
@@ -71,11 +73,14 @@ func (m Matrix) Run(ctx context.Context, s Stores) Report {
 	}
 	r.wg.Wait()
 	var rep Report
-	suffered := make(map[string]int)
+	at, suffered := 0, make(map[string]int)
 	for i, sc := range chosen {
 		line := fmt.Sprintf("%s: %d: %s", sc.name, len(points[i]), strings.Join(points[i], " "))
 		rep.Scenarios = append(rep.Scenarios, line)
 		for _, here := range chosen[i].histories(points[i]) {
+			if at++; m.Every > 1 && !soak() && (at-1)%m.Every != m.First {
+				continue
+			}
 			if m.Share > 1 && !soak() {
 				here = rarest(here, (len(here)+m.Share-1)/m.Share, suffered)
 			}
