@@ -61,13 +61,15 @@ func goMods(t *testing.T) map[string]string {
 	t.Helper()
 	mods := make(map[string]string)
 	err := fs.WalkDir(os.DirFS(root), ".", func(name string, d fs.DirEntry, err error) error {
-		if err == nil && d.Name() == "testdata" {
-			return fs.SkipDir // modules that tests play with
-		}
-		if err == nil && d.Name() == "go.mod" {
+		switch {
+		case err != nil:
+			return err
+		case d.Name() == "testdata": // what is in it is no part of the checkout's build
+			return fs.SkipDir
+		case d.Name() == "go.mod":
 			mods[path.Dir(name)] = text(t, name)
 		}
-		return err
+		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
