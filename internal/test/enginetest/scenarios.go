@@ -93,67 +93,67 @@ func turns() []scenario {
 	}
 }
 
+// What the second process does after a takeover.
+var (
+	live  = []act{quick, two, recovery, resume}
+	again = []act{zero, two, recovery, resume} // first the input of the dead process
+	mixed = []act{quick, recovery, zero, resume}
+)
+
 // takeovers returns the scenarios that find the run of a dead process.
 func takeovers() []scenario {
-	halfway := left("c")
-	live := []act{quick, two, recovery, resume}
+	return slices.Concat(halfway(), finished(), outdated())
+}
+
+// halfway returns the scenarios that find a run which has to go on.
+func halfway() []scenario {
+	c := left("c")
 	return []scenario{
-		{name: "resume another first", bot: whole, found: halfway, act: quick, follow: live},
-		{name: "resume own", bot: iterating, found: halfway, act: zero, follow: []act{zero, two, recovery, resume}},
+		{name: "resume another first", bot: whole, found: c, act: quick, follow: live},
+		{name: "resume own", bot: iterating, found: c, act: zero, follow: again},
+		{name: "resume own, no Begin", bot: bare, found: c, act: zero, follow: again},
+		{name: "resume own fan-out", bot: fanning, found: c, act: zero, follow: again},
+		{name: "Resume", bot: iterating, found: c, act: resume, follow: []act{resume, two, zero, recovery}},
+		{name: "Recover", bot: whole, found: c, act: recovery, follow: []act{recovery, two, zero, resume}},
 		{
-			name: "resume own, no Begin", bot: bare, found: halfway, act: zero,
-			follow: []act{zero, two, recovery, resume},
+			name: "Reject", bot: iterating, found: c, how: orchestrator.Reject, act: quick,
+			wants: orchestrator.ErrInterrupted, follow: live,
 		},
-		{
-			name: "resume own fan-out", bot: fanning, found: halfway, act: zero,
-			follow: []act{zero, two, recovery, resume},
-		},
-		{name: "Resume", bot: iterating, found: halfway, act: resume, follow: []act{resume, two, zero, recovery}},
-		{name: "Recover", bot: whole, found: halfway, act: recovery, follow: []act{recovery, two, zero, resume}},
+		{name: "AbandonFirst", bot: iterating, found: c, how: orchestrator.AbandonFirst, act: quick, follow: live},
+	}
+}
+
+// finished returns the scenarios that find a turn which has settled or failed.
+func finished() []scenario {
+	return []scenario{
 		{name: "finished run: settled", bot: single, found: left("drop"), act: quick, follow: live},
-		{
-			name: "Recover a finished run", bot: single, found: left("drop"), act: recovery,
-			follow: []act{quick, recovery, zero, resume},
-		},
+		{name: "Recover a finished run", bot: single, found: left("drop"), act: recovery, follow: mixed},
 		{
 			name: "finished run: failed", bot: single, found: failed, act: quick,
-			follow: []act{quick, two, recovery, resume, zero},
+			follow: append(slices.Clone(live), zero),
 		},
-		{
-			name: "own finished run: failed", bot: single, found: failed, act: zero,
-			follow: []act{zero, two, recovery, resume},
-		},
+		{name: "own finished run: failed", bot: single, found: failed, act: zero, follow: again},
 		{name: "owed reply", bot: replying, found: left("Deliver"), act: quick, follow: live},
 		{
 			name: "Recover an owed reply", bot: replying, found: left("mark"), act: recovery,
 			follow: []act{quick, recovery, zero},
 		},
+		{name: "replay", bot: replying, found: settled, act: zero, follow: []act{zero, two, recovery}},
+	}
+}
+
+// outdated returns the scenarios that find a run which another turn, or the end of its session, has overtaken.
+func outdated() []scenario {
+	c := both(left("c"), bypassed)
+	return []scenario{
 		{
 			name: "resume on another base", bot: single, found: overtaken, act: quick,
-			follow: []act{quick, two, recovery, resume, zero},
+			follow: append(slices.Clone(live), zero),
 		},
-		{
-			name: "Resume on another base", bot: single, found: overtaken, act: resume,
-			follow: []act{quick, recovery, zero, resume},
-		},
-		{
-			name: "Resume halfway on another base", bot: iterating, found: both(halfway, bypassed), act: resume,
-			follow: []act{quick, recovery, zero, resume},
-		},
-		{
-			name: "Resume a fan-out on another base", bot: fanning, found: both(halfway, bypassed), act: resume,
-			follow: []act{quick, recovery, zero, resume},
-		},
+		{name: "Resume on another base", bot: single, found: overtaken, act: resume, follow: mixed},
+		{name: "Resume halfway on another base", bot: iterating, found: c, act: resume, follow: mixed},
+		{name: "Resume a fan-out on another base", bot: fanning, found: c, act: resume, follow: mixed},
 		{name: "run of a deleted session", bot: single, found: outlived, act: quick, follow: live},
-		{
-			name: "Reject", bot: iterating, found: halfway, how: orchestrator.Reject, act: quick,
-			wants: orchestrator.ErrInterrupted, follow: live,
-		},
-		{
-			name: "AbandonFirst", bot: iterating, found: halfway, how: orchestrator.AbandonFirst, act: quick,
-			follow: live,
-		},
-		{name: "replay", bot: replying, found: settled, act: zero, follow: []act{zero, two, recovery}},
 	}
 }
 
