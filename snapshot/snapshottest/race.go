@@ -237,6 +237,7 @@ var valueClauses = []clause{
 				func(r *snapshot.Run) { r.Status = "done" },
 				func(r *snapshot.Run) { r.Fence = lock.Fence{} },
 				func(r *snapshot.Run) { r.Fence.Nonce = "" },
+				func(r *snapshot.Run) { r.Fence.Epoch = 0 },
 				func(r *snapshot.Run) { r.Error = "\xff" },
 				func(r *snapshot.Run) { r.Error = strings.Repeat("x", snapshot.MaxError+1) },
 				func(r *snapshot.Run) { r.Payload = json.RawMessage(`{`) },
@@ -262,6 +263,8 @@ var valueClauses = []clause{
 			_, err := p.store.Adopt(p.ctx, kept.Key, fence(11), -1)
 			want(err, snapshot.ErrInvalid)
 			_, err = p.store.Adopt(p.ctx, kept.Key, lock.Fence{Epoch: 11}, 1)
+			want(err, snapshot.ErrInvalid)
+			_, err = p.store.Adopt(p.ctx, key(""), fence(11), 1)
 			want(err, snapshot.ErrInvalid)
 			want(p.store.Delete(p.ctx, key(""), kept.ID, kept.Fence), snapshot.ErrInvalid)
 			want(p.store.Delete(p.ctx, kept.Key, "", kept.Fence), snapshot.ErrInvalid)

@@ -138,12 +138,14 @@ var sweepClauses = []sweepClause{
 			for _, session := range []string{"a", "b", "c", "d", "e"} {
 				p.over(session, 10)
 			}
-			for left := 5; left > 0; {
-				n, err := s.Sweep(p.ctx, 2)
-				if ok(err); n > 2 || n > left {
-					fail("forgot %d of %d with limit 2", n, left)
+			for left, limit := 5, 1; left > 0; {
+				n, err := s.Sweep(p.ctx, limit)
+				if ok(err); n > limit || n > left {
+					fail("forgot %d of %d with limit %d", n, left, limit)
 				}
-				left -= n
+				if left -= n; n > 0 {
+					limit = 2
+				}
 			}
 			p.sweep(s, 0)
 		},
