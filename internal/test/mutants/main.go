@@ -8,9 +8,9 @@
 // package holds all changes, and the environment of the test switches one of them on. So each test is compiled once.
 //
 // These are the changes. A condition or a returned boolean is negated. A comparison, && or ||, + or - becomes its
-// neighbor. true becomes false. A whole number grows by one, unless it must be constant. A call, an assignment, a defer,
-// a go, a send, a break, a continue or a return is left out. nil is returned instead of an error. SQL and Lua stay as
-// they are.
+// neighbor. true becomes false. A whole number grows by one, unless it must be constant. A call, an assignment, a
+// defer, a go, a send, a break, a continue or a return is left out. nil is returned instead of an error. SQL and Lua
+// stay as they are.
 //
 // The tests run without servers, on memory and SQLite, unless -servers is set. The verdicts are added to the file of
 // -journal. A second run with the same journal skips the mutants that are in it, as long as their file is the same.
@@ -44,6 +44,7 @@ type options struct {
 	run      string
 	skip     string
 	verbose  bool
+	missed   bool
 	limits   limits
 }
 
@@ -77,6 +78,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	f.StringVar(&o.tests, "tests", "", "the `packages` whose tests are run, with commas, instead of the plan's")
 	f.StringVar(&o.run, "run", "", "with -tests: only tests that match the `pattern`")
 	f.StringVar(&o.skip, "skip", "", "with -tests: no tests that match the `pattern`")
+	f.BoolVar(&o.missed, "unreached", false, "only list the mutants that no test comes by: it is quick")
 	f.BoolVar(&o.verbose, "v", false, "print each verdict as it comes")
 	f.IntVar(&o.limits.memory, "memory", 8, "how many `GiB` a test may reserve; 0 for any number")
 	f.DurationVar(&o.limits.least, "least", 15*time.Second, "a test is stopped after this time and -factor times its own")

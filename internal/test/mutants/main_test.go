@@ -68,6 +68,18 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
+func TestUnreached(t *testing.T) {
+	entries, _ := tiny(t, "-unreached", ".")
+	for _, e := range entries {
+		if e.Line != 35 || e.Verdict != notReached {
+			t.Errorf("%v", e)
+		}
+	}
+	if len(entries) != 2 {
+		t.Errorf("%d mutants are not reached", len(entries))
+	}
+}
+
 // A mutant that the journal has is not tried again, unless its file has changed.
 func TestJournal(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "journal")

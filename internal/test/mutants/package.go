@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -31,6 +32,9 @@ func (o options) mutatePackage(ctx context.Context, p plan, j *journal) (*report
 	chosen, err := o.choose(s.sites)
 	if err != nil {
 		return nil, err
+	}
+	if o.missed {
+		chosen = slices.DeleteFunc(chosen, func(s *site) bool { return reached(programs, s) })
 	}
 	r := &report{pkg: p.pkg, notCompiled: s.notCompiled, sites: len(s.sites)}
 	t := tester{programs: programs, limits: o.limits, journal: j}
@@ -87,6 +91,10 @@ func (o options) choose(sites []*site) ([]*site, error) {
 		}
 	}
 	return chosen, nil
+}
+
+func reached(programs []*program, s *site) bool {
+	return slices.ContainsFunc(programs, func(p *program) bool { return p.reached[s.id] })
 }
 
 // A tester runs programs with one mutant after the other.
