@@ -69,8 +69,8 @@ type Report struct {
 	Runs    []Run // in the order in which they ended
 }
 
-// A Run is the outcome for one session, as Bot.Recover returned it. If the recovery failed, Outcome is "", and Err says why. If the session or its
-// run is damaged, Outcome is "damaged", and Err says how.
+// A Run is the outcome for one session, as Bot.Recover returned it. If the recovery failed, Outcome is "", and Err says
+// why. If the session or its run is damaged, Outcome is "damaged", and Err says how.
 type Run struct {
 	Session, Outcome string
 	Err              error

@@ -20,7 +20,8 @@ func TestWatch(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			newStore := numbered(pgtest.Pool(t, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = mode }), "w")
+			pool := pgtest.Pool(t, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = mode })
+			newStore := numbered(pool, "w")
 			checkpointtest.RunWatcher(t, func(t *testing.T) checkpointtest.WatchingStore {
 				return newStore(t).(*pgcheckpoint.Store)
 			})

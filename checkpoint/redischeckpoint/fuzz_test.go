@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/lock"
 )
 
-// Whatever a server replies, no call panics, and what a call returns without an error is intact.
+// No reply of a server makes a call panic. A result without an error is intact.
 func FuzzReply(f *testing.F) {
 	row := "0\n1700000000000000\nrun\nrequest\n" + `{"layout":1,"signature":"s","route":["a"]}` + "\n" + `{"n":1}` + "\n{}"
 	for _, reply := range []string{

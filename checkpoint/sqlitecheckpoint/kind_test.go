@@ -16,7 +16,8 @@ var kind = sqlitetest.Kind[*sqlitecheckpoint.Store]{
 		return sqlitecheckpoint.New(db, &sqlitecheckpoint.Options{Prefix: prefix, TTL: time.Hour})
 	},
 	CallAll: callAll,
-	DSN:     sqlitecheckpoint.ErrDSN, Schema: checkpoint.ErrSchema, Damaged: checkpoint.ErrDamaged, Refused: checkpoint.ErrRefused,
+	DSN:     sqlitecheckpoint.ErrDSN, Schema: checkpoint.ErrSchema,
+	Damaged: checkpoint.ErrDamaged, Refused: checkpoint.ErrRefused,
 	Verdicts: []error{checkpoint.ErrInvalid},
 }
 

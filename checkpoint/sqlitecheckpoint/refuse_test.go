@@ -23,7 +23,8 @@ func TestDSNInMemory(t *testing.T) {
 }
 
 func TestDSNMended(t *testing.T) {
-	db := sqlitetest.Open(t, "file:"+sqlitetest.File(t)+"?"+sqlitetest.Busy+"&"+sqlitetest.WAL+"&_pragma=synchronous(NORMAL)")
+	settings := sqlitetest.Busy + "&" + sqlitetest.WAL + "&_pragma=synchronous(NORMAL)"
+	db := sqlitetest.Open(t, "file:"+sqlitetest.File(t)+"?"+settings)
 	db.SetMaxOpenConns(1)
 	s := create(t, db, nil)
 	want(t, claim(t, s), sqlitecheckpoint.ErrDSN)

@@ -107,8 +107,8 @@ func TestPackageDocs(t *testing.T) {
 	}
 }
 
-// opening matches the first words of a package comment. For a command they may be "Command bench …" or "Bench …", as
-// in the standard library.
+// opening matches the first words of a package comment. For a command they may be "Command bench …" or "Bench …",
+// as in the standard library.
 func opening(p listed) *regexp.Regexp {
 	if p.Name != "main" {
 		return regexp.MustCompile("^Package " + p.Name + " ")

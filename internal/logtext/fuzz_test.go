@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/logtext"
 )
 
-// However an error is wrapped, and whatever the texts around it are, no log line has the text of a private one.
+// No log line has the text of a private error, however the error is wrapped, and with any texts around it.
 func FuzzOf(f *testing.F) {
 	f.Add("intent: ", "card 4711", "", []byte{0, 1, 2, 3, 4})
 	f.Add("", "", "", []byte{3, 3})

@@ -145,7 +145,9 @@ func TestUnavailable(t *testing.T) {
 // Without the variables of make test, no test starts a server, also not one of its own. It is skipped and says which
 // server it needs.
 func TestSkipsWithoutServers(t *testing.T) {
-	for _, variable := range []string{"HOLDFAST_TEST_POSTGRES_URL", "HOLDFAST_TEST_REDIS_URL", "HOLDFAST_TEST_REQUIRED"} {
+	for _, variable := range []string{
+		"HOLDFAST_TEST_POSTGRES_URL", "HOLDFAST_TEST_REDIS_URL", "HOLDFAST_TEST_REQUIRED",
+	} {
 		t.Setenv(variable, "")
 	}
 	for _, tt := range []struct {

@@ -54,7 +54,8 @@ func TestPgBouncer(t *testing.T) {
 	})
 	t.Run("wakes", func(t *testing.T) {
 		q := new(queue)
-		l := created(t, pgtest.PoolOn(t, url, q.watch), &pglocker.Options{Poll: time.Minute, Listen: q.listen(t, server.URL)})
+		o := &pglocker.Options{Poll: time.Minute, Listen: q.listen(t, server.URL)}
+		l := created(t, pgtest.PoolOn(t, url, q.watch), o)
 		if took := q.handOver(t, l); took > longestWait/2 {
 			t.Errorf("woken after %v", took)
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot/redissnapshot"
 )
 
-// Whatever a server replies, no call panics, and what a call returns without an error is intact.
+// No reply of a server makes a call panic. A result without an error is intact.
 func FuzzReply(f *testing.F) {
 	const run = "run\nrequest\n1\n1\nbase\nrunning\n3\n7\nnonce\n\n{}\n1700000000000000\n1700000000000000\n\n0"
 	for _, reply := range []string{

@@ -22,7 +22,9 @@ type JoiningStore interface {
 
 // RunJoiner checks the clauses of [snapshot.Joiner]. newStores must return two empty stores that can be joined.
 func RunJoiner(t *testing.T, newStores func(t *testing.T) (JoiningStore, checkpoint.Store)) {
-	joinContract().Run(t, func(t *testing.T) pair { return func() (JoiningStore, checkpoint.Store) { return newStores(t) } })
+	joinContract().Run(t, func(t *testing.T) pair {
+		return func() (JoiningStore, checkpoint.Store) { return newStores(t) }
+	})
 }
 
 // JoinViolations is Violations for RunJoiner.

@@ -16,7 +16,8 @@ var kind = sqlitetest.Kind[*sqlitesnapshot.Store]{
 		return sqlitesnapshot.New(db, &sqlitesnapshot.Options{Prefix: prefix})
 	},
 	CallAll: callAll,
-	DSN:     sqlitesnapshot.ErrDSN, Schema: snapshot.ErrSchema, Damaged: snapshot.ErrDamaged, Refused: snapshot.ErrRefused,
+	DSN:     sqlitesnapshot.ErrDSN, Schema: snapshot.ErrSchema,
+	Damaged: snapshot.ErrDamaged, Refused: snapshot.ErrRefused,
 	Verdicts: []error{snapshot.ErrInvalid, lock.ErrFenced},
 }
 

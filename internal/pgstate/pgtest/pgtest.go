@@ -57,7 +57,8 @@ var Behind = map[string]func(*pgxpool.Config){
 	"simple protocol": func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol },
 }
 
-// BehindSerializable is Behind, with transactions that are serializable by default if there is more than one connection.
+// BehindSerializable is Behind, with transactions that are serializable by default if there is more than one
+// connection.
 var BehindSerializable = map[string]func(*pgxpool.Config){
 	"one connection": Behind["one connection"],
 	"simple protocol": func(c *pgxpool.Config) {

@@ -17,7 +17,7 @@ const (
 	dsnEnv  = "HOLDFAST_TEST_SQLITE_DSN"
 )
 
-// A Role is what another process does with a database. It writes to out what the test has to know.
+// A Role is the work of another process with a database. It writes to out what the test has to know.
 type Role func(dsn string, out io.Writer) error
 
 // Main is for TestMain. It runs the role that Start asks for, or the tests.

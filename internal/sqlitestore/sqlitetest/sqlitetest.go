@@ -1,5 +1,5 @@
 // Package sqlitetest has what the tests of the stores on SQLite share: databases, processes that use one file, and the
-// tests that each store has to pass whatever it keeps.
+// tests that each store has to pass, whether it keeps turns or runs.
 package sqlitetest
 
 import (
@@ -11,7 +11,7 @@ import (
 	_ "modernc.org/sqlite"
 )
 
-// These settings of a data source name are what the stores ask for.
+// The stores ask for these settings of a data source name.
 const (
 	Busy = "_pragma=busy_timeout(5000)"
 	WAL  = "_pragma=journal_mode(WAL)"

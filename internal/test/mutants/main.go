@@ -3,7 +3,7 @@
 //
 //	go run ./internal/test/mutants [flags] [packages]
 //
-// Without packages it takes those of its plan: the engine, and the memory and SQLite stores. A package that is not in
+// Without packages it takes the packages of its plan: the engine, and the memory and SQLite stores. A package that is not in
 // the plan is tested by its own tests. No file of the tree changes: go test gets the changed package by -overlay. That
 // package holds all changes, and the environment of the test switches one of them on. So each test is compiled once.
 //
@@ -81,7 +81,8 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	f.BoolVar(&o.missed, "unreached", false, "only list the mutants that no test comes by: it is quick")
 	f.BoolVar(&o.verbose, "v", false, "print each verdict as it comes")
 	f.IntVar(&o.limits.memory, "memory", 8, "how many `GiB` a test may reserve; 0 for any number")
-	f.DurationVar(&o.limits.least, "least", 15*time.Second, "a test is stopped after this time and -factor times its own")
+	f.DurationVar(&o.limits.least, "least", 15*time.Second,
+		"a test is stopped after this time and -factor times its own")
 	f.IntVar(&o.limits.factor, "factor", 4, "see -least")
 	if err := f.Parse(args); err != nil {
 		return o, err

@@ -70,7 +70,7 @@ func _instead[T any](id int, other, as T) T {
 }
 `
 
-// A goPackage is what go list says of a package.
+// A goPackage is the answer of go list about a package.
 type goPackage struct {
 	ImportPath, Name, Dir, Export string
 	GoFiles, CgoFiles             []string
@@ -82,7 +82,7 @@ type goPackage struct {
 type subject struct {
 	goPackage
 	files       []*file
-	sites       []*site // those that compile
+	sites       []*site // only sites that compile
 	notCompiled int
 	lookup      importer.Lookup
 	fset        *token.FileSet
@@ -90,7 +90,7 @@ type subject struct {
 
 // load reads and type-checks a package and finds its mutants.
 func load(g goTool, pattern string) (*subject, error) {
-	// The packages behind are those that the switches need.
+	// The switches need the packages behind the pattern.
 	listed, err := g.list(pattern, "os", "strconv", "sync/atomic")
 	if err != nil {
 		return nil, err
@@ -241,7 +241,7 @@ func (f *file) changed(sites []*site) (string, []span) {
 			mine = append(mine, s)
 		}
 	}
-	// Of those that begin together, the longest is around the others.
+	// Of sites that begin together, the longest is around the others.
 	slices.SortStableFunc(mine, func(a, b *site) int {
 		return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end))
 	})

@@ -11,7 +11,7 @@ import (
 	"sync"
 )
 
-// mutatePackage tests the mutants of one package. The report is of those that it came to.
+// mutatePackage tests the mutants of one package. The report is about the mutants that were tested.
 func (o options) mutatePackage(ctx context.Context, p plan, j *journal) (*report, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

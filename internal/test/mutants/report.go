@@ -90,7 +90,7 @@ func (j *journal) close() {
 	}
 }
 
-// A report is what was found of a package.
+// A report holds the findings about a package.
 type report struct {
 	pkg                string
 	sites, notCompiled int

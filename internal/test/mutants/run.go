@@ -34,7 +34,7 @@ func (g goTool) run(args ...string) ([]byte, error) {
 	return out, nil
 }
 
-// list returns the packages, and those that they need, with the files of their exported types.
+// list returns the packages, and the packages that they need, with the files of their exported types.
 func (g goTool) list(patterns ...string) ([]goPackage, error) {
 	out, err := g.run(append([]string{"list", "-export", "-deps", "-json"}, patterns...)...)
 	if err != nil {
@@ -79,7 +79,7 @@ func (g goTool) compile(s suite, overlay, to string) (*program, error) {
 	return &program{suite: s, path: to, dir: strings.TrimSpace(string(dir))}, nil
 }
 
-// A verdict is what the tests said of a mutant.
+// A verdict says what the tests found about a mutant.
 type verdict string
 
 const (

@@ -80,7 +80,8 @@ func (v *visitor) Visit(n ast.Node) ast.Visitor {
 	case *ast.BasicLit:
 		v.number(n)
 	case *ast.Ident:
-		if obj := v.info.Uses[n]; obj != nil && obj.Parent() == types.Universe && (n.Name == "true" || n.Name == "false") {
+		obj := v.info.Uses[n]
+		if obj != nil && obj.Parent() == types.Universe && (n.Name == "true" || n.Name == "false") {
 			v.xor(n, map[string]string{"true": "false", "false": "true"}[n.Name])
 		}
 	}
@@ -168,7 +169,7 @@ func onlyBlank(s *ast.AssignStmt) bool {
 	return true
 }
 
-// negate has a mutant for a condition. Those of == and != have it already, from binary.
+// negate has a mutant for a condition. A condition with == or != has one already, from binary.
 func (v *visitor) negate(cond ast.Expr) {
 	if cond == nil {
 		return
@@ -191,7 +192,8 @@ func (v *visitor) xor(x ast.Expr, instead string) { v.add(x, instead, "(_mutant(
 
 // instead has a mutant that computes another boolean than x.
 func (v *visitor) instead(x ast.Expr, other string) {
-	v.add(x, other, v.typeName(v.info.TypeOf(x))+"(_mutant("+id+") && bool("+other+") || !_mutant("+id+") && bool(", "))")
+	before := v.typeName(v.info.TypeOf(x)) + "(_mutant(" + id + ") && bool(" + other + ") || !_mutant(" + id + ") && bool("
+	v.add(x, other, before, "))")
 }
 
 var comparisons = map[token.Token]string{

@@ -120,8 +120,8 @@ func wantTooLarge(t *testing.T, bot *Bot, err error, limit int) {
 	wantRuns(t, bot, 0)
 }
 
-// grower is a bot that makes the state of its input's size, at the place that the input names: "begin", "one" (an intent that is
-// saved), "two" (one that settles), "fan" (a branch), "merge" (two branches), "route".
+// grower is a bot that makes a state of the input's size, at the place that the input names: "begin", "one" (an intent
+// that is saved), "two" (one that settles), "fan" (a branch), "merge" (two branches), "route".
 func grower(limit int) Def {
 	grow := func(t *Turn, at string, n int) {
 		if t.Input.Text == at {

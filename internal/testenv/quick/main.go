@@ -57,7 +57,7 @@ type event struct{ Action, Package, Test, ImportPath, Output string }
 // key names what the output belongs to: a test, a package or a build.
 func (e event) key() string { return e.Package + e.ImportPath + " " + e.Test }
 
-// A report is what go test would print, and a summary of the tests that were skipped.
+// A report prints like go test, and adds a summary of the tests that were skipped.
 type report struct {
 	w       io.Writer
 	output  map[string][]string // of each test and package that has not ended
