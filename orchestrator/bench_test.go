@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// BenchmarkExecute runs turns of one intent on memory, each recorded before it runs.
+// BenchmarkExecute runs turns of one intent on memory, each in the snapshot store before it runs.
 func BenchmarkExecute(b *testing.B) {
 	d := Definition[[]string]{Name: "bot", Intents: Intents[[]string]{"echo": {
 		Run: func(context.Context, *Turn[[]string]) error { return nil },
