@@ -106,7 +106,7 @@ func TestRetryWaitMisbehaves(t *testing.T) {
 				Run:   func(context.Context, *Turn) error { return boom },
 				Retry: retry.Policy{Attempts: 3, Wait: wait},
 			}
-			bot := newWorld().start(t, d, Options{Limits: orchestrator.Limits{SettleTimeout: 20 * time.Millisecond}})
+			bot := newWorld().start(t, d, Options{Limits: orchestrator.Limits{SettleTimeout: 500 * time.Millisecond}})
 			_, err := bot.Execute(t.Context(), "s", Input{Text: "a"}, nil)
 			wantErr(t, err, boom)
 			if errors.Is(err, orchestrator.ErrIndeterminate) || !strings.Contains(err.Error(), "Retry.Wait") {
@@ -241,7 +241,11 @@ func TestFairness(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld()
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				lasts := time.Minute
+				if takes < 10*time.Millisecond && !soak() {
+					lasts = 15 * time.Second // has thousands of turns
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), lasts)
 				defer cancel()
 				d := echo()
 				d.Intents["echo"] = Intent{Run: func(context.Context, *Turn) error { time.Sleep(takes); return nil }}
