@@ -100,7 +100,11 @@ func TestSubscriberHangsInBytes(t *testing.T) {
 	if raceDetector {
 		t.Skip("too slow under the race detector; make test runs it without")
 	}
-	for _, c := range []struct{ turns, tokens int }{{2, 100_000}, {2000, 0}} {
+	few, many := 2, 2000
+	if soak() {
+		few, many = 5, 3500
+	}
+	for _, c := range []struct{ turns, tokens int }{{few, 100_000}, {many, 0}} {
 		d := echo()
 		d.Intents["echo"] = Intent{Run: func(_ context.Context, t *Turn) error {
 			for range c.tokens {
