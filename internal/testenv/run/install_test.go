@@ -23,7 +23,8 @@ func TestSetup(t *testing.T) {
 	}{
 		{"complete", nil, refused, nil, []string{"nothing is missing"}},
 		{
-			"as root", some, nil, []string{"pgbouncer", "libc6-dev"},
+			"as root", some, nil,
+			[]string{"pgbouncer", "libc6-dev"},
 			[]string{"pgbouncer is missing", "there is a pooler to test", "package libc6-dev", "installing"},
 		},
 		{
