@@ -28,7 +28,7 @@ SETTINGS := ACLSuffices|GrantsSuffice|OneConnection|Partitions|StoreCluster|Stor
 LARGEST  := ^Test($(SETTINGS))$$/largest|^Test(Functions|Isolation|StoreBehind)$$/./largest
 
 # The tests that count allocations, or are too slow under the race detector and skip there.
-WITHOUT_RACE := Allocations|LargeStateFansOut|StateBesideInput|StateLimitByDefault|InputLimit|LargestOfBoth|Fat|SubscriberHangsInBytes|UnreadStream
+WITHOUT_RACE := Allocations|LargeStateFansOut|StateBesideInput|StateLimitByDefault|InputLimit|HeaviestInput|LargestOfBoth|Fat|SubscriberHangsInBytes|UnreadStream
 
 .PHONY: help quick test raced unraced setup race soak fuzz mutants cross versions bench lint generate tidy-check vet db-up
 

@@ -309,6 +309,9 @@ func TestLargestOfBoth(t *testing.T) {
 // The stores take every input that the engine lets in at its highest limit: the values of the data are judged before
 // the turn runs.
 func TestHeaviestInput(t *testing.T) {
+	if raceDetector {
+		t.Skip("too slow under the race detector; make test runs it without")
+	}
 	t.Parallel()
 	w := newWorld()
 	most := 15 << 20
