@@ -40,7 +40,7 @@ type daemon struct {
 	port   int
 
 	mu   sync.Mutex // protects proc
-	proc *process
+	proc *child
 }
 
 // daemons are the daemons that are not closed yet.
@@ -155,7 +155,7 @@ func (d *daemon) start() error {
 	cmd.Stdout, cmd.Stderr = log, log
 
 	now, _ := d.engine.signals()
-	if d.proc, err = startProcess(cmd, now); err != nil {
+	if d.proc, err = startChild(cmd, now); err != nil {
 		return err
 	}
 	err = await(time.Minute, d.proc.exited, func(ctx context.Context) error {

@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// A process is a child that dies with this process.
-type process struct {
+// A child is a process that dies with this process.
+type child struct {
 	cmd    *exec.Cmd
 	exited chan struct{}
 }
 
-// startProcess starts cmd in a process group of its own. When this process dies for any reason, the child gets the
+// startChild starts cmd in a process group of its own. When this process dies for any reason, the child gets the
 // signal death.
-func startProcess(cmd *exec.Cmd, death syscall.Signal) (*process, error) {
+func startChild(cmd *exec.Cmd, death syscall.Signal) (*child, error) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = new(syscall.SysProcAttr)
 	}
@@ -32,7 +32,7 @@ func startProcess(cmd *exec.Cmd, death syscall.Signal) (*process, error) {
 	if err := <-started; err != nil {
 		return nil, err
 	}
-	p := &process{cmd: cmd, exited: make(chan struct{})}
+	p := &child{cmd: cmd, exited: make(chan struct{})}
 	go p.wait()
 	return p, nil
 }
@@ -52,14 +52,14 @@ func launch(c <-chan func()) {
 	}
 }
 
-func (p *process) wait() {
+func (p *child) wait() {
 	p.cmd.Wait() //nolint:errcheck // ProcessState tells how it ended
 	close(p.exited)
 }
 
-func (p *process) pid() int { return p.cmd.Process.Pid }
+func (p *child) pid() int { return p.cmd.Process.Pid }
 
-func (p *process) alive() bool {
+func (p *child) alive() bool {
 	select {
 	case <-p.exited:
 		return false
@@ -69,7 +69,7 @@ func (p *process) alive() bool {
 }
 
 // freeze stops the process and its children with SIGSTOP. It returns all their ids, the children first.
-func (p *process) freeze() ([]int, error) {
+func (p *child) freeze() ([]int, error) {
 	if err := kill(p.pid(), sigStop); err != nil {
 		return nil, err
 	}
@@ -87,12 +87,12 @@ func (p *process) freeze() ([]int, error) {
 	return pids, signalAll(pids, sigStop)
 }
 
-func (p *process) thaw() error {
+func (p *child) thaw() error {
 	return signalAll(append(children(p.pid()), p.pid()), sigCont)
 }
 
 // kill kills the process and its children with SIGKILL and returns when all are gone.
-func (p *process) kill() error {
+func (p *child) kill() error {
 	if !p.alive() {
 		return nil
 	}
@@ -108,7 +108,7 @@ func (p *process) kill() error {
 }
 
 // quit ends the process with sig. If the process does not end, quit kills it.
-func (p *process) quit(sig syscall.Signal) error {
+func (p *child) quit(sig syscall.Signal) error {
 	if !p.alive() {
 		return nil
 	}

@@ -59,7 +59,7 @@ func Leaks() []goleak.Option {
 	return []goleak.Option{
 		goleak.IgnoreAnyFunction(pkg + "exitOnSignal"),
 		goleak.IgnoreAnyFunction(pkg + "launch"),
-		goleak.IgnoreAnyFunction(pkg + "(*process).wait"),
+		goleak.IgnoreAnyFunction(pkg + "(*child).wait"),
 	}
 }
 

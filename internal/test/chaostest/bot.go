@@ -80,7 +80,7 @@ func notesOf(text string) []int {
 // definition returns the definition of the bot for this process.
 func (p *process) definition() orchestrator.Definition[State] {
 	d := orchestrator.Definition[State]{
-		Name: p.world.name, First: "note", Iterate: true,
+		Name: p.simulation.name, First: "note", Iterate: true,
 		Intents: orchestrator.Intents[State]{
 			"note": p.intent("note", func(c *call, t *turn) {
 				t.State.Notes = append(t.State.Notes, note(t.Input.Text, t.Iteration, c))
@@ -92,12 +92,12 @@ func (p *process) definition() orchestrator.Definition[State] {
 			return follows(t.Input.Text, t.Iteration), nil
 		},
 	}
-	if p.world.plan.begins {
+	if p.simulation.plan.begins {
 		d.Begin = func(ctx context.Context, t *turn) error {
 			return p.function(ctx, message{op: "hook Begin", session: t.Session, about: []any{runName(t.RunID)}})
 		}
 	}
-	if p.world.plan.delivers {
+	if p.simulation.plan.delivers {
 		d.Deliver = p.deliver
 	}
 	return d
@@ -117,9 +117,9 @@ func (p *process) intent(name string, run func(*call, *turn)) orchestrator.Inten
 
 // deliver notes when Deliver was called, and when it returned nil.
 func (p *process) deliver(ctx context.Context, r *result) error {
-	d := p.world.handedOver(callOf(ctx), r)
+	d := p.simulation.handedOver(callOf(ctx), r)
 	m := message{op: "hook Deliver", session: r.Session, about: []any{runName(r.RunID), "turn", r.Turn}}
-	m.ended = func(err error) { p.world.returned(d, err) }
+	m.ended = func(err error) { p.simulation.returned(d, err) }
 	return p.function(ctx, m)
 }
 

@@ -65,7 +65,7 @@ type input struct {
 }
 
 // call begins a random call.
-func (w *world) call() {
+func (w *simulation) call() {
 	r, p := w.anyRoom(), w.anyProcess()
 	c := &call{at: p, session: r.session}
 	dice := w.rng.IntN(100)
@@ -100,7 +100,7 @@ func (w *world) call() {
 	}
 }
 
-func (w *world) skipDelivery(c *call, r *room) {
+func (w *simulation) skipDelivery(c *call, r *room) {
 	if !w.plan.delivers || len(r.runs) == 0 {
 		return
 	}
@@ -111,7 +111,7 @@ func (w *world) skipDelivery(c *call, r *room) {
 	})
 }
 
-func (w *world) execute(c *call, in *input) {
+func (w *simulation) execute(c *call, in *input) {
 	c.kind, c.input, c.force = "Execute", in, w.chance(30)
 	in.sent = append(in.sent, c)
 	w.begin(c, func(ctx context.Context) (a answer) {
@@ -121,7 +121,7 @@ func (w *world) execute(c *call, in *input) {
 }
 
 // begin begins a call.
-func (w *world) begin(c *call, ask func(context.Context) answer) {
+func (w *simulation) begin(c *call, ask func(context.Context) answer) {
 	w.tally.Calls++
 	w.calls = append(w.calls, c)
 	c.n, c.begun, c.start = len(w.calls), w.step, time.Now()
@@ -142,7 +142,7 @@ func (w *world) begin(c *call, ask func(context.Context) answer) {
 }
 
 // notice notes the answer to a call. The callers of a dead process get no answer.
-func (w *world) notice(c *call) {
+func (w *simulation) notice(c *call) {
 	c.cancel(nil)
 	if c.died {
 		c.got = answer{}
@@ -156,7 +156,7 @@ func (w *world) notice(c *call) {
 }
 
 // leave ends the context of a call.
-func (w *world) leave() {
+func (w *simulation) leave() {
 	all := w.active()
 	if len(all) == 0 {
 		return
@@ -168,7 +168,7 @@ func (w *world) leave() {
 }
 
 // input returns a new input, or one that was sent before.
-func (r *room) input(w *world) *input {
+func (r *room) input(w *simulation) *input {
 	dice := w.rng.IntN(100)
 	if dice < 45 && len(r.inputs) > 0 {
 		newest := len(r.inputs) - 1
@@ -209,7 +209,7 @@ func (r *room) learn(c *call) {
 }
 
 // runOf returns the run in flight, as an operator finds it in a list; a run that a caller has heard of; or any run.
-func (w *world) runOf(r *room) string {
+func (w *simulation) runOf(r *room) string {
 	dice := w.rng.IntN(100)
 	if dice < 70 {
 		q := snapshot.Query{Key: snapshot.Key(w.key(r.session))}

@@ -26,9 +26,9 @@ func (s checkpoints) Claim(
 		m.about, m.sharp = append(m.about, "from", r.From), true
 	}
 	return ask(ctx, s.process, m, func(ctx context.Context, c *call) (checkpoint.Claimed, error) {
-		claimed, err := s.world.Checkpoints.Claim(ctx, k, r)
+		claimed, err := s.simulation.Checkpoints.Claim(ctx, k, r)
 		if err == nil {
-			s.world.granted(c, claimed)
+			s.simulation.granted(c, claimed)
 		}
 		return claimed, err
 	})
@@ -45,14 +45,14 @@ func (s checkpoints) Renew(
 		m.about = append(m.about, l.Session, l.Fence)
 	}
 	return ask(ctx, s.process, m, func(ctx context.Context, _ *call) ([]checkpoint.Lease, error) {
-		return s.world.Checkpoints.Renew(ctx, ttl, leases)
+		return s.simulation.Checkpoints.Renew(ctx, ttl, leases)
 	})
 }
 
 func (s checkpoints) Held(ctx context.Context, orchestrator string, sessions []string) ([]string, error) {
 	m := message{op: "Held", session: strings.Join(sessions, " "), read: true}
 	return ask(ctx, s.process, m, func(ctx context.Context, _ *call) ([]string, error) {
-		return s.world.Checkpoints.Held(ctx, orchestrator, sessions)
+		return s.simulation.Checkpoints.Held(ctx, orchestrator, sessions)
 	})
 }
 
@@ -62,9 +62,9 @@ func (s checkpoints) Append(
 	cp.State, cp.Payload, cp.Route = slices.Clone(cp.State), slices.Clone(cp.Payload), slices.Clone(cp.Route)
 	m := message{op: "Append", session: l.Session, about: []any{l.Fence, "turn", cp.Turn, runName(cp.RunID)}}
 	return tell(ctx, s.process, m, func(ctx context.Context, c *call) error {
-		err := s.world.Checkpoints.Append(ctx, l, cp, o)
+		err := s.simulation.Checkpoints.Append(ctx, l, cp, o)
 		if err == nil {
-			s.world.settled(c, l, cp)
+			s.simulation.settled(c, l, cp)
 		}
 		return err
 	})
@@ -72,7 +72,7 @@ func (s checkpoints) Append(
 
 // Join settles by one message, unless the process or the stores need two.
 func (s snapshots) Join(checkpoint.Store) snapshot.Settle {
-	w := s.world
+	w := s.simulation
 	runs, ok := w.Snapshots.(snapshot.Joiner)
 	if !ok || !w.plan.joined[s.number%len(w.plan.joined)] {
 		return nil
@@ -99,9 +99,9 @@ func (s snapshots) Join(checkpoint.Store) snapshot.Settle {
 func (s checkpoints) Mark(ctx context.Context, l checkpoint.Lease, mk checkpoint.Marks) error {
 	m := message{op: "Mark", session: l.Session, about: []any{l.Fence, marksName(mk)}}
 	return tell(ctx, s.process, m, func(ctx context.Context, _ *call) error {
-		err := s.world.Checkpoints.Mark(ctx, l, mk)
+		err := s.simulation.Checkpoints.Mark(ctx, l, mk)
 		if err == nil {
-			s.world.marked(l, mk)
+			s.simulation.marked(l, mk)
 		}
 		return err
 	})
@@ -110,8 +110,8 @@ func (s checkpoints) Mark(ctx context.Context, l checkpoint.Lease, mk checkpoint
 func (s checkpoints) Delete(ctx context.Context, l checkpoint.Lease) error {
 	m := message{op: "Remove", session: l.Session, sharp: true, about: []any{l.Fence}}
 	return tell(ctx, s.process, m, func(ctx context.Context, c *call) error {
-		err := s.world.Checkpoints.Delete(ctx, l)
-		s.world.removed(c, l.Session)
+		err := s.simulation.Checkpoints.Delete(ctx, l)
+		s.simulation.removed(c, l.Session)
 		return err
 	})
 }
@@ -144,7 +144,7 @@ func (s checkpoints) Turns(ctx context.Context, k checkpoint.Key, from int) iter
 func (s checkpoints) page(ctx context.Context, k checkpoint.Key, from int) ([]checkpoint.Checkpoint, error) {
 	m := message{op: "Turns", session: k.Session, read: true, about: []any{"from", from}}
 	return ask(ctx, s.process, m, func(ctx context.Context, _ *call) (page []checkpoint.Checkpoint, err error) {
-		for cp, err := range s.world.Checkpoints.Turns(ctx, k, from) {
+		for cp, err := range s.simulation.Checkpoints.Turns(ctx, k, from) {
 			if err != nil {
 				return nil, err
 			}
@@ -159,7 +159,7 @@ func (s checkpoints) page(ctx context.Context, k checkpoint.Key, from int) ([]ch
 func (s checkpoints) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Seq2[string, error] {
 	m := message{op: "Sessions", session: q.Prefix, read: true}
 	return listed(ctx, s.process, m, func(ctx context.Context) iter.Seq2[string, error] {
-		return s.world.Checkpoints.Sessions(ctx, q)
+		return s.simulation.Checkpoints.Sessions(ctx, q)
 	})
 }
 
@@ -170,14 +170,14 @@ func (s snapshots) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, er
 	r = cloned(r)
 	m := message{op: "Begin", session: r.Session, sharp: true, about: []any{r.Fence, runName(r.ID)}}
 	return ask(ctx, s.process, m, func(ctx context.Context, _ *call) (*snapshot.Run, error) {
-		return s.world.Snapshots.Begin(ctx, cloned(r))
+		return s.simulation.Snapshots.Begin(ctx, cloned(r))
 	})
 }
 
 func (s snapshots) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, maxAttempts int) (snapshot.Run, error) {
 	m := message{op: "Adopt", session: k.Session, about: []any{f}}
 	return ask(ctx, s.process, m, func(ctx context.Context, _ *call) (snapshot.Run, error) {
-		return s.world.Snapshots.Adopt(ctx, k, f, maxAttempts)
+		return s.simulation.Snapshots.Adopt(ctx, k, f, maxAttempts)
 	})
 }
 
@@ -185,21 +185,21 @@ func (s snapshots) Save(ctx context.Context, r snapshot.Run) error {
 	r = cloned(r)
 	m := message{op: "Save", session: r.Session, about: []any{r.Fence, runName(r.ID), r.Seq, r.Status}}
 	return tell(ctx, s.process, m, func(ctx context.Context, _ *call) error {
-		return s.world.Snapshots.Save(ctx, cloned(r))
+		return s.simulation.Snapshots.Save(ctx, cloned(r))
 	})
 }
 
 func (s snapshots) Delete(ctx context.Context, k snapshot.Key, id string, f lock.Fence) error {
 	m := message{op: "Delete", session: k.Session, about: []any{f, runName(id)}}
 	return tell(ctx, s.process, m, func(ctx context.Context, _ *call) error {
-		return s.world.Snapshots.Delete(ctx, k, id, f)
+		return s.simulation.Snapshots.Delete(ctx, k, id, f)
 	})
 }
 
 func (s snapshots) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
 	m := message{op: "Runs", session: q.Session, read: true}
 	return listed(ctx, s.process, m, func(ctx context.Context) iter.Seq2[snapshot.Run, error] {
-		return s.world.Snapshots.Runs(ctx, q)
+		return s.simulation.Snapshots.Runs(ctx, q)
 	})
 }
 

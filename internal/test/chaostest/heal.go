@@ -14,7 +14,7 @@ import (
 )
 
 // heal ends all trouble. The copies on their way arrive, and one process finishes all unfinished work.
-func (w *world) heal() {
+func (w *simulation) heal() {
 	w.note("the network is whole")
 	w.plan = w.plan.calm()
 	for len(w.late) > 0 {
@@ -37,7 +37,7 @@ func (w *world) heal() {
 }
 
 // rest waits for the goroutines of dead processes, and for running renewals.
-func (w *world) rest() {
+func (w *simulation) rest() {
 	for {
 		w.next()
 		w.mu.Lock()
@@ -55,7 +55,7 @@ func (w *world) rest() {
 }
 
 // aside makes a call without any trouble.
-func (w *world) aside(c *call, ask func(context.Context) answer) answer {
+func (w *simulation) aside(c *call, ask func(context.Context) answer) answer {
 	w.step++
 	w.calls = append(w.calls, c)
 	c.n, c.begun, c.start = len(w.calls), w.step, time.Now()
@@ -69,7 +69,7 @@ func (w *world) aside(c *call, ask func(context.Context) answer) answer {
 
 // drain recovers until there is nothing to recover. With the real clock, it does not wait for deliveries that are not
 // due yet.
-func (w *world) drain(p *process) {
+func (w *simulation) drain(p *process) {
 	rounds := 12
 	if !w.time.virtual {
 		rounds = 1
@@ -90,7 +90,7 @@ func (w *world) drain(p *process) {
 	}
 }
 
-func (w *world) recoverable(p *process) (sessions []string) {
+func (w *simulation) recoverable(p *process) (sessions []string) {
 	for session, err := range p.bot.Recoverable(context.Background(), true) {
 		if err != nil {
 			w.errorf(Idle, "recoverable: %v", err)
@@ -102,7 +102,7 @@ func (w *world) recoverable(p *process) (sessions []string) {
 }
 
 // resume finishes parked runs, which a drain leaves alone.
-func (w *world) resume(p *process, r *room) {
+func (w *simulation) resume(p *process, r *room) {
 	for range 10 {
 		a := w.aside(&call{kind: "Resume", at: p, session: r.session, force: true},
 			func(ctx context.Context) (a answer) {
@@ -117,7 +117,7 @@ func (w *world) resume(p *process, r *room) {
 }
 
 // probe sends an input. The call also delivers replies that are not due yet.
-func (w *world) probe(p *process, r *room) {
+func (w *simulation) probe(p *process, r *room) {
 	in := &input{Input: orchestrator.Input{Text: fmt.Sprintf("%c-last", short), RequestID: "last"}}
 	r.inputs = append(r.inputs, in)
 	c := &call{kind: "Execute", at: p, session: r.session, input: in}
@@ -132,7 +132,7 @@ func (w *world) probe(p *process, r *room) {
 }
 
 // nothingLeft checks that a session has no run and no owed reply.
-func (w *world) nothingLeft(p *process, r *room) {
+func (w *simulation) nothingLeft(p *process, r *room) {
 	ctx := context.Background()
 	for run, err := range w.Snapshots.Runs(ctx, snapshot.Query{Key: snapshot.Key(w.key(r.session))}) {
 		w.errorf(Idle, "%s: %v is in flight, %s, error %v", r.session, runName(run.ID), run.Status, err)

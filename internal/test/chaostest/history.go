@@ -38,11 +38,11 @@ func (m marksName) String() string {
 	return strings.Join(parts, ", ")
 }
 
-func (w *world) note(format string, args ...any) {
+func (w *simulation) note(format string, args ...any) {
 	w.lines = append(w.lines, line{w.step, format, args})
 }
 
-func (w *world) nonce() string { return fmt.Sprintf("taken %d", w.step) }
+func (w *simulation) nonce() string { return fmt.Sprintf("taken %d", w.step) }
 
 // names gives the runs and fences of a history short names, in the order in which they appear.
 type names map[string]string
@@ -54,8 +54,8 @@ func (n names) of(prefix, id string) string {
 	return n[id]
 }
 
-// history returns the lines.
-func (w *world) history() string {
+// events returns the lines.
+func (w *simulation) events() string {
 	var b strings.Builder
 	for _, l := range w.lines {
 		fmt.Fprintf(&b, "%5d  %s\n", l.step, w.names.text(l.format, l.args))

@@ -73,7 +73,7 @@ func (r *room) now() *life {
 }
 
 // granted notes a granted claim.
-func (w *world) granted(c *call, got checkpoint.Claimed) {
+func (w *simulation) granted(c *call, got checkpoint.Claimed) {
 	r := w.room(got.Session)
 	l := r.now()
 	if l == nil || l.born != got.Born {
@@ -87,7 +87,7 @@ func (w *world) granted(c *call, got checkpoint.Claimed) {
 }
 
 // settled notes an Append.
-func (w *world) settled(c *call, lease checkpoint.Lease, cp checkpoint.Checkpoint) {
+func (w *simulation) settled(c *call, lease checkpoint.Lease, cp checkpoint.Checkpoint) {
 	w.tally.Settled++
 	r := w.room(lease.Session)
 	s := &settling{life: r.births[lease.Fence], at: w.step, turn: cp.Turn, run: cp.RunID, by: c}
@@ -107,14 +107,14 @@ func (w *world) settled(c *call, lease checkpoint.Lease, cp checkpoint.Checkpoin
 }
 
 // marked notes a Mark.
-func (w *world) marked(l checkpoint.Lease, m checkpoint.Marks) {
+func (w *simulation) marked(l checkpoint.Lease, m checkpoint.Marks) {
 	if life := w.room(l.Session).births[l.Fence]; life != nil {
 		life.noted = max(life.noted, min(m.Delivered, len(life.turns)))
 	}
 }
 
 // removed checks whether the turns of a session are gone.
-func (w *world) removed(c *call, session string) {
+func (w *simulation) removed(c *call, session string) {
 	l := w.room(session).now()
 	if l != nil && len(l.turns) > 0 && len(w.kept(session)) == 0 {
 		l.over = w.step
@@ -123,7 +123,7 @@ func (w *world) removed(c *call, session string) {
 }
 
 // kept reads the turns of a session, newest first.
-func (w *world) kept(session string) (all []checkpoint.Checkpoint) {
+func (w *simulation) kept(session string) (all []checkpoint.Checkpoint) {
 	for cp, err := range w.Checkpoints.Turns(context.Background(), w.key(session), checkpoint.Newest) {
 		if err != nil {
 			w.errorf(Kept, "%s cannot be read: %v", session, err)
@@ -135,7 +135,7 @@ func (w *world) kept(session string) (all []checkpoint.Checkpoint) {
 }
 
 // handedOver notes a call of Deliver.
-func (w *world) handedOver(c *call, r *result) *handing {
+func (w *simulation) handedOver(c *call, r *result) *handing {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	h := &handing{result: r, by: c, at: w.step}
@@ -147,14 +147,14 @@ func (w *world) handedOver(c *call, r *result) *handing {
 	return h
 }
 
-func (w *world) returned(h *handing, err error) {
+func (w *simulation) returned(h *handing, err error) {
 	if err == nil {
 		h.returned = w.step
 	}
 }
 
 // takeAway takes the lease of a session from its owner, as if it had expired.
-func (w *world) takeAway(r *room) {
+func (w *simulation) takeAway(r *room) {
 	c, err := w.Checkpoints.Claim(context.Background(), w.key(r.session), checkpoint.ClaimRequest{
 		Owner: "nobody", Nonce: w.nonce(), TTL: leaseTTL * w.time.quantum, From: r.owner,
 	})

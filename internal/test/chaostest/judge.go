@@ -8,7 +8,7 @@ import (
 )
 
 // judge compares the answers, the deliveries and the granted requests with the stored turns.
-func (w *world) judge() {
+func (w *simulation) judge() {
 	for _, r := range w.rooms {
 		w.chains(r)
 		kept := w.store(r)
@@ -24,7 +24,7 @@ func (w *world) judge() {
 }
 
 // chains checks that the turns of each life follow each other.
-func (w *world) chains(r *room) {
+func (w *simulation) chains(r *room) {
 	for _, l := range r.lives {
 		var before State
 		for n, s := range l.turns {
@@ -38,7 +38,7 @@ func (w *world) chains(r *room) {
 }
 
 // follows checks that a turn is the earlier state and its own notes.
-func (w *world) follows(r *room, s *settling, before State) {
+func (w *simulation) follows(r *room, s *settling, before State) {
 	n := len(before.Notes)
 	if len(s.state.Notes) <= n || !slices.Equal(s.state.Notes[:n], before.Notes) {
 		w.errorf(Whole, "%s: turn %d does not start from the one before: %v and %v", r.session, s.turn, before, s.state)
@@ -77,7 +77,7 @@ func (s *settling) text() string {
 }
 
 // store checks that each stored turn is the one settled last, and returns the stored turns by run.
-func (w *world) store(r *room) map[string]*settling {
+func (w *simulation) store(r *room) map[string]*settling {
 	kept := w.kept(r.session)
 	slices.Reverse(kept)
 	byRun := make(map[string]*settling)
@@ -109,7 +109,7 @@ func (s State) equal(t State) bool {
 }
 
 // errors checks that each error is a named one.
-func (w *world) errors(c *call) {
+func (w *simulation) errors(c *call) {
 	err := c.got.err
 	if err == nil || c.kind == "Shutdown" || anyOf(err, expected) || strings.Contains(err.Error(), stuck) {
 		return
@@ -130,7 +130,7 @@ func (r *room) settledAs(res *result) *settling {
 }
 
 // results checks the answers that have a Result.
-func (w *world) results(r *room, kept map[string]*settling) {
+func (w *simulation) results(r *room, kept map[string]*settling) {
 	for _, c := range w.callsOf(r) {
 		for res := c.got.res; res != nil; res = res.Resumed {
 			s := r.settledAs(res)
@@ -145,7 +145,7 @@ func (w *world) results(r *room, kept map[string]*settling) {
 	}
 }
 
-func (w *world) callsOf(r *room) (some []*call) {
+func (w *simulation) callsOf(r *room) (some []*call) {
 	for _, c := range w.calls {
 		if c.session == r.session {
 			some = append(some, c)
@@ -155,7 +155,7 @@ func (w *world) callsOf(r *room) (some []*call) {
 }
 
 // mayBeDeleted reports whether a Delete that did not fail was under way at the same time as c, or came later.
-func (w *world) mayBeDeleted(r *room, c *call) bool {
+func (w *simulation) mayBeDeleted(r *room, c *call) bool {
 	return slices.ContainsFunc(w.callsOf(r), func(d *call) bool {
 		return d.kind == "Delete" && d.over >= c.begun && (d.died || fateOf(d.got.err) <= settled)
 	})
@@ -163,7 +163,7 @@ func (w *world) mayBeDeleted(r *room, c *call) bool {
 
 // deletions checks that an acknowledged Delete has removed all turns before it. In each life of a session, a run has
 // another id.
-func (w *world) deletions(r *room, kept map[string]*settling) {
+func (w *simulation) deletions(r *room, kept map[string]*settling) {
 	for _, d := range w.callsOf(r) {
 		if d.kind != "Delete" || d.died || d.got.err != nil {
 			continue
@@ -178,7 +178,7 @@ func (w *world) deletions(r *room, kept map[string]*settling) {
 }
 
 // settlings checks that each settled turn was asked for, and not ended before.
-func (w *world) settlings(r *room) {
+func (w *simulation) settlings(r *room) {
 	seen := make(map[*life]map[string]*settling)
 	for _, l := range r.lives {
 		seen[l] = make(map[string]*settling)
@@ -193,7 +193,7 @@ func (w *world) settlings(r *room) {
 }
 
 // again judges a run that was settled twice. This is right only if the input was sent again after its turn was pruned.
-func (w *world) again(r *room, first, second *settling) {
+func (w *simulation) again(r *room, first, second *settling) {
 	in := r.inputOf(second.text())
 	sent := first.pruned > 0 && slices.ContainsFunc(in.sent, func(c *call) bool {
 		return c.over > first.pruned && c.begun < second.at
@@ -214,7 +214,7 @@ func (r *room) inputOf(text string) *input {
 }
 
 // wanted checks that a call can have begun the turn, and that no later caller was told that its run is over.
-func (w *world) wanted(r *room, s *settling) {
+func (w *simulation) wanted(r *room, s *settling) {
 	in := r.inputOf(s.text())
 	for _, c := range in.sent {
 		if c.begun > s.at || !c.died && fateOf(c.got.err) > settled {
@@ -232,7 +232,7 @@ func (w *world) wanted(r *room, s *settling) {
 }
 
 // resolved reports whether a caller was told, after c and before the turn was settled, that the run of c is over.
-func (w *world) resolved(r *room, s *settling, in *input, c *call) bool {
+func (w *simulation) resolved(r *room, s *settling, in *input, c *call) bool {
 	return slices.ContainsFunc(w.callsOf(r), func(z *call) bool {
 		return z.begun > c.over && z.over < s.at && z.over > 0 && !z.died && z.ends(s.run, in)
 	})

@@ -18,7 +18,7 @@ func runOfError(err error) string {
 
 // owners checks two promises. A call loses its session only to a caller that may take it. A call that was not disturbed
 // knows the outcome of its turn.
-func (w *world) owners(c *call) {
+func (w *simulation) owners(c *call) {
 	if c.died || c.over == 0 || c.session == "" {
 		return
 	}
@@ -32,7 +32,7 @@ func (w *world) owners(c *call) {
 }
 
 // robbed reports whether another caller may have taken the session from c.
-func (w *world) robbed(c *call) bool {
+func (w *simulation) robbed(c *call) bool {
 	r := w.room(c.session)
 	gaveBack := r.settledBy(c) || c.kind == "Delete" && c.disturbed // and a reply was lost
 	return gaveBack || w.takenDuring(c) || slices.ContainsFunc(w.callsOf(r), func(d *call) bool {
@@ -49,18 +49,18 @@ func (r *room) settledBy(c *call) bool {
 }
 
 // alone reports whether no other call for the session was under way.
-func (w *world) alone(c *call) bool {
+func (w *simulation) alone(c *call) bool {
 	r := w.room(c.session)
 	return !w.takenDuring(c) && !slices.ContainsFunc(w.callsOf(r),
 		func(d *call) bool { return d != c && d.overlaps(c) })
 }
 
-func (w *world) takenDuring(c *call) bool {
+func (w *simulation) takenDuring(c *call) bool {
 	return slices.ContainsFunc(w.room(c.session).taken, func(at int) bool { return c.begun <= at && at <= c.over })
 }
 
 // deliveries checks the calls of Deliver.
-func (w *world) deliveries(r *room) {
+func (w *simulation) deliveries(r *room) {
 	if !w.plan.delivers {
 		return
 	}
@@ -90,7 +90,7 @@ func (w *world) deliveries(r *room) {
 }
 
 // once checks that a turn was delivered again only by an owner whose claim did not show the delivery as noted.
-func (w *world) once(r *room, s *settling, first, h *handing) {
+func (w *simulation) once(r *room, s *settling, first, h *handing) {
 	if first != nil && (first.by == h.by || h.known > s.turn) {
 		w.errorf(Delivered,
 			"%s: turn %d is delivered by %v, although %v had delivered it in step %d, and that was noted",
@@ -99,7 +99,7 @@ func (w *world) once(r *room, s *settling, first, h *handing) {
 }
 
 // inOrder checks that the earlier turn was delivered or skipped before Deliver got the next turn.
-func (w *world) inOrder(r *room, h *handing, before *settling) {
+func (w *simulation) inOrder(r *room, h *handing, before *settling) {
 	if w.skipped(r, before, h.at) {
 		return
 	}
@@ -112,7 +112,7 @@ func (w *world) inOrder(r *room, h *handing, before *settling) {
 }
 
 // skipped reports whether a caller may have given up the delivery of a turn before that step.
-func (w *world) skipped(r *room, s *settling, until int) bool {
+func (w *simulation) skipped(r *room, s *settling, until int) bool {
 	return slices.ContainsFunc(w.callsOf(r), func(c *call) bool {
 		told := c.over > 0 && !c.died && c.got.err == nil
 		return c.kind == "SkipDelivery" && c.run == s.run && c.begun <= until && (!told || c.got.yes)

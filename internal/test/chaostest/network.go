@@ -70,7 +70,7 @@ func tell(ctx context.Context, p *process, m message, do func(context.Context, *
 // exchange hands a message to the scheduler and waits for the reply.
 func (p *process) exchange(ctx context.Context, m *message) reply {
 	m.from, m.ctx = p, ctx
-	w := p.world
+	w := p.simulation
 	if p.heals {
 		return w.direct(m)
 	}
@@ -87,7 +87,7 @@ func (p *process) exchange(ctx context.Context, m *message) reply {
 
 // direct answers the process that heals at the end. Renewals come from a goroutine of their own, and direct does not
 // note them.
-func (w *world) direct(m *message) reply {
+func (w *simulation) direct(m *message) reply {
 	switch {
 	case m.send == nil:
 		m.ended(nil)
@@ -105,7 +105,7 @@ func byName(a, b *message) int {
 }
 
 // serve lets one event happen to a message.
-func (w *world) serve(m *message) {
+func (w *simulation) serve(m *message) {
 	switch {
 	case m.send == nil:
 		w.finish(m)
@@ -119,7 +119,7 @@ func (w *world) serve(m *message) {
 }
 
 // transmit sends a request or loses it, and returns its reply or loses it.
-func (w *world) transmit(m *message) {
+func (w *simulation) transmit(m *message) {
 	dice := w.rng.IntN(1000)
 	hit := func(permille int) bool {
 		dice -= permille
@@ -153,7 +153,7 @@ func (w *world) transmit(m *message) {
 }
 
 // send asks the store.
-func (w *world) send(m *message) reply {
+func (w *simulation) send(m *message) reply {
 	ctx := context.Background()
 	if !w.time.virtual {
 		var cancel context.CancelFunc
@@ -166,14 +166,14 @@ func (w *world) send(m *message) reply {
 }
 
 // fault tells the sender that the connection was lost.
-func (w *world) fault(m *message) {
+func (w *simulation) fault(m *message) {
 	w.tally.Lost++
 	m.call.disturb()
 	w.reply(m, reply{err: errLost})
 }
 
 // giveUp tells the sender that its context has ended. The request may be on its way.
-func (w *world) giveUp(m *message) {
+func (w *simulation) giveUp(m *message) {
 	if m.answer == nil && !m.read && w.chance(600) {
 		w.late = append(w.late, m)
 	}
@@ -183,20 +183,20 @@ func (w *world) giveUp(m *message) {
 }
 
 // hand gives the sender its reply.
-func (w *world) hand(m *message, r reply) {
+func (w *simulation) hand(m *message, r reply) {
 	if m.answer != nil {
 		w.note("reply arrives: %v", m)
 	}
 	w.reply(m, r)
 }
 
-func (w *world) reply(m *message, r reply) {
+func (w *simulation) reply(m *message, r reply) {
 	w.forget(m)
 	m.back <- r
 }
 
 // finish lets a function of the bot return.
-func (w *world) finish(m *message) {
+func (w *simulation) finish(m *message) {
 	var err error
 	switch {
 	case m.ctx.Err() != nil && w.chance(900):
@@ -210,7 +210,7 @@ func (w *world) finish(m *message) {
 }
 
 // arrive delivers a late copy of a request.
-func (w *world) arrive() {
+func (w *simulation) arrive() {
 	i := w.rng.IntN(len(w.late))
 	m := w.late[i]
 	w.late = slices.Delete(w.late, i, i+1)
@@ -220,7 +220,7 @@ func (w *world) arrive() {
 }
 
 // forget removes a message from the waiting messages.
-func (w *world) forget(m *message) {
+func (w *simulation) forget(m *message) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.pending = slices.DeleteFunc(w.pending, func(other *message) bool { return other == m })

@@ -9,14 +9,14 @@ import (
 
 // A Report is the outcome of a history.
 type Report struct {
-	Seed  uint64
-	Wrong []Wrong
-	Tally Tally
-	world *world
+	Seed       uint64
+	Wrong      []Wrong
+	Tally      Tally
+	simulation *simulation
 }
 
 // History lists the calls, the trouble in the network, and the answers to callers, by step.
-func (r *Report) History() string { return r.world.history() }
+func (r *Report) History() string { return r.simulation.events() }
 
 // String returns the seed and the broken laws.
 func (r *Report) String() string {

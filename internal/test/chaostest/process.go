@@ -10,18 +10,18 @@ import (
 
 // A process runs the bot over the network.
 type process struct {
-	world  *world
-	number int
-	bot    *engine
-	heals  bool // its network is whole
-	dead   bool // the world's mutex protects it
+	simulation *simulation
+	number     int
+	bot        *engine
+	heals      bool // its network is whole
+	dead       bool // the simulation's mutex protects it
 	// stopped is the step until which no message of the process is served.
 	stopped int
 }
 
 // start starts a process. With heals its network is whole.
-func (w *world) start(heals bool) *process {
-	p := &process{world: w, number: w.started, heals: heals}
+func (w *simulation) start(heals bool) *process {
+	p := &process{simulation: w, number: w.started, heals: heals}
 	w.started++
 	o := w.plan.options(p.number, w.time.quantum)
 	if !w.plan.volatile {
@@ -36,7 +36,7 @@ func (w *world) start(heals bool) *process {
 }
 
 // another replaces a process by a new one.
-func (w *world) another(p *process) {
+func (w *simulation) another(p *process) {
 	for i := range w.processes {
 		if w.processes[i] == p {
 			w.processes[i] = w.start(false)
@@ -46,7 +46,7 @@ func (w *world) another(p *process) {
 }
 
 // kill ends a process. Its requests are lost or on their way. Its callers get no answer.
-func (w *world) kill(p *process) {
+func (w *simulation) kill(p *process) {
 	w.tally.Killed++
 	w.note("process %d dies", p.number)
 	w.mu.Lock()
@@ -67,7 +67,7 @@ func (w *world) kill(p *process) {
 }
 
 // shutdown makes a process hand off its runs.
-func (w *world) shutdown(p *process) {
+func (w *simulation) shutdown(p *process) {
 	for _, c := range w.active() {
 		if c.at == p {
 			c.disturb()
@@ -83,7 +83,7 @@ func (w *world) shutdown(p *process) {
 }
 
 // stop stops a process for some steps. Meanwhile it gets no reply.
-func (w *world) stop(p *process) {
+func (w *simulation) stop(p *process) {
 	p.stopped = w.step + 5 + w.rng.IntN(60)
 	w.note("process %d is stopped until step %d", p.number, p.stopped)
 }

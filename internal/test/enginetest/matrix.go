@@ -201,7 +201,7 @@ func (r *runner) run(ctx context.Context, s *slot, h history) (points []string) 
 		}
 	}
 	if len(w.wrong) > 0 {
-		r.find(&Finding{h.name, h.point, h.fault.kind.String(), h.follow.name, h.fault.n, w.wrong, w.history()})
+		r.find(&Finding{h.name, h.point, h.fault.kind.String(), h.follow.name, h.fault.n, w.wrong, w.events()})
 	}
 	return points
 }

@@ -257,8 +257,8 @@ func (w *world) hears(res *Result) {
 	}
 }
 
-// history lists the events, for people.
-func (w *world) history() []string {
+// events lists what happened, for people.
+func (w *world) events() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	lines := make([]string, len(w.log))

@@ -17,8 +17,8 @@ type Stores struct {
 	Snapshots   snapshot.Store
 }
 
-// A world is a history under way. One goroutine, the scheduler, makes its steps.
-type world struct {
+// A simulation is a history under way. One goroutine, the scheduler, makes its steps.
+type simulation struct {
 	Stores
 	name  string // of the bot
 	plan  plan
@@ -66,8 +66,8 @@ func (t Tally) String() string {
 // patience is how long a store has for an answer.
 const patience = 10 * time.Second
 
-func newWorld(s Stores, seed uint64, c clock, name string) *world {
-	w := &world{Stores: s, name: name, time: c, names: make(names), rng: rand.New(rand.NewPCG(seed, 0))}
+func newWorld(s Stores, seed uint64, c clock, name string) *simulation {
+	w := &simulation{Stores: s, name: name, time: c, names: make(names), rng: rand.New(rand.NewPCG(seed, 0))}
 	w.plan = newPlan(w.rng)
 	for i := range w.plan.sessions {
 		w.rooms = append(w.rooms, newRoom(fmt.Sprintf("s%d", i)))
@@ -82,7 +82,7 @@ func newWorld(s Stores, seed uint64, c clock, name string) *world {
 const longest = 3000
 
 // play makes steps until all calls have ended.
-func (w *world) play() {
+func (w *simulation) play() {
 	for len(w.calls) < w.plan.calls || len(w.active()) > 0 {
 		if w.step == longest {
 			w.plan = w.plan.calm()
@@ -93,7 +93,7 @@ func (w *world) play() {
 }
 
 // next waits until every process waits for the scheduler, and notes which calls have ended.
-func (w *world) next() {
+func (w *simulation) next() {
 	w.time.settle()
 	w.mu.Lock()
 	w.step++
@@ -108,7 +108,7 @@ func (w *world) next() {
 }
 
 // act lets one event happen.
-func (w *world) act() {
+func (w *simulation) act() {
 	p := &w.plan
 	ready := w.waiting(func(m *message) bool { return m.from.stopped <= w.step })
 	dice := w.rng.IntN(1000)
@@ -143,7 +143,7 @@ func (w *world) act() {
 }
 
 // idle makes a step in which no message can be served. A stopped process goes on, or time passes.
-func (w *world) idle() {
+func (w *simulation) idle() {
 	if held := w.waiting(func(*message) bool { return true }); len(held) > 0 && w.chance(200) {
 		held[0].from.stopped = 0
 	}
@@ -153,7 +153,7 @@ func (w *world) idle() {
 // branchSave returns the Save of a finished branch while another branch of the fan-out is running. The engine holds a
 // mutex until that Save is answered. The other branch may need the mutex, and synctest does not count a goroutine that
 // waits for a mutex as blocked. So the answer comes at once, and without a fault.
-func (w *world) branchSave() *message {
+func (w *simulation) branchSave() *message {
 	for _, branch := range w.waiting(func(m *message) bool { return m.branch }) {
 		for _, save := range w.waiting(func(m *message) bool { return m.call == branch.call && m.op == "Save" }) {
 			return save
@@ -162,19 +162,19 @@ func (w *world) branchSave() *message {
 	return nil
 }
 
-func (w *world) pass(quanta int) {
+func (w *simulation) pass(quanta int) {
 	w.note("%v pass", time.Duration(quanta)*w.time.quantum)
 	w.time.pass(quanta)
 }
 
-func (w *world) chance(permille int) bool { return w.rng.IntN(1000) < permille }
+func (w *simulation) chance(permille int) bool { return w.rng.IntN(1000) < permille }
 
-func (w *world) anyProcess() *process { return w.processes[w.rng.IntN(len(w.processes))] }
+func (w *simulation) anyProcess() *process { return w.processes[w.rng.IntN(len(w.processes))] }
 
-func (w *world) anyRoom() *room { return w.rooms[w.rng.IntN(len(w.rooms))] }
+func (w *simulation) anyRoom() *room { return w.rooms[w.rng.IntN(len(w.rooms))] }
 
 // waiting returns the unanswered messages that match.
-func (w *world) waiting(match func(*message) bool) (some []*message) {
+func (w *simulation) waiting(match func(*message) bool) (some []*message) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, m := range w.pending {
@@ -186,7 +186,7 @@ func (w *world) waiting(match func(*message) bool) (some []*message) {
 }
 
 // active returns the calls that have not ended.
-func (w *world) active() (some []*call) {
+func (w *simulation) active() (some []*call) {
 	for _, c := range w.calls {
 		if c.over == 0 {
 			some = append(some, c)
@@ -195,7 +195,7 @@ func (w *world) active() (some []*call) {
 	return some
 }
 
-func (w *world) room(session string) *room {
+func (w *simulation) room(session string) *room {
 	for _, r := range w.rooms {
 		if r.session == session {
 			return r
@@ -204,10 +204,10 @@ func (w *world) room(session string) *room {
 	panic("no such session: " + session)
 }
 
-func (w *world) key(session string) checkpoint.Key {
+func (w *simulation) key(session string) checkpoint.Key {
 	return checkpoint.Key{Orchestrator: w.name, Session: session}
 }
 
-func (w *world) errorf(law, format string, args ...any) {
+func (w *simulation) errorf(law, format string, args ...any) {
 	w.wrong = append(w.wrong, Wrong{law, w.names.text(format, args)})
 }
