@@ -75,7 +75,8 @@ func (v *visit) asked(ctx context.Context) (Range, bool) {
 			return nil
 		})
 		if err != nil {
-			v.engine.log.WarnContext(v.own.Ctx, "not asked whether to compact", "session", v.own.Session, v.engine.why(err))
+			v.engine.log.WarnContext(v.own.Ctx, "not asked whether to compact",
+				"session", v.own.Session, v.engine.why(err))
 			v.engine.late.note(v.own.Session, ctx.Err() != nil)
 			return r, false
 		}
@@ -100,7 +101,9 @@ func (v *visit) summarize(ctx context.Context, r Range) error {
 	if err != nil {
 		return err
 	}
-	v.call.emit(Event{Kind: Compacted, RunID: v.newest.RunID, Turn: v.newest.Turn, Usage: said, Took: time.Since(start)})
+	v.call.emit(Event{
+		Kind: Compacted, RunID: v.newest.RunID, Turn: v.newest.Turn, Usage: said, Took: time.Since(start),
+	})
 	err = v.mark(checkpoint.Marks{Summarized: r.Through + 1})
 	if err == nil {
 		v.summary = r.Through + 1

@@ -108,7 +108,8 @@ func (o *Orchestrator[S]) handOver(v *visit, turn int) error {
 		return err
 	}
 	v.own.AtWork(cp.RunID)
-	if err := v.engine.functions.run(ctx, func(ctx context.Context) error { return o.def.Deliver(ctx, res) }); err != nil {
+	err = v.engine.functions.run(ctx, func(ctx context.Context) error { return o.def.Deliver(ctx, res) })
+	if err != nil {
 		return err
 	}
 	v.call.emit(Event{Kind: Delivered, RunID: cp.RunID, Turn: cp.Turn})

@@ -206,7 +206,8 @@ func readSaved(r snapshot.Run) (savedRun, error) {
 	case err != nil:
 		return savedRun{}, damagedRun(r, "payload: %w", unread(err))
 	case saved.V < 1 || saved.Born < 1 || saved.Iteration < 0:
-		return savedRun{}, damagedRun(r, "payload: version %d, born %d, iteration %d", saved.V, saved.Born, saved.Iteration)
+		return savedRun{}, damagedRun(r, "payload: version %d, born %d, iteration %d",
+			saved.V, saved.Born, saved.Iteration)
 	case saved.Next != nil && !saved.Next.intact(1):
 		return savedRun{}, damagedRun(r, "payload: the decision names no intent")
 	}
@@ -254,7 +255,8 @@ func steps(stored []storedStep) []Step {
 // runID names the run of an input. With a request id, the name is the same each time the input comes in this life of
 // the session. So the input finds its own run, and another input never does.
 func runID(k checkpoint.Key, born int64, in Input) string {
-	return digest(k.Orchestrator, k.Session, strconv.FormatInt(born, 10), in.RequestID, in.Text, compact(in.Data))[:idLen]
+	return digest(k.Orchestrator, k.Session, strconv.FormatInt(born, 10),
+		in.RequestID, in.Text, compact(in.Data))[:idLen]
 }
 
 // idLen is the length of an id that is made of a digest.

@@ -33,7 +33,8 @@ func (o *Orchestrator[S]) Recoverable(ctx context.Context, all bool) iter.Seq2[s
 			}
 			return yield(session, err)
 		}
-		q := snapshot.Query{Key: snapshot.Key{Orchestrator: o.engine.definition.name}, Status: snapshot.Waiting, Brief: true}
+		name := o.engine.definition.name
+		q := snapshot.Query{Key: snapshot.Key{Orchestrator: name}, Status: snapshot.Waiting, Brief: true}
 		if all {
 			q.Status = ""
 		}
@@ -51,7 +52,7 @@ func (o *Orchestrator[S]) Recoverable(ctx context.Context, all bool) iter.Seq2[s
 			}
 		}
 		for session, err := range o.engine.store.Sessions(ctx, checkpoint.SessionQuery{
-			Orchestrator: o.engine.definition.name, Owing: true, Due: true,
+			Orchestrator: name, Owing: true, Due: true,
 		}) {
 			switch {
 			case err == nil && ask.add(ctx, session):
@@ -251,7 +252,9 @@ func (o *Orchestrator[S]) idle(ctx context.Context, session string) (outcome str
 
 // owes reports whether session owes a reply. With due, it reports whether session owes a reply that is due.
 func (o *Orchestrator[S]) owes(ctx context.Context, session string, due bool) (bool, error) {
-	q := checkpoint.SessionQuery{Orchestrator: o.engine.definition.name, Prefix: session, Limit: 1, Owing: true, Due: due}
+	q := checkpoint.SessionQuery{
+		Orchestrator: o.engine.definition.name, Prefix: session, Limit: 1, Owing: true, Due: due,
+	}
 	for first, err := range o.engine.store.Sessions(ctx, q) {
 		return err == nil && first == session, err
 	}

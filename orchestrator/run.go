@@ -33,7 +33,7 @@ type run struct {
 	stored *version
 }
 
-// A version is what one Save wrote of a run.
+// A version is the result of one Save of a run.
 type version struct {
 	row   snapshot.Run
 	saved savedRun

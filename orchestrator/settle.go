@@ -21,7 +21,9 @@ func (x *execution[S]) settle() (*Result[S], error) {
 		return nil, x.fail(x.err("settle", err))
 	}
 	owes, more := x.bot.def.Deliver != nil, x.more()
-	o := checkpoint.AppendOptions{Keep: x.engine().options.KeepSnapshots, Owes: owes, Release: !owes && !more, Fresh: true}
+	o := checkpoint.AppendOptions{
+		Keep: x.engine().options.KeepSnapshots, Owes: owes, Release: !owes && !more, Fresh: true,
+	}
 	x.visit.own.Keep() // an appended turn is never taken back, even if its reply is lost
 	doubt, err := x.visit.own.Persist(x.ctx, func(ctx context.Context) error { return x.append(ctx, cp, o) })
 	if errors.Is(err, checkpoint.ErrConflict) {

@@ -116,7 +116,7 @@ func (s *slot) bar() (r snapshot.Run, over bool, err error) {
 	return r, false, err
 }
 
-// take makes the run in flight ours, whichever run it is.
+// take makes the run in flight ours. It may be any run.
 func (s *slot) take(attempts int) (r snapshot.Run, err error) {
 	s.spent = true
 	_, err = s.own.Persist(s.own.Ctx, func(ctx context.Context) (err error) {

@@ -159,7 +159,7 @@ func newMeters(name string) (m meters, err error) {
 	m.turns, errs[0] = meter.Int64Counter("holdfast.turns", metric.WithUnit("{turn}"),
 		metric.WithDescription("Turns that have ended, by outcome; replayed: settled before."))
 	m.duration, errs[1] = meter.Float64Histogram("holdfast.turn.duration", metric.WithUnit("s"),
-		metric.WithDescription("From when a turn is recorded, or taken up, to its outcome."))
+		metric.WithDescription("From when a turn has begun, or is taken up, to its outcome."))
 	m.lockWait, errs[2] = meter.Float64Histogram("holdfast.lock.wait", metric.WithUnit("s"),
 		metric.WithDescription("Until a session was claimed."))
 	m.runs, errs[3] = meter.Int64UpDownCounter("holdfast.runs", metric.WithUnit("{run}"),
