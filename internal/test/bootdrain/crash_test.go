@@ -28,14 +28,14 @@ func TestProcesses(t *testing.T) {
 // 20 processes boot at once on 200 orphans. Each run starts once. With stores other than PostgreSQL there are fewer,
 // unless HOLDFAST_SOAK is 1: all 20 processes look at all 200 sessions.
 func TestBootTogether(t *testing.T) {
-	sites(t, func(t *testing.T, s site, w world) {
+	sites(t, func(t *testing.T, s site, w opened) {
 		processes, orphans := 20, 200
 		if (s.Postgres == "" || s.Redis != "") && os.Getenv("HOLDFAST_SOAK") != "1" {
 			processes, orphans = 4, 40
 		}
 		sessions := names("s", orphans)
 		orphan(t, s, w, sessions...)
-		var booting []*process
+		var booting []*child
 		for range processes {
 			booting = append(booting, job{Do: drainAll, Site: s}.start(t))
 		}
@@ -74,7 +74,7 @@ func TestBootTogether(t *testing.T) {
 // before the input.
 func TestLiveTraffic(t *testing.T) {
 	const each = 6
-	sites(t, func(t *testing.T, s site, w world) {
+	sites(t, func(t *testing.T, s site, w opened) {
 		crashed, both, other := names("crashed", each), names("both", each), names("other", each)
 		orphan(t, s, w, append(crashed, both...)...)
 		draining, serving := w.start(t, nil), w.start(t, nil)
@@ -116,7 +116,7 @@ func TestLiveTraffic(t *testing.T) {
 
 // A session whose first turn crashed has no settled turn. A drain still finds its run.
 func firstTurnCrashed(t *testing.T) {
-	sites(t, func(t *testing.T, s site, w world) {
+	sites(t, func(t *testing.T, s site, w opened) {
 		orphan(t, s, w, "s")
 		b := w.start(t, nil)
 		for session, err := range w.checkpoints.Sessions(t.Context(), checkpoint.SessionQuery{Orchestrator: b.Name()}) {
@@ -134,7 +134,7 @@ func firstTurnCrashed(t *testing.T) {
 // A process was killed after a turn had settled and before its run was deleted. A drain deletes the run and does not
 // run it again.
 func finishedRun(t *testing.T) {
-	sites(t, func(t *testing.T, s site, w world) {
+	sites(t, func(t *testing.T, s site, w opened) {
 		job{
 			Do: execute, Site: s, Body: finish, DieIn: "delete", Sessions: []string{"s"},
 			Text: "hello",

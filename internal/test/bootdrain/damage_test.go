@@ -88,7 +88,7 @@ func (s site) bySQL(ctx context.Context, text string) error {
 // One of several runs is damaged. A drain finishes the others, and names the damaged run. An operator can abandon or
 // delete it, and can delete a session whose head is gone.
 func TestDamagedRun(t *testing.T) {
-	sites(t, func(t *testing.T, s site, w world) { damagedRun(t, s, w, s.spoil) })
+	sites(t, func(t *testing.T, s site, w opened) { damagedRun(t, s, w, s.spoil) })
 }
 
 // If PostgreSQL itself cannot read a run, the run is damaged.
@@ -112,7 +112,7 @@ func TestLostChunk(t *testing.T) {
 	})
 }
 
-func damagedRun(t *testing.T, s site, w world, spoil func(ctx context.Context, session string) error) {
+func damagedRun(t *testing.T, s site, w opened, spoil func(ctx context.Context, session string) error) {
 	t.Helper()
 	ctx := patience(t)
 	sessions := []string{"a", "b", "c", "d", "e"}

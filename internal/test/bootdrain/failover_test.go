@@ -67,7 +67,7 @@ func newTraffic(t *testing.T, r *testenv.Replicated) *traffic {
 	f.changed = sync.NewCond(&f.mu)
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
-	for _, process := range []string{"a", "b"} {
+	for _, child := range []string{"a", "b"} {
 		p := anyOf(t, r)
 		checkpoints, snapshots := pgcheckpoint.New(p, nil), pgsnapshot.New(p, nil)
 		if _, err := p.Exec(ctx, checkpoints.Schema()+snapshots.Schema()); err != nil {
@@ -76,8 +76,8 @@ func newTraffic(t *testing.T, r *testenv.Replicated) *traffic {
 		recording, plain := listener(t, checkpoints, snapshots), listener(t, checkpoints, nil)
 		all.Go(func() { _ = bootdrain.Watch(ctx, recording, &bootdrain.Options{Every: time.Second, Logger: quiet}) })
 		for i := range 4 {
-			all.Go(func() { f.call(ctx, recording, fmt.Sprintf("recorded %d", i), process) })
-			all.Go(func() { f.call(ctx, plain, fmt.Sprintf("plain %d", i), process) })
+			all.Go(func() { f.call(ctx, recording, fmt.Sprintf("recorded %d", i), child) })
+			all.Go(func() { f.call(ctx, plain, fmt.Sprintf("plain %d", i), child) })
 		}
 	}
 	f.stop = func() { cancel(); all.Wait() }

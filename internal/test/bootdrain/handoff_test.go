@@ -17,7 +17,7 @@ import (
 // fast.
 func handedOff(t *testing.T) {
 	const soon, tries = 2 * time.Second, 3
-	sites(t, func(t *testing.T, s site, w world) {
+	sites(t, func(t *testing.T, s site, w opened) {
 		for try := range tries {
 			took := handOff(t, s, w, fmt.Sprint("s ", try))
 			t.Logf("taken up after %v", took)
@@ -30,7 +30,7 @@ func handedOff(t *testing.T) {
 }
 
 // handOff hands a run off, and returns the time until the intent starts again.
-func handOff(t *testing.T, s site, w world, session string) time.Duration {
+func handOff(t *testing.T, s site, w opened, session string) time.Duration {
 	t.Helper()
 	p := job{Do: execute, Site: s, Body: wait, Sessions: []string{session}, Text: "hello"}.start(t)
 	p.hear(inFlight)
@@ -84,10 +84,10 @@ const attempts = 3
 
 // A run that kills its process kills this many processes, and is then parked.
 func poison(t *testing.T) {
-	sites(t, func(t *testing.T, s site, w world) {
+	sites(t, func(t *testing.T, s site, w opened) {
 		job{Do: execute, Site: s, Body: die, Sessions: []string{"s"}, Text: "poison"}.start(t).killed()
 		w.free(t, "s")
-		boot := func() *process {
+		boot := func() *child {
 			p := job{Do: drainAll, Site: s, Body: die}.start(t)
 			p.hear(ready)
 			p.goOn()

@@ -328,8 +328,8 @@ func (g *guarded) takeover(ctx context.Context, s *pgcheckpoint.Store, r *pgsnap
 
 // watched makes a watcher, and removes one that has been silent for long.
 func (g *guarded) watched(ctx context.Context, s *pgcheckpoint.Store) error {
-	for _, process := range []string{"a", "a", "b"} {
-		if _, err := s.Watch(ctx, "bot", "v1", process, time.Minute); err != nil {
+	for _, child := range []string{"a", "a", "b"} {
+		if _, err := s.Watch(ctx, "bot", "v1", child, time.Minute); err != nil {
 			return err
 		}
 	}

@@ -15,21 +15,21 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint"
 )
 
-// A process is another process, which does a job. It does not outlive the test.
-type process struct {
+// A child is another process, which does a job. It does not outlive the test.
+type child struct {
 	t   *testing.T
 	cmd *exec.Cmd
 	in  io.WriteCloser
 	out *bufio.Scanner
 }
 
-func (j job) start(t *testing.T) *process {
+func (j job) start(t *testing.T) *child {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &process{t: t, cmd: exec.CommandContext(patience(t), exe)}
+	p := &child{t: t, cmd: exec.CommandContext(patience(t), exe)}
 	p.cmd.Env = append(os.Environ(), jobEnv+"="+j.text())
 	p.cmd.Stderr = os.Stderr
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
@@ -53,7 +53,7 @@ func (j job) start(t *testing.T) *process {
 }
 
 // hear waits for the next line of the process.
-func (p *process) hear(want string) {
+func (p *child) hear(want string) {
 	p.t.Helper()
 	if !p.out.Scan() || p.out.Text() != want {
 		p.t.Fatalf("the process says %q, want %q", p.out.Text(), want)
@@ -61,7 +61,7 @@ func (p *process) hear(want string) {
 }
 
 // outcomes waits for the last line of a drain.
-func (p *process) outcomes() outcomes {
+func (p *child) outcomes() outcomes {
 	p.t.Helper()
 	var sum outcomes
 	if !p.out.Scan() {
@@ -74,7 +74,7 @@ func (p *process) outcomes() outcomes {
 	return sum
 }
 
-func (p *process) goOn() {
+func (p *child) goOn() {
 	p.t.Helper()
 	if _, err := io.WriteString(p.in, "go on\n"); err != nil {
 		p.t.Fatal(err)
@@ -82,7 +82,7 @@ func (p *process) goOn() {
 }
 
 // exit waits for the end of a process that has done its job.
-func (p *process) exit() {
+func (p *child) exit() {
 	p.t.Helper()
 	if err := p.cmd.Wait(); err != nil {
 		p.t.Fatal(err)
@@ -90,7 +90,7 @@ func (p *process) exit() {
 }
 
 // kill kills the process with SIGKILL.
-func (p *process) kill() {
+func (p *child) kill() {
 	p.t.Helper()
 	if err := p.cmd.Process.Kill(); err != nil {
 		p.t.Fatal(err)
@@ -99,7 +99,7 @@ func (p *process) kill() {
 }
 
 // killed waits for the death of a process. If the process ends in another way, killed fails the test.
-func (p *process) killed() {
+func (p *child) killed() {
 	p.t.Helper()
 	for p.out.Scan() {
 		p.t.Errorf("the process lives, and says %q", p.out.Text())
@@ -112,7 +112,7 @@ func (p *process) killed() {
 
 // orphan leaves an input "hello" in flight in each session, in a process that is killed in the intent. Its leases end
 // at once.
-func orphan(t *testing.T, s site, w world, sessions ...string) {
+func orphan(t *testing.T, s site, w opened, sessions ...string) {
 	t.Helper()
 	p := job{Do: execute, Site: s, Body: wait, Sessions: sessions, Text: "hello"}.start(t)
 	p.hear(inFlight)
@@ -121,7 +121,7 @@ func orphan(t *testing.T, s site, w world, sessions ...string) {
 }
 
 // free takes sessions from a dead owner and releases them, so that no caller has to wait for the leases.
-func (w world) free(t *testing.T, sessions ...string) {
+func (w opened) free(t *testing.T, sessions ...string) {
 	t.Helper()
 	for _, session := range sessions {
 		key := checkpoint.Key{Orchestrator: "support", Session: session}

@@ -35,9 +35,9 @@ type fleet struct {
 
 // A look is one pass.
 type look struct {
-	process string
-	all     bool
-	at      time.Duration
+	child string
+	all   bool
+	at    time.Duration
 }
 
 func newFleet(sessions int) *fleet {
@@ -51,17 +51,17 @@ func newFleet(sessions int) *fleet {
 // A member is a process of a fleet.
 type member struct {
 	*fleet
-	process string
-	takes   time.Duration // for one recovery
-	fails   bool          // each recovery fails
-	dead    *bool         // protected by the fleet's mu
-	down    bool          // the watcher is unknown
+	child string
+	takes time.Duration // for one recovery
+	fails bool          // each recovery fails
+	dead  *bool         // protected by the fleet's mu
+	down  bool          // the watcher is unknown
 	// skew is how far the clock was set back that measures how long another process is the watcher.
 	skew time.Duration
 }
 
 func (f *fleet) member(i int) member {
-	return member{fleet: f, process: fmt.Sprint("p", i), dead: new(bool)}
+	return member{fleet: f, child: fmt.Sprint("p", i), dead: new(bool)}
 }
 
 func (member) Name() string { return "member" }
@@ -77,13 +77,13 @@ func (m member) Watching(ctx context.Context, every, d time.Duration) (time.Dura
 	if m.skew > 0 {
 		return m.skew, nil
 	}
-	return m.store.Watch(ctx, "member", every.String(), m.process, d)
+	return m.store.Watch(ctx, "member", every.String(), m.child, d)
 }
 
 func (m member) Recoverable(_ context.Context, all bool) iter.Seq2[string, error] {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.looks = append(m.looks, look{m.process, all, time.Since(m.start)})
+	m.looks = append(m.looks, look{m.child, all, time.Since(m.start)})
 	left := maps.Clone(m.sessions)
 	return func(yield func(string, error) bool) {
 		for session := range left {
@@ -102,7 +102,7 @@ func (m member) Recover(ctx context.Context, session string) (string, error) {
 	found := m.sessions[session]
 	delete(m.sessions, session)
 	if found {
-		m.by[session] = m.process
+		m.by[session] = m.child
 	}
 	m.mu.Unlock()
 	if !found {
@@ -184,7 +184,7 @@ func killWatcher(t *testing.T, every time.Duration) {
 		m := f.member(i)
 		own, stop := context.WithCancel(ctx)
 		// Calls after the kill have no effect.
-		kill[m.process] = func() {
+		kill[m.child] = func() {
 			*m.dead = true
 			stop()
 		}
@@ -193,7 +193,7 @@ func killWatcher(t *testing.T, every time.Duration) {
 	time.Sleep(time.Minute)
 	f.mu.Lock()
 	last := f.looks[len(f.looks)-1]
-	kill[last.process]()
+	kill[last.child]()
 	f.looks = nil
 	f.mu.Unlock()
 	if every == 0 {
@@ -204,8 +204,8 @@ func killWatcher(t *testing.T, every time.Duration) {
 	all.Wait()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if all, _ := f.count(); all == 0 || f.looks[0].process == last.process {
-		t.Errorf("with passes each %v, that long after %s was killed %+v", every, last.process, f.looks)
+	if all, _ := f.count(); all == 0 || f.looks[0].child == last.child {
+		t.Errorf("with passes each %v, that long after %s was killed %+v", every, last.child, f.looks)
 	}
 }
 
@@ -221,8 +221,8 @@ func TestWatchersHelp(t *testing.T) {
 		}
 		f.watch(t, 20*time.Second, &bootdrain.Options{Logger: quiet, Concurrency: 4}, members...)
 		each := make(map[string]int)
-		for _, process := range f.by {
-			each[process]++
+		for _, child := range f.by {
+			each[child]++
 		}
 		if len(f.sessions) > 0 || len(each) != len(members) {
 			t.Errorf("after 20 s, which is twice as long as all need, %d of 200 runs are left; recovered by %v",
@@ -268,7 +268,7 @@ func TestWatcherFails(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		cancel()
 		all.Wait()
-		if f.by["a"] != good.process {
+		if f.by["a"] != good.child {
 			t.Errorf("after ten seconds the run is recovered by %q", f.by["a"])
 		}
 	})

@@ -25,10 +25,10 @@ import (
 
 // An act is a request of a process to its bot: to be the watcher, or a pass.
 type act struct {
-	process string
-	ask     bool
-	d       time.Duration // the time asked for
-	all     bool
+	child string
+	ask   bool
+	d     time.Duration // the time asked for
+	all   bool
 }
 
 // An actor is a member that notes its acts.
@@ -39,7 +39,7 @@ type actor struct {
 
 func (a actor) Watching(ctx context.Context, every, d time.Duration) (time.Duration, error) {
 	a.mu.Lock()
-	*a.acts = append(*a.acts, act{process: a.process, ask: true, d: d})
+	*a.acts = append(*a.acts, act{child: a.child, ask: true, d: d})
 	a.mu.Unlock()
 	return a.member.Watching(ctx, every, d)
 }
@@ -61,7 +61,7 @@ func acts(t *testing.T, processes int, while time.Duration) (all []act) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		for _, l := range f.looks {
-			all = append(all, act{process: l.process, all: l.all})
+			all = append(all, act{child: l.child, all: l.all})
 		}
 	})
 	return all
@@ -184,7 +184,7 @@ func costOfWatching(t *testing.T, runs, processes int) load {
 	bots := make(map[string]*bot)
 	for i := range processes {
 		p := m.pool(t, server.URL)
-		b, err := world{checkpoints: pgcheckpoint.New(p, nil), snapshots: pgsnapshot.New(p, nil)}.bot(nil)
+		b, err := opened{checkpoints: pgcheckpoint.New(p, nil), snapshots: pgsnapshot.New(p, nil)}.bot(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -193,20 +193,20 @@ func costOfWatching(t *testing.T, runs, processes int) load {
 	do := func(a act) {
 		t.Helper()
 		if a.ask {
-			if _, err := bots[a.process].Watching(t.Context(), 5*time.Second, a.d); err != nil {
+			if _, err := bots[a.child].Watching(t.Context(), 5*time.Second, a.d); err != nil {
 				t.Fatal(err)
 			}
 			return
 		}
-		for session, err := range bots[a.process].Recoverable(t.Context(), a.all) {
+		for session, err := range bots[a.child].Recoverable(t.Context(), a.all) {
 			t.Fatalf("there is something to recover: %q, %v", session, err)
 		}
 	}
 	// The first round prepares statements.
-	for process := range bots {
-		do(act{process: process, ask: true})
-		do(act{process: process})
-		do(act{process: process, all: true})
+	for child := range bots {
+		do(act{child: child, ask: true})
+		do(act{child: child})
+		do(act{child: child, all: true})
 	}
 	plan := acts(t, processes, parts*20*time.Second)
 	before := m.read(t)

@@ -39,15 +39,15 @@ type site struct {
 	Effects string
 }
 
-// A world is a site as a process sees it.
-type world struct {
+// An opened site is a site as a process sees it.
+type opened struct {
 	checkpoints checkpoint.Store
 	snapshots   snapshot.Store
 	effects     string
 	close       func()
 }
 
-func (s site) open(ctx context.Context) (w world, err error) {
+func (s site) open(ctx context.Context) (w opened, err error) {
 	w.effects = s.Effects
 	var closers []func() error
 	w.close = func() {
@@ -90,7 +90,7 @@ func (s site) open(ctx context.Context) (w world, err error) {
 }
 
 // sites runs test on each pair of stores.
-func sites(t *testing.T, test func(*testing.T, site, world)) {
+func sites(t *testing.T, test func(*testing.T, site, opened)) {
 	t.Helper()
 	tests := make(map[string]func(*testing.T))
 	for name, build := range map[string]func(*testing.T) site{
@@ -116,7 +116,7 @@ func together(t *testing.T, tests map[string]func(*testing.T)) {
 	all.Wait()
 }
 
-func openSite(t *testing.T, s site) world {
+func openSite(t *testing.T, s site) opened {
 	t.Helper()
 	w, err := s.open(t.Context())
 	t.Cleanup(w.close)
@@ -169,7 +169,7 @@ type (
 type talk struct{ Said []string }
 
 // start returns the bot of one process. Its turns note their start, and then run body.
-func (w world) start(t *testing.T, body func(context.Context, *turn) error) *bot {
+func (w opened) start(t *testing.T, body func(context.Context, *turn) error) *bot {
 	t.Helper()
 	b, err := w.bot(body)
 	if err != nil {
@@ -181,7 +181,7 @@ func (w world) start(t *testing.T, body func(context.Context, *turn) error) *bot
 // With these limits, no lease ends too soon on a busy machine, and none is renewed.
 var limits = orchestrator.Limits{LeaseTTL: time.Hour, SettleTimeout: time.Minute, Attempts: attempts}
 
-func (w world) bot(body func(context.Context, *turn) error) (*bot, error) {
+func (w opened) bot(body func(context.Context, *turn) error) (*bot, error) {
 	return orchestrator.New(orchestrator.Definition[talk]{
 		Name: "support", First: "work",
 		Intents: orchestrator.Intents[talk]{"work": {Run: func(ctx context.Context, t *turn) error {
@@ -200,7 +200,7 @@ func (w world) bot(body func(context.Context, *turn) error) (*bot, error) {
 var quiet = slog.New(slog.DiscardHandler)
 
 // note notes for all processes that an intent has started.
-func (w world) note(t *turn) error {
+func (w opened) note(t *turn) error {
 	f, err := os.OpenFile(w.effects, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -210,7 +210,7 @@ func (w world) note(t *turn) error {
 }
 
 // wantStarts checks how often the intent of an input has started, in all processes together.
-func (w world) wantStarts(t *testing.T, session, text string, want int) {
+func (w opened) wantStarts(t *testing.T, session, text string, want int) {
 	t.Helper()
 	notes, err := os.ReadFile(w.effects)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/bootdrain"
+	"github.com/holdfast-go/holdfast/internal/faulttest"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/snapshot"
@@ -48,7 +49,7 @@ func work(text string) error {
 		return err
 	}
 	if k.DieIn == "delete" {
-		w.snapshots = deadly{w.snapshots}
+		w.snapshots = deadly(w.snapshots)
 	}
 	if k.bot, err = w.bot(k.body); err != nil {
 		return err
@@ -91,12 +92,13 @@ func suicide() {
 	select {} // the signal is on its way
 }
 
-// A deadly store kills the process that is about to delete the run of a settled turn.
-type deadly struct{ snapshot.Store }
-
-func (deadly) Delete(context.Context, snapshot.Key, string, lock.Fence) error {
-	suicide()
-	return nil
+// deadly is a snapshot store that kills the process which is about to delete the run of a settled turn.
+func deadly(s snapshot.Store) snapshot.Store {
+	return faulttest.Snapshots(s, faulttest.On(
+		func(context.Context, faulttest.Call, func(context.Context) error) error {
+			suicide()
+			return nil
+		}, "Delete"))
 }
 
 // execute begins the turns, one after the other. When it is told to go on, it hands them off.
