@@ -114,9 +114,8 @@ func TestCompactionCrashes(t *testing.T) {
 			bot := w.start(t, echo(), Options{Compaction: compaction})
 			execute(t, bot, Input{Text: "x"})
 			execute(t, bot, Input{Text: "x"})
-			dying := w
 			g := &grave{world: w}
-			dying.checkpoints, dying.snapshots = buriedCheckpoints{w.checkpoints, g}, buriedSnapshots{w.snapshots, g}
+			dying := g.ends()
 			crash := compaction
 			crash.Run = func(ctx context.Context, r orchestrator.Range) (orchestrator.Usage, error) {
 				used, err := c.run(ctx, r)

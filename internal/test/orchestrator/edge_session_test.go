@@ -7,9 +7,8 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
-	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/internal/faulttest"
 	"github.com/holdfast-go/holdfast/orchestrator"
-	"github.com/holdfast-go/holdfast/snapshot"
 )
 
 // No session has the empty name. Abandon of that name returns an error, and ends no waiting call.
@@ -141,17 +140,11 @@ func TestTraceOfRefused(t *testing.T) {
 	}
 }
 
-type noAdopt struct{ snapshot.Store }
-
-func (noAdopt) Adopt(context.Context, snapshot.Key, lock.Fence, int) (snapshot.Run, error) {
-	return snapshot.Run{}, errors.New("no reply")
-}
-
 // If the fate of a run in flight is unknown, the error does not say that the input was refused.
 func TestLeftNotRefused(t *testing.T) {
 	w := newWorld()
 	w.crash(t, steps, Input{Text: "a", RequestID: "r"})
-	w.snapshots = noAdopt{w.snapshots}
+	w.snapshots = faulttest.Snapshots(w.snapshots, faulttest.Fail(errors.New("no reply"), "Adopt"))
 	bot := w.start(t, steps(nil), Options{Limits: orchestrator.Limits{SettleTimeout: 30 * time.Millisecond}})
 	events := new(diary)
 	_, err := bot.Execute(t.Context(), "s", Input{Text: "a", RequestID: "r"},
@@ -190,7 +183,11 @@ func TestEventIsOwn(t *testing.T) {
 
 // A claim that hangs is bounded by LockWait.
 func TestClaimHangs(t *testing.T) {
-	bot, err := orchestrator.New(echo(), hungClaim{new(checkpoint.Memory)},
+	hung := func(ctx context.Context, _ faulttest.Call, _ func(context.Context) error) error {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	bot, err := orchestrator.New(echo(), faulttest.Checkpoints(new(checkpoint.Memory), faulttest.On(hung, "Claim")),
 		&Options{Logger: quiet(), Limits: orchestrator.Limits{
 			LockWait:      30 * time.Millisecond,
 			SettleTimeout: 10 * time.Millisecond,
@@ -200,13 +197,4 @@ func TestClaimHangs(t *testing.T) {
 	}
 	_, err = bot.Execute(soon(t), "s", Input{}, nil)
 	wantErr(t, err, orchestrator.ErrBusy)
-}
-
-type hungClaim struct{ checkpoint.Store }
-
-func (hungClaim) Claim(
-	ctx context.Context, _ checkpoint.Key, _ checkpoint.ClaimRequest,
-) (c checkpoint.Claimed, err error) {
-	<-ctx.Done()
-	return c, ctx.Err()
 }

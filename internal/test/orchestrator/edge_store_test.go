@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/faulttest"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/retry"
@@ -106,7 +107,7 @@ func TestAdoptsNothingLate(t *testing.T) {
 		s.crash(Input{Text: "b"})
 		slow := scribe(nil)
 		slow.Deliver = func(context.Context, *Result) error { time.Sleep(2 * ttl); return nil }
-		late := &stage{t, world{unrenewed{w.checkpoints}, w.snapshots}}
+		late := &stage{t, world{unrenewed(w.checkpoints), w.snapshots}}
 		p := late.processOf(slow, Options{Limits: orchestrator.Limits{LeaseTTL: ttl}})
 		_, err := p.Resume(t.Context(), scribeKey.Session, nil)
 		wantErr(t, err, lock.ErrExpired)
@@ -247,7 +248,7 @@ func TestDeliversNothingLate(t *testing.T) {
 			t.Fatalf("%d calls", calls)
 		}
 		fail, calls = nil, 0
-		late := world{unrenewed{store}, nil}.start(t, d, Options{Limits: orchestrator.Limits{LeaseTTL: ttl}})
+		late := world{unrenewed(store), nil}.start(t, d, Options{Limits: orchestrator.Limits{LeaseTTL: ttl}})
 		if _, err := late.Execute(t.Context(), "s", Input{Text: "b"}, nil); err == nil {
 			t.Error("it settles")
 		}
@@ -363,7 +364,7 @@ func TestUnsavedBranchStops(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
-			w.snapshots = refusing{w.snapshots, c.verdict}
+			w.snapshots = faulttest.Snapshots(w.snapshots, faulttest.Fail(c.verdict, "Save"))
 			var cause error
 			there := make(chan struct{})
 			bot := w.start(t, fork(func(ctx context.Context, name string, _ *Turn) error {
@@ -385,14 +386,6 @@ func TestUnsavedBranchStops(t *testing.T) {
 		})
 	}
 }
-
-// A refusing store saves nothing.
-type refusing struct {
-	snapshot.Store
-	verdict error
-}
-
-func (r refusing) Save(context.Context, snapshot.Run) error { return r.verdict }
 
 // A branch that has finished does not run again, also if it was the last to finish and its caller was gone. If another
 // turn has settled in between, the branch runs again: it started from an older state.

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/faulttest"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/snapshot"
@@ -200,8 +201,8 @@ func (w world) crashWith(t testing.TB, d func(die func()) Def, in Input, call *o
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	grave := &grave{world: w}
-	o := Options{Snapshots: buriedSnapshots{w.snapshots, grave}, Logger: quiet()}
-	bot, err := orchestrator.New(d(grave.die), buriedCheckpoints{w.checkpoints, grave}, &o)
+	ends := grave.ends()
+	bot, err := orchestrator.New(d(grave.die), ends.checkpoints, &Options{Snapshots: ends.snapshots, Logger: quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,59 +234,19 @@ var errDead = errors.New("the process is dead")
 
 func (g *grave) die() { g.dead.Store(true) }
 
-func (g *grave) err() error {
-	if g.dead.Load() {
-		// No answer is as final, so the process ends at once.
-		return lock.ErrFenced
-	}
-	return nil
-}
+// ends are the stores as the process sees them.
+func (g *grave) ends() world { return g.endsOf("Append", "Mark", "Remove", "Save", "Delete") }
 
-type buriedCheckpoints struct {
-	checkpoint.Store
-	grave *grave
-}
-
-func (b buriedCheckpoints) Append(
-	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
-) error {
-	if err := b.grave.err(); err != nil {
-		return err
-	}
-	return b.Store.Append(ctx, l, cp, o)
-}
-
-func (b buriedCheckpoints) Delete(ctx context.Context, l checkpoint.Lease) error {
-	if err := b.grave.err(); err != nil {
-		return err
-	}
-	return b.Store.Delete(ctx, l)
-}
-
-func (b buriedCheckpoints) Mark(ctx context.Context, l checkpoint.Lease, m checkpoint.Marks) error {
-	if err := b.grave.err(); err != nil {
-		return err
-	}
-	return b.Store.Mark(ctx, l, m)
-}
-
-type buriedSnapshots struct {
-	snapshot.Store
-	grave *grave
-}
-
-func (b buriedSnapshots) Save(ctx context.Context, r snapshot.Run) error {
-	if err := b.grave.err(); err != nil {
-		return err
-	}
-	return b.Store.Save(ctx, r)
-}
-
-func (b buriedSnapshots) Delete(ctx context.Context, k snapshot.Key, id string, f lock.Fence) error {
-	if err := b.grave.err(); err != nil {
-		return err
-	}
-	return b.Store.Delete(ctx, k, id, f)
+// endsOf is ends for a process that only these methods fence. No answer is as final as that of a fence, so the process
+// ends at once.
+func (g *grave) endsOf(methods ...string) world {
+	around := faulttest.On(func(ctx context.Context, _ faulttest.Call, next func(context.Context) error) error {
+		if g.dead.Load() {
+			return lock.ErrFenced
+		}
+		return next(ctx)
+	}, methods...)
+	return world{faulttest.Checkpoints(g.checkpoints, around), faulttest.Snapshots(g.snapshots, around)}
 }
 
 // seize claims a session, from its owner if it has one.

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/holdfast-go/holdfast/internal/faulttest"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
@@ -48,7 +49,7 @@ func (w *witness) delivery(r *Result) {
 }
 
 // watching sends a request. It finds runs that settle although they have ended and not begun again since.
-func (w *witness) watching(r request, send func(context.Context) error) func(context.Context) error {
+func (w *witness) watching(r faulttest.Call, send func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		before := w.asked(r)
 		err := send(ctx)
@@ -66,32 +67,32 @@ type life struct {
 }
 
 // asked returns the life of a run at the time of a request.
-func (w *witness) asked(r request) life {
+func (w *witness) asked(r faulttest.Call) life {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if r.method == "Begin" {
-		w.lives[r.run] = life{begun: w.lives[r.run].begun + 1}
+	if r.Method == "Begin" {
+		w.lives[r.Run] = life{begun: w.lives[r.Run].begun + 1}
 	}
-	return w.lives[r.run]
+	return w.lives[r.Run]
 }
 
 // answered notes the effect of a request, unless the run has begun again meanwhile.
-func (w *witness) answered(r request, before life) {
+func (w *witness) answered(r faulttest.Call, before life) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	now := w.lives[r.run]
+	now := w.lives[r.Run]
 	switch {
 	// An answer that came during this Begin may be about the life before.
-	case r.method == "Begin":
-		w.lives[r.run] = life{begun: now.begun + 1}
-	case r.method == "Append" && before.over && now == before:
-		w.wrong = append(w.wrong, fmt.Sprintf("%s: run %s has ended, and is settled", r.session, r.run))
+	case r.Method == "Begin":
+		w.lives[r.Run] = life{begun: now.begun + 1}
+	case r.Method == "Append" && before.over && now == before:
+		w.wrong = append(w.wrong, fmt.Sprintf("%s: run %s has ended, and is settled", r.Session, r.Run))
 	// If another owner settled the run, a late Begin has brought it back.
-	case r.method == "Save" && r.status == snapshot.Ended && now == before && len(w.settlers[r.run]) == 0:
-		w.lives[r.run] = life{now.begun, true}
+	case r.Method == "Save" && r.Status == snapshot.Ended && now == before && len(w.settlers[r.Run]) == 0:
+		w.lives[r.Run] = life{now.begun, true}
 	}
-	if r.method == "Append" && !slices.Contains(w.settlers[r.run], r.fence) {
-		w.settlers[r.run] = append(w.settlers[r.run], r.fence)
+	if r.Method == "Append" && !slices.Contains(w.settlers[r.Run], r.Fence) {
+		w.settlers[r.Run] = append(w.settlers[r.Run], r.Fence)
 	}
 }
 

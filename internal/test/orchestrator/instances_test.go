@@ -197,17 +197,17 @@ var (
 var repeatable = []string{"Append", "Mark", "Save", "Delete"}
 
 // pass is the network of an instance.
-func (i *instance) pass(ctx context.Context, r request, send func(context.Context) error) error {
+func (i *instance) pass(ctx context.Context, r faulttest.Call, send func(context.Context) error) error {
 	if stopped := i.stopped.Load(); stopped != nil {
 		<-*stopped
 	}
 	f := i.fleet
 	send = f.witness.watching(r, send)
-	if f.calm.Load() || r.method == "Renew" {
+	if f.calm.Load() || r.Method == "Renew" {
 		return send(ctx)
 	}
-	if r.method != "Claim" && f.chance(20) {
-		f.steal(f.another(i), r.session)
+	if r.Method != "Claim" && f.chance(20) {
+		f.steal(f.another(i), r.Session)
 	}
 	switch dice := f.below(1000); {
 	case dice < 3:
@@ -216,7 +216,7 @@ func (i *instance) pass(ctx context.Context, r request, send func(context.Contex
 	case dice < 8:
 		f.count.lost.Add(1)
 		return errors.Join(send(ctx), errLost)
-	case dice < 11 && slices.Contains(repeatable, r.method):
+	case dice < 11 && slices.Contains(repeatable, r.Method):
 		f.count.late.Add(1)
 		f.behind.Go(func() { _ = send(context.WithoutCancel(ctx)) })
 		return errLost

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/faulttest"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/snapshot"
@@ -17,7 +18,7 @@ import (
 
 // expiring returns a process of the stage whose leases are never renewed.
 func (s *stage) expiring(d Def, ttl time.Duration) *process {
-	late := &stage{s.T, world{unrenewed{s.checkpoints}, s.snapshots}}
+	late := &stage{s.T, world{unrenewed(s.checkpoints), s.snapshots}}
 	return late.processOf(d, Options{Limits: orchestrator.Limits{LeaseTTL: ttl}})
 }
 
@@ -180,17 +181,13 @@ func TestGrantedAfterPatience(t *testing.T) {
 	})
 }
 
-// lateRenewals is a checkpoint store that delays each Renew.
-type lateRenewals struct {
-	checkpoint.Store
-	after time.Duration
-}
-
-func (s lateRenewals) Renew(
-	ctx context.Context, ttl time.Duration, all []checkpoint.Lease,
-) ([]checkpoint.Lease, error) {
-	time.Sleep(s.after)
-	return s.Store.Renew(ctx, ttl, all)
+// lateRenewals returns a checkpoint store that delays each Renew.
+func lateRenewals(s checkpoint.Store, after time.Duration) checkpoint.Store {
+	return faulttest.Checkpoints(s, faulttest.On(
+		func(ctx context.Context, _ faulttest.Call, next func(context.Context) error) error {
+			time.Sleep(after)
+			return next(ctx)
+		}, "Renew"))
 }
 
 // A second claim replaces the first. Neither the timer of the first lease nor a late answer about it ends the turn.
@@ -221,7 +218,7 @@ func TestRenewedFenceOutlivesTheFirst(t *testing.T) {
 					}
 					return nil
 				}
-				there := &stage{t, world{lateRenewals{s.checkpoints, after}, s.snapshots}}
+				there := &stage{t, world{lateRenewals(s.checkpoints, after), s.snapshots}}
 				o := Options{Limits: orchestrator.Limits{LeaseTTL: 30 * time.Second, SettleTimeout: 20 * time.Second}}
 				p := there.processOf(d, o)
 				_, err := p.Execute(t.Context(), scribeKey.Session, in, nil)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/faulttest"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
@@ -93,8 +94,8 @@ func scribe(body func(context.Context, *Turn) error) Def {
 	}
 }
 
-func (p *process) pass(ctx context.Context, r request, send func(context.Context) error) error {
-	rule := p.rule(r.method)
+func (p *process) pass(ctx context.Context, r faulttest.Call, send func(context.Context) error) error {
+	rule := p.rule(r.Method)
 	if rule == nil {
 		return send(ctx)
 	}

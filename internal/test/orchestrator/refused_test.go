@@ -7,23 +7,10 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/faulttest"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
-
-// A full store refuses every Append. If it is told to, it leaves the first Append without an answer.
-type full struct {
-	checkpoint.Store
-	unanswered bool
-}
-
-func (f *full) Append(context.Context, checkpoint.Lease, checkpoint.Checkpoint, checkpoint.AppendOptions) error {
-	if f.unanswered {
-		f.unanswered = false
-		return errLost
-	}
-	return checkpoint.ErrRefused
-}
 
 // A call that the server refuses has no effect, so its outcome is not in doubt. It is repeated, like a call without an
 // answer.
@@ -50,7 +37,15 @@ func TestRefused(t *testing.T) {
 	})
 	for name, unanswered := range map[string]bool{"append": false, "append, after one without an answer": true} {
 		t.Run(name, func(t *testing.T) {
-			w := world{&full{new(checkpoint.Memory), unanswered}, nil}
+			lost := unanswered
+			full := func(context.Context, faulttest.Call, func(context.Context) error) error {
+				if lost {
+					lost = false
+					return errLost
+				}
+				return checkpoint.ErrRefused
+			}
+			w := world{faulttest.Checkpoints(new(checkpoint.Memory), faulttest.On(full, "Append")), nil}
 			_, err := w.start(t, echo(), o).Execute(t.Context(), "s", Input{Text: "a"}, nil)
 			wantErr(t, err, checkpoint.ErrRefused)
 			if errors.Is(err, orchestrator.ErrIndeterminate) != unanswered {

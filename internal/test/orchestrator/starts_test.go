@@ -9,17 +9,16 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/faulttest"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/retry"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// unrenewed is a checkpoint store that cannot be reached to renew a lease.
-type unrenewed struct{ checkpoint.Store }
-
-func (unrenewed) Renew(context.Context, time.Duration, []checkpoint.Lease) ([]checkpoint.Lease, error) {
-	return nil, errors.New("no route to host")
+// unrenewed returns s, which cannot be reached to renew a lease.
+func unrenewed(s checkpoint.Store) checkpoint.Store {
+	return faulttest.Checkpoints(s, faulttest.Fail(errors.New("no route to host"), "Renew"))
 }
 
 // An itinerary is a bot that notes which of its functions run. A test can interrupt it at one of them.
@@ -77,7 +76,7 @@ func TestNothingStartsLate(t *testing.T) {
 			t.Run(name+", expired in "+at, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					i := &itinerary{at: at, do: func() { time.Sleep(2 * ttl) }}
-					w := world{unrenewed{new(checkpoint.Memory)}, new(snapshot.Memory)}
+					w := world{unrenewed(new(checkpoint.Memory)), new(snapshot.Memory)}
 					bot := w.start(t, i.definition(c.fanOut), Options{Limits: orchestrator.Limits{LeaseTTL: ttl}})
 					_, err := bot.Execute(t.Context(), "s", Input{Text: "a"}, nil)
 					wantErr(t, err, lock.ErrExpired)
@@ -118,7 +117,7 @@ func TestNothingFollowsLate(t *testing.T) {
 			return nil
 		}
 		summarized := 0
-		bot := world{unrenewed{store}, nil}.start(t, d, Options{
+		bot := world{unrenewed(store), nil}.start(t, d, Options{
 			Limits: orchestrator.Limits{LeaseTTL: ttl},
 			Compaction: orchestrator.Compaction{
 				After: 1, Keep: 1,

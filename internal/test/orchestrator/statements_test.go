@@ -3,7 +3,6 @@ package orchestrator_test
 import (
 	"context"
 	"fmt"
-	"iter"
 	"net"
 	"strconv"
 	"strings"
@@ -16,8 +15,8 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
+	"github.com/holdfast-go/holdfast/internal/faulttest"
 	"github.com/holdfast-go/holdfast/internal/testenv"
-	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/snapshot"
 	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
@@ -56,7 +55,16 @@ func newTariff(t *testing.T) *tariff {
 	if _, err := pool.Exec(t.Context(), checkpoints.Schema()+snapshots.Schema()); err != nil {
 		t.Fatal(err)
 	}
-	f.world = world{tolledCheckpoints{checkpoints, f}, tolledSnapshots{snapshots, f}}
+	toll := func(ctx context.Context, c faulttest.Call, next func(context.Context) error) error {
+		f.call(strings.ToLower(c.Method))
+		return next(ctx)
+	}
+	f.world = world{
+		faulttest.Checkpoints(checkpoints, faulttest.On(toll, "Claim", "Renew", "Append", "Mark", "Turns", "Sessions")),
+		tolledSnapshots{
+			faulttest.Snapshots(snapshots, toll), f, func() snapshot.Settle { return snapshots.Join(checkpoints) },
+		},
+	}
 	return f
 }
 
@@ -108,93 +116,24 @@ func (c *tolledConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-type tolledCheckpoints struct {
-	checkpoint.Store
-	tariff *tariff
-}
-
-func (s tolledCheckpoints) Claim(
-	ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest,
-) (checkpoint.Claimed, error) {
-	s.tariff.call("claim")
-	return s.Store.Claim(ctx, k, r)
-}
-
-func (s tolledCheckpoints) Renew(
-	ctx context.Context, ttl time.Duration, leases []checkpoint.Lease,
-) ([]checkpoint.Lease, error) {
-	s.tariff.call("renew")
-	return s.Store.Renew(ctx, ttl, leases)
-}
-
-func (s tolledCheckpoints) Append(
-	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
-) error {
-	s.tariff.call("append")
-	return s.Store.Append(ctx, l, cp, o)
-}
-
-func (s tolledCheckpoints) Mark(ctx context.Context, l checkpoint.Lease, m checkpoint.Marks) error {
-	s.tariff.call("mark")
-	return s.Store.Mark(ctx, l, m)
-}
-
-func (s tolledCheckpoints) Turns(
-	ctx context.Context, k checkpoint.Key, from int,
-) iter.Seq2[checkpoint.Checkpoint, error] {
-	s.tariff.call("turns")
-	return s.Store.Turns(ctx, k, from)
-}
-
-func (s tolledCheckpoints) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Seq2[string, error] {
-	s.tariff.call("sessions")
-	return s.Store.Sessions(ctx, q)
-}
-
+// tolledSnapshots joins with the checkpoint store of its tariff.
 type tolledSnapshots struct {
 	snapshot.Store
 	tariff *tariff
-}
-
-func (s tolledSnapshots) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error) {
-	s.tariff.call("begin")
-	return s.Store.Begin(ctx, r)
-}
-
-func (s tolledSnapshots) Adopt(
-	ctx context.Context, k snapshot.Key, f lock.Fence, maxAttempts int,
-) (snapshot.Run, error) {
-	s.tariff.call("adopt")
-	return s.Store.Adopt(ctx, k, f, maxAttempts)
-}
-
-func (s tolledSnapshots) Save(ctx context.Context, r snapshot.Run) error {
-	s.tariff.call("save")
-	return s.Store.Save(ctx, r)
-}
-
-func (s tolledSnapshots) Delete(ctx context.Context, k snapshot.Key, id string, f lock.Fence) error {
-	s.tariff.call("delete")
-	return s.Store.Delete(ctx, k, id, f)
+	join   func() snapshot.Settle
 }
 
 func (s tolledSnapshots) Join(turns checkpoint.Store) snapshot.Settle {
-	tolled, ok := turns.(tolledCheckpoints)
-	if !ok {
+	if turns != s.tariff.checkpoints {
 		return nil
 	}
-	settle := s.Store.(snapshot.Joiner).Join(tolled.Store)
+	settle := s.join()
 	return func(
 		ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
 	) (bool, error) {
 		s.tariff.call("settle")
 		return settle(ctx, l, cp, o)
 	}
-}
-
-func (s tolledSnapshots) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
-	s.tariff.call("runs")
-	return s.Store.Runs(ctx, q)
 }
 
 // rounds is a bot with n iterations.
@@ -300,7 +239,15 @@ func TestIdle(t *testing.T) {
 	f := newTariff(t)
 	const ttl = 1500 * time.Millisecond // enough on a slow machine
 	renewed := make(chan struct{}, 100)
-	f.checkpoints = tellsRenewals{f.checkpoints, renewed}
+	f.checkpoints = faulttest.Checkpoints(f.checkpoints, faulttest.On(
+		func(ctx context.Context, _ faulttest.Call, next func(context.Context) error) error {
+			err := next(ctx)
+			select {
+			case renewed <- struct{}{}:
+			default:
+			}
+			return err
+		}, "Renew"))
 	d := delivered(rounds(1))
 	d.Intents["echo"] = Intent{Run: func(ctx context.Context, _ *Turn) error {
 		select {
@@ -317,22 +264,6 @@ func TestIdle(t *testing.T) {
 	if got := f.bill(func() { time.Sleep(2 * ttl) }); got != (bill{}) {
 		t.Errorf("an idle bot cost %+v", got)
 	}
-}
-
-type tellsRenewals struct {
-	checkpoint.Store
-	renewed chan struct{}
-}
-
-func (s tellsRenewals) Renew(
-	ctx context.Context, ttl time.Duration, leases []checkpoint.Lease,
-) ([]checkpoint.Lease, error) {
-	lost, err := s.Store.Renew(ctx, ttl, leases)
-	select {
-	case s.renewed <- struct{}{}:
-	default:
-	}
-	return lost, err
 }
 
 // The cost of a drain: a few statements for each run in flight, and none for a session without a run.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/faulttest"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/snapshot"
@@ -32,13 +33,6 @@ func failsTurns() Def {
 	return d
 }
 
-// refusesBegin is a snapshot store that takes no run.
-type refusesBegin struct{ snapshot.Store }
-
-func (refusesBegin) Begin(context.Context, snapshot.Run) (*snapshot.Run, error) {
-	return nil, snapshot.ErrInvalid
-}
-
 // later lets the time pass after which a session that has settled nothing is retired, and returns how many were.
 func later(t *testing.T, bot *Bot) (retired int) {
 	t.Helper()
@@ -59,9 +53,11 @@ func TestStrangersLeaveNothing(t *testing.T) {
 		store   func(snapshot.Store) snapshot.Store
 		left    int
 	}{
-		"refused by Begin":                    {def: refusesInput()},
-		"refused by Begin, with an id":        {def: refusesInput(), request: "r"},
-		"refused by the store":                {def: echo(), store: func(s snapshot.Store) snapshot.Store { return refusesBegin{s} }},
+		"refused by Begin":             {def: refusesInput()},
+		"refused by Begin, with an id": {def: refusesInput(), request: "r"},
+		"refused by the store": {def: echo(), store: func(s snapshot.Store) snapshot.Store {
+			return faulttest.Snapshots(s, faulttest.Fail(snapshot.ErrInvalid, "Begin"))
+		}},
 		"failed":                              {def: failsTurns()},
 		"failed, with an id":                  {def: failsTurns(), request: "r", left: strangers},
 		"failed, without snapshots":           {def: failsTurns(), store: func(snapshot.Store) snapshot.Store { return nil }},
@@ -239,13 +235,9 @@ func TestFailedFirstTurnKeepsItsRun(t *testing.T) {
 	}
 }
 
-// unheard settles the first turn, and its answer never comes.
-type unheard struct{ checkpoint.Store }
-
-func (u unheard) Append(
-	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
-) error {
-	_ = u.Store.Append(ctx, l, cp, o)
+// unheard asks the store, and its answer never comes.
+func unheard(ctx context.Context, _ faulttest.Call, next func(context.Context) error) error {
+	_ = next(ctx)
 	return errLost
 }
 
@@ -254,7 +246,7 @@ func TestUnheardFirstTurnStays(t *testing.T) {
 	w := newWorld()
 	o := Options{Limits: orchestrator.Limits{SettleTimeout: 50 * time.Millisecond}}
 	for _, snapshots := range []snapshot.Store{w.snapshots, nil} {
-		w := world{unheard{new(checkpoint.Memory)}, snapshots}
+		w := world{faulttest.Checkpoints(new(checkpoint.Memory), faulttest.On(unheard, "Append")), snapshots}
 		bot := w.start(t, echo(), o)
 		_, err := bot.Execute(t.Context(), "s", Input{Text: "a"}, nil)
 		wantErr(t, err, orchestrator.ErrIndeterminate)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/faulttest"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
@@ -158,9 +159,9 @@ func TestRecoverableBeforeAnError(t *testing.T) {
 		t.Fatal(found, err)
 	}
 	for what, broken := range map[string]world{
-		"runs":     {w.checkpoints, listsAndFails{w.snapshots}},
-		"sessions": {sessionsFail{w.checkpoints}, w.snapshots},
-		"held":     {heldFails{w.checkpoints}, w.snapshots},
+		"runs":     {w.checkpoints, faulttest.Snapshots(w.snapshots, faulttest.On(listsAndFails, "Runs"))},
+		"sessions": {faulttest.Checkpoints(w.checkpoints, faulttest.Fail(errBot, "Sessions")), w.snapshots},
+		"held":     {faulttest.Checkpoints(w.checkpoints, faulttest.Fail(errBot, "Held")), w.snapshots},
 	} {
 		var sessions []string
 		failed := false
@@ -176,25 +177,8 @@ func TestRecoverableBeforeAnError(t *testing.T) {
 	}
 }
 
-type listsAndFails struct{ snapshot.Store }
-
-func (s listsAndFails) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
-	return func(yield func(snapshot.Run, error) bool) {
-		for r, err := range s.Store.Runs(ctx, q) {
-			if !yield(r, err) {
-				return
-			}
-		}
-		yield(snapshot.Run{}, errBot)
-	}
+// listsAndFails fails after what it has listed.
+func listsAndFails(ctx context.Context, _ faulttest.Call, next func(context.Context) error) error {
+	_ = next(ctx)
+	return errBot
 }
-
-type sessionsFail struct{ checkpoint.Store }
-
-func (sessionsFail) Sessions(context.Context, checkpoint.SessionQuery) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) { yield("", errBot) }
-}
-
-type heldFails struct{ checkpoint.Store }
-
-func (heldFails) Held(context.Context, string, []string) ([]string, error) { return nil, errBot }

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/faulttest"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/snapshot"
@@ -30,38 +31,12 @@ import (
 // take their time.
 func (w world) cutOff(t *testing.T, d func(die func()) Def, in Input) {
 	t.Helper()
-	late := new(atomic.Bool)
-	def := d(func() { late.Store(true) })
-	bot := world{lateCheckpoints{w.checkpoints, late}, lateSnapshots{w.snapshots, late}}.start(t, def, Options{})
+	g := &grave{world: w}
+	def := d(g.die)
+	bot := g.endsOf("Append", "Save").start(t, def, Options{})
 	_, err := bot.Execute(t.Context(), "s", in, nil)
 	wantErr(t, err, orchestrator.ErrIndeterminate)
 	w.freeUp(t, def.Name)
-}
-
-type lateCheckpoints struct {
-	checkpoint.Store
-	late *atomic.Bool
-}
-
-func (s lateCheckpoints) Append(
-	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
-) error {
-	if s.late.Load() {
-		return lock.ErrFenced
-	}
-	return s.Store.Append(ctx, l, cp, o)
-}
-
-type lateSnapshots struct {
-	snapshot.Store
-	late *atomic.Bool
-}
-
-func (s lateSnapshots) Save(ctx context.Context, r snapshot.Run) error {
-	if s.late.Load() {
-		return lock.ErrFenced
-	}
-	return s.Store.Save(ctx, r)
 }
 
 // Keep N leaves exactly the newest N turns, in the form in which the engine asks for them, on every store.
@@ -130,33 +105,22 @@ func TestDoneAndNotSettled(t *testing.T) {
 func TestSettleIsRepeated(t *testing.T) {
 	var charges, replies atomic.Int32
 	w := newWorld()
-	store := &stubborn{Store: w.checkpoints}
-	w.checkpoints = store
+	var appends atomic.Int32
+	w.checkpoints = faulttest.Checkpoints(w.checkpoints, faulttest.On(
+		func(ctx context.Context, _ faulttest.Call, next func(context.Context) error) error {
+			switch appends.Add(1) {
+			case 1:
+				return errors.New("connection refused")
+			case 2:
+				return errors.Join(next(ctx), errors.New("connection reset")) // it took effect
+			}
+			return next(ctx)
+		}, "Append"))
 	res := execute(t, w.start(t, charging(&charges, &replies)(nil), Options{}), Input{Text: "a"})
-	if res.State.N != 1 || charges.Load() != 1 || replies.Load() != 1 || store.appends.Load() != 3 {
+	if res.State.N != 1 || charges.Load() != 1 || replies.Load() != 1 || appends.Load() != 3 {
 		t.Errorf("charged %d times, replied %d times, appended %d times", charges.Load(), replies.Load(),
-			store.appends.Load())
+			appends.Load())
 	}
-}
-
-// A stubborn store answers the third Append only. The second took effect.
-type stubborn struct {
-	checkpoint.Store
-	appends atomic.Int32
-}
-
-func (s *stubborn) Append(
-	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
-) error {
-	n := s.appends.Add(1)
-	if n == 1 {
-		return errors.New("connection refused")
-	}
-	err := s.Store.Append(ctx, l, cp, o)
-	if n == 2 {
-		return errors.New("connection reset")
-	}
-	return err
 }
 
 // No other caller can finish a turn that has an owner, however many try.
