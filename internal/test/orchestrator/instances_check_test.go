@@ -101,7 +101,7 @@ func (f *fleet) violations(t *testing.T) []string {
 	t.Helper()
 	for n := range fleetSessions {
 		session := nameOf(n)
-		h := history{witness: &f.witness, session: session, turns: make(map[string]*Result)}
+		h := transcript{witness: &f.witness, session: session, turns: make(map[string]*Result)}
 		for res, err := range f.instances[0].serving(session).Turns(t.Context(), session) {
 			if err != nil {
 				t.Fatal(err)
@@ -119,20 +119,20 @@ func (f *fleet) violations(t *testing.T) []string {
 	return f.witness.wrong
 }
 
-// A history is the turns of a session.
-type history struct {
+// A transcript is the turns of a session.
+type transcript struct {
 	*witness
 	session string
 	kept    []*Result
 	turns   map[string]*Result // by input
 }
 
-func (h *history) errorf(format string, args ...any) {
+func (h *transcript) errorf(format string, args ...any) {
 	h.witness.errorf("%s: %s", h.session, fmt.Sprintf(format, args...))
 }
 
 // chain checks that each turn is the earlier state and the notes of its own input, and that no input is in two turns.
-func (h *history) chain() {
+func (h *transcript) chain() {
 	var before []string
 	shared := false // its predecessor has several settlers
 	for n, res := range h.kept {
@@ -155,7 +155,7 @@ func (h *history) chain() {
 
 // shared reports whether several owners were told that they have settled a run. Each has a result of its own. An owner
 // that was stopped on the way does not know that the store kept another result.
-func (h *history) shared(res *Result) bool { return len(h.settlers[res.RunID]) > 1 }
+func (h *transcript) shared(res *Result) bool { return len(h.settlers[res.RunID]) > 1 }
 
 // common returns the number of equal notes at the start of two states. In shared runs, the last word of a note differs.
 func common(a, b []string, shared bool) int {
@@ -168,7 +168,7 @@ func common(a, b []string, shared bool) int {
 
 func text(note string) string { return note[:strings.LastIndexByte(note, ' ')] }
 
-func (h *history) notes(res *Result, notes []string) {
+func (h *transcript) notes(res *Result, notes []string) {
 	ok := len(notes) == notesOf(res.Input)
 	for i, note := range notes {
 		ok = ok && text(note) == fmt.Sprintf("%s %d", res.Input.Text, i)
@@ -179,7 +179,7 @@ func (h *history) notes(res *Result, notes []string) {
 }
 
 // inputs checks that the stored turns are the turns that clients were told.
-func (h *history) inputs() {
+func (h *transcript) inputs() {
 	said := make(map[string]bool)
 	for _, in := range h.told[h.session] {
 		said[in.Text] = true
@@ -201,7 +201,7 @@ func (h *history) inputs() {
 }
 
 // same compares a result with the stored turn.
-func (h *history) same(how string, res, kept *Result) {
+func (h *transcript) same(how string, res, kept *Result) {
 	switch {
 	case h.shared(res):
 	case res.RunID != kept.RunID || res.Turn != kept.Turn:
@@ -215,7 +215,7 @@ func (h *history) same(how string, res, kept *Result) {
 }
 
 // order checks the order of turns: if one input was answered before another was sent, its turn comes first.
-func (h *history) order() {
+func (h *transcript) order() {
 	inputs := h.told[h.session]
 	for i, first := range inputs {
 		for _, second := range inputs[i+1:] {
@@ -229,7 +229,7 @@ func (h *history) order() {
 }
 
 // deliveries checks that each turn is delivered, for the first time after its predecessor was.
-func (h *history) deliveries() {
+func (h *transcript) deliveries() {
 	next := 0
 	for _, res := range h.delivered[h.session] {
 		switch {
