@@ -156,12 +156,30 @@ func (w world) begin(t *testing.T, r snapshot.Run) {
 }
 
 func fuzzTurn(t *testing.T, payload []byte) {
+	const state = `{"Said":["a","b"]}`
 	w := newWorld()
 	bot := w.start(t, echo(), Options{})
-	w.settle(t, execute(t, bot, Input{Text: "a"}), `{"Said":["a","b"]}`, string(payload))
+	w.settle(t, execute(t, bot, Input{Text: "a"}), state, string(payload))
 	for _, err := range bot.Turns(t.Context(), "s") {
 		known(t, "turns", err)
 	}
+	_, err := bot.Execute(t.Context(), "s", Input{RequestID: "r", Text: "b"}, nil)
+	if !errors.Is(err, orchestrator.ErrRequestReused) {
+		known(t, "repeat", err)
+	}
+	known(t, "fork", bot.Fork(t.Context(), "s", checkpoint.Newest, "forked"))
+	execute(t, bot, Input{Text: "c"})
+
+	d := echo()
+	d.Deliver = func(context.Context, *Result) error { return nil }
+	w = newWorld()
+	bot = w.start(t, d, Options{})
+	owed := checkpoint.AppendOptions{Owes: true, Release: true}
+	w.append(t, execute(t, bot, Input{Text: "a"}), state, string(payload), owed)
+	_, err = bot.Recover(t.Context(), "s")
+	known(t, "deliver", err)
+	_, err = bot.SkipDelivery(t.Context(), "s", "by hand")
+	known(t, "skip", err)
 	execute(t, bot, Input{Text: "c"})
 }
 

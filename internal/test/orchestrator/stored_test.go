@@ -191,6 +191,11 @@ func TestStoredTurn(t *testing.T) {
 // settle appends a turn of the bot echo with that payload, as the answer to request r.
 func (w world) settle(t testing.TB, before *Result, state, payload string) {
 	t.Helper()
+	w.append(t, before, state, payload, checkpoint.AppendOptions{Release: true})
+}
+
+func (w world) append(t testing.TB, before *Result, state, payload string, o checkpoint.AppendOptions) {
+	t.Helper()
 	c, err := seize(t.Context(), w.checkpoints, checkpoint.Key{Orchestrator: "echo", Session: "s"}, "another", 1<<30)
 	if err != nil {
 		t.Fatal(err)
@@ -198,7 +203,7 @@ func (w world) settle(t testing.TB, before *Result, state, payload string) {
 	cp := *c.Last
 	cp.Turn, cp.RunID, cp.RequestID = before.Turn+1, "by hand", "r"
 	cp.State, cp.Payload = json.RawMessage(state), json.RawMessage(payload)
-	if err := w.checkpoints.Append(t.Context(), c.Lease, cp, checkpoint.AppendOptions{Release: true}); err != nil {
+	if err := w.checkpoints.Append(t.Context(), c.Lease, cp, o); err != nil {
 		t.Fatal(err)
 	}
 }
