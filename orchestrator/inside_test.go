@@ -143,3 +143,35 @@ func TestTokensOfAnAttempt(t *testing.T) {
 		t.Errorf("the last token is %q", last)
 	}
 }
+
+// For a handler that is far behind, a token is joined to a token of its own attempt only.
+func TestTokensOfOthers(t *testing.T) {
+	of := Event{Kind: Token, Session: "s", RunID: "r", Turn: 1, Iteration: 1, Intent: "i", Attempt: 1, Delta: "a"}
+	for what, change := range map[string]func(*Event){
+		"session":   func(ev *Event) { ev.Session = "other" },
+		"run":       func(ev *Event) { ev.RunID = "other" },
+		"turn":      func(ev *Event) { ev.Turn = 2 },
+		"iteration": func(ev *Event) { ev.Iteration = 2 },
+		"intent":    func(ev *Event) { ev.Intent = "other" },
+		"attempt":   func(ev *Event) { ev.Attempt = 2 },
+	} {
+		b := backlog{most: 8}
+		for range 4 {
+			b.push(Event{Kind: IntentStarted, Session: "far behind"})
+		}
+		b.push(of)
+		ev := of
+		change(&ev)
+		b.push(ev)
+		b.push(of)
+		var tokens []string
+		for ev, more := b.pop(); more; ev, more = b.pop() {
+			if ev.Kind == Token {
+				tokens = append(tokens, ev.Delta)
+			}
+		}
+		if !slices.Equal(tokens, []string{"aa", "a"}) {
+			t.Errorf("another %s: tokens %q", what, tokens)
+		}
+	}
+}
