@@ -109,6 +109,34 @@ func TestDeletePlain(t *testing.T) {
 	}
 }
 
+// A session that cannot be read any more can be deleted, and is refused to every other call.
+func TestDeleteDamaged(t *testing.T) {
+	w := newWorld()
+	execute(t, w.start(t, echo(), Options{}), Input{Text: "x"})
+	bot := world{unreadable{w.checkpoints}, w.snapshots}.start(t, echo(), Options{})
+	_, err := bot.Execute(t.Context(), "s", Input{Text: "y"}, nil)
+	wantErr(t, err, checkpoint.ErrDamaged)
+	if err := bot.Delete(t.Context(), "s"); err != nil {
+		t.Fatal(err)
+	}
+	if got := turns(t, w.start(t, echo(), Options{})); len(got) != 0 {
+		t.Errorf("turns %q", got)
+	}
+}
+
+// An unreadable store finds every session damaged, and grants the lease under which it can be deleted.
+type unreadable struct{ checkpoint.Store }
+
+func (u unreadable) Claim(
+	ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest,
+) (checkpoint.Claimed, error) {
+	c, err := u.Store.Claim(ctx, k, r)
+	if err == nil {
+		err = checkpoint.Damaged(k, errors.New("the head is gone"))
+	}
+	return checkpoint.Claimed{Lease: c.Lease}, err
+}
+
 // A turn that calls for its own session gets an error instead of waiting for itself.
 func TestReentrant(t *testing.T) {
 	var bot *Bot
