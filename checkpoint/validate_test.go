@@ -30,7 +30,11 @@ func TestBounds(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
+	beyond := checkpoint.Newest
+	beyond++ // negative, if an int has 32 bits
 	for what, err := range map[string]error{
+		"more summarized":          checkpoint.Marks{Summarized: beyond}.Validate(),
+		"more delivered":           checkpoint.Marks{Delivered: beyond}.Validate(),
 		"fewer than no turns kept": kept(-1),
 		"lease too long":           claim(year + 1),
 		"lease too short":          claim(time.Microsecond - 1),

@@ -3,7 +3,7 @@
 //
 //	go run ./internal/test/mutants [flags] [packages]
 //
-// Without packages it takes the packages of its plan: the engine, and the memory and SQLite stores. A package that is not in
+// Without packages it takes those of its plan: the engine, and the memory and SQLite stores. A package that is not in
 // the plan is tested by its own tests. No file of the tree changes: go test gets the changed package by -overlay. That
 // package holds all changes, and the environment of the test switches one of them on. So each test is compiled once.
 //

@@ -8,16 +8,25 @@ type plan struct {
 	withServers bool
 }
 
-// The tests left out take long and make crashes of files or processes: they find what no other test does only where a
-// file is damaged.
+// crashes are tests that tear files or kill processes. They take long.
 const crashes = "Tear|Process|Killed|Crash|Bench"
+
+// slow are the tests of the engine that take longer than all others together: a crash at each point, and the largest
+// documents.
+const slow = "Everywhere|HangsInBytes|Fat|Heaviest|ManySessions|KeepNoMemory|InputLimit|LargestOfBoth|BesideInput|" +
+	"UnreadStream|LargeState|Convict|Chaos|TestSize|AsStored|StateLimit|Allocations|Strangers|ContextsLeft"
 
 var plans = []plan{
 	{pkg: "./checkpoint", suites: []suite{{pkg: "./checkpoint"}, {pkg: "./checkpoint/checkpointtest"}}},
 	{pkg: "./snapshot", suites: []suite{{pkg: "./snapshot"}, {pkg: "./snapshot/snapshottest"}}},
-	{pkg: "./checkpoint/sqlitecheckpoint", suites: []suite{{pkg: "./checkpoint/sqlitecheckpoint", skip: crashes}}},
+	{pkg: "./checkpoint/sqlitecheckpoint", suites: []suite{
+		{pkg: "./checkpoint/sqlitecheckpoint", skip: crashes},
+		{pkg: "./snapshot/sqlitesnapshot", run: "Join"},
+	}},
 	{pkg: "./snapshot/sqlitesnapshot", suites: []suite{{pkg: "./snapshot/sqlitesnapshot", skip: crashes}}},
-	{pkg: "./orchestrator", suites: []suite{{pkg: "./orchestrator"}, {pkg: "./internal/test/orchestrator"}}},
+	{pkg: "./orchestrator", suites: []suite{
+		{pkg: "./orchestrator"}, {pkg: "./internal/test/orchestrator", skip: slow},
+	}},
 	{
 		pkg: "./checkpoint/pgcheckpoint", suites: []suite{{pkg: "./checkpoint/pgcheckpoint", skip: crashes}},
 		withServers: true,
