@@ -36,7 +36,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 quick: ## run the tests that need no server, without the race detector; says what it skipped and why
-	@go run ./internal/testenv/quick $(PACKAGES)
+	@go run ./internal/testenv/quick ./internal/test/orchestrator $(PACKAGES)
 
 setup: ## install what the tests need and is missing, as root on Debian; says what and why
 	@go run ./internal/testenv/run -setup
