@@ -110,7 +110,7 @@ func TestMemoryWatchEnds(t *testing.T) {
 		watch("a", 0)
 		time.Sleep(time.Minute - 1)
 		watch("b", 1)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		watch("b", 0)
 		watch("a", time.Minute)
 	})
