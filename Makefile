@@ -5,11 +5,11 @@ CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/holdfast
 LINT  := $(CACHE)/golangci-lint-$(GOLANGCI_VERSION)/golangci-lint
 
 # Its modules, and all their packages: go.work makes one build of them.
-MODULES  := . ./examples ./internal/test ./internal/test/bench
+MODULES  := . ./examples ./internal/test/engine ./internal/test/bench
 PACKAGES := $(MODULES:%=%/...)
 
 # exec, so that a signal to make reaches the program that has to stop the servers.
-RUN := go build -o $(CACHE)/run ./internal/testenv/run && exec $(CACHE)/run
+RUN := go build -o $(CACHE)/run ./internal/test/testenv/run && exec $(CACHE)/run
 
 # Packages that turn bytes into bytes: a scanner of JSON, and SQLite with its C library, which are C translated to Go and
 # use memory that is not Go's. The race detector finds nothing in them and makes them ten times slower. So they are
@@ -19,8 +19,8 @@ RACE       := -race $(BYTES_ONLY:%=-gcflags=%=-race=false)
 
 # Packages that start no goroutine and share nothing, and the harness: make test does not look for races there, make race
 # and make soak do.
-PURE   := message|migrations|retry|internal/(citusrules|ids|jsontype|jsonvalue|logtext|pgstate|sqlname)
-SINGLE := holdfast/($(PURE)|examples|internal/(archtest|testenv|test/bench))(/|$$)
+PURE   := message|migrations|retry|internal/(ids|jsontype|jsonvalue|logtext|pgstate|sqlname)
+SINGLE := holdfast/($(PURE)|examples|internal/test/(archtest|testenv|bench|citusrules))(/|$$)
 
 # The suites hold each store in several settings to its contract. In one of them it takes a document of 16 MiB. The
 # others take it in make soak.
@@ -36,10 +36,10 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 quick: ## run the tests that need no server, without the race detector; says what it skipped and why
-	@go run ./internal/testenv/quick ./internal/test/orchestrator $(PACKAGES)
+	@go run ./internal/test/testenv/quick ./internal/test/engine/orchestrator $(PACKAGES)
 
 setup: ## install what the tests need and is missing, as root on Debian; says what and why
-	@go run ./internal/testenv/run -setup
+	@go run ./internal/test/testenv/run -setup
 
 test: setup ## run all tests and examples, on real servers, and under the race detector what has goroutines
 	@$(RUN) -memory -- $(MAKE) --no-print-directory -j 2 raced unraced
@@ -47,11 +47,11 @@ test: setup ## run all tests and examples, on real servers, and under the race d
 # The parts of make test. They need its servers. go vet is make vet's. The package that takes longest comes first, or it
 # would run alone at the end.
 raced:
-	@go test $(RACE) -vet=off -p 2 -timeout 30m -skip '$(LARGEST)' ./internal/test/orchestrator \
+	@go test $(RACE) -vet=off -p 2 -timeout 30m -skip '$(LARGEST)' ./internal/test/engine/orchestrator \
 		$$(go list $(PACKAGES) | grep -vE '$(SINGLE)')
 
 unraced:
-	@go test -vet=off -run '$(WITHOUT_RACE)' ./internal/test/orchestrator
+	@go test -vet=off -run '$(WITHOUT_RACE)' ./internal/test/engine/orchestrator
 	@go test -vet=off -p 1 $$(go list $(PACKAGES) | grep -E '$(SINGLE)')
 
 race: ## look for races and order dependence: every test three times, shuffled

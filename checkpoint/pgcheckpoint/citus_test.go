@@ -10,9 +10,9 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/checkpointtest"
 	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
-	"github.com/holdfast-go/holdfast/internal/citusrules"
-	"github.com/holdfast-go/holdfast/internal/pgstate/pgtest"
-	"github.com/holdfast-go/holdfast/internal/testenv"
+	"github.com/holdfast-go/holdfast/internal/test/citusrules"
+	"github.com/holdfast-go/holdfast/internal/test/pgtest"
+	"github.com/holdfast-go/holdfast/internal/test/testenv"
 )
 
 // Citus cannot be run here. But its rules can be checked on the statements that a store sends under the suites, and on

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint/checkpointtest"
 	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
 	"github.com/holdfast-go/holdfast/internal/pgstate"
-	"github.com/holdfast-go/holdfast/internal/pgstate/pgtest"
-	"github.com/holdfast-go/holdfast/internal/testenv"
+	"github.com/holdfast-go/holdfast/internal/test/pgtest"
+	"github.com/holdfast-go/holdfast/internal/test/testenv"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/holdfast-go/holdfast/internal/jsonvalue"
-	"github.com/holdfast-go/holdfast/internal/testenv"
+	"github.com/holdfast-go/holdfast/internal/test/testenv"
 )
 
 // A document that PostgreSQL gives back counts as much as the document that it took, with all forms of numbers. So it

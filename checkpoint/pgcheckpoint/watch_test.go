@@ -9,8 +9,8 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint/checkpointtest"
 	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
-	"github.com/holdfast-go/holdfast/internal/pgstate/pgtest"
-	"github.com/holdfast-go/holdfast/internal/testenv"
+	"github.com/holdfast-go/holdfast/internal/test/pgtest"
+	"github.com/holdfast-go/holdfast/internal/test/testenv"
 )
 
 func TestWatch(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/redischeckpoint"
-	"github.com/holdfast-go/holdfast/internal/redisstore/redistest"
+	"github.com/holdfast-go/holdfast/internal/test/redistest"
 )
 
 // At maxmemory a call that adds to a session is refused, and leaves no trace. A call that gives a session back, keeps

@@ -9,7 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/redischeckpoint"
-	"github.com/holdfast-go/holdfast/internal/redisstore/redistest"
+	"github.com/holdfast-go/holdfast/internal/test/redistest"
 )
 
 // No call fails while slots move, even if the session is new, has no request ids, or moves between two calls.

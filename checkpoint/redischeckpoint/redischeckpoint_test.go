@@ -10,9 +10,9 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/checkpointtest"
 	"github.com/holdfast-go/holdfast/checkpoint/redischeckpoint"
-	"github.com/holdfast-go/holdfast/internal/faulttest"
-	"github.com/holdfast-go/holdfast/internal/redisstore/redistest"
-	"github.com/holdfast-go/holdfast/internal/testenv"
+	"github.com/holdfast-go/holdfast/internal/test/faulttest"
+	"github.com/holdfast-go/holdfast/internal/test/redistest"
+	"github.com/holdfast-go/holdfast/internal/test/testenv"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }

@@ -14,8 +14,8 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/sqlitecheckpoint"
-	"github.com/holdfast-go/holdfast/internal/sqlitestore/sqlitetest"
-	"github.com/holdfast-go/holdfast/internal/testenv"
+	"github.com/holdfast-go/holdfast/internal/test/sqlitetest"
+	"github.com/holdfast-go/holdfast/internal/test/testenv"
 )
 
 // Every statement finds its rows by an index. Owing sessions have an index of their own. The search for idle sessions

@@ -7,7 +7,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/sqlitecheckpoint"
-	"github.com/holdfast-go/holdfast/internal/sqlitestore/sqlitetest"
+	"github.com/holdfast-go/holdfast/internal/test/sqlitetest"
 )
 
 // kind has the tests that each store on SQLite has to pass.

@@ -9,9 +9,9 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/checkpointtest"
 	"github.com/holdfast-go/holdfast/checkpoint/sqlitecheckpoint"
-	"github.com/holdfast-go/holdfast/internal/faulttest"
-	"github.com/holdfast-go/holdfast/internal/sqlitestore/sqlitetest"
-	"github.com/holdfast-go/holdfast/internal/testenv"
+	"github.com/holdfast-go/holdfast/internal/test/faulttest"
+	"github.com/holdfast-go/holdfast/internal/test/sqlitetest"
+	"github.com/holdfast-go/holdfast/internal/test/testenv"
 )
 
 func TestStore(t *testing.T) {

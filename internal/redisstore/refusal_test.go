@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/holdfast-go/holdfast/internal/redisstore/redistest"
+	"github.com/holdfast-go/holdfast/internal/test/redistest"
 )
 
 func TestRefusal(t *testing.T) {

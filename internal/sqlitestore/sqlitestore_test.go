@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/sqlitestore"
-	"github.com/holdfast-go/holdfast/internal/sqlitestore/sqlitetest"
-	"github.com/holdfast-go/holdfast/internal/testenv"
+	"github.com/holdfast-go/holdfast/internal/test/sqlitetest"
+	"github.com/holdfast-go/holdfast/internal/test/testenv"
 )
 
 const insertSQL = `INSERT INTO {prefix}notes (text) VALUES (?1)`

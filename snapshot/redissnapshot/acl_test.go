@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/checkpointtest"
 	"github.com/holdfast-go/holdfast/checkpoint/redischeckpoint"
-	"github.com/holdfast-go/holdfast/internal/redisstore/redistest"
+	"github.com/holdfast-go/holdfast/internal/test/redistest"
 	"github.com/holdfast-go/holdfast/snapshot"
 	"github.com/holdfast-go/holdfast/snapshot/redissnapshot"
 	"github.com/holdfast-go/holdfast/snapshot/snapshottest"

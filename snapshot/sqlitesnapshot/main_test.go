@@ -3,7 +3,7 @@ package sqlitesnapshot_test
 import (
 	"testing"
 
-	"github.com/holdfast-go/holdfast/internal/sqlitestore/sqlitetest"
+	"github.com/holdfast-go/holdfast/internal/test/sqlitetest"
 )
 
 func TestMain(m *testing.M) {

@@ -6,9 +6,9 @@ import (
 
 	_ "modernc.org/sqlite"
 
-	"github.com/holdfast-go/holdfast/internal/faulttest"
-	"github.com/holdfast-go/holdfast/internal/sqlitestore/sqlitetest"
-	"github.com/holdfast-go/holdfast/internal/testenv"
+	"github.com/holdfast-go/holdfast/internal/test/faulttest"
+	"github.com/holdfast-go/holdfast/internal/test/sqlitetest"
+	"github.com/holdfast-go/holdfast/internal/test/testenv"
 	"github.com/holdfast-go/holdfast/snapshot"
 	"github.com/holdfast-go/holdfast/snapshot/snapshottest"
 	"github.com/holdfast-go/holdfast/snapshot/sqlitesnapshot"

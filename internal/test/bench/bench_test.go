@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/holdfast-go/holdfast/internal/testenv"
+	"github.com/holdfast-go/holdfast/internal/test/testenv"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }

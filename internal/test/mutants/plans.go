@@ -25,7 +25,7 @@ var plans = []plan{
 	}},
 	{pkg: "./snapshot/sqlitesnapshot", suites: []suite{{pkg: "./snapshot/sqlitesnapshot", skip: crashes}}},
 	{pkg: "./orchestrator", suites: []suite{
-		{pkg: "./orchestrator"}, {pkg: "./internal/test/orchestrator", skip: slow},
+		{pkg: "./orchestrator"}, {pkg: "./internal/test/engine/orchestrator", skip: slow},
 	}},
 	{
 		pkg: "./checkpoint/pgcheckpoint", suites: []suite{{pkg: "./checkpoint/pgcheckpoint", skip: crashes}},

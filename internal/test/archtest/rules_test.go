@@ -1,0 +1,168 @@
+package archtest
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+)
+
+const module = "github.com/holdfast-go/holdfast"
+
+// Prefixes of import paths.
+const (
+	pgx       = "github.com/jackc/"
+	goRedis   = "github.com/redis/"
+	redislock = "github.com/bsm/"
+	goose     = "github.com/pressly/"
+	otel      = "go.opentelemetry.io/otel"
+)
+
+// drivers must not be linked into a program that does not ask for them.
+var drivers = []string{pgx, goRedis, redislock, goose, "modernc.org/"}
+
+// A rule says which packages a package may import, directly or through other packages of the module. Package names are
+// relative to the module.
+type rule struct {
+	packages string   // see matches
+	ours     []string // packages of the module; see matches
+	// foreign are prefixes of import paths outside the module and the standard library.
+	foreign []string
+	// except are prefixes of import paths that foreign would allow and the rule forbids.
+	except []string
+}
+
+var contracts = []string{"lock", "checkpoint", "snapshot", "turnlog", "ledger", "message", "retry"}
+
+// rules are tried in order. A package without a rule is an error, unless it is internal.
+var rules = slices.Concat(contractRules(), []rule{
+	{
+		packages: "orchestrator",
+		ours:     append([]string{"internal/"}, contracts...),
+		foreign:  []string{otel},
+		except:   []string{otel + "/sdk", otel + "/exporters", otel + "/bridge"}, // the API only
+	},
+	{packages: "bootdrain", ours: []string{"internal/logtext"}},
+	{packages: "migrations", ours: []string{"internal/", "migrations/internal/"}, foreign: []string{goose, pgx}},
+	{
+		packages: "examples/", ours: []string{"*", "*/*", "internal/", "migrations/internal/", "examples/"},
+		foreign: []string{""},
+	},
+})
+
+// contractRules returns the rules of each contract, its suite and its backends.
+func contractRules() []rule {
+	all := []rule{{
+		packages: "lock/redislocker", ours: []string{"lock", "internal/"},
+		foreign: []string{goRedis, redislock},
+	}}
+	for _, c := range contracts {
+		ours := []string{c, "lock", "internal/"}
+		// Package snapshot joins with the checkpoint store in its database: see decision 27.
+		if c == "snapshot" {
+			ours = append(ours, "checkpoint", "checkpoint/sqlite*", "checkpoint/pg*")
+		}
+		all = append(all,
+			rule{packages: c, ours: ours},
+			rule{packages: c + "/" + c + "test", ours: ours},
+			rule{packages: c + "/sqlite*", ours: ours},
+			rule{packages: c + "/pg*", ours: ours, foreign: []string{pgx}},
+			rule{packages: c + "/redis*", ours: ours, foreign: []string{goRedis}},
+		)
+	}
+	return all
+}
+
+// matches reports whether pattern fits the package. A pattern is a name, a path.Match pattern, or a tree if it ends in
+// a slash.
+func matches(pattern, pkg string) bool {
+	if strings.HasSuffix(pattern, "/") {
+		return strings.HasPrefix(pkg+"/", pattern)
+	}
+	ok, _ := path.Match(pattern, pkg)
+	return ok
+}
+
+// A graph holds the imports of each package of the module. It leaves out the imports of tests.
+type graph map[string][]string
+
+// check returns the faults of g, in order.
+func check(g graph) []string {
+	var wrong []string
+	for _, pkg := range slices.Sorted(maps.Keys(g)) {
+		if slices.Contains(strings.Split(pkg, "/"), "internal") {
+			continue // judged by its importers
+		}
+		i := slices.IndexFunc(rules, func(r rule) bool { return matches(r.packages, pkg) })
+		if i < 0 {
+			wrong = append(wrong, fmt.Sprintf("%s has no rule", pkg))
+			continue
+		}
+		for _, edge := range reach(g, pkg) {
+			if why := rules[i].forbids(pkg, edge.to); why != "" {
+				wrong = append(wrong, fmt.Sprintf("%s must not import %s (%s does): %s", pkg, edge.to, edge.from, why))
+			}
+		}
+	}
+	return wrong
+}
+
+type edge struct{ from, to string }
+
+// reach returns the imports of pkg and of each package of the module that pkg reaches. Each package occurs once.
+func reach(g graph, pkg string) []edge {
+	var edges []edge
+	seen := map[string]bool{pkg: true}
+	for next := []string{pkg}; len(next) > 0; next = next[1:] {
+		for _, to := range g[next[0]] {
+			if seen[to] {
+				continue
+			}
+			seen[to] = true
+			edges = append(edges, edge{next[0], to})
+			if ours, ok := strings.CutPrefix(to, module+"/"); ok {
+				next = append(next, ours)
+			}
+		}
+	}
+	return edges
+}
+
+// forbids returns why rule r forbids pkg to import the path, or "".
+func (r rule) forbids(pkg, to string) string {
+	ours, isOurs := strings.CutPrefix(to, module+"/")
+	switch {
+	case isOurs && matches("internal/test/testenv/", ours):
+		return "it is for tests"
+	case isOurs && !slices.ContainsFunc(r.ours, func(p string) bool { return matches(p, ours) }):
+		return "the arrows do not point there"
+	case to == "testing" && !strings.HasSuffix(pkg, "test"):
+		return "it would be in every program"
+	case !isOurs && !standard(to) && (!hasPrefix(to, r.foreign) || hasPrefix(to, r.except)):
+		return "a dependency that is not this package's"
+	}
+	return ""
+}
+
+// links returns the drivers among deps that the package must not bring into a program.
+func links(pkg string, deps []string) []string {
+	i := slices.IndexFunc(rules, func(r rule) bool { return matches(r.packages, pkg) })
+	if i < 0 {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(deps), func(dep string) bool {
+		return !hasPrefix(dep, drivers) || hasPrefix(dep, rules[i].foreign)
+	})
+}
+
+func hasPrefix(s string, prefixes []string) bool {
+	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(s, p) })
+}
+
+// standard reports whether the import path is the standard library's: its first
+// element has no dot.
+func standard(imp string) bool {
+	first, _, _ := strings.Cut(imp, "/")
+	return !strings.Contains(first, ".")
+}

@@ -1,0 +1,57 @@
+package bootdrain_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/test/testenv"
+)
+
+// jobEnv makes the test binary a process that does a job.
+const jobEnv = "HOLDFAST_TEST_DRAIN_JOB"
+
+func TestMain(m *testing.M) {
+	text := os.Getenv(jobEnv)
+	if text == "" {
+		testenv.Main(m)
+	}
+	if err := work(text); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// A job is the task of a test process, on the stores of the test.
+type job struct {
+	Do   string // "execute" or "drain"
+	Site site
+	// Body says what the intents do: they "finish", "wait" for their context, or "die" with their process.
+	Body     string
+	DieIn    string   // "delete" of the snapshot store
+	Sessions []string // to execute
+	Text     string
+}
+
+// The jobs.
+const (
+	execute  = "execute"
+	drainAll = "drain"
+)
+
+// The values of Body.
+const (
+	finish = "finish"
+	wait   = "wait"
+	die    = "die"
+)
+
+func (j job) text() string {
+	text, err := json.Marshal(j)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}

@@ -1,0 +1,80 @@
+package orchestrator_test
+
+import (
+	"database/sql"
+	"os"
+	"strings"
+	"testing"
+
+	_ "modernc.org/sqlite"
+
+	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
+	"github.com/holdfast-go/holdfast/checkpoint/redischeckpoint"
+	"github.com/holdfast-go/holdfast/checkpoint/sqlitecheckpoint"
+	"github.com/holdfast-go/holdfast/internal/test/testenv"
+	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
+	"github.com/holdfast-go/holdfast/snapshot/redissnapshot"
+	"github.com/holdfast-go/holdfast/snapshot/sqlitesnapshot"
+)
+
+// backends runs test once for each pair of stores, in an empty world of its own.
+func backends(t *testing.T, test func(*testing.T, world)) {
+	t.Helper()
+	for _, b := range []struct {
+		name string
+		open func(*testing.T) world
+	}{
+		{"memory", func(*testing.T) world { return newWorld() }},
+		{"sqlite", onSQLite},
+		{"postgres", onPostgres},
+		{"redis", onRedis},
+		{"postgres and redis", func(t *testing.T) world {
+			return world{
+				onPostgres(t).checkpoints,
+				onRedis(t).snapshots,
+			}
+		}},
+	} {
+		t.Run(b.name, func(t *testing.T) { test(t, b.open(t)) })
+	}
+}
+
+func onSQLite(t *testing.T) world {
+	db, err := sql.Open("sqlite", inMemory(t, testenv.SQLite(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	checkpoints, snapshots := sqlitecheckpoint.New(db, nil), sqlitesnapshot.New(db, nil)
+	for _, schema := range []string{checkpoints.Schema(), snapshots.Schema()} {
+		if _, err := db.ExecContext(t.Context(), schema); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return world{checkpoints, snapshots}
+}
+
+func onPostgres(t *testing.T) world {
+	pool := testenv.Postgres(t)
+	return world{pgcheckpoint.New(pool, nil), pgsnapshot.New(pool, nil)}
+}
+
+func onRedis(t *testing.T) world {
+	client, prefix := testenv.Redis(t)
+	return world{
+		redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix}),
+		redissnapshot.New(client, &redissnapshot.Options{Prefix: prefix}),
+	}
+}
+
+// inMemory moves a database to a file system in memory, if there is one, because syncing costs nothing there. No
+// machine crashes in these tests.
+func inMemory(t *testing.T, dsn string) string {
+	dir, err := os.MkdirTemp("/dev/shm", "holdfast-")
+	if err != nil {
+		return dsn
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	_, query, _ := strings.Cut(dsn, "?")
+	return "file:" + dir + "/test.db?" + query
+}

@@ -1,0 +1,55 @@
+package orchestrator_test
+
+import (
+	"path"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/holdfast-go/holdfast/internal/test/engine/enginetest"
+	"github.com/holdfast-go/holdfast/internal/test/testenv"
+	"github.com/holdfast-go/holdfast/snapshot"
+)
+
+// After a failure at any place in a turn, the turn is stored entirely or not at all, and callers were told so. All
+// stores have the same number of points.
+func TestCrashEverywhere(t *testing.T) {
+	scenarios := make(map[bool][]string)
+	backends(t, func(t *testing.T, w world) {
+		crash(t, enginetest.Stores{Checkpoints: w.checkpoints, Snapshots: w.snapshots}, scenarios)
+		if runs, ok := w.snapshots.(snapshot.Joiner); ok && runs.Join(w.checkpoints) != nil {
+			crash(t, enginetest.Stores{Checkpoints: w.checkpoints, Snapshots: w.snapshots, Joined: true}, scenarios)
+		}
+	})
+	goleak.VerifyNone(t, testenv.Leaks()...)
+}
+
+// crash compares the number of points with that of the stores that ran before.
+func crash(t *testing.T, s enginetest.Stores, scenarios map[bool][]string) {
+	t.Helper()
+	// Each point suffers some of its faults. A soak does all of them.
+	m := enginetest.Matrix{Share: 6}
+	if pair := path.Base(t.Name()); pair != "memory" {
+		// The race detector makes drivers slow. Each server has half of the points.
+		m.Share, m.Every = 24, 2
+		if strings.HasPrefix(pair, "postgres") {
+			m.First = 1
+		}
+	}
+	start := time.Now()
+	rep := m.Run(t.Context(), s)
+	t.Logf("%d points in %d scenarios, %d histories with a fault, %v, joined: %v",
+		rep.Points, len(rep.Scenarios), rep.Histories, time.Since(start).Round(time.Millisecond), s.Joined)
+	for _, f := range rep.Findings {
+		t.Error(f)
+	}
+	if scenarios[s.Joined] == nil {
+		scenarios[s.Joined] = rep.Scenarios
+	}
+	if !slices.Equal(rep.Scenarios, scenarios[s.Joined]) {
+		t.Errorf("the points are %q, and were %q", rep.Scenarios, scenarios[s.Joined])
+	}
+}

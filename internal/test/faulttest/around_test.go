@@ -1,0 +1,93 @@
+package faulttest_test
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/checkpoint/checkpointtest"
+	"github.com/holdfast-go/holdfast/internal/test/faulttest"
+	"github.com/holdfast-go/holdfast/snapshot"
+	"github.com/holdfast-go/holdfast/snapshot/snapshottest"
+)
+
+func pass(ctx context.Context, _ faulttest.Call, next func(context.Context) error) error {
+	return next(ctx)
+}
+
+// An Around that asks the store each time changes nothing.
+func TestAround(t *testing.T) {
+	checkpointtest.Run(t, func(*testing.T) checkpoint.Store {
+		return faulttest.Checkpoints(new(checkpoint.Memory), pass)
+	})
+	snapshottest.Run(t, func(*testing.T) snapshot.Store {
+		return faulttest.Snapshots(new(snapshot.Memory), pass)
+	})
+}
+
+// Each method of a store passes the Around, under its own name, and returns the error of the Around.
+func TestAroundSeesAll(t *testing.T) {
+	errDown := errors.New("down")
+	var seen []string
+	down := func(_ context.Context, c faulttest.Call, _ func(context.Context) error) error {
+		seen = append(seen, c.Method)
+		return errDown
+	}
+	for _, store := range []any{
+		faulttest.Checkpoints(new(checkpoint.Memory), down), faulttest.Snapshots(new(snapshot.Memory), down),
+	} {
+		v := reflect.ValueOf(store)
+		for i := range v.NumMethod() {
+			called := len(seen)
+			if err := call(t, v.Method(i)); !errors.Is(err, errDown) {
+				t.Errorf("%T.%s returns %v", store, v.Type().Method(i).Name, err)
+			}
+			want := v.Type().Method(i).Name
+			if _, ok := store.(checkpoint.Store); ok && want == "Delete" {
+				want = "Remove"
+			}
+			if !slices.Equal(seen[called:], []string{want}) {
+				t.Errorf("%T.%s is seen as %q", store, want, seen[called:])
+			}
+		}
+	}
+}
+
+// call calls a method with zero values, and returns its error or the last that it yields.
+func call(t *testing.T, method reflect.Value) (err error) {
+	t.Helper()
+	args := []reflect.Value{reflect.ValueOf(t.Context())}
+	for i := 1; i < method.Type().NumIn(); i++ {
+		args = append(args, reflect.Zero(method.Type().In(i)))
+	}
+	results := method.Call(args)
+	last := results[len(results)-1]
+	if last.Kind() == reflect.Func {
+		for _, e := range last.Seq2() {
+			err, _ = e.Interface().(error)
+		}
+		return err
+	}
+	err, _ = last.Interface().(error)
+	return err
+}
+
+func TestFailSome(t *testing.T) {
+	errDown := errors.New("down")
+	s := faulttest.Checkpoints(new(checkpoint.Memory), faulttest.Fail(errDown, "Append", "Mark"))
+	k := checkpoint.Key{Orchestrator: "bot", Session: "s"}
+	c, err := s.Claim(t.Context(), k, checkpoint.ClaimRequest{Owner: "o", Nonce: "n", TTL: time.Hour})
+	if err != nil || c.Fence.Nonce != "n" {
+		t.Fatalf("claimed %+v, %v", c, err)
+	}
+	if err := s.Mark(t.Context(), c.Lease, checkpoint.Marks{Release: true}); !errors.Is(err, errDown) {
+		t.Errorf("Mark returns %v", err)
+	}
+	if err := s.Delete(t.Context(), c.Lease); err != nil {
+		t.Errorf("Delete returns %v", err)
+	}
+}

@@ -1,0 +1,97 @@
+package redistest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/test/testenv"
+)
+
+// A Story is a fixed sequence of calls on a fresh store. It returns what each call said.
+type Story func(client *redis.Client, prefix string) []string
+
+// Compare fails at the first verdict that differs.
+func Compare(t *testing.T, when string, got, want []string) {
+	t.Helper()
+	for i := range want {
+		if got[i] != want[i] {
+			t.Fatalf("%s:\n got %s\nwant %s\nafter %q", when, got[i], want[i], want[:i])
+		}
+	}
+}
+
+// Another returns a client of its own of the server that client has.
+func Another(t *testing.T, client *redis.Client, hooks ...redis.Hook) *redis.Client {
+	other := redis.NewClient(&redis.Options{Addr: client.Options().Addr})
+	t.Cleanup(func() { other.Close() })
+	for _, h := range hooks {
+		other.AddHook(h)
+	}
+	return other
+}
+
+// LoseReplies plays the story once for each answer, and loses that answer after its request took effect. The client
+// repeats the request, and no verdict may differ.
+func LoseReplies(t *testing.T, want []string, story Story) {
+	shared, prefix := testenv.Redis(t)
+	network := new(Lossy)
+	client := redis.NewClient(&redis.Options{Addr: shared.Options().Addr, Dialer: network.Dial, MinRetryBackoff: -1})
+	defer client.Close()
+	for n := int64(1); ; n++ {
+		if err := client.Ping(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		network.LoseNext(n)
+		Compare(t, fmt.Sprintf("answer %d lost", n), story(client, fmt.Sprintf("%s:%d:", prefix, n)), want)
+		if !network.Lost() {
+			t.Logf("%d answers were lost in turn", n-1)
+			return
+		}
+	}
+}
+
+// CopyLate plays the story for some seconds. Each time a copy of one request arrives much later, and no verdict may
+// differ. The story may set the Spare of its echo.
+func CopyLate(t *testing.T, want []string, story func(e *Echo) Story) {
+	shared, prefix := testenv.Redis(t)
+	requests, trial := 400, 0
+	for start := time.Now(); time.Since(start) < 4*time.Second; trial++ {
+		e := &Echo{Nth: 1 + rand.IntN(requests), Late: 1 + rand.IntN(requests/2), Client: shared}
+		client := redis.NewClient(&redis.Options{Addr: shared.Options().Addr})
+		client.AddHook(e)
+		got := story(e)(client, fmt.Sprintf("%s:%d:", prefix, trial))
+		client.Close()
+		Compare(t, fmt.Sprintf("copy of request %d, %d later: %.200q", e.Nth, e.Late, e.Copy), got, want)
+		requests = e.N
+	}
+	t.Logf("%d trials", trial)
+}
+
+// ForgetScripts plays the story on a Redis that loses its scripts before every request.
+func ForgetScripts(t *testing.T, want []string, story Story) {
+	_, client := Server(t, redis.Options{})
+	client.AddHook(Forgetful{Client: Another(t, client)})
+	Compare(t, "scripts lost", story(client, "holdfast:"), want)
+}
+
+// Prefixes shows that the function, which makes a store, panics if a prefix could not begin every key.
+func Prefixes(t *testing.T, newStore func(prefix string)) {
+	for _, prefix := range []string{"a", "A-Z_09.:", strings.Repeat("x", 64)} {
+		newStore(prefix)
+	}
+	for _, prefix := range []string{"{", "a}", "a b", "é", "a*", "a\n", strings.Repeat("x", 65)} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("prefix %q is accepted", prefix)
+				}
+			}()
+			newStore(prefix)
+		}()
+	}
+}
