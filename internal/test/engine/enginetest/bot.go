@@ -37,7 +37,7 @@ type (
 	engine = orchestrator.Orchestrator[State]
 )
 
-// A bot says which functions the turns of a history have.
+// A bot says which functions the turns of a trial have.
 type bot struct {
 	iterate  bool // a, b beside c, d; else a
 	fan      bool // Route, then b beside c

@@ -142,19 +142,19 @@ func TestBrokenParts(t *testing.T) {
 // other laws. So convict does not end the matrix early.
 func convict(t *testing.T, m Matrix, law string, damage func(*Stores)) {
 	t.Helper()
-	histories, laws := broken(t, m, damage)
+	trials, laws := broken(t, m, damage)
 	if laws[law] == 0 {
 		m.Enough = 1 << 20
-		histories, laws = broken(t, m, damage)
+		trials, laws = broken(t, m, damage)
 	}
 	if laws[law] == 0 {
-		t.Errorf("%d histories do not see that %q; but %q", histories, law, slices.Collect(maps.Keys(laws)))
+		t.Errorf("%d trials do not see that %q; but %q", trials, law, slices.Collect(maps.Keys(laws)))
 	}
-	t.Log(histories, laws)
+	t.Log(trials, laws)
 }
 
-// broken returns the number of histories, and how often each law was broken.
-func broken(t *testing.T, m Matrix, damage func(*Stores)) (histories int, laws map[string]int) {
+// broken returns the number of trials, and how often each law was broken.
+func broken(t *testing.T, m Matrix, damage func(*Stores)) (trials int, laws map[string]int) {
 	t.Helper()
 	s := Stores{Checkpoints: new(checkpoint.Memory), Snapshots: new(snapshot.Memory)}
 	damage(&s)
@@ -165,5 +165,5 @@ func broken(t *testing.T, m Matrix, damage func(*Stores)) (histories int, laws m
 			laws[w.Law]++
 		}
 	}
-	return rep.Histories, laws
+	return rep.Trials, laws
 }

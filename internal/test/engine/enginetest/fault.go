@@ -59,7 +59,7 @@ func (k kind) patience() time.Duration {
 	return 0
 }
 
-// passing is how long a fault takes that ends by itself. It is doubled for a history for which the machine was too
+// passing is how long a fault takes that ends by itself. It is doubled for a trial for which the machine was too
 // slow.
 const passing = 600 * time.Millisecond
 

@@ -12,7 +12,7 @@ import (
 
 // A Matrix makes the engine fail on one pair of stores. The zero value is ready.
 type Matrix struct {
-	// Parallel is the number of histories at once, besides histories that wait for their fault to pass. 0 means 8.
+	// Parallel is the number of trials at once, besides trials that wait for their fault to pass. 0 means 8.
 	Parallel int
 	// Share is n if one in n faults of a point happens, at least one. 0 means all. A soak ignores Share.
 	Share int
@@ -22,7 +22,7 @@ type Matrix struct {
 	Only []string
 	// Enough is the number of findings after which the matrix stops. 0 means 20.
 	Enough int
-	// Patience is the time for one history. A history that takes longer hangs. 0 means 20s.
+	// Patience is the time for one trial. A trial that takes longer hangs. 0 means 20s.
 	Patience time.Duration
 }
 
@@ -31,11 +31,11 @@ type Report struct {
 	// Scenarios has a line for each scenario: how many points it has, and which.
 	Scenarios []string
 	Points    int // points that suffered a fault
-	Histories int // histories with a fault
+	Trials    int // trials with a fault
 	Findings  []*Finding
 }
 
-// A Finding is a history that broke a law.
+// A Finding is a trial that broke a law.
 type Finding struct {
 	Scenario, Point, Kind, Follow string
 	N                             int
@@ -56,7 +56,7 @@ func (f *Finding) Error() string {
 	return b.String()
 }
 
-// Headline names the history.
+// Headline names the trial.
 func (f *Finding) Headline() string {
 	return fmt.Sprintf("%s: %s at point %d, %s, then %s", f.Scenario, f.Kind, f.N, f.Point, f.Follow)
 }
@@ -69,7 +69,7 @@ func (m Matrix) Run(ctx context.Context, s Stores) Report {
 	r := runner{Matrix: m, stores: s, slots: make(chan struct{}, cmp.Or(m.Parallel, 8))}
 	points := make([][]string, len(chosen))
 	for i := range chosen {
-		r.start(func(s *slot) { points[i] = r.run(ctx, s, history{scenario: &chosen[i], follow: chosen[i].follow[0]}) })
+		r.start(func(s *slot) { points[i] = r.run(ctx, s, trial{scenario: &chosen[i], follow: chosen[i].follow[0]}) })
 	}
 	r.wg.Wait()
 	var rep Report
@@ -77,7 +77,7 @@ func (m Matrix) Run(ctx context.Context, s Stores) Report {
 	for i, sc := range chosen {
 		line := fmt.Sprintf("%s: %d: %s", sc.name, len(points[i]), strings.Join(points[i], " "))
 		rep.Scenarios = append(rep.Scenarios, line)
-		for _, here := range chosen[i].histories(points[i]) {
+		for _, here := range chosen[i].trials(points[i]) {
 			if at++; m.Every > 1 && !soak() && (at-1)%m.Every != m.First {
 				continue
 			}
@@ -85,7 +85,7 @@ func (m Matrix) Run(ctx context.Context, s Stores) Report {
 				here = rarest(here, (len(here)+m.Share-1)/m.Share, suffered)
 			}
 			rep.Points++
-			rep.Histories += len(here)
+			rep.Trials += len(here)
 			for _, h := range here {
 				r.start(func(s *slot) { r.run(ctx, s, h) })
 			}
@@ -96,31 +96,31 @@ func (m Matrix) Run(ctx context.Context, s Stores) Report {
 	return rep
 }
 
-// rarest returns n histories, and counts them. It prefers the kinds of fault that a point of that name has suffered
+// rarest returns n trials, and counts them. It prefers the kinds of fault that a point of that name has suffered
 // least often.
-func rarest(here []history, n int, suffered map[string]int) []history {
-	fault := func(h history) string { return h.point + " " + h.fault.kind.String() }
-	slices.SortStableFunc(here, func(a, b history) int { return cmp.Compare(suffered[fault(a)], suffered[fault(b)]) })
+func rarest(here []trial, n int, suffered map[string]int) []trial {
+	fault := func(h trial) string { return h.point + " " + h.fault.kind.String() }
+	slices.SortStableFunc(here, func(a, b trial) int { return cmp.Compare(suffered[fault(a)], suffered[fault(b)]) })
 	for _, h := range here[:n] {
 		suffered[fault(h)]++
 	}
 	return here[:n]
 }
 
-// histories returns the histories of all faults, by point. In a soak, each fault comes with every second process.
+// trials returns the trials of all faults, by point. In a soak, each fault comes with every second process.
 // Otherwise the second processes take turns.
-func (sc *scenario) histories(points []string) (all [][]history) {
+func (sc *scenario) trials(points []string) (all [][]trial) {
 	for i, name := range points {
 		if !soak() && i < slices.Index(points, sc.from) {
 			continue
 		}
-		var here []history
+		var here []trial
 		for _, k := range sc.kindsAt(name, i) {
 			for _, a := range sc.follows(k, i) {
 				if a.whole != nil && k.needsMiddle() {
 					a = *a.whole
 				}
-				here = append(here, history{scenario: sc, fault: fault{kind: k, n: i + 1}, point: name, follow: a})
+				here = append(here, trial{scenario: sc, fault: fault{kind: k, n: i + 1}, point: name, follow: a})
 			}
 		}
 		all = append(all, here)
@@ -141,7 +141,7 @@ func (sc *scenario) follows(k kind, i int) []act {
 	return []act{follow[(i+int(k))%len(follow)]}
 }
 
-// A runner runs histories in parallel, each in an orchestrator of its own.
+// A runner runs trials in parallel, each in an orchestrator of its own.
 type runner struct {
 	Matrix
 	stores Stores
@@ -153,7 +153,7 @@ type runner struct {
 	findings []*Finding
 }
 
-// A slot is the right to keep the machine busy. A history that only waits gives its slot away.
+// A slot is the right to keep the machine busy. A trial that only waits gives its slot away.
 type slot struct{ slots chan struct{} }
 
 func (s *slot) take() { s.slots <- struct{}{} }
@@ -180,8 +180,8 @@ func (r *runner) name() string {
 	return fmt.Sprintf("matrix-%05d", r.serial)
 }
 
-// run runs a history. If the machine was too slow, run repeats the history with more time.
-func (r *runner) run(ctx context.Context, s *slot, h history) (points []string) {
+// run runs a trial. If the machine was too slow, run repeats the trial with more time.
+func (r *runner) run(ctx context.Context, s *slot, h trial) (points []string) {
 	if r.enough() {
 		return nil
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// session is the session of every history. Each history has an orchestrator of its own.
+// session is the session of every trial. Each trial has an orchestrator of its own.
 const session = "s"
 
 // A world is the data that processes leave behind, and the true events.
@@ -38,7 +38,7 @@ type world struct {
 	// failed is how each failed run was told to its caller, by id.
 	failed map[string]string
 	wrong  []Wrong
-	// noise is no fault of the engine: a store failed by itself, or the machine is slow. The history is repeated.
+	// noise is no fault of the engine: a store failed by itself, or the machine is slow. The trial is repeated.
 	noise error
 	log   []entry
 }

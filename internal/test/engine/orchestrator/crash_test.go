@@ -41,8 +41,8 @@ func crash(t *testing.T, s enginetest.Stores, scenarios map[bool][]string) {
 	}
 	start := time.Now()
 	rep := m.Run(t.Context(), s)
-	t.Logf("%d points in %d scenarios, %d histories with a fault, %v, joined: %v",
-		rep.Points, len(rep.Scenarios), rep.Histories, time.Since(start).Round(time.Millisecond), s.Joined)
+	t.Logf("%d points in %d scenarios, %d trials with a fault, %v, joined: %v",
+		rep.Points, len(rep.Scenarios), rep.Trials, time.Since(start).Round(time.Millisecond), s.Joined)
 	for _, f := range rep.Findings {
 		t.Error(f)
 	}

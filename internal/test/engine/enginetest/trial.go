@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// A history is one run of a scenario.
-type history struct {
+// A trial is one run of a scenario.
+type trial struct {
 	*scenario
 	fault  fault
 	point  string // point of the fault, or ""
@@ -21,8 +21,8 @@ type history struct {
 	slow int
 }
 
-// run plays the history, and returns the points of the process under test.
-func (h history) run(ctx context.Context, w *world, s *slot) []string {
+// run plays the trial, and returns the points of the process under test.
+func (h trial) run(ctx context.Context, w *world, s *slot) []string {
 	if h.found != nil {
 		if err := h.found(ctx, w); err != nil {
 			w.accuse(Healthy, "what the process finds: %v", err)
@@ -62,7 +62,7 @@ func (h history) run(ctx context.Context, w *world, s *slot) []string {
 }
 
 // after plays the part that follows the process under test.
-func (h history) after(ctx context.Context, w *world, goOn func()) {
+func (h trial) after(ctx context.Context, w *world, goOn func()) {
 	next := w.process("P2", fault{})
 	if h.fault.kind.needsMiddle() {
 		next.amid = func(run string) {
@@ -114,7 +114,7 @@ func (w *world) does(ctx context.Context, bot *engine, a act) {
 }
 
 // judge checks the answer of the process under test.
-func (h history) judge(p *process, res *Result, err error) {
+func (h trial) judge(p *process, res *Result, err error) {
 	if hit := p.suffered(); hit != h.point {
 		p.miss(hit, h.point, p.passed(), h.expires)
 	}
@@ -135,7 +135,7 @@ func (h history) judge(p *process, res *Result, err error) {
 }
 
 // heals reports whether the call ends as if there had been no fault.
-func (h history) heals() bool {
+func (h trial) heals() bool {
 	switch h.fault.kind {
 	case nothing, twice:
 		return true
