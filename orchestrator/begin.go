@@ -13,23 +13,26 @@ import (
 // newExecution returns the execution of a new input. If the input has come before, its run is the same run as before.
 func (o *Orchestrator[S]) newExecution(v *visit, in Input) *execution[S] {
 	in.Data = slices.Clone(in.Data)
-	x := &execution[S]{bot: o, visit: v, input: in, ctx: v.own.Ctx, limit: v.own.Ctx}
+	x := &execution[S]{bot: o, visit: v, input: in, ctx: v.own.Ctx, timed: v.own.Ctx}
 	x.run.slot = &v.slot
 	x.run.row = snapshot.Run{
 		Key: snapshot.Key(v.own.Key), RequestID: in.RequestID, Attempt: 1, Status: snapshot.Running, Fence: v.own.Fence,
 	}
-	x.run.saved = savedRun{V: payloadVersion, Input: storedInput{Text: in.Text}}
+	x.run.payload = runPayload{V: payloadVersion, Input: storedInput{Text: in.Text}}
 	if len(in.Data) > 0 {
-		x.run.saved.Input.Data = json.RawMessage(compact(in.Data))
+		x.run.payload.Input.Data = json.RawMessage(compact(in.Data))
 	}
 	x.name()
 	return x
 }
 
-// name gives the run its id in the life of the session that own.Born names now.
+// name gives the run the Born of the session, and its id in that life of the session.
 func (x *execution[S]) name() {
 	own := &x.visit.own
-	x.run.saved.Born = own.Born
+	if x.run.payload.Born == own.Born {
+		return
+	}
+	x.run.payload.Born = own.Born
 	if x.input.RequestID != "" {
 		x.run.row.ID = runID(own.Key, own.Born, x.input)
 	} else if x.run.row.ID == "" {
@@ -45,14 +48,14 @@ func (x *execution[S]) open() (found *snapshot.Run, err error) {
 	if found, err = x.begunBefore(); found != nil || err != nil {
 		return found, err
 	}
-	x.setLimit()
+	x.startTimer()
 	if err := x.build(); err != nil {
 		if errors.Is(err, errStuck) {
 			x.giveUp()
 		}
 		return nil, err
 	}
-	if err := x.over(x.limit); err != nil {
+	if err := x.over(x.timed); err != nil {
 		return nil, x.err("begin", err)
 	}
 	if x.engine().options.Snapshots == nil {
@@ -109,13 +112,13 @@ func (x *execution[S]) build() error {
 
 // gather reads the newest state and the history.
 func (x *execution[S]) gather() error {
-	if err := x.newest(); err != nil {
+	if err := x.loadNewest(); err != nil {
 		return x.err("drift", err)
 	}
 	x.number()
-	d := &x.engine().definition
-	x.run.saved.State = nil
-	x.run.saved.Born, x.run.saved.Signature, x.run.saved.Version = x.visit.own.Born, d.signature, d.version
+	d := &x.engine().identity
+	x.run.payload.State = nil
+	x.run.payload.Born, x.run.payload.Signature, x.run.payload.Version = x.visit.own.Born, d.signature, d.version
 	if err := x.recall(); err != nil {
 		return x.err("begin", err)
 	}
@@ -127,11 +130,11 @@ func (x *execution[S]) gather() error {
 func (x *execution[S]) enter() error {
 	hook, newest := x.bot.def.Begin, x.visit.newest
 	if hook != nil {
-		if err := x.hook(x.limit, hook); err != nil {
+		if err := x.hook(x.timed, hook); err != nil {
 			return x.err("begin", err)
 		}
 	}
-	if hook != nil || newest != nil && !x.engine().definition.wrote(newest.Signature, newest.Version) {
+	if hook != nil || newest != nil && !x.engine().identity.wrote(newest.Signature, newest.Version) {
 		if err := x.keep(); err != nil {
 			return x.err("begin", err)
 		}

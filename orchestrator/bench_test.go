@@ -36,7 +36,7 @@ func BenchmarkExecute(b *testing.B) {
 
 // BenchmarkPayload compares the writer of payloads with encoding/json: see decision 35.
 func BenchmarkPayload(b *testing.B) {
-	saved := savedRun{
+	saved := runPayload{
 		V: 1, Born: 7, Signature: "0123456789abcdef", Input: storedInput{Text: "hello"},
 		State: json.RawMessage(`{"said":["what a user said to the bot, a sentence of the usual length"]}`),
 	}

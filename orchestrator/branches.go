@@ -63,11 +63,11 @@ func (x *execution[S]) unsavedParts() (map[string]json.RawMessage, error) {
 // unsavedState returns the state of the fan-out. It returns nil if a resume has that state already: from the saved run,
 // or from the newest turn.
 func (x *execution[S]) unsavedState() (json.RawMessage, error) {
-	before := x.run.stored.saved.State
+	before := x.run.stored.payload.State
 	if before == nil {
 		var zero S
 		if x.visit.newest != nil {
-			if !x.engine().definition.wrote(x.visit.newest.Signature, x.visit.newest.Version) {
+			if !x.engine().identity.wrote(x.visit.newest.Signature, x.visit.newest.Version) {
 				return x.fan.start, nil
 			}
 			before = x.visit.newest.State

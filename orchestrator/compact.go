@@ -10,11 +10,11 @@ import (
 
 // ranged returns the turns up to through that are not summarized yet; false if there are none.
 func (v *visit) ranged(through int) (Range, bool) {
-	r := Range{Session: v.own.Session, From: v.summary, Through: through}
+	r := Range{Session: v.own.Session, From: v.summarized, Through: through}
 	if r.Through < r.From {
 		return r, false
 	}
-	r.ID = digest(v.engine.definition.name, v.own.Session, strconv.FormatInt(v.own.Born, 10),
+	r.ID = digest(v.engine.identity.name, v.own.Session, strconv.FormatInt(v.own.Born, 10),
 		strconv.Itoa(r.From), strconv.Itoa(r.Through))[:idLen]
 	return r, true
 }
@@ -24,10 +24,10 @@ func (v *visit) ranged(through int) (Range, bool) {
 func (v *visit) byCount(last int) (Range, bool) {
 	c := v.engine.options.Compaction
 	unsummarized := max(c.After, c.Keep+1)
-	if c.Run == nil || c.After == 0 || c.Due != nil || last+1-v.summary < unsummarized {
+	if c.Run == nil || c.After == 0 || c.Due != nil || last+1-v.summarized < unsummarized {
 		return Range{}, false
 	}
-	return v.ranged(v.summary + unsummarized - c.Keep - 1)
+	return v.ranged(v.summarized + unsummarized - c.Keep - 1)
 }
 
 // mayCompact reports whether compaction may follow a turn. If it may, the call needs the lease for longer.
@@ -36,7 +36,7 @@ func (v *visit) mayCompact(turn int) bool {
 		return false
 	}
 	_, due := v.byCount(turn)
-	return due || v.engine.options.Compaction.Due != nil && turn-v.engine.options.Compaction.Keep >= v.summary
+	return due || v.engine.options.Compaction.Due != nil && turn-v.engine.options.Compaction.Keep >= v.summarized
 }
 
 // compact summarizes the range that is due, if one is.
@@ -63,8 +63,8 @@ func (v *visit) compact() {
 // asked returns the range that Compaction.Due calls due. It asks about the range of a turn ago first: a crash may have
 // hidden that this range was summarized.
 func (v *visit) asked(ctx context.Context) (Range, bool) {
-	newest := v.newest.Turn - v.engine.options.Compaction.Keep
-	for _, through := range []int{newest - 1, newest} {
+	last := v.newest.Turn - v.engine.options.Compaction.Keep
+	for _, through := range []int{last - 1, last} {
 		r, some := v.ranged(through)
 		if !some {
 			continue
@@ -106,7 +106,7 @@ func (v *visit) summarize(ctx context.Context, r Range) error {
 	})
 	err = v.mark(checkpoint.Marks{Summarized: r.Through + 1})
 	if err == nil {
-		v.summary = r.Through + 1
+		v.summarized = r.Through + 1
 	}
 	return err
 }

@@ -152,7 +152,7 @@ func (x *execution[S]) spread(next Next) error {
 		return err
 	}
 	if x.fan == nil || !slices.Equal(x.fan.decided.Next.Intents, next.Intents) {
-		x.fan = newFan(storedFan{Iteration: x.run.saved.Iteration, Next: storeNext(next)})
+		x.fan = newFan(storedFan{Iteration: x.run.payload.Iteration, Next: storeNext(next)})
 	}
 	x.fan.start = start
 	for i, b := range x.fan.done {

@@ -11,10 +11,10 @@ import (
 
 // restore makes an S of a stored state. No other function does.
 func (o *Orchestrator[S]) restore(ctx context.Context, cp checkpoint.Checkpoint, force bool) (state S, err error) {
-	if err := o.engine.definition.foreign(cp.Signature, force); err != nil {
+	if err := o.engine.identity.foreign(cp.Signature, force); err != nil {
 		return state, err
 	}
-	if !o.engine.definition.wrote(cp.Signature, cp.Version) && o.def.Migrate != nil {
+	if !o.engine.identity.wrote(cp.Signature, cp.Version) && o.def.Migrate != nil {
 		return o.migrate(ctx, cp)
 	}
 	return decode[S](cp.State)
@@ -33,7 +33,7 @@ func (o *Orchestrator[S]) migrate(ctx context.Context, cp checkpoint.Checkpoint)
 }
 
 // asCheckpoint is a saved run as Migrate sees it: a checkpoint that is not settled yet.
-func asCheckpoint(r snapshot.Run, saved savedRun) checkpoint.Checkpoint {
+func asCheckpoint(r snapshot.Run, saved runPayload) checkpoint.Checkpoint {
 	return checkpoint.Checkpoint{
 		Turn: r.Turn, State: saved.State, Signature: saved.Signature, Version: saved.Version,
 		RunID: r.ID, RequestID: r.RequestID,

@@ -23,9 +23,9 @@ type engine struct {
 	log     *slog.Logger
 	process string // unique for each start of a process
 
-	// definition says which stored rows the bot can use.
-	definition identity
-	store      checkpoint.Store
+	// identity says which stored rows the bot can use.
+	identity identity
+	store    checkpoint.Store
 
 	// joined appends a turn and deletes its run in one transaction; nil if the stores cannot.
 	joined    snapshot.Settle
@@ -44,7 +44,7 @@ func newEngine(id identity, store checkpoint.Store, o Options) *engine {
 	}
 	host, _ := os.Hostname()
 	e := &engine{
-		options: o, log: o.Logger, definition: id, store: store,
+		options: o, log: o.Logger, identity: id, store: store,
 		process: fmt.Sprintf("%.64s/%d/%s", strings.ToValidUTF8(host, "?"), os.Getpid(), rand.Text()[:8]),
 	}
 	if runs, ok := o.Snapshots.(snapshot.Joiner); ok {
@@ -66,7 +66,7 @@ func newEngine(id identity, store checkpoint.Store, o Options) *engine {
 }
 
 func (e *engine) key(session string) checkpoint.Key {
-	return checkpoint.Key{Orchestrator: e.definition.name, Session: session}
+	return checkpoint.Key{Orchestrator: e.identity.name, Session: session}
 }
 
 // why is the attribute of a log line for err.
@@ -134,11 +134,11 @@ func (e *engine) settledBy(ctx context.Context, r snapshot.Run, from int) (bool,
 	return false, nil
 }
 
-// usable returns why an unfinished run cannot continue in this process. It only reads.
-func (e *engine) usable(r snapshot.Run, force, pastParked bool) error {
-	saved, err := e.definition.read(r)
+// checkUsable returns why an unfinished run cannot continue in this process. It only reads.
+func (e *engine) checkUsable(r snapshot.Run, force, pastParked bool) error {
+	payload, err := e.identity.read(r)
 	if err == nil {
-		err = e.definition.foreign(saved.Signature, force)
+		err = e.identity.foreign(payload.Signature, force)
 	}
 	switch {
 	case err != nil:

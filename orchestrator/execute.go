@@ -177,7 +177,7 @@ func (o *Orchestrator[S]) resumable(ctx context.Context, k *call) error {
 	case found.Status == snapshot.Ended:
 		return nil
 	}
-	if err := o.engine.usable(*found, k.force, k.force); err != nil {
+	if err := o.engine.checkUsable(*found, k.force, k.force); err != nil {
 		if over, _ := o.engine.settledBy(ctx, *found, checkpoint.Newest); !over {
 			return err
 		}

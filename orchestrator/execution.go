@@ -28,9 +28,9 @@ type execution[S any] struct {
 	ctx    context.Context
 	tracer tracer
 
-	// limit is ctx, with the time that the turn may take.
-	limit context.Context
-	stop  context.CancelFunc // of limit; nil: no time was set
+	// timed is ctx, with the time that the turn may take.
+	timed context.Context
+	stop  context.CancelFunc // of timed; nil: no time was set
 
 	// built says that state and history belong to this turn.
 	built bool
@@ -62,17 +62,17 @@ func (x *execution[S]) limits() *Limits { return &x.visit.engine.options.Limits 
 // errTurnTimeout is the only end of a context that fails a turn. Any other end leaves the run in flight.
 var errTurnTimeout = fmt.Errorf("turn timeout: %w", context.DeadlineExceeded)
 
-// setLimit starts the time of Limits.TurnTimeout. It comes before the first function of the bot.
-func (x *execution[S]) setLimit() {
-	x.endLimit()
-	x.limit = x.ctx
+// startTimer starts the time of Limits.TurnTimeout. It comes before the first function of the bot.
+func (x *execution[S]) startTimer() {
+	x.stopTimer()
+	x.timed = x.ctx
 	if d := x.limits().TurnTimeout; d > 0 {
-		x.limit, x.stop = context.WithTimeoutCause(x.ctx, d, errTurnTimeout)
+		x.timed, x.stop = context.WithTimeoutCause(x.ctx, d, errTurnTimeout)
 	}
 }
 
-// endLimit stops the time of Limits.TurnTimeout.
-func (x *execution[S]) endLimit() {
+// stopTimer stops the time of Limits.TurnTimeout.
+func (x *execution[S]) stopTimer() {
 	if x.stop != nil {
 		x.stop()
 		x.stop = nil
@@ -86,7 +86,7 @@ func (x *execution[S]) number() {
 }
 
 // newest makes the state of the newest turn the state of this turn.
-func (x *execution[S]) newest() (err error) {
+func (x *execution[S]) loadNewest() (err error) {
 	var state S
 	if x.visit.newest != nil {
 		state, err = x.bot.restore(x.ctx, *x.visit.newest, x.visit.call.force)
@@ -102,7 +102,7 @@ func (x *execution[S]) recall() error {
 		return nil
 	}
 	x.worked = true
-	return x.engine().functions.run(x.limit, func(ctx context.Context) (err error) {
+	return x.engine().functions.run(x.timed, func(ctx context.Context) (err error) {
 		h, err := load(ctx, x.visit.own.Session)
 		if err == nil {
 			x.history = h
@@ -120,9 +120,9 @@ func (x *execution[S]) turn(intent string, attempt int, state S) *Turn[S] {
 		line line
 	}{
 		Turn[S]{
-			Session: x.visit.own.Session, Index: x.index, Iteration: x.run.saved.Iteration, RunID: x.run.row.ID,
+			Session: x.visit.own.Session, Index: x.index, Iteration: x.run.payload.Iteration, RunID: x.run.row.ID,
 			Input: in, State: state, History: x.history, Choices: x.bot.choices, Ran: slices.Clone(x.ran),
-			Feedback: x.run.saved.Feedback,
+			Feedback: x.run.payload.Feedback,
 		},
 		line{meter: &x.meter, home: x, intent: intent, attempt: attempt},
 	}
@@ -161,7 +161,7 @@ func (x *execution[S]) keep() error {
 	}
 	raw, err := encodeState(&x.state, *x.limits())
 	if err == nil {
-		x.run.saved.State = raw
+		x.run.payload.State = raw
 	}
 	return err
 }
@@ -188,18 +188,18 @@ func (x *execution[S]) trace(resumed bool) {
 	}
 	x.ctx = x.tracer.begin(x.ctx, p)
 	x.tracer.turn.SetAttributes(
-		attrOrchestrator.String(x.engine().definition.name), attrSession.String(x.visit.own.Session),
+		attrOrchestrator.String(x.engine().identity.name), attrSession.String(x.visit.own.Session),
 		attrRun.String(x.run.row.ID), attrTurn.Int(x.index), attrResumed.Bool(resumed))
 	if resumed {
-		x.tracer.link(x.run.saved.Trace)
+		x.tracer.link(x.run.payload.Trace)
 	}
-	if x.run.saved.Trace == "" {
-		x.run.saved.Trace = traceparent(x.ctx)
+	if x.run.payload.Trace == "" {
+		x.run.payload.Trace = traceparent(x.ctx)
 	}
 }
 
 func (x *execution[S]) emit(ev Event) {
-	ev.RunID, ev.Turn, ev.Iteration = x.run.row.ID, x.index, x.run.saved.Iteration
+	ev.RunID, ev.Turn, ev.Iteration = x.run.row.ID, x.index, x.run.payload.Iteration
 	if ev.Kind.outcome() != "" {
 		if !x.began.IsZero() {
 			ev.Took = time.Since(x.began)

@@ -39,12 +39,12 @@ func (d *identity) knows(intents []string) bool {
 	return !unknown
 }
 
-// read is readSaved for a caller that goes on with the run. If this very definition wrote the run, the decision must
+// read is readPayload for a caller that goes on with the run. If this very definition wrote the run, the decision must
 // name intents of this definition.
-func (d *identity) read(r snapshot.Run) (savedRun, error) {
-	saved, err := readSaved(r)
-	if err == nil && saved.Next != nil && d.wrote(saved.Signature, saved.Version) && !d.knows(saved.Next.Intents) {
+func (d *identity) read(r snapshot.Run) (runPayload, error) {
+	payload, err := readPayload(r)
+	if err == nil && payload.Next != nil && d.wrote(payload.Signature, payload.Version) && !d.knows(payload.Next.Intents) {
 		err = damagedRun(r, "payload: the decision names what is no intent")
 	}
-	return saved, err
+	return payload, err
 }

@@ -33,7 +33,7 @@ func (o *Orchestrator[S]) giveWay(v *visit, found snapshot.Run, x *execution[S])
 		x.name()
 		own = found.ID == x.run.row.ID
 	}
-	if err := o.takeable(v, found, x, own); err != nil {
+	if err := o.checkTakeUp(v, found, x, own); err != nil {
 		if own && errors.Is(err, ErrSuspended) {
 			v.call.emit(Event{Kind: TurnSuspended, RunID: found.ID, Turn: found.Turn, Err: err})
 		}
@@ -45,13 +45,13 @@ func (o *Orchestrator[S]) giveWay(v *visit, found snapshot.Run, x *execution[S])
 	return o.takeUp(v, found, own, x)
 }
 
-// takeable returns why the run that was found cannot be taken up or abandoned by this call.
-func (o *Orchestrator[S]) takeable(v *visit, found snapshot.Run, x *execution[S], own bool) error {
+// checkTakeUp returns why the run that was found cannot be taken up or abandoned by this call.
+func (o *Orchestrator[S]) checkTakeUp(v *visit, found snapshot.Run, x *execution[S], own bool) error {
 	on, force := o.engine.options.OnInterrupted, v.call.force
 	if !own && x.input.RequestID != "" && found.RequestID == x.input.RequestID {
 		return ErrRequestReused
 	}
-	if err := o.engine.usable(found, force, force || x != nil && on == AbandonFirst); err != nil {
+	if err := o.engine.checkUsable(found, force, force || x != nil && on == AbandonFirst); err != nil {
 		return err
 	}
 	if !own && on == Reject {
@@ -99,14 +99,14 @@ func (o *Orchestrator[S]) takeUp(v *visit, found snapshot.Run, own bool, x *exec
 	return out, v.interrupted(out.err)
 }
 
-// interrupted returns why the call cannot go on after the run of an earlier input, which ended with outcome.
-func (v *visit) interrupted(outcome error) error {
+// interrupted returns why the call cannot go on after the run of an earlier input, which ended with end.
+func (v *visit) interrupted(end error) error {
 	why := error(nil)
 	switch {
-	case outcome == nil:
+	case end == nil:
 		why = v.own.Lost()
-	case errors.Is(outcome, ErrIndeterminate):
-		why = outside(outcome)
+	case errors.Is(end, ErrIndeterminate):
+		why = outside(end)
 	}
 	if why == nil {
 		return nil

@@ -36,7 +36,7 @@ func (o *Orchestrator[S]) Turns(ctx context.Context, session string) iter.Seq2[*
 // session and a *snapshot.DamagedError; then Runs goes on. After any other error Runs ends.
 func (o *Orchestrator[S]) Runs(ctx context.Context) iter.Seq2[snapshot.Run, error] {
 	return func(yield func(snapshot.Run, error) bool) {
-		q := snapshot.Query{Key: snapshot.Key{Orchestrator: o.engine.definition.name}}
+		q := snapshot.Query{Key: snapshot.Key{Orchestrator: o.engine.identity.name}}
 		for r, err := range o.engine.runs(ctx, q) {
 			if err != nil {
 				if !yield(r, &Error{Op: "runs", Session: r.Session, Err: err}) || !ofOneRow(err) {

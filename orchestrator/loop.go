@@ -15,8 +15,8 @@ import (
 // finish takes the run to its end. final says that nothing follows in this call.
 func (x *execution[S]) finish(final bool) (*Result[S], error) {
 	x.final, x.began = final, time.Now()
-	err := x.loop(x.limit)
-	x.endLimit()
+	err := x.loop(x.timed)
+	x.stopTimer()
 	if err != nil {
 		return nil, x.unsettled(err)
 	}
@@ -39,10 +39,10 @@ func (x *execution[S]) loop(ctx context.Context) error {
 		if next.End {
 			return nil
 		}
-		if x.run.saved.Iteration >= x.limits().Iterations {
+		if x.run.payload.Iteration >= x.limits().Iterations {
 			return x.err("route", fmt.Errorf("%w: %d", ErrMaxIterations, x.limits().Iterations))
 		}
-		inner, span := x.tracer.iteration(ctx, x.run.saved.Iteration)
+		inner, span := x.tracer.iteration(ctx, x.run.payload.Iteration)
 		follows, err := x.iterate(inner, next)
 		endSpan(span, err)
 		if err != nil {
@@ -63,9 +63,9 @@ func (x *execution[S]) loop(ctx context.Context) error {
 func (x *execution[S]) decide(ctx context.Context) (Next, error) {
 	d := &x.bot.def
 	switch {
-	case x.run.saved.Next != nil:
-		return x.checked(x.run.saved.Next.next())
-	case x.run.saved.Iteration == 0 && d.First != "":
+	case x.run.payload.Next != nil:
+		return x.checked(x.run.payload.Next.next())
+	case x.run.payload.Iteration == 0 && d.First != "":
 		return To(d.First), nil
 	case d.Route == nil && len(x.bot.choices) == 1:
 		return To(x.bot.choices[0].Name), nil
@@ -103,7 +103,7 @@ func (x *execution[S]) checked(n Next) (Next, error) {
 		n.Intents = nil
 		return n, nil
 	}
-	if name, found := x.engine().definition.unknown(n.Intents); found {
+	if name, found := x.engine().identity.unknown(n.Intents); found {
 		return n, x.err("route", logtext.Private(unknownIntent(name)))
 	}
 	n.Intents = distinct(n.Intents)
@@ -127,7 +127,7 @@ func (x *execution[S]) iterate(ctx context.Context, next Next) (Next, error) {
 	}
 	x.ran = append(slices.Clip(x.ran), next.Intents...)
 	if x.bot.def.Evaluate != nil {
-		x.run.saved.Feedback = ""
+		x.run.payload.Feedback = ""
 		said, err := x.evaluate(ctx)
 		if err != nil || !said.zero() {
 			return said, err
@@ -146,7 +146,7 @@ func (x *execution[S]) evaluate(ctx context.Context) (Next, error) {
 	next, err := x.ask(ctx, func(ctx context.Context, t *Turn[S]) (Next, error) {
 		next, err := x.bot.def.Evaluate(ctx, t)
 		if err == nil {
-			x.run.saved.Feedback = cleanText(t.Feedback)
+			x.run.payload.Feedback = cleanText(t.Feedback)
 		}
 		return next, err
 	})
@@ -159,20 +159,20 @@ func (x *execution[S]) evaluate(ctx context.Context) (Next, error) {
 // step notes a finished iteration. Reasons, which may be long, are not part of every save.
 func (x *execution[S]) step(next Next, took time.Duration, used Usage) {
 	if next.Reason != "" {
-		x.reasons = append(x.reasons, make([]string, len(x.run.saved.Steps)+1-len(x.reasons))...)
-		x.reasons[len(x.run.saved.Steps)] = next.Reason
+		x.reasons = append(x.reasons, make([]string, len(x.run.payload.Steps)+1-len(x.reasons))...)
+		x.reasons[len(x.run.payload.Steps)] = next.Reason
 		next.Reason = ""
 	}
-	x.run.saved.Steps = append(x.run.saved.Steps, storedStep{storeNext(next), took.Milliseconds(), storedUsage(used)})
-	x.fan, x.run.saved.Next = nil, nil
+	x.run.payload.Steps = append(x.run.payload.Steps, storedStep{storeNext(next), took.Milliseconds(), storedUsage(used)})
+	x.fan, x.run.payload.Next = nil, nil
 }
 
 // advance saves the result of an iteration, and the decision that it made.
 func (x *execution[S]) advance(follows Next) error {
-	x.run.saved.Iteration++
+	x.run.payload.Iteration++
 	if !follows.zero() {
 		next := storeNext(follows)
-		x.run.saved.Next = &next
+		x.run.payload.Next = &next
 	}
 	if !x.run.inStore {
 		return nil

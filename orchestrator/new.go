@@ -43,7 +43,7 @@ func New[S any](d Definition[S], store checkpoint.Store, o *Options) (*Orchestra
 }
 
 // Name returns the name of the definition.
-func (o *Orchestrator[S]) Name() string { return o.engine.definition.name }
+func (o *Orchestrator[S]) Name() string { return o.engine.identity.name }
 
 func (o *Options) faults() []string {
 	faults := append(o.Limits.faults(), o.Compaction.faults()...)

@@ -20,8 +20,8 @@ import (
 // touched.
 const payloadVersion = 1
 
-// A savedRun is the decoded Payload of a run. A resume knows nothing else of the run.
-type savedRun struct {
+// A runPayload is the decoded Payload of a run. A resume knows nothing else of the run.
+type runPayload struct {
 	V int `json:"v"`
 
 	// Born is that of the session. It tells the lives of a session apart.
@@ -74,7 +74,7 @@ type storedStep struct {
 // The parts of a run that are stored beside its payload.
 const (
 	usagePart  = "usage"   // a storedUsage: the usage since the payload was saved
-	statePart  = "state"   // the State of a savedRun, if it is too large to share a document with the input
+	statePart  = "state"   // the State of a runPayload, if it is too large to share a document with the input
 	fanPart    = "fan"     // a storedFan
 	branchPart = "branch " // a storedBranch, by its place in the decision
 )
@@ -102,7 +102,7 @@ func storeNext(n Next) storedNext { return storedNext(n) }
 func (n storedNext) next() Next { return Next(n) }
 
 // encode writes the same value as json.Marshal, at less cost. json.Marshal spends more on a run than on its state.
-func (s savedRun) encode() json.RawMessage {
+func (s runPayload) encode() json.RawMessage {
 	w := newWriter(len(s.State) + len(s.Input.Text) + len(s.Input.Data) + 64*len(s.Steps) + 256)
 	w.number("v", int64(s.V))
 	w.number("born", s.Born)
@@ -180,7 +180,7 @@ func writeSteps(w *writer, all []storedStep) {
 }
 
 // documents returns the payload of s. If the state is larger than inline, the state is a part beside the payload.
-func (s savedRun) documents(inline int) (payload json.RawMessage, parts map[string]json.RawMessage) {
+func (s runPayload) documents(inline int) (payload json.RawMessage, parts map[string]json.RawMessage) {
 	if len(s.State) > inline {
 		parts = map[string]json.RawMessage{statePart: s.State}
 		s.State = nil
@@ -188,28 +188,28 @@ func (s savedRun) documents(inline int) (payload json.RawMessage, parts map[stri
 	return s.encode(), parts
 }
 
-// readSaved returns the decoded Payload of r. If a later version of this package wrote r, readSaved returns a
-// *DriftError. If no version wrote r, readSaved returns a *snapshot.DamagedError.
-func readSaved(r snapshot.Run) (savedRun, error) {
+// readPayload returns the decoded Payload of r. If a later version of this package wrote r, readPayload returns a
+// *DriftError. If no version wrote r, readPayload returns a *snapshot.DamagedError.
+func readPayload(r snapshot.Run) (runPayload, error) {
 	var version struct{ V int }
 	if err := json.Unmarshal(r.Payload, &version); err != nil {
-		return savedRun{}, damagedRun(r, "payload: %w", unread(err))
+		return runPayload{}, damagedRun(r, "payload: %w", unread(err))
 	}
 	if version.V > payloadVersion {
-		return savedRun{}, &DriftError{
+		return runPayload{}, &DriftError{
 			Saved: "payload version " + strconv.Itoa(version.V), Current: strconv.Itoa(payloadVersion),
 		}
 	}
-	var saved savedRun
+	var saved runPayload
 	err := json.Unmarshal(r.Payload, &saved)
 	switch {
 	case err != nil:
-		return savedRun{}, damagedRun(r, "payload: %w", unread(err))
+		return runPayload{}, damagedRun(r, "payload: %w", unread(err))
 	case saved.V < 1 || saved.Born < 1 || saved.Iteration < 0:
-		return savedRun{}, damagedRun(r, "payload: version %d, born %d, iteration %d",
+		return runPayload{}, damagedRun(r, "payload: version %d, born %d, iteration %d",
 			saved.V, saved.Born, saved.Iteration)
 	case saved.Next != nil && !saved.Next.intact(1):
-		return savedRun{}, damagedRun(r, "payload: the decision names no intent")
+		return runPayload{}, damagedRun(r, "payload: the decision names no intent")
 	}
 	return saved, nil
 }

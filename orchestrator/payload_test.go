@@ -12,7 +12,7 @@ import (
 // The documents of the writer decode to the same values as the documents of json.Marshal.
 func TestPayloadsAreAsMarshalled(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m := savedRun{
+		m := runPayload{
 			V: payloadVersion, Born: rapid.Int64().Draw(t, "born"), Signature: word(t), Version: word(t),
 			Input: someInput(t), Trace: word(t), Iteration: rapid.Int().Draw(t, "iteration"), Feedback: word(t),
 			Usage: someUsage(t), Steps: someSteps(t), State: someJSON(t),
@@ -21,7 +21,7 @@ func TestPayloadsAreAsMarshalled(t *testing.T) {
 			next := someNext(t)
 			m.Next = &next
 		}
-		wantSame(t, m.encode(), m, new(savedRun), new(savedRun))
+		wantSame(t, m.encode(), m, new(runPayload), new(runPayload))
 		r := turnPayload{payloadVersion, m.Input, m.Usage, m.Steps}
 		wantSame(t, r.encode(), r, new(turnPayload), new(turnPayload))
 	})

@@ -33,7 +33,7 @@ func (o *Orchestrator[S]) Recoverable(ctx context.Context, all bool) iter.Seq2[s
 			}
 			return yield(session, err)
 		}
-		name := o.engine.definition.name
+		name := o.engine.identity.name
 		q := snapshot.Query{Key: snapshot.Key{Orchestrator: name}, Status: snapshot.Waiting, Brief: true}
 		if all {
 			q.Status = ""
@@ -65,7 +65,7 @@ func (o *Orchestrator[S]) Recoverable(ctx context.Context, all bool) iter.Seq2[s
 }
 
 func (e *engine) held(ctx context.Context, sessions []string) ([]string, error) {
-	return e.store.Held(ctx, e.definition.name, sessions)
+	return e.store.Held(ctx, e.identity.name, sessions)
 }
 
 // askedAtOnce is how many sessions a watch asks the checkpoint store about in one round trip.
@@ -119,7 +119,7 @@ func (o *Orchestrator[S]) Watching(ctx context.Context, every, d time.Duration) 
 	if !ok {
 		return 0, errors.ErrUnsupported
 	}
-	if other, err = w.Watch(ctx, o.engine.definition.name, o.kin(every), o.engine.process, d); err != nil {
+	if other, err = w.Watch(ctx, o.engine.identity.name, o.kin(every), o.engine.process, d); err != nil {
 		return 0, &Error{Op: "watching", Err: err}
 	}
 	return other, nil
@@ -127,7 +127,7 @@ func (o *Orchestrator[S]) Watching(ctx context.Context, every, d time.Duration) 
 
 // kin is the same in processes that can recover the same sessions and look for them as often.
 func (o *Orchestrator[S]) kin(every time.Duration) string {
-	d := &o.engine.definition
+	d := &o.engine.identity
 	return digest(d.signature, d.version, fmt.Sprint(
 		payloadVersion, every, o.engine.options.Snapshots != nil, d.migrates, o.def.Deliver != nil))
 }
@@ -253,7 +253,7 @@ func (o *Orchestrator[S]) idle(ctx context.Context, session string) (outcome str
 // owes reports whether session owes a reply. With due, it reports whether session owes a reply that is due.
 func (o *Orchestrator[S]) owes(ctx context.Context, session string, due bool) (bool, error) {
 	q := checkpoint.SessionQuery{
-		Orchestrator: o.engine.definition.name, Prefix: session, Limit: 1, Owing: true, Due: due,
+		Orchestrator: o.engine.identity.name, Prefix: session, Limit: 1, Owing: true, Due: due,
 	}
 	for first, err := range o.engine.store.Sessions(ctx, q) {
 		return err == nil && first == session, err

@@ -8,7 +8,7 @@ func (o *Orchestrator[S]) resumed(v *visit, r snapshot.Run) *execution[S] {
 	r.Parts = nil
 	r.Fence = v.own.Fence
 	r.Status, r.Error, r.Pause = snapshot.Running, "", 0
-	x := &execution[S]{bot: o, visit: v, ctx: v.own.Ctx, limit: v.own.Ctx}
+	x := &execution[S]{bot: o, visit: v, ctx: v.own.Ctx, timed: v.own.Ctx}
 	x.run = run{slot: &v.slot, row: r, parts: parts, inStore: true}
 	return x
 }
@@ -25,7 +25,7 @@ func (x *execution[S]) ready() error {
 		return x.left(x.err("drift", err))
 	}
 	x.trace(true)
-	x.setLimit()
+	x.startTimer()
 	x.emit(Event{Kind: TurnResumed})
 	if x.run.row.Base != x.visit.base() {
 		return x.startOver()
@@ -39,8 +39,8 @@ func (x *execution[S]) ready() error {
 
 // startOver builds the turn again, from its input and the newest state.
 func (x *execution[S]) startOver() error {
-	saved := &x.run.saved
-	saved.Iteration, saved.Next, saved.Feedback, saved.Steps = 0, nil, "", nil
+	payload := &x.run.payload
+	payload.Iteration, payload.Next, payload.Feedback, payload.Steps = 0, nil, "", nil
 	x.ran, x.fan = nil, nil
 	if err := x.gather(); err != nil {
 		return x.leave(x.mine(err))
@@ -56,27 +56,27 @@ func (x *execution[S]) startOver() error {
 
 // load reads what was saved of the run.
 func (x *execution[S]) load() error {
-	d := &x.engine().definition
+	d := &x.engine().identity
 	used, err := x.run.load(d)
 	if err != nil {
 		return err
 	}
-	saved := &x.run.saved
-	x.input = saved.Input.input(x.run.row.RequestID)
+	payload := &x.run.payload
+	x.input = payload.Input.input(x.run.row.RequestID)
 	x.meter.used = Usage(used)
-	for _, s := range saved.Steps {
+	for _, s := range payload.Steps {
 		x.ran = append(x.ran, s.Intents...)
 	}
 	switch {
-	case saved.State != nil:
-		x.state, err = x.bot.restore(x.ctx, asCheckpoint(x.run.row, *saved), x.visit.call.force)
+	case payload.State != nil:
+		x.state, err = x.bot.restore(x.ctx, asCheckpoint(x.run.row, *payload), x.visit.call.force)
 	case x.run.row.Base == x.visit.base():
-		err = x.newest()
+		err = x.loadNewest()
 	}
 	switch {
 	case err != nil:
 		return err
-	case d.wrote(saved.Signature, saved.Version):
+	case d.wrote(payload.Signature, payload.Version):
 		return x.loadFan()
 	}
 	return x.redefine()
@@ -84,12 +84,12 @@ func (x *execution[S]) load() error {
 
 // redefine makes a run of another definition a run of this one. A fan-out of the old definition begins again.
 func (x *execution[S]) redefine() error {
-	d, saved := &x.engine().definition, &x.run.saved
-	saved.Signature, saved.Version = d.signature, d.version
-	if saved.Next != nil && !d.knows(saved.Next.Intents) {
-		saved.Next = nil
+	d, payload := &x.engine().identity, &x.run.payload
+	payload.Signature, payload.Version = d.signature, d.version
+	if payload.Next != nil && !d.knows(payload.Next.Intents) {
+		payload.Next = nil
 	}
-	if saved.State != nil {
+	if payload.State != nil {
 		return x.keep()
 	}
 	return nil
@@ -97,7 +97,7 @@ func (x *execution[S]) redefine() error {
 
 // loadFan restores the fan-out that the run was saved in.
 func (x *execution[S]) loadFan() error {
-	fan, err := x.run.loadFan(&x.engine().definition)
+	fan, err := x.run.loadFan(&x.engine().identity)
 	if err != nil || fan == nil {
 		return err
 	}
@@ -107,6 +107,6 @@ func (x *execution[S]) loadFan() error {
 		}
 	}
 	x.fan = fan
-	x.run.saved.Next = &fan.decided.Next
+	x.run.payload.Next = &fan.decided.Next
 	return nil
 }

@@ -20,8 +20,8 @@ type run struct {
 	// is not saved.
 	row snapshot.Run
 
-	// saved is the decoded payload; its State is nil if it equals the newest turn's.
-	saved savedRun
+	// payload is the decoded payload, as it is about to be saved; its State is nil if it equals the newest turn's.
+	payload runPayload
 
 	// parts are the parts of a run that was adopted.
 	parts map[string]json.RawMessage
@@ -35,24 +35,24 @@ type run struct {
 
 // A version is the result of one Save of a run.
 type version struct {
-	row   snapshot.Run
-	saved savedRun
-	used  storedUsage
+	row     snapshot.Run
+	payload runPayload
+	used    storedUsage
 }
 
 // begin saves a run that is new, unless a run is in flight; then it returns that run.
 func (r *run) begin(ctx context.Context, used storedUsage) (found *snapshot.Run, err error) {
-	r.saved.Usage = used
+	r.payload.Usage = used
 	r.row.Fence = r.slot.own.Fence
 	row := r.row
-	row.Payload, row.Parts = r.saved.documents(inlineState)
+	row.Payload, row.Parts = r.payload.documents(inlineState)
 	// Begin is asked once, so what a store would refuse is divided before.
-	if r.saved.State != nil && !certain(row.Payload, jsonvalue.MaxSize) && jsonvalue.Check(row.Payload) != nil {
-		row.Payload, row.Parts = r.saved.documents(0)
+	if r.payload.State != nil && !certain(row.Payload, jsonvalue.MaxSize) && jsonvalue.Check(row.Payload) != nil {
+		row.Payload, row.Parts = r.payload.documents(0)
 	}
 	found, err = r.slot.begin(ctx, row)
 	if err == nil && found == nil {
-		r.inStore, r.stored = true, &version{r.row, r.saved, used}
+		r.inStore, r.stored = true, &version{r.row, r.payload, used}
 		r.slot.engine.meters.inFlight(1)
 	}
 	return found, err
@@ -62,12 +62,12 @@ func (r *run) begin(ctx context.Context, used storedUsage) (found *snapshot.Run,
 func (r *run) put(ctx context.Context, used storedUsage, change func(*snapshot.Run)) error {
 	row := r.row
 	change(&row)
-	r.saved.Usage = used
-	row.Payload, row.Parts = r.saved.documents(inlineState)
-	err := r.write(ctx, row, r.saved, used)
-	if invalid(err) && r.saved.State != nil && row.Parts == nil { // too large for one document may fit into two
-		row.Payload, row.Parts = r.saved.documents(0)
-		err = r.write(ctx, row, r.saved, used)
+	r.payload.Usage = used
+	row.Payload, row.Parts = r.payload.documents(inlineState)
+	err := r.write(ctx, row, r.payload, used)
+	if invalid(err) && r.payload.State != nil && row.Parts == nil { // too large for one document may fit into two
+		row.Payload, row.Parts = r.payload.documents(0)
+		err = r.write(ctx, row, r.payload, used)
 	}
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func (r *run) note(
 		parts = all
 	}
 	row.Parts = parts
-	if err := r.write(ctx, row, r.stored.saved, used); err != nil {
+	if err := r.write(ctx, row, r.stored.payload, used); err != nil {
 		return err
 	}
 	r.row.Attempt = row.Attempt
@@ -100,14 +100,14 @@ func (r *run) note(
 }
 
 // write saves a version of the run. The version has a number of its own, so that the write may be repeated.
-func (r *run) write(ctx context.Context, row snapshot.Run, saved savedRun, used storedUsage) error {
+func (r *run) write(ctx context.Context, row snapshot.Run, payload runPayload, used storedUsage) error {
 	r.row.Seq++
 	row.Seq = r.row.Seq
 	err := r.slot.save(ctx, row)
 	switch {
 	case err == nil:
 		row.Payload, row.Parts = nil, nil
-		r.stored = &version{row, saved, used}
+		r.stored = &version{row, payload, used}
 		return nil
 	case invalid(err):
 		return err
@@ -119,27 +119,27 @@ func (r *run) write(ctx context.Context, row snapshot.Run, saved savedRun, used 
 
 // load reads the documents of a run that was adopted. It returns the usage so far.
 func (r *run) load(d *identity) (storedUsage, error) {
-	saved, err := d.read(r.row)
+	payload, err := d.read(r.row)
 	if err != nil {
 		return storedUsage{}, err
 	}
-	r.saved = saved
-	if r.saved.State == nil {
-		r.saved.State = r.parts[statePart]
+	r.payload = payload
+	if r.payload.State == nil {
+		r.payload.State = r.parts[statePart]
 	}
-	used, err := storedPart(r, usagePart, r.saved.Usage)
+	used, err := storedPart(r, usagePart, r.payload.Usage)
 	if err != nil {
 		return storedUsage{}, err
 	}
 	r.row.Payload = nil
-	r.stored = &version{r.row, r.saved, used}
+	r.stored = &version{r.row, r.payload, used}
 	return used, nil
 }
 
 // loadFan returns the fan-out that the run was saved in; nil if there is none.
 func (r *run) loadFan(d *identity) (*fan, error) {
 	found, err := storedPart(r, fanPart, storedFan{Iteration: -1})
-	if err != nil || found.Iteration != r.saved.Iteration {
+	if err != nil || found.Iteration != r.payload.Iteration {
 		return nil, err
 	}
 	if !found.Next.intact(2) || !d.knows(found.Next.Intents) {

@@ -37,7 +37,7 @@ func (x *execution[S]) settle() (*Result[S], error) {
 	x.settled(&cp, o, more)
 	return &Result[S]{
 		Session: x.visit.own.Session, RunID: x.run.row.ID, Turn: x.index, Input: x.input, State: x.state,
-		Steps: steps(x.run.saved.Steps), Usage: x.meter.total(), SavedAt: cp.SavedAt,
+		Steps: steps(x.run.payload.Steps), Usage: x.meter.total(), SavedAt: cp.SavedAt,
 	}, nil
 }
 
@@ -150,16 +150,16 @@ func (x *execution[S]) checkpoint() (checkpoint.Checkpoint, error) {
 		return checkpoint.Checkpoint{}, err
 	}
 	for i, reason := range x.reasons {
-		x.run.saved.Steps[i].Reason = reason
+		x.run.payload.Steps[i].Reason = reason
 	}
-	payload := turnPayload{payloadVersion, x.run.saved.Input, storedUsage(x.meter.total()), x.run.saved.Steps}.encode()
+	payload := turnPayload{payloadVersion, x.run.payload.Input, storedUsage(x.meter.total()), x.run.payload.Steps}.encode()
 	cp := checkpoint.Checkpoint{
 		Turn: x.index, State: state, Payload: payload,
-		Signature: x.engine().definition.signature, Version: x.engine().definition.version,
+		Signature: x.engine().identity.signature, Version: x.engine().identity.version,
 		RunID: x.run.row.ID, RequestID: x.input.RequestID,
 	}
-	if n := len(x.run.saved.Steps); n > 0 {
-		cp.Route = x.run.saved.Steps[n-1].Intents
+	if n := len(x.run.payload.Steps); n > 0 {
+		cp.Route = x.run.payload.Steps[n-1].Intents
 	}
 	return cp, nil
 }

@@ -34,8 +34,8 @@ func (s *slot) finished(r snapshot.Run, newest *checkpoint.Checkpoint) (bool, er
 	if r.Status == snapshot.Ended {
 		return true, nil
 	}
-	saved, err := readSaved(r)
-	if err == nil && saved.Born != s.own.Born && (newest != nil || !s.retired(r, saved.Born)) {
+	payload, err := readPayload(r)
+	if err == nil && payload.Born != s.own.Born && (newest != nil || !s.retired(r, payload.Born)) {
 		return true, nil
 	}
 	if newest == nil || newest.Turn < r.Turn || newest.RunID == r.ID {
@@ -206,7 +206,7 @@ func (s *slot) remove(id string) error {
 
 // logDropped logs that a run was dropped because its session was deleted.
 func (s *slot) logDropped(r snapshot.Run) {
-	if saved, err := readSaved(r); err == nil && saved.Born != s.own.Born && r.Status != snapshot.Ended {
+	if payload, err := readPayload(r); err == nil && payload.Born != s.own.Born && r.Status != snapshot.Ended {
 		s.engine.log.ErrorContext(s.own.Ctx,
 			"run dropped: its session was deleted, or retired by Sweep, and began anew",
 			"session", s.own.Session, "run", r.ID)

@@ -17,7 +17,8 @@ type visit struct {
 	own    owner.Session
 	slot   slot
 
-	// newest is the newest settled turn; nil if there is none.
+	// newest is the newest settled turn; nil if there is none. This and the following fields begin as the claim found
+	// them, and follow what this call does. Those of own are only what the last claim found.
 	newest *checkpoint.Checkpoint
 	owed   int // the oldest turn that is not delivered
 
@@ -25,8 +26,8 @@ type visit struct {
 	failures int
 
 	// mute says that a delivery has failed, so that no other is tried.
-	mute    bool
-	summary int // turns before this one are summarized
+	mute       bool
+	summarized int // turns before this one are summarized
 }
 
 // newVisit returns the visit of a call that does not own its session yet.
@@ -74,7 +75,7 @@ func (v *visit) steal(ctx context.Context, runID string) (taken bool, err error)
 
 // granted copies what the claim has found.
 func (v *visit) granted() {
-	v.newest, v.owed, v.summary, v.failures = v.own.Last, v.own.Delivered, v.own.Summarized, v.own.Failed
+	v.newest, v.owed, v.summarized, v.failures = v.own.Last, v.own.Delivered, v.own.Summarized, v.own.Failed
 }
 
 // next is the number of the next turn to settle.
@@ -135,10 +136,10 @@ func (v *visit) reborn(found snapshot.Run) error {
 	if v.newest != nil {
 		return nil
 	}
-	if saved, err := readSaved(found); err == nil && saved.Born != v.own.Born {
-		return v.slot.reclaim(saved.Born)
+	if payload, err := readPayload(found); err == nil && payload.Born != v.own.Born {
+		return v.slot.reclaim(payload.Born)
 	}
-	return nil // usable says what is wrong with a payload that cannot be read
+	return nil // checkUsable says what is wrong with a payload that cannot be read
 }
 
 // meet is reborn for a run that may be finished. It comes before the id of the run is compared with another.
