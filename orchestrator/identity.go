@@ -43,7 +43,8 @@ func (d *identity) knows(intents []string) bool {
 // name intents of this definition.
 func (d *identity) read(r snapshot.Run) (runPayload, error) {
 	payload, err := readPayload(r)
-	if err == nil && payload.Next != nil && d.wrote(payload.Signature, payload.Version) && !d.knows(payload.Next.Intents) {
+	ours := err == nil && d.wrote(payload.Signature, payload.Version)
+	if ours && payload.Next != nil && !d.knows(payload.Next.Intents) {
 		err = damagedRun(r, "payload: the decision names what is no intent")
 	}
 	return payload, err

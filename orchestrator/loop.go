@@ -163,7 +163,8 @@ func (x *execution[S]) step(next Next, took time.Duration, used Usage) {
 		x.reasons[len(x.run.payload.Steps)] = next.Reason
 		next.Reason = ""
 	}
-	x.run.payload.Steps = append(x.run.payload.Steps, storedStep{storeNext(next), took.Milliseconds(), storedUsage(used)})
+	step := storedStep{storeNext(next), took.Milliseconds(), storedUsage(used)}
+	x.run.payload.Steps = append(x.run.payload.Steps, step)
 	x.fan, x.run.payload.Next = nil, nil
 }
 

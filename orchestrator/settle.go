@@ -152,7 +152,7 @@ func (x *execution[S]) checkpoint() (checkpoint.Checkpoint, error) {
 	for i, reason := range x.reasons {
 		x.run.payload.Steps[i].Reason = reason
 	}
-	payload := turnPayload{payloadVersion, x.run.payload.Input, storedUsage(x.meter.total()), x.run.payload.Steps}.encode()
+	payload := turnPayload{payloadVersion, x.run.payload.Input, x.used(), x.run.payload.Steps}.encode()
 	cp := checkpoint.Checkpoint{
 		Turn: x.index, State: state, Payload: payload,
 		Signature: x.engine().identity.signature, Version: x.engine().identity.version,
