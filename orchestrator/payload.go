@@ -265,8 +265,11 @@ const idLen = 32
 // digest returns the hex digits of a hash of the parts. No two lists of parts give the same bytes to the hash.
 func digest(parts ...string) string {
 	h := sha256.New()
+	var length []byte
 	for _, part := range parts {
-		fmt.Fprintf(h, "%d:%s", len(part), part)
+		length = append(strconv.AppendInt(length[:0], int64(len(part)), 10), ':')
+		h.Write(length)
+		h.Write([]byte(part))
 	}
 	return hex.EncodeToString(h.Sum(nil))
 }
