@@ -16,7 +16,8 @@ func (o *Orchestrator[S]) newExecution(v *visit, in Input) *execution[S] {
 	x := &execution[S]{bot: o, visit: v, input: in, ctx: v.own.Ctx, timed: v.own.Ctx}
 	x.run.slot = &v.slot
 	x.run.row = snapshot.Run{
-		Key: snapshot.Key(v.own.Key), RequestID: in.RequestID, Attempt: 1, Status: snapshot.Running, Fence: v.own.Fence,
+		Key: snapshot.Key(v.own.Grant.Key), RequestID: in.RequestID, Attempt: 1, Status: snapshot.Running,
+		Fence: v.own.Grant.Fence,
 	}
 	x.run.payload = runPayload{V: payloadVersion, Input: storedInput{Text: in.Text}}
 	if len(in.Data) > 0 {
@@ -29,14 +30,14 @@ func (o *Orchestrator[S]) newExecution(v *visit, in Input) *execution[S] {
 // name gives the run the Born of the session, and its id in that life of the session.
 func (x *execution[S]) name() {
 	own := &x.visit.own
-	if x.run.payload.Born == own.Born {
+	if x.run.payload.Born == own.Grant.Born {
 		return
 	}
-	x.run.payload.Born = own.Born
+	x.run.payload.Born = own.Grant.Born
 	if x.input.RequestID != "" {
-		x.run.row.ID = runID(own.Key, own.Born, x.input)
+		x.run.row.ID = runID(own.Grant.Key, own.Grant.Born, x.input)
 	} else if x.run.row.ID == "" {
-		x.run.row.ID = own.Fence.Nonce // unique and no secret; a claim begins one such run at most
+		x.run.row.ID = own.Grant.Fence.Nonce // unique and no secret; a claim begins one such run at most
 	}
 }
 
@@ -118,7 +119,7 @@ func (x *execution[S]) gather() error {
 	x.number()
 	d := &x.engine().identity
 	x.run.payload.State = nil
-	x.run.payload.Born, x.run.payload.Signature, x.run.payload.Version = x.visit.own.Born, d.signature, d.version
+	x.run.payload.Born, x.run.payload.Signature, x.run.payload.Version = x.visit.own.Grant.Born, d.signature, d.version
 	if err := x.recall(); err != nil {
 		return x.err("begin", err)
 	}

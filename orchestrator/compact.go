@@ -10,11 +10,11 @@ import (
 
 // ranged returns the turns up to through that are not summarized yet; false if there are none.
 func (v *visit) ranged(through int) (Range, bool) {
-	r := Range{Session: v.own.Session, From: v.summarized, Through: through}
+	r := Range{Session: v.own.Grant.Session, From: v.summarized, Through: through}
 	if r.Through < r.From {
 		return r, false
 	}
-	r.ID = digest(v.engine.identity.name, v.own.Session, strconv.FormatInt(v.own.Born, 10),
+	r.ID = digest(v.engine.identity.name, v.own.Grant.Session, strconv.FormatInt(v.own.Grant.Born, 10),
 		strconv.Itoa(r.From), strconv.Itoa(r.Through))[:idLen]
 	return r, true
 }
@@ -32,7 +32,7 @@ func (v *visit) byCount(last int) (Range, bool) {
 
 // mayCompact reports whether compaction may follow a turn. If it may, the call needs the lease for longer.
 func (v *visit) mayCompact(turn int) bool {
-	if v.engine.options.Compaction.Run == nil || v.engine.late.pausing(v.own.Session) {
+	if v.engine.options.Compaction.Run == nil || v.engine.late.pausing(v.own.Grant.Session) {
 		return false
 	}
 	_, due := v.byCount(turn)
@@ -55,9 +55,9 @@ func (v *visit) compact() {
 	}
 	if err := v.summarize(ctx, r); err != nil {
 		v.engine.log.WarnContext(v.own.Ctx, "not compacted; it is tried again",
-			"session", v.own.Session, "from", r.From, "through", r.Through, v.engine.why(err))
+			"session", v.own.Grant.Session, "from", r.From, "through", r.Through, v.engine.why(err))
 	}
-	v.engine.late.note(v.own.Session, ctx.Err() != nil)
+	v.engine.late.note(v.own.Grant.Session, ctx.Err() != nil)
 }
 
 // asked returns the range that Compaction.Due calls due. It asks about the range of a turn ago first: a crash may have
@@ -76,8 +76,8 @@ func (v *visit) asked(ctx context.Context) (Range, bool) {
 		})
 		if err != nil {
 			v.engine.log.WarnContext(v.own.Ctx, "not asked whether to compact",
-				"session", v.own.Session, v.engine.why(err))
-			v.engine.late.note(v.own.Session, ctx.Err() != nil)
+				"session", v.own.Grant.Session, v.engine.why(err))
+			v.engine.late.note(v.own.Grant.Session, ctx.Err() != nil)
 			return r, false
 		}
 		if due {

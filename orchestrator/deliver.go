@@ -32,7 +32,7 @@ func (o *Orchestrator[S]) deliver(v *visit, final bool) error {
 		if err := v.noteDelivery(final); err != nil {
 			v.mute = true
 			v.engine.log.WarnContext(v.own.Ctx, "delivery not noted; it is repeated",
-				"session", v.own.Session, "turn", v.owed-1, v.engine.why(err))
+				"session", v.own.Grant.Session, "turn", v.owed-1, v.engine.why(err))
 			return err
 		}
 	}
@@ -62,10 +62,10 @@ func (v *visit) holdBack(cause error) {
 	if v.failures >= v.engine.options.Limits.Attempts {
 		pause = parkedDelivery
 		v.engine.log.ErrorContext(v.own.Ctx, "delivery parked: drains try it no more; see Orchestrator.SkipDelivery",
-			"session", v.own.Session, "turn", v.owed, "failures", v.failures, v.engine.why(cause))
+			"session", v.own.Grant.Session, "turn", v.owed, "failures", v.failures, v.engine.why(cause))
 	} else {
 		v.engine.log.WarnContext(v.own.Ctx, "not delivered; it stays owed",
-			"session", v.own.Session, "turn", v.owed, v.engine.why(cause))
+			"session", v.own.Grant.Session, "turn", v.owed, v.engine.why(cause))
 	}
 	v.putOff(pause)
 }
@@ -77,7 +77,7 @@ func (v *visit) putOff(pause time.Duration) {
 	}
 	if err := v.mark(checkpoint.Marks{Retry: pause}); err != nil {
 		v.engine.log.WarnContext(v.own.Ctx, "failed delivery not counted",
-			"session", v.own.Session, "turn", v.owed, v.engine.why(err))
+			"session", v.own.Grant.Session, "turn", v.owed, v.engine.why(err))
 	}
 }
 
@@ -100,7 +100,7 @@ func (o *Orchestrator[S]) handOver(v *visit, turn int) error {
 	if err != nil {
 		return err
 	}
-	res, err := o.result(ctx, v.own.Session, cp, v.call.force)
+	res, err := o.result(ctx, v.own.Grant.Session, cp, v.call.force)
 	if err != nil {
 		return err
 	}

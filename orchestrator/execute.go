@@ -43,8 +43,8 @@ func (o *Orchestrator[S]) execute(ctx context.Context, k *call, in Input) (res *
 // run in flight.
 func (o *Orchestrator[S]) serve(v *visit, in Input) (*Result[S], error) {
 	x := o.newExecution(v, in)
-	if v.own.Answered != nil {
-		return o.replay(v, *v.own.Answered, x.run.row.ID)
+	if v.own.Grant.Answered != nil {
+		return o.replay(v, *v.own.Grant.Answered, x.run.row.ID)
 	}
 	_ = o.deliver(v, false) // what fails stays owed
 	var earlier outcome[S]
@@ -136,7 +136,7 @@ func (o *Orchestrator[S]) replay(v *visit, cp checkpoint.Checkpoint, runID strin
 	if cp.RunID != runID {
 		return nil, v.err("input", ErrRequestReused)
 	}
-	res, err := o.result(v.own.Ctx, v.own.Session, cp, v.call.force)
+	res, err := o.result(v.own.Ctx, v.own.Grant.Session, cp, v.call.force)
 	if err != nil {
 		return nil, v.err("drift", err)
 	}

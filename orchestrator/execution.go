@@ -103,7 +103,7 @@ func (x *execution[S]) recall() error {
 	}
 	x.worked = true
 	return x.engine().functions.run(x.timed, func(ctx context.Context) (err error) {
-		h, err := load(ctx, x.visit.own.Session)
+		h, err := load(ctx, x.visit.own.Grant.Session)
 		if err == nil {
 			x.history = h
 		}
@@ -120,7 +120,7 @@ func (x *execution[S]) turn(intent string, attempt int, state S) *Turn[S] {
 		line line
 	}{
 		Turn[S]{
-			Session: x.visit.own.Session, Index: x.index, Iteration: x.run.payload.Iteration, RunID: x.run.row.ID,
+			Session: x.visit.own.Grant.Session, Index: x.index, Iteration: x.run.payload.Iteration, RunID: x.run.row.ID,
 			Input: in, State: state, History: x.history, Choices: x.bot.choices, Ran: slices.Clone(x.ran),
 			Feedback: x.run.payload.Feedback,
 		},
@@ -188,7 +188,7 @@ func (x *execution[S]) trace(resumed bool) {
 	}
 	x.ctx = x.tracer.begin(x.ctx, p)
 	x.tracer.turn.SetAttributes(
-		attrOrchestrator.String(x.engine().identity.name), attrSession.String(x.visit.own.Session),
+		attrOrchestrator.String(x.engine().identity.name), attrSession.String(x.visit.own.Grant.Session),
 		attrRun.String(x.run.row.ID), attrTurn.Int(x.index), attrResumed.Bool(resumed))
 	if resumed {
 		x.tracer.link(x.run.payload.Trace)
@@ -214,7 +214,7 @@ func (x *execution[S]) logger() *slog.Logger { return x.engine().log }
 // err returns err as an error of this run.
 func (x *execution[S]) err(op string, err error) *Error {
 	return &Error{
-		Op: op, Session: x.visit.own.Session, Turn: x.index, RunID: x.run.row.ID, Usage: x.meter.total(), Err: err,
+		Op: op, Session: x.visit.own.Grant.Session, Turn: x.index, RunID: x.run.row.ID, Usage: x.meter.total(), Err: err,
 	}
 }
 

@@ -6,7 +6,7 @@ import "github.com/holdfast-go/holdfast/snapshot"
 func (o *Orchestrator[S]) resumed(v *visit, r snapshot.Run) *execution[S] {
 	parts := r.Parts
 	r.Parts = nil
-	r.Fence = v.own.Fence
+	r.Fence = v.own.Grant.Fence
 	r.Status, r.Error, r.Pause = snapshot.Running, "", 0
 	x := &execution[S]{bot: o, visit: v, ctx: v.own.Ctx, timed: v.own.Ctx}
 	x.run = run{slot: &v.slot, row: r, parts: parts, inStore: true}

@@ -43,7 +43,7 @@ type version struct {
 // begin saves a run that is new, unless a run is in flight; then it returns that run.
 func (r *run) begin(ctx context.Context, used storedUsage) (found *snapshot.Run, err error) {
 	r.payload.Usage = used
-	r.row.Fence = r.slot.own.Fence
+	r.row.Fence = r.slot.own.Grant.Fence
 	row := r.row
 	row.Payload, row.Parts = r.payload.documents(inlineState)
 	// Begin is asked once, so what a store would refuse is divided before.

@@ -36,7 +36,7 @@ func (x *execution[S]) settle() (*Result[S], error) {
 	x.engine().meters.owes(owing(o))
 	x.settled(&cp, o, more)
 	return &Result[S]{
-		Session: x.visit.own.Session, RunID: x.run.row.ID, Turn: x.index, Input: x.input, State: x.state,
+		Session: x.visit.own.Grant.Session, RunID: x.run.row.ID, Turn: x.index, Input: x.input, State: x.state,
 		Steps: steps(x.run.payload.Steps), Usage: x.meter.total(), SavedAt: cp.SavedAt,
 	}, nil
 }
@@ -45,9 +45,9 @@ func (x *execution[S]) settle() (*Result[S], error) {
 // leaves behind a run that has settled.
 func (x *execution[S]) append(ctx context.Context, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
 	if !x.run.inStore || x.engine().joined == nil {
-		return x.engine().store.Append(ctx, x.visit.own.Lease, cp, o)
+		return x.engine().store.Append(ctx, x.visit.own.Grant.Lease, cp, o)
 	}
-	forgotten, err := x.engine().joined(ctx, x.visit.own.Lease, cp, o)
+	forgotten, err := x.engine().joined(ctx, x.visit.own.Grant.Lease, cp, o)
 	if forgotten {
 		x.run.inStore = false
 		x.engine().meters.inFlight(-1)
@@ -97,13 +97,13 @@ func (x *execution[S]) asKept(
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.ctx), x.limits().SettleTimeout)
 	defer cancel()
-	res, err := x.bot.result(ctx, x.visit.own.Session, kept, x.visit.call.force)
+	res, err := x.bot.result(ctx, x.visit.own.Grant.Session, kept, x.visit.call.force)
 	if err != nil {
 		return nil, x.notAppended(true, err)
 	}
 	x.index = kept.Turn
 	_, err = x.visit.own.Persist(x.ctx, func(ctx context.Context) error {
-		return x.engine().store.Mark(ctx, x.visit.own.Lease, checkpoint.Marks{})
+		return x.engine().store.Mark(ctx, x.visit.own.Grant.Lease, checkpoint.Marks{})
 	})
 	if doubt || err == nil {
 		x.engine().meters.owes(owing(o)) // if another owner settled it, that owner has counted it too
@@ -117,7 +117,7 @@ func (x *execution[S]) asKept(
 		x.visit.own.Lose(lock.ErrFenced)
 	} else {
 		x.engine().log.WarnContext(x.ctx, "settled; what follows is left to the next call",
-			"session", x.visit.own.Session, "turn", x.index, x.engine().why(err))
+			"session", x.visit.own.Grant.Session, "turn", x.index, x.engine().why(err))
 	}
 	x.emit(Event{Kind: TurnSettled, Usage: x.meter.total()})
 	return res, nil
@@ -127,7 +127,7 @@ func (x *execution[S]) asKept(
 // stops there.
 func (x *execution[S]) find(mine checkpoint.Checkpoint) (cp checkpoint.Checkpoint, err error) {
 	_, err = x.visit.own.Persist(x.ctx, func(ctx context.Context) error {
-		for kept, err := range x.engine().store.Turns(ctx, x.visit.own.Key, checkpoint.Newest) {
+		for kept, err := range x.engine().store.Turns(ctx, x.visit.own.Grant.Key, checkpoint.Newest) {
 			switch {
 			case err != nil:
 				return err

@@ -24,7 +24,7 @@ type slot struct {
 
 // find returns the run in flight; nil if there is none. A damaged run comes with its error.
 func (s *slot) find(ctx context.Context) (*snapshot.Run, error) {
-	return s.engine.inFlight(ctx, s.own.Session)
+	return s.engine.inFlight(ctx, s.own.Grant.Session)
 }
 
 // finished reports whether r is a finished run. A run is finished if its status is Ended, or if a kept turn has settled
@@ -35,7 +35,7 @@ func (s *slot) finished(r snapshot.Run, newest *checkpoint.Checkpoint) (bool, er
 		return true, nil
 	}
 	payload, err := readPayload(r)
-	if err == nil && payload.Born != s.own.Born && (newest != nil || !s.retired(r, payload.Born)) {
+	if err == nil && payload.Born != s.own.Grant.Born && (newest != nil || !s.retired(r, payload.Born)) {
 		return true, nil
 	}
 	if newest == nil || newest.Turn < r.Turn || newest.RunID == r.ID {
@@ -48,7 +48,7 @@ func (s *slot) finished(r snapshot.Run, newest *checkpoint.Checkpoint) (bool, er
 // settled in it. The run lost nothing, and goes on. If the session had been deleted instead, Delete would have ended
 // the run, unless the run's Begin came after the Delete. A life that ended within one lease was not retired.
 func (s *slot) retired(r snapshot.Run, born int64) bool {
-	return r.Base == "" && s.own.Born-born >= s.engine.options.Limits.LeaseTTL.Microseconds()
+	return r.Base == "" && s.own.Grant.Born-born >= s.engine.options.Limits.LeaseTTL.Microseconds()
 }
 
 // renewFence makes sure that a run can begin under our fence: it claims the session from ourselves if none can.
@@ -120,7 +120,7 @@ func (s *slot) bar() (r snapshot.Run, over bool, err error) {
 func (s *slot) take(attempts int) (r snapshot.Run, err error) {
 	s.spent = true
 	_, err = s.own.Persist(s.own.Ctx, func(ctx context.Context) (err error) {
-		r, err = s.engine.options.Snapshots.Adopt(ctx, snapshot.Key(s.own.Key), s.own.Fence, attempts)
+		r, err = s.engine.options.Snapshots.Adopt(ctx, snapshot.Key(s.own.Grant.Key), s.own.Grant.Fence, attempts)
 		return err
 	})
 	if errors.Is(err, lock.ErrFenced) {
@@ -155,14 +155,14 @@ func (s *slot) end(r snapshot.Run) error {
 // forget deletes a finished run. If that fails, the next call that finds the run sees that it is finished.
 func (s *slot) forget(r snapshot.Run) {
 	err := s.own.Once(s.own.Ctx, func(ctx context.Context) error {
-		return s.engine.options.Snapshots.Delete(ctx, snapshot.Key(s.own.Key), r.ID, r.Fence)
+		return s.engine.options.Snapshots.Delete(ctx, snapshot.Key(s.own.Grant.Key), r.ID, r.Fence)
 	})
 	switch {
 	case err == nil:
 		s.engine.meters.inFlight(-1)
 	case !errors.Is(err, lock.ErrFenced):
 		s.engine.log.WarnContext(s.own.Ctx, "run not deleted; it is found later",
-			"session", s.own.Session, "run", r.ID, s.engine.why(err))
+			"session", s.own.Grant.Session, "run", r.ID, s.engine.why(err))
 	}
 }
 
@@ -188,7 +188,7 @@ func (s *slot) sweep(found snapshot.Run) error {
 func (s *slot) bury(r snapshot.Run) error {
 	err := s.remove(cmp.Or(r.ID, "unknown")) // the store takes it for any id
 	if err == nil {
-		s.engine.log.WarnContext(s.own.Ctx, "damaged run deleted", "session", s.own.Session, "run", r.ID)
+		s.engine.log.WarnContext(s.own.Ctx, "damaged run deleted", "session", s.own.Grant.Session, "run", r.ID)
 	}
 	return err
 }
@@ -196,7 +196,7 @@ func (s *slot) bury(r snapshot.Run) error {
 // remove deletes the run that is ours.
 func (s *slot) remove(id string) error {
 	_, err := s.own.Persist(s.own.Ctx, func(ctx context.Context) error {
-		return s.engine.options.Snapshots.Delete(ctx, snapshot.Key(s.own.Key), id, s.own.Fence)
+		return s.engine.options.Snapshots.Delete(ctx, snapshot.Key(s.own.Grant.Key), id, s.own.Grant.Fence)
 	})
 	if err == nil {
 		s.engine.meters.inFlight(-1)
@@ -206,9 +206,9 @@ func (s *slot) remove(id string) error {
 
 // logDropped logs that a run was dropped because its session was deleted.
 func (s *slot) logDropped(r snapshot.Run) {
-	if payload, err := readPayload(r); err == nil && payload.Born != s.own.Born && r.Status != snapshot.Ended {
+	if payload, err := readPayload(r); err == nil && payload.Born != s.own.Grant.Born && r.Status != snapshot.Ended {
 		s.engine.log.ErrorContext(s.own.Ctx,
 			"run dropped: its session was deleted, or retired by Sweep, and began anew",
-			"session", s.own.Session, "run", r.ID)
+			"session", s.own.Grant.Session, "run", r.ID)
 	}
 }

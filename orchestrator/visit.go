@@ -75,7 +75,8 @@ func (v *visit) steal(ctx context.Context, runID string) (taken bool, err error)
 
 // granted copies what the claim has found.
 func (v *visit) granted() {
-	v.newest, v.owed, v.summarized, v.failures = v.own.Last, v.own.Delivered, v.own.Summarized, v.own.Failed
+	g := &v.own.Grant
+	v.newest, v.owed, v.summarized, v.failures = g.Last, g.Delivered, g.Summarized, g.Failed
 }
 
 // next is the number of the next turn to settle.
@@ -96,7 +97,7 @@ func (v *visit) base() string {
 
 // err returns err as an error of this call.
 func (v *visit) err(op string, err error) *Error {
-	return &Error{Op: op, Session: v.own.Session, Turn: v.next(), Err: err}
+	return &Error{Op: op, Session: v.own.Grant.Session, Turn: v.next(), Err: err}
 }
 
 // refusal returns the error for a run in flight that is not touched. own says that the run is the call's own.
@@ -136,7 +137,7 @@ func (v *visit) reborn(found snapshot.Run) error {
 	if v.newest != nil {
 		return nil
 	}
-	if payload, err := readPayload(found); err == nil && payload.Born != v.own.Born {
+	if payload, err := readPayload(found); err == nil && payload.Born != v.own.Grant.Born {
 		return v.slot.reclaim(payload.Born)
 	}
 	return nil // checkUsable says what is wrong with a payload that cannot be read
@@ -204,7 +205,7 @@ func (v *visit) endRun(found snapshot.Run) (ended bool, err error) {
 // delete removes the session, after it has ended the run in flight.
 func (v *visit) delete() error {
 	for over := false; !over; {
-		found, err := v.engine.toEnd(v.own.Ctx, v.own.Session)
+		found, err := v.engine.toEnd(v.own.Ctx, v.own.Grant.Session)
 		switch {
 		case err == nil && found != nil:
 			_, err = v.endRun(*found)
@@ -216,7 +217,7 @@ func (v *visit) delete() error {
 		}
 	}
 	doubt, err := v.own.Persist(v.own.Ctx, func(ctx context.Context) error {
-		return v.engine.store.Delete(ctx, v.own.Lease)
+		return v.engine.store.Delete(ctx, v.own.Grant.Lease)
 	})
 	switch {
 	case err == nil:
@@ -232,13 +233,13 @@ func (v *visit) settledTurn(ctx context.Context, turn int) (checkpoint.Checkpoin
 	if v.newest.Turn == turn {
 		return *v.newest, nil
 	}
-	return checkpoint.Load(ctx, v.engine.store, v.own.Key, turn)
+	return checkpoint.Load(ctx, v.engine.store, v.own.Grant.Key, turn)
 }
 
 // mark raises counters of the session.
 func (v *visit) mark(m checkpoint.Marks) error {
 	_, err := v.own.Persist(v.own.Ctx, func(ctx context.Context) error {
-		return v.engine.store.Mark(ctx, v.own.Lease, m)
+		return v.engine.store.Mark(ctx, v.own.Grant.Lease, m)
 	})
 	if errors.Is(err, lock.ErrFenced) {
 		v.own.Lose(lock.ErrFenced)

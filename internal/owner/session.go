@@ -15,10 +15,10 @@ import (
 	"github.com/holdfast-go/holdfast/lock"
 )
 
-// A Session is a session that this process owns, for one call. The zero value is ready for Acquire and Enter. Claimed
-// is the result of the last claim.
+// A Session is a session that this process owns, for one call. The zero value is ready for Acquire and Enter.
 type Session struct {
-	checkpoint.Claimed
+	// Grant is the result of the last claim.
+	Grant checkpoint.Claimed
 
 	// Ctx ends, with a cause, when the call's context ends or the session is lost.
 	Ctx context.Context
@@ -244,7 +244,7 @@ func (s *Session) claim(ctx context.Context, r checkpoint.ClaimRequest) error {
 // grant makes c the claim of the session.
 func (s *Session) grant(c checkpoint.Claimed, sent time.Time) {
 	s.process.leases.Keep(&s.lease, c.Lease, sent, s.take)
-	s.Claimed = c
+	s.Grant = c
 }
 
 // AtWork notes the run that is at work, for Interrupt and Scope.Run.
@@ -275,14 +275,14 @@ func (s *Session) ClaimAnew(born int64) error {
 		return err
 	}
 	r := checkpoint.ClaimRequest{
-		Owner: s.process.options.Name, Nonce: rand.Text(), TTL: s.process.options.LeaseTTL, From: s.Fence, Born: born,
+		Owner: s.process.options.Name, Nonce: rand.Text(), TTL: s.process.options.LeaseTTL, From: s.Grant.Fence, Born: born,
 	}
 	var sent time.Time
 	var c checkpoint.Claimed
 	s.process.leases.Settle(&s.lease)
 	_, err := s.process.Persist(s.Ctx, func(ctx context.Context) (err error) {
 		sent = time.Now()
-		c, err = s.process.options.Store.Claim(ctx, s.Key, r)
+		c, err = s.process.options.Store.Claim(ctx, s.Grant.Key, r)
 		return err
 	})
 	if err != nil {
@@ -401,13 +401,13 @@ func (s *Session) release() {
 	s.over = true
 	err := s.process.Once(s.Ctx, func(ctx context.Context) error {
 		if s.first && !s.Begun {
-			return s.process.options.Store.Delete(ctx, s.Lease)
+			return s.process.options.Store.Delete(ctx, s.Grant.Lease)
 		}
-		return s.process.options.Store.Mark(ctx, s.Lease, checkpoint.Marks{Release: true})
+		return s.process.options.Store.Mark(ctx, s.Grant.Lease, checkpoint.Marks{Release: true})
 	})
 	if err != nil {
 		s.process.options.Logger.WarnContext(s.Ctx, "lease not released; it expires",
-			"session", s.Session, s.process.options.Why(err))
+			"session", s.Grant.Session, s.process.options.Why(err))
 	}
 }
 
