@@ -75,6 +75,9 @@ const (
 // DefaultKeep is how many turns of a session stay if AppendOptions.Keep is 0.
 const DefaultKeep = 100
 
+// Silence is after how long a Beater may forget a process that does not beat.
+const Silence = time.Hour
+
 // DefaultUnsettled is how long a session without a settled turn stays after its lease ended, if a store's options do
 // not say.
 const DefaultUnsettled = 7 * 24 * time.Hour
@@ -98,7 +101,7 @@ func (e *DamagedError) Unwrap() error { return ErrDamaged }
 
 // A ClaimRequest says who asks, and for how long.
 type ClaimRequest struct {
-	// Owner is unique per process start. It is for people who look.
+	// Owner is unique per process start. A Beater knows it as the process.
 	Owner string
 	// Nonce becomes the nonce of the fence. A claim that finds its own nonce has already succeeded.
 	Nonce string
@@ -225,10 +228,10 @@ type Store interface {
 	// returned is then not known to be lost.
 	Renew(ctx context.Context, ttl time.Duration, leases []Lease) (lost []Lease, err error)
 
-	// Held returns the sessions of the list that a live lease owns, in one round trip. A watch uses Held so that it
-	// claims no session that it would not get. When the answer arrives, another process may own them. A session that is
-	// damaged is not held.
-	Held(ctx context.Context, orchestrator string, sessions []string) (held []string, err error)
+	// Held returns the sessions of the list that a live lease owns, in one round trip, and the owner of each. A watch
+	// uses Held so that it claims no session that it would not get. When the answer arrives, another process may own
+	// them. A session that is damaged is not held. With an error, owners may be incomplete.
+	Held(ctx context.Context, orchestrator string, sessions []string) (owners map[string]string, err error)
 
 	// Append settles cp.Turn, which must follow the last one, and prunes: all or nothing, durable on return. Its errors
 	// are lock.ErrFenced, ErrConflict and ErrInvalid.
@@ -279,6 +282,20 @@ type Watcher interface {
 	Watch(
 		ctx context.Context, orchestrator, definition, process string, d time.Duration,
 	) (other time.Duration, err error)
+}
+
+// A Beater is a store in which processes show that they are alive. A process that owns sessions beats about once a
+// second. If its beats stand still for some seconds, it has probably stopped, and another process claims its sessions
+// before their leases expire: see ClaimRequest.From. Beats are for economy only. They need not survive a crash of the
+// server, and if a process stops without having died, the fence keeps it from doing harm.
+type Beater interface {
+	// Beat counts a beat of process, and returns the number of beats of each process that beats, as of after this one.
+	// If process is "", Beat only looks. A process that has been silent for an hour may be missing.
+	Beat(ctx context.Context, process string) (beats map[string]int64, err error)
+
+	// Rest says that process owns no session any more. Its beats are forgotten until it beats again. Rest may be
+	// repeated.
+	Rest(ctx context.Context, process string) error
 }
 
 // Load returns one turn, or ErrNotFound.

@@ -129,3 +129,24 @@ func ExampleAppendOptions_fresh() {
 	// checkpoint: turn already settled
 	// run-1 {"by":"owner"} <nil>
 }
+
+// An owner is refused to others while it beats. When its beats have stood still for long enough, its session is taken
+// from it, though its lease goes on.
+func ExampleBeater() {
+	ctx := context.Background()
+	store := new(checkpoint.Memory)
+
+	dead, _ := store.Claim(ctx, session, claim("dead"))
+	before, _ := store.Beat(ctx, "pod-7")
+	// ... a process that wants the session looks again, some seconds later
+	after, _ := store.Beat(ctx, "")
+	_, err := store.Claim(ctx, session, claim("next"))
+	if held, ok := errors.AsType[*checkpoint.HeldError](err); ok && after[held.Owner] == before[held.Owner] {
+		_, err = store.Claim(ctx, session, takeover("next", held.Fence))
+	}
+	fmt.Println(err)
+	fmt.Println(store.Mark(ctx, dead.Lease, checkpoint.Marks{Delivered: 1}))
+	// Output:
+	// <nil>
+	// another owner has taken over
+}

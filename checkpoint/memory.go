@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -26,6 +27,7 @@ type Memory struct {
 	sessions map[Key]*session
 	owing    map[Key]struct{}
 	watches  map[watch]watcher
+	beats    map[string]beat
 	// epoch is the last one issued, for any session. Deleting a session does not bring an epoch back.
 	epoch int64
 }
@@ -34,6 +36,7 @@ var (
 	_ Store   = (*Memory)(nil)
 	_ Sweeper = (*Memory)(nil)
 	_ Watcher = (*Memory)(nil)
+	_ Beater  = (*Memory)(nil)
 )
 
 // A watch names a definition of an orchestrator, for which one process watches.
@@ -43,6 +46,12 @@ type watch struct{ orchestrator, definition string }
 type watcher struct {
 	process string
 	until   time.Time
+}
+
+// A beat is how often a process has beaten, and when it did last.
+type beat struct {
+	n    int64
+	last time.Time
 }
 
 // A session holds its turns, and what other backends keep in a head row.
@@ -159,18 +168,52 @@ func (m *Memory) Renew(ctx context.Context, ttl time.Duration, leases []Lease) (
 }
 
 // Held implements Store.
-func (m *Memory) Held(ctx context.Context, orchestrator string, sessions []string) (held []string, err error) {
+func (m *Memory) Held(ctx context.Context, orchestrator string, sessions []string) (owners map[string]string, err error) {
 	if err := checked(ctx, ValidateHeld(orchestrator, sessions)); err != nil {
 		return nil, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	owners = make(map[string]string)
 	for _, id := range sessions {
 		if s := m.sessions[Key{orchestrator, id}]; s != nil && s.fence.Nonce != "" && time.Now().Before(s.leaseUntil) {
-			held = append(held, id)
+			owners[id] = s.owner
 		}
 	}
-	return held, nil
+	return owners, nil
+}
+
+// Beat implements Beater, for bots that share a Memory, as tests do.
+func (m *Memory) Beat(ctx context.Context, process string) (beats map[string]int64, err error) {
+	if err := checked(ctx, ValidateBeat(process)); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	maps.DeleteFunc(m.beats, func(_ string, b beat) bool { return now.Sub(b.last) > Silence })
+	if process != "" {
+		if m.beats == nil {
+			m.beats = make(map[string]beat)
+		}
+		m.beats[process] = beat{m.beats[process].n + 1, now}
+	}
+	beats = make(map[string]int64, len(m.beats))
+	for process, b := range m.beats {
+		beats[process] = b.n
+	}
+	return beats, nil
+}
+
+// Rest implements Beater.
+func (m *Memory) Rest(ctx context.Context, process string) error {
+	if err := checked(ctx, ValidateRest(process)); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.beats, process)
+	return nil
 }
 
 // Watch implements Watcher, for bots that share a Memory, as tests do.

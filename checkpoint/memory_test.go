@@ -31,6 +31,10 @@ func TestMemoryWatch(t *testing.T) {
 	checkpointtest.RunWatcher(t, func(*testing.T) checkpointtest.WatchingStore { return new(checkpoint.Memory) })
 }
 
+func TestMemoryBeat(t *testing.T) {
+	checkpointtest.RunBeater(t, func(*testing.T) checkpointtest.BeatingStore { return new(checkpoint.Memory) })
+}
+
 func TestMemoryModel(t *testing.T) {
 	faulttest.CheckpointModel(t, func(*testing.T) checkpoint.Store { return new(checkpoint.Memory) })
 	faulttest.CheckpointSweepModel(t, func(_ *testing.T, ttl time.Duration) checkpoint.Store {

@@ -197,6 +197,12 @@ func ValidateWatch(orchestrator, definition, process string, d time.Duration) er
 	return cmp.Or(validID("orchestrator", orchestrator), validID("definition", definition), validID("process", process))
 }
 
+// ValidateBeat checks the arguments of Beat.
+func ValidateBeat(process string) error { return validText("process", process) }
+
+// ValidateRest checks the arguments of Rest.
+func ValidateRest(process string) error { return validID("process", process) }
+
 // ValidateRenew checks the arguments of Renew.
 func ValidateRenew(ttl time.Duration, leases []Lease) error {
 	if err := validTTL(ttl); err != nil {

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync/atomic"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/logtext"
@@ -28,8 +29,11 @@ type engine struct {
 	store    checkpoint.Store
 
 	// joined appends a turn and deletes its run in one transaction; nil if the stores cannot.
-	joined    snapshot.Settle
-	sessions  *owner.Process // the sessions that this process owns
+	joined   snapshot.Settle
+	sessions *owner.Process // the sessions that this process owns
+
+	// stops is how many processes had stopped when Recoverable was last called.
+	stops     atomic.Int64
 	functions functions
 	listeners listeners
 	late      lateSummaries
@@ -60,7 +64,8 @@ func newEngine(id identity, store checkpoint.Store, o Options) *engine {
 	e.sessions = owner.New(owner.Options{
 		Orchestrator: id.name, Name: e.process, Store: store, Locker: o.Locker, Logger: o.Logger, Why: e.why,
 		Waited:   e.meters.waited,
-		LeaseTTL: o.Limits.LeaseTTL, LockWait: o.Limits.LockWait, SettleTimeout: o.Limits.SettleTimeout,
+		LeaseTTL: o.Limits.LeaseTTL, DeadAfter: o.Limits.DeadAfter, LockWait: o.Limits.LockWait,
+		SettleTimeout: o.Limits.SettleTimeout,
 	})
 	return e
 }

@@ -73,7 +73,13 @@ type Limits struct {
 	// LockWait is how long a call waits for a session that another owner has; then it returns ErrBusy. 0 means 30s.
 	LockWait time.Duration
 
-	// LeaseTTL is how long a session stays owned after its process has crashed. 0 means 30s.
+	// DeadAfter is how long a process that owns sessions may be silent before others take them over. It tells once a
+	// second that it is alive. Those who watch or wait go by their own clocks, and look at least three times. 0 means
+	// 4s. If it is negative, or the checkpoint store is no checkpoint.Beater, sessions change hands when their leases
+	// have expired.
+	DeadAfter time.Duration
+
+	// LeaseTTL is how long a session stays owned if nobody can tell whether its process is alive. 0 means 30s.
 	LeaseTTL time.Duration
 
 	// SettleTimeout bounds the end of a turn and Deliver. It is also how long a function may ignore the end of its
@@ -97,6 +103,7 @@ func (l Limits) orDefaults() Limits {
 	l.FanOut = cmp.Or(l.FanOut, 10)
 	l.Attempts = cmp.Or(l.Attempts, 5)
 	l.LockWait = cmp.Or(l.LockWait, 30*time.Second)
+	l.DeadAfter = cmp.Or(l.DeadAfter, 4*time.Second)
 	l.LeaseTTL = cmp.Or(l.LeaseTTL, 30*time.Second)
 	l.SettleTimeout = cmp.Or(l.SettleTimeout, 10*time.Second)
 	l.Input = cmp.Or(l.Input, 1<<20)

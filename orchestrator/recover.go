@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
@@ -35,7 +36,8 @@ func (o *Orchestrator[S]) Recoverable(ctx context.Context, all bool) iter.Seq2[s
 		}
 		name := o.engine.identity.name
 		q := snapshot.Query{Key: snapshot.Key{Orchestrator: name}, Status: snapshot.Waiting, Brief: true}
-		if all {
+		stops := o.engine.sessions.Watch()
+		if all = all || o.engine.stops.Swap(int64(stops)) != int64(stops); all {
 			q.Status = ""
 		}
 		ask := unowned{held: o.engine.held, next: next}
@@ -64,8 +66,11 @@ func (o *Orchestrator[S]) Recoverable(ctx context.Context, all bool) iter.Seq2[s
 	}
 }
 
-func (e *engine) held(ctx context.Context, sessions []string) ([]string, error) {
-	return e.store.Held(ctx, e.identity.name, sessions)
+// held returns which of the sessions another process is at work on, so that a drain would claim them in vain.
+func (e *engine) held(ctx context.Context, sessions []string) (owners map[string]string, err error) {
+	owners, err = e.store.Held(ctx, e.identity.name, sessions)
+	maps.DeleteFunc(owners, func(_, owner string) bool { return e.sessions.Stopped(owner) })
+	return owners, err
 }
 
 // askedAtOnce is how many sessions a watch asks the checkpoint store about in one round trip.
@@ -73,7 +78,7 @@ const askedAtOnce = 1000
 
 // unowned passes on the sessions that no live lease owns.
 type unowned struct {
-	held func(ctx context.Context, sessions []string) ([]string, error)
+	held func(ctx context.Context, sessions []string) (map[string]string, error)
 	next func(session string, err error) bool
 
 	// asked are the sessions that the next flush asks about.
@@ -92,12 +97,8 @@ func (u *unowned) flush(ctx context.Context) bool {
 		return true
 	}
 	held, err := u.held(ctx, u.asked) // with an error, held may be incomplete: a drain claims the rest in vain
-	owned := make(map[string]bool, len(held))
-	for _, session := range held {
-		owned[session] = true
-	}
 	for _, session := range u.asked {
-		if !owned[session] && !u.next(session, nil) {
+		if _, ok := held[session]; !ok && !u.next(session, nil) {
 			return false
 		}
 	}
@@ -115,6 +116,7 @@ func (u *unowned) flush(ctx context.Context) bool {
 // Processes of another definition, or with other hooks, have a watcher of their own, because not all of them can
 // recover the same. Processes with another every also have their own: every is how often they look for everything.
 func (o *Orchestrator[S]) Watching(ctx context.Context, every, d time.Duration) (other time.Duration, err error) {
+	o.engine.sessions.Watch() // so that it knows who has stopped if it becomes the watcher
 	w, ok := o.engine.store.(checkpoint.Watcher)
 	if !ok {
 		return 0, errors.ErrUnsupported

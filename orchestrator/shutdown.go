@@ -13,6 +13,7 @@ import (
 // Shutdown returns when all calls have ended. It returns an error only if some calls have not: a function of the bot
 // went on. Close the stores' clients after Shutdown.
 func (o *Orchestrator[S]) Shutdown(ctx context.Context) error {
+	defer o.engine.sessions.Rest()
 	idle := o.engine.sessions.Close()
 	select {
 	case <-idle:

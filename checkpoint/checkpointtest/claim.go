@@ -2,7 +2,7 @@ package checkpointtest
 
 import (
 	"errors"
-	"slices"
+	"maps"
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
@@ -264,7 +264,7 @@ var leaseClauses = []clause{
 	},
 	{
 		name: "held",
-		rule: "Held returns exactly the sessions that a live lease owns, also before their first turn",
+		rule: "Held returns exactly the sessions that a live lease owns, also before their first turn, and their owners",
 		check: func(p *probe) {
 			p.claim("a live")
 			p.claim("not asked")
@@ -277,10 +277,15 @@ var leaseClauses = []clause{
 			_, err := p.store.Claim(p.ctx, other, request(time.Hour))
 			ok(err)
 			p.expired("expired")
-			asked := []string{"settled", "expired", "released", "deleted", "unknown", "other", "a live"}
+			p.settled("next", 1)
+			r := request(time.Hour)
+			r.Owner = "next"
+			_, err = p.store.Claim(p.ctx, key("next"), r)
+			ok(err)
+			asked := []string{"settled", "expired", "released", "deleted", "unknown", "other", "a live", "next"}
 			held, err := p.store.Held(p.ctx, key("").Orchestrator, asked)
 			ok(err)
-			if slices.Sort(held); !slices.Equal(held, []string{"a live", "settled"}) {
+			if owner := request(0).Owner; !maps.Equal(held, map[string]string{"a live": owner, "settled": owner, "next": "next"}) {
 				fail("held are %q", held)
 			}
 			held, err = p.store.Held(p.ctx, key("").Orchestrator, nil)

@@ -43,7 +43,7 @@ func recorded(t *testing.T, o pgcheckpoint.Options, clauses ...string) ([]citusr
 	var r *citusrules.Recorder
 	p := pgtest.PoolOn(t, url, func(c *pgxpool.Config) { r = citusrules.Record(c) })
 	empty := func(t *testing.T, ttl time.Duration) *pgcheckpoint.Store {
-		pgtest.Exec(t, plain, "DELETE FROM holdfast_sessions; DELETE FROM holdfast_turns; DELETE FROM holdfast_watches")
+		pgtest.Exec(t, plain, "DELETE FROM holdfast_sessions; DELETE FROM holdfast_turns; DELETE FROM holdfast_watches; DELETE FROM holdfast_beats")
 		pgtest.Exec(t, plain, "DELETE FROM holdfast_sessions_sweep")
 		o.TTL = ttl
 		return pgcheckpoint.New(p, &o)
@@ -73,6 +73,7 @@ func runAll(t *testing.T, empty func(*testing.T, time.Duration) *pgcheckpoint.St
 		return empty(t, ttl)
 	})
 	checkpointtest.RunWatcher(t, func(t *testing.T) checkpointtest.WatchingStore { return empty(t, 0) })
+	checkpointtest.RunBeater(t, func(t *testing.T) checkpointtest.BeatingStore { return empty(t, 0) })
 	checkpointtest.RunDamaged(t, func(t *testing.T) checkpointtest.DamagingStore {
 		return spoiled{empty(t, 0), plain, "born = 0", "run_id = ''"}
 	})

@@ -28,7 +28,8 @@
 // and owed the oldest settled turn whose reply was not delivered. failed counts the failed deliveries of turn owed.
 // retry_at is when its next delivery is due (NULL: now).
 //
-// holdfast_watches and holdfast_sessions_sweep say which process watches, and which one sweeps.
+// holdfast_watches and holdfast_sessions_sweep say which process watches, and which one sweeps. holdfast_beats counts
+// the beats of each process that owns sessions. It is not logged, and empty after a crash of the server.
 //
 // # Functions
 //

@@ -10,7 +10,7 @@ import (
 )
 
 // Held is one statement.
-func (s *Store) Held(ctx context.Context, orchestrator string, sessions []string) (held []string, err error) {
+func (s *Store) Held(ctx context.Context, orchestrator string, sessions []string) (owners map[string]string, err error) {
 	if err := checkpoint.ValidateHeld(orchestrator, sessions); err != nil {
 		return nil, err
 	}
@@ -22,8 +22,13 @@ func (s *Store) Held(ctx context.Context, orchestrator string, sessions []string
 		if err != nil {
 			return err
 		}
-		held, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		owners = make(map[string]string)
+		var session, owner string
+		_, err = pgx.ForEachRow(rows, []any{&session, &owner}, func() error {
+			owners[session] = owner
+			return nil
+		})
 		return err
 	})
-	return held, s.error(ctx, "held", checkpoint.Key{}, err)
+	return owners, s.error(ctx, "held", checkpoint.Key{}, err)
 }

@@ -68,7 +68,7 @@ DO $$ DECLARE leaf regclass; BEGIN
         EXECUTE format('ALTER TABLE %s SET (autovacuum_vacuum_scale_factor = 0.02)', leaf);
     END LOOP;
 END $$;
-` + pgsweep.Schema + watchesSchema
+` + pgsweep.Schema + watchesSchema + beatsSchema
 
 // Schema returns the statements that create the tables, or bring them up to date. They may be run again. Suppose that
 // the prefix names no schema, and that the tables are in another schema of the search path than new tables would be.

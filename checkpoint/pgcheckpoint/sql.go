@@ -32,9 +32,9 @@ const turnColumns = `t.turn, t.state, t.payload, t.route, t.signature, t.version
 type queries struct {
 	claim, guard, create, headless, newest, answered, append, explain, mark, renew, raise string
 	// settle is append with a place for a pgjoin.Part.
-	settle                                                                           string
-	deleteGuard, deleteHead, deleteTurns, turns, sessions, owing, held, watch, sweep string
-	numbers                                                                          string
+	settle                                                                                             string
+	deleteGuard, deleteHead, deleteTurns, turns, sessions, owing, held, watch, beat, look, rest, sweep string
+	numbers                                                                                            string
 }
 
 var templates = queries{
@@ -242,11 +242,14 @@ var templates = queries{
 		LIMIT $4`,
 
 	held: `
-		SELECT session
+		SELECT session, owner
 		FROM {sessions}
 		WHERE orchestrator = $1 AND session = ANY($2::text[]) AND nonce <> '' AND lease_until > clock_timestamp()`,
 
 	watch: watchSQL,
+	beat:  beatSQL,
+	look:  lookSQL,
+	rest:  restSQL,
 
 	// One statement may retire sessions, because every settle moves lease_until. If a session settled while the
 	// statement waited, the statement looks at it again, and the session is idle no more.
@@ -285,13 +288,13 @@ var templates = queries{
 }
 
 // suffixes end the names of tables and indexes. The prefix begins them.
-var suffixes = []string{"sessions", "turns", "sessions_owed", "turns_request", "sessions_sweep", "watches"}
+var suffixes = []string{"sessions", "turns", "sessions_owed", "turns_request", "sessions_sweep", "watches", "beats"}
 
 func fill(p sqlname.Prefix, template string) string { return names(p).Replace(template) }
 
 func names(p sqlname.Prefix) *strings.Replacer {
 	return strings.NewReplacer(append(functionNames(p),
-		pgsweep.Table, p.Table("sessions_sweep"), "{watches}", p.Table("watches"),
+		pgsweep.Table, p.Table("sessions_sweep"), "{watches}", p.Table("watches"), "{beats}", p.Table("beats"),
 		"{sessions}", p.Table("sessions"), "{turns}", p.Table("turns"),
 		"{sessions_owed}", p.Index("sessions_owed"), "{turns_request}", p.Index("turns_request"),
 		"{columns}", turnColumns, "{clock}", clock, "{admits}", admits, "{granted}", granted, "{retried}", retried,
@@ -309,7 +312,8 @@ func fillAll(p sqlname.Prefix) queries {
 	q.append = strings.NewReplacer("{and}", "", "{forgotten}", "false").Replace(q.append)
 	for _, s := range []*string{
 		&q.settle, &q.claim, &q.create, &q.headless, &q.newest, &q.answered, &q.append, &q.explain, &q.mark,
-		&q.renew, &q.raise, &q.deleteHead, &q.deleteTurns, &q.turns, &q.sessions, &q.owing, &q.held, &q.watch, &q.numbers,
+		&q.renew, &q.raise, &q.deleteHead, &q.deleteTurns, &q.turns, &q.sessions, &q.owing, &q.held, &q.watch,
+		&q.beat, &q.look, &q.rest, &q.numbers,
 	} {
 		*s = fill(p, *s)
 	}

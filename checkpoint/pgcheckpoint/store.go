@@ -49,7 +49,7 @@ type Options struct {
 	Functions bool
 }
 
-// Store implements [checkpoint.Store], [checkpoint.Sweeper] and [checkpoint.Watcher].
+// Store implements [checkpoint.Store], [checkpoint.Sweeper], [checkpoint.Watcher] and [checkpoint.Beater].
 type Store struct {
 	db     *pgstate.DB
 	prefix sqlname.Prefix
@@ -64,6 +64,7 @@ var (
 	_ checkpoint.Store   = (*Store)(nil)
 	_ checkpoint.Sweeper = (*Store)(nil)
 	_ checkpoint.Watcher = (*Store)(nil)
+	_ checkpoint.Beater  = (*Store)(nil)
 )
 
 // New returns a store on db. It panics if the prefix is not one or two identifiers, short enough for the names of

@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 )
 
+// They also hold the contract of beats.
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	for name, mode := range map[string]pgx.QueryExecMode{
@@ -23,6 +24,9 @@ func TestWatch(t *testing.T) {
 			pool := pgtest.Pool(t, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = mode })
 			newStore := numbered(pool, "w")
 			checkpointtest.RunWatcher(t, func(t *testing.T) checkpointtest.WatchingStore {
+				return newStore(t).(*pgcheckpoint.Store)
+			})
+			checkpointtest.RunBeater(t, func(t *testing.T) checkpointtest.BeatingStore {
 				return newStore(t).(*pgcheckpoint.Store)
 			})
 		})

@@ -52,6 +52,7 @@
 //	{orchestrator}:sessions         ZSET of sessions that have settled a turn; an entry may be stale, none is missing
 //	{orchestrator}:owing            ZSET of sessions that owe a reply; likewise
 //	{orchestrator/hash}:watch       STRING, the process that watches for all with the same definition; it expires
+//	beats                           HASH of processes that own sessions: how often each has beaten, and when (ms)
 //
 // A member of a ZSET is a session, a zero byte, and the token of the entry.
 package redischeckpoint

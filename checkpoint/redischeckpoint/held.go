@@ -10,7 +10,7 @@ import (
 )
 
 // Held asks each head, all in one pipeline.
-func (s *Store) Held(ctx context.Context, orchestrator string, sessions []string) (held []string, err error) {
+func (s *Store) Held(ctx context.Context, orchestrator string, sessions []string) (owners map[string]string, err error) {
 	if err := redisstore.Checked(ctx, checkpoint.ValidateHeld(orchestrator, sessions)); err != nil {
 		return nil, fmt.Errorf("redischeckpoint: held: %w", err)
 	}
@@ -19,6 +19,7 @@ func (s *Store) Held(ctx context.Context, orchestrator string, sessions []string
 		k := checkpoint.Key{Orchestrator: orchestrator, Session: session}
 		calls[i] = redisstore.Call{Keys: s.sessionKeys(k)}
 	}
+	owners = make(map[string]string)
 	var errs []error
 	s.redis.RunAll(ctx, heldScript, calls, func(i int, r redisstore.Reply, err error) {
 		switch {
@@ -26,9 +27,9 @@ func (s *Store) Held(ctx context.Context, orchestrator string, sessions []string
 		case errors.Is(damaged(checkpoint.Key{}, err), checkpoint.ErrDamaged):
 		case err != nil:
 			errs = append(errs, fmt.Errorf("redischeckpoint: held %q: %w", sessions[i], err))
-		case r.Value(0) == "1":
-			held = append(held, sessions[i])
+		case r.Value(0) != "":
+			owners[sessions[i]] = r.Value(0)
 		}
 	})
-	return held, errors.Join(errs...)
+	return owners, errors.Join(errs...)
 }

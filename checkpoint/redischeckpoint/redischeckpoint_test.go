@@ -135,6 +135,13 @@ func TestHistoriesBehindEverybody(t *testing.T) {
 	faulttest.HistoriesBehindEverybody(t, newStore)
 }
 
+func TestBeat(t *testing.T) {
+	checkpointtest.RunBeater(t, func(t *testing.T) checkpointtest.BeatingStore {
+		client, prefix := testenv.Redis(t)
+		return redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix})
+	})
+}
+
 func TestWatch(t *testing.T) {
 	checkpointtest.RunWatcher(t, func(t *testing.T) checkpointtest.WatchingStore {
 		client, prefix := testenv.Redis(t)

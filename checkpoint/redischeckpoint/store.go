@@ -44,6 +44,7 @@ type Store struct {
 var (
 	_ checkpoint.Store   = (*Store)(nil)
 	_ checkpoint.Watcher = (*Store)(nil)
+	_ checkpoint.Beater  = (*Store)(nil)
 )
 
 var _ checkpoint.Sweeper = (*Store)(nil)

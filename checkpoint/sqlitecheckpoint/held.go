@@ -12,27 +12,33 @@ import (
 )
 
 const heldSQL = `
-		SELECT session FROM {prefix}sessions
+		SELECT session, owner FROM {prefix}sessions
 		WHERE orchestrator = ?1 AND session IN (SELECT value FROM json_each(?2)) AND nonce <> '' AND lease_until > ?3`
 
 // Held is one statement.
-func (s *Store) Held(ctx context.Context, orchestrator string, sessions []string) (held []string, err error) {
+func (s *Store) Held(ctx context.Context, orchestrator string, sessions []string) (owners map[string]string, err error) {
 	st, err := s.db.Start(ctx, checkpoint.ValidateHeld(orchestrator, sessions))
 	var list []byte
+	var held [][2]string
 	if err == nil {
 		list, err = json.Marshal(sessions)
 	}
 	if err == nil {
 		rows, e := st[heldSQL].QueryContext(ctx, orchestrator, string(list), time.Now().UnixMicro())
-		held, err = sqlitestore.Collect(rows, e, scanSession)
+		held, err = sqlitestore.Collect(rows, e, scanHeld)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("sqlitecheckpoint: held: %w", s.db.Explain(ctx, err))
 	}
-	return held, nil
+	owners = make(map[string]string, len(held))
+	for _, h := range held {
+		owners[h[0]] = h[1]
+	}
+	return owners, nil
 }
 
-func scanSession(rows *sql.Rows) (session string, err error) {
-	err = rows.Scan(&session)
-	return session, err
+// scanHeld returns a session and its owner.
+func scanHeld(rows *sql.Rows) (held [2]string, err error) {
+	err = rows.Scan(&held[0], &held[1])
+	return held, err
 }

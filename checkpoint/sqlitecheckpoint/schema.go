@@ -46,6 +46,11 @@ CREATE TABLE IF NOT EXISTS {prefix}turns (
 	PRIMARY KEY (orchestrator, session, turn) -- a turn settles once
 ) STRICT;
 CREATE INDEX IF NOT EXISTS {prefix}turns_request ON {prefix}turns (orchestrator, session, request_id, turn) WHERE request_id IS NOT NULL;
+CREATE TABLE IF NOT EXISTS {prefix}beats (
+	process TEXT    NOT NULL PRIMARY KEY,
+	beats   INTEGER NOT NULL,
+	at      INTEGER NOT NULL -- µs
+) STRICT, WITHOUT ROWID;
 `
 
 func layout(prefix string) sqlitestore.Layout {
@@ -56,12 +61,13 @@ func layout(prefix string) sqlitestore.Layout {
 				"first pruned summarized owed failed retry_at"},
 			{Name: "{prefix}turns", Columns: "orchestrator session turn state payload route signature version " +
 				"run_id request_id saved_at"},
+			{Name: "{prefix}beats", Columns: "process beats at"},
 		},
 		Statements: []string{
 			takeSQL, bearSQL, waitSQL, createSQL, headlessSQL, renewSQL, heldSQL, ownerSQL, settleSQL,
 			insertSQL, pruneSQL, refusalSQL, markSQL,
 			deleteHeadSQL, deleteTurnsSQL, turnsSQL, numbersSQL, answeredSQL, sessionsSQL, owingSQL,
-			sliceSQL, idleSQL, retireSQL,
+			sliceSQL, idleSQL, retireSQL, beatSQL, silentSQL, lookSQL, restSQL,
 		},
 		Verdicts: []error{
 			lock.ErrHeld, lock.ErrFenced, checkpoint.ErrConflict, checkpoint.ErrInvalid, checkpoint.ErrDamaged,

@@ -38,6 +38,7 @@ type Store struct {
 var (
 	_ checkpoint.Store   = (*Store)(nil)
 	_ checkpoint.Sweeper = (*Store)(nil)
+	_ checkpoint.Beater  = (*Store)(nil)
 )
 
 // ErrDSN refuses a database that would lose acknowledged data, fail where it should wait, or sort differently. The
@@ -49,7 +50,7 @@ func New(db *sql.DB, o *Options) *Store {
 	if o == nil {
 		o = new(Options)
 	}
-	prefix, err := sqlitestore.ParsePrefix(o.Prefix, "sessions", "turns", "sessions_owed", "turns_request")
+	prefix, err := sqlitestore.ParsePrefix(o.Prefix, "sessions", "turns", "sessions_owed", "turns_request", "beats")
 	if err != nil {
 		panic("sqlitecheckpoint: " + err.Error())
 	}

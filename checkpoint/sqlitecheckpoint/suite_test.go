@@ -41,6 +41,10 @@ func TestUnsettled(t *testing.T) {
 	})
 }
 
+func TestBeat(t *testing.T) {
+	checkpointtest.RunBeater(t, func(t *testing.T) checkpointtest.BeatingStore { return newStore(t, nil) })
+}
+
 func TestModel(t *testing.T) {
 	faulttest.CheckpointModel(t, func(t *testing.T) checkpoint.Store { return newStore(t, nil) })
 	faulttest.CheckpointSweepModel(t, func(t *testing.T, ttl time.Duration) checkpoint.Store {

@@ -31,6 +31,10 @@ type Options struct {
 	Locker       lock.Locker
 	LeaseTTL     time.Duration
 
+	// DeadAfter is for how long the beats of another process stand still before its sessions are claimed from it. If it
+	// is not positive, they are claimed when their leases have expired.
+	DeadAfter time.Duration
+
 	// LockWait is how long a call waits for a session that another call owns.
 	LockWait time.Duration
 
@@ -53,9 +57,11 @@ type Process struct {
 	queues    queue.Keyed
 	stretches stretches
 	leases    *keeper.Keeper[checkpoint.Lease]
+	pulse     *pulse
 
 	mu      sync.Mutex // protects following fields
 	calls   map[*Session]struct{}
+	called  bool // since the last beat
 	closing bool
 	idle    chan struct{} // closed when the last call ends after closing
 }
@@ -64,6 +70,7 @@ type Process struct {
 func New(o Options) *Process {
 	p := &Process{options: o, calls: make(map[*Session]struct{})}
 	p.leases = keeper.New(o.LeaseTTL, p.renew)
+	p.pulse = newPulse(&p.options, p.hasCalls)
 	return p
 }
 
@@ -120,14 +127,42 @@ func (p *Process) Sessions() []*Session {
 }
 
 func (p *Process) enter(s *Session) error {
+	if err := p.admit(s); err != nil {
+		return err
+	}
+	p.pulse.wake()
+	return nil
+}
+
+func (p *Process) admit(s *Session) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closing && !s.scope.outer.within(p) {
 		return ErrShuttingDown
 	}
 	p.calls[s] = struct{}{}
+	p.called = true
 	return nil
 }
+
+// hasCalls reports whether there are calls, or were any since hasCalls was last called.
+func (p *Process) hasCalls() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	called := p.called || len(p.calls) > 0
+	p.called = false
+	return called
+}
+
+// Watch keeps the watch of other processes going for some seconds. It returns how many processes have been found to
+// have stopped so far. If the number has grown, Stopped says which.
+func (p *Process) Watch() (stops int) { return p.pulse.watch() }
+
+// Stopped reports whether the process with a name counts as stopped: its sessions are to be had.
+func (p *Process) Stopped(name string) bool { return p.pulse.stopped(name) > 0 }
+
+// Rest is for the end of the process: no other process will watch for its beats.
+func (p *Process) Rest() { p.pulse.rest() }
 
 // own notes that s is the owner of its session, unless the process is closing.
 func (p *Process) own(s *Session) error {

@@ -20,6 +20,11 @@ type Session struct {
 	// Grant is the result of the last claim.
 	Grant checkpoint.Claimed
 
+	// From is the process that the session was taken from because its beats stood still for Stood. It is "" if the
+	// session was free.
+	From  string
+	Stood time.Duration
+
 	// Ctx ends, with a cause, when the call's context ends or the session is lost.
 	Ctx context.Context
 
@@ -146,11 +151,12 @@ func (s *Session) comeIn(ctx context.Context, r checkpoint.ClaimRequest, useLock
 	case !useLocker:
 		return lock.ErrHeld
 	default:
-		if err := s.get(ctx, s.process.options.Locker.TryLock); err != nil {
-			return err
+		err := s.get(ctx, s.process.options.Locker.TryLock)
+		if stopped, _ := s.process.pulse.stop(); err != nil && (!stopped || !errors.Is(err, lock.ErrHeld)) {
+			return err // else the lock may be one that a dead process left
 		}
 	}
-	return s.claim(ctx, r)
+	return s.claimOrTake(ctx, r)
 }
 
 // queueUp waits for the session that comeIn did not get.
@@ -161,15 +167,24 @@ func (s *Session) queueUp(ctx context.Context, r checkpoint.ClaimRequest) error 
 		}
 		s.inQueue = true
 	}
-	if s.process.options.Locker != nil {
-		if err := s.get(ctx, s.process.options.Locker.Lock); err != nil {
+	for waits := s.process.options.Locker != nil; waits; {
+		stopped, more := s.process.pulse.stop()
+		if stopped { // it may be the owner, and its lock may be left
+			if err := s.claimOrTake(ctx, r); !errors.Is(err, lock.ErrHeld) {
+				return err
+			}
+		}
+		err := s.get(ctx, func(ctx context.Context, key string) (context.Context, func(), error) {
+			return lockUnless(ctx, s.process.options.Locker, key, more)
+		})
+		if waits = errors.Is(err, errStopped); err != nil && !waits {
 			return err
 		}
 	}
 	pauses := keeper.Backoff{Most: longestPause}
 	var owner lock.Fence
 	for {
-		err := s.claim(ctx, r)
+		err := s.claimOrTake(ctx, r)
 		if !errors.Is(err, lock.ErrHeld) {
 			return err
 		}
@@ -193,11 +208,61 @@ func (s *Session) get(ctx context.Context, enter func(context.Context, string) (
 		s.unlock = unlock
 		return nil
 	}
-	if ctx.Err() == nil && !errors.Is(err, lock.ErrHeld) {
+	if ctx.Err() == nil && !errors.Is(err, lock.ErrHeld) && !errors.Is(err, errStopped) {
 		s.process.options.Logger.WarnContext(ctx, "locker failed; the session is claimed without", s.process.options.Why(err))
 		return nil
 	}
 	return preferEnd(ctx, err)
+}
+
+// errStopped ends the wait for a lock.
+var errStopped = errors.New("a process has stopped")
+
+// lockUnless waits for key until stopped is closed: then the key may be one that a dead process left.
+func lockUnless(
+	ctx context.Context, l lock.Locker, key string, stopped <-chan struct{},
+) (context.Context, func(), error) {
+	waiting, cancel := context.WithCancelCause(ctx)
+	done := make(chan struct{})
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		select {
+		case <-stopped:
+			cancel(errStopped)
+		case <-done:
+		}
+	})
+	held, unlock, err := l.Lock(waiting, key)
+	close(done)
+	watch.Wait()
+	switch {
+	case err == nil:
+		return held, func() { unlock(); cancel(nil) }, nil
+	case ctx.Err() == nil && waiting.Err() != nil:
+		err = errStopped
+	}
+	cancel(nil)
+	return nil, nil, err
+}
+
+// claimOrTake claims the session. If the session belongs to a process that has stopped, it is taken from that process.
+// If that process owns it no longer by then, the store refuses.
+func (s *Session) claimOrTake(ctx context.Context, r checkpoint.ClaimRequest) error {
+	err := s.claim(ctx, r)
+	held, ok := errors.AsType[*checkpoint.HeldError](err)
+	if !ok || held.Fence == (lock.Fence{}) {
+		return err
+	}
+	stood := s.process.pulse.stopped(held.Owner)
+	if stood == 0 {
+		return err
+	}
+	r.From = held.Fence
+	if err := s.claim(ctx, r); err != nil {
+		return err
+	}
+	s.From, s.Stood = held.Owner, stood
+	return nil
 }
 
 // claim claims the session. If the reply is lost, it claims a second time: the nonce tells the store that it is us

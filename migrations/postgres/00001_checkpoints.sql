@@ -109,7 +109,14 @@ CREATE TABLE IF NOT EXISTS "holdfast_watches" (
     PRIMARY KEY (orchestrator, definition)
 );
 
+CREATE UNLOGGED TABLE IF NOT EXISTS "holdfast_beats" (
+    process text COLLATE "C" PRIMARY KEY,
+    beats   bigint      NOT NULL,
+    at      timestamptz NOT NULL
+) WITH (fillfactor = 50);
+
 -- +goose Down
+DROP TABLE IF EXISTS "holdfast_beats";
 DROP TABLE IF EXISTS "holdfast_watches";
 DROP TABLE IF EXISTS "holdfast_sessions_sweep";
 DROP INDEX IF EXISTS "holdfast_turns_request";

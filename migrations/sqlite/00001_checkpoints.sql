@@ -43,7 +43,14 @@ CREATE TABLE IF NOT EXISTS holdfast_turns (
 
 CREATE INDEX IF NOT EXISTS holdfast_turns_request ON holdfast_turns (orchestrator, session, request_id, turn) WHERE request_id IS NOT NULL;
 
+CREATE TABLE IF NOT EXISTS holdfast_beats (
+	process TEXT    NOT NULL PRIMARY KEY,
+	beats   INTEGER NOT NULL,
+	at      INTEGER NOT NULL -- µs
+) STRICT, WITHOUT ROWID;
+
 -- +goose Down
+DROP TABLE IF EXISTS holdfast_beats;
 DROP INDEX IF EXISTS holdfast_turns_request;
 DROP TABLE IF EXISTS holdfast_turns;
 DROP INDEX IF EXISTS holdfast_sessions_owed;

@@ -67,6 +67,9 @@ func TestACLSuffices(t *testing.T) {
 	checkpointtest.RunWatcher(t, func(*testing.T) checkpointtest.WatchingStore {
 		return redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix()})
 	})
+	checkpointtest.RunBeater(t, func(*testing.T) checkpointtest.BeatingStore {
+		return redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix()})
+	})
 	check(t, everything(t.Context(), client))
 }
 
@@ -147,6 +150,12 @@ func settles(ctx context.Context, s *redischeckpoint.Store) error {
 		return err
 	}
 	if err := s.Mark(ctx, c.Lease, checkpoint.Marks{Delivered: 2}); err != nil {
+		return err
+	}
+	if _, err := s.Beat(ctx, "a"); err != nil {
+		return err
+	}
+	if err := s.Rest(ctx, "a"); err != nil {
 		return err
 	}
 	for _, d := range []time.Duration{time.Hour, 0} { // another process asks, and then the watcher leaves

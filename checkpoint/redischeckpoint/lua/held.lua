@@ -1,5 +1,6 @@
--- Returns OK, and 1 if a live lease owns the session, else 0.
+-- Returns OK, and the owner if a live lease owns the session, else ''.
 
 local head, fault = load()
 if fault then return {'INVALID', fault} end
-return {'OK', head and head.nonce ~= '' and head.lease > clock() and '1' or '0'}
+local live = head and head.nonce ~= '' and head.lease > clock()
+return {'OK', live and redis.call('HGET', KEYS[1], 'owner') or ''}

@@ -40,8 +40,14 @@ func Fail(err error, methods ...string) Around {
 	return On(func(context.Context, Call, func(context.Context) error) error { return err }, methods...)
 }
 
-// Checkpoints returns s behind an Around. It is neither a Sweeper nor a Watcher.
-func Checkpoints(s checkpoint.Store, around Around) checkpoint.Store { return &checkpoints{s, around} }
+// Checkpoints returns s behind an Around. It is neither a Sweeper nor a Watcher. It is a Beater if s is one.
+func Checkpoints(s checkpoint.Store, around Around) checkpoint.Store {
+	c := &checkpoints{s, around}
+	if b, ok := s.(checkpoint.Beater); ok {
+		return &beating{c, b}
+	}
+	return c
+}
 
 // Snapshots returns s behind an Around. It is neither a Sweeper nor a Joiner.
 func Snapshots(s snapshot.Store, around Around) snapshot.Store { return &snapshots{s, around} }
@@ -80,6 +86,23 @@ type checkpoints struct {
 	around Around
 }
 
+// beating is checkpoints of a Beater.
+type beating struct {
+	*checkpoints
+	beater checkpoint.Beater
+}
+
+// Beat implements [checkpoint.Beater].
+func (s *beating) Beat(ctx context.Context, process string) (map[string]int64, error) {
+	return ask(ctx, s.around, Call{Method: "Beat"},
+		func(ctx context.Context) (map[string]int64, error) { return s.beater.Beat(ctx, process) })
+}
+
+// Rest implements [checkpoint.Beater].
+func (s *beating) Rest(ctx context.Context, process string) error {
+	return s.around(ctx, Call{Method: "Rest"}, func(ctx context.Context) error { return s.beater.Rest(ctx, process) })
+}
+
 // Claim implements [checkpoint.Store].
 func (s *checkpoints) Claim(
 	ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest,
@@ -97,9 +120,9 @@ func (s *checkpoints) Renew(
 }
 
 // Held implements [checkpoint.Store].
-func (s *checkpoints) Held(ctx context.Context, orchestrator string, sessions []string) ([]string, error) {
+func (s *checkpoints) Held(ctx context.Context, orchestrator string, sessions []string) (map[string]string, error) {
 	return ask(ctx, s.around, Call{Method: "Held"},
-		func(ctx context.Context) ([]string, error) { return s.store.Held(ctx, orchestrator, sessions) })
+		func(ctx context.Context) (map[string]string, error) { return s.store.Held(ctx, orchestrator, sessions) })
 }
 
 // Append implements [checkpoint.Store].

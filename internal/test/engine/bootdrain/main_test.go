@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 
 // A job is the task of a test process, on the stores of the test.
 type job struct {
-	Do   string // "execute" or "drain"
+	Do   string // "execute", "drain" or "serve"
 	Site site
 	// Body says what the intents do: they "finish", "wait" for their context, or "die" with their process.
 	Body     string
@@ -39,6 +39,7 @@ type job struct {
 const (
 	execute  = "execute"
 	drainAll = "drain"
+	serveAll = "serve"
 )
 
 // The values of Body.

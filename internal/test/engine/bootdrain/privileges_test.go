@@ -239,7 +239,7 @@ func TestMayNotConnect(t *testing.T) {
 
 // everything makes the stores, the locker and the migrations use each right that they need.
 func (g *guarded) everything(t *testing.T) error {
-	runSQL(t, g.owner, `TRUNCATE holdfast_sessions, holdfast_turns, holdfast_sessions_sweep, holdfast_watches,
+	runSQL(t, g.owner, `TRUNCATE holdfast_sessions, holdfast_turns, holdfast_sessions_sweep, holdfast_watches, holdfast_beats,
 		holdfast_runs, holdfast_run_parts, holdfast_runs_sweep, holdfast_locks`)
 	ctx := t.Context()
 	s := pgcheckpoint.New(g.service, &pgcheckpoint.Options{TTL: time.Microsecond})
@@ -326,14 +326,19 @@ func (g *guarded) takeover(ctx context.Context, s *pgcheckpoint.Store, r *pgsnap
 	return errors.Join(renewed, runs, sessions)
 }
 
-// watched makes a watcher, and removes one that has been silent for long.
+// watched makes a watcher, and removes one that has been silent for long. It beats, and rests.
 func (g *guarded) watched(ctx context.Context, s *pgcheckpoint.Store) error {
 	for _, child := range []string{"a", "a", "b"} {
 		if _, err := s.Watch(ctx, "bot", "v1", child, time.Minute); err != nil {
 			return err
 		}
 	}
-	return nil
+	for range 2 {
+		if _, err := s.Beat(ctx, "a"); err != nil {
+			return err
+		}
+	}
+	return s.Rest(ctx, "a")
 }
 
 // swept retires what is old, which everything is by now.

@@ -1,6 +1,7 @@
 package bootdrain_test
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -37,6 +38,10 @@ type site struct {
 	Postgres, Redis, Prefix, SQLite string
 	// Effects is the file in which every intent notes its start.
 	Effects string
+	// Defaults says that bots have the limits that they have by default.
+	Defaults bool
+	// Conns is how many connections to PostgreSQL a process has. 0 means 2, because many processes share the server.
+	Conns int32
 }
 
 // An opened site is a site as a process sees it.
@@ -44,11 +49,15 @@ type opened struct {
 	checkpoints checkpoint.Store
 	snapshots   snapshot.Store
 	effects     string
+	limits      orchestrator.Limits
 	close       func()
 }
 
 func (s site) open(ctx context.Context) (w opened, err error) {
-	w.effects = s.Effects
+	w.effects, w.limits = s.Effects, limits
+	if s.Defaults {
+		w.limits = orchestrator.Limits{}
+	}
 	var closers []func() error
 	w.close = func() {
 		for _, c := range closers {
@@ -74,8 +83,7 @@ func (s site) open(ctx context.Context) (w opened, err error) {
 		if err != nil {
 			return w, err
 		}
-		// Many processes share the server.
-		config.MaxConns = 2
+		config.MaxConns = cmp.Or(s.Conns, 2)
 		pool, err := pgxpool.NewWithConfig(ctx, config)
 		if err != nil {
 			return w, err
@@ -194,7 +202,7 @@ func (w opened) bot(body func(context.Context, *turn) error) (*bot, error) {
 			}
 			return body(ctx, t)
 		}}},
-	}, w.checkpoints, &orchestrator.Options{Snapshots: w.snapshots, Limits: limits, Logger: quiet})
+	}, w.checkpoints, &orchestrator.Options{Snapshots: w.snapshots, Limits: w.limits, Logger: quiet})
 }
 
 var quiet = slog.New(slog.DiscardHandler)

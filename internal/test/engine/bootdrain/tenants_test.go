@@ -163,6 +163,9 @@ func (n tenant) wantNothing(t *testing.T, c checkpoint.Claimed, run snapshot.Run
 	if _, err := n.checkpoints.Watch(ctx, "bot", "v1", "p", time.Minute); !errors.Is(err, checkpoint.ErrRefused) {
 		t.Errorf("Watch: %v, want %v", err, checkpoint.ErrRefused)
 	}
+	if _, err := n.checkpoints.Beat(ctx, "p"); !errors.Is(err, checkpoint.ErrRefused) {
+		t.Errorf("Beat: %v, want %v", err, checkpoint.ErrRefused)
+	}
 }
 
 // wantSees checks which sessions are listed, and that their turns are all there.

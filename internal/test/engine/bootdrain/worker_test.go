@@ -54,8 +54,11 @@ func work(text string) error {
 	if k.bot, err = w.bot(k.body); err != nil {
 		return err
 	}
-	if k.Do == drainAll {
+	switch k.Do {
+	case drainAll:
 		return k.drain(ctx)
+	case serveAll:
+		return k.serve(ctx)
 	}
 	return k.execute(ctx)
 }

@@ -49,9 +49,9 @@ func (s checkpoints) Renew(
 	})
 }
 
-func (s checkpoints) Held(ctx context.Context, orchestrator string, sessions []string) ([]string, error) {
+func (s checkpoints) Held(ctx context.Context, orchestrator string, sessions []string) (map[string]string, error) {
 	m := message{op: "Held", session: strings.Join(sessions, " "), read: true}
-	return ask(ctx, s.process, m, func(ctx context.Context, _ *call) ([]string, error) {
+	return ask(ctx, s.process, m, func(ctx context.Context, _ *call) (map[string]string, error) {
 		return s.simulation.Checkpoints.Held(ctx, orchestrator, sessions)
 	})
 }

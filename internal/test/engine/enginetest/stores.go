@@ -105,7 +105,7 @@ func (c checkpoints) Turns(ctx context.Context, k checkpoint.Key, from int) iter
 	}
 }
 
-func (c checkpoints) Held(ctx context.Context, orchestrator string, sessions []string) ([]string, error) {
+func (c checkpoints) Held(ctx context.Context, orchestrator string, sessions []string) (map[string]string, error) {
 	if err := c.read(ctx, "held"); err != nil {
 		return nil, err
 	}

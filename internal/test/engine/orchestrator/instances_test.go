@@ -32,8 +32,9 @@ const (
 )
 
 // Several processes serve the same sessions behind a lock that keeps no process out. They lose their leases in the
-// middle of turns, stop and go on late, and lose requests and replies. If clients do not know an outcome, they send the
-// input again, sometimes twice at once. No turn is lost, doubled or out of order.
+// middle of turns, stop and go on late, so that others take over before or after their leases end, and lose requests and
+// replies. If clients do not know an outcome, they send the input again, sometimes twice at once. No turn is lost,
+// doubled or out of order.
 func TestInstances(t *testing.T) {
 	backends(t, func(t *testing.T, w world) {
 		t.Parallel()
@@ -118,7 +119,7 @@ func (f *fleet) start(t *testing.T, policy orchestrator.OnInterrupted) *instance
 		i.bots[n] = w.start(t, f.bot(n == 1), Options{
 			Locker: faulttest.Everybody{}, KeepSnapshots: checkpoint.KeepAll, OnInterrupted: policy,
 			Limits: orchestrator.Limits{
-				LeaseTTL: fleetTTL, LockWait: 6 * fleetTTL, SettleTimeout: 3 * fleetTTL,
+				LeaseTTL: fleetTTL, DeadAfter: fleetTTL / 4, LockWait: 6 * fleetTTL, SettleTimeout: 3 * fleetTTL,
 				Attempts: 1_000_000,
 			},
 		})
@@ -203,7 +204,7 @@ func (i *instance) pass(ctx context.Context, r faulttest.Call, send func(context
 	}
 	f := i.fleet
 	send = f.witness.watching(r, send)
-	if f.calm.Load() || r.Method == "Renew" {
+	if f.calm.Load() || slices.Contains([]string{"Renew", "Beat", "Rest"}, r.Method) {
 		return send(ctx)
 	}
 	if r.Method != "Claim" && f.chance(20) {

@@ -145,7 +145,7 @@ func (*noRows) Renew(context.Context, time.Duration, []checkpoint.Lease) ([]chec
 	return nil, nil
 }
 
-func (*noRows) Held(context.Context, string, []string) ([]string, error) { return nil, nil }
+func (*noRows) Held(context.Context, string, []string) (map[string]string, error) { return nil, nil }
 
 func (*noRows) Append(context.Context, checkpoint.Lease, checkpoint.Checkpoint, checkpoint.AppendOptions) error {
 	return nil

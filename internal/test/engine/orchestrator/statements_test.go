@@ -215,7 +215,7 @@ func TestRoundTrips(t *testing.T) {
 		w := f.world
 		w.snapshots = test.snapshots
 		// On a slow machine, too, no turn is renewed.
-		bot := w.start(t, test.def, Options{Limits: orchestrator.Limits{LeaseTTL: time.Hour}})
+		bot := w.start(t, test.def, Options{Limits: orchestrator.Limits{LeaseTTL: time.Hour, DeadAfter: -1}})
 		want := bill{test.calls, int64(len(strings.Fields(test.calls))), test.statements}
 		play := func(turn int) {
 			execute(t, bot, Input{Text: "hello", RequestID: strings.ReplaceAll(test.request, "#", strconv.Itoa(turn))})
@@ -257,7 +257,7 @@ func TestIdle(t *testing.T) {
 			return ctx.Err()
 		}
 	}}
-	bot := f.start(t, d, Options{Limits: orchestrator.Limits{LeaseTTL: ttl}})
+	bot := f.start(t, d, Options{Limits: orchestrator.Limits{LeaseTTL: ttl, DeadAfter: -1}})
 	execute(t, bot, Input{Text: "hello"})
 	// No event shows that nothing happens: some time has to pass. The first TTL is for a renewal that was under way.
 	time.Sleep(ttl)
@@ -271,7 +271,7 @@ func TestDrainStatements(t *testing.T) {
 	t.Parallel()
 	const inFlight, idle, most = 10, 1000, 8
 	f := newTariff(t)
-	limits := orchestrator.Limits{LeaseTTL: time.Hour}
+	limits := orchestrator.Limits{LeaseTTL: time.Hour, DeadAfter: -1}
 	bot := f.start(t, rounds(1), Options{Limits: limits})
 	pass := func() bill { return f.bill(func() { drain(t, bot) }) }
 	interruptAll := func() {

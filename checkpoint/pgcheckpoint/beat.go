@@ -1,0 +1,68 @@
+package pgcheckpoint
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+)
+
+// beatsSchema creates the table of the beats. The server neither logs what is written there nor waits for a disk. After
+// a crash of the server the table is empty, and no process looks as if it had stopped.
+const beatsSchema = `
+CREATE UNLOGGED TABLE IF NOT EXISTS {beats} (
+    process text COLLATE "C" PRIMARY KEY,
+    beats   bigint      NOT NULL,
+    at      timestamptz NOT NULL
+) WITH (fillfactor = 50);
+`
+
+const (
+	// beatSQL writes one row. When a process beats for the first time, rows of dead processes are removed.
+	beatSQL = `
+	WITH u AS (
+		UPDATE {beats} SET beats = beats + 1, at = clock_timestamp() WHERE process = $1 RETURNING process, beats
+	), i AS (
+		INSERT INTO {beats} (process, beats, at)
+		SELECT $1, 1, clock_timestamp() WHERE NOT EXISTS (SELECT FROM {beats} WHERE process = $1)
+		ON CONFLICT (process) DO NOTHING
+		RETURNING process, beats
+	), d AS (
+		DELETE FROM {beats} WHERE at < clock_timestamp() - interval '1 hour' AND process <> $1 AND EXISTS (SELECT FROM i)
+	)
+	SELECT process, beats FROM u
+	UNION ALL SELECT process, beats FROM i
+	UNION ALL SELECT process, beats FROM {beats} WHERE process <> $1`
+
+	lookSQL = `SELECT process, beats FROM {beats}`
+)
+
+// Beat is one statement.
+func (s *Store) Beat(ctx context.Context, process string) (beats map[string]int64, err error) {
+	if err := checkpoint.ValidateBeat(process); err != nil {
+		return nil, err
+	}
+	query, args := s.sql.beat, []any{process}
+	if process == "" {
+		query, args = s.sql.look, nil
+	}
+	err = s.db.Again(ctx, func() error {
+		rows, err := s.db.Query(ctx, query, args...)
+		if err != nil {
+			return err
+		}
+		beats = make(map[string]int64)
+		var name string
+		var n int64
+		_, err = pgx.ForEachRow(rows, []any{&name, &n}, func() error {
+			beats[name] = n
+			return nil
+		})
+		return err
+	})
+	if err != nil {
+		return nil, s.error(ctx, "beat", checkpoint.Key{}, err)
+	}
+	return beats, nil
+}

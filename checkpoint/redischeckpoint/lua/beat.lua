@@ -1,0 +1,23 @@
+-- KEYS: the beats of all processes, a hash. ARGV: a process, or '' to look; how long a silent process stays, in ms.
+-- Returns OK, then each process and the number of its beats.
+
+local now = math.floor(clock() / 1000)
+local silence = tonumber(ARGV[2])
+if ARGV[1] ~= '' then
+  local stored = redis.call('HGET', KEYS[1], ARGV[1])
+  local beats = stored and tonumber(stored:match('^(%d+) ')) or 0
+  redis.call('HSET', KEYS[1], ARGV[1], decimal(beats + 1) .. ' ' .. decimal(now))
+  redis.call('PEXPIREAT', KEYS[1], decimal(now + silence))
+end
+local reply = {'OK'}
+local all = redis.call('HGETALL', KEYS[1])
+for i = 1, #all, 2 do
+  local beats, at = all[i + 1]:match('^(%d+) (%d+)$')
+  if at and now - at <= silence then
+    table.insert(reply, all[i])
+    table.insert(reply, beats)
+  elseif ARGV[1] ~= '' then
+    redis.call('HDEL', KEYS[1], all[i])
+  end
+end
+return reply

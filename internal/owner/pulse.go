@@ -1,0 +1,231 @@
+package owner
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+)
+
+// A pulse beats while its process has calls, and watches the beats of other processes. Safety does not rest on it: a
+// process that stops without having died is fenced off like after the end of its lease.
+//
+// Only answers in a row count. After an error, or after a pause of this process, the watch begins anew: a store that was
+// away, or a machine that stood still, makes nobody look dead.
+type pulse struct {
+	store checkpoint.Beater // nil: the store keeps no beats, or nobody is to be suspected
+	name  string            // of this process
+
+	// patience is for how long the beats of a process stand still before it counts as stopped.
+	patience time.Duration
+
+	// calls says that this process has calls, or has had one since calls was last asked. It must not be called under
+	// mu.
+	calls func() bool
+
+	// failed is told about the second error in a row.
+	failed func(error)
+
+	mu sync.Mutex // protects following fields
+
+	// timer is of the next beat; nil if there was nothing to do when it last fired.
+	timer *time.Timer
+
+	// watchUntil is until when somebody wants to know who has stopped.
+	watchUntil time.Time
+
+	// known says that the store may know of beats of this process.
+	known    bool
+	failures int       // in a row
+	answered time.Time // when the last answer came; zero after an error
+	others   map[string]*other
+
+	// found is closed when another process is found to have stopped.
+	found chan struct{}
+
+	// stops counts the processes that were found to have stopped.
+	stops int
+}
+
+// An other is another process, as its beats show it.
+type other struct {
+	beats int64
+	since time.Time // when these beats were first seen
+	looks int       // that saw them
+	dead  bool
+}
+
+const (
+	// paces is how many beats there are in the time after which a process counts as stopped.
+	paces = 4
+
+	// fewestLooks is how many looks in a row have to see the same beats.
+	fewestLooks = 3
+
+	// watched is how long one question is worth watching for.
+	watched = 10 * time.Second
+)
+
+func newPulse(o *Options, calls func() bool) *pulse {
+	p := &pulse{name: o.Name, patience: o.DeadAfter, calls: calls, found: make(chan struct{})}
+	if o.DeadAfter > 0 {
+		p.store, _ = o.Store.(checkpoint.Beater)
+	}
+	p.failed = func(err error) {
+		o.Logger.Warn("beat failed: until one succeeds, sessions change hands when their leases expire", o.Why(err))
+	}
+	return p
+}
+
+// wake begins to beat, soon.
+func (p *pulse) wake() {
+	if p.store == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.timer != nil {
+		return
+	}
+	soon := p.patience / paces / 4 // most turns are over by then
+	if p.known {                   // another process may be watching beats that stand still
+		soon = 0
+	}
+	p.timer = time.AfterFunc(soon, p.beat)
+}
+
+// watch keeps the watch of other processes going for a while, and returns how many have been found to have stopped.
+func (p *pulse) watch() (stops int) {
+	p.mu.Lock()
+	p.watchUntil = time.Now().Add(watched)
+	stops = p.stops
+	p.mu.Unlock()
+	p.wake()
+	return stops
+}
+
+// stopped returns for how long the process with a name has stood still. It is 0 if the process counts as alive.
+func (p *pulse) stopped(name string) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if o := p.others[name]; o != nil && o.dead {
+		return time.Since(o.since)
+	}
+	return 0
+}
+
+// stop returns whether a process counts as stopped, and a channel that is closed when one more does.
+func (p *pulse) stop() (one bool, more <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, o := range p.others {
+		one = one || o.dead
+	}
+	return one, p.found
+}
+
+// beat is called by the timer.
+func (p *pulse) beat() {
+	calls := p.calls()
+	p.mu.Lock()
+	watching := time.Now().Before(p.watchUntil)
+	p.mu.Unlock()
+	if !calls {
+		p.rest()
+	}
+	if calls || watching {
+		p.look(calls)
+	}
+
+	p.mu.Lock()
+	p.timer = nil
+	if calls || watching {
+		p.timer = time.AfterFunc(p.pause(), p.beat)
+	}
+	p.mu.Unlock()
+	if !calls && !watching && p.calls() { // wake has found the timer
+		p.wake()
+	}
+}
+
+// pause is the time to the next beat. One that failed is soon repeated: others may be waiting for it.
+func (p *pulse) pause() time.Duration {
+	if p.failures == 1 {
+		return p.patience / paces / 4
+	}
+	return p.patience / paces
+}
+
+// look beats, if this process has calls, and looks at the beats of the others.
+func (p *pulse) look(calls bool) {
+	name := ""
+	if calls {
+		name = p.name
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), p.patience/2)
+	defer cancel()
+	p.mu.Lock()
+	p.known = p.known || calls
+	p.mu.Unlock()
+	sent := time.Now()
+	beats, err := p.store.Beat(ctx, name)
+
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err != nil {
+		p.answered, p.others = time.Time{}, nil
+		if p.failures++; p.failures == 2 {
+			p.failed(err)
+		}
+		return
+	}
+	p.failures = 0
+	p.note(beats, sent)
+}
+
+// note compares the beats with those of the look before. The request for them was sent at sent.
+func (p *pulse) note(beats map[string]int64, sent time.Time) {
+	now := time.Now()
+	if sent.Sub(p.answered) > p.patience*3/4 { // this process has stood still, or has just begun to look
+		p.others = nil
+	}
+	p.answered = now
+	if p.others == nil {
+		p.others = make(map[string]*other)
+	}
+	maps.DeleteFunc(p.others, func(name string, _ *other) bool { _, ok := beats[name]; return !ok })
+	for name, n := range beats {
+		o := p.others[name]
+		if o == nil || o.beats != n || name == p.name {
+			p.others[name] = &other{beats: n, since: now, looks: 1}
+			continue
+		}
+		o.looks++
+		if !o.dead && o.looks >= fewestLooks && sent.Sub(o.since) >= p.patience {
+			o.dead = true
+			p.stops++
+			close(p.found)
+			p.found = make(chan struct{})
+		}
+	}
+}
+
+// rest makes the store forget the beats of this process: they stand still because it has no calls.
+func (p *pulse) rest() {
+	p.mu.Lock()
+	known := p.known
+	p.mu.Unlock()
+	if !known {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), p.patience/2)
+	defer cancel()
+	if p.store.Rest(ctx, p.name) != nil {
+		return // the next call beats at once
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.known = false
+}

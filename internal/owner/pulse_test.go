@@ -1,0 +1,326 @@
+package owner
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/lock"
+)
+
+var errGone = errors.New("no such server")
+
+// A wire is the way of one process to the store. When it is cut, nothing gets through, and the store does not know.
+type wire struct {
+	*checkpoint.Memory
+
+	mu      sync.Mutex // protects following fields
+	cut     bool
+	stopped chan struct{} // closed when the process goes on; nil while it runs
+	sent    int           // beats that came through
+}
+
+func (w *wire) set(cut bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cut = cut
+}
+
+// stop stops the process for d, as SIGSTOP does.
+func (w *wire) stop(d time.Duration) {
+	stopped := make(chan struct{})
+	w.mu.Lock()
+	w.stopped = stopped
+	w.mu.Unlock()
+	time.Sleep(d)
+	w.mu.Lock()
+	w.stopped = nil
+	w.mu.Unlock()
+	close(stopped)
+}
+
+func (w *wire) through() error {
+	w.mu.Lock()
+	stopped, cut := w.stopped, w.cut
+	w.mu.Unlock()
+	if stopped != nil {
+		<-stopped
+	}
+	if cut {
+		return errGone
+	}
+	return nil
+}
+
+func (w *wire) beats() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.sent
+}
+
+func (w *wire) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
+	if err := w.through(); err != nil {
+		return checkpoint.Claimed{}, err
+	}
+	return w.Memory.Claim(ctx, k, r)
+}
+
+func (w *wire) Renew(ctx context.Context, ttl time.Duration, l []checkpoint.Lease) ([]checkpoint.Lease, error) {
+	if err := w.through(); err != nil {
+		return nil, err
+	}
+	return w.Memory.Renew(ctx, ttl, l)
+}
+
+func (w *wire) Beat(ctx context.Context, process string) (map[string]int64, error) {
+	if err := w.through(); err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	if process != "" {
+		w.sent++
+	}
+	w.mu.Unlock()
+	return w.Memory.Beat(context.WithoutCancel(ctx), process) // a timer that is due fires when the process goes on
+}
+
+func (w *wire) Rest(ctx context.Context, process string) error {
+	if err := w.through(); err != nil {
+		return err
+	}
+	return w.Memory.Rest(ctx, process)
+}
+
+// beating returns a process on its own wire to m. Its leases last for an hour.
+func beating(m *checkpoint.Memory, name string, l lock.Locker) (*Process, *wire) {
+	w := &wire{Memory: m}
+	return New(Options{
+		Orchestrator: "bot", Name: name, Store: w, Locker: l, Logger: slog.New(slog.DiscardHandler),
+		Waited: func(time.Time) {}, Why: func(err error) slog.Attr { return slog.Any("err", err) },
+		LeaseTTL: time.Hour, DeadAfter: 4 * time.Second, LockWait: 30 * time.Second, SettleTimeout: 10 * time.Second,
+	}), w
+}
+
+func own(t *testing.T, p *Process, session string) *Session {
+	t.Helper()
+	s := new(Session)
+	if err := s.Acquire(t.Context(), p, session, "", true); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Sessions of a dead process are taken over within seconds, though its leases go on, and though its lock is left.
+func TestTakenFromTheDead(t *testing.T) {
+	for name, locker := range map[string]lock.Locker{"no locker": nil, "locker": new(lock.Memory)} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := new(checkpoint.Memory)
+				a, dying := beating(m, "a", locker)
+				b, _ := beating(m, "b", locker)
+				own(t, a, "s")
+				time.Sleep(10 * time.Second)
+				dying.set(true)
+				died := time.Now()
+				s := own(t, b, "s")
+				if took := time.Since(died); took < 3*time.Second || took > 6*time.Second {
+					t.Errorf("taken after %v", took)
+				}
+				if s.From != "a" || s.Stood < 4*time.Second {
+					t.Errorf("taken from %q after %v", s.From, s.Stood)
+				}
+				s.Done()
+				own(t, b, "s").Done() // it is free again
+			})
+		})
+	}
+}
+
+// A process that watches knows who has died when it is asked. It need not wait for each session.
+func TestWatchKnowsTheDead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := new(checkpoint.Memory)
+		a, dying := beating(m, "a", nil)
+		b, _ := beating(m, "b", nil)
+		own(t, a, "s")
+		own(t, a, "t")
+		for range 10 {
+			b.Watch()
+			time.Sleep(time.Second)
+		}
+		before := b.Watch()
+		dying.set(true)
+		for range 6 {
+			b.Watch()
+			time.Sleep(time.Second)
+		}
+		if stops := b.Watch(); stops != before+1 || !b.Stopped("a") || b.Stopped("b") {
+			t.Fatalf("%d have stopped, a has: %t", stops-before, b.Stopped("a"))
+		}
+		for _, session := range []string{"s", "t"} {
+			var s Session
+			if err := s.Acquire(t.Context(), b, session, "", false); err != nil {
+				t.Errorf("%s: %v", session, err)
+			}
+		}
+		dying.set(false) // it had only stood still
+		time.Sleep(3 * time.Second)
+		b.Watch()
+		if b.Stopped("a") {
+			t.Error("a process that beats again counts as stopped")
+		}
+	})
+}
+
+// Nobody is taken for dead because he is slow, or because the store was away, or because the watching process was.
+func TestNobodyDies(t *testing.T) {
+	for name, events := range map[string]func(owner, watcher *wire){
+		"nothing happens": func(*wire, *wire) { time.Sleep(time.Minute) },
+		"the owner stops for three seconds": func(owner, _ *wire) {
+			for range 5 {
+				time.Sleep(4700 * time.Millisecond)
+				owner.stop(3 * time.Second)
+			}
+		},
+		"the store is away": func(owner, watcher *wire) {
+			for range 5 {
+				owner.set(true)
+				watcher.set(true)
+				time.Sleep(20 * time.Second)
+				watcher.set(false)
+				time.Sleep(2 * time.Second)
+				owner.set(false)
+				time.Sleep(5 * time.Second)
+			}
+		},
+		"the watcher is away": func(_, watcher *wire) {
+			for range 5 {
+				watcher.set(true)
+				time.Sleep(20 * time.Second)
+				watcher.set(false)
+				time.Sleep(5 * time.Second)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := new(checkpoint.Memory)
+				a, owner := beating(m, "a", nil)
+				b, watcher := beating(m, "b", nil)
+				held := own(t, a, "s")
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					events(owner, watcher)
+				}()
+				for over := false; !over; {
+					select {
+					case <-done:
+						over = true
+					case <-time.After(time.Second):
+					}
+					if b.Watch(); b.Stopped("a") {
+						t.Error("taken for dead")
+						<-done
+						return
+					}
+				}
+				held.Done()
+			})
+		})
+	}
+}
+
+// If this process stands still, or the whole machine, the watch begins anew.
+func TestLookThatCameLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, _ := beating(new(checkpoint.Memory), "b", nil)
+		look := func() {
+			b.pulse.mu.Lock()
+			defer b.pulse.mu.Unlock()
+			b.pulse.note(map[string]int64{"a": 7}, time.Now())
+		}
+		for range 4 {
+			look()
+			time.Sleep(time.Second)
+		}
+		time.Sleep(time.Minute)
+		for range 4 {
+			if look(); b.Stopped("a") {
+				t.Fatal("a pause of the one who looks counts")
+			}
+			time.Sleep(time.Second)
+		}
+		if look(); !b.Stopped("a") {
+			t.Error("beats that stand still for four seconds mean nothing")
+		}
+	})
+}
+
+// A process that has no calls is silent, and nothing of it is left that others would watch.
+func TestIdleProcessRests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := new(checkpoint.Memory)
+		a, w := beating(m, "a", nil)
+		for range 1000 { // turns are shorter than the time to the first beat
+			own(t, a, "s").Done()
+		}
+		if time.Sleep(10 * time.Second); w.beats() > 1 {
+			t.Errorf("%d beats for a moment's work", w.beats())
+		}
+		s := own(t, a, "s")
+		if time.Sleep(10 * time.Second); w.beats() < 9 || w.beats() > 12 {
+			t.Errorf("%d beats in 10 s", w.beats())
+		}
+		s.Done()
+		time.Sleep(5 * time.Second)
+		if beats, err := m.Beat(t.Context(), ""); err != nil || len(beats) > 0 {
+			t.Errorf("%v beat: %v", beats, err)
+		}
+		before := w.beats()
+		if time.Sleep(time.Minute); w.beats() != before {
+			t.Errorf("%d beats of an idle process", w.beats()-before)
+		}
+	})
+}
+
+// What is taken is taken from the owner that was seen, and not from the next one.
+func TestTakenByAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := new(checkpoint.Memory)
+		a, dying := beating(m, "a", nil)
+		var waiting []*Process
+		for _, name := range []string{"b", "c", "d"} {
+			p, _ := beating(m, name, nil)
+			waiting = append(waiting, p)
+		}
+		own(t, a, "s")
+		time.Sleep(2 * time.Second)
+		dying.set(true)
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		froms := map[string]int{}
+		for _, p := range waiting {
+			wg.Go(func() {
+				s := own(t, p, "s")
+				mu.Lock()
+				froms[s.From]++
+				mu.Unlock()
+				time.Sleep(5 * time.Second)
+				if err := s.Lost(); err != nil {
+					t.Error(err)
+				}
+				s.Done()
+			})
+		}
+		wg.Wait()
+		if froms["a"] != 1 || froms[""] != 2 {
+			t.Errorf("taken from %v", froms)
+		}
+	})
+}

@@ -1,0 +1,145 @@
+package bootdrain_test
+
+import (
+	"context"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/holdfast-go/holdfast/bootdrain"
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/test/testenv"
+	"github.com/holdfast-go/holdfast/orchestrator"
+)
+
+// The goals for a quiet machine. HOLDFAST_SOAK=1 asserts them. On a busy machine a takeover takes longer, but not as
+// long as a lease.
+const (
+	takeoverMedian  = 5 * time.Second
+	takeoverLongest = 7 * time.Second
+	takeoverBusy    = 25 * time.Second
+)
+
+// With default options, the run of a process that is killed is taken up within seconds by another process that watches,
+// though its lease lasts longer. A caller who comes right after the kill is served.
+func TestTakeover(t *testing.T) {
+	const victims = 8
+	sites(t, func(t *testing.T, s site, _ opened) {
+		s.Defaults, s.Conns = true, 4
+		w := openSite(t, s)
+		watching := newWatching(t, w, w)
+		sessions := names("v", victims)
+		var children []*child
+		for _, session := range sessions {
+			p := job{Do: execute, Site: s, Body: wait, Sessions: []string{session}, Text: "hello"}.start(t)
+			p.hear(inFlight)
+			children = append(children, p)
+		}
+		w.wantBeating(t, victims)
+
+		killed := make(map[string]time.Time)
+		for i, session := range sessions {
+			killed[session] = time.Now()
+			children[i].kill()
+		}
+		caller := w.start(t, nil)
+		if _, err := caller.Execute(patience(t), sessions[0], orchestrator.Input{Text: "again"}, nil); err != nil {
+			t.Errorf("a caller after the kill: %v", err)
+		}
+		served := time.Since(killed[sessions[0]])
+		took := watching.settled(t, killed, sessions[1:]...)
+		slices.Sort(took)
+		median, longest := took[len(took)/2], took[len(took)-1]
+		t.Logf("taken up after %v, longest %v; a caller was served after %v", median, longest, served)
+		if longest = max(longest, served); longest > takeoverBusy {
+			t.Errorf("a session was free after %v", longest)
+		}
+		if os.Getenv("HOLDFAST_SOAK") == "1" && (median > takeoverMedian || longest > takeoverLongest) {
+			t.Errorf("median %v, longest %v; want %v and %v", median, longest, takeoverMedian, takeoverLongest)
+		}
+		watching.end()
+		for i, session := range sessions {
+			texts := []string{"hello"}
+			if i == 0 {
+				texts = append(texts, "again")
+			}
+			wantTurns(t, caller, session, texts...)
+		}
+	})
+	goleak.VerifyNone(t, testenv.Leaks()...)
+}
+
+// wantBeating waits until the store knows of n processes that beat.
+func (w opened) wantBeating(t *testing.T, n int) {
+	t.Helper()
+	ctx := patience(t)
+	for {
+		beats, err := w.checkpoints.(checkpoint.Beater).Beat(ctx, "")
+		if err != nil {
+			t.Fatalf("%d processes beat: %v", len(beats), err)
+		}
+		if len(beats) >= n {
+			return
+		}
+	}
+}
+
+// A watching is some processes that watch, and when they settled what.
+type watching struct {
+	stop context.CancelFunc
+	jobs sync.WaitGroup
+	runs chan watched
+}
+
+type watched struct {
+	bootdrain.Run
+	at time.Time
+}
+
+// newWatching makes a process watch on each of the opened sites.
+func newWatching(t *testing.T, sites ...opened) *watching {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	w := &watching{stop: stop, runs: make(chan watched, 1000)}
+	for _, site := range sites {
+		b := site.start(t, nil)
+		w.jobs.Go(func() {
+			_ = bootdrain.Watch(ctx, b, &bootdrain.Options{Logger: quiet, OnRun: func(r bootdrain.Run) {
+				w.runs <- watched{r, time.Now()}
+			}})
+		})
+	}
+	t.Cleanup(w.end)
+	return w
+}
+
+func (w *watching) end() {
+	w.stop()
+	w.jobs.Wait()
+}
+
+// settled waits until the runs of sessions are settled. It returns how long after their owners were killed.
+func (w *watching) settled(t *testing.T, killed map[string]time.Time, sessions ...string) (took []time.Duration) {
+	t.Helper()
+	ctx := patience(t)
+	left := slices.Clone(sessions)
+	for len(left) > 0 {
+		select {
+		case r := <-w.runs:
+			if r.Err != nil {
+				t.Errorf("%s: %v", r.Session, r.Err)
+			}
+			if i := slices.Index(left, r.Session); i >= 0 && r.Outcome == "settled" {
+				took = append(took, r.at.Sub(killed[r.Session]))
+				left = slices.Delete(left, i, i+1)
+			}
+		case <-ctx.Done():
+			t.Fatalf("not taken up: %q", left)
+		}
+	}
+	return took
+}
