@@ -3,7 +3,6 @@ package pgcheckpoint_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
@@ -12,7 +11,6 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
 	"github.com/holdfast-go/holdfast/internal/test/pgtest"
-	"github.com/holdfast-go/holdfast/internal/test/testenv"
 	"github.com/holdfast-go/holdfast/lock"
 )
 
@@ -20,50 +18,33 @@ import (
 // standby has it, no repeat says that it is settled, claimed or deleted.
 func TestStandbyStopped(t *testing.T) {
 	t.Parallel()
-	r := testenv.StartReplicated(t, true, nil)
-	n := 0
-	for name, c := range pgtest.Stops {
-		n++
-		o := pgcheckpoint.Options{Prefix: fmt.Sprintf("s%d_", n), Functions: c.Functions}
-		t.Run(name, func(t *testing.T) {
-			w := newStalled(t, r, c.Configure, o)
-			w.calls()
-			c.Stop(r)
-			for _, c := range w.unanswered {
-				c.NeverAnswered(t)
-			}
-			if err := w.Mark(t.Context(), w.marked, checkpoint.Marks{Release: true}); err != nil {
-				t.Errorf("a mark, which need not survive, waits for a standby: %v", err)
-			}
-			lost, err := w.Renew(t.Context(), time.Hour, []checkpoint.Lease{w.renewed})
-			if err != nil || len(lost) > 0 {
-				t.Errorf("a renewal, which need not survive, waits for a standby: %v, %v", lost, err)
-			}
-			c.GoOn(r)
-			for _, c := range w.unanswered {
-				c.Answered(t)
-			}
-		})
-	}
+	pgtest.StopStandbys(t, func(t *testing.T, p *pgxpool.Pool, prefix string, functions bool) pgtest.Stalled {
+		s := pgcheckpoint.New(p, &pgcheckpoint.Options{Prefix: prefix, Functions: functions})
+		w := &stalled{Store: s, t: t, pool: p}
+		create(t, p, s)
+		w.calls()
+		return pgtest.Stalled{Unanswered: w.unanswered, Answered: w.answered}
+	})
 }
 
 // stalled is a store whose standbys will stop, and the calls to make then.
 type stalled struct {
 	*pgcheckpoint.Store
-	t          *testing.T
+	t          *testing.T // prepares the calls
 	pool       *pgxpool.Pool
 	marked     checkpoint.Lease
 	renewed    checkpoint.Lease
 	unanswered []pgtest.Unanswered
 }
 
-func newStalled(
-	t *testing.T, r *testenv.Replicated, configure func(*pgxpool.Config), o pgcheckpoint.Options,
-) *stalled {
-	p := pgtest.PoolOn(t, r.URL, configure)
-	w := &stalled{Store: pgcheckpoint.New(p, &o), t: t, pool: p}
-	create(t, p, w.Store)
-	return w
+func (w *stalled) answered(t *testing.T) {
+	if err := w.Mark(t.Context(), w.marked, checkpoint.Marks{Release: true}); err != nil {
+		t.Errorf("a mark, which need not survive, waits for a standby: %v", err)
+	}
+	lost, err := w.Renew(t.Context(), time.Hour, []checkpoint.Lease{w.renewed})
+	if err != nil || len(lost) > 0 {
+		t.Errorf("a renewal, which need not survive, waits for a standby: %v, %v", lost, err)
+	}
 }
 
 func (w *stalled) calls() {
@@ -80,7 +61,7 @@ func (w *stalled) calls() {
 	w.unanswered = append(w.unanswered, pgtest.Unanswered{
 		What:   "delete",
 		Do:     func(ctx context.Context) error { return w.Delete(ctx, l) },
-		Landed: func() bool { return !w.sees("{sessions} WHERE session = 'deleted'") },
+		Landed: func(t *testing.T) bool { return !w.sees(t, "{sessions} WHERE session = 'deleted'") },
 	})
 }
 
@@ -93,7 +74,7 @@ func (w *stalled) settle(session, what string, o checkpoint.AppendOptions, want 
 		What:   what,
 		Do:     func(ctx context.Context) error { return w.Append(ctx, l, cp, o) },
 		Want:   want,
-		Landed: func() bool { return w.sees("{turns} WHERE session = '" + session + "'") },
+		Landed: func(t *testing.T) bool { return w.sees(t, "{turns} WHERE session = '"+session+"'") },
 	})
 }
 
@@ -111,11 +92,11 @@ func (w *stalled) claim(session, what, request string, from lock.Fence) {
 			}
 			return err
 		},
-		Landed: func() bool { return w.sees("{sessions} WHERE nonce = '" + r.Nonce + "'") },
+		Landed: func(t *testing.T) bool { return w.sees(t, "{sessions} WHERE nonce = '"+r.Nonce+"'") },
 	})
 }
 
-func (w *stalled) sees(rows string) bool {
-	w.t.Helper()
-	return pgtest.Value[bool](w.t, w.pool, w.Fill("SELECT EXISTS (SELECT FROM "+rows+")"))
+func (w *stalled) sees(t *testing.T, rows string) bool {
+	t.Helper()
+	return pgtest.Value[bool](t, w.pool, w.Fill("SELECT EXISTS (SELECT FROM "+rows+")"))
 }

@@ -3,13 +3,11 @@ package pgsnapshot_test
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/holdfast-go/holdfast/internal/test/pgtest"
-	"github.com/holdfast-go/holdfast/internal/test/testenv"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
 	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
@@ -19,28 +17,18 @@ import (
 // standby has the commit, no repeat says that a run was begun, adopted or saved.
 func TestStandbyStopped(t *testing.T) {
 	t.Parallel()
-	r := testenv.StartReplicated(t, true, nil)
-	n := 0
-	for name, c := range pgtest.Stops {
-		n++
-		o := pgsnapshot.Options{Prefix: fmt.Sprintf("s%d_", n), Functions: c.Functions}
-		t.Run(name, func(t *testing.T) {
-			p := pgtest.PoolOn(t, r.URL, c.Configure)
-			w := stalled{create(t, p, &o), p}
-			calls := w.calls(t)
-			c.Stop(r)
-			for _, c := range calls {
-				c.NeverAnswered(t)
-			}
-			if err := w.Delete(t.Context(), run("deleted").Key, run("deleted").ID, run("deleted").Fence); err != nil {
-				t.Errorf("a delete, which need not survive, waits for a standby: %v", err)
-			}
-			c.GoOn(r)
-			for _, c := range calls {
-				c.Answered(t)
-			}
-		})
-	}
+	pgtest.StopStandbys(t, func(t *testing.T, p *pgxpool.Pool, prefix string, functions bool) pgtest.Stalled {
+		w := stalled{create(t, p, &pgsnapshot.Options{Prefix: prefix, Functions: functions}), p}
+		return pgtest.Stalled{
+			Unanswered: w.calls(t),
+			Answered: func(t *testing.T) {
+				deleted := run("deleted")
+				if err := w.Delete(t.Context(), deleted.Key, deleted.ID, deleted.Fence); err != nil {
+					t.Errorf("a delete, which need not survive, waits for a standby: %v", err)
+				}
+			},
+		}
+	})
 }
 
 // stalled is a store whose standbys will stop.
@@ -50,9 +38,9 @@ type stalled struct {
 }
 
 // sees returns whether readers see a run that fits an SQL condition.
-func (w stalled) sees(t *testing.T, condition string) func() bool {
+func (w stalled) sees(condition string) func(t *testing.T) bool {
 	sql := w.Fill("SELECT EXISTS (SELECT FROM {runs} WHERE " + condition + ")")
-	return func() bool { return pgtest.Value[bool](t, w.pool, sql) }
+	return func(t *testing.T) bool { return pgtest.Value[bool](t, w.pool, sql) }
 }
 
 // calls returns calls for sessions that are prepared for them.
@@ -92,7 +80,7 @@ func (w stalled) calls(t *testing.T) (calls []pgtest.Unanswered) {
 		{"adopt", adopt("adopted"), "session = 'adopted' AND epoch = 2", nil},
 		{"adopt of no run", adopt("none"), "session = 'none' AND epoch = 2", snapshot.ErrNotFound},
 	} {
-		calls = append(calls, pgtest.Unanswered{What: c.what, Do: c.do, Landed: w.sees(t, c.landed), Want: c.want})
+		calls = append(calls, pgtest.Unanswered{What: c.what, Do: c.do, Landed: w.sees(c.landed), Want: c.want})
 	}
 	return calls
 }

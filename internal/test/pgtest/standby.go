@@ -3,6 +3,7 @@ package pgtest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -13,35 +14,94 @@ import (
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 )
 
-// A Stop is a way in which a commit waits for a standby, and its wait is cut off.
-type Stop struct {
-	Configure  func(*pgxpool.Config)
-	Stop, GoOn func(*testenv.Replicated)
-	Functions  bool // tried on a store with functions
+// A halt makes commits wait for a standby, in stores of several settings at once.
+type halt struct {
+	name       string
+	stop, goOn func(*testenv.Replicated)
+	settings   map[string]setting
 }
 
-// Stops are the ways by name.
-var Stops = map[string]Stop{
-	"connections are closed": {Commit("on"), (*testenv.Replicated).StopSending, (*testenv.Replicated).ContinueSending, false},
-	"requests are cancelled": {
-		func(c *pgxpool.Config) {
-			c.ConnConfig.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
-				return &pgconn.CancelRequestContextWatcherHandler{Conn: conn, DeadlineDelay: 10 * time.Second}
+// A setting says how a store waits for a standby, and how its wait is cut off.
+type setting struct {
+	configure func(*pgxpool.Config)
+	functions bool
+}
+
+var halts = []halt{
+	{
+		"sending", (*testenv.Replicated).StopSending, (*testenv.Replicated).ContinueSending,
+		map[string]setting{
+			"connections are closed":                     {Commit("on"), false},
+			"requests are cancelled":                     {cancelRequests, false},
+			"commits are local by default":               {Commit("local"), false},
+			"commits are local by default, by functions": {Commit("local"), true},
+		},
+	},
+	{
+		"replay", (*testenv.Replicated).PauseReplay, (*testenv.Replicated).ResumeReplay,
+		map[string]setting{
+			"commits are to be applied":               {Commit("remote_apply"), false},
+			"commits are to be applied, by functions": {Commit("remote_apply"), true},
+		},
+	},
+}
+
+func cancelRequests(c *pgxpool.Config) {
+	c.ConnConfig.BuildContextWatcherHandler = func(conn *pgconn.PgConn) ctxwatch.Handler {
+		return &pgconn.CancelRequestContextWatcherHandler{Conn: conn, DeadlineDelay: 10 * time.Second}
+	}
+}
+
+// A Stalled is a store on a primary whose standbys stop, and the calls to make then.
+type Stalled struct {
+	// Unanswered are the calls that wait for a standby, in their order.
+	Unanswered []Unanswered
+	// Answered makes the calls that wait for none.
+	Answered func(t *testing.T)
+}
+
+// StopStandbys prepares stores on a primary, stops its standbys and makes the calls of the stores. It checks that the
+// calls wait, and what they return after the standbys go on. The stores wait at the same time.
+func StopStandbys(t *testing.T, prepare func(t *testing.T, p *pgxpool.Pool, prefix string, functions bool) Stalled) {
+	t.Helper()
+	// However long the stores wait, a standby must not connect again.
+	forever := map[string]string{"wal_receiver_timeout": "0", "wal_sender_timeout": "0"}
+	r := testenv.StartReplicated(t, true, &testenv.Options{Settings: forever})
+	for _, h := range halts {
+		t.Run(h.name, func(t *testing.T) {
+			stores := make(map[string]Stalled)
+			for name, s := range h.settings {
+				prefix := fmt.Sprintf("%s%d_", h.name, len(stores))
+				stores[name] = prepare(t, PoolOn(t, r.URL, s.configure), prefix, s.functions)
 			}
-		}, (*testenv.Replicated).StopSending, (*testenv.Replicated).ContinueSending, false,
-	},
-	"commits are local by default": {
-		Commit("local"), (*testenv.Replicated).StopSending, (*testenv.Replicated).ContinueSending, false,
-	},
-	"commits are to be applied": {
-		Commit("remote_apply"), (*testenv.Replicated).PauseReplay, (*testenv.Replicated).ResumeReplay, false,
-	},
-	"commits are local by default, by functions": {
-		Commit("local"), (*testenv.Replicated).StopSending, (*testenv.Replicated).ContinueSending, true,
-	},
-	"commits are to be applied, by functions": {
-		Commit("remote_apply"), (*testenv.Replicated).PauseReplay, (*testenv.Replicated).ResumeReplay, true,
-	},
+			h.stop(r)
+			t.Run("stopped", func(t *testing.T) { // ends when all its parallel tests have ended
+				for name, s := range stores {
+					t.Run(name, func(t *testing.T) {
+						t.Parallel()
+						s.stopped(t)
+					})
+				}
+			})
+			h.goOn(r)
+			for name, s := range stores {
+				t.Run(name, s.goesOn)
+			}
+		})
+	}
+}
+
+func (s Stalled) stopped(t *testing.T) {
+	for _, u := range s.Unanswered {
+		u.neverAnswered(t)
+	}
+	s.Answered(t)
+}
+
+func (s Stalled) goesOn(t *testing.T) {
+	for _, u := range s.Unanswered {
+		u.answered(t)
+	}
 }
 
 // An Unanswered is a call that waits for a standby.
@@ -51,18 +111,18 @@ type Unanswered struct {
 	// Want is the error of a repeat in the end.
 	Want error
 	// Landed reports whether readers see the effect of the call.
-	Landed func() bool
+	Landed func(t *testing.T) bool
 }
 
 // patience is how long the first call waits.
 const patience = 150 * time.Millisecond
 
-// NeverAnswered makes the call until its effect is seen, and once more. Each call waits for longer: on a busy machine a
-// new connection takes its time, and after a minute the standbys connect again.
-func (u Unanswered) NeverAnswered(t *testing.T) {
+// neverAnswered makes the call until its effect is seen, and once more. Each call waits for longer: on a busy machine a
+// new connection takes its time.
+func (u Unanswered) neverAnswered(t *testing.T) {
 	t.Helper()
 	wait := patience
-	for seen, repeated := false, false; !repeated; seen = u.Landed() {
+	for seen, repeated := false, false; !repeated; seen = u.Landed(t) {
 		ctx, cancel := context.WithTimeout(t.Context(), wait)
 		wait *= 2
 		err := u.Do(ctx)
@@ -74,8 +134,8 @@ func (u Unanswered) NeverAnswered(t *testing.T) {
 	}
 }
 
-// Answered repeats the call after the standby is back.
-func (u Unanswered) Answered(t *testing.T) {
+// answered repeats the call after the standby is back.
+func (u Unanswered) answered(t *testing.T) {
 	t.Helper()
 	if err := u.Do(t.Context()); !errors.Is(err, u.Want) {
 		t.Errorf("%s: with a standby the repeat returns %v, want %v", u.What, err, u.Want)
