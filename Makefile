@@ -22,10 +22,17 @@ RACE       := -race $(BYTES_ONLY:%=-gcflags=%=-race=false)
 PURE   := message|migrations|retry|internal/(ids|jsontype|jsonvalue|logtext|pgstate|sqlname)
 SINGLE := holdfast/($(PURE)|examples|internal/test/(archtest|testenv|bench|citusrules))(/|$$)
 
-# The suites hold each store in several settings to its contract. In one of them it takes a document of 16 MiB. The
-# others take it in make soak.
-SETTINGS := ACLSuffices|GrantsSuffice|OneConnection|Partitions|StoreCluster|StorePgBouncer|StoreQualified|StoreTTL
-LARGEST  := ^Test($(SETTINGS))$$/largest|^Test(Functions|Isolation|StoreBehind)$$/./largest
+# What make test runs without the race detector although its package has goroutines: the settings of a store beside the
+# plain one, which run the same lines of our code, the long searches on stores other than memory, and the broken stores
+# and engines. These tests are in UNRACED_IN.
+SETTINGS   := ACLSuffices|Citus|GrantsSuffice|Isolation|OneConnection|Partitions|StoreBehind|StoreCluster|StorePgBouncer|StoreQualified|StoreTTL
+BROKEN     := Broken|BrokenParts|Convicts|HistoriesConvict|InstancesConvict|ModelConvicts|RenewUnderLoadConvicts|SnapshotModelConvicts
+ON_SERVERS := ^Test(CrashEverywhere|Instances)$$/^(sqlite|postgres|redis)
+UNRACED    := ^Test($(SETTINGS)|$(BROKEN))$$|^TestFunctions$$/^simple_protocol$$|$(ON_SERVERS)
+UNRACED_IN := ./internal/test/engine/... ./checkpoint/... ./snapshot/... ./lock/... ./internal/test/faulttest
+
+# In the plain setting a store takes a document of 16 MiB. In the others it does so in make soak.
+LARGEST := ^Test($(SETTINGS))$$/largest|^Test(Functions|Isolation|StoreBehind)$$/./largest
 
 # The tests that count allocations, or are too slow under the race detector and skip there.
 WITHOUT_RACE := Allocations|LargeStateFansOut|StateBesideInput|StateLimitByDefault|InputLimit|HeaviestInput|LargestOfBoth|Fat|SubscriberHangsInBytes|UnreadStream
@@ -45,13 +52,14 @@ test: setup ## run all tests and examples, on real servers, and under the race d
 	@$(RUN) -memory -- $(MAKE) --no-print-directory -j 2 raced unraced
 
 # The parts of make test. They need its servers. go vet is make vet's. The package that takes longest comes first, or it
-# would run alone at the end.
+# would run alone at the end. Tests wait for servers, so more of them run at a time than there are cores.
 raced:
-	@go test $(RACE) -vet=off -p 2 -timeout 30m -skip '$(LARGEST)' ./internal/test/engine/orchestrator \
-		$$(go list $(PACKAGES) | grep -vE '$(SINGLE)')
+	@go test $(RACE) -vet=off -p 2 -parallel 4 -timeout 30m -skip '$(UNRACED)|$(LARGEST)' \
+		./internal/test/engine/orchestrator $$(go list $(PACKAGES) | grep -vE '$(SINGLE)')
 
 unraced:
-	@go test -vet=off -run '$(WITHOUT_RACE)' ./internal/test/engine/orchestrator
+	@go test -vet=off -p 2 -parallel 4 -timeout 30m -run '$(UNRACED)|$(WITHOUT_RACE)' -skip '$(LARGEST)' \
+		$(UNRACED_IN)
 	@go test -vet=off -p 1 $$(go list $(PACKAGES) | grep -E '$(SINGLE)')
 
 race: ## look for races and order dependence: every test three times, shuffled

@@ -16,15 +16,7 @@ const saysSkipped = "too slow under the race detector; make test runs it without
 
 // Each test that skips because make test runs it without the race detector is in the Makefile's list of those tests.
 func TestRunsWithoutRaceDetector(t *testing.T) {
-	makefile, err := os.ReadFile("../../../Makefile")
-	if err != nil {
-		t.Fatal(err)
-	}
-	list := regexp.MustCompile(`(?m)^WITHOUT_RACE := (.*)$`).FindSubmatch(makefile)
-	if list == nil {
-		t.Fatal("the Makefile has no list WITHOUT_RACE")
-	}
-	run := regexp.MustCompile(string(list[1]))
+	run := regexp.MustCompile(variable(t, "WITHOUT_RACE"))
 	dir := filepath.FromSlash("../../../internal/test/engine/orchestrator") // where make test runs them
 	skipped := skippedIn(t, dir)
 	if len(skipped) == 0 {
@@ -35,7 +27,7 @@ func TestRunsWithoutRaceDetector(t *testing.T) {
 			t.Errorf("%s skips under the race detector, and WITHOUT_RACE in the Makefile does not match it", name)
 		}
 	}
-	err = filepath.WalkDir("../../..", func(path string, d os.DirEntry, err error) error {
+	err := filepath.WalkDir("../../..", func(path string, d os.DirEntry, err error) error {
 		if err != nil || !d.IsDir() || path == dir {
 			return err
 		}

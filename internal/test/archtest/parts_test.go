@@ -1,0 +1,132 @@
+package archtest
+
+import (
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// Each test of the checkout runs in a part of make test: raced skips what the second command of unraced runs by its
+// package, and what the first one runs by its name.
+func TestEachTestIsInAPart(t *testing.T) {
+	single := regexp.MustCompile(variable(t, "SINGLE"))
+	unraced := alternatives(t, variable(t, "UNRACED"))
+	in := strings.Fields(variable(t, "UNRACED_IN"))
+	used := make([]bool, len(unraced))
+	for _, p := range packages(t) {
+		if single.MatchString(p.ImportPath) {
+			continue
+		}
+		for _, name := range testsIn(t, p.Dir) {
+			for i, first := range unraced {
+				if !first.MatchString(name) {
+					continue
+				}
+				used[i] = true
+				if !named(in, relative(p)) {
+					t.Errorf("raced skips %s of %s, and UNRACED_IN in the Makefile does not name the package", name, p.ImportPath)
+				}
+			}
+		}
+	}
+	for i, first := range unraced {
+		if !used[i] {
+			t.Errorf("UNRACED in the Makefile has %s, and no test has such a name", first)
+		}
+	}
+}
+
+// The parts divide the tests at the same place.
+func TestPartsFitTogether(t *testing.T) {
+	makefile := text(t, "Makefile")
+	for part, wants := range map[string][]string{
+		"raced": {"-skip '$(UNRACED)|$(LARGEST)'", "go list $(PACKAGES) | grep -vE '$(SINGLE)'"},
+		"unraced": {
+			"-run '$(UNRACED)|$(WITHOUT_RACE)' -skip '$(LARGEST)'", "$(UNRACED_IN)\n",
+			"go list $(PACKAGES) | grep -E '$(SINGLE)'",
+		},
+	} {
+		recipe := regexp.MustCompile(`(?m)^` + part + `:\n((?:\t.*\n)+)`).FindStringSubmatch(makefile)
+		if recipe == nil {
+			t.Fatalf("the Makefile has no target %s", part)
+		}
+		for _, want := range wants {
+			if !strings.Contains(recipe[1], want) {
+				t.Errorf("%s in the Makefile lacks %q", part, want)
+			}
+		}
+		if got, want := strings.Count(recipe[1], "-skip ")+strings.Count(recipe[1], "-run "), len(wants)-1; got != want {
+			t.Errorf("%s in the Makefile selects tests %d times, want %d", part, got, want)
+		}
+	}
+	for _, pattern := range regexp.MustCompile(`\|\^`).Split(variable(t, "LARGEST"), -1) {
+		if !strings.HasSuffix(pattern, "/largest") {
+			t.Errorf("LARGEST in the Makefile skips more than the largest document: %s", pattern)
+		}
+	}
+}
+
+// variable returns a variable of the Makefile, expanded.
+func variable(t *testing.T, name string) string {
+	t.Helper()
+	found := regexp.MustCompile(`(?m)^` + name + ` *:= (.*)$`).FindStringSubmatch(text(t, "Makefile"))
+	if found == nil {
+		t.Fatalf("the Makefile has no variable %s", name)
+	}
+	expanded := regexp.MustCompile(`\$\((\w+)\)`).ReplaceAllStringFunc(found[1], func(use string) string {
+		return variable(t, use[2:len(use)-1])
+	})
+	return strings.ReplaceAll(expanded, "$$", "$")
+}
+
+// alternatives returns what each alternative of a pattern of go test demands of the name of a test. It leaves out what
+// the pattern demands of subtests.
+func alternatives(t *testing.T, pattern string) (names []*regexp.Regexp) {
+	t.Helper()
+	one := regexp.MustCompile(`^\^?(Test\([\w|]+\)\$|Test\w+\$)(/.*)?$`)
+	for _, part := range regexp.MustCompile(`\|\^`).Split(pattern, -1) {
+		found := one.FindStringSubmatch(part)
+		if found == nil {
+			t.Fatalf("a pattern of the Makefile has %s, and not ^Test…$", part)
+		}
+		words := strings.Trim(strings.TrimPrefix(found[1], "Test"), "()$")
+		for _, word := range strings.Split(words, "|") {
+			names = append(names, regexp.MustCompile("^Test"+word+"$"))
+		}
+	}
+	return names
+}
+
+// testsIn returns the tests, examples and fuzz targets of a directory.
+func testsIn(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	function := regexp.MustCompile(`(?m)^func ((?:Test|Example|Fuzz)\w*)\(`)
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range function.FindAllSubmatch(b, -1) {
+			names = append(names, string(found[1]))
+		}
+	}
+	return names
+}
+
+// named reports whether a list of packages, as for go test, has the package in dir.
+func named(list []string, dir string) bool {
+	for _, pattern := range list {
+		below, all := strings.CutSuffix(path.Clean(pattern), "/...")
+		if dir == below || all && strings.HasPrefix(dir, below+"/") {
+			return true
+		}
+	}
+	return false
+}
