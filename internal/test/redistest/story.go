@@ -1,9 +1,12 @@
 package redistest
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,11 +21,18 @@ type Story func(client *redis.Client, prefix string) []string
 // Compare fails at the first verdict that differs.
 func Compare(t *testing.T, when string, got, want []string) {
 	t.Helper()
+	if err := compare(when, got, want); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func compare(when string, got, want []string) error {
 	for i := range want {
 		if got[i] != want[i] {
-			t.Fatalf("%s:\n got %s\nwant %s\nafter %q", when, got[i], want[i], want[:i])
+			return fmt.Errorf("%s:\n got %s\nwant %s\nafter %q", when, got[i], want[i], want[:i])
 		}
 	}
+	return nil
 }
 
 // Another returns a client of its own of the server that client has.
@@ -36,23 +46,35 @@ func Another(t *testing.T, client *redis.Client, hooks ...redis.Hook) *redis.Cli
 }
 
 // LoseReplies plays the story once for each answer, and loses that answer after its request took effect. The client
-// repeats the request, and no verdict may differ.
+// repeats the request, and no verdict may differ. Several stories are played at a time, because each waits for the
+// server at every call.
 func LoseReplies(t *testing.T, want []string, story Story) {
 	shared, prefix := testenv.Redis(t)
-	network := new(Lossy)
-	client := redis.NewClient(&redis.Options{Addr: shared.Options().Addr, Dialer: network.Dial, MinRetryBackoff: -1})
-	defer client.Close()
-	for n := int64(1); ; n++ {
-		if err := client.Ping(t.Context()).Err(); err != nil {
-			t.Fatal(err)
-		}
-		network.LoseNext(n)
-		Compare(t, fmt.Sprintf("answer %d lost", n), story(client, fmt.Sprintf("%s:%d:", prefix, n)), want)
-		if !network.Lost() {
-			t.Logf("%d answers were lost in turn", n-1)
-			return
-		}
+	var answers atomic.Int64
+	var all sync.WaitGroup
+	errs := make([]error, 8)
+	for i := range errs {
+		all.Go(func() {
+			network := new(Lossy)
+			o := &redis.Options{Addr: shared.Options().Addr, Dialer: network.Dial, MinRetryBackoff: -1}
+			client := redis.NewClient(o)
+			defer client.Close()
+			for lost := true; lost && errs[i] == nil; lost = network.Lost() {
+				n := answers.Add(1)
+				if errs[i] = client.Ping(t.Context()).Err(); errs[i] != nil {
+					return
+				}
+				network.LoseNext(n)
+				got := story(client, fmt.Sprintf("%s:%d:", prefix, n))
+				errs[i] = compare(fmt.Sprintf("answer %d lost", n), got, want)
+			}
+		})
 	}
+	all.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d answers were lost in turn", answers.Load()-int64(len(errs)))
 }
 
 // CopyLate plays the story for some seconds. Each time a copy of one request arrives much later, and no verdict may
