@@ -116,6 +116,7 @@ func runSQL(t *testing.T, p *pgxpool.Pool, text string) {
 
 // A role with the documented rights passes the suites of all stores.
 func TestGrantsSuffice(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t)
 	runSQL(t, g.owner, ofSecurity(t, "GRANT USAGE ON SCHEMA"))
 	n := 0
@@ -159,6 +160,7 @@ func TestGrantsSuffice(t *testing.T) {
 
 // Stores with functions need one right more, where PostgreSQL does not give it to everybody.
 func TestGrantsForFunctions(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t)
 	runSQL(t, g.owner, ofSecurity(t, "GRANT USAGE ON SCHEMA"))
 	runSQL(t, g.owner, "ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC")
@@ -183,6 +185,7 @@ func (g *guarded) listen(ctx context.Context) (*pgx.Conn, error) {
 
 // Without any one of the documented rights something fails, and the error names what is not allowed.
 func TestGrantsNeedAll(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t)
 	grants := regexp.MustCompile(`GRANT (.*) ON (?:SCHEMA )?(\w+) TO`).FindAllStringSubmatch(
 		ofSecurity(t, "GRANT USAGE ON SCHEMA"), -1)
@@ -225,6 +228,7 @@ func wantNamed(t *testing.T, err error, name string) {
 
 // A role that may not connect at all is told so, and nothing was sent.
 func TestMayNotConnect(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t)
 	runSQL(t, g.owner, ofSecurity(t, "GRANT USAGE ON SCHEMA"))
 	runSQL(t, g.admin, "REVOKE CONNECT ON DATABASE app FROM holdfast_service")
