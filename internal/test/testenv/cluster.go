@@ -21,7 +21,7 @@ type Cluster struct {
 const slots = 16384
 
 // StartRedisCluster starts a Redis Cluster for this test and returns when the cluster is Ready. If a node does not
-// answer for 5 s, the other nodes take it for dead and refuse all commands.
+// answer for 30 s, the other nodes take it for dead and refuse all commands. A busy machine answers sooner.
 func StartRedisCluster(tb testing.TB) *Cluster {
 	tb.Helper()
 	c := new(Cluster)

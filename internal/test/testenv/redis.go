@@ -105,7 +105,7 @@ func (e redisEngine) command(d *daemon) (*exec.Cmd, error) {
 	}
 	if e.cluster {
 		defaults["cluster-enabled"] = "yes"
-		defaults["cluster-node-timeout"] = "5000"
+		defaults["cluster-node-timeout"] = "30000"
 	}
 	args := d.settings(defaults, func(name, value string) []string { return []string{"--" + name, value} })
 	return asOwner(exec.Command(server, args...)), nil
