@@ -62,6 +62,7 @@ func cut(key string) (turns, turn string) {
 }
 
 func TestDamaged(t *testing.T) {
+	t.Parallel()
 	loses := func(field string) func(context.Context, redis.UniversalClient, string) error {
 		return func(ctx context.Context, c redis.UniversalClient, key string) error {
 			return c.HDel(ctx, key, field).Err()
@@ -105,6 +106,7 @@ func TestDamaged(t *testing.T) {
 
 // If a head was put back from an old copy, no settled turn is overwritten.
 func TestHeadBehind(t *testing.T) {
+	t.Parallel()
 	client, prefix := testenv.Redis(t)
 	s := redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix})
 	ctx := t.Context()
@@ -122,6 +124,7 @@ func TestHeadBehind(t *testing.T) {
 }
 
 func TestOutgrown(t *testing.T) {
+	t.Parallel()
 	checkpointtest.RunOutgrown(t, func(t *testing.T) checkpointtest.DamagingStore {
 		client, prefix := testenv.Redis(t)
 		grow := func(ctx context.Context, c redis.UniversalClient, key string) error {

@@ -38,6 +38,7 @@ const forever, gone = time.Duration(-1), time.Duration(-2)
 
 // A session expires a TTL after its lease ends, and not while it owes.
 func TestExpiry(t *testing.T) {
+	t.Parallel()
 	client, prefix := testenv.Redis(t)
 	s := redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix, TTL: time.Hour})
 	c := clocks{t, client, prefix}
@@ -66,6 +67,7 @@ func TestExpiry(t *testing.T) {
 // If sessions have expired, nothing of them is left once Sweep has passed. One call looks at no more entries than its
 // limit.
 func TestSweep(t *testing.T) {
+	t.Parallel()
 	_, client := redistest.Server(t, redis.Options{PoolSize: 1})
 	ctx := t.Context()
 	s := redischeckpoint.New(client, &redischeckpoint.Options{TTL: time.Millisecond})
@@ -107,6 +109,7 @@ func TestSweep(t *testing.T) {
 
 // An idle session expires as a whole. A session that owes, or is under a live lease, stays.
 func TestExpired(t *testing.T) {
+	t.Parallel()
 	client, prefix := testenv.Redis(t)
 	s := redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix, TTL: 30 * time.Millisecond})
 	c := clocks{t, client, prefix}

@@ -28,6 +28,7 @@ func want(t *testing.T, err, target error) {
 
 // A Redis that lost its memory fences the owners of its sessions, and lists nothing.
 func TestFlushAll(t *testing.T) {
+	t.Parallel()
 	_, client := redistest.Server(t, redis.Options{})
 	s := redischeckpoint.New(client, nil)
 	ctx := t.Context()
@@ -53,6 +54,7 @@ func TestFlushAll(t *testing.T) {
 // While the server is away, errors come from the network. When it is back without its memory, every former owner is
 // fenced.
 func TestServerKilled(t *testing.T) {
+	t.Parallel()
 	srv, client := redistest.Server(t, redis.Options{MaxRetries: -1, DialerRetries: 1})
 	s := redischeckpoint.New(client, nil)
 	ctx := t.Context()
@@ -82,12 +84,14 @@ func TestServerKilled(t *testing.T) {
 
 // If ctx ends, the error says so, however the client reports it.
 func TestContextEnds(t *testing.T) {
+	t.Parallel()
 	why := errors.New("shutting down")
 	for name, o := range map[string]redis.Options{
 		"client honours deadlines": {ContextTimeoutEnabled: true},
 		"client times out":         {ReadTimeout: 200 * time.Millisecond, MaxRetries: -1},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			srv, client := redistest.Server(t, o)
 			s := redischeckpoint.New(client, nil)
 			l := must[checkpoint.Claimed](t)(s.Claim(t.Context(), key("a"), request("n", time.Hour))).Lease
@@ -108,6 +112,7 @@ func TestContextEnds(t *testing.T) {
 
 // Data that no store wrote is ErrDamaged, and the error names the fault.
 func TestMalformed(t *testing.T) {
+	t.Parallel()
 	client, prefix := testenv.Redis(t)
 	s := redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix})
 	ctx := t.Context()
@@ -178,6 +183,7 @@ func wantDamagedRow(t *testing.T, s *redischeckpoint.Store) {
 // A claim and a settle cost the same whether a session keeps 10 turns or 5,000, in commands that the scripts call, and
 // in bytes that come back.
 func TestCostIsFlat(t *testing.T) {
+	t.Parallel()
 	_, client := redistest.Server(t, redis.Options{PoolSize: 1})
 	s := redischeckpoint.New(client, nil)
 	young, old := cost(t, client, s, 10), cost(t, client, s, 5000)

@@ -14,6 +14,7 @@ import (
 // At maxmemory a call that adds to a session is refused, and leaves no trace. A call that gives a session back, keeps
 // it, takes it over or removes it passes. Otherwise there would be no way to make room.
 func TestMaxmemory(t *testing.T) {
+	t.Parallel()
 	_, client := redistest.Server(t, redis.Options{})
 	s := redischeckpoint.New(client, nil)
 	ctx := t.Context()

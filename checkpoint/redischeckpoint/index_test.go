@@ -134,9 +134,11 @@ func (c *crowd) missing(n int) (missing []string, live int, err error) {
 
 // An index entry may be stale but is never missing, on a cluster where it lives elsewhere than its head.
 func TestIndexNeverMisses(t *testing.T) {
+	t.Parallel()
 	client := redistest.Cluster(t)
 	for name, ttl := range map[string]time.Duration{"deleted": 0, "expired": 4 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			store := redischeckpoint.New(client, &redischeckpoint.Options{Prefix: name + ":", TTL: ttl})
 			c := &crowd{ctx: t.Context(), store: store, ttl: time.Millisecond}
 			live, n := 0, 0

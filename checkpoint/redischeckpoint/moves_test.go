@@ -14,6 +14,7 @@ import (
 
 // No call fails while slots move, even if the session is new, has no request ids, or moves between two calls.
 func TestSlotsMove(t *testing.T) {
+	t.Parallel()
 	nodes, client := redistest.Nodes(t)
 	s := redischeckpoint.New(client, &redischeckpoint.Options{TTL: time.Hour})
 	m := redistest.Moves{

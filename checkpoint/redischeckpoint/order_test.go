@@ -43,6 +43,7 @@ func (s *scissors) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 
 // An Append is cut off at every request. If the turn has settled, its session is listed, and its reply as owed.
 func TestListedWhereverItIsCut(t *testing.T) {
+	t.Parallel()
 	for name, before := range map[string]int{"first turn": 0, "first turn that is owed": 1} {
 		t.Run(name, func(t *testing.T) {
 			shared, prefix := testenv.Redis(t)

@@ -15,6 +15,7 @@ import (
 // If fewer turns are kept than before, readers, claims and repeats see none of the pruned turns at once. But one Append
 // removes 1,000 at most, because the server does nothing else meanwhile. The next Appends remove the rest.
 func TestPruneInBatches(t *testing.T) {
+	t.Parallel()
 	_, client := redistest.Server(t, redis.Options{PoolSize: 1})
 	s := redischeckpoint.New(client, nil)
 	ctx := t.Context()

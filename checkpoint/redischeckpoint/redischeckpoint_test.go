@@ -17,10 +17,14 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-func TestStore(t *testing.T) { checkpointtest.Run(t, newStore) }
+func TestStore(t *testing.T) {
+	t.Parallel()
+	checkpointtest.Run(t, newStore)
+}
 
 // A TTL changes nothing until it has passed.
 func TestStoreTTL(t *testing.T) {
+	t.Parallel()
 	checkpointtest.Run(t, func(t *testing.T) checkpoint.Store {
 		client, prefix := testenv.Redis(t)
 		return redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix, TTL: time.Hour})
@@ -28,6 +32,7 @@ func TestStoreTTL(t *testing.T) {
 }
 
 func TestStoreCluster(t *testing.T) {
+	t.Parallel()
 	client := redistest.Cluster(t)
 	n := 0
 	checkpointtest.Run(t, func(t *testing.T) checkpoint.Store {
@@ -42,6 +47,7 @@ func BenchmarkStore(b *testing.B) {
 }
 
 func TestPrefix(t *testing.T) {
+	t.Parallel()
 	redistest.Prefixes(t, func(prefix string) { redischeckpoint.New(nil, &redischeckpoint.Options{Prefix: prefix}) })
 	if got := redischeckpoint.New(nil, nil).Schema(); got != "" {
 		t.Errorf("schema %q", got)
@@ -50,6 +56,7 @@ func TestPrefix(t *testing.T) {
 
 // Names that look like hash tags, separators or escapes stay apart, and each session stays in one slot.
 func TestNames(t *testing.T) {
+	t.Parallel()
 	client := redistest.Cluster(t)
 	s := redischeckpoint.New(client, nil)
 	names := []string{
@@ -124,14 +131,24 @@ func newStore(t *testing.T) checkpoint.Store {
 	return redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix})
 }
 
-func TestModel(t *testing.T) { faulttest.CheckpointModel(t, newStore) }
+func TestModel(t *testing.T) {
+	t.Parallel()
+	faulttest.CheckpointModel(t, newStore)
+}
 
-func TestHistories(t *testing.T) { faulttest.CheckpointHistories(t, newStore, faulttest.Histories()) }
+func TestHistories(t *testing.T) {
+	t.Parallel()
+	faulttest.CheckpointHistories(t, newStore, faulttest.Histories())
+}
 
-func TestRenewUnderLoad(t *testing.T) { faulttest.RenewUnderLoad(t, newStore, 500) }
+func TestRenewUnderLoad(t *testing.T) {
+	t.Parallel()
+	faulttest.RenewUnderLoad(t, newStore, 500)
+}
 
 // The lock lets every caller in, and the histories stay right: safety needs no lock.
 func TestHistoriesBehindEverybody(t *testing.T) {
+	t.Parallel()
 	faulttest.HistoriesBehindEverybody(t, newStore)
 }
 
@@ -143,6 +160,7 @@ func TestBeat(t *testing.T) {
 }
 
 func TestWatch(t *testing.T) {
+	t.Parallel()
 	checkpointtest.RunWatcher(t, func(t *testing.T) checkpointtest.WatchingStore {
 		client, prefix := testenv.Redis(t)
 		return redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix})

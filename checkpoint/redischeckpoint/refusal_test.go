@@ -16,8 +16,10 @@ import (
 
 // If a server refuses a write, nothing was written, and the error says so.
 func TestRefused(t *testing.T) {
+	t.Parallel()
 	for _, refusal := range redistest.Refusals {
 		t.Run(refusal.Code, func(t *testing.T) {
+			t.Parallel()
 			client, refuse := refusal.Begin(t)
 			s := redischeckpoint.New(client, nil)
 			l := must[checkpoint.Claimed](t)(s.Claim(t.Context(), key("a"), request("n", time.Hour))).Lease
@@ -37,11 +39,13 @@ func TestRefused(t *testing.T) {
 
 // A server that takes no write can be read, even if a listing would remove stale entries.
 func TestReadWhereRefused(t *testing.T) {
+	t.Parallel()
 	for _, refusal := range redistest.Refusals {
 		if refusal.Code != "READONLY" && refusal.Code != "NOREPLICAS" {
 			continue
 		}
 		t.Run(refusal.Code, func(t *testing.T) {
+			t.Parallel()
 			client, refuse := refusal.Begin(t)
 			s := redischeckpoint.New(client, nil)
 			for _, session := range []string{"kept", "delivered", "gone"} {
@@ -64,6 +68,7 @@ func TestReadWhereRefused(t *testing.T) {
 }
 
 func TestRefusedCluster(t *testing.T) {
+	t.Parallel()
 	client := redistest.Cluster(t)
 	s := redischeckpoint.New(client, nil)
 	l := must[checkpoint.Claimed](t)(s.Claim(t.Context(), key("a"), request("n", time.Hour))).Lease
@@ -77,6 +82,7 @@ func TestRefusedCluster(t *testing.T) {
 
 // A refusal of a repeat says nothing about the first copy, which had no answer, and took effect.
 func TestRefusedRepeat(t *testing.T) {
+	t.Parallel()
 	_, client := redistest.Server(t, redis.Options{MinRetryBackoff: -1})
 	s := redischeckpoint.New(client, nil)
 	l := must[checkpoint.Claimed](t)(s.Claim(t.Context(), key("a"), request("n", time.Hour))).Lease

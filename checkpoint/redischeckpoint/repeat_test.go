@@ -153,11 +153,13 @@ func on(t *testing.T, lives int) redistest.Story {
 // If any answer is lost after its request took effect, the client repeats the request, and the caller sees no
 // difference.
 func TestLostReply(t *testing.T) {
+	t.Parallel()
 	redistest.LoseReplies(t, tell(t.Context(), new(checkpoint.Memory), 1), on(t, 1))
 }
 
 // A copy of a request that arrives long after changes nothing, also in the next life of the session.
 func TestLateCopy(t *testing.T) {
+	t.Parallel()
 	const lives = 2
 	redistest.CopyLate(t, tell(t.Context(), new(checkpoint.Memory), lives), func(e *redistest.Echo) redistest.Story {
 		return func(client *redis.Client, prefix string) []string {
@@ -171,6 +173,7 @@ func TestLateCopy(t *testing.T) {
 
 // The failed attempts of one owner are numbered by its clock. The numbers of the next owner may be lower.
 func TestRetryBehindClock(t *testing.T) {
+	t.Parallel()
 	client, prefix := testenv.Redis(t)
 	s := redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix})
 	ctx := t.Context()
@@ -188,5 +191,6 @@ func TestRetryBehindClock(t *testing.T) {
 }
 
 func TestScriptFlush(t *testing.T) {
+	t.Parallel()
 	redistest.ForgetScripts(t, tell(t.Context(), new(checkpoint.Memory), 2), on(t, 2))
 }

@@ -13,6 +13,7 @@ import (
 
 // If a session has settled nothing, it expires, also where sessions have no TTL. With its first turn it stays.
 func TestUnsettledExpiry(t *testing.T) {
+	t.Parallel()
 	client, prefix := testenv.Redis(t)
 	s := redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix})
 	c := clocks{t, client, prefix}
@@ -47,6 +48,7 @@ func TestUnsettledExpiry(t *testing.T) {
 
 // If a session has expired, its former owner is fenced, and the next life has higher epochs.
 func TestUnsettledFenced(t *testing.T) {
+	t.Parallel()
 	client, prefix := testenv.Redis(t)
 	s := redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix, Unsettled: time.Millisecond})
 	c := clocks{t, client, prefix}
@@ -76,6 +78,7 @@ func TestUnsettledFenced(t *testing.T) {
 
 // If sessions settle nothing and are deleted, they leave no key.
 func TestUnsettledDeleted(t *testing.T) {
+	t.Parallel()
 	client, prefix := testenv.Redis(t)
 	s := redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix})
 	for i := range 200 {

@@ -51,6 +51,7 @@ func as(t *testing.T, admin *redis.Client, rules []string) *redis.Client {
 
 // A user with the documented rules passes both suites.
 func TestACLSuffices(t *testing.T) {
+	t.Parallel()
 	_, admin := redistest.Server(t, redis.Options{})
 	client := as(t, admin, documented(t))
 	n := 0
@@ -76,6 +77,7 @@ func TestACLSuffices(t *testing.T) {
 // Each command of the documented rules is needed, except INFO. Without INFO the store does not learn of an eviction
 // policy.
 func TestACLNeedsAll(t *testing.T) {
+	t.Parallel()
 	_, admin := redistest.Server(t, redis.Options{})
 	rules := documented(t)
 	for i, rule := range rules {
@@ -96,6 +98,7 @@ func TestACLNeedsAll(t *testing.T) {
 }
 
 func TestACLCluster(t *testing.T) {
+	t.Parallel()
 	nodes, admin := redistest.Nodes(t)
 	args := []any{"ACL", "SETUSER", "bot", "reset"}
 	for _, rule := range documented(t) {

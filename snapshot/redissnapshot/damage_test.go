@@ -26,6 +26,7 @@ func (s spoiled) Damage(ctx context.Context, k snapshot.Key) error {
 }
 
 func TestDamaged(t *testing.T) {
+	t.Parallel()
 	lose := func(field string) func(context.Context, redis.UniversalClient, string) error {
 		return func(ctx context.Context, c redis.UniversalClient, key string) error {
 			return c.HDel(ctx, key, field).Err()
@@ -60,6 +61,7 @@ func TestDamaged(t *testing.T) {
 }
 
 func TestOutgrown(t *testing.T) {
+	t.Parallel()
 	snapshottest.RunOutgrown(t, func(t *testing.T) snapshottest.DamagingStore {
 		client, prefix := testenv.Redis(t)
 		grow := func(ctx context.Context, c redis.UniversalClient, key string) error {

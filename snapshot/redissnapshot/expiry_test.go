@@ -12,6 +12,7 @@ import (
 
 // A request names the time at which its entry was seen or barred. If that time is too long ago, the request is refused.
 func TestTooLate(t *testing.T) {
+	t.Parallel()
 	client, prefix := testenv.Redis(t)
 	s := New(client, &Options{Prefix: prefix})
 	ctx := t.Context()
@@ -72,6 +73,7 @@ func TestTooLate(t *testing.T) {
 
 // A token is above every token that the session has barred, also if the clock of the index has stepped back.
 func TestIndexClockBehind(t *testing.T) {
+	t.Parallel()
 	client, prefix := testenv.Redis(t)
 	s := New(client, &Options{Prefix: prefix})
 	ctx := t.Context()

@@ -22,6 +22,7 @@ import (
 
 // A Redis that lost its memory fences the owners of runs, and lists nothing.
 func TestFlushAll(t *testing.T) {
+	t.Parallel()
 	_, client := redistest.Server(t, redis.Options{})
 	s := redissnapshot.New(client, nil)
 	ctx := t.Context()
@@ -45,6 +46,7 @@ func TestFlushAll(t *testing.T) {
 // While the server is away, errors are the network's. If the server comes back without its memory, every former owner
 // is fenced.
 func TestServerKilled(t *testing.T) {
+	t.Parallel()
 	srv, client := redistest.Server(t, redis.Options{MaxRetries: -1, DialerRetries: 1})
 	s := redissnapshot.New(client, nil)
 	ctx := t.Context()
@@ -71,12 +73,14 @@ func TestServerKilled(t *testing.T) {
 
 // The error of a call shows the end of ctx, however the client reports that end.
 func TestContextEnds(t *testing.T) {
+	t.Parallel()
 	why := errors.New("shutting down")
 	for name, o := range map[string]redis.Options{
 		"client honours deadlines": {ContextTimeoutEnabled: true},
 		"client times out":         {ReadTimeout: 200 * time.Millisecond, MaxRetries: -1},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			srv, client := redistest.Server(t, o)
 			s := redissnapshot.New(client, nil)
 			r := run("a", "run", fence(1))
@@ -98,6 +102,7 @@ func TestContextEnds(t *testing.T) {
 
 // A run that no store wrote is ErrDamaged, and the error says what is wrong.
 func TestMalformed(t *testing.T) {
+	t.Parallel()
 	client, prefix := testenv.Redis(t)
 	s := redissnapshot.New(client, &redissnapshot.Options{Prefix: prefix})
 	ctx := t.Context()
@@ -144,6 +149,7 @@ func TestMalformed(t *testing.T) {
 
 // The same holds for the row that a deleted run leaves, and for a part.
 func TestMalformedRest(t *testing.T) {
+	t.Parallel()
 	client, prefix := testenv.Redis(t)
 	s := redissnapshot.New(client, &redissnapshot.Options{Prefix: prefix})
 	ctx := t.Context()
@@ -223,6 +229,7 @@ func remedy(t *testing.T, s *redissnapshot.Store, r snapshot.Run) {
 
 // Both stores may live under one prefix, with the same sessions.
 func TestBesideCheckpoints(t *testing.T) {
+	t.Parallel()
 	client, prefix := testenv.Redis(t)
 	ctx := t.Context()
 	turns := redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix})

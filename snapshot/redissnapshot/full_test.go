@@ -14,6 +14,7 @@ import (
 // At maxmemory a call that adds to a run is refused, and leaves no trace. A call that adopts, lists or deletes a run
 // passes. Otherwise it would be impossible to make room.
 func TestMaxmemory(t *testing.T) {
+	t.Parallel()
 	_, client := redistest.Server(t, redis.Options{})
 	s := redissnapshot.New(client, nil)
 	ctx := t.Context()

@@ -112,6 +112,7 @@ func (c *crowd) missing() (missing []string, live int, err error) {
 // An index entry may be stale but is never missing. This holds on a cluster, where the index may be on another node
 // than the run, and where one process removes an entry that another relies on.
 func TestIndexNeverMisses(t *testing.T) {
+	t.Parallel()
 	client := redistest.Cluster(t)
 	c := &crowd{ctx: t.Context()}
 	for range 3 {
@@ -135,6 +136,7 @@ func TestIndexNeverMisses(t *testing.T) {
 
 // From the return of Begin to the call of Delete, every listing has the run, though readers never rest.
 func TestBegunIsListed(t *testing.T) {
+	t.Parallel()
 	client := redistest.Cluster(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	readers := &crowd{ctx: ctx, stores: []*redissnapshot.Store{redissnapshot.New(client, nil)}}
@@ -195,6 +197,7 @@ func play(t *testing.T, stores []*redissnapshot.Store, session string) (turns in
 // The index grows with the runs in flight, not with the history, also if no process lists. In the end it is empty. The
 // memory of a deleted run expires.
 func TestIndexStaysSmall(t *testing.T) {
+	t.Parallel()
 	client, prefix := testenv.Redis(t)
 	const remember = 2 * time.Hour
 	s := redissnapshot.New(client, &redissnapshot.Options{Prefix: prefix, Remember: remember})
@@ -233,6 +236,7 @@ func TestIndexStaysSmall(t *testing.T) {
 
 // A process that only deletes removes entries now and then.
 func TestDeletesOnly(t *testing.T) {
+	t.Parallel()
 	client, prefix := testenv.Redis(t)
 	o := &redissnapshot.Options{Prefix: prefix}
 	beginner, deleter := redissnapshot.New(client, o), redissnapshot.New(client, o)
@@ -250,6 +254,7 @@ func TestDeletesOnly(t *testing.T) {
 
 // A turn costs two round trips to begin and one for each other call.
 func TestRoundTrips(t *testing.T) {
+	t.Parallel()
 	shared, prefix := testenv.Redis(t)
 	client := redis.NewClient(&redis.Options{Addr: shared.Options().Addr})
 	defer client.Close()

@@ -20,6 +20,7 @@ import (
 // The hash of a session without a run is small, and expires. A run in flight never expires, also if the session had a
 // run before.
 func TestRemember(t *testing.T) {
+	t.Parallel()
 	client, prefix := testenv.Redis(t)
 	ctx := t.Context()
 	key := prefix + "{bot/a}:run"
@@ -77,6 +78,7 @@ func TestRemember(t *testing.T) {
 // An added part costs the same in every run, however much the run has: in commands that the script calls, and in bytes
 // on the wire.
 func TestPartCosts(t *testing.T) {
+	t.Parallel()
 	_, client := redistest.Server(t, redis.Options{PoolSize: 1})
 	s := redissnapshot.New(client, nil)
 	ctx := t.Context()
@@ -107,6 +109,7 @@ func TestPartCosts(t *testing.T) {
 
 // A run may have more parts than Lua takes at once. All are written, told and removed.
 func TestManyParts(t *testing.T) {
+	t.Parallel()
 	s := newStore(t)
 	ctx := t.Context()
 	r := run("a", "run", fence(1))

@@ -13,6 +13,7 @@ import (
 
 // No call fails while slots move: not for a new session, nor for a run that moves between two calls.
 func TestSlotsMove(t *testing.T) {
+	t.Parallel()
 	nodes, client := redistest.Nodes(t)
 	m := redistest.Moves{
 		Tags: []string{"{bot}", "{bot/s0}", "{bot/s1}", "{bot/s2}"},

@@ -30,6 +30,7 @@ func calls(ctx context.Context, s *redissnapshot.Store) []error {
 
 // A server that evicts is refused until it is configured well. The store writes nothing to it before.
 func TestEviction(t *testing.T) {
+	t.Parallel()
 	_, client := redistest.Server(t, redis.Options{})
 	ctx := t.Context()
 	s := redissnapshot.New(client, nil)
@@ -63,6 +64,7 @@ func TestEviction(t *testing.T) {
 
 // A server that does not tell its policy is accepted.
 func TestEvictionUntold(t *testing.T) {
+	t.Parallel()
 	_, client := redistest.Server(t, redis.Options{})
 	ctx := t.Context()
 	check(t, client.Do(ctx, "ACL", "SETUSER", "bot", "on", ">secret", "~*", "+@all", "-info").Err())
@@ -77,6 +79,7 @@ func TestEvictionUntold(t *testing.T) {
 
 // If one node of a cluster evicts, the store refuses the cluster.
 func TestEvictionCluster(t *testing.T) {
+	t.Parallel()
 	client := redistest.Cluster(t)
 	ctx := t.Context()
 	var mu sync.Mutex // protects following variable

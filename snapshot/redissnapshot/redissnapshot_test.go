@@ -18,9 +18,13 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-func TestStore(t *testing.T) { snapshottest.Run(t, newStore) }
+func TestStore(t *testing.T) {
+	t.Parallel()
+	snapshottest.Run(t, newStore)
+}
 
 func TestStoreCluster(t *testing.T) {
+	t.Parallel()
 	client := redistest.Cluster(t)
 	n := 0
 	snapshottest.Run(t, func(t *testing.T) snapshot.Store {
@@ -40,6 +44,7 @@ func newStore(t *testing.T) snapshot.Store {
 }
 
 func TestPrefix(t *testing.T) {
+	t.Parallel()
 	redistest.Prefixes(t, func(prefix string) { redissnapshot.New(nil, &redissnapshot.Options{Prefix: prefix}) })
 	if got := redissnapshot.New(nil, nil).Schema(); got != "" {
 		t.Errorf("schema %q", got)
@@ -48,6 +53,7 @@ func TestPrefix(t *testing.T) {
 
 // Names that look like hash tags, separators or escapes stay apart, and each session stays in one slot.
 func TestNames(t *testing.T) {
+	t.Parallel()
 	s := redissnapshot.New(redistest.Cluster(t), nil)
 	names := []string{
 		"a", "a/b", "b", "/", "{", "}", "{}", "{a}", "}{", "%", "%2F", "%252F", "a:run", "\n", "*", "😀", "\u202e",
@@ -85,6 +91,7 @@ func TestNames(t *testing.T) {
 
 // A fence is compared as a whole number of 64 bits. So is a Seq.
 func TestBigNumbers(t *testing.T) {
+	t.Parallel()
 	const top = 1<<63 - 1
 	s := newStore(t)
 	r := run("a", "r", fence(top-2))
@@ -159,6 +166,7 @@ func want(t *testing.T, err, target error) {
 }
 
 func TestModel(t *testing.T) {
+	t.Parallel()
 	faulttest.SnapshotModel(t, func(t *testing.T) snapshot.Store {
 		client, prefix := testenv.Redis(t)
 		return redissnapshot.New(client, &redissnapshot.Options{Prefix: prefix})
@@ -166,6 +174,7 @@ func TestModel(t *testing.T) {
 }
 
 func TestRacingBegins(t *testing.T) {
+	t.Parallel()
 	faulttest.RacingBegins(t, func(t *testing.T) snapshot.Store {
 		client, prefix := testenv.Redis(t)
 		return redissnapshot.New(client, &redissnapshot.Options{Prefix: prefix})

@@ -14,8 +14,10 @@ import (
 
 // A write that a server refuses is not done, and its error says so.
 func TestRefused(t *testing.T) {
+	t.Parallel()
 	for _, refusal := range redistest.Refusals {
 		t.Run(refusal.Code, func(t *testing.T) {
+			t.Parallel()
 			client, refuse := refusal.Begin(t)
 			s := redissnapshot.New(client, nil)
 			r := run("a", "run", fence(1))
@@ -33,11 +35,13 @@ func TestRefused(t *testing.T) {
 
 // A server that takes no write can be read, also if a listing would remove stale entries.
 func TestReadWhereRefused(t *testing.T) {
+	t.Parallel()
 	for _, refusal := range redistest.Refusals {
 		if refusal.Code != "READONLY" && refusal.Code != "NOREPLICAS" {
 			continue
 		}
 		t.Run(refusal.Code, func(t *testing.T) {
+			t.Parallel()
 			client, refuse := refusal.Begin(t)
 			s := redissnapshot.New(client, nil)
 			begin(t, s, run("a", "run", fence(1)))
@@ -57,6 +61,7 @@ func TestReadWhereRefused(t *testing.T) {
 }
 
 func TestRefusedCluster(t *testing.T) {
+	t.Parallel()
 	client := redistest.Cluster(t)
 	s := redissnapshot.New(client, nil)
 	r := run("a", "run", fence(1))
@@ -71,6 +76,7 @@ func TestRefusedCluster(t *testing.T) {
 
 // The refusal of a repeat says nothing about the first copy, which had no answer, and took effect.
 func TestRefusedRepeat(t *testing.T) {
+	t.Parallel()
 	_, client := redistest.Server(t, redis.Options{MinRetryBackoff: -1})
 	s := redissnapshot.New(client, nil)
 	r := run("a", "run", fence(1))

@@ -164,11 +164,13 @@ func on(t *testing.T, lives int64) redistest.Story {
 
 // Each answer in turn is lost after its request took effect. The client repeats the request, and no verdict differs.
 func TestLostReply(t *testing.T) {
+	t.Parallel()
 	redistest.LoseReplies(t, tell(t.Context(), new(snapshot.Memory), 2), on(t, 2))
 }
 
 // A copy of a request that arrives much later changes nothing, also in the next life of the session.
 func TestLateCopy(t *testing.T) {
+	t.Parallel()
 	const lives = 3
 	redistest.CopyLate(t, tell(t.Context(), new(snapshot.Memory), lives),
 		func(*redistest.Echo) redistest.Story { return on(t, lives) })
@@ -193,6 +195,7 @@ func (s *spy) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 // If a request of a Begin is delivered again, no run comes back. A run that has ended does not come back, whether its
 // owner or a later one deleted it. Nor does a run begin whose Begin was refused, or was told of another run.
 func TestLateBegin(t *testing.T) {
+	t.Parallel()
 	shared, prefix := testenv.Redis(t)
 	sent := new(spy)
 	client := redistest.Another(t, shared, sent)
@@ -270,6 +273,7 @@ func (s *slow) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 // between make no difference. But a run that is over by then does not begin again. Nor does a run whose Begin has found
 // another run in flight.
 func TestRepeatedBegin(t *testing.T) {
+	t.Parallel()
 	shared, prefix := testenv.Redis(t)
 	network := new(slow)
 	client := redistest.Another(t, shared, network)
@@ -324,5 +328,6 @@ func TestRepeatedBegin(t *testing.T) {
 }
 
 func TestScriptFlush(t *testing.T) {
+	t.Parallel()
 	redistest.ForgetScripts(t, tell(t.Context(), new(snapshot.Memory), 2), on(t, 2))
 }
