@@ -35,8 +35,9 @@ UNRACED_IN := ./internal/test/engine/... ./checkpoint/... ./snapshot/... ./lock/
 # In the plain setting a store takes a document of 16 MiB. In the others it does so in make soak.
 LARGEST := ^Test($(SETTINGS))$$/largest|^Test(Functions|Isolation|StoreBehind)$$/./largest
 
-# The tests that count allocations, or are too slow under the race detector and skip there.
-WITHOUT_RACE := Allocations|LargeStateFansOut|StateBesideInput|StateLimitByDefault|InputLimit|HeaviestInput|LargestOfBoth|Fat|SubscriberHangsInBytes|UnreadStream
+# The tests that count allocations, that are too slow under the race detector and skip there, or that compare the other
+# stores with memory, which raced has alone.
+WITHOUT_RACE := Allocations|CrashEverywhere|LargeStateFansOut|StateBesideInput|StateLimitByDefault|InputLimit|HeaviestInput|LargestOfBoth|Fat|SubscriberHangsInBytes|UnreadStream
 
 .PHONY: help quick test raced unraced setup race soak fuzz mutants cross versions bench lint generate tidy-check vet db-up
 
