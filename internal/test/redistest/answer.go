@@ -16,7 +16,7 @@ import (
 // begins with -, the answer is the rest as an error.
 func Answering(reply string) *redis.Client {
 	const patience = 50
-	c := redis.NewClient(&redis.Options{Addr: "nowhere", MaxRetries: -1})
+	c := redis.NewClient(&redis.Options{Addr: "192.0.2.1:1", MaxRetries: -1}) // not a name, which New would look up
 	c.AddHook(&answer{reply: reply, left: patience})
 	return c
 }
