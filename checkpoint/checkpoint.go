@@ -59,9 +59,9 @@ var (
 	// ErrSchema names the table and the remedy.
 	ErrSchema = errors.New("checkpoint: tables missing or too old")
 
-	// ErrRefused says that the server took no write, and none will appear: the server is a read-only standby, full, or
-	// starting. The same call may succeed later.
-	ErrRefused = errors.New("checkpoint: refused by the server")
+	// ErrRefused says that the server took no write, and none will appear: the server cannot be reached, or is a
+	// read-only standby, full, or starting. The same call may succeed later.
+	ErrRefused = errors.New("checkpoint: the server took no call")
 )
 
 // Newest and KeepAll are larger than any number of a turn.

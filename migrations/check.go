@@ -28,7 +28,7 @@ var ErrEncoding = pgstate.ErrEncoding
 func Check(ctx context.Context, db *sql.DB, d Dialect) error {
 	missing, err := missing(ctx, db, d)
 	if err != nil {
-		return wrap(ctx, err)
+		return d.wrap(ctx, db, err)
 	}
 	if len(missing) > 0 {
 		return fmt.Errorf("migrations: %w: missing %s", ErrBehind, strings.Join(missing, ", "))

@@ -13,6 +13,8 @@ import (
 
 	"github.com/pressly/goose/v3"
 	"github.com/pressly/goose/v3/database"
+
+	"github.com/holdfast-go/holdfast/internal/sqlitefile"
 )
 
 //go:generate go run ./internal/generate
@@ -55,11 +57,11 @@ func upAll(ctx context.Context, db *sql.DB, d Dialect, all []migration) error {
 			return nil
 		}
 		if d != SQLite || !busy(err) {
-			return wrap(ctx, err)
+			return d.wrap(ctx, db, err)
 		}
 		select {
 		case <-ctx.Done():
-			return wrap(ctx, err)
+			return d.wrap(ctx, db, err)
 		case <-time.After(rand.N(pause)):
 		}
 	}
@@ -184,8 +186,11 @@ func busy(err error) bool {
 	return ok && e.Code()&0xff == 5
 }
 
-// wrap names the package. If ctx has ended and the driver tells only of a consequence, wrap adds the end of ctx.
-func wrap(ctx context.Context, err error) error {
+// wrap names the package and, on SQLite, the file. If ctx has ended and the driver tells only of a consequence, wrap adds the end of ctx.
+func (d Dialect) wrap(ctx context.Context, db *sql.DB, err error) error {
+	if d == SQLite {
+		err = sqlitefile.Name(sqlitefile.Path(ctx, db), err)
+	}
 	if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
 		return fmt.Errorf("migrations: %w: %w", context.Cause(ctx), err)
 	}

@@ -80,9 +80,9 @@ var (
 	// ErrSchema names the table and the remedy.
 	ErrSchema = errors.New("snapshot: tables missing or too old")
 
-	// ErrRefused says that the server took no write, and that none will appear. The server is a read-only standby,
-	// full, or starting. The same call may succeed later.
-	ErrRefused = errors.New("snapshot: refused by the server")
+	// ErrRefused says that the server took no write, and that none will appear. The server cannot be reached, or is a
+	// read-only standby, full, or starting. The same call may succeed later.
+	ErrRefused = errors.New("snapshot: the server took no call")
 )
 
 // A DamagedError is the ErrDamaged of one run. No process can continue this run. Adopt and Delete remove it, as

@@ -3,6 +3,8 @@ package checkpointtest
 import (
 	"context"
 	"time"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
 )
 
 // SweepViolations is Violations for the clauses of RunSweeper.
@@ -37,4 +39,9 @@ func BeatViolations(ctx context.Context, newStore func() BeatingStore, names ...
 // OutgrownViolation returns the error that the clause of RunOutgrown finds.
 func OutgrownViolation(ctx context.Context, s DamagingStore) error {
 	return outgrownClause.bound().Violation(ctx, s)
+}
+
+// UnreachableViolation returns the error that the clause of RunUnreachable finds.
+func UnreachableViolation(ctx context.Context, s checkpoint.Store) error {
+	return unreachableClause.bound().Violation(ctx, s)
 }

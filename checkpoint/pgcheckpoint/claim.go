@@ -1,6 +1,7 @@
 package pgcheckpoint
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -104,7 +105,8 @@ func (s *Store) sendClaim(
 		if err == nil {
 			c, err = readClaim(results, k, r)
 		}
-		return errors.Join(err, results.Close())
+		closed := results.Close()
+		return cmp.Or(err, closed)
 	})
 	return c, err
 }

@@ -1,8 +1,8 @@
 package pgcheckpoint
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -86,7 +86,8 @@ func (s *Store) claimHead(
 		s.queueClaim(&b, k, r)
 		results := s.db.SendBatch(ctx, &b)
 		c, _, err = scanHead(results.QueryRow(), k)
-		return errors.Join(err, results.Close())
+		closed := results.Close()
+		return cmp.Or(err, closed)
 	})
 	return c, err
 }

@@ -1,6 +1,7 @@
 package pgcheckpoint
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strconv"
@@ -81,7 +82,10 @@ func (s *Store) extend(
 		strconv.FormatInt(patience(ttl, n).Milliseconds(), 10))
 	b.Queue(s.sql.renew, orchestrators, sessions, epochs, nonces, ttl.Microseconds())
 	results := s.db.SendBatch(ctx, &b)
-	defer func() { err = errors.Join(err, results.Close()) }()
+	defer func() {
+		closed := results.Close()
+		err = cmp.Or(err, closed)
+	}()
 	if _, err := results.Exec(); err != nil {
 		return nil, err
 	}

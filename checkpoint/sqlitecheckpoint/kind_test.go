@@ -2,12 +2,15 @@ package sqlitecheckpoint_test
 
 import (
 	"database/sql"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/checkpoint/checkpointtest"
 	"github.com/holdfast-go/holdfast/checkpoint/sqlitecheckpoint"
 	"github.com/holdfast-go/holdfast/internal/test/sqlitetest"
+	"github.com/holdfast-go/holdfast/migrations"
 )
 
 // kind has the tests that each store on SQLite has to pass.
@@ -56,6 +59,16 @@ func TestFileGone(t *testing.T) { kind.TestFileGone(t) }
 
 func TestReadOnly(t *testing.T) { kind.TestReadOnly(t) }
 
+func TestNoTables(t *testing.T) {
+	kind.TestNoTables(t, func(db *sql.DB) error { return migrations.Up(t.Context(), db, migrations.SQLite) })
+}
+
 func TestReadOnlyMount(t *testing.T) { kind.TestReadOnlyMount(t) }
 
 func TestNoGoroutineLeft(t *testing.T) { kind.TestNoGoroutineLeft(t) }
+
+// A database that cannot be opened takes no call.
+func TestUnreachable(t *testing.T) {
+	db := sqlitetest.Open(t, sqlitetest.DSN(filepath.Join(t.TempDir(), "missing", "test.db")))
+	checkpointtest.RunUnreachable(t, sqlitecheckpoint.New(db, nil))
+}

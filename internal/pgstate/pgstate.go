@@ -67,23 +67,22 @@ func Corrupt(err error) bool {
 // Refused reports whether err says that a statement had no effect, although there is nothing wrong with the statement.
 // An error that ended a session is no refusal: it may have struck a commit.
 func Refused(err error) bool {
-	if errors.Is(err, ErrEncoding) {
+	if errors.Is(err, ErrEncoding) || unsent(err) {
 		return true
 	}
 	e, ok := errors.AsType[*pgconn.PgError](err)
-	if !ok {
-		return false
-	}
-	_, connecting := errors.AsType[*pgconn.ConnectError](err)
-	if connecting {
-		// The server has answered that it takes no connection: for this role, for this database, or now.
-		return true
-	}
-	if e.SeverityUnlocalized != "ERROR" {
+	if !ok || e.SeverityUnlocalized != "ERROR" {
 		return false
 	}
 	return e.Code == readOnly || e.Code == noPrivilege || e.Code == cannotConnectNow ||
 		strings.HasPrefix(e.Code, insufficient)
+}
+
+// unsent reports whether err says that no statement was sent: there was no connection, or it was lost before. The server
+// may also have answered that it takes no connection: for this role, for this database, or now.
+func unsent(err error) bool {
+	_, connecting := errors.AsType[*pgconn.ConnectError](err)
+	return connecting || pgconn.SafeToRetry(err)
 }
 
 // Remedy says what to do about an error that is Refused, if the error does not say so itself. Remedy ends with a colon,

@@ -61,6 +61,31 @@ func TestRefusedConnection(t *testing.T) {
 	}
 }
 
+// A statement may be on its way when its server goes down. The next one has no connection, and is not sent.
+func TestRefusedServerDown(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartPostgres(t, nil)
+	conn, err := pgx.Connect(t.Context(), server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := make(chan error, 1)
+	go func() {
+		_, err := conn.Exec(t.Context(), "SELECT pg_sleep(3600)")
+		asked <- err
+	}()
+	server.Kill()
+	if err := <-asked; err == nil || pgstate.Refused(err) {
+		t.Errorf("cut off: refused is not certain: %v", err)
+	}
+	if _, err := conn.Exec(t.Context(), "SELECT 1"); err == nil || !pgstate.Refused(err) {
+		t.Errorf("on a connection that is gone: %v", err)
+	}
+	if _, err := pgx.Connect(t.Context(), server.URL); err == nil || !pgstate.Refused(err) {
+		t.Errorf("server down: %v", err)
+	}
+}
+
 // An error that may be temporary is tried once more. An error that says the data is corrupt is not.
 func TestAgain(t *testing.T) {
 	pool, err := pgx.Connect(t.Context(), testenv.PostgresURL(t))

@@ -66,6 +66,9 @@ func code(err error) string {
 // refusal adds r.Refused to an error which says that nothing was written. With doubt, an earlier copy may have written,
 // and the result has no r.Refused.
 func (r *Runner) refusal(err error, doubt bool) error {
+	if !doubt && unsent(err) {
+		return fmt.Errorf("%w: %w", r.Refused, err)
+	}
 	said, ok := errors.AsType[redis.Error](err)
 	if !ok {
 		return err

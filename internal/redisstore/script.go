@@ -113,8 +113,9 @@ func (r *Runner) RunAll(ctx context.Context, script *Lua, calls []Call, each fun
 		cmds[forgotten[i]] = cmd
 	}
 	for i, cmd := range cmds {
-		doubt := false
-		if err := cmd.Err(); answered(err) && code(err) == gone {
+		err := cmd.Err()
+		doubt := unsent(err) // the last time; the client may have sent it before
+		if answered(err) && code(err) == gone {
 			cmd, doubt = r.send(ctx, script, calls[i])
 		}
 		reply, err := r.result(ctx, cmd, doubt)

@@ -6,13 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/holdfast-go/holdfast/internal/sqlitefile"
 )
 
 // ErrDSN refuses a database that would lose acknowledged writes, fail where it should wait, or sort differently. The
 // message says what is wrong and shows the data source name to write.
 var ErrDSN = errors.New("database is not opened as it must be")
 
-const remedyDSN = "file:PATH?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"
+const remedyDSN = "_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"
 
 // minBusyTimeout is in ms. Other processes write too, and each of their commits waits for the disk.
 const minBusyTimeout = 1000
@@ -62,10 +64,18 @@ func checkDSN(ctx context.Context, db *sql.DB) error {
 		faults = append(faults, "encoding is "+encoding+", for the life of the file")
 	}
 	if len(faults) > 0 {
-		return fmt.Errorf("%w: %s: with modernc.org/sqlite, open a file as %q", ErrDSN, strings.Join(faults, ", "),
-			remedyDSN)
+		return unfit(sqlitefile.Opened(ctx, conn), strings.Join(faults, ", "))
 	}
 	return nil
+}
+
+// unfit returns an ErrDSN that names the file, if there is one.
+func unfit(path, faults string) error {
+	const open = "with modernc.org/sqlite, open"
+	if path == "" {
+		return fmt.Errorf("%w: %s: %s a file as %q", ErrDSN, faults, open, "file:PATH?"+remedyDSN)
+	}
+	return fmt.Errorf("%w: %s: %s: %s it as %q", ErrDSN, path, faults, open, "file:"+path+"?"+remedyDSN)
 }
 
 // checkSQLite asks for the version of SQLite. If another kind of database answers, checkSQLite returns ErrDSN. If no

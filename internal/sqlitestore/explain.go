@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/holdfast-go/holdfast/internal/ctxcause"
+	"github.com/holdfast-go/holdfast/internal/sqlitefile"
 )
 
 // Explain gives an error of the database its meaning in the contract. The caller must not hold a connection.
@@ -28,34 +27,13 @@ func (d *DB) Explain(ctx context.Context, err error) error {
 	return d.located(ctx, err)
 }
 
-// located adds the path of the file to an error. If SQLite may not write a file, located says which file and why.
+// located adds the path of the file to an error, and the contract's error for a file that SQLite may not write.
 func (d *DB) located(ctx context.Context, err error) error {
 	path := d.path(ctx)
-	if path == "" || err == nil {
-		return err
+	if path != "" && sqlitefile.Unwritable(err) {
+		return fmt.Errorf("%w: %w", d.layout.Refused, sqlitefile.Name(path, err))
 	}
-	if !unwritable(err) {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	for _, p := range []string{filepath.Dir(path), path, path + "-wal", path + "-shm"} {
-		if why := writable(p); why != nil && (p == filepath.Dir(path) || !errors.Is(why, fs.ErrNotExist)) {
-			return fmt.Errorf("%w: %s cannot be written: %w: %s: %w", d.layout.Refused, p, why, path, err)
-		}
-	}
-	return fmt.Errorf("%w: %s: %w", d.layout.Refused, path, err)
-}
-
-// The codes of SQLite for a file that is read-only, and for a file that it cannot open. A database in WAL mode creates
-// files beside the database.
-const readOnly, cannotOpen = 8, 14
-
-// unwritable reports whether err says that SQLite wrote nothing because it must not write.
-func unwritable(err error) bool {
-	e, ok := errors.AsType[interface {
-		error
-		Code() int
-	}](err)
-	return ok && (e.Code()&0xff == readOnly || e.Code()&0xff == cannotOpen)
+	return sqlitefile.Name(path, err)
 }
 
 // Corrupt reports whether err says that SQLite cannot read its stored data, perhaps of one row among many. If the

@@ -6,10 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/url"
 	"os"
-	"reflect"
-	"strings"
+
+	"github.com/holdfast-go/holdfast/internal/sqlitefile"
 )
 
 // A file is the database file that a store has found fit. If the file is removed, SQLite goes on with the removed file
@@ -21,9 +20,8 @@ type file struct {
 
 // fileOf returns the file of a database. If the store cannot see a file, fileOf returns nil.
 func fileOf(ctx context.Context, db *sql.DB) *file {
-	var path string
-	err := db.QueryRowContext(ctx, "SELECT file FROM pragma_database_list WHERE name = 'main'").Scan(&path)
-	if err != nil || path == "" {
+	path := sqlitefile.Opened(ctx, db)
+	if path == "" {
 		return nil
 	}
 	info, err := os.Stat(path)
@@ -35,32 +33,10 @@ func fileOf(ctx context.Context, db *sql.DB) *file {
 
 // path returns the path of the database, which need not exist. If the database is in no file, path returns "".
 func (d *DB) path(ctx context.Context) string {
-	f := d.file.Load()
-	if f == nil {
-		f = fileOf(ctx, d.db)
-	}
-	if f != nil {
+	if f := d.file.Load(); f != nil {
 		return f.path
 	}
-	path, _, _ := strings.Cut(dsn(d.db), "?")
-	uri, is := strings.CutPrefix(path, "file:")
-	if name, err := url.PathUnescape(uri); is && err == nil {
-		return name
-	}
-	return path
-}
-
-// dsn returns the data source name of db. If a later package database/sql keeps the name elsewhere, dsn returns "". The
-// error of a connection that cannot be opened does not name the file.
-func dsn(db *sql.DB) string {
-	connector := reflect.ValueOf(db).Elem().FieldByName("connector")
-	if !connector.IsValid() || connector.Kind() != reflect.Interface || connector.Elem().Kind() != reflect.Struct {
-		return ""
-	}
-	if name := connector.Elem().FieldByName("dsn"); name.IsValid() && name.Kind() == reflect.String {
-		return name.String()
-	}
-	return ""
+	return sqlitefile.Path(ctx, d.db)
 }
 
 // There returns an error unless the file is still the same one. If it is the same, the next process finds the earlier

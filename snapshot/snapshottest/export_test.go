@@ -3,6 +3,8 @@ package snapshottest
 import (
 	"context"
 	"time"
+
+	"github.com/holdfast-go/holdfast/snapshot"
 )
 
 // SweepViolations is Violations for the clauses of RunSweeper.
@@ -20,4 +22,9 @@ func DamageViolations(ctx context.Context, newStore func() DamagingStore, names 
 // OutgrownViolation returns the fault that the clause of RunOutgrown finds.
 func OutgrownViolation(ctx context.Context, s DamagingStore) error {
 	return outgrownClause.bound().Violation(ctx, s)
+}
+
+// UnreachableViolation returns the error that the clause of RunUnreachable finds.
+func UnreachableViolation(ctx context.Context, s snapshot.Store) error {
+	return unreachableClause.bound().Violation(ctx, s)
 }

@@ -2,11 +2,14 @@ package sqlitesnapshot_test
 
 import (
 	"database/sql"
+	"path/filepath"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/test/sqlitetest"
 	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/migrations"
 	"github.com/holdfast-go/holdfast/snapshot"
+	"github.com/holdfast-go/holdfast/snapshot/snapshottest"
 	"github.com/holdfast-go/holdfast/snapshot/sqlitesnapshot"
 )
 
@@ -51,6 +54,16 @@ func TestFileGone(t *testing.T) { kind.TestFileGone(t) }
 
 func TestReadOnly(t *testing.T) { kind.TestReadOnly(t) }
 
+func TestNoTables(t *testing.T) {
+	kind.TestNoTables(t, func(db *sql.DB) error { return migrations.Up(t.Context(), db, migrations.SQLite) })
+}
+
 func TestReadOnlyMount(t *testing.T) { kind.TestReadOnlyMount(t) }
 
 func TestNoGoroutineLeft(t *testing.T) { kind.TestNoGoroutineLeft(t) }
+
+// A database that cannot be opened takes no call.
+func TestUnreachable(t *testing.T) {
+	db := sqlitetest.Open(t, sqlitetest.DSN(filepath.Join(t.TempDir(), "missing", "test.db")))
+	snapshottest.RunUnreachable(t, sqlitesnapshot.New(db, nil))
+}

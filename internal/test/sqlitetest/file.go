@@ -1,6 +1,7 @@
 package sqlitetest
 
 import (
+	"database/sql"
 	"errors"
 	"os"
 	"path/filepath"
@@ -72,6 +73,42 @@ func (k Kind[S]) TestReadOnly(t *testing.T) {
 	}
 	if writes == 0 {
 		t.Error("nothing is refused")
+	}
+}
+
+// TestNoTables shows that the first call on a database which is opened wrongly, or cannot be opened, names its path,
+// although no tables were made yet. So does what was to make them.
+func (k Kind[S]) TestNoTables(t *testing.T, up func(*sql.DB) error) {
+	for name, c := range map[string]struct {
+		place, settings string // of the file, in a directory
+		opens           bool
+	}{
+		"no settings":             {"test.db", "", true},
+		"no settings, plain path": {"test.db", "plain", true},
+		"no such directory":       {"missing/test.db", "?" + Busy + "&" + WAL + "&" + Full, false},
+		"path of a directory":     {"", "?" + Busy + "&" + WAL + "&" + Full, false},
+		"not there, and mode=ro":  {"test.db", "?mode=ro&" + Busy + "&" + Full, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), c.place)
+			dsn := "file:" + path + c.settings
+			if c.settings == "plain" {
+				dsn = path
+			}
+			db := Open(t, dsn)
+			errs := k.CallAll(t.Context(), k.New(db, ""))
+			if !c.opens {
+				errs["Up"] = up(db)
+			}
+			for what, err := range errs {
+				if err == nil || !strings.Contains(err.Error(), path) {
+					t.Errorf("%s: %v, want an error that names %s", what, err, path)
+				}
+				if is := errors.Is(err, k.DSN); is != c.opens {
+					t.Errorf("%s: %v: is %v: %v", what, err, k.DSN, is)
+				}
+			}
+		})
 	}
 }
 

@@ -60,7 +60,8 @@ func (k Kind[S]) TestDSN(t *testing.T) {
 		{Busy + "&" + WAL + "&" + Full + "&mode=memory", "journal_mode is memory"},
 	} {
 		t.Run(fmt.Sprint(i, c.fault), func(t *testing.T) {
-			s := k.Create(t, Open(t, "file:"+File(t)+"?"+c.dsn))
+			path := File(t)
+			s := k.Create(t, Open(t, "file:"+path+"?"+c.dsn))
 			for method, err := range k.CallAll(t.Context(), s) {
 				switch {
 				case c.fault == "" && err != nil:
@@ -68,6 +69,8 @@ func (k Kind[S]) TestDSN(t *testing.T) {
 				case c.fault != "" && (!errors.Is(err, k.DSN) || !strings.Contains(err.Error(), c.fault) ||
 					!strings.Contains(err.Error(), WAL)):
 					t.Errorf("%s: %v, want %v with %q and the remedy", method, err, k.DSN, c.fault)
+				case c.fault != "" && !strings.Contains(c.dsn, "mode=memory") && !strings.Contains(err.Error(), path):
+					t.Errorf("%s: %v, want the path %s", method, err, path)
 				}
 			}
 		})

@@ -1,6 +1,6 @@
 //go:build !(darwin || freebsd || linux || netbsd || openbsd)
 
-package sqlitestore
+package sqlitefile
 
 // writable returns nil: this system offers no cheap check.
 func writable(string) error { return nil }

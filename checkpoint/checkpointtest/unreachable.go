@@ -1,0 +1,45 @@
+package checkpointtest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/lock"
+)
+
+// A caller that knows that nothing was sent may begin again without a doubt.
+var unreachableClause = clauseOn[checkpoint.Store]{
+	name: "unreachable",
+	rule: "if the server cannot be reached, a call sends nothing, and its error is ErrRefused",
+	check: func(p *probe, s checkpoint.Store) {
+		l := checkpoint.Lease{Key: key("a"), Fence: lock.Fence{Epoch: 1, Nonce: nonce()}}
+		_, claimed := s.Claim(p.ctx, l.Key, request(time.Hour))
+		errs := map[string]error{
+			"Claim":    claimed,
+			"Append":   p.tryAppend(l, turn(0)),
+			"Mark":     s.Mark(p.ctx, l, checkpoint.Marks{Release: true}),
+			"Delete":   s.Delete(p.ctx, l),
+			"Turns":    nil,
+			"Sessions": nil,
+		}
+		for _, err := range s.Turns(p.ctx, l.Key, checkpoint.Newest) {
+			errs["Turns"] = err
+		}
+		for _, err := range s.Sessions(p.ctx, checkpoint.SessionQuery{Orchestrator: bot}) {
+			errs["Sessions"] = err
+		}
+		for what, err := range errs {
+			if err == nil {
+				fail("%s succeeds", what)
+			}
+			want(err, checkpoint.ErrRefused)
+		}
+	},
+}
+
+// RunUnreachable checks the clause about a server that cannot be reached. s must be a store whose server does not run.
+func RunUnreachable(t *testing.T, s checkpoint.Store) {
+	t.Helper()
+	unreachableClause.bound().Test(t, s)
+}
