@@ -60,7 +60,7 @@ func adminError(op, session string, err error) error {
 	if e, ok := errors.AsType[*Error](err); ok && error(e) == err { //nolint:errorlint // what it wraps is the user's
 		err = e.Err
 	}
-	return &Error{Op: op, Session: session, Err: err}
+	return &Error{Op: op, Session: session, Err: unavailable(err)}
 }
 
 // Compact summarizes the unsummarized turns now. It leaves alone the newest turns, as Compaction.Keep says.

@@ -34,6 +34,7 @@
 // Every error is an [*Error]. Its Op says how far the turn came. It wraps one of these:
 //
 //	ErrBusy             another owner had the session for all of Limits.LockWait
+//	ErrUnavailable      the store could not be reached, and nothing was begun: try again
 //	ErrInterrupted      another input is in flight, and OnInterrupted is Reject
 //	ErrParked           the run in flight was tried too often; Force tries again, Abandon ends it
 //	ErrSuspended        the run in flight waits for an answer

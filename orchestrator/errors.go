@@ -99,6 +99,7 @@ func (e *PanicError) Unwrap() error {
 // The conditions that an Error may wrap. The package comment says what each means.
 var (
 	ErrBusy            = owner.ErrBusy
+	ErrUnavailable     = owner.ErrUnavailable
 	ErrInterrupted     = errors.New("an earlier run is in flight")
 	ErrParked          = snapshot.ErrParked
 	ErrSuspended       = errors.New("turn waits for an answer")
@@ -176,6 +177,14 @@ func indeterminate(err error) error {
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrIndeterminate, err)
+}
+
+// unavailable adds ErrUnavailable to the error of a store that took no call. The caller has begun nothing.
+func unavailable(err error) error {
+	if !owner.Refused(err) || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrIndeterminate) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
 
 func isDrift(err error) bool {

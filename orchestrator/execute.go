@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
@@ -112,6 +113,8 @@ func (x *execution[S]) ownInFlight(refusal error) (found *snapshot.Run, err erro
 	}
 	ours := err == nil && found != nil && found.ID == x.run.row.ID
 	switch {
+	case owner.Refused(err) && owner.Refused(refusal): // the store is away, and the input was not refused
+		return nil, refusal
 	case ours && own.Lost() == nil:
 		return found, nil
 	case ours || err != nil:
@@ -122,11 +125,16 @@ func (x *execution[S]) ownInFlight(refusal error) (found *snapshot.Run, err erro
 	return nil, refusal
 }
 
-// notBegun returns the error of a turn that could not begin. It adds ErrShuttingDown if Shutdown is the cause.
+// notBegun returns the error of a turn that could not begin. It adds ErrShuttingDown if Shutdown is the cause, and
+// ErrUnavailable if a store is.
 func (v *visit) notBegun(err error) error {
-	if e, ok := errors.AsType[*Error](err); ok && errors.Is(context.Cause(v.own.Ctx), lock.ErrHandoff) &&
-		!errors.Is(err, ErrIndeterminate) {
+	e, ok := errors.AsType[*Error](err)
+	switch {
+	case !ok || errors.Is(err, ErrIndeterminate):
+	case errors.Is(context.Cause(v.own.Ctx), lock.ErrHandoff):
 		e.Err = fmt.Errorf("%w: %w", ErrShuttingDown, e.Err)
+	default:
+		e.Err = unavailable(e.Err)
 	}
 	return err
 }
@@ -155,7 +163,7 @@ func (o *Orchestrator[S]) Resume(ctx context.Context, session string, c *CallOpt
 		return nil, &Error{Op: "resume", Session: session, Err: err}
 	}
 	if err := o.resumable(ctx, k); err != nil {
-		return nil, &Error{Op: "resume", Session: session, Err: err}
+		return nil, &Error{Op: "resume", Session: session, Err: unavailable(err)}
 	}
 	v, err := o.engine.visit(ctx, k, "", true)
 	if err != nil {

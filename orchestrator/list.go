@@ -13,7 +13,7 @@ import (
 func (o *Orchestrator[S]) Turns(ctx context.Context, session string) iter.Seq2[*Result[S], error] {
 	return func(yield func(*Result[S], error) bool) {
 		fail := func(turn int, err error) bool {
-			return yield(nil, &Error{Op: "turns", Session: session, Turn: turn, Err: err})
+			return yield(nil, &Error{Op: "turns", Session: session, Turn: turn, Err: unavailable(err)})
 		}
 		if err := checkSession(session); err != nil {
 			fail(0, err)
@@ -39,7 +39,7 @@ func (o *Orchestrator[S]) Runs(ctx context.Context) iter.Seq2[snapshot.Run, erro
 		q := snapshot.Query{Key: snapshot.Key{Orchestrator: o.engine.identity.name}}
 		for r, err := range o.engine.runs(ctx, q) {
 			if err != nil {
-				if !yield(r, &Error{Op: "runs", Session: r.Session, Err: err}) || !ofOneRow(err) {
+				if !yield(r, &Error{Op: "runs", Session: r.Session, Err: unavailable(err)}) || !ofOneRow(err) {
 					return
 				}
 				continue

@@ -194,7 +194,7 @@ func (o *Orchestrator[S]) recover(ctx context.Context, session string) (outcome 
 	}
 	if nothing, err := o.idle(ctx, session); nothing != "" || err != nil {
 		if err != nil {
-			err = &Error{Op: "recover", Session: session, Err: err}
+			err = &Error{Op: "recover", Session: session, Err: unavailable(err)}
 		}
 		return nothing, err
 	}

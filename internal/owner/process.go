@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
@@ -20,6 +21,7 @@ var (
 	ErrShuttingDown = errors.New("shutting down")
 	ErrAbandoned    = errors.New("run abandoned")
 	ErrReentrant    = errors.New("session is already in this call")
+	ErrUnavailable  = errors.New("store unavailable, and nothing was begun")
 )
 
 // Options are the parts of a Process. Only Locker may be nil.
@@ -58,6 +60,9 @@ type Process struct {
 	stretches stretches
 	leases    *keeper.Keeper[checkpoint.Lease]
 	pulse     *pulse
+
+	// away says that the store took no claim, the last time.
+	away atomic.Bool
 
 	mu      sync.Mutex // protects following fields
 	calls   map[*Session]struct{}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -56,6 +57,9 @@ type Session struct {
 	// first says that the claim began the session's life, and that nothing was appended since.
 	first   bool
 	claimed time.Time // when the claim was sent
+
+	// silence is the error of the last claim, if the store did not answer it.
+	silence error
 	lease   keeper.Kept[checkpoint.Lease]
 
 	mu sync.Mutex // protects following fields
@@ -73,9 +77,13 @@ const lingering = time.Second
 // longestPause is the longest pause between two claims of a session that another process owns.
 const longestPause = 250 * time.Millisecond
 
+// longestAway is the longest pause between two claims that no store takes. All sessions in use wait for it.
+const longestAway = time.Second
+
 // Acquire makes this process the owner of a session. The callers of one process queue in memory, the callers of several
 // processes queue at the Locker, and the claim decides. With wait, Acquire returns ErrBusy after LockWait. Without
-// wait, it returns lock.ErrHeld at once.
+// wait, it returns lock.ErrHeld at once. With wait, it waits as long for a store that takes no claim. If the store took
+// the last claim neither then, the error is ErrUnavailable.
 func (s *Session) Acquire(ctx context.Context, p *Process, id, requestID string, wait bool) error {
 	if err := s.Enter(ctx, p, id); err != nil {
 		return err
@@ -117,9 +125,9 @@ func (s *Session) wait(requestID string, wait bool) error {
 		if err == nil {
 			s.release()
 		}
-		return ErrBusy
+		return s.inVain(ErrBusy)
 	}
-	if wait && errors.Is(err, lock.ErrHeld) {
+	if wait && (errors.Is(err, lock.ErrHeld) || Refused(err)) {
 		ctx, cancel := context.WithTimeoutCause(s.Ctx, s.process.options.LockWait, ErrBusy)
 		defer cancel()
 		err = s.queueUp(ctx, r)
@@ -130,10 +138,25 @@ func (s *Session) wait(requestID string, wait bool) error {
 			s.release()
 		}
 	}
-	for _, reason := range []error{ErrBusy, ErrShuttingDown} {
-		if errors.Is(err, reason) {
-			return reason
-		}
+	return s.inVain(err)
+}
+
+// inVain returns the error of a call that does not become the owner. Waiting for a session and waiting for the store
+// end alike. What the store said last tells them apart.
+func (s *Session) inVain(err error) error {
+	switch {
+	case errors.Is(err, ErrShuttingDown):
+		return ErrShuttingDown
+	case s.silence == nil && errors.Is(err, ErrBusy):
+		return ErrBusy
+	case err == nil || s.silence == nil:
+		return err
+	case s.Ctx.Err() == nil && errors.Is(s.silence, context.DeadlineExceeded) && !Refused(s.silence):
+		return fmt.Errorf("%w: no answer", ErrUnavailable) // the deadline is ours, and not the caller's
+	case s.Ctx.Err() == nil:
+		return fmt.Errorf("%w: %w", ErrUnavailable, s.silence)
+	case Refused(s.silence): // the caller has not waited long enough
+		return fmt.Errorf("%w: %w: %w", ErrUnavailable, err, s.silence)
 	}
 	return err
 }
@@ -170,7 +193,7 @@ func (s *Session) queueUp(ctx context.Context, r checkpoint.ClaimRequest) error 
 	for waits := s.process.options.Locker != nil; waits; {
 		stopped, more := s.process.pulse.stop()
 		if stopped { // it may be the owner, and its lock may be left
-			if err := s.claimOrTake(ctx, r); !errors.Is(err, lock.ErrHeld) {
+			if err := s.claimOrTake(ctx, r); !errors.Is(err, lock.ErrHeld) && !Refused(err) {
 				return err
 			}
 		}
@@ -185,7 +208,11 @@ func (s *Session) queueUp(ctx context.Context, r checkpoint.ClaimRequest) error 
 	var owner lock.Fence
 	for {
 		err := s.claimOrTake(ctx, r)
-		if !errors.Is(err, lock.ErrHeld) {
+		pauses.Most = longestPause
+		switch {
+		case Refused(err):
+			pauses.Most = longestAway
+		case !errors.Is(err, lock.ErrHeld):
 			return err
 		}
 		pause := pauses.Next()
@@ -284,6 +311,7 @@ func (s *Session) claim(ctx context.Context, r checkpoint.ClaimRequest) error {
 		sent = time.Now()
 		c, err = s.process.options.Store.Claim(again, k, r)
 	}
+	s.heard(ctx, err)
 	damaged := errors.Is(err, checkpoint.ErrDamaged) && c.Fence != (lock.Fence{})
 	if damaged && s.Buries {
 		err = nil
@@ -304,6 +332,23 @@ func (s *Session) claim(ctx context.Context, r checkpoint.ClaimRequest) error {
 		return err
 	}
 	return nil
+}
+
+// heard notes whether the store has answered a claim. The first claim of a process that is not taken is logged, and the
+// first that is taken again.
+func (s *Session) heard(ctx context.Context, err error) {
+	s.silence = nil
+	if err != nil && !Answered(err) {
+		s.silence = err
+	}
+	p := s.process
+	if away := Refused(err); away != p.away.Load() && p.away.CompareAndSwap(!away, away) {
+		if away {
+			p.options.Logger.WarnContext(ctx, "store takes no claim; callers wait", p.options.Why(err))
+		} else {
+			p.options.Logger.InfoContext(ctx, "store takes claims again")
+		}
+	}
 }
 
 // grant makes c the claim of the session.
@@ -375,7 +420,7 @@ func (s *Session) Take(wanted func() (bool, error)) (taken bool, err error) {
 		err := s.claim(ctx, r)
 		held, ok := errors.AsType[*checkpoint.HeldError](err)
 		if !ok {
-			return err == nil, err
+			return err == nil, s.inVain(err)
 		}
 		if still, err := wanted(); err != nil || !still {
 			return false, err

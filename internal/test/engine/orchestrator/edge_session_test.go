@@ -196,5 +196,8 @@ func TestClaimHangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = bot.Execute(soon(t), "s", Input{}, nil)
-	wantErr(t, err, orchestrator.ErrBusy)
+	wantErr(t, err, orchestrator.ErrUnavailable)
+	if errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("it reads like the caller's own deadline: %v", err)
+	}
 }
