@@ -87,7 +87,7 @@ func (x *execution[S]) attempt(ctx context.Context, name string, attempt int, st
 	ctx, span := x.tracer.intent(withLine(ctx, t.line), name, attempt)
 	if in.Timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, in.Timeout)
+		ctx, cancel = context.WithTimeoutCause(ctx, in.Timeout, ErrIntentTimeout)
 		defer cancel()
 	}
 	run := in.Run

@@ -44,6 +44,8 @@
 //	ErrAbandoned        Abandon or Delete ended the turn in this process
 //	ErrRequestReused    the request id belongs to another input
 //	ErrMaxIterations    Limits.Iterations iterations, and nothing ended the turn
+//	ErrTurnTimeout      the turn took longer than Limits.TurnTimeout, and failed
+//	ErrIntentTimeout    the intent took longer than its Timeout in the last attempt, and the turn failed
 //	ErrMerge            two branches of a fan-out changed the same field
 //	ErrReentrant        a turn called for its own session
 //	ErrTooManyStuck     a thousand functions of the bot ignore the end of their context: restart the process
@@ -54,5 +56,7 @@
 //	*PanicError         a function of the bot panicked
 //	lock.Err…           with ErrIndeterminate: why the session was lost
 //
-// Errors of the stores, of ctx and of the bot's functions keep their identity.
+// Errors of the stores, of ctx and of the bot's functions keep their identity. An error that is context.DeadlineExceeded
+// and none of ErrTurnTimeout, ErrIntentTimeout and ErrUnavailable tells of the deadline of the caller's ctx, or of a
+// deadline that a function has set for itself.
 package orchestrator

@@ -1,11 +1,13 @@
 package orchestrator
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 
+	"github.com/holdfast-go/holdfast/internal/logtext"
 	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
@@ -29,7 +31,7 @@ type Error struct {
 	Err   error
 }
 
-// Error returns the operation, the intent, the session, the turn and the wrapped error.
+// Error returns the operation, the intent, the session, the turn and the wrapped error, in one line.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString("orchestrator: " + e.Op)
@@ -42,7 +44,7 @@ func (e *Error) Error() string {
 	if e.RunID != "" {
 		fmt.Fprintf(&b, " turn %d", e.Turn)
 	}
-	return b.String() + ": " + e.Err.Error()
+	return b.String() + ": " + logtext.Line(e.Err.Error())
 }
 
 // Unwrap returns Err.
@@ -96,6 +98,14 @@ func (e *PanicError) Unwrap() error {
 	return err
 }
 
+// stackOf returns the stack of the panic that err tells of.
+func stackOf(err error) string {
+	if p, ok := errors.AsType[*PanicError](err); ok {
+		return string(p.Stack)
+	}
+	return ""
+}
+
 // The conditions that an Error may wrap. The package comment says what each means.
 var (
 	ErrBusy            = owner.ErrBusy
@@ -109,11 +119,38 @@ var (
 	ErrIndeterminate   = errors.New("outcome unknown")
 	ErrRequestReused   = errors.New("request id used for another input")
 	ErrMaxIterations   = errors.New("too many iterations")
+	ErrTurnTimeout     = timeoutError("the turn took longer than Limits.TurnTimeout")
+	ErrIntentTimeout   = timeoutError("the intent took longer than its Timeout")
 	ErrMerge           = errors.New("branches changed the same field")
 	ErrReentrant       = owner.ErrReentrant
 	ErrTooManyStuck    = errors.New("too many functions ignore the end of their context")
 	ErrNoSession       = errors.New("called outside a turn, and Tool was given no session function")
 )
+
+// timeoutError returns an error that is also context.DeadlineExceeded, which its text does not repeat.
+func timeoutError(text string) error { return &timeout{text} }
+
+type timeout struct{ text string }
+
+func (e *timeout) Error() string { return e.text }
+
+func (e *timeout) Unwrap() error { return context.DeadlineExceeded }
+
+// timedOut adds to the error of a function why the engine has ended the function's context. If it was not the engine,
+// err stays as it is.
+func timedOut(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() == nil {
+		return err
+	}
+	cause := context.Cause(ctx)
+	switch {
+	case cause != ErrTurnTimeout && cause != ErrIntentTimeout, errors.Is(err, cause):
+		return err
+	case logtext.Public(err) == context.DeadlineExceeded: //nolint:errorlint // an error that says no more
+		return cause
+	}
+	return fmt.Errorf("%w: %w", cause, err)
+}
 
 // errStuck says that a function went on after its context had ended. The engine no longer hears what that function
 // does.
@@ -130,7 +167,9 @@ var errGoexit = errors.New("the function has ended its goroutine")
 type outsideError struct{ err error }
 
 // ofOneTurn are the errors that say something about one turn only: the turn that returned them.
-var ofOneTurn = []error{ErrIndeterminate, ErrParked, ErrSuspended, errStuck, errNotSaved}
+var ofOneTurn = []error{
+	ErrIndeterminate, ErrParked, ErrSuspended, ErrTurnTimeout, ErrIntentTimeout, errStuck, errNotSaved,
+}
 
 func outside(err error) error {
 	if err == nil {

@@ -2,8 +2,10 @@ package orchestrator_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
+	"strings"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/orchestrator"
@@ -79,4 +81,25 @@ func ExampleTurn() {
 	// Output:
 	// <nil>
 	// You said: hello 3
+}
+
+// A handler sends a status and a sentence, and keeps the text of the error for the log.
+func ExamplePublic() {
+	bot, err := orchestrator.New(orchestrator.Definition[string]{
+		Name: "shop",
+		Intents: orchestrator.Intents[string]{"pay": {Run: func(context.Context, *orchestrator.Turn[string]) error {
+			return errors.New("dial tcp db.internal:5432: connection refused")
+		}}},
+	}, new(checkpoint.Memory), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, text := range []string{"pay", strings.Repeat("!", 2<<20)} {
+		_, err := bot.Execute(context.Background(), "s", orchestrator.Input{Text: text}, nil)
+		p := orchestrator.Public(err)
+		fmt.Println(p.Status, p.Retryable, p.Text)
+	}
+	// Output:
+	// 500 false Something went wrong.
+	// 400 false text: 2097154 bytes, and Limits.Input is 1048576
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"time"
@@ -59,15 +58,13 @@ func (x *execution[S]) engine() *engine { return x.visit.engine }
 
 func (x *execution[S]) limits() *Limits { return &x.visit.engine.options.Limits }
 
-// errTurnTimeout is the only end of a context that fails a turn. Any other end leaves the run in flight.
-var errTurnTimeout = fmt.Errorf("turn timeout: %w", context.DeadlineExceeded)
-
-// startTimer starts the time of Limits.TurnTimeout. It comes before the first function of the bot.
+// startTimer starts the time of Limits.TurnTimeout. It comes before the first function of the bot. ErrTurnTimeout is
+// the only end of a turn's context that fails the turn. Any other end leaves the run in flight.
 func (x *execution[S]) startTimer() {
 	x.stopTimer()
 	x.timed = x.ctx
 	if d := x.limits().TurnTimeout; d > 0 {
-		x.timed, x.stop = context.WithTimeoutCause(x.ctx, d, errTurnTimeout)
+		x.timed, x.stop = context.WithTimeoutCause(x.ctx, d, ErrTurnTimeout)
 	}
 }
 

@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
@@ -40,20 +41,20 @@ func (f *functions) run(ctx context.Context, fn func(context.Context) error) err
 	select {
 	case err := <-r.done:
 		f.runners.Put(r)
-		return err
+		return timedOut(ctx, err)
 	case <-ctx.Done():
 	}
 	late := time.NewTimer(f.patience)
 	defer late.Stop()
 	select {
 	case err := <-r.done:
-		return err
+		return timedOut(ctx, err)
 	case <-late.C:
 	}
 	if f.giveUp(ctx, &r.over) {
-		return errStuck
+		return timedOut(ctx, errStuck)
 	}
-	return <-r.done
+	return timedOut(ctx, <-r.done)
 }
 
 // A runner tells when a function has returned. After that it serves another function, unless the first was given up.
@@ -68,7 +69,7 @@ func (f *functions) serve(ctx context.Context, r *runner, fn func(context.Contex
 		f.returned(&r.over)
 		r.done <- err
 	}()
-	err = logtext.Private(outside(protect(func() error { return fn(ctx) })))
+	err = logtext.Private(outside(f.protect(ctx, func() error { return fn(ctx) })))
 }
 
 // pause returns the pause that a retry policy says. The policy has no context: it gets the patience to answer.
@@ -84,7 +85,7 @@ func (f *functions) pause(ctx context.Context, policy func() time.Duration) (tim
 			f.returned(over)
 			failed <- err
 		}()
-		err = logtext.Private(protect(func() error { said <- policy(); return nil }))
+		err = logtext.Private(f.protect(ctx, func() error { said <- policy(); return nil }))
 	}()
 	select {
 	case err := <-failed:
@@ -110,7 +111,7 @@ func (f *functions) giveUp(ctx context.Context, over *atomic.Bool) bool {
 	}
 	f.meters.given(1)
 	f.log.ErrorContext(ctx, "function given up: it ignores the end of its context",
-		"session", owner.ScopeIn(ctx).Session(), "stuck", f.stuck.Add(1))
+		"session", owner.ScopeIn(ctx).Session(), "run", owner.ScopeIn(ctx).Run(), "stuck", f.stuck.Add(1))
 	return true
 }
 
@@ -128,6 +129,24 @@ func (f *functions) full() error {
 		return fmt.Errorf("%w: %d in this process", ErrTooManyStuck, n)
 	}
 	return nil
+}
+
+// protect turns a panic of a function of the bot into an error. It logs the stack, which holds no values. A panic that
+// goes on after it was caught is logged once.
+func (f *functions) protect(ctx context.Context, fn func() error) error {
+	err := protect(fn)
+	p, ok := err.(*PanicError) //nolint:errorlint // a panic that was caught here
+	if !ok {
+		return err
+	}
+	if inner, ok := errors.AsType[*PanicError](p.Unwrap()); ok {
+		p.Stack = inner.Stack
+		return err
+	}
+	scope := owner.ScopeIn(ctx)
+	f.log.ErrorContext(ctx, "function panicked", "session", scope.Session(), "run", scope.Run(),
+		"type", fmt.Sprintf("%T", p.Value), "stack", string(p.Stack))
+	return err
 }
 
 // protect turns a panic into an error.

@@ -126,7 +126,7 @@ func (p *pump) handle(ev Event) {
 		return
 	}
 	if err := protect(func() error { p.call(ev); return nil }); err != nil {
-		p.report.log.Error("event handler panicked", "kind", string(ev.Kind), "session", ev.Session,
-			p.report.why(logtext.Private(err)))
+		p.report.log.Error("event handler panicked", "kind", string(ev.Kind), "session", ev.Session, "run", ev.RunID,
+			p.report.why(logtext.Private(err)), "stack", stackOf(err))
 	}
 }

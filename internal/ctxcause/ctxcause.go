@@ -15,3 +15,12 @@ func Of(ctx context.Context) error {
 	}
 	return fmt.Errorf("%w: %w", err, cause)
 }
+
+// Add adds to err why ctx ended, unless err says that already. Without this, err may tell only of a broken connection.
+func Add(ctx context.Context, err error) error {
+	end := ctx.Err()
+	if err == nil || end == nil || errors.Is(err, end) && errors.Is(err, context.Cause(ctx)) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", Of(ctx), err)
+}

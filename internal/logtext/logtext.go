@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -41,8 +42,48 @@ func Public(err error) error {
 // A hider is an error that hides the errors it wraps from errors.Is and errors.As.
 type hider interface{ Hidden() error }
 
+// Line makes one line of a text of several lines, as errors.Join and some drivers write it. What the text says twice
+// because an error was wrapped twice, the line says once.
+func Line(text string) string {
+	var b strings.Builder
+	for line := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '\n' || r == '\r' }) {
+		line = once(strings.TrimSpace(line))
+		switch {
+		case line == "" || hasPart(b.String(), line):
+			continue
+		case strings.HasSuffix(b.String(), ":"):
+			b.WriteString(" ")
+		case b.Len() > 0:
+			b.WriteString("; ")
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}
+
+// once drops the parts of a chain of errors that stand before them already. Parts that are short or quoted stay: they
+// may be values.
+func once(line string) string {
+	parts := strings.Split(line, ": ")
+	kept := parts[:0]
+	for _, part := range parts {
+		if len(part) < 5 || strings.ContainsAny(part, "\"'`{[") || !slices.Contains(kept, part) {
+			kept = append(kept, part)
+		}
+	}
+	return strings.Join(kept, ": ")
+}
+
+// hasPart reports whether part ends a chain in line.
+func hasPart(line, part string) bool {
+	return line == part || strings.HasSuffix(line, " "+part) || strings.Contains(line, " "+part+";") ||
+		strings.HasPrefix(line, part+";")
+}
+
 // Of returns what a log line says of err: its text, in which the types of a Private error stand for the error's text.
-func Of(err error) string {
+func Of(err error) string { return Line(of(err)) }
+
+func of(err error) string {
 	if err == nil {
 		return ""
 	}
@@ -56,10 +97,10 @@ func Of(err error) string {
 	if len(inner) == 1 {
 		// A wrapper's text ends with the text of the wrapped error. The text before that is the wrapper's own.
 		if own, ok := strings.CutSuffix(err.Error(), inner[0].Error()); ok {
-			return own + Of(inner[0])
+			return own + of(inner[0])
 		}
 	}
-	return join(inner, Of)
+	return join(inner, of)
 }
 
 // types names the types of err and of the errors that it wraps. If errors always have the same text, types names them

@@ -67,3 +67,26 @@ func TestPrivate(t *testing.T) {
 		t.Error("nil is an error")
 	}
 }
+
+func TestLine(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                    "",
+		"one":                                 "one",
+		"one\ntwo":                            "one; two",
+		"failed:\n\tdial a\n\tdial b":         "failed: dial a; dial b",
+		"refused\nrefused\nclosed":            "refused; closed",
+		"dial: refused\nrefused":              "dial: refused",
+		"model: timeout: model: timeout":      "model: timeout",
+		"a: b: a":                             "a: b: a", // too short to be a cause
+		`bad {"key": {"key": {"key": 1}}}`:    `bad {"key": {"key": {"key": 1}}}`,
+		"\n\n":                                "",
+		"line feed\r\n":                       "line feed",
+		"refused by peer\nrefused":            "refused by peer; refused",
+		"dial tcp: refused; closed\nrefused":  "dial tcp: refused; closed",
+		"read: connection lost\nwrite failed": "read: connection lost; write failed",
+	} {
+		if got := logtext.Line(text); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+}

@@ -5,7 +5,6 @@ package pgstate
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -103,8 +102,5 @@ var errCutOff = errors.New("the answer came after ctx had ended, and may be that
 
 // Ended adds why ctx ended to err. Without this, err may tell only of a broken connection.
 func Ended(ctx context.Context, err error) error {
-	if err != nil && ctx.Err() != nil {
-		return fmt.Errorf("%w: %w", ctxcause.Of(ctx), err)
-	}
-	return err
+	return ctxcause.Add(ctx, err)
 }

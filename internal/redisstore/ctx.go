@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -22,9 +23,10 @@ func Checked(ctx context.Context, errs ...error) error {
 // before the timer of ctx has fired.
 func interrupted(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
-		return fmt.Errorf("%w: %w", ctxcause.Of(ctx), err)
+		return ctxcause.Add(ctx, err)
 	}
-	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+	deadline, ok := ctx.Deadline()
+	if ok && !time.Now().Before(deadline) && !errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("%w: %w", context.DeadlineExceeded, err)
 	}
 	return err

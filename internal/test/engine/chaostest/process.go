@@ -130,8 +130,8 @@ func fateOf(err error) fate {
 var refusing = map[string]bool{"input": true, "claim": true, "drift": true, "begin": true, "adopt": true}
 
 var refusals = []error{
-	orchestrator.ErrBusy, orchestrator.ErrInterrupted, orchestrator.ErrShuttingDown, orchestrator.ErrReentrant,
-	orchestrator.ErrRequestReused, context.Canceled, context.DeadlineExceeded, errGone, errLost,
+	orchestrator.ErrBusy, orchestrator.ErrUnavailable, orchestrator.ErrInterrupted, orchestrator.ErrShuttingDown,
+	orchestrator.ErrReentrant, orchestrator.ErrRequestReused, context.Canceled, context.DeadlineExceeded, errGone, errLost,
 }
 
 // expected are the errors that a call may return in a history.

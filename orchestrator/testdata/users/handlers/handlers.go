@@ -2,11 +2,11 @@
 package handlers
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
@@ -45,7 +45,8 @@ func (s *server) stream(w http.ResponseWriter, r *http.Request) {
 	}
 	res, err := st.Result()
 	if err != nil {
-		fmt.Fprintf(w, "event: error\ndata: %d\n\n", status(err))
+		p := orchestrator.Public(err)
+		fmt.Fprintf(w, "event: error\ndata: %d %s\n\n", p.Status, p.Text)
 		return
 	}
 	fmt.Fprintf(w, "event: reply\ndata: %q\n\n", res.State.Reply)
@@ -77,32 +78,11 @@ func (s *server) show(w http.ResponseWriter, r *http.Request) {
 
 // fail tells a client how a call has ended. The text of err stays inside.
 func fail(w http.ResponseWriter, err error) {
-	code := status(err)
-	http.Error(w, http.StatusText(code), code)
-}
-
-func status(err error) int {
-	if _, ok := errors.AsType[*orchestrator.InputError](err); ok || errors.Is(err, orchestrator.ErrRequestReused) {
-		return http.StatusUnprocessableEntity
+	p := orchestrator.Public(err)
+	if p.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(p.RetryAfter.Seconds())))
 	}
-	if _, ok := errors.AsType[*orchestrator.DriftError](err); ok {
-		return http.StatusConflict
-	}
-	switch {
-	case errors.Is(err, orchestrator.ErrSuspended):
-		return http.StatusAccepted
-	case errors.Is(err, orchestrator.ErrBusy), errors.Is(err, orchestrator.ErrInterrupted),
-		errors.Is(err, orchestrator.ErrParked):
-		return http.StatusConflict
-	case errors.Is(err, orchestrator.ErrShuttingDown):
-		return http.StatusServiceUnavailable
-	case errors.Is(err, orchestrator.ErrIndeterminate), errors.Is(err, context.DeadlineExceeded):
-		return http.StatusGatewayTimeout
-	}
-	if e, ok := errors.AsType[*orchestrator.Error](err); ok && e.Op == "intent" {
-		return http.StatusBadGateway
-	}
-	return http.StatusInternalServerError
+	http.Error(w, p.Text, p.Status)
 }
 
 var _ = []any{(*server).execute, (*server).stream, (*server).resume, (*server).show}
