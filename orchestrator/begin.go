@@ -3,6 +3,7 @@ package orchestrator
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/holdfast-go/holdfast/internal/owner"
@@ -49,6 +50,9 @@ func (x *execution[S]) open() (found *snapshot.Run, err error) {
 	if found, err = x.begunBefore(); found != nil || err != nil {
 		return found, err
 	}
+	if err := x.admit(); err != nil {
+		return nil, x.err("begin", err)
+	}
 	x.startTimer()
 	if err := x.build(); err != nil {
 		if errors.Is(err, errStuck) {
@@ -65,6 +69,21 @@ func (x *execution[S]) open() (found *snapshot.Run, err error) {
 		return nil, nil
 	}
 	return x.saveNew()
+}
+
+// admit refuses an input while a reply is owed, if Options.RequireDelivered is set. A run of the input that has begun
+// is not refused: see ownInFlight.
+func (x *execution[S]) admit() error {
+	if !x.engine().options.RequireDelivered || !x.visit.owing() {
+		return nil
+	}
+	if err := x.over(x.ctx); err != nil {
+		return err
+	}
+	if cause := x.visit.undelivered; cause != nil {
+		return fmt.Errorf("%w: %w", ErrOwed, cause)
+	}
+	return ErrOwed
 }
 
 // begunBefore returns the run of the call's request id, if an earlier call has begun that run. Definition.Begin has run

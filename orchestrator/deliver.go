@@ -25,7 +25,7 @@ func (o *Orchestrator[S]) deliver(v *visit, final bool) error {
 			return ctxcause.Of(v.own.Ctx) // the backlog can wait
 		}
 		if err := o.handOver(v, v.owed); err != nil {
-			v.mute = true
+			v.mute, v.undelivered = true, err
 			v.holdBack(err)
 			return err
 		}

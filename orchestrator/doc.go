@@ -36,6 +36,7 @@
 //	ErrBusy             another owner had the session for all of Limits.LockWait
 //	ErrUnavailable      the store could not be reached, and nothing was begun: try again
 //	ErrInterrupted      another input is in flight, and OnInterrupted is Reject
+//	ErrOwed             Options.RequireDelivered, and Deliver has failed again for an earlier turn: try again later
 //	ErrParked           the run in flight was tried too often; Force tries again, Abandon ends it
 //	ErrSuspended        the run in flight waits for an answer
 //	ErrIndeterminate    the turn may still settle: repeat it with its request id, or Resume, to find out

@@ -111,6 +111,7 @@ var (
 	ErrBusy            = owner.ErrBusy
 	ErrUnavailable     = owner.ErrUnavailable
 	ErrInterrupted     = errors.New("an earlier run is in flight")
+	ErrOwed            = errors.New("an earlier reply is not delivered")
 	ErrParked          = snapshot.ErrParked
 	ErrSuspended       = errors.New("turn waits for an answer")
 	ErrNothingToResume = errors.New("nothing to resume")

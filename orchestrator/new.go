@@ -28,6 +28,9 @@ func New[S any](d Definition[S], store checkpoint.Store, o *Options) (*Orchestra
 		o = new(Options)
 	}
 	faults := slices.Concat(d.faults(), o.faults(), jsontype.Check(reflect.TypeFor[S]()))
+	if o.RequireDelivered && d.Deliver == nil {
+		faults = append(faults, "RequireDelivered without Deliver")
+	}
 	if store == nil {
 		faults = append(faults, "no checkpoint store")
 	}

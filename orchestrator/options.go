@@ -26,9 +26,14 @@ type Options struct {
 	// all.
 	KeepSnapshots int
 	OnInterrupted OnInterrupted
-	Compaction    Compaction
-	Limits        Limits
-	Logger        *slog.Logger // nil means slog.Default()
+
+	// RequireDelivered makes a session take no further input while a reply is owed: Execute tries Deliver, and returns
+	// ErrOwed if that fails. It is for bots whose Deliver stores the conversation, which History loads. A repeat is
+	// still answered, and a run that has begun is still finished.
+	RequireDelivered bool
+	Compaction       Compaction
+	Limits           Limits
+	Logger           *slog.Logger // nil means slog.Default()
 
 	// LogError returns the text that logs show for an error. If it is nil, logs show the text of errors of stores and
 	// drivers. Of an error that a function of the bot returned they show only the types: its text may repeat what a

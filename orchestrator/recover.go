@@ -206,7 +206,7 @@ func (o *Orchestrator[S]) recover(ctx context.Context, session string) (outcome 
 		return "", err
 	}
 	defer v.own.Done()
-	owing := v.newest != nil && v.owed <= v.newest.Turn
+	owing := v.owing()
 	parked := owing && v.failures >= o.engine.options.Limits.Attempts && o.def.Deliver != nil
 	v.mute = parked
 	if parked { // due all the same: more failures were counted than tried, or Limits.Attempts was higher

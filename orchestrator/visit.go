@@ -25,8 +25,10 @@ type visit struct {
 	// failures counts the failed deliveries of the oldest turn that is not delivered.
 	failures int
 
-	// mute says that a delivery has failed, so that no other is tried.
-	mute       bool
+	// mute says that a delivery has failed, so that no other is tried. undelivered says why.
+	mute        bool
+	undelivered error
+
 	summarized int // turns before this one are summarized
 }
 
@@ -86,6 +88,9 @@ func (v *visit) next() int {
 	}
 	return v.newest.Turn + 1
 }
+
+// owing reports whether a settled turn is not delivered.
+func (v *visit) owing() bool { return v.newest != nil && v.owed <= v.newest.Turn }
 
 // base is the run of the newest turn.
 func (v *visit) base() string {
