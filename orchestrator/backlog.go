@@ -90,7 +90,7 @@ func (b *backlog) join(ev Event) bool {
 }
 
 func ofOneIntent(a, b Event) bool {
-	return a.Session == b.Session && a.RunID == b.RunID && a.Intent == b.Intent
+	return a.Session == b.Session && a.RunID == b.RunID && a.Intent == b.Intent && a.Item == b.Item
 }
 
 func ofOneAttempt(a, b Event) bool {

@@ -150,7 +150,7 @@ func (x *execution[S]) gather() error {
 func (x *execution[S]) enter() error {
 	hook, newest := x.bot.def.Begin, x.visit.newest
 	if hook != nil {
-		if err := x.hook(x.timed, hook); err != nil {
+		if err := x.hook(x.timed, "", hook); err != nil {
 			return x.err("begin", err)
 		}
 	}

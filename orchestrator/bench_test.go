@@ -75,7 +75,7 @@ func BenchmarkUntraced(b *testing.B) {
 				var t tracer
 				if p := provider(); p != nil {
 					ctx := t.begin(b.Context(), p)
-					_, span := t.intent(ctx, "echo", 1)
+					_, span := t.intent(ctx, branch{intent: "echo"}, 1)
 					endSpan(span, nil)
 					t.end(Event{Kind: TurnSettled})
 				}

@@ -24,10 +24,7 @@ func (x *execution[S]) saveBranches() error {
 	if err := x.note(parts, func(r *snapshot.Run) { r.Attempt = 0 }); err != nil {
 		return err
 	}
-	x.fan.stored = true
-	for i := range x.fan.done {
-		x.fan.saved[i] = true
-	}
+	x.fan.stored, x.fan.unsaved = true, nil
 	return nil
 }
 
@@ -45,15 +42,19 @@ func (x *execution[S]) unsavedParts() (map[string]json.RawMessage, error) {
 		if decided.State, err = x.unsavedState(); err != nil {
 			return nil, err
 		}
+		saved := x.run.stored.payload.Next
+		decided.OwnItems = decided.Next.Each != nil && (saved == nil || !saved.items.same(decided.Next.items))
+		if decided.OwnItems {
+			if parts[fanItems], err = decided.Next.items.encode(); err != nil {
+				return nil, err
+			}
+		}
 		if parts[fanPart], err = json.Marshal(decided); err != nil {
 			return nil, err
 		}
 	}
-	for i, b := range fan.done {
-		if fan.saved[i] {
-			continue
-		}
-		if parts[branchName(i)], err = json.Marshal(b); err != nil {
+	for _, i := range fan.unsaved {
+		if parts[branchName(i)], err = json.Marshal(fan.done[i]); err != nil {
 			return nil, err
 		}
 	}

@@ -60,6 +60,11 @@ type Intent[S any] struct {
 	// Next follows this intent. The zero Next asks Route. New checks it.
 	Next Next
 
+	// Then decides what follows, if Evaluate has no opinion. Use it in place of Next. It runs once an iteration, after
+	// the merge, for each intent that was decided: it sees the state of all branches, and may change it. If the intent
+	// ran for items, or for no item at all, Then runs once.
+	Then func(context.Context, *Turn[S]) (Next, error)
+
 	// Retry says how often an intent is tried. Zero means once. Each attempt gets the state afresh. After
 	// retry.Permanent there is no other attempt.
 	Retry retry.Policy

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -17,7 +16,7 @@ import (
 
 // dispatch runs the intents. Their state becomes the state of the turn.
 func (x *execution[S]) dispatch(ctx context.Context, next Next) error {
-	if len(next.Intents) > 1 {
+	if len(next.Intents) > 1 || next.each != nil {
 		return x.fanOut(ctx, next)
 	}
 	name := next.Intents[0]
@@ -29,7 +28,7 @@ func (x *execution[S]) dispatch(ctx context.Context, next Next) error {
 			return x.err("intent", err)
 		}
 	}
-	state, err := x.try(ctx, name, start)
+	state, err := x.try(ctx, branch{intent: name}, start)
 	if err != nil {
 		e := x.err("intent", err)
 		e.Intent = name
@@ -41,15 +40,15 @@ func (x *execution[S]) dispatch(ctx context.Context, next Next) error {
 
 // try runs an intent as often as its policy says, each time on a copy of start. If start is nil, there is only one
 // attempt, and it gets the turn's own state.
-func (x *execution[S]) try(ctx context.Context, name string, start json.RawMessage) (state S, err error) {
-	in := x.bot.def.Intents[name]
+func (x *execution[S]) try(ctx context.Context, b branch, start json.RawMessage) (state S, err error) {
+	in := x.bot.def.Intents[b.intent]
 	for attempt := 1; ; attempt++ {
 		if start == nil {
 			state = x.state
 		} else if state, err = decode[S](start); err != nil {
 			return state, err
 		}
-		state, err = x.attempt(ctx, name, attempt, state)
+		state, err = x.attempt(ctx, b, attempt, state)
 		if err == nil || attempt >= in.Retry.Attempts || ctx.Err() != nil || retry.IsPermanent(err) ||
 			errors.Is(err, errStuck) {
 			return state, err
@@ -73,18 +72,18 @@ func (x *execution[S]) pause(ctx context.Context, p retry.Policy, failed int) er
 }
 
 // attempt runs an intent once, unless ctx or the session is over.
-func (x *execution[S]) attempt(ctx context.Context, name string, attempt int, state S) (none S, err error) {
+func (x *execution[S]) attempt(ctx context.Context, b branch, attempt int, state S) (none S, err error) {
 	if err := x.over(ctx); err != nil {
 		return none, err
 	}
-	in := x.bot.def.Intents[name]
-	t := x.turn(name, attempt, state)
-	x.emit(Event{Kind: IntentStarted, Intent: name, Attempt: attempt})
+	in := x.bot.def.Intents[b.intent]
+	t := x.turn(b, attempt, state)
+	x.emit(Event{Kind: IntentStarted, Intent: b.intent, Item: b.number, Attempt: attempt})
 	var start time.Time
 	if x.visit.call.heard() {
 		start = time.Now()
 	}
-	ctx, span := x.tracer.intent(withLine(ctx, t.line), name, attempt)
+	ctx, span := x.tracer.intent(withLine(ctx, t.line), b, attempt)
 	if in.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, in.Timeout, ErrIntentTimeout)
@@ -96,8 +95,8 @@ func (x *execution[S]) attempt(ctx context.Context, name string, attempt int, st
 	endSpan(span, err)
 	if !start.IsZero() {
 		x.emit(Event{
-			Kind: IntentEnded, Intent: name, Attempt: attempt, Usage: x.meter.total(), Took: time.Since(start),
-			Err: logtext.Public(err),
+			Kind: IntentEnded, Intent: b.intent, Item: b.number, Attempt: attempt, Usage: x.meter.total(),
+			Took: time.Since(start), Err: logtext.Public(err),
 		})
 	}
 	if err != nil {
@@ -106,8 +105,8 @@ func (x *execution[S]) attempt(ctx context.Context, name string, attempt int, st
 	return t.State, nil
 }
 
-// fanOut runs several intents at once, each on a copy of the state. A branch that has finished is saved and does not
-// run again. A branch that has failed waits for the others.
+// fanOut runs several branches, Limits.FanOut at once, each on a copy of the state. A branch that has finished is saved
+// and does not run again. A branch that has failed waits for the others.
 func (x *execution[S]) fanOut(ctx context.Context, next Next) error {
 	if err := x.spread(next); err != nil {
 		return x.err("intent", err)
@@ -115,23 +114,7 @@ func (x *execution[S]) fanOut(ctx context.Context, next Next) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	x.worked = true
-	var open []int
-	for i := range next.Intents {
-		if _, done := x.fan.done[i]; !done {
-			open = append(open, i)
-		}
-	}
-	x.fan.open = len(open)
-	var branches sync.WaitGroup
-	for _, i := range open {
-		branches.Go(func() {
-			state, err := x.try(ctx, next.Intents[i], x.fan.start)
-			if x.branchDone(i, state, err) != nil {
-				cancel()
-			}
-		})
-	}
-	branches.Wait()
+	x.runOpen(ctx, cancel)
 	intent, err := x.fan.failure()
 	if x.fan.unsent != nil && !errors.Is(err, errStuck) {
 		return x.err("save", x.fan.unsent)
@@ -144,6 +127,39 @@ func (x *execution[S]) fanOut(ctx context.Context, next Next) error {
 	return x.merge(ctx)
 }
 
+// runOpen runs the branches that have not finished, in their order. It calls cancel if a branch cannot be saved. If ctx
+// ends, the branches that still wait do not start.
+func (x *execution[S]) runOpen(ctx context.Context, cancel func()) {
+	fan := x.fan
+	var open []int
+	for i := range fan.branches {
+		if _, done := fan.done[i]; !done {
+			open = append(open, i)
+		}
+	}
+	fan.open = len(open)
+	var branches sync.WaitGroup
+	slots := make(chan struct{}, min(len(open), x.limits().FanOut))
+	for _, i := range open {
+		slots <- struct{}{}
+		if !fan.startable() {
+			break
+		}
+		if err := x.over(ctx); err != nil {
+			_ = x.branchDone(i, x.state, err) // the error stands for the branches that wait
+			break
+		}
+		branches.Go(func() {
+			defer func() { <-slots }()
+			state, err := x.try(ctx, fan.branches[i], fan.start)
+			if x.branchDone(i, state, err) != nil {
+				cancel()
+			}
+		})
+	}
+	branches.Wait()
+}
+
 // spread begins a fan-out, or goes on with the fan-out that was found. It drops the found branches that do not fit the
 // state.
 func (x *execution[S]) spread(next Next) error {
@@ -151,8 +167,8 @@ func (x *execution[S]) spread(next Next) error {
 	if err != nil {
 		return err
 	}
-	if x.fan == nil || !slices.Equal(x.fan.decided.Next.Intents, next.Intents) {
-		x.fan = newFan(storedFan{Iteration: x.run.payload.Iteration, Next: storeNext(next)})
+	if decided := storeNext(next); x.fan == nil || !x.fan.decided.Next.same(decided) {
+		x.fan = newFan(storedFan{Iteration: x.run.payload.Iteration, Next: decided, ID: x.run.row.Seq})
 	}
 	x.fan.start = start
 	for i, b := range x.fan.done {
@@ -170,21 +186,23 @@ func (x *execution[S]) spread(next Next) error {
 // branchDone notes the end of a branch, and saves the branch while others run.
 func (x *execution[S]) branchDone(i int, state S, err error) error {
 	fan := x.fan
-	b := storedBranch{Intent: fan.decided.Next.Intents[i]}
+	b := storedBranch{Intent: fan.branches[i].intent, Fan: fan.decided.ID}
 	if err == nil {
 		b.Change, err = x.changed(fan.start, state)
 	}
 	if err == nil {
-		err = fits(b.Change.State, x.limits().State)
+		err = fits("state", b.Change.State, x.limits().State)
 	}
 	fan.mu.Lock()
 	defer fan.mu.Unlock()
 	fan.open--
 	if err != nil {
 		fan.failed[i] = err
+		fan.stuck = fan.stuck || errors.Is(err, errStuck)
 		return nil
 	}
 	fan.done[i] = b
+	fan.unsaved = append(fan.unsaved, i)
 	if x.run.inStore && fan.open > 0 && fan.unsent == nil {
 		fan.unsent = x.saveBranches()
 	}
@@ -193,9 +211,13 @@ func (x *execution[S]) branchDone(i int, state S, err error) error {
 
 // merge makes one state of the branches.
 func (x *execution[S]) merge(ctx context.Context) error {
-	branches := make([]change, len(x.fan.decided.Next.Intents))
+	branches := make([]change, len(x.fan.branches))
 	for i := range branches {
 		branches[i] = x.fan.done[i].Change
+		branches[i].by = x.fan.branches[i].String()
+	}
+	if len(branches) == 0 {
+		return nil
 	}
 	var merged S
 	var err error

@@ -12,12 +12,12 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// An Error is the error of every method. Op says how far the turn came and whose failure it is: "intent", "route" and
-// "merge" are the bot's own. A turn that failed is over. If the turn may still settle, the error is ErrIndeterminate,
+// An Error is the error of every method. Op says how far the turn came and whose failure it is: "intent", "route",
+// "then" and "merge" are the bot's own. A turn that failed is over. If the turn may still settle, the error is ErrIndeterminate,
 // ErrSuspended or ErrParked. To find out, repeat the call with the same request id, or call Resume.
 type Error struct {
-	// Op is "input", "claim", "drift", "begin", "adopt", "route", "intent", "merge", "evaluate", "save", "settle", or
-	// the method.
+	// Op is "input", "claim", "drift", "begin", "adopt", "route", "intent", "merge", "evaluate", "then", "save",
+	// "settle", or the method.
 	Op      string
 	Session string
 	Turn    int
@@ -64,9 +64,12 @@ type InputError struct{ Field, Reason string }
 // Error returns the field and the reason.
 func (e *InputError) Error() string { return e.Field + ": " + e.Reason }
 
-// A StateError says that a turn left a state that is larger than Limits.State. The turn has failed, and the session is
-// as it was before.
+// A StateError says that a turn left a state that is larger than Limits.State, or decided to run ForEach of items that
+// are. The turn has failed, and the session is as it was before.
 type StateError struct {
+	// Of is "state" or "items".
+	Of string
+
 	// Size and Limit are in bytes, as Limits.State counts.
 	Size, Limit int
 
@@ -76,8 +79,8 @@ type StateError struct {
 
 // Error returns the size, the limit and the cure.
 func (e *StateError) Error() string {
-	return fmt.Sprintf("state of %d bytes, and Limits.State is %d: %v: keep less in the state, or raise the limit",
-		e.Size, e.Limit, e.Err)
+	return fmt.Sprintf("%s of %d bytes, and Limits.State is %d: %v: keep less in the %s, or raise the limit",
+		e.Of, e.Size, e.Limit, e.Err, e.Of)
 }
 
 // Unwrap returns Err.

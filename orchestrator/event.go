@@ -44,6 +44,9 @@ type Event struct {
 	Turn, Iteration int
 	Intent          string
 
+	// Item is the number of the item that the intent runs for, from 1; see ForEach. 0 means no item.
+	Item int
+
 	// Attempt counts the attempts of the intent. The tokens of an earlier attempt are void.
 	Attempt int
 	Delta   string // Token
@@ -66,12 +69,20 @@ func (ev Event) MarshalJSON() ([]byte, error) {
 	type fields Event
 	type next struct {
 		Intents []string
+		Items   map[string]int `json:",omitempty"`
 		End     bool
+	}
+	var counts map[string]int
+	for name, all := range ev.Next.each {
+		if counts == nil {
+			counts = make(map[string]int)
+		}
+		counts[name] = all.count
 	}
 	return json.Marshal(struct {
 		fields
 		Next next
-	}{fields(ev), next{ev.Next.Intents, ev.Next.End}})
+	}{fields(ev), next{ev.Next.Intents, counts, ev.Next.End}})
 }
 
 // outcome returns the outcome of a turn for metrics and spans. It returns "" if k does not end a turn.

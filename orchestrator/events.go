@@ -91,7 +91,7 @@ func (k *call) emit(ev Event) {
 		return
 	}
 	ev.Session, ev.At = k.session, time.Now()
-	ev.Next.Intents = slices.Clone(ev.Next.Intents)
+	ev.Next = ev.Next.told()
 	if k.watch != nil && !k.watch(ev) {
 		k.listeners.report.dropped("a Stream", k.session, k.unread)
 		k.unread++

@@ -109,7 +109,7 @@ func (x *execution[S]) recall() error {
 }
 
 // turn returns the argument of a function of the bot.
-func (x *execution[S]) turn(intent string, attempt int, state S) *Turn[S] {
+func (x *execution[S]) turn(b branch, attempt int, state S) *Turn[S] {
 	in := x.input
 	in.Data = slices.Clone(in.Data)
 	wired := &struct { // in one piece
@@ -118,22 +118,22 @@ func (x *execution[S]) turn(intent string, attempt int, state S) *Turn[S] {
 	}{
 		Turn[S]{
 			Session: x.visit.own.Grant.Session, Index: x.index, Iteration: x.run.payload.Iteration, RunID: x.run.row.ID,
-			Input: in, State: state, History: x.history, Choices: x.bot.choices, Ran: slices.Clone(x.ran),
+			Input: in, State: state, Item: slices.Clone(b.item), ItemNumber: b.number, History: x.history, Choices: x.bot.choices, Ran: slices.Clone(x.ran),
 			Feedback: x.run.payload.Feedback,
 		},
-		line{meter: &x.meter, home: x, intent: intent, attempt: attempt},
+		line{meter: &x.meter, home: x, intent: b.intent, item: b.number, attempt: attempt},
 	}
 	wired.Turn.line = &wired.line
 	return &wired.Turn
 }
 
-// hook runs Begin, Route or Evaluate on the turn's own state, unless ctx or the session is over.
-func (x *execution[S]) hook(ctx context.Context, fn func(context.Context, *Turn[S]) error) error {
+// hook runs Begin, Route, Evaluate or the Then of an intent on the turn's own state, unless ctx or the session is over.
+func (x *execution[S]) hook(ctx context.Context, intent string, fn func(context.Context, *Turn[S]) error) error {
 	if err := x.over(ctx); err != nil {
 		return err
 	}
 	x.worked = true
-	t := x.turn("", 0, x.state)
+	t := x.turn(branch{intent: intent}, 0, x.state)
 	ctx = withLine(ctx, t.line)
 	defer t.line.end()
 	if err := x.engine().functions.run(ctx, func(ctx context.Context) error { return fn(ctx, t) }); err != nil {

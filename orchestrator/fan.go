@@ -14,20 +14,32 @@ type fan struct {
 	start   json.RawMessage // the state that every branch gets
 	stored  bool            // the snapshot store has the decision
 
+	branches []branch // of the decision, in its order
+
 	mu   sync.Mutex // protects following fields
 	done map[int]storedBranch
 
-	// saved says which branches of done the snapshot store has.
-	saved  map[int]bool
-	failed map[int]error
-	unsent error // the error of a failed save
-	open   int   // branches that are not finished
+	// unsaved are the branches of done that the snapshot store does not have.
+	unsaved []int
+	failed  map[int]error
+	stuck   bool  // a branch has been given up
+	unsent  error // the error of a failed save
+	open    int   // branches that are not finished
 }
 
 func newFan(decided storedFan) *fan {
 	return &fan{
-		decided: decided, done: make(map[int]storedBranch), saved: make(map[int]bool), failed: make(map[int]error),
+		decided: decided, branches: decided.Next.next().branches(),
+		done: make(map[int]storedBranch), failed: make(map[int]error),
 	}
+}
+
+// startable reports whether a branch that waits for others may start: no branch has been given up, and no save has
+// failed.
+func (fan *fan) startable() bool {
+	fan.mu.Lock()
+	defer fan.mu.Unlock()
+	return fan.unsent == nil && !fan.stuck
 }
 
 func branchName(i int) string { return branchPart + strconv.Itoa(i) }
@@ -35,14 +47,35 @@ func branchName(i int) string { return branchPart + strconv.Itoa(i) }
 // failure joins the errors of the branches, in the order of the decision.
 func (fan *fan) failure() (intent string, err error) {
 	var all []error
-	for i, name := range fan.decided.Next.Intents {
-		if err := fan.failed[i]; err != nil {
-			all = append(all, fmt.Errorf("%s: %w", name, err))
-			intent = name
+	for i, b := range fan.branches {
+		err := fan.failed[i]
+		switch {
+		case err == nil:
+			continue
+		case len(all) == 0:
+			intent = b.intent
+		case intent != b.intent:
+			intent = ""
 		}
+		all = append(all, fmt.Errorf("%s: %w", b, err))
 	}
-	if len(all) > 1 {
-		intent = ""
-	}
-	return intent, errors.Join(all...)
+	return intent, joined(all)
 }
+
+// shownErrors is how many errors of branches the text of their joined error has.
+const shownErrors = 10
+
+// joined is errors.Join with a text that stays readable if a thousand branches fail.
+func joined(all []error) error {
+	if len(all) > shownErrors {
+		all = append(all[:shownErrors:shownErrors], restError(all[shownErrors:]))
+	}
+	return errors.Join(all...)
+}
+
+// restError are the errors whose text is left out.
+type restError []error
+
+func (e restError) Error() string { return fmt.Sprintf("and %d branches more", len(e)) }
+
+func (e restError) Unwrap() []error { return e }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -64,7 +65,7 @@ func (x *execution[S]) decide(ctx context.Context) (Next, error) {
 	d := &x.bot.def
 	switch {
 	case x.run.payload.Next != nil:
-		return x.checked(x.run.payload.Next.next())
+		return x.checked(x.run.payload.Next.next(), math.MaxInt) // a process with another Limits.FanOut may have decided it
 	case x.run.payload.Iteration == 0 && d.First != "":
 		return To(d.First), nil
 	case d.Route == nil && len(x.bot.choices) == 1:
@@ -73,20 +74,22 @@ func (x *execution[S]) decide(ctx context.Context) (Next, error) {
 		return Next{}, x.err("route",
 			errors.New("neither Evaluate nor an intent's Next says what follows, and there is no Route"))
 	}
-	next, err := x.ask(ctx, d.Route)
+	next, err := x.ask(ctx, "", d.Route)
 	if err != nil {
 		return Next{}, x.err("route", err)
 	}
 	if next.zero() {
 		return Next{}, x.err("route", errors.New("nothing decided: Route says neither To nor End"))
 	}
-	return x.checked(next)
+	return x.checked(next, x.limits().FanOut)
 }
 
-// ask runs Route or Evaluate.
-func (x *execution[S]) ask(ctx context.Context, fn func(context.Context, *Turn[S]) (Next, error)) (Next, error) {
+// ask runs Route, Evaluate or the Then of an intent.
+func (x *execution[S]) ask(
+	ctx context.Context, intent string, fn func(context.Context, *Turn[S]) (Next, error),
+) (Next, error) {
 	var said Next
-	err := x.hook(ctx, func(ctx context.Context, t *Turn[S]) (err error) {
+	err := x.hook(ctx, intent, func(ctx context.Context, t *Turn[S]) (err error) {
 		said, err = fn(ctx, t)
 		return err
 	})
@@ -96,20 +99,22 @@ func (x *execution[S]) ask(ctx context.Context, fn func(context.Context, *Turn[S
 	return said, nil
 }
 
-// checked drops repetitions, cleans the text that no store accepts, and refuses a decision that cannot run.
-func (x *execution[S]) checked(n Next) (Next, error) {
+// checked drops repetitions, cleans the text that no store accepts, and refuses a decision that cannot run, or that has
+// more than most intents.
+func (x *execution[S]) checked(n Next, most int) (Next, error) {
 	n.Reason = cleanText(n.Reason)
 	if n.End {
-		n.Intents = nil
-		return n, nil
+		return Next{End: true, Reason: n.Reason}, nil
+	}
+	if err := n.checkItems(x.limits().State); err != nil {
+		return n, x.err("route", err)
 	}
 	if name, found := x.engine().identity.unknown(n.Intents); found {
 		return n, x.err("route", logtext.Private(unknownIntent(name)))
 	}
 	n.Intents = distinct(n.Intents)
-	if len(n.Intents) > x.limits().FanOut {
-		return n, x.err("route",
-			fmt.Errorf("%d intents at once, and Limits.FanOut is %d", len(n.Intents), x.limits().FanOut))
+	if len(n.Intents) > most {
+		return n, x.err("route", fmt.Errorf("%d intents at once, and Limits.FanOut is %d", len(n.Intents), most))
 	}
 	return n, nil
 }
@@ -125,7 +130,7 @@ func (x *execution[S]) iterate(ctx context.Context, next Next) (Next, error) {
 	if err := x.dispatch(ctx, next); err != nil {
 		return Next{}, err
 	}
-	x.ran = append(slices.Clip(x.ran), next.Intents...)
+	x.ran = append(slices.Clip(x.ran), next.ran()...)
 	if x.bot.def.Evaluate != nil {
 		x.run.payload.Feedback = ""
 		said, err := x.evaluate(ctx)
@@ -133,17 +138,33 @@ func (x *execution[S]) iterate(ctx context.Context, next Next) (Next, error) {
 			return said, err
 		}
 	}
+	return x.follow(ctx, next.Intents)
+}
+
+// follow returns the union of what the intents say by Next and Then.
+func (x *execution[S]) follow(ctx context.Context, intents []string) (Next, error) {
 	var follows Next
-	for _, name := range next.Intents {
-		said := x.bot.def.Intents[name].Next
-		follows.End = follows.End || said.End
-		follows.Intents = append(follows.Intents, said.Intents...)
+	for _, name := range intents {
+		in := x.bot.def.Intents[name]
+		said := in.Next
+		if in.Then != nil {
+			var err error
+			if said, err = x.ask(ctx, name, in.Then); err != nil {
+				e := x.err("then", err)
+				e.Intent = name
+				return Next{}, e
+			}
+		}
+		follows = follows.And(said)
 	}
-	return follows, nil
+	if follows.zero() {
+		return follows, nil
+	}
+	return x.checked(follows, x.limits().FanOut)
 }
 
 func (x *execution[S]) evaluate(ctx context.Context) (Next, error) {
-	next, err := x.ask(ctx, func(ctx context.Context, t *Turn[S]) (Next, error) {
+	next, err := x.ask(ctx, "", func(ctx context.Context, t *Turn[S]) (Next, error) {
 		next, err := x.bot.def.Evaluate(ctx, t)
 		if err == nil {
 			x.run.payload.Feedback = cleanText(t.Feedback)
@@ -153,7 +174,10 @@ func (x *execution[S]) evaluate(ctx context.Context) (Next, error) {
 	if err != nil {
 		return Next{}, x.err("evaluate", err)
 	}
-	return x.checked(next)
+	if next.zero() {
+		return next, nil
+	}
+	return x.checked(next, x.limits().FanOut)
 }
 
 // step notes a finished iteration. Reasons, which may be long, are not part of every save.
@@ -163,7 +187,9 @@ func (x *execution[S]) step(next Next, took time.Duration, used Usage) {
 		x.reasons[len(x.run.payload.Steps)] = next.Reason
 		next.Reason = ""
 	}
-	step := storedStep{storeNext(next), took.Milliseconds(), storedUsage(used)}
+	decided := storeNext(next)
+	decided.items = nil
+	step := storedStep{decided, took.Milliseconds(), storedUsage(used)}
 	x.run.payload.Steps = append(x.run.payload.Steps, step)
 	x.fan, x.run.payload.Next = nil, nil
 }

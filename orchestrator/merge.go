@@ -16,6 +16,9 @@ import (
 type change struct {
 	Fields []string        `json:"fields,omitempty"`
 	State  json.RawMessage `json:"state,omitempty"`
+
+	// by names the branch, in the error of a conflict.
+	by string
 }
 
 // changes compares the state that a branch returned with the state that it was given.
@@ -67,16 +70,17 @@ func onto[S any](state S, c change) (S, error) {
 // mergeChanges applies the changes of the branches to base. If two branches changed the same field, it is a conflict,
 // even if they agree: each may have counted one up.
 func mergeChanges[S any](base S, branches []change) (S, error) {
-	changed := make(map[string]bool)
+	changed := make(map[string]string)
 	for _, c := range branches {
 		for _, name := range c.Fields {
+			by, twice := changed[name]
 			switch {
-			case changed[name] && name == "":
-				return base, fmt.Errorf("%w: the state", ErrMerge)
-			case changed[name]:
-				return base, fmt.Errorf("%w: %q", ErrMerge, name)
+			case twice && name == "":
+				return base, fmt.Errorf("%w: the state, by %s and %s", ErrMerge, by, c.by)
+			case twice:
+				return base, fmt.Errorf("%w: %q, by %s and %s", ErrMerge, name, by, c.by)
 			}
-			changed[name] = true
+			changed[name] = c.by
 		}
 		var err error
 		if base, err = onto(base, c); err != nil {

@@ -147,6 +147,12 @@ func (d *Definition[S]) intentFaults(name string) []string {
 	if in.Retry.Attempts < 0 {
 		add("Retry.Attempts is negative")
 	}
+	if in.Then != nil && !in.Next.zero() {
+		add("Next and Then: one of them says what follows")
+	}
+	if in.Next.fault != nil {
+		add("Next: %v", in.Next.fault)
+	}
 	for _, next := range in.Next.Intents {
 		if _, known := d.Intents[next]; !known {
 			add("Next %q is no intent", next)
@@ -154,6 +160,9 @@ func (d *Definition[S]) intentFaults(name string) []string {
 	}
 	if len(in.Next.Intents) > 0 && !d.Iterate {
 		add("Next without Iterate: one dispatch is a turn")
+	}
+	if in.Then != nil && !d.Iterate {
+		add("Then without Iterate: one dispatch is a turn")
 	}
 	return faults
 }
@@ -171,9 +180,9 @@ func (d *Definition[S]) routingFaults() []string {
 		faults = append(faults, "neither First nor Route says which of several intents runs")
 	}
 	if d.Iterate && d.Evaluate == nil && slices.ContainsFunc(
-		slices.Collect(maps.Values(d.Intents)), func(in Intent[S]) bool { return in.Next.zero() },
+		slices.Collect(maps.Values(d.Intents)), func(in Intent[S]) bool { return in.Next.zero() && in.Then == nil },
 	) {
-		faults = append(faults, "Iterate, and neither Route, Evaluate nor every intent's Next says what follows")
+		faults = append(faults, "Iterate, and neither Route, Evaluate nor every intent's Next or Then says what follows")
 	}
 	return faults
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -16,9 +17,13 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// payloadVersion is the version of the documents that this package writes into Payload. A run of another version is not
-// touched.
-const payloadVersion = 1
+// The versions of the documents that this package writes into Payload. A process leaves a run of a later version alone.
+const (
+	payloadVersion = 1
+
+	// itemsVersion is for a run that has decided to run for items. A process that knows no items must not take it up.
+	itemsVersion = 2
+)
 
 // A runPayload is the decoded Payload of a run. A resume knows nothing else of the run.
 type runPayload struct {
@@ -55,9 +60,18 @@ type storedInput struct {
 
 type storedNext struct {
 	Intents []string `json:"to,omitempty"`
-	End     bool     `json:"end,omitempty"`
-	Reason  string   `json:"why,omitempty"`
+
+	// Each counts the items of the intents that run for items.
+	Each   map[string]int `json:"each,omitempty"`
+	End    bool           `json:"end,omitempty"`
+	Reason string         `json:"why,omitempty"`
+
+	// items are the items of a decision. They are a part of their own; see itemsPart. A step has none.
+	items itemLists
 }
+
+// itemLists are the items of a decision, by intent.
+type itemLists map[string][]json.RawMessage
 
 type storedUsage struct {
 	Input  int     `json:"in,omitempty"`
@@ -73,16 +87,22 @@ type storedStep struct {
 
 // The parts of a run that are stored beside its payload.
 const (
-	usagePart  = "usage"   // a storedUsage: the usage since the payload was saved
-	statePart  = "state"   // the State of a runPayload, if it is too large to share a document with the input
-	fanPart    = "fan"     // a storedFan
-	branchPart = "branch " // a storedBranch, by its place in the decision
+	usagePart  = "usage"     // a storedUsage: the usage since the payload was saved
+	statePart  = "state"     // the State of a runPayload, if it is too large to share a document with the input
+	itemsPart  = "items"     // the itemLists of the decision in a runPayload
+	fanPart    = "fan"       // a storedFan
+	fanItems   = "fan items" // the itemLists of a storedFan, unless the payload's decision has the same
+	branchPart = "branch "   // a storedBranch, by its place in the decision
 )
 
 // A storedFan is a fan-out in progress. The finished branches have parts of their own.
 type storedFan struct {
 	Iteration int        `json:"iteration"`
 	Next      storedNext `json:"next"`
+
+	// ID tells the fan-outs of a run apart, and OwnItems says that fanItems belongs to this one.
+	ID       int64 `json:"id,omitempty"`
+	OwnItems bool  `json:"items,omitempty"`
 
 	// State is the state that every branch gets; nil if it is the state of the run.
 	State json.RawMessage `json:"state,omitempty"`
@@ -91,15 +111,95 @@ type storedFan struct {
 // A storedBranch is a finished branch. It does not run again.
 type storedBranch struct {
 	Intent string `json:"intent"`
+
+	// Fan is the ID of the storedFan. A branch that an earlier fan-out of the iteration has left is not of this one.
+	Fan    int64  `json:"fan,omitempty"`
 	Change change `json:"change"`
 }
 
 // inlineState is how large a state may be to share the payload with the input.
 const inlineState = 1 << 20
 
-func storeNext(n Next) storedNext { return storedNext(n) }
+func storeNext(n Next) storedNext {
+	stored := storedNext{Intents: n.Intents, End: n.End, Reason: n.Reason}
+	if n.each == nil {
+		return stored
+	}
+	stored.Each, stored.items = make(map[string]int), make(itemLists)
+	for name, all := range n.each {
+		stored.Each[name], stored.items[name] = all.count, all.raw
+	}
+	return stored
+}
 
-func (n storedNext) next() Next { return Next(n) }
+func (n storedNext) next() Next {
+	next := Next{Intents: n.Intents, End: n.End, Reason: n.Reason}
+	for name, count := range n.Each {
+		if next.each == nil {
+			next.each = make(map[string]items)
+		}
+		next.each[name] = items{count, n.items[name]}
+	}
+	return next
+}
+
+// same reports whether two decisions run the same branches.
+func (n storedNext) same(m storedNext) bool {
+	return slices.Equal(n.Intents, m.Intents) && n.items.same(m.items)
+}
+
+func (all itemLists) same(others itemLists) bool {
+	return maps.EqualFunc(all, others, func(a, b []json.RawMessage) bool {
+		return slices.EqualFunc(a, b, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) })
+	})
+}
+
+// encode writes the items without the escapes that JSON does not demand.
+func (all itemLists) encode() (json.RawMessage, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(map[string][]json.RawMessage(all))
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
+// mostItems bounds the items of one decision. Each is a branch with a part of its own in the saved run.
+const mostItems = 10_000
+
+// checkItems refuses a decision whose items no saved run would keep.
+func (n Next) checkItems(limit int) error {
+	if n.fault != nil || n.each == nil {
+		return n.fault
+	}
+	count := 0
+	for _, all := range n.each {
+		count += all.count
+	}
+	if count > mostItems {
+		return fmt.Errorf("ForEach: %d items, and %d is the most: run them over several iterations", count, mostItems)
+	}
+	raw, err := storeNext(n).items.encode()
+	if err != nil {
+		return err
+	}
+	return fits("items", raw, limit)
+}
+
+// fill gives a decision its items. It reports whether they are the items that the decision counts.
+func (n *storedNext) fill(all itemLists) bool {
+	if len(n.Each) != len(all) {
+		return false
+	}
+	for name, count := range n.Each {
+		if found, ok := all[name]; !ok || len(found) != count || !slices.Contains(n.Intents, name) {
+			return false
+		}
+	}
+	if len(all) > 0 {
+		n.items = all
+	}
+	return true
+}
 
 // encode writes the same value as json.Marshal, at less cost. json.Marshal spends more on a run than on its state.
 func (s runPayload) encode() json.RawMessage {
@@ -147,6 +247,13 @@ func (n storedNext) write(w *writer) {
 		}
 		w.closeList()
 	}
+	if len(n.Each) > 0 {
+		w.open("each")
+		for _, name := range slices.Sorted(maps.Keys(n.Each)) {
+			w.count(name, n.Each[name])
+		}
+		w.close()
+	}
 	if n.End {
 		w.raw("end", json.RawMessage("true"))
 	}
@@ -179,13 +286,26 @@ func writeSteps(w *writer, all []storedStep) {
 	w.closeList()
 }
 
-// documents returns the payload of s. If the state is larger than inline, the state is a part beside the payload.
-func (s runPayload) documents(inline int) (payload json.RawMessage, parts map[string]json.RawMessage) {
+// documents returns the payload of s. If the state is larger than inline, the state is a part beside the payload. The
+// items of the decision always are.
+func (s runPayload) documents(inline int) (payload json.RawMessage, parts map[string]json.RawMessage, err error) {
+	s.V = payloadVersion
+	if s.Next != nil && s.Next.Each != nil {
+		s.V = itemsVersion
+		raw, err := s.Next.items.encode()
+		if err != nil {
+			return nil, nil, err
+		}
+		parts = map[string]json.RawMessage{itemsPart: raw}
+	}
 	if len(s.State) > inline {
-		parts = map[string]json.RawMessage{statePart: s.State}
+		if parts == nil {
+			parts = make(map[string]json.RawMessage)
+		}
+		parts[statePart] = s.State
 		s.State = nil
 	}
-	return s.encode(), parts
+	return s.encode(), parts, nil
 }
 
 // readPayload returns the decoded Payload of r. If a later version of this package wrote r, readPayload returns a
@@ -195,9 +315,9 @@ func readPayload(r snapshot.Run) (runPayload, error) {
 	if err := json.Unmarshal(r.Payload, &version); err != nil {
 		return runPayload{}, damagedRun(r, "payload: %w", unread(err))
 	}
-	if version.V > payloadVersion {
+	if version.V > itemsVersion {
 		return runPayload{}, &DriftError{
-			Saved: "payload version " + strconv.Itoa(version.V), Current: strconv.Itoa(payloadVersion),
+			Saved: "payload version " + strconv.Itoa(version.V), Current: strconv.Itoa(itemsVersion),
 		}
 	}
 	var saved runPayload
@@ -208,15 +328,15 @@ func readPayload(r snapshot.Run) (runPayload, error) {
 	case saved.V < 1 || saved.Born < 1 || saved.Iteration < 0:
 		return runPayload{}, damagedRun(r, "payload: version %d, born %d, iteration %d",
 			saved.V, saved.Born, saved.Iteration)
-	case saved.Next != nil && !saved.Next.intact(1):
+	case saved.Next != nil && !saved.Next.intact():
 		return runPayload{}, damagedRun(r, "payload: the decision names no intent")
 	}
 	return saved, nil
 }
 
-// intact reports whether n is a decision for at least so many intents. The end of a turn is never stored as a decision.
-func (n storedNext) intact(least int) bool {
-	return !n.End && len(distinct(n.Intents)) >= least && !slices.Contains(n.Intents, "")
+// intact reports whether n is a decision for intents. The end of a turn is never stored as a decision.
+func (n storedNext) intact() bool {
+	return !n.End && len(n.Intents) > 0 && !slices.Contains(n.Intents, "")
 }
 
 // distinct returns names in their order, each once.

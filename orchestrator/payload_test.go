@@ -84,6 +84,12 @@ func someNext(t *rapid.T) storedNext {
 	for range rapid.IntRange(0, 3).Draw(t, "intents") {
 		n.Intents = append(n.Intents, word(t))
 	}
+	for range rapid.IntRange(0, 3).Draw(t, "items") {
+		if n.Each == nil {
+			n.Each = make(map[string]int)
+		}
+		n.Each[word(t)] = rapid.IntRange(0, 3).Draw(t, "count")
+	}
 	return n
 }
 

@@ -131,7 +131,7 @@ func (o *Orchestrator[S]) Watching(ctx context.Context, every, d time.Duration) 
 func (o *Orchestrator[S]) kin(every time.Duration) string {
 	d := &o.engine.identity
 	return digest(d.signature, d.version, fmt.Sprint(
-		payloadVersion, every, o.engine.options.Snapshots != nil, d.migrates, o.def.Deliver != nil))
+		itemsVersion, every, o.engine.options.Snapshots != nil, d.migrates, o.def.Deliver != nil))
 }
 
 // due reports whether a drain has something to do with a run.

@@ -65,7 +65,7 @@ func (x *execution[S]) load() error {
 	x.input = payload.Input.input(x.run.row.RequestID)
 	x.meter.used = Usage(used)
 	for _, s := range payload.Steps {
-		x.ran = append(x.ran, s.Intents...)
+		x.ran = append(x.ran, s.next().ran()...)
 	}
 	switch {
 	case payload.State != nil:

@@ -45,10 +45,14 @@ func (r *run) begin(ctx context.Context, used storedUsage) (found *snapshot.Run,
 	r.payload.Usage = used
 	r.row.Fence = r.slot.own.Grant.Fence
 	row := r.row
-	row.Payload, row.Parts = r.payload.documents(inlineState)
+	if row.Payload, row.Parts, err = r.payload.documents(inlineState); err != nil {
+		return nil, err
+	}
 	// Begin is asked once, so what a store would refuse is divided before.
 	if r.payload.State != nil && !certain(row.Payload, jsonvalue.MaxSize) && jsonvalue.Check(row.Payload) != nil {
-		row.Payload, row.Parts = r.payload.documents(0)
+		if row.Payload, row.Parts, err = r.payload.documents(0); err != nil {
+			return nil, err
+		}
 	}
 	found, err = r.slot.begin(ctx, row)
 	if err == nil && found == nil {
@@ -59,15 +63,19 @@ func (r *run) begin(ctx context.Context, used storedUsage) (found *snapshot.Run,
 }
 
 // put saves the run with its current decision, steps and state, in place of everything that was saved before.
-func (r *run) put(ctx context.Context, used storedUsage, change func(*snapshot.Run)) error {
+func (r *run) put(ctx context.Context, used storedUsage, change func(*snapshot.Run)) (err error) {
 	row := r.row
 	change(&row)
 	r.payload.Usage = used
-	row.Payload, row.Parts = r.payload.documents(inlineState)
-	err := r.write(ctx, row, r.payload, used)
-	if invalid(err) && r.payload.State != nil && row.Parts == nil { // too large for one document may fit into two
-		row.Payload, row.Parts = r.payload.documents(0)
-		err = r.write(ctx, row, r.payload, used)
+	if row.Payload, row.Parts, err = r.payload.documents(inlineState); err != nil {
+		return err
+	}
+	err = r.write(ctx, row, r.payload, used)
+	// A payload that is too large for one document may fit into two.
+	if invalid(err) && r.payload.State != nil && row.Parts[statePart] == nil {
+		if row.Payload, row.Parts, err = r.payload.documents(0); err == nil {
+			err = r.write(ctx, row, r.payload, used)
+		}
 	}
 	if err != nil {
 		return err
@@ -127,6 +135,9 @@ func (r *run) load(d *identity) (storedUsage, error) {
 	if r.payload.State == nil {
 		r.payload.State = r.parts[statePart]
 	}
+	if err := r.loadItems(r.payload.Next, itemsPart); err != nil {
+		return storedUsage{}, err
+	}
 	used, err := storedPart(r, usagePart, r.payload.Usage)
 	if err != nil {
 		return storedUsage{}, err
@@ -142,12 +153,20 @@ func (r *run) loadFan(d *identity) (*fan, error) {
 	if err != nil || found.Iteration != r.payload.Iteration {
 		return nil, err
 	}
-	if !found.Next.intact(2) || !d.knows(found.Next.Intents) {
-		return nil, damagedRun(r.row, "part %q: no decision for several intents", fanPart)
+	if several := found.Next.Each != nil || len(distinct(found.Next.Intents)) > 1; !several || !found.Next.intact() ||
+		!d.knows(found.Next.Intents) {
+		return nil, damagedRun(r.row, "part %q: no decision for several intents or items", fanPart)
+	}
+	items := itemsPart
+	if found.OwnItems {
+		items = fanItems
+	}
+	if err := r.loadItems(&found.Next, items); err != nil {
+		return nil, err
 	}
 	fan := newFan(found)
 	fan.stored = true
-	for i, intent := range found.Next.Intents {
+	for i, want := range fan.branches {
 		b, err := storedPart(r, branchName(i), storedBranch{})
 		if err == nil && len(b.Change.Fields) > 0 && len(b.Change.State) == 0 {
 			err = damagedRun(r.row, "part %q: fields without a state", branchName(i))
@@ -155,12 +174,23 @@ func (r *run) loadFan(d *identity) (*fan, error) {
 		if err != nil {
 			return nil, err
 		}
-		if b.Intent == intent { // another version may have put another branch in this place
+		if b.Intent == want.intent && b.Fan == found.ID { // another version may have put another branch in this place
 			fan.done[i] = b
-			fan.saved[i] = true
 		}
 	}
 	return fan, nil
+}
+
+// loadItems gives a decision the items in a part.
+func (r *run) loadItems(n *storedNext, part string) error {
+	if n == nil || n.Each == nil {
+		return nil
+	}
+	all, err := storedPart(r, part, itemLists{})
+	if err == nil && !n.fill(all) {
+		err = damagedRun(r.row, "part %q: not the items of the decision", part)
+	}
+	return err
 }
 
 // storedPart decodes a part of a run; absent is returned if the run has no such part.

@@ -111,12 +111,12 @@ func encodeState[S any](state *S, limits Limits) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return raw, fits(raw, limits.State)
+	return raw, fits("state", raw, limits.State)
 }
 
-// fits returns a *StateError for a state that is larger than the limit. If no store accepts a state for another reason,
-// the store refuses it.
-func fits(state []byte, limit int) error {
+// fits returns a *StateError for a state, or items, that are larger than the limit. If no store accepts them for
+// another reason, the store refuses them.
+func fits(of string, state []byte, limit int) error {
 	if certain(state, limit) {
 		return nil
 	}
@@ -128,5 +128,5 @@ func fits(state []byte, limit int) error {
 	if bad != nil {
 		return nil //nolint:nilerr // the store says so
 	}
-	return &StateError{Size: size, Limit: limit, Err: err}
+	return &StateError{Of: of, Size: size, Limit: limit, Err: err}
 }

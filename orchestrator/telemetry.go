@@ -25,6 +25,7 @@ const (
 	attrResumed      = attribute.Key("holdfast.resumed")
 	attrIteration    = attribute.Key("holdfast.iteration")
 	attrIntent       = attribute.Key("holdfast.intent")
+	attrItem         = attribute.Key("holdfast.item")
 	attrAttempt      = attribute.Key("holdfast.attempt")
 	attrOutcome      = attribute.Key("holdfast.outcome")
 )
@@ -106,12 +107,15 @@ func (t *tracer) iteration(ctx context.Context, n int) (context.Context, trace.S
 }
 
 // intent opens a span within the span of an iteration. The span is nil if the turn is not traced.
-func (t *tracer) intent(ctx context.Context, name string, attempt int) (context.Context, trace.Span) {
+func (t *tracer) intent(ctx context.Context, b branch, attempt int) (context.Context, trace.Span) {
 	if t.t == nil {
 		return ctx, nil
 	}
-	return t.t.Start(ctx, "orchestrator.intent",
-		trace.WithAttributes(attrIntent.String(name), attrAttempt.Int(attempt)))
+	attrs := []attribute.KeyValue{attrIntent.String(b.intent), attrAttempt.Int(attempt)}
+	if b.number > 0 {
+		attrs = append(attrs, attrItem.Int(b.number))
+	}
+	return t.t.Start(ctx, "orchestrator.intent", trace.WithAttributes(attrs...))
 }
 
 // end closes the span of the turn.

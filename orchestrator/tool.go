@@ -162,7 +162,7 @@ func tokensTo(l *line) *CallOptions {
 	}
 	return &CallOptions{OnEvent: func(ev Event) {
 		if ev.Kind == Token {
-			l.emit(Event{Kind: Token, Intent: l.intent, Attempt: l.attempt, Delta: ev.Delta})
+			l.emit(Event{Kind: Token, Intent: l.intent, Item: l.item, Attempt: l.attempt, Delta: ev.Delta})
 		}
 	}}
 }

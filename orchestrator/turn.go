@@ -20,8 +20,13 @@ type Turn[S any] struct {
 	RunID            string
 	Input            Input
 	State            S
-	History          []message.Message // from Options.History; read-only
-	Choices          []Choice          // the intents by name; read-only
+
+	// Item is the item of ForEach that the intent runs for, as JSON; the function Item decodes it. ItemNumber counts
+	// the items of the intent in this iteration, from 1. A resume and a retry see the same number.
+	Item       json.RawMessage
+	ItemNumber int
+	History    []message.Message // from Options.History; read-only
+	Choices    []Choice          // the intents by name; read-only
 
 	// Ran are the intents that ran in this turn, oldest first.
 	Ran      []string
@@ -41,6 +46,7 @@ type line struct {
 	meter   *meter
 	home    home
 	intent  string
+	item    int
 	attempt int
 
 	// inCtx is how a Tool finds the line. If it is nil, a Tool cannot find the line.
@@ -130,7 +136,9 @@ func (m *meter) kill() {
 // Emit sends a token to the listeners of this turn: its Stream, OnEvent and the handlers of Subscribe.
 func (t *Turn[S]) Emit(delta string) {
 	if t.line != nil {
-		t.line.emit(Event{Kind: Token, Intent: t.line.intent, Attempt: t.line.attempt, Delta: delta})
+		t.line.emit(Event{
+			Kind: Token, Intent: t.line.intent, Item: t.line.item, Attempt: t.line.attempt, Delta: delta,
+		})
 	}
 }
 
@@ -155,7 +163,7 @@ func (t *Turn[S]) Usage() Usage {
 	return t.usage
 }
 
-// Logger returns a logger that carries orchestrator, session, turn, run and intent.
+// Logger returns a logger that carries orchestrator, session, turn, run, intent and the number of the item.
 func (t *Turn[S]) Logger() *slog.Logger {
 	if t.line == nil {
 		return slog.Default()
@@ -163,6 +171,9 @@ func (t *Turn[S]) Logger() *slog.Logger {
 	l := t.line.home.logger().With("session", t.Session, "turn", t.Index, "run", t.RunID)
 	if t.line.intent != "" {
 		l = l.With("intent", t.line.intent)
+	}
+	if t.line.item > 0 {
+		l = l.With("item", t.line.item)
 	}
 	return l
 }

@@ -49,6 +49,14 @@ func (w *writer) number(name string, n int64) {
 	}
 }
 
+// count writes a member whose name may hold any character, and whose value may be 0.
+func (w *writer) count(name string, n int) {
+	w.next()
+	w.quote(name)
+	w.buf = append(w.buf, ':')
+	w.buf = strconv.AppendInt(w.buf, int64(n), 10)
+}
+
 // fraction leaves out values that JSON has no number for.
 func (w *writer) fraction(name string, f float64) {
 	if f != 0 && !math.IsNaN(f) && !math.IsInf(f, 0) {

@@ -154,7 +154,7 @@ func testDamaged(t *testing.T, change func(map[string]any), parts map[string]str
 func TestStoredByLaterVersion(t *testing.T) {
 	w := newWorld()
 	w.crash(t, steps, Input{Text: "a"})
-	w.edit(t, "steps", func(doc map[string]any) { doc["v"], doc["next"] = 2, "something else" }, nil)
+	w.edit(t, "steps", func(doc map[string]any) { doc["v"], doc["next"] = 3, "something else" }, nil)
 	_, err := w.start(t, steps(nil), Options{}).Resume(t.Context(), "s", nil)
 	if _, ok := errors.AsType[*orchestrator.DriftError](err); !ok || errors.Is(err, snapshot.ErrDamaged) {
 		t.Errorf("got %v", err)
