@@ -22,11 +22,12 @@
 // A repeated request delivers nothing that is owed. Any other run in flight is handled first, as Options.OnInterrupted
 // says. If the run in flight has the call's request id and input, the call finishes that run.
 //
-// The first of these that has an opinion decides what runs next: Evaluate, the intents' Next, First (at the start),
-// Route. If several intents of a fan-out have a Next, the union of them runs, in the order in which the intents were
-// dispatched. If one of them is End, the turn ends. An intent that is named twice runs once.
+// The first of these that has an opinion decides what runs next: Evaluate, the intents' Next or Then, First (at the
+// start), Route. If several intents of a fan-out have a Next, the union of them runs, in the order in which the intents
+// were dispatched. If one of them is End, the turn ends. An intent that is named twice runs once. [ForEach] runs an
+// intent once for each of several items.
 //
-// Begin, the intents, Route and Evaluate may change State. If an attempt or a branch fails, its changes to State are
+// Begin, the intents, Route, Evaluate and Then may change State. If an attempt or a branch fails, its changes to State are
 // gone.
 //
 // # Errors
@@ -52,7 +53,7 @@
 //	ErrTooManyStuck     a thousand functions of the bot ignore the end of their context: restart the process
 //	ErrNoSession        a Tool without a session function was called outside a turn
 //	*InputError         the input cannot be taken
-//	*StateError         the turn left a state that is larger than Limits.State
+//	*StateError         the turn left a state, or items of ForEach, larger than Limits.State
 //	*DriftError         a stored row was written by another definition, and there is no Migrate
 //	*PanicError         a function of the bot panicked
 //	lock.Err…           with ErrIndeterminate: why the session was lost

@@ -87,6 +87,9 @@ func (n Next) told() Next {
 
 // ran returns the intents of a decision that have run. An intent without items has not.
 func (n Next) ran() []string {
+	if n.each == nil {
+		return n.Intents
+	}
 	return slices.DeleteFunc(slices.Clone(n.Intents), func(intent string) bool {
 		count, each := n.Items(intent)
 		return each && count == 0

@@ -41,6 +41,7 @@ type (
 type bot struct {
 	iterate  bool // a, b beside c, d; else a
 	fan      bool // Route, then b beside c
+	items    bool // b and c are items of e, instead of intents
 	bare     bool // without Begin
 	deliver  bool
 	volatile bool // without a snapshot store
@@ -75,10 +76,30 @@ func (p *process) definition() orchestrator.Definition[State] {
 		d.Intents = orchestrator.Intents[State]{"a": a, "b": b, "c": c, "d": p.intent("d", appendLog)}
 		d.Iterate, d.Evaluate = true, p.evaluate
 	}
+	if p.bot.items {
+		delete(d.Intents, "b")
+		delete(d.Intents, "c")
+		runs := orchestrator.Intents[State]{"b": b, "c": c}
+		if a, iterates := d.Intents["a"]; iterates {
+			a.Next, a.Then = next{}, func(context.Context, *Turn) (next, error) { return p.branches(), nil }
+			d.Intents["a"] = a
+		}
+		d.Intents["e"] = orchestrator.Intent[State]{Run: func(ctx context.Context, t *Turn) error {
+			return runs[orchestrator.Item[string](t)].Run(ctx, t)
+		}}
+	}
 	if p.bot.deliver {
 		d.Deliver = p.deliver
 	}
 	return d
+}
+
+// branches is the decision to run b beside c.
+func (p *process) branches() next {
+	if p.bot.items {
+		return orchestrator.ForEach("e", "b", "c")
+	}
+	return orchestrator.To("b", "c")
 }
 
 // wants returns the state that a settled turn makes of s.
@@ -161,7 +182,7 @@ func (p *process) route(ctx context.Context, t *Turn) (said next, err error) {
 	err = p.function(ctx, t.RunID, "Route", func() error {
 		said = orchestrator.To("a")
 		if p.bot.fan {
-			said = orchestrator.To("b", "c")
+			said = p.branches()
 			appendLog(&t.State, t.RunID+" routes by "+p.name)
 		}
 		if t.Input.Text == short {

