@@ -21,7 +21,10 @@ type backlog struct {
 	most int // events that may wait; 0 means mostWaiting
 
 	// ends says that an event that ends a turn is never dropped.
-	ends    bool
+	ends bool
+
+	// eager says that tokens are joined from the first one on.
+	eager   bool
 	waiting []queued
 	text    int // bytes of the waiting tokens
 	dropped int // since an event was last let in
@@ -36,14 +39,15 @@ type queued struct {
 // push reports whether ev was let in.
 func (b *backlog) push(ev Event) bool {
 	if b.full(ev) {
-		b.dropped++
+		b.dropped += 1 + ev.Dropped
 		return false
 	}
 	b.text += len(ev.Delta)
-	if ev.Kind == Token && b.dropped == 0 && len(b.waiting) >= b.limit()/4 && b.join(ev) {
+	if ev.Kind == Token && b.dropped+ev.Dropped == 0 && (b.eager || len(b.waiting) >= b.limit()/4) && b.join(ev) {
 		return true
 	}
-	ev.Dropped, b.dropped = b.dropped, 0
+	ev.Dropped += b.dropped // an event of another backlog may say already how many are missing before it
+	b.dropped = 0
 	b.waiting = append(b.waiting, queued{event: ev})
 	return true
 }
@@ -113,6 +117,16 @@ func (b *backlog) pop() (Event, bool) {
 	}
 	b.text -= len(q.event.Delta)
 	return q.event, true
+}
+
+// each calls f for the waiting events, the oldest first, and leaves them.
+func (b *backlog) each(f func(Event)) {
+	for _, q := range b.waiting {
+		if q.more != nil {
+			q.event.Delta = string(q.more)
+		}
+		f(q.event)
+	}
 }
 
 // discard drops the waiting events, and returns how many there were.

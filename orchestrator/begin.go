@@ -40,6 +40,7 @@ func (x *execution[S]) name() {
 	} else if x.run.row.ID == "" {
 		x.run.row.ID = own.Grant.Fence.Nonce // unique and no secret; a claim begins one such run at most
 	}
+	x.visit.mine = x.run.row.ID
 }
 
 // open builds the turn and saves the run as in flight. If a run is in flight already, open returns that run.

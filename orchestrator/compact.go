@@ -101,8 +101,9 @@ func (v *visit) summarize(ctx context.Context, r Range) error {
 	if err != nil {
 		return err
 	}
-	v.call.emit(Event{
-		Kind: Compacted, RunID: v.newest.RunID, Turn: v.newest.Turn, Usage: said, Took: time.Since(start),
+	v.emit(Event{
+		Kind: Compacted, RequestID: v.newest.RequestID, RunID: v.newest.RunID, Turn: v.newest.Turn, Usage: said,
+		Took: time.Since(start),
 	})
 	err = v.mark(checkpoint.Marks{Summarized: r.Through + 1})
 	if err == nil {

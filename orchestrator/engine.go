@@ -36,6 +36,7 @@ type engine struct {
 	stops     atomic.Int64
 	functions functions
 	listeners listeners
+	leaders   leaders
 	late      lateSummaries
 	meters    meters
 }

@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"encoding/json"
+	"math"
 	"time"
 )
 
@@ -20,7 +21,7 @@ const (
 	// IntentEnded with Err set says that the attempt failed. Another attempt may follow.
 	IntentEnded EventKind = "intent.ended"
 
-	// Delivered may also be of an earlier turn that was owed.
+	// Delivered may also be of an earlier turn that was owed; see CallOptions.Earlier.
 	Delivered     EventKind = "delivered"
 	Compacted     EventKind = "compacted"
 	TurnSettled   EventKind = "turn.settled"
@@ -36,11 +37,24 @@ const (
 )
 
 // An Event can be sent to a browser as JSON. It holds names, ids and numbers, and in Delta the tokens that the bot
-// emits. It never holds state, input or history. Err and the Reason of Next may repeat what a user said: they are not
-// in the JSON.
+// emits. It never holds state, input, items or history. Err and the Reason of Next may repeat what a user said: they are
+// not in the JSON.
+//
+// The JSON has the members kind, session, request, run, seq, turn, iteration, intent, item, attempt, delta, next (with
+// intents, items and end), usage (with input, output and cost), ms, at and dropped. A member that is 0 or empty is left
+// out.
 type Event struct {
-	Kind            EventKind
-	Session, RunID  string
+	Kind           EventKind
+	Session, RunID string
+
+	// RequestID is that of the input whose run RunID is.
+	RequestID string
+
+	// Seq counts the events of the run in this process, from 1. A gap is as many events as were joined or dropped: a
+	// token to which later ones were joined has the Seq of the first. If another call or another process goes on with
+	// the run, it counts anew. 0 means that the event is of no run.
+	Seq int
+
 	Turn, Iteration int
 	Intent          string
 
@@ -50,7 +64,7 @@ type Event struct {
 	// Attempt counts the attempts of the intent. The tokens of an earlier attempt are void.
 	Attempt int
 	Delta   string // Token
-	Next    Next   // Routed
+	Next    Next   // Routed; without the items
 	Usage   Usage
 	Took    time.Duration
 	At      time.Time
@@ -58,31 +72,94 @@ type Event struct {
 	// Dropped counts the events before this one that were dropped, because the handler or reader was too slow. Most are
 	// tokens.
 	Dropped int
-	Err     error `json:"-"`
+	Err     error
 
 	// replayed marks the TurnSettled of a turn that had settled before.
 	replayed bool
+
+	// earlier marks an event of another turn than the one that the call is for.
+	earlier bool
 }
 
-// MarshalJSON leaves out Err and the Reason of Next, which are not for a browser.
+// eventJSON is an Event in JSON.
+type eventJSON struct {
+	Kind      EventKind  `json:"kind"`
+	Session   string     `json:"session,omitempty"`
+	RequestID string     `json:"request,omitempty"`
+	RunID     string     `json:"run,omitempty"`
+	Seq       int        `json:"seq,omitempty"`
+	Turn      int        `json:"turn,omitempty"`
+	Iteration int        `json:"iteration,omitempty"`
+	Intent    string     `json:"intent,omitempty"`
+	Item      int        `json:"item,omitempty"`
+	Attempt   int        `json:"attempt,omitempty"`
+	Delta     string     `json:"delta,omitempty"`
+	Next      nextJSON   `json:"next,omitzero"`
+	Usage     usageJSON  `json:"usage,omitzero"`
+	Took      float64    `json:"ms,omitempty"`
+	At        *time.Time `json:"at,omitempty"`
+	Dropped   int        `json:"dropped,omitempty"`
+}
+
+type nextJSON struct {
+	Intents []string       `json:"intents,omitempty"`
+	Items   map[string]int `json:"items,omitempty"`
+	End     bool           `json:"end,omitempty"`
+}
+
+// IsZero reports whether n says nothing.
+func (n nextJSON) IsZero() bool { return len(n.Intents) == 0 && !n.End }
+
+type usageJSON struct {
+	Input  int     `json:"input,omitempty"`
+	Output int     `json:"output,omitempty"`
+	Cost   float64 `json:"cost,omitempty"`
+}
+
+// MarshalJSON returns the JSON of the event, for a browser. It leaves out Err and the Reason of Next.
 func (ev Event) MarshalJSON() ([]byte, error) {
-	type fields Event
-	type next struct {
-		Intents []string
-		Items   map[string]int `json:",omitempty"`
-		End     bool
+	e := eventJSON{
+		Kind: ev.Kind, Session: ev.Session, RequestID: ev.RequestID, RunID: ev.RunID, Seq: ev.Seq, Turn: ev.Turn,
+		Iteration: ev.Iteration, Intent: ev.Intent, Item: ev.Item, Attempt: ev.Attempt, Delta: ev.Delta,
+		Next:  nextJSON{Intents: ev.Next.Intents, End: ev.Next.End},
+		Usage: usageJSON{ev.Usage.Input, ev.Usage.Output, ev.Usage.Cost},
+		Took:  float64(ev.Took) / float64(time.Millisecond), Dropped: ev.Dropped,
 	}
-	var counts map[string]int
+	if !ev.At.IsZero() {
+		e.At = &ev.At
+	}
 	for name, all := range ev.Next.each {
-		if counts == nil {
-			counts = make(map[string]int)
+		if e.Next.Items == nil {
+			e.Next.Items = make(map[string]int)
 		}
-		counts[name] = all.count
+		e.Next.Items[name] = all.count
 	}
-	return json.Marshal(struct {
-		fields
-		Next next
-	}{fields(ev), next{ev.Next.Intents, counts, ev.Next.End}})
+	return json.Marshal(e)
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (ev *Event) UnmarshalJSON(doc []byte) error {
+	var e eventJSON
+	if err := json.Unmarshal(doc, &e); err != nil {
+		return err
+	}
+	*ev = Event{
+		Kind: e.Kind, Session: e.Session, RequestID: e.RequestID, RunID: e.RunID, Seq: e.Seq, Turn: e.Turn,
+		Iteration: e.Iteration, Intent: e.Intent, Item: e.Item, Attempt: e.Attempt, Delta: e.Delta,
+		Next:  Next{Intents: e.Next.Intents, End: e.Next.End},
+		Usage: Usage{Input: e.Usage.Input, Output: e.Usage.Output, Cost: e.Usage.Cost},
+		Took:  time.Duration(math.Round(e.Took * float64(time.Millisecond))), Dropped: e.Dropped,
+	}
+	if e.At != nil {
+		ev.At = *e.At
+	}
+	for name, count := range e.Next.Items {
+		if ev.Next.each == nil {
+			ev.Next.each = make(map[string]items)
+		}
+		ev.Next.each[name] = items{count: count}
+	}
+	return nil
 }
 
 // outcome returns the outcome of a turn for metrics and spans. It returns "" if k does not end a turn.

@@ -42,14 +42,26 @@ type call struct {
 	// alone says that no caller waits for the outcome. A run that fails is then tried again.
 	alone bool
 
+	// earlier says that the listeners of the call also want the events of other turns; see CallOptions.
+	earlier bool
+
 	// watch belongs to a Stream. It never blocks, and reports whether the event was let in.
 	watch func(Event) bool
+
+	// input is the input of an Execute or a Stream.
+	input Input
+
+	// led has what calls with the same request id need to join this one; nil: they cannot.
+	led *led
 
 	mu sync.Mutex // protects following fields
 
 	// ended says that a terminal event was emitted for the current turn.
 	ended bool
-	own   *pump // of CallOptions.OnEvent; nil: none
+
+	// own and other count the events of the call's own run, and of the other run that is under way.
+	ownEvents, otherEvents runEvents
+	own                    *pump // of CallOptions.OnEvent; nil: none
 
 	// others are the handlers that got an event of this call.
 	others []*pump
@@ -63,7 +75,7 @@ func (l *listeners) newCall(session string, c *CallOptions) *call {
 	if c == nil {
 		return k
 	}
-	k.force = c.Force
+	k.force, k.earlier = c.Force, c.Earlier
 	if c.OnEvent != nil {
 		k.own = &pump{what: "OnEvent", call: c.OnEvent, report: &l.report, events: backlog{ends: true}}
 	}
@@ -72,7 +84,7 @@ func (l *listeners) newCall(session string, c *CallOptions) *call {
 
 // heard reports whether the call has a listener.
 func (k *call) heard() bool {
-	return k.own != nil || k.watch != nil || len(k.listeners.list()) > 0
+	return k.own != nil || k.watch != nil || k.led != nil || len(k.listeners.list()) > 0
 }
 
 // emit hands an event to the listeners, without waiting for them.
@@ -81,17 +93,44 @@ func (k *call) emit(ev Event) {
 	subscribers := k.listeners.list()
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.noteEnd(ev)
+	counter := &k.ownEvents
+	if ev.earlier {
+		counter = &k.otherEvents
+	}
+	ev.Seq = counter.next(ev.RunID)
+	if len(subscribers) == 0 && k.own == nil && k.watch == nil && k.led == nil {
+		return
+	}
+	ev.Session, ev.At = k.session, time.Now()
+	ev.Next = ev.Next.told()
+	if k.led != nil {
+		k.led.tell(ev)
+	}
+	k.tell(ev)
+	for _, h := range subscribers {
+		if !slices.Contains(k.others, h) {
+			k.others = append(k.others, h)
+		}
+		h.push(ev)
+	}
+}
+
+// noteEnd notes whether the current turn has had its terminal event.
+func (k *call) noteEnd(ev Event) {
 	switch {
 	case ev.Kind == TurnStarted, ev.Kind == TurnResumed:
 		k.ended = false
 	case ev.Kind.outcome() != "":
 		k.ended = true
 	}
-	if len(subscribers) == 0 && k.own == nil && k.watch == nil {
+}
+
+// tell hands an event to the listeners of this call alone.
+func (k *call) tell(ev Event) {
+	if ev.earlier && !k.earlier {
 		return
 	}
-	ev.Session, ev.At = k.session, time.Now()
-	ev.Next = ev.Next.told()
 	if k.watch != nil && !k.watch(ev) {
 		k.listeners.report.dropped("a Stream", k.session, k.unread)
 		k.unread++
@@ -99,12 +138,32 @@ func (k *call) emit(ev Event) {
 	if k.own != nil {
 		k.own.push(ev)
 	}
-	for _, h := range subscribers {
-		if !slices.Contains(k.others, h) {
-			k.others = append(k.others, h)
-		}
-		h.push(ev)
+}
+
+// hand is tell for an event of another call.
+func (k *call) hand(ev Event) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.noteEnd(ev)
+	k.tell(ev)
+}
+
+// runEvents counts the events of one run after the other.
+type runEvents struct {
+	runID string
+	n     int
+}
+
+// next returns the number of the next event; 0 if it is of no run.
+func (c *runEvents) next(runID string) int {
+	switch {
+	case runID == "":
+		return 0
+	case runID != c.runID:
+		*c = runEvents{runID: runID}
 	}
+	c.n++
+	return c.n
 }
 
 // refused emits the terminal event of a call whose turn never began.
@@ -115,7 +174,7 @@ func (k *call) refused(err error) {
 	if err == nil || ended {
 		return
 	}
-	ev := Event{Kind: TurnRefused, Err: err}
+	ev := Event{Kind: TurnRefused, RequestID: k.input.RequestID, Err: err}
 	if errors.Is(err, ErrIndeterminate) { // the call's own run is in flight: an earlier call began it
 		ev.Kind = TurnLeft
 	}

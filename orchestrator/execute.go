@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/ctxcause"
 	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
@@ -20,6 +22,10 @@ import (
 //   - Without a snapshot store, the turn is over, and the error is the cause of ctx.
 //   - If the turn has begun to settle, it settles, whether ctx has ended or not.
 //
+// A second Execute or Stream with the same request id and the same input, while the first is at work in this process,
+// joins the first: it returns the same outcome, and gets the events from the first one on. If the context of the first
+// ends, the second goes on with the turn. A call from within a turn does not join. It waits for the session.
+//
 // If the turn must go on although the client has gone, give Execute context.WithoutCancel(ctx), and set
 // Limits.TurnTimeout. Abandon ends a turn, in any process.
 func (o *Orchestrator[S]) Execute(ctx context.Context, session string, in Input, c *CallOptions) (*Result[S], error) {
@@ -29,15 +35,100 @@ func (o *Orchestrator[S]) Execute(ctx context.Context, session string, in Input,
 func (o *Orchestrator[S]) execute(ctx context.Context, k *call, in Input) (res *Result[S], err error) {
 	defer k.close(ctx)
 	defer func() { k.refused(err) }()
+	k.input = in
 	if err := in.check(k.session, o.engine.options.Limits.Input); err != nil {
 		return nil, &Error{Op: "input", Session: k.session, Err: err}
 	}
-	v, err := o.engine.visit(ctx, k, in.RequestID, true)
+	if in.RequestID != "" {
+		return o.lead(ctx, k)
+	}
+	return o.attend(ctx, k)
+}
+
+// lead answers the input of k, unless a call with the same input is at work in this process. In that case lead waits for
+// that call and returns its outcome. If that call leaves the turn because its own context has ended, k goes on.
+//
+// Two calls do not join another: one with another input or another Force under the same request id, and one from within
+// a turn, for which the other call may wait. They wait for the session.
+func (o *Orchestrator[S]) lead(ctx context.Context, k *call) (*Result[S], error) {
+	for {
+		mine := &led{request: request{k.session, k.input.RequestID}, input: k.input, force: k.force}
+		first := o.engine.leaders.enter(mine)
+		switch {
+		case first == nil:
+			k.led = mine
+			return o.follow(ctx, k)
+		case !first.same(k.input, k.force), owner.ScopeIn(ctx).Session() != "":
+			return o.attend(ctx, k)
+		}
+		j := &joining{hand: k.hand, answer: make(chan joinedAnswer, 1)}
+		if !first.join(j) {
+			continue
+		}
+		select {
+		case said := <-j.answer:
+			if !said.alone {
+				res, _ := said.res.(*Result[S])
+				return res, said.err
+			}
+		case <-ctx.Done():
+			first.part(j)
+			return nil, k.parted(ctxcause.Of(ctx))
+		}
+	}
+}
+
+// follow answers the input of k, and gives the outcome to the calls that have joined k.
+func (o *Orchestrator[S]) follow(ctx context.Context, k *call) (res *Result[S], err error) {
+	defer func() {
+		k.refused(err)
+		end, joined := o.engine.leaders.leave(k.led)
+		alone := err != nil && ctx.Err() != nil
+		for _, j := range joined {
+			if end != nil && !alone {
+				j.hand(*end)
+			}
+			j.answer <- joinedAnswer{alone: alone, res: res.copy(), err: err}
+		}
+	}()
+	return o.attend(ctx, k)
+}
+
+// attend waits for the session, and answers the input of k.
+func (o *Orchestrator[S]) attend(ctx context.Context, k *call) (*Result[S], error) {
+	v, err := o.engine.visit(ctx, k, k.input.RequestID, true)
 	if err != nil {
 		return nil, err
 	}
 	defer v.own.Done()
-	return o.serve(v, in)
+	return o.serve(v, k.input)
+}
+
+// same reports whether the call is for the same input.
+func (l *led) same(in Input, force bool) bool {
+	return l.force == force && l.input.Text == in.Text && compact(l.input.Data) == compact(in.Data)
+}
+
+// parted returns the error of a call that no longer waits for the call that it has joined.
+func (k *call) parted(why error) error {
+	err := &Error{Op: "claim", Session: k.session, Err: indeterminate(why)}
+	k.hand(Event{Kind: TurnLeft, Session: k.session, RequestID: k.input.RequestID, At: time.Now(), Err: err})
+	return err
+}
+
+// copy returns a Result that shares no state with res.
+func (res *Result[S]) copy() *Result[S] {
+	if res == nil {
+		return nil
+	}
+	c := *res
+	if raw, err := encode(&res.State); err == nil {
+		if state, err := decode[S](raw); err == nil {
+			c.State = state
+		}
+	}
+	c.Resumed = res.Resumed.copy()
+	return &c
 }
 
 // serve answers in. For a request id that has settled it returns the settled turn. Otherwise it runs a turn, after any
@@ -149,7 +240,9 @@ func (o *Orchestrator[S]) replay(v *visit, cp checkpoint.Checkpoint, runID strin
 		return nil, v.err("drift", err)
 	}
 	res.Replayed = true
-	v.call.emit(Event{Kind: TurnSettled, RunID: cp.RunID, Turn: cp.Turn, Usage: res.Usage, replayed: true})
+	v.emit(Event{
+		Kind: TurnSettled, RequestID: cp.RequestID, RunID: cp.RunID, Turn: cp.Turn, Usage: res.Usage, replayed: true,
+	})
 	return res, nil
 }
 

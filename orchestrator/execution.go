@@ -197,13 +197,14 @@ func (x *execution[S]) trace(resumed bool) {
 
 func (x *execution[S]) emit(ev Event) {
 	ev.RunID, ev.Turn, ev.Iteration = x.run.row.ID, x.index, x.run.payload.Iteration
+	ev.RequestID = x.run.row.RequestID
 	if ev.Kind.outcome() != "" {
 		if !x.began.IsZero() {
 			ev.Took = time.Since(x.began)
 		}
 		x.tracer.end(ev)
 	}
-	x.visit.call.emit(ev)
+	x.visit.emit(ev)
 }
 
 func (x *execution[S]) logger() *slog.Logger { return x.engine().log }

@@ -33,9 +33,14 @@ func (o *Orchestrator[S]) giveWay(v *visit, found snapshot.Run, x *execution[S])
 		x.name()
 		own = found.ID == x.run.row.ID
 	}
+	if own {
+		v.mine = found.ID
+	}
 	if err := o.checkTakeUp(v, found, x, own); err != nil {
 		if own && errors.Is(err, ErrSuspended) {
-			v.call.emit(Event{Kind: TurnSuspended, RunID: found.ID, Turn: found.Turn, Err: err})
+			v.emit(Event{
+				Kind: TurnSuspended, RequestID: found.RequestID, RunID: found.ID, Turn: found.Turn, Err: err,
+			})
 		}
 		return outcome[S]{}, v.refusal(found, own, err)
 	}

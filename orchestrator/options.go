@@ -68,7 +68,7 @@ const (
 // LockWait. If neither TurnTimeout nor Intent.Timeout is set, a model that hangs holds its session.
 type Limits struct {
 	Iterations int // of a turn; 0 means 10
-	FanOut     int // intents at once; 0 means 10
+	FanOut     int // branches at once; 0 means 10. More items wait; to decide for more intents is an error
 	Attempts   int // before a run is parked; 0 means 5
 
 	// TurnTimeout is the time from the first function of the bot up to the settle. A turn that takes longer fails. A
@@ -97,7 +97,7 @@ type Limits struct {
 	// deep at most.
 	Input int
 
-	// State bounds a state, counted in the same way. 0 means 4 MiB, and 15 MiB is the most. A turn that leaves a larger
+	// State bounds a state, and the items of one decision together, counted in the same way. 0 means 4 MiB, and 15 MiB is the most. A turn that leaves a larger
 	// state fails with a *StateError when it settles or when the state is saved. The session stays as it was before
 	// that turn.
 	State int
@@ -122,8 +122,12 @@ type CallOptions struct {
 	// attempt is counted.
 	Force bool
 
-	// OnEvent is called for each event of the call, one at a time, in order. The call waits for OnEvent. The turn does
-	// not.
+	// Earlier adds the events of earlier turns to those of the call's own: of a run that was in flight and is finished
+	// first, and of a delivery that was owed. It is for OnEvent and for Stream. Event.RunID tells the turns apart.
+	Earlier bool
+
+	// OnEvent is called for each event of the call's own turn, one at a time, in order. The call waits for OnEvent. The
+	// turn does not.
 	//
 	// The call returns when OnEvent has had all events. It gives up if one event takes longer than
 	// Limits.SettleTimeout, or if all take so long after ctx has ended. If OnEvent is too slow, events are joined and

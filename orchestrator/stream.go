@@ -44,8 +44,14 @@ func (s *Stream[S]) add(ev Event) bool {
 	return true
 }
 
-// Events yields the events of the call, until the call has returned. A second loop goes on where the first loop was
-// left. The loop may be slow: events wait for the loop, the turn does not.
+// Events yields the events of the call's own turn, until the call has returned. With CallOptions.Earlier it also yields
+// those of earlier turns. A second loop goes on where the first loop was left. The loop may be slow: events wait for the
+// loop, the turn does not.
+//
+// If the call has joined another with the same request id, as Execute says, Events yields the events of the turn from
+// the first one on. The tokens that were emitted before it joined may be joined to longer ones, and their Seq has gaps.
+// So many are kept while the turn runs: 1 MiB of tokens, 4,096 events, and twice as many that are no tokens. If there
+// were more, the next event says in Event.Dropped how many are missing.
 //
 // If a reader is 2,048 events behind, the tokens of an attempt are joined, and nothing is lost. If a reader is 8,192
 // events or 1 MiB of tokens behind, tokens are lost, and the next event says in Event.Dropped how many. An event that

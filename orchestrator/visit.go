@@ -30,6 +30,15 @@ type visit struct {
 	undelivered error
 
 	summarized int // turns before this one are summarized
+
+	// mine is the run that the call is for; "" if the call is for whatever there is to finish.
+	mine string
+}
+
+// emit emits an event, and marks it if it is of another run than the call's own.
+func (v *visit) emit(ev Event) {
+	ev.earlier = ev.RunID != v.mine && (v.mine != "" || ev.Kind == Delivered)
+	v.call.emit(ev)
 }
 
 // newVisit returns the visit of a call that does not own its session yet.

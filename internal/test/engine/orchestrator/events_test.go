@@ -148,14 +148,14 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// The events of the turn that was found come first, with an end of its own.
+// The events of the turn that was found come first, with an end of its own, for a listener that asks for them.
 func TestEventsOfResumedFirst(t *testing.T) {
 	w := newWorld()
 	w.crash(t, steps, Input{Text: "a"})
 	events := new(diary)
 	bot := w.start(t, steps(nil), Options{})
 	if _, err := bot.Execute(t.Context(), "s", Input{Text: "b"},
-		&orchestrator.CallOptions{OnEvent: events.note}); err != nil {
+		&orchestrator.CallOptions{Earlier: true, OnEvent: events.note}); err != nil {
 		t.Fatal(err)
 	}
 	var ends []int
