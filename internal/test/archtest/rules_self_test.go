@@ -61,6 +61,10 @@ func TestCheckConvicts(t *testing.T) {
 		{"bootdrain", module + "/internal/jsonvalue"},
 		{"migrations", module + "/checkpoint"},
 		{"examples/refundbot", module + "/internal/test/testenv"},
+		{"examples/refundbot", module + "/orchestrator/orchestratortest"},
+		{"orchestrator/orchestratortest", "testing"},
+		{"orchestrator/orchestratortest", "github.com/google/uuid"},
+		{"orchestrator/orchestratortest", module + "/internal/test/testenv"},
 	} {
 		g := sound()
 		g[tt.pkg] = append(g[tt.pkg], tt.imports)

@@ -43,6 +43,13 @@ var rules = slices.Concat(contractRules(), []rule{
 		foreign:  []string{otel},
 		except:   []string{otel + "/sdk", otel + "/exporters", otel + "/bridge"}, // the API only
 	},
+	{
+		// The kit for users' tests is not for programs: no other rule names it.
+		packages: "orchestrator/orchestratortest",
+		ours:     append([]string{"orchestrator", "internal/"}, contracts...),
+		foreign:  []string{otel},
+		except:   []string{otel + "/sdk", otel + "/exporters", otel + "/bridge"},
+	},
 	{packages: "bootdrain", ours: []string{"internal/logtext"}},
 	{packages: "migrations", ours: []string{"internal/", "migrations/internal/"}, foreign: []string{goose, pgx}},
 	{
@@ -135,6 +142,10 @@ func (r rule) forbids(pkg, to string) string {
 	switch {
 	case isOurs && matches("internal/test/testenv/", ours):
 		return "it is for tests"
+	case isOurs && ours == "orchestrator/orchestratortest":
+		return "it is for tests"
+	case pkg == "orchestrator/orchestratortest" && to == "testing":
+		return "an Example of a user has no testing.T"
 	case isOurs && !slices.ContainsFunc(r.ours, func(p string) bool { return matches(p, ours) }):
 		return "the arrows do not point there"
 	case to == "testing" && !strings.HasSuffix(pkg, "test"):
