@@ -7,5 +7,8 @@
 // Check takes these to be equal: a nil and an empty slice; an empty json.Number and "0"; a value and the zero value, if
 // the type's own IsZero says so.
 //
-// The verdict is for json.Marshal of a pointer, because a MarshalJSON with a pointer receiver needs a pointer.
+// [MembersOf] is about documents: it finds the members that a type would drop when it reads a document of another
+// version of the type.
+//
+// The verdict of Check is for json.Marshal of a pointer, because a MarshalJSON with a pointer receiver needs a pointer.
 package jsontype
