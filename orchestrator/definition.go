@@ -8,8 +8,9 @@ import (
 	"github.com/holdfast-go/holdfast/retry"
 )
 
-// A Definition describes the bot; it has everything that needs S. New refuses an S that JSON would lose: unexported
-// fields, interfaces, funcs and channels without their own marshaling.
+// A Definition describes the bot; it has everything that needs S. New refuses an S that is a pointer, and an S that
+// JSON would lose: unexported fields, interfaces, funcs and channels without their own marshaling. Use json.RawMessage
+// for values of any type.
 type Definition[S any] struct {
 	Name string
 

@@ -90,17 +90,8 @@ func mergeChanges[S any](base S, branches []change) (S, error) {
 	return base, nil
 }
 
-// body returns the value that holds the fields of a state. It makes a nil pointer point to the zero value.
-func body[S any](state *S) reflect.Value {
-	v := reflect.ValueOf(state).Elem()
-	for v.Kind() == reflect.Pointer && !marshals(v.Type()) {
-		if v.IsNil() {
-			v.Set(reflect.New(v.Type().Elem()))
-		}
-		v = v.Elem()
-	}
-	return v
-}
+// body returns the value that holds the fields of a state.
+func body[S any](state *S) reflect.Value { return reflect.ValueOf(state).Elem() }
 
 var marshaler = reflect.TypeFor[json.Marshaler]()
 

@@ -139,13 +139,6 @@ func TestMergeWhole(t *testing.T) {
 	if _, err := mergeChanges(1, []change{up.change, up.change}); !errors.Is(err, ErrMerge) {
 		t.Errorf("both have counted: %v", err)
 	}
-	type state struct{ A, B int }
-	a := branchOf[*state](t, nil, func(s **state) { *s = &state{A: 1} })
-	b := branchOf[*state](t, nil, func(s **state) { *s = &state{B: 2} })
-	merged, err := mergeChanges[*state](nil, []change{a.change, b.change})
-	if err != nil || merged == nil || *merged != (state{1, 2}) {
-		t.Errorf("%+v, %v", merged, err)
-	}
 }
 
 // A counting store adds up what runs are saved with.

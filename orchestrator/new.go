@@ -27,7 +27,7 @@ func New[S any](d Definition[S], store checkpoint.Store, o *Options) (*Orchestra
 	if o == nil {
 		o = new(Options)
 	}
-	faults := slices.Concat(d.faults(), o.faults(), jsontype.Check(reflect.TypeFor[S]()))
+	faults := slices.Concat(d.faults(), o.faults(), stateFaults(reflect.TypeFor[S]()))
 	if o.RequireDelivered && d.Deliver == nil {
 		faults = append(faults, "RequireDelivered without Deliver")
 	}
@@ -43,6 +43,14 @@ func New[S any](d Definition[S], store checkpoint.Store, o *Options) (*Orchestra
 		orch.choices = append(orch.choices, Choice{name, d.Intents[name].Description})
 	}
 	return orch, nil
+}
+
+// stateFaults names what a state of type t would lose.
+func stateFaults(t reflect.Type) []string {
+	if t.Kind() == reflect.Pointer {
+		return []string{"the state is a pointer, which is nil in a first turn: use " + t.Elem().String()}
+	}
+	return jsontype.Check(t)
 }
 
 // Name returns the name of the definition.

@@ -90,7 +90,7 @@ func (c *checker) judge(path string, t reflect.Type, addressable bool) {
 	case reflect.Pointer:
 		c.walk(path, t.Elem(), true)
 	case reflect.Interface:
-		c.fault(path, "interface, and JSON does not keep what is in it")
+		c.fault(path, "interface, and JSON does not keep what is in it: json.RawMessage does")
 	case reflect.Chan, reflect.Func, reflect.Complex64, reflect.Complex128, reflect.UnsafePointer:
 		c.fault(path, "%v has no JSON", kind)
 	}

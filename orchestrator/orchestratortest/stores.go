@@ -67,9 +67,9 @@ func (s *checkpoints) Renew(
 }
 
 // Held implements [checkpoint.Store].
-func (s *checkpoints) Held(ctx context.Context, orchestrator string, sessions []string) ([]string, error) {
+func (s *checkpoints) Held(ctx context.Context, orchestrator string, sessions []string) (map[string]string, error) {
 	return ask(ctx, s.life, "checkpoint.Held",
-		func(ctx context.Context) ([]string, error) { return s.store.Held(ctx, orchestrator, sessions) })
+		func(ctx context.Context) (map[string]string, error) { return s.store.Held(ctx, orchestrator, sessions) })
 }
 
 // Append implements [checkpoint.Store].

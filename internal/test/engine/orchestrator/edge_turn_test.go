@@ -483,15 +483,15 @@ func TestMigrateBacksOff(t *testing.T) {
 
 // A null state survives its process.
 func TestNullState(t *testing.T) {
-	d := func(die func()) orchestrator.Definition[*State] {
-		return orchestrator.Definition[*State]{
+	d := func(die func()) orchestrator.Definition[map[string]int] {
+		return orchestrator.Definition[map[string]int]{
 			Name: "null", Iterate: true, First: "one",
-			Intents: orchestrator.Intents[*State]{
+			Intents: orchestrator.Intents[map[string]int]{
 				"one": {
 					Next: orchestrator.To("two"),
-					Run:  func(context.Context, *orchestrator.Turn[*State]) error { return nil },
+					Run:  func(context.Context, *orchestrator.Turn[map[string]int]) error { return nil },
 				},
-				"two": {Next: orchestrator.End, Run: func(ctx context.Context, _ *orchestrator.Turn[*State]) error {
+				"two": {Next: orchestrator.End, Run: func(ctx context.Context, _ *orchestrator.Turn[map[string]int]) error {
 					if die != nil {
 						die()
 					}

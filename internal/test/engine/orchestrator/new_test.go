@@ -82,12 +82,27 @@ func TestStateFaults(t *testing.T) {
 	if err == nil {
 		t.Fatal("no error")
 	}
-	for _, fault := range []string{"Any", "Func", "Inner[].hidden"} {
+	for _, fault := range []string{"Any", "json.RawMessage", "Func", "Inner[].hidden"} {
 		if !strings.Contains(err.Error(), fault) {
 			t.Errorf("%q is not named in: %v", fault, err)
 		}
 	}
 	_ = secretive{hidden: 1}
+}
+
+// New refuses a state that is a pointer: it would be nil in a first turn.
+func TestPointerState(t *testing.T) {
+	_, err := orchestrator.New(orchestrator.Definition[*State]{
+		Name: "n", Intents: orchestrator.Intents[*State]{"a": {Run: func(context.Context,
+			*orchestrator.Turn[*State],
+		) error {
+			return nil
+		}}},
+	}, new(checkpoint.Memory), nil)
+	const fault = "the state is a pointer, which is nil in a first turn: use orchestrator_test.State"
+	if err == nil || !strings.Contains(err.Error(), fault) {
+		t.Errorf("got %v", err)
+	}
 }
 
 // Some changes of a definition change the signature, and others do not. The signature is stored: its value is pinned.
