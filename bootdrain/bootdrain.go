@@ -26,7 +26,9 @@ type Bot interface {
 	// Recover finishes the session. If another process owns the session, Recover returns "held" without waiting. The
 	// outcome is "settled", "delivered", "cleaned", "held", "parked", "suspended" or "foreign". If Recover fails, it
 	// returns an error, and the session will be due again. If the stored data is damaged, Recover returns "damaged" and
-	// an error: the session stays unusable until an operator repairs or deletes it.
+	// an error: the session stays unusable until an operator repairs or deletes it. If this process would lose
+	// something of the stored data, Recover returns "drift" and an error: a process of another version can recover the
+	// session.
 	Recover(ctx context.Context, session string) (outcome string, err error)
 }
 
@@ -63,14 +65,15 @@ type Options struct {
 // A Report counts the outcomes of a pass: see Bot.Recover. Scanned = len(Runs) = the sum of the other counts. Failed
 // counts the sessions whose recovery failed.
 type Report struct {
-	Scanned, Settled, Delivered, Cleaned, Held, Suspended, Parked, Foreign, Damaged, Failed int
+	Scanned, Settled, Delivered, Cleaned, Held, Suspended, Parked, Foreign, Drift, Damaged, Failed int
 
 	Elapsed time.Duration
 	Runs    []Run // in the order in which they ended
 }
 
 // A Run is the outcome for one session, as Bot.Recover returned it. If the recovery failed, Outcome is "", and Err says
-// why. If the session or its run is damaged, Outcome is "damaged", and Err says how.
+// why. If the session or its run is damaged, Outcome is "damaged", and Err says how. If this process would lose
+// something of the session, Outcome is "drift", and Err names it.
 type Run struct {
 	Session, Outcome string
 	Err              error
@@ -160,7 +163,14 @@ func (d *drain) list(ctx context.Context, all bool) (list []string, damaged []Ru
 	return list, damaged, nil
 }
 
-const damagedOutcome = "damaged"
+// The outcomes that come with an error and are no failure.
+const (
+	damagedOutcome = "damaged"
+	driftOutcome   = "drift"
+)
+
+// unusable reports whether r is of a session that this process cannot use.
+func (r Run) unusable() bool { return r.Outcome == damagedOutcome || r.Outcome == driftOutcome }
 
 func (d *drain) recover(ctx context.Context, session string) Run {
 	own := ctx
@@ -171,20 +181,23 @@ func (d *drain) recover(ctx context.Context, session string) Run {
 	outcome, err := d.bot.Recover(own, session)
 	r := Run{Session: session, Outcome: outcome, Err: err}
 	switch {
-	case err == nil && (!known(outcome) || outcome == damagedOutcome):
+	case err == nil && (!known(outcome) || r.unusable()):
 		r.Err = fmt.Errorf("bootdrain: outcome %q", outcome)
-	case err != nil && outcome != damagedOutcome:
+	case err != nil && !r.unusable():
 		r.Outcome = ""
 	}
 	d.logRun(own, r, time.Since(start))
 	return r
 }
 
-// logRun logs r and reports whether it did. It logs the same damage once.
+// logRun logs r and reports whether it did. It logs the same damage, and the same drift, once.
 func (d *drain) logRun(ctx context.Context, r Run, took time.Duration) bool {
 	switch {
-	case r.Outcome == damagedOutcome && !d.notices.isNew(r):
+	case r.unusable() && !d.notices.isNew(r):
 		return false
+	case r.Outcome == driftOutcome:
+		const what = "session left to a process of another version: something of it would be lost here"
+		d.Logger.WarnContext(ctx, what, "session", r.Session, d.why(r.Err))
 	case r.Outcome == damagedOutcome:
 		const what = "session damaged: nothing of it is recovered until it is repaired or deleted"
 		d.Logger.ErrorContext(ctx, what, "session", r.Session, d.why(r.Err))
@@ -203,15 +216,15 @@ func (d *drain) logRun(ctx context.Context, r Run, took time.Duration) bool {
 // why returns the attribute of a log line for err.
 func (d *drain) why(err error) slog.Attr { return slog.String("err", d.LogError(err)) }
 
-// notices are the damages that were logged. A drain that goes on logs each damage once. If a damage goes away and comes
-// back, the drain logs it again.
+// notices are the damages and drifts that were logged. A drain that goes on logs each of them once. If one goes away and
+// comes back, the drain logs it again.
 type notices struct {
 	mu   sync.Mutex        // protects following fields
 	said map[string]string // the error, by session
 	seen map[string]bool   // since the last forget
 }
 
-// isNew reports whether the damage of r is to be logged.
+// isNew reports whether the error of r is to be logged.
 func (n *notices) isNew(r Run) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -226,7 +239,7 @@ func (n *notices) isNew(r Run) bool {
 	return true
 }
 
-// forget drops the damages that no pass has seen since the last call of forget.
+// forget drops what no pass has seen since the last call of forget.
 func (n *notices) forget() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -281,8 +294,11 @@ func (t *tally) tell(r Run) {
 
 // count returns the field that counts r.
 func (t *Report) count(r Run) *int {
-	if r.Outcome == damagedOutcome {
+	switch r.Outcome {
+	case damagedOutcome:
 		return &t.Damaged
+	case driftOutcome:
+		return &t.Drift
 	}
 	if r.Err == nil {
 		switch r.Outcome {

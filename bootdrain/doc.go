@@ -15,5 +15,5 @@
 // because their owners may be dead.
 //
 // A drain logs each run that was finished at level Info, and each run that failed or was parked at level Error. It logs
-// nothing for idle sessions.
+// at level Warn, once, that a session is left to processes of another version. It logs nothing for idle sessions.
 package bootdrain

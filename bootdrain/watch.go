@@ -122,7 +122,7 @@ func (w *watch) failed() bool {
 
 // note remembers a failure and calls OnRun with r.
 func (w *watch) note(r Run) {
-	if r.Err != nil && r.Outcome != damagedOutcome {
+	if r.Err != nil && !r.unusable() {
 		w.queueMu.Lock()
 		w.lastFailed = time.Now()
 		w.queueMu.Unlock()

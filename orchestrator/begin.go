@@ -146,16 +146,16 @@ func (x *execution[S]) gather() error {
 	return nil
 }
 
-// enter runs Definition.Begin. If neither Begin nor a migration can have changed the state of the newest turn, the
+// enter runs Definition.Begin. If neither Begin, Migrate nor Force can have changed the state of the newest turn, the
 // state is not saved again.
 func (x *execution[S]) enter() error {
-	hook, newest := x.bot.def.Begin, x.visit.newest
+	hook := x.bot.def.Begin
 	if hook != nil {
 		if err := x.hook(x.timed, "", hook); err != nil {
 			return x.err("begin", err)
 		}
 	}
-	if hook != nil || newest != nil && !x.engine().identity.wrote(newest.Signature, newest.Version) {
+	if hook != nil || x.altered {
 		if err := x.keep(); err != nil {
 			return x.err("begin", err)
 		}

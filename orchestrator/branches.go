@@ -68,9 +68,6 @@ func (x *execution[S]) unsavedState() (json.RawMessage, error) {
 	if before == nil {
 		var zero S
 		if x.visit.newest != nil {
-			if !x.engine().identity.wrote(x.visit.newest.Signature, x.visit.newest.Version) {
-				return x.fan.start, nil
-			}
 			before = x.visit.newest.State
 		} else if raw, err := encode(&zero); err == nil {
 			before = raw

@@ -14,8 +14,9 @@ import (
 type Definition[S any] struct {
 	Name string
 
-	// Version changes with S or the bodies of the functions: Migrate then sees the old rows. It is compared for
-	// equality only.
+	// Version names a form of the stored states. Migrate sees the rows of other versions. Change it if Migrate has to
+	// convert a state that S could read without a loss, as if a number is now in cents. It is compared for equality
+	// only.
 	Version string
 	Intents Intents[S]
 
@@ -39,8 +40,14 @@ type Definition[S any] struct {
 	// top-level fields are merged, and two branches that changed one field are ErrMerge.
 	Merge func(base S, branches []S) (S, error)
 
-	// Migrate makes an S of a stored row whose Signature or Version differs. It is called for the newest row, the run
-	// in flight, replayed and owed turns, and Turns.
+	// Migrate makes an S of a stored state that another Version wrote, or of which S would lose something. It is called
+	// for the newest row, the run in flight, replayed and owed turns, and Turns. It may be called more than once for a
+	// row. Lenient and Strict are such functions.
+	//
+	// If Migrate does not know the Version, let it return a *DriftError, as Strict does: then the row is left to another
+	// process. If a run in flight has intents that this definition does not have, and Migrate accepts its state, the
+	// decision about what runs next is made anew, by First or Route, and finished branches of a fan-out run again. If
+	// nothing decides anew, the run is left. Migrate cannot rename an intent: keep the old name beside the new one.
 	Migrate func(context.Context, checkpoint.Checkpoint) (S, error)
 
 	// Deliver runs after the settle, at least once for each turn, in turn order. The RunID is the id of the delivery.

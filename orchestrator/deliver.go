@@ -26,7 +26,9 @@ func (o *Orchestrator[S]) deliver(v *visit, final bool) error {
 		}
 		if err := o.handOver(v, v.owed); err != nil {
 			v.mute, v.undelivered = true, err
-			v.holdBack(err)
+			if !isDrift(err) { // another process can read the turn, and deliver it
+				v.holdBack(err)
+			}
 			return err
 		}
 		if err := v.noteDelivery(final); err != nil {

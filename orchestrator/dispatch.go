@@ -168,7 +168,9 @@ func (x *execution[S]) spread(next Next) error {
 		return err
 	}
 	if decided := storeNext(next); x.fan == nil || !x.fan.decided.Next.same(decided) {
-		x.fan = newFan(storedFan{Iteration: x.run.payload.Iteration, Next: decided, ID: x.run.row.Seq})
+		x.fan = newFan(storedFan{
+			Signature: x.engine().identity.signature, Iteration: x.run.payload.Iteration, Next: decided, ID: x.run.row.Seq,
+		})
 	}
 	x.fan.start = start
 	for i, b := range x.fan.done {

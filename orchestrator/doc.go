@@ -54,7 +54,7 @@
 //	ErrNoSession        a Tool without a session function was called outside a turn
 //	*InputError         the input cannot be taken
 //	*StateError         the turn left a state, or items of ForEach, larger than Limits.State
-//	*DriftError         a stored row was written by another definition, and there is no Migrate
+//	*DriftError         this process would lose something of a stored row; a process of another version can use it
 //	*PanicError         a function of the bot panicked
 //	lock.Err…           with ErrIndeterminate: why the session was lost
 //

@@ -26,6 +26,7 @@ type engine struct {
 
 	// identity says which stored rows the bot can use.
 	identity identity
+	refusals refusals
 	store    checkpoint.Store
 
 	// joined appends a turn and deletes its run in one transaction; nil if the stores cannot.
@@ -138,23 +139,6 @@ func (e *engine) settledBy(ctx context.Context, r snapshot.Run, from int) (bool,
 		}
 	}
 	return false, nil
-}
-
-// checkUsable returns why an unfinished run cannot continue in this process. It only reads.
-func (e *engine) checkUsable(r snapshot.Run, force, pastParked bool) error {
-	payload, err := e.identity.read(r)
-	if err == nil {
-		err = e.identity.foreign(payload.Signature, force)
-	}
-	switch {
-	case err != nil:
-		return err
-	case r.Status == snapshot.Suspended:
-		return ErrSuspended
-	case r.Status == snapshot.Parked && !pastParked:
-		return ErrParked
-	}
-	return nil
 }
 
 // ofOneRow reports whether err says that one session, run or turn is damaged. A listing goes on after such an error.

@@ -50,13 +50,46 @@ func (e *Error) Error() string {
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// A DriftError says that a stored row was written by another definition. It holds the signatures of both.
-type DriftError struct{ Saved, Current string }
+// A DriftError says that this process cannot use stored data without losing something of it: the definition that wrote
+// the data has members or intents that this one does not have. The call has changed nothing. Another process, whose
+// definition has them, can use the data. Migrate and Force are other ways out.
+type DriftError struct {
+	// Members are the paths of the members of the stored state that S would drop, or cannot hold: "orders[].note".
+	// About 20 are named at most.
+	Members []string
 
-// Error returns the signatures, shortened.
-func (e *DriftError) Error() string {
-	return fmt.Sprintf("written by definition %.12s, this is %.12s, and there is no Migrate", e.Saved, e.Current)
+	// Intents are those that a run in flight has run, or is about to run, and that this definition does not have.
+	Intents []string
+
+	// Saved is the signature of the definition that wrote the data, and Current that of this definition, if they are
+	// known. They may be equal: fields do not count.
+	Saved, Current string
+
+	// Err says why the state cannot be decoded; nil if it can.
+	Err error
 }
+
+// Error names the definitions, shortened, the members and the intents.
+func (e *DriftError) Error() string {
+	var b strings.Builder
+	b.WriteString("stored by another version")
+	if e.Saved != e.Current && e.Saved != "" && e.Current != "" {
+		fmt.Fprintf(&b, ", of definition %.12s, and this is %.12s", e.Saved, e.Current)
+	}
+	if len(e.Members) > 0 {
+		fmt.Fprintf(&b, ": the state has no place for %q", e.Members)
+	}
+	if len(e.Intents) > 0 {
+		fmt.Fprintf(&b, ": no intents %q", e.Intents)
+	}
+	if e.Err != nil {
+		b.WriteString(": " + e.Err.Error())
+	}
+	return b.String()
+}
+
+// Unwrap returns Err.
+func (e *DriftError) Unwrap() error { return e.Err }
 
 // An InputError names the fault of an input. Begin may return one.
 type InputError struct{ Field, Reason string }

@@ -278,7 +278,8 @@ func (o *Orchestrator[S]) resumable(ctx context.Context, k *call) error {
 	case found.Status == snapshot.Ended:
 		return nil
 	}
-	if err := o.engine.checkUsable(*found, k.force, k.force); err != nil {
+	// Migrate is for the owner of the session.
+	if err := o.checkUsable(ctx, *found, nil, k.force || o.def.Migrate != nil, k.force); err != nil {
 		if over, _ := o.engine.settledBy(ctx, *found, checkpoint.Newest); !over {
 			return err
 		}

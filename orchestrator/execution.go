@@ -42,7 +42,10 @@ type execution[S any] struct {
 	final  bool // nothing follows in this call
 	began  time.Time
 
-	state   S
+	state S
+
+	// altered says that the state which the turn starts from is not as stored: see restored.
+	altered bool
 	fan     *fan // the current fan-out; nil: none
 	history []message.Message
 
@@ -84,11 +87,11 @@ func (x *execution[S]) number() {
 
 // newest makes the state of the newest turn the state of this turn.
 func (x *execution[S]) loadNewest() (err error) {
-	var state S
+	var newest restored[S]
 	if x.visit.newest != nil {
-		state, err = x.bot.restore(x.ctx, *x.visit.newest, x.visit.call.force)
+		newest, err = x.bot.restore(x.ctx, *x.visit.newest, nil, x.visit.call.force)
 	}
-	x.state = state
+	x.state, x.altered = newest.state, newest.altered
 	return err
 }
 

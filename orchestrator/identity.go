@@ -1,27 +1,62 @@
 package orchestrator
 
-import "github.com/holdfast-go/holdfast/snapshot"
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/holdfast-go/holdfast/internal/jsontype"
+	"github.com/holdfast-go/holdfast/snapshot"
+)
 
 // An identity says which stored rows a definition wrote, and which it can use.
 type identity struct {
 	name, signature, version string
 	intents                  map[string]bool
 
+	// members are those that a state of the definition has a place for.
+	members jsontype.Members
+
 	// migrates says that the definition has a Migrate.
 	migrates bool
-}
-
-// foreign returns a *DriftError if this definition may not use what the definition with this signature wrote.
-func (d *identity) foreign(signature string, force bool) error {
-	if signature == d.signature || d.migrates || force {
-		return nil
-	}
-	return &DriftError{Saved: signature, Current: d.signature}
 }
 
 // wrote reports whether this definition wrote something with this signature and version.
 func (d *identity) wrote(signature, version string) bool {
 	return signature == d.signature && version == d.version
+}
+
+// lost returns what a stored state would lose here; nil if nothing. err is the error of decoding the state.
+func (d *identity) lost(state json.RawMessage, signature string, err error) *DriftError {
+	members := d.members.Lost(state)
+	if members == nil && err == nil {
+		return nil
+	}
+	if other, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && other.Field != "" {
+		members = distinct(append(members, other.Field))
+	}
+	return &DriftError{Members: members, Saved: signature, Current: d.signature, Err: err}
+}
+
+// and returns a drift that has what e and other have. Either may be nil.
+func (e *DriftError) and(other *DriftError) *DriftError {
+	switch {
+	case e == nil:
+		return other
+	case other == nil:
+		return e
+	}
+	both := *e
+	both.Members = distinct(slices.Concat(e.Members, other.Members))
+	both.Intents = distinct(slices.Concat(e.Intents, other.Intents))
+	both.Err = errors.Join(e.Err, other.Err)
+	return &both
+}
+
+// strangers returns the names that are no intents of the definition, each once.
+func (d *identity) strangers(intents []string) []string {
+	return slices.DeleteFunc(distinct(intents), func(name string) bool { return d.intents[name] })
 }
 
 // unknown returns the first name that is no intent, if there is one.
@@ -48,4 +83,40 @@ func (d *identity) read(r snapshot.Run) (runPayload, error) {
 		err = damagedRun(r, "payload: the decision names what is no intent")
 	}
 	return payload, err
+}
+
+// refusals are the runs that this process has adopted, and has left because it cannot use their parts. The parts of a
+// run are not known before it is adopted. A refusal spares the next drain from adopting the run again.
+type refusals struct {
+	mu  sync.Mutex // protects following field
+	all map[snapshot.Key]refusal
+}
+
+// A refusal is for one version of a run.
+type refusal struct {
+	run   string
+	seq   int64
+	drift *DriftError
+}
+
+// mostRefusals bounds the memory for refusals. Without a refusal the run is adopted and left once more.
+const mostRefusals = 1000
+
+func (rs *refusals) note(r snapshot.Run, drift *DriftError) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if rs.all == nil || len(rs.all) >= mostRefusals {
+		rs.all = make(map[snapshot.Key]refusal)
+	}
+	rs.all[r.Key] = refusal{r.ID, r.Seq, drift}
+}
+
+// about returns why this version of a run was refused before; nil if it was not.
+func (rs *refusals) about(r snapshot.Run) *DriftError {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if known := rs.all[r.Key]; known.run == r.ID && known.seq == r.Seq {
+		return known.drift
+	}
+	return nil
 }

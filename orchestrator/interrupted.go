@@ -56,7 +56,8 @@ func (o *Orchestrator[S]) checkTakeUp(v *visit, found snapshot.Run, x *execution
 	if !own && x.input.RequestID != "" && found.RequestID == x.input.RequestID {
 		return ErrRequestReused
 	}
-	if err := o.engine.checkUsable(found, force, force || x != nil && on == AbandonFirst); err != nil {
+	pastParked := force || x != nil && on == AbandonFirst
+	if err := o.checkUsable(v.own.Ctx, found, v.newest, force, pastParked); err != nil {
 		return err
 	}
 	if !own && on == Reject {

@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// Turns yields the kept turns, newest first. If a turn is of another definition, and there is no Migrate, Turns ends
-// with an error. A damaged turn comes with a *checkpoint.DamagedError; then Turns goes on.
+// Turns yields the kept turns, newest first. A damaged turn comes with a *checkpoint.DamagedError, and a turn of which
+// this process would lose something with a *DriftError; then Turns goes on. After any other error Turns ends.
 func (o *Orchestrator[S]) Turns(ctx context.Context, session string) iter.Seq2[*Result[S], error] {
 	return func(yield func(*Result[S], error) bool) {
 		fail := func(turn int, err error) bool {
@@ -24,7 +24,7 @@ func (o *Orchestrator[S]) Turns(ctx context.Context, session string) iter.Seq2[*
 			if err == nil {
 				res, err = o.result(ctx, session, cp, false)
 			}
-			if err == nil && yield(res, nil) || err != nil && fail(cp.Turn, err) && ofOneRow(err) {
+			if err == nil && yield(res, nil) || err != nil && fail(cp.Turn, err) && (ofOneRow(err) || isDrift(err)) {
 				continue
 			}
 			return

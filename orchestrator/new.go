@@ -198,7 +198,7 @@ func (d *Definition[S]) routingFaults() []string {
 func (d *Definition[S]) identity() identity {
 	id := identity{
 		name: d.Name, signature: d.signature(), version: d.Version, intents: make(map[string]bool),
-		migrates: d.Migrate != nil,
+		migrates: d.Migrate != nil, members: jsontype.MembersOf(reflect.TypeFor[S]()),
 	}
 	for name := range d.Intents {
 		id.intents[name] = true
@@ -206,8 +206,8 @@ func (d *Definition[S]) identity() identity {
 	return id
 }
 
-// signature is the same in every process and version of this module. It decides whether stored rows are of this
-// definition.
+// signature is the same in every process and version of this module. It is stored with each row for people who look. It
+// says nothing of S: what a row would lose is found when the row is decoded.
 func (d *Definition[S]) signature() string {
 	parts := []string{d.Name, strconv.Itoa(len(d.Intents))}
 	parts = append(parts, slices.Sorted(maps.Keys(d.Intents))...)

@@ -118,8 +118,8 @@ func (l Limits) orDefaults() Limits {
 
 // CallOptions are for Execute, Stream and Resume.
 type CallOptions struct {
-	// Force goes on in spite of drift or parking. Under drift, the state is unmarshaled as it is. Past parking, no
-	// attempt is counted.
+	// Force goes on in spite of drift or parking. Under drift, what this definition has no place for is lost, and a
+	// decision for what is no intent is made anew. Past parking, no attempt is counted.
 	Force bool
 
 	// Earlier adds the events of earlier turns to those of the call's own: of a run that was in flight and is finished

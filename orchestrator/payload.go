@@ -97,6 +97,8 @@ const (
 
 // A storedFan is a fan-out in progress. The finished branches have parts of their own.
 type storedFan struct {
+	// Signature is of the definition that decided; "" if an earlier version of this package wrote the fan-out.
+	Signature string     `json:"signature,omitempty"`
 	Iteration int        `json:"iteration"`
 	Next      storedNext `json:"next"`
 
@@ -317,7 +319,7 @@ func readPayload(r snapshot.Run) (runPayload, error) {
 	}
 	if version.V > itemsVersion {
 		return runPayload{}, &DriftError{
-			Saved: "payload version " + strconv.Itoa(version.V), Current: strconv.Itoa(itemsVersion),
+			Err: fmt.Errorf("payload of version %d, and this process knows %d", version.V, itemsVersion),
 		}
 	}
 	var saved runPayload

@@ -130,7 +130,7 @@ func (o *Orchestrator[S]) Watching(ctx context.Context, every, d time.Duration) 
 // kin is the same in processes that can recover the same sessions and look for them as often.
 func (o *Orchestrator[S]) kin(every time.Duration) string {
 	d := &o.engine.identity
-	return digest(d.signature, d.version, fmt.Sprint(
+	return digest(d.signature, d.version, d.members.Shape(), fmt.Sprint(
 		itemsVersion, every, o.engine.options.Snapshots != nil, d.migrates, o.def.Deliver != nil))
 }
 
@@ -154,6 +154,7 @@ const (
 	outcomeParked    = "parked"
 	outcomeSuspended = "suspended"
 	outcomeForeign   = "foreign"
+	outcomeDrift     = "drift"
 	outcomeDamaged   = "damaged"
 )
 
@@ -165,7 +166,7 @@ const (
 //	held       another process owns the session, or the run is not due yet
 //	parked     the run is parked
 //	suspended  the run waits for an answer
-//	foreign    the run is of another definition
+//	drift      this process would lose something of the run: it is left to another process, and no attempt is counted
 //
 // If there is no run, the outcome is about what the session owes:
 //
@@ -173,14 +174,19 @@ const (
 //	held       another process owns the session, or the delivery is not due yet
 //	cleaned    nothing is owed
 //	parked     the delivery has failed Limits.Attempts times
+//	drift      this process would lose something of the owed turn: it stays owed, and no attempt is counted
 //	foreign    the definition has no Deliver
 //
 // An error means that recovery failed and that the session will be due again. The outcome "damaged" with an error means
-// that nothing can be recovered until the session is repaired or deleted, or the run is abandoned.
+// that nothing can be recovered until the session is repaired or deleted, or the run is abandoned. The outcome "drift"
+// comes with an error that wraps a *DriftError.
 func (o *Orchestrator[S]) Recover(ctx context.Context, session string) (outcome string, err error) {
 	outcome, err = o.recover(ctx, session)
-	if errors.Is(err, checkpoint.ErrDamaged) || errors.Is(err, snapshot.ErrDamaged) {
+	switch {
+	case errors.Is(err, checkpoint.ErrDamaged), errors.Is(err, snapshot.ErrDamaged):
 		outcome = outcomeDamaged
+	case isDrift(err):
+		outcome = outcomeDrift
 	}
 	return outcome, err
 }
@@ -293,8 +299,6 @@ func told(err error) (string, error) {
 	switch {
 	case err == nil:
 		return outcomeSettled, nil
-	case isDrift(err):
-		return outcomeForeign, nil
 	case errors.Is(err, ErrParked):
 		return outcomeParked, nil
 	case errors.Is(err, ErrSuspended):

@@ -1,6 +1,10 @@
 package orchestrator
 
-import "github.com/holdfast-go/holdfast/snapshot"
+import (
+	"errors"
+
+	"github.com/holdfast-go/holdfast/snapshot"
+)
 
 // resumed returns the execution of a run that was found in flight and is ours now.
 func (o *Orchestrator[S]) resumed(v *visit, r snapshot.Run) *execution[S] {
@@ -19,10 +23,7 @@ func (x *execution[S]) ready() error {
 	x.index = x.visit.next()
 	x.visit.own.AtWork(x.run.row.ID)
 	if err := x.load(); err != nil {
-		if x.visit.call.alone && x.run.stored != nil {
-			return x.retryLater(x.err("drift", err))
-		}
-		return x.left(x.err("drift", err))
+		return x.unreadable(err)
 	}
 	x.trace(true)
 	x.startTimer()
@@ -31,10 +32,33 @@ func (x *execution[S]) ready() error {
 		return x.startOver()
 	}
 	x.number()
+	if x.altered { // what is saved from now on belongs to the new state
+		if err := x.put(func(*snapshot.Run) {}); err != nil {
+			return x.unsettled(x.err("save", err))
+		}
+	}
 	if err := x.recall(); err != nil {
 		return x.leave(x.err("begin", err))
 	}
 	return nil
+}
+
+// unreadable ends the attempt at a run that was adopted and cannot be read. Under drift the run is left to a process
+// that can read it, and the attempt does not count.
+func (x *execution[S]) unreadable(err error) error {
+	e := x.err("drift", err)
+	drift, ok := errors.AsType[*DriftError](err)
+	switch {
+	case x.run.stored == nil:
+		return x.left(e)
+	case ok:
+		left := x.leave(e)
+		x.engine().refusals.note(x.run.row, drift)
+		return left
+	case x.visit.call.alone:
+		return x.retryLater(e)
+	}
+	return x.left(e)
 }
 
 // startOver builds the turn again, from its input and the newest state.
@@ -67,39 +91,42 @@ func (x *execution[S]) load() error {
 	for _, s := range payload.Steps {
 		x.ran = append(x.ran, s.next().ran()...)
 	}
-	switch {
-	case payload.State != nil:
-		x.state, err = x.bot.restore(x.ctx, asCheckpoint(x.run.row, *payload), x.visit.call.force)
-	case x.run.row.Base == x.visit.base():
-		err = x.loadNewest()
-	}
-	switch {
-	case err != nil:
+	fan, err := x.run.loadFan(d)
+	if err != nil {
 		return err
-	case d.wrote(payload.Signature, payload.Version):
-		return x.loadFan()
 	}
-	return x.redefine()
+	drift, final := x.bot.driftOf(*payload, fan)
+	if final && !x.visit.call.force {
+		return drift
+	}
+	from, err := x.bot.stateOf(x.ctx, x.run.row, *payload, x.visit.newest, drift, x.visit.call.force)
+	if err != nil {
+		return err
+	}
+	x.state, x.altered = from.state, from.altered
+	if from.altered || d.migrates && payload.Version != d.version {
+		return x.redefine()
+	}
+	payload.Signature, payload.Version = d.signature, d.version
+	return x.takeFan(fan)
 }
 
-// redefine makes a run of another definition a run of this one. A fan-out of the old definition begins again.
+// redefine makes a run of another definition a run of this one. A fan-out of the old definition begins again. A
+// decision for what is no intent is made anew.
 func (x *execution[S]) redefine() error {
 	d, payload := &x.engine().identity, &x.run.payload
+	x.altered = true
 	payload.Signature, payload.Version = d.signature, d.version
 	if payload.Next != nil && !d.knows(payload.Next.Intents) {
 		payload.Next = nil
 	}
-	if payload.State != nil {
-		return x.keep()
-	}
-	return nil
+	return x.keep()
 }
 
-// loadFan restores the fan-out that the run was saved in.
-func (x *execution[S]) loadFan() error {
-	fan, err := x.run.loadFan(&x.engine().identity)
-	if err != nil || fan == nil {
-		return err
+// takeFan goes on with the fan-out that the run was saved in.
+func (x *execution[S]) takeFan(fan *fan) (err error) {
+	if fan == nil {
+		return nil
 	}
 	if state := fan.decided.State; state != nil {
 		if x.state, err = decode[S](state); err != nil {

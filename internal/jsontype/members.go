@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Members knows which members of a document a value of a type keeps. The zero Members is for a type that keeps
@@ -46,8 +47,20 @@ const (
 	keyed                 // an object with any members
 )
 
-// MembersOf returns the Members of t. A type with its own unmarshaling is taken to keep everything.
+// MembersOf returns the Members of t. A type with its own unmarshaling is taken to keep everything. The result for a
+// type is made once.
 func MembersOf(t reflect.Type) Members {
+	if m, made := made.Load(t); made {
+		return m.(Members)
+	}
+	m := membersOf(t)
+	made.Store(t, m)
+	return m
+}
+
+var made sync.Map // of Members, by reflect.Type
+
+func membersOf(t reflect.Type) Members {
 	c := compiler{nodes: make(map[reflect.Type]*node), numbers: make(map[reflect.Type]int)}
 	root := c.node(t)
 	for _, n := range c.all {

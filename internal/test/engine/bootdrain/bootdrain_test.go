@@ -73,6 +73,9 @@ func (s *script) Recover(ctx context.Context, session string) (string, error) {
 	if text, failed := strings.CutPrefix(s.outcomes[session], "error "); failed {
 		return "", errors.New(text)
 	}
+	if s.outcomes[session] == "drift" {
+		return "drift", errors.New("it would lose N")
+	}
 	return s.outcomes[session], nil
 }
 
@@ -83,7 +86,7 @@ func logTo(b *bytes.Buffer) *slog.Logger {
 func TestReport(t *testing.T) {
 	bot := &script{outcomes: map[string]string{
 		"a": "settled", "b": "settled", "c": "delivered", "d": "cleaned", "e": "held", "f": "suspended", "g": "parked",
-		"h": "foreign", "i": "error boom", "j": "what?",
+		"h": "foreign", "i": "error boom", "j": "what?", "k": "drift",
 	}}
 	var logs bytes.Buffer
 	var told []bootdrain.Run
@@ -94,12 +97,15 @@ func TestReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	counts := fmt.Sprint(report.Settled, report.Delivered, report.Cleaned, report.Held, report.Suspended, report.Parked,
-		report.Foreign, report.Failed)
-	if counts != "2 1 1 1 1 1 1 2" || report.Scanned != 10 || len(report.Runs) != 10 || len(told) != 10 {
+		report.Foreign, report.Drift, report.Failed)
+	if counts != "2 1 1 1 1 1 1 1 2" || report.Scanned != 11 || len(report.Runs) != 11 || len(told) != 11 {
 		t.Errorf("%s of %d, %d told", counts, report.Scanned, len(told))
 	}
 	if n := strings.Count(logs.String(), "level=INFO"); n != 4 {
 		t.Errorf("%d lines at level Info:\n%s", n, &logs)
+	}
+	if n := strings.Count(logs.String(), "level=WARN"); n != 1 {
+		t.Errorf("%d lines at level Warn:\n%s", n, &logs)
 	}
 	if n := strings.Count(logs.String(), "level=ERROR"); n != 3 {
 		t.Errorf("%d lines at level Error:\n%s", n, &logs)

@@ -175,7 +175,9 @@ type renamedState struct {
 	N     int
 }
 
-// A saved branch has changed a field that the state no longer has. The branch runs again.
+// A saved branch has changed a field that the state no longer has. That is drift, which shows only when the run is
+// adopted. The run is left, the attempt does not count, and the next drain need not adopt the run to know. With Migrate
+// the branch runs again.
 func TestBranchOfARenamedField(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -194,13 +196,61 @@ func TestBranchOfARenamedField(t *testing.T) {
 		}, Route: func(context.Context, *orchestrator.Turn[renamedState]) (Next, error) {
 			return orchestrator.To("a", "b"), nil
 		}}
-		bot, err := orchestrator.New(d, w.checkpoints, &Options{Snapshots: w.snapshots, Logger: quiet()})
-		if err != nil {
-			t.Fatal(err)
+		bot := startAs(t, w, d)
+		before := runsOf(t, bot)[0]
+		for range 3 {
+			outcome, err := bot.Recover(t.Context(), "s")
+			wantDrift(t, err, []string{"A"}, nil)
+			if outcome != "drift" {
+				t.Errorf("outcome %q", outcome)
+			}
 		}
-		if res, err := bot.Resume(t.Context(), "s", nil); err != nil || res.State.Alpha != "again" ||
+		after := runsOf(t, bot)[0]
+		if after.Attempt != before.Attempt || after.Seq != before.Seq+1 || after.Status != snapshot.Waiting {
+			t.Errorf("was %+v\nis  %+v", before, after)
+		}
+		d.Migrate = orchestrator.Lenient[renamedState]
+		if res, err := startAs(t, w, d).Resume(t.Context(), "s", nil); err != nil || res.State.Alpha != "again" ||
 			res.State.B != "b" {
 			t.Errorf("%+v, %v", res, err)
+		}
+	})
+}
+
+// A process goes on with the fan-out of another definition, if it loses nothing of it.
+func TestBranchOfAnotherDefinition(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.crash(t, func(die func()) Def { return ticks([]string{"a", "b"}, dying("b", die)) }, Input{Text: "x"})
+		d := ticks([]string{"a", "b"}, func(name string, turn *Turn) error {
+			if name == "a" {
+				t.Error("a runs again")
+			}
+			return mark(name, turn)
+		})
+		d.Intents["more"] = Intent{Run: say("more")}
+		d.Version = "2"
+		res, err := w.start(t, d, Options{}).Resume(t.Context(), "s", nil)
+		if err != nil || res.State.A != "a" || res.State.B != "b" {
+			t.Errorf("%+v, %v", res, err)
+		}
+	})
+}
+
+// A branch that is no intent of this process is drift.
+func TestStrangeBranch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		crashed := func(die func()) Def { return ticks([]string{"a", "b"}, dying("b", die)) }
+		w.crash(t, crashed, Input{Text: "x"})
+		d := ticks([]string{"a", "c"}, mark)
+		outcome, err := w.start(t, d, Options{}).Recover(t.Context(), "s")
+		wantDrift(t, err, nil, []string{"b"})
+		if outcome != "drift" {
+			t.Errorf("outcome %q", outcome)
+		}
+		if outcome, err := w.start(t, crashed(nil), Options{}).Recover(t.Context(), "s"); outcome != "settled" || err != nil {
+			t.Errorf("%q, %v", outcome, err)
 		}
 	})
 }

@@ -5,10 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/orchestrator"
+	"github.com/holdfast-go/holdfast/snapshot"
 )
 
 // renamed is echo after a deploy that renamed its intent.
@@ -18,30 +23,144 @@ func renamed() Def {
 	return d
 }
 
-// Without Migrate or Force, the engine leaves a session of another definition alone.
-func TestDrift(t *testing.T) {
-	w := newWorld()
-	old := w.start(t, echo(), Options{})
-	execute(t, old, Input{Text: "a", RequestID: "r"})
-	bot := w.start(t, renamed(), Options{})
-	for name, in := range map[string]Input{"new": {Text: "b"}, "repeated": {Text: "a", RequestID: "r"}} {
-		_, err := bot.Execute(t.Context(), "s", in, nil)
-		if _, ok := errors.AsType[*orchestrator.DriftError](err); !ok {
-			t.Errorf("%s: %v", name, err)
-		}
-		wantOp(t, err, "drift")
-	}
-	for _, err := range bot.Turns(t.Context(), "s") {
-		if _, ok := errors.AsType[*orchestrator.DriftError](err); !ok {
-			t.Errorf("Turns: %v", err)
-		}
-	}
-	res, err := bot.Execute(t.Context(), "s", Input{Text: "b"}, &orchestrator.CallOptions{Force: true})
+// A lesserState is State before a deploy that added a field.
+type lesserState struct {
+	Said  []string
+	Facts map[string]int
+	A, B  string
+}
+
+type lesserDef = orchestrator.Definition[lesserState]
+
+// lesser is echo before that deploy.
+func lesser() lesserDef {
+	return lesserDef{Name: "echo", Intents: orchestrator.Intents[lesserState]{
+		"echo": {Run: func(_ context.Context, t *orchestrator.Turn[lesserState]) error {
+			t.State.Said = append(t.State.Said, t.Input.Text)
+			return nil
+		}},
+	}}
+}
+
+// startAs is one process of a bot with another state.
+func startAs[S any](t testing.TB, w world, d orchestrator.Definition[S]) *orchestrator.Orchestrator[S] {
+	t.Helper()
+	bot, err := orchestrator.New(d, w.checkpoints, &Options{Snapshots: w.snapshots, Logger: quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantSaid(t, res.State, "a", "loud")
-	wantSaid(t, execute(t, bot, Input{Text: "c"}).State, "a", "loud", "loud")
+	return bot
+}
+
+// wantDrift checks what an error says would be lost.
+func wantDrift(t testing.TB, err error, members, intents []string) {
+	t.Helper()
+	drift, ok := errors.AsType[*orchestrator.DriftError](err)
+	if !ok {
+		t.Fatalf("got %v, want drift", err)
+	}
+	if !slices.Equal(drift.Members, members) || !slices.Equal(drift.Intents, intents) {
+		t.Errorf("drift of the members %q and the intents %q, want %q and %q",
+			drift.Members, drift.Intents, members, intents)
+	}
+}
+
+// A process leaves a session alone if it would lose what another process has stored. It drops nothing, in no way to read
+// a state. The process that stored it goes on.
+func TestDrift(t *testing.T) {
+	backends(t, func(t *testing.T, w world) {
+		newer := w.start(t, echo(), Options{})
+		execute(t, newer, Input{Text: "a", RequestID: "r"})
+		older := startAs(t, w, lesser())
+		for name, in := range map[string]Input{"new": {Text: "b"}, "repeated": {Text: "a", RequestID: "r"}} {
+			t.Log(name)
+			_, err := older.Execute(t.Context(), "s", in, nil)
+			wantDrift(t, err, []string{"N"}, nil)
+			wantOp(t, err, "drift")
+		}
+		if err := older.Fork(t.Context(), "s", checkpoint.Newest, "forked"); err != nil {
+			t.Errorf("a fork copies what it cannot read: %v", err)
+		}
+		_, err := older.Execute(t.Context(), "forked", Input{Text: "b"}, nil)
+		wantDrift(t, err, []string{"N"}, nil)
+		execute(t, newer, Input{Text: "b"})
+		read := 0
+		for _, err := range older.Turns(t.Context(), "s") {
+			wantDrift(t, err, []string{"N"}, nil)
+			read++
+		}
+		if read != 2 {
+			t.Errorf("%d turns, want 2", read)
+		}
+		res, err := older.Execute(t.Context(), "s", Input{Text: "c"}, &orchestrator.CallOptions{Force: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(res.State.Said, " "); got != "a b c" {
+			t.Errorf("said %q", got)
+		}
+		wantSaid(t, execute(t, newer, Input{Text: "d"}).State, "a", "b", "c", "d")
+		if _, err := older.Execute(t.Context(), "forked", Input{Text: "c"}, nil); err == nil {
+			t.Error("the fork has lost what Force has dropped elsewhere")
+		}
+	})
+}
+
+// Another definition of intents refuses no settled turn: nothing of it is lost.
+func TestOtherIntents(t *testing.T) {
+	w := newWorld()
+	execute(t, w.start(t, echo(), Options{}), Input{Text: "a", RequestID: "r"})
+	bot := w.start(t, renamed(), Options{})
+	if res := execute(t, bot, Input{Text: "a", RequestID: "r"}); !res.Replayed {
+		t.Error("the repeated request ran again")
+	}
+	wantSaid(t, execute(t, bot, Input{Text: "b"}).State, "a", "loud")
+	if got := turns(t, bot); !slices.Equal(got, []string{"a", "b"}) {
+		t.Errorf("turns %q", got)
+	}
+	wantSaid(t, execute(t, w.start(t, echo(), Options{}), Input{Text: "c"}).State, "a", "loud", "c")
+}
+
+// A field of another type cannot be read. This is drift too, and the error says why.
+func TestDriftOfType(t *testing.T) {
+	type State struct {
+		Said  []int
+		Facts map[string]int
+		A, B  string
+		N     int
+	}
+	w := newWorld()
+	w.crash(t, steps, Input{Text: "a"})
+	run := func(context.Context, *orchestrator.Turn[State]) error { return nil }
+	bot := startAs(t, w, orchestrator.Definition[State]{
+		Name: "steps", First: "one",
+		Intents: orchestrator.Intents[State]{"one": {Run: run}, "two": {Run: run}},
+	})
+	before := fmt.Sprint(runsOf(t, bot))
+	outcome, err := bot.Recover(t.Context(), "s")
+	wantDrift(t, err, []string{"Said"}, nil)
+	if _, typed := errors.AsType[*json.UnmarshalTypeError](err); outcome != "drift" || !typed {
+		t.Errorf("%q, %v", outcome, err)
+	}
+	if after := fmt.Sprint(runsOf(t, bot)); after != before {
+		t.Errorf("was %s\nis  %s", before, after)
+	}
+	_, err = bot.Execute(t.Context(), "s", Input{}, &orchestrator.CallOptions{Force: true})
+	if err == nil {
+		t.Error("Force reads what cannot be read")
+	}
+}
+
+// runsOf returns the runs in flight.
+func runsOf[S any](t testing.TB, bot *orchestrator.Orchestrator[S]) (all []snapshot.Run) {
+	t.Helper()
+	for r, err := range bot.Runs(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, r)
+	}
+	return all
 }
 
 // migrate notes what it gets.
@@ -51,8 +170,7 @@ func migrate(_ context.Context, cp checkpoint.Checkpoint) (s State, err error) {
 	return s, err
 }
 
-// If signature or version differ, every stored state passes Migrate: newest row, run in flight, replay, owed reply,
-// Turns.
+// If the version differs, every stored state passes Migrate: newest row, run in flight, replay, owed reply, Turns.
 func TestMigrate(t *testing.T) {
 	w := newWorld()
 	down := errors.New("down")
@@ -122,35 +240,176 @@ func TestBegunRun(t *testing.T) {
 	}
 }
 
-// If a process does not know a run's definition, it leaves the run alone: it counts no attempt and writes nothing.
-func TestForeignRun(t *testing.T) {
+// In the same version, Migrate sees a state only if something of it would be lost.
+func TestMigrateSeesDrift(t *testing.T) {
 	w := newWorld()
-	w.crash(t, steps, Input{Text: "a", RequestID: "r"})
+	older, newer := lesser(), renamed()
+	newer.Migrate = migrate
+	seen := 0
+	older.Migrate = func(ctx context.Context, cp checkpoint.Checkpoint) (lesserState, error) {
+		seen++
+		return orchestrator.Lenient[lesserState](ctx, cp)
+	}
+	if _, err := startAs(t, w, older).Execute(t.Context(), "s", Input{Text: "a"}, nil); err != nil || seen != 0 {
+		t.Errorf("migrated %d times, %v", seen, err)
+	}
+	bot := w.start(t, newer, Options{})
+	wantSaid(t, execute(t, bot, Input{Text: "b"}).State, "a", "loud")
+	res, err := startAs(t, w, older).Execute(t.Context(), "s", Input{Text: "c"}, nil)
+	if err != nil || seen != 1 || strings.Join(res.State.Said, " ") != "a loud c" {
+		t.Errorf("migrated %d times: %v, %v", seen, res, err)
+	}
+}
+
+// unrelated returns a definition that does not have the intents of steps.
+func unrelated(set func(*Def)) Def {
 	d := renamed()
 	d.Name = "steps"
-	bot := w.start(t, d, Options{})
-	before := fmt.Sprint(wantRuns(t, bot, 1))
-	calls := map[string]func() error{
-		"other input": func() error { _, err := bot.Execute(t.Context(), "s", Input{Text: "b"}, nil); return err },
-		"own": func() error {
-			_, err := bot.Execute(t.Context(), "s", Input{Text: "a", RequestID: "r"}, nil)
-			return err
-		},
-		"resume": func() error { _, err := bot.Resume(t.Context(), "s", nil); return err },
+	set(&d)
+	return d
+}
+
+// If a run has intents that a process does not have, the process leaves the run alone: it counts no attempt and writes
+// nothing.
+func TestDriftOfRun(t *testing.T) {
+	missing := []string{"one", "two"} // what has run, and what follows
+	for name, d := range map[string]Def{
+		"without Migrate": unrelated(func(*Def) {}),
+		"Strict":          unrelated(func(d *Def) { d.Migrate = orchestrator.Strict[State] }),
+		"Strict for another version": unrelated(func(d *Def) {
+			d.Version, d.Migrate = "2", orchestrator.Strict[State]
+		}),
+		"nothing decides anew": unrelated(func(d *Def) {
+			d.Migrate = migrate
+			d.Iterate, d.First = true, "shout"
+			d.Intents = Intents{
+				"shout":   {Run: say("loud"), Next: orchestrator.To("whisper")},
+				"whisper": {Run: say("low"), Next: orchestrator.End},
+			}
+		}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			w.crash(t, steps, Input{Text: "a", RequestID: "r"})
+			bot := w.start(t, d, Options{})
+			before := fmt.Sprint(wantRuns(t, bot, 1))
+			calls := map[string]func() error{
+				"other input": func() error { _, err := bot.Execute(t.Context(), "s", Input{Text: "b"}, nil); return err },
+				"own": func() error {
+					_, err := bot.Execute(t.Context(), "s", Input{Text: "a", RequestID: "r"}, nil)
+					return err
+				},
+				"resume": func() error { _, err := bot.Resume(t.Context(), "s", nil); return err },
+				"recover": func() error {
+					outcome, err := bot.Recover(t.Context(), "s")
+					if outcome != "drift" {
+						t.Errorf("outcome %q", outcome)
+					}
+					return err
+				},
+			}
+			for name, call := range calls {
+				t.Log(name)
+				wantDrift(t, call(), nil, missing)
+			}
+			if after := fmt.Sprint(wantRuns(t, bot, 1)); after != before {
+				t.Errorf("was %s\nis  %s", before, after)
+			}
+			wantSaid(t, execute(t, w.start(t, steps(nil), Options{}), Input{Text: "a", RequestID: "r"}).State,
+				"a one", "a two", "a three")
+		})
 	}
-	for name, call := range calls {
-		if _, ok := errors.AsType[*orchestrator.DriftError](call()); !ok {
-			t.Errorf("%s: no drift", name)
+}
+
+// A run whose state or newest turn has members that a process would lose is left alone too.
+func TestDriftOfRunState(t *testing.T) {
+	for name, begin := range map[string]func(*Def){
+		"state of the newest turn": func(*Def) {},
+		"state of the run":         func(d *Def) { d.Begin = func(context.Context, *Turn) error { return nil } },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			execute(t, w.start(t, echo(), Options{}), Input{Text: "a"})
+			dying := func(die func()) Def {
+				d := echo()
+				begin(&d)
+				if die != nil {
+					d.Intents["echo"] = Intent{Run: func(context.Context, *Turn) error { die(); return nil }}
+				}
+				return d
+			}
+			w.crash(t, dying, Input{Text: "b", RequestID: "r"})
+			older := startAs(t, w, lesser())
+			before := fmt.Sprint(runsOf(t, older))
+			for range 10 {
+				outcome, err := older.Recover(t.Context(), "s")
+				wantDrift(t, err, []string{"N"}, nil)
+				if outcome != "drift" {
+					t.Errorf("outcome %q", outcome)
+				}
+			}
+			if after := fmt.Sprint(runsOf(t, older)); after != before {
+				t.Errorf("was %s\nis  %s", before, after)
+			}
+			wantSaid(t, execute(t, w.start(t, dying(nil), Options{}), Input{Text: "b", RequestID: "r"}).State, "a", "b")
+		})
+	}
+}
+
+// A process that would lose something of an owed turn leaves the delivery to others, and counts no failure.
+func TestDriftOfOwed(t *testing.T) {
+	w := newWorld()
+	down := errors.New("down")
+	d := echo()
+	d.Deliver = func(context.Context, *Result) error { return down }
+	owing := w.start(t, d, Options{})
+	execute(t, owing, Input{Text: "a"})
+	older := lesser()
+	older.Deliver = func(context.Context, *orchestrator.Result[lesserState]) error { return nil }
+	bot := startAs(t, w, older)
+	key := checkpoint.Key{Orchestrator: "echo", Session: "s"}
+	failed := func() int {
+		c, err := seize(t.Context(), w.checkpoints, key, "another", time.Minute)
+		if err == nil {
+			err = w.checkpoints.Mark(t.Context(), c.Lease, checkpoint.Marks{Release: true})
 		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Failed
 	}
-	if outcome, err := bot.Recover(t.Context(), "s"); outcome != "foreign" || err != nil {
-		t.Errorf("%q, %v", outcome, err)
+	before := failed()
+	for range 10 {
+		_, err := bot.Execute(t.Context(), "s", Input{Text: "b"}, nil)
+		wantDrift(t, err, []string{"N"}, nil)
 	}
-	if after := fmt.Sprint(wantRuns(t, bot, 1)); after != before {
-		t.Errorf("was %s\nis  %s", before, after)
+	if after := failed(); after != before {
+		t.Errorf("%d failures, and %d before", after, before)
 	}
-	wantSaid(t, execute(t, w.start(t, steps(nil), Options{}), Input{Text: "a", RequestID: "r"}).State, "a one", "a two",
-		"a three")
+	var got []string
+	d.Deliver = func(_ context.Context, r *Result) error { got = append(got, r.Input.Text); return nil }
+	execute(t, w.start(t, d, Options{}), Input{Text: "b"})
+	if !slices.Equal(got, []string{"a", "b"}) {
+		t.Errorf("delivered %q", got)
+	}
+}
+
+// A drain of a process that would lose something of an owed turn says so.
+func TestDrainOfOwedDrift(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		d := echo()
+		d.Deliver = func(context.Context, *Result) error { return errors.New("down") }
+		execute(t, w.start(t, d, Options{}), Input{Text: "a"})
+		time.Sleep(time.Minute)
+		older := lesser()
+		older.Deliver = func(context.Context, *orchestrator.Result[lesserState]) error { return nil }
+		outcome, err := startAs(t, w, older).Recover(t.Context(), "s")
+		wantDrift(t, err, []string{"N"}, nil)
+		if outcome != "drift" {
+			t.Errorf("outcome %q", outcome)
+		}
+	})
 }
 
 // If Migrate fails, nothing is lost.

@@ -290,9 +290,7 @@ func TestOwnDriftIsUnknown(t *testing.T) {
 	w := newWorld()
 	in := Input{Text: "a", RequestID: "r"}
 	w.crash(t, steps, in)
-	d := steps(nil)
-	d.Intents["more"] = Intent{Run: say("x"), Next: orchestrator.End}
-	_, err := w.start(t, d, Options{}).Execute(t.Context(), "s", in, nil)
+	_, err := w.start(t, unrelated(func(*Def) {}), Options{}).Execute(t.Context(), "s", in, nil)
 	wantErr(t, err, orchestrator.ErrIndeterminate)
 	if _, ok := errors.AsType[*orchestrator.DriftError](err); !ok {
 		t.Errorf("got %v", err)

@@ -127,6 +127,10 @@ func TestWatching(t *testing.T) {
 	if second := w.start(t, echo(), Options{}); !watches(first) || watches(second) || !watches(first) {
 		t.Error("two processes watch, or none")
 	}
+	// Another state, of the same definition and version, loses other runs.
+	if left, err := startAs(t, w, lesser()).Watching(t.Context(), time.Minute, time.Hour); left != 0 || err != nil {
+		t.Errorf("a process of another state is told that another watches for %v, %v", left, err)
+	}
 	stateless := world{w.checkpoints, nil}
 	for what, bot := range map[string]*Bot{
 		"with Migrate": w.start(t, migrating, Options{}), "with Deliver": w.start(t, delivered(echo()), Options{}),

@@ -214,8 +214,7 @@ func TestVerdictResumed(t *testing.T) {
 
 // Force goes on with a run of another definition too, and Abandon ends it: no operator deletes rows by hand.
 func TestDriftOfRunIsNoDeadlock(t *testing.T) {
-	d := steps(nil)
-	d.Intents["four"] = Intent{Run: say("four"), Next: orchestrator.End}
+	d := unrelated(func(*Def) {})
 	force := &orchestrator.CallOptions{Force: true}
 	for name, out := range map[string]func(*Bot) error{
 		"resume": func(bot *Bot) error { _, err := bot.Resume(t.Context(), "s", force); return err },
