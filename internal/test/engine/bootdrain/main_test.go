@@ -28,7 +28,8 @@ func TestMain(m *testing.M) {
 type job struct {
 	Do   string // "execute", "drain" or "serve"
 	Site site
-	// Body says what the intents do: they "finish", "wait" for their context, or "die" with their process.
+	// Body says what the intents do: they "finish", "wait" for their context, or "die" with their process. For "serve"
+	// it is the definition.
 	Body     string
 	DieIn    string   // "delete" of the snapshot store
 	Sessions []string // to execute

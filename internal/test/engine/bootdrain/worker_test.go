@@ -41,8 +41,11 @@ func work(text string) error {
 	if err := json.Unmarshal([]byte(text), &k.job); err != nil {
 		return err
 	}
-	go k.listen()
 	ctx := context.Background()
+	if k.Do == serve {
+		return serveDeploy(ctx, k.job)
+	}
+	go k.listen()
 	w, err := k.Site.open(ctx)
 	defer w.close()
 	if err != nil {
