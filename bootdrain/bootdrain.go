@@ -202,11 +202,13 @@ func (d *drain) logRun(ctx context.Context, r Run, took time.Duration) bool {
 		const what = "session damaged: nothing of it is recovered until it is repaired or deleted"
 		d.Logger.ErrorContext(ctx, what, "session", r.Session, d.why(r.Err))
 	case r.Err != nil:
-		d.Logger.ErrorContext(ctx, "run not finished", "session", r.Session, "took", took, d.why(r.Err))
+		d.Logger.ErrorContext(ctx, "run not finished", "session", r.Session, "took_ms", took.Milliseconds(),
+			d.why(r.Err))
 	case r.Outcome == "parked":
 		d.Logger.ErrorContext(ctx, "run parked", "session", r.Session)
 	case r.Outcome == "settled", r.Outcome == "delivered", r.Outcome == "cleaned":
-		d.Logger.InfoContext(ctx, "run finished", "session", r.Session, "outcome", r.Outcome, "took", took)
+		d.Logger.InfoContext(ctx, "run finished", "session", r.Session, "outcome", r.Outcome,
+			"took_ms", took.Milliseconds())
 	default:
 		return false
 	}

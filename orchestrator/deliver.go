@@ -34,7 +34,7 @@ func (o *Orchestrator[S]) deliver(v *visit, final bool) error {
 		if err := v.noteDelivery(final); err != nil {
 			v.mute = true
 			v.engine.log.WarnContext(v.own.Ctx, "delivery not noted; it is repeated",
-				"session", v.own.Grant.Session, "turn", v.owed-1, v.engine.why(err))
+				"session", v.own.Grant.Session, "turn", v.owed-1, "run", v.delivering, v.engine.why(err))
 			return err
 		}
 	}
@@ -64,10 +64,11 @@ func (v *visit) holdBack(cause error) {
 	if v.failures >= v.engine.options.Limits.Attempts {
 		pause = parkedDelivery
 		v.engine.log.ErrorContext(v.own.Ctx, "delivery parked: drains try it no more; see Orchestrator.SkipDelivery",
-			"session", v.own.Grant.Session, "turn", v.owed, "failures", v.failures, v.engine.why(cause))
+			"session", v.own.Grant.Session, "turn", v.owed, "run", v.delivering, "failures", v.failures,
+			v.engine.why(cause))
 	} else {
 		v.engine.log.WarnContext(v.own.Ctx, "not delivered; it stays owed",
-			"session", v.own.Grant.Session, "turn", v.owed, v.engine.why(cause))
+			"session", v.own.Grant.Session, "turn", v.owed, "run", v.delivering, v.engine.why(cause))
 	}
 	v.putOff(pause)
 }
@@ -79,7 +80,7 @@ func (v *visit) putOff(pause time.Duration) {
 	}
 	if err := v.mark(checkpoint.Marks{Retry: pause}); err != nil {
 		v.engine.log.WarnContext(v.own.Ctx, "failed delivery not counted",
-			"session", v.own.Grant.Session, "turn", v.owed, v.engine.why(err))
+			"session", v.own.Grant.Session, "turn", v.owed, "run", v.delivering, v.engine.why(err))
 	}
 }
 
@@ -98,10 +99,12 @@ func backoff(failures int) time.Duration {
 func (o *Orchestrator[S]) handOver(v *visit, turn int) error {
 	ctx, cancel := v.own.Outliving(v.engine.options.Limits.SettleTimeout, false)
 	defer cancel()
+	v.delivering = ""
 	cp, err := v.settledTurn(ctx, turn)
 	if err != nil {
 		return err
 	}
+	v.delivering = cp.RunID
 	res, err := o.result(ctx, v.own.Grant.Session, cp, v.call.force)
 	if err != nil {
 		return err

@@ -64,6 +64,8 @@ func (x *execution[S]) fail(e *Error) error {
 
 func (x *execution[S]) failed(e *Error) error {
 	x.visit.own.Begun = x.input.RequestID != "" // the same request id again is the same run, and needs the same life
+	x.logger().InfoContext(x.ctx, "turn failed", "session", x.visit.own.Grant.Session, "turn", x.index,
+		"run", x.run.row.ID, "op", e.Op, "intent", e.Intent, "type", errorType(e))
 	x.emit(Event{Kind: TurnFailed, Usage: e.Usage, Err: e})
 	return e
 }

@@ -117,7 +117,7 @@ func (x *execution[S]) asKept(
 		x.visit.own.Lose(lock.ErrFenced)
 	} else {
 		x.engine().log.WarnContext(x.ctx, "settled; what follows is left to the next call",
-			"session", x.visit.own.Grant.Session, "turn", x.index, x.engine().why(err))
+			"session", x.visit.own.Grant.Session, "turn", x.index, "run", x.run.row.ID, x.engine().why(err))
 	}
 	x.emit(Event{Kind: TurnSettled, Usage: x.meter.total()})
 	return res, nil

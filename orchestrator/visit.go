@@ -3,6 +3,7 @@ package orchestrator
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/owner"
@@ -28,6 +29,9 @@ type visit struct {
 	// mute says that a delivery has failed, so that no other is tried. undelivered says why.
 	mute        bool
 	undelivered error
+
+	// delivering is the run of the turn that was last handed over, or was to be; "" if that turn cannot be read.
+	delivering string
 
 	summarized int // turns before this one are summarized
 
@@ -188,6 +192,19 @@ func (v *visit) abandon(found snapshot.Run) error {
 		err = v.slot.end(r)
 	}
 	return v.unlessChanged(err)
+}
+
+// logTakeover logs that a run goes on that its owner has left without a word. from names that owner; "" if it is not
+// known.
+func (v *visit) logTakeover(from string, found, adopted snapshot.Run) {
+	attrs := []any{"session", v.own.Grant.Session, "run", adopted.ID, "attempt", adopted.Attempt}
+	if from != "" {
+		attrs = append(attrs, "from", from)
+	}
+	if !found.SavedAt.IsZero() { // by the clock of the store
+		attrs = append(attrs, "idle_ms", max(0, time.Since(found.SavedAt).Milliseconds()))
+	}
+	v.engine.log.InfoContext(v.own.Ctx, "run taken over from an owner that is gone", attrs...)
 }
 
 // endRun ends the run that was found, and no other run. ended says whether there was something to end.

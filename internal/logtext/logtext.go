@@ -120,6 +120,15 @@ func types(err error) string {
 	return name + ": " + join(inner, types)
 }
 
+// Type names the type of err. If err only wraps other errors, Type names the type of the first of these.
+func Type(err error) string {
+	name := fmt.Sprintf("%T", err)
+	if inner := wrapped(err); plain(name) && len(inner) > 0 {
+		return Type(inner[0])
+	}
+	return name
+}
+
 func fixedText(err error) string {
 	switch err { //nolint:errorlint // this very error is meant
 	case context.Canceled, context.DeadlineExceeded, io.EOF, io.ErrUnexpectedEOF:

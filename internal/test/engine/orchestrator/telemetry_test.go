@@ -1,9 +1,12 @@
 package orchestrator_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +18,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/holdfast-go/holdfast/orchestrator"
 )
 
 // traced returns a recorder of the spans of the test.
@@ -225,5 +230,38 @@ func TestTelemetryAllocations(t *testing.T) {
 	otel.SetMeterProvider(metricnoop.NewMeterProvider())
 	if with := testing.AllocsPerRun(200, turn); with > without {
 		t.Errorf("%v allocations with providers that discard, %v without any", with, without)
+	}
+}
+
+// A turn that failed is one line, with its op, the type of its error and its run, and without a word of the user.
+func TestFailedTurnIsLogged(t *testing.T) {
+	var log bytes.Buffer
+	d := echo()
+	d.Intents["echo"] = Intent{Run: func(_ context.Context, t *Turn) error {
+		return fmt.Errorf("%s: %w", t.Input.Text, &net.OpError{Op: "dial", Err: errors.New("no " + t.Input.Text)})
+	}}
+	bot := newWorld().start(t, d, Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	_, err := bot.Execute(t.Context(), "s", Input{Text: "secret"}, nil)
+	e, _ := errors.AsType[*orchestrator.Error](err)
+	want := "level=INFO msg=\"turn failed\" orchestrator=echo session=s turn=0 run=" + e.RunID +
+		" op=intent intent=echo type=*net.OpError\n"
+	if !strings.HasSuffix(log.String(), want) || strings.Count(log.String(), "\n") != 1 {
+		t.Errorf("got %s, want %s", log.String(), want)
+	}
+}
+
+// A run that goes on in another process after a crash is one line.
+func TestTakeoverIsLogged(t *testing.T) {
+	var log bytes.Buffer
+	w := newWorld()
+	w.crash(t, steps, Input{Text: "a"})
+	bot := w.start(t, steps(nil), Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if _, err := bot.Resume(t.Context(), "s", nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{"run taken over from an owner that is gone", "session=s", "run=", "attempt=1", "idle_ms="} {
+		if n := strings.Count(log.String(), part); n != 1 {
+			t.Errorf("%q is there %d times: %s", part, n, log.String())
+		}
 	}
 }

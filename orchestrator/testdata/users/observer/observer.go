@@ -11,7 +11,7 @@ import (
 func observe(ev orchestrator.Event) {
 	switch ev.Kind {
 	case orchestrator.IntentEnded, orchestrator.TurnSettled, orchestrator.TurnFailed:
-		slog.Info(string(ev.Kind), "session", ev.Session, "intent", ev.Intent, "took", ev.Took,
+		slog.Info(string(ev.Kind), "session", ev.Session, "intent", ev.Intent, "took_ms", ev.Took.Milliseconds(),
 			"tokens", ev.Usage.Input, "failed", ev.Err != nil)
 	}
 }

@@ -1,0 +1,42 @@
+package orchestrator
+
+import (
+	"context"
+	"errors"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/logtext"
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/snapshot"
+)
+
+// errorTypes name the errors for log lines, spans and metrics. The first that fits counts.
+var errorTypes = []struct {
+	err  error
+	name string
+}{
+	{ErrTurnTimeout, "ErrTurnTimeout"}, {ErrIntentTimeout, "ErrIntentTimeout"}, {ErrAbandoned, "ErrAbandoned"},
+	{ErrShuttingDown, "ErrShuttingDown"}, {lock.ErrHandoff, "ErrHandoff"}, {lock.ErrFenced, "ErrFenced"},
+	{lock.ErrExpired, "ErrExpired"}, {lock.ErrLost, "ErrLost"}, {errStuck, "stuck"}, {ErrBusy, "ErrBusy"},
+	{ErrUnavailable, "ErrUnavailable"}, {ErrOwed, "ErrOwed"}, {ErrInterrupted, "ErrInterrupted"},
+	{ErrParked, "ErrParked"}, {ErrSuspended, "ErrSuspended"}, {ErrNothingToResume, "ErrNothingToResume"},
+	{ErrRequestReused, "ErrRequestReused"}, {ErrMaxIterations, "ErrMaxIterations"}, {ErrMerge, "ErrMerge"},
+	{ErrReentrant, "ErrReentrant"}, {ErrTooManyStuck, "ErrTooManyStuck"}, {ErrNoSession, "ErrNoSession"},
+	{checkpoint.ErrRefused, "ErrRefused"}, {snapshot.ErrRefused, "ErrRefused"}, {errNotSaved, "not saved"},
+	{context.DeadlineExceeded, "context.DeadlineExceeded"}, {context.Canceled, "context.Canceled"},
+}
+
+// errorType names the kind of an error. There are few kinds, and none holds what a user said. An error of a function of
+// the bot is named by its Go type.
+func errorType(err error) string {
+	e, ok := errors.AsType[*Error](err)
+	if ok {
+		err = e.Err
+	}
+	for _, t := range errorTypes {
+		if errors.Is(err, t.err) {
+			return t.name
+		}
+	}
+	return logtext.Type(err)
+}
