@@ -89,7 +89,7 @@ func (o *Orchestrator[S]) takeUp(v *visit, found snapshot.Run, own bool, x *exec
 		return outcome[S]{}, e
 	}
 	if found.Status == snapshot.Running {
-		v.logTakeover("", found, r)
+		v.logTakeover(found, r)
 	}
 	if forced {
 		r.Attempt = 1

@@ -75,7 +75,8 @@ type Limits struct {
 	// resume begins the time anew. 0 means no limit.
 	TurnTimeout time.Duration
 
-	// LockWait is how long a call waits for a session that another owner has; then it returns ErrBusy. 0 means 30s.
+	// LockWait is how long a call waits for a session that another owner has; then it returns ErrBusy. 0 means 40s,
+	// which is longer than a killed process keeps a session.
 	LockWait time.Duration
 
 	// DeadAfter is how long a process that owns sessions may be silent before others take them over. It tells once a
@@ -107,7 +108,7 @@ func (l Limits) orDefaults() Limits {
 	l.Iterations = cmp.Or(l.Iterations, 10)
 	l.FanOut = cmp.Or(l.FanOut, 10)
 	l.Attempts = cmp.Or(l.Attempts, 5)
-	l.LockWait = cmp.Or(l.LockWait, 30*time.Second)
+	l.LockWait = cmp.Or(l.LockWait, 40*time.Second)
 	l.DeadAfter = cmp.Or(l.DeadAfter, 4*time.Second)
 	l.LeaseTTL = cmp.Or(l.LeaseTTL, 30*time.Second)
 	l.SettleTimeout = cmp.Or(l.SettleTimeout, 10*time.Second)

@@ -194,12 +194,12 @@ func (v *visit) abandon(found snapshot.Run) error {
 	return v.unlessChanged(err)
 }
 
-// logTakeover logs that a run goes on that its owner has left without a word. from names that owner; "" if it is not
-// known.
-func (v *visit) logTakeover(from string, found, adopted snapshot.Run) {
+// logTakeover logs that a run goes on that its owner has left without a word. It names the owner if the session was
+// taken from it. Otherwise the lease had expired.
+func (v *visit) logTakeover(found, adopted snapshot.Run) {
 	attrs := []any{"session", v.own.Grant.Session, "run", adopted.ID, "attempt", adopted.Attempt}
-	if from != "" {
-		attrs = append(attrs, "from", from)
+	if v.own.From != "" {
+		attrs = append(attrs, "from", v.own.From, "silent_ms", v.own.Stood.Milliseconds())
 	}
 	if !found.SavedAt.IsZero() { // by the clock of the store
 		attrs = append(attrs, "idle_ms", max(0, time.Since(found.SavedAt).Milliseconds()))

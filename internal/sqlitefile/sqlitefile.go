@@ -30,7 +30,8 @@ func Path(ctx context.Context, db *sql.DB) string {
 // Opened returns the path that SQLite has opened; "" if it has opened no file. db is a *sql.DB or a *sql.Conn.
 func Opened(ctx context.Context, db interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-}) (path string) {
+},
+) (path string) {
 	err := db.QueryRowContext(ctx, "SELECT file FROM pragma_database_list WHERE name = 'main'").Scan(&path)
 	if err != nil {
 		return ""

@@ -13,9 +13,8 @@
 //			res, err := second.Bot.Execute(t.Context(), "s", in, nil)
 //			…
 //
-// Under testing/synctest the second process waits for the lease of the first, and for retries and timeouts, and the test
-// does not. Limits.LockWait has to be longer than Limits.LeaseTTL for that. Without synctest, [Process.Expire] ends the
-// lease.
+// Under testing/synctest the second process waits until the first counts as dead, and for retries and timeouts, and the
+// test does not. Without synctest, [Process.Expire] ends the lease of the first.
 //
 // # Steps
 //

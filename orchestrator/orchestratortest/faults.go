@@ -84,6 +84,14 @@ func (l *life) do(ctx context.Context, call string, f func(context.Context) erro
 	return err
 }
 
+// reachable waits while the process is cut off, and returns an error if it is dead.
+func (l *life) reachable(ctx context.Context) error {
+	if l.isDead() {
+		return gone()
+	}
+	return l.connected(ctx)
+}
+
 // connected waits while the process is cut off.
 func (l *life) connected(ctx context.Context) error {
 	for {

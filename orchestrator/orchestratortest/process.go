@@ -47,7 +47,7 @@ func Start[S any](w *World, d orchestrator.Definition[S], o *orchestrator.Option
 	l := newLife()
 	all.Snapshots = &snapshots{w.Snapshots, l}
 	p := &Process[S]{world: w, life: l}
-	bot, err := orchestrator.New(watched(l, d), &checkpoints{w.Checkpoints, l}, l.options(&all))
+	bot, err := orchestrator.New(watched(l, d), w.seenBy(l), l.options(&all))
 	if err != nil {
 		panic(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -13,9 +14,6 @@ import (
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/orchestrator/orchestratortest"
 )
-
-// patient are the options of a process that waits for the lease of a dead one.
-var patient = &orchestrator.Options{Limits: orchestrator.Limits{LockWait: time.Minute}}
 
 // Wherever a process dies, the next one finishes the turn once its lease is over. Under synctest nobody waits.
 func TestDiesEverywhere(t *testing.T) {
@@ -33,7 +31,7 @@ func TestDiesEverywhere(t *testing.T) {
 					if _, err := first.Bot.Execute(t.Context(), "s", in, nil); !first.Dead() || err == nil && step != "snapshot.Delete" {
 						t.Errorf("the first process is dead: %v, and its call returns %v", first.Dead(), err)
 					}
-					second := orchestratortest.Start(&world, support(), patient)
+					second := orchestratortest.Start(&world, support(), nil)
 					res, err := second.Bot.Execute(t.Context(), "s", in, nil)
 					if err != nil || res.Turn != 0 || res.State.Reply != "A-1042 is on its way" {
 						t.Fatalf("%+v, %v", res, err)
@@ -70,7 +68,7 @@ func TestDiesAtAnItem(t *testing.T) {
 		first := orchestratortest.Start(&world, d, nil)
 		first.DieAfter("look item 2", 1)
 		_, _ = first.Bot.Execute(t.Context(), "s", in, nil)
-		second := orchestratortest.Start(&world, d, patient)
+		second := orchestratortest.Start(&world, d, nil)
 		res, err := second.Bot.Resume(t.Context(), "s", nil)
 		if err != nil || res.State != (state{"a", "b"}) || !slices.Equal(second.Ran(), []string{"look item 2"}) {
 			t.Errorf("%+v, %v, ran %v", res, err, second.Ran())
@@ -96,7 +94,7 @@ func TestKillEndsFunctions(t *testing.T) {
 		if err == nil || !errors.Is(cause, orchestratortest.ErrDied) {
 			t.Errorf("%v, and the function saw %v", err, cause)
 		}
-		second := orchestratortest.Start(&world, support(), patient)
+		second := orchestratortest.Start(&world, support(), nil)
 		if res, err := second.Bot.Resume(t.Context(), "s", nil); err != nil || res.State.Reply != "A-1042 is on its way" {
 			t.Errorf("%+v, %v", res, err)
 		}
@@ -136,7 +134,7 @@ func TestFaults(t *testing.T) {
 		d.Intents["answer"] = answer
 		cut = orchestratortest.Start(&world, d, nil)
 		call := cut.Bot.Stream(t.Context(), "cut", in, nil)
-		other := orchestratortest.Start(&world, support(), patient)
+		other := orchestratortest.Start(&world, support(), nil)
 		synctest.Wait()
 		res, err := other.Bot.Execute(t.Context(), "cut", in, nil)
 		if err != nil || res.Turn != 0 {
@@ -169,4 +167,35 @@ func panics(f func()) (text string) {
 	defer func() { text = fmt.Sprint(recover()) }()
 	f()
 	return ""
+}
+
+// A run that is taken from a process that has stopped is told in the log: from whom, after how long, which attempt. The
+// time is that without a sign of life, and not that of a lease.
+func TestTakeoverIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := support()
+		lookUp := d.Intents["look up"].Run
+		d.Intents["look up"] = orchestrator.Intent[State]{
+			Run: func(ctx context.Context, t *Turn) error {
+				time.Sleep(3 * time.Second)
+				return lookUp(ctx, t)
+			},
+			Next: orchestrator.To("answer"),
+		}
+		var world orchestratortest.World
+		first := orchestratortest.Start(&world, d, nil)
+		first.DieAfter("look up", 1)
+		_, _ = first.Bot.Execute(t.Context(), "s", in, nil)
+		died := time.Now()
+		var log strings.Builder
+		second := orchestratortest.Start(&world, d, &orchestrator.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		_, err := second.Bot.Execute(t.Context(), "s", in, nil)
+		if took := time.Since(died); err != nil || took < 6*time.Second || took > 9*time.Second { // 3 s are the intent
+			t.Errorf("the turn is finished after %v: %v", took, err)
+		}
+		if text := log.String(); !strings.Contains(text, " from=") || !strings.Contains(text, " silent_ms=4") ||
+			!strings.Contains(text, " attempt=2") {
+			t.Errorf("the log says %q", text)
+		}
+	})
 }

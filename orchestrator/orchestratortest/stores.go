@@ -45,6 +45,29 @@ type checkpoints struct {
 	life  *life
 }
 
+// beating is checkpoints of a Beater. Beats come with time, so they are no steps, and no fault is for them. A process
+// that is dead or cut off is silent.
+type beating struct {
+	*checkpoints
+	beater checkpoint.Beater
+}
+
+// Beat implements [checkpoint.Beater].
+func (s *beating) Beat(ctx context.Context, process string) (map[string]int64, error) {
+	if err := s.life.reachable(ctx); err != nil {
+		return nil, err
+	}
+	return s.beater.Beat(ctx, process)
+}
+
+// Rest implements [checkpoint.Beater].
+func (s *beating) Rest(ctx context.Context, process string) error {
+	if err := s.life.reachable(ctx); err != nil {
+		return err
+	}
+	return s.beater.Rest(ctx, process)
+}
+
 // Claim implements [checkpoint.Store].
 func (s *checkpoints) Claim(
 	ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest,

@@ -16,6 +16,15 @@ type World struct {
 	once sync.Once
 }
 
+// seenBy returns the checkpoint store as a process sees it.
+func (w *World) seenBy(l *life) checkpoint.Store {
+	s := &checkpoints{w.Checkpoints, l}
+	if b, ok := w.Checkpoints.(checkpoint.Beater); ok {
+		return &beating{s, b}
+	}
+	return s
+}
+
 func (w *World) open() {
 	w.once.Do(func() {
 		if w.Checkpoints == nil {
