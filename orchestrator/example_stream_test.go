@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/orchestrator"
+	"github.com/holdfast-go/holdfast/snapshot"
 )
 
 // A page shows the reply while the model writes it. The turn does not wait for the page.
@@ -47,6 +48,84 @@ func ExampleOrchestrator_Stream() {
 	// intent.ended ""
 	// turn.settled ""
 	// roses are red
+}
+
+// A page is loaded again while the model writes. The second request has the id of the first: it joins the first, and
+// shows the reply from its first word on. The intent runs once.
+func ExampleOrchestrator_Stream_join() {
+	type State struct{ Reply string }
+	shown := make(chan bool)
+	bot, err := orchestrator.New(orchestrator.Definition[State]{
+		Name: "poet",
+		Intents: orchestrator.Intents[State]{"write": {Run: func(_ context.Context, t *orchestrator.Turn[State]) error {
+			t.State.Reply = "roses are red"
+			t.Emit("roses ")
+			<-shown
+			t.Emit("are red")
+			return nil
+		}}},
+	}, new(checkpoint.Memory), nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	in := orchestrator.Input{RequestID: "request-1", Text: "a poem, please"}
+	first := bot.Stream(context.Background(), "session-1", in, nil)
+	for ev := range first.Events() {
+		if ev.Kind == orchestrator.Token {
+			break // the reader leaves, and the turn goes on
+		}
+	}
+	second := bot.Stream(context.Background(), "session-1", in, nil)
+	for ev := range second.Events() {
+		if ev.Delta != "" {
+			fmt.Printf("%s %q\n", ev.RequestID, ev.Delta)
+		}
+		if ev.Delta == "roses " {
+			close(shown)
+		}
+	}
+	res, err := second.Result()
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(res.State.Reply)
+	// Output:
+	// request-1 "roses "
+	// request-1 "are red"
+	// roses are red
+}
+
+// A call finishes an earlier input first. Its listener hears of its own turn, and with Earlier of both.
+func ExampleCallOptions() {
+	type State struct{ N int }
+	ctx, leave := context.WithCancel(context.Background())
+	bot, err := orchestrator.New(orchestrator.Definition[State]{
+		Name: "count",
+		Intents: orchestrator.Intents[State]{"count": {Run: func(ctx context.Context, t *orchestrator.Turn[State]) error {
+			leave() // the first caller goes away
+			t.State.N++
+			t.Emit(fmt.Sprint(t.State.N))
+			return ctx.Err()
+		}}},
+	}, new(checkpoint.Memory), &orchestrator.Options{Snapshots: new(snapshot.Memory)})
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, _ = bot.Execute(ctx, "session-1", orchestrator.Input{RequestID: "one"}, nil)
+	_, err = bot.Execute(context.Background(), "session-1", orchestrator.Input{RequestID: "two"}, &orchestrator.CallOptions{
+		Earlier: true,
+		OnEvent: func(ev orchestrator.Event) {
+			if ev.Kind == orchestrator.Token {
+				fmt.Println(ev.RequestID, ev.Seq, ev.Delta)
+			}
+		},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// one 4 1
+	// two 4 2
 }
 
 // A reply is delivered after its turn has settled. If the delivery fails, the reply is owed, and comes first the next

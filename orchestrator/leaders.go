@@ -127,7 +127,8 @@ func (l *led) tell(ev Event) {
 	case l.over:
 		return
 	case ev.Kind.outcome() != "" && ev.Kind != TurnSettled && !ev.earlier:
-		l.end = &ev
+		end := ev // a copy, so that the other events stay off the heap
+		l.end = &end
 		return
 	}
 	l.events.push(ev)

@@ -118,6 +118,11 @@ func (w *simulation) execute(c *call, in *input) {
 		a.res, a.err = c.at.bot.Execute(ctx, c.session, in.Input, &orchestrator.CallOptions{Force: c.force})
 		return a
 	})
+	for _, d := range in.sent { // a call that joins another is told what the other is told
+		if in.RequestID != "" && d.at == c.at && d.session == c.session && d.force == c.force && d.over == 0 {
+			c.begun = min(c.begun, d.begun)
+		}
+	}
 }
 
 // begin begins a call.

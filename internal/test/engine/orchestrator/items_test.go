@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/orchestrator"
+	"github.com/holdfast-go/holdfast/retry"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
@@ -114,6 +116,7 @@ func TestForEach(t *testing.T) {
 func TestForEachResumed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
+		var mu sync.Mutex // protects following variable
 		var looked []string
 		d := func(die func()) Def {
 			return each(func(_ context.Context, _ *Turn, word string) error {
@@ -121,6 +124,8 @@ func TestForEachResumed(t *testing.T) {
 					die()
 					return errDead
 				}
+				mu.Lock()
+				defer mu.Unlock()
 				looked = append(looked, word)
 				return nil
 			})
@@ -196,9 +201,9 @@ func TestForEachOfFew(t *testing.T) {
 func TestForEachFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		boom, bang := errors.New("boom"), errors.New("bang")
-		ran := 0
+		var ran atomic.Int64
 		bot := newWorld().start(t, each(func(_ context.Context, _ *Turn, word string) error {
-			ran++
+			ran.Add(1)
 			switch word {
 			case "a":
 				return boom
@@ -214,8 +219,8 @@ func TestForEachFails(t *testing.T) {
 				t.Errorf("%q is not in %v", text, err)
 			}
 		}
-		if e := details(t, err); e.Op != "intent" || e.Intent != "look" || ran != 5 {
-			t.Errorf("%d items ran: %+v", ran, e)
+		if e := details(t, err); e.Op != "intent" || e.Intent != "look" || ran.Load() != 5 {
+			t.Errorf("%d items ran: %+v", ran.Load(), e)
 		}
 		wantRuns(t, bot, 0)
 
@@ -224,6 +229,29 @@ func TestForEachFails(t *testing.T) {
 		wantErr(t, err, boom, bang)
 		if !strings.Contains(err.Error(), "and 990 branches more") || len(err.Error()) > 500 {
 			t.Error(err)
+		}
+	})
+}
+
+// An item is tried again as its intent says, with its number and a fresh state. The others are not.
+func TestForEachRetries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var attempts [4]atomic.Int64
+		d := each(func(_ context.Context, t *Turn, _ string) error {
+			t.State.Said = append(t.State.Said, "of a failed attempt")
+			if attempts[t.ItemNumber].Add(1) == 1 && t.ItemNumber == 2 {
+				return errors.New("boom")
+			}
+			t.State.Said = t.State.Said[:len(t.State.Said)-1]
+			return nil
+		})
+		look := d.Intents["look"]
+		look.Retry = retry.Fixed(3, time.Second)
+		d.Intents["look"] = look
+		res := execute(t, newWorld().start(t, d, Options{}), Input{Text: "a bb c"})
+		wantSaid(t, res.State, "split", "1a", "2bb", "3c")
+		if attempts[1].Load() != 1 || attempts[2].Load() != 2 || attempts[3].Load() != 1 {
+			t.Errorf("attempts %d, %d, %d", attempts[1].Load(), attempts[2].Load(), attempts[3].Load())
 		}
 	})
 }
@@ -309,7 +337,10 @@ func TestForEachRefused(t *testing.T) {
 }
 
 // The items may be as large as a state, beside such a state and such an input. They are saved and resumed.
-func TestForEachOfMuch(t *testing.T) {
+func TestFatItems(t *testing.T) {
+	if raceDetector {
+		t.Skip("too slow under the race detector")
+	}
 	const size = 14 << 20
 	limits := orchestrator.Limits{Input: 15 << 20, State: 15 << 20}
 	w := newWorld()

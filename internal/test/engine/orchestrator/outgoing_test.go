@@ -391,7 +391,7 @@ func TestLogError(t *testing.T) {
 		logs func(error) string
 		want string
 	}{
-		{nil, "not delivered; it stays owed\" orchestrator=chatty session=s turn=0 err=*errors.errorString"},
+		{nil, " err=*errors.errorString"},
 		{error.Error, secret("deliver")},
 		{func(error) string { return "my own text" }, "err=\"my own text\""},
 	} {
