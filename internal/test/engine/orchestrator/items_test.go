@@ -509,7 +509,7 @@ func TestForEachOfAnotherVersion(t *testing.T) {
 		in := Input{Text: "x", RequestID: "r"}
 		w.crash(t, func(die func()) Def { return version("1", "ccc bb a", die) }, in)
 		w.crash(t, func(die func()) Def { return version("2", "y zzz xxxx", die) }, in)
-		res := execute(t, w.start(t, version("1", "none", nil), Options{}), in)
+		res := execute(t, w.start(t, version("2", "none", nil), Options{}), in)
 		wantSaid(t, res.State, "y", "zzz", "xxxx")
 	})
 }

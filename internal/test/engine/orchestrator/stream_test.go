@@ -339,9 +339,11 @@ func TestJoinLate(t *testing.T) {
 		go func() { _, _ = bot.Execute(t.Context(), "s", in, nil) }()
 		<-there
 		late := bot.Stream(t.Context(), "s", in, nil)
-		synctest.Wait()
+		all := make(chan []Event)
+		go func() { all <- heard(late) }()
+		synctest.Wait() // it has what was kept
 		close(end)
-		events := heard(late)
+		events := <-all
 		text, kinds := spoken(events)
 		dropped := 0
 		for _, ev := range events {
