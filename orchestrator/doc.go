@@ -27,8 +27,8 @@
 // were dispatched. If one of them is End, the turn ends. An intent that is named twice runs once. [ForEach] runs an
 // intent once for each of several items.
 //
-// Begin, the intents, Route, Evaluate and Then may change State. If an attempt or a branch fails, its changes to State are
-// gone.
+// Begin, the intents, Route, Evaluate and Then may change State. If an attempt or a branch fails, its changes to State
+// are gone.
 //
 // # Errors
 //
@@ -58,7 +58,7 @@
 //	*PanicError         a function of the bot panicked
 //	lock.Err…           with ErrIndeterminate: why the session was lost
 //
-// Errors of the stores, of ctx and of the bot's functions keep their identity. An error that is context.DeadlineExceeded
-// and none of ErrTurnTimeout, ErrIntentTimeout and ErrUnavailable tells of the deadline of the caller's ctx, or of a
-// deadline that a function has set for itself.
+// Errors of the stores, of ctx and of the bot's functions keep their identity. An error that is
+// context.DeadlineExceeded and none of ErrTurnTimeout, ErrIntentTimeout and ErrUnavailable tells of the deadline of the
+// caller's ctx, or of a deadline that a function has set for itself.
 package orchestrator

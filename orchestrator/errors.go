@@ -13,8 +13,8 @@ import (
 )
 
 // An Error is the error of every method. Op says how far the turn came and whose failure it is: "intent", "route",
-// "then" and "merge" are the bot's own. A turn that failed is over. If the turn may still settle, the error is ErrIndeterminate,
-// ErrSuspended or ErrParked. To find out, repeat the call with the same request id, or call Resume.
+// "then" and "merge" are the bot's own. A turn that failed is over. If the turn may still settle, the error is
+// ErrIndeterminate, ErrSuspended or ErrParked. To find out, repeat the call with the same request id, or call Resume.
 type Error struct {
 	// Op is "input", "claim", "drift", "begin", "adopt", "route", "intent", "merge", "evaluate", "then", "save",
 	// "settle", or the method.

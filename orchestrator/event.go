@@ -37,8 +37,8 @@ const (
 )
 
 // An Event can be sent to a browser as JSON. It holds names, ids and numbers, and in Delta the tokens that the bot
-// emits. It never holds state, input, items or history. Err and the Reason of Next may repeat what a user said: they are
-// not in the JSON.
+// emits. It never holds state, input, items or history. Err and the Reason of Next may repeat what a user said: they
+// are not in the JSON.
 //
 // The JSON has the members kind, session, request, run, seq, turn, iteration, intent, item, attempt, delta, next (with
 // intents, items and end), usage (with input, output and cost), ms, at and dropped. A member that is 0 or empty is left

@@ -112,7 +112,8 @@ func ExampleCallOptions() {
 		log.Fatal(err)
 	}
 	_, _ = bot.Execute(ctx, "session-1", orchestrator.Input{RequestID: "one"}, nil)
-	_, err = bot.Execute(context.Background(), "session-1", orchestrator.Input{RequestID: "two"}, &orchestrator.CallOptions{
+	in := orchestrator.Input{RequestID: "two"}
+	_, err = bot.Execute(context.Background(), "session-1", in, &orchestrator.CallOptions{
 		Earlier: true,
 		OnEvent: func(ev orchestrator.Event) {
 			if ev.Kind == orchestrator.Token {

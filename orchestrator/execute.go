@@ -45,8 +45,8 @@ func (o *Orchestrator[S]) execute(ctx context.Context, k *call, in Input) (res *
 	return o.attend(ctx, k)
 }
 
-// lead answers the input of k, unless a call with the same input is at work in this process. In that case lead waits for
-// that call and returns its outcome. If that call leaves the turn because its own context has ended, k goes on.
+// lead answers the input of k, unless a call with the same input is at work in this process. In that case lead waits
+// for that call and returns its outcome. If that call leaves the turn because its own context has ended, k goes on.
 //
 // Two calls do not join another: one with another input or another Force under the same request id, and one from within
 // a turn, for which the other call may wait. They wait for the session.

@@ -121,8 +121,8 @@ func (x *execution[S]) turn(b branch, attempt int, state S) *Turn[S] {
 	}{
 		Turn[S]{
 			Session: x.visit.own.Grant.Session, Index: x.index, Iteration: x.run.payload.Iteration, RunID: x.run.row.ID,
-			Input: in, State: state, Item: slices.Clone(b.item), ItemNumber: b.number, History: x.history, Choices: x.bot.choices, Ran: slices.Clone(x.ran),
-			Feedback: x.run.payload.Feedback,
+			Input: in, State: state, Item: slices.Clone(b.item), ItemNumber: b.number, History: x.history,
+			Choices: x.bot.choices, Ran: slices.Clone(x.ran), Feedback: x.run.payload.Feedback,
 		},
 		line{meter: &x.meter, home: x, intent: b.intent, item: b.number, attempt: attempt},
 	}

@@ -32,8 +32,8 @@ func ForEach[T any](intent string, all ...T) Next {
 	return n
 }
 
-// Item returns the item that the intent runs for. It panics if there is none, or if the item is no T. So the turn fails,
-// with a *PanicError. For a Turn made by hand, set Turn.Item to the JSON of the item.
+// Item returns the item that the intent runs for. It panics if there is none, or if the item is no T. So the turn
+// fails, with a *PanicError. For a Turn made by hand, set Turn.Item to the JSON of the item.
 func Item[T, S any](t *Turn[S]) T {
 	var item T
 	if t.Item == nil {

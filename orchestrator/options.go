@@ -98,9 +98,9 @@ type Limits struct {
 	// deep at most.
 	Input int
 
-	// State bounds a state, and the items of one decision together, counted in the same way. 0 means 4 MiB, and 15 MiB is the most. A turn that leaves a larger
-	// state fails with a *StateError when it settles or when the state is saved. The session stays as it was before
-	// that turn.
+	// State bounds a state, and the items of one decision together, counted in the same way. 0 means 4 MiB, and 15 MiB is
+	// the most. A turn that leaves a larger state fails with a *StateError when it settles or when the state is saved. The
+	// session stays as it was before that turn.
 	State int
 }
 

@@ -45,8 +45,8 @@ func (s *Stream[S]) add(ev Event) bool {
 }
 
 // Events yields the events of the call's own turn, until the call has returned. With CallOptions.Earlier it also yields
-// those of earlier turns. A second loop goes on where the first loop was left. The loop may be slow: events wait for the
-// loop, the turn does not.
+// those of earlier turns. A second loop goes on where the first loop was left. The loop may be slow: events wait for
+// the loop, the turn does not.
 //
 // If the call has joined another with the same request id, as Execute says, Events yields the events of the turn from
 // the first one on. The tokens that were emitted before it joined may be joined to longer ones, and their Seq has gaps.

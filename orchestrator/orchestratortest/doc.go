@@ -18,9 +18,9 @@
 //
 // # Steps
 //
-// A step is a function of the bot, or a call of a store. The functions are the intents by their names, "Begin", "Route",
-// "Evaluate", "Merge", "Migrate", "Deliver" and "History". If "look up" is an intent, "look up item 2" is its run for
-// the second item of ForEach, and "look up Then" is its Then. The calls of the stores are
+// A step is a function of the bot, or a call of a store. The functions are the intents by their names, "Begin",
+// "Route", "Evaluate", "Merge", "Migrate", "Deliver" and "History". If "look up" is an intent, "look up item 2" is its
+// run for the second item of ForEach, and "look up Then" is its Then. The calls of the stores are
 //
 //	checkpoint.Claim  .Renew  .Held  .Append  .Mark  .Delete  .Turns  .Sessions
 //	snapshot.Begin    .Adopt  .Save  .Delete  .Runs

@@ -74,18 +74,22 @@ func ExampleProcess_DieAfter() {
 	// Output: A-1042 is on its way true <nil> []
 }
 
-// What the bot has emitted: its tokens, and the kinds of all events.
+// What the bot has emitted: its tokens, and its events.
 func ExampleProcess_Events() {
 	var world orchestratortest.World
 	p := orchestratortest.Start(&world, support(), nil)
 	_, err := p.Bot.Execute(ctx, "customer-7", in, nil)
 	fmt.Println(p.Text(), err)
 	for _, ev := range p.Events() {
-		fmt.Print(ev.Seq, " ", ev.Kind, " ", ev.Intent, "; ")
+		if ev.Intent == "answer" {
+			fmt.Println(ev.Seq, ev.Kind)
+		}
 	}
 	// Output:
 	// It is on its way. <nil>
-	// 1 turn.started ; 2 routed ; 3 intent.started look up; 4 intent.ended look up; 5 routed ; 6 intent.started answer; 7 token answer; 8 intent.ended answer; 9 turn.settled ;
+	// 6 intent.started
+	// 7 token
+	// 8 intent.ended
 }
 
 // A store loses its reply to the Append that settles the turn. The engine asks again, and the turn settles once.

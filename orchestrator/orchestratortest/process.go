@@ -60,8 +60,8 @@ func Start[S any](w *World, d orchestrator.Definition[S], o *orchestrator.Option
 // happen. An unknown step panics.
 func (p *Process[S]) DieBefore(step string, n int) { p.life.plan(step, n, true) }
 
-// DieAfter kills the process when the step has ended for the nth time, counted from 1 and from now. What the step did is
-// done, and the process learns nothing of it. An unknown step panics.
+// DieAfter kills the process when the step has ended for the nth time, counted from 1 and from now. What the step did
+// is done, and the process learns nothing of it. An unknown step panics.
 func (p *Process[S]) DieAfter(step string, n int) { p.life.plan(step, n, false) }
 
 // Kill kills the process now. The contexts of its functions end.

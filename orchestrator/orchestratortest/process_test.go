@@ -28,7 +28,8 @@ func TestDiesEverywhere(t *testing.T) {
 					var world orchestratortest.World
 					first := orchestratortest.Start(&world, support(), nil)
 					die(first, step, 1)
-					if _, err := first.Bot.Execute(t.Context(), "s", in, nil); !first.Dead() || err == nil && step != "snapshot.Delete" {
+					_, err := first.Bot.Execute(t.Context(), "s", in, nil)
+					if !first.Dead() || err == nil && step != "snapshot.Delete" {
 						t.Errorf("the first process is dead: %v, and its call returns %v", first.Dead(), err)
 					}
 					second := orchestratortest.Start(&world, support(), nil)
@@ -81,12 +82,14 @@ func TestKillEndsFunctions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := support()
 		var cause error
-		d.Intents["answer"] = orchestrator.Intent[State]{Next: orchestrator.End, Run: func(ctx context.Context, t *Turn) error {
+		answer := d.Intents["answer"]
+		answer.Run = func(ctx context.Context, t *Turn) error {
 			<-ctx.Done()
 			cause = context.Cause(ctx)
 			t.State.Reply = "from the grave"
 			return nil
-		}}
+		}
+		d.Intents["answer"] = answer
 		var world orchestratortest.World
 		first := orchestratortest.Start(&world, d, nil)
 		time.AfterFunc(time.Minute, first.Kill)

@@ -455,7 +455,8 @@ func TestThen(t *testing.T) {
 	}
 	w := newWorld()
 	bot := w.start(t, d, Options{})
-	if res := execute(t, bot, Input{}); asked != 1 || res.State.N != 4 || !slices.Equal(res.Steps[1].Next.Intents, []string{"look"}) {
+	res := execute(t, bot, Input{})
+	if asked != 1 || res.State.N != 4 || !slices.Equal(res.Steps[1].Next.Intents, []string{"look"}) {
 		t.Errorf("asked %d times: %+v", asked, res)
 	}
 	opinion = orchestrator.End

@@ -26,7 +26,9 @@ func TestEventGolden(t *testing.T) {
 			Intent: "a", Item: 3, Attempt: 1, Delta: "hel", At: at, Dropped: 4,
 		},
 		`{"kind":"routed","next":{"intents":["look","a"],"items":{"look":2}}}`: {Kind: orchestrator.Routed, Next: next},
-		`{"kind":"routed","next":{"end":true}}`:                                {Kind: orchestrator.Routed, Next: orchestrator.End},
+		`{"kind":"routed","next":{"end":true}}`: {
+			Kind: orchestrator.Routed, Next: orchestrator.End,
+		},
 		`{"kind":"turn.settled","usage":{"input":1,"output":2,"cost":0.5},"ms":1.5}`: {
 			Kind: orchestrator.TurnSettled, Usage: orchestrator.Usage{Input: 1, Output: 2, Cost: .5},
 			Took: 1500 * time.Microsecond,
