@@ -122,7 +122,7 @@ func (o *Orchestrator[S]) SkipDelivery(ctx context.Context, session, runID strin
 // many of each one call retires; 0 means no limit. On Redis both expire by themselves, and Sweep removes the stale
 // entries that listed the sessions.
 func (o *Orchestrator[S]) Sweep(ctx context.Context, limit int) (retired int, err error) {
-	for _, store := range []any{o.engine.store, o.engine.options.Snapshots} {
+	for _, store := range []any{o.engine.bare.checkpoints, o.engine.bare.snapshots} {
 		s, ok := store.(interface {
 			Sweep(ctx context.Context, limit int) (int, error)
 		})

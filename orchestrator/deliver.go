@@ -49,7 +49,6 @@ func (v *visit) noteDelivery(final bool) error {
 		return err
 	}
 	v.failures = 0
-	v.engine.meters.owes(-1)
 	if m.Release {
 		v.own.Released()
 	}
@@ -113,7 +112,9 @@ func (o *Orchestrator[S]) handOver(v *visit, turn int) error {
 		return err
 	}
 	v.own.AtWork(cp.RunID)
+	ctx, span := v.engine.meters.silent.traceCall(ctx, "orchestrator.deliver", res.Session, cp.RunID)
 	err = v.engine.functions.run(ctx, func(ctx context.Context) error { return o.def.Deliver(ctx, res) })
+	endSpan(span, err)
 	if err != nil {
 		return err
 	}

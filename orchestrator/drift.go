@@ -198,6 +198,6 @@ func (o *Orchestrator[S]) result(
 	return &Result[S]{
 		Session: session, RunID: cp.RunID, Turn: cp.Turn, Input: settled.Input.input(cp.RequestID),
 		State: restored.state,
-		Steps: steps(settled.Steps), Usage: Usage(settled.Usage), SavedAt: cp.SavedAt,
+		Steps: steps(settled.Steps), Usage: settled.Usage.usage(), SavedAt: cp.SavedAt,
 	}, nil
 }

@@ -27,7 +27,13 @@ type engine struct {
 	// identity says which stored rows the bot can use.
 	identity identity
 	refusals refusals
-	store    checkpoint.Store
+	store    checkpoint.Store // with spans, as options.Snapshots
+
+	// bare are the stores as the program gave them, which may be a Sweeper, a Watcher or a Joiner.
+	bare struct {
+		checkpoints checkpoint.Store
+		snapshots   snapshot.Store
+	}
 
 	// joined appends a turn and deletes its run in one transaction; nil if the stores cannot.
 	joined   snapshot.Settle
@@ -50,26 +56,47 @@ func newEngine(id identity, store checkpoint.Store, o Options) *engine {
 	}
 	host, _ := os.Hostname()
 	e := &engine{
-		options: o, log: o.Logger, identity: id, store: store,
+		options: o, log: o.Logger, identity: id,
 		process: fmt.Sprintf("%.64s/%d/%s", strings.ToValidUTF8(host, "?"), os.Getpid(), rand.Text()[:8]),
-	}
-	if runs, ok := o.Snapshots.(snapshot.Joiner); ok {
-		e.joined = runs.Join(store)
 	}
 	var err error
 	if e.meters, err = newMeters(id.name); err != nil {
 		o.Logger.Warn("metrics incomplete", e.why(err))
 	}
+	e.use(store, o.Snapshots)
 	e.functions.log, e.functions.meters, e.functions.patience = o.Logger, &e.meters, o.Limits.SettleTimeout
 	e.listeners.report = reporter{log: o.Logger, why: e.why, meters: &e.meters}
 	e.listeners.patience = o.Limits.SettleTimeout
 	e.sessions = owner.New(owner.Options{
-		Orchestrator: id.name, Name: e.process, Store: store, Locker: o.Locker, Logger: o.Logger, Why: e.why,
+		Orchestrator: id.name, Name: e.process, Store: e.store, Beater: e.beater(), Locker: o.Locker,
+		Logger: o.Logger, Why: e.why,
 		Waited:   e.meters.waited,
 		LeaseTTL: o.Limits.LeaseTTL, DeadAfter: o.Limits.DeadAfter, LockWait: o.Limits.LockWait,
 		SettleTimeout: o.Limits.SettleTimeout,
 	})
 	return e
+}
+
+// beater returns the checkpoint store as a Beater; nil if it is none.
+func (e *engine) beater() checkpoint.Beater {
+	b, _ := e.bare.checkpoints.(checkpoint.Beater)
+	return b
+}
+
+// use sets the stores. snapshots may be nil.
+func (e *engine) use(checkpoints checkpoint.Store, snapshots snapshot.Store) {
+	e.bare.checkpoints, e.bare.snapshots = checkpoints, snapshots
+	silent := &e.meters.silent
+	e.store = &spannedCheckpoints{checkpoints, silent}
+	if snapshots == nil {
+		return
+	}
+	e.options.Snapshots = &spannedSnapshots{snapshots, silent}
+	if runs, ok := snapshots.(snapshot.Joiner); ok {
+		if joined := runs.Join(checkpoints); joined != nil {
+			e.joined = silent.settle(joined)
+		}
+	}
 }
 
 func (e *engine) key(session string) checkpoint.Key {

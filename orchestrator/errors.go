@@ -181,7 +181,7 @@ func timedOut(ctx context.Context, err error) error {
 	}
 	cause := context.Cause(ctx)
 	switch {
-	case cause != ErrTurnTimeout && cause != ErrIntentTimeout, errors.Is(err, cause):
+	case !errors.Is(cause, ErrTurnTimeout) && !errors.Is(cause, ErrIntentTimeout), errors.Is(err, cause):
 		return err
 	case logtext.Public(err) == context.DeadlineExceeded: //nolint:errorlint // an error that says no more
 		return cause

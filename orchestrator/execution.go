@@ -167,7 +167,7 @@ func (x *execution[S]) keep() error {
 }
 
 // used is the usage of the run so far, as it is saved.
-func (x *execution[S]) used() storedUsage { return storedUsage(x.meter.total()) }
+func (x *execution[S]) used() storedUsage { return stored(x.meter.total()) }
 
 // put saves everything.
 func (x *execution[S]) put(change func(*snapshot.Run)) error {
@@ -187,6 +187,7 @@ func (x *execution[S]) trace(resumed bool) {
 		return
 	}
 	x.ctx = x.tracer.begin(x.ctx, p)
+	x.tracer.run = x.run.row.ID
 	x.tracer.turn.SetAttributes(
 		attrOrchestrator.String(x.engine().identity.name), attrSession.String(x.visit.own.Grant.Session),
 		attrRun.String(x.run.row.ID), attrTurn.Int(x.index), attrResumed.Bool(resumed))
@@ -209,6 +210,9 @@ func (x *execution[S]) emit(ev Event) {
 	}
 	x.visit.emit(ev)
 }
+
+// spent counts what a function of the bot has told of, also after the turn is over: it was spent all the same.
+func (x *execution[S]) spent(u Usage) { x.engine().meters.used(u) }
 
 func (x *execution[S]) logger() *slog.Logger { return x.engine().log }
 

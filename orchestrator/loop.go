@@ -189,7 +189,7 @@ func (x *execution[S]) step(next Next, took time.Duration, used Usage) {
 	}
 	decided := storeNext(next)
 	decided.items = nil
-	step := storedStep{decided, took.Milliseconds(), storedUsage(used)}
+	step := storedStep{decided, took.Milliseconds(), stored(used)}
 	x.run.payload.Steps = append(x.run.payload.Steps, step)
 	x.fan, x.run.payload.Next = nil, nil
 }

@@ -262,6 +262,11 @@ func (n storedNext) write(w *writer) {
 	w.text("why", n.Reason)
 }
 
+// stored returns what is stored of u.
+func stored(u Usage) storedUsage { return storedUsage{u.Input, u.Output, u.Cost} }
+
+func (u storedUsage) usage() Usage { return Usage{Input: u.Input, Output: u.Output, Cost: u.Cost} }
+
 func (u storedUsage) write(w *writer) {
 	if u == (storedUsage{}) {
 		return
@@ -369,7 +374,7 @@ func (in storedInput) input(requestID string) Input {
 func steps(stored []storedStep) []Step {
 	all := make([]Step, len(stored))
 	for i, s := range stored {
-		all[i] = Step{Next: s.next(), Took: time.Duration(s.Took) * time.Millisecond, Usage: Usage(s.Usage)}
+		all[i] = Step{Next: s.next(), Took: time.Duration(s.Took) * time.Millisecond, Usage: s.Usage.usage()}
 	}
 	return all
 }

@@ -117,7 +117,7 @@ func (u *unowned) flush(ctx context.Context) bool {
 // recover the same. Processes with another every also have their own: every is how often they look for everything.
 func (o *Orchestrator[S]) Watching(ctx context.Context, every, d time.Duration) (other time.Duration, err error) {
 	o.engine.sessions.Watch() // so that it knows who has stopped if it becomes the watcher
-	w, ok := o.engine.store.(checkpoint.Watcher)
+	w, ok := o.engine.bare.checkpoints.(checkpoint.Watcher)
 	if !ok {
 		return 0, errors.ErrUnsupported
 	}

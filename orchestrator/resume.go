@@ -87,7 +87,7 @@ func (x *execution[S]) load() error {
 	}
 	payload := &x.run.payload
 	x.input = payload.Input.input(x.run.row.RequestID)
-	x.meter.used = Usage(used)
+	x.meter.used = used.usage()
 	for _, s := range payload.Steps {
 		x.ran = append(x.ran, s.next().ran()...)
 	}

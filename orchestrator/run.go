@@ -58,7 +58,6 @@ func (r *run) begin(ctx context.Context, used storedUsage) (found *snapshot.Run,
 	found, err = r.slot.begin(ctx, row)
 	if err == nil && found == nil {
 		r.inStore, r.stored = true, &version{r.row, r.payload, used}
-		r.slot.engine.meters.inFlight(1)
 	}
 	return found, err
 }

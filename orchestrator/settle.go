@@ -33,7 +33,6 @@ func (x *execution[S]) settle() (*Result[S], error) {
 		return nil, x.notAppended(doubt || !owner.Definite(err), err)
 	}
 	cp.SavedAt = time.Now().UTC()
-	x.engine().meters.owes(owing(o))
 	x.settled(&cp, o, more)
 	return &Result[S]{
 		Session: x.visit.own.Grant.Session, RunID: x.run.row.ID, Turn: x.index, Input: x.input, State: x.state,
@@ -50,21 +49,12 @@ func (x *execution[S]) append(ctx context.Context, cp checkpoint.Checkpoint, o c
 	forgotten, err := x.engine().joined(ctx, x.visit.own.Grant.Lease, cp, o)
 	if forgotten {
 		x.run.inStore = false
-		x.engine().meters.inFlight(-1)
 	}
 	return err
 }
 
 // more reports whether this call needs the session after the settle and the delivery.
 func (x *execution[S]) more() bool { return !x.final || x.visit.mayCompact(x.index) }
-
-// owing is the number of deliveries that an Append adds.
-func owing(o checkpoint.AppendOptions) int64 {
-	if o.Owes {
-		return 1
-	}
-	return 0
-}
 
 // settled does the work that follows a settled turn.
 func (x *execution[S]) settled(cp *checkpoint.Checkpoint, o checkpoint.AppendOptions, more bool) {
@@ -105,9 +95,6 @@ func (x *execution[S]) asKept(
 	_, err = x.visit.own.Persist(x.ctx, func(ctx context.Context) error {
 		return x.engine().store.Mark(ctx, x.visit.own.Grant.Lease, checkpoint.Marks{})
 	})
-	if doubt || err == nil {
-		x.engine().meters.owes(owing(o)) // if another owner settled it, that owner has counted it too
-	}
 	if err == nil {
 		x.settled(&kept, o, x.more())
 		return res, nil

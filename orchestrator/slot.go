@@ -157,10 +157,7 @@ func (s *slot) forget(r snapshot.Run) {
 	err := s.own.Once(s.own.Ctx, func(ctx context.Context) error {
 		return s.engine.options.Snapshots.Delete(ctx, snapshot.Key(s.own.Grant.Key), r.ID, r.Fence)
 	})
-	switch {
-	case err == nil:
-		s.engine.meters.inFlight(-1)
-	case !errors.Is(err, lock.ErrFenced):
+	if err != nil && !errors.Is(err, lock.ErrFenced) {
 		s.engine.log.WarnContext(s.own.Ctx, "run not deleted; it is found later",
 			"session", s.own.Grant.Session, "run", r.ID, s.engine.why(err))
 	}
@@ -198,9 +195,6 @@ func (s *slot) remove(id string) error {
 	_, err := s.own.Persist(s.own.Ctx, func(ctx context.Context) error {
 		return s.engine.options.Snapshots.Delete(ctx, snapshot.Key(s.own.Grant.Key), id, s.own.Grant.Fence)
 	})
-	if err == nil {
-		s.engine.meters.inFlight(-1)
-	}
 	return err
 }
 

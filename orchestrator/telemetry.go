@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"context"
+	"math"
 	"reflect"
 	"time"
 
@@ -28,6 +29,18 @@ const (
 	attrItem         = attribute.Key("holdfast.item")
 	attrAttempt      = attribute.Key("holdfast.attempt")
 	attrOutcome      = attribute.Key("holdfast.outcome")
+	attrStatus       = attribute.Key("holdfast.status")
+
+	// These names are of OpenTelemetry's semantic conventions: general, and for generative AI.
+	attrErrorType    = attribute.Key("error.type")
+	attrOperation    = attribute.Key("gen_ai.operation.name")
+	attrModel        = attribute.Key("gen_ai.request.model")
+	attrTokenType    = attribute.Key("gen_ai.token.type")
+	attrInputTokens  = attribute.Key("gen_ai.usage.input_tokens")
+	attrOutputTokens = attribute.Key("gen_ai.usage.output_tokens")
+
+	// attrCost has no name there.
+	attrCost = attribute.Key("holdfast.usage.cost")
 )
 
 // wasSet reports whether a provider of OpenTelemetry was set up by the program. The other providers do nothing with
@@ -71,6 +84,7 @@ func (s silence) traced() trace.TracerProvider {
 type tracer struct {
 	t    trace.Tracer
 	turn trace.Span
+	run  string
 }
 
 // begin opens the span of the turn, once. It returns ctx with the span.
@@ -103,7 +117,7 @@ func (t *tracer) iteration(ctx context.Context, n int) (context.Context, trace.S
 	if t.t == nil {
 		return ctx, nil
 	}
-	return t.t.Start(ctx, "orchestrator.iteration", trace.WithAttributes(attrIteration.Int(n)))
+	return t.t.Start(ctx, "orchestrator.iteration", trace.WithAttributes(attrRun.String(t.run), attrIteration.Int(n)))
 }
 
 // intent opens a span within the span of an iteration. The span is nil if the turn is not traced.
@@ -111,7 +125,7 @@ func (t *tracer) intent(ctx context.Context, b branch, attempt int) (context.Con
 	if t.t == nil {
 		return ctx, nil
 	}
-	attrs := []attribute.KeyValue{attrIntent.String(b.intent), attrAttempt.Int(attempt)}
+	attrs := []attribute.KeyValue{attrRun.String(t.run), attrIntent.String(b.intent), attrAttempt.Int(attempt)}
 	if b.number > 0 {
 		attrs = append(attrs, attrItem.Int(b.number))
 	}
@@ -124,17 +138,25 @@ func (t *tracer) end(ev Event) {
 		return
 	}
 	t.turn.SetAttributes(attrOutcome.String(ev.Kind.outcome()))
+	if ev.Usage != (Usage{}) {
+		t.turn.SetAttributes(attrInputTokens.Int(ev.Usage.Input), attrOutputTokens.Int(ev.Usage.Output))
+	}
+	if ev.Usage.Cost != 0 {
+		t.turn.SetAttributes(attrCost.Float64(ev.Usage.Cost))
+	}
 	endSpan(t.turn, ev.Err)
 	*t = tracer{}
 }
 
-// endSpan ends a span and says whether its work failed. It does not say why: an error may hold what the user said.
+// endSpan ends a span and says whether its work failed, and by which type of error. It does not say more: the text of
+// an error may hold what the user said.
 func endSpan(span trace.Span, err error) {
 	if span == nil {
 		return
 	}
 	if err != nil {
 		span.SetStatus(codes.Error, "")
+		span.SetAttributes(attrErrorType.String(errorType(err)))
 	}
 	span.End()
 }
@@ -148,8 +170,8 @@ type meters struct {
 	turns    metric.Int64Counter
 	duration metric.Float64Histogram
 	lockWait metric.Float64Histogram
-	runs     metric.Int64UpDownCounter
-	owed     metric.Int64UpDownCounter
+	tokens   metric.Int64Histogram
+	cost     metric.Float64Counter
 	drops    metric.Int64Counter
 	stuck    metric.Int64UpDownCounter
 }
@@ -166,11 +188,10 @@ func newMeters(name string) (m meters, err error) {
 		metric.WithDescription("From when a turn has begun, or is taken up, to its outcome."))
 	m.lockWait, errs[2] = meter.Float64Histogram("holdfast.lock.wait", metric.WithUnit("s"),
 		metric.WithDescription("Until a session was claimed."))
-	m.runs, errs[3] = meter.Int64UpDownCounter("holdfast.runs", metric.WithUnit("{run}"),
-		metric.WithDescription(
-			"Runs in flight: begun and neither settled nor ended. The sum over all processes counts."))
-	m.owed, errs[4] = meter.Int64UpDownCounter("holdfast.deliveries.owed", metric.WithUnit("{turn}"),
-		metric.WithDescription("Turns settled and not yet delivered. The sum over all processes counts."))
+	m.tokens, errs[3] = meter.Int64Histogram("gen_ai.client.token.usage", metric.WithUnit("{token}"),
+		metric.WithDescription("Tokens of each call that the bot has told of, by kind and by model."))
+	m.cost, errs[4] = meter.Float64Counter("holdfast.usage.cost",
+		metric.WithDescription("What the calls of models cost, by model, in the bot's currency."))
 	m.drops, errs[5] = meter.Int64Counter("holdfast.events.dropped", metric.WithUnit("{event}"),
 		metric.WithDescription("Events that a handler or the reader of a Stream was too slow for."))
 	m.stuck, errs[6] = meter.Int64UpDownCounter("holdfast.functions.stuck", metric.WithUnit("{function}"),
@@ -199,7 +220,11 @@ func (m *meters) ended(ev Event) {
 		outcome = "replayed"
 	}
 	o := metric.WithAttributes(m.name, attrOutcome.String(outcome))
-	m.turns.Add(context.Background(), 1, o)
+	counted := o
+	if ev.Err != nil {
+		counted = metric.WithAttributes(m.name, attrOutcome.String(outcome), attrErrorType.String(errorType(ev.Err)))
+	}
+	m.turns.Add(context.Background(), 1, counted)
 	if ev.Kind != TurnRefused && !ev.replayed {
 		m.duration.Record(context.Background(), ev.Took.Seconds(), o)
 	}
@@ -212,15 +237,27 @@ func (m *meters) waited(start time.Time) {
 	}
 }
 
-func (m *meters) inFlight(n int64) {
-	if m.on() {
-		m.runs.Add(context.Background(), n, m.attrs)
+// used counts what a call of a model has cost.
+func (m *meters) used(u Usage) {
+	if !m.on() {
+		return
 	}
-}
-
-func (m *meters) owes(n int64) {
-	if m.on() {
-		m.owed.Add(context.Background(), n, m.attrs)
+	ctx := context.Background()
+	attrs := []attribute.KeyValue{m.name, attrOperation.String("chat")}
+	if u.Model != "" {
+		attrs = append(attrs, attrModel.String(u.Model))
+	}
+	for _, n := range []struct {
+		kind   string
+		tokens int
+	}{{"input", u.Input}, {"output", u.Output}} {
+		if n.tokens > 0 {
+			m.tokens.Record(ctx, int64(n.tokens), metric.WithAttributes(attrs...),
+				metric.WithAttributes(attrTokenType.String(n.kind)))
+		}
+	}
+	if u.Cost > 0 && !math.IsInf(u.Cost, 0) {
+		m.cost.Add(ctx, u.Cost, metric.WithAttributes(attrs...))
 	}
 }
 

@@ -76,9 +76,10 @@ func (l *line) end() {
 	}
 }
 
-// home takes the events of a line and has its logger.
+// home takes the events and the usage of a line, and has its logger.
 type home interface {
 	emit(ev Event)
+	spent(u Usage)
 	logger() *slog.Logger
 }
 
@@ -146,6 +147,7 @@ func (t *Turn[S]) Emit(delta string) {
 func (t *Turn[S]) AddUsage(u Usage) {
 	if t.line != nil {
 		t.line.meter.add(u)
+		t.line.home.spent(u)
 		return
 	}
 	t.mu.Lock()

@@ -2,8 +2,11 @@ package orchestrator
 
 // A Usage is the cost of calls to models.
 type Usage struct {
-	Input, Output int
+	Input, Output int // tokens
 	Cost          float64
+
+	// Model names the model of one call, for metrics. It is not stored, and a sum has none.
+	Model string `json:",omitempty"`
 }
 
 func (u Usage) plus(v Usage) Usage {

@@ -58,7 +58,10 @@ func (e *engine) visit(ctx context.Context, k *call, requestID string, wait bool
 		return nil, &Error{Op: "claim", Session: k.session, Err: err}
 	}
 	v := e.newVisit(k)
-	if err := v.own.Acquire(ctx, e.sessions, k.session, requestID, wait); err != nil {
+	_, span := e.meters.silent.traceCall(ctx, "orchestrator.wait", k.session, "")
+	err := v.own.Acquire(ctx, e.sessions, k.session, requestID, wait)
+	endCall(span, err)
+	if err != nil {
 		return nil, &Error{Op: "claim", Session: k.session, Err: err}
 	}
 	v.granted()

@@ -30,8 +30,11 @@ type Options struct {
 	Orchestrator string
 	Name         string // of the process, unique for each start
 	Store        checkpoint.Store
-	Locker       lock.Locker
-	LeaseTTL     time.Duration
+
+	// Beater is nil if Store is one itself, or none.
+	Beater   checkpoint.Beater
+	Locker   lock.Locker
+	LeaseTTL time.Duration
 
 	// DeadAfter is for how long the beats of another process stand still before its sessions are claimed from it. If it
 	// is not positive, they are claimed when their leases have expired.

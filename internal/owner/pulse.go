@@ -71,7 +71,9 @@ const (
 func newPulse(o *Options, calls func() bool) *pulse {
 	p := &pulse{name: o.Name, patience: o.DeadAfter, calls: calls, found: make(chan struct{})}
 	if o.DeadAfter > 0 {
-		p.store, _ = o.Store.(checkpoint.Beater)
+		if p.store = o.Beater; p.store == nil {
+			p.store, _ = o.Store.(checkpoint.Beater)
+		}
 	}
 	p.failed = func(err error) {
 		o.Logger.Warn("beat failed: until one succeeds, sessions change hands when their leases expire", o.Why(err))

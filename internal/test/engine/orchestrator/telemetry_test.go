@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
 	metricnoop "go.opentelemetry.io/otel/metric/noop"
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
@@ -35,7 +36,7 @@ func traced(t *testing.T) *tracetest.SpanRecorder {
 func tree(spans []trace.ReadOnlySpan, parent string, indent string) string {
 	var b strings.Builder
 	for _, s := range spans {
-		if s.Parent().SpanID().String() != parent {
+		if s.Parent().SpanID().String() != parent || ofStore(s) {
 			continue
 		}
 		b.WriteString(indent + s.Name())
@@ -50,6 +51,13 @@ func tree(spans []trace.ReadOnlySpan, parent string, indent string) string {
 	return b.String()
 }
 
+// ofStore reports whether a span is one of a store, of a wait or of a delivery.
+func ofStore(s trace.ReadOnlySpan) bool {
+	name, _, _ := strings.Cut(s.Name(), ".")
+	return name == "checkpoint" || name == "snapshot" || s.Name() == "orchestrator.wait" ||
+		s.Name() == "orchestrator.deliver"
+}
+
 const noParent = "0000000000000000"
 
 // A turn is one trace. The trace of a resumed turn is linked to its first attempt.
@@ -62,12 +70,12 @@ func TestTraces(t *testing.T) {
 	}
 	all := spans.Ended()
 	slices.SortFunc(all, func(a, b trace.ReadOnlySpan) int { return a.StartTime().Compare(b.StartTime()) })
-	want := `orchestrator.turn turn=0 resumed=false outcome=left
+	want := `orchestrator.turn turn=0 resumed=false outcome=left gen_ai.usage.input_tokens=2 gen_ai.usage.output_tokens=0 error.type=ErrFenced
   orchestrator.iteration iteration=0
     orchestrator.intent intent=one attempt=1
   orchestrator.iteration iteration=1
     orchestrator.intent intent=two attempt=1
-orchestrator.turn turn=0 resumed=true outcome=settled
+orchestrator.turn turn=0 resumed=true outcome=settled gen_ai.usage.input_tokens=3 gen_ai.usage.output_tokens=0
   orchestrator.iteration iteration=1
     orchestrator.intent intent=two attempt=1
   orchestrator.iteration iteration=2
@@ -158,9 +166,19 @@ func TestMetrics(t *testing.T) {
 	d := steps(nil)
 	d.Name = "metered"
 	d.Deliver = func(context.Context, *Result) error { return down }
+	spend := d.Intents["one"].Run
+	d.Intents["one"] = Intent{Next: d.Intents["one"].Next, Run: func(ctx context.Context, t *Turn) error {
+		t.AddUsage(orchestrator.Usage{Input: 30, Output: 4, Cost: 0.5, Model: "gpt"})
+		return spend(ctx, t)
+	}}
 	bot := w.start(t, d, Options{})
+	stop, err := bot.ObserveBacklog()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
 	execute(t, bot, Input{Text: "a"})
-	_, err := bot.Execute(t.Context(), "", Input{}, nil)
+	_, err = bot.Execute(t.Context(), "", Input{}, nil)
 	wantOp(t, err, "input")
 	ctx, cancel := context.WithCancel(t.Context())
 	d.Begin = func(context.Context, *Turn) error { cancel(); return nil }
@@ -179,7 +197,8 @@ func TestMetrics(t *testing.T) {
 	}
 	for name, want := range map[string]float64{
 		"holdfast.turns settled": 1, "holdfast.turns refused": 2, "holdfast.turn.duration settled": 1,
-		"holdfast.lock.wait ": 2, "holdfast.runs ": 0, "holdfast.deliveries.owed ": 1,
+		"holdfast.lock.wait ": 2, "holdfast.runs running": 0, "holdfast.runs waiting": 0, "holdfast.deliveries.owed ": 1,
+		"gen_ai.client.token.usage input gpt": 1, "gen_ai.client.token.usage output gpt": 1, "holdfast.usage.cost gpt": 0.5,
 	} {
 		if n, ok := got[name]; !ok || n != want {
 			t.Errorf("%s is %v, want %v; all: %v", name, n, want, got)
@@ -189,18 +208,103 @@ func TestMetrics(t *testing.T) {
 
 // collect adds the values of m. For a histogram, it counts the values.
 func collect(all map[string]float64, m metricdata.Metrics) {
+	add := func(attrs attribute.Set, value float64) {
+		name := m.Name
+		for _, key := range []attribute.Key{"holdfast.outcome", "holdfast.status", "gen_ai.token.type", "gen_ai.request.model"} {
+			if v, ok := attrs.Value(key); ok {
+				name += " " + v.AsString()
+			}
+		}
+		if !strings.Contains(name, " ") {
+			name += " "
+		}
+		all[name] += value
+	}
 	switch data := m.Data.(type) {
 	case metricdata.Sum[int64]:
 		for _, p := range data.DataPoints {
-			outcome, _ := p.Attributes.Value("holdfast.outcome")
-			all[m.Name+" "+outcome.AsString()] = float64(p.Value)
+			add(p.Attributes, float64(p.Value))
+		}
+	case metricdata.Sum[float64]:
+		for _, p := range data.DataPoints {
+			add(p.Attributes, p.Value)
+		}
+	case metricdata.Gauge[int64]:
+		for _, p := range data.DataPoints {
+			add(p.Attributes, float64(p.Value))
 		}
 	case metricdata.Histogram[float64]:
 		for _, p := range data.DataPoints {
-			outcome, _ := p.Attributes.Value("holdfast.outcome")
-			all[m.Name+" "+outcome.AsString()] = float64(p.Count)
+			add(p.Attributes, float64(p.Count))
+		}
+	case metricdata.Histogram[int64]:
+		for _, p := range data.DataPoints {
+			add(p.Attributes, float64(p.Count))
 		}
 	}
+}
+
+// Waiting for the session, each call of a store and each delivery is a span, and names its run if it has one.
+func TestStoreSpans(t *testing.T) {
+	spans := traced(t)
+	d := steps(nil)
+	d.Deliver = func(context.Context, *Result) error { return &net.OpError{Op: "dial", Err: errors.New("secretly")} }
+	d.Intents["one"] = Intent{Next: d.Intents["one"].Next, Run: func(_ context.Context, t *Turn) error {
+		t.AddUsage(orchestrator.Usage{Input: 30, Output: 4, Cost: 0.5})
+		return nil
+	}}
+	w := newWorld()
+	res := execute(t, w.start(t, d, Options{}), Input{Text: "a"})
+	runs, seen := 0, make(map[string]trace.ReadOnlySpan)
+	for _, s := range spans.Ended() {
+		seen[s.Name()] = s
+		for _, a := range s.Attributes() {
+			if a.Key == "holdfast.run" && a.Value.AsString() == res.RunID {
+				runs++
+			}
+		}
+	}
+	for _, name := range []string{
+		"orchestrator.wait", "checkpoint.Claim", "snapshot.Begin", "snapshot.Save", "checkpoint.Append",
+		"orchestrator.deliver", "checkpoint.Mark",
+	} {
+		if seen[name] == nil {
+			t.Errorf("no span %s", name)
+		}
+	}
+	if runs < 5 {
+		t.Errorf("%d spans name the run", runs)
+	}
+	for name, want := range map[string]attribute.KeyValue{
+		"orchestrator.deliver": attribute.String("error.type", "*net.OpError"),
+		"orchestrator.turn":    attribute.Int("gen_ai.usage.input_tokens", 32),
+	} {
+		if s := seen[name]; s == nil || !slices.Contains(s.Attributes(), want) {
+			t.Errorf("%s: want %v", name, want)
+		}
+	}
+	if text := fmt.Sprint(tracetest.SpanStubsFromReadOnlySpans(spans.Ended())); strings.Contains(text, "secret") {
+		t.Error("the text of an error is in a span")
+	}
+}
+
+// A Backlog is exact after a crash, which the process that died could not count.
+func TestBacklog(t *testing.T) {
+	backends(t, func(t *testing.T, w world) {
+		w.crash(t, steps, Input{Text: "a"})
+		d := steps(nil)
+		d.Deliver = func(context.Context, *Result) error { return errors.New("down") }
+		bot := w.start(t, d, Options{})
+		if got, err := bot.Backlog(t.Context()); err != nil || got != (orchestrator.Backlog{Running: 1}) {
+			t.Errorf("after the crash: %+v, %v", got, err)
+		}
+		if _, err := bot.Resume(t.Context(), "s", nil); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := bot.Backlog(t.Context()); err != nil || got != (orchestrator.Backlog{Owed: 1}) {
+			t.Errorf("after the resume: %+v, %v", got, err)
+		}
+	})
 }
 
 // Without a listener, telemetry allocates nothing: providers that discard everything cost as little as no provider.

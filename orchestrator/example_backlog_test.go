@@ -1,0 +1,34 @@
+package orchestrator_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/orchestrator"
+	"github.com/holdfast-go/holdfast/snapshot"
+)
+
+// An operator asks what is not finished, in all processes. One process may report it as gauges: see ObserveBacklog.
+func ExampleOrchestrator_Backlog() {
+	bot, err := orchestrator.New(orchestrator.Definition[string]{
+		Name: "shop",
+		Intents: orchestrator.Intents[string]{"reply": {Run: func(_ context.Context, t *orchestrator.Turn[string]) error {
+			t.AddUsage(orchestrator.Usage{Input: 812, Output: 40, Cost: 0.002, Model: "small"})
+			return nil
+		}}},
+		Deliver: func(context.Context, *orchestrator.Result[string]) error { return errors.New("mail server is down") },
+	}, new(checkpoint.Memory), &orchestrator.Options{Snapshots: new(snapshot.Memory)})
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx := context.Background()
+	if _, err := bot.Execute(ctx, "s", orchestrator.Input{Text: "hello"}, nil); err != nil {
+		log.Fatal(err)
+	}
+	b, err := bot.Backlog(ctx)
+	fmt.Println(b.Running, b.Parked, b.Owed, err)
+	// Output: 0 0 1 <nil>
+}
