@@ -483,36 +483,50 @@ func TestThen(t *testing.T) {
 	}
 }
 
-// A process of another version decides for other items. A branch of the first version's does not count as one of these,
-// although its place and its intent are the same.
+// After Migrate, a process decides for items of its own. A branch of another version's does not count as one of these,
+// although its place and its intent are the same. Without Migrate, a process goes on with the items that were decided.
 func TestForEachOfAnotherVersion(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		version := func(v, words string, die func()) Def {
-			return Def{
-				Name: "r", Version: v, Merge: appended,
-				Intents: Intents{"look": {Run: func(_ context.Context, t *Turn) error {
-					word := orchestrator.Item[string](t)
-					time.Sleep(time.Duration(len(word)) * time.Second)
-					if len(word) == 3 && die != nil {
-						die()
-						return errDead
-					}
-					t.State.Said = append(t.State.Said, word)
-					return nil
-				}}},
-				Route: func(context.Context, *Turn) (Next, error) {
-					return orchestrator.ForEach("look", strings.Fields(words)...), nil
-				},
-				Migrate: func(context.Context, checkpoint.Checkpoint) (s State, err error) { return s, nil },
-			}
+	version := func(v, words string, migrates bool, die func()) Def {
+		d := Def{
+			Name: "r", Version: v, Merge: appended,
+			Intents: Intents{"look": {Run: func(_ context.Context, t *Turn) error {
+				word := orchestrator.Item[string](t)
+				time.Sleep(time.Duration(len(word)) * time.Second)
+				if len(word) == 3 && die != nil {
+					die()
+					return errDead
+				}
+				t.State.Said = append(t.State.Said, word)
+				return nil
+			}}},
+			Route: func(context.Context, *Turn) (Next, error) {
+				return orchestrator.ForEach("look", strings.Fields(words)...), nil
+			},
 		}
-		in := Input{Text: "x", RequestID: "r"}
-		w.crash(t, func(die func()) Def { return version("1", "ccc bb a", die) }, in)
-		w.crash(t, func(die func()) Def { return version("2", "y zzz xxxx", die) }, in)
-		res := execute(t, w.start(t, version("2", "none", nil), Options{}), in)
-		wantSaid(t, res.State, "y", "zzz", "xxxx")
-	})
+		if migrates {
+			d.Migrate = func(context.Context, checkpoint.Checkpoint) (s State, err error) { return s, nil }
+		}
+		return d
+	}
+	for _, c := range []struct {
+		last     string
+		migrates bool
+		want     []string
+	}{
+		{"2", true, []string{"y", "zzz", "xxxx"}},
+		{"1", true, []string{"none"}},
+		{"1", false, []string{"ccc", "bb", "a"}},
+		{"3", false, []string{"ccc", "bb", "a"}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld()
+			in := Input{Text: "x", RequestID: "r"}
+			w.crash(t, func(die func()) Def { return version("1", "ccc bb a", c.migrates, die) }, in)
+			w.crash(t, func(die func()) Def { return version("2", "y zzz xxxx", c.migrates, die) }, in)
+			res := execute(t, w.start(t, version(c.last, "none", c.migrates, nil), Options{}), in)
+			wantSaid(t, res.State, c.want...)
+		})
+	}
 }
 
 // A stored decision without its items is damage, and runs nothing.
