@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -24,14 +25,15 @@ func errDown(refused error) error {
 }
 
 // away makes the stores of a world unreachable for d, except for some methods. It returns how many calls they got.
-func (w world) away(d time.Duration, methods ...string) (away world, calls func() int) {
-	start, n := time.Now(), 0
+func (w world) away(d time.Duration, methods ...string) (away world, calls func() int64) {
+	start := time.Now()
+	var n atomic.Int64
 	around := func(refused error) faulttest.Around {
 		down := func(ctx context.Context, _ faulttest.Call, next func(context.Context) error) error {
 			if time.Since(start) >= d {
 				return next(ctx)
 			}
-			n++
+			n.Add(1)
 			return errDown(refused)
 		}
 		if len(methods) == 0 {
@@ -42,7 +44,7 @@ func (w world) away(d time.Duration, methods ...string) (away world, calls func(
 	return world{
 		faulttest.Checkpoints(w.checkpoints, around(checkpoint.ErrRefused)),
 		faulttest.Snapshots(w.snapshots, around(snapshot.ErrRefused)),
-	}, func() int { return n }
+	}, n.Load
 }
 
 // A claim waits for the store as long as it would for the session.
