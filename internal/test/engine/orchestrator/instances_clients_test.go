@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
@@ -191,6 +192,19 @@ func (c *client) send(ctx context.Context, in Input, copies int) (results []*Res
 	return results, errs
 }
 
+// owes reports whether a reply of bot is owed, due or not.
+func (f *fleet) owes(t *testing.T, bot *Bot) bool {
+	t.Helper()
+	q := checkpoint.SessionQuery{Orchestrator: bot.Name(), Owing: true, Limit: 1}
+	for session, err := range f.checkpoints.Sessions(t.Context(), q) {
+		if err != nil {
+			t.Fatalf("%s: %v", session, err)
+		}
+		return pause(t.Context(), 50*time.Millisecond)
+	}
+	return false
+}
+
 // drain finishes all unfinished work, without faults.
 func (f *fleet) drain(t *testing.T) {
 	t.Helper()
@@ -208,8 +222,9 @@ func (f *fleet) drain(t *testing.T) {
 		}
 	}
 	for _, bot := range i.bots {
-		// A delivery that runs into its time limit stays owed.
-		for left, tries := true, 0; left && tries < 10; tries++ {
+		// A delivery that ran into its time limit stays owed, and is not due for a while.
+		patience := time.Now().Add(time.Minute)
+		for left := true; left && time.Now().Before(patience); {
 			left = false
 			for session, err := range bot.Recoverable(t.Context(), true) {
 				if left = true; err == nil {
@@ -219,6 +234,7 @@ func (f *fleet) drain(t *testing.T) {
 					t.Fatalf("drain of %s: %v", session, err)
 				}
 			}
+			left = left || f.owes(t, bot)
 		}
 		for session, err := range bot.Recoverable(t.Context(), true) {
 			t.Errorf("%s is still to be recovered, error %v", session, err)
