@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/logtext"
+	"github.com/holdfast-go/holdfast/internal/runnote"
 )
 
 // A Bot lists and recovers sessions for a drain. An Orchestrator is a Bot. The interface names only standard types, so
@@ -76,6 +77,7 @@ type Report struct {
 // something of the session, Outcome is "drift", and Err names it.
 type Run struct {
 	Session, Outcome string
+	ID               string // of the run that was in flight; "" if there was none
 	Err              error
 }
 
@@ -178,8 +180,9 @@ func (d *drain) recover(ctx context.Context, session string) Run {
 		own = d.Context(ctx, session)
 	}
 	start := time.Now()
+	own, note := runnote.With(own)
 	outcome, err := d.bot.Recover(own, session)
-	r := Run{Session: session, Outcome: outcome, Err: err}
+	r := Run{Session: session, ID: note.Run(), Outcome: outcome, Err: err}
 	switch {
 	case err == nil && (!known(outcome) || r.unusable()):
 		r.Err = fmt.Errorf("bootdrain: outcome %q", outcome)
@@ -197,22 +200,29 @@ func (d *drain) logRun(ctx context.Context, r Run, took time.Duration) bool {
 		return false
 	case r.Outcome == driftOutcome:
 		const what = "session left to a process of another version: something of it would be lost here"
-		d.Logger.WarnContext(ctx, what, "session", r.Session, d.why(r.Err))
+		d.Logger.WarnContext(ctx, what, r.attrs(d.why(r.Err))...)
 	case r.Outcome == damagedOutcome:
 		const what = "session damaged: nothing of it is recovered until it is repaired or deleted"
-		d.Logger.ErrorContext(ctx, what, "session", r.Session, d.why(r.Err))
+		d.Logger.ErrorContext(ctx, what, r.attrs(d.why(r.Err))...)
 	case r.Err != nil:
-		d.Logger.ErrorContext(ctx, "run not finished", "session", r.Session, "took_ms", took.Milliseconds(),
-			d.why(r.Err))
+		d.Logger.ErrorContext(ctx, "run not finished", r.attrs("took_ms", took.Milliseconds(), d.why(r.Err))...)
 	case r.Outcome == "parked":
-		d.Logger.ErrorContext(ctx, "run parked", "session", r.Session)
+		d.Logger.ErrorContext(ctx, "run parked", r.attrs()...)
 	case r.Outcome == "settled", r.Outcome == "delivered", r.Outcome == "cleaned":
-		d.Logger.InfoContext(ctx, "run finished", "session", r.Session, "outcome", r.Outcome,
-			"took_ms", took.Milliseconds())
+		d.Logger.InfoContext(ctx, "run finished", r.attrs("outcome", r.Outcome, "took_ms", took.Milliseconds())...)
 	default:
 		return false
 	}
 	return true
+}
+
+// attrs returns the attributes of a log line about r.
+func (r Run) attrs(more ...any) []any {
+	attrs := []any{"session", r.Session}
+	if r.ID != "" {
+		attrs = append(attrs, "run", r.ID)
+	}
+	return append(attrs, more...)
 }
 
 // why returns the attribute of a log line for err.

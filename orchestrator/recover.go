@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/runnote"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
@@ -181,7 +182,8 @@ const (
 // that nothing can be recovered until the session is repaired or deleted, or the run is abandoned. The outcome "drift"
 // comes with an error that wraps a *DriftError.
 func (o *Orchestrator[S]) Recover(ctx context.Context, session string) (outcome string, err error) {
-	outcome, err = o.recover(ctx, session)
+	run, outcome, err := o.recover(ctx, session)
+	runnote.Set(ctx, run)
 	switch {
 	case errors.Is(err, checkpoint.ErrDamaged), errors.Is(err, snapshot.ErrDamaged):
 		outcome = outcomeDamaged
@@ -191,27 +193,32 @@ func (o *Orchestrator[S]) Recover(ctx context.Context, session string) (outcome 
 	return outcome, err
 }
 
-func (o *Orchestrator[S]) recover(ctx context.Context, session string) (outcome string, err error) {
+func (o *Orchestrator[S]) recover(ctx context.Context, session string) (run, outcome string, err error) {
 	k := o.engine.listeners.newCall(session, nil)
 	k.alone = true
 	defer k.close(ctx)
 	if err := checkSession(session); err != nil {
-		return "", &Error{Op: "recover", Session: session, Err: err}
+		return "", "", &Error{Op: "recover", Session: session, Err: err}
 	}
 	if nothing, err := o.idle(ctx, session); nothing != "" || err != nil {
 		if err != nil {
 			err = &Error{Op: "recover", Session: session, Err: unavailable(err)}
 		}
-		return nothing, err
+		return "", nothing, err
 	}
 	v, err := o.engine.visit(ctx, k, "", false)
 	if errors.Is(err, lock.ErrHeld) {
-		return outcomeHeld, nil
+		return "", outcomeHeld, nil
 	}
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	defer v.own.Done()
+	return o.recoverHere(v)
+}
+
+// recoverHere recovers the session of v.
+func (o *Orchestrator[S]) recoverHere(v *visit) (run, outcome string, err error) {
 	owing := v.owing()
 	parked := owing && v.failures >= o.engine.options.Limits.Attempts && o.def.Deliver != nil
 	v.mute = parked
@@ -219,20 +226,21 @@ func (o *Orchestrator[S]) recover(ctx context.Context, session string) (outcome 
 		v.putOff(parkedDelivery)
 	}
 	undelivered := o.deliver(v, false)
-	outcome, err = o.recoverRun(v)
+	run, outcome, err = o.finishFound(v)
 	switch {
 	case outcome != "" || err != nil:
-		return outcome, err
 	case parked:
-		return outcomeParked, nil
+		outcome = outcomeParked
 	case undelivered != nil:
-		return "", v.err("recover", undelivered)
+		err = v.err("recover", undelivered)
 	case owing && o.def.Deliver == nil:
-		return outcomeForeign, nil
+		outcome = outcomeForeign
 	case owing:
-		return outcomeDelivered, nil
+		outcome = outcomeDelivered
+	default:
+		outcome = outcomeCleaned
 	}
-	return outcomeCleaned, nil
+	return run, outcome, err
 }
 
 // idle returns the outcome if there is nothing to recover now, else "". Of the processes that boot together, most come
@@ -269,19 +277,19 @@ func (o *Orchestrator[S]) owes(ctx context.Context, session string, due bool) (b
 	return false, nil
 }
 
-// recoverRun finishes the run in flight. It returns "" if there is none.
-func (o *Orchestrator[S]) recoverRun(v *visit) (string, error) {
-	outcome := ""
+// finishFound finishes the run in flight. outcome is "" if there is none.
+func (o *Orchestrator[S]) finishFound(v *visit) (run, outcome string, err error) {
 	for {
 		found, err := v.slot.find(v.own.Ctx)
 		switch {
 		case err != nil:
-			return "", v.err("recover", err)
+			return run, "", v.err("recover", err)
 		case found == nil:
-			return outcome, nil
+			return run, outcome, nil
 		case !due(*found) && found.Status == snapshot.Waiting:
-			return outcomeHeld, nil
+			return found.ID, outcomeHeld, nil
 		}
+		run = found.ID
 		done, err := o.giveWay(v, *found, nil)
 		if err == nil && !done.own {
 			outcome = outcomeCleaned
@@ -290,7 +298,8 @@ func (o *Orchestrator[S]) recoverRun(v *visit) (string, error) {
 		if err == nil {
 			err = done.err
 		}
-		return told(err)
+		outcome, err = told(err)
+		return run, outcome, err
 	}
 }
 

@@ -1,8 +1,10 @@
 package checkpointtest
 
 import (
+	"errors"
 	"fmt"
 	"math"
+	"sync"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
@@ -79,21 +81,32 @@ var beatClauses = []clauseOn[BeatingStore]{
 		check: func(p *probe, s BeatingStore) {
 			var names []string
 			var beats []func()
+			var mu sync.Mutex
+			var wrong []error
+			note := func(err error) {
+				mu.Lock()
+				defer mu.Unlock()
+				wrong = append(wrong, err)
+			}
 			for i := range 8 {
 				name := fmt.Sprint("process ", i)
 				names = append(names, name)
 				beats = append(beats, func() {
 					last := int64(math.MinInt64)
 					for range 5 {
-						n := beat(p, s, name)[name]
-						if n <= last {
-							fail("%s beats, and its number goes from %d to %d", name, last, n)
+						all, err := s.Beat(p.ctx, name)
+						if err == nil && all[name] <= last {
+							err = fmt.Errorf("%s beats, and its number goes from %d to %d", name, last, all[name])
 						}
-						last = n
+						if last = all[name]; err != nil {
+							note(err)
+							return
+						}
 					}
 				})
 			}
 			together(beats...)
+			ok(errors.Join(wrong...))
 			wantBeating(beat(p, s, ""), names...)
 		},
 	},

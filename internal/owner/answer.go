@@ -69,5 +69,20 @@ func Refused(err error) bool {
 	return errors.Is(err, checkpoint.ErrRefused) || errors.Is(err, snapshot.ErrRefused)
 }
 
+// away reports whether err says that a server takes no call now. A right that is missing does not come by waiting.
+func away(err error) bool { return Refused(err) && !denied(err) }
+
+// noPrivilege is PostgreSQL's SQLSTATE for a right that the role lacks.
+const noPrivilege = "42501"
+
+func denied(err error) bool {
+	type stater interface {
+		error
+		SQLState() string
+	}
+	e, ok := errors.AsType[stater](err)
+	return ok && e.SQLState() == noPrivilege
+}
+
 // Definite reports whether a call that failed with err has changed nothing.
 func Definite(err error) bool { return Answered(err) || Refused(err) }

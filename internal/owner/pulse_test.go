@@ -3,6 +3,7 @@ package owner
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"testing"
@@ -321,6 +322,30 @@ func TestTakenByAnother(t *testing.T) {
 		wg.Wait()
 		if froms["a"] != 1 || froms[""] != 2 {
 			t.Errorf("taken from %v", froms)
+		}
+	})
+}
+
+// forbidden is a store whose role lacks a right.
+type forbidden struct{ *checkpoint.Memory }
+
+type noRight struct{}
+
+func (noRight) Error() string    { return "permission denied" }
+func (noRight) SQLState() string { return "42501" }
+
+func (forbidden) Claim(context.Context, checkpoint.Key, checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
+	return checkpoint.Claimed{}, fmt.Errorf("%w: %w", checkpoint.ErrRefused, noRight{})
+}
+
+// A store that is away is waited for. A right that is missing is not.
+func TestMissingRight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s Session
+		began := time.Now()
+		err := s.Acquire(t.Context(), process(forbidden{new(checkpoint.Memory)}), "s", "", true)
+		if waited := time.Since(began); !errors.Is(err, ErrUnavailable) || waited > 0 {
+			t.Errorf("%v after %v", err, waited)
 		}
 	})
 }

@@ -127,7 +127,7 @@ func (s *Session) wait(requestID string, wait bool) error {
 		}
 		return s.inVain(ErrBusy)
 	}
-	if wait && (errors.Is(err, lock.ErrHeld) || Refused(err)) {
+	if wait && (errors.Is(err, lock.ErrHeld) || away(err)) {
 		ctx, cancel := context.WithTimeoutCause(s.Ctx, s.process.options.LockWait, ErrBusy)
 		defer cancel()
 		err = s.queueUp(ctx, r)
@@ -193,7 +193,7 @@ func (s *Session) queueUp(ctx context.Context, r checkpoint.ClaimRequest) error 
 	for waits := s.process.options.Locker != nil; waits; {
 		stopped, more := s.process.pulse.stop()
 		if stopped { // it may be the owner, and its lock may be left
-			if err := s.claimOrTake(ctx, r); !errors.Is(err, lock.ErrHeld) && !Refused(err) {
+			if err := s.claimOrTake(ctx, r); !errors.Is(err, lock.ErrHeld) && !away(err) {
 				return err
 			}
 		}
@@ -210,7 +210,7 @@ func (s *Session) queueUp(ctx context.Context, r checkpoint.ClaimRequest) error 
 		err := s.claimOrTake(ctx, r)
 		pauses.Most = longestPause
 		switch {
-		case Refused(err):
+		case away(err):
 			pauses.Most = longestAway
 		case !errors.Is(err, lock.ErrHeld):
 			return err
@@ -342,8 +342,8 @@ func (s *Session) heard(ctx context.Context, err error) {
 		s.silence = err
 	}
 	p := s.process
-	if away := Refused(err); away != p.away.Load() && p.away.CompareAndSwap(!away, away) {
-		if away {
+	if gone := away(err); gone != p.away.Load() && p.away.CompareAndSwap(!gone, gone) {
+		if gone {
 			p.options.Logger.WarnContext(ctx, "store takes no claim; callers wait", p.options.Why(err))
 		} else {
 			p.options.Logger.InfoContext(ctx, "store takes claims again")

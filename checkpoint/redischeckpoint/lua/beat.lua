@@ -10,14 +10,13 @@ if ARGV[1] ~= '' then
   redis.call('PEXPIREAT', KEYS[1], decimal(now + silence))
 end
 local reply = {'OK'}
-local all = redis.call('HGETALL', KEYS[1])
-for i = 1, #all, 2 do
-  local beats, at = all[i + 1]:match('^(%d+) (%d+)$')
+for _, process in ipairs(redis.call('HKEYS', KEYS[1])) do
+  local beats, at = redis.call('HGET', KEYS[1], process):match('^(%d+) (%d+)$')
   if at and now - at <= silence then
-    table.insert(reply, all[i])
+    table.insert(reply, process)
     table.insert(reply, beats)
   elseif ARGV[1] ~= '' then
-    redis.call('HDEL', KEYS[1], all[i])
+    redis.call('HDEL', KEYS[1], process)
   end
 end
 return reply

@@ -50,7 +50,7 @@ var rules = slices.Concat(contractRules(), []rule{
 		foreign:  []string{otel},
 		except:   []string{otel + "/sdk", otel + "/exporters", otel + "/bridge"},
 	},
-	{packages: "bootdrain", ours: []string{"internal/logtext"}},
+	{packages: "bootdrain", ours: []string{"internal/logtext", "internal/runnote"}},
 	{packages: "migrations", ours: []string{"internal/", "migrations/internal/"}, foreign: []string{goose, pgx}},
 	{
 		packages: "examples/", ours: []string{"*", "*/*", "internal/", "migrations/internal/", "examples/"},
