@@ -77,11 +77,14 @@ func Refused(err error) bool {
 		strings.HasPrefix(e.Code, insufficient)
 }
 
-// unsent reports whether err says that no statement was sent: there was no connection, or it was lost before. The server
-// may also have answered that it takes no connection: for this role, for this database, or now.
+// unsent reports whether err says that no statement was sent: there was no connection, or nothing could be written to
+// it. The server may also have answered that it takes no connection: for this role, for this database, or now.
+//
+// That a connection is closed says nothing, although pgconn calls it safe to retry: in the simple protocol it is also the
+// error of a statement that was at work when its connection broke.
 func unsent(err error) bool {
 	_, connecting := errors.AsType[*pgconn.ConnectError](err)
-	return connecting || pgconn.SafeToRetry(err)
+	return connecting || pgconn.SafeToRetry(err) && !errors.Is(err, pgconn.ErrConnClosed)
 }
 
 // Remedy says what to do about an error that is Refused, if the error does not say so itself. Remedy ends with a colon,

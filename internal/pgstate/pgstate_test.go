@@ -1,6 +1,7 @@
 package pgstate_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -61,9 +62,20 @@ func TestRefusedConnection(t *testing.T) {
 	}
 }
 
-// A statement may be on its way when its server goes down. The next one has no connection, and is not sent.
+// A statement may be at work when its server goes down, in each protocol. The next one has no connection.
 func TestRefusedServerDown(t *testing.T) {
 	t.Parallel()
+	for name, mode := range map[string]pgx.QueryExecMode{
+		"statements": pgx.QueryExecModeCacheStatement, "exec": pgx.QueryExecModeExec, "simple": pgx.QueryExecModeSimpleProtocol,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			serverDown(t, mode)
+		})
+	}
+}
+
+func serverDown(t *testing.T, mode pgx.QueryExecMode) {
 	server := testenv.StartPostgres(t, nil)
 	conn, err := pgx.Connect(t.Context(), server.URL)
 	if err != nil {
@@ -71,15 +83,23 @@ func TestRefusedServerDown(t *testing.T) {
 	}
 	asked := make(chan error, 1)
 	go func() {
-		_, err := conn.Exec(t.Context(), "SELECT pg_sleep(3600)")
+		_, err := conn.Exec(t.Context(), "SELECT pg_sleep($1)", mode, 3600)
 		asked <- err
 	}()
+	other, err := pgx.Connect(t.Context(), server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close(context.WithoutCancel(t.Context()))
+	for atWork := false; !atWork; {
+		const sql = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE state = 'active' AND wait_event = 'PgSleep')"
+		if err := other.QueryRow(t.Context(), sql).Scan(&atWork); err != nil {
+			t.Fatal(err)
+		}
+	}
 	server.Kill()
 	if err := <-asked; err == nil || pgstate.Refused(err) {
 		t.Errorf("cut off: refused is not certain: %v", err)
-	}
-	if _, err := conn.Exec(t.Context(), "SELECT 1"); err == nil || !pgstate.Refused(err) {
-		t.Errorf("on a connection that is gone: %v", err)
 	}
 	if _, err := pgx.Connect(t.Context(), server.URL); err == nil || !pgstate.Refused(err) {
 		t.Errorf("server down: %v", err)
