@@ -196,7 +196,11 @@ func (m *Memory) Beat(ctx context.Context, process string) (beats map[string]int
 		if m.beats == nil {
 			m.beats = make(map[string]beat)
 		}
-		m.beats[process] = beat{m.beats[process].n + 1, now}
+		b, ok := m.beats[process]
+		if !ok { // another number after each rest
+			b.n = now.UnixMicro()
+		}
+		m.beats[process] = beat{b.n + 1, now}
 	}
 	beats = make(map[string]int64, len(m.beats))
 	for process, b := range m.beats {

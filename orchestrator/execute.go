@@ -39,7 +39,7 @@ func (o *Orchestrator[S]) execute(ctx context.Context, k *call, in Input) (res *
 	if err := in.check(k.session, o.engine.options.Limits.Input); err != nil {
 		return nil, &Error{Op: "input", Session: k.session, Err: err}
 	}
-	if in.RequestID != "" {
+	if in.RequestID != "" && owner.ScopeIn(ctx).Session() == "" {
 		return o.lead(ctx, k)
 	}
 	return o.attend(ctx, k)
@@ -48,8 +48,8 @@ func (o *Orchestrator[S]) execute(ctx context.Context, k *call, in Input) (res *
 // lead answers the input of k, unless a call with the same input is at work in this process. In that case lead waits
 // for that call and returns its outcome. If that call leaves the turn because its own context has ended, k goes on.
 //
-// Two calls do not join another: one with another input or another Force under the same request id, and one from within
-// a turn, for which the other call may wait. They wait for the session.
+// A call with another input, or another Force, under the same request id does not join. It waits for the session. So
+// does a call from within a turn: the other call may wait for that turn. Nor does any call join it.
 func (o *Orchestrator[S]) lead(ctx context.Context, k *call) (*Result[S], error) {
 	for {
 		mine := &led{request: request{k.session, k.input.RequestID}, input: k.input, force: k.force}
@@ -58,7 +58,7 @@ func (o *Orchestrator[S]) lead(ctx context.Context, k *call) (*Result[S], error)
 		case first == nil:
 			k.led = mine
 			return o.follow(ctx, k)
-		case !first.same(k.input, k.force), owner.ScopeIn(ctx).Session() != "":
+		case !first.same(k.input, k.force):
 			return o.attend(ctx, k)
 		}
 		j := &joining{hand: k.hand, answer: make(chan joinedAnswer, 1)}
@@ -83,7 +83,10 @@ func (o *Orchestrator[S]) follow(ctx context.Context, k *call) (res *Result[S], 
 	defer func() {
 		k.refused(err)
 		end, joined := o.engine.leaders.leave(k.led)
-		alone := err != nil && ctx.Err() != nil
+		// A turn that failed by itself is over, also if ctx has ended since.
+		failed := end != nil && end.Kind == TurnFailed && o.engine.options.Snapshots != nil
+		panics := res == nil && err == nil
+		alone := panics || err != nil && ctx.Err() != nil && !failed
 		for _, j := range joined {
 			if end != nil && !alone {
 				j.hand(*end)

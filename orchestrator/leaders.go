@@ -96,7 +96,8 @@ func (l *leaders) leave(mine *led) (end *Event, joined []*joining) {
 		rooms.Put(mine.room)
 	}
 	mine.events = backlog{}
-	return mine.end, mine.joined
+	joined, mine.joined = mine.joined, nil // part must not touch what the caller goes over
+	return mine.end, joined
 }
 
 // join hands out the events so far, and from now on all others. It reports false if the call has returned.

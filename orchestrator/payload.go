@@ -174,7 +174,10 @@ func (n Next) checkItems(limit int) error {
 		return n.fault
 	}
 	count := 0
-	for _, all := range n.each {
+	for name, all := range n.each {
+		if !slices.Contains(n.Intents, name) {
+			return logtext.Private(fmt.Errorf("ForEach %q: the decision does not name this intent", name))
+		}
 		count += all.count
 	}
 	if count > mostItems {

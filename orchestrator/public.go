@@ -60,7 +60,7 @@ var problems = []struct {
 
 // ofTheBot are the operations whose error is that of a function of the bot. An ErrBusy in it, say, is about a session
 // that the function has called.
-var ofTheBot = map[string]bool{"intent": true, "route": true, "evaluate": true, "merge": true}
+var ofTheBot = map[string]bool{"intent": true, "route": true, "evaluate": true, "then": true, "merge": true}
 
 // ofTheTurn are the errors of such an operation that the engine itself has added.
 var ofTheTurn = []error{ErrAbandoned, ErrIndeterminate, ErrTurnTimeout, ErrIntentTimeout}
@@ -74,6 +74,10 @@ func Public(err error) Problem {
 	bots := false
 	if e, ok := errors.AsType[*Error](err); ok {
 		bots = ofTheBot[e.Op]
+	}
+	if errors.Is(err, ErrOwed) && !bots && !isDrift(err) && !errors.Is(err, ErrIndeterminate) {
+		// What Deliver said is not about this input.
+		return Problem{409, true, 5 * time.Second, "An earlier reply has to be delivered first."}
 	}
 	if in, ok := errors.AsType[*InputError](err); ok && !bots && !errors.Is(err, ErrIndeterminate) {
 		return Problem{Status: 400, Text: logtext.Line(in.Error())}

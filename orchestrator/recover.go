@@ -38,7 +38,7 @@ func (o *Orchestrator[S]) Recoverable(ctx context.Context, all bool) iter.Seq2[s
 		name := o.engine.identity.name
 		q := snapshot.Query{Key: snapshot.Key{Orchestrator: name}, Status: snapshot.Waiting, Brief: true}
 		stops := o.engine.sessions.Watch()
-		if all = all || o.engine.stops.Swap(int64(stops)) != int64(stops); all {
+		if all = all || o.engine.stops.Load() != int64(stops); all {
 			q.Status = ""
 		}
 		ask := unowned{held: o.engine.held, next: next}
@@ -63,7 +63,9 @@ func (o *Orchestrator[S]) Recoverable(ctx context.Context, all bool) iter.Seq2[s
 				return
 			}
 		}
-		ask.flush(ctx)
+		if ask.flush(ctx) && all {
+			o.engine.stops.Store(int64(stops)) // all sessions of the dead are listed
+		}
 	}
 }
 
@@ -117,7 +119,9 @@ func (u *unowned) flush(ctx context.Context) bool {
 // Processes of another definition, or with other hooks, have a watcher of their own, because not all of them can
 // recover the same. Processes with another every also have their own: every is how often they look for everything.
 func (o *Orchestrator[S]) Watching(ctx context.Context, every, d time.Duration) (other time.Duration, err error) {
-	o.engine.sessions.Watch() // so that it knows who has stopped if it becomes the watcher
+	if d > 0 {
+		o.engine.sessions.Watch() // so that it knows who has stopped if it becomes the watcher
+	}
 	w, ok := o.engine.bare.checkpoints.(checkpoint.Watcher)
 	if !ok {
 		return 0, errors.ErrUnsupported

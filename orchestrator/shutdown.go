@@ -13,10 +13,10 @@ import (
 // Shutdown returns when all calls have ended. It returns an error only if some calls have not: a function of the bot
 // went on. Close the stores' clients after Shutdown.
 func (o *Orchestrator[S]) Shutdown(ctx context.Context) error {
-	defer o.engine.sessions.Rest()
 	idle := o.engine.sessions.Close()
 	select {
 	case <-idle:
+		o.engine.sessions.Rest()
 		return nil
 	case <-ctx.Done():
 	}
@@ -26,6 +26,7 @@ func (o *Orchestrator[S]) Shutdown(ctx context.Context) error {
 	defer patience.Stop()
 	select {
 	case <-idle:
+		o.engine.sessions.Rest()
 		return nil
 	case <-patience.C:
 		return &Error{Op: "shutdown", Err: fmt.Errorf("%d calls have not ended", len(o.engine.sessions.Sessions()))}

@@ -62,17 +62,21 @@ var beatClauses = []clauseOn[BeatingStore]{
 	},
 	{
 		name: "beat-rest",
-		rule: "a process that rests is forgotten until it beats again, and no other is",
+		rule: "a process that rests is forgotten until it beats again, from another number on, and no other is",
 		check: func(p *probe, s BeatingStore) {
 			ok(s.Rest(p.ctx, "a"))
-			beat(p, s, "a")
+			first := beat(p, s, "a")
 			before := beat(p, s, "b")
 			ok(s.Rest(p.ctx, "a"))
 			ok(s.Rest(p.ctx, "a"))
 			after := beat(p, s, "")
 			wantBeating(after, "b")
 			wantStill(before, after, "b")
-			wantBeating(beat(p, s, "a"), "a", "b")
+			again := beat(p, s, "a")
+			wantBeating(again, "a", "b")
+			if again["a"] == first["a"] {
+				fail("after a rest the number of process a is %d, as before", again["a"])
+			}
 		},
 	},
 	{

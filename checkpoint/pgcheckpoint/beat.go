@@ -19,13 +19,14 @@ CREATE UNLOGGED TABLE IF NOT EXISTS {beats} (
 `
 
 const (
-	// beatSQL writes one row. When a process beats for the first time, rows of dead processes are removed.
+	// beatSQL writes one row. A process that beats again after a rest begins with another number than before. When a process beats for the first time, rows of dead processes are removed.
 	beatSQL = `
 	WITH u AS (
 		UPDATE {beats} SET beats = beats + 1, at = clock_timestamp() WHERE process = $1 RETURNING process, beats
 	), i AS (
 		INSERT INTO {beats} (process, beats, at)
-		SELECT $1, 1, clock_timestamp() WHERE NOT EXISTS (SELECT FROM {beats} WHERE process = $1)
+		SELECT $1, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, clock_timestamp()
+		WHERE NOT EXISTS (SELECT FROM {beats} WHERE process = $1)
 		ON CONFLICT (process) DO NOTHING
 		RETURNING process, beats
 	), d AS (

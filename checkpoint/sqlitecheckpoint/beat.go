@@ -11,8 +11,9 @@ import (
 )
 
 const (
+	// beatSQL begins with another number after each rest.
 	beatSQL = `
-		INSERT INTO {prefix}beats (process, beats, at) VALUES (?1, 1, ?2)
+		INSERT INTO {prefix}beats (process, beats, at) VALUES (?1, ?2, ?2)
 		ON CONFLICT (process) DO UPDATE SET beats = beats + 1, at = ?2
 		RETURNING beats`
 
@@ -61,7 +62,7 @@ func (s *Store) beat(ctx context.Context, st sqlitestore.Statements, process str
 	defer leave()
 	now := time.Now()
 	var n int64
-	if err := st[beatSQL].QueryRowContext(ctx, process, now.UnixMicro()).Scan(&n); err != nil || n > 1 {
+	if err := st[beatSQL].QueryRowContext(ctx, process, now.UnixMicro()).Scan(&n); err != nil || n != now.UnixMicro() {
 		return err
 	}
 	_, err = st[silentSQL].ExecContext(ctx, now.Add(-checkpoint.Silence).UnixMicro())

@@ -170,7 +170,7 @@ func (p *Process) Watch() (stops int) { return p.pulse.watch() }
 func (p *Process) Stopped(name string) bool { return p.pulse.stopped(name) > 0 }
 
 // Rest is for the end of the process: no other process will watch for its beats.
-func (p *Process) Rest() { p.pulse.rest() }
+func (p *Process) Rest() { p.pulse.end() }
 
 // own notes that s is the owner of its session, unless the process is closing.
 func (p *Process) own(s *Session) error {

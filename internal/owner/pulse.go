@@ -18,6 +18,9 @@ type pulse struct {
 	store checkpoint.Beater // nil: the store keeps no beats, or nobody is to be suspected
 	name  string            // of this process
 
+	// left is for how long a process that has stopped may have left leases and locks.
+	left time.Duration
+
 	// patience is for how long the beats of a process stand still before it counts as stopped.
 	patience time.Duration
 
@@ -28,7 +31,13 @@ type pulse struct {
 	// failed is told about the second error in a row.
 	failed func(error)
 
+	// beating is held while beat runs. It comes before mu.
+	beating sync.Mutex
+
 	mu sync.Mutex // protects following fields
+
+	// over says that the process has shut down.
+	over bool
 
 	// timer is of the next beat; nil if there was nothing to do when it last fired.
 	timer *time.Timer
@@ -69,7 +78,7 @@ const (
 )
 
 func newPulse(o *Options, calls func() bool) *pulse {
-	p := &pulse{name: o.Name, patience: o.DeadAfter, calls: calls, found: make(chan struct{})}
+	p := &pulse{name: o.Name, patience: o.DeadAfter, left: o.LeaseTTL + o.DeadAfter, calls: calls, found: make(chan struct{})}
 	if o.DeadAfter > 0 {
 		if p.store = o.Beater; p.store == nil {
 			p.store, _ = o.Store.(checkpoint.Beater)
@@ -88,11 +97,11 @@ func (p *pulse) wake() {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.timer != nil {
+	if p.over || p.timer != nil {
 		return
 	}
-	soon := p.patience / paces / 4 // most turns are over by then
-	if p.known {                   // another process may be watching beats that stand still
+	soon := p.pace() / 4 // most turns are over by then
+	if p.known {         // another process may be watching beats that stand still
 		soon = 0
 	}
 	p.timer = time.AfterFunc(soon, p.beat)
@@ -123,15 +132,21 @@ func (p *pulse) stop() (one bool, more <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, o := range p.others {
-		one = one || o.dead
+		one = one || o.dead && time.Since(o.since) < p.left // later on, its leases and locks are over
 	}
 	return one, p.found
 }
 
 // beat is called by the timer.
 func (p *pulse) beat() {
+	p.beating.Lock()
+	defer p.beating.Unlock()
 	calls := p.calls()
 	p.mu.Lock()
+	if p.over {
+		p.mu.Unlock()
+		return
+	}
 	watching := time.Now().Before(p.watchUntil)
 	p.mu.Unlock()
 	if !calls {
@@ -143,11 +158,12 @@ func (p *pulse) beat() {
 
 	p.mu.Lock()
 	p.timer = nil
-	if calls || watching {
+	again := calls || watching || p.known // a rest that failed is repeated
+	if again && !p.over {
 		p.timer = time.AfterFunc(p.pause(), p.beat)
 	}
 	p.mu.Unlock()
-	if !calls && !watching && p.calls() { // wake has found the timer
+	if !again && p.calls() { // wake has found the timer
 		p.wake()
 	}
 }
@@ -155,9 +171,23 @@ func (p *pulse) beat() {
 // pause is the time to the next beat. One that failed is soon repeated: others may be waiting for it.
 func (p *pulse) pause() time.Duration {
 	if p.failures == 1 {
-		return p.patience / paces / 4
+		return p.pace() / 4
 	}
-	return p.patience / paces
+	return p.pace()
+}
+
+// pace is the time between two beats. It is a second at most, whatever the patience of this process: others judge it by
+// theirs.
+func (p *pulse) pace() time.Duration { return min(p.patience/paces, time.Second) }
+
+// end is for the end of the process: its beats are forgotten, and none comes any more.
+func (p *pulse) end() {
+	p.mu.Lock()
+	p.over = true
+	p.mu.Unlock()
+	p.beating.Lock()
+	defer p.beating.Unlock()
+	p.rest()
 }
 
 // look beats, if this process has calls, and looks at the beats of the others.
@@ -175,14 +205,17 @@ func (p *pulse) look(calls bool) {
 	beats, err := p.store.Beat(ctx, name)
 
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	if err != nil {
 		p.answered, p.others = time.Time{}, nil
-		if p.failures++; p.failures == 2 {
-			p.failed(err)
+		p.failures++
+		second := p.failures == 2
+		p.mu.Unlock()
+		if second {
+			p.failed(err) // which may be a program's own code
 		}
 		return
 	}
+	defer p.mu.Unlock()
 	p.failures = 0
 	p.note(beats, sent)
 }

@@ -349,3 +349,44 @@ func TestMissingRight(t *testing.T) {
 		}
 	})
 }
+
+// Two wait for the lock that a dead process has left. The first gets the session without the lock, so nobody tells the
+// second when it is free. The second asks again.
+func TestTwoWaitForADeadLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, locker := new(checkpoint.Memory), new(lock.Memory)
+		a, dying := beating(m, "a", locker)
+		own(t, a, "s")
+		time.Sleep(2 * time.Second)
+		dying.set(true)
+		died := time.Now()
+		var wg sync.WaitGroup
+		for _, name := range []string{"b", "c"} {
+			p, _ := beating(m, name, locker)
+			wg.Go(func() {
+				own(t, p, "s").Done()
+				if took := time.Since(died); took > 10*time.Second {
+					t.Errorf("%s is served after %v", name, took)
+				}
+			})
+		}
+		wg.Wait()
+	})
+}
+
+// A process that has shut down is silent, and forgotten.
+func TestSilentAfterShutdown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := new(checkpoint.Memory)
+		a, _ := beating(m, "a", nil)
+		s := own(t, a, "s")
+		time.Sleep(5 * time.Second)
+		s.Done()
+		<-a.Close()
+		a.Rest()
+		time.Sleep(10 * time.Second)
+		if beats, err := m.Beat(t.Context(), ""); err != nil || len(beats) > 0 {
+			t.Errorf("%v beat: %v", beats, err)
+		}
+	})
+}

@@ -198,7 +198,7 @@ func (s *Session) queueUp(ctx context.Context, r checkpoint.ClaimRequest) error 
 			}
 		}
 		err := s.get(ctx, func(ctx context.Context, key string) (context.Context, func(), error) {
-			return lockUnless(ctx, s.process.options.Locker, key, more)
+			return lockUnless(ctx, s.process.options.Locker, key, more, stopped)
 		})
 		if waits = errors.Is(err, errStopped); err != nil && !waits {
 			return err
@@ -245,16 +245,25 @@ func (s *Session) get(ctx context.Context, enter func(context.Context, string) (
 // errStopped ends the wait for a lock.
 var errStopped = errors.New("a process has stopped")
 
-// lockUnless waits for key until stopped is closed: then the key may be one that a dead process left.
+// lockUnless waits for key until stopped is closed: then the key may be one that a dead process left. If one may have
+// been left before, it waits for a moment only: nobody would give it back.
 func lockUnless(
-	ctx context.Context, l lock.Locker, key string, stopped <-chan struct{},
+	ctx context.Context, l lock.Locker, key string, stopped <-chan struct{}, left bool,
 ) (context.Context, func(), error) {
 	waiting, cancel := context.WithCancelCause(ctx)
 	done := make(chan struct{})
+	var again <-chan time.Time
+	if left {
+		moment := time.NewTimer(longestAway)
+		defer moment.Stop()
+		again = moment.C
+	}
 	var watch sync.WaitGroup
 	watch.Go(func() {
 		select {
 		case <-stopped:
+			cancel(errStopped)
+		case <-again:
 			cancel(errStopped)
 		case <-done:
 		}

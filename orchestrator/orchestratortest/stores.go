@@ -54,7 +54,7 @@ type beating struct {
 
 // Beat implements [checkpoint.Beater].
 func (s *beating) Beat(ctx context.Context, process string) (map[string]int64, error) {
-	if err := s.life.reachable(ctx); err != nil {
+	if err := s.life.reachable(); err != nil {
 		return nil, err
 	}
 	return s.beater.Beat(ctx, process)
@@ -62,7 +62,7 @@ func (s *beating) Beat(ctx context.Context, process string) (map[string]int64, e
 
 // Rest implements [checkpoint.Beater].
 func (s *beating) Rest(ctx context.Context, process string) error {
-	if err := s.life.reachable(ctx); err != nil {
+	if err := s.life.reachable(); err != nil {
 		return err
 	}
 	return s.beater.Rest(ctx, process)

@@ -5,7 +5,7 @@ local now = math.floor(clock() / 1000)
 local silence = tonumber(ARGV[2])
 if ARGV[1] ~= '' then
   local stored = redis.call('HGET', KEYS[1], ARGV[1])
-  local beats = stored and tonumber(stored:match('^(%d+) ')) or 0
+  local beats = stored and tonumber(stored:match('^(%d+) ')) or now -- another number after each rest
   redis.call('HSET', KEYS[1], ARGV[1], decimal(beats + 1) .. ' ' .. decimal(now))
   redis.call('PEXPIREAT', KEYS[1], decimal(now + silence))
 end
