@@ -131,7 +131,7 @@ type server struct {
 }
 
 func startServer(t *testing.T, s site) *server {
-	p := job{Do: serveAll, Site: s, Body: finish}.start(t)
+	p := job{Do: besieged, Site: s, Body: finish}.start(t)
 	if !p.out.Scan() {
 		t.Fatal("the process ended without a word")
 	}

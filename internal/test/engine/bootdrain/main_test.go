@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 
 // A job is the task of a test process, on the stores of the test.
 type job struct {
-	Do   string // "execute", "drain" or "serve"
+	Do   string // "execute", "drain", "serve" or "besieged"
 	Site site
 	// Body says what the intents do: they "finish", "wait" for their context, or "die" with their process. For "serve"
 	// it is the definition.
@@ -40,7 +40,7 @@ type job struct {
 const (
 	execute  = "execute"
 	drainAll = "drain"
-	serveAll = "serve"
+	besieged = "besieged"
 )
 
 // The values of Body.

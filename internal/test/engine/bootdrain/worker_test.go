@@ -60,7 +60,7 @@ func work(text string) error {
 	switch k.Do {
 	case drainAll:
 		return k.drain(ctx)
-	case serveAll:
+	case besieged:
 		return k.serve(ctx)
 	}
 	return k.execute(ctx)
