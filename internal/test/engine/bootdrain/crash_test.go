@@ -6,10 +6,11 @@ import (
 	"sync"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 	"github.com/holdfast-go/holdfast/orchestrator"
-	"go.uber.org/goleak"
 )
 
 // The outcome of turns whose processes are killed in the middle, or shut down.

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/holdfast-go/holdfast/bootdrain"
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
@@ -17,7 +19,6 @@ import (
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/snapshot"
 	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
-	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // The primary loses its standbys, goes on for a while, and is killed. Then a standby is promoted. All this happens

@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/holdfast-go/holdfast/bootdrain"
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
@@ -19,7 +21,6 @@ import (
 	"github.com/holdfast-go/holdfast/migrations"
 	"github.com/holdfast-go/holdfast/snapshot"
 	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
-	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // An act is a request of a process to its bot: to be the watcher, or a pass.

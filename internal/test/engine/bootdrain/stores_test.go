@@ -15,6 +15,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/redis/go-redis/v9"
+	_ "modernc.org/sqlite"
+
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/redischeckpoint"
@@ -26,9 +30,6 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
 	"github.com/holdfast-go/holdfast/snapshot/redissnapshot"
 	"github.com/holdfast-go/holdfast/snapshot/sqlitesnapshot"
-	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/redis/go-redis/v9"
-	_ "modernc.org/sqlite"
 )
 
 // A site is the stores that the processes of a test share. With PostgreSQL and Redis, the checkpoints are in

@@ -8,11 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/holdfast-go/holdfast/bootdrain"
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 	"github.com/holdfast-go/holdfast/orchestrator"
-	"go.uber.org/goleak"
 )
 
 // The goals for a quiet machine. HOLDFAST_SOAK=1 asserts them. On a busy machine a takeover takes longer, but not as
