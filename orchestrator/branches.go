@@ -61,6 +61,16 @@ func (x *execution[S]) unsavedParts() (map[string]json.RawMessage, error) {
 	return parts, nil
 }
 
+// claimItems saves the run under itemsVersion before a branch runs for an item. A process that knows no items sees only
+// the version of the payload, and would drop the branches.
+func (x *execution[S]) claimItems() error {
+	if !x.run.inStore || x.fan.decided.Next.Each == nil || x.run.stored.payload.V >= itemsVersion {
+		return nil
+	}
+	x.run.payload.V = itemsVersion
+	return x.put(func(*snapshot.Run) {})
+}
+
 // unsavedState returns the state of the fan-out. It returns nil if a resume has that state already: from the saved run,
 // or from the newest turn.
 func (x *execution[S]) unsavedState() (json.RawMessage, error) {

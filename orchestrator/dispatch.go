@@ -111,6 +111,9 @@ func (x *execution[S]) fanOut(ctx context.Context, next Next) error {
 	if err := x.spread(next); err != nil {
 		return x.err("intent", err)
 	}
+	if err := x.claimItems(); err != nil {
+		return x.err("save", err)
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	x.worked = true

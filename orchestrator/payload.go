@@ -27,6 +27,7 @@ const (
 
 // A runPayload is the decoded Payload of a run. A resume knows nothing else of the run.
 type runPayload struct {
+	// V is the version. A run that had items once keeps itemsVersion.
 	V int `json:"v"`
 
 	// Born is that of the session. It tells the lives of a session apart.
@@ -298,8 +299,8 @@ func writeSteps(w *writer, all []storedStep) {
 
 // documents returns the payload of s. If the state is larger than inline, the state is a part beside the payload. The
 // items of the decision always are.
-func (s runPayload) documents(inline int) (payload json.RawMessage, parts map[string]json.RawMessage, err error) {
-	s.V = payloadVersion
+func (s *runPayload) documents(inline int) (payload json.RawMessage, parts map[string]json.RawMessage, err error) {
+	s.V = max(s.V, payloadVersion)
 	if s.Next != nil && s.Next.Each != nil {
 		s.V = itemsVersion
 		raw, err := s.Next.items.encode()
@@ -313,7 +314,9 @@ func (s runPayload) documents(inline int) (payload json.RawMessage, parts map[st
 			parts = make(map[string]json.RawMessage)
 		}
 		parts[statePart] = s.State
-		s.State = nil
+		rest := *s
+		rest.State = nil
+		return rest.encode(), parts, nil
 	}
 	return s.encode(), parts, nil
 }

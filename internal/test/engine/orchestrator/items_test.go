@@ -2,6 +2,7 @@ package orchestrator_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -566,4 +567,63 @@ func TestFanOutUnderASmallerLimit(t *testing.T) {
 			t.Errorf("%+v, %v", res, err)
 		}
 	})
+}
+
+// A process of a commit that knows no items must not take up a run whose branches for items are saved. It sees the
+// version of the payload. So that version is saved first, and once, whoever decides.
+func TestForEachSavesItsVersionFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		routed := each(nil)
+		routed.First, routed.Iterate = "", false
+		routed.Intents = Intents{"look": {Run: routed.Intents["look"].Run}}
+		routed.Route = func(_ context.Context, t *Turn) (Next, error) {
+			return orchestrator.ForEach("look", strings.Fields(t.Input.Text)...), nil
+		}
+		for _, c := range []struct {
+			who  string
+			bot  Def
+			want string
+		}{
+			{"Route", routed, "1 2 2+ 2+"},
+			{"Then", each(nil), "1 2 2+ 2+"},
+		} {
+			w := newWorld()
+			seen := &versions{Store: w.snapshots}
+			w.snapshots = seen
+			execute(t, w.start(t, c.bot, Options{}), Input{Text: "a bb ccc"})
+			if got := strings.Join(seen.all, " "); got != c.want {
+				t.Errorf("%s decides: saved versions %s, want %s", c.who, got, c.want)
+			}
+		}
+	})
+}
+
+// versions notes the version of each payload that is saved, and with a + that a branch is saved beside it.
+type versions struct {
+	snapshot.Store
+	all []string
+}
+
+func (s *versions) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error) {
+	s.all = append(s.all, version(r.Payload))
+	return s.Store.Begin(ctx, r)
+}
+
+func (s *versions) Save(ctx context.Context, r snapshot.Run) error {
+	for name := range r.Parts {
+		if strings.HasPrefix(name, "branch ") {
+			s.all = append(s.all, strings.TrimSuffix(s.all[len(s.all)-1], "+")+"+")
+			return s.Store.Save(ctx, r)
+		}
+	}
+	s.all = append(s.all, version(r.Payload))
+	return s.Store.Save(ctx, r)
+}
+
+func version(payload []byte) string {
+	var v struct{ V int }
+	if err := json.Unmarshal(payload, &v); err != nil {
+		return err.Error()
+	}
+	return fmt.Sprint(v.V)
 }
