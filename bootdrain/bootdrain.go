@@ -228,8 +228,8 @@ func (r Run) attrs(more ...any) []any {
 // why returns the attribute of a log line for err.
 func (d *drain) why(err error) slog.Attr { return slog.String("err", d.LogError(err)) }
 
-// notices are the damages and drifts that were logged. A drain that goes on logs each of them once. If one goes away and
-// comes back, the drain logs it again.
+// notices are the damages and drifts that were logged. A drain that goes on logs each of them once. If one goes away
+// and comes back, the drain logs it again.
 type notices struct {
 	mu   sync.Mutex        // protects following fields
 	said map[string]string // the error, by session

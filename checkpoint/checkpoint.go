@@ -293,8 +293,8 @@ type Beater interface {
 	// If process is "", Beat only looks. A process that has been silent for an hour may be missing.
 	Beat(ctx context.Context, process string) (beats map[string]int64, err error)
 
-	// Rest says that process owns no session any more. Its beats are forgotten until it beats again, from another number
-	// on: who looks now and then must not take two lives for one that stands still. Rest may be repeated.
+	// Rest says that process owns no session any more. Its beats are forgotten until it beats again, from another
+	// number on: who looks now and then must not take two lives for one that stands still. Rest may be repeated.
 	Rest(ctx context.Context, process string) error
 }
 

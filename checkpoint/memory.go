@@ -168,7 +168,9 @@ func (m *Memory) Renew(ctx context.Context, ttl time.Duration, leases []Lease) (
 }
 
 // Held implements Store.
-func (m *Memory) Held(ctx context.Context, orchestrator string, sessions []string) (owners map[string]string, err error) {
+func (m *Memory) Held(
+	ctx context.Context, orchestrator string, sessions []string,
+) (owners map[string]string, err error) {
 	if err := checked(ctx, ValidateHeld(orchestrator, sessions)); err != nil {
 		return nil, err
 	}

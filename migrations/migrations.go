@@ -186,7 +186,8 @@ func busy(err error) bool {
 	return ok && e.Code()&0xff == 5
 }
 
-// wrap names the package and, on SQLite, the file. If ctx has ended and the driver tells only of a consequence, wrap adds the end of ctx.
+// wrap names the package and, on SQLite, the file. If ctx has ended and the driver tells only of a consequence, wrap
+// adds the end of ctx.
 func (d Dialect) wrap(ctx context.Context, db *sql.DB, err error) error {
 	if d == SQLite {
 		err = sqlitefile.Name(sqlitefile.Path(ctx, db), err)

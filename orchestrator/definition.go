@@ -44,10 +44,11 @@ type Definition[S any] struct {
 	// for the newest row, the run in flight, replayed and owed turns, and Turns. It may be called more than once for a
 	// row. Lenient and Strict are such functions.
 	//
-	// If Migrate does not know the Version, let it return a *DriftError, as Strict does: then the row is left to another
-	// process. If a run in flight has intents that this definition does not have, and Migrate accepts its state, the
-	// decision about what runs next is made anew, by First or Route, and finished branches of a fan-out run again. If
-	// nothing decides anew, the run is left. Migrate cannot rename an intent: keep the old name beside the new one.
+	// If Migrate does not know the Version, let it return a *DriftError, as Strict does: then the row is left to
+	// another process. If a run in flight has intents that this definition does not have, and Migrate accepts its
+	// state, the decision about what runs next is made anew, by First or Route, and finished branches of a fan-out run
+	// again. If nothing decides anew, the run is left. Migrate cannot rename an intent: keep the old name beside the
+	// new one.
 	Migrate func(context.Context, checkpoint.Checkpoint) (S, error)
 
 	// Deliver runs after the settle, at least once for each turn, in turn order. The RunID is the id of the delivery.

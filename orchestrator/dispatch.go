@@ -172,7 +172,8 @@ func (x *execution[S]) spread(next Next) error {
 	}
 	if decided := storeNext(next); x.fan == nil || !x.fan.decided.Next.same(decided) {
 		x.fan = newFan(storedFan{
-			Signature: x.engine().identity.signature, Iteration: x.run.payload.Iteration, Next: decided, ID: x.run.row.Seq,
+			Signature: x.engine().identity.signature, Iteration: x.run.payload.Iteration,
+			Next: decided, ID: x.run.row.Seq,
 		})
 	}
 	x.fan.start = start

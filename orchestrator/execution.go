@@ -219,7 +219,8 @@ func (x *execution[S]) logger() *slog.Logger { return x.engine().log }
 // err returns err as an error of this run.
 func (x *execution[S]) err(op string, err error) *Error {
 	return &Error{
-		Op: op, Session: x.visit.own.Grant.Session, Turn: x.index, RunID: x.run.row.ID, Usage: x.meter.total(), Err: err,
+		Op: op, Session: x.visit.own.Grant.Session, Turn: x.index, RunID: x.run.row.ID,
+		Usage: x.meter.total(), Err: err,
 	}
 }
 

@@ -37,7 +37,8 @@ func (o *Orchestrator[S]) Fork(ctx context.Context, from string, turn int, to st
 		RunID: forkID(o.engine.key(from), cp.Turn, to),
 	}
 	_, err = s.Persist(s.Ctx, func(ctx context.Context) error {
-		return o.engine.store.Append(ctx, s.Grant.Lease, fork, checkpoint.AppendOptions{Keep: o.engine.options.KeepSnapshots})
+		keep := checkpoint.AppendOptions{Keep: o.engine.options.KeepSnapshots}
+		return o.engine.store.Append(ctx, s.Grant.Lease, fork, keep)
 	})
 	return adminError("fork", to, err)
 }

@@ -75,7 +75,8 @@ func (o *Orchestrator[S]) ObserveBacklog() (stop func() error, err error) {
 			return err
 		}
 		for status, n := range map[string]int{
-			"running": b.Running, "waiting": b.Waiting, "suspended": b.Suspended, "parked": b.Parked, "damaged": b.Damaged,
+			"running": b.Running, "waiting": b.Waiting, "suspended": b.Suspended,
+			"parked": b.Parked, "damaged": b.Damaged,
 		} {
 			observer.ObserveInt64(runs, int64(n),
 				metric.WithAttributes(o.engine.meters.name, attrStatus.String(status)))

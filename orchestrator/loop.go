@@ -65,7 +65,8 @@ func (x *execution[S]) decide(ctx context.Context) (Next, error) {
 	d := &x.bot.def
 	switch {
 	case x.run.payload.Next != nil:
-		return x.checked(x.run.payload.Next.next(), math.MaxInt) // a process with another Limits.FanOut may have decided it
+		// A process with another Limits.FanOut may have decided it.
+		return x.checked(x.run.payload.Next.next(), math.MaxInt)
 	case x.run.payload.Iteration == 0 && d.First != "":
 		return To(d.First), nil
 	case d.Route == nil && len(x.bot.choices) == 1:

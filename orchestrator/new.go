@@ -190,7 +190,8 @@ func (d *Definition[S]) routingFaults() []string {
 	if d.Iterate && d.Evaluate == nil && slices.ContainsFunc(
 		slices.Collect(maps.Values(d.Intents)), func(in Intent[S]) bool { return in.Next.zero() && in.Then == nil },
 	) {
-		faults = append(faults, "Iterate, and neither Route, Evaluate nor every intent's Next or Then says what follows")
+		faults = append(faults,
+			"Iterate, and neither Route, Evaluate nor every intent's Next or Then says what follows")
 	}
 	return faults
 }

@@ -85,7 +85,8 @@ type Limits struct {
 	// have expired.
 	DeadAfter time.Duration
 
-	// LeaseTTL is how long a session stays owned if nobody can tell whether its process is alive. 0 means 30s.
+	// LeaseTTL is how long a session stays owned if no other process can tell whether its process is alive. 0 means
+	// 30s.
 	LeaseTTL time.Duration
 
 	// SettleTimeout bounds the end of a turn and Deliver. It is also how long a function may ignore the end of its
@@ -98,9 +99,9 @@ type Limits struct {
 	// deep at most.
 	Input int
 
-	// State bounds a state, and the items of one decision together, counted in the same way. 0 means 4 MiB, and 15 MiB is
-	// the most. A turn that leaves a larger state fails with a *StateError when it settles or when the state is saved. The
-	// session stays as it was before that turn.
+	// State bounds a state, and the items of one decision together, counted in the same way. 0 means 4 MiB, and 15 MiB
+	// is the most. A turn that leaves a larger state fails with a *StateError when it settles or when the state is
+	// saved. The session stays as it was before that turn.
 	State int
 }
 

@@ -40,7 +40,10 @@ var problems = []struct {
 	{ErrOwed, Problem{409, true, 5 * time.Second, "An earlier reply has to be delivered first."}},
 	{ErrParked, Problem{409, false, 0, "An earlier message has to be looked at by a person first."}},
 	{ErrSuspended, Problem{409, false, 0, "An earlier message waits for an answer first."}},
-	{ErrIndeterminate, Problem{504, true, time.Second, "It is not known yet how this ends. Send the same request again."}},
+	{
+		ErrIndeterminate,
+		Problem{504, true, time.Second, "It is not known yet how this ends. Send the same request again."},
+	},
 	{ErrBusy, Problem{409, true, time.Second, "An earlier message is still being answered."}},
 	{ErrInterrupted, Problem{409, true, time.Second, "An earlier message is still being answered."}},
 	{ErrShuttingDown, Problem{503, true, time.Second, "The service restarts."}},

@@ -14,7 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// traceCall opens the span of a call to a store, of a wait or of a delivery. The span is nil if no provider of tracers was set up.
+// traceCall opens the span of a call to a store, of a wait or of a delivery. The span is nil if no provider of tracers
+// was set up.
 func (s *silence) traceCall(ctx context.Context, name, session, run string) (context.Context, trace.Span) {
 	p := s.traced()
 	if p == nil {

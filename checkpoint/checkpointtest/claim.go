@@ -285,7 +285,8 @@ var leaseClauses = []clause{
 			asked := []string{"settled", "expired", "released", "deleted", "unknown", "other", "a live", "next"}
 			held, err := p.store.Held(p.ctx, key("").Orchestrator, asked)
 			ok(err)
-			if owner := request(0).Owner; !maps.Equal(held, map[string]string{"a live": owner, "settled": owner, "next": "next"}) {
+			owner := request(0).Owner
+			if !maps.Equal(held, map[string]string{"a live": owner, "settled": owner, "next": "next"}) {
 				fail("held are %q", held)
 			}
 			held, err = p.store.Held(p.ctx, key("").Orchestrator, nil)

@@ -19,7 +19,8 @@ CREATE UNLOGGED TABLE IF NOT EXISTS {beats} (
 `
 
 const (
-	// beatSQL writes one row. A process that beats again after a rest begins with another number than before. When a process beats for the first time, rows of dead processes are removed.
+	// beatSQL writes one row. A process that beats again after a rest begins with another number than before. When a
+	// process beats for the first time, rows of dead processes are removed.
 	beatSQL = `
 	WITH u AS (
 		UPDATE {beats} SET beats = beats + 1, at = clock_timestamp() WHERE process = $1 RETURNING process, beats

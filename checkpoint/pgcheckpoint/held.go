@@ -10,7 +10,9 @@ import (
 )
 
 // Held is one statement.
-func (s *Store) Held(ctx context.Context, orchestrator string, sessions []string) (owners map[string]string, err error) {
+func (s *Store) Held(
+	ctx context.Context, orchestrator string, sessions []string,
+) (owners map[string]string, err error) {
 	if err := checkpoint.ValidateHeld(orchestrator, sessions); err != nil {
 		return nil, err
 	}

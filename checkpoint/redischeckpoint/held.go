@@ -10,7 +10,9 @@ import (
 )
 
 // Held asks each head, all in one pipeline.
-func (s *Store) Held(ctx context.Context, orchestrator string, sessions []string) (owners map[string]string, err error) {
+func (s *Store) Held(
+	ctx context.Context, orchestrator string, sessions []string,
+) (owners map[string]string, err error) {
 	if err := redisstore.Checked(ctx, checkpoint.ValidateHeld(orchestrator, sessions)); err != nil {
 		return nil, fmt.Errorf("redischeckpoint: held: %w", err)
 	}

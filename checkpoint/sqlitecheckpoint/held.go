@@ -16,7 +16,9 @@ const heldSQL = `
 		WHERE orchestrator = ?1 AND session IN (SELECT value FROM json_each(?2)) AND nonce <> '' AND lease_until > ?3`
 
 // Held is one statement.
-func (s *Store) Held(ctx context.Context, orchestrator string, sessions []string) (owners map[string]string, err error) {
+func (s *Store) Held(
+	ctx context.Context, orchestrator string, sessions []string,
+) (owners map[string]string, err error) {
 	st, err := s.db.Start(ctx, checkpoint.ValidateHeld(orchestrator, sessions))
 	var list []byte
 	var held [][2]string

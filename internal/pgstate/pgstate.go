@@ -80,8 +80,8 @@ func Refused(err error) bool {
 // unsent reports whether err says that no statement was sent: there was no connection, or nothing could be written to
 // it. The server may also have answered that it takes no connection: for this role, for this database, or now.
 //
-// That a connection is closed says nothing, although pgconn calls it safe to retry: in the simple protocol it is also the
-// error of a statement that was at work when its connection broke.
+// That a connection is closed says nothing, although pgconn calls it safe to retry: in the simple protocol it is also
+// the error of a statement that was at work when its connection broke.
 func unsent(err error) bool {
 	_, connecting := errors.AsType[*pgconn.ConnectError](err)
 	return connecting || pgconn.SafeToRetry(err) && !errors.Is(err, pgconn.ErrConnClosed)

@@ -1,5 +1,5 @@
-// Package runnote carries the id of a recovered run from an orchestrator to the drain that logs it. The interface between
-// them names a session and an outcome only, so that a bot may be wrapped.
+// Package runnote carries the id of a recovered run from an orchestrator to the drain that logs it. The interface
+// between them names a session and an outcome only, so that a bot may be wrapped.
 package runnote
 
 import (

@@ -110,7 +110,8 @@ func (l *life) names() []string {
 func (l *life) claimed(lease checkpoint.Lease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.leases = append(slices.DeleteFunc(l.leases, func(old checkpoint.Lease) bool { return old.Key == lease.Key }), lease)
+	others := slices.DeleteFunc(l.leases, func(old checkpoint.Lease) bool { return old.Key == lease.Key })
+	l.leases = append(others, lease)
 }
 
 func (l *life) takeLeases() []checkpoint.Lease {

@@ -131,7 +131,8 @@ var refusing = map[string]bool{"input": true, "claim": true, "drift": true, "beg
 
 var refusals = []error{
 	orchestrator.ErrBusy, orchestrator.ErrUnavailable, orchestrator.ErrInterrupted, orchestrator.ErrShuttingDown,
-	orchestrator.ErrReentrant, orchestrator.ErrRequestReused, context.Canceled, context.DeadlineExceeded, errGone, errLost,
+	orchestrator.ErrReentrant, orchestrator.ErrRequestReused, context.Canceled, context.DeadlineExceeded,
+	errGone, errLost,
 }
 
 // expected are the errors that a call may return in a history.
