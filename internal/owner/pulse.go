@@ -12,10 +12,11 @@ import (
 // A pulse beats while its process has calls, and watches the beats of other processes. Safety does not rest on it: a
 // process that stops without having died is fenced off like after the end of its lease.
 //
-// Only answers in a row count. After an error, or after a pause of this process, the watch begins anew: a store that was
-// away, or a machine that stood still, makes nobody look dead.
+// Only answers in a row count. After an error, or after a pause of this process, the watch begins anew: a store that
+// was away, or a machine that stood still, makes no process look dead. A process that suspects another beats even
+// without calls: a store that answers and takes no writes makes none look dead either.
 type pulse struct {
-	store checkpoint.Beater // nil: the store keeps no beats, or nobody is to be suspected
+	store checkpoint.Beater // nil: the store keeps no beats, or no process is to be suspected
 	name  string            // of this process
 
 	// left is for how long a process that has stopped may have left leases and locks.
@@ -42,7 +43,7 @@ type pulse struct {
 	// timer is of the next beat; nil if there was nothing to do when it last fired.
 	timer *time.Timer
 
-	// watchUntil is until when somebody wants to know who has stopped.
+	// watchUntil is until when a caller wants to know which processes have stopped.
 	watchUntil time.Time
 
 	// known says that the store may know of beats of this process.
@@ -78,7 +79,10 @@ const (
 )
 
 func newPulse(o *Options, calls func() bool) *pulse {
-	p := &pulse{name: o.Name, patience: o.DeadAfter, left: o.LeaseTTL + o.DeadAfter, calls: calls, found: make(chan struct{})}
+	p := &pulse{
+		name: o.Name, patience: o.DeadAfter, left: o.LeaseTTL + o.DeadAfter,
+		calls: calls, found: make(chan struct{}),
+	}
 	if o.DeadAfter > 0 {
 		if p.store = o.Beater; p.store == nil {
 			p.store, _ = o.Store.(checkpoint.Beater)
@@ -148,12 +152,13 @@ func (p *pulse) beat() {
 		return
 	}
 	watching := time.Now().Before(p.watchUntil)
+	beats := calls || watching && p.suspects()
 	p.mu.Unlock()
-	if !calls {
+	if !beats {
 		p.rest()
 	}
-	if calls || watching {
-		p.look(calls)
+	if beats || watching {
+		p.look(beats)
 	}
 
 	p.mu.Lock()
@@ -190,19 +195,29 @@ func (p *pulse) end() {
 	p.rest()
 }
 
-// look beats, if this process has calls, and looks at the beats of the others.
-func (p *pulse) look(calls bool) {
+// suspects reports whether another process may have stopped. The caller holds mu.
+func (p *pulse) suspects() bool {
+	for _, o := range p.others {
+		if !o.dead && p.answered.Sub(o.since) >= p.patience/2 {
+			return true
+		}
+	}
+	return false
+}
+
+// look looks at the beats of the others. If beats is true, this process beats too.
+func (p *pulse) look(beats bool) {
 	name := ""
-	if calls {
+	if beats {
 		name = p.name
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), p.patience/2)
 	defer cancel()
 	p.mu.Lock()
-	p.known = p.known || calls
+	p.known = p.known || beats
 	p.mu.Unlock()
 	sent := time.Now()
-	beats, err := p.store.Beat(ctx, name)
+	seen, err := p.store.Beat(ctx, name)
 
 	p.mu.Lock()
 	if err != nil {
@@ -217,11 +232,12 @@ func (p *pulse) look(calls bool) {
 	}
 	defer p.mu.Unlock()
 	p.failures = 0
-	p.note(beats, sent)
+	p.note(seen, sent, beats)
 }
 
-// note compares the beats with those of the look before. The request for them was sent at sent.
-func (p *pulse) note(beats map[string]int64, sent time.Time) {
+// note compares the beats with those of the look before. The request for them was sent at sent, and wrote says that the
+// store took a beat with it.
+func (p *pulse) note(beats map[string]int64, sent time.Time, wrote bool) {
 	now := time.Now()
 	if sent.Sub(p.answered) > p.patience*3/4 { // this process has stood still, or has just begun to look
 		p.others = nil
@@ -238,7 +254,7 @@ func (p *pulse) note(beats map[string]int64, sent time.Time) {
 			continue
 		}
 		o.looks++
-		if !o.dead && o.looks >= fewestLooks && sent.Sub(o.since) >= p.patience {
+		if wrote && !o.dead && o.looks >= fewestLooks && sent.Sub(o.since) >= p.patience {
 			o.dead = true
 			p.stops++
 			close(p.found)

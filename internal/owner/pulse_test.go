@@ -14,7 +14,10 @@ import (
 	"github.com/holdfast-go/holdfast/lock"
 )
 
-var errGone = errors.New("no such server")
+var (
+	errGone = errors.New("no such server")
+	errFull = errors.New("out of memory")
+)
 
 // A wire is the way of one process to the store. When it is cut, nothing gets through, and the store does not know.
 type wire struct {
@@ -22,6 +25,7 @@ type wire struct {
 
 	mu      sync.Mutex // protects following fields
 	cut     bool
+	full    bool          // the store answers, and takes no writes
 	stopped chan struct{} // closed when the process goes on; nil while it runs
 	sent    int           // beats that came through
 }
@@ -30,6 +34,12 @@ func (w *wire) set(cut bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.cut = cut
+}
+
+func (w *wire) fill(full bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.full = full
 }
 
 // stop stops the process for d, as SIGSTOP does.
@@ -83,10 +93,14 @@ func (w *wire) Beat(ctx context.Context, process string) (map[string]int64, erro
 		return nil, err
 	}
 	w.mu.Lock()
-	if process != "" {
+	full := w.full && process != ""
+	if process != "" && !full {
 		w.sent++
 	}
 	w.mu.Unlock()
+	if full {
+		return nil, errFull
+	}
 	return w.Memory.Beat(context.WithoutCancel(ctx), process) // a timer that is due fires when the process goes on
 }
 
@@ -147,7 +161,7 @@ func TestWatchKnowsTheDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := new(checkpoint.Memory)
 		a, dying := beating(m, "a", nil)
-		b, _ := beating(m, "b", nil)
+		b, watching := beating(m, "b", nil)
 		own(t, a, "s")
 		own(t, a, "t")
 		for range 10 {
@@ -155,6 +169,9 @@ func TestWatchKnowsTheDead(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		before := b.Watch()
+		if n := watching.beats(); n > 0 {
+			t.Errorf("a process without calls has beaten %d times, and suspects no other", n)
+		}
 		dying.set(true)
 		for range 6 {
 			b.Watch()
@@ -196,6 +213,16 @@ func TestNobodyDies(t *testing.T) {
 				watcher.set(false)
 				time.Sleep(2 * time.Second)
 				owner.set(false)
+				time.Sleep(5 * time.Second)
+			}
+		},
+		"the store takes no writes": func(owner, watcher *wire) {
+			for range 5 {
+				owner.fill(true)
+				watcher.fill(true)
+				time.Sleep(20 * time.Second)
+				watcher.fill(false)
+				owner.fill(false)
 				time.Sleep(5 * time.Second)
 			}
 		},
@@ -244,7 +271,7 @@ func TestLookThatCameLate(t *testing.T) {
 		look := func() {
 			b.pulse.mu.Lock()
 			defer b.pulse.mu.Unlock()
-			b.pulse.note(map[string]int64{"a": 7}, time.Now())
+			b.pulse.note(map[string]int64{"a": 7}, time.Now(), true)
 		}
 		for range 4 {
 			look()

@@ -236,7 +236,8 @@ func (s *Session) get(ctx context.Context, enter func(context.Context, string) (
 		return nil
 	}
 	if ctx.Err() == nil && !errors.Is(err, lock.ErrHeld) && !errors.Is(err, errStopped) {
-		s.process.options.Logger.WarnContext(ctx, "locker failed; the session is claimed without", s.process.options.Why(err))
+		options := &s.process.options
+		options.Logger.WarnContext(ctx, "locker failed; the session is claimed without", options.Why(err))
 		return nil
 	}
 	return preferEnd(ctx, err)
@@ -394,7 +395,8 @@ func (s *Session) ClaimAnew(born int64) error {
 		return err
 	}
 	r := checkpoint.ClaimRequest{
-		Owner: s.process.options.Name, Nonce: rand.Text(), TTL: s.process.options.LeaseTTL, From: s.Grant.Fence, Born: born,
+		Owner: s.process.options.Name, Nonce: rand.Text(), TTL: s.process.options.LeaseTTL,
+		From: s.Grant.Fence, Born: born,
 	}
 	var sent time.Time
 	var c checkpoint.Claimed
