@@ -4,6 +4,7 @@ package pgtest
 
 import (
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -101,10 +102,13 @@ func Value[T any](tb testing.TB, p *pgxpool.Pool, sql string, args ...any) (v T)
 	return v
 }
 
-// AwaitBlocked waits until a session waits for a lock of tx.
+// AwaitBlocked waits until a session waits for a lock of tx. It fails the test after a minute.
 func AwaitBlocked(tb testing.TB, p *pgxpool.Pool, tx pgx.Tx) {
 	tb.Helper()
 	const sql = "SELECT count(*) FROM pg_stat_activity WHERE $1 = ANY (pg_blocking_pids(pid))"
-	for Value[int](tb, p, sql, tx.Conn().PgConn().PID()) == 0 {
+	for start := time.Now(); Value[int](tb, p, sql, tx.Conn().PgConn().PID()) == 0; {
+		if time.Since(start) > time.Minute {
+			tb.Fatal("no session waits for the transaction")
+		}
 	}
 }

@@ -84,7 +84,8 @@ func TestManySessions(t *testing.T) {
 }
 
 // The engine keeps no data of a session that it has left. Over stores that keep no data either, memory use is the same
-// as before, with a subscriber and a stream too.
+// as before, with a subscriber and a stream too. On a busy machine a queue of events may grow once, so one round of
+// three that leaves nothing is enough.
 func TestSessionsKeepNoMemory(t *testing.T) {
 	d := steps(nil)
 	d.Deliver = func(context.Context, *Result) error { return nil }
@@ -102,16 +103,22 @@ func TestSessionsKeepNoMemory(t *testing.T) {
 	n := manySessions()
 	visitAll(t, bot, 0, n/10, 1)
 	stream("warm")
-	before := heap()
-	visitAll(t, bot, n, n, 1)
-	for i := range 100 {
-		stream(fmt.Sprint("streamed ", i))
-	}
 	const each = 16 // bytes; a map's entry alone would be more
-	if grown := int64(heap()) - int64(before); grown > int64(each*n) {
-		t.Errorf("%d sessions left %d bytes behind, %d each", n, grown, grown/int64(n))
-	} else {
+	var grown int64
+	for round := 1; round <= 3; round++ {
+		before := heap()
+		visitAll(t, bot, round*n, n, 1)
+		for i := range 100 {
+			stream(fmt.Sprint("streamed ", round, i))
+		}
+		grown = int64(heap()) - int64(before)
 		t.Logf("%d sessions left %d bytes behind", n, grown)
+		if grown <= int64(each*n) {
+			break
+		}
+	}
+	if grown > int64(each*n) {
+		t.Errorf("%d sessions left %d bytes behind, %d each", n, grown, grown/int64(n))
 	}
 	runtime.KeepAlive(bot)
 	if heard.Load() == 0 {
