@@ -65,15 +65,18 @@ func (o *Orchestrator[S]) lead(ctx context.Context, k *call) (*Result[S], error)
 		if !first.join(j) {
 			continue
 		}
+		var said joinedAnswer
 		select {
-		case said := <-j.answer:
-			if !said.alone {
-				res, _ := said.res.(*Result[S])
-				return res, said.err
-			}
+		case said = <-j.answer:
 		case <-ctx.Done():
-			first.part(j)
-			return nil, k.parted(ctxcause.Of(ctx))
+			if first.part(j) {
+				return nil, k.parted(ctxcause.Of(ctx))
+			}
+			said = <-j.answer
+		}
+		if !said.alone {
+			res, _ := said.res.(*Result[S])
+			return res, said.err
 		}
 	}
 }

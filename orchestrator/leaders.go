@@ -30,9 +30,10 @@ type led struct {
 
 	// end is the last event of the turn, unless it has settled. It is held back until the call returns. If its own
 	// context has ended, the calls that joined go on with the turn.
-	end    *Event
-	joined []*joining
-	over   bool // the call has returned
+	end     *Event
+	joined  []*joining
+	settled bool // the turn has settled
+	over    bool // the call has returned
 }
 
 // A joining is a call that has joined another.
@@ -113,11 +114,16 @@ func (l *led) join(j *joining) bool {
 	return true
 }
 
-// part ends the joining of a call whose context has ended.
-func (l *led) part(j *joining) {
+// part ends the joining of a call whose context has ended. It reports false if the turn has settled or the call has
+// returned: then the answer is near, and the joining has to take it.
+func (l *led) part(j *joining) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.over || l.settled {
+		return false
+	}
 	l.joined = slices.DeleteFunc(l.joined, func(other *joining) bool { return other == j })
+	return true
 }
 
 // tell keeps an event, and hands it to the calls that have joined.
@@ -132,6 +138,7 @@ func (l *led) tell(ev Event) {
 		l.end = &end
 		return
 	}
+	l.settled = l.settled || ev.Kind == TurnSettled && !ev.earlier
 	l.events.push(ev)
 	for _, j := range l.joined {
 		ev.Dropped, j.missing = j.missing, 0

@@ -299,6 +299,35 @@ func TestJoinWhatEnds(t *testing.T) {
 	})
 }
 
+// A call that has joined, and whose context ends when it sees that the turn has settled, gets the outcome and no second
+// end.
+func TestJoinSettled(t *testing.T) {
+	bot := newWorld().start(t, echo(), Options{})
+	for i := range 500 {
+		in := Input{Text: "a", RequestID: fmt.Sprint(i)}
+		ctx, leave := context.WithCancel(t.Context())
+		var calls [2]*orchestrator.Stream[State]
+		for c := range calls {
+			calls[c] = bot.Stream(ctx, "s", in, nil)
+		}
+		for _, c := range calls {
+			settled := false
+			for ev := range c.Events() {
+				if settled {
+					t.Fatalf("%s after the turn has settled", ev.Kind)
+				}
+				if settled = ev.Kind == orchestrator.TurnSettled; settled {
+					leave()
+				}
+			}
+			if res, err := c.Result(); settled && (err != nil || res.Turn != i) {
+				t.Fatalf("%+v, %v", res, err)
+			}
+		}
+		leave()
+	}
+}
+
 // Another input under the same request id does not join, and neither does a call from within the turn.
 func TestDoesNotJoin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
