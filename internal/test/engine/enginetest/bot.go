@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
 
@@ -297,10 +298,16 @@ var quiet = slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level:
 func (p *process) start(how orchestrator.OnInterrupted) (*engine, error) {
 	o := orchestrator.Options{
 		OnInterrupted: how, Logger: quiet,
-		Limits: orchestrator.Limits{SettleTimeout: p.settle, LeaseTTL: p.ttl, LockWait: 10 * time.Second},
+		Limits: orchestrator.Limits{
+			SettleTimeout: p.settle, LeaseTTL: p.ttl, DeadAfter: p.deadAfter, LockWait: 10 * time.Second,
+		},
 	}
 	if !p.isVolatile() {
 		o.Snapshots = snapshots{p}
 	}
-	return orchestrator.New(p.definition(), checkpoints{p}, &o)
+	var store checkpoint.Store = checkpoints{p}
+	if p.deadAfter > 0 {
+		store = beats{checkpoints{p}}
+	}
+	return orchestrator.New(p.definition(), store, &o)
 }

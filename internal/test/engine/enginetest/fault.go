@@ -97,6 +97,8 @@ func (sc *scenario) kindsAt(name string, i int) []kind {
 	turns := func(some ...kind) kind { return some[i/2%len(some)] }
 	all := []kind{before, after, turns(late, amid, later), hang, turns(down, mute), leave, turns(doze, stall), die}
 	switch {
+	case sc.silent:
+		all = []kind{stall, die}
 	case sc.expires:
 		all = []kind{hang, stall, die}
 	// Effect and answer are the same thing here.

@@ -21,6 +21,9 @@ type process struct {
 	settle time.Duration // SettleTimeout; 0: the default
 	ttl    time.Duration // LeaseTTL; 0: the default
 
+	// deadAfter is Limits.DeadAfter; 0: the process neither beats nor suspects another.
+	deadAfter time.Duration
+
 	quit    context.CancelFunc // its caller gives up
 	idle    func()             // called when the fault waits
 	stalled chan struct{}      // closed at the stop

@@ -20,8 +20,11 @@ type scenario struct {
 	wants error // result of act without a fault
 	// expires: the lease of the process under test ends by itself.
 	expires bool
-	follow  []act // for the second process
-	all     bool  // each fault gets all follows
+	// silent: the process under test beats when it claims. If it dies or stops, its beats stand still, and the second
+	// process claims from it, while its lease goes on.
+	silent bool
+	follow []act // for the second process
+	all    bool  // each fault gets all follows
 	// from is the first point that suffers. Another scenario has the earlier points. "" means all points.
 	from string
 }
@@ -82,6 +85,10 @@ func turns() []scenario {
 		{name: "iterations, ended from outside", bot: iterating, act: one, follow: []act{abandon, remove}},
 		{
 			name: "one dispatch, the lease expires", bot: replying, act: one, expires: true,
+			follow: []act{one, two, simple},
+		},
+		{
+			name: "one dispatch, the beats stop", bot: replying, act: one, silent: true,
 			follow: []act{one, two, simple},
 		},
 		{

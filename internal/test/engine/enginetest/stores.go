@@ -33,6 +33,7 @@ func (c checkpoints) Claim(
 		got, err := c.Checkpoints.Claim(ctx, k, r)
 		if err == nil {
 			c.claimed(got)
+			err = c.beat(ctx, r.Owner)
 		}
 		if !errors.Is(err, context.Canceled) { // its caller may leave meanwhile
 			err = c.wrote(err)
@@ -41,20 +42,54 @@ func (c checkpoints) Claim(
 	})
 }
 
-// Renew is no point: the clock decides when it comes.
-func (c checkpoints) Renew(
-	ctx context.Context, ttl time.Duration, leases []checkpoint.Lease,
-) ([]checkpoint.Lease, error) {
+// beat shows that a process which has just claimed is alive. The matrix does it, because a process would be dead before
+// its own first beat.
+func (c checkpoints) beat(ctx context.Context, owner string) (err error) {
+	if c.deadAfter > 0 {
+		_, err = c.Checkpoints.(checkpoint.Beater).Beat(ctx, owner)
+	}
+	return err
+}
+
+// beats are checkpoints with beats. They are no points: the clock decides when they come.
+type beats struct{ checkpoints }
+
+func (b beats) Beat(ctx context.Context, process string) (map[string]int64, error) {
+	if err := b.lives(); err != nil {
+		return nil, err
+	}
+	return b.Checkpoints.(checkpoint.Beater).Beat(ctx, process)
+}
+
+func (b beats) Rest(ctx context.Context, process string) error {
+	if err := b.lives(); err != nil {
+		return err
+	}
+	return b.Checkpoints.(checkpoint.Beater).Rest(ctx, process)
+}
+
+// lives waits while the process is stopped. It returns an error if nothing comes from the process any more.
+func (c checkpoints) lives() error {
 	select {
 	case <-c.stalled:
 		<-c.hold
 	default:
 	}
 	if c.dead() {
-		return nil, errDead
+		return errDead
 	}
 	if c.suffered() != "" && c.fault.kind.lasts() {
-		return nil, errFault
+		return errFault
+	}
+	return nil
+}
+
+// Renew is no point: the clock decides when it comes.
+func (c checkpoints) Renew(
+	ctx context.Context, ttl time.Duration, leases []checkpoint.Lease,
+) ([]checkpoint.Lease, error) {
+	if err := c.lives(); err != nil {
+		return nil, err
 	}
 	return c.Checkpoints.Renew(ctx, ttl, leases)
 }

@@ -37,6 +37,9 @@ func (h trial) run(ctx context.Context, w *world, s *slot) []string {
 	if h.expires && h.fault.kind != nothing {
 		p.ttl = time.Duration(h.slow) * passing
 	}
+	if h.silent {
+		p.deadAfter = time.Duration(h.slow) * passing
+	}
 	var judged sync.WaitGroup
 	judged.Go(func() {
 		res, err := p.act(ctx, h.how, h.act)
@@ -64,6 +67,9 @@ func (h trial) run(ctx context.Context, w *world, s *slot) []string {
 // after plays the part that follows the process under test.
 func (h trial) after(ctx context.Context, w *world, goOn func()) {
 	next := w.process("P2", fault{})
+	if h.silent {
+		next.deadAfter = time.Duration(h.slow) * passing
+	}
 	if h.fault.kind.needsMiddle() {
 		next.amid = func(run string) {
 			// Otherwise Abandon would end the turn, and rightly.
@@ -80,7 +86,7 @@ func (h trial) after(ctx context.Context, w *world, goOn func()) {
 	if h.follow.name == h.act.name || h.follow.name == zero.name {
 		w.forgive()
 	}
-	if !h.expires && !h.follow.takes() {
+	if !h.expires && !h.silent && !h.follow.takes() {
 		w.bury(ctx)
 	}
 	w.does(ctx, bot, h.follow)
