@@ -262,17 +262,20 @@ func (f *fleet) takeAway(ctx context.Context, k checkpoint.Key) {
 
 // judge notes an error that no fault explains.
 func (f *fleet) judge(what string, err error) {
-	for _, expected := range []error{
-		nil, errBot, errGone, errLost,
-		orchestrator.ErrBusy, orchestrator.ErrInterrupted, orchestrator.ErrAbandoned, orchestrator.ErrIndeterminate,
-		// The last error comes from a store that is too slow.
-		lock.ErrFenced, lock.ErrLost, lock.ErrExpired, context.DeadlineExceeded,
-	} {
-		if errors.Is(err, expected) {
-			return
-		}
+	expected := []error{
+		nil, errBot, errGone, errLost, orchestrator.ErrInterrupted, orchestrator.ErrAbandoned,
+		orchestrator.ErrIndeterminate, lock.ErrFenced,
 	}
-	f.witness.errorf("%s: %v", what, err)
+	if !slow(err) && !slices.ContainsFunc(expected, func(e error) bool { return errors.Is(err, e) }) {
+		f.witness.errorf("%s: %v", what, err)
+	}
+}
+
+// slow reports whether an error comes from a session that another has, or from a store that is too slow.
+func slow(err error) bool {
+	return slices.ContainsFunc([]error{
+		orchestrator.ErrBusy, orchestrator.ErrUnavailable, lock.ErrLost, lock.ErrExpired, context.DeadlineExceeded,
+	}, func(e error) bool { return errors.Is(err, e) })
 }
 
 // The same test convicts an Append that takes a zombie for the owner.
