@@ -46,8 +46,9 @@ type pulse struct {
 	// watchUntil is until when a caller wants to know which processes have stopped.
 	watchUntil time.Time
 
-	// known says that the store may know of beats of this process.
+	// known says that the store may know of beats of this process. rests counts the rests since that have failed.
 	known    bool
+	rests    int
 	failures int       // in a row
 	answered time.Time // when the last answer came; zero after an error
 	others   map[string]*other
@@ -76,6 +77,12 @@ const (
 
 	// watched is how long one question is worth watching for.
 	watched = 10 * time.Second
+
+	// mostRests is how often a rest is tried that fails.
+	mostRests = 60
+
+	// mostAsked bounds a call to the store. Shutdown waits for two of them.
+	mostAsked = 2 * time.Second
 )
 
 func newPulse(o *Options, calls func() bool) *pulse {
@@ -211,15 +218,15 @@ func (p *pulse) look(beats bool) {
 	if beats {
 		name = p.name
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), p.patience/2)
+	ctx, cancel := context.WithTimeout(context.Background(), min(p.patience/2, mostAsked))
 	defer cancel()
-	p.mu.Lock()
-	p.known = p.known || beats
-	p.mu.Unlock()
 	sent := time.Now()
 	seen, err := p.store.Beat(ctx, name)
 
 	p.mu.Lock()
+	if beats && (err == nil || !Definite(err)) {
+		p.known, p.rests = true, 0
+	}
 	if err != nil {
 		p.answered, p.others = time.Time{}, nil
 		p.failures++
@@ -231,8 +238,9 @@ func (p *pulse) look(beats bool) {
 		return
 	}
 	defer p.mu.Unlock()
-	p.failures = 0
-	p.note(seen, sent, beats)
+	if p.note(seen, sent, beats); beats || !p.suspects() {
+		p.failures = 0 // a look alone does not show that the store takes beats
+	}
 }
 
 // note compares the beats with those of the look before. The request for them was sent at sent, and wrote says that the
@@ -271,12 +279,13 @@ func (p *pulse) rest() {
 	if !known {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), p.patience/2)
+	ctx, cancel := context.WithTimeout(context.Background(), min(p.patience/2, mostAsked))
 	defer cancel()
-	if p.store.Rest(ctx, p.name) != nil {
-		return // the next call beats at once
-	}
+	err := p.store.Rest(ctx, p.name)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.known = false
+	p.rests++
+	if err == nil || p.rests >= mostRests {
+		p.known = false // else the next call beats at once
+	}
 }

@@ -28,6 +28,8 @@ type wire struct {
 	full    bool          // the store answers, and takes no writes
 	stopped chan struct{} // closed when the process goes on; nil while it runs
 	sent    int           // beats that came through
+	refuses bool          // the role has no right to the beats
+	calls   int           // for beats
 }
 
 func (w *wire) set(cut bool) {
@@ -68,6 +70,24 @@ func (w *wire) through() error {
 	return nil
 }
 
+// ask notes a call for beats.
+func (w *wire) ask() error {
+	w.mu.Lock()
+	w.calls++
+	refuses := w.refuses
+	w.mu.Unlock()
+	if refuses {
+		return fmt.Errorf("%w: %w", checkpoint.ErrRefused, noRight{})
+	}
+	return w.through()
+}
+
+func (w *wire) asked() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.calls
+}
+
 func (w *wire) beats() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -89,7 +109,7 @@ func (w *wire) Renew(ctx context.Context, ttl time.Duration, l []checkpoint.Leas
 }
 
 func (w *wire) Beat(ctx context.Context, process string) (map[string]int64, error) {
-	if err := w.through(); err != nil {
+	if err := w.ask(); err != nil {
 		return nil, err
 	}
 	w.mu.Lock()
@@ -105,7 +125,7 @@ func (w *wire) Beat(ctx context.Context, process string) (map[string]int64, erro
 }
 
 func (w *wire) Rest(ctx context.Context, process string) error {
-	if err := w.through(); err != nil {
+	if err := w.ask(); err != nil {
 		return err
 	}
 	return w.Memory.Rest(ctx, process)
@@ -414,6 +434,42 @@ func TestSilentAfterShutdown(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		if beats, err := m.Beat(t.Context(), ""); err != nil || len(beats) > 0 {
 			t.Errorf("%v beat: %v", beats, err)
+		}
+	})
+}
+
+// A role without rights to the beats is as good as a store without beats. A process with such a role is silent when its
+// calls are over.
+func TestBeatsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := new(checkpoint.Memory)
+		p, w := beating(m, "a", nil)
+		w.refuses = true
+		s := own(t, p, "s")
+		time.Sleep(10 * time.Second)
+		s.Done()
+		time.Sleep(10 * time.Second)
+		asked := w.asked()
+		time.Sleep(time.Hour)
+		if more := w.asked() - asked; more > 0 {
+			t.Errorf("%d calls for beats in an hour without calls", more)
+		}
+	})
+}
+
+// A process that cannot tell the store of its rest gives up in the end.
+func TestRestGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, w := beating(new(checkpoint.Memory), "a", nil)
+		s := own(t, p, "s")
+		time.Sleep(10 * time.Second)
+		s.Done()
+		w.set(true)
+		time.Sleep(time.Hour)
+		asked := w.asked()
+		time.Sleep(time.Hour)
+		if more := w.asked() - asked; more > 0 || asked > 200 {
+			t.Errorf("%d calls for beats, then %d in an hour without calls", asked, more)
 		}
 	})
 }
