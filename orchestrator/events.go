@@ -59,6 +59,9 @@ type call struct {
 	// ended says that a terminal event was emitted for the current turn.
 	ended bool
 
+	// witnessed says that the call has seen its own run go on in another call.
+	witnessed bool
+
 	// own and other count the events of the call's own run, and of the other run that is under way.
 	ownEvents, otherEvents runEvents
 	own                    *pump // of CallOptions.OnEvent; nil: none
@@ -145,7 +148,22 @@ func (k *call) hand(ev Event) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.noteEnd(ev)
+	k.witnessed = k.witnessed || !ev.earlier && (ev.Kind == TurnStarted || ev.Kind == TurnResumed)
 	k.tell(ev)
+}
+
+// unsure returns err as one of an unknown outcome, if the call has seen its own run go on in another call and has not
+// heard of its end.
+func (k *call) unsure(err error) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	e, ok := errors.AsType[*Error](err)
+	if !ok || !k.witnessed || k.ended || errors.Is(err, ErrIndeterminate) || errors.Is(err, ErrAbandoned) {
+		return err
+	}
+	unknown := *e
+	unknown.Err = indeterminate(e.Err)
+	return &unknown
 }
 
 // runEvents counts the events of one run after the other.

@@ -32,3 +32,27 @@ func ExampleOrchestrator_Backlog() {
 	fmt.Println(b.Running, b.Parked, b.Owed, err)
 	// Output: 0 0 1 <nil>
 }
+
+// One process of a service reports the runs in flight, and the replies that are owed, until it ends.
+func ExampleOrchestrator_ObserveBacklog() {
+	bot, err := orchestrator.New(orchestrator.Definition[string]{
+		Name: "shop",
+		Intents: orchestrator.Intents[string]{"reply": {Run: func(context.Context, *orchestrator.Turn[string]) error {
+			return nil
+		}}},
+	}, new(checkpoint.Memory), &orchestrator.Options{Snapshots: new(snapshot.Memory)})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// First give OpenTelemetry the provider of the service: otel.SetMeterProvider(provider).
+	stop, err := bot.ObserveBacklog()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer func() {
+		if err := stop(); err != nil {
+			log.Print(err)
+		}
+	}()
+	// Output:
+}

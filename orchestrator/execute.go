@@ -34,7 +34,10 @@ func (o *Orchestrator[S]) Execute(ctx context.Context, session string, in Input,
 
 func (o *Orchestrator[S]) execute(ctx context.Context, k *call, in Input) (res *Result[S], err error) {
 	defer k.close(ctx)
-	defer func() { k.refused(err) }()
+	defer func() {
+		err = k.unsure(err)
+		k.refused(err)
+	}()
 	k.input = in
 	if err := in.check(k.session, o.engine.options.Limits.Input); err != nil {
 		return nil, &Error{Op: "input", Session: k.session, Err: err}
@@ -78,12 +81,14 @@ func (o *Orchestrator[S]) lead(ctx context.Context, k *call) (*Result[S], error)
 			res, _ := said.res.(*Result[S])
 			return res, said.err
 		}
+		k.again()
 	}
 }
 
 // follow answers the input of k, and gives the outcome to the calls that have joined k.
 func (o *Orchestrator[S]) follow(ctx context.Context, k *call) (res *Result[S], err error) {
 	defer func() {
+		err = k.unsure(err)
 		k.refused(err)
 		end, joined := o.engine.leaders.leave(k.led)
 		// A turn that failed by itself is over, also if ctx has ended since.

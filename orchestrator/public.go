@@ -37,13 +37,13 @@ var problems = []struct {
 }{
 	{ErrAbandoned, Problem{409, false, 0, "This request was stopped."}},
 	{ErrRequestReused, Problem{422, false, 0, "This request id was used for another input."}},
-	{ErrOwed, Problem{409, true, 5 * time.Second, "An earlier reply has to be delivered first."}},
 	{ErrParked, Problem{409, false, 0, "An earlier message has to be looked at by a person first."}},
 	{ErrSuspended, Problem{409, false, 0, "An earlier message waits for an answer first."}},
 	{
 		ErrIndeterminate,
 		Problem{504, true, time.Second, "It is not known yet how this ends. Send the same request again."},
 	},
+	{ErrOwed, Problem{409, true, 5 * time.Second, "An earlier reply has to be delivered first."}},
 	{ErrBusy, Problem{409, true, time.Second, "An earlier message is still being answered."}},
 	{ErrInterrupted, Problem{409, true, time.Second, "An earlier message is still being answered."}},
 	{ErrShuttingDown, Problem{503, true, time.Second, "The service restarts."}},

@@ -31,6 +31,18 @@ func (s *silence) traceCall(ctx context.Context, name, session, run string) (con
 	return p.Tracer(scope).Start(ctx, name, trace.WithAttributes(attrs...))
 }
 
+// background reports whether a call belongs to no request. The looks of a drain and the renewals of a process would be
+// traces of their own, some each second.
+func background(ctx context.Context) bool { return !trace.SpanContextFromContext(ctx).IsValid() }
+
+// traceLook is traceCall for calls that are also made in the background. There they have no span.
+func (s *silence) traceLook(ctx context.Context, name string) (context.Context, trace.Span) {
+	if background(ctx) {
+		return ctx, nil
+	}
+	return s.traceCall(ctx, name, "", "")
+}
+
 // endCall ends the span of a call to a store. A verdict of the store is no failure.
 func endCall(span trace.Span, err error) {
 	switch {
@@ -78,7 +90,7 @@ func (s *spannedCheckpoints) Turns(
 
 // Sessions implements [checkpoint.Store].
 func (s *spannedCheckpoints) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Seq2[string, error] {
-	if s.silent.traced() == nil {
+	if s.silent.traced() == nil || background(ctx) {
 		return s.store.Sessions(ctx, q)
 	}
 	return traceListing(ctx, s.silent, "checkpoint.Sessions", "",
@@ -99,7 +111,7 @@ func (s *spannedCheckpoints) Claim(
 func (s *spannedCheckpoints) Renew(
 	ctx context.Context, ttl time.Duration, leases []checkpoint.Lease,
 ) ([]checkpoint.Lease, error) {
-	ctx, span := s.silent.traceCall(ctx, "checkpoint.Renew", "", "")
+	ctx, span := s.silent.traceLook(ctx, "checkpoint.Renew")
 	lost, err := s.store.Renew(ctx, ttl, leases)
 	endCall(span, err)
 	return lost, err
@@ -109,7 +121,7 @@ func (s *spannedCheckpoints) Renew(
 func (s *spannedCheckpoints) Held(
 	ctx context.Context, orchestrator string, sessions []string,
 ) (map[string]string, error) {
-	ctx, span := s.silent.traceCall(ctx, "checkpoint.Held", "", "")
+	ctx, span := s.silent.traceLook(ctx, "checkpoint.Held")
 	owners, err := s.store.Held(ctx, orchestrator, sessions)
 	endCall(span, err)
 	return owners, err
@@ -195,7 +207,7 @@ func (s *spannedSnapshots) Delete(ctx context.Context, k snapshot.Key, id string
 
 // Runs implements [snapshot.Store].
 func (s *spannedSnapshots) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
-	if s.silent.traced() == nil {
+	if s.silent.traced() == nil || background(ctx) {
 		return s.store.Runs(ctx, q)
 	}
 	return traceListing(ctx, s.silent, "snapshot.Runs", q.Session,

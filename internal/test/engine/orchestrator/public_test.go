@@ -37,6 +37,7 @@ func TestPublic(t *testing.T) {
 		{of("claim", orchestrator.ErrTooManyStuck), 503, true},
 		{of("claim", orchestrator.ErrShuttingDown), 503, true},
 		{of("begin", orchestrator.ErrOwed, orchestrator.ErrBusy), 409, true},
+		{of("begin", orchestrator.ErrIndeterminate, orchestrator.ErrOwed), 504, true},
 		{of("adopt", orchestrator.ErrParked), 409, false},
 		{of("adopt", orchestrator.ErrSuspended), 409, false},
 		{of("resume", orchestrator.ErrNothingToResume), 404, false},

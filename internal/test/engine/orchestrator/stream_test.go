@@ -328,6 +328,47 @@ func TestJoinSettled(t *testing.T) {
 	}
 }
 
+// A call that has joined sees its turn begin. The first call leaves, and a third, with another input, takes the turn up.
+// If the second gives up now, it does not know how the turn ends.
+func TestJoinLeftBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		words := make(chan struct{})
+		bot := newWorld().start(t, talks(words), Options{})
+		in := Input{Text: "a", RequestID: "r"}
+		var leave [2]func()
+		var calls [2]*orchestrator.Stream[State]
+		var other *orchestrator.Stream[State]
+		for i := range calls {
+			var ctx context.Context
+			ctx, leave[i] = context.WithCancel(t.Context())
+			calls[i] = bot.Stream(ctx, "s", in, nil)
+			synctest.Wait()
+			if i == 0 {
+				other = bot.Stream(t.Context(), "s", Input{Text: "b", RequestID: "other"}, nil)
+				synctest.Wait()
+			}
+		}
+		for _, leave := range leave {
+			leave()
+			synctest.Wait()
+		}
+		for _, c := range calls {
+			if _, kinds := spoken(heard(c)); !strings.HasSuffix(kinds, "turn.left") {
+				t.Errorf("heard %q", kinds)
+			}
+			_, err := c.Result()
+			wantErr(t, err, orchestrator.ErrIndeterminate, context.Canceled)
+		}
+		words <- struct{}{}
+		words <- struct{}{}
+		res, err := other.Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantSaid(t, res.State, "a", "b")
+	})
+}
+
 // Another input under the same request id does not join, and neither does a call from within the turn.
 func TestDoesNotJoin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
