@@ -22,6 +22,7 @@ const (
 	oldest  = "oldest"
 	added   = "added"   // with another field, a field within a slice, and another intent
 	renamed = "renamed" // with another name for one field, and Migrate
+	removed = "removed" // without the field that the second deploy has added
 )
 
 type oldestTalk struct {
@@ -44,6 +45,11 @@ type renamedTalk struct {
 	Words []string
 	Items []addedItem
 	Notes []string `json:",omitempty"`
+}
+
+type removedTalk struct {
+	Words []string
+	Items []addedItem
 }
 
 // A request asks a process to execute an input, or to drain a session.
@@ -113,6 +119,21 @@ func serveDeploy(ctx context.Context, j job) error {
 				return S{before.Said, before.Items, before.Notes}, err
 			},
 		}, func(s S) reply { return reply{Said: s.Words, Notes: s.Notes, Tips: tips(s.Items)} }})
+	case removed:
+		type S = removedTalk
+		return serveVersion(ctx, j, &dies, version[S]{orchestrator.Definition[S]{
+			Version: "2",
+			Intents: recording(intent, func(s *S) (*[]string, *[]string, *[]addedItem) {
+				return &s.Words, new([]string), &s.Items
+			}),
+			Migrate: func(ctx context.Context, cp checkpoint.Checkpoint) (S, error) {
+				if cp.Version != "" {
+					return orchestrator.Lenient[S](ctx, cp)
+				}
+				before, err := orchestrator.Strict[addedTalk](ctx, cp)
+				return S{before.Said, before.Items}, err
+			},
+		}, func(s S) reply { return reply{Said: s.Words, Tips: tips(s.Items)} }})
 	}
 	return fmt.Errorf("no definition %q", j.Body)
 }

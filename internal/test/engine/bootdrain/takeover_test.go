@@ -2,9 +2,11 @@ package bootdrain_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"slices"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/bootdrain"
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
+	"github.com/holdfast-go/holdfast/migrations"
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
 
@@ -71,6 +74,82 @@ func TestTakeover(t *testing.T) {
 		}
 	})
 	goleak.VerifyNone(t, testenv.Leaks()...)
+}
+
+// A process is stopped for three seconds, as a busy host does, while another process watches. Its turns go on
+// afterwards, and are not taken over. On a busy machine, one of three has to be that lucky; none is lost or doubled.
+func TestStoppedForAMoment(t *testing.T) {
+	const tries = 3
+	sites(t, func(t *testing.T, s site, _ opened) {
+		s.Defaults, s.Conns = true, 4
+		w := openSite(t, s)
+		watching := newWatching(t, w)
+		kept := false
+		for try := 0; try < tries && !kept; try++ {
+			kept = stopForAMoment(t, s, w, watching, fmt.Sprint("s ", try))
+		}
+		if !kept {
+			t.Errorf("each of %d was taken over", tries)
+		}
+	})
+	goleak.VerifyNone(t, testenv.Leaks()...)
+}
+
+// stopForAMoment reports whether the process still owned its session when it was told to hand the run off.
+func stopForAMoment(t *testing.T, s site, w opened, watching *watching, session string) (kept bool) {
+	t.Helper()
+	p := job{Do: execute, Site: s, Body: wait, Sessions: []string{session}, Text: "hello"}.start(t)
+	p.hear(inFlight)
+	<-time.After(time.Second) // it beats
+	for _, step := range []struct {
+		signal os.Signal
+		lasts  time.Duration
+	}{{syscall.SIGSTOP, 3 * time.Second}, {syscall.SIGCONT, 2 * time.Second}} {
+		if err := p.cmd.Process.Signal(step.signal); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(step.lasts)
+	}
+	p.goOn()
+	kept = p.out.Scan() && p.out.Text() == left
+	err := p.cmd.Wait()
+	watching.settled(t, map[string]time.Time{session: time.Now()}, session)
+	wantTurns(t, w.start(t, nil), session, "hello")
+	return kept && err == nil
+}
+
+// While a process owns sessions it sends one statement a second for its beats, however many sessions it owns.
+func TestBeatsAreFew(t *testing.T) {
+	t.Parallel()
+	const sessions, seconds = 20, 5
+	server := testenv.StartPostgres(t, &testenv.Options{Count: true})
+	migrated(t, "pgx", server.URL, migrations.Postgres)
+	w := openSite(t, site{Postgres: server.URL, Effects: os.DevNull, Defaults: true, Conns: 4})
+	entered, goOn := make(chan struct{}), make(chan struct{})
+	b := w.start(t, func(context.Context, *turn) error {
+		entered <- struct{}{}
+		<-goOn
+		return nil
+	})
+	var turns sync.WaitGroup
+	for _, session := range names("s", sessions) {
+		turns.Go(func() {
+			if _, err := b.Execute(t.Context(), session, orchestrator.Input{Text: "hello"}, nil); err != nil {
+				t.Error(err)
+			}
+		})
+		<-entered
+	}
+	<-time.After(2 * time.Second) // it beats
+	before, began := server.Statements(), time.Now()
+	<-time.After(seconds * time.Second)
+	sent, most := server.Statements()-before, int64(time.Since(began)/time.Second)+2 // one may renew the leases
+	close(goOn)
+	turns.Wait()
+	if sent < 1 || sent > most {
+		t.Errorf("%d statements in %d s, want at most %d", sent, seconds, most)
+	}
+	t.Logf("%d statements in %v for %d sessions", sent, time.Since(began), sessions)
 }
 
 // wantBeating waits until the store knows of n processes that beat.
