@@ -80,9 +80,9 @@ func renewLockedRow(t *testing.T, o pgcheckpoint.Options) {
 	if _, err := tx.Exec(t.Context(), s.Fill("SELECT FROM {sessions} WHERE session = 's250' FOR UPDATE")); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	lost, err := s.Renew(ctx, 10*time.Second, leases)
+	lost, err := s.Renew(ctx, 10*time.Minute, leases)
 	if err == nil || len(lost) > 0 || ctx.Err() != nil {
 		t.Fatalf("with one row locked Renew lost %v and returns %v", lost, err)
 	}

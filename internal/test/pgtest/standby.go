@@ -58,7 +58,13 @@ type Stalled struct {
 	Unanswered []Unanswered
 	// Answered makes the calls that wait for none.
 	Answered func(t *testing.T)
+
+	cut func(t *testing.T)
 }
+
+// cutSQL ends the waits for a standby of one store. A request of a client to do so is ignored if it comes before the
+// server has read the statement. Then the commit waits although its client has gone.
+const cutSQL = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND application_name = $1"
 
 // StopStandbys prepares stores on a primary, stops its standbys and makes the calls of the stores. It checks that the
 // calls wait, and what they return after the standbys go on. The stores wait at the same time.
@@ -67,12 +73,16 @@ func StopStandbys(t *testing.T, prepare func(t *testing.T, p *pgxpool.Pool, pref
 	// However long the stores wait, a standby must not connect again.
 	forever := map[string]string{"wal_receiver_timeout": "0", "wal_sender_timeout": "0"}
 	r := testenv.StartReplicated(t, true, &testenv.Options{Settings: forever})
+	admin := PoolOn(t, r.URL)
 	for _, h := range halts {
 		t.Run(h.name, func(t *testing.T) {
 			stores := make(map[string]Stalled)
 			for name, s := range h.settings {
 				prefix := fmt.Sprintf("%s%d_", h.name, len(stores))
-				stores[name] = prepare(t, PoolOn(t, r.URL, s.configure), prefix, s.functions)
+				named := func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["application_name"] = prefix }
+				store := prepare(t, PoolOn(t, r.URL, s.configure, named), prefix, s.functions)
+				store.cut = func(t *testing.T) { Exec(t, admin, cutSQL, prefix) }
+				stores[name] = store
 			}
 			h.stop(r)
 			t.Run("stopped", func(t *testing.T) { // ends when all its parallel tests have ended
@@ -93,7 +103,7 @@ func StopStandbys(t *testing.T, prepare func(t *testing.T, p *pgxpool.Pool, pref
 
 func (s Stalled) stopped(t *testing.T) {
 	for _, u := range s.Unanswered {
-		u.neverAnswered(t)
+		u.neverAnswered(t, s.cut)
 	}
 	s.Answered(t)
 }
@@ -119,10 +129,13 @@ const patience = 150 * time.Millisecond
 
 // neverAnswered makes the call until its effect is seen, and once more. Each call waits for longer: on a busy machine a
 // new connection takes its time.
-func (u Unanswered) neverAnswered(t *testing.T) {
+func (u Unanswered) neverAnswered(t *testing.T, cut func(t *testing.T)) {
 	t.Helper()
 	wait := patience
 	for seen, repeated := false, false; !repeated; seen = u.Landed(t) {
+		if !seen && wait > 10*patience {
+			cut(t)
+		}
 		ctx, cancel := context.WithTimeout(t.Context(), wait)
 		wait *= 2
 		err := u.Do(ctx)
