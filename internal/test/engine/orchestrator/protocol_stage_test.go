@@ -52,7 +52,7 @@ type process struct {
 type rule func(send func() error) error
 
 // impatient is how long processes try that get no answer.
-const impatient = time.Second
+const impatient = 3 * time.Second
 
 var errLost = errors.New("connection reset")
 
