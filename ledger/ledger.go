@@ -1,0 +1,224 @@
+package ledger
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lock"
+)
+
+// A Class says what a recovery may do with an effect whose outcome is unknown.
+type Class int
+
+// The classes.
+const (
+	// Ask stops, and a person decides. It is the default.
+	Ask Class = iota
+	// Pure changes nothing in the world, such as a call of a model or a read: it runs again.
+	Pure
+	// Idempotent runs again with the same key. The other side recognises the key.
+	Idempotent
+	// Verifiable asks the other side whether it happened.
+	Verifiable
+)
+
+// A State is how far an effect has come. Issued and Unknown are open.
+type State string
+
+// The states.
+const (
+	// Issued is under way. Or its process has gone, and no owner has adopted the run yet.
+	Issued State = "issued"
+	// Completed has a result. It is final.
+	Completed State = "completed"
+	// Failed certainly did not happen. It may be issued again.
+	Failed State = "failed"
+	// Unknown may have happened, and no owner with authority is at work on it.
+	Unknown State = "unknown"
+	// Skipped shall not happen: a person has said so. Only the late result of an attempt changes it.
+	Skipped State = "skipped"
+)
+
+// Open reports whether the outcome of an effect in this state is not known.
+func (s State) Open() bool { return s == Issued || s == Unknown }
+
+// An Effect is one thing to be done in the world, however often it is tried.
+type Effect struct {
+	// ID is made of what identifies the effect. It is also the key to hand to the other side.
+	ID string
+
+	// Orchestrator, Session and RunID say who issued the effect last, and Iteration and Intent where. Each tells calls
+	// of one name apart. Key is empty if the effect belongs to its place in the run.
+	Orchestrator, Session, RunID string
+	Iteration                    int
+	Intent, Name, Each, Key      string
+
+	Class    Class
+	State    State
+	Attempts int
+	Fence    lock.Fence // of the owner that issued it last
+
+	// Args and Result are as redacted. ArgsSum is of the arguments before, see [SameArgs].
+	Args, Result json.RawMessage
+	ArgsSum      string
+
+	// Error is what the last attempt failed with.
+	Error string
+
+	// IssuedAt is when the last attempt was issued, FinishedAt when the effect came to its state, by the clock of the
+	// ledger. FinishedAt is zero while it is Issued.
+	IssuedAt, FinishedAt time.Time
+
+	// AnsweredBy is who answered for the effect, and AnsweredAt when.
+	AnsweredBy string
+	AnsweredAt time.Time
+}
+
+// The conditions of a ledger and of its effects.
+var (
+	ErrInDoubt  = errors.New("ledger: effect in doubt")
+	ErrChanged  = errors.New("ledger: effect has other arguments than before")
+	ErrRepeated = errors.New("ledger: effect named twice: tell the calls apart with Each or Key")
+	ErrSkipped  = errors.New("ledger: effect skipped")
+	ErrRedacted = errors.New("ledger: result was redacted, and cannot be given back")
+	ErrAnswered = errors.New("ledger: effect is not in doubt any more")
+	ErrNotFound = errors.New("ledger: effect not found")
+	ErrInvalid  = errors.New("ledger: invalid argument")
+	ErrSchema   = errors.New("ledger: ledger tables are missing or too old")
+	ErrRefused  = errors.New("ledger: server took no write")
+)
+
+// NotDone marks an error after which the effect certainly did not happen: it was declined, refused, or never sent. Any
+// other error of an effect means that the outcome is unknown. NotDone returns nil if err is nil.
+func NotDone(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &notDone{err}
+}
+
+// IsNotDone reports whether NotDone has marked err, or an error that err wraps.
+func IsNotDone(err error) bool {
+	_, ok := errors.AsType[*notDone](err)
+	return ok
+}
+
+type notDone struct{ err error }
+
+func (e *notDone) Error() string { return e.err.Error() }
+
+func (e *notDone) Unwrap() error { return e.err }
+
+// SameArgs reports whether two sums may be of the same arguments. A sum names the key that it was made with, before a
+// colon. Sums of different keys are not compared.
+func SameArgs(a, b string) bool {
+	keyA, _, _ := strings.Cut(a, ":")
+	keyB, _, _ := strings.Cut(b, ":")
+	return a == b || keyA != keyB
+}
+
+// A Query selects effects. Zero fields select all.
+type Query struct {
+	Orchestrator, Session, RunID, ID string
+
+	// Open selects what is Issued or Unknown. It costs by these, and not by all.
+	Open bool
+}
+
+// An Outcome is how an attempt ended: Completed with a Result, Failed, Unknown or Skipped, the latter three perhaps
+// with an Error.
+type Outcome struct {
+	State  State
+	Result json.RawMessage
+	Error  string
+
+	// By is who answered, if a person did. Then the outcome is taken only if the effect is in doubt.
+	By string
+
+	// Sure says that the person knows that no process is at work on the effect any more. Otherwise an answer for an
+	// effect that is Issued is lock.ErrHeld.
+	Sure bool
+}
+
+// A Ledger keeps one row for each effect, and for each run the highest fence that it has seen. Its methods may be
+// called concurrently.
+type Ledger interface {
+	// Adopt makes f the fence of the run. From then on lower fences are refused. What these have left Issued to the run
+	// is Unknown, in the same step. A new owner calls Adopt before it goes on with the run or ends it. The same f again
+	// changes nothing.
+	Adopt(ctx context.Context, runID string, f lock.Fence) error
+
+	// Issue notes the intent to try e. issued says that the caller may act now, as the attempt that is returned. Of e
+	// it reads what identifies the effect, the class, the fence and the arguments.
+	//
+	// An effect that is known stays as it is, and is returned, with two exceptions: if it has Failed, and if again is
+	// set and it is Unknown, or Issued to this run. Then it is issued anew, to this run. If the very fence that has
+	// issued the effect asks once more without again, it gets the same attempt, because the first answer may have been
+	// lost. An effect that is Issued to another run is that run's.
+	//
+	// A fence that is higher than the run's adopts the run. If the known effect has other arguments and is not Pure,
+	// Issue returns the effect and ErrChanged.
+	Issue(ctx context.Context, e Effect, again bool) (now Effect, issued bool, err error)
+
+	// Finish notes the outcome of an attempt, of a former owner too. It returns the effect as it stands then.
+	//
+	// The first result stays for ever. A Completed outcome is taken from any attempt, in each other state. Another
+	// outcome is taken from the last attempt only, while the effect is open. What is not taken changes nothing and is
+	// no error, unless a person answers: see Outcome.
+	Finish(ctx context.Context, id string, attempt int, o Outcome) (now Effect, err error)
+
+	// Record is Issue and Finish of an effect that changes nothing in the world, in one step. What is Completed stays,
+	// and is returned.
+	Record(ctx context.Context, e Effect) (now Effect, err error)
+
+	// Effects yields effects, the first issued first.
+	Effects(ctx context.Context, q Query) iter.Seq2[Effect, error]
+
+	// Prune forgets effects without Key that are not open and have come to their state before a time, and fences of
+	// that age of runs without effects. It returns how many effects it has forgotten.
+	Prune(ctx context.Context, before time.Time) (forgotten int, err error)
+}
+
+// An Answer is what a person says of an effect in doubt. It landed, with this Result. Or it shall be skipped. Or it did
+// not land, and may be tried again.
+type Answer struct {
+	Landed, Skip bool
+	Result       json.RawMessage
+
+	// By is who says so. It must not be empty.
+	By string
+
+	// Sure says that no process is at work on the effect any more. It is for an effect that is Issued and whose run is
+	// lost.
+	Sure bool
+}
+
+// Resolve answers for an effect that is in doubt. If the effect is Issued, Resolve returns lock.ErrHeld: a process may
+// be at work on it. If it is not in doubt any more, Resolve returns ErrAnswered. Of two answers at once one is taken.
+func Resolve(ctx context.Context, l Ledger, id string, a Answer) error {
+	o := Outcome{State: Failed, Result: a.Result, By: a.By, Sure: a.Sure}
+	switch {
+	case a.Landed && a.Skip:
+		return fmt.Errorf("%w: an answer that says both landed and skip", ErrInvalid)
+	case a.Landed:
+		o.State = Completed
+	case a.Skip:
+		o.State = Skipped
+	}
+	if a.By == "" {
+		return fmt.Errorf("%w: an answer that does not say whose it is", ErrInvalid)
+	}
+	for e, err := range l.Effects(ctx, Query{ID: id}) {
+		if err != nil {
+			return err
+		}
+		_, err = l.Finish(ctx, id, e.Attempts, o)
+		return err
+	}
+	return ErrNotFound
+}

@@ -1,0 +1,266 @@
+package ledgertest_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"iter"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/suite"
+	"github.com/holdfast-go/holdfast/ledger"
+	"github.com/holdfast-go/holdfast/ledger/ledgertest"
+	"github.com/holdfast-go/holdfast/lock"
+)
+
+// Each broken ledger must be caught by the clause that it breaks.
+func TestSuiteConvicts(t *testing.T) {
+	trial := suite.Trial[ledger.Ledger]{Violations: ledgertest.Violations, Tries: 20}
+	for name, c := range map[string]struct {
+		clause string
+		broken func(*ledger.Memory) ledger.Ledger
+	}{
+		"Adopt leaves what is Issued":         {"adopt-unknown", func(m *ledger.Memory) ledger.Ledger { return forgetsOpen{m, m} }},
+		"Adopt of a lower fence":              {"adopt-fenced", func(m *ledger.Memory) ledger.Ledger { return adoptsAny{m} }},
+		"Adopt of a run without effects":      {"adopt-first", func(m *ledger.Memory) ledger.Ledger { return adoptsKnown{m} }},
+		"Issue under a lower fence":           {"issue-fenced", func(m *ledger.Memory) ledger.Ledger { return issuesAny{m} }},
+		"Issue does not adopt":                {"issue-adopts-itself", func(m *ledger.Memory) ledger.Ledger { return issuesOnly{m} }},
+		"the repeat of a lost reply is met":   {"issue-repeat", func(m *ledger.Memory) ledger.Ledger { return neverRepeats{m} }},
+		"again takes another run's":           {"issue-of-another-run", func(m *ledger.Memory) ledger.Ledger { return takesAny{m} }},
+		"other arguments are taken":           {"issue-changed", func(m *ledger.Memory) ledger.Ledger { return anyArgs{m} }},
+		"the second result wins":              {"finish-first-result", func(m *ledger.Memory) ledger.Ledger { return &lastResult{Ledger: m} }},
+		"a late failure wins":                 {"finish-late-failure", func(m *ledger.Memory) ledger.Ledger { return anyAttempt{m} }},
+		"a late result is refused":            {"finish-late-result", func(m *ledger.Memory) ledger.Ledger { return lastOnly{m} }},
+		"an answer is read, then written":     {"answer-race", func(m *ledger.Memory) ledger.Ledger { return readsFirst{m} }},
+		"an answer for what is Issued":        {"answer-issued", func(m *ledger.Memory) ledger.Ledger { return alwaysSure{m} }},
+		"who answered is forgotten":           {"answer", func(m *ledger.Memory) ledger.Ledger { return namesNobody{m} }},
+		"Record overwrites":                   {"record-first", func(m *ledger.Memory) ledger.Ledger { return &recordsLast{Ledger: m} }},
+		"open effects are those Issued":       {"effects", func(m *ledger.Memory) ledger.Ledger { return issuedOnly{m} }},
+		"Prune forgets keys":                  {"prune-keeps", func(m *ledger.Memory) ledger.Ledger { return &prunesKeys{Ledger: m} }},
+		"what a caller changes later is kept": {"values-aliased", func(m *ledger.Memory) ledger.Ledger { return &keepsSlices{Ledger: m} }},
+		"a ctx that is done is not looked at": {"cancelled", func(m *ledger.Memory) ledger.Ledger { return ignoresCtx{m} }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			trial.Convict(t, c.clause, func() ledger.Ledger { return c.broken(new(ledger.Memory)) })
+		})
+	}
+}
+
+type (
+	// forgetsOpen keeps the fence in a ledger of its own, which has no effects.
+	forgetsOpen struct {
+		ledger.Ledger
+		m *ledger.Memory
+	}
+	adoptsAny    struct{ ledger.Ledger }
+	adoptsKnown  struct{ ledger.Ledger }
+	issuesAny    struct{ ledger.Ledger }
+	issuesOnly   struct{ ledger.Ledger }
+	neverRepeats struct{ ledger.Ledger }
+	takesAny     struct{ ledger.Ledger }
+	anyArgs      struct{ ledger.Ledger }
+	anyAttempt   struct{ ledger.Ledger }
+	lastOnly     struct{ ledger.Ledger }
+	readsFirst   struct{ ledger.Ledger }
+	alwaysSure   struct{ ledger.Ledger }
+	namesNobody  struct{ ledger.Ledger }
+	issuedOnly   struct{ ledger.Ledger }
+	ignoresCtx   struct{ ledger.Ledger }
+)
+
+func (l forgetsOpen) Adopt(ctx context.Context, _ string, f lock.Fence) error {
+	return l.m.Adopt(ctx, "another run", f)
+}
+
+func (l adoptsAny) Adopt(ctx context.Context, run string, f lock.Fence) error {
+	_ = l.Ledger.Adopt(ctx, run, f)
+	return nil
+}
+
+func (l adoptsKnown) Adopt(ctx context.Context, run string, f lock.Fence) error {
+	for _, err := range l.Effects(ctx, ledger.Query{RunID: run}) {
+		if err != nil {
+			return err
+		}
+		return l.Ledger.Adopt(ctx, run, f)
+	}
+	return nil
+}
+
+// one returns the effect with an id.
+func one(ctx context.Context, l ledger.Ledger, id string) (ledger.Effect, bool) {
+	for e, err := range l.Effects(ctx, ledger.Query{ID: id}) {
+		return e, err == nil
+	}
+	return ledger.Effect{}, false
+}
+
+func (l issuesAny) Issue(ctx context.Context, e ledger.Effect, again bool) (ledger.Effect, bool, error) {
+	now, issued, err := l.Ledger.Issue(ctx, e, again)
+	if errors.Is(err, lock.ErrFenced) {
+		return now, true, nil
+	}
+	return now, issued, err
+}
+
+func (l issuesOnly) Issue(ctx context.Context, e ledger.Effect, again bool) (ledger.Effect, bool, error) {
+	if now, ok := one(ctx, l, e.ID); ok && now.State == ledger.Issued {
+		return now, true, nil
+	}
+	return l.Ledger.Issue(ctx, e, again)
+}
+
+func (l neverRepeats) Issue(ctx context.Context, e ledger.Effect, again bool) (ledger.Effect, bool, error) {
+	if now, ok := one(ctx, l, e.ID); ok && now.Fence == e.Fence && !again {
+		return now, false, nil
+	}
+	return l.Ledger.Issue(ctx, e, again)
+}
+
+func (l takesAny) Issue(ctx context.Context, e ledger.Effect, again bool) (ledger.Effect, bool, error) {
+	if now, ok := one(ctx, l, e.ID); ok && now.State == ledger.Issued && again {
+		return now, true, nil
+	}
+	return l.Ledger.Issue(ctx, e, again)
+}
+
+func (l anyArgs) Issue(ctx context.Context, e ledger.Effect, again bool) (ledger.Effect, bool, error) {
+	e.ArgsSum = ""
+	return l.Ledger.Issue(ctx, e, again)
+}
+
+// A lastResult gives back the result that came last.
+type lastResult struct {
+	ledger.Ledger
+	last json.RawMessage
+}
+
+func (l *lastResult) Finish(ctx context.Context, id string, n int, o ledger.Outcome) (ledger.Effect, error) {
+	now, err := l.Ledger.Finish(ctx, id, n, o)
+	if o.State == ledger.Completed {
+		l.last = o.Result
+	}
+	now.Result = l.last
+	return now, err
+}
+
+func (l anyAttempt) Finish(ctx context.Context, id string, n int, o ledger.Outcome) (ledger.Effect, error) {
+	if e, ok := one(ctx, l, id); ok {
+		n = e.Attempts
+	}
+	return l.Ledger.Finish(ctx, id, n, o)
+}
+
+func (l lastOnly) Finish(ctx context.Context, id string, n int, o ledger.Outcome) (ledger.Effect, error) {
+	if e, ok := one(ctx, l, id); ok && e.Attempts != n {
+		return e, nil
+	}
+	return l.Ledger.Finish(ctx, id, n, o)
+}
+
+func (l readsFirst) Finish(ctx context.Context, id string, n int, o ledger.Outcome) (ledger.Effect, error) {
+	e, ok := one(ctx, l, id)
+	switch {
+	case !ok || o.By == "":
+		return l.Ledger.Finish(ctx, id, n, o)
+	case !e.State.Open():
+		return e, ledger.ErrAnswered
+	}
+	time.Sleep(time.Millisecond)
+	if now, err := l.Ledger.Finish(ctx, id, n, o); err == nil {
+		return now, nil
+	}
+	o.By = ""
+	return l.Ledger.Finish(ctx, id, n, o)
+}
+
+func (l alwaysSure) Finish(ctx context.Context, id string, n int, o ledger.Outcome) (ledger.Effect, error) {
+	o.Sure = true
+	return l.Ledger.Finish(ctx, id, n, o)
+}
+
+func (l namesNobody) Effects(ctx context.Context, q ledger.Query) iter.Seq2[ledger.Effect, error] {
+	return changed(l.Ledger.Effects(ctx, q), func(e *ledger.Effect) { e.AnsweredBy = "" })
+}
+
+// changed yields effects after a change.
+func changed(all iter.Seq2[ledger.Effect, error], change func(*ledger.Effect)) iter.Seq2[ledger.Effect, error] {
+	return func(yield func(ledger.Effect, error) bool) {
+		for e, err := range all {
+			if change(&e); !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// A recordsLast gives back the result that came last.
+type recordsLast struct{ ledger.Ledger }
+
+func (l *recordsLast) Record(ctx context.Context, e ledger.Effect) (ledger.Effect, error) {
+	now, err := l.Ledger.Record(ctx, e)
+	now.Result = e.Result
+	return now, err
+}
+
+func (l issuedOnly) Effects(ctx context.Context, q ledger.Query) iter.Seq2[ledger.Effect, error] {
+	return func(yield func(ledger.Effect, error) bool) {
+		for e, err := range l.Ledger.Effects(ctx, q) {
+			if q.Open && e.State == ledger.Unknown {
+				continue
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// prunesKeys forgets effects with a Key as it forgets others.
+type prunesKeys struct {
+	ledger.Ledger
+	gone []string
+}
+
+func (l *prunesKeys) Prune(ctx context.Context, before time.Time) (int, error) {
+	n, err := l.Ledger.Prune(ctx, before)
+	for e, failed := range l.Ledger.Effects(ctx, ledger.Query{}) {
+		if failed == nil && e.Key != "" && !e.State.Open() && e.FinishedAt.Before(before) {
+			l.gone = append(l.gone, e.ID)
+			n++
+		}
+	}
+	return n, err
+}
+
+func (l *prunesKeys) Effects(ctx context.Context, q ledger.Query) iter.Seq2[ledger.Effect, error] {
+	return func(yield func(ledger.Effect, error) bool) {
+		for e, err := range l.Ledger.Effects(ctx, q) {
+			if !slices.Contains(l.gone, e.ID) && !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// keepsSlices gives back the very arguments that it was given.
+type keepsSlices struct {
+	ledger.Ledger
+	args json.RawMessage
+}
+
+func (l *keepsSlices) Issue(ctx context.Context, e ledger.Effect, again bool) (ledger.Effect, bool, error) {
+	l.args = e.Args
+	return l.Ledger.Issue(ctx, e, again)
+}
+
+func (l *keepsSlices) Effects(ctx context.Context, q ledger.Query) iter.Seq2[ledger.Effect, error] {
+	return changed(l.Ledger.Effects(ctx, q), func(e *ledger.Effect) { e.Args = l.args })
+}
+
+func (l ignoresCtx) Prune(ctx context.Context, before time.Time) (int, error) {
+	return l.Ledger.Prune(context.WithoutCancel(ctx), before)
+}

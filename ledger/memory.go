@@ -1,0 +1,250 @@
+package ledger
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/ctxcause"
+	"github.com/holdfast-go/holdfast/lock"
+)
+
+// Memory is a Ledger that lives and dies with the process. The zero value is ready.
+type Memory struct {
+	mu      sync.Mutex // protects following fields
+	runs    map[string]*run
+	effects map[string]*Effect
+	order   []*Effect // the first issued first
+}
+
+var _ Ledger = (*Memory)(nil)
+
+// A run is the highest fence that the ledger has seen of a run, and since when.
+type run struct {
+	fence lock.Fence
+	since time.Time
+}
+
+// Schema returns "": Memory has no tables.
+func (m *Memory) Schema() string { return "" }
+
+// Adopt implements [Ledger].
+func (m *Memory) Adopt(ctx context.Context, runID string, f lock.Fence) error {
+	if err := checked(ctx, ValidateAdopt(runID, f)); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.adopt(runID, f)
+}
+
+// adopt is Adopt. The caller holds mu.
+func (m *Memory) adopt(runID string, f lock.Fence) error {
+	known := m.runs[runID]
+	switch {
+	case known == nil:
+		if m.runs == nil {
+			m.runs = make(map[string]*run)
+		}
+		m.runs[runID] = &run{f, now()}
+	case known.fence == f:
+		return nil
+	case known.fence.Epoch >= f.Epoch:
+		return lock.ErrFenced
+	default:
+		*known = run{f, now()}
+	}
+	for _, e := range m.order {
+		if e.RunID == runID && e.State == Issued && e.Fence != f {
+			e.State, e.FinishedAt = Unknown, now()
+		}
+	}
+	return nil
+}
+
+// Issue implements [Ledger].
+func (m *Memory) Issue(ctx context.Context, e Effect, again bool) (now Effect, issued bool, err error) {
+	if err := checked(ctx, e.ValidateIssue()); err != nil {
+		return Effect{}, false, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.adopt(e.RunID, e.Fence); err != nil {
+		return Effect{}, false, err
+	}
+	known := m.effects[e.ID]
+	switch {
+	case known == nil:
+		return m.add(e).clone(), true, nil
+	case known.Class != Pure && !SameArgs(known.ArgsSum, e.ArgsSum):
+		return known.clone(), false, ErrChanged
+	case known.State == Issued && known.RunID == e.RunID && !again:
+		return known.clone(), true, nil // a lower fence's would be Unknown by now
+	case known.State == Failed, again && known.State == Unknown,
+		again && known.State == Issued && known.RunID == e.RunID:
+		known.issue(e)
+		return known.clone(), true, nil
+	}
+	return known.clone(), false, nil
+}
+
+// add keeps an effect that is new.
+func (m *Memory) add(e Effect) *Effect {
+	if m.effects == nil {
+		m.effects = make(map[string]*Effect)
+	}
+	added := &Effect{ID: e.ID, Orchestrator: e.Orchestrator, Name: e.Name, Each: e.Each, Key: e.Key}
+	added.issue(e)
+	m.effects[e.ID] = added
+	m.order = append(m.order, added)
+	return added
+}
+
+// issue makes the next attempt at an effect, by the owner of e.
+func (e *Effect) issue(by Effect) {
+	e.Session, e.RunID, e.Iteration, e.Intent, e.Fence = by.Session, by.RunID, by.Iteration, by.Intent, by.Fence
+	e.Class, e.Args, e.ArgsSum = by.Class, slices.Clone(by.Args), by.ArgsSum
+	e.State, e.Error, e.IssuedAt, e.FinishedAt = Issued, "", now(), time.Time{}
+	e.AnsweredBy, e.AnsweredAt = "", time.Time{}
+	e.Attempts++
+}
+
+// Finish implements [Ledger].
+func (m *Memory) Finish(ctx context.Context, id string, attempt int, o Outcome) (now Effect, err error) {
+	if err := checked(ctx, ValidateFinish(id, attempt, o)); err != nil {
+		return Effect{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.effects[id]
+	if e == nil {
+		return Effect{}, ErrNotFound
+	}
+	if err := e.finish(attempt, o); err != nil {
+		return e.clone(), err
+	}
+	return e.clone(), nil
+}
+
+func (e *Effect) finish(attempt int, o Outcome) error {
+	last := attempt == e.Attempts
+	switch {
+	case o.By != "" && (!last || !e.State.Open()):
+		return ErrAnswered
+	case o.By != "" && e.State == Issued && !o.Sure:
+		return lock.ErrHeld
+	case e.State == Completed, o.State != Completed && (!last || !e.State.Open()):
+		return nil
+	}
+	e.State, e.Result, e.Error, e.FinishedAt = o.State, slices.Clone(o.Result), o.Error, now()
+	if o.By != "" {
+		e.AnsweredBy, e.AnsweredAt = o.By, e.FinishedAt
+	}
+	return nil
+}
+
+// Record implements [Ledger].
+func (m *Memory) Record(ctx context.Context, e Effect) (now Effect, err error) {
+	if err := checked(ctx, e.ValidateRecord()); err != nil {
+		return Effect{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.adopt(e.RunID, e.Fence); err != nil {
+		return Effect{}, err
+	}
+	known := m.effects[e.ID]
+	if known == nil {
+		known = m.add(e)
+	}
+	if err := known.finish(known.Attempts, Outcome{State: Completed, Result: e.Result}); err != nil {
+		return Effect{}, err
+	}
+	return known.clone(), nil
+}
+
+// Effects implements [Ledger].
+func (m *Memory) Effects(ctx context.Context, q Query) iter.Seq2[Effect, error] {
+	return func(yield func(Effect, error) bool) {
+		if err := checked(ctx, q.Validate()); err != nil {
+			yield(Effect{}, err)
+			return
+		}
+		for _, e := range m.selected(q) {
+			if err := ctxcause.Of(ctx); err != nil {
+				yield(Effect{}, err)
+				return
+			}
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (m *Memory) selected(q Query) (all []Effect) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, e := range m.order {
+		if q.selects(e) {
+			all = append(all, e.clone())
+		}
+	}
+	return all
+}
+
+func (q Query) selects(e *Effect) bool {
+	for _, want := range [][2]string{
+		{q.Orchestrator, e.Orchestrator}, {q.Session, e.Session}, {q.RunID, e.RunID}, {q.ID, e.ID},
+	} {
+		if want[0] != "" && want[0] != want[1] {
+			return false
+		}
+	}
+	return !q.Open || e.State.Open()
+}
+
+// Prune implements [Ledger].
+func (m *Memory) Prune(ctx context.Context, before time.Time) (forgotten int, err error) {
+	if err := checked(ctx, nil); err != nil {
+		return 0, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	kept := make(map[string]bool) // runs with effects
+	m.order = slices.DeleteFunc(m.order, func(e *Effect) bool {
+		if e.Key == "" && !e.State.Open() && e.FinishedAt.Before(before) {
+			delete(m.effects, e.ID)
+			forgotten++
+			return true
+		}
+		kept[e.RunID] = true
+		return false
+	})
+	for id, r := range m.runs {
+		if !kept[id] && r.since.Before(before) {
+			delete(m.runs, id)
+		}
+	}
+	return forgotten, nil
+}
+
+// clone returns a copy that shares nothing with e.
+func (e *Effect) clone() Effect {
+	c := *e
+	c.Args, c.Result = slices.Clone(e.Args), slices.Clone(e.Result)
+	return c
+}
+
+// checked returns err, the verdict on the arguments, or else the cause of a ctx that has ended.
+func checked(ctx context.Context, err error) error {
+	if err == nil {
+		err = ctxcause.Of(ctx)
+	}
+	return err
+}
+
+// now is a time as every backend keeps it.
+func now() time.Time { return time.Now().UTC().Truncate(time.Microsecond) }

@@ -1,0 +1,133 @@
+package ledger
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/holdfast-go/holdfast/internal/ids"
+	"github.com/holdfast-go/holdfast/internal/jsonvalue"
+	"github.com/holdfast-go/holdfast/lock"
+)
+
+// The functions below are for the authors of a ledger. Each refuses, with ErrInvalid, an argument that no backend
+// takes, so that the verdict is the same on all backends. A ledger calls them before it does anything.
+
+// The bounds of what a ledger keeps.
+const (
+	// MaxDocument is how many bytes arguments or a result may have, as the shortest JSON.
+	MaxDocument = 1 << 20
+
+	// MaxError is how many bytes an Error may have.
+	MaxError = 64 << 10
+)
+
+// ValidateAdopt checks the arguments of Adopt.
+func ValidateAdopt(runID string, f lock.Fence) error {
+	if err := ids.Check("run id", runID); err != nil {
+		return invalid(err)
+	}
+	return checkFence(f)
+}
+
+// ValidateIssue checks what Issue reads of e.
+func (e Effect) ValidateIssue() error {
+	for _, name := range []struct{ what, text string }{
+		{"effect id", e.ID},
+		{"orchestrator", e.Orchestrator},
+		{"session", e.Session},
+		{"run id", e.RunID},
+		{"name", e.Name},
+	} {
+		if err := ids.Check(name.what, name.text); err != nil {
+			return invalid(err)
+		}
+	}
+	for _, name := range []struct{ what, text string }{
+		{"intent", e.Intent}, {"each", e.Each}, {"key", e.Key}, {"sum of the arguments", e.ArgsSum},
+	} {
+		if err := ids.CheckOptional(name.what, name.text); err != nil {
+			return invalid(err)
+		}
+	}
+	switch {
+	case e.Iteration < 0 || e.Iteration > math.MaxInt32:
+		return fmt.Errorf("%w: iteration %d", ErrInvalid, e.Iteration)
+	case e.Class < Ask || e.Class > Verifiable:
+		return fmt.Errorf("%w: class %d", ErrInvalid, e.Class)
+	}
+	if err := checkDocument("arguments", e.Args); err != nil {
+		return err
+	}
+	return checkFence(e.Fence)
+}
+
+// ValidateRecord checks what Record reads of e.
+func (e Effect) ValidateRecord() error {
+	if e.Class != Pure {
+		return fmt.Errorf("%w: Record of class %d", ErrInvalid, e.Class)
+	}
+	if err := e.ValidateIssue(); err != nil {
+		return err
+	}
+	return checkDocument("result", e.Result)
+}
+
+// ValidateFinish checks the arguments of Finish.
+func ValidateFinish(id string, attempt int, o Outcome) error {
+	if err := ids.Check("effect id", id); err != nil {
+		return invalid(err)
+	}
+	if err := ids.CheckOptional("who answered", o.By); err != nil {
+		return invalid(err)
+	}
+	if err := ids.CheckText("error", o.Error, MaxError); err != nil {
+		return invalid(err)
+	}
+	switch o.State {
+	case Completed, Failed, Unknown, Skipped:
+	default:
+		return fmt.Errorf("%w: outcome %q", ErrInvalid, o.State)
+	}
+	if attempt < 1 || attempt > math.MaxInt32 {
+		return fmt.Errorf("%w: attempt %d", ErrInvalid, attempt)
+	}
+	if o.State != Completed && o.Result != nil {
+		return fmt.Errorf("%w: a result of what is %s", ErrInvalid, o.State)
+	}
+	return checkDocument("result", o.Result)
+}
+
+// Validate checks the names.
+func (q Query) Validate() error {
+	for _, name := range []struct{ what, text string }{
+		{"orchestrator", q.Orchestrator}, {"session", q.Session}, {"run id", q.RunID}, {"effect id", q.ID},
+	} {
+		if err := ids.CheckOptional(name.what, name.text); err != nil {
+			return invalid(err)
+		}
+	}
+	return nil
+}
+
+// checkDocument takes no document for null.
+func checkDocument(what string, doc []byte) error {
+	if doc == nil {
+		return nil
+	}
+	if err := jsonvalue.CheckWithin(doc, jsonvalue.Bounds{Size: MaxDocument}); err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrInvalid, what, err)
+	}
+	return nil
+}
+
+func checkFence(f lock.Fence) error {
+	if f.Epoch < 1 {
+		return fmt.Errorf("%w: epoch %d", ErrInvalid, f.Epoch)
+	}
+	if err := ids.Check("nonce", f.Nonce); err != nil {
+		return invalid(err)
+	}
+	return nil
+}
+
+func invalid(err error) error { return fmt.Errorf("%w: %w", ErrInvalid, err) }
