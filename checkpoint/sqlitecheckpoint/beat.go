@@ -22,11 +22,11 @@ const (
 	lookSQL   = `SELECT process, beats FROM {prefix}beats`
 )
 
-// Beat is two statements, or one if process is "". SQLite has no write that does not wait for the disk.
+// Beat is two statements, or one if process is "". Its commit does not wait for the disk.
 func (s *Store) Beat(ctx context.Context, process string) (beats map[string]int64, err error) {
 	st, err := s.db.Start(ctx, checkpoint.ValidateBeat(process))
 	if err == nil && process != "" {
-		err = s.beat(ctx, st, process)
+		err = s.db.WriteLightly(ctx, func(conn *sql.Conn) error { return s.beat(ctx, conn, process) })
 	}
 	var all []tally
 	if err == nil {
@@ -54,17 +54,13 @@ func scanBeats(rows *sql.Rows) (b tally, err error) {
 	return b, err
 }
 
-func (s *Store) beat(ctx context.Context, st sqlitestore.Statements, process string) error {
-	leave, err := s.db.Enter(ctx)
-	if err != nil {
-		return err
-	}
-	defer leave()
+func (s *Store) beat(ctx context.Context, conn *sql.Conn, process string) error {
 	now := time.Now()
 	var n int64
-	if err := st[beatSQL].QueryRowContext(ctx, process, now.UnixMicro()).Scan(&n); err != nil || n != now.UnixMicro() {
+	err := conn.QueryRowContext(ctx, s.db.SQL(beatSQL), process, now.UnixMicro()).Scan(&n)
+	if err != nil || n != now.UnixMicro() {
 		return err
 	}
-	_, err = st[silentSQL].ExecContext(ctx, now.Add(-checkpoint.Silence).UnixMicro())
+	_, err = conn.ExecContext(ctx, s.db.SQL(silentSQL), now.Add(-checkpoint.Silence).UnixMicro())
 	return err
 }

@@ -1,0 +1,44 @@
+package sqlitestore
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"fmt"
+)
+
+// WriteLightly runs f on a connection whose commits do not wait for the disk. A power failure may undo them, and undoes
+// no other commit: a checkpoint still waits. Afterwards the connection is as its owner has opened it, or closed.
+func (d *DB) WriteLightly(ctx context.Context, f func(*sql.Conn) error) (err error) {
+	leave, err := d.Enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	conn, err := d.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	var synchronous int
+	if err := conn.QueryRowContext(ctx, "PRAGMA synchronous").Scan(&synchronous); err != nil {
+		return err
+	}
+	defer func() {
+		if !synchronize(context.WithoutCancel(ctx), conn, synchronous) {
+			_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // closes the connection
+		}
+	}()
+	const normal = 1
+	if !synchronize(ctx, conn, normal) {
+		return fmt.Errorf("PRAGMA synchronous = %d has no effect", normal)
+	}
+	return f(conn)
+}
+
+// synchronize sets PRAGMA synchronous, and reports whether it is set.
+func synchronize(ctx context.Context, conn *sql.Conn, to int) bool {
+	var is int
+	_, err := conn.ExecContext(ctx, fmt.Sprintf("PRAGMA synchronous = %d", to))
+	return err == nil && conn.QueryRowContext(ctx, "PRAGMA synchronous").Scan(&is) == nil && is == to
+}
