@@ -10,16 +10,11 @@ import (
 // WriteLightly runs f on a connection whose commits do not wait for the disk. A power failure may undo them, and undoes
 // no other commit: a checkpoint still waits. Afterwards the connection is as its owner has opened it, or closed.
 func (d *DB) WriteLightly(ctx context.Context, f func(*sql.Conn) error) (err error) {
-	leave, err := d.Enter(ctx)
+	conn, leave, err := d.connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	conn, err := d.db.Conn(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
 	var synchronous int
 	if err := conn.QueryRowContext(ctx, "PRAGMA synchronous").Scan(&synchronous); err != nil {
 		return err

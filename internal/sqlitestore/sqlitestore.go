@@ -136,20 +136,31 @@ func (d *DB) Enter(ctx context.Context) (leave func(), err error) {
 	}
 }
 
+// connect returns a connection for a goroutine that is to write. Call leave when it has written.
+func (d *DB) connect(ctx context.Context) (conn *sql.Conn, leave func(), err error) {
+	next, err := d.Enter(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if conn, err = d.db.Conn(ctx); err != nil {
+		next()
+		return nil, nil, err
+	}
+	return conn, func() {
+		_ = conn.Close()
+		next()
+	}, nil
+}
+
 // Write runs f in a transaction that ends when f returns. ctx bounds the wait for a connection, and the statements that
 // f gives it to. The first statement of f must write: a read would fix the data that the transaction sees before the
 // transaction has the write lock.
 func (d *DB) Write(ctx context.Context, f func(*sql.Tx) error) error {
-	leave, err := d.Enter(ctx)
+	conn, leave, err := d.connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	conn, err := d.db.Conn(ctx)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
 	tx, err := conn.BeginTx(context.WithoutCancel(ctx), nil)
 	if err != nil {
 		return err

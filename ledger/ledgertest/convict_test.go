@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -169,7 +170,9 @@ func (l readsFirst) Finish(ctx context.Context, id string, n int, o ledger.Outco
 	case !e.State.Open():
 		return e, ledger.ErrAnswered
 	}
-	time.Sleep(time.Millisecond)
+	for range 100 {
+		runtime.Gosched()
+	}
 	if now, err := l.Ledger.Finish(ctx, id, n, o); err == nil {
 		return now, nil
 	}

@@ -203,9 +203,7 @@ var cancelClauses = []clause{
 				last = err
 			}
 			cancel()
-			if last != nil && !errors.Is(last, context.Canceled) {
-				fail("the loop ends with %v", last)
-			}
+			want(last, context.Canceled)
 		},
 	},
 }
