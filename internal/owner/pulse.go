@@ -14,7 +14,8 @@ import (
 //
 // Only answers in a row count. After an error, or after a pause of this process, the watch begins anew: a store that
 // was away, or a machine that stood still, makes no process look dead. A process that suspects another beats even
-// without calls: a store that answers and takes no writes makes none look dead either.
+// without calls, and judges after its beats have been taken for a while: a store that answers and takes no writes makes
+// none look dead either.
 type pulse struct {
 	store checkpoint.Beater // nil: the store keeps no beats, or no process is to be suspected
 	name  string            // of this process
@@ -52,6 +53,9 @@ type pulse struct {
 	failures int       // in a row
 	answered time.Time // when the last answer came; zero after an error
 	others   map[string]*other
+
+	// taken is when the store took the first of the beats that it has taken in a row; zero if the last look was none.
+	taken time.Time
 
 	// found is closed when another process is found to have stopped.
 	found chan struct{}
@@ -180,12 +184,19 @@ func (p *pulse) beat() {
 	}
 }
 
-// pause is the time to the next beat. One that failed is soon repeated: others may be waiting for it.
+// pause is the time to the next beat. One that failed is soon repeated: others may be waiting for it. If a process is
+// suspected, the next look comes when its time is up. The caller holds mu.
 func (p *pulse) pause() time.Duration {
 	if p.failures == 1 {
 		return p.pace() / 4
 	}
-	return p.pace()
+	pause := p.pace()
+	for _, o := range p.others {
+		if left := p.patience - time.Since(o.since); left > 0 && !o.dead {
+			pause = min(pause, left)
+		}
+	}
+	return pause
 }
 
 // pace is the time between two beats. It is a second at most, whatever the patience of this process: others judge it by
@@ -202,10 +213,10 @@ func (p *pulse) end() {
 	p.rest()
 }
 
-// suspects reports whether another process may have stopped. The caller holds mu.
+// suspects reports whether another process may have stopped: a beat of it is late. The caller holds mu.
 func (p *pulse) suspects() bool {
 	for _, o := range p.others {
-		if !o.dead && p.answered.Sub(o.since) >= p.patience/2 {
+		if !o.dead && time.Since(o.since) >= p.patience*3/8 {
 			return true
 		}
 	}
@@ -228,7 +239,7 @@ func (p *pulse) look(beats bool) {
 		p.known, p.rests = true, 0
 	}
 	if err != nil {
-		p.answered, p.others = time.Time{}, nil
+		p.answered, p.taken, p.others = time.Time{}, time.Time{}, nil
 		p.failures++
 		second := p.failures == 2
 		p.mu.Unlock()
@@ -251,6 +262,14 @@ func (p *pulse) note(beats map[string]int64, sent time.Time, wrote bool) {
 		p.others = nil
 	}
 	p.answered = now
+	switch {
+	case !wrote:
+		p.taken = time.Time{}
+	case p.taken.IsZero():
+		p.taken = now
+	}
+	// If the store has just begun to take beats again, those of the others have yet to come.
+	judges := wrote && sent.Sub(p.taken) >= p.patience*3/8
 	if p.others == nil {
 		p.others = make(map[string]*other)
 	}
@@ -262,7 +281,7 @@ func (p *pulse) note(beats map[string]int64, sent time.Time, wrote bool) {
 			continue
 		}
 		o.looks++
-		if wrote && !o.dead && o.looks >= fewestLooks && sent.Sub(o.since) >= p.patience {
+		if judges && !o.dead && o.looks >= fewestLooks && sent.Sub(o.since) >= p.patience {
 			o.dead = true
 			p.stops++
 			close(p.found)
