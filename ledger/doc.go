@@ -23,6 +23,10 @@
 //	ErrChanged      Issue: the effect has other arguments than before
 //	ErrAnswered     Finish: a person has answered for an effect that is not in doubt
 //	ErrNotFound     Finish: no such effect
+//	ErrInDoubt      Once, Tx: the effect may have happened
+//	ErrSkipped      Once, Tx: a person has said that the effect shall not happen
+//	ErrRepeated     Once: one attempt has named two effects alike
+//	ErrRedacted     Once: the result was changed before it was kept
 //	ErrInvalid      an argument that no backend takes; nothing is written
 //	ErrSchema       tables are missing or too old
 //	ErrRefused      the server took no write; repeat it later

@@ -81,7 +81,11 @@ type Effect struct {
 
 // The conditions of a ledger. The package comment says what each means.
 var (
+	ErrInDoubt  = errors.New("ledger: effect in doubt")
 	ErrChanged  = errors.New("ledger: effect has other arguments than before")
+	ErrRepeated = errors.New("ledger: effect named twice, tell the calls apart with Each or Key")
+	ErrSkipped  = errors.New("ledger: effect skipped")
+	ErrRedacted = errors.New("ledger: result was redacted and cannot be given back")
 	ErrAnswered = errors.New("ledger: effect is not in doubt any more")
 	ErrNotFound = errors.New("ledger: effect not found")
 	ErrInvalid  = errors.New("ledger: invalid argument")
