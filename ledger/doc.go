@@ -29,7 +29,9 @@
 //	ErrRedacted     Once: the result was changed before it was kept
 //	ErrInvalid      an argument that no backend takes; nothing is written
 //	ErrSchema       tables are missing or too old
+//	ErrDamaged      no ledger wrote the stored effect as it is; a *DamagedError if it is one effect
 //	ErrRefused      the server took no write; repeat it later
+//	ErrDamaged      no ledger wrote the stored effect as it is; a *DamagedError if it is one effect
 //
 // Any other error is the backend's own, wrapped. After such an error the call may or may not have taken effect. It is
 // safe to repeat the call with the same arguments.

@@ -67,6 +67,9 @@ type Effect struct {
 	Args, Result json.RawMessage
 	ArgsSum      string
 
+	// Redacted says that Result is not what the effect brought.
+	Redacted bool
+
 	// Error is what the last attempt failed with.
 	Error string
 
@@ -91,7 +94,24 @@ var (
 	ErrInvalid  = errors.New("ledger: invalid argument")
 	ErrSchema   = errors.New("ledger: ledger tables are missing or too old")
 	ErrRefused  = errors.New("ledger: server took no write")
+	ErrDamaged  = errors.New("ledger: damaged")
 )
+
+// A DamagedError is the ErrDamaged of one effect. Nothing can be said of this effect until its row is repaired. Other
+// effects are not concerned. If an ErrDamaged is no *DamagedError, it concerns the whole ledger.
+type DamagedError struct {
+	ID string
+	// Reason says what is wrong with the stored effect.
+	Reason string
+}
+
+// Error names the effect, the reason and the remedy.
+func (e *DamagedError) Error() string {
+	return fmt.Sprintf("%v: effect %q: %s: repair its row", ErrDamaged, e.ID, e.Reason)
+}
+
+// Unwrap returns ErrDamaged.
+func (e *DamagedError) Unwrap() error { return ErrDamaged }
 
 // NotDone marks an error after which the effect certainly did not happen: it was declined, refused, or never sent. Any
 // other error of an effect means that the outcome is unknown. NotDone returns nil if err is nil.
@@ -128,6 +148,9 @@ type Query struct {
 
 	// Open selects what is Issued or Unknown. It costs by these, and not by all.
 	Open bool
+
+	// Brief is for who asks which effects there are. They come without Args, Result and Error, which are not read.
+	Brief bool
 }
 
 // An Outcome is how an attempt ended: Completed with a Result, Failed, Unknown or Skipped, the latter three perhaps
@@ -136,6 +159,9 @@ type Outcome struct {
 	State  State
 	Result json.RawMessage
 	Error  string
+
+	// Redacted says that Result is not what the effect brought.
+	Redacted bool
 
 	// By is who answered, if a person did. Then the outcome is taken only if the effect is in doubt.
 	By string
@@ -154,12 +180,12 @@ type Ledger interface {
 	Adopt(ctx context.Context, runID string, f lock.Fence) error
 
 	// Issue notes the intent to try e. issued says that the caller may act now, as the attempt that is returned. Of e
-	// it reads what identifies the effect, the class, the fence and the arguments.
+	// it reads what identifies the effect, the class, the fence and the arguments, and with again the Attempts.
 	//
-	// An effect that is known stays as it is, and is returned, with two exceptions: if it has Failed, and if again is
-	// set and it is Unknown, or Issued to this run. Then it is issued anew, to this run. If the very fence that has
-	// issued the effect asks once more without again, it gets the same attempt, because the first answer may have been
-	// lost. An effect that is Issued to another run is that run's.
+	// An effect that is known stays as it is, and is returned. With again it is issued anew, to this run, if its last
+	// attempt is that of e, and if it has Failed, is Unknown, or is Issued to this run. So a copy of the call that
+	// arrives late issues nothing. The same call again by the fence that has issued the effect gets the same attempt,
+	// because the first answer may have been lost. An effect that is Issued to another run is that run's.
 	//
 	// A fence that is higher than the run's adopts the run. If the known effect has other arguments and is not Pure,
 	// Issue returns the effect and ErrChanged.
@@ -177,10 +203,14 @@ type Ledger interface {
 	Record(ctx context.Context, e Effect) (now Effect, err error)
 
 	// Effects yields effects, the first issued first.
+	//
+	// If an effect is damaged, Effects yields a *DamagedError with as much of the effect as can be read. Then Effects
+	// goes on. Any other error ends it. If the state of an effect cannot be told, Open selects it.
 	Effects(ctx context.Context, q Query) iter.Seq2[Effect, error]
 
 	// Prune forgets effects without Key that are not open and have come to their state before a time, and fences of
-	// that age of runs without effects. It returns how many effects it has forgotten.
+	// that age of runs without effects. It returns how many effects it has forgotten. The time must be before each run
+	// in flight has begun: a run that is resumed asks for its effects again.
 	Prune(ctx context.Context, before time.Time) (forgotten int, err error)
 }
 

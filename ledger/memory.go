@@ -80,10 +80,16 @@ func (m *Memory) Issue(ctx context.Context, e Effect, again bool) (now Effect, i
 		return m.add(e).clone(), true, nil
 	case known.Class != Pure && !SameArgs(known.ArgsSum, e.ArgsSum):
 		return known.clone(), false, ErrChanged
-	case known.State == Issued && known.RunID == e.RunID && !again:
-		return known.clone(), true, nil // a lower fence's would be Unknown by now
-	case known.State == Failed, again && known.State == Unknown,
-		again && known.State == Issued && known.RunID == e.RunID:
+	}
+	follows := 0
+	if again {
+		follows = e.Attempts
+	}
+	ours := known.State == Issued && known.RunID == e.RunID // a lower fence's would be Unknown by now
+	switch {
+	case ours && known.Attempts == follows+1:
+		return known.clone(), true, nil
+	case again && known.Attempts == follows && (known.State == Failed || known.State == Unknown || ours):
 		known.issue(e)
 		return known.clone(), true, nil
 	}
@@ -139,6 +145,7 @@ func (e *Effect) finish(attempt int, o Outcome) error {
 		return nil
 	}
 	e.State, e.Result, e.Error, e.FinishedAt = o.State, slices.Clone(o.Result), o.Error, now()
+	e.Redacted = o.Redacted
 	if o.By != "" {
 		e.AnsweredBy, e.AnsweredAt = o.By, e.FinishedAt
 	}
@@ -159,7 +166,7 @@ func (m *Memory) Record(ctx context.Context, e Effect) (now Effect, err error) {
 	if known == nil {
 		known = m.add(e)
 	}
-	if err := known.finish(known.Attempts, Outcome{State: Completed, Result: e.Result}); err != nil {
+	if err := known.finish(known.Attempts, Outcome{State: Completed, Result: e.Result, Redacted: e.Redacted}); err != nil {
 		return Effect{}, err
 	}
 	return known.clone(), nil
@@ -188,7 +195,13 @@ func (m *Memory) selected(q Query) (all []Effect) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, e := range m.order {
-		if q.selects(e) {
+		switch {
+		case !q.selects(e):
+		case q.Brief:
+			brief := *e
+			brief.Args, brief.Result, brief.Error = nil, nil, ""
+			all = append(all, brief)
+		default:
 			all = append(all, e.clone())
 		}
 	}

@@ -1,8 +1,10 @@
 package ledger
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/holdfast-go/holdfast/internal/ids"
 	"github.com/holdfast-go/holdfast/internal/jsonvalue"
@@ -31,6 +33,11 @@ func ValidateAdopt(runID string, f lock.Fence) error {
 
 // ValidateIssue checks what Issue reads of e.
 func (e Effect) ValidateIssue() error {
+	return cmp.Or(e.checkIssued(), checkDocument("arguments", e.Args))
+}
+
+// checkIssued checks what Issue reads of e without the document.
+func (e Effect) checkIssued() error {
 	for _, name := range []struct{ what, text string }{
 		{"effect id", e.ID},
 		{"orchestrator", e.Orchestrator},
@@ -55,10 +62,50 @@ func (e Effect) ValidateIssue() error {
 	case e.Class < Ask || e.Class > Verifiable:
 		return fmt.Errorf("%w: class %d", ErrInvalid, e.Class)
 	}
-	if err := checkDocument("arguments", e.Args); err != nil {
-		return err
-	}
 	return checkFence(e.Fence)
+}
+
+// Intact returns a *DamagedError unless e, which a ledger has read, is an effect as a ledger writes it. Intact does not
+// judge the size of the documents: an earlier version may have had other bounds.
+func (e Effect) Intact() error {
+	if err := cmp.Or(e.checkIssued(), e.checkFinished()); err != nil {
+		return Damaged(e.ID, err)
+	}
+	return nil
+}
+
+// checkFinished checks what Issue does not read.
+func (e Effect) checkFinished() error {
+	switch e.State {
+	case Issued, Completed, Failed, Unknown, Skipped:
+	default:
+		return fmt.Errorf("state %q", e.State)
+	}
+	if e.Attempts < 1 {
+		return fmt.Errorf("attempt %d", e.Attempts)
+	}
+	return cmp.Or(
+		ids.CheckText("error", e.Error, MaxError),
+		ids.CheckOptional("who answered", e.AnsweredBy),
+		checkStored("arguments", e.Args),
+		checkStored("result", e.Result),
+	)
+}
+
+func checkStored(what string, doc []byte) error {
+	if doc == nil {
+		return nil
+	}
+	if err := jsonvalue.Stored(doc); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}
+
+// Damaged returns the error of a stored effect that a ledger could not read because of err.
+func Damaged(id string, err error) *DamagedError {
+	reason := strings.TrimPrefix(err.Error(), ErrInvalid.Error()+": ")
+	return &DamagedError{ID: id, Reason: strings.TrimPrefix(reason, ErrDamaged.Error()+": ")}
 }
 
 // ValidateRecord checks what Record reads of e.

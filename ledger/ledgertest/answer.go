@@ -87,7 +87,7 @@ var answerClauses = []clause{
 		check: func(p *probe) {
 			_, next := p.doubtful("run", "a")
 			ok(p.resolve("a", ledger.Answer{By: "Ann"}))
-			if e := p.issue(effect("run", "a", next)); e.Attempts != 2 || e.AnsweredBy != "" || !e.AnsweredAt.IsZero() {
+			if e := p.issueAgain(effect("run", "a", next)); e.Attempts != 2 || e.AnsweredBy != "" || !e.AnsweredAt.IsZero() {
 				fail("issued anew: %+v", e)
 			}
 		},

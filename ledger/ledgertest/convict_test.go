@@ -29,8 +29,14 @@ func TestSuiteConvicts(t *testing.T) {
 		"Issue under a lower fence":           {"issue-fenced", func(m *ledger.Memory) ledger.Ledger { return issuesAny{m} }},
 		"Issue does not adopt":                {"issue-adopts-itself", func(m *ledger.Memory) ledger.Ledger { return issuesOnly{m} }},
 		"the repeat of a lost reply is met":   {"issue-repeat", func(m *ledger.Memory) ledger.Ledger { return neverRepeats{m} }},
+		"a late copy issues":                  {"issue-late-copy", func(m *ledger.Memory) ledger.Ledger { return issuesLate{m} }},
 		"again takes another run's":           {"issue-of-another-run", func(m *ledger.Memory) ledger.Ledger { return takesAny{m} }},
 		"other arguments are taken":           {"issue-changed", func(m *ledger.Memory) ledger.Ledger { return anyArgs{m} }},
+		"arguments of what is open only":      {"issue-changed-final", func(m *ledger.Memory) ledger.Ledger { return openArgs{m} }},
+		"what is Completed adopts no run":     {"issue-known-adopts", func(m *ledger.Memory) ledger.Ledger { return completedFirst{m} }},
+		"Record reads, then writes":           {"record-race", func(m *ledger.Memory) ledger.Ledger { return recordsBlindly{m} }},
+		"an effect is kept with its result":   {"issue-reads", func(m *ledger.Memory) ledger.Ledger { return keepsResult{m} }},
+		"times are local":                     {"times", func(m *ledger.Memory) ledger.Ledger { return localTimes{m} }},
 		"the second result wins":              {"finish-first-result", func(m *ledger.Memory) ledger.Ledger { return &lastResult{Ledger: m} }},
 		"a late failure wins":                 {"finish-late-failure", func(m *ledger.Memory) ledger.Ledger { return anyAttempt{m} }},
 		"a late result is refused":            {"finish-late-result", func(m *ledger.Memory) ledger.Ledger { return lastOnly{m} }},
@@ -61,9 +67,12 @@ type (
 	issuesAny    struct{ ledger.Ledger }
 	issuesOnly   struct{ ledger.Ledger }
 	neverRepeats struct{ ledger.Ledger }
+	issuesLate   struct{ ledger.Ledger }
 	takesAny     struct{ ledger.Ledger }
 	anyArgs      struct{ ledger.Ledger }
+	openArgs     struct{ ledger.Ledger }
 	anyAttempt   struct{ ledger.Ledger }
+	localTimes   struct{ ledger.Ledger }
 	lastOnly     struct{ ledger.Ledger }
 	readsFirst   struct{ ledger.Ledger }
 	alwaysSure   struct{ ledger.Ledger }
@@ -121,6 +130,13 @@ func (l neverRepeats) Issue(ctx context.Context, e ledger.Effect, again bool) (l
 	return l.Ledger.Issue(ctx, e, again)
 }
 
+func (l issuesLate) Issue(ctx context.Context, e ledger.Effect, again bool) (ledger.Effect, bool, error) {
+	if now, ok := one(ctx, l, e.ID); ok && again && now.State.Open() {
+		e.Attempts = now.Attempts
+	}
+	return l.Ledger.Issue(ctx, e, again)
+}
+
 func (l takesAny) Issue(ctx context.Context, e ledger.Effect, again bool) (ledger.Effect, bool, error) {
 	if now, ok := one(ctx, l, e.ID); ok && now.State == ledger.Issued && again {
 		return now, true, nil
@@ -131,6 +147,60 @@ func (l takesAny) Issue(ctx context.Context, e ledger.Effect, again bool) (ledge
 func (l anyArgs) Issue(ctx context.Context, e ledger.Effect, again bool) (ledger.Effect, bool, error) {
 	e.ArgsSum = ""
 	return l.Ledger.Issue(ctx, e, again)
+}
+
+func (l openArgs) Issue(ctx context.Context, e ledger.Effect, again bool) (ledger.Effect, bool, error) {
+	if now, ok := one(ctx, l, e.ID); ok && !now.State.Open() {
+		e.ArgsSum = ""
+	}
+	return l.Ledger.Issue(ctx, e, again)
+}
+
+// keepsResult takes the result of an effect that is to be issued.
+type keepsResult struct{ ledger.Ledger }
+
+func (l keepsResult) Issue(ctx context.Context, e ledger.Effect, again bool) (ledger.Effect, bool, error) {
+	now, issued, err := l.Ledger.Issue(ctx, e, again)
+	now.Result = e.Result
+	return now, issued, err
+}
+
+// completedFirst looks for the effect before it looks at the fence.
+type completedFirst struct{ ledger.Ledger }
+
+func (l completedFirst) Issue(ctx context.Context, e ledger.Effect, again bool) (ledger.Effect, bool, error) {
+	if now, ok := one(ctx, l, e.ID); ok && now.State == ledger.Completed {
+		return now, false, nil
+	}
+	return l.Ledger.Issue(ctx, e, again)
+}
+
+func (l completedFirst) Record(ctx context.Context, e ledger.Effect) (ledger.Effect, error) {
+	if now, ok := one(ctx, l, e.ID); ok && now.State == ledger.Completed {
+		return now, nil
+	}
+	return l.Ledger.Record(ctx, e)
+}
+
+// recordsBlindly tells each caller of its own result.
+type recordsBlindly struct{ ledger.Ledger }
+
+func (l recordsBlindly) Record(ctx context.Context, e ledger.Effect) (ledger.Effect, error) {
+	now, known := one(ctx, l, e.ID)
+	if known {
+		return now, nil
+	}
+	for range 100 {
+		runtime.Gosched()
+	}
+	now, err := l.Ledger.Record(ctx, e)
+	now.Result = e.Result
+	return now, err
+}
+
+func (l localTimes) Effects(ctx context.Context, q ledger.Query) iter.Seq2[ledger.Effect, error] {
+	local := time.FixedZone("", 3600)
+	return changed(l.Ledger.Effects(ctx, q), func(e *ledger.Effect) { e.IssuedAt = e.IssuedAt.In(local) })
 }
 
 // A lastResult gives back the result that came last.

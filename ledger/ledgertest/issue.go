@@ -24,6 +24,22 @@ var issueClauses = []clause{
 		},
 	},
 	{
+		name: "issue-reads",
+		rule: "of an effect Issue reads what identifies it, the class, the fence and the arguments, and nothing else",
+		check: func(p *probe) {
+			asked := effect("run", "a", fence(10))
+			asked.State, asked.Attempts, asked.Error = ledger.Completed, 7, "error"
+			asked.Result, asked.AnsweredBy, asked.FinishedAt = json.RawMessage(`1`), "Ann", later()
+			asked.IssuedAt, asked.AnsweredAt = later(), later()
+			e := p.issue(asked)
+			if e.State != ledger.Issued || e.Attempts != 1 || e.Error != "" || e.Result != nil || e.AnsweredBy != "" ||
+				!e.FinishedAt.IsZero() || !e.AnsweredAt.IsZero() || e.IssuedAt.Equal(asked.IssuedAt) {
+				fail("issued: %+v", e)
+			}
+			p.wantSame(e)
+		},
+	},
+	{
 		name: "issue-repeat",
 		rule: "the fence that has issued an effect gets the same attempt once more, because the answer may have been lost",
 		check: func(p *probe) {
@@ -67,13 +83,48 @@ var issueClauses = []clause{
 	},
 	{
 		name: "issue-failed",
-		rule: "what has Failed is issued anew, without again too",
+		rule: "what has Failed is issued anew with again",
 		check: func(p *probe) {
 			asked := effect("run", "a", fence(10))
 			p.finish(p.issue(asked), failed)
-			if e := p.issue(asked); e.Attempts != 2 || e.State != ledger.Issued || e.Error != "" {
+			if e := p.issueAgain(asked); e.Attempts != 2 || e.State != ledger.Issued || e.Error != "" {
 				fail("issued anew: %+v", e)
 			}
+		},
+	},
+	{
+		name: "issue-repeat-again",
+		rule: "a call with again that is repeated gets the same attempt",
+		check: func(p *probe) {
+			asked := effect("run", "a", fence(10))
+			p.finish(p.issue(asked), failed)
+			asked.Attempts = 1
+			for range 2 {
+				if e := p.issueAs(asked, true, true); e.Attempts != 2 {
+					fail("issued as attempt %d", e.Attempts)
+				}
+			}
+		},
+	},
+	{
+		name: "issue-late-copy",
+		rule: "a copy of an Issue that arrives late, after the attempt has ended, issues nothing",
+		check: func(p *probe) {
+			first := effect("run", "a", fence(10))
+			p.finish(p.issue(first), failed)
+			p.issueAs(first, false, false)
+			second := first
+			second.Attempts = 1
+			e := p.finish(p.issueAs(second, true, true), unknown)
+			p.issueAs(first, false, false)
+			p.issueAs(second, true, false)
+			p.wantSame(e)
+			third := first
+			third.Attempts = 2
+			e = p.issueAs(third, true, true)
+			p.issueAs(first, false, false)
+			p.issueAs(second, true, false)
+			p.wantSame(e)
 		},
 	},
 	{
@@ -99,7 +150,7 @@ var issueClauses = []clause{
 		check: func(p *probe) {
 			asked := effect("run", "a", fence(10))
 			e := p.issue(asked)
-			asked.ArgsSum = "k:2"
+			asked.ArgsSum, asked.Attempts = "k:2", e.Attempts
 			for _, again := range []bool{false, true} {
 				now, issued, err := p.ledger.Issue(p.ctx, asked, again)
 				want(err, ledger.ErrChanged)
@@ -113,6 +164,22 @@ var issueClauses = []clause{
 		},
 	},
 	{
+		name: "issue-changed-final",
+		rule: "other arguments are ErrChanged whatever the state of the effect",
+		check: func(p *probe) {
+			for id, o := range map[string]ledger.Outcome{"a": paid, "b": failed, "c": unknown, "d": skipped} {
+				asked := effect("run of "+id, id, fence(10))
+				e := p.finish(p.issue(asked), o)
+				asked.ArgsSum = "k:2"
+				now, issued, err := p.ledger.Issue(p.ctx, asked, true)
+				if want(err, ledger.ErrChanged); issued || now.State != o.State {
+					fail("issued is %t, and the effect %+v", issued, now)
+				}
+				p.wantSame(e)
+			}
+		},
+	},
+	{
 		name: "issue-pure-changes",
 		rule: "an effect that is Pure may have other arguments",
 		check: func(p *probe) {
@@ -120,7 +187,7 @@ var issueClauses = []clause{
 			asked.Class = ledger.Pure
 			p.finish(p.issue(asked), failed)
 			asked.ArgsSum = "k:2"
-			if e := p.issue(asked); e.ArgsSum != "k:2" {
+			if e := p.issueAgain(asked); e.ArgsSum != "k:2" {
 				fail("issued anew: %+v", e)
 			}
 		},
@@ -155,6 +222,28 @@ var issueClauses = []clause{
 			p.wantState("a", ledger.Unknown, 1)
 			p.wantState("b", ledger.Unknown, 1)
 			want(p.ledger.Adopt(p.ctx, "run", low), lock.ErrFenced)
+		},
+	},
+	{
+		name: "issue-known-adopts",
+		rule: "an Issue or a Record under a higher fence adopts the run, also if the effect is Completed",
+		check: func(p *probe) {
+			for run, ask := range map[string]func(ledger.Effect) ledger.Effect{
+				"issued":   func(e ledger.Effect) ledger.Effect { return p.meet(e, false) },
+				"recorded": p.record,
+			} {
+				low, high := fence(10), fence(11)
+				asked := pure(run, run, `"answer"`)
+				asked.Fence = low
+				p.record(asked)
+				p.issue(effect(run, run+" open", low))
+				asked.Fence = high
+				if e := ask(asked); e.State != ledger.Completed {
+					fail("met: %+v", e)
+				}
+				p.wantState(run+" open", ledger.Unknown, 1)
+				want(p.ledger.Adopt(p.ctx, run, low), lock.ErrFenced)
+			}
 		},
 	},
 	{
@@ -202,7 +291,7 @@ var issueClauses = []clause{
 				fail("met: %+v", now)
 			}
 			p.finish(p.issue(keyed("one", "b", one)), failed)
-			if now := p.issue(keyed("two", "b", two)); now.RunID != "two" {
+			if now := p.issueAgain(keyed("two", "b", two)); now.RunID != "two" {
 				fail("issued anew: %+v", now)
 			}
 		},

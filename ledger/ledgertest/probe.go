@@ -45,11 +45,17 @@ func (p *probe) adopt(run string, f lock.Fence) { ok(p.ledger.Adopt(p.ctx, run, 
 // issue issues e, and returns it.
 func (p *probe) issue(e ledger.Effect) ledger.Effect { return p.issueAs(e, false, true) }
 
-// issueAgain issues e anew.
-func (p *probe) issueAgain(e ledger.Effect) ledger.Effect { return p.issueAs(e, true, true) }
+// issueAgain issues e anew, as the attempt after the last one.
+func (p *probe) issueAgain(e ledger.Effect) ledger.Effect {
+	e.Attempts = p.kept(e.ID).Attempts
+	return p.issueAs(e, true, true)
+}
 
 // meet asks for e, which must not be issued.
-func (p *probe) meet(e ledger.Effect, again bool) ledger.Effect { return p.issueAs(e, again, false) }
+func (p *probe) meet(e ledger.Effect, again bool) ledger.Effect {
+	e.Attempts = p.kept(e.ID).Attempts
+	return p.issueAs(e, again, false)
+}
 
 func (p *probe) issueAs(e ledger.Effect, again, want bool) ledger.Effect {
 	now, issued, err := p.ledger.Issue(p.ctx, e, again)

@@ -40,6 +40,30 @@ var raceClauses = []clause{
 		},
 	},
 	{
+		name: "record-race",
+		rule: "of several Records of one effect at once the first stays, and all are told of it",
+		check: func(p *probe) {
+			for range races {
+				id := fence(1).Nonce
+				var told [3]ledger.Effect
+				var errs [3]error
+				var all []func()
+				for i := range told {
+					e := pure("run of "+id, id, `"`+string(rune('a'+i))+`"`)
+					all = append(all, func() { told[i], errs[i] = p.ledger.Record(p.ctx, e) })
+				}
+				suite.Together(all...)
+				ok(errors.Join(errs[:]...))
+				kept := string(compact(p.kept(id).Result))
+				for _, e := range told {
+					if string(compact(e.Result)) != kept {
+						fail("told %s, and %s is kept", e.Result, kept)
+					}
+				}
+			}
+		},
+	},
+	{
 		name: "adopt-issue-race",
 		rule: "an Issue beside the Adopt of a higher fence is refused, or what it has issued is Unknown",
 		check: func(p *probe) {

@@ -2,6 +2,7 @@ package ledgertest
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -68,6 +69,19 @@ var readClauses = []clause{
 			}
 			if got := p.ids(ledger.Query{Open: true}); len(got) != 2 {
 				fail("still open: %q", got)
+			}
+		},
+	},
+	{
+		name: "effects-brief",
+		rule: "a brief query leaves out the documents and the error, and nothing else",
+		check: func(p *probe) {
+			e := p.finish(p.issue(keyed("run", "a", fence(10))), ledger.Outcome{State: ledger.Unknown, Error: "timeout"})
+			e.Args, e.Error = nil, ""
+			for _, q := range []ledger.Query{{Brief: true}, {Brief: true, Open: true}, {Brief: true, ID: "a"}} {
+				if all := p.effects(q); len(all) != 1 || !reflect.DeepEqual(all[0], e) {
+					fail("%+v yields %+v, want %+v", q, all, e)
+				}
 			}
 		},
 	},

@@ -41,6 +41,39 @@ var valueClauses = []clause{
 		},
 	},
 	{
+		name: "values-redacted",
+		rule: "an effect keeps whether its result was redacted",
+		check: func(p *probe) {
+			o := paid
+			o.Redacted = true
+			p.finish(p.issue(effect("run", "a", fence(10))), o)
+			e := pure("two", "b", `"****"`)
+			e.Redacted = true
+			now, err := p.ledger.Record(p.ctx, e)
+			if ok(err); !now.Redacted || !p.kept("a").Redacted || !p.kept("b").Redacted {
+				fail("forgotten: %+v", now)
+			}
+			if e := p.finish(p.issue(effect("three", "c", fence(10))), paid); e.Redacted {
+				fail("redacted by itself: %+v", e)
+			}
+		},
+	},
+	{
+		name: "times",
+		rule: "times are in UTC and in microseconds, and no attempt ends before it was issued",
+		check: func(p *probe) {
+			p.doubtful("run", "a")
+			ok(p.resolve("a", ledger.Answer{Landed: true, By: "Ann"}))
+			e := p.kept("a")
+			for _, at := range []time.Time{e.IssuedAt, e.FinishedAt, e.AnsweredAt} {
+				if at.Location() != time.UTC || !at.Equal(at.Truncate(time.Microsecond)) ||
+					at.Before(e.IssuedAt) || time.Since(at).Abs() > time.Hour {
+					fail("the time %v of %+v", at, e)
+				}
+			}
+		},
+	},
+	{
 		name: "values-refused",
 		rule: "an argument that no backend takes is ErrInvalid, and changes nothing",
 		check: func(p *probe) {
