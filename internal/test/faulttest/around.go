@@ -7,18 +7,22 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
 // A Call is a call of a store, as an Around sees it.
 type Call struct {
-	// Method is the name of the method. Delete of a checkpoint store is called Remove.
+	// Method is the name of the method. Delete of a checkpoint store is called Remove, and Adopt of a ledger
+	// AdoptEffects.
 	Method  string
 	Session string
 	Run     string
 	Status  snapshot.Status // of a Save
-	Fence   lock.Fence      // of an Append
+	Fence   lock.Fence      // of an Append, and of the calls of a ledger that have one
+	Effect  string          // of a Finish
+	Outcome ledger.State    // of a Finish
 }
 
 // An Around takes each call of a store. next asks the store. An Around may call next late, twice or never. The call

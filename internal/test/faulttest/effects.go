@@ -1,0 +1,420 @@
+package faulttest
+
+import (
+	"context"
+	crand "crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"pgregory.net/rapid"
+
+	"github.com/holdfast-go/holdfast/ledger"
+	"github.com/holdfast-go/holdfast/lock"
+)
+
+// LedgerModel compares a ledger with ledger.Memory by random histories. Owners issue effects, finish them, take over
+// and come back late, and people answer. It stops like [CheckpointModel].
+func LedgerModel(t *testing.T, newLedger func(*testing.T) ledger.Ledger) {
+	t.Helper()
+	l := newLedger(t)
+	checkWithin(t, func(rt *rapid.T) {
+		p := books{l, new(ledger.Memory), "model " + crand.Text()}
+		rt.Repeat(map[string]func(*rapid.T){
+			"": func(*rapid.T) {},
+			"call": func(rt *rapid.T) {
+				if err := p.call(rt.Context(), rt); err != nil {
+					rt.Fatal(err)
+				}
+			},
+		})
+		if err := p.sameEffects(rt.Context(), ledger.Query{Orchestrator: p.bot}); err != nil {
+			rt.Fatal(err)
+		}
+	})
+}
+
+// books are a ledger and the reference ledger.
+type books struct {
+	ledger, model ledger.Ledger
+	bot           string
+}
+
+// There are few of each, so that the calls of a history concern the same things.
+var (
+	effectRuns   = rapid.SampledFrom([]string{"r1", "r2"})
+	effectNames  = rapid.SampledFrom([]string{"a", "b", "😀"})
+	effectFences = rapid.SampledFrom([]lock.Fence{
+		{Epoch: 1, Nonce: "n"}, {Epoch: 2, Nonce: "n"}, {Epoch: 2, Nonce: "m"}, {Epoch: 3, Nonce: "n"},
+	})
+	effectCalls  = rapid.SampledFrom(strings.Fields("adopt issue issue again again finish finish finish answer record list"))
+	effectSums   = rapid.SampledFrom([]string{"k:1", "k:1", "k:1", "k:2", "l:1"})
+	effectStates = rapid.SampledFrom([]ledger.State{
+		ledger.Completed, ledger.Completed, ledger.Failed, ledger.Unknown, ledger.Skipped,
+	})
+)
+
+func (p books) effect(t *rapid.T) ledger.Effect {
+	run, name := effectRuns.Draw(t, "run"), effectNames.Draw(t, "name")
+	return ledger.Effect{
+		ID: p.bot + name, Orchestrator: p.bot, Session: "session of " + run, RunID: p.bot + run, Intent: "pay",
+		Name: name, Key: "key", Class: ledger.Class(rapid.IntRange(0, 3).Draw(t, "class")),
+		Fence: effectFences.Draw(t, "fence"), ArgsSum: effectSums.Draw(t, "sum"), Args: drawDocument(t),
+		Attempts: rapid.IntRange(0, 3).Draw(t, "attempts"),
+	}
+}
+
+func (p books) call(ctx context.Context, t *rapid.T) error {
+	e := p.effect(t)
+	what := effectCalls.Draw(t, "what")
+	switch what {
+	case "adopt":
+		return sameVerdict(what, p.ledger.Adopt(ctx, e.RunID, e.Fence), p.model.Adopt(ctx, e.RunID, e.Fence))
+	case "issue", "again":
+		got, gotIssued, err := p.ledger.Issue(ctx, e, what == "again")
+		want, wantIssued, wantErr := p.model.Issue(ctx, e, what == "again")
+		if gotIssued != wantIssued {
+			return fmt.Errorf("%s: issued is %t, want %t: %+v", what, gotIssued, wantIssued, want)
+		}
+		return errors.Join(sameVerdict(what, err, wantErr), sameEffect(got, want))
+	case "finish", "answer":
+		o := ledger.Outcome{State: effectStates.Draw(t, "state"), Redacted: rapid.Bool().Draw(t, "redacted")}
+		if o.State == ledger.Completed {
+			o.Result = drawDocument(t)
+		}
+		if what == "answer" {
+			o.By, o.Sure = "Ann", rapid.Bool().Draw(t, "sure")
+		}
+		attempt := max(1, e.Attempts)
+		got, err := p.ledger.Finish(ctx, e.ID, attempt, o)
+		want, wantErr := p.model.Finish(ctx, e.ID, attempt, o)
+		return errors.Join(sameVerdict(what, err, wantErr), sameEffect(got, want))
+	case "record":
+		e.Class, e.Result = ledger.Pure, drawDocument(t)
+		got, err := p.ledger.Record(ctx, e)
+		want, wantErr := p.model.Record(ctx, e)
+		return errors.Join(sameVerdict(what, err, wantErr), sameEffect(got, want))
+	}
+	q := ledger.Query{Orchestrator: p.bot, Open: rapid.Bool().Draw(t, "open"), Brief: rapid.Bool().Draw(t, "brief")}
+	switch rapid.IntRange(0, 3).Draw(t, "by") {
+	case 0:
+		q.ID = e.ID
+	case 1:
+		q.RunID = e.RunID
+	case 2:
+		q.Session = e.Session
+	}
+	return p.sameEffects(ctx, q)
+}
+
+// sameVerdict compares two errors of ledgers.
+func sameVerdict(what string, got, want error) error {
+	if (got == nil) != (want == nil) || want != nil && !errors.Is(got, want) {
+		return fmt.Errorf("%s: %v, want %v", what, got, want)
+	}
+	return nil
+}
+
+// sameEffect compares two effects, except for their times.
+func sameEffect(got, want ledger.Effect) error {
+	a, b := timeless(got), timeless(want)
+	if fmt.Sprintf("%+v", a) != fmt.Sprintf("%+v", b) || !sameJSON(got.Args, want.Args) ||
+		!sameJSON(got.Result, want.Result) || got.FinishedAt.IsZero() != want.FinishedAt.IsZero() ||
+		got.AnsweredAt.IsZero() != want.AnsweredAt.IsZero() {
+		return fmt.Errorf("got %+v, want %+v", got, want)
+	}
+	return nil
+}
+
+func timeless(e ledger.Effect) ledger.Effect {
+	e.Args, e.Result, e.IssuedAt, e.FinishedAt, e.AnsweredAt = nil, nil, time.Time{}, time.Time{}, time.Time{}
+	return e
+}
+
+func (p books) sameEffects(ctx context.Context, q ledger.Query) error {
+	list := func(l ledger.Ledger) (all []ledger.Effect, err error) {
+		for e, err := range l.Effects(ctx, q) {
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, e)
+		}
+		return all, nil
+	}
+	got, err := list(p.ledger)
+	want, wantErr := list(p.model)
+	if err != nil || wantErr != nil || len(got) != len(want) {
+		return fmt.Errorf("%+v lists %d effects and %v, want %d and %v", q, len(got), err, len(want), wantErr)
+	}
+	for i := range got {
+		if err := sameEffect(got[i], want[i]); err != nil {
+			return fmt.Errorf("%+v: %w", q, err)
+		}
+	}
+	return nil
+}
+
+// An effectCall is the input of one operation of a history of effects. There is one effect, with a Key, and two runs.
+type effectCall struct {
+	op      string // adopt, issue, finish or answer
+	run     int    // adopt, issue
+	epoch   int    // adopt, issue
+	follows int    // issue: the attempt that it follows; finish, answer: the attempt
+	state   ledger.State
+	result  string
+}
+
+// An effectReply is the answer of a ledger.
+type effectReply struct {
+	verdict string // of the error
+	unknown bool   // it may happen at any time
+	issued  bool
+	now     effectState
+}
+
+// An effectState is the effect as it stands.
+type effectState struct {
+	state    ledger.State // "": not known
+	attempts int
+	run      int
+	result   string
+}
+
+// A ledgerState is the state of the effect and of the fences. States are compared with ==.
+type ledgerState struct {
+	effect effectState
+	fences [2]int // by run
+}
+
+// adopt makes an epoch the fence of a run. It returns false if the run has a higher one.
+func (s *ledgerState) adopt(run, epoch int) bool {
+	switch {
+	case s.fences[run] > epoch:
+		return false
+	case s.fences[run] < epoch && s.effect.state == ledger.Issued && s.effect.run == run:
+		s.effect.state = ledger.Unknown
+	}
+	s.fences[run] = epoch
+	return true
+}
+
+// step is the sequential specification of a ledger.
+func (s ledgerState) step(c effectCall) (effectReply, ledgerState) {
+	e := &s.effect
+	switch c.op {
+	case "adopt", "issue":
+		if !s.adopt(c.run, c.epoch) {
+			return effectReply{verdict: "fenced"}, s
+		}
+		if c.op == "adopt" {
+			return effectReply{}, s
+		}
+		ours := e.state == ledger.Issued && e.run == c.run
+		issued := e.state == "" || ours && e.attempts == c.follows+1
+		if e.state == "" || c.follows > 0 && e.attempts == c.follows &&
+			(ours || e.state == ledger.Unknown || e.state == ledger.Failed) {
+			*e = effectState{ledger.Issued, e.attempts + 1, c.run, e.result}
+			issued = true
+		}
+		return effectReply{issued: issued, now: *e}, s
+	}
+	last := e.attempts == c.follows && e.state.Open()
+	switch {
+	case e.state == "":
+		return effectReply{verdict: "not found"}, s
+	case c.op == "answer" && !last:
+		return effectReply{verdict: "answered", now: *e}, s
+	case c.op == "answer" && e.state == ledger.Issued:
+		return effectReply{verdict: "held", now: *e}, s
+	case c.state == ledger.Completed && e.state != ledger.Completed, c.state != ledger.Completed && last:
+		e.state, e.result = c.state, c.result
+	}
+	return effectReply{now: *e}, s
+}
+
+// effectSpec is the linearizable specification of a ledger.
+var effectSpec = porcupine.Model{
+	Init: func() any { return ledgerState{} },
+	Step: func(state, input, output any) (bool, any) {
+		want, next := state.(ledgerState).step(input.(effectCall))
+		got := output.(effectReply)
+		return got.unknown || got == want, next
+	},
+	DescribeOperation: func(input, output any) string { return fmt.Sprintf("%+v: %+v", input, output) },
+}
+
+// LedgerHistories records n histories of five workers on a ledger. If no order of the calls explains the replies, the
+// test fails and prints the seed and the calls of the first such history.
+func LedgerHistories(t *testing.T, newLedger func(*testing.T) ledger.Ledger, n int) {
+	t.Helper()
+	seed := rand.Uint64()
+	l := newLedger(t)
+	calls, paid := 0, 0
+	for i := range n {
+		h := recordEffects(t.Context(), l, seed+uint64(i))
+		calls += len(h)
+		for _, op := range h {
+			if op.Output.(effectReply).now.state == ledger.Completed {
+				paid++
+			}
+		}
+		if result := porcupine.CheckOperationsTimeout(effectSpec, h, time.Minute); result != porcupine.Ok {
+			t.Fatalf("history of seed %d is %v:\n%s", seed+uint64(i), result, effectTranscript(h))
+		}
+	}
+	if paid == 0 {
+		t.Error("no effect was completed")
+	}
+	t.Logf("%d histories of %d calls are legal", n, calls)
+}
+
+func effectTranscript(history []porcupine.Operation) string {
+	var b strings.Builder
+	slices.SortFunc(history, func(a, b porcupine.Operation) int { return int(a.Call - b.Call) })
+	for _, op := range history {
+		fmt.Fprintf(&b, "%d-%d worker %d: %s\n", op.Call, op.Return, op.ClientId,
+			effectSpec.DescribeOperation(op.Input, op.Output))
+	}
+	return b.String()
+}
+
+// recordEffects lets five workers act at random on one effect.
+func recordEffects(ctx context.Context, l ledger.Ledger, seed uint64) []porcupine.Operation {
+	bot := "history " + crand.Text()
+	var clock atomic.Int64
+	var mu sync.Mutex
+	var ops []porcupine.Operation
+	var wg sync.WaitGroup
+	start := make(chan struct{})
+	for id := range workers {
+		rng := rand.New(rand.NewPCG(seed, uint64(id)))
+		wg.Go(func() {
+			<-start
+			seen := 0 // attempts, as far as this worker knows
+			for n := range callsOfEach {
+				c := drawEffectCall(rng, seen)
+				c.result = fmt.Sprintf("%d.%d", id, n)
+				if c.op == "adopt" || c.op == "issue" || c.state != ledger.Completed {
+					c.result = ""
+				}
+				began := clock.Add(1)
+				out := c.do(ctx, l, bot, rng.IntN(20) == 0)
+				ended := clock.Add(1)
+				if out.unknown {
+					ended = math.MaxInt64
+				}
+				seen = max(seen, out.now.attempts)
+				mu.Lock()
+				ops = append(ops, porcupine.Operation{ClientId: id, Input: c, Call: began, Output: out, Return: ended})
+				if c.op == "issue" {
+					ops = append(ops, c.adoption(id, out, began, ended))
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	close(start)
+	wg.Wait()
+	return ops
+}
+
+// adoption returns the adoption that an Issue may begin with. Others may see it before the effect is issued.
+func (c effectCall) adoption(worker int, out effectReply, began, ended int64) porcupine.Operation {
+	op := porcupine.Operation{
+		ClientId: workers + worker, Input: effectCall{op: "adopt", run: c.run, epoch: c.epoch}, Call: began,
+		Output: effectReply{unknown: out.unknown}, Return: ended,
+	}
+	if out.verdict != "" { // perhaps a later owner came in between
+		op.Output, op.Return = effectReply{unknown: true}, math.MaxInt64
+	}
+	return op
+}
+
+func drawEffectCall(rng *rand.Rand, seen int) effectCall {
+	c := effectCall{run: rng.IntN(2), epoch: 1 + rng.IntN(3), follows: seen}
+	switch dice := rng.IntN(100); {
+	case dice < 15:
+		c.op, c.follows = "adopt", 0
+	case dice < 65:
+		if c.op = "issue"; rng.IntN(3) == 0 {
+			c.follows = 0
+		}
+	default:
+		c.op, c.run, c.epoch, c.follows = "finish", 0, 0, max(1, seen-rng.IntN(2))
+		c.state = []ledger.State{
+			ledger.Completed, ledger.Failed, ledger.Failed, ledger.Unknown, ledger.Unknown, ledger.Unknown,
+		}[rng.IntN(6)]
+		if rng.IntN(4) == 0 {
+			c.op = "answer"
+		}
+	}
+	return c
+}
+
+// do makes the call. If impatient is true, its context may end before the reply.
+func (c effectCall) do(ctx context.Context, l ledger.Ledger, bot string, impatient bool) effectReply {
+	if impatient {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(rand.IntN(1000))*time.Microsecond)
+		defer cancel()
+	}
+	var now ledger.Effect
+	var out effectReply
+	var err error
+	run := fmt.Sprint(bot, " run ", c.run)
+	fence := lock.Fence{Epoch: int64(c.epoch), Nonce: fmt.Sprint("n", c.epoch)}
+	switch c.op {
+	case "adopt":
+		err = l.Adopt(ctx, run, fence)
+	case "issue":
+		now, out.issued, err = l.Issue(ctx, ledger.Effect{
+			ID: bot, Orchestrator: bot, Session: run, RunID: run, Name: "pay", Key: "key", Fence: fence,
+			Attempts: c.follows,
+		}, c.follows > 0)
+	default:
+		o := ledger.Outcome{State: c.state}
+		if c.state == ledger.Completed {
+			o.Result = json.RawMessage(`"` + c.result + `"`)
+		}
+		if c.op == "answer" {
+			o.By = "Ann"
+		}
+		now, err = l.Finish(ctx, bot, c.follows, o)
+	}
+	for _, v := range []struct {
+		err  error
+		name string
+	}{
+		{nil, ""},
+		{lock.ErrFenced, "fenced"},
+		{lock.ErrHeld, "held"},
+		{ledger.ErrAnswered, "answered"},
+		{ledger.ErrNotFound, "not found"},
+	} {
+		if errors.Is(err, v.err) {
+			out.verdict = v.name
+			out.now = stateOf(now, run)
+			return out
+		}
+	}
+	return effectReply{unknown: true}
+}
+
+// stateOf returns what a history compares of an effect.
+func stateOf(e ledger.Effect, run string) effectState {
+	if e.ID == "" {
+		return effectState{}
+	}
+	s := effectState{state: e.State, attempts: e.Attempts, result: strings.Trim(string(e.Result), `"`)}
+	s.run = int(e.RunID[len(e.RunID)-1] - '0')
+	return s
+}
