@@ -24,13 +24,15 @@ SINGLE := holdfast/($(PURE)|examples|internal/test/(archtest|testenv|bench|citus
 
 # What make test runs without the race detector although its package has goroutines: the settings of a store beside the
 # plain one, which run the same lines of our code, the long searches on stores other than memory, the stories of one
-# caller, and the broken stores and engines. These tests are in UNRACED_IN.
+# caller, the processes that are killed or stopped in the middle of an effect, and the broken stores and engines. These
+# tests are in UNRACED_IN.
 SETTINGS   := ACLSuffices|Citus|GrantsSuffice|Isolation|OneConnection|Partitions|StoreBehind|StoreCluster|StorePgBouncer|StoreQualified|StoreTTL
 BROKEN     := Broken|BrokenParts|Convicts|HistoriesConvict|InstancesConvict|ModelConvicts|RenewUnderLoadConvicts|SnapshotModelConvicts
 ONE_CALLER := LateCopy|LostReply
+PROCESSES  := OnceKilled|OnceStopped|OnceVendorFails
 ON_SERVERS := ^Test(CrashEverywhere|Instances)$$/^(sqlite|postgres|redis)
-UNRACED    := ^Test($(SETTINGS)|$(BROKEN)|$(ONE_CALLER))$$|^TestFunctions$$/^simple_protocol$$|$(ON_SERVERS)
-UNRACED_IN := ./internal/test/engine/... ./checkpoint/... ./snapshot/... ./lock/... ./internal/test/faulttest
+UNRACED    := ^Test($(SETTINGS)|$(BROKEN)|$(ONE_CALLER)|$(PROCESSES))$$|^TestFunctions$$/^simple_protocol$$|$(ON_SERVERS)
+UNRACED_IN := ./internal/test/engine/... ./checkpoint/... ./snapshot/... ./lock/... ./ledger/... ./internal/test/faulttest
 
 # In the plain setting a store takes a document of 16 MiB. In the others it does so in make soak.
 LARGEST := ^Test($(SETTINGS))$$/largest|^Test(Functions|Isolation|StoreBehind)$$/./largest

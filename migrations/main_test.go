@@ -20,6 +20,8 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/sqlitecheckpoint"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
+	"github.com/holdfast-go/holdfast/ledger/pgledger"
+	"github.com/holdfast-go/holdfast/ledger/sqliteledger"
 	"github.com/holdfast-go/holdfast/lock/pglocker"
 	"github.com/holdfast-go/holdfast/migrations"
 	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
@@ -70,6 +72,7 @@ var (
 				pgcheckpoint.New(nil, &pgcheckpoint.Options{Prefix: prefix}),
 				pgsnapshot.New(nil, &pgsnapshot.Options{Prefix: prefix}),
 				pglocker.New(nil, &pglocker.Options{Prefix: prefix}),
+				pgledger.New(nil, &pgledger.Options{Prefix: prefix}),
 			}
 		},
 	}
@@ -79,6 +82,7 @@ var (
 			return []migrations.Schemer{
 				sqlitecheckpoint.New(nil, &sqlitecheckpoint.Options{Prefix: prefix}),
 				sqlitesnapshot.New(nil, &sqlitesnapshot.Options{Prefix: prefix}),
+				sqliteledger.New(nil, &sqliteledger.Options{Prefix: prefix}),
 			}
 		},
 	}

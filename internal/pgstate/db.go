@@ -67,6 +67,10 @@ func (d *DB) Again(ctx context.Context, f func() error) error {
 	return err
 }
 
+// Frame makes the DB frame every call from now on. It is for a store that sees by itself that the default is another
+// level, where no SerializationFailure would show it.
+func (d *DB) Frame() { d.framed.Store(true) }
+
 // Answered is Again for statements of ctx. If ctx has ended by the time that f succeeds, Answered returns an error. The
 // reason is that a pool may end a statement by a cancel request. If the request finds a commit that waits for a
 // standby, PostgreSQL stops the wait and answers as if the standby had the commit.

@@ -2,6 +2,7 @@ package sqlitestore
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,8 +12,22 @@ import (
 	"github.com/holdfast-go/holdfast/internal/sqlitefile"
 )
 
+// A queryer is a *sql.DB or a *sql.Tx.
+type queryer interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
 // Explain gives an error of the database its meaning in the contract. The caller must not hold a connection.
 func (d *DB) Explain(ctx context.Context, err error) error {
+	return d.explain(ctx, d.db, err, d.path)
+}
+
+// ExplainIn is Explain of an error in a transaction of the program. It needs no other connection.
+func (d *DB) ExplainIn(ctx context.Context, tx *sql.Tx, err error) error {
+	return d.explain(ctx, tx, err, func(ctx context.Context) string { return sqlitefile.Opened(ctx, tx) })
+}
+
+func (d *DB) explain(ctx context.Context, q queryer, err error, path func(context.Context) string) error {
 	known := func(verdict error) bool { return errors.Is(err, verdict) }
 	if known(ErrDSN) || slices.ContainsFunc(d.layout.Verdicts, known) {
 		return err
@@ -20,16 +35,15 @@ func (d *DB) Explain(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctxcause.Of(ctx)
 	}
-	if missing := d.missing(ctx); missing != "" {
+	if missing := d.missing(ctx, q); missing != "" {
 		return fmt.Errorf("%w: %s is missing: run migrations.Up, or execute what Schema returns", d.layout.Missing,
 			missing)
 	}
-	return d.located(ctx, err)
+	return d.located(path(ctx), err)
 }
 
 // located adds the path of the file to an error, and the contract's error for a file that SQLite may not write.
-func (d *DB) located(ctx context.Context, err error) error {
-	path := d.path(ctx)
+func (d *DB) located(path string, err error) error {
 	if path != "" && sqlitefile.Unwritable(err) {
 		return fmt.Errorf("%w: %w", d.layout.Refused, sqlitefile.Name(path, err))
 	}
@@ -38,20 +52,26 @@ func (d *DB) located(ctx context.Context, err error) error {
 
 // Corrupt reports whether err says that SQLite cannot read its stored data, perhaps of one row among many. If the
 // errors of a driver have no Code, Corrupt returns false.
-func Corrupt(err error) bool {
-	const corrupt = 11
+func Corrupt(err error) bool { return is(err, 11) }
+
+// Busy reports whether err says that a statement wrote nothing because another connection writes, or has written since
+// the transaction read. If the errors of a driver have no Code, Busy returns false.
+func Busy(err error) bool { return is(err, 5) }
+
+// is reports whether err has a code of SQLite.
+func is(err error, code int) bool {
 	e, ok := errors.AsType[interface {
 		error
 		Code() int
 	}](err)
-	return ok && e.Code()&0xff == corrupt
+	return ok && e.Code()&0xff == code
 }
 
 // missing names a table or column that the store needs and that the database does not have.
-func (d *DB) missing(ctx context.Context) string {
+func (d *DB) missing(ctx context.Context, q queryer) string {
 	for _, t := range d.layout.Tables {
 		table := d.SQL(t.Name)
-		rows, err := d.db.QueryContext(ctx, "SELECT name FROM pragma_table_info(?1)", table)
+		rows, err := q.QueryContext(ctx, "SELECT name FROM pragma_table_info(?1)", table)
 		found, err := Collect(rows, err, ScanText)
 		switch {
 		case err != nil:

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/ctxcause"
 	"github.com/holdfast-go/holdfast/internal/sqlname"
 )
@@ -64,16 +63,8 @@ type DB struct {
 // New returns the database of a store. It does not use db yet.
 func New(db *sql.DB, l Layout) *DB { return &DB{db: db, layout: l, writer: make(chan struct{}, 1)} }
 
-// A Part is the work of the store of runs in the transaction in which the checkpoint store appends a turn.
-type Part struct {
-	DB *DB
-
-	// Forget deletes the run of a lease, and reports whether it was in flight.
-	Forget func(ctx context.Context, tx *sql.Tx, l checkpoint.Lease, run string) (forgotten bool, err error)
-}
-
-// On reports whether the store of the part has the same *sql.DB as d.
-func (p Part) On(d *DB) bool { return p.DB.db == d.db }
+// Beside reports whether both stores have the same *sql.DB.
+func (d *DB) Beside(other *DB) bool { return d.db == other.db }
 
 // SQL returns text with the prefix filled in.
 func (d *DB) SQL(text string) string { return strings.ReplaceAll(text, "{prefix}", d.layout.Prefix) }

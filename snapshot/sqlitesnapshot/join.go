@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/sqlitecheckpoint"
+	"github.com/holdfast-go/holdfast/internal/sqlitejoin"
 	"github.com/holdfast-go/holdfast/internal/sqlitestore"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
@@ -18,7 +19,7 @@ func (s *Store) Join(turns checkpoint.Store) snapshot.Settle {
 	if !ok {
 		return nil
 	}
-	settle := t.Joined(sqlitestore.Part{DB: s.db, Forget: s.forgetIn})
+	settle := t.Joined(sqlitejoin.Part{DB: s.db, Forget: s.forgetIn})
 	if settle == nil {
 		return nil
 	}

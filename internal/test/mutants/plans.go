@@ -40,6 +40,10 @@ var plans = []plan{
 		withServers: true,
 	},
 	{
+		pkg: "./ledger/pgledger", suites: []suite{{pkg: "./ledger/pgledger", skip: crashes}},
+		withServers: true,
+	},
+	{
 		pkg: "./snapshot/redissnapshot", suites: []suite{{pkg: "./snapshot/redissnapshot", skip: crashes}},
 		withServers: true,
 	},

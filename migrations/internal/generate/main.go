@@ -12,6 +12,8 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/sqlitecheckpoint"
+	"github.com/holdfast-go/holdfast/ledger/pgledger"
+	"github.com/holdfast-go/holdfast/ledger/sqliteledger"
 	"github.com/holdfast-go/holdfast/lock/pglocker"
 	"github.com/holdfast-go/holdfast/migrations/internal/ddl"
 	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
@@ -35,6 +37,8 @@ var all = []migration{
 	{1, "checkpoints", pgcheckpoint.New(nil, nil), sqlitecheckpoint.New(nil, nil)},
 	{2, "runs", pgsnapshot.New(nil, nil), sqlitesnapshot.New(nil, nil)},
 	{3, "locks", pglocker.New(nil, nil), nil},
+	{4, "effects", pgledger.New(nil, nil), nil},
+	{3, "effects", nil, sqliteledger.New(nil, nil)},
 }
 
 func main() {

@@ -1,0 +1,125 @@
+package sqliteledger_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/test/sqlitetest"
+	"github.com/holdfast-go/holdfast/internal/test/testenv"
+	"github.com/holdfast-go/holdfast/ledger"
+	"github.com/holdfast-go/holdfast/ledger/sqliteledger"
+)
+
+// list returns the ids that a query yields, and those of them that are damaged.
+func list(t *testing.T, l ledger.Ledger, q ledger.Query) (ids, damaged []string) {
+	t.Helper()
+	for e, err := range l.Effects(t.Context(), q) {
+		if d, is := errors.AsType[*ledger.DamagedError](err); is {
+			damaged = append(damaged, d.ID)
+		} else if err != nil {
+			t.Errorf("%+v: %v", q, err)
+		}
+		ids = append(ids, e.ID)
+	}
+	return ids, damaged
+}
+
+// A damaged effect does not hide others. The ledger does not guess, and does not repair it.
+func TestDamaged(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ set, says string }{
+		{"state = 'done'", "done"},
+		{"args = '{'", "arguments"},
+		{"result = '{'", "result"},
+		{"attempts = 0", "attempt 0"},
+		{"class = 7", "class 7"},
+		{"iteration = -1", "iteration -1"},
+		{"nonce = ''", "nonce"},
+		{"epoch = -1", "epoch -1"},
+		{"name = CAST(x'ff' AS TEXT)", "name"},
+		{"error = CAST(zeroblob(70000) AS TEXT)", "error"},
+	} {
+		t.Run(c.set, func(t *testing.T) {
+			db := sqlitetest.Open(t, testenv.SQLite(t))
+			db.SetMaxOpenConns(1)
+			l := create(t, db, nil)
+			for _, id := range []string{"a", "b", "c"} {
+				issue(t, l, effect("run", id))
+			}
+			sqlitetest.Exec(t, db, "PRAGMA ignore_check_constraints = on")
+			sqlitetest.Exec(t, db, "UPDATE holdfast_effects SET "+c.set+" WHERE id = 'b'")
+			sqlitetest.Exec(t, db, "PRAGMA ignore_check_constraints = off")
+			for _, q := range []ledger.Query{{}, {RunID: "run"}, {Session: "session of run"}, {Open: true}} {
+				ids, damaged := list(t, l, q)
+				if !slices.Equal(ids, []string{"a", "b", "c"}) || !slices.Equal(damaged, []string{"b"}) {
+					t.Errorf("%+v: %q, of which damaged are %q", q, ids, damaged)
+				}
+			}
+			for _, again := range []bool{false, true} {
+				_, issued, err := l.Issue(t.Context(), effect("run", "b"), again)
+				if issued || !errors.Is(err, ledger.ErrDamaged) || !strings.Contains(err.Error(), c.says) {
+					t.Errorf("Issue: %t, %v, want %v that says %q", issued, err, ledger.ErrDamaged, c.says)
+				}
+			}
+			answer := ledger.Answer{Skip: true, By: "Ann"}
+			want(t, ledger.Resolve(t.Context(), l, "b", answer), ledger.ErrDamaged)
+			tx, err := db.BeginTx(t.Context(), nil)
+			want(t, err, nil)
+			_, err = sqliteledger.Tx(t.Context(), l, tx, effect("run", "b"), mustNotRun(t))
+			want(t, err, ledger.ErrDamaged)
+			want(t, tx.Rollback(), nil)
+			want(t, l.Adopt(t.Context(), "run", fence(2)), nil)
+			for _, id := range []string{"a", "c"} {
+				if e := kept(t, l, id); e.State != ledger.Unknown {
+					t.Errorf("kept: %+v", e)
+				}
+			}
+		})
+	}
+}
+
+// If SQLite itself cannot read the arguments of an effect, this effect is damaged. The others can be read, and written.
+func TestMalformedPage(t *testing.T) {
+	path := sqlitetest.File(t)
+	dsn := sqlitetest.DSN(path)
+	db := sqlitetest.Open(t, dsn)
+	l := create(t, db, nil)
+	const effects, torn = 40, 20
+	text := func(i int) string { return strings.Repeat(fmt.Sprintf("argument %02d ", i), 1000) }
+	var all []string
+	for i := range effects {
+		e := effect("run", fmt.Sprintf("e%02d", i))
+		e.Args = json.RawMessage(`"` + text(i) + `"`)
+		issue(t, l, e)
+		all = append(all, e.ID)
+	}
+	sqlitetest.Exec(t, db, "PRAGMA wal_checkpoint(TRUNCATE)")
+	db.Close()
+	testenv.TearSQLite(t, path, text(torn)[:22])
+
+	l = sqliteledger.New(sqlitetest.Open(t, dsn), nil)
+	for _, q := range []ledger.Query{{}, {RunID: "run"}, {Session: "session of run"}, {Open: true}, {ID: all[torn]}} {
+		wantAll := all
+		if q.ID != "" {
+			wantAll = all[torn : torn+1]
+		}
+		if ids, damaged := list(t, l, q); !slices.Equal(ids, wantAll) || !slices.Equal(damaged, all[torn:torn+1]) {
+			t.Errorf("%+v: %q, of which damaged are %q", q, ids, damaged)
+		}
+	}
+	for _, id := range []string{all[torn-1], all[torn+1]} {
+		if _, err := l.Finish(t.Context(), id, 1, paid); err != nil {
+			t.Error(err)
+		}
+	}
+	_, _, err := l.Issue(t.Context(), effect("run", all[torn]), true)
+	want(t, err, ledger.ErrDamaged)
+	_, err = l.Finish(t.Context(), all[torn], 1, paid)
+	if d, is := errors.AsType[*ledger.DamagedError](err); !is || d.ID != all[torn] {
+		t.Errorf("Finish: %v", err)
+	}
+}

@@ -1,0 +1,91 @@
+package sqliteledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/ledger"
+	"github.com/holdfast-go/holdfast/lock"
+)
+
+const finishSQL = `
+		UPDATE {prefix}effects SET
+			state = ?3,
+			result = ?4,
+			redacted = ?9,
+			error = ?5,
+			finished_at = ?6,
+			answered_by = CASE WHEN ?7 = '' THEN answered_by ELSE ?7 END,
+			answered_at = CASE WHEN ?7 = '' THEN answered_at ELSE ?6 END
+		WHERE id = ?1 AND CASE
+			WHEN ?7 <> '' THEN attempts = ?2 AND (state = 'unknown' OR state = 'issued' AND ?8)
+			WHEN ?3 = 'completed' THEN state <> 'completed'
+			ELSE attempts = ?2 AND (state = 'unknown' OR state = 'issued')
+		END
+		RETURNING ` + columns
+
+// Finish writes the outcome in one statement. If the outcome is not taken, a second one tells why.
+func (l *Ledger) Finish(ctx context.Context, id string, attempt int, o ledger.Outcome) (now ledger.Effect, err error) {
+	now, err = l.finish(ctx, id, attempt, o)
+	if err != nil {
+		return now, fmt.Errorf("sqliteledger: finish %q: %w", id, l.db.Explain(ctx, err))
+	}
+	return now, nil
+}
+
+func (l *Ledger) finish(ctx context.Context, id string, attempt int, o ledger.Outcome) (now ledger.Effect, err error) {
+	st, err := l.db.Start(ctx, ledger.ValidateFinish(id, attempt, o))
+	if err != nil {
+		return ledger.Effect{}, err
+	}
+	for range mostTries {
+		var f *finding
+		err := l.write(ctx, func() (err error) {
+			f, err = one(ctx, alone(st), scan, finishSQL, finishArgs(id, attempt, o)...)
+			return err
+		})
+		if f != nil || err != nil {
+			found, err := l.judge(ctx, st, id, f, err)
+			return found.Effect, err
+		}
+		f, err = one(ctx, alone(st), scan, effectSQL, id)
+		if err != nil || f != nil && f.damage != nil {
+			found, err := l.judge(ctx, st, id, f, err)
+			return found.Effect, err
+		}
+		if f == nil {
+			return ledger.Effect{}, ledger.ErrNotFound
+		}
+		taken, verdict := takes(f.Effect, attempt, o)
+		if !taken {
+			return f.Effect, verdict
+		}
+		// The effect has changed since the first statement.
+	}
+	return ledger.Effect{}, errors.New("the effect has changed at each try")
+}
+
+// mostTries bounds a Finish. Each further try means that another call has come between its two statements.
+const mostTries = 100
+
+func finishArgs(id string, attempt int, o ledger.Outcome) []any {
+	return []any{id, attempt, string(o.State), orNull(o.Result), o.Error, time.Now().UnixMicro(), o.By, o.Sure, o.Redacted}
+}
+
+// takes reports whether a known effect takes an outcome. err is why an answer is not taken.
+func takes(known ledger.Effect, attempt int, o ledger.Outcome) (taken bool, err error) {
+	last := attempt == known.Attempts && known.State.Open()
+	switch {
+	case o.By == "" && o.State == ledger.Completed:
+		return known.State != ledger.Completed, nil
+	case o.By == "":
+		return last, nil
+	case !last:
+		return false, ledger.ErrAnswered
+	case known.State == ledger.Issued && !o.Sure:
+		return false, lock.ErrHeld
+	}
+	return true, nil
+}

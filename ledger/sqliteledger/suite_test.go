@@ -1,0 +1,37 @@
+package sqliteledger_test
+
+import (
+	"testing"
+
+	_ "modernc.org/sqlite"
+
+	"github.com/holdfast-go/holdfast/internal/test/faulttest"
+	"github.com/holdfast-go/holdfast/internal/test/sqlitetest"
+	"github.com/holdfast-go/holdfast/internal/test/testenv"
+	"github.com/holdfast-go/holdfast/ledger"
+	"github.com/holdfast-go/holdfast/ledger/ledgertest"
+	"github.com/holdfast-go/holdfast/ledger/sqliteledger"
+)
+
+func TestLedger(t *testing.T) {
+	t.Parallel()
+	ledgertest.Run(t, func(t *testing.T) ledger.Ledger { return newLedger(t, nil) })
+}
+
+// The suite passes on one connection, and with other names.
+func TestOneConnection(t *testing.T) {
+	t.Parallel()
+	ledgertest.Run(t, func(t *testing.T) ledger.Ledger {
+		db := sqlitetest.Open(t, testenv.SQLite(t))
+		db.SetMaxOpenConns(1)
+		return create(t, db, &sqliteledger.Options{Prefix: "_My1"})
+	})
+}
+
+// Random histories of one caller follow the model, and those of several callers are linearizable.
+func TestModel(t *testing.T) {
+	t.Parallel()
+	open := func(t *testing.T) ledger.Ledger { return newLedger(t, nil) }
+	faulttest.LedgerModel(t, open)
+	faulttest.LedgerHistories(t, open, faulttest.Histories())
+}
