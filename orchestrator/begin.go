@@ -151,7 +151,7 @@ func (x *execution[S]) gather() error {
 func (x *execution[S]) enter() error {
 	hook := x.bot.def.Begin
 	if hook != nil {
-		if err := x.hook(x.timed, "", hook); err != nil {
+		if err := x.hook(x.timed, inBegin, "", hook); err != nil {
 			return x.err("begin", err)
 		}
 	}

@@ -62,12 +62,22 @@ func (x *execution[S]) unsavedParts() (map[string]json.RawMessage, error) {
 }
 
 // claimItems saves the run under itemsVersion before a branch runs for an item. A process that knows no items sees only
-// the version of the payload, and would drop the branches.
+// the version of the payload, and would drop the branches. With a ledger it also saves the decision: the place of an
+// effect has the number of its item, and Route may name the items in another order after a crash.
 func (x *execution[S]) claimItems() error {
-	if !x.run.inStore || x.fan.decided.Next.Each == nil || x.run.stored.payload.V >= itemsVersion {
+	if !x.run.inStore || x.fan.decided.Next.Each == nil {
+		return nil
+	}
+	decided := x.engine().ledger == nil || x.run.stored.payload.Next != nil
+	if decided && x.run.stored.payload.V >= itemsVersion {
 		return nil
 	}
 	x.run.payload.V = itemsVersion
+	if !decided {
+		next := x.fan.decided.Next
+		x.run.payload.Next = &next
+		x.fan.stored = false
+	}
 	return x.put(func(*snapshot.Run) {})
 }
 

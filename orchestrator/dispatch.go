@@ -50,7 +50,7 @@ func (x *execution[S]) try(ctx context.Context, b branch, start json.RawMessage)
 		}
 		state, err = x.attempt(ctx, b, attempt, state)
 		if err == nil || attempt >= in.Retry.Attempts || ctx.Err() != nil || retry.IsPermanent(err) ||
-			errors.Is(err, errStuck) {
+			errors.Is(err, errStuck) || x.asks(err) {
 			return state, err
 		}
 		if cause := x.pause(ctx, in.Retry, attempt); cause != nil {
@@ -77,7 +77,7 @@ func (x *execution[S]) attempt(ctx context.Context, b branch, attempt int, state
 		return none, err
 	}
 	in := x.bot.def.Intents[b.intent]
-	t := x.turn(b, attempt, state)
+	t := x.turn(inIntent, b, attempt, state)
 	x.emit(Event{Kind: IntentStarted, Intent: b.intent, Item: b.number, Attempt: attempt})
 	var start time.Time
 	if x.visit.call.heard() {
@@ -198,6 +198,9 @@ func (x *execution[S]) branchDone(i int, state S, err error) error {
 	}
 	if err == nil {
 		err = fits("state", b.Change.State, x.limits().State)
+	}
+	if err == nil {
+		err = x.effects.failure() // which the intent has kept to itself
 	}
 	fan.mu.Lock()
 	defer fan.mu.Unlock()

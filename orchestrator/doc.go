@@ -51,7 +51,9 @@
 //	ErrMerge            two branches of a fan-out changed the same field
 //	ErrReentrant        a turn called for its own session
 //	ErrTooManyStuck     a thousand functions of the bot ignore the end of their context: restart the process
+//	ErrNoLedger         Once was called, and Options.Ledger is nil
 //	ErrNoSession        a Tool without a session function was called outside a turn
+//	*InDoubtError       effects of the turn may have happened: see Once
 //	*InputError         the input cannot be taken
 //	*StateError         the turn left a state, or items of ForEach, larger than Limits.State
 //	*DriftError         this process would lose something of a stored row; a process of another version can use it

@@ -148,7 +148,7 @@ func (o *Orchestrator[S]) checkUsable(
 	case err != nil:
 		return err
 	case r.Status == snapshot.Suspended:
-		return ErrSuspended
+		return o.engine.suspended(ctx, r, payload.Doubt)
 	case r.Status == snapshot.Parked && !pastParked:
 		return ErrParked
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/logtext"
 	"github.com/holdfast-go/holdfast/internal/owner"
+	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
@@ -37,6 +38,7 @@ type engine struct {
 
 	// joined appends a turn and deletes its run in one transaction; nil if the stores cannot.
 	joined   snapshot.Settle
+	ledger   ledger.Ledger  // nil: no effects
 	sessions *owner.Process // the sessions that this process owns
 
 	// stops is how many processes had stopped when Recoverable was last called.
@@ -87,6 +89,9 @@ func (e *engine) beater() checkpoint.Beater {
 func (e *engine) use(checkpoints checkpoint.Store, snapshots snapshot.Store) {
 	e.bare.checkpoints, e.bare.snapshots = checkpoints, snapshots
 	silent := &e.meters.silent
+	if l := e.options.Ledger; l != nil {
+		e.ledger = &spannedLedger{l, silent}
+	}
 	e.store = &spannedCheckpoints{checkpoints, silent}
 	if snapshots == nil {
 		return
@@ -168,12 +173,16 @@ func (e *engine) settledBy(ctx context.Context, r snapshot.Run, from int) (bool,
 	return false, nil
 }
 
-// ofOneRow reports whether err says that one session, run or turn is damaged. A listing goes on after such an error.
+// ofOneRow reports whether err says that one session, run, turn or effect is damaged. A listing goes on after such an
+// error.
 func ofOneRow(err error) bool {
 	if _, ok := errors.AsType[*checkpoint.DamagedError](err); ok {
 		return true
 	}
-	_, ok := errors.AsType[*snapshot.DamagedError](err)
+	if _, ok := errors.AsType[*snapshot.DamagedError](err); ok {
+		return true
+	}
+	_, ok := errors.AsType[*ledger.DamagedError](err)
 	return ok
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/logtext"
 	"github.com/holdfast-go/holdfast/internal/owner"
+	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
@@ -134,6 +135,59 @@ func (e *PanicError) Unwrap() error {
 	return err
 }
 
+// An InDoubtError lists the effects of a run whose outcome is not known. It is ledger.ErrInDoubt. If a function of the
+// bot returns it, the turn does not fail: told as failed, it would be tried again, and pay twice. If Ask is set, the
+// turn is suspended until a person has answered for all of Effects: see [ledger.Resolve]. Otherwise it waits and is
+// tried again.
+type InDoubtError struct {
+	RunID   string
+	Effects []string // their ids
+	Ask     bool     // a person has to answer
+
+	// Err is what the last attempt failed with. It is lock.ErrHeld if another run is at work on the effect.
+	Err error
+
+	// held says that another run is at work on each of Effects.
+	held bool
+}
+
+// Error returns the ids of the effects, and the reason.
+func (e *InDoubtError) Error() string {
+	text := "effect in doubt: "
+	if len(e.Effects) > 1 {
+		text = "effects in doubt: "
+	}
+	for i, id := range e.Effects {
+		if i > 0 {
+			text += ", "
+		}
+		text += id
+	}
+	if e.Err == nil {
+		return text
+	}
+	return text + ": " + e.Err.Error()
+}
+
+// Unwrap returns ledger.ErrInDoubt, and Err.
+func (e *InDoubtError) Unwrap() []error {
+	if e.Err == nil {
+		return []error{ledger.ErrInDoubt}
+	}
+	return []error{ledger.ErrInDoubt, e.Err}
+}
+
+// A resultError says that an effect has happened, and that its result cannot be recorded.
+type resultError struct{ err error }
+
+// Error says that the effect ran.
+func (e *resultError) Error() string {
+	return "it ran, and its result cannot be recorded: " + e.err.Error()
+}
+
+// Unwrap returns the reason.
+func (e *resultError) Unwrap() error { return e.err }
+
 // stackOf returns the stack of the panic that err tells of.
 func stackOf(err error) string {
 	if p, ok := errors.AsType[*PanicError](err); ok {
@@ -161,6 +215,7 @@ var (
 	ErrMerge           = errors.New("branches changed the same field")
 	ErrReentrant       = owner.ErrReentrant
 	ErrTooManyStuck    = errors.New("too many functions ignore the end of their context")
+	ErrNoLedger        = errors.New("Once was called, and Options.Ledger is nil")
 	ErrNoSession       = errors.New("called outside a turn, and Tool was given no session function")
 )
 
@@ -192,6 +247,9 @@ func timedOut(ctx context.Context, err error) error {
 // errStuck says that a function went on after its context had ended. The engine no longer hears what that function
 // does.
 var errStuck = errors.New("a function ignored the end of its context")
+
+// errOver refuses Once after its function has returned.
+var errOver = errors.New("Once: the function that the turn belongs to has returned")
 
 // errNotSaved marks an error of the snapshot store: the run is as it was last saved.
 var errNotSaved = errors.New("not saved")

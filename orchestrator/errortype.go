@@ -3,9 +3,11 @@ package orchestrator
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/logtext"
+	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
@@ -36,9 +38,16 @@ var errorTypes = []struct {
 	{ErrMerge, "ErrMerge"},
 	{ErrReentrant, "ErrReentrant"},
 	{ErrTooManyStuck, "ErrTooManyStuck"},
+	{ErrNoLedger, "ErrNoLedger"},
 	{ErrNoSession, "ErrNoSession"},
+	{ledger.ErrInDoubt, "ErrInDoubt"},
+	{ledger.ErrChanged, "ErrChanged"},
+	{ledger.ErrRepeated, "ErrRepeated"},
+	{ledger.ErrSkipped, "ErrSkipped"},
+	{ledger.ErrRedacted, "ErrRedacted"},
 	{checkpoint.ErrRefused, "ErrRefused"},
 	{snapshot.ErrRefused, "ErrRefused"},
+	{ledger.ErrRefused, "ErrRefused"},
 	{errNotSaved, "not saved"},
 	{context.DeadlineExceeded, "context.DeadlineExceeded"},
 	{context.Canceled, "context.Canceled"},
@@ -57,4 +66,18 @@ func errorType(err error) string {
 		}
 	}
 	return logtext.Type(err)
+}
+
+// cleanText replaces the bytes that no store accepts.
+func cleanText(text string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(text, "?"), "\x00", "?")
+}
+
+// errorText returns the text of an error, as long as a stored run may have it.
+func errorText(err error) string {
+	text := cleanText(err.Error())
+	if len(text) > snapshot.MaxError {
+		text = strings.ToValidUTF8(text[:snapshot.MaxError], "")
+	}
+	return text
 }

@@ -18,6 +18,9 @@ const (
 	IntentStarted EventKind = "intent.started"
 	Token         EventKind = "token"
 
+	// EffectReplayed says that Once has given back what an effect had brought before.
+	EffectReplayed EventKind = "effect.replayed"
+
 	// IntentEnded with Err set says that the attempt failed. Another attempt may follow.
 	IntentEnded EventKind = "intent.ended"
 

@@ -31,6 +31,9 @@ type execution[S any] struct {
 	timed context.Context
 	stop  context.CancelFunc // of timed; nil: no time was set
 
+	// adopted says that the run was found in flight, so that an earlier owner may have left effects.
+	adopted bool
+
 	// built says that state and history belong to this turn.
 	built bool
 
@@ -55,6 +58,7 @@ type execution[S any] struct {
 	// reasons say why each step was decided. There may be fewer reasons than steps.
 	reasons []string
 	meter   meter
+	effects effects
 }
 
 func (x *execution[S]) engine() *engine { return x.visit.engine }
@@ -112,31 +116,37 @@ func (x *execution[S]) recall() error {
 }
 
 // turn returns the argument of a function of the bot.
-func (x *execution[S]) turn(b branch, attempt int, state S) *Turn[S] {
-	in := x.input
-	in.Data = slices.Clone(in.Data)
+func (x *execution[S]) turn(in place, b branch, attempt int, state S) *Turn[S] {
+	input := x.input
+	input.Data = slices.Clone(input.Data)
 	wired := &struct { // in one piece
 		Turn[S]
 		line line
 	}{
 		Turn[S]{
 			Session: x.visit.own.Grant.Session, Index: x.index, Iteration: x.run.payload.Iteration, RunID: x.run.row.ID,
-			Input: in, State: state, Item: slices.Clone(b.item), ItemNumber: b.number, History: x.history,
+			Input: input, State: state, Item: slices.Clone(b.item), ItemNumber: b.number, History: x.history,
 			Choices: x.bot.choices, Ran: slices.Clone(x.ran), Feedback: x.run.payload.Feedback,
 		},
-		line{meter: &x.meter, home: x, intent: b.intent, item: b.number, attempt: attempt},
+		line{
+			meter: &x.meter, home: x, place: in, intent: b.intent, item: b.number, attempt: attempt,
+			session: x.visit.own.Grant.Session, run: x.run.row.ID, iteration: x.run.payload.Iteration,
+			fence: x.visit.own.Grant.Fence,
+		},
 	}
 	wired.Turn.line = &wired.line
 	return &wired.Turn
 }
 
 // hook runs Begin, Route, Evaluate or the Then of an intent on the turn's own state, unless ctx or the session is over.
-func (x *execution[S]) hook(ctx context.Context, intent string, fn func(context.Context, *Turn[S]) error) error {
+func (x *execution[S]) hook(
+	ctx context.Context, in place, intent string, fn func(context.Context, *Turn[S]) error,
+) error {
 	if err := x.over(ctx); err != nil {
 		return err
 	}
 	x.worked = true
-	t := x.turn(branch{intent: intent}, 0, x.state)
+	t := x.turn(in, branch{intent: intent}, 0, x.state)
 	ctx = withLine(ctx, t.line)
 	defer t.line.end()
 	if err := x.engine().functions.run(ctx, func(ctx context.Context) error { return fn(ctx, t) }); err != nil {
@@ -146,12 +156,15 @@ func (x *execution[S]) hook(ctx context.Context, intent string, fn func(context.
 	return nil
 }
 
-// over returns why ctx or the session is over.
+// over returns why ctx or the session is over, or why the ledger lets nothing more run.
 func (x *execution[S]) over(ctx context.Context) error {
 	if err := x.visit.own.Lost(); err != nil {
 		return err
 	}
-	return ctxcause.Of(ctx)
+	if err := ctxcause.Of(ctx); err != nil {
+		return err
+	}
+	return x.effects.failure()
 }
 
 // keep makes the state part of the next save.

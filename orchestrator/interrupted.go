@@ -44,7 +44,7 @@ func (o *Orchestrator[S]) giveWay(v *visit, found snapshot.Run, x *execution[S])
 		}
 		return outcome[S]{}, v.refusal(found, own, err)
 	}
-	if !own && o.engine.options.OnInterrupted == AbandonFirst {
+	if !own && o.engine.options.OnInterrupted == AbandonFirst && found.Status != snapshot.Suspended {
 		return outcome[S]{}, v.abandon(found)
 	}
 	return o.takeUp(v, found, own, x)
@@ -93,6 +93,15 @@ func (o *Orchestrator[S]) takeUp(v *visit, found snapshot.Run, own bool, x *exec
 	}
 	if forced {
 		r.Attempt = 1
+	}
+	// Otherwise nobody would look for a run that was suspended or parked if this process dies.
+	if found.Status == snapshot.Suspended || found.Status == snapshot.Parked {
+		if err := v.slot.change(r, snapshot.Running, ""); err != nil {
+			e := v.err("adopt", indeterminate(err))
+			e.RunID = found.ID
+			return outcome[S]{}, e
+		}
+		r.Seq++
 	}
 	adopted := o.resumed(v, r)
 	if own && x != nil {

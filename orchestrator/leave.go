@@ -3,9 +3,12 @@ package orchestrator
 import (
 	"errors"
 	"fmt"
-	"strings"
+	"maps"
+	"slices"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/ctxcause"
+	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
@@ -40,8 +43,85 @@ func (x *execution[S]) unsettled(err error) error {
 		return x.leave(e)
 	case errors.Is(err, errNotSaved):
 		return x.left(e)
+	case x.effects.failure() != nil:
+		return x.unrecorded(e)
+	}
+	if d := x.inDoubt(e.Err); d != nil && x.run.inStore {
+		return x.doubted(e, d)
 	}
 	return x.fail(e)
+}
+
+// unrecorded ends a turn whose effects the ledger did not take. Nothing that the bot has said since counts.
+func (x *execution[S]) unrecorded(e *Error) error {
+	e.Err = x.effects.failure()
+	if !x.run.inStore {
+		return x.failed(e)
+	}
+	return x.wait(e, false)
+}
+
+// doubted ends a turn whose effects are in doubt. It does not fail: told as failed, it would be tried again, and pay
+// twice.
+func (x *execution[S]) doubted(e *Error, d *InDoubtError) error {
+	e.Err = d
+	if d.Ask {
+		return x.suspend(e, d)
+	}
+	return x.wait(e, d.held)
+}
+
+// heldPause is how long a run waits for an effect that another run is at work on.
+const heldPause = 5 * time.Second
+
+// wait leaves a run in flight that is due again after a pause. If held is true, it is not the run's fault, and no
+// attempt is counted.
+func (x *execution[S]) wait(e *Error, held bool) error {
+	pause, attempt := backoff(x.run.row.Attempt), x.run.row.Attempt
+	if held {
+		pause, attempt = heldPause, max(0, attempt-1)
+	}
+	err := x.noteBranches(func(r *snapshot.Run) {
+		r.Status, r.Attempt, r.Error, r.Pause = snapshot.Waiting, attempt, x.errorText(e.Err), pause
+	})
+	if err != nil {
+		e.Err = fmt.Errorf("%w: %w", e.Err, err)
+	}
+	return x.left(e)
+}
+
+// suspend leaves a run in flight until a person has answered for its effects. No attempt is counted.
+func (x *execution[S]) suspend(e *Error, d *InDoubtError) error {
+	if x.closeEffects() != nil {
+		return x.unrecorded(e)
+	}
+	err := x.noteDoubt(d.Effects, func(r *snapshot.Run) {
+		r.Status, r.Attempt, r.Error = snapshot.Suspended, max(0, x.run.row.Attempt-1), x.errorText(e.Err)
+	})
+	if err != nil {
+		e.Err = fmt.Errorf("%w: %w", e.Err, err)
+		return x.left(e)
+	}
+	e.Err = fmt.Errorf("%w: %w", ErrSuspended, d)
+	x.logger().InfoContext(x.ctx, "turn suspended", "session", x.visit.own.Grant.Session, "turn", x.index,
+		"run", x.run.row.ID, "effects", d.Effects)
+	x.emit(Event{Kind: TurnSuspended, Usage: e.Usage, Err: e})
+	return e
+}
+
+// noteDoubt saves the run anew, with the effects that it waits for and the branches that have finished.
+func (x *execution[S]) noteDoubt(effects []string, change func(*snapshot.Run)) error {
+	if fan := x.fan; fan != nil { // a new version of the payload drops the parts of the last
+		fan.stored, fan.unsaved = false, slices.Sorted(maps.Keys(fan.done))
+	}
+	parts, err := x.unsavedParts()
+	if err == nil {
+		err = x.run.suspend(x.ctx, x.used(), effects, parts, change)
+	}
+	if err != nil && (invalid(err) || parts == nil) { // no store accepts the branches: they run again
+		err = x.run.suspend(x.ctx, x.used(), effects, nil, change)
+	}
+	return err
 }
 
 // fail ends the turn for good. The snapshot store has to know this before a caller does. If no caller waits, the run is
@@ -53,7 +133,16 @@ func (x *execution[S]) fail(e *Error) error {
 	if x.visit.call.alone {
 		return x.retryLater(e)
 	}
-	err := x.note(nil, func(r *snapshot.Run) { r.Status, r.Error = snapshot.Ended, errorText(e.Err) })
+	d, err := x.unknown(e)
+	switch {
+	case err != nil:
+		x.effects.fail(err)
+		return x.unrecorded(e)
+	case d != nil:
+		d.Err = errors.Join(e.Err, d.Err)
+		return x.doubted(e, d)
+	}
+	err = x.note(nil, func(r *snapshot.Run) { r.Status, r.Error = snapshot.Ended, x.errorText(e.Err) })
 	if err != nil {
 		e.Err = fmt.Errorf("%w: %w", err, e.Err)
 		return x.left(e)
@@ -63,6 +152,9 @@ func (x *execution[S]) fail(e *Error) error {
 }
 
 func (x *execution[S]) failed(e *Error) error {
+	if !x.run.inStore {
+		_ = x.closeEffects() // if the ledger is away, the same request id again adopts them
+	}
 	x.visit.own.Begun = x.input.RequestID != "" // the same request id again is the same run, and needs the same life
 	x.logger().InfoContext(x.ctx, "turn failed", "session", x.visit.own.Grant.Session, "turn", x.index,
 		"run", x.run.row.ID, "op", e.Op, "intent", e.Intent, "type", errorType(e))
@@ -75,7 +167,7 @@ func (x *execution[S]) failed(e *Error) error {
 func (x *execution[S]) retryLater(e *Error) error {
 	pause := backoff(x.run.row.Attempt)
 	err := x.noteBranches(func(r *snapshot.Run) {
-		r.Status, r.Error, r.Pause = snapshot.Waiting, errorText(e.Err), pause
+		r.Status, r.Error, r.Pause = snapshot.Waiting, x.errorText(e.Err), pause
 	})
 	if err != nil {
 		e.Err = fmt.Errorf("%w: %w", err, e.Err)
@@ -140,16 +232,14 @@ func (x *execution[S]) left(e *Error) error {
 	return e
 }
 
-// cleanText replaces the bytes that no store accepts.
-func cleanText(text string) string {
-	return strings.ReplaceAll(strings.ToValidUTF8(text, "?"), "\x00", "?")
-}
-
-// errorText returns the text of an error, as long as a stored run may have it.
-func errorText(err error) string {
-	text := cleanText(err.Error())
-	if len(text) > snapshot.MaxError {
-		text = strings.ToValidUTF8(text[:snapshot.MaxError], "")
+// errorText returns the text of an error of the turn, as the run keeps it.
+func (x *execution[S]) errorText(err error) string {
+	kept, failed := x.redacted(ledger.Effect{
+		Orchestrator: x.engine().identity.name, Session: x.visit.own.Grant.Session, RunID: x.run.row.ID,
+		Error: errorText(err),
+	})
+	if failed != nil {
+		return redactPanicked
 	}
-	return text
+	return errorText(errors.New(kept.Error))
 }

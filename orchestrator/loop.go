@@ -75,7 +75,7 @@ func (x *execution[S]) decide(ctx context.Context) (Next, error) {
 		return Next{}, x.err("route",
 			errors.New("neither Evaluate nor an intent's Next says what follows, and there is no Route"))
 	}
-	next, err := x.ask(ctx, "", d.Route)
+	next, err := x.ask(ctx, inRoute, "", d.Route)
 	if err != nil {
 		return Next{}, x.err("route", err)
 	}
@@ -87,10 +87,10 @@ func (x *execution[S]) decide(ctx context.Context) (Next, error) {
 
 // ask runs Route, Evaluate or the Then of an intent.
 func (x *execution[S]) ask(
-	ctx context.Context, intent string, fn func(context.Context, *Turn[S]) (Next, error),
+	ctx context.Context, in place, intent string, fn func(context.Context, *Turn[S]) (Next, error),
 ) (Next, error) {
 	var said Next
-	err := x.hook(ctx, intent, func(ctx context.Context, t *Turn[S]) (err error) {
+	err := x.hook(ctx, in, intent, func(ctx context.Context, t *Turn[S]) (err error) {
 		said, err = fn(ctx, t)
 		return err
 	})
@@ -131,6 +131,9 @@ func (x *execution[S]) iterate(ctx context.Context, next Next) (Next, error) {
 	if err := x.dispatch(ctx, next); err != nil {
 		return Next{}, err
 	}
+	if err := x.effects.failure(); err != nil { // which the intent has kept to itself
+		return Next{}, x.err("save", err)
+	}
 	x.ran = append(slices.Clip(x.ran), next.ran()...)
 	if x.bot.def.Evaluate != nil {
 		x.run.payload.Feedback = ""
@@ -150,7 +153,7 @@ func (x *execution[S]) follow(ctx context.Context, intents []string) (Next, erro
 		said := in.Next
 		if in.Then != nil {
 			var err error
-			if said, err = x.ask(ctx, name, in.Then); err != nil {
+			if said, err = x.ask(ctx, inThen, name, in.Then); err != nil {
 				e := x.err("then", err)
 				e.Intent = name
 				return Next{}, e
@@ -165,7 +168,7 @@ func (x *execution[S]) follow(ctx context.Context, intents []string) (Next, erro
 }
 
 func (x *execution[S]) evaluate(ctx context.Context) (Next, error) {
-	next, err := x.ask(ctx, "", func(ctx context.Context, t *Turn[S]) (Next, error) {
+	next, err := x.ask(ctx, inEvaluate, "", func(ctx context.Context, t *Turn[S]) (Next, error) {
 		next, err := x.bot.def.Evaluate(ctx, t)
 		if err == nil {
 			x.run.payload.Feedback = cleanText(t.Feedback)

@@ -57,7 +57,7 @@ func stateFaults(t reflect.Type) []string {
 func (o *Orchestrator[S]) Name() string { return o.engine.identity.name }
 
 func (o *Options) faults() []string {
-	faults := append(o.Limits.faults(), o.Compaction.faults()...)
+	faults := slices.Concat(o.Limits.faults(), o.Compaction.faults(), o.Effects.faults())
 	if o.KeepSnapshots < 0 {
 		faults = append(faults, "KeepSnapshots is negative")
 	}

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/message"
 	"github.com/holdfast-go/holdfast/snapshot"
@@ -15,6 +16,10 @@ import (
 type Options struct {
 	// Snapshots keeps the runs. If it is nil, a turn does not survive its process.
 	Snapshots snapshot.Store
+
+	// Ledger keeps the effects of Once. If it is nil, Once is ErrNoLedger. Effects says what of them is kept.
+	Ledger  ledger.Ledger
+	Effects Effects
 
 	// Locker lets callers queue. If it is nil, waiters of other processes poll the checkpoint store.
 	Locker lock.Locker
@@ -51,7 +56,8 @@ const (
 	// Reject leaves the earlier run alone. The call returns ErrInterrupted.
 	Reject
 
-	// AbandonFirst ends the earlier run without a turn. If that run is suspended, the call returns ErrSuspended.
+	// AbandonFirst ends the earlier run without a turn. If that run is suspended, the call returns ErrSuspended. Once
+	// a person has answered, it is finished as with ResumeFirst.
 	AbandonFirst
 )
 

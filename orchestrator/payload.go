@@ -37,13 +37,16 @@ type runPayload struct {
 	Input     storedInput `json:"input"`
 
 	// Trace is the traceparent of the first attempt.
-	Trace     string          `json:"trace,omitempty"`
-	Iteration int             `json:"iteration,omitempty"`
-	Next      *storedNext     `json:"next,omitempty"` // what is decided already
-	Feedback  string          `json:"feedback,omitempty"`
-	Usage     storedUsage     `json:"usage,omitzero"`
-	Steps     []storedStep    `json:"steps,omitempty"`
-	State     json.RawMessage `json:"state,omitempty"`
+	Trace     string       `json:"trace,omitempty"`
+	Iteration int          `json:"iteration,omitempty"`
+	Next      *storedNext  `json:"next,omitempty"` // what is decided already
+	Feedback  string       `json:"feedback,omitempty"`
+	Usage     storedUsage  `json:"usage,omitzero"`
+	Steps     []storedStep `json:"steps,omitempty"`
+
+	// Doubt are the ids of the effects that a suspended run waits for.
+	Doubt []string        `json:"doubt,omitempty"`
+	State json.RawMessage `json:"state,omitempty"`
 }
 
 // A turnPayload is the decoded Payload of a turn, which stands beside its state.
@@ -225,6 +228,13 @@ func (s runPayload) encode() json.RawMessage {
 	w.text("feedback", s.Feedback)
 	s.Usage.write(w)
 	writeSteps(w, s.Steps)
+	if len(s.Doubt) > 0 {
+		w.openList("doubt")
+		for _, id := range s.Doubt {
+			w.element(id)
+		}
+		w.closeList()
+	}
 	w.raw("state", s.State)
 	return w.end()
 }

@@ -10,14 +10,16 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/runnote"
+	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
 // Recoverable yields the sessions that have something to finish now: a waiting run that is due, or an owed reply that
-// is due. With all, it also yields every running run whose owner's lease has expired, and every finished run that was
-// not deleted. A damaged session, or the session of a damaged run, comes with an error; then Recoverable goes on. An
-// error without a session ends Recoverable. Recoverable and Recover make the orchestrator a bootdrain.Bot.
+// is due. With all, it also yields every running run whose owner's lease has expired, every suspended run whose effects
+// have been answered, and every finished run that was not deleted. A damaged session, or the session of a damaged run,
+// comes with an error; then Recoverable goes on. An error without a session ends Recoverable. Recoverable and Recover
+// make the orchestrator a bootdrain.Bot.
 func (o *Orchestrator[S]) Recoverable(ctx context.Context, all bool) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		seen := make(map[string]bool)
@@ -42,8 +44,12 @@ func (o *Orchestrator[S]) Recoverable(ctx context.Context, all bool) iter.Seq2[s
 			q.Status = ""
 		}
 		ask := unowned{held: o.engine.held, next: next}
+		var suspended []suspendedRun
 		for r, err := range o.engine.runs(ctx, q) {
 			switch {
+			case err == nil && r.Status == snapshot.Suspended && o.engine.ledger != nil:
+				suspended = append(suspended, suspendedRun{r.Session, r.ID})
+				continue
 			case err == nil && !due(r):
 				continue
 			case err == nil && r.Status == snapshot.Running:
@@ -63,8 +69,20 @@ func (o *Orchestrator[S]) Recoverable(ctx context.Context, all bool) iter.Seq2[s
 				return
 			}
 		}
-		if ask.flush(ctx) && all {
+		if !ask.flush(ctx) {
+			return
+		}
+		if all {
 			o.engine.stops.Store(int64(stops)) // all sessions of the dead are listed
+		}
+		answered, err := o.engine.answered(ctx, suspended) // last: a ledger that is away holds nothing else up
+		for _, session := range answered {
+			if !next(session, nil) {
+				return
+			}
+		}
+		if err != nil {
+			next("", err)
 		}
 	}
 }
@@ -136,7 +154,7 @@ func (o *Orchestrator[S]) Watching(ctx context.Context, every, d time.Duration) 
 func (o *Orchestrator[S]) kin(every time.Duration) string {
 	d := &o.engine.identity
 	return digest(d.signature, d.version, d.members.Shape(), fmt.Sprint(
-		itemsVersion, every, o.engine.options.Snapshots != nil, d.migrates, o.def.Deliver != nil))
+		itemsVersion, every, o.engine.options.Snapshots != nil, d.migrates, o.def.Deliver != nil, o.engine.ledger != nil))
 }
 
 // due reports whether a drain has something to do with a run.
@@ -189,7 +207,7 @@ func (o *Orchestrator[S]) Recover(ctx context.Context, session string) (outcome 
 	run, outcome, err := o.recover(ctx, session)
 	runnote.Set(ctx, run)
 	switch {
-	case errors.Is(err, checkpoint.ErrDamaged), errors.Is(err, snapshot.ErrDamaged):
+	case errors.Is(err, checkpoint.ErrDamaged), errors.Is(err, snapshot.ErrDamaged), errors.Is(err, ledger.ErrDamaged):
 		outcome = outcomeDamaged
 	case isDrift(err):
 		outcome = outcomeDrift

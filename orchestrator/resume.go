@@ -12,7 +12,7 @@ func (o *Orchestrator[S]) resumed(v *visit, r snapshot.Run) *execution[S] {
 	r.Parts = nil
 	r.Fence = v.own.Grant.Fence
 	r.Status, r.Error, r.Pause = snapshot.Running, "", 0
-	x := &execution[S]{bot: o, visit: v, ctx: v.own.Ctx, timed: v.own.Ctx}
+	x := &execution[S]{bot: o, visit: v, ctx: v.own.Ctx, timed: v.own.Ctx, adopted: true}
 	x.run = run{slot: &v.slot, row: r, parts: parts, inStore: true}
 	return x
 }

@@ -107,6 +107,32 @@ func (r *run) note(
 	return nil
 }
 
+// suspend saves the run with the effects that it waits for. Everything else is as last saved.
+func (r *run) suspend(
+	ctx context.Context, used storedUsage, effects []string, parts map[string]json.RawMessage,
+	change func(*snapshot.Run),
+) error {
+	payload := r.stored.payload
+	payload.Doubt, payload.Usage = effects, used
+	write := func(inline int) (err error) {
+		row := r.stored.row
+		change(&row)
+		if row.Payload, row.Parts, err = payload.documents(inline); err != nil {
+			return err
+		}
+		if row.Parts == nil {
+			row.Parts = make(map[string]json.RawMessage)
+		}
+		maps.Copy(row.Parts, parts)
+		return r.write(ctx, row, payload, used)
+	}
+	err := write(inlineState)
+	if invalid(err) && payload.State != nil && len(payload.State) <= inlineState {
+		err = write(0)
+	}
+	return err
+}
+
 // write saves a version of the run. The version has a number of its own, so that the write may be repeated.
 func (r *run) write(ctx context.Context, row snapshot.Run, payload runPayload, used storedUsage) error {
 	r.row.Seq++
@@ -131,6 +157,7 @@ func (r *run) load(d *identity) (storedUsage, error) {
 	if err != nil {
 		return storedUsage{}, err
 	}
+	payload.Doubt = nil // all were answered
 	r.payload = payload
 	if r.payload.State == nil {
 		r.payload.State = r.parts[statePart]

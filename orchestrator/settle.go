@@ -16,6 +16,9 @@ func (x *execution[S]) settle() (*Result[S], error) {
 	if err := x.visit.own.Lost(); err != nil {
 		return nil, x.unsettled(x.err("settle", err))
 	}
+	if err := x.closeEffects(); err != nil {
+		return nil, x.unsettled(x.err("settle", err))
+	}
 	cp, err := x.checkpoint()
 	if err != nil {
 		return nil, x.fail(x.err("settle", err))

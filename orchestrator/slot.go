@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/owner"
@@ -126,7 +127,29 @@ func (s *slot) take(attempts int) (r snapshot.Run, err error) {
 	if errors.Is(err, lock.ErrFenced) {
 		s.own.Lose(err)
 	}
-	return r, err
+	if s.engine.ledger == nil || r.ID == "" || err != nil && !errors.Is(err, snapshot.ErrParked) &&
+		!errors.Is(err, snapshot.ErrDamaged) {
+		return r, err
+	}
+	return r, cmp.Or(s.takeEffects(r, attempts > 0 && err == nil), err)
+}
+
+// takeEffects makes the effects of a run ours. If the ledger does not answer, nothing of the run is used, and the
+// attempt that was counted is taken back.
+func (s *slot) takeEffects(r snapshot.Run, counted bool) error {
+	_, err := s.own.Persist(s.own.Ctx, func(ctx context.Context) error {
+		return s.engine.ledger.Adopt(ctx, r.ID, s.own.Grant.Fence)
+	})
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, lock.ErrFenced):
+		s.own.Lose(err)
+	case counted:
+		r.Fence, r.Attempt = s.own.Grant.Fence, max(0, r.Attempt-1)
+		_ = s.change(r, r.Status, r.Error) // else the attempt counts
+	}
+	return fmt.Errorf("the ledger: %w", err)
 }
 
 // save writes a version of a run of ours.

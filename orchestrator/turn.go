@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"log/slog"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 
+	"github.com/holdfast-go/holdfast/ledger"
+	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/message"
 )
 
@@ -41,22 +44,43 @@ type Turn[S any] struct {
 	usage Usage
 }
 
+// A place is where in a run a function of the bot runs. Intents may be named like other places: the place tells them
+// apart.
+type place string
+
+const (
+	inBegin    place = "begin"
+	inRoute    place = "route"
+	inEvaluate place = "evaluate"
+	inThen     place = "then"
+	inIntent   place = "intent"
+)
+
 // A line connects a Turn to the engine for as long as its function may run.
 type line struct {
 	meter   *meter
 	home    home
+	place   place
 	intent  string
 	item    int
 	attempt int
 
+	// session, run, iteration and fence are for effects. A goroutine that outlives the function may still read them.
+	session, run string
+	iteration    int
+	fence        lock.Fence
+
 	// inCtx is how a Tool finds the line. If it is nil, a Tool cannot find the line.
 	inCtx *atomic.Pointer[line]
 
-	// mu protects cut. It is held while an event is emitted.
+	// mu protects the following fields. It is held while an event is emitted.
 	mu sync.Mutex
 
 	// cut says that the function has returned, or was given up.
 	cut bool
+
+	// used are the places of effects that the function has named.
+	used []string
 }
 
 func (l *line) emit(ev Event) {
@@ -65,6 +89,12 @@ func (l *line) emit(ev Event) {
 	if !l.cut {
 		l.home.emit(ev)
 	}
+}
+
+func (l *line) over() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.cut
 }
 
 func (l *line) end() {
@@ -76,11 +106,36 @@ func (l *line) end() {
 	}
 }
 
-// home takes the events and the usage of a line, and has its logger.
+// use notes that an attempt has named an effect. Only an effect with a Key may be named twice.
+func (l *line) use(id string, keyed bool) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.cut:
+		return errOver
+	case keyed:
+		return nil
+	case slices.Contains(l.used, id):
+		return ledger.ErrRepeated
+	}
+	l.used = append(l.used, id)
+	return nil
+}
+
+// A onceCall is a call of Once without its types.
+type onceCall struct {
+	effect ledger.Effect
+	run    func(ctx context.Context, key string) (json.RawMessage, error)
+	verify func(ctx context.Context, key string) (value json.RawMessage, landed bool, err error)
+}
+
+// home takes the events, the usage and the effects of a line, and has its logger.
 type home interface {
 	emit(ev Event)
 	spent(u Usage)
 	logger() *slog.Logger
+	once(ctx context.Context, l *line, c onceCall) (json.RawMessage, error)
+	effectOf(l *line, e ledger.Effect) (ledger.Effect, error)
 }
 
 type lineKey struct{}

@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/deadline"
 	"github.com/holdfast-go/holdfast/internal/keeper"
+	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
@@ -55,7 +56,8 @@ func Answered(err error) bool {
 	for _, verdict := range []error{
 		lock.ErrFenced, lock.ErrHeld, checkpoint.ErrConflict, checkpoint.ErrInvalid, checkpoint.ErrSchema,
 		checkpoint.ErrNotFound, checkpoint.ErrDamaged, snapshot.ErrNotFound, snapshot.ErrParked, snapshot.ErrInvalid,
-		snapshot.ErrSchema, snapshot.ErrDamaged,
+		snapshot.ErrSchema, snapshot.ErrDamaged, ledger.ErrChanged, ledger.ErrAnswered, ledger.ErrNotFound,
+		ledger.ErrInvalid, ledger.ErrSchema, ledger.ErrDamaged,
 	} {
 		if errors.Is(err, verdict) {
 			return true
@@ -66,7 +68,8 @@ func Answered(err error) bool {
 
 // Refused reports whether err says that a server did not take a call, and may take it later.
 func Refused(err error) bool {
-	return errors.Is(err, checkpoint.ErrRefused) || errors.Is(err, snapshot.ErrRefused)
+	return errors.Is(err, checkpoint.ErrRefused) || errors.Is(err, snapshot.ErrRefused) ||
+		errors.Is(err, ledger.ErrRefused)
 }
 
 // away reports whether err says that a server takes no call now. A right that is missing does not come by waiting.

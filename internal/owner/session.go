@@ -511,6 +511,9 @@ func (s *Session) Lose(cause error) {
 	s.over = true
 }
 
+// Fenced notes that a store has seen a newer owner. Any goroutine may call it.
+func (s *Session) Fenced() { s.take(lock.ErrFenced) }
+
 // release gives the session back, or removes it if nothing is left of it: see Begun. It does nothing the second time,
 // or if the session is lost.
 func (s *Session) release() {

@@ -33,8 +33,8 @@ type Process[S any] struct {
 	mark  string
 }
 
-// Start starts a process of a bot in w. The bot is New of d and o, over the stores of w. Unless o has a Logger, it logs
-// nothing. Start panics if New refuses d or o.
+// Start starts a process of a bot in w. The bot is New of d and o, over the stores and the ledger of w. Unless o has a
+// Logger, it logs nothing. Start panics if New refuses d or o.
 func Start[S any](w *World, d orchestrator.Definition[S], o *orchestrator.Options) *Process[S] {
 	w.open()
 	all := orchestrator.Options{}
@@ -45,7 +45,7 @@ func Start[S any](w *World, d orchestrator.Definition[S], o *orchestrator.Option
 		all.Logger = slog.New(slog.DiscardHandler)
 	}
 	l := newLife()
-	all.Snapshots = &snapshots{w.Snapshots, l}
+	all.Snapshots, all.Ledger = &snapshots{w.Snapshots, l}, &effects{w.Ledger, l}
 	p := &Process[S]{world: w, life: l}
 	bot, err := orchestrator.New(watched(l, d), w.seenBy(l), l.options(&all))
 	if err != nil {

@@ -4,14 +4,16 @@ import (
 	"sync"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
 // A World holds what outlives a process. The zero World is ready.
 type World struct {
-	// Checkpoints and Snapshots are the stores that the processes share. Start makes stores in memory if they are nil.
+	// Checkpoints, Snapshots and Ledger are what the processes share. Start makes them in memory if they are nil.
 	Checkpoints checkpoint.Store
 	Snapshots   snapshot.Store
+	Ledger      ledger.Ledger
 
 	once sync.Once
 }
@@ -32,6 +34,9 @@ func (w *World) open() {
 		}
 		if w.Snapshots == nil {
 			w.Snapshots = new(snapshot.Memory)
+		}
+		if w.Ledger == nil {
+			w.Ledger = new(ledger.Memory)
 		}
 	})
 }

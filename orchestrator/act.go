@@ -1,0 +1,422 @@
+package orchestrator
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/internal/logtext"
+	"github.com/holdfast-go/holdfast/ledger"
+	"github.com/holdfast-go/holdfast/lock"
+)
+
+// effectOf gives an effect the identity that it has in this run, and takes its place.
+func (x *execution[S]) effectOf(l *line, e ledger.Effect) (ledger.Effect, error) {
+	switch {
+	case x.engine().ledger == nil:
+		return e, ErrNoLedger
+	case l.place == inBegin:
+		return e, fmt.Errorf("%w: Once in Begin: the turn is not recorded yet", ledger.ErrInvalid)
+	}
+	if l.over() {
+		return e, errOver
+	}
+	e.Orchestrator, e.Session, e.RunID = x.engine().identity.name, l.session, l.run
+	e.Iteration, e.Intent, e.Fence = l.iteration, l.intent, l.fence
+	parts := []string{"key", e.Orchestrator, e.Name, e.Key}
+	if e.Key == "" {
+		parts = []string{
+			"place", e.Orchestrator, e.RunID, strconv.Itoa(e.Iteration), string(l.place), l.intent, strconv.Itoa(l.item),
+			e.Name, e.Each,
+		}
+	}
+	e.ID = digest(parts...)[:idLen]
+	if err := e.ValidateIssue(); err != nil { // before anything is made of the arguments
+		return e, err
+	}
+	var err error
+	if e.ArgsSum, err = x.engine().options.Effects.sum(e.Args); err != nil {
+		return e, err
+	}
+	kept, err := x.redacted(e)
+	if err != nil {
+		return e, err
+	}
+	e.Args = kept.Args
+	if err := e.ValidateIssue(); err != nil {
+		return e, err
+	}
+	return e, l.use(e.ID, e.Key != "")
+}
+
+// redactPanicked is kept in place of a text that Effects.Redact could not judge.
+const redactPanicked = "Effects.Redact has panicked"
+
+// redacted passes what is to be stored of an effect through Effects.Redact.
+func (x *execution[S]) redacted(e ledger.Effect) (ledger.Effect, error) {
+	redact := x.engine().options.Effects.Redact
+	if redact == nil {
+		return e, nil
+	}
+	e.Args, e.Result = slices.Clone(e.Args), slices.Clone(e.Result)
+	kept := e
+	err := x.engine().functions.protect(x.ctx, func() error { kept = redact(e); return nil })
+	if err != nil {
+		return ledger.Effect{}, fmt.Errorf("Effects.Redact: %w", logtext.Private(err))
+	}
+	return kept, nil
+}
+
+// once is Once.
+func (x *execution[S]) once(ctx context.Context, l *line, c onceCall) (json.RawMessage, error) {
+	e, err := x.effectOf(l, c.effect)
+	if err != nil {
+		return nil, err
+	}
+	if within(ctx, e.ID) {
+		return nil, fmt.Errorf("%w: it is called from within itself", ledger.ErrRepeated)
+	}
+	leave, err := x.effects.enter(ctx, e.ID)
+	if err != nil { // the call before is still at work
+		return nil, x.doubt(e, e.Class == ledger.Ask, err)
+	}
+	defer leave()
+	c.effect = e
+	if e.Class == ledger.Pure {
+		return x.pure(ctx, c)
+	}
+	if attempt := x.effects.attempt(e.ID); attempt > 0 { // its goroutine has ended without a word
+		if _, err := x.record(ctx, e, attempt, ledger.Outcome{State: ledger.Unknown}); err != nil {
+			return nil, err
+		}
+	}
+	now, issued, err := x.issue(ctx, e, false)
+	if err != nil {
+		return nil, err
+	}
+	if !issued {
+		var raw json.RawMessage
+		if now, raw, err = x.known(ctx, l, now, c); now == nil {
+			return raw, err
+		}
+	}
+	return x.act(ctx, c, now.Attempts)
+}
+
+// pure runs what changes nothing in the world. It records the result.
+func (x *execution[S]) pure(ctx context.Context, c onceCall) (json.RawMessage, error) {
+	if err := x.over(ctx); err != nil {
+		return nil, err
+	}
+	raw, err := x.called(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	e := c.effect
+	e.Result = raw
+	if err := e.ValidateRecord(); err != nil {
+		return nil, err
+	}
+	kept, err := x.redacted(e)
+	if err != nil {
+		return nil, err
+	}
+	e.Result, e.Redacted = kept.Result, !bytes.Equal(kept.Result, raw)
+	if err := e.ValidateRecord(); err != nil {
+		return nil, err
+	}
+	if err := x.effects.begin(); err != nil {
+		return nil, err
+	}
+	defer x.effects.issued(e.ID, underWay{})
+	var now ledger.Effect
+	_, err = x.visit.own.Persist(ctx, func(ctx context.Context) (err error) {
+		now, err = x.engine().ledger.Record(ctx, e)
+		return err
+	})
+	if err != nil {
+		return nil, x.verdict(err)
+	}
+	return given(now, e.Result, raw)
+}
+
+// given returns the result that the ledger has. If it was redacted, only the call that brought the result may have it.
+func given(now ledger.Effect, kept, mine json.RawMessage) (json.RawMessage, error) {
+	if !now.Redacted {
+		return now.Result, nil
+	}
+	a, errA := canonical(now.Result)
+	b, errB := canonical(kept)
+	if mine != nil && errA == nil && errB == nil && bytes.Equal(a, b) {
+		return mine, nil
+	}
+	return nil, ledger.ErrRedacted
+}
+
+// issue notes the intent to try an effect. If again is true, it is the attempt after the one that e has. issued says
+// that this call may act. Otherwise the effect is returned as it is known.
+func (x *execution[S]) issue(
+	ctx context.Context, e ledger.Effect, again bool,
+) (now *ledger.Effect, issued bool, err error) {
+	if err := x.over(ctx); err != nil {
+		return nil, false, err
+	}
+	if err := x.effects.begin(); err != nil {
+		return nil, false, err
+	}
+	var mine underWay
+	defer func() { x.effects.issued(e.ID, mine) }()
+	var known ledger.Effect
+	_, err = x.visit.own.Persist(ctx, func(ctx context.Context) (err error) {
+		known, issued, err = x.engine().ledger.Issue(ctx, e, again)
+		return err
+	})
+	switch {
+	case errors.Is(err, ledger.ErrChanged) && known.State.Open():
+		return nil, false, x.doubt(e, true, err)
+	case err != nil:
+		return nil, false, x.verdict(err)
+	}
+	if issued {
+		mine = underWay{known.Attempts, e.Class == ledger.Ask}
+	}
+	return &known, issued, nil
+}
+
+// known handles an effect that was tried before. It returns the attempt that the caller may act as; nil if the result
+// or the error is the answer.
+func (x *execution[S]) known(
+	ctx context.Context, l *line, now *ledger.Effect, c onceCall,
+) (attempt *ledger.Effect, result json.RawMessage, err error) {
+	switch now.State {
+	case ledger.Completed:
+		x.effects.finished(c.effect.ID)
+		l.emit(Event{Kind: EffectReplayed, Intent: l.intent, Item: l.item, Attempt: l.attempt})
+		result, err = given(*now, nil, nil)
+		return nil, result, err
+	case ledger.Skipped:
+		x.effects.finished(c.effect.ID)
+		return nil, nil, ledger.ErrSkipped
+	case ledger.Failed:
+		return x.retry(ctx, l, now, c)
+	case ledger.Issued:
+		d := x.doubt(c.effect, false, fmt.Errorf("%w: another run is at work on it", lock.ErrHeld))
+		d.held = true
+		return nil, nil, d
+	}
+	switch c.effect.Class {
+	case ledger.Ask:
+		return nil, nil, x.doubt(c.effect, true, lastError(now))
+	case ledger.Verifiable:
+		result, landed, err := x.verified(ctx, c, *now)
+		if landed || err != nil {
+			return nil, result, err
+		}
+	}
+	return x.retry(ctx, l, now, c)
+}
+
+// retry issues an effect anew, after the attempt that is known.
+func (x *execution[S]) retry(
+	ctx context.Context, l *line, now *ledger.Effect, c onceCall,
+) (attempt *ledger.Effect, result json.RawMessage, err error) {
+	c.effect.Attempts = now.Attempts
+	again, issued, err := x.issue(ctx, c.effect, true)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case issued:
+		return again, nil, nil
+	}
+	return x.known(ctx, l, again, c) // another owner was faster
+}
+
+// lastError is why an effect is in doubt, as the ledger has it.
+func lastError(e *ledger.Effect) error {
+	if e.Error == "" {
+		return errors.New("its process has gone, or its owner has changed, before the outcome was recorded")
+	}
+	return logtext.Private(errors.New(e.Error))
+}
+
+// verified asks the other side whether an effect has happened. If it has, its value is recorded.
+func (x *execution[S]) verified(
+	ctx context.Context, c onceCall, now ledger.Effect,
+) (result json.RawMessage, landed bool, err error) {
+	err = x.engine().functions.protect(ctx, func() (err error) {
+		result, landed, err = c.verify(ctx, c.effect.ID)
+		return logtext.Private(err)
+	})
+	if err != nil {
+		return nil, false, x.doubt(c.effect, false, fmt.Errorf("asking whether it happened: %w", err))
+	}
+	if !landed {
+		return nil, false, nil
+	}
+	result, err = x.complete(ctx, c, now.Attempts, result)
+	return result, true, err
+}
+
+// act tries an effect that was issued, and records the outcome.
+func (x *execution[S]) act(ctx context.Context, c onceCall, attempt int) (json.RawMessage, error) {
+	err := x.over(ctx)
+	if err == nil && x.effects.over() {
+		err = errOver
+	}
+	if err != nil { // Issue took too long
+		text := cleanText("not begun: " + err.Error())
+		_, _ = x.record(ctx, c.effect, attempt, ledger.Outcome{State: ledger.Failed, Error: text})
+		return nil, err
+	}
+	raw, err := x.called(ctx, c)
+	if err == nil {
+		return x.complete(ctx, c, attempt, raw)
+	}
+	state := ledger.Unknown
+	if ledger.IsNotDone(err) {
+		state = ledger.Failed
+	}
+	if _, lost := x.record(ctx, c.effect, attempt, ledger.Outcome{State: state, Error: errorText(err)}); lost != nil {
+		return nil, errors.Join(lost, err)
+	}
+	if state == ledger.Failed {
+		return nil, err
+	}
+	return nil, x.doubt(c.effect, c.effect.Class == ledger.Ask, err)
+}
+
+// called calls the function of an effect.
+func (x *execution[S]) called(ctx context.Context, c onceCall) (raw json.RawMessage, err error) {
+	ctx = context.WithValue(ctx, atWorkKey{}, &atWork{c.effect.ID, atWorkIn(ctx)})
+	err = x.engine().functions.protect(ctx, func() (err error) { raw, err = c.run(ctx, c.effect.ID); return err })
+	return raw, err
+}
+
+// atWork are the effects whose functions a context belongs to.
+type atWork struct {
+	id    string
+	outer *atWork
+}
+
+type atWorkKey struct{}
+
+func atWorkIn(ctx context.Context) *atWork {
+	in, _ := ctx.Value(atWorkKey{}).(*atWork)
+	return in
+}
+
+// within reports whether ctx belongs to the function of an effect.
+func within(ctx context.Context, id string) bool {
+	for in := atWorkIn(ctx); in != nil; in = in.outer {
+		if in.id == id {
+			return true
+		}
+	}
+	return false
+}
+
+// complete records the result of an effect that has happened, and returns the result that the ledger has then.
+func (x *execution[S]) complete(
+	ctx context.Context, c onceCall, attempt int, raw json.RawMessage,
+) (json.RawMessage, error) {
+	e := c.effect
+	o := ledger.Outcome{State: ledger.Completed, Result: raw}
+	err := ledger.ValidateFinish(e.ID, attempt, o)
+	if err == nil {
+		e.Result = raw
+		var kept ledger.Effect
+		if kept, err = x.redacted(e); err == nil {
+			o.Result, o.Redacted = kept.Result, !bytes.Equal(kept.Result, raw)
+			err = ledger.ValidateFinish(e.ID, attempt, o)
+		}
+	}
+	if err != nil {
+		err = &resultError{err}
+		o = ledger.Outcome{State: ledger.Unknown, Error: errorText(err)}
+		if _, lost := x.record(ctx, c.effect, attempt, o); lost != nil {
+			return nil, errors.Join(lost, err)
+		}
+		return nil, x.doubt(c.effect, e.Class == ledger.Ask, err)
+	}
+	now, err := x.outcome(ctx, e.ID, attempt, o)
+	if err != nil {
+		return nil, err
+	}
+	return given(now, o.Result, raw)
+}
+
+// record notes an outcome that is no result. Its text is redacted.
+func (x *execution[S]) record(
+	ctx context.Context, e ledger.Effect, attempt int, o ledger.Outcome,
+) (now ledger.Effect, err error) {
+	if o.Error != "" {
+		e.Args, e.Error = nil, o.Error
+		kept, err := x.redacted(e)
+		if o.Error = cleanText(kept.Error); err != nil {
+			o.Error = redactPanicked
+		}
+		if len(o.Error) > ledger.MaxError {
+			o.Error = strings.ToValidUTF8(o.Error[:ledger.MaxError], "")
+		}
+	}
+	return x.outcome(ctx, e.ID, attempt, o)
+}
+
+// outcome notes the outcome of an attempt. It does so for an owner that is fenced off too.
+func (x *execution[S]) outcome(
+	ctx context.Context, id string, attempt int, o ledger.Outcome,
+) (now ledger.Effect, err error) {
+	_, err = x.visit.own.Persist(ctx, func(ctx context.Context) (err error) {
+		now, err = x.engine().ledger.Finish(ctx, id, attempt, o)
+		return err
+	})
+	if err != nil {
+		return now, x.verdict(err)
+	}
+	x.effects.finished(id)
+	return now, nil
+}
+
+// verdict returns the error of a call to the ledger. If the call was not answered, nothing runs any more, and the run
+// is left in flight. It may be called on any goroutine.
+func (x *execution[S]) verdict(err error) error {
+	switch {
+	case errors.Is(err, ledger.ErrChanged), errors.Is(err, ledger.ErrInvalid):
+		return err
+	case errors.Is(err, lock.ErrFenced):
+		x.visit.own.Fenced()
+		return err
+	}
+	err = fmt.Errorf("the ledger: %w", err)
+	x.effects.fail(err)
+	return err
+}
+
+// doubt returns the error for an effect whose outcome is not known. The turn of the effect does not fail after that.
+func (x *execution[S]) doubt(e ledger.Effect, ask bool, err error) *InDoubtError {
+	d := &InDoubtError{RunID: e.RunID, Effects: []string{e.ID}, Ask: ask, Err: err}
+	x.effects.doubt(e.ID, d)
+	return d
+}
+
+// closeEffects lets the functions of the bot issue nothing more, before the turn ends. An effect that a function has
+// left behind is Unknown then: no other run has to wait for this one.
+func (x *execution[S]) closeEffects() error {
+	if err := x.effects.failure(); err != nil {
+		return err
+	}
+	for id, left := range x.effects.close() {
+		_, err := x.outcome(x.ctx, id, left.attempt, ledger.Outcome{
+			State: ledger.Unknown, Error: "the turn has ended, and the effect was still under way",
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,111 @@
+package orchestrator
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/holdfast-go/holdfast/internal/logtext"
+	"github.com/holdfast-go/holdfast/ledger"
+)
+
+// inDoubt returns the effects of this run that err tells of as one error; nil if there are none. If a person has to be
+// asked for some of them, only those count. The effects of a child are not this run's.
+func (x *execution[S]) inDoubt(err error) *InDoubtError {
+	var asked, waiting []*InDoubtError
+	eachDoubt(err, func(e *InDoubtError) {
+		switch {
+		case e.RunID != x.run.row.ID && e.RunID != "":
+		case e.Ask:
+			asked = append(asked, e)
+		default:
+			waiting = append(waiting, e)
+		}
+	})
+	if len(asked) > 0 {
+		return x.joinDoubts(asked)
+	}
+	return x.joinDoubts(waiting)
+}
+
+// joinDoubts returns several doubts of one kind as one; nil if there are none.
+func (x *execution[S]) joinDoubts(some []*InDoubtError) *InDoubtError {
+	if len(some) == 0 {
+		return nil
+	}
+	all := &InDoubtError{RunID: x.run.row.ID, Ask: some[0].Ask, held: true}
+	var why []error
+	for _, d := range some {
+		all.Effects, all.held = append(all.Effects, d.Effects...), all.held && d.held
+		if d.Err != nil {
+			why = append(why, d.Err)
+		}
+	}
+	all.Effects = distinct(all.Effects)
+	if all.Err = joined(why); len(why) == 1 {
+		all.Err = why[0]
+	}
+	all.Err = logtext.Private(outside(all.Err)) // a function of the bot may have said it
+	return all
+}
+
+// eachDoubt calls see for each InDoubtError that err wraps. Errors that hide what they wrap do not hide doubt. A bare
+// ledger.ErrInDoubt, as Tx returns it, is doubt too.
+func eachDoubt(err error, see func(*InDoubtError)) {
+	if err == ledger.ErrInDoubt { //nolint:errorlint // this very error is meant
+		see(&InDoubtError{Err: err})
+		return
+	}
+	switch e := err.(type) { //nolint:errorlint // it goes down by itself
+	case *InDoubtError:
+		see(e)
+	case interface{ Hidden() error }:
+		eachDoubt(e.Hidden(), see)
+	case interface{ Unwrap() error }:
+		eachDoubt(e.Unwrap(), see)
+	case interface{ Unwrap() []error }:
+		for _, err := range e.Unwrap() {
+			eachDoubt(err, see)
+		}
+	}
+}
+
+// asks reports whether err waits for a person: trying again would not help.
+func (x *execution[S]) asks(err error) bool {
+	d := x.inDoubt(err)
+	return d != nil && d.Ask
+}
+
+// unknown returns the effects because of which a turn must not be told as failed: those that this execution has found
+// in doubt, whatever its functions have made of that, those that a function has left behind, and those that an earlier
+// owner of the run has left.
+func (x *execution[S]) unknown(e *Error) (*InDoubtError, error) {
+	left := x.effects.close()
+	if err := x.closeEffects(); err != nil {
+		return nil, err
+	}
+	all := x.effects.doubts()
+	for id, l := range left {
+		all = append(all, &InDoubtError{
+			RunID: x.run.row.ID, Effects: []string{id}, Ask: l.ask, Err: e.Err,
+		})
+	}
+	if x.adopted && x.engine().ledger != nil {
+		q := ledger.Query{RunID: x.run.row.ID, Open: true, Brief: true}
+		for effect, err := range x.engine().ledger.Effects(x.ctx, q) {
+			if err != nil && !ofOneRow(err) {
+				return nil, fmt.Errorf("the ledger: %w", err)
+			}
+			all = append(all, &InDoubtError{
+				RunID: x.run.row.ID, Effects: []string{effect.ID}, Ask: effect.Class == ledger.Ask, Err: e.Err,
+			})
+		}
+	}
+	return x.inDoubt(errors.Join(asErrors(all)...)), nil
+}
+
+func asErrors(all []*InDoubtError) (errs []error) {
+	for _, d := range all {
+		errs = append(errs, d)
+	}
+	return errs
+}

@@ -1,0 +1,154 @@
+package orchestrator
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/holdfast-go/holdfast/internal/logtext"
+	"github.com/holdfast-go/holdfast/ledger"
+	"github.com/holdfast-go/holdfast/lock"
+)
+
+// OnceOptions say what identifies an effect, and what happens if its outcome is not known.
+type OnceOptions[T any] struct {
+	// Class says what a recovery may do. The zero value is ledger.Ask.
+	Class ledger.Class
+
+	// Each tells calls of one name in one function apart: an item of a loop.
+	Each string
+
+	// Key names the effect in the world: it happens once ever for this orchestrator, name and Key, whatever the session
+	// and the run. An order id is a Key.
+	Key string
+
+	// Args are what the effect is called with, as JSON. A replay with other values is ledger.ErrChanged, except of
+	// Pure.
+	Args any
+
+	// Verify asks the other side whether the effect with a key happened. It is for ledger.Verifiable.
+	Verify func(ctx context.Context, key string) (value T, landed bool, err error)
+}
+
+// Once does something to the world once: it runs fn, or returns what fn returned before. It needs Options.Ledger, and
+// is for the intents, Route, Evaluate and Then. In Begin it is refused, because the turn is not recorded yet. The key
+// that fn gets names the effect to the other side. It is the same each time.
+//
+// Without Key an effect is identified by its place: the run, the iteration, the function with its item, the name and
+// Each. A second call for one place in one attempt is ledger.ErrRepeated.
+//
+// If fn returns an error, panics, or its process dies, the outcome is not known, and the class decides. An error that
+// [ledger.NotDone] marks says that nothing happened: then fn runs again at the next attempt. While the outcome is not
+// known, Once returns an *[InDoubtError]. Return it from the function, so that the turn waits. If the function returns
+// nil instead, the turn settles, and the effect stays open.
+//
+// The value is what the ledger has, decoded from JSON. What a model has cost belongs into that value: add it to the
+// usage of the turn after Once.
+//
+// In a Turn made by hand, Once runs fn.
+func Once[T, S any](
+	ctx context.Context, t *Turn[S], name string, fn func(ctx context.Context, key string) (T, error),
+	o *OnceOptions[T],
+) (value T, err error) {
+	if o == nil {
+		o = new(OnceOptions[T])
+	}
+	c := onceCall{run: fetching(fn)}
+	if o.Verify != nil {
+		c.verify = func(ctx context.Context, key string) (raw json.RawMessage, landed bool, err error) {
+			v, landed, err := o.Verify(ctx, key)
+			if err == nil && landed {
+				raw, err = marshalled("what Verify returned", v)
+			}
+			return raw, landed, err
+		}
+	}
+	if c.effect, err = o.effect(name); err != nil {
+		return value, err
+	}
+	if t.line == nil {
+		if err := byHand(&c.effect); err != nil {
+			return value, err
+		}
+		return fn(ctx, c.effect.ID)
+	}
+	raw, err := t.line.home.once(ctx, t.line, c)
+	if err != nil {
+		return value, err
+	}
+	if raw == nil { // a person has said that it happened, and no more
+		return value, nil
+	}
+	if err := json.Unmarshal(raw, &value); err != nil {
+		return value, logtext.Private(fmt.Errorf("the recorded result of %q: %w", name, err))
+	}
+	return value, nil
+}
+
+// EffectOf returns the effect that Once would issue. It is for pgledger.Tx and sqliteledger.Tx, which do database work
+// and note the effect in one transaction. The place of the effect is taken by EffectOf, as it is by Once. For a Turn
+// made by hand, the run has the id "by hand".
+func EffectOf[T, S any](t *Turn[S], name string, o *OnceOptions[T]) (ledger.Effect, error) {
+	if o == nil {
+		o = new(OnceOptions[T])
+	}
+	e, err := o.effect(name)
+	if err != nil {
+		return ledger.Effect{}, err
+	}
+	if t.line == nil {
+		return e, byHand(&e)
+	}
+	return t.line.home.effectOf(t.line, e)
+}
+
+// effect returns the effect as far as the caller names it.
+func (o *OnceOptions[T]) effect(name string) (ledger.Effect, error) {
+	e := ledger.Effect{Name: name, Each: o.Each, Key: o.Key, Class: o.Class}
+	if o.Class == ledger.Verifiable && o.Verify == nil {
+		return e, fmt.Errorf("%w: effect %q is Verifiable without Verify", ledger.ErrInvalid, name)
+	}
+	if o.Args == nil {
+		return e, nil
+	}
+	raw, err := marshalled("arguments", o.Args)
+	e.Args = raw
+	return e, err
+}
+
+// byHand completes an effect of a Turn made by hand.
+func byHand(e *ledger.Effect) (err error) {
+	e.Orchestrator, e.Session, e.RunID = "by hand", "by hand", "by hand"
+	e.ID, e.Fence = digest("by hand", e.Name, e.Each, e.Key)[:idLen], lock.Fence{Epoch: 1, Nonce: "by hand"}
+	if err := e.ValidateIssue(); err != nil {
+		return err
+	}
+	e.ArgsSum, err = (&Effects{}).sum(e.Args)
+	return err
+}
+
+// marshalled returns the JSON of a value of the program.
+func marshalled(what string, v any) (json.RawMessage, error) {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ledger.ErrInvalid, what, logtext.Private(err))
+	}
+	return raw, nil
+}
+
+// fetching returns fn with its value as JSON. The error of a value that is no JSON is a *resultError.
+func fetching[T any](
+	fn func(ctx context.Context, key string) (T, error),
+) func(ctx context.Context, key string) (json.RawMessage, error) {
+	return func(ctx context.Context, key string) (json.RawMessage, error) {
+		v, err := fn(ctx, key)
+		if err != nil {
+			return nil, err
+		}
+		raw, err := marshalled("result", v)
+		if err != nil {
+			return nil, &resultError{err}
+		}
+		return raw, nil
+	}
+}

@@ -1,0 +1,104 @@
+package orchestrator
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/internal/logtext"
+	"github.com/holdfast-go/holdfast/ledger"
+)
+
+// Effects say what is kept of effects.
+type Effects struct {
+	// Redact returns what the ledger keeps of an effect: of what it returns, Args, Result and Error count. It is called
+	// with the Args before the effect is tried, and with the Result or the Error after that. A result that Redact
+	// changes cannot be given back: a replay of the effect is ledger.ErrRedacted. So redact arguments, and results only
+	// if nothing reads them again. The text of the error that a run keeps passes Redact too, in an Effect without
+	// Name. Redact may be called by several goroutines at once.
+	Redact func(ledger.Effect) ledger.Effect
+
+	// SumKey is a secret. The ledger keeps a sum of the arguments as they were before Redact, by which other arguments
+	// are noticed. With a SumKey nobody can guess the arguments from the sum. Redact needs one. After another SumKey is
+	// set, sums of the earlier one are not compared.
+	SumKey []byte
+}
+
+func (o *Effects) faults() []string {
+	if o.Redact != nil && len(o.SumKey) == 0 {
+		return []string{"Effects.Redact without Effects.SumKey: the sum of the arguments would tell what they are"}
+	}
+	return nil
+}
+
+// sum returns the sum of arguments. It names its key before a colon.
+func (o *Effects) sum(args json.RawMessage) (string, error) {
+	same, err := canonical(args)
+	if err != nil {
+		return "", fmt.Errorf("%w: arguments: %w", ledger.ErrInvalid, logtext.Private(err))
+	}
+	if len(o.SumKey) == 0 {
+		sum := sha256.Sum256(same)
+		return "sha256:" + hex.EncodeToString(sum[:]), nil
+	}
+	sum := func(text []byte) string {
+		h := hmac.New(sha256.New, o.SumKey)
+		h.Write(text)
+		return hex.EncodeToString(h.Sum(nil))
+	}
+	return sum([]byte("name of the key"))[:16] + ":" + sum(same), nil
+}
+
+// canonical returns the same bytes for JSON of equal values: members in order, no white space, numbers in one form.
+func canonical(doc json.RawMessage) ([]byte, error) {
+	if doc == nil {
+		return []byte("null"), nil
+	}
+	d := json.NewDecoder(bytes.NewReader(doc))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return nil, err
+	}
+	return json.Marshal(uniform(v))
+}
+
+func uniform(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		return json.Number(uniformNumber(string(v)))
+	case []any:
+		for i := range v {
+			v[i] = uniform(v[i])
+		}
+	case map[string]any:
+		for name := range v {
+			v[name] = uniform(v[name])
+		}
+	}
+	return v
+}
+
+// uniformNumber writes a number as its significant digits and an exponent: 150, 150.0 and 1.5e2 are 15e1.
+func uniformNumber(text string) string {
+	mantissa, power, _ := strings.Cut(strings.ToLower(text), "e")
+	exponent, _ := strconv.Atoi(power) // the ledger refuses exponents that are too large
+	digits, negative := strings.CutPrefix(mantissa, "-")
+	whole, fraction, _ := strings.Cut(digits, ".")
+	exponent -= len(fraction)
+	digits = strings.TrimLeft(whole+fraction, "0")
+	short := strings.TrimRight(digits, "0")
+	if short == "" {
+		return "0"
+	}
+	exponent += len(digits) - len(short)
+	if negative {
+		short = "-" + short
+	}
+	return short + "e" + strconv.Itoa(exponent)
+}
