@@ -21,6 +21,9 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint/checkpointtest"
 	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
+	"github.com/holdfast-go/holdfast/ledger"
+	"github.com/holdfast-go/holdfast/ledger/ledgertest"
+	"github.com/holdfast-go/holdfast/ledger/pgledger"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/lock/locktest"
 	"github.com/holdfast-go/holdfast/lock/pglocker"
@@ -144,6 +147,12 @@ func TestGrantsSuffice(t *testing.T) {
 	snapshottest.RunJoiner(t, func(t *testing.T) (snapshottest.JoiningStore, checkpoint.Store) {
 		return snapshots(t, 0), checkpoints(t, 0)
 	})
+	ledgertest.Run(t, func(t *testing.T) ledger.Ledger {
+		n++
+		l := pgledger.New(g.service, &pgledger.Options{Prefix: fmt.Sprintf("s%d_", n)})
+		g.prefixed(t, fmt.Sprintf("s%d_", n), l.Schema())
+		return l
+	})
 	locktest.Run(t, func(t *testing.T) lock.Locker {
 		n++
 		l := pglocker.New(g.service, &pglocker.Options{Prefix: fmt.Sprintf("s%d_", n), Listen: g.listen})
@@ -210,7 +219,7 @@ func wantNamed(t *testing.T, err error, name string) {
 	t.Helper()
 	text := err.Error()
 	switch {
-	case errors.Is(err, checkpoint.ErrDamaged), errors.Is(err, snapshot.ErrDamaged):
+	case errors.Is(err, checkpoint.ErrDamaged), errors.Is(err, snapshot.ErrDamaged), errors.Is(err, ledger.ErrDamaged):
 		t.Errorf("taken for damage: %v", err)
 	case name == "holdfast": // the schema
 		if !errors.Is(err, checkpoint.ErrSchema) || !strings.Contains(text, "USAGE") {
@@ -219,7 +228,8 @@ func wantNamed(t *testing.T, err error, name string) {
 	case !strings.Contains(text, "permission denied for table "+name):
 		t.Errorf("the table is not named: %v", err)
 	case name == "holdfast_locks", name == "holdfast_schema_version":
-	case !errors.Is(err, checkpoint.ErrRefused) && !errors.Is(err, snapshot.ErrRefused):
+	case !errors.Is(err, checkpoint.ErrRefused) && !errors.Is(err, snapshot.ErrRefused) &&
+		!errors.Is(err, ledger.ErrRefused):
 		t.Errorf("not ErrRefused: %v", err)
 	case !strings.Contains(text, "docs/security.md"):
 		t.Errorf("the remedy is not named: %v", err)
@@ -244,7 +254,7 @@ func TestMayNotConnect(t *testing.T) {
 // everything makes the stores, the locker and the migrations use each right that they need.
 func (g *guarded) everything(t *testing.T) error {
 	runSQL(t, g.owner, `TRUNCATE holdfast_sessions, holdfast_turns, holdfast_sessions_sweep, holdfast_watches, holdfast_beats,
-		holdfast_runs, holdfast_run_parts, holdfast_runs_sweep, holdfast_locks`)
+		holdfast_runs, holdfast_run_parts, holdfast_runs_sweep, holdfast_locks, holdfast_effects, holdfast_effect_fences`)
 	ctx := t.Context()
 	s := pgcheckpoint.New(g.service, &pgcheckpoint.Options{TTL: time.Microsecond})
 	r := pgsnapshot.New(g.service, nil)
@@ -252,7 +262,7 @@ func (g *guarded) everything(t *testing.T) error {
 		migrations.Check(ctx, g.database(t, "holdfast_service"), migrations.Postgres),
 		migrations.Up(ctx, g.database(t, "holdfast_service"), migrations.Postgres),
 		g.turns(ctx, s, r), g.takeover(ctx, s, r), g.watched(ctx, s), g.swept(ctx, t, s, r),
-		g.locked(ctx),
+		g.locked(ctx), effects(ctx, pgledger.New(g.service, nil)),
 	)
 }
 
@@ -356,6 +366,22 @@ func (g *guarded) swept(ctx context.Context, t *testing.T, s *pgcheckpoint.Store
 		errs = append(errs, runs, sessions)
 	}
 	return errors.Join(errs...)
+}
+
+// effects issues, finishes, adopts, lists and forgets.
+func effects(ctx context.Context, l ledger.Ledger) error {
+	e := ledger.Effect{
+		ID: "e", Orchestrator: "bot", Session: "a", RunID: "r", Name: "pay", Fence: lock.Fence{Epoch: 1, Nonce: "n"},
+	}
+	_, _, issued := l.Issue(ctx, e, false)
+	adopted := l.Adopt(ctx, "r", lock.Fence{Epoch: 2, Nonce: "m"})
+	_, finished := l.Finish(ctx, "e", 1, ledger.Outcome{State: ledger.Completed})
+	_, pruned := l.Prune(ctx, time.Now().Add(time.Hour))
+	var listed error
+	for _, err := range l.Effects(ctx, ledger.Query{}) {
+		listed = err
+	}
+	return errors.Join(issued, adopted, finished, pruned, listed)
 }
 
 // locked lets one wait for a key, and get it. That an unlock fails is only logged.

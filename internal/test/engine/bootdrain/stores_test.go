@@ -24,6 +24,9 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint/redischeckpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/sqlitecheckpoint"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
+	"github.com/holdfast-go/holdfast/ledger"
+	"github.com/holdfast-go/holdfast/ledger/pgledger"
+	"github.com/holdfast-go/holdfast/ledger/sqliteledger"
 	"github.com/holdfast-go/holdfast/migrations"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/snapshot"
@@ -40,6 +43,8 @@ type site struct {
 	Effects string
 	// Defaults says that bots have the limits that they have by default.
 	Defaults bool
+	// TTL is Limits.LeaseTTL. 0 means that of limits.
+	TTL time.Duration
 	// Conns is how many connections to PostgreSQL a process has. 0 means 2, because many processes share the server.
 	Conns int32
 }
@@ -48,6 +53,7 @@ type site struct {
 type opened struct {
 	checkpoints checkpoint.Store
 	snapshots   snapshot.Store
+	ledger      ledger.Ledger // nil: the site has none
 	effects     string
 	limits      orchestrator.Limits
 	close       func()
@@ -57,6 +63,9 @@ func (s site) open(ctx context.Context) (w opened, err error) {
 	w.effects, w.limits = s.Effects, limits
 	if s.Defaults {
 		w.limits = orchestrator.Limits{}
+	}
+	if s.TTL > 0 {
+		w.limits.LeaseTTL, w.limits.SettleTimeout = s.TTL, s.TTL
 	}
 	var closers []func() error
 	w.close = func() {
@@ -71,6 +80,7 @@ func (s site) open(ctx context.Context) (w opened, err error) {
 		}
 		closers = append(closers, db.Close)
 		w.checkpoints, w.snapshots = sqlitecheckpoint.New(db, nil), sqlitesnapshot.New(db, nil)
+		w.ledger = sqliteledger.New(db, nil)
 	}
 	if s.Redis != "" {
 		client := redis.NewClient(&redis.Options{Addr: s.Redis})
@@ -89,7 +99,7 @@ func (s site) open(ctx context.Context) (w opened, err error) {
 			return w, err
 		}
 		closers = append(closers, func() error { pool.Close(); return nil })
-		w.checkpoints = pgcheckpoint.New(pool, nil)
+		w.checkpoints, w.ledger = pgcheckpoint.New(pool, nil), pgledger.New(pool, nil)
 		if s.Redis == "" {
 			w.snapshots = pgsnapshot.New(pool, nil)
 		}

@@ -42,6 +42,9 @@ func work(text string) error {
 		return err
 	}
 	ctx := context.Background()
+	if k.Do == vend {
+		return vendOn()
+	}
 	if k.Do == serve {
 		return serveDeploy(ctx, k.job)
 	}
@@ -50,6 +53,9 @@ func work(text string) error {
 	defer w.close()
 	if err != nil {
 		return err
+	}
+	if k.Do == buy {
+		return k.buy(ctx, w)
 	}
 	if k.DieIn == "delete" {
 		w.snapshots = deadly(w.snapshots)

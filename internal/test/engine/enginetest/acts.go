@@ -127,7 +127,7 @@ func (w *world) fails(began string, err error) {
 func (w *world) drain(ctx context.Context, bot *engine) error {
 	const passes = 5
 	for range passes {
-		found := false
+		found := w.bot.buys && w.answers(ctx)
 		for id, err := range bot.Recoverable(ctx, true) {
 			if err != nil {
 				return err
@@ -155,7 +155,7 @@ func (w *world) finishLater(ctx context.Context, bot *engine) error {
 	} else if !w.isHeldBack() {
 		return nil
 	}
-	res, err := a.do(ctx, w, bot)
+	res, err := w.asks(ctx, bot, a)
 	w.note("drain: %s returns %v, %v", a.name, said(res), err)
 	w.hear(a, "", res, err)
 	return err

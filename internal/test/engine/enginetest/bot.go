@@ -46,6 +46,7 @@ type bot struct {
 	bare     bool // without Begin
 	deliver  bool
 	volatile bool // without a snapshot store
+	buys     bool // a does effects
 }
 
 // short is an input that only Route answers.
@@ -159,6 +160,12 @@ func (p *process) intent(name string, apply func(*State, string)) orchestrator.I
 		}
 		p.starts(t.RunID, t.Iteration, name)
 		switch name {
+		case "a":
+			if p.bot.buys {
+				if err := p.buys(ctx, t); err != nil {
+					return err
+				}
+			}
 		case "b":
 			p.branchStarts(t.RunID)
 			defer func() { p.branchRan(t.RunID, err) }()
@@ -304,6 +311,9 @@ func (p *process) start(how orchestrator.OnInterrupted) (*engine, error) {
 	}
 	if !p.isVolatile() {
 		o.Snapshots = snapshots{p}
+	}
+	if p.bot.buys {
+		o.Ledger = effects{p}
 	}
 	var store checkpoint.Store = checkpoints{p}
 	if p.deadAfter > 0 {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
@@ -49,6 +50,26 @@ func TestBroken(t *testing.T) {
 		{
 			"Claim reads before it waits", Healthy, "owed reply",
 			func(s *Stores) { s.Checkpoints = staleClaim{s.Checkpoints, new(last)} },
+		},
+		{
+			"a ledger that adopts nothing", Unowned, "Abandon with an effect",
+			func(s *Stores) { s.Ledger = ledgerWithoutAdopt{s.Ledger} },
+		},
+		{
+			"a ledger that issues what is Unknown", Paid, "effects",
+			func(s *Stores) { s.Ledger = ledgerThatHurries{s.Ledger} },
+		},
+		{
+			"a ledger that forgets a lost reply", Healed, "effects",
+			func(s *Stores) { s.Ledger = ledgerWithoutRepeat{s.Ledger} },
+		},
+		{
+			"a ledger that records no outcome", Unowned, "effects",
+			func(s *Stores) { s.Ledger = ledgerWithoutFinish{s.Ledger} },
+		},
+		{
+			"a ledger that refuses a repeat of Finish", Healed, "effects",
+			func(s *Stores) { s.Ledger = ledgerThatFences{s.Ledger} },
 		},
 		{
 			"Mark forgets", Delivered, "one dispatch, delivered",
@@ -157,7 +178,7 @@ func convict(t *testing.T, m Matrix, law string, damage func(*Stores)) {
 // broken returns the number of trials, and how often each law was broken.
 func broken(t *testing.T, m Matrix, damage func(*Stores)) (trials int, laws map[string]int) {
 	t.Helper()
-	s := Stores{Checkpoints: new(checkpoint.Memory), Snapshots: new(snapshot.Memory)}
+	s := Stores{Checkpoints: new(checkpoint.Memory), Snapshots: new(snapshot.Memory), Ledger: new(ledger.Memory)}
 	damage(&s)
 	rep := m.Run(t.Context(), s)
 	laws = make(map[string]int)

@@ -153,15 +153,21 @@ func (k kind) onlyCalls() bool { return k.lasts() || k == twice }
 // stops reports whether the process stops and goes on.
 func (k kind) stops() bool { return k == doze || k == stall }
 
-func isRead(name string) bool { return slices.Contains([]string{"turns", "sessions", "runs"}, name) }
+func isRead(name string) bool {
+	return slices.Contains([]string{"turns", "sessions", "runs", "effects"}, name)
+}
 
 func isFunction(name string) bool {
-	return slices.Contains([]string{"Begin", "Route", "a", "b", "c", "d", "Evaluate", "Deliver"}, name)
+	return slices.Contains([]string{
+		"Begin", "Route", "a", "b", "c", "d", "Evaluate", "Deliver", payAsk, payVerifiable, payIdempotent, payPure,
+	}, name)
 }
 
 // repeated reports whether the owner of a session repeats a call to a store until it is answered.
 func repeated(name string) bool {
-	return slices.Contains([]string{"adopt", "save", "end", "append", "mark", "delete"}, name)
+	return slices.Contains([]string{
+		"adopt", "save", "end", "append", "mark", "delete", "take", "issue", "finish", "record",
+	}, name)
 }
 
 // spared reports whether a call to a store may fail without a change of the caller's answer: the next owner can repeat

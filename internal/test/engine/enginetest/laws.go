@@ -12,9 +12,12 @@ const (
 		"and what was abandoned or deleted is not in flight"
 	Failed    = "a turn that was told as failed has not settled, and does not"
 	Delivered = "every turn is delivered, for the first time in order, and once unless the fault was there"
-	Idle      = "in the end nothing is in flight, owed or owned"
-	Healed    = "a fault that a repeat can heal is not told"
-	Healthy   = "a healthy process does what it is asked"
+	Paid      = "an effect happens once, as far as its class can know, and Once returns what it brought"
+	Unowned   = "no effect is issued for a run that was told as failed or abandoned, none is in doubt for one that " +
+		"was told as failed, and none is Issued in the end"
+	Idle    = "in the end nothing is in flight, owed or owned"
+	Healed  = "a fault that a repeat can heal is not told"
+	Healthy = "a healthy process does what it is asked"
 )
 
 // A Wrong is a broken law, and how it was broken.

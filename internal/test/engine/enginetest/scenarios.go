@@ -51,6 +51,7 @@ var (
 	fanning   = bot{fan: true}
 	eaching   = bot{fan: true, items: true}
 	working   = bot{iterate: true, items: true}
+	buying    = bot{buys: true}
 )
 
 // The inputs of the dead process, of the process under test, and of the second process.
@@ -71,7 +72,7 @@ func briefly(text, requestID string) act {
 }
 
 // scenarios are all scenarios.
-var scenarios = slices.Concat(turns(), takeovers(), ends())
+var scenarios = slices.Concat(turns(), takeovers(), ends(), buyers())
 
 // turns returns the scenarios that find no earlier run.
 func turns() []scenario {
@@ -210,6 +211,31 @@ func ends() []scenario {
 			name: "Recover of what fails", bot: iterating, found: left("c"), fails: "d", act: recovery,
 			wants: errFailing, from: "d", follow: []act{two, recovery, resume, zero},
 		},
+	}
+}
+
+// buyers returns the scenarios with effects.
+func buyers() []scenario {
+	again := []act{zero, two, recovery, resume}
+	return []scenario{
+		{name: "effects", bot: buying, act: one, follow: []act{one, two, recovery, resume}},
+		{name: "effects, ended from outside", bot: buying, act: one, follow: []act{abandon, remove}, from: payAsk},
+		{
+			name: "effects, the beats stop", bot: buying, act: one, silent: true, from: payAsk,
+			follow: []act{one, two, simple},
+		},
+		{
+			name: "effects, then the intent fails", bot: buying, fails: "a", act: one, wants: errFailing, from: payPure,
+			follow: []act{one, two, recovery, resume},
+		},
+		{
+			name: "resume what has to be asked", bot: buying, found: left(payAsk), act: zero,
+			wants: orchestrator.ErrSuspended, follow: again,
+		},
+		{name: "resume what can be verified", bot: buying, found: left(payVerifiable), act: zero, follow: again},
+		{name: "Recover what may be repeated", bot: buying, found: left(payIdempotent), act: recovery, follow: again},
+		{name: "Abandon with an effect", bot: buying, found: owned(payVerifiable), act: abandon, follow: again},
+		{name: "Delete with an effect", bot: buying, found: owned(payAsk), act: remove, follow: again},
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
@@ -15,6 +16,8 @@ import (
 type Stores struct {
 	Checkpoints checkpoint.Store
 	Snapshots   snapshot.Store
+	// Ledger keeps the effects of the bots that buy. If it is nil, their scenarios are not played.
+	Ledger ledger.Ledger
 	// Joined: turns settle by snapshot.Joiner, which Snapshots must implement.
 	Joined bool
 }

@@ -99,7 +99,7 @@ func (h trial) after(ctx context.Context, w *world, goOn func()) {
 
 // does gives a healthy process the act, and finishes all unfinished work.
 func (w *world) does(ctx context.Context, bot *engine, a act) {
-	res, err := a.do(ctx, w, bot)
+	res, err := w.asks(ctx, bot, a)
 	w.note("P2: %s returns %v, %v", a.name, said(res), err)
 	w.hear(a, "", res, err)
 	if a.takes() {

@@ -31,6 +31,13 @@ func (w *world) verify(ctx context.Context, bot *engine) {
 	w.verifyRuns(turns)
 	w.verifyTold(turns)
 	w.verifyDeliveries(turns)
+	settled := make(map[string]int)
+	for _, res := range turns {
+		if res.Input.Text != short {
+			settled[res.RunID]++
+		}
+	}
+	w.verifyEffects(ctx, settled)
 }
 
 // inFlight returns the runs in flight. drain has looked for owed replies already.

@@ -30,6 +30,7 @@ type world struct {
 	heldBack  bool
 	first     string // the first run begun
 	runs      map[string]*run
+	payments  map[string]*payment // by key
 	delivered []*Result
 	told      []*Result
 	mayRepeat bool // the fault hit a delivery

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/test/engine/enginetest"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
+	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
@@ -19,9 +20,11 @@ import (
 func TestCrashEverywhere(t *testing.T) {
 	scenarios := make(map[bool][]string)
 	backends(t, func(t *testing.T, w world) {
-		crash(t, enginetest.Stores{Checkpoints: w.checkpoints, Snapshots: w.snapshots}, scenarios)
+		stores := enginetest.Stores{Checkpoints: w.checkpoints, Snapshots: w.snapshots, Ledger: new(ledger.Memory)}
+		crash(t, stores, scenarios)
 		if runs, ok := w.snapshots.(snapshot.Joiner); ok && runs.Join(w.checkpoints) != nil {
-			crash(t, enginetest.Stores{Checkpoints: w.checkpoints, Snapshots: w.snapshots, Joined: true}, scenarios)
+			stores.Joined = true
+			crash(t, stores, scenarios)
 		}
 	})
 	goleak.VerifyNone(t, testenv.Leaks()...)

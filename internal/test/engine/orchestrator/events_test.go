@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
+	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/message"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/retry"
@@ -97,6 +98,24 @@ var scripts = map[string]func(t *testing.T, w world, c *orchestrator.CallOptions
 			return ctx.Err()
 		}}
 		_, _ = w.start(t, d, Options{}).Execute(ctx, "s", Input{}, c)
+	},
+	"turn.resumed routed intent.started effect.replayed intent.ended turn.suspended": func(t *testing.T,
+		w world, c *orchestrator.CallOptions,
+	) {
+		s := shop{w, new(ledger.Memory), &vendor{fail: []error{nil, errTimeout}}}
+		two := func(die func()) Def {
+			return single(func(ctx context.Context, t *Turn) error {
+				_, err := s.vendor.once(ctx, t, "shoes", orchestrator.OnceOptions[string]{Key: "1"})
+				if die(); err != nil {
+					return err
+				}
+				_, err = s.vendor.once(ctx, t, "hat", orchestrator.OnceOptions[string]{Key: "2"})
+				return err
+			})
+		}
+		s.crash(t, two, Input{})
+		_, err := s.start(t, two(func() {}), Options{}).Resume(t.Context(), "s", c)
+		wantDoubt(t, err, true)
 	},
 	"turn.suspended": func(t *testing.T, w world, c *orchestrator.CallOptions) {
 		w.crash(t, steps, Input{Text: "a", RequestID: "r"})

@@ -17,15 +17,18 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
 	"github.com/holdfast-go/holdfast/internal/test/faulttest"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
+	"github.com/holdfast-go/holdfast/ledger"
+	"github.com/holdfast-go/holdfast/ledger/pgledger"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/snapshot"
 	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
 )
 
-// A tariff counts the requests of bots to a PostgreSQL of their own: the calls of its stores, the round trips of its
-// one connection, and the statements at the server.
+// A tariff counts the requests of bots to a PostgreSQL of their own: the calls of its stores and its ledger, the round
+// trips of its one connection, and the statements at the server.
 type tariff struct {
 	world
+	ledger ledger.Ledger
 	server *testenv.Server
 	trips  atomic.Int64
 
@@ -51,14 +54,15 @@ func newTariff(t *testing.T) *tariff {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	checkpoints, snapshots := pgcheckpoint.New(pool, nil), pgsnapshot.New(pool, nil)
-	if _, err := pool.Exec(t.Context(), checkpoints.Schema()+snapshots.Schema()); err != nil {
+	checkpoints, snapshots, effects := pgcheckpoint.New(pool, nil), pgsnapshot.New(pool, nil), pgledger.New(pool, nil)
+	if _, err := pool.Exec(t.Context(), checkpoints.Schema()+snapshots.Schema()+effects.Schema()); err != nil {
 		t.Fatal(err)
 	}
 	toll := func(ctx context.Context, c faulttest.Call, next func(context.Context) error) error {
 		f.call(strings.ToLower(c.Method))
 		return next(ctx)
 	}
+	f.ledger = faulttest.Ledger(effects, toll)
 	f.world = world{
 		faulttest.Checkpoints(checkpoints, faulttest.On(toll, "Claim", "Renew", "Append", "Mark", "Turns", "Sessions")),
 		tolledSnapshots{
@@ -230,6 +234,95 @@ func TestRoundTrips(t *testing.T) {
 				t.Errorf("%s: %+v, want %+v", test.what, got, want)
 			}
 		}
+	}
+}
+
+// buying is a bot whose turns do n effects of a class, and then what is in after.
+func buying(class ledger.Class, n int, after func(context.Context) error) Def {
+	v := &vendor{honours: true}
+	return single(func(ctx context.Context, t *Turn) error {
+		for i := range n {
+			_, err := v.once(ctx, t, "shoes", orchestrator.OnceOptions[string]{Class: class, Each: strconv.Itoa(i)})
+			if err != nil {
+				return err
+			}
+		}
+		return after(ctx)
+	})
+}
+
+// The cost of effects: an effect is two statements in two round trips, and a Pure one is one. A ledger that nothing uses
+// costs nothing.
+func TestOnceStatements(t *testing.T) {
+	t.Parallel()
+	f := newTariff(t)
+	nothing := func(context.Context) error { return nil }
+	for i, test := range []struct {
+		what       string
+		class      ledger.Class
+		effects    int
+		calls      string
+		statements int64
+	}{
+		{"no effect", ledger.Ask, 0, "claim begin settle", 4},
+		{"Ask", ledger.Ask, 1, "claim begin issue finish settle", 4 + 2},
+		{"Idempotent", ledger.Idempotent, 1, "claim begin issue finish settle", 4 + 2},
+		{"Verifiable", ledger.Verifiable, 1, "claim begin issue finish settle", 4 + 2},
+		{"Pure", ledger.Pure, 1, "claim begin record settle", 4 + 1},
+		{"three", ledger.Ask, 3, "claim begin issue finish issue finish issue finish settle", 4 + 3*2},
+		{"three Pure ones", ledger.Pure, 3, "claim begin record record record settle", 4 + 3},
+	} {
+		d := buying(test.class, test.effects, nothing)
+		d.Name = fmt.Sprint("bot ", i)
+		bot := f.start(t, d, Options{Ledger: f.ledger, Limits: orchestrator.Limits{LeaseTTL: time.Hour, DeadAfter: -1}})
+		want := bill{test.calls, int64(len(strings.Fields(test.calls))), test.statements}
+		const warm, turns = 2, 4
+		for turn := range turns {
+			if got := f.bill(func() { execute(t, bot, Input{Text: "hello"}) }); turn >= warm && got != want {
+				t.Errorf("%s: %+v, want %+v", test.what, got, want)
+			}
+		}
+	}
+}
+
+// The cost of a takeover of a run: with a ledger it is one round trip more, of two statements. An effect that is known
+// costs two statements then, and none of them writes.
+func TestOnceStatementsOfTakeover(t *testing.T) {
+	t.Parallel()
+	f := newTariff(t)
+	takeover := func(class ledger.Class, effects int, l ledger.Ledger) bill {
+		nothing := func(context.Context) error { return nil }
+		forever := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+		o := Options{Ledger: l, Limits: orchestrator.Limits{LeaseTTL: time.Hour, DeadAfter: -1}}
+		var got bill
+		for range 3 { // the first ones prepare statements
+			ctx, cancel := context.WithCancel(t.Context())
+			dying := f.start(t, buying(class, effects, func(ctx context.Context) error { cancel(); return forever(ctx) }), o)
+			_, err := dying.Execute(ctx, "s", Input{Text: "hello"}, nil)
+			cancel()
+			wantErr(t, err, orchestrator.ErrIndeterminate, context.Canceled)
+			bot := f.start(t, buying(class, effects, nothing), o)
+			got = f.bill(func() { recovered(t, bot, "s") })
+		}
+		return got
+	}
+	without := takeover(ledger.Ask, 0, nil)
+	for _, test := range []struct {
+		what              string
+		class             ledger.Class
+		effects           int
+		trips, statements int64
+	}{
+		{"no effect", ledger.Ask, 0, 1, 2},
+		{"one that is Completed", ledger.Ask, 1, 1 + 2, 2 + 2},
+		{"a Pure one", ledger.Pure, 1, 1 + 2, 2 + 2},
+	} {
+		got := takeover(test.class, test.effects, f.ledger)
+		if got.trips-without.trips != test.trips || got.statements-without.statements != test.statements {
+			t.Errorf("%s: %+v, want %d round trips and %d statements more than %+v",
+				test.what, got, test.trips, test.statements, without)
+		}
+		t.Logf("%s: %+v, without a ledger %+v", test.what, got, without)
 	}
 }
 
