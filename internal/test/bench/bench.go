@@ -28,6 +28,10 @@ type scale struct {
 	// listed is how many sessions the listing has, and turns how many turns each has.
 	listed, turns int
 
+	// few and many are the finished effects of the ledgers that are compared, and suspended the runs that a drain
+	// leaves alone.
+	few, many, suspended int
+
 	// small and large are the turns of the tables that are compared by size. If large is 0, this comparison is left
 	// out.
 	small, large int
@@ -39,11 +43,13 @@ var (
 	full = scale{
 		rounds: 7, round: 1500 * time.Millisecond, slices: 6, sessions: 128, keep: 50,
 		young: 100, old: 4700, span: 300, kept: 2000, listed: 10_000, turns: 100,
+		few: 1000, many: 1_000_000, suspended: 10_000,
 		small: 1_000_000, buffers: "1GB",
 	}
 	brief = scale{
 		rounds: 1, round: 20 * time.Millisecond, slices: 1, sessions: 32, keep: 5,
 		young: 10, old: 20, span: 5, kept: 20, listed: 200, turns: 10,
+		few: 10, many: 1000, suspended: 20,
 		small: 4000, large: 8000, buffers: "16MB",
 	}
 )
@@ -69,15 +75,12 @@ type suite struct {
 	measure func(*bench, context.Context) error
 }
 
-// These suites need a compiler.
-const (
-	slowDisk       = "postgres-slow-disk"
-	engineSlowDisk = "engine-slow-disk"
-)
+// slowDisk ends the names of the suites that need a compiler.
+const slowDisk = "slow-disk"
 
 var suites = []suite{
 	{"postgres", (*bench).postgresTurns},
-	{slowDisk, (*bench).slowDiskTurns},
+	{"postgres-" + slowDisk, (*bench).slowDiskTurns},
 	{"postgres-long-session", (*bench).postgresHistory},
 	{"postgres-large", (*bench).postgresLarge},
 	{"redis", (*bench).redisTurns},
@@ -92,7 +95,12 @@ var suites = []suite{
 	{"locks", (*bench).locks},
 	{"engine", (*bench).engine},
 	{"engine-postgres", (*bench).enginePostgres},
-	{engineSlowDisk, (*bench).engineSlowDisk},
+	{"engine-" + slowDisk, (*bench).engineSlowDisk},
+	{"effects-postgres", (*bench).effectsPostgres},
+	{"effects-" + slowDisk, (*bench).effectsSlowDisk},
+	{"effects-sqlite", (*bench).effectsSQLite},
+	{"effects-finished", (*bench).effectsFinished},
+	{"suspended", (*bench).suspendedRuns},
 }
 
 // run measures the wanted suites. If one fails, the others are measured all the same.

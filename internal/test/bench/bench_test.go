@@ -16,7 +16,7 @@ func TestQuick(t *testing.T) {
 	b := &bench{scale: brief, dir: t.TempDir(), log: t.Logf}
 	for _, s := range suites {
 		t.Run(s.name, func(t *testing.T) {
-			if _, err := exec.LookPath("gcc"); err != nil && (s.name == slowDisk || s.name == engineSlowDisk) {
+			if _, err := exec.LookPath("gcc"); err != nil && strings.HasSuffix(s.name, slowDisk) {
 				t.Skip("no gcc builds the slow disk:", err)
 			}
 			b.postgres, b.redis = launch(t, testenv.StartPostgres), launch(t, testenv.StartRedis)
@@ -44,7 +44,7 @@ func launch(t *testing.T, start func(testing.TB, *testenv.Options) *testenv.Serv
 }
 
 func TestGoals(t *testing.T) {
-	r := result{samples: []sample{{100, 150, 7}, {100, 90, 8}, {100, 130, 9}}}
+	r := result{samples: []sample{{100, 150, 7, 1024}, {100, 90, 8, 2048}, {100, 130, 9, 512}}}
 	for _, test := range []struct {
 		goal goal
 		met  bool
@@ -61,6 +61,8 @@ func TestGoals(t *testing.T) {
 		{atPace(131), false, "130 per s (90.00–150)"},
 		{allocating(8), true, "8.00 allocations (7.00–9.00)"},
 		{allocating(7), false, "8.00 allocations (7.00–9.00)"},
+		{allocatingBytes(1024), true, "1.00 KiB allocated (0.50–2.00)"},
+		{allocatingBytes(1023), false, "1.00 KiB allocated (0.50–2.00)"},
 	} {
 		if met := test.goal.met(r); met != test.met {
 			t.Errorf("%v met: %v, want %v", test.goal, met, test.met)

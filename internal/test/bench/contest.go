@@ -32,8 +32,8 @@ type contest struct {
 	between   func(ctx context.Context) error // between rounds; may be nil
 }
 
-// A sample is the result of one round: operations per second, and allocations of one operation.
-type sample struct{ reference, rate, allocs float64 }
+// A sample is the result of one round: operations per second, and allocations and allocated bytes of one operation.
+type sample struct{ reference, rate, allocs, bytes float64 }
 
 // A result is one line of the report.
 type result struct {
@@ -60,7 +60,7 @@ func (b *bench) compete(ctx context.Context, c contest) error {
 		}
 		for i, t := range tallies {
 			if round > 0 {
-				samples[i] = append(samples[i], sample{tallies[0].rate(), t.rate(), t.allocsEach()})
+				samples[i] = append(samples[i], sample{tallies[0].rate(), t.rate(), t.each(t.allocs), t.each(t.bytes)})
 			}
 		}
 	}
@@ -95,33 +95,35 @@ func (b *bench) add(r result) {
 
 // A tally says how often an operation was done, how long this took, and how much was allocated.
 type tally struct {
-	done   int64
-	took   time.Duration
-	allocs uint64
+	done          int64
+	took          time.Duration
+	allocs, bytes uint64
 }
 
 func (t *tally) add(u tally) {
 	t.done += u.done
 	t.took += u.took
 	t.allocs += u.allocs
+	t.bytes += u.bytes
 }
 
 func (t tally) rate() float64 { return float64(t.done) / t.took.Seconds() }
 
-func (t tally) allocsEach() float64 { return float64(t.allocs) / float64(t.done) }
+// each returns the share of one operation.
+func (t tally) each(all uint64) float64 { return float64(all) / float64(t.done) }
 
-// allocations returns how many allocations this process has made.
-func allocations() uint64 {
+// allocations returns how many allocations this process has made, and of how many bytes.
+func allocations() (n, bytes uint64) {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return m.Mallocs
+	return m.Mallocs, m.TotalAlloc
 }
 
 // repeat makes every worker repeat op for a while.
 func repeat(ctx context.Context, workers int, d time.Duration, op operation) (tally, error) {
 	// The garbage of other subjects must not cost this subject time.
 	runtime.GC()
-	before := allocations()
+	n0, bytes0 := allocations()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var n atomic.Int64
@@ -140,7 +142,8 @@ func repeat(ctx context.Context, workers int, d time.Duration, op operation) (ta
 	}
 	wg.Wait()
 	took := time.Since(start)
-	return tally{n.Load(), took, allocations() - before}, context.Cause(ctx)
+	n1, bytes1 := allocations()
+	return tally{n.Load(), took, n1 - n0, bytes1 - bytes0}, context.Cause(ctx)
 }
 
 // median returns the median of f over the samples.

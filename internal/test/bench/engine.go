@@ -83,12 +83,12 @@ func (b *bench) engine(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.alsoAllocations(allocating(60), goal{kind: garbage})
+	b.also(allocating(60), goal{kind: garbage})
 	return nil
 }
 
-// alsoAllocations adds the allocations of the last contest's subjects, with a goal for each.
-func (b *bench) alsoAllocations(goals ...goal) {
+// also adds the last contest's subjects once more, with another goal for each.
+func (b *bench) also(goals ...goal) {
 	for i, r := range slices.Clone(b.results[len(b.results)-len(goals):]) {
 		r.goal = goals[i]
 		b.add(r)

@@ -22,6 +22,8 @@ const (
 	latency
 	pace    // operations per second
 	garbage // allocations of one operation
+	// memory is the bytes that one operation allocates.
+	memory
 )
 
 func atLeast(timesAsFast float64) goal { return goal{speed, timesAsFast} }
@@ -31,6 +33,8 @@ func atMost(timesTheTime float64) goal { return goal{cost, timesTheTime} }
 func atPace(perSecond float64) goal { return goal{pace, perSecond} }
 
 func allocating(atMost float64) goal { return goal{garbage, atMost} }
+
+func allocatingBytes(atMost float64) goal { return goal{memory, atMost} }
 
 func below(d time.Duration) goal { return goal{latency, d.Seconds()} }
 
@@ -45,6 +49,8 @@ func (g goal) of(s sample) float64 {
 		return s.rate
 	case garbage:
 		return s.allocs
+	case memory:
+		return s.bytes
 	default:
 		return s.rate / s.reference
 	}
@@ -93,14 +99,19 @@ func (g goal) format(figure float64) string {
 		return g.number(figure) + " per s"
 	case garbage:
 		return g.number(figure) + " allocations"
+	case memory:
+		return g.number(figure) + " KiB allocated"
 	default:
 		return g.number(figure) + " ×"
 	}
 }
 
 func (g goal) number(figure float64) string {
-	if g.kind == latency {
+	switch g.kind {
+	case latency:
 		figure *= 1000
+	case memory:
+		figure /= 1024
 	}
 	if figure >= 100 {
 		return fmt.Sprintf("%.0f", figure)

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"iter"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -84,14 +83,4 @@ func list(store checkpoint.Reader, q checkpoint.SessionQuery, want int) operatio
 		}
 		return err
 	}
-}
-
-func count(sessions iter.Seq2[string, error]) (n int, err error) {
-	for _, err := range sessions {
-		if err != nil {
-			return n, err
-		}
-		n++
-	}
-	return n, nil
 }
