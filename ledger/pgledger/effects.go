@@ -94,8 +94,9 @@ func (l *Ledger) rows(ctx context.Context, q ledger.Query) iter.Seq2[row, error]
 	}
 }
 
-// openRows yields what is open after a number, without documents. The index of the open effects has them in their order,
-// so that no page is looked for by its ids. If a page is corrupt, openRows is not done, and returns the number before it.
+// openRows yields what is open after a number, without documents. The index of the open effects has them in their
+// order, so that no page is looked for by its ids. If a page is corrupt, openRows is not done, and returns the number
+// before it.
 func (l *Ledger) openRows(
 	ctx context.Context, q ledger.Query, after int64, yield func(row, error) bool,
 ) (last int64, done bool) {
