@@ -158,6 +158,8 @@ func (p *process) intent(name string, apply func(*State, string)) orchestrator.I
 		if p.dead() {
 			return errDead
 		}
+		p.functions.Add(1) // it has several points, and may go on after its call
+		defer p.functions.Done()
 		p.starts(t.RunID, t.Iteration, name)
 		switch name {
 		case "a":
