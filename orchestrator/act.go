@@ -82,7 +82,10 @@ func (x *execution[S]) once(ctx context.Context, l *line, c onceCall) (json.RawM
 		return nil, fmt.Errorf("%w: it is called from within itself", ledger.ErrRepeated)
 	}
 	leave, err := x.effects.enter(ctx, e.ID)
-	if err != nil { // the call before is still at work
+	switch {
+	case err != nil && e.Class == ledger.Pure:
+		return nil, err
+	case err != nil: // the call before is still at work
 		return nil, x.doubt(e, e.Class == ledger.Ask, err)
 	}
 	defer leave()
