@@ -135,14 +135,8 @@ func (m *Memory) Finish(ctx context.Context, id string, attempt int, o Outcome) 
 }
 
 func (e *Effect) finish(attempt int, o Outcome) error {
-	last := attempt == e.Attempts
-	switch {
-	case o.By != "" && (!last || !e.State.Open()):
-		return ErrAnswered
-	case o.By != "" && e.State == Issued && !o.Sure:
-		return lock.ErrHeld
-	case e.State == Completed, o.State != Completed && (!last || !e.State.Open()):
-		return nil
+	if taken, err := e.Takes(attempt, o); !taken {
+		return err
 	}
 	e.State, e.Result, e.Error, e.FinishedAt = o.State, slices.Clone(o.Result), o.Error, now()
 	e.Redacted = o.Redacted

@@ -102,6 +102,22 @@ func checkStored(what string, doc []byte) error {
 	return nil
 }
 
+// Takes reports whether a known effect takes the outcome of an attempt: see Finish. err is why an answer is not taken.
+func (e Effect) Takes(attempt int, o Outcome) (taken bool, err error) {
+	last := attempt == e.Attempts && e.State.Open()
+	switch {
+	case o.By == "" && o.State == Completed:
+		return e.State != Completed, nil
+	case o.By == "":
+		return last, nil
+	case !last:
+		return false, ErrAnswered
+	case e.State == Issued && !o.Sure:
+		return false, lock.ErrHeld
+	}
+	return true, nil
+}
+
 // Damaged returns the error of a stored effect that a ledger could not read because of err.
 func Damaged(id string, err error) *DamagedError {
 	reason := strings.TrimPrefix(err.Error(), ErrInvalid.Error()+": ")

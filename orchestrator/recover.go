@@ -75,15 +75,7 @@ func (o *Orchestrator[S]) Recoverable(ctx context.Context, all bool) iter.Seq2[s
 		if all {
 			o.engine.stops.Store(int64(stops)) // all sessions of the dead are listed
 		}
-		answered, err := o.engine.answered(ctx, suspended) // last: a ledger that is away holds nothing else up
-		for _, session := range answered {
-			if !next(session, nil) {
-				return
-			}
-		}
-		if err != nil {
-			next("", err)
-		}
+		o.engine.answered(ctx, suspended, next) // last: a ledger that is away holds nothing else up
 	}
 }
 

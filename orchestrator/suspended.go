@@ -48,21 +48,23 @@ func (e *engine) openOf(ctx context.Context, q ledger.Query, waitsFor []string) 
 // A suspendedRun is a run that a listing has found.
 type suspendedRun struct{ session, id string }
 
-// answered returns the sessions of suspended runs whose effects have all been answered. It asks for the open effects of
-// the bot once. A run that waits for effects of other runs is looked at by itself.
-func (e *engine) answered(ctx context.Context, suspended []suspendedRun) (sessions []string, err error) {
+// answered calls next for the sessions of suspended runs whose effects have all been answered, and for those whose runs
+// or effects are damaged. It asks for the open effects of the bot once. A run that waits for effects of other runs is
+// looked at by itself.
+func (e *engine) answered(ctx context.Context, suspended []suspendedRun, next func(string, error) bool) {
 	if e.ledger == nil || len(suspended) == 0 {
-		return nil, nil
+		return
 	}
 	open := make(map[string]bool) // by run
 	for effect, err := range e.ledger.Effects(ctx, ledger.Query{
 		Orchestrator: e.identity.name, Open: true, Brief: true,
 	}) {
 		if err != nil && !ofOneRow(err) {
-			return nil, err
+			next("", err)
+			return
 		}
 		// A run waits for what a person is asked about.
-		if err != nil || effect.State == ledger.Unknown && effect.Class == ledger.Ask {
+		if err == nil && effect.State == ledger.Unknown && effect.Class == ledger.Ask {
 			open[effect.RunID] = true
 		}
 	}
@@ -70,20 +72,29 @@ func (e *engine) answered(ctx context.Context, suspended []suspendedRun) (sessio
 		if open[r.id] {
 			continue
 		}
-		found, err := e.inFlight(ctx, r.session)
-		if err != nil || found == nil || found.Status != snapshot.Suspended {
-			continue // damaged, which a listing of all tells, or over
-		}
-		payload, err := readPayload(*found)
-		if err != nil {
-			continue
-		}
-		switch err := e.suspended(ctx, *found, payload.Doubt); {
-		case err == nil:
-			sessions = append(sessions, r.session)
-		case !errors.Is(err, ErrSuspended) && !ofOneRow(err):
-			return sessions, err
+		waits, err := e.waits(ctx, r.session)
+		if !waits && !next(r.session, err) {
+			return
 		}
 	}
-	return sessions, nil
+}
+
+// waits reports whether the run of a session is suspended, and waits for an answer. If it does not, err is why that
+// cannot be told.
+func (e *engine) waits(ctx context.Context, session string) (bool, error) {
+	found, err := e.inFlight(ctx, session)
+	if err != nil {
+		return false, err
+	}
+	if found == nil || found.Status != snapshot.Suspended { // it goes on already
+		return true, nil
+	}
+	payload, err := readPayload(*found)
+	if err == nil {
+		err = e.suspended(ctx, *found, payload.Doubt)
+	}
+	if errors.Is(err, ErrSuspended) || isDrift(err) {
+		return true, nil
+	}
+	return false, err
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-go/holdfast/ledger"
-	"github.com/holdfast-go/holdfast/lock"
 )
 
 // Finish implements [ledger.Ledger].
@@ -36,7 +35,7 @@ func (l *Ledger) Finish(
 		case r.written:
 			return r.Effect, nil
 		}
-		if taken, err := takes(r.Effect, attempt, o); !taken {
+		if taken, err := r.Takes(attempt, o); !taken {
 			return r.Effect, err
 		} // else the effect has changed since
 	}
@@ -57,20 +56,4 @@ func (r *row) finished(o ledger.Outcome) error {
 		r.Result = slices.Clone(o.Result)
 	}
 	return r.intact()
-}
-
-// takes reports whether e takes an outcome. err is why an answer is not taken.
-func takes(e ledger.Effect, attempt int, o ledger.Outcome) (taken bool, err error) {
-	last := attempt == e.Attempts && e.State.Open()
-	switch {
-	case o.By == "" && o.State == ledger.Completed:
-		return e.State != ledger.Completed, nil
-	case o.By == "":
-		return last, nil
-	case !last:
-		return false, ledger.ErrAnswered
-	case e.State == ledger.Issued && !o.Sure:
-		return false, lock.ErrHeld
-	}
-	return true, nil
 }

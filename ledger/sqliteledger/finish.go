@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/ledger"
-	"github.com/holdfast-go/holdfast/lock"
 )
 
 const finishSQL = `
@@ -58,7 +57,7 @@ func (l *Ledger) finish(ctx context.Context, id string, attempt int, o ledger.Ou
 		if f == nil {
 			return ledger.Effect{}, ledger.ErrNotFound
 		}
-		taken, verdict := takes(f.Effect, attempt, o)
+		taken, verdict := f.Takes(attempt, o)
 		if !taken {
 			return f.Effect, verdict
 		}
@@ -72,20 +71,4 @@ const mostTries = 100
 
 func finishArgs(id string, attempt int, o ledger.Outcome) []any {
 	return []any{id, attempt, string(o.State), orNull(o.Result), o.Error, time.Now().UnixMicro(), o.By, o.Sure, o.Redacted}
-}
-
-// takes reports whether a known effect takes an outcome. err is why an answer is not taken.
-func takes(known ledger.Effect, attempt int, o ledger.Outcome) (taken bool, err error) {
-	last := attempt == known.Attempts && known.State.Open()
-	switch {
-	case o.By == "" && o.State == ledger.Completed:
-		return known.State != ledger.Completed, nil
-	case o.By == "":
-		return last, nil
-	case !last:
-		return false, ledger.ErrAnswered
-	case known.State == ledger.Issued && !o.Sure:
-		return false, lock.ErrHeld
-	}
-	return true, nil
 }

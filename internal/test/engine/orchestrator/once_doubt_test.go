@@ -403,3 +403,29 @@ func TestDoubtOfTx(t *testing.T) {
 		}
 	}
 }
+
+// A suspended run that cannot be read is told, and not passed over.
+func TestDamagedSuspendedRun(t *testing.T) {
+	s := newShop()
+	s.vendor.fail = []error{errTimeout}
+	bot := s.start(t, single(s.pays(orchestrator.OnceOptions[string]{})), Options{})
+	_, err := bot.Execute(t.Context(), "s", Input{Text: "shoes"}, nil)
+	d := theDoubt(t, err, true)
+	run := wantRuns(t, bot, 1)[0]
+	run.Seq++
+	run.Payload = []byte(`{"v":1}`)
+	if err := s.snapshots.Save(t.Context(), run); err != nil {
+		t.Fatal(err)
+	}
+	if err := ledger.Resolve(t.Context(), s.ledger, d.Effects[0], ledger.Answer{By: "ann"}); err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	for session, err := range bot.Recoverable(t.Context(), true) {
+		wantErr(t, err, snapshot.ErrDamaged)
+		told = append(told, session)
+	}
+	if !slices.Equal(told, []string{"s"}) {
+		t.Errorf("told of %q", told)
+	}
+}
