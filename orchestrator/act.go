@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/holdfast-go/holdfast/internal/jsonvalue"
 	"github.com/holdfast-go/holdfast/internal/logtext"
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/lock"
@@ -153,8 +154,8 @@ func given(now ledger.Effect, kept, mine json.RawMessage) (json.RawMessage, erro
 	if !now.Redacted {
 		return now.Result, nil
 	}
-	a, errA := canonical(now.Result)
-	b, errB := canonical(kept)
+	a, errA := jsonvalue.Canonical(now.Result)
+	b, errB := jsonvalue.Canonical(kept)
 	if mine != nil && errA == nil && errB == nil && bytes.Equal(a, b) {
 		return mine, nil
 	}

@@ -1,0 +1,222 @@
+package turnlog
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/ctxcause"
+)
+
+// Memory is a Log that lives and dies with the process. The zero value is ready.
+type Memory struct {
+	mu      sync.Mutex // protects following fields
+	open    map[string]*turn
+	settled map[string]*turn
+
+	// names are the names of phases, each kept once.
+	names map[string]string
+}
+
+var _ Lister = (*Memory)(nil)
+
+// A turn is what a Memory keeps of a run.
+type turn struct {
+	run, orchestrator, session string
+	number                     int
+	entries                    []entry // sorted
+
+	// settledAt is the time of the last Settled, in milliseconds.
+	settledAt int64
+}
+
+// An entry is an Entry of a turn.
+type entry struct {
+	at    int64 // milliseconds
+	phase string
+	state string
+}
+
+// Schema returns "": Memory has no tables.
+func (m *Memory) Schema() string { return "" }
+
+// Record implements [Log].
+func (m *Memory) Record(ctx context.Context, e Entry) error {
+	if err := checked(ctx, e.Validate()); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t := m.find(e.Run)
+	state := cmp.Or(string(e.State), "null")
+	at := e.At.UnixMilli()
+	if t != nil {
+		if i, found := t.place(at, e.Phase); found {
+			if !Same(json.RawMessage(t.entries[i].state), json.RawMessage(state)) {
+				return ErrChanged
+			}
+			return nil
+		}
+	}
+	if t == nil {
+		t = &turn{run: e.Run, orchestrator: e.Orchestrator, session: e.Session, number: e.Turn}
+		if m.open == nil {
+			m.open, m.settled = make(map[string]*turn), make(map[string]*turn)
+		}
+		m.open[e.Run] = t
+	}
+	i, _ := t.place(at, e.Phase)
+	t.entries = slices.Insert(t.entries, i, entry{at, m.name(e.Phase), state})
+	t.number = max(t.number, e.Turn)
+	if e.Phase == Settled {
+		t.settledAt = max(t.settledAt, at)
+		delete(m.open, e.Run)
+		m.settled[e.Run] = t
+	}
+	return nil
+}
+
+// find returns the turn of a run; nil if there is none. The caller holds mu.
+func (m *Memory) find(run string) *turn {
+	if t := m.open[run]; t != nil {
+		return t
+	}
+	return m.settled[run]
+}
+
+// name returns the one copy of the name of a phase. The caller holds mu.
+func (m *Memory) name(phase string) string {
+	if m.names == nil {
+		m.names = make(map[string]string)
+	}
+	if known, ok := m.names[phase]; ok {
+		return known
+	}
+	phase = strings.Clone(phase)
+	m.names[phase] = phase
+	return phase
+}
+
+// place returns where an entry is, or would be.
+func (t *turn) place(at int64, phase string) (i int, found bool) {
+	return slices.BinarySearchFunc(t.entries, entry{at: at, phase: phase}, func(a, b entry) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), strings.Compare(a.phase, b.phase))
+	})
+}
+
+// Restore implements [Log].
+func (m *Memory) Restore(ctx context.Context, run string) ([]Entry, error) {
+	if err := checked(ctx, ValidateRun(run)); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t := m.find(run)
+	if t == nil {
+		return nil, nil
+	}
+	all := make([]Entry, len(t.entries))
+	for i := range all {
+		all[i] = t.entry(i)
+	}
+	return all, nil
+}
+
+func (t *turn) entry(i int) Entry {
+	e := t.entries[i]
+	return Entry{
+		Run: t.run, Turn: t.number, Orchestrator: t.orchestrator, Session: t.session,
+		Phase: e.phase, State: json.RawMessage(e.state), At: time.UnixMilli(e.at).UTC(),
+	}
+}
+
+func (t *turn) summary() Summary { return Summary{t.entry(0), t.entry(len(t.entries) - 1)} }
+
+// Turns implements [Lister].
+func (m *Memory) Turns(ctx context.Context, q Query) iter.Seq2[Summary, error] {
+	return func(yield func(Summary, error) bool) {
+		if err := checked(ctx, q.Validate()); err != nil {
+			yield(Summary{}, err)
+			return
+		}
+		for i, s := range m.selected(q) {
+			if err := ctxcause.Of(ctx); err != nil {
+				yield(Summary{}, err)
+				return
+			}
+			if q.Limit > 0 && i == q.Limit || !yield(s, nil) {
+				return
+			}
+		}
+	}
+}
+
+// selected returns the turns that q selects, without its Limit.
+func (m *Memory) selected(q Query) (all []Summary) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	parts := []map[string]*turn{m.open, m.settled}
+	if q.Open {
+		parts = parts[:1]
+	}
+	now := time.Now()
+	for _, part := range parts {
+		for _, t := range part {
+			if s := t.summary(); q.selects(s, now) {
+				all = append(all, s)
+			}
+		}
+	}
+	slices.SortFunc(all, Summary.compare)
+	return all
+}
+
+// selects reports whether q selects a turn, whatever Open and Limit say.
+func (q Query) selects(s Summary, now time.Time) bool {
+	after := s.First.At.Compare(q.After)
+	switch {
+	case q.Orchestrator != "" && s.First.Orchestrator != q.Orchestrator:
+		return false
+	case q.Session != "" && s.First.Session != q.Session:
+		return false
+	case q.OlderThan > 0 && now.Sub(s.Last.At) < q.OlderThan:
+		return false
+	case q.AfterRun != "":
+		return after > 0 || after == 0 && s.First.Run > q.AfterRun
+	}
+	return q.After.IsZero() || after > 0
+}
+
+// compare orders turns by their first entries, and those of one time by their runs.
+func (s Summary) compare(o Summary) int {
+	return cmp.Or(s.First.At.Compare(o.First.At), strings.Compare(s.First.Run, o.First.Run))
+}
+
+// Prune implements [Lister].
+func (m *Memory) Prune(ctx context.Context, before time.Time) (forgotten int, err error) {
+	if err := checked(ctx, nil); err != nil {
+		return 0, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for run, t := range m.settled {
+		if time.UnixMilli(t.settledAt).Before(before) {
+			delete(m.settled, run)
+			forgotten++
+		}
+	}
+	return forgotten, nil
+}
+
+// checked returns why a call cannot begin.
+func checked(ctx context.Context, invalid error) error {
+	if invalid != nil {
+		return invalid
+	}
+	return ctxcause.Of(ctx)
+}

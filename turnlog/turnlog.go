@@ -1,0 +1,216 @@
+package turnlog
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+)
+
+// The canonical phases. The engine records Started and Settled. What calls a model or a tool records the others.
+const (
+	Started        = "started"
+	LLMComplete    = "llm-complete"
+	ToolDispatched = "tool-dispatched"
+	ToolReceived   = "tool-received"
+	Settled        = "settled"
+)
+
+// An Entry is one phase that a turn has passed.
+type Entry struct {
+	// Run is the id of the run. The number of a turn may be tried twice, the id of a run never.
+	Run string
+
+	// Turn is the number that the run gets if it settles next. An adapter may leave out Turn and Orchestrator.
+	Turn         int
+	Orchestrator string
+	Session      string
+	Phase        string
+	State        json.RawMessage
+
+	// At is in UTC and in whole milliseconds. It grows within a run.
+	At time.Time
+}
+
+// TimeFormat is how times are written in JSON: in UTC, and always as long. So the order of the texts is that of time.
+const TimeFormat = "2006-01-02T15:04:05.000Z"
+
+// entryJSON is an Entry in JSON.
+type entryJSON struct {
+	Run          string          `json:"turnId"`
+	Session      string          `json:"sessionId"`
+	Phase        string          `json:"phase"`
+	State        json.RawMessage `json:"state"`
+	At           string          `json:"timestamp"`
+	Turn         int             `json:"turn"`
+	Orchestrator string          `json:"orchestrator"`
+}
+
+// MarshalJSON returns an object with the members turnId, sessionId, phase, state, timestamp, turn and orchestrator.
+func (e Entry) MarshalJSON() ([]byte, error) {
+	return json.Marshal(entryJSON{
+		e.Run, e.Session, e.Phase, e.State, e.At.UTC().Format(TimeFormat), e.Turn, e.Orchestrator,
+	})
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (e *Entry) UnmarshalJSON(doc []byte) error {
+	var stored entryJSON
+	if err := json.Unmarshal(doc, &stored); err != nil {
+		return err
+	}
+	at, err := time.Parse(TimeFormat, stored.At)
+	if err != nil {
+		return fmt.Errorf("timestamp: %w", err)
+	}
+	*e = Entry{
+		Run: stored.Run, Turn: stored.Turn, Orchestrator: stored.Orchestrator, Session: stored.Session,
+		Phase: stored.Phase, State: stored.State, At: at,
+	}
+	return nil
+}
+
+// A StartedState is the state of Started.
+type StartedState struct {
+	Actor string // the orchestrator
+	Slot  string // the key of the session: see lock.Key
+
+	// Messages are the input, as package message writes messages. Data is the Data of the input, if it has any.
+	Messages []json.RawMessage
+	Data     json.RawMessage
+
+	// ExpiresAt is when Limits.TurnTimeout ends the first attempt; zero if nothing does.
+	ExpiresAt time.Time
+}
+
+type startedJSON struct {
+	Actor     string            `json:"actorId"`
+	Slot      string            `json:"slotKey"`
+	Messages  []json.RawMessage `json:"messages"`
+	Data      json.RawMessage   `json:"data,omitempty"`
+	ExpiresAt *string           `json:"expiresAt"`
+}
+
+// MarshalJSON returns an object with the members actorId, slotKey, messages, expiresAt, and data if there is any.
+func (s StartedState) MarshalJSON() ([]byte, error) {
+	doc := startedJSON{Actor: s.Actor, Slot: s.Slot, Messages: s.Messages, Data: s.Data}
+	if doc.Messages == nil {
+		doc.Messages = []json.RawMessage{}
+	}
+	if !s.ExpiresAt.IsZero() {
+		at := s.ExpiresAt.UTC().Format(TimeFormat)
+		doc.ExpiresAt = &at
+	}
+	return json.Marshal(doc)
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (s *StartedState) UnmarshalJSON(doc []byte) error {
+	var stored startedJSON
+	if err := json.Unmarshal(doc, &stored); err != nil {
+		return err
+	}
+	*s = StartedState{Actor: stored.Actor, Slot: stored.Slot, Messages: stored.Messages, Data: stored.Data}
+	if stored.ExpiresAt != nil {
+		at, err := time.Parse(TimeFormat, *stored.ExpiresAt)
+		if err != nil {
+			return fmt.Errorf("expiresAt: %w", err)
+		}
+		s.ExpiresAt = at
+	}
+	return nil
+}
+
+// The words of SettledState.TurnState.
+const (
+	Complete  = "complete"
+	Cancelled = "cancelled"
+	TimedOut  = "timeout"
+	Failed    = "error"
+)
+
+// A SettledState is the state of Settled.
+type SettledState struct {
+	TurnState string `json:"turnState"`
+
+	// Respond is the settled state, or what Definition.Respond makes of it. It is null if the turn did not settle.
+	Respond json.RawMessage `json:"respond"`
+
+	// Reason is the text of the failure.
+	Reason string `json:"reason"`
+}
+
+// The conditions of a log. The package comment says what each means.
+var (
+	ErrPhase   = errors.New("turnlog: phase not registered")
+	ErrState   = errors.New("turnlog: state cannot be recorded")
+	ErrChanged = errors.New("turnlog: same run, phase and time with another state")
+	ErrInvalid = errors.New("turnlog: invalid argument")
+	ErrSchema  = errors.New("turnlog: turn log tables are missing or too old")
+	ErrDamaged = errors.New("turnlog: damaged")
+	ErrRefused = errors.New("turnlog: server took no write")
+	ErrAdapter = errors.New("turnlog: adapter broke its contract")
+)
+
+// A DamagedError is the ErrDamaged of one run. Other runs are not concerned.
+type DamagedError struct {
+	Run string
+	// Reason says what is wrong with the stored entries.
+	Reason string
+}
+
+// Error names the run, the reason and the remedy.
+func (e *DamagedError) Error() string {
+	return fmt.Sprintf("%v: run %q: %s: repair its rows", ErrDamaged, e.Run, e.Reason)
+}
+
+// Unwrap returns ErrDamaged.
+func (e *DamagedError) Unwrap() error { return ErrDamaged }
+
+// A Log is all that an adapter must offer. Its methods may be called concurrently.
+type Log interface {
+	// Record returns when e is durable. The same entry again is no error, and stores nothing. Two entries of one run
+	// and phase at different times are two entries. If an entry of the same run, phase and time has another state, the
+	// error is ErrChanged.
+	Record(ctx context.Context, e Entry) error
+
+	// Restore returns the entries of a run, oldest first. It returns none for a run that is unknown or pruned.
+	Restore(ctx context.Context, run string) ([]Entry, error)
+}
+
+// A Lister is a Log that knows its turns. The logs of this module are Listers. An adapter need not be one.
+type Lister interface {
+	Log
+
+	// Turns yields the turns that q selects, in the order of their first entries. Its cost grows with what it yields.
+	//
+	// If a turn is damaged, Turns yields a *DamagedError with as much of the turn as can be read. Then Turns goes on.
+	// Any other error ends it.
+	Turns(ctx context.Context, q Query) iter.Seq2[Summary, error]
+
+	// Prune forgets turns that settled before a time, and none that is open. It returns how many turns it has
+	// forgotten.
+	Prune(ctx context.Context, before time.Time) (forgotten int, err error)
+}
+
+// A Query selects turns. Zero fields select all.
+type Query struct {
+	Orchestrator, Session string
+
+	// Open selects turns that have not settled. It costs by these, and not by all.
+	Open bool
+
+	// OlderThan selects turns whose last entry is at least so old, by the clock of the log.
+	OlderThan time.Duration
+
+	// After and AfterRun are the time of the first entry, and the run, of the last turn of the page before. If AfterRun
+	// is empty, the turns after that time are selected.
+	After    time.Time
+	AfterRun string
+	Limit    int // 0: no limit
+}
+
+// A Summary is a turn by its first and its last entry.
+type Summary struct{ First, Last Entry }

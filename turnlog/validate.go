@@ -1,0 +1,129 @@
+package turnlog
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/ids"
+	"github.com/holdfast-go/holdfast/internal/jsonvalue"
+)
+
+// The bounds of an entry.
+const (
+	// MaxPhase is how many bytes the name of a phase may have.
+	MaxPhase = 128
+
+	// MaxState is how many bytes a state may have, as the shortest JSON.
+	MaxState = 1 << 20
+)
+
+// Validate refuses an entry that no log takes. It is for the authors of a log. It returns ErrPhase for the name of the
+// phase, ErrState for the state, and ErrInvalid for the rest. An entry without State has the state null.
+func (e Entry) Validate() error {
+	return cmp.Or(e.checkNames(), checkPhase(e.Phase), checkState(e.State))
+}
+
+// Intact returns a *DamagedError unless e, which a log has read, is an entry as a log writes it. Intact does not judge
+// the size of the state.
+func (e Entry) Intact() error {
+	err := cmp.Or(e.checkNames(), checkPhase(e.Phase))
+	if err == nil {
+		err = jsonvalue.Stored(e.State)
+	}
+	if err != nil {
+		return Damaged(e.Run, err)
+	}
+	return nil
+}
+
+// Damaged returns the error of a stored run that a log could not read because of err.
+func Damaged(run string, err error) *DamagedError {
+	reason := err.Error()
+	for _, known := range []error{ErrInvalid, ErrPhase, ErrState, ErrDamaged} {
+		reason = strings.TrimPrefix(reason, known.Error()+": ")
+	}
+	return &DamagedError{Run: run, Reason: reason}
+}
+
+func (e Entry) checkNames() error {
+	for _, name := range []struct{ what, text string }{
+		{"run id", e.Run}, {"orchestrator", e.Orchestrator}, {"session", e.Session},
+	} {
+		if err := ids.Check(name.what, name.text); err != nil {
+			return invalid(err)
+		}
+	}
+	switch {
+	case e.Turn < 0 || e.Turn > math.MaxInt32:
+		return fmt.Errorf("%w: turn %d", ErrInvalid, e.Turn)
+	case e.At.Before(time.UnixMilli(0)) || e.At.Year() > 9999:
+		return fmt.Errorf("%w: time %v", ErrInvalid, e.At)
+	case !e.At.Equal(e.At.Truncate(time.Millisecond)):
+		return fmt.Errorf("%w: time %v is no whole millisecond", ErrInvalid, e.At)
+	}
+	return nil
+}
+
+// ValidateRun checks the argument of Restore.
+func ValidateRun(run string) error {
+	if err := ids.Check("run id", run); err != nil {
+		return invalid(err)
+	}
+	return nil
+}
+
+// Validate checks the names and the numbers.
+func (q Query) Validate() error {
+	for _, name := range []struct{ what, text string }{
+		{"orchestrator", q.Orchestrator}, {"session", q.Session}, {"run id", q.AfterRun},
+	} {
+		if err := ids.CheckOptional(name.what, name.text); err != nil {
+			return invalid(err)
+		}
+	}
+	switch {
+	case q.Limit < 0:
+		return fmt.Errorf("%w: limit %d", ErrInvalid, q.Limit)
+	case q.OlderThan < 0:
+		return fmt.Errorf("%w: OlderThan %v", ErrInvalid, q.OlderThan)
+	}
+	return nil
+}
+
+func checkPhase(phase string) error {
+	if len(phase) > MaxPhase {
+		return fmt.Errorf("%w: a name of %d bytes, and %d are the most", ErrPhase, len(phase), MaxPhase)
+	}
+	if err := ids.Check("name", phase); err != nil {
+		return fmt.Errorf("%w: %w", ErrPhase, err)
+	}
+	return nil
+}
+
+// checkState takes no state for null.
+func checkState(state json.RawMessage) error {
+	if state == nil {
+		return nil
+	}
+	if err := jsonvalue.CheckWithin(state, jsonvalue.Bounds{Size: MaxState}); err != nil {
+		return fmt.Errorf("%w: %w", ErrState, err)
+	}
+	return nil
+}
+
+// Same reports whether two states are equal as JSON values. It is for the authors of a log. No state is null.
+func Same(a, b json.RawMessage) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	sameA, errA := jsonvalue.Canonical(a)
+	sameB, errB := jsonvalue.Canonical(b)
+	return errA == nil && errB == nil && bytes.Equal(sameA, sameB)
+}
+
+func invalid(err error) error { return fmt.Errorf("%w: %w", ErrInvalid, err) }
