@@ -31,8 +31,8 @@ type turn struct {
 	number                     int
 	entries                    []entry // sorted
 
-	// settledAt is the time of the last Settled, in milliseconds.
-	settledAt int64
+	// startedAt and settledAt are the times of the last Started and Settled, in milliseconds.
+	startedAt, settledAt int64
 }
 
 // An entry is an Entry of a turn.
@@ -73,10 +73,20 @@ func (m *Memory) Record(ctx context.Context, e Entry) error {
 	i, _ := t.place(at, e.Phase)
 	t.entries = slices.Insert(t.entries, i, entry{at, m.name(e.Phase), state})
 	t.number = max(t.number, e.Turn)
-	if e.Phase == Settled {
+	switch e.Phase {
+	case Started:
+		t.startedAt = max(t.startedAt, at)
+	case Settled:
 		t.settledAt = max(t.settledAt, at)
+	default:
+		return nil
+	}
+	if t.settledAt > t.startedAt {
 		delete(m.open, e.Run)
 		m.settled[e.Run] = t
+	} else {
+		delete(m.settled, e.Run)
+		m.open[e.Run] = t
 	}
 	return nil
 }

@@ -190,7 +190,7 @@ type Lister interface {
 	// Any other error ends it.
 	Turns(ctx context.Context, q Query) iter.Seq2[Summary, error]
 
-	// Prune forgets turns that settled before a time, and none that is open. It returns how many turns it has
+	// Prune forgets turns whose last Settled is before a time, and none that is open. It returns how many turns it has
 	// forgotten.
 	Prune(ctx context.Context, before time.Time) (forgotten int, err error)
 }
@@ -199,7 +199,8 @@ type Lister interface {
 type Query struct {
 	Orchestrator, Session string
 
-	// Open selects turns that have not settled. It costs by these, and not by all.
+	// Open selects turns that have no Settled after their last Started: a run that has failed begins anew if its input
+	// comes again. It costs by these, and not by all.
 	Open bool
 
 	// OlderThan selects turns whose last entry is at least so old, by the clock of the log.
