@@ -189,7 +189,8 @@ func (x *execution[S]) answer(earlier outcome[S]) (*Result[S], error) {
 
 // ownInFlight returns the run of x if an earlier call with the same request id has begun that run. An accepted input
 // can no longer be refused. If the run cannot be taken up, or cannot be read, the outcome is unknown. If there is no
-// run, ownInFlight bars the Begin of an earlier call, which may still be on its way to the store.
+// run, ownInFlight bars the Begin of an earlier call, which may still be on its way to the store. If the session is lost
+// before, that Begin cannot be barred, and the outcome is unknown too.
 func (x *execution[S]) ownInFlight(refusal error) (found *snapshot.Run, err error) {
 	own, slot := &x.visit.own, x.run.slot
 	if x.input.RequestID == "" || x.engine().options.Snapshots == nil {
@@ -202,7 +203,8 @@ func (x *execution[S]) ownInFlight(refusal error) (found *snapshot.Run, err erro
 	if err == nil && found != nil && own.Lost() == nil {
 		err = x.meet(*found)
 	}
-	if err == nil && (found == nil || found.ID != x.run.row.ID) && own.Ctx.Err() == nil {
+	bars := own.Lost() == nil
+	if err == nil && (found == nil || found.ID != x.run.row.ID) && bars {
 		// landed is a run that was begun since.
 		var landed snapshot.Run
 		var over bool
@@ -219,7 +221,7 @@ func (x *execution[S]) ownInFlight(refusal error) (found *snapshot.Run, err erro
 		return nil, refusal
 	case ours && own.Lost() == nil:
 		return found, nil
-	case ours || err != nil:
+	case ours || err != nil || !bars && !slot.known:
 		e := x.mine(refusal)
 		e.Err = indeterminate(e.Err)
 		return nil, e

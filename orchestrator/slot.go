@@ -21,6 +21,9 @@ type slot struct {
 	// spent says that no run can begin under our fence any more. By the fence a snapshot store recognizes a late copy
 	// of a Begin.
 	spent bool
+
+	// known says that the snapshot store knows a fence of ours: a Begin of an earlier owner begins nothing any more.
+	known bool
 }
 
 // find returns the run in flight; nil if there is none. A damaged run comes with its error.
@@ -76,6 +79,7 @@ func (s *slot) begin(ctx context.Context, r snapshot.Run) (found *snapshot.Run, 
 		found, err = s.engine.options.Snapshots.Begin(ctx, r)
 		return err
 	})
+	s.known = s.known || err == nil
 	switch {
 	case errors.Is(err, lock.ErrFenced):
 		s.own.Lose(lock.ErrFenced)
@@ -127,6 +131,7 @@ func (s *slot) take(attempts int) (r snapshot.Run, err error) {
 	if errors.Is(err, lock.ErrFenced) {
 		s.own.Lose(err)
 	}
+	s.known = s.known || err == nil || errors.Is(err, snapshot.ErrNotFound)
 	if s.engine.ledger == nil || r.ID == "" || err != nil && !errors.Is(err, snapshot.ErrParked) &&
 		!errors.Is(err, snapshot.ErrDamaged) {
 		return r, err

@@ -34,10 +34,16 @@ func (w *simulation) owners(c *call) {
 // robbed reports whether another caller may have taken the session from c.
 func (w *simulation) robbed(c *call) bool {
 	r := w.room(c.session)
-	gaveBack := r.settledBy(c) || c.kind == "Delete" && c.disturbed // and a reply was lost
+	gaveBack := c.kind == "Delete" && c.disturbed || // and a reply was lost
+		slices.ContainsFunc(w.callsOf(r), func(d *call) bool { return c.joins(d) && r.settledBy(d) })
 	return gaveBack || w.takenDuring(c) || slices.ContainsFunc(w.callsOf(r), func(d *call) bool {
 		return d != c && (d.kind == "Delete" || d.kind == "Abandon") && d.overlaps(c)
 	})
+}
+
+// joins reports whether c may have the answer of d: of itself, or of a call with the same input in its process.
+func (c *call) joins(d *call) bool {
+	return d == c || c.input != nil && d.input == c.input && d.at == c.at && d.overlaps(c)
 }
 
 // settledBy reports whether the store accepted an Append of c. The Append may have released the session, although c got

@@ -279,6 +279,30 @@ func TestProtocolFailsBeforeItBegins(t *testing.T) {
 	}
 }
 
+// A caller loses its session before it begins, and cannot bar the Begin of an earlier call with the same request id. So it
+// is not told that nothing was begun.
+func TestProtocolLostBeforeItBegins(t *testing.T) {
+	stages(t, func(s *stage) {
+		in := Input{Text: "a", RequestID: "r"}
+		p := s.process(Options{}, nil)
+		var late letter
+		p.next("Begin", late.delay)
+		p.begin(in).fails(orchestrator.ErrIndeterminate)
+		slow := scribe(nil)
+		slow.Begin = func(ctx context.Context, _ *Turn) error {
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}
+		again := s.processOf(slow, Options{Limits: orchestrator.Limits{LeaseTTL: 200 * time.Millisecond}})
+		again.from("Renew", requestLost)
+		again.begin(in).fails(orchestrator.ErrIndeterminate)
+		s.takeOver()
+		wantErr(t, late.send(), nil)
+		s.process(Options{}, nil).recovers("settled")
+		s.ends("a")
+	})
+}
+
 // A Begin finds another run, and its caller is refused. When that run is over, a copy of the Begin arrives and begins
 // nothing.
 func TestProtocolCopyOfRefusedBegin(t *testing.T) {
