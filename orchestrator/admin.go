@@ -8,7 +8,8 @@ import (
 // Abandon ends the run with runID without a turn, in any process. ended says whether such a run was in flight: a late
 // "stop" does not end the next run. The owner of the run is fenced off. In this process the context of the run ends at
 // once, with ErrAbandoned. In another process it ends at the owner's next call to a store or next renewal. If no such
-// run is in flight, nothing is written. Effects of the run outside the stores stay.
+// run is in flight, nothing is written. Effects of the run outside the stores stay. Once the end is durable, the event
+// TurnFailed with ErrAbandoned goes to the handlers of Subscribe.
 //
 // Without a snapshot store, one run cannot be told from the next. Then Abandon ends the context of the run with runID
 // that this process works on, or of any run if runID is "". ended says whether there was such a run.
@@ -25,7 +26,9 @@ func (o *Orchestrator[S]) Abandon(ctx context.Context, session, runID string) (e
 	if err != nil || found == nil {
 		return false, adminError("abandon", session, err)
 	}
-	v := o.engine.newVisit(o.engine.listeners.newCall(session, nil))
+	k := o.engine.listeners.newCall(session, nil)
+	defer k.close(ctx)
+	v := o.engine.newVisit(k)
 	if taken, err := v.steal(ctx, found.ID); err != nil || !taken {
 		return false, adminError("abandon", session, err)
 	}
@@ -43,7 +46,9 @@ func (o *Orchestrator[S]) Delete(ctx context.Context, session string) error {
 	if err := checkSession(session); err != nil {
 		return adminError("delete", session, err)
 	}
-	v := o.engine.newVisit(o.engine.listeners.newCall(session, nil))
+	k := o.engine.listeners.newCall(session, nil)
+	defer k.close(ctx)
+	v := o.engine.newVisit(k)
 	v.own.Buries = true
 	taken, err := v.steal(ctx, "")
 	if err != nil || !taken {

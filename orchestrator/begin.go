@@ -66,6 +66,7 @@ func (x *execution[S]) open() (found *snapshot.Run, err error) {
 	}
 	if x.engine().options.Snapshots == nil {
 		x.visit.own.Begun = true
+		x.run.payload.Started = x.visit.phases.claimed()
 		x.emit(Event{Kind: TurnStarted})
 		return nil, nil
 	}
@@ -169,6 +170,7 @@ func (x *execution[S]) saveNew() (found *snapshot.Run, err error) {
 	if err := x.run.slot.renewFence(); err != nil {
 		return nil, x.visit.err("claim", err)
 	}
+	x.run.payload.Started = x.visit.phases.claimed()
 	found, err = x.run.begin(x.ctx, x.used())
 	switch {
 	case err == nil && found == nil:

@@ -54,6 +54,10 @@ type Definition[S any] struct {
 	// Deliver runs after the settle, at least once for each turn, in turn order. The RunID is the id of the delivery.
 	// Deliver is also the place to store messages and to keep memories.
 	Deliver func(context.Context, *Result[S]) error
+
+	// Respond returns what Options.TurnLog has as the reply of a settled turn, as JSON. It may be called more than once
+	// for a turn, and returns the same each time. If it is nil, the turn log has the state.
+	Respond func(*Result[S]) any
 }
 
 // Intents are the intents of a bot by name.

@@ -17,6 +17,10 @@ func (o *Orchestrator[S]) deliver(v *visit, final bool) error {
 	if o.def.Deliver == nil || v.newest == nil || v.mute {
 		return nil
 	}
+	if err := v.sweepSettled(); err != nil {
+		v.mute, v.undelivered = true, err
+		return err
+	}
 	for v.owed <= v.newest.Turn {
 		if err := v.own.Lost(); err != nil {
 			return err
@@ -38,6 +42,29 @@ func (o *Orchestrator[S]) deliver(v *visit, final bool) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// sweepSettled deletes the run of a settled turn whose owner may have died before the turn log had its end. A reply is
+// handed over after that.
+func (v *visit) sweepSettled() error {
+	if !v.phases.on() || v.swept || !v.owing() {
+		return nil
+	}
+	found, err := v.slot.find(v.own.Ctx)
+	if err != nil && !ofOneRow(err) {
+		return err
+	}
+	if err == nil && found != nil {
+		if finished, by, err := v.finished(*found); err != nil {
+			return err
+		} else if finished && by != nil {
+			err = v.sweepUp(*found, by)
+			v.swept = err == nil
+			return err
+		}
+	}
+	v.swept = true
 	return nil
 }
 

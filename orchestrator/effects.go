@@ -32,7 +32,7 @@ type effects struct {
 	issuing sync.WaitGroup
 	closed  bool
 
-	// failed says that the ledger has not answered. Nothing runs after that.
+	// failed says that the ledger or the turn log has not answered. Nothing runs after that.
 	failed error
 }
 
@@ -120,7 +120,7 @@ func (fx *effects) attempt(id string) int {
 	return fx.open[id].attempt
 }
 
-// fail notes that the ledger has not answered.
+// fail notes that the ledger or the turn log has not answered.
 func (fx *effects) fail(err error) {
 	fx.mu.Lock()
 	defer fx.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -17,6 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/snapshot"
+	"github.com/holdfast-go/holdfast/turnlog"
 )
 
 // engine is the part of an Orchestrator that does not depend on S.
@@ -39,6 +41,8 @@ type engine struct {
 	// joined appends a turn and deletes its run in one transaction; nil if the stores cannot.
 	joined   snapshot.Settle
 	ledger   ledger.Ledger  // nil: no effects
+	turnLog  recorder       // nil: no turn log
+	respond  responder      // nil: the turn log has the settled state
 	sessions *owner.Process // the sessions that this process owns
 
 	// stops is how many processes had stopped when Recoverable was last called.
@@ -50,8 +54,19 @@ type engine struct {
 	meters    meters
 }
 
+// A recorder is the part of a turn log that the engine uses. It never calls Restore.
+type recorder interface {
+	Record(ctx context.Context, e turnlog.Entry) error
+}
+
+// A responder returns what the turn log has as the reply of a settled turn.
+type responder func(ctx context.Context, session string, cp checkpoint.Checkpoint) (json.RawMessage, error)
+
 func newEngine(id identity, store checkpoint.Store, o Options) *engine {
 	o.Limits, o.Compaction = o.Limits.orDefaults(), o.Compaction.orDefaults()
+	if o.TurnLog != nil {
+		o.Limits.Input = min(o.Limits.Input, mostLogged)
+	}
 	o.Logger = cmp.Or(o.Logger, slog.Default()).With("orchestrator", id.name)
 	if o.LogError == nil {
 		o.LogError = logtext.Of
@@ -92,12 +107,19 @@ func (e *engine) use(checkpoints checkpoint.Store, snapshots snapshot.Store) {
 	if l := e.options.Ledger; l != nil {
 		e.ledger = &spannedLedger{l, silent}
 	}
+	if l := e.options.TurnLog; l != nil {
+		if _, ok := l.(*turnlog.Checked); !ok {
+			l = turnlog.New(l, nil)
+		}
+		e.turnLog = &spannedLog{l, silent}
+	}
 	e.store = &spannedCheckpoints{checkpoints, silent}
 	if snapshots == nil {
 		return
 	}
 	e.options.Snapshots = &spannedSnapshots{snapshots, silent}
-	if runs, ok := snapshots.(snapshot.Joiner); ok {
+	// With a turn log a run is deleted after its end was recorded.
+	if runs, ok := snapshots.(snapshot.Joiner); ok && e.turnLog == nil {
 		if joined := runs.Join(checkpoints); joined != nil {
 			e.joined = silent.settle(joined)
 		}
@@ -157,20 +179,20 @@ func (e *engine) wanted(ctx context.Context, session, runID string) (*snapshot.R
 	return found, nil
 }
 
-// settledBy reports whether a kept turn is the settled turn of r. It searches downwards from the given turn, and stops
-// below r.Turn: those turns existed before r began.
-func (e *engine) settledBy(ctx context.Context, r snapshot.Run, from int) (bool, error) {
+// settledBy returns the kept turn that has settled r; nil if there is none. It searches downwards from the given turn,
+// and stops below r.Turn: those turns existed before r began.
+func (e *engine) settledBy(ctx context.Context, r snapshot.Run, from int) (*checkpoint.Checkpoint, error) {
 	for cp, err := range e.store.Turns(ctx, checkpoint.Key(r.Key), from) {
 		switch {
 		case err != nil:
-			return false, err
+			return nil, err
 		case cp.RunID == r.ID:
-			return true, nil
+			return &cp, nil
 		case cp.Turn <= r.Turn:
-			return false, nil
+			return nil, nil
 		}
 	}
-	return false, nil
+	return nil, nil
 }
 
 // ofOneRow reports whether err says that one session, run, turn or effect is damaged. A listing goes on after such an

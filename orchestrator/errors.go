@@ -17,7 +17,7 @@ import (
 // "then" and "merge" are the bot's own. A turn that failed is over. If the turn may still settle, the error is
 // ErrIndeterminate, ErrSuspended or ErrParked. To find out, repeat the call with the same request id, or call Resume.
 type Error struct {
-	// Op is "input", "claim", "drift", "begin", "adopt", "route", "intent", "merge", "evaluate", "then", "save",
+	// Op is "input", "claim", "drift", "begin", "adopt", "log", "route", "intent", "merge", "evaluate", "then", "save",
 	// "settle", or the method.
 	Op      string
 	Session string
@@ -250,6 +250,9 @@ var errStuck = errors.New("a function ignored the end of its context")
 
 // errOver refuses Once after its function has returned.
 var errOver = errors.New("Once: the function that the turn belongs to has returned")
+
+// errRecordOver refuses Record after its function has returned.
+var errRecordOver = errors.New("Record: the function that the turn belongs to has returned")
 
 // errNotSaved marks an error of the snapshot store: the run is as it was last saved.
 var errNotSaved = errors.New("not saved")

@@ -253,6 +253,9 @@ func (o *Orchestrator[S]) replay(v *visit, cp checkpoint.Checkpoint, runID strin
 		return nil, v.err("drift", err)
 	}
 	res.Replayed = true
+	if o.engine.options.Snapshots == nil { // no run was left to tell that the turn log may lack the end
+		v.logSettled(cp)
+	}
 	v.emit(Event{
 		Kind: TurnSettled, RequestID: cp.RequestID, RunID: cp.RunID, Turn: cp.Turn, Usage: res.Usage, replayed: true,
 	})
@@ -293,7 +296,7 @@ func (o *Orchestrator[S]) resumable(ctx context.Context, k *call) error {
 	}
 	// Migrate is for the owner of the session.
 	if err := o.checkUsable(ctx, *found, nil, k.force || o.def.Migrate != nil, k.force); err != nil {
-		if over, _ := o.engine.settledBy(ctx, *found, checkpoint.Newest); !over {
+		if turn, _ := o.engine.settledBy(ctx, *found, checkpoint.Newest); turn == nil {
 			return err
 		}
 	}

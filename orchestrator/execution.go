@@ -34,6 +34,9 @@ type execution[S any] struct {
 	// adopted says that the run was found in flight, so that an earlier owner may have left effects.
 	adopted bool
 
+	// logged says that the turn log has the beginning of the run.
+	logged bool
+
 	// built says that state and history belong to this turn.
 	built bool
 
@@ -184,6 +187,7 @@ func (x *execution[S]) used() storedUsage { return stored(x.meter.total()) }
 
 // put saves everything.
 func (x *execution[S]) put(change func(*snapshot.Run)) error {
+	x.run.payload.Logged = x.visit.phases.newest()
 	return x.run.put(x.ctx, x.used(), change)
 }
 

@@ -18,7 +18,7 @@ type outcome[S any] struct {
 // giveWay handles the run in flight, so that the run of x can begin. If x is nil, the call is to finish the run that
 // was found.
 func (o *Orchestrator[S]) giveWay(v *visit, found snapshot.Run, x *execution[S]) (outcome[S], error) {
-	finished, err := v.finished(found)
+	finished, by, err := v.finished(found)
 	if err == nil && !finished {
 		err = v.reborn(found)
 	}
@@ -26,7 +26,7 @@ func (o *Orchestrator[S]) giveWay(v *visit, found snapshot.Run, x *execution[S])
 		return outcome[S]{}, v.err("begin", err)
 	}
 	if finished {
-		return outcome[S]{}, v.sweepUp(found)
+		return outcome[S]{}, v.sweepUp(found, by)
 	}
 	own := x == nil
 	if x != nil {
@@ -96,7 +96,7 @@ func (o *Orchestrator[S]) takeUp(v *visit, found snapshot.Run, own bool, x *exec
 	}
 	// Otherwise nobody would look for a run that was suspended or parked if this process dies.
 	if found.Status == snapshot.Suspended || found.Status == snapshot.Parked {
-		if err := v.slot.change(r, snapshot.Running, ""); err != nil {
+		if err := v.slot.change(r, snapshot.Running, "", nil); err != nil {
 			e := v.err("adopt", indeterminate(err))
 			e.RunID = found.ID
 			return outcome[S]{}, e

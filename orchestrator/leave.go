@@ -142,18 +142,22 @@ func (x *execution[S]) fail(e *Error) error {
 		d.Err = errors.Join(e.Err, d.Err)
 		return x.doubted(e, d)
 	}
-	err = x.note(nil, func(r *snapshot.Run) { r.Status, r.Error = snapshot.Ended, x.errorText(e.Err) })
+	end, reason := x.visit.phases.end(x.turnState(e)), x.errorText(e.Err)
+	err = x.note(end.parts(), func(r *snapshot.Run) { r.Status, r.Error = snapshot.Ended, reason })
 	if err != nil {
 		e.Err = fmt.Errorf("%w: %w", err, e.Err)
 		return x.left(e)
 	}
-	x.run.slot.forget(x.run.row)
+	if x.logFailed(end, reason) {
+		x.run.slot.forget(x.run.row)
+	}
 	return x.failed(e)
 }
 
 func (x *execution[S]) failed(e *Error) error {
 	if !x.run.inStore {
 		_ = x.closeEffects() // if the ledger is away, the same request id again adopts them
+		x.logFailed(x.visit.phases.end(x.turnState(e)), x.errorText(e.Err))
 	}
 	x.visit.own.Begun = x.input.RequestID != "" // the same request id again is the same run, and needs the same life
 	x.logger().InfoContext(x.ctx, "turn failed", "session", x.visit.own.Grant.Session, "turn", x.index,

@@ -16,7 +16,10 @@ import (
 // finish takes the run to its end. final says that nothing follows in this call.
 func (x *execution[S]) finish(final bool) (*Result[S], error) {
 	x.final, x.began = final, time.Now()
-	err := x.loop(x.timed)
+	err := x.logStarted()
+	if err == nil {
+		err = x.loop(x.timed)
+	}
 	x.stopTimer()
 	if err != nil {
 		return nil, x.unsettled(err)

@@ -45,8 +45,13 @@ type runPayload struct {
 	Steps     []storedStep `json:"steps,omitempty"`
 
 	// Doubt are the ids of the effects that a suspended run waits for.
-	Doubt []string        `json:"doubt,omitempty"`
-	State json.RawMessage `json:"state,omitempty"`
+	Doubt []string `json:"doubt,omitempty"`
+
+	// Started is the time of turnlog.Started, and Logged that of the last entry when this was saved, in milliseconds; 0
+	// without a turn log.
+	Started int64           `json:"started,omitempty"`
+	Logged  int64           `json:"logged,omitempty"`
+	State   json.RawMessage `json:"state,omitempty"`
 }
 
 // A turnPayload is the decoded Payload of a turn, which stands beside its state.
@@ -55,6 +60,9 @@ type turnPayload struct {
 	Input storedInput  `json:"input"`
 	Usage storedUsage  `json:"usage,omitzero"`
 	Steps []storedStep `json:"steps,omitempty"`
+
+	// Settled is the time of turnlog.Settled, in milliseconds; 0 without a turn log.
+	Settled int64 `json:"settled,omitempty"`
 }
 
 type storedInput struct {
@@ -97,7 +105,14 @@ const (
 	fanPart    = "fan"       // a storedFan
 	fanItems   = "fan items" // the itemLists of a storedFan, unless the payload's decision has the same
 	branchPart = "branch "   // a storedBranch, by its place in the decision
+	endPart    = "end"       // a storedEnd
 )
+
+// A storedEnd is how a run has ended that has not settled, for the turn log. The reason is the Error of the run.
+type storedEnd struct {
+	At        int64  `json:"at"` // of turnlog.Settled, in milliseconds
+	TurnState string `json:"turnState"`
+}
 
 // A storedFan is a fan-out in progress. The finished branches have parts of their own.
 type storedFan struct {
@@ -235,6 +250,8 @@ func (s runPayload) encode() json.RawMessage {
 		}
 		w.closeList()
 	}
+	w.number("started", s.Started)
+	w.number("logged", s.Logged)
 	w.raw("state", s.State)
 	return w.end()
 }
@@ -245,6 +262,7 @@ func (t turnPayload) encode() json.RawMessage {
 	t.Input.write(w)
 	t.Usage.write(w)
 	writeSteps(w, t.Steps)
+	w.number("settled", t.Settled)
 	return w.end()
 }
 

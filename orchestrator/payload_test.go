@@ -16,13 +16,14 @@ func TestPayloadsAreAsMarshalled(t *testing.T) {
 			V: payloadVersion, Born: rapid.Int64().Draw(t, "born"), Signature: word(t), Version: word(t),
 			Input: someInput(t), Trace: word(t), Iteration: rapid.Int().Draw(t, "iteration"), Feedback: word(t),
 			Usage: someUsage(t), Steps: someSteps(t), State: someJSON(t),
+			Started: rapid.Int64().Draw(t, "started"), Logged: rapid.Int64().Draw(t, "logged"),
 		}
 		if rapid.Bool().Draw(t, "decided") {
 			next := someNext(t)
 			m.Next = &next
 		}
 		wantSame(t, m.encode(), m, new(runPayload), new(runPayload))
-		r := turnPayload{payloadVersion, m.Input, m.Usage, m.Steps}
+		r := turnPayload{payloadVersion, m.Input, m.Usage, m.Steps, m.Logged}
 		wantSame(t, r.encode(), r, new(turnPayload), new(turnPayload))
 	})
 }

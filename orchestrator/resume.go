@@ -25,6 +25,10 @@ func (x *execution[S]) ready() error {
 	if err := x.load(); err != nil {
 		return x.unreadable(err)
 	}
+	if x.visit.phases.on() {
+		x.run.payload.Started = startedAt(x.run.row, x.run.payload)
+		x.visit.phases.follow(x.run.row, x.run.payload)
+	}
 	x.trace(true)
 	x.startTimer()
 	x.emit(Event{Kind: TurnResumed})

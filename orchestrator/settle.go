@@ -68,10 +68,13 @@ func (x *execution[S]) settled(cp *checkpoint.Checkpoint, o checkpoint.AppendOpt
 	if !o.Owes {
 		x.visit.owed = x.visit.next()
 	}
-	if x.run.inStore {
+	logged := x.visit.logSettled(*cp)
+	if x.run.inStore && logged {
 		x.run.slot.forget(x.run.row)
 	}
-	_ = x.bot.deliver(x.visit, !more) // what fails stays owed
+	x.visit.swept = logged
+	x.visit.mute = x.visit.mute || !logged // the reply is handed over after that
+	_ = x.bot.deliver(x.visit, !more)      // what fails stays owed
 	if x.final {
 		x.visit.compact()
 	}
@@ -142,7 +145,9 @@ func (x *execution[S]) checkpoint() (checkpoint.Checkpoint, error) {
 	for i, reason := range x.reasons {
 		x.run.payload.Steps[i].Reason = reason
 	}
-	payload := turnPayload{payloadVersion, x.run.payload.Input, x.used(), x.run.payload.Steps}.encode()
+	payload := turnPayload{
+		payloadVersion, x.run.payload.Input, x.used(), x.run.payload.Steps, x.visit.phases.next(),
+	}.encode()
 	cp := checkpoint.Checkpoint{
 		Turn: x.index, State: state, Payload: payload,
 		Signature: x.engine().identity.signature, Version: x.engine().identity.version,

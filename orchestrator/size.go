@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/ids"
 	"github.com/holdfast-go/holdfast/internal/jsonvalue"
+	"github.com/holdfast-go/holdfast/turnlog"
 )
 
 // The largest values of Limits.Input and Limits.State. A store accepts documents of 16 MiB, nested 1,000 deep. A
@@ -72,6 +73,9 @@ func (in Input) checkData(text, limit int) error {
 	}
 	return nil
 }
+
+// mostLogged bounds an input that a turn log keeps, beside its names.
+const mostLogged = turnlog.MaxState - 16<<10
 
 // checkSession checks the session of a call that has no input.
 func checkSession(session string) error {

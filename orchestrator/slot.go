@@ -3,6 +3,7 @@ package orchestrator
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -32,20 +33,26 @@ func (s *slot) find(ctx context.Context) (*snapshot.Run, error) {
 }
 
 // finished reports whether r is a finished run. A run is finished if its status is Ended, or if a kept turn has settled
-// it; newest is the newest kept turn. It is also finished if it is of an earlier life of the session, unless it
+// it, which finished returns; newest is the newest kept turn. It is also finished if it is of an earlier life of the session, unless it
 // continues in this life: see retired. The turn number of a run proves nothing: another run may have settled that turn.
-func (s *slot) finished(r snapshot.Run, newest *checkpoint.Checkpoint) (bool, error) {
+func (s *slot) finished(
+	r snapshot.Run, newest *checkpoint.Checkpoint,
+) (finished bool, by *checkpoint.Checkpoint, err error) {
 	if r.Status == snapshot.Ended {
-		return true, nil
+		return true, nil, nil
 	}
 	payload, err := readPayload(r)
 	if err == nil && payload.Born != s.own.Grant.Born && (newest != nil || !s.retired(r, payload.Born)) {
-		return true, nil
+		return true, nil, nil
 	}
-	if newest == nil || newest.Turn < r.Turn || newest.RunID == r.ID {
-		return newest != nil && newest.RunID == r.ID, nil
+	switch {
+	case newest != nil && newest.RunID == r.ID:
+		return true, newest, nil
+	case newest == nil || newest.Turn < r.Turn:
+		return false, nil, nil
 	}
-	return s.engine.settledBy(s.own.Ctx, r, newest.Turn-1)
+	by, err = s.engine.settledBy(s.own.Ctx, r, newest.Turn-1)
+	return by != nil, by, err
 }
 
 // retired reports whether a run is of an earlier life of a session without turns, which was retired because no turn was
@@ -152,7 +159,7 @@ func (s *slot) takeEffects(r snapshot.Run, counted bool) error {
 		s.own.Lose(err)
 	case counted:
 		r.Fence, r.Attempt = s.own.Grant.Fence, max(0, r.Attempt-1)
-		_ = s.change(r, r.Status, r.Error) // else the attempt counts
+		_ = s.change(r, r.Status, r.Error, nil) // else the attempt counts
 	}
 	return fmt.Errorf("the ledger: %w", err)
 }
@@ -163,21 +170,12 @@ func (s *slot) save(ctx context.Context, r snapshot.Run) error {
 	return err
 }
 
-// change saves another status of a run that was adopted. Its documents stay as they are.
-func (s *slot) change(r snapshot.Run, status snapshot.Status, why string) error {
+// change saves another status of a run that was adopted, and adds parts. Its other documents stay as they are.
+func (s *slot) change(r snapshot.Run, status snapshot.Status, why string, parts map[string]json.RawMessage) error {
 	r.Seq++
 	r.Status, r.Error = status, why
-	r.Payload, r.Parts = nil, nil // nil keeps what is stored
+	r.Payload, r.Parts = nil, parts // nil keeps what is stored
 	return s.save(s.own.Ctx, r)
-}
-
-// end saves a run of ours as ended, and deletes it. After the save no process goes on with the run.
-func (s *slot) end(r snapshot.Run) error {
-	if err := s.change(r, snapshot.Ended, ErrAbandoned.Error()); err != nil {
-		return err
-	}
-	s.forget(r)
-	return nil
 }
 
 // forget deletes a finished run. If that fails, the next call that finds the run sees that it is finished.
@@ -189,24 +187,6 @@ func (s *slot) forget(r snapshot.Run) {
 		s.engine.log.WarnContext(s.own.Ctx, "run not deleted; it is found later",
 			"session", s.own.Grant.Session, "run", r.ID, s.engine.why(err))
 	}
-}
-
-// sweep deletes a finished run that was found.
-func (s *slot) sweep(found snapshot.Run) error {
-	r, err := s.adopt(found, 0)
-	if errors.Is(err, snapshot.ErrDamaged) {
-		return s.bury(r)
-	}
-	if err == nil && found.Status == snapshot.Ended && r.Status != snapshot.Ended {
-		err = errChanged // the same input has come again since
-	}
-	if err == nil {
-		err = s.remove(r.ID)
-	}
-	if err == nil {
-		s.logDropped(r)
-	}
-	return err
 }
 
 // bury deletes a damaged run that is ours. No process can go on with the run, so nothing needs to be saved before.

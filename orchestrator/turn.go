@@ -136,6 +136,7 @@ type home interface {
 	logger() *slog.Logger
 	once(ctx context.Context, l *line, c onceCall) (json.RawMessage, error)
 	effectOf(l *line, e ledger.Effect) (ledger.Effect, error)
+	recordPhase(ctx context.Context, l *line, phase string, state any) error
 }
 
 type lineKey struct{}
@@ -208,6 +209,22 @@ func (t *Turn[S]) AddUsage(u Usage) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.usage = t.usage.plus(u)
+}
+
+// Record records in Options.TurnLog that the turn has passed a phase: turnlog.LLMComplete, say, or one that the
+// registry of the log knows. state is kept as JSON. The entry is durable when Record returns.
+//
+// A phase that is not registered is turnlog.ErrPhase, and so are Started and Settled, which the engine records. A state
+// that is no JSON is turnlog.ErrState. Then nothing is recorded, and the turn may go on. If the log does not take the
+// entry, no function of the bot runs after this one, and the turn is left in flight.
+//
+// In Begin, Record is refused: the turn is not recorded yet. Without a turn log, and in a Turn made by hand, Record does
+// nothing.
+func (t *Turn[S]) Record(ctx context.Context, phase string, state any) error {
+	if t.line == nil {
+		return nil
+	}
+	return t.line.home.recordPhase(ctx, t.line, phase, state)
 }
 
 // Usage returns the usage of the turn so far. It includes the usage before a resume.

@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
+	"github.com/holdfast-go/holdfast/turnlog"
 )
 
 // A visit is the stay of one call in a session that its process owns.
@@ -17,6 +18,10 @@ type visit struct {
 	call   *call
 	own    owner.Session
 	slot   slot
+	phases phases
+
+	// swept says that the session has no finished run whose end the turn log may lack.
+	swept bool
 
 	// newest is the newest settled turn; nil if there is none. This and the following fields begin as the claim found
 	// them, and follow what this call does. Those of own are only what the last claim found.
@@ -49,6 +54,7 @@ func (v *visit) emit(ev Event) {
 func (e *engine) newVisit(k *call) *visit {
 	v := &visit{engine: e, call: k}
 	v.slot = slot{engine: e, own: &v.own}
+	v.phases.engine, v.phases.own = e, &v.own
 	return v
 }
 
@@ -145,12 +151,16 @@ func (v *visit) unlessChanged(err error) error {
 		return nil
 	case errors.Is(err, lock.ErrFenced):
 		v.own.Lose(err)
+	case errors.Is(err, errNotLogged):
+		return v.err("log", err)
 	}
 	return v.err("adopt", err)
 }
 
-// finished reports whether a run that was found is finished.
-func (v *visit) finished(found snapshot.Run) (bool, error) { return v.slot.finished(found, v.newest) }
+// finished reports whether a run that was found is finished, and by which kept turn if one has settled it.
+func (v *visit) finished(found snapshot.Run) (finished bool, by *checkpoint.Checkpoint, err error) {
+	return v.slot.finished(found, v.newest)
+}
 
 // reborn gives the session the Born of the life in which an unfinished run began. The ids of the run and of its repeats
 // depend on Born.
@@ -169,7 +179,7 @@ func (v *visit) meet(found snapshot.Run) error {
 	if v.newest != nil {
 		return nil
 	}
-	finished, err := v.finished(found)
+	finished, _, err := v.finished(found)
 	if err != nil || finished {
 		return err
 	}
@@ -178,21 +188,123 @@ func (v *visit) meet(found snapshot.Run) error {
 
 // sweepUp deletes a finished run. So far the settled turn was only read. A claim of an owned session is durable, and
 // makes everything durable that was read before it. Without that claim, a failover of the checkpoint store could lose
-// the turn while the snapshot store forgets its run.
-func (v *visit) sweepUp(found snapshot.Run) error {
+// the turn while the snapshot store forgets its run. by is the turn that has settled the run, if one has.
+func (v *visit) sweepUp(found snapshot.Run, by *checkpoint.Checkpoint) error {
 	if v.engine.joined == nil && found.Status != snapshot.Ended {
 		if err := v.own.ClaimAnew(0); err != nil {
 			return v.err("claim", err)
 		}
 	}
-	return v.unlessChanged(v.slot.sweep(found))
+	return v.unlessChanged(v.sweep(found, by))
+}
+
+// sweep deletes a finished run that was found, once the turn log has its end.
+func (v *visit) sweep(found snapshot.Run, by *checkpoint.Checkpoint) error {
+	r, err := v.slot.adopt(found, 0)
+	if errors.Is(err, snapshot.ErrDamaged) {
+		return v.slot.bury(r)
+	}
+	if err == nil && found.Status == snapshot.Ended && r.Status != snapshot.Ended {
+		err = errChanged // the same input has come again since
+	}
+	if err == nil && v.phases.on() {
+		err = v.logEnd(r, by)
+	}
+	if err == nil {
+		err = v.slot.remove(r.ID)
+	}
+	if err == nil {
+		v.slot.logDropped(r)
+	}
+	return err
+}
+
+// logEnd records the end of a finished run that is ours, and its beginning. Its owner may have died before it did.
+func (v *visit) logEnd(r snapshot.Run, by *checkpoint.Checkpoint) error {
+	payload, err := readPayload(r)
+	if err == nil {
+		v.phases.follow(r, payload)
+		err = v.phases.started(v.own.Ctx, r, payload)
+	} else if isDrift(err) {
+		return err // of a later version, which records it
+	}
+	switch {
+	case errors.Is(err, errNotLogged):
+		return err
+	case by != nil:
+		return v.phases.settled(v.own.Ctx, *by)
+	case r.Status == snapshot.Ended:
+		return v.phases.ended(v.own.Ctx, r, endOf(r, payload))
+	}
+	end := v.phases.end(turnlog.Cancelled) // it was dropped: its session was deleted
+	if err := v.slot.change(r, snapshot.Ended, ErrAbandoned.Error(), end.parts()); err != nil {
+		return err
+	}
+	r.Error = ErrAbandoned.Error()
+	return v.phases.ended(v.own.Ctx, r, end)
+}
+
+// logSettled records that a turn has settled, and reports whether it could. If it could not, the run is left, so that it
+// is recorded later.
+func (v *visit) logSettled(cp checkpoint.Checkpoint) bool {
+	err := v.phases.settled(v.own.Ctx, cp)
+	if err != nil {
+		v.engine.log.WarnContext(v.own.Ctx, "end of a turn not recorded in the turn log; the next call or drain records it",
+			"session", v.own.Grant.Session, "turn", cp.Turn, "run", cp.RunID, v.engine.why(err))
+	}
+	return err == nil
+}
+
+// end saves a run of ours as ended, and deletes it once the turn log has its end. After the save no process goes on with
+// the run.
+func (v *visit) end(r snapshot.Run) error {
+	payload, err := readPayload(r)
+	if err == nil {
+		v.phases.follow(r, payload)
+	}
+	end := v.phases.end(turnlog.Cancelled)
+	if err := v.slot.change(r, snapshot.Ended, ErrAbandoned.Error(), end.parts()); err != nil {
+		return err
+	}
+	r.Error = ErrAbandoned.Error()
+	if v.logEnded(r, payload, end) {
+		v.slot.forget(r)
+	}
+	v.emit(Event{
+		Kind: TurnFailed, RequestID: r.RequestID, RunID: r.ID, Turn: r.Turn,
+		Err: &Error{Op: "abandon", Session: r.Session, Turn: r.Turn, RunID: r.ID, Err: ErrAbandoned},
+	})
+	return nil
+}
+
+// logEnded records the beginning and the end of a run that has not settled, and reports whether it could. If it could
+// not, the run is left, so that it is recorded later.
+func (v *visit) logEnded(r snapshot.Run, payload runPayload, end storedEnd) bool {
+	if !v.phases.on() {
+		return true
+	}
+	err := v.phases.started(v.own.Ctx, r, payload)
+	if err == nil {
+		err = v.phases.ended(v.own.Ctx, r, end)
+	}
+	return v.logOver(r, err)
+}
+
+// logOver reports whether the end of a run is recorded, and logs why it is not.
+func (v *visit) logOver(r snapshot.Run, err error) bool {
+	if err != nil {
+		v.engine.log.WarnContext(v.own.Ctx, "end of a run not recorded in the turn log; the next call or drain records it",
+			"session", r.Session, "run", r.ID, v.engine.why(err))
+	}
+	return err == nil
 }
 
 // abandon ends the run of another input without a turn.
 func (v *visit) abandon(found snapshot.Run) error {
 	r, err := v.slot.adopt(found, 0)
 	if err == nil {
-		err = v.slot.end(r)
+		err = v.end(r)
+		v.call.again()
 	}
 	return v.unlessChanged(err)
 }
@@ -212,26 +324,26 @@ func (v *visit) logTakeover(found, adopted snapshot.Run) {
 
 // endRun ends the run that was found, and no other run. ended says whether there was something to end.
 func (v *visit) endRun(found snapshot.Run) (ended bool, err error) {
-	finished, err := v.finished(found)
+	finished, by, err := v.finished(found)
 	switch {
 	case err != nil && !errors.Is(err, checkpoint.ErrDamaged): // a damaged turn proves nothing about the run
 		return false, err
 	case finished:
-		return false, v.sweepUp(found)
+		return false, v.sweepUp(found, by)
 	}
 	r, err := v.slot.adopt(found, 0)
 	switch {
 	case err == nil:
-		return true, v.slot.end(r)
+		return true, v.end(r)
 	case errors.Is(err, snapshot.ErrDamaged):
 		return true, v.slot.bury(r)
 	case !errors.Is(err, errChanged):
 		return false, err
 	case r.ID == found.ID && r.Status == snapshot.Suspended: // since it was found
-		return true, v.slot.end(r)
+		return true, v.end(r)
 	case r.ID != "" && r.ID != found.ID && r.Status == snapshot.Running:
 		// The owner of r is fenced off all the same. So r waits for its next owner.
-		return false, v.slot.change(r, snapshot.Waiting, r.Error)
+		return false, v.slot.change(r, snapshot.Waiting, r.Error, nil)
 	}
 	return false, nil
 }

@@ -47,6 +47,7 @@ type bot struct {
 	deliver  bool
 	volatile bool // without a snapshot store
 	buys     bool // a does effects
+	logs     bool // with a turn log, in which a records a phase
 }
 
 // short is an input that only Route answers.
@@ -168,6 +169,11 @@ func (p *process) intent(name string, apply func(*State, string)) orchestrator.I
 					return err
 				}
 			}
+			if p.bot.logs {
+				if err := p.model(ctx, t); err != nil {
+					return err
+				}
+			}
 		case "b":
 			p.branchStarts(t.RunID)
 			defer func() { p.branchRan(t.RunID, err) }()
@@ -251,7 +257,7 @@ func (p *process) gate(id string) *gate {
 func (g *gate) lift() { g.once.Do(func() { close(g.open) }) }
 
 func (p *process) afterBranch(ctx context.Context, id string) error {
-	if p.branchFound(id) {
+	if p.branchFound(id) || p.isUnaware() {
 		return nil
 	}
 	select {
@@ -316,6 +322,9 @@ func (p *process) start(how orchestrator.OnInterrupted) (*engine, error) {
 	}
 	if p.bot.buys {
 		o.Ledger = effects{p}
+	}
+	if p.bot.logs {
+		o.TurnLog = phases{p}
 	}
 	var store checkpoint.Store = checkpoints{p}
 	if p.deadAfter > 0 {

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/snapshot"
+	"github.com/holdfast-go/holdfast/turnlog"
 )
 
 // If a store breaks a promise, the engine breaks a law, and the matrix says which law.
@@ -70,6 +71,22 @@ func TestBroken(t *testing.T) {
 		{
 			"a ledger that refuses a repeat of Finish", Healed, "effects",
 			func(s *Stores) { s.Ledger = ledgerThatFences{s.Ledger} },
+		},
+		{
+			"a turn log that loses the beginning", Logged, "log, iterations",
+			func(s *Stores) { s.TurnLog = logWithout{s.TurnLog, turnlog.Started} },
+		},
+		{
+			"a turn log that loses the end", Logged, "log",
+			func(s *Stores) { s.TurnLog = logWithout{s.TurnLog, turnlog.Settled} },
+		},
+		{
+			"a turn log that keeps each phase once", Logged, "log, failing intent",
+			func(s *Stores) { s.TurnLog = logByPhase{s.TurnLog} },
+		},
+		{
+			"a turn log that refuses a repeat", Healed, "log",
+			func(s *Stores) { s.TurnLog = logOnce{s.TurnLog} },
 		},
 		{
 			"Mark forgets", Delivered, "one dispatch, delivered",
@@ -178,7 +195,10 @@ func convict(t *testing.T, m Matrix, law string, damage func(*Stores)) {
 // broken returns the number of trials, and how often each law was broken.
 func broken(t *testing.T, m Matrix, damage func(*Stores)) (trials int, laws map[string]int) {
 	t.Helper()
-	s := Stores{Checkpoints: new(checkpoint.Memory), Snapshots: new(snapshot.Memory), Ledger: new(ledger.Memory)}
+	s := Stores{
+		Checkpoints: new(checkpoint.Memory), Snapshots: new(snapshot.Memory), Ledger: new(ledger.Memory),
+		TurnLog: new(turnlog.Memory),
+	}
 	damage(&s)
 	rep := m.Run(t.Context(), s)
 	laws = make(map[string]int)

@@ -1,7 +1,7 @@
 // Package enginetest makes the engine fail at every point.
 //
 // A [Matrix] is a set of small trials of one session. A trial is a turn, with and without Iterate, Begin, Deliver
-// and a request id; a fan-out, of intents or over items; effects of each class; a turn that takes over the run of a
+// and a request id; a fan-out, of intents or over items; effects of each class; a turn log; a turn that takes over the run of a
 // dead process; Abandon; or Delete. Every call to a store and every function of the bot is a point of the process under
 // test. A claim from an owner is the point "steal". Every other claim is the point "claim".
 //

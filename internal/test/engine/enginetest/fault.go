@@ -163,10 +163,16 @@ func isFunction(name string) bool {
 	}, name)
 }
 
+// isUnfenced reports whether a call says nothing about a new owner.
+func isUnfenced(name string) bool {
+	return slices.Contains([]string{logStarted, logLLM, logSettled}, name)
+}
+
 // repeated reports whether the owner of a session repeats a call to a store until it is answered.
 func repeated(name string) bool {
 	return slices.Contains([]string{
-		"adopt", "save", "end", "append", "mark", "delete", "take", "issue", "finish", "record",
+		"adopt", "save", "end", "append", "mark", "delete", "take", "issue", "finish", "record", logStarted, logLLM,
+		logSettled,
 	}, name)
 }
 

@@ -15,6 +15,8 @@ const (
 	Paid      = "an effect happens once, as far as its class can know, and Once returns what it brought"
 	Unowned   = "no effect is issued for a run that was told as failed or abandoned, none is in doubt for one that " +
 		"was told as failed, and none is Issued in the end"
+	Logged = "the turn log has one beginning and one end of each run, in order, before what follows them, " +
+		"and they say what became of the run"
 	Idle    = "in the end nothing is in flight, owed or owned"
 	Healed  = "a fault that a repeat can heal is not told"
 	Healthy = "a healthy process does what it is asked"

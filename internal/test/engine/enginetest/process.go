@@ -154,7 +154,9 @@ func ask[T any](
 ) (answer T, err error) {
 	k := p.arrive(name)
 	defer func() { p.note("%s: %s: %s: %v", p.name, name, k, err) }()
-	defer p.learns()
+	if !isUnfenced(name) {
+		defer p.learns()
+	}
 	switch k {
 	case before:
 		return answer, errFault

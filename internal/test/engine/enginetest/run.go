@@ -194,6 +194,9 @@ func (p *process) prepares(id string, turn int) {
 func (p *process) starts(id string, iteration int, name string) {
 	unaware := p.isUnaware() || name == "c" && p.branchUnaware(id)
 	w := p.world
+	if !unaware && !p.isVolatile() {
+		w.isOpen(id, name)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r := w.runs[id]

@@ -52,6 +52,9 @@ var (
 	eaching   = bot{fan: true, items: true}
 	working   = bot{iterate: true, items: true}
 	buying    = bot{buys: true}
+
+	logging    = bot{deliver: true, logs: true}
+	loggingAll = bot{iterate: true, deliver: true, logs: true}
 )
 
 // The inputs of the dead process, of the process under test, and of the second process.
@@ -72,7 +75,7 @@ func briefly(text, requestID string) act {
 }
 
 // scenarios are all scenarios.
-var scenarios = slices.Concat(turns(), takeovers(), ends(), buyers())
+var scenarios = slices.Concat(turns(), takeovers(), ends(), buyers(), loggers())
 
 // turns returns the scenarios that find no earlier run.
 func turns() []scenario {

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
+	"github.com/holdfast-go/holdfast/turnlog"
 )
 
 // Stores are the data that outlives a process.
@@ -18,6 +19,8 @@ type Stores struct {
 	Snapshots   snapshot.Store
 	// Ledger keeps the effects of the bots that buy. If it is nil, their scenarios are not played.
 	Ledger ledger.Ledger
+	// TurnLog has the phases of the bots that log. If it is nil, their scenarios are not played.
+	TurnLog turnlog.Log
 	// Joined: turns settle by snapshot.Joiner, which Snapshots must implement.
 	Joined bool
 }

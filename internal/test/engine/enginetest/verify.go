@@ -38,6 +38,7 @@ func (w *world) verify(ctx context.Context, bot *engine) {
 		}
 	}
 	w.verifyEffects(ctx, settled)
+	w.verifyPhases(turns)
 }
 
 // inFlight returns the runs in flight. drain has looked for owed replies already.

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
+	"github.com/holdfast-go/holdfast/turnlog"
 )
 
 // session is the session of every trial. Each trial has an orchestrator of its own.
@@ -84,6 +85,7 @@ func (w *world) accuseLocked(law, format string, args ...any) {
 func (w *world) wrote(err error) error {
 	for _, verdict := range []error{
 		nil, lock.ErrFenced, lock.ErrHeld, checkpoint.ErrConflict, snapshot.ErrNotFound, snapshot.ErrParked,
+		turnlog.ErrChanged,
 	} {
 		if errors.Is(err, verdict) {
 			return err
@@ -206,6 +208,7 @@ func (w *world) removed() {
 
 // hands notes the turn that Deliver got.
 func (w *world) hands(res *Result) {
+	w.isLogged(res.RunID)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if !w.runLocked(res.RunID).gone {

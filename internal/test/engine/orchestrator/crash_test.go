@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/snapshot"
+	"github.com/holdfast-go/holdfast/turnlog"
 )
 
 // After a failure at any place in a turn, the turn is stored entirely or not at all, and callers were told so. All
@@ -20,7 +21,9 @@ import (
 func TestCrashEverywhere(t *testing.T) {
 	scenarios := make(map[bool][]string)
 	backends(t, func(t *testing.T, w world) {
-		stores := enginetest.Stores{Checkpoints: w.checkpoints, Snapshots: w.snapshots, Ledger: new(ledger.Memory)}
+		stores := enginetest.Stores{
+			Checkpoints: w.checkpoints, Snapshots: w.snapshots, Ledger: new(ledger.Memory), TurnLog: new(turnlog.Memory),
+		}
 		crash(t, stores, scenarios)
 		if runs, ok := w.snapshots.(snapshot.Joiner); ok && runs.Join(w.checkpoints) != nil {
 			stores.Joined = true

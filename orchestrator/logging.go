@@ -1,0 +1,102 @@
+package orchestrator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/logtext"
+	"github.com/holdfast-go/holdfast/turnlog"
+)
+
+// logStarted records that the run has begun, before any function of the bot but Begin runs. If it cannot be recorded, a
+// run that is new fails. A run that was adopted is left in flight: it may have done much.
+func (x *execution[S]) logStarted() error {
+	if !x.visit.phases.on() {
+		return nil
+	}
+	if err := x.visit.phases.started(x.ctx, x.run.row, x.run.payload); err != nil {
+		if x.adopted {
+			x.effects.fail(err)
+		}
+		return x.err("log", err)
+	}
+	x.logged = true
+	return nil
+}
+
+// mostTries bounds how often Record looks for a time that no other entry has.
+const mostTries = 100
+
+// recordPhase is Turn.Record.
+func (x *execution[S]) recordPhase(ctx context.Context, l *line, phase string, state any) error {
+	switch {
+	case !x.visit.phases.on():
+		return nil
+	case l.place == inBegin:
+		return errors.New("Record in Begin: the turn is not recorded yet")
+	case phase == turnlog.Started || phase == turnlog.Settled:
+		return fmt.Errorf("%w: the engine records %q", turnlog.ErrPhase, phase)
+	case l.over():
+		return errRecordOver
+	}
+	raw, err := phaseState(state)
+	if err == nil {
+		err = x.over(ctx)
+	}
+	for tries := 0; err == nil; tries++ {
+		err = x.visit.phases.record(ctx, x.run.row, phase, x.visit.phases.next(), raw)
+		if err == nil {
+			return nil
+		}
+		if errors.Is(err, turnlog.ErrChanged) && tries < mostTries { // an owner before or after this one was at work in the same millisecond
+			err = x.over(ctx)
+			continue
+		}
+		if !errors.Is(err, turnlog.ErrPhase) && !errors.Is(err, turnlog.ErrState) && !errors.Is(err, turnlog.ErrInvalid) {
+			x.effects.fail(err)
+		}
+	}
+	return err
+}
+
+// turnState returns what the turn log says of a turn that has failed.
+func (x *execution[S]) turnState(e *Error) string {
+	switch {
+	case errors.Is(e.Err, ErrTurnTimeout):
+		return turnlog.TimedOut
+	case x.visit.own.Ctx.Err() != nil:
+		return turnlog.Cancelled
+	}
+	return turnlog.Failed
+}
+
+// logFailed records the end of a turn that has failed, and reports whether it could.
+func (x *execution[S]) logFailed(end storedEnd, reason string) bool {
+	if !x.visit.phases.on() {
+		return true
+	}
+	r := x.run.row
+	r.Error = reason
+	if x.logged {
+		return x.visit.logOver(r, x.visit.phases.ended(x.ctx, r, end))
+	}
+	return x.visit.logEnded(r, x.run.payload, end)
+}
+
+// respond returns what Definition.Respond makes of a settled turn.
+func (o *Orchestrator[S]) respond(
+	ctx context.Context, session string, cp checkpoint.Checkpoint,
+) (raw json.RawMessage, err error) {
+	res, err := o.result(ctx, session, cp, false)
+	if err != nil {
+		return nil, err
+	}
+	err = o.engine.functions.protect(ctx, func() (err error) {
+		raw, err = json.Marshal(o.def.Respond(res))
+		return logtext.Private(err)
+	})
+	return raw, err
+}

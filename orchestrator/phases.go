@@ -1,0 +1,207 @@
+package orchestrator
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/logtext"
+	"github.com/holdfast-go/holdfast/internal/owner"
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/message"
+	"github.com/holdfast-go/holdfast/snapshot"
+	"github.com/holdfast-go/holdfast/turnlog"
+)
+
+// phases tell the turn log what the runs of a visit pass. Without a turn log they do nothing.
+type phases struct {
+	engine *engine
+	own    *owner.Session
+
+	mu sync.Mutex // protects following field
+
+	// last is the time of the last entry, in milliseconds.
+	last int64
+}
+
+// errNotLogged marks an error of the turn log.
+var errNotLogged = errors.New("not recorded in the turn log")
+
+func (p *phases) on() bool { return p.engine.turnLog != nil }
+
+// next returns the time of the next entry. It comes from the fence, and is later than the time of the entry before.
+func (p *phases) next() int64 {
+	if !p.on() {
+		return 0
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last = max(p.own.Clock(), p.last+1)
+	return p.last
+}
+
+// newest returns the time of the last entry.
+func (p *phases) newest() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.last
+}
+
+// claimed returns the time of the claim that begins a run.
+func (p *phases) claimed() int64 {
+	if !p.on() {
+		return 0
+	}
+	at := time.UnixMicro(p.own.Grant.Fence.Epoch).UnixMilli()
+	p.after(at)
+	return at
+}
+
+// after makes the times of later entries later than at.
+func (p *phases) after(at int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last = max(p.last, at)
+}
+
+// mostAhead bounds how long catchUp waits.
+const mostAhead = time.Second
+
+// catchUp waits until the clock of the fence has passed the last entry. Entries that came faster than one a millisecond
+// are ahead of that clock. It is for the end of a run that may begin anew, if its input comes again: its entries are
+// later then.
+func (p *phases) catchUp() {
+	if ahead := p.newest() - p.own.Clock(); ahead >= 0 {
+		time.Sleep(min(time.Duration(ahead+1)*time.Millisecond, mostAhead))
+	}
+}
+
+// follow makes the times of later entries later than those that the record of a run has.
+func (p *phases) follow(r snapshot.Run, payload runPayload) {
+	p.after(max(startedAt(r, payload), payload.Logged))
+}
+
+// startedAt returns the time of Started. A run that began without a turn log has one all the same.
+func startedAt(r snapshot.Run, payload runPayload) int64 {
+	return cmp.Or(payload.Started, r.StartedAt.UnixMilli())
+}
+
+// record records an entry of a run.
+func (p *phases) record(ctx context.Context, r snapshot.Run, phase string, at int64, state any) error {
+	raw, err := phaseState(state)
+	if err == nil {
+		e := turnlog.Entry{
+			Run: r.ID, Turn: r.Turn, Orchestrator: r.Orchestrator, Session: r.Session,
+			Phase: phase, State: raw, At: time.UnixMilli(at).UTC(),
+		}
+		_, err = p.own.Persist(ctx, func(ctx context.Context) error { return p.engine.turnLog.Record(ctx, e) })
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", errNotLogged, err)
+	}
+	return nil
+}
+
+// repeat records an entry whose time is stored, so that an earlier owner may have recorded it. If another version of the
+// program has made another state of it then, that one stays.
+func (p *phases) repeat(ctx context.Context, r snapshot.Run, phase string, at int64, state any) error {
+	err := p.record(ctx, r, phase, at, state)
+	if errors.Is(err, turnlog.ErrChanged) {
+		return nil
+	}
+	return err
+}
+
+// phaseState returns the JSON of a state.
+func phaseState(state any) (json.RawMessage, error) {
+	raw, err := json.Marshal(state)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", turnlog.ErrState, logtext.Private(err))
+	}
+	return raw, nil
+}
+
+// started records that a run has begun.
+func (p *phases) started(ctx context.Context, r snapshot.Run, payload runPayload) error {
+	at := startedAt(r, payload)
+	state := turnlog.StartedState{
+		Actor: r.Orchestrator, Slot: lock.Key(r.Orchestrator, r.Session), Data: payload.Input.Data,
+	}
+	if payload.Input.Text != "" {
+		said, err := phaseState(message.User(payload.Input.Text))
+		if err != nil {
+			return fmt.Errorf("%w: %w", errNotLogged, err)
+		}
+		state.Messages = append(state.Messages, said)
+	}
+	if d := p.engine.options.Limits.TurnTimeout; d > 0 {
+		state.ExpiresAt = time.UnixMilli(at).Add(d)
+	}
+	return p.repeat(ctx, r, turnlog.Started, at, state)
+}
+
+// settled records that a turn has settled.
+func (p *phases) settled(ctx context.Context, cp checkpoint.Checkpoint) error {
+	if !p.on() {
+		return nil
+	}
+	var payload turnPayload
+	_ = json.Unmarshal(cp.Payload, &payload) // else the turn has no time of Settled
+	state := turnlog.SettledState{TurnState: turnlog.Complete, Respond: cp.State}
+	if respond := p.engine.respond; respond != nil {
+		var err error
+		if state.Respond, err = respond(ctx, p.own.Grant.Session, cp); isDrift(err) {
+			return fmt.Errorf("%w: %w", errNotLogged, err) // another process can read the turn
+		} else if err != nil {
+			state.Reason = "Definition.Respond: " + p.engine.options.LogError(err)
+		}
+	}
+	if raw, err := phaseState(state); err != nil || len(raw) > turnlog.MaxState {
+		state.Respond = nil
+		state.Reason = fmt.Sprintf("complete; the reply is left out: %d bytes, and %d are the most", len(raw), turnlog.MaxState)
+	}
+	r := snapshot.Run{Key: snapshot.Key(p.own.Grant.Key), ID: cp.RunID, Turn: cp.Turn}
+	return p.repeat(ctx, r, turnlog.Settled, cmp.Or(payload.Settled, cp.SavedAt.UnixMilli()), state)
+}
+
+// end returns how a run ends now, for what is saved as its end.
+func (p *phases) end(turnState string) storedEnd {
+	return storedEnd{At: p.next(), TurnState: turnState}
+}
+
+// parts returns the parts that a run which has ended is saved with.
+func (e storedEnd) parts() map[string]json.RawMessage {
+	if e.At == 0 {
+		return nil
+	}
+	raw, err := json.Marshal(e)
+	if err != nil {
+		return nil
+	}
+	return map[string]json.RawMessage{endPart: raw}
+}
+
+// ended records the end of a run that has not settled and is saved as Ended. Its Error is the reason.
+func (p *phases) ended(ctx context.Context, r snapshot.Run, e storedEnd) error {
+	p.after(e.At)
+	defer p.catchUp()
+	return p.repeat(ctx, r, turnlog.Settled, e.At, turnlog.SettledState{TurnState: e.TurnState, Reason: r.Error})
+}
+
+// endOf returns how a run has ended that is saved as Ended. A process without a turn log has stored no time.
+func endOf(r snapshot.Run, payload runPayload) storedEnd {
+	var e storedEnd
+	if json.Unmarshal(r.Parts[endPart], &e) == nil && e.At > 0 && e.TurnState != "" {
+		return e
+	}
+	e = storedEnd{At: max(r.SavedAt.UnixMilli(), startedAt(r, payload)+1, payload.Logged+1), TurnState: turnlog.Failed}
+	if r.Error == ErrAbandoned.Error() {
+		e.TurnState = turnlog.Cancelled
+	}
+	return e
+}
