@@ -23,12 +23,16 @@ type Entry struct {
 	// Run is the id of the run. The number of a turn may be tried twice, the id of a run never.
 	Run string
 
-	// Turn is the number that the run gets if it settles next. An adapter may leave out Turn and Orchestrator.
-	Turn         int
+	// Turn is the number that the run gets if it settles next. It may grow within a run: a Lister gives back the
+	// highest. An adapter may leave out Turn and Orchestrator.
+	Turn int
+
+	// Orchestrator and Session are the same for all entries of a run.
 	Orchestrator string
 	Session      string
-	Phase        string
-	State        json.RawMessage
+
+	Phase string
+	State json.RawMessage
 
 	// At is in UTC and in whole milliseconds. It grows within a run.
 	At time.Time
@@ -176,7 +180,8 @@ type Log interface {
 	// error is ErrChanged.
 	Record(ctx context.Context, e Entry) error
 
-	// Restore returns the entries of a run, oldest first. It returns none for a run that is unknown or pruned.
+	// Restore returns the entries of a run, oldest first. It returns none for a run that is unknown or pruned. If some
+	// entries are damaged, the others come with a *DamagedError.
 	Restore(ctx context.Context, run string) ([]Entry, error)
 }
 
@@ -190,8 +195,9 @@ type Lister interface {
 	// Any other error ends it.
 	Turns(ctx context.Context, q Query) iter.Seq2[Summary, error]
 
-	// Prune forgets turns that settled before a time, and none that is open. It returns how many turns it has
-	// forgotten.
+	// Prune forgets turns that settled before a time, and none that is open. An entry that comes after Settled does not
+	// make its turn open. Prune returns how many turns it has forgotten. If a late owner records an entry after that,
+	// the entry begins a turn anew.
 	Prune(ctx context.Context, before time.Time) (forgotten int, err error)
 }
 
