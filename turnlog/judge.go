@@ -23,10 +23,14 @@ func Judge(entries []Entry) Recovery {
 	found := StartNew
 	for _, e := range entries {
 		switch e.Phase {
+		case Started: // a run that has failed begins anew if its input comes again
+			found = StartNew
 		case Settled:
-			return Outbound
+			found = Outbound
 		case LLMComplete, ToolDispatched, ToolReceived:
-			found = GoOn
+			if found != Outbound { // else an owner that was stopped has said it too late
+				found = GoOn
+			}
 		}
 	}
 	return found

@@ -31,8 +31,8 @@ type turn struct {
 	number                     int
 	entries                    []entry // sorted
 
-	// settledAt is the time of the last Settled, in milliseconds.
-	settledAt int64
+	// startedAt and settledAt are the times of the last Started and Settled, in milliseconds; -1 if there is none.
+	startedAt, settledAt int64
 }
 
 // An entry is an Entry of a turn.
@@ -64,7 +64,9 @@ func (m *Memory) Record(ctx context.Context, e Entry) error {
 		}
 	}
 	if t == nil {
-		t = &turn{run: e.Run, orchestrator: e.Orchestrator, session: e.Session, number: e.Turn}
+		t = &turn{
+			run: e.Run, orchestrator: e.Orchestrator, session: e.Session, number: e.Turn, startedAt: -1, settledAt: -1,
+		}
 		if m.open == nil {
 			m.open, m.settled = make(map[string]*turn), make(map[string]*turn)
 		}
@@ -73,10 +75,20 @@ func (m *Memory) Record(ctx context.Context, e Entry) error {
 	i, _ := t.place(at, e.Phase)
 	t.entries = slices.Insert(t.entries, i, entry{at, m.name(e.Phase), state})
 	t.number = max(t.number, e.Turn)
-	if e.Phase == Settled {
+	switch e.Phase {
+	case Started:
+		t.startedAt = max(t.startedAt, at)
+	case Settled:
 		t.settledAt = max(t.settledAt, at)
+	default:
+		return nil
+	}
+	if t.settledAt > t.startedAt {
 		delete(m.open, e.Run)
 		m.settled[e.Run] = t
+	} else {
+		delete(m.settled, e.Run)
+		m.open[e.Run] = t
 	}
 	return nil
 }

@@ -195,9 +195,8 @@ type Lister interface {
 	// Any other error ends it.
 	Turns(ctx context.Context, q Query) iter.Seq2[Summary, error]
 
-	// Prune forgets turns that settled before a time, and none that is open. An entry that comes after Settled does not
-	// make its turn open. Prune returns how many turns it has forgotten. If a late owner records an entry after that,
-	// the entry begins a turn anew.
+	// Prune forgets turns whose last Settled is before a time, and none that is open. It returns how many turns it has
+	// forgotten. If a late owner records an entry after that, the entry begins a turn that is open.
 	Prune(ctx context.Context, before time.Time) (forgotten int, err error)
 }
 
@@ -205,7 +204,8 @@ type Lister interface {
 type Query struct {
 	Orchestrator, Session string
 
-	// Open selects turns that have not settled. It costs by these, and not by all.
+	// Open selects turns that have no Settled after their last Started: a run that has failed begins anew if its input
+	// comes again. Another phase after Settled does not open a turn. Open costs by these turns, and not by all.
 	Open bool
 
 	// OlderThan selects turns whose last entry is at least so old, by the clock of the log.

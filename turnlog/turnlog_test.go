@@ -151,6 +151,9 @@ func TestJudge(t *testing.T) {
 		{"started tool-dispatched", turnlog.GoOn},
 		{"started llm-complete settled", turnlog.Outbound},
 		{"started settled", turnlog.Outbound},
+		{"started settled llm-complete", turnlog.Outbound},
+		{"started llm-complete settled started", turnlog.StartNew},
+		{"started settled started tool-received", turnlog.GoOn},
 	} {
 		var entries []turnlog.Entry
 		for i, name := range strings.Fields(c.phases) {

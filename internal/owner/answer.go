@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
+	"github.com/holdfast-go/holdfast/turnlog"
 )
 
 // Persist makes a call to a store that may be repeated. It repeats the call until the store answers, for as long as
@@ -57,7 +58,8 @@ func Answered(err error) bool {
 		lock.ErrFenced, lock.ErrHeld, checkpoint.ErrConflict, checkpoint.ErrInvalid, checkpoint.ErrSchema,
 		checkpoint.ErrNotFound, checkpoint.ErrDamaged, snapshot.ErrNotFound, snapshot.ErrParked, snapshot.ErrInvalid,
 		snapshot.ErrSchema, snapshot.ErrDamaged, ledger.ErrChanged, ledger.ErrAnswered, ledger.ErrNotFound,
-		ledger.ErrInvalid, ledger.ErrSchema, ledger.ErrDamaged,
+		ledger.ErrInvalid, ledger.ErrSchema, ledger.ErrDamaged, turnlog.ErrPhase, turnlog.ErrState, turnlog.ErrChanged,
+		turnlog.ErrInvalid, turnlog.ErrSchema, turnlog.ErrDamaged,
 	} {
 		if errors.Is(err, verdict) {
 			return true
@@ -69,7 +71,7 @@ func Answered(err error) bool {
 // Refused reports whether err says that a server did not take a call, and may take it later.
 func Refused(err error) bool {
 	return errors.Is(err, checkpoint.ErrRefused) || errors.Is(err, snapshot.ErrRefused) ||
-		errors.Is(err, ledger.ErrRefused)
+		errors.Is(err, ledger.ErrRefused) || errors.Is(err, turnlog.ErrRefused)
 }
 
 // away reports whether err says that a server takes no call now. A right that is missing does not come by waiting.

@@ -57,6 +57,7 @@ type Session struct {
 	// first says that the claim began the session's life, and that nothing was appended since.
 	first   bool
 	claimed time.Time // when the claim was sent
+	granted time.Time // when the answer came
 
 	// silence is the error of the last claim, if the store did not answer it.
 	silence error
@@ -364,7 +365,14 @@ func (s *Session) heard(ctx context.Context, err error) {
 // grant makes c the claim of the session.
 func (s *Session) grant(c checkpoint.Claimed, sent time.Time) {
 	s.process.leases.Keep(&s.lease, c.Lease, sent, s.take)
-	s.Grant = c
+	s.Grant, s.granted = c, time.Now()
+}
+
+// Clock returns the time in milliseconds by the clock that has issued the fence: the epoch, and what has passed since on
+// the monotonic clock. The epoch of a later owner is not below it, unless that clock is turned back. The wall clock of
+// this process has no part in it.
+func (s *Session) Clock() int64 {
+	return time.UnixMicro(s.Grant.Fence.Epoch).UnixMilli() + time.Since(s.granted).Milliseconds()
 }
 
 // AtWork notes the run that is at work, for Interrupt and Scope.Run.

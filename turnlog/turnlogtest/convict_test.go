@@ -45,6 +45,7 @@ func TestSuiteConvicts(t *testing.T) {
 		"a ctx that is done is not looked at": {"cancelled", func(m *turnlog.Memory) turnlog.Log { return deaf{m} }},
 		"what has settled is listed as open":  {"turns", func(m *turnlog.Memory) turnlog.Log { return allOpen{m} }},
 		"the last entry decides what is open": {"turns-late", func(m *turnlog.Memory) turnlog.Log { return openByLast{m} }},
+		"what has settled never opens":        {"turns-anew", func(m *turnlog.Memory) turnlog.Log { return settledOnce{m} }},
 		"a page ends between ties":            {"turns-pages", func(m *turnlog.Memory) turnlog.Log { return losesTies{m} }},
 		"a list in the order of runs":         {"turns", func(m *turnlog.Memory) turnlog.Log { return byRun{m} }},
 		"age is that of the first entry":      {"turns-old", func(m *turnlog.Memory) turnlog.Log { return oldByFirst{m} }},
@@ -105,6 +106,7 @@ type (
 	deaf         struct{ *turnlog.Memory }
 	allOpen      struct{ *turnlog.Memory }
 	openByLast   struct{ *turnlog.Memory }
+	settledOnce  struct{ *turnlog.Memory }
 	losesTies    struct{ *turnlog.Memory }
 	byRun        struct{ *turnlog.Memory }
 	oldByFirst   struct{ *turnlog.Memory }
@@ -325,6 +327,15 @@ func (l openByLast) Turns(ctx context.Context, q turnlog.Query) iter.Seq2[turnlo
 	open := q.Open
 	q.Open = false
 	return turns(l.Memory.Turns(ctx, q), func(s turnlog.Summary) bool { return !open || s.Last.Phase != turnlog.Settled })
+}
+
+func (l settledOnce) Turns(ctx context.Context, q turnlog.Query) iter.Seq2[turnlog.Summary, error] {
+	open := q.Open
+	q.Open = false
+	return turns(l.Memory.Turns(ctx, q), func(s turnlog.Summary) bool {
+		_, settled := stored(l.Memory, s.First.Run, func(e turnlog.Entry) bool { return e.Phase == turnlog.Settled })
+		return !open || !settled
+	})
 }
 
 func (l losesTies) Turns(ctx context.Context, q turnlog.Query) iter.Seq2[turnlog.Summary, error] {

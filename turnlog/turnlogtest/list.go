@@ -95,16 +95,38 @@ var turnsClauses = []clause{
 	},
 	{
 		name: "turns-late",
-		rule: "a turn that has settled stays settled if an entry comes after Settled, or before",
+		rule: "a turn that has settled stays settled if another phase comes after Settled",
 		check: func(p *probe) {
 			late := entry("run", turnlog.ToolReceived, 9)
 			p.record(entry("run", turnlog.Started, 1), entry("run", turnlog.Settled, 5), late, entry("run", "peer-call", 3))
 			p.record(entry("early", turnlog.Settled, 5), entry("early", turnlog.Started, 1))
-			if got := p.runs(turnlog.Query{Open: true}); len(got) != 0 {
-				fail("open are %q", got)
-			}
+			p.wantOpen()
 			p.wantSummary("run", entry("run", turnlog.Started, 1), late)
 			p.wantSummary("early", entry("early", turnlog.Started, 1), entry("early", turnlog.Settled, 5))
+		},
+	},
+	{
+		name: "turns-anew",
+		rule: "Started after the last Settled opens a turn again, in whatever order they were recorded",
+		check: func(p *probe) {
+			p.record(
+				entry("run", turnlog.Started, 1), entry("run", turnlog.Settled, 5), entry("run", turnlog.LLMComplete, 6),
+				entry("early", turnlog.Started, 10), entry("early", turnlog.Settled, 5), entry("early", turnlog.Started, 1),
+			)
+			p.wantOpen("early")
+			p.record(entry("run", turnlog.Started, 10))
+			p.wantOpen("early", "run")
+			p.record(entry("run", turnlog.Settled, 9), entry("early", "peer-call", 20))
+			p.wantOpen("early", "run")
+			if got := turnlog.Judge(p.restore("run")); got != turnlog.StartNew {
+				fail("the recovery is %q, want %q", got, turnlog.StartNew)
+			}
+			p.record(entry("run", turnlog.Settled, 12))
+			p.wantOpen("early")
+			p.record(entry("early", turnlog.Settled, 12), entry("early", turnlog.Started, 2))
+			p.wantOpen()
+			p.record(entry("tie", turnlog.Started, 7), entry("tie", turnlog.Settled, 7))
+			p.wantOpen("tie")
 		},
 	},
 	{
@@ -208,6 +230,13 @@ var turnsClauses = []clause{
 	},
 }
 
+// wantOpen checks which turns are open.
+func (p *probe) wantOpen(runs ...string) {
+	if got := p.runs(turnlog.Query{Open: true}); !slices.Equal(got, runs) {
+		fail("open are %q, want %q", got, runs)
+	}
+}
+
 // wantSummary checks the first and the last entry of a turn.
 func (p *probe) wantSummary(run string, first, last turnlog.Entry) {
 	for _, s := range p.turns(turnlog.Query{Session: first.Session}) {
@@ -260,9 +289,7 @@ var pruneClauses = []clause{
 				fail("forgets %d", n)
 			}
 			p.wantEntries("run", e...)
-			if got := p.runs(turnlog.Query{Open: true}); len(got) != 1 {
-				fail("open are %q", got)
-			}
+			p.wantOpen("run")
 		},
 	},
 	{
@@ -274,6 +301,22 @@ var pruneClauses = []clause{
 				fail("forgets %d, want 1", n)
 			}
 			p.wantNothing("run")
+		},
+	},
+	{
+		name: "prune-anew-settled",
+		rule: "Prune looks at the last Settled of a turn, and forgets no turn that has begun anew",
+		check: func(p *probe) {
+			for _, run := range []string{"open", "settled"} {
+				p.record(entry(run, turnlog.Settled, 5), entry(run, turnlog.Started, 1), entry(run, turnlog.Started, 10))
+			}
+			p.record(entry("settled", turnlog.Settled, 20))
+			if n := p.prune(at(20)); n != 0 {
+				fail("forgets %d", n)
+			}
+			if n := p.prune(at(5000)); n != 1 || len(p.restore("open")) != 3 {
+				fail("forgets %d, want 1; of the open turn %d entries are left", n, len(p.restore("open")))
+			}
 		},
 	},
 	{
@@ -307,9 +350,7 @@ var pruneClauses = []clause{
 			e.State = []byte(`"another"`)
 			p.record(e)
 			p.wantEntries("run", e)
-			if got := p.runs(turnlog.Query{Open: true}); len(got) != 1 {
-				fail("open are %q", got)
-			}
+			p.wantOpen("run")
 		},
 	},
 	{
