@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/holdfast-go/holdfast/internal/test/faulttest"
 	"github.com/holdfast-go/holdfast/internal/test/pgtest"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 	"github.com/holdfast-go/holdfast/turnlog"
@@ -20,6 +21,19 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 func TestLog(t *testing.T) {
 	t.Parallel()
 	turnlogtest.Run(t, func(t *testing.T) turnlog.Log { return open(t) })
+}
+
+// Random histories of one caller follow the model, and those of several callers are linearizable.
+func TestModel(t *testing.T) {
+	t.Parallel()
+	p := pgtest.Pool(t)
+	n := 0
+	newLog := func(t *testing.T) turnlog.Lister {
+		n++
+		return create(t, p, &pgturnlog.Options{Prefix: fmt.Sprintf("l%d_", n)})
+	}
+	faulttest.TurnLogModel(t, newLog)
+	faulttest.TurnLogHistories(t, newLog, faulttest.Histories())
 }
 
 // A role or a database may ask by default for transactions that see no change which others make meanwhile. The log

@@ -5,6 +5,7 @@ import (
 
 	_ "modernc.org/sqlite"
 
+	"github.com/holdfast-go/holdfast/internal/test/faulttest"
 	"github.com/holdfast-go/holdfast/internal/test/sqlitetest"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 	"github.com/holdfast-go/holdfast/turnlog"
@@ -25,4 +26,12 @@ func TestOneConnection(t *testing.T) {
 		db.SetMaxOpenConns(1)
 		return create(t, db, &sqliteturnlog.Options{Prefix: "_My1"})
 	})
+}
+
+// Random histories of one caller follow the model, and those of several callers are linearizable.
+func TestModel(t *testing.T) {
+	t.Parallel()
+	newLog := func(t *testing.T) turnlog.Lister { return newLog(t, nil) }
+	faulttest.TurnLogModel(t, newLog)
+	faulttest.TurnLogHistories(t, newLog, faulttest.Histories())
 }
