@@ -2,6 +2,7 @@ package migrations_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,7 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/migrations"
 )
 
-// A database without the newest migration serves everything but the ledger. Check says so, and so does the ledger.
+// A database without the migrations of the ledger and of later stores serves everything but these. Check says so, and so
+// does the ledger.
 func TestBeforeEffects(t *testing.T) {
 	t.Parallel()
 	dsn := freshSchema(t)
@@ -28,11 +30,14 @@ func TestBeforeEffects(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pool.Close()
-	const want = "migrations: the schema is behind: missing migration 00004_effects, table holdfast_effects, " +
-		"table holdfast_effect_fences"
 	err = migrations.Check(t.Context(), db, migrations.Postgres)
-	if !errors.Is(err, migrations.ErrBehind) || err.Error() != want {
-		t.Errorf("Check: %v, want %s", err, want)
+	for _, missing := range []string{
+		"migrations: the schema is behind: missing migration 00004_effects", "table holdfast_effects",
+		"table holdfast_effect_fences",
+	} {
+		if !errors.Is(err, migrations.ErrBehind) || !strings.Contains(err.Error(), missing) {
+			t.Errorf("Check: %v, want %s", err, missing)
+		}
 	}
 	_, err = pgcheckpoint.New(pool, nil).Claim(t.Context(), checkpoint.Key{Orchestrator: "bot", Session: "a"},
 		checkpoint.ClaimRequest{Owner: "test", Nonce: "n", TTL: time.Minute})

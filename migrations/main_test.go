@@ -26,6 +26,8 @@ import (
 	"github.com/holdfast-go/holdfast/migrations"
 	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
 	"github.com/holdfast-go/holdfast/snapshot/sqlitesnapshot"
+	"github.com/holdfast-go/holdfast/turnlog/pgturnlog"
+	"github.com/holdfast-go/holdfast/turnlog/sqliteturnlog"
 )
 
 // childEnv names a SQLite database. If it is set, this binary migrates that database instead of testing.
@@ -73,6 +75,7 @@ var (
 				pgsnapshot.New(nil, &pgsnapshot.Options{Prefix: prefix}),
 				pglocker.New(nil, &pglocker.Options{Prefix: prefix}),
 				pgledger.New(nil, &pgledger.Options{Prefix: prefix}),
+				pgturnlog.New(nil, &pgturnlog.Options{Prefix: prefix}),
 			}
 		},
 	}
@@ -83,6 +86,7 @@ var (
 				sqlitecheckpoint.New(nil, &sqlitecheckpoint.Options{Prefix: prefix}),
 				sqlitesnapshot.New(nil, &sqlitesnapshot.Options{Prefix: prefix}),
 				sqliteledger.New(nil, &sqliteledger.Options{Prefix: prefix}),
+				sqliteturnlog.New(nil, &sqliteturnlog.Options{Prefix: prefix}),
 			}
 		},
 	}

@@ -36,7 +36,7 @@ func (c *Checked) Record(ctx context.Context, e Entry) error {
 	if !c.registry.knows(e.Phase) {
 		return fmt.Errorf("%w: %q", ErrPhase, e.Phase)
 	}
-	e.At = e.At.UTC()
+	e.At, e.State = e.At.UTC(), e.state()
 	return c.adapter.Record(ctx, e)
 }
 
@@ -47,7 +47,8 @@ func (c *Checked) Restore(ctx context.Context, run string) ([]Entry, error) {
 	if err := ValidateRun(run); err != nil {
 		return nil, err
 	}
-	entries, err := c.adapter.Restore(ctx, run)
+	restored, err := c.adapter.Restore(ctx, run)
+	entries := slices.Clone(restored) // the slice may be the adapter's own
 	all := len(entries)
 	entries = slices.DeleteFunc(entries, func(e Entry) bool { return e.Run != run })
 	if foreign := all - len(entries); foreign > 0 {
@@ -56,6 +57,7 @@ func (c *Checked) Restore(ctx context.Context, run string) ([]Entry, error) {
 	slices.SortStableFunc(entries, Entry.compare)
 	kept := entries[:0]
 	for _, e := range entries {
+		e.At = e.At.UTC()
 		if len(kept) == 0 || kept[len(kept)-1].compare(e) != 0 {
 			kept = append(kept, e)
 			continue

@@ -31,7 +31,7 @@ type turn struct {
 	number                     int
 	entries                    []entry // sorted
 
-	// startedAt and settledAt are the times of the last Started and Settled, in milliseconds.
+	// startedAt and settledAt are the times of the last Started and Settled, in milliseconds; -1 if there is none.
 	startedAt, settledAt int64
 }
 
@@ -53,7 +53,7 @@ func (m *Memory) Record(ctx context.Context, e Entry) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	t := m.find(e.Run)
-	state := cmp.Or(string(e.State), "null")
+	state := string(e.state())
 	at := e.At.UnixMilli()
 	if t != nil {
 		if i, found := t.place(at, e.Phase); found {
@@ -64,7 +64,9 @@ func (m *Memory) Record(ctx context.Context, e Entry) error {
 		}
 	}
 	if t == nil {
-		t = &turn{run: e.Run, orchestrator: e.Orchestrator, session: e.Session, number: e.Turn}
+		t = &turn{
+			run: e.Run, orchestrator: e.Orchestrator, session: e.Session, number: e.Turn, startedAt: -1, settledAt: -1,
+		}
 		if m.open == nil {
 			m.open, m.settled = make(map[string]*turn), make(map[string]*turn)
 		}
@@ -145,8 +147,6 @@ func (t *turn) entry(i int) Entry {
 	}
 }
 
-func (t *turn) summary() Summary { return Summary{t.entry(0), t.entry(len(t.entries) - 1)} }
-
 // Turns implements [Lister].
 func (m *Memory) Turns(ctx context.Context, q Query) iter.Seq2[Summary, error] {
 	return func(yield func(Summary, error) bool) {
@@ -154,62 +154,74 @@ func (m *Memory) Turns(ctx context.Context, q Query) iter.Seq2[Summary, error] {
 			yield(Summary{}, err)
 			return
 		}
-		for i, s := range m.selected(q) {
+		for _, s := range m.selected(q) {
 			if err := ctxcause.Of(ctx); err != nil {
 				yield(Summary{}, err)
 				return
 			}
-			if q.Limit > 0 && i == q.Limit || !yield(s, nil) {
+			if !yield(s, nil) {
 				return
 			}
 		}
 	}
 }
 
-// selected returns the turns that q selects, without its Limit.
-func (m *Memory) selected(q Query) (all []Summary) {
+// selected returns the turns that q selects. It copies no state of another turn.
+func (m *Memory) selected(q Query) []Summary {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	parts := []map[string]*turn{m.open, m.settled}
 	if q.Open {
 		parts = parts[:1]
 	}
+	var found []*turn
 	now := time.Now()
 	for _, part := range parts {
 		for _, t := range part {
-			if s := t.summary(); q.selects(s, now) {
-				all = append(all, s)
+			if q.selects(t, now) {
+				found = append(found, t)
 			}
 		}
 	}
-	slices.SortFunc(all, Summary.compare)
+	slices.SortFunc(found, (*turn).compare)
+	if q.Limit > 0 {
+		found = found[:min(q.Limit, len(found))]
+	}
+	all := make([]Summary, len(found))
+	for i, t := range found {
+		all[i] = Summary{t.entry(0), t.entry(len(t.entries) - 1)}
+	}
 	return all
 }
 
 // selects reports whether q selects a turn, whatever Open and Limit say.
-func (q Query) selects(s Summary, now time.Time) bool {
-	after := s.First.At.Compare(q.After)
+func (q Query) selects(t *turn, now time.Time) bool {
+	after := t.first().Compare(q.After)
 	switch {
-	case q.Orchestrator != "" && s.First.Orchestrator != q.Orchestrator:
+	case q.Orchestrator != "" && t.orchestrator != q.Orchestrator:
 		return false
-	case q.Session != "" && s.First.Session != q.Session:
+	case q.Session != "" && t.session != q.Session:
 		return false
-	case q.OlderThan > 0 && now.Sub(s.Last.At) < q.OlderThan:
+	case q.OlderThan > 0 && now.Sub(t.last()) < q.OlderThan:
 		return false
 	case q.AfterRun != "":
-		return after > 0 || after == 0 && s.First.Run > q.AfterRun
+		return after > 0 || after == 0 && t.run > q.AfterRun
 	}
 	return q.After.IsZero() || after > 0
 }
 
-// compare orders turns by their first entries, and those of one time by their runs.
-func (s Summary) compare(o Summary) int {
-	return cmp.Or(s.First.At.Compare(o.First.At), strings.Compare(s.First.Run, o.First.Run))
+func (t *turn) first() time.Time { return time.UnixMilli(t.entries[0].at) }
+
+func (t *turn) last() time.Time { return time.UnixMilli(t.entries[len(t.entries)-1].at) }
+
+// compare orders turns by their first entries, and turns of one time by their runs.
+func (t *turn) compare(o *turn) int {
+	return cmp.Or(cmp.Compare(t.entries[0].at, o.entries[0].at), strings.Compare(t.run, o.run))
 }
 
 // Prune implements [Lister].
 func (m *Memory) Prune(ctx context.Context, before time.Time) (forgotten int, err error) {
-	if err := checked(ctx, nil); err != nil {
+	if err := checked(ctx, ValidatePrune(before)); err != nil {
 		return 0, err
 	}
 	m.mu.Lock()

@@ -23,12 +23,16 @@ type Entry struct {
 	// Run is the id of the run. The number of a turn may be tried twice, the id of a run never.
 	Run string
 
-	// Turn is the number that the run gets if it settles next. An adapter may leave out Turn and Orchestrator.
-	Turn         int
+	// Turn is the number that the run gets if it settles next. It may grow within a run: a Lister gives back the
+	// highest. An adapter may leave out Turn and Orchestrator.
+	Turn int
+
+	// Orchestrator and Session are the same for all entries of a run.
 	Orchestrator string
 	Session      string
-	Phase        string
-	State        json.RawMessage
+
+	Phase string
+	State json.RawMessage
 
 	// At is in UTC and in whole milliseconds. It grows within a run.
 	At time.Time
@@ -176,7 +180,8 @@ type Log interface {
 	// error is ErrChanged.
 	Record(ctx context.Context, e Entry) error
 
-	// Restore returns the entries of a run, oldest first. It returns none for a run that is unknown or pruned.
+	// Restore returns the entries of a run, oldest first. It returns none for a run that is unknown or pruned. If some
+	// entries are damaged, the others come with a *DamagedError.
 	Restore(ctx context.Context, run string) ([]Entry, error)
 }
 
@@ -191,7 +196,7 @@ type Lister interface {
 	Turns(ctx context.Context, q Query) iter.Seq2[Summary, error]
 
 	// Prune forgets turns whose last Settled is before a time, and none that is open. It returns how many turns it has
-	// forgotten.
+	// forgotten. If a late owner records an entry after that, the entry begins a turn that is open.
 	Prune(ctx context.Context, before time.Time) (forgotten int, err error)
 }
 
@@ -200,7 +205,7 @@ type Query struct {
 	Orchestrator, Session string
 
 	// Open selects turns that have no Settled after their last Started: a run that has failed begins anew if its input
-	// comes again. It costs by these, and not by all.
+	// comes again. Another phase after Settled does not open a turn. Open costs by these turns, and not by all.
 	Open bool
 
 	// OlderThan selects turns whose last entry is at least so old, by the clock of the log.

@@ -61,7 +61,7 @@ func (e Entry) checkNames() error {
 	switch {
 	case e.Turn < 0 || e.Turn > math.MaxInt32:
 		return fmt.Errorf("%w: turn %d", ErrInvalid, e.Turn)
-	case e.At.Before(time.UnixMilli(0)) || e.At.Year() > 9999:
+	case outOfRange(e.At):
 		return fmt.Errorf("%w: time %v", ErrInvalid, e.At)
 	case !e.At.Equal(e.At.Truncate(time.Millisecond)):
 		return fmt.Errorf("%w: time %v is no whole millisecond", ErrInvalid, e.At)
@@ -91,9 +91,22 @@ func (q Query) Validate() error {
 		return fmt.Errorf("%w: limit %d", ErrInvalid, q.Limit)
 	case q.OlderThan < 0:
 		return fmt.Errorf("%w: OlderThan %v", ErrInvalid, q.OlderThan)
+	case !q.After.IsZero() && outOfRange(q.After):
+		return fmt.Errorf("%w: After %v", ErrInvalid, q.After)
 	}
 	return nil
 }
+
+// ValidatePrune checks the argument of Prune.
+func ValidatePrune(before time.Time) error {
+	if outOfRange(before) {
+		return fmt.Errorf("%w: time %v", ErrInvalid, before)
+	}
+	return nil
+}
+
+// outOfRange reports whether TimeFormat cannot write a time, or a time is before 1970.
+func outOfRange(at time.Time) bool { return at.Before(time.UnixMilli(0)) || at.UTC().Year() > 9999 }
 
 func checkPhase(phase string) error {
 	if len(phase) > MaxPhase {
@@ -103,6 +116,14 @@ func checkPhase(phase string) error {
 		return fmt.Errorf("%w: %w", ErrPhase, err)
 	}
 	return nil
+}
+
+// state returns the state. An entry without State has the state null.
+func (e Entry) state() json.RawMessage {
+	if e.State == nil {
+		return json.RawMessage("null")
+	}
+	return e.State
 }
 
 // checkState takes no state for null.

@@ -18,6 +18,8 @@ import (
 	"github.com/holdfast-go/holdfast/migrations/internal/ddl"
 	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
 	"github.com/holdfast-go/holdfast/snapshot/sqlitesnapshot"
+	"github.com/holdfast-go/holdfast/turnlog/pgturnlog"
+	"github.com/holdfast-go/holdfast/turnlog/sqliteturnlog"
 )
 
 // A store says what it needs, as [migrations.Schemer].
@@ -39,6 +41,8 @@ var all = []migration{
 	{3, "locks", pglocker.New(nil, nil), nil},
 	{4, "effects", pgledger.New(nil, nil), nil},
 	{3, "effects", nil, sqliteledger.New(nil, nil)},
+	{6, "turnlog", pgturnlog.New(nil, nil), nil},
+	{5, "turnlog", nil, sqliteturnlog.New(nil, nil)},
 }
 
 func main() {

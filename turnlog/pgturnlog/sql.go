@@ -1,0 +1,115 @@
+package pgturnlog
+
+import (
+	"strings"
+
+	"github.com/holdfast-go/holdfast/internal/pgstate"
+	"github.com/holdfast-go/holdfast/internal/sqlname"
+)
+
+const lazy = `set_config('synchronous_commit', 'off', true)`
+
+// queries holds the statements of one log, with its table names filled in.
+type queries struct {
+	record, known, alone, restore, list, idle, lock, forget string
+
+	// restoreBrief and listBrief are the statements of the same name without the states. Of an entry whose state the
+	// server cannot read, the rest is read so.
+	restoreBrief, listBrief string
+}
+
+var templates = queries{
+	// The entry is new, or no row is returned. Both tables are written in one statement, so that the list of turns and
+	// their entries are never seen apart. greatest and least ignore NULL.
+	//
+	// A turn is open unless its last settled is after its last started.
+	record: `
+		WITH added AS (
+			INSERT INTO {phases} (run, at, phase, state) VALUES ($1::text, $2::timestamptz, $3::text, $4::jsonb)
+			ON CONFLICT (run, at, phase) DO NOTHING
+			RETURNING CASE WHEN phase = 'started' THEN at END AS started, CASE WHEN phase = 'settled' THEN at END AS settled
+		)
+		INSERT INTO {logged} AS l (run, orchestrator, session, turn, first, last, started, settled, open)
+		SELECT $1::text, $5::text, $6::text, $7::integer, $2::timestamptz, $2::timestamptz, started, settled, settled IS NULL
+		FROM added
+		ON CONFLICT (run) DO UPDATE SET
+			turn = greatest(l.turn, excluded.turn),
+			first = least(l.first, excluded.first), last = greatest(l.last, excluded.last),
+			started = greatest(l.started, excluded.started), settled = greatest(l.settled, excluded.settled),
+			open = coalesce(greatest(l.settled, excluded.settled) <= greatest(l.started, excluded.started),
+				l.settled IS NULL AND excluded.settled IS NULL)
+		RETURNING {durable}`,
+
+	// FOR SHARE is a write of its own. So the commit waits for the disk, and for a standby, and the answer is as
+	// durable as the entry.
+	known: `
+		SELECT state, {durable} FROM {phases} WHERE run = $1 AND at = $2::timestamptz AND phase = $3
+		FOR SHARE`,
+
+	alone: `SELECT state, NULL FROM {phases} WHERE run = $1 AND at = $2::timestamptz AND phase = $3`,
+
+	// An entry without the row of its run is damaged.
+	restore: `
+		SELECT p.run, p.at, p.phase, {p.state}, l.orchestrator, l.session, l.turn
+		FROM {phases} p LEFT JOIN {logged} l ON l.run = p.run
+		WHERE p.run = $1
+		ORDER BY p.at, p.phase`,
+
+	// {selected} is the condition of a query, and its limit.
+	list: `
+		SELECT l.run, l.orchestrator, l.session, l.turn, l.first, a.at, a.phase, {a.state}, z.at, z.phase, {z.state}
+		FROM (SELECT run, orchestrator, session, turn, first FROM {logged} WHERE {selected}) l
+		LEFT JOIN LATERAL (
+			SELECT at, phase, state FROM {phases} p WHERE p.run = l.run ORDER BY at, phase LIMIT 1
+		) a ON true
+		LEFT JOIN LATERAL (
+			SELECT at, phase, state FROM {phases} p WHERE p.run = l.run ORDER BY at DESC, phase DESC LIMIT 1
+		) z ON true
+		ORDER BY l.first, l.run`,
+
+	// idle reads the next runs, and says which of them can be forgotten. It tells the level of isolation too.
+	idle: `
+		SELECT current_setting('transaction_isolation'), run, {over}
+		FROM {logged} WHERE run > $2 ORDER BY run LIMIT $3`,
+
+	// lock waits for entries that are being recorded. forget is a statement of its own, in the same transaction. At READ
+	// COMMITTED it sees these entries, and removes them too.
+	lock: `SELECT 1 FROM {logged} WHERE run = ANY ($1::text[]) ORDER BY run FOR UPDATE`,
+	forget: `
+		WITH gone AS (
+			DELETE FROM {logged} WHERE run = ANY ($2::text[]) AND {over} RETURNING run
+		), entries AS (
+			DELETE FROM {phases} p USING gone WHERE p.run = gone.run
+		)
+		SELECT count(*), {lazy} FROM gone`,
+}
+
+// suffixes follow the prefix in the names of all tables and indexes.
+var suffixes = []string{"phases", "phases_pkey", "logged", "logged_first", "logged_session", "logged_open"}
+
+func fill(p sqlname.Prefix, template string) string {
+	return names(p, "p.state", "a.state", "z.state").Replace(template)
+}
+
+// names replaces the placeholders. The others are what is read of the states.
+func names(p sqlname.Prefix, entry, first, last string) *strings.Replacer {
+	return strings.NewReplacer(
+		"{phases}", p.Table("phases"), "{logged}", p.Table("logged"),
+		"{logged_first}", p.Index("logged_first"), "{logged_session}", p.Index("logged_session"),
+		"{logged_open}", p.Index("logged_open"),
+		"{p.state}", entry, "{a.state}", first, "{z.state}", last,
+		"{over}", "(NOT open AND settled < $1::timestamptz)",
+		"{durable}", pgstate.Durable, "{lazy}", lazy,
+	)
+}
+
+func fillAll(p sqlname.Prefix) queries {
+	q := templates
+	const none = "NULL::jsonb"
+	brief := names(p, none, none, none)
+	q.restoreBrief, q.listBrief = brief.Replace(q.restore), brief.Replace(q.list)
+	for _, s := range []*string{&q.record, &q.known, &q.alone, &q.restore, &q.list, &q.idle, &q.lock, &q.forget} {
+		*s = fill(p, *s)
+	}
+	return q
+}
