@@ -145,8 +145,9 @@ func (p *phases) started(ctx context.Context, r snapshot.Run, payload runPayload
 	return p.repeat(ctx, r, turnlog.Started, at, state)
 }
 
-// settled records that a turn has settled.
-func (p *phases) settled(ctx context.Context, cp checkpoint.Checkpoint) error {
+// settled records that a turn has settled. If a process without a turn log has settled it, its time is that of the
+// checkpoint store, after the beginning.
+func (p *phases) settled(ctx context.Context, cp checkpoint.Checkpoint, began int64) error {
 	if !p.on() {
 		return nil
 	}
@@ -166,7 +167,7 @@ func (p *phases) settled(ctx context.Context, cp checkpoint.Checkpoint) error {
 		state.Reason = fmt.Sprintf("complete; the reply is left out: %d bytes, and %d are the most", len(raw), turnlog.MaxState)
 	}
 	r := snapshot.Run{Key: snapshot.Key(p.own.Grant.Key), ID: cp.RunID, Turn: cp.Turn}
-	return p.repeat(ctx, r, turnlog.Settled, cmp.Or(payload.Settled, cp.SavedAt.UnixMilli()), state)
+	return p.repeat(ctx, r, turnlog.Settled, cmp.Or(payload.Settled, max(cp.SavedAt.UnixMilli(), began+1)), state)
 }
 
 // end returns how a run ends now, for what is saved as its end.

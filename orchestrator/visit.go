@@ -152,7 +152,7 @@ func (v *visit) unlessChanged(err error) error {
 	case errors.Is(err, lock.ErrFenced):
 		v.own.Lose(err)
 	case errors.Is(err, errNotLogged):
-		return v.err("log", err)
+		return v.err("log", unavailable(err))
 	}
 	return v.err("adopt", err)
 }
@@ -232,7 +232,7 @@ func (v *visit) logEnd(r snapshot.Run, by *checkpoint.Checkpoint) error {
 	case errors.Is(err, errNotLogged):
 		return err
 	case by != nil:
-		return v.phases.settled(v.own.Ctx, *by)
+		return v.phases.settled(v.own.Ctx, *by, startedAt(r, payload))
 	case r.Status == snapshot.Ended:
 		return v.phases.ended(v.own.Ctx, r, endOf(r, payload))
 	}
@@ -247,7 +247,7 @@ func (v *visit) logEnd(r snapshot.Run, by *checkpoint.Checkpoint) error {
 // logSettled records that a turn has settled, and reports whether it could. If it could not, the run is left, so that it
 // is recorded later.
 func (v *visit) logSettled(cp checkpoint.Checkpoint) bool {
-	err := v.phases.settled(v.own.Ctx, cp)
+	err := v.phases.settled(v.own.Ctx, cp, 0)
 	if err != nil {
 		v.engine.log.WarnContext(v.own.Ctx, "end of a turn not recorded in the turn log; the next call or drain records it",
 			"session", v.own.Grant.Session, "turn", cp.Turn, "run", cp.RunID, v.engine.why(err))
