@@ -34,14 +34,15 @@ var errNotLogged = errors.New("not recorded in the turn log")
 
 func (p *phases) on() bool { return p.engine.turnLog != nil }
 
-// next returns the time of the next entry. It comes from the fence, and is later than the time of the entry before.
+// next returns the time of the next entry. It comes from the fence, and is later than the time of the entry before. It
+// is also later than the claim: until then another owner may have recorded entries.
 func (p *phases) next() int64 {
 	if !p.on() {
 		return 0
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.last = max(p.own.Clock(), p.last+1)
+	p.last = max(p.own.Clock(), p.last+1, p.claim()+1)
 	return p.last
 }
 
@@ -57,10 +58,12 @@ func (p *phases) claimed() int64 {
 	if !p.on() {
 		return 0
 	}
-	at := time.UnixMicro(p.own.Grant.Fence.Epoch).UnixMilli()
+	at := p.claim()
 	p.after(at)
 	return at
 }
+
+func (p *phases) claim() int64 { return time.UnixMicro(p.own.Grant.Fence.Epoch).UnixMilli() }
 
 // after makes the times of later entries later than at.
 func (p *phases) after(at int64) {

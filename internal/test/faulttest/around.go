@@ -14,8 +14,8 @@ import (
 
 // A Call is a call of a store, as an Around sees it.
 type Call struct {
-	// Method is the name of the method. Delete of a checkpoint store is called Remove, and Adopt of a ledger
-	// AdoptEffects.
+	// Method is the name of the method. Delete of a checkpoint store is called Remove, Adopt of a ledger AdoptEffects,
+	// and Record of a turn log RecordPhase.
 	Method  string
 	Session string
 	Run     string
@@ -23,6 +23,7 @@ type Call struct {
 	Fence   lock.Fence      // of an Append, and of the calls of a ledger that have one
 	Effect  string          // of a Finish
 	Outcome ledger.State    // of a Finish
+	Phase   string          // of a RecordPhase
 }
 
 // An Around takes each call of a store. next asks the store. An Around may call next late, twice or never. The call

@@ -33,6 +33,9 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
 	"github.com/holdfast-go/holdfast/snapshot/redissnapshot"
 	"github.com/holdfast-go/holdfast/snapshot/sqlitesnapshot"
+	"github.com/holdfast-go/holdfast/turnlog"
+	"github.com/holdfast-go/holdfast/turnlog/pgturnlog"
+	"github.com/holdfast-go/holdfast/turnlog/sqliteturnlog"
 )
 
 // A site is the stores that the processes of a test share. With PostgreSQL and Redis, the checkpoints are in
@@ -53,7 +56,8 @@ type site struct {
 type opened struct {
 	checkpoints checkpoint.Store
 	snapshots   snapshot.Store
-	ledger      ledger.Ledger // nil: the site has none
+	ledger      ledger.Ledger  // nil: the site has none
+	log         turnlog.Lister // nil: the site has none
 	effects     string
 	limits      orchestrator.Limits
 	close       func()
@@ -80,7 +84,7 @@ func (s site) open(ctx context.Context) (w opened, err error) {
 		}
 		closers = append(closers, db.Close)
 		w.checkpoints, w.snapshots = sqlitecheckpoint.New(db, nil), sqlitesnapshot.New(db, nil)
-		w.ledger = sqliteledger.New(db, nil)
+		w.ledger, w.log = sqliteledger.New(db, nil), sqliteturnlog.New(db, nil)
 	}
 	if s.Redis != "" {
 		client := redis.NewClient(&redis.Options{Addr: s.Redis})
@@ -100,6 +104,7 @@ func (s site) open(ctx context.Context) (w opened, err error) {
 		}
 		closers = append(closers, func() error { pool.Close(); return nil })
 		w.checkpoints, w.ledger = pgcheckpoint.New(pool, nil), pgledger.New(pool, nil)
+		w.log = pgturnlog.New(pool, nil)
 		if s.Redis == "" {
 			w.snapshots = pgsnapshot.New(pool, nil)
 		}
