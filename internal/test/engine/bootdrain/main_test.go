@@ -26,12 +26,12 @@ func TestMain(m *testing.M) {
 
 // A job is the task of a test process, on the stores of the test.
 type job struct {
-	Do   string // "execute", "drain", "serve", "besieged", "buy" or "vend"
+	Do   string // "execute", "drain", "serve", "besieged", "buy", "book" or "vend"
 	Site site
 	// Body says what the intents do: they "finish", "wait" for their context, or "die" with their process. For "serve"
 	// it is the definition, and for "buy" how the vendor pays.
 	Body     string
-	DieIn    string   // "delete" of the snapshot store, or a point of Once
+	DieIn    string   // "delete" of the snapshot store, or a point of Once or Tx
 	Sessions []string // to execute
 	Text     string
 }

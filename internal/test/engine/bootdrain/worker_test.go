@@ -54,8 +54,11 @@ func work(text string) error {
 	if err != nil {
 		return err
 	}
-	if k.Do == buy {
+	switch k.Do {
+	case buy:
 		return k.buy(ctx, w)
+	case book:
+		return k.book(ctx, w)
 	}
 	if k.DieIn == "delete" {
 		w.snapshots = deadly(w.snapshots)
