@@ -147,6 +147,9 @@ func TestTxRefuses(t *testing.T) {
 		finish(t, s, issue(t, s, effect("run", "unknown")), unknown)
 		finish(t, s, issue(t, s, effect("run", "skipped")), skipped)
 		finish(t, s, issue(t, s, effect("run", "changed")), paid)
+		redacted := paid
+		redacted.Redacted = true
+		finish(t, s, issue(t, s, effect("run", "redacted")), redacted)
 		issue(t, s, effect("other", "of another run"))
 		low := effect("run", "low")
 		want(t, s.Adopt(t.Context(), "high", fence(2)), nil)
@@ -160,6 +163,7 @@ func TestTxRefuses(t *testing.T) {
 			{effect("run", "issued"), []error{ledger.ErrInDoubt}},
 			{effect("run", "unknown"), []error{ledger.ErrInDoubt}},
 			{effect("run", "skipped"), []error{ledger.ErrSkipped}},
+			{effect("run", "redacted"), []error{ledger.ErrRedacted}},
 			{effect("run", "of another run"), []error{ledger.ErrInDoubt, lock.ErrHeld}},
 			{changed, []error{ledger.ErrChanged}},
 			{low, []error{lock.ErrFenced}},
