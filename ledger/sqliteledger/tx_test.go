@@ -138,6 +138,21 @@ func TestTxFails(t *testing.T) {
 	})
 }
 
+// What has Failed is done anew.
+func TestTxAnew(t *testing.T) {
+	onEachHandle(t, func(t *testing.T, s shop) {
+		finish(t, s, issue(t, s, effect("run", "a")), ledger.Outcome{State: ledger.Failed, Error: "declined"})
+		tx := s.begin(t)
+		got, err := sqliteledger.Tx(t.Context(), s.Ledger, tx, effect("run", "a"), book(tx, "a"))
+		want(t, errors.Join(err, tx.Commit()), nil)
+		e := kept(t, s, "a")
+		if got != "receipt of a" || e.State != ledger.Completed || e.Attempts != 2 || e.Error != "" {
+			t.Errorf("%q, kept: %+v", got, e)
+		}
+		s.wantBookings(t, 1)
+	})
+}
+
 // Tx does not call the function unless it has issued the effect itself.
 func TestTxRefuses(t *testing.T) {
 	onEachHandle(t, func(t *testing.T, s shop) {
