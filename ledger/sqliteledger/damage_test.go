@@ -127,7 +127,7 @@ func TestMalformedPage(t *testing.T) {
 	dsn := sqlitetest.DSN(path)
 	db := sqlitetest.Open(t, dsn)
 	l := create(t, db, nil)
-	const effects, torn = 40, 20
+	const effects, torn = 40, 10 // in a page that is full
 	text := func(i int) string { return strings.Repeat(fmt.Sprintf("argument %02d ", i), 1000) }
 	var all []string
 	for i := range effects {
