@@ -19,3 +19,11 @@ func TestNotDone(t *testing.T) {
 		t.Error("an error is marked that NotDone has not marked")
 	}
 }
+
+// A list that a person reads names classes.
+func TestClassNames(t *testing.T) {
+	classes := []ledger.Class{ledger.Ask, ledger.Pure, ledger.Idempotent, ledger.Verifiable, 7}
+	if got, want := fmt.Sprint(classes), "[ask pure idempotent verifiable class 7]"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
