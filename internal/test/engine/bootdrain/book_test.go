@@ -110,7 +110,7 @@ func postgresTill(pool *pgxpool.Pool) till {
 		if err != nil {
 			return "", err
 		}
-		defer tx.Rollback(context.WithoutCancel(ctx)) //nolint:errcheck // after a commit there is nothing to roll back
+		defer tx.Rollback(context.WithoutCancel(ctx))
 		kept, err := pgledger.Tx(ctx, l, tx, e, func(ctx context.Context) (string, error) {
 			at(writeBefore)
 			_, err := tx.Exec(ctx, "INSERT INTO bookings VALUES ($1, $2, $3)", e.Session, e.ID, receipt)
@@ -166,7 +166,7 @@ func (k *worker) book(ctx context.Context, w opened) error {
 	if err != nil {
 		return err
 	}
-	defer t.close() //nolint:errcheck // the process ends
+	defer t.close()
 	b, err := w.teller(t, "the first process", func(point string) {
 		switch {
 		case point != k.DieIn && (point != commitAfter || k.DieIn != committing):
@@ -278,7 +278,7 @@ const (
 
 // A process is killed at each point of Tx. A second process finishes the turn. The application has booked once, and its
 // booking, the effect and the turn agree. What was not committed, the second process has booked.
-func TestTxKilled(t *testing.T) {
+func TestTxProcessKilled(t *testing.T) {
 	tillSites(t, func(t *testing.T, s site) {
 		w, k := openSite(t, s), openTill(t, s)
 		b, err := w.teller(k, "the second process", func(string) {})
@@ -316,7 +316,7 @@ func TestTxKilled(t *testing.T) {
 // A process is stopped inside Tx, past the end of its lease. Its transaction holds the fence of the run, so the next
 // owner waits in Adopt. Either the process goes on, or the server ends the transaction. The application has booked once.
 // If the process goes on, its context has ended: it can commit, and it can write no more.
-func TestTxStopped(t *testing.T) {
+func TestTxProcessStopped(t *testing.T) {
 	tests := make(map[string]func(*testing.T))
 	for _, point := range []string{writeBefore, writeAfter, commitBefore} {
 		for _, ended := range []bool{false, true} {

@@ -7,8 +7,10 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"unicode/utf8"
 
+	"github.com/holdfast-go/holdfast/internal/test/faulttest"
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/retry"
@@ -47,6 +49,39 @@ func TestOnceGoroutineEnds(t *testing.T) {
 			t.Errorf("class %d: paid %d times", class, n)
 		}
 	}
+}
+
+// The ledger does not answer when what has failed is issued anew. Once says so, and nothing is called.
+func TestIssueAnewAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop()
+		issues, calls, away := 0, 0, true
+		var last error
+		bot := s.start(t, twice(func(ctx context.Context, t *Turn) error {
+			_, last = orchestrator.Once(ctx, t, "pay", func(context.Context, string) (int, error) {
+				if calls++; calls == 1 {
+					return 0, ledger.NotDone(errDeclined)
+				}
+				return calls, nil
+			}, nil)
+			return last
+		}), Options{Ledger: faulttest.Ledger(s.ledger, faulttest.On(
+			func(ctx context.Context, _ faulttest.Call, next func(context.Context) error) error {
+				if issues++; issues > 2 && away { // new, known, anew
+					return errTimeout
+				}
+				return next(ctx)
+			}, "Issue"))})
+		_, err := bot.Execute(t.Context(), "s", Input{}, nil)
+		wantErr(t, err, orchestrator.ErrIndeterminate)
+		if wantErr(t, last, errTimeout); calls != 1 {
+			t.Errorf("%d calls", calls)
+		}
+		away = false
+		if _, err := bot.Resume(t.Context(), "s", nil); err != nil || calls != 2 {
+			t.Errorf("%v after %d calls", err, calls)
+		}
+	})
 }
 
 // What was in doubt is not any more, once a person has answered: a failure after that is a failure.
@@ -124,7 +159,9 @@ func TestErrorOfEffect(t *testing.T) {
 		}},
 		"made long": {
 			func(e ledger.Effect) ledger.Effect { e.Error += long; return e },
-			func(text string) bool { return len(text) <= ledger.MaxError && utf8.ValidString(text) },
+			func(text string) bool {
+				return strings.HasPrefix(text, "€") && len(text) <= ledger.MaxError && utf8.ValidString(text)
+			},
 		},
 		"panic": {
 			func(e ledger.Effect) ledger.Effect {

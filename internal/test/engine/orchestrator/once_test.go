@@ -765,6 +765,9 @@ func TestOnceOutOfPlace(t *testing.T) {
 	if err := pay(t.Context(), kept); err == nil {
 		t.Error("a turn that is over has paid")
 	}
+	if e, err := orchestrator.EffectOf[string](kept, "pay", nil); err == nil {
+		t.Errorf("a turn that is over has the effect %+v", e)
+	}
 	if n := s.vendor.count(); n > 0 {
 		t.Errorf("paid %d times", n)
 	}
@@ -880,6 +883,7 @@ func TestEffectLeftBehind(t *testing.T) {
 // A run whose owner was fenced off by the ledger ends. Its late result is recorded.
 func TestFencedByLedger(t *testing.T) {
 	s := newShop()
+	var second error
 	bot := s.start(t, single(func(ctx context.Context, turn *Turn) error {
 		_, err := orchestrator.Once(ctx, turn, "pay", func(ctx context.Context, key string) (string, error) {
 			e := s.effect(t)
@@ -891,16 +895,17 @@ func TestFencedByLedger(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		_, err = orchestrator.Once(ctx, turn, "more", func(_ context.Context, key string) (string, error) {
+		_, second = orchestrator.Once(ctx, turn, "more", func(_ context.Context, key string) (string, error) {
 			return s.vendor.pay(key, "more")
 		}, nil)
-		if err == nil || ctx.Err() == nil {
+		if ctx.Err() == nil {
 			t.Error("the context goes on")
 		}
 		return nil
 	}), Options{})
 	_, err := bot.Execute(t.Context(), "s", Input{}, nil)
 	wantErr(t, err, lock.ErrFenced, orchestrator.ErrIndeterminate)
+	wantErr(t, second, lock.ErrFenced)
 	if e := s.effect(t); e.State != ledger.Completed || s.vendor.count() != 1 {
 		t.Errorf("%s, paid %d times", e.State, s.vendor.count())
 	}
