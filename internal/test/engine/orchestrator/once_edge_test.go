@@ -1,6 +1,7 @@
 package orchestrator_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -51,37 +52,131 @@ func TestOnceGoroutineEnds(t *testing.T) {
 	}
 }
 
-// The ledger does not answer when what has failed is issued anew. Once says so, and nothing is called.
+// The ledger does not answer when what has failed, or is in doubt, is issued anew. Once says so, and nothing is called.
 func TestIssueAnewAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newShop()
-		issues, calls, away := 0, 0, true
-		var last error
-		bot := s.start(t, twice(func(ctx context.Context, t *Turn) error {
-			_, last = orchestrator.Once(ctx, t, "pay", func(context.Context, string) (int, error) {
-				if calls++; calls == 1 {
-					return 0, ledger.NotDone(errDeclined)
+	for class, first := range map[ledger.Class]error{ledger.Ask: ledger.NotDone(errDeclined), ledger.Idempotent: errTimeout} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newShop()
+			issues, calls, away := 0, 0, true
+			var last error
+			bot := s.start(t, twice(func(ctx context.Context, t *Turn) error {
+				_, last = orchestrator.Once(ctx, t, "pay", func(context.Context, string) (int, error) {
+					if calls++; calls == 1 {
+						return 0, first
+					}
+					return calls, nil
+				}, &orchestrator.OnceOptions[int]{Class: class})
+				return last
+			}), Options{Ledger: faulttest.Ledger(s.ledger, faulttest.On(
+				func(ctx context.Context, _ faulttest.Call, next func(context.Context) error) error {
+					if issues++; issues > 2 && away { // new, known, anew
+						return errAway
+					}
+					return next(ctx)
+				}, "Issue"))})
+			_, err := bot.Execute(t.Context(), "s", Input{}, nil)
+			wantErr(t, err, orchestrator.ErrIndeterminate)
+			if wantErr(t, last, errAway); calls != 1 {
+				t.Errorf("%d calls", calls)
+			}
+			away = false
+			if _, err := bot.Resume(t.Context(), "s", nil); err != nil || calls != 2 {
+				t.Errorf("%v after %d calls", err, calls)
+			}
+		})
+	}
+}
+
+// A turn ends while goroutines of its function are at work on effects. All of them are Unknown. If the ledger does not
+// answer then, the turn is left in flight.
+func TestManyLeftBehind(t *testing.T) {
+	for name, c := range map[string]struct {
+		away bool
+		end  error
+	}{"known": {false, nil}, "away": {true, nil}, "away, and the turn fails": {true, errors.New("no")}} {
+		t.Run(name, func(t *testing.T) {
+			away := c.away
+			synctest.Test(t, func(t *testing.T) {
+				s := newShop()
+				goOn := make(chan struct{})
+				bot := s.start(t, single(func(ctx context.Context, t *Turn) error {
+					for _, each := range []string{"a", "b", "c"} {
+						go func() {
+							_, _ = orchestrator.Once(context.WithoutCancel(ctx), t, "pay",
+								func(context.Context, string) (int, error) { <-goOn; return 1, nil },
+								&orchestrator.OnceOptions[int]{Each: each})
+						}()
+					}
+					synctest.Wait()
+					return c.end
+				}), Options{Ledger: faulttest.Ledger(s.ledger, faulttest.On(
+					func(ctx context.Context, _ faulttest.Call, next func(context.Context) error) error {
+						if away {
+							return errAway
+						}
+						return next(ctx)
+					}, "Finish"))})
+				_, err := bot.Execute(t.Context(), "s", Input{}, nil)
+				if away {
+					wantErr(t, err, orchestrator.ErrIndeterminate, errAway)
+					wantRuns(t, bot, 1)
+				} else if err != nil {
+					t.Error(err)
 				}
-				return calls, nil
+				for _, e := range s.effects(t, ledger.Query{}) {
+					if e.State != ledger.Unknown && !away {
+						t.Errorf("%s is %s", e.Each, e.State)
+					}
+				}
+				away = false
+				close(goOn)
+				synctest.Wait()
+				for _, e := range s.effects(t, ledger.Query{}) {
+					if e.State != ledger.Completed {
+						t.Errorf("%s is %s after its result", e.Each, e.State)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A goroutine of a function names an effect in time, and comes to Issue after the turn has settled.
+func TestIssueAfterSettle(t *testing.T) {
+	s := newShop()
+	judging, goOn, done := make(chan struct{}), make(chan struct{}), make(chan error)
+	bot := s.start(t, single(func(ctx context.Context, turn *Turn) error {
+		go func() {
+			_, err := orchestrator.Once(context.WithoutCancel(ctx), turn, "pay", func(_ context.Context, key string) (string, error) {
+				return s.vendor.pay(key, "shoes")
 			}, nil)
-			return last
-		}), Options{Ledger: faulttest.Ledger(s.ledger, faulttest.On(
-			func(ctx context.Context, _ faulttest.Call, next func(context.Context) error) error {
-				if issues++; issues > 2 && away { // new, known, anew
-					return errTimeout
-				}
-				return next(ctx)
-			}, "Issue"))})
-		_, err := bot.Execute(t.Context(), "s", Input{}, nil)
-		wantErr(t, err, orchestrator.ErrIndeterminate)
-		if wantErr(t, last, errTimeout); calls != 1 {
-			t.Errorf("%d calls", calls)
-		}
-		away = false
-		if _, err := bot.Resume(t.Context(), "s", nil); err != nil || calls != 2 {
-			t.Errorf("%v after %d calls", err, calls)
-		}
-	})
+			done <- err
+		}()
+		<-judging
+		return nil
+	}), Options{Effects: orchestrator.Effects{SumKey: []byte("k"), Redact: func(e ledger.Effect) ledger.Effect {
+		close(judging)
+		<-goOn
+		return e
+	}}})
+	execute(t, bot, Input{})
+	close(goOn)
+	if err := <-done; err == nil || s.vendor.count() > 0 || len(s.effects(t, ledger.Query{})) > 0 {
+		t.Errorf("%v, paid %d times", err, s.vendor.count())
+	}
+}
+
+// An effect that two errors tell of is named once.
+func TestDoubtNamesOnce(t *testing.T) {
+	s := newShop()
+	s.vendor.fail = []error{errTimeout}
+	_, err := s.start(t, single(func(ctx context.Context, t *Turn) error {
+		_, err := s.vendor.once(ctx, t, "shoes", orchestrator.OnceOptions[string]{})
+		return errors.Join(err, err)
+	}), Options{}).Execute(t.Context(), "s", Input{}, nil)
+	if d := theDoubt(t, err, true); len(d.Effects) != 1 {
+		t.Errorf("%q", d.Effects)
+	}
 }
 
 // What was in doubt is not any more, once a person has answered: a failure after that is a failure.
@@ -147,6 +242,26 @@ func TestVerifiedIsRecorded(t *testing.T) {
 	}
 }
 
+// What did not land is done.
+func TestVerifyNotLanded(t *testing.T) {
+	s := newShop()
+	calls := 0
+	bot := s.start(t, twice(func(ctx context.Context, t *Turn) error {
+		receipt, err := orchestrator.Once(ctx, t, "pay", func(_ context.Context, key string) (string, error) {
+			if calls++; calls == 1 {
+				return "", errTimeout // on the way there
+			}
+			return s.vendor.pay(key, "shoes")
+		}, &orchestrator.OnceOptions[string]{Class: ledger.Verifiable, Verify: s.vendor.find})
+		t.State.Said = append(t.State.Said, receipt)
+		return err
+	}), Options{})
+	wantSaid(t, execute(t, bot, Input{}).State, "receipt 1 for shoes")
+	if e := s.effect(t); e.State != ledger.Completed || e.Attempts != 2 || s.vendor.count() != 1 {
+		t.Errorf("kept: %+v, paid %d times", e, s.vendor.count())
+	}
+}
+
 // A text that is too long is cut where a character ends. A text that Redact cannot judge is not kept.
 func TestErrorOfEffect(t *testing.T) {
 	long := strings.Repeat("€", ledger.MaxError/3+1)
@@ -201,6 +316,33 @@ func TestRedactedToNothing(t *testing.T) {
 	wantSaid(t, execute(t, bot, Input{Text: "shoes"}).State, "receipt 1 for shoes")
 	_, err := bot.Execute(t.Context(), "s", Input{Text: "shoes"}, nil)
 	wantErr(t, err, ledger.ErrRedacted)
+}
+
+// The first result of Pure counts. If it was redacted, a second call that finds something else is told no stars.
+func TestPureRedacted(t *testing.T) {
+	for second, want := range map[string]error{"4111": nil, "4222": ledger.ErrRedacted} {
+		s := newShop()
+		found, attempts := "4111", 0
+		bot := s.start(t, twice(func(ctx context.Context, t *Turn) error {
+			said, err := orchestrator.Once(ctx, t, "look", func(context.Context, string) (string, error) { return found, nil },
+				&orchestrator.OnceOptions[string]{Class: ledger.Pure})
+			t.State.Said = append(t.State.Said, said)
+			if attempts++; attempts == 1 {
+				found, err = second, errors.New("after it")
+			}
+			return err
+		}), Options{Effects: orchestrator.Effects{SumKey: []byte("k"), Redact: func(e ledger.Effect) ledger.Effect {
+			e.Result = bytes.Replace(e.Result, []byte("4111"), []byte("****"), 1)
+			return e
+		}}})
+		res, err := bot.Execute(t.Context(), "s", Input{}, nil)
+		if wantErr(t, err, want); want == nil {
+			wantSaid(t, res.State, second)
+		}
+		if e := s.effect(t); string(e.Result) != `"****"` {
+			t.Errorf("kept: %+v", e)
+		}
+	}
 }
 
 // A result of Pure that no ledger takes, as it is or as redacted, fails the turn. Nothing is in doubt.
