@@ -29,7 +29,7 @@ SINGLE := holdfast/($(PURE)|examples|internal/test/(archtest|testenv|bench|citus
 SETTINGS   := ACLSuffices|Citus|GrantsSuffice|Isolation|OneConnection|Partitions|StoreBehind|StoreCluster|StorePgBouncer|StoreQualified|StoreTTL
 BROKEN     := Broken|BrokenParts|Convicts|HistoriesConvict|InstancesConvict|ModelConvicts|RenewUnderLoadConvicts|SnapshotModelConvicts
 ONE_CALLER := LateCopy|LostReply
-PROCESSES  := OnceKilled|OnceStopped|OnceVendorFails|TurnLogKilled
+PROCESSES  := OnceKilled|OnceStopped|OnceVendorFails|TurnLogKilled|TxProcessKilled|TxProcessStopped
 ON_SERVERS := ^Test(CrashEverywhere|Instances)$$/^(sqlite|postgres|redis)
 UNRACED    := ^Test($(SETTINGS)|$(BROKEN)|$(ONE_CALLER)|$(PROCESSES))$$|^TestFunctions$$/^simple_protocol$$|$(ON_SERVERS)
 UNRACED_IN := ./internal/test/engine/... ./checkpoint/... ./snapshot/... ./lock/... ./ledger/... ./turnlog/... ./internal/test/faulttest
@@ -76,8 +76,8 @@ soak: ## run the tests with the long fault schedules, and fuzz
 fuzz: ## look for inputs that break what reads them, a minute for each target; or TIME=10s
 	@$(RUN) -memory -- internal/test/fuzz/run $(TIME)
 
-versions: ## run the tests of PostgreSQL on PostgreSQL 13 to 18, which npm fetches; or on MAJORS="14 18"
-	@exec internal/test/versions/run $(MAJORS)
+versions: ## run the tests of PostgreSQL on 13 to 18, which npm fetches; or on MAJORS="14 18", or IN="./ledger/pgledger"
+	@IN='$(IN)' exec internal/test/versions/run $(MAJORS)
 
 bench: ## print the table of docs/performance.md; fails on a number that is missed
 	go run ./internal/test/bench

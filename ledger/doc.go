@@ -26,12 +26,11 @@
 //	ErrInDoubt      Once, Tx: the effect may have happened
 //	ErrSkipped      Once, Tx: a person has said that the effect shall not happen
 //	ErrRepeated     Once: one attempt has named two effects alike
-//	ErrRedacted     Once: the result was changed before it was kept
+//	ErrRedacted     Once, Tx: the result was changed before it was kept
 //	ErrInvalid      an argument that no backend takes; nothing is written
 //	ErrSchema       tables are missing or too old
 //	ErrDamaged      no ledger wrote the stored effect as it is; a *DamagedError if it is one effect
 //	ErrRefused      the server took no write; repeat it later
-//	ErrDamaged      no ledger wrote the stored effect as it is; a *DamagedError if it is one effect
 //
 // Any other error is the backend's own, wrapped. After such an error the call may or may not have taken effect. It is
 // safe to repeat the call with the same arguments.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strconv"
 	"strings"
 	"time"
 
@@ -26,6 +27,21 @@ const (
 	// Verifiable asks the other side whether it happened.
 	Verifiable
 )
+
+// String returns the name of the class, for a list that a person reads.
+func (c Class) String() string {
+	switch c {
+	case Ask:
+		return "ask"
+	case Pure:
+		return "pure"
+	case Idempotent:
+		return "idempotent"
+	case Verifiable:
+		return "verifiable"
+	}
+	return "class " + strconv.Itoa(int(c))
+}
 
 // A State is how far an effect has come. Issued and Unknown are open.
 type State string

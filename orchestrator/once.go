@@ -97,7 +97,8 @@ func EffectOf[T, S any](t *Turn[S], name string, o *OnceOptions[T]) (ledger.Effe
 		return ledger.Effect{}, err
 	}
 	if t.line == nil {
-		return e, byHand(&e)
+		err := byHand(&e)
+		return e, err
 	}
 	return t.line.home.effectOf(t.line, e)
 }

@@ -38,7 +38,7 @@ var problems = []struct {
 	{ErrAbandoned, Problem{409, false, 0, "This request was stopped."}},
 	{ErrRequestReused, Problem{422, false, 0, "This request id was used for another input."}},
 	{ErrParked, Problem{409, false, 0, "An earlier message has to be looked at by a person first."}},
-	{ErrSuspended, Problem{409, false, 0, "An earlier message waits for an answer first."}},
+	{ErrSuspended, Problem{409, false, 0, "A person has to answer first, for this message or an earlier one."}},
 	{
 		ErrIndeterminate,
 		Problem{504, true, time.Second, "It is not known yet how this ends. Send the same request again."},
@@ -66,7 +66,7 @@ var problems = []struct {
 var ofTheBot = map[string]bool{"intent": true, "route": true, "evaluate": true, "then": true, "merge": true}
 
 // ofTheTurn are the errors of such an operation that the engine itself has added.
-var ofTheTurn = []error{ErrAbandoned, ErrIndeterminate, ErrTurnTimeout, ErrIntentTimeout}
+var ofTheTurn = []error{ErrAbandoned, ErrSuspended, ErrIndeterminate, ErrTurnTimeout, ErrIntentTimeout}
 
 // Public returns what a client may be told of an error of this package. An error that it does not know is 500. Log err
 // itself, or [Error.RunID], beside it.

@@ -16,6 +16,7 @@ func TestUsers(t *testing.T) {
 	m := newUserModule(t)
 	m.show(t, "readme", "../README.md")
 	m.show(t, "service", "../docs/operations.md")
+	m.show(t, "effects", "../docs/effects.md")
 	m.run(t, "vet", "./...")
 	if got, want := m.run(t, "run", "./readme"), fenced(t, readText(t, "../README.md"), "text"); got != want {
 		t.Errorf("the README's program said %q", got)

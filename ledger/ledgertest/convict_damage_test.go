@@ -32,6 +32,20 @@ func (s *spoiled) Issue(ctx context.Context, e ledger.Effect, again bool) (ledge
 	return s.Memory.Issue(ctx, e, again)
 }
 
+func (s *spoiled) Finish(ctx context.Context, id string, n int, o ledger.Outcome) (ledger.Effect, error) {
+	if s.bad[id] {
+		return ledger.Effect{}, ledger.Damaged(id, errors.New("spoiled"))
+	}
+	return s.Memory.Finish(ctx, id, n, o)
+}
+
+func (s *spoiled) Record(ctx context.Context, e ledger.Effect) (ledger.Effect, error) {
+	if s.bad[e.ID] {
+		return ledger.Effect{}, ledger.Damaged(e.ID, errors.New("spoiled"))
+	}
+	return s.Memory.Record(ctx, e)
+}
+
 func (s *spoiled) Effects(ctx context.Context, q ledger.Query) iter.Seq2[ledger.Effect, error] {
 	return func(yield func(ledger.Effect, error) bool) {
 		for e, err := range s.Memory.Effects(ctx, q) {
@@ -54,7 +68,21 @@ type (
 	hidesDamage   struct{ *spoiled }
 	issuesDamaged struct{ *spoiled }
 	adoptsNone    struct{ *spoiled }
+	repairs       struct{ *spoiled }
+	records       struct{ *spoiled }
 )
+
+// repairs takes a result for what is damaged, and records overwrites what is damaged.
+func (l repairs) Finish(ctx context.Context, id string, n int, o ledger.Outcome) (ledger.Effect, error) {
+	if o.State == ledger.Completed {
+		delete(l.bad, id)
+	}
+	return l.spoiled.Finish(ctx, id, n, o)
+}
+
+func (l records) Record(ctx context.Context, e ledger.Effect) (ledger.Effect, error) {
+	return l.Memory.Record(ctx, e)
+}
 
 func (l stopsAtDamage) Effects(ctx context.Context, q ledger.Query) iter.Seq2[ledger.Effect, error] {
 	return func(yield func(ledger.Effect, error) bool) {
@@ -92,6 +120,8 @@ func TestSuiteConvictsDamage(t *testing.T) {
 		"a list that ends at damage":    {"listed", func(s *spoiled) ledgertest.DamagingLedger { return stopsAtDamage{s} }},
 		"a list that hides damage":      {"listed-alone", func(s *spoiled) ledgertest.DamagingLedger { return hidesDamage{s} }},
 		"an Issue of what is damaged":   {"issue", func(s *spoiled) ledgertest.DamagingLedger { return issuesDamaged{s} }},
+		"a Finish that repairs":         {"finish", func(s *spoiled) ledgertest.DamagingLedger { return repairs{s} }},
+		"a Record that repairs":         {"finish", func(s *spoiled) ledgertest.DamagingLedger { return records{s} }},
 		"an Adopt that stops at damage": {"adopt", func(s *spoiled) ledgertest.DamagingLedger { return adoptsNone{s} }},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -47,6 +47,8 @@ func TestSuiteConvicts(t *testing.T) {
 		"open effects are those Issued":       {"effects", func(m *ledger.Memory) ledger.Ledger { return issuedOnly{m} }},
 		"Prune forgets keys":                  {"prune-keeps", func(m *ledger.Memory) ledger.Ledger { return &prunesKeys{Ledger: m} }},
 		"what a caller changes later is kept": {"values-aliased", func(m *ledger.Memory) ledger.Ledger { return &keepsSlices{Ledger: m} }},
+		"a query that is refused yields none": {"values-refused", func(m *ledger.Memory) ledger.Ledger { return quietQueries{m} }},
+		"an attempt that never was is taken":  {"finish-late-failure", func(m *ledger.Memory) ledger.Ledger { return laterAttempts{m} }},
 		"a ctx that is done is not looked at": {"cancelled", func(m *ledger.Memory) ledger.Ledger { return ignoresCtx{m} }},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -290,6 +292,29 @@ func (l issuedOnly) Effects(ctx context.Context, q ledger.Query) iter.Seq2[ledge
 			}
 		}
 	}
+}
+
+// quietQueries does not say that it refuses a query.
+type quietQueries struct{ ledger.Ledger }
+
+func (l quietQueries) Effects(ctx context.Context, q ledger.Query) iter.Seq2[ledger.Effect, error] {
+	return func(yield func(ledger.Effect, error) bool) {
+		for e, err := range l.Ledger.Effects(ctx, q) {
+			if errors.Is(err, ledger.ErrInvalid) || !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// laterAttempts takes the outcome of an attempt after the last one.
+type laterAttempts struct{ ledger.Ledger }
+
+func (l laterAttempts) Finish(ctx context.Context, id string, n int, o ledger.Outcome) (ledger.Effect, error) {
+	if e, ok := one(ctx, l, id); ok {
+		n = min(n, e.Attempts)
+	}
+	return l.Ledger.Finish(ctx, id, n, o)
 }
 
 // prunesKeys forgets effects with a Key as it forgets others.

@@ -84,6 +84,21 @@ var damageClauses = []damageClause{
 		},
 	},
 	{
+		name: "finish",
+		rule: "Finish, Record and an answer for a damaged effect are a *DamagedError",
+		check: func(p *probe, l DamagingLedger) {
+			all := p.fleet(1)
+			damage(p, l, all...)
+			for _, o := range []ledger.Outcome{paid, unknown, {State: ledger.Skipped, By: "Ann", Sure: true}} {
+				_, err := l.Finish(p.ctx, all[0], 1, o)
+				wantDamage(err, all[0])
+			}
+			wantDamage(p.resolve(all[0], ledger.Answer{By: "Ann", Sure: true}), all[0])
+			_, err := l.Record(p.ctx, pure("run", all[0], `1`))
+			wantDamage(err, all[0])
+		},
+	},
+	{
 		name: "adopt",
 		rule: "a damaged effect does not keep another owner from adopting the run",
 		check: func(p *probe, l DamagingLedger) {

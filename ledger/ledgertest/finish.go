@@ -2,6 +2,7 @@ package ledgertest
 
 import (
 	"encoding/json"
+	"math"
 
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/lock"
@@ -71,8 +72,11 @@ var finishClauses = []clause{
 			f := fence(10)
 			late := p.issue(effect("run", "a", f))
 			now := p.issueAgain(effect("run", "a", f))
+			never := now
+			never.Attempts = math.MaxInt32
 			for _, o := range []ledger.Outcome{failed, unknown, skipped} {
 				p.finish(late, o)
+				p.finish(never, o)
 			}
 			p.wantSame(now)
 		},
@@ -101,12 +105,13 @@ var finishClauses = []clause{
 	},
 	{
 		name: "finish-not-found",
-		rule: "Finish of what was never issued is ErrNotFound",
+		rule: "Finish of what was never issued, or an answer for it, is ErrNotFound",
 		check: func(p *probe) {
 			_, err := p.ledger.Finish(p.ctx, "a", 1, paid)
 			want(err, ledger.ErrNotFound)
 			_, err = p.ledger.Finish(p.ctx, "a", 1, ledger.Outcome{State: ledger.Failed, By: "Ann"})
 			want(err, ledger.ErrNotFound)
+			want(p.resolve("a", ledger.Answer{Landed: true, By: "Ann"}), ledger.ErrNotFound)
 		},
 	},
 }

@@ -107,6 +107,9 @@ var pruneClauses = []clause{
 		name: "prune",
 		rule: "Prune forgets what is not open and has no Key, if it came to its state before the time",
 		check: func(p *probe) {
+			if n := p.prune(later()); n != 0 {
+				fail("forgets %d of nothing", n)
+			}
 			f := fence(10)
 			for id, o := range map[string]ledger.Outcome{"paid": paid, "failed": failed, "skipped": skipped} {
 				p.finish(p.issue(effect("run", id, f)), o)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"strings"
 	"time"
 
@@ -19,7 +20,10 @@ var valueClauses = []clause{
 			long := strings.Repeat("x", 512)
 			text := "naïve \"quotes\" \\ \n <&> 🙂"
 			for _, e := range []ledger.Effect{
-				{ID: long, Session: text, RunID: long, Intent: long, Name: text, Each: long, Key: text, ArgsSum: long},
+				{
+					ID: long, Session: text, RunID: long, Iteration: math.MaxInt32, Intent: long, Name: text, Each: long,
+					Key: text, ArgsSum: long,
+				},
 				{ID: "b", Session: "s", RunID: "r", Name: "n", Args: large(ledger.MaxDocument)},
 				{ID: "c", Session: "s", RunID: "r", Name: "n", Args: json.RawMessage(`null`)},
 				{ID: "d", Session: "s", RunID: "r", Name: "n"},
@@ -102,10 +106,15 @@ var valueClauses = []clause{
 			wantInvalid("no id", err)
 			wantInvalid("no run", p.ledger.Adopt(p.ctx, "", fence(10)))
 			wantInvalid("no fence", p.ledger.Adopt(p.ctx, "run", lock.Fence{}))
-			for _, q := range []ledger.Query{{ID: "\xff"}, {RunID: "\x00"}, {Session: strings.Repeat("x", 513)}} {
+			wantInvalid("no nonce", p.ledger.Adopt(p.ctx, "run", lock.Fence{Epoch: 11}))
+			for _, q := range []ledger.Query{
+				{ID: "\xff"}, {RunID: "\x00"}, {Session: strings.Repeat("x", 513)}, {Orchestrator: "\xff", Open: true},
+			} {
+				var last error
 				for _, err := range p.ledger.Effects(p.ctx, q) {
-					wantInvalid("a query", err)
+					last = err
 				}
+				wantInvalid("a query", last)
 			}
 			for what, a := range map[string]ledger.Answer{
 				"nobody": {Landed: true}, "two answers": {By: "Ann", Landed: true, Skip: true},
@@ -160,6 +169,7 @@ var refusedEffects = map[string]func(e *ledger.Effect){
 	"a negative class": func(e *ledger.Effect) { e.Class = -1 },
 	"an iteration":     func(e *ledger.Effect) { e.Iteration = -1 },
 	"no fence":         func(e *ledger.Effect) { e.Fence = lock.Fence{} },
+	"no nonce":         func(e *ledger.Effect) { e.Fence.Nonce = "" },
 	"a fence of 0":     func(e *ledger.Effect) { e.Fence.Epoch = 0 },
 	"no JSON":          func(e *ledger.Effect) { e.Args = json.RawMessage(`{`) },
 	"empty arguments":  func(e *ledger.Effect) { e.Args = json.RawMessage{} },
@@ -205,13 +215,14 @@ var cancelClauses = []clause{
 			for _, err := range l.Effects(ctx, ledger.Query{}) {
 				errs = append(errs, err)
 			}
+			errs = append(errs, ledger.Resolve(ctx, l, "a", ledger.Answer{By: "Ann", Sure: true}))
 			for i, err := range errs {
 				if !errors.Is(err, context.Canceled) || !errors.Is(err, reason) {
 					fail("method %d returns %v, want %v and its cause", i, err, context.Canceled)
 				}
 			}
-			if len(errs) != 6 {
-				fail("%d errors, want 6", len(errs))
+			if len(errs) != 7 {
+				fail("%d errors, want 7", len(errs))
 			}
 			p.wantSame(e)
 			p.wantSame(old)

@@ -61,6 +61,15 @@ func TestStatements(t *testing.T) {
 	} {
 		pgtest.Statements(t, server, c.what, c.want, c.do)
 	}
+	pgtest.Exec(t, p, l.Fill(`
+		INSERT INTO {effects} (id, orchestrator, session, run_id, iteration, intent, name, each, key, class, epoch, nonce,
+			args_sum, issued_at, attempts, state)
+		SELECT 'h' || i, 'bot', 'hundred', 'h', 0, '', 'n', '', '', 0, 1, 'n1', '', now(), 1, 'issued'
+		FROM generate_series(1, 100) i`))
+	hundred := ledger.Query{Session: "hundred"} // 16, their keys, and then 64 each, or all if they are brief
+	pgtest.Statements(t, server, "list of a hundred", 4, list(hundred))
+	hundred.Brief = true
+	pgtest.Statements(t, server, "brief list of a hundred", 3, list(hundred))
 }
 
 func inThis(t *testing.T, l *pgledger.Ledger, tx pgx.Tx, e ledger.Effect) (int, error) {

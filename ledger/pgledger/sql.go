@@ -15,6 +15,9 @@ const (
 	// closed are the states that are not open.
 	closed = `('completed', 'failed', 'skipped')`
 
+	// undone are the states that a result changes. A damaged state is none of them: it may have been completed.
+	undone = `('issued', 'unknown', 'failed', 'skipped')`
+
 	lazy = `set_config('synchronous_commit', 'off', true)`
 
 	// owned is the part of a statement that asks whether the fence ($3, $4) owns the run $2. The query owner has a row
@@ -121,7 +124,7 @@ var templates = queries{
 			SELECT ` + given + `, $15::jsonb, $16::boolean, 'completed', 1, clock_timestamp(), clock_timestamp() FROM owner
 			ON CONFLICT (id) DO UPDATE SET
 				state = 'completed', result = excluded.result, redacted = excluded.redacted, error = '', finished_at = clock_timestamp()
-			WHERE e.state <> 'completed'
+			WHERE e.state IN {undone}
 			RETURNING {plain}, {args}, NULL::jsonb
 		)` + orKnown,
 
@@ -134,7 +137,7 @@ var templates = queries{
 			answered_at = CASE WHEN $6::text <> '' THEN clock_timestamp() ELSE answered_at END
 		WHERE id = $1::text AND CASE
 			WHEN $6::text <> '' THEN attempts = $2::integer AND (state = 'unknown' OR state = 'issued' AND $7::boolean)
-			WHEN $3::text = 'completed' THEN state <> 'completed'
+			WHEN $3::text = 'completed' THEN state IN {undone}
 			ELSE attempts = $2::integer AND state IN ('issued', 'unknown') END
 		RETURNING {plain}, {args}, NULL::jsonb, true, {durable}`,
 
@@ -191,7 +194,7 @@ func names(p sqlname.Prefix, args, result string) *strings.Replacer {
 		"{effects_run}", p.Index("effects_run"), "{effects_session}", p.Index("effects_session"),
 		"{effects_open}", p.Index("effects_open"),
 		"{plain}", plain, "{args}", args, "{result}", result,
-		"{open}", "state NOT IN "+closed, "{over}", "(key = '' AND state IN "+closed+" AND finished_at < $1)",
+		"{undone}", undone, "{open}", "state NOT IN "+closed, "{over}", "(key = '' AND state IN "+closed+" AND finished_at < $1)",
 		"{durable}", pgstate.Durable, "{lazy}", lazy,
 	)
 }

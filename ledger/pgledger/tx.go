@@ -21,8 +21,8 @@ import (
 //
 // After any error the caller has to roll tx back. An error of fn is returned as it is. If a person has said that e
 // shall not happen, it is ledger.ErrSkipped. If Once was used for the same effect and its outcome is not known, it is
-// ledger.ErrInDoubt, together with lock.ErrHeld if the effect is Issued to another run. A result that is no JSON or is
-// too large is ledger.ErrInvalid.
+// ledger.ErrInDoubt, together with lock.ErrHeld if the effect is Issued to another run. If Once has redacted the result,
+// it is ledger.ErrRedacted. A result that is no JSON or is too large is ledger.ErrInvalid.
 //
 // tx may have any level of isolation. If the level is not READ COMMITTED, a new owner must have called Adopt before.
 func Tx[T any](
@@ -93,6 +93,8 @@ func (l *Ledger) issueIn(ctx context.Context, tx pgx.Tx, e ledger.Effect) (ledge
 		_, err = r.issued(e, r.Attempts) // as the caller has no attempt of its own
 	}
 	switch {
+	case err == nil && r.State == ledger.Completed && r.Redacted:
+		return r.Effect, ledger.ErrRedacted
 	case err != nil || r.written || r.State == ledger.Completed:
 		return r.Effect, err
 	case r.State == ledger.Skipped:

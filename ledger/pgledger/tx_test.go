@@ -196,7 +196,7 @@ func TestTxAdopts(t *testing.T) {
 	}
 }
 
-// An effect that is known and has no result is not done again.
+// An effect that is known, and whose result cannot be given back, is not done again.
 func TestTxKnown(t *testing.T) {
 	t.Parallel()
 	p := pgtest.Pool(t)
@@ -207,6 +207,7 @@ func TestTxKnown(t *testing.T) {
 		want  []error
 	}{
 		"skipped":            {ledger.Skipped, "run", []error{ledger.ErrSkipped}},
+		"redacted":           {ledger.Completed, "run", []error{ledger.ErrRedacted}},
 		"unknown":            {ledger.Unknown, "run", []error{ledger.ErrInDoubt}},
 		"issued":             {"", "run", []error{ledger.ErrInDoubt}},
 		"issued to another":  {"", "other", []error{ledger.ErrInDoubt, lock.ErrHeld}},
@@ -214,7 +215,7 @@ func TestTxKnown(t *testing.T) {
 	} {
 		known := issue(t, b.Ledger, keyed(c.run, id, 1))
 		if c.state != "" {
-			known = finish(t, b.Ledger, known, ledger.Outcome{State: c.state})
+			known = finish(t, b.Ledger, known, ledger.Outcome{State: c.state, Redacted: id == "redacted"})
 		}
 		e := keyed("run", id, 1)
 		if id == "with other numbers" {

@@ -1,6 +1,8 @@
 package sqliteledger_test
 
 import (
+	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/test/sqlitetest"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 	"github.com/holdfast-go/holdfast/ledger"
+	"github.com/holdfast-go/holdfast/ledger/ledgertest"
 	"github.com/holdfast-go/holdfast/ledger/sqliteledger"
 )
 
@@ -28,21 +31,59 @@ func list(t *testing.T, l ledger.Ledger, q ledger.Query) (ids, damaged []string)
 	return ids, damaged
 }
 
+// A spoiled ledger damages effects by hand.
+type spoiled struct {
+	*sqliteledger.Ledger
+	db  *sql.DB
+	set string
+}
+
+func (s spoiled) Damage(ctx context.Context, id string) error {
+	for _, text := range []string{
+		"PRAGMA ignore_check_constraints = on", "UPDATE holdfast_effects SET " + s.set + " WHERE id = '" + id + "'",
+		"PRAGMA ignore_check_constraints = off",
+	} {
+		if _, err := s.db.ExecContext(ctx, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var damages = []struct{ set, says string }{
+	{"state = 'done'", "done"},
+	{"args = '{'", "arguments"},
+	{"result = '{'", "result"},
+	{"attempts = 0", "attempt 0"},
+	{"class = 7", "class 7"},
+	{"iteration = -1", "iteration -1"},
+	{"nonce = ''", "nonce"},
+	{"epoch = -1", "epoch -1"},
+	{"name = CAST(x'ff' AS TEXT)", "name"},
+	{"error = CAST(zeroblob(70000) AS TEXT)", "error"},
+}
+
+// The contract of damaged effects.
+func TestDamagedSuite(t *testing.T) {
+	t.Parallel()
+	for _, c := range damages {
+		if strings.HasPrefix(c.set, "result") || strings.HasPrefix(c.set, "error") {
+			continue // an outcome writes over it
+		}
+		t.Run(c.set, func(t *testing.T) {
+			ledgertest.RunDamaged(t, func(t *testing.T) ledgertest.DamagingLedger {
+				db := sqlitetest.Open(t, testenv.SQLite(t))
+				db.SetMaxOpenConns(1)
+				return spoiled{create(t, db, nil), db, c.set}
+			})
+		})
+	}
+}
+
 // A damaged effect does not hide others. The ledger does not guess, and does not repair it.
 func TestDamaged(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ set, says string }{
-		{"state = 'done'", "done"},
-		{"args = '{'", "arguments"},
-		{"result = '{'", "result"},
-		{"attempts = 0", "attempt 0"},
-		{"class = 7", "class 7"},
-		{"iteration = -1", "iteration -1"},
-		{"nonce = ''", "nonce"},
-		{"epoch = -1", "epoch -1"},
-		{"name = CAST(x'ff' AS TEXT)", "name"},
-		{"error = CAST(zeroblob(70000) AS TEXT)", "error"},
-	} {
+	for _, c := range damages {
 		t.Run(c.set, func(t *testing.T) {
 			db := sqlitetest.Open(t, testenv.SQLite(t))
 			db.SetMaxOpenConns(1)
@@ -50,9 +91,7 @@ func TestDamaged(t *testing.T) {
 			for _, id := range []string{"a", "b", "c"} {
 				issue(t, l, effect("run", id))
 			}
-			sqlitetest.Exec(t, db, "PRAGMA ignore_check_constraints = on")
-			sqlitetest.Exec(t, db, "UPDATE holdfast_effects SET "+c.set+" WHERE id = 'b'")
-			sqlitetest.Exec(t, db, "PRAGMA ignore_check_constraints = off")
+			want(t, spoiled{l, db, c.set}.Damage(t.Context(), "b"), nil)
 			for _, q := range []ledger.Query{{}, {RunID: "run"}, {Session: "session of run"}, {Open: true}} {
 				ids, damaged := list(t, l, q)
 				if !slices.Equal(ids, []string{"a", "b", "c"}) || !slices.Equal(damaged, []string{"b"}) {
@@ -88,7 +127,7 @@ func TestMalformedPage(t *testing.T) {
 	dsn := sqlitetest.DSN(path)
 	db := sqlitetest.Open(t, dsn)
 	l := create(t, db, nil)
-	const effects, torn = 40, 20
+	const effects, torn = 40, 10 // in a page that is full
 	text := func(i int) string { return strings.Repeat(fmt.Sprintf("argument %02d ", i), 1000) }
 	var all []string
 	for i := range effects {
@@ -118,8 +157,16 @@ func TestMalformedPage(t *testing.T) {
 	}
 	_, _, err := l.Issue(t.Context(), effect("run", all[torn]), true)
 	want(t, err, ledger.ErrDamaged)
-	_, err = l.Finish(t.Context(), all[torn], 1, paid)
-	if d, is := errors.AsType[*ledger.DamagedError](err); !is || d.ID != all[torn] {
-		t.Errorf("Finish: %v", err)
+	wantDamaged := func(err error) {
+		t.Helper()
+		if d, is := errors.AsType[*ledger.DamagedError](err); !is || d.ID != all[torn] {
+			t.Errorf("got error %v, want a *DamagedError of %s", err, all[torn])
+		}
 	}
+	_, err = l.Finish(t.Context(), all[torn], 1, paid)
+	wantDamaged(err)
+	_, err = l.Finish(t.Context(), all[torn], 2, ledger.Outcome{State: ledger.Failed}) // of no attempt: only read
+	wantDamaged(err)
+	_, _, err = l.Issue(t.Context(), effect("another run", all[torn]), false)
+	wantDamaged(err)
 }

@@ -27,7 +27,7 @@ func fill(tb testing.TB, db *sql.DB, n int) {
 	sqlitetest.Exec(tb, db, `WITH n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
 		INSERT INTO holdfast_effects (id, orchestrator, session, run_id, iteration, intent, name, each, key, class, state,
 			attempts, epoch, nonce, args_sum, issued_at, finished_at, answered_by, error, args, result)
-		SELECT 'old' || i, 'bot', 's' || i / 100, 'r' || i / 10, 0, '', 'pay', i, '', 0, 'completed', 1, 1, 'n', '', i, i,
+		SELECT 'old' || i, 'bot', 's' || (i / 100), 'r' || (i / 10), 0, '', 'pay', i, '', 0, 'completed', 1, 1, 'n', '', i, i,
 			'', '', '{}', '{}'
 		FROM n`, n)
 	sqlitetest.Exec(tb, db, `INSERT INTO holdfast_effect_fences (run_id, epoch, nonce, since)
@@ -224,6 +224,39 @@ func TestCancelledWaiting(t *testing.T) {
 	if _, err := other.ExecContext(t.Context(), "ROLLBACK"); err != nil {
 		t.Fatal(err)
 	}
+	finish(t, l, e, paid)
+}
+
+// Prune waits for other writers only if there is something to forget. A write that is refused says so.
+func TestWritersWait(t *testing.T) {
+	dsn := testenv.SQLite(t)
+	db := sqlitetest.Open(t, dsn)
+	l := create(t, db, nil)
+	e := issue(t, l, effect("run", "a"))
+	finish(t, l, issue(t, l, effect("run", "old")), paid)
+	other, err := sqlitetest.Open(t, dsn).Conn(t.Context())
+	want(t, err, nil)
+	defer other.Close()
+	_, err = other.ExecContext(t.Context(), "BEGIN IMMEDIATE")
+	want(t, err, nil)
+	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errStopped)
+	defer cancel()
+	if n, err := l.Prune(ctx, time.Now().Add(-time.Hour)); n != 0 || err != nil {
+		t.Errorf("forgets %d, %v", n, err)
+	}
+	if n, err := l.Prune(ctx, time.Now().Add(time.Hour)); n != 0 || !errors.Is(err, errStopped) {
+		t.Errorf("forgets %d, %v", n, err)
+	}
+	_, err = other.ExecContext(t.Context(), "ROLLBACK")
+	want(t, err, nil)
+
+	db.SetMaxOpenConns(1)
+	sqlitetest.Exec(t, db, "PRAGMA query_only = on")
+	_, err = l.Finish(t.Context(), e.ID, e.Attempts, paid)
+	want(t, err, ledger.ErrRefused)
+	_, err = l.Prune(t.Context(), time.Now().Add(time.Hour))
+	want(t, err, ledger.ErrRefused)
+	sqlitetest.Exec(t, db, "PRAGMA query_only = off")
 	finish(t, l, e, paid)
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/ledger"
 )
 
+// A damaged state takes no result: the effect may have had one.
 const finishSQL = `
 		UPDATE {prefix}effects SET
 			state = ?3,
@@ -20,7 +21,7 @@ const finishSQL = `
 			answered_at = CASE WHEN ?7 = '' THEN answered_at ELSE ?6 END
 		WHERE id = ?1 AND CASE
 			WHEN ?7 <> '' THEN attempts = ?2 AND (state = 'unknown' OR state = 'issued' AND ?8)
-			WHEN ?3 = 'completed' THEN state <> 'completed'
+			WHEN ?3 = 'completed' THEN state = 'issued' OR state = 'unknown' OR state = 'failed' OR state = 'skipped'
 			ELSE attempts = ?2 AND (state = 'unknown' OR state = 'issued')
 		END
 		RETURNING ` + columns

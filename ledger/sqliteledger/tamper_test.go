@@ -24,8 +24,9 @@ type tampering struct {
 	dsn     string
 	replace *strings.Replacer
 
-	mu       sync.Mutex // protects following field
+	mu       sync.Mutex // protects following fields
 	executed []string
+	texts    []string // in full
 }
 
 func (s *tampering) Connect(context.Context) (driver.Conn, error) {
@@ -53,7 +54,7 @@ func (c connector) Driver() driver.Driver { return c.tampering.Driver }
 func (s *tampering) note(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.executed = append(s.executed, strings.Fields(text)[0])
+	s.executed, s.texts = append(s.executed, strings.Fields(text)[0]), append(s.texts, text)
 }
 
 // taken returns what was executed since the last call.
@@ -61,7 +62,7 @@ func (s *tampering) taken() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := strings.Join(s.executed, " ")
-	s.executed = nil
+	s.executed, s.texts = nil, nil
 	return all
 }
 
@@ -138,6 +139,7 @@ func (t tamperedStmt) QueryContext(ctx context.Context, args []driver.NamedValue
 func TestConvicts(t *testing.T) {
 	const (
 		fenceOfRun = "WHERE run_id = ?4 AND epoch = ?11 AND nonce = ?12"
+		undone     = "THEN state = 'issued' OR state = 'unknown' OR state = 'failed' OR state = 'skipped'"
 		lastOpen   = "ELSE attempts = ?2 AND (state = 'unknown' OR state = 'issued')"
 	)
 	for name, c := range map[string]struct {
@@ -162,10 +164,10 @@ func TestConvicts(t *testing.T) {
 			"adopt-fenced",
 			[]string{"WHERE old.epoch < excluded.epoch", "WHERE old.epoch <= excluded.epoch"},
 		},
-		"the second result wins": {"finish-first-result", []string{"THEN state <> 'completed'", "THEN true"}},
+		"the second result wins": {"finish-first-result", []string{undone, "THEN true"}},
 		"a result of the last attempt only": {
 			"finish-late-result",
-			[]string{"THEN state <> 'completed'", "THEN state <> 'completed' AND attempts = ?2"},
+			[]string{undone, "THEN state <> 'completed' AND attempts = ?2"},
 		},
 		"a failure of any attempt": {
 			"finish-late-failure",
@@ -277,5 +279,52 @@ func TestStatements(t *testing.T) {
 	want(t, errors.Join(err, tx.Commit()), nil)
 	if got, want := s.taken(), "BEGIN INSERT UPDATE SELECT SELECT INSERT INSERT UPDATE COMMIT"; got != want {
 		t.Errorf("Tx executes %s, want %s", got, want)
+	}
+}
+
+// Each query reads by the index that serves it, in few pages. So the cost of what is open, and of a run, does not grow
+// with what is finished.
+func TestLists(t *testing.T) {
+	s, db := tamper(t, testenv.SQLite(t))
+	l := create(t, db, nil)
+	fill(t, db, 300)
+	open := issue(t, l, effect("run", "open"))
+	for _, c := range []struct {
+		q       ledger.Query
+		by      string
+		effects int
+		pages   int // of 16, then 64, or 1000 if they are brief
+	}{
+		{ledger.Query{}, "NOT INDEXED", 301, 6},
+		{ledger.Query{Brief: true}, "NOT INDEXED", 301, 2},
+		{ledger.Query{Open: true}, "INDEXED BY holdfast_effects_open", 1, 1},
+		{ledger.Query{Open: true, Session: open.Session}, "INDEXED BY holdfast_effects_open", 1, 1},
+		{ledger.Query{RunID: "r3", Open: true}, "INDEXED BY holdfast_effects_run", 0, 1},
+		{ledger.Query{RunID: "r3"}, "INDEXED BY holdfast_effects_run", 10, 1},
+		{ledger.Query{Session: "s1"}, "INDEXED BY holdfast_effects_session", 100, 3},
+		{ledger.Query{Session: "s1", Brief: true}, "INDEXED BY holdfast_effects_session", 100, 2},
+		{ledger.Query{ID: "open"}, "WHERE id = ?5", 1, 1},
+	} {
+		s.taken()
+		ids, _ := list(t, l, c.q)
+		if len(ids) != c.effects || len(s.texts) != c.pages {
+			t.Errorf("%+v: %d effects in %d pages, want %d in %d", c.q, len(ids), len(s.texts), c.effects, c.pages)
+		}
+		for _, text := range s.texts {
+			if !strings.Contains(text, c.by) || strings.Contains(text, "args, result") == c.q.Brief {
+				t.Errorf("%+v reads by %s", c.q, text)
+			}
+		}
+	}
+}
+
+// If the statement of an attempt fails in the transaction that has adopted the run, the caller is told so.
+func TestIssueAnewFails(t *testing.T) {
+	_, db := tamper(t, testenv.SQLite(t), "attempts = attempts + 1", "attempts = -attempts")
+	l := create(t, db, nil)
+	e := finish(t, l, issue(t, l, effect("run", "a")), ledger.Outcome{State: ledger.Failed})
+	now, issued, err := l.Issue(t.Context(), e, true)
+	if err == nil || issued {
+		t.Errorf("Issue returns %+v, %t, %v", now, issued, err)
 	}
 }

@@ -19,8 +19,8 @@ import (
 //
 // If the effect is Completed, Tx returns its result and does not call fn. If it is Skipped, the error is
 // ledger.ErrSkipped. If it is Unknown, or Issued by another call than Tx, the error is ledger.ErrInDoubt. If it is
-// Issued to another run, that is also lock.ErrHeld. The other errors are those of Issue. After each of these errors fn
-// was not called.
+// Issued to another run, that is also lock.ErrHeld. If the result was redacted, the error is ledger.ErrRedacted. The
+// other errors are those of Issue. After each of these errors fn was not called.
 //
 // Tx returns an error of fn as it is. After any error roll tx back. If tx is committed all the same, the effect is in
 // doubt.
@@ -120,6 +120,8 @@ func (g guest) issue(ctx context.Context, e ledger.Effect) (now ledger.Effect, e
 		return now, err
 	}
 	switch {
+	case f.State == ledger.Completed && f.Redacted:
+		return now, ledger.ErrRedacted
 	case f.State == ledger.Completed:
 		return f.Effect, nil
 	case f.State == ledger.Skipped:

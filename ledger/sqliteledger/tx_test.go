@@ -138,6 +138,21 @@ func TestTxFails(t *testing.T) {
 	})
 }
 
+// What has Failed is done anew.
+func TestTxAnew(t *testing.T) {
+	onEachHandle(t, func(t *testing.T, s shop) {
+		finish(t, s, issue(t, s, effect("run", "a")), ledger.Outcome{State: ledger.Failed, Error: "declined"})
+		tx := s.begin(t)
+		got, err := sqliteledger.Tx(t.Context(), s.Ledger, tx, effect("run", "a"), book(tx, "a"))
+		want(t, errors.Join(err, tx.Commit()), nil)
+		e := kept(t, s, "a")
+		if got != "receipt of a" || e.State != ledger.Completed || e.Attempts != 2 || e.Error != "" {
+			t.Errorf("%q, kept: %+v", got, e)
+		}
+		s.wantBookings(t, 1)
+	})
+}
+
 // Tx does not call the function unless it has issued the effect itself.
 func TestTxRefuses(t *testing.T) {
 	onEachHandle(t, func(t *testing.T, s shop) {
@@ -147,6 +162,9 @@ func TestTxRefuses(t *testing.T) {
 		finish(t, s, issue(t, s, effect("run", "unknown")), unknown)
 		finish(t, s, issue(t, s, effect("run", "skipped")), skipped)
 		finish(t, s, issue(t, s, effect("run", "changed")), paid)
+		redacted := paid
+		redacted.Redacted = true
+		finish(t, s, issue(t, s, effect("run", "redacted")), redacted)
 		issue(t, s, effect("other", "of another run"))
 		low := effect("run", "low")
 		want(t, s.Adopt(t.Context(), "high", fence(2)), nil)
@@ -160,6 +178,7 @@ func TestTxRefuses(t *testing.T) {
 			{effect("run", "issued"), []error{ledger.ErrInDoubt}},
 			{effect("run", "unknown"), []error{ledger.ErrInDoubt}},
 			{effect("run", "skipped"), []error{ledger.ErrSkipped}},
+			{effect("run", "redacted"), []error{ledger.ErrRedacted}},
 			{effect("run", "of another run"), []error{ledger.ErrInDoubt, lock.ErrHeld}},
 			{changed, []error{ledger.ErrChanged}},
 			{low, []error{lock.ErrFenced}},

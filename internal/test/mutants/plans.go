@@ -19,11 +19,13 @@ const slow = "Everywhere|HangsInBytes|Fat|Heaviest|ManySessions|KeepNoMemory|Inp
 var plans = []plan{
 	{pkg: "./checkpoint", suites: []suite{{pkg: "./checkpoint"}, {pkg: "./checkpoint/checkpointtest"}}},
 	{pkg: "./snapshot", suites: []suite{{pkg: "./snapshot"}, {pkg: "./snapshot/snapshottest"}}},
+	{pkg: "./ledger", suites: []suite{{pkg: "./ledger"}, {pkg: "./ledger/ledgertest"}}},
 	{pkg: "./checkpoint/sqlitecheckpoint", suites: []suite{
 		{pkg: "./checkpoint/sqlitecheckpoint", skip: crashes},
 		{pkg: "./snapshot/sqlitesnapshot", run: "Join"},
 	}},
 	{pkg: "./snapshot/sqlitesnapshot", suites: []suite{{pkg: "./snapshot/sqlitesnapshot", skip: crashes}}},
+	{pkg: "./ledger/sqliteledger", suites: []suite{{pkg: "./ledger/sqliteledger", skip: crashes}}},
 	{pkg: "./orchestrator", suites: []suite{
 		{pkg: "./orchestrator"}, {pkg: "./internal/test/engine/orchestrator", skip: slow},
 	}},

@@ -195,11 +195,18 @@ func (w opened) finishBuying(t *testing.T, v vendor, mode string) (*bot, int) {
 		t.Fatal(err)
 	}
 	asked := 0
+	finishAll(t, b, func() { asked += w.answerAll(t, v) })
+	return b, asked
+}
+
+// finishAll drains, and answers, until no run is in flight.
+func finishAll(t *testing.T, b *bot, answer func()) {
+	t.Helper()
 	for ctx := patience(t); ; {
 		if got, err := passes(ctx, b); err != nil {
 			t.Fatal(got, err)
 		}
-		asked += w.answerAll(t, v)
+		answer()
 		left := 0
 		for _, err := range b.Runs(ctx) {
 			if left++; err != nil {
@@ -207,7 +214,7 @@ func (w opened) finishBuying(t *testing.T, v vendor, mode string) (*bot, int) {
 			}
 		}
 		if left == 0 {
-			return b, asked
+			return
 		}
 		select {
 		case <-time.After(50 * time.Millisecond): // a lease may have to end

@@ -35,8 +35,8 @@ var logPoints = []string{
 	"Deliver", "Mark",
 }
 
-// teller returns a bot with a turn log. at is called before and after each call.
-func (w opened) teller(deliver, healthy bool, at passage) (*bot, error) {
+// recorder returns a bot with a turn log. at is called before and after each call.
+func (w opened) recorder(deliver, healthy bool, at passage) (*bot, error) {
 	around := func(ctx context.Context, c faulttest.Call, next func(context.Context) error) error {
 		name := c.Method
 		if name == "RecordPhase" {
@@ -92,7 +92,7 @@ func (k *worker) tell(ctx context.Context, w opened) error {
 	for _, session := range k.Sessions {
 		once[session], working[session] = sync.OnceFunc(arrived.Done), make(chan struct{}, 1)
 	}
-	bot, err := w.teller(k.Body == "deliver", false, func(session, point string) {
+	bot, err := w.recorder(k.Body == "deliver", false, func(session, point string) {
 		if point == "before work" {
 			working[session] <- struct{}{}
 		}
@@ -136,7 +136,7 @@ func TestTurnLogKilled(t *testing.T) {
 			return
 		}
 		for _, deliver := range []string{"deliver", ""} {
-			b, err := w.teller(deliver != "", true, func(string, string) {})
+			b, err := w.recorder(deliver != "", true, func(string, string) {})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -59,6 +59,8 @@ func work(text string) error {
 		return k.buy(ctx, w)
 	case tell:
 		return k.tell(ctx, w)
+	case book:
+		return k.book(ctx, w)
 	}
 	if k.DieIn == "delete" {
 		w.snapshots = deadly(w.snapshots)

@@ -78,7 +78,9 @@ func TestOnceInDoubt(t *testing.T) {
 				bot := s.start(t, single(s.pays(o)), Options{})
 				res, err := bot.Resume(t.Context(), "s", nil)
 				if class == ledger.Ask {
-					wantDoubt(t, err, true)
+					if d := theDoubt(t, err, true); !strings.Contains(d.Error(), "its process has gone") {
+						t.Errorf("it does not say why: %v", d)
+					}
 				} else if err != nil {
 					t.Fatal(err)
 				} else {
@@ -309,6 +311,9 @@ func TestRewordedArguments(t *testing.T) {
 			if crashIn {
 				wantDoubt(t, err, true)
 			}
+			if p, is := errors.AsType[*orchestrator.PanicError](err); is {
+				t.Error(p)
+			}
 			if sent != 1 {
 				t.Errorf("sent %d times", sent)
 			}
@@ -491,18 +496,23 @@ func TestTwoSessionsOneKey(t *testing.T) {
 
 // Two branches name one Key at once. The second gets what the first has recorded.
 func TestOneKeyInTwoBranches(t *testing.T) {
-	s := newShop()
-	pay := Intent{Run: func(ctx context.Context, t *Turn) error {
-		_, err := s.vendor.once(ctx, t, "shoes", orchestrator.OnceOptions[string]{Key: "7"})
-		return err
-	}}
-	d := Def{Name: "shop", Intents: Intents{"a": pay, "b": pay}, Route: func(context.Context, *Turn) (Next, error) {
-		return orchestrator.To("a", "b"), nil
-	}}
-	execute(t, s.start(t, d, Options{}), Input{})
-	if n := s.vendor.count(); n != 1 {
-		t.Errorf("paid %d times", n)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop()
+		pay := Intent{Run: func(ctx context.Context, t *Turn) error {
+			_, err := orchestrator.Once(ctx, t, "pay", func(_ context.Context, key string) (string, error) {
+				synctest.Wait() // until the other one waits for this one
+				return s.vendor.pay(key, "shoes")
+			}, &orchestrator.OnceOptions[string]{Key: "7"})
+			return err
+		}}
+		d := Def{Name: "shop", Intents: Intents{"a": pay, "b": pay}, Route: func(context.Context, *Turn) (Next, error) {
+			return orchestrator.To("a", "b"), nil
+		}}
+		execute(t, s.start(t, d, Options{}), Input{})
+		if n := s.vendor.count(); n != 1 {
+			t.Errorf("paid %d times", n)
+		}
+	})
 }
 
 // Each function of the bot, each item and each iteration has places of its own, whatever the intents are named.
@@ -755,6 +765,9 @@ func TestOnceOutOfPlace(t *testing.T) {
 	if err := pay(t.Context(), kept); err == nil {
 		t.Error("a turn that is over has paid")
 	}
+	if e, err := orchestrator.EffectOf[string](kept, "pay", nil); err == nil {
+		t.Errorf("a turn that is over has the effect %+v", e)
+	}
 	if n := s.vendor.count(); n > 0 {
 		t.Errorf("paid %d times", n)
 	}
@@ -870,6 +883,7 @@ func TestEffectLeftBehind(t *testing.T) {
 // A run whose owner was fenced off by the ledger ends. Its late result is recorded.
 func TestFencedByLedger(t *testing.T) {
 	s := newShop()
+	var second error
 	bot := s.start(t, single(func(ctx context.Context, turn *Turn) error {
 		_, err := orchestrator.Once(ctx, turn, "pay", func(ctx context.Context, key string) (string, error) {
 			e := s.effect(t)
@@ -881,16 +895,17 @@ func TestFencedByLedger(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		_, err = orchestrator.Once(ctx, turn, "more", func(_ context.Context, key string) (string, error) {
+		_, second = orchestrator.Once(ctx, turn, "more", func(_ context.Context, key string) (string, error) {
 			return s.vendor.pay(key, "more")
 		}, nil)
-		if err == nil || ctx.Err() == nil {
+		if ctx.Err() == nil {
 			t.Error("the context goes on")
 		}
 		return nil
 	}), Options{})
 	_, err := bot.Execute(t.Context(), "s", Input{}, nil)
 	wantErr(t, err, lock.ErrFenced, orchestrator.ErrIndeterminate)
+	wantErr(t, second, lock.ErrFenced)
 	if e := s.effect(t); e.State != ledger.Completed || s.vendor.count() != 1 {
 		t.Errorf("%s, paid %d times", e.State, s.vendor.count())
 	}

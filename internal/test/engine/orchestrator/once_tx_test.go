@@ -161,4 +161,10 @@ func TestEffectOf(t *testing.T) {
 	if got, err := b.book(t.Context(), e, "shoes", func() {}); got != "booked shoes" || err != nil {
 		t.Errorf("by hand: %q, %v", got, err)
 	}
+	other, err := orchestrator.EffectOf(new(Turn), "book", &orchestrator.OnceOptions[string]{Key: "7", Args: 1})
+	if err != nil || other.ID != e.ID || other.ArgsSum == e.ArgsSum {
+		t.Errorf("by hand with other arguments: %+v, %v", other, err)
+	}
+	_, err = orchestrator.EffectOf[string](new(Turn), "", nil)
+	wantErr(t, err, ledger.ErrInvalid)
 }

@@ -40,6 +40,7 @@ func TestPublic(t *testing.T) {
 		{of("begin", orchestrator.ErrIndeterminate, orchestrator.ErrOwed), 504, true},
 		{of("adopt", orchestrator.ErrParked), 409, false},
 		{of("adopt", orchestrator.ErrSuspended), 409, false},
+		{of("intent", orchestrator.ErrSuspended), 409, false},
 		{of("resume", orchestrator.ErrNothingToResume), 404, false},
 		{of("fork", checkpoint.ErrNotFound), 404, false},
 		{of("fork", checkpoint.ErrConflict), 409, false},
