@@ -28,8 +28,8 @@ func (l *Log) record(ctx context.Context, e turnlog.Entry) error {
 		state = string(e.State) // as text, which every mode of the driver sends alike
 	}
 	for range tries {
-		err := l.add(ctx, e.Run, e.At.UTC(), e.Phase, state, e.Orchestrator, e.Session, e.Turn)
-		if !errors.Is(err, pgx.ErrNoRows) {
+		added, err := l.add(ctx, e.Run, e.At.UTC(), e.Phase, state, e.Orchestrator, e.Session, e.Turn)
+		if added || err != nil {
 			return err
 		}
 		known, err := l.known(ctx, e)
@@ -48,12 +48,14 @@ func (l *Log) record(ctx context.Context, e turnlog.Entry) error {
 	return errors.New("the entry is pruned all the time")
 }
 
-// add adds an entry. If the entry is known, add returns pgx.ErrNoRows.
-func (l *Log) add(ctx context.Context, args ...any) error {
-	return l.db.Answered(ctx, func() error {
-		_, err := one(ctx, l.db, pgx.RowTo[string], l.sql.record, args...)
+// add adds an entry. It returns false if the entry is known.
+func (l *Log) add(ctx context.Context, args ...any) (added bool, err error) {
+	err = l.db.Answered(ctx, func() error {
+		tag, err := l.db.Exec(ctx, l.sql.record, args...)
+		added = tag.RowsAffected() == 1
 		return err
 	})
+	return added, err
 }
 
 // known returns the state of an entry. The answer is as durable as the entry.

@@ -12,11 +12,11 @@ func (l *Log) Restore(ctx context.Context, run string) ([]turnlog.Entry, error) 
 	if err := turnlog.ValidateRun(run); err != nil {
 		return nil, err
 	}
-	rows, err := collect(ctx, l.db, scanEntry, 0, l.sql.restore, run)
+	rows, err := collect(ctx, l.db, scanEntries(run), 0, l.sql.restore, run)
 	if pgstate.Corrupt(err) {
 		rows, err = l.readable(ctx, run)
 	}
-	var all []turnlog.Entry
+	all := make([]turnlog.Entry, 0, len(rows))
 	var damage error
 	for _, r := range rows {
 		if why := r.intact(); why != nil {
@@ -33,7 +33,7 @@ func (l *Log) Restore(ctx context.Context, run string) ([]turnlog.Entry, error) 
 
 // readable reads the entries of a run one by one. Of an entry whose state the server cannot read, it returns the rest.
 func (l *Log) readable(ctx context.Context, run string) ([]entryRow, error) {
-	rows, err := collect(ctx, l.db, scanEntry, 0, l.sql.restoreBrief, run)
+	rows, err := collect(ctx, l.db, scanEntries(run), 0, l.sql.restoreBrief, run)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/holdfast-go/holdfast/internal/pgstate"
 	"github.com/holdfast-go/holdfast/turnlog"
@@ -28,20 +29,32 @@ func (r entryRow) intact() error {
 	return r.Intact()
 }
 
-func scanEntry(from pgx.CollectableRow) (r entryRow, err error) {
-	var orchestrator, session *string
-	var turn *int
-	err = from.Scan(&r.Run, &r.At, &r.Phase, (*[]byte)(&r.State), &orchestrator, &session, &turn)
-	if err != nil {
-		return r, err
+// scanEntries returns what reads the entries of a run. Most of their texts are those of the entry before, and are kept
+// once.
+func scanEntries(run string) pgx.RowToFunc[entryRow] {
+	known := make(map[string]string)
+	text := func(b pgtype.DriverBytes) string {
+		s, ok := known[string(b)]
+		if !ok {
+			s = string(b)
+			known[s] = s
+		}
+		return s
 	}
-	r.At = r.At.UTC()
-	if orchestrator == nil || session == nil || turn == nil {
-		r.unread = errNoRun
+	return func(from pgx.CollectableRow) (r entryRow, err error) {
+		var phase, orchestrator, session pgtype.DriverBytes
+		var turn *int
+		if err := from.Scan(&r.At, &phase, (*[]byte)(&r.State), &orchestrator, &session, &turn); err != nil {
+			return r, err
+		}
+		r.Run, r.At, r.Phase = run, r.At.UTC(), text(phase)
+		if orchestrator == nil || session == nil || turn == nil {
+			r.unread = errNoRun
+			return r, nil
+		}
+		r.Orchestrator, r.Session, r.Turn = text(orchestrator), text(session), *turn
 		return r, nil
 	}
-	r.Orchestrator, r.Session, r.Turn = *orchestrator, *session, *turn
-	return r, nil
 }
 
 // A turnRow is a turn as it is stored.

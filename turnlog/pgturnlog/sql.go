@@ -3,11 +3,17 @@ package pgturnlog
 import (
 	"strings"
 
-	"github.com/holdfast-go/holdfast/internal/pgstate"
 	"github.com/holdfast-go/holdfast/internal/sqlname"
 )
 
-const lazy = `set_config('synchronous_commit', 'off', true)`
+const (
+	lazy = `set_config('synchronous_commit', 'off', true)`
+
+	// durable is pgstate.Durable that leaves alone what is durable already: to set a parameter takes longer than to read
+	// it.
+	durable = `CASE WHEN current_setting('synchronous_commit') IN ('on', 'remote_apply') THEN ''
+		ELSE set_config('synchronous_commit', 'on', true) END`
+)
 
 // queries holds the statements of one log, with its table names filled in.
 type queries struct {
@@ -19,7 +25,7 @@ type queries struct {
 }
 
 var templates = queries{
-	// The entry is new, or no row is returned. Both tables are written in one statement, so that the list of turns and
+	// If the entry is known, no row is written. Both tables are written in one statement, so that the list of turns and
 	// their entries are never seen apart. greatest and least ignore NULL.
 	//
 	// A turn is open unless its last settled is after its last started.
@@ -50,7 +56,7 @@ var templates = queries{
 
 	// An entry without the row of its run is damaged.
 	restore: `
-		SELECT p.run, p.at, p.phase, {p.state}, l.orchestrator, l.session, l.turn
+		SELECT p.at, p.phase, {p.state}, l.orchestrator, l.session, l.turn
 		FROM {phases} p LEFT JOIN {logged} l ON l.run = p.run
 		WHERE p.run = $1
 		ORDER BY p.at, p.phase`,
@@ -99,7 +105,7 @@ func names(p sqlname.Prefix, entry, first, last string) *strings.Replacer {
 		"{logged_open}", p.Index("logged_open"),
 		"{p.state}", entry, "{a.state}", first, "{z.state}", last,
 		"{over}", "(NOT open AND settled < $1::timestamptz)",
-		"{durable}", pgstate.Durable, "{lazy}", lazy,
+		"{durable}", durable, "{lazy}", lazy,
 	)
 }
 

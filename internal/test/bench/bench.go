@@ -28,8 +28,8 @@ type scale struct {
 	// listed is how many sessions the listing has, and turns how many turns each has.
 	listed, turns int
 
-	// few and many are the finished effects of the ledgers that are compared, and suspended the runs that a drain
-	// leaves alone.
+	// few and many are the finished effects of the ledgers that are compared, and the turns of the turn logs. suspended
+	// are the runs that a drain leaves alone.
 	few, many, suspended int
 
 	// small and large are the turns of the tables that are compared by size. If large is 0, this comparison is left
@@ -101,6 +101,9 @@ var suites = []suite{
 	{"effects-sqlite", (*bench).effectsSQLite},
 	{"effects-finished", (*bench).effectsFinished},
 	{"suspended", (*bench).suspendedRuns},
+	{"turnlog-postgres", (*bench).logPostgres},
+	{"turnlog-" + slowDisk, (*bench).logSlowDisk},
+	{"turnlog-many", (*bench).loggedTurns},
 }
 
 // run measures the wanted suites. If one fails, the others are measured all the same.
