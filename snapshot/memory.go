@@ -292,11 +292,13 @@ func (r *Run) shown(at time.Time) Run {
 
 // listed returns the run as a query gets it.
 func (r *Run) listed(q Query, at time.Time) Run {
-	if !q.Brief {
-		return r.shown(at)
-	}
 	c := *r
-	c.RequestID, c.Base, c.Payload, c.Error = "", "", nil, ""
+	if q.Session == "" && (r.Status == Suspended || r.Status == Parked) {
+		c.Payload = nil
+	}
+	if q.Brief {
+		c.RequestID, c.Base, c.Payload, c.Error = "", "", nil, ""
+	}
 	return c.shown(at)
 }
 

@@ -105,7 +105,9 @@ func (e *DamagedError) Unwrap() error { return ErrDamaged }
 
 // A Query selects runs. Its cost grows with the runs in flight, not with the history.
 type Query struct {
-	// Key names the session. If Session is "", the query is about all sessions of the orchestrator.
+	// Key names the session. If Session is "", the query is about all sessions of the orchestrator. Then Suspended and
+	// Parked runs come without Payload, and the store does not read it: many runs may wait for a person. A query for
+	// the session returns it.
 	Key
 	Status Status // "": any
 	// After is the last session of the previous page.
@@ -113,7 +115,9 @@ type Query struct {
 	Limit int // 0: no limit
 
 	// Brief is for a watch, which asks which runs there are and when they are due. Runs come without RequestID, Base,
-	// Payload and Error. The store does not read the documents. It does not notice damage in what it leaves out.
+	// Payload and Error. The store does not read the documents.
+	//
+	// The store does not notice damage in what it leaves out.
 	Brief bool
 }
 

@@ -87,10 +87,8 @@ type finding struct {
 func (s *Store) sift(ctx context.Context, q snapshot.Query, page []redisstore.Entry) (found []finding, err error) {
 	calls := make([]redisstore.Call, len(page))
 	for i, e := range page {
-		q.Session = e.Session
-		calls[i] = redisstore.Call{
-			Keys: s.runKeys(q.Key), Args: []any{string(q.Status), e.Token, redisstore.Flag(q.Brief)},
-		}
+		k := snapshot.Key{Orchestrator: q.Orchestrator, Session: e.Session}
+		calls[i] = redisstore.Call{Keys: s.runKeys(k), Args: []any{string(q.Status), e.Token, unread(q)}}
 	}
 	var stale []barred
 	var errs []error
@@ -117,6 +115,17 @@ func (s *Store) sift(ctx context.Context, q snapshot.Query, page []redisstore.En
 	})
 	_ = s.drop(ctx, q.Orchestrator, stale) // another reader drops these entries
 	return found, errors.Join(errs...)
+}
+
+// unread tells a script what it does not read of a run.
+func unread(q snapshot.Query) string {
+	switch {
+	case q.Brief:
+		return "brief"
+	case q.Session == "":
+		return "listed"
+	}
+	return ""
 }
 
 // selected reports whether a query for a status yields a damaged run. It does if the run has that status, or none.

@@ -100,6 +100,39 @@ var readClauses = []clause{
 		},
 	},
 	{
+		name: "runs-person",
+		rule: "a list of all has no Payload of a Suspended or Parked run, and a query for its session has it",
+		check: func(p *probe) {
+			var all []snapshot.Run
+			for i, status := range statuses {
+				r := next(p.begun(fmt.Sprintf("s%d", i)))
+				r.Status, r.Error, r.Base = status, "it failed", "base"
+				p.save(r)
+				all = append(all, r)
+			}
+			r := p.begun("s9")
+			r.Fence = fence(20)
+			_, err := p.store.Adopt(p.ctx, r.Key, r.Fence, r.Attempt)
+			want(err, snapshot.ErrParked)
+			r.Status = snapshot.Parked
+			all = append(all, r)
+			listed := p.runs(snapshot.Query{})
+			if len(listed) != len(all) {
+				fail("%d runs, want %d", len(listed), len(all))
+			}
+			for i, r := range all {
+				p.wantRun(r)
+				if r.Status == snapshot.Suspended || r.Status == snapshot.Parked {
+					r.Payload = nil
+				}
+				if listed[i].Payload != nil && r.Payload == nil {
+					fail("a %s run is listed with its payload", r.Status)
+				}
+				ok(sameRun(listed[i], r))
+			}
+		},
+	},
+	{
 		name: "runs-reentrant",
 		rule: "the loop over Runs may call the store, also where it has but one connection, and may end early",
 		check: func(p *probe) {

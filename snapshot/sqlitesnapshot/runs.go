@@ -2,6 +2,7 @@ package sqlitesnapshot
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"iter"
 
@@ -11,7 +12,7 @@ import (
 
 const (
 	// INDEXED BY is needed: by default SQLite prefers the primary key.
-	runsSQL      = `SELECT ` + columns + inFlight
+	runsSQL      = `SELECT ` + bare + inFlight
 	runsBriefSQL = `SELECT ` + brief + inFlight
 
 	inFlight = ` FROM {prefix}runs INDEXED BY {prefix}runs_inflight
@@ -21,6 +22,7 @@ const (
 
 	sessionSQL      = `SELECT ` + columns + ofSession
 	sessionBriefSQL = `SELECT ` + brief + ofSession
+	listedSQL       = `SELECT ` + bare + ofSession // one run as a list has it
 
 	ofSession = ` FROM {prefix}runs
 		WHERE orchestrator = ?1 AND session = ?5 AND session > ?2 AND deleted_at IS NULL AND (?3 = '' OR status = ?3 OR ` + unknown + `)
@@ -67,16 +69,22 @@ func (s *Store) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.R
 func list(
 	ctx context.Context, st sqlitestore.Statements, q snapshot.Query, after string, limit int,
 ) ([]finding, error) {
-	stmt, args := st[runsSQL], []any{q.Orchestrator, after, string(q.Status), limit}
+	if q.Session != "" && q.Brief {
+		return session(ctx, st[sessionBriefSQL], q, after)
+	}
+	if q.Session != "" {
+		return session(ctx, st[sessionSQL], q, after)
+	}
+	stmt := st[runsSQL]
 	if q.Brief {
 		stmt = st[runsBriefSQL]
 	}
-	if q.Session != "" {
-		stmt, args = st[sessionSQL], append(args, q.Session)
-		if q.Brief {
-			stmt = st[sessionBriefSQL]
-		}
-	}
-	rows, err := stmt.QueryContext(ctx, args...)
+	rows, err := stmt.QueryContext(ctx, q.Orchestrator, after, string(q.Status), limit)
+	return sqlitestore.Collect(rows, err, scan)
+}
+
+// session returns the run of one session, if it is in flight and q selects it.
+func session(ctx context.Context, stmt *sql.Stmt, q snapshot.Query, after string) ([]finding, error) {
+	rows, err := stmt.QueryContext(ctx, q.Orchestrator, after, string(q.Status), 1, q.Session)
 	return sqlitestore.Collect(rows, err, scan)
 }

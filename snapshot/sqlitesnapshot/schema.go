@@ -44,7 +44,13 @@ CREATE TABLE IF NOT EXISTS {prefix}run_parts (
 ) STRICT;
 `
 
-const columns = `orchestrator, session, id, request_id, turn, attempt, base, status, seq, epoch, nonce, error, not_before, started_at, saved_at, payload`
+const (
+	columns = others + `payload`
+	others  = `orchestrator, session, id, request_id, turn, attempt, base, status, seq, epoch, nonce, error, not_before, started_at, saved_at, `
+
+	// bare takes the place of columns in a list of all sessions.
+	bare = others + `CASE WHEN status <> 'suspended' AND status <> 'parked' THEN payload END`
+)
 
 // brief takes the place of columns where the documents are not read: the payload comes after all else.
 const brief = `orchestrator, session, id, '', turn, attempt, '', status, seq, epoch, nonce, '', not_before, started_at, saved_at, NULL`
@@ -60,6 +66,7 @@ func layout(prefix string) sqlitestore.Layout {
 		Statements: []string{
 			beginSQL, findSQL, spentSQL, adoptSQL, fenceSQL, keepSQL, replaceSQL, addSQL, deleteSQL, ownerSQL,
 			partsSQL, clearSQL, dropPartsSQL, putPartSQL, flagSQL, runsSQL, runsBriefSQL, sessionSQL, sessionBriefSQL,
+			listedSQL,
 			sliceSQL, oldSQL, forgetSQL,
 		},
 		Verdicts: []error{
