@@ -15,7 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/migrations"
 )
 
-// A database without the newest migration serves everything but the ledger. Check says so, and so does the ledger.
+// A database without the migration of the ledger, and what follows it, serves everything but the ledger. Check says so,
+// and so does the ledger.
 func TestBeforeEffects(t *testing.T) {
 	t.Parallel()
 	dsn := freshSchema(t)
@@ -28,8 +29,8 @@ func TestBeforeEffects(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pool.Close()
-	const want = "migrations: the schema is behind: missing migration 00004_effects, table holdfast_effects, " +
-		"table holdfast_effect_fences"
+	const want = "migrations: the schema is behind: missing migration 00004_effects, " +
+		"migration 00005_drain, table holdfast_effects, table holdfast_effect_fences, index holdfast_runs_drain"
 	err = migrations.Check(t.Context(), db, migrations.Postgres)
 	if !errors.Is(err, migrations.ErrBehind) || err.Error() != want {
 		t.Errorf("Check: %v, want %s", err, want)

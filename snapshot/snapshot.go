@@ -110,6 +110,11 @@ type Query struct {
 	// the session returns it.
 	Key
 	Status Status // "": any
+
+	// Unattended is for a drain. It leaves out the runs that wait for a person, Suspended and Parked. On the SQL stores
+	// the cost does not grow with these. Nor does the cost of a query for one of the other statuses.
+	Unattended bool
+
 	// After is the last session of the previous page.
 	After string
 	Limit int // 0: no limit
@@ -173,8 +178,8 @@ type Store interface {
 	// yields, so that the loop may call the store.
 	//
 	// If a run is damaged, Runs yields a *DamagedError with the run's key and as much else as can be read. Then Runs
-	// goes on. If the status of a damaged run cannot be read, every Query.Status selects the run. After any other error
-	// Runs ends.
+	// goes on. If the status of a damaged run cannot be read, every Query.Status selects the run, and so does
+	// Query.Unattended. After any other error Runs ends.
 	Runs(ctx context.Context, q Query) iter.Seq2[Run, error]
 }
 

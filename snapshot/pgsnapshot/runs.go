@@ -59,9 +59,12 @@ func (s *Store) page(ctx context.Context, q snapshot.Query, after string, size i
 
 // list returns the next runs if the server can read them all.
 func (s *Store) list(ctx context.Context, q snapshot.Query, after string, size int) (page []row, err error) {
-	one, all := s.sql.session, s.sql.runs
+	one, all, unattended := s.sql.session, s.sql.runs, s.sql.unattended
 	if q.Brief {
-		one, all = s.sql.sessionBrief, s.sql.runsBrief
+		one, all, unattended = s.sql.sessionBrief, s.sql.runsBrief, s.sql.unattendedBrief
+	}
+	if !q.Selects(snapshot.Suspended) && !q.Selects(snapshot.Parked) {
+		all = unattended
 	}
 	if q.Session != "" {
 		return s.session(ctx, q, after, one)
@@ -73,7 +76,7 @@ func (s *Store) list(ctx context.Context, q snapshot.Query, after string, size i
 func (s *Store) session(ctx context.Context, q snapshot.Query, after, sql string) (page []row, err error) {
 	page, err = s.collect(ctx, sql, q.Orchestrator, q.Session)
 	return slices.DeleteFunc(page, func(r row) bool {
-		return !r.inFlight || r.Session <= after || q.Status != "" && r.Status != q.Status && r.Status.Known()
+		return !r.inFlight || r.Session <= after || !q.Selects(r.Status)
 	}), err
 }
 

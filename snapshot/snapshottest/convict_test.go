@@ -38,6 +38,8 @@ func TestSuiteConvicts(t *testing.T) {
 		"Brief leaves nothing out":              {"runs-brief", func() store { return neverBrief{new(snapshot.Memory)} }},
 		"Brief leaves too much out":             {"runs-brief", func() store { return tooBrief{new(snapshot.Memory)} }},
 		"Brief is of all statuses":              {"runs-brief", func() store { return briefOfAll{new(snapshot.Memory)} }},
+		"Unattended is ignored":                 {"runs-unattended", func() store { return attends{new(snapshot.Memory)} }},
+		"Unattended is looked at late":          {"runs-unattended", func() store { return attendsLate{new(snapshot.Memory)} }},
 		"a list has every payload":              {"runs-person", func() store { return neverBare{new(snapshot.Memory)} }},
 		"a session has no payload":              {"runs-person", func() store { return alwaysBare{new(snapshot.Memory)} }},
 		"a repeated Begin is taken for its own": {"begin-in-flight", func() store { return ownBegin{new(snapshot.Memory)} }},
@@ -340,6 +342,26 @@ func (b briefOfAll) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapsh
 		q.Status = ""
 	}
 	return b.Memory.Runs(ctx, q)
+}
+
+type attends struct{ *snapshot.Memory }
+
+func (a attends) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
+	q.Unattended = false
+	return a.Memory.Runs(ctx, q)
+}
+
+// attendsLate leaves runs out after the limit.
+type attendsLate struct{ *snapshot.Memory }
+
+func (a attendsLate) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
+	return func(yield func(snapshot.Run, error) bool) {
+		for r, err := range (attends{a.Memory}).Runs(ctx, q) {
+			if q.Selects(r.Status) && !yield(r, err) {
+				return
+			}
+		}
+	}
 }
 
 // neverBare lists what waits for a person with its payload.

@@ -93,6 +93,8 @@ var readClauses = []clause{
 				{Limit: 2, After: "s1"},
 				{Key: snapshot.Key{Session: "s3"}},
 				{Key: snapshot.Key{Session: "s3"}, Status: snapshot.Waiting},
+				{Unattended: true},
+				{Unattended: true, Status: snapshot.Waiting},
 				{Key: snapshot.Key{Session: "none"}},
 			} {
 				p.wantBrief(q)
@@ -130,6 +132,27 @@ var readClauses = []clause{
 				}
 				ok(sameRun(listed[i], r))
 			}
+		},
+	},
+	{
+		name: "runs-unattended",
+		rule: "Unattended leaves out Suspended and Parked runs, and these cost no place in a page",
+		check: func(p *probe) {
+			for i, status := range append(statuses, statuses...) {
+				r := next(p.begun(fmt.Sprintf("s%d", i)))
+				r.Status = status
+				p.save(r)
+			}
+			p.wantSessions(snapshot.Query{Unattended: true}, "s0", "s1", "s4", "s5", "s6", "s9")
+			p.wantSessions(snapshot.Query{Unattended: true, After: "s1", Limit: 2}, "s4", "s5")
+			p.wantSessions(snapshot.Query{Unattended: true, Status: snapshot.Waiting}, "s1", "s6")
+			p.wantSessions(snapshot.Query{Unattended: true, Status: snapshot.Suspended})
+			p.wantSessions(snapshot.Query{Unattended: true, Key: snapshot.Key{Session: "s1"}}, "s1")
+			p.wantSessions(snapshot.Query{Unattended: true, Key: snapshot.Key{Session: "s3"}})
+			r := next(*p.inFlight("s3"))
+			r.Status = snapshot.Running
+			p.save(r)
+			p.wantSessions(snapshot.Query{Unattended: true, After: "s1", Limit: 2}, "s3", "s4")
 		},
 	},
 	{

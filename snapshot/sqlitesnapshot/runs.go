@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/holdfast-go/holdfast/internal/sqlitestore"
 	"github.com/holdfast-go/holdfast/snapshot"
@@ -12,11 +13,15 @@ import (
 
 const (
 	// INDEXED BY is needed: by default SQLite prefers the primary key.
-	runsSQL      = `SELECT ` + bare + inFlight
-	runsBriefSQL = `SELECT ` + brief + inFlight
+	runsSQL            = `SELECT ` + bare + inFlight + selected
+	runsBriefSQL       = `SELECT ` + brief + inFlight + selected
+	unattendedSQL      = `SELECT ` + bare + forDrain + selected
+	unattendedBriefSQL = `SELECT ` + brief + forDrain + selected
 
-	inFlight = ` FROM {prefix}runs INDEXED BY {prefix}runs_inflight
-		WHERE orchestrator = ?1 AND session > ?2 AND deleted_at IS NULL AND (?3 = '' OR status = ?3 OR ` + unknown + `)
+	inFlight = ` FROM {prefix}runs INDEXED BY {prefix}runs_inflight WHERE `
+	forDrain = ` FROM {prefix}runs INDEXED BY {prefix}runs_drain WHERE ` + unattended + ` AND `
+
+	selected = `orchestrator = ?1 AND session > ?2 AND deleted_at IS NULL AND (?3 = '' OR status = ?3 OR ` + unknown + `)
 		ORDER BY session
 		LIMIT ?4`
 
@@ -75,16 +80,20 @@ func list(
 	if q.Session != "" {
 		return session(ctx, st[sessionSQL], q, after)
 	}
-	stmt := st[runsSQL]
+	all, unattended := st[runsSQL], st[unattendedSQL]
 	if q.Brief {
-		stmt = st[runsBriefSQL]
+		all, unattended = st[runsBriefSQL], st[unattendedBriefSQL]
 	}
-	rows, err := stmt.QueryContext(ctx, q.Orchestrator, after, string(q.Status), limit)
+	if !q.Selects(snapshot.Suspended) && !q.Selects(snapshot.Parked) {
+		all = unattended
+	}
+	rows, err := all.QueryContext(ctx, q.Orchestrator, after, string(q.Status), limit)
 	return sqlitestore.Collect(rows, err, scan)
 }
 
 // session returns the run of one session, if it is in flight and q selects it.
 func session(ctx context.Context, stmt *sql.Stmt, q snapshot.Query, after string) ([]finding, error) {
 	rows, err := stmt.QueryContext(ctx, q.Orchestrator, after, string(q.Status), 1, q.Session)
-	return sqlitestore.Collect(rows, err, scan)
+	page, err := sqlitestore.Collect(rows, err, scan)
+	return slices.DeleteFunc(page, func(f finding) bool { return !q.Selects(f.Status) }), err
 }

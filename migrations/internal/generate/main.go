@@ -16,8 +16,6 @@ import (
 	"github.com/holdfast-go/holdfast/ledger/sqliteledger"
 	"github.com/holdfast-go/holdfast/lock/pglocker"
 	"github.com/holdfast-go/holdfast/migrations/internal/ddl"
-	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
-	"github.com/holdfast-go/holdfast/snapshot/sqlitesnapshot"
 )
 
 // A store says what it needs, as [migrations.Schemer].
@@ -35,7 +33,7 @@ type migration struct {
 // change by hand, as a file with the next number. Up runs each file in one transaction.
 var all = []migration{
 	{1, "checkpoints", pgcheckpoint.New(nil, nil), sqlitecheckpoint.New(nil, nil)},
-	{2, "runs", pgsnapshot.New(nil, nil), sqlitesnapshot.New(nil, nil)},
+	{2, "runs", nil, nil}, // 5 and 4 add an index
 	{3, "locks", pglocker.New(nil, nil), nil},
 	{4, "effects", pgledger.New(nil, nil), nil},
 	{3, "effects", nil, sqliteledger.New(nil, nil)},
