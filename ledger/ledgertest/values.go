@@ -102,7 +102,7 @@ var valueClauses = []clause{
 			wantInvalid("no id", err)
 			wantInvalid("no run", p.ledger.Adopt(p.ctx, "", fence(10)))
 			wantInvalid("no fence", p.ledger.Adopt(p.ctx, "run", lock.Fence{}))
-			for _, q := range []ledger.Query{{ID: "\xff"}, {RunID: "\x00"}, {Session: strings.Repeat("x", 513)}} {
+			for _, q := range []ledger.Query{{ID: "\xff"}, {RunID: "\x00"}, {Session: strings.Repeat("x", 513)}, {AnsweredWithin: -1}} {
 				for _, err := range p.ledger.Effects(p.ctx, q) {
 					wantInvalid("a query", err)
 				}

@@ -201,6 +201,11 @@ func (l *Ledger) where(q ledger.Query, args ...any) (string, []any) {
 			conditions = append(conditions, fmt.Sprintf("%s = $%d::text", c.column, len(args)))
 		}
 	}
+	if q.AnsweredWithin > 0 {
+		args = append(args, q.AnsweredWithin.Microseconds())
+		conditions = append(conditions, fmt.Sprintf(
+			"answered_at >= statement_timestamp() - $%d::bigint * interval '1 microsecond'", len(args)))
+	}
 	if q.Open {
 		conditions = append(conditions, fill(l.prefix, "{open}"))
 	}
