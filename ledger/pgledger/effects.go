@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"math/bits"
 	"slices"
 	"strings"
 
@@ -202,9 +203,13 @@ func (l *Ledger) where(q ledger.Query, args ...any) (string, []any) {
 		}
 	}
 	if q.AnsweredWithin > 0 {
-		args = append(args, q.AnsweredWithin.Microseconds())
-		conditions = append(conditions, fmt.Sprintf(
-			"answered_at >= statement_timestamp() - $%d::bigint * interval '1 microsecond'", len(args)))
+		// Of a parameter the planner cannot tell that few effects were answered in the time. It would plan each call
+		// anew, or read the table. So the text has a longer time too, a power of two.
+		within := q.AnsweredWithin.Microseconds()
+		args = append(args, within)
+		conditions = append(conditions, fmt.Sprintf(`answered_at >= statement_timestamp() - interval '%d microseconds'
+			AND answered_at >= statement_timestamp() - $%d::bigint * interval '1 microsecond'`,
+			uint64(1)<<bits.Len64(uint64(within)), len(args)))
 	}
 	if q.Open {
 		conditions = append(conditions, fill(l.prefix, "{open}"))
