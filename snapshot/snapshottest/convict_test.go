@@ -356,7 +356,7 @@ type attendsLate struct{ *snapshot.Memory }
 
 func (a attendsLate) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
 	return func(yield func(snapshot.Run, error) bool) {
-		for r, err := range (attends{a.Memory}).Runs(ctx, q) {
+		for r, err := range attends(a).Runs(ctx, q) {
 			if q.Selects(r.Status) && !yield(r, err) {
 				return
 			}
