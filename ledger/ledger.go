@@ -165,6 +165,10 @@ type Query struct {
 	// Open selects what is Issued or Unknown. It costs by these, and not by all.
 	Open bool
 
+	// AnsweredWithin selects what a person has answered in this time before now, by the clock of the ledger, whatever
+	// has become of it since. An effect that was issued anew has no answer. It costs by these, and not by all.
+	AnsweredWithin time.Duration
+
 	// Brief is for who asks which effects there are. They come without Args, Result and Error, which are not read.
 	Brief bool
 }

@@ -210,6 +210,9 @@ func (q Query) selects(e *Effect) bool {
 			return false
 		}
 	}
+	if q.AnsweredWithin > 0 && (e.AnsweredAt.IsZero() || e.AnsweredAt.Before(now().Add(-q.AnsweredWithin))) {
+		return false
+	}
 	return !q.Open || e.State.Open()
 }
 

@@ -160,8 +160,11 @@ func ValidateFinish(id string, attempt int, o Outcome) error {
 	return checkDocument("result", o.Result)
 }
 
-// Validate checks the names.
+// Validate checks the names and the bounds.
 func (q Query) Validate() error {
+	if q.AnsweredWithin < 0 {
+		return fmt.Errorf("%w: answered within %v", ErrInvalid, q.AnsweredWithin)
+	}
 	for _, name := range []struct{ what, text string }{
 		{"orchestrator", q.Orchestrator}, {"session", q.Session}, {"run id", q.RunID}, {"effect id", q.ID},
 	} {

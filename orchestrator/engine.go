@@ -47,6 +47,7 @@ type engine struct {
 
 	// stops is how many processes had stopped when Recoverable was last called.
 	stops     atomic.Int64
+	lookout   lookout
 	functions functions
 	listeners listeners
 	leaders   leaders

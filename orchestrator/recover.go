@@ -20,6 +20,11 @@ import (
 // have been answered, and every finished run that was not deleted. A damaged session, or the session of a damaged run,
 // comes with an error; then Recoverable goes on. An error without a session ends Recoverable. Recoverable and Recover
 // make the orchestrator a bootdrain.Bot.
+//
+// The cost does not grow with suspended and parked runs, except for the first call with all, and then one in five
+// minutes. Such a call looks at all of them. The others find what a person has answered. So a suspended run that goes on
+// for another reason, and a suspended or parked run that is damaged, is found within five minutes: an example is a
+// result that a former owner of the run brings late.
 func (o *Orchestrator[S]) Recoverable(ctx context.Context, all bool) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		seen := make(map[string]bool)
@@ -37,18 +42,18 @@ func (o *Orchestrator[S]) Recoverable(ctx context.Context, all bool) iter.Seq2[s
 			}
 			return yield(session, err)
 		}
-		name := o.engine.identity.name
+		name, began := o.engine.identity.name, time.Now()
 		q := snapshot.Query{Key: snapshot.Key{Orchestrator: name}, Status: snapshot.Waiting, Brief: true}
 		stops := o.engine.sessions.Watch()
 		if all = all || o.engine.stops.Load() != int64(stops); all {
-			q.Status = ""
+			q.Status, q.Unattended = "", !o.engine.lookout.due(began)
 		}
 		ask := unowned{held: o.engine.held, next: next}
-		var suspended []suspendedRun
+		var suspended []aRun
 		for r, err := range o.engine.runs(ctx, q) {
 			switch {
 			case err == nil && r.Status == snapshot.Suspended && o.engine.ledger != nil:
-				suspended = append(suspended, suspendedRun{r.Session, r.ID})
+				suspended = append(suspended, aRun{r.Session, r.ID})
 				continue
 			case err == nil && !due(r):
 				continue
@@ -74,8 +79,9 @@ func (o *Orchestrator[S]) Recoverable(ctx context.Context, all bool) iter.Seq2[s
 		}
 		if all {
 			o.engine.stops.Store(int64(stops)) // all sessions of the dead are listed
+			// Last: a ledger that is away holds nothing else up.
+			o.engine.lookOut(ctx, look{began: began, whole: !q.Unattended, suspended: suspended}, next)
 		}
-		o.engine.answered(ctx, suspended, next) // last: a ledger that is away holds nothing else up
 	}
 }
 

@@ -1,10 +1,13 @@
 package orchestrator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/snapshot"
@@ -45,38 +48,114 @@ func (e *engine) openOf(ctx context.Context, q ledger.Query, waitsFor []string) 
 	return open, nil
 }
 
-// A suspendedRun is a run that a listing has found.
-type suspendedRun struct{ session, id string }
-
-// answered calls next for the sessions of suspended runs whose effects have all been answered, and for those whose runs
-// or effects are damaged. It asks for the open effects of the bot once. A run that waits for effects of other runs is
-// looked at by itself.
-func (e *engine) answered(ctx context.Context, suspended []suspendedRun, next func(string, error) bool) {
-	if e.ledger == nil || len(suspended) == 0 {
+// lookOut calls next for the sessions of suspended runs whose effects have all been answered, and for those whose runs
+// or effects are damaged. A look that is not whole is at the runs for which a person has answered since the last look.
+func (e *engine) lookOut(ctx context.Context, k look, next func(string, error) bool) {
+	runs, keyed, err := e.toLookAt(ctx, k)
+	if err != nil {
+		next("", err)
 		return
+	}
+	for _, r := range runs {
+		due, again, err := e.look(ctx, r)
+		e.lookout.note(r, again)
+		if due && !next(r.session, err) {
+			return
+		}
+	}
+	e.lookout.done(k, keyed)
+}
+
+// toLookAt returns the runs that a look is at. keyed is as in lookout.
+func (e *engine) toLookAt(ctx context.Context, k look) (runs []aRun, keyed time.Time, err error) {
+	runs, since, keyed := e.lookout.past(k.began)
+	if e.ledger == nil {
+		return nil, keyed, nil
+	}
+	if !k.whole {
+		byKey := false
+		for effect, err := range e.ledger.Effects(ctx, ledger.Query{
+			Orchestrator: e.identity.name, AnsweredWithin: since, Brief: true,
+		}) {
+			if err != nil && !ofOneRow(err) {
+				return nil, keyed, err
+			}
+			if err != nil { // left to a look that is whole
+				continue
+			}
+			runs = append(runs, aRun{effect.Session, effect.RunID})
+			if effect.Key != "" && effect.AnsweredAt.After(keyed) {
+				byKey, keyed = true, effect.AnsweredAt
+			}
+		}
+		if byKey { // other runs may wait for the effect
+			if k.suspended, err = e.allSuspended(ctx); err != nil {
+				return nil, keyed, err
+			}
+		}
+	}
+	answered, err := e.answered(ctx, k.suspended)
+	runs = append(runs, answered...)
+	slices.SortFunc(runs, func(a, b aRun) int {
+		return cmp.Or(strings.Compare(a.session, b.session), strings.Compare(a.id, b.id))
+	})
+	return slices.Compact(runs), keyed, err
+}
+
+// allSuspended returns the suspended runs. Damaged runs are left to a look that is whole.
+func (e *engine) allSuspended(ctx context.Context) (suspended []aRun, err error) {
+	q := snapshot.Query{
+		Key: snapshot.Key{Orchestrator: e.identity.name}, Status: snapshot.Suspended, Brief: true,
+	}
+	for r, err := range e.runs(ctx, q) {
+		if err != nil && !ofOneRow(err) {
+			return nil, err
+		}
+		if err == nil {
+			suspended = append(suspended, aRun{r.Session, r.ID})
+		}
+	}
+	return suspended, nil
+}
+
+// answered returns those of some suspended runs that wait for none of the effects of their own. It asks for the open
+// effects of the bot once.
+func (e *engine) answered(ctx context.Context, suspended []aRun) ([]aRun, error) {
+	if len(suspended) == 0 {
+		return nil, nil
 	}
 	open := make(map[string]bool) // by run
 	for effect, err := range e.ledger.Effects(ctx, ledger.Query{
 		Orchestrator: e.identity.name, Open: true, Brief: true,
 	}) {
 		if err != nil && !ofOneRow(err) {
-			next("", err)
-			return
+			return nil, err
 		}
 		// A run waits for what a person is asked about.
 		if err == nil && effect.State == ledger.Unknown && effect.Class == ledger.Ask {
 			open[effect.RunID] = true
 		}
 	}
-	for _, r := range suspended {
-		if open[r.id] {
-			continue
-		}
-		waits, err := e.waits(ctx, r.session)
-		if !waits && !next(r.session, err) {
-			return
+	return slices.DeleteFunc(suspended, func(r aRun) bool { return open[r.id] }), nil
+}
+
+// look reports whether a run is suspended, and does not wait for an answer. If that cannot be told, err is why. again
+// says that the next look is to be about the run too.
+func (e *engine) look(ctx context.Context, r aRun) (due, again bool, err error) {
+	q := snapshot.Query{Key: snapshot.Key(e.key(r.session)), Brief: true}
+	for found, err := range e.runs(ctx, q) {
+		switch {
+		case err != nil:
+			return true, true, err
+		case found.ID != r.id:
+		case found.Status == snapshot.Suspended:
+			waits, err := e.waits(ctx, r.session)
+			return !waits, !waits, err
+		case found.Status == snapshot.Running, found.Status == snapshot.Waiting:
+			return false, true, nil // it may be suspended yet
 		}
 	}
+	return false, false, nil
 }
 
 // waits reports whether the run of a session is suspended, and waits for an answer. If it does not, err is why that

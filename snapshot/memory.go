@@ -251,7 +251,7 @@ func (m *Memory) list(q Query) []Run {
 	for k, s := range m.sessions {
 		r := s.inFlight()
 		if r != nil && k.Orchestrator == q.Orchestrator && (q.Session == "" || k.Session == q.Session) &&
-			k.Session > q.After && (q.Status == "" || r.Status == q.Status) {
+			k.Session > q.After && q.Selects(r.Status) {
 			runs = append(runs, r.listed(q, at))
 		}
 	}
@@ -292,11 +292,13 @@ func (r *Run) shown(at time.Time) Run {
 
 // listed returns the run as a query gets it.
 func (r *Run) listed(q Query, at time.Time) Run {
-	if !q.Brief {
-		return r.shown(at)
-	}
 	c := *r
-	c.RequestID, c.Base, c.Payload, c.Error = "", "", nil, ""
+	if q.Session == "" && r.Status.person() {
+		c.Payload = nil
+	}
+	if q.Brief {
+		c.RequestID, c.Base, c.Payload, c.Error = "", "", nil, ""
+	}
 	return c.shown(at)
 }
 

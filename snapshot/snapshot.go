@@ -105,15 +105,24 @@ func (e *DamagedError) Unwrap() error { return ErrDamaged }
 
 // A Query selects runs. Its cost grows with the runs in flight, not with the history.
 type Query struct {
-	// Key names the session. If Session is "", the query is about all sessions of the orchestrator.
+	// Key names the session. If Session is "", the query is about all sessions of the orchestrator. Then Suspended and
+	// Parked runs come without Payload, and the store does not read it: many runs may wait for a person. A query for
+	// the session returns it.
 	Key
 	Status Status // "": any
+
+	// Unattended is for a drain. It leaves out the runs that wait for a person, Suspended and Parked. On the SQL stores
+	// the cost does not grow with these. Nor does the cost of a query for one of the other statuses.
+	Unattended bool
+
 	// After is the last session of the previous page.
 	After string
 	Limit int // 0: no limit
 
 	// Brief is for a watch, which asks which runs there are and when they are due. Runs come without RequestID, Base,
-	// Payload and Error. The store does not read the documents. It does not notice damage in what it leaves out.
+	// Payload and Error. The store does not read the documents.
+	//
+	// The store does not notice damage in what it leaves out.
 	Brief bool
 }
 
@@ -169,8 +178,8 @@ type Store interface {
 	// yields, so that the loop may call the store.
 	//
 	// If a run is damaged, Runs yields a *DamagedError with the run's key and as much else as can be read. Then Runs
-	// goes on. If the status of a damaged run cannot be read, every Query.Status selects the run. After any other error
-	// Runs ends.
+	// goes on. If the status of a damaged run cannot be read, every Query.Status selects the run, and so does
+	// Query.Unattended. After any other error Runs ends.
 	Runs(ctx context.Context, q Query) iter.Seq2[Run, error]
 }
 

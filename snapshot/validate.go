@@ -123,6 +123,17 @@ func (s Status) Known() bool {
 	return false
 }
 
+// person reports whether a run with status s waits for a person.
+func (s Status) person() bool { return s == Suspended || s == Parked }
+
+// Selects reports whether Status and Unattended of q select a run with status s. They do if s cannot be known.
+func (q Query) Selects(s Status) bool {
+	if !s.Known() {
+		return true
+	}
+	return (q.Status == "" || q.Status == s) && !(q.Unattended && s.person())
+}
+
 func checkStatus(s Status) error {
 	if !s.Known() {
 		return fmt.Errorf("status %q", s)

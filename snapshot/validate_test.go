@@ -60,3 +60,21 @@ func TestIntact(t *testing.T) {
 		}
 	}
 }
+
+// A run is selected by the one query that is meant for it. If its status cannot be known, every query selects it.
+func TestSelects(t *testing.T) {
+	for status, unattended := range map[snapshot.Status]bool{
+		snapshot.Running: true, snapshot.Waiting: true, snapshot.Suspended: false, snapshot.Parked: false,
+		snapshot.Ended: true, "": true, "done": true,
+	} {
+		if (snapshot.Query{Unattended: true}).Selects(status) != unattended {
+			t.Errorf("Unattended and a run that is %q", status)
+		}
+		if (snapshot.Query{Status: snapshot.Waiting}).Selects(status) != (status == snapshot.Waiting || !status.Known()) {
+			t.Errorf("a query for what waits, and a run that is %q", status)
+		}
+		if !(snapshot.Query{}).Selects(status) {
+			t.Errorf("no query selects a run that is %q", status)
+		}
+	}
+}

@@ -67,12 +67,15 @@ func is(err error, code int) bool {
 	return ok && e.Code()&0xff == code
 }
 
-// missing names a table or column that the store needs and that the database does not have.
+// missing names a table, a column or an index that the store needs and that the database does not have.
 func (d *DB) missing(ctx context.Context, q queryer) string {
+	list := func(pragma, table string) ([]string, error) {
+		rows, err := q.QueryContext(ctx, "SELECT name FROM "+pragma+"(?1)", table)
+		return Collect(rows, err, ScanText)
+	}
 	for _, t := range d.layout.Tables {
 		table := d.SQL(t.Name)
-		rows, err := q.QueryContext(ctx, "SELECT name FROM pragma_table_info(?1)", table)
-		found, err := Collect(rows, err, ScanText)
+		found, err := list("pragma_table_info", table)
 		switch {
 		case err != nil:
 			return ""
@@ -82,6 +85,12 @@ func (d *DB) missing(ctx context.Context, q queryer) string {
 		for _, column := range strings.Fields(t.Columns) {
 			if !slices.Contains(found, column) {
 				return fmt.Sprintf("column %s of table %s", column, table)
+			}
+		}
+		indexes, err := list("pragma_index_list", table)
+		for _, index := range strings.Fields(d.SQL(t.Indexes)) {
+			if err == nil && !slices.Contains(indexes, index) {
+				return "index " + index
 			}
 		}
 	}

@@ -23,7 +23,7 @@ type Layout struct {
 	Statements []string
 	// Verdicts are errors of the contract. They are no failures of the database.
 	Verdicts []error
-	// Missing is the contract's error for a missing table or column.
+	// Missing is the contract's error for a missing table, column or index.
 	Missing error
 	// Refused is the contract's error for a server that refuses writes.
 	Refused error
@@ -31,8 +31,9 @@ type Layout struct {
 	Damaged error
 }
 
-// A Table names a table and the columns that this version of a store reads and writes.
-type Table struct{ Name, Columns string }
+// A Table names a table, the columns that this version of a store reads and writes, and the indexes that its statements
+// name.
+type Table struct{ Name, Columns, Indexes string }
 
 // ParsePrefix returns the prefix that an option asks for. suffixes are the ends of all names in the database.
 func ParsePrefix(option string, suffixes ...string) (string, error) {

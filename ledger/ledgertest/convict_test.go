@@ -45,6 +45,9 @@ func TestSuiteConvicts(t *testing.T) {
 		"who answered is forgotten":           {"answer", func(m *ledger.Memory) ledger.Ledger { return namesNobody{m} }},
 		"Record overwrites":                   {"record-first", func(m *ledger.Memory) ledger.Ledger { return &recordsLast{Ledger: m} }},
 		"open effects are those Issued":       {"effects", func(m *ledger.Memory) ledger.Ledger { return issuedOnly{m} }},
+		"answers of all times":                {"effects-answered", func(m *ledger.Memory) ledger.Ledger { return answeredEver{m} }},
+		"results are taken for answers":       {"effects-answered", func(m *ledger.Memory) ledger.Ledger { return finishedWithin{m} }},
+		"AnsweredWithin is ignored":           {"effects-answered", func(m *ledger.Memory) ledger.Ledger { return answersAll{m} }},
 		"Prune forgets keys":                  {"prune-keeps", func(m *ledger.Memory) ledger.Ledger { return &prunesKeys{Ledger: m} }},
 		"what a caller changes later is kept": {"values-aliased", func(m *ledger.Memory) ledger.Ledger { return &keepsSlices{Ledger: m} }},
 		"a query that is refused yields none": {"values-refused", func(m *ledger.Memory) ledger.Ledger { return quietQueries{m} }},
@@ -80,7 +83,11 @@ type (
 	alwaysSure   struct{ ledger.Ledger }
 	namesNobody  struct{ ledger.Ledger }
 	issuedOnly   struct{ ledger.Ledger }
-	ignoresCtx   struct{ ledger.Ledger }
+	answeredEver struct{ ledger.Ledger }
+	// finishedWithin selects what was finished in the time.
+	finishedWithin struct{ ledger.Ledger }
+	answersAll     struct{ ledger.Ledger }
+	ignoresCtx     struct{ ledger.Ledger }
 )
 
 func (l forgetsOpen) Adopt(ctx context.Context, _ string, f lock.Fence) error {
@@ -279,6 +286,30 @@ func (l *recordsLast) Record(ctx context.Context, e ledger.Effect) (ledger.Effec
 	now, err := l.Ledger.Record(ctx, e)
 	now.Result = e.Result
 	return now, err
+}
+
+func (l answeredEver) Effects(ctx context.Context, q ledger.Query) iter.Seq2[ledger.Effect, error] {
+	if q.AnsweredWithin > 0 {
+		q.AnsweredWithin = 100 * 24 * time.Hour
+	}
+	return l.Ledger.Effects(ctx, q)
+}
+
+func (l finishedWithin) Effects(ctx context.Context, q ledger.Query) iter.Seq2[ledger.Effect, error] {
+	within := q.AnsweredWithin
+	q.AnsweredWithin = 0
+	return func(yield func(ledger.Effect, error) bool) {
+		for e, err := range l.Ledger.Effects(ctx, q) {
+			if (within == 0 || time.Since(e.FinishedAt) < within) && !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+func (l answersAll) Effects(ctx context.Context, q ledger.Query) iter.Seq2[ledger.Effect, error] {
+	q.AnsweredWithin = 0
+	return l.Ledger.Effects(ctx, q)
 }
 
 func (l issuedOnly) Effects(ctx context.Context, q ledger.Query) iter.Seq2[ledger.Effect, error] {

@@ -1,6 +1,7 @@
 package ledgertest
 
 import (
+	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
@@ -81,6 +82,50 @@ var readClauses = []clause{
 			for _, q := range []ledger.Query{{Brief: true}, {Brief: true, Open: true}, {Brief: true, ID: "a"}} {
 				if all := p.effects(q); len(all) != 1 || !reflect.DeepEqual(all[0], e) {
 					fail("%+v yields %+v, want %+v", q, all, e)
+				}
+			}
+		},
+	},
+	{
+		name: "effects-answered",
+		rule: "AnsweredWithin selects what a person has answered in that time, and nothing else",
+		check: func(p *probe) {
+			for _, id := range []string{"landed", "skipped", "failed", "late", "again", "doubtful"} {
+				p.doubtful("run of "+id, id)
+			}
+			ann := ledger.Answer{By: "Ann"}
+			ok(p.resolve("landed", ledger.Answer{By: "Ann", Landed: true, Result: json.RawMessage(`1`)}))
+			ok(p.resolve("skipped", ledger.Answer{By: "Ann", Skip: true}))
+			ok(p.resolve("failed", ann))
+			p.finish(p.kept("late"), paid)
+			ok(p.resolve("again", ann))
+			anew := effect("run of again", "again", fence(12))
+			anew.Attempts = 1
+			p.issueAs(anew, true, true)
+			p.finish(p.issue(effect("another run", "paid", fence(10))), paid)
+			for _, c := range []struct {
+				q    ledger.Query
+				want []string
+			}{
+				{ledger.Query{}, []string{"landed", "skipped", "failed"}},
+				{ledger.Query{Orchestrator: "bot", Brief: true}, []string{"landed", "skipped", "failed"}},
+				{ledger.Query{Orchestrator: "other"}, nil},
+				{ledger.Query{RunID: "run of skipped"}, []string{"skipped"}},
+				{ledger.Query{RunID: "run of late"}, nil},
+				{ledger.Query{Session: "session of run of failed"}, []string{"failed"}},
+				{ledger.Query{ID: "landed"}, []string{"landed"}},
+				{ledger.Query{ID: "paid"}, nil},
+				{ledger.Query{Open: true}, nil},
+			} {
+				c.q.AnsweredWithin = time.Hour
+				if got := p.ids(c.q); !slices.Equal(got, c.want) {
+					fail("%+v selects %q, want %q", c.q, got, c.want)
+				}
+			}
+			const most = 1000 // until the ledger's clock has moved on
+			for n := 0; len(p.effects(ledger.Query{AnsweredWithin: time.Microsecond})) > 0; n++ {
+				if n == most {
+					fail("an answer of some time ago is selected as one of the last microsecond")
 				}
 			}
 		},

@@ -108,7 +108,11 @@ var valueClauses = []clause{
 			wantInvalid("no fence", p.ledger.Adopt(p.ctx, "run", lock.Fence{}))
 			wantInvalid("no nonce", p.ledger.Adopt(p.ctx, "run", lock.Fence{Epoch: 11}))
 			for _, q := range []ledger.Query{
-				{ID: "\xff"}, {RunID: "\x00"}, {Session: strings.Repeat("x", 513)}, {Orchestrator: "\xff", Open: true},
+				{ID: "\xff"},
+				{RunID: "\x00"},
+				{Session: strings.Repeat("x", 513)},
+				{Orchestrator: "\xff", Open: true},
+				{AnsweredWithin: -1},
 			} {
 				var last error
 				for _, err := range p.ledger.Effects(p.ctx, q) {

@@ -76,8 +76,8 @@ func inThis(t *testing.T, l *pgledger.Ledger, tx pgx.Tx, e ledger.Effect) (int, 
 	return pgledger.Tx(t.Context(), l, tx, e, nothing)
 }
 
-// What an Issue, a Finish, an Adopt and a list of one run, of one session or of the open effects cost does not depend on
-// how many effects are finished. PostgreSQL need not have statistics.
+// What an Issue, a Finish, an Adopt and a list of one run, of one session, of the open effects or of the last answers
+// cost does not depend on how many effects are finished. PostgreSQL need not have statistics.
 func TestManyFinished(t *testing.T) {
 	t.Parallel()
 	server, _, _ := private(t, &testenv.Options{Count: true, Settings: map[string]string{"autovacuum": "off"}})
@@ -89,6 +89,8 @@ func TestManyFinished(t *testing.T) {
 		SELECT 'f' || i, 'bot', 's' || i / 100, 'r' || i / 10, 0, '', 'n', '', '', 0, 1, 'n1', '', now(), 1, 'completed', now()
 		FROM generate_series(0, 99999) i`))
 	pgtest.Exec(t, p, l.Fill(`INSERT INTO {effect_fences} SELECT 'r' || i, 1, 'n1', now() FROM generate_series(0, 9999) i`))
+	pgtest.Exec(t, p, l.Fill(`UPDATE {effects} SET answered_by = 'Ann', answered_at = now() - interval '2 hours' WHERE number % 10 = 0`))
+	pgtest.Exec(t, p, l.Fill(`UPDATE {effects} SET answered_at = now() WHERE number % 10000 = 0`))
 	for i := range 20 {
 		issue(t, l, effect("r7", fmt.Sprint("open", i), 1))
 	}
@@ -117,6 +119,7 @@ func TestManyFinished(t *testing.T) {
 			"run":              list(ledger.Query{RunID: "r9"}, 10),
 			"session":          list(ledger.Query{Session: "s9"}, 100),
 			"id":               list(ledger.Query{ID: "f9"}, 1),
+			"answers":          list(ledger.Query{AnsweredWithin: time.Hour, Orchestrator: "bot", Brief: true}, 10),
 			"adopt": func() {
 				if err := l.Adopt(t.Context(), "r6", fence(epoch)); err != nil {
 					t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"math/bits"
 	"slices"
 	"strings"
 
@@ -200,6 +201,15 @@ func (l *Ledger) where(q ledger.Query, args ...any) (string, []any) {
 			args = append(args, c.value)
 			conditions = append(conditions, fmt.Sprintf("%s = $%d::text", c.column, len(args)))
 		}
+	}
+	if q.AnsweredWithin > 0 {
+		// Of a parameter the planner cannot tell that few effects were answered in the time. It would plan each call
+		// anew, or read the table. So the text has a longer time too, a power of two.
+		within := q.AnsweredWithin.Microseconds()
+		args = append(args, within)
+		conditions = append(conditions, fmt.Sprintf(`answered_at >= statement_timestamp() - interval '%d microseconds'
+			AND answered_at >= statement_timestamp() - $%d::bigint * interval '1 microsecond'`,
+			uint64(1)<<bits.Len64(uint64(within)), len(args)))
 	}
 	if q.Open {
 		conditions = append(conditions, fill(l.prefix, "{open}"))

@@ -13,6 +13,7 @@ import "github.com/holdfast-go/holdfast/internal/pgstate"
 //     RunID alone.
 //   - effects_open lists what is open in the order of first issue. It has one entry for each effect that is open. A
 //     state that no ledger has written counts as open.
+//   - effects_answer serves Query.AnsweredWithin. Only an answer of a person makes an entry.
 //
 // No index has the order of first issue over all effects. A list of all sorts them, and Effects reads ahead for it.
 // CHECKs would cost more than a save, as in package pgcheckpoint. The documents come last: an update writes to the log
@@ -49,6 +50,8 @@ CREATE INDEX IF NOT EXISTS {effects_run} ON {effects} (run_id);
 CREATE INDEX IF NOT EXISTS {effects_session} ON {effects} (session);
 
 CREATE INDEX IF NOT EXISTS {effects_open} ON {effects} (number) WHERE {open};
+
+CREATE INDEX IF NOT EXISTS {effects_answer} ON {effects} (answered_at) WHERE answered_at IS NOT NULL;
 
 CREATE TABLE IF NOT EXISTS {effect_fences} (
     run_id text COLLATE "C" NOT NULL PRIMARY KEY,

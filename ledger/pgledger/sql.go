@@ -181,7 +181,9 @@ var templates = queries{
 }
 
 // suffixes follow the prefix in the names of all tables and indexes.
-var suffixes = []string{"effects", "effects_run", "effects_session", "effects_open", "effect_fences"}
+var suffixes = []string{
+	"effects", "effects_run", "effects_session", "effects_open", "effects_answer", "effect_fences",
+}
 
 func fill(p sqlname.Prefix, template string) string {
 	return names(p, "args", "result").Replace(template)
@@ -192,7 +194,7 @@ func names(p sqlname.Prefix, args, result string) *strings.Replacer {
 	return strings.NewReplacer(
 		"{effects}", p.Table("effects"), "{effect_fences}", p.Table("effect_fences"),
 		"{effects_run}", p.Index("effects_run"), "{effects_session}", p.Index("effects_session"),
-		"{effects_open}", p.Index("effects_open"),
+		"{effects_open}", p.Index("effects_open"), "{effects_answer}", p.Index("effects_answer"),
 		"{plain}", plain, "{args}", args, "{result}", result,
 		"{undone}", undone, "{open}", "state NOT IN "+closed, "{over}", "(key = '' AND state IN "+closed+" AND finished_at < $1)",
 		"{durable}", pgstate.Durable, "{lazy}", lazy,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/ctxcause"
 	"github.com/holdfast-go/holdfast/internal/sqlitestore"
@@ -17,21 +18,25 @@ const (
 	listRunSQL     = `SELECT ` + columns + fromRun
 	listSessionSQL = `SELECT ` + columns + fromSession
 	listIDSQL      = `SELECT ` + columns + fromID
+	listAnswersSQL = `SELECT ` + columns + fromAnswers
 
 	listBriefSQL        = `SELECT ` + brief + fromAll
 	listOpenBriefSQL    = `SELECT ` + brief + fromOpen
 	listRunBriefSQL     = `SELECT ` + brief + fromRun
 	listSessionBriefSQL = `SELECT ` + brief + fromSession
 	listIDBriefSQL      = `SELECT ` + brief + fromID
+	listAnswersBriefSQL = `SELECT ` + brief + fromAnswers
 
 	fromAll     = ` FROM {prefix}effects NOT INDEXED WHERE ` + selected
 	fromOpen    = ` FROM {prefix}effects INDEXED BY {prefix}effects_open WHERE ` + open + ` AND ` + selected
 	fromRun     = ` FROM {prefix}effects INDEXED BY {prefix}effects_run WHERE run_id = ?4 AND ` + selected
 	fromSession = ` FROM {prefix}effects INDEXED BY {prefix}effects_session WHERE session = ?3 AND ` + selected
 	fromID      = ` FROM {prefix}effects WHERE id = ?5 AND ` + selected
+	fromAnswers = ` FROM {prefix}effects INDEXED BY {prefix}effects_answer WHERE answered_at >= ?8 AND ` + selected
 
 	selected = `number > ?1 AND (?2 = '' OR orchestrator = ?2) AND (?3 = '' OR session = ?3)
 			AND (?4 = '' OR run_id = ?4) AND (?5 = '' OR id = ?5) AND (NOT ?6 OR ` + open + `)
+			AND (?8 = 0 OR answered_at >= ?8)
 		ORDER BY number
 		LIMIT ?7`
 )
@@ -39,8 +44,8 @@ const (
 // Pages grow. The first effects should come soon. Pages stay small, because a page is held in memory.
 const firstPage, mostPage, briefPage = 16, 64, 1000
 
-// Effects reads pages of 16 and then 64 effects. It looks at the effects of the run, or at those that are open, or at
-// those of the session. A query for the orchestrator only, or for nothing, looks at all.
+// Effects reads pages of 16 and then 64 effects. It looks at the effects of the run, or at those that a person has
+// answered, or at those that are open, or at those of the session. A query for the orchestrator only, or for nothing, looks at all.
 func (l *Ledger) Effects(ctx context.Context, q ledger.Query) iter.Seq2[ledger.Effect, error] {
 	return func(yield func(ledger.Effect, error) bool) {
 		st, err := l.db.Start(ctx, q.Validate())
@@ -81,6 +86,8 @@ func list(
 		texts = [2]string{listIDSQL, listIDBriefSQL}
 	case q.RunID != "":
 		texts = [2]string{listRunSQL, listRunBriefSQL}
+	case q.AnsweredWithin > 0:
+		texts = [2]string{listAnswersSQL, listAnswersBriefSQL}
 	case q.Open:
 		texts = [2]string{listOpenSQL, listOpenBriefSQL}
 	case q.Session != "":
@@ -90,6 +97,10 @@ func list(
 	if brief {
 		stmt = st[texts[1]]
 	}
-	rows, err := stmt.QueryContext(ctx, after, q.Orchestrator, q.Session, q.RunID, q.ID, q.Open, limit)
+	var answered int64
+	if q.AnsweredWithin > 0 {
+		answered = time.Now().Add(-q.AnsweredWithin).UnixMicro()
+	}
+	rows, err := stmt.QueryContext(ctx, after, q.Orchestrator, q.Session, q.RunID, q.ID, q.Open, limit, answered)
 	return sqlitestore.Collect(rows, err, scan)
 }

@@ -28,8 +28,8 @@ func New(db *sql.DB, o *Options) *Ledger {
 	if o == nil {
 		o = new(Options)
 	}
-	prefix, err := sqlitestore.ParsePrefix(o.Prefix, "effects", "effects_open", "effects_run", "effects_session",
-		"effect_fences")
+	prefix, err := sqlitestore.ParsePrefix(o.Prefix, "effects", "effects_open", "effects_answer", "effects_run",
+		"effects_session", "effect_fences")
 	if err != nil {
 		panic("sqliteledger: " + err.Error())
 	}

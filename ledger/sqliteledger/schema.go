@@ -15,6 +15,7 @@ import (
 //   - run serves Adopt, a query for a run, and Prune, which looks for runs without effects. It is of all effects of the
 //     run, which are few. A partial one for Adopt would be one more to write at each Issue and each Finish.
 //   - session serves a query for a session.
+//   - answer serves Query.AnsweredWithin. Only an answer of a person makes an entry.
 //
 // A Finish writes in the index open only.
 const schemaSQL = `
@@ -46,6 +47,7 @@ CREATE TABLE IF NOT EXISTS {prefix}effects (
 	CHECK (state = 'issued' OR state = 'completed' OR state = 'failed' OR state = 'unknown' OR state = 'skipped')
 ) STRICT;
 CREATE INDEX IF NOT EXISTS {prefix}effects_open ON {prefix}effects (number) WHERE ` + open + `;
+CREATE INDEX IF NOT EXISTS {prefix}effects_answer ON {prefix}effects (answered_at) WHERE answered_at IS NOT NULL;
 CREATE INDEX IF NOT EXISTS {prefix}effects_run ON {prefix}effects (run_id);
 CREATE INDEX IF NOT EXISTS {prefix}effects_session ON {prefix}effects (session);
 CREATE TABLE IF NOT EXISTS {prefix}effect_fences (
@@ -68,15 +70,18 @@ func layout(prefix string) sqlitestore.Layout {
 	return sqlitestore.Layout{
 		Prefix: prefix,
 		Tables: []sqlitestore.Table{
-			{Name: "{prefix}effects", Columns: "number id orchestrator session run_id iteration intent name each key " +
-				"class state attempts epoch nonce args_sum issued_at finished_at answered_by answered_at redacted error " +
-				"args result"},
+			{
+				Name: "{prefix}effects", Columns: "number id orchestrator session run_id iteration intent name each key " +
+					"class state attempts epoch nonce args_sum issued_at finished_at answered_by answered_at redacted error " +
+					"args result",
+				Indexes: "{prefix}effects_open {prefix}effects_answer {prefix}effects_run {prefix}effects_session",
+			},
 			{Name: "{prefix}effect_fences", Columns: "run_id epoch nonce since"},
 		},
 		Statements: []string{
 			adoptSQL, fenceSQL, unknownSQL, insertSQL, metSQL, effectSQL, reissueSQL, finishSQL, completeSQL, listSQL,
 			listOpenSQL, listRunSQL, listSessionSQL, listIDSQL, listBriefSQL, listOpenBriefSQL, listRunBriefSQL,
-			listSessionBriefSQL, listIDBriefSQL, sliceSQL, forgetSQL, fenceSliceSQL, forgetFencesSQL,
+			listSessionBriefSQL, listIDBriefSQL, listAnswersSQL, listAnswersBriefSQL, sliceSQL, forgetSQL, fenceSliceSQL, forgetFencesSQL,
 		},
 		Verdicts: []error{
 			lock.ErrFenced, lock.ErrHeld, ledger.ErrAnswered, ledger.ErrChanged, ledger.ErrDamaged, ledger.ErrInDoubt,

@@ -19,7 +19,8 @@ const inFlightSQL = `
 		to_jsonb(repeat('x', 5000))
 	FROM generate_series(1, 1001) i`
 
-// A brief list reads no payload, and takes one statement for a thousand runs.
+// A brief list reads no payload, and takes one statement for a thousand runs. A list of runs that wait for a person reads
+// no payload either.
 func TestBriefListing(t *testing.T) {
 	t.Parallel()
 	server, _, _ := private(t, &testenv.Options{Count: true})
@@ -37,13 +38,13 @@ func TestBriefListing(t *testing.T) {
 		}
 		return n
 	}
-	list := func(brief bool) (statements int64, blocks int) {
+	list := func(brief, bare bool) (statements int64, blocks int) {
 		q := snapshot.Query{Key: snapshot.Key{Orchestrator: "bot"}, Brief: brief}
 		read, n := toast(), 0
 		statements = server.Statements()
 		for r, err := range s.Runs(t.Context(), q) {
 			n++
-			if want := fmt.Sprintf("s%06d", n); err != nil || r.Session != want || (r.Payload == nil) != brief {
+			if want := fmt.Sprintf("s%06d", n); err != nil || r.Session != want || (r.Payload == nil) != bare {
 				t.Fatalf("run %d is of %q with %d bytes of payload, want %q: %v",
 					n, r.Session, len(r.Payload), want, err)
 			}
@@ -53,11 +54,19 @@ func TestBriefListing(t *testing.T) {
 		}
 		return server.Statements() - statements, toast() - read
 	}
-	if statements, read := list(false); read == 0 {
+	if statements, read := list(false, false); read == 0 {
 		t.Errorf("the whole runs are listed by %d statements, and their payloads are in the rows", statements)
 	}
-	if statements, read := list(true); statements != 2 || read > 0 {
+	if statements, read := list(true, true); statements != 2 || read > 0 {
 		t.Errorf("a brief list of %d runs takes %d statements, want 2, and reads %d blocks of payloads",
 			runs, statements, read)
+	}
+	for _, status := range []snapshot.Status{snapshot.Suspended, snapshot.Parked} {
+		if _, err := p.Exec(t.Context(), s.Fill("UPDATE {runs} SET status = $1"), string(status)); err != nil {
+			t.Fatal(err)
+		}
+		if _, read := list(false, true); read > 0 {
+			t.Errorf("a list of %s runs reads %d blocks of payloads", status, read)
+		}
 	}
 }

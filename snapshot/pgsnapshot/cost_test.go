@@ -148,6 +148,57 @@ func TestListing(t *testing.T) {
 	}
 }
 
+// The cost of a list for a drain does not grow with the runs that wait for a person. PostgreSQL need not have
+// statistics of them, and a plan that was made before there were any serves.
+func TestUnattendedListing(t *testing.T) {
+	t.Parallel()
+	server, _, _ := private(t, &testenv.Options{Count: true, Settings: map[string]string{"autovacuum": "off"}})
+	p := pgtest.PoolOn(t, server.URL, pgtest.OneConnection)
+	s := pgsnapshot.New(p, nil)
+	list := func(q snapshot.Query) (n int) {
+		q.Orchestrator, q.Brief = "bot", true
+		for _, err := range s.Runs(t.Context(), q) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			n++
+		}
+		return n
+	}
+	queries := []snapshot.Query{{Unattended: true}, {Status: snapshot.Waiting}}
+	for range 10 { // the server keeps a plan after some calls
+		list(queries[0])
+		list(queries[1])
+	}
+	if _, err := p.Exec(t.Context(), s.Fill(`
+		INSERT INTO {runs} (orchestrator, session, epoch, nonce, found, id, status, seq, turn, attempt, parts, payload_version,
+			started_at, saved_at, request_id, base, error, payload)
+		SELECT 'bot', 's' || i, 1, 'n', 0, 'run', CASE i % 1000 WHEN 0 THEN 'waiting' ELSE 'suspended' END, 1, 1, 1, false,
+			1, now(), now(), '', '', '', '{}'
+		FROM generate_series(1, 10000) i`)); err != nil {
+		t.Fatal(err)
+	}
+	for _, known := range []string{"a plan of before", "nothing", "statistics"} {
+		for _, q := range queries {
+			touched, statements := server.Blocks(), server.Statements()
+			n := list(q)
+			statements = server.Statements() - statements
+			if touched = server.Blocks() - touched; n != 10 || statements != 1 || touched > 100 {
+				t.Errorf("with %s a list of %+v has %d runs, takes %d statements, want 1, and touches %d blocks",
+					known, q, n, statements, touched)
+			} else {
+				t.Logf("with %s: %d blocks for %+v", known, touched, q)
+			}
+		}
+		if known == "nothing" {
+			if _, err := p.Exec(t.Context(), "ANALYZE"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.Reset() // plans are made anew
+	}
+}
+
 // If the server does not wait for its disk by default, all calls but Delete do. Now and then the server writes to its
 // log for itself, so one round alone proves nothing.
 func TestDurable(t *testing.T) {

@@ -26,7 +26,7 @@ func (s *Store) pageByRow(
 	}
 	for _, r := range listed {
 		q.Session = r.Session
-		found, err := s.list(ctx, q, "", 1)
+		found, err := s.session(ctx, q, "", s.sql.listed)
 		switch {
 		case pgstate.Corrupt(err):
 			r.unread = err

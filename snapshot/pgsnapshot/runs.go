@@ -59,16 +59,28 @@ func (s *Store) page(ctx context.Context, q snapshot.Query, after string, size i
 
 // list returns the next runs if the server can read them all.
 func (s *Store) list(ctx context.Context, q snapshot.Query, after string, size int) (page []row, err error) {
-	sql, args := s.sql.runs, []any{q.Orchestrator, after, string(q.Status), size}
+	one, all, unattended := s.sql.session, s.sql.runs, s.sql.unattended
 	if q.Brief {
-		sql = s.sql.runsBrief
+		one, all, unattended = s.sql.sessionBrief, s.sql.runsBrief, s.sql.unattendedBrief
+	}
+	if !q.Selects(snapshot.Suspended) && !q.Selects(snapshot.Parked) {
+		all = unattended
 	}
 	if q.Session != "" {
-		sql, args = s.sql.session, []any{q.Orchestrator, q.Session}
-		if q.Brief {
-			sql = s.sql.sessionBrief
-		}
+		return s.session(ctx, q, after, one)
 	}
+	return s.collect(ctx, all, q.Orchestrator, after, string(q.Status), size)
+}
+
+// session returns the run of one session, if it is in flight and q selects it.
+func (s *Store) session(ctx context.Context, q snapshot.Query, after, sql string) (page []row, err error) {
+	page, err = s.collect(ctx, sql, q.Orchestrator, q.Session)
+	return slices.DeleteFunc(page, func(r row) bool {
+		return !r.inFlight || r.Session <= after || !q.Selects(r.Status)
+	}), err
+}
+
+func (s *Store) collect(ctx context.Context, sql string, args ...any) (page []row, err error) {
 	err = s.db.Answered(ctx, func() error {
 		rows, err := s.db.Query(ctx, sql, args...)
 		if err != nil {
@@ -77,10 +89,5 @@ func (s *Store) list(ctx context.Context, q snapshot.Query, after string, size i
 		page, err = pgx.CollectRows(rows, scan)
 		return err
 	})
-	if q.Session != "" {
-		page = slices.DeleteFunc(page, func(r row) bool {
-			return !r.inFlight || r.Session <= after || q.Status != "" && r.Status != q.Status && r.Status.Known()
-		})
-	}
 	return page, err
 }

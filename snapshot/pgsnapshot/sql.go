@@ -20,6 +20,12 @@ const (
 		not_before, started_at, saved_at, coalesce((extract(epoch FROM not_before - clock_timestamp()) * 1e6)::bigint, 0),
 		deleted_at IS NULL, parts`
 
+	// bare takes the place of payload in a list of all sessions.
+	bare = `CASE WHEN ` + unattended + ` THEN payload END`
+
+	// unattended is the condition of the index runs_drain, word for word.
+	unattended = `status NOT IN ('suspended', 'parked')`
+
 	lazy = `set_config('synchronous_commit', 'off', true)`
 
 	// clock is the server's clock, in microseconds.
@@ -39,10 +45,10 @@ const (
 // queries holds the statements of one store, with its table names filled in.
 type queries struct {
 	begin, beginParts, create, createParts, find, spent, save, saveParts, saved, adopt, parts, delete, joined, clean,
-	peek, session, runs, sweep, raise string
+	peek, session, listed, runs, unattended, sweep, raise string
 
 	// These are the statements of the same name for a brief Query. They leave out the fields that Query.Brief names.
-	findBrief, adoptBrief, sessionBrief, runsBrief string
+	findBrief, adoptBrief, sessionBrief, runsBrief, unattendedBrief string
 }
 
 var templates = queries{
@@ -152,10 +158,13 @@ var templates = queries{
 
 	session: `SELECT {columns}, '' FROM {runs} WHERE orchestrator = $1 AND session = $2`,
 
+	// listed reads one run as a list has it.
+	listed: `SELECT {bare}, '' FROM {runs} WHERE orchestrator = $1 AND session = $2`,
+
 	runs: `
-		SELECT {columns}, ''
+		SELECT {bare}, ''
 		FROM {runs}
-		WHERE orchestrator = $1 AND session > $2 AND deleted_at IS NULL
+		WHERE orchestrator = $1 AND session > $2 AND deleted_at IS NULL{only}
 			AND ($3 = '' OR status = $3 OR status NOT IN ('running', 'waiting', 'suspended', 'parked', 'ended'))
 		ORDER BY session
 		LIMIT $4`,
@@ -219,15 +228,16 @@ func andParts(statement, columns string) string {
 }
 
 // suffixes follow the prefix in the names of all tables and indexes.
-var suffixes = []string{"runs", "runs_inflight", "run_parts", "runs_sweep"}
+var suffixes = []string{"runs", "runs_inflight", "runs_drain", "run_parts", "runs_sweep"}
 
 func fill(p sqlname.Prefix, template string) string { return names(p).Replace(template) }
 
 func names(p sqlname.Prefix) *strings.Replacer {
 	return strings.NewReplacer(append(functionNames(p),
 		pgsweep.Table, p.Table("runs_sweep"),
-		"{runs}", p.Table("runs"), "{runs_inflight}", p.Index("runs_inflight"), "{run_parts}", p.Table("run_parts"),
-		"{columns}", columns, "{brief}", brief, "{durable}", pgstate.Durable, "{firm}", pgstate.Firm, "{lazy}", lazy,
+		"{runs}", p.Table("runs"), "{runs_inflight}", p.Index("runs_inflight"),
+		"{runs_drain}", p.Index("runs_drain"), "{unattended}", unattended, "{run_parts}", p.Table("run_parts"),
+		"{columns}", columns, "{brief}", brief, "{bare}", strings.Replace(columns, "payload", bare, 1), "{durable}", pgstate.Durable, "{firm}", pgstate.Firm, "{lazy}", lazy,
 		"{clock}", clock, "{later}", later, "{counts}", counts, "{parted}", parted,
 	)...)
 }
@@ -246,15 +256,19 @@ func fillAll(p sqlname.Prefix) queries {
 		*w.plain = strings.ReplaceAll(statement+` RETURNING `+w.columns, `{parts}`, `false`)
 		*w.parts = strings.ReplaceAll(andParts(statement, w.columns), `{parts}`, `true`)
 	}
+	q.unattended = strings.ReplaceAll(q.runs, `{only}`, ` AND {unattended}`)
+	q.runs = strings.ReplaceAll(q.runs, `{only}`, ``)
+	toBrief := strings.NewReplacer(`{columns}`, `{brief}`, `{bare}`, `{brief}`)
 	for full, short := range map[*string]*string{
 		&q.find: &q.findBrief, &q.adopt: &q.adoptBrief, &q.session: &q.sessionBrief, &q.runs: &q.runsBrief,
+		&q.unattended: &q.unattendedBrief,
 	} {
-		*short = strings.ReplaceAll(*full, `{columns}`, `{brief}`)
+		*short = toBrief.Replace(*full)
 	}
 	for _, s := range []*string{
-		&q.findBrief, &q.adoptBrief, &q.sessionBrief, &q.runsBrief,
+		&q.findBrief, &q.adoptBrief, &q.sessionBrief, &q.runsBrief, &q.unattendedBrief,
 		&q.begin, &q.beginParts, &q.create, &q.createParts, &q.find, &q.spent, &q.save, &q.saveParts, &q.saved,
-		&q.adopt, &q.parts, &q.delete, &q.joined, &q.clean, &q.peek, &q.session, &q.runs, &q.raise,
+		&q.adopt, &q.parts, &q.delete, &q.joined, &q.clean, &q.peek, &q.session, &q.listed, &q.runs, &q.unattended, &q.raise,
 	} {
 		*s = fill(p, *s)
 	}

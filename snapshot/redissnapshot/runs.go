@@ -14,7 +14,8 @@ import (
 // stay small because a payload may have megabytes. Brief runs are small, and each costs the server a script.
 const firstPage, mostPage, briefPage = 16, 64, 256
 
-// Runs reads the index page by page and yields the runs of its sessions. It drops stale entries.
+// Runs reads the index page by page and yields the runs of its sessions. It drops stale entries. The index has all runs
+// in flight, so the cost of each list grows with them, whatever the query selects.
 func (s *Store) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
 	return func(yield func(snapshot.Run, error) bool) {
 		if err := s.runs(ctx, q, yield); err != nil {
@@ -39,7 +40,7 @@ func (s *Store) runs(ctx context.Context, q snapshot.Query, yield func(snapshot.
 		if q.Brief {
 			size = briefPage
 		}
-		if q.Status == "" && left > 0 {
+		if q.Status == "" && !q.Unattended && left > 0 {
 			size = min(size, left)
 		}
 		page, err := s.redis.List(ctx, s.indexKey(q.Orchestrator), from, redisstore.Last, size)
@@ -87,9 +88,9 @@ type finding struct {
 func (s *Store) sift(ctx context.Context, q snapshot.Query, page []redisstore.Entry) (found []finding, err error) {
 	calls := make([]redisstore.Call, len(page))
 	for i, e := range page {
-		q.Session = e.Session
+		k := snapshot.Key{Orchestrator: q.Orchestrator, Session: e.Session}
 		calls[i] = redisstore.Call{
-			Keys: s.runKeys(q.Key), Args: []any{string(q.Status), e.Token, redisstore.Flag(q.Brief)},
+			Keys: s.runKeys(k), Args: []any{string(q.Status), e.Token, unread(q), redisstore.Flag(q.Unattended)},
 		}
 	}
 	var stale []barred
@@ -111,7 +112,7 @@ func (s *Store) sift(ctx context.Context, q snapshot.Query, page []redisstore.En
 		default:
 			return
 		}
-		if f.damage == nil || f.selected(q.Status) {
+		if f.damage == nil || q.Selects(f.run.Status) {
 			found = append(found, f)
 		}
 	})
@@ -119,7 +120,13 @@ func (s *Store) sift(ctx context.Context, q snapshot.Query, page []redisstore.En
 	return found, errors.Join(errs...)
 }
 
-// selected reports whether a query for a status yields a damaged run. It does if the run has that status, or none.
-func (f *finding) selected(status snapshot.Status) bool {
-	return status == "" || f.run.Status == status || !f.run.Status.Known()
+// unread tells a script what it does not read of a run.
+func unread(q snapshot.Query) string {
+	switch {
+	case q.Brief:
+		return "brief"
+	case q.Session == "":
+		return "listed"
+	}
+	return ""
 }

@@ -38,6 +38,10 @@ func TestSuiteConvicts(t *testing.T) {
 		"Brief leaves nothing out":              {"runs-brief", func() store { return neverBrief{new(snapshot.Memory)} }},
 		"Brief leaves too much out":             {"runs-brief", func() store { return tooBrief{new(snapshot.Memory)} }},
 		"Brief is of all statuses":              {"runs-brief", func() store { return briefOfAll{new(snapshot.Memory)} }},
+		"Unattended is ignored":                 {"runs-unattended", func() store { return attends{new(snapshot.Memory)} }},
+		"Unattended is looked at late":          {"runs-unattended", func() store { return attendsLate{new(snapshot.Memory)} }},
+		"a list has every payload":              {"runs-person", func() store { return neverBare{new(snapshot.Memory)} }},
+		"a session has no payload":              {"runs-person", func() store { return alwaysBare{new(snapshot.Memory)} }},
 		"a repeated Begin is taken for its own": {"begin-in-flight", func() store { return ownBegin{new(snapshot.Memory)} }},
 	})
 }
@@ -338,6 +342,58 @@ func (b briefOfAll) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapsh
 		q.Status = ""
 	}
 	return b.Memory.Runs(ctx, q)
+}
+
+type attends struct{ *snapshot.Memory }
+
+func (a attends) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
+	q.Unattended = false
+	return a.Memory.Runs(ctx, q)
+}
+
+// attendsLate leaves runs out after the limit.
+type attendsLate struct{ *snapshot.Memory }
+
+func (a attendsLate) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
+	return func(yield func(snapshot.Run, error) bool) {
+		for r, err := range attends(a).Runs(ctx, q) {
+			if q.Selects(r.Status) && !yield(r, err) {
+				return
+			}
+		}
+	}
+}
+
+// neverBare lists what waits for a person with its payload.
+type neverBare struct{ *snapshot.Memory }
+
+func (n neverBare) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
+	return func(yield func(snapshot.Run, error) bool) {
+		for r, err := range n.Memory.Runs(ctx, q) {
+			if found := find(ctx, n.Memory, r.Key); found != nil && !q.Brief {
+				r.Payload = found.Payload
+			}
+			if !yield(r, err) {
+				return
+			}
+		}
+	}
+}
+
+// alwaysBare leaves the payload of what waits for a person out of every answer.
+type alwaysBare struct{ *snapshot.Memory }
+
+func (a alwaysBare) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
+	return func(yield func(snapshot.Run, error) bool) {
+		for r, err := range a.Memory.Runs(ctx, q) {
+			if r.Status == snapshot.Suspended || r.Status == snapshot.Parked {
+				r.Payload = nil
+			}
+			if !yield(r, err) {
+				return
+			}
+		}
+	}
 }
 
 // ownBegin takes a run in flight with the same id for its own.

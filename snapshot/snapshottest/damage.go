@@ -90,6 +90,21 @@ var damageClauses = []clauseOn[DamagingStore]{
 		},
 	},
 	{
+		name: "listed-unattended",
+		rule: "Unattended yields a damaged run that waits for no person, and goes on",
+		check: func(p *probe, s DamagingStore) {
+			all := p.fleet(40)
+			for _, id := range all[20:22] {
+				r := next(*p.inFlight(id))
+				r.Status = snapshot.Suspended
+				p.save(r)
+			}
+			damage(p, s, all[0], all[16], all[39])
+			p.wantDamaged(snapshot.Query{Unattended: true}, slices.Concat(all[:20], all[22:]),
+				[]string{all[0], all[16], all[39]})
+		},
+	},
+	{
 		name: "listed-page",
 		rule: "After and Limit page through damaged runs as through others",
 		check: func(p *probe, s DamagingStore) {

@@ -93,10 +93,66 @@ var readClauses = []clause{
 				{Limit: 2, After: "s1"},
 				{Key: snapshot.Key{Session: "s3"}},
 				{Key: snapshot.Key{Session: "s3"}, Status: snapshot.Waiting},
+				{Unattended: true},
+				{Unattended: true, Status: snapshot.Waiting},
 				{Key: snapshot.Key{Session: "none"}},
 			} {
 				p.wantBrief(q)
 			}
+		},
+	},
+	{
+		name: "runs-person",
+		rule: "a list of all has no Payload of a Suspended or Parked run, and a query for its session has it",
+		check: func(p *probe) {
+			var all []snapshot.Run
+			for i, status := range statuses {
+				r := next(p.begun(fmt.Sprintf("s%d", i)))
+				r.Status, r.Error, r.Base = status, "it failed", "base"
+				p.save(r)
+				all = append(all, r)
+			}
+			r := p.begun("s9")
+			r.Fence = fence(20)
+			_, err := p.store.Adopt(p.ctx, r.Key, r.Fence, r.Attempt)
+			want(err, snapshot.ErrParked)
+			r.Status = snapshot.Parked
+			all = append(all, r)
+			listed := p.runs(snapshot.Query{})
+			if len(listed) != len(all) {
+				fail("%d runs, want %d", len(listed), len(all))
+			}
+			for i, r := range all {
+				p.wantRun(r)
+				if r.Status == snapshot.Suspended || r.Status == snapshot.Parked {
+					r.Payload = nil
+				}
+				if listed[i].Payload != nil && r.Payload == nil {
+					fail("a %s run is listed with its payload", r.Status)
+				}
+				ok(sameRun(listed[i], r))
+			}
+		},
+	},
+	{
+		name: "runs-unattended",
+		rule: "Unattended leaves out Suspended and Parked runs, and these cost no place in a page",
+		check: func(p *probe) {
+			for i, status := range append(statuses, statuses...) {
+				r := next(p.begun(fmt.Sprintf("s%d", i)))
+				r.Status = status
+				p.save(r)
+			}
+			p.wantSessions(snapshot.Query{Unattended: true}, "s0", "s1", "s4", "s5", "s6", "s9")
+			p.wantSessions(snapshot.Query{Unattended: true, After: "s1", Limit: 2}, "s4", "s5")
+			p.wantSessions(snapshot.Query{Unattended: true, Status: snapshot.Waiting}, "s1", "s6")
+			p.wantSessions(snapshot.Query{Unattended: true, Status: snapshot.Suspended})
+			p.wantSessions(snapshot.Query{Unattended: true, Key: snapshot.Key{Session: "s1"}}, "s1")
+			p.wantSessions(snapshot.Query{Unattended: true, Key: snapshot.Key{Session: "s3"}})
+			r := next(*p.inFlight("s3"))
+			r.Status = snapshot.Running
+			p.save(r)
+			p.wantSessions(snapshot.Query{Unattended: true, After: "s1", Limit: 2}, "s3", "s4")
 		},
 	},
 	{

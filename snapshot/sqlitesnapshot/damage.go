@@ -31,7 +31,7 @@ func readPage(
 	page = nil
 	for _, f := range listed {
 		q.Session = f.Session
-		found, err := list(ctx, st, q, "", 1)
+		found, err := session(ctx, st[listedSQL], q, "")
 		switch {
 		case sqlitestore.Corrupt(err):
 			f.damage = snapshot.Damaged(f.Key, err)

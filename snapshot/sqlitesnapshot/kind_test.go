@@ -38,6 +38,10 @@ func TestSchemaMissing(t *testing.T) {
 				Says: "table holdfast_run_parts", Untouched: "Adopt Save Runs Delete Sweep",
 			},
 			{
+				Name: "index", Spoil: "DROP INDEX holdfast_runs_drain",
+				Says: "index holdfast_runs_drain", Untouched: "Begin Adopt Save Runs Delete Sweep",
+			},
+			{
 				Name: "column", Spoil: "ALTER TABLE holdfast_runs DROP COLUMN base",
 				Says: "column base of table holdfast_runs", Untouched: "Delete Sweep",
 			},

@@ -2,8 +2,10 @@ package sqlitesnapshot
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"iter"
+	"slices"
 
 	"github.com/holdfast-go/holdfast/internal/sqlitestore"
 	"github.com/holdfast-go/holdfast/snapshot"
@@ -11,16 +13,21 @@ import (
 
 const (
 	// INDEXED BY is needed: by default SQLite prefers the primary key.
-	runsSQL      = `SELECT ` + columns + inFlight
-	runsBriefSQL = `SELECT ` + brief + inFlight
+	runsSQL            = `SELECT ` + bare + inFlight + selected
+	runsBriefSQL       = `SELECT ` + brief + inFlight + selected
+	unattendedSQL      = `SELECT ` + bare + forDrain + selected
+	unattendedBriefSQL = `SELECT ` + brief + forDrain + selected
 
-	inFlight = ` FROM {prefix}runs INDEXED BY {prefix}runs_inflight
-		WHERE orchestrator = ?1 AND session > ?2 AND deleted_at IS NULL AND (?3 = '' OR status = ?3 OR ` + unknown + `)
+	inFlight = ` FROM {prefix}runs INDEXED BY {prefix}runs_inflight WHERE `
+	forDrain = ` FROM {prefix}runs INDEXED BY {prefix}runs_drain WHERE ` + unattended + ` AND `
+
+	selected = `orchestrator = ?1 AND session > ?2 AND deleted_at IS NULL AND (?3 = '' OR status = ?3 OR ` + unknown + `)
 		ORDER BY session
 		LIMIT ?4`
 
 	sessionSQL      = `SELECT ` + columns + ofSession
 	sessionBriefSQL = `SELECT ` + brief + ofSession
+	listedSQL       = `SELECT ` + bare + ofSession // one run as a list has it
 
 	ofSession = ` FROM {prefix}runs
 		WHERE orchestrator = ?1 AND session = ?5 AND session > ?2 AND deleted_at IS NULL AND (?3 = '' OR status = ?3 OR ` + unknown + `)
@@ -67,16 +74,26 @@ func (s *Store) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.R
 func list(
 	ctx context.Context, st sqlitestore.Statements, q snapshot.Query, after string, limit int,
 ) ([]finding, error) {
-	stmt, args := st[runsSQL], []any{q.Orchestrator, after, string(q.Status), limit}
-	if q.Brief {
-		stmt = st[runsBriefSQL]
+	if q.Session != "" && q.Brief {
+		return session(ctx, st[sessionBriefSQL], q, after)
 	}
 	if q.Session != "" {
-		stmt, args = st[sessionSQL], append(args, q.Session)
-		if q.Brief {
-			stmt = st[sessionBriefSQL]
-		}
+		return session(ctx, st[sessionSQL], q, after)
 	}
-	rows, err := stmt.QueryContext(ctx, args...)
+	all, unattended := st[runsSQL], st[unattendedSQL]
+	if q.Brief {
+		all, unattended = st[runsBriefSQL], st[unattendedBriefSQL]
+	}
+	if !q.Selects(snapshot.Suspended) && !q.Selects(snapshot.Parked) {
+		all = unattended
+	}
+	rows, err := all.QueryContext(ctx, q.Orchestrator, after, string(q.Status), limit)
 	return sqlitestore.Collect(rows, err, scan)
+}
+
+// session returns the run of one session, if it is in flight and q selects it.
+func session(ctx context.Context, stmt *sql.Stmt, q snapshot.Query, after string) ([]finding, error) {
+	rows, err := stmt.QueryContext(ctx, q.Orchestrator, after, string(q.Status), 1, q.Session)
+	page, err := sqlitestore.Collect(rows, err, scan)
+	return slices.DeleteFunc(page, func(f finding) bool { return !q.Selects(f.Status) }), err
 }

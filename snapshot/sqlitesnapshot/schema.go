@@ -35,6 +35,7 @@ CREATE TABLE IF NOT EXISTS {prefix}runs (
 	CHECK (deleted_at IS NULL OR payload IS NULL)
 ) STRICT;
 CREATE INDEX IF NOT EXISTS {prefix}runs_inflight ON {prefix}runs (orchestrator, session) WHERE deleted_at IS NULL;
+CREATE INDEX IF NOT EXISTS {prefix}runs_drain ON {prefix}runs (orchestrator, session) WHERE deleted_at IS NULL AND ` + unattended + `;
 CREATE TABLE IF NOT EXISTS {prefix}run_parts (
 	orchestrator TEXT    NOT NULL,
 	session      TEXT    NOT NULL,
@@ -44,7 +45,16 @@ CREATE TABLE IF NOT EXISTS {prefix}run_parts (
 ) STRICT;
 `
 
-const columns = `orchestrator, session, id, request_id, turn, attempt, base, status, seq, epoch, nonce, error, not_before, started_at, saved_at, payload`
+// unattended is the condition of the index runs_drain, word for word. Otherwise SQLite does not use it.
+const unattended = `status IS NOT 'suspended' AND status IS NOT 'parked'`
+
+const (
+	columns = others + `payload`
+	others  = `orchestrator, session, id, request_id, turn, attempt, base, status, seq, epoch, nonce, error, not_before, started_at, saved_at, `
+
+	// bare takes the place of columns in a list of all sessions.
+	bare = others + `CASE WHEN ` + unattended + ` THEN payload END`
+)
 
 // brief takes the place of columns where the documents are not read: the payload comes after all else.
 const brief = `orchestrator, session, id, '', turn, attempt, '', status, seq, epoch, nonce, '', not_before, started_at, saved_at, NULL`
@@ -53,13 +63,17 @@ func layout(prefix string) sqlitestore.Layout {
 	return sqlitestore.Layout{
 		Prefix: prefix,
 		Tables: []sqlitestore.Table{
-			{Name: "{prefix}runs", Columns: "orchestrator session id request_id turn attempt base status seq epoch " +
-				"nonce found error not_before started_at saved_at deleted_at parts payload"},
+			{
+				Name: "{prefix}runs", Columns: "orchestrator session id request_id turn attempt base status seq epoch " +
+					"nonce found error not_before started_at saved_at deleted_at parts payload",
+				Indexes: "{prefix}runs_inflight {prefix}runs_drain",
+			},
 			{Name: "{prefix}run_parts", Columns: "orchestrator session name doc"},
 		},
 		Statements: []string{
 			beginSQL, findSQL, spentSQL, adoptSQL, fenceSQL, keepSQL, replaceSQL, addSQL, deleteSQL, ownerSQL,
 			partsSQL, clearSQL, dropPartsSQL, putPartSQL, flagSQL, runsSQL, runsBriefSQL, sessionSQL, sessionBriefSQL,
+			listedSQL, unattendedSQL, unattendedBriefSQL,
 			sliceSQL, oldSQL, forgetSQL,
 		},
 		Verdicts: []error{

@@ -40,7 +40,7 @@ func New(db *sql.DB, o *Options) *Store {
 	if o == nil {
 		o = new(Options)
 	}
-	prefix, err := sqlitestore.ParsePrefix(o.Prefix, "runs", "runs_inflight", "run_parts")
+	prefix, err := sqlitestore.ParsePrefix(o.Prefix, "runs", "runs_inflight", "runs_drain", "run_parts")
 	if err != nil {
 		panic("sqlitesnapshot: " + err.Error())
 	}

@@ -18,7 +18,7 @@ import (
 )
 
 // suspendedRuns measures the passes of a drain that finds nothing to do beside suspended runs, against the same passes
-// without them.
+// without them. The first pass of a process looks at all suspended runs, and then one in five minutes.
 func (b *bench) suspendedRuns(ctx context.Context) error {
 	return b.withPostgres(ctx, testenv.Options{}, func(pool *pgxpool.Pool, _ *pgcheckpoint.Store) error {
 		without, err := newDoubtful(ctx, pool, "without_")
@@ -38,7 +38,8 @@ func (b *bench) suspendedRuns(ctx context.Context) error {
 		}{
 			{"a pass for runs that are due", func(d doubtful) operation { return listNone(d.bot, false) }},
 			{"a pass for all", func(d doubtful) operation { return listNone(d.bot, true) }},
-			{"DrainInterrupted", func(d doubtful) operation { return d.drain }},
+			{"a pass of bootdrain", func(d doubtful) operation { return d.drain }},
+			{"the first pass of a process", func(d doubtful) operation { return d.boot }},
 		} {
 			err := b.compete(ctx, contest{
 				what: "PostgreSQL, " + pass.what, workers: 1,
@@ -59,6 +60,7 @@ func (b *bench) suspendedRuns(ctx context.Context) error {
 // A doubtful is a bot whose turns wait for the answer of a person, on tables of its own.
 type doubtful struct {
 	bot    *orchestrator.Orchestrator[counter]
+	start  func() (*orchestrator.Orchestrator[counter], error) // the bot in another process
 	pool   *pgxpool.Pool
 	prefix string
 }
@@ -73,10 +75,13 @@ func newDoubtful(ctx context.Context, pool *pgxpool.Pool, prefix string) (doubtf
 			func(context.Context, string) (int, error) { return 0, errors.New("no answer") }, nil)
 		return err
 	}
-	bot, err2 := orchestrator.New(orchestrator.Definition[counter]{
-		Name: botName, Intents: orchestrator.Intents[counter]{"pay": {Run: pay}},
-	}, turns, &orchestrator.Options{Snapshots: runs, Ledger: effects, Logger: slog.New(slog.DiscardHandler)})
-	return doubtful{bot, pool, prefix}, errors.Join(err1, err2)
+	start := func() (*orchestrator.Orchestrator[counter], error) {
+		return orchestrator.New(orchestrator.Definition[counter]{
+			Name: botName, Intents: orchestrator.Intents[counter]{"pay": {Run: pay}},
+		}, turns, &orchestrator.Options{Snapshots: runs, Ledger: effects, Logger: slog.New(slog.DiscardHandler)})
+	}
+	bot, err2 := start()
+	return doubtful{bot, start, pool, prefix}, errors.Join(err1, err2)
 }
 
 // suspend leaves so many suspended runs, each with an input of 4 KiB: one by the bot, and the others as copies of it.
@@ -119,6 +124,15 @@ func (d doubtful) drain(ctx context.Context, _ int) error {
 		err = fmt.Errorf("the drain has found %d sessions", report.Scanned)
 	}
 	return err
+}
+
+// boot is the first pass of a process, which finds nothing to do.
+func (d doubtful) boot(ctx context.Context, n int) error {
+	bot, err := d.start()
+	if err != nil {
+		return err
+	}
+	return errors.Join(listNone(bot, true)(ctx, n), bot.Shutdown(ctx))
 }
 
 func listNone(bot bootdrain.Bot, all bool) operation {

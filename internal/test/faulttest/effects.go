@@ -105,6 +105,7 @@ func (p books) call(ctx context.Context, t *rapid.T) error {
 		return errors.Join(sameVerdict(what, err, wantErr), sameEffect(got, want))
 	}
 	q := ledger.Query{Orchestrator: p.bot, Open: rapid.Bool().Draw(t, "open"), Brief: rapid.Bool().Draw(t, "brief")}
+	q.AnsweredWithin = rapid.SampledFrom([]time.Duration{0, time.Hour}).Draw(t, "answered within")
 	switch rapid.IntRange(0, 3).Draw(t, "by") {
 	case 0:
 		q.ID = e.ID

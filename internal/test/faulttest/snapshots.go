@@ -148,7 +148,7 @@ func drawQuery(t *rapid.T, k snapshot.Key) snapshot.Query {
 	if rapid.Bool().Draw(t, "one status") {
 		q.Status = runStatuses.Draw(t, "status")
 	}
-	q.Brief = rapid.Bool().Draw(t, "brief")
+	q.Brief, q.Unattended = rapid.Bool().Draw(t, "brief"), rapid.Bool().Draw(t, "unattended")
 	return q
 }
 

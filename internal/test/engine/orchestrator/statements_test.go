@@ -373,7 +373,8 @@ func TestDrainStatements(t *testing.T) {
 		}
 	}
 	interruptAll()
-	pass() // prepares statements
+	pass()
+	pass() // the statements of a first pass and of the passes after it are prepared
 	nothing := pass()
 	interruptAll()
 	if got := f.bill(func() { recovered(t, bot, "in flight 0") }); got.statements > most {
