@@ -11,6 +11,8 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
+	"github.com/holdfast-go/holdfast/orchestrator"
+	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
 	"github.com/holdfast-go/holdfast/turnlog"
 	"github.com/holdfast-go/holdfast/turnlog/pgturnlog"
 )
@@ -20,18 +22,64 @@ var loggedPhases = []string{
 	turnlog.Started, turnlog.LLMComplete, turnlog.ToolDispatched, turnlog.ToolReceived, turnlog.LLMComplete, turnlog.Settled,
 }
 
-// logPostgres measures which share of the disk's speed Record keeps.
+// logPostgres measures which share of the disk's speed Record keeps, and what a turn log costs a turn.
 func (b *bench) logPostgres(ctx context.Context) error {
-	return b.withPostgres(ctx, testenv.Options{}, func(pool *pgxpool.Pool, _ *pgcheckpoint.Store) error {
-		return b.compareRecord(ctx, "PostgreSQL", pool, "")
+	return b.withPostgres(ctx, testenv.Options{}, func(pool *pgxpool.Pool, store *pgcheckpoint.Store) error {
+		if err := b.compareRecord(ctx, "PostgreSQL", pool, ""); err != nil {
+			return err
+		}
+		return b.compareLogged(ctx, "PostgreSQL", pool, store, atLeast(0.6))
 	})
 }
 
 // logSlowDisk measures the same on a disk where a commit takes longer than the work around it.
 func (b *bench) logSlowDisk(ctx context.Context) error {
-	return b.withSlowDisk(ctx, func(pool *pgxpool.Pool, _ *pgcheckpoint.Store, described string) error {
-		return b.compareRecord(ctx, "PostgreSQL, slow disk", pool, described)
+	return b.withSlowDisk(ctx, func(pool *pgxpool.Pool, store *pgcheckpoint.Store, described string) error {
+		if err := b.compareRecord(ctx, "PostgreSQL, slow disk", pool, described); err != nil {
+			return err
+		}
+		return b.compareLogged(ctx, "PostgreSQL, slow disk", pool, store, atLeast(0.7))
 	})
+}
+
+// compareLogged measures turns of two iterations with a turn log, which has started and settled of each.
+func (b *bench) compareLogged(
+	ctx context.Context, where string, pool *pgxpool.Pool, store *pgcheckpoint.Store, g goal,
+) error {
+	runs := pgsnapshot.New(pool, nil)
+	if _, err := pool.Exec(ctx, runs.Schema()); err != nil {
+		return err
+	}
+	plain, err1 := newActor(twoIterations(), store, runs, b.keep)
+	d := twoIterations()
+	d.Name = "logged"
+	bot, err2 := orchestrator.New(d, store, &orchestrator.Options{
+		Snapshots: runs, KeepSnapshots: b.keep, TurnLog: pgturnlog.New(pool, nil),
+	})
+	if err := errors.Join(err1, err2); err != nil {
+		return err
+	}
+	recorded := actor[conversation]{bot}
+	err := errors.Join(plain.fillAll(ctx, b.sessions, b.keep+5), recorded.fillAll(ctx, b.sessions, b.keep+5))
+	if err != nil {
+		return err
+	}
+	for _, workers := range []int{1, 8} {
+		rota := newRota(b.sessions, workers)
+		err := b.compete(ctx, contest{
+			what: where + ", two iterations", workers: workers,
+			reference: subject{name: "Execute", op: rota.on(plain.play)},
+			subjects:  []subject{{name: "Execute with a turn log", op: rota.on(recorded.play), goal: g}},
+			between: func(ctx context.Context) error {
+				_, err := pool.Exec(ctx, `TRUNCATE holdfast_phases, holdfast_logged`)
+				return err
+			},
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (b *bench) compareRecord(ctx context.Context, where string, pool *pgxpool.Pool, described string) error {
