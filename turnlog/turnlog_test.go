@@ -56,6 +56,16 @@ func TestRegistry(t *testing.T) {
 	if got, err := log.Restore(ctx, "r1"); err != nil || len(got) != 1 {
 		t.Errorf("restored %v, %v", got, err)
 	}
+	other := new(turnlog.Memory)
+	if err := log.Over(other).Record(ctx, phase("r2", "peer-call", 1, "{}")); err != nil {
+		t.Error(err)
+	}
+	if got, err := other.Restore(ctx, "r2"); err != nil || len(got) != 1 {
+		t.Errorf("over another adapter: restored %v, %v", got, err)
+	}
+	if err := turnlog.New(other, nil).Record(ctx, phase("r2", "peer-call", 2, "{}")); !errors.Is(err, turnlog.ErrPhase) {
+		t.Errorf("the registry of another log: %v", err)
+	}
 }
 
 // A careless adapter gives back what it likes.
