@@ -28,6 +28,9 @@ func New(adapter Log, r *Registry) *Checked {
 	return &Checked{adapter, r}
 }
 
+// Over returns a Log over another adapter that takes the phases of c. A test puts faults before a log with it.
+func (c *Checked) Over(adapter Log) *Checked { return &Checked{adapter, c.registry} }
+
 // Record implements [Log]. It returns ErrPhase for a phase that is not registered.
 func (c *Checked) Record(ctx context.Context, e Entry) error {
 	if err := e.Validate(); err != nil {

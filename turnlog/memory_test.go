@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/holdfast-go/holdfast/turnlog"
 	"github.com/holdfast-go/holdfast/turnlog/turnlogtest"
@@ -18,6 +20,28 @@ func TestMemory(t *testing.T) {
 func TestChecked(t *testing.T) {
 	turnlogtest.Run(t, func(*testing.T) turnlog.Log {
 		return turnlog.New(new(turnlog.Memory), turnlogtest.Registry())
+	})
+}
+
+// A turn that is exactly as old as asked for is selected.
+func TestMemoryOlderThan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := new(turnlog.Memory)
+		e := phase("r1", turnlog.Started, 0, "{}")
+		e.At = time.Now().UTC().Truncate(time.Millisecond)
+		if err := log.Record(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+		for age, want := range map[time.Duration]int{time.Hour: 1, time.Hour + 1: 0} {
+			time.Sleep(e.At.Add(time.Hour).Sub(time.Now()))
+			n := 0
+			for range log.Turns(t.Context(), turnlog.Query{OlderThan: age}) {
+				n++
+			}
+			if n != want {
+				t.Errorf("%d turns are %v old, want %d", n, age, want)
+			}
+		}
 	})
 }
 

@@ -56,6 +56,16 @@ func TestRegistry(t *testing.T) {
 	if got, err := log.Restore(ctx, "r1"); err != nil || len(got) != 1 {
 		t.Errorf("restored %v, %v", got, err)
 	}
+	other := new(turnlog.Memory)
+	if err := log.Over(other).Record(ctx, phase("r2", "peer-call", 1, "{}")); err != nil {
+		t.Error(err)
+	}
+	if got, err := other.Restore(ctx, "r2"); err != nil || len(got) != 1 {
+		t.Errorf("over another adapter: restored %v, %v", got, err)
+	}
+	if err := turnlog.New(other, nil).Record(ctx, phase("r2", "peer-call", 2, "{}")); !errors.Is(err, turnlog.ErrPhase) {
+		t.Errorf("the registry of another log: %v", err)
+	}
 }
 
 // A careless adapter gives back what it likes.
@@ -89,8 +99,63 @@ func TestCarelessAdapter(t *testing.T) {
 			t.Errorf("turns: %v", err)
 		}
 	}
-	if _, err := log.Prune(context.Background(), at(0)); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("prune: %v", err)
+	if n, err := log.Prune(context.Background(), at(0)); n != 0 || !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("prune: %d, %v", n, err)
+	}
+}
+
+// A strict adapter takes times in UTC and states only. It gives them back as the times of its place.
+type strict struct{ turnlog.Memory }
+
+func (s *strict) Record(ctx context.Context, e turnlog.Entry) error {
+	if e.At.Location() != time.UTC || string(e.State) != "null" {
+		return fmt.Errorf("%s with state %q", e.At, e.State)
+	}
+	return s.Memory.Record(ctx, e)
+}
+
+func (s *strict) Restore(ctx context.Context, run string) ([]turnlog.Entry, error) {
+	all, err := s.Memory.Restore(ctx, run)
+	for i := range all {
+		all[i].At = all[i].At.In(time.FixedZone("east", 7200))
+	}
+	return all, err
+}
+
+func TestStrictAdapter(t *testing.T) {
+	log := turnlog.New(new(strict), nil)
+	e := phase("r1", turnlog.Started, 1, "")
+	e.State, e.At = nil, e.At.In(time.FixedZone("west", -7200))
+	if err := log.Record(t.Context(), e); err != nil {
+		t.Error(err)
+	}
+	got, err := log.Restore(t.Context(), "r1")
+	if err != nil || len(got) != 1 || got[0].At != at(1) {
+		t.Errorf("restored %v, %v", got, err)
+	}
+}
+
+// Only what a log writes is intact. The error names the run, and says why without the name of the package.
+func TestIntact(t *testing.T) {
+	good := phase("r1", turnlog.Started, 1, `{"a": 1}`)
+	if err := good.Intact(); err != nil {
+		t.Error(err)
+	}
+	for reason, spoil := range map[string]func(*turnlog.Entry){
+		"run id":  func(e *turnlog.Entry) { e.Run = "" },
+		"name":    func(e *turnlog.Entry) { e.Phase = "" },
+		"time":    func(e *turnlog.Entry) { e.At = time.UnixMilli(-1) },
+		"JSON":    func(e *turnlog.Entry) { e.State = json.RawMessage("{") },
+		"turn -1": func(e *turnlog.Entry) { e.Turn = -1 },
+		"session": func(e *turnlog.Entry) { e.Session = "" },
+	} {
+		e := good
+		spoil(&e)
+		damage, ok := errors.AsType[*turnlog.DamagedError](e.Intact())
+		if !ok || damage.Run != e.Run || !strings.Contains(damage.Reason, reason) ||
+			strings.HasPrefix(damage.Reason, "turnlog:") {
+			t.Errorf("%s: %v", reason, e.Intact())
+		}
 	}
 }
 
@@ -111,6 +176,26 @@ func TestTimesSortAsText(t *testing.T) {
 		if err := json.Unmarshal(doc, &back); err != nil || !back.At.Equal(e.At) {
 			t.Errorf("back %v, %v", back, err)
 		}
+	}
+}
+
+// What is no entry, or no state of started, is not read.
+func TestOtherJSON(t *testing.T) {
+	for _, doc := range []string{`[]`, `{"timestamp": "yesterday"}`} {
+		if err := new(turnlog.Entry).UnmarshalJSON([]byte(doc)); err == nil {
+			t.Errorf("%s is an entry", doc)
+		}
+	}
+	for _, doc := range []string{`[]`, `{"expiresAt": "tomorrow"}`} {
+		if err := new(turnlog.StartedState).UnmarshalJSON([]byte(doc)); err == nil {
+			t.Errorf("%s is a state of started", doc)
+		}
+	}
+	if doc, err := phase("r1", turnlog.Started, 1, "{").MarshalJSON(); err == nil {
+		t.Errorf("a state that is no JSON is written: %s", doc)
+	}
+	if doc, err := (turnlog.StartedState{Data: json.RawMessage("{")}).MarshalJSON(); err == nil {
+		t.Errorf("data that is no JSON is written: %s", doc)
 	}
 }
 

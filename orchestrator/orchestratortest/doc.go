@@ -1,7 +1,8 @@
 // Package orchestratortest lets a bot be tested against crashes and bad stores, without a server and in no time.
 //
-// A [World] is what outlives a process: a checkpoint store, a snapshot store and a ledger, in memory. [Start] starts a
-// process of a bot in it. The process dies before or after a step that the test names. Then another process goes on:
+// A [World] is what outlives a process: a checkpoint store, a snapshot store, a ledger and a turn log, in memory.
+// [Start] starts a process of a bot in it. The process dies before or after a step that the test names. Then another
+// process goes on:
 //
 //	func TestRefundIsPaidOnce(t *testing.T) {
 //		synctest.Test(t, func(t *testing.T) {
@@ -25,6 +26,10 @@
 //	checkpoint.Claim  .Renew  .Held  .Append  .Mark  .Delete  .Turns  .Sessions
 //	snapshot.Begin    .Adopt  .Save  .Delete  .Runs
 //	ledger.Adopt      .Issue  .Finish  .Record  .Effects
+//	turnlog.Record
+//
+// turnlog.Record is a step of a bot with a turn log: see [World]. A turn calls it for started, for each Turn.Record,
+// and for settled.
 //
 // The stores of a process are behind the faults of the test. So they do not join: a turn settles by checkpoint.Append,
 // and then its run is deleted by snapshot.Delete.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/orchestrator/orchestratortest"
+	"github.com/holdfast-go/holdfast/turnlog"
 )
 
 // State is the state of the bot in these examples.
@@ -110,6 +111,34 @@ func ExampleProcess_Fail() {
 	_, err := p.Bot.Execute(ctx, "customer-7", in, nil)
 	fmt.Println(err != nil, p.Ran())
 	// Output: true []
+}
+
+// The bot has a turn log, and its process dies when the turn has begun. The next process finishes the turn: it has one
+// beginning and one end.
+func ExampleWorld_turnLog() {
+	world := orchestratortest.World{TurnLog: new(turnlog.Memory)}
+	first := orchestratortest.Start(&world, support(), nil)
+	first.DieAfter("turnlog.Record", 1)
+	_, _ = first.Bot.Execute(ctx, "customer-7", in, nil)
+	if err := first.Expire(ctx); err != nil {
+		fmt.Println(err)
+	}
+
+	second := orchestratortest.Start(&world, support(), nil)
+	res, err := second.Bot.Execute(ctx, "customer-7", in, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	entries, err := world.TurnLog.Restore(ctx, res.RunID)
+	for _, e := range entries {
+		fmt.Println(e.Phase)
+	}
+	fmt.Println(first.Ran(), second.Ran(), err)
+	// Output:
+	// started
+	// settled
+	// [] [look up answer] <nil>
 }
 
 // A store is slow, and the caller does not wait so long.

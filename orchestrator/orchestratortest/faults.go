@@ -16,6 +16,7 @@ var calls = []string{
 	"checkpoint.Delete", "checkpoint.Turns", "checkpoint.Sessions",
 	"snapshot.Begin", "snapshot.Adopt", "snapshot.Save", "snapshot.Delete", "snapshot.Runs",
 	"ledger.Adopt", "ledger.Issue", "ledger.Finish", "ledger.Record", "ledger.Effects",
+	"turnlog.Record",
 }
 
 // Fail lets the next calls fail: so many calls of a store by its name, or of any call if call is "". 0 means all from

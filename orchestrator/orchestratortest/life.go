@@ -25,6 +25,9 @@ type life struct {
 	ran    []string
 	leases []checkpoint.Lease
 
+	// newest is the time of the newest entry of the turn log.
+	newest time.Time
+
 	// cut is open while the process is cut off from its stores; nil: it is not.
 	cut chan struct{}
 }
@@ -112,6 +115,24 @@ func (l *life) claimed(lease checkpoint.Lease) {
 	defer l.mu.Unlock()
 	others := slices.DeleteFunc(l.leases, func(old checkpoint.Lease) bool { return old.Key == lease.Key })
 	l.leases = append(others, lease)
+}
+
+// recorded notes the time of an entry of the turn log.
+func (l *life) recorded(at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if at.After(l.newest) {
+		l.newest = at
+	}
+}
+
+// passed waits until the clock has passed the entries of the turn log. Entries that came faster than one a millisecond
+// are ahead of it, and a lease that ends by itself ends seconds later.
+func (l *life) passed() {
+	l.mu.Lock()
+	ahead := time.Until(l.newest)
+	l.mu.Unlock()
+	time.Sleep(ahead)
 }
 
 func (l *life) takeLeases() []checkpoint.Lease {

@@ -33,8 +33,8 @@ type Process[S any] struct {
 	mark  string
 }
 
-// Start starts a process of a bot in w. The bot is New of d and o, over the stores and the ledger of w. Unless o has a
-// Logger, it logs nothing. Start panics if New refuses d or o.
+// Start starts a process of a bot in w. The bot is New of d and o, over the stores and the ledger of w. If o has a
+// TurnLog, the bot has the one of w. Unless o has a Logger, it logs nothing. Start panics if New refuses d or o.
 func Start[S any](w *World, d orchestrator.Definition[S], o *orchestrator.Options) *Process[S] {
 	w.open()
 	all := orchestrator.Options{}
@@ -46,6 +46,7 @@ func Start[S any](w *World, d orchestrator.Definition[S], o *orchestrator.Option
 	}
 	l := newLife()
 	all.Snapshots, all.Ledger = &snapshots{w.Snapshots, l}, &effects{w.Ledger, l}
+	all.TurnLog = w.logFor(l, all.TurnLog)
 	p := &Process[S]{world: w, life: l}
 	bot, err := orchestrator.New(watched(l, d), w.seenBy(l), l.options(&all))
 	if err != nil {
@@ -76,6 +77,7 @@ func (p *Process[S]) Expire(ctx context.Context) error {
 	if !p.Dead() {
 		panic("orchestratortest: Expire of a process that lives")
 	}
+	p.life.passed()
 	var all []error
 	for _, lease := range p.life.takeLeases() {
 		all = append(all, p.world.Checkpoints.Mark(ctx, lease, checkpoint.Marks{Release: true}))

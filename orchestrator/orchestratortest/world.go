@@ -6,6 +6,7 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/snapshot"
+	"github.com/holdfast-go/holdfast/turnlog"
 )
 
 // A World holds what outlives a process. The zero World is ready.
@@ -15,7 +16,13 @@ type World struct {
 	Snapshots   snapshot.Store
 	Ledger      ledger.Ledger
 
-	once sync.Once
+	// TurnLog is the turn log that the processes share. Start makes it in memory if it is nil. A process uses it if its
+	// Options have a TurnLog, or if it was set before the first Start. The phases are those of the TurnLog of the
+	// Options, or else those of this one. A bot without a turn log has no steps of it.
+	TurnLog turnlog.Log
+
+	once   sync.Once
+	logged bool // TurnLog was set before the first Start
 }
 
 // seenBy returns the checkpoint store as a process sees it.
@@ -25,6 +32,21 @@ func (w *World) seenBy(l *life) checkpoint.Store {
 		return &beating{s, b}
 	}
 	return s
+}
+
+// logFor returns the turn log of a process whose Options have this one; nil if the process has none.
+func (w *World) logFor(l *life, own turnlog.Log) turnlog.Log {
+	if own == nil && !w.logged {
+		return nil
+	}
+	checked, ok := own.(*turnlog.Checked)
+	if !ok {
+		checked, ok = w.TurnLog.(*turnlog.Checked)
+	}
+	if !ok {
+		checked = turnlog.New(w.TurnLog, nil)
+	}
+	return checked.Over(&phases{w.TurnLog, l})
 }
 
 func (w *World) open() {
@@ -37,6 +59,10 @@ func (w *World) open() {
 		}
 		if w.Ledger == nil {
 			w.Ledger = new(ledger.Memory)
+		}
+		w.logged = w.TurnLog != nil
+		if !w.logged {
+			w.TurnLog = new(turnlog.Memory)
 		}
 	})
 }

@@ -52,15 +52,18 @@ func TestDamaged(t *testing.T) {
 // The row of a run may be damaged, or be missing, or be alone.
 func TestDamagedRun(t *testing.T) {
 	t.Parallel()
-	for text, c := range map[string]struct{ listed, restored bool }{
-		"UPDATE holdfast_logged SET turn = -1 WHERE run = 'b'":                          {true, true},
-		"UPDATE holdfast_logged SET session = '' WHERE run = 'b'":                       {true, true},
-		"UPDATE holdfast_logged SET first = 1 WHERE run = 'b'":                          {true, false},
-		"UPDATE holdfast_logged SET last = 1 WHERE run = 'b'":                           {true, false},
-		"DELETE FROM holdfast_logged WHERE run = 'b'":                                   {false, true},
-		"DELETE FROM holdfast_phases WHERE run = 'b'":                                   {true, false},
-		"DELETE FROM holdfast_phases WHERE run = 'b' AND phase = 'started'":             {true, false},
-		"UPDATE holdfast_logged SET orchestrator = zeroblob(600) || '' WHERE run = 'b'": {true, true},
+	for text, c := range map[string]struct {
+		listed, restored bool
+		reason           string
+	}{
+		"UPDATE holdfast_logged SET turn = -1 WHERE run = 'b'":                          {true, true, "turn -1"},
+		"UPDATE holdfast_logged SET session = '' WHERE run = 'b'":                       {true, true, "session"},
+		"UPDATE holdfast_logged SET first = 1 WHERE run = 'b'":                          {true, false, "differ"},
+		"UPDATE holdfast_logged SET last = 1 WHERE run = 'b'":                           {true, false, "differ"},
+		"DELETE FROM holdfast_logged WHERE run = 'b'":                                   {false, true, "is missing"},
+		"DELETE FROM holdfast_phases WHERE run = 'b'":                                   {true, false, "differ"},
+		"DELETE FROM holdfast_phases WHERE run = 'b' AND phase = 'started'":             {true, false, "differ"},
+		"UPDATE holdfast_logged SET orchestrator = zeroblob(600) || '' WHERE run = 'b'": {true, true, "orchestrator"},
 	} {
 		t.Run(text, func(t *testing.T) {
 			t.Parallel()
@@ -75,8 +78,14 @@ func TestDamagedRun(t *testing.T) {
 			if _, damaged := list(t, l, turnlog.Query{}); slices.Equal(damaged, []string{"b"}) != c.listed {
 				t.Errorf("%q are listed as damaged", damaged)
 			}
+			if err := readAll(t.Context(), l); err != nil && !strings.Contains(err.Error(), c.reason) {
+				t.Errorf("Turns: %v, want %q", err, c.reason)
+			}
 			for _, run := range []string{"a", "b", "c"} {
 				_, err := l.Restore(t.Context(), run)
+				if err != nil && !strings.Contains(err.Error(), c.reason) {
+					t.Errorf("Restore of %s: %v, want %q", run, err, c.reason)
+				}
 				if is := errors.Is(err, turnlog.ErrDamaged); is != (c.restored && run == "b") || err != nil && !is {
 					t.Errorf("Restore of %s: %v", run, err)
 				}

@@ -89,6 +89,41 @@ func TestPruneBatches(t *testing.T) {
 	}
 }
 
+// A Prune whose delete fails says so, and has forgotten nothing. It counts what earlier transactions forgot.
+func TestPruneFails(t *testing.T) {
+	t.Parallel()
+	for _, table := range []string{"holdfast_phases", "holdfast_logged"} {
+		t.Run(table, func(t *testing.T) {
+			t.Parallel()
+			db := sqlitetest.Open(t, testenv.SQLite(t))
+			l := create(t, db, nil)
+			for i := range 150 {
+				run := fmt.Sprintf("run %03d", i)
+				record(t, l, entry(run, turnlog.Started, 0), entry(run, turnlog.Settled, 1))
+			}
+			refuse := func(first string) {
+				sqlitetest.Exec(t, db, "CREATE TRIGGER refuse BEFORE DELETE ON "+table+
+					" WHEN old.run >= '"+first+"' BEGIN SELECT RAISE(ABORT, 'refused'); END")
+			}
+			for _, c := range []struct {
+				first           string
+				forgotten, left int
+			}{{"run 000", 0, 150}, {"run 120", 100, 50}} {
+				refuse(c.first)
+				n, err := l.Prune(t.Context(), at(5000))
+				if n != c.forgotten || err == nil || !strings.Contains(err.Error(), "refused") {
+					t.Errorf("forgets %d, %v; want %d", n, err, c.forgotten)
+				}
+				runs, damaged := list(t, l, turnlog.Query{})
+				if len(runs) != c.left || len(damaged) > 0 {
+					t.Errorf("%d turns are left, %q damaged", len(runs), damaged)
+				}
+				sqlitetest.Exec(t, db, "DROP TRIGGER refuse")
+			}
+		})
+	}
+}
+
 // Pages hold no connection, so a pool of one connection serves a sequence whose loop writes.
 func TestPages(t *testing.T) {
 	t.Parallel()

@@ -139,8 +139,11 @@ var turnsClauses = []clause{
 				e.At, f.At = now.Add(-4*time.Hour), now.Add(-age)
 				p.record(e, f)
 			}
+			ahead := entry("the future", turnlog.Started, 0) // its owner recorded faster than one entry a millisecond
+			ahead.At = now.Add(time.Hour)
+			p.record(ahead)
 			for age, wanted := range map[time.Duration][]string{
-				0: {"old", "young"}, time.Second: {"old", "young"}, time.Hour: {"old"}, 100 * time.Hour: nil,
+				0: {"old", "young", "the future"}, 1: {"old", "young"}, time.Hour: {"old"}, 100 * time.Hour: nil,
 			} {
 				for _, open := range []bool{false, true} {
 					if got := p.runs(turnlog.Query{OlderThan: age, Open: open}); !slices.Equal(got, wanted) {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -81,46 +80,10 @@ func TestSQLLog(t *testing.T) {
 	}
 }
 
-// A bucket is an object store that lists its keys in any order.
-type bucket struct {
-	mu      sync.Mutex // protects following field
-	objects map[string][]byte
-}
-
-func (b *bucket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return // the request was cut off
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	key := strings.TrimPrefix(r.URL.Path, "/")
-	object, known := b.objects[key]
-	switch {
-	case key == "":
-		keys := []string{}
-		for key := range b.objects {
-			if strings.HasPrefix(key, r.URL.Query().Get("prefix")) {
-				keys = append(keys, key)
-			}
-		}
-		rand.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
-		_ = json.NewEncoder(w).Encode(keys)
-	case r.Method == http.MethodPut && known && r.Header.Get("If-None-Match") == "*":
-		w.WriteHeader(http.StatusPreconditionFailed)
-	case r.Method == http.MethodPut:
-		b.objects[key] = body
-	case known:
-		_, _ = w.Write(object)
-	default:
-		w.WriteHeader(http.StatusNotFound)
-	}
-}
-
 // openBucket returns a log on a new bucket behind a wire.
-func openBucket(t *testing.T) (turnlogs.ObjectLog, *bucket, *wire) {
+func openBucket(t *testing.T) (turnlogs.ObjectLog, *turnlogs.Bucket, *wire) {
 	t.Helper()
-	b := &bucket{objects: make(map[string][]byte)}
+	b := new(turnlogs.Bucket)
 	server := httptest.NewServer(b)
 	t.Cleanup(server.Close)
 	w := newWire(t, server.Listener.Addr().String())
@@ -159,8 +122,8 @@ func TestObjectLogOnBadWire(t *testing.T) {
 	if failed == 0 || w.requests.Load() == 0 || w.replies.Load() == 0 {
 		t.Errorf("%d calls failed, %d requests and %d replies were cut off", failed, w.requests.Load(), w.replies.Load())
 	}
-	if len(b.objects) != entries {
-		t.Errorf("%d objects, want %d", len(b.objects), entries)
+	if got := b.Len(); got != entries {
+		t.Errorf("%d objects, want %d", got, entries)
 	}
 	for range 20 {
 		if all, err := l.Restore(t.Context(), "run"); err == nil && len(all) != entries {

@@ -32,6 +32,9 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
 	"github.com/holdfast-go/holdfast/snapshot/snapshottest"
+	"github.com/holdfast-go/holdfast/turnlog"
+	"github.com/holdfast-go/holdfast/turnlog/pgturnlog"
+	"github.com/holdfast-go/holdfast/turnlog/turnlogtest"
 )
 
 // ofSecurity returns the statements in docs/security.md that contain a text.
@@ -85,13 +88,24 @@ func (g *guarded) database(t *testing.T, role string) *sql.DB {
 	return db
 }
 
+// granted gives the service the documented rights.
+func (g *guarded) granted(t *testing.T) {
+	t.Helper()
+	for _, part := range grants {
+		runSQL(t, g.owner, ofSecurity(t, part))
+	}
+}
+
+// grants are in the two blocks of rights in docs/security.md: those of the stores, and those of the turn log.
+var grants = []string{"GRANT USAGE ON SCHEMA", "ON holdfast_phases"}
+
 // prefixed makes tables with the prefix, as the owner, and gives the service the documented rights to them.
 func (g *guarded) prefixed(t *testing.T, prefix string, schemas ...string) {
 	t.Helper()
 	for _, schema := range schemas {
 		runSQL(t, g.owner, schema)
 	}
-	for _, line := range strings.Split(ofSecurity(t, "GRANT USAGE ON SCHEMA"), "\n") {
+	for _, line := range strings.Split(ofSecurity(t, grants[0])+ofSecurity(t, grants[1]), "\n") {
 		line = strings.Replace(line, " ON holdfast_", " ON "+prefix, 1)
 		table := regexp.MustCompile(` ON (\w+) TO`).FindStringSubmatch(line)
 		if table != nil && strings.Contains(strings.Join(schemas, ""), `"`+table[1]+`"`) {
@@ -121,7 +135,7 @@ func runSQL(t *testing.T, p *pgxpool.Pool, text string) {
 func TestGrantsSuffice(t *testing.T) {
 	t.Parallel()
 	g := newGuarded(t)
-	runSQL(t, g.owner, ofSecurity(t, "GRANT USAGE ON SCHEMA"))
+	g.granted(t)
 	n := 0
 	checkpoints := func(t *testing.T, ttl time.Duration) *pgcheckpoint.Store {
 		n++
@@ -150,6 +164,12 @@ func TestGrantsSuffice(t *testing.T) {
 	ledgertest.Run(t, func(t *testing.T) ledger.Ledger {
 		n++
 		l := pgledger.New(g.service, &pgledger.Options{Prefix: fmt.Sprintf("s%d_", n)})
+		g.prefixed(t, fmt.Sprintf("s%d_", n), l.Schema())
+		return l
+	})
+	turnlogtest.Run(t, func(t *testing.T) turnlog.Log {
+		n++
+		l := pgturnlog.New(g.service, &pgturnlog.Options{Prefix: fmt.Sprintf("s%d_", n)})
 		g.prefixed(t, fmt.Sprintf("s%d_", n), l.Schema())
 		return l
 	})
@@ -183,7 +203,7 @@ func TestGrantsForFunctions(t *testing.T) {
 		t.Errorf("without EXECUTE: %v", err)
 	}
 	runSQL(t, g.owner, ofSecurity(t, "GRANT EXECUTE"))
-	if err := g.turns(t.Context(), s, r); err != nil {
+	if err := g.turns(t.Context(), s, r, nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -196,12 +216,12 @@ func (g *guarded) listen(ctx context.Context) (*pgx.Conn, error) {
 func TestGrantsNeedAll(t *testing.T) {
 	t.Parallel()
 	g := newGuarded(t)
-	grants := regexp.MustCompile(`GRANT (.*) ON (?:SCHEMA )?(\w+) TO`).FindAllStringSubmatch(
-		ofSecurity(t, "GRANT USAGE ON SCHEMA"), -1)
-	for _, grant := range grants {
+	rights := regexp.MustCompile(`GRANT (.*) ON (?:SCHEMA )?(\w+) TO`).FindAllStringSubmatch(
+		ofSecurity(t, grants[0])+ofSecurity(t, grants[1]), -1)
+	for _, grant := range rights {
 		for _, right := range strings.Split(grant[1], ", ") {
 			t.Run(grant[2]+" "+right, func(t *testing.T) {
-				runSQL(t, g.owner, ofSecurity(t, "GRANT USAGE ON SCHEMA"))
+				g.granted(t)
 				revoke := strings.Replace(strings.TrimSuffix(grant[0], " TO"), "GRANT "+grant[1], "REVOKE "+right, 1)
 				runSQL(t, g.owner, revoke+" FROM holdfast_service")
 				err := g.everything(t)
@@ -219,7 +239,8 @@ func wantNamed(t *testing.T, err error, name string) {
 	t.Helper()
 	text := err.Error()
 	switch {
-	case errors.Is(err, checkpoint.ErrDamaged), errors.Is(err, snapshot.ErrDamaged), errors.Is(err, ledger.ErrDamaged):
+	case errors.Is(err, checkpoint.ErrDamaged), errors.Is(err, snapshot.ErrDamaged), errors.Is(err, ledger.ErrDamaged),
+		errors.Is(err, turnlog.ErrDamaged):
 		t.Errorf("taken for damage: %v", err)
 	case name == "holdfast": // the schema
 		if !errors.Is(err, checkpoint.ErrSchema) || !strings.Contains(text, "USAGE") {
@@ -229,7 +250,7 @@ func wantNamed(t *testing.T, err error, name string) {
 		t.Errorf("the table is not named: %v", err)
 	case name == "holdfast_locks", name == "holdfast_schema_version":
 	case !errors.Is(err, checkpoint.ErrRefused) && !errors.Is(err, snapshot.ErrRefused) &&
-		!errors.Is(err, ledger.ErrRefused):
+		!errors.Is(err, ledger.ErrRefused) && !errors.Is(err, turnlog.ErrRefused):
 		t.Errorf("not ErrRefused: %v", err)
 	case !strings.Contains(text, "docs/security.md"):
 		t.Errorf("the remedy is not named: %v", err)
@@ -254,21 +275,23 @@ func TestMayNotConnect(t *testing.T) {
 // everything makes the stores, the locker and the migrations use each right that they need.
 func (g *guarded) everything(t *testing.T) error {
 	runSQL(t, g.owner, `TRUNCATE holdfast_sessions, holdfast_turns, holdfast_sessions_sweep, holdfast_watches, holdfast_beats,
-		holdfast_runs, holdfast_run_parts, holdfast_runs_sweep, holdfast_locks, holdfast_effects, holdfast_effect_fences`)
+		holdfast_runs, holdfast_run_parts, holdfast_runs_sweep, holdfast_locks, holdfast_effects, holdfast_effect_fences,
+		holdfast_phases, holdfast_logged`)
 	ctx := t.Context()
 	s := pgcheckpoint.New(g.service, &pgcheckpoint.Options{TTL: time.Microsecond})
 	r := pgsnapshot.New(g.service, nil)
 	return errors.Join(
 		migrations.Check(ctx, g.database(t, "holdfast_service"), migrations.Postgres),
 		migrations.Up(ctx, g.database(t, "holdfast_service"), migrations.Postgres),
-		g.turns(ctx, s, r), g.takeover(ctx, s, r), g.watched(ctx, s), g.swept(ctx, t, s, r),
+		g.turns(ctx, s, r, pgturnlog.New(g.service, nil)), g.takeover(ctx, s, r), g.watched(ctx, s), g.swept(ctx, t, s, r),
 		g.locked(ctx), effects(ctx, pgledger.New(g.service, nil)),
 	)
 }
 
-// turns settles turns of a bot that fans out, prunes and delivers, and drains and deletes what is left.
-func (g *guarded) turns(ctx context.Context, s checkpoint.Store, r snapshot.Store) error {
-	o, err := fanning(s, r)
+// turns settles turns of a bot that fans out, prunes and delivers, and drains and deletes what is left. Then it
+// uses the turn log, which may be nil, as an operator does.
+func (g *guarded) turns(ctx context.Context, s checkpoint.Store, r snapshot.Store, log turnlog.Lister) error {
+	o, err := fanning(s, r, log)
 	if err != nil {
 		return err
 	}
@@ -286,15 +309,44 @@ func (g *guarded) turns(ctx context.Context, s checkpoint.Store, r snapshot.Stor
 	if err != nil || report.Failed > 0 {
 		return errors.Join(fmt.Errorf("drain: %+v", report), err)
 	}
-	return o.Delete(ctx, "b")
+	return errors.Join(o.Delete(ctx, "b"), logged(ctx, log))
 }
 
-func fanning(s checkpoint.Store, r snapshot.Store) (*orchestrator.Orchestrator[fanned], error) {
+// logged lists the turns of a log, restores them, records an entry of each again, and prunes them.
+func logged(ctx context.Context, log turnlog.Lister) error {
+	if log == nil {
+		return nil
+	}
+	turns := 0
+	for turn, err := range log.Turns(ctx, turnlog.Query{Orchestrator: "bot"}) {
+		if err != nil {
+			return err
+		}
+		entries, err := log.Restore(ctx, turn.First.Run)
+		if err == nil {
+			err = log.Record(ctx, entries[0])
+		}
+		if err != nil {
+			return err
+		}
+		turns++
+	}
+	if n, err := log.Prune(ctx, time.Now().Add(time.Hour)); err != nil || n != turns || n == 0 {
+		return errors.Join(fmt.Errorf("%d of %d turns are pruned", n, turns), err)
+	}
+	return nil
+}
+
+func fanning(s checkpoint.Store, r snapshot.Store, log turnlog.Log) (*orchestrator.Orchestrator[fanned], error) {
 	run := func(field func(*fanned) *int) orchestrator.Intent[fanned] {
 		return orchestrator.Intent[fanned]{Run: func(_ context.Context, t *orchestrator.Turn[fanned]) error {
 			*field(&t.State)++
 			return nil
 		}}
+	}
+	options := &orchestrator.Options{
+		Snapshots: r, KeepSnapshots: 2, TurnLog: log,
+		Limits: orchestrator.Limits{SettleTimeout: time.Second}, // for so long a refused call is repeated
 	}
 	return orchestrator.New(orchestrator.Definition[fanned]{
 		Name: "bot", Route: func(context.Context, *orchestrator.Turn[fanned]) (orchestrator.Next, error) {
@@ -304,10 +356,7 @@ func fanning(s checkpoint.Store, r snapshot.Store) (*orchestrator.Orchestrator[f
 			"a": run(func(f *fanned) *int { return &f.A }), "b": run(func(f *fanned) *int { return &f.B }),
 		},
 		Deliver: func(context.Context, *orchestrator.Result[fanned]) error { return nil },
-	}, s, &orchestrator.Options{
-		Snapshots: r, KeepSnapshots: 2,
-		Limits: orchestrator.Limits{SettleTimeout: time.Second}, // for so long a refused call is repeated
-	})
+	}, s, options)
 }
 
 type fanned struct{ A, B int }

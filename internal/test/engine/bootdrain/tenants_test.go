@@ -29,7 +29,7 @@ func (g *guarded) tenant(t *testing.T, name string) tenant {
 	p := openPool(t, g.as(name))
 	n := tenant{name: name, checkpoints: pgcheckpoint.New(p, nil), snapshots: pgsnapshot.New(p, nil)}
 	var err error
-	if n.bot, err = fanning(n.checkpoints, n.snapshots); err != nil {
+	if n.bot, err = fanning(n.checkpoints, n.snapshots, nil); err != nil {
 		t.Fatal(err)
 	}
 	return n
