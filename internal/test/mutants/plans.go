@@ -20,12 +20,14 @@ var plans = []plan{
 	{pkg: "./checkpoint", suites: []suite{{pkg: "./checkpoint"}, {pkg: "./checkpoint/checkpointtest"}}},
 	{pkg: "./snapshot", suites: []suite{{pkg: "./snapshot"}, {pkg: "./snapshot/snapshottest"}}},
 	{pkg: "./ledger", suites: []suite{{pkg: "./ledger"}, {pkg: "./ledger/ledgertest"}}},
+	{pkg: "./turnlog", suites: []suite{{pkg: "./turnlog"}, {pkg: "./turnlog/turnlogtest"}}},
 	{pkg: "./checkpoint/sqlitecheckpoint", suites: []suite{
 		{pkg: "./checkpoint/sqlitecheckpoint", skip: crashes},
 		{pkg: "./snapshot/sqlitesnapshot", run: "Join"},
 	}},
 	{pkg: "./snapshot/sqlitesnapshot", suites: []suite{{pkg: "./snapshot/sqlitesnapshot", skip: crashes}}},
 	{pkg: "./ledger/sqliteledger", suites: []suite{{pkg: "./ledger/sqliteledger", skip: crashes}}},
+	{pkg: "./turnlog/sqliteturnlog", suites: []suite{{pkg: "./turnlog/sqliteturnlog", skip: crashes}}},
 	{pkg: "./orchestrator", suites: []suite{
 		{pkg: "./orchestrator"}, {pkg: "./internal/test/engine/orchestrator", skip: slow},
 	}},
@@ -43,6 +45,10 @@ var plans = []plan{
 	},
 	{
 		pkg: "./ledger/pgledger", suites: []suite{{pkg: "./ledger/pgledger", skip: crashes}},
+		withServers: true,
+	},
+	{
+		pkg: "./turnlog/pgturnlog", suites: []suite{{pkg: "./turnlog/pgturnlog", skip: crashes}},
 		withServers: true,
 	},
 	{
