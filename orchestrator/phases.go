@@ -192,6 +192,9 @@ func (e storedEnd) parts() map[string]json.RawMessage {
 
 // ended records the end of a run that has not settled and is saved as Ended. Its Error is the reason.
 func (p *phases) ended(ctx context.Context, r snapshot.Run, e storedEnd) error {
+	if !p.on() {
+		return nil
+	}
 	p.after(e.At)
 	defer p.catchUp()
 	return p.repeat(ctx, r, turnlog.Settled, e.At, turnlog.SettledState{TurnState: e.TurnState, Reason: r.Error})

@@ -258,8 +258,8 @@ func (v *visit) logSettled(cp checkpoint.Checkpoint) bool {
 // end saves a run of ours as ended, and deletes it once the turn log has its end. After the save no process goes on with
 // the run.
 func (v *visit) end(r snapshot.Run) error {
-	payload, err := readPayload(r)
-	if err == nil {
+	payload, unread := readPayload(r)
+	if unread == nil {
 		v.phases.follow(r, payload)
 	}
 	end := v.phases.end(turnlog.Cancelled)
@@ -267,7 +267,13 @@ func (v *visit) end(r snapshot.Run) error {
 		return err
 	}
 	r.Error = ErrAbandoned.Error()
-	if v.logEnded(r, payload, end) {
+	logged := false
+	if unread == nil {
+		logged = v.logEnded(r, payload, end)
+	} else { // when it has begun, and with which input, only the turn log says
+		logged = v.logOver(r, v.phases.ended(v.own.Ctx, r, end))
+	}
+	if logged {
 		v.slot.forget(r)
 	}
 	v.emit(Event{

@@ -254,9 +254,16 @@ func TestRestoreIsNeverCalled(t *testing.T) {
 // crash leaves a run whose process died when it came to an intent.
 func (l *watchedLog) crash(t testing.TB, w world, intent string) {
 	t.Helper()
+	l.crashAs(t, w, intent, nil)
+}
+
+// crashAs is crash for a bot with another Begin.
+func (l *watchedLog) crashAs(t testing.TB, w world, intent string, begin func(context.Context, *Turn) error) {
+	t.Helper()
 	grave := &grave{world: w}
 	ends := grave.ends()
 	d := agent()
+	d.Begin = begin
 	d.Intents = maps.Clone(d.Intents)
 	in := d.Intents[intent]
 	in.Run = func(context.Context, *Turn) error { grave.die(); return errDead }

@@ -1,0 +1,196 @@
+package orchestrator_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/orchestrator"
+	"github.com/holdfast-go/holdfast/snapshot"
+	"github.com/holdfast-go/holdfast/turnlog"
+)
+
+// Branches record while other branches are saved.
+func TestRecordInBranches(t *testing.T) {
+	l := new(watchedLog)
+	d := Def{Name: "echo", Intents: Intents{}}
+	var names []string
+	for i := range 8 {
+		name := fmt.Sprint("b", i)
+		names = append(names, name)
+		d.Intents[name] = Intent{Run: func(ctx context.Context, t *Turn) error {
+			for range 20 * (i + 1) {
+				if err := t.Record(ctx, turnlog.ToolReceived, i); err != nil {
+					return err
+				}
+			}
+			return nil
+		}}
+	}
+	d.Route = func(context.Context, *Turn) (Next, error) { return orchestrator.To(names...), nil }
+	d.Merge = func(s State, _ []State) (State, error) { return s, nil }
+	res := execute(t, newWorld().start(t, d, Options{TurnLog: l}), Input{Text: "a"})
+	all := l.entries(t)
+	if want := 2 + 20*36; len(all) != want {
+		t.Errorf("%d entries, want %d", len(all), want)
+	}
+	for _, e := range all {
+		if e.Run != res.RunID || e.Turn != 0 || e.Session != "s" || e.Orchestrator != "echo" {
+			t.Errorf("entry %+v", e)
+		}
+	}
+}
+
+// B29: a hook that keeps the failure of a Record to itself settles nothing.
+func TestRecordFailsInHooks(t *testing.T) {
+	lost := errors.New("the log is away")
+	for _, hook := range []string{"Route", "Evaluate", "Then"} {
+		t.Run(hook, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := &watchedLog{before: func(_ context.Context, e turnlog.Entry) error {
+					if e.Phase == turnlog.LLMComplete {
+						return lost
+					}
+					return nil
+				}}
+				asks := func(ctx context.Context, t *Turn) (Next, error) {
+					_ = t.Record(ctx, turnlog.LLMComplete, nil)
+					return orchestrator.End, nil
+				}
+				d := echo()
+				switch in := d.Intents["echo"]; hook {
+				case "Route":
+					d.Route = asks
+				case "Evaluate":
+					d.Iterate, d.First, d.Evaluate = true, "echo", asks
+				case "Then":
+					d.Iterate, d.First, in.Then = true, "echo", asks
+					d.Intents["echo"] = in
+				}
+				w := newWorld()
+				bot := w.start(t, d, Options{TurnLog: l})
+				_, err := bot.Execute(t.Context(), "s", Input{Text: "a"}, nil)
+				wantErr(t, err, orchestrator.ErrIndeterminate, lost)
+				wantRow(t, w, snapshot.Waiting)
+				l.wantPhases(t, "started")
+			})
+		})
+	}
+}
+
+// What JSON escapes in an input is no reason to refuse its turn.
+func TestInputWithEscapes(t *testing.T) {
+	for name, in := range map[string]Input{
+		"text":    {Text: strings.Repeat("<", 300<<10)},
+		"quotes":  {Text: strings.Repeat(`"`, 500<<10)},
+		"data":    {Data: json.RawMessage(`"` + strings.Repeat("<", 300<<10) + `"`)},
+		"escapes": {Data: json.RawMessage(`"` + strings.Repeat(`\u0041`, 300<<10) + `"`)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := new(watchedLog)
+			bot := newWorld().start(t, echo(), Options{TurnLog: l, Limits: orchestrator.Limits{Input: 4 << 20}})
+			_, err := bot.Execute(t.Context(), "s", in, nil)
+			if err != nil {
+				t.Fatal(fmt.Sprint(err)[:min(300, len(fmt.Sprint(err)))])
+			}
+			l.wantPhases(t, "started settled(complete)")
+		})
+	}
+}
+
+// Names of the longest kind leave an input its place.
+func TestInputWithLongNames(t *testing.T) {
+	l := new(watchedLog)
+	name := strings.Repeat("\x01", 512)
+	d := echo()
+	bot := newWorld().start(t, d, Options{TurnLog: l, Limits: orchestrator.Limits{Input: 4 << 20, TurnTimeout: time.Hour}})
+	most := turnlog.MaxState - 16<<10 - 2
+	if _, err := bot.Execute(t.Context(), name, Input{Text: strings.Repeat("x", most)}, nil); err != nil {
+		t.Error(err)
+	}
+	l.wantPhases(t, "started settled(complete)")
+}
+
+// A run whose payload this process cannot read is abandoned. The log has its beginning already.
+func TestAbandonUnreadable(t *testing.T) {
+	for name, spoil := range map[string]func(doc map[string]any){
+		"later version": func(doc map[string]any) { doc["v"] = 99 },
+		"damaged":       func(doc map[string]any) { doc["born"] = -1 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := new(watchedLog)
+				w := newWorld()
+				// The run is saved later than its session was claimed.
+				l.crashAs(t, w, "tool", func(context.Context, *Turn) error { time.Sleep(time.Second); return nil })
+				w.edit(t, "agent", spoil, nil)
+				bot := w.start(t, agent(), Options{TurnLog: registered(l)})
+				if err := abandon(t, bot, "s"); err != nil {
+					t.Error(err)
+				}
+				l.wantPhases(t, "started llm-complete settled(cancelled)")
+				wantRow(t, w, "")
+			})
+		})
+	}
+}
+
+// A turn that fails because another turn took too long has not taken too long itself.
+func TestLoggedTimeoutOfAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := new(watchedLog)
+		slow := Def{Name: "echo", Intents: Intents{"echo": {Run: func(ctx context.Context, _ *Turn) error {
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}}}}
+		inner := newWorld().start(t, slow, Options{Limits: orchestrator.Limits{TurnTimeout: time.Second}})
+		d := Def{Name: "agent", Intents: Intents{"asks": {Run: func(ctx context.Context, _ *Turn) error {
+			_, err := inner.Execute(ctx, "s", Input{Text: "a"}, nil)
+			return err
+		}}}}
+		bot := newWorld().start(t, d, Options{TurnLog: l, Limits: orchestrator.Limits{TurnTimeout: time.Hour}})
+		_, err := bot.Execute(t.Context(), "s", Input{Text: "a"}, nil)
+		t.Log(err)
+		l.wantPhases(t, "started settled(error)")
+	})
+}
+
+// lateState is a state that is made into JSON when the test says so.
+type lateState struct{ entered, goOn chan struct{} }
+
+func (s lateState) MarshalJSON() ([]byte, error) {
+	close(s.entered)
+	<-s.goOn
+	return []byte("1"), nil
+}
+
+// A goroutine that outlives its function records nothing after the end of the turn.
+func TestRecordOutlivesTheTurn(t *testing.T) {
+	l := new(watchedLog)
+	late := lateState{make(chan struct{}), make(chan struct{})}
+	var over sync.WaitGroup
+	var said error
+	d := echo()
+	d.Intents["echo"] = Intent{Run: func(ctx context.Context, t *Turn) error {
+		ctx = context.WithoutCancel(ctx)
+		over.Go(func() { said = t.Record(ctx, turnlog.ToolReceived, late) })
+		<-late.entered
+		return nil
+	}}
+	d.Deliver = func(context.Context, *Result) error {
+		close(late.goOn)
+		over.Wait()
+		return nil
+	}
+	execute(t, newWorld().start(t, d, Options{TurnLog: l}), Input{Text: "a"})
+	if said == nil {
+		t.Error("it is recorded")
+	}
+	l.wantPhases(t, "started settled(complete)")
+}
