@@ -108,9 +108,9 @@ func (x *execution[S]) logFailed(end storedEnd, reason string) bool {
 
 // respond returns what Definition.Respond makes of a settled turn.
 func (o *Orchestrator[S]) respond(
-	ctx context.Context, session string, cp checkpoint.Checkpoint,
+	ctx context.Context, session string, cp checkpoint.Checkpoint, force bool,
 ) (raw json.RawMessage, err error) {
-	res, err := o.result(ctx, session, cp, false)
+	res, err := o.result(ctx, session, cp, force)
 	if err != nil {
 		return nil, err
 	}

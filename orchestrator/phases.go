@@ -149,8 +149,9 @@ func (p *phases) started(ctx context.Context, r snapshot.Run, payload runPayload
 }
 
 // settled records that a turn has settled. If a process without a turn log has settled it, its time is that of the
-// checkpoint store, after the beginning.
-func (p *phases) settled(ctx context.Context, cp checkpoint.Checkpoint, began int64) error {
+// checkpoint store, after the beginning. With force, Definition.Respond gets the turn although this process would lose
+// something of it.
+func (p *phases) settled(ctx context.Context, cp checkpoint.Checkpoint, began int64, force bool) error {
 	if !p.on() {
 		return nil
 	}
@@ -159,7 +160,7 @@ func (p *phases) settled(ctx context.Context, cp checkpoint.Checkpoint, began in
 	state := turnlog.SettledState{TurnState: turnlog.Complete, Respond: cp.State}
 	if respond := p.engine.respond; respond != nil {
 		var err error
-		if state.Respond, err = respond(ctx, p.own.Grant.Session, cp); isDrift(err) {
+		if state.Respond, err = respond(ctx, p.own.Grant.Session, cp, force); isDrift(err) {
 			return fmt.Errorf("%w: %w", errNotLogged, err) // another process can read the turn
 		} else if err != nil {
 			state.Reason = "Definition.Respond: " + p.engine.options.LogError(err)

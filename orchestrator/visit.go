@@ -224,15 +224,13 @@ func (v *visit) logEnd(r snapshot.Run, by *checkpoint.Checkpoint) error {
 	payload, err := readPayload(r)
 	if err == nil {
 		v.phases.follow(r, payload)
-		err = v.phases.started(v.own.Ctx, r, payload)
-	} else if isDrift(err) {
-		return err // of a later version, which records it
+		if err := v.phases.started(v.own.Ctx, r, payload); err != nil {
+			return err
+		}
 	}
-	switch {
-	case errors.Is(err, errNotLogged):
-		return err
+	switch { // a run that cannot be read has its beginning in the turn log, as far as anybody knows
 	case by != nil:
-		return v.phases.settled(v.own.Ctx, *by, startedAt(r, payload))
+		return v.phases.settled(v.own.Ctx, *by, startedAt(r, payload), v.call.force || v.own.Buries)
 	case r.Status == snapshot.Ended:
 		return v.phases.ended(v.own.Ctx, r, endOf(r, payload))
 	}
@@ -247,7 +245,7 @@ func (v *visit) logEnd(r snapshot.Run, by *checkpoint.Checkpoint) error {
 // logSettled records that a turn has settled, and reports whether it could. If it could not, the run is left, so that it
 // is recorded later.
 func (v *visit) logSettled(cp checkpoint.Checkpoint) bool {
-	err := v.phases.settled(v.own.Ctx, cp, 0)
+	err := v.phases.settled(v.own.Ctx, cp, 0, v.call.force)
 	if err != nil {
 		v.engine.log.WarnContext(v.own.Ctx, "end of a turn not recorded in the turn log; the next call or drain records it",
 			"session", v.own.Grant.Session, "turn", cp.Turn, "run", cp.RunID, v.engine.why(err))

@@ -194,3 +194,121 @@ func TestRecordOutlivesTheTurn(t *testing.T) {
 	}
 	l.wantPhases(t, "started settled(complete)")
 }
+
+// unlogged leaves the run of a settled turn whose end the log did not take.
+func (l *watchedLog) unlogged(t testing.TB, w world, d Def) {
+	t.Helper()
+	l.before = func(_ context.Context, e turnlog.Entry) error {
+		if e.Phase == turnlog.Settled {
+			return turnlog.ErrRefused
+		}
+		return nil
+	}
+	execute(t, w.start(t, d, Options{TurnLog: registered(l)}), Input{Text: "a"})
+	wantRow(t, w, snapshot.Running)
+	l.before = nil
+}
+
+// The run of a settled turn is left, and this process cannot read it. Its turn says how it has ended.
+func TestUnreadableLeftover(t *testing.T) {
+	const whole = "started llm-complete tool-dispatched peer-call tool-received settled(complete)"
+	for by, do := range leftoverActs() {
+		for with, spoil := range map[string]func(doc map[string]any){
+			"later version": func(doc map[string]any) { doc["v"] = 99 },
+			"damaged":       func(doc map[string]any) { doc["born"] = -1 },
+		} {
+			t.Run(by+", "+with, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					l := new(watchedLog)
+					w := newWorld()
+					l.unlogged(t, w, agent())
+					w.edit(t, "agent", spoil, nil)
+					if err := do(t.Context(), w.start(t, agent(), Options{TurnLog: registered(l)})); err != nil {
+						t.Error(err)
+					}
+					wantRow(t, w, "")
+					if by == "Force" {
+						l.wantPhases(t, whole+" "+whole)
+					} else {
+						l.wantPhases(t, whole)
+					}
+				})
+			})
+		}
+	}
+}
+
+// leftoverActs are calls that find the run of a settled turn.
+func leftoverActs() map[string]func(context.Context, *Bot) error {
+	return map[string]func(context.Context, *Bot) error{
+		"Delete": func(ctx context.Context, bot *Bot) error { return bot.Delete(ctx, "s") },
+		"Abandon": func(ctx context.Context, bot *Bot) error {
+			_, err := bot.Abandon(ctx, "s", "")
+			return err
+		},
+		"Recover": func(ctx context.Context, bot *Bot) error {
+			_, err := bot.Recover(ctx, "s")
+			return err
+		},
+		"Force": func(ctx context.Context, bot *Bot) error {
+			_, err := bot.Execute(ctx, "s", Input{Text: "b"}, &orchestrator.CallOptions{Force: true})
+			return err
+		},
+	}
+}
+
+// A process would lose something of the settled turn, so Respond cannot answer. The end waits for a process that can.
+// Who ends or forces the session does not wait.
+func TestRespondDrifts(t *testing.T) {
+	for by, do := range leftoverActs() {
+		t.Run(by, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := new(watchedLog)
+				w := newWorld()
+				l.before = func(_ context.Context, e turnlog.Entry) error {
+					if e.Phase == turnlog.Settled {
+						return turnlog.ErrRefused
+					}
+					return nil
+				}
+				richer, err := orchestrator.New(orchestrator.Definition[map[string]json.RawMessage]{
+					Name: "agent", Intents: map[string]orchestrator.Intent[map[string]json.RawMessage]{"model": {
+						Run: func(_ context.Context, t *orchestrator.Turn[map[string]json.RawMessage]) error {
+							t.State = map[string]json.RawMessage{"Said": json.RawMessage(`["x"]`), "Richer": json.RawMessage("true")}
+							return nil
+						},
+					}},
+				}, w.checkpoints, &Options{Snapshots: w.snapshots, TurnLog: l, Logger: quiet()})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := richer.Execute(t.Context(), "s", Input{Text: "a"}, nil); err != nil {
+					t.Fatal(err)
+				}
+				wantRow(t, w, snapshot.Running)
+				l.before = nil
+				d := agent()
+				d.Respond = func(res *Result) any { return res.State.Said }
+				err = do(t.Context(), w.start(t, d, Options{TurnLog: registered(l)}))
+				if by == "Recover" || by == "Abandon" {
+					if _, ok := errors.AsType[*orchestrator.DriftError](err); !ok {
+						t.Errorf("got %v", err)
+					}
+					wantRow(t, w, snapshot.Running)
+					l.wantPhases(t, "started")
+					return
+				}
+				if err != nil {
+					t.Error(err)
+				}
+				wantRow(t, w, "")
+				all := l.entries(t)
+				if got := phasesOf(all[:2]); got != "started settled(complete)" {
+					t.Errorf("phases %q", got)
+				} else if respond := ended(all[1]).Respond; !turnlog.Same(respond, json.RawMessage(`["x"]`)) {
+					t.Errorf("respond %s", respond)
+				}
+			})
+		})
+	}
+}
