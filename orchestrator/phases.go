@@ -72,15 +72,12 @@ func (p *phases) after(at int64) {
 	p.last = max(p.last, at)
 }
 
-// mostAhead bounds how long catchUp waits.
-const mostAhead = time.Second
-
 // catchUp waits until the clock of the fence has passed the last entry. Entries that came faster than one a millisecond
-// are ahead of that clock. It is for the end of a run that may begin anew, if its input comes again: its entries are
-// later then.
-func (p *phases) catchUp() {
-	if ahead := p.newest() - p.own.Clock(); ahead >= 0 {
-		time.Sleep(min(time.Duration(ahead+1)*time.Millisecond, mostAhead))
+// are ahead of that clock. It is for the end of a run that begins anew if its input comes again: its entries are later
+// then. It waits for Limits.SettleTimeout at most.
+func (p *phases) catchUp(r snapshot.Run) {
+	if ahead := p.newest() - p.own.Clock(); ahead >= 0 && r.RequestID != "" {
+		time.Sleep(min(time.Duration(ahead+1)*time.Millisecond, p.engine.options.Limits.SettleTimeout))
 	}
 }
 
@@ -197,7 +194,7 @@ func (p *phases) ended(ctx context.Context, r snapshot.Run, e storedEnd) error {
 		return nil
 	}
 	p.after(e.At)
-	defer p.catchUp()
+	defer p.catchUp(r)
 	return p.repeat(ctx, r, turnlog.Settled, e.At, turnlog.SettledState{TurnState: e.TurnState, Reason: r.Error})
 }
 

@@ -202,6 +202,12 @@ func (v *visit) sweepUp(found snapshot.Run, by *checkpoint.Checkpoint) error {
 func (v *visit) sweep(found snapshot.Run, by *checkpoint.Checkpoint) error {
 	r, err := v.slot.adopt(found, 0)
 	if errors.Is(err, snapshot.ErrDamaged) {
+		if by != nil {
+			err = v.phases.settled(v.own.Ctx, *by, 0, v.call.force || v.own.Buries)
+			if err != nil {
+				return err
+			}
+		}
 		return v.slot.bury(r)
 	}
 	if err == nil && found.Status == snapshot.Ended && r.Status != snapshot.Ended {
@@ -274,11 +280,30 @@ func (v *visit) end(r snapshot.Run) error {
 	if logged {
 		v.slot.forget(r)
 	}
+	v.emitAbandoned(r)
+	return nil
+}
+
+// bury deletes a damaged run that is ours. A time that could be stored for its end would be lost with it. So the end is
+// recorded after that, and at most once.
+func (v *visit) bury(r snapshot.Run) error {
+	if err := v.slot.bury(r); err != nil || r.ID == "" {
+		return err
+	}
+	r.Key, r.Error = snapshot.Key(v.own.Grant.Key), ErrAbandoned.Error()
+	if err := v.phases.ended(v.own.Ctx, r, v.phases.end(turnlog.Cancelled)); err != nil {
+		v.engine.log.WarnContext(v.own.Ctx, "end of a damaged run not recorded in the turn log",
+			"session", r.Session, "run", r.ID, v.engine.why(err))
+	}
+	v.emitAbandoned(r)
+	return nil
+}
+
+func (v *visit) emitAbandoned(r snapshot.Run) {
 	v.emit(Event{
 		Kind: TurnFailed, RequestID: r.RequestID, RunID: r.ID, Turn: r.Turn,
 		Err: &Error{Op: "abandon", Session: r.Session, Turn: r.Turn, RunID: r.ID, Err: ErrAbandoned},
 	})
-	return nil
 }
 
 // logEnded records the beginning and the end of a run that has not settled, and reports whether it could. If it could
@@ -340,7 +365,7 @@ func (v *visit) endRun(found snapshot.Run) (ended bool, err error) {
 	case err == nil:
 		return true, v.end(r)
 	case errors.Is(err, snapshot.ErrDamaged):
-		return true, v.slot.bury(r)
+		return true, v.bury(r)
 	case !errors.Is(err, errChanged):
 		return false, err
 	case r.ID == found.ID && r.Status == snapshot.Suspended: // since it was found

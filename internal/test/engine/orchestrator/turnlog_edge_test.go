@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/snapshot"
 	"github.com/holdfast-go/holdfast/turnlog"
@@ -309,6 +311,190 @@ func TestRespondDrifts(t *testing.T) {
 					t.Errorf("respond %s", respond)
 				}
 			})
+		})
+	}
+}
+
+// The run of a settled turn is left, and damaged in the store. The end of its turn is recorded before the reply is
+// handed over.
+func TestDamagedLeftover(t *testing.T) {
+	for by, do := range leftoverActs() {
+		t.Run(by, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := new(watchedLog)
+				w := newWorld()
+				d := agent()
+				d.Deliver = func(context.Context, *Result) error {
+					if got := phasesOf(l.entries(t)); !strings.HasSuffix(got, "settled(complete)") {
+						t.Errorf("handed over after %q", got)
+					}
+					return nil
+				}
+				l.unlogged(t, w, d)
+				damaged := w
+				damaged.snapshots = damagedRuns{w.snapshots}
+				bot := damaged.start(t, d, Options{TurnLog: registered(l)})
+				err := do(t.Context(), bot)
+				if by == "Recover" { // a drain leaves a damaged session alone
+					wantErr(t, err, snapshot.ErrDamaged)
+					return
+				}
+				if err != nil {
+					t.Error(err)
+				}
+				if got := phasesOf(l.entries(t)); strings.Count(got, "settled(complete)") != strings.Count(got, "started") {
+					t.Errorf("phases %q", got)
+				}
+			})
+		})
+	}
+}
+
+// damagedRuns is a store whose runs are damaged.
+type damagedRuns struct{ snapshot.Store }
+
+func (s damagedRuns) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
+	return func(yield func(snapshot.Run, error) bool) {
+		for r, err := range s.Store.Runs(ctx, q) {
+			if err == nil {
+				err = snapshot.Damaged(r.Key, errors.New("parts"))
+				r.Payload, r.Parts = nil, nil
+			}
+			if !yield(r, err) {
+				return
+			}
+		}
+	}
+}
+
+func (s damagedRuns) Adopt(
+	ctx context.Context, k snapshot.Key, f lock.Fence, attempts int,
+) (snapshot.Run, error) {
+	r, err := s.Store.Adopt(ctx, k, f, attempts)
+	if err == nil {
+		err = snapshot.Damaged(k, errors.New("parts"))
+		r = snapshot.Run{Key: r.Key, ID: r.ID}
+	}
+	return r, err
+}
+
+// The same input comes again after a failure, and its entries are later than those of the first attempt, however fast
+// those came.
+func TestBeginsAnewAfterFastPhases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := new(watchedLog)
+		w := newWorld()
+		d := Def{Name: "echo", Intents: Intents{"echo": {Run: func(ctx context.Context, t *Turn) error {
+			for range 5000 {
+				if err := t.Record(ctx, turnlog.ToolReceived, nil); err != nil {
+					return err
+				}
+			}
+			return errors.New("boom")
+		}}}}
+		bot := w.start(t, d, Options{TurnLog: l})
+		in := Input{RequestID: "r", Text: "a"}
+		for range 2 {
+			if _, err := bot.Execute(t.Context(), "s", in, nil); err == nil {
+				t.Error("it settled")
+			}
+		}
+		all := l.entries(t)
+		for i, e := range all[1:] {
+			if e.Phase == turnlog.Started && i != 5001 {
+				t.Errorf("it started again as entry %d, %v before the end", i+1, all[len(all)-1].At.Sub(e.At))
+			}
+		}
+	})
+}
+
+// A process that keeps no runs dies before the end of its turn is recorded. The end comes before the reply.
+func TestVolatileReply(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := new(watchedLog)
+		w := newWorld()
+		w.snapshots = nil
+		d := echo()
+		d.Deliver = func(context.Context, *Result) error {
+			if got := phasesOf(l.entries(t)); got != "started settled(complete)" {
+				t.Errorf("handed over after %q", got)
+			}
+			return nil
+		}
+		l.before = func(_ context.Context, e turnlog.Entry) error {
+			if e.Phase == turnlog.Settled {
+				return turnlog.ErrRefused
+			}
+			return nil
+		}
+		if _, err := w.start(t, d, Options{TurnLog: l}).Execute(t.Context(), "s", Input{Text: "a"}, nil); err != nil {
+			t.Fatal(err)
+		}
+		l.before = nil
+		if outcome, err := w.start(t, d, Options{TurnLog: l}).Recover(t.Context(), "s"); outcome != "delivered" || err != nil {
+			t.Errorf("recovered %s, %v", outcome, err)
+		}
+	})
+}
+
+// Abandon, and a client that goes, without a snapshot store.
+func TestVolatileEnds(t *testing.T) {
+	for _, by := range []string{"Abandon", "client"} {
+		t.Run(by, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := new(watchedLog)
+				w := newWorld()
+				w.snapshots = nil
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				var bot *Bot
+				d := Def{Name: "echo", Intents: Intents{"echo": {Run: func(ctx context.Context, _ *Turn) error {
+					switch by {
+					case "Abandon":
+						if _, err := bot.Abandon(context.Background(), "s", ""); err != nil {
+							return err
+						}
+					case "client":
+						cancel()
+					}
+					<-ctx.Done()
+					return context.Cause(ctx)
+				}}}}
+				bot = w.start(t, d, Options{TurnLog: l})
+				var heard diary
+				_, err := bot.Execute(ctx, "s", Input{Text: "a"}, &orchestrator.CallOptions{OnEvent: heard.note})
+				if err == nil || !strings.HasSuffix(heard.kinds(), "turn.failed") {
+					t.Errorf("told %v, after %s", err, heard.kinds())
+				}
+				l.wantPhases(t, "started settled(cancelled)")
+			})
+		})
+	}
+}
+
+// A damaged run that is abandoned has an end in the log, and its listeners hear of it.
+func TestAbandonDamaged(t *testing.T) {
+	for by, do := range leftoverActs() {
+		if by != "Abandon" && by != "Delete" {
+			continue
+		}
+		t.Run(by, func(t *testing.T) {
+			l := new(watchedLog)
+			w := newWorld()
+			l.crash(t, w, "tool")
+			damaged := w
+			damaged.snapshots = damagedRuns{w.snapshots}
+			bot := damaged.start(t, agent(), Options{TurnLog: registered(l)})
+			var heard diary
+			defer bot.Subscribe(heard.note)()
+			if err := do(t.Context(), bot); err != nil {
+				t.Error(err)
+			}
+			l.wantPhases(t, "started llm-complete settled(cancelled)")
+			if heard.kinds() != "turn.failed" {
+				t.Errorf("heard %q", heard.kinds())
+			}
+			wantRow(t, w, "")
 		})
 	}
 }

@@ -806,7 +806,7 @@ func TestEndedWithoutLog(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _ = bot.Execute(t.Context(), "s", Input{Text: "a"}, nil)
+		_, _ = bot.Execute(t.Context(), "s", Input{Text: "a", RequestID: fmt.Sprint(fails)}, nil)
 		next := w.start(t, agent(), Options{TurnLog: registered(l)})
 		if outcome, err := next.Recover(t.Context(), "s"); outcome != "cleaned" || err != nil {
 			t.Errorf("recovered %s, %v", outcome, err)
