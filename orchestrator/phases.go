@@ -29,9 +29,6 @@ type phases struct {
 	last int64
 }
 
-// errNotLogged marks an error of the turn log.
-var errNotLogged = errors.New("not recorded in the turn log")
-
 func (p *phases) on() bool { return p.engine.turnLog != nil }
 
 // next returns the time of the next entry. It comes from the fence, and is later than the time of the entry before. It

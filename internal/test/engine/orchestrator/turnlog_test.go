@@ -352,6 +352,9 @@ func TestStartedFails(t *testing.T) {
 		_, err := bot.Execute(t.Context(), "s", Input{Text: "a"}, &orchestrator.CallOptions{OnEvent: heard.note})
 		wantErr(t, err, lost)
 		wantOp(t, err, "log")
+		if p := orchestrator.Public(err); p.Status != 503 || !p.Retryable {
+			t.Errorf("a client is told %+v", p)
+		}
 		if errors.Is(err, orchestrator.ErrIndeterminate) || heard.kinds() != "turn.started turn.failed" {
 			t.Errorf("told %v, after %s", err, heard.kinds())
 		}
