@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/snapshot"
@@ -497,4 +498,59 @@ func TestAbandonDamaged(t *testing.T) {
 			wantRow(t, w, "")
 		})
 	}
+}
+
+// The reason of an end is the text that the run has, redacted.
+func TestReasonIsRedacted(t *testing.T) {
+	for _, volatile := range []bool{false, true} {
+		l := new(watchedLog)
+		w := newWorld()
+		if volatile {
+			w.snapshots = nil
+		}
+		d := Def{Name: "echo", Intents: Intents{"echo": {Run: func(context.Context, *Turn) error {
+			return errors.New("card 4711")
+		}}}}
+		bot := w.start(t, d, Options{TurnLog: l, Effects: orchestrator.Effects{
+			SumKey: []byte(strings.Repeat("k", 32)),
+			Redact: func(e ledger.Effect) ledger.Effect { e.Error = strings.ReplaceAll(e.Error, "4711", "…"); return e },
+		}})
+		if _, err := bot.Execute(t.Context(), "s", Input{Text: "a"}, nil); err == nil {
+			t.Error("it settled")
+		}
+		all := l.wantPhases(t, "started settled(error)")
+		if reason := ended(all[1]).Reason; !strings.Contains(reason, "card …") {
+			t.Errorf("reason %q", reason)
+		}
+	}
+}
+
+// A log that panics, or whose caller's state does, ends the turn and nothing else.
+func TestRecordPanics(t *testing.T) {
+	for _, phase := range []string{turnlog.LLMComplete, ""} {
+		l := &watchedLog{before: func(_ context.Context, e turnlog.Entry) error {
+			if e.Phase == phase {
+				panic("boom")
+			}
+			return nil
+		}}
+		d := Def{Name: "echo", Intents: Intents{"echo": {Run: func(ctx context.Context, t *Turn) error {
+			return t.Record(ctx, turnlog.LLMComplete, panics{phase == ""})
+		}}}}
+		bot := newWorld().start(t, d, Options{TurnLog: l})
+		_, err := bot.Execute(t.Context(), "s", Input{Text: "a"}, nil)
+		if _, ok := errors.AsType[*orchestrator.PanicError](err); !ok {
+			t.Errorf("got %v", err)
+		}
+		l.wantPhases(t, "started settled(error)")
+	}
+}
+
+type panics struct{ now bool }
+
+func (p panics) MarshalJSON() ([]byte, error) {
+	if p.now {
+		panic("boom")
+	}
+	return []byte("1"), nil
 }
