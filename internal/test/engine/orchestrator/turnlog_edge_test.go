@@ -554,3 +554,128 @@ func (p panics) MarshalJSON() ([]byte, error) {
 	}
 	return []byte("1"), nil
 }
+
+// Another owner has recorded the phase in the same millisecond. The entry gets the next one, and there is an end to it.
+func TestRecordInTheSameMillisecond(t *testing.T) {
+	for taken, ok := range map[int]bool{1: true, 100: true, 101: false} {
+		t.Run(fmt.Sprint(taken), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var first time.Time
+				tries := 0
+				l := &watchedLog{before: func(_ context.Context, e turnlog.Entry) error {
+					if e.Phase != turnlog.LLMComplete {
+						return nil
+					}
+					if tries++; tries == 1 {
+						first = e.At
+					}
+					if tries <= taken {
+						return turnlog.ErrChanged
+					}
+					return nil
+				}}
+				d := Def{Name: "echo", Intents: Intents{"echo": {Run: func(ctx context.Context, t *Turn) error {
+					return t.Record(ctx, turnlog.LLMComplete, nil)
+				}}}}
+				bot := newWorld().start(t, d, Options{TurnLog: l})
+				_, err := bot.Execute(t.Context(), "s", Input{Text: "a"}, nil)
+				if !ok {
+					wantErr(t, err, orchestrator.ErrIndeterminate, turnlog.ErrChanged)
+					l.wantPhases(t, "started")
+					return
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				all := l.wantPhases(t, "started llm-complete settled(complete)")
+				if at := all[1].At; at.Sub(first) != time.Duration(taken)*time.Millisecond {
+					t.Errorf("recorded %v after the first try", at.Sub(first))
+				}
+			})
+		})
+	}
+}
+
+// Record refuses a function whose context or session is over, and records nothing.
+func TestRecordAfterTheEnd(t *testing.T) {
+	for _, by := range []string{"client", "Abandon", "between tries"} {
+		t.Run(by, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				l := new(watchedLog)
+				if by == "between tries" {
+					l.before = func(_ context.Context, e turnlog.Entry) error {
+						if e.Phase == turnlog.LLMComplete {
+							cancel()
+							return turnlog.ErrChanged
+						}
+						return nil
+					}
+				}
+				var bot *Bot
+				var said error
+				d := Def{Name: "echo", Intents: Intents{"echo": {Run: func(ctx context.Context, turn *Turn) error {
+					switch by {
+					case "client":
+						cancel()
+					case "Abandon":
+						if err := abandon(t, bot, "s"); err != nil {
+							t.Error(err)
+						}
+						ctx = context.WithoutCancel(ctx)
+					}
+					said = turn.Record(ctx, turnlog.LLMComplete, nil)
+					return nil
+				}}}}
+				w := newWorld()
+				bot = w.start(t, d, Options{TurnLog: l})
+				_, err := bot.Execute(ctx, "s", Input{Text: "a"}, nil)
+				want, phases := context.Canceled, "started settled(complete)" // a turn that nothing is left of settles
+				if by == "Abandon" {
+					want, phases = orchestrator.ErrAbandoned, "started settled(cancelled)"
+					wantErr(t, err, orchestrator.ErrIndeterminate)
+				} else if err != nil {
+					t.Error(err)
+				}
+				wantErr(t, said, want)
+				l.wantPhases(t, phases)
+			})
+		})
+	}
+}
+
+// A turn has failed, and its end cannot be recorded. Its caller hears of the failure. The run stays until the log has
+// its end, with the reason that the caller was told.
+func TestFailureNotLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &watchedLog{before: func(_ context.Context, e turnlog.Entry) error {
+			if e.Phase == turnlog.Settled {
+				return turnlog.ErrRefused
+			}
+			return nil
+		}}
+		boom := errors.New("boom")
+		d := Def{Name: "echo", Intents: Intents{"echo": {Run: func(context.Context, *Turn) error { return boom }}}}
+		w := newWorld()
+		bot := w.start(t, d, Options{TurnLog: l})
+		_, err := bot.Execute(t.Context(), "s", Input{Text: "a"}, nil)
+		wantErr(t, err, boom)
+		if errors.Is(err, orchestrator.ErrIndeterminate) {
+			t.Errorf("got %v", err)
+		}
+		wantRow(t, w, snapshot.Ended)
+		l.wantPhases(t, "started")
+		failed := time.Now()
+		time.Sleep(time.Hour)
+		l.before = nil
+		if outcome, err := bot.Recover(t.Context(), "s"); outcome != "cleaned" || err != nil {
+			t.Errorf("recovered %s, %v", outcome, err)
+		}
+		wantRow(t, w, "")
+		all := l.wantPhases(t, "started settled(error)")
+		if end := ended(all[1]); end.Reason != "boom" || all[1].At.After(failed) {
+			t.Errorf("settled %+v at %v, and it failed before %v", end, all[1].At, failed)
+		}
+	})
+}
