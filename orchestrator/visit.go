@@ -271,7 +271,7 @@ func (v *visit) end(r snapshot.Run) error {
 		return err
 	}
 	r.Error = ErrAbandoned.Error()
-	logged := false
+	var logged bool
 	if unread == nil {
 		logged = v.logEnded(r, payload, end)
 	} else { // when it has begun, and with which input, only the turn log says
