@@ -52,19 +52,33 @@ func (v *visit) sweepSettled() error {
 		return nil
 	}
 	found, err := v.slot.find(v.own.Ctx)
-	if err != nil && !ofOneRow(err) {
+	switch {
+	case err != nil && !ofOneRow(err):
 		return err
-	}
-	if err == nil && found != nil {
-		if finished, by, err := v.finished(*found); err != nil {
-			return err
-		} else if finished && by != nil {
+	case err != nil || v.engine.options.Snapshots == nil: // no run says which end is missing
+		err = v.repeatSettled()
+	case found != nil:
+		var finished bool
+		var by *checkpoint.Checkpoint
+		if finished, by, err = v.finished(*found); finished && by != nil {
 			err = v.sweepUp(*found, by)
-			v.swept = err == nil
+		}
+	}
+	v.swept = err == nil
+	return err
+}
+
+// repeatSettled records the ends of the owed turns. The turn log may have them.
+func (v *visit) repeatSettled() error {
+	for turn := v.owed; turn <= v.newest.Turn; turn++ {
+		cp, err := v.settledTurn(v.own.Ctx, turn)
+		if err == nil {
+			err = v.phases.settled(v.own.Ctx, cp, 0, v.call.force)
+		}
+		if err != nil {
 			return err
 		}
 	}
-	v.swept = true
 	return nil
 }
 

@@ -61,7 +61,9 @@ type recorder interface {
 }
 
 // A responder returns what the turn log has as the reply of a settled turn.
-type responder func(ctx context.Context, session string, cp checkpoint.Checkpoint) (json.RawMessage, error)
+type responder func(
+	ctx context.Context, session string, cp checkpoint.Checkpoint, force bool,
+) (json.RawMessage, error)
 
 func newEngine(id identity, store checkpoint.Store, o Options) *engine {
 	o.Limits, o.Compaction = o.Limits.orDefaults(), o.Compaction.orDefaults()

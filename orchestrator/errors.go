@@ -254,6 +254,9 @@ var errOver = errors.New("Once: the function that the turn belongs to has return
 // errRecordOver refuses Record after its function has returned.
 var errRecordOver = errors.New("Record: the function that the turn belongs to has returned")
 
+// errNotLogged marks an error of the turn log.
+var errNotLogged = errors.New("not recorded in the turn log")
+
 // errNotSaved marks an error of the snapshot store: the run is as it was last saved.
 var errNotSaved = errors.New("not saved")
 

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
+	"github.com/holdfast-go/holdfast/turnlog"
 )
 
 // errorTypes name the errors for log lines, spans and metrics. The first that fits counts.
@@ -48,7 +49,9 @@ var errorTypes = []struct {
 	{checkpoint.ErrRefused, "ErrRefused"},
 	{snapshot.ErrRefused, "ErrRefused"},
 	{ledger.ErrRefused, "ErrRefused"},
+	{turnlog.ErrRefused, "ErrRefused"},
 	{errNotSaved, "not saved"},
+	{errNotLogged, "not logged"},
 	{context.DeadlineExceeded, "context.DeadlineExceeded"},
 	{context.Canceled, "context.Canceled"},
 }

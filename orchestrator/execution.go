@@ -133,7 +133,7 @@ func (x *execution[S]) turn(in place, b branch, attempt int, state S) *Turn[S] {
 		},
 		line{
 			meter: &x.meter, home: x, place: in, intent: b.intent, item: b.number, attempt: attempt,
-			session: x.visit.own.Grant.Session, run: x.run.row.ID, iteration: x.run.payload.Iteration,
+			session: x.visit.own.Grant.Session, run: x.run.row.ID, turn: x.index, iteration: x.run.payload.Iteration,
 			fence: x.visit.own.Grant.Fence,
 		},
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/logtext"
+	"github.com/holdfast-go/holdfast/snapshot"
 	"github.com/holdfast-go/holdfast/turnlog"
 )
 
@@ -25,6 +26,17 @@ func (x *execution[S]) logStarted() error {
 	}
 	x.logged = true
 	return nil
+}
+
+// stamp returns the time of an entry, while the function of the line runs. So the entry is earlier than what the engine
+// records after that, also if it lands later.
+func (l *line) stamp(p *phases) (at int64, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cut {
+		return 0, false
+	}
+	return p.next(), true
 }
 
 // mostTries bounds how often Record looks for a time that no other entry has.
@@ -46,8 +58,16 @@ func (x *execution[S]) recordPhase(ctx context.Context, l *line, phase string, s
 	if err == nil {
 		err = x.over(ctx)
 	}
+	// Other branches may be saved meanwhile, so the row of the run is not read.
+	r := snapshot.Run{
+		Key: snapshot.Key{Orchestrator: x.engine().identity.name, Session: l.session}, ID: l.run, Turn: l.turn,
+	}
 	for tries := 0; err == nil; tries++ {
-		err = x.visit.phases.record(ctx, x.run.row, phase, x.visit.phases.next(), raw)
+		at, ok := l.stamp(&x.visit.phases)
+		if !ok {
+			return errRecordOver
+		}
+		err = x.visit.phases.record(ctx, r, phase, at, raw)
 		if err == nil {
 			return nil
 		}
@@ -88,9 +108,9 @@ func (x *execution[S]) logFailed(end storedEnd, reason string) bool {
 
 // respond returns what Definition.Respond makes of a settled turn.
 func (o *Orchestrator[S]) respond(
-	ctx context.Context, session string, cp checkpoint.Checkpoint,
+	ctx context.Context, session string, cp checkpoint.Checkpoint, force bool,
 ) (raw json.RawMessage, err error) {
-	res, err := o.result(ctx, session, cp, false)
+	res, err := o.result(ctx, session, cp, force)
 	if err != nil {
 		return nil, err
 	}

@@ -29,9 +29,6 @@ type phases struct {
 	last int64
 }
 
-// errNotLogged marks an error of the turn log.
-var errNotLogged = errors.New("not recorded in the turn log")
-
 func (p *phases) on() bool { return p.engine.turnLog != nil }
 
 // next returns the time of the next entry. It comes from the fence, and is later than the time of the entry before. It
@@ -72,15 +69,12 @@ func (p *phases) after(at int64) {
 	p.last = max(p.last, at)
 }
 
-// mostAhead bounds how long catchUp waits.
-const mostAhead = time.Second
-
 // catchUp waits until the clock of the fence has passed the last entry. Entries that came faster than one a millisecond
-// are ahead of that clock. It is for the end of a run that may begin anew, if its input comes again: its entries are
-// later then.
-func (p *phases) catchUp() {
-	if ahead := p.newest() - p.own.Clock(); ahead >= 0 {
-		time.Sleep(min(time.Duration(ahead+1)*time.Millisecond, mostAhead))
+// are ahead of that clock. It is for the end of a run that begins anew if its input comes again: its entries are later
+// then. It waits for Limits.SettleTimeout at most.
+func (p *phases) catchUp(r snapshot.Run) {
+	if ahead := p.newest() - p.own.Clock(); ahead >= 0 && r.RequestID != "" {
+		time.Sleep(min(time.Duration(ahead+1)*time.Millisecond, p.engine.options.Limits.SettleTimeout))
 	}
 }
 
@@ -149,8 +143,9 @@ func (p *phases) started(ctx context.Context, r snapshot.Run, payload runPayload
 }
 
 // settled records that a turn has settled. If a process without a turn log has settled it, its time is that of the
-// checkpoint store, after the beginning.
-func (p *phases) settled(ctx context.Context, cp checkpoint.Checkpoint, began int64) error {
+// checkpoint store, after the beginning. With force, Definition.Respond gets the turn although this process would lose
+// something of it.
+func (p *phases) settled(ctx context.Context, cp checkpoint.Checkpoint, began int64, force bool) error {
 	if !p.on() {
 		return nil
 	}
@@ -159,7 +154,7 @@ func (p *phases) settled(ctx context.Context, cp checkpoint.Checkpoint, began in
 	state := turnlog.SettledState{TurnState: turnlog.Complete, Respond: cp.State}
 	if respond := p.engine.respond; respond != nil {
 		var err error
-		if state.Respond, err = respond(ctx, p.own.Grant.Session, cp); isDrift(err) {
+		if state.Respond, err = respond(ctx, p.own.Grant.Session, cp, force); isDrift(err) {
 			return fmt.Errorf("%w: %w", errNotLogged, err) // another process can read the turn
 		} else if err != nil {
 			state.Reason = "Definition.Respond: " + p.engine.options.LogError(err)
@@ -192,8 +187,11 @@ func (e storedEnd) parts() map[string]json.RawMessage {
 
 // ended records the end of a run that has not settled and is saved as Ended. Its Error is the reason.
 func (p *phases) ended(ctx context.Context, r snapshot.Run, e storedEnd) error {
+	if !p.on() {
+		return nil
+	}
 	p.after(e.At)
-	defer p.catchUp()
+	defer p.catchUp(r)
 	return p.repeat(ctx, r, turnlog.Settled, e.At, turnlog.SettledState{TurnState: e.TurnState, Reason: r.Error})
 }
 

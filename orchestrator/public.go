@@ -48,6 +48,7 @@ var problems = []struct {
 	{ErrInterrupted, Problem{409, true, time.Second, "An earlier message is still being answered."}},
 	{ErrShuttingDown, Problem{503, true, time.Second, "The service restarts."}},
 	{ErrUnavailable, Problem{503, true, 5 * time.Second, "The service is not available now."}},
+	{errNotLogged, Problem{503, true, 5 * time.Second, "The service is not available now."}},
 	{ErrTooManyStuck, Problem{503, true, 5 * time.Second, "The service is not available now."}},
 	{ErrTurnTimeout, Problem{504, true, 5 * time.Second, "It took too long."}},
 	{ErrIntentTimeout, Problem{504, true, 5 * time.Second, "It took too long."}},

@@ -65,10 +65,11 @@ type line struct {
 	item    int
 	attempt int
 
-	// session, run, iteration and fence are for effects. A goroutine that outlives the function may still read them.
-	session, run string
-	iteration    int
-	fence        lock.Fence
+	// session, run, turn, iteration and fence are for effects and phases. A goroutine that outlives the function may still
+	// read them.
+	session, run    string
+	turn, iteration int
+	fence           lock.Fence
 
 	// inCtx is how a Tool finds the line. If it is nil, a Tool cannot find the line.
 	inCtx *atomic.Pointer[line]

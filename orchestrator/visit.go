@@ -202,6 +202,12 @@ func (v *visit) sweepUp(found snapshot.Run, by *checkpoint.Checkpoint) error {
 func (v *visit) sweep(found snapshot.Run, by *checkpoint.Checkpoint) error {
 	r, err := v.slot.adopt(found, 0)
 	if errors.Is(err, snapshot.ErrDamaged) {
+		if by != nil {
+			err = v.phases.settled(v.own.Ctx, *by, 0, v.call.force || v.own.Buries)
+			if err != nil {
+				return err
+			}
+		}
 		return v.slot.bury(r)
 	}
 	if err == nil && found.Status == snapshot.Ended && r.Status != snapshot.Ended {
@@ -224,15 +230,13 @@ func (v *visit) logEnd(r snapshot.Run, by *checkpoint.Checkpoint) error {
 	payload, err := readPayload(r)
 	if err == nil {
 		v.phases.follow(r, payload)
-		err = v.phases.started(v.own.Ctx, r, payload)
-	} else if isDrift(err) {
-		return err // of a later version, which records it
+		if err := v.phases.started(v.own.Ctx, r, payload); err != nil {
+			return err
+		}
 	}
-	switch {
-	case errors.Is(err, errNotLogged):
-		return err
+	switch { // a run that cannot be read has its beginning in the turn log, as far as anybody knows
 	case by != nil:
-		return v.phases.settled(v.own.Ctx, *by, startedAt(r, payload))
+		return v.phases.settled(v.own.Ctx, *by, startedAt(r, payload), v.call.force || v.own.Buries)
 	case r.Status == snapshot.Ended:
 		return v.phases.ended(v.own.Ctx, r, endOf(r, payload))
 	}
@@ -247,7 +251,7 @@ func (v *visit) logEnd(r snapshot.Run, by *checkpoint.Checkpoint) error {
 // logSettled records that a turn has settled, and reports whether it could. If it could not, the run is left, so that it
 // is recorded later.
 func (v *visit) logSettled(cp checkpoint.Checkpoint) bool {
-	err := v.phases.settled(v.own.Ctx, cp, 0)
+	err := v.phases.settled(v.own.Ctx, cp, 0, v.call.force)
 	if err != nil {
 		v.engine.log.WarnContext(v.own.Ctx, "end of a turn not recorded in the turn log; the next call or drain records it",
 			"session", v.own.Grant.Session, "turn", cp.Turn, "run", cp.RunID, v.engine.why(err))
@@ -258,8 +262,8 @@ func (v *visit) logSettled(cp checkpoint.Checkpoint) bool {
 // end saves a run of ours as ended, and deletes it once the turn log has its end. After the save no process goes on with
 // the run.
 func (v *visit) end(r snapshot.Run) error {
-	payload, err := readPayload(r)
-	if err == nil {
+	payload, unread := readPayload(r)
+	if unread == nil {
 		v.phases.follow(r, payload)
 	}
 	end := v.phases.end(turnlog.Cancelled)
@@ -267,14 +271,39 @@ func (v *visit) end(r snapshot.Run) error {
 		return err
 	}
 	r.Error = ErrAbandoned.Error()
-	if v.logEnded(r, payload, end) {
+	var logged bool
+	if unread == nil {
+		logged = v.logEnded(r, payload, end)
+	} else { // when it has begun, and with which input, only the turn log says
+		logged = v.logOver(r, v.phases.ended(v.own.Ctx, r, end))
+	}
+	if logged {
 		v.slot.forget(r)
 	}
+	v.emitAbandoned(r)
+	return nil
+}
+
+// bury deletes a damaged run that is ours. A time that could be stored for its end would be lost with it. So the end is
+// recorded after that, and at most once.
+func (v *visit) bury(r snapshot.Run) error {
+	if err := v.slot.bury(r); err != nil || r.ID == "" {
+		return err
+	}
+	r.Key, r.Error = snapshot.Key(v.own.Grant.Key), ErrAbandoned.Error()
+	if err := v.phases.ended(v.own.Ctx, r, v.phases.end(turnlog.Cancelled)); err != nil {
+		v.engine.log.WarnContext(v.own.Ctx, "end of a damaged run not recorded in the turn log",
+			"session", r.Session, "run", r.ID, v.engine.why(err))
+	}
+	v.emitAbandoned(r)
+	return nil
+}
+
+func (v *visit) emitAbandoned(r snapshot.Run) {
 	v.emit(Event{
 		Kind: TurnFailed, RequestID: r.RequestID, RunID: r.ID, Turn: r.Turn,
 		Err: &Error{Op: "abandon", Session: r.Session, Turn: r.Turn, RunID: r.ID, Err: ErrAbandoned},
 	})
-	return nil
 }
 
 // logEnded records the beginning and the end of a run that has not settled, and reports whether it could. If it could
@@ -336,7 +365,7 @@ func (v *visit) endRun(found snapshot.Run) (ended bool, err error) {
 	case err == nil:
 		return true, v.end(r)
 	case errors.Is(err, snapshot.ErrDamaged):
-		return true, v.slot.bury(r)
+		return true, v.bury(r)
 	case !errors.Is(err, errChanged):
 		return false, err
 	case r.ID == found.ID && r.Status == snapshot.Suspended: // since it was found

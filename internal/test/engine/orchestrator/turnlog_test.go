@@ -254,9 +254,16 @@ func TestRestoreIsNeverCalled(t *testing.T) {
 // crash leaves a run whose process died when it came to an intent.
 func (l *watchedLog) crash(t testing.TB, w world, intent string) {
 	t.Helper()
+	l.crashAs(t, w, intent, nil)
+}
+
+// crashAs is crash for a bot with another Begin.
+func (l *watchedLog) crashAs(t testing.TB, w world, intent string, begin func(context.Context, *Turn) error) {
+	t.Helper()
 	grave := &grave{world: w}
 	ends := grave.ends()
 	d := agent()
+	d.Begin = begin
 	d.Intents = maps.Clone(d.Intents)
 	in := d.Intents[intent]
 	in.Run = func(context.Context, *Turn) error { grave.die(); return errDead }
@@ -345,6 +352,9 @@ func TestStartedFails(t *testing.T) {
 		_, err := bot.Execute(t.Context(), "s", Input{Text: "a"}, &orchestrator.CallOptions{OnEvent: heard.note})
 		wantErr(t, err, lost)
 		wantOp(t, err, "log")
+		if p := orchestrator.Public(err); p.Status != 503 || !p.Retryable {
+			t.Errorf("a client is told %+v", p)
+		}
 		if errors.Is(err, orchestrator.ErrIndeterminate) || heard.kinds() != "turn.started turn.failed" {
 			t.Errorf("told %v, after %s", err, heard.kinds())
 		}
@@ -799,7 +809,7 @@ func TestEndedWithoutLog(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _ = bot.Execute(t.Context(), "s", Input{Text: "a"}, nil)
+		_, _ = bot.Execute(t.Context(), "s", Input{Text: "a", RequestID: fmt.Sprint(fails)}, nil)
 		next := w.start(t, agent(), Options{TurnLog: registered(l)})
 		if outcome, err := next.Recover(t.Context(), "s"); outcome != "cleaned" || err != nil {
 			t.Errorf("recovered %s, %v", outcome, err)
