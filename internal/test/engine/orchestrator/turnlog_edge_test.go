@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/test/faulttest"
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/orchestrator"
@@ -678,4 +679,72 @@ func TestFailureNotLogged(t *testing.T) {
 			t.Errorf("settled %+v at %v, and it failed before %v", end, all[1].At, failed)
 		}
 	})
+}
+
+// The log has the end of a turn, and its answer was lost. Whoever finds the run records the same entry.
+func TestEndIsRecordedOnce(t *testing.T) {
+	for want, end := range map[string]func(ctx context.Context) error{
+		turnlog.Failed:   func(context.Context) error { return errors.New("boom") },
+		turnlog.TimedOut: func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) },
+	} {
+		t.Run(want, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := new(watchedLog)
+				lost := true
+				l.before = func(ctx context.Context, e turnlog.Entry) error {
+					if e.Phase != turnlog.Settled || !lost {
+						return nil
+					}
+					if err := l.Memory.Record(ctx, e); err != nil {
+						return err
+					}
+					return turnlog.ErrRefused
+				}
+				d := Def{Name: "echo", Intents: Intents{"echo": {Run: func(ctx context.Context, t *Turn) error {
+					for range 5000 { // so that their times are ahead of the clock
+						if err := t.Record(ctx, turnlog.ToolReceived, nil); err != nil {
+							return err
+						}
+					}
+					return end(ctx)
+				}}}}
+				w := newWorld()
+				bot := w.start(t, d, Options{TurnLog: l, Limits: orchestrator.Limits{TurnTimeout: time.Second}})
+				if _, err := bot.Execute(t.Context(), "s", Input{Text: "a"}, nil); err == nil {
+					t.Error("it settled")
+				}
+				wantRow(t, w, snapshot.Ended)
+				lost = false
+				if outcome, err := bot.Recover(t.Context(), "s"); outcome != "cleaned" || err != nil {
+					t.Errorf("recovered %s, %v", outcome, err)
+				}
+				all := l.entries(t)
+				if got := phasesOf(all[5001:]); len(all) != 5002 || got != "settled("+want+")" {
+					t.Errorf("%d entries, the last are %s", len(all), got)
+				}
+			})
+		})
+	}
+}
+
+// A process without a turn log abandons a run, and does not delete it. The log says that it was cancelled.
+func TestAbandonedWithoutLog(t *testing.T) {
+	l := new(watchedLog)
+	w := newWorld()
+	l.crash(t, w, "tool")
+	keeps := w
+	keeps.snapshots = faulttest.Snapshots(w.snapshots, faulttest.On(
+		func(context.Context, faulttest.Call, func(context.Context) error) error {
+			return errors.New("not deleted")
+		},
+		"Delete"))
+	if err := abandon(t, keeps.start(t, agent(), Options{}), "s"); err != nil {
+		t.Error(err)
+	}
+	wantRow(t, w, snapshot.Ended)
+	bot := w.start(t, agent(), Options{TurnLog: registered(l)})
+	if outcome, err := bot.Recover(t.Context(), "s"); outcome != "cleaned" || err != nil {
+		t.Errorf("recovered %s, %v", outcome, err)
+	}
+	l.wantPhases(t, "started llm-complete settled(cancelled)")
 }
