@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/jsonvalue"
 	"github.com/holdfast-go/holdfast/internal/logtext"
 	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/lock"
@@ -160,9 +161,13 @@ func (p *phases) settled(ctx context.Context, cp checkpoint.Checkpoint, began in
 			state.Reason = "Definition.Respond: " + p.engine.options.LogError(err)
 		}
 	}
-	if raw, err := phaseState(state); err != nil || len(raw) > turnlog.MaxState {
+	raw, err := phaseState(state)
+	if err == nil {
+		err = jsonvalue.CheckWithin(raw, jsonvalue.Bounds{Size: turnlog.MaxState})
+	}
+	if err != nil { // the turn has settled, so its end is recorded without the reply
 		state.Respond = nil
-		state.Reason = fmt.Sprintf("complete; the reply is left out: %d bytes, and %d are the most", len(raw), turnlog.MaxState)
+		state.Reason = "complete; the reply is left out, because no log takes it: " + p.engine.options.LogError(err)
 	}
 	r := snapshot.Run{Key: snapshot.Key(p.own.Grant.Key), ID: cp.RunID, Turn: cp.Turn}
 	return p.repeat(ctx, r, turnlog.Settled, cmp.Or(payload.Settled, max(cp.SavedAt.UnixMilli(), began+1)), state)

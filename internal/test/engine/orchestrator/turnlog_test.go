@@ -730,6 +730,11 @@ func TestRespond(t *testing.T) {
 		"too large": func(*Result) any { return strings.Repeat("x", turnlog.MaxState) },
 		"a panic":   func(*Result) any { panic("boom") },
 		"no JSON":   func(*Result) any { return func() {} },
+		"too deep": func(*Result) any {
+			return json.RawMessage(strings.Repeat("[", 5000) + strings.Repeat("]", 5000))
+		},
+		"no text":   func(*Result) any { return json.RawMessage(`"\ud800"`) },
+		"no number": func(*Result) any { return json.RawMessage("1e400000") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := new(watchedLog)
