@@ -233,7 +233,8 @@ func (p *process) deliver(ctx context.Context, res *Result) error {
 
 // A gate makes c wait until b is saved or can never be saved, so that the points of a fan-out have an order.
 type gate struct {
-	ran bool // b has run
+	begun bool // b has begun in this process
+	ran   bool // b has run
 	// unaware says that the process could not know of a new owner when b started.
 	unaware bool
 	open    chan struct{}
@@ -257,7 +258,8 @@ func (p *process) gate(id string) *gate {
 func (g *gate) lift() { g.once.Do(func() { close(g.open) }) }
 
 func (p *process) afterBranch(ctx context.Context, id string) error {
-	if p.branchFound(id) || p.isUnaware() {
+	// If the process was stopped before it began this fan-out, another owner may have replaced the parts that it found.
+	if p.branchFound(id) || p.isUnaware() && !p.branchBegun(id) {
 		return nil
 	}
 	select {
@@ -275,7 +277,14 @@ func (p *process) branchStarts(id string) {
 	g := p.gate(id)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	g.unaware = p.unaware
+	g.begun, g.unaware = true, p.unaware
+}
+
+func (p *process) branchBegun(id string) bool {
+	g := p.gate(id)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return g.begun
 }
 
 // branchUnaware reports whether the process could not know of a new owner when b started. c starts at the same time.
