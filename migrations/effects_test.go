@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/migrations"
 )
 
-// A database without the migrations of the ledger and of later stores serves everything but these. Check says so, and so
-// does the ledger.
+// A database without the migrations of the ledger and of later stores serves everything but these. Check says so, and
+// so does the ledger.
 func TestBeforeEffects(t *testing.T) {
 	t.Parallel()
 	dsn := freshSchema(t)

@@ -189,8 +189,8 @@ func (x *execution[S]) answer(earlier outcome[S]) (*Result[S], error) {
 
 // ownInFlight returns the run of x if an earlier call with the same request id has begun that run. An accepted input
 // can no longer be refused. If the run cannot be taken up, or cannot be read, the outcome is unknown. If there is no
-// run, ownInFlight bars the Begin of an earlier call, which may still be on its way to the store. If the session is lost
-// before, that Begin cannot be barred, and the outcome is unknown too.
+// run, ownInFlight bars the Begin of an earlier call, which may still be on its way to the store. If the session is
+// lost before, that Begin cannot be barred, and the outcome is unknown too.
 func (x *execution[S]) ownInFlight(refusal error) (found *snapshot.Run, err error) {
 	own, slot := &x.visit.own, x.run.slot
 	if x.input.RequestID == "" || x.engine().options.Snapshots == nil {

@@ -71,7 +71,8 @@ func (x *execution[S]) recordPhase(ctx context.Context, l *line, phase string, s
 		if err == nil {
 			return nil
 		}
-		if errors.Is(err, turnlog.ErrChanged) && tries < mostTries { // an owner before or after this one was at work in the same millisecond
+		// An owner before or after this one was at work in the same millisecond.
+		if errors.Is(err, turnlog.ErrChanged) && tries < mostTries {
 			err = x.over(ctx)
 			continue
 		}

@@ -22,10 +22,10 @@ type Options struct {
 	Ledger  ledger.Ledger
 	Effects Effects
 
-	// TurnLog records the phases of each turn: see package turnlog. It is no advice: if it takes no entry, the turn does
-	// not go on. If it is no *turnlog.Checked, it takes the canonical phases. If it is nil, no phase is recorded. All
-	// processes of a bot should have the same one. It gets the input and the reply as they are: Effects.Redact is asked
-	// about the text of a failure only. With a TurnLog an input has 1 MiB less 16 KiB at most, and a run is
+	// TurnLog records the phases of each turn: see package turnlog. It is no advice: if it takes no entry, the turn
+	// does not go on. If it is no *turnlog.Checked, it takes the canonical phases. If it is nil, no phase is recorded.
+	// All processes of a bot should have the same one. It gets the input and the reply as they are: Effects.Redact is
+	// asked about the text of a failure only. With a TurnLog an input has 1 MiB less 16 KiB at most, and a run is
 	// deleted after its turn has settled, not in the same transaction.
 	TurnLog turnlog.Log
 

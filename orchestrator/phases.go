@@ -105,8 +105,8 @@ func (p *phases) record(ctx context.Context, r snapshot.Run, phase string, at in
 	return nil
 }
 
-// repeat records an entry whose time is stored, so that an earlier owner may have recorded it. If another version of the
-// program has made another state of it then, that one stays.
+// repeat records an entry whose time is stored, so that an earlier owner may have recorded it. If another version of
+// the program has made another state of it then, that one stays.
 func (p *phases) repeat(ctx context.Context, r snapshot.Run, phase string, at int64, state any) error {
 	err := p.record(ctx, r, phase, at, state)
 	if errors.Is(err, turnlog.ErrChanged) {

@@ -22,8 +22,8 @@ import (
 // make the orchestrator a bootdrain.Bot.
 //
 // The cost does not grow with suspended and parked runs, except for the first call with all, and then one in five
-// minutes. Such a call looks at all of them. The others find what a person has answered. So a suspended run that goes on
-// for another reason, and a suspended or parked run that is damaged, is found within five minutes: an example is a
+// minutes. Such a call looks at all of them. The others find what a person has answered. So a suspended run that goes
+// on for another reason, and a suspended or parked run that is damaged, is found within five minutes: an example is a
 // result that a former owner of the run brings late.
 func (o *Orchestrator[S]) Recoverable(ctx context.Context, all bool) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {

@@ -33,8 +33,9 @@ func (s *slot) find(ctx context.Context) (*snapshot.Run, error) {
 }
 
 // finished reports whether r is a finished run. A run is finished if its status is Ended, or if a kept turn has settled
-// it, which finished returns; newest is the newest kept turn. It is also finished if it is of an earlier life of the session, unless it
-// continues in this life: see retired. The turn number of a run proves nothing: another run may have settled that turn.
+// it, which finished returns; newest is the newest kept turn. It is also finished if it is of an earlier life of the
+// session, unless it continues in this life: see retired. The turn number of a run proves nothing: another run may have
+// settled that turn.
 func (s *slot) finished(
 	r snapshot.Run, newest *checkpoint.Checkpoint,
 ) (finished bool, by *checkpoint.Checkpoint, err error) {

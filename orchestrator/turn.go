@@ -65,8 +65,8 @@ type line struct {
 	item    int
 	attempt int
 
-	// session, run, turn, iteration and fence are for effects and phases. A goroutine that outlives the function may still
-	// read them.
+	// session, run, turn, iteration and fence are for effects and phases. A goroutine that outlives the function may
+	// still read them.
 	session, run    string
 	turn, iteration int
 	fence           lock.Fence
@@ -219,8 +219,8 @@ func (t *Turn[S]) AddUsage(u Usage) {
 // that is no JSON is turnlog.ErrState. Then nothing is recorded, and the turn may go on. If the log does not take the
 // entry, no function of the bot runs after this one, and the turn is left in flight.
 //
-// In Begin, Record is refused: the turn is not recorded yet. Without a turn log, and in a Turn made by hand, Record does
-// nothing.
+// In Begin, Record is refused: the turn is not recorded yet. Without a turn log, and in a Turn made by hand, Record
+// does nothing.
 func (t *Turn[S]) Record(ctx context.Context, phase string, state any) error {
 	if t.line == nil {
 		return nil

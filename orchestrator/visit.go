@@ -248,8 +248,8 @@ func (v *visit) logEnd(r snapshot.Run, by *checkpoint.Checkpoint) error {
 	return v.phases.ended(v.own.Ctx, r, end)
 }
 
-// logSettled records that a turn has settled, and reports whether it could. If it could not, the run is left, so that it
-// is recorded later.
+// logSettled records that a turn has settled, and reports whether it could. If it could not, the run is left, so that
+// it is recorded later.
 func (v *visit) logSettled(cp checkpoint.Checkpoint) bool {
 	err := v.phases.settled(v.own.Ctx, cp, 0, v.call.force)
 	if err != nil {
@@ -259,8 +259,8 @@ func (v *visit) logSettled(cp checkpoint.Checkpoint) bool {
 	return err == nil
 }
 
-// end saves a run of ours as ended, and deletes it once the turn log has its end. After the save no process goes on with
-// the run.
+// end saves a run of ours as ended, and deletes it once the turn log has its end. After the save no process goes on
+// with the run.
 func (v *visit) end(r snapshot.Run) error {
 	payload, unread := readPayload(r)
 	if unread == nil {

@@ -137,8 +137,8 @@ func ExampleJudge_started() {
 	// asked: 2
 }
 
-// A program need not do what Judge proposes. This one works on the same list, and asks a person about each turn that has
-// begun to act.
+// A program need not do what Judge proposes. This one works on the same list, and asks a person about each turn that
+// has begun to act.
 func ExampleJudge() {
 	m := &model{}
 	careful := shop(m)

@@ -14,8 +14,8 @@ const (
 	StartNew Recovery = "start"
 )
 
-// Judge returns the recovery for what Restore has returned. It is a proposal. The engine does not use it: an engine with
-// a snapshot store finishes its runs by itself.
+// Judge returns the recovery for what Restore has returned. It is a proposal. The engine does not use it: an engine
+// with a snapshot store finishes its runs by itself.
 func Judge(entries []Entry) Recovery {
 	if len(entries) == 0 {
 		return Nothing

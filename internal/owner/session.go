@@ -368,9 +368,9 @@ func (s *Session) grant(c checkpoint.Claimed, sent time.Time) {
 	s.Grant, s.granted = c, time.Now()
 }
 
-// Clock returns the time in milliseconds by the clock that has issued the fence: the epoch, and what has passed since on
-// the monotonic clock. The epoch of a later owner is not below it, unless that clock is turned back. The wall clock of
-// this process has no part in it.
+// Clock returns the time in milliseconds by the clock that has issued the fence: the epoch, and what has passed since
+// on the monotonic clock. The epoch of a later owner is not below it, unless that clock is turned back. The wall clock
+// of this process has no part in it.
 func (s *Session) Clock() int64 {
 	return time.UnixMicro(s.Grant.Fence.Epoch).UnixMilli() + time.Since(s.granted).Milliseconds()
 }

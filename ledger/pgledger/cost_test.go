@@ -171,7 +171,8 @@ func TestListAll(t *testing.T) {
 	}
 }
 
-// A list of the open effects of a bot has them all in their order, over several pages, and ends where the caller ends it.
+// A list of the open effects of a bot has them all in their order, over several pages, and ends where the caller ends
+// it.
 func TestListOpen(t *testing.T) {
 	t.Parallel()
 	p := pgtest.Pool(t)

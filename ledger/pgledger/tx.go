@@ -21,8 +21,8 @@ import (
 //
 // After any error the caller has to roll tx back. An error of fn is returned as it is. If a person has said that e
 // shall not happen, it is ledger.ErrSkipped. If Once was used for the same effect and its outcome is not known, it is
-// ledger.ErrInDoubt, together with lock.ErrHeld if the effect is Issued to another run. If Once has redacted the result,
-// it is ledger.ErrRedacted. A result that is no JSON or is too large is ledger.ErrInvalid.
+// ledger.ErrInDoubt, together with lock.ErrHeld if the effect is Issued to another run. If Once has redacted the
+// result, it is ledger.ErrRedacted. A result that is no JSON or is too large is ledger.ErrInvalid.
 //
 // tx may have any level of isolation. If the level is not READ COMMITTED, a new owner must have called Adopt before.
 func Tx[T any](

@@ -45,7 +45,8 @@ const (
 const firstPage, mostPage, briefPage = 16, 64, 1000
 
 // Effects reads pages of 16 and then 64 effects. It looks at the effects of the run, or at those that a person has
-// answered, or at those that are open, or at those of the session. A query for the orchestrator only, or for nothing, looks at all.
+// answered, or at those that are open, or at those of the session. A query for the orchestrator only, or for nothing,
+// looks at all.
 func (l *Ledger) Effects(ctx context.Context, q ledger.Query) iter.Seq2[ledger.Effect, error] {
 	return func(yield func(ledger.Effect, error) bool) {
 		st, err := l.db.Start(ctx, q.Validate())

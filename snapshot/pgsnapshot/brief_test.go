@@ -19,8 +19,8 @@ const inFlightSQL = `
 		to_jsonb(repeat('x', 5000))
 	FROM generate_series(1, 1001) i`
 
-// A brief list reads no payload, and takes one statement for a thousand runs. A list of runs that wait for a person reads
-// no payload either.
+// A brief list reads no payload, and takes one statement for a thousand runs. A list of runs that wait for a person
+// reads no payload either.
 func TestBriefListing(t *testing.T) {
 	t.Parallel()
 	server, _, _ := private(t, &testenv.Options{Count: true})

@@ -9,9 +9,9 @@ import (
 // leaves room on its page for its next version. So a save touches one page and no index. The payload is the last
 // column: if a save does not change it, only the columns before it go to the log.
 //
-// The indexes of the runs in flight make lists cheap, and make a Begin and a Delete touch the indexes too. runs_inflight
-// has all of them. runs_drain has those that wait for no person, so that a drain does not walk past the others. A save
-// that changes the status touches the indexes, because runs_drain depends on it.
+// The indexes of the runs in flight make lists cheap, and make a Begin and a Delete touch the indexes too.
+// runs_inflight has all of them. runs_drain has those that wait for no person, so that a drain does not walk past the
+// others. A save that changes the status touches the indexes, because runs_drain depends on it.
 //
 // found is the highest epoch of a Begin that has found a run in flight. CHECKs would cost more than a save, as in
 // package pgcheckpoint.

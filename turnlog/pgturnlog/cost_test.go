@@ -60,8 +60,8 @@ func fill(t *testing.T, p *pgxpool.Pool, l *pgturnlog.Log, from, to int) {
 		FROM {phases} WHERE at >= '2020-01-01Z'::timestamptz + $1::integer * interval '10 ms' GROUP BY run`), from)
 }
 
-// What an entry, a Restore, and a list of open turns, of one session or of a page cost does not depend on how many turns
-// there are. PostgreSQL need not have statistics.
+// What an entry, a Restore, and a list of open turns, of one session or of a page cost does not depend on how many
+// turns there are. PostgreSQL need not have statistics.
 func TestManyTurns(t *testing.T) {
 	t.Parallel()
 	server, _, _ := private(t, &testenv.Options{Count: true, Settings: map[string]string{"autovacuum": "off"}})

@@ -7,8 +7,9 @@
 // wait for the disk.
 //
 // The caller owns the pool and has created the tables: with migrations.Up, with migrations.FromSchema, or with
-// [Log.Schema] in a migration tool of its own. The log keeps no state in a database session. So it works behind a pooler
-// in transaction mode and with a pool of one connection. It does not work on Citus: its statements are about two tables.
+// [Log.Schema] in a migration tool of its own. The log keeps no state in a database session. So it works behind a
+// pooler in transaction mode and with a pool of one connection. It does not work on Citus: its statements are about two
+// tables.
 //
 // # Tables
 //

@@ -9,8 +9,8 @@ import (
 const (
 	lazy = `set_config('synchronous_commit', 'off', true)`
 
-	// durable is pgstate.Durable that leaves alone what is durable already: to set a parameter takes longer than to read
-	// it.
+	// durable is pgstate.Durable that leaves alone what is durable already: to set a parameter takes longer than to
+	// read it.
 	durable = `CASE WHEN current_setting('synchronous_commit') IN ('on', 'remote_apply') THEN ''
 		ELSE set_config('synchronous_commit', 'on', true) END`
 )
@@ -78,8 +78,8 @@ var templates = queries{
 		SELECT current_setting('transaction_isolation'), run, {over}
 		FROM {logged} WHERE run > $2 ORDER BY run LIMIT $3`,
 
-	// lock waits for entries that are being recorded. forget is a statement of its own, in the same transaction. At READ
-	// COMMITTED it sees these entries, and removes them too.
+	// lock waits for entries that are being recorded. forget is a statement of its own, in the same transaction. At
+	// READ COMMITTED it sees these entries, and removes them too.
 	lock: `SELECT 1 FROM {logged} WHERE run = ANY ($1::text[]) ORDER BY run FOR UPDATE`,
 	forget: `
 		WITH gone AS (

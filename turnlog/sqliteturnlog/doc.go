@@ -12,9 +12,9 @@
 //
 // # Opening
 //
-// The log changes no setting of a connection. At its first use it looks at how the database was opened. With [ErrDSN] it
-// refuses settings that would lose data or fail. It wants journal_mode WAL, synchronous FULL or EXTRA, a busy_timeout of
-// at least one second, and UTF-8. With modernc.org/sqlite:
+// The log changes no setting of a connection. At its first use it looks at how the database was opened. With [ErrDSN]
+// it refuses settings that would lose data or fail. It wants journal_mode WAL, synchronous FULL or EXTRA, a
+// busy_timeout of at least one second, and UTF-8. With modernc.org/sqlite:
 //
 //	file:PATH?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)
 //

@@ -69,7 +69,8 @@ const (
 	contended = 150
 )
 
-// Processes record the same entries at once. Each entry is there once, and each call succeeds. Of other states one stays.
+// Processes record the same entries at once. Each entry is there once, and each call succeeds. Of other states one
+// stays.
 func TestProcesses(t *testing.T) {
 	dsn := testenv.SQLite(t)
 	l := create(t, sqlitetest.Open(t, dsn), nil)

@@ -10,8 +10,9 @@ import (
 // The table of phases has row ids. Otherwise the states would be in the tree that is searched, and a search would read
 // the states beside the one that it looks for.
 //
-// An entry touches one page of phases and one of its key, and the row of its run. Of the indexes of logged it touches none, except if it is
-// the first entry of a run, or opens or settles the turn. No index serves Prune: each turn would have to keep that index.
+// An entry touches one page of phases and one of its key, and the row of its run. Of the indexes of logged it touches
+// none, except if it is the first entry of a run, or opens or settles the turn. No index serves Prune: each turn would
+// have to keep that index.
 const schemaSQL = `
 CREATE TABLE IF NOT EXISTS {prefix}phases (
 	run   TEXT    NOT NULL CHECK (run <> ''),

@@ -34,8 +34,8 @@ type clause struct {
 // Run checks every clause in its own subtest. newLog must return an empty log each time it is called. The clauses about
 // lists are skipped if the log is no [turnlog.Lister].
 //
-// The log is checked as it is. If it leaves the checks to [turnlog.New], give Run what New returns, with the registry of
-// [Registry].
+// The log is checked as it is. If it leaves the checks to [turnlog.New], give Run what New returns, with the registry
+// of [Registry].
 func Run(t *testing.T, newLog func(t *testing.T) turnlog.Log) {
 	contract(logClauses()).Run(t, newLog)
 	t.Run("lister", func(t *testing.T) {

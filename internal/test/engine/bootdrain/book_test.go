@@ -314,8 +314,8 @@ func TestTxProcessKilled(t *testing.T) {
 }
 
 // A process is stopped inside Tx, past the end of its lease. Its transaction holds the fence of the run, so the next
-// owner waits in Adopt. Either the process goes on, or the server ends the transaction. The application has booked once.
-// If the process goes on, its context has ended: it can commit, and it can write no more.
+// owner waits in Adopt. Either the process goes on, or the server ends the transaction. The application has booked
+// once. If the process goes on, its context has ended: it can commit, and it can write no more.
 func TestTxProcessStopped(t *testing.T) {
 	tests := make(map[string]func(*testing.T))
 	for _, point := range []string{writeBefore, writeAfter, commitBefore} {

@@ -82,8 +82,8 @@ func (w opened) recorder(deliver, healthy bool, at passage) (*bot, error) {
 	})
 }
 
-// tell plays the turns. Each stops at the point DieIn, if it comes there. When all have stopped or ended, the process is
-// killed.
+// tell plays the turns. Each stops at the point DieIn, if it comes there. When all have stopped or ended, the process
+// is killed.
 func (k *worker) tell(ctx context.Context, w opened) error {
 	var arrived sync.WaitGroup
 	arrived.Add(len(k.Sessions))
@@ -127,9 +127,10 @@ func (k *worker) tell(ctx context.Context, w opened) error {
 	return nil
 }
 
-// A process is killed before and after each call of a turn, of one that fails and of one that is abandoned, with Deliver
-// and without. A second process finishes. The log has one started, first, and one settled, last, which says what the
-// stores have. A reply is handed over once, unless the process was killed right after it. B3, B22, B36, B44, B48.
+// A process is killed before and after each call of a turn, of one that fails and of one that is abandoned, with
+// Deliver and without. A second process finishes. The log has one started, first, and one settled, last, which says
+// what the stores have. A reply is handed over once, unless the process was killed right after it. B3, B22, B36, B44,
+// B48.
 func TestTurnLogKilled(t *testing.T) {
 	sites(t, func(t *testing.T, s site, w opened) {
 		if w.log == nil {

@@ -1,9 +1,9 @@
 // Package enginetest makes the engine fail at every point.
 //
 // A [Matrix] is a set of small trials of one session. A trial is a turn, with and without Iterate, Begin, Deliver
-// and a request id; a fan-out, of intents or over items; effects of each class; a turn log; a turn that takes over the run of a
-// dead process; Abandon; or Delete. Every call to a store and every function of the bot is a point of the process under
-// test. A claim from an owner is the point "steal". Every other claim is the point "claim".
+// and a request id; a fan-out, of intents or over items; effects of each class; a turn log; a turn that takes over the
+// run of a dead process; Abandon; or Delete. Every call to a store and every function of the bot is a point of the
+// process under test. A claim from an owner is the point "steal". Every other claim is the point "claim".
 //
 // The matrix enumerates the points. For each point and each kind of fault, it runs the trial again with that fault at
 // that point. The call fails before or after it takes effect, takes effect late, hangs, or fails from there on. Or its

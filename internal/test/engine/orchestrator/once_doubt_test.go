@@ -386,7 +386,8 @@ func TestRedactInPlace(t *testing.T) {
 	}
 }
 
-// An error of Tx that says in doubt leaves the turn in flight. So does a lost reply to the commit, if the intent says so.
+// An error of Tx that says in doubt leaves the turn in flight. So does a lost reply to the commit, if the intent says
+// so.
 func TestDoubtOfTx(t *testing.T) {
 	for name, said := range map[string]func(e ledger.Effect) error{
 		"Tx": func(ledger.Effect) error { return fmt.Errorf("booking: %w", ledger.ErrInDoubt) },

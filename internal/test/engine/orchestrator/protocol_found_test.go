@@ -279,8 +279,8 @@ func TestProtocolFailsBeforeItBegins(t *testing.T) {
 	}
 }
 
-// A caller loses its session before it begins, and cannot bar the Begin of an earlier call with the same request id. So it
-// is not told that nothing was begun.
+// A caller loses its session before it begins, and cannot bar the Begin of an earlier call with the same request id. So
+// it is not told that nothing was begun.
 func TestProtocolLostBeforeItBegins(t *testing.T) {
 	stages(t, func(s *stage) {
 		in := Input{Text: "a", RequestID: "r"}

@@ -251,8 +251,8 @@ func buying(class ledger.Class, n int, after func(context.Context) error) Def {
 	})
 }
 
-// The cost of effects: an effect is two statements in two round trips, and a Pure one is one. A ledger that nothing uses
-// costs nothing.
+// The cost of effects: an effect is two statements in two round trips, and a Pure one is one. A ledger that nothing
+// uses costs nothing.
 func TestOnceStatements(t *testing.T) {
 	t.Parallel()
 	f := newTariff(t)
