@@ -1,0 +1,125 @@
+package inbox
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/internal/ids"
+	"github.com/holdfast-go/holdfast/internal/jsonvalue"
+)
+
+// The bounds of an item.
+const (
+	// MaxData is how many bytes an answer may have, as the shortest JSON.
+	MaxData = 1 << 20
+
+	// MaxIDs is how many ids one Remove takes.
+	MaxIDs = 1024
+)
+
+// Sum returns a sum of what is shown to a person, for Item.Shown. It is equal for values that are equal as JSON.
+func Sum(shown any) (string, error) {
+	doc, err := json.Marshal(shown)
+	if err != nil {
+		return "", fmt.Errorf("%w: shown: %w", ErrInvalid, err)
+	}
+	canonical, err := jsonvalue.Canonical(doc)
+	if err != nil {
+		return "", fmt.Errorf("%w: shown: %w", ErrInvalid, err)
+	}
+	sum := sha256.Sum256(canonical)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// Validate checks both names.
+func (k Key) Validate() error {
+	return cmp.Or(checkName("orchestrator", k.Orchestrator), checkName("session", k.Session))
+}
+
+// Validate refuses an item that no store takes. It is for the authors of a store.
+func (it Item) Validate() error {
+	if err := it.checkNames(); err != nil {
+		return err
+	}
+	if it.Data == nil {
+		return nil
+	}
+	if err := jsonvalue.CheckWithin(it.Data, jsonvalue.Bounds{Size: MaxData}); err != nil {
+		return fmt.Errorf("%w: data: %w", ErrInvalid, err)
+	}
+	return nil
+}
+
+// Intact returns a *DamagedError unless it, which a store has read, is an item as a store writes it. Intact does not
+// judge the size of the data.
+func (it Item) Intact() error {
+	err := it.checkNames()
+	if err == nil {
+		err = jsonvalue.Stored(it.Data)
+	}
+	if err != nil {
+		return Damaged(it, err)
+	}
+	return nil
+}
+
+// Damaged returns the error of a stored item that a store could not read because of err.
+func Damaged(it Item, err error) *DamagedError {
+	reason := strings.TrimPrefix(err.Error(), ErrInvalid.Error()+": ")
+	return &DamagedError{Key: it.Key, Kind: it.Kind, ID: it.ID, Reason: reason}
+}
+
+// ValidateItems checks the arguments of Items.
+func ValidateItems(k Key, kind Kind) error {
+	if k.Session == "" {
+		k.Session = "all"
+	}
+	return cmp.Or(k.Validate(), checkKind(kind))
+}
+
+// ValidateRemove checks the arguments of Remove.
+func ValidateRemove(k Key, kind Kind, itemIDs []string) error {
+	if err := k.Validate(); err != nil {
+		return err
+	}
+	switch {
+	case kind == "" && len(itemIDs) > 0:
+		return fmt.Errorf("%w: ids without a kind", ErrInvalid)
+	case kind != "" && !kind.Known():
+		return checkKind(kind)
+	case len(itemIDs) > MaxIDs:
+		return fmt.Errorf("%w: %d ids, and %d are the most", ErrInvalid, len(itemIDs), MaxIDs)
+	}
+	for _, id := range itemIDs {
+		if err := checkName("id", id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (it Item) checkNames() error {
+	err := cmp.Or(it.Key.Validate(), checkKind(it.Kind), checkName("id", it.ID), checkName("by", it.By))
+	if err == nil && it.Shown != "" {
+		err = checkName("shown", it.Shown)
+	}
+	return err
+}
+
+func checkKind(kind Kind) error {
+	if !kind.Known() {
+		return fmt.Errorf("%w: kind %q", ErrInvalid, kind)
+	}
+	return nil
+}
+
+func checkName(what, text string) error {
+	if err := ids.Check(what, text); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return nil
+}
