@@ -14,9 +14,8 @@
 // Shown is the sum of what a person saw when answering. Who takes the item compares it with what is asked by then, and
 // drops an answer to something else.
 //
-// This package holds the contract, Store, and an implementation in memory, Memory. Durable stores live in subpackages,
-// one for each backend. All pass inboxtest.Run, which is the contract in executable form. A store of your own should
-// pass it too.
+// This package holds the contract, Store, and an implementation in memory, Memory, for tests and for one process. A
+// durable store of your own should pass inboxtest.Run, which is the contract in executable form, as Memory does.
 //
 // # Errors
 //

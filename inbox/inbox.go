@@ -81,8 +81,9 @@ type Store interface {
 	// repeated. What Post reports is as durable as the item.
 	Post(ctx context.Context, it Item) (first bool, err error)
 
-	// Items yields the items of a kind, oldest first. If k.Session is "", it yields those of all sessions of the
-	// orchestrator, by session in byte order. Its cost grows with what it yields, not with the history.
+	// Items yields the items of a kind, oldest first, and items of one time by id in byte order. If k.Session is "", it
+	// yields those of all sessions of the orchestrator, by session in byte order. Its cost grows with what it yields,
+	// not with the history.
 	//
 	// Items holds no connection, transaction or lock while it yields, so that the loop may call the store. If an item
 	// is damaged, it comes with a *DamagedError and as much as can be read. Then Items goes on. Any other error ends it.

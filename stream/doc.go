@@ -16,9 +16,9 @@
 // A lock.Fence that the checkpoint store issued decides who may append. The store remembers the highest epoch of each
 // session, and drops the chunks of a former owner without a word: its turn has another owner, who shows it.
 //
-// This package holds the contract, Store, and an implementation in memory, Memory. Stores that several processes share
-// live in subpackages, one for each backend. All pass streamtest.Run, which is the contract in executable form. A store
-// of your own should pass it too.
+// This package holds the contract, Store, and an implementation in memory, Memory, which serves one process. Processes
+// that share sessions need a store that they share. A store of your own should pass streamtest.Run, which is the
+// contract in executable form, as Memory does.
 //
 // # Errors
 //

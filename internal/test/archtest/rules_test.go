@@ -33,7 +33,7 @@ type rule struct {
 	except []string
 }
 
-var contracts = []string{"lock", "checkpoint", "snapshot", "turnlog", "ledger", "message", "retry"}
+var contracts = []string{"lock", "checkpoint", "snapshot", "turnlog", "ledger", "inbox", "stream", "message", "retry"}
 
 // rules are tried in order. A package without a rule is an error, unless it is internal.
 var rules = slices.Concat(contractRules(), []rule{

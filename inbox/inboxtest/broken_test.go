@@ -1,0 +1,171 @@
+package inboxtest_test
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/holdfast-go/holdfast/inbox"
+)
+
+func (s overwriting) Post(ctx context.Context, it inbox.Item) (bool, error) {
+	if old, there := stored(s.Memory, it); there {
+		if err := s.Memory.Remove(ctx, it.Key, it.Kind, it.ID); err != nil {
+			return false, err
+		}
+		_, err := s.Memory.Post(ctx, it)
+		return old.By == it.By, err
+	}
+	return s.Memory.Post(ctx, it)
+}
+
+func (s allFirst) Post(ctx context.Context, it inbox.Item) (bool, error) {
+	_, err := s.Memory.Post(ctx, it)
+	return err == nil, err
+}
+
+func (s firstOnce) Post(ctx context.Context, it inbox.Item) (bool, error) {
+	_, there := stored(s.Memory, it)
+	first, err := s.Memory.Post(ctx, it)
+	return first && !there, err
+}
+
+func (s strict) Post(ctx context.Context, it inbox.Item) (bool, error) {
+	if old, there := stored(s.Memory, it); there && string(old.Data) != string(it.Data) && old.By == it.By {
+		return false, errors.New("another answer")
+	}
+	return s.Memory.Post(ctx, it)
+}
+
+func (s caselessBy) Post(ctx context.Context, it inbox.Item) (bool, error) {
+	if old, there := stored(s.Memory, it); there {
+		return strings.EqualFold(old.By, it.By), nil
+	}
+	return s.Memory.Post(ctx, it)
+}
+
+func (s readsFirst) Post(ctx context.Context, it inbox.Item) (bool, error) {
+	if old, there := stored(s.Memory, it); there {
+		return old.By == it.By, nil
+	}
+	pause()
+	_, err := s.Memory.Post(ctx, it)
+	return err == nil, err
+}
+
+func pause() {
+	for range 100 {
+		runtime.Gosched()
+	}
+}
+
+// busy refuses an item while another call posts one.
+type busy struct {
+	*inbox.Memory
+	mu sync.Mutex
+}
+
+func (s *busy) Post(ctx context.Context, it inbox.Item) (bool, error) {
+	if !s.mu.TryLock() {
+		return false, errors.New("duplicate key")
+	}
+	defer s.mu.Unlock()
+	pause()
+	return s.Memory.Post(ctx, it)
+}
+
+func (s callersAt) Items(ctx context.Context, k inbox.Key, kind inbox.Kind) iter.Seq2[inbox.Item, error] {
+	return each(s.Memory, func(items []inbox.Item) []inbox.Item {
+		for i := range items {
+			items[i].At = time.Date(1999, 1, 2, 1, 4, 5, 6, time.UTC)
+		}
+		return items
+	})(ctx, k, kind)
+}
+
+func (s readAt) Items(ctx context.Context, k inbox.Key, kind inbox.Kind) iter.Seq2[inbox.Item, error] {
+	return each(s.Memory, func(items []inbox.Item) []inbox.Item {
+		for i := range items {
+			items[i].At = time.Now().UTC()
+		}
+		return items
+	})(ctx, k, kind)
+}
+
+func (s oneKind) Post(ctx context.Context, it inbox.Item) (bool, error) {
+	other := it
+	if other.Kind = inbox.Stop; it.Kind == inbox.Stop {
+		other.Kind = inbox.Answer
+	}
+	if old, there := stored(s.Memory, other); there {
+		return old.By == it.By, nil
+	}
+	return s.Memory.Post(ctx, it)
+}
+
+func lower(k inbox.Key) inbox.Key {
+	k.Session = strings.ToLower(k.Session)
+	return k
+}
+
+func (s caseless) Post(ctx context.Context, it inbox.Item) (bool, error) {
+	it.Key = lower(it.Key)
+	return s.Memory.Post(ctx, it)
+}
+
+func (s caseless) Items(ctx context.Context, k inbox.Key, kind inbox.Kind) iter.Seq2[inbox.Item, error] {
+	return each(s.Memory, func(items []inbox.Item) []inbox.Item {
+		for i := range items {
+			items[i].Key = k
+		}
+		return items
+	})(ctx, lower(k), kind)
+}
+
+// joined lists the items of each orchestrator whose name begins with that of another.
+func (s joined) Items(ctx context.Context, k inbox.Key, kind inbox.Kind) iter.Seq2[inbox.Item, error] {
+	return each(s.Memory, func(items []inbox.Item) []inbox.Item {
+		for _, it := range all(s.Memory, inbox.Key{Orchestrator: k.Orchestrator + "/s", Session: k.Session}, kind) {
+			it.Key = k
+			items = append(items, it)
+		}
+		return items
+	})(ctx, k, kind)
+}
+
+func (s shuffling) Items(ctx context.Context, k inbox.Key, kind inbox.Kind) iter.Seq2[inbox.Item, error] {
+	return each(s.Memory, func(items []inbox.Item) []inbox.Item {
+		rand.Shuffle(len(items), func(i, j int) { items[i], items[j] = items[j], items[i] })
+		return items
+	})(ctx, k, kind)
+}
+
+func (s byID) Items(ctx context.Context, k inbox.Key, kind inbox.Kind) iter.Seq2[inbox.Item, error] {
+	return each(s.Memory, func(items []inbox.Item) []inbox.Item {
+		slices.SortFunc(items, func(a, b inbox.Item) int { return strings.Compare(a.ID, b.ID) })
+		return items
+	})(ctx, k, kind)
+}
+
+func (s onePage) Items(ctx context.Context, k inbox.Key, kind inbox.Kind) iter.Seq2[inbox.Item, error] {
+	return each(s.Memory, func(items []inbox.Item) []inbox.Item { return items[:min(len(items), 100)] })(ctx, k, kind)
+}
+
+func (s allByTime) Items(ctx context.Context, k inbox.Key, kind inbox.Kind) iter.Seq2[inbox.Item, error] {
+	return each(s.Memory, func(items []inbox.Item) []inbox.Item {
+		slices.SortFunc(items, func(a, b inbox.Item) int { return a.At.Compare(b.At) })
+		return items
+	})(ctx, k, kind)
+}
+
+func (s oneSession) Items(ctx context.Context, k inbox.Key, kind inbox.Kind) iter.Seq2[inbox.Item, error] {
+	return each(s.Memory, func(items []inbox.Item) []inbox.Item {
+		return slices.DeleteFunc(items, func(it inbox.Item) bool { return it.Session != k.Session })
+	})(ctx, k, kind)
+}

@@ -1,0 +1,63 @@
+package inbox_test
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/holdfast-go/holdfast/inbox"
+	"github.com/holdfast-go/holdfast/inbox/inboxtest"
+)
+
+func TestMemory(t *testing.T) {
+	inboxtest.Run(t, func(*testing.T) inbox.Store { return new(inbox.Memory) })
+}
+
+func TestMemorySchema(t *testing.T) {
+	if got := new(inbox.Memory).Schema(); got != "" {
+		t.Errorf("schema %q", got)
+	}
+}
+
+// Items of one time come by id.
+func TestMemoryTies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // where the clock stands still
+		s := new(inbox.Memory)
+		for _, id := range []string{"b", "é", "a", "B", "c"} {
+			if first, err := s.Post(t.Context(), item(id)); err != nil || !first {
+				t.Fatal(first, err)
+			}
+		}
+		var got string
+		for it, err := range s.Items(t.Context(), key, inbox.Answer) {
+			if got += it.ID; err != nil {
+				t.Error(err)
+			}
+		}
+		if want := "Babcé"; got != want {
+			t.Errorf("items %s, want %s", got, want)
+		}
+	})
+}
+
+// The memory of sessions without items is free.
+func TestMemoryKeepsNothing(t *testing.T) {
+	s := new(inbox.Memory)
+	for range 3 {
+		for _, kind := range []inbox.Kind{inbox.Answer, inbox.Stop} {
+			it := item("q")
+			it.Kind = kind
+			if _, err := s.Post(t.Context(), it); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := s.Drawers(); n != 2 {
+			t.Errorf("%d drawers, want 2", n)
+		}
+		if err := s.Remove(t.Context(), key, ""); err != nil {
+			t.Fatal(err)
+		}
+		if n := s.Drawers(); n != 0 {
+			t.Errorf("%d drawers are left", n)
+		}
+	}
+}

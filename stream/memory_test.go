@@ -1,0 +1,47 @@
+package stream_test
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/stream"
+	"github.com/holdfast-go/holdfast/stream/streamtest"
+)
+
+func TestMemory(t *testing.T) {
+	streamtest.Run(t, func(*testing.T) stream.Store { return new(stream.Memory) })
+}
+
+// A session is forgotten when its TTL has passed since its last Append, and its readers end.
+func TestMemoryTTL(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &stream.Memory{TTL: time.Minute}
+		k := stream.Key{Orchestrator: "bot", Session: "s"}
+		add := func() {
+			if _, err := m.Append(t.Context(), k, "r", 1, stream.Active, []json.RawMessage{json.RawMessage("1")}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		add()
+		time.Sleep(50 * time.Second)
+		add()
+		time.Sleep(50 * time.Second)
+		if last, _, err := m.Last(t.Context(), k); last != 2 || err != nil {
+			t.Errorf("before the TTL has passed: %d, %v", last, err)
+		}
+		time.Sleep(11 * time.Second)
+		for _, err := range m.Read(t.Context(), k, 1) {
+			if !errors.Is(err, stream.ErrGone) {
+				t.Errorf("after the TTL: %v, want ErrGone", err)
+			}
+		}
+		add()
+		time.Sleep(2 * time.Minute)
+		if n, err := m.Sweep(t.Context(), 0); n != 1 || err != nil {
+			t.Errorf("Sweep: %d, %v", n, err)
+		}
+	})
+}

@@ -1,0 +1,58 @@
+// Package streamtest holds implementations of [stream.Store] to their contract.
+//
+// The contract is a table of clauses. Each clause is a sentence, printed if it is broken, and a check that uses a fresh
+// store:
+//
+//	func TestStore(t *testing.T) {
+//		streamtest.Run(t, func(t *testing.T) stream.Store { return mystream.New(open(t), nil) })
+//	}
+//
+// The package imports no driver. Its tests show that the clauses convict stores which break them.
+package streamtest
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/suite"
+	"github.com/holdfast-go/holdfast/stream"
+)
+
+// A clause is one sentence of the contract and a check that it holds.
+type clause struct {
+	name string
+	// rule is printed on failure. It reads as a broken promise.
+	rule  string
+	check func(p *probe)
+}
+
+// Run checks every clause in its own subtest. newStore must return an empty store each time it is called, which keeps
+// stream.DefaultKeep chunks.
+func Run(t *testing.T, newStore func(t *testing.T) stream.Store) {
+	contract().Run(t, newStore)
+}
+
+// Violations runs the named clauses, or all if none is named. It returns the fault of each broken clause. It is for
+// tests which show that a wrong store is convicted.
+func Violations(ctx context.Context, newStore func() stream.Store, names ...string) map[string]error {
+	return contract().Violations(ctx, newStore, names...)
+}
+
+func contract() suite.Clauses[stream.Store] {
+	all := slices.Concat(appendClauses, readClauses, waitClauses, keepClauses)
+	return suite.Of(all, func(c clause) suite.Clause[stream.Store] {
+		return suite.Clause[stream.Store]{
+			Name: c.name, Rule: c.rule, Check: func(ctx context.Context, s stream.Store) error {
+				c.check(&probe{ctx: ctx, store: s})
+				return nil
+			},
+		}
+	})
+}
+
+func fail(format string, args ...any) { suite.Fail(format, args...) }
+
+func want(err, target error) { suite.Want(err, target) }
+
+func ok(err error) { suite.OK(err) }
