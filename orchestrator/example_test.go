@@ -100,6 +100,6 @@ func ExamplePublic() {
 		fmt.Println(p.Status, p.Retryable, p.Text)
 	}
 	// Output:
-	// 500 false Something went wrong.
-	// 400 false text: 2097154 bytes, and Limits.Input is 1048576
+	// 502 false The bot could not answer.
+	// 422 false text: 2097154 bytes, and Limits.Input is 1048576
 }

@@ -14,6 +14,9 @@ import (
 
 // A Problem is what a client may be told of an error. It holds nothing of the error's text.
 type Problem struct {
+	// Type names the condition, for programs: "busy", "unavailable". It is "ok" if there is no error.
+	Type string
+
 	// Status is a status of HTTP: 4xx if the client can do something, 5xx if it cannot.
 	Status int
 
@@ -35,31 +38,31 @@ var problems = []struct {
 	err     error
 	problem Problem
 }{
-	{ErrAbandoned, Problem{409, false, 0, "This request was stopped."}},
-	{ErrRequestReused, Problem{422, false, 0, "This request id was used for another input."}},
-	{ErrParked, Problem{409, false, 0, "An earlier message has to be looked at by a person first."}},
-	{ErrSuspended, Problem{409, false, 0, "A person has to answer first, for this message or an earlier one."}},
+	{ErrAbandoned, Problem{"stopped", 409, false, 0, "This request was stopped."}},
+	{ErrRequestReused, Problem{"request-reused", 422, false, 0, "This request id was used for another input."}},
+	{ErrParked, Problem{"parked", 409, false, 0, "An earlier message has to be looked at by a person first."}},
+	{ErrSuspended, Problem{"suspended", 409, false, 0, "A person has to answer first, for this message or an earlier one."}},
 	{
 		ErrIndeterminate,
-		Problem{504, true, time.Second, "It is not known yet how this ends. Send the same request again."},
+		Problem{"unknown-outcome", 504, true, time.Second, "It is not known yet how this ends. Send the same request again."},
 	},
-	{ErrOwed, Problem{409, true, 5 * time.Second, "An earlier reply has to be delivered first."}},
-	{ErrBusy, Problem{409, true, time.Second, "An earlier message is still being answered."}},
-	{ErrInterrupted, Problem{409, true, time.Second, "An earlier message is still being answered."}},
-	{ErrShuttingDown, Problem{503, true, time.Second, "The service restarts."}},
-	{ErrUnavailable, Problem{503, true, 5 * time.Second, "The service is not available now."}},
-	{errNotLogged, Problem{503, true, 5 * time.Second, "The service is not available now."}},
-	{ErrTooManyStuck, Problem{503, true, 5 * time.Second, "The service is not available now."}},
-	{ErrTurnTimeout, Problem{504, true, 5 * time.Second, "It took too long."}},
-	{ErrIntentTimeout, Problem{504, true, 5 * time.Second, "It took too long."}},
-	{ErrNothingToResume, Problem{404, false, 0, "There is nothing to resume."}},
-	{checkpoint.ErrNotFound, Problem{404, false, 0, "It was not found."}},
-	{checkpoint.ErrConflict, Problem{409, false, 0, "It is there already."}},
-	{checkpoint.ErrRefused, Problem{503, true, 5 * time.Second, "The service is not available now."}},
-	{snapshot.ErrRefused, Problem{503, true, 5 * time.Second, "The service is not available now."}},
-	{lock.ErrHandoff, Problem{503, true, time.Second, "The service restarts."}},
-	{context.DeadlineExceeded, Problem{504, true, time.Second, "It took too long."}},
-	{context.Canceled, Problem{statusClientGone, true, 0, "The request was cancelled."}},
+	{ErrOwed, Problem{"owed", 409, true, 5 * time.Second, "An earlier reply has to be delivered first."}},
+	{ErrBusy, Problem{"busy", 409, true, time.Second, "An earlier message is still being answered."}},
+	{ErrInterrupted, Problem{"interrupted", 409, true, time.Second, "An earlier message is still being answered."}},
+	{ErrShuttingDown, Problem{"shutting-down", 503, true, time.Second, "The service restarts."}},
+	{ErrUnavailable, Problem{"unavailable", 503, true, 5 * time.Second, "The service is not available now."}},
+	{errNotLogged, Problem{"unavailable", 503, true, 5 * time.Second, "The service is not available now."}},
+	{ErrTooManyStuck, Problem{"unavailable", 503, true, 5 * time.Second, "The service is not available now."}},
+	{ErrTurnTimeout, Problem{"timeout", 504, true, 5 * time.Second, "It took too long."}},
+	{ErrIntentTimeout, Problem{"timeout", 504, true, 5 * time.Second, "It took too long."}},
+	{ErrNothingToResume, Problem{"not-found", 404, false, 0, "There is nothing to resume."}},
+	{checkpoint.ErrNotFound, Problem{"not-found", 404, false, 0, "It was not found."}},
+	{checkpoint.ErrConflict, Problem{"conflict", 409, false, 0, "It is there already."}},
+	{checkpoint.ErrRefused, Problem{"unavailable", 503, true, 5 * time.Second, "The service is not available now."}},
+	{snapshot.ErrRefused, Problem{"unavailable", 503, true, 5 * time.Second, "The service is not available now."}},
+	{lock.ErrHandoff, Problem{"shutting-down", 503, true, time.Second, "The service restarts."}},
+	{context.DeadlineExceeded, Problem{"timeout", 504, true, time.Second, "It took too long."}},
+	{context.Canceled, Problem{"cancelled", statusClientGone, true, 0, "The request was cancelled."}},
 }
 
 // ofTheBot are the operations whose error is that of a function of the bot. An ErrBusy in it, say, is about a session
@@ -73,26 +76,47 @@ var ofTheTurn = []error{ErrAbandoned, ErrSuspended, ErrIndeterminate, ErrTurnTim
 // itself, or [Error.RunID], beside it.
 func Public(err error) Problem {
 	if err == nil {
-		return Problem{Status: 200, Text: "OK."}
+		return Problem{Type: "ok", Status: 200, Text: "OK."}
 	}
-	bots := false
-	if e, ok := errors.AsType[*Error](err); ok {
-		bots = ofTheBot[e.Op]
+	e, ok := errors.AsType[*Error](err)
+	if ok && ofTheBot[e.Op] {
+		return publicOfBot(err)
 	}
-	if errors.Is(err, ErrOwed) && !bots && !isDrift(err) && !errors.Is(err, ErrIndeterminate) {
+	own := ok && e.RunID != "" // it is about the client's own run
+	unknown := errors.Is(err, ErrIndeterminate)
+	in, refused := errors.AsType[*InputError](err)
+	switch {
+	case refused && !unknown:
+		return Problem{Type: "invalid", Status: 422, Text: logtext.Line(in.Error())}
+	case isDrift(err) && !unknown:
+		return Problem{"drift", 409, true, 5 * time.Second, "The service is being updated."}
+	case errors.Is(err, ErrOwed) && !unknown:
 		// What Deliver said is not about this input.
-		return Problem{409, true, 5 * time.Second, "An earlier reply has to be delivered first."}
-	}
-	if in, ok := errors.AsType[*InputError](err); ok && !bots && !errors.Is(err, ErrIndeterminate) {
-		return Problem{Status: 400, Text: logtext.Line(in.Error())}
-	}
-	if isDrift(err) && !bots && !errors.Is(err, ErrIndeterminate) {
-		return Problem{503, true, 5 * time.Second, "The service is being updated."}
+		return Problem{"owed", 409, true, 5 * time.Second, "An earlier reply has to be delivered first."}
+	case own && errors.Is(err, ErrSuspended):
+		return accepted
 	}
 	for _, p := range problems {
-		if errors.Is(err, p.err) && (!bots || slices.Contains(ofTheTurn, p.err)) {
+		if errors.Is(err, p.err) {
 			return p.problem
 		}
 	}
-	return Problem{Status: 500, Text: "Something went wrong."}
+	return Problem{Type: "internal", Status: 500, Text: "Something went wrong."}
+}
+
+// accepted is what a client is told of its own turn that waits for a person.
+var accepted = Problem{Type: "suspended", Status: 202, Text: "A person has to answer before this goes on."}
+
+// publicOfBot is Public for an error of a function of the bot. Of what it wraps, only the errors that the engine has
+// added are about this turn.
+func publicOfBot(err error) Problem {
+	if errors.Is(err, ErrSuspended) && !errors.Is(err, ErrAbandoned) {
+		return accepted
+	}
+	for _, p := range problems {
+		if errors.Is(err, p.err) && slices.Contains(ofTheTurn, p.err) {
+			return p.problem
+		}
+	}
+	return Problem{Type: "bot-failed", Status: 502, Text: "The bot could not answer."}
 }

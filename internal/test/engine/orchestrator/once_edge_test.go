@@ -370,7 +370,7 @@ func TestPureBadResult(t *testing.T) {
 
 // The client of a turn in doubt is told to wait, and not that something went wrong.
 func TestPublicOfDoubt(t *testing.T) {
-	for class, status := range map[ledger.Class]int{ledger.Ask: 409, ledger.Idempotent: 504} {
+	for class, status := range map[ledger.Class]int{ledger.Ask: 202, ledger.Idempotent: 504} {
 		s := newShop()
 		s.vendor.fail = []error{errTimeout}
 		bot := s.start(t, single(s.pays(orchestrator.OnceOptions[string]{Class: class})), Options{})

@@ -40,32 +40,32 @@ func TestPublic(t *testing.T) {
 		{of("begin", orchestrator.ErrIndeterminate, orchestrator.ErrOwed), 504, true},
 		{of("adopt", orchestrator.ErrParked), 409, false},
 		{of("adopt", orchestrator.ErrSuspended), 409, false},
-		{of("intent", orchestrator.ErrSuspended), 409, false},
+		{of("intent", orchestrator.ErrSuspended), 202, false},
 		{of("resume", orchestrator.ErrNothingToResume), 404, false},
 		{of("fork", checkpoint.ErrNotFound), 404, false},
 		{of("fork", checkpoint.ErrConflict), 409, false},
 		{of("input", orchestrator.ErrRequestReused), 422, false},
-		{of("input", &orchestrator.InputError{Field: "text", Reason: "empty"}), 400, false},
-		{of("begin", &orchestrator.InputError{Field: "text", Reason: "empty"}), 400, false},
+		{of("input", &orchestrator.InputError{Field: "text", Reason: "empty"}), 422, false},
+		{of("begin", &orchestrator.InputError{Field: "text", Reason: "empty"}), 422, false},
 		{of("begin", orchestrator.ErrIndeterminate, &orchestrator.InputError{Field: "text", Reason: "empty"}), 504, true},
-		{of("drift", &orchestrator.DriftError{}), 503, true},
+		{of("drift", &orchestrator.DriftError{}), 409, true},
 		{of("settle", orchestrator.ErrIndeterminate, lock.ErrFenced), 504, true},
 		{of("settle", orchestrator.ErrIndeterminate, orchestrator.ErrAbandoned), 409, false},
 		{of("settle", checkpoint.ErrRefused), 503, true},
 		{of("save", snapshot.ErrRefused), 503, true},
 		{of("settle", &orchestrator.StateError{Err: secret}), 500, false},
-		{of("route", orchestrator.ErrMaxIterations), 500, false},
+		{of("route", orchestrator.ErrMaxIterations), 502, false},
 		{of("claim", orchestrator.ErrReentrant), 500, false},
 		{of("claim", context.Canceled), 499, true},
 		{of("claim", context.DeadlineExceeded), 504, true},
 		{of("intent", orchestrator.ErrTurnTimeout), 504, true},
 		{of("intent", orchestrator.ErrIntentTimeout), 504, true},
 		{of("intent", orchestrator.ErrIndeterminate), 504, true},
-		{of("intent", orchestrator.ErrBusy), 500, false}, // of a bot that it has called
-		{of("intent", &orchestrator.InputError{Field: "text", Reason: "of the child"}), 500, false},
-		{of("intent", checkpoint.ErrNotFound), 500, false},
-		{of("intent"), 500, false},
-		{of("merge", orchestrator.ErrMerge), 500, false},
+		{of("intent", orchestrator.ErrBusy), 502, false}, // of a bot that it has called
+		{of("intent", &orchestrator.InputError{Field: "text", Reason: "of the child"}), 502, false},
+		{of("intent", checkpoint.ErrNotFound), 502, false},
+		{of("intent"), 502, false},
+		{of("merge", orchestrator.ErrMerge), 502, false},
 	} {
 		p := orchestrator.Public(c.err)
 		if p.Status != c.status || p.Retryable != c.again || p.Text == "" {
@@ -74,7 +74,14 @@ func TestPublic(t *testing.T) {
 		if p.RetryAfter > 0 && !p.Retryable || p.RetryAfter%time.Second != 0 {
 			t.Errorf("%v: retry after %v", c.err, p.RetryAfter)
 		}
+		if p.Type == "" {
+			t.Errorf("%v: no type", c.err)
+		}
 		holdsNone(t, p.Text, "db.internal", "of the child")
+	}
+	own := &orchestrator.Error{Op: "begin", Session: "s", RunID: "r", Err: orchestrator.ErrSuspended}
+	if p := orchestrator.Public(own); p.Status != 202 || p.Type != "suspended" {
+		t.Errorf("a turn of the client that is suspended: %+v, want 202", p)
 	}
 	in := orchestrator.Public(of("begin", &orchestrator.InputError{Field: "text", Reason: "no\ngood"}))
 	if in.Text != "text: no; good" {
