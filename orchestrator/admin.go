@@ -55,7 +55,17 @@ func (o *Orchestrator[S]) Delete(ctx context.Context, session string) error {
 		return adminError("delete", session, err)
 	}
 	defer v.own.Done()
-	return adminError("delete", session, v.delete())
+	if err := v.delete(); err != nil {
+		return adminError("delete", session, err)
+	}
+	if shows := o.engine.shows; shows != nil {
+		if err := shows.forget(ctx, session); err != nil {
+			// The store forgets them by itself, after a while.
+			o.engine.log.WarnContext(ctx, "events of a deleted session are still kept", "session", session,
+				o.engine.why(err))
+		}
+	}
+	return nil
 }
 
 func adminError(op, session string, err error) error {
@@ -127,7 +137,7 @@ func (o *Orchestrator[S]) SkipDelivery(ctx context.Context, session, runID strin
 // many of each one call retires; 0 means no limit. On Redis both expire by themselves, and Sweep removes the stale
 // entries that listed the sessions.
 func (o *Orchestrator[S]) Sweep(ctx context.Context, limit int) (retired int, err error) {
-	for _, store := range []any{o.engine.bare.checkpoints, o.engine.bare.snapshots} {
+	for _, store := range []any{o.engine.bare.checkpoints, o.engine.bare.snapshots, o.engine.options.Stream} {
 		s, ok := store.(interface {
 			Sweep(ctx context.Context, limit int) (int, error)
 		})

@@ -52,6 +52,7 @@
 //	ErrReentrant        a turn called for its own session
 //	ErrTooManyStuck     a thousand functions of the bot ignore the end of their context: restart the process
 //	ErrNoLedger         Once was called, and Options.Ledger is nil
+//	ErrNoStream         Follow: Options.Stream is nil
 //	ErrNoSession        a Tool without a session function was called outside a turn
 //	*InDoubtError       effects of the turn may have happened: see Once
 //	*InputError         the input cannot be taken

@@ -50,6 +50,7 @@ type engine struct {
 	lookout   lookout
 	functions functions
 	listeners listeners
+	shows     *shows // nil: no stream store
 	leaders   leaders
 	late      lateSummaries
 	meters    meters
@@ -87,6 +88,10 @@ func newEngine(id identity, store checkpoint.Store, o Options) *engine {
 	e.functions.log, e.functions.meters, e.functions.patience = o.Logger, &e.meters, o.Limits.SettleTimeout
 	e.listeners.report = reporter{log: o.Logger, why: e.why, meters: &e.meters}
 	e.listeners.patience = o.Limits.SettleTimeout
+	if o.Stream != nil {
+		e.shows = newShows(o.Stream, id.name, &e.listeners.report)
+		e.listeners.shows = e.shows
+	}
 	e.sessions = owner.New(owner.Options{
 		Orchestrator: id.name, Name: e.process, Store: e.store, Beater: e.beater(), Locker: o.Locker,
 		Logger: o.Logger, Why: e.why,

@@ -82,6 +82,9 @@ type Event struct {
 
 	// earlier marks an event of another turn than the one that the call is for.
 	earlier bool
+
+	// epoch is that of the owner of the session; 0 if the call owns none.
+	epoch int64
 }
 
 // eventJSON is an Event in JSON.

@@ -15,8 +15,11 @@ type listeners struct {
 
 	// patience is how long a handler may take for one event: Limits.SettleTimeout.
 	patience time.Duration
-	mu       sync.Mutex // serializes changes
-	all      atomic.Pointer[[]*pump]
+
+	// shows append the events to Options.Stream; nil: there is none.
+	shows *shows
+	mu    sync.Mutex // serializes changes
+	all   atomic.Pointer[[]*pump]
 }
 
 func (l *listeners) list() []*pump {
@@ -87,7 +90,7 @@ func (l *listeners) newCall(session string, c *CallOptions) *call {
 
 // heard reports whether the call has a listener.
 func (k *call) heard() bool {
-	return k.own != nil || k.watch != nil || k.led != nil || len(k.listeners.list()) > 0
+	return k.own != nil || k.watch != nil || k.led != nil || k.listeners.shows != nil || len(k.listeners.list()) > 0
 }
 
 // emit hands an event to the listeners, without waiting for them.
@@ -102,11 +105,15 @@ func (k *call) emit(ev Event) {
 		counter = &k.otherEvents
 	}
 	ev.Seq = counter.next(ev.RunID)
-	if len(subscribers) == 0 && k.own == nil && k.watch == nil && k.led == nil {
+	shows := k.listeners.shows
+	if len(subscribers) == 0 && k.own == nil && k.watch == nil && k.led == nil && shows == nil {
 		return
 	}
 	ev.Session, ev.At = k.session, time.Now()
 	ev.Next = ev.Next.told()
+	if shows != nil && shown(ev) {
+		shows.add(k.session, ev)
+	}
 	if k.led != nil {
 		k.led.tell(ev)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/message"
 	"github.com/holdfast-go/holdfast/snapshot"
+	"github.com/holdfast-go/holdfast/stream"
 	"github.com/holdfast-go/holdfast/turnlog"
 )
 
@@ -28,6 +29,11 @@ type Options struct {
 	// asked about the text of a failure only. With a TurnLog an input has 1 MiB less 16 KiB at most, and a run is
 	// deleted after its turn has settled, not in the same transaction.
 	TurnLog turnlog.Log
+
+	// Stream keeps the events of the turns for a while, for readers that come later, that were cut off, or that are in
+	// another process: see Orchestrator.Follow. All processes of a bot should have the same one. A turn neither waits
+	// for it nor fails because of it. If it is nil, only callers in the process of a turn see its events.
+	Stream stream.Store
 
 	// Locker lets callers queue. If it is nil, waiters of other processes poll the checkpoint store.
 	Locker lock.Locker

@@ -16,7 +16,7 @@ func (o *Orchestrator[S]) Shutdown(ctx context.Context) error {
 	idle := o.engine.sessions.Close()
 	select {
 	case <-idle:
-		o.engine.sessions.Rest()
+		o.engine.rest(ctx)
 		return nil
 	case <-ctx.Done():
 	}
@@ -26,9 +26,26 @@ func (o *Orchestrator[S]) Shutdown(ctx context.Context) error {
 	defer patience.Stop()
 	select {
 	case <-idle:
-		o.engine.sessions.Rest()
+		o.engine.rest(ctx)
 		return nil
 	case <-patience.C:
 		return &Error{Op: "shutdown", Err: fmt.Errorf("%d calls have not ended", len(o.engine.sessions.Sessions()))}
 	}
+}
+
+// lastEvents is how long Shutdown waits at least until the last events are appended to the stream store.
+const lastEvents = time.Second
+
+// rest tells others that this process owns no session any more, and waits for the last events until ctx ends.
+func (e *engine) rest(ctx context.Context) {
+	e.sessions.Rest()
+	if e.shows == nil {
+		return
+	}
+	if ctx.Err() != nil {
+		least, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastEvents)
+		defer cancel()
+		ctx = least
+	}
+	e.shows.finish(ctx)
 }

@@ -47,6 +47,7 @@ type visit struct {
 // emit emits an event, and marks it if it is of another run than the call's own.
 func (v *visit) emit(ev Event) {
 	ev.earlier = ev.RunID != v.mine && (v.mine != "" || ev.Kind == Delivered)
+	ev.epoch = v.own.Grant.Fence.Epoch
 	v.call.emit(ev)
 }
 

@@ -1,0 +1,236 @@
+package orchestrator_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/orchestrator"
+	"github.com/holdfast-go/holdfast/stream"
+)
+
+// followed collects what Follow yields, until it ends.
+func followed(t *testing.T, bot *Bot, after int64) (all []Event, last int64) {
+	t.Helper()
+	last = after
+	for shown, err := range bot.Follow(t.Context(), "s", after) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if after >= 0 && shown.Number != last+1 {
+			t.Errorf("event %d follows %d", shown.Number, last)
+		}
+		all, last = append(all, shown.Event), shown.Number
+	}
+	return all, last
+}
+
+// A reader in another process sees the turn as it goes on, and ends with it. A later reader sees the same.
+func TestFollow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, events := newWorld(), new(stream.Memory)
+		next := make(chan struct{})
+		bot := w.start(t, talks(next), Options{Stream: events})
+		other := w.start(t, talks(next), Options{Stream: events})
+		call := bot.Stream(t.Context(), "s", Input{Text: "one two three", RequestID: "r"}, nil)
+		next <- struct{}{}
+		synctest.Wait()
+		time.Sleep(time.Second)
+		var text string
+		for shown, err := range other.Follow(t.Context(), "s", stream.Newest) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			text += shown.Event.Delta
+			if shown.Event.Kind == orchestrator.Token && text != "one two three " {
+				next <- struct{}{}
+			}
+		}
+		if text != "one two three " {
+			t.Errorf("the reader saw %q", text)
+		}
+		if _, err := call.Result(); err != nil {
+			t.Fatal(err)
+		}
+		all, last := followed(t, other, 0)
+		if text, kinds := spoken(all); text != "one two three " || kinds != wholeTurn {
+			t.Errorf("a later reader saw %q of %q", text, kinds)
+		}
+		for range 2 { // the second is a repeat, and shows nothing
+			input := Input{Text: "", RequestID: "again"}
+			if _, err := bot.Execute(t.Context(), "s", input, nil); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+		}
+		if more, _ := followed(t, other, last); len(more) == 0 || more[len(more)-1].Kind != orchestrator.TurnSettled {
+			t.Errorf("the next turn shows %v", more)
+		} else if _, kinds := spoken(more); kinds != wholeTurn {
+			t.Errorf("the next turn shows %q", kinds)
+		}
+		if err := bot.Delete(t.Context(), "s"); err != nil {
+			t.Fatal(err)
+		}
+		for _, err := range other.Follow(t.Context(), "s", last) {
+			if !errors.Is(err, stream.ErrGone) {
+				t.Errorf("after Delete: %v", err)
+			}
+		}
+	})
+}
+
+// After a crash, a reader goes on with the events of the next owner. A crash before the settle shows no end.
+func TestFollowAcrossOwners(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, events := newWorld(), new(stream.Memory)
+		open := make(chan struct{})
+		close(open)
+		grave := &grave{world: w}
+		ends := grave.ends()
+		def := talks(open)
+		def.Intents["say"] = Intent{Run: func(_ context.Context, t *Turn) error {
+			t.Emit("void ")
+			time.Sleep(time.Second)
+			grave.die()
+			return errDead
+		}}
+		dying, err := orchestrator.New(def, ends.checkpoints,
+			&Options{Snapshots: ends.snapshots, Stream: events, Logger: quiet()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := dying.Execute(t.Context(), "s", Input{Text: "whole text", RequestID: "r"}, nil); err == nil {
+			t.Fatal("the process did not die")
+		}
+		w.freeUp(t, dying.Name())
+		bot := w.start(t, talks(open), Options{Stream: events})
+		if _, err := bot.Resume(t.Context(), "s", nil); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		all, _ := followed(t, bot, 0)
+		text, kinds := spoken(all)
+		if text != "void whole text " || !strings.HasPrefix(kinds, "turn.started routed intent.started") ||
+			!strings.HasSuffix(kinds, "turn.resumed routed intent.started intent.ended turn.settled") {
+			t.Errorf("the reader saw %q of %q", text, kinds)
+		}
+	})
+}
+
+// A reader of a session whose owner died between the settle and the last event ends when it is sure.
+func TestFollowEndsWhenNothingIsInFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, events := newWorld(), new(stream.Memory)
+		bot := w.start(t, echo(), Options{Stream: events})
+		if _, err := bot.Execute(t.Context(), "s", Input{Text: "hello", RequestID: "r"}, nil); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		key := stream.Key{Orchestrator: bot.Name(), Session: "s"}
+		doc := []json.RawMessage{json.RawMessage(`{"kind":"turn.started","run":"r2"}`)}
+		last, err := events.Append(t.Context(), key, "r2", 1<<60, stream.Active, doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if all, _ := followed(t, bot, last-1); len(all) != 1 {
+			t.Errorf("the reader saw %v", all)
+		}
+		if took := time.Since(began); took > time.Minute {
+			t.Errorf("the reader waited for %v", took)
+		}
+	})
+}
+
+// awayStream is a stream store that does not answer.
+type awayStream struct {
+	stream.Memory
+	hang bool
+}
+
+var errNoEvents = errors.New("the stream store is away")
+
+func (a *awayStream) Append(
+	ctx context.Context, k stream.Key, run string, epoch int64, s stream.Status, data []json.RawMessage,
+) (int64, error) {
+	if a.hang {
+		<-ctx.Done()
+	}
+	return 0, errNoEvents
+}
+
+// A stream store that fails or hangs neither slows nor fails a turn, and Shutdown does not wait for it for long.
+func TestStreamStoreAway(t *testing.T) {
+	for _, hang := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld()
+			bot := w.start(t, echo(), Options{Stream: &awayStream{hang: hang}})
+			began := time.Now()
+			for range 3 {
+				if _, err := bot.Execute(t.Context(), "s", Input{Text: "hello"}, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if took := time.Since(began); took > 0 {
+				t.Errorf("hang %v: three turns took %v", hang, took)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if err := bot.Shutdown(ctx); err != nil {
+				t.Error(err)
+			}
+			if took := time.Since(began); took > 3*time.Second {
+				t.Errorf("hang %v: Shutdown took %v", hang, took)
+			}
+		})
+	}
+}
+
+// A store that takes an Append and loses the reply shows nothing twice.
+func TestStreamReplyLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, events := newWorld(), &muteStream{every: 2}
+		open := make(chan struct{})
+		close(open)
+		bot := w.start(t, talks(open), Options{Stream: events})
+		text := strings.Repeat("word ", 100)
+		if _, err := bot.Execute(t.Context(), "s", Input{Text: text}, nil); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		all, _ := followed(t, bot, 0)
+		if said, kinds := spoken(all); said != text || kinds != wholeTurn {
+			t.Errorf("the reader saw %q of %q", said, kinds)
+		}
+	})
+}
+
+// muteStream loses the reply of each second Append.
+type muteStream struct {
+	stream.Memory
+	every, calls int
+}
+
+func (f *muteStream) Append(
+	ctx context.Context, k stream.Key, run string, epoch int64, s stream.Status, data []json.RawMessage,
+) (int64, error) {
+	last, err := f.Memory.Append(ctx, k, run, epoch, s, data)
+	if f.calls++; f.calls%f.every == 0 {
+		return 0, errNoEvents
+	}
+	return last, err
+}
+
+// Without a stream store Follow says so.
+func TestFollowWithoutStream(t *testing.T) {
+	bot := newWorld().start(t, echo(), Options{})
+	for _, err := range bot.Follow(t.Context(), "s", 0) {
+		if !errors.Is(err, orchestrator.ErrNoStream) {
+			t.Errorf("%v, want ErrNoStream", err)
+		}
+	}
+}

@@ -1,0 +1,160 @@
+package orchestrator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/holdfast-go/holdfast/stream"
+)
+
+// ErrNoStream is the error of Follow if Options.Stream is nil.
+var ErrNoStream = errors.New("Options.Stream is nil: no events are kept")
+
+// A Shown is an event that Options.Stream has kept.
+type Shown struct {
+	// Number counts the events of the session, over all its turns, from 1 and without gaps.
+	Number int64
+
+	// Event is as it was sent, without Err.
+	Event Event
+}
+
+// How often Follow asks whether the turn is still in flight, while nothing comes: after quietFirst, and less and less
+// often, down to once in quietMost.
+const (
+	quietFirst = 5 * time.Second
+	quietMost  = time.Minute
+)
+
+// errQuiet ends a reader whose turn is over, although the stream lacks its end.
+var errQuiet = errors.New("no turn is in flight")
+
+// Follow yields the events of the turns of session after the event with a number, in whichever process the turns run,
+// and goes on as they come. It ends without an error when a turn has ended and all its events are yielded, and when no
+// turn is in flight. With stream.Newest it begins at the newest turn, and with 0 at the first event that there was.
+//
+// If the events after that number are no longer kept, the error is stream.ErrGone. Then begin anew, from Turns. The
+// tokens of an earlier attempt are void. So are those of an iteration that a later TurnResumed begins again.
+//
+// Events come some 50 ms after they were emitted. They are no record: a crash can lose the last ones, and an event whose
+// Append got no answer may come twice, with the same Seq and the same time. The loop may be slow: no turn waits for it.
+func (o *Orchestrator[S]) Follow(ctx context.Context, session string, after int64) iter.Seq2[Shown, error] {
+	return func(yield func(Shown, error) bool) {
+		err := checkSession(session)
+		if err == nil && o.engine.shows == nil {
+			err = ErrNoStream
+		}
+		r := &reader{engine: o.engine, session: session, last: after, yield: yield}
+		for again := true; err == nil && again; {
+			again, err = r.read(ctx)
+		}
+		if err != nil {
+			yield(Shown{}, &Error{Op: "follow", Session: session, Err: err})
+		}
+	}
+}
+
+// A reader follows one session.
+type reader struct {
+	engine  *engine
+	session string
+	last    int64 // the number of the last event
+	yield   func(Shown, error) bool
+}
+
+func (r *reader) key() stream.Key { return stream.Key(r.engine.key(r.session)) }
+
+// read reads to the end of the stream. If no turn is in flight by then, and there are more events, it is to be called
+// again.
+func (r *reader) read(ctx context.Context) (again bool, err error) {
+	quiet := r.engine.watchQuiet(ctx, r.session)
+	defer quiet.stop()
+	for chunk, err := range r.engine.shows.store.Read(quiet.ctx, r.key(), r.last) {
+		if errors.Is(err, errQuiet) {
+			newest, _, err := r.engine.shows.store.Last(ctx, r.key())
+			return newest > r.last, err
+		}
+		if err != nil {
+			return false, err
+		}
+		quiet.heard()
+		var ev Event
+		if err := json.Unmarshal(chunk.Data, &ev); err != nil {
+			return false, fmt.Errorf("%w: chunk %d is no event", stream.ErrGone, chunk.Seq)
+		}
+		r.last = chunk.Seq
+		if !r.yield(Shown{chunk.Seq, ev}, nil) {
+			return false, nil
+		}
+	}
+	return false, nil
+}
+
+// A quiet notices that a session whose stream is Active has no turn in flight. Its owner died after the settle.
+type quiet struct {
+	engine  *engine
+	session string
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	news    chan struct{} // cap 1
+	done    chan struct{}
+}
+
+func (e *engine) watchQuiet(ctx context.Context, session string) *quiet {
+	q := &quiet{engine: e, session: session, news: make(chan struct{}, 1), done: make(chan struct{})}
+	q.ctx, q.cancel = context.WithCancelCause(ctx)
+	go q.run()
+	return q
+}
+
+func (q *quiet) heard() {
+	select {
+	case q.news <- struct{}{}:
+	default:
+	}
+}
+
+func (q *quiet) stop() {
+	q.cancel(nil)
+	<-q.done
+}
+
+func (q *quiet) run() {
+	defer close(q.done)
+	pause, idle := quietFirst, 0
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	for {
+		select {
+		case <-q.ctx.Done():
+			return
+		case <-q.news:
+			pause, idle = quietFirst, 0
+		case <-timer.C:
+			if q.engine.atRest(q.ctx, q.session) {
+				idle++
+			} else {
+				pause, idle = min(2*pause, quietMost), 0
+			}
+			if idle == 2 {
+				q.cancel(errQuiet)
+				return
+			}
+		}
+		timer.Reset(pause)
+	}
+}
+
+// atRest reports whether session has no run in flight and no owner. If it cannot tell, it reports false.
+func (e *engine) atRest(ctx context.Context, session string) bool {
+	busy, err := e.hasRun(ctx, session)
+	if err != nil || busy {
+		return false
+	}
+	held, err := e.held(ctx, []string{session})
+	return err == nil && len(held) == 0
+}

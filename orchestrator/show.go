@@ -1,0 +1,307 @@
+package orchestrator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/holdfast-go/holdfast/stream"
+)
+
+// How events come to the stream store. The first event of a pause is appended at once.
+const (
+	// showEvery is how long events are collected, and showTokens how many of them are enough.
+	showEvery  = 50 * time.Millisecond
+	showTokens = 20
+
+	// mostShown is how many events one Append has, and mostDelta how many bytes of text one of them.
+	mostShown = 128
+	mostDelta = 16 << 10
+
+	// showPatience bounds one call of the store. Events that the store has not taken for showLimit are dropped.
+	showPatience = 5 * time.Second
+	showLimit    = 30 * time.Second
+)
+
+// shows append the events of the turns of this process to Options.Stream. No turn waits for them.
+type shows struct {
+	store  stream.Store
+	name   string // of the orchestrator
+	report *reporter
+
+	// ctx ends when the process has shut down.
+	ctx  context.Context
+	stop context.CancelFunc
+
+	mu   sync.Mutex // protects following fields
+	open map[string]*show
+}
+
+func newShows(store stream.Store, name string, r *reporter) *shows {
+	s := &shows{store: store, name: name, report: r, open: make(map[string]*show)}
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	return s
+}
+
+// A show appends the events of one session. Its goroutine lives while there are events.
+type show struct {
+	of   *shows
+	key  stream.Key
+	done chan struct{} // closed when the goroutine has ended
+
+	// full has an element if the events need not be collected any longer.
+	full chan struct{}
+
+	// events and lost are protected by shows.mu.
+	events backlog
+	lost   int
+
+	// last is the number of the last chunk; 0 if it is not known.
+	last int64
+}
+
+// shown reports whether readers of a session see ev. What is about an earlier turn would look like the newest turn.
+func shown(ev Event) bool {
+	return ev.epoch > 0 && ev.RunID != "" && ev.Kind != Delivered && ev.Kind != Compacted && ev.Kind != TurnRefused
+}
+
+// add hands over an event. It never blocks.
+func (s *shows) add(session string, ev Event) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w := s.open[session]
+	if w == nil {
+		w = &show{
+			of: s, key: stream.Key{Orchestrator: s.name, Session: session},
+			done: make(chan struct{}), full: make(chan struct{}, 1), events: backlog{ends: true},
+		}
+		s.open[session] = w
+		defer func() { go w.run() }()
+	}
+	if !w.events.push(ev) {
+		s.report.dropped("the stream store", session, w.lost)
+		w.lost++
+		return
+	}
+	if len(w.events.waiting) >= showTokens || ev.Kind.outcome() != "" {
+		select {
+		case w.full <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// finish waits until all events are appended, until ctx ends. Then it gives up the others.
+func (s *shows) finish(ctx context.Context) {
+	defer s.stop()
+	for {
+		w := s.any()
+		if w == nil {
+			return
+		}
+		select {
+		case <-w.done:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// await waits until the events of session are appended.
+func (s *shows) await(ctx context.Context, session string) {
+	s.mu.Lock()
+	w := s.open[session]
+	s.mu.Unlock()
+	if w == nil {
+		return
+	}
+	select {
+	case <-w.done:
+	case <-ctx.Done():
+	}
+}
+
+func (s *shows) any() *show {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range s.open {
+		return w
+	}
+	return nil
+}
+
+func (w *show) run() {
+	defer close(w.done)
+	for {
+		batch := w.take()
+		if len(batch) == 0 {
+			return
+		}
+		w.append(batch)
+		w.collect()
+	}
+}
+
+// take returns events of one run and one owner. If there is none, the show is over.
+func (w *show) take() (batch []Event) {
+	s := w.of
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(batch) < mostShown && len(w.events.waiting) > 0 {
+		next := w.events.waiting[0].event
+		if len(batch) > 0 && (next.RunID != batch[0].RunID || next.epoch != batch[0].epoch) {
+			break
+		}
+		ev, _ := w.events.pop()
+		batch = append(batch, ev)
+		if ev.Kind.outcome() != "" {
+			break
+		}
+	}
+	if len(batch) == 0 {
+		delete(s.open, w.key.Session)
+	}
+	return batch
+}
+
+// collect waits while events come in.
+func (w *show) collect() {
+	enough := time.NewTimer(showEvery)
+	defer enough.Stop()
+	select {
+	case <-w.full:
+	case <-enough.C:
+	case <-w.of.ctx.Done():
+	}
+}
+
+// append appends a batch, and tries again while the store does not answer.
+func (w *show) append(batch []Event) {
+	data, status := chunksOf(batch), statusOf(batch)
+	began := time.Now()
+	for pause := 100 * time.Millisecond; ; pause *= 2 {
+		err := w.try(batch, status, data)
+		if err == nil {
+			return
+		}
+		if w.of.ctx.Err() != nil || errors.Is(err, stream.ErrInvalid) || time.Since(began) > showLimit {
+			w.of.report.unshown(w.key.Session, len(batch), err)
+			return
+		}
+		w.wait(pause)
+		if landed, err := w.landed(len(data)); err == nil && landed {
+			return
+		}
+	}
+}
+
+func (w *show) wait(d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-w.of.ctx.Done():
+	}
+}
+
+// try makes one attempt. The end of a turn that had settled before is shown only if the stream lacks it.
+func (w *show) try(batch []Event, status stream.Status, data []json.RawMessage) error {
+	ctx, cancel := context.WithTimeout(w.of.ctx, showPatience)
+	defer cancel()
+	first := batch[0]
+	if first.replayed {
+		_, s, err := w.of.store.Last(ctx, w.key)
+		if err != nil || s.Over() {
+			return err
+		}
+	}
+	last, err := w.of.store.Append(ctx, w.key, first.RunID, first.epoch, status, data)
+	if err == nil {
+		w.last = last
+	}
+	return err
+}
+
+// landed reports whether an Append that got no answer has taken effect: nobody else appends for this owner.
+func (w *show) landed(n int) (bool, error) {
+	if w.last == 0 {
+		return false, nil
+	}
+	ctx, cancel := context.WithTimeout(w.of.ctx, showPatience)
+	defer cancel()
+	last, _, err := w.of.store.Last(ctx, w.key)
+	if err != nil || last != w.last+int64(n) {
+		return false, err
+	}
+	w.last = last
+	return true, nil
+}
+
+// unshown tells operators of events that readers will not see.
+func (r *reporter) unshown(session string, events int, err error) {
+	r.meters.drop(events)
+	r.log.Error("events not shown: the stream store does not take them", "session", session,
+		slog.Int("events", events), r.why(err))
+}
+
+// statusOf returns what may follow the events.
+func statusOf(batch []Event) stream.Status {
+	switch batch[len(batch)-1].Kind {
+	case TurnSettled:
+		return stream.Ended
+	case TurnFailed:
+		return stream.Failed
+	case TurnSuspended:
+		return stream.Paused
+	}
+	return stream.Active
+}
+
+// chunksOf returns the events as JSON. A token that is too long for a chunk is cut.
+func chunksOf(batch []Event) (data []json.RawMessage) {
+	for _, ev := range batch {
+		if strings.ContainsRune(ev.Delta, 0) { // no store takes it
+			ev.Delta = strings.ReplaceAll(ev.Delta, "\x00", string(utf8.RuneError))
+		}
+		for len(ev.Delta) > mostDelta {
+			head := ev
+			head.Delta, ev.Delta = cutText(ev.Delta, mostDelta)
+			data = append(data, head.chunk())
+		}
+		data = append(data, ev.chunk())
+	}
+	return data
+}
+
+// cutText cuts text after n bytes at most, between two characters.
+func cutText(text string, n int) (head, rest string) {
+	for cut := n; cut > n-utf8.UTFMax; cut-- {
+		if utf8.RuneStart(text[cut]) {
+			return text[:cut], text[cut:]
+		}
+	}
+	return text[:n], text[n:]
+}
+
+func (ev Event) chunk() json.RawMessage {
+	doc, err := json.Marshal(ev)
+	if err != nil { // a Usage that is no number
+		ev.Usage = Usage{}
+		doc, _ = json.Marshal(ev)
+	}
+	return slices.Clip(doc)
+}
+
+// forget forgets the events of a session that was deleted.
+func (s *shows) forget(ctx context.Context, session string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), showPatience)
+	defer cancel()
+	s.await(ctx, session) // the end of its run would be appended after the Delete
+	return s.store.Delete(ctx, stream.Key{Orchestrator: s.name, Session: session})
+}
