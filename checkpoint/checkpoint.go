@@ -298,6 +298,34 @@ type Beater interface {
 	Rest(ctx context.Context, process string) error
 }
 
+// A Head says how a session stands. It may be out of date when it arrives.
+type Head struct {
+	// Owner is the process that owns the session by a live lease. It is "" if no lease is live.
+	Owner string
+	// LeaseLeft is for how much longer the lease is live, by the store's clock. It is 0 if no lease is live.
+	LeaseLeft time.Duration
+	// Turn is the newest settled turn. It is -1 if no turn is settled yet.
+	Turn int
+	// First is the oldest kept turn. It is 0 if no turn is settled yet.
+	First int
+	// Owed is how many turns are not yet delivered: the oldest owed turn and all turns after it.
+	Owed int
+	// Turns before turn Summarized are summarized.
+	Summarized int
+}
+
+// An Inspector is a store that can say how a session stands, without claiming it. It is for pages and operators: an
+// owner relies on the answer of its own Claim.
+type Inspector interface {
+	// Head returns how a session stands. It reads the head in one round trip. It takes no lock and changes nothing.
+	// What it returns need not survive a crash of the server.
+	//
+	// If the session was never claimed, or was deleted or retired, Head returns ErrNotFound. If the head cannot be
+	// read, or turns are kept and the head is missing, Head returns a *DamagedError. Head reads no turn, so it does not
+	// notice a damaged turn.
+	Head(ctx context.Context, k Key) (Head, error)
+}
+
 // Load returns one turn, or ErrNotFound.
 func Load(ctx context.Context, r Reader, k Key, turn int) (Checkpoint, error) {
 	for cp, err := range r.Turns(ctx, k, turn) {

@@ -24,6 +24,7 @@
 //	                Append, Mark: the session was deleted
 //	ErrConflict     Append: the turn does not follow the last settled one; with Fresh: its run is settled
 //	ErrNotFound     Load: no such turn is kept
+//	                Head: there is no such session
 //	ErrInvalid      an argument that no backend takes
 //	ErrDamaged      data that no store wrote, or that the server cannot read; of one session, a *DamagedError
 //	ErrSchema       tables are missing or too old

@@ -33,10 +33,11 @@ type Memory struct {
 }
 
 var (
-	_ Store   = (*Memory)(nil)
-	_ Sweeper = (*Memory)(nil)
-	_ Watcher = (*Memory)(nil)
-	_ Beater  = (*Memory)(nil)
+	_ Store     = (*Memory)(nil)
+	_ Sweeper   = (*Memory)(nil)
+	_ Watcher   = (*Memory)(nil)
+	_ Beater    = (*Memory)(nil)
+	_ Inspector = (*Memory)(nil)
 )
 
 // A watch names a definition of an orchestrator, for which one process watches.
@@ -183,6 +184,24 @@ func (m *Memory) Held(
 		}
 	}
 	return owners, nil
+}
+
+// Head implements Inspector.
+func (m *Memory) Head(ctx context.Context, k Key) (Head, error) {
+	if err := checked(ctx, k.Validate()); err != nil {
+		return Head{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.sessions[k]
+	if s == nil {
+		return Head{}, ErrNotFound
+	}
+	h := Head{Turn: s.last(), First: s.first, Owed: s.last() + 1 - s.delivered(), Summarized: s.summarized}
+	if left := time.Until(s.leaseUntil); s.fence.Nonce != "" && left > 0 {
+		h.Owner, h.LeaseLeft = s.owner, left
+	}
+	return h, nil
 }
 
 // Beat implements Beater, for bots that share a Memory, as tests do.

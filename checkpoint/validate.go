@@ -117,6 +117,18 @@ func (c Claimed) Intact(turn int) error {
 		c.Fence.Epoch, c.Born, turn, c.Summarized, c.Delivered, c.Failed))
 }
 
+// HeadOf returns the Head of a session without a live lease. Unless a store wrote the head, HeadOf returns a
+// *DamagedError. c has the numbers of the head, turn is the last settled turn, and first is the oldest kept turn.
+func HeadOf(c Claimed, turn, first int) (Head, error) {
+	if err := c.Intact(turn); err != nil {
+		return Head{}, err
+	}
+	if first < 0 || first > turn+1 {
+		return Head{}, Damaged(c.Key, fmt.Errorf("head: turn %d, first %d", turn, first))
+	}
+	return Head{Turn: turn, First: first, Owed: turn + 1 - c.Delivered, Summarized: c.Summarized}, nil
+}
+
 // Intact returns a *DamagedError unless a store wrote cp as it was read. It does not judge the size of the documents:
 // an earlier version may have taken larger ones.
 func (cp Checkpoint) Intact(k Key) error {

@@ -28,7 +28,8 @@ type clause struct {
 	check func(p *probe)
 }
 
-// Run checks every clause in its own subtest. newStore must return an empty store each time it is called.
+// Run checks every clause in its own subtest. newStore must return an empty store each time it is called. If
+// the store is no [checkpoint.Inspector], the clauses about its Head pass.
 func Run(t *testing.T, newStore func(t *testing.T) checkpoint.Store) { contract().Run(t, newStore) }
 
 // Violations runs the named clauses, or all if none is named, and returns an error for each broken clause. It is for
@@ -87,7 +88,7 @@ func (c clauseOn[S]) bound() suite.Clause[S] {
 func clauses() []clause {
 	return slices.Concat(
 		claimClauses, fromClauses, leaseClauses, deleteClauses, appendClauses, keepClauses, markClauses,
-		retryClauses, readClauses, raceClauses, cancelClauses, valueClauses,
+		retryClauses, readClauses, headClauses, raceClauses, cancelClauses, valueClauses,
 	)
 }
 

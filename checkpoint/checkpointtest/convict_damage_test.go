@@ -51,6 +51,13 @@ func (d damageable) head(k checkpoint.Key) error {
 	return checkpoint.Damaged(k, d.heads[k])
 }
 
+func (d damageable) Head(ctx context.Context, k checkpoint.Key) (checkpoint.Head, error) {
+	if err := d.head(k); err != nil {
+		return checkpoint.Head{}, err
+	}
+	return d.Memory.Head(ctx, k)
+}
+
 func (d damageable) Claim(
 	ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest,
 ) (checkpoint.Claimed, error) {
@@ -141,6 +148,9 @@ func TestDamageConvicts(t *testing.T) {
 		"Delete wants a head":          {"delete-headless", func(d damageable) store { return wantsHead{d} }},
 		"Delete wants a head it reads": {"delete-damaged-head", func(d damageable) store { return wantsHead{d} }},
 		"no lease for the deletion":    {"delete-damaged-turn", func(d damageable) store { return noLease{d} }},
+		"a damaged head is shown":      {"head-damaged", func(d damageable) store { return showsDamage{d} }},
+		"a lost head was never there":  {"head-headless", func(d damageable) store { return findsNoHead{d} }},
+		"Head reads the newest turn":   {"head-damaged-turn", func(d damageable) store { return readsTurn{d} }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -265,4 +275,32 @@ func (s noLease) Claim(
 		c = checkpoint.Claimed{}
 	}
 	return c, err
+}
+
+// showsDamage returns a head as it stands, even if no store wrote it.
+type showsDamage struct{ damageable }
+
+func (s showsDamage) Head(ctx context.Context, k checkpoint.Key) (checkpoint.Head, error) {
+	return s.Memory.Head(ctx, k)
+}
+
+// findsNoHead takes a session whose head is missing for one that was never claimed.
+type findsNoHead struct{ damageable }
+
+func (s findsNoHead) Head(ctx context.Context, k checkpoint.Key) (checkpoint.Head, error) {
+	if errors.Is(s.heads[k], checkpoint.ErrNoHead) {
+		return checkpoint.Head{}, checkpoint.ErrNotFound
+	}
+	return s.damageable.Head(ctx, k)
+}
+
+// readsTurn returns the error of the newest turn.
+type readsTurn struct{ damageable }
+
+func (s readsTurn) Head(ctx context.Context, k checkpoint.Key) (checkpoint.Head, error) {
+	h, err := s.damageable.Head(ctx, k)
+	if err == nil {
+		_, err = checkpoint.Load(ctx, s, k, checkpoint.Newest)
+	}
+	return h, err
 }

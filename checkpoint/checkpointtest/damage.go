@@ -34,7 +34,7 @@ func RunDamaged(t *testing.T, newStore func(t *testing.T) DamagingStore) {
 }
 
 func damageContract() suite.Clauses[DamagingStore] {
-	return suite.Of(damageClauses, clauseOn[DamagingStore].bound)
+	return suite.Of(slices.Concat(damageClauses, headDamageClauses), clauseOn[DamagingStore].bound)
 }
 
 var damageClauses = []clauseOn[DamagingStore]{

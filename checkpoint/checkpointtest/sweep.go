@@ -25,6 +25,7 @@ var sweepClauses = []sweepClause{
 			p.sweep(s, 2)
 			p.wantTurns("a")
 			p.wantSessions(checkpoint.SessionQuery{})
+			ofInspector(func(p *probe) { p.wantNoHead("a") })(p)
 			c := p.claim("a")
 			if c.Born == born.Born || c.Last != nil {
 				fail("claimed %+v after %+v was retired", c, born)

@@ -29,6 +29,9 @@ var unreachableClause = clauseOn[checkpoint.Store]{
 		for _, err := range s.Sessions(p.ctx, checkpoint.SessionQuery{Orchestrator: bot}) {
 			errs["Sessions"] = err
 		}
+		if i, is := s.(checkpoint.Inspector); is {
+			_, errs["Head"] = i.Head(p.ctx, l.Key)
+		}
 		for what, err := range errs {
 			if err == nil {
 				fail("%s succeeds", what)

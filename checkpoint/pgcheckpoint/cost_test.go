@@ -134,6 +134,7 @@ func TestStatements(t *testing.T) {
 		{"append", func() error { n++; return s.Append(t.Context(), c.Lease, turn(n-1), checkpoint.AppendOptions{}) }, 1},
 		{"mark", func() error { return s.Mark(t.Context(), c.Lease, checkpoint.Marks{Summarized: 1}) }, 1},
 		{"load", func() error { _, err := checkpoint.Load(t.Context(), s, key("a"), checkpoint.Newest); return err }, 1},
+		{"head", func() error { _, err := s.Head(t.Context(), key("a")); return err }, 1},
 		{"repeated append", func() error { return s.Append(t.Context(), c.Lease, turn(n-1), checkpoint.AppendOptions{}) }, 2},
 		{"delete", func() error { return s.Delete(t.Context(), c.Lease) }, 3},
 		{"repeated delete", func() error { return s.Delete(t.Context(), c.Lease) }, 3},

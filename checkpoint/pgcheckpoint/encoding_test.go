@@ -25,11 +25,12 @@ func TestEncoding(t *testing.T) {
 		_, claimed := s.Claim(t.Context(), l.Key, request())
 		_, renewed := s.Renew(t.Context(), time.Hour, []checkpoint.Lease{l})
 		_, held := s.Held(t.Context(), l.Orchestrator, []string{"a"})
+		_, headed := s.Head(t.Context(), l.Key)
 		_, loaded := checkpoint.Load(t.Context(), s, l.Key, 0)
 		_, swept := s.Sweep(t.Context(), 1)
 		_, raised := s.RaiseEpochs(t.Context())
 		for i, err := range []error{
-			claimed, renewed, held, loaded, swept, raised,
+			claimed, renewed, held, headed, loaded, swept, raised,
 			s.Append(t.Context(), l, turn(0), checkpoint.AppendOptions{}),
 			s.Mark(t.Context(), l, checkpoint.Marks{Release: true}), s.Delete(t.Context(), l),
 		} {

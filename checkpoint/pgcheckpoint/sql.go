@@ -34,7 +34,7 @@ type queries struct {
 	// settle is append with a place for a pgjoin.Part.
 	settle                                                                                             string
 	deleteGuard, deleteHead, deleteTurns, turns, sessions, owing, held, watch, beat, look, rest, sweep string
-	numbers                                                                                            string
+	numbers, head                                                                                      string
 }
 
 var templates = queries{
@@ -247,6 +247,7 @@ var templates = queries{
 		WHERE orchestrator = $1 AND session = ANY($2::text[]) AND nonce <> '' AND lease_until > clock_timestamp()`,
 
 	watch: watchSQL,
+	head:  headSQL,
 	beat:  beatSQL,
 	look:  lookSQL,
 	rest:  restSQL,
@@ -313,7 +314,7 @@ func fillAll(p sqlname.Prefix) queries {
 	for _, s := range []*string{
 		&q.settle, &q.claim, &q.create, &q.headless, &q.newest, &q.answered, &q.append, &q.explain, &q.mark,
 		&q.renew, &q.raise, &q.deleteHead, &q.deleteTurns, &q.turns, &q.sessions, &q.owing, &q.held, &q.watch,
-		&q.beat, &q.look, &q.rest, &q.numbers,
+		&q.beat, &q.look, &q.rest, &q.numbers, &q.head,
 	} {
 		*s = fill(p, *s)
 	}

@@ -49,7 +49,8 @@ type Options struct {
 	Functions bool
 }
 
-// Store implements [checkpoint.Store], [checkpoint.Sweeper], [checkpoint.Watcher] and [checkpoint.Beater].
+// Store implements [checkpoint.Store], [checkpoint.Sweeper], [checkpoint.Watcher], [checkpoint.Beater] and
+// [checkpoint.Inspector].
 type Store struct {
 	db     *pgstate.DB
 	prefix sqlname.Prefix
@@ -61,10 +62,11 @@ type Store struct {
 }
 
 var (
-	_ checkpoint.Store   = (*Store)(nil)
-	_ checkpoint.Sweeper = (*Store)(nil)
-	_ checkpoint.Watcher = (*Store)(nil)
-	_ checkpoint.Beater  = (*Store)(nil)
+	_ checkpoint.Store     = (*Store)(nil)
+	_ checkpoint.Sweeper   = (*Store)(nil)
+	_ checkpoint.Watcher   = (*Store)(nil)
+	_ checkpoint.Beater    = (*Store)(nil)
+	_ checkpoint.Inspector = (*Store)(nil)
 )
 
 // New returns a store on db. It panics if the prefix is not one or two identifiers, short enough for the names of

@@ -49,6 +49,9 @@ func FuzzReply(f *testing.F) {
 		cp := checkpoint.Checkpoint{Turn: 0, RunID: "run", State: []byte(`{}`)}
 		_, _ = s.Renew(ctx, time.Minute, []checkpoint.Lease{l})
 		_, _ = s.Held(ctx, "bot", []string{"s", "t"})
+		if h, err := s.Head(ctx, k); err == nil && (h.Turn < -1 || h.First > h.Turn+1 || h.Owed > h.Turn+1) {
+			t.Errorf("head %+v", h)
+		}
 		_ = s.Append(ctx, l, cp, checkpoint.AppendOptions{})
 		_ = s.Mark(ctx, l, checkpoint.Marks{Release: true})
 		_ = s.Delete(ctx, l)

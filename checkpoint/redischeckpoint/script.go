@@ -16,6 +16,7 @@ var sources embed.FS
 var (
 	claimScript  = redisstore.Script(sources, "session", "claim")
 	heldScript   = redisstore.Script(sources, "session", "held")
+	headScript   = redisstore.Script(sources, "session", "head")
 	renewScript  = redisstore.Script(sources, "session", "renew")
 	appendScript = redisstore.Script(sources, "session", "append")
 	markScript   = redisstore.Script(sources, "session", "mark")

@@ -42,9 +42,10 @@ type Store struct {
 }
 
 var (
-	_ checkpoint.Store   = (*Store)(nil)
-	_ checkpoint.Watcher = (*Store)(nil)
-	_ checkpoint.Beater  = (*Store)(nil)
+	_ checkpoint.Store     = (*Store)(nil)
+	_ checkpoint.Watcher   = (*Store)(nil)
+	_ checkpoint.Beater    = (*Store)(nil)
+	_ checkpoint.Inspector = (*Store)(nil)
 )
 
 var _ checkpoint.Sweeper = (*Store)(nil)

@@ -64,7 +64,7 @@ func layout(prefix string) sqlitestore.Layout {
 			{Name: "{prefix}beats", Columns: "process beats at"},
 		},
 		Statements: []string{
-			takeSQL, bearSQL, waitSQL, createSQL, headlessSQL, renewSQL, heldSQL, ownerSQL, settleSQL,
+			takeSQL, bearSQL, waitSQL, createSQL, headlessSQL, renewSQL, heldSQL, headSQL, ownerSQL, settleSQL,
 			insertSQL, pruneSQL, refusalSQL, markSQL,
 			deleteHeadSQL, deleteTurnsSQL, turnsSQL, numbersSQL, answeredSQL, sessionsSQL, owingSQL,
 			sliceSQL, idleSQL, retireSQL, beatSQL, silentSQL, lookSQL, restSQL,

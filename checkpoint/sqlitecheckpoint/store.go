@@ -36,9 +36,10 @@ type Store struct {
 }
 
 var (
-	_ checkpoint.Store   = (*Store)(nil)
-	_ checkpoint.Sweeper = (*Store)(nil)
-	_ checkpoint.Beater  = (*Store)(nil)
+	_ checkpoint.Store     = (*Store)(nil)
+	_ checkpoint.Sweeper   = (*Store)(nil)
+	_ checkpoint.Beater    = (*Store)(nil)
+	_ checkpoint.Inspector = (*Store)(nil)
 )
 
 // ErrDSN refuses a database that would lose acknowledged data, fail where it should wait, or sort differently. The

@@ -13,7 +13,7 @@ import (
 // calls are the calls of the stores.
 var calls = []string{
 	"checkpoint.Claim", "checkpoint.Renew", "checkpoint.Held", "checkpoint.Append", "checkpoint.Mark",
-	"checkpoint.Delete", "checkpoint.Turns", "checkpoint.Sessions",
+	"checkpoint.Delete", "checkpoint.Turns", "checkpoint.Sessions", "checkpoint.Head",
 	"snapshot.Begin", "snapshot.Adopt", "snapshot.Save", "snapshot.Delete", "snapshot.Runs",
 	"ledger.Adopt", "ledger.Issue", "ledger.Finish", "ledger.Record", "ledger.Effects",
 	"turnlog.Record",

@@ -68,6 +68,18 @@ func (s *beating) Rest(ctx context.Context, process string) error {
 	return s.beater.Rest(ctx, process)
 }
 
+// inspecting is the Head of an Inspector, as a process sees it.
+type inspecting struct {
+	inspector checkpoint.Inspector
+	life      *life
+}
+
+// Head implements [checkpoint.Inspector].
+func (s *inspecting) Head(ctx context.Context, k checkpoint.Key) (checkpoint.Head, error) {
+	return ask(ctx, s.life, "checkpoint.Head",
+		func(ctx context.Context) (checkpoint.Head, error) { return s.inspector.Head(ctx, k) })
+}
+
 // Claim implements [checkpoint.Store].
 func (s *checkpoints) Claim(
 	ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest,

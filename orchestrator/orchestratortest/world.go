@@ -28,8 +28,21 @@ type World struct {
 // seenBy returns the checkpoint store as a process sees it.
 func (w *World) seenBy(l *life) checkpoint.Store {
 	s := &checkpoints{w.Checkpoints, l}
-	if b, ok := w.Checkpoints.(checkpoint.Beater); ok {
+	b, beats := w.Checkpoints.(checkpoint.Beater)
+	i, inspects := w.Checkpoints.(checkpoint.Inspector)
+	switch {
+	case beats && inspects:
+		return struct {
+			*beating
+			*inspecting
+		}{&beating{s, b}, &inspecting{i, l}}
+	case beats:
 		return &beating{s, b}
+	case inspects:
+		return struct {
+			*checkpoints
+			*inspecting
+		}{s, &inspecting{i, l}}
 	}
 	return s
 }

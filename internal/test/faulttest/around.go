@@ -45,11 +45,25 @@ func Fail(err error, methods ...string) Around {
 	return On(func(context.Context, Call, func(context.Context) error) error { return err }, methods...)
 }
 
-// Checkpoints returns s behind an Around. It is neither a Sweeper nor a Watcher. It is a Beater if s is one.
+// Checkpoints returns s behind an Around. It is neither a Sweeper nor a Watcher. It is a Beater if s is one, and an
+// Inspector if s is one.
 func Checkpoints(s checkpoint.Store, around Around) checkpoint.Store {
 	c := &checkpoints{s, around}
-	if b, ok := s.(checkpoint.Beater); ok {
+	b, beats := s.(checkpoint.Beater)
+	i, inspects := s.(checkpoint.Inspector)
+	switch {
+	case beats && inspects:
+		return struct {
+			*beating
+			*inspecting
+		}{&beating{c, b}, &inspecting{i, around}}
+	case beats:
 		return &beating{c, b}
+	case inspects:
+		return struct {
+			*checkpoints
+			*inspecting
+		}{c, &inspecting{i, around}}
 	}
 	return c
 }
@@ -106,6 +120,18 @@ func (s *beating) Beat(ctx context.Context, process string) (map[string]int64, e
 // Rest implements [checkpoint.Beater].
 func (s *beating) Rest(ctx context.Context, process string) error {
 	return s.around(ctx, Call{Method: "Rest"}, func(ctx context.Context) error { return s.beater.Rest(ctx, process) })
+}
+
+// inspecting is the Head of an Inspector.
+type inspecting struct {
+	inspector checkpoint.Inspector
+	around    Around
+}
+
+// Head implements [checkpoint.Inspector].
+func (s *inspecting) Head(ctx context.Context, k checkpoint.Key) (checkpoint.Head, error) {
+	return ask(ctx, s.around, Call{Method: "Head", Session: k.Session},
+		func(ctx context.Context) (checkpoint.Head, error) { return s.inspector.Head(ctx, k) })
 }
 
 // Claim implements [checkpoint.Store].
