@@ -20,9 +20,11 @@ const (
 	showEvery  = 50 * time.Millisecond
 	showTokens = 20
 
-	// mostShown is how many events one Append has, and mostDelta how many bytes of text one of them.
-	mostShown = 128
-	mostDelta = 16 << 10
+	// mostShown is how many events are appended together, mostDelta how many bytes of text one chunk has, and
+	// mostAppended how many bytes one Append.
+	mostShown    = 128
+	mostDelta    = 16 << 10
+	mostAppended = 1 << 20
 
 	// showPatience bounds one call of the store. Events that the store has not taken for showLimit are dropped.
 	showPatience = 5 * time.Second
@@ -181,17 +183,43 @@ func (w *show) collect() {
 	}
 }
 
-// append appends a batch, and tries again while the store does not answer.
+// append appends a batch, in as many calls as its size needs.
 func (w *show) append(batch []Event) {
-	data, status := chunksOf(batch), statusOf(batch)
+	data, over := chunksOf(batch), statusOf(batch)
+	for {
+		n := fitting(data)
+		status := stream.Active
+		if n == len(data) {
+			status = over
+		}
+		w.appendAtOnce(batch[0], status, data[:n])
+		if data = data[n:]; len(data) == 0 {
+			return
+		}
+	}
+}
+
+// fitting returns how many chunks one Append takes.
+func fitting(data []json.RawMessage) int {
+	size := 0
+	for i, doc := range data {
+		if size += len(doc); i > 0 && (size > mostAppended || i == stream.MaxChunks) {
+			return i
+		}
+	}
+	return len(data)
+}
+
+// appendAtOnce makes one call of the store, and tries again while the store does not answer.
+func (w *show) appendAtOnce(first Event, status stream.Status, data []json.RawMessage) {
 	began := time.Now()
 	for pause := 100 * time.Millisecond; ; pause *= 2 {
-		err := w.try(batch, status, data)
+		err := w.try(first, status, data)
 		if err == nil {
 			return
 		}
 		if w.of.ctx.Err() != nil || errors.Is(err, stream.ErrInvalid) || time.Since(began) > showLimit {
-			w.of.report.unshown(w.key.Session, len(batch), err)
+			w.of.report.unshown(w.key.Session, len(data), err)
 			return
 		}
 		w.wait(pause)
@@ -211,10 +239,9 @@ func (w *show) wait(d time.Duration) {
 }
 
 // try makes one attempt. The end of a turn that had settled before is shown only if the stream lacks it.
-func (w *show) try(batch []Event, status stream.Status, data []json.RawMessage) error {
+func (w *show) try(first Event, status stream.Status, data []json.RawMessage) error {
 	ctx, cancel := context.WithTimeout(w.of.ctx, showPatience)
 	defer cancel()
-	first := batch[0]
 	if first.replayed {
 		_, s, err := w.of.store.Last(ctx, w.key)
 		if err != nil || s.Over() {

@@ -225,6 +225,27 @@ func (f *muteStream) Append(
 	return last, err
 }
 
+// A token of any size and with any text is shown, cut into chunks, and so is the end behind it.
+func TestStreamOfLongTokens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		long := strings.Repeat("é\x01", 3<<20)
+		bot := newWorld().start(t, single(func(_ context.Context, t *Turn) error {
+			t.Emit("nul \x00 ")
+			time.Sleep(time.Second)
+			t.Emit(long)
+			return nil
+		}), Options{Stream: new(stream.Memory)})
+		if _, err := bot.Execute(t.Context(), "s", Input{Text: "hello"}, nil); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		all, _ := followed(t, bot, 0)
+		if text, kinds := spoken(all); text != "nul \ufffd "+long || !strings.HasSuffix(kinds, "turn.settled") {
+			t.Errorf("%d bytes of %q", len(text), kinds)
+		}
+	})
+}
+
 // Without a stream store Follow says so.
 func TestFollowWithoutStream(t *testing.T) {
 	bot := newWorld().start(t, echo(), Options{})
