@@ -73,11 +73,17 @@ func newUserModule(t *testing.T) userModule {
 // show makes a program of the first one in a document.
 func (m userModule) show(t *testing.T, name, doc string) {
 	t.Helper()
+	m.write(t, name, fenced(t, readText(t, doc), "go"))
+}
+
+// write makes a program.
+func (m userModule) write(t *testing.T, name, program string) {
+	t.Helper()
 	dir := filepath.Join(string(m), name)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	writeText(t, filepath.Join(dir, "main.go"), fenced(t, readText(t, doc), "go"))
+	writeText(t, filepath.Join(dir, "main.go"), program)
 }
 
 // run returns what a go command prints. It needs no network.
