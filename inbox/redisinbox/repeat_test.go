@@ -182,8 +182,8 @@ func (s *slow) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 // A command has the name, the hash, the number of keys and the key before the arguments of its script.
 const postArgs, removeArgs = 4 + 7, 4 + 3
 
-// If the client repeats a Post, its item does not come back once it was removed, although the caller still waits. If the
-// client repeats a Remove, it takes no item that was posted since.
+// If the client repeats a Post, its item does not come back once it was removed, although the caller still waits. If
+// the client repeats a Remove, it takes no item that was posted since.
 func TestRepeated(t *testing.T) {
 	t.Parallel()
 	shared, prefix := testenv.Redis(t)
