@@ -19,6 +19,8 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/sqlitecheckpoint"
+	"github.com/holdfast-go/holdfast/inbox/pginbox"
+	"github.com/holdfast-go/holdfast/inbox/sqliteinbox"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 	"github.com/holdfast-go/holdfast/ledger/pgledger"
 	"github.com/holdfast-go/holdfast/ledger/sqliteledger"
@@ -76,6 +78,7 @@ var (
 				pglocker.New(nil, &pglocker.Options{Prefix: prefix}),
 				pgledger.New(nil, &pgledger.Options{Prefix: prefix}),
 				pgturnlog.New(nil, &pgturnlog.Options{Prefix: prefix}),
+				pginbox.New(nil, &pginbox.Options{Prefix: prefix}),
 			}
 		},
 	}
@@ -87,6 +90,7 @@ var (
 				sqlitesnapshot.New(nil, &sqlitesnapshot.Options{Prefix: prefix}),
 				sqliteledger.New(nil, &sqliteledger.Options{Prefix: prefix}),
 				sqliteturnlog.New(nil, &sqliteturnlog.Options{Prefix: prefix}),
+				sqliteinbox.New(nil, &sqliteinbox.Options{Prefix: prefix}),
 			}
 		},
 	}
