@@ -57,7 +57,9 @@ func (p pair) Read(ctx context.Context, k stream.Key, seq int64) iter.Seq2[strea
 	return p.reader.Read(ctx, k, seq)
 }
 
-func (p pair) Last(ctx context.Context, k stream.Key) (int64, stream.Status, error) { return p.reader.Last(ctx, k) }
+func (p pair) Last(ctx context.Context, k stream.Key) (int64, stream.Status, error) {
+	return p.reader.Last(ctx, k)
+}
 
 func (p pair) Delete(ctx context.Context, k stream.Key) error { return p.writer.Delete(ctx, k) }
 
@@ -68,7 +70,7 @@ func Violations(ctx context.Context, newStore func() stream.Store, names ...stri
 }
 
 func contract() suite.Clauses[stream.Store] {
-	all := slices.Concat(appendClauses, readClauses, waitClauses, keepClauses)
+	all := slices.Concat(appendClauses, raceClauses, limitClauses, readClauses, waitClauses, slowClauses, keepClauses)
 	return suite.Of(all, func(c clause) suite.Clause[stream.Store] {
 		return suite.Clause[stream.Store]{
 			Name: c.name, Rule: c.rule, Check: func(ctx context.Context, s stream.Store) error {
