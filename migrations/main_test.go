@@ -28,6 +28,8 @@ import (
 	"github.com/holdfast-go/holdfast/migrations"
 	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
 	"github.com/holdfast-go/holdfast/snapshot/sqlitesnapshot"
+	"github.com/holdfast-go/holdfast/stream/pgstream"
+	"github.com/holdfast-go/holdfast/stream/sqlitestream"
 	"github.com/holdfast-go/holdfast/turnlog/pgturnlog"
 	"github.com/holdfast-go/holdfast/turnlog/sqliteturnlog"
 )
@@ -78,6 +80,7 @@ var (
 				pglocker.New(nil, &pglocker.Options{Prefix: prefix}),
 				pgledger.New(nil, &pgledger.Options{Prefix: prefix}),
 				pgturnlog.New(nil, &pgturnlog.Options{Prefix: prefix}),
+				pgstream.New(nil, &pgstream.Options{Prefix: prefix}),
 				pginbox.New(nil, &pginbox.Options{Prefix: prefix}),
 			}
 		},
@@ -90,6 +93,7 @@ var (
 				sqlitesnapshot.New(nil, &sqlitesnapshot.Options{Prefix: prefix}),
 				sqliteledger.New(nil, &sqliteledger.Options{Prefix: prefix}),
 				sqliteturnlog.New(nil, &sqliteturnlog.Options{Prefix: prefix}),
+				sqlitestream.New(nil, &sqlitestream.Options{Prefix: prefix}),
 				sqliteinbox.New(nil, &sqliteinbox.Options{Prefix: prefix}),
 			}
 		},
