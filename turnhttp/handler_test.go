@@ -510,13 +510,19 @@ func (c handlerCase) run(t *testing.T, doc *document) {
 	w := newWorld()
 	q := c.request
 	f := &fixture{T: t, w: w, def: w.definition(), o: w.options(), request: &q}
+	told := 0
+	f.o.OnError = func(*http.Request, error) { told++ }
 	if c.prepare != nil {
 		c.prepare(f)
 	}
 	f.start()
 	time.Sleep(time.Second) // what was shown is stored
+	told = 0
 	res := q.to(t.Context(), f.h)
 	body := res.Body.Bytes()
+	if (told > 0) != (res.Code >= 500) {
+		t.Errorf("OnError is told %d times of a %d", told, res.Code)
+	}
 	if res.Code != c.status || typeOf(body) != c.kind {
 		t.Fatalf("%d %s, want %d %s\n%s", res.Code, typeOf(body), c.status, c.kind, body)
 	}
