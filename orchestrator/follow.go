@@ -82,7 +82,9 @@ type reader struct {
 }
 
 // fail ends the loop with an error. It is a function of its own because a waiting reader keeps its stack.
-func (r *reader) fail(err error) { r.yield(Shown{}, &Error{Op: "follow", Session: r.session, Err: err}) }
+func (r *reader) fail(err error) {
+	r.yield(Shown{}, &Error{Op: "follow", Session: r.session, Err: err})
+}
 
 func (r *reader) key() stream.Key { return stream.Key(r.engine.key(r.session)) }
 

@@ -392,15 +392,11 @@ func effectCases() []handlerCase {
 func (f *fixture) paysSlowly() {
 	other := f.w.bot(f.T, f.def, nil)
 	ctx, cancel := context.WithCancel(f.Context())
-	paying := make(chan error)
-	go func() {
-		_, err := other.Execute(ctx, "s", orchestrator.Input{Text: "pay slowly", RequestID: "other"}, nil)
-		paying <- err
-	}()
+	paying := other.Stream(ctx, "s", orchestrator.Input{Text: "pay slowly", RequestID: "other"}, nil)
 	synctest.Wait()
 	f.Cleanup(func() {
 		cancel()
-		<-paying
+		_, _ = paying.Result()
 	})
 }
 
