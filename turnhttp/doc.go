@@ -1,2 +1,0 @@
-// Package turnhttp puts bots behind HTTP.
-package turnhttp
