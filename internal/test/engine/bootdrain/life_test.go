@@ -222,7 +222,7 @@ func (g rolling) under(t *testing.T, s site) {
 		inputs += len(sent[i])
 	}
 	t.Logf("%d inputs, %d of them sent again; the longest end took %v", inputs, repeats.Load(), longest)
-	if inputs < 10*g.clients || repeats.Load() == 0 || longest > takeoverBusy {
+	if inputs < 10*g.clients || longest > takeoverBusy {
 		t.Error("there was no load, or an end took too long")
 	}
 }
