@@ -27,12 +27,12 @@ SINGLE := holdfast/($(PURE)|examples|internal/test/(archtest|testenv|bench|citus
 # caller, the processes that are killed or stopped in the middle of an effect, and the broken stores and engines. These
 # tests are in UNRACED_IN.
 SETTINGS   := ACLSuffices|Citus|GrantsNeedAll|GrantsSuffice|Isolation|OneConnection|Partitions|StoreBehind|StoreCluster|StorePgBouncer|StoreQualified|StoreTTL
-BROKEN     := Broken|BrokenParts|Convicts|HistoriesConvict|InstancesConvict|ModelConvicts|RenewUnderLoadConvicts|SnapshotModelConvicts
+BROKEN     := Broken|BrokenParts|CitusConvicts|Convicts|HistoriesConvict|InstancesConvict|ModelConvicts|PartsThatAreNotCleaned|RenewUnderLoadConvicts|SnapshotModelConvicts|SuiteConvicts
 ONE_CALLER := LateCopy|LostReply
 PROCESSES  := Deploys|KillAgainAndAgain|OnceKilled|OnceStopped|OnceVendorFails|TurnLogKilled|TxProcessKilled|TxProcessStopped
 ON_SERVERS := ^Test(CrashEverywhere|Instances)$$/^(sqlite|postgres|redis)
 UNRACED    := ^Test($(SETTINGS)|$(BROKEN)|$(ONE_CALLER)|$(PROCESSES))$$|^TestFunctions$$/^simple_protocol$$|$(ON_SERVERS)
-UNRACED_IN := ./internal/test/engine/... ./checkpoint/... ./snapshot/... ./lock/... ./ledger/... ./turnlog/... ./internal/test/faulttest
+UNRACED_IN := ./internal/test/engine/... ./checkpoint/... ./snapshot/... ./lock/... ./ledger/... ./turnlog/... ./inbox/... ./stream/... ./internal/test/faulttest
 
 # In the plain setting a store takes a document of 16 MiB. In the others it does so in make soak.
 LARGEST := ^Test($(SETTINGS))$$/largest|^Test(Functions|Isolation|StoreBehind)$$/./largest
@@ -56,9 +56,10 @@ test: setup ## run all tests and examples, on real servers, and under the race d
 	@$(RUN) -memory -- $(MAKE) --no-print-directory -j 2 raced unraced
 
 # The parts of make test. They need its servers. go vet is make vet's. The package that takes longest comes first, or it
-# would run alone at the end. Tests wait for servers, so more of them run at a time than there are cores.
+# would run alone at the end. Tests wait for servers, so more of them run at a time than there are cores. By default, a
+# process that looks for races waits a second before it exits. Tests start many such processes.
 raced:
-	@go test $(RACE) -vet=off -p 2 -parallel 4 -timeout 30m -skip '$(UNRACED)|$(LARGEST)' \
+	@GORACE=atexit_sleep_ms=50 go test $(RACE) -vet=off -p 2 -parallel 4 -timeout 30m -skip '$(UNRACED)|$(LARGEST)' \
 		./internal/test/engine/orchestrator $$(go list $(PACKAGES) | grep -vE '$(SINGLE)')
 
 unraced:
