@@ -28,6 +28,9 @@ var plans = []plan{
 	{pkg: "./snapshot/sqlitesnapshot", suites: []suite{{pkg: "./snapshot/sqlitesnapshot", skip: crashes}}},
 	{pkg: "./ledger/sqliteledger", suites: []suite{{pkg: "./ledger/sqliteledger", skip: crashes}}},
 	{pkg: "./turnlog/sqliteturnlog", suites: []suite{{pkg: "./turnlog/sqliteturnlog", skip: crashes}}},
+	{pkg: "./stream", suites: []suite{{pkg: "./stream"}, {pkg: "./stream/streamtest"}}},
+	{pkg: "./internal/tail", suites: []suite{{pkg: "./internal/tail"}}},
+	{pkg: "./stream/sqlitestream", suites: []suite{{pkg: "./stream/sqlitestream", skip: crashes}}},
 	{pkg: "./orchestrator", suites: []suite{
 		{pkg: "./orchestrator"}, {pkg: "./internal/test/engine/orchestrator", skip: slow},
 	}},
@@ -49,6 +52,14 @@ var plans = []plan{
 	},
 	{
 		pkg: "./turnlog/pgturnlog", suites: []suite{{pkg: "./turnlog/pgturnlog", skip: crashes}},
+		withServers: true,
+	},
+	{
+		pkg: "./stream/pgstream", suites: []suite{{pkg: "./stream/pgstream", skip: crashes}},
+		withServers: true,
+	},
+	{
+		pkg: "./stream/redisstream", suites: []suite{{pkg: "./stream/redisstream", skip: crashes}},
 		withServers: true,
 	},
 	{
