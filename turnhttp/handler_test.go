@@ -557,7 +557,7 @@ func rare(at string) bool {
 	case "DELETE /sessions/{id} 409", "POST /sessions/{id}/abandon 409", "POST /sessions/{id}/resume 422":
 		return true
 	}
-	return strings.HasSuffix(at, " 408") || strings.HasSuffix(at, " 500") || strings.HasSuffix(at, " 504")
+	return strings.HasSuffix(at, " 507") || strings.HasSuffix(at, " 408") || strings.HasSuffix(at, " 500") || strings.HasSuffix(at, " 504")
 }
 
 // wantAllDocumented reports what the document has and no case has reached.
