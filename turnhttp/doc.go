@@ -1,0 +1,2 @@
+// Package turnhttp puts bots behind HTTP.
+package turnhttp
