@@ -20,7 +20,7 @@ RACE       := -race $(BYTES_ONLY:%=-gcflags=%=-race=false)
 # Packages that start no goroutine and share nothing, and the harness: make test does not look for races there, make race
 # and make soak do.
 PURE   := message|migrations|retry|internal/(ids|jsontype|jsonvalue|logtext|pgstate|sqlname)
-SINGLE := holdfast/($(PURE)|examples|internal/test/(archtest|testenv|bench|citusrules))(/|$$)
+SINGLE := holdfast/($(PURE)|examples|internal/test/(archtest|testenv|browser|bench|citusrules))(/|$$)
 
 # What make test runs without the race detector although its package has goroutines: the settings of a store beside the
 # plain one, which run the same lines of our code, the long searches on stores other than memory, the stories of one
