@@ -41,6 +41,9 @@ type Options struct {
 	// Window bounds the messages that the model sees, in tokens. 0 means 2,000.
 	Window int
 
+	// Pace is a pause before each decision about what runs next, so that people can watch.
+	Pace time.Duration
+
 	// Now is the clock. nil means time.Now.
 	Now func() time.Time
 }
@@ -62,16 +65,22 @@ type bot[S any] struct {
 	at func(*S) *State
 }
 
-// Version 1 of the bot.
+// At returns where a state of version 1 has what both versions share.
+func At(s *State) *State { return s }
+
+// At2 is At for version 2.
+func At2(s *State2) *State { return &s.Case }
+
+// Definition is version 1 of the bot.
 func Definition(o Options) orchestrator.Definition[State] {
-	b := &bot[State]{o.orDefaults(), func(s *State) *State { return s }}
+	b := &bot[State]{o.orDefaults(), At}
 	return b.definition(Version1, migrate1)
 }
 
 // Definition2 is version 2. Its state has another form. Both versions go on with what the other has stored, so that a
 // deploy from one to the other may come in the middle of a turn, and may be taken back.
 func Definition2(o Options) orchestrator.Definition[State2] {
-	b := &bot[State2]{o.orDefaults(), func(s *State2) *State { return &s.Case }}
+	b := &bot[State2]{o.orDefaults(), At2}
 	d := b.definition(Version2, migrate2)
 	begin := d.Begin
 	d.Begin = func(ctx context.Context, t *orchestrator.Turn[State2]) error {
@@ -191,7 +200,10 @@ func (s *State) expire(now time.Time) {
 }
 
 // route decides by what is known what runs next.
-func (b *bot[S]) route(_ context.Context, t *orchestrator.Turn[S]) (orchestrator.Next, error) {
+func (b *bot[S]) route(ctx context.Context, t *orchestrator.Turn[S]) (orchestrator.Next, error) {
+	if err := sleep(ctx, b.Pace); err != nil {
+		return orchestrator.Next{}, err
+	}
 	s := b.at(&t.State)
 	switch {
 	case s.Reply != "":

@@ -149,6 +149,9 @@ func (b *bot[S]) payOnce(ctx context.Context, t *orchestrator.Turn[S]) (string, 
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

@@ -53,12 +53,23 @@ type Config struct {
 	Own bool
 }
 
+// Setting names the setting: "sqlite", "postgres" or "postgres+redis".
+func (c Config) Setting() string {
+	switch {
+	case c.DatabaseURL == "":
+		return "sqlite"
+	case c.RedisURL == "":
+		return "postgres"
+	}
+	return "postgres+redis"
+}
+
 // ErrConfig says that an address is no address: trying again does not help.
 var ErrConfig = errors.New("bad configuration")
 
 // Stores are the stores of one setting. They share a database.
 type Stores struct {
-	// Setting is "sqlite", "postgres" or "postgres+redis".
+	// Setting is Config.Setting.
 	Setting string
 
 	Checkpoints checkpoint.Store
@@ -108,7 +119,7 @@ func openSQLite(c Config) (*Stores, error) {
 		return nil, err
 	}
 	return &Stores{
-		Setting:     "sqlite",
+		Setting:     c.Setting(),
 		Checkpoints: sqlitecheckpoint.New(db, nil),
 		Snapshots:   sqlitesnapshot.New(db, nil),
 		Ledger:      sqliteledger.New(db, nil),
@@ -143,7 +154,7 @@ func openPostgres(c Config) (*Stores, error) {
 	}
 	db := stdlib.OpenDBFromPool(pool)
 	return &Stores{
-		Setting:     "postgres",
+		Setting:     c.Setting(),
 		Checkpoints: pgcheckpoint.New(pool, nil),
 		Snapshots:   pgsnapshot.New(pool, nil),
 		Ledger:      pgledger.New(pool, nil),
@@ -165,7 +176,6 @@ func (s *Stores) addRedis(c Config) error {
 	}
 	client := redis.NewClient(options)
 	s.shut = append(s.shut, client.Close)
-	s.Setting = "postgres+redis"
 	s.Snapshots = redissnapshot.New(client, &redissnapshot.Options{Prefix: c.RedisPrefix})
 	lockPrefix := ""
 	if c.RedisPrefix != "" {
