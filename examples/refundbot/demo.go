@@ -139,6 +139,7 @@ func (d *demo) args() []string {
 	args := []string{
 		"-demo=false", "-addr", "127.0.0.1:0", "-migrate=false", "-data", d.config.stores.Dir,
 		"-grace", demoGrace.String(), "-pace", cmp.Or(d.config.pace, demoPace).String(), "-log", d.config.logs.String(),
+		"-approval", d.config.ttl.String(), "-drain-timeout", d.config.drain.String(),
 	}
 	if d.config.stores.Own {
 		args = append(args, "-migrations", "app")

@@ -44,6 +44,7 @@ type config struct {
 	drain   time.Duration
 	grace   time.Duration
 	pace    time.Duration
+	ttl     time.Duration
 	logs    slog.Level
 	stores  stores.Config
 	// demo and tour say that this process is no service: see demo.go and tour.go.
@@ -103,6 +104,7 @@ func parse(args []string, env func(string) string, stderr io.Writer) (c config, 
 	f.DurationVar(&c.drain, "drain-timeout", 30*time.Second, "how long the first requests wait for the turns left behind")
 	f.DurationVar(&c.grace, "grace", 20*time.Second, "how long turns may go on when the process has to end")
 	f.DurationVar(&c.pace, "pace", 0, "pause before each decision of the bot, for those who watch")
+	f.DurationVar(&c.ttl, "approval", 24*time.Hour, "how long a person may take to approve a refund")
 	f.TextVar(&c.logs, "log", slog.LevelWarn, "`level` of the log")
 	f.BoolVar(&c.demo, "demo", c.stores.DatabaseURL == "", "serve by two processes that can be killed on the page")
 	f.BoolVar(&c.tour, "tour", false, "kill processes in the terminal, and show what becomes of a refund")
@@ -133,7 +135,7 @@ func serve(ctx context.Context, c config, stdout io.Writer) error {
 	}
 	m, name := c.model()
 	options := bot.Options{
-		Model: m, Payments: payments, Shop: bot.DemoShop{}, Messages: all.Messages, Pace: c.pace,
+		Model: m, Payments: payments, Shop: bot.DemoShop{}, Messages: all.Messages, Pace: c.pace, ApprovalTTL: c.ttl,
 	}
 	a := &app{stores: all, payments: payments, model: name, version: c.version}
 	service := turnhttp.Service{

@@ -43,7 +43,8 @@ type worker struct {
 // keep starts the worker, and starts it anew when it has died, until ctx ends.
 func (w *worker) keep(ctx context.Context) {
 	for ctx.Err() == nil {
-		if err := w.live(ctx); err != nil && ctx.Err() == nil {
+		err := w.live(ctx)
+		if state, _ := w.watch(); state != dead && state != draining && ctx.Err() == nil { // no button has done it
 			slog.ErrorContext(ctx, "worker has ended", "worker", w.name, "err", err)
 		}
 		w.set(dead)
