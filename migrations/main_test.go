@@ -26,6 +26,8 @@ import (
 	"github.com/holdfast-go/holdfast/migrations"
 	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
 	"github.com/holdfast-go/holdfast/snapshot/sqlitesnapshot"
+	"github.com/holdfast-go/holdfast/stream/pgstream"
+	"github.com/holdfast-go/holdfast/stream/sqlitestream"
 	"github.com/holdfast-go/holdfast/turnlog/pgturnlog"
 	"github.com/holdfast-go/holdfast/turnlog/sqliteturnlog"
 )
@@ -76,6 +78,7 @@ var (
 				pglocker.New(nil, &pglocker.Options{Prefix: prefix}),
 				pgledger.New(nil, &pgledger.Options{Prefix: prefix}),
 				pgturnlog.New(nil, &pgturnlog.Options{Prefix: prefix}),
+				pgstream.New(nil, &pgstream.Options{Prefix: prefix}),
 			}
 		},
 	}
@@ -87,6 +90,7 @@ var (
 				sqlitesnapshot.New(nil, &sqlitesnapshot.Options{Prefix: prefix}),
 				sqliteledger.New(nil, &sqliteledger.Options{Prefix: prefix}),
 				sqliteturnlog.New(nil, &sqliteturnlog.Options{Prefix: prefix}),
+				sqlitestream.New(nil, &sqlitestream.Options{Prefix: prefix}),
 			}
 		},
 	}
