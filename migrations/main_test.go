@@ -19,6 +19,8 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/sqlitecheckpoint"
+	"github.com/holdfast-go/holdfast/inbox/pginbox"
+	"github.com/holdfast-go/holdfast/inbox/sqliteinbox"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 	"github.com/holdfast-go/holdfast/ledger/pgledger"
 	"github.com/holdfast-go/holdfast/ledger/sqliteledger"
@@ -79,6 +81,7 @@ var (
 				pgledger.New(nil, &pgledger.Options{Prefix: prefix}),
 				pgturnlog.New(nil, &pgturnlog.Options{Prefix: prefix}),
 				pgstream.New(nil, &pgstream.Options{Prefix: prefix}),
+				pginbox.New(nil, &pginbox.Options{Prefix: prefix}),
 			}
 		},
 	}
@@ -91,6 +94,7 @@ var (
 				sqliteledger.New(nil, &sqliteledger.Options{Prefix: prefix}),
 				sqliteturnlog.New(nil, &sqliteturnlog.Options{Prefix: prefix}),
 				sqlitestream.New(nil, &sqlitestream.Options{Prefix: prefix}),
+				sqliteinbox.New(nil, &sqliteinbox.Options{Prefix: prefix}),
 			}
 		},
 	}

@@ -12,6 +12,8 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/sqlitecheckpoint"
+	"github.com/holdfast-go/holdfast/inbox/pginbox"
+	"github.com/holdfast-go/holdfast/inbox/sqliteinbox"
 	"github.com/holdfast-go/holdfast/lock/pglocker"
 	"github.com/holdfast-go/holdfast/migrations/internal/ddl"
 	"github.com/holdfast-go/holdfast/stream/pgstream"
@@ -43,6 +45,8 @@ var all = []migration{
 	{5, "turnlog", nil, sqliteturnlog.New(nil, nil)},
 	{7, "streams", pgstream.New(nil, nil), nil},
 	{6, "streams", nil, sqlitestream.New(nil, nil)},
+	{8, "inbox", pginbox.New(nil, nil), nil},
+	{7, "inbox", nil, sqliteinbox.New(nil, nil)},
 }
 
 func main() {
