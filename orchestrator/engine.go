@@ -54,6 +54,10 @@ type engine struct {
 	leaders   leaders
 	late      lateSummaries
 	meters    meters
+
+	// serving ends when Shutdown is called, by close.
+	serving context.Context
+	close   context.CancelFunc
 }
 
 // A recorder is the part of a turn log that the engine uses. It never calls Restore.
@@ -80,6 +84,9 @@ func newEngine(id identity, store checkpoint.Store, o Options) *engine {
 		options: o, log: o.Logger, identity: id,
 		process: fmt.Sprintf("%.64s/%d/%s", strings.ToValidUTF8(host, "?"), os.Getpid(), rand.Text()[:8]),
 	}
+	var shut context.CancelCauseFunc
+	e.serving, shut = context.WithCancelCause(context.Background())
+	e.close = func() { shut(ErrShuttingDown) }
 	var err error
 	if e.meters, err = newMeters(id.name); err != nil {
 		o.Logger.Warn("metrics incomplete", e.why(err))

@@ -216,6 +216,7 @@ var (
 	ErrReentrant       = owner.ErrReentrant
 	ErrTooManyStuck    = errors.New("too many functions ignore the end of their context")
 	ErrNoLedger        = errors.New("Once was called, and Options.Ledger is nil")
+	ErrNoStream        = errors.New("Options.Stream is nil: no events are kept")
 	ErrNoSession       = errors.New("called outside a turn, and Tool was given no session function")
 )
 

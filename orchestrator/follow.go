@@ -11,9 +11,6 @@ import (
 	"github.com/holdfast-go/holdfast/stream"
 )
 
-// ErrNoStream is the error of Follow if Options.Stream is nil.
-var ErrNoStream = errors.New("Options.Stream is nil: no events are kept")
-
 // A Shown is an event that Options.Stream has kept.
 type Shown struct {
 	// Number counts the events of the session, over all its turns, from 1 and without gaps.
@@ -56,6 +53,24 @@ func (o *Orchestrator[S]) Follow(ctx context.Context, session string, after int6
 			yield(Shown{}, &Error{Op: "follow", Session: session, Err: err})
 		}
 	}
+}
+
+// LastShown returns the number of the newest event that Options.Stream has kept of session, for Follow. It is 0 if there
+// is none. more says that a turn is at work, or is in flight, so that further events may come.
+func (o *Orchestrator[S]) LastShown(ctx context.Context, session string) (number int64, more bool, err error) {
+	err = checkSession(session)
+	if err == nil && o.engine.shows == nil {
+		err = ErrNoStream
+	}
+	if err == nil {
+		var status stream.Status
+		number, status, err = o.engine.shows.store.Last(ctx, stream.Key(o.engine.key(session)))
+		more = !status.Over()
+	}
+	if err != nil {
+		return 0, false, &Error{Op: "follow", Session: session, Err: err}
+	}
+	return number, more, nil
 }
 
 // A reader follows one session.

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/logtext"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
+	"github.com/holdfast-go/holdfast/stream"
 )
 
 // A Problem is what a client may be told of an error. It holds nothing of the error's text.
@@ -58,6 +59,8 @@ var problems = []struct {
 	{ErrNothingToResume, Problem{"not-found", 404, false, 0, "There is nothing to resume."}},
 	{checkpoint.ErrNotFound, Problem{"not-found", 404, false, 0, "It was not found."}},
 	{checkpoint.ErrConflict, Problem{"conflict", 409, false, 0, "It is there already."}},
+	{stream.ErrGone, Problem{"gone", 410, false, 0, "The events are no longer kept. Load the session again."}},
+	{ErrNoStream, Problem{"no-stream", 404, false, 0, "No events are kept."}},
 	{checkpoint.ErrRefused, Problem{"unavailable", 503, true, 5 * time.Second, "The service is not available now."}},
 	{snapshot.ErrRefused, Problem{"unavailable", 503, true, 5 * time.Second, "The service is not available now."}},
 	{lock.ErrHandoff, Problem{"shutting-down", 503, true, time.Second, "The service restarts."}},

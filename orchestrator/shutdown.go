@@ -13,6 +13,7 @@ import (
 // Shutdown returns when all calls have ended. It returns an error only if some calls have not: a function of the bot
 // went on. Close the stores' clients after Shutdown.
 func (o *Orchestrator[S]) Shutdown(ctx context.Context) error {
+	o.engine.close()
 	idle := o.engine.sessions.Close()
 	select {
 	case <-idle:
@@ -32,6 +33,10 @@ func (o *Orchestrator[S]) Shutdown(ctx context.Context) error {
 		return &Error{Op: "shutdown", Err: fmt.Errorf("%d calls have not ended", len(o.engine.sessions.Sessions()))}
 	}
 }
+
+// Serving returns a context that ends when Shutdown is called, with the cause ErrShuttingDown. It is for readers that
+// would outlast the turns, such as those of Follow: Shutdown does not wait for them.
+func (o *Orchestrator[S]) Serving() context.Context { return o.engine.serving }
 
 // lastEvents is how long Shutdown waits at least until the last events are appended to the stream store.
 const lastEvents = time.Second

@@ -51,6 +51,12 @@ var rules = slices.Concat(contractRules(), []rule{
 		except:   []string{otel + "/sdk", otel + "/exporters", otel + "/bridge"},
 	},
 	{packages: "bootdrain", ours: []string{"internal/logtext", "internal/runnote"}},
+	{
+		packages: "turnhttp",
+		ours:     append([]string{"orchestrator", "bootdrain", "internal/"}, contracts...),
+		foreign:  []string{otel},
+		except:   []string{otel + "/sdk", otel + "/exporters", otel + "/bridge"},
+	},
 	{packages: "migrations", ours: []string{"internal/", "migrations/internal/"}, foreign: []string{goose, pgx}},
 	{
 		packages: "examples/", ours: []string{"*", "*/*", "internal/", "migrations/internal/", "examples/"},

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/snapshot"
+	"github.com/holdfast-go/holdfast/stream"
 )
 
 // A client hears a status and a sentence, and nothing of the error.
@@ -51,6 +52,8 @@ func TestPublic(t *testing.T) {
 		{of("drift", &orchestrator.DriftError{}), 409, true},
 		{of("settle", orchestrator.ErrIndeterminate, lock.ErrFenced), 504, true},
 		{of("settle", orchestrator.ErrIndeterminate, orchestrator.ErrAbandoned), 409, false},
+		{of("follow", stream.ErrGone), 410, false},
+		{of("follow", orchestrator.ErrNoStream), 404, false},
 		{of("settle", checkpoint.ErrRefused), 503, true},
 		{of("save", snapshot.ErrRefused), 503, true},
 		{of("settle", &orchestrator.StateError{Err: secret}), 500, false},

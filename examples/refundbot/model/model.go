@@ -1,0 +1,79 @@
+package model
+
+import (
+	"context"
+	"errors"
+
+	"github.com/holdfast-go/holdfast/message"
+	"github.com/holdfast-go/holdfast/orchestrator"
+)
+
+// A Model reads and writes for the bot. It decides nothing: what an order is, and whether a refund is paid, is the
+// bot's business. Its methods may be called concurrently.
+type Model interface {
+	// Classify says what a text of the customer asks for. The text is not part of the history.
+	Classify(ctx context.Context, history []message.Message, text string) (Intent, Usage, error)
+
+	// Compose writes a reply. It calls emit with each piece as soon as it has the piece. The pieces are the reply.
+	Compose(ctx context.Context, p Prompt, emit func(piece string)) (string, Usage, error)
+
+	// Summarize writes a short text that stands for the messages from now on.
+	Summarize(ctx context.Context, messages []message.Message) (string, Usage, error)
+}
+
+// Usage is what a call has cost. It counts even if the call fails, as far as the model says it.
+type Usage = orchestrator.Usage
+
+// The categories of an Intent.
+const (
+	Refund   = "refund"
+	Shipping = "shipping"
+	Other    = "other"
+)
+
+// An Intent is what a text asks for.
+type Intent struct {
+	// Category is Refund, Shipping or Other. A text that only answers, such as "yes please" or an order id, has the
+	// category that the conversation had before.
+	Category string `json:"category"`
+
+	// Order is the id of the order that the text names, such as A-1042. It is "" if the text names none.
+	Order string `json:"order"`
+
+	// Yes and No say that the text agrees or refuses: "yes please", "no thanks".
+	Yes bool `json:"yes"`
+	No  bool `json:"no"`
+}
+
+// A Prompt is what a reply is about.
+type Prompt struct {
+	// History is the conversation so far, as much of it as the model shall see. It ends before Text.
+	History []message.Message
+
+	// Text is what the customer has written.
+	Text string
+
+	// Category is that of the Intent.
+	Category string
+
+	// Order is the id of the order that this is about. "" means that none is known.
+	Order string
+
+	// Facts are sentences that the reply has to tell, in this order. The reply must not go beyond them.
+	Facts []string
+
+	// Recalled is what the bot remembers of the customer.
+	Recalled []string
+
+	// Feedback is why the reply before must not be sent. It is "" the first time.
+	Feedback string
+}
+
+// Conditions of a model. Each ends the call. Another attempt may help with ErrReply, and with no other.
+var (
+	// ErrReply says that the model has answered, and the answer is of no use: it is cut off, or no JSON as asked for.
+	ErrReply = errors.New("model: unusable reply")
+
+	// ErrRefused says that the model does not want to answer.
+	ErrRefused = errors.New("model: refused to answer")
+)

@@ -1,0 +1,132 @@
+package turnhttp
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/ids"
+	"github.com/holdfast-go/holdfast/internal/jsonvalue"
+	"github.com/holdfast-go/holdfast/orchestrator"
+)
+
+// bodyPatience is how long the body of a request may take to arrive.
+const bodyPatience = 30 * time.Second
+
+// limitBody bounds the size of the body, and how long it may take. Whoever has read the body calls arrived.
+func limitBody(w http.ResponseWriter, r *http.Request, most int64) {
+	if r.Body == nil || r.Body == http.NoBody {
+		arrived(w)
+		return
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, most)
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyPatience))
+}
+
+// arrived ends the deadlines for the request. Otherwise they would end the context of the request while its turn runs.
+func arrived(w http.ResponseWriter) {
+	rc := http.NewResponseController(w)
+	_ = rc.SetReadDeadline(time.Time{})
+	_ = rc.SetWriteDeadline(time.Time{})
+}
+
+// unreadBody returns the error of a body that could not be read, or was refused.
+func unreadBody(err error) error {
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return errTooLarge
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return errSlow
+	}
+	if _, ok := errors.AsType[*orchestrator.InputError](err); ok {
+		return err
+	}
+	if _, ok := errors.AsType[*refusal](err); ok {
+		return err
+	}
+	return errBadRequest
+}
+
+// body is members of a request whose body is needed no longer than this.
+func body(w http.ResponseWriter, r *http.Request, names ...string) (map[string]json.RawMessage, error) {
+	all, err := members(r, names...)
+	if err == nil {
+		arrived(w)
+	}
+	return all, err
+}
+
+// members reads a body of one JSON object with members of these names, and no others. A member that is null is as good
+// as missing.
+func members(r *http.Request, names ...string) (map[string]json.RawMessage, error) {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return nil, errContentType
+	}
+	doc, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, unreadBody(err)
+	}
+	// The decoder would take invalid UTF-8 and halves of surrogates, and change them.
+	if err := jsonvalue.Check(doc); err != nil {
+		return nil, errBadRequest.because("The body is no JSON that can be kept.")
+	}
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(doc, &all); err != nil || all == nil {
+		return nil, errBadRequest.because("The body is no JSON object.")
+	}
+	found := make(map[string]json.RawMessage, len(names))
+	for _, name := range names {
+		if v, ok := all[name]; ok && string(v) != "null" {
+			found[name] = v
+		}
+		delete(all, name)
+	}
+	if len(all) > 0 {
+		return nil, errBadRequest.because("The body has a member that is not known.")
+	}
+	return found, nil
+}
+
+// text returns a member that is a string. It is "" if the member is missing.
+func text(all map[string]json.RawMessage, name string) (string, error) {
+	v, ok := all[name]
+	if !ok {
+		return "", nil
+	}
+	var s string
+	if json.Unmarshal(v, &s) != nil {
+		return "", errBadRequest.because("The member " + name + " is no string.")
+	}
+	return s, nil
+}
+
+// messageInput is Options.Input, unless a program has its own.
+func messageInput(r *http.Request) (in orchestrator.Input, err error) {
+	all, err := members(r, "message", "data")
+	if err != nil {
+		return in, err
+	}
+	in.Text, err = text(all, "message")
+	in.Data = all["data"]
+	return in, err
+}
+
+// keysOfAnswers begins the request ids of answers. No client may use one of these as its key.
+const keysOfAnswers = "turnhttp/answer/"
+
+// keyOf returns the Idempotency-Key; "" if there is none.
+func keyOf(r *http.Request) (string, error) {
+	all := r.Header.Values("Idempotency-Key")
+	switch {
+	case len(all) == 0:
+		return "", nil
+	case len(all) > 1, ids.Check("key", all[0]) != nil, strings.HasPrefix(all[0], keysOfAnswers):
+		return "", errBadRequest.because("The Idempotency-Key is not usable.")
+	}
+	return all[0], nil
+}

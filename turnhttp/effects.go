@@ -1,0 +1,144 @@
+package turnhttp
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/ids"
+	"github.com/holdfast-go/holdfast/ledger"
+	"github.com/holdfast-go/holdfast/lock"
+)
+
+// mostEffects is how many effects of a session are shown: the newest.
+const mostEffects = 1000
+
+type effectDoc struct {
+	ID       string     `json:"id"`
+	Name     string     `json:"name"`
+	Key      string     `json:"key,omitempty"`
+	Class    string     `json:"class"`
+	State    string     `json:"state"`
+	Attempt  int        `json:"attempt"`
+	Run      string     `json:"run"`
+	Intent   string     `json:"intent,omitempty"`
+	Issued   time.Time  `json:"issued"`
+	Finished *time.Time `json:"finished,omitempty"`
+	By       string     `json:"by,omitempty"`
+	Outcome  string     `json:"outcome,omitempty"`
+}
+
+// The outcomes that a person can answer.
+const (
+	landed    = "landed"
+	notLanded = "not-landed"
+	skip      = "skip"
+)
+
+// outcomes are what becomes of an effect by an answer.
+var outcomes = map[ledger.State]string{ledger.Completed: landed, ledger.Failed: notLanded, ledger.Skipped: skip}
+
+func effectOf(e ledger.Effect) effectDoc {
+	doc := effectDoc{
+		ID: e.ID, Name: e.Name, Key: e.Key, Class: e.Class.String(), State: string(e.State), Attempt: e.Attempts,
+		Run: e.RunID, Intent: e.Intent, Issued: e.IssuedAt.UTC(), By: e.AnsweredBy,
+	}
+	if !e.FinishedAt.IsZero() {
+		at := e.FinishedAt.UTC()
+		doc.Finished = &at
+	}
+	if e.AnsweredBy != "" {
+		doc.Outcome = outcomes[e.State]
+	}
+	return doc
+}
+
+func (s *server[S]) getEffects(w http.ResponseWriter, r *http.Request, names []string) error {
+	docs := []effectDoc{}
+	if s.Ledger != nil {
+		for e, err := range s.Ledger.Effects(r.Context(), s.effects(names[0], "")) {
+			if _, one := errors.AsType[*ledger.DamagedError](err); err != nil && !one {
+				return &storeError{err}
+			}
+			if len(docs) == 2*mostEffects {
+				docs = append(docs[:0], docs[mostEffects:]...)
+			}
+			docs = append(docs, effectOf(e))
+		}
+	}
+	return reply(w, map[string]any{"effects": docs[max(0, len(docs)-mostEffects):]})
+}
+
+// effects selects the effects of a session, or one of them.
+func (s *server[S]) effects(session, id string) ledger.Query {
+	return ledger.Query{Orchestrator: s.bot.Name(), Session: session, ID: id, Brief: true}
+}
+
+// effect returns an effect of a session.
+func (s *server[S]) effect(ctx context.Context, session, id string) (ledger.Effect, error) {
+	if s.Ledger == nil {
+		return ledger.Effect{}, errNotFound
+	}
+	for e, err := range s.Ledger.Effects(ctx, s.effects(session, id)) {
+		if err != nil {
+			return e, &storeError{err}
+		}
+		return e, nil
+	}
+	return ledger.Effect{}, errNotFound
+}
+
+func (s *server[S]) postEffect(w http.ResponseWriter, r *http.Request, names []string) error {
+	all, err := body(w, r, "outcome", "value")
+	if err != nil {
+		return err
+	}
+	outcome, err := text(all, "outcome")
+	if err != nil {
+		return err
+	}
+	a := ledger.Answer{Landed: outcome == landed, Skip: outcome == skip, Result: all["value"], By: s.Who(r)}
+	switch {
+	case !a.Landed && !a.Skip && outcome != notLanded:
+		return errBadRequest.because("The member outcome is landed, not-landed or skip.")
+	case !a.Landed && a.Result != nil:
+		return errBadRequest.because("Only an effect that landed has a value.")
+	case ids.Check("by", a.By) != nil:
+		return errUnauthorized
+	}
+	ctx, cancel := s.finish(r)
+	defer cancel()
+	if _, err := s.effect(ctx, names[0], names[1]); err != nil {
+		return err
+	}
+	err = ledger.Resolve(ctx, s.Ledger, names[1], a)
+	if errors.Is(err, ledger.ErrAnswered) && s.answeredSo(ctx, names, a.By, outcome) {
+		err = nil // the reply to the first request was lost
+	}
+	if err != nil {
+		return unresolved(err)
+	}
+	return reply(w, map[string]bool{"answered": true})
+}
+
+// answeredSo reports whether this client has answered so before.
+func (s *server[S]) answeredSo(ctx context.Context, names []string, by, outcome string) bool {
+	e, err := s.effect(ctx, names[0], names[1])
+	return err == nil && e.AnsweredBy == by && outcomes[e.State] == outcome
+}
+
+// unresolved returns what the client is told of an error of ledger.Resolve.
+func unresolved(err error) error {
+	switch {
+	case errors.Is(err, ledger.ErrAnswered):
+		return errAnswered
+	case errors.Is(err, ledger.ErrNotFound):
+		return errNotFound
+	case errors.Is(err, lock.ErrHeld):
+		return errHeld
+	case errors.Is(err, ledger.ErrInvalid):
+		return errBadRequest.because("The value cannot be kept.")
+	}
+	return &storeError{err}
+}

@@ -1,0 +1,171 @@
+package turnhttp
+
+import (
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/ids"
+	"github.com/holdfast-go/holdfast/orchestrator"
+)
+
+// Handler serves the sessions of a bot: see the package comment. It panics if Authorize or Reply is nil, or if there are
+// Questions without Inbox and Answer. The Inbox and the Ledger have to be the ones that the bot's other processes use.
+func Handler[S any](bot *orchestrator.Orchestrator[S], o Options[S]) http.Handler {
+	o.check()
+	s := &server[S]{Options: o.orDefaults(), bot: bot}
+	s.routes = s.table()
+	return s
+}
+
+type server[S any] struct {
+	Options[S]
+	bot    *orchestrator.Orchestrator[S]
+	routes []route
+}
+
+// A route serves a method and a path. In path, "*" is any name.
+type route struct {
+	method string
+	path   []string
+	serve  func(w http.ResponseWriter, r *http.Request, names []string) error
+}
+
+// table returns the routes. names are the session, and the question or effect.
+func (s *server[S]) table() []route {
+	return []route{
+		{"POST", []string{"sessions", "*", "turns"}, s.postTurn},
+		{"GET", []string{"sessions", "*", "events"}, s.getEvents},
+		{"POST", []string{"sessions", "*", "resume"}, s.postResume},
+		{"POST", []string{"sessions", "*", "abandon"}, s.postAbandon},
+		{"GET", []string{"sessions", "*"}, s.getSession},
+		{"DELETE", []string{"sessions", "*"}, s.deleteSession},
+		{"GET", []string{"sessions", "*", "questions"}, s.getQuestions},
+		{"POST", []string{"sessions", "*", "questions", "*"}, s.postAnswer},
+		{"GET", []string{"sessions", "*", "effects"}, s.getEffects},
+		{"POST", []string{"sessions", "*", "effects", "*"}, s.postEffect},
+		{"GET", []string{"openapi.json"}, getOpenAPI},
+	}
+}
+
+// ServeHTTP implements [http.Handler].
+func (s *server[S]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	err := s.serve(w, r)
+	if err == nil {
+		return
+	}
+	if Status(err) >= http.StatusInternalServerError {
+		s.OnError(r, err)
+	}
+	allowWrite(w)
+	Problem(w, r, err)
+}
+
+// serve finds the route, and asks whether the client may use it.
+func (s *server[S]) serve(w http.ResponseWriter, r *http.Request) error {
+	path, err := segments(r.URL)
+	if err != nil {
+		return errNotFound
+	}
+	var allowed []string
+	for _, at := range s.routes {
+		names, ok := at.match(path)
+		switch {
+		case !ok:
+		case at.method != r.Method:
+			allowed = append(allowed, at.method)
+		default:
+			if err := s.admit(r, names); err != nil {
+				return err
+			}
+			limitBody(w, r, s.MaxBody)
+			return at.serve(w, r, names)
+		}
+	}
+	if len(allowed) > 0 {
+		w.Header().Set("Allow", strings.Join(allowed, ", "))
+		return errMethod
+	}
+	return errNotFound
+}
+
+// segments returns the names of a path, unescaped.
+func segments(u *url.URL) ([]string, error) {
+	all := strings.Split(strings.TrimPrefix(u.EscapedPath(), "/"), "/")
+	for i, name := range all {
+		plain, err := url.PathUnescape(name)
+		if err != nil {
+			return nil, err
+		}
+		all[i] = plain
+	}
+	return all, nil
+}
+
+// match returns the names in a path that stand where the route has "*".
+func (at route) match(path []string) (names []string, ok bool) {
+	ok = slices.EqualFunc(at.path, path, func(want, got string) bool {
+		if want == "*" {
+			names = append(names, got)
+			return true
+		}
+		return want == got
+	})
+	return names, ok
+}
+
+// admit refuses names that cannot be any, and clients that may not use the session.
+func (s *server[S]) admit(r *http.Request, names []string) error {
+	for _, name := range names {
+		if ids.Check("name", name) != nil {
+			return errBadRequest.because("A name in the path has more than 512 bytes, or is no text.")
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	err := s.Authorize(r, names[0])
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, ErrDenied):
+		return errForbidden
+	}
+	return errUnauthorized
+}
+
+// writePatience is how long a write may take. A client that takes nothing for so long is cut off.
+const writePatience = 15 * time.Second
+
+// allowWrite gives the next write its time, whatever the server's own WriteTimeout.
+func allowWrite(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writePatience))
+}
+
+// reply writes a document. If JSON has no place for it, nothing is written yet.
+func reply(w http.ResponseWriter, doc any) error {
+	b, err := json.Marshal(doc)
+	if err != nil {
+		return err
+	}
+	allowWrite(w)
+	w.Header().Set("Content-Type", "application/json")
+	guard(w.Header())
+	_, _ = w.Write(append(b, '\n'))
+	return nil
+}
+
+//go:embed openapi.json
+var openAPI []byte
+
+func getOpenAPI(w http.ResponseWriter, _ *http.Request, _ []string) error {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	_, _ = w.Write(openAPI)
+	return nil
+}

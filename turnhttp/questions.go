@@ -1,0 +1,330 @@
+package turnhttp
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/holdfast-go/holdfast/inbox"
+	"github.com/holdfast-go/holdfast/internal/ids"
+	"github.com/holdfast-go/holdfast/internal/jsonvalue"
+	"github.com/holdfast-go/holdfast/orchestrator"
+)
+
+type questionDoc struct {
+	ID       string          `json:"id"`
+	Shown    json.RawMessage `json:"shown"`
+	Sum      string          `json:"sum"`
+	Expires  *time.Time      `json:"expires,omitempty"`
+	Answered bool            `json:"answered"`
+}
+
+func (s *server[S]) getQuestions(w http.ResponseWriter, r *http.Request, names []string) error {
+	docs := []questionDoc{}
+	asked, err := s.asked(r.Context(), names[0])
+	if err != nil {
+		return err
+	}
+	var kept []inbox.Item
+	if len(asked) > 0 {
+		if kept, err = s.answers(r.Context(), names[0]); err != nil {
+			return err
+		}
+	}
+	for _, q := range asked {
+		shown, err := json.Marshal(q.Shown)
+		if err != nil {
+			return err
+		}
+		doc := questionDoc{ID: q.ID, Shown: shown, Sum: q.sum}
+		if !q.Expires.IsZero() {
+			at := q.Expires.UTC()
+			doc.Expires = &at
+		}
+		it := find(kept, q.ID)
+		doc.Answered = it != nil && q.meant(*it)
+		docs = append(docs, doc)
+	}
+	return reply(w, map[string]any{"questions": docs})
+}
+
+// An asked is a question with the sum of what is shown.
+type asked struct {
+	Question
+	sum string
+}
+
+// meant reports whether an answer in the inbox is to what is asked.
+func (q asked) meant(it inbox.Item) bool { return it.Shown == "" || it.Shown == q.sum }
+
+// expired reports whether the question cannot be answered at a time.
+func (q asked) expired(at time.Time) bool { return !q.Expires.IsZero() && at.After(q.Expires) }
+
+// request is the request id of the turn that takes the answer.
+func (q asked) request() string {
+	h := sha256.Sum256([]byte(q.sum + " " + q.ID))
+	return keysOfAnswers + hex.EncodeToString(h[:16])
+}
+
+// asked returns what the newest settled state asks.
+func (s *server[S]) asked(ctx context.Context, session string) ([]asked, error) {
+	if s.Questions == nil {
+		return nil, nil
+	}
+	for res, err := range s.bot.Turns(ctx, session) {
+		if err != nil {
+			return nil, err
+		}
+		return s.asks(&res.State)
+	}
+	return nil, nil
+}
+
+func (s *server[S]) asks(state *S) (all []asked, err error) {
+	for _, q := range s.Questions(state) {
+		sum, err := inbox.Sum(q.Shown)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, asked{q, sum})
+	}
+	return all, nil
+}
+
+// question returns what the newest settled state asks by an id; nil if it does not.
+func (s *server[S]) question(ctx context.Context, session, id string) (*asked, error) {
+	all, err := s.asked(ctx, session)
+	for i := range all {
+		if all[i].ID == id {
+			return &all[i], err
+		}
+	}
+	return nil, err
+}
+
+// answers returns the answers that lie in the inbox of a session. A damaged one stands for an answer too.
+func (s *server[S]) answers(ctx context.Context, session string) (all []inbox.Item, err error) {
+	for it, err := range s.Inbox.Items(ctx, s.key(session), inbox.Answer) {
+		if _, damaged := errors.AsType[*inbox.DamagedError](err); err != nil && !damaged {
+			return nil, &storeError{err}
+		}
+		all = append(all, it)
+	}
+	return all, nil
+}
+
+func find(all []inbox.Item, id string) *inbox.Item {
+	for i := range all {
+		if all[i].ID == id {
+			return &all[i]
+		}
+	}
+	return nil
+}
+
+func (s *server[S]) postAnswer(w http.ResponseWriter, r *http.Request, names []string) error {
+	if s.Questions == nil {
+		return errNotFound
+	}
+	all, err := body(w, r, "answer", "sum")
+	if err != nil {
+		return err
+	}
+	sum, err := text(all, "sum")
+	if err != nil {
+		return err
+	}
+	given := Answer{Data: all["answer"], By: s.Who(r)}
+	switch {
+	case given.Data == nil:
+		return errBadRequest.because("The member answer is missing.")
+	case ids.Check("by", given.By) != nil:
+		return errUnauthorized
+	}
+	c, err := s.answer(r, names[0], names[1], given, sum)
+	if err != nil {
+		return err
+	}
+	return s.run(w, r, *c)
+}
+
+// answer leaves an answer in the inbox, and returns the turn to run. sum is that of what the client has seen; "" if it
+// does not say.
+func (s *server[S]) answer(r *http.Request, session, id string, given Answer, sum string) (*call[S], error) {
+	ctx, cancel := s.finish(r)
+	defer cancel()
+	for range 2 {
+		q, err := s.question(ctx, session, id)
+		if err != nil {
+			return nil, err
+		}
+		if q == nil {
+			return s.answeredBefore(ctx, session, id, given)
+		}
+		if sum != "" && sum != q.sum {
+			return nil, errChanged
+		}
+		c, err := s.taking(ctx, r, session, *q, given)
+		if err != nil {
+			return nil, err
+		}
+		if err := s.post(ctx, session, *q, given); err != nil {
+			return nil, err
+		}
+		// Another answer may have been taken, and removed, before this one was posted.
+		now, err := s.question(ctx, session, id)
+		if err != nil {
+			return nil, err
+		}
+		if now != nil && now.sum == q.sum {
+			return c, nil
+		}
+		if err := s.remove(ctx, session, id); err != nil {
+			return nil, err
+		}
+	}
+	return nil, errChanged
+}
+
+// taking returns the turn that takes an answer. When it has settled, the answer is removed from the inbox.
+// r is nil in Answers.
+func (s *server[S]) taking(
+	ctx context.Context, r *http.Request, session string, q asked, given Answer,
+) (*call[S], error) {
+	in, err := s.Answer(q.Question, given)
+	if err != nil {
+		return nil, unreadBody(err)
+	}
+	in.RequestID = q.request()
+	end := func(res *orchestrator.Result[S], err error) (*orchestrator.Result[S], error) {
+		over, err := s.taken(err)
+		if over {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removePatience)
+			defer cancel()
+			if left := s.remove(ctx, session, q.ID); left != nil {
+				s.OnError(r, left) // Answers removes it
+			}
+		}
+		return res, err
+	}
+	return &call[S]{session, in, end}, nil
+}
+
+// removePatience is how long it may take to remove an answer that was taken.
+const removePatience = 5 * time.Second
+
+// taken reports whether an answer is of no more use after its turn has ended with err, and what the client is told.
+func (s *server[S]) taken(err error) (over bool, told error) {
+	switch {
+	case err == nil:
+		return true, nil
+	case errors.Is(err, orchestrator.ErrRequestReused):
+		return true, errAnswered
+	}
+	return public(err).Type == "invalid", err
+}
+
+// post leaves an answer in the inbox. It fails if another answer is there.
+func (s *server[S]) post(ctx context.Context, session string, q asked, given Answer) error {
+	it := inbox.Item{
+		Key: s.key(session), Kind: inbox.Answer, ID: q.ID, By: given.By, Shown: q.sum, Data: given.Data,
+	}
+	for range 3 { // remove what is stale, leave the answer, and look which one is there
+		kept, err := s.answers(ctx, session)
+		if err != nil {
+			return err
+		}
+		old := find(kept, q.ID)
+		switch {
+		case old == nil && q.expired(time.Now()):
+			return errExpired
+		case old == nil:
+			if err := s.leave(ctx, it); err != nil {
+				return err
+			}
+		case !q.meant(*old): // it is an answer to what was asked before
+			if err := s.remove(ctx, session, q.ID); err != nil {
+				return err
+			}
+		case old.By == given.By && sameJSON(old.Data, given.Data):
+			return nil
+		default:
+			return errAnswered
+		}
+	}
+	return nil
+}
+
+// leave posts an answer. The next look at the inbox tells whether it was the first.
+func (s *server[S]) leave(ctx context.Context, it inbox.Item) error {
+	first, err := s.Inbox.Post(ctx, it)
+	switch {
+	case errors.Is(err, inbox.ErrInvalid):
+		return errBadRequest.because("The answer cannot be kept.")
+	case err != nil:
+		return &storeError{err}
+	case !first:
+		return errAnswered
+	}
+	return nil
+}
+
+func (s *server[S]) remove(ctx context.Context, session, id string) error {
+	if err := s.Inbox.Remove(ctx, s.key(session), inbox.Answer, id); err != nil {
+		return &storeError{err}
+	}
+	return nil
+}
+
+func sameJSON(a, b json.RawMessage) bool {
+	x, errX := jsonvalue.Canonical(a)
+	y, errY := jsonvalue.Canonical(b)
+	return errX == nil && errY == nil && string(x) == string(y)
+}
+
+// answeredBefore returns the turn that has taken an answer to a question that is no longer asked. The same answer gets
+// its reply, and another one is told that it was not the first.
+func (s *server[S]) answeredBefore(ctx context.Context, session, id string, given Answer) (*call[S], error) {
+	settled := make(map[string]bool) // by request id
+	for res, err := range s.bot.Turns(ctx, session) {
+		if err != nil {
+			if _, one := unusable(err); one {
+				continue
+			}
+			return nil, err
+		}
+		all, err := s.asks(&res.State)
+		if err != nil {
+			return nil, err
+		}
+		for _, q := range all {
+			switch {
+			case q.ID != id:
+			case settled[q.request()]:
+				return s.repeating(session, q, given)
+			default:
+				return nil, errNotFound
+			}
+		}
+		settled[res.Input.RequestID] = true
+	}
+	return nil, errNotFound
+}
+
+// repeating returns the turn that repeats an answer. It runs nothing.
+func (s *server[S]) repeating(session string, q asked, given Answer) (*call[S], error) {
+	in, err := s.Answer(q.Question, given)
+	if err != nil {
+		return nil, unreadBody(err)
+	}
+	in.RequestID = q.request()
+	end := func(res *orchestrator.Result[S], err error) (*orchestrator.Result[S], error) {
+		_, err = s.taken(err)
+		return res, err
+	}
+	return &call[S]{session, in, end}, nil
+}

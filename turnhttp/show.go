@@ -1,0 +1,173 @@
+package turnhttp
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/orchestrator"
+	"github.com/holdfast-go/holdfast/stream"
+)
+
+// lastEvents is how long the reply waits for the last events of its turn.
+const lastEvents = time.Second
+
+// show runs the turn of c, and sends its events and its outcome. If the status is not sent yet when the turn fails, show
+// returns the error. It returns when the turn has ended.
+func (s *server[S]) show(ctx context.Context, w http.ResponseWriter, r *http.Request, c call[S]) error {
+	reading, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	out := newSender(w, cancel)
+	defer out.close()
+
+	after, more, err := s.bot.LastShown(reading, c.session)
+	if more {
+		after = stream.Newest // it may be the turn of c, in another process
+	}
+	var res *orchestrator.Result[S]
+	if err != nil { // no stream store, or it is away
+		res, err = s.showHere(ctx, reading, out, c)
+	} else {
+		res, err = s.showStored(ctx, reading, out, c, after)
+	}
+	var doc *turnDoc
+	if err == nil {
+		doc, err = s.turn(res)
+	}
+	switch {
+	case err == nil:
+		out.event(0, "reply", marshal(doc))
+	case out.settle():
+		return err
+	default:
+		s.tell(r, out, err)
+	}
+	return nil
+}
+
+// showHere sends the events as this process has them, without numbers.
+func (s *server[S]) showHere(
+	ctx, reading context.Context, out *sender, c call[S],
+) (*orchestrator.Result[S], error) {
+	st := s.bot.Stream(ctx, c.session, c.input, nil)
+	for ev := range st.Events() {
+		if reading.Err() != nil {
+			break
+		}
+		if ev.Kind != orchestrator.TurnRefused { // the outcome says why
+			out.event(0, string(ev.Kind), marshal(ev))
+		}
+	}
+	return c.end(st.Result())
+}
+
+// showStored sends the events as the stream store has them, so that the reader can go on elsewhere.
+func (s *server[S]) showStored(
+	ctx, reading context.Context, out *sender, c call[S], after int64,
+) (res *orchestrator.Result[S], err error) {
+	reading, stop := context.WithCancel(reading)
+	defer stop()
+	f := &follower[S]{server: s, out: out, call: c, last: after, began: make(chan struct{}, 1)}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		res, err = c.end(s.bot.Execute(ctx, c.session, c.input, &orchestrator.CallOptions{OnEvent: f.heard}))
+		if !f.begun.Load() {
+			stop()
+			return
+		}
+		time.AfterFunc(lastEvents, stop)
+	}()
+	f.run(reading)
+	<-done
+	return res, err
+}
+
+// A follower sends the events of one turn from the stream store.
+type follower[S any] struct {
+	server *server[S]
+	out    *sender
+	call   call[S]
+	last   int64 // the number of the last event
+	sent   bool  // an event of the turn
+	ended  bool  // so was its last one
+
+	// began has an element when the turn has begun in this process, and begun says so from then on.
+	began chan struct{}
+	begun atomic.Bool
+}
+
+// heard is OnEvent of the call.
+func (f *follower[S]) heard(ev orchestrator.Event) {
+	if ev.Kind != orchestrator.TurnStarted && ev.Kind != orchestrator.TurnResumed {
+		return
+	}
+	f.begun.Store(true)
+	select {
+	case f.began <- struct{}{}:
+	default:
+	}
+}
+
+// How often a follower looks for the turn, while the stream is over: soon after the turn has begun in this process, and
+// less and less often while it may begin in another.
+const (
+	lookFirst = 5 * time.Millisecond
+	lookMost  = time.Second
+)
+
+// run sends events until the turn has ended, or ctx.
+func (f *follower[S]) run(ctx context.Context) {
+	pause := lookFirst
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		f.read(ctx)
+		if f.ended || ctx.Err() != nil {
+			return
+		}
+		timer.Reset(pause)
+		select {
+		case <-f.began:
+			pause = lookFirst
+		case <-timer.C:
+			pause = min(2*pause, lookMost)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// read sends events until the stream is over.
+func (f *follower[S]) read(ctx context.Context) {
+	for shown, err := range f.server.bot.Follow(ctx, f.call.session, f.last) {
+		if err != nil {
+			f.failed(err)
+			return
+		}
+		ev := shown.Event
+		f.last = shown.Number
+		if ev.RequestID != f.call.input.RequestID {
+			continue
+		}
+		f.out.event(shown.Number, string(ev.Kind), marshal(ev))
+		f.sent = true
+		switch ev.Kind {
+		case orchestrator.TurnSettled, orchestrator.TurnFailed, orchestrator.TurnSuspended:
+			f.ended = true
+			return
+		}
+	}
+}
+
+// failed notes that Follow has failed. The reader still gets the outcome.
+func (f *follower[S]) failed(err error) {
+	switch {
+	case f.sent: // to begin anew would send events twice
+		f.ended = true
+	case errors.Is(err, stream.ErrGone):
+		f.last = stream.Newest
+	}
+}

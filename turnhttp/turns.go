@@ -1,0 +1,127 @@
+package turnhttp
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"net/http"
+
+	"github.com/holdfast-go/holdfast/inbox"
+	"github.com/holdfast-go/holdfast/orchestrator"
+)
+
+func (s *server[S]) postTurn(w http.ResponseWriter, r *http.Request, names []string) error {
+	key, err := keyOf(r)
+	if err != nil {
+		return err
+	}
+	if key == "" && !s.OptionalKey {
+		return errKeyMissing
+	}
+	in, err := s.Input(r)
+	if err != nil {
+		return unreadBody(err)
+	}
+	arrived(w)
+	in.RequestID = cmp.Or(key, in.RequestID, rand.Text())
+	return s.run(w, r, call[S]{session: names[0], input: in, end: unchanged[S]})
+}
+
+// A call is a turn that a client has asked for. end is told how it has ended, and returns what the client is told.
+type call[S any] struct {
+	session string
+	input   orchestrator.Input
+	end     func(*orchestrator.Result[S], error) (*orchestrator.Result[S], error)
+}
+
+func unchanged[S any](res *orchestrator.Result[S], err error) (*orchestrator.Result[S], error) {
+	return res, err
+}
+
+// run runs a turn, under a deadline of its own, and writes its outcome. It returns when the turn has ended.
+func (s *server[S]) run(w http.ResponseWriter, r *http.Request, c call[S]) error {
+	ctx, cancel := s.finish(r)
+	defer cancel()
+	if wantsEvents(r) {
+		return s.show(ctx, w, r, c)
+	}
+	res, err := c.end(s.bot.Execute(ctx, c.session, c.input, nil))
+	if err != nil {
+		return err
+	}
+	return s.replyTurn(w, res)
+}
+
+func (s *server[S]) replyTurn(w http.ResponseWriter, res *orchestrator.Result[S]) error {
+	doc, err := s.turn(res)
+	if err != nil {
+		return err
+	}
+	return reply(w, doc)
+}
+
+func (s *server[S]) postResume(w http.ResponseWriter, r *http.Request, names []string) error {
+	ctx, cancel := s.finish(r)
+	defer cancel()
+	res, err := s.bot.Resume(ctx, names[0], nil)
+	switch {
+	case errors.Is(err, orchestrator.ErrNothingToResume):
+		return empty(w)
+	case err != nil:
+		return err
+	}
+	return s.replyTurn(w, res)
+}
+
+// empty writes 204.
+func empty(w http.ResponseWriter) error {
+	allowWrite(w)
+	guard(w.Header())
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+func (s *server[S]) postAbandon(w http.ResponseWriter, r *http.Request, names []string) error {
+	all, err := body(w, r, "run")
+	if err != nil {
+		return err
+	}
+	run, err := text(all, "run")
+	if err != nil {
+		return err
+	}
+	if run == "" {
+		return errBadRequest.because("The member run is missing.")
+	}
+	ctx, cancel := s.finish(r)
+	defer cancel()
+	ended, err := s.bot.Abandon(ctx, names[0], run)
+	if err != nil {
+		return err
+	}
+	return reply(w, map[string]bool{"ended": ended})
+}
+
+func (s *server[S]) deleteSession(w http.ResponseWriter, r *http.Request, names []string) error {
+	ctx, cancel := s.finish(r)
+	defer cancel()
+	if err := s.bot.Delete(ctx, names[0]); err != nil {
+		return err
+	}
+	if s.Inbox != nil {
+		if err := s.Inbox.Remove(ctx, s.key(names[0]), ""); err != nil {
+			return &storeError{err}
+		}
+	}
+	return empty(w)
+}
+
+// finish returns the context of a call that is not to stop half-way because its client has gone.
+func (s *server[S]) finish(r *http.Request) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(r.Context()), s.TurnTimeout)
+}
+
+func (s *server[S]) key(session string) inbox.Key {
+	return inbox.Key{Orchestrator: s.bot.Name(), Session: session}
+}
