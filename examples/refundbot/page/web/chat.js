@@ -83,7 +83,9 @@ function turnItems(t) {
   const took = t.steps.reduce((ms, step) => ms + step.ms, 0);
   const facts = [`turn ${t.turn}`, duration(took), cost(t.usage.cost)];
   return [
-    userItem(`user ${t.turn}`, t.reply?.input ?? ""),
+    t.request?.startsWith("turnhttp/answer/") // of a person to a question
+      ? { key: `user ${t.turn}`, from: t.reply?.input, draw: () => h("li", { class: "event" }, t.reply?.input ?? "") }
+      : userItem(`user ${t.turn}`, t.reply?.input ?? ""),
     {
       key: `turn ${t.turn}`, from: t.reply,
       draw: () => h("li", { class: "bot" }, h("span", { class: "unseen" }, "Refund desk: "),
@@ -96,9 +98,9 @@ function turnItems(t) {
 
 const liveItem = (s, live) => ({
   key: "live", from: [live?.resumed ?? 0, s.pending?.waits, s.doc?.run?.id],
-  draw: () => h("li", { class: "bot live" }, h("span", { class: "unseen" }, "Refund desk: "),
+  draw: () => h("li", { class: s.pending?.waits ? "bot live waits" : "bot live" }, h("span", { class: "unseen" }, "Refund desk: "),
     h("p", { class: "words" }),
-    live?.resumed && h("p", { class: "facts" },
+    live?.resumed > 0 && h("p", { class: "facts" },
       h("span", {}, "Another process went on. What the first had not finished was removed.")),
     s.pending?.waits && h("p", { class: "facts" }, h("span", { class: "doubt" }, "waits for a person"))),
 });

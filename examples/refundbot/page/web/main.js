@@ -4,7 +4,7 @@ import { Problem, get, post } from "./api.js";
 import { chat, drawChat } from "./chat.js";
 import { $, id, text } from "./dom.js";
 import { drawRecord } from "./record.js";
-import { Session, inDoubt } from "./session.js";
+import { Session } from "./session.js";
 
 let session = null;
 const app = { config: null, payments: null, mode: null }; // null: the program has no such route
@@ -16,7 +16,7 @@ function draw() {
     drawing = 0;
     drawChat(session);
     drawRecord(session, app, act);
-    $("flag").hidden = !session.effects.some(inDoubt);
+    $("flag").hidden = !session.effects.some((e) => session.asked(e));
   }, 16);
 }
 

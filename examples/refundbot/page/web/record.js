@@ -48,9 +48,10 @@ function drawOwner(s, app) {
   longest = Math.max(longest, owner.leaseMs);
   const quiet = Date.now() - s.beats.since;
   const name = workerOf(app, owner)?.name ?? owner.id;
-  const beats = s.beats.n > 0 && quiet > 2500 ? `no beat for ${Math.floor(quiet / 1000)} s` : `beat ${owner.beats}`;
+  const late = owner.beats > 0 && quiet > 2500;
+  const beats = !owner.beats ? "no beats" : late ? `no beat for ${Math.floor(quiet / 1000)} s` : "beating";
   text($("owner"), `${name} owns the session · lease ${(owner.leaseMs / 1000).toFixed(1)} s · ${beats}`);
-  lease.classList.toggle("late", s.beats.n > 0 && quiet > 2500);
+  lease.classList.toggle("late", late);
   lease.firstElementChild.style.setProperty("width", `${Math.min(100, 100 * owner.leaseMs / longest)}%`);
 }
 
@@ -97,7 +98,7 @@ function drawRun(s) {
         h("p", {}, h("span", { class: `badge ${run.status}` }, orphan ? "its owner is gone" : statuses[run.status] ?? run.status),
           h("span", {}, `turn ${run.turn}`), h("span", {}, `iteration ${run.iteration}`), h("span", {}, `attempt ${run.attempt}`)),
         h("p", { class: "facts" }, h("span", {}, `since ${clock(run.started)}`), h("span", {}, `saved ${clock(run.saved)}`),
-          run.pauseMs && h("span", {}, `due in ${duration(run.pauseMs)}`), h("code", {}, run.id))),
+          run.pauseMs && h("span", {}, `due in ${duration(run.pauseMs)}`), h("code", { title: run.id }, run.id.slice(0, 8)))),
     });
   }
   if (live?.steps.length) {
@@ -118,21 +119,24 @@ const states = {
 };
 
 function drawEffects(s, app) {
-  list($("effects"), s.effects.map((e) => effectItem(s, app, e)).concat(empty(!s.effects.length, "Nothing was done in the world.")));
+  const order = (e) => [inDoubt(e) ? 0 : 1, -new Date(e.issued)];
+  const effects = s.effects.toSorted((a, b) => order(a)[0] - order(b)[0] || order(a)[1] - order(b)[1]);
+  list($("effects"), effects.map((e) => effectItem(s, app, e)).concat(empty(!s.effects.length, "Nothing was done in the world.")));
 }
 
 function effectItem(s, app, e) {
   const working = s.working.has(e.id);
   const doubt = inDoubt(e);
+  const asked = doubt && s.asked(e);
   const paid = app.payments?.payments?.find((p) => p.key === e.id);
   return {
-    key: e.id, from: [e, working, doubt && paid],
+    key: e.id, from: [e, working, asked && (paid ?? true)],
     draw: () => h("li", { class: `effect ${e.state}` },
       h("p", {}, h("b", {}, e.name), e.key && h("code", {}, e.key),
         h("span", { class: `badge ${doubt ? "doubt" : e.state}` }, states[e.state] ?? e.state)),
-      h("p", { class: "facts" }, h("span", {}, e.class), h("span", {}, count(e.attempt, "attempt")), h("span", {}, `turn ${e.turn}`),
-        h("span", {}, clock(e.finished ?? e.issued)), e.by && h("span", {}, `answered by ${e.by}`)),
-      doubt && answers(s, e, paid, working)),
+      h("p", { class: "facts" }, h("span", {}, e.class), h("span", {}, count(e.attempt, "attempt")),
+        e.turn >= 0 && h("span", {}, `turn ${e.turn}`), h("span", {}, clock(e.finished ?? e.issued)), e.by && h("span", {}, `answered by ${e.by}`)),
+      asked && answers(s, e, paid, working)),
   };
 }
 
@@ -178,7 +182,7 @@ function turnItem(s, t, act) {
     key: String(t.turn), from: [t, working],
     draw: () => h("li", {},
       h("p", {}, h("b", {}, `Turn ${t.turn}`), h("span", {}, duration(took)), h("span", {}, cost(t.usage.cost)),
-        h("span", {}, `${t.usage.input} + ${t.usage.output} tokens`), h("span", { class: "quiet" }, clock(t.saved)),
+        h("span", { class: "quiet" }, clock(t.saved)),
         h("button", {
           type: "button", class: "small", "data-testid": "fork", "data-focus": "fork", "aria-disabled": String(working),
           "aria-label": `Fork from turn ${t.turn}`, onclick: () => act.fork(t.turn),

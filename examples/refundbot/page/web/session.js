@@ -267,7 +267,12 @@ export class Session {
 
   // waiting reports whether the run in flight waits for a person.
   get waiting() {
-    return !!this.doc?.run && this.doc.run.status !== "running" || this.effects.some(inDoubt);
+    return !!this.doc?.run && this.doc.run.status !== "running" || this.effects.some((e) => this.asked(e));
+  }
+
+  // asked reports whether a person is to say what has become of an effect. While a process is at work on it, none is.
+  asked(effect) {
+    return inDoubt(effect) && !(this.doc?.run?.status === "running" && this.doc.owner);
   }
 
   // persist calls f until it has an answer. What it does is done once, however often it is asked.
