@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -442,7 +443,9 @@ func TestServerTimeouts(t *testing.T) {
 		go func() { done <- server.Serve(p) }()
 		defer func() {
 			_ = server.Close()
-			<-done
+			if err := <-done; !errors.Is(err, http.ErrServerClosed) {
+				t.Error(err)
+			}
 		}()
 		c := p.client()
 		time.AfterFunc(time.Minute, func() { close(w.hold) })

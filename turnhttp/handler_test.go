@@ -392,15 +392,11 @@ func effectCases() []handlerCase {
 func (f *fixture) paysSlowly() {
 	other := f.w.bot(f.T, f.def, nil)
 	ctx, cancel := context.WithCancel(f.Context())
-	paying := make(chan error)
-	go func() {
-		_, err := other.Execute(ctx, "s", orchestrator.Input{Text: "pay slowly", RequestID: "other"}, nil)
-		paying <- err
-	}()
+	paying := other.Stream(ctx, "s", orchestrator.Input{Text: "pay slowly", RequestID: "other"}, nil)
 	synctest.Wait()
 	f.Cleanup(func() {
 		cancel()
-		<-paying
+		_, _ = paying.Result()
 	})
 }
 
@@ -510,13 +506,19 @@ func (c handlerCase) run(t *testing.T, doc *document) {
 	w := newWorld()
 	q := c.request
 	f := &fixture{T: t, w: w, def: w.definition(), o: w.options(), request: &q}
+	told := 0
+	f.o.OnError = func(*http.Request, error) { told++ }
 	if c.prepare != nil {
 		c.prepare(f)
 	}
 	f.start()
 	time.Sleep(time.Second) // what was shown is stored
+	told = 0
 	res := q.to(t.Context(), f.h)
 	body := res.Body.Bytes()
+	if (told > 0) != (res.Code >= 500) {
+		t.Errorf("OnError is told %d times of a %d", told, res.Code)
+	}
 	if res.Code != c.status || typeOf(body) != c.kind {
 		t.Fatalf("%d %s, want %d %s\n%s", res.Code, typeOf(body), c.status, c.kind, body)
 	}

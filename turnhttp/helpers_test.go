@@ -172,14 +172,14 @@ func (w *world) bot(t testing.TB, d Definition, o *Options) *Bot {
 // wantNothing checks that nothing is stored, and nothing logged.
 func (w *world) wantNothing(t *testing.T) {
 	t.Helper()
-	for session := range w.checkpoints.Sessions(t.Context(), checkpoint.SessionQuery{Orchestrator: "bot"}) {
-		t.Errorf("session %.20q is stored", session)
+	for session, err := range w.checkpoints.Sessions(t.Context(), checkpoint.SessionQuery{Orchestrator: "bot"}) {
+		t.Errorf("session %.20q is stored: %v", session, err)
 	}
-	for r := range w.snapshots.Runs(t.Context(), snapshot.Query{Key: snapshot.Key{Orchestrator: "bot"}}) {
-		t.Errorf("a run of session %.20q is stored", r.Session)
+	for r, err := range w.snapshots.Runs(t.Context(), snapshot.Query{Key: snapshot.Key{Orchestrator: "bot"}}) {
+		t.Errorf("a run of session %.20q is stored: %v", r.Session, err)
 	}
-	for it := range w.answers.Items(t.Context(), inbox.Key{Orchestrator: "bot"}, inbox.Answer) {
-		t.Errorf("answer %.20q is stored", it.ID)
+	for it, err := range w.answers.Items(t.Context(), inbox.Key{Orchestrator: "bot"}, inbox.Answer) {
+		t.Errorf("answer %.20q is stored: %v", it.ID, err)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -213,7 +213,9 @@ func listen(t *testing.T, h http.Handler) *pipe {
 	go func() { done <- server.Serve(p) }()
 	t.Cleanup(func() {
 		_ = server.Close()
-		<-done
+		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
 	})
 	return p
 }
