@@ -47,7 +47,8 @@ function drawOwner(s, app) {
   }
   longest = Math.max(longest, owner.leaseMs);
   const quiet = Date.now() - s.beats.since;
-  const name = workerOf(app, owner)?.name ?? owner.id;
+  const worker = workerOf(app, owner)?.name;
+  const name = !worker ? owner.id : worker.length === 1 ? `Worker ${worker}` : worker;
   const late = owner.beats > 0 && quiet > 2500;
   const beats = !owner.beats ? "no beats" : late ? `no beat for ${Math.floor(quiet / 1000)} s` : "beating";
   text($("owner"), `${name} owns the session · lease ${(owner.leaseMs / 1000).toFixed(1)} s · ${beats}`);
@@ -56,11 +57,11 @@ function drawOwner(s, app) {
 }
 
 const signals = [["kill", "kill −9", "worker-kill"], ["stop", "stop", "worker-stop"],
-  ["continue", "continue", "worker-continue"], ["drain", "drain", "worker-drain"]];
+  ["continue", "continue", "worker-continue"], ["drain", "drain", "worker-drain"], ["deploy", "deploy", "worker-deploy"]];
 
 // possible says which buttons of a worker do something in its state.
 const possible = {
-  running: ["kill", "stop", "drain"], draining: ["kill", "stop"], stopped: ["kill", "continue"], dead: [],
+  running: ["kill", "stop", "drain", "deploy"], draining: ["kill", "stop"], stopped: ["kill", "continue"], dead: [],
 };
 
 function drawWorkers(s, app, act) {
@@ -70,7 +71,8 @@ function drawWorkers(s, app, act) {
     return {
       key: w.name, from: [w, owns, app.config.demo],
       draw: () => h("li", { class: `worker ${w.state}` },
-        h("p", {}, h("b", {}, w.name), h("span", { class: "state" }, w.state), w.pid && h("span", { class: "pid" }, `pid ${w.pid}`),
+        h("p", {}, h("b", {}, w.name.length === 1 ? `worker ${w.name}` : w.name), h("span", { class: "state" }, w.state), w.pid && h("span", { class: "pid" }, `pid ${w.pid}`),
+          w.bot && h("span", { class: "pid" }, `bot v${w.bot}`),
           owns && h("span", { class: "owns" }, "at work")),
         app.config.demo && h("div", { class: "row", role: "group", "aria-label": `Signals to ${w.name}` },
           signals.map(([what, label, testid]) => h("button", {
@@ -128,14 +130,15 @@ function effectItem(s, app, e) {
   const working = s.working.has(e.id);
   const doubt = inDoubt(e);
   const asked = doubt && s.asked(e);
+  const turn = [s.doc?.run && { ...s.doc.run, run: s.doc.run.id }, ...s.doc?.turns ?? []].find((t) => t?.run === e.run)?.turn;
   const paid = app.payments?.payments?.find((p) => p.key === e.id);
   return {
-    key: e.id, from: [e, working, asked && (paid ?? true)],
+    key: e.id, from: [e, turn, working, asked && (paid ?? true)],
     draw: () => h("li", { class: `effect ${e.state}` },
       h("p", {}, h("b", {}, e.name), e.key && h("code", {}, e.key),
         h("span", { class: `badge ${doubt ? "doubt" : e.state}` }, states[e.state] ?? e.state)),
       h("p", { class: "facts" }, h("span", {}, e.class), h("span", {}, count(e.attempt, "attempt")),
-        e.turn >= 0 && h("span", {}, `turn ${e.turn}`), h("span", {}, clock(e.finished ?? e.issued)), e.by && h("span", {}, `answered by ${e.by}`)),
+        turn >= 0 && h("span", {}, `turn ${turn}`), h("span", {}, clock(e.finished ?? e.issued)), e.by && h("span", {}, `answered by ${e.by}`)),
       asked && answers(s, e, paid, working)),
   };
 }
