@@ -56,13 +56,22 @@ function drawOwner(s, app) {
   lease.firstElementChild.style.setProperty("width", `${Math.min(100, 100 * owner.leaseMs / longest)}%`);
 }
 
-const signals = [["kill", "kill −9", "worker-kill"], ["stop", "stop", "worker-stop"],
-  ["continue", "continue", "worker-continue"], ["drain", "drain", "worker-drain"], ["deploy", "deploy", "worker-deploy"]];
+const signals = [["kill", "kill −9"], ["stop", "stop"], ["continue", "continue"], ["drain", "drain"], ["deploy", "deploy"]];
 
 // possible says which buttons of a worker do something in its state.
 const possible = {
-  running: ["kill", "stop", "drain", "deploy"], draining: ["kill", "stop"], stopped: ["kill", "continue"], dead: [],
+  running: ["kill", "stop", "drain", "deploy"], draining: ["kill"], stopped: ["kill", "continue"], dead: [],
 };
+
+// signalButton makes a button of a worker. Stop and continue have one place: only one of them makes sense.
+function signalButton(w, what, label, act) {
+  const does = (possible[w.state] ?? []).includes(what);
+  return h("button", {
+    type: "button", class: "small", "data-testid": `worker-${what}`, "data-worker": w.name,
+    "data-focus": what === "continue" ? "stop" : what, "aria-disabled": String(!does),
+    onclick: () => does && act.worker(w.name, what),
+  }, label);
+}
 
 function drawWorkers(s, app, act) {
   const owner = s.doc?.owner;
@@ -75,11 +84,8 @@ function drawWorkers(s, app, act) {
           w.bot && h("span", { class: "pid" }, `bot v${w.bot}`),
           owns && h("span", { class: "owns" }, "at work")),
         app.config.demo && h("div", { class: "row", role: "group", "aria-label": `Signals to ${w.name}` },
-          signals.map(([what, label, testid]) => h("button", {
-            type: "button", class: "small", "data-testid": testid, "data-worker": w.name, "data-focus": what,
-            "aria-disabled": String(!(possible[w.state] ?? []).includes(what)),
-            onclick: () => (possible[w.state] ?? []).includes(what) && act.worker(w.name, what),
-          }, label)))),
+          signals.filter(([what]) => what !== (w.state === "stopped" ? "stop" : "continue"))
+            .map(([what, label]) => signalButton(w, what, label, act)))),
     };
   }));
 }
@@ -164,7 +170,7 @@ function drawProvider(app) {
   if (!app.payments) return;
   const n = app.payments.count;
   list($("payments"), [{
-    key: "n", from: n, draw: () => h("span", {}, h("b", { class: "big" }, String(n)), ` ${n === 1 ? "refund" : "refunds"} paid, to all customers`),
+    key: "n", from: n, draw: () => h("span", {}, h("b", { class: "big" }, String(n)), ` ${n === 1 ? "refund" : "refunds"} paid in all`),
   }]);
   $("mode-label").hidden = !app.mode;
   if (app.mode && document.activeElement !== $("mode")) $("mode").value = app.mode;
