@@ -32,7 +32,7 @@ ONE_CALLER := LateCopy|LostReply
 PROCESSES  := OnceKilled|OnceStopped|OnceVendorFails|TurnLogKilled|TxProcessKilled|TxProcessStopped
 ON_SERVERS := ^Test(CrashEverywhere|Instances)$$/^(sqlite|postgres|redis)
 UNRACED    := ^Test($(SETTINGS)|$(BROKEN)|$(ONE_CALLER)|$(PROCESSES))$$|^TestFunctions$$/^simple_protocol$$|$(ON_SERVERS)
-UNRACED_IN := ./internal/test/engine/... ./checkpoint/... ./snapshot/... ./lock/... ./ledger/... ./turnlog/... ./internal/test/faulttest
+UNRACED_IN := ./internal/test/engine/... ./checkpoint/... ./snapshot/... ./lock/... ./ledger/... ./turnlog/... ./stream/... ./inbox/... ./internal/test/faulttest
 
 # In the plain setting a store takes a document of 16 MiB. In the others it does so in make soak.
 LARGEST := ^Test($(SETTINGS))$$/largest|^Test(Functions|Isolation|StoreBehind)$$/./largest

@@ -61,6 +61,9 @@ func (it Item) Intact() error {
 	if err == nil {
 		err = jsonvalue.Stored(it.Data)
 	}
+	if year := it.At.Year(); err == nil && (year < 1970 || year > 9999) {
+		err = fmt.Errorf("posted in the year %d", year)
+	}
 	if err != nil {
 		return Damaged(it, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-go/holdfast/inbox"
 )
@@ -102,9 +103,12 @@ func TestIntact(t *testing.T) {
 		"unexpected end of":     func(it *inbox.Item) { it.Data = nil },
 		`kind "x"`:              func(it *inbox.Item) { it.Kind = "x" },
 		"empty id: remove it":   func(it *inbox.Item) { it.ID = "" },
+		"in the year 1:":        func(it *inbox.Item) { it.At = time.Time{} },
+		"in the year 10000":     func(it *inbox.Item) { it.At = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) },
 		"shown of 513 bytes is": func(it *inbox.Item) { it.Shown = strings.Repeat("x", 513) },
 	} {
 		it := item("q")
+		it.At = time.Now()
 		change(&it)
 		err := it.Intact()
 		damage, is := errors.AsType[*inbox.DamagedError](err)
@@ -118,7 +122,7 @@ func TestIntact(t *testing.T) {
 		}
 	}
 	it := item("q")
-	it.Data = quoted(inbox.MaxData + 1)
+	it.At, it.Data = time.Now(), quoted(inbox.MaxData+1)
 	if err := it.Intact(); err != nil {
 		t.Errorf("an item that outgrew the bound: %v", err)
 	}

@@ -20,7 +20,8 @@ type Class int
 const (
 	// Ask stops, and a person decides. It is the default.
 	Ask Class = iota
-	// Pure changes nothing in the world, such as a call of a model or a read: it runs again.
+	// Pure changes nothing in the world, such as a call of a model or a read: it runs again, unless its result is
+	// recorded.
 	Pure
 	// Idempotent runs again with the same key. The other side recognises the key.
 	Idempotent

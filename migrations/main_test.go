@@ -19,6 +19,8 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/sqlitecheckpoint"
+	"github.com/holdfast-go/holdfast/inbox/pginbox"
+	"github.com/holdfast-go/holdfast/inbox/sqliteinbox"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 	"github.com/holdfast-go/holdfast/ledger/pgledger"
 	"github.com/holdfast-go/holdfast/ledger/sqliteledger"
@@ -26,6 +28,8 @@ import (
 	"github.com/holdfast-go/holdfast/migrations"
 	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
 	"github.com/holdfast-go/holdfast/snapshot/sqlitesnapshot"
+	"github.com/holdfast-go/holdfast/stream/pgstream"
+	"github.com/holdfast-go/holdfast/stream/sqlitestream"
 	"github.com/holdfast-go/holdfast/turnlog/pgturnlog"
 	"github.com/holdfast-go/holdfast/turnlog/sqliteturnlog"
 )
@@ -76,6 +80,8 @@ var (
 				pglocker.New(nil, &pglocker.Options{Prefix: prefix}),
 				pgledger.New(nil, &pgledger.Options{Prefix: prefix}),
 				pgturnlog.New(nil, &pgturnlog.Options{Prefix: prefix}),
+				pgstream.New(nil, &pgstream.Options{Prefix: prefix}),
+				pginbox.New(nil, &pginbox.Options{Prefix: prefix}),
 			}
 		},
 	}
@@ -87,6 +93,8 @@ var (
 				sqlitesnapshot.New(nil, &sqlitesnapshot.Options{Prefix: prefix}),
 				sqliteledger.New(nil, &sqliteledger.Options{Prefix: prefix}),
 				sqliteturnlog.New(nil, &sqliteturnlog.Options{Prefix: prefix}),
+				sqlitestream.New(nil, &sqlitestream.Options{Prefix: prefix}),
+				sqliteinbox.New(nil, &sqliteinbox.Options{Prefix: prefix}),
 			}
 		},
 	}

@@ -6,11 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/holdfast-go/holdfast/internal/jsonvalue"
 	"github.com/holdfast-go/holdfast/internal/logtext"
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/lock"
@@ -55,24 +53,6 @@ func (x *execution[S]) effectOf(l *line, e ledger.Effect) (ledger.Effect, error)
 	return e, l.use(e.ID, e.Key != "")
 }
 
-// redactPanicked is kept in place of a text that Effects.Redact could not judge.
-const redactPanicked = "Effects.Redact has panicked"
-
-// redacted passes what is to be stored of an effect through Effects.Redact.
-func (x *execution[S]) redacted(e ledger.Effect) (ledger.Effect, error) {
-	redact := x.engine().options.Effects.Redact
-	if redact == nil {
-		return e, nil
-	}
-	e.Args, e.Result = slices.Clone(e.Args), slices.Clone(e.Result)
-	kept := e
-	err := x.engine().functions.protect(x.ctx, func() error { kept = redact(e); return nil })
-	if err != nil {
-		return ledger.Effect{}, fmt.Errorf("Effects.Redact: %w", logtext.Private(err))
-	}
-	return kept, nil
-}
-
 // once is Once.
 func (x *execution[S]) once(ctx context.Context, l *line, c onceCall) (json.RawMessage, error) {
 	e, err := x.effectOf(l, c.effect)
@@ -92,7 +72,11 @@ func (x *execution[S]) once(ctx context.Context, l *line, c onceCall) (json.RawM
 	defer leave()
 	c.effect = e
 	if e.Class == ledger.Pure {
-		return x.pure(ctx, c)
+		raw, err := x.pure(ctx, l, c)
+		if err != nil {
+			l.free(e.ID) // nothing is recorded that another call could be taken for
+		}
+		return raw, err
 	}
 	if attempt := x.effects.attempt(e.ID); attempt > 0 { // its goroutine has ended without a word
 		if _, err := x.record(ctx, e, attempt, ledger.Outcome{State: ledger.Unknown}); err != nil {
@@ -110,56 +94,6 @@ func (x *execution[S]) once(ctx context.Context, l *line, c onceCall) (json.RawM
 		}
 	}
 	return x.act(ctx, c, now.Attempts)
-}
-
-// pure runs what changes nothing in the world. It records the result.
-func (x *execution[S]) pure(ctx context.Context, c onceCall) (json.RawMessage, error) {
-	if err := x.over(ctx); err != nil {
-		return nil, err
-	}
-	raw, err := x.called(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	e := c.effect
-	e.Result = raw
-	if err := e.ValidateRecord(); err != nil {
-		return nil, err
-	}
-	kept, err := x.redacted(e)
-	if err != nil {
-		return nil, err
-	}
-	e.Result, e.Redacted = kept.Result, !bytes.Equal(kept.Result, raw)
-	if err := e.ValidateRecord(); err != nil {
-		return nil, err
-	}
-	if err := x.effects.begin(); err != nil {
-		return nil, err
-	}
-	defer x.effects.issued(e.ID, underWay{})
-	var now ledger.Effect
-	_, err = x.visit.own.Persist(ctx, func(ctx context.Context) (err error) {
-		now, err = x.engine().ledger.Record(ctx, e)
-		return err
-	})
-	if err != nil {
-		return nil, x.verdict(err)
-	}
-	return given(now, e.Result, raw)
-}
-
-// given returns the result that the ledger has. If it was redacted, only the call that brought the result may have it.
-func given(now ledger.Effect, kept, mine json.RawMessage) (json.RawMessage, error) {
-	if !now.Redacted {
-		return now.Result, nil
-	}
-	a, errA := jsonvalue.Canonical(now.Result)
-	b, errB := jsonvalue.Canonical(kept)
-	if mine != nil && errA == nil && errB == nil && bytes.Equal(a, b) {
-		return mine, nil
-	}
-	return nil, ledger.ErrRedacted
 }
 
 // issue notes the intent to try an effect. If again is true, it is the attempt after the one that e has. issued says
@@ -294,36 +228,6 @@ func (x *execution[S]) act(ctx context.Context, c onceCall, attempt int) (json.R
 	return nil, x.doubt(c.effect, c.effect.Class == ledger.Ask, err)
 }
 
-// called calls the function of an effect.
-func (x *execution[S]) called(ctx context.Context, c onceCall) (raw json.RawMessage, err error) {
-	ctx = context.WithValue(ctx, atWorkKey{}, &atWork{c.effect.ID, atWorkIn(ctx)})
-	err = x.engine().functions.protect(ctx, func() (err error) { raw, err = c.run(ctx, c.effect.ID); return err })
-	return raw, err
-}
-
-// atWork are the effects whose functions a context belongs to.
-type atWork struct {
-	id    string
-	outer *atWork
-}
-
-type atWorkKey struct{}
-
-func atWorkIn(ctx context.Context) *atWork {
-	in, _ := ctx.Value(atWorkKey{}).(*atWork)
-	return in
-}
-
-// within reports whether ctx belongs to the function of an effect.
-func within(ctx context.Context, id string) bool {
-	for in := atWorkIn(ctx); in != nil; in = in.outer {
-		if in.id == id {
-			return true
-		}
-	}
-	return false
-}
-
 // complete records the result of an effect that has happened, and returns the result that the ledger has then.
 func (x *execution[S]) complete(
 	ctx context.Context, c onceCall, attempt int, raw json.RawMessage,
@@ -384,21 +288,6 @@ func (x *execution[S]) outcome(
 	}
 	x.effects.finished(id)
 	return now, nil
-}
-
-// verdict returns the error of a call to the ledger. If the call was not answered, nothing runs any more, and the run
-// is left in flight. It may be called on any goroutine.
-func (x *execution[S]) verdict(err error) error {
-	switch {
-	case errors.Is(err, ledger.ErrChanged), errors.Is(err, ledger.ErrInvalid):
-		return err
-	case errors.Is(err, lock.ErrFenced):
-		x.visit.own.Fenced()
-		return err
-	}
-	err = fmt.Errorf("the ledger: %w", err)
-	x.effects.fail(err)
-	return err
 }
 
 // doubt returns the error for an effect whose outcome is not known. The turn of the effect does not fail after that.

@@ -42,6 +42,10 @@ type OnceOptions[T any] struct {
 // known, Once returns an *[InDoubtError]. Return it from the function, so that the turn waits. If the function returns
 // nil instead, the turn settles, and the effect stays open.
 //
+// A function of class [ledger.Pure] runs again after a crash, unless its result is recorded. Its arguments are not
+// compared: what decides its result belongs into Each. If the function fails, nothing is recorded, and the same attempt
+// may name the effect again.
+//
 // The value is what the ledger has, decoded from JSON. What a model has cost belongs into that value: add it to the
 // usage of the turn after Once.
 //

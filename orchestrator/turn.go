@@ -123,6 +123,13 @@ func (l *line) use(id string, keyed bool) error {
 	return nil
 }
 
+// free takes back what use has noted of an effect without a Key.
+func (l *line) free(id string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.used = slices.DeleteFunc(l.used, func(used string) bool { return used == id })
+}
+
 // A onceCall is a call of Once without its types.
 type onceCall struct {
 	effect ledger.Effect

@@ -25,6 +25,8 @@
 //	ErrGone     Read: the chunks after seq are no longer kept, or never were
 //	ErrInvalid  an argument that no backend takes
 //	ErrSchema   tables are missing or too old
+//	ErrDamaged  no store has written what is kept of the session; of a Read, this is ErrGone too
+//	ErrRefused  the server took no call, or no write: nothing has changed
 //
 // Any other error is the backend's own, wrapped. An Append that returned one may or may not have taken effect. Repeated,
 // it may show its chunks twice.

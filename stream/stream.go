@@ -64,6 +64,8 @@ var (
 	ErrGone    = errors.New("stream: chunks no longer kept")
 	ErrInvalid = errors.New("stream: invalid argument")
 	ErrSchema  = errors.New("stream: stream tables are missing or too old")
+	ErrDamaged = errors.New("stream: damaged")
+	ErrRefused = errors.New("stream: server took no call")
 )
 
 // A Store keeps chunks for a while. Its methods may be called concurrently.

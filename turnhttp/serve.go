@@ -86,7 +86,7 @@ type Timeouts struct {
 // At the end it shuts the gate, and ends watches, drains and background functions. Turns may go on for Timeouts.Grace.
 // Then they are handed off, and another process takes them up. Requests that go on after that, such as readers of
 // events, are cut off: their contexts end after a second, with the cause orchestrator.ErrShuttingDown, and their
-// connections five seconds later. Last, Serve calls Close. In all, the end takes Timeouts.Grace and a second, if the
+// connections five seconds later. Last, Serve calls Close. In all, the end takes Timeouts.Grace and a second or two, if the
 // functions of the bots and the handlers heed their contexts. If not, it takes as long as Shutdown of an Orchestrator
 // says, and eleven seconds.
 //
@@ -112,7 +112,8 @@ type life struct {
 	server *http.Server
 
 	// cut ends the contexts of all requests.
-	cut context.CancelCauseFunc
+	cut      context.CancelCauseFunc
+	requests requests
 
 	// work are the goroutines that Serve has begun: the server, drains, watches and background functions.
 	work sync.WaitGroup
@@ -128,9 +129,9 @@ func newLife(ctx context.Context, s Service) *life {
 	l.Timeouts.Drain = cmp.Or(s.Timeouts.Drain, 30*time.Second)
 	l.Timeouts.Grace = cmp.Or(s.Timeouts.Grace, 20*time.Second)
 	l.gate.Handler = l.guard(s.Handler)
-	var requests context.Context
-	requests, l.cut = context.WithCancelCause(context.WithoutCancel(ctx))
-	l.server = newServer(requests, &l.gate, l.Logger)
+	ctx, l.cut = context.WithCancelCause(context.WithoutCancel(ctx))
+	l.server = newServer(ctx, &l.gate, l.Logger)
+	l.server.ConnState = l.requests.note
 	return l
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
 	"sync"
 	"time"
 
@@ -13,7 +15,8 @@ import (
 
 // How long the end of a life waits for what goes on although all turns have ended.
 const (
-	// lastWords is for requests that write their answers.
+	// lastBytes is for requests that are on their way, and lastWords for those whose answers are.
+	lastBytes = 100 * time.Millisecond
 	lastWords = time.Second
 
 	// lastRequests is for requests whose contexts have ended, and lastWork for background functions.
@@ -54,31 +57,79 @@ func (l *life) handOff(ctx context.Context) {
 	bots.Wait()
 }
 
-// endRequests waits for the requests, and cuts off those that do not end. No turn depends on them any more.
+// endRequests waits for the requests, and cuts off those that do not end. No turn depends on them any more. Nor does
+// anything depend on connections that have not sent a request yet; http.Server.Shutdown would wait for them.
 func (l *life) endRequests(ctx context.Context) {
 	defer l.cut(nil)
-	if l.idle(ctx, lastWords) {
+	if l.shutServer(ctx) || l.requests.end(ctx, lastWords) {
+		l.closeServer()
 		return
 	}
 	l.cut(orchestrator.ErrShuttingDown)
-	if l.idle(ctx, lastRequests) {
-		return
+	if !l.requests.end(ctx, lastRequests) {
+		const what = "requests cut off: they ignore the end of their contexts, or their clients do not read"
+		l.Logger.WarnContext(ctx, what)
 	}
-	l.Logger.WarnContext(ctx, "requests cut off: they ignore the end of their contexts, or their clients do not read")
-	if err := l.server.Close(); err != nil {
-		l.note(fmt.Errorf("turnhttp: server: %w", err))
-	}
+	l.closeServer()
 }
 
-// idle reports whether all requests end within d.
-func (l *life) idle(ctx context.Context, d time.Duration) bool {
-	ctx, cancel := context.WithTimeout(ctx, d)
+// shutServer closes the listener and the idle connections. It reports whether there are no others.
+func (l *life) shutServer(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, lastBytes)
 	defer cancel()
 	err := l.server.Shutdown(ctx)
-	if err != nil && ctx.Err() == nil { // the listener was closed before
+	if err != nil && ctx.Err() == nil {
 		l.note(fmt.Errorf("turnhttp: server: %w", err))
 	}
 	return ctx.Err() == nil
+}
+
+// closeServer closes the other connections.
+func (l *life) closeServer() { _ = l.server.Close() } // Shutdown has closed the listener
+
+// requests are the connections with a request that is not answered yet. The zero value is ready.
+type requests struct {
+	mu     sync.Mutex // protects following fields
+	active map[net.Conn]bool
+	none   chan struct{} // is closed when there is none; nil: nobody waits
+}
+
+// note is a http.Server's ConnState.
+func (r *requests) note(c net.Conn, s http.ConnState) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s == http.StateActive {
+		if r.active == nil {
+			r.active = make(map[net.Conn]bool)
+		}
+		r.active[c] = true
+		return
+	}
+	delete(r.active, c)
+	if len(r.active) == 0 && r.none != nil {
+		close(r.none)
+		r.none = nil
+	}
+}
+
+// end reports whether all requests end within d.
+func (r *requests) end(ctx context.Context, d time.Duration) bool {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	none := make(chan struct{})
+	r.mu.Lock()
+	if len(r.active) == 0 {
+		close(none)
+	} else {
+		r.none = none
+	}
+	r.mu.Unlock()
+	select {
+	case <-none:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 func (l *life) endWork() {

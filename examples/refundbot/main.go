@@ -142,7 +142,7 @@ func serve(ctx context.Context, c config, stdout io.Writer) error {
 		Listener: listener,
 		Prepare:  func(ctx context.Context) error { return all.Prepare(ctx, c.migrate) },
 		Timeouts: turnhttp.Timeouts{Drain: c.drain, Grace: c.grace},
-		Background: []func(context.Context) error{func(context.Context) error {
+		Background: []func(context.Context) error{all.Tidy, func(context.Context) error {
 			_, err := fmt.Fprintf(stdout, "refundbot is at http://%s\n", listener.Addr())
 			return err
 		}},

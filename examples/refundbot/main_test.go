@@ -225,7 +225,10 @@ func (c client) insist(ctx context.Context, session, key, text string) (said tur
 // A standing is the document of a session.
 type standing struct {
 	Turn  int
-	Owner struct{ ID string }
+	Owner struct {
+		ID    string
+		Beats int64
+	}
 	Run   *struct{ Status string }
 	Turns []turn
 }

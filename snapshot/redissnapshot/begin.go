@@ -24,7 +24,7 @@ func (s *Store) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error
 }
 
 func (s *Store) begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error) {
-	stale, above := barred{at: "0"}, "0"
+	stale, above := redisstore.Barred{At: "0"}, "0"
 	for range mostEntries {
 		entry, seen, err := s.enter(ctx, r.Key, stale, above)
 		if err != nil {
@@ -45,7 +45,7 @@ func (s *Store) begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error
 		case reply.Status != "INDEX":
 			return nil, nil
 		}
-		stale, above = barred{r.Session, entry, reply.Value(0)}, reply.Value(1)
+		stale, above = redisstore.Barred{Session: r.Session, Token: entry, At: reply.Value(0)}, reply.Value(1)
 	}
 	return nil, errStale
 }

@@ -31,7 +31,8 @@ func (s *Store) delete(ctx context.Context, k snapshot.Key, id string, f lock.Fe
 	if len(reply.Values) == 0 {
 		return nil
 	}
-	if full := s.gone.add(k.Orchestrator, barred{k.Session, reply.Value(0), reply.Value(1)}); full {
+	gone := redisstore.Barred{Session: k.Session, Token: reply.Value(0), At: reply.Value(1)}
+	if full := s.gone.add(k.Orchestrator, gone); full {
 		// The run is deleted. If drop fails, readers remove the entries.
 		_ = s.drop(ctx, k.Orchestrator, s.gone.take(k.Orchestrator))
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/redisstore"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
@@ -35,7 +36,7 @@ func TestTooLate(t *testing.T) {
 		return page[0].Token
 	}
 
-	first, seen, err := s.enter(ctx, r.Key, barred{at: "0"}, "0")
+	first, seen, err := s.enter(ctx, r.Key, redisstore.Barred{At: "0"}, "0")
 	if err != nil || first != tokenOf() {
 		t.Fatal(first, err)
 	}
@@ -51,11 +52,11 @@ func TestTooLate(t *testing.T) {
 		}
 		above = reply.Values[1]
 	}
-	if got, _, err := s.enter(ctx, r.Key, barred{"a", first, ago(seen, 21*time.Minute)}, above); err != nil ||
+	if got, _, err := s.enter(ctx, r.Key, entryOf("a", first, ago(seen, 21*time.Minute)), above); err != nil ||
 		got != first {
 		t.Fatal("replaced by who is late:", got, err)
 	}
-	second, _, err := s.enter(ctx, r.Key, barred{"a", first, ago(seen, 19*time.Minute)}, above)
+	second, _, err := s.enter(ctx, r.Key, entryOf("a", first, ago(seen, 19*time.Minute)), above)
 	if err != nil || second == first || second != tokenOf() {
 		t.Fatal("not replaced:", second, err)
 	}
@@ -64,8 +65,10 @@ func TestTooLate(t *testing.T) {
 	if err != nil || reply.Status != "OK" {
 		t.Fatal(reply, err)
 	}
-	for _, b := range []barred{{"a", second, ago(seen, 21*time.Minute)}, {"a", first, seen}, {"b", second, seen}} {
-		if err := s.drop(ctx, "bot", []barred{b}); err != nil || tokenOf() != second {
+	for _, b := range []redisstore.Barred{
+		entryOf("a", second, ago(seen, 21*time.Minute)), entryOf("a", first, seen), entryOf("b", second, seen),
+	} {
+		if err := s.drop(ctx, "bot", []redisstore.Barred{b}); err != nil || tokenOf() != second {
 			t.Fatalf("%v dropped the entry, %v", b, err)
 		}
 	}
@@ -101,4 +104,8 @@ func TestIndexClockBehind(t *testing.T) {
 		t.Errorf("barred up to %s, want more than %s", got, ahead)
 	}
 	begin(3)
+}
+
+func entryOf(session, token, barred string) redisstore.Barred {
+	return redisstore.Barred{Session: session, Token: token, At: barred}
 }

@@ -93,7 +93,7 @@ func (s *Store) sift(ctx context.Context, q snapshot.Query, page []redisstore.En
 			Keys: s.runKeys(k), Args: []any{string(q.Status), e.Token, unread(q), redisstore.Flag(q.Unattended)},
 		}
 	}
-	var stale []barred
+	var stale []redisstore.Barred
 	var errs []error
 	s.redis.RunAll(ctx, lookScript, calls, func(i int, reply redisstore.Reply, err error) {
 		k := snapshot.Key{Orchestrator: q.Orchestrator, Session: page[i].Session}
@@ -105,7 +105,7 @@ func (s *Store) sift(ctx context.Context, q snapshot.Query, page []redisstore.En
 				return
 			}
 		case reply.Status == "DROP":
-			stale = append(stale, barred{k.Session, page[i].Token, reply.Value(0)})
+			stale = append(stale, redisstore.Barred{Session: k.Session, Token: page[i].Token, At: reply.Value(0)})
 			return
 		case reply.Status == "RUN":
 			f.run, f.damage = decode(k, reply.Values)

@@ -19,8 +19,6 @@ var (
 	saveScript   = redisstore.Script(sources, "run", "parts", "save")
 	deleteScript = redisstore.Script(sources, "run", "delete")
 	lookScript   = redisstore.Script(sources, "run", "tell", "look")
-	enterScript  = redisstore.Script(sources, "entry", "index", "enter")
-	dropScript   = redisstore.Script(sources, "entry", "index", "drop")
 )
 
 // verdicts are the statuses of a reply that are errors.

@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
-	"sync"
 
 	"github.com/holdfast-go/holdfast/stream"
 )
@@ -70,6 +68,14 @@ var appendClauses = []clause{
 			{Orchestrator: "bot", Session: "{}"},
 			{Orchestrator: "bo", Session: "t:ab"},
 			{Orchestrator: "bot2", Session: "ab"},
+			{Orchestrator: "bot", Session: "AB"},
+			{Orchestrator: "bot", Session: "ab "},
+			{Orchestrator: "bot", Session: "a/b"},
+			{Orchestrator: "bot", Session: "a%2Fb"},
+			{Orchestrator: "bot/a", Session: "b"},
+			{Orchestrator: "bot:ab", Session: "ab"},
+			{Orchestrator: "bot", Session: "\u00e9"},
+			{Orchestrator: "bot", Session: "e\u0301"},
 			{Orchestrator: "*", Session: "line\nbreak 🙂"},
 			{Orchestrator: strings.Repeat("o", 512), Session: "ab"},
 		}
@@ -121,31 +127,6 @@ var appendClauses = []clause{
 		cut := &probe{ctx: ctx, store: p.store}
 		want(cut.readError(key, 0), errCut)
 		p.wantLast(key, 0, stream.Ended)
-	}},
-	{"append-race", "Appends at once lose and double nothing.", func(p *probe) {
-		var wg sync.WaitGroup
-		errs := make([]error, 8)
-		for i := range errs {
-			wg.Go(func() {
-				for n := range 10 {
-					_, err := p.store.Append(p.ctx, key, "r-1", 1, stream.Active, words(100*i+3*n, 3))
-					errs[i] = errors.Join(errs[i], err)
-				}
-			})
-		}
-		wg.Wait()
-		ok(errors.Join(errs...))
-		p.append(stream.Ended)
-		seen := make(map[string]bool)
-		for i, c := range p.read(key, 0) {
-			if c.Seq != int64(i+1) {
-				fail("chunk %d has the number %d", i+1, c.Seq)
-			}
-			seen[fmt.Sprint(string(c.Data))] = true
-		}
-		if len(seen) != 240 {
-			fail("%d different chunks, want 240", len(seen))
-		}
 	}},
 }
 

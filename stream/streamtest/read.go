@@ -34,6 +34,25 @@ var readClauses = []clause{
 		p.appendAs(key, "r-2", 2, stream.Ended, words(4, 1)...)
 		wantChunks(p.read(key, stream.Newest), 4, "r-2", words(3, 2))
 	}},
+	{"read-newest-begun", "A run begins with its first Append, also without data. Newest begins there.", func(p *probe) {
+		p.append(stream.Ended, words(0, 3)...)
+		p.appendAs(key, "r-2", 2, stream.Paused)
+		if got := p.read(key, stream.Newest); len(got) > 0 {
+			fail("Newest yields chunk %d of the run before", got[0].Seq)
+		}
+		p.appendAs(key, "r-2", 2, stream.Active)
+		reader := p.follow(p.ctx, key, stream.Newest)
+		p.appendAs(key, "r-2", 2, stream.Active, words(3, 1)...)
+		reader.await(1)
+		p.appendAs(key, "r-3", 3, stream.Ended, words(4, 1)...)
+		ok(reader.end())
+		if len(reader.chunks) != 2 {
+			fail("%d chunks, want 2", len(reader.chunks))
+		}
+		wantChunks(reader.chunks[:1], 4, "r-2", words(3, 1))
+		wantChunks(reader.chunks[1:], 5, "r-3", words(4, 1))
+		wantChunks(p.read(key, stream.Newest), 5, "r-3", words(4, 1))
+	}},
 	{"read-owned", "A caller owns what it gets.", func(p *probe) {
 		data := words(0, 1)
 		p.append(stream.Ended, data...)
@@ -61,6 +80,18 @@ var readClauses = []clause{
 		p.wantGone(key, 2)
 		ok(p.store.Delete(p.ctx, key))
 	}},
+	{"delete-anew", "After Delete a session begins anew, with number 1, under any epoch.", func(p *probe) {
+		p.appendAs(key, "r-1", 7, stream.Active, words(0, 3)...)
+		other := stream.Key{Orchestrator: "bot", Session: "s-2"}
+		p.appendAs(other, "r-1", 7, stream.Ended, words(0, 3)...)
+		ok(p.store.Delete(p.ctx, key))
+		if last := p.appendAs(key, "r-1", 2, stream.Ended, words(3, 2)...); last != 2 {
+			fail("the last number is %d, want 2", last)
+		}
+		wantChunks(p.read(key, 0), 1, "r-1", words(3, 2))
+		wantChunks(p.read(key, stream.Newest), 1, "r-1", words(3, 2))
+		p.wantLast(other, 3, stream.Ended)
+	}},
 }
 
 var waitClauses = []clause{
@@ -85,6 +116,33 @@ var waitClauses = []clause{
 		reader.await(1)
 		p.append(stream.Ended)
 		ok(reader.end())
+	}},
+	{"wait-active", "An Append without data that leaves the session active ends no reader.", func(p *probe) {
+		p.append(stream.Active, words(0, 1)...)
+		reader := p.follow(p.ctx, key, 0)
+		reader.await(1)
+		p.append(stream.Active)
+		p.appendAs(key, "r-2", 2, stream.Active)
+		p.append(stream.Failed) // of a former owner
+		p.wantLast(key, 1, stream.Active)
+		p.appendAs(key, "r-2", 2, stream.Active, words(1, 1)...)
+		reader.await(1)
+		p.appendAs(key, "r-2", 2, stream.Paused)
+		ok(reader.end())
+	}},
+	{"wait-apart", "What other sessions show ends no reader.", func(p *probe) {
+		p.append(stream.Active, words(0, 1)...)
+		reader := p.follow(p.ctx, key, 0)
+		reader.await(1)
+		for _, k := range []stream.Key{{Orchestrator: "bot", Session: "s-2"}, {Orchestrator: "bot2", Session: key.Session}} {
+			p.appendAs(k, "r-9", 9, stream.Ended, words(0, 5)...)
+			ok(p.store.Delete(p.ctx, k))
+		}
+		p.append(stream.Active, words(1, 1)...)
+		reader.await(1)
+		p.append(stream.Ended)
+		ok(reader.end())
+		wantChunks(reader.chunks, 1, "r-1", words(0, 2))
 	}},
 	{"wait-many", "Each reader gets each chunk once.", func(p *probe) {
 		p.append(stream.Active, words(0, 1)...)
@@ -120,6 +178,56 @@ var waitClauses = []clause{
 	}},
 }
 
+// slowClauses are about readers whose loops stand still.
+var slowClauses = []clause{
+	{"slow", "A reader whose loop stands still keeps nobody from anything.", func(p *probe) {
+		p.append(stream.Active, words(0, 3)...)
+		stall := make(chan struct{})
+		slow := make([]*reader, 16)
+		for i := range slow {
+			slow[i] = p.stall(key, 1, stall)
+		}
+		p.append(stream.Active, words(3, 3)...)
+		p.wantLast(key, 6, stream.Active)
+		reader := p.follow(p.ctx, key, 0)
+		reader.await(6)
+		p.append(stream.Ended)
+		ok(reader.end())
+		close(stall)
+		for _, r := range slow {
+			ok(r.end())
+			wantChunks(r.chunks, 1, "r-1", words(0, 6))
+		}
+		ok(p.store.Delete(p.ctx, key))
+	}},
+	{"slow-behind", "A reader that falls behind what is kept gets ErrGone. It misses nothing before.", func(p *probe) {
+		p.append(stream.Active, words(0, 300)...)
+		stall := make(chan struct{})
+		slow := p.stall(key, 1, stall)
+		for i := range 3 * stream.DefaultKeep / 512 {
+			p.append(stream.Active, words(300+512*i, 512)...)
+		}
+		p.append(stream.Ended)
+		close(stall)
+		want(slow.end(), stream.ErrGone)
+		wantChunks(slow.chunks, 1, "r-1", words(0, len(slow.chunks)))
+	}},
+}
+
+// stall returns a reader whose loop stands still after n chunks, until stall is closed.
+func (p *probe) stall(k stream.Key, n int, stall <-chan struct{}) *reader {
+	r := p.followBy(p.ctx, k, 0, func(got int) {
+		if got == n {
+			select {
+			case <-stall:
+			case <-p.ctx.Done():
+			}
+		}
+	})
+	r.await(n)
+	return r
+}
+
 var keepClauses = []clause{
 	{"keep", "The newest chunks are kept, and at most twice as many. What is dropped is gone.", func(p *probe) {
 		for i := 0; i < 3*stream.DefaultKeep; i += 512 {
@@ -149,7 +257,12 @@ type reader struct {
 }
 
 func (p *probe) follow(ctx context.Context, k stream.Key, seq int64) *reader {
-	r := &reader{got: make(chan struct{}, 4096), done: make(chan struct{}), ctx: p.ctx}
+	return p.followBy(ctx, k, seq, func(int) {})
+}
+
+// followBy calls each in the loop, with the number of chunks so far.
+func (p *probe) followBy(ctx context.Context, k stream.Key, seq int64, each func(got int)) *reader {
+	r := &reader{got: make(chan struct{}, 1<<15), done: make(chan struct{}), ctx: p.ctx}
 	go func() {
 		defer close(r.done)
 		for c, err := range p.store.Read(ctx, k, seq) {
@@ -159,6 +272,7 @@ func (p *probe) follow(ctx context.Context, k stream.Key, seq int64) *reader {
 			}
 			r.chunks = append(r.chunks, stream.Chunk{Seq: c.Seq, Run: c.Run, Data: slices.Clone(c.Data)})
 			r.got <- struct{}{}
+			each(len(r.chunks))
 		}
 	}()
 	return r

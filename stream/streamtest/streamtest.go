@@ -12,6 +12,8 @@ package streamtest
 
 import (
 	"context"
+	"encoding/json"
+	"iter"
 	"slices"
 	"testing"
 
@@ -33,6 +35,34 @@ func Run(t *testing.T, newStore func(t *testing.T) stream.Store) {
 	contract().Run(t, newStore)
 }
 
+// RunPair checks every clause on two stores that share what they keep, as two processes do: the one appends and deletes,
+// and the other reads. newStores must return empty stores each time it is called.
+func RunPair(t *testing.T, newStores func(t *testing.T) (writer, reader stream.Store)) {
+	contract().Run(t, func(t *testing.T) stream.Store {
+		w, r := newStores(t)
+		return pair{w, r}
+	})
+}
+
+// A pair is a store whose readers are in another process than its writers.
+type pair struct{ writer, reader stream.Store }
+
+func (p pair) Append(
+	ctx context.Context, k stream.Key, run string, epoch int64, s stream.Status, data []json.RawMessage,
+) (int64, error) {
+	return p.writer.Append(ctx, k, run, epoch, s, data)
+}
+
+func (p pair) Read(ctx context.Context, k stream.Key, seq int64) iter.Seq2[stream.Chunk, error] {
+	return p.reader.Read(ctx, k, seq)
+}
+
+func (p pair) Last(ctx context.Context, k stream.Key) (int64, stream.Status, error) {
+	return p.reader.Last(ctx, k)
+}
+
+func (p pair) Delete(ctx context.Context, k stream.Key) error { return p.writer.Delete(ctx, k) }
+
 // Violations runs the named clauses, or all if none is named. It returns the fault of each broken clause. It is for
 // tests which show that a wrong store is convicted.
 func Violations(ctx context.Context, newStore func() stream.Store, names ...string) map[string]error {
@@ -40,7 +70,7 @@ func Violations(ctx context.Context, newStore func() stream.Store, names ...stri
 }
 
 func contract() suite.Clauses[stream.Store] {
-	all := slices.Concat(appendClauses, readClauses, waitClauses, keepClauses)
+	all := slices.Concat(appendClauses, raceClauses, limitClauses, readClauses, waitClauses, slowClauses, keepClauses)
 	return suite.Of(all, func(c clause) suite.Clause[stream.Store] {
 		return suite.Clause[stream.Store]{
 			Name: c.name, Rule: c.rule, Check: func(ctx context.Context, s stream.Store) error {

@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/holdfast-go/holdfast/examples/refundbot/model"
+	"github.com/holdfast-go/holdfast/oncehttp"
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
 
@@ -41,7 +42,7 @@ type concierge struct {
 }
 
 func (c *concierge) listen(ctx context.Context, t *orchestrator.Turn[ConciergeState]) error {
-	in, used, err := c.model.Classify(ctx, nil, t.Input.Text)
+	in, used, err := c.model.Classify(oncehttp.With(ctx, t, "model"), nil, t.Input.Text)
 	t.AddUsage(used)
 	t.State.Category = in.Category
 	if in.Yes || in.No || in.Order != "" { // it continues what the refund bot has asked
@@ -78,7 +79,7 @@ func (c *concierge) hand(ctx context.Context, t *orchestrator.Turn[ConciergeStat
 func (c *concierge) chat(ctx context.Context, t *orchestrator.Turn[ConciergeState]) (err error) {
 	var used orchestrator.Usage
 	p := model.Prompt{Text: t.Input.Text, Category: t.State.Category}
-	t.State.Reply, used, err = c.model.Compose(ctx, p, t.Emit)
+	t.State.Reply, used, err = c.model.Compose(oncehttp.With(ctx, t, "model"), p, t.Emit)
 	t.AddUsage(used)
 	return err
 }

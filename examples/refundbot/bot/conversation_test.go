@@ -150,9 +150,13 @@ func TestInDoubt(t *testing.T) {
 		{provider.Fail, ledger.Answer{}, "is paid", []string{"A-1007"}},
 		{provider.Fail, ledger.Answer{Skip: true}, "A colleague takes care", nil},
 	} {
-		t.Run(fmt.Sprintf("%s %+v", tt.mode, tt.answer), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%s, landed %t, skip %t", tt.mode, tt.answer.Landed, tt.answer.Skip), func(t *testing.T) {
 			everywhere(t, func(t *testing.T, s *shop) {
 				s.mode(tt.mode)
+				o := s.options()
+				o.Payments = s.pays.Impatient()
+				patient := s.bot
+				s.bot = s.newBot(o)
 				_, err := s.try("ada", "I want a refund for A-1007")
 				if !errors.Is(err, orchestrator.ErrSuspended) || orchestrator.Public(err).Status != 202 {
 					t.Fatalf("%v", err)
@@ -161,6 +165,7 @@ func TestInDoubt(t *testing.T) {
 					t.Errorf("%v", err)
 				}
 				s.mode(provider.OK)
+				s.bot = patient
 				doubt, _ := errors.AsType[*orchestrator.InDoubtError](err)
 				tt.answer.By = "desk"
 				if err := ledger.Resolve(t.Context(), s.stores.Ledger, doubt.Effects[0], tt.answer); err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/examples/refundbot/provider"
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/oncehttp"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/turnlog"
 )
@@ -17,7 +18,7 @@ import (
 // classify finds out what the customer wants. A short answer continues what the bot has asked.
 func (b *bot[S]) classify(ctx context.Context, t *orchestrator.Turn[S]) error {
 	s := b.at(&t.State)
-	in, used, err := b.Model.Classify(ctx, t.History, t.Input.Text)
+	in, used, err := b.Model.Classify(oncehttp.With(ctx, t, "model"), t.History, t.Input.Text)
 	t.AddUsage(used)
 	if err != nil {
 		return err
@@ -165,7 +166,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 // compose writes the reply, token by token.
 func (b *bot[S]) compose(ctx context.Context, t *orchestrator.Turn[S]) error {
 	s := b.at(&t.State)
-	reply, used, err := b.Model.Compose(ctx, model.Prompt{
+	reply, used, err := b.Model.Compose(oncehttp.With(ctx, t, "model"), model.Prompt{
 		History: t.History, Text: t.Input.Text, Category: s.Category, Order: s.Order, Facts: s.facts(),
 		Recalled: s.Recalled, Feedback: t.Feedback,
 	}, t.Emit)

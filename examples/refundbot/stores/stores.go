@@ -20,6 +20,8 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint/sqlitecheckpoint"
 	"github.com/holdfast-go/holdfast/examples/refundbot/bot"
 	"github.com/holdfast-go/holdfast/inbox"
+	"github.com/holdfast-go/holdfast/inbox/pginbox"
+	"github.com/holdfast-go/holdfast/inbox/sqliteinbox"
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/ledger/pgledger"
 	"github.com/holdfast-go/holdfast/ledger/sqliteledger"
@@ -33,6 +35,9 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot/redissnapshot"
 	"github.com/holdfast-go/holdfast/snapshot/sqlitesnapshot"
 	"github.com/holdfast-go/holdfast/stream"
+	"github.com/holdfast-go/holdfast/stream/pgstream"
+	"github.com/holdfast-go/holdfast/stream/redisstream"
+	"github.com/holdfast-go/holdfast/stream/sqlitestream"
 	"github.com/holdfast-go/holdfast/turnlog"
 	"github.com/holdfast-go/holdfast/turnlog/pgturnlog"
 	"github.com/holdfast-go/holdfast/turnlog/sqliteturnlog"
@@ -124,8 +129,8 @@ func openSQLite(c Config) (*Stores, error) {
 		Snapshots:   sqlitesnapshot.New(db, nil),
 		Ledger:      sqliteledger.New(db, nil),
 		TurnLog:     sqliteturnlog.New(db, nil),
-		Stream:      new(stream.Memory),
-		Inbox:       new(inbox.Memory),
+		Stream:      sqlitestream.New(db, nil),
+		Inbox:       sqliteinbox.New(db, nil),
 		Messages:    bot.NewMessages(db, false),
 		db:          db, dialect: migrations.SQLite, file: file, own: c.Own, shut: []func() error{db.Close},
 	}, nil
@@ -159,8 +164,8 @@ func openPostgres(c Config) (*Stores, error) {
 		Snapshots:   pgsnapshot.New(pool, nil),
 		Ledger:      pgledger.New(pool, nil),
 		TurnLog:     pgturnlog.New(pool, nil),
-		Stream:      new(stream.Memory),
-		Inbox:       new(inbox.Memory),
+		Stream:      pgstream.New(pool, nil),
+		Inbox:       pginbox.New(pool, nil),
 		Locker:      pglocker.New(pool, nil),
 		Messages:    bot.NewMessages(db, true),
 		db:          db, dialect: migrations.Postgres, own: c.Own,
@@ -177,6 +182,7 @@ func (s *Stores) addRedis(c Config) error {
 	client := redis.NewClient(options)
 	s.shut = append(s.shut, client.Close)
 	s.Snapshots = redissnapshot.New(client, &redissnapshot.Options{Prefix: c.RedisPrefix})
+	s.Stream = redisstream.New(client, &redisstream.Options{Prefix: c.RedisPrefix})
 	lockPrefix := ""
 	if c.RedisPrefix != "" {
 		lockPrefix = c.RedisPrefix + "lock:"

@@ -50,6 +50,13 @@ var rules = slices.Concat(contractRules(), []rule{
 		foreign:  []string{otel},
 		except:   []string{otel + "/sdk", otel + "/exporters", otel + "/bridge"},
 	},
+	{
+		// It stands in the client of any SDK, and imports none.
+		packages: "oncehttp",
+		ours:     append([]string{"orchestrator", "internal/"}, contracts...),
+		foreign:  []string{otel},
+		except:   []string{otel + "/sdk", otel + "/exporters", otel + "/bridge"},
+	},
 	{packages: "bootdrain", ours: []string{"internal/logtext", "internal/runnote"}},
 	{
 		packages: "turnhttp",

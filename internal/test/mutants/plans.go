@@ -27,6 +27,8 @@ var plans = []plan{
 	}},
 	{pkg: "./snapshot/sqlitesnapshot", suites: []suite{{pkg: "./snapshot/sqlitesnapshot", skip: crashes}}},
 	{pkg: "./ledger/sqliteledger", suites: []suite{{pkg: "./ledger/sqliteledger", skip: crashes}}},
+	{pkg: "./inbox", suites: []suite{{pkg: "./inbox"}, {pkg: "./inbox/inboxtest"}}},
+	{pkg: "./inbox/sqliteinbox", suites: []suite{{pkg: "./inbox/sqliteinbox", skip: crashes}}},
 	{pkg: "./turnlog/sqliteturnlog", suites: []suite{{pkg: "./turnlog/sqliteturnlog", skip: crashes}}},
 	{pkg: "./orchestrator", suites: []suite{
 		{pkg: "./orchestrator"}, {pkg: "./internal/test/engine/orchestrator", skip: slow},
@@ -49,6 +51,14 @@ var plans = []plan{
 	},
 	{
 		pkg: "./turnlog/pgturnlog", suites: []suite{{pkg: "./turnlog/pgturnlog", skip: crashes}},
+		withServers: true,
+	},
+	{
+		pkg: "./inbox/pginbox", suites: []suite{{pkg: "./inbox/pginbox", skip: crashes}},
+		withServers: true,
+	},
+	{
+		pkg: "./inbox/redisinbox", suites: []suite{{pkg: "./inbox/redisinbox", skip: crashes}},
 		withServers: true,
 	},
 	{

@@ -12,8 +12,12 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/sqlitecheckpoint"
+	"github.com/holdfast-go/holdfast/inbox/pginbox"
+	"github.com/holdfast-go/holdfast/inbox/sqliteinbox"
 	"github.com/holdfast-go/holdfast/lock/pglocker"
 	"github.com/holdfast-go/holdfast/migrations/internal/ddl"
+	"github.com/holdfast-go/holdfast/stream/pgstream"
+	"github.com/holdfast-go/holdfast/stream/sqlitestream"
 	"github.com/holdfast-go/holdfast/turnlog/pgturnlog"
 	"github.com/holdfast-go/holdfast/turnlog/sqliteturnlog"
 )
@@ -39,6 +43,10 @@ var all = []migration{
 	{4, "effects", nil, nil}, // 3 in SQLite
 	{6, "turnlog", pgturnlog.New(nil, nil), nil},
 	{5, "turnlog", nil, sqliteturnlog.New(nil, nil)},
+	{7, "streams", pgstream.New(nil, nil), nil},
+	{6, "streams", nil, sqlitestream.New(nil, nil)},
+	{8, "inbox", pginbox.New(nil, nil), nil},
+	{7, "inbox", nil, sqliteinbox.New(nil, nil)},
 }
 
 func main() {

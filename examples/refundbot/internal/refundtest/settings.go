@@ -74,8 +74,13 @@ func StartProvider(tb testing.TB) Provider {
 	return Provider{s, server.URL}
 }
 
-// Client returns a client that does not wait long.
-func (p Provider) Client() *provider.Client { return provider.NewClient(p.URL, 400*time.Millisecond) }
+// Client returns a client that waits as long as a busy machine may take.
+func (p Provider) Client() *provider.Client { return provider.NewClient(p.URL, 20*time.Second) }
+
+// Impatient returns a client that does not wait long.
+func (p Provider) Impatient() *provider.Client {
+	return provider.NewClient(p.URL, 200*time.Millisecond)
+}
 
 // WantPaid fails the test unless each order was paid once, and nothing else was.
 func (p Provider) WantPaid(tb testing.TB, orders ...string) {

@@ -100,17 +100,7 @@ func (g siege) lay(t *testing.T, s site) {
 	reader := openSite(t, s).start(t, nil)
 	var all []time.Duration
 	for i := range g.clients {
-		var said []string
-		for res, err := range reader.Turns(t.Context(), fmt.Sprint("c", i)) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			said = res.State.Said
-			break
-		}
-		if !slices.Equal(said, sent[i]) {
-			t.Errorf("client %d sent %d inputs, and its session has %d", i, len(sent[i]), len(said))
-		}
+		wantSaid(t, reader, fmt.Sprint("c", i), sent[i])
 		all = append(all, waits[i]...)
 	}
 	slices.Sort(all)
@@ -121,6 +111,22 @@ func (g siege) lay(t *testing.T, s site) {
 	}
 	if os.Getenv("HOLDFAST_SOAK") == "1" && p99 > 8*time.Second {
 		t.Errorf("p99 is %v, want 8 s", p99)
+	}
+}
+
+// wantSaid checks what the newest state of a session says: each input once, also if the oldest turns are not kept.
+func wantSaid(t *testing.T, b *bot, session string, texts []string) {
+	t.Helper()
+	var said []string
+	for res, err := range b.Turns(t.Context(), session) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		said = res.State.Said
+		break
+	}
+	if !slices.Equal(said, texts) {
+		t.Errorf("the client of %s sent %d inputs, and its session has %d", session, len(texts), len(said))
 	}
 }
 

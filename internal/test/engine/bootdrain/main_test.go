@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 )
@@ -26,7 +27,7 @@ func TestMain(m *testing.M) {
 
 // A job is the task of a test process, on the stores of the test.
 type job struct {
-	Do   string // "execute", "drain", "serve", "besieged", "buy", "book", "tell" or "vend"
+	Do   string // "execute", "drain", "serve", "besieged", "live", "buy", "book", "tell" or "vend"
 	Site site
 	// Body says what the intents do: they "finish", "wait" for their context, or "die" with their process. For "serve"
 	// it is the definition, for "buy" how the vendor pays, and for "tell" whether there is a Deliver.
@@ -34,6 +35,7 @@ type job struct {
 	DieIn    string   // "delete" of the snapshot store, a point of Once or Tx, or a call of a turn with a log
 	Sessions []string // to execute
 	Text     string
+	Grace    time.Duration // of a life
 }
 
 // The jobs.

@@ -27,6 +27,9 @@ import (
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/ledger/pgledger"
 	"github.com/holdfast-go/holdfast/ledger/sqliteledger"
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/lock/pglocker"
+	"github.com/holdfast-go/holdfast/lock/redislocker"
 	"github.com/holdfast-go/holdfast/migrations"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/snapshot"
@@ -50,6 +53,8 @@ type site struct {
 	TTL time.Duration
 	// Conns is how many connections to PostgreSQL a process has. 0 means 2, because many processes share the server.
 	Conns int32
+	// Locker is "redis" or "postgres"; "" means none.
+	Locker string
 }
 
 // An opened site is a site as a process sees it.
@@ -58,6 +63,7 @@ type opened struct {
 	snapshots   snapshot.Store
 	ledger      ledger.Ledger  // nil: the site has none
 	log         turnlog.Lister // nil: the site has none
+	locker      lock.Locker    // nil: the site has none
 	effects     string
 	limits      orchestrator.Limits
 	close       func()
@@ -91,6 +97,9 @@ func (s site) open(ctx context.Context) (w opened, err error) {
 		closers = append(closers, client.Close)
 		w.checkpoints = redischeckpoint.New(client, &redischeckpoint.Options{Prefix: s.Prefix})
 		w.snapshots = redissnapshot.New(client, &redissnapshot.Options{Prefix: s.Prefix})
+		if s.Locker == "redis" {
+			w.locker = redislocker.New(client, &redislocker.Options{Prefix: s.Prefix + "lock:", Logger: quiet})
+		}
 	}
 	if s.Postgres != "" {
 		config, err := pgxpool.ParseConfig(s.Postgres)
@@ -105,6 +114,9 @@ func (s site) open(ctx context.Context) (w opened, err error) {
 		closers = append(closers, func() error { pool.Close(); return nil })
 		w.checkpoints, w.ledger = pgcheckpoint.New(pool, nil), pgledger.New(pool, nil)
 		w.log = pgturnlog.New(pool, nil)
+		if s.Locker == "postgres" {
+			w.locker = pglocker.New(pool, &pglocker.Options{Logger: quiet})
+		}
 		if s.Redis == "" {
 			w.snapshots = pgsnapshot.New(pool, nil)
 		}
@@ -217,7 +229,9 @@ func (w opened) bot(body func(context.Context, *turn) error) (*bot, error) {
 			}
 			return body(ctx, t)
 		}}},
-	}, w.checkpoints, &orchestrator.Options{Snapshots: w.snapshots, Limits: w.limits, Logger: quiet})
+	}, w.checkpoints, &orchestrator.Options{
+		Snapshots: w.snapshots, Locker: w.locker, Limits: w.limits, Logger: quiet,
+	})
 }
 
 var quiet = slog.New(slog.DiscardHandler)

@@ -73,6 +73,8 @@ func work(text string) error {
 		return k.drain(ctx)
 	case besieged:
 		return k.serve(ctx)
+	case lifelong:
+		return k.live(ctx)
 	}
 	return k.execute(ctx)
 }

@@ -286,7 +286,7 @@ func TestOnceStatements(t *testing.T) {
 }
 
 // The cost of a takeover of a run: with a ledger it is one round trip more, of two statements. An effect that is known
-// costs two statements then, and none of them writes.
+// costs two statements then, a Pure one costs one, and none of them writes.
 func TestOnceStatementsOfTakeover(t *testing.T) {
 	t.Parallel()
 	f := newTariff(t)
@@ -315,7 +315,7 @@ func TestOnceStatementsOfTakeover(t *testing.T) {
 	}{
 		{"no effect", ledger.Ask, 0, 1, 2},
 		{"one that is Completed", ledger.Ask, 1, 1 + 2, 2 + 2},
-		{"a Pure one", ledger.Pure, 1, 1 + 2, 2 + 2},
+		{"a Pure one", ledger.Pure, 1, 1 + 1, 2 + 1},
 	} {
 		got := takeover(test.class, test.effects, f.ledger)
 		if got.trips-without.trips != test.trips || got.statements-without.statements != test.statements {

@@ -1,0 +1,101 @@
+package faulttest
+
+import (
+	"context"
+	"iter"
+	"runtime"
+	"testing"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/holdfast-go/holdfast/inbox"
+)
+
+func TestMemoryInbox(t *testing.T) {
+	newStore := func(*testing.T) inbox.Store { return new(inbox.Memory) }
+	InboxModel(t, newStore)
+	InboxHistories(t, newStore, 10*Histories())
+}
+
+// Histories of answers convict a store that breaks its promises at once, or only if two calls meet.
+func TestInboxHistoriesConvict(t *testing.T) {
+	for name, broken := range map[string]func() inbox.Store{
+		"everybody is the first":        func() inbox.Store { return allFirst{new(inbox.Memory)} },
+		"Post reads, then writes":       func() inbox.Store { return postsLate{new(inbox.Memory)} },
+		"Remove takes what it has seen": func() inbox.Store { return removesLate{new(inbox.Memory)} },
+		"a list brings back items":      func() inbox.Store { return restores{new(inbox.Memory)} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := broken()
+			for seed := range uint64(3000) {
+				if !porcupine.CheckOperations(boxSpec, recordAnswers(t.Context(), s, seed)) {
+					return
+				}
+			}
+			t.Error("all histories are legal")
+		})
+	}
+}
+
+type (
+	allFirst    struct{ *inbox.Memory }
+	postsLate   struct{ *inbox.Memory }
+	removesLate struct{ *inbox.Memory }
+)
+
+func (s allFirst) Post(ctx context.Context, it inbox.Item) (bool, error) {
+	_, err := s.Memory.Post(ctx, it)
+	return err == nil, err
+}
+
+// postsLate does not see what is posted between its look and its write.
+func (s postsLate) Post(ctx context.Context, it inbox.Item) (bool, error) {
+	for old, err := range s.Items(ctx, it.Key, it.Kind) {
+		if err != nil {
+			return false, err
+		}
+		if old.ID == it.ID {
+			return old.By == it.By, nil
+		}
+	}
+	runtime.Gosched()
+	_, err := s.Memory.Post(ctx, it)
+	return err == nil, err
+}
+
+// removesLate forgets the items of a session that it has seen, and no item that was posted meanwhile.
+func (s removesLate) Remove(ctx context.Context, k inbox.Key, kind inbox.Kind, ids ...string) error {
+	if len(ids) > 0 {
+		return s.Memory.Remove(ctx, k, kind, ids...)
+	}
+	for it, err := range s.Items(ctx, k, inbox.Answer) {
+		if err != nil {
+			return err
+		}
+		runtime.Gosched()
+		if err := s.Memory.Remove(ctx, k, it.Kind, it.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// restores brings back what is removed while it lists all sessions.
+type restores struct{ *inbox.Memory }
+
+func (s restores) Items(ctx context.Context, k inbox.Key, kind inbox.Kind) iter.Seq2[inbox.Item, error] {
+	if k.Session != "" {
+		return s.Memory.Items(ctx, k, kind)
+	}
+	return func(yield func(inbox.Item, error) bool) {
+		for it, err := range s.Memory.Items(ctx, k, kind) {
+			runtime.Gosched()
+			if err == nil {
+				_, err = s.Memory.Post(ctx, it)
+			}
+			if !yield(it, err) {
+				return
+			}
+		}
+	}
+}

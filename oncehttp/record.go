@@ -1,0 +1,69 @@
+package oncehttp
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/holdfast-go/holdfast/ledger"
+)
+
+// A record is a Reply as JSON. A body that is text stays legible.
+type record struct {
+	Status   int    `json:"status"`
+	Type     string `json:"type,omitempty"`
+	Encoding string `json:"encoding,omitempty"`
+	Text     string `json:"text,omitempty"`
+
+	// Bytes is a body that is no UTF-8, or has a U+0000, which not every ledger takes.
+	Bytes []byte `json:"bytes,omitempty"`
+}
+
+func newRecord(r Reply) record {
+	rec := record{Status: r.Status, Type: r.Type, Encoding: r.Encoding}
+	if utf8.Valid(r.Body) && bytes.IndexByte(r.Body, 0) < 0 {
+		rec.Text = string(r.Body)
+	} else {
+		rec.Bytes = r.Body
+	}
+	return rec
+}
+
+// fits reports whether a ledger takes the record.
+func (r record) fits() bool {
+	doc, err := json.Marshal(r)
+	return err == nil && ledger.ValidateFinish("any", 1, ledger.Outcome{State: ledger.Completed, Result: doc}) == nil
+}
+
+// same reports whether two records are of the same reply.
+func (r record) same(other record) bool {
+	return r.Status == other.Status && r.Type == other.Type && r.Encoding == other.Encoding &&
+		bytes.Equal(r.body(), other.body())
+}
+
+func (r record) body() []byte {
+	if r.Bytes != nil {
+		return r.Bytes
+	}
+	return []byte(r.Text)
+}
+
+// response returns the reply to a request.
+func (r record) response(req *http.Request) *http.Response {
+	_ = closeBody(req)
+	header := make(http.Header)
+	for name, value := range map[string]string{"Content-Type": r.Type, "Content-Encoding": r.Encoding} {
+		if value != "" {
+			header.Set(name, value)
+		}
+	}
+	body := r.body()
+	return &http.Response{
+		Status: strconv.Itoa(r.Status) + " " + http.StatusText(r.Status), StatusCode: r.Status,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: header, Request: req,
+		Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
+	}
+}

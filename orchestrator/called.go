@@ -1,0 +1,91 @@
+package orchestrator
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/holdfast-go/holdfast/internal/jsonvalue"
+	"github.com/holdfast-go/holdfast/internal/logtext"
+	"github.com/holdfast-go/holdfast/ledger"
+	"github.com/holdfast-go/holdfast/lock"
+)
+
+// called calls the function of an effect.
+func (x *execution[S]) called(ctx context.Context, c onceCall) (raw json.RawMessage, err error) {
+	ctx = context.WithValue(ctx, atWorkKey{}, &atWork{c.effect.ID, atWorkIn(ctx)})
+	err = x.engine().functions.protect(ctx, func() (err error) { raw, err = c.run(ctx, c.effect.ID); return err })
+	return raw, err
+}
+
+// atWork are the effects whose functions a context belongs to.
+type atWork struct {
+	id    string
+	outer *atWork
+}
+
+type atWorkKey struct{}
+
+func atWorkIn(ctx context.Context) *atWork {
+	in, _ := ctx.Value(atWorkKey{}).(*atWork)
+	return in
+}
+
+// within reports whether ctx belongs to the function of an effect.
+func within(ctx context.Context, id string) bool {
+	for in := atWorkIn(ctx); in != nil; in = in.outer {
+		if in.id == id {
+			return true
+		}
+	}
+	return false
+}
+
+// given returns the result that the ledger has. If it was redacted, only the call that brought the result may have it.
+func given(now ledger.Effect, kept, mine json.RawMessage) (json.RawMessage, error) {
+	if !now.Redacted {
+		return now.Result, nil
+	}
+	a, errA := jsonvalue.Canonical(now.Result)
+	b, errB := jsonvalue.Canonical(kept)
+	if mine != nil && errA == nil && errB == nil && bytes.Equal(a, b) {
+		return mine, nil
+	}
+	return nil, ledger.ErrRedacted
+}
+
+// redactPanicked is kept in place of a text that Effects.Redact could not judge.
+const redactPanicked = "Effects.Redact has panicked"
+
+// redacted passes what is to be stored of an effect through Effects.Redact.
+func (x *execution[S]) redacted(e ledger.Effect) (ledger.Effect, error) {
+	redact := x.engine().options.Effects.Redact
+	if redact == nil {
+		return e, nil
+	}
+	e.Args, e.Result = slices.Clone(e.Args), slices.Clone(e.Result)
+	kept := e
+	err := x.engine().functions.protect(x.ctx, func() error { kept = redact(e); return nil })
+	if err != nil {
+		return ledger.Effect{}, fmt.Errorf("Effects.Redact: %w", logtext.Private(err))
+	}
+	return kept, nil
+}
+
+// verdict returns the error of a call to the ledger. If the call was not answered, nothing runs any more, and the run
+// is left in flight. It may be called on any goroutine.
+func (x *execution[S]) verdict(err error) error {
+	switch {
+	case errors.Is(err, ledger.ErrChanged), errors.Is(err, ledger.ErrInvalid):
+		return err
+	case errors.Is(err, lock.ErrFenced):
+		x.visit.own.Fenced()
+		return err
+	}
+	err = fmt.Errorf("the ledger: %w", err)
+	x.effects.fail(err)
+	return err
+}

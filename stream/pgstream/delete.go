@@ -1,0 +1,35 @@
+package pgstream
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-go/holdfast/internal/ctxcause"
+	"github.com/holdfast-go/holdfast/stream"
+)
+
+// Delete implements [stream.Store].
+func (s *Store) Delete(ctx context.Context, k stream.Key) error {
+	if err := k.Validate(); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return ctxcause.Of(ctx)
+	}
+	return s.error(ctx, "delete", k, s.forget(ctx, k, false))
+}
+
+// forget removes what is kept of a session, or only if it is too old.
+func (s *Store) forget(ctx context.Context, k stream.Key, old bool) error {
+	err := s.db.Answered(ctx, func() error {
+		var b pgx.Batch
+		b.Queue(s.sql.lock, k.Orchestrator, k.Session, old)
+		b.Queue(s.sql.forget, k.Orchestrator, k.Session, old, s.channel, id(k))
+		return s.db.SendBatch(ctx, &b).Close()
+	})
+	if err == nil {
+		s.hub.Tell(id(k), 0, true)
+	}
+	return err
+}

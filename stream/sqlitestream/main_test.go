@@ -1,0 +1,9 @@
+package sqlitestream_test
+
+import (
+	"testing"
+
+	"github.com/holdfast-go/holdfast/internal/test/sqlitetest"
+)
+
+func TestMain(m *testing.M) { sqlitetest.Main(m, map[string]sqlitetest.Role{}) }
