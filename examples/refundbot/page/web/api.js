@@ -1,5 +1,7 @@
 // Talks to the server: JSON, problem documents, and server-sent events read with fetch.
 
+import { id } from "./dom.js";
+
 // A Problem is an answer that is no success: a problem document, or no answer at all (status 0).
 export class Problem extends Error {
   constructor(status, doc, after) {
@@ -47,6 +49,20 @@ async function body(res) {
   }
 }
 
+// person names this tab: of two people who answer the same question, the first decides.
+function person() {
+  const made = id(8);
+  try {
+    const kept = sessionStorage.getItem("holdfast:person") ?? made;
+    sessionStorage.setItem("holdfast:person", kept);
+    return kept;
+  } catch {
+    return made;
+  }
+}
+
+const me = person();
+
 export const session = (id) => `/sessions/${encodeURIComponent(id)}`;
 
 // get returns a JSON document.
@@ -56,7 +72,7 @@ export const get = async (path, signal) => body(await ask(path, { signal }));
 export async function post(path, doc, headers, signal) {
   return body(await ask(path, {
     method: "POST", body: JSON.stringify(doc ?? {}), signal,
-    headers: { "Content-Type": "application/json", Accept: "application/json", ...headers },
+    headers: { "Content-Type": "application/json", Accept: "application/json", "X-Person": me, ...headers },
   }));
 }
 

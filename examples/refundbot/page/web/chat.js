@@ -56,7 +56,7 @@ export function drawChat(s) {
   drawLive(s, live);
   $("welcome").hidden = !s.doc || items.length > 0;
   $("earlier").hidden = !s.doc?.more;
-  list($("questions"), s.questions.filter((q) => !q.answered).map((q) => questionItem(s, q)));
+  list($("questions"), s.questions.filter(open).map((q) => questionItem(s, q)));
   const notice = s.away ? { text: "The server does not answer. Trying again.", bad: true } : s.notice;
   text($("notice"), notice?.text ?? "");
   $("notice").classList.toggle("bad", !!notice?.bad);
@@ -114,6 +114,8 @@ function drawLive(s, live) {
   text(words, so || (s.pending?.waits ? "A person looks into it." : doing ? `${doing} …` : "…"));
   words.classList.toggle("thinking", !so);
 }
+
+const open = (q) => !q.answered && !(q.expires && new Date(q.expires) < new Date());
 
 function questionItem(s, q) {
   const working = s.working.has(q.id);

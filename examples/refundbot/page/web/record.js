@@ -47,7 +47,8 @@ function drawOwner(s, app) {
   }
   longest = Math.max(longest, owner.leaseMs);
   const quiet = Date.now() - s.beats.since;
-  const name = workerOf(app, owner)?.name ?? owner.id;
+  const worker = workerOf(app, owner)?.name;
+  const name = !worker ? owner.id : worker.length === 1 ? `Worker ${worker}` : worker;
   const late = owner.beats > 0 && quiet > 2500;
   const beats = !owner.beats ? "no beats" : late ? `no beat for ${Math.floor(quiet / 1000)} s` : "beating";
   text($("owner"), `${name} owns the session · lease ${(owner.leaseMs / 1000).toFixed(1)} s · ${beats}`);
@@ -55,13 +56,22 @@ function drawOwner(s, app) {
   lease.firstElementChild.style.setProperty("width", `${Math.min(100, 100 * owner.leaseMs / longest)}%`);
 }
 
-const signals = [["kill", "kill −9", "worker-kill"], ["stop", "stop", "worker-stop"],
-  ["continue", "continue", "worker-continue"], ["drain", "drain", "worker-drain"]];
+const signals = [["kill", "kill −9"], ["stop", "stop"], ["continue", "continue"], ["drain", "drain"], ["deploy", "deploy"]];
 
 // possible says which buttons of a worker do something in its state.
 const possible = {
-  running: ["kill", "stop", "drain"], draining: ["kill", "stop"], stopped: ["kill", "continue"], dead: [],
+  running: ["kill", "stop", "drain", "deploy"], draining: ["kill"], stopped: ["kill", "continue"], dead: [],
 };
+
+// signalButton makes a button of a worker. Stop and continue have one place: only one of them makes sense.
+function signalButton(w, what, label, act) {
+  const does = (possible[w.state] ?? []).includes(what);
+  return h("button", {
+    type: "button", class: "small", "data-testid": `worker-${what}`, "data-worker": w.name,
+    "data-focus": what === "continue" ? "stop" : what, "aria-disabled": String(!does),
+    onclick: () => does && act.worker(w.name, what),
+  }, label);
+}
 
 function drawWorkers(s, app, act) {
   const owner = s.doc?.owner;
@@ -70,14 +80,12 @@ function drawWorkers(s, app, act) {
     return {
       key: w.name, from: [w, owns, app.config.demo],
       draw: () => h("li", { class: `worker ${w.state}` },
-        h("p", {}, h("b", {}, w.name), h("span", { class: "state" }, w.state), w.pid && h("span", { class: "pid" }, `pid ${w.pid}`),
+        h("p", {}, h("b", {}, w.name.length === 1 ? `worker ${w.name}` : w.name), h("span", { class: "state" }, w.state), w.pid && h("span", { class: "pid" }, `pid ${w.pid}`),
+          w.bot && h("span", { class: "pid" }, `bot v${w.bot}`),
           owns && h("span", { class: "owns" }, "at work")),
         app.config.demo && h("div", { class: "row", role: "group", "aria-label": `Signals to ${w.name}` },
-          signals.map(([what, label, testid]) => h("button", {
-            type: "button", class: "small", "data-testid": testid, "data-worker": w.name, "data-focus": what,
-            "aria-disabled": String(!(possible[w.state] ?? []).includes(what)),
-            onclick: () => (possible[w.state] ?? []).includes(what) && act.worker(w.name, what),
-          }, label)))),
+          signals.filter(([what]) => what !== (w.state === "stopped" ? "stop" : "continue"))
+            .map(([what, label]) => signalButton(w, what, label, act)))),
     };
   }));
 }
@@ -128,14 +136,15 @@ function effectItem(s, app, e) {
   const working = s.working.has(e.id);
   const doubt = inDoubt(e);
   const asked = doubt && s.asked(e);
+  const turn = [s.doc?.run && { ...s.doc.run, run: s.doc.run.id }, ...s.doc?.turns ?? []].find((t) => t?.run === e.run)?.turn;
   const paid = app.payments?.payments?.find((p) => p.key === e.id);
   return {
-    key: e.id, from: [e, working, asked && (paid ?? true)],
+    key: e.id, from: [e, turn, working, asked && (paid ?? true)],
     draw: () => h("li", { class: `effect ${e.state}` },
       h("p", {}, h("b", {}, e.name), e.key && h("code", {}, e.key),
         h("span", { class: `badge ${doubt ? "doubt" : e.state}` }, states[e.state] ?? e.state)),
       h("p", { class: "facts" }, h("span", {}, e.class), h("span", {}, count(e.attempt, "attempt")),
-        e.turn >= 0 && h("span", {}, `turn ${e.turn}`), h("span", {}, clock(e.finished ?? e.issued)), e.by && h("span", {}, `answered by ${e.by}`)),
+        turn >= 0 && h("span", {}, `turn ${turn}`), h("span", {}, clock(e.finished ?? e.issued)), e.by && h("span", {}, `answered by ${e.by}`)),
       asked && answers(s, e, paid, working)),
   };
 }
@@ -161,7 +170,7 @@ function drawProvider(app) {
   if (!app.payments) return;
   const n = app.payments.count;
   list($("payments"), [{
-    key: "n", from: n, draw: () => h("span", {}, h("b", { class: "big" }, String(n)), ` ${n === 1 ? "refund" : "refunds"} paid, to all customers`),
+    key: "n", from: n, draw: () => h("span", {}, h("b", { class: "big" }, String(n)), ` ${n === 1 ? "refund" : "refunds"} paid in all`),
   }]);
   $("mode-label").hidden = !app.mode;
   if (app.mode && document.activeElement !== $("mode")) $("mode").value = app.mode;
