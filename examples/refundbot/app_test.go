@@ -1,5 +1,3 @@
-//go:build unix
-
 package main
 
 import (
@@ -56,7 +54,7 @@ func TestConciergeRoutes(t *testing.T) {
 	everywhere(t, func(t *testing.T, c stores.Config, pays refundtest.Provider) {
 		client := service(t, c, pays).client()
 		for i, turn := range [][2]string{{"Where is my order A-1013?", "Shall I?"}, {"Yes please", "is paid"}, {"Hello", "Hello"}} {
-			var said turn2
+			var said conciergeTurn
 			client.must(t, http.StatusOK, http.MethodPost, "/concierge/sessions/ada/turns", turn[0], map[string]string{"message": turn[0]}, &said)
 			if said.Turn != i || !strings.Contains(said.Reply.Text, turn[1]) || (i < 2) != (said.Reply.Asked == "customer/ada") {
 				t.Errorf("to %q: %+v, want %q", turn[0], said, turn[1])
@@ -66,7 +64,7 @@ func TestConciergeRoutes(t *testing.T) {
 	})
 }
 
-type turn2 struct {
+type conciergeTurn struct {
 	Turn  int
 	Reply struct{ Text, Asked string }
 }
