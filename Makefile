@@ -20,7 +20,7 @@ RACE       := -race $(BYTES_ONLY:%=-gcflags=%=-race=false)
 # Packages that start no goroutine and share nothing, and the harness: make test does not look for races there, make race
 # and make soak do.
 PURE   := message|migrations|retry|internal/(ids|jsontype|jsonvalue|logtext|pgstate|sqlname)
-SINGLE := holdfast/($(PURE)|examples|internal/test/(archtest|testenv|bench|citusrules))(/|$$)
+SINGLE := holdfast/($(PURE)|examples|internal/test/(archtest|testenv|browser|bench|citusrules))(/|$$)
 
 # What make test runs without the race detector although its package has goroutines: the settings of a store beside the
 # plain one, which run the same lines of our code, the long searches on stores other than memory, the stories of one
@@ -41,10 +41,13 @@ LARGEST := ^Test($(SETTINGS))$$/largest|^Test(Functions|Isolation|StoreBehind)$$
 # stores with memory, which raced has alone.
 WITHOUT_RACE := Allocations|CrashEverywhere|LargeStateFansOut|StateBesideInput|StateLimitByDefault|InputLimit|HeaviestInput|LargestOfBoth|Fat|SubscriberHangsInBytes|UnreadStream
 
-.PHONY: help quick test raced unraced setup race soak fuzz mutants cross versions bench lint generate tidy-check vet db-up
+.PHONY: help demo quick test raced unraced setup race soak fuzz mutants cross versions bench lint generate tidy-check vet db-up
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: ## kill the processes of a refund bot in the terminal, and see the refund paid once
+	@go run ./examples/refundbot -tour
 
 quick: ## run the tests that need no server, without the race detector; says what it skipped and why
 	@go run ./internal/test/testenv/quick ./internal/test/engine/orchestrator $(PACKAGES)

@@ -27,6 +27,8 @@ var needs = []need{
 	{"redis-server", "/usr/sbin/redis-server", "redis-server", "tests of the Redis stores start servers"},
 	{"pgbouncer", "/usr/sbin/pgbouncer", "pgbouncer", "the PostgreSQL stores are tested behind a pooler"},
 	{"gcc", "/usr/bin/gcc", "gcc", "the race detector and the slow disk of make bench are built with it"},
+	{"chromium", "/usr/bin/chromium", "chromium", "the page of examples/refundbot is tested in a browser"},
+	{"npm", "/usr/bin/npm", "npm", "npm fetches axe-core, which looks for what keeps people out of the page"},
 }
 
 // headers are a need on Debian, which does not pack them with gcc.
@@ -63,7 +65,7 @@ func checkSetup(missing []need) error {
 // prints the command that installs them instead, and fails.
 func setup(out io.Writer, missing []need, canInstall func() error, install func(packages []string) error) error {
 	if len(missing) == 0 {
-		fmt.Fprintln(out, "setup: nothing is missing")
+		fmt.Fprintln(out, "setup: no program is missing")
 		return nil
 	}
 	var packages []string
@@ -78,6 +80,16 @@ func setup(out io.Writer, missing []need, canInstall func() error, install func(
 	}
 	fmt.Fprintln(out, "setup: installing", strings.Join(packages, " "))
 	return install(packages)
+}
+
+// fetch calls get unless axe-core is there. It does not need root.
+func fetch(out io.Writer, missing func() (bool, error), get func() error) error {
+	gone, err := missing()
+	if err != nil || !gone {
+		return err
+	}
+	fmt.Fprintln(out, "setup: axe-core is missing: the tests of the page look for what keeps people out of it; fetching it")
+	return get()
 }
 
 // canInstall returns an error unless this process may install packages.

@@ -23,7 +23,7 @@ func TestSetup(t *testing.T) {
 		installed []string
 		says      []string
 	}{
-		{"complete", nil, refused, nil, []string{"nothing is missing"}},
+		{"complete", nil, refused, nil, []string{"no program is missing"}},
 		{
 			"as root", some, nil,
 			[]string{"pgbouncer", "libc6-dev"},
@@ -53,6 +53,21 @@ func TestSetup(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestFetch(t *testing.T) {
+	refused := errors.New("the registry is away")
+	for _, gone := range []bool{false, true} {
+		var out strings.Builder
+		err := fetch(&out, func() (bool, error) { return gone, nil }, func() error { return refused })
+		if errors.Is(err, refused) != gone || strings.Contains(out.String(), "axe-core is missing") != gone {
+			t.Errorf("missing %t: error %v, and it says %q", gone, err, &out)
+		}
+	}
+	err := fetch(new(strings.Builder), func() (bool, error) { return true, refused }, func() error { return nil })
+	if !errors.Is(err, refused) {
+		t.Errorf("it does not know whether axe-core is missing: error %v", err)
 	}
 }
 

@@ -14,7 +14,8 @@
 // it. Then tests that commit thousands of times do not wait for a busy disk.
 //
 // With -setup, run starts nothing. It installs the programs that the tests need and that are missing, with apt-get, and
-// prints which and why. Without root or apt-get, it prints what to install, and fails.
+// prints which and why. Without root or apt-get, it prints what to install, and fails. Then it fetches axe-core with npm
+// into the user's cache, if that lacks it.
 package main
 
 import (
@@ -27,6 +28,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/test/browser"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 )
 
@@ -46,7 +48,11 @@ func main() {
 		os.Exit(2)
 	}
 	if *setUp {
-		if err := setup(os.Stdout, missing(), canInstall, install); err != nil {
+		err := setup(os.Stdout, missing(), canInstall, install)
+		if err == nil {
+			err = fetch(os.Stdout, browser.AxeMissing, browser.FetchAxe)
+		}
+		if err != nil {
 			fatal(err)
 		}
 		return

@@ -1,0 +1,242 @@
+package bot_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/examples/refundbot/bot"
+	"github.com/holdfast-go/holdfast/examples/refundbot/model"
+	"github.com/holdfast-go/holdfast/examples/refundbot/provider"
+	"github.com/holdfast-go/holdfast/ledger"
+	"github.com/holdfast-go/holdfast/message"
+	"github.com/holdfast-go/holdfast/orchestrator"
+)
+
+// Order and customer are looked up at once, and a small refund is paid at once.
+func TestRefund(t *testing.T) {
+	everywhere(t, func(t *testing.T, s *shop) {
+		res := s.says("ada", "I want my money back for A-1007", "The refund of 49.90 for order A-1007 is paid.")
+		if res.State.Receipt == "" || res.State.Customer == nil || res.Usage.Input == 0 || res.Usage.Cost == 0 {
+			t.Errorf("state %+v, usage %+v", res.State, res.Usage)
+		}
+		var ran []string
+		for _, step := range res.Steps {
+			ran = append(ran, strings.Join(step.Next.Intents, "+"))
+		}
+		want := []string{"classify", "order+customer", "decide", "refund", "compose"}
+		if !slices.Equal(slices.DeleteFunc(ran, func(s string) bool { return s == "" }), want) {
+			t.Errorf("ran %q, want %q", ran, want)
+		}
+		s.pays.WantPaid(t, "A-1007")
+	})
+}
+
+// The published bot repeated its first reply for ever, and did not end turns that are about something else.
+func TestSmallTalk(t *testing.T) {
+	everywhere(t, func(t *testing.T, s *shop) {
+		first := s.ask("ada", "Hello")
+		second := s.says("ada", "What do you think of the weather?", "I cannot help with that")
+		if first.State.Reply == second.State.Reply || second.State.Category != model.Other {
+			t.Errorf("%+v, then %+v", first.State, second.State)
+		}
+		s.pays.WantPaid(t)
+	})
+}
+
+// Without the number of an order the bot asks for it, and the turn ends. The number alone is an answer then.
+func TestNoOrder(t *testing.T) {
+	everywhere(t, func(t *testing.T, s *shop) {
+		s.says("ada", "I want a refund", "I need the number of the order")
+		s.says("ada", "It is Z-9999", "I find no order")
+		s.says("ada", "Sorry, a refund for A-1013", "The refund of 31.00 for order A-1013 is paid.")
+		s.says("ada", "I want a refund for A-1099", "cannot be refunded any more")
+		s.pays.WantPaid(t, "A-1013")
+	})
+}
+
+// "Yes please" goes on with the order of before.
+func TestYesPlease(t *testing.T) {
+	everywhere(t, func(t *testing.T, s *shop) {
+		s.says("ada", "Where is my order A-1013?", "Order A-1013, two books, is shipped.")
+		s.says("ada", "Yes please", "The refund of 31.00 for order A-1013 is paid.")
+		s.says("bob", "Where is my order A-1007?", "Shall I?")
+		s.says("bob", "No, leave it", "All right")
+		s.pays.WantPaid(t, "A-1013")
+	})
+}
+
+// What is remembered of the customer is recalled, and of no other customer.
+func TestRemembers(t *testing.T) {
+	everywhere(t, func(t *testing.T, s *shop) {
+		s.ask("ada", "I want a refund for A-1007")
+		if res := s.ask("ada", "Hello"); len(res.State.Recalled) != 1 || !strings.Contains(res.State.Recalled[0], "A-1007") {
+			t.Errorf("recalled %q", res.State.Recalled)
+		}
+		if res := s.ask("bob", "Hello"); len(res.State.Recalled) > 0 {
+			t.Errorf("bob hears %q", res.State.Recalled)
+		}
+	})
+}
+
+// A reply that promises too much is sent back, once.
+func TestPromises(t *testing.T) {
+	everywhere(t, func(t *testing.T, s *shop) {
+		res := s.says("ada", "Where is A-1013? Can you guarantee that it comes?", "I cannot say more")
+		if strings.Contains(res.State.Reply, "guarantee") {
+			t.Errorf("the bot says %q", res.State.Reply)
+		}
+		n := 0
+		for _, step := range res.Steps {
+			if slices.Contains(step.Next.Intents, "compose") {
+				n++
+			}
+		}
+		if n != 2 {
+			t.Errorf("compose ran %d times", n)
+		}
+	})
+}
+
+// After twelve turns the older ones become one message, and the conversation goes on.
+func TestFifteenTurns(t *testing.T) {
+	everywhere(t, func(t *testing.T, s *shop) {
+		s.says("ada", "Where is my order A-1013?", "Shall I?")
+		for i := range 13 {
+			s.ask("ada", fmt.Sprintf("Hello %d", i))
+		}
+		all, err := s.stores.Messages.Of(t.Context(), "ada")
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Twelve turns were due after the twelfth. Six of them were kept, and two came since.
+		if len(all) != 1+2*8 || all[0].Role != message.RoleSystem || !strings.Contains(all[0].Blocks[0].Text, "A-1013") {
+			t.Errorf("%d messages, the first is %+v", len(all), all[0])
+		}
+		if res := s.says("ada", "I want a refund", "The refund of 31.00 for order A-1013 is paid."); res.Turn != 14 {
+			t.Errorf("turn %d", res.Turn)
+		}
+		s.pays.WantPaid(t, "A-1013")
+	})
+}
+
+// Whatever the provider does, the order is paid once, or the customer hears that it was not.
+func TestProvider(t *testing.T) {
+	everywhere(t, func(t *testing.T, s *shop) {
+		s.mode(provider.Slow)
+		s.says("ada", "I want a refund for B-101", "is paid")
+		s.mode(provider.Lost) // the bot finds out by itself
+		s.says("ada", "I want a refund for B-102", "is paid")
+		s.mode(provider.Decline)
+		s.says("ada", "I want a refund for B-103", "has declined the refund")
+		s.mode(provider.OK)
+		s.says("ada", "I want a refund for B-103", "is paid")
+		s.pays.WantPaid(t, "B-101", "B-102", "B-103")
+	})
+}
+
+// If the provider does not say whether it has paid, the turn waits for a person, and so does the session.
+func TestInDoubt(t *testing.T) {
+	for _, tt := range []struct {
+		mode   provider.Mode
+		answer ledger.Answer
+		says   string
+		paid   []string
+	}{
+		{provider.Timeout, ledger.Answer{Landed: true, Result: []byte(`"R-7"`)}, "The receipt is R-7", []string{"A-1007"}},
+		{provider.Timeout, ledger.Answer{}, "is paid", []string{"A-1007"}},
+		{provider.Fail, ledger.Answer{}, "is paid", []string{"A-1007"}},
+		{provider.Fail, ledger.Answer{Skip: true}, "A colleague takes care", nil},
+	} {
+		t.Run(fmt.Sprintf("%s, landed %t, skip %t", tt.mode, tt.answer.Landed, tt.answer.Skip), func(t *testing.T) {
+			everywhere(t, func(t *testing.T, s *shop) {
+				s.mode(tt.mode)
+				o := s.options()
+				o.Payments = s.pays.Impatient()
+				patient := s.bot
+				s.bot = s.newBot(o)
+				_, err := s.try("ada", "I want a refund for A-1007")
+				if !errors.Is(err, orchestrator.ErrSuspended) || orchestrator.Public(err).Status != 202 {
+					t.Fatalf("%v", err)
+				}
+				if _, err := s.try("ada", "Hello?"); !errors.Is(err, orchestrator.ErrSuspended) {
+					t.Errorf("%v", err)
+				}
+				s.mode(provider.OK)
+				s.bot = patient
+				doubt, _ := errors.AsType[*orchestrator.InDoubtError](err)
+				tt.answer.By = "desk"
+				if err := ledger.Resolve(t.Context(), s.stores.Ledger, doubt.Effects[0], tt.answer); err != nil {
+					t.Fatal(err)
+				}
+				res, err := s.bot.Resume(t.Context(), "ada", nil)
+				if err != nil || !strings.Contains(res.State.Reply, tt.says) {
+					t.Fatalf("%+v, %v, want %q", res, err, tt.says)
+				}
+				s.pays.WantPaid(t, tt.paid...)
+			})
+		})
+	}
+}
+
+// The refund is paid, and the model is away when the reply is to be written. The turn does not settle as if it had
+// answered. Asked again, with the same key or another, the bot pays nothing.
+func TestPaidAndNoReply(t *testing.T) {
+	everywhere(t, func(t *testing.T, s *shop) {
+		away := true
+		o := s.options()
+		o.Model = flaky{o.Model, func(string) bool { return away }}
+		s.bot = s.newBot(o)
+		in := orchestrator.Input{RequestID: "same", Text: "I want a refund for A-1007"}
+		for range 2 {
+			if _, err := s.bot.Execute(t.Context(), "ada", in, nil); !errors.Is(err, errAway) ||
+				orchestrator.Public(err).Status != 502 {
+				t.Fatalf("%v", err)
+			}
+		}
+		s.pays.WantPaid(t, "A-1007")
+		away = false
+		res, err := s.bot.Execute(t.Context(), "ada", in, nil)
+		if err != nil || res.Turn != 0 || res.State.Receipt == "" {
+			t.Fatalf("%+v, %v", res, err)
+		}
+		s.says("bob", "I want a refund for A-1007", res.State.Receipt)
+		all, err := s.pays.Payments(t.Context())
+		if err != nil || len(all) != 1 || all[0].Asked != 1 {
+			t.Errorf("%+v, %v", all, err)
+		}
+	})
+}
+
+// Two customers, or one in two tabs, ask for the same order at once.
+func TestTwoTabs(t *testing.T) {
+	everywhere(t, func(t *testing.T, s *shop) {
+		s.mode(provider.Slow)
+		replies := make(chan error, 2)
+		for _, session := range []string{"tab-1", "tab-2"} {
+			go func() {
+				_, err := s.bot.Execute(t.Context(), session, orchestrator.Input{Text: "I want a refund for A-1007"}, nil)
+				replies <- err
+			}()
+		}
+		for range 2 {
+			if err := <-replies; err != nil && !errors.Is(err, orchestrator.ErrIndeterminate) {
+				t.Error(err)
+			}
+		}
+		for _, session := range []string{"tab-1", "tab-2"} {
+			if _, err := s.bot.Resume(t.Context(), session, nil); err != nil &&
+				!errors.Is(err, orchestrator.ErrNothingToResume) {
+				t.Error(err)
+			}
+			for res, err := range s.bot.Turns(t.Context(), session) {
+				if err != nil || res.State.Decision != bot.Paid {
+					t.Errorf("%s: %+v, %v", session, res, err)
+				}
+			}
+		}
+		s.pays.WantPaid(t, "A-1007")
+	})
+}

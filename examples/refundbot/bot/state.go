@@ -1,0 +1,134 @@
+package bot
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/orchestrator"
+)
+
+// State is the state of a session.
+type State struct {
+	// Order is the number of the order that the customer has spoken of last.
+	Order string `json:"order,omitempty"`
+
+	// Expects is what the bot has asked for, and a short answer such as "yes please" or "A-1042" is about.
+	Expects Expectation `json:"expects,omitempty"`
+
+	// Proposals wait for approval.
+	Proposals []Proposal `json:"proposals,omitempty"`
+
+	// Begin clears what follows: it belongs to one turn.
+
+	Category string     `json:"category,omitempty"`
+	Found    *Order     `json:"found,omitempty"`
+	Customer *Customer  `json:"customer,omitempty"`
+	Approval *Approval  `json:"approval,omitempty"`
+	Expired  []Proposal `json:"expired,omitempty"`
+	Decision Decision   `json:"decision,omitempty"`
+	Receipt  string     `json:"receipt,omitempty"`
+	Recalled []string   `json:"recalled,omitempty"`
+	Reply    string     `json:"reply,omitempty"`
+}
+
+// An Expectation is what the bot has asked the customer for.
+type Expectation string
+
+const (
+	// ExpectsOrder waits for the number of the order to refund.
+	ExpectsOrder Expectation = "order"
+	// ExpectsYes waits for yes or no: the bot has offered to refund State.Order.
+	ExpectsYes Expectation = "yes"
+)
+
+// A Decision says what becomes of a request.
+type Decision string
+
+const (
+	NoOrder   Decision = "no order"      // the customer has to name the order
+	Unknown   Decision = "unknown order" // there is no such order
+	Tell      Decision = "tell"          // where the order is
+	TooLate   Decision = "too late"      // it cannot be refunded any more
+	Propose   Decision = "propose"       // a person has to approve
+	Waiting   Decision = "waiting"       // a person has not approved yet
+	Refused   Decision = "refused"       // a person has refused
+	Refund    Decision = "refund"        // to be paid
+	Paid      Decision = "paid"          // it is paid
+	Declined  Decision = "declined"      // the payment provider has declined
+	Unsettled Decision = "unsettled"     // a person pursues it without the bot
+	Chat      Decision = "chat"          // it is about something else
+)
+
+// A Proposal is a refund that a person has to approve.
+type Proposal struct {
+	ID      string    `json:"id"`
+	Order   string    `json:"order"`
+	Cents   int       `json:"cents"`
+	Expires time.Time `json:"expires"`
+}
+
+// Text is the question to the person.
+func (p Proposal) Text() string {
+	return fmt.Sprintf("Refund %s for order %s?", money(p.Cents), p.Order)
+}
+
+// An Approval is what a person says of a proposal. It is the Data of an input.
+type Approval struct {
+	Proposal string `json:"proposal"`
+	Approve  bool   `json:"approve"`
+	By       string `json:"by,omitempty"`
+}
+
+// money returns an amount for people.
+func money(cents int) string { return fmt.Sprintf("%d.%02d", cents/100, cents%100) }
+
+// State2 is the state of the bot of version 2. It has a currency, and what version 1 had is a level deeper.
+type State2 struct {
+	Case     State  `json:"case"`
+	Currency string `json:"currency"`
+}
+
+// The versions of the stored states.
+const (
+	Version1 = "1"
+	Version2 = "2"
+)
+
+// currency is the only currency that version 1 could mean.
+const currency = "EUR"
+
+// migrate1 lets version 1 go on with what version 2 has stored: a deploy may be taken back.
+func migrate1(ctx context.Context, cp checkpoint.Checkpoint) (State, error) {
+	if cp.Version != Version2 {
+		return orchestrator.Strict[State](ctx, cp)
+	}
+	s, err := orchestrator.Strict[State2](ctx, cp)
+	if err == nil && s.Currency != currency {
+		err = &orchestrator.DriftError{Members: []string{"currency"}}
+	}
+	return s.Case, err
+}
+
+// migrate2 lets version 2 go on with what version 1 has stored.
+func migrate2(ctx context.Context, cp checkpoint.Checkpoint) (State2, error) {
+	if cp.Version != Version1 {
+		return orchestrator.Strict[State2](ctx, cp)
+	}
+	s, err := orchestrator.Strict[State](ctx, cp)
+	return State2{Case: s, Currency: currency}, err
+}
+
+// approvalIn returns the approval in the data of an input; nil if there is none.
+func approvalIn(data json.RawMessage) (*Approval, error) {
+	if len(data) == 0 {
+		return nil, nil
+	}
+	var in struct{ Approval *Approval }
+	if err := json.Unmarshal(data, &in); err != nil {
+		return nil, &orchestrator.InputError{Field: "data", Reason: "no approval: " + err.Error()}
+	}
+	return in.Approval, nil
+}

@@ -1,0 +1,236 @@
+// Refundbot is a support bot that refunds orders, with a page to talk to it and to look inside.
+//
+//	go run ./examples/refundbot
+//
+// Without any setting it keeps all in an SQLite file, has a scripted model, and demonstrates what happens when processes
+// die: see demo.go. With DATABASE_URL it is one ordinary process of a service. This file is such a process, to be copied.
+//
+// The environment:
+//
+//	DATABASE_URL    a PostgreSQL, which then has everything
+//	REDIS_URL       a Redis beside it, which then has the runs, the streams and the locks; REDIS_PREFIX begins its keys
+//	OPENAI_API_KEY  a real model; also OPENAI_BASE_URL and OPENAI_MODEL
+//	PROVIDER_URL    the payment provider; without it the process starts one for itself
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/holdfast-go/holdfast/examples/refundbot/bot"
+	"github.com/holdfast-go/holdfast/examples/refundbot/model"
+	"github.com/holdfast-go/holdfast/examples/refundbot/provider"
+	"github.com/holdfast-go/holdfast/examples/refundbot/stores"
+	"github.com/holdfast-go/holdfast/orchestrator"
+	"github.com/holdfast-go/holdfast/turnhttp"
+)
+
+// A config is what the flags and the environment say.
+type config struct {
+	addr    string
+	migrate bool
+	version int
+	drain   time.Duration
+	grace   time.Duration
+	pace    time.Duration
+	ttl     time.Duration
+	logs    slog.Level
+	stores  stores.Config
+	// demo and tour say that this process is no service: see demo.go and tour.go.
+	demo, tour bool
+
+	provider string
+	env      func(string) string
+}
+
+func main() { os.Exit(run(context.Background(), os.Args[1:], os.Getenv, os.Stdout, os.Stderr)) }
+
+// The statuses with which the program ends.
+const (
+	exitOK     = 0
+	exitFailed = 1
+	exitUsage  = 2 // the flags or the environment are wrong: starting again does not help
+)
+
+// run is main. It returns the status of the process.
+func run(ctx context.Context, args []string, env func(string) string, stdout, stderr io.Writer) int {
+	c, err := parse(args, env, stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return exitOK
+	case err != nil:
+		return exitUsage // package flag has said why
+	}
+	slog.SetDefault(slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: c.logs})))
+	what := serve
+	switch {
+	case c.tour:
+		what = tour
+	case c.demo:
+		what = demonstrate
+	}
+	err = what(withParent(ctx, env), c, stdout)
+	if err == nil {
+		return exitOK
+	}
+	fmt.Fprintln(stderr, "refundbot:", strings.ReplaceAll(err.Error(), "\n", "; "))
+	if errors.Is(err, stores.ErrConfig) {
+		return exitUsage
+	}
+	return exitFailed
+}
+
+func parse(args []string, env func(string) string, stderr io.Writer) (c config, err error) {
+	c.env, c.provider = env, env("PROVIDER_URL")
+	c.stores.DatabaseURL, c.stores.RedisURL, c.stores.RedisPrefix = env("DATABASE_URL"), env("REDIS_URL"), env("REDIS_PREFIX")
+	f := flag.NewFlagSet("refundbot", flag.ContinueOnError)
+	f.SetOutput(stderr)
+	f.StringVar(&c.addr, "addr", "127.0.0.1:8080", "`address` to listen on")
+	f.StringVar(&c.stores.Dir, "data", ".", "`folder` of the SQLite file, and of the payments")
+	f.BoolVar(&c.migrate, "migrate", true, "bring the tables up to date at start; otherwise they are only checked")
+	set := f.String("migrations", "", "`app`: the tables of the stores belong to the application's own migrations")
+	f.IntVar(&c.version, "bot", 1, "`version` of the bot: 1 or 2")
+	f.DurationVar(&c.drain, "drain-timeout", 30*time.Second, "how long the first requests wait for the turns left behind")
+	f.DurationVar(&c.grace, "grace", 20*time.Second, "how long turns may go on when the process has to end")
+	f.DurationVar(&c.pace, "pace", 0, "pause before each decision of the bot, for those who watch")
+	f.DurationVar(&c.ttl, "approval", 24*time.Hour, "how long a person may take to approve a refund")
+	f.TextVar(&c.logs, "log", slog.LevelWarn, "`level` of the log")
+	f.BoolVar(&c.demo, "demo", c.stores.DatabaseURL == "", "serve by two processes that can be killed on the page")
+	f.BoolVar(&c.tour, "tour", false, "kill processes in the terminal, and show what becomes of a refund")
+	if err := f.Parse(args); err != nil {
+		return c, err
+	}
+	c.stores.Own = *set == "app"
+	if f.NArg() > 0 || *set != "" && !c.stores.Own || c.version != 1 && c.version != 2 {
+		err = fmt.Errorf("want -migrations app, -bot 1 or 2, and no argument")
+		fmt.Fprintln(stderr, "refundbot:", err)
+	}
+	return c, err
+}
+
+// serve is one process of a service.
+func serve(ctx context.Context, c config, stdout io.Writer) error {
+	m, name, err := c.model()
+	if err != nil {
+		return err
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", c.addr)
+	if err != nil {
+		return err
+	}
+	all, err := stores.Open(c.stores)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	payments, stop, err := c.payments(ctx)
+	if err != nil {
+		return errors.Join(err, all.Close(), listener.Close())
+	}
+	options := bot.Options{
+		Model: m, Payments: payments, Shop: bot.DemoShop{}, Messages: all.Messages, Pace: c.pace, ApprovalTTL: c.ttl,
+	}
+	a := &app{stores: all, payments: payments, model: name, version: c.version}
+	service := turnhttp.Service{
+		Listener: listener,
+		Prepare:  func(ctx context.Context) error { return all.Prepare(ctx, c.migrate) },
+		Timeouts: turnhttp.Timeouts{Drain: c.drain, Grace: c.grace},
+		Background: []func(context.Context) error{all.Tidy, func(context.Context) error {
+			_, err := fmt.Fprintf(stdout, "refundbot is at http://%s\n", listener.Addr())
+			return err
+		}},
+		Close: func() error { return errors.Join(stop(), all.Close()) },
+	}
+	if c.version == 2 {
+		return serveBot(ctx, a, service, options, bot.Definition2(options), bot.At2)
+	}
+	return serveBot(ctx, a, service, options, bot.Definition(options), bot.At)
+}
+
+// serveBot serves one version of the bot, and a concierge in front of it.
+func serveBot[S any](
+	ctx context.Context, a *app, service turnhttp.Service, o bot.Options, d orchestrator.Definition[S], at func(*S) *bot.State,
+) error {
+	settings := a.stores.Options()
+	bot.Configure(settings, o)
+	refunds, err := orchestrator.New(d, a.stores.Checkpoints, settings)
+	if err != nil {
+		return errors.Join(err, service.Listener.Close(), service.Close())
+	}
+	tool := bot.AsTool(refunds, func(s *S) string { return at(s).Reply }, true)
+	front := bot.Concierge("concierge", o.Model, tool)
+	concierge, err := orchestrator.New(front, a.stores.Checkpoints, a.stores.Options())
+	if err != nil {
+		return errors.Join(err, service.Listener.Close(), service.Close())
+	}
+	service.Bots = []turnhttp.Bot{concierge, refunds}
+	service.Handler = a.handler(refunds, sessions(a, refunds, at), conciergeSessions(concierge))
+	return turnhttp.Serve(ctx, service)
+}
+
+// payments returns a client of the payment provider, and what ends the provider if this process has started it.
+func (c config) payments(ctx context.Context) (client *provider.Client, stop func() error, err error) {
+	if c.provider != "" {
+		return provider.NewClient(c.provider, 0), func() error { return nil }, nil
+	}
+	p, err := provider.Start(ctx, filepath.Join(c.stores.Dir, "payments.db"))
+	if err != nil {
+		return nil, nil, err
+	}
+	return provider.NewClient(p.URL, 0), p.Close, nil
+}
+
+// model returns the model, and its name.
+func (c config) model() (model.Model, string, error) {
+	real, err := model.FromEnv(c.env)
+	switch {
+	case err != nil:
+		return nil, "", fmt.Errorf("%w: %w", stores.ErrConfig, err)
+	case real != nil:
+		return real, "openai", nil
+	}
+	return &model.Scripted{Pause: min(c.pace/10, 60*time.Millisecond)}, "scripted", nil
+}
+
+// sessions are the routes of the bot.
+func sessions[S any](a *app, o *orchestrator.Orchestrator[S], at func(*S) *bot.State) http.Handler {
+	return turnhttp.Handler(o, turnhttp.Options[S]{
+		Authorize: turnhttp.Anyone, // the example listens on loopback; a service says who may
+		Reply:     func(r *orchestrator.Result[S]) any { return bot.ReplyOf(r.Input, at(&r.State)) },
+		Input:     message,
+		Questions: func(s *S) []turnhttp.Question { return bot.Questions(at(s)) },
+		Answer:    bot.Answer,
+		Inbox:     a.stores.Inbox,
+		Ledger:    a.stores.Ledger,
+		Who:       who,
+		OnError:   logError,
+	})
+}
+
+func conciergeSessions(o *orchestrator.Orchestrator[bot.ConciergeState]) http.Handler {
+	return turnhttp.Handler(o, turnhttp.Options[bot.ConciergeState]{
+		Authorize: turnhttp.Anyone,
+		Reply: func(r *orchestrator.Result[bot.ConciergeState]) any {
+			return map[string]string{"input": r.Input.Text, "text": r.State.Reply, "asked": r.State.Asked}
+		},
+		Input:   message,
+		OnError: logError,
+	})
+}
+
+// who names the person who answers: the page gives each of its tabs a name.
+func who(r *http.Request) string { return cmp.Or(r.Header.Get("X-Person"), "someone") }
+
+func logError(r *http.Request, err error) {
+	slog.WarnContext(r.Context(), "request failed", "path", r.URL.Path, "type", orchestrator.Public(err).Type)
+}

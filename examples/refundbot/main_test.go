@@ -1,0 +1,265 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/examples/refundbot/internal/refundtest"
+	"github.com/holdfast-go/holdfast/examples/refundbot/stores"
+	"github.com/holdfast-go/holdfast/internal/test/testenv"
+)
+
+// asProgram makes the test binary be the program. Workers of a demonstration inherit it.
+const asProgram = "REFUNDBOT_TEST_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+		return
+	}
+	os.Setenv(asProgram, "")
+	testenv.Main(m)
+}
+
+// A process is the program, started by a test.
+type process struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	url    string
+	stderr *syncBuffer
+	stdout *syncBuffer // without its first line
+	gone   chan struct{}
+	err    error // of Wait, once gone is closed
+}
+
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// environment is that of a program on the stores of c.
+func environment(c stores.Config, more ...string) []string {
+	env := []string{asProgram + "=1", "HOME=" + os.Getenv("HOME"), "PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir()}
+	if c.DatabaseURL != "" {
+		env = append(env, "DATABASE_URL="+c.DatabaseURL)
+	}
+	if c.RedisURL != "" {
+		env = append(env, "REDIS_URL="+c.RedisURL, "REDIS_PREFIX="+c.RedisPrefix)
+	}
+	return append(env, more...)
+}
+
+// start starts the program and waits until it serves. It is killed when the test ends.
+func start(t *testing.T, env []string, args ...string) *process {
+	t.Helper()
+	p, line := launch(t, env, args...)
+	if line == "" {
+		<-p.gone
+		t.Fatalf("the program does not serve: %v\n%s", p.err, p.stderr)
+	}
+	_, p.url, _ = strings.Cut(strings.TrimSpace(line), " is at ")
+	return p
+}
+
+// launch starts the program. line is the first that it prints; "" if it has ended before.
+func launch(t *testing.T, env []string, args ...string) (p *process, line string) {
+	t.Helper()
+	p = &process{t: t, cmd: exec.Command(os.Args[0], args...), stderr: new(syncBuffer), stdout: new(syncBuffer), gone: make(chan struct{})}
+	p.cmd.Env, p.cmd.Stderr = env, p.stderr
+	p.cmd.SysProcAttr = dieWithParent()
+	stdout, err := p.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	first := make(chan string, 1)
+	go func() {
+		defer close(p.gone)
+		r := bufio.NewReader(stdout)
+		line, _ := r.ReadString('\n')
+		first <- line
+		_, _ = io.Copy(p.stdout, r)
+		p.err = p.cmd.Wait()
+	}()
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill()
+		<-p.gone
+		if t.Failed() && p.stderr.String() != "" {
+			t.Logf("process %d says\n%s", p.cmd.Process.Pid, p.stderr)
+		}
+	})
+	return p, <-first
+}
+
+// service starts one process of a service.
+func service(t *testing.T, c stores.Config, pays refundtest.Provider, args ...string) *process {
+	t.Helper()
+	args = append([]string{"-demo=false", "-addr", "127.0.0.1:0", "-data", c.Dir}, args...)
+	return start(t, environment(c, "PROVIDER_URL="+pays.URL), args...)
+}
+
+// status waits for the end of the program.
+func (p *process) status() int {
+	p.t.Helper()
+	select {
+	case <-p.gone:
+	case <-time.After(time.Minute):
+		p.t.Fatal("the program does not end")
+	}
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// A turn is the document of a settled turn.
+type turn struct {
+	Turn     int
+	Run      string
+	Replayed bool
+	Reply    struct {
+		Input, Text, Category, Order, Receipt string
+		InDoubt, Waiting                      bool
+	}
+}
+
+// A client asks a service.
+type client struct {
+	url    func() string
+	person string
+}
+
+func (p *process) client() client { return client{url: func() string { return p.url }} }
+
+// call makes a request. It returns the status, and decodes the body into into unless that is nil.
+func (c client) call(ctx context.Context, method, path, key string, body, into any) (status int, err error) {
+	var doc io.Reader
+	if body != nil {
+		raw, err := json.Marshal(body)
+		if err != nil {
+			return 0, err
+		}
+		doc = bytes.NewReader(raw)
+	}
+	r, err := http.NewRequestWithContext(ctx, method, c.url()+path, doc)
+	if err != nil {
+		return 0, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if key != "" {
+		r.Header.Set("Idempotency-Key", key)
+	}
+	if c.person != "" {
+		r.Header.Set("X-Person", c.person)
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return 0, err
+	}
+	defer answer.Body.Close()
+	raw, err := io.ReadAll(answer.Body)
+	if err == nil && into != nil && len(raw) > 0 {
+		if err := json.Unmarshal(raw, into); err != nil {
+			return answer.StatusCode, fmt.Errorf("%w: %s", err, raw)
+		}
+	}
+	return answer.StatusCode, err
+}
+
+// must makes a request that has to have a status.
+func (c client) must(t *testing.T, want int, method, path, key string, body, into any) {
+	t.Helper()
+	status, err := c.call(t.Context(), method, path, key, body, into)
+	if err != nil || status != want {
+		t.Fatalf("%s %s: %d, %v, want %d: %+v", method, path, status, err, want, into)
+	}
+}
+
+// say sends a message that has to be answered.
+func (c client) say(t *testing.T, session, key, text string) (said turn) {
+	t.Helper()
+	c.must(t, http.StatusOK, http.MethodPost, "/sessions/"+session+"/turns", key, map[string]string{"message": text}, &said)
+	return said
+}
+
+// insist sends a message, with the same key, until it is answered.
+func (c client) insist(ctx context.Context, session, key, text string) (said turn, err error) {
+	for {
+		status, err := c.call(ctx, http.MethodPost, "/sessions/"+session+"/turns", key, map[string]string{"message": text}, &said)
+		switch {
+		case ctx.Err() != nil:
+			return said, context.Cause(ctx)
+		case status == http.StatusOK && err == nil:
+			return said, nil
+		case status >= 400 && status < 500 && status != http.StatusConflict:
+			return said, fmt.Errorf("status %d", status)
+		}
+		if err := pause(ctx, 50*time.Millisecond); err != nil {
+			return said, errors.Join(err, fmt.Errorf("the last status was %d", status))
+		}
+	}
+}
+
+// A standing is the document of a session.
+type standing struct {
+	Turn  int
+	Owner struct {
+		ID    string
+		Beats int64
+	}
+	Run   *struct{ Status string }
+	Turns []turn
+}
+
+func (c client) standing(ctx context.Context, session string) (now standing, err error) {
+	_, err = c.call(ctx, http.MethodGet, "/sessions/"+session, "", nil, &now)
+	return now, err
+}
+
+// question returns the first open question.
+func (c client) question(t *testing.T, session string) (id, sum string) {
+	t.Helper()
+	var open struct {
+		Questions []struct{ ID, Sum string }
+	}
+	c.must(t, http.StatusOK, http.MethodGet, "/sessions/"+session+"/questions", "", nil, &open)
+	if len(open.Questions) == 0 {
+		return "", ""
+	}
+	return open.Questions[0].ID, open.Questions[0].Sum
+}
+
+// everywhere runs a test in each setting.
+func everywhere(t *testing.T, test func(t *testing.T, c stores.Config, pays refundtest.Provider)) {
+	t.Helper()
+	t.Parallel()
+	for _, setting := range refundtest.Settings {
+		t.Run(setting, func(t *testing.T) {
+			t.Parallel()
+			test(t, refundtest.Config(t, setting), refundtest.StartProvider(t))
+		})
+	}
+}

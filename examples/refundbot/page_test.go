@@ -1,0 +1,516 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/examples/refundbot/provider"
+	"github.com/holdfast-go/holdfast/examples/refundbot/stores"
+	"github.com/holdfast-go/holdfast/internal/test/browser"
+)
+
+// The page, in a browser, with the program as its user starts it.
+func TestPage(t *testing.T) {
+	b := browser.Start(t)
+	t.Run("processes", func(t *testing.T) {
+		t.Parallel()
+		p := startDemo(t, "-pace", "300ms")
+		for _, tt := range []struct {
+			name string
+			test func(*testing.T, *browser.Browser, *process)
+		}{
+			{"kill", testKill}, {"stop and continue", testStop}, {"drain", testDrain}, {"deploy", testDeploy},
+		} {
+			t.Run(tt.name, func(t *testing.T) { tt.test(t, b, p) })
+		}
+	})
+	t.Run("conversations", func(t *testing.T) {
+		t.Parallel()
+		p := startDemo(t, "-pace", "100ms")
+		for _, tt := range []struct {
+			name string
+			test func(*testing.T, *browser.Browser, *process)
+		}{
+			{"send", testSend}, {"reload", testReload}, {"two tabs", testTwoTabs}, {"doubt", testDoubt}, {"fork", testFork},
+			{"keyboard", testKeyboard}, {"themes", testThemes}, {"axe", testAxe}, {"wrong", testWrong},
+		} {
+			t.Run(tt.name, func(t *testing.T) { tt.test(t, b, p) })
+		}
+	})
+}
+
+// startDemo starts the program as go run does.
+func startDemo(t *testing.T, args ...string) *process {
+	t.Helper()
+	args = append([]string{"-addr", "127.0.0.1:0", "-data", t.TempDir()}, args...)
+	return start(t, environment(stores.Config{}), args...)
+}
+
+// A desk is the page of a customer.
+type desk struct {
+	*browser.Tab
+	t   *testing.T
+	api client
+}
+
+func openDesk(t *testing.T, b *browser.Browser, p *process) *desk {
+	t.Helper()
+	d := &desk{b.Open(t, p.url+"/"), t, p.client()}
+	d.WaitFor("the page to be ready", `!document.getElementById("welcome").hidden`)
+	return d
+}
+
+// beside opens the same session in another tab.
+func (d *desk) beside() *desk {
+	d.t.Helper()
+	var at string
+	d.Eval("location.href", &at)
+	return &desk{d.Beside(at), d.t, d.api}
+}
+
+func id(name string) string { return `[data-testid="` + name + `"]` }
+
+// say sends a message.
+func (d *desk) say(message string) {
+	d.t.Helper()
+	d.Click(id("chat-input"))
+	d.Type(message)
+	d.Key("Enter")
+}
+
+// settled waits until so many turns are shown as stored, and returns the last reply.
+func (d *desk) settled(turns int) (reply string) {
+	d.t.Helper()
+	d.WaitFor(fmt.Sprintf("%d turns", turns), fmt.Sprintf(
+		`document.querySelectorAll(".stored").length === %d && !document.querySelector(".live")`, turns))
+	d.Eval(`[...document.querySelectorAll(".bot p")].at(-2).innerText`, &reply)
+	return reply
+}
+
+// session returns the session that the page shows.
+func (d *desk) session() (name string) {
+	d.t.Helper()
+	d.Eval("decodeURIComponent(location.hash.slice(1))", &name)
+	return name
+}
+
+// stored returns the turns of the session.
+func (d *desk) stored() []turn {
+	d.t.Helper()
+	now, err := d.api.standing(d.t.Context(), d.session())
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return now.Turns
+}
+
+// wantPaid checks how often the provider has paid an order, whoever asked.
+func (d *desk) wantPaid(order string, times int) {
+	d.t.Helper()
+	var all struct{ Payments []provider.Payment }
+	d.api.must(d.t, http.StatusOK, http.MethodGet, "/app/payments", "", nil, &all)
+	paid := 0
+	for _, p := range all.Payments {
+		if p.Order == order {
+			paid++
+		}
+	}
+	if paid != times {
+		d.t.Errorf("order %s was paid %d times, want %d", order, paid, times)
+	}
+}
+
+func (d *desk) provider(mode provider.Mode) {
+	d.t.Helper()
+	d.api.must(d.t, http.StatusOK, http.MethodPost, "/app/provider", "", map[string]provider.Mode{"mode": mode}, nil)
+}
+
+// working is JavaScript for the name of the worker that is at work on the session.
+const working = `[...document.querySelectorAll(".worker")].find(w => w.querySelector(".owns"))?.dataset.key`
+
+// both waits until both workers serve.
+func (d *desk) both() {
+	d.t.Helper()
+	d.WaitFor("both workers", `document.querySelectorAll(".worker.running").length === 2`)
+}
+
+// refunding waits until the refund is under way, and returns the name of the worker.
+func (d *desk) refunding() (worker string) {
+	d.t.Helper()
+	d.WaitFor("the refund to be under way",
+		`[...document.querySelectorAll(".steps .running")].some(s => s.innerText.startsWith("refund")) && `+working)
+	d.Eval(working, &worker)
+	return worker
+}
+
+// press presses a button of a worker in the middle of a refund, and returns how long it takes until the page shows that
+// the other goes on.
+func (d *desk) press(button, order string) (worker string, took time.Duration) {
+	d.t.Helper()
+	d.both()
+	d.provider(provider.Slow)
+	d.say("Refund order " + order + ", please.")
+	worker = d.refunding()
+	d.Click(id("worker-"+button) + `[data-worker="` + worker + `"]`)
+	took = d.WaitWithin(30*time.Second, "the other worker to go on", fmt.Sprintf(
+		`(%s) && (%s) !== %q || document.querySelector(".stored")`, working, working, worker))
+	d.provider(provider.OK)
+	return worker, took
+}
+
+// refunded checks that the refund of the first turn was paid once, and that the page shows it once.
+func (d *desk) refunded(order string) {
+	d.t.Helper()
+	reply := d.settled(1)
+	if got := d.stored(); len(got) != 1 || got[0].Reply.Text != reply || got[0].Reply.Receipt == "" {
+		d.t.Errorf("the page shows %q, and stored is %+v", reply, got)
+	}
+	d.wantPaid(order, 1)
+}
+
+// rounds is how often a takeover is tried.
+func rounds() int {
+	if os.Getenv("HOLDFAST_SOAK") == "1" {
+		return 20
+	}
+	return 1
+}
+
+// takeovers presses a button again and again. Each time the other worker has to go on within limit.
+func takeovers(t *testing.T, b *browser.Browser, p *process, button, orders string, limit time.Duration) {
+	late, longest := 0, time.Duration(0)
+	for i := range rounds() {
+		d := openDesk(t, b, p)
+		order := fmt.Sprintf("%s%02d", orders, i)
+		worker, took := d.press(button, order)
+		t.Logf("%s of worker %s: the other goes on after %v", button, worker, took.Round(time.Millisecond))
+		d.refunded(order)
+		if longest = max(longest, took); took > limit {
+			late++
+		}
+		d.Close()
+	}
+	if late > 0 {
+		t.Errorf("%d of %d takeovers took longer than %v: up to %v", late, rounds(), limit, longest)
+	}
+}
+
+func testKill(t *testing.T, b *browser.Browser, p *process) {
+	takeovers(t, b, p, "kill", "B-1", 8*time.Second)
+}
+
+func testDrain(t *testing.T, b *browser.Browser, p *process) {
+	takeovers(t, b, p, "drain", "B-2", 2*time.Second)
+}
+
+// A worker that is stopped and goes on later changes nothing any more.
+func testStop(t *testing.T, b *browser.Browser, p *process) {
+	d := openDesk(t, b, p)
+	worker, took := d.press("stop", "B-301")
+	t.Logf("the other goes on after %v", took)
+	d.refunded("B-301")
+	d.Click(id("worker-continue") + `[data-worker="` + worker + `"]`)
+	d.both()
+	d.say("Thank you!")
+	d.settled(2)
+	if got := d.stored(); len(got) != 2 {
+		t.Errorf("%d turns are stored: %+v", len(got), got)
+	}
+	d.wantPaid("B-301", 1)
+}
+
+// The other version of the bot goes on with a turn, and back.
+func testDeploy(t *testing.T, b *browser.Browser, p *process) {
+	d := openDesk(t, b, p)
+	worker, _ := d.press("deploy", "B-401")
+	d.refunded("B-401")
+	d.both()
+	d.WaitFor("version 2", `document.querySelector('.worker[data-key="`+worker+`"]').innerText.includes("bot v2")`)
+	d.Click(id("worker-deploy") + `[data-worker="` + worker + `"]`)
+	d.WaitFor("version 1", `document.querySelector('.worker.running[data-key="`+worker+`"]').innerText.includes("bot v1")`)
+	d.say("Thank you!")
+	d.settled(2)
+}
+
+// listen notes what the page reads out, and each text that the reply has had.
+const listen = `
+	window.read = []; window.seen = [];
+	new MutationObserver(() => read.push(document.getElementById("said").innerText)).observe(
+		document.getElementById("said"), {childList: true, characterData: true, subtree: true});
+	new MutationObserver(() => {
+		const words = document.querySelector(".words:not(.thinking)")?.innerText;
+		if (words && words !== seen.at(-1)) seen.push(words);
+	}).observe(document.getElementById("log"), {childList: true, characterData: true, subtree: true});`
+
+func testSend(t *testing.T, b *browser.Browser, p *process) {
+	d := openDesk(t, b, p)
+	d.Eval(listen, nil)
+	d.say("Refund order B-501, please.")
+	reply := d.settled(1)
+	if !strings.Contains(reply, "B-501") || !strings.Contains(reply, "paid") {
+		t.Errorf("the reply is %q", reply)
+	}
+	var read, seen []string
+	d.Eval("read", &read)
+	d.Eval("seen", &seen)
+	if len(read) != 1 || read[0] != "Reply: "+reply {
+		t.Errorf("it reads out %q, want the reply, once and whole", read)
+	}
+	if len(seen) < 4 {
+		t.Errorf("the reply has had the texts %q", seen)
+	}
+	for _, words := range seen {
+		if !strings.HasPrefix(reply, strings.TrimSpace(words)) {
+			t.Errorf("%q came before %q", words, reply)
+		}
+	}
+	for name, want := range map[string]string{
+		"timeline": "classify", "phases": "settled", "effects": "B-501", "owner": "No process", "run": "Nothing is in flight",
+	} {
+		d.WaitFor(name, fmt.Sprintf(`document.querySelector(%q).innerText.includes(%q)`, id(name), want))
+	}
+	d.wantPaid("B-501", 1)
+	if got := d.Problems(); len(got) > 0 {
+		t.Errorf("problems %q", got)
+	}
+	for _, what := range d.Requested() {
+		if _, url, _ := strings.Cut(what, " "); !strings.HasPrefix(url, p.url+"/") {
+			t.Errorf("the page asks another server: %s", what)
+		}
+	}
+}
+
+// A page that is loaded again while words come shows the words that it had, and those that follow.
+func testReload(t *testing.T, b *browser.Browser, p *process) {
+	d := openDesk(t, b, p)
+	d.say("I want my money back for order A-1050, and I want it in as many words as you have.")
+	d.WaitFor("words", `document.querySelector(".words:not(.thinking)").innerText.split(" ").length > 3`)
+	var before, after string
+	d.Eval(`document.querySelector(".words").innerText`, &before)
+	d.Reload()
+	d.WaitFor("words, or the reply", `document.querySelector(".words:not(.thinking), .stored")`)
+	d.Eval(`document.querySelector(".words:not(.thinking), .bot p").innerText`, &after)
+	reply := d.settled(1)
+	before, after = strings.TrimSpace(before), strings.TrimSpace(after)
+	if !strings.HasPrefix(after, before) || !strings.HasPrefix(reply, after) {
+		t.Errorf("before it was loaded again it shows %q, then %q, and then %q", before, after, reply)
+	}
+	if got := d.stored(); len(got) != 1 || got[0].Reply.Text != reply {
+		t.Errorf("stored is %+v", got)
+	}
+	var pending bool
+	if d.Eval(`"holdfast:" + location.hash.slice(1) in sessionStorage`, &pending); pending {
+		t.Error("the key is kept although it is answered")
+	}
+}
+
+// Two people approve at once. One of them is the first, and the order is paid once.
+func testTwoTabs(t *testing.T, b *browser.Browser, p *process) {
+	one := openDesk(t, b, p)
+	one.say("I want my money back for A-1042.")
+	one.settled(1)
+	two := one.beside()
+	const yes = `document.querySelector('[data-testid="approval-yes"]')`
+	for _, d := range []*desk{one, two} {
+		d.WaitFor("the question", yes)
+	}
+	for _, d := range []*desk{one, two} {
+		d.Eval(yes+"?.click()", nil) // the other may have answered by now
+	}
+	for _, d := range []*desk{one, two} {
+		if reply := d.settled(2); !strings.Contains(reply, "250.00") || !strings.Contains(reply, "paid") {
+			t.Errorf("the reply is %q", reply)
+		}
+		d.WaitFor("the question to go", "!"+yes)
+	}
+	one.wantPaid("A-1042", 1)
+}
+
+// A person says of a payment whose outcome is not known that it did not happen, that it did, and that it shall not.
+func testDoubt(t *testing.T, b *browser.Browser, p *process) {
+	d := openDesk(t, b, p)
+	for i, tt := range []struct {
+		button, order string
+		paid          int
+		reply         string
+	}{
+		{"effect-not-landed", "B-601", 1, "paid"},
+		{"effect-landed", "B-602", 0, "R-by-hand"},
+		{"effect-skip", "B-603", 0, ""},
+	} {
+		d.provider(provider.Fail)
+		d.say("Refund order " + tt.order + ", please.")
+		d.WaitFor("the question", `document.querySelector('[data-testid="effect-landed"]')`)
+		d.provider(provider.OK)
+		if i == 1 {
+			d.Click(id("effect-receipt"))
+			d.Type("R-by-hand")
+		}
+		if i == 2 {
+			d.Reload() // the message still waits for its answer
+		}
+		d.Click(id(tt.button))
+		if reply := d.settled(i + 1); !strings.Contains(reply, tt.reply) || !strings.Contains(reply, tt.order) {
+			t.Errorf("%s: the reply is %q", tt.button, reply)
+		}
+		d.wantPaid(tt.order, tt.paid)
+	}
+}
+
+func testFork(t *testing.T, b *browser.Browser, p *process) {
+	d := openDesk(t, b, p)
+	for i, message := range []string{"Hello!", "Refund order B-701, please."} {
+		d.say(message)
+		d.settled(i + 1)
+	}
+	from := d.session()
+	d.Click(id("timeline") + ` li:last-child ` + id("fork"))
+	d.WaitFor("the other session", fmt.Sprintf("location.hash !== %q", "#"+from))
+	d.settled(1)
+	d.say("Where is my order B-702?")
+	d.settled(2)
+	now, err := d.api.standing(t.Context(), from)
+	if err != nil || len(now.Turns) != 2 || !strings.Contains(now.Turns[0].Reply.Input, "B-701") {
+		t.Errorf("the session of before has %+v, %v", now.Turns, err)
+	}
+	d.Eval("history.back()", nil)
+	d.WaitFor("the session of before", fmt.Sprintf("location.hash === %q", "#"+from))
+	d.settled(2)
+	d.Click(id("new-session"))
+	d.WaitFor("an empty session", `!document.getElementById("welcome").hidden && !document.querySelector(".stored")`)
+}
+
+// Whoever has no mouse can do everything, and sees where the focus is.
+func testKeyboard(t *testing.T, b *browser.Browser, p *process) {
+	d := openDesk(t, b, p)
+	d.Key("Tab")
+	d.Key("Enter") // the link to the message
+	d.TabTo(id("chat-input"))
+	d.Type("I want my money back for A-1050.")
+	d.Key("Enter")
+	d.settled(1)
+	d.WaitFor("the question", fmt.Sprintf("document.querySelector(%q)", id("approval-no")))
+	d.TabTo(id("approval-no"))
+	d.Key("Space")
+	d.settled(2)
+	d.wantPaid("A-1050", 0)
+	d.TabTo(id("theme"))
+	d.Key("Enter")
+	d.WaitFor("the dark theme", `document.documentElement.dataset.theme === "dark"`)
+	from := d.session()
+	d.TabTo(id("fork"))
+	d.Key("Enter")
+	d.WaitFor("the fork", fmt.Sprintf("location.hash !== %q", "#"+from))
+	d.Eval("document.activeElement.blur()", nil)
+	for range 40 {
+		d.Key("Tab")
+		var focus struct {
+			Name  string
+			Shown bool
+		}
+		d.Eval(`(() => {
+			const el = document.activeElement, style = getComputedStyle(el), box = el.getBoundingClientRect();
+			return {name: el.id || el.dataset.testid || el.className || el.tagName, shown: el === document.body ||
+				style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0 && box.width > 0 && box.height > 0};
+		})()`, &focus)
+		if !focus.Shown {
+			t.Errorf("nothing shows that %s has the focus", focus.Name)
+		}
+	}
+}
+
+func testThemes(t *testing.T, b *browser.Browser, p *process) {
+	d := openDesk(t, b, p)
+	paper := func() (color string) {
+		d.Eval(`getComputedStyle(document.documentElement).backgroundColor`, &color)
+		return color
+	}
+	d.Emulate(browser.Taste{})
+	light := paper()
+	d.Emulate(browser.Taste{Dark: true})
+	dark := paper()
+	if light == dark {
+		t.Errorf("both themes have the colour %s", light)
+	}
+	d.Click(id("theme"))
+	d.Reload()
+	if got := paper(); got != light {
+		t.Errorf("the user chose the light theme in a dark system: the colour is %s, want %s", got, light)
+	}
+	d.Click(id("theme"))
+	d.Emulate(browser.Taste{})
+	if got := paper(); got != dark {
+		t.Errorf("the user chose the dark theme in a light system: the colour is %s, want %s", got, dark)
+	}
+	d.Viewport(browser.Narrow)
+	d.Click(`[data-view="record"]`)
+	d.WaitFor("the session alone", fmt.Sprintf(
+		`document.querySelector(%q).offsetParent === null && document.querySelector(%q).offsetParent`, id("chat-log"), id("owner")))
+	var wide int
+	d.Eval("document.documentElement.scrollWidth", &wide)
+	if wide > browser.Narrow.Width {
+		t.Errorf("the page is %d pixels wide on a screen of %d", wide, browser.Narrow.Width)
+	}
+}
+
+// axe-core finds nothing in any state, theme and width.
+func testAxe(t *testing.T, b *browser.Browser, p *process) {
+	d := openDesk(t, b, p)
+	look := func(state string) {
+		for _, size := range []browser.Size{browser.Wide, browser.Narrow} {
+			for _, view := range []string{"chat", "record"} {
+				for _, dark := range []bool{false, true} {
+					if size == browser.Wide && view == "record" {
+						continue // it shows both
+					}
+					d.Viewport(size)
+					d.Eval(fmt.Sprintf(`document.body.dataset.shown = %q`, view), nil)
+					d.Emulate(browser.Taste{Dark: dark, ReducedMotion: true})
+					for _, found := range d.Axe() {
+						t.Errorf("%s, %v, %s, dark %t: %v", state, size, view, dark, found)
+					}
+				}
+			}
+		}
+		d.Viewport(browser.Wide)
+	}
+	look("empty")
+	d.provider(provider.Fail)
+	d.say("Refund order B-801, please.")
+	d.WaitFor("the question", `document.querySelector('[data-testid="effect-landed"]')`)
+	look("in doubt")
+	d.provider(provider.OK)
+	d.Click(id("effect-not-landed"))
+	d.settled(1)
+	d.say("I want my money back for A-1050.")
+	d.settled(2)
+	d.WaitFor("the question", fmt.Sprintf("document.querySelector(%q)", id("approval-no")))
+	look("asked")
+}
+
+// A message that cannot be taken comes back to its writer.
+func testWrong(t *testing.T, b *browser.Browser, p *process) {
+	d := openDesk(t, b, p)
+	long, err := json.Marshal(strings.Repeat("x", 2<<20)) // longer than a body may be
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Eval(fmt.Sprintf(`(() => {
+		const input = document.getElementById("input");
+		input.value = %s;
+		document.getElementById("form").requestSubmit();
+	})()`, long), nil)
+	d.WaitFor("what is wrong", `document.getElementById("notice").classList.contains("bad")`)
+	d.WaitFor("the message", `document.getElementById("input").value.length === 2 << 20`)
+	if got := d.Text("#notice"); !strings.Contains(got, "too large") {
+		t.Errorf("it says %q", got)
+	}
+	d.Eval(`document.getElementById("input").value = ""`, nil)
+	d.say("Hello!")
+	d.settled(1)
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"image/png"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/examples/refundbot/provider"
+	"github.com/holdfast-go/holdfast/internal/test/browser"
+)
+
+// update makes TestScreenshots take the pictures anew. They are prettier where the font Inter is installed.
+var update = flag.Bool("update", false, "take the pictures of the page anew")
+
+// pictures is where the pictures of the page are, and what README.md calls that directory.
+const (
+	pictures       = "../../docs/images"
+	picturesReadme = "docs/images"
+)
+
+// A picture is one state of the page. README.md shows each in both themes.
+var states = []string{"takeover", "approval"}
+
+const largestPicture = 200 << 10
+
+// The README shows the page as it is. With -update the pictures are taken anew.
+func TestScreenshots(t *testing.T) {
+	if *update {
+		takePictures(t)
+	}
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, state := range states {
+		for _, theme := range []string{"light", "dark"} {
+			name := "page-" + state + "-" + theme + ".png"
+			content, err := os.ReadFile(filepath.Join(pictures, name))
+			if err != nil {
+				t.Error(err)
+				continue
+			}
+			size, err := png.DecodeConfig(bytes.NewReader(content))
+			if err != nil || size.Width != browser.Wide.Width || size.Height != browser.Wide.Height {
+				t.Errorf("%s: %v × %v, %v", name, size.Width, size.Height, err)
+			}
+			if len(content) > largestPicture {
+				t.Errorf("%s has %d bytes, want at most %d", name, len(content), largestPicture)
+			}
+			if !strings.Contains(string(readme), picturesReadme+"/"+name) {
+				t.Errorf("README.md does not show %s", name)
+			}
+		}
+	}
+}
+
+func takePictures(t *testing.T) {
+	b := browser.Start(t)
+	d := openDesk(t, b, startDemo(t))
+	take := func(state string) {
+		for _, dark := range []bool{false, true} {
+			theme := map[bool]string{false: "light", true: "dark"}[dark]
+			d.Emulate(browser.Taste{Dark: dark, ReducedMotion: true})
+			if err := os.WriteFile(filepath.Join(pictures, "page-"+state+"-"+theme+".png"), d.Screenshot(), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	d.both()
+	d.say("Refund order A-1007, please.")
+	d.settled(1)
+	d.provider(provider.Slow)
+	d.say("Please refund order A-1013 as well.")
+	worker := d.refunding()
+	d.Click(id("worker-kill") + `[data-worker="` + worker + `"]`)
+	d.WaitFor("the words of the other worker", fmt.Sprintf(
+		`(%s) !== %q && document.querySelector(".words:not(.thinking)").innerText.length > 50`, working, worker))
+	take("takeover")
+	d.provider(provider.OK)
+	d.settled(2)
+	d.say("I want my money back for A-1042.")
+	d.settled(3)
+	d.WaitFor("the question", fmt.Sprintf("document.querySelector(%q)", id("approval-yes")))
+	d.both()
+	take("approval")
+}

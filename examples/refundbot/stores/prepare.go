@@ -1,0 +1,178 @@
+package stores
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+
+	"github.com/pressly/goose/v3"
+	gooselock "github.com/pressly/goose/v3/lock"
+
+	"github.com/holdfast-go/holdfast/examples/refundbot/bot"
+	"github.com/holdfast-go/holdfast/migrations"
+)
+
+// ErrNewer says that a later version of the program has changed the schema.
+var ErrNewer = errors.New("the schema is newer than this program")
+
+// schemaOfStores is the version of the application's migration that makes the tables of the stores, if Config.Own is
+// set. The migrations of package bot have later versions.
+const schemaOfStores = 1
+
+// Prepare brings the schema up to date, or only checks it. Any number of processes may call it at once.
+func (s *Stores) Prepare(ctx context.Context, migrate bool) error {
+	if err := s.usable(ctx); err != nil {
+		return err
+	}
+	set, err := s.set()
+	if err != nil {
+		return err
+	}
+	if !s.own {
+		if err := s.stores(ctx, migrate); err != nil {
+			return err
+		}
+	}
+	return s.application(ctx, set, migrate)
+}
+
+// usable asks the database something that every database can answer.
+func (s *Stores) usable(ctx context.Context) error {
+	err := s.db.PingContext(ctx)
+	if err == nil {
+		var one int
+		err = s.db.QueryRowContext(ctx, "SELECT count(*) FROM "+s.catalog()).Scan(&one)
+	}
+	if err != nil && s.file != "" {
+		return fmt.Errorf("%s: %w", s.file, err)
+	}
+	return err
+}
+
+func (s *Stores) catalog() string {
+	if s.dialect == migrations.SQLite {
+		return "sqlite_master"
+	}
+	return "pg_tables"
+}
+
+// stores brings the tables of the stores up to date.
+func (s *Stores) stores(ctx context.Context, migrate bool) error {
+	if err := s.notNewer(ctx); err != nil {
+		return err
+	}
+	if migrate {
+		return migrations.Up(ctx, s.db, s.dialect)
+	}
+	return migrations.Check(ctx, s.db, s.dialect)
+}
+
+// notNewer compares what was applied with what this program knows.
+func (s *Stores) notNewer(ctx context.Context) error {
+	known, err := newest(s.dialect)
+	if err != nil {
+		return err
+	}
+	there, err := s.has(ctx, "holdfast_schema_version")
+	if err != nil || !there {
+		return err
+	}
+	var applied int64
+	const text = "SELECT coalesce(max(version_id), 0) FROM holdfast_schema_version"
+	if err := s.db.QueryRowContext(ctx, text).Scan(&applied); err != nil {
+		return err
+	}
+	if applied > known {
+		return fmt.Errorf("%w: the stores have version %d, and the program knows %d", ErrNewer, applied, known)
+	}
+	return nil
+}
+
+// has reports whether there is a table.
+func (s *Stores) has(ctx context.Context, table string) (there bool, err error) {
+	text := "SELECT count(*) > 0 FROM sqlite_master WHERE name = '" + table + "'"
+	if s.dialect == migrations.Postgres {
+		text = "SELECT to_regclass('" + table + "') IS NOT NULL"
+	}
+	return there, s.db.QueryRowContext(ctx, text).Scan(&there)
+}
+
+// newest returns the highest version of the migrations of the stores.
+func newest(d migrations.Dialect) (version int64, err error) {
+	files, err := migrations.FS(d)
+	if err != nil {
+		return 0, err
+	}
+	all, err := fs.Glob(files, "*.sql")
+	if err != nil {
+		return 0, err
+	}
+	for _, name := range all {
+		number, _, _ := strings.Cut(name, "_")
+		v, err := strconv.ParseInt(number, 10, 64)
+		if err != nil {
+			return 0, err
+		}
+		version = max(version, v)
+	}
+	return version, nil
+}
+
+// set returns the application's migrations.
+func (s *Stores) set() (*goose.Provider, error) {
+	options := []goose.ProviderOption{goose.WithAllowOutofOrder(true)} // Config.Own may be set later
+	dialect := goose.DialectSQLite3
+	if s.dialect == migrations.Postgres {
+		dialect = goose.DialectPostgres
+		locker, err := gooselock.NewPostgresSessionLocker()
+		if err != nil {
+			return nil, err
+		}
+		options = append(options, goose.WithSessionLocker(locker))
+	}
+	if s.own {
+		options = append(options, goose.WithGoMigrations(migrations.FromSchema(schemaOfStores, s.schemers()...)))
+	}
+	return goose.NewProvider(dialect, s.db, bot.Migrations(), options...)
+}
+
+// schemers are the stores that have tables.
+func (s *Stores) schemers() (all []migrations.Schemer) {
+	for _, store := range []any{s.Checkpoints, s.Snapshots, s.Ledger, s.TurnLog, s.Stream, s.Inbox, s.Locker} {
+		if one, ok := store.(migrations.Schemer); ok {
+			all = append(all, one)
+		}
+	}
+	return all
+}
+
+// tries is how often the application's migrations are tried on SQLite, for which goose has no lock: another process
+// may have been faster.
+const tries = 3
+
+// application brings the tables of the application up to date.
+func (s *Stores) application(ctx context.Context, set *goose.Provider, migrate bool) error {
+	applied, known, err := set.GetVersions(ctx)
+	if err != nil {
+		return err
+	}
+	if applied > known {
+		return fmt.Errorf("%w: the application has version %d, and the program knows %d", ErrNewer, applied, known)
+	}
+	pending, err := set.HasPending(ctx)
+	if err != nil || !pending {
+		return err
+	}
+	if !migrate {
+		return fmt.Errorf("%w: the application has version %d, and needs %d", migrations.ErrBehind, applied, known)
+	}
+	for range tries {
+		if _, err = set.Up(ctx); err == nil || s.dialect == migrations.Postgres {
+			return err
+		}
+	}
+	return err
+}
