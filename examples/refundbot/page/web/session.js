@@ -241,6 +241,7 @@ export class Session {
     if (this.closed) return;
     this.away = doc.status === "rejected" && (doc.reason.status === 0 || doc.reason.status >= 500);
     if (doc.status === "fulfilled") this.take(doc.value);
+    else if (!this.away && !this.notice) this.tell(doc.reason.text, true); // the session cannot be any
     if (questions.status === "fulfilled") this.questions = questions.value.questions ?? [];
     if (effects.status === "fulfilled") this.effects = effects.value.effects ?? [];
     if (phases.status === "fulfilled") this.phases = phases.value.phases ?? [];
