@@ -136,6 +136,7 @@ $("mode").addEventListener("change", async (ev) => {
   await command("/app/provider", { mode: app.mode });
 });
 addEventListener("hashchange", show);
+document.addEventListener("visibilitychange", () => document.hidden || session.refresh());
 show();
 readApp().then(readApp); // the second reads what depends on the first
 watch();
