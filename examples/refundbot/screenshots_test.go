@@ -23,8 +23,8 @@ const (
 	picturesReadme = "docs/images"
 )
 
-// A picture is one state of the page. README.md shows each in both themes.
-var states = []string{"takeover", "approval"}
+// pictured are the states of the page that README.md shows, in both themes.
+var pictured = []string{"takeover", "approval"}
 
 const largestPicture = 200 << 10
 
@@ -37,7 +37,7 @@ func TestScreenshots(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, state := range states {
+	for _, state := range pictured {
 		for _, theme := range []string{"light", "dark"} {
 			name := "page-" + state + "-" + theme + ".png"
 			content, err := os.ReadFile(filepath.Join(pictures, name))

@@ -37,6 +37,13 @@ function show() {
   draw();
 }
 
+// go shows another session. The address keeps the way back.
+function go(name) {
+  location.hash = name;
+  show();
+  $("input").focus();
+}
+
 const act = {
   async worker(name, what) {
     await command(`/app/workers/${encodeURIComponent(name)}`, { do: what });
@@ -45,9 +52,8 @@ const act = {
   async fork(turn) {
     const to = await session.fork(turn);
     if (!to) return;
-    location.hash = to;
+    go(to);
     say(`This is session ${to}. It has the turns up to turn ${turn}.`);
-    $("input").focus();
   },
 };
 
@@ -120,8 +126,9 @@ function views() {
 theme();
 views();
 chat(() => session);
-$("new").addEventListener("click", () => {
-  location.hash = `s-${id(8)}`;
+$("new").addEventListener("click", () => go(`s-${id(8)}`));
+$("skip").addEventListener("click", (ev) => {
+  ev.preventDefault(); // the address names the session
   $("input").focus();
 });
 $("mode").addEventListener("change", async (ev) => {
@@ -129,6 +136,7 @@ $("mode").addEventListener("change", async (ev) => {
   await command("/app/provider", { mode: app.mode });
 });
 addEventListener("hashchange", show);
+document.addEventListener("visibilitychange", () => document.hidden || session.refresh());
 show();
 readApp().then(readApp); // the second reads what depends on the first
 watch();

@@ -28,6 +28,7 @@ export class Session {
     this.live = this.pending?.live ?? null;
     this.after = this.pending?.after ?? 0;
     this.beats = { n: -1, since: 0 };
+    this.streams = 0; // how many answers are heard as streams
   }
 
   get store() { return `holdfast:${this.id}`; }
@@ -45,10 +46,11 @@ export class Session {
   // inFlight reports whether something is to be watched closely.
   get inFlight() { return !!(this.pending || this.doc?.run || this.working.size); }
 
-  // current returns the live turn, unless it is stored by now.
+  // current returns the live turn, unless it is stored or over by now.
   get current() {
     const turns = this.doc?.turns ?? [];
-    return this.live && !turns.some((t) => t.run === this.live.run) ? this.live : null;
+    if (!this.live || turns.some((t) => t.run === this.live.run)) return null;
+    return this.pending || this.doc?.run?.id === this.live.run ? this.live : null;
   }
 
   // send sends a message. Its key stays the same until it is answered, also over a reload.
@@ -70,39 +72,42 @@ export class Session {
 
   // deliver asks until the message is answered, with the same key.
   async deliver(first) {
-    if (this.delivering || !this.pending) return;
-    this.delivering = true;
-    this.pending.waits = false;
-    for (let tries = 0; this.pending && !this.closed; tries++) {
+    const mine = this.pending;
+    if (!mine || this.delivery === mine) return;
+    this.delivery = mine;
+    this.attempt = new AbortController(); // ends when the answer has come in another way
+    mine.waits = false;
+    const waits = () => this.pending === mine && !this.closed;
+    for (let tries = 0; waits(); tries++) {
       try {
-        this.settle(tries === 0 && first ? await this.stream() : await this.repeat());
+        const turn = tries === 0 && first ? await this.stream(mine) : await this.repeat(mine);
+        if (waits()) this.settle(turn);
       } catch (err) {
-        if (this.closed || !this.pending) break;
-        if (!(err instanceof Problem)) { this.delivering = false; throw err; }
+        if (!waits()) break;
+        if (!(err instanceof Problem)) throw err;
         if (!await this.goOn(err, tries)) break;
       }
     }
-    this.delivering = false;
+    if (this.delivery === mine) this.delivery = null;
     this.changed();
   }
 
   // stream sends the message, and hears the events of its turn.
-  async stream() {
-    const { key, message } = this.pending;
-    this.streams = true;
+  async stream({ key, message }) {
+    this.streams++;
     try {
       return await this.watched((hear, signal) =>
-        postEvents(`${this.path}/turns`, { message }, { "Idempotency-Key": key }, hear, signal));
+        postEvents(`${this.path}/turns`, { message }, { "Idempotency-Key": key }, hear, signal), this.attempt.signal);
     } finally {
-      this.streams = false;
+      this.streams--;
     }
   }
 
   // repeat sends the message again. The events come from the store of the stream, from where they were left.
-  async repeat() {
-    const { key, message } = this.pending;
+  async repeat({ key, message }) {
     this.follow();
-    return this.within(longest, (signal) => post(`${this.path}/turns`, { message }, { "Idempotency-Key": key }, signal));
+    return this.within(longest, (signal) =>
+      post(`${this.path}/turns`, { message }, { "Idempotency-Key": key }, signal), this.attempt.signal);
   }
 
   // goOn tells what has become of the message. It returns true if it is to be sent again.
@@ -136,7 +141,8 @@ export class Session {
     this.pending = null;
     this.notice = null;
     this.keep();
-    if (this.doc && !this.doc.turns.some((t) => t.turn === turn.turn)) {
+    this.attempt?.abort();
+    if (this.doc && turn.turn > this.doc.turn) { // it is shown before it is read
       this.doc.turns.unshift(turn);
       this.doc.turn = turn.turn;
       delete this.doc.run;
@@ -159,7 +165,8 @@ export class Session {
   async follow() {
     if (this.following || this.streams) return;
     this.following = true;
-    while (!this.closed && (this.pending || this.doc?.run || this.working.size)) {
+    const expects = () => this.pending && !this.pending.waits || this.doc?.run?.status === "running" || this.working.size;
+    while (!this.closed && !this.streams && expects()) {
       try {
         const over = await this.watched((hear, signal) => getEvents(`${this.path}/events`, this.after, hear, signal));
         if (over) await this.pause(400);
@@ -177,8 +184,8 @@ export class Session {
     this.following = false;
   }
 
-  // watched runs f until its stream has said nothing for too long.
-  async watched(f) {
+  // watched runs f until its stream has said nothing for too long, or other ends.
+  async watched(f, other = this.end.signal) {
     const stop = new AbortController();
     let timer = 0;
     const rest = () => {
@@ -187,7 +194,7 @@ export class Session {
     };
     rest();
     try {
-      return await f((ev, number) => { rest(); this.hear(ev, number); }, AbortSignal.any([stop.signal, this.end.signal]));
+      return await f((ev, number) => { rest(); this.hear(ev, number); }, AbortSignal.any([stop.signal, other, this.end.signal]));
     } catch (err) {
       if (stop.signal.aborted && !(err instanceof Problem)) throw new Problem(0, { title: "Nothing is heard." });
       throw err;
@@ -204,10 +211,10 @@ export class Session {
     this.changed();
   }
 
-  async within(ms, f) {
+  async within(ms, f, other = this.end.signal) {
     const late = AbortSignal.timeout(ms);
     try {
-      return await f(AbortSignal.any([late, this.end.signal]));
+      return await f(AbortSignal.any([late, other, this.end.signal]));
     } catch (err) {
       if (late.aborted && !(err instanceof Problem)) throw new Problem(0, { title: "The server does not answer." });
       throw err;
@@ -241,6 +248,7 @@ export class Session {
     if (this.closed) return;
     this.away = doc.status === "rejected" && (doc.reason.status === 0 || doc.reason.status >= 500);
     if (doc.status === "fulfilled") this.take(doc.value);
+    else if (!this.away && !this.notice) this.tell(doc.reason.text, true); // the session cannot be any
     if (questions.status === "fulfilled") this.questions = questions.value.questions ?? [];
     if (effects.status === "fulfilled") this.effects = effects.value.effects ?? [];
     if (phases.status === "fulfilled") this.phases = phases.value.phases ?? [];
@@ -262,7 +270,7 @@ export class Session {
     const news = before && doc.turn > before.turn && doc.turn !== this.announced && doc.turns[0];
     if (news) this.announce(news);
     if (this.pending?.waits && !this.waiting) this.deliver(false);
-    if (doc.run && doc.run.status === "running") this.follow();
+    if (doc.run?.status === "running") this.follow();
   }
 
   // waiting reports whether the run in flight waits for a person.
