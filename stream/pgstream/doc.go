@@ -18,6 +18,8 @@
 // each 100 ms for each process whose readers wait. A reader that waits gets an error when the server has been away for
 // some 10 seconds.
 //
+// Let the readers end before you close the pool: pgxpool.Pool.Close waits for the connection that listens.
+//
 // The server delivers notifications in the order of the commits, one commit at a time in each database. These commits do
 // not wait for the disk. A notification has a hash of the session's name, so that no other role of the database learns
 // the name.
