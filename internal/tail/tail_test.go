@@ -237,7 +237,10 @@ func TestLeave(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			_, ends := start(ctx, h, s, 5)
 			time.Sleep(time.Second)
-			for range h.Read(t.Context(), key, 0, s.next) {
+			for _, err := range h.Read(t.Context(), key, 0, s.next) {
+				if err != nil {
+					t.Error(err)
+				}
 				break
 			}
 			h.Tell("s", 1, false)
