@@ -238,9 +238,13 @@ func TestDatabaseAway(t *testing.T) {
 	}
 	server.Kill()
 	for _, q := range [][3]string{
-		{"POST", "/sessions/s/turns", `{"message":"hello"}`}, {"POST", "/sessions/s/resume", ""},
-		{"GET", "/sessions/s", ""}, {"GET", "/sessions/s/questions", ""}, {"DELETE", "/sessions/s", ""},
-		{"POST", "/sessions/s/questions/q1", `{"answer":true}`}, {"POST", "/sessions/s/abandon", `{"run":"r"}`},
+		{"POST", "/sessions/s/turns", `{"message":"hello"}`},
+		{"POST", "/sessions/s/resume", ""},
+		{"GET", "/sessions/s", ""},
+		{"GET", "/sessions/s/questions", ""},
+		{"DELETE", "/sessions/s", ""},
+		{"POST", "/sessions/s/questions/q1", `{"answer":true}`},
+		{"POST", "/sessions/s/abandon", `{"run":"r"}`},
 	} {
 		res := send(t, h, q[0], q[1], "k2", "ann", q[2])
 		if res.Code != 503 && res.Code != 504 || res.Header().Get("Retry-After") == "" {
