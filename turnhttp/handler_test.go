@@ -217,6 +217,7 @@ func goodCases() []handlerCase {
 		{"events that are gone", nil, with("events", func(q *request) {
 			q.header = map[string]string{"Last-Event-ID": "7"}
 		}), 410, "gone"},
+		{"events for too many readers", func(f *fixture) { f.o.MaxReaders = -1 }, routes["events"], 503, "too-many-readers"},
 		{"events after what is no number", nil, with("events", func(q *request) { q.path += "?after=x" }), 400, "bad-request"},
 		{"events without a stream store", func(f *fixture) { f.w.events = nil }, routes["events"], 404, "no-stream"},
 		{"resume", func(f *fixture) {

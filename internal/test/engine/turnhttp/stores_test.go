@@ -40,6 +40,7 @@ type State struct{ Text, Asks, Noise string }
 // A world is the stores of the processes of a bot. open opens the stores of one process.
 type world struct {
 	open    func(*testing.T) (checkpoint.Store, snapshot.Store)
+	limits  orchestrator.Limits
 	answers inbox.Memory
 	events  stream.Memory
 	ran     atomic.Int64
@@ -53,7 +54,7 @@ func (w *world) process(t *testing.T) http.Handler {
 		Name: "bot", Intents: orchestrator.Intents[State]{"do": {Run: w.do}},
 	}, checkpoints, &orchestrator.Options{
 		Snapshots: snapshots, Stream: &w.events, Logger: slog.New(slog.DiscardHandler),
-		Limits: orchestrator.Limits{SettleTimeout: 3 * time.Second},
+		Limits: w.limits,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -220,7 +221,11 @@ func onServer(t *testing.T, o *testenv.Options) (*world, *testenv.Server) {
 	if _, err := pool.Exec(t.Context(), checkpoints.Schema()+snapshots.Schema()); err != nil {
 		t.Fatal(err)
 	}
-	return &world{open: func(*testing.T) (checkpoint.Store, snapshot.Store) { return checkpoints, snapshots }}, server
+	return &world{
+		open: func(*testing.T) (checkpoint.Store, snapshot.Store) { return checkpoints, snapshots },
+		// A call waits for the store as long as for the session.
+		limits: orchestrator.Limits{SettleTimeout: 2 * time.Second, LeaseTTL: 3 * time.Second, LockWait: time.Second},
+	}, server
 }
 
 // While the database is away, every route says when to come back, and no turn is lost. Then all is well by itself.
@@ -233,9 +238,13 @@ func TestDatabaseAway(t *testing.T) {
 	}
 	server.Kill()
 	for _, q := range [][3]string{
-		{"POST", "/sessions/s/turns", `{"message":"hello"}`}, {"POST", "/sessions/s/resume", ""},
-		{"GET", "/sessions/s", ""}, {"GET", "/sessions/s/questions", ""}, {"DELETE", "/sessions/s", ""},
-		{"POST", "/sessions/s/questions/q1", `{"answer":true}`}, {"POST", "/sessions/s/abandon", `{"run":"r"}`},
+		{"POST", "/sessions/s/turns", `{"message":"hello"}`},
+		{"POST", "/sessions/s/resume", ""},
+		{"GET", "/sessions/s", ""},
+		{"GET", "/sessions/s/questions", ""},
+		{"DELETE", "/sessions/s", ""},
+		{"POST", "/sessions/s/questions/q1", `{"answer":true}`},
+		{"POST", "/sessions/s/abandon", `{"run":"r"}`},
 	} {
 		res := send(t, h, q[0], q[1], "k2", "ann", q[2])
 		if res.Code != 503 && res.Code != 504 || res.Header().Get("Retry-After") == "" {
