@@ -37,8 +37,9 @@ var errQuiet = errors.New("no turn is in flight")
 // If the events after that number are no longer kept, the error is stream.ErrGone. Then begin anew, from Turns. The
 // tokens of an earlier attempt are void. So are those of an iteration that a later TurnResumed begins again.
 //
-// Events come some 50 ms after they were emitted. They are no record: a crash can lose the last ones, and an event whose
-// Append got no answer may come twice, with the same Seq and the same time. The loop may be slow: no turn waits for it.
+// Events come some 50 ms after they were emitted. They are no record: a crash can lose the last ones, and an event
+// whose Append got no answer may come twice, with the same Seq and the same time. The loop may be slow: no turn waits
+// for it.
 func (o *Orchestrator[S]) Follow(ctx context.Context, session string, after int64) iter.Seq2[Shown, error] {
 	return func(yield func(Shown, error) bool) {
 		err := checkSession(session)
@@ -55,8 +56,8 @@ func (o *Orchestrator[S]) Follow(ctx context.Context, session string, after int6
 	}
 }
 
-// LastShown returns the number of the newest event that Options.Stream has kept of session, for Follow. It is 0 if there
-// is none. more says that a turn is at work, or is in flight, so that further events may come.
+// LastShown returns the number of the newest event that Options.Stream has kept of session, for Follow. It is 0 if
+// there is none. more says that a turn is at work, or is in flight, so that further events may come.
 func (o *Orchestrator[S]) LastShown(ctx context.Context, session string) (number int64, more bool, err error) {
 	err = checkSession(session)
 	if err == nil && o.engine.shows == nil {
