@@ -53,6 +53,18 @@
 // process dies in between, the answer lies in the inbox: the same answer again runs it, and so does [Answers], which
 // belongs beside the watch of package bootdrain.
 //
+// # The life of a process
+//
+// [Serve] listens, makes the stores ready, drains, serves and watches, and hands off when the process is told to end. It
+// opens a [Gate] when the bots are drained, and shuts it first at the end.
+//
+// # Front ends
+//
+// [UIMessages] and [AGUI] write a turn in the protocols of Vercel's AI SDK and of AG-UI, for routes of a program's own:
+//
+//	turn := bot.Stream(ctx, session, input, nil)
+//	err := turnhttp.UIMessages(w, r, turnhttp.ShowTurn(session, turn, reply))
+//
 // # Errors
 //
 // Every error is application/problem+json, in an event too. Its type is "/problems/" and the Type of

@@ -98,15 +98,17 @@ func TestGrantedWhileClosing(t *testing.T) {
 	<-idle
 }
 
-// A slowClaim is a store whose first claim takes a while. If the caller does not wait for the answer, the claim is granted
-// all the same, as by a server that did not notice in time.
+// A slowClaim is a store whose first claim takes a while. If the caller does not wait for the answer, the claim is
+// granted all the same, as by a server that did not notice in time.
 type slowClaim struct {
 	checkpoint.Store
 	takes time.Duration
 	sent  chan struct{} // closed by the first claim
 }
 
-func (s *slowClaim) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
+func (s *slowClaim) Claim(
+	ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest,
+) (checkpoint.Claimed, error) {
 	select {
 	case <-s.sent:
 		return s.Store.Claim(ctx, k, r)

@@ -22,8 +22,8 @@ import (
 	"github.com/holdfast-go/holdfast/turnhttp"
 )
 
-// lifelong is the job of a process whose life is turnhttp.Serve. It says where it listens, and begins to boot when it is
-// told to go on. Body says what an intent does: it finishes, "lingers" for a second, or "hangs".
+// lifelong is the job of a process whose life is turnhttp.Serve. It says where it listens, and begins to boot when it
+// is told to go on. Body says what an intent does: it finishes, "lingers" for a second, or "hangs".
 const lifelong = "live"
 
 // The values of Body that only a life has.
