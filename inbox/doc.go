@@ -1,8 +1,8 @@
 // Package inbox keeps what others leave for a session: answers to what it has asked, and wishes that a run stop.
 //
-// Who leaves an item needs no ownership of the session, and nothing runs because of it. A turn looks when it is its time
-// to. So a bot can wait for a person for days: its turn settles with the question in its state, and holds nothing. The
-// answer lies in the inbox, survives deploys, and is the next input.
+// Who leaves an item needs no ownership of the session, and nothing runs because of it. A turn looks when it is its
+// time to. So a bot can wait for a person for days: its turn settles with the question in its state, and holds nothing.
+// The answer lies in the inbox, survives deploys, and is the next input.
 //
 //	first, err := store.Post(ctx, inbox.Item{
 //		Key: key, Kind: inbox.Answer, ID: question.ID, By: user, Shown: inbox.Sum(question.Text), Data: answer,
@@ -14,8 +14,12 @@
 // Shown is the sum of what a person saw when answering. Who takes the item compares it with what is asked by then, and
 // drops an answer to something else.
 //
-// This package holds the contract, Store, and an implementation in memory, Memory, for tests and for one process. A
-// durable store of your own should pass inboxtest.Run, which is the contract in executable form, as Memory does.
+// This package holds the contract, Store, and an implementation in memory, Memory, for tests and for one process.
+// Packages pginbox, sqliteinbox and redisinbox keep items on PostgreSQL, in an SQLite file and on Redis. A store of
+// your own should pass inboxtest.Run, which is the contract in executable form, as these do. docs/recipes.md has a bot
+// that waits for a person.
+//
+// An inbox knows nothing of turns. If a session is deleted, its items stay until Remove is called for the session.
 //
 // # Errors
 //

@@ -271,8 +271,10 @@ func (o *Orchestrator[S]) Resume(ctx context.Context, session string, c *CallOpt
 	if err := checkSession(session); err != nil {
 		return nil, &Error{Op: "resume", Session: session, Err: err}
 	}
-	if err := o.resumable(ctx, k); err != nil {
-		return nil, &Error{Op: "resume", Session: session, Err: unavailable(err)}
+	if found, err := o.resumable(ctx, k); err != nil {
+		return nil, &Error{
+			Op: "resume", Session: session, Turn: found.Turn, RunID: found.ID, Err: unavailable(err),
+		}
 	}
 	v, err := o.engine.visit(ctx, k, "", true)
 	if err != nil {
@@ -283,24 +285,24 @@ func (o *Orchestrator[S]) Resume(ctx context.Context, session string, c *CallOpt
 	return o.resume(v)
 }
 
-// resumable returns why Resume can do nothing, before anything is written.
-func (o *Orchestrator[S]) resumable(ctx context.Context, k *call) error {
+// resumable returns why Resume can do nothing, before anything is written, and the run that it found.
+func (o *Orchestrator[S]) resumable(ctx context.Context, k *call) (snapshot.Run, error) {
 	found, err := o.engine.inFlight(ctx, k.session)
 	switch {
 	case err != nil:
-		return err
+		return snapshot.Run{}, err
 	case found == nil:
-		return ErrNothingToResume
+		return snapshot.Run{}, ErrNothingToResume
 	case found.Status == snapshot.Ended:
-		return nil
+		return *found, nil
 	}
 	// Migrate is for the owner of the session.
 	if err := o.checkUsable(ctx, *found, nil, k.force || o.def.Migrate != nil, k.force); err != nil {
 		if turn, _ := o.engine.settledBy(ctx, *found, checkpoint.Newest); turn == nil {
-			return err
+			return *found, err
 		}
 	}
-	return nil
+	return *found, nil
 }
 
 // resume finishes the run that is in flight now.

@@ -50,7 +50,7 @@ func (o *Orchestrator[S]) Follow(ctx context.Context, session string, after int6
 			again, err = r.read(ctx)
 		}
 		if err != nil {
-			yield(Shown{}, &Error{Op: "follow", Session: session, Err: err})
+			r.fail(err)
 		}
 	}
 }
@@ -79,6 +79,11 @@ type reader struct {
 	session string
 	last    int64 // the number of the last event
 	yield   func(Shown, error) bool
+}
+
+// fail ends the loop with an error. It is a function of its own because a waiting reader keeps its stack.
+func (r *reader) fail(err error) {
+	r.yield(Shown{}, &Error{Op: "follow", Session: r.session, Err: err})
 }
 
 func (r *reader) key() stream.Key { return stream.Key(r.engine.key(r.session)) }

@@ -1,6 +1,7 @@
 package orchestrator_test
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -17,7 +18,13 @@ func TestUsers(t *testing.T) {
 	m.show(t, "readme", "../README.md")
 	m.show(t, "service", "../docs/operations.md")
 	m.show(t, "effects", "../docs/effects.md")
+	said := m.recipes(t, "../docs/recipes.md")
 	m.run(t, "vet", "./...")
+	for name, want := range said {
+		if got := m.run(t, "run", "./"+name); got != want {
+			t.Errorf("recipe %s said %q, want %q", name, got, want)
+		}
+	}
 	if got, want := m.run(t, "run", "./readme"), fenced(t, readText(t, "../README.md"), "text"); got != want {
 		t.Errorf("the README's program said %q", got)
 	}
@@ -79,6 +86,29 @@ func (m userModule) show(t *testing.T, name, doc string) {
 	}
 	writeText(t, filepath.Join(dir, "main.go"), fenced(t, readText(t, doc), "go"))
 }
+
+// recipes makes a program of the Go blocks of each section of a document. It returns what each program says by the
+// document.
+func (m userModule) recipes(t *testing.T, doc string) map[string]string {
+	t.Helper()
+	said := make(map[string]string)
+	for n, section := range strings.Split(readText(t, doc), "\n## ")[1:] {
+		name := fmt.Sprint("recipe", n+1)
+		if err := os.MkdirAll(filepath.Join(string(m), name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for i, block := range goBlock.FindAllStringSubmatch(section, -1) {
+			writeText(t, filepath.Join(string(m), name, fmt.Sprintf("block%d.go", i)), block[1])
+		}
+		said[name] = fenced(t, section, "text")
+	}
+	if len(said) == 0 {
+		t.Fatalf("%s has no recipe", doc)
+	}
+	return said
+}
+
+var goBlock = regexp.MustCompile("(?s)\n```go\n(.*?)```\n")
 
 // run returns what a go command prints. It needs no network.
 func (m userModule) run(t *testing.T, args ...string) string {

@@ -19,21 +19,40 @@ func (s *server[S]) getEvents(w http.ResponseWriter, r *http.Request, names []st
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	defer context.AfterFunc(s.bot.Serving(), func() { cancel(orchestrator.ErrShuttingDown) })()
-	out := newSender(w, func() { cancel(nil) })
-	defer out.close()
+	p := &page{out: newSender(w, func() { cancel(nil) })}
+	defer p.out.close()
+	s.bot.Follow(ctx, names[0], after)(p.send)
+	return s.endPage(ctx, w, r, names[0], p)
+}
 
-	var last orchestrator.Event
-	for shown, err := range s.bot.Follow(ctx, names[0], after) {
-		if err != nil {
-			return s.cutOff(ctx, r, out, err)
-		}
-		last = shown.Event
-		out.event(shown.Number, string(last.Kind), marshal(last))
+// A page is a reader of GET events. Thousands may wait: what follows after the last event is no part of getEvents, so
+// that the stack of a reader stays small.
+type page struct {
+	out  *sender
+	last orchestrator.Event // that was sent
+	err  error
+}
+
+// send sends an event, or keeps the error.
+func (p *page) send(shown orchestrator.Shown, err error) bool {
+	if err != nil {
+		p.err = err
+		return false
 	}
-	if last.Kind == "" && out.settle() {
+	p.last = shown.Event
+	p.out.event(shown.Number, string(p.last.Kind), marshal(p.last))
+	return true
+}
+
+// endPage ends a reader after its last event.
+func (s *server[S]) endPage(ctx context.Context, w http.ResponseWriter, r *http.Request, session string, p *page) error {
+	switch {
+	case p.err != nil:
+		return s.cutOff(ctx, r, p.out, p.err)
+	case p.last.Kind == "" && p.out.settle():
 		return empty(w)
 	}
-	s.conclude(ctx, out, names[0], last)
+	s.conclude(ctx, p.out, session, &p.last)
 	return nil
 }
 
@@ -75,7 +94,7 @@ func (s *server[S]) tell(r *http.Request, out *sender, err error) {
 
 // conclude sends how the turn has ended whose last event was last. Without an event it is the newest turn: the reader
 // waited for an end that its owner did not live to show.
-func (s *server[S]) conclude(ctx context.Context, out *sender, session string, last orchestrator.Event) {
+func (s *server[S]) conclude(ctx context.Context, out *sender, session string, last *orchestrator.Event) {
 	switch last.Kind {
 	case orchestrator.TurnSuspended:
 		doc := problemOf(&orchestrator.Error{Op: "intent", RunID: last.RunID, Err: orchestrator.ErrSuspended})

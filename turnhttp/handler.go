@@ -33,10 +33,14 @@ type server[S any] struct {
 type route struct {
 	method string
 	path   []string
-	serve  func(w http.ResponseWriter, r *http.Request, names []string) error
+	serve  serving
 }
 
-// table returns the routes. names are the session, and the question or effect.
+// A serving answers a request. names are the session, and the question or effect. If it returns an error, it has
+// written nothing.
+type serving func(w http.ResponseWriter, r *http.Request, names []string) error
+
+// table returns the routes.
 func (s *server[S]) table() []route {
 	return []route{
 		{"POST", []string{"sessions", "*", "turns"}, s.postTurn},
@@ -55,10 +59,17 @@ func (s *server[S]) table() []route {
 
 // ServeHTTP implements [http.Handler].
 func (s *server[S]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	err := s.serve(w, r)
-	if err == nil {
-		return
+	at, names, err := s.find(w, r)
+	if err == nil { // find is over: a reader that waits keeps its stack
+		err = at(w, r, names)
 	}
+	if err != nil {
+		s.fail(w, r, err)
+	}
+}
+
+// fail answers with a problem.
+func (s *server[S]) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if Status(err) >= http.StatusInternalServerError {
 		s.OnError(r, err)
 	}
@@ -66,11 +77,11 @@ func (s *server[S]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	Problem(w, r, err)
 }
 
-// serve finds the route, and asks whether the client may use it.
-func (s *server[S]) serve(w http.ResponseWriter, r *http.Request) error {
+// find returns the route of a request, and the names in its path, if the client may use the session.
+func (s *server[S]) find(w http.ResponseWriter, r *http.Request) (serving, []string, error) {
 	path, err := segments(r.URL)
 	if err != nil {
-		return errNotFound
+		return nil, nil, errNotFound
 	}
 	var allowed []string
 	for _, at := range s.routes {
@@ -81,17 +92,17 @@ func (s *server[S]) serve(w http.ResponseWriter, r *http.Request) error {
 			allowed = append(allowed, at.method)
 		default:
 			if err := s.admit(r, names); err != nil {
-				return err
+				return nil, nil, err
 			}
 			limitBody(w, r, s.MaxBody)
-			return at.serve(w, r, names)
+			return at.serve, names, nil
 		}
 	}
 	if len(allowed) > 0 {
 		w.Header().Set("Allow", strings.Join(allowed, ", "))
-		return errMethod
+		return nil, nil, errMethod
 	}
-	return errNotFound
+	return nil, nil, errNotFound
 }
 
 // segments returns the names of a path, unescaped.

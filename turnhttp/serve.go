@@ -33,7 +33,8 @@ type Service struct {
 	// Handler answers the requests, once the service is ready. Until then, and again at the end, [Gate] does.
 	Handler http.Handler
 
-	// Bots are drained at boot, watched while the service is ready, and shut down at the end.
+	// Bots are drained at boot, watched while the service is ready, and shut down at the end, one after the other. A bot
+	// that calls another one as a Tool comes before it.
 	Bots []Bot
 
 	// Prepare makes the stores ready, before a bot uses them: migrations.Up, or migrations.Check. If it fails because a
@@ -180,8 +181,7 @@ func (l *life) boot(ctx context.Context, addr net.Addr, fail func(error)) error 
 	if err := l.prepare(ctx); err != nil {
 		return err
 	}
-	l.drain(ctx)
-	if ctx.Err() != nil {
+	if !l.drain(ctx) {
 		return nil
 	}
 	l.gate.Open()

@@ -65,8 +65,8 @@ func away(err error) bool {
 }
 
 // drain drains all bots. It returns when they are drained, and after Timeouts.Drain although they are not. Then the
-// drain goes on.
-func (l *life) drain(ctx context.Context) {
+// drain goes on. It reports whether ctx lasts.
+func (l *life) drain(ctx context.Context) bool {
 	var bots sync.WaitGroup
 	for _, b := range l.Bots {
 		bots.Add(1)
@@ -89,6 +89,7 @@ func (l *life) drain(ctx context.Context) {
 		l.Logger.WarnContext(ctx, "serving before all runs are drained: the drain goes on",
 			"timeout_ms", l.Timeouts.Drain.Milliseconds())
 	}
+	return ctx.Err() == nil
 }
 
 func (l *life) drainBot(ctx context.Context, b Bot) {

@@ -42,19 +42,26 @@ func (l *life) end(ctx context.Context) {
 	l.endWork()
 }
 
-// handOff lets turns go on for the grace, and hands the others off.
+// handOff lets turns go on for the grace, and hands the others off. A bot refuses turns when the bots before it have
+// ended theirs: one of them may call it as a Tool.
 func (l *life) handOff(ctx context.Context) {
 	grace, cancel := context.WithTimeout(ctx, l.Timeouts.Grace)
 	defer cancel()
 	var bots sync.WaitGroup
+	defer bots.Wait()
 	for _, b := range l.Bots {
+		ended := make(chan struct{})
 		bots.Go(func() {
+			defer close(ended)
 			if err := b.Shutdown(grace); err != nil {
 				l.note(fmt.Errorf("turnhttp: bot %q: %w", b.Name(), err))
 			}
 		})
+		select {
+		case <-ended:
+		case <-grace.Done():
+		}
 	}
-	bots.Wait()
 }
 
 // endRequests waits for the requests, and cuts off those that do not end. No turn depends on them any more. Nor does

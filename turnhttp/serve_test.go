@@ -411,6 +411,29 @@ func TestServeGrace(t *testing.T) {
 	})
 }
 
+// A bot may call the next one as a Tool. So the next one takes turns until the first has ended its own, or the grace has
+// passed.
+func TestServeShutsDownInOrder(t *testing.T) {
+	for _, c := range []struct{ takes, next time.Duration }{
+		{3 * time.Second, 3 * time.Second}, {time.Minute, 20 * time.Second},
+	} {
+		bubble(t, func(t *testing.T) {
+			var next time.Duration
+			began := time.Now()
+			r := try(t, turnhttp.Service{Handler: teapot, Bots: []turnhttp.Bot{
+				&fakeBot{shutdown: func(context.Context) error { time.Sleep(c.takes); return nil }},
+				&fakeBot{shutdown: func(context.Context) error { next = time.Since(began); return nil }},
+			}})
+			if err := r.stop(); err != nil {
+				t.Error(err)
+			}
+			if took := time.Since(began); next != c.next || took != c.takes {
+				t.Errorf("the next bot was shut down after %v, and the end took %v", next, took)
+			}
+		})
+	}
+}
+
 // Serve returns what failed, the first failure first, and closes the stores whatever happens.
 func TestServeFails(t *testing.T) {
 	errFirst, errClose, errBot := errors.New("first"), errors.New("not closed"), errors.New("not ended")

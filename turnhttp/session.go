@@ -39,35 +39,36 @@ func (s *server[S]) getSession(w http.ResponseWriter, r *http.Request, names []s
 // addTurns adds the newest turns before a number.
 func (s *server[S]) addTurns(r *http.Request, doc *sessionDoc, before, limit int) error {
 	for res, err := range s.bot.Turns(r.Context(), doc.Session) {
-		var each any
-		n := 0
+		number, shown, err := s.oneTurn(res, err)
 		if err != nil {
-			e, broken := unusable(err)
-			if !broken {
-				return err
-			}
-			n, each = e.Turn, brokenDoc{e.Turn, problemOf(err)}
-		} else {
-			n = res.Turn
+			return err
 		}
-		if n >= before {
+		if number >= before {
 			continue
 		}
 		if len(doc.Turns) == limit {
 			doc.More = true
 			return nil
 		}
-		if each == nil {
-			shown, err := s.turn(res)
-			if err != nil {
-				return err
-			}
-			shown.Session = ""
-			each = shown
-		}
-		doc.Turns = append(doc.Turns, each)
+		doc.Turns = append(doc.Turns, shown)
 	}
 	return nil
+}
+
+// oneTurn returns what is shown of a turn of Turns, and its number.
+func (s *server[S]) oneTurn(res *orchestrator.Result[S], err error) (number int, shown any, _ error) {
+	if e, broken := unusable(err); broken {
+		return e.Turn, brokenDoc{e.Turn, problemOf(err)}, nil
+	}
+	if err != nil {
+		return 0, nil, err
+	}
+	doc, err := s.turn(res)
+	if err != nil {
+		return 0, nil, err
+	}
+	doc.Session = ""
+	return doc.Turn, doc, nil
 }
 
 // unusable reports whether an error of Turns is about one turn only, after which Turns goes on.

@@ -36,6 +36,8 @@ type sender struct {
 // newSender returns the sender of a response. The caller calls close before its handler returns.
 func newSender(w http.ResponseWriter, gone context.CancelFunc) *sender {
 	e := &sender{w: w, rc: http.NewResponseController(w), gone: gone}
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	e.quiet = time.AfterFunc(settleFirst, e.comment)
 	return e
 }

@@ -43,6 +43,7 @@ const (
 type demo struct {
 	config   config
 	provider *provider.Running
+	model    string
 	workers  []*worker
 
 	mu sync.Mutex // protects the following field
@@ -75,6 +76,9 @@ func withDemo(ctx context.Context, c config, f func(url string, d *demo) error) 
 		return err
 	}
 	d := &demo{config: c}
+	if _, d.model, err = c.model(); err != nil {
+		return err
+	}
 	if d.provider, err = provider.Start(ctx, filepath.Join(c.stores.Dir, "payments.db")); err != nil {
 		return err
 	}
@@ -192,8 +196,7 @@ func (d *demo) handler() http.Handler {
 }
 
 func (d *demo) describe(w http.ResponseWriter, _ *http.Request) {
-	_, name := d.config.model()
-	doc := configDoc{Demo: true, Stores: d.config.stores.Setting(), Model: name}
+	doc := configDoc{Demo: true, Stores: d.config.stores.Setting(), Model: d.model}
 	for _, one := range d.workers {
 		doc.Workers = append(doc.Workers, one.doc())
 	}

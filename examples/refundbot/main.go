@@ -121,6 +121,10 @@ func parse(args []string, env func(string) string, stderr io.Writer) (c config, 
 
 // serve is one process of a service.
 func serve(ctx context.Context, c config, stdout io.Writer) error {
+	m, name, err := c.model()
+	if err != nil {
+		return err
+	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", c.addr)
 	if err != nil {
 		return err
@@ -133,7 +137,6 @@ func serve(ctx context.Context, c config, stdout io.Writer) error {
 	if err != nil {
 		return errors.Join(err, all.Close(), listener.Close())
 	}
-	m, name := c.model()
 	options := bot.Options{
 		Model: m, Payments: payments, Shop: bot.DemoShop{}, Messages: all.Messages, Pace: c.pace, ApprovalTTL: c.ttl,
 	}
@@ -188,8 +191,15 @@ func (c config) payments(ctx context.Context) (client *provider.Client, stop fun
 }
 
 // model returns the model, and its name.
-func (c config) model() (model.Model, string) {
-	return &model.Scripted{Pause: min(c.pace/10, 60*time.Millisecond)}, "scripted"
+func (c config) model() (model.Model, string, error) {
+	real, err := model.FromEnv(c.env)
+	switch {
+	case err != nil:
+		return nil, "", fmt.Errorf("%w: %w", stores.ErrConfig, err)
+	case real != nil:
+		return real, "openai", nil
+	}
+	return &model.Scripted{Pause: min(c.pace/10, 60*time.Millisecond)}, "scripted", nil
 }
 
 // sessions are the routes of the bot.

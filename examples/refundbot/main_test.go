@@ -39,6 +39,7 @@ type process struct {
 	cmd    *exec.Cmd
 	url    string
 	stderr *syncBuffer
+	stdout *syncBuffer // without its first line
 	gone   chan struct{}
 	err    error // of Wait, once gone is closed
 }
@@ -87,7 +88,7 @@ func start(t *testing.T, env []string, args ...string) *process {
 // launch starts the program. line is the first that it prints; "" if it has ended before.
 func launch(t *testing.T, env []string, args ...string) (p *process, line string) {
 	t.Helper()
-	p = &process{t: t, cmd: exec.Command(os.Args[0], args...), stderr: new(syncBuffer), gone: make(chan struct{})}
+	p = &process{t: t, cmd: exec.Command(os.Args[0], args...), stderr: new(syncBuffer), stdout: new(syncBuffer), gone: make(chan struct{})}
 	p.cmd.Env, p.cmd.Stderr = env, p.stderr
 	p.cmd.SysProcAttr = dieWithParent()
 	stdout, err := p.cmd.StdoutPipe()
@@ -103,7 +104,7 @@ func launch(t *testing.T, env []string, args ...string) (p *process, line string
 		r := bufio.NewReader(stdout)
 		line, _ := r.ReadString('\n')
 		first <- line
-		_, _ = io.Copy(io.Discard, r)
+		_, _ = io.Copy(p.stdout, r)
 		p.err = p.cmd.Wait()
 	}()
 	t.Cleanup(func() {

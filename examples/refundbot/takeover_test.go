@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 import (
@@ -13,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/examples/refundbot/stores"
 )
 
-// takeovers is how many turns are in flight when their process ends.
-const takeovers = 20
+// inFlight is how many turns are in flight when their process ends.
+const inFlight = 20
 
 // A process ends in the middle of twenty refunds. Another process takes over all of them soon, as clients see it who
 // ask again, and each order is paid once.
@@ -29,10 +31,10 @@ func TestTakeover(t *testing.T) {
 				var orders []string
 				for round := range rounds {
 					worst := takeOver(t, c, pays, end.signal, round)
-					for i := range takeovers {
+					for i := range inFlight {
 						orders = append(orders, orderOf(round, i))
 					}
-					t.Logf("%s: %d of %d turns are taken over, the last after %v", name, takeovers, takeovers, worst)
+					t.Logf("%s: %d of %d turns are taken over, the last after %v", name, inFlight, inFlight, worst)
 					if worst <= end.most {
 						break
 					}
@@ -59,7 +61,7 @@ func takeOver(
 	current := make(chan struct{}) // closed when clients turn to the second process
 	var clients, taken sync.WaitGroup
 	session := func(i int) string { return fmt.Sprintf("s-%d-%d", round, i) }
-	for i := range takeovers {
+	for i := range inFlight {
 		clients.Go(func() {
 			dying, end := context.WithCancel(ctx)
 			defer end()
@@ -74,7 +76,7 @@ func takeOver(
 			}
 		})
 	}
-	for i := range takeovers {
+	for i := range inFlight {
 		awaitOwner(ctx, t, second, session(i), first.cmd.Process.Pid)
 	}
 	awaitBeats(ctx, t, second, session(0)) // in its first quarter of a second a process leaves no sign that it lives
@@ -84,7 +86,7 @@ func takeOver(
 	}
 	close(current)
 	var mu sync.Mutex
-	for i := range takeovers {
+	for i := range inFlight {
 		taken.Go(func() {
 			awaitOwner(ctx, t, second, session(i), second.cmd.Process.Pid)
 			mu.Lock()

@@ -169,3 +169,35 @@ func (s oneSession) Items(ctx context.Context, k inbox.Key, kind inbox.Kind) ite
 		return slices.DeleteFunc(items, func(it inbox.Item) bool { return it.Session != k.Session })
 	})(ctx, k, kind)
 }
+
+// byOffset counts the items that it has yielded, and goes on behind as many.
+func (s byOffset) Items(ctx context.Context, k inbox.Key, kind inbox.Kind) iter.Seq2[inbox.Item, error] {
+	return func(yield func(inbox.Item, error) bool) {
+		const page = 16
+		for offset := 0; ; offset += page {
+			items := all(s.Memory, k, kind)
+			items = items[min(offset, len(items)):min(offset+page, len(items))]
+			for _, it := range items {
+				if !yield(it, ctx.Err()) {
+					return
+				}
+			}
+			if len(items) < page {
+				return
+			}
+		}
+	}
+}
+
+// fewBytes yields as many items as fit in a page of bytes.
+func (s fewBytes) Items(ctx context.Context, k inbox.Key, kind inbox.Kind) iter.Seq2[inbox.Item, error] {
+	return each(s.Memory, func(items []inbox.Item) []inbox.Item {
+		left := inbox.MaxData
+		for i, it := range items {
+			if left -= len(it.Data); left < 0 && i > 0 {
+				return items[:i]
+			}
+		}
+		return items
+	})(ctx, k, kind)
+}

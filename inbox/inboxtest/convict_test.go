@@ -37,6 +37,8 @@ func TestSuiteConvicts(t *testing.T) {
 		"all sessions by time":                 {"items-sessions", func(m *inbox.Memory) inbox.Store { return allByTime{m} }},
 		"Session \"\" is a session":            {"items-sessions", func(m *inbox.Memory) inbox.Store { return oneSession{m} }},
 		"Items holds the lock":                 {"items-loop", func(m *inbox.Memory) inbox.Store { return &locking{m, make(chan struct{}, 1)} }},
+		"pages are by number":                  {"items-meanwhile", func(m *inbox.Memory) inbox.Store { return byOffset{m} }},
+		"a page is as large as it may be":      {"values-large", func(m *inbox.Memory) inbox.Store { return fewBytes{m} }},
 		"an early end holds the lock":          {"items-ends", func(m *inbox.Memory) inbox.Store { return &leaking{m, make(chan struct{}, 1)} }},
 		"Items reads once":                     {"items-twice", func(m *inbox.Memory) inbox.Store { return readsOnce{m} }},
 		"Remove takes a prefix":                {"remove-literally", func(m *inbox.Memory) inbox.Store { return byPrefix{m} }},
@@ -83,6 +85,8 @@ type (
 	onePage     struct{ *inbox.Memory }
 	allByTime   struct{ *inbox.Memory }
 	oneSession  struct{ *inbox.Memory }
+	byOffset    struct{ *inbox.Memory }
+	fewBytes    struct{ *inbox.Memory }
 	readsOnce   struct{ *inbox.Memory }
 	byPrefix    struct{ *inbox.Memory }
 	notFound    struct{ *inbox.Memory }

@@ -129,6 +129,35 @@ var itemsClauses = []clause{
 		},
 	},
 	{
+		name: "items-meanwhile",
+		rule: "a loop over Items yields each item once that is there all the time, also if others come and go before it",
+		check: func(p *probe) {
+			for i := range many {
+				p.post(answer(fmt.Sprintf("q%03d", i)), item(fmt.Sprintf("t%03d", i), inbox.Answer, "q", "ada"))
+			}
+			for _, session := range []string{"s", ""} {
+				seen := make(map[string]int)
+				n := 0
+				for it, err := range p.store.Items(p.ctx, key(session), inbox.Answer) {
+					ok(err)
+					seen[it.Session+it.ID]++
+					if n++; n%2 == 0 {
+						p.remove(it.Key, inbox.Answer, it.ID)
+					} else if session == "" {
+						p.post(item(fmt.Sprint("before", n), inbox.Answer, "q", "ada"))
+					}
+				}
+				for i := range many {
+					want := 1
+					id, other := fmt.Sprintf("sq%03d", i), fmt.Sprintf("t%03dq", i)
+					if session == "" && seen[other] != want || session != "" && seen[id] != want {
+						fail("a loop over session %q yields item %d %d and %d times", session, i, seen[id], seen[other])
+					}
+				}
+			}
+		},
+	},
+	{
 		name: "items-ends",
 		rule: "a loop over Items may end early, and the store goes on",
 		check: func(p *probe) {

@@ -66,6 +66,9 @@ var valueClauses = []clause{
 				p.post(it)
 			}
 			p.wantIDs(ids...)
+			if all := p.items(key(""), inbox.Answer); len(all) != len(ids) {
+				fail("the list of all sessions has %d items, want %d", len(all), len(ids))
+			}
 			p.remove(key("s"), "")
 			p.wantIDs()
 		},

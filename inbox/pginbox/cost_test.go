@@ -117,8 +117,8 @@ func TestManyItems(t *testing.T) {
 	}
 }
 
-// If the server does not wait for its disk by default, Post and Remove do. Now and then the server writes to its log for
-// itself, so one round alone proves nothing.
+// If the server does not wait for its disk by default, Post and Remove do. Now and then the server writes to its log
+// for itself, so one round alone proves nothing.
 func TestDurable(t *testing.T) {
 	t.Parallel()
 	_, p, s := private(t, &testenv.Options{Settings: pgtest.Lazy()})

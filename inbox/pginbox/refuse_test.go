@@ -29,7 +29,9 @@ func TestUnreachable(t *testing.T) {
 // everyMethod returns the error of each method.
 func everyMethod(ctx context.Context, s *pginbox.Store) []error {
 	_, posted := s.Post(ctx, item("s", "q", "ada"))
-	all := []error{posted, s.Remove(ctx, key("s"), inbox.Answer, "q"), s.Remove(ctx, key("s"), inbox.Answer), s.Remove(ctx, key("s"), "")}
+	all := []error{
+		posted, s.Remove(ctx, key("s"), inbox.Answer, "q"), s.Remove(ctx, key("s"), inbox.Answer), s.Remove(ctx, key("s"), ""),
+	}
 	for _, session := range []string{"s", ""} {
 		all = append(all, nil)
 		for _, err := range s.Items(ctx, key(session), inbox.Answer) {

@@ -8,20 +8,20 @@
 // it, as go-redis does by itself. A copy may arrive late. So every script may run twice.
 //
 // A late copy of a Post does not bring back an item that was removed. A late copy of a Remove does not remove an item
-// that was posted since. Only a Post or a Remove that never had an effect before, and whose caller has got an error, can
-// still take effect late.
+// that was posted since. Only a Post or a Remove that never had an effect before, and whose caller has got an error,
+// can still take effect late.
 //
 // # What Redis cannot promise
 //
 // An item is as durable as the server is configured to make it. With appendonly no, a crash loses everything. With
 // appendfsync everysec, a failure of the machine can lose the acknowledged writes of a second or more. With appendfsync
 // always, it loses none. Replication is asynchronous: under each setting of appendfsync, a failover can lose
-// acknowledged writes. Then two people may both have been told that they are the first, and an item that was removed may
-// be there again. If that must not happen, keep the inbox in package pginbox or sqliteinbox.
+// acknowledged writes. Then two people may both have been told that they are the first, and an item that was removed
+// may be there again. If that must not happen, keep the inbox in package pginbox or sqliteinbox.
 //
 // If the nodes of a cluster lose their memory one by one, the cluster can list fewer items than it holds: the index of
-// an orchestrator lives on one node, its sessions on all. Items of the session still finds them. The clocks of the nodes
-// must agree to within ten minutes. The clock of the server that holds the session says when an item was posted.
+// an orchestrator lives on one node, its sessions on all. Items of the session still finds them. The clocks of the
+// nodes must agree to within ten minutes. The clock of the server that holds the session says when an item was posted.
 //
 // Remove of all kinds removes one kind after the other. If it fails, it may have removed some.
 //

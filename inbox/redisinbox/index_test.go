@@ -80,8 +80,8 @@ func (c *crowd) missing() (missing string, n int, err error) {
 	return missing, len(all), err
 }
 
-// An index entry may be stale but is never missing. This holds on a cluster, where the index may be on another node than
-// the session, and where one process removes an entry that another relies on.
+// An index entry may be stale but is never missing. This holds on a cluster, where the index may be on another node
+// than the session, and where one process removes an entry that another relies on.
 func TestIndexNeverMisses(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t.Context(), redistest.Cluster(t))

@@ -39,7 +39,8 @@ func (s *Store) post(ctx context.Context, it inbox.Item) (first bool, err error)
 		if err != nil {
 			return false, indexError(err)
 		}
-		reply, err := s.redis.Run(ctx, postScript, s.boxKeys(it.Key, it.Kind), call, token, seen, it.ID, it.By, it.Shown, data)
+		reply, err := s.redis.Run(ctx, postScript, s.boxKeys(it.Key, it.Kind),
+			call, token, seen, it.ID, it.By, it.Shown, data)
 		switch {
 		case err != nil:
 			return false, judge(it, err)

@@ -196,11 +196,24 @@ func TestManyItems(t *testing.T) {
 		t.Errorf("%d ranges were read", got)
 	}
 	check(t, client.ConfigResetStat(t.Context()).Err())
-	for range s.Items(t.Context(), key("s050"), inbox.Answer) {
-		break
-	}
+	firstOf(t, s, "s050")
 	if sent := redistest.Stats(t, client)["total_net_output_bytes"]; sent > 20_000 {
 		t.Errorf("the first of %d items costs %d bytes", n, sent)
+	}
+
+	const large = 200 << 10
+	for i := range 20 {
+		it := item("large", fmt.Sprint("q", i), "ada")
+		it.Data = json.RawMessage(`"` + strings.Repeat("x", large) + `"`)
+		post(t, s, it)
+	}
+	check(t, client.ConfigResetStat(t.Context()).Err())
+	firstOf(t, s, "large")
+	if sent := redistest.Stats(t, client)["total_net_output_bytes"]; sent > 2*large {
+		t.Errorf("the first of some large items costs %d bytes", sent)
+	}
+	if got := ids(t, s, "large"); len(got) != 20 {
+		t.Errorf("listed %q", got)
 	}
 }
 
@@ -253,6 +266,15 @@ func ids(t *testing.T, s inbox.Store, session string) (all []string) {
 	all, err := list(t.Context(), s, session)
 	check(t, err)
 	return all
+}
+
+// firstOf reads the first answer of a session only.
+func firstOf(t *testing.T, s inbox.Store, session string) {
+	t.Helper()
+	for _, err := range s.Items(t.Context(), key(session), inbox.Answer) {
+		check(t, err)
+		break
+	}
 }
 
 func list(ctx context.Context, s inbox.Store, session string) (all []string, err error) {

@@ -13,9 +13,9 @@ import (
 // kinds are all kinds. Each has a key of its own.
 var kinds = []inbox.Kind{inbox.Answer, inbox.Stop}
 
-// Remove asks the server for its time and then removes the items, in one script each. If there is nothing to remove, the
-// first script says so. If kind is "", Remove removes one kind after the other. If no item is left, it also drops the
-// session from the index.
+// Remove asks the server for its time and then removes the items, in one script each. If there is nothing to remove,
+// the first script says so. If kind is "", Remove removes one kind after the other. If no item is left, it also drops
+// the session from the index.
 func (s *Store) Remove(ctx context.Context, k inbox.Key, kind inbox.Kind, ids ...string) error {
 	err := redisstore.Checked(ctx, inbox.ValidateRemove(k, kind, ids))
 	each := kinds

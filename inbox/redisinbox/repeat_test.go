@@ -51,7 +51,9 @@ func (y *story) live() {
 	y.post("a", "ada")
 	y.remove("")
 	y.post("d", "dan")
-	y.post("d", "ada")
+	y.post("e", "dan")
+	y.remove(inbox.Answer, "d")
+	y.post("e", "ada") // the first Post after a Remove, and not the first item
 	y.remove("")
 }
 
@@ -112,7 +114,9 @@ func (s *spy) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-func (s *spy) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook { return next }
+func (s *spy) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
 
 // After each call, copies of all requests so far arrive. They change nothing.
 func TestLateCopies(t *testing.T) {
@@ -178,8 +182,8 @@ func (s *slow) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 // A command has the name, the hash, the number of keys and the key before the arguments of its script.
 const postArgs, removeArgs = 4 + 7, 4 + 3
 
-// If the client repeats a Post, its item does not come back once it was removed, although the caller still waits. If the
-// client repeats a Remove, it takes no item that was posted since.
+// If the client repeats a Post, its item does not come back once it was removed, although the caller still waits. If
+// the client repeats a Remove, it takes no item that was posted since.
 func TestRepeated(t *testing.T) {
 	t.Parallel()
 	shared, prefix := testenv.Redis(t)

@@ -76,7 +76,8 @@ func TestMalformedPage(t *testing.T) {
 			t.Errorf("session %q: %q, of which damaged are %q", session, ids, damaged)
 		}
 	}
-	if first, err := s.Post(t.Context(), item("s", all[torn], "bob")); err != nil && !errors.Is(err, inbox.ErrDamaged) || first {
+	first, err := s.Post(t.Context(), item("s", all[torn], "bob"))
+	if err != nil && !errors.Is(err, inbox.ErrDamaged) || first {
 		t.Errorf("Post of the torn item: %t, %v", first, err)
 	}
 	post(t, s, item("s", "more", "ada"))

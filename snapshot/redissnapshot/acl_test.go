@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -21,39 +20,11 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot/snapshottest"
 )
 
-// documented returns the rules of the user in docs/operations.md, without the user's name.
-func documented(t *testing.T) []string {
-	t.Helper()
-	doc, err := os.ReadFile("../../docs/operations.md")
-	check(t, err)
-	_, rules, ok := strings.Cut(string(doc), "ACL SETUSER bot ")
-	if !ok {
-		t.Fatal("no ACL in docs/operations.md")
-	}
-	rules, _, _ = strings.Cut(rules, "```")
-	return strings.Fields(strings.ReplaceAll(rules, "\\\n", " "))
-}
-
-// as makes a user with these rules, and returns a client that is this user.
-func as(t *testing.T, admin *redis.Client, rules []string) *redis.Client {
-	t.Helper()
-	args := []any{"ACL", "SETUSER", "bot", "reset"}
-	for _, r := range rules {
-		args = append(args, r)
-	}
-	check(t, admin.Do(t.Context(), args...).Err())
-	o := *admin.Options()
-	o.Username, o.Password = "bot", "secret"
-	client := redis.NewClient(&o)
-	t.Cleanup(func() { client.Close() })
-	return client
-}
-
 // A user with the documented rules passes both suites.
 func TestACLSuffices(t *testing.T) {
 	t.Parallel()
 	_, admin := redistest.Server(t, redis.Options{})
-	client := as(t, admin, documented(t))
+	client := redistest.As(t, admin, redistest.DocumentedRules(t))
 	n := 0
 	prefix := func() string {
 		n++
@@ -79,7 +50,7 @@ func TestACLSuffices(t *testing.T) {
 func TestACLNeedsAll(t *testing.T) {
 	t.Parallel()
 	_, admin := redistest.Server(t, redis.Options{})
-	rules := documented(t)
+	rules := redistest.DocumentedRules(t)
 	for i, rule := range rules {
 		if rule[0] != '+' || rule == "+info" || strings.HasPrefix(rule, "+cluster") || rule == "+command" ||
 			rule == "+asking" {
@@ -87,7 +58,7 @@ func TestACLNeedsAll(t *testing.T) {
 		}
 		check(t, admin.FlushAll(t.Context()).Err())
 		check(t, admin.ScriptFlush(t.Context()).Err())
-		err := everything(t.Context(), as(t, admin, slices.Delete(slices.Clone(rules), i, i+1)))
+		err := everything(t.Context(), redistest.As(t, admin, slices.Delete(slices.Clone(rules), i, i+1)))
 		if err == nil {
 			t.Errorf("%s is not needed", rule)
 		}
@@ -101,7 +72,7 @@ func TestACLCluster(t *testing.T) {
 	t.Parallel()
 	nodes, admin := redistest.Nodes(t)
 	args := []any{"ACL", "SETUSER", "bot", "reset"}
-	for _, rule := range documented(t) {
+	for _, rule := range redistest.DocumentedRules(t) {
 		args = append(args, rule)
 	}
 	check(t, admin.ForEachMaster(t.Context(), func(ctx context.Context, c *redis.Client) error {

@@ -230,18 +230,23 @@ func (p *probe) stall(k stream.Key, n int, stall <-chan struct{}) *reader {
 
 var keepClauses = []clause{
 	{"keep", "The newest chunks are kept, and at most twice as many. What is dropped is gone.", func(p *probe) {
-		for i := 0; i < 3*stream.DefaultKeep; i += 512 {
-			p.append(stream.Active, words(i, 512)...)
+		const keep, step = stream.DefaultKeep, 512
+		for i := 0; i < 3*keep; i += step {
+			status := stream.Active
+			if i >= 2*keep-step && i <= 2*keep || i == 3*keep-step {
+				status = stream.Ended
+			}
+			last := p.append(status, words(i, step)...)
+			if status == stream.Ended {
+				wantChunks(p.read(key, last-keep), last-keep+1, "r-1", words(int(last)-keep, keep))
+			}
 		}
-		p.append(stream.Ended)
-		last := int64(3 * stream.DefaultKeep)
+		last := int64(3 * keep)
 		p.wantLast(key, last, stream.Ended)
-		got := p.read(key, last-stream.DefaultKeep)
-		wantChunks(got, last-stream.DefaultKeep+1, "r-1", words(2*stream.DefaultKeep, stream.DefaultKeep))
-		p.wantGone(key, last-2*stream.DefaultKeep-1)
+		p.wantGone(key, last-2*keep-1)
 		p.wantGone(key, 0)
 		newest := p.read(key, stream.Newest)
-		if len(newest) < stream.DefaultKeep || newest[len(newest)-1].Seq != last {
+		if len(newest) < keep || newest[len(newest)-1].Seq != last {
 			fail("Newest yields %d chunks of a run that is longer than what is kept", len(newest))
 		}
 	}},

@@ -109,19 +109,23 @@ func (b *bot[S]) refund(ctx context.Context, t *orchestrator.Turn[S]) error {
 	return t.Record(ctx, turnlog.ToolReceived, map[string]string{"tool": "refund", "decision": string(s.Decision)})
 }
 
+// tries is how often the provider is asked.
+const tries = 3
+
 // pay asks the provider some times. If nobody can tell then whether the refund was paid, a person has to.
 func (b *bot[S]) pay(ctx context.Context, t *orchestrator.Turn[S]) (receipt string, err error) {
-	pause := b.Pause
-	for range 3 {
+	for try, pause := 1, b.Pause; ; try, pause = try+1, 2*pause {
 		receipt, err = b.payOnce(ctx, t)
 		doubt, unknown := errors.AsType[*orchestrator.InDoubtError](err)
 		if !unknown || doubt.Ask {
 			return receipt, err
 		}
+		if try == tries {
+			break
+		}
 		if err := sleep(ctx, pause); err != nil {
 			return "", err
 		}
-		pause *= 2
 	}
 	doubt, _ := errors.AsType[*orchestrator.InDoubtError](err)
 	if errors.Is(err, lock.ErrHeld) { // another session pays for the same order now: this turn waits for it

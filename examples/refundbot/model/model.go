@@ -69,11 +69,11 @@ type Prompt struct {
 	Feedback string
 }
 
-// Conditions of a model. Each ends the call. Another attempt may help with ErrReply, and with no other.
+// What may be wrong with an answer.
 var (
-	// ErrReply says that the model has answered, and the answer is of no use: it is cut off, or no JSON as asked for.
+	// ErrReply says that the answer is of no use: it is cut off, or no JSON as asked for. Another attempt may help.
 	ErrReply = errors.New("model: unusable reply")
 
-	// ErrRefused says that the model does not want to answer.
+	// ErrRefused says that the model does not want to answer. Another attempt does not help: it is retry.Permanent.
 	ErrRefused = errors.New("model: refused to answer")
 )

@@ -59,17 +59,32 @@ func TestCompose(t *testing.T) {
 		p    Prompt
 		want string
 	}{
-		{"facts", Prompt{Text: "refund A-1042", Category: Refund, Order: "A-1042", Facts: facts},
-			"Thank you for your patience. " + strings.Join(facts, " ")},
-		{"no order", Prompt{Text: "refund", Category: Refund, Facts: []string{"Which order is it about?"}},
-			"I am sorry to hear that. Which order is it about?"},
-		{"shipping", Prompt{Text: "where?", Category: Shipping, Order: "A-1", Facts: []string{"It is on its way."}},
-			"I have looked it up for you. It is on its way."},
+		{
+			"facts",
+			Prompt{Text: "refund A-1042", Category: Refund, Order: "A-1042", Facts: facts},
+			"Thank you for your patience. " + strings.Join(facts, " "),
+		},
+		{
+			"no order",
+			Prompt{Text: "refund", Category: Refund, Facts: []string{"Which order is it about?"}},
+			"I am sorry to hear that. Which order is it about?",
+		},
+		{
+			"shipping",
+			Prompt{Text: "where?", Category: Shipping, Order: "A-1", Facts: []string{"It is on its way."}},
+			"I have looked it up for you. It is on its way.",
+		},
 		{"talk", Prompt{Text: "thank you!", Category: Other}, "You are welcome. Is there anything else?"},
-		{"too much", Prompt{Text: "can you promise it?", Category: Other, Facts: facts[:1]},
-			facts[0] + " I guarantee that all of this is done by tomorrow."},
-		{"sent back", Prompt{Text: "can you promise it?", Category: Other, Facts: facts[:1], Feedback: "promise nothing"},
-			"Let me be exact. " + facts[0] + " I cannot say more than that for certain."},
+		{
+			"too much",
+			Prompt{Text: "can you promise it?", Category: Other, Facts: facts[:1]},
+			facts[0] + " I guarantee that all of this is done by tomorrow.",
+		},
+		{
+			"sent back",
+			Prompt{Text: "can you promise it?", Category: Other, Facts: facts[:1], Feedback: "promise nothing"},
+			"Let me be exact. " + facts[0] + " I cannot say more than that for certain.",
+		},
 	} {
 		var pieces []string
 		got, used, err := new(Scripted).Compose(t.Context(), tt.p, func(s string) { pieces = append(pieces, s) })

@@ -11,7 +11,6 @@ local now = clock()
 if token <= barred or now - seen > 20 * minute then
   if done(call) then return {'OK', by} end
   barred = math.max(barred, token)
-  pass()
   save(head, top, barred)
   if not head then expire() end
   return {'INDEX', decimal(now), decimal(barred)}

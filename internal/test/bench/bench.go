@@ -101,6 +101,8 @@ var suites = []suite{
 	{"effects-sqlite", (*bench).effectsSQLite},
 	{"effects-finished", (*bench).effectsFinished},
 	{"suspended", (*bench).suspendedRuns},
+	{"http-postgres", (*bench).httpPostgres},
+	{"http-sqlite", (*bench).httpSQLite},
 	{"turnlog-postgres", (*bench).logPostgres},
 	{"turnlog-" + slowDisk, (*bench).logSlowDisk},
 	{"turnlog-many", (*bench).loggedTurns},

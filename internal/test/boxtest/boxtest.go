@@ -25,8 +25,9 @@ type Opener func(where string) (s inbox.Store, close func(), err error)
 
 // Roles are the roles that the tests of this package start.
 func Roles(open Opener) map[string]testenv.Role {
+	type work func(context.Context, inbox.Store, io.Writer) error
 	roles := make(map[string]testenv.Role)
-	for name, do := range map[string]func(context.Context, inbox.Store, io.Writer) error{"contend": contend, "post": postAll} {
+	for name, do := range map[string]work{"contend": contend, "post": postAll} {
 		roles[name] = func(where string, out io.Writer) error {
 			s, end, err := open(where)
 			if err != nil {

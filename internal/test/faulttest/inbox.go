@@ -172,8 +172,8 @@ var boxSpec = porcupine.Model{
 	DescribeOperation: func(input, output any) string { return fmt.Sprintf("%+v: %+v", input, output) },
 }
 
-// InboxHistories records n histories of five workers on a store. If no order of the calls explains the replies, the test
-// fails and prints the seed and the calls of the first such history.
+// InboxHistories records n histories of five workers on a store. If no order of the calls explains the replies, the
+// test fails and prints the seed and the calls of the first such history.
 func InboxHistories(t *testing.T, newStore func(*testing.T) inbox.Store, n int) {
 	t.Helper()
 	seed := rand.Uint64()

@@ -139,7 +139,7 @@ func (p *livingProcess) terminate() {
 func TestSigterm(t *testing.T) {
 	t.Parallel()
 	places := map[string]func(*testing.T) site{"sqlite": onSQLite, "postgres": onPostgres}
-	g := rolling{clients: 6, rounds: 3}
+	g := rolling{clients: 6, rounds: 2}
 	if os.Getenv("HOLDFAST_SOAK") == "1" {
 		g = rolling{clients: 50, rounds: 20}
 		places["postgres and redis"], places["redis"] = onBoth, onRedis

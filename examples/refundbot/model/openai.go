@@ -1,0 +1,248 @@
+package model
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/option"
+	"github.com/openai/openai-go/v3/packages/param"
+	"github.com/openai/openai-go/v3/shared"
+
+	"github.com/holdfast-go/holdfast/message"
+	"github.com/holdfast-go/holdfast/oncehttp"
+	"github.com/holdfast-go/holdfast/retry"
+)
+
+// OpenAIOptions say which model is asked, and where.
+type OpenAIOptions struct {
+	// Key is the API key.
+	Key string
+
+	// BaseURL is where the API is. "" means OpenAI's own. Other servers speak the same protocol.
+	BaseURL string
+
+	// Model is the name of the model. "" means DefaultModel.
+	Model string
+
+	// Input and Output are the prices of a million tokens, for Usage.Cost.
+	Input, Output float64
+
+	// Client sends the requests. nil means http.DefaultClient.
+	Client *http.Client
+}
+
+// DefaultModel is the model of an OpenAI that names none.
+const DefaultModel = openai.ChatModelGPT5_4Mini
+
+const openAIURL = "https://api.openai.com/v1"
+
+// OpenAI is a Model that asks a server over the chat-completions protocol of OpenAI.
+//
+// Classify and Compose belong to a turn: their ctx comes from oncehttp.With, and their replies are recorded, if they
+// are of use. Summarize is for a compaction too: without a turn it is not recorded.
+//
+// OpenAI does not try again. The intent that asks has a Retry, and an error that another attempt cannot mend is marked
+// with retry.Permanent.
+type OpenAI struct {
+	chat    openai.ChatCompletionService
+	options OpenAIOptions
+}
+
+// NewOpenAI returns a model. It sends nothing. It returns an error if the options cannot be right.
+func NewOpenAI(o OpenAIOptions) (*OpenAI, error) {
+	o.BaseURL, o.Model = cmp.Or(o.BaseURL, openAIURL), cmp.Or(o.Model, DefaultModel)
+	if o.Client == nil {
+		o.Client = http.DefaultClient
+	}
+	if o.Key == "" {
+		return nil, errors.New("model: no API key")
+	}
+	if u, err := url.Parse(o.BaseURL); err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+		return nil, errors.New("model: the base URL of the API is no URL of http or https")
+	}
+	recorder := oncehttp.New(&oncehttp.Options{Keep: usable})
+	return &OpenAI{openai.NewChatCompletionService(
+		option.WithAPIKey(o.Key), option.WithBaseURL(o.BaseURL), option.WithHTTPClient(o.Client),
+		option.WithMiddleware(recorder.Middleware), option.WithMaxRetries(0),
+	), o}, nil
+}
+
+// FromEnv returns the OpenAI model that OPENAI_API_KEY, OPENAI_BASE_URL and OPENAI_MODEL describe; nil if there is no
+// key. getenv is os.Getenv.
+func FromEnv(getenv func(string) string) (*OpenAI, error) {
+	key := getenv("OPENAI_API_KEY")
+	if key == "" {
+		return nil, nil
+	}
+	return NewOpenAI(OpenAIOptions{Key: key, BaseURL: getenv("OPENAI_BASE_URL"), Model: getenv("OPENAI_MODEL")})
+}
+
+// Classify asks for JSON that fits a schema.
+func (m *OpenAI) Classify(ctx context.Context, history []message.Message, text string) (Intent, Usage, error) {
+	params := m.params(classifyPrompt, history, text)
+	params.ResponseFormat.OfJSONSchema = &shared.ResponseFormatJSONSchemaParam{
+		JSONSchema: shared.ResponseFormatJSONSchemaJSONSchemaParam{
+			Name: "intent", Strict: param.NewOpt(true), Schema: json.RawMessage(intentSchema),
+		},
+	}
+	res, err := m.chat.New(ctx, params)
+	if err != nil {
+		return Intent{}, Usage{}, failure(err)
+	}
+	in, err := intentOf(res)
+	return in, m.usage(res.Model, res.Usage), err
+}
+
+// intentOf reads the reply to Classify.
+func intentOf(res *openai.ChatCompletion) (in Intent, err error) {
+	if len(res.Choices) == 0 {
+		return in, fmt.Errorf("%w: it is empty", ErrReply)
+	}
+	c := res.Choices[0]
+	if err := ended(c.FinishReason, c.Message.Refusal); err != nil {
+		return in, err
+	}
+	d := json.NewDecoder(strings.NewReader(c.Message.Content))
+	d.DisallowUnknownFields()
+	if d.Decode(&in) != nil || d.More() {
+		return Intent{}, fmt.Errorf("%w: it is not the JSON that was asked for", ErrReply)
+	}
+	named := namedOrder(in.Order)
+	switch {
+	case in.Category != Refund && in.Category != Shipping && in.Category != Other, in.Yes && in.No,
+		in.Order != "" && named == "":
+		return Intent{}, fmt.Errorf("%w: it contradicts its schema", ErrReply)
+	}
+	in.Order = named
+	return in, nil
+}
+
+// Compose streams the reply.
+func (m *OpenAI) Compose(ctx context.Context, p Prompt, emit func(piece string)) (string, Usage, error) {
+	return m.stream(ctx, m.params(composePrompt(p), p.History, p.Text), emit)
+}
+
+// Summarize streams the summary too: so all JSON that is recorded is an Intent.
+func (m *OpenAI) Summarize(ctx context.Context, messages []message.Message) (string, Usage, error) {
+	if !oncehttp.Recorded(ctx) {
+		ctx = oncehttp.Unrecorded(ctx)
+	}
+	return m.stream(ctx, m.params(summarizePrompt, messages, summarizeNow), nil)
+}
+
+// stream asks for a text, and emits its pieces.
+func (m *OpenAI) stream(
+	ctx context.Context, params openai.ChatCompletionNewParams, emit func(string),
+) (string, Usage, error) {
+	params.StreamOptions.IncludeUsage = param.NewOpt(true)
+	s := m.chat.NewStreaming(ctx, params)
+	var used Usage
+	var a answer
+	for s.Next() {
+		chunk := s.Current()
+		if chunk.Usage.TotalTokens > 0 {
+			used = m.usage(chunk.Model, chunk.Usage)
+		}
+		piece := a.add(chunk)
+		if piece != "" && emit != nil {
+			emit(piece)
+		}
+	}
+	closing := s.Close() // it says if the reply could not be recorded
+	if err := s.Err(); err != nil {
+		return "", used, failure(err)
+	}
+	if closing != nil {
+		return "", used, closing
+	}
+	return a.text.String(), used, a.err()
+}
+
+// An answer is what a stream has said.
+type answer struct {
+	text            strings.Builder
+	finish, refusal string
+}
+
+// add takes a chunk. It returns the piece of the text in it.
+func (a *answer) add(chunk openai.ChatCompletionChunk) (piece string) {
+	for _, c := range chunk.Choices {
+		if c.Index != 0 {
+			continue
+		}
+		a.finish = cmp.Or(c.FinishReason, a.finish)
+		a.refusal += c.Delta.Refusal
+		piece += c.Delta.Content
+	}
+	a.text.WriteString(piece)
+	return piece
+}
+
+func (a *answer) err() error {
+	if err := ended(a.finish, a.refusal); err != nil {
+		return err
+	}
+	if strings.TrimSpace(a.text.String()) == "" {
+		return fmt.Errorf("%w: it is empty", ErrReply)
+	}
+	return nil
+}
+
+// ended returns an error unless the model has said all that it wanted to say.
+func ended(finish, refusal string) error {
+	switch {
+	case refusal != "", finish == "content_filter":
+		return retry.Permanent(ErrRefused)
+	case finish == "":
+		return fmt.Errorf("%w: it is cut off", ErrReply)
+	case finish != "stop":
+		return fmt.Errorf("%w: it ended for %q", ErrReply, finish)
+	}
+	return nil
+}
+
+// params returns a request.
+func (m *OpenAI) params(system string, history []message.Message, text string) openai.ChatCompletionNewParams {
+	all := []openai.ChatCompletionMessageParamUnion{openai.SystemMessage(system)}
+	for _, h := range history {
+		switch text := said(h); {
+		case text == "":
+		case h.Role == message.RoleAssistant:
+			all = append(all, openai.AssistantMessage(text))
+		case h.Role == message.RoleSystem:
+			all = append(all, openai.SystemMessage(text))
+		default:
+			all = append(all, openai.UserMessage(text))
+		}
+	}
+	return openai.ChatCompletionNewParams{Model: m.options.Model, Messages: append(all, openai.UserMessage(text))}
+}
+
+func (m *OpenAI) usage(name string, u openai.CompletionUsage) Usage {
+	return Usage{
+		Input: int(u.PromptTokens), Output: int(u.CompletionTokens), Model: cmp.Or(name, m.options.Model),
+		Cost: (float64(u.PromptTokens)*m.options.Input + float64(u.CompletionTokens)*m.options.Output) / 1e6,
+	}
+}
+
+// failure marks an error of the API with retry.Permanent if it comes again with each attempt.
+func failure(err error) error {
+	e, ok := errors.AsType[*openai.Error](err)
+	if !ok {
+		return err
+	}
+	switch {
+	case e.Code == "insufficient_quota": // also 429, but it does not pass
+	case e.StatusCode >= 500, e.StatusCode == http.StatusTooManyRequests, e.StatusCode == http.StatusRequestTimeout,
+		e.StatusCode == http.StatusConflict:
+		return err
+	}
+	return retry.Permanent(err)
+}

@@ -1,0 +1,41 @@
+package redistest
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// DocumentedRules returns the rules of the user in docs/operations.md, without the user's name.
+func DocumentedRules(t *testing.T) []string {
+	t.Helper()
+	doc, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rules, ok := strings.Cut(string(doc), "ACL SETUSER bot ")
+	if !ok {
+		t.Fatal("no ACL in docs/operations.md")
+	}
+	rules, _, _ = strings.Cut(rules, "```")
+	return strings.Fields(strings.ReplaceAll(rules, "\\\n", " "))
+}
+
+// As makes a user with these rules, and returns a client that is this user.
+func As(t *testing.T, admin *redis.Client, rules []string) *redis.Client {
+	t.Helper()
+	args := []any{"ACL", "SETUSER", "bot", "reset"}
+	for _, r := range rules {
+		args = append(args, r)
+	}
+	if err := admin.Do(t.Context(), args...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	o := *admin.Options()
+	o.Username, o.Password = "bot", "secret"
+	client := redis.NewClient(&o)
+	t.Cleanup(func() { client.Close() })
+	return client
+}

@@ -1,0 +1,581 @@
+package turnhttp_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/inbox"
+	"github.com/holdfast-go/holdfast/ledger"
+	"github.com/holdfast-go/holdfast/orchestrator"
+	"github.com/holdfast-go/holdfast/snapshot"
+	"github.com/holdfast-go/holdfast/stream"
+	"github.com/holdfast-go/holdfast/turnhttp"
+)
+
+// A fixture is what a case of TestHandler starts from. prepare may change its fields.
+type fixture struct {
+	*testing.T
+	w   *world
+	def Definition
+	bot *orchestrator.Options
+	o   turnhttp.Options[State]
+
+	// main is the process that serves the request. It is made by start.
+	main *Bot
+	h    http.Handler
+
+	request *request
+}
+
+func (f *fixture) start() {
+	if f.h == nil {
+		f.main = f.w.bot(f.T, f.def, f.bot)
+		f.h = turnhttp.Handler(f.main, f.o)
+	}
+}
+
+// turn runs a turn before the request of the case.
+func (f *fixture) turn(text string) {
+	f.start()
+	key := "before-" + text
+	request{method: "POST", path: "/sessions/s/turns", key: key, body: `{"message":"` + text + `"}`}.to(f.Context(), f.h)
+}
+
+// held makes another process busy with session s.
+func (f *fixture) held(on orchestrator.OnInterrupted) {
+	other := f.w.bot(f.T, f.def, nil)
+	ctx, cancel := context.WithCancel(f.Context())
+	busy := other.Stream(ctx, "s", orchestrator.Input{Text: "slow x", RequestID: "other"}, nil)
+	for ev := range busy.Events() {
+		if ev.Kind == orchestrator.IntentStarted {
+			break
+		}
+	}
+	f.bot = &orchestrator.Options{OnInterrupted: on, Limits: orchestrator.Limits{LockWait: time.Second}}
+	f.Cleanup(func() {
+		cancel()
+		_, _ = busy.Result()
+	})
+}
+
+// left leaves a run in flight.
+func (f *fixture) left() {
+	other := f.w.bot(f.T, f.def, nil)
+	ctx, cancel := context.WithTimeout(f.Context(), time.Second)
+	defer cancel()
+	if _, err := other.Execute(ctx, "s", orchestrator.Input{Text: "slow x", RequestID: "left"}, nil); err == nil {
+		f.Fatal("the turn was not left")
+	}
+}
+
+// run returns the id of the run in flight.
+func (f *fixture) run() string {
+	for r, err := range f.w.snapshots.Runs(f.Context(), snapshot.Query{Key: snapshot.Key{Orchestrator: "bot"}}) {
+		if err != nil {
+			f.Fatal(err)
+		}
+		return r.ID
+	}
+	f.Fatal("no run in flight")
+	return ""
+}
+
+// effect returns the id of the only effect.
+func (f *fixture) effect() string {
+	for e, err := range f.w.effects.Effects(f.Context(), ledger.Query{}) {
+		if err != nil {
+			f.Fatal(err)
+		}
+		return e.ID
+	}
+	f.Fatal("no effect")
+	return ""
+}
+
+// errAway is the error of a store that is away. Its text must not go out.
+var errAway = fmt.Errorf("%s: %w", secret, checkpoint.ErrRefused)
+
+// A downCheckpoints, and the others, fail each call.
+type (
+	downCheckpoints struct{ checkpoint.Store }
+	downSnapshots   struct{ snapshot.Store }
+	downLedger      struct{ ledger.Ledger }
+	downInbox       struct{ inbox.Store }
+	downStream      struct{ stream.Store }
+)
+
+func (downCheckpoints) Claim(context.Context, checkpoint.Key, checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
+	return checkpoint.Claimed{}, errAway
+}
+
+func (downCheckpoints) Turns(context.Context, checkpoint.Key, int) iter.Seq2[checkpoint.Checkpoint, error] {
+	return failing(checkpoint.Checkpoint{})
+}
+
+func (downSnapshots) Runs(context.Context, snapshot.Query) iter.Seq2[snapshot.Run, error] {
+	return failing(snapshot.Run{})
+}
+
+func (downLedger) Effects(context.Context, ledger.Query) iter.Seq2[ledger.Effect, error] {
+	return failing(ledger.Effect{})
+}
+
+func (downInbox) Items(context.Context, inbox.Key, inbox.Kind) iter.Seq2[inbox.Item, error] {
+	return failing(inbox.Item{})
+}
+
+func (downInbox) Remove(context.Context, inbox.Key, inbox.Kind, ...string) error { return errAway }
+
+func failing[T any](v T) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) { yield(v, errAway) }
+}
+
+func (downStream) Read(context.Context, stream.Key, int64) iter.Seq2[stream.Chunk, error] {
+	return failing(stream.Chunk{})
+}
+
+func (downStream) Last(context.Context, stream.Key) (int64, stream.Status, error) {
+	return 0, "", errAway
+}
+
+func down(f *fixture) {
+	f.w.events = downStream{f.w.events}
+	f.w.checkpoints, f.w.snapshots = downCheckpoints{f.w.checkpoints}, downSnapshots{f.w.snapshots}
+	f.w.effects, f.w.answers = downLedger{f.w.effects}, downInbox{f.w.answers}
+	f.o.Inbox, f.o.Ledger = f.w.answers, f.w.effects
+}
+
+// A handlerCase is a request, and what the client is told.
+type handlerCase struct {
+	name    string
+	prepare func(*fixture)
+	request request
+	status  int
+	kind    string // the type of the problem
+}
+
+// routes are one good request of each route.
+var routes = map[string]request{
+	"turn":      {method: "POST", path: "/sessions/s/turns", key: "k", body: `{"message":"say hello"}`},
+	"events":    {method: "GET", path: "/sessions/s/events"},
+	"resume":    {method: "POST", path: "/sessions/s/resume"},
+	"abandon":   {method: "POST", path: "/sessions/s/abandon", body: `{"run":"r"}`},
+	"session":   {method: "GET", path: "/sessions/s"},
+	"questions": {method: "GET", path: "/sessions/s/questions"},
+	"answer":    {method: "POST", path: "/sessions/s/questions/q1", body: `{"answer":"answer yes"}`},
+	"effects":   {method: "GET", path: "/sessions/s/effects"},
+	"effect":    {method: "POST", path: "/sessions/s/effects/e", body: `{"outcome":"skip"}`},
+	"delete":    {method: "DELETE", path: "/sessions/s"},
+}
+
+// with returns a route with another body, key or path.
+func with(route string, change func(*request)) request {
+	q := routes[route]
+	change(&q)
+	return q
+}
+
+func says(text string) request {
+	return with("turn", func(q *request) { q.body = `{"message":"` + text + `"}` })
+}
+
+func asking(f *fixture) { f.turn("ask q1 100") }
+
+func handlerCases() (all []handlerCase) {
+	all = slices.Concat(goodCases(), turnCases(), answerCases(), effectCases())
+	for name, q := range routes {
+		all = append(all, anyRoute(name, q)...)
+		if q.body != "" {
+			all = append(all, anyBody(name, q)...)
+		}
+	}
+	return all
+}
+
+func goodCases() []handlerCase {
+	return []handlerCase{
+		{"turn", nil, routes["turn"], 200, ""},
+		{"turn without data", nil, with("turn", func(q *request) { q.body = `{}` }), 200, ""},
+		{"turn with events", nil, with("turn", func(q *request) {
+			q.header = map[string]string{"Accept": "text/event-stream"}
+		}), 200, ""},
+		{"events", func(f *fixture) { f.turn("say hi") }, routes["events"], 200, ""},
+		{"events of nothing", nil, routes["events"], 204, ""},
+		{"events after the last", func(f *fixture) { f.turn("say hi") }, with("events", func(q *request) {
+			q.path += "?after=6"
+		}), 204, ""},
+		{"events that are gone", nil, with("events", func(q *request) {
+			q.header = map[string]string{"Last-Event-ID": "7"}
+		}), 410, "gone"},
+		{"events after what is no number", nil, with("events", func(q *request) { q.path += "?after=x" }), 400, "bad-request"},
+		{"events without a stream store", func(f *fixture) { f.w.events = nil }, routes["events"], 404, "no-stream"},
+		{"resume", func(f *fixture) {
+			f.left()
+			close(f.w.hold)
+		}, routes["resume"], 200, ""},
+		{"resume of nothing", nil, routes["resume"], 204, ""},
+		{"abandon of nothing", nil, routes["abandon"], 200, ""},
+		{"session", func(f *fixture) { f.turn("say hi") }, with("session", func(q *request) { q.path += "?before=9&limit=3" }), 200, ""},
+		{"session of nothing", nil, routes["session"], 200, ""},
+		{"session at work", func(f *fixture) { f.held(0) }, routes["session"], 200, ""},
+		{"session that waits", func(f *fixture) { f.turn("pay") }, routes["session"], 200, ""},
+		{"session before what is no number", nil, with("session", func(q *request) { q.path += "?before=-1" }), 400, "bad-request"},
+		{"delete", func(f *fixture) { f.turn("say hi") }, routes["delete"], 204, ""},
+		{"document", nil, request{method: "GET", path: "/openapi.json"}, 200, ""},
+		{"no route", nil, request{method: "GET", path: "/sessions/s/nothing"}, 404, "not-found"},
+		{"no route at the top", nil, request{method: "GET", path: "/"}, 404, "not-found"},
+		{"empty session", nil, request{method: "GET", path: "/sessions/"}, 400, "bad-request"},
+	}
+}
+
+func turnCases() []handlerCase {
+	return []handlerCase{
+		{"no key", nil, with("turn", func(q *request) { q.key = "" }), 400, "key-missing"},
+		{"no key, and none needed", func(f *fixture) { f.o.OptionalKey = true }, with("turn", func(q *request) { q.key = "" }), 200, ""},
+		{"key of 513 bytes", nil, with("turn", func(q *request) { q.key = strings.Repeat("k", 513) }), 400, "bad-request"},
+		{"key of 10 KiB", nil, with("turn", func(q *request) { q.key = strings.Repeat("k", 10<<10) }), 400, "bad-request"},
+		{"key with U+0000", nil, with("turn", func(q *request) { q.key = "k\x00" }), 400, "bad-request"},
+		{"key that is no UTF-8", nil, with("turn", func(q *request) { q.key = "k\xff" }), 400, "bad-request"},
+		{"key of an answer", nil, with("turn", func(q *request) { q.key = "turnhttp/answer/1" }), 400, "bad-request"},
+		{"key used for another input", func(f *fixture) { f.turn("say hi") }, with("turn", func(q *request) {
+			q.key = "before-say hi"
+		}), 422, "request-reused"},
+		{"input of the bot's own", nil, says("refuse"), 422, "invalid"},
+		{"input too large", func(f *fixture) { f.bot = &orchestrator.Options{Limits: orchestrator.Limits{Input: 8}} }, says("say hello you"), 422, "invalid"},
+		{"own Input fails", func(f *fixture) {
+			f.o.Input = func(*http.Request) (orchestrator.Input, error) { return orchestrator.Input{}, errors.New(secret) }
+		}, routes["turn"], 400, "bad-request"},
+		{"own Input refuses", func(f *fixture) {
+			f.o.Input = func(*http.Request) (orchestrator.Input, error) {
+				return orchestrator.Input{}, &orchestrator.InputError{Field: "text", Reason: "not taken"}
+			}
+		}, routes["turn"], 422, "invalid"},
+		{"message that is no text", nil, with("turn", func(q *request) { q.body = `{"message":1}` }), 400, "bad-request"},
+		{"busy", func(f *fixture) { f.held(0) }, routes["turn"], 409, "busy"},
+		{"interrupted", func(f *fixture) {
+			f.left()
+			f.bot = &orchestrator.Options{OnInterrupted: orchestrator.Reject}
+		}, routes["turn"], 409, "interrupted"},
+		{"parked", func(f *fixture) {
+			f.bot = &orchestrator.Options{Limits: orchestrator.Limits{Attempts: 1}}
+			f.left()
+			f.o.TurnTimeout = time.Second
+			f.turn("say hi")
+		}, routes["turn"], 409, "parked"},
+		{"owed", func(f *fixture) {
+			f.bot = &orchestrator.Options{RequireDelivered: true}
+			f.def.Deliver = func(context.Context, *orchestrator.Result[State]) error { return errors.New(secret) }
+			f.turn("say hi")
+		}, routes["turn"], 409, "owed"},
+		{"drift", func(f *fixture) { f.drifted() }, routes["turn"], 409, "drift"},
+		{"own turn waits", nil, says("pay"), 202, "suspended"},
+		{"earlier turn waits", func(f *fixture) { f.turn("pay") }, routes["turn"], 409, "suspended"},
+		{"bot fails", nil, says("fail"), 502, "bot-failed"},
+		{"bot panics", nil, says("panic"), 502, "bot-failed"},
+		{"unknown outcome", func(f *fixture) { f.o.TurnTimeout = time.Second }, says("slow x"), 504, "unknown-outcome"},
+		{"turn takes too long", func(f *fixture) {
+			f.bot = &orchestrator.Options{Limits: orchestrator.Limits{TurnTimeout: time.Second}}
+		}, says("slow x"), 504, "timeout"},
+		{"resume waits", func(f *fixture) { f.turn("pay") }, routes["resume"], 202, "suspended"},
+		{"resume that is busy", func(f *fixture) { f.held(0) }, routes["resume"], 409, "busy"},
+		{"resume with an unknown outcome", func(f *fixture) {
+			f.left()
+			f.o.TurnTimeout = time.Second
+		}, routes["resume"], 504, "unknown-outcome"},
+		{"resume fails", func(f *fixture) {
+			f.left()
+			f.def.Intents["do"] = orchestrator.Intent[State]{Run: func(context.Context, *Turn) error { return errors.New(secret) }}
+		}, routes["resume"], 502, "bot-failed"},
+		{"reply that JSON lacks", func(f *fixture) {
+			f.o.Reply = func(*orchestrator.Result[State]) any { return func() {} }
+		}, routes["turn"], 500, "internal"},
+	}
+}
+
+func answerCases() []handlerCase {
+	to := func(body string) request { return with("answer", func(q *request) { q.body = body }) }
+	return []handlerCase{
+		{"questions", asking, routes["questions"], 200, ""},
+		{"answer", asking, routes["answer"], 200, ""},
+		{"answer with events", asking, with("answer", func(q *request) {
+			q.header = map[string]string{"Accept": "text/event-stream"}
+		}), 200, ""},
+		{"answer to nothing", nil, routes["answer"], 404, "not-found"},
+		{"answer to another question", func(f *fixture) { f.turn("ask q2 1") }, routes["answer"], 404, "not-found"},
+		{"answer without Questions", func(f *fixture) { f.o.Questions = nil }, routes["answer"], 404, "not-found"},
+		{"answer to what has changed", asking, to(`{"answer":"answer yes","sum":"x"}`), 409, "changed"},
+		{"answer after another", func(f *fixture) {
+			asking(f)
+			with("answer", func(q *request) { q.header = map[string]string{"Who": "bob"} }).to(f.Context(), f.h)
+		}, routes["answer"], 409, "answered"},
+		{"answer while another is at work", func(f *fixture) {
+			asking(f)
+			_, _ = f.w.answers.Post(f.Context(), inbox.Item{
+				Key: inbox.Key{Orchestrator: "bot", Session: "s"}, Kind: inbox.Answer, ID: "q1", By: "bob",
+			})
+		}, routes["answer"], 409, "answered"},
+		{"expired", func(f *fixture) {
+			f.def.Intents["do"] = orchestrator.Intent[State]{Run: func(_ context.Context, t *Turn) error {
+				t.State.Asks, t.State.Due = "q1", time.Now().Add(-time.Hour)
+				return nil
+			}}
+			asking(f)
+		}, routes["answer"], 410, "expired"},
+		{"answer that is missing", asking, to(`{"sum":"x"}`), 400, "bad-request"},
+		{"answer that Answer does not take", asking, to(`{"answer":1}`), 400, "bad-request"},
+		{"answer of nobody", asking, with("answer", func(q *request) { q.header = map[string]string{"Who": ""} }), 401, "unauthorized"},
+		{"answer whose turn waits", asking, to(`{"answer":"pay"}`), 202, "suspended"},
+		{"answer that fails", asking, to(`{"answer":"answer fail"}`), 502, "bot-failed"},
+		{"answer that the bot refuses", asking, to(`{"answer":"refuse"}`), 422, "invalid"},
+		{"answer with an unknown outcome", func(f *fixture) {
+			f.o.TurnTimeout = time.Second
+			asking(f)
+		}, to(`{"answer":"answer hold"}`), 504, "unknown-outcome"},
+		{"questions under drift", func(f *fixture) { f.drifted() }, routes["questions"], 409, "drift"},
+		{"session under drift", func(f *fixture) { f.drifted() }, routes["session"], 200, ""},
+	}
+}
+
+func effectCases() []handlerCase {
+	paying := func(f *fixture) { f.turn("pay") }
+	return []handlerCase{
+		{"effects", paying, routes["effects"], 200, ""},
+		{"effect", func(f *fixture) {
+			paying(f)
+			f.request.path = "/sessions/s/effects/" + f.effect()
+		}, routes["effect"], 200, ""},
+		{"effect that landed", func(f *fixture) {
+			paying(f)
+			f.request.path = "/sessions/s/effects/" + f.effect()
+		}, with("effect", func(q *request) { q.body = `{"outcome":"landed","value":"receipt"}` }), 200, ""},
+		{"effect that was answered so before", func(f *fixture) {
+			paying(f)
+			f.request.path = "/sessions/s/effects/" + f.effect()
+			f.request.to(f.Context(), f.h)
+		}, routes["effect"], 200, ""},
+		{"effect that was answered otherwise before", func(f *fixture) {
+			paying(f)
+			f.request.path = "/sessions/s/effects/" + f.effect()
+			f.request.to(f.Context(), f.h)
+			f.request.header = map[string]string{"Who": "bob"}
+		}, routes["effect"], 409, "answered"},
+		{"effect that is under way", func(f *fixture) {
+			f.paysSlowly()
+			f.request.path = "/sessions/s/effects/" + f.effect()
+		}, routes["effect"], 409, "held"},
+		{"effect of another session", func(f *fixture) {
+			paying(f)
+			f.request.path = "/sessions/s2/effects/" + f.effect()
+		}, routes["effect"], 404, "not-found"},
+		{"effect of nobody", paying, with("effect", func(q *request) { q.header = map[string]string{"Who": ""} }), 401, "unauthorized"},
+		{"effects without a ledger", func(f *fixture) { f.o.Ledger = nil }, routes["effects"], 200, ""},
+		{"effect without a ledger", func(f *fixture) { f.o.Ledger = nil }, routes["effect"], 404, "not-found"},
+		{"effect that is not there", paying, routes["effect"], 404, "not-found"},
+		{"effect with no outcome", paying, with("effect", func(q *request) { q.body = `{"outcome":"x"}` }), 400, "bad-request"},
+		{"effect that did not land with a value", paying, with("effect", func(q *request) {
+			q.body = `{"outcome":"skip","value":1}`
+		}), 400, "bad-request"},
+	}
+}
+
+// paysSlowly leaves a process at work on an effect.
+func (f *fixture) paysSlowly() {
+	other := f.w.bot(f.T, f.def, nil)
+	ctx, cancel := context.WithCancel(f.Context())
+	paying := other.Stream(ctx, "s", orchestrator.Input{Text: "pay slowly", RequestID: "other"}, nil)
+	synctest.Wait()
+	f.Cleanup(func() {
+		cancel()
+		_, _ = paying.Result()
+	})
+}
+
+// drifted stores a state that this bot would lose something of.
+func (f *fixture) drifted() {
+	type later struct {
+		State
+		More string
+	}
+	bot, err := orchestrator.New(orchestrator.Definition[later]{
+		Name: "bot", Intents: orchestrator.Intents[later]{"do": {
+			Run: func(_ context.Context, t *orchestrator.Turn[later]) error {
+				t.State.More = secret
+				return nil
+			},
+		}},
+	}, f.w.checkpoints, &Options{Snapshots: f.w.snapshots})
+	if err == nil {
+		_, err = bot.Execute(f.Context(), "s", orchestrator.Input{Text: "say hi"}, nil)
+	}
+	if err = errors.Join(err, bot.Shutdown(f.Context())); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// anyRoute are the errors that each route has.
+func anyRoute(name string, q request) []handlerCase {
+	in := func(change func(*request)) request {
+		c := q
+		change(&c)
+		return c
+	}
+	gone := 503
+	all := []handlerCase{
+		{name + " by a stranger", nil, in(func(q *request) { q.header = map[string]string{"Authorization": "wrong"} }), 401, "unauthorized"},
+		{name + " by another", nil, in(func(q *request) { q.header = map[string]string{"Authorization": "other"} }), 403, "denied"},
+		{name + " with another method", nil, in(func(q *request) { q.method = "PATCH" }), 405, "method"},
+		{name + " of 513 bytes", nil, in(func(q *request) {
+			q.path = strings.Replace(q.path, "/s", "/s"+strings.Repeat("s", 0), 1)
+			q.path = strings.Replace(q.path, "/sessions/s", "/sessions/"+strings.Repeat("s", 513), 1)
+		}), 400, "bad-request"},
+		{name + " with U+0000", nil, in(func(q *request) {
+			q.path = strings.Replace(q.path, "/sessions/s", "/sessions/s%00", 1)
+		}), 400, "bad-request"},
+		{name + " of no UTF-8", nil, in(func(q *request) {
+			q.path = strings.Replace(q.path, "/sessions/s", "/sessions/s%ff", 1)
+		}), 400, "bad-request"},
+	}
+	if true {
+		all = append(all, handlerCase{name + " with stores away", func(f *fixture) {
+			if name == "answer" || name == "questions" {
+				asking(f)
+				f.h = nil
+			}
+			down(f)
+		}, q, gone, "unavailable"})
+	}
+	switch name {
+	case "turn", "resume", "abandon", "delete":
+		all = append(all, handlerCase{name + " while shutting down", func(f *fixture) {
+			if name == "resume" || name == "abandon" {
+				f.left()
+				f.request.body = strings.Replace(f.request.body, `"r"`, `"`+f.run()+`"`, 1)
+			}
+			f.start()
+			if err := f.main.Shutdown(f.Context()); err != nil {
+				f.Error(err)
+			}
+		}, q, 503, "shutting-down"})
+	}
+	return all
+}
+
+// anyBody are the errors of each route that has a body.
+func anyBody(name string, q request) []handlerCase {
+	body := func(body string) request {
+		q.body = body
+		return q
+	}
+	all := []handlerCase{{name + " of another content type", nil, with(name, func(q *request) {
+		q.header = map[string]string{"Content-Type": "text/plain"}
+	}), 415, "content-type"}}
+	for what, doc := range map[string]string{
+		"no JSON": `{"`, "an array": `[1]`, "null": `null`, "text": `"x"`, "an unknown member": `{"x":1}`,
+		"more behind it": q.body + `{}`, "no UTF-8": "{\"message\":\"\xff\"}", "U+0000": `{"message":"\u0000"}`,
+		"half a surrogate": `{"message":"\ud800"}`, "great depth": strings.Repeat("[", 20_000),
+		"white space only": " ",
+	} {
+		all = append(all, handlerCase{name + " with " + what, nil, body(doc), 400, "bad-request"})
+	}
+	return append(all, handlerCase{name + " above MaxBody", nil, body(`{"message":"` + strings.Repeat("x", 1<<20) + `"}`), 413, "too-large"})
+}
+
+// Each route answers each error with its status and its type, and nothing of what the error says. The OpenAPI document
+// has all of these.
+func TestHandler(t *testing.T) {
+	doc := openAPI(t)
+	for _, c := range handlerCases() {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { c.run(t, doc) })
+		})
+	}
+	wantAllDocumented(t, doc)
+}
+
+func (c handlerCase) run(t *testing.T, doc *document) {
+	w := newWorld()
+	q := c.request
+	f := &fixture{T: t, w: w, def: w.definition(), o: w.options(), request: &q}
+	told := 0
+	f.o.OnError = func(*http.Request, error) { told++ }
+	if c.prepare != nil {
+		c.prepare(f)
+	}
+	f.start()
+	time.Sleep(time.Second) // what was shown is stored
+	told = 0
+	res := q.to(t.Context(), f.h)
+	body := res.Body.Bytes()
+	if (told > 0) != (res.Code >= 500) {
+		t.Errorf("OnError is told %d times of a %d", told, res.Code)
+	}
+	if res.Code != c.status || typeOf(body) != c.kind {
+		t.Fatalf("%d %s, want %d %s\n%s", res.Code, typeOf(body), c.status, c.kind, body)
+	}
+	if err := doc.check(q.method, q.path, res.Code, res.Header().Get("Content-Type"), body); err != nil {
+		t.Errorf("OpenAPI: %v\n%s", err, body)
+	}
+	c.wantHeaders(t, res)
+	if c.prepare == nil && c.status >= 400 && c.status < 422 {
+		w.wantNothing(t)
+	}
+	if strings.Contains(res.Body.String()+fmt.Sprint(res.Header()), secret) {
+		t.Errorf("the response says too much:\n%s", body)
+	}
+}
+
+func (c handlerCase) wantHeaders(t *testing.T, res *httptest.ResponseRecorder) {
+	t.Helper()
+	h := res.Header()
+	if h.Get("X-Content-Type-Options") != "nosniff" {
+		t.Error("browsers may guess the type")
+	}
+	if h.Get("Cache-Control") != "no-store" && c.request.path != "/openapi.json" {
+		t.Error("caches may keep it")
+	}
+	if c.status == http.StatusMethodNotAllowed && h.Get("Allow") == "" {
+		t.Error("405 without Allow")
+	}
+	if (c.status == 503 || c.status == 504) && h.Get("Retry-After") == "" {
+		t.Error("no Retry-After")
+	}
+}
+
+// rare are statuses of the document that no case has: those that each route may have, and a few that take bad luck.
+func rare(at string) bool {
+	switch at {
+	case "DELETE /sessions/{id} 409", "POST /sessions/{id}/abandon 409", "POST /sessions/{id}/resume 422":
+		return true
+	}
+	return strings.HasSuffix(at, " 408") || strings.HasSuffix(at, " 500") || strings.HasSuffix(at, " 504")
+}
+
+// wantAllDocumented reports what the document has and no case has reached.
+func wantAllDocumented(t *testing.T, doc *document) {
+	t.Helper()
+	paths, _ := doc.at(doc.root, "paths").(map[string]any)
+	for path := range paths {
+		item, _ := doc.at(doc.root, "paths", path).(map[string]any)
+		for method := range item {
+			if method == "parameters" {
+				continue
+			}
+			responses, _ := doc.at(doc.root, "paths", path, method, "responses").(map[string]any)
+			for status := range responses {
+				if at := strings.ToUpper(method) + " " + path + " " + status; !doc.seen[at] && !rare(at) {
+					t.Errorf("no case has %s", at)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package turnhttp_test
+
+const raced = false

@@ -1,0 +1,136 @@
+package turnhttp_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/turnhttp"
+)
+
+// memory returns how many bytes of heap and stacks are in use.
+func memory() int64 {
+	var m runtime.MemStats
+	for range 3 {
+		runtime.GC()
+	}
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc + m.StackInuse)
+}
+
+// A thousand readers of a turn that says nothing cost little, slow nothing, and leave nothing behind.
+func TestReaders(t *testing.T) {
+	const readers, most = 1000, 40 << 10
+	w := newWorld()
+	h := turnhttp.Handler(w.bot(t, w.definition(), nil), w.options())
+	addr := onLoopback(t, h)
+	turn := make(chan int)
+	go func() {
+		turn <- with("turn", func(q *request) { q.body = `{"message":"slow one two"}` }).to(t.Context(), h).Code
+	}()
+	w.hold <- struct{}{}
+	// The runtime keeps what it needs to run so many goroutines. That is not a reader's.
+	closeAll(opened(t, addr, readers))
+	var before int64
+	wait(t, func() bool {
+		last := before
+		before = memory()
+		return last > 0 && before > last*99/100
+	})
+	conns := opened(t, addr, readers)
+	each := (memory() - before) / readers
+	t.Logf("%d bytes for each reader", each)
+	if each > most && !raced {
+		t.Errorf("a reader costs %d bytes, want %d at most", each, most)
+	}
+	began := time.Now()
+	w.hold <- struct{}{}
+	if status := <-turn; status != 200 {
+		t.Errorf("the turn is %d", status)
+	}
+	t.Logf("beside them the turn took %v", time.Since(began))
+	for _, conn := range conns { // they see the end
+		if doc, err := io.ReadAll(conn); err != nil || !strings.Contains(string(doc), "event: reply") {
+			t.Fatalf("a reader saw %q: %v", doc, err)
+		}
+	}
+	closeAll(conns)
+	wait(t, func() bool { return float64(memory()) <= 1.1*float64(before) })
+}
+
+// onLoopback serves a handler over TCP, until the test is over.
+func onLoopback(t *testing.T, h http.Handler) net.Addr {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: h, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)} //nolint:gosec // a test
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		_ = server.Close()
+		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
+			t.Error(err)
+		}
+	})
+	return listener.Addr()
+}
+
+func opened(t *testing.T, addr net.Addr, n int) (conns []net.Conn) {
+	t.Helper()
+	for range n {
+		conns = append(conns, reader(t, addr))
+	}
+	return conns
+}
+
+func closeAll(conns []net.Conn) {
+	for _, conn := range conns {
+		_ = conn.Close()
+	}
+}
+
+// reader opens a reader, and returns its connection after the first event. It has no buffers.
+func reader(t *testing.T, addr net.Addr) net.Conn {
+	t.Helper()
+	conn, err := net.Dial(addr.Network(), addr.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = fmt.Fprint(conn, "GET /sessions/s/events HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewReaderSize(conn, 64)
+	for {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(line, "event: token") {
+			return conn
+		}
+	}
+}
+
+// wait waits until ok, and fails after a while.
+func wait(t *testing.T, ok func() bool) {
+	t.Helper()
+	late := time.After(20 * time.Second)
+	for !ok() {
+		select {
+		case <-late:
+			t.Fatal("it takes too long")
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
