@@ -365,7 +365,8 @@ func testDoubt(t *testing.T, b *browser.Browser, p *process) {
 		d := desks[i]
 		d.provider(provider.OK)
 		if tt.button == "effect-landed" {
-			d.Click(id("effect-receipt"))
+			d.Click(".live button") // it leads to the field
+			d.WaitFor("the field", fmt.Sprintf("document.activeElement === document.querySelector(%q)", id("effect-receipt")))
 			d.Type(tt.reply)
 		}
 		if tt.button == "effect-skip" {

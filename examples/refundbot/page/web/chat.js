@@ -46,12 +46,12 @@ export function chat(current) {
 let stick = true; // whether the newest message stays in view
 
 // drawChat draws the left side.
-export function drawChat(s) {
+export function drawChat(s, act) {
   const turns = s.doc?.turns ?? [];
   const items = [...turns].reverse().flatMap((t) => turnItems(t));
   const live = s.current;
   if (s.pending) items.push(userItem("pending", s.pending.message));
-  if (s.pending || live) items.push(liveItem(s, live));
+  if (s.pending || live) items.push(liveItem(s, live, act));
   list($("log"), items);
   drawLive(s, live);
   $("welcome").hidden = !s.doc || items.length > 0;
@@ -96,13 +96,14 @@ function turnItems(t) {
   ];
 }
 
-const liveItem = (s, live) => ({
-  key: "live", from: [live?.resumed ?? 0, s.pending?.waits, s.doc?.run?.id],
+const liveItem = (s, live, act) => ({
+  key: "live", from: [live?.resumed ?? 0, s.pending?.waits, s.doc?.run?.id, s.asks],
   draw: () => h("li", { class: s.pending?.waits ? "bot live waits" : "bot live" }, h("span", { class: "unseen" }, "Refund desk: "),
     h("p", { class: "words" }),
     live?.resumed > 0 && h("p", { class: "facts" },
       h("span", {}, "Another process went on. What the first had not finished was removed.")),
-    s.pending?.waits && h("p", { class: "facts" }, h("span", { class: "doubt" }, "waits for a person"))),
+    s.pending?.waits && h("p", { class: "facts" }, h("span", {}, "waits for a person"),
+      s.asks && h("button", { type: "button", class: "small", "data-focus": "answer", onclick: act.answer }, "Answer"))),
 });
 
 // drawLive writes the words so far into the item that list has drawn.

@@ -14,9 +14,9 @@ let drawing = 0;
 function draw() {
   drawing ||= setTimeout(() => {
     drawing = 0;
-    drawChat(session);
+    drawChat(session, act);
     drawRecord(session, app, act);
-    $("flag").hidden = !session.effects.some((e) => session.asked(e));
+    $("flag").hidden = !session.asks;
   }, 16);
 }
 
@@ -48,6 +48,11 @@ const act = {
   async worker(name, what) {
     await command(`/app/workers/${encodeURIComponent(name)}`, { do: what });
     readApp();
+  },
+  // answer leads to the first effect that is in doubt.
+  answer() {
+    view("record");
+    $("effects").querySelector(".ask input")?.focus();
   },
   async fork(turn) {
     const to = await session.fork(turn);
@@ -111,20 +116,15 @@ function theme() {
   paint();
 }
 
-// views switches between the sides on a narrow screen.
-function views() {
-  const buttons = document.querySelectorAll("[data-view]");
-  for (const button of buttons) {
-    button.addEventListener("click", () => {
-      document.body.dataset.shown = button.dataset.view;
-      for (const b of buttons) b.setAttribute("aria-pressed", String(b === button));
-    });
-  }
-  document.body.dataset.shown = "chat";
+// view shows one side on a narrow screen.
+function view(name) {
+  document.body.dataset.shown = name;
+  for (const b of document.querySelectorAll("[data-view]")) b.setAttribute("aria-pressed", String(b.dataset.view === name));
 }
 
 theme();
-views();
+view("chat");
+for (const b of document.querySelectorAll("[data-view]")) b.addEventListener("click", () => view(b.dataset.view));
 chat(() => session);
 $("new").addEventListener("click", () => go(`s-${id(8)}`));
 $("skip").addEventListener("click", (ev) => {

@@ -275,13 +275,16 @@ export class Session {
 
   // waiting reports whether the run in flight waits for a person.
   get waiting() {
-    return !!this.doc?.run && this.doc.run.status !== "running" || this.effects.some((e) => this.asked(e));
+    return !!this.doc?.run && this.doc.run.status !== "running" || this.asks;
   }
 
   // asked reports whether a person is to say what has become of an effect. While a process is at work on it, none is.
   asked(effect) {
     return inDoubt(effect) && !(this.doc?.run?.status === "running" && this.doc.owner);
   }
+
+  // asks reports whether a person is to say what has become of any effect.
+  get asks() { return this.effects.some((e) => this.asked(e)); }
 
   // persist calls f until it has an answer. What it does is done once, however often it is asked.
   async persist(what, f) {
