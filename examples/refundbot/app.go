@@ -68,7 +68,7 @@ func read(r *http.Request, into any) error {
 	if err := d.Decode(into); err != nil {
 		return err
 	}
-	if _, err := d.Token(); err != io.EOF { //nolint:errorlint // it is never wrapped
+	if _, err := d.Token(); err != io.EOF {
 		return fmt.Errorf("the body has more than one value")
 	}
 	return nil

@@ -65,8 +65,8 @@ func (b *bench) streamsRedis(ctx context.Context) error {
 			o := *client.Options()
 			o.PoolSize = 10
 			one, two := redis.NewClient(&o), redis.NewClient(&o)
-			defer one.Close() //nolint:errcheck // nothing is in flight
-			defer two.Close() //nolint:errcheck // nothing is in flight
+			defer one.Close()
+			defer two.Close()
 			return b.compareShown(ctx, shown{
 				"PostgreSQL, stream in Redis", turns, runs, redisstream.New(one, nil), redisstream.New(two, nil),
 				100 * time.Millisecond,
