@@ -42,7 +42,7 @@ func PostgresURL(tb testing.TB) string {
 	return u
 }
 
-// PostgresSchema is like [PostgresURL], but the schema has no tables. It costs a tenth of the time.
+// PostgresSchema is like [PostgresURL], but the schema has no tables.
 func PostgresSchema(tb testing.TB) string {
 	tb.Helper()
 	needMain(tb)
