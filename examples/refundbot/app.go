@@ -159,7 +159,7 @@ func (a *app) fork(bots forker) http.HandlerFunc {
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, 1<<16)
 		if err := read(r, &to); err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
+			http.Error(w, "want a JSON object with turn and to", http.StatusBadRequest)
 			return
 		}
 		from := r.PathValue("id")
