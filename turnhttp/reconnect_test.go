@@ -12,28 +12,32 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/stream"
 	"github.com/holdfast-go/holdfast/turnhttp"
 )
 
 // Readers of two processes are cut off at random, and come back with the number of their last event, to either process.
 // Each sees every event of every turn once, in order.
 func TestReconnect(t *testing.T) {
-	reconnects, readers := int64(1000), 10
-	if soak() {
+	reconnects, readers, words := int64(1000), 10, 40
+	switch {
+	case soak():
 		reconnects = 10_500
+	case raced:
+		reconnects, readers, words = 200, 4, 12
 	}
 	w := newWorld()
 	var clients []*http.Client
 	for range 2 {
 		clients = append(clients, serve(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options())))
 	}
-	const turns, words = 3, 40
+	const turns = 3
 	said := strings.Repeat("word ", words)
-	f := flights{clients: clients, visits: make(chan struct{}, 1)}
+	f := flights{clients: clients, events: w.events, visits: make(chan struct{}, 1)}
 	var group sync.WaitGroup
 	for range readers {
 		group.Go(func() {
-			r := &flighty{flights: &f, test: t}
+			r := &flighty{flights: &f, test: t, patience: leaveFirst}
 			for last := false; !last || r.more; {
 				last = f.ended.Load()
 				r.visit(t.Context())
@@ -54,7 +58,7 @@ func TestReconnect(t *testing.T) {
 			}
 		}()
 		for word := range int64(words) {
-			for f.count.Load() < reconnects*(i*words+word)/(turns*words) {
+			for f.count.Load() < reconnects*(i*int64(words)+word)/int64(turns*words) {
 				<-f.visits
 			}
 			w.hold <- struct{}{}
@@ -69,6 +73,7 @@ func TestReconnect(t *testing.T) {
 // flights are the readers of a test.
 type flights struct {
 	clients []*http.Client
+	events  stream.Store
 	count   atomic.Int64
 	ended   atomic.Bool
 
@@ -76,25 +81,33 @@ type flights struct {
 	visits chan struct{}
 }
 
+// leaveFirst is how long a reader stays at most, on a machine that is fast enough.
+const leaveFirst = 10 * time.Millisecond
+
 // A flighty reads events, and leaves after a few, or after a few milliseconds.
 type flighty struct {
 	*flights
-	test    *testing.T
-	last    int64
-	more    bool // there may be more events
-	text    string
-	settled int
+	test *testing.T
+
+	// patience doubles while the machine is too slow to give the reader an event that is there.
+	patience time.Duration
+	last     int64
+	more     bool // there may be more events
+	text     string
+	settled  int
 }
 
 func (f *flighty) visit(ctx context.Context) {
+	before, parent := f.last, ctx
 	defer func() {
+		f.learn(parent, f.last > before)
 		f.count.Add(1)
 		select {
 		case f.visits <- struct{}{}:
 		default:
 		}
 	}()
-	ctx, leave := context.WithTimeout(ctx, time.Duration(rand.IntN(10_000))*time.Microsecond)
+	ctx, leave := context.WithTimeout(parent, rand.N(f.patience))
 	defer leave()
 	q := request{method: "GET", path: "/sessions/s/events", header: map[string]string{
 		"Last-Event-ID": strconv.FormatInt(f.last, 10),
@@ -131,6 +144,18 @@ func (f *flighty) visit(ctx context.Context) {
 	})
 	if err != nil && ctx.Err() == nil {
 		f.test.Error(fmt.Errorf("after %d: %w", f.last, err))
+	}
+}
+
+// learn stays longer next time if there was an event, and the reader has seen none.
+func (f *flighty) learn(ctx context.Context, seen bool) {
+	if seen {
+		f.patience = max(f.patience/2, leaveFirst)
+		return
+	}
+	key := stream.Key{Orchestrator: "bot", Session: "s"}
+	if last, _, err := f.events.Last(ctx, key); err == nil && last > f.last {
+		f.patience *= 2
 	}
 }
 
