@@ -26,10 +26,10 @@ SINGLE := holdfast/($(PURE)|examples|internal/test/(archtest|testenv|browser|ben
 # plain one, which run the same lines of our code, the long searches on stores other than memory, the stories of one
 # caller, the processes that are killed or stopped in the middle of an effect, and the broken stores and engines. These
 # tests are in UNRACED_IN.
-SETTINGS   := ACLSuffices|Citus|GrantsSuffice|Isolation|OneConnection|Partitions|StoreBehind|StoreCluster|StorePgBouncer|StoreQualified|StoreTTL
+SETTINGS   := ACLSuffices|Citus|GrantsNeedAll|GrantsSuffice|Isolation|OneConnection|Partitions|StoreBehind|StoreCluster|StorePgBouncer|StoreQualified|StoreTTL
 BROKEN     := Broken|BrokenParts|Convicts|HistoriesConvict|InstancesConvict|ModelConvicts|RenewUnderLoadConvicts|SnapshotModelConvicts
 ONE_CALLER := LateCopy|LostReply
-PROCESSES  := OnceKilled|OnceStopped|OnceVendorFails|TurnLogKilled|TxProcessKilled|TxProcessStopped
+PROCESSES  := Deploys|KillAgainAndAgain|OnceKilled|OnceStopped|OnceVendorFails|TurnLogKilled|TxProcessKilled|TxProcessStopped
 ON_SERVERS := ^Test(CrashEverywhere|Instances)$$/^(sqlite|postgres|redis)
 UNRACED    := ^Test($(SETTINGS)|$(BROKEN)|$(ONE_CALLER)|$(PROCESSES))$$|^TestFunctions$$/^simple_protocol$$|$(ON_SERVERS)
 UNRACED_IN := ./internal/test/engine/... ./checkpoint/... ./snapshot/... ./lock/... ./ledger/... ./turnlog/... ./stream/... ./inbox/... ./internal/test/faulttest

@@ -126,6 +126,11 @@ func TestIntact(t *testing.T) {
 	if err := it.Intact(); err != nil {
 		t.Errorf("an item that outgrew the bound: %v", err)
 	}
+	for _, it.At = range []time.Time{time.Unix(0, 0).UTC(), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)} {
+		if err := it.Intact(); err != nil {
+			t.Errorf("posted at %v: %v", it.At, err)
+		}
+	}
 }
 
 func TestValidateItems(t *testing.T) {

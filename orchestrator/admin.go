@@ -133,9 +133,9 @@ func (o *Orchestrator[S]) SkipDelivery(ctx context.Context, session, runID strin
 }
 
 // Sweep retires what the stores no longer need: sessions that have been idle for the TTL of the checkpoint store, and
-// what the snapshot store remembers of runs that ended long ago. It is for bootdrain.Options.Sweep. limit bounds how
-// many of each one call retires; 0 means no limit. On Redis both expire by themselves, and Sweep removes the stale
-// entries that listed the sessions.
+// what the snapshot store remembers of runs that ended long ago, and the old events of Options.Stream. It is for
+// bootdrain.Options.Sweep. limit bounds how many of each one call retires; 0 means no limit. On Redis they expire by
+// themselves, and Sweep removes the stale entries that listed the sessions.
 func (o *Orchestrator[S]) Sweep(ctx context.Context, limit int) (retired int, err error) {
 	for _, store := range []any{o.engine.bare.checkpoints, o.engine.bare.snapshots, o.engine.options.Stream} {
 		s, ok := store.(interface {

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/holdfast-go/holdfast/snapshot"
 	"github.com/holdfast-go/holdfast/stream"
 )
 
@@ -37,8 +38,9 @@ var errQuiet = errors.New("no turn is in flight")
 // If the events after that number are no longer kept, the error is stream.ErrGone. Then begin anew, from Turns. The
 // tokens of an earlier attempt are void. So are those of an iteration that a later TurnResumed begins again.
 //
-// Events come some 50 ms after they were emitted. They are no record: a crash can lose the last ones, and an event whose
-// Append got no answer may come twice, with the same Seq and the same time. The loop may be slow: no turn waits for it.
+// Events come some 50 ms after they were emitted. They are no record: a crash can lose the last ones, and an event
+// whose Append got no answer may come twice, with the same Seq and the same time. The loop may be slow: no turn waits
+// for it.
 func (o *Orchestrator[S]) Follow(ctx context.Context, session string, after int64) iter.Seq2[Shown, error] {
 	return func(yield func(Shown, error) bool) {
 		err := checkSession(session)
@@ -46,6 +48,9 @@ func (o *Orchestrator[S]) Follow(ctx context.Context, session string, after int6
 			err = ErrNoStream
 		}
 		r := &reader{engine: o.engine, session: session, last: after, yield: yield}
+		if err == nil {
+			err = r.awaitFirst(ctx)
+		}
 		for again := true; err == nil && again; {
 			again, err = r.read(ctx)
 		}
@@ -55,8 +60,8 @@ func (o *Orchestrator[S]) Follow(ctx context.Context, session string, after int6
 	}
 }
 
-// LastShown returns the number of the newest event that Options.Stream has kept of session, for Follow. It is 0 if there
-// is none. more says that a turn is at work, or is in flight, so that further events may come.
+// LastShown returns the number of the newest event that Options.Stream has kept of session, for Follow. It is 0 if
+// there is none. more says that a turn is at work, or is in flight, so that further events may come.
 func (o *Orchestrator[S]) LastShown(ctx context.Context, session string) (number int64, more bool, err error) {
 	err = checkSession(session)
 	if err == nil && o.engine.shows == nil {
@@ -65,7 +70,7 @@ func (o *Orchestrator[S]) LastShown(ctx context.Context, session string) (number
 	if err == nil {
 		var status stream.Status
 		number, status, err = o.engine.shows.store.Last(ctx, stream.Key(o.engine.key(session)))
-		more = !status.Over()
+		more = !status.Over() || err == nil && o.engine.running(ctx, session)
 	}
 	if err != nil {
 		return 0, false, &Error{Op: "follow", Session: session, Err: err}
@@ -87,6 +92,39 @@ func (r *reader) fail(err error) {
 }
 
 func (r *reader) key() stream.Key { return stream.Key(r.engine.key(r.session)) }
+
+// How long Follow waits at most for the first events of a run in flight, and how often it looks meanwhile.
+const (
+	firstLimit = 2 * time.Second
+	firstEvery = 20 * time.Millisecond
+)
+
+// awaitFirst waits until the stream shows the run that is at work. Its first events come a little later than the run. A
+// reader that came in between would see the end of the turn before, and leave.
+func (r *reader) awaitFirst(ctx context.Context) error {
+	for began := time.Now(); time.Since(began) < firstLimit; {
+		_, status, err := r.engine.shows.store.Last(ctx, r.key())
+		if err != nil || !status.Over() || !r.engine.running(ctx, r.session) {
+			return err
+		}
+		pause := time.NewTimer(firstEvery)
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+			return nil // Read says why
+		}
+	}
+	return nil
+}
+
+// running reports whether session has a run that is at work, as far as that is known.
+func (e *engine) running(ctx context.Context, session string) bool {
+	for r, err := range e.runs(ctx, snapshot.Query{Key: snapshot.Key(e.key(session)), Brief: true}) {
+		return err == nil && r.Status == snapshot.Running
+	}
+	return false
+}
 
 // read reads to the end of the stream. If no turn is in flight by then, and there are more events, it is to be called
 // again.

@@ -98,6 +98,8 @@ func Public(err error) Problem {
 		return Problem{"owed", 409, true, 5 * time.Second, "An earlier reply has to be delivered first."}
 	case own && errors.Is(err, ErrSuspended):
 		return accepted
+	case storageFull(err):
+		return noSpace
 	}
 	for _, p := range problems {
 		if errors.Is(err, p.err) {
@@ -109,6 +111,35 @@ func Public(err error) Problem {
 
 // accepted is what a client is told of its own turn that waits for a person.
 var accepted = Problem{Type: "suspended", Status: 202, Text: "A person has to answer before this goes on."}
+
+// noSpace is what a client is told while a store has no space. If the turn has begun, it goes on once there is some.
+var noSpace = Problem{
+	Type: "storage-full", Status: 507, Retryable: true, RetryAfter: 5 * time.Second,
+	Text: "The service cannot store anything now. Send the same request again later.",
+}
+
+// The codes of a server that has no space left: PostgreSQL's SQLSTATE, and SQLite's result code.
+const (
+	pgDiskFull = "53100"
+	sqliteFull = 13
+)
+
+// storageFull reports whether a store has no space left. It knows the drivers by their methods.
+func storageFull(err error) bool {
+	type stater interface {
+		error
+		SQLState() string
+	}
+	type coder interface {
+		error
+		Code() int
+	}
+	if e, ok := errors.AsType[stater](err); ok {
+		return e.SQLState() == pgDiskFull
+	}
+	e, ok := errors.AsType[coder](err)
+	return ok && e.Code()&0xff == sqliteFull
+}
 
 // publicOfBot is Public for an error of a function of the bot. Of what it wraps, only the errors that the engine has
 // added are about this turn.

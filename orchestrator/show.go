@@ -14,10 +14,12 @@ import (
 	"github.com/holdfast-go/holdfast/stream"
 )
 
-// How events come to the stream store. The first event of a pause is appended at once.
+// How events come to the stream store.
 const (
-	// showEvery is how long events are collected, and showTokens how many of them are enough.
+	// showEvery is how long events are collected, and showTokens how many of them are enough. After a pause it is
+	// showFirst: readers have the first event soon, and a turn that takes no longer is one Append.
 	showEvery  = 50 * time.Millisecond
+	showFirst  = 10 * time.Millisecond
 	showTokens = 20
 
 	// mostShown is how many events are appended together, mostDelta how many bytes of text one chunk has, and
@@ -140,13 +142,14 @@ func (s *shows) any() *show {
 
 func (w *show) run() {
 	defer close(w.done)
+	w.collect(showFirst)
 	for {
 		batch := w.take()
 		if len(batch) == 0 {
 			return
 		}
 		w.append(batch)
-		w.collect()
+		w.collect(showEvery)
 	}
 }
 
@@ -169,12 +172,25 @@ func (w *show) take() (batch []Event) {
 	if len(batch) == 0 {
 		delete(s.open, w.key.Session)
 	}
+	w.calm()
 	return batch
 }
 
+// calm takes back the word that there are enough events, unless there still are. Otherwise a pause would count as the end
+// of the show, and the next show would not know the number of the last chunk. The caller holds shows.mu.
+func (w *show) calm() {
+	if len(w.events.waiting) > 0 {
+		return
+	}
+	select {
+	case <-w.full:
+	default:
+	}
+}
+
 // collect waits while events come in.
-func (w *show) collect() {
-	enough := time.NewTimer(showEvery)
+func (w *show) collect(d time.Duration) {
+	enough := time.NewTimer(d)
 	defer enough.Stop()
 	select {
 	case <-w.full:

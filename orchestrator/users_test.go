@@ -93,11 +93,15 @@ func (m userModule) recipes(t *testing.T, doc string) map[string]string {
 	t.Helper()
 	said := make(map[string]string)
 	for n, section := range strings.Split(readText(t, doc), "\n## ")[1:] {
+		blocks := goBlock.FindAllStringSubmatch(section, -1)
+		if len(blocks) == 0 {
+			continue
+		}
 		name := fmt.Sprint("recipe", n+1)
 		if err := os.MkdirAll(filepath.Join(string(m), name), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		for i, block := range goBlock.FindAllStringSubmatch(section, -1) {
+		for i, block := range blocks {
 			writeText(t, filepath.Join(string(m), name, fmt.Sprintf("block%d.go", i)), block[1])
 		}
 		said[name] = fenced(t, section, "text")

@@ -1,5 +1,5 @@
-// Package stream keeps what a session shows while it works, for a while. A reader whose connection was cut goes on where
-// it was, in whichever process.
+// Package stream keeps what a session shows while it works, for a while. A reader whose connection was cut goes on
+// where it was, in whichever process.
 //
 // What a turn shows are chunks: the words of a model as they come, which intent runs, how the turn ended. The owner of
 // the session appends them. They are numbered within the session, over all its turns, from 1 and without gaps. A reader
@@ -17,8 +17,9 @@
 // session, and drops the chunks of a former owner without a word: its turn has another owner, who shows it.
 //
 // This package holds the contract, Store, and an implementation in memory, Memory, which serves one process. Processes
-// that share sessions need a store that they share. A store of your own should pass streamtest.Run, which is the
-// contract in executable form, as Memory does.
+// that share sessions need a store that they share: packages pgstream, redisstream, or on one machine sqlitestream. A
+// store of your own should pass streamtest.Run, which is the contract in executable form, as these do, and
+// streamtest.RunPair, which has its writers and readers in two processes.
 //
 // # Errors
 //
@@ -28,6 +29,6 @@
 //	ErrDamaged  no store has written what is kept of the session; of a Read, this is ErrGone too
 //	ErrRefused  the server took no call, or no write: nothing has changed
 //
-// Any other error is the backend's own, wrapped. An Append that returned one may or may not have taken effect. Repeated,
-// it may show its chunks twice.
+// Any other error is the backend's own, wrapped. An Append that returned one may or may not have taken effect.
+// Repeated, it may show its chunks twice.
 package stream

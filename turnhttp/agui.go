@@ -23,8 +23,8 @@ const aguiVersion = "1.0"
 //
 // A run is one turn. A text message is what one function of the bot says. An intent is a step, or a tool call if
 // Show.Tools names it. Reply.Data is the result of the run. If the turn has settled with questions, or a person has to
-// answer for effects, the run finishes with the outcome "interrupt", and each interrupt has the id of a question or of an
-// effect. What the person sees, and its hash, are metadata.holdfast.shown and sum of the interrupt. A turn that was
+// answer for effects, the run finishes with the outcome "interrupt", and each interrupt has the id of a question or of
+// an effect. What the person sees, and its hash, are metadata.holdfast.shown and sum of the interrupt. A turn that was
 // abandoned finishes as "cancelled".
 //
 // The protocol cannot take a message back. If a later attempt says it anew, metadata.holdfast.void of the message is

@@ -22,8 +22,8 @@ const (
 )
 
 // Answers runs the answers that lie in the inbox of the bot although no request is at work on them: their process has
-// died, or their turn has failed. It also removes answers to questions that are no longer asked. It returns nil when ctx
-// ends or the bot shuts down, and all that it runs has ended.
+// died, or their turn has failed. It also removes answers to questions that are no longer asked. It returns nil when
+// ctx ends or the bot shuts down, and all that it runs has ended.
 //
 // Answers belongs beside the watch of package bootdrain, in each process that serves the bot, with the Options of its
 // Handler. Of these it uses Questions, Answer, Inbox, TurnTimeout and OnError, with a nil request. It looks every 5

@@ -26,36 +26,49 @@
 //
 // # A turn outlives its client
 //
-// A turn runs until Options.TurnTimeout, whatever becomes of the connection. Its handler returns when the turn has ended,
-// and Shutdown of the bot waits for the turn. A client that was cut off sends the same request with the same key. The
-// repeat waits for the turn in flight, in any process, and gets the whole reply. Another body with a used key is 422.
+// A turn runs until Options.TurnTimeout, whatever becomes of the connection. Its handler returns when the turn has
+// ended, and Shutdown of the bot waits for the turn. A client that was cut off sends the same request with the same
+// key. The repeat waits for the turn in flight, in any process, and gets the whole reply. Another body with a used key
+// is 422.
 //
 // # Events
 //
 // With Accept: text/event-stream, POST turns and POST questions/{qid} answer with server-sent events: each event of the
 // turn, and last an event "reply" with the turn, or "problem" with a problem document. GET events shows the same to a
 // page that was loaded again. If the bot has an Options.Stream, the id of each event is the number of Follow. A reader
-// that comes back with Last-Event-ID gets each later event once, from any process. It gets 204 if nothing more comes, and
-// 410 if the events are no longer kept. Without an Options.Stream the events have no ids, and GET events is 404.
+// that comes back with Last-Event-ID gets each later event once, from any process. It gets 204 if nothing more comes,
+// and 410 if the events are no longer kept. Without an Options.Stream the events have no ids, and GET events is 404.
 //
 // The events reply and problem have no id. A reader that is cut off before it finds the turn at GET /sessions/{id}.
 //
-// No turn waits for a reader. A reader that takes nothing for 15 seconds is cut off. While nothing happens, a comment is
-// sent every 15 seconds. When the bot shuts down, the readers of GET events are cut off, and go on elsewhere.
+// No turn waits for a reader. A reader that takes nothing for 15 seconds is cut off. While nothing happens, a comment
+// is sent every 15 seconds. When the bot shuts down, the readers of GET events are cut off, and go on elsewhere.
 //
 // # Questions
 //
 // A bot that needs a person settles its turn with the question in its state. Options.Questions reads the questions from
 // the newest settled state. An answer is posted in Options.Inbox first: it is durable, and of several the first stays.
-// Then it is run as the input that Options.Answer makes of it, and is removed when the turn has settled. The request id of
-// this input is made from the question's id and from what was shown, so that the answer is taken once. If the process dies
-// in between, the answer lies in the inbox: the same answer again runs it, and so does [Answers], which belongs beside
-// the watch of package bootdrain.
+// Then it is run as the input that Options.Answer makes of it, and is removed when the turn has settled. The request id
+// of this input is made from the question's id and from what was shown, so that the answer is taken once. If the
+// process dies in between, the answer lies in the inbox: the same answer again runs it, and so does [Answers], which
+// belongs beside the watch of package bootdrain.
+//
+// # The life of a process
+//
+// [Serve] listens, makes the stores ready, drains, serves and watches, and hands off when the process is told to end. It
+// opens a [Gate] when the bots are drained, and shuts it first at the end.
+//
+// # Front ends
+//
+// [UIMessages] and [AGUI] write a turn in the protocols of Vercel's AI SDK and of AG-UI, for routes of a program's own:
+//
+//	turn := bot.Stream(ctx, session, input, nil)
+//	err := turnhttp.UIMessages(w, r, turnhttp.ShowTurn(session, turn, reply))
 //
 // # Errors
 //
-// Every error is application/problem+json, in an event too. Its type is "/problems/" and the Type of orchestrator.Public,
-// or one of these:
+// Every error is application/problem+json, in an event too. Its type is "/problems/" and the Type of
+// orchestrator.Public, or one of these:
 //
 //	bad-request       400  no JSON, a member that is missing or not known, a bad id or number
 //	key-missing       400  POST turns without Idempotency-Key
@@ -70,6 +83,7 @@
 //	expired           410  the question has expired
 //	too-large         413  the body is larger than Options.MaxBody
 //	content-type      415  the body is not application/json
+//	too-many-readers  503  GET events: more than Options.MaxReaders are open
 //	turn-failed       502  last event of GET events: the turn has failed
 //
 // No document holds a text of the bot, of a store or of an error. There is one exception: the text of an

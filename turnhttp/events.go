@@ -16,6 +16,10 @@ func (s *server[S]) getEvents(w http.ResponseWriter, r *http.Request, names []st
 	if err != nil {
 		return err
 	}
+	defer s.readers.Add(-1)
+	if s.readers.Add(1) > int64(s.MaxReaders) {
+		return errReaders
+	}
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	defer context.AfterFunc(s.bot.Serving(), func() { cancel(orchestrator.ErrShuttingDown) })()
@@ -45,7 +49,9 @@ func (p *page) send(shown orchestrator.Shown, err error) bool {
 }
 
 // endPage ends a reader after its last event.
-func (s *server[S]) endPage(ctx context.Context, w http.ResponseWriter, r *http.Request, session string, p *page) error {
+func (s *server[S]) endPage(
+	ctx context.Context, w http.ResponseWriter, r *http.Request, session string, p *page,
+) error {
 	switch {
 	case p.err != nil:
 		return s.cutOff(ctx, r, p.out, p.err)

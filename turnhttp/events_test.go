@@ -98,10 +98,14 @@ func read(t *testing.T, r io.Reader, each func(event)) (s shown) {
 	return s
 }
 
-const wholeTurn = "turn.started routed intent.started token token token intent.ended turn.settled reply"
+// whole reports whether the reader has seen all of a turn that says "one two three", and its reply.
+func (s shown) whole() bool {
+	const kinds = "turn.started routed intent.started token token token intent.ended turn.settled reply"
+	return strings.Join(s.kinds, " ") == kinds && s.text == "one two three " && s.reply.Reply == "one two three"
+}
 
-// A client that asks for events sees the turn as it goes on, and then the reply. Readers in other processes see the same,
-// with the same numbers, while the turn is at work and after it.
+// A client that asks for events sees the turn as it goes on, and then the reply. Readers in other processes see the
+// same, with the same numbers, while the turn is at work and after it.
 func TestEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -113,16 +117,16 @@ func TestEvents(t *testing.T) {
 		defer res.Body.Close()
 		group.Go(func() {
 			s := read(t, res.Body, nil)
-			if kinds := strings.Join(s.kinds, " "); kinds != wholeTurn || s.reply == nil || s.reply.Reply != "one two three" {
-				t.Errorf("the client saw %s", kinds)
+			if !s.whole() {
+				t.Errorf("the client saw %q", s.kinds)
 			}
 		})
 		other := do(t, there, getEvents)
 		defer other.Body.Close()
 		group.Go(func() {
 			s := read(t, other.Body, nil)
-			if kinds := strings.Join(s.kinds, " "); kinds != wholeTurn || s.text != "one two three " || s.last != 8 {
-				t.Errorf("another process shows %s, up to %d", kinds, s.last)
+			if !s.whole() || s.last != 8 {
+				t.Errorf("another process shows %q, up to %d", s.kinds, s.last)
 			}
 		})
 		for range 3 {
@@ -140,7 +144,7 @@ func TestEvents(t *testing.T) {
 		}
 		late := do(t, there, getEvents)
 		defer late.Body.Close()
-		if s := read(t, late.Body, nil); strings.Join(s.kinds, " ") != wholeTurn {
+		if s := read(t, late.Body, nil); !s.whole() {
 			t.Errorf("a late reader saw %q", s.kinds)
 		}
 	})
@@ -160,7 +164,7 @@ func TestEventsOfRepeat(t *testing.T) {
 			res := do(t, c, sayStream)
 			group.Go(func() {
 				defer res.Body.Close()
-				if s := read(t, res.Body, nil); strings.Join(s.kinds, " ") != wholeTurn || s.reply.Reply != "one two three" {
+				if s := read(t, res.Body, nil); !s.whole() {
 					t.Errorf("a repeat shows %q", s.kinds)
 				}
 			})
@@ -185,7 +189,7 @@ func TestEventsHere(t *testing.T) {
 		close(w.hold)
 		res := do(t, c, sayStream)
 		defer res.Body.Close()
-		if s := read(t, res.Body, nil); strings.Join(s.kinds, " ") != wholeTurn || s.last != 0 || s.text != "one two three " {
+		if s := read(t, res.Body, nil); !s.whole() || s.last != 0 {
 			t.Errorf("the client saw %q, up to %d", s.kinds, s.last)
 		}
 	})
@@ -255,7 +259,8 @@ func TestEventsOfRefusal(t *testing.T) {
 	})
 }
 
-// While nothing happens, a comment comes every 15 seconds. A reader whose turn says nothing at all gets its status early.
+// While nothing happens, a comment comes every 15 seconds. A reader whose turn says nothing at all gets its status
+// early.
 func TestComments(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
@@ -413,8 +418,9 @@ func TestSlowRequest(t *testing.T) {
 			w := newWorld()
 			conn := connect(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
 			began := time.Now()
-			if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nIdempotency-Key: k\r\nContent-Length: 100\r\n"+
-				"Content-Type: application/json\r\n\r\n{", routes[route].path); err != nil {
+			const begun = "POST %s HTTP/1.1\r\nHost: x\r\nIdempotency-Key: k\r\nContent-Length: 100\r\n" +
+				"Content-Type: application/json\r\n\r\n{"
+			if _, err := fmt.Fprintf(conn, begun, routes[route].path); err != nil {
 				t.Fatal(err)
 			}
 			res, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -505,6 +511,28 @@ func TestEventsWithoutStore(t *testing.T) {
 		defer res.Body.Close()
 		if s := read(t, res.Body, nil); s.reply == nil || s.last != 0 || s.text != "one two three " {
 			t.Errorf("the reader saw %q", s.kinds)
+		}
+	})
+}
+
+// A plainWriter is what some middleware makes of a ResponseWriter: it cannot flush, and has no deadlines.
+type plainWriter struct{ w http.ResponseWriter }
+
+func (p plainWriter) Header() http.Header         { return p.w.Header() }
+func (p plainWriter) Write(b []byte) (int, error) { return p.w.Write(b) }
+func (p plainWriter) WriteHeader(status int)      { p.w.WriteHeader(status) }
+
+// Behind a middleware that cannot flush, all events come at the end.
+func TestEventsBehindMiddleware(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		h := turnhttp.Handler(w.bot(t, w.definition(), nil), w.options())
+		close(w.hold)
+		res := sayStream.to(t.Context(), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			h.ServeHTTP(plainWriter{w}, r)
+		}))
+		if s := read(t, res.Body, nil); !s.whole() {
+			t.Errorf("the client saw %q", s.kinds)
 		}
 	})
 }

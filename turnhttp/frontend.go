@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/stream"
 )
 
-// A Show is one turn, as a front end gets it: first its events, and then how it ended. [UIMessages] and [AGUI] write it,
-// each in its protocol. [ShowTurn] and [ShowNewest] return one.
+// A Show is one turn, as a front end gets it: first its events, and then how it ended. [UIMessages] and [AGUI] write
+// it, each in its protocol. [ShowTurn] and [ShowNewest] return one.
 type Show struct {
 	// Session is the id of the conversation.
 	Session string

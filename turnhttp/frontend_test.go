@@ -302,7 +302,8 @@ func sum(t *testing.T, doc string) string {
 	}
 	words := []string{d["type"].(string)}
 	for _, key := range []string{
-		"id", "messageId", "runId", "stepName", "name", "toolCallId", "toolName", "toolCallName", "delta", "finishReason", "code",
+		"id", "messageId", "runId", "stepName", "name", "toolCallId", "toolName", "toolCallName", "delta", "finishReason",
+		"code",
 	} {
 		if v, ok := d[key].(string); ok {
 			words = append(words, v)

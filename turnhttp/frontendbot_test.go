@@ -24,19 +24,19 @@ type chatState struct{ Said string }
 // chatBot returns a bot that says two words, and waits for goOn in between.
 func chatBot(t *testing.T, goOn <-chan struct{}) *orchestrator.Orchestrator[chatState] {
 	t.Helper()
+	greet := func(ctx context.Context, t *orchestrator.Turn[chatState]) error {
+		t.Emit("Good ")
+		select {
+		case <-goOn:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		t.Emit("day.")
+		t.State.Said = "Good day."
+		return nil
+	}
 	bot, err := orchestrator.New(orchestrator.Definition[chatState]{
-		Name: "chat",
-		Intents: orchestrator.Intents[chatState]{"say": {Run: func(ctx context.Context, t *orchestrator.Turn[chatState]) error {
-			t.Emit("Good ")
-			select {
-			case <-goOn:
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-			t.Emit("day.")
-			t.State.Said = "Good day."
-			return nil
-		}}},
+		Name: "chat", Intents: orchestrator.Intents[chatState]{"say": {Run: greet}},
 	}, new(checkpoint.Memory), &orchestrator.Options{Snapshots: new(snapshot.Memory), Stream: new(stream.Memory)})
 	if err != nil {
 		t.Fatal(err)

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/turnhttp"
 )
 
-// A schema is the part of JSON Schema that the documents in testdata use. An object may have the members that its schema
-// names, and no others: the published schemas let all pass.
+// A schema is the part of JSON Schema that the documents in testdata use. An object may have the members that its
+// schema names, and no others: the published schemas let all pass.
 type schema struct {
 	AnyOf, OneOf         []schema
 	Type                 string

@@ -7,8 +7,8 @@ import (
 )
 
 // A Gate answers 503 with Retry-After until it is opened, and again once it is closed. /healthz and /readyz always
-// answer: /healthz with 200, and /readyz with 200 while the gate is open, and with 503 otherwise. Requests that are under
-// way when the gate is closed go on.
+// answer: /healthz with 200, and /readyz with 200 while the gate is open, and with 503 otherwise. Requests that are
+// under way when the gate is closed go on.
 type Gate struct {
 	Handler http.Handler
 

@@ -74,7 +74,8 @@ func TestProblem(t *testing.T) {
 	} {
 		w := httptest.NewRecorder()
 		turnhttp.Problem(w, httptest.NewRequest(http.MethodGet, "/", nil), c.err)
-		if doc := strings.TrimSpace(w.Body.String()); doc != c.doc || w.Code != c.status || turnhttp.Status(c.err) != c.status {
+		doc := strings.TrimSpace(w.Body.String())
+		if doc != c.doc || w.Code != c.status || turnhttp.Status(c.err) != c.status {
 			t.Errorf("%v: %d %s", c.err, w.Code, doc)
 		}
 		if kind := w.Header().Get("Content-Type"); kind != "application/problem+json" {

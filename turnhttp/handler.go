@@ -8,14 +8,16 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/ids"
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
 
-// Handler serves the sessions of a bot: see the package comment. It panics if Authorize or Reply is nil, or if there are
-// Questions without Inbox and Answer. The Inbox and the Ledger have to be the ones that the bot's other processes use.
+// Handler serves the sessions of a bot: see the package comment. It panics if Authorize or Reply is nil, or if there
+// are Questions without Inbox and Answer. The Inbox and the Ledger have to be the ones that the bot's other processes
+// use.
 func Handler[S any](bot *orchestrator.Orchestrator[S], o Options[S]) http.Handler {
 	o.check()
 	s := &server[S]{Options: o.orDefaults(), bot: bot}
@@ -27,6 +29,9 @@ type server[S any] struct {
 	Options[S]
 	bot    *orchestrator.Orchestrator[S]
 	routes []route
+
+	// readers counts the readers of GET events.
+	readers atomic.Int64
 }
 
 // A route serves a method and a path. In path, "*" is any name.

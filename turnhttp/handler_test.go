@@ -217,6 +217,7 @@ func goodCases() []handlerCase {
 		{"events that are gone", nil, with("events", func(q *request) {
 			q.header = map[string]string{"Last-Event-ID": "7"}
 		}), 410, "gone"},
+		{"events for too many readers", func(f *fixture) { f.o.MaxReaders = -1 }, routes["events"], 503, "too-many-readers"},
 		{"events after what is no number", nil, with("events", func(q *request) { q.path += "?after=x" }), 400, "bad-request"},
 		{"events without a stream store", func(f *fixture) { f.w.events = nil }, routes["events"], 404, "no-stream"},
 		{"resume", func(f *fixture) {
@@ -557,7 +558,7 @@ func rare(at string) bool {
 	case "DELETE /sessions/{id} 409", "POST /sessions/{id}/abandon 409", "POST /sessions/{id}/resume 422":
 		return true
 	}
-	return strings.HasSuffix(at, " 408") || strings.HasSuffix(at, " 500") || strings.HasSuffix(at, " 504")
+	return strings.HasSuffix(at, " 507") || strings.HasSuffix(at, " 408") || strings.HasSuffix(at, " 500") || strings.HasSuffix(at, " 504")
 }
 
 // wantAllDocumented reports what the document has and no case has reached.

@@ -39,7 +39,8 @@ type document struct {
 func openAPI(t *testing.T) *document {
 	t.Helper()
 	w := newWorld()
-	res := request{method: "GET", path: "/openapi.json"}.to(t.Context(), turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
+	h := turnhttp.Handler(w.bot(t, w.definition(), nil), w.options())
+	res := request{method: "GET", path: "/openapi.json"}.to(t.Context(), h)
 	if res.Code != http.StatusOK {
 		t.Fatalf("the document is %d", res.Code)
 	}

@@ -21,8 +21,8 @@ type Options[S any] struct {
 	// Reply returns what of a settled turn leaves the process, as JSON.
 	Reply func(*orchestrator.Result[S]) any
 
-	// Input reads the input of a turn. nil means a JSON object {"message": …, "data": …}: Text and Data of the Input. The
-	// request id is the Idempotency-Key in any case, if there is one. The body of the request ends with an
+	// Input reads the input of a turn. nil means a JSON object {"message": …, "data": …}: Text and Data of the Input.
+	// The request id is the Idempotency-Key in any case, if there is one. The body of the request ends with an
 	// *http.MaxBytesError after MaxBody. An error that is no *orchestrator.InputError is 400.
 	Input func(*http.Request) (orchestrator.Input, error)
 
@@ -43,18 +43,23 @@ type Options[S any] struct {
 	// Who names the client that answers. It must not be "". nil means "client", for all.
 	Who func(*http.Request) string
 
-	// OptionalKey also takes turns without Idempotency-Key. Such a turn gets a random request id, unless Input gives one.
+	// OptionalKey also takes turns without Idempotency-Key. Such a turn gets a random request id, unless Input gives
+	// one.
 	OptionalKey bool
 
-	// TurnTimeout is how long a call may take, whatever becomes of its client. A turn that is not settled by then is left
-	// in flight. 0 means 5m.
+	// TurnTimeout is how long a call may take, whatever becomes of its client. A turn that is not settled by then is
+	// left in flight. 0 means 5m.
 	TurnTimeout time.Duration
 
 	// MaxBody is how many bytes the body of a request may have. 0 means 1 MiB.
 	MaxBody int64
 
+	// MaxReaders is how many readers of GET events may be open at once. Another one is 503. 0 means 5000.
+	MaxReaders int
+
 	// OnError is told of each error that a client saw as a status of 500 or more. The text of such an error may repeat
-	// what a user said, and is not for logs as it is. The bot itself logs how its turns end. nil means that no one is told.
+	// what a user said, and is not for logs as it is. The bot itself logs how its turns end. nil means that no one is
+	// told.
 	OnError func(r *http.Request, err error)
 }
 
@@ -99,6 +104,7 @@ func (o *Options[S]) check() {
 func (o Options[S]) orDefaults() Options[S] {
 	o.TurnTimeout = cmp.Or(o.TurnTimeout, 5*time.Minute)
 	o.MaxBody = cmp.Or(o.MaxBody, 1<<20)
+	o.MaxReaders = cmp.Or(o.MaxReaders, 5000)
 	if o.Input == nil {
 		o.Input = messageInput
 	}

@@ -45,7 +45,11 @@ var (
 		Text: "A process may be at work on it.",
 	}}
 	errTurnFailed = refuse(http.StatusBadGateway, "turn-failed", "The turn has failed.")
-	errNotOpen    = &refusal{Problem: orchestrator.Problem{
+	errReaders    = &refusal{Problem: orchestrator.Problem{
+		Type: "too-many-readers", Status: http.StatusServiceUnavailable, Retryable: true, RetryAfter: 5 * time.Second,
+		Text: "Too many readers are connected.",
+	}}
+	errNotOpen = &refusal{Problem: orchestrator.Problem{
 		Type: "unavailable", Status: http.StatusServiceUnavailable, Retryable: true, RetryAfter: time.Second,
 		Text: "The service is not available now.",
 	}}
@@ -91,8 +95,8 @@ type problem struct {
 // invalidTitle is the title of the problem "invalid", whose text differs each time.
 const invalidTitle = "The input cannot be taken."
 
-// problemOf returns the document of an error. It holds what orchestrator.Public says, the id of the run, and the effects
-// that a person has to answer for.
+// problemOf returns the document of an error. It holds what orchestrator.Public says, the id of the run, and the
+// effects that a person has to answer for.
 func problemOf(err error) problem {
 	p := public(err)
 	doc := problem{Type: "/problems/" + p.Type, Title: p.Text, Status: p.Status, Retryable: p.Retryable}

@@ -31,6 +31,9 @@ func questionsOf(t *testing.T, h http.Handler) []askedOf {
 	return decode[struct{ Questions []askedOf }](t, res.Body.Bytes()).Questions
 }
 
+// keyOfS is that of session s.
+var keyOfS = inbox.Key{Orchestrator: "bot", Session: "s"}
+
 // answering is an answer to q1.
 func answering(who, answer string) request {
 	return with("answer", func(q *request) {
@@ -193,7 +196,7 @@ func TestAnswerInTime(t *testing.T) {
 		if failed.Code != 502 || res.Code != 502 {
 			t.Errorf("ann is told %d, and then %d %s", failed.Code, res.Code, res.Body)
 		}
-		if err := w.answers.Remove(t.Context(), inbox.Key{Orchestrator: "bot", Session: "s"}, inbox.Answer); err != nil {
+		if err := w.answers.Remove(t.Context(), keyOfS, inbox.Answer); err != nil {
 			t.Fatal(err)
 		}
 		if res := answering("ann", "yes").to(t.Context(), h); typeOf(res.Body.Bytes()) != "expired" || w.left(t) != 0 {
@@ -353,7 +356,7 @@ func TestAnswersFail(t *testing.T) {
 		if len(told) != int(n) || slices.Min(told) != 502 {
 			t.Errorf("OnError is told %v", told)
 		}
-		if err := w.answers.Remove(t.Context(), inbox.Key{Orchestrator: "bot", Session: "s"}, inbox.Answer); err != nil {
+		if err := w.answers.Remove(t.Context(), keyOfS, inbox.Answer); err != nil {
 			t.Fatal(err)
 		}
 		w.post(t, "s", "", "refuse")

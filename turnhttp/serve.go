@@ -87,9 +87,9 @@ type Timeouts struct {
 // At the end it shuts the gate, and ends watches, drains and background functions. Turns may go on for Timeouts.Grace.
 // Then they are handed off, and another process takes them up. Requests that go on after that, such as readers of
 // events, are cut off: their contexts end after a second, with the cause orchestrator.ErrShuttingDown, and their
-// connections five seconds later. Last, Serve calls Close. In all, the end takes Timeouts.Grace and a second or two, if the
-// functions of the bots and the handlers heed their contexts. If not, it takes as long as Shutdown of an Orchestrator
-// says, and eleven seconds.
+// connections five seconds later. Last, Serve calls Close. In all, the end takes Timeouts.Grace and a second or two, if
+// the functions of the bots and the handlers heed their contexts. If not, it takes as long as Shutdown of an
+// Orchestrator says, and eleven seconds.
 //
 // If preparing, listening, accepting connections or a background function fails, the service ends in the same way, and
 // Serve returns the error, joined with those of the end. If the drain fails, Serve logs it and serves: the watch tries

@@ -314,9 +314,8 @@ func TestServeEndsWhileItBoots(t *testing.T) {
 				s := turnhttp.Service{Handler: teapot, Prepare: wait}
 				if phase == "drain" {
 					s.Prepare = nil
-					s.Bots = []turnhttp.Bot{&fakeBot{sessions: []string{"s"}, recovers: func(ctx context.Context, _ string) (string, error) {
-						return "", wait(ctx)
-					}}}
+					recovers := func(ctx context.Context, _ string) (string, error) { return "", wait(ctx) }
+					s.Bots = []turnhttp.Bot{&fakeBot{sessions: []string{"s"}, recovers: recovers}}
 				}
 				r := try(t, s)
 				r.wantShut()
@@ -411,8 +410,8 @@ func TestServeGrace(t *testing.T) {
 	})
 }
 
-// A bot may call the next one as a Tool. So the next one takes turns until the first has ended its own, or the grace has
-// passed.
+// A bot may call the next one as a Tool. So the next one takes turns until the first has ended its own, or the grace
+// has passed.
 func TestServeShutsDownInOrder(t *testing.T) {
 	for _, c := range []struct{ takes, next time.Duration }{
 		{3 * time.Second, 3 * time.Second}, {time.Minute, 20 * time.Second},

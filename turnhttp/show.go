@@ -14,8 +14,8 @@ import (
 // lastEvents is how long the reply waits for the last events of its turn.
 const lastEvents = time.Second
 
-// show runs the turn of c, and sends its events and its outcome. If the status is not sent yet when the turn fails, show
-// returns the error. It returns when the turn has ended.
+// show runs the turn of c, and sends its events and its outcome. If the status is not sent yet when the turn fails,
+// show returns the error. It returns when the turn has ended.
 func (s *server[S]) show(ctx context.Context, w http.ResponseWriter, r *http.Request, c call[S]) error {
 	reading, cancel := context.WithCancel(r.Context())
 	defer cancel()

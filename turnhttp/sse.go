@@ -3,6 +3,7 @@ package turnhttp
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -91,6 +92,9 @@ func (e *sender) send(text string) {
 	_, err := e.w.Write([]byte(text))
 	if err == nil {
 		err = e.rc.Flush()
+	}
+	if errors.Is(err, http.ErrNotSupported) { // behind a middleware all comes at the end
+		err = nil
 	}
 	if err != nil {
 		e.over = true

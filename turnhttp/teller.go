@@ -13,8 +13,8 @@ import (
 // for both ends.
 //
 // A text is void if its function begins again: after an attempt that failed, or after a takeover, when another process
-// runs the iteration anew. An event that was kept does not say whether an attempt has failed. So of such events, what an
-// intent said ends with its iteration.
+// runs the iteration anew. An event that was kept does not say whether an attempt has failed. So of such events, what
+// an intent said ends with its iteration.
 type teller struct {
 	to    protocol
 	run   string

@@ -15,8 +15,8 @@ const uiHeader = "X-Vercel-Ai-Ui-Message-Stream"
 //		_ = turnhttp.UIMessages(w, r, turnhttp.ShowTurn(r.PathValue("id"), turn, reply))
 //	})
 //
-// One message is one turn, and its id the id of the run. A step is an iteration, and a text part what one function of the
-// bot says. The intents of Show.Tools are dynamic tools. These parts are of our own:
+// One message is one turn, and its id the id of the run. A step is an iteration, and a text part what one function of
+// the bot says. The intents of Show.Tools are dynamic tools. These parts are of our own:
 //
 //	data-intent     an intent begins; transient
 //	data-void       the texts with the id of this part are void
@@ -25,9 +25,9 @@ const uiHeader = "X-Vercel-Ai-Ui-Message-Stream"
 //	data-suspended  a person has to answer for effects: a problem document
 //	data-problem    the problem document of the error that follows; transient
 //
-// The protocol cannot take a text back. If a later attempt says it anew, providerMetadata.holdfast.void of the text part
-// is true, and a page has to hide that part. If the part has ended before, a part data-void comes, whose data.id is
-// providerMetadata.holdfast.id of the text part.
+// The protocol cannot take a text back. If a later attempt says it anew, providerMetadata.holdfast.void of the text
+// part is true, and a page has to hide that part. If the part has ended before, a part data-void comes, whose data.id
+// is providerMetadata.holdfast.id of the text part.
 //
 // An error before the first event is answered as [Problem] does. UIMessages returns the error that the client was told
 // of, or why the client has gone. The caller logs it.

@@ -50,7 +50,7 @@ func TestDamaged(t *testing.T) {
 		t.Run(c.head, func(t *testing.T) {
 			t.Parallel()
 			checkpointtest.RunDamaged(t, func(t *testing.T) checkpointtest.DamagingStore {
-				p := pgtest.Pool(t)
+				p := pgtest.EmptyPool(t)
 				s := pgcheckpoint.New(p, nil)
 				create(t, p, s)
 				return spoiled{s, p, c.head, c.turn}
@@ -109,7 +109,7 @@ func TestLostChunk(t *testing.T) {
 func TestOutgrown(t *testing.T) {
 	t.Parallel()
 	checkpointtest.RunOutgrown(t, func(t *testing.T) checkpointtest.DamagingStore {
-		p := pgtest.Pool(t)
+		p := pgtest.EmptyPool(t)
 		s := pgcheckpoint.New(p, nil)
 		create(t, p, s)
 		const grown = "state = (SELECT jsonb_agg('{}'::jsonb) FROM generate_series(0, 400000))"

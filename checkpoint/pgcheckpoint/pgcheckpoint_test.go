@@ -178,7 +178,8 @@ func BenchmarkStore(b *testing.B) { checkpointtest.Bench(b, open(b, nil)) }
 
 func open(tb testing.TB, o *pgcheckpoint.Options) *pgcheckpoint.Store {
 	tb.Helper()
-	return pgcheckpoint.New(testenv.Postgres(tb), o)
+	p := pgtest.EmptyPool(tb)
+	return pgtest.Create(tb, p, pgcheckpoint.New(p, o))
 }
 
 func create(tb testing.TB, p *pgxpool.Pool, s *pgcheckpoint.Store) {

@@ -147,7 +147,7 @@ func TestCancelledWaiting(t *testing.T) {
 // One pool has many connections, and a busy timeout that is far too short for all to poll.
 func TestNobodyBusy(t *testing.T) {
 	t.Parallel()
-	dsn := strings.Replace(testenv.SQLite(t), "busy_timeout(5000)", "busy_timeout(1000)", 1)
+	dsn := strings.Replace(testenv.SQLite(t), "busy_timeout(60000)", "busy_timeout(1000)", 1)
 	s := create(t, sqlitetest.Open(t, dsn), nil)
 	var wg sync.WaitGroup
 	for i := range 16 {

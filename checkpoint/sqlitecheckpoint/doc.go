@@ -15,7 +15,8 @@
 //
 // SQLite has one writer at a time. The writers of a Store queue in memory. Other stores and other processes may use the
 // file; the processes must be on this machine. Their writers take turns by SQLite's own lock, for which each waits no
-// longer than its busy_timeout. A pool of one connection is enough.
+// longer than its busy_timeout. They poll, in no order: if many processes write on a busy machine, set a longer one. A
+// pool of one connection is enough.
 //
 // If ctx ends, it stops the wait in memory and the wait for SQLite's lock. Once an Append has the write lock it runs to
 // its end.

@@ -68,7 +68,7 @@ func read(r *http.Request, into any) error {
 	if err := d.Decode(into); err != nil {
 		return err
 	}
-	if _, err := d.Token(); err != io.EOF { //nolint:errorlint // it is never wrapped
+	if _, err := d.Token(); err != io.EOF {
 		return fmt.Errorf("the body has more than one value")
 	}
 	return nil
@@ -159,7 +159,7 @@ func (a *app) fork(bots forker) http.HandlerFunc {
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, 1<<16)
 		if err := read(r, &to); err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
+			http.Error(w, "want a JSON object with turn and to", http.StatusBadRequest)
 			return
 		}
 		from := r.PathValue("id")

@@ -124,3 +124,45 @@ func TestApprovalForged(t *testing.T) {
 	p.client().say(t, "ada", "3", "yes")
 	pays.WantPaid(t)
 }
+
+// The process dies that has taken an answer. Another one runs it.
+func TestApprovalSurvives(t *testing.T) {
+	everywhere(t, func(t *testing.T, c stores.Config, pays refundtest.Provider) {
+		first, second := service(t, c, pays, "-pace=1s"), service(t, c, pays)
+		second.client().say(t, "ada", "1", "I want a refund for A-1042")
+		id, sum := second.client().question(t, "ada")
+		gone := make(chan struct{})
+		go func() {
+			defer close(gone)
+			_, _ = first.client().call(t.Context(), http.MethodPost, "/sessions/ada/questions/"+id, "", answerOf(true, sum), nil)
+		}()
+		awaitRun(t, second, "ada")
+		if err := first.cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		<-gone
+		for now, err := second.client().standing(t.Context(), "ada"); now.Turn < 1; {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := pause(t.Context(), 50*time.Millisecond); err != nil {
+				t.Fatal(err)
+			}
+			now, err = second.client().standing(t.Context(), "ada")
+		}
+		pays.WantPaid(t, "A-1042")
+	})
+}
+
+// awaitRun waits until a run of the session is in flight.
+func awaitRun(t *testing.T, ask *process, session string) {
+	t.Helper()
+	for {
+		if now, err := ask.client().standing(t.Context(), session); err == nil && now.Run != nil {
+			return
+		}
+		if err := pause(t.Context(), 10*time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -227,7 +227,7 @@ func (d *demo) command(w http.ResponseWriter, r *http.Request) {
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, 1<<10)
 	if err := read(r, &what); err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+		http.Error(w, "want a JSON object with do", http.StatusBadRequest)
 		return
 	}
 	for _, one := range d.workers {
@@ -235,7 +235,7 @@ func (d *demo) command(w http.ResponseWriter, r *http.Request) {
 			continue
 		}
 		if err := one.do(what.Do); err != nil {
-			http.Error(w, err.Error(), http.StatusConflict)
+			http.Error(w, "the worker cannot do that now", http.StatusConflict)
 			return
 		}
 		answer(w, http.StatusOK, one.doc())

@@ -173,8 +173,12 @@ func serveBot[S any](
 	if err != nil {
 		return errors.Join(err, service.Listener.Close(), service.Close())
 	}
-	service.Bots = []turnhttp.Bot{concierge, refunds}
-	service.Handler = a.handler(refunds, sessions(a, refunds, at), conciergeSessions(concierge))
+	routes := sessions(a, at)
+	service.Bots = []turnhttp.Bot{concierge, refunds} // the one that calls the other comes first
+	service.Handler = a.handler(refunds, turnhttp.Handler(refunds, routes), conciergeSessions(concierge))
+	service.Background = append(service.Background, func(ctx context.Context) error {
+		return turnhttp.Answers(ctx, refunds, routes) // those whose process has died
+	})
 	return turnhttp.Serve(ctx, service)
 }
 
@@ -202,9 +206,9 @@ func (c config) model() (model.Model, string, error) {
 	return &model.Scripted{Pause: min(c.pace/10, 60*time.Millisecond)}, "scripted", nil
 }
 
-// sessions are the routes of the bot.
-func sessions[S any](a *app, o *orchestrator.Orchestrator[S], at func(*S) *bot.State) http.Handler {
-	return turnhttp.Handler(o, turnhttp.Options[S]{
+// sessions says what clients of the bot may do and see.
+func sessions[S any](a *app, at func(*S) *bot.State) turnhttp.Options[S] {
+	return turnhttp.Options[S]{
 		Authorize: turnhttp.Anyone, // the example listens on loopback; a service says who may
 		Reply:     func(r *orchestrator.Result[S]) any { return bot.ReplyOf(r.Input, at(&r.State)) },
 		Input:     message,
@@ -214,7 +218,7 @@ func sessions[S any](a *app, o *orchestrator.Orchestrator[S], at func(*S) *bot.S
 		Ledger:    a.stores.Ledger,
 		Who:       who,
 		OnError:   logError,
-	})
+	}
 }
 
 func conciergeSessions(o *orchestrator.Orchestrator[bot.ConciergeState]) http.Handler {
@@ -231,6 +235,7 @@ func conciergeSessions(o *orchestrator.Orchestrator[bot.ConciergeState]) http.Ha
 // who names the person who answers: the page gives each of its tabs a name.
 func who(r *http.Request) string { return cmp.Or(r.Header.Get("X-Person"), "someone") }
 
-func logError(r *http.Request, err error) {
-	slog.WarnContext(r.Context(), "request failed", "path", r.URL.Path, "type", orchestrator.Public(err).Type)
+// logError logs no text of the error: it may repeat what a user said. The bots log how their turns end.
+func logError(_ *http.Request, err error) {
+	slog.Warn("request failed", "type", orchestrator.Public(err).Type)
 }

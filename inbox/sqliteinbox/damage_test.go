@@ -76,6 +76,11 @@ func TestMalformedPage(t *testing.T) {
 			t.Errorf("session %q: %q, of which damaged are %q", session, ids, damaged)
 		}
 	}
+	for it, err := range s.Items(t.Context(), key("s"), inbox.Answer) {
+		if err != nil && (!strings.Contains(err.Error(), "malformed") || it.By != "ada") {
+			t.Errorf("%q by %q: %v", it.ID, it.By, err)
+		}
+	}
 	first, err := s.Post(t.Context(), item("s", all[torn], "bob"))
 	if err != nil && !errors.Is(err, inbox.ErrDamaged) || first {
 		t.Errorf("Post of the torn item: %t, %v", first, err)

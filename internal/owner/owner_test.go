@@ -98,6 +98,75 @@ func TestGrantedWhileClosing(t *testing.T) {
 	<-idle
 }
 
+// A slowClaim is a store whose first claim takes a while. If the caller does not wait for the answer, the claim is
+// granted all the same, as by a server that did not notice in time.
+type slowClaim struct {
+	checkpoint.Store
+	takes time.Duration
+	sent  chan struct{} // closed by the first claim
+}
+
+func (s *slowClaim) Claim(
+	ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest,
+) (checkpoint.Claimed, error) {
+	select {
+	case <-s.sent:
+		return s.Store.Claim(ctx, k, r)
+	default:
+		close(s.sent)
+	}
+	type answer struct {
+		checkpoint.Claimed
+		err error
+	}
+	granted := make(chan answer, 1)
+	go func() {
+		time.Sleep(s.takes)
+		c, err := s.Store.Claim(context.WithoutCancel(ctx), k, r)
+		granted <- answer{c, err}
+	}()
+	select {
+	case a := <-granted:
+		return a.Claimed, a.err
+	case <-ctx.Done():
+		return checkpoint.Claimed{}, ctx.Err()
+	}
+}
+
+// A claim is under way when the process closes, or when the caller goes away. The session is free afterwards: the claim
+// is not left to be granted to nobody.
+func TestClaimUnderWay(t *testing.T) {
+	for name, closes := range map[string]bool{"closes": true, "caller goes": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := &slowClaim{new(checkpoint.Memory), lingering / 2, make(chan struct{})}
+				p := process(store)
+				ctx, leave := context.WithCancel(t.Context())
+				defer leave()
+				ended := make(chan error, 1)
+				go func() {
+					var s Session
+					ended <- s.Acquire(ctx, p, "s", "", true)
+				}()
+				<-store.sent
+				if closes {
+					<-p.Close()
+				} else {
+					leave()
+				}
+				if err := <-ended; closes && !errors.Is(err, ErrShuttingDown) || !closes && !errors.Is(err, context.Canceled) {
+					t.Errorf("the call ended with %v", err)
+				}
+				time.Sleep(lingering)
+				next := checkpoint.ClaimRequest{Owner: "o", Nonce: "n", TTL: time.Minute}
+				if _, err := store.Claim(t.Context(), checkpoint.Key{Orchestrator: "bot", Session: "s"}, next); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
 // A call from within a turn knows which session and run it comes from, for as long as the turn goes on.
 func TestScope(t *testing.T) {
 	p := process(new(checkpoint.Memory))

@@ -72,7 +72,8 @@ type Session struct {
 	yields bool
 }
 
-// lingering bounds the second attempt after a lost reply. An unknown grant blocks the session for one lease.
+// lingering bounds how long a claim that was sent outlasts its caller, and then the second attempt after a lost reply.
+// An unknown grant blocks the session for one lease.
 const lingering = time.Second
 
 // longestPause is the longest pause between two claims of a session that another process owns.
@@ -314,8 +315,13 @@ func (s *Session) claim(ctx context.Context, r checkpoint.ClaimRequest) error {
 			}
 		}
 	}
+	if err := ctxcause.Of(ctx); err != nil {
+		return err
+	}
 	sent := time.Now()
-	c, err := s.process.options.Store.Claim(ctx, k, r)
+	asking := deadline.After(ctx, lingering) // a claim that is given up may be granted later, to nobody
+	c, err := s.process.options.Store.Claim(asking, k, r)
+	asking.Cancel()
 	if err != nil && !Answered(err) {
 		again, cancel := context.WithTimeout(context.WithoutCancel(ctx), lingering)
 		defer cancel()

@@ -186,7 +186,8 @@ func (p *poller) ask(ctx context.Context) {
 	case p.failed.IsZero():
 		p.failed = began
 	case p.asked.Sub(p.failed) > patience:
-		wrong, p.failed = marks, time.Time{}
+		p.feed.hub.fail(marks, err)
+		p.failed = time.Time{}
 	}
 	p.feed.hub.wake(wrong, marks, err != nil)
 }
@@ -210,6 +211,22 @@ func (p *poller) marks(all bool) (marks []Mark) {
 		}
 	}
 	return marks
+}
+
+// fail gives the readers an error.
+func (h *Hub) fail(marks []Mark, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, m := range marks {
+		if t := h.topics[h.source.ID(m.Key)]; t != nil {
+			for s := range t.seats {
+				if s.waits {
+					s.err = err
+					s.tell(0, true)
+				}
+			}
+		}
+	}
 }
 
 // wake wakes the readers whose marks are wrong. If the store did not answer, the marks are to be asked about again.

@@ -6,12 +6,15 @@
 package tail
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"iter"
 	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/ctxcause"
+	"github.com/holdfast-go/holdfast/internal/keeper"
 	"github.com/holdfast-go/holdfast/stream"
 )
 
@@ -47,8 +50,7 @@ const (
 	// share bounds the time that a Hub spends on asking, to a part of all time.
 	share = 20
 
-	// askPatience bounds one call of Ask. After patience without an answer the readers ask themselves, and get the
-	// error.
+	// askPatience bounds one call of Ask. After patience without an answer the readers get the error.
 	askPatience = 5 * time.Second
 	patience    = 10 * time.Second
 )
@@ -108,6 +110,7 @@ type reader struct {
 	next  func(ctx context.Context, seq int64) (Page, error)
 	yield func(stream.Chunk, error) bool
 	seat  *seat // nil until the reader has to wait
+	begun bool  // the store has answered before
 }
 
 func (r *reader) leave() {
@@ -122,7 +125,7 @@ func (r *reader) read(ctx context.Context) error {
 		if r.seat != nil {
 			r.seat.look()
 		}
-		page, err := r.next(ctx, r.seq)
+		page, err := r.page(ctx)
 		if err != nil {
 			return err
 		}
@@ -145,6 +148,22 @@ func (r *reader) read(ctx context.Context) error {
 			if err := r.seat.wait(ctx, r.seq); err != nil {
 				return err
 			}
+		}
+	}
+}
+
+// page returns the next page. A reader that has had one outlasts a lost connection, or a server that restarts, for a
+// while.
+func (r *reader) page(ctx context.Context) (page Page, err error) {
+	began, pause := time.Now(), keeper.Backoff{Most: time.Second}
+	for {
+		page, err = r.next(ctx, r.seq)
+		if err == nil || !r.begun || errors.Is(err, stream.ErrGone) || time.Since(began) > patience {
+			r.begun = true
+			return page, err
+		}
+		if keeper.Sleep(ctx, pause.Next()) != nil {
+			return page, ctxcause.Add(ctx, err)
 		}
 	}
 }
@@ -172,6 +191,7 @@ type seat struct {
 	// last and over are what was told since the reader has begun to look.
 	last  int64
 	over  bool
+	err   error         // why the store could not be asked for too long
 	woken chan struct{} // cap 1
 }
 
@@ -229,17 +249,16 @@ func (s *seat) wait(ctx context.Context, seq int64) error {
 	s.waits, s.seq = true, seq
 	s.tell(0, false)
 	s.hub.mu.Unlock()
-	defer func() {
-		s.hub.mu.Lock()
-		s.waits = false
-		s.hub.mu.Unlock()
-	}()
+	var cut error
 	select {
 	case <-s.woken:
-		return nil
 	case <-ctx.Done():
-		return ctxcause.Of(ctx)
+		cut = ctxcause.Of(ctx)
 	}
+	s.hub.mu.Lock()
+	defer s.hub.mu.Unlock()
+	s.waits = false
+	return cmp.Or(cut, s.err)
 }
 
 // tell wakes the reader if it has not seen what is told. mu must be held.

@@ -220,6 +220,49 @@ func TestOutage(t *testing.T) {
 	})
 }
 
+// A reader whose own read fails tries again for a while. Before its first answer it does not, and what is gone is gone.
+func TestReadFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		down := errors.New("down")
+		s := &server{last: 1, down: down}
+		h := tail.NewHub(source(s, nil))
+		began := time.Now()
+		_, ends := start(t.Context(), h, s, 1)
+		if err := <-ends; !errors.Is(err, down) || time.Since(began) > 0 {
+			t.Errorf("at first: %v after %v", err, time.Since(began))
+		}
+		s.set(func() { s.down = nil })
+		numbers, ends := start(t.Context(), h, s, 1)
+		time.Sleep(time.Second)
+		s.set(func() { s.down, s.last = down, 2 })
+		h.Tell("s", 2, false)
+		time.Sleep(8 * time.Second)
+		s.set(func() { s.down = nil })
+		time.Sleep(2 * time.Second)
+		if len(numbers) != 2 || len(ends) > 0 {
+			t.Fatalf("%d chunks, and %d readers have ended", len(numbers), len(ends))
+		}
+		s.set(func() { s.down = down })
+		h.Tell("s", 3, false)
+		time.Sleep(9 * time.Second)
+		if len(ends) > 0 {
+			t.Fatalf("the reader has ended: %v", <-ends)
+		}
+		time.Sleep(3 * time.Second)
+		if err := <-ends; !errors.Is(err, down) {
+			t.Error(err)
+		}
+		s.set(func() { s.down, s.forgot = nil, true })
+		if err := func() error {
+			began = time.Now()
+			_, ends := start(t.Context(), h, s, 1)
+			return <-ends
+		}(); !errors.Is(err, stream.ErrGone) || time.Since(began) > 0 {
+			t.Errorf("what is gone: %v after %v", err, time.Since(began))
+		}
+	})
+}
+
 var errLeft = errors.New("the reader has left")
 
 // A reader whose ctx ends, or whose loop is left, leaves nothing behind. Others come and go meanwhile.
@@ -237,7 +280,10 @@ func TestLeave(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			_, ends := start(ctx, h, s, 5)
 			time.Sleep(time.Second)
-			for range h.Read(t.Context(), key, 0, s.next) {
+			for _, err := range h.Read(t.Context(), key, 0, s.next) {
+				if err != nil {
+					t.Error(err)
+				}
 				break
 			}
 			h.Tell("s", 1, false)

@@ -37,7 +37,7 @@ func TestDamaged(t *testing.T) {
 		t.Run(set, func(t *testing.T) {
 			t.Parallel()
 			ledgertest.RunDamaged(t, func(t *testing.T) ledgertest.DamagingLedger {
-				p := pgtest.Pool(t)
+				p := pgtest.EmptyPool(t)
 				return spoiled{create(t, p, nil), p, set}
 			})
 		})

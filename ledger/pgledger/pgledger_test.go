@@ -82,7 +82,7 @@ func numbered(p *pgxpool.Pool) func(*testing.T) ledger.Ledger {
 
 func open(tb testing.TB, configure ...func(*pgxpool.Config)) *pgledger.Ledger {
 	tb.Helper()
-	return create(tb, pgtest.Pool(tb, configure...), nil)
+	return create(tb, pgtest.EmptyPool(tb, configure...), nil)
 }
 
 func create(tb testing.TB, p *pgxpool.Pool, o *pgledger.Options) *pgledger.Ledger {

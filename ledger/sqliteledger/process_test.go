@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -24,7 +25,10 @@ const (
 	goroutines = 4
 	contention = time.Second
 	leastCalls = 40 // of each goroutine, also on a slow machine
+	leastMet   = 7  // of each op in each process, however long that takes
 )
+
+var ops = []string{"issued", "fenced", "kept", "booked"}
 
 // An event is one reply to a contending process.
 type event struct {
@@ -83,7 +87,7 @@ func TestProcesses(t *testing.T) {
 	if err != nil || twice != 0 {
 		t.Errorf("%d bookings too many, %v", twice, err)
 	}
-	for _, op := range []string{"issued", "fenced", "kept", "booked"} {
+	for _, op := range ops {
 		if counts[op] < 20 {
 			t.Error("they hardly met")
 		}
@@ -91,19 +95,26 @@ func TestProcesses(t *testing.T) {
 	t.Log(counts)
 }
 
-// contend uses a ledger from several goroutines.
+// contend uses a ledger from several goroutines, until each op has happened.
 func contend(dsn string, out io.Writer) error {
 	db, err := sql.Open("sqlite", dsn+"&_txlock=immediate")
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	var mu sync.Mutex
+	var mu sync.Mutex // protects what follows
 	w := json.NewEncoder(out)
+	counts := make(map[string]int)
 	say := func(e event) {
 		mu.Lock()
 		defer mu.Unlock()
+		counts[e.Op]++
 		_ = w.Encode(e)
+	}
+	met := func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return !slices.ContainsFunc(ops, func(op string) bool { return counts[op] < leastMet })
 	}
 	l := sqliteledger.New(db, nil)
 	errs := make([]error, goroutines)
@@ -111,7 +122,7 @@ func contend(dsn string, out io.Writer) error {
 	deadline := time.Now().Add(contention)
 	for i := range errs {
 		wg.Go(func() {
-			for n := 0; (n < leastCalls || time.Now().Before(deadline)) && errs[i] == nil; n++ {
+			for n := 0; (n < leastCalls || time.Now().Before(deadline) || !met()) && errs[i] == nil; n++ {
 				errs[i] = errors.Join(contendOnce(l, say), bookOnce(l, db, say))
 			}
 		})

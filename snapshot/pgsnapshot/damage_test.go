@@ -39,7 +39,7 @@ func TestDamaged(t *testing.T) {
 		t.Run(set, func(t *testing.T) {
 			t.Parallel()
 			snapshottest.RunDamaged(t, func(t *testing.T) snapshottest.DamagingStore {
-				p := pgtest.Pool(t)
+				p := pgtest.EmptyPool(t)
 				return spoiled{create(t, p, nil), p, set}
 			})
 		})

@@ -78,7 +78,7 @@ func open(tb testing.TB, configure func(*pgxpool.Config), o *pgsnapshot.Options)
 	if configure == nil {
 		configure = func(*pgxpool.Config) {}
 	}
-	return create(tb, pgtest.Pool(tb, configure), o)
+	return create(tb, pgtest.EmptyPool(tb, configure), o)
 }
 
 func create(tb testing.TB, p *pgxpool.Pool, o *pgsnapshot.Options) *pgsnapshot.Store {

@@ -244,7 +244,7 @@ func TestCancelledWaiting(t *testing.T) {
 // Two stores on one pool have many connections, and a busy timeout that is far too short for all to poll.
 func TestNobodyBusy(t *testing.T) {
 	t.Parallel()
-	db := sqlitetest.Open(t, strings.Replace(testenv.SQLite(t), "busy_timeout(5000)", "busy_timeout(1000)", 1))
+	db := sqlitetest.Open(t, strings.Replace(testenv.SQLite(t), "busy_timeout(60000)", "busy_timeout(1000)", 1))
 	stores := []*sqlitesnapshot.Store{create(t, db, nil), create(t, db, &sqlitesnapshot.Options{Prefix: "b_"})}
 	var wg sync.WaitGroup
 	for i := range 16 {

@@ -67,8 +67,8 @@ func TestLazy(t *testing.T) {
 	}
 }
 
-// What an Append, a page and a question for readers cost does not depend on how many sessions there are. PostgreSQL need
-// not have statistics.
+// What an Append, a page and a question for readers cost does not depend on how many sessions there are. PostgreSQL
+// need not have statistics.
 func TestManySessions(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t, &testenv.Options{Count: true, Settings: map[string]string{"autovacuum": "off"}})

@@ -4,7 +4,8 @@
 //
 // Append is one statement, which compares the epoch under the lock of the session's row. It does not wait for the disk:
 // it commits with synchronous_commit = off. A crash of the server may lose the chunks of its last moments, and loses
-// them in order, so that no gap appears.
+// them in order, so that no gap appears. Their numbers are given again. A reader that had seen a lost chunk may miss
+// the next one with its number.
 //
 // The caller owns the pool and has created the tables: with migrations.Up, with migrations.FromSchema, or with
 // [Store.Schema] in a migration tool of its own. It does not work on Citus: its statements are about two tables.
@@ -12,15 +13,17 @@
 // # Readers that wait
 //
 // Append notifies the readers of other processes with NOTIFY. While readers of a Store wait, the Store listens on one
-// connection of the pool for all of them. A lost connection is replaced, and meanwhile the Store asks for all readers in
-// one statement, each [Options].Poll. So it does all the time if it cannot listen: if the pool has fewer than four
+// connection of the pool for all of them. A lost connection is replaced, and meanwhile the Store asks for all readers
+// in one statement, each [Options].Poll. So it does all the time if it cannot listen: if the pool has fewer than four
 // connections, or is no *pgxpool.Pool, or if a pooler such as PgBouncer is between. Then an idle server has a statement
 // each 100 ms for each process whose readers wait. A reader that waits gets an error when the server has been away for
 // some 10 seconds.
 //
-// The server delivers notifications in the order of the commits, one commit at a time in each database. These commits do
-// not wait for the disk. A notification has a hash of the session's name, so that no other role of the database learns
-// the name.
+// Let the readers end before you close the pool: pgxpool.Pool.Close waits for the connection that listens.
+//
+// The server delivers notifications in the order of the commits, one commit at a time in each database. These commits
+// do not wait for the disk. A notification has a hash of the session's name, so that no other role of the database
+// learns the name.
 //
 // # Tables
 //

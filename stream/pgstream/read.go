@@ -129,5 +129,5 @@ func (s *Store) ask(ctx context.Context, marks []tail.Mark) (wrong []tail.Mark, 
 		})
 		return err
 	})
-	return wrong, err
+	return wrong, s.error(ctx, "ask for readers", stream.Key{}, err)
 }

@@ -5,8 +5,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/pgsweep"
 )
 
-// schemaSQL is idempotent. Each Append updates the row of its session. No column of an index changes then, so the update
-// is heap-only. The row leaves room on its page for its next versions. Rows of chunks are written once.
+// schemaSQL is idempotent. Each Append updates the row of its session. No column of an index changes then, so the
+// update is heap-only. The row leaves room on its page for its next versions. Rows of chunks are written once.
 const schemaSQL = `CREATE TABLE IF NOT EXISTS {streams} (
     orchestrator text COLLATE "C" NOT NULL,
     session      text COLLATE "C" NOT NULL,

@@ -79,8 +79,8 @@ var templates = queries{
 				AND s.at > {since}
 		)`,
 
-	// lock waits for an Append. forget is a statement of its own, in the same transaction. At READ COMMITTED it sees the
-	// chunks of this Append, and removes them too. With $3 only a session that is too old is forgotten.
+	// lock waits for an Append. forget is a statement of its own, in the same transaction. At READ COMMITTED it sees
+	// the chunks of this Append, and removes them too. With $3 only a session that is too old is forgotten.
 	lock: `
 		SELECT 1 FROM {streams} s
 		WHERE s.orchestrator = $1 AND s.session = $2 AND (NOT $3::boolean OR s.at <= {since}) FOR UPDATE`,

@@ -2,20 +2,20 @@
 //
 //	store := redisstream.New(client, nil)
 //
-// Each method is one Lua script on one key, and one round trip. So it is atomic, also on a cluster, and while the slot of
-// its key moves. If a request got no answer, the client may repeat it, as go-redis does by itself. The script knows the
-// last Appends of its session, so that a copy adds nothing. A copy of a Delete that arrives late deletes once more.
+// Each method is one Lua script on one key, and one round trip. So it is atomic, also on a cluster, and while the slot
+// of its key moves. If a request got no answer, the client may repeat it, as go-redis does by itself. The script knows
+// the last Appends of its session, so that a copy adds nothing. A copy of a Delete that arrives late deletes once more.
 //
-// Keep a Redis that loses nothing you need elsewhere. A failover, or a crash under appendonly no, loses the newest chunks
-// or all of them. Readers then get stream.ErrGone, and begin anew from the settled turns.
+// Keep a Redis that loses nothing you need elsewhere. A failover, or a crash under appendonly no, loses the newest
+// chunks or all of them. Readers then get stream.ErrGone, and begin anew from the settled turns.
 //
 // # Readers that wait
 //
 // Append publishes the number of its last chunk on a channel of its session. While readers of a Store wait, the Store
-// has one subscription for all of them, on a connection that is not of the client's pool. A lost connection is replaced,
-// and meanwhile the Store asks for all readers in one pipeline, each [Options].Poll. So it does all the time with a
-// client that is no *redis.Client and no *redis.ClusterClient. A cluster passes each publication on to all of its nodes.
-// A reader that waits gets an error when the server has been away for some 10 seconds.
+// has one subscription for all of them, on a connection that is not of the client's pool. A lost connection is
+// replaced, and meanwhile the Store asks for all readers in one pipeline, each [Options].Poll. So it does all the time
+// with a client that is no *redis.Client and no *redis.ClusterClient. A cluster passes each publication on to all of
+// its nodes. A reader that waits gets an error when the server has been away for some 10 seconds.
 //
 // # Keys
 //

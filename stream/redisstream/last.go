@@ -42,7 +42,7 @@ func (s *Store) ask(ctx context.Context, marks []tail.Mark) (wrong []tail.Mark, 
 	}
 	s.redis.RunAll(ctx, lastScript, calls, func(i int, r redisstore.Reply, failed error) {
 		if failed != nil {
-			err = failed
+			err = fmt.Errorf("redisstream: ask for readers: %w", failed)
 			return
 		}
 		last, status, failed := head(r)

@@ -42,8 +42,8 @@ const fixed, perEntry = 4, 4
 
 var errValues = errors.New("its numbers are wrong")
 
-// decode reads the reply of pageScript: last, first, after which number the page begins, status; and of each entry from,
-// last, run, data.
+// decode reads the reply of pageScript: last, first, after which number the page begins, status; and of each entry
+// from, last, run, data.
 func decode(r redisstore.Reply, seq int64) (p tail.Page, err error) {
 	switch {
 	case r.Status == "NONE" && seq > 0:

@@ -42,8 +42,8 @@ func own(dsn string, out io.Writer) error {
 	return nil
 }
 
-// Processes append to one session, while readers of another process wait. The numbers have no gaps, no chunk of a former
-// owner follows those of its successor, and each reader gets all.
+// Processes append to one session, while readers of another process wait. The numbers have no gaps, no chunk of a
+// former owner follows those of its successor, and each reader gets all.
 func TestProcesses(t *testing.T) {
 	t.Parallel()
 	dsn := testenv.SQLite(t)

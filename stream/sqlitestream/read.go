@@ -157,7 +157,7 @@ func (r row) chunks(seq int64) (all []stream.Chunk, err error) {
 func (s *Store) ask(ctx context.Context, marks []tail.Mark) (wrong []tail.Mark, err error) {
 	st, err := s.db.Start(ctx)
 	if err != nil {
-		return nil, err
+		return nil, s.error(ctx, "ask for readers of", stream.Key{}, err)
 	}
 	list := make([][3]any, len(marks))
 	for i, m := range marks {
@@ -175,5 +175,5 @@ func (s *Store) ask(ctx context.Context, marks []tail.Mark) (wrong []tail.Mark, 
 	for _, i := range places {
 		wrong = append(wrong, marks[i])
 	}
-	return wrong, err
+	return wrong, s.error(ctx, "ask for readers of", stream.Key{}, err)
 }

@@ -35,8 +35,8 @@ func Run(t *testing.T, newStore func(t *testing.T) stream.Store) {
 	contract().Run(t, newStore)
 }
 
-// RunPair checks every clause on two stores that share what they keep, as two processes do: the one appends and deletes,
-// and the other reads. newStores must return empty stores each time it is called.
+// RunPair checks every clause on two stores that share what they keep, as two processes do: the one appends and
+// deletes, and the other reads. newStores must return empty stores each time it is called.
 func RunPair(t *testing.T, newStores func(t *testing.T) (writer, reader stream.Store)) {
 	contract().Run(t, func(t *testing.T) stream.Store {
 		w, r := newStores(t)

@@ -36,7 +36,7 @@ func TestDamaged(t *testing.T) {
 		t.Run(set, func(t *testing.T) {
 			t.Parallel()
 			turnlogtest.RunDamaged(t, func(t *testing.T) turnlogtest.DamagingLog {
-				p := pgtest.Pool(t)
+				p := pgtest.EmptyPool(t)
 				return spoiled{create(t, p, nil), p, set}
 			})
 		})
@@ -57,7 +57,7 @@ func TestDamagedRun(t *testing.T) {
 	} {
 		t.Run(sql, func(t *testing.T) {
 			t.Parallel()
-			p := pgtest.Pool(t)
+			p := pgtest.EmptyPool(t)
 			l := create(t, p, nil)
 			for _, run := range []string{"a", "b", "c"} {
 				record(t, l, entry(run, turnlog.Started, 0), entry(run, turnlog.LLMComplete, 1))

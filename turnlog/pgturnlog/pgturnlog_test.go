@@ -88,7 +88,7 @@ func numbered(p *pgxpool.Pool) func(*testing.T) turnlog.Log {
 
 func open(tb testing.TB, configure ...func(*pgxpool.Config)) *pgturnlog.Log {
 	tb.Helper()
-	return create(tb, pgtest.Pool(tb, configure...), nil)
+	return create(tb, pgtest.EmptyPool(tb, configure...), nil)
 }
 
 func create(tb testing.TB, p *pgxpool.Pool, o *pgturnlog.Options) *pgturnlog.Log {

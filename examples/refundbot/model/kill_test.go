@@ -71,7 +71,7 @@ func child(ctx context.Context) error {
 	}
 	bot, err := orchestrator.New(d, sqlitecheckpoint.New(db, nil), &orchestrator.Options{
 		Snapshots: sqlitesnapshot.New(db, nil), Ledger: sqliteledger.New(db, nil), Logger: quiet(),
-		Limits: orchestrator.Limits{LeaseTTL: 2 * time.Second},
+		Limits: orchestrator.Limits{LeaseTTL: 8 * time.Second}, // the first may be killed before its first beat
 	})
 	if err != nil {
 		return err

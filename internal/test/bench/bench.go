@@ -106,6 +106,9 @@ var suites = []suite{
 	{"turnlog-postgres", (*bench).logPostgres},
 	{"turnlog-" + slowDisk, (*bench).logSlowDisk},
 	{"turnlog-many", (*bench).loggedTurns},
+	{"streams-postgres", (*bench).streamsPostgres},
+	{"streams-redis", (*bench).streamsRedis},
+	{"streams-sqlite", (*bench).streamsSQLite},
 }
 
 // run measures the wanted suites. If one fails, the others are measured all the same.

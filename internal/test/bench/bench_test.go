@@ -1,25 +1,33 @@
 package main
 
 import (
+	"crypto/rand"
+	"fmt"
 	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// Everything can be measured. The test judges no figure: a test says nothing about speed.
+// Everything can be measured. The test judges no figure: a test says nothing about speed. Suites with the same options
+// share a server, one after the other.
 func TestQuick(t *testing.T) {
-	b := &bench{scale: brief, dir: t.TempDir(), log: t.Logf}
+	b := &bench{
+		scale: brief, dir: t.TempDir(), log: t.Logf,
+		postgres: launch(t, testenv.StartPostgres, newDatabase), redis: launch(t, testenv.StartRedis, flushed),
+	}
 	for _, s := range suites {
 		t.Run(s.name, func(t *testing.T) {
 			if _, err := exec.LookPath("gcc"); err != nil && strings.HasSuffix(s.name, slowDisk) {
 				t.Skip("no gcc builds the slow disk:", err)
 			}
-			b.postgres, b.redis = launch(t, testenv.StartPostgres), launch(t, testenv.StartRedis)
 			measured := len(b.results)
 			if err := b.run(t.Context(), regexp.MustCompile("^"+s.name+"$")); err != nil {
 				t.Fatal(err)
@@ -36,11 +44,48 @@ func TestQuick(t *testing.T) {
 	t.Log(report.String())
 }
 
-// launch leaves the server to the test.
-func launch(t *testing.T, start func(testing.TB, *testenv.Options) *testenv.Server) launcher {
+// launch starts a server for each kind of options, which runs until the test ends. Each time, empty returns the URL of an
+// empty database on it.
+func launch(
+	t *testing.T, start func(testing.TB, *testenv.Options) *testenv.Server,
+	empty func(*testing.T, *testenv.Server) string,
+) launcher {
+	started := make(map[string]*testenv.Server)
 	return func(o *testenv.Options) (string, func() error, error) {
-		return start(t, o).URL, func() error { return nil }, nil
+		options := fmt.Sprintf("%+v", *o)
+		if started[options] == nil {
+			started[options] = start(t, o)
+		}
+		return empty(t, started[options]), func() error { return nil }, nil
 	}
+}
+
+func newDatabase(t *testing.T, s *testenv.Server) string {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	name := "bench_" + strings.ToLower(rand.Text())
+	if _, err := conn.Exec(t.Context(), "CREATE DATABASE "+name); err != nil {
+		t.Fatal(err)
+	}
+	return strings.Replace(s.URL, "/postgres?", "/"+name+"?", 1)
+}
+
+func flushed(t *testing.T, s *testenv.Server) string {
+	t.Helper()
+	o, err := redis.ParseURL(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := redis.NewClient(o)
+	defer client.Close()
+	if err := client.FlushAll(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	return s.URL
 }
 
 func TestGoals(t *testing.T) {

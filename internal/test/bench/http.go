@@ -52,7 +52,9 @@ func (b *bench) httpSQLite(ctx context.Context) error {
 	})
 }
 
-func (b *bench) compareHTTP(ctx context.Context, where string, store checkpoint.Store, runs snapshot.Store) (err error) {
+func (b *bench) compareHTTP(
+	ctx context.Context, where string, store checkpoint.Store, runs snapshot.Store,
+) (err error) {
 	bot, err := newActor(oneIteration(), store, runs, b.keep)
 	if err != nil {
 		return err

@@ -30,6 +30,9 @@ var plans = []plan{
 	{pkg: "./inbox", suites: []suite{{pkg: "./inbox"}, {pkg: "./inbox/inboxtest"}}},
 	{pkg: "./inbox/sqliteinbox", suites: []suite{{pkg: "./inbox/sqliteinbox", skip: crashes}}},
 	{pkg: "./turnlog/sqliteturnlog", suites: []suite{{pkg: "./turnlog/sqliteturnlog", skip: crashes}}},
+	{pkg: "./stream", suites: []suite{{pkg: "./stream"}, {pkg: "./stream/streamtest"}}},
+	{pkg: "./internal/tail", suites: []suite{{pkg: "./internal/tail"}}},
+	{pkg: "./stream/sqlitestream", suites: []suite{{pkg: "./stream/sqlitestream", skip: crashes}}},
 	{pkg: "./orchestrator", suites: []suite{
 		{pkg: "./orchestrator"}, {pkg: "./internal/test/engine/orchestrator", skip: slow},
 	}},
@@ -59,6 +62,14 @@ var plans = []plan{
 	},
 	{
 		pkg: "./inbox/redisinbox", suites: []suite{{pkg: "./inbox/redisinbox", skip: crashes}},
+		withServers: true,
+	},
+	{
+		pkg: "./stream/pgstream", suites: []suite{{pkg: "./stream/pgstream", skip: crashes}},
+		withServers: true,
+	},
+	{
+		pkg: "./stream/redisstream", suites: []suite{{pkg: "./stream/redisstream", skip: crashes}},
 		withServers: true,
 	},
 	{

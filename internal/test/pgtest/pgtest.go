@@ -18,6 +18,12 @@ func Pool(tb testing.TB, configure ...func(*pgxpool.Config)) *pgxpool.Pool {
 	return PoolOn(tb, testenv.PostgresURL(tb), configure...)
 }
 
+// EmptyPool is Pool on a schema without tables, for tests that create the tables of their store.
+func EmptyPool(tb testing.TB, configure ...func(*pgxpool.Config)) *pgxpool.Pool {
+	tb.Helper()
+	return PoolOn(tb, testenv.PostgresSchema(tb), configure...)
+}
+
 // PoolOn opens a pool until the test ends.
 func PoolOn(tb testing.TB, url string, configure ...func(*pgxpool.Config)) *pgxpool.Pool {
 	tb.Helper()

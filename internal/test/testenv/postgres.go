@@ -37,6 +37,14 @@ func Postgres(tb testing.TB) *pgxpool.Pool {
 // a test closes its connections before it ends.
 func PostgresURL(tb testing.TB) string {
 	tb.Helper()
+	u := PostgresSchema(tb)
+	must(tb, migrate(tb.Context(), u))
+	return u
+}
+
+// PostgresSchema is like [PostgresURL], but the schema has no tables.
+func PostgresSchema(tb testing.TB) string {
+	tb.Helper()
 	needMain(tb)
 	server, err := server(postgresEngine{})
 	must(tb, err)
@@ -58,7 +66,6 @@ func PostgresURL(tb testing.TB) string {
 	q := u.Query()
 	q.Set("search_path", schema)
 	u.RawQuery = q.Encode()
-	must(tb, migrate(tb.Context(), u.String()))
 	return u.String()
 }
 

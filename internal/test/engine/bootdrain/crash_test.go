@@ -2,7 +2,6 @@ package bootdrain_test
 
 import (
 	"fmt"
-	"os"
 	"sync"
 	"testing"
 
@@ -30,7 +29,7 @@ func TestProcesses(t *testing.T) {
 func TestBootTogether(t *testing.T) {
 	sites(t, func(t *testing.T, s site, w opened) {
 		processes, orphans := 20, 200
-		if (s.Postgres == "" || s.Redis != "") && os.Getenv("HOLDFAST_SOAK") != "1" {
+		if (s.Postgres == "" || s.Redis != "") && !soak() {
 			processes, orphans = 4, 40
 		}
 		sessions := names("s", orphans)

@@ -3,7 +3,6 @@ package bootdrain_test
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -25,7 +24,7 @@ import (
 // under traffic. With synchronous replication, each acknowledged turn is kept, and none settles twice.
 func TestFailover(t *testing.T) {
 	rounds := 1
-	if os.Getenv("HOLDFAST_SOAK") == "1" {
+	if soak() {
 		rounds = 5
 	}
 	for n := range rounds {

@@ -52,7 +52,7 @@ func TestKillAgainAndAgain(t *testing.T) {
 	t.Parallel()
 	g := siege{clients: 10, every: 3 * time.Second, lasts: 10 * time.Second}
 	places := map[string]func(*testing.T) site{"postgres": onPostgres}
-	if os.Getenv("HOLDFAST_SOAK") == "1" {
+	if soak() {
 		g = siege{clients: 50, every: 10 * time.Second, lasts: time.Minute}
 		places["postgres and redis"], places["redis"], places["sqlite"] = onBoth, onRedis, onSQLite
 	}
@@ -109,7 +109,7 @@ func (g siege) lay(t *testing.T, s site) {
 	if kills == 0 || longest > takeoverBusy {
 		t.Errorf("%d kills, the longest wait is %v", kills, longest)
 	}
-	if os.Getenv("HOLDFAST_SOAK") == "1" && p99 > 8*time.Second {
+	if soak() && p99 > 8*time.Second {
 		t.Errorf("p99 is %v, want 8 s", p99)
 	}
 }

@@ -225,6 +225,9 @@ func TestGrantsNeedAll(t *testing.T) {
 				revoke := strings.Replace(strings.TrimSuffix(grant[0], " TO"), "GRANT "+grant[1], "REVOKE "+right, 1)
 				runSQL(t, g.owner, revoke+" FROM holdfast_service")
 				err := g.everything(t)
+				for errors.Is(err, context.DeadlineExceeded) { // the machine is busy: the last call had no time
+					err = g.everything(t)
+				}
 				if err == nil {
 					t.Fatal("it is not needed")
 				}

@@ -61,7 +61,7 @@ func TestTakeover(t *testing.T) {
 		if longest = max(longest, served); longest > takeoverBusy {
 			t.Errorf("a session was free after %v", longest)
 		}
-		if os.Getenv("HOLDFAST_SOAK") == "1" && (median > takeoverMedian || longest > takeoverLongest) {
+		if soak() && (median > takeoverMedian || longest > takeoverLongest) {
 			t.Errorf("median %v, longest %v; want %v and %v", median, longest, takeoverMedian, takeoverLongest)
 		}
 		watching.end()

@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"context"
+	"iter"
 
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/lock"
@@ -13,6 +14,7 @@ type (
 	ledgerWithoutRepeat struct{ ledger.Ledger }
 	ledgerWithoutFinish struct{ ledger.Ledger }
 	ledgerThatFences    struct{ ledger.Ledger }
+	ledgerWithoutIDs    struct{ ledger.Ledger }
 )
 
 func (ledgerWithoutAdopt) Adopt(context.Context, string, lock.Fence) error { return nil }
@@ -43,6 +45,13 @@ func (l ledgerWithoutFinish) Finish(ctx context.Context, id string, _ int, o led
 	e, _ := known(ctx, l, id)
 	e.State, e.Result = o.State, o.Result
 	return e, nil
+}
+
+func (l ledgerWithoutIDs) Effects(ctx context.Context, q ledger.Query) iter.Seq2[ledger.Effect, error] {
+	if q.ID != "" {
+		return func(func(ledger.Effect, error) bool) {}
+	}
+	return l.Ledger.Effects(ctx, q)
 }
 
 func (l ledgerThatFences) Finish(

@@ -73,6 +73,10 @@ func TestBroken(t *testing.T) {
 			func(s *Stores) { s.Ledger = ledgerThatFences{s.Ledger} },
 		},
 		{
+			"a ledger that does not find an effect by its id", Paid, "effects",
+			func(s *Stores) { s.Ledger = ledgerWithoutIDs{s.Ledger} },
+		},
+		{
 			"a turn log that loses the beginning", Logged, "log, iterations",
 			func(s *Stores) { s.TurnLog = logWithout{s.TurnLog, turnlog.Started} },
 		},

@@ -38,7 +38,7 @@ func (p *process) buys(ctx context.Context, t *Turn) error {
 	for _, e := range classes {
 		got, err := orchestrator.Once(ctx, t, e.name, func(ctx context.Context, key string) (receipt string, err error) {
 			err = p.function(ctx, t.RunID, e.name, func() error {
-				receipt = p.pays(t.RunID, e.name, key)
+				receipt = p.pays(ctx, t.RunID, e.name, key)
 				return nil
 			})
 			return receipt, err
@@ -58,12 +58,27 @@ type payment struct {
 	name, run string
 	times     int
 	risky     bool // it came from a process that had stopped in between
+
+	// again says that it happened although its result was recorded, and its process had not stopped.
+	again bool
+}
+
+// recorded reports whether the ledger has the result of an effect.
+func (w *world) recorded(ctx context.Context, id string) bool {
+	for e, err := range w.Ledger.Effects(ctx, ledger.Query{Orchestrator: w.orchestrator}) {
+		if err == nil && e.ID == id {
+			return e.State == ledger.Completed
+		}
+	}
+	return false
 }
 
 // pays is the other side. It recognizes the key of what is Idempotent.
-func (p *process) pays(run, name, key string) (receipt string) {
-	risky := p.suffered() == name && (p.fault.kind.waits() || p.fault.kind == late)
+func (p *process) pays(ctx context.Context, run, name, key string) (receipt string) {
+	hit, stops := p.suffered(), p.fault.kind.waits() || p.fault.kind == late
+	risky := hit == name && stops
 	w := p.world
+	again := w.recorded(ctx, key) && (hit == "" || !stops)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.payments == nil {
@@ -77,7 +92,7 @@ func (p *process) pays(run, name, key string) (receipt string) {
 	if name != payIdempotent || paid.times == 0 {
 		paid.times++
 	}
-	paid.risky = paid.risky || risky
+	paid.risky, paid.again = paid.risky || risky, paid.again || again
 	return "receipt of " + key
 }
 
@@ -154,6 +169,9 @@ func (w *world) verifyEffects(ctx context.Context, settled map[string]int) {
 	for _, p := range w.payments {
 		if p.times > 1 && p.name != payPure && !p.risky {
 			w.accuseLocked(Paid, "%s of run %s happened %d times", p.name, p.run, p.times)
+		}
+		if p.again {
+			w.accuseLocked(Paid, "%s of run %s happened again after it was recorded", p.name, p.run)
 		}
 	}
 }

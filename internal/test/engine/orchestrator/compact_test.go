@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/jackc/pgx/v5/stdlib"
@@ -105,30 +106,32 @@ func TestCompactionCrashes(t *testing.T) {
 		"by func":  func(_ context.Context, r orchestrator.Range) bool { return r.Through-r.From >= 1 },
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld()
-			c := new(compactor)
-			compaction := orchestrator.Compaction{Keep: 1, Due: due, Run: c.run}
-			if due == nil {
-				compaction.After = 3
-			}
-			bot := w.start(t, echo(), Options{Compaction: compaction})
-			execute(t, bot, Input{Text: "x"})
-			execute(t, bot, Input{Text: "x"})
-			g := &grave{world: w}
-			dying := g.ends()
-			crash := compaction
-			crash.Run = func(ctx context.Context, r orchestrator.Range) (orchestrator.Usage, error) {
-				used, err := c.run(ctx, r)
-				g.die()
-				return used, err
-			}
-			limits := orchestrator.Limits{SettleTimeout: 10 * time.Millisecond, LeaseTTL: 20 * time.Millisecond}
-			execute(t, dying.start(t, echo(), Options{Compaction: crash, Limits: limits}), Input{Text: "x"})
-			execute(t, bot, Input{Text: "x"})
-			execute(t, bot, Input{Text: "x"})
-			if got := c.spans(); !strings.HasPrefix(got, "0-1 0-1") || c.ranges[0] != c.ranges[1] || len(c.ranges) > 3 {
-				t.Errorf("ranges %s", got)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld()
+				c := new(compactor)
+				compaction := orchestrator.Compaction{Keep: 1, Due: due, Run: c.run}
+				if due == nil {
+					compaction.After = 3
+				}
+				bot := w.start(t, echo(), Options{Compaction: compaction})
+				execute(t, bot, Input{Text: "x"})
+				execute(t, bot, Input{Text: "x"})
+				g := &grave{world: w}
+				dying := g.ends()
+				crash := compaction
+				crash.Run = func(ctx context.Context, r orchestrator.Range) (orchestrator.Usage, error) {
+					used, err := c.run(ctx, r)
+					g.die()
+					return used, err
+				}
+				limits := orchestrator.Limits{SettleTimeout: 10 * time.Millisecond, LeaseTTL: 20 * time.Millisecond}
+				execute(t, dying.start(t, echo(), Options{Compaction: crash, Limits: limits}), Input{Text: "x"})
+				execute(t, bot, Input{Text: "x"})
+				execute(t, bot, Input{Text: "x"})
+				if got := c.spans(); !strings.HasPrefix(got, "0-1 0-1") || c.ranges[0] != c.ranges[1] || len(c.ranges) > 3 {
+					t.Errorf("ranges %s", got)
+				}
+			})
 		})
 	}
 }

@@ -3,7 +3,6 @@ package orchestrator_test
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -208,7 +207,11 @@ func TestFollowSuperseded(t *testing.T) {
 		if _, err := next.Execute(t.Context(), "s", Input{Text: "new words", RequestID: "b"}, nil); err != nil {
 			t.Fatal(err)
 		}
-		all, last := followed(t, next, stream.Newest)
+		if err := next.Shutdown(t.Context()); err != nil { // until its events are appended
+			t.Fatal(err)
+		}
+		reader := b.start(t, talks(open))
+		all, last := followed(t, reader, stream.Newest)
 		if text, kinds := spoken(all); text != "new words " || kinds != wholeTurn {
 			t.Errorf("the reader saw %q of %q", text, kinds)
 		}
@@ -221,13 +224,13 @@ func TestFollowSuperseded(t *testing.T) {
 		if err := <-over; err == nil {
 			t.Error("the former owner has settled its turn")
 		}
-		if err := errors.Join(owner.Shutdown(t.Context()), next.Shutdown(t.Context())); err != nil {
+		if err := owner.Shutdown(t.Context()); err != nil {
 			t.Error(err)
 		}
 		if now, status, err := b.stream.Last(t.Context(), key); now != last && last > 0 || status != stream.Ended || err != nil {
 			t.Errorf("last is %d, %s, %v, want %d", now, status, err, last)
 		}
-		everything, _ := followed(t, next, 0)
+		everything, _ := followed(t, reader, 0)
 		if text, _ := spoken(everything); strings.Contains(text, "late") {
 			t.Errorf("the reader saw %q", text)
 		}

@@ -14,6 +14,17 @@ import (
 	"github.com/holdfast-go/holdfast/stream"
 )
 
+// The errors of drivers whose servers have no space left.
+type (
+	pgFull     struct{}
+	sqliteFull struct{}
+)
+
+func (pgFull) Error() string     { return "could not extend file" }
+func (pgFull) SQLState() string  { return "53100" }
+func (sqliteFull) Error() string { return "database or disk is full" }
+func (sqliteFull) Code() int     { return 13 }
+
 // A client hears a status and a sentence, and nothing of the error.
 func TestPublic(t *testing.T) {
 	secret := errors.New("dial tcp db.internal:5432")
@@ -55,6 +66,9 @@ func TestPublic(t *testing.T) {
 		{of("follow", stream.ErrGone), 410, false},
 		{of("follow", orchestrator.ErrNoStream), 404, false},
 		{of("settle", checkpoint.ErrRefused), 503, true},
+		{of("claim", orchestrator.ErrUnavailable, pgFull{}), 507, true},
+		{of("settle", orchestrator.ErrIndeterminate, sqliteFull{}), 507, true},
+		{of("intent", pgFull{}), 502, false},
 		{of("save", snapshot.ErrRefused), 503, true},
 		{of("settle", &orchestrator.StateError{Err: secret}), 500, false},
 		{of("route", orchestrator.ErrMaxIterations), 502, false},

@@ -285,6 +285,28 @@ func TestOnceStatements(t *testing.T) {
 	}
 }
 
+// A Pure effect of an input with a request id is one read more: a turn of that request may have failed before.
+func TestPureStatementsOfRequest(t *testing.T) {
+	t.Parallel()
+	f := newTariff(t)
+	nothing := func(context.Context) error { return nil }
+	o := Options{Ledger: f.ledger, Limits: orchestrator.Limits{LeaseTTL: time.Hour, DeadAfter: -1}}
+	cost := func(effects int) (got bill) {
+		d := buying(ledger.Pure, effects, nothing)
+		d.Name = fmt.Sprint("requests ", effects)
+		bot := f.start(t, d, o)
+		for turn := range 4 { // the first ones prepare statements
+			in := Input{RequestID: fmt.Sprint("request ", turn), Text: "hello"}
+			got = f.bill(func() { execute(t, bot, in) })
+		}
+		return got
+	}
+	without, with := cost(0), cost(1)
+	if with.trips-without.trips != 2 || with.statements-without.statements != 2 {
+		t.Errorf("%+v, want two round trips of a statement each more than %+v", with, without)
+	}
+}
+
 // The cost of a takeover of a run: with a ledger it is one round trip more, of two statements. An effect that is known
 // costs two statements then, a Pure one costs one, and none of them writes.
 func TestOnceStatementsOfTakeover(t *testing.T) {
