@@ -148,11 +148,13 @@ func (d *desk) both() {
 	d.WaitFor("both workers", `document.querySelectorAll(".worker.running").length === 2`)
 }
 
-// refunding waits until the refund is under way, and returns the name of the worker.
+// refunding waits until the refund is under way, and returns the name of the worker. The worker has beaten by then: one
+// that dies before its first beat is not missed until its lease has expired.
 func (d *desk) refunding() (worker string) {
 	d.t.Helper()
 	d.WaitFor("the refund to be under way",
-		`[...document.querySelectorAll(".steps .running")].some(s => s.innerText.startsWith("refund")) && `+working)
+		`[...document.querySelectorAll(".steps .running")].some(s => s.innerText.startsWith("refund")) &&
+		document.querySelector('[data-testid="owner"]').innerText.includes("· beating") && `+working)
 	d.Eval(working, &worker)
 	return worker
 }
