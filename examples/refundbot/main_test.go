@@ -291,15 +291,3 @@ func awaitBeats(ctx context.Context, t *testing.T, ask *process, session string)
 		}
 	}
 }
-
-// late tells of a time that was missed. It fails the test in a soak only: the machine of a test may be busy.
-func late(t *testing.T, format string, args ...any) {
-	t.Helper()
-	if os.Getenv("HOLDFAST_SOAK") == "" {
-		t.Logf(format, args...)
-		return
-	}
-	t.Errorf(format, args...)
-}
-
-func orderOf(round, i int) string { return fmt.Sprintf("B-%d", 1000+100*round+i) }

@@ -47,6 +47,8 @@ func TestTakeover(t *testing.T) {
 	}
 }
 
+func orderOf(round, i int) string { return fmt.Sprintf("B-%d", 1000+100*round+i) }
+
 // takeOver returns how long the slowest turn had no owner that lives.
 func takeOver(
 	t *testing.T, c stores.Config, pays refundtest.Provider, signal syscall.Signal, round int,
