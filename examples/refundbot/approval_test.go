@@ -137,6 +137,7 @@ func TestApprovalSurvives(t *testing.T) {
 			_, _ = first.client().call(t.Context(), http.MethodPost, "/sessions/ada/questions/"+id, "", answerOf(true, sum), nil)
 		}()
 		awaitRun(t, second, "ada")
+		awaitBeats(t.Context(), t, second, "ada")
 		if err := first.cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}

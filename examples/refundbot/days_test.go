@@ -30,10 +30,13 @@ func TestDatabaseAway(t *testing.T) {
 	client := service(t, stores.Config{Dir: t.TempDir(), DatabaseURL: server.URL}, pays).client()
 	client.say(t, "ada", "1", "Hello")
 	server.Kill()
-	client.refused(t, "ada", "2", "I want a refund for A-1007")
+	client.refused(t, "eve", "1", "I want a refund for A-1007")
 	server.Restart()
-	if said, err := client.insist(t.Context(), "ada", "2", "I want a refund for A-1007"); err != nil || said.Turn != 1 {
+	if said, err := client.insist(t.Context(), "eve", "1", "I want a refund for A-1007"); err != nil || said.Turn != 0 {
 		t.Errorf("%+v, %v", said, err)
+	}
+	if now, err := client.standing(t.Context(), "ada"); err != nil || now.Turn != 0 {
+		t.Errorf("%+v, %v", now, err)
 	}
 	pays.WantPaid(t, "A-1007")
 }

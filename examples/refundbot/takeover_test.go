@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -97,32 +96,4 @@ func takeOver(
 	taken.Wait()
 	clients.Wait()
 	return worst
-}
-
-// awaitOwner waits until a process owns the session, or has settled its turn.
-func awaitOwner(ctx context.Context, t *testing.T, ask *process, session string, pid int) {
-	t.Helper()
-	for {
-		now, err := ask.client().standing(ctx, session)
-		if err == nil && (now.Turn >= 0 || now.Run != nil && strings.HasPrefix(now.Owner.ID, ownerOf(pid))) {
-			return
-		}
-		if pause(ctx, 20*time.Millisecond) != nil {
-			t.Errorf("process %d does not own %s: %+v, %v", pid, session, now, err)
-			return
-		}
-	}
-}
-
-// awaitBeats waits until the owner of the session has said that it lives.
-func awaitBeats(ctx context.Context, t *testing.T, ask *process, session string) {
-	t.Helper()
-	for {
-		if now, err := ask.client().standing(ctx, session); err == nil && now.Owner.Beats > 0 {
-			return
-		}
-		if err := pause(ctx, 20*time.Millisecond); err != nil {
-			t.Fatal(err)
-		}
-	}
 }

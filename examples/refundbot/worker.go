@@ -133,10 +133,11 @@ func (w *worker) do(what string) error {
 		if state != from {
 			return fmt.Errorf("worker %s is %s", w.name, state)
 		}
+		w.set(to) // before the process ends of it
 		if err := signal(); err != nil {
+			w.set(from)
 			return err
 		}
-		w.set(to)
 		if to != running {
 			w.giveUpRequests()
 		}

@@ -117,7 +117,8 @@ func Configure(o *orchestrator.Options, of Options) {
 		all, err := of.Messages.Of(ctx, session)
 		return message.Fit(all, of.Window, tokens), err
 	}
-	o.RequireDelivered = true // the history of a turn has the turn before
+	o.RequireDelivered = true            // the history of a turn has the turn before
+	o.Limits.LockWait = 10 * time.Second // a customer waits; a process that was killed is replaced sooner
 	o.Compaction = orchestrator.Compaction{After: 12, Keep: 6, Run: func(
 		ctx context.Context, r orchestrator.Range,
 	) (orchestrator.Usage, error) {
