@@ -3,6 +3,7 @@ package turnhttp
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -97,7 +98,7 @@ func (l *lookout[S]) look(ctx context.Context) error {
 		}
 		l.work.Go(func() {
 			defer func() { <-l.places }()
-			err := s.runAnswer(ctx, it)
+			err := s.tryAnswer(ctx, it)
 			l.note(it, err)
 			if err != nil && ctx.Err() == nil {
 				s.OnError(nil, err)
@@ -146,6 +147,16 @@ func (l *lookout[S]) note(it inbox.Item, err error) {
 	}
 	w.failed = min(max(2*w.failed, answersFirst), answersMost)
 	w.due = time.Now().Add(w.failed)
+}
+
+// tryAnswer is runAnswer. A panic of Questions or Answer becomes an error, as one in a request ends only that request.
+func (s *server[S]) tryAnswer(ctx context.Context, it inbox.Item) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("turnhttp: Questions or Answer panicked with a %T", v) // its text may be a user's
+		}
+	}()
+	return s.runAnswer(ctx, it)
 }
 
 // runAnswer runs an answer of the inbox, unless its session is at work. It removes an answer to what is not asked.

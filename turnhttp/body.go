@@ -28,6 +28,17 @@ func limitBody(w http.ResponseWriter, r *http.Request, most int64) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyPatience))
 }
 
+// restPatience is how long the rest of the body of a request that is refused may take to arrive. The server reads it
+// before it answers. So it is less than writePatience.
+const restPatience = 5 * time.Second
+
+// hurryBody bounds how long the rest of the body may take.
+func hurryBody(w http.ResponseWriter, r *http.Request) {
+	if r.Body != nil && r.Body != http.NoBody {
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(restPatience))
+	}
+}
+
 // arrived ends the deadlines for the request. Otherwise they would end the context of the request while its turn runs.
 func arrived(w http.ResponseWriter) {
 	rc := http.NewResponseController(w)

@@ -78,12 +78,14 @@ func (s *server[S]) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if Status(err) >= http.StatusInternalServerError {
 		s.OnError(r, err)
 	}
+	hurryBody(w, r)
 	allowWrite(w)
 	Problem(w, r, err)
 }
 
 // find returns the route of a request, and the names in its path, if the client may use the session.
 func (s *server[S]) find(w http.ResponseWriter, r *http.Request) (serving, []string, error) {
+	limitBody(w, r, s.MaxBody) // first: the server reads the body of a request that is refused, too
 	path, err := segments(r.URL)
 	if err != nil {
 		return nil, nil, errNotFound
@@ -99,7 +101,6 @@ func (s *server[S]) find(w http.ResponseWriter, r *http.Request) (serving, []str
 			if err := s.admit(r, names); err != nil {
 				return nil, nil, err
 			}
-			limitBody(w, r, s.MaxBody)
 			return at.serve, names, nil
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"net/http"
+	"strings"
 
 	"github.com/holdfast-go/holdfast/inbox"
 	"github.com/holdfast-go/holdfast/orchestrator"
@@ -24,7 +25,9 @@ func (s *server[S]) postTurn(w http.ResponseWriter, r *http.Request, names []str
 		return unreadBody(err)
 	}
 	arrived(w)
-	in.RequestID = cmp.Or(key, in.RequestID, rand.Text())
+	if in.RequestID = cmp.Or(key, in.RequestID, rand.Text()); strings.HasPrefix(in.RequestID, keysOfAnswers) {
+		return errBadRequest.because("The request id is not usable.")
+	}
 	return s.run(w, r, call[S]{session: names[0], input: in, end: unchanged[S]})
 }
 
