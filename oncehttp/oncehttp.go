@@ -23,7 +23,7 @@ type Options struct {
 	Keep func(Reply) bool
 }
 
-// A Reply is what is recorded.
+// A Reply is the recorded form of a response.
 type Reply struct {
 	Status int
 

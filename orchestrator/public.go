@@ -109,10 +109,10 @@ func Public(err error) Problem {
 	return Problem{Type: "internal", Status: 500, Text: "Something went wrong."}
 }
 
-// accepted is what a client is told of its own turn that waits for a person.
+// accepted is the Problem of a client's own turn that waits for a person.
 var accepted = Problem{Type: "suspended", Status: 202, Text: "A person has to answer before this goes on."}
 
-// noSpace is what a client is told while a store has no space. If the turn has begun, it goes on once there is some.
+// noSpace is the Problem of a store without space. If the turn has begun, it goes on once there is some.
 var noSpace = Problem{
 	Type: "storage-full", Status: 507, Retryable: true, RetryAfter: 5 * time.Second,
 	Text: "The service cannot store anything now. Send the same request again later.",

@@ -36,7 +36,7 @@ const (
 	skip      = "skip"
 )
 
-// outcomes are what becomes of an effect by an answer.
+// outcomes maps an answer to the outcome of the effect.
 var outcomes = map[ledger.State]string{ledger.Completed: landed, ledger.Failed: notLanded, ledger.Skipped: skip}
 
 func effectOf(e ledger.Effect) effectDoc {

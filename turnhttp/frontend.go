@@ -35,7 +35,7 @@ type Show struct {
 	Outcome func(ctx context.Context, last orchestrator.Event) (Reply, error)
 }
 
-// A Reply is what of a settled turn leaves the process, in the protocol of a front end.
+// A Reply holds the part of a settled turn that a front end gets.
 type Reply struct {
 	// Text is the whole reply. If the newest texts that were shown say something else, Text follows them. "" means that
 	// nothing follows.
@@ -44,7 +44,7 @@ type Reply struct {
 	// Data is shown beside the text, as JSON. nil means none.
 	Data any
 
-	// Questions are what a person has to answer.
+	// Questions wait for a person.
 	Questions []Question
 
 	// Usage is the cost of the turn. ShowTurn and ShowNewest set it if it is zero.
@@ -240,7 +240,7 @@ func (e *sender) data(doc any) {
 	e.send("data: " + string(marshal(doc)) + "\n")
 }
 
-// A mark is what this package adds to a text, for front ends that want to know more.
+// A mark is metadata that this package adds to a text.
 type mark struct {
 	Intent    string `json:"intent,omitempty"`
 	Item      int    `json:"item,omitempty"`

@@ -68,14 +68,14 @@ type Question struct {
 	// ID names the question in its session. Do not use it again for another question.
 	ID string
 
-	// Shown is what the person sees, as JSON. Its hash is inbox.Sum: an answer to something else is refused.
+	// Shown is shown to the person, as JSON. Its hash is inbox.Sum: an answer to something else is refused.
 	Shown any
 
 	// Expires is when the question can no longer be answered. Zero means never.
 	Expires time.Time
 }
 
-// An Answer is what a person has answered.
+// An Answer holds the answer of a person.
 type Answer struct {
 	Data json.RawMessage
 

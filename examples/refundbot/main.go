@@ -36,7 +36,7 @@ import (
 	"github.com/holdfast-go/holdfast/turnhttp"
 )
 
-// A config is what the flags and the environment say.
+// A config holds the flags and the environment.
 type config struct {
 	addr    string
 	migrate bool

@@ -55,7 +55,7 @@ const (
 	patience    = 10 * time.Second
 )
 
-// A Page is what a reader gets from a store at once.
+// A Page holds the chunks that a reader gets from a store at once.
 type Page struct {
 	Chunks []stream.Chunk
 

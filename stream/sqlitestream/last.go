@@ -25,7 +25,7 @@ func (s *Store) Last(ctx context.Context, k stream.Key) (seq int64, status strea
 	return h.last, h.status, nil
 }
 
-// A head is what the row of a session says.
+// A head holds the row of a session.
 type head struct {
 	last, epoch, at int64
 	status          stream.Status

@@ -22,7 +22,7 @@ type Payments interface {
 	Find(ctx context.Context, key string) (receipt string, found bool, err error)
 }
 
-// Options are what the bot works with. Model, Payments, Shop and Messages are required.
+// Options hold the services that the bot uses. Model, Payments, Shop and Messages are required.
 type Options struct {
 	Model    model.Model
 	Payments Payments

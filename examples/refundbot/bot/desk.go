@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/turnhttp"
 )
 
-// A Shown is what a person sees who has to approve.
+// A Shown describes a refund to the person who approves it.
 type Shown struct {
 	Kind  string `json:"kind"`
 	Order string `json:"order"`

@@ -188,7 +188,7 @@ func (b *bot[S]) compose(ctx context.Context, t *orchestrator.Turn[S]) error {
 // errNoReply fails a turn in place of a reply that says nothing.
 var errNoReply = errors.New("the model has said nothing")
 
-// facts are what the reply has to tell.
+// facts returns the points that the reply has to tell.
 func (s *State) facts() (facts []string) {
 	for _, p := range s.Expired {
 		facts = append(facts, fmt.Sprintf(

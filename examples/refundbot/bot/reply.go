@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
 
-// A Reply is what of a settled turn leaves the process.
+// A Reply holds the part of a settled turn that clients see.
 type Reply struct {
 	Input    string `json:"input"`
 	Text     string `json:"text"`

@@ -15,7 +15,7 @@ type Shop interface {
 	CustomerOf(ctx context.Context, order string) (*Customer, error)
 }
 
-// An Order is what was bought.
+// An Order describes a purchase.
 type Order struct {
 	ID     string `json:"id"`
 	What   string `json:"what"`

@@ -34,7 +34,7 @@ type State struct {
 	Reply    string     `json:"reply,omitempty"`
 }
 
-// An Expectation is what the bot has asked the customer for.
+// An Expectation names the thing that the bot has asked the customer for.
 type Expectation string
 
 const (
@@ -75,7 +75,7 @@ func (p Proposal) Text() string {
 	return fmt.Sprintf("Refund %s for order %s?", money(p.Cents), p.Order)
 }
 
-// An Approval is what a person says of a proposal. It is the Data of an input.
+// An Approval answers a proposal. It is the Data of an input.
 type Approval struct {
 	Proposal string `json:"proposal"`
 	Approve  bool   `json:"approve"`

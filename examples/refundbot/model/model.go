@@ -21,7 +21,7 @@ type Model interface {
 	Summarize(ctx context.Context, messages []message.Message) (string, Usage, error)
 }
 
-// Usage is what a call has cost. It counts even if the call fails, as far as the model says it.
+// Usage counts the tokens and the cost of a call. It counts even if the call fails, as far as the model says it.
 type Usage = orchestrator.Usage
 
 // The categories of an Intent.
@@ -31,7 +31,7 @@ const (
 	Other    = "other"
 )
 
-// An Intent is what a text asks for.
+// An Intent classifies a text.
 type Intent struct {
 	// Category is Refund, Shipping or Other. A text that only answers, such as "yes please" or an order id, has the
 	// category that the conversation had before.
@@ -45,12 +45,12 @@ type Intent struct {
 	No  bool `json:"no"`
 }
 
-// A Prompt is what a reply is about.
+// A Prompt holds all that a reply needs.
 type Prompt struct {
 	// History is the conversation so far, as much of it as the model shall see. It ends before Text.
 	History []message.Message
 
-	// Text is what the customer has written.
+	// Text is the customer's message.
 	Text string
 
 	// Category is that of the Intent.
@@ -62,7 +62,7 @@ type Prompt struct {
 	// Facts are sentences that the reply has to tell, in this order. The reply must not go beyond them.
 	Facts []string
 
-	// Recalled is what the bot remembers of the customer.
+	// Recalled holds the memories about the customer.
 	Recalled []string
 
 	// Feedback is why the reply before must not be sent. It is "" the first time.

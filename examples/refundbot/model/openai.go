@@ -165,7 +165,7 @@ func (m *OpenAI) stream(
 	return a.text.String(), used, a.err()
 }
 
-// An answer is what a stream has said.
+// An answer collects the chunks of a stream.
 type answer struct {
 	text            strings.Builder
 	finish, refusal string

@@ -49,7 +49,7 @@ type Server struct {
 	faults []Fault
 }
 
-// A Request is what the server was asked.
+// A Request is one call of the server.
 type Request struct {
 	Model    string    `json:"model"`
 	Messages []Message `json:"messages"`
