@@ -17,9 +17,8 @@ import (
 	"testing"
 	"time"
 
-	_ "modernc.org/sqlite" // to see the beats of the program
-
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
+	_ "modernc.org/sqlite" // to see the beats of the program
 )
 
 const program = "./supportbot"
