@@ -17,8 +17,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/test/testenv"
 	_ "modernc.org/sqlite" // to see the beats of the program
+
+	"github.com/holdfast-go/holdfast/internal/test/testenv"
 )
 
 const program = "./supportbot"
