@@ -137,7 +137,7 @@ func tokens(m message.Message) (n int) {
 // begin clears what belongs to the turn before, and takes what the input says.
 func (b *bot[S]) begin(ctx context.Context, t *orchestrator.Turn[S]) (err error) {
 	s := b.at(&t.State)
-	*s = State{Order: s.Order, Expects: s.Expects, Proposals: s.Proposals}
+	*s = State{Order: s.Order, Expects: s.Expects, Proposals: s.Proposals, Refunded: s.Refunded}
 	if strings.TrimSpace(t.Input.Text) == "" {
 		return &orchestrator.InputError{Field: "message", Reason: "empty"}
 	}

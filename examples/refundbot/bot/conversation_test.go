@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/message"
 	"github.com/holdfast-go/holdfast/orchestrator"
+	"github.com/holdfast-go/holdfast/turnhttp"
 )
 
 // Order and customer are looked up at once, and a small refund is paid at once.
@@ -239,4 +240,54 @@ func TestTwoTabs(t *testing.T) {
 		}
 		s.pays.WantPaid(t, "A-1007")
 	})
+}
+
+// What was paid in a session asks nobody again, and is not offered again.
+func TestRefundedBefore(t *testing.T) {
+	everywhere(t, func(t *testing.T, s *shop) {
+		s.says("ada", "I want a refund for A-1042", "needs the approval of a colleague")
+		asked := s.says("ada", "Where is A-1042?", "Its refund waits")
+		if asked.State.Expects != "" {
+			t.Errorf("the bot expects %q", asked.State.Expects)
+		}
+		paid := s.decides("ada", &asked.State, true, "The refund of 250.00 for order A-1042 is paid.").State.Receipt
+		for _, text := range []string{"Ok, thank you", "I want a refund for A-1042"} {
+			if res := s.says("ada", text, paid); len(res.State.Proposals) > 0 {
+				t.Errorf("after %q a person is asked: %+v", text, res.State.Proposals)
+			}
+		}
+		s.says("ada", "Where is A-1042?", "Its refund is paid.")
+		s.pays.WantPaid(t, "A-1042")
+	})
+}
+
+// A colleague has refused. Thanks do not ask the colleague again. Another request does.
+func TestRefusedBefore(t *testing.T) {
+	everywhere(t, func(t *testing.T, s *shop) {
+		asked := s.says("ada", "I want a refund for A-1042", "needs the approval of a colleague")
+		s.decides("ada", &asked.State, false, "does not refund it")
+		if res := s.says("ada", "Ok, thank you", "You are welcome"); len(res.State.Proposals) > 0 {
+			t.Errorf("a person is asked: %+v", res.State.Proposals)
+		}
+		s.says("ada", "I want a refund for A-1042", "needs the approval of a colleague")
+		s.pays.WantPaid(t)
+	})
+}
+
+// decides answers the question of a state as a colleague, and wants a reply that holds a text.
+func (s *shop) decides(session string, state *bot.State, approve bool, want string) *orchestrator.Result[bot.State] {
+	s.t.Helper()
+	asked := bot.Questions(state)
+	if len(asked) != 1 {
+		s.t.Fatalf("questions %+v", asked)
+	}
+	in, err := bot.Answer(asked[0], turnhttp.Answer{Data: fmt.Appendf(nil, `{"approve":%t}`, approve), By: "desk"})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	res, err := s.bot.Execute(s.t.Context(), session, in, nil)
+	if err != nil || !strings.Contains(res.State.Reply, want) {
+		s.t.Fatalf("%+v, %v, want %q", res, err, want)
+	}
+	return res
 }

@@ -30,6 +30,8 @@ func (b *bot[S]) classify(ctx context.Context, t *orchestrator.Turn[S]) error {
 	switch {
 	case in.No && (in.Category == model.Refund || s.Expects == ExpectsYes):
 		s.Category = model.Other
+	case in.Yes && in.Order == "" && s.Expects == ExpectsNothing:
+		s.Category = model.Other
 	case s.Expects == ExpectsYes && in.Yes, s.Expects == ExpectsOrder && in.Order != "":
 		s.Category = model.Refund
 	}
@@ -63,11 +65,14 @@ func (b *bot[S]) decide(_ context.Context, t *orchestrator.Turn[S]) error {
 	case s.Found == nil:
 		s.Decision, s.Order = Unknown, ""
 	case s.Category == model.Shipping:
-		if s.Decision = Tell; s.Found.Refundable() {
+		if s.Decision = Tell; s.Found.Refundable() && s.payment() == nil && !s.waits() {
 			s.Expects = ExpectsYes
 		}
 	default:
 		s.Decision = b.refundable(s)
+	}
+	if s.Decision == Refused {
+		s.Expects = ExpectsNothing
 	}
 	if s.Decision == Propose {
 		s.Proposals = append(s.Proposals, Proposal{
@@ -80,16 +85,34 @@ func (b *bot[S]) decide(_ context.Context, t *orchestrator.Turn[S]) error {
 // refundable decides about a refund of an order that exists.
 func (b *bot[S]) refundable(s *State) Decision {
 	switch {
+	case s.payment() != nil:
+		s.Receipt = s.payment().Receipt
+		return Paid
 	case s.Approval != nil && !s.Approval.Approve:
 		return Refused
 	case !s.Found.Refundable():
 		return TooLate
 	case s.Approval != nil || s.Found.Cents <= b.Limit:
 		return Refund
-	case s.proposal(func(p Proposal) bool { return p.Order == s.Order }) != nil:
+	case s.waits():
 		return Waiting
 	}
 	return Propose
+}
+
+// payment returns what was paid for the order in this session; nil if nothing was.
+func (s *State) payment() *Payment {
+	for i := range s.Refunded {
+		if s.Refunded[i].Order == s.Order {
+			return &s.Refunded[i]
+		}
+	}
+	return nil
+}
+
+// waits reports whether a person has to approve the refund of the order.
+func (s *State) waits() bool {
+	return s.proposal(func(p Proposal) bool { return p.Order == s.Order }) != nil
 }
 
 // refund pays. Whatever happens, the order is paid once: the ledger knows the order, and so does the provider.
@@ -99,6 +122,7 @@ func (b *bot[S]) refund(ctx context.Context, t *orchestrator.Turn[S]) error {
 	switch {
 	case err == nil:
 		s.Decision, s.Receipt = Paid, receipt
+		s.Refunded = append(s.Refunded, Payment{s.Order, receipt})
 	case errors.Is(err, provider.ErrDeclined):
 		s.Decision = Declined
 	case errors.Is(err, ledger.ErrSkipped): // a person has said so
@@ -239,7 +263,12 @@ func (s *State) paid() string {
 // whereabouts says where an order is, and offers a refund if there may be one.
 func (s *State) whereabouts() string {
 	text := fmt.Sprintf("Order %s, %s, is %s.", s.Order, s.Found.What, s.Found.Status)
-	if s.Expects == ExpectsYes {
+	switch {
+	case s.payment() != nil:
+		text += " Its refund is paid."
+	case s.waits():
+		text += " Its refund waits for the approval of a colleague."
+	case s.Expects == ExpectsYes:
 		text += " If you do not want it any more, I can refund it. Shall I?"
 	}
 	return text

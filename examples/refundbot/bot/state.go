@@ -21,6 +21,9 @@ type State struct {
 	// Proposals wait for approval.
 	Proposals []Proposal `json:"proposals,omitempty"`
 
+	// Refunded are the refunds that were paid in this session. Nobody is asked again about them.
+	Refunded []Payment `json:"refunded,omitempty"`
+
 	// Begin clears what follows: it belongs to one turn.
 
 	Category string     `json:"category,omitempty"`
@@ -42,6 +45,8 @@ const (
 	ExpectsOrder Expectation = "order"
 	// ExpectsYes waits for yes or no: the bot has offered to refund State.Order.
 	ExpectsYes Expectation = "yes"
+	// ExpectsNothing says that a colleague has refused: "ok, thanks" must not ask the colleague again.
+	ExpectsNothing Expectation = "nothing"
 )
 
 // A Decision says what becomes of a request.
@@ -73,6 +78,12 @@ type Proposal struct {
 // Text is the question to the person.
 func (p Proposal) Text() string {
 	return fmt.Sprintf("Refund %s for order %s?", money(p.Cents), p.Order)
+}
+
+// A Payment is a refund that was paid.
+type Payment struct {
+	Order   string `json:"order"`
+	Receipt string `json:"receipt,omitempty"`
 }
 
 // An Approval answers a proposal. It is the Data of an input.
