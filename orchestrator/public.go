@@ -42,7 +42,10 @@ var problems = []struct {
 	{ErrAbandoned, Problem{"stopped", 409, false, 0, "This request was stopped."}},
 	{ErrRequestReused, Problem{"request-reused", 422, false, 0, "This request id was used for another input."}},
 	{ErrParked, Problem{"parked", 409, false, 0, "An earlier message has to be looked at by a person first."}},
-	{ErrSuspended, Problem{"suspended", 409, false, 0, "A person has to answer first, for this message or an earlier one."}},
+	{
+		ErrSuspended,
+		Problem{"suspended", 409, false, 0, "A person has to answer first, for this message or an earlier one."},
+	},
 	{
 		ErrIndeterminate,
 		Problem{"unknown-outcome", 504, true, time.Second, "It is not known yet how this ends. Send the same request again."},

@@ -176,8 +176,8 @@ func (w *show) take() (batch []Event) {
 	return batch
 }
 
-// calm takes back the word that there are enough events, unless there still are. Otherwise a pause would count as the end
-// of the show, and the next show would not know the number of the last chunk. The caller holds shows.mu.
+// calm takes back the word that there are enough events, unless there still are. Otherwise a pause would count as the
+// end of the show, and the next show would not know the number of the last chunk. The caller holds shows.mu.
 func (w *show) calm() {
 	if len(w.events.waiting) > 0 {
 		return

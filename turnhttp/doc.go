@@ -55,8 +55,8 @@
 //
 // # The life of a process
 //
-// [Serve] listens, makes the stores ready, drains, serves and watches, and hands off when the process is told to end. It
-// opens a [Gate] when the bots are drained, and shuts it first at the end.
+// [Serve] listens, makes the stores ready, drains, serves and watches, and hands off when the process is told to end.
+// It opens a [Gate] when the bots are drained, and shuts it first at the end.
 //
 // # Front ends
 //

@@ -38,10 +38,11 @@ func Violations(ctx context.Context, newLedger func() ledger.Ledger, names ...st
 
 func contract() suite.Clauses[ledger.Ledger] {
 	return suite.Of(clauses(), func(c clause) suite.Clause[ledger.Ledger] {
-		return suite.Clause[ledger.Ledger]{Name: c.name, Rule: c.rule, Check: func(ctx context.Context, l ledger.Ledger) error {
+		check := func(ctx context.Context, l ledger.Ledger) error {
 			c.check(&probe{ctx: ctx, ledger: l})
 			return nil
-		}}
+		}
+		return suite.Clause[ledger.Ledger]{Name: c.name, Rule: c.rule, Check: check}
 	})
 }
 

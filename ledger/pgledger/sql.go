@@ -196,7 +196,8 @@ func names(p sqlname.Prefix, args, result string) *strings.Replacer {
 		"{effects_run}", p.Index("effects_run"), "{effects_session}", p.Index("effects_session"),
 		"{effects_open}", p.Index("effects_open"), "{effects_answer}", p.Index("effects_answer"),
 		"{plain}", plain, "{args}", args, "{result}", result,
-		"{undone}", undone, "{open}", "state NOT IN "+closed, "{over}", "(key = '' AND state IN "+closed+" AND finished_at < $1)",
+		"{undone}", undone, "{open}", "state NOT IN "+closed,
+		"{over}", "(key = '' AND state IN "+closed+" AND finished_at < $1)",
 		"{durable}", pgstate.Durable, "{lazy}", lazy,
 	)
 }

@@ -81,7 +81,8 @@ func layout(prefix string) sqlitestore.Layout {
 		Statements: []string{
 			adoptSQL, fenceSQL, unknownSQL, insertSQL, metSQL, effectSQL, reissueSQL, finishSQL, completeSQL, listSQL,
 			listOpenSQL, listRunSQL, listSessionSQL, listIDSQL, listBriefSQL, listOpenBriefSQL, listRunBriefSQL,
-			listSessionBriefSQL, listIDBriefSQL, listAnswersSQL, listAnswersBriefSQL, sliceSQL, forgetSQL, fenceSliceSQL, forgetFencesSQL,
+			listSessionBriefSQL, listIDBriefSQL, listAnswersSQL, listAnswersBriefSQL,
+			sliceSQL, forgetSQL, fenceSliceSQL, forgetFencesSQL,
 		},
 		Verdicts: []error{
 			lock.ErrFenced, lock.ErrHeld, ledger.ErrAnswered, ledger.ErrChanged, ledger.ErrDamaged, ledger.ErrInDoubt,

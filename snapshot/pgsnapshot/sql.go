@@ -237,7 +237,8 @@ func names(p sqlname.Prefix) *strings.Replacer {
 		pgsweep.Table, p.Table("runs_sweep"),
 		"{runs}", p.Table("runs"), "{runs_inflight}", p.Index("runs_inflight"),
 		"{runs_drain}", p.Index("runs_drain"), "{unattended}", unattended, "{run_parts}", p.Table("run_parts"),
-		"{columns}", columns, "{brief}", brief, "{bare}", strings.Replace(columns, "payload", bare, 1), "{durable}", pgstate.Durable, "{firm}", pgstate.Firm, "{lazy}", lazy,
+		"{columns}", columns, "{brief}", brief, "{bare}", strings.Replace(columns, "payload", bare, 1),
+		"{durable}", pgstate.Durable, "{firm}", pgstate.Firm, "{lazy}", lazy,
 		"{clock}", clock, "{later}", later, "{counts}", counts, "{parted}", parted,
 	)...)
 }

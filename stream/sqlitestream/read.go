@@ -60,7 +60,8 @@ type row struct {
 func scanRow(rows *sql.Rows) (r row, err error) {
 	var first, last sql.NullInt64
 	var run sql.NullString
-	if r.damage = rows.Scan(&r.kept, &r.head, &r.start, (*string)(&r.status), &first, &last, &run, &r.data); r.damage != nil {
+	r.damage = rows.Scan(&r.kept, &r.head, &r.start, (*string)(&r.status), &first, &last, &run, &r.data)
+	if r.damage != nil {
 		return r, rows.Err()
 	}
 	r.first, r.last, r.run = first.Int64, last.Int64, run.String

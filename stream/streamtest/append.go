@@ -12,7 +12,7 @@ import (
 var errCut = errors.New("the reader was cut off")
 
 var appendClauses = []clause{
-	{"append", "Append numbers the chunks of a session from 1, without gaps, and returns the last number.", func(p *probe) {
+	{"append", "Append numbers the chunks of a session from 1 without gaps, and returns the last one.", func(p *probe) {
 		if last := p.append(stream.Active, words(0, 3)...); last != 3 {
 			fail("the last number is %d, want 3", last)
 		}
@@ -96,15 +96,17 @@ var appendClauses = []clause{
 	}},
 	{"append-refused", "What no store takes is refused, and nothing is appended.", func(p *probe) {
 		one := words(0, 1)
+		long := stream.Key{Orchestrator: "bot", Session: strings.Repeat("s", 513)}
+		large := []json.RawMessage{json.RawMessage(`"` + strings.Repeat("x", 1<<20) + `"`)}
 		for name, err := range map[string]error{
 			"an epoch of 0":    appended(p, key, "r", 0, stream.Active, one),
 			"no run":           appended(p, key, "", 1, stream.Active, one),
 			"no session":       appended(p, stream.Key{Orchestrator: "bot"}, "r", 1, stream.Active, one),
-			"a long session":   appended(p, stream.Key{Orchestrator: "bot", Session: strings.Repeat("s", 513)}, "r", 1, stream.Active, one),
+			"a long session":   appended(p, long, "r", 1, stream.Active, one),
 			"no status":        appended(p, key, "r", 1, "", one),
 			"data as no JSON":  appended(p, key, "r", 1, stream.Active, []json.RawMessage{one[0], json.RawMessage("{")}),
 			"U+0000":           appended(p, key, "r", 1, stream.Active, []json.RawMessage{json.RawMessage(`"\u0000"`)}),
-			"a large chunk":    appended(p, key, "r", 1, stream.Active, []json.RawMessage{json.RawMessage(`"` + strings.Repeat("x", 1<<20) + `"`)}),
+			"a large chunk":    appended(p, key, "r", 1, stream.Active, large),
 			"too many chunks":  appended(p, key, "r", 1, stream.Active, words(0, stream.MaxChunks+1)),
 			"a negative Read":  p.readError(key, -2),
 			"Read of no name":  p.readError(stream.Key{}, 0),

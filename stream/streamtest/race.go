@@ -60,7 +60,7 @@ var raceClauses = []clause{
 			fail("the last chunk is of the owner with epoch %d, want %d", newest, owners*turns)
 		}
 	}},
-	{"wait-race", "While several append, each reader gets each chunk once, in order, and all get the same.", func(p *probe) {
+	{"wait-race", "While several append, each reader gets each chunk once, in order, the same for all.", func(p *probe) {
 		p.append(stream.Active, words(0, 1)...)
 		readers := make([]*reader, 16)
 		for i := range readers {

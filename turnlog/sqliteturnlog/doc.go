@@ -25,8 +25,8 @@
 //
 // SQLite has one writer at a time. The writers of one Log queue in memory. Writers of other stores and other processes
 // take turns by SQLite's own lock. Each waits for this lock no longer than its busy_timeout. They poll, in no order: if
-// many processes write on a busy machine, set a longer one. All processes on the file must be on this machine. A pool of
-// one connection is enough, and is a queue for all stores on it.
+// many processes write on a busy machine, set a longer one. All processes on the file must be on this machine. A pool
+// of one connection is enough, and is a queue for all stores on it.
 //
 // If ctx ends, a call stops waiting in the queue or for the lock.
 //

@@ -20,7 +20,8 @@ type probe struct {
 
 // phases are the phases that the clauses record, beside the canonical ones.
 var phases = []string{
-	"peer-call", "Peer-Call", "peer-call ", "naïve \"quotes\" \\ \n <&> 🙂", strings.Repeat("p", turnlog.MaxPhase), "%", "a/../b",
+	"peer-call", "Peer-Call", "peer-call ", "naïve \"quotes\" \\ \n <&> 🙂", strings.Repeat("p", turnlog.MaxPhase),
+	"%", "a/../b",
 }
 
 // at returns a time of the past, some milliseconds after a moment.

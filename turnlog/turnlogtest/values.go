@@ -150,9 +150,13 @@ type refusal struct {
 	change func(e *turnlog.Entry)
 }
 
+var longPhase = strings.Repeat("p", turnlog.MaxPhase+1)
+
+func year(n int) time.Time { return time.Date(n, 1, 1, 0, 0, 0, 0, time.UTC) }
+
 var refused = map[string]refusal{
 	"no phase":            {turnlog.ErrPhase, func(e *turnlog.Entry) { e.Phase = "" }},
-	"a long phase":        {turnlog.ErrPhase, func(e *turnlog.Entry) { e.Phase = strings.Repeat("p", turnlog.MaxPhase+1) }},
+	"a long phase":        {turnlog.ErrPhase, func(e *turnlog.Entry) { e.Phase = longPhase }},
 	"a phase with NUL":    {turnlog.ErrPhase, func(e *turnlog.Entry) { e.Phase = "a\x00b" }},
 	"a phase of bytes":    {turnlog.ErrPhase, func(e *turnlog.Entry) { e.Phase = "a\xffb" }},
 	"no JSON":             {turnlog.ErrState, state(`{`)},
@@ -177,7 +181,7 @@ var refused = map[string]refusal{
 	"microseconds":        {turnlog.ErrInvalid, func(e *turnlog.Entry) { e.At = at(0).Add(time.Microsecond) }},
 	"no time":             {turnlog.ErrInvalid, func(e *turnlog.Entry) { e.At = time.Time{} }},
 	"before 1970":         {turnlog.ErrInvalid, func(e *turnlog.Entry) { e.At = time.UnixMilli(-1) }},
-	"the year 10000":      {turnlog.ErrInvalid, func(e *turnlog.Entry) { e.At = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) }},
+	"the year 10000":      {turnlog.ErrInvalid, func(e *turnlog.Entry) { e.At = year(10000) }},
 }
 
 func state(text string) func(e *turnlog.Entry) {

@@ -94,7 +94,8 @@ func (d doubtful) suspend(ctx context.Context, n int) error {
 	}
 	for _, sql := range []string{
 		copied("sessions", "'session', copy"),
-		copied("runs", "'session', copy, 'id', 'run-' || i, 'payload', replace(one.payload::text, $2, 'effect-' || i)::jsonb"),
+		copied("runs", `'session', copy, 'id', 'run-' || i,
+			'payload', replace(one.payload::text, $2, 'effect-' || i)::jsonb`),
 		copied("effect_fences", "'run_id', 'run-' || i"),
 		copied("effects", "'session', copy, 'run_id', 'run-' || i, 'id', 'effect-' || i, 'number', 1 + i"),
 	} {

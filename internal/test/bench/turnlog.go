@@ -19,7 +19,8 @@ import (
 
 // loggedPhases are the phases of a turn that calls one tool.
 var loggedPhases = []string{
-	turnlog.Started, turnlog.LLMComplete, turnlog.ToolDispatched, turnlog.ToolReceived, turnlog.LLMComplete, turnlog.Settled,
+	turnlog.Started, turnlog.LLMComplete, turnlog.ToolDispatched, turnlog.ToolReceived, turnlog.LLMComplete,
+	turnlog.Settled,
 }
 
 // logPostgres measures which share of the disk's speed Record keeps, and what a turn log costs a turn.

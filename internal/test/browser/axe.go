@@ -83,8 +83,8 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s (%s): %s\n\t%s", f.Rule, f.Impact, f.Help, strings.Join(f.Nodes, "\n\t"))
 }
 
-// Axe returns what axe-core finds in the page as it is. If axe-core was not fetched, the test is skipped, or fails if it
-// is required.
+// Axe returns what axe-core finds in the page as it is. If axe-core was not fetched, the test is skipped, or fails if
+// it is required.
 func (t *Tab) Axe() (findings []Finding) {
 	t.tb.Helper()
 	dir, err := axeDir()

@@ -56,7 +56,8 @@ func (b *Browser) open(tb testing.TB, context, url string) *Tab {
 	var attached struct {
 		Session string `json:"sessionId"`
 	}
-	err := b.conn.call("", "Target.createTarget", map[string]any{"url": "about:blank", "browserContextId": context}, &target)
+	blank := map[string]any{"url": "about:blank", "browserContextId": context}
+	err := b.conn.call("", "Target.createTarget", blank, &target)
 	if err == nil {
 		t.target = target.ID
 		err = b.conn.call("", "Target.attachToTarget", map[string]any{"targetId": target.ID, "flatten": true}, &attached)

@@ -56,7 +56,8 @@ var (
 	effectFences = rapid.SampledFrom([]lock.Fence{
 		{Epoch: 1, Nonce: "n"}, {Epoch: 2, Nonce: "n"}, {Epoch: 2, Nonce: "m"}, {Epoch: 3, Nonce: "n"},
 	})
-	effectCalls  = rapid.SampledFrom(strings.Fields("adopt issue issue again again finish finish finish answer record list"))
+	effectCalls = rapid.SampledFrom(strings.Fields(
+		"adopt issue issue again again finish finish finish answer record list"))
 	effectSums   = rapid.SampledFrom([]string{"k:1", "k:1", "k:1", "k:2", "l:1"})
 	effectStates = rapid.SampledFrom([]ledger.State{
 		ledger.Completed, ledger.Completed, ledger.Failed, ledger.Unknown, ledger.Skipped,

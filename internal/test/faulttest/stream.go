@@ -50,7 +50,9 @@ var (
 	streamCalls    = rapid.SampledFrom(strings.Fields("append append append append read read last delete"))
 	streamSessions = rapid.SampledFrom([]string{"a", "b", "{a}", "😀"})
 	streamRuns     = rapid.SampledFrom([]string{"r1", "r2"})
-	streamStatuses = rapid.SampledFrom([]stream.Status{stream.Active, stream.Active, stream.Paused, stream.Ended, stream.Failed})
+	streamStatuses = rapid.SampledFrom([]stream.Status{
+		stream.Active, stream.Active, stream.Paused, stream.Ended, stream.Failed,
+	})
 )
 
 func (p streams) call(ctx context.Context, t *rapid.T) error {

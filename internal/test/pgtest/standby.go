@@ -64,7 +64,9 @@ type Stalled struct {
 
 // cutSQL ends the waits for a standby of one store. A request of a client to do so is ignored if it comes before the
 // server has read the statement. Then the commit waits although its client has gone.
-const cutSQL = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND application_name = $1"
+const cutSQL = `
+	SELECT pg_cancel_backend(pid) FROM pg_stat_activity
+	WHERE wait_event = 'SyncRep' AND application_name = $1`
 
 // StopStandbys prepares stores on a primary, stops its standbys and makes the calls of the stores. It checks that the
 // calls wait, and what they return after the standbys go on. The stores wait at the same time.

@@ -10,7 +10,8 @@ import (
 // The database is durable at every commit. The caller opens it, and closes it before the test ends.
 //
 // The database waits a minute for a lock. SQLite has no queue for its writers: they poll, and a writer that has waited
-// for long polls less often than one that has just come. If a dozen write on a busy machine, some wait for more than 5 s.
+// for long polls less often than one that has just come. If a dozen write on a busy machine, some wait for more than
+// 5 s.
 func SQLite(tb testing.TB) string {
 	path := url.URL{Path: filepath.Join(tb.TempDir(), "test.db")}
 	return "file:" + path.EscapedPath() +

@@ -88,7 +88,7 @@ func fetch(out io.Writer, missing func() (bool, error), get func() error) error 
 	if err != nil || !gone {
 		return err
 	}
-	fmt.Fprintln(out, "setup: axe-core is missing: the tests of the page look for what keeps people out of it; fetching it")
+	fmt.Fprintln(out, "setup: axe-core is missing: it looks for what keeps people out of the page; fetching it")
 	return get()
 }
 

@@ -14,8 +14,8 @@
 // it. Then tests that commit thousands of times do not wait for a busy disk.
 //
 // With -setup, run starts nothing. It installs the programs that the tests need and that are missing, with apt-get, and
-// prints which and why. Without root or apt-get, it prints what to install, and fails. Then it fetches axe-core with npm
-// into the user's cache, if that lacks it.
+// prints which and why. Without root or apt-get, it prints what to install, and fails. Then it fetches axe-core with
+// npm into the user's cache, if that lacks it.
 package main
 
 import (
