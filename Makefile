@@ -24,22 +24,24 @@ SINGLE := holdfast/($(PURE)|examples|internal/test/(archtest|testenv|browser|ben
 
 # What make test runs without the race detector although its package has goroutines: the settings of a store beside the
 # plain one, which run the same lines of our code, the long searches on stores other than memory, the stories of one
-# caller, the processes that are killed or stopped in the middle of an effect, and the broken stores and engines. These
-# tests are in UNRACED_IN.
+# caller, the processes that boot at once or are killed or stopped, and the broken stores and engines. These tests are in
+# folders of UNRACED_IN.
 SETTINGS   := ACLSuffices|Citus|GrantsNeedAll|GrantsSuffice|Isolation|OneConnection|Partitions|StoreBehind|StoreCluster|StorePgBouncer|StoreQualified|StoreTTL
 BROKEN     := Broken|BrokenParts|Convicts|HistoriesConvict|InstancesConvict|ModelConvicts|RenewUnderLoadConvicts|SnapshotModelConvicts
-ONE_CALLER := LateCopy|LostReply
-PROCESSES  := Deploys|KillAgainAndAgain|OnceKilled|OnceStopped|OnceVendorFails|TurnLogKilled|TxProcessKilled|TxProcessStopped
-ON_SERVERS := ^Test(CrashEverywhere|Instances)$$/^(sqlite|postgres|redis)
+ONE_CALLER := CrashEverywhere|LateCopy|LostReply
+PROCESSES  := BootTogether|Deploys|KillAgainAndAgain|OnceKilled|OnceStopped|OnceVendorFails|Processes|Takeover|TurnLogKilled|TxProcessKilled|TxProcessStopped
+ON_SERVERS := ^TestInstances$$/^(sqlite|postgres|redis)
 UNRACED    := ^Test($(SETTINGS)|$(BROKEN)|$(ONE_CALLER)|$(PROCESSES))$$|^TestFunctions$$/^simple_protocol$$|$(ON_SERVERS)
-UNRACED_IN := ./internal/test/engine/... ./checkpoint/... ./snapshot/... ./lock/... ./ledger/... ./turnlog/... ./stream/... ./inbox/... ./internal/test/faulttest
+UNRACED_IN := internal/test/engine internal/test/faulttest checkpoint snapshot lock ledger turnlog stream inbox
 
 # In the plain setting a store takes a document of 16 MiB. In the others it does so in make soak.
 LARGEST := ^Test($(SETTINGS))$$/largest|^Test(Functions|Isolation|StoreBehind)$$/./largest
 
-# The tests that count allocations, that are too slow under the race detector and skip there, or that compare the other
-# stores with memory, which raced has alone.
-WITHOUT_RACE := Allocations|CrashEverywhere|LargeStateFansOut|StateBesideInput|StateLimitByDefault|InputLimit|HeaviestInput|LargestOfBoth|Fat|SubscriberHangsInBytes|UnreadStream
+# The tests that count allocations, or that are too slow under the race detector and skip there.
+WITHOUT_RACE := Allocations|LargeStateFansOut|StateBesideInput|StateLimitByDefault|InputLimit|HeaviestInput|LargestOfBoth|Fat|SubscriberHangsInBytes|UnreadStream
+
+# How the tests that unraced selects begin. A package without any of them is not linked for it.
+UNRACED_FUNC := ^func Test(($(SETTINGS)|$(BROKEN)|$(ONE_CALLER)|$(PROCESSES)|Functions|Instances)\(|[A-Za-z]*($(WITHOUT_RACE)))
 
 .PHONY: help demo quick test raced unraced setup race soak fuzz mutants cross versions bench lint generate tidy-check vet db-up
 
@@ -66,7 +68,8 @@ raced:
 
 unraced:
 	@go test -vet=off -p 2 -parallel 4 -timeout 30m -run '$(UNRACED)|$(WITHOUT_RACE)' -skip '$(LARGEST)' \
-		$(UNRACED_IN)
+		./internal/test/engine/orchestrator ./internal/test/engine/bootdrain \
+		$$(grep -rlE --include '*_test.go' '$(UNRACED_FUNC)' $(UNRACED_IN) | xargs -n 1 dirname | sort -u | sed 's|^|./|')
 	@go test -vet=off -p 1 $$(go list $(PACKAGES) | grep -E '$(SINGLE)')
 
 race: ## look for races and order dependence: every test three times, shuffled

@@ -2,9 +2,9 @@ package archtest
 
 import (
 	"os"
-	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -15,6 +15,7 @@ func TestEachTestIsInAPart(t *testing.T) {
 	single := regexp.MustCompile(variable(t, "SINGLE"))
 	unraced := alternatives(t, variable(t, "UNRACED"))
 	in := strings.Fields(variable(t, "UNRACED_IN"))
+	function := regexp.MustCompile(variable(t, "UNRACED_FUNC"))
 	used := make([]bool, len(unraced))
 	for _, p := range packages(t) {
 		if single.MatchString(p.ImportPath) {
@@ -26,8 +27,9 @@ func TestEachTestIsInAPart(t *testing.T) {
 					continue
 				}
 				used[i] = true
-				if !named(in, relative(p)) {
-					t.Errorf("raced skips %s of %s, and UNRACED_IN in the Makefile does not name the package", name, p.ImportPath)
+				if !under(in, relative(p)) || !function.MatchString("func "+name+"(") {
+					t.Errorf("raced skips %s of %s, and unraced does not find it: see UNRACED_IN and UNRACED_FUNC",
+						name, p.ImportPath)
 				}
 			}
 		}
@@ -45,7 +47,8 @@ func TestPartsFitTogether(t *testing.T) {
 	for part, wants := range map[string][]string{
 		"raced": {"-skip '$(UNRACED)|$(LARGEST)'", "go list $(PACKAGES) | grep -vE '$(SINGLE)'"},
 		"unraced": {
-			"-run '$(UNRACED)|$(WITHOUT_RACE)' -skip '$(LARGEST)'", "$(UNRACED_IN)\n",
+			"-run '$(UNRACED)|$(WITHOUT_RACE)' -skip '$(LARGEST)'",
+			"$$(grep -rlE --include '*_test.go' '$(UNRACED_FUNC)' $(UNRACED_IN) |",
 			"go list $(PACKAGES) | grep -E '$(SINGLE)'",
 		},
 	} {
@@ -120,13 +123,7 @@ func testsIn(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// named reports whether a list of packages, as for go test, has the package in dir.
-func named(list []string, dir string) bool {
-	for _, pattern := range list {
-		below, all := strings.CutSuffix(path.Clean(pattern), "/...")
-		if dir == below || all && strings.HasPrefix(dir, below+"/") {
-			return true
-		}
-	}
-	return false
+// under reports whether dir is one of the folders, or below one.
+func under(folders []string, dir string) bool {
+	return slices.ContainsFunc(folders, func(f string) bool { return dir == f || strings.HasPrefix(dir, f+"/") })
 }
