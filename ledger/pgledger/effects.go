@@ -207,7 +207,7 @@ func (l *Ledger) where(q ledger.Query, args ...any) (string, []any) {
 		// anew, or read the table. So the text has a longer time too, a power of two.
 		within := q.AnsweredWithin.Microseconds()
 		args = append(args, within)
-		conditions = append(conditions, fmt.Sprintf(`answered_at >= statement_timestamp() - interval '%d microseconds'
+		conditions = append(conditions, fmt.Sprintf(`answered_at >= statement_timestamp() - %d * interval '1 microsecond'
 			AND answered_at >= statement_timestamp() - $%d::bigint * interval '1 microsecond'`,
 			uint64(1)<<bits.Len64(uint64(within)), len(args)))
 	}

@@ -120,7 +120,7 @@ var suffixes = []string{
 func names(p sqlname.Prefix, ttl time.Duration) *strings.Replacer {
 	return strings.NewReplacer(
 		"{streams}", p.Table("streams"), "{chunks}", p.Table("chunks"), pgsweep.Table, p.Table("streams_sweep"),
-		"{since}", fmt.Sprintf("statement_timestamp() - interval '%d microseconds'", ttl.Microseconds()),
+		"{since}", fmt.Sprintf("statement_timestamp() - %d * interval '1 microsecond'", ttl.Microseconds()),
 		"{lazy}", lazy,
 	)
 }
