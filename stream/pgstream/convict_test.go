@@ -29,6 +29,11 @@ func TestSuiteConvicts(t *testing.T) {
 		"Delete does not wait": {"delete-race", []change{
 			{"lock", `FOR UPDATE`, ``}, {"append", `h.last, h.first, c.lazy`, `h.last, h.first, c.lazy || pg_sleep(0.003)`},
 		}},
+		"Delete removes what it has not locked": {"delete-race", []change{
+			{"forget", `AND current_setting('holdfast.locked') = '1'`, ``},
+			{"lock", `count(*)::text`, `count(*)::text || pg_sleep(0.002)`},
+			{"append", `h.last, h.first, c.lazy`, `h.last, h.first, c.lazy || pg_sleep(0.003)`},
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

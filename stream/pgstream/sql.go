@@ -81,13 +81,21 @@ var templates = queries{
 
 	// lock waits for an Append. forget is a statement of its own, in the same transaction. At READ COMMITTED it sees
 	// the chunks of this Append, and removes them too. With $3 only a session that is too old is forgotten.
+	//
+	// If lock has found no session, forget removes none that has begun since. It would not see the chunks of an Append
+	// that it has to wait for, and would remove the session without them.
 	lock: `
-		SELECT 1 FROM {streams} s
-		WHERE s.orchestrator = $1 AND s.session = $2 AND (NOT $3::boolean OR s.at <= {since}) FOR UPDATE`,
+		WITH head AS (
+			SELECT FROM {streams} s
+			WHERE s.orchestrator = $1 AND s.session = $2 AND (NOT $3::boolean OR s.at <= {since}) FOR UPDATE
+		)
+		SELECT set_config('holdfast.locked', count(*)::text, true) FROM head`,
 	forget: `
 		WITH head AS (
 			DELETE FROM {streams} s
-			WHERE s.orchestrator = $1 AND s.session = $2 AND (NOT $3::boolean OR s.at <= {since}) RETURNING 1
+			WHERE s.orchestrator = $1 AND s.session = $2 AND (NOT $3::boolean OR s.at <= {since})
+				AND current_setting('holdfast.locked') = '1'
+			RETURNING 1
 		), gone AS (
 			DELETE FROM {chunks} WHERE orchestrator = $1 AND session = $2 AND EXISTS (SELECT FROM head)
 		)
