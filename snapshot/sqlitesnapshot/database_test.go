@@ -241,32 +241,6 @@ func TestCancelledWaiting(t *testing.T) {
 	want(t, s.Save(t.Context(), next(r)), nil)
 }
 
-// The writers of one store queue, so the shortest busy timeout is enough for many of them. Two stores on one pool poll
-// for the lock of SQLite, in no order, so they need a longer one.
-func TestNobodyBusy(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		timeout  string
-		prefixes []string
-	}{
-		"one store":  {"busy_timeout(1000)", []string{""}},
-		"two stores": {"busy_timeout(60000)", []string{"", "b_"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			db := sqlitetest.Open(t, strings.Replace(testenv.SQLite(t), "busy_timeout(60000)", c.timeout, 1))
-			var stores []*sqlitesnapshot.Store
-			for _, prefix := range c.prefixes {
-				stores = append(stores, create(t, db, &sqlitesnapshot.Options{Prefix: prefix}))
-			}
-			var wg sync.WaitGroup
-			for i := range 16 {
-				wg.Go(func() { wantLife(t, stores[i%len(stores)], fmt.Sprint(i)) })
-			}
-			wg.Wait()
-		})
-	}
-}
-
 // Pages meet without a gap, and hold no connection. So a pool of one connection serves a sequence whose loop writes.
 func TestPages(t *testing.T) {
 	t.Parallel()

@@ -78,36 +78,6 @@ func want(t *testing.T, err, target error) {
 	}
 }
 
-// wantLife takes a run from Begin to Delete. It stops at the first error, because the later ones follow from it.
-func wantLife(t *testing.T, s *sqlitesnapshot.Store, session string) {
-	r := run(session)
-	if in, err := s.Begin(t.Context(), r); in != nil || err != nil {
-		t.Errorf("Begin finds %v, %v", in, err)
-		return
-	}
-	for range 2 {
-		part := withPart(r, "a")
-		r = next(part)
-		r.Parts = nil
-		for _, saved := range []snapshot.Run{part, r} {
-			if err := s.Save(t.Context(), saved); err != nil {
-				t.Errorf("%v; in flight is %s", err, inFlightText(t, s, session))
-				return
-			}
-		}
-	}
-	want(t, s.Delete(t.Context(), r.Key, r.ID, r.Fence), nil)
-}
-
-// inFlightText describes the session's run for a message. It may run on any goroutine of a test.
-func inFlightText(t *testing.T, s snapshot.Store, session string) string {
-	text := "no run"
-	for r, err := range s.Runs(t.Context(), snapshot.Query{Key: bot(session)}) {
-		text = fmt.Sprintf("run %q, %s, seq %d, fence %v, %v", r.ID, r.Status, r.Seq, r.Fence, err)
-	}
-	return text
-}
-
 var epochs atomic.Int64
 
 // callAll calls every method once and returns their errors by name.
