@@ -241,31 +241,6 @@ func TestCancelledWaiting(t *testing.T) {
 	want(t, s.Save(t.Context(), next(r)), nil)
 }
 
-// Two stores on one pool have many connections, and a busy timeout that is far too short for all to poll.
-func TestNobodyBusy(t *testing.T) {
-	t.Parallel()
-	db := sqlitetest.Open(t, strings.Replace(testenv.SQLite(t), "busy_timeout(60000)", "busy_timeout(1000)", 1))
-	stores := []*sqlitesnapshot.Store{create(t, db, nil), create(t, db, &sqlitesnapshot.Options{Prefix: "b_"})}
-	var wg sync.WaitGroup
-	for i := range 16 {
-		wg.Go(func() {
-			s := stores[i%len(stores)]
-			r := run(fmt.Sprint(i))
-			_, err := s.Begin(t.Context(), r)
-			want(t, err, nil)
-			for range 2 {
-				r = withPart(r, "a")
-				want(t, s.Save(t.Context(), r), nil)
-				r = next(r)
-				r.Parts = nil
-				want(t, s.Save(t.Context(), r), nil)
-			}
-			want(t, s.Delete(t.Context(), r.Key, r.ID, r.Fence), nil)
-		})
-	}
-	wg.Wait()
-}
-
 // Pages meet without a gap, and hold no connection. So a pool of one connection serves a sequence whose loop writes.
 func TestPages(t *testing.T) {
 	t.Parallel()
