@@ -1,7 +1,6 @@
 package turnhttp
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,13 +83,16 @@ func (s *server[S]) endPage(
 
 // lastSeen returns the number of the last event that the client has seen.
 func lastSeen(r *http.Request) (int64, error) {
-	text := cmp.Or(r.Header.Get("Last-Event-ID"), r.URL.Query().Get("after"))
+	text, what := r.Header.Get("Last-Event-ID"), "header Last-Event-ID"
+	if text == "" {
+		text, what = r.URL.Query().Get("after"), "parameter after"
+	}
 	if text == "" {
 		return stream.Newest, nil
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 0 {
-		return 0, errBadRequest.because("The number of the last event is no number.")
+		return 0, noNumber(what)
 	}
 	return n, nil
 }

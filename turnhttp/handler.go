@@ -152,7 +152,7 @@ func (at route) takes(method string) bool {
 func (s *server[S]) admit(r *http.Request, names []string) error {
 	for _, name := range names {
 		if ids.Check("name", name) != nil {
-			return errBadRequest.because("A name in the path has more than 512 bytes, or is no text.")
+			return errBadRequest.because("A name in the path has to be text of 1 to 512 bytes.")
 		}
 	}
 	if len(names) == 0 {

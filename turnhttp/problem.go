@@ -39,8 +39,9 @@ var (
 	errChanged      = refuse(http.StatusConflict, "changed", "The question has changed. Look at it again.")
 	errExpired      = refuse(http.StatusGone, "expired", "The question has expired.")
 	errTooLarge     = refuse(http.StatusRequestEntityTooLarge, "too-large", "The request is too large.")
-	errContentType  = refuse(http.StatusUnsupportedMediaType, "content-type", "The body has to be application/json.")
-	errHeld         = &refusal{Problem: orchestrator.Problem{
+	errContentType  = refuse(http.StatusUnsupportedMediaType, "content-type", "The type of the body is not taken.").
+			because("The header Content-Type has to be application/json.")
+	errHeld = &refusal{Problem: orchestrator.Problem{
 		Type: "held", Status: http.StatusConflict, Retryable: true, RetryAfter: 5 * time.Second,
 		Text: "A process may be at work on it.",
 	}}
