@@ -15,6 +15,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -256,12 +257,18 @@ func (w *world) options() turnhttp.Options[State] {
 type request struct {
 	method, path, key, body string
 	header                  map[string]string
+
+	// slow says that the body does not arrive in time.
+	slow bool
 }
 
 func (q request) make(ctx context.Context, base string) *http.Request {
 	var body io.Reader
 	if q.body != "" {
 		body = strings.NewReader(q.body)
+	}
+	if q.slow {
+		body = iotest.ErrReader(os.ErrDeadlineExceeded)
 	}
 	r, err := http.NewRequestWithContext(ctx, q.method, base+q.path, body)
 	if err != nil {
