@@ -29,7 +29,16 @@ import (
 	"github.com/holdfast-go/holdfast/turnhttp"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if addr := os.Getenv(readersOf); addr != "" {
+		if err := readMany(addr); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // soak reports whether there is time for everything.
 func soak() bool { return os.Getenv("HOLDFAST_SOAK") == "1" }
