@@ -298,8 +298,12 @@ func (q request) make(ctx context.Context, base string) *http.Request {
 
 // to sends the request to a handler.
 func (q request) to(ctx context.Context, h http.Handler) *httptest.ResponseRecorder {
+	return sent(h, q.make(ctx, ""))
+}
+
+func sent(h http.Handler, r *http.Request) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, q.make(ctx, ""))
+	h.ServeHTTP(w, r)
 	return w
 }
 
