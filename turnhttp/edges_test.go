@@ -3,6 +3,7 @@ package turnhttp_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -215,6 +216,74 @@ func TestAnswerWithoutMark(t *testing.T) {
 		}
 		if err := w.answers.Remove(t.Context(), keyOfS, inbox.Answer); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// ShowNewest tells a page that came later how the turn has ended: its data, or that it has failed.
+func TestShowNewestOutcome(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld()
+			d := w.definition()
+			d.Intents["do"] = orchestrator.Intent[State]{Run: func(ctx context.Context, t *Turn) error {
+				t.Emit("Good ")
+				if err := w.wait(ctx); err != nil || !fails {
+					return err
+				}
+				return errors.New(secret)
+			}}
+			bot := w.bot(t, d, nil)
+			turn := bot.Stream(t.Context(), "s", orchestrator.Input{Text: "hello"}, nil)
+			time.Sleep(time.Second)
+			reply := func(*orchestrator.Result[State]) turnhttp.Reply {
+				return turnhttp.Reply{Text: "Good day.", Data: "data of the reply"}
+			}
+			body, told := make(chan string, 1), make(chan error, 1)
+			go func() {
+				res, err := encoded(t, turnhttp.UIMessages, turnhttp.ShowNewest(bot, "s", reply))
+				body <- res.Body.String()
+				told <- err
+			}()
+			synctest.Wait()
+			close(w.hold)
+			_, _ = turn.Result()
+			want := "data of the reply"
+			if fails {
+				want = "/problems/turn-failed"
+			}
+			got, err := <-body, <-told
+			if !strings.Contains(got, want) || (err != nil) != fails || strings.Contains(got, secret) {
+				t.Errorf("%v: %s", err, got)
+			}
+			if e, ok := errors.AsType[*orchestrator.Error](err); fails && (!ok || e.RunID == "") {
+				t.Errorf("the error names no run: %v", err)
+			}
+		})
+	}
+}
+
+// A gate that is shut closes the connection, so that the client finds another process.
+func TestGateCloses(t *testing.T) {
+	g := new(turnhttp.Gate)
+	if res := sent(g, routes["session"].make(t.Context(), "")); res.Header().Get("Connection") != "close" {
+		t.Errorf("%v", res.Header())
+	}
+}
+
+// Without Options.Who each client is "client".
+func TestNobodyNamed(t *testing.T) {
+	w := newWorld()
+	o := w.options()
+	o.Who = nil
+	h := turnhttp.Handler(w.bot(t, w.definition(), nil), o)
+	says("ask q1 100").to(t.Context(), h)
+	if res := answering("ann", "fail").to(t.Context(), h); res.Code != 502 {
+		t.Errorf("it is %d", res.Code)
+	}
+	for it, err := range w.answers.Items(t.Context(), keyOfS, inbox.Answer) {
+		if err != nil || it.By != "client" {
+			t.Errorf("%q answers: %v", it.By, err)
 		}
 	}
 }
