@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"iter"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -11,7 +13,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/inbox"
+	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/turnhttp"
 )
@@ -285,5 +289,90 @@ func TestNobodyNamed(t *testing.T) {
 		if err != nil || it.By != "client" {
 			t.Errorf("%q answers: %v", it.By, err)
 		}
+	}
+}
+
+// manyEffects are more effects than are shown.
+type manyEffects struct{ ledger.Ledger }
+
+const effectsThere = 2345
+
+func (manyEffects) Effects(context.Context, ledger.Query) iter.Seq2[ledger.Effect, error] {
+	return func(yield func(ledger.Effect, error) bool) {
+		for i := range effectsThere {
+			e := ledger.Effect{}
+			e.ID, e.Name, e.RunID, e.State, e.Attempts = fmt.Sprint(i), "pay", "r", ledger.Completed, 1
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}
+
+// The newest thousand effects are shown.
+func TestManyEffects(t *testing.T) {
+	w := newWorld()
+	o := w.options()
+	o.Ledger = manyEffects{w.effects}
+	h := turnhttp.Handler(w.bot(t, w.definition(), nil), o)
+	all := decode[struct{ Effects []struct{ ID string } }](t, routes["effects"].to(t.Context(), h).Body.Bytes()).Effects
+	if len(all) != 1000 || all[0].ID != "1345" || all[999].ID != "2344" {
+		t.Errorf("%d effects, from %v to %v", len(all), all[0], all[len(all)-1])
+	}
+}
+
+// A fullInbox takes no answer.
+type fullInbox struct{ inbox.Store }
+
+func (fullInbox) Post(context.Context, inbox.Item) (bool, error) { return false, errDead }
+
+// An answer that the inbox does not take runs nothing.
+func TestAnswerNotKept(t *testing.T) {
+	w := newWorld()
+	asked(t, w)
+	o := w.options()
+	o.Inbox = fullInbox{w.answers}
+	h := turnhttp.Handler(w.bot(t, w.definition(), nil), o)
+	if res := answering("ann", "yes").to(t.Context(), h); res.Code != 503 || w.ran.Load() != 1 {
+		t.Errorf("it is %d, and the bot ran %d times", res.Code, w.ran.Load())
+	}
+}
+
+// tornCheckpoints have a damaged turn.
+type tornCheckpoints struct{ checkpoint.Store }
+
+func (s tornCheckpoints) Turns(ctx context.Context, k checkpoint.Key, from int) iter.Seq2[checkpoint.Checkpoint, error] {
+	return func(yield func(checkpoint.Checkpoint, error) bool) {
+		for cp, err := range s.Store.Turns(ctx, k, from) {
+			if cp.Turn == 1 && err == nil {
+				err = &checkpoint.DamagedError{Key: k, Reason: secret}
+			}
+			if !yield(cp, err) {
+				return
+			}
+		}
+	}
+}
+
+// A damaged turn is shown as one, and the others are shown too.
+func TestDamagedTurn(t *testing.T) {
+	w := newWorld()
+	h := turnhttp.Handler(w.bot(t, w.definition(), nil), w.options())
+	for _, key := range []string{"a", "b", "c"} {
+		with("turn", func(q *request) { q.key = key }).to(t.Context(), h)
+	}
+	w.checkpoints = tornCheckpoints{w.checkpoints}
+	h = turnhttp.Handler(w.bot(t, w.definition(), nil), w.options())
+	res := routes["session"].to(t.Context(), h)
+	turns := decode[struct {
+		Turns []struct {
+			Turn    int
+			Reply   string
+			Problem *struct{ Type string }
+		}
+	}](t, res.Body.Bytes()).Turns
+	if len(turns) != 3 || turns[1].Turn != 1 || turns[1].Problem == nil || turns[2].Reply != "hello" ||
+		strings.Contains(res.Body.String(), secret) {
+		t.Errorf("it is %d %s", res.Code, res.Body)
 	}
 }

@@ -140,6 +140,28 @@ var scenes = []scene{
 		},
 	},
 	{
+		// What had ended in an iteration that begins again is void.
+		name: "taken over in the same iteration", kept: true,
+		events: []orchestrator.Event{
+			ev(started), ev(token, in("think", 1), say("Hm.")), ev(ends, in("think", 1)), ev(resumed),
+			ev(begins, in("think", 1)), ev(token, in("think", 1), say("Hm!")), ev(ends, in("think", 1)), ev(settled),
+		},
+		ui: []string{
+			"start r", "start-step", "text-start r-1", "text-delta r-1 Hm.", "text-end r-1", "data-void r-1", "data-intent",
+			"text-start r-3", "text-delta r-3 Hm!", "text-end r-3", "finish-step", "finish stop", "[DONE]",
+		},
+	},
+	{
+		name: "an attempt fails, and its end is dropped", kept: true,
+		events: []orchestrator.Event{
+			ev(started), ev(token, in("say", 1), say("Goo")), ev(token, in("say", 2), say("Good day.")), ev(settled),
+		},
+		ui: []string{
+			"start r", "start-step", "text-start r-1", "text-delta r-1 Goo", "text-end r-1 void", "text-start r-2",
+			"text-delta r-2 Good day.", "text-end r-2", "finish-step", "finish stop", "[DONE]",
+		},
+	},
+	{
 		// The iteration that was saved last lies further back.
 		name: "taken over further back",
 		events: []orchestrator.Event{
