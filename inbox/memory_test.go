@@ -1,6 +1,8 @@
 package inbox_test
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 
@@ -37,6 +39,25 @@ func TestMemoryTies(t *testing.T) {
 			t.Errorf("items %s, want %s", got, want)
 		}
 	})
+}
+
+// A list that cannot begin tells one error, and nothing else.
+func TestMemoryEnded(t *testing.T) {
+	s := new(inbox.Memory)
+	if _, err := s.Post(t.Context(), item("q")); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	n := 0
+	for it, err := range s.Items(ctx, key, inbox.Answer) {
+		if n++; !errors.Is(err, context.Canceled) || it.ID != "" {
+			t.Errorf("item %q, %v", it.ID, err)
+		}
+	}
+	if n != 1 {
+		t.Errorf("it yields %d times, want 1", n)
+	}
 }
 
 // The memory of sessions without items is free.

@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"encoding/json"
+	"errors"
 	"math"
 	"time"
 )
@@ -43,9 +44,10 @@ const (
 // emits. It never holds state, input, items or history. Err and the Reason of Next may repeat what a user said: they
 // are not in the JSON.
 //
-// The JSON has the members kind, session, request, run, seq, turn, iteration, intent, item, attempt, delta, next (with
-// intents, items and end), usage (with input, output and cost), ms, at and dropped. A member that is 0 or empty is left
-// out.
+// The JSON has the members kind, session, request, run, seq, turn, iteration, intent, item, attempt, failed, delta, next
+// (with intents, items and end), usage (with input, output and cost), ms, at and dropped. A member that is 0, false or
+// empty is left out. failed says that Err of an IntentEnded is set. An event that was read from JSON has an Err then,
+// without the text.
 type Event struct {
 	Kind           EventKind
 	Session, RunID string
@@ -99,6 +101,7 @@ type eventJSON struct {
 	Intent    string     `json:"intent,omitempty"`
 	Item      int        `json:"item,omitempty"`
 	Attempt   int        `json:"attempt,omitempty"`
+	Failed    bool       `json:"failed,omitempty"`
 	Delta     string     `json:"delta,omitempty"`
 	Next      nextJSON   `json:"next,omitzero"`
 	Usage     usageJSON  `json:"usage,omitzero"`
@@ -122,14 +125,18 @@ type usageJSON struct {
 	Cost   float64 `json:"cost,omitempty"`
 }
 
-// MarshalJSON returns the JSON of the event, for a browser. It leaves out Err and the Reason of Next.
+// errAttempt is the Err of an event whose JSON says that the attempt failed.
+var errAttempt = errors.New("orchestrator: the attempt failed")
+
+// MarshalJSON returns the JSON of the event, for a browser. It leaves out the text of Err, and the Reason of Next.
 func (ev Event) MarshalJSON() ([]byte, error) {
 	e := eventJSON{
 		Kind: ev.Kind, Session: ev.Session, RequestID: ev.RequestID, RunID: ev.RunID, Seq: ev.Seq, Turn: ev.Turn,
 		Iteration: ev.Iteration, Intent: ev.Intent, Item: ev.Item, Attempt: ev.Attempt, Delta: ev.Delta,
-		Next:  nextJSON{Intents: ev.Next.Intents, End: ev.Next.End},
-		Usage: usageJSON{ev.Usage.Input, ev.Usage.Output, ev.Usage.Cost},
-		Took:  float64(ev.Took) / float64(time.Millisecond), Dropped: ev.Dropped,
+		Failed: ev.Kind == IntentEnded && ev.Err != nil,
+		Next:   nextJSON{Intents: ev.Next.Intents, End: ev.Next.End},
+		Usage:  usageJSON{ev.Usage.Input, ev.Usage.Output, ev.Usage.Cost},
+		Took:   float64(ev.Took) / float64(time.Millisecond), Dropped: ev.Dropped,
 	}
 	if !ev.At.IsZero() {
 		e.At = &ev.At
@@ -158,6 +165,9 @@ func (ev *Event) UnmarshalJSON(doc []byte) error {
 	}
 	if e.At != nil {
 		ev.At = *e.At
+	}
+	if e.Failed {
+		ev.Err = errAttempt
 	}
 	for name, count := range e.Next.Items {
 		if ev.Next.each == nil {

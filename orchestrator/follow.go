@@ -17,7 +17,8 @@ type Shown struct {
 	// Number counts the events of the session, over all its turns, from 1 and without gaps.
 	Number int64
 
-	// Event is as it was sent, without Err.
+	// Event is as it was sent, except for Err. Of an IntentEnded, Err says only whether the attempt failed; of the
+	// others it is nil.
 	Event Event
 }
 

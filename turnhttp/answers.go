@@ -172,7 +172,13 @@ func (s *server[S]) runAnswer(ctx context.Context, it inbox.Item) error {
 	if err != nil {
 		return err
 	}
-	if q == nil || !q.meant(it) || q.expired(it.At) {
+	meant := false
+	if q != nil {
+		if meant, err = s.meant(ctx, it.Session, *q, it); err != nil {
+			return err
+		}
+	}
+	if !meant || q.expired(it.At) {
 		return s.remove(ctx, it.Session, it.ID)
 	}
 	c, err := s.taking(ctx, nil, it.Session, *q, Answer{Data: it.Data, By: it.By})

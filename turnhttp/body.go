@@ -1,6 +1,7 @@
 package turnhttp
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
@@ -60,7 +61,7 @@ func unreadBody(err error) error {
 	if _, ok := errors.AsType[*refusal](err); ok {
 		return err
 	}
-	return errBadRequest
+	return errBadRequest.because("The body is not what this route takes.")
 }
 
 // body is members of a request whose body is needed no longer than this.
@@ -82,13 +83,13 @@ func members(r *http.Request, names ...string) (map[string]json.RawMessage, erro
 	if err != nil {
 		return nil, unreadBody(err)
 	}
-	// The decoder would take invalid UTF-8 and halves of surrogates, and change them.
-	if err := jsonvalue.Check(doc); err != nil {
-		return nil, errBadRequest.because("The body is no JSON that can be kept.")
+	if err := checkBody(doc); err != nil {
+		return nil, err
 	}
+	may := " It may have these members: " + strings.Join(names, ", ") + "."
 	var all map[string]json.RawMessage
 	if err := json.Unmarshal(doc, &all); err != nil || all == nil {
-		return nil, errBadRequest.because("The body is no JSON object.")
+		return nil, errBadRequest.because("The body has to be a JSON object." + may)
 	}
 	found := make(map[string]json.RawMessage, len(names))
 	for _, name := range names {
@@ -98,9 +99,29 @@ func members(r *http.Request, names ...string) (map[string]json.RawMessage, erro
 		delete(all, name)
 	}
 	if len(all) > 0 {
-		return nil, errBadRequest.because("The body has a member that is not known.")
+		return nil, errBadRequest.because("The body has a member that is not known." + may)
 	}
 	return found, nil
+}
+
+// checkBody refuses a body that is not one JSON value which can be kept. It does not repeat what the client sent.
+func checkBody(doc []byte) error {
+	var one json.RawMessage
+	d := json.NewDecoder(bytes.NewReader(doc))
+	switch err := d.Decode(&one); {
+	case errors.Is(err, io.EOF):
+		return errBadRequest.because("The body is empty.")
+	case err != nil:
+		return errBadRequest.because("The body is no JSON.")
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errBadRequest.because("The body has more behind its JSON value.")
+	}
+	if jsonvalue.Check(doc) != nil { // the decoder takes these, and changes some of them
+		return errBadRequest.because("The body has JSON that cannot be kept: invalid UTF-8, U+0000, half of a surrogate, " +
+			"too many levels, or a number that is too long.")
+	}
+	return nil
 }
 
 // text returns a member that is a string. It is "" if the member is missing.
@@ -111,7 +132,7 @@ func text(all map[string]json.RawMessage, name string) (string, error) {
 	}
 	var s string
 	if json.Unmarshal(v, &s) != nil {
-		return "", errBadRequest.because("The member " + name + " is no string.")
+		return "", errBadRequest.because("The member " + name + " has to be a string.")
 	}
 	return s, nil
 }
@@ -130,14 +151,18 @@ func messageInput(r *http.Request) (in orchestrator.Input, err error) {
 // keysOfAnswers begins the request ids of answers. No client may use one of these as its key.
 const keysOfAnswers = "turnhttp/answer/"
 
+var errReservedKey = errBadRequest.because("A key must not begin with " + keysOfAnswers + ".")
+
 // keyOf returns the Idempotency-Key; "" if there is none.
 func keyOf(r *http.Request) (string, error) {
 	all := r.Header.Values("Idempotency-Key")
 	switch {
 	case len(all) == 0:
 		return "", nil
-	case len(all) > 1, ids.Check("key", all[0]) != nil, strings.HasPrefix(all[0], keysOfAnswers):
-		return "", errBadRequest.because("The Idempotency-Key is not usable.")
+	case len(all) > 1, ids.Check("key", all[0]) != nil:
+		return "", errBadRequest.because("The header Idempotency-Key has to be there once, with 1 to 512 bytes of text.")
+	case strings.HasPrefix(all[0], keysOfAnswers):
+		return "", errReservedKey
 	}
 	return all[0], nil
 }

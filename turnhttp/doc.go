@@ -22,7 +22,8 @@
 //	DELETE /sessions/{id}                  delete the session
 //	GET    /openapi.json                   all of this as an OpenAPI document
 //
-// The names in a path are escaped: a session may hold a slash. Under a prefix, use http.StripPrefix.
+// The names in a path are escaped: a session may hold a slash. Under a prefix, use http.StripPrefix. Where GET works,
+// HEAD does.
 //
 // # A turn outlives its client
 //
@@ -51,7 +52,8 @@
 // Then it is run as the input that Options.Answer makes of it, and is removed when the turn has settled. The request id
 // of this input is made from the question's id and from what was shown, so that the answer is taken once. If the
 // process dies in between, the answer lies in the inbox: the same answer again runs it, and so does [Answers], which
-// belongs beside the watch of package bootdrain.
+// belongs beside the watch of package bootdrain. An answer that has outlived its session is taken by no later session of
+// this name.
 //
 // # The life of a process
 //
@@ -86,6 +88,8 @@
 //	too-many-readers  503  GET events: more than Options.MaxReaders are open
 //	turn-failed       502  last event of GET events: the turn has failed
 //
-// No document holds a text of the bot, of a store or of an error. There is one exception: the text of an
+// The detail of a bad-request says which member, header or parameter is wrong, and what is taken.
+//
+// No document holds a text of the request, of the bot, of a store or of an error. There is one exception: the text of an
 // *orchestrator.InputError is for the client. The handler logs nothing.
 package turnhttp

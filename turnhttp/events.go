@@ -1,9 +1,9 @@
 package turnhttp
 
 import (
-	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 
@@ -20,6 +20,9 @@ func (s *server[S]) getEvents(w http.ResponseWriter, r *http.Request, names []st
 	if s.readers.Add(1) > int64(s.MaxReaders) {
 		return errReaders
 	}
+	if r.Method == http.MethodHead {
+		return s.headEvents(w, r, names[0], after)
+	}
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	defer context.AfterFunc(s.bot.Serving(), func() { cancel(orchestrator.ErrShuttingDown) })()
@@ -27,6 +30,22 @@ func (s *server[S]) getEvents(w http.ResponseWriter, r *http.Request, names []st
 	defer p.out.close()
 	s.bot.Follow(ctx, names[0], after)(p.send)
 	return s.endPage(ctx, w, r, names[0], p)
+}
+
+// headEvents answers HEAD as getEvents answers GET, with the status and the headers. It waits for the first event as long
+// as GET waits with the status.
+func (s *server[S]) headEvents(w http.ResponseWriter, r *http.Request, session string, after int64) error {
+	ctx, cancel := context.WithTimeout(r.Context(), settleFirst)
+	defer cancel()
+	for _, err := range s.bot.Follow(ctx, session, after) {
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+		streaming(w.Header())
+		w.WriteHeader(http.StatusOK)
+		return nil
+	}
+	return empty(w)
 }
 
 // A page is a reader of GET events. Thousands may wait: what follows after the last event is no part of getEvents, so
@@ -64,13 +83,16 @@ func (s *server[S]) endPage(
 
 // lastSeen returns the number of the last event that the client has seen.
 func lastSeen(r *http.Request) (int64, error) {
-	text := cmp.Or(r.Header.Get("Last-Event-ID"), r.URL.Query().Get("after"))
+	text, what := r.Header.Get("Last-Event-ID"), "header Last-Event-ID"
+	if text == "" {
+		text, what = r.URL.Query().Get("after"), "parameter after"
+	}
 	if text == "" {
 		return stream.Newest, nil
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 0 {
-		return 0, errBadRequest.because("The number of the last event is no number.")
+		return 0, noNumber(what)
 	}
 	return n, nil
 }
@@ -98,33 +120,47 @@ func (s *server[S]) tell(r *http.Request, out *sender, err error) {
 	out.event(0, "problem", marshal(problemOf(err)))
 }
 
-// conclude sends how the turn has ended whose last event was last. Without an event it is the newest turn: the reader
-// waited for an end that its owner did not live to show.
+// conclude sends how the turn has ended whose last event was last. If that is not known, it sends nothing: the reader
+// finds the turn at GET session.
 func (s *server[S]) conclude(ctx context.Context, out *sender, session string, last *orchestrator.Event) {
-	switch last.Kind {
-	case orchestrator.TurnSuspended:
-		doc := problemOf(&orchestrator.Error{Op: "intent", RunID: last.RunID, Err: orchestrator.ErrSuspended})
-		if st, err := s.bot.Inspect(ctx, session); err == nil && st.Run != nil && st.Run.ID == last.RunID {
-			doc.Effects = st.Run.Effects
-		}
-		out.event(0, "problem", marshal(doc))
-		return
-	case orchestrator.TurnFailed:
-		doc := problemOf(errTurnFailed)
-		doc.Run = last.RunID
-		out.event(0, "problem", marshal(doc))
-		return
-	}
-	for res, err := range s.bot.Turns(ctx, session) {
-		if err != nil || last.RunID != "" && res.Turn < last.Turn {
-			return
-		}
-		if last.RunID != "" && res.RunID != last.RunID {
-			continue
-		}
+	res, err := outcomeOf(ctx, s.bot, session, last)
+	switch {
+	case err == nil:
 		if doc, err := s.turn(res); err == nil {
 			out.event(0, "reply", marshal(doc))
 		}
-		return
+	case last.Kind == orchestrator.TurnSuspended, last.Kind == orchestrator.TurnFailed:
+		out.event(0, "problem", marshal(problemOf(err)))
 	}
+}
+
+// outcomeOf returns how the turn has ended whose last kept event is last. Without an event it is the newest turn: the
+// reader waited for an end that its owner did not live to show.
+func outcomeOf[S any](
+	ctx context.Context, bot *orchestrator.Orchestrator[S], session string, last *orchestrator.Event,
+) (*orchestrator.Result[S], error) {
+	as := func(op string, err error) error {
+		return &orchestrator.Error{Op: op, Session: session, Turn: last.Turn, RunID: last.RunID, Err: err}
+	}
+	switch last.Kind {
+	case orchestrator.TurnFailed:
+		return nil, as("follow", errTurnFailed)
+	case orchestrator.TurnSuspended:
+		doubt := &orchestrator.InDoubtError{RunID: last.RunID, Ask: true}
+		if st, err := bot.Inspect(ctx, session); err == nil && st.Run != nil && st.Run.ID == last.RunID {
+			doubt.Effects = st.Run.Effects
+		}
+		return nil, as("intent", fmt.Errorf("%w: %w", orchestrator.ErrSuspended, doubt))
+	}
+	for res, err := range bot.Turns(ctx, session) {
+		switch {
+		case err != nil:
+			return nil, err
+		case last.RunID == "" || res.RunID == last.RunID:
+			return res, nil
+		case res.Turn < last.Turn:
+			return nil, as("follow", orchestrator.ErrIndeterminate) // nobody has finished it yet
+		}
+	}
+	return nil, as("follow", orchestrator.ErrIndeterminate)
 }

@@ -504,7 +504,7 @@ func TestEventsWithoutEnd(t *testing.T) {
 func TestEventsWithoutStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		w.events = downStream{w.events}
+		w.events = downStream{w.events, errAway}
 		c := serve(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
 		close(w.hold)
 		res := do(t, c, sayStream)

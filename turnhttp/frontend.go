@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"iter"
 	"net/http"
 
@@ -27,7 +26,7 @@ type Show struct {
 	// events do not hold them.
 	Tools []string
 
-	// Events yields the events of the turn, until ctx ends. An event with a Number is one that was kept, without Err.
+	// Events yields the events of the turn, until ctx ends.
 	Events func(ctx context.Context) iter.Seq2[orchestrator.Shown, error]
 
 	// Outcome is called after the last event, which is zero if there was none. It waits for the outcome. If the error is
@@ -98,7 +97,10 @@ func ShowNewest[S any](
 			}
 		},
 		Outcome: func(ctx context.Context, last orchestrator.Event) (Reply, error) {
-			res, err := outcomeOf(ctx, bot, session, last)
+			if last.Kind == "" {
+				return Reply{}, &orchestrator.Error{Op: "follow", Session: session, Err: orchestrator.ErrNothingToResume}
+			}
+			res, err := outcomeOf(ctx, bot, session, &last)
 			if err != nil {
 				return Reply{}, err
 			}
@@ -114,42 +116,6 @@ func replyOf[S any](res *orchestrator.Result[S], reply func(*orchestrator.Result
 		said.Usage = res.Usage
 	}
 	return said
-}
-
-// outcomeOf returns how the turn has ended whose last kept event is last.
-func outcomeOf[S any](
-	ctx context.Context, bot *orchestrator.Orchestrator[S], session string, last orchestrator.Event,
-) (*orchestrator.Result[S], error) {
-	switch last.Kind {
-	case "":
-		return nil, &orchestrator.Error{Op: "follow", Session: session, Err: orchestrator.ErrNothingToResume}
-	case orchestrator.TurnFailed:
-		return nil, errTurnFailed
-	case orchestrator.TurnSuspended:
-		doubt := &orchestrator.InDoubtError{RunID: last.RunID, Ask: true}
-		if st, err := bot.Inspect(ctx, session); err == nil && st.Run != nil && st.Run.ID == last.RunID {
-			doubt.Effects = st.Run.Effects
-		}
-		return nil, &orchestrator.Error{
-			Op: "intent", Session: session, Turn: last.Turn, RunID: last.RunID,
-			Err: fmt.Errorf("%w: %w", orchestrator.ErrSuspended, doubt),
-		}
-	}
-	for res, err := range bot.Turns(ctx, session) {
-		if err != nil {
-			return nil, err
-		}
-		if res.RunID == last.RunID {
-			return res, nil
-		}
-		if res.Turn < last.Turn {
-			break
-		}
-	}
-	// Its owner died, and nobody has finished it yet.
-	return nil, &orchestrator.Error{
-		Op: "follow", Session: session, Turn: last.Turn, RunID: last.RunID, Err: orchestrator.ErrIndeterminate,
-	}
 }
 
 // A protocol is the protocol of a front end. Its methods send what they are called with.
@@ -230,7 +196,7 @@ func (t *teller) all(ctx context.Context, s Show) (Reply, error) {
 			return Reply{}, context.Cause(ctx)
 		}
 		last = shown.Event
-		t.event(last, shown.Number == 0)
+		t.event(last)
 	}
 	return s.Outcome(ctx, last)
 }

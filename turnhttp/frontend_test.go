@@ -114,10 +114,9 @@ var scenes = []scene{
 		},
 	},
 	{
-		// A kept event does not say that the attempt has failed: the next one does.
 		name: "an attempt fails, kept", kept: true,
 		events: []orchestrator.Event{
-			ev(started), ev(begins, in("say", 1)), ev(token, in("say", 1), say("Goo")), ev(ends, in("say", 1)),
+			ev(started), ev(begins, in("say", 1)), ev(token, in("say", 1), say("Goo")), ev(ends, in("say", 1), failed),
 			ev(begins, in("say", 2)), ev(token, in("say", 2), say("Good day.")), ev(ends, in("say", 2)), ev(settled),
 		},
 		reply: turnhttp.Reply{Text: "Good day."},
@@ -138,6 +137,28 @@ var scenes = []scene{
 			"start r", "start-step", "data-intent", "text-start r-2", "text-delta r-2 Hm.", "text-end r-2", "finish-step",
 			"start-step", "data-intent", "text-start r-4", "text-delta r-4 Go", "text-end r-4 void", "data-intent",
 			"text-start r-6", "text-delta r-6 Good day.", "text-end r-6", "finish-step", "finish stop", "[DONE]",
+		},
+	},
+	{
+		// What had ended in an iteration that begins again is void.
+		name: "taken over in the same iteration", kept: true,
+		events: []orchestrator.Event{
+			ev(started), ev(token, in("think", 1), say("Hm.")), ev(ends, in("think", 1)), ev(resumed),
+			ev(begins, in("think", 1)), ev(token, in("think", 1), say("Hm!")), ev(ends, in("think", 1)), ev(settled),
+		},
+		ui: []string{
+			"start r", "start-step", "text-start r-1", "text-delta r-1 Hm.", "text-end r-1", "data-void r-1", "data-intent",
+			"text-start r-3", "text-delta r-3 Hm!", "text-end r-3", "finish-step", "finish stop", "[DONE]",
+		},
+	},
+	{
+		name: "an attempt fails, and its end is dropped", kept: true,
+		events: []orchestrator.Event{
+			ev(started), ev(token, in("say", 1), say("Goo")), ev(token, in("say", 2), say("Good day.")), ev(settled),
+		},
+		ui: []string{
+			"start r", "start-step", "text-start r-1", "text-delta r-1 Goo", "text-end r-1 void", "text-start r-2",
+			"text-delta r-2 Good day.", "text-end r-2", "finish-step", "finish stop", "[DONE]",
 		},
 	},
 	{
@@ -252,7 +273,7 @@ func (s scene) show() turnhttp.Show {
 				for i, e := range s.events {
 					shown := orchestrator.Shown{Event: e}
 					if s.kept {
-						shown.Number = int64(i + 1)
+						shown = kept(i+1, e)
 					}
 					if !yield(shown, nil) {
 						return
@@ -262,6 +283,19 @@ func (s scene) show() turnhttp.Show {
 		},
 		Outcome: func(context.Context, orchestrator.Event) (turnhttp.Reply, error) { return s.reply, s.err },
 	}
+}
+
+// kept returns an event as a stream store keeps it.
+func kept(number int, e orchestrator.Event) orchestrator.Shown {
+	shown := orchestrator.Shown{Number: int64(number)}
+	doc, err := json.Marshal(e)
+	if err == nil {
+		err = json.Unmarshal(doc, &shown.Event)
+	}
+	if err != nil {
+		panic(err)
+	}
+	return shown
 }
 
 type encoder = func(http.ResponseWriter, *http.Request, turnhttp.Show) error

@@ -95,8 +95,8 @@ func (s *server[S]) find(w http.ResponseWriter, r *http.Request) (serving, []str
 		names, ok := at.match(path)
 		switch {
 		case !ok:
-		case at.method != r.Method:
-			allowed = append(allowed, at.method)
+		case !at.takes(r.Method):
+			allowed = append(allowed, at.methods()...)
 		default:
 			if err := s.admit(r, names); err != nil {
 				return nil, nil, err
@@ -136,11 +136,23 @@ func (at route) match(path []string) (names []string, ok bool) {
 	return names, ok
 }
 
+// methods returns the methods of the route. Like a pattern of http.ServeMux, a GET also takes HEAD.
+func (at route) methods() []string {
+	if at.method == http.MethodGet {
+		return []string{http.MethodGet, http.MethodHead}
+	}
+	return []string{at.method}
+}
+
+func (at route) takes(method string) bool {
+	return at.method == method || at.method == http.MethodGet && method == http.MethodHead
+}
+
 // admit refuses names that cannot be any, and clients that may not use the session.
 func (s *server[S]) admit(r *http.Request, names []string) error {
 	for _, name := range names {
 		if ids.Check("name", name) != nil {
-			return errBadRequest.because("A name in the path has more than 512 bytes, or is no text.")
+			return errBadRequest.because("A name in the path has to be text of 1 to 512 bytes.")
 		}
 	}
 	if len(names) == 0 {

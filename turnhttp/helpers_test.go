@@ -15,6 +15,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -28,7 +29,16 @@ import (
 	"github.com/holdfast-go/holdfast/turnhttp"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if addr := os.Getenv(readersOf); addr != "" {
+		if err := readMany(addr); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // soak reports whether there is time for everything.
 func soak() bool { return os.Getenv("HOLDFAST_SOAK") == "1" }
@@ -256,12 +266,18 @@ func (w *world) options() turnhttp.Options[State] {
 type request struct {
 	method, path, key, body string
 	header                  map[string]string
+
+	// slow says that the body does not arrive in time.
+	slow bool
 }
 
 func (q request) make(ctx context.Context, base string) *http.Request {
 	var body io.Reader
 	if q.body != "" {
 		body = strings.NewReader(q.body)
+	}
+	if q.slow {
+		body = iotest.ErrReader(os.ErrDeadlineExceeded)
 	}
 	r, err := http.NewRequestWithContext(ctx, q.method, base+q.path, body)
 	if err != nil {
@@ -282,8 +298,12 @@ func (q request) make(ctx context.Context, base string) *http.Request {
 
 // to sends the request to a handler.
 func (q request) to(ctx context.Context, h http.Handler) *httptest.ResponseRecorder {
+	return sent(h, q.make(ctx, ""))
+}
+
+func sent(h http.Handler, r *http.Request) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, q.make(ctx, ""))
+	h.ServeHTTP(w, r)
 	return w
 }
 

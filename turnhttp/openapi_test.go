@@ -38,13 +38,19 @@ type document struct {
 
 func openAPI(t *testing.T) *document {
 	t.Helper()
+	return openAPIOf(t, func(doc []byte) []byte { return doc })
+}
+
+// openAPIOf returns the document after a change.
+func openAPIOf(t *testing.T, change func([]byte) []byte) *document {
+	t.Helper()
 	w := newWorld()
 	h := turnhttp.Handler(w.bot(t, w.definition(), nil), w.options())
 	res := request{method: "GET", path: "/openapi.json"}.to(t.Context(), h)
 	if res.Code != http.StatusOK {
 		t.Fatalf("the document is %d", res.Code)
 	}
-	return &document{root: decode[map[string]any](t, res.Body.Bytes()), seen: make(map[string]bool)}
+	return &document{root: decode[map[string]any](t, change(res.Body.Bytes())), seen: make(map[string]bool)}
 }
 
 // at returns a part of the document; references on the way are followed.
@@ -127,6 +133,10 @@ func (d *document) validEvents(body []byte) (err error) {
 		name := names[ev.kind]
 		if name == "" {
 			name = "Event"
+			if !strings.Contains(ev.data, `"kind":"`+ev.kind+`"`) {
+				err = fmt.Errorf("event %s has other data: %s", ev.kind, ev.data)
+				return false
+			}
 		}
 		if wrong := d.valid(d.at(d.root, "components", "schemas", name), []byte(ev.data)); wrong != nil {
 			err = fmt.Errorf("event %s: %w", ev.kind, wrong)

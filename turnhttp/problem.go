@@ -39,8 +39,9 @@ var (
 	errChanged      = refuse(http.StatusConflict, "changed", "The question has changed. Look at it again.")
 	errExpired      = refuse(http.StatusGone, "expired", "The question has expired.")
 	errTooLarge     = refuse(http.StatusRequestEntityTooLarge, "too-large", "The request is too large.")
-	errContentType  = refuse(http.StatusUnsupportedMediaType, "content-type", "The body has to be application/json.")
-	errHeld         = &refusal{Problem: orchestrator.Problem{
+	errContentType  = refuse(http.StatusUnsupportedMediaType, "content-type", "The type of the body is not taken.").
+			because("The header Content-Type has to be application/json.")
+	errHeld = &refusal{Problem: orchestrator.Problem{
 		Type: "held", Status: http.StatusConflict, Retryable: true, RetryAfter: 5 * time.Second,
 		Text: "A process may be at work on it.",
 	}}
@@ -55,12 +56,18 @@ var (
 	}}
 )
 
-// A storeError is an error of the inbox or the ledger, which Public does not know.
+// A storeError is an error of the inbox or the ledger. If orchestrator.Public does not know the error, the storeError is
+// an orchestrator.ErrUnavailable.
 type storeError struct{ err error }
 
 func (e *storeError) Error() string { return e.err.Error() }
 
 func (e *storeError) Unwrap() error { return e.err }
+
+// Is makes the store's error one that orchestrator.Public knows, for a program that is told of it by OnError.
+func (e *storeError) Is(target error) bool {
+	return target == orchestrator.ErrUnavailable && orchestrator.Public(e.err).Status == http.StatusInternalServerError
+}
 
 // public is orchestrator.Public for the errors of this package too.
 func public(err error) orchestrator.Problem {
@@ -70,12 +77,7 @@ func public(err error) orchestrator.Problem {
 	if _, ok := errors.AsType[*orchestrator.Error](err); !ok && errors.Is(err, ErrDenied) {
 		return errForbidden.Problem
 	}
-	p := orchestrator.Public(err)
-	if _, ok := errors.AsType[*storeError](err); ok && p.Status == http.StatusInternalServerError {
-		p = errNotOpen.Problem
-		p.RetryAfter = 5 * time.Second
-	}
-	return p
+	return orchestrator.Public(err)
 }
 
 // Status returns the status of an error, as orchestrator.Public says. ErrDenied is 403, and nil 200.

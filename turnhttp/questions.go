@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/inbox"
@@ -45,8 +46,11 @@ func (s *server[S]) getQuestions(w http.ResponseWriter, r *http.Request, names [
 			at := q.Expires.UTC()
 			doc.Expires = &at
 		}
-		it := find(kept, q.ID)
-		doc.Answered = it != nil && q.meant(*it)
+		if it := find(kept, q.ID); it != nil {
+			if doc.Answered, err = s.meant(r.Context(), names[0], q, *it); err != nil {
+				return err
+			}
+		}
 		docs = append(docs, doc)
 	}
 	return reply(w, map[string]any{"questions": docs})
@@ -56,10 +60,43 @@ func (s *server[S]) getQuestions(w http.ResponseWriter, r *http.Request, names [
 type asked struct {
 	Question
 	sum string
+
+	// turn marks the settled turn that asks. No other life of the session has a turn with this mark.
+	turn string
 }
 
-// meant reports whether an answer in the inbox is to what is asked.
-func (q asked) meant(it inbox.Item) bool { return it.Shown == "" || it.Shown == q.sum }
+// markOf returns the mark of a settled turn. The run id of a fork is the same each time, and so there is the time, too.
+func markOf[S any](res *orchestrator.Result[S]) string {
+	h := sha256.Sum256(res.SavedAt.UTC().AppendFormat([]byte(res.RunID+" "), time.RFC3339Nano))
+	return hex.EncodeToString(h[:16])
+}
+
+// marked returns the Shown of an answer: what was shown, and in which turn.
+func (q asked) marked() string { return q.sum + "@" + q.turn }
+
+// meant reports whether an answer in the inbox is to what is asked. An answer of this handler is so only in the life of
+// the session in which it was left: one of its turns has the mark. A process may die after it has deleted a session, and
+// before it has removed the answers.
+func (s *server[S]) meant(ctx context.Context, session string, q asked, it inbox.Item) (bool, error) {
+	sum, turn, isMarked := strings.Cut(it.Shown, "@")
+	switch {
+	case it.Shown == "":
+		return true, nil
+	case sum != q.sum:
+		return false, nil
+	case !isMarked || turn == q.turn:
+		return true, nil
+	}
+	for res, err := range s.bot.Turns(ctx, session) { // another turn has settled since, and still asks
+		if _, one := unusable(err); err != nil && !one {
+			return false, err
+		}
+		if err == nil && markOf(res) == turn {
+			return true, nil
+		}
+	}
+	return false, nil
+}
 
 // expired reports whether the question cannot be answered at a time.
 func (q asked) expired(at time.Time) bool { return !q.Expires.IsZero() && at.After(q.Expires) }
@@ -79,18 +116,18 @@ func (s *server[S]) asked(ctx context.Context, session string) ([]asked, error) 
 		if err != nil {
 			return nil, err
 		}
-		return s.asks(&res.State)
+		return s.asks(res)
 	}
 	return nil, nil
 }
 
-func (s *server[S]) asks(state *S) (all []asked, err error) {
-	for _, q := range s.Questions(state) {
+func (s *server[S]) asks(res *orchestrator.Result[S]) (all []asked, err error) {
+	for _, q := range s.Questions(&res.State) {
 		sum, err := inbox.Sum(q.Shown)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, asked{q, sum})
+		all = append(all, asked{q, sum, markOf(res)})
 	}
 	return all, nil
 }
@@ -231,14 +268,19 @@ func (s *server[S]) taken(err error) (over bool, told error) {
 // post leaves an answer in the inbox. It fails if another answer is there.
 func (s *server[S]) post(ctx context.Context, session string, q asked, given Answer) error {
 	it := inbox.Item{
-		Key: s.key(session), Kind: inbox.Answer, ID: q.ID, By: given.By, Shown: q.sum, Data: given.Data,
+		Key: s.key(session), Kind: inbox.Answer, ID: q.ID, By: given.By, Shown: q.marked(), Data: given.Data,
 	}
 	for range 3 { // remove what is stale, leave the answer, and look which one is there
 		kept, err := s.answers(ctx, session)
 		if err != nil {
 			return err
 		}
-		old := find(kept, q.ID)
+		old, meant := find(kept, q.ID), false
+		if old != nil {
+			if meant, err = s.meant(ctx, session, q, *old); err != nil {
+				return err
+			}
+		}
 		switch {
 		case old == nil && q.expired(time.Now()):
 			return errExpired
@@ -246,7 +288,7 @@ func (s *server[S]) post(ctx context.Context, session string, q asked, given Ans
 			if err := s.leave(ctx, it); err != nil {
 				return err
 			}
-		case !q.meant(*old): // it is an answer to what was asked before
+		case !meant: // it is an answer to what was asked before
 			if err := s.remove(ctx, session, q.ID); err != nil {
 				return err
 			}
@@ -297,7 +339,7 @@ func (s *server[S]) answeredBefore(ctx context.Context, session, id string, give
 			}
 			return nil, err
 		}
-		all, err := s.asks(&res.State)
+		all, err := s.asks(res)
 		if err != nil {
 			return nil, err
 		}

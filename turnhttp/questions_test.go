@@ -368,6 +368,108 @@ func TestAnswersFail(t *testing.T) {
 	})
 }
 
+// A removeInbox fails the first calls of Remove.
+type removeInbox struct {
+	inbox.Store
+	fails int
+}
+
+func (r *removeInbox) Remove(ctx context.Context, k inbox.Key, kind inbox.Kind, ids ...string) error {
+	if r.fails--; r.fails >= 0 {
+		return errDead
+	}
+	return r.Store.Remove(ctx, k, kind, ids...)
+}
+
+// A process dies after it has deleted a session, and before it has removed the answers. In its next life the session
+// asks the same question. Nothing takes the answer of the life before, and a new one counts.
+func TestAnswerOfFormerLife(t *testing.T) {
+	for _, by := range []string{"watch", "answer"} {
+		t.Run(by, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { answerOfFormerLife(t, by == "watch") })
+		})
+	}
+}
+
+func answerOfFormerLife(t *testing.T, watch bool) {
+	w := newWorld()
+	here, there := asked(t, w)
+	if res := answering("ann", "fail").to(t.Context(), here); res.Code != 502 || w.left(t) != 1 {
+		t.Fatalf("the answer is %d, and %d are left", res.Code, w.left(t))
+	}
+	o := w.options()
+	o.Inbox = &removeInbox{w.answers, 1}
+	dying := turnhttp.Handler(w.bot(t, w.definition(), nil), o)
+	if res := routes["delete"].to(t.Context(), dying); res.Code != 503 || w.left(t) != 1 {
+		t.Fatalf("the deletion is %d, and %d answers are left", res.Code, w.left(t))
+	}
+	if res := says("ask q1 100").to(t.Context(), there); res.Code != 200 {
+		t.Fatalf("the bot does not ask: %d", res.Code)
+	}
+	if q := questionsOf(t, there); len(q) != 1 || q[0].Answered {
+		t.Errorf("it asks %+v", q)
+	}
+	ran := w.ran.Load()
+	if watch {
+		stop := watching(t, w, w.options())
+		time.Sleep(time.Minute)
+		stop()
+	} else {
+		if res := answering("bob", "yes").to(t.Context(), there); res.Code != 200 {
+			t.Errorf("bob is told %d %s", res.Code, res.Body)
+		}
+		ran++
+	}
+	if w.ran.Load() != ran || w.left(t) != 0 {
+		t.Errorf("the bot ran %d times, want %d, and %d answers are left", w.ran.Load(), ran, w.left(t))
+	}
+}
+
+// An answer stays one while other turns settle, as long as the question is asked.
+func TestAnswerInALaterTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		here, _ := asked(t, w)
+		answering("ann", "fail").to(t.Context(), here)
+		for _, key := range []string{"k2", "k3"} {
+			q := says("say more")
+			q.key = key
+			q.to(t.Context(), here)
+		}
+		if q := questionsOf(t, here); len(q) != 1 || !q[0].Answered {
+			t.Errorf("it asks %+v", q)
+		}
+		if res := answering("bob", "yes").to(t.Context(), here); typeOf(res.Body.Bytes()) != "answered" {
+			t.Errorf("bob is told %d %s", res.Code, res.Body)
+		}
+		if res := routes["delete"].to(t.Context(), here); res.Code != 204 || w.left(t) != 0 {
+			t.Errorf("the deletion is %d, and %d answers are left", res.Code, w.left(t))
+		}
+	})
+}
+
+// While the inbox is away, Answers tells of each look as the handler does, for orchestrator.Public too.
+func TestAnswersAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		o := w.options()
+		o.Inbox = &flakyInbox{Store: w.answers}
+		told := 0
+		o.OnError = func(_ *http.Request, err error) {
+			told++
+			p := orchestrator.Public(err)
+			if p.Type != "unavailable" || p.RetryAfter != 5*time.Second || turnhttp.Status(err) != 503 || !errors.Is(err, errDead) {
+				t.Errorf("it is told of %v, as %+v", err, p)
+			}
+		}
+		stop := watching(t, w, o)
+		time.Sleep(time.Minute)
+		if stop(); told < 5 {
+			t.Errorf("it is told %d times", told)
+		}
+	})
+}
+
 // Answers ends with the bot.
 func TestAnswersEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -92,7 +92,12 @@ func number(r *http.Request, name string, otherwise int) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 {
-		return 0, errBadRequest.because("The parameter " + name + " is no number.")
+		return 0, noNumber("parameter " + name)
 	}
 	return n, nil
+}
+
+// noNumber refuses a header or a parameter.
+func noNumber(what string) error {
+	return errBadRequest.because("The " + what + " has to be a number in digits, 0 or more.")
 }

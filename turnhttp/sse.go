@@ -82,10 +82,7 @@ func (e *sender) send(text string) {
 	e.quiet.Reset(commentEvery)
 	if !e.begun {
 		e.begun = true
-		h := e.w.Header()
-		h.Set("Content-Type", "text/event-stream")
-		h.Set("X-Accel-Buffering", "no") // a proxy must not collect events
-		guard(h)
+		streaming(e.w.Header())
 		text = "retry: 1000\n\n" + text
 	}
 	_ = e.rc.SetWriteDeadline(time.Now().Add(writePatience))
@@ -101,6 +98,13 @@ func (e *sender) send(text string) {
 		e.quiet.Stop()
 		e.gone()
 	}
+}
+
+// streaming sets the headers of a response of events.
+func streaming(h http.Header) {
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("X-Accel-Buffering", "no") // a proxy must not collect events
+	guard(h)
 }
 
 // settle reports whether the status is still to be chosen. Then nothing is sent any more.

@@ -12,9 +12,8 @@ import (
 // A teller turns events into calls of a protocol. It keeps what is begun and has not ended, because every protocol asks
 // for both ends.
 //
-// A text is void if its function begins again: after an attempt that failed, or after a takeover, when another process
-// runs the iteration anew. An event that was kept does not say whether an attempt has failed. So of such events, what
-// an intent said ends with its iteration.
+// A text is void if its attempt fails, or if its function begins again: after a takeover another process runs the
+// iteration anew.
 type teller struct {
 	to    protocol
 	run   string
@@ -60,8 +59,8 @@ func (w *words) mark(void bool) *marked {
 	return &marked{mark{Intent: w.intent, Item: w.item, Iteration: w.iteration, Attempt: w.attempt, Void: void}}
 }
 
-// event tells of an event. If it is of this process, its Err says whether an attempt has failed.
-func (t *teller) event(ev orchestrator.Event, here bool) {
+// event tells of an event.
+func (t *teller) event(ev orchestrator.Event) {
 	if ev.RunID == "" || ev.Kind == orchestrator.TurnRefused {
 		return
 	}
@@ -80,9 +79,9 @@ func (t *teller) event(ev orchestrator.Event, here bool) {
 	case orchestrator.Token:
 		t.token(ev)
 	case orchestrator.IntentEnded:
-		if here && ev.Err != nil {
+		if ev.Err != nil {
 			t.end(of(ev), hasFailed)
-		} else if here {
+		} else {
 			t.end(of(ev), "")
 		}
 	}

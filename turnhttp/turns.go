@@ -26,7 +26,7 @@ func (s *server[S]) postTurn(w http.ResponseWriter, r *http.Request, names []str
 	}
 	arrived(w)
 	if in.RequestID = cmp.Or(key, in.RequestID, rand.Text()); strings.HasPrefix(in.RequestID, keysOfAnswers) {
-		return errBadRequest.because("The request id is not usable.")
+		return errReservedKey
 	}
 	return s.run(w, r, call[S]{session: names[0], input: in, end: unchanged[S]})
 }

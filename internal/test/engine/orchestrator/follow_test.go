@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast/orchestrator"
+	"github.com/holdfast-go/holdfast/retry"
 	"github.com/holdfast-go/holdfast/stream"
 )
 
@@ -242,6 +244,41 @@ func TestStreamOfLongTokens(t *testing.T) {
 		all, _ := followed(t, bot, 0)
 		if text, kinds := spoken(all); text != "nul \ufffd "+long || !strings.HasSuffix(kinds, "turn.settled") {
 			t.Errorf("%d bytes of %q", len(text), kinds)
+		}
+	})
+}
+
+// A reader sees that an attempt of an intent has failed, and not why.
+func TestFollowFailedAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tried := 0
+		d := single(func(context.Context, *Turn) error {
+			if tried++; tried == 1 {
+				return errors.New("what a user said")
+			}
+			return nil
+		})
+		for name, in := range d.Intents {
+			in.Retry = retry.Policy{Attempts: 2}
+			d.Intents[name] = in
+		}
+		bot := newWorld().start(t, d, Options{Stream: new(stream.Memory)})
+		if _, err := bot.Execute(t.Context(), "s", Input{Text: "hello"}, nil); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		all, _ := followed(t, bot, 0)
+		var failed []bool
+		for _, ev := range all {
+			if ev.Kind == orchestrator.IntentEnded {
+				failed = append(failed, ev.Err != nil)
+			}
+			if ev.Err != nil && strings.Contains(ev.Err.Error(), "user") {
+				t.Errorf("the reader is told %v", ev.Err)
+			}
+		}
+		if !slices.Equal(failed, []bool{true, false}) {
+			t.Errorf("the attempts have failed: %v", failed)
 		}
 	})
 }

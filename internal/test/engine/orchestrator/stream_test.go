@@ -25,6 +25,10 @@ func TestEventGolden(t *testing.T) {
 			Kind: orchestrator.Token, Session: "s", RequestID: "q", RunID: "r", Seq: 7, Turn: 1, Iteration: 2,
 			Intent: "a", Item: 3, Attempt: 1, Delta: "hel", At: at, Dropped: 4,
 		},
+		`{"kind":"intent.ended","intent":"a","attempt":1,"failed":true}`: {
+			Kind: orchestrator.IntentEnded, Intent: "a", Attempt: 1, Err: errors.New("what a user said"),
+		},
+		`{"kind":"intent.ended","intent":"a","attempt":2}`:                     {Kind: orchestrator.IntentEnded, Intent: "a", Attempt: 2},
 		`{"kind":"routed","next":{"intents":["look","a"],"items":{"look":2}}}`: {Kind: orchestrator.Routed, Next: next},
 		`{"kind":"routed","next":{"end":true}}`: {
 			Kind: orchestrator.Routed, Next: orchestrator.End,
@@ -45,6 +49,9 @@ func TestEventGolden(t *testing.T) {
 		again, err := json.Marshal(back)
 		if err != nil || string(again) != want {
 			t.Errorf("it comes back as %s, %v", again, err)
+		}
+		if failed := ev.Kind == orchestrator.IntentEnded && ev.Err != nil; failed != (back.Err != nil) {
+			t.Errorf("%s comes back with the error %v", want, back.Err)
 		}
 	}
 }
