@@ -160,13 +160,9 @@ func (d *demo) ready(ctx context.Context) error {
 	patience := time.NewTimer(time.Minute)
 	defer patience.Stop()
 	for {
-		var changed []chan struct{}
-		for _, w := range d.workers {
-			state, news := w.watch()
-			if state == running {
-				return nil
-			}
-			changed = append(changed, news)
+		changed := d.changes()
+		if d.pick() != nil {
+			return nil
 		}
 		select {
 		case <-changed[0]:
@@ -177,6 +173,15 @@ func (d *demo) ready(ctx context.Context) error {
 			return errors.New("no worker has started within a minute")
 		}
 	}
+}
+
+// changes returns a channel for each worker, which is closed when its state changes.
+func (d *demo) changes() (all []chan struct{}) {
+	for _, w := range d.workers {
+		_, changed := w.watch()
+		all = append(all, changed)
+	}
+	return all
 }
 
 // handler answers what is about the demonstration, and passes the rest on.
