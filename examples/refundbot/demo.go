@@ -161,8 +161,10 @@ func (d *demo) ready(ctx context.Context) error {
 	defer patience.Stop()
 	for {
 		changed := d.changes()
-		if d.pick() != nil {
-			return nil
+		for _, w := range d.workers {
+			if at, _ := w.place(); at != nil {
+				return nil
+			}
 		}
 		select {
 		case <-changed[0]:

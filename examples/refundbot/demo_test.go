@@ -102,19 +102,19 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// The process of eight refunds in flight ends. Each client gets its whole reply to its only request, and each order is
+// The process of three refunds in flight ends. Each client gets its whole reply to its only request, and each order is
 // paid once.
 func TestDemoLosesNothing(t *testing.T) {
-	for i, end := range []string{"kill", "drain", "deploy", "stop", "SIGTERM"} {
+	t.Parallel()
+	for i, end := range []string{"kill", "drain", "stop", "SIGTERM"} {
 		t.Run(end, func(t *testing.T) {
-			t.Parallel()
-			p := demonstration(t, "-pace", "800ms")
+			p := demonstration(t, "-pace", "1s")
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			c := p.client()
 			before := c.awaitWorkers(t, running, running)
 			var clients sync.WaitGroup
-			for j := range 8 {
+			for j := range 3 {
 				clients.Go(func() {
 					var said turn
 					text := map[string]string{"message": fmt.Sprintf("I want a refund for B-%d", 600+10*i+j)}
@@ -125,10 +125,10 @@ func TestDemoLosesNothing(t *testing.T) {
 					}
 				})
 			}
-			for j := range 8 {
+			for j := range 3 {
 				awaitOwner(ctx, t, p, fmt.Sprintf("s-%d", j), before[0].PID)
 			}
-			awaitBeats(ctx, t, p, "s-7")
+			awaitBeats(ctx, t, p, "s-0")
 			if end == "SIGTERM" {
 				if err := syscall.Kill(before[0].PID, syscall.SIGTERM); err != nil {
 					t.Fatal(err)
@@ -139,7 +139,7 @@ func TestDemoLosesNothing(t *testing.T) {
 			clients.Wait()
 			var paid struct{ Count int }
 			c.must(t, http.StatusOK, http.MethodGet, "/app/payments", "", nil, &paid)
-			if paid.Count != 8 {
+			if paid.Count != 3 {
 				t.Errorf("%d payments", paid.Count)
 			}
 		})

@@ -71,7 +71,7 @@ func (p *passOn) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, errors.Join(errors.New("no worker serves"), err)
 		}
 		var answer *http.Response
-		if answer, err = p.ask(r, w, again); err == nil && (answer.StatusCode != http.StatusServiceUnavailable || refused) {
+		if answer, err = p.ask(r, w, again); err == nil && (refused || !elsewhere(answer.StatusCode)) {
 			return answer, nil
 		}
 		last := try == repeats || time.Now().After(until) || r.Context().Err() != nil
@@ -86,6 +86,12 @@ func (p *passOn) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		p.demo.leave(w)
 	}
+}
+
+// elsewhere reports whether another worker may have a better answer: this one does not serve, or has handed the turn off
+// and does not know how it ends.
+func elsewhere(status int) bool {
+	return status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout
 }
 
 // unread reports whether no worker has read a request that failed with err.

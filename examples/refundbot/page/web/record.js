@@ -115,7 +115,8 @@ function drawRun(s) {
       draw: () => h("ol", { class: "steps" }, live.steps.map((step) => h("li", { class: step.state },
         h("span", {}, step.item ? `${step.intent} ${step.item}` : step.intent),
         h("span", { class: "quiet" }, step.state === "running" ? "runs" : duration(step.ms ?? 0),
-          step.attempt > 1 && ` · attempt ${step.attempt}`, step.replayed && " · taken from the ledger")))),
+          step.state === "failed" ? ` · attempt ${step.attempt} failed` : step.attempt > 1 && ` · attempt ${step.attempt}`,
+          step.failed && ` · attempt ${step.failed} failed`, step.replayed && " · taken from the ledger")))),
     });
   }
   if (!items.length) items.push({ key: "none", from: 0, draw: () => h("p", { class: "none" }, "Nothing is in flight.") });
