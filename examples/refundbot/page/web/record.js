@@ -1,5 +1,6 @@
 // The right side: the session as it is stored, the processes and the payment provider.
 
+import { front } from "./api.js";
 import { $, clock, cost, count, duration, h, list, text } from "./dom.js";
 import { inDoubt } from "./session.js";
 
@@ -193,7 +194,7 @@ function turnItem(s, t, act) {
     draw: () => h("li", {},
       h("p", {}, h("b", {}, `Turn ${t.turn}`), h("span", {}, duration(took)), h("span", {}, cost(t.usage.cost)),
         h("span", { class: "quiet" }, clock(t.saved)),
-        h("button", {
+        !front && h("button", {
           type: "button", class: "small", "data-testid": "fork", "data-focus": "fork", "aria-disabled": String(working),
           "aria-label": `Fork from turn ${t.turn}`, onclick: () => act.fork(t.turn),
         }, "Fork")),
