@@ -323,6 +323,7 @@ func TestCancels(t *testing.T) {
 		s.says("ada", "I don't want A-1013 any more", "The refund of 31.00 for order A-1013 is paid.")
 		s.says("bob", "cancel my order A-1007", "The refund of 49.90 for order A-1007 is paid.")
 		s.says("eve", "Did you refund B-7?", "Order B-7, a parcel, is shipped.")
+		s.says("eve", "refund the lamp", "I need the number of the order")
 		s.says("eve", "what is your refund policy?", "I refund up to 100.00 at once")
 		s.says("eve", "refund order 7", "I find no order")
 		s.pays.WantPaid(t, "A-1013", "A-1007")

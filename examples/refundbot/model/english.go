@@ -18,10 +18,25 @@ var (
 )
 
 // noRefund takes a refund back, or wants none. Between its two words may stand what changes nothing.
-var noRefund = regexp.MustCompile(`(?i)\b(no|not|never|without|don'?t|dont|won'?t|stop|cancel\w*|withdraw|instead of|rather than|take back)\s+` +
+var noRefund = regexp.MustCompile(`(?i)\b(no|not|never|without|don'?t|dont|won'?t|stop|cancel\w*|withdraw|forget|drop|undo|revoke|abort|instead of|rather than|take back)\s+` +
 	`((want|need|wish|to|a|an|any|the|my|your|that|be|you|give|get|me|ask|asked|asking|for|make|pay|start|issue|request|have)\s+){0,6}` +
 	`(refund\w*|money back|request|cancel\w*|return (it|this|that|the|my)\b)|` +
 	`\bkeep (it|this|that|them|order|[a-z]-?\d|(the|my) (order|parcel|package))\b`)
+
+// thing is what a text wants a refund for, if it does not say the number of the order.
+var thing = regexp.MustCompile(`(?i)\b(?:refund\w*|money back|return\w*|cancel\w*|want|need)(?: on| for| of)? (?:the|my|this|that) (\w+)`)
+
+// anyThing are words that may mean the order of before.
+var anyThing = []string{
+	"order", "parcel", "package", "purchase", "delivery", "item", "thing", "stuff", "product", "money", "refund", "one",
+	"whole", "full", "amount", "price", "please", "now", "too", "as", "reimbursement", "any",
+}
+
+// otherThing reports whether a text wants a refund for something that may be another order than before.
+func otherThing(text string) bool {
+	found := thing.FindStringSubmatch(text)
+	return found != nil && !slices.Contains(anyThing, strings.ToLower(found[1]))
+}
 
 // What asks for a refund. A text with a noun of refunds is a request if it also wishes, or is short.
 var (
@@ -61,7 +76,7 @@ var (
 	yes = regexp.MustCompile(`(?i)^\W*(yes|yeah|yep|yup|y|sure|ok|okay|alright|please\W*$|please do|go ahead|do it|do so|correct|of course|` +
 		`absolutely|definitely|fine|exactly|right)\b`)
 	no = regexp.MustCompile(`(?i)^\W*(no|nope|nah|n|not|stop|don'?t|do not|please (don'?t|do not|stop|leave))\b|` +
-		`\b(never ?mind|leave it|forget it|rather not|changed my mind)\b`)
+		`\b(never ?mind|leave it|forget it|rather not|changed my mind)\b|\bcancel\W*$`)
 	// wavers is neither yes nor no.
 	wavers = regexp.MustCompile(`(?i)\b(let me (think|see|check|ask)|wait|hold on|later|not yet|not now|maybe|perhaps|not sure|unsure|` +
 		`think about|in a (moment|minute|second)|tomorrow)\b`)

@@ -18,7 +18,8 @@ func classify(text string) Intent {
 		in.Order, in.Also = orders[0], orders[1:]
 	default:
 		in.Order = numberIn(text)
-		in.Another = in.Order == "" && another.MatchString(text)
+		in.Another = in.Order == "" && (another.MatchString(text) ||
+			in.Category == Refund && !noRefund.MatchString(text) && otherThing(text))
 	}
 	if len(in.Also) == 0 {
 		in.Also = nil
