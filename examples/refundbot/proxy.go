@@ -88,8 +88,8 @@ func (p *passOn) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// elsewhere reports whether another worker may have a better answer: this one does not serve, or has handed the turn off
-// and does not know how it ends.
+// elsewhere reports whether another worker may have a better answer: this one does not serve, or it has handed the turn
+// off and does not know how the turn ends.
 func elsewhere(status int) bool {
 	return status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout
 }

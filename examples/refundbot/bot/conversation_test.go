@@ -277,7 +277,8 @@ func TestRefusedBefore(t *testing.T) {
 // A number alone asks for what the customer has asked about before, and for no refund otherwise.
 func TestNumberAlone(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *shop) {
-		s.says("ada", "A-1007", "Order A-1007, a lamp, is processing. If you do not want it any more, I can refund it. Shall I?")
+		s.says("ada", "A-1007",
+			"Order A-1007, a lamp, is processing. If you do not want it any more, I can refund it. Shall I?")
 		s.says("ada", "ok, let me think", "Take your time")
 		s.says("bob", "Where is my parcel?", "I need the number of the order")
 		s.says("bob", "A-1013", "Order A-1013, two books, is shipped.")

@@ -41,7 +41,8 @@ func (s *State) expired(p Proposal) string {
 func (s *State) waiting() (all []string) {
 	for _, p := range s.Proposals {
 		if p.Order != s.Order {
-			all = append(all, fmt.Sprintf("The refund of %s for order %s waits for the approval of a colleague.", money(p.Cents), p.Order))
+			all = append(all, fmt.Sprintf(
+				"The refund of %s for order %s waits for the approval of a colleague.", money(p.Cents), p.Order))
 		}
 	}
 	return all
@@ -73,7 +74,8 @@ func (s *State) ending() string {
 	case TooLate:
 		return fmt.Sprintf("Order %s is closed, and cannot be refunded any more.", s.Order)
 	case Propose:
-		return fmt.Sprintf("A refund of %s for order %s needs the approval of a colleague, whom I have asked.", s.amount(), s.Order)
+		return fmt.Sprintf(
+			"A refund of %s for order %s needs the approval of a colleague, whom I have asked.", s.amount(), s.Order)
 	case Refused:
 		return fmt.Sprintf("A colleague has looked at order %s, and does not refund it.", s.Order)
 	case Paid:
