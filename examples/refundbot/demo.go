@@ -160,13 +160,11 @@ func (d *demo) ready(ctx context.Context) error {
 	patience := time.NewTimer(time.Minute)
 	defer patience.Stop()
 	for {
-		var changed []chan struct{}
+		changed := d.changes()
 		for _, w := range d.workers {
-			state, news := w.watch()
-			if state == running {
+			if at, _ := w.place(); at != nil {
 				return nil
 			}
-			changed = append(changed, news)
 		}
 		select {
 		case <-changed[0]:
@@ -177,6 +175,15 @@ func (d *demo) ready(ctx context.Context) error {
 			return errors.New("no worker has started within a minute")
 		}
 	}
+}
+
+// changes returns a channel for each worker, which is closed when its state changes.
+func (d *demo) changes() (all []chan struct{}) {
+	for _, w := range d.workers {
+		_, changed := w.watch()
+		all = append(all, changed)
+	}
+	return all
 }
 
 // handler answers what is about the demonstration, and passes the rest on.

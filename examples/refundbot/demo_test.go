@@ -3,11 +3,13 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"os"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -97,6 +99,78 @@ func TestDemo(t *testing.T) {
 				t.Errorf("%d payments", paid.Count)
 			}
 		})
+	}
+}
+
+// The process of three refunds in flight ends. Each client gets its whole reply to its only request, and each order is
+// paid once.
+func TestDemoLosesNothing(t *testing.T) {
+	t.Parallel()
+	for i, end := range []string{"kill", "drain", "stop", "SIGTERM"} {
+		t.Run(end, func(t *testing.T) {
+			p := demonstration(t, "-pace", "1s")
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			c := p.client()
+			before := c.awaitWorkers(t, running, running)
+			var clients sync.WaitGroup
+			for j := range 3 {
+				clients.Go(func() {
+					var said turn
+					text := map[string]string{"message": fmt.Sprintf("I want a refund for B-%d", 600+10*i+j)}
+					path := fmt.Sprintf("/sessions/s-%d/turns", j)
+					status, err := c.call(ctx, http.MethodPost, path, "key", text, &said)
+					if err != nil || status != http.StatusOK || said.Reply.Receipt == "" {
+						t.Errorf("session %d: %d, %v, %+v", j, status, err, said)
+					}
+				})
+			}
+			for j := range 3 {
+				awaitOwner(ctx, t, p, fmt.Sprintf("s-%d", j), before[0].PID)
+			}
+			awaitBeats(ctx, t, p, "s-0")
+			if end == "SIGTERM" {
+				if err := syscall.Kill(before[0].PID, syscall.SIGTERM); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				c.press(t, "a", end)
+			}
+			clients.Wait()
+			var paid struct{ Count int }
+			c.must(t, http.StatusOK, http.MethodGet, "/app/payments", "", nil, &paid)
+			if paid.Count != 3 {
+				t.Errorf("%d payments", paid.Count)
+			}
+		})
+	}
+}
+
+// A worker that was stopped, and has lost its sessions meanwhile, alarms nobody when it goes on.
+func TestDemoFenced(t *testing.T) {
+	t.Parallel()
+	p := demonstration(t)
+	c := p.client()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	before := c.awaitWorkers(t, running, running)
+	said := make(chan error, 1)
+	go func() {
+		_, err := c.insist(ctx, "ada", "key", "I want a refund for B-700")
+		said <- err
+	}()
+	awaitOwner(ctx, t, p, "ada", before[0].PID)
+	awaitBeats(ctx, t, p, "ada")
+	c.press(t, "a", "stop")
+	if err := <-said; err != nil {
+		t.Fatal(err)
+	}
+	c.press(t, "a", "continue")
+	c.awaitWorkers(t, running, running)
+	c.press(t, "b", "kill") // so a serves, and has said before what it has to say
+	c.say(t, "ada", "next", "Hello")
+	if log := p.stderr.String(); strings.Contains(log, "level=ERROR") {
+		t.Errorf("the terminal says\n%s", log)
 	}
 }
 

@@ -46,9 +46,8 @@ func TestDiskFull(t *testing.T) {
 			fill(t, ballast)
 		}
 	}
-	t.Logf("with a full disk the status is %d", status)
-	if status < 500 {
-		t.Errorf("the disk is not full: %d", status)
+	if status != http.StatusInsufficientStorage {
+		t.Errorf("with a full disk the status is %d, want %d", status, http.StatusInsufficientStorage)
 	}
 	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)

@@ -33,9 +33,9 @@ func TestExit(t *testing.T) {
 		says   string
 	}{
 		"unknown flag":        {args: []string{"-nonsense"}, status: 2, says: "not defined: -nonsense"},
-		"unknown bot":         {args: []string{"-bot=3"}, status: 2, says: "-bot 1 or 2"},
-		"unknown set":         {args: []string{"-migrations=mine"}, status: 2, says: "want -migrations app"},
-		"argument":            {args: []string{"now"}, status: 2, says: "no argument"},
+		"unknown bot":         {args: []string{"-bot=3"}, status: 2, says: "refundbot: -bot is 1 or 2: 3\n"},
+		"unknown set":         {args: []string{"-migrations=mine"}, status: 2, says: "refundbot: -migrations is app or not set: \"mine\"\n"},
+		"argument":            {args: []string{"now"}, status: 2, says: "refundbot: it takes no argument: \"now\"\n"},
 		"bad DATABASE_URL":    {env: []string{"DATABASE_URL=postgres://%zz"}, status: 2, says: "DATABASE_URL"},
 		"no DATABASE_URL":     {env: []string{"REDIS_URL=redis://127.0.0.1:1"}, status: 2, says: "REDIS_URL needs DATABASE_URL"},
 		"bad REDIS_URL":       {env: []string{"DATABASE_URL=postgres://127.0.0.1:1/x", "REDIS_URL=nonsense"}, status: 2, says: "REDIS_URL"},
@@ -122,7 +122,8 @@ func TestExitDatabaseDown(t *testing.T) {
 	if took := time.Since(began); line != "" || p.status() != 1 || took < 7*time.Second || took > 30*time.Second {
 		t.Errorf("after %v: %q, status %d", took, line, p.status())
 	}
-	wantLine(t, p.stderr.String(), "connection refused")
+	const want = `refundbot: turnhttp: prepare: database "app" at 127.0.0.1:1 cannot be reached: connect: connection refused`
+	wantLine(t, p.stderr.String(), want+"\n")
 }
 
 // The folder belongs to somebody else.

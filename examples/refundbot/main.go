@@ -84,7 +84,7 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 	if err == nil {
 		return exitOK
 	}
-	fmt.Fprintln(stderr, "refundbot:", strings.ReplaceAll(err.Error(), "\n", "; "))
+	fmt.Fprintln(stderr, "refundbot:", strings.Join(strings.Fields(err.Error()), " "))
 	if errors.Is(err, stores.ErrConfig) {
 		return exitUsage
 	}
@@ -111,9 +111,15 @@ func parse(args []string, env func(string) string, stderr io.Writer) (c config, 
 	if err := f.Parse(args); err != nil {
 		return c, err
 	}
-	c.stores.Own = *set == "app"
-	if f.NArg() > 0 || *set != "" && !c.stores.Own || c.version != 1 && c.version != 2 {
-		err = fmt.Errorf("want -migrations app, -bot 1 or 2, and no argument")
+	switch c.stores.Own = *set == "app"; {
+	case f.NArg() > 0:
+		err = fmt.Errorf("it takes no argument: %q", f.Arg(0))
+	case *set != "" && !c.stores.Own:
+		err = fmt.Errorf("-migrations is app or not set: %q", *set)
+	case c.version != 1 && c.version != 2:
+		err = fmt.Errorf("-bot is 1 or 2: %d", c.version)
+	}
+	if err != nil {
 		fmt.Fprintln(stderr, "refundbot:", err)
 	}
 	return c, err

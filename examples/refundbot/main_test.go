@@ -283,11 +283,12 @@ func awaitOwner(ctx context.Context, t *testing.T, ask *process, session string,
 func awaitBeats(ctx context.Context, t *testing.T, ask *process, session string) {
 	t.Helper()
 	for {
-		if now, err := ask.client().standing(ctx, session); err == nil && now.Owner.Beats > 0 {
+		now, err := ask.client().standing(ctx, session)
+		if err == nil && now.Owner.Beats > 0 {
 			return
 		}
-		if err := pause(ctx, 20*time.Millisecond); err != nil {
-			t.Fatal(err)
+		if pause(ctx, 20*time.Millisecond) != nil {
+			t.Fatalf("the owner of %s leaves no sign that it lives: %+v, %v", session, now, err)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -31,6 +32,10 @@ func TestPage(t *testing.T) {
 			t.Run(tt.name, func(t *testing.T) { tt.test(t, b, p) })
 		}
 	})
+	t.Run("expired", func(t *testing.T) {
+		t.Parallel()
+		testExpired(t, b, startDemo(t, "-pace", "50ms", "-approval", "1s"))
+	})
 	t.Run("conversations", func(t *testing.T) {
 		t.Parallel()
 		p := startDemo(t, "-pace", "200ms")
@@ -47,6 +52,8 @@ func TestPage(t *testing.T) {
 			{"themes", testThemes},
 			{"axe", testAxe},
 			{"wrong", testWrong},
+			{"concierge", testConcierge},
+			{"failed attempt", testFailedAttempt},
 		} {
 			t.Run(tt.name, func(t *testing.T) { tt.test(t, b, p) })
 		}
@@ -538,4 +545,60 @@ func testWrong(t *testing.T, b *browser.Browser, p *process) {
 	d.Click(id("new-session"))
 	d.Key("Enter")
 	d.settled(1)
+}
+
+// A question that nobody has answered in time is shown as such, and cannot be answered.
+func testExpired(t *testing.T, b *browser.Browser, p *process) {
+	d := openDesk(t, b, p)
+	d.say("I want my money back for A-1042.")
+	d.settled(1)
+	d.WaitFor("the end of the question", fmt.Sprintf("document.querySelector(%q) && !document.querySelector(%q)",
+		id("approval-expired"), id("approval-yes")))
+	for _, found := range d.Axe() {
+		t.Error(found)
+	}
+	d.say("Any news?")
+	if reply := d.settled(2); !strings.Contains(reply, "Nobody has approved the refund of 250.00 for order A-1042 in time.") {
+		t.Errorf("the reply is %q", reply)
+	}
+	d.WaitFor("the question to go", fmt.Sprintf("!document.querySelector(%q)", id("approval-expired")))
+}
+
+// The concierge is a bot before the bot. Its sessions are its own.
+func testConcierge(t *testing.T, b *browser.Browser, p *process) {
+	d := &desk{b.Open(t, p.url+"/?bot=concierge"), t, p.client()}
+	d.WaitFor("the page to be ready", `!document.getElementById("welcome").hidden`)
+	d.say("Where is my order A-1013?")
+	if reply := d.settled(1); !strings.Contains(reply, "A-1013, two books") {
+		t.Errorf("the reply is %q", reply)
+	}
+	if got := d.stored(); len(got) != 0 {
+		t.Errorf("the refund bot has the session too: %+v", got)
+	}
+	for _, found := range d.Axe() {
+		t.Error(found)
+	}
+	d.Eval(`(() => { const s = document.getElementById("bot"); s.value = "refunds"; s.dispatchEvent(new Event("change")); })()`, nil)
+	d.WaitFor("the refund bot", `location.search === "" && document.getElementById("bot")?.value === "refunds" &&
+		!document.getElementById("welcome").hidden`)
+}
+
+// An attempt that has failed is told of, also while the next one runs.
+func testFailedAttempt(t *testing.T, b *browser.Browser, p *process) {
+	d := openDesk(t, b, p)
+	var got []string
+	d.Eval(`(async () => {
+		const { hear } = await import("/page/live.js");
+		let live = null;
+		return [
+			{ kind: "intent.started", attempt: 1 }, { kind: "intent.ended", attempt: 1, failed: true },
+			{ kind: "intent.started", attempt: 2 }, { kind: "intent.ended", attempt: 2 },
+		].map((ev, i) => {
+			live = hear(live, { run: "r", seq: i + 1, at: String(i), intent: "order", iteration: 1, ...ev });
+			return live.steps.map((s) => [s.state, s.attempt, s.failed ?? 0].join(" ")).join();
+		});
+	})()`, &got)
+	if want := []string{"running 1 0", "failed 1 0", "running 2 1", "ended 2 1"}; !slices.Equal(got, want) {
+		t.Errorf("the steps are %q, want %q", got, want)
+	}
 }

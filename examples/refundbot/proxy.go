@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
+	"mime"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -37,8 +39,18 @@ func (d *demo) proxy() http.Handler {
 	}
 }
 
-// passOn chooses the worker for each request. If a worker cannot be reached, another one gets the request: nothing has
-// read it yet.
+// The limits of repeating a request.
+const (
+	// mostRepeated is the size of bodies, of requests and replies, that are kept to be repeated.
+	mostRepeated = 1 << 20
+	// repeats is how often a request is given to a worker, and repeatFor is how long.
+	repeats   = 5
+	repeatFor = 20 * time.Second
+)
+
+// passOn chooses the worker for each request. A request that may be repeated is given to another worker if its worker
+// ends, or hands its turn off, before the client has got a byte: one that only reads, and one with an Idempotency-Key.
+// Any other request is given to another worker only if the first cannot be reached: nothing has read it yet.
 type passOn struct {
 	demo *demo
 	http *http.Transport
@@ -46,23 +58,89 @@ type passOn struct {
 
 // RoundTrip implements http.RoundTripper.
 func (p *passOn) RoundTrip(r *http.Request) (*http.Response, error) {
-	err := errors.New("no worker serves")
-	for range p.demo.workers {
-		w := p.demo.pick()
+	r = r.Clone(r.Context())
+	again, err := repeatable(r)
+	if err != nil {
+		return nil, err
+	}
+	until := time.Now().Add(repeatFor)
+	refused := false // a worker has answered that it does not serve
+	for try := 1; ; try++ {
+		w := p.demo.await(r.Context(), again, until)
 		if w == nil {
-			break
+			return nil, errors.Join(errors.New("no worker serves"), err)
 		}
 		var answer *http.Response
-		if answer, err = p.ask(r, w); err == nil {
+		if answer, err = p.ask(r, w, again); err == nil && (refused || !elsewhere(answer.StatusCode)) {
 			return answer, nil
 		}
-		var dialing *net.OpError
-		if !errors.As(err, &dialing) || dialing.Op != "dial" {
-			break
+		last := try == repeats || time.Now().After(until) || r.Context().Err() != nil
+		switch {
+		case err == nil && (!again || last):
+			return answer, nil
+		case err == nil:
+			refused = true
+			_ = answer.Body.Close()
+		case last, !again && !unread(err):
+			return nil, err
 		}
 		p.demo.leave(w)
 	}
-	return nil, err
+}
+
+// elsewhere reports whether another worker may have a better answer: this one does not serve, or it has handed the turn
+// off and does not know how the turn ends.
+func elsewhere(status int) bool {
+	return status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout
+}
+
+// unread reports whether no worker has read a request that failed with err.
+func unread(err error) bool {
+	var dialing *net.OpError
+	return errors.As(err, &dialing) && dialing.Op == "dial"
+}
+
+// repeatable reports whether the request may be given to a worker twice. It keeps the body then.
+func repeatable(r *http.Request) (bool, error) {
+	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
+	if !reads && r.Header.Get("Idempotency-Key") == "" {
+		return false, nil
+	}
+	if r.Body == nil || r.Body == http.NoBody {
+		return true, nil
+	}
+	kept, err := io.ReadAll(io.LimitReader(r.Body, mostRepeated+1))
+	if err != nil {
+		return false, err
+	}
+	if len(kept) > mostRepeated {
+		rest := r.Body
+		r.Body = &body{io.NopCloser(io.MultiReader(bytes.NewReader(kept), rest)), func() { _ = rest.Close() }}
+		return false, nil
+	}
+	_ = r.Body.Close()
+	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(kept)), nil }
+	return true, nil
+}
+
+// await returns the worker that gets the request; nil if none serves. If wait is set, it waits for one.
+func (d *demo) await(ctx context.Context, wait bool, until time.Time) *worker {
+	late := time.NewTimer(time.Until(until))
+	defer late.Stop()
+	for {
+		changed := d.changes()
+		if w := d.pick(); w != nil || !wait {
+			return w
+		}
+		select {
+		case <-changed[0]:
+		case <-changed[1]:
+		case <-ctx.Done():
+			return nil
+		case <-late.C:
+			return nil
+		}
+	}
 }
 
 // pick returns the worker that gets the requests; nil if none serves. It stays the same until it dies.
@@ -87,24 +165,47 @@ func (d *demo) leave(w *worker) {
 	}
 }
 
-// ask sends the request to w, and gives it up when w is stopped or dies.
-func (p *passOn) ask(r *http.Request, w *worker) (*http.Response, error) {
+// ask sends the request to w, and gives it up when w is stopped or dies. If whole is set, a short reply that is no
+// stream is read to its end, so that the request can be repeated if the worker dies meanwhile.
+func (p *passOn) ask(r *http.Request, w *worker, whole bool) (*http.Response, error) {
 	at, serving := w.place()
 	if at == nil {
 		return nil, errors.New("the worker has gone")
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	stop := context.AfterFunc(serving, cancel)
-	r = r.Clone(ctx)
-	r.URL.Host = at.Host
-	answer, err := p.http.RoundTrip(r)
+	free := func() { stop(); cancel() }
+	asked := r.Clone(ctx)
+	asked.URL.Host = at.Host
+	if r.GetBody != nil {
+		asked.Body, _ = r.GetBody() // it cannot fail
+	}
+	answer, err := p.http.RoundTrip(asked)
+	if err == nil && whole {
+		err = begun(answer)
+	}
 	if err != nil {
-		stop()
-		cancel()
+		free()
 		return nil, err
 	}
-	answer.Body = &body{answer.Body, func() { stop(); cancel() }}
+	answer.Body = &body{answer.Body, free}
 	return answer, nil
+}
+
+// begun reads the beginning of a reply that is no stream.
+func begun(answer *http.Response) error {
+	kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type"))
+	if kind == "text/event-stream" {
+		return nil
+	}
+	kept, err := io.ReadAll(io.LimitReader(answer.Body, mostRepeated))
+	if err != nil {
+		_ = answer.Body.Close()
+		return err
+	}
+	rest := answer.Body
+	answer.Body = &body{io.NopCloser(io.MultiReader(bytes.NewReader(kept), rest)), func() { _ = rest.Close() }}
+	return nil
 }
 
 // A body frees what belongs to its request when it is closed.

@@ -44,8 +44,12 @@ type worker struct {
 func (w *worker) keep(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := w.live(ctx)
-		if state, _ := w.watch(); state != dead && state != draining && ctx.Err() == nil { // no button has done it
-			slog.ErrorContext(ctx, "worker has ended", "worker", w.name, "err", err)
+		switch state, _ := w.watch(); {
+		case state == dead, state == draining, ctx.Err() != nil: // a button has done it
+		case err == nil:
+			slog.InfoContext(ctx, "worker has ended", "worker", w.name)
+		default:
+			slog.WarnContext(ctx, "worker has ended; it is started again", "worker", w.name, "err", err)
 		}
 		w.set(dead)
 		_ = pause(ctx, mourning)
@@ -138,7 +142,7 @@ func (w *worker) do(what string) error {
 			w.set(from)
 			return err
 		}
-		if to != running {
+		if to == stopped || to == dead { // one that drains answers what it has
 			w.giveUpRequests()
 		}
 		return nil

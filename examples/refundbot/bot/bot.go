@@ -137,7 +137,9 @@ func tokens(m message.Message) (n int) {
 // begin clears what belongs to the turn before, and takes what the input says.
 func (b *bot[S]) begin(ctx context.Context, t *orchestrator.Turn[S]) (err error) {
 	s := b.at(&t.State)
-	*s = State{Order: s.Order, Expects: s.Expects, Proposals: s.Proposals, Refunded: s.Refunded}
+	*s = State{
+		Order: s.Order, Expects: s.Expects, Next: s.Next, Proposals: s.Proposals, Refunded: s.Refunded, Verdicts: s.Verdicts,
+	}
 	if strings.TrimSpace(t.Input.Text) == "" {
 		return &orchestrator.InputError{Field: "message", Reason: "empty"}
 	}
@@ -158,6 +160,9 @@ func (s *State) approve(a *Approval, now time.Time) error {
 	p := s.proposal(func(p Proposal) bool { return p.ID == a.Proposal })
 	if p == nil || !now.Before(p.Expires) {
 		return &orchestrator.InputError{Field: "approval", Reason: "the question is not open any more"}
+	}
+	if s.Expects == ExpectsYes && s.Order != p.Order { // the customer has not answered yet
+		s.Next, s.Expects = &Request{model.Refund, []string{s.Order}}, ExpectsNext
 	}
 	s.Category, s.Order, s.Approval = model.Refund, p.Order, a
 	s.drop(p.ID)

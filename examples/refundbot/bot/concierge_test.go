@@ -28,7 +28,7 @@ func TestConcierge(t *testing.T) {
 		for _, tt := range []struct {
 			bound bool
 			yes   string
-		}{{true, "is paid"}, {false, "I cannot help with that"}} {
+		}{{true, "is paid"}, {false, "All right. Is there anything else?"}} {
 			session := map[bool]string{true: "bound", false: "fresh"}[tt.bound]
 			c := s.newConcierge(tt.bound)
 			for _, turn := range [][2]string{

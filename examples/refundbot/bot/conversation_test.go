@@ -52,7 +52,8 @@ func TestNoOrder(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *shop) {
 		s.says("ada", "I want a refund", "I need the number of the order")
 		s.says("ada", "It is Z-9999", "I find no order")
-		s.says("ada", "Sorry, a refund for A-1013", "The refund of 31.00 for order A-1013 is paid.")
+		s.says("ada", "Sorry, 1013", "I find no order")
+		s.says("ada", "A-1013", "The refund of 31.00 for order A-1013 is paid.")
 		s.says("ada", "I want a refund for A-1099", "cannot be refunded any more")
 		s.pays.WantPaid(t, "A-1013")
 	})
@@ -251,10 +252,9 @@ func TestRefundedBefore(t *testing.T) {
 			t.Errorf("the bot expects %q", asked.State.Expects)
 		}
 		paid := s.decides("ada", &asked.State, true, "The refund of 250.00 for order A-1042 is paid.").State.Receipt
-		for _, text := range []string{"Ok, thank you", "I want a refund for A-1042"} {
-			if res := s.says("ada", text, paid); len(res.State.Proposals) > 0 {
-				t.Errorf("after %q a person is asked: %+v", text, res.State.Proposals)
-			}
+		s.says("ada", "Ok, thank you", "You are welcome")
+		if res := s.says("ada", "I want a refund for A-1042", paid); len(res.State.Proposals) > 0 {
+			t.Errorf("a person is asked: %+v", res.State.Proposals)
 		}
 		s.says("ada", "Where is A-1042?", "Its refund is paid.")
 		s.pays.WantPaid(t, "A-1042")
@@ -271,6 +271,90 @@ func TestRefusedBefore(t *testing.T) {
 		}
 		s.says("ada", "I want a refund for A-1042", "needs the approval of a colleague")
 		s.pays.WantPaid(t)
+	})
+}
+
+// A number alone asks for what the customer has asked about before, and for no refund otherwise.
+func TestNumberAlone(t *testing.T) {
+	everywhere(t, func(t *testing.T, s *shop) {
+		s.says("ada", "A-1007",
+			"Order A-1007, a lamp, is processing. If you do not want it any more, I can refund it. Shall I?")
+		s.says("ada", "ok, let me think", "Take your time")
+		s.says("bob", "Where is my parcel?", "I need the number of the order")
+		s.says("bob", "A-1013", "Order A-1013, two books, is shipped.")
+		s.says("eve", "refund B-12", "is paid")
+		s.says("eve", "B-13", "Shall I?")
+		s.says("eve", "refund B-012", "I find no order")
+		s.pays.WantPaid(t, "B-12")
+	})
+}
+
+// A customer who asks hears where all requests stand, and nothing begins anew.
+func TestNews(t *testing.T) {
+	everywhere(t, func(t *testing.T, s *shop) {
+		s.says("ada", "any news?", "I need the number of the order")
+		s.says("ada", "I want a refund for A-1042", "needs the approval of a colleague")
+		s.says("ada", "any news?", "Its refund waits for the approval of a colleague.")
+		s.says("ada", "I want a refund for A-1050", "needs the approval of a colleague")
+		news := s.says("ada", "How is it going?", "The refund of 250.00 for order A-1042 waits")
+		if reply := news.State.Reply; !strings.Contains(reply, "Order A-1050, a desk, is shipped. Its refund waits") {
+			t.Errorf("the bot says %q", reply)
+		}
+		s.says("ada", "ok", "All right")
+		s.says("ada", "never mind", "still waits for the approval of a colleague. If you do not want it")
+		asked := s.says("ada", "no refund for A-1042, please", "I have taken back the request to refund order A-1042.")
+		s.decides("ada", &asked.State, false, "does not refund it")
+		s.says("ada", "Why was it refused? Any update?", "A colleague has refused its refund.")
+		s.says("ada", "don't refund A-1013", "I refund nothing for order A-1013.")
+		s.mode(provider.Decline)
+		s.says("ada", "refund A-1013", "has declined the refund")
+		s.says("ada", "ok", "All right")
+		s.says("ada", "is it done?", "The payment provider has declined its refund.")
+		s.mode(provider.OK)
+		s.says("ada", "refund A-1013", "is paid")
+		s.says("ada", "has my refund been paid?", "Its refund is paid.")
+		s.says("ada", "I want no refund for A-1013", "is paid. The receipt is")
+		s.pays.WantPaid(t, "A-1013")
+	})
+}
+
+// A wish to be rid of an order is a request for a refund. A question is not.
+func TestCancels(t *testing.T) {
+	everywhere(t, func(t *testing.T, s *shop) {
+		s.says("ada", "I don't want A-1013 any more", "The refund of 31.00 for order A-1013 is paid.")
+		s.says("bob", "cancel my order A-1007", "The refund of 49.90 for order A-1007 is paid.")
+		s.says("eve", "Did you refund B-7?", "Order B-7, a parcel, is shipped.")
+		s.says("eve", "refund the lamp", "I need the number of the order")
+		s.says("eve", "what is your refund policy?", "I refund up to 100.00 at once")
+		s.says("eve", "refund order 7", "I find no order")
+		s.pays.WantPaid(t, "A-1013", "A-1007")
+	})
+}
+
+// Of several orders in one message the first is done, and the bot asks about the next. If it is not clear what is to
+// become of which, the bot asks before it does anything.
+func TestTwoOrders(t *testing.T) {
+	everywhere(t, func(t *testing.T, s *shop) {
+		s.says("ada", "Refund A-1007, A-1013 and B-5", "shall I refund it too?")
+		s.says("ada", "Yes please", "for order A-1013 is paid")
+		s.says("ada", "No, thanks", "All right")
+		s.says("bob", "Where are A-1013 and A-1007?", "You have also named order A-1007. Shall I look it up too?")
+		s.says("bob", "yes", "Order A-1007, a lamp")
+		s.says("eve", "Where is B-8? And refund B-9", "B-8 and B-9. Which of them shall I refund?")
+		s.says("eve", "B-9", "for order B-9 is paid")
+		s.says("eve", "please don't refund B-8 or B-6", "I refund nothing for order B-8.")
+		s.pays.WantPaid(t, "A-1007", "A-1013", "B-9")
+	})
+}
+
+// What the customer was asked stays open while a colleague answers about another order.
+func TestAskedMeanwhile(t *testing.T) {
+	everywhere(t, func(t *testing.T, s *shop) {
+		s.says("ada", "I want a refund for A-1042", "needs the approval of a colleague")
+		asked := s.says("ada", "Where is A-1013?", "Shall I?")
+		s.decides("ada", &asked.State, false, "does not refund it. You have also named order A-1013. Shall I refund it too?")
+		s.says("ada", "Yes please", "for order A-1013 is paid")
+		s.pays.WantPaid(t, "A-1013")
 	})
 }
 

@@ -3,7 +3,6 @@ package bot
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/holdfast-go/holdfast/examples/refundbot/model"
@@ -26,19 +25,7 @@ func (b *bot[S]) classify(ctx context.Context, t *orchestrator.Turn[S]) error {
 	if err := t.Record(ctx, turnlog.LLMComplete, map[string]string{"call": "classify"}); err != nil {
 		return err
 	}
-	s.Category = in.Category
-	switch {
-	case in.No && (in.Category == model.Refund || s.Expects == ExpectsYes):
-		s.Category = model.Other
-	case in.Yes && in.Order == "" && s.Expects == ExpectsNothing:
-		s.Category = model.Other
-	case s.Expects == ExpectsYes && in.Yes, s.Expects == ExpectsOrder && in.Order != "":
-		s.Category = model.Refund
-	}
-	if in.Order != "" {
-		s.Order = in.Order
-	}
-	s.Expects = ""
+	s.understand(in)
 	return nil
 }
 
@@ -61,23 +48,29 @@ func (b *bot[S]) decide(_ context.Context, t *orchestrator.Turn[S]) error {
 	s := b.at(&t.State)
 	switch {
 	case s.Order == "":
-		s.Decision, s.Expects = NoOrder, ExpectsOrder
+		s.Decision = NoOrder
+		s.expectNumber()
 	case s.Found == nil:
 		s.Decision, s.Order = Unknown, ""
+		s.expectNumber()
 	case s.Category == model.Shipping:
-		if s.Decision = Tell; s.Found.Refundable() && s.payment() == nil && !s.waits() {
+		if s.Decision = Tell; s.Found.Refundable() && s.payment() == nil && s.verdict() == nil && !s.waits() {
 			s.Expects = ExpectsYes
 		}
 	default:
 		s.Decision = b.refundable(s)
 	}
-	if s.Decision == Refused {
-		s.Expects = ExpectsNothing
-	}
-	if s.Decision == Propose {
+	switch s.Decision {
+	case Refused:
+		s.end(Refused)
+	case Propose:
+		s.end("")
 		s.Proposals = append(s.Proposals, Proposal{
 			ID: t.RunID, Order: s.Order, Cents: s.Found.Cents, Expires: b.Now().Add(b.ApprovalTTL).UTC().Truncate(time.Second),
 		})
+	}
+	if len(s.Also) > 0 {
+		s.Next, s.Expects = &Request{s.Category, s.Also}, ExpectsNext
 	}
 	return nil
 }
@@ -100,21 +93,6 @@ func (b *bot[S]) refundable(s *State) Decision {
 	return Propose
 }
 
-// payment returns what was paid for the order in this session; nil if nothing was.
-func (s *State) payment() *Payment {
-	for i := range s.Refunded {
-		if s.Refunded[i].Order == s.Order {
-			return &s.Refunded[i]
-		}
-	}
-	return nil
-}
-
-// waits reports whether a person has to approve the refund of the order.
-func (s *State) waits() bool {
-	return s.proposal(func(p Proposal) bool { return p.Order == s.Order }) != nil
-}
-
 // refund pays. Whatever happens, the order is paid once: the ledger knows the order, and so does the provider.
 func (b *bot[S]) refund(ctx context.Context, t *orchestrator.Turn[S]) error {
 	s := b.at(&t.State)
@@ -123,10 +101,13 @@ func (b *bot[S]) refund(ctx context.Context, t *orchestrator.Turn[S]) error {
 	case err == nil:
 		s.Decision, s.Receipt = Paid, receipt
 		s.Refunded = append(s.Refunded, Payment{s.Order, receipt})
+		s.end("")
 	case errors.Is(err, provider.ErrDeclined):
 		s.Decision = Declined
+		s.end(Declined)
 	case errors.Is(err, ledger.ErrSkipped): // a person has said so
 		s.Decision = Unsettled
+		s.end(Unsettled)
 	default:
 		return err
 	}
@@ -211,65 +192,3 @@ func (b *bot[S]) compose(ctx context.Context, t *orchestrator.Turn[S]) error {
 
 // errNoReply fails a turn in place of a reply that says nothing.
 var errNoReply = errors.New("the model has said nothing")
-
-// facts returns the points that the reply has to tell.
-func (s *State) facts() (facts []string) {
-	for _, p := range s.Expired {
-		facts = append(facts, fmt.Sprintf(
-			"Nobody has approved the refund of %s for order %s in time. Ask again if you still want it.", money(p.Cents), p.Order))
-	}
-	if fact := s.outcome(); fact != "" {
-		facts = append(facts, fact)
-	}
-	return facts
-}
-
-// outcome says what has become of the request.
-func (s *State) outcome() string {
-	switch s.Decision {
-	case NoOrder:
-		return "I need the number of the order. It looks like A-1042."
-	case Unknown:
-		return "I find no order with this number. Please look at it again."
-	case Tell:
-		return s.whereabouts()
-	case TooLate:
-		return fmt.Sprintf("Order %s is closed, and cannot be refunded any more.", s.Order)
-	case Propose:
-		return fmt.Sprintf("A refund of %s for order %s needs the approval of a colleague, whom I have asked.", s.amount(), s.Order)
-	case Waiting:
-		return fmt.Sprintf("The refund for order %s still waits for the approval of a colleague.", s.Order)
-	case Refused:
-		return fmt.Sprintf("A colleague has looked at order %s, and does not refund it.", s.Order)
-	case Paid:
-		return s.paid()
-	case Declined:
-		return fmt.Sprintf("The payment provider has declined the refund for order %s. Nothing was paid.", s.Order)
-	case Unsettled:
-		return fmt.Sprintf("A colleague takes care of the refund for order %s, and will write to you.", s.Order)
-	}
-	return ""
-}
-
-func (s *State) amount() string { return money(s.Found.Cents) }
-
-func (s *State) paid() string {
-	if s.Receipt == "" {
-		return fmt.Sprintf("The refund of %s for order %s is paid.", s.amount(), s.Order)
-	}
-	return fmt.Sprintf("The refund of %s for order %s is paid. The receipt is %s.", s.amount(), s.Order, s.Receipt)
-}
-
-// whereabouts says where an order is, and offers a refund if there may be one.
-func (s *State) whereabouts() string {
-	text := fmt.Sprintf("Order %s, %s, is %s.", s.Order, s.Found.What, s.Found.Status)
-	switch {
-	case s.payment() != nil:
-		text += " Its refund is paid."
-	case s.waits():
-		text += " Its refund waits for the approval of a colleague."
-	case s.Expects == ExpectsYes:
-		text += " If you do not want it any more, I can refund it. Shall I?"
-	}
-	return text
-}

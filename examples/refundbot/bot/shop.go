@@ -32,8 +32,8 @@ type Customer struct {
 	Gold bool   `json:"gold"`
 }
 
-// orderID finds the number of an order in a text.
-var orderID = regexp.MustCompile(`^[A-Z]-\d{1,9}$`)
+// orderID is the form of the number of an order. No two of them mean the same order.
+var orderID = regexp.MustCompile(`^[A-Z]-[1-9]\d{0,8}$`)
 
 // DemoShop is a shop with some orders that the demonstration speaks of, and as many others as are asked for: every
 // number from B-1 on is an order below the limit for approval.

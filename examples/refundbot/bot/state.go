@@ -24,6 +24,12 @@ type State struct {
 	// Refunded are the refunds that were paid in this session. Nobody is asked again about them.
 	Refunded []Payment `json:"refunded,omitempty"`
 
+	// Verdicts are the other ends of requests in this session, one for each order.
+	Verdicts []Verdict `json:"verdicts,omitempty"`
+
+	// Next is what the customer has also asked for, if the bot has offered to go on with it.
+	Next *Request `json:"next,omitempty"`
+
 	// Begin clears what follows: it belongs to one turn.
 
 	Category string     `json:"category,omitempty"`
@@ -31,6 +37,8 @@ type State struct {
 	Customer *Customer  `json:"customer,omitempty"`
 	Approval *Approval  `json:"approval,omitempty"`
 	Expired  []Proposal `json:"expired,omitempty"`
+	Also     []string   `json:"also,omitempty"` // orders that were named beside Order
+	News     bool       `json:"news,omitempty"` // asked without the number of an order
 	Decision Decision   `json:"decision,omitempty"`
 	Receipt  string     `json:"receipt,omitempty"`
 	Recalled []string   `json:"recalled,omitempty"`
@@ -43,10 +51,12 @@ type Expectation string
 const (
 	// ExpectsOrder waits for the number of the order to refund.
 	ExpectsOrder Expectation = "order"
+	// ExpectsPlace waits for the number of the order that the customer has asked about.
+	ExpectsPlace Expectation = "place"
 	// ExpectsYes waits for yes or no: the bot has offered to refund State.Order.
 	ExpectsYes Expectation = "yes"
-	// ExpectsNothing says that a colleague has refused: "ok, thanks" must not ask the colleague again.
-	ExpectsNothing Expectation = "nothing"
+	// ExpectsNext waits for yes or no: the bot has offered to go on with State.Next.
+	ExpectsNext Expectation = "next"
 )
 
 // A Decision says what becomes of a request.
@@ -64,7 +74,9 @@ const (
 	Paid      Decision = "paid"          // it is paid
 	Declined  Decision = "declined"      // the payment provider has declined
 	Unsettled Decision = "unsettled"     // a person pursues it without the bot
-	Chat      Decision = "chat"          // it is about something else
+	Which     Decision = "which"         // the customer wants different things of several orders
+	Back      Decision = "back"          // the request for a refund is taken back
+	Kept      Decision = "kept"          // the customer wants no refund
 )
 
 // A Proposal is a refund that a person has to approve.
@@ -84,6 +96,18 @@ func (p Proposal) Text() string {
 type Payment struct {
 	Order   string `json:"order"`
 	Receipt string `json:"receipt,omitempty"`
+}
+
+// A Verdict is how a request ended, other than by a payment.
+type Verdict struct {
+	Order    string   `json:"order"`
+	Decision Decision `json:"decision"` // Refused, Declined or Unsettled
+}
+
+// A Request is what the customer wants of some orders.
+type Request struct {
+	Category string   `json:"category"`
+	Orders   []string `json:"orders"`
 }
 
 // An Approval answers a proposal. It is the Data of an input.

@@ -33,14 +33,24 @@ const (
 
 // An Intent classifies a text.
 type Intent struct {
-	// Category is Refund, Shipping or Other. A text that only answers, such as "yes please" or an order id, has the
-	// category that the conversation had before.
+	// Category is Refund if the text asks for a refund, or wants to give back or cancel an order. It is Shipping if the
+	// text asks where an order is, or how it stands with a request. It is Other for all else, and for a text that only
+	// answers, such as "yes please" or an order id: the bot knows what it has asked.
 	Category string `json:"category"`
 
-	// Order is the id of the order that the text names, such as A-1042. It is "" if the text names none.
+	// Order is the id of the order that the text names, such as A-1042, or a number without its letter. It is "" if
+	// the text names none.
 	Order string `json:"order"`
 
-	// Yes and No say that the text agrees or refuses: "yes please", "no thanks".
+	// Also holds the further orders that the text names, for which it wants the same. If it wants different things of
+	// several orders, Order is "" and Also has all of them.
+	Also []string `json:"also"`
+
+	// Another says that the text means another order than before, and does not name it.
+	Another bool `json:"another"`
+
+	// Yes and No say that the text agrees or refuses: "yes please", "no thanks". With Refund, No says that the customer
+	// wants no refund, or none any more.
 	Yes bool `json:"yes"`
 	No  bool `json:"no"`
 }

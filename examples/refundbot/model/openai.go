@@ -114,15 +114,18 @@ func intentOf(res *openai.ChatCompletion) (in Intent, err error) {
 	if d.Decode(&in) != nil || d.More() {
 		return Intent{}, fmt.Errorf("%w: it is not the JSON that was asked for", ErrReply)
 	}
-	named := namedOrder(in.Order)
+	named, also := asNamed(in.Order), ordersIn(strings.Join(in.Also, " "))
 	switch {
 	case in.Category != Refund && in.Category != Shipping && in.Category != Other, in.Yes && in.No,
-		in.Order != "" && named == "":
+		in.Order != "" && named == "", len(also) < len(in.Also):
 		return Intent{}, fmt.Errorf("%w: it contradicts its schema", ErrReply)
 	}
-	in.Order = named
+	in.Order, in.Also = named, also
 	return in, nil
 }
+
+// asNamed returns an order as the shop writes it, or a number without its letter; "" if it is neither.
+func asNamed(order string) string { return cmp.Or(namedOrder(order), numberIn(order)) }
 
 // Compose streams the reply.
 func (m *OpenAI) Compose(ctx context.Context, p Prompt, emit func(piece string)) (string, Usage, error) {

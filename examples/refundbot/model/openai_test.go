@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -56,7 +57,7 @@ func TestOpenAISaysTheSame(t *testing.T) {
 	for _, text := range []string{"yes please", "where is B-2001?", "no", "hello", "a \"quoted\"\ntext 🎈"} {
 		want, wantUsage, _ := here.Classify(ctx, history, text)
 		got, used, err := asking.Classify(ctx, history, text)
-		if err != nil || got != want {
+		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%q: %+v, %v; want %+v", text, got, err, want)
 		}
 		wantSameUsage(t, used, wantUsage)

@@ -1,85 +1,48 @@
 package model
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/holdfast-go/holdfast/message"
 )
 
-// What the scripted model knows of English.
-var (
-	orderID = regexp.MustCompile(`(?i)\b([a-z])-?(\d{3,6})\b`)
-
-	refundWords = regexp.MustCompile(`(?i)\b(refund(ed|s)?|money back|reimburse\w*|return (it|this|the|my|order)|` +
-		`send (it|this) back|charged twice)\b`)
-	noRefund = regexp.MustCompile(`(?i)\b(no|not|without|don'?t (want|need)|do not (want|need)) (a |any |the )?refund\b`)
-
-	shippingWords = regexp.MustCompile(`(?i)\b(where|ship\w*|deliver\w*|track\w*|arriv\w*|parcel|package|late|status)\b`)
-
-	yes = regexp.MustCompile(`(?i)^\W*(yes|yeah|yep|sure|ok|okay|please do|go ahead|do it|correct|of course)\b`)
-	no  = regexp.MustCompile(`(?i)^\W*(no|nope|not now|never mind|leave it|stop|forget it)\b`)
-
-	boldWords = regexp.MustCompile(`(?i)\b(guarantee\w*|promis\w*)\b`)
-	hello     = regexp.MustCompile(`(?i)^\W*(hi|hello|hey|good (morning|afternoon|evening))\b`)
-	thanks    = regexp.MustCompile(`(?i)\b(thanks|thank you|cheers)\b`)
-	bye       = regexp.MustCompile(`(?i)\b(bye|goodbye|see you)\b`)
-	askedWho  = regexp.MustCompile(`(?i)\b(who|what) are you\b|\bare you (a|an) (bot|human|robot|person|machine)\b`)
-	help      = regexp.MustCompile(`(?i)\b(help|can you do)\b`)
-)
-
 // classify reads a text as Classify says.
-func classify(history []message.Message, text string) Intent {
-	in := Intent{Category: category(text), Order: namedOrder(text)}
-	if in.Category != Shipping { // "ok, where is it?" agrees to nothing
-		in.No = no.MatchString(text) || noRefund.MatchString(text)
-		in.Yes = yes.MatchString(text) && !in.No
+func classify(text string) Intent {
+	orders := ordersIn(text)
+	in := Intent{Category: category(text)}
+	switch {
+	case len(orders) > 1 && mixed(text):
+		return Intent{Category: Refund, Also: orders}
+	case len(orders) > 0:
+		in.Order, in.Also = orders[0], orders[1:]
+	default:
+		in.Order = numberIn(text)
+		in.Another = in.Order == "" && (another.MatchString(text) ||
+			in.Category == Refund && !noRefund.MatchString(text) && otherThing(text))
 	}
-	if in.Category == Other && (in.Yes || in.No || onlyOrder(text)) {
-		in.Category = lastCategory(history)
+	if len(in.Also) == 0 {
+		in.Also = nil
+	}
+	switch {
+	case noRefund.MatchString(text) && in.Category == Refund:
+		in.No = true
+	case in.Category == Shipping, wavers.MatchString(text): // "ok, where is it?" agrees to nothing
+	case in.Category == Other:
+		in.No = no.MatchString(text)
+		in.Yes = yes.MatchString(text) && !in.No
+	default:
+		in.Yes = yes.MatchString(text)
 	}
 	return in
 }
 
-// category returns what the words of a text are about.
-func category(text string) string {
-	switch {
-	case noRefund.MatchString(text):
-		return Other
-	case refundWords.MatchString(text):
-		return Refund
-	case shippingWords.MatchString(text):
-		return Shipping
-	}
-	return Other
-}
-
 // namedOrder returns the first order id of a text, as the shop writes it; "" if there is none.
 func namedOrder(text string) string {
-	found := orderID.FindStringSubmatch(text)
-	if found == nil {
-		return ""
+	if all := ordersIn(text); len(all) > 0 {
+		return all[0]
 	}
-	return strings.ToUpper(found[1]) + "-" + found[2]
-}
-
-// onlyOrder reports whether a text says little more than an order id: it answers the question for one.
-func onlyOrder(text string) bool {
-	return namedOrder(text) != "" && len(strings.Fields(text)) <= 6
-}
-
-// lastCategory returns what the customer, or a summary, has last been about.
-func lastCategory(history []message.Message) string {
-	for _, m := range slices.Backward(history) {
-		if m.Role == message.RoleAssistant {
-			continue
-		}
-		if c := category(said(m)); c != Other {
-			return c
-		}
-	}
-	return Other
+	return ""
 }
 
 // compose returns a reply to the prompt.
@@ -115,21 +78,35 @@ func opening(p Prompt) []string {
 	return nil
 }
 
-// talk answers what is neither about a refund nor about a parcel.
+// whatICan says what the bot is for.
+const whatICan = "I can refund an order, or tell you where a parcel is."
+
+// talk answers what is neither about a refund of an order nor about a parcel.
 func talk(text string) string {
 	switch {
+	case refundWords.MatchString(text), takeBack.MatchString(text):
+		return "I refund up to 100.00 at once. Above that, a colleague has to approve. " +
+			"If you want a refund, write so, with the number of the order."
 	case askedWho.MatchString(text):
 		return "I am the support assistant of this shop, a program. A colleague looks at all that I may not decide."
+	case human.MatchString(text):
+		return "I am a program, and cannot put you through to a colleague. " + whatICan
+	case angry.MatchString(text):
+		return "I am sorry about that. " + whatICan + " Which order is it about?"
 	case bye.MatchString(text):
 		return "Goodbye, and thank you for writing."
-	case thanks.MatchString(text):
-		return "You are welcome. Is there anything else?"
+	case wavers.MatchString(text):
+		return "Take your time. Write to me whenever you need something."
 	case no.MatchString(text):
 		return "All right. Write to me whenever you need something."
+	case thanks.MatchString(text):
+		return "You are welcome. Is there anything else?"
 	case hello.MatchString(text), help.MatchString(text):
-		return "Hello! I can refund an order, or tell you where a parcel is. Which order is it about?"
+		return "Hello! " + whatICan + " Which order is it about?"
+	case yes.MatchString(text):
+		return "All right. Is there anything else?"
 	}
-	return "I am afraid that I cannot help with that. I can refund an order, or tell you where a parcel is."
+	return "I am afraid that I cannot help with that. " + whatICan
 }
 
 // summarize returns a summary in which classify finds the categories and the orders again.
@@ -141,8 +118,8 @@ func summarize(messages []message.Message) string {
 		if m.Role == message.RoleSystem && earlier == "" {
 			earlier = text + " "
 		}
-		for _, found := range orderID.FindAllString(text, -1) {
-			if id := namedOrder(found); !slices.Contains(orders, id) && !strings.Contains(earlier, id) {
+		for _, id := range ordersIn(text) {
+			if !slices.Contains(orders, id) && !strings.Contains(earlier, id) {
 				orders = append(orders, id)
 			}
 		}

@@ -30,7 +30,7 @@ func (m *Scripted) Classify(ctx context.Context, history []message.Message, text
 	if err := m.think(ctx); err != nil {
 		return Intent{}, Usage{}, err
 	}
-	in := classify(history, text)
+	in := classify(text)
 	return in, m.usage(words(history)+len(strings.Fields(text)), len(strings.Fields(in.Category+" "+in.Order))), nil
 }
 

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"strconv"
 	"strings"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/pressly/goose/v3"
 	gooselock "github.com/pressly/goose/v3/lock"
 
@@ -49,7 +51,41 @@ func (s *Stores) usable(ctx context.Context) error {
 	if err != nil && s.file != "" {
 		return fmt.Errorf("%s: %w", s.file, err)
 	}
-	return err
+	return unreachable(err)
+}
+
+// An unreachableError says in one line that a server cannot be reached. The driver says it in several.
+type unreachableError struct {
+	text string
+	err  error
+}
+
+func (e *unreachableError) Error() string { return e.text }
+func (e *unreachableError) Unwrap() error { return e.err }
+
+// unreachable returns err in plain words, if it says that there is no connection to the database.
+func unreachable(err error) error {
+	failed, ok := errors.AsType[*pgconn.ConnectError](err)
+	if !ok {
+		return err
+	}
+	why := failed.Error()
+	var dialing *net.OpError
+	var resolving *net.DNSError
+	var refused *pgconn.PgError
+	switch {
+	case errors.As(err, &refused):
+		why = refused.Message
+	case errors.As(err, &resolving):
+		why = resolving.Error()
+	case errors.As(err, &dialing):
+		why = dialing.Err.Error()
+	case errors.Is(err, context.DeadlineExceeded):
+		why = "it does not answer"
+	}
+	c := failed.Config
+	at := net.JoinHostPort(c.Host, strconv.Itoa(int(c.Port)))
+	return &unreachableError{fmt.Sprintf("database %q at %s cannot be reached: %s", c.Database, at, why), err}
 }
 
 func (s *Stores) catalog() string {

@@ -63,7 +63,10 @@ function person() {
 
 const me = person();
 
-export const session = (id) => `/sessions/${encodeURIComponent(id)}`;
+// front is where the routes of the bot begin that the page talks to: of the refund bot, or of the concierge before it.
+export const front = new URLSearchParams(location.search).get("bot") === "concierge" ? "/concierge" : "";
+
+export const session = (id) => `${front}/sessions/${encodeURIComponent(id)}`;
 
 // get returns a JSON document.
 export const get = async (path, signal) => body(await ask(path, { signal }));

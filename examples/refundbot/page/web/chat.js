@@ -56,7 +56,7 @@ export function drawChat(s, act) {
   drawLive(s, live);
   $("welcome").hidden = !s.doc || items.length > 0;
   $("earlier").hidden = !s.doc?.more;
-  list($("questions"), s.questions.filter(open).map((q) => questionItem(s, q)));
+  list($("questions"), s.questions.filter((q) => !q.answered).map((q) => expired(q) ? expiredItem(q) : questionItem(s, q)));
   const notice = s.away ? { text: "The server does not answer. Trying again.", bad: true } : s.notice;
   text($("notice"), notice?.text ?? "");
   $("notice").classList.toggle("bad", !!notice?.bad);
@@ -116,7 +116,18 @@ function drawLive(s, live) {
   words.classList.toggle("thinking", !so);
 }
 
-const open = (q) => !q.answered && !(q.expires && new Date(q.expires) < new Date());
+const expired = (q) => q.expires && new Date(q.expires) <= new Date();
+
+const when = (q) => new Date(q.expires).toLocaleString("en-GB");
+
+// expiredItem has no buttons: the server takes no answer any more.
+const expiredItem = (q) => ({
+  key: q.id, from: [q, "expired"],
+  draw: () => h("section", { class: "ask", "aria-label": "Expired approval", "data-testid": "approval-expired" },
+    h("p", { class: "kind" }, "Expired: nobody has approved in time"),
+    h("p", { class: "what" }, q.shown.text),
+    h("p", { class: "facts" }, h("span", {}, `expired ${when(q)}`))),
+});
 
 function questionItem(s, q) {
   const working = s.working.has(q.id);
@@ -126,7 +137,7 @@ function questionItem(s, q) {
     draw: () => h("section", { class: "ask", "aria-label": "Approval" },
       h("p", { class: "kind" }, "A person has to approve"),
       h("p", { class: "what" }, q.shown.text ?? `Refund ${money(q.shown.cents)} for order ${q.shown.order}?`),
-      q.expires && h("p", { class: "facts" }, h("span", {}, `until ${new Date(q.expires).toLocaleString("en-GB")}`)),
+      q.expires && h("p", { class: "facts" }, h("span", {}, `until ${when(q)}`)),
       h("div", { class: "row" },
         h("button", {
           type: "button", class: "main", "data-testid": "approval-yes", "data-focus": "yes",

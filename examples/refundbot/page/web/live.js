@@ -4,7 +4,7 @@
 export const newLive = (run, turn) => ({
   run, turn,
   parts: [], // what was said: {intent, item, iteration, attempt, text}
-  steps: [], // what ran: {intent, item, iteration, attempt, state, ms, cost, replayed}
+  steps: [], // what ran: {intent, item, iteration, attempt, state, ms, cost, replayed, failed: an earlier attempt}
   resumed: 0, // how often the run went on elsewhere
   iteration: 0, seq: 0, at: "", // of the last event
 });
@@ -25,11 +25,13 @@ export function hear(live, ev) {
       live.parts = live.parts.filter((p) => p.iteration < place.iteration);
       live.steps = live.steps.filter((s) => s.iteration < place.iteration);
       break;
-    case "intent.started":
+    case "intent.started": {
+      const failed = steps(live, place).findLast((s) => s.state === "failed")?.attempt;
       live.parts = live.parts.filter((p) => !(same(p, place) && p.iteration === place.iteration));
       live.steps = live.steps.filter((s) => !(same(s, place) && s.iteration === place.iteration));
-      live.steps.push({ ...place, state: "running", began: ev.at });
+      live.steps.push({ ...place, state: "running", began: ev.at, failed });
       break;
+    }
     case "token":
       say(live, place, ev.delta ?? "");
       break;
@@ -37,7 +39,7 @@ export function hear(live, ev) {
       for (const s of steps(live, place)) s.replayed = true;
       break;
     case "intent.ended":
-      for (const s of steps(live, place)) Object.assign(s, { state: "ended", ms: ev.ms ?? 0, cost: ev.usage?.cost ?? 0 });
+      for (const s of steps(live, place)) Object.assign(s, { state: ev.failed ? "failed" : "ended", ms: ev.ms ?? 0, cost: ev.usage?.cost ?? 0 });
       break;
   }
   return live;

@@ -1,6 +1,6 @@
 // Joins the parts: which session is shown, what is read how often, and the buttons of the page.
 
-import { Problem, get, post } from "./api.js";
+import { Problem, front, get, post } from "./api.js";
 import { chat, drawChat } from "./chat.js";
 import { $, id, text } from "./dom.js";
 import { drawRecord } from "./record.js";
@@ -130,6 +130,10 @@ $("new").addEventListener("click", () => go(`s-${id(8)}`));
 $("skip").addEventListener("click", (ev) => {
   ev.preventDefault(); // the address names the session
   $("input").focus();
+});
+$("bot").value = front ? "concierge" : "refunds";
+$("bot").addEventListener("change", (ev) => {
+  location.assign(ev.target.value === "concierge" ? "/?bot=concierge" : "/");
 });
 $("mode").addEventListener("change", async (ev) => {
   app.mode = ev.target.value;

@@ -1,5 +1,6 @@
 // The right side: the session as it is stored, the processes and the payment provider.
 
+import { front } from "./api.js";
 import { $, clock, cost, count, duration, h, list, text } from "./dom.js";
 import { inDoubt } from "./session.js";
 
@@ -115,7 +116,8 @@ function drawRun(s) {
       draw: () => h("ol", { class: "steps" }, live.steps.map((step) => h("li", { class: step.state },
         h("span", {}, step.item ? `${step.intent} ${step.item}` : step.intent),
         h("span", { class: "quiet" }, step.state === "running" ? "runs" : duration(step.ms ?? 0),
-          step.attempt > 1 && ` · attempt ${step.attempt}`, step.replayed && " · taken from the ledger")))),
+          step.state === "failed" ? ` · attempt ${step.attempt} failed` : step.attempt > 1 && ` · attempt ${step.attempt}`,
+          step.failed && ` · attempt ${step.failed} failed`, step.replayed && " · taken from the ledger")))),
     });
   }
   if (!items.length) items.push({ key: "none", from: 0, draw: () => h("p", { class: "none" }, "Nothing is in flight.") });
@@ -192,7 +194,7 @@ function turnItem(s, t, act) {
     draw: () => h("li", {},
       h("p", {}, h("b", {}, `Turn ${t.turn}`), h("span", {}, duration(took)), h("span", {}, cost(t.usage.cost)),
         h("span", { class: "quiet" }, clock(t.saved)),
-        h("button", {
+        !front && h("button", {
           type: "button", class: "small", "data-testid": "fork", "data-focus": "fork", "aria-disabled": String(working),
           "aria-label": `Fork from turn ${t.turn}`, onclick: () => act.fork(t.turn),
         }, "Fork")),

@@ -1,6 +1,6 @@
 // A session: what is stored of it, the message that has no answer yet, and the turn in flight.
 
-import { Problem, get, getEvents, post, postEvents, session as path } from "./api.js";
+import { Problem, front, get, getEvents, post, postEvents, session as path } from "./api.js";
 import { id } from "./dom.js";
 import { hear } from "./live.js";
 
@@ -31,7 +31,7 @@ export class Session {
     this.streams = 0; // how many answers are heard as streams
   }
 
-  get store() { return `holdfast:${this.id}`; }
+  get store() { return `holdfast:${front}${this.id}`; }
   get path() { return path(this.id); }
   get closed() { return this.end.signal.aborted; }
 
@@ -242,8 +242,9 @@ export class Session {
   async read() {
     const at = (where) => this.within(patience, (signal) => get(where, signal));
     const [doc, questions, effects, phases] = await Promise.allSettled([
-      at(`${this.path}?limit=${this.limit}`), at(`${this.path}/questions`), at(`${this.path}/effects`),
-      at(`/app${this.path}/phases`),
+      at(`${this.path}?limit=${this.limit}`), // the concierge has nothing but its turns
+      ...front ? [Promise.reject(), Promise.reject(), Promise.reject()] : [
+        at(`${this.path}/questions`), at(`${this.path}/effects`), at(`/app${this.path}/phases`)],
     ]);
     if (this.closed) return;
     this.away = doc.status === "rejected" && (doc.reason.status === 0 || doc.reason.status >= 500);

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// The lines with curl in the README do what it says.
+func TestReadmeConcierge(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Skipf("the README needs curl: %v", err)
+	}
+	doc, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := startDemo(t, "-pace", "50ms")
+	n := 0
+	for line := range strings.Lines(string(doc)) {
+		line = strings.TrimSpace(line)
+		if !strings.HasPrefix(line, "curl ") {
+			continue
+		}
+		n++
+		line = strings.ReplaceAll(line, "http://127.0.0.1:8080", p.url)
+		said, err := exec.CommandContext(t.Context(), "sh", "-c", line).Output()
+		if err != nil || !strings.Contains(string(said), "Order A-1013, two books, is shipped.") {
+			t.Errorf("%s\nsays %s, %v", line, said, err)
+		}
+	}
+	if n != 2 {
+		t.Errorf("the README has %d lines with curl", n)
+	}
+}
