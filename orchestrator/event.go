@@ -44,10 +44,10 @@ const (
 // emits. It never holds state, input, items or history. Err and the Reason of Next may repeat what a user said: they
 // are not in the JSON.
 //
-// The JSON has the members kind, session, request, run, seq, turn, iteration, intent, item, attempt, failed, delta, next
-// (with intents, items and end), usage (with input, output and cost), ms, at and dropped. A member that is 0, false or
-// empty is left out. failed says that Err of an IntentEnded is set. An event that was read from JSON has an Err then,
-// without the text.
+// The JSON has the members kind, session, request, run, seq, turn, iteration, intent, item, attempt, failed, delta,
+// next (with intents, items and end), usage (with input, output and cost), ms, at and dropped. A member that is 0,
+// false or empty is left out. failed says that Err of an IntentEnded is set. An event that was read from JSON has an
+// Err then, without the text.
 type Event struct {
 	Kind           EventKind
 	Session, RunID string

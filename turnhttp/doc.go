@@ -52,8 +52,8 @@
 // Then it is run as the input that Options.Answer makes of it, and is removed when the turn has settled. The request id
 // of this input is made from the question's id and from what was shown, so that the answer is taken once. If the
 // process dies in between, the answer lies in the inbox: the same answer again runs it, and so does [Answers], which
-// belongs beside the watch of package bootdrain. An answer that has outlived its session is taken by no later session of
-// this name.
+// belongs beside the watch of package bootdrain. An answer that has outlived its session is taken by no later session
+// of this name.
 //
 // # The life of a process
 //
@@ -90,6 +90,6 @@
 //
 // The detail of a bad-request says which member, header or parameter is wrong, and what is taken.
 //
-// No document holds a text of the request, of the bot, of a store or of an error. There is one exception: the text of an
-// *orchestrator.InputError is for the client. The handler logs nothing.
+// No document holds a text of the request, of the bot, of a store or of an error. There is one exception: the text of
+// an *orchestrator.InputError is for the client. The handler logs nothing.
 package turnhttp

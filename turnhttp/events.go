@@ -32,8 +32,8 @@ func (s *server[S]) getEvents(w http.ResponseWriter, r *http.Request, names []st
 	return s.endPage(ctx, w, r, names[0], p)
 }
 
-// headEvents answers HEAD as getEvents answers GET, with the status and the headers. It waits for the first event as long
-// as GET waits with the status.
+// headEvents answers HEAD as getEvents answers GET, with the status and the headers. It waits for the first event as
+// long as GET waits with the status.
 func (s *server[S]) headEvents(w http.ResponseWriter, r *http.Request, session string, after int64) error {
 	ctx, cancel := context.WithTimeout(r.Context(), settleFirst)
 	defer cancel()

@@ -56,8 +56,8 @@ var (
 	}}
 )
 
-// A storeError is an error of the inbox or the ledger. If orchestrator.Public does not know the error, the storeError is
-// an orchestrator.ErrUnavailable.
+// A storeError is an error of the inbox or the ledger. If orchestrator.Public does not know the error, the storeError
+// is an orchestrator.ErrUnavailable.
 type storeError struct{ err error }
 
 func (e *storeError) Error() string { return e.err.Error() }

@@ -75,8 +75,8 @@ func markOf[S any](res *orchestrator.Result[S]) string {
 func (q asked) marked() string { return q.sum + "@" + q.turn }
 
 // meant reports whether an answer in the inbox is to what is asked. An answer of this handler is so only in the life of
-// the session in which it was left: one of its turns has the mark. A process may die after it has deleted a session, and
-// before it has removed the answers.
+// the session in which it was left: one of its turns has the mark. A process may die after it has deleted a session,
+// and before it has removed the answers.
 func (s *server[S]) meant(ctx context.Context, session string, q asked, it inbox.Item) (bool, error) {
 	sum, turn, isMarked := strings.Cut(it.Shown, "@")
 	switch {

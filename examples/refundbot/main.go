@@ -2,8 +2,9 @@
 //
 //	go run ./examples/refundbot
 //
-// Without any setting it keeps all in an SQLite file, has a scripted model, and demonstrates what happens when processes
-// die: see demo.go. With DATABASE_URL it is one ordinary process of a service. This file is such a process, to be copied.
+// Without any setting it keeps all in an SQLite file, has a scripted model, and demonstrates what happens when
+// processes die: see demo.go. With DATABASE_URL it is one ordinary process of a service. This file is such a process,
+// to be copied.
 //
 // The environment:
 //
@@ -93,7 +94,8 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 
 func parse(args []string, env func(string) string, stderr io.Writer) (c config, err error) {
 	c.env, c.provider = env, env("PROVIDER_URL")
-	c.stores.DatabaseURL, c.stores.RedisURL, c.stores.RedisPrefix = env("DATABASE_URL"), env("REDIS_URL"), env("REDIS_PREFIX")
+	c.stores.DatabaseURL = env("DATABASE_URL")
+	c.stores.RedisURL, c.stores.RedisPrefix = env("REDIS_URL"), env("REDIS_PREFIX")
 	f := flag.NewFlagSet("refundbot", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.StringVar(&c.addr, "addr", "127.0.0.1:8080", "`address` to listen on")
@@ -165,7 +167,8 @@ func serve(ctx context.Context, c config, stdout io.Writer) error {
 
 // serveBot serves one version of the bot, and a concierge in front of it.
 func serveBot[S any](
-	ctx context.Context, a *app, service turnhttp.Service, o bot.Options, d orchestrator.Definition[S], at func(*S) *bot.State,
+	ctx context.Context, a *app, service turnhttp.Service, o bot.Options, d orchestrator.Definition[S],
+	at func(*S) *bot.State,
 ) error {
 	settings := a.stores.Options()
 	bot.Configure(settings, o)

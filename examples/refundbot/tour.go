@@ -70,7 +70,8 @@ func (g *guide) run(ctx context.Context) error {
 	if err := g.bothServe(ctx); err != nil {
 		return err
 	}
-	g.say("Two processes serve one bot: a (pid %d) and b (pid %d).", g.demo.workers[0].doc().PID, g.demo.workers[1].doc().PID)
+	a, b := g.demo.workers[0].doc(), g.demo.workers[1].doc()
+	g.say("Two processes serve one bot: a (pid %d) and b (pid %d).", a.PID, b.PID)
 	g.say("A customer writes: %q", tourText)
 	if _, err := g.follow(ctx, "decide"); err != nil {
 		return err
@@ -196,7 +197,8 @@ func (g *guide) ask(ctx context.Context, accept string) (*http.Response, error) 
 	if err != nil {
 		return nil, err
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, g.url+"/sessions/"+tourSession+"/turns", bytes.NewReader(body))
+	url := g.url + "/sessions/" + tourSession + "/turns"
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}

@@ -118,7 +118,8 @@ func (m *Messages) Recall(ctx context.Context, session string, limit int) ([]str
 	return all, rows.Err()
 }
 
-// Fork gives session to what session from has up to a turn. It becomes turn 0, as that of [orchestrator.Orchestrator.Fork].
+// Fork gives session to what session from has up to a turn. It becomes turn 0, as that of
+// [orchestrator.Orchestrator.Fork].
 func (m *Messages) Fork(ctx context.Context, from string, turn int, to string) error {
 	return m.together(ctx, func(tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, m.text(copyMessages), to, from, turn); err != nil {

@@ -27,7 +27,8 @@ func Start(ctx context.Context, file string) (*Running, error) {
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	r := &Running{s, "http://" + l.Addr().String(), &http.Server{Handler: s, ReadHeaderTimeout: time.Second}, make(chan struct{})}
+	server := &http.Server{Handler: s, ReadHeaderTimeout: time.Second}
+	r := &Running{s, "http://" + l.Addr().String(), server, make(chan struct{})}
 	go func() {
 		defer close(r.done)
 		_ = r.http.Serve(l) // it ends with Close
