@@ -61,6 +61,9 @@ func New[T comparable](ttl time.Duration, renew Renewer[T]) *Keeper[T] {
 // different speed, and for work that is in progress when trusted ends.
 func (k *Keeper[T]) trusted() time.Duration { return k.ttl - k.ttl/8 }
 
+// TooLate reports whether what is granted to a request that was sent at sent is lost when Keep is called.
+func (k *Keeper[T]) TooLate(sent time.Time) bool { return time.Since(sent) >= k.trusted() }
+
 // Keep renews the thing what until Drop. The server granted it to a request that was sent at sent. If it is lost, lost
 // is called once: with lock.ErrLost if the server says so, with lock.ErrExpired if its time has passed. lost must not
 // call the Keeper. If t keeps another thing already, Keep forgets that thing.

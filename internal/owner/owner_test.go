@@ -167,6 +167,22 @@ func TestClaimUnderWay(t *testing.T) {
 	}
 }
 
+// The answer to a claim comes when its lease can no longer be trusted. The store counts the lease from its answer, and
+// would keep the session from others for another half a minute.
+func TestGrantedTooLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &slowClaim{new(checkpoint.Memory), 28 * time.Second, make(chan struct{})}
+		var s Session
+		if err := s.Acquire(t.Context(), process(store), "s", "", true); !errors.Is(err, ErrUnavailable) {
+			t.Errorf("got %v", err)
+		}
+		next := checkpoint.ClaimRequest{Owner: "o", Nonce: "n", TTL: time.Minute}
+		if _, err := store.Claim(t.Context(), checkpoint.Key{Orchestrator: "bot", Session: "s"}, next); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // A call from within a turn knows which session and run it comes from, for as long as the turn goes on.
 func TestScope(t *testing.T) {
 	p := process(new(checkpoint.Memory))

@@ -82,6 +82,9 @@ const longestPause = 250 * time.Millisecond
 // longestAway is the longest pause between two claims that no store takes. All sessions in use wait for it.
 const longestAway = time.Second
 
+// errTooLate is the error of a claim whose answer came when the lease could no longer be trusted.
+var errTooLate = fmt.Errorf("%w: the answer to the claim came too late", ErrUnavailable)
+
 // Acquire makes this process the owner of a session. The callers of one process queue in memory, the callers of several
 // processes queue at the Locker, and the claim decides. With wait, Acquire returns ErrBusy after LockWait. Without
 // wait, it returns lock.ErrHeld at once. With wait, it waits as long for a store that takes no claim. If the store took
@@ -339,11 +342,16 @@ func (s *Session) claim(ctx context.Context, r checkpoint.ClaimRequest) error {
 		}
 		return preferEnd(ctx, err)
 	}
+	s.claimed, s.first, s.Begun = sent, c.Last == nil && c.Born == c.Fence.Epoch, false
+	if s.process.leases.TooLate(sent) {
+		s.Grant = c
+		s.release() // the store counts the lease from its answer, and would refuse others until it has expired
+		return errTooLate
+	}
 	s.grant(c, sent)
 	if damaged {
 		s.process.leases.Settle(&s.lease) // perhaps no head is left whose lease could be renewed
 	}
-	s.claimed, s.first, s.Begun = sent, c.Last == nil && c.Born == c.Fence.Epoch, false
 	if err := ctxcause.Of(s.Ctx); err != nil {
 		s.release()
 		return err
