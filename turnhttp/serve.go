@@ -103,7 +103,7 @@ func Serve(ctx context.Context, s Service) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	defer context.AfterFunc(ctx, stop)() // gives the second signal its default action
-	return newLife(ctx, s).run(ctx)
+	return newLife(ctx, s).run(ctx, stop)
 }
 
 // A life is one call of Serve.
@@ -136,8 +136,8 @@ func newLife(ctx context.Context, s Service) *life {
 	return l
 }
 
-// run is Serve without signals.
-func (l *life) run(ctx context.Context) error {
+// run is Serve. It calls stop before anybody can see the gate shut: who has seen that may send the second signal.
+func (l *life) run(ctx context.Context, stop func()) error {
 	listener, err := l.listen(ctx)
 	if err != nil {
 		return errors.Join(err, l.close())
@@ -158,7 +158,9 @@ func (l *life) run(ctx context.Context) error {
 		fail(err)
 	}
 	<-alive.Done()
-	l.end(ctx)
+	cause := context.Cause(ctx) // nil if it is another end: stop ends ctx
+	stop()
+	l.end(ctx, cause)
 	l.note(l.close())
 	return l.failed()
 }
