@@ -32,13 +32,13 @@ ONE_CALLER := CrashEverywhere|LateCopy|LostReply
 PROCESSES  := BootTogether|Deploys|KillAgainAndAgain|OnceKilled|OnceStopped|OnceVendorFails|Processes|Takeover|TurnLogKilled|TxProcessKilled|TxProcessStopped
 ON_SERVERS := ^TestInstances$$/^(sqlite|postgres|redis)
 UNRACED    := ^Test($(SETTINGS)|$(BROKEN)|$(ONE_CALLER)|$(PROCESSES))$$|^TestFunctions$$/^simple_protocol$$|$(ON_SERVERS)
-UNRACED_IN := internal/test/engine internal/test/faulttest checkpoint snapshot lock ledger turnlog stream inbox
+UNRACED_IN := internal/test/engine internal/test/faulttest checkpoint snapshot lock ledger turnlog stream inbox turnhttp
 
 # In the plain setting a store takes a document of 16 MiB. In the others it does so in make soak.
 LARGEST := ^Test($(SETTINGS))$$/largest|^Test(Functions|Isolation|StoreBehind)$$/./largest
 
 # The tests that count allocations, or that are too slow under the race detector and skip there.
-WITHOUT_RACE := Allocations|LargeStateFansOut|StateBesideInput|StateLimitByDefault|InputLimit|HeaviestInput|LargestOfBoth|Fat|SubscriberHangsInBytes|UnreadStream
+WITHOUT_RACE := Allocations|LargeStateFansOut|StateBesideInput|StateLimitByDefault|InputLimit|HeaviestInput|LargestOfBoth|Fat|SubscriberHangsInBytes|UnreadStream|Readers|Reconnect
 
 # How the tests that unraced selects begin. A package without any of them is not linked for it.
 UNRACED_FUNC := ^func Test(($(SETTINGS)|$(BROKEN)|$(ONE_CALLER)|$(PROCESSES)|Functions|Instances)\(|[A-Za-z]*($(WITHOUT_RACE)))
