@@ -76,14 +76,8 @@ func body(w http.ResponseWriter, r *http.Request, names ...string) (map[string]j
 // members reads a body of one JSON object with members of these names, and no others. A member that is null is as good
 // as missing.
 func members(r *http.Request, names ...string) (map[string]json.RawMessage, error) {
-	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		return nil, errContentType
-	}
-	doc, err := io.ReadAll(r.Body)
+	doc, err := readBody(r)
 	if err != nil {
-		return nil, unreadBody(err)
-	}
-	if err := checkBody(doc); err != nil {
 		return nil, err
 	}
 	may := " It may have these members: " + strings.Join(names, ", ") + "."
@@ -102,6 +96,34 @@ func members(r *http.Request, names ...string) (map[string]json.RawMessage, erro
 		return nil, errBadRequest.because("The body has a member that is not known." + may)
 	}
 	return found, nil
+}
+
+// ReadJSON reads the body of a request, a JSON object, into the struct that v points to. It is for an Options.Input of
+// a program's own, and for routes of its own: [Problem] says what is wrong with the body, and repeats nothing of it. A
+// member that the struct does not have is an error.
+func ReadJSON(r *http.Request, v any) error {
+	doc, err := readBody(r)
+	if err != nil {
+		return err
+	}
+	d := json.NewDecoder(bytes.NewReader(doc))
+	d.DisallowUnknownFields()
+	if !strings.HasPrefix(strings.TrimSpace(string(doc)), "{") || d.Decode(v) != nil {
+		return errBadRequest.because("The body has to be a JSON object with the members that this route takes.")
+	}
+	return nil
+}
+
+// readBody reads a body of one JSON value that can be kept.
+func readBody(r *http.Request) ([]byte, error) {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return nil, errContentType
+	}
+	doc, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, unreadBody(err)
+	}
+	return doc, checkBody(doc)
 }
 
 // checkBody refuses a body that is not one JSON value which can be kept. It does not repeat what the client sent.

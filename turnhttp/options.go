@@ -23,7 +23,7 @@ type Options[S any] struct {
 
 	// Input reads the input of a turn. nil means a JSON object {"message": …, "data": …}: Text and Data of the Input.
 	// The request id is the Idempotency-Key in any case, if there is one. The body of the request ends with an
-	// *http.MaxBytesError after MaxBody. An error that is no *orchestrator.InputError is 400.
+	// *http.MaxBytesError after MaxBody. An error that is no *orchestrator.InputError is 400. ReadJSON is of use there.
 	Input func(*http.Request) (orchestrator.Input, error)
 
 	// Questions returns what a settled state asks a person. nil means nothing.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"mime"
 	"net/http"
 	"os"
 	"slices"
@@ -54,24 +52,8 @@ func message(r *http.Request) (in orchestrator.Input, err error) {
 	var body struct {
 		Message string `json:"message"`
 	}
-	err = read(r, &body)
+	err = turnhttp.ReadJSON(r, &body)
 	return orchestrator.Input{Text: body.Message}, err
-}
-
-// read reads a body of one JSON object.
-func read(r *http.Request, into any) error {
-	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		return fmt.Errorf("the body is no application/json")
-	}
-	d := json.NewDecoder(r.Body)
-	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil {
-		return err
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return fmt.Errorf("the body has more than one value")
-	}
-	return nil
 }
 
 // A configDoc says what the program is.
@@ -158,8 +140,8 @@ func (a *app) fork(bots forker) http.HandlerFunc {
 			To   string `json:"to"`
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, 1<<16)
-		if err := read(r, &to); err != nil {
-			http.Error(w, "want a JSON object with turn and to", http.StatusBadRequest)
+		if err := turnhttp.ReadJSON(r, &to); err != nil {
+			turnhttp.Problem(w, r, err)
 			return
 		}
 		from := r.PathValue("id")

@@ -24,6 +24,7 @@ import (
 	"github.com/holdfast-go/holdfast/examples/refundbot/page"
 	"github.com/holdfast-go/holdfast/examples/refundbot/provider"
 	"github.com/holdfast-go/holdfast/examples/refundbot/stores"
+	"github.com/holdfast-go/holdfast/turnhttp"
 )
 
 // In the demonstration this process keeps the socket and the payment provider, and starts two workers, which are
@@ -219,7 +220,7 @@ func (d *demo) setMode(w http.ResponseWriter, r *http.Request) {
 		Mode provider.Mode `json:"mode"`
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, 1<<10)
-	if err := read(r, &to); err != nil || !to.Mode.Known() {
+	if err := turnhttp.ReadJSON(r, &to); err != nil || !to.Mode.Known() {
 		http.Error(w, fmt.Sprintf("the mode is one of %v", provider.Modes), http.StatusBadRequest)
 		return
 	}
@@ -233,8 +234,8 @@ func (d *demo) command(w http.ResponseWriter, r *http.Request) {
 		Do string `json:"do"`
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, 1<<10)
-	if err := read(r, &what); err != nil {
-		http.Error(w, "want a JSON object with do", http.StatusBadRequest)
+	if err := turnhttp.ReadJSON(r, &what); err != nil {
+		turnhttp.Problem(w, r, err)
 		return
 	}
 	for _, one := range d.workers {
