@@ -32,6 +32,7 @@ func ExampleReadJSON() {
 }
 
 func TestReadJSON(t *testing.T) {
+	long := `{"name": "` + strings.Repeat("x", 100) + `"}`
 	for name, tt := range map[string]struct {
 		kind, body string
 		want       int
@@ -47,8 +48,7 @@ func TestReadJSON(t *testing.T) {
 		"a value of no use": {"application/json", `{"name": 7}`, http.StatusBadRequest},
 		"two values":        {"application/json", `{"name": "Ann"} {}`, http.StatusBadRequest},
 		"U+0000":            {"application/json", `{"name": "\u0000"}`, http.StatusBadRequest},
-		"more than is allowed": {"application/json", `{"name": "` + strings.Repeat("x", 100) + `"}`,
-			http.StatusRequestEntityTooLarge},
+		"a long one":        {"application/json", long, http.StatusRequestEntityTooLarge},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := httptest.NewRequest("POST", "/", strings.NewReader(tt.body))
