@@ -47,7 +47,7 @@ func TestPartsFitTogether(t *testing.T) {
 	for part, wants := range map[string][]string{
 		"raced": {"-skip '$(UNRACED)|$(LARGEST)'", "go list $(PACKAGES) | grep -vE '$(SINGLE)'"},
 		"unraced": {
-			"-run '$(UNRACED)|$(WITHOUT_RACE)' -skip '$(LARGEST)'",
+			"-run '$(UNRACED)|$(WITHOUT_RACE)' -skip '$(LARGEST)|$(HALVES)'",
 			"$$(grep -rlE --include '*_test.go' '$(UNRACED_FUNC)' $(UNRACED_IN) |",
 			"go list $(PACKAGES) | grep -E '$(SINGLE)'",
 		},
@@ -68,6 +68,19 @@ func TestPartsFitTogether(t *testing.T) {
 	for _, pattern := range regexp.MustCompile(`\|\^`).Split(variable(t, "LARGEST"), -1) {
 		if !strings.HasSuffix(pattern, "/largest") {
 			t.Errorf("LARGEST in the Makefile skips more than the largest document: %s", pattern)
+		}
+	}
+	settings := strings.Split(variable(t, "SETTINGS"), "|")
+	for _, pattern := range regexp.MustCompile(`\|\^`).Split(variable(t, "HALVES"), -1) {
+		half := regexp.MustCompile(`^\^?Test\(([\w|]+)\)\$.*/\[[a-z]-[a-z]\](\(\\?#..\)\?)?\$$`).FindStringSubmatch(pattern)
+		if half == nil {
+			t.Errorf("HALVES in the Makefile skips more than the ends of names: %s", pattern)
+			continue
+		}
+		for _, name := range strings.Split(half[1], "|") {
+			if !slices.Contains(settings, name) {
+				t.Errorf("HALVES in the Makefile skips clauses of %s, which is no setting", name)
+			}
 		}
 	}
 }
