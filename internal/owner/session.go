@@ -83,7 +83,7 @@ const longestPause = 250 * time.Millisecond
 const longestAway = time.Second
 
 // errTooLate is the error of a claim whose answer came when the lease could no longer be trusted.
-var errTooLate = fmt.Errorf("%w: the answer to the claim came too late", ErrUnavailable)
+var errTooLate = fmt.Errorf("%w: the answer to the claim came too late: %w", ErrUnavailable, lock.ErrExpired)
 
 // Acquire makes this process the owner of a session. The callers of one process queue in memory, the callers of several
 // processes queue at the Locker, and the claim decides. With wait, Acquire returns ErrBusy after LockWait. Without
