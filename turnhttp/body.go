@@ -100,7 +100,8 @@ func members(r *http.Request, names ...string) (map[string]json.RawMessage, erro
 
 // ReadJSON reads the body of a request, a JSON object, into the struct that v points to. It is for an Options.Input of
 // a program's own, and for routes of its own: [Problem] says what is wrong with the body, and repeats nothing of it. A
-// member that the struct does not have is an error.
+// member that the struct does not have is an error. The handler bounds the body. On another route, do so by
+// http.MaxBytesReader before.
 func ReadJSON(r *http.Request, v any) error {
 	doc, err := readBody(r)
 	if err != nil {

@@ -76,7 +76,8 @@ func (q asked) marked() string { return q.sum + "@" + q.turn }
 
 // meant reports whether an answer in the inbox is to what is asked. An answer of this handler is so only in the life of
 // the session in which it was left: one of its turns has the mark. A process may die after it has deleted a session,
-// and before it has removed the answers.
+// and before it has removed the answers. If a turn cannot be looked at, because it is pruned or damaged, it counts as
+// the one: the first answer wins, and must not be forgotten.
 func (s *server[S]) meant(ctx context.Context, session string, q asked, it inbox.Item) (bool, error) {
 	sum, turn, isMarked := strings.Cut(it.Shown, "@")
 	switch {
@@ -87,15 +88,20 @@ func (s *server[S]) meant(ctx context.Context, session string, q asked, it inbox
 	case !isMarked || turn == q.turn:
 		return true, nil
 	}
+	oldest := 0
 	for res, err := range s.bot.Turns(ctx, session) { // another turn has settled since, and still asks
-		if _, one := unusable(err); err != nil && !one {
-			return false, err
-		}
-		if err == nil && markOf(res) == turn {
+		if _, one := unusable(err); one {
 			return true, nil
 		}
+		if err != nil {
+			return false, err
+		}
+		if markOf(res) == turn {
+			return true, nil
+		}
+		oldest = res.Turn
 	}
-	return false, nil
+	return oldest > 0, nil
 }
 
 // expired reports whether the question cannot be answered at a time.

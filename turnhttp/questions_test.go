@@ -425,11 +425,21 @@ func answerOfFormerLife(t *testing.T, watch bool) {
 	}
 }
 
-// An answer stays one while other turns settle, as long as the question is asked.
+// An answer stays one while other turns settle, as long as the question is asked, and even if the turn that asked first
+// is pruned.
 func TestAnswerInALaterTurn(t *testing.T) {
+	for _, keep := range []int{0, 1} {
+		t.Run(fmt.Sprintf("KeepSnapshots %d", keep), func(t *testing.T) { answerInALaterTurn(t, keep) })
+	}
+}
+
+func answerInALaterTurn(t *testing.T, keep int) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		here, _ := asked(t, w)
+		here := turnhttp.Handler(w.bot(t, w.definition(), &Options{KeepSnapshots: keep}), w.options())
+		if res := says("ask q1 100").to(t.Context(), here); res.Code != 200 {
+			t.Fatalf("the bot does not ask: %d", res.Code)
+		}
 		answering("ann", "fail").to(t.Context(), here)
 		for _, key := range []string{"k2", "k3"} {
 			q := says("say more")

@@ -16,6 +16,7 @@ func ExampleReadJSON() {
 		var body struct {
 			Name string `json:"name"`
 		}
+		r.Body = http.MaxBytesReader(w, r.Body, 1<<16)
 		if err := turnhttp.ReadJSON(r, &body); err != nil {
 			turnhttp.Problem(w, r, err)
 			return

@@ -136,7 +136,8 @@ func newLife(ctx context.Context, s Service) *life {
 	return l
 }
 
-// run is Serve. It calls stop before anybody can see the gate shut: who has seen that may send the second signal.
+// run is Serve. After the first signal it calls stop before anybody can see the gate shut: who has seen that may send
+// the second one.
 func (l *life) run(ctx context.Context, stop func()) error {
 	listener, err := l.listen(ctx)
 	if err != nil {
@@ -158,9 +159,10 @@ func (l *life) run(ctx context.Context, stop func()) error {
 		fail(err)
 	}
 	<-alive.Done()
-	cause := context.Cause(ctx) // nil if it is another end: stop ends ctx
-	stop()
-	l.end(ctx, cause)
+	if ctx.Err() != nil {
+		stop()
+	}
+	l.end(ctx)
 	l.note(l.close())
 	return l.failed()
 }

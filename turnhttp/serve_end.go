@@ -27,12 +27,12 @@ const (
 // errWork says that background functions ignore the end of their context.
 var errWork = errors.New("turnhttp: background functions have not ended")
 
-// end ends what the life has begun, except for Close. cause is why, if the life was told to end.
-func (l *life) end(ctx context.Context, cause error) {
+// end ends what the life has begun, except for Close.
+func (l *life) end(ctx context.Context) {
 	l.gate.Close()
 	log := l.Logger.With("grace_ms", l.Timeouts.Grace.Milliseconds())
-	if cause != nil {
-		log = log.With("err", logtext.Of(cause))
+	if ctx.Err() != nil {
+		log = log.With("err", logtext.Of(context.Cause(ctx)))
 	}
 	ctx = context.WithoutCancel(ctx)
 	log.InfoContext(ctx, "shutting down")
