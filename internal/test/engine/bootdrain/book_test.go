@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"syscall"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -327,7 +326,7 @@ func TestTxProcessStopped(t *testing.T) {
 				w := openSite(t, s)
 				p := job{Do: book, Site: s, DieIn: point, Text: inPlace, Sessions: []string{session}}.start(t)
 				p.hear(inFlight)
-				signal(t, p, syscall.SIGSTOP)
+				signal(t, p, sigStop)
 
 				adopting := make(chan struct{})
 				var once sync.Once
@@ -347,7 +346,7 @@ func TestTxProcessStopped(t *testing.T) {
 					endTransactions(t, s)
 					finishing.Wait()
 				}
-				signal(t, p, syscall.SIGCONT)
+				signal(t, p, sigCont)
 				p.goOn()
 				p.hear(left)
 				p.exit()

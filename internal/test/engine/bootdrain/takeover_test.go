@@ -6,7 +6,6 @@ import (
 	"os"
 	"slices"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -104,7 +103,7 @@ func stopForAMoment(t *testing.T, s site, w opened, watching *watching, session 
 	for _, step := range []struct {
 		signal os.Signal
 		lasts  time.Duration
-	}{{syscall.SIGSTOP, 3 * time.Second}, {syscall.SIGCONT, 2 * time.Second}} {
+	}{{sigStop, 3 * time.Second}, {sigCont, 2 * time.Second}} {
 		if err := p.cmd.Process.Signal(step.signal); err != nil {
 			t.Fatal(err)
 		}
