@@ -26,19 +26,20 @@ var wonders = regexp.MustCompile(`(?i)` + greeting + `(why (not|no|do|did|does|i
 	`wo|would|should)(n'?t)?|(ca|could|wo|would|did|do|does|is|are|has|have)n'?t (i|you|we|it|there|my))\b`)
 
 // complains says that a refund has not come.
-var complains = regexp.MustCompile(`(?i)\b(still|yet|so far|had|have|has|got|gotten|received|seen|there is|there'?s)\s+` +
+var complains = regexp.MustCompile(`(?i)\b(still|yet|so far|had|have|has|got|gotten|received|seen|there'?s|` +
+	`there is)\s+` +
 	`((had|have|got|received|seen|been|there|is|was)\s+){0,3}no\s+(refund|money)|` +
 	`\bno\s+(refund|money)\b.*\b(yet|so far|until now|up to now)\b|` +
 	`\b(did|have|has|had|can|could)(\s*not|n'?t)\s+(\w+\s+)?(receive\w*|got|gotten|get|see|seen|had|find|give\w*|` +
-	`paid|pay|made|make|issue\w*|refund\w*)\b.*\b(refund\w*|money)|` +
-	`\b(have|has|had|can|is|was|were|are)(\s*not|n'?t)\s+(\w+\s+)?refunded|can'?t\s+get\s+.*\b(refund|money)|` +
+	`paid|pay|made|make|issue\w*)\s+(\w+\s+){0,2}(refund\w*|money)|` +
+	`\b(did|have|has|had|is|was|were|are)(\s*not|n'?t)\s+(\w+\s+)?refund|` +
 	`\b(do|does)(\s+not|n'?t)\s+(have|see)\s+(\w+\s+)?(refund|money)|` +
 	`\bnever\s+(got|received|saw|had)\s+(\w+\s+)?(refund|money)|` +
 	`\b(refused|rejected|declined|denied|ignored)\b`)
 
 var (
 	negation = regexp.MustCompile(`(?i)n't\b|\b(dont|doesnt|didnt|wont|cannot|no longer|not|never|neither|nor|refuse|` +
-		`reject|ignore|decline)\b`)
+		`reject|ignore|decline|avoid|skip|leave out|hold (off|back|my|the))\b`)
 	// refunding is what a negation before it refuses.
 	refunding = regexp.MustCompile(`(?i)\b(refund\w*|money back|reimburs\w*|charge ?back|pay (me|it) back|` +
 		`(return|send|cancel)(l?ing)? (it|this|that|them|the|my|order|[a-z]-?\d+))\b`)
