@@ -87,12 +87,14 @@ var (
 	yes = regexp.MustCompile(`(?i)^\W*(yes|yeah|yep|yup|y|sure|ok|okay|alright|please\W*$|please do|go ahead|` +
 		`do it|do so|correct|of course|` +
 		`absolutely|definitely|fine|exactly|right)\b`)
-	no = regexp.MustCompile(`(?i)^\W*((ok|okay|well|oh|actually|please)\W+)*(no|nope|nah|n|not|stop|don'?t|do not|please (don'?t|do not|stop|leave))\b|` +
+	no = regexp.MustCompile(`(?i)^\W*((ok|okay|well|oh|actually|please)\W+)*(no|nope|nah|n|not|stop|don'?t|` +
+		`do not|please (don'?t|do not|stop|leave))\b|` +
 		`\b(never ?mind|leave it|forget it|rather not|changed my mind)\b|\bcancel\W*$`)
 	// butNo takes a part of a yes back.
 	butNo = regexp.MustCompile(`(?i)n't\b|\b(no|not|never|dont)\b`)
 	// wavers is neither yes nor no.
-	wavers = regexp.MustCompile(`(?i)\b(let me (think|see|check|ask)|yes (and|or) no|wait|hold on|later|not yet|not now|maybe|` +
+	wavers = regexp.MustCompile(`(?i)\b(let me (think|see|check|ask)|yes (and|or) no|` +
+		`wait|hold on|later|not yet|not now|maybe|` +
 		`perhaps|not sure|unsure|` +
 		`think about|in a (moment|minute|second)|tomorrow)\b`)
 )
@@ -161,7 +163,9 @@ func category(text string) string {
 		return Shipping
 	case !about:
 		return Other
-	case want == mayWantNone, receipt.MatchString(text), asksWhen.MatchString(text), past.MatchString(text), newsWords.MatchString(text):
+	case want == mayWantNone, receipt.MatchString(text):
+		return Shipping
+	case asksWhen.MatchString(text), past.MatchString(text), newsWords.MatchString(text):
 		return Shipping
 	case asksHow.MatchString(text), aboutRefunds.MatchString(text):
 		return inGeneral(text)
