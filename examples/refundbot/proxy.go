@@ -43,9 +43,11 @@ func (d *demo) proxy() http.Handler {
 const (
 	// mostRepeated is the size of bodies, of requests and replies, that are kept to be repeated.
 	mostRepeated = 1 << 20
-	// repeats is how often a request is given to a worker, and repeatFor is how long.
+	// repeats is how many workers get a request that can be reached, and repeatFor is how long.
 	repeats   = 5
 	repeatFor = 20 * time.Second
+	// rest is how long a worker that has failed gets no request, if no other serves.
+	rest = 100 * time.Millisecond
 )
 
 // passOn chooses the worker for each request. A request that may be repeated is given to another worker if its worker
@@ -59,14 +61,16 @@ type passOn struct {
 // RoundTrip implements http.RoundTripper.
 func (p *passOn) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
-	again, err := repeatable(r)
+	kept, err := keepBody(r)
 	if err != nil {
 		return nil, err
 	}
+	again := kept && repeatable(r)
 	until := time.Now().Add(repeatFor)
 	refused := false // a worker has answered that it does not serve
-	for try := 1; ; try++ {
-		w := p.demo.await(r.Context(), again, until)
+	var failed *worker
+	for try := 1; ; {
+		w := p.demo.await(r.Context(), again, until, failed)
 		if w == nil {
 			return nil, errors.Join(errors.New("no worker serves"), err)
 		}
@@ -81,9 +85,13 @@ func (p *passOn) RoundTrip(r *http.Request) (*http.Response, error) {
 		case err == nil:
 			refused = true
 			_ = answer.Body.Close()
-		case last, !again && !unread(err):
+		case last, !again && !(kept && unread(err)):
 			return nil, err
 		}
+		if !unread(err) { // a worker that cannot be reached has not tried
+			try++
+		}
+		failed = w
 		p.demo.leave(w)
 	}
 }
@@ -100,12 +108,13 @@ func unread(err error) bool {
 	return errors.As(err, &dialing) && dialing.Op == "dial"
 }
 
-// repeatable reports whether the request may be given to a worker twice. It keeps the body then.
-func repeatable(r *http.Request) (bool, error) {
-	reads := r.Method == http.MethodGet || r.Method == http.MethodHead
-	if !reads && r.Header.Get("Idempotency-Key") == "" {
-		return false, nil
-	}
+// repeatable reports whether a worker may get the request although another has read it.
+func repeatable(r *http.Request) bool {
+	return r.Method == http.MethodGet || r.Method == http.MethodHead || r.Header.Get("Idempotency-Key") != ""
+}
+
+// keepBody keeps the body of a request, so that it can be sent again. It reports false if the body is too long.
+func keepBody(r *http.Request) (bool, error) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return true, nil
 	}
@@ -123,18 +132,25 @@ func repeatable(r *http.Request) (bool, error) {
 	return true, nil
 }
 
-// await returns the worker that gets the request; nil if none serves. If wait is set, it waits for one.
-func (d *demo) await(ctx context.Context, wait bool, until time.Time) *worker {
+// await returns the worker that gets the request; nil if none serves. If wait is set, it waits for one. The worker that
+// has just failed may be dead, and nobody has noticed yet: it gets the request only after a rest, or a change.
+func (d *demo) await(ctx context.Context, wait bool, until time.Time, failed *worker) *worker {
 	late := time.NewTimer(time.Until(until))
 	defer late.Stop()
 	for {
 		changed := d.changes()
-		if w := d.pick(); w != nil || !wait {
+		w := d.pick()
+		var rested <-chan time.Time
+		switch {
+		case w == nil && !wait, w != nil && w != failed:
 			return w
+		case w != nil:
+			rested, failed = time.After(rest), nil
 		}
 		select {
 		case <-changed[0]:
 		case <-changed[1]:
+		case <-rested:
 		case <-ctx.Done():
 			return nil
 		case <-late.C:

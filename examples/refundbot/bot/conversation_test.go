@@ -301,7 +301,7 @@ func TestNews(t *testing.T) {
 			t.Errorf("the bot says %q", reply)
 		}
 		s.says("ada", "ok", "All right")
-		s.says("ada", "never mind", "still waits for the approval of a colleague. If you do not want it")
+		s.says("ada", "never mind", "waits for the approval of a colleague. If you do not want one of them any more")
 		asked := s.says("ada", "no refund for A-1042, please", "I have taken back the request to refund order A-1042.")
 		s.decides("ada", &asked.State, false, "does not refund it")
 		s.says("ada", "Why was it refused? Any update?", "A colleague has refused its refund.")
@@ -344,6 +344,80 @@ func TestTwoOrders(t *testing.T) {
 		s.says("eve", "B-9", "for order B-9 is paid")
 		s.says("eve", "please don't refund B-8 or B-6", "I refund nothing for order B-8.")
 		s.pays.WantPaid(t, "A-1007", "A-1013", "B-9")
+	})
+}
+
+// "Ok" agrees to what the bot has offered, and to nothing else that the same message speaks of.
+func TestOkAndAnother(t *testing.T) {
+	everywhere(t, func(t *testing.T, s *shop) {
+		s.says("ada", "Where is A-1013?", "Shall I?")
+		s.says("ada", "ok, and A-1007?", "Order A-1007, a lamp, is processing.")
+		s.says("ada", "Right, and what about B-5?", "Order B-5, a parcel, is shipped.")
+		s.says("ada", "Ok thanks. And B-6?", "Order B-6, a parcel, is shipped.")
+		s.says("ada", "Ok, B-6 please", "for order B-6 is paid")
+		o := s.options() // another model says yes too often
+		o.Model = agreeing{o.Model}
+		s.bot = s.newBot(o)
+		s.says("bob", "Where is A-1013?", "Shall I?")
+		s.says("bob", "And where is A-1007?", "Order A-1007, a lamp, is processing.")
+		s.says("bob", "where is it?", "Order A-1007, a lamp, is processing.")
+		s.says("bob", "Where are B-7 and B-8?", "Shall I look it up too?")
+		s.says("bob", "where is it?", "Order B-8, a parcel, is shipped.")
+		s.pays.WantPaid(t, "B-6")
+	})
+}
+
+// A customer who wants no refund gets none.
+func TestWantsNone(t *testing.T) {
+	everywhere(t, func(t *testing.T, s *shop) {
+		for _, text := range []string{
+			"No, I don't want it refunded", "I don’t want it refunded", "I no longer want a refund",
+		} {
+			s.says("ada", "Where is B-19?", "Shall I?")
+			s.says("ada", text, "I refund nothing for order B-19.")
+		}
+		for _, text := range []string{"yes and no", "ok, don't"} {
+			s.says("ada", "Where is B-19?", "Shall I?")
+			s.ask("ada", text)
+		}
+		s.says("ada", "Yes, but not B-51", "I refund nothing for order B-51.")
+		s.says("ada", "I need a receipt for the refund of B-42", "Order B-42, a parcel, is shipped.")
+		s.says("ada", "I want to keep B-10 and refund B-11", "Which of them shall I refund?")
+		s.pays.WantPaid(t)
+	})
+}
+
+// A complaint takes no request back.
+func TestComplains(t *testing.T) {
+	everywhere(t, func(t *testing.T, s *shop) {
+		s.says("ada", "I want a refund for A-1042", "needs the approval of a colleague")
+		for _, text := range []string{
+			"I have had no refund for A-1042 yet", "Still no refund for A-1042?", "Why not refund A-1042?", "No refund yet?",
+			"Why don't you refund A-1042?", "I did not get my refund",
+		} {
+			if res := s.says("ada", text, "Its refund waits"); len(res.State.Proposals) != 1 {
+				t.Errorf("%q takes the request back: %+v", text, res.State)
+			}
+		}
+		s.pays.WantPaid(t)
+	})
+}
+
+// Without the number of an order the only request that waits is taken back. Of several the customer has to name one.
+func TestTakesBack(t *testing.T) {
+	everywhere(t, func(t *testing.T, s *shop) {
+		s.says("ada", "I want a refund for A-1050", "needs the approval of a colleague")
+		s.says("ada", "Where is B-30?", "Shall I?")
+		res := s.says("ada", "Please cancel my refund request", "I have taken back the request to refund order A-1050.")
+		if len(res.State.Proposals) > 0 {
+			t.Errorf("still waits: %+v", res.State.Proposals)
+		}
+		s.says("ada", "I want a refund for A-1050", "needs the approval of a colleague")
+		s.says("ada", "I want a refund for A-1042", "needs the approval of a colleague")
+		s.says("ada", "Where is B-30?", "Shall I?")
+		s.says("ada", "Please cancel my refund request", "any more, name it: no refund for A-1050.")
+		s.says("ada", "no refund for A-1050", "I have taken back the request to refund order A-1050.")
+		s.pays.WantPaid(t)
 	})
 }
 

@@ -97,6 +97,9 @@ func (s *State) stillWaiting() (all []string) {
 	for _, p := range s.Proposals {
 		all = append(all, fmt.Sprintf("The refund for order %s still waits for the approval of a colleague.", p.Order))
 	}
+	if len(all) > 1 {
+		return append(all, "If you do not want one of them any more, name it: no refund for "+s.Proposals[0].Order+".")
+	}
 	return append(all, "If you do not want it any more, write: no refund.")
 }
 

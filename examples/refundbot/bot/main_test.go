@@ -132,6 +132,17 @@ func (f flaky) Compose(ctx context.Context, p model.Prompt, emit func(string)) (
 	return f.Model.Compose(ctx, p, emit)
 }
 
+// agreeing is a model that takes each text for a yes too.
+type agreeing struct{ model.Model }
+
+func (a agreeing) Classify(
+	ctx context.Context, h []message.Message, text string,
+) (model.Intent, model.Usage, error) {
+	in, used, err := a.Model.Classify(ctx, h, text)
+	in.Yes = true
+	return in, used, err
+}
+
 // stuck is a model that never answers a call: its process is drained meanwhile.
 type stuck struct {
 	model.Model

@@ -9,10 +9,12 @@ import (
 // understand takes what the customer has said. A short answer continues what the bot has asked, and nothing else: "ok"
 // begins no refund that was not offered.
 func (s *State) understand(in model.Intent) {
-	expected, next := s.Expects, s.Next
+	expected, next, before := s.Expects, s.Next, s.Order
 	s.Expects, s.Next = "", nil
 	s.Category, s.Also = in.Category, in.Also
 	named := in.Order != ""
+	// "Ok, and A-1007?" and "ok, where is it?" agree to nothing.
+	agrees := in.Yes && in.Category != model.Shipping && (!named || in.Order == before)
 	if named || in.Another {
 		s.Order = in.Order
 	}
@@ -20,15 +22,15 @@ func (s *State) understand(in model.Intent) {
 	case !named && len(in.Also) > 0:
 		s.Category, s.Order, s.Decision, s.Expects = model.Refund, "", Which, ExpectsOrder
 	case in.No && in.Category == model.Refund:
-		s.takeBack()
+		s.takeBack(named)
 	case in.No:
 		s.Category = model.Other
 		if expected == "" && len(s.Proposals) > 0 { // "never mind" takes nothing back by itself
 			s.Category, s.Decision = model.Refund, Waiting
 		}
-	case expected == ExpectsNext && next != nil && !named && (in.Yes || in.Category == next.Category):
+	case expected == ExpectsNext && next != nil && !named && (agrees || in.Category == next.Category):
 		s.Category, s.Order, s.Also = next.Category, next.Orders[0], next.Orders[1:]
-	case expected == ExpectsYes && in.Yes, expected == ExpectsOrder && named && in.Category == model.Other:
+	case expected == ExpectsYes && agrees, expected == ExpectsOrder && named && in.Category == model.Other:
 		s.Category = model.Refund
 	case named && in.Category == model.Other:
 		s.Category = model.Shipping
@@ -39,9 +41,16 @@ func (s *State) understand(in model.Intent) {
 	}
 }
 
-// takeBack ends the request for the order, unless it is paid.
-func (s *State) takeBack() {
+// takeBack ends the request for the order, unless it is paid. If the customer has not named the order, the only request
+// that waits is meant.
+func (s *State) takeBack(named bool) {
+	unclear := !named && !s.waits()
+	if unclear && len(s.Proposals) == 1 {
+		s.Order = s.Proposals[0].Order
+	}
 	switch {
+	case unclear && len(s.Proposals) > 1:
+		s.Decision = Waiting // the reply says how to take one back
 	case s.payment() != nil: // decide tells of it
 	case s.waits():
 		s.keep(func(p Proposal) bool { return p.Order != s.Order })

@@ -18,14 +18,6 @@ var (
 		`purchase|package)\b`)
 )
 
-// noRefund takes a refund back, or wants none. Between its two words may stand what changes nothing.
-var noRefund = regexp.MustCompile(`(?i)\b(no|not|never|without|don'?t|dont|won'?t|stop|cancel\w*|withdraw|` +
-	`forget|drop|undo|revoke|abort|instead of|rather than|take back)\s+` +
-	`((want|need|wish|to|a|an|any|the|my|your|that|be|you|give|get|me|ask|asked|asking|for|make|pay|start|issue|` +
-	`request|have)\s+){0,6}` +
-	`(refund\w*|money back|request|cancel\w*|return (it|this|that|the|my)\b)|` +
-	`\bkeep (it|this|that|them|order|[a-z]-?\d|(the|my) (order|parcel|package))\b`)
-
 // thing is what a text wants a refund for, if it does not say the number of the order.
 var thing = regexp.MustCompile(`(?i)\b(?:refund\w*|money back|return\w*|cancel\w*|want|need)(?: on| for|` +
 	` of)? (?:the|my|this|that) (\w+)`)
@@ -52,7 +44,7 @@ var (
 		`may i|would you|will you|issue|send|start|process|request\w*|demand\w*|claim\w*|entitled|deserve|must|` +
 		`should|let'?s)\b|` +
 		`(^|[,.;:!?]\s*|\band )(just |now |then |so )?refund (it|order|me|my|the|this|[a-z]-?\d)`)
-	takeBack = regexp.MustCompile(`(?i)\b(return(ing)? (it|this|that|them|the|my|order|a-?\d|[a-z]-?\d)|` +
+	takeBack = regexp.MustCompile(`(?i)\b(return(ing)? (it|this|that|them|the|my|order|[a-z]-?\d+)|` +
 		`send(ing)? (it|this|that|them|order|the \w+|my \w+|[a-z]-?\d+) back|` +
 		`cancel(l?ing)? ((my|the|this|that|all|our) )?(\w+ )?(order|purchase|delivery|parcel|package|it|` +
 		`[a-z]-?\d+)|` +
@@ -61,6 +53,10 @@ var (
 	past = regexp.MustCompile(`(?i)\b(was|were|got|been|had|have|has|already) (\w+ )?refunded\b|\bgot (a|my|the|` +
 		`his|her|their) refund\b|` +
 		`\b(not|n'?t|never|yet to) (\w+ )?(receive|received|got|gotten|get|seen|see|had) (\w+ )?(refund|money)`)
+	receipt = regexp.MustCompile(`(?i)\b(receipt|invoice|information|info|details|confirmation|proof)\s+` +
+		`(for|of|on|about)\s+((the|my|a|your|this|that)\s+)?(refund|money back)|` +
+		`\brefund\w*\s+(receipt|invoice|information|info|details|confirmation)\b|` +
+		`\b(confirm|check|explain|know about|tell me about|ask about)\s+((the|my|a|your|this|that)\s+)?refund`)
 	aboutRefunds = regexp.MustCompile(`(?i)\b(polic(y|ies)|question about|wonder\w*|curious|hypothetical\w*|` +
 		`in general|in theory|if)\b`)
 )
@@ -91,10 +87,14 @@ var (
 	yes = regexp.MustCompile(`(?i)^\W*(yes|yeah|yep|yup|y|sure|ok|okay|alright|please\W*$|please do|go ahead|` +
 		`do it|do so|correct|of course|` +
 		`absolutely|definitely|fine|exactly|right)\b`)
-	no = regexp.MustCompile(`(?i)^\W*(no|nope|nah|n|not|stop|don'?t|do not|please (don'?t|do not|stop|leave))\b|` +
+	no = regexp.MustCompile(`(?i)^\W*((ok|okay|well|oh|actually|please)\W+)*(no|nope|nah|n|not|stop|don'?t|` +
+		`do not|please (don'?t|do not|stop|leave))\b|` +
 		`\b(never ?mind|leave it|forget it|rather not|changed my mind)\b|\bcancel\W*$`)
+	// butNo takes a part of a yes back.
+	butNo = regexp.MustCompile(`(?i)n't\b|\b(no|not|never|dont)\b`)
 	// wavers is neither yes nor no.
-	wavers = regexp.MustCompile(`(?i)\b(let me (think|see|check|ask)|wait|hold on|later|not yet|not now|maybe|` +
+	wavers = regexp.MustCompile(`(?i)\b(let me (think|see|check|ask)|yes (and|or) no|` +
+		`wait|hold on|later|not yet|not now|maybe|` +
 		`perhaps|not sure|unsure|` +
 		`think about|in a (moment|minute|second)|tomorrow)\b`)
 )
@@ -155,13 +155,16 @@ func numberIn(text string) string {
 // less than a refund that was not asked for.
 func category(text string) string {
 	about := refundWords.MatchString(text) || takeBack.MatchString(text)
+	want := refusal(text)
 	switch {
-	case noRefund.MatchString(text):
+	case want == wantsNone:
 		return Refund // with Intent.No
 	case !about && (shippingWords.MatchString(text) || newsWords.MatchString(text)):
 		return Shipping
 	case !about:
 		return Other
+	case want == mayWantNone, receipt.MatchString(text):
+		return Shipping
 	case asksWhen.MatchString(text), past.MatchString(text), newsWords.MatchString(text):
 		return Shipping
 	case asksHow.MatchString(text), aboutRefunds.MatchString(text):
@@ -188,7 +191,7 @@ func mixed(text string) bool {
 			continue
 		}
 		want := category(clause)
-		if noRefund.MatchString(clause) || strings.HasPrefix(strings.ToLower(strings.TrimSpace(clause)), "not ") {
+		if refusal(clause) == wantsNone || strings.HasPrefix(strings.ToLower(strings.TrimSpace(clause)), "not ") {
 			want = "none"
 		}
 		wants[want] = true
@@ -200,10 +203,13 @@ func mixed(text string) bool {
 var clauseEnds = regexp.MustCompile(`(?i)[.?!;,\n]+\s|\b(and|but|or)\b`)
 
 // clauses yields the parts of a text.
-func clauses(text string) func(yield func(string) bool) {
+func clauses(text string) func(yield func(string) bool) { return parts(text, clauseEnds) }
+
+// parts yields what is between the ends.
+func parts(text string, ends *regexp.Regexp) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		at := 0
-		for _, m := range clauseEnds.FindAllStringIndex(text, -1) {
+		for _, m := range ends.FindAllStringIndex(text, -1) {
 			if !yield(text[at:m[0]]) {
 				return
 			}

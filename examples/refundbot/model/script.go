@@ -9,7 +9,8 @@ import (
 
 // classify reads a text as Classify says.
 func classify(text string) Intent {
-	orders := ordersIn(text)
+	text = plain(text)
+	orders, none := ordersIn(text), refusal(text) == wantsNone
 	in := Intent{Category: category(text)}
 	switch {
 	case len(orders) > 1 && mixed(text):
@@ -19,20 +20,20 @@ func classify(text string) Intent {
 	default:
 		in.Order = numberIn(text)
 		in.Another = in.Order == "" && (another.MatchString(text) ||
-			in.Category == Refund && !noRefund.MatchString(text) && otherThing(text))
+			in.Category == Refund && !none && otherThing(text))
 	}
 	if len(in.Also) == 0 {
 		in.Also = nil
 	}
 	switch {
-	case noRefund.MatchString(text) && in.Category == Refund:
+	case none:
 		in.No = true
 	case in.Category == Shipping, wavers.MatchString(text): // "ok, where is it?" agrees to nothing
 	case in.Category == Other:
 		in.No = no.MatchString(text)
-		in.Yes = yes.MatchString(text) && !in.No
+		in.Yes = yes.MatchString(text) && !in.No && !butNo.MatchString(text)
 	default:
-		in.Yes = yes.MatchString(text)
+		in.Yes = yes.MatchString(text) && !butNo.MatchString(text)
 	}
 	return in
 }
@@ -83,6 +84,7 @@ const whatICan = "I can refund an order, or tell you where a parcel is."
 
 // talk answers what is neither about a refund of an order nor about a parcel.
 func talk(text string) string {
+	text = plain(text)
 	switch {
 	case refundWords.MatchString(text), takeBack.MatchString(text):
 		return "I refund up to 100.00 at once. Above that, a colleague has to approve. " +
