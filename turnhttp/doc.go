@@ -53,7 +53,7 @@
 // of this input is made from the question's id and from what was shown, so that the answer is taken once. If the
 // process dies in between, the answer lies in the inbox: the same answer again runs it, and so does [Answers], which
 // belongs beside the watch of package bootdrain. An answer that has outlived its session is taken by no later session
-// of this name.
+// of this name, as long as all turns of that session are kept.
 //
 // # The life of a process
 //
