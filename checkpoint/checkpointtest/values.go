@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
@@ -21,14 +22,6 @@ var (
 		strings.Repeat("[", 100) + strings.Repeat("]", 100),
 		`{"big":"` + strings.Repeat("x", 1<<20) + `"}`,
 	}
-	refusedStates = []string{
-		``, ` `, `{`, `{"a":}`, `nope`, `'a'`, `01`, `1.`, `NaN`, `1 2`, `[1,]`,
-		"\"\xff\"", "\"\xc0\x80\"", "\"\xed\xa0\x80\"", "\"a\x00b\"",
-		`"\u0000"`, `{"\u0000":1}`, `"\ud800"`, `"\udc00"`, `"\ud800\ud800"`, `"\x41"`, "\"\n\"",
-		`1e131072`, `1e-16384`, `1e999999999999`,
-		`"` + strings.Repeat("x", 16<<20) + `"`, `[` + strings.Repeat(`{},`, 400_000) + `{}]`,
-		strings.Repeat(" ", 32<<20) + `1`,
-	}
 	acceptedIDs = []string{
 		"a", "a_", "%", ":", "{}", "}{", "/", "a/b", " ", "\n", "\x01", "a'b\"c;--", `\`,
 		"😀", "\ufffd", "\U0010ffff", "é", "NULL", "*", "[a]", "$1", "?",
@@ -39,11 +32,25 @@ var (
 	}
 )
 
-// largest is a document of the largest size that a store takes. It is longer with a space after each comma.
-var largest = func() json.RawMessage {
-	doc := `[` + strings.Repeat(`"",`, 100_000) + `"`
-	return json.RawMessage(doc + strings.Repeat("x", 16<<20-len(doc)-len(`"]`)) + `"]`)
-}()
+// What is large is made when it is first asked for: each process that a test starts has this package.
+var (
+	refusedStates = sync.OnceValue(func() []string {
+		return []string{
+			``, ` `, `{`, `{"a":}`, `nope`, `'a'`, `01`, `1.`, `NaN`, `1 2`, `[1,]`,
+			"\"\xff\"", "\"\xc0\x80\"", "\"\xed\xa0\x80\"", "\"a\x00b\"",
+			`"\u0000"`, `{"\u0000":1}`, `"\ud800"`, `"\udc00"`, `"\ud800\ud800"`, `"\x41"`, "\"\n\"",
+			`1e131072`, `1e-16384`, `1e999999999999`,
+			`"` + strings.Repeat("x", 16<<20) + `"`, `[` + strings.Repeat(`{},`, 400_000) + `{}]`,
+			strings.Repeat(" ", 32<<20) + `1`,
+		}
+	})
+
+	// largest returns a document of the largest size that a store takes. It is longer with a space after each comma.
+	largest = sync.OnceValue(func() json.RawMessage {
+		doc := `[` + strings.Repeat(`"",`, 100_000) + `"`
+		return json.RawMessage(doc + strings.Repeat("x", 16<<20-len(doc)-len(`"]`)) + `"]`)
+	})
+)
 
 var valueClauses = []clause{
 	{
@@ -72,7 +79,7 @@ var valueClauses = []clause{
 		rule: "every backend refuses these documents with ErrInvalid",
 		check: func(p *probe) {
 			l := p.claim("a").Lease
-			for _, doc := range refusedStates {
+			for _, doc := range refusedStates() {
 				cp := turn(0)
 				cp.State = json.RawMessage(doc)
 				if err := p.tryAppend(l, cp); err == nil {
@@ -90,7 +97,7 @@ var valueClauses = []clause{
 		check: func(p *probe) {
 			l := p.claim("a").Lease
 			cp := turn(0)
-			cp.State = largest
+			cp.State = largest()
 			for n := range 2 {
 				cp.Turn, cp.RunID = n, fmt.Sprintf("run-%d", n)
 				if err := p.tryAppend(l, cp); err != nil {
@@ -101,13 +108,13 @@ var valueClauses = []clause{
 				cp.State = got.State
 			}
 			short := []byte(cp.State)
-			if !bytes.Equal(short, largest) { // PostgreSQL puts a space after each comma
+			if !bytes.Equal(short, largest()) { // PostgreSQL puts a space after each comma
 				var b bytes.Buffer
 				ok(json.Compact(&b, short))
 				short = b.Bytes()
 			}
-			if !bytes.Equal(short, largest) {
-				fail("%d bytes come back as another document of %d", len(largest), len(short))
+			if !bytes.Equal(short, largest()) {
+				fail("%d bytes come back as another document of %d", len(largest()), len(short))
 			}
 		},
 	},

@@ -6,15 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// largest is a document of the greatest allowed size. With a space after each comma it would be longer.
-var largest = func() json.RawMessage {
+// largest returns a document of the greatest allowed size. With a space after each comma it would be longer. It is made
+// when it is first asked for: each process that a test starts has this package.
+var largest = sync.OnceValue(func() json.RawMessage {
 	doc := `[` + strings.Repeat(`"",`, 100_000) + `"`
 	return json.RawMessage(doc + strings.Repeat("x", 16<<20-len(doc)-len(`"]`)) + `"]`)
-}()
+})
 
 var partValueClauses = []clause{
 	{
@@ -47,12 +49,12 @@ var partValueClauses = []clause{
 		rule: "a payload of 16 MiB is saved again as it was given back, and its run is parked, ended and deleted",
 		check: func(p *probe) {
 			r := run("a", fence(10))
-			r.Payload = largest
+			r.Payload = largest()
 			p.begin(r)
 			save := p.adopt(r, r.Fence, 0)
 			save.Seq++
 			if err := p.store.Save(p.ctx, save); err != nil {
-				fail("%d bytes, which were %d: %w", len(save.Payload), len(largest), err)
+				fail("%d bytes, which were %d: %w", len(save.Payload), len(largest()), err)
 			}
 			save.Payload = nil
 			for _, s := range []snapshot.Status{snapshot.Parked, snapshot.Ended} {
@@ -65,13 +67,13 @@ var partValueClauses = []clause{
 			save.Fence = fence(11)
 			got := p.adopt(r, save.Fence, 3)
 			short := []byte(got.Payload)
-			if !bytes.Equal(short, largest) { // PostgreSQL puts a space after each comma
+			if !bytes.Equal(short, largest()) { // PostgreSQL puts a space after each comma
 				var b bytes.Buffer
 				ok(json.Compact(&b, short))
 				short = b.Bytes()
 			}
-			if !bytes.Equal(short, largest) {
-				fail("%d bytes come back as another document of %d", len(largest), len(short))
+			if !bytes.Equal(short, largest()) {
+				fail("%d bytes come back as another document of %d", len(largest()), len(short))
 			}
 			got.Payload = nil
 			ok(sameRun(got, save))
