@@ -157,15 +157,13 @@ func TestTurnLogKilled(t *testing.T) {
 					p.hear(inFlight)
 					p.kill()
 					w.freeIfOwned(t, sessions...)
-					if got, err := passes(patience(t), b); err != nil {
-						t.Fatal(got, err)
-					}
+					// A call of the dead process may come to the server after its death, and own a session again.
+					finishAll(t, b, func() { w.freeIfOwned(t, sessions...) })
 					for _, session := range sessions {
 						w.wantLogged(t, b, session, deliver != "", point)
 					}
 				}
 			}
-			wantRuns(t, b, 0)
 		}
 	})
 	goleak.VerifyNone(t, testenv.Leaks()...)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"path"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -99,7 +100,7 @@ func TestFatState(t *testing.T) {
 		refused bool
 	}{
 		{"as large as a bot may allow", words(15 << 20), false},
-		{"as large as a store takes", fat, true},
+		{"as large as a store takes", fat(), true},
 	} {
 		t.Run(test.what, func(t *testing.T) {
 			backends(t, func(t *testing.T, w world) {
@@ -163,7 +164,7 @@ func failing() Def {
 // thin stands for fat in what a bot stores, so that no limit of the bot refuses it.
 var (
 	thin = json.RawMessage(`["thin"]`)
-	fat  = words(16 << 20)
+	fat  = sync.OnceValue(func() json.RawMessage { return words(16 << 20) })
 )
 
 // words is a list that is a little shorter than size. PostgreSQL gives it back longer, with a space after each comma.
@@ -173,7 +174,7 @@ func words(size int) json.RawMessage {
 }
 
 func fatten(doc json.RawMessage) json.RawMessage {
-	return bytes.Replace(doc, thin, fat, 1)
+	return bytes.Replace(doc, thin, fat(), 1)
 }
 
 type fatRuns struct{ snapshot.Store }
