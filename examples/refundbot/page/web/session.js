@@ -28,6 +28,7 @@ export class Session {
     this.live = this.pending?.live ?? null;
     this.after = this.pending?.after ?? 0;
     this.beats = { n: -1, since: 0 };
+    this.settled = 0; // how many messages have been answered
     this.streams = 0; // how many answers are heard as streams
   }
 
@@ -140,6 +141,7 @@ export class Session {
   settle(turn) {
     this.pending = null;
     this.notice = null;
+    this.settled++;
     this.keep();
     this.attempt?.abort();
     if (this.doc && turn.turn > this.doc.turn) { // it is shown before it is read
@@ -240,6 +242,7 @@ export class Session {
   }
 
   async read() {
+    const settled = this.settled;
     const at = (where) => this.within(patience, (signal) => get(where, signal));
     const [doc, questions, effects, phases] = await Promise.allSettled([
       at(`${this.path}?limit=${this.limit}`), // the concierge has nothing but its turns
@@ -248,6 +251,7 @@ export class Session {
     ]);
     if (this.closed) return;
     this.away = doc.status === "rejected" && (doc.reason.status === 0 || doc.reason.status >= 500);
+    if (this.settled !== settled) return; // what was read may lack the turn that is shown by now; refresh reads again
     if (doc.status === "fulfilled") this.take(doc.value);
     else if (!this.away && !this.notice) this.tell(doc.reason.text, true); // the session cannot be any
     if (questions.status === "fulfilled") this.questions = questions.value.questions ?? [];
