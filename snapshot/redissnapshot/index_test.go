@@ -119,7 +119,7 @@ func TestIndexNeverMisses(t *testing.T) {
 		c.stores = append(c.stores, redissnapshot.New(client, nil))
 	}
 	live, n := 0, 0
-	for start := time.Now(); time.Since(start) < 3*time.Second; n++ {
+	for start := time.Now(); time.Since(start) < redistest.Search(); n++ {
 		check(t, c.round())
 		missing, found, err := c.missing()
 		check(t, err)
@@ -165,7 +165,7 @@ func TestBegunIsListed(t *testing.T) {
 // run in the list, and returns how many runs it played.
 func play(t *testing.T, stores []*redissnapshot.Store, session string) (turns int64) {
 	c := &crowd{ctx: t.Context(), stores: stores}
-	for start := time.Now(); time.Since(start) < 3*time.Second; {
+	for start := time.Now(); time.Since(start) < redistest.Search(); {
 		turns++
 		s := c.anyone()
 		r := run(session, fmt.Sprint("run", turns), fence(turns))

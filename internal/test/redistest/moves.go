@@ -16,6 +16,15 @@ import (
 // Soak reports whether tests should run long.
 func Soak() bool { return os.Getenv("HOLDFAST_SOAK") == "1" }
 
+// Search returns how long a test that looks for a fault at random goes on: a second, or half a minute with
+// HOLDFAST_SOAK=1.
+func Search() time.Duration {
+	if Soak() {
+		return 30 * time.Second
+	}
+	return time.Second
+}
+
 // Moves moves slots of a cluster from node to node while workers use keys in them.
 type Moves struct {
 	// Tags are the hash tags of the keys whose slots move.
@@ -31,7 +40,7 @@ type Moves struct {
 
 const movers = 4 // workers
 
-// Run moves the slots round and round for a while. At each stage of a move, it waits until every worker has made two
+// Run moves the slots round and round for a while, and each once at least. At each stage of a move, it waits until every worker has made two
 // steps.
 func (m *Moves) Run(t *testing.T, cluster *testenv.Cluster, client *redis.ClusterClient) {
 	t.Helper()
@@ -44,7 +53,7 @@ func (m *Moves) Run(t *testing.T, cluster *testenv.Cluster, client *redis.Cluste
 			m.work(ctx, t, w)
 		})
 	}
-	lasts := 3 * time.Second
+	lasts := Search()
 	if Soak() {
 		lasts = 2 * time.Minute
 	}

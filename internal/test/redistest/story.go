@@ -46,11 +46,15 @@ func Another(t *testing.T, client *redis.Client, hooks ...redis.Hook) *redis.Cli
 }
 
 // LoseReplies plays the story once for each answer, and loses that answer after its request took effect. The client
-// repeats the request, and no verdict may differ. Several stories are played at a time, because each waits for the
+// repeats the request, and no verdict may differ. Without HOLDFAST_SOAK=1 it is every third answer. Several stories are played at a time, because each waits for the
 // server at every call.
 func LoseReplies(t *testing.T, want []string, story Story) {
 	shared, prefix := testenv.Redis(t)
-	var answers atomic.Int64
+	step := int64(3)
+	if Soak() {
+		step = 1
+	}
+	var answers, stories atomic.Int64
 	var all sync.WaitGroup
 	errs := make([]error, 8)
 	for i := range errs {
@@ -60,7 +64,8 @@ func LoseReplies(t *testing.T, want []string, story Story) {
 			client := redis.NewClient(o)
 			defer client.Close()
 			for lost := true; lost && errs[i] == nil; lost = network.Lost() {
-				n := answers.Add(1)
+				n := answers.Add(step)
+				stories.Add(1)
 				if errs[i] = client.Ping(t.Context()).Err(); errs[i] != nil {
 					return
 				}
@@ -74,15 +79,15 @@ func LoseReplies(t *testing.T, want []string, story Story) {
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d answers were lost in turn", answers.Load()-int64(len(errs)))
+	t.Logf("%d answers were lost in turn", stories.Load()-int64(len(errs)))
 }
 
-// CopyLate plays the story for some seconds. Each time a copy of one request arrives much later, and no verdict may
+// CopyLate plays the story for a while. Each time a copy of one request arrives much later, and no verdict may
 // differ. The story may set the Spare of its echo.
 func CopyLate(t *testing.T, want []string, story func(e *Echo) Story) {
 	shared, prefix := testenv.Redis(t)
 	requests, trial := 400, 0
-	for start := time.Now(); time.Since(start) < 4*time.Second; trial++ {
+	for start := time.Now(); time.Since(start) < Search(); trial++ {
 		e := &Echo{Nth: 1 + rand.IntN(requests), Late: 1 + rand.IntN(requests/2), Client: shared}
 		client := redis.NewClient(&redis.Options{Addr: shared.Options().Addr})
 		client.AddHook(e)
