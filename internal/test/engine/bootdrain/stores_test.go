@@ -157,11 +157,15 @@ func (s site) takes(number int) bool {
 }
 
 // together runs tests at once, more of them than there are processors: most of the time they wait for other processes
-// and for the end of leases.
+// and for the end of leases. With HOLDFAST_SOAK=1, which has more to do and judges times, they run one after the other.
 func together(t *testing.T, tests map[string]func(*testing.T)) {
 	t.Helper()
 	var all sync.WaitGroup
 	for name, test := range tests {
+		if soak() {
+			t.Run(name, test)
+			continue
+		}
 		all.Go(func() { t.Run(name, test) })
 	}
 	all.Wait()
@@ -327,7 +331,11 @@ func told(runs []snapshot.Run) string {
 
 // patience bounds how long a test waits for an event that must come.
 func patience(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	bound := 2 * time.Minute
+	if soak() {
+		bound *= 5
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), bound)
 	t.Cleanup(cancel)
 	return ctx
 }
