@@ -40,8 +40,8 @@ type Moves struct {
 
 const movers = 4 // workers
 
-// Run moves the slots round and round for a while, and each once at least. At each stage of a move, it waits until every worker has made two
-// steps.
+// Run moves the slots round and round for a while, and each once at least. At each stage of a move, it waits until
+// every worker has made two steps.
 func (m *Moves) Run(t *testing.T, cluster *testenv.Cluster, client *redis.ClusterClient) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -46,8 +46,8 @@ func Another(t *testing.T, client *redis.Client, hooks ...redis.Hook) *redis.Cli
 }
 
 // LoseReplies plays the story once for each answer, and loses that answer after its request took effect. The client
-// repeats the request, and no verdict may differ. Without HOLDFAST_SOAK=1 it is every third answer. Several stories are played at a time, because each waits for the
-// server at every call.
+// repeats the request, and no verdict may differ. Without HOLDFAST_SOAK=1 it is every third answer. Several stories are
+// played at a time, because each waits for the server at every call.
 func LoseReplies(t *testing.T, want []string, story Story) {
 	shared, prefix := testenv.Redis(t)
 	step := int64(3)

@@ -50,7 +50,7 @@ type siege struct {
 // client repeats an input until it is answered. No input is lost or doubled, and no client waits for a lease.
 func TestKillAgainAndAgain(t *testing.T) {
 	t.Parallel()
-	g := siege{clients: 10, every: 3 * time.Second, lasts: 10 * time.Second}
+	g := siege{clients: 4, every: 2 * time.Second, lasts: 5 * time.Second}
 	places := map[string]func(*testing.T) site{"postgres": onPostgres}
 	if soak() {
 		g = siege{clients: 50, every: 10 * time.Second, lasts: time.Minute}

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
-	"github.com/holdfast-go/holdfast/checkpoint/sqlitecheckpoint"
 	"github.com/holdfast-go/holdfast/internal/test/faulttest"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/orchestrator"
@@ -48,10 +47,10 @@ func TestInstances(t *testing.T) {
 	})
 }
 
-// turnsOf returns how many turns a test of a world takes. SQLite is Go, and the race detector checks each of its memory
-// accesses. It is ten times slower then, and gets a quarter of the turns unless there is time.
+// turnsOf returns how many turns a test of a world takes. Unless there is time, a world on a disk or on servers gets a
+// quarter of the turns.
 func turnsOf(w world) int {
-	if _, ok := w.checkpoints.(*sqlitecheckpoint.Store); ok && raceDetector && !soak() {
+	if _, ok := w.checkpoints.(*checkpoint.Memory); !ok && !soak() {
 		return fleetTurns / 4
 	}
 	return fleetTurns
