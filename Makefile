@@ -39,7 +39,7 @@ LARGEST := ^Test($(SETTINGS))$$/largest|^Test(Functions|Isolation|StoreBehind)$$
 
 # In the plain setting a store keeps all clauses of its contract. In another one it keeps those whose names end with a
 # letter of one third of the alphabet, or with an e: all races end so. In make soak it keeps all in each.
-THIRDS_A := ^Test(Citus|GrantsSuffice|StoreCluster)$$/[a-cf-z](\#..)?$$|^Test(Isolation|Functions)$$/^(repeatable_read|simple_protocol)$$/[a-cf-z]$$
+THIRDS_A := ^Test(GrantsSuffice|StoreCluster)$$/[a-cf-z](\#..)?$$|^Test(Isolation|Functions)$$/^(repeatable_read|simple_protocol)$$/[a-cf-z]$$
 THIRDS_B := ^Test(StorePgBouncer|StoreQualified|StoreTTL)$$/[ds-z](\#..)?$$|^Test(Isolation|StoreBehind)$$/^(serializable|one_connection)$$/[ds-z]$$
 THIRDS_C := ^Test(OneConnection|Partitions)$$/[a-df-r](\#..)?$$|^TestStoreBehind$$/^simple_protocol$$/[a-df-r]$$
 THIRDS   := $(THIRDS_A)|$(THIRDS_B)|$(THIRDS_C)
