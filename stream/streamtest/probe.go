@@ -90,6 +90,9 @@ func (p *probe) wantLast(k stream.Key, seq int64, s stream.Status) {
 
 // same reports whether two documents are equal as JSON values.
 func same(a, b json.RawMessage) bool {
+	if bytes.Equal(a, b) {
+		return true // it saves most of the time of a test under the race detector
+	}
 	x, errX := jsonvalue.Canonical(a)
 	y, errY := jsonvalue.Canonical(b)
 	return errX == nil && errY == nil && bytes.Equal(x, y)
