@@ -17,22 +17,19 @@ RUN := go build -o $(CACHE)/run ./internal/test/testenv/run && exec $(CACHE)/run
 BYTES_ONLY := github.com/holdfast-go/holdfast/internal/jsonvalue modernc.org/sqlite/lib modernc.org/libc
 RACE       := -race $(BYTES_ONLY:%=-gcflags=%=-race=false)
 
-# Packages that start no goroutine and share nothing, and the harness: make test does not look for races there, make race
-# and make soak do.
+# Packages that start no goroutine and share nothing, and the harness: make race does not look for races there.
 PURE   := message|migrations|retry|internal/(ids|jsontype|jsonvalue|logtext|pgstate|sqlname)
 SINGLE := holdfast/($(PURE)|examples|internal/test/(archtest|testenv|browser|bench|citusrules))(/|$$)
 
-# What make test runs without the race detector although its package has goroutines: the settings of a store beside the
-# plain one, which run the same lines of our code, the long searches on stores other than memory, the stories of one
-# caller, the processes that boot at once or are killed or stopped, and the broken stores and engines. These tests are in
-# folders of UNRACED_IN.
+# What make race leaves out although its package has goroutines: the settings of a store beside the plain one, which run
+# the same lines of our code, the long searches on stores other than memory, the stories of one caller, the processes
+# that boot at once or are killed or stopped, and the broken stores and engines.
 SETTINGS   := ACLSuffices|Citus|GrantsNeedAll|GrantsSuffice|Isolation|OneConnection|Partitions|StoreBehind|StoreCluster|StorePgBouncer|StoreQualified|StoreTTL
 BROKEN     := Broken|BrokenParts|Convicts|HistoriesConvict|InstancesConvict|ModelConvicts|RenewUnderLoadConvicts|SnapshotModelConvicts
 ONE_CALLER := CrashEverywhere|LateCopy|LostReply
 PROCESSES  := BootTogether|Deploys|KillAgainAndAgain|OnceKilled|OnceStopped|OnceVendorFails|Processes|Takeover|TurnLogKilled|TxProcessKilled|TxProcessStopped
 ON_SERVERS := ^TestInstances$$/^(sqlite|postgres|redis)
 UNRACED    := ^Test($(SETTINGS)|$(BROKEN)|$(ONE_CALLER)|$(PROCESSES))$$|^TestFunctions$$/^simple_protocol$$|$(ON_SERVERS)
-UNRACED_IN := internal/test/engine internal/test/faulttest checkpoint snapshot lock ledger turnlog stream inbox turnhttp
 
 # In the plain setting a store takes a document of 16 MiB. In the others it does so in make soak.
 LARGEST := ^Test($(SETTINGS))$$/largest|^Test(Functions|Isolation|StoreBehind)$$/./largest
@@ -44,13 +41,10 @@ THIRDS_B := ^Test(StorePgBouncer|StoreQualified|StoreTTL)$$/[ds-z](\#..)?$$|^Tes
 THIRDS_C := ^Test(OneConnection|Partitions)$$/[a-df-r](\#..)?$$|^TestStoreBehind$$/^simple_protocol$$/[a-df-r]$$
 THIRDS   := $(THIRDS_A)|$(THIRDS_B)|$(THIRDS_C)
 
-# The tests that count allocations, or that are too slow under the race detector and skip there.
-WITHOUT_RACE := Allocations|LargeStateFansOut|StateBesideInput|StateLimitByDefault|InputLimit|HeaviestInput|LargestOfBoth|Fat|SubscriberHangsInBytes|UnreadStream|Readers|Reconnect
+# These take longest, and would run alone at the end.
+FIRST := ./internal/test/engine/orchestrator ./internal/test/engine/bootdrain ./examples/refundbot
 
-# How the tests that unraced selects begin. A package without any of them is not linked for it.
-UNRACED_FUNC := ^func Test(($(SETTINGS)|$(BROKEN)|$(ONE_CALLER)|$(PROCESSES)|Functions|Instances)\(|[A-Za-z]*($(WITHOUT_RACE)))
-
-.PHONY: help demo quick test raced unraced setup race soak fuzz mutants cross versions bench lint generate tidy-check vet db-up
+.PHONY: help demo quick test setup race shuffle soak fuzz mutants cross versions bench lint generate tidy-check vet db-up
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -64,22 +58,15 @@ quick: ## run the tests that need no server, without the race detector; says wha
 setup: ## install what the tests need and is missing, as root on Debian; says what and why
 	@go run ./internal/test/testenv/run -setup
 
-test: setup ## run all tests and examples, on real servers, and under the race detector what has goroutines
-	@$(RUN) -memory -- $(MAKE) --no-print-directory -j 2 raced unraced
+# go vet is make vet's. Tests wait for servers, so more of them run at a time than there are cores.
+test: setup ## run all tests and examples, on real servers; make race looks for races
+	@$(RUN) -memory -- go test -vet=off -p 3 -parallel 4 -timeout 30m -skip '$(LARGEST)|$(THIRDS)' $(FIRST) $(PACKAGES)
 
-# The parts of make test. They need its servers. go vet is make vet's. The package that takes longest comes first, or it
-# would run alone at the end. Tests wait for servers, so more of them run at a time than there are cores.
-raced:
-	@go test $(RACE) -vet=off -p 2 -parallel 4 -timeout 30m -skip '$(UNRACED)|$(LARGEST)' \
-		./internal/test/engine/orchestrator $$(go list $(PACKAGES) | grep -vE '$(SINGLE)')
+race: setup ## run under the race detector what has goroutines, once for each line of it
+	@packages=$$(go list $(PACKAGES) | grep -vE '$(SINGLE)'); $(RUN) -memory -- \
+		go test $(RACE) -vet=off -p 3 -parallel 4 -timeout 30m -skip '$(UNRACED)|$(LARGEST)' $(word 1,$(FIRST)) $$packages
 
-unraced:
-	@go test -vet=off -p 2 -parallel 4 -timeout 30m -run '$(UNRACED)|$(WITHOUT_RACE)' -skip '$(LARGEST)|$(THIRDS)' \
-		./internal/test/engine/orchestrator ./internal/test/engine/bootdrain \
-		$$(grep -rlE --include '*_test.go' '$(UNRACED_FUNC)' $(UNRACED_IN) | xargs -n 1 dirname | sort -u | sed 's|^|./|')
-	@go test -vet=off -p 1 $$(go list $(PACKAGES) | grep -E '$(SINGLE)')
-
-race: ## look for races and order dependence: every test three times, shuffled
+shuffle: ## look for races and order dependence: every test three times, shuffled
 	@$(RUN) -memory -- go test $(RACE) -shuffle on -count 3 -timeout 90m $(PACKAGES)
 
 soak: ## run the tests with the long fault schedules, and fuzz

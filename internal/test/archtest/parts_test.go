@@ -9,60 +9,42 @@ import (
 	"testing"
 )
 
-// Each test of the checkout runs in a part of make test: raced skips what the second command of unraced runs by its
-// package, and what the first one runs by its name.
-func TestEachTestIsInAPart(t *testing.T) {
-	single := regexp.MustCompile(variable(t, "SINGLE"))
+// What make race leaves out is there, and make test runs it.
+func TestRaceLeavesOut(t *testing.T) {
 	unraced := alternatives(t, variable(t, "UNRACED"))
-	in := strings.Fields(variable(t, "UNRACED_IN"))
-	function := regexp.MustCompile(variable(t, "UNRACED_FUNC"))
 	used := make([]bool, len(unraced))
 	for _, p := range packages(t) {
-		if single.MatchString(p.ImportPath) {
-			continue
-		}
 		for _, name := range testsIn(t, p.Dir) {
-			for i, first := range unraced {
-				if !first.MatchString(name) {
-					continue
-				}
-				used[i] = true
-				if !under(in, relative(p)) || !function.MatchString("func "+name+"(") {
-					t.Errorf("raced skips %s of %s, and unraced does not find it: see UNRACED_IN and UNRACED_FUNC",
-						name, p.ImportPath)
-				}
+			for i, left := range unraced {
+				used[i] = used[i] || left.MatchString(name)
 			}
 		}
 	}
-	for i, first := range unraced {
+	for i, left := range unraced {
 		if !used[i] {
-			t.Errorf("UNRACED in the Makefile has %s, and no test has such a name", first)
+			t.Errorf("UNRACED in the Makefile has %s, and no test has such a name", left)
 		}
 	}
 }
 
-// The parts divide the tests at the same place.
-func TestPartsFitTogether(t *testing.T) {
+// make test and make race leave out what they say and nothing more.
+func TestWhatIsSkipped(t *testing.T) {
 	makefile := text(t, "Makefile")
-	for part, wants := range map[string][]string{
-		"raced": {"-skip '$(UNRACED)|$(LARGEST)'", "go list $(PACKAGES) | grep -vE '$(SINGLE)'"},
-		"unraced": {
-			"-run '$(UNRACED)|$(WITHOUT_RACE)' -skip '$(LARGEST)|$(THIRDS)'",
-			"$$(grep -rlE --include '*_test.go' '$(UNRACED_FUNC)' $(UNRACED_IN) |",
-			"go list $(PACKAGES) | grep -E '$(SINGLE)'",
-		},
+	for target, wants := range map[string][]string{
+		"test": {"-skip '$(LARGEST)|$(THIRDS)' $(FIRST) $(PACKAGES)\n"},
+		"race": {"-skip '$(UNRACED)|$(LARGEST)' $(word 1,$(FIRST)) $$packages\n", "go list $(PACKAGES) | grep -vE '$(SINGLE)'"},
 	} {
-		recipe := regexp.MustCompile(`(?m)^` + part + `:\n((?:\t.*\n)+)`).FindStringSubmatch(makefile)
+		recipe := regexp.MustCompile(`(?m)^` + target + `:.*\n((?:\t.*\n)+)`).FindStringSubmatch(makefile)
 		if recipe == nil {
-			t.Fatalf("the Makefile has no target %s", part)
+			t.Fatalf("the Makefile has no target %s", target)
 		}
 		for _, want := range wants {
 			if !strings.Contains(recipe[1], want) {
-				t.Errorf("%s in the Makefile lacks %q", part, want)
+				t.Errorf("%s in the Makefile lacks %q", target, want)
 			}
 		}
-		if got, want := strings.Count(recipe[1], "-skip ")+strings.Count(recipe[1], "-run "), len(wants)-1; got != want {
-			t.Errorf("%s in the Makefile selects tests %d times, want %d", part, got, want)
+		if n := strings.Count(recipe[1], "-skip ") + strings.Count(recipe[1], "-run "); n != 1 {
+			t.Errorf("%s in the Makefile selects tests %d times", target, n)
 		}
 	}
 	for _, pattern := range regexp.MustCompile(`\|\^`).Split(variable(t, "LARGEST"), -1) {
@@ -134,9 +116,4 @@ func testsIn(t *testing.T, dir string) (names []string) {
 		}
 	}
 	return names
-}
-
-// under reports whether dir is one of the folders, or below one.
-func under(folders []string, dir string) bool {
-	return slices.ContainsFunc(folders, func(f string) bool { return dir == f || strings.HasPrefix(dir, f+"/") })
 }
