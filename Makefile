@@ -41,10 +41,13 @@ THIRDS_B := ^Test(StorePgBouncer|StoreQualified|StoreTTL)$$/[ds-z](\#..)?$$|^Tes
 THIRDS_C := ^Test(OneConnection|Partitions)$$/[a-df-r](\#..)?$$|^TestStoreBehind$$/^simple_protocol$$/[a-df-r]$$
 THIRDS   := $(THIRDS_A)|$(THIRDS_B)|$(THIRDS_C)
 
+# What make test runs. Benchmarks are make bench-once's.
+TESTED := $(filter-out ./internal/test/bench/...,$(PACKAGES))
+
 # These take longest, and would run alone at the end.
 FIRST := ./internal/test/engine/orchestrator ./internal/test/engine/bootdrain ./examples/refundbot
 
-.PHONY: help demo quick test setup race shuffle soak fuzz mutants cross versions bench lint generate tidy-check vet db-up
+.PHONY: help demo quick test setup race shuffle soak fuzz mutants cross versions bench bench-once lint generate tidy-check vet db-up
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -60,7 +63,7 @@ setup: ## install what the tests need and is missing, as root on Debian; says wh
 
 # go vet is make vet's. Tests wait for servers, so more of them run at a time than there are cores.
 test: setup ## run all tests and examples, on real servers; make race looks for races
-	@$(RUN) -memory -- go test -vet=off -p 3 -parallel 4 -timeout 30m -skip '$(LARGEST)|$(THIRDS)' $(FIRST) $(PACKAGES)
+	@$(RUN) -memory -- go test -vet=off -p 3 -parallel 4 -timeout 30m -skip '$(LARGEST)|$(THIRDS)' $(FIRST) $(TESTED)
 
 race: setup ## run under the race detector what has goroutines, once for each line of it
 	@packages=$$(go list $(PACKAGES) | grep -vE '$(SINGLE)'); $(RUN) -memory -- \
@@ -78,6 +81,9 @@ fuzz: ## look for inputs that break what reads them, a minute for each target; o
 
 versions: ## run the tests of PostgreSQL on 13 to 18, which npm fetches; or on MAJORS="14 18", or IN="./ledger/pgledger"
 	@IN='$(IN)' exec internal/test/versions/run $(MAJORS)
+
+bench-once: setup ## run each benchmark once, and judge no figure
+	@$(RUN) -memory -- go test -vet=off -timeout 30m ./internal/test/bench/...
 
 bench: ## print the table of docs/performance.md; fails on a number that is missed
 	go run ./internal/test/bench

@@ -31,7 +31,7 @@ func TestRaceLeavesOut(t *testing.T) {
 func TestWhatIsSkipped(t *testing.T) {
 	makefile := text(t, "Makefile")
 	for target, wants := range map[string][]string{
-		"test": {"-skip '$(LARGEST)|$(THIRDS)' $(FIRST) $(PACKAGES)\n"},
+		"test": {"-skip '$(LARGEST)|$(THIRDS)' $(FIRST) $(TESTED)\n"},
 		"race": {"-skip '$(UNRACED)|$(LARGEST)' $(word 1,$(FIRST)) $$packages\n", "go list $(PACKAGES) | grep -vE '$(SINGLE)'"},
 	} {
 		recipe := regexp.MustCompile(`(?m)^` + target + `:.*\n((?:\t.*\n)+)`).FindStringSubmatch(makefile)
