@@ -97,8 +97,12 @@ func (postgresEngine) variable() (name, kind string) { return postgresEnv, "Post
 
 const postgresDirs = "/usr/lib/postgresql/*/bin"
 
-// template returns a data directory made by initdb. All other data directories are copies of it.
+// template returns a data directory made by initdb. All other data directories are copies of it. The processes of a
+// command that [Start] serves share one.
 var template = sync.OnceValues(func() (string, error) {
+	if dir := os.Getenv(templateEnv); dir != "" {
+		return dir, nil
+	}
 	initdb, err := binary("initdb", postgresDirs)
 	if err != nil {
 		return "", err

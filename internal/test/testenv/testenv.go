@@ -21,6 +21,7 @@ const (
 	postgresEnv = "HOLDFAST_TEST_POSTGRES_URL"
 	redisEnv    = "HOLDFAST_TEST_REDIS_URL"
 	requiredEnv = "HOLDFAST_TEST_REQUIRED"
+	templateEnv = "HOLDFAST_TEST_POSTGRES_TEMPLATE" // what template returns
 )
 
 // errUnavailable says that the server that a test asks for is not there, and cannot be started here.
@@ -66,6 +67,9 @@ func Leaks() []goleak.Option {
 // Start starts a PostgreSQL and a Redis. env makes the tests of other processes use them. stop stops both and removes
 // their data.
 func Start() (env []string, stop func() error, err error) {
+	if err := os.Unsetenv(templateEnv); err != nil { // it may be of another version
+		return nil, nil, err
+	}
 	for _, e := range []engine{postgresEngine{}, redisEngine{}} {
 		d, err := startDaemon(e, Options{})
 		if err != nil {
@@ -74,7 +78,11 @@ func Start() (env []string, stop func() error, err error) {
 		variable, _ := e.variable()
 		env = append(env, variable+"="+d.url())
 	}
-	return env, closeAll, nil
+	dir, err := template()
+	if err != nil {
+		return nil, nil, errors.Join(err, closeAll())
+	}
+	return append(env, templateEnv+"="+dir), closeAll, nil
 }
 
 // server returns the URL that the variable of e holds. Without it, no test uses or starts a server of that kind. This
