@@ -86,8 +86,8 @@ type Store interface {
 	// not with the history.
 	//
 	// Items holds no connection, transaction or lock while it yields, so that the loop may call the store. If an item
-	// is damaged, it comes with a *DamagedError and as much as can be read. Then Items goes on. Any other error ends it.
-	// An item that comes or goes during the loop is yielded or not.
+	// is damaged, it comes with a *DamagedError and as much as can be read. Then Items goes on. Any other error ends
+	// it. An item that comes or goes during the loop is yielded or not.
 	Items(ctx context.Context, k Key, kind Kind) iter.Seq2[Item, error]
 
 	// Remove forgets items, durable on return. Without ids it forgets all of the kind, and if kind is "" all of the

@@ -160,7 +160,8 @@ func (m *Memory) Record(ctx context.Context, e Effect) (now Effect, err error) {
 	if known == nil {
 		known = m.add(e)
 	}
-	if err := known.finish(known.Attempts, Outcome{State: Completed, Result: e.Result, Redacted: e.Redacted}); err != nil {
+	o := Outcome{State: Completed, Result: e.Result, Redacted: e.Redacted}
+	if err := known.finish(known.Attempts, o); err != nil {
 		return Effect{}, err
 	}
 	return known.clone(), nil

@@ -30,8 +30,8 @@ func (x *execution[S]) effectOf(l *line, e ledger.Effect) (ledger.Effect, error)
 	parts := []string{"key", e.Orchestrator, e.Name, e.Key}
 	if e.Key == "" {
 		parts = []string{
-			"place", e.Orchestrator, e.RunID, strconv.Itoa(e.Iteration), string(l.place), l.intent, strconv.Itoa(l.item),
-			e.Name, e.Each,
+			"place", e.Orchestrator, e.RunID, strconv.Itoa(e.Iteration), string(l.place), l.intent,
+			strconv.Itoa(l.item), e.Name, e.Each,
 		}
 	}
 	e.ID = digest(parts...)[:idLen]

@@ -76,7 +76,8 @@ func (x *execution[S]) recordPhase(ctx context.Context, l *line, phase string, s
 			err = x.over(ctx)
 			continue
 		}
-		if !errors.Is(err, turnlog.ErrPhase) && !errors.Is(err, turnlog.ErrState) && !errors.Is(err, turnlog.ErrInvalid) {
+		if !errors.Is(err, turnlog.ErrPhase) && !errors.Is(err, turnlog.ErrState) &&
+			!errors.Is(err, turnlog.ErrInvalid) {
 			x.effects.fail(err)
 		}
 	}

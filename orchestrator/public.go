@@ -48,7 +48,10 @@ var problems = []struct {
 	},
 	{
 		ErrIndeterminate,
-		Problem{"unknown-outcome", 504, true, time.Second, "It is not known yet how this ends. Send the same request again."},
+		Problem{
+			"unknown-outcome", 504, true, time.Second,
+			"It is not known yet how this ends. Send the same request again.",
+		},
 	},
 	{ErrOwed, Problem{"owed", 409, true, 5 * time.Second, "An earlier reply has to be delivered first."}},
 	{ErrBusy, Problem{"busy", 409, true, time.Second, "An earlier message is still being answered."}},

@@ -152,8 +152,8 @@ func (o *Orchestrator[S]) Watching(ctx context.Context, every, d time.Duration) 
 func (o *Orchestrator[S]) kin(every time.Duration) string {
 	d := &o.engine.identity
 	return digest(d.signature, d.version, d.members.Shape(), fmt.Sprint(
-		itemsVersion, every, o.engine.options.Snapshots != nil, d.migrates, o.def.Deliver != nil, o.engine.ledger != nil,
-		o.engine.turnLog != nil))
+		itemsVersion, every, o.engine.options.Snapshots != nil, d.migrates, o.def.Deliver != nil,
+		o.engine.ledger != nil, o.engine.turnLog != nil))
 }
 
 // due reports whether a drain has something to do with a run.

@@ -254,7 +254,8 @@ func (v *visit) logEnd(r snapshot.Run, by *checkpoint.Checkpoint) error {
 func (v *visit) logSettled(cp checkpoint.Checkpoint) bool {
 	err := v.phases.settled(v.own.Ctx, cp, 0, v.call.force)
 	if err != nil {
-		v.engine.log.WarnContext(v.own.Ctx, "end of a turn not recorded in the turn log; the next call or drain records it",
+		v.engine.log.WarnContext(v.own.Ctx,
+			"end of a turn not recorded in the turn log; the next call or drain records it",
 			"session", v.own.Grant.Session, "turn", cp.Turn, "run", cp.RunID, v.engine.why(err))
 	}
 	return err == nil
@@ -323,7 +324,8 @@ func (v *visit) logEnded(r snapshot.Run, payload runPayload, end storedEnd) bool
 // logOver reports whether the end of a run is recorded, and logs why it is not.
 func (v *visit) logOver(r snapshot.Run, err error) bool {
 	if err != nil {
-		v.engine.log.WarnContext(v.own.Ctx, "end of a run not recorded in the turn log; the next call or drain records it",
+		v.engine.log.WarnContext(v.own.Ctx,
+			"end of a run not recorded in the turn log; the next call or drain records it",
 			"session", r.Session, "run", r.ID, v.engine.why(err))
 	}
 	return err == nil

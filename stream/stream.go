@@ -79,7 +79,9 @@ type Store interface {
 	//
 	// epoch is that of the owner's fence. If the store has seen a higher one for the session, Append changes nothing,
 	// and this is no error.
-	Append(ctx context.Context, k Key, run string, epoch int64, s Status, data []json.RawMessage) (last int64, err error)
+	Append(
+		ctx context.Context, k Key, run string, epoch int64, s Status, data []json.RawMessage,
+	) (last int64, err error)
 
 	// Read yields the chunks after seq, in order, each once, and goes on as they come. It ends without an error after
 	// the last chunk of a session whose status is over, or with the cause of ctx. With Newest it begins at the first

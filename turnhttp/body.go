@@ -141,8 +141,8 @@ func checkBody(doc []byte) error {
 		return errBadRequest.because("The body has more behind its JSON value.")
 	}
 	if jsonvalue.Check(doc) != nil { // the decoder takes these, and changes some of them
-		return errBadRequest.because("The body has JSON that cannot be kept: invalid UTF-8, U+0000, half of a surrogate, " +
-			"too many levels, or a number that is too long.")
+		return errBadRequest.because("The body has JSON that cannot be kept: invalid UTF-8, U+0000, " +
+			"half of a surrogate, too many levels, or a number that is too long.")
 	}
 	return nil
 }
@@ -183,7 +183,8 @@ func keyOf(r *http.Request) (string, error) {
 	case len(all) == 0:
 		return "", nil
 	case len(all) > 1, ids.Check("key", all[0]) != nil:
-		return "", errBadRequest.because("The header Idempotency-Key has to be there once, with 1 to 512 bytes of text.")
+		return "", errBadRequest.because("The header Idempotency-Key has to be there once, " +
+			"with 1 to 512 bytes of text.")
 	case strings.HasPrefix(all[0], keysOfAnswers):
 		return "", errReservedKey
 	}

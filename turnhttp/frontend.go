@@ -29,8 +29,8 @@ type Show struct {
 	// Events yields the events of the turn, until ctx ends.
 	Events func(ctx context.Context) iter.Seq2[orchestrator.Shown, error]
 
-	// Outcome is called after the last event, which is zero if there was none. It waits for the outcome. If the error is
-	// orchestrator.ErrNothingToResume, and there was no event, the front end gets 204.
+	// Outcome is called after the last event, which is zero if there was none. It waits for the outcome. If the error
+	// is orchestrator.ErrNothingToResume, and there was no event, the front end gets 204.
 	Outcome func(ctx context.Context, last orchestrator.Event) (Reply, error)
 }
 
@@ -98,7 +98,9 @@ func ShowNewest[S any](
 		},
 		Outcome: func(ctx context.Context, last orchestrator.Event) (Reply, error) {
 			if last.Kind == "" {
-				return Reply{}, &orchestrator.Error{Op: "follow", Session: session, Err: orchestrator.ErrNothingToResume}
+				return Reply{}, &orchestrator.Error{
+					Op: "follow", Session: session, Err: orchestrator.ErrNothingToResume,
+				}
 			}
 			res, err := outcomeOf(ctx, bot, session, &last)
 			if err != nil {

@@ -33,8 +33,8 @@ type Service struct {
 	// Handler answers the requests, once the service is ready. Until then, and again at the end, [Gate] does.
 	Handler http.Handler
 
-	// Bots are drained at boot, watched while the service is ready, and shut down at the end, one after the other. A bot
-	// that calls another one as a Tool comes before it.
+	// Bots are drained at boot, watched while the service is ready, and shut down at the end, one after the other. A
+	// bot that calls another one as a Tool comes before it.
 	Bots []Bot
 
 	// Prepare makes the stores ready, before a bot uses them: migrations.Up, or migrations.Check. If it fails because a
@@ -56,8 +56,8 @@ type Service struct {
 
 	Timeouts Timeouts
 
-	// Drain has options for the drains and watches of all bots. nil means the defaults, and Sessions has to be nil. Sweep
-	// is each bot's own, unless Drain has one. OnRun is called for several bots at once.
+	// Drain has options for the drains and watches of all bots. nil means the defaults, and Sessions has to be nil.
+	// Sweep is each bot's own, unless Drain has one. OnRun is called for several bots at once.
 	Drain *bootdrain.Options
 
 	// Logger gets what the service does. nil means slog.Default().
@@ -69,8 +69,8 @@ type Timeouts struct {
 	// Prepare is for how long Service.Prepare is repeated while it fails because a server is not there. 0 means 10s.
 	Prepare time.Duration
 
-	// Drain is how long the first requests wait for the drain. 0 means 30s. Then the service serves while the drain goes
-	// on. That is safe: a request for a session that is not drained yet finishes its run first.
+	// Drain is how long the first requests wait for the drain. 0 means 30s. Then the service serves while the drain
+	// goes on. That is safe: a request for a session that is not drained yet finishes its run first.
 	Drain time.Duration
 
 	// Grace is how long turns may go on at the end, before they are handed off. 0 means 20s. The end may take longer:

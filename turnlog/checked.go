@@ -55,7 +55,8 @@ func (c *Checked) Restore(ctx context.Context, run string) ([]Entry, error) {
 	all := len(entries)
 	entries = slices.DeleteFunc(entries, func(e Entry) bool { return e.Run != run })
 	if foreign := all - len(entries); foreign > 0 {
-		err = errors.Join(err, fmt.Errorf("%w: %T has given back %d entries of other runs", ErrAdapter, c.adapter, foreign))
+		err = errors.Join(err, fmt.Errorf("%w: %T has given back %d entries of other runs",
+			ErrAdapter, c.adapter, foreign))
 	}
 	slices.SortStableFunc(entries, Entry.compare)
 	kept := entries[:0]

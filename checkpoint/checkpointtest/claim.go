@@ -264,7 +264,8 @@ var leaseClauses = []clause{
 	},
 	{
 		name: "held",
-		rule: "Held returns exactly the sessions that a live lease owns, also before their first turn, and their owners",
+		rule: "Held returns exactly the sessions that a live lease owns, also before their first turn, " +
+			"and their owners",
 		check: func(p *probe) {
 			p.claim("a live")
 			p.claim("not asked")

@@ -58,7 +58,8 @@ var fromClauses = []clause{
 	},
 	{
 		name: "steal-free",
-		rule: "a claim From a fence of a session that is free or unknown is ErrHeld, names no owner, and creates nothing",
+		rule: "a claim From a fence of a session that is free or unknown is ErrHeld, names no owner, " +
+			"and creates nothing",
 		check: func(p *probe) {
 			l := p.claim("released").Lease
 			p.append(l, turn(0))
@@ -171,7 +172,8 @@ var fromClauses = []clause{
 	},
 	{
 		name: "held-names",
-		rule: "a refused claim names the owner and its fence, as of its last claim, and no owner once the lease is over",
+		rule: "a refused claim names the owner and its fence, as of its last claim, " +
+			"and no owner once the lease is over",
 		check: func(p *probe) {
 			r := request(time.Hour)
 			r.Owner = "first"

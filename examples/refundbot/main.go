@@ -9,7 +9,8 @@
 // The environment:
 //
 //	DATABASE_URL    a PostgreSQL, which then has everything
-//	REDIS_URL       a Redis beside it, which then has the runs, the streams and the locks; REDIS_PREFIX begins its keys
+//	REDIS_URL       a Redis beside it, which then has the runs, the streams and the locks;
+//	                REDIS_PREFIX begins its keys
 //	OPENAI_API_KEY  a real model; also OPENAI_BASE_URL and OPENAI_MODEL
 //	PROVIDER_URL    the payment provider; without it the process starts one for itself
 package main
@@ -103,7 +104,8 @@ func parse(args []string, env func(string) string, stderr io.Writer) (c config, 
 	f.BoolVar(&c.migrate, "migrate", true, "bring the tables up to date at start; otherwise they are only checked")
 	set := f.String("migrations", "", "`app`: the tables of the stores belong to the application's own migrations")
 	f.IntVar(&c.version, "bot", 1, "`version` of the bot: 1 or 2")
-	f.DurationVar(&c.drain, "drain-timeout", 30*time.Second, "how long the first requests wait for the turns left behind")
+	f.DurationVar(&c.drain, "drain-timeout", 30*time.Second,
+		"how long the first requests wait for the turns left behind")
 	f.DurationVar(&c.grace, "grace", 20*time.Second, "how long turns may go on when the process has to end")
 	f.DurationVar(&c.pace, "pace", 0, "pause before each decision of the bot, for those who watch")
 	f.DurationVar(&c.ttl, "approval", 24*time.Hour, "how long a person may take to approve a refund")

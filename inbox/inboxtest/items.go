@@ -35,7 +35,8 @@ var itemsClauses = []clause{
 			wantOrder(got)
 			for i := 1; i < len(got); i++ {
 				if got[i-1].At.Before(got[i].At) && place(all, got[i-1]) > place(all, got[i]) {
-					fail("%q is of %v, and %q, which was posted later, of %v", got[i].ID, got[i].At, got[i-1].ID, got[i-1].At)
+					fail("%q is of %v, and %q, which was posted later, of %v",
+						got[i].ID, got[i].At, got[i-1].ID, got[i-1].At)
 				}
 			}
 			if len(got) != len(all) || got[0].At.Equal(got[len(got)-1].At) {
@@ -130,7 +131,8 @@ var itemsClauses = []clause{
 	},
 	{
 		name: "items-meanwhile",
-		rule: "a loop over Items yields each item once that is there all the time, also if others come and go before it",
+		rule: "a loop over Items yields each item once that is there all the time, " +
+			"also if others come and go before it",
 		check: func(p *probe) {
 			for i := range many {
 				p.post(answer(fmt.Sprintf("q%03d", i)), item(fmt.Sprintf("t%03d", i), inbox.Answer, "q", "ada"))

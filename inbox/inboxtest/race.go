@@ -88,7 +88,8 @@ var raceClauses = []clause{
 				var acts []func()
 				var errs [12]error
 				for i := range errs {
-					it := item(fmt.Sprint("s", i%2), []inbox.Kind{inbox.Answer, inbox.Stop}[i/2%2], fmt.Sprint("q", i), "ada")
+					kind := []inbox.Kind{inbox.Answer, inbox.Stop}[i/2%2]
+					it := item(fmt.Sprint("s", i%2), kind, fmt.Sprint("q", i), "ada")
 					acts = append(acts, func() { _, errs[i] = p.store.Post(p.ctx, it) })
 				}
 				suite.Together(acts...)
@@ -104,7 +105,8 @@ var raceClauses = []clause{
 	},
 	{
 		name: "race-remove",
-		rule: "if items are posted while others of the session are removed, an item that is posted and not removed is there",
+		rule: "if items are posted while others of the session are removed, " +
+			"an item that is posted and not removed is there",
 		check: func(p *probe) {
 			for i := range races {
 				id := func(what string) string { return fmt.Sprint(what, i) }
@@ -112,7 +114,9 @@ var raceClauses = []clause{
 				var acts []func()
 				var errs [4]error
 				for n := range len(errs) - 1 {
-					acts = append(acts, func() { _, errs[n] = p.store.Post(p.ctx, answer(fmt.Sprint(id("new"), "-", n))) })
+					acts = append(acts, func() {
+						_, errs[n] = p.store.Post(p.ctx, answer(fmt.Sprint(id("new"), "-", n)))
+					})
 				}
 				last := len(errs) - 1
 				acts = append(acts, func() { errs[last] = p.store.Remove(p.ctx, key("s"), inbox.Answer, id("old")) })
@@ -135,7 +139,8 @@ var raceClauses = []clause{
 				p.post(item(session, inbox.Answer, "q", "former"))
 				all, acts := p.callers(3, session, "q")
 				var removed error
-				suite.Together(append(acts, func() { removed = p.store.Remove(p.ctx, key(session), inbox.Answer, "q") })...)
+				acts = append(acts, func() { removed = p.store.Remove(p.ctx, key(session), inbox.Answer, "q") })
+				suite.Together(acts...)
 				ok(removed)
 				first := winners(all)
 				got := p.items(key(session), inbox.Answer)

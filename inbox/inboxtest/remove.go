@@ -23,7 +23,8 @@ var removeClauses = []clause{
 		name: "remove-literally",
 		rule: "Remove takes ids literally",
 		check: func(p *probe) {
-			p.post(answer("a"), answer("A"), answer("aa"), answer("a "), answer("%"), answer("a%"), answer("*"), answer("é"))
+			p.post(answer("a"), answer("A"), answer("aa"), answer("a "),
+				answer("%"), answer("a%"), answer("*"), answer("é"))
 			p.remove(key("s"), inbox.Answer, "a%", "*", "_")
 			p.wantIDs("a", "A", "aa", "a ", "%", "é")
 			p.remove(key("s"), inbox.Answer, "a", "é")

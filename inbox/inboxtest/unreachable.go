@@ -16,8 +16,11 @@ var unreachable = suite.Clause[inbox.Store]{
 		_, posted := s.Post(ctx, answer("q"))
 		p := &probe{ctx, s}
 		for what, err := range map[string]error{
-			"Post": posted, "Remove": s.Remove(ctx, key("s"), inbox.Answer, "q"), "Remove of all": s.Remove(ctx, key("s"), ""),
-			"Items": p.listed(key("s"), inbox.Answer), "Items of all": p.listed(key(""), inbox.Answer),
+			"Post":          posted,
+			"Remove":        s.Remove(ctx, key("s"), inbox.Answer, "q"),
+			"Remove of all": s.Remove(ctx, key("s"), ""),
+			"Items":         p.listed(key("s"), inbox.Answer),
+			"Items of all":  p.listed(key(""), inbox.Answer),
 		} {
 			if err == nil {
 				fail("%s succeeds", what)

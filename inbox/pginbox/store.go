@@ -58,7 +58,8 @@ func (s *Store) error(ctx context.Context, op string, k inbox.Key, err error) er
 		return nil
 	case pgstate.Missing(err):
 		return fmt.Errorf("pginbox: %s: %w: %s: run migrations.Up, or Store.Schema for a prefix of your own"+
-			"; if it is there, the role lacks USAGE on its schema: %w", op, inbox.ErrSchema, s.prefix.Plain("inbox"), err)
+			"; if it is there, the role lacks USAGE on its schema: %w",
+			op, inbox.ErrSchema, s.prefix.Plain("inbox"), err)
 	case pgstate.Refused(err):
 		err = fmt.Errorf("%w: %s%w", inbox.ErrRefused, pgstate.Remedy(err), err)
 	}

@@ -37,9 +37,9 @@
 // Keys start with the prefix, which may be that of a redissnapshot. You may look at the keys, but not change them. In a
 // hash tag, %, /, { and } of names are written as %25, %2F, %7B and %7D.
 //
-//	{orchestrator/session}:inbox:KIND  ZSET with a member for each item: item, at (µs), id, by, shown, data, divided by
-//	                                   zero bytes; and a member that finds it by its id. The other members refuse late
-//	                                   copies. Without items the key expires after an hour
-//	{orchestrator}:inbox:KIND          ZSET of sessions with items. An entry may be stale, but none is missing. A member
-//	                                   is a session, a zero byte, and the token of the entry
+//	{orchestrator/session}:inbox:KIND  ZSET with a member for each item: item, at (µs), id, by, shown, data, divided
+//	                                   by zero bytes; and a member that finds it by its id. The other members refuse
+//	                                   late copies. Without items the key expires after an hour
+//	{orchestrator}:inbox:KIND          ZSET of sessions with items. An entry may be stale, but none is missing. A
+//	                                   member is a session, a zero byte, and the token of the entry
 package redisinbox

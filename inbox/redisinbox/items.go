@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// Pages of the index grow. The first items should come soon, and many sessions should not cost two round trips each.
+	// Pages of the index grow. The first items should come soon, and many sessions should not cost two round trips
+	// each.
 	firstPage, mostPage = 16, 64
 
 	// A page of a session has so many items at most. It ends earlier if it has so many bytes.

@@ -87,7 +87,8 @@ var answerClauses = []clause{
 		check: func(p *probe) {
 			_, next := p.doubtful("run", "a")
 			ok(p.resolve("a", ledger.Answer{By: "Ann"}))
-			if e := p.issueAgain(effect("run", "a", next)); e.Attempts != 2 || e.AnsweredBy != "" || !e.AnsweredAt.IsZero() {
+			e := p.issueAgain(effect("run", "a", next))
+			if e.Attempts != 2 || e.AnsweredBy != "" || !e.AnsweredAt.IsZero() {
 				fail("issued anew: %+v", e)
 			}
 		},

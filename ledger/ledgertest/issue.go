@@ -41,7 +41,8 @@ var issueClauses = []clause{
 	},
 	{
 		name: "issue-repeat",
-		rule: "the fence that has issued an effect gets the same attempt once more, because the answer may have been lost",
+		rule: "the fence that has issued an effect gets the same attempt once more, " +
+			"because the answer may have been lost",
 		check: func(p *probe) {
 			asked := effect("run", "a", fence(10))
 			e := p.issue(asked)
@@ -53,7 +54,8 @@ var issueClauses = []clause{
 	},
 	{
 		name: "issue-again",
-		rule: "with again, what is Issued to the run or Unknown is issued anew, with the arguments and the class of now",
+		rule: "with again, what is Issued to the run or Unknown is issued anew, " +
+			"with the arguments and the class of now",
 		check: func(p *probe) {
 			asked := effect("run", "a", fence(10))
 			p.issue(asked)

@@ -77,7 +77,8 @@ var readClauses = []clause{
 		name: "effects-brief",
 		rule: "a brief query leaves out the documents and the error, and nothing else",
 		check: func(p *probe) {
-			e := p.finish(p.issue(keyed("run", "a", fence(10))), ledger.Outcome{State: ledger.Unknown, Error: "timeout"})
+			issued := p.issue(keyed("run", "a", fence(10)))
+			e := p.finish(issued, ledger.Outcome{State: ledger.Unknown, Error: "timeout"})
 			e.Args, e.Error = nil, ""
 			for _, q := range []ledger.Query{{Brief: true}, {Brief: true, Open: true}, {Brief: true, ID: "a"}} {
 				if all := p.effects(q); len(all) != 1 || !reflect.DeepEqual(all[0], e) {

@@ -21,8 +21,8 @@ var valueClauses = []clause{
 			text := "naïve \"quotes\" \\ \n <&> 🙂"
 			for _, e := range []ledger.Effect{
 				{
-					ID: long, Session: text, RunID: long, Iteration: math.MaxInt32, Intent: long, Name: text, Each: long,
-					Key: text, ArgsSum: long,
+					ID: long, Session: text, RunID: long, Iteration: math.MaxInt32, Intent: long, Name: text,
+					Each: long, Key: text, ArgsSum: long,
 				},
 				{ID: "b", Session: "s", RunID: "r", Name: "n", Args: large(ledger.MaxDocument)},
 				{ID: "c", Session: "s", RunID: "r", Name: "n", Args: json.RawMessage(`null`)},

@@ -33,7 +33,8 @@ func scan(from pgx.CollectableRow) (r row, err error) {
 	err = from.Scan(
 		&r.ID, &r.number, &r.Orchestrator, &r.Session, &r.RunID, &r.Iteration, &r.Intent, &r.Name, &r.Each, &r.Key,
 		(*int)(&r.Class), &r.Fence.Epoch, &r.Fence.Nonce, &r.ArgsSum, &r.IssuedAt, &r.Attempts, (*string)(&r.State),
-		&finished, &r.AnsweredBy, &answered, &r.Redacted, &r.Error, (*[]byte)(&r.Args), (*[]byte)(&r.Result), &r.written, nil,
+		&finished, &r.AnsweredBy, &answered, &r.Redacted, &r.Error, (*[]byte)(&r.Args), (*[]byte)(&r.Result),
+		&r.written, nil,
 	)
 	r.IssuedAt, r.FinishedAt, r.AnsweredAt = r.IssuedAt.UTC(), utc(finished), utc(answered)
 	return r, err

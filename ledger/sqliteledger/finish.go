@@ -71,5 +71,7 @@ func (l *Ledger) finish(ctx context.Context, id string, attempt int, o ledger.Ou
 const mostTries = 100
 
 func finishArgs(id string, attempt int, o ledger.Outcome) []any {
-	return []any{id, attempt, string(o.State), orNull(o.Result), o.Error, time.Now().UnixMicro(), o.By, o.Sure, o.Redacted}
+	return []any{
+		id, attempt, string(o.State), orNull(o.Result), o.Error, time.Now().UnixMicro(), o.By, o.Sure, o.Redacted,
+	}
 }

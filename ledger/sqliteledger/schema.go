@@ -71,9 +71,9 @@ func layout(prefix string) sqlitestore.Layout {
 		Prefix: prefix,
 		Tables: []sqlitestore.Table{
 			{
-				Name: "{prefix}effects", Columns: "number id orchestrator session run_id iteration intent name each key " +
-					"class state attempts epoch nonce args_sum issued_at finished_at answered_by answered_at redacted error " +
-					"args result",
+				Name: "{prefix}effects",
+				Columns: "number id orchestrator session run_id iteration intent name each key class state attempts " +
+					"epoch nonce args_sum issued_at finished_at answered_by answered_at redacted error args result",
 				Indexes: "{prefix}effects_open {prefix}effects_answer {prefix}effects_run {prefix}effects_session",
 			},
 			{Name: "{prefix}effect_fences", Columns: "run_id epoch nonce since"},

@@ -269,7 +269,8 @@ func fillAll(p sqlname.Prefix) queries {
 	for _, s := range []*string{
 		&q.findBrief, &q.adoptBrief, &q.sessionBrief, &q.runsBrief, &q.unattendedBrief,
 		&q.begin, &q.beginParts, &q.create, &q.createParts, &q.find, &q.spent, &q.save, &q.saveParts, &q.saved,
-		&q.adopt, &q.parts, &q.delete, &q.joined, &q.clean, &q.peek, &q.session, &q.listed, &q.runs, &q.unattended, &q.raise,
+		&q.adopt, &q.parts, &q.delete, &q.joined, &q.clean, &q.peek,
+		&q.session, &q.listed, &q.runs, &q.unattended, &q.raise,
 	} {
 		*s = fill(p, *s)
 	}

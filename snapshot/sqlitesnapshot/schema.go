@@ -64,8 +64,9 @@ func layout(prefix string) sqlitestore.Layout {
 		Prefix: prefix,
 		Tables: []sqlitestore.Table{
 			{
-				Name: "{prefix}runs", Columns: "orchestrator session id request_id turn attempt base status seq epoch " +
-					"nonce found error not_before started_at saved_at deleted_at parts payload",
+				Name: "{prefix}runs",
+				Columns: "orchestrator session id request_id turn attempt base status seq epoch nonce found error " +
+					"not_before started_at saved_at deleted_at parts payload",
 				Indexes: "{prefix}runs_inflight {prefix}runs_drain",
 			},
 			{Name: "{prefix}run_parts", Columns: "orchestrator session name doc"},

@@ -23,8 +23,8 @@ func (s *Store) Append(
 	if status.Over() {
 		sign = "-"
 	}
-	r, err := s.run(ctx, "append", k, appendScript, rand.Text()[:12], run, epoch, string(status), len(data), array(data),
-		s.keep, s.ttl, sign)
+	r, err := s.run(ctx, "append", k, appendScript,
+		rand.Text()[:12], run, epoch, string(status), len(data), array(data), s.keep, s.ttl, sign)
 	if err != nil {
 		return 0, err
 	}

@@ -22,10 +22,10 @@
 // All keys begin with Options.Prefix. You may read the keys, but not change them. In a hash tag, %, /, { and } of names
 // are written as %25, %2F, %7B and %7D.
 //
-//	{orchestrator/session}:shown  STREAM with two kinds of entries. N-0 holds the chunks of one Append as a JSON array:
-//	                              from, run, data; N is the number of the last one, and from that of the first. The
-//	                              newest entry is the head: epoch, status, run, start, first, calls. A channel has the
-//	                              same name
+//	{orchestrator/session}:shown  STREAM with two kinds of entries. N-0 holds the chunks of one Append as a JSON
+//	                              array: from, run, data; N is the number of the last one, and from that of the
+//	                              first. The newest entry is the head: epoch, status, run, start, first, calls. A
+//	                              channel has the same name
 //
 // The key expires when Options.TTL has passed since the last Append.
 package redisstream

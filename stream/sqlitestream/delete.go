@@ -33,7 +33,8 @@ func (s *Store) Delete(ctx context.Context, k stream.Key) error {
 func (s *Store) remove(
 	ctx context.Context, tx *sql.Tx, st sqlitestore.Statements, k stream.Key, until int64,
 ) (bool, error) {
-	n, err := sqlitestore.Affected(tx.StmtContext(ctx, st[deleteSQL]).ExecContext(ctx, k.Orchestrator, k.Session, until))
+	n, err := sqlitestore.Affected(tx.StmtContext(ctx, st[deleteSQL]).ExecContext(ctx,
+		k.Orchestrator, k.Session, until))
 	if err != nil || n == 0 {
 		return false, err
 	}

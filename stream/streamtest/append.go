@@ -97,6 +97,7 @@ var appendClauses = []clause{
 	{"append-refused", "What no store takes is refused, and nothing is appended.", func(p *probe) {
 		one := words(0, 1)
 		long := stream.Key{Orchestrator: "bot", Session: strings.Repeat("s", 513)}
+		noJSON := []json.RawMessage{one[0], json.RawMessage("{")}
 		large := []json.RawMessage{json.RawMessage(`"` + strings.Repeat("x", 1<<20) + `"`)}
 		for name, err := range map[string]error{
 			"an epoch of 0":    appended(p, key, "r", 0, stream.Active, one),
@@ -104,7 +105,7 @@ var appendClauses = []clause{
 			"no session":       appended(p, stream.Key{Orchestrator: "bot"}, "r", 1, stream.Active, one),
 			"a long session":   appended(p, long, "r", 1, stream.Active, one),
 			"no status":        appended(p, key, "r", 1, "", one),
-			"data as no JSON":  appended(p, key, "r", 1, stream.Active, []json.RawMessage{one[0], json.RawMessage("{")}),
+			"data as no JSON":  appended(p, key, "r", 1, stream.Active, noJSON),
 			"U+0000":           appended(p, key, "r", 1, stream.Active, []json.RawMessage{json.RawMessage(`"\u0000"`)}),
 			"a large chunk":    appended(p, key, "r", 1, stream.Active, large),
 			"too many chunks":  appended(p, key, "r", 1, stream.Active, words(0, stream.MaxChunks+1)),

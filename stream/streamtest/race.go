@@ -60,7 +60,9 @@ var raceClauses = []clause{
 			fail("the last chunk is of the owner with epoch %d, want %d", newest, owners*turns)
 		}
 	}},
-	{"wait-race", "While several append, each reader gets each chunk once, in order, the same for all.", func(p *probe) {
+	{"wait-race", "While several append, each reader gets each chunk once, in order, the same for all.", func(
+		p *probe,
+	) {
 		p.append(stream.Active, words(0, 1)...)
 		readers := make([]*reader, 16)
 		for i := range readers {
@@ -89,7 +91,9 @@ var raceClauses = []clause{
 			}
 		}
 	}},
-	{"delete-race", "If Deletes and Appends are made at once, the numbers of what is left have no gaps.", func(p *probe) {
+	{"delete-race", "If Deletes and Appends are made at once, the numbers of what is left have no gaps.", func(
+		p *probe,
+	) {
 		p.atOnce(4, func(i int) error {
 			for n := range 20 {
 				if i == 0 {

@@ -34,7 +34,9 @@ var readClauses = []clause{
 		p.appendAs(key, "r-2", 2, stream.Ended, words(4, 1)...)
 		wantChunks(p.read(key, stream.Newest), 4, "r-2", words(3, 2))
 	}},
-	{"read-newest-begun", "A run begins with its first Append, also without data. Newest begins there.", func(p *probe) {
+	{"read-newest-begun", "A run begins with its first Append, also without data. Newest begins there.", func(
+		p *probe,
+	) {
 		p.append(stream.Ended, words(0, 3)...)
 		p.appendAs(key, "r-2", 2, stream.Paused)
 		if got := p.read(key, stream.Newest); len(got) > 0 {
@@ -134,7 +136,8 @@ var waitClauses = []clause{
 		p.append(stream.Active, words(0, 1)...)
 		reader := p.follow(p.ctx, key, 0)
 		reader.await(1)
-		for _, k := range []stream.Key{{Orchestrator: "bot", Session: "s-2"}, {Orchestrator: "bot2", Session: key.Session}} {
+		others := []stream.Key{{Orchestrator: "bot", Session: "s-2"}, {Orchestrator: "bot2", Session: key.Session}}
+		for _, k := range others {
 			p.appendAs(k, "r-9", 9, stream.Ended, words(0, 5)...)
 			ok(p.store.Delete(p.ctx, k))
 		}

@@ -28,7 +28,8 @@ func New(db *sql.DB, o *Options) *Log {
 	if o == nil {
 		o = new(Options)
 	}
-	prefix, err := sqlitestore.ParsePrefix(o.Prefix, "phases", "logged", "logged_first", "logged_open", "logged_session")
+	prefix, err := sqlitestore.ParsePrefix(o.Prefix,
+		"phases", "logged", "logged_first", "logged_open", "logged_session")
 	if err != nil {
 		panic("sqliteturnlog: " + err.Error())
 	}

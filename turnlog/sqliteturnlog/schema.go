@@ -48,10 +48,12 @@ func layout(prefix string) sqlitestore.Layout {
 			addSQL, lineSQL, knownSQL, restoreSQL, restoreBriefSQL, listSQL, listOpenSQL, listSessionSQL, listBriefSQL,
 			listOpenBriefSQL, listSessionBriefSQL, sliceSQL, forgetPhasesSQL, forgetSQL,
 		},
-		Verdicts: []error{turnlog.ErrChanged, turnlog.ErrDamaged, turnlog.ErrInvalid, turnlog.ErrPhase, turnlog.ErrState},
-		Missing:  turnlog.ErrSchema,
-		Refused:  turnlog.ErrRefused,
-		Damaged:  turnlog.ErrDamaged,
+		Verdicts: []error{
+			turnlog.ErrChanged, turnlog.ErrDamaged, turnlog.ErrInvalid, turnlog.ErrPhase, turnlog.ErrState,
+		},
+		Missing: turnlog.ErrSchema,
+		Refused: turnlog.ErrRefused,
+		Damaged: turnlog.ErrDamaged,
 	}
 }
 

@@ -71,7 +71,8 @@ var damageClauses = []damageClause{
 	},
 	{
 		name: "restored",
-		rule: "Restore of a damaged run is a *DamagedError with the entries that can be read; other runs are not concerned",
+		rule: "Restore of a damaged run is a *DamagedError with the entries that can be read; " +
+			"other runs are not concerned",
 		check: func(p *probe, l DamagingLog) {
 			all := p.fleet(3)
 			damage(p, l, all[1])

@@ -25,7 +25,8 @@ var turnsClauses = []clause{
 		check: func(p *probe) {
 			p.record(
 				of(entry("c", turnlog.Started, 0), "bot", "one"), of(entry("c", turnlog.Settled, 9), "bot", "one"),
-				of(entry("b", turnlog.Started, 1), "bot", "one"), of(entry("b", turnlog.ToolReceived, 90), "bot", "one"),
+				of(entry("b", turnlog.Started, 1), "bot", "one"),
+				of(entry("b", turnlog.ToolReceived, 90), "bot", "one"),
 				of(entry("a", turnlog.Started, 2), "other", "one"),
 				of(entry("d", turnlog.Started, 3), "bot", "two"),
 				of(entry("e", turnlog.Started, 4), "other", "two"), of(entry("e", turnlog.Settled, 5), "other", "two"),
@@ -89,7 +90,8 @@ var turnsClauses = []clause{
 		rule: "entries of one run and one time are in the order of their phases",
 		check: func(p *probe) {
 			p.record(entry("run", "peer-call ", 0), entry("run", "Peer-Call", 0), entry("run", "peer-call", 0))
-			p.wantEntries("run", entry("run", "Peer-Call", 0), entry("run", "peer-call", 0), entry("run", "peer-call ", 0))
+			p.wantEntries("run",
+				entry("run", "Peer-Call", 0), entry("run", "peer-call", 0), entry("run", "peer-call ", 0))
 			p.wantSummary("run", entry("run", "Peer-Call", 0), entry("run", "peer-call ", 0))
 		},
 	},
@@ -98,7 +100,10 @@ var turnsClauses = []clause{
 		rule: "a turn that has settled stays settled if another phase comes after Settled",
 		check: func(p *probe) {
 			late := entry("run", turnlog.ToolReceived, 9)
-			p.record(entry("run", turnlog.Started, 1), entry("run", turnlog.Settled, 5), late, entry("run", "peer-call", 3))
+			p.record(
+				entry("run", turnlog.Started, 1), entry("run", turnlog.Settled, 5),
+				late, entry("run", "peer-call", 3),
+			)
 			p.record(entry("early", turnlog.Settled, 5), entry("early", turnlog.Started, 1))
 			p.wantOpen()
 			p.wantSummary("run", entry("run", turnlog.Started, 1), late)
@@ -110,8 +115,10 @@ var turnsClauses = []clause{
 		rule: "Started after the last Settled opens a turn again, in whatever order they were recorded",
 		check: func(p *probe) {
 			p.record(
-				entry("run", turnlog.Started, 1), entry("run", turnlog.Settled, 5), entry("run", turnlog.LLMComplete, 6),
-				entry("early", turnlog.Started, 10), entry("early", turnlog.Settled, 5), entry("early", turnlog.Started, 1),
+				entry("run", turnlog.Started, 1), entry("run", turnlog.Settled, 5),
+				entry("run", turnlog.LLMComplete, 6),
+				entry("early", turnlog.Started, 10), entry("early", turnlog.Settled, 5),
+				entry("early", turnlog.Started, 1),
 			)
 			p.wantOpen("early")
 			p.record(entry("run", turnlog.Started, 10))
@@ -263,7 +270,8 @@ var pruneClauses = []clause{
 		rule: "Prune forgets turns that settled before the time, and Restore returns nothing of them",
 		check: func(p *probe) {
 			for i := range 4 {
-				p.record(entry(fmt.Sprint("run ", i), turnlog.Started, i), entry(fmt.Sprint("run ", i), turnlog.Settled, 100+i))
+				run := fmt.Sprint("run ", i)
+				p.record(entry(run, turnlog.Started, i), entry(run, turnlog.Settled, 100+i))
 			}
 			if n := p.prune(at(100)); n != 0 {
 				fail("forgets %d young turns", n)
@@ -299,7 +307,10 @@ var pruneClauses = []clause{
 		name: "prune-late",
 		rule: "Prune forgets a turn that has settled, although an entry came after Settled",
 		check: func(p *probe) {
-			p.record(entry("run", turnlog.Started, 0), entry("run", turnlog.Settled, 1), entry("run", turnlog.ToolReceived, 500))
+			p.record(
+				entry("run", turnlog.Started, 0), entry("run", turnlog.Settled, 1),
+				entry("run", turnlog.ToolReceived, 500),
+			)
 			if n := p.prune(at(2)); n != 1 {
 				fail("forgets %d, want 1", n)
 			}
@@ -311,7 +322,9 @@ var pruneClauses = []clause{
 		rule: "Prune looks at the last Settled of a turn, and forgets no turn that has begun anew",
 		check: func(p *probe) {
 			for _, run := range []string{"open", "settled"} {
-				p.record(entry(run, turnlog.Settled, 5), entry(run, turnlog.Started, 1), entry(run, turnlog.Started, 10))
+				p.record(
+					entry(run, turnlog.Settled, 5), entry(run, turnlog.Started, 1), entry(run, turnlog.Started, 10),
+				)
 			}
 			p.record(entry("settled", turnlog.Settled, 20))
 			if n := p.prune(at(20)); n != 0 {
@@ -362,7 +375,8 @@ var pruneClauses = []clause{
 		check: func(p *probe) {
 			for range races {
 				run := newRun()
-				started, settled, late := entry(run, turnlog.Started, 0), entry(run, turnlog.Settled, 1), entry(run, "peer-call", 2)
+				started, settled := entry(run, turnlog.Started, 0), entry(run, turnlog.Settled, 1)
+				late := entry(run, "peer-call", 2)
 				p.record(started, settled)
 				var recorded, pruned error
 				suite.Together(
@@ -392,9 +406,13 @@ var listerValueClauses = []clause{
 		check: func(p *probe) {
 			p.record(entry("run", turnlog.Started, 0), entry("run", turnlog.Settled, 1))
 			for what, q := range map[string]turnlog.Query{
-				"bytes": {Orchestrator: "\xff"}, "NUL": {Session: "\x00"}, "a long run": {AfterRun: strings.Repeat("x", 513)},
-				"a negative limit": {Limit: -1}, "a negative age": {OlderThan: -1},
-				"the year 10000": {After: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)}, "before 1970": {After: time.UnixMilli(-1)},
+				"bytes":            {Orchestrator: "\xff"},
+				"NUL":              {Session: "\x00"},
+				"a long run":       {AfterRun: strings.Repeat("x", 513)},
+				"a negative limit": {Limit: -1},
+				"a negative age":   {OlderThan: -1},
+				"the year 10000":   {After: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)},
+				"before 1970":      {After: time.UnixMilli(-1)},
 			} {
 				yields := 0
 				for _, err := range p.lister.Turns(p.ctx, q) {

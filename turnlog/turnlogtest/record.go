@@ -120,7 +120,9 @@ var recordClauses = []clause{
 		name: "another-run",
 		rule: "the same phase and time of another run is another entry, also in one session",
 		check: func(p *probe) {
-			names := []string{"run", "run1", "RUN", "run ", "r_n", "r%n", "run/1", "ru", "../run", "rün", "run?a=b&c", "run#1"}
+			names := []string{
+				"run", "run1", "RUN", "run ", "r_n", "r%n", "run/1", "ru", "../run", "rün", "run?a=b&c", "run#1",
+			}
 			entries := func(run string) []turnlog.Entry {
 				e := entry(run, turnlog.Started, 0)
 				e.State = json.RawMessage(strconv.Itoa(slices.Index(names, run)))
@@ -145,8 +147,8 @@ var recordClauses = []clause{
 		rule: "an entry may come after Settled, and another Settled too",
 		check: func(p *probe) {
 			all := []turnlog.Entry{
-				entry("run", turnlog.Started, 0), entry("run", turnlog.Settled, 1), entry("run", turnlog.ToolReceived, 2),
-				entry("run", turnlog.Settled, 3),
+				entry("run", turnlog.Started, 0), entry("run", turnlog.Settled, 1),
+				entry("run", turnlog.ToolReceived, 2), entry("run", turnlog.Settled, 3),
 			}
 			p.record(all...)
 			p.wantEntries("run", all...)

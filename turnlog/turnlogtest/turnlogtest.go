@@ -81,12 +81,13 @@ func noLister(ctx context.Context, l turnlog.Log) string {
 
 func contract(clauses []clause) suite.Clauses[turnlog.Log] {
 	return suite.Of(clauses, func(c clause) suite.Clause[turnlog.Log] {
-		return suite.Clause[turnlog.Log]{Name: c.name, Rule: c.rule, Check: func(ctx context.Context, l turnlog.Log) error {
+		check := func(ctx context.Context, l turnlog.Log) error {
 			p := &probe{ctx: ctx, log: l}
 			p.lister, _ = l.(turnlog.Lister)
 			c.check(p)
 			return nil
-		}}
+		}
+		return suite.Clause[turnlog.Log]{Name: c.name, Rule: c.rule, Check: check}
 	})
 }
 

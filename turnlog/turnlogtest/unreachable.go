@@ -16,7 +16,10 @@ var unreachable = suite.Clause[turnlog.Lister]{
 		_, restored := l.Restore(ctx, "run")
 		_, pruned := l.Prune(ctx, at(0))
 		errs := map[string]error{
-			"Record": l.Record(ctx, entry("run", turnlog.Started, 0)), "Restore": restored, "Prune": pruned, "Turns": nil,
+			"Record":  l.Record(ctx, entry("run", turnlog.Started, 0)),
+			"Restore": restored,
+			"Prune":   pruned,
+			"Turns":   nil,
 		}
 		for _, err := range l.Turns(ctx, turnlog.Query{}) {
 			errs["Turns"] = err

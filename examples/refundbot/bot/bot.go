@@ -97,7 +97,9 @@ func (b *bot[S]) definition(
 	return orchestrator.Definition[S]{
 		Name: Name, Version: version, Iterate: true,
 		Intents: orchestrator.Intents[S]{
-			"classify": {Run: b.classify, Description: "finds out what the customer wants", Timeout: time.Minute, Retry: again},
+			"classify": {
+				Run: b.classify, Description: "finds out what the customer wants", Timeout: time.Minute, Retry: again,
+			},
 			"order":    {Run: b.order, Description: "looks the order up", Timeout: 5 * time.Second, Retry: again},
 			"customer": {Run: b.customer, Description: "looks the customer up", Timeout: 5 * time.Second, Retry: again},
 			"decide":   {Run: b.decide, Description: "decides what becomes of the request"},
@@ -138,7 +140,8 @@ func tokens(m message.Message) (n int) {
 func (b *bot[S]) begin(ctx context.Context, t *orchestrator.Turn[S]) (err error) {
 	s := b.at(&t.State)
 	*s = State{
-		Order: s.Order, Expects: s.Expects, Next: s.Next, Proposals: s.Proposals, Refunded: s.Refunded, Verdicts: s.Verdicts,
+		Order: s.Order, Expects: s.Expects, Next: s.Next,
+		Proposals: s.Proposals, Refunded: s.Refunded, Verdicts: s.Verdicts,
 	}
 	if strings.TrimSpace(t.Input.Text) == "" {
 		return &orchestrator.InputError{Field: "message", Reason: "empty"}

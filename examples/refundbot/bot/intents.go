@@ -66,7 +66,8 @@ func (b *bot[S]) decide(_ context.Context, t *orchestrator.Turn[S]) error {
 	case Propose:
 		s.end("")
 		s.Proposals = append(s.Proposals, Proposal{
-			ID: t.RunID, Order: s.Order, Cents: s.Found.Cents, Expires: b.Now().Add(b.ApprovalTTL).UTC().Truncate(time.Second),
+			ID: t.RunID, Order: s.Order, Cents: s.Found.Cents,
+			Expires: b.Now().Add(b.ApprovalTTL).UTC().Truncate(time.Second),
 		})
 	}
 	if len(s.Also) > 0 {
@@ -144,7 +145,8 @@ func (b *bot[S]) pay(ctx context.Context, t *orchestrator.Turn[S]) (receipt stri
 func (b *bot[S]) payOnce(ctx context.Context, t *orchestrator.Turn[S]) (string, error) {
 	found := b.at(&t.State).Found
 	pay := func(ctx context.Context, key string) (string, error) {
-		if err := t.Record(ctx, turnlog.ToolDispatched, map[string]string{"tool": "refund", "order": found.ID}); err != nil {
+		call := map[string]string{"tool": "refund", "order": found.ID}
+		if err := t.Record(ctx, turnlog.ToolDispatched, call); err != nil {
 			return "", ledger.NotDone(err)
 		}
 		receipt, err := b.Payments.Refund(ctx, key, found.ID, found.Cents)

@@ -21,7 +21,8 @@ var web embed.FS
 // policy lets the page load and call its own server only. It allows no script and no style in the HTML, and no HTML in
 // strings.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
-	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; " +
+	"require-trusted-types-for 'script'; trusted-types 'none'"
 
 // A file is a part of the page.
 type file struct {

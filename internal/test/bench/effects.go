@@ -159,11 +159,12 @@ func (b *bench) effectsSQLite(ctx context.Context) error {
 			if err := turns.fillAll(ctx, b.sessions, 1); err != nil {
 				return err
 			}
-			return b.compareEffects(ctx, "SQLite", 1, turns, bare.insert, atLeast(0.6), func(ctx context.Context) error {
+			between := func(ctx context.Context) error {
 				_, err1 := ours.ExecContext(ctx, `DELETE FROM holdfast_effects; DELETE FROM holdfast_effect_fences`)
 				_, err2 := theirs.ExecContext(ctx, `DELETE FROM bare_effects`)
 				return errors.Join(err1, err2)
-			})
+			}
+			return b.compareEffects(ctx, "SQLite", 1, turns, bare.insert, atLeast(0.6), between)
 		})
 	})
 }

@@ -83,7 +83,9 @@ func (b *bench) streamsSQLite(ctx context.Context) error {
 			if _, err := db.ExecContext(ctx, turns.Schema()+runs.Schema()+shows.Schema()); err != nil {
 				return err
 			}
-			return b.compareShown(ctx, shown{"SQLite", turns, runs, shows, sqlitestream.New(other, nil), 250 * time.Millisecond})
+			return b.compareShown(ctx, shown{
+				"SQLite", turns, runs, shows, sqlitestream.New(other, nil), 250 * time.Millisecond,
+			})
 		})
 	})
 }
@@ -131,7 +133,9 @@ func (b *bench) compareShown(ctx context.Context, s shown) error {
 			if err := b.compete(ctx, contest{
 				what: s.where + ", " + model.what, workers: workers,
 				reference: subject{name: "Execute", op: rota.on(plain.play)},
-				subjects:  []subject{{name: "Execute with a stream store", op: rota.on(streamed.play), goal: model.goal}},
+				subjects: []subject{
+					{name: "Execute with a stream store", op: rota.on(streamed.play), goal: model.goal},
+				},
 			}); err != nil {
 				return err
 			}

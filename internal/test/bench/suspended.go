@@ -99,7 +99,8 @@ func (d doubtful) suspend(ctx context.Context, n int) error {
 		copied("effect_fences", "'run_id', 'run-' || i"),
 		copied("effects", "'session', copy, 'run_id', 'run-' || i, 'id', 'effect-' || i, 'number', 1 + i"),
 	} {
-		if _, err := d.pool.Exec(ctx, strings.ReplaceAll(sql, "{prefix}", d.prefix), n-1, doubt.Effects[0]); err != nil {
+		_, err := d.pool.Exec(ctx, strings.ReplaceAll(sql, "{prefix}", d.prefix), n-1, doubt.Effects[0])
+		if err != nil {
 			return fmt.Errorf("%s: %w", sql, err)
 		}
 	}

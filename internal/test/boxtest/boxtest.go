@@ -111,7 +111,8 @@ func TestProcesses(t *testing.T, s inbox.Store, where string) {
 			t.Fatal(err)
 		}
 		if n++; it.By != decided[it.ID] || string(it.Data) != `"`+it.By+`"` {
-			t.Errorf("question %s is answered by %s with %s, and was decided by %s", it.ID, it.By, it.Data, decided[it.ID])
+			t.Errorf("question %s is answered by %s with %s, and was decided by %s",
+				it.ID, it.By, it.Data, decided[it.ID])
 		}
 	}
 	if n != questions || len(decided) != questions {

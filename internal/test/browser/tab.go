@@ -60,7 +60,8 @@ func (b *Browser) open(tb testing.TB, context, url string) *Tab {
 	err := b.conn.call("", "Target.createTarget", blank, &target)
 	if err == nil {
 		t.target = target.ID
-		err = b.conn.call("", "Target.attachToTarget", map[string]any{"targetId": target.ID, "flatten": true}, &attached)
+		flat := map[string]any{"targetId": target.ID, "flatten": true}
+		err = b.conn.call("", "Target.attachToTarget", flat, &attached)
 	}
 	if err != nil {
 		tb.Fatal("browser:", err)

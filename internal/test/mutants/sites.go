@@ -192,7 +192,8 @@ func (v *visitor) xor(x ast.Expr, instead string) { v.add(x, instead, "(_mutant(
 
 // instead has a mutant that computes another boolean than x.
 func (v *visitor) instead(x ast.Expr, other string) {
-	before := v.typeName(v.info.TypeOf(x)) + "(_mutant(" + id + ") && bool(" + other + ") || !_mutant(" + id + ") && bool("
+	mutant := "_mutant(" + id + ")"
+	before := v.typeName(v.info.TypeOf(x)) + "(" + mutant + " && bool(" + other + ") || !" + mutant + " && bool("
 	v.add(x, other, before, "))")
 }
 

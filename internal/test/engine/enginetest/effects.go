@@ -36,13 +36,16 @@ var classes = []struct {
 // buys does the effects of the intent a.
 func (p *process) buys(ctx context.Context, t *Turn) error {
 	for _, e := range classes {
-		got, err := orchestrator.Once(ctx, t, e.name, func(ctx context.Context, key string) (receipt string, err error) {
+		pay := func(ctx context.Context, key string) (receipt string, err error) {
 			err = p.function(ctx, t.RunID, e.name, func() error {
 				receipt = p.pays(ctx, t.RunID, e.name, key)
 				return nil
 			})
 			return receipt, err
-		}, &orchestrator.OnceOptions[string]{Class: e.class, Key: e.key, Args: e.name, Verify: p.paid})
+		}
+		got, err := orchestrator.Once(ctx, t, e.name, pay, &orchestrator.OnceOptions[string]{
+			Class: e.class, Key: e.key, Args: e.name, Verify: p.paid,
+		})
 		if err != nil {
 			return err
 		}
