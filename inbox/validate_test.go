@@ -86,7 +86,8 @@ func TestValidate(t *testing.T) {
 		it := item("q")
 		c.change(&it)
 		err := it.Validate()
-		if c.valid && err != nil || !c.valid && (!errors.Is(err, inbox.ErrInvalid) || !strings.Contains(err.Error(), text)) {
+		if c.valid && err != nil ||
+			!c.valid && (!errors.Is(err, inbox.ErrInvalid) || !strings.Contains(err.Error(), text)) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
@@ -146,7 +147,8 @@ func TestValidateItems(t *testing.T) {
 		{key, "x", false},
 		{inbox.Key{Orchestrator: "bot", Session: "\xff"}, inbox.Answer, false},
 	} {
-		if err := inbox.ValidateItems(c.key, c.kind); (err == nil) != c.valid || err != nil && !errors.Is(err, inbox.ErrInvalid) {
+		if err := inbox.ValidateItems(c.key, c.kind); (err == nil) != c.valid ||
+			err != nil && !errors.Is(err, inbox.ErrInvalid) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}

@@ -37,7 +37,8 @@ func TestIntact(t *testing.T) {
 		e := intact()
 		change(&e)
 		err := e.Intact()
-		if d, ok := errors.AsType[*ledger.DamagedError](err); !ok || d.ID != e.ID || !errors.Is(err, ledger.ErrDamaged) {
+		if d, ok := errors.AsType[*ledger.DamagedError](err); !ok || d.ID != e.ID ||
+			!errors.Is(err, ledger.ErrDamaged) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

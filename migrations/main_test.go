@@ -124,7 +124,8 @@ func freshSchema(t *testing.T) string {
 	db := connect(t, system{driver: "pgx"}, u.String())
 	must(t, db, "CREATE SCHEMA "+schema)
 	t.Cleanup(func() {
-		if _, err := db.Exec("SET client_min_messages = warning; SET lock_timeout = '10s'; DROP SCHEMA " + schema + " CASCADE"); err != nil {
+		drop := "SET client_min_messages = warning; SET lock_timeout = '10s'; DROP SCHEMA " + schema + " CASCADE"
+		if _, err := db.Exec(drop); err != nil {
 			t.Error(err)
 		}
 	})

@@ -13,9 +13,10 @@ import (
 
 // An operator asks what is not finished, in all processes. One process may report it as gauges: see ObserveBacklog.
 func ExampleOrchestrator_Backlog() {
+	type Turn = orchestrator.Turn[string]
 	bot, err := orchestrator.New(orchestrator.Definition[string]{
 		Name: "shop",
-		Intents: orchestrator.Intents[string]{"reply": {Run: func(_ context.Context, t *orchestrator.Turn[string]) error {
+		Intents: orchestrator.Intents[string]{"reply": {Run: func(_ context.Context, t *Turn) error {
 			t.AddUsage(orchestrator.Usage{Input: 812, Output: 40, Cost: 0.002, Model: "small"})
 			return nil
 		}}},

@@ -29,16 +29,16 @@ func (b *bank) find(_ context.Context, key string) (receipt string, landed bool,
 	return receipt, landed, nil
 }
 
-// A refund is paid once for an order, whatever becomes of the turn that pays it. Here the reply of the bank is lost. The
-// turn does not fail, because the customer would ask again. It waits, and the next attempt asks the bank.
+// A refund is paid once for an order, whatever becomes of the turn that pays it. Here the reply of the bank is lost.
+// The turn does not fail, because the customer would ask again. It waits, and the next attempt asks the bank.
 func ExampleOnce() {
 	type State struct{ Order, Receipt string }
 	type Turn = orchestrator.Turn[State]
 	b := &bank{receipts: make(map[string]string)}
 	refund := func(ctx context.Context, t *Turn) (err error) {
-		t.State.Receipt, err = orchestrator.Once(ctx, t, "refund", func(ctx context.Context, key string) (string, error) {
-			return b.refund(ctx, key, t.Input.Text)
-		}, &orchestrator.OnceOptions[string]{Class: ledger.Verifiable, Key: t.Input.Text, Verify: b.find})
+		pay := func(ctx context.Context, key string) (string, error) { return b.refund(ctx, key, t.Input.Text) }
+		t.State.Receipt, err = orchestrator.Once(ctx, t, "refund", pay,
+			&orchestrator.OnceOptions[string]{Class: ledger.Verifiable, Key: t.Input.Text, Verify: b.find})
 		return err
 	}
 	bot, err := orchestrator.New(orchestrator.Definition[State]{
@@ -49,7 +49,8 @@ func ExampleOnce() {
 	}
 	ctx := context.Background()
 	_, err = bot.Execute(ctx, "session-1", orchestrator.Input{Text: "order 7"}, nil)
-	fmt.Println("in doubt:", errors.Is(err, ledger.ErrInDoubt), "settles later:", errors.Is(err, orchestrator.ErrIndeterminate))
+	fmt.Println("in doubt:", errors.Is(err, ledger.ErrInDoubt),
+		"settles later:", errors.Is(err, orchestrator.ErrIndeterminate))
 	res, err := bot.Resume(ctx, "session-1", nil) // the drain does it too
 	if err != nil {
 		log.Fatal(err)
@@ -73,9 +74,9 @@ func ExampleInDoubtError() {
 	type Turn = orchestrator.Turn[State]
 	b := &bank{receipts: make(map[string]string)}
 	refund := func(ctx context.Context, t *Turn) (err error) {
-		t.State.Receipt, err = orchestrator.Once(ctx, t, "refund", func(ctx context.Context, key string) (string, error) {
-			return b.refund(ctx, key, t.Input.Text)
-		}, &orchestrator.OnceOptions[string]{Key: t.Input.Text}) // the class is ledger.Ask
+		pay := func(ctx context.Context, key string) (string, error) { return b.refund(ctx, key, t.Input.Text) }
+		t.State.Receipt, err = orchestrator.Once(ctx, t, "refund", pay,
+			&orchestrator.OnceOptions[string]{Key: t.Input.Text}) // the class is ledger.Ask
 		return err
 	}
 	effects := new(ledger.Memory)

@@ -68,10 +68,11 @@ func ExampleTurn_Record() {
 // Respond says what the turn log has as the reply of a settled turn. Without it the log has the whole state.
 func ExampleDefinition_respond() {
 	type State struct{ Reply, Notes string }
+	type Turn = orchestrator.Turn[State]
 	passed := new(turnlog.Memory)
 	bot, err := orchestrator.New(orchestrator.Definition[State]{
 		Name: "support",
-		Intents: orchestrator.Intents[State]{"answer": {Run: func(_ context.Context, t *orchestrator.Turn[State]) error {
+		Intents: orchestrator.Intents[State]{"answer": {Run: func(_ context.Context, t *Turn) error {
 			t.State = State{Reply: "It is on its way.", Notes: "an impatient customer"}
 			return nil
 		}}},

@@ -98,10 +98,11 @@ func ExampleOrchestrator_Stream_join() {
 // A call finishes an earlier input first. Its listener hears of its own turn, and with Earlier of both.
 func ExampleCallOptions() {
 	type State struct{ N int }
+	type Turn = orchestrator.Turn[State]
 	ctx, leave := context.WithCancel(context.Background())
 	bot, err := orchestrator.New(orchestrator.Definition[State]{
 		Name: "count",
-		Intents: orchestrator.Intents[State]{"count": {Run: func(ctx context.Context, t *orchestrator.Turn[State]) error {
+		Intents: orchestrator.Intents[State]{"count": {Run: func(ctx context.Context, t *Turn) error {
 			leave() // the first caller goes away
 			t.State.N++
 			t.Emit(fmt.Sprint(t.State.N))

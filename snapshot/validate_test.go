@@ -70,7 +70,8 @@ func TestSelects(t *testing.T) {
 		if (snapshot.Query{Unattended: true}).Selects(status) != unattended {
 			t.Errorf("Unattended and a run that is %q", status)
 		}
-		if (snapshot.Query{Status: snapshot.Waiting}).Selects(status) != (status == snapshot.Waiting || !status.Known()) {
+		if (snapshot.Query{Status: snapshot.Waiting}).Selects(status) !=
+			(status == snapshot.Waiting || !status.Known()) {
 			t.Errorf("a query for what waits, and a run that is %q", status)
 		}
 		if !(snapshot.Query{}).Selects(status) {

@@ -21,7 +21,8 @@ func TestMemoryTTL(t *testing.T) {
 		m := &stream.Memory{TTL: time.Minute}
 		k := stream.Key{Orchestrator: "bot", Session: "s"}
 		add := func() {
-			if _, err := m.Append(t.Context(), k, "r", 1, stream.Active, []json.RawMessage{json.RawMessage("1")}); err != nil {
+			data := []json.RawMessage{json.RawMessage("1")}
+			if _, err := m.Append(t.Context(), k, "r", 1, stream.Active, data); err != nil {
 				t.Fatal(err)
 			}
 		}

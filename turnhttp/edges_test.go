@@ -166,7 +166,8 @@ func TestEventsOfSuspended(t *testing.T) {
 			Type, Run string
 			Effects   []string
 		}](t, []byte(last.data))
-		if doc.Type != "/problems/suspended" || doc.Run != f.run() || len(doc.Effects) != 1 || doc.Effects[0] != f.effect() {
+		if doc.Type != "/problems/suspended" || doc.Run != f.run() ||
+			len(doc.Effects) != 1 || doc.Effects[0] != f.effect() {
 			t.Errorf("the last event is %+v", last)
 		}
 	})
@@ -181,7 +182,8 @@ func TestEventOfInternal(t *testing.T) {
 		o.OnError = func(*http.Request, error) { told++ }
 		o.Reply = func(*orchestrator.Result[State]) any { return func() {} }
 		h := turnhttp.Handler(w.bot(t, w.definition(), nil), o)
-		res := with("turn", func(q *request) { q.header = map[string]string{"Accept": "text/event-stream"} }).to(t.Context(), h)
+		streamed := func(q *request) { q.header = map[string]string{"Accept": "text/event-stream"} }
+		res := with("turn", streamed).to(t.Context(), h)
 		if told != 1 || !strings.Contains(res.Body.String(), "/problems/internal") {
 			t.Errorf("OnError is told %d times of %s", told, res.Body)
 		}
@@ -341,7 +343,9 @@ func TestAnswerNotKept(t *testing.T) {
 // tornCheckpoints have a damaged turn.
 type tornCheckpoints struct{ checkpoint.Store }
 
-func (s tornCheckpoints) Turns(ctx context.Context, k checkpoint.Key, from int) iter.Seq2[checkpoint.Checkpoint, error] {
+func (s tornCheckpoints) Turns(
+	ctx context.Context, k checkpoint.Key, from int,
+) iter.Seq2[checkpoint.Checkpoint, error] {
 	return func(yield func(checkpoint.Checkpoint, error) bool) {
 		for cp, err := range s.Store.Turns(ctx, k, from) {
 			if cp.Turn == 1 && err == nil {

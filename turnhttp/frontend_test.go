@@ -372,7 +372,8 @@ func TestFrontEnds(t *testing.T) {
 				want   []string
 			}{"UIMessages": {turnhttp.UIMessages, s.ui}, "AGUI": {turnhttp.AGUI, s.agui}} {
 				w, err := encoded(t, p.encode, s.show())
-				if !errors.Is(err, s.err) || w.Code != http.StatusOK || w.Header().Get("Content-Type") != "text/event-stream" {
+				if !errors.Is(err, s.err) || w.Code != http.StatusOK ||
+					w.Header().Get("Content-Type") != "text/event-stream" {
 					t.Errorf("%s: status %d, %v", name, w.Code, err)
 				}
 				if got := w.Header().Get("x-vercel-ai-ui-message-stream"); (got == "v1") != (name == "UIMessages") {

@@ -62,7 +62,8 @@ func TestProblem(t *testing.T) {
 			`{"type":"/problems/invalid","title":"The input cannot be taken.","status":422,"detail":"text: empty"}`,
 		},
 		{
-			&orchestrator.Error{Op: "intent", RunID: "r", Err: fmt.Errorf("%w: %w", orchestrator.ErrSuspended, doubt)}, 202,
+			&orchestrator.Error{Op: "intent", RunID: "r", Err: fmt.Errorf("%w: %w", orchestrator.ErrSuspended, doubt)},
+			202,
 			`{"type":"/problems/suspended","title":"A person has to answer before this goes on.","status":202,"run":"r",` +
 				`"effects":["e1","e2"]}`,
 		},

@@ -206,7 +206,9 @@ func turnCases() []handlerCase {
 		{"input of the bot's own", nil, says("refuse"), 422, "invalid", ""},
 		{"input too large", func(f *fixture) { f.bot = &orchestrator.Options{Limits: orchestrator.Limits{Input: 8}} }, says("say hello you"), 422, "invalid", ""},
 		{"own Input fails", func(f *fixture) {
-			f.o.Input = func(*http.Request) (orchestrator.Input, error) { return orchestrator.Input{}, errors.New(secret) }
+			f.o.Input = func(*http.Request) (orchestrator.Input, error) {
+				return orchestrator.Input{}, errors.New(secret)
+			}
 		}, routes["turn"], 400, "bad-request", ""},
 		{"own Input refuses", func(f *fixture) {
 			f.o.Input = func(*http.Request) (orchestrator.Input, error) {
@@ -247,7 +249,9 @@ func turnCases() []handlerCase {
 		}, routes["resume"], 504, "unknown-outcome", ""},
 		{"resume fails", func(f *fixture) {
 			f.left()
-			f.def.Intents["do"] = orchestrator.Intent[State]{Run: func(context.Context, *Turn) error { return errors.New(secret) }}
+			f.def.Intents["do"] = orchestrator.Intent[State]{
+				Run: func(context.Context, *Turn) error { return errors.New(secret) },
+			}
 		}, routes["resume"], 502, "bot-failed", ""},
 		{"reply that JSON lacks", func(f *fixture) {
 			f.o.Reply = func(*orchestrator.Result[State]) any { return func() {} }
@@ -415,7 +419,9 @@ func anyRoute(name string, q request) []handlerCase {
 }
 
 // membersOf are the members of the bodies of each route.
-var membersOf = map[string]string{"turn": "message, data", "abandon": "run", "answer": "answer, sum", "effect": "outcome, value"}
+var membersOf = map[string]string{
+	"turn": "message, data", "abandon": "run", "answer": "answer, sum", "effect": "outcome, value",
+}
 
 // anyBody are the errors of each route that has a body.
 func anyBody(name string, q request) []handlerCase {
@@ -439,7 +445,8 @@ func anyBody(name string, q request) []handlerCase {
 	} {
 		all = append(all, handlerCase{name + " with " + what, nil, body(doc), 400, "bad-request", says[what]})
 	}
-	all = append(all, handlerCase{name + " that is slow", nil, with(name, func(q *request) { q.slow = true }), 408, "slow-request", ""})
+	slow := with(name, func(q *request) { q.slow = true })
+	all = append(all, handlerCase{name + " that is slow", nil, slow, 408, "slow-request", ""})
 	return append(all, handlerCase{name + " above MaxBody", nil, body(`{"message":"` + strings.Repeat("x", 1<<20) + `"}`), 413, "too-large", ""})
 }
 
@@ -479,7 +486,8 @@ func (c handlerCase) run(t *testing.T, doc *document) {
 		t.Errorf("OpenAPI: %v\n%s", err, body)
 	}
 	if c.kind == "bad-request" || c.kind == "content-type" {
-		if p := decode[struct{ Detail string }](t, body); p.Detail == "" || c.says != "" && !strings.Contains(p.Detail, c.says) {
+		if p := decode[struct{ Detail string }](t, body); p.Detail == "" ||
+			c.says != "" && !strings.Contains(p.Detail, c.says) {
 			t.Errorf("it says %q, want %q", p.Detail, c.says)
 		}
 	}

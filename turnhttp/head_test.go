@@ -29,7 +29,9 @@ func TestHead(t *testing.T) {
 			if head.StatusCode != get.StatusCode || none != 0 {
 				t.Errorf("HEAD %s is %d with %d bytes, GET is %d", path, head.StatusCode, none, get.StatusCode)
 			}
-			for _, name := range []string{"Content-Type", "Cache-Control", "X-Content-Type-Options", "X-Accel-Buffering"} {
+			for _, name := range []string{
+				"Content-Type", "Cache-Control", "X-Content-Type-Options", "X-Accel-Buffering",
+			} {
 				if a, b := head.Header.Get(name), get.Header.Get(name); a != b {
 					t.Errorf("HEAD %s has %s %q, GET %q", path, name, a, b)
 				}
@@ -39,7 +41,8 @@ func TestHead(t *testing.T) {
 			}
 		}
 		for _, path := range []string{"/sessions/s/turns", "/sessions/s/resume"} {
-			if head, _ := fetched(t, client, "HEAD", path); head.StatusCode != 405 || head.Header.Get("Allow") != "POST" {
+			head, _ := fetched(t, client, "HEAD", path)
+			if head.StatusCode != 405 || head.Header.Get("Allow") != "POST" {
 				t.Errorf("HEAD %s is %d, and allows %q", path, head.StatusCode, head.Header.Get("Allow"))
 			}
 		}

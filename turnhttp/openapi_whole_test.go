@@ -220,14 +220,16 @@ func (d *document) methods(t *testing.T, h http.Handler) (all []error) {
 		slices.Sort(methods)
 		for _, method := range tried {
 			res := request{
-				method: method, path: named.ReplaceAllString(path, "x"), header: map[string]string{"Authorization": "wrong"},
+				method: method, path: named.ReplaceAllString(path, "x"),
+				header: map[string]string{"Authorization": "wrong"},
 			}.to(t.Context(), h)
 			allow := strings.Split(res.Header().Get("Allow"), ", ")
 			slices.Sort(allow)
 			switch {
 			case !slices.Contains(methods, method):
 				if res.Code != 405 || !slices.Equal(allow, methods) || typeOf(res.Body.Bytes()) != "method" {
-					all = append(all, fmt.Errorf("%s %s is %d, and allows %v, want %v", method, path, res.Code, allow, methods))
+					all = append(all,
+						fmt.Errorf("%s %s is %d, and allows %v, want %v", method, path, res.Code, allow, methods))
 				}
 			case res.Code != http.StatusUnauthorized && (res.Code != http.StatusOK || path != "/openapi.json"):
 				all = append(all, fmt.Errorf("%s %s is %d", method, path, res.Code))
@@ -261,7 +263,9 @@ func TestOpenAPI(t *testing.T) {
 		}
 	}
 	wantSame(t, "problems", doc.problemTypes(), types)
-	refused = slices.DeleteFunc(refused, func(name string) bool { return slices.Contains(known, name) && name != "not-found" })
+	refused = slices.DeleteFunc(refused, func(name string) bool {
+		return slices.Contains(known, name) && name != "not-found"
+	})
 	wantSame(t, "problems of the package comment", found(t, "doc.go", `(?m)^//\t([a-z-]+) +[45][0-9][0-9] `), refused)
 }
 

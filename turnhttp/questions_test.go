@@ -468,7 +468,8 @@ func TestAnswersAway(t *testing.T) {
 		o.OnError = func(_ *http.Request, err error) {
 			told++
 			p := orchestrator.Public(err)
-			if p.Type != "unavailable" || p.RetryAfter != 5*time.Second || turnhttp.Status(err) != 503 || !errors.Is(err, errDead) {
+			if p.Type != "unavailable" || p.RetryAfter != 5*time.Second || turnhttp.Status(err) != 503 ||
+				!errors.Is(err, errDead) {
 				t.Errorf("it is told of %v, as %+v", err, p)
 			}
 		}

@@ -30,8 +30,8 @@ const (
 	readersOf = "HOLDFAST_TEST_READERS_OF"
 )
 
-// Ten thousand readers come. As many as Options.MaxReaders allows stay, and see the end of the turn. The others are told
-// at once to come back later. Turns are answered meanwhile. When the readers have left, nothing of them is left.
+// Ten thousand readers come. As many as Options.MaxReaders allows stay, and see the end of the turn. The others are
+// told at once to come back later. Turns are answered meanwhile. When the readers have left, nothing of them is left.
 func TestManyReaders(t *testing.T) {
 	if raced {
 		t.Skip("the race detector is too slow for 10,000 connections")
@@ -158,7 +158,8 @@ func readMany(addr string) error {
 	if len(errs) > 0 {
 		return fmt.Errorf("%d readers have failed: %w", len(errs), errs[0])
 	}
-	fmt.Printf("open %d, refused %d in %v at most, all in %v\n", len(open), manyReaders-len(open), slowest, time.Since(began))
+	fmt.Printf("open %d, refused %d in %v at most, all in %v\n",
+		len(open), manyReaders-len(open), slowest, time.Since(began))
 	for _, conn := range open {
 		doc, err := io.ReadAll(conn)
 		if err != nil || !bytes.Contains(doc, []byte("event: reply")) {
@@ -177,7 +178,8 @@ func openReader(addr string) (net.Conn, error) {
 		return nil, err
 	}
 	_ = conn.SetDeadline(time.Now().Add(50 * time.Second))
-	if _, err := fmt.Fprint(conn, "GET /sessions/s/events HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); err != nil {
+	const get = "GET /sessions/s/events HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+	if _, err := fmt.Fprint(conn, get); err != nil {
 		return nil, err
 	}
 	head := make([]byte, len("HTTP/1.1 200"))

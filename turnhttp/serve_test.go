@@ -449,7 +449,9 @@ func TestServeFails(t *testing.T) {
 			})
 			time.Sleep(59 * time.Second)
 			r.wantOpen()
-			const want = "turnhttp: background function: first\nturnhttp: bot \"fake\": not ended\nturnhttp: close: not closed"
+			const want = "turnhttp: background function: first\n" +
+				"turnhttp: bot \"fake\": not ended\n" +
+				"turnhttp: close: not closed"
 			if err := <-r.done; err == nil || err.Error() != want || !errors.Is(err, errFirst) {
 				t.Errorf("got %v", err)
 			}

@@ -63,7 +63,8 @@ func TestRegistry(t *testing.T) {
 	if got, err := other.Restore(ctx, "r2"); err != nil || len(got) != 1 {
 		t.Errorf("over another adapter: restored %v, %v", got, err)
 	}
-	if err := turnlog.New(other, nil).Record(ctx, phase("r2", "peer-call", 2, "{}")); !errors.Is(err, turnlog.ErrPhase) {
+	err := turnlog.New(other, nil).Record(ctx, phase("r2", "peer-call", 2, "{}"))
+	if !errors.Is(err, turnlog.ErrPhase) {
 		t.Errorf("the registry of another log: %v", err)
 	}
 }

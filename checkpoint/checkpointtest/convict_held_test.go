@@ -44,7 +44,9 @@ func (h heldByNobody) Held(ctx context.Context, orchestrator string, sessions []
 // heldForEver reports every session that was ever claimed as held.
 type heldForEver struct{ mutant }
 
-func (h heldForEver) Held(ctx context.Context, orchestrator string, sessions []string) (held map[string]string, err error) {
+func (h heldForEver) Held(
+	ctx context.Context, orchestrator string, sessions []string,
+) (held map[string]string, err error) {
 	held, err = h.Memory.Held(ctx, orchestrator, sessions)
 	h.mu.Lock()
 	defer h.mu.Unlock()

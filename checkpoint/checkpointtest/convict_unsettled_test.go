@@ -37,7 +37,8 @@ func TestSuiteConvictsUnsettled(t *testing.T) {
 			t.Parallel()
 			suite.Trial[opener]{
 				Violations: checkpointtest.UnsettledViolations,
-				Blocking:   []string{"unsettled-retired"}, // one of the stores retires nothing, however long it is asked to
+				// One of the stores retires nothing, however long it is asked to.
+				Blocking: []string{"unsettled-retired"},
 			}.Convict(t, c.clause, func() opener { return c.broken })
 		})
 	}

@@ -43,7 +43,8 @@ func recorded(t *testing.T, o pgcheckpoint.Options, clauses ...string) ([]citusr
 	var r *citusrules.Recorder
 	p := pgtest.PoolOn(t, url, func(c *pgxpool.Config) { r = citusrules.Record(c) })
 	empty := func(t *testing.T, ttl time.Duration) *pgcheckpoint.Store {
-		pgtest.Exec(t, plain, "DELETE FROM holdfast_sessions; DELETE FROM holdfast_turns; DELETE FROM holdfast_watches; DELETE FROM holdfast_beats")
+		pgtest.Exec(t, plain, "DELETE FROM holdfast_sessions; DELETE FROM holdfast_turns; "+
+			"DELETE FROM holdfast_watches; DELETE FROM holdfast_beats")
 		pgtest.Exec(t, plain, "DELETE FROM holdfast_sessions_sweep")
 		o.TTL = ttl
 		return pgcheckpoint.New(p, &o)

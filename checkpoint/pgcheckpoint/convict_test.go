@@ -173,7 +173,8 @@ func (o oneStatement) Claim(
 ) (checkpoint.Claimed, error) {
 	c := checkpoint.Claimed{Lease: checkpoint.Lease{Key: k, Fence: lock.Fence{Nonce: r.Nonce}}}
 	var last checkpoint.Checkpoint
-	err := o.pool.QueryRow(ctx, o.Fill(claimAndLoad), k.Orchestrator, k.Session, r.Nonce, time.Now().UnixMicro()).Scan(&c.Fence.Epoch, &c.Born, &last.Turn, &last.RunID)
+	err := o.pool.QueryRow(ctx, o.Fill(claimAndLoad), k.Orchestrator, k.Session, r.Nonce, time.Now().UnixMicro()).
+		Scan(&c.Fence.Epoch, &c.Born, &last.Turn, &last.RunID)
 	if last.Turn >= 0 {
 		c.Last = &last
 	}

@@ -280,7 +280,9 @@ func durable(t *testing.T, p *pgxpool.Pool, s *pgcheckpoint.Store) {
 		if err := s.Mark(t.Context(), l, checkpoint.Marks{Release: true}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := p.Exec(t.Context(), "BEGIN; SET LOCAL synchronous_commit = on; CREATE TABLE IF NOT EXISTS flush (n int); INSERT INTO flush VALUES (1); COMMIT"); err != nil {
+		const flush = "BEGIN; SET LOCAL synchronous_commit = on; " +
+			"CREATE TABLE IF NOT EXISTS flush (n int); INSERT INTO flush VALUES (1); COMMIT"
+		if _, err := p.Exec(t.Context(), flush); err != nil {
 			t.Fatal(err)
 		}
 		flushed(givenBack, func() { claim(t, s, session) })

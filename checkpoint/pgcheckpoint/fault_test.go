@@ -196,7 +196,8 @@ func TestSchemaMissing(t *testing.T) {
 		s := pgcheckpoint.New(p, &pgcheckpoint.Options{Prefix: prefix})
 		if prefix == "old_" {
 			create(t, p, s)
-			if _, err := p.Exec(t.Context(), "ALTER TABLE old_sessions DROP COLUMN summarized; ALTER TABLE old_turns DROP COLUMN version"); err != nil {
+			const older = "ALTER TABLE old_sessions DROP COLUMN summarized; ALTER TABLE old_turns DROP COLUMN version"
+			if _, err := p.Exec(t.Context(), older); err != nil {
 				t.Fatal(err)
 			}
 		}

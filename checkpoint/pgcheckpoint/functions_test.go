@@ -171,7 +171,8 @@ func TestFunctionsWithoutStatistics(t *testing.T) {
 	}
 	blocks := func() (n int) {
 		testenv.FlushStatistics(t, p)
-		const sql = "SELECT sum(heap_blks_hit + heap_blks_read + idx_blks_hit + idx_blks_read)::int FROM pg_statio_user_tables"
+		const sql = "SELECT sum(heap_blks_hit + heap_blks_read + idx_blks_hit + idx_blks_read)::int " +
+			"FROM pg_statio_user_tables"
 		if err := p.QueryRow(t.Context(), sql).Scan(&n); err != nil {
 			t.Fatal(err)
 		}

@@ -36,7 +36,8 @@ func TestSweepReadsAPart(t *testing.T) {
 	p, s := sweeping(t, 200_000, 0)
 	scans := func() (n int) {
 		testenv.FlushStatistics(t, p)
-		if err := p.QueryRow(t.Context(), "SELECT seq_scan FROM pg_stat_user_tables WHERE relname = 'holdfast_sessions'").Scan(&n); err != nil {
+		const sql = "SELECT seq_scan FROM pg_stat_user_tables WHERE relname = 'holdfast_sessions'"
+		if err := p.QueryRow(t.Context(), sql).Scan(&n); err != nil {
 			t.Fatal(err)
 		}
 		return n

@@ -69,6 +69,7 @@ func TestOutgrown(t *testing.T) {
 	t.Parallel()
 	checkpointtest.RunOutgrown(t, func(t *testing.T) checkpointtest.DamagingStore {
 		db := sqlitetest.Open(t, testenv.SQLite(t))
-		return spoiled{create(t, db, nil), db, "", "state = '[' || replace(hex(zeroblob(400000)), '00', '{},') || '{}]'"}
+		const large = "state = '[' || replace(hex(zeroblob(400000)), '00', '{},') || '{}]'"
+		return spoiled{create(t, db, nil), db, "", large}
 	})
 }

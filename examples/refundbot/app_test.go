@@ -17,10 +17,12 @@ func TestSessions(t *testing.T) {
 		client.say(t, "ada", "1", "Where is my order A-1013?")
 		client.say(t, "ada", "2", "No, leave it")
 
-		client.must(t, http.StatusCreated, http.MethodPost, "/app/sessions/ada/fork", "", map[string]any{"turn": 0, "to": "eve"}, nil)
-		client.must(t, http.StatusNotFound, http.MethodPost, "/app/sessions/ada/fork", "", map[string]any{"turn": 7, "to": "eva"}, nil)
-		client.must(t, http.StatusBadRequest, http.MethodPost, "/app/sessions/ada/fork", "", "eva", nil)
-		if said := client.say(t, "eve", "1", "Yes please"); said.Turn != 1 || !strings.Contains(said.Reply.Text, "A-1013 is paid") {
+		const fork = "/app/sessions/ada/fork"
+		client.must(t, http.StatusCreated, http.MethodPost, fork, "", map[string]any{"turn": 0, "to": "eve"}, nil)
+		client.must(t, http.StatusNotFound, http.MethodPost, fork, "", map[string]any{"turn": 7, "to": "eva"}, nil)
+		client.must(t, http.StatusBadRequest, http.MethodPost, fork, "", "eva", nil)
+		if said := client.say(t, "eve", "1", "Yes please"); said.Turn != 1 ||
+			!strings.Contains(said.Reply.Text, "A-1013 is paid") {
 			t.Errorf("the fork says %+v", said)
 		}
 		if said := client.say(t, "ada", "3", "Yes please"); strings.Contains(said.Reply.Text, "paid") {
@@ -43,7 +45,8 @@ func TestSessions(t *testing.T) {
 		if now, err := client.standing(t.Context(), "eve"); err != nil || now.Turn != -1 {
 			t.Errorf("%+v, %v", now, err)
 		}
-		if said := client.say(t, "eve", "4", "Yes please"); said.Turn != 0 || strings.Contains(said.Reply.Text, "paid") {
+		if said := client.say(t, "eve", "4", "Yes please"); said.Turn != 0 ||
+			strings.Contains(said.Reply.Text, "paid") {
 			t.Errorf("the new session says %+v", said)
 		}
 	})
@@ -53,10 +56,14 @@ func TestSessions(t *testing.T) {
 func TestConciergeRoutes(t *testing.T) {
 	everywhere(t, func(t *testing.T, c stores.Config, pays refundtest.Provider) {
 		client := service(t, c, pays).client()
-		for i, turn := range [][2]string{{"Where is my order A-1013?", "Shall I?"}, {"Yes please", "is paid"}, {"Hello", "Hello"}} {
+		for i, turn := range [][2]string{
+			{"Where is my order A-1013?", "Shall I?"}, {"Yes please", "is paid"}, {"Hello", "Hello"},
+		} {
 			var said conciergeTurn
-			client.must(t, http.StatusOK, http.MethodPost, "/concierge/sessions/ada/turns", turn[0], map[string]string{"message": turn[0]}, &said)
-			if said.Turn != i || !strings.Contains(said.Reply.Text, turn[1]) || (i < 2) != (said.Reply.Asked == "customer/ada") {
+			client.must(t, http.StatusOK, http.MethodPost, "/concierge/sessions/ada/turns", turn[0],
+				map[string]string{"message": turn[0]}, &said)
+			if said.Turn != i || !strings.Contains(said.Reply.Text, turn[1]) ||
+				(i < 2) != (said.Reply.Asked == "customer/ada") {
 				t.Errorf("to %q: %+v, want %q", turn[0], said, turn[1])
 			}
 		}

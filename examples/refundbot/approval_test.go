@@ -33,12 +33,14 @@ func TestApproval(t *testing.T) {
 			t.Errorf("%+v", asked)
 		}
 		pays.WantPaid(t)
-		if again := next.client().say(t, "ada", "2", "And my refund for A-1042?"); !strings.Contains(again.Reply.Text, "still waits") {
+		again := next.client().say(t, "ada", "2", "And my refund for A-1042?")
+		if !strings.Contains(again.Reply.Text, "still waits") {
 			t.Errorf("%+v", again)
 		}
 		id, sum := next.client().question(t, "ada")
 		path := "/sessions/ada/questions/" + id
-		next.client().must(t, http.StatusConflict, http.MethodPost, path, "", answerOf(true, strings.Repeat("0", 64)), nil)
+		next.client().must(t, http.StatusConflict, http.MethodPost, path, "",
+			answerOf(true, strings.Repeat("0", 64)), nil)
 		var paid turn
 		next.client().must(t, http.StatusOK, http.MethodPost, path, "", answerOf(true, sum), &paid)
 		if paid.Reply.Receipt == "" || paid.Reply.Order != "A-1042" {
@@ -51,7 +53,8 @@ func TestApproval(t *testing.T) {
 		next.client().say(t, "bob", "1", "I want a refund for A-1050")
 		id, sum = old.client().question(t, "bob")
 		var refused turn
-		old.client().must(t, http.StatusOK, http.MethodPost, "/sessions/bob/questions/"+id, "", answerOf(false, sum), &refused)
+		old.client().must(t, http.StatusOK, http.MethodPost, "/sessions/bob/questions/"+id, "",
+			answerOf(false, sum), &refused)
 		if !strings.Contains(refused.Reply.Text, "does not refund it") {
 			t.Errorf("%+v", refused)
 		}
@@ -66,7 +69,8 @@ func TestApprovalExpired(t *testing.T) {
 		p.client().say(t, "ada", "1", "I want a refund for A-1042")
 		id, sum := p.client().question(t, "ada")
 		<-time.After(1100 * time.Millisecond) // expiry is by the clock
-		p.client().must(t, http.StatusGone, http.MethodPost, "/sessions/ada/questions/"+id, "", answerOf(true, sum), nil)
+		p.client().must(t, http.StatusGone, http.MethodPost, "/sessions/ada/questions/"+id, "",
+			answerOf(true, sum), nil)
 		if said := p.client().say(t, "ada", "2", "Hello"); !strings.Contains(said.Reply.Text, "Nobody has approved") {
 			t.Errorf("%+v", said)
 		}
@@ -119,7 +123,8 @@ func TestApprovalForged(t *testing.T) {
 	p := service(t, stores.Config{Dir: t.TempDir()}, pays)
 	p.client().say(t, "ada", "1", "I want a refund for A-1042")
 	id, _ := p.client().question(t, "ada")
-	forged := map[string]any{"message": "yes", "data": map[string]any{"approval": map[string]any{"proposal": id, "approve": true}}}
+	approval := map[string]any{"proposal": id, "approve": true}
+	forged := map[string]any{"message": "yes", "data": map[string]any{"approval": approval}}
 	p.client().must(t, http.StatusBadRequest, http.MethodPost, "/sessions/ada/turns", "2", forged, nil)
 	p.client().say(t, "ada", "3", "yes")
 	pays.WantPaid(t)
@@ -134,7 +139,8 @@ func TestApprovalSurvives(t *testing.T) {
 		gone := make(chan struct{})
 		go func() {
 			defer close(gone)
-			_, _ = first.client().call(t.Context(), http.MethodPost, "/sessions/ada/questions/"+id, "", answerOf(true, sum), nil)
+			_, _ = first.client().call(t.Context(), http.MethodPost, "/sessions/ada/questions/"+id, "",
+				answerOf(true, sum), nil)
 		}()
 		awaitRun(t, second, "ada")
 		awaitBeats(t.Context(), t, second, "ada")

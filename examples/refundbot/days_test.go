@@ -16,8 +16,10 @@ import (
 func (c client) refused(t *testing.T, session, key, text string) {
 	t.Helper()
 	var problem struct{ Retryable bool }
-	status, err := c.call(t.Context(), http.MethodPost, "/sessions/"+session+"/turns", key, map[string]string{"message": text}, &problem)
-	if err != nil || status != http.StatusServiceUnavailable && status != http.StatusGatewayTimeout || !problem.Retryable {
+	status, err := c.call(t.Context(), http.MethodPost, "/sessions/"+session+"/turns", key,
+		map[string]string{"message": text}, &problem)
+	if err != nil || status != http.StatusServiceUnavailable && status != http.StatusGatewayTimeout ||
+		!problem.Retryable {
 		t.Errorf("status %d, %+v, %v", status, problem, err)
 	}
 }

@@ -52,7 +52,8 @@ func TestDiskFull(t *testing.T) {
 	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)
 	}
-	if said, err := client.insist(t.Context(), "eve", "full", "I want a refund for A-1007"); err != nil || said.Reply.Receipt == "" {
+	said, err := client.insist(t.Context(), "eve", "full", "I want a refund for A-1007")
+	if err != nil || said.Reply.Receipt == "" {
 		t.Errorf("%+v, %v", said, err)
 	}
 	if now, err := client.standing(t.Context(), "ada"); err != nil || now.Turn != 0 {

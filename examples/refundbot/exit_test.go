@@ -84,7 +84,8 @@ func wantLine(t *testing.T, stderr, want string) {
 
 func noDatabase(t *testing.T, dir string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, "refundbot.db"), []byte(strings.Repeat("no database ", 1000)), 0o600); err != nil {
+	file, junk := filepath.Join(dir, "refundbot.db"), []byte(strings.Repeat("no database ", 1000))
+	if err := os.WriteFile(file, junk, 0o600); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -108,7 +109,8 @@ func newer(t *testing.T, dir, table string) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	if _, err := db.ExecContext(t.Context(), "INSERT INTO "+table+" (version_id, is_applied) VALUES (99999999999999, 1)"); err != nil {
+	insert := "INSERT INTO " + table + " (version_id, is_applied) VALUES (99999999999999, 1)"
+	if _, err := db.ExecContext(t.Context(), insert); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -178,7 +180,8 @@ func TestStart(t *testing.T) {
 	for _, path := range []string{"/", "/healthz", "/readyz", "/openapi.json", "/app/config", "/app/payments"} {
 		p.client().must(t, 200, "GET", path, "", nil, nil)
 	}
-	if said := p.client().say(t, "ada", "1", "I want a refund for A-1007"); said.Reply.Receipt == "" || said.Reply.Order != "A-1007" {
+	said := p.client().say(t, "ada", "1", "I want a refund for A-1007")
+	if said.Reply.Receipt == "" || said.Reply.Order != "A-1007" {
 		t.Errorf("%+v", said)
 	}
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {

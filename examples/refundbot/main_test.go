@@ -63,7 +63,9 @@ func (b *syncBuffer) String() string {
 
 // environment is that of a program on the stores of c.
 func environment(c stores.Config, more ...string) []string {
-	env := []string{asProgram + "=1", "HOME=" + os.Getenv("HOME"), "PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir()}
+	env := []string{
+		asProgram + "=1", "HOME=" + os.Getenv("HOME"), "PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir(),
+	}
 	if c.DatabaseURL != "" {
 		env = append(env, "DATABASE_URL="+c.DatabaseURL)
 	}
@@ -88,7 +90,10 @@ func start(t *testing.T, env []string, args ...string) *process {
 // launch starts the program. line is the first that it prints; "" if it has ended before.
 func launch(t *testing.T, env []string, args ...string) (p *process, line string) {
 	t.Helper()
-	p = &process{t: t, cmd: exec.Command(os.Args[0], args...), stderr: new(syncBuffer), stdout: new(syncBuffer), gone: make(chan struct{})}
+	p = &process{
+		t: t, cmd: exec.Command(os.Args[0], args...), stderr: new(syncBuffer), stdout: new(syncBuffer),
+		gone: make(chan struct{}),
+	}
 	p.cmd.Env, p.cmd.Stderr = env, p.stderr
 	p.cmd.SysProcAttr = dieWithParent()
 	stdout, err := p.cmd.StdoutPipe()
@@ -201,14 +206,16 @@ func (c client) must(t *testing.T, want int, method, path, key string, body, int
 // say sends a message that has to be answered.
 func (c client) say(t *testing.T, session, key, text string) (said turn) {
 	t.Helper()
-	c.must(t, http.StatusOK, http.MethodPost, "/sessions/"+session+"/turns", key, map[string]string{"message": text}, &said)
+	c.must(t, http.StatusOK, http.MethodPost, "/sessions/"+session+"/turns", key,
+		map[string]string{"message": text}, &said)
 	return said
 }
 
 // insist sends a message, with the same key, until it is answered.
 func (c client) insist(ctx context.Context, session, key, text string) (said turn, err error) {
 	for {
-		status, err := c.call(ctx, http.MethodPost, "/sessions/"+session+"/turns", key, map[string]string{"message": text}, &said)
+		status, err := c.call(ctx, http.MethodPost, "/sessions/"+session+"/turns", key,
+			map[string]string{"message": text}, &said)
 		switch {
 		case ctx.Err() != nil:
 			return said, context.Cause(ctx)

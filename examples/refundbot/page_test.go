@@ -385,7 +385,8 @@ func testDoubt(t *testing.T, b *browser.Browser, p *process) {
 		d.provider(provider.OK)
 		if tt.button == "effect-landed" {
 			d.Click(".live button") // it leads to the field
-			d.WaitFor("the field", fmt.Sprintf("document.activeElement === document.querySelector(%q)", id("effect-receipt")))
+			d.WaitFor("the field",
+				fmt.Sprintf("document.activeElement === document.querySelector(%q)", id("effect-receipt")))
 			d.Type(tt.reply)
 		}
 		if tt.button == "effect-skip" {
@@ -558,7 +559,8 @@ func testExpired(t *testing.T, b *browser.Browser, p *process) {
 		t.Error(found)
 	}
 	d.say("Any news?")
-	if reply := d.settled(2); !strings.Contains(reply, "Nobody has approved the refund of 250.00 for order A-1042 in time.") {
+	reply := d.settled(2)
+	if !strings.Contains(reply, "Nobody has approved the refund of 250.00 for order A-1042 in time.") {
 		t.Errorf("the reply is %q", reply)
 	}
 	d.WaitFor("the question to go", fmt.Sprintf("!document.querySelector(%q)", id("approval-expired")))

@@ -66,7 +66,8 @@ func takePictures(t *testing.T) {
 		for _, dark := range []bool{false, true} {
 			theme := map[bool]string{false: "light", true: "dark"}[dark]
 			d.Emulate(browser.Taste{Dark: dark, ReducedMotion: true})
-			if err := os.WriteFile(filepath.Join(pictures, "page-"+state+"-"+theme+".png"), d.Screenshot(), 0o644); err != nil {
+			file := filepath.Join(pictures, "page-"+state+"-"+theme+".png")
+			if err := os.WriteFile(file, d.Screenshot(), 0o644); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -83,7 +83,8 @@ func (s *soak) ask(t *testing.T, ctx context.Context, i, n int) {
 // kill kills one of the workers that serve.
 func (s *soak) kill(t *testing.T) {
 	name := []string{"a", "b"}[rand.IntN(2)]
-	status, err := s.client.call(t.Context(), http.MethodPost, "/app/workers/"+name, "", map[string]string{"do": "kill"}, nil)
+	status, err := s.client.call(t.Context(), http.MethodPost, "/app/workers/"+name, "",
+		map[string]string{"do": "kill"}, nil)
 	if err != nil {
 		t.Error(err)
 	}

@@ -70,7 +70,8 @@ func takeOver(
 			if _, err := first.client().insist(dying, session(i), "key", text); err == nil {
 				t.Error("a turn was too fast")
 			}
-			if said, err := second.client().insist(ctx, session(i), "key", text); err != nil || said.Reply.Receipt == "" {
+			said, err := second.client().insist(ctx, session(i), "key", text)
+			if err != nil || said.Reply.Receipt == "" {
 				t.Errorf("session %d: %+v, %v", i, said, err)
 			}
 		})

@@ -72,7 +72,8 @@ func (s readsOnce) Items(ctx context.Context, k inbox.Key, kind inbox.Kind) iter
 
 func (s byPrefix) Remove(ctx context.Context, k inbox.Key, kind inbox.Kind, ids ...string) error {
 	for _, it := range all(s.Memory, k, kind) {
-		if slices.ContainsFunc(ids, func(id string) bool { return strings.HasPrefix(it.ID, strings.TrimSuffix(id, "%")) }) {
+		begins := func(id string) bool { return strings.HasPrefix(it.ID, strings.TrimSuffix(id, "%")) }
+		if slices.ContainsFunc(ids, begins) {
 			ids = append(ids, it.ID)
 		}
 	}

@@ -128,7 +128,9 @@ func stored(s inbox.Store, it inbox.Item) (inbox.Item, bool) {
 }
 
 // each returns what Items of a store yields, changed.
-func each(s inbox.Store, change func([]inbox.Item) []inbox.Item) func(context.Context, inbox.Key, inbox.Kind) iter.Seq2[inbox.Item, error] {
+func each(
+	s inbox.Store, change func([]inbox.Item) []inbox.Item,
+) func(context.Context, inbox.Key, inbox.Kind) iter.Seq2[inbox.Item, error] {
 	return func(ctx context.Context, k inbox.Key, kind inbox.Kind) iter.Seq2[inbox.Item, error] {
 		return func(yield func(inbox.Item, error) bool) {
 			var items []inbox.Item

@@ -30,7 +30,8 @@ func TestUnreachable(t *testing.T) {
 func everyMethod(ctx context.Context, s *pginbox.Store) []error {
 	_, posted := s.Post(ctx, item("s", "q", "ada"))
 	all := []error{
-		posted, s.Remove(ctx, key("s"), inbox.Answer, "q"), s.Remove(ctx, key("s"), inbox.Answer), s.Remove(ctx, key("s"), ""),
+		posted, s.Remove(ctx, key("s"), inbox.Answer, "q"), s.Remove(ctx, key("s"), inbox.Answer),
+		s.Remove(ctx, key("s"), ""),
 	}
 	for _, session := range []string{"s", ""} {
 		all = append(all, nil)

@@ -35,7 +35,8 @@ func (s spoiled) Damage(ctx context.Context, k inbox.Key, kind inbox.Kind, id st
 			continue
 		}
 		instead := strings.Join(s.spoil(parts), "\x00")
-		return errors.Join(s.client.ZAdd(ctx, box, redis.Z{Member: instead}).Err(), s.client.ZRem(ctx, box, member).Err())
+		return errors.Join(s.client.ZAdd(ctx, box, redis.Z{Member: instead}).Err(),
+			s.client.ZRem(ctx, box, member).Err())
 	}
 	return fmt.Errorf("no item %q", id)
 }

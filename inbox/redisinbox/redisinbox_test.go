@@ -64,7 +64,8 @@ func TestModel(t *testing.T) {
 func TestModelCluster(t *testing.T) {
 	t.Parallel()
 	client := redistest.Cluster(t)
-	faulttest.InboxHistories(t, func(*testing.T) inbox.Store { return redisinbox.New(client, nil) }, faulttest.Histories())
+	open := func(*testing.T) inbox.Store { return redisinbox.New(client, nil) }
+	faulttest.InboxHistories(t, open, faulttest.Histories())
 }
 
 // Several processes answer the same questions at once.

@@ -135,7 +135,8 @@ func TestLateCopies(t *testing.T) {
 				t.Fatalf("after %q, a copy of %.200q made %q of %q", y.verdicts, request, got, seen)
 			}
 			if listed := ids(t, others, ""); !slices.Equal(listed, seen) {
-				t.Fatalf("after %q and a copy of %.200q there are %q, and listed are %q", y.verdicts, request, seen, listed)
+				t.Fatalf("after %q and a copy of %.200q there are %q, and listed are %q",
+					y.verdicts, request, seen, listed)
 			}
 		}
 	}
@@ -205,7 +206,8 @@ func TestRepeated(t *testing.T) {
 			t.Errorf("after the removal there are %q", got)
 		}
 		post(t, others, item(removed, "q", "ada"))
-		*network = slow{2, removeArgs, func() { post(t, others, item(removed, "q", "bob")) }} // the first asks for the time
+		// The first asks for the time.
+		*network = slow{2, removeArgs, func() { post(t, others, item(removed, "q", "bob")) }}
 		remove(s, removed)
 		if got := ids(t, others, removed); !slices.Contains(got, "q") || network.nth != 0 {
 			t.Errorf("after the new post there are %q", got)

@@ -82,7 +82,8 @@ func compare(t *testing.T, got, want context.Context) {
 	if got.Err() != want.Err() { //nolint:errorlint // it is to be the very same
 		t.Errorf("err %v, want %v", got.Err(), want.Err())
 	}
-	if gotCause, wantCause := context.Cause(got), context.Cause(want); gotCause != wantCause { //nolint:errorlint // as above
+	gotCause, wantCause := context.Cause(got), context.Cause(want)
+	if gotCause != wantCause { //nolint:errorlint // as above
 		t.Errorf("cause %v, want %v", gotCause, wantCause)
 	}
 	if got.Value(key{}) != "value" {

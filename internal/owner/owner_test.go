@@ -154,12 +154,14 @@ func TestClaimUnderWay(t *testing.T) {
 				} else {
 					leave()
 				}
-				if err := <-ended; closes && !errors.Is(err, ErrShuttingDown) || !closes && !errors.Is(err, context.Canceled) {
+				if err := <-ended; closes && !errors.Is(err, ErrShuttingDown) ||
+					!closes && !errors.Is(err, context.Canceled) {
 					t.Errorf("the call ended with %v", err)
 				}
 				time.Sleep(lingering)
+				k := checkpoint.Key{Orchestrator: "bot", Session: "s"}
 				next := checkpoint.ClaimRequest{Owner: "o", Nonce: "n", TTL: time.Minute}
-				if _, err := store.Claim(t.Context(), checkpoint.Key{Orchestrator: "bot", Session: "s"}, next); err != nil {
+				if _, err := store.Claim(t.Context(), k, next); err != nil {
 					t.Error(err)
 				}
 			})

@@ -112,7 +112,8 @@ func TestLostArguments(t *testing.T) {
 	if now, err = l.Record(t.Context(), asked); !errors.Is(err, ledger.ErrDamaged) || now.State != ledger.Completed {
 		t.Errorf("Record returns %+v, %v", now, err)
 	}
-	if now, err = l.Finish(t.Context(), "a", 1, paid); !errors.Is(err, ledger.ErrDamaged) || now.State != ledger.Completed {
+	if now, err = l.Finish(t.Context(), "a", 1, paid); !errors.Is(err, ledger.ErrDamaged) ||
+		now.State != ledger.Completed {
 		t.Errorf("Finish returns %+v, %v", now, err)
 	}
 }

@@ -35,8 +35,8 @@ func ExampleTx() {
 		}
 		err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) (err error) {
 			number, err = pgledger.Tx(ctx, effects, tx, e, func(ctx context.Context) (number int, err error) {
-				err = tx.QueryRow(ctx, "INSERT INTO refunds (order_id, cents) VALUES ('A-1042', 1900) RETURNING number").
-					Scan(&number)
+				const insert = "INSERT INTO refunds (order_id, cents) VALUES ('A-1042', 1900) RETURNING number"
+				err = tx.QueryRow(ctx, insert).Scan(&number)
 				return number, err
 			})
 			return err

@@ -271,7 +271,8 @@ func TestTxResult(t *testing.T) {
 	}
 	e := issue(t, l, effect("run", "of another type", 1))
 	finish(t, l, e, ledger.Outcome{State: ledger.Completed, Result: json.RawMessage(`"text"`)})
-	_, err = pgledger.Tx(t.Context(), l, begin(t, p, pgx.TxOptions{}), e, func(context.Context) (int, error) { return 1, nil })
+	_, err = pgledger.Tx(t.Context(), l, begin(t, p, pgx.TxOptions{}), e,
+		func(context.Context) (int, error) { return 1, nil })
 	if !errors.Is(err, ledger.ErrInvalid) {
 		t.Errorf("a result of another type: %v, want %v", err, ledger.ErrInvalid)
 	}
@@ -284,7 +285,8 @@ func TestTxResult(t *testing.T) {
 
 func inTx[T any](t *testing.T, p *pgxpool.Pool, l *pgledger.Ledger, fn func() (T, error)) (result T, err error) {
 	failed := pgx.BeginFunc(t.Context(), p, func(tx pgx.Tx) error {
-		result, err = pgledger.Tx(t.Context(), l, tx, effect("run", "a", 1), func(context.Context) (T, error) { return fn() })
+		result, err = pgledger.Tx(t.Context(), l, tx, effect("run", "a", 1),
+			func(context.Context) (T, error) { return fn() })
 		return err
 	})
 	if err == nil {

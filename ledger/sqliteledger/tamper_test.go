@@ -200,7 +200,10 @@ func TestConvicts(t *testing.T) {
 		},
 		"Prune takes fences of runs in use": {
 			"prune-fences",
-			[]string{"AND NOT EXISTS (SELECT 1 FROM holdfast_effects e", "AND 1 OR EXISTS (SELECT 1 FROM holdfast_effects e"},
+			[]string{
+				"AND NOT EXISTS (SELECT 1 FROM holdfast_effects e",
+				"AND 1 OR EXISTS (SELECT 1 FROM holdfast_effects e",
+			},
 		},
 		"a list without the order of the issue": {"effects", []string{"ORDER BY number", "ORDER BY id"}},
 	} {
@@ -209,7 +212,8 @@ func TestConvicts(t *testing.T) {
 			_, db := tamper(t, testenv.SQLite(t), c.pairs...)
 			plain := sqlitetest.Open(t, testenv.SQLite(t))
 			convicted := func(db *sql.DB) bool {
-				found := ledgertest.Violations(t.Context(), func() ledger.Ledger { return create(t, db, nil) }, c.clause)
+				open := func() ledger.Ledger { return create(t, db, nil) }
+				found := ledgertest.Violations(t.Context(), open, c.clause)
 				return found[c.clause] != nil
 			}
 			if convicted(plain) || !convicted(db) {

@@ -50,9 +50,10 @@ func TestDiesEverywhere(t *testing.T) {
 func TestDiesAtAnItem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		type state struct{ A, B string }
+		type turn = orchestrator.Turn[state]
 		d := orchestrator.Definition[state]{
 			Name: "items",
-			Intents: orchestrator.Intents[state]{"look": {Run: func(_ context.Context, t *orchestrator.Turn[state]) error {
+			Intents: orchestrator.Intents[state]{"look": {Run: func(_ context.Context, t *turn) error {
 				if orchestrator.Item[string](t) == "a" {
 					t.State.A = "a"
 				} else {
@@ -61,7 +62,7 @@ func TestDiesAtAnItem(t *testing.T) {
 				}
 				return nil
 			}}},
-			Route: func(context.Context, *orchestrator.Turn[state]) (orchestrator.Next, error) {
+			Route: func(context.Context, *turn) (orchestrator.Next, error) {
 				return orchestrator.ForEach("look", "a", "b"), nil
 			},
 		}
@@ -98,7 +99,8 @@ func TestKillEndsFunctions(t *testing.T) {
 			t.Errorf("%v, and the function saw %v", err, cause)
 		}
 		second := orchestratortest.Start(&world, support(), nil)
-		if res, err := second.Bot.Resume(t.Context(), "s", nil); err != nil || res.State.Reply != "A-1042 is on its way" {
+		res, err := second.Bot.Resume(t.Context(), "s", nil)
+		if err != nil || res.State.Reply != "A-1042 is on its way" {
 			t.Errorf("%+v, %v", res, err)
 		}
 	})
@@ -191,7 +193,8 @@ func TestTakeoverIsLogged(t *testing.T) {
 		_, _ = first.Bot.Execute(t.Context(), "s", in, nil)
 		died := time.Now()
 		var log strings.Builder
-		second := orchestratortest.Start(&world, d, &orchestrator.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		logger := slog.New(slog.NewTextHandler(&log, nil))
+		second := orchestratortest.Start(&world, d, &orchestrator.Options{Logger: logger})
 		_, err := second.Bot.Execute(t.Context(), "s", in, nil)
 		if took := time.Since(died); err != nil || took < 6*time.Second || took > 9*time.Second { // 3 s are the intent
 			t.Errorf("the turn is finished after %v: %v", took, err)

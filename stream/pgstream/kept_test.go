@@ -115,7 +115,8 @@ func TestSweep(t *testing.T) {
 	if n, err := s.Sweep(t.Context(), 0); n != 15 || err != nil {
 		t.Errorf("Sweep: %d, %v", n, err)
 	}
-	if rows := pgtest.Value[int](t, p, s.Fill("SELECT (SELECT count(*) FROM {streams}) + (SELECT count(*) FROM {chunks})")); rows != 2 {
+	const count = "SELECT (SELECT count(*) FROM {streams}) + (SELECT count(*) FROM {chunks})"
+	if rows := pgtest.Value[int](t, p, s.Fill(count)); rows != 2 {
 		t.Errorf("%d rows are left", rows)
 	}
 	if n, err := readError(t.Context(), s, key("new"), 0); n != 2 || err != nil {
@@ -193,7 +194,8 @@ func TestDamage(t *testing.T) {
 			add(t, s, k, 1, stream.Ended, 2)
 		}
 		pgtest.Exec(t, p, s.Fill(spoil))
-		if _, err := readError(t.Context(), s, k, 2); !errors.Is(err, stream.ErrGone) || !errors.Is(err, stream.ErrDamaged) {
+		if _, err := readError(t.Context(), s, k, 2); !errors.Is(err, stream.ErrGone) ||
+			!errors.Is(err, stream.ErrDamaged) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if err := s.Delete(t.Context(), k); err != nil {
@@ -218,7 +220,8 @@ func TestCorrupt(t *testing.T) {
 	if err := testenv.LoseChunk(t.Context(), p, "holdfast_chunks"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := readError(t.Context(), s, key("a"), 0); !errors.Is(err, stream.ErrGone) || !errors.Is(err, stream.ErrDamaged) {
+	if _, err := readError(t.Context(), s, key("a"), 0); !errors.Is(err, stream.ErrGone) ||
+		!errors.Is(err, stream.ErrDamaged) {
 		t.Errorf("Read: %v", err)
 	}
 }

@@ -166,7 +166,8 @@ func TestGrantsNeedAll(t *testing.T) {
 			_, swept := s.Sweep(t.Context(), 1)
 			_, again := s.Sweep(t.Context(), 1)
 			all := append(everyMethod(t.Context(), s), s.Delete(t.Context(), key("a")), swept, again)
-			if err := errors.Join(all...); !errors.Is(err, stream.ErrRefused) || !strings.Contains(err.Error(), "docs/security.md") ||
+			if err := errors.Join(all...); !errors.Is(err, stream.ErrRefused) ||
+				!strings.Contains(err.Error(), "docs/security.md") ||
 				!strings.Contains(err.Error(), "permission denied for table holdfast_"+g[2]) {
 				t.Errorf("without %s on %s: %v", right, g[2], err)
 			}

@@ -62,7 +62,8 @@ func TestCut(t *testing.T) {
 	t.Parallel()
 	server, admin, writer, reader := processes(t, nil)
 	kill := func(which string) {
-		pgtest.Exec(t, admin, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name <> 'admin' AND "+which)
+		pgtest.Exec(t, admin,
+			"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name <> 'admin' AND "+which)
 	}
 	for name, cut := range map[string]func(){
 		"listener": func() {
@@ -124,7 +125,8 @@ func TestConnectionIsGivenBack(t *testing.T) {
 			}
 		}
 	}
-	for start := time.Now(); p.Stat().AcquiredConns() != 0; { // the pool closes what was cut off in a goroutine of its own
+	// The pool closes what was cut off in a goroutine of its own.
+	for start := time.Now(); p.Stat().AcquiredConns() != 0; {
 		if time.Since(start) > time.Minute {
 			t.Fatalf("%d connections are in use", p.Stat().AcquiredConns())
 		}
@@ -136,7 +138,8 @@ func TestConnectionIsGivenBack(t *testing.T) {
 		}
 		defer c.Release()
 		var channels int
-		if err := c.QueryRow(t.Context(), "SELECT count(*) FROM pg_listening_channels()").Scan(&channels); err != nil || channels != 0 {
+		err = c.QueryRow(t.Context(), "SELECT count(*) FROM pg_listening_channels()").Scan(&channels)
+		if err != nil || channels != 0 {
 			t.Errorf("a connection listens on %d channels, %v", channels, err)
 		}
 	}

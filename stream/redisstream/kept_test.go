@@ -115,13 +115,15 @@ func TestDamage(t *testing.T) {
 			add(t, s, k, 1, stream.Ended, 2)
 		}
 		c.spoil(prefix + "{bot/" + name + "}:shown")
-		if _, err := readError(t.Context(), s, k, 2); !errors.Is(err, stream.ErrGone) || !errors.Is(err, stream.ErrDamaged) {
+		if _, err := readError(t.Context(), s, k, 2); !errors.Is(err, stream.ErrGone) ||
+			!errors.Is(err, stream.ErrDamaged) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if c.head {
 			_, _, last := s.Last(t.Context(), k)
 			_, appended := s.Append(t.Context(), k, "r", 1, stream.Ended, docs(1))
-			if !errors.Is(last, stream.ErrDamaged) || !errors.Is(appended, stream.ErrDamaged) || errors.Is(last, stream.ErrGone) {
+			if !errors.Is(last, stream.ErrDamaged) || !errors.Is(appended, stream.ErrDamaged) ||
+				errors.Is(last, stream.ErrGone) {
 				t.Errorf("%s: Last: %v, Append: %v", name, last, appended)
 			}
 		}

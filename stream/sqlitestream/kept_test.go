@@ -168,7 +168,8 @@ func TestDamage(t *testing.T) {
 			add(t, s, k, 1, stream.Ended, 2)
 		}
 		sqlitetest.Exec(t, db, spoil)
-		if _, err := readError(t.Context(), s, k, 2); !errors.Is(err, stream.ErrGone) || !errors.Is(err, stream.ErrDamaged) {
+		if _, err := readError(t.Context(), s, k, 2); !errors.Is(err, stream.ErrGone) ||
+			!errors.Is(err, stream.ErrDamaged) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if err := s.Delete(t.Context(), k); err != nil {

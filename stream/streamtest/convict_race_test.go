@@ -393,7 +393,8 @@ func (slashed) key(k stream.Key) stream.Key {
 	if k.Validate() != nil {
 		return k
 	}
-	return stream.Key{Orchestrator: "all", Session: (k.Orchestrator + "/" + k.Session)[:min(512, len(k.Orchestrator)+1+len(k.Session))]}
+	session := k.Orchestrator + "/" + k.Session
+	return stream.Key{Orchestrator: "all", Session: session[:min(512, len(session))]}
 }
 
 func (b slashed) Append(

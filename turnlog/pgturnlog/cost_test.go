@@ -83,7 +83,8 @@ func TestManyTurns(t *testing.T) {
 		for what, do := range map[string]func(int){
 			"record": func(i int) {
 				run := fmt.Sprint("new ", known, i)
-				record(t, l, entry(run, turnlog.Started, 0), entry(run, turnlog.ToolReceived, 1), entry(run, turnlog.Settled, 2))
+				record(t, l, entry(run, turnlog.Started, 0), entry(run, turnlog.ToolReceived, 1),
+					entry(run, turnlog.Settled, 2))
 			},
 			"restore": func(int) {
 				if all, err := l.Restore(t.Context(), "r777"); err != nil || len(all) != 4 {
@@ -132,11 +133,12 @@ func TestHeapOnly(t *testing.T) {
 			record(t, l, entry(fmt.Sprint("run ", i), turnlog.ToolReceived, n))
 		}
 	}
+	const logged = "FROM pg_stat_user_tables WHERE relid = 'holdfast_logged'::regclass"
 	var updates, hot int
 	for updates < turns*(entries-1) {
 		pgtest.Exec(t, p, "SELECT pg_stat_clear_snapshot()")
-		updates = pgtest.Value[int](t, p, "SELECT n_tup_upd FROM pg_stat_user_tables WHERE relid = 'holdfast_logged'::regclass")
-		hot = pgtest.Value[int](t, p, "SELECT n_tup_hot_upd FROM pg_stat_user_tables WHERE relid = 'holdfast_logged'::regclass")
+		updates = pgtest.Value[int](t, p, "SELECT n_tup_upd "+logged)
+		hot = pgtest.Value[int](t, p, "SELECT n_tup_hot_upd "+logged)
 	}
 	if t.Logf("%d of %d updates are heap-only", hot, updates); hot < updates*9/10 {
 		t.Error("an entry touches the indexes of the runs")

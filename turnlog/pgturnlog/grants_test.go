@@ -67,7 +67,8 @@ func TestGrantsNeedAll(t *testing.T) {
 			pgtest.Exec(t, admin, fmt.Sprintf("REVOKE %s ON holdfast_%s FROM holdfast_service", right, g[2]))
 			l := pgturnlog.New(service, nil)
 			err := errors.Join(l.Record(t.Context(), entry("run", turnlog.Started, 0)),
-				l.Record(t.Context(), entry("run", turnlog.Settled, 1)), l.Record(t.Context(), entry("run", turnlog.Settled, 1)))
+				l.Record(t.Context(), entry("run", turnlog.Settled, 1)),
+				l.Record(t.Context(), entry("run", turnlog.Settled, 1)))
 			_, pruned := l.Prune(t.Context(), at(5000))
 			err = errors.Join(err, pruned)
 			if !errors.Is(err, turnlog.ErrRefused) || !strings.Contains(err.Error(), "docs/security.md") ||

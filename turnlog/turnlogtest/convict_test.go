@@ -326,7 +326,9 @@ func (l allOpen) Turns(ctx context.Context, q turnlog.Query) iter.Seq2[turnlog.S
 func (l openByLast) Turns(ctx context.Context, q turnlog.Query) iter.Seq2[turnlog.Summary, error] {
 	open := q.Open
 	q.Open = false
-	return turns(l.Memory.Turns(ctx, q), func(s turnlog.Summary) bool { return !open || s.Last.Phase != turnlog.Settled })
+	return turns(l.Memory.Turns(ctx, q), func(s turnlog.Summary) bool {
+		return !open || s.Last.Phase != turnlog.Settled
+	})
 }
 
 func (l settledOnce) Turns(ctx context.Context, q turnlog.Query) iter.Seq2[turnlog.Summary, error] {

@@ -74,7 +74,8 @@ func TestYesPlease(t *testing.T) {
 func TestRemembers(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *shop) {
 		s.ask("ada", "I want a refund for A-1007")
-		if res := s.ask("ada", "Hello"); len(res.State.Recalled) != 1 || !strings.Contains(res.State.Recalled[0], "A-1007") {
+		if res := s.ask("ada", "Hello"); len(res.State.Recalled) != 1 ||
+			!strings.Contains(res.State.Recalled[0], "A-1007") {
 			t.Errorf("recalled %q", res.State.Recalled)
 		}
 		if res := s.ask("bob", "Hello"); len(res.State.Recalled) > 0 {
@@ -114,7 +115,8 @@ func TestFifteenTurns(t *testing.T) {
 			t.Fatal(err)
 		}
 		// Twelve turns were due after the twelfth. Six of them were kept, and two came since.
-		if len(all) != 1+2*8 || all[0].Role != message.RoleSystem || !strings.Contains(all[0].Blocks[0].Text, "A-1013") {
+		if len(all) != 1+2*8 || all[0].Role != message.RoleSystem ||
+			!strings.Contains(all[0].Blocks[0].Text, "A-1013") {
 			t.Errorf("%d messages, the first is %+v", len(all), all[0])
 		}
 		if res := s.says("ada", "I want a refund", "The refund of 31.00 for order A-1013 is paid."); res.Turn != 14 {
@@ -219,7 +221,8 @@ func TestTwoTabs(t *testing.T) {
 		replies := make(chan error, 2)
 		for _, session := range []string{"tab-1", "tab-2"} {
 			go func() {
-				_, err := s.bot.Execute(t.Context(), session, orchestrator.Input{Text: "I want a refund for A-1007"}, nil)
+				in := orchestrator.Input{Text: "I want a refund for A-1007"}
+				_, err := s.bot.Execute(t.Context(), session, in, nil)
 				replies <- err
 			}()
 		}
@@ -426,7 +429,8 @@ func TestAskedMeanwhile(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *shop) {
 		s.says("ada", "I want a refund for A-1042", "needs the approval of a colleague")
 		asked := s.says("ada", "Where is A-1013?", "Shall I?")
-		s.decides("ada", &asked.State, false, "does not refund it. You have also named order A-1013. Shall I refund it too?")
+		s.decides("ada", &asked.State, false,
+			"does not refund it. You have also named order A-1013. Shall I refund it too?")
 		s.says("ada", "Yes please", "for order A-1013 is paid")
 		s.pays.WantPaid(t, "A-1013")
 	})

@@ -16,7 +16,9 @@ import (
 // A text with a question, a doubt or no wish asks for no refund. One that names several orders is about all of them.
 func TestClassify(t *testing.T) {
 	refund := func(order string, also ...string) Intent { return Intent{Category: Refund, Order: order, Also: also} }
-	shipping := func(order string, also ...string) Intent { return Intent{Category: Shipping, Order: order, Also: also} }
+	shipping := func(order string, also ...string) Intent {
+		return Intent{Category: Shipping, Order: order, Also: also}
+	}
 	other := Intent{Category: Other}
 	for text, want := range map[string]Intent{
 		"I want a refund for order A-1042":                        refund("A-1042"),

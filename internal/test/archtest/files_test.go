@@ -18,7 +18,9 @@ func TestOneFilePlan(t *testing.T) {
 	for _, p := range packages(t) {
 		dirs[relative(p)] = p.Dir
 	}
-	for contract, least := range map[string]int{"checkpoint": 3, "snapshot": 3, "ledger": 1, "turnlog": 2, "stream": 3, "inbox": 3} {
+	for contract, least := range map[string]int{
+		"checkpoint": 3, "snapshot": 3, "ledger": 1, "turnlog": 2, "stream": 3, "inbox": 3,
+	} {
 		methods := interfaceMethods(t, dirs[contract])
 		backends := 0
 		for name, dir := range dirs {

@@ -44,8 +44,8 @@ func TestQuick(t *testing.T) {
 	t.Log(report.String())
 }
 
-// launch starts a server for each kind of options, which runs until the test ends. Each time, empty returns the URL of an
-// empty database on it.
+// launch starts a server for each kind of options, which runs until the test ends. Each time, empty returns the URL of
+// an empty database on it.
 func launch(
 	t *testing.T, start func(testing.TB, *testenv.Options) *testenv.Server,
 	empty func(*testing.T, *testenv.Server) string,

@@ -78,7 +78,9 @@ func TestBrowser(t *testing.T) {
 		tab.Eval(`fetch("/missing").then(() => 1)`, nil)
 		tab.Eval(`fetch("http://127.0.0.1:1/").catch(() => 1)`, nil)
 		tab.WaitFor("the exception", "true")
-		for _, want := range []string{"said by the page", "thrown", "GET " + url + "/missing: status 404", "127.0.0.1:1"} {
+		for _, want := range []string{
+			"said by the page", "thrown", "GET " + url + "/missing: status 404", "127.0.0.1:1",
+		} {
 			if !slices.ContainsFunc(tab.Problems(), func(s string) bool { return strings.Contains(s, want) }) {
 				t.Errorf("no problem has %q: %q", want, tab.Problems())
 			}

@@ -130,7 +130,9 @@ func TestFunctions(t *testing.T) {
 func TestPipelines(t *testing.T) {
 	t.Parallel()
 	pool, r := recording(t)
-	for _, second := range []string{"UPDATE heads SET n = $1 WHERE session = 'a'", "UPDATE rows SET n = $1 WHERE session = 'a'"} {
+	for _, second := range []string{
+		"UPDATE heads SET n = $1 WHERE session = 'a'", "UPDATE rows SET n = $1 WHERE session = 'a'",
+	} {
 		var b pgx.Batch
 		b.Queue("UPDATE heads SET n = $1 WHERE session = 'a'", 1)
 		b.Queue(second, 2)

@@ -120,7 +120,8 @@ func TestObjectLogOnBadWire(t *testing.T) {
 		}
 	}
 	if failed == 0 || w.requests.Load() == 0 || w.replies.Load() == 0 {
-		t.Errorf("%d calls failed, %d requests and %d replies were cut off", failed, w.requests.Load(), w.replies.Load())
+		t.Errorf("%d calls failed, %d requests and %d replies were cut off",
+			failed, w.requests.Load(), w.replies.Load())
 	}
 	if got := b.Len(); got != entries {
 		t.Errorf("%d objects, want %d", got, entries)

@@ -62,7 +62,9 @@ type passage func(session, point string)
 func (w opened) buyer(v vendor, mode string, at passage) (*bot, error) {
 	var mu sync.Mutex
 	session := make(map[string]string) // by effect
-	l := faulttest.Ledger(w.ledger, func(ctx context.Context, c faulttest.Call, next func(context.Context) error) error {
+	l := faulttest.Ledger(w.ledger, func(
+		ctx context.Context, c faulttest.Call, next func(context.Context) error,
+	) error {
 		var before, after string
 		in := c.Session
 		switch c.Method {

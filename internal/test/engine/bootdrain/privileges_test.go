@@ -286,8 +286,8 @@ func (g *guarded) everything(t *testing.T) error {
 	return errors.Join(
 		migrations.Check(ctx, g.database(t, "holdfast_service"), migrations.Postgres),
 		migrations.Up(ctx, g.database(t, "holdfast_service"), migrations.Postgres),
-		g.turns(ctx, s, r, pgturnlog.New(g.service, nil)), g.takeover(ctx, s, r), g.watched(ctx, s), g.swept(ctx, t, s, r),
-		g.locked(ctx), effects(ctx, pgledger.New(g.service, nil)),
+		g.turns(ctx, s, r, pgturnlog.New(g.service, nil)), g.takeover(ctx, s, r), g.watched(ctx, s),
+		g.swept(ctx, t, s, r), g.locked(ctx), effects(ctx, pgledger.New(g.service, nil)),
 	)
 }
 

@@ -143,8 +143,8 @@ func sites(t *testing.T, test func(*testing.T, site, opened)) {
 // soak reports whether the tests do all that they can. Otherwise they do what a change of one line can wait for.
 func soak() bool { return os.Getenv("HOLDFAST_SOAK") == "1" }
 
-// takes reports whether a site plays a case out of many, by its number. Together the three sites that have a ledger play
-// all cases. With HOLDFAST_SOAK=1 each of them does.
+// takes reports whether a site plays a case out of many, by its number. Together the three sites that have a ledger
+// play all cases. With HOLDFAST_SOAK=1 each of them does.
 func (s site) takes(number int) bool {
 	mine := 0
 	switch {

@@ -150,7 +150,8 @@ func TestTurnLogKilled(t *testing.T) {
 						continue
 					}
 					sessions := []string{
-						strings.Join([]string{completes, point, deliver}, " "), strings.Join([]string{fails, point, deliver}, " "),
+						strings.Join([]string{completes, point, deliver}, " "),
+						strings.Join([]string{fails, point, deliver}, " "),
 						strings.Join([]string{abandoned, point, deliver}, " "),
 					}
 					p := job{Do: tell, Site: s, Body: deliver, DieIn: point, Sessions: sessions}.start(t)

@@ -249,7 +249,8 @@ func TestStrangeBranch(t *testing.T) {
 		if outcome != "drift" {
 			t.Errorf("outcome %q", outcome)
 		}
-		if outcome, err := w.start(t, crashed(nil), Options{}).Recover(t.Context(), "s"); outcome != "settled" || err != nil {
+		outcome, err = w.start(t, crashed(nil), Options{}).Recover(t.Context(), "s")
+		if outcome != "settled" || err != nil {
 			t.Errorf("%q, %v", outcome, err)
 		}
 	})

@@ -128,7 +128,8 @@ func TestCompactionCrashes(t *testing.T) {
 				execute(t, dying.start(t, echo(), Options{Compaction: crash, Limits: limits}), Input{Text: "x"})
 				execute(t, bot, Input{Text: "x"})
 				execute(t, bot, Input{Text: "x"})
-				if got := c.spans(); !strings.HasPrefix(got, "0-1 0-1") || c.ranges[0] != c.ranges[1] || len(c.ranges) > 3 {
+				if got := c.spans(); !strings.HasPrefix(got, "0-1 0-1") || c.ranges[0] != c.ranges[1] ||
+					len(c.ranges) > 3 {
 					t.Errorf("ranges %s", got)
 				}
 			})

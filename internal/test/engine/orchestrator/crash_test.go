@@ -21,7 +21,8 @@ func TestCrashEverywhere(t *testing.T) {
 	scenarios := make(map[bool][]string)
 	backends(t, func(t *testing.T, w world) {
 		stores := enginetest.Stores{
-			Checkpoints: w.checkpoints, Snapshots: w.snapshots, Ledger: new(ledger.Memory), TurnLog: new(turnlog.Memory),
+			Checkpoints: w.checkpoints, Snapshots: w.snapshots,
+			Ledger: new(ledger.Memory), TurnLog: new(turnlog.Memory),
 		}
 		crash(t, stores, scenarios)
 		if runs, ok := w.snapshots.(snapshot.Joiner); ok && runs.Join(w.checkpoints) != nil {

@@ -104,7 +104,9 @@ func TestAlertRules(t *testing.T) {
 	}
 	rules := strings.Split(string(text), "\n      - alert: ")[1:]
 	for _, rule := range rules {
-		for _, key := range []string{"\n        expr: ", "\n        for: ", "\n        annotations:\n          summary: \""} {
+		for _, key := range []string{
+			"\n        expr: ", "\n        for: ", "\n        annotations:\n          summary: \"",
+		} {
 			if strings.Count("\n"+rule, key) != 1 {
 				t.Errorf("not once %q: %s", key, rule)
 			}

@@ -65,8 +65,8 @@ func wantDrift(t testing.TB, err error, members, intents []string) {
 	}
 }
 
-// A process leaves a session alone if it would lose what another process has stored. It drops nothing, in no way to read
-// a state. The process that stored it goes on.
+// A process leaves a session alone if it would lose what another process has stored. It drops nothing, in no way to
+// read a state. The process that stored it goes on.
 func TestDrift(t *testing.T) {
 	backends(t, func(t *testing.T, w world) {
 		newer := w.start(t, echo(), Options{})

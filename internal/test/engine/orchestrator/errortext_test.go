@@ -128,8 +128,10 @@ func TestErrorsAreOneLine(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld()
 				o := Options{Limits: limits}
-				bot := world{faulttest.Checkpoints(w.checkpoints, c.around), faulttest.Snapshots(w.snapshots, c.around)}.
-					start(t, c.def, o)
+				faulty := world{
+					faulttest.Checkpoints(w.checkpoints, c.around), faulttest.Snapshots(w.snapshots, c.around),
+				}
+				bot := faulty.start(t, c.def, o)
 				ctx := t.Context()
 				if c.ctx > 0 {
 					var cancel context.CancelFunc
@@ -192,8 +194,8 @@ func TestTimeoutsNameThemselves(t *testing.T) {
 // What a bot that was called says of its own time is not said of the caller's turn.
 func TestTimeoutOfAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		child := newWorld().start(t, slowTurn(func(ctx context.Context, _ *Turn) error { <-ctx.Done(); return ctx.Err() }),
-			Options{Limits: orchestrator.Limits{TurnTimeout: time.Second}})
+		slow := slowTurn(func(ctx context.Context, _ *Turn) error { <-ctx.Done(); return ctx.Err() })
+		child := newWorld().start(t, slow, Options{Limits: orchestrator.Limits{TurnTimeout: time.Second}})
 		d := Def{Name: "parent", Intents: Intents{"ask": {Run: func(ctx context.Context, _ *Turn) error {
 			_, err := child.Execute(ctx, "child", Input{}, nil)
 			wantErr(t, err, orchestrator.ErrTurnTimeout)
@@ -238,7 +240,8 @@ func TestStackIsLoggedOnce(t *testing.T) {
 		panic(err)
 	}}}}
 	_, err := newWorld().start(t, d, o).Execute(t.Context(), "s", Input{}, nil)
-	if p, ok := errors.AsType[*orchestrator.PanicError](err); !ok || !bytes.Contains(p.Stack, []byte("errortext_test.go")) {
+	if p, ok := errors.AsType[*orchestrator.PanicError](err); !ok ||
+		!bytes.Contains(p.Stack, []byte("errortext_test.go")) {
 		t.Errorf("got %v", err)
 	}
 	if n := strings.Count(log.String(), "errortext_test.go:"); n == 0 || strings.Count(log.String(), "[running]") != 1 {

@@ -227,7 +227,8 @@ func TestFollowSuperseded(t *testing.T) {
 		if err := owner.Shutdown(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if now, status, err := b.stream.Last(t.Context(), key); now != last && last > 0 || status != stream.Ended || err != nil {
+		now, status, err := b.stream.Last(t.Context(), key)
+		if now != last && last > 0 || status != stream.Ended || err != nil {
 			t.Errorf("last is %d, %s, %v, want %d", now, status, err, last)
 		}
 		everything, _ := followed(t, reader, 0)

@@ -84,8 +84,8 @@ func atWork(t *testing.T, w world, other *Bot) {
 		t.Errorf("%d beats, want %d", st.Beats, beats[st.Owner])
 	}
 	r := st.Run
-	if r == nil || r.ID == "" || r.RequestID != "r" || r.Turn != 1 || r.Iteration != 0 || r.Status != snapshot.Running ||
-		r.Started.IsZero() || r.Saved.IsZero() {
+	if r == nil || r.ID == "" || r.RequestID != "r" || r.Turn != 1 || r.Iteration != 0 ||
+		r.Status != snapshot.Running || r.Started.IsZero() || r.Saved.IsZero() {
 		t.Errorf("at work: %+v", r)
 	}
 }

@@ -31,8 +31,8 @@ const (
 )
 
 // Several processes serve the same sessions behind a lock that keeps no process out. They lose their leases in the
-// middle of turns, stop and go on late, so that others take over before or after their leases end, and lose requests and
-// replies. If clients do not know an outcome, they send the input again, sometimes twice at once. No turn is lost,
+// middle of turns, stop and go on late, so that others take over before or after their leases end, and lose requests
+// and replies. If clients do not know an outcome, they send the input again, sometimes twice at once. No turn is lost,
 // doubled or out of order.
 func TestInstances(t *testing.T) {
 	backends(t, func(t *testing.T, w world) {

@@ -269,7 +269,8 @@ func TestForEachTimesOut(t *testing.T) {
 			return run(ctx, t)
 		}
 		d.Intents["look"] = look
-		bot := newWorld().start(t, d, Options{Limits: orchestrator.Limits{FanOut: 2, TurnTimeout: 3500 * time.Millisecond}})
+		limits := orchestrator.Limits{FanOut: 2, TurnTimeout: 3500 * time.Millisecond}
+		bot := newWorld().start(t, d, Options{Limits: limits})
 		_, err := bot.Execute(t.Context(), "s", Input{Text: strings.Repeat("bb ", 50)}, nil)
 		wantErr(t, err, context.DeadlineExceeded)
 		if ran.Load() != 4 || strings.Count(err.Error(), "item") != 3 {

@@ -48,7 +48,8 @@ func (s shop) resumeAndDie(t *testing.T, d func(die func()) Def, c *orchestrator
 			}
 			return next(ctx)
 		}, "Finish"))
-	bot, err := orchestrator.New(d(g.die), ends.checkpoints, &Options{Snapshots: ends.snapshots, Ledger: l, Logger: quiet()})
+	bot, err := orchestrator.New(d(g.die), ends.checkpoints,
+		&Options{Snapshots: ends.snapshots, Ledger: l, Logger: quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,10 +90,13 @@ func TestDoubtWinsOverFailure(t *testing.T) {
 				s.vendor.honours, s.vendor.fail = true, []error{errTimeout}
 				attempt := 0
 				d := single(nil)
-				d.Intents = Intents{"work": {Retry: retry.Policy{Attempts: 2}, Run: func(ctx context.Context, t *Turn) error {
-					attempt++
-					return run(s, attempt, ctx, t)
-				}}}
+				d.Intents = Intents{"work": {
+					Retry: retry.Policy{Attempts: 2},
+					Run: func(ctx context.Context, t *Turn) error {
+						attempt++
+						return run(s, attempt, ctx, t)
+					},
+				}}
 				_, err := s.start(t, d, Options{}).Execute(t.Context(), "s", Input{}, nil)
 				if open := s.effect(t).State.Open(); open != errors.Is(err, ledger.ErrInDoubt) {
 					t.Errorf("the effect is open: %t, and the turn says: %v", open, err)
@@ -119,7 +123,8 @@ func TestAnsweredThenKilled(t *testing.T) {
 	for name, prepare := range map[string]func(*testing.T, shop) *orchestrator.CallOptions{
 		"answered": func(t *testing.T, s shop) *orchestrator.CallOptions {
 			s.crash(t, s.dies(orchestrator.OnceOptions[string]{}), Input{Text: "shoes"})
-			_, err := s.start(t, single(s.pays(orchestrator.OnceOptions[string]{})), Options{}).Resume(t.Context(), "s", nil)
+			pays := single(s.pays(orchestrator.OnceOptions[string]{}))
+			_, err := s.start(t, pays, Options{}).Resume(t.Context(), "s", nil)
 			d := theDoubt(t, err, true)
 			if err := ledger.Resolve(t.Context(), s.ledger, d.Effects[0], ledger.Answer{By: "ann"}); err != nil {
 				t.Fatal(err)
@@ -127,7 +132,9 @@ func TestAnsweredThenKilled(t *testing.T) {
 			return nil
 		},
 		"forced": func(t *testing.T, s shop) *orchestrator.CallOptions {
-			s.crash(t, func(die func()) Def { return single(func(context.Context, *Turn) error { die(); return nil }) }, Input{Text: "shoes"})
+			s.crash(t, func(die func()) Def {
+				return single(func(context.Context, *Turn) error { die(); return nil })
+			}, Input{Text: "shoes"})
 			fails := s.start(t, single(func(context.Context, *Turn) error { return errAway }),
 				Options{Limits: orchestrator.Limits{Attempts: 1}})
 			if _, err := fails.Recover(t.Context(), "s"); err != nil {
@@ -197,7 +204,8 @@ func TestItemsInAnotherOrder(t *testing.T) {
 	s.vendor.honours = true
 	bot := func(die func(), names ...string) Def {
 		return Def{
-			Name: "shop", Route: func(context.Context, *Turn) (Next, error) { return orchestrator.ForEach("each", names...), nil },
+			Name:  "shop",
+			Route: func(context.Context, *Turn) (Next, error) { return orchestrator.ForEach("each", names...), nil },
 			Intents: Intents{"each": {Run: func(ctx context.Context, t *Turn) error {
 				who := orchestrator.Item[string](t)
 				// The other item may be under way when the process dies.
@@ -265,7 +273,9 @@ func TestTimedOutBehindItself(t *testing.T) {
 // What the function says reaches no log, and says nothing of this turn. What it calls held is not held.
 func TestDoubtSaysNothingElse(t *testing.T) {
 	for _, class := range []ledger.Class{ledger.Ask, ledger.Idempotent} {
-		for _, said := range []error{errors.New("no money on 4111"), orchestrator.ErrParked, orchestrator.ErrSuspended, lock.ErrHeld} {
+		for _, said := range []error{
+			errors.New("no money on 4111"), orchestrator.ErrParked, orchestrator.ErrSuspended, lock.ErrHeld,
+		} {
 			s := newShop()
 			bot := s.start(t, single(func(ctx context.Context, t *Turn) error {
 				_, err := orchestrator.Once(ctx, t, "x",
@@ -300,7 +310,9 @@ func TestDrainBesideDamagedEffect(t *testing.T) {
 			_, err := s.start(t, single(s.pays(orchestrator.OnceOptions[string]{})), Options{}).
 				Execute(t.Context(), "suspended", Input{Text: "shoes"}, nil)
 			wantDoubt(t, err, true)
-			s.crash(t, func(die func()) Def { return single(func(context.Context, *Turn) error { die(); return nil }) }, Input{})
+			s.crash(t, func(die func()) Def {
+				return single(func(context.Context, *Turn) error { die(); return nil })
+			}, Input{})
 			bot := s.start(t, single(func(context.Context, *Turn) error { return nil }),
 				Options{Ledger: badList{s.ledger, away}})
 			var due []string
@@ -338,7 +350,9 @@ func (l badList) Effects(ctx context.Context, q ledger.Query) iter.Seq2[ledger.E
 // A goroutine that a turn has left behind names effects while its call goes on with the next turn.
 func TestLeftBehindNamesNothing(t *testing.T) {
 	s := newShop()
-	s.crash(t, func(die func()) Def { return single(func(context.Context, *Turn) error { die(); return nil }) }, Input{Text: "first"})
+	s.crash(t, func(die func()) Def {
+		return single(func(context.Context, *Turn) error { die(); return nil })
+	}, Input{Text: "first"})
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	late := 0
 	bot := s.start(t, single(func(ctx context.Context, t *Turn) error {
@@ -352,10 +366,8 @@ func TestLeftBehindNamesNothing(t *testing.T) {
 				case <-stop:
 					return
 				default:
-					_, _ = orchestrator.Once(context.WithoutCancel(ctx), t, "x", func(context.Context, string) (int, error) {
-						late++
-						return 1, nil
-					}, nil)
+					_, _ = orchestrator.Once(context.WithoutCancel(ctx), t, "x",
+						func(context.Context, string) (int, error) { late++; return 1, nil }, nil)
 				}
 			}
 		}()
@@ -373,7 +385,8 @@ func TestLeftBehindNamesNothing(t *testing.T) {
 func TestRedactInPlace(t *testing.T) {
 	s := newShop()
 	res := execute(t, s.start(t, single(func(ctx context.Context, t *Turn) error {
-		said, err := orchestrator.Once(ctx, t, "x", func(context.Context, string) (string, error) { return "4111", nil }, nil)
+		said, err := orchestrator.Once(ctx, t, "x",
+			func(context.Context, string) (string, error) { return "4111", nil }, nil)
 		t.State.Said = append(t.State.Said, said)
 		return err
 	}), Options{Effects: orchestrator.Effects{SumKey: []byte("k"), Redact: func(e ledger.Effect) ledger.Effect {

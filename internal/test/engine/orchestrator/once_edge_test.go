@@ -54,7 +54,9 @@ func TestOnceGoroutineEnds(t *testing.T) {
 
 // The ledger does not answer when what has failed, or is in doubt, is issued anew. Once says so, and nothing is called.
 func TestIssueAnewAway(t *testing.T) {
-	for class, first := range map[ledger.Class]error{ledger.Ask: ledger.NotDone(errDeclined), ledger.Idempotent: errTimeout} {
+	for class, first := range map[ledger.Class]error{
+		ledger.Ask: ledger.NotDone(errDeclined), ledger.Idempotent: errTimeout,
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newShop()
 			issues, calls, away := 0, 0, true
@@ -147,9 +149,8 @@ func TestIssueAfterSettle(t *testing.T) {
 	judging, goOn, done := make(chan struct{}), make(chan struct{}), make(chan error)
 	bot := s.start(t, single(func(ctx context.Context, turn *Turn) error {
 		go func() {
-			_, err := orchestrator.Once(context.WithoutCancel(ctx), turn, "pay", func(_ context.Context, key string) (string, error) {
-				return s.vendor.pay(key, "shoes")
-			}, nil)
+			_, err := orchestrator.Once(context.WithoutCancel(ctx), turn, "pay",
+				func(_ context.Context, key string) (string, error) { return s.vendor.pay(key, "shoes") }, nil)
 			done <- err
 		}()
 		<-judging
@@ -324,7 +325,8 @@ func TestPureRedacted(t *testing.T) {
 		s := newShop()
 		found, attempts := "4111", 0
 		bot := s.start(t, twice(func(ctx context.Context, t *Turn) error {
-			said, err := orchestrator.Once(ctx, t, "look", func(context.Context, string) (string, error) { return found, nil },
+			said, err := orchestrator.Once(ctx, t, "look",
+				func(context.Context, string) (string, error) { return found, nil },
 				&orchestrator.OnceOptions[string]{Class: ledger.Pure})
 			t.State.Said = append(t.State.Said, said)
 			if attempts++; attempts == 1 {
@@ -351,7 +353,8 @@ func TestPureBadResult(t *testing.T) {
 	for name, c := range map[string]struct{ result, redacted string }{"as it is": {large, "1"}, "redacted": {"x", `"` + large + `"`}} {
 		s := newShop()
 		bot := s.start(t, single(func(ctx context.Context, t *Turn) error {
-			_, err := orchestrator.Once(ctx, t, "look", func(context.Context, string) (string, error) { return c.result, nil },
+			_, err := orchestrator.Once(ctx, t, "look",
+				func(context.Context, string) (string, error) { return c.result, nil },
 				&orchestrator.OnceOptions[string]{Class: ledger.Pure})
 			return err
 		}), Options{Effects: orchestrator.Effects{SumKey: []byte("k"), Redact: func(e ledger.Effect) ledger.Effect {

@@ -38,7 +38,9 @@ func TestRedacted(t *testing.T) {
 			d := single(func(ctx context.Context, t *Turn) (err error) {
 				got, err = orchestrator.Once(ctx, t, "pay", func(context.Context, string) (string, error) {
 					return "paid with " + secret, fail
-				}, &orchestrator.OnceOptions[string]{Class: class, Key: t.Input.Text, Args: map[string]string{"card": card}})
+				}, &orchestrator.OnceOptions[string]{
+					Class: class, Key: t.Input.Text, Args: map[string]string{"card": card},
+				})
 				return err
 			})
 			o := Options{
@@ -110,7 +112,8 @@ func TestRedactPanics(t *testing.T) {
 			t.Fatal("settled")
 		}
 		all := s.effects(t, ledger.Query{})
-		if (want == "") != (len(all) == 0) || want != "" && (all[0].State != want || all[0].Args != nil || all[0].Result != nil) {
+		if (want == "") != (len(all) == 0) ||
+			want != "" && (all[0].State != want || all[0].Args != nil || all[0].Result != nil) {
 			t.Errorf("%s: %+v", when, all)
 		}
 	}

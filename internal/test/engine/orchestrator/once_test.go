@@ -58,7 +58,9 @@ func TestOnceAfterCrash(t *testing.T) {
 // The process dies after the vendor has paid, and before that is recorded.
 func TestOnceInDoubt(t *testing.T) {
 	for _, key := range []string{"", "order 7"} {
-		for class, want := range map[ledger.Class]int{ledger.Pure: 2, ledger.Idempotent: 1, ledger.Verifiable: 1, ledger.Ask: 1} {
+		for class, want := range map[ledger.Class]int{
+			ledger.Pure: 2, ledger.Idempotent: 1, ledger.Verifiable: 1, ledger.Ask: 1,
+		} {
 			t.Run(fmt.Sprintf("class %d key %q", class, key), func(t *testing.T) {
 				s := newShop()
 				s.vendor.honours = class == ledger.Idempotent
@@ -152,7 +154,8 @@ func TestAnswered(t *testing.T) {
 					if _, err := bot.Resume(t.Context(), "s", nil); !errors.Is(err, orchestrator.ErrSuspended) {
 						t.Fatalf("resumed before the answer: %v", err)
 					}
-					if _, err := bot.Execute(t.Context(), "s", Input{Text: "well?"}, nil); !errors.Is(err, orchestrator.ErrSuspended) {
+					_, err = bot.Execute(t.Context(), "s", Input{Text: "well?"}, nil)
+					if !errors.Is(err, orchestrator.ErrSuspended) {
 						t.Fatalf("another input before the answer: %v", err)
 					}
 					if due := recoverable(t, bot, true); len(due) > 0 {
@@ -164,7 +167,8 @@ func TestAnswered(t *testing.T) {
 					if err := ledger.Resolve(t.Context(), s.ledger, d.Effects[0], c.answer); err != nil {
 						t.Fatal(err)
 					}
-					if err := ledger.Resolve(t.Context(), s.ledger, d.Effects[0], landed); !errors.Is(err, ledger.ErrAnswered) {
+					err = ledger.Resolve(t.Context(), s.ledger, d.Effects[0], landed)
+					if !errors.Is(err, ledger.ErrAnswered) {
 						t.Errorf("a second answer: %v", err)
 					}
 					if e := s.effect(t); e.AnsweredBy != "ann" || e.AnsweredAt.IsZero() {
@@ -403,7 +407,8 @@ func TestLoopInAnotherOrder(t *testing.T) {
 		})
 	}
 	s.crash(t, func(die func()) Def { return loop(die, "hat", "shoes", "coat") }, Input{})
-	if _, err := s.start(t, loop(func() {}, "coat", "hat", "shoes"), Options{}).Resume(t.Context(), "s", nil); err != nil {
+	bot := s.start(t, loop(func() {}, "coat", "hat", "shoes"), Options{})
+	if _, err := bot.Resume(t.Context(), "s", nil); err != nil {
 		t.Fatal(err)
 	}
 	if n := s.vendor.count(); n != 3 {
@@ -452,7 +457,8 @@ func TestTwoSessionsOneKey(t *testing.T) {
 				}
 				return s.vendor.pay(key, "shoes")
 			}, &orchestrator.OnceOptions[string]{
-				Class: ledger.Verifiable, Key: "7", Verify: func(ctx context.Context, key string) (string, bool, error) {
+				Class: ledger.Verifiable, Key: "7",
+				Verify: func(ctx context.Context, key string) (string, bool, error) {
 					verified++
 					return s.vendor.find(ctx, key)
 				},
@@ -471,7 +477,8 @@ func TestTwoSessionsOneKey(t *testing.T) {
 		wantDoubt(t, err, false)
 		wantErr(t, err, lock.ErrHeld)
 		run := wantRuns(t, bot, 2)[1]
-		if run.Session != "b" || run.Status != snapshot.Waiting || run.Attempt > 1 || run.Pause <= 0 || run.Pause > 5*time.Second {
+		if run.Session != "b" || run.Status != snapshot.Waiting || run.Attempt > 1 ||
+			run.Pause <= 0 || run.Pause > 5*time.Second {
 			t.Errorf("%+v", run)
 		}
 		if due := recoverable(t, bot, false); len(due) > 0 {
@@ -568,7 +575,8 @@ func TestDoubtInFanOut(t *testing.T) {
 	var ran atomic.Int32
 	var lucky atomic.Bool
 	d := Def{
-		Name: "shop", Route: func(context.Context, *Turn) (Next, error) { return orchestrator.To("fail", "fine", "pay"), nil },
+		Name:  "shop",
+		Route: func(context.Context, *Turn) (Next, error) { return orchestrator.To("fail", "fine", "pay"), nil },
 		Intents: Intents{
 			"fine": {Run: func(_ context.Context, t *Turn) error { ran.Add(1); t.State.N = 1; return nil }},
 			"fail": {Run: func(_ context.Context, t *Turn) error {
@@ -805,7 +813,8 @@ func TestLedgerAway(t *testing.T) {
 						Name: "shop", Iterate: true, First: "pay",
 						Intents: Intents{
 							"pay": {Next: orchestrator.To("after"), Retry: retry.Policy{Attempts: 3}, Run: func(ctx context.Context, t *Turn) error {
-								_, err := s.vendor.once(ctx, t, "shoes", orchestrator.OnceOptions[string]{Class: c.class})
+								_, err := s.vendor.once(ctx, t, "shoes",
+									orchestrator.OnceOptions[string]{Class: c.class})
 								if keeps || !away {
 									return err
 								}
@@ -853,11 +862,12 @@ func TestEffectLeftBehind(t *testing.T) {
 			paying, goOn, done := make(chan struct{}), make(chan struct{}), make(chan error)
 			bot := s.start(t, single(func(ctx context.Context, t *Turn) error {
 				go func() {
-					_, err := orchestrator.Once(context.WithoutCancel(ctx), t, "pay", func(_ context.Context, key string) (string, error) {
-						close(paying)
-						<-goOn
-						return s.vendor.pay(key, "shoes")
-					}, &orchestrator.OnceOptions[string]{Key: "7"})
+					_, err := orchestrator.Once(context.WithoutCancel(ctx), t, "pay",
+						func(_ context.Context, key string) (string, error) {
+							close(paying)
+							<-goOn
+							return s.vendor.pay(key, "shoes")
+						}, &orchestrator.OnceOptions[string]{Key: "7"})
 					done <- err
 				}()
 				<-paying

@@ -131,7 +131,8 @@ func TestEffectInTransaction(t *testing.T) {
 						t.Fatal(err)
 					}
 					wantSaid(t, res.State, "booked shoes")
-					if e := s.effect(t); b.count(t) != 1 || e.State != ledger.Completed || e.Name != "book" || e.Session != "s" {
+					if e := s.effect(t); b.count(t) != 1 || e.State != ledger.Completed || e.Name != "book" ||
+						e.Session != "s" {
 						t.Errorf("%d bookings, %+v", b.count(t), e)
 					}
 				})

@@ -32,7 +32,8 @@ func nothing() error { return nil }
 // request of a failed turn is repeated.
 func TestPureRecorded(t *testing.T) {
 	in := Input{RequestID: "r", Text: "shoes"}
-	for name, turn := range map[string]func(*testing.T, shop, *orchestrator.CallOptions) (*orchestrator.Result[State], error){
+	type way func(*testing.T, shop, *orchestrator.CallOptions) (*orchestrator.Result[State], error)
+	for name, turn := range map[string]way{
 		"crash": func(t *testing.T, s shop, o *orchestrator.CallOptions) (*orchestrator.Result[State], error) {
 			s.crash(t, func(die func()) Def { return single(s.asks(func() error { die(); return nil })) }, Input{})
 			return s.start(t, single(s.asks(nothing)), Options{}).Resume(t.Context(), "s", o)

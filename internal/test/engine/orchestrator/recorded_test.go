@@ -35,7 +35,8 @@ func TestRecordedCalls(t *testing.T) {
 				s.ledger = l
 				client := &http.Client{Transport: oncehttp.New(nil).Transport(model.Client().Transport)}
 				ask := func(ctx context.Context, t *Turn) error {
-					req, err := http.NewRequestWithContext(oncehttp.With(ctx, t, "model"), http.MethodPost, model.URL, nil)
+					ctx = oncehttp.With(ctx, t, "model")
+					req, err := http.NewRequestWithContext(ctx, http.MethodPost, model.URL, nil)
 					if err != nil {
 						return err
 					}

@@ -319,7 +319,8 @@ func TestOnceStatementsOfTakeover(t *testing.T) {
 		var got bill
 		for range 3 { // the first ones prepare statements
 			ctx, cancel := context.WithCancel(t.Context())
-			dying := f.start(t, buying(class, effects, func(ctx context.Context) error { cancel(); return forever(ctx) }), o)
+			dies := func(ctx context.Context) error { cancel(); return forever(ctx) }
+			dying := f.start(t, buying(class, effects, dies), o)
 			_, err := dying.Execute(ctx, "s", Input{Text: "hello"}, nil)
 			cancel()
 			wantErr(t, err, orchestrator.ErrIndeterminate, context.Canceled)

@@ -335,8 +335,8 @@ func TestJoinSettled(t *testing.T) {
 	}
 }
 
-// A call that has joined sees its turn begin. The first call leaves, and a third, with another input, takes the turn up.
-// If the second gives up now, it does not know how the turn ends.
+// A call that has joined sees its turn begin. The first call leaves, and a third, with another input, takes the turn
+// up. If the second gives up now, it does not know how the turn ends.
 func TestJoinLeftBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		words := make(chan struct{})

@@ -86,10 +86,12 @@ func TestSuspendedCost(t *testing.T) {
 		started, bytes = goroutines()-started, allocated()-bytes
 		t.Logf("%s: %d runs read, %d bytes allocated, %d goroutines started", pass.name, runs.runs, bytes, started)
 		if pass.name != "the first for all" && (bytes > mostBytes || runs.runs > 0) {
-			t.Errorf("%s: %d runs read, and %d bytes allocated; at most %d are allowed", pass.name, runs.runs, bytes, mostBytes)
+			t.Errorf("%s: %d runs read, and %d bytes allocated; at most %d are allowed",
+				pass.name, runs.runs, bytes, mostBytes)
 		}
 		if len(found) > 0 || runs.payloads > 0 || started > mostGoroutines {
-			t.Errorf("%s: %d sessions, %d payloads read, %d goroutines started", pass.name, len(found), runs.payloads, started)
+			t.Errorf("%s: %d sessions, %d payloads read, %d goroutines started",
+				pass.name, len(found), runs.payloads, started)
 		}
 		for i := range effects.queries {
 			effects.queries[i].AnsweredWithin = min(effects.queries[i].AnsweredWithin, time.Nanosecond)
@@ -304,7 +306,8 @@ func suspend(t *testing.T, runs snapshot.Store, l ledger.Ledger, bot, session st
 		t.Fatal(err)
 	}
 	issueUnknown(t, l, ledger.Effect{
-		ID: "effect " + session, Orchestrator: bot, Session: session, RunID: "run " + session, Intent: "work", Name: "pay",
+		ID: "effect " + session, Orchestrator: bot, Session: session, RunID: "run " + session,
+		Intent: "work", Name: "pay",
 	})
 }
 

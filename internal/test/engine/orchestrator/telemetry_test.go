@@ -210,7 +210,9 @@ func TestMetrics(t *testing.T) {
 func collect(all map[string]float64, m metricdata.Metrics) {
 	add := func(attrs attribute.Set, value float64) {
 		name := m.Name
-		for _, key := range []attribute.Key{"holdfast.outcome", "holdfast.status", "gen_ai.token.type", "gen_ai.request.model"} {
+		for _, key := range []attribute.Key{
+			"holdfast.outcome", "holdfast.status", "gen_ai.token.type", "gen_ai.request.model",
+		} {
 			if v, ok := attrs.Value(key); ok {
 				name += " " + v.AsString()
 			}
@@ -363,7 +365,9 @@ func TestTakeoverIsLogged(t *testing.T) {
 	if _, err := bot.Resume(t.Context(), "s", nil); err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range []string{"run taken over from an owner that is gone", "session=s", "run=", "attempt=1", "idle_ms="} {
+	for _, part := range []string{
+		"run taken over from an owner that is gone", "session=s", "run=", "attempt=1", "idle_ms=",
+	} {
 		if n := strings.Count(log.String(), part); n != 1 {
 			t.Errorf("%q is there %d times: %s", part, n, log.String())
 		}

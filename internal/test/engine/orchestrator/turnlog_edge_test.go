@@ -113,7 +113,8 @@ func TestInputWithLongNames(t *testing.T) {
 	l := new(watchedLog)
 	name := strings.Repeat("\x01", 512)
 	d := echo()
-	bot := newWorld().start(t, d, Options{TurnLog: l, Limits: orchestrator.Limits{Input: 4 << 20, TurnTimeout: time.Hour}})
+	limits := orchestrator.Limits{Input: 4 << 20, TurnTimeout: time.Hour}
+	bot := newWorld().start(t, d, Options{TurnLog: l, Limits: limits})
 	most := turnlog.MaxState - 16<<10 - 2
 	if _, err := bot.Execute(t.Context(), name, Input{Text: strings.Repeat("x", most)}, nil); err != nil {
 		t.Error(err)
@@ -344,7 +345,8 @@ func TestDamagedLeftover(t *testing.T) {
 				if err != nil {
 					t.Error(err)
 				}
-				if got := phasesOf(l.entries(t)); strings.Count(got, "settled(complete)") != strings.Count(got, "started") {
+				got := phasesOf(l.entries(t))
+				if strings.Count(got, "settled(complete)") != strings.Count(got, "started") {
 					t.Errorf("phases %q", got)
 				}
 			})
@@ -433,7 +435,8 @@ func TestVolatileReply(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.before = nil
-		if outcome, err := w.start(t, d, Options{TurnLog: l}).Recover(t.Context(), "s"); outcome != "delivered" || err != nil {
+		outcome, err := w.start(t, d, Options{TurnLog: l}).Recover(t.Context(), "s")
+		if outcome != "delivered" || err != nil {
 			t.Errorf("recovered %s, %v", outcome, err)
 		}
 	})
@@ -514,7 +517,10 @@ func TestReasonIsRedacted(t *testing.T) {
 		}}}}
 		bot := w.start(t, d, Options{TurnLog: l, Effects: orchestrator.Effects{
 			SumKey: []byte(strings.Repeat("k", 32)),
-			Redact: func(e ledger.Effect) ledger.Effect { e.Error = strings.ReplaceAll(e.Error, "4711", "…"); return e },
+			Redact: func(e ledger.Effect) ledger.Effect {
+				e.Error = strings.ReplaceAll(e.Error, "4711", "…")
+				return e
+			},
 		}})
 		if _, err := bot.Execute(t.Context(), "s", Input{Text: "a"}, nil); err == nil {
 			t.Error("it settled")

@@ -503,7 +503,8 @@ func TestEndsOfTurns(t *testing.T) {
 					t.Errorf("got %v", err)
 				}
 				all := l.wantPhases(t, c.want)
-				if reason := ended(all[len(all)-1]).Reason; !strings.Contains(reason, c.reason) || c.reason == "" && reason != "" {
+				if reason := ended(all[len(all)-1]).Reason; !strings.Contains(reason, c.reason) ||
+					c.reason == "" && reason != "" {
 					t.Errorf("reason %q", reason)
 				}
 				// The same input again is a repeat, or a run that begins anew.
@@ -648,7 +649,8 @@ func TestSettledNotLogged(t *testing.T) {
 				bot := w.start(t, d, Options{TurnLog: registered(l)})
 				execute(t, bot, Input{Text: "a"})
 				wantRow(t, w, snapshot.Running)
-				if _, err := bot.Execute(t.Context(), "s", Input{Text: "b"}, nil); !errors.Is(err, orchestrator.ErrUnavailable) {
+				_, err := bot.Execute(t.Context(), "s", Input{Text: "b"}, nil)
+				if !errors.Is(err, orchestrator.ErrUnavailable) {
 					t.Errorf("the next input: %v", err)
 				}
 				l.before = nil
@@ -692,7 +694,9 @@ func TestRecordRefuses(t *testing.T) {
 		Intents: Intents{"echo": {Run: func(ctx context.Context, turn *Turn) error {
 			cycle := map[string]any{}
 			cycle["self"] = cycle
-			for _, state := range []any{func() {}, make(chan int), math.NaN(), cycle, strings.Repeat("x", turnlog.MaxState)} {
+			for _, state := range []any{
+				func() {}, make(chan int), math.NaN(), cycle, strings.Repeat("x", turnlog.MaxState),
+			} {
 				wantErr(t, turn.Record(ctx, turnlog.LLMComplete, state), turnlog.ErrState)
 			}
 			for _, phase := range []string{"", "nope", turnlog.Started, turnlog.Settled, strings.Repeat("p", 129)} {
@@ -775,7 +779,10 @@ func TestLogAdoptedLater(t *testing.T) {
 			w := newWorld()
 			w.crash(t, func(die func()) Def {
 				d := agent()
-				d.Intents["tool"] = Intent{Next: orchestrator.End, Run: func(context.Context, *Turn) error { die(); return errDead }}
+				d.Intents["tool"] = Intent{
+					Next: orchestrator.End,
+					Run:  func(context.Context, *Turn) error { die(); return errDead },
+				}
 				return d
 			}, Input{Text: "a"})
 			l := new(watchedLog)

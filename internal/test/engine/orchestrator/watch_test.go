@@ -43,7 +43,9 @@ type listedCheckpoints struct {
 	seen *listing
 }
 
-func (s listedCheckpoints) Held(ctx context.Context, orchestrator string, sessions []string) (map[string]string, error) {
+func (s listedCheckpoints) Held(
+	ctx context.Context, orchestrator string, sessions []string,
+) (map[string]string, error) {
 	s.seen.held++
 	return s.Store.Held(ctx, orchestrator, sessions)
 }
