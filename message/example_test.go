@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/holdfast-go/holdfast/message"
 )
@@ -15,7 +14,7 @@ func Example() {
 	said.Turn = 3
 	said.Blocks = append(said.Blocks, message.ToolCall("c1", "order", json.RawMessage(`{"id":"A-1042"}`)))
 	doc, err := json.Marshal(said)
-	fmt.Println(strings.ReplaceAll(string(doc), "},{", "},\n{"), err) // in two lines, as it is long
+	fmt.Println(string(doc), err)
 
 	var read message.Message
 	fmt.Println(json.Unmarshal(doc, &read))
@@ -25,8 +24,7 @@ func Example() {
 		}
 	}
 	// Output:
-	// {"v":1,"role":"assistant","turn":3,"blocks":[{"kind":"text","text":"I look it up."},
-	// {"kind":"tool_call","id":"c1","name":"order","args":{"id":"A-1042"}}]} <nil>
+	// {"v":1,"role":"assistant","turn":3,"blocks":[{"kind":"text","text":"I look it up."},{"kind":"tool_call","id":"c1","name":"order","args":{"id":"A-1042"}}]} <nil>
 	// <nil>
 	// order {"id":"A-1042"}
 }
