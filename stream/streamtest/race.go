@@ -60,60 +60,57 @@ var raceClauses = []clause{
 			fail("the last chunk is of the owner with epoch %d, want %d", newest, owners*turns)
 		}
 	}},
-	{"wait-race",
-		"While several append, each reader gets each chunk once, in order, the same for all.", func(p *probe) {
-			p.append(stream.Active, words(0, 1)...)
-			readers := make([]*reader, 16)
-			for i := range readers {
-				readers[i] = p.follow(p.ctx, key, int64(i%2))
+	{"wait-race", "While several append, readers get each chunk once, in order, the same for all.", func(p *probe) {
+		p.append(stream.Active, words(0, 1)...)
+		readers := make([]*reader, 16)
+		for i := range readers {
+			readers[i] = p.follow(p.ctx, key, int64(i%2))
+		}
+		p.atOnce(4, func(i int) error {
+			for n := range 10 {
+				if _, err := p.store.Append(p.ctx, key, "r-1", 1, stream.Active, words(1+100*i+2*n, 2)); err != nil {
+					return err
+				}
 			}
-			p.atOnce(4, func(i int) error {
-				for n := range 10 {
-					two := words(1+100*i+2*n, 2)
-					if _, err := p.store.Append(p.ctx, key, "r-1", 1, stream.Active, two); err != nil {
+			return nil
+		})
+		p.append(stream.Ended)
+		all := p.read(key, 0)
+		for i, r := range readers {
+			ok(r.end())
+			wantNumbers(r.chunks, int64(i%2+1))
+			if len(r.chunks) != 81-i%2 {
+				fail("a reader gets %d chunks, want %d", len(r.chunks), 81-i%2)
+			}
+			for j, c := range r.chunks {
+				if !same(c.Data, all[j+i%2].Data) {
+					fail("chunk %d is %s for one reader and %s for another", c.Seq, c.Data, all[j+i%2].Data)
+				}
+			}
+		}
+	}},
+	{"delete-race", "If Deletes and Appends meet, the numbers of what is left have no gaps.", func(p *probe) {
+		p.atOnce(4, func(i int) error {
+			for n := range 20 {
+				if i == 0 {
+					if err := p.store.Delete(p.ctx, key); err != nil {
 						return err
 					}
+					continue
 				}
-				return nil
-			})
-			p.append(stream.Ended)
-			all := p.read(key, 0)
-			for i, r := range readers {
-				ok(r.end())
-				wantNumbers(r.chunks, int64(i%2+1))
-				if len(r.chunks) != 81-i%2 {
-					fail("a reader gets %d chunks, want %d", len(r.chunks), 81-i%2)
-				}
-				for j, c := range r.chunks {
-					if !same(c.Data, all[j+i%2].Data) {
-						fail("chunk %d is %s for one reader and %s for another", c.Seq, c.Data, all[j+i%2].Data)
-					}
+				if _, err := p.store.Append(p.ctx, key, "r-1", 1, stream.Active, words(n, 2)); err != nil {
+					return err
 				}
 			}
-		}},
-	{"delete-race",
-		"If Deletes and Appends are made at once, the numbers of what is left have no gaps.", func(p *probe) {
-			p.atOnce(4, func(i int) error {
-				for n := range 20 {
-					if i == 0 {
-						if err := p.store.Delete(p.ctx, key); err != nil {
-							return err
-						}
-						continue
-					}
-					if _, err := p.store.Append(p.ctx, key, "r-1", 1, stream.Active, words(n, 2)); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-			last := p.append(stream.Ended, words(0, 2)...)
-			all := p.read(key, 0)
-			wantNumbers(all, 1)
-			if int64(len(all)) != last {
-				fail("%d chunks, and the last has the number %d", len(all), last)
-			}
-		}},
+			return nil
+		})
+		last := p.append(stream.Ended, words(0, 2)...)
+		all := p.read(key, 0)
+		wantNumbers(all, 1)
+		if int64(len(all)) != last {
+			fail("%d chunks, and the last has the number %d", len(all), last)
+		}
+	}},
 }
 
 // atOnce runs f in goroutines.

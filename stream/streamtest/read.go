@@ -34,26 +34,25 @@ var readClauses = []clause{
 		p.appendAs(key, "r-2", 2, stream.Ended, words(4, 1)...)
 		wantChunks(p.read(key, stream.Newest), 4, "r-2", words(3, 2))
 	}},
-	{"read-newest-begun",
-		"A run begins with its first Append, also without data. Newest begins there.", func(p *probe) {
-			p.append(stream.Ended, words(0, 3)...)
-			p.appendAs(key, "r-2", 2, stream.Paused)
-			if got := p.read(key, stream.Newest); len(got) > 0 {
-				fail("Newest yields chunk %d of the run before", got[0].Seq)
-			}
-			p.appendAs(key, "r-2", 2, stream.Active)
-			reader := p.follow(p.ctx, key, stream.Newest)
-			p.appendAs(key, "r-2", 2, stream.Active, words(3, 1)...)
-			reader.await(1)
-			p.appendAs(key, "r-3", 3, stream.Ended, words(4, 1)...)
-			ok(reader.end())
-			if len(reader.chunks) != 2 {
-				fail("%d chunks, want 2", len(reader.chunks))
-			}
-			wantChunks(reader.chunks[:1], 4, "r-2", words(3, 1))
-			wantChunks(reader.chunks[1:], 5, "r-3", words(4, 1))
-			wantChunks(p.read(key, stream.Newest), 5, "r-3", words(4, 1))
-		}},
+	{"read-newest-begun", "A run begins with its first Append, also of no data. Newest begins there.", func(p *probe) {
+		p.append(stream.Ended, words(0, 3)...)
+		p.appendAs(key, "r-2", 2, stream.Paused)
+		if got := p.read(key, stream.Newest); len(got) > 0 {
+			fail("Newest yields chunk %d of the run before", got[0].Seq)
+		}
+		p.appendAs(key, "r-2", 2, stream.Active)
+		reader := p.follow(p.ctx, key, stream.Newest)
+		p.appendAs(key, "r-2", 2, stream.Active, words(3, 1)...)
+		reader.await(1)
+		p.appendAs(key, "r-3", 3, stream.Ended, words(4, 1)...)
+		ok(reader.end())
+		if len(reader.chunks) != 2 {
+			fail("%d chunks, want 2", len(reader.chunks))
+		}
+		wantChunks(reader.chunks[:1], 4, "r-2", words(3, 1))
+		wantChunks(reader.chunks[1:], 5, "r-3", words(4, 1))
+		wantChunks(p.read(key, stream.Newest), 5, "r-3", words(4, 1))
+	}},
 	{"read-owned", "A caller owns what it gets.", func(p *probe) {
 		data := words(0, 1)
 		p.append(stream.Ended, data...)
