@@ -73,7 +73,7 @@ shuffle: ## look for races and order dependence: every test three times, shuffle
 	@$(RUN) -memory -- go test $(RACE) -shuffle on -count 3 -timeout 90m $(PACKAGES)
 
 soak: ## run the tests with the long fault schedules, and fuzz
-	@export HOLDFAST_SOAK=1; $(RUN) -memory -- go test $(RACE) -timeout 4h $(PACKAGES)
+	@export HOLDFAST_SOAK=1; $(RUN) -memory -- go test $(RACE) -p 1 -timeout 4h $(PACKAGES)
 	@$(MAKE) fuzz
 
 fuzz: ## look for inputs that break what reads them, a minute for each target; or TIME=10s
