@@ -63,11 +63,11 @@ setup: ## install what the tests need and is missing, as root on Debian; says wh
 
 # go vet is make vet's. Tests wait for servers, so more of them run at a time than there are cores.
 test: setup ## run all tests and examples, on real servers; make race looks for races
-	@$(RUN) -memory -- go test -vet=off -p 3 -parallel 4 -timeout 30m -skip '$(LARGEST)|$(THIRDS)' $(FIRST) $(TESTED)
+	@$(RUN) -memory -- go test -vet=off -p 2 -parallel 4 -timeout 30m -skip '$(LARGEST)|$(THIRDS)' $(FIRST) $(TESTED)
 
 race: setup ## run under the race detector what has goroutines, once for each line of it
 	@packages=$$(go list $(PACKAGES) | grep -vE '$(SINGLE)'); $(RUN) -memory -- \
-		go test $(RACE) -vet=off -p 3 -parallel 4 -timeout 30m -skip '$(UNRACED)|$(LARGEST)' $(word 1,$(FIRST)) $$packages
+		go test $(RACE) -vet=off -p 2 -parallel 4 -timeout 30m -skip '$(UNRACED)|$(LARGEST)' $(word 1,$(FIRST)) $$packages
 
 shuffle: ## look for races and order dependence: every test three times, shuffled
 	@$(RUN) -memory -- go test $(RACE) -shuffle on -count 3 -timeout 90m $(PACKAGES)

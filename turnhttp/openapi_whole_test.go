@@ -255,7 +255,7 @@ func TestOpenAPI(t *testing.T) {
 	}
 	wantSame(t, "routes", documented, turnhttp.Routes())
 	refused := found(t, "problem.go", `refuse\([^,]*, "([a-z-]+)"|Type: "([a-z-]+)"`)
-	known := found(t, "../orchestrator/public.go", `Problem\{"([a-z-]+)"|Type: "([a-z-]+)"`)
+	known := found(t, "../orchestrator/public.go", `Problem\{\s*"([a-z-]+)"|Type: "([a-z-]+)"`)
 	var types []string
 	for _, each := range slices.Concat(refused, known) {
 		if each != "ok" && !slices.Contains(types, "/problems/"+each) {

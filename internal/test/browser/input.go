@@ -26,10 +26,33 @@ const reachable = `(el => {
 	return box.width && top && (el.contains(top) || top.contains(el) && top.tagName === "LABEL") ? {x, y} : null;
 })`
 
-// Click waits until an element can be clicked, and clicks it with the mouse.
+// noting makes the page note whether the next click comes to an element. It is a function of what finds the element.
+const noting = `(find => {
+	window.clicked = false;
+	const note = e => {
+		const el = find();
+		window.clicked = !!el && (el.contains(e.target) || e.target.contains(el));
+	};
+	document.addEventListener("click", note, {once: true, capture: true});
+})`
+
+// Click waits until an element can be clicked, and clicks it with the mouse. If it moves away from under the mouse,
+// Click tries again.
 func (t *Tab) Click(selector string) {
 	t.tb.Helper()
+	for range 5 {
+		if t.click(selector) {
+			return
+		}
+	}
+	t.tb.Fatalf("browser: no click comes to %s", selector)
+}
+
+// click reports whether a click came to the element.
+func (t *Tab) click(selector string) bool {
+	t.tb.Helper()
 	find := reachable + "(" + query(selector) + ")"
+	t.Eval(noting+"(() => "+query(selector)+")", nil)
 	t.WaitFor(selector+" to be clickable", find)
 	var at struct{ X, Y float64 }
 	t.Eval(find, &at)
@@ -40,6 +63,9 @@ func (t *Tab) Click(selector string) {
 		}
 		t.call("Input.dispatchMouseEvent", mouse, nil)
 	}
+	missed := false
+	t.Eval("window.clicked === false", &missed) // a page that the click has opened knows of no click
+	return !missed
 }
 
 // Type types text into the element that has the focus.

@@ -151,7 +151,8 @@ func TestSigterm(t *testing.T) {
 			s.Defaults, s.Conns, s.Effects = true, 8, os.DevNull
 			g := g
 			if s.SQLite != "" {
-				g.clients = min(g.clients, 10) // the writers of two processes poll: with 50, a round takes half a minute
+				// The writers of two processes poll. With fifty clients a round takes half a minute.
+				g.clients = min(g.clients, 10)
 			}
 			g.under(t, s)
 		}

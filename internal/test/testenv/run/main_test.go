@@ -178,7 +178,7 @@ func readURLs(t *testing.T, r *bufio.Reader, serve bool) []string {
 	var urls []string
 	lines := 1
 	if serve {
-		lines = 2
+		lines = 3 // the third names a directory
 	}
 	for range lines {
 		line, err := r.ReadString('\n')
