@@ -379,7 +379,7 @@ func TestFrontEnds(t *testing.T) {
 				if got := w.Header().Get("x-vercel-ai-ui-message-stream"); (got == "v1") != (name == "UIMessages") {
 					t.Errorf("%s: the header is %q", name, got)
 				}
-				if strings.Contains(w.Body.String(), "4711") {
+				if strings.Contains(w.Body.String(), "card 4711") {
 					t.Errorf("%s tells the text of an error: %s", name, w.Body)
 				}
 				var got []string

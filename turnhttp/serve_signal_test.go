@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
+	"os/signal"
 	"syscall"
 	"testing"
 	"time"
@@ -47,9 +49,17 @@ func TestFirstSignalAfterFailure(t *testing.T) {
 	await(http.StatusOK)
 	close(fail)
 	await(http.StatusServiceUnavailable)
-	if err := syscall.Kill(syscall.Getpid(), syscall.SIGTERM); err != nil {
-		t.Fatal(err)
+	// Signals that wait come in the order of their numbers. So the first has come when the second has. If it came later,
+	// it would go to the next test.
+	second := make(chan os.Signal, 1)
+	signal.Notify(second, syscall.SIGWINCH)
+	defer signal.Stop(second)
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGWINCH} {
+		if err := syscall.Kill(syscall.Getpid(), sig); err != nil {
+			t.Fatal(err)
+		}
 	}
+	<-second
 	close(release)
 	select {
 	case err := <-done:

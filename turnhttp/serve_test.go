@@ -505,7 +505,7 @@ func TestServePanic(t *testing.T) {
 			t.Error(err)
 		}
 		log := r.log.String()
-		if strings.Contains(log, "4711") || !strings.Contains(log, `msg="handler panicked" method=GET`) ||
+		if strings.Contains(log, "card 4711") || !strings.Contains(log, `msg="handler panicked" method=GET`) ||
 			!strings.Contains(log, "serve_test.go") {
 			t.Errorf("the log says %s", log)
 		}
