@@ -49,8 +49,8 @@ func TestFirstSignalAfterFailure(t *testing.T) {
 	await(http.StatusOK)
 	close(fail)
 	await(http.StatusServiceUnavailable)
-	// Signals that wait come in the order of their numbers. So the first has come when the second has. If it came later,
-	// it would go to the next test.
+	// Signals that wait come in the order of their numbers. So the first has come when the second has. If it came
+	// later, it would go to the next test.
 	second := make(chan os.Signal, 1)
 	signal.Notify(second, syscall.SIGWINCH)
 	defer signal.Stop(second)
