@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/test/faulttest"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/orchestrator"
+	"github.com/holdfast-go/holdfast/snapshot"
 )
 
 // seedEnv fixes the choices of clients and faults, but not the order in which they meet.
@@ -50,7 +51,7 @@ func TestInstances(t *testing.T) {
 // turnsOf returns how many turns a test of a world takes. Unless there is time, a world on a disk or on servers gets a
 // quarter of the turns.
 func turnsOf(w world) int {
-	if _, ok := w.checkpoints.(*checkpoint.Memory); !ok && !soak() {
+	if _, ok := w.snapshots.(*snapshot.Memory); !ok && !soak() {
 		return fleetTurns / 4
 	}
 	return fleetTurns
