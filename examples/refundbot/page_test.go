@@ -54,6 +54,7 @@ func TestPage(t *testing.T) {
 			{"wrong", testWrong},
 			{"concierge", testConcierge},
 			{"failed attempt", testFailedAttempt},
+			{"late read", testLateRead},
 		} {
 			t.Run(tt.name, func(t *testing.T) { tt.test(t, b, p) })
 		}
@@ -564,6 +565,49 @@ func testExpired(t *testing.T, b *browser.Browser, p *process) {
 		t.Errorf("the reply is %q", reply)
 	}
 	d.WaitFor("the question to go", fmt.Sprintf("!document.querySelector(%q)", id("approval-expired")))
+}
+
+// holdReads makes the page wait for the answers to its reads of the session that have no turn, until it is released. The
+// answers to later reads wait until the page has been drawn. It notes whether the page loses a turn that it has shown.
+const holdReads = `(() => {
+	const ask = window.fetch;
+	const frame = () => new Promise(requestAnimationFrame);
+	const released = new Promise((done) => { window.release = done; });
+	const drawn = released.then(frame).then(frame).then(frame);
+	window.fetch = async (path, options) => {
+		const res = await ask(path, options);
+		if (!String(path).includes("?limit=")) return res;
+		if ((await res.clone().json()).turns.length === 0) {
+			window.held = true;
+			await released;
+		} else if (window.held) {
+			await drawn;
+			window.over = true;
+		}
+		return res;
+	};
+	window.lost = false;
+	let most = 0;
+	new MutationObserver(() => {
+		const now = document.querySelectorAll(".stored").length;
+		if (now < most) window.lost = true;
+		most = Math.max(most, now);
+	}).observe(document.getElementById("log"), { childList: true, subtree: true });
+})()`
+
+// A read that began before a turn was stored is answered after the reply. The page does not lose the turn.
+func testLateRead(t *testing.T, b *browser.Browser, p *process) {
+	d := openDesk(t, b, p)
+	d.Eval(holdReads, nil)
+	d.say("Hello!")
+	d.settled(1)
+	d.WaitFor("a read to be held", "window.held === true")
+	d.Eval("window.release()", nil)
+	d.WaitFor("a read to come after it", "window.over === true")
+	lost := true
+	if d.Eval("window.lost", &lost); lost {
+		t.Error("the turn was gone for a moment")
+	}
 }
 
 // The concierge is a bot before the bot. Its sessions are its own.

@@ -16,13 +16,16 @@ import (
 
 const document = `<!doctype html><html lang="en"><title>A page</title><main><h1>A page</h1>
 <label for="name">Name</label> <input id="name"> <button id="greet">Greet</button>
-<button id="later" disabled>Later</button> <p id="said"></p></main>
+<button id="later" disabled>Later</button> <button id="shy">Shy</button> <p id="said"></p></main>
 <script>
 	const said = document.getElementById("said"), name = document.getElementById("name");
 	document.getElementById("greet").onclick = () => { said.textContent = "Hello " + name.value };
 	name.onkeydown = ev => { if (ev.key === "Enter") said.textContent = "Entered " + name.value };
 	const later = document.getElementById("later");
 	later.onclick = () => { said.textContent = "Later" };
+	const shy = document.getElementById("shy");
+	shy.onmousemove = () => { shy.style.marginLeft = "300px"; shy.onmousemove = null };
+	shy.onclick = () => { said.textContent += " once" };
 	setTimeout(() => { later.disabled = false }, 50);
 </script>`
 
@@ -59,6 +62,10 @@ func TestBrowser(t *testing.T) {
 		tab.TabTo("#greet")
 		tab.Key("Space")
 		tab.WaitFor("Space", `said.textContent === "Hello Ann"`)
+		tab.Click("#shy") // which moves away once
+		if got := tab.Text("#said"); got != "Hello Ann once" {
+			t.Errorf("it says %q", got)
+		}
 		if got := tab.Problems(); len(got) > 0 {
 			t.Errorf("problems %q", got)
 		}

@@ -31,7 +31,8 @@ const noting = `(find => {
 	window.clicked = false;
 	const note = e => {
 		const el = find();
-		window.clicked = !!el && (el.contains(e.target) || e.target.contains(el));
+		const label = e.target.tagName === "LABEL" && e.target.contains(el);
+		window.clicked = !!el && (el.contains(e.target) || label);
 	};
 	document.addEventListener("click", note, {once: true, capture: true});
 })`

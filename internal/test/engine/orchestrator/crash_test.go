@@ -42,6 +42,9 @@ func crash(t *testing.T, s enginetest.Stores, scenarios map[bool][]string) {
 		// Each pair on a disk or on servers has a quarter of the points. Together they have all.
 		m.Share, m.Every = 24, 4
 		m.First = slices.Index([]string{"sqlite", "postgres", "redis", "postgres_and_redis"}, pair)
+		if m.First < 0 {
+			t.Fatalf("no quarter is for %s", pair)
+		}
 	}
 	start := time.Now()
 	rep := m.Run(t.Context(), s)
