@@ -567,8 +567,9 @@ func testExpired(t *testing.T, b *browser.Browser, p *process) {
 	d.WaitFor("the question to go", fmt.Sprintf("!document.querySelector(%q)", id("approval-expired")))
 }
 
-// holdReads makes the page wait for the answers to its reads of the session that have no turn, until it is released. The
-// answers to later reads wait until the page has been drawn. It notes whether the page loses a turn that it has shown.
+// holdReads makes the page wait for the answers to its reads of the session that have no turn, until it is released.
+// The answers to later reads wait until the page has been drawn. It notes whether the page loses a turn that it has
+// shown.
 const holdReads = `(() => {
 	const ask = window.fetch;
 	const frame = () => new Promise(requestAnimationFrame);
