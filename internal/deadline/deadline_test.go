@@ -3,12 +3,12 @@ package deadline_test
 import (
 	"context"
 	"errors"
-	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/deadline"
+	"github.com/holdfast-go/holdfast/internal/test/bubble"
 )
 
 var (
@@ -104,14 +104,14 @@ func compare(t *testing.T, got, want context.Context) {
 // A child ends with the Context, for the same reason, and costs no goroutine.
 func TestChildren(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		before := runtime.NumGoroutine()
+		before := bubble.Goroutines(t)
 		ctx := deadline.In(t.Context(), time.Minute, errLate)
 		defer ctx.Cancel()
 		child, cancel := context.WithCancel(ctx)
 		defer cancel()
 		called := false
 		context.AfterFunc(ctx, func() { called = true })
-		if more := runtime.NumGoroutine() - before; more > 0 {
+		if more := bubble.Goroutines(t) - before; more > 0 {
 			t.Errorf("%d goroutines", more)
 		}
 		time.Sleep(time.Minute)
