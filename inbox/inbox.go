@@ -91,6 +91,7 @@ type Store interface {
 	Items(ctx context.Context, k Key, kind Kind) iter.Seq2[Item, error]
 
 	// Remove forgets items, durable on return. Without ids it forgets all of the kind, and if kind is "" all of the
-	// session. Items that are not there are no error. A removed item may be posted again.
+	// session. Items that are not there are no error. A removed item may be posted again. Of items that are posted
+	// while Remove runs, some may be forgotten and others stay.
 	Remove(ctx context.Context, k Key, kind Kind, ids ...string) error
 }

@@ -127,8 +127,8 @@ func (p boxes) sameItems(ctx context.Context, session string, kind inbox.Kind) e
 // boxIDCount is how many questions the one session of a history has.
 const boxIDCount = 3
 
-// A boxState is who has answered each question; 0 if nobody has. States are compared with ==.
-type boxState [boxIDCount]int
+// A boxState is who has answered one question; 0 if nobody has.
+type boxState int
 
 // A boxCall is the input of one operation of a history.
 type boxCall struct {
@@ -141,29 +141,52 @@ type boxCall struct {
 type boxReply struct {
 	unknown bool // it may happen at any time
 	first   bool // post
-	all     boxState
+	all     [boxIDCount]boxState
 }
 
-// step is the sequential specification of an inbox.
+// of returns what the reply says of one question.
+func (r boxReply) of(id int) boxReply {
+	one := boxReply{unknown: r.unknown, first: r.first}
+	one.all[id] = r.all[id]
+	return one
+}
+
+// step is the sequential specification of the item of question c.id.
 func (s boxState) step(c boxCall) (boxReply, boxState) {
+	var reply boxReply
 	switch c.op {
 	case "items", "all":
-		return boxReply{all: s}, s
-	case "clear":
-		return boxReply{}, boxState{}
-	case "remove":
-		s[c.id] = 0
-		return boxReply{}, s
+		reply.all[c.id] = s
+	case "clear", "remove":
+		s = 0
+	default:
+		if s == 0 {
+			s = boxState(c.by)
+		}
+		reply.first = s == boxState(c.by)
 	}
-	if s[c.id] == 0 {
-		s[c.id] = c.by
-	}
-	return boxReply{first: s[c.id] == c.by}, s
+	return reply, s
 }
 
-// boxSpec is the linearizable specification of an inbox.
+// boxSpec is the linearizable specification of an item. A call that concerns several items concerns each at a moment of
+// its own: Remove may forget some items that are posted meanwhile, and Items may yield some.
 var boxSpec = porcupine.Model{
-	Init: func() any { return boxState{} },
+	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
+		items := make([][]porcupine.Operation, boxIDCount)
+		for _, op := range history {
+			c, reply := op.Input.(boxCall), op.Output.(boxReply)
+			for id := range items {
+				if (c.op == "post" || c.op == "remove") && c.id != id {
+					continue
+				}
+				c.id = id
+				op.Input, op.Output = c, reply.of(id)
+				items[id] = append(items[id], op)
+			}
+		}
+		return items
+	},
+	Init: func() any { return boxState(0) },
 	Step: func(state, input, output any) (bool, any) {
 		want, next := state.(boxState).step(input.(boxCall))
 		got := output.(boxReply)
@@ -172,8 +195,8 @@ var boxSpec = porcupine.Model{
 	DescribeOperation: func(input, output any) string { return fmt.Sprintf("%+v: %+v", input, output) },
 }
 
-// InboxHistories records n histories of five workers on a store. If no order of the calls explains the replies, the
-// test fails and prints the seed and the calls of the first such history.
+// InboxHistories records n histories of five workers on a store. If for some item no order of the calls explains the
+// replies, the test fails and prints the seed and the calls of the first such history.
 func InboxHistories(t *testing.T, newStore func(*testing.T) inbox.Store, n int) {
 	t.Helper()
 	seed := rand.Uint64()
@@ -273,7 +296,7 @@ func (c boxCall) do(ctx context.Context, s inbox.Store, k inbox.Key, impatient b
 				err = failed
 				break
 			}
-			out.all[it.ID[0]-'0'] = int(it.By[0] - '0')
+			out.all[it.ID[0]-'0'] = boxState(it.By[0] - '0')
 		}
 	}
 	if err != nil {

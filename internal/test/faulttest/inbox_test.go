@@ -2,8 +2,10 @@ package faulttest
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"runtime"
+	"sync"
 	"testing"
 
 	"github.com/anishathalye/porcupine"
@@ -22,7 +24,7 @@ func TestInboxHistoriesConvict(t *testing.T) {
 	for name, broken := range map[string]func() inbox.Store{
 		"everybody is the first":        func() inbox.Store { return allFirst{new(inbox.Memory)} },
 		"Post reads, then writes":       func() inbox.Store { return postsLate{new(inbox.Memory)} },
-		"Remove takes what it has seen": func() inbox.Store { return removesLate{new(inbox.Memory)} },
+		"Remove returns before it ends": func() inbox.Store { return &removesLate{Memory: new(inbox.Memory)} },
 		"a list brings back items":      func() inbox.Store { return restores{new(inbox.Memory)} },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -40,7 +42,11 @@ func TestInboxHistoriesConvict(t *testing.T) {
 type (
 	allFirst    struct{ *inbox.Memory }
 	postsLate   struct{ *inbox.Memory }
-	removesLate struct{ *inbox.Memory }
+	removesLate struct {
+		*inbox.Memory
+		mu   sync.Mutex // protects following field
+		late func() error
+	}
 )
 
 func (s allFirst) Post(ctx context.Context, it inbox.Item) (bool, error) {
@@ -63,21 +69,19 @@ func (s postsLate) Post(ctx context.Context, it inbox.Item) (bool, error) {
 	return err == nil, err
 }
 
-// removesLate forgets the items of a session that it has seen, and no item that was posted meanwhile.
-func (s removesLate) Remove(ctx context.Context, k inbox.Key, kind inbox.Kind, ids ...string) error {
+// removesLate forgets all items of a session when the next caller removes something.
+func (s *removesLate) Remove(ctx context.Context, k inbox.Key, kind inbox.Kind, ids ...string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var err error
+	if s.late != nil {
+		err, s.late = s.late(), nil
+	}
 	if len(ids) > 0 {
-		return s.Memory.Remove(ctx, k, kind, ids...)
+		return errors.Join(err, s.Memory.Remove(ctx, k, kind, ids...))
 	}
-	for it, err := range s.Items(ctx, k, inbox.Answer) {
-		if err != nil {
-			return err
-		}
-		runtime.Gosched()
-		if err := s.Memory.Remove(ctx, k, it.Kind, it.ID); err != nil {
-			return err
-		}
-	}
-	return nil
+	s.late = func() error { return s.Memory.Remove(context.WithoutCancel(ctx), k, kind) }
+	return err
 }
 
 // restores brings back what is removed while it lists all sessions.
