@@ -75,6 +75,7 @@ func TestSubscriberHangs(t *testing.T) {
 		if waited := time.Since(start); waited != 100*time.Millisecond {
 			t.Errorf("the first call took %v", waited)
 		}
+		synctest.Wait()
 		goroutines, start := bubble.Goroutines(t), time.Now()
 		for range 60 {
 			execute(t, bot, Input{Text: "a"})
@@ -82,6 +83,7 @@ func TestSubscriberHangs(t *testing.T) {
 		if waited := time.Since(start); waited != 0 {
 			t.Errorf("60 calls waited %v for a handler that hangs", waited)
 		}
+		synctest.Wait()
 		if more := bubble.Goroutines(t) - goroutines; more > 0 {
 			t.Errorf("%d more goroutines", more)
 		}
