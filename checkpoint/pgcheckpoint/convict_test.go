@@ -160,7 +160,7 @@ func oneConnection(t *testing.T, one bool) *pgxpool.Pool {
 	if !one {
 		return testenv.Postgres(t)
 	}
-	return pgtest.Pool(t, pgtest.OneConnection)
+	return pgtest.EmptyPool(t, pgtest.OneConnection)
 }
 
 type oneStatement struct {

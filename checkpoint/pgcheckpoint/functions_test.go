@@ -30,7 +30,7 @@ func TestFunctions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			prefix := "f"
-			p := pgtest.Pool(t, func(c *pgxpool.Config) {
+			p := pgtest.EmptyPool(t, func(c *pgxpool.Config) {
 				configure(c)
 				// If the prefix names the schema, the functions name it too.
 				if params := c.ConnConfig.RuntimeParams; c.MaxConns == 1 {

@@ -30,7 +30,7 @@ func TestStoreBehind(t *testing.T) {
 	for name, configure := range pgtest.Behind {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			checkpointtest.Run(t, numbered(pgtest.Pool(t, configure), "s"))
+			checkpointtest.Run(t, numbered(pgtest.EmptyPool(t, configure), "s"))
 		})
 	}
 }
@@ -48,7 +48,7 @@ func TestIsolation(t *testing.T) {
 	for _, level := range []string{"repeatable read", "serializable"} {
 		t.Run(level, func(t *testing.T) {
 			t.Parallel()
-			checkpointtest.Run(t, numbered(pgtest.Pool(t, pgtest.Isolation(level)), "s"))
+			checkpointtest.Run(t, numbered(pgtest.EmptyPool(t, pgtest.Isolation(level)), "s"))
 		})
 	}
 }
@@ -118,7 +118,9 @@ func TestStoreQualified(t *testing.T) {
 	if err := testenv.Postgres(t).QueryRow(t.Context(), "SELECT current_schema()").Scan(&schema); err != nil {
 		t.Fatal(err)
 	}
-	elsewhere := pgtest.Pool(t, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["search_path"] = "pg_catalog" })
+	elsewhere := pgtest.EmptyPool(t, func(c *pgxpool.Config) {
+		c.ConnConfig.RuntimeParams["search_path"] = "pg_catalog"
+	})
 	checkpointtest.Run(t, numbered(elsewhere, schema+".My_"))
 }
 
@@ -178,8 +180,7 @@ func BenchmarkStore(b *testing.B) { checkpointtest.Bench(b, open(b, nil)) }
 
 func open(tb testing.TB, o *pgcheckpoint.Options) *pgcheckpoint.Store {
 	tb.Helper()
-	p := pgtest.EmptyPool(tb)
-	return pgtest.Create(tb, p, pgcheckpoint.New(p, o))
+	return pgcheckpoint.New(pgtest.PoolWith(tb, pgcheckpoint.New(nil, o).Schema()), o)
 }
 
 func create(tb testing.TB, p *pgxpool.Pool, s *pgcheckpoint.Store) {

@@ -38,7 +38,7 @@ func TestDamaged(t *testing.T) {
 		t.Run(set, func(t *testing.T) {
 			t.Parallel()
 			inboxtest.RunDamaged(t, func(t *testing.T) inboxtest.DamagingStore {
-				p := pgtest.Pool(t)
+				p := pgtest.EmptyPool(t)
 				return spoiled{create(t, p, nil), p, set}
 			})
 		})

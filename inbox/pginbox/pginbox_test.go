@@ -23,7 +23,7 @@ func TestStore(t *testing.T) {
 // Random histories of one caller follow the model, and those of several callers are linearizable.
 func TestModel(t *testing.T) {
 	t.Parallel()
-	p := pgtest.Pool(t)
+	p := pgtest.EmptyPool(t)
 	n := 0
 	newStore := func(t *testing.T) inbox.Store {
 		n++
@@ -40,7 +40,7 @@ func TestIsolation(t *testing.T) {
 	for _, level := range []string{"repeatable read", "serializable"} {
 		t.Run(level, func(t *testing.T) {
 			t.Parallel()
-			inboxtest.Run(t, numbered(pgtest.Pool(t, pgtest.Isolation(level))))
+			inboxtest.Run(t, numbered(pgtest.EmptyPool(t, pgtest.Isolation(level))))
 		})
 	}
 }
@@ -51,7 +51,7 @@ func TestStoreBehind(t *testing.T) {
 	for name, configure := range pgtest.BehindSerializable {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inboxtest.Run(t, numbered(pgtest.Pool(t, configure)))
+			inboxtest.Run(t, numbered(pgtest.EmptyPool(t, configure)))
 		})
 	}
 }
@@ -65,7 +65,7 @@ func TestStorePgBouncer(t *testing.T) {
 // The prefix may name a schema, and need quotes.
 func TestStoreQualified(t *testing.T) {
 	t.Parallel()
-	p := pgtest.Pool(t)
+	p := pgtest.EmptyPool(t)
 	schema := pgtest.Value[string](t, p, "SELECT current_schema()")
 	n := 0
 	inboxtest.Run(t, func(t *testing.T) inbox.Store {
@@ -96,7 +96,7 @@ func numbered(p *pgxpool.Pool) func(*testing.T) inbox.Store {
 
 func open(tb testing.TB, configure ...func(*pgxpool.Config)) *pginbox.Store {
 	tb.Helper()
-	return create(tb, pgtest.Pool(tb, configure...), nil)
+	return pginbox.New(pgtest.PoolWith(tb, pginbox.New(nil, nil).Schema(), configure...), nil)
 }
 
 func create(tb testing.TB, p *pgxpool.Pool, o *pginbox.Options) *pginbox.Store {

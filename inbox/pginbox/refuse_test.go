@@ -70,7 +70,7 @@ func TestSchemaMissing(t *testing.T) {
 // A standby that is taken for the primary writes nothing, and says that it is a standby. It can be read.
 func TestReadOnly(t *testing.T) {
 	t.Parallel()
-	p := pgtest.Pool(t)
+	p := pgtest.EmptyPool(t)
 	post(t, create(t, p, nil), item("s", "kept", "ada"))
 	c := p.Config()
 	c.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"

@@ -145,7 +145,7 @@ func TestManyFinished(t *testing.T) {
 // A list of all effects looks at all of them a few times, and not once for each page. Prune takes many slices.
 func TestListAll(t *testing.T) {
 	t.Parallel()
-	p := pgtest.Pool(t)
+	p := pgtest.EmptyPool(t)
 	l := create(t, p, nil)
 	const n = 45_000
 	pgtest.Exec(t, p, l.Fill(`
@@ -175,7 +175,7 @@ func TestListAll(t *testing.T) {
 // it.
 func TestListOpen(t *testing.T) {
 	t.Parallel()
-	p := pgtest.Pool(t)
+	p := pgtest.EmptyPool(t)
 	l := create(t, p, nil)
 	const n = 4500
 	pgtest.Exec(t, p, l.Fill(`

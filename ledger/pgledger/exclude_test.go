@@ -47,7 +47,7 @@ func everyLevel(t *testing.T, test func(t *testing.T, p *pgxpool.Pool, l *pgledg
 	for _, level := range []string{"read committed", "repeatable read", "serializable"} {
 		t.Run(level, func(t *testing.T) {
 			t.Parallel()
-			p := pgtest.Pool(t, pgtest.Isolation(level))
+			p := pgtest.EmptyPool(t, pgtest.Isolation(level))
 			test(t, p, create(t, p, nil))
 		})
 	}
@@ -136,7 +136,7 @@ func TestPruneBesideIssue(t *testing.T) {
 // The branches of a run do not wait for each other, except for the first effect of the run.
 func TestBranches(t *testing.T) {
 	t.Parallel()
-	p := pgtest.Pool(t)
+	p := pgtest.EmptyPool(t)
 	l := create(t, p, nil)
 	issue(t, l, effect("run", "first", 1))
 	for _, id := range []string{"a", "b"} {

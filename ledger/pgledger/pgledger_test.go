@@ -49,7 +49,7 @@ func TestIsolation(t *testing.T) {
 	for _, level := range []string{"repeatable read", "serializable"} {
 		t.Run(level, func(t *testing.T) {
 			t.Parallel()
-			ledgertest.Run(t, numbered(pgtest.Pool(t, pgtest.Isolation(level))))
+			ledgertest.Run(t, numbered(pgtest.EmptyPool(t, pgtest.Isolation(level))))
 		})
 	}
 }
@@ -60,7 +60,7 @@ func TestStoreBehind(t *testing.T) {
 	for name, configure := range pgtest.BehindSerializable {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ledgertest.Run(t, numbered(pgtest.Pool(t, configure)))
+			ledgertest.Run(t, numbered(pgtest.EmptyPool(t, configure)))
 		})
 	}
 }
@@ -82,7 +82,7 @@ func numbered(p *pgxpool.Pool) func(*testing.T) ledger.Ledger {
 
 func open(tb testing.TB, configure ...func(*pgxpool.Config)) *pgledger.Ledger {
 	tb.Helper()
-	return create(tb, pgtest.EmptyPool(tb, configure...), nil)
+	return pgledger.New(pgtest.PoolWith(tb, pgledger.New(nil, nil).Schema(), configure...), nil)
 }
 
 func create(tb testing.TB, p *pgxpool.Pool, o *pgledger.Options) *pgledger.Ledger {

@@ -93,7 +93,7 @@ func TestTx(t *testing.T) {
 // A connection that dies before the commit has booked nothing.
 func TestTxKilled(t *testing.T) {
 	t.Parallel()
-	p := pgtest.Pool(t)
+	p := pgtest.EmptyPool(t)
 	b := newBank(t, p)
 	e := effect("run", "a", 1)
 	tx := begin(t, p, pgx.TxOptions{})
@@ -114,7 +114,7 @@ func TestTxKilled(t *testing.T) {
 // rolled back, the second one books.
 func TestTxKey(t *testing.T) {
 	t.Parallel()
-	p := pgtest.Pool(t)
+	p := pgtest.EmptyPool(t)
 	b := newBank(t, p)
 	for i, id := range []string{"committed", "rolled back"} {
 		tx := begin(t, p, pgx.TxOptions{})
@@ -156,7 +156,7 @@ func TestTxFenced(t *testing.T) {
 // An Adopt waits for the transaction. Then the effect is Completed.
 func TestTxAdopt(t *testing.T) {
 	t.Parallel()
-	p := pgtest.Pool(t)
+	p := pgtest.EmptyPool(t)
 	b := newBank(t, p)
 	tx := begin(t, p, pgx.TxOptions{})
 	if _, err := b.book(t.Context(), tx, effect("run", "a", 1)); err != nil {
@@ -175,7 +175,7 @@ func TestTxAdopt(t *testing.T) {
 // A higher fence adopts the run in the transaction. At a stricter level this could miss an effect, so it is refused.
 func TestTxAdopts(t *testing.T) {
 	t.Parallel()
-	p := pgtest.Pool(t)
+	p := pgtest.EmptyPool(t)
 	b := newBank(t, p)
 	issue(t, b.Ledger, effect("run", "open", 1))
 	for _, level := range []pgx.TxIsoLevel{pgx.RepeatableRead, pgx.Serializable} {
@@ -199,7 +199,7 @@ func TestTxAdopts(t *testing.T) {
 // An effect that is known, and whose result cannot be given back, is not done again.
 func TestTxKnown(t *testing.T) {
 	t.Parallel()
-	p := pgtest.Pool(t)
+	p := pgtest.EmptyPool(t)
 	b := newBank(t, p)
 	for id, c := range map[string]struct {
 		state ledger.State
@@ -243,7 +243,7 @@ func TestTxKnown(t *testing.T) {
 // The error of fn comes back as it is. A result that cannot be kept is an error too.
 func TestTxResult(t *testing.T) {
 	t.Parallel()
-	p := pgtest.Pool(t)
+	p := pgtest.EmptyPool(t)
 	l := create(t, p, nil)
 	declined := errors.New("declined")
 	_, err := inTx(t, p, l, func() (int, error) { return 0, declined })

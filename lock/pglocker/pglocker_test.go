@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 
 func TestPolling(t *testing.T) {
 	t.Parallel()
-	locktest.Run(t, func(t *testing.T) lock.Locker { return pglocker.New(pgtest.Pool(t), nil) })
+	locktest.Run(t, func(t *testing.T) lock.Locker { return pglocker.New(pool(t), nil) })
 }
 
 func TestListening(t *testing.T) {
@@ -36,7 +36,7 @@ func TestListening(t *testing.T) {
 func TestOneConnection(t *testing.T) {
 	t.Parallel()
 	locktest.Run(t, func(t *testing.T) lock.Locker {
-		return pglocker.New(pgtest.Pool(t, pgtest.OneConnection), nil)
+		return pglocker.New(pool(t, pgtest.OneConnection), nil)
 	})
 }
 
@@ -72,7 +72,7 @@ func TestIsolation(t *testing.T) {
 		t.Run(level, func(t *testing.T) {
 			t.Parallel()
 			locktest.Run(t, func(t *testing.T) lock.Locker {
-				return pglocker.New(pgtest.Pool(t, pgtest.Isolation(level)), nil)
+				return pglocker.New(pool(t, pgtest.Isolation(level)), nil)
 			})
 		})
 	}
@@ -81,6 +81,14 @@ func TestIsolation(t *testing.T) {
 // longestWait is when a waiter asks again although no notification came.
 const longestWait = 5 * time.Second
 
+// pool returns a pool on a fresh table.
+func pool(tb testing.TB, configure ...func(*pgxpool.Config)) *pgxpool.Pool {
+	tb.Helper()
+	return pgtest.PoolWith(tb, schema(), configure...)
+}
+
+func schema() string { return pglocker.New(nil, nil).Schema() }
+
 func created(t *testing.T, p *pgxpool.Pool, o *pglocker.Options) *pglocker.Locker {
 	t.Helper()
 	return pgtest.Create(t, p, pglocker.New(p, o))
@@ -88,7 +96,7 @@ func created(t *testing.T, p *pgxpool.Pool, o *pglocker.Options) *pglocker.Locke
 
 func listening(tb testing.TB, o *pglocker.Options) *pglocker.Locker {
 	tb.Helper()
-	url := testenv.PostgresURL(tb)
+	url := testenv.PostgresSchema(tb, schema())
 	if o == nil {
 		o = new(pglocker.Options)
 	}
@@ -99,7 +107,7 @@ func listening(tb testing.TB, o *pglocker.Options) *pglocker.Locker {
 // A waiter that listens gets the key within 20 ms of the unlock. The bound is on the median of many, because the
 // machine does other things too. A waiter that is not woken needs seconds.
 func TestWakes(t *testing.T) {
-	q, url := new(queue), testenv.PostgresURL(t)
+	q, url := new(queue), testenv.PostgresSchema(t, schema())
 	l := pglocker.New(pgtest.PoolOn(t, url, q.watch), &pglocker.Options{Poll: time.Minute, Listen: q.listen(t, url)})
 	var took []time.Duration
 	for range 15 {
@@ -233,7 +241,7 @@ const busyTTL = 10 * time.Second
 // An owner that renews keeps its lock for longer than its TTL. If the row is gone, the next renewal notices.
 func TestRenews(t *testing.T) {
 	t.Parallel()
-	p := testenv.Postgres(t)
+	p := pool(t)
 	l := pglocker.New(p, &pglocker.Options{TTL: busyTTL})
 	held, unlock, err := l.Lock(t.Context(), "k")
 	if err != nil {
@@ -305,7 +313,7 @@ func TestThousand(t *testing.T) {
 // If the connection that wakes waiters breaks, waiters poll until it is back.
 func TestListenBreaks(t *testing.T) {
 	t.Parallel()
-	url := testenv.PostgresURL(t)
+	url := testenv.PostgresSchema(t, schema())
 	p := pgtest.PoolOn(t, url)
 	l := pglocker.New(
 		p,

@@ -350,7 +350,7 @@ func logged(t *testing.T, p *pgxpool.Pool) (bytes int64) {
 // Parts that are not read any more are removed: by the next Save with a payload, by Delete, or else by Sweep.
 func TestPartsAreRemoved(t *testing.T) {
 	t.Parallel()
-	p := pgtest.Pool(t)
+	p := pgtest.EmptyPool(t)
 	tidy := create(t, p, &pgsnapshot.Options{Remember: time.Microsecond})
 	wantParts := func(want ...string) {
 		t.Helper()

@@ -128,7 +128,7 @@ func losePart(t *testing.T, s torn) {
 func TestOutgrown(t *testing.T) {
 	t.Parallel()
 	snapshottest.RunOutgrown(t, func(t *testing.T) snapshottest.DamagingStore {
-		p := pgtest.Pool(t)
+		p := pgtest.EmptyPool(t)
 		const grown = "payload = (SELECT jsonb_agg('{}'::jsonb) FROM generate_series(0, 400000))"
 		return spoiled{create(t, p, nil), p, grown}
 	})

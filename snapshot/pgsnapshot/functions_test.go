@@ -33,7 +33,7 @@ func TestFunctions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			prefix := "f"
-			p := pgtest.Pool(t, func(c *pgxpool.Config) {
+			p := pgtest.EmptyPool(t, func(c *pgxpool.Config) {
 				configure(c)
 				// The functions name the schema if the prefix does.
 				if params := c.ConnConfig.RuntimeParams; c.MaxConns == 1 {
@@ -57,7 +57,7 @@ func TestFunctionsJoin(t *testing.T) {
 	for name, configure := range pgtest.BehindSerializable {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p, n := pgtest.Pool(t, configure), 0
+			p, n := pgtest.EmptyPool(t, configure), 0
 			var schema string
 			if err := p.QueryRow(t.Context(), "SELECT current_schema()").Scan(&schema); err != nil {
 				t.Fatal(err)
@@ -79,7 +79,7 @@ func callingTurns(t *testing.T, p *pgxpool.Pool, prefix string) *pgcheckpoint.St
 // A function cannot be part of a statement, nor a statement of a function.
 func TestFunctionsJoinOfBothKinds(t *testing.T) {
 	t.Parallel()
-	p := pgtest.Pool(t)
+	p := pgtest.EmptyPool(t)
 	statements, functions := pgsnapshot.New(p, nil), pgsnapshot.New(p, &withFunctions)
 	if statements.Join(callingTurns(t, p, "t_")) != nil || functions.Join(turnsOn(t, p, "t_")) != nil {
 		t.Error("a store with functions is joined with one without")

@@ -26,7 +26,7 @@ func TestJoin(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p, n := pgtest.Pool(t, configure), 0
+			p, n := pgtest.EmptyPool(t, configure), 0
 			snapshottest.RunJoiner(t, func(t *testing.T) (snapshottest.JoiningStore, checkpoint.Store) {
 				n++
 				runs := create(t, p, &pgsnapshot.Options{Prefix: fmt.Sprintf("r%d_", n)})
@@ -44,7 +44,7 @@ func turnsOn(t *testing.T, p *pgxpool.Pool, prefix string) *pgcheckpoint.Store {
 // A store on another pool may be in another database.
 func TestJoinElsewhere(t *testing.T) {
 	t.Parallel()
-	runs, other := open(t, nil, nil), pgtest.Pool(t)
+	runs, other := open(t, nil, nil), pgtest.EmptyPool(t)
 	for name, turns := range map[string]checkpoint.Store{
 		"another pool":    turnsOn(t, other, "t_"),
 		"memory":          new(checkpoint.Memory),

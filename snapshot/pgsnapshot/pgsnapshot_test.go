@@ -35,7 +35,7 @@ func TestIsolation(t *testing.T) {
 	for _, level := range []string{"repeatable read", "serializable"} {
 		t.Run(level, func(t *testing.T) {
 			t.Parallel()
-			snapshottest.Run(t, numbered(pgtest.Pool(t, pgtest.Isolation(level))))
+			snapshottest.Run(t, numbered(pgtest.EmptyPool(t, pgtest.Isolation(level))))
 		})
 	}
 }
@@ -46,7 +46,7 @@ func TestStoreBehind(t *testing.T) {
 	for name, configure := range pgtest.Behind {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			snapshottest.Run(t, numbered(pgtest.Pool(t, configure)))
+			snapshottest.Run(t, numbered(pgtest.EmptyPool(t, configure)))
 		})
 	}
 }
@@ -78,7 +78,7 @@ func open(tb testing.TB, configure func(*pgxpool.Config), o *pgsnapshot.Options)
 	if configure == nil {
 		configure = func(*pgxpool.Config) {}
 	}
-	return create(tb, pgtest.EmptyPool(tb, configure), o)
+	return pgsnapshot.New(pgtest.PoolWith(tb, pgsnapshot.New(nil, o).Schema(), configure), o)
 }
 
 func create(tb testing.TB, p *pgxpool.Pool, o *pgsnapshot.Options) *pgsnapshot.Store {

@@ -72,7 +72,7 @@ func TestSweepGoesOn(t *testing.T) {
 }
 
 func sweepGoesOn(t *testing.T, o pgsnapshot.Options) {
-	p := pgtest.Pool(t)
+	p := pgtest.EmptyPool(t)
 	s, other := create(t, p, &o), pgsnapshot.New(p, &o)
 	if _, err := p.Exec(t.Context(), s.Fill(pastSQL), 10_000, 5_000); err != nil { // two are old, far apart
 		t.Fatal(err)

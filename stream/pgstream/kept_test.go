@@ -51,7 +51,7 @@ func readError(ctx context.Context, s stream.Store, k stream.Key, seq int64) (n 
 // Random histories follow the model.
 func TestModel(t *testing.T) {
 	t.Parallel()
-	p := pgtest.Pool(t)
+	p := pgtest.EmptyPool(t)
 	n := 0
 	faulttest.StreamModel(t, 8, func(t *testing.T) stream.Store {
 		n++
@@ -68,7 +68,7 @@ func old(t *testing.T, p *pgxpool.Pool, s *pgstream.Store) {
 // A session that is too old is not known, whether or not its rows are there. It begins anew, under any epoch.
 func TestTTL(t *testing.T) {
 	t.Parallel()
-	p := pgtest.Pool(t)
+	p := pgtest.EmptyPool(t)
 	s := create(t, p, nil)
 	add(t, s, key("a"), 7, stream.Active, 3)
 	add(t, s, key("b"), 7, stream.Active, 3)
@@ -102,7 +102,7 @@ func TestTTL(t *testing.T) {
 // Sweep removes what is too old, with its chunks.
 func TestSweep(t *testing.T) {
 	t.Parallel()
-	p := pgtest.Pool(t)
+	p := pgtest.EmptyPool(t)
 	s := create(t, p, nil)
 	for i := range 25 {
 		add(t, s, key(fmt.Sprint("old", i)), 1, stream.Active, 2)
@@ -127,7 +127,7 @@ func TestSweep(t *testing.T) {
 // Sweeps and appends at once leave no rows that belong to nobody.
 func TestSweepUnderAppends(t *testing.T) {
 	t.Parallel()
-	p := pgtest.Pool(t)
+	p := pgtest.EmptyPool(t)
 	s := create(t, p, &pgstream.Options{TTL: time.Millisecond})
 	over := make(chan error, 1)
 	go func() {
@@ -160,7 +160,7 @@ func TestSweepUnderAppends(t *testing.T) {
 // The rows of chunks that are no longer kept are removed.
 func TestTrim(t *testing.T) {
 	t.Parallel()
-	p := pgtest.Pool(t)
+	p := pgtest.EmptyPool(t)
 	s := create(t, p, &pgstream.Options{Keep: 10})
 	for range 100 {
 		add(t, s, key("a"), 1, stream.Active, 3)
@@ -180,7 +180,7 @@ func TestTrim(t *testing.T) {
 // What no store has written is gone, and damaged.
 func TestDamage(t *testing.T) {
 	t.Parallel()
-	p := pgtest.Pool(t)
+	p := pgtest.EmptyPool(t)
 	s := create(t, p, nil)
 	for name, spoil := range map[string]string{
 		"no array":       "UPDATE {chunks} SET data = '7' WHERE last = 4",

@@ -24,7 +24,7 @@ func TestStore(t *testing.T) {
 func TestTwoStores(t *testing.T) {
 	t.Parallel()
 	streamtest.RunPair(t, func(t *testing.T) (a, b stream.Store) {
-		first := pgtest.Pool(t)
+		first := pgtest.EmptyPool(t)
 		second := pgtest.PoolOn(t, first.Config().ConnString())
 		return create(t, first, nil), pgstream.New(second, nil)
 	})
@@ -37,7 +37,7 @@ func TestIsolation(t *testing.T) {
 	for _, level := range []string{"repeatable read", "serializable"} {
 		t.Run(level, func(t *testing.T) {
 			t.Parallel()
-			streamtest.Run(t, numbered(pgtest.Pool(t, pgtest.Isolation(level))))
+			streamtest.Run(t, numbered(pgtest.EmptyPool(t, pgtest.Isolation(level))))
 		})
 	}
 }
@@ -48,7 +48,7 @@ func TestStoreBehind(t *testing.T) {
 	for name, configure := range pgtest.BehindSerializable {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			streamtest.Run(t, numbered(pgtest.Pool(t, configure)))
+			streamtest.Run(t, numbered(pgtest.EmptyPool(t, configure)))
 		})
 	}
 }
@@ -63,7 +63,7 @@ func TestStorePgBouncer(t *testing.T) {
 // The prefix may name a schema, and need quotes.
 func TestStoreQualified(t *testing.T) {
 	t.Parallel()
-	p := pgtest.Pool(t)
+	p := pgtest.EmptyPool(t)
 	schema := pgtest.Value[string](t, p, "SELECT current_schema()")
 	n := 0
 	streamtest.Run(t, func(t *testing.T) stream.Store {
@@ -83,7 +83,7 @@ func numbered(p *pgxpool.Pool) func(*testing.T) stream.Store {
 
 func open(tb testing.TB, configure ...func(*pgxpool.Config)) *pgstream.Store {
 	tb.Helper()
-	return create(tb, pgtest.Pool(tb, configure...), nil)
+	return pgstream.New(pgtest.PoolWith(tb, pgstream.New(nil, nil).Schema(), configure...), nil)
 }
 
 func create(tb testing.TB, p *pgxpool.Pool, o *pgstream.Options) *pgstream.Store {

@@ -72,7 +72,7 @@ func TestSchemaMissing(t *testing.T) {
 // A standby that is taken for the primary writes nothing, and says that it is a standby. It can be read.
 func TestReadOnly(t *testing.T) {
 	t.Parallel()
-	p := pgtest.Pool(t)
+	p := pgtest.EmptyPool(t)
 	s := create(t, p, nil)
 	add(t, s, key("a"), 1, stream.Ended, 2)
 	reading := pgtest.PoolOn(t, p.Config().ConnString(), func(c *pgxpool.Config) {
@@ -95,7 +95,7 @@ func TestReadOnly(t *testing.T) {
 // The schema may be run again beside readers, writers and a vacuum. It waits for none of them.
 func TestSchemaAgain(t *testing.T) {
 	t.Parallel()
-	p := pgtest.Pool(t)
+	p := pgtest.EmptyPool(t)
 	s := create(t, p, nil)
 	tx, err := p.Begin(t.Context())
 	if err != nil {

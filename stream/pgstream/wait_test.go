@@ -90,7 +90,7 @@ func TestCut(t *testing.T) {
 // A chunk reaches a reader in another process soon after it was appended.
 func TestDelay(t *testing.T) {
 	t.Parallel()
-	first := pgtest.Pool(t)
+	first := pgtest.EmptyPool(t)
 	writer := create(t, first, nil)
 	for name, configure := range map[string]func(*pgxpool.Config){
 		"listening": func(*pgxpool.Config) {},
@@ -112,7 +112,7 @@ func TestDelay(t *testing.T) {
 // The readers of one pool listen on one connection, also if they come and go, and the connection is as it was.
 func TestConnectionIsGivenBack(t *testing.T) {
 	t.Parallel()
-	p := pgtest.Pool(t)
+	p := pgtest.EmptyPool(t)
 	s := create(t, p, nil)
 	for i := range 20 {
 		k := stream.Key{Orchestrator: "bot", Session: fmt.Sprint("s", i)}

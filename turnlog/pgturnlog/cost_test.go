@@ -125,7 +125,7 @@ func TestManyTurns(t *testing.T) {
 // An entry that neither opens nor settles a turn touches no index of the runs.
 func TestHeapOnly(t *testing.T) {
 	t.Parallel()
-	p := pgtest.Pool(t, pgtest.OneConnection)
+	p := pgtest.EmptyPool(t, pgtest.OneConnection)
 	l := create(t, p, nil)
 	const turns, entries = 20, 10
 	for i := range turns {
@@ -148,7 +148,7 @@ func TestHeapOnly(t *testing.T) {
 // Turns of many pages come in their order, and Prune takes many slices.
 func TestListAll(t *testing.T) {
 	t.Parallel()
-	p := pgtest.Pool(t)
+	p := pgtest.EmptyPool(t)
 	l := create(t, p, nil)
 	const n = 3500
 	fill(t, p, l, 0, n)

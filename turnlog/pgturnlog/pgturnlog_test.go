@@ -26,7 +26,7 @@ func TestLog(t *testing.T) {
 // Random histories of one caller follow the model, and those of several callers are linearizable.
 func TestModel(t *testing.T) {
 	t.Parallel()
-	p := pgtest.Pool(t)
+	p := pgtest.EmptyPool(t)
 	n := 0
 	newLog := func(t *testing.T) turnlog.Lister {
 		n++
@@ -43,7 +43,7 @@ func TestIsolation(t *testing.T) {
 	for _, level := range []string{"repeatable read", "serializable"} {
 		t.Run(level, func(t *testing.T) {
 			t.Parallel()
-			turnlogtest.Run(t, numbered(pgtest.Pool(t, pgtest.Isolation(level))))
+			turnlogtest.Run(t, numbered(pgtest.EmptyPool(t, pgtest.Isolation(level))))
 		})
 	}
 }
@@ -54,7 +54,7 @@ func TestStoreBehind(t *testing.T) {
 	for name, configure := range pgtest.BehindSerializable {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			turnlogtest.Run(t, numbered(pgtest.Pool(t, configure)))
+			turnlogtest.Run(t, numbered(pgtest.EmptyPool(t, configure)))
 		})
 	}
 }
@@ -68,7 +68,7 @@ func TestStorePgBouncer(t *testing.T) {
 // The prefix may name a schema, and need quotes.
 func TestStoreQualified(t *testing.T) {
 	t.Parallel()
-	p := pgtest.Pool(t)
+	p := pgtest.EmptyPool(t)
 	schema := pgtest.Value[string](t, p, "SELECT current_schema()")
 	n := 0
 	turnlogtest.Run(t, func(t *testing.T) turnlog.Log {
@@ -88,7 +88,7 @@ func numbered(p *pgxpool.Pool) func(*testing.T) turnlog.Log {
 
 func open(tb testing.TB, configure ...func(*pgxpool.Config)) *pgturnlog.Log {
 	tb.Helper()
-	return create(tb, pgtest.EmptyPool(tb, configure...), nil)
+	return pgturnlog.New(pgtest.PoolWith(tb, pgturnlog.New(nil, nil).Schema(), configure...), nil)
 }
 
 func create(tb testing.TB, p *pgxpool.Pool, o *pgturnlog.Options) *pgturnlog.Log {

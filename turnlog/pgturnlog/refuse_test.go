@@ -65,7 +65,7 @@ func TestSchemaMissing(t *testing.T) {
 // A standby that is taken for the primary writes nothing, and says that it is a standby. It can be read.
 func TestReadOnly(t *testing.T) {
 	t.Parallel()
-	p := pgtest.Pool(t)
+	p := pgtest.EmptyPool(t)
 	l := create(t, p, nil)
 	record(t, l, entry("run", turnlog.Started, 0), entry("run", turnlog.Settled, 1))
 	c := p.Config()

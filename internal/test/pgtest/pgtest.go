@@ -24,6 +24,12 @@ func EmptyPool(tb testing.TB, configure ...func(*pgxpool.Config)) *pgxpool.Pool 
 	return PoolOn(tb, testenv.PostgresSchema(tb), configure...)
 }
 
+// PoolWith is Pool on a schema that has only what the given statements create.
+func PoolWith(tb testing.TB, create string, configure ...func(*pgxpool.Config)) *pgxpool.Pool {
+	tb.Helper()
+	return PoolOn(tb, testenv.PostgresSchema(tb, create), configure...)
+}
+
 // PoolOn opens a pool until the test ends.
 func PoolOn(tb testing.TB, url string, configure ...func(*pgxpool.Config)) *pgxpool.Pool {
 	tb.Helper()

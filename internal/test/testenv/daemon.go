@@ -79,7 +79,7 @@ func closeAll() error {
 	daemons.list, daemons.root = nil, ""
 	daemons.Unlock()
 
-	var errs []error
+	errs := []error{keepers.close()}
 	for _, d := range list {
 		errs = append(errs, d.close())
 	}

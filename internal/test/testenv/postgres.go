@@ -2,10 +2,7 @@ package testenv
 
 import (
 	"context"
-	"crypto/rand"
-	"database/sql"
 	"fmt"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,9 +15,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	_ "github.com/jackc/pgx/v5/stdlib" // the driver that migrations run on
-
-	"github.com/holdfast-go/holdfast/migrations"
 )
 
 // Postgres returns a pool on the shared PostgreSQL. Its search_path is a migrated schema of the test's own. When the
@@ -31,52 +25,6 @@ func Postgres(tb testing.TB) *pgxpool.Pool {
 	must(tb, err)
 	tb.Cleanup(pool.Close)
 	return pool
-}
-
-// PostgresURL is like [Postgres] for tests that open their connections themselves, with pgx or with database/sql. Such
-// a test closes its connections before it ends.
-func PostgresURL(tb testing.TB) string {
-	tb.Helper()
-	u := PostgresSchema(tb)
-	must(tb, migrate(tb.Context(), u))
-	return u
-}
-
-// PostgresSchema is like [PostgresURL], but the schema has no tables.
-func PostgresSchema(tb testing.TB) string {
-	tb.Helper()
-	needMain(tb)
-	server, err := server(postgresEngine{})
-	must(tb, err)
-	u, err := url.Parse(server)
-	must(tb, err)
-	if u.Scheme == "" {
-		tb.Fatalf("testenv: %s is not a URL", postgresEnv)
-	}
-	schema := "test_" + strings.ToLower(rand.Text()[:16])
-	must(tb, exec1(tb.Context(), server, "CREATE SCHEMA "+schema))
-	tb.Cleanup(func() {
-		// The test may have left a transaction open. Then an error is better than a hang.
-		err := exec1(context.WithoutCancel(tb.Context()), server,
-			"SET client_min_messages = warning; SET lock_timeout = '10s'; DROP SCHEMA "+schema+" CASCADE")
-		if err != nil {
-			tb.Errorf("testenv: dropping the test's schema: %v", err)
-		}
-	})
-	q := u.Query()
-	q.Set("search_path", schema)
-	u.RawQuery = q.Encode()
-	return u.String()
-}
-
-// migrate creates the tables of a fresh schema, the search_path of connString.
-func migrate(ctx context.Context, connString string) error {
-	db, err := sql.Open("pgx", connString)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	return migrations.Up(ctx, db, migrations.Postgres)
 }
 
 // exec1 runs sql on a connection of its own.

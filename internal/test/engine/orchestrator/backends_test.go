@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/redischeckpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/sqlitecheckpoint"
+	"github.com/holdfast-go/holdfast/internal/test/pgtest"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
 	"github.com/holdfast-go/holdfast/snapshot/redissnapshot"
@@ -55,7 +56,7 @@ func onSQLite(t *testing.T) world {
 }
 
 func onPostgres(t *testing.T) world {
-	pool := testenv.Postgres(t)
+	pool := pgtest.PoolWith(t, pgcheckpoint.New(nil, nil).Schema()+pgsnapshot.New(nil, nil).Schema())
 	return world{pgcheckpoint.New(pool, nil), pgsnapshot.New(pool, nil)}
 }
 
