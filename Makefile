@@ -21,25 +21,21 @@ RACE       := -race $(BYTES_ONLY:%=-gcflags=%=-race=false)
 PURE   := message|migrations|retry|internal/(ids|jsontype|jsonvalue|logtext|pgstate|sqlname)
 SINGLE := holdfast/($(PURE)|examples|internal/test/(archtest|testenv|browser|bench|citusrules))(/|$$)
 
-# What make race leaves out although its package has goroutines: the settings of a store beside the plain one, which run
-# the same lines of our code, the long searches on stores other than memory, the stories of one caller, the processes
-# that boot at once or are killed or stopped, and the broken stores and engines.
-SETTINGS   := ACLSuffices|Citus|GrantsNeedAll|GrantsSuffice|Isolation|OneConnection|Partitions|StoreBehind|StoreCluster|StorePgBouncer|StoreQualified|StoreTTL
-BROKEN     := Broken|BrokenParts|Convicts|HistoriesConvict|InstancesConvict|ModelConvicts|RenewUnderLoadConvicts|SnapshotModelConvicts
-ONE_CALLER := CrashEverywhere|LateCopy|LostReply
-PROCESSES  := BootTogether|Deploys|KillAgainAndAgain|OnceKilled|OnceStopped|OnceVendorFails|Processes|Takeover|TurnLogKilled|TxProcessKilled|TxProcessStopped
-ON_SERVERS := ^TestInstances$$/^(sqlite|postgres|redis)
-UNRACED    := ^Test($(SETTINGS)|$(BROKEN)|$(ONE_CALLER)|$(PROCESSES))$$|^TestFunctions$$/^simple_protocol$$|$(ON_SERVERS)
+# The settings of a store beside the plain one, which run the same lines of our code: make settings runs them.
+SETTINGS := ACLSuffices|Citus|GrantsNeedAll|GrantsSuffice|Isolation|OneConnection|Partitions|StoreBehind|StoreCluster|StorePgBouncer|StoreQualified|StoreTTL
+SETTING  := ^Test($(SETTINGS))$$|^TestFunctions$$/^simple_protocol$$
 
 # In the plain setting a store takes a document of 16 MiB. In the others it does so in make soak.
 LARGEST := ^Test($(SETTINGS))$$/largest|^Test(Functions|Isolation|StoreBehind)$$/./largest
 
-# In the plain setting a store keeps all clauses of its contract. In another one it keeps those whose names end with a
-# letter of one third of the alphabet, or with an e: all races end so. In make soak it keeps all in each.
-THIRDS_A := ^Test(GrantsSuffice|StoreCluster)$$/[a-cf-z](\#..)?$$|^Test(Isolation|Functions)$$/^(repeatable_read|simple_protocol)$$/[a-cf-z]$$
-THIRDS_B := ^Test(StorePgBouncer|StoreQualified|StoreTTL)$$/[ds-z](\#..)?$$|^Test(Isolation|StoreBehind)$$/^(serializable|one_connection)$$/[ds-z]$$
-THIRDS_C := ^Test(OneConnection|Partitions)$$/[a-df-r](\#..)?$$|^TestStoreBehind$$/^simple_protocol$$/[a-df-r]$$
-THIRDS   := $(THIRDS_A)|$(THIRDS_B)|$(THIRDS_C)
+# What make race leaves out although its package has goroutines: the settings, the long searches on stores other than
+# memory, the stories of one caller, the processes that boot at once or are killed or stopped, and the broken stores and
+# engines.
+BROKEN     := Broken|BrokenParts|Convicts|HistoriesConvict|InstancesConvict|ModelConvicts|RenewUnderLoadConvicts|SnapshotModelConvicts
+ONE_CALLER := CrashEverywhere|LateCopy|LostReply
+PROCESSES  := BootTogether|Deploys|KillAgainAndAgain|OnceKilled|OnceStopped|OnceVendorFails|Processes|Takeover|TurnLogKilled|TxProcessKilled|TxProcessStopped
+ON_SERVERS := ^TestInstances$$/^(sqlite|postgres|redis)
+UNRACED    := ^Test($(BROKEN)|$(ONE_CALLER)|$(PROCESSES))$$|$(ON_SERVERS)|$(SETTING)
 
 # What make test runs. Benchmarks are make bench-once's.
 TESTED := $(filter-out ./internal/test/bench/...,$(PACKAGES))
@@ -47,7 +43,7 @@ TESTED := $(filter-out ./internal/test/bench/...,$(PACKAGES))
 # These take longest, and would run alone at the end.
 FIRST := ./internal/test/engine/orchestrator ./internal/test/engine/bootdrain ./examples/refundbot
 
-.PHONY: help demo quick test setup race shuffle soak fuzz mutants cross versions bench bench-once lint generate tidy-check vet db-up
+.PHONY: help demo quick test settings setup race shuffle soak fuzz mutants cross versions bench bench-once lint generate tidy-check vet db-up
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,8 +58,12 @@ setup: ## install what the tests need and is missing, as root on Debian; says wh
 	@go run ./internal/test/testenv/run -setup
 
 # go vet is make vet's. Tests wait for servers, so more of them run at a time than there are cores.
-test: setup ## run all tests and examples, on real servers; make race looks for races
-	@$(RUN) -memory -- go test -vet=off -p 2 -parallel 4 -timeout 30m -skip '$(LARGEST)|$(THIRDS)' $(FIRST) $(TESTED)
+test: setup ## run all tests and examples, on real servers, each store in its plain setting
+	@$(RUN) -memory -- go test -vet=off -p 3 -parallel 4 -timeout 30m -skip '$(SETTING)|$(LARGEST)' $(FIRST) $(TESTED)
+
+settings: setup ## run the suites of each store in its other settings: poolers, isolation, grants, a cluster
+	@packages=$$(grep -rlE --include='*_test.go' '^func Test($(SETTINGS)|Functions)\(' . | xargs dirname | sort -u); $(RUN) -memory -- \
+		go test -vet=off -p 2 -parallel 4 -timeout 30m -run '$(SETTING)' -skip '$(LARGEST)' $$packages
 
 race: setup ## run under the race detector what has goroutines, once for each line of it
 	@packages=$$(go list $(PACKAGES) | grep -vE '$(SINGLE)'); $(RUN) -memory -- \

@@ -127,7 +127,7 @@ func (p boxes) sameItems(ctx context.Context, session string, kind inbox.Kind) e
 // boxIDCount is how many questions the one session of a history has.
 const boxIDCount = 3
 
-// A boxState is who has answered one question; 0 if nobody has.
+// A boxState says who has answered one question; 0 before.
 type boxState int
 
 // A boxCall is the input of one operation of a history.

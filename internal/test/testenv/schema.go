@@ -89,13 +89,13 @@ func run(ctx context.Context, c *stdlib.Conn, sql string) error {
 // one, because its session remembers the catalog.
 var keepers idle
 
-// An idle has connections that nobody uses.
+// An idle has connections that are not in use.
 type idle struct {
 	mu    sync.Mutex // protects following field
 	conns []*stdlib.Conn
 }
 
-// with calls f with a connection. After an error, nobody gets the connection again.
+// with calls f with a connection. After an error the connection is closed.
 func (i *idle) with(ctx context.Context, connString string, f func(context.Context, *stdlib.Conn) error) error {
 	c, err := i.take(ctx, connString)
 	if err != nil {
