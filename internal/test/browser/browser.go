@@ -60,14 +60,15 @@ func missing(tb testing.TB, reason string) {
 	tb.Skip("browser:", reason)
 }
 
-// flags make Chromium quiet, and timers of a tab in the background as fast as those of the tab in front.
+// flags make Chromium quiet, and timers of a tab in the background as fast as those of the tab in front. A page does
+// without animations, which would be drawn sixty times a second.
 var flags = []string{
 	"--headless=new", "--remote-debugging-pipe", "--no-first-run", "--no-default-browser-check", "--mute-audio",
 	"--disable-background-networking", "--disable-component-update", "--disable-default-apps", "--disable-extensions",
 	"--disable-sync", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-timer-throttling",
 	"--disable-backgrounding-occluded-windows", "--disable-renderer-backgrounding", "--hide-scrollbars",
-	"--force-color-profile=srgb", "--metrics-recording-only", "--password-store=basic", "--use-mock-keychain",
-	"--disable-features=Translate,OptimizationHints,MediaRouter,DialMediaRouteProvider",
+	"--force-color-profile=srgb", "--force-prefers-reduced-motion", "--metrics-recording-only", "--password-store=basic",
+	"--use-mock-keychain", "--disable-features=Translate,OptimizationHints,MediaRouter,DialMediaRouteProvider",
 }
 
 // start starts Chromium and waits until it answers.
