@@ -67,8 +67,9 @@ var flags = []string{
 	"--disable-background-networking", "--disable-component-update", "--disable-default-apps", "--disable-extensions",
 	"--disable-sync", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-timer-throttling",
 	"--disable-backgrounding-occluded-windows", "--disable-renderer-backgrounding", "--hide-scrollbars",
-	"--force-color-profile=srgb", "--force-prefers-reduced-motion", "--metrics-recording-only", "--password-store=basic",
-	"--use-mock-keychain", "--disable-features=Translate,OptimizationHints,MediaRouter,DialMediaRouteProvider",
+	"--force-color-profile=srgb", "--force-prefers-reduced-motion", "--metrics-recording-only",
+	"--password-store=basic", "--use-mock-keychain",
+	"--disable-features=Translate,OptimizationHints,MediaRouter,DialMediaRouteProvider",
 }
 
 // start starts Chromium and waits until it answers.
