@@ -37,7 +37,7 @@ func TestCrashEverywhere(t *testing.T) {
 func crash(t *testing.T, s enginetest.Stores, scenarios map[bool][]string) {
 	t.Helper()
 	// Each point suffers some of its faults. A soak does all of them.
-	m := enginetest.Matrix{Share: 12}
+	m := enginetest.Matrix{Share: 6}
 	if pair := path.Base(t.Name()); pair != "memory" {
 		// Each pair on a disk or on servers has a quarter of the points. Together they have all.
 		m.Share, m.Every = 24, 4
