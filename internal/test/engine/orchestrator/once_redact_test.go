@@ -18,7 +18,7 @@ import (
 // A planted secret is in no row of the ledger and in no log, wherever it stands: in the arguments, the result or the
 // text of an error.
 func TestRedacted(t *testing.T) {
-	const secret = "4111-1111-1111-1111"
+	const secret, other = "4111-1111-1111-1111", "4222-2222-2222-2222"
 	redact := func(e ledger.Effect) ledger.Effect {
 		hide := func(doc json.RawMessage) json.RawMessage {
 			if doc == nil {
@@ -58,7 +58,7 @@ func TestRedacted(t *testing.T) {
 			if class != ledger.Pure {
 				_, err := bot.Execute(t.Context(), "s", Input{Text: "1"}, nil)
 				wantErr(t, err, ledger.ErrRedacted)
-				card = "4222-2222-2222-2222"
+				card = other
 				_, err = bot.Execute(t.Context(), "s", Input{Text: "1"}, nil)
 				wantErr(t, err, ledger.ErrChanged)
 				o.Effects.SumKey = []byte("another")
@@ -82,7 +82,7 @@ func TestRedacted(t *testing.T) {
 				t.Fatal(err)
 			}
 			for what, text := range map[string]string{"a table": string(kept), "the log": log.String()} {
-				if strings.Contains(text, "4111") || strings.Contains(text, "4222") {
+				if strings.Contains(text, secret) || strings.Contains(text, other) {
 					t.Errorf("%s has the secret: %s", what, text)
 				}
 			}
