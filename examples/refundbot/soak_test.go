@@ -18,15 +18,15 @@ import (
 // order is paid twice.
 func TestSoak(t *testing.T) {
 	t.Parallel()
-	clients, lasts := 10, 7*time.Second
+	clients, lasts, pace := 10, 7*time.Second, "20ms"
 	if os.Getenv("HOLDFAST_SOAK") != "" {
-		clients, lasts = 50, 3*time.Minute
+		clients, lasts, pace = 50, 3*time.Minute, "1ms"
 	}
 	for _, setting := range refundtest.Settings {
 		t.Run(setting, func(t *testing.T) {
 			t.Parallel()
 			c := refundtest.Config(t, setting)
-			p := start(t, environment(c), "-demo", "-addr", "127.0.0.1:0", "-data", c.Dir, "-pace", "1ms")
+			p := start(t, environment(c), "-demo", "-addr", "127.0.0.1:0", "-data", c.Dir, "-pace", pace)
 			s := &soak{client: p.client(), acked: make(map[string]int), orders: make(map[string]int)}
 			s.run(t, clients, lasts)
 			s.judge(t)

@@ -43,6 +43,7 @@ func (k *worker) serve(ctx context.Context) error {
 // A siege is two processes that serve clients, of which one is killed every now and then.
 type siege struct {
 	clients      int
+	pause        time.Duration // of a client between two inputs
 	every, lasts time.Duration
 }
 
@@ -50,7 +51,7 @@ type siege struct {
 // client repeats an input until it is answered. No input is lost or doubled, and no client waits for a lease.
 func TestKillAgainAndAgain(t *testing.T) {
 	t.Parallel()
-	g := siege{clients: 4, every: 2 * time.Second, lasts: 5 * time.Second}
+	g := siege{clients: 4, pause: 5 * time.Millisecond, every: 2 * time.Second, lasts: 5 * time.Second}
 	places := map[string]func(*testing.T) site{"postgres": onPostgres}
 	if soak() {
 		g = siege{clients: 50, every: 10 * time.Second, lasts: time.Minute}
@@ -81,6 +82,7 @@ func (g siege) lay(t *testing.T, s site) {
 				text, began := fmt.Sprintf("input %d", n), time.Now()
 				deliver(t, &instances, n+i, fmt.Sprint("c", i), text)
 				sent[i], waits[i] = append(sent[i], text), append(waits[i], time.Since(began))
+				<-time.After(g.pause)
 			}
 		})
 	}

@@ -156,6 +156,7 @@ func TestProtocolFailed(t *testing.T) {
 	})
 	for name, lost := range map[string]rule{"request": requestLost, "reply": replyLost} {
 		t.Run("Save's "+name+" lost", func(t *testing.T) {
+			t.Parallel()
 			stages(t, func(s *stage) {
 				p := s.process(Options{Limits: orchestrator.Limits{SettleTimeout: impatient}}, fail)
 				p.from("Save", lost)
@@ -167,6 +168,7 @@ func TestProtocolFailed(t *testing.T) {
 	}
 	// The Save that ends the run arrives after the next owner has taken the run up.
 	t.Run("Save delayed", func(t *testing.T) {
+		t.Parallel()
 		stages(t, func(s *stage) {
 			var late letter
 			there := s.stop()

@@ -89,6 +89,7 @@ func TestProtocolLostReply(t *testing.T) {
 	for _, method := range []string{"Begin", "Save", "Append"} {
 		for name, lost := range map[string]rule{"reply": replyLost, "request": requestLost} {
 			t.Run(method+" "+name, func(t *testing.T) {
+				t.Parallel()
 				stages(t, func(s *stage) {
 					cut := s.process(Options{Limits: orchestrator.Limits{SettleTimeout: impatient}}, nil)
 					cut.from(method, lost)
