@@ -20,6 +20,8 @@ const (
 // how fast runs begin. Up to sixteen times as many go on at once. If a pass fails, Watch logs the error and tries
 // again, less and less often, down to once in Options.Every.
 //
+// If another process is found to have stopped, Watch makes a pass at once: see [Noticer].
+//
 // Of the processes of a Sharer, one makes passes at a time. If that process is killed, another makes passes within
 // Options.Every, or within five seconds if that is less. A process with more runs than it can begin lets another
 // process make passes.
@@ -49,7 +51,7 @@ func (w *watch) passes(ctx context.Context) error {
 		if all {
 			next = allAt
 		}
-		if err := sleep(ctx, time.Until(next)); err != nil {
+		if err := w.sleep(ctx, time.Until(next)); err != nil {
 			return err
 		}
 		told := w.sit(ctx, failures > 0)
@@ -69,6 +71,16 @@ func (w *watch) passes(ctx context.Context) error {
 		}
 		dueAt = time.Now().Add(w.pause(failures))
 	}
+}
+
+// sleep waits for d, or until another process is found to have stopped. Only the process that makes the passes wakes
+// up.
+func (w *watch) sleep(ctx context.Context, d time.Duration) error {
+	var stopped <-chan struct{}
+	if n, ok := w.bot.(Noticer); ok && w.Sessions == nil && (w.seat.bot == nil || w.seat.mine) {
+		stopped = n.Stopped()
+	}
+	return sleep(ctx, d, stopped)
 }
 
 // sit takes the seat of the watcher if it can. If this process has more runs than it can begin, sit leaves the seat. If
@@ -222,7 +234,7 @@ func (d *drain) pause(failures int) time.Duration {
 
 // sweeps retires idle sessions once a minute.
 func (w *watch) sweeps(ctx context.Context) {
-	for sleep(ctx, w.around(sweepEvery)) == nil {
+	for sleep(ctx, w.around(sweepEvery), nil) == nil {
 		w.sweep(ctx)
 	}
 }
@@ -242,11 +254,14 @@ func (d *drain) sweep(ctx context.Context) {
 // around returns d ± 50 %, so that processes which started together do not stay together.
 func (*drain) around(d time.Duration) time.Duration { return d/2 + rand.N(d) }
 
-func sleep(ctx context.Context, d time.Duration) error {
+// sleep waits for d, or until wake is closed.
+func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+		return nil
+	case <-wake:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)

@@ -148,6 +148,10 @@ func (o *Orchestrator[S]) Watching(ctx context.Context, every, d time.Duration) 
 	return other, nil
 }
 
+// Stopped returns a channel that is closed when another process is found to have stopped, while this process watches or
+// has calls. Stopped makes the orchestrator a bootdrain.Noticer.
+func (o *Orchestrator[S]) Stopped() <-chan struct{} { return o.engine.sessions.Found() }
+
 // kin is the same in processes that can recover the same sessions and look for them as often.
 func (o *Orchestrator[S]) kin(every time.Duration) string {
 	d := &o.engine.identity

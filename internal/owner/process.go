@@ -166,6 +166,12 @@ func (p *Process) hasCalls() bool {
 // have stopped so far. If the number has grown, Stopped says which.
 func (p *Process) Watch() (stops int) { return p.pulse.watch() }
 
+// Found returns a channel that is closed when another process is found to have stopped.
+func (p *Process) Found() <-chan struct{} {
+	_, more := p.pulse.stop()
+	return more
+}
+
 // Stopped reports whether the process with a name counts as stopped: its sessions are to be had.
 func (p *Process) Stopped(name string) bool { return p.pulse.stopped(name) > 0 }
 

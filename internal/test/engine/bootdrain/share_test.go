@@ -18,7 +18,10 @@ import (
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
 
-var _ bootdrain.Sharer = (*orchestrator.Orchestrator[int])(nil)
+var (
+	_ bootdrain.Sharer  = (*orchestrator.Orchestrator[int])(nil)
+	_ bootdrain.Noticer = (*orchestrator.Orchestrator[int])(nil)
+)
 
 // A fleet is the processes of a bot that share the watch.
 type fleet struct {
@@ -27,6 +30,7 @@ type fleet struct {
 
 	mu       sync.Mutex // protects following fields
 	sessions map[string]bool
+	stopped  chan struct{}
 	looks    []look
 	asks     int
 	// by has the process that recovered a session.
@@ -42,6 +46,7 @@ type look struct {
 
 func newFleet(sessions int) *fleet {
 	f := &fleet{start: time.Now(), sessions: make(map[string]bool), by: make(map[string]string)}
+	f.stopped = make(chan struct{})
 	for i := range sessions {
 		f.sessions[fmt.Sprint(i)] = true
 	}
@@ -65,6 +70,20 @@ func (f *fleet) member(i int) member {
 }
 
 func (member) Name() string { return "member" }
+
+func (m member) Stopped() <-chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.stopped
+}
+
+// notice makes all members find out that another process has stopped.
+func (f *fleet) notice() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	close(f.stopped)
+	f.stopped = make(chan struct{})
+}
 
 func (m member) Watching(ctx context.Context, every, d time.Duration) (time.Duration, error) {
 	m.mu.Lock()
@@ -161,6 +180,51 @@ func TestWatchIsShared(t *testing.T) {
 			}
 		})
 	}
+}
+
+// When a process is found to have stopped, the watcher makes one pass at once, and the other processes do nothing.
+func TestWatcherNotices(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(0)
+		var members []member
+		for i := range 20 {
+			members = append(members, f.member(i))
+		}
+		var watch sync.WaitGroup
+		watch.Go(func() { f.watch(t, time.Minute, &bootdrain.Options{Logger: quiet}, members...) })
+		for range 20 {
+			time.Sleep(1234567 * time.Microsecond) // no pass is due
+			f.mu.Lock()
+			looks, asks := len(f.looks), f.asks
+			f.mu.Unlock()
+			f.notice()
+			synctest.Wait()
+			f.mu.Lock()
+			if len(f.looks) != looks+1 || f.asks > asks+1 {
+				t.Errorf("%d passes, and %d processes asked whether they are to look", len(f.looks)-looks, f.asks-asks)
+			}
+			f.mu.Unlock()
+		}
+		watch.Wait()
+	})
+}
+
+// A drain of given sessions begins no pass earlier.
+func TestGivenSessionsNoticeNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, passes := newFleet(0), 0
+		given := func(func(string, error) bool) { passes++ }
+		var watch sync.WaitGroup
+		watch.Go(func() {
+			f.watch(t, time.Minute, &bootdrain.Options{Logger: quiet, Sessions: given, Every: time.Hour}, f.member(0))
+		})
+		synctest.Wait()
+		f.notice()
+		watch.Wait()
+		if passes > 0 {
+			t.Errorf("%d passes", passes)
+		}
+	})
 }
 
 // If the watcher is killed, another process looks for due runs, and for all, before Options.Every is over.

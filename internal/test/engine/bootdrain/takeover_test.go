@@ -2,20 +2,26 @@ package bootdrain_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/holdfast-go/holdfast/bootdrain"
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/test/faulttest"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 	"github.com/holdfast-go/holdfast/migrations"
 	"github.com/holdfast-go/holdfast/orchestrator"
+	"github.com/holdfast-go/holdfast/snapshot"
 )
 
 // The goals for a quiet machine. HOLDFAST_SOAK=1 asserts them. On a busy machine a takeover takes longer, but not as
@@ -73,6 +79,50 @@ func TestTakeover(t *testing.T) {
 		}
 	})
 	goleak.VerifyNone(t, testenv.Leaks()...)
+}
+
+// Whenever a process dies between two beats and two passes of the watch, its turn is taken up after five seconds at
+// most: DeadAfter, and one second until the watch has seen the last beat.
+func TestTakeoverIsPunctual(t *testing.T) {
+	for range 50 {
+		synctest.Test(t, func(t *testing.T) {
+			w := opened{checkpoints: new(checkpoint.Memory), snapshots: new(snapshot.Memory), effects: os.DevNull}
+			dying := w
+			var dead atomic.Bool
+			around := func(ctx context.Context, _ faulttest.Call, next func(context.Context) error) error {
+				if dead.Load() {
+					return errors.New("the process is dead")
+				}
+				return next(ctx)
+			}
+			dying.checkpoints = faulttest.Checkpoints(w.checkpoints, around)
+			dying.snapshots = faulttest.Snapshots(w.snapshots, around)
+			watching := newWatching(t, w)
+			time.Sleep(rand.N(5 * time.Second))
+			ctx, stop := context.WithCancel(t.Context())
+			victim := dying.start(t, func(ctx context.Context, _ *turn) error {
+				<-ctx.Done()
+				return ctx.Err()
+			})
+			gone := make(chan struct{})
+			go func() {
+				defer close(gone)
+				if _, err := victim.Execute(ctx, "s", orchestrator.Input{Text: "hello"}, nil); err == nil {
+					t.Error("a dead process has settled a turn")
+				}
+			}()
+			time.Sleep(time.Second + rand.N(5*time.Second)) // it beats
+			dead.Store(true)
+			took := watching.settled(t, map[string]time.Time{"s": time.Now()}, "s")
+			if took[0] < 3*time.Second || took[0] > 5*time.Second {
+				t.Errorf("taken up after %v", took[0])
+			}
+			stop()
+			<-gone
+			watching.end()
+			wantTurns(t, w.start(t, nil), "s", "hello")
+		})
+	}
 }
 
 // A process is stopped for three seconds, as a busy host does, while another process watches. Its turns go on
