@@ -33,13 +33,13 @@ type Bot interface {
 	Recover(ctx context.Context, session string) (outcome string, err error)
 }
 
-// A Noticer is a Bot that notices that another process has stopped. Watch then makes its next pass at once. An
+// A Noticer is a Bot that notices when another process has stopped. Watch then makes a pass over all runs at once. An
 // Orchestrator is a Noticer.
 type Noticer interface {
 	Bot
-	// Stopped returns a channel that is closed when one more process is found to have stopped. The pass that follows
-	// yields the sessions of that process, also if all is not set.
-	Stopped() <-chan struct{}
+	// OtherStopped returns a channel that is closed when one more process is found to have stopped. It is not closed
+	// yet.
+	OtherStopped() <-chan struct{}
 }
 
 // Options configure a drain. The zero value, and nil, mean the defaults.

@@ -12,7 +12,7 @@
 //
 // If you drain only at boot, a run stays in flight when its owner dies later. [Watch] prevents that. Every second it
 // looks for runs that wait and are due; a run that was handed off is one. Every few seconds it looks at all runs,
-// because their owners may be dead. It does so at once when the bot finds that another process has stopped.
+// because their owners may be dead. If the bot finds that another process has stopped, it looks at once.
 //
 // A drain logs each run that was finished at level Info, and each run that failed or was parked at level Error. It logs
 // at level Warn, once, that a session is left to processes of another version. It logs nothing for idle sessions.

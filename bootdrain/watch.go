@@ -12,6 +12,9 @@ const (
 	dueEvery   = time.Second
 	sweepEvery = time.Minute
 	sweepLimit = 1000
+
+	// rest is the shortest time between two passes: many processes may stop one after the other.
+	rest = time.Second / 10
 )
 
 // Watch makes passes until ctx is done. Then it waits for the runs that it began, and returns the cause of ctx.
@@ -20,7 +23,7 @@ const (
 // how fast runs begin. Up to sixteen times as many go on at once. If a pass fails, Watch logs the error and tries
 // again, less and less often, down to once in Options.Every.
 //
-// If another process is found to have stopped, Watch makes a pass at once: see [Noticer].
+// If another process is found to have stopped, the process that makes the passes makes one at once: see [Noticer].
 //
 // Of the processes of a Sharer, one makes passes at a time. If that process is killed, another makes passes within
 // Options.Every, or within five seconds if that is less. A process with more runs than it can begin lets another
@@ -45,25 +48,35 @@ func Watch(ctx context.Context, b Bot, o *Options) error {
 func (w *watch) passes(ctx context.Context) error {
 	allAt, dueAt := time.Now().Add(w.around(w.Every)/2), time.Now().Add(dueEvery)
 	failures := 0
+	var stopped <-chan struct{} // closed if another process was found to have stopped since the last pass began
 	for {
 		all := w.Sessions != nil || allAt.Before(dueAt)
 		next := dueAt
 		if all {
 			next = allAt
 		}
-		if err := w.sleep(ctx, time.Until(next)); err != nil {
+		if err := sleep(ctx, rest); err != nil {
+			return err
+		}
+		early, err := sleepUnless(ctx, time.Until(next), stopped)
+		if err != nil {
 			return err
 		}
 		told := w.sit(ctx, failures > 0)
 		if told.wait > 0 {
 			allAt = time.Now().Add(told.wait)
 			dueAt = allAt.Add(dueEvery)
+			stopped = nil // the process that makes the passes finds out for itself
 			continue
 		}
-		all = all || told.fresh
-		if w.pass(ctx, all) {
+		all = all || early || told.fresh
+		stopped = w.otherStopped()
+		switch ok := w.pass(ctx, all); {
+		case ok:
 			failures = 0
-		} else {
+		case early:
+			continue // the pass that was due is yet to come
+		default:
 			failures++
 		}
 		if all {
@@ -73,14 +86,12 @@ func (w *watch) passes(ctx context.Context) error {
 	}
 }
 
-// sleep waits for d, or until another process is found to have stopped. Only the process that makes the passes wakes
-// up.
-func (w *watch) sleep(ctx context.Context, d time.Duration) error {
-	var stopped <-chan struct{}
-	if n, ok := w.bot.(Noticer); ok && w.Sessions == nil && (w.seat.bot == nil || w.seat.mine) {
-		stopped = n.Stopped()
+// otherStopped returns the channel of a Noticer; nil if the bot is none, or the sessions are given.
+func (w *watch) otherStopped() <-chan struct{} {
+	if n, ok := w.bot.(Noticer); ok && w.Sessions == nil {
+		return n.OtherStopped()
 	}
-	return sleep(ctx, d, stopped)
+	return nil
 }
 
 // sit takes the seat of the watcher if it can. If this process has more runs than it can begin, sit leaves the seat. If
@@ -234,7 +245,7 @@ func (d *drain) pause(failures int) time.Duration {
 
 // sweeps retires idle sessions once a minute.
 func (w *watch) sweeps(ctx context.Context) {
-	for sleep(ctx, w.around(sweepEvery), nil) == nil {
+	for sleep(ctx, w.around(sweepEvery)) == nil {
 		w.sweep(ctx)
 	}
 }
@@ -254,16 +265,21 @@ func (d *drain) sweep(ctx context.Context) {
 // around returns d ± 50 %, so that processes which started together do not stay together.
 func (*drain) around(d time.Duration) time.Duration { return d/2 + rand.N(d) }
 
-// sleep waits for d, or until wake is closed.
-func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) error {
+func sleep(ctx context.Context, d time.Duration) error {
+	_, err := sleepUnless(ctx, d, nil)
+	return err
+}
+
+// sleepUnless waits for d, or until wake is closed. Then early is true.
+func sleepUnless(ctx context.Context, d time.Duration, wake <-chan struct{}) (early bool, err error) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return nil
+		return false, nil
 	case <-wake:
-		return nil
+		return true, nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return false, context.Cause(ctx)
 	}
 }

@@ -15,11 +15,11 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// Recoverable yields the sessions that have something to finish now: a waiting run that is due, or an owed reply that
-// is due. With all, it also yields every running run whose owner's lease has expired, every suspended run whose effects
-// have been answered, and every finished run that was not deleted. A damaged session, or the session of a damaged run,
-// comes with an error; then Recoverable goes on. An error without a session ends Recoverable. Recoverable and Recover
-// make the orchestrator a bootdrain.Bot.
+// Recoverable yields the sessions that have something to finish now: a waiting run that is due, or an owed reply
+// that is due. With all, it also yields every running run whose owner's lease has expired or whose owner has
+// stopped, every suspended run whose effects have been answered, and every finished run that was not deleted. A
+// damaged session, or the session of a damaged run, comes with an error; then Recoverable goes on. An error without
+// a session ends Recoverable. Recoverable and Recover make the orchestrator a bootdrain.Bot.
 //
 // The cost does not grow with suspended and parked runs, except for the first call with all, and then one in five
 // minutes. Such a call looks at all of them. The others find what a person has answered. So a suspended run that goes
@@ -148,9 +148,10 @@ func (o *Orchestrator[S]) Watching(ctx context.Context, every, d time.Duration) 
 	return other, nil
 }
 
-// Stopped returns a channel that is closed when another process is found to have stopped, while this process watches or
-// has calls. Stopped makes the orchestrator a bootdrain.Noticer.
-func (o *Orchestrator[S]) Stopped() <-chan struct{} { return o.engine.sessions.Found() }
+// OtherStopped returns a channel that is closed when another process is found to have stopped. This process looks for
+// that while it has calls, and for ten seconds after each call of Recoverable or Watching. OtherStopped makes the
+// orchestrator a bootdrain.Noticer.
+func (o *Orchestrator[S]) OtherStopped() <-chan struct{} { return o.engine.sessions.Found() }
 
 // kin is the same in processes that can recover the same sessions and look for them as often.
 func (o *Orchestrator[S]) kin(every time.Duration) string {

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,6 +33,8 @@ type fleet struct {
 	mu       sync.Mutex // protects following fields
 	sessions map[string]bool
 	stopped  chan struct{}
+	broken   bool          // no session can be listed
+	lists    time.Duration // for one list
 	looks    []look
 	asks     int
 	// by has the process that recovered a session.
@@ -61,6 +65,7 @@ type member struct {
 	fails bool          // each recovery fails
 	dead  *bool         // protected by the fleet's mu
 	down  bool          // the watcher is unknown
+	alone bool          // processes cannot know of each other
 	// skew is how far the clock was set back that measures how long another process is the watcher.
 	skew time.Duration
 }
@@ -71,7 +76,7 @@ func (f *fleet) member(i int) member {
 
 func (member) Name() string { return "member" }
 
-func (m member) Stopped() <-chan struct{} {
+func (m member) OtherStopped() <-chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.stopped
@@ -93,6 +98,9 @@ func (m member) Watching(ctx context.Context, every, d time.Duration) (time.Dura
 	if lost {
 		return 0, errors.New("no answer")
 	}
+	if m.alone {
+		return 0, errors.ErrUnsupported
+	}
 	if m.skew > 0 {
 		return m.skew, nil
 	}
@@ -103,8 +111,13 @@ func (m member) Recoverable(_ context.Context, all bool) iter.Seq2[string, error
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.looks = append(m.looks, look{m.child, all, time.Since(m.start)})
-	left := maps.Clone(m.sessions)
+	left, broken, lists := maps.Clone(m.sessions), m.broken, m.lists
 	return func(yield func(string, error) bool) {
+		time.Sleep(lists)
+		if broken {
+			yield("", errors.New("no answer"))
+			return
+		}
 		for session := range left {
 			if !yield(session, nil) {
 				return
@@ -182,29 +195,150 @@ func TestWatchIsShared(t *testing.T) {
 	}
 }
 
-// When a process is found to have stopped, the watcher makes one pass at once, and the other processes do nothing.
-func TestWatcherNotices(t *testing.T) {
+// When a process is found to have stopped, each process that makes passes makes one over all runs at once. The other
+// processes do nothing.
+func TestWatchNotices(t *testing.T) {
+	for name, test := range map[string]struct {
+		processes int
+		set       func(*member)
+	}{
+		"one of twenty":       {20, func(*member) {}},
+		"alone":               {1, func(m *member) { m.alone = true }},
+		"the watcher unknown": {1, func(m *member) { m.down = true }},
+		"a clock set back":    {1, func(m *member) { m.skew = time.Hour }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFleet(0)
+				var members []member
+				for i := range test.processes {
+					m := f.member(i)
+					test.set(&m)
+					members = append(members, m)
+				}
+				var watch sync.WaitGroup
+				watch.Go(func() { f.watch(t, time.Minute, &bootdrain.Options{Logger: quiet}, members...) })
+				time.Sleep(10 * time.Second) // all know their places
+				for range 20 {
+					time.Sleep(1234567 * time.Microsecond)
+					f.mu.Lock()
+					looks, asks := len(f.looks), f.asks
+					f.mu.Unlock()
+					f.notice()
+					time.Sleep(rest)
+					f.mu.Lock()
+					passes := f.looks[looks:]
+					all := slices.ContainsFunc(passes, func(l look) bool { return l.all })
+					if n := len(passes); n < 1 || n > 2 || !all {
+						t.Errorf("passes %+v", passes)
+					}
+					if n := f.asks - asks; n > test.processes/2+1 {
+						t.Errorf("%d processes asked whether they are to look", n)
+					}
+					f.mu.Unlock()
+				}
+				watch.Wait()
+			})
+		})
+	}
+}
+
+// rest is the shortest time between two passes.
+const rest = time.Second / 10
+
+// A process that is found to have stopped during a pass, or just after one, makes the next pass come soon, but not at
+// once.
+func TestWatchNoticesDuringPass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(0)
-		var members []member
-		for i := range 20 {
-			members = append(members, f.member(i))
-		}
+		f.lists = 300 * time.Millisecond
 		var watch sync.WaitGroup
-		watch.Go(func() { f.watch(t, time.Minute, &bootdrain.Options{Logger: quiet}, members...) })
-		for range 20 {
-			time.Sleep(1234567 * time.Microsecond) // no pass is due
-			f.mu.Lock()
-			looks, asks := len(f.looks), f.asks
-			f.mu.Unlock()
+		watch.Go(func() { f.watch(t, time.Minute, &bootdrain.Options{Logger: quiet, Every: time.Hour}, f.member(0)) })
+		for range 10 {
+			looks := f.awaitPass(0)
+			time.Sleep(100 * time.Millisecond)
 			f.notice()
-			synctest.Wait()
+			if n := f.awaitPass(looks); n != looks+1 {
+				t.Fatalf("%d passes", n-looks)
+			}
 			f.mu.Lock()
-			if len(f.looks) != looks+1 || f.asks > asks+1 {
-				t.Errorf("%d passes, and %d processes asked whether they are to look", len(f.looks)-looks, f.asks-asks)
+			last := f.looks[len(f.looks)-2:]
+			if after := last[1].at - last[0].at; after != f.lists+rest || !last[1].all {
+				t.Errorf("the next pass began after %v: %+v", after, last)
 			}
 			f.mu.Unlock()
+			time.Sleep(f.lists)
 		}
+		watch.Wait()
+	})
+}
+
+// awaitPass waits until more than n passes have begun; until one more has if n is 0. It returns how many have.
+func (f *fleet) awaitPass(n int) int {
+	for {
+		f.mu.Lock()
+		now := len(f.looks)
+		f.mu.Unlock()
+		if n == 0 {
+			n = now
+		} else if now > n {
+			return now
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// A pass that fails, and was made because a process had stopped, does not put off the pass that is due.
+func TestNoticedPassFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(0)
+		f.broken = true
+		m := f.member(0)
+		m.alone = true
+		var watch sync.WaitGroup
+		o := &bootdrain.Options{Logger: quiet, Every: 24 * time.Hour}
+		watch.Go(func() { f.watch(t, 1023*time.Second+rest/2, o, m) })
+		time.Sleep(10 * time.Minute) // the pauses between passes that fail have doubled, and a long one is under way
+		for range 100 {
+			f.notice()
+			time.Sleep(time.Second)
+		}
+		watch.Wait()
+		if last := f.looks[len(f.looks)-1]; last.all || last.at != 1023*time.Second || len(f.looks) != 110 {
+			t.Errorf("the last of %d passes is %+v", len(f.looks), last)
+		}
+	})
+}
+
+// A process that no longer makes the passes is not woken.
+func TestFormerWatcherNoticesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(0)
+		m, other := f.member(0), f.member(1)
+		m.takes = time.Minute // so that it leaves the seat when it has more runs than it can begin
+		var watch sync.WaitGroup
+		o := &bootdrain.Options{Logger: quiet, Concurrency: 1}
+		watch.Go(func() { f.watch(t, time.Minute, o, m) })
+		time.Sleep(10 * time.Second)
+		watch.Go(func() { f.watch(t, 50*time.Second, o, other) })
+		f.mu.Lock()
+		for i := range 10 {
+			f.sessions[fmt.Sprint(i)] = true
+		}
+		f.mu.Unlock()
+		f.awaitPass(0)
+		time.Sleep(2 * rest)
+		f.notice() // m has begun to sleep after this pass
+		time.Sleep(2 * time.Second)
+		f.mu.Lock()
+		asks := f.asks
+		f.mu.Unlock()
+		time.Sleep(4 * time.Second)
+		f.mu.Lock()
+		if n := f.asks - asks; n > 8 {
+			t.Errorf("two processes ask %d times in four seconds whether they are to look", n)
+		}
+		f.mu.Unlock()
 		watch.Wait()
 	})
 }
@@ -212,18 +346,20 @@ func TestWatcherNotices(t *testing.T) {
 // A drain of given sessions begins no pass earlier.
 func TestGivenSessionsNoticeNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, passes := newFleet(0), 0
-		given := func(func(string, error) bool) { passes++ }
+		f := newFleet(0)
+		var passes atomic.Int64
+		given := func(func(string, error) bool) { passes.Add(1) }
 		var watch sync.WaitGroup
-		watch.Go(func() {
-			f.watch(t, time.Minute, &bootdrain.Options{Logger: quiet, Sessions: given, Every: time.Hour}, f.member(0))
-		})
-		synctest.Wait()
+		o := &bootdrain.Options{Logger: quiet, Sessions: given, Every: 12 * time.Hour}
+		watch.Go(func() { f.watch(t, 11*time.Hour, o, f.member(0)) })
+		time.Sleep(10 * time.Hour)
+		before := passes.Load()
 		f.notice()
-		watch.Wait()
-		if passes > 0 {
-			t.Errorf("%d passes", passes)
+		time.Sleep(time.Second)
+		if n := passes.Load(); n != before || n == 0 {
+			t.Errorf("%d passes, and then %d", before, n)
 		}
+		watch.Wait()
 	})
 }
 
