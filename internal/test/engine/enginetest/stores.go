@@ -25,6 +25,24 @@ type Stores struct {
 	Joined bool
 }
 
+// alone returns stores of which each that is in memory is new. A list in memory reads the rows of all orchestrators: a
+// soak has ten thousands of them.
+func (s Stores) alone() Stores {
+	if _, ok := s.Checkpoints.(*checkpoint.Memory); ok {
+		s.Checkpoints = new(checkpoint.Memory)
+	}
+	if _, ok := s.Snapshots.(*snapshot.Memory); ok {
+		s.Snapshots = new(snapshot.Memory)
+	}
+	if _, ok := s.Ledger.(*ledger.Memory); ok {
+		s.Ledger = new(ledger.Memory)
+	}
+	if _, ok := s.TurnLog.(*turnlog.Memory); ok {
+		s.TurnLog = new(turnlog.Memory)
+	}
+	return s
+}
+
 // checkpoints is a checkpoint store as a process sees it.
 type checkpoints struct{ *process }
 

@@ -53,7 +53,7 @@ type entry struct {
 
 func newWorld(s Stores, orchestrator string, b bot) *world {
 	return &world{
-		Stores: s, orchestrator: orchestrator, bot: b,
+		Stores: s.alone(), orchestrator: orchestrator, bot: b,
 		runs: make(map[string]*run), failed: make(map[string]string),
 	}
 }
