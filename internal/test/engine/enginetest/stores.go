@@ -26,7 +26,7 @@ type Stores struct {
 }
 
 // alone returns stores of which each that is in memory is new. A list in memory reads the rows of all orchestrators: a
-// soak has ten thousands of them.
+// soak has tens of thousands of them.
 func (s Stores) alone() Stores {
 	if _, ok := s.Checkpoints.(*checkpoint.Memory); ok {
 		s.Checkpoints = new(checkpoint.Memory)
