@@ -179,12 +179,16 @@ func (s *slot) change(r snapshot.Run, status snapshot.Status, why string, parts 
 	return s.save(s.own.Ctx, r)
 }
 
-// forget deletes a finished run. If that fails, the next call that finds the run sees that it is finished.
+// forget deletes a finished run of ours. If that fails, the next call that finds the run sees that it is finished. If
+// the store refuses our fence, another owner has taken over.
 func (s *slot) forget(r snapshot.Run) {
 	err := s.own.Once(s.own.Ctx, func(ctx context.Context) error {
 		return s.engine.options.Snapshots.Delete(ctx, snapshot.Key(s.own.Grant.Key), r.ID, r.Fence)
 	})
-	if err != nil && !errors.Is(err, lock.ErrFenced) {
+	switch {
+	case errors.Is(err, lock.ErrFenced):
+		s.own.Lose(lock.ErrFenced)
+	case err != nil:
 		s.engine.log.WarnContext(s.own.Ctx, "run not deleted; it is found later",
 			"session", s.own.Grant.Session, "run", r.ID, s.engine.why(err))
 	}

@@ -119,6 +119,34 @@ func TestKeptOfAnotherInput(t *testing.T) {
 	s.ends("a")
 }
 
+// An owner settles an earlier run, and learns at the Delete that another owner has taken over. Its own turn does not
+// begin.
+func TestDroppedAfterTakeOver(t *testing.T) {
+	s := &stage{t, newWorld()}
+	s.crash(Input{Text: "a"})
+	d := scribe(nil)
+	begins := 0
+	d.Begin = func(context.Context, *Turn) error {
+		begins++
+		return nil
+	}
+	zombie, other := s.processOf(d, Options{}), s.process(Options{}, nil)
+	stopped := zombie.stopBefore("Delete")
+	b := zombie.begin(Input{Text: "b", RequestID: "rb"})
+	stopped.reached()
+	s.takeOver()
+	other.execute(Input{Text: "c"})
+	stopped.goOn()
+	b.fails(orchestrator.ErrInterrupted, lock.ErrFenced)
+	if begins != 1 {
+		t.Errorf("Begin ran %d times", begins)
+	}
+	if zombie.called("Claim") != 1 {
+		t.Errorf("%d Claims", zombie.called("Claim"))
+	}
+	s.ends("a", "c")
+}
+
 // If the owner of the session is unknown, the next call does the work after the turn, and the caller is told.
 func TestKeptAndUnknown(t *testing.T) {
 	s := &stage{t, newWorld()}
