@@ -175,7 +175,6 @@ func (p *process) intent(name string, apply func(*State, string)) orchestrator.I
 				}
 			}
 		case "b":
-			p.branchStarts(t.RunID)
 			defer func() { p.branchRan(t.RunID, err) }()
 		case "c":
 			if err := p.afterBranch(ctx, t.RunID); err != nil {
@@ -235,7 +234,7 @@ func (p *process) deliver(ctx context.Context, res *Result) error {
 type gate struct {
 	begun bool // b has begun in this process
 	ran   bool // b has run
-	// unaware says that the process could not know of a new owner when b started.
+	// unaware says that the process could not know of a new owner when b or c started.
 	unaware bool
 	open    chan struct{}
 	once    sync.Once
@@ -273,11 +272,15 @@ func (p *process) afterBranch(ctx context.Context, id string) error {
 	}
 }
 
-func (p *process) branchStarts(id string) {
+// branchStarts notes that b or c starts. It reports whether the process could not know of a new owner when the first of
+// them started: they start at the same time, and the save of one cannot stop the other.
+func (p *process) branchStarts(id, name string) (unaware bool) {
 	g := p.gate(id)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	g.begun, g.unaware = true, p.unaware
+	g.begun = g.begun || name == "b"
+	g.unaware = g.unaware || p.unaware
+	return g.unaware
 }
 
 func (p *process) branchBegun(id string) bool {
@@ -285,14 +288,6 @@ func (p *process) branchBegun(id string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return g.begun
-}
-
-// branchUnaware reports whether the process could not know of a new owner when b started. c starts at the same time.
-func (p *process) branchUnaware(id string) bool {
-	g := p.gate(id)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return g.unaware
 }
 
 func (p *process) branchRan(id string, err error) {

@@ -192,7 +192,10 @@ func (p *process) prepares(id string, turn int) {
 
 // starts checks that a function may run.
 func (p *process) starts(id string, iteration int, name string) {
-	unaware := p.isUnaware() || name == "c" && p.branchUnaware(id)
+	unaware := p.isUnaware()
+	if name == "b" || name == "c" {
+		unaware = p.branchStarts(id, name)
+	}
 	w := p.world
 	if !unaware && !p.isVolatile() {
 		w.isOpen(id, name)
