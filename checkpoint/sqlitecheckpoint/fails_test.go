@@ -1,0 +1,230 @@
+package sqlitecheckpoint_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/checkpoint/sqlitecheckpoint"
+	"github.com/holdfast-go/holdfast/internal/test/sqlitetest"
+	"github.com/holdfast-go/holdfast/internal/test/testenv"
+)
+
+// If a statement of a call fails, the call fails and changes nothing. The same call succeeds later.
+func TestStatementFails(t *testing.T) {
+	t.Parallel()
+	type call func(ctx context.Context, s *sqlitecheckpoint.Store, l checkpoint.Lease) error
+	claims := func(r checkpoint.ClaimRequest, session string) call {
+		return func(ctx context.Context, s *sqlitecheckpoint.Store, l checkpoint.Lease) error {
+			if r.Nonce = request().Nonce; session == l.Session {
+				r.From = l.Fence
+			}
+			r.TTL = time.Hour
+			c, err := s.Claim(ctx, bot(session), r)
+			if err != nil && c.Lease != (checkpoint.Lease{}) {
+				return fmt.Errorf("a lease beside %w", err)
+			}
+			return err
+		}
+	}
+	appends := func(ctx context.Context, s *sqlitecheckpoint.Store, l checkpoint.Lease) error {
+		return s.Append(ctx, l, turn(2), checkpoint.AppendOptions{Keep: 1})
+	}
+	marks := func(ctx context.Context, s *sqlitecheckpoint.Store, l checkpoint.Lease) error {
+		return s.Mark(ctx, l, checkpoint.Marks{Summarized: 1})
+	}
+	renews := func(ctx context.Context, s *sqlitecheckpoint.Store, l checkpoint.Lease) error {
+		lost, err := s.Renew(ctx, time.Hour, []checkpoint.Lease{l})
+		if err == nil && len(lost) > 0 {
+			err = errors.New("lost")
+		}
+		return err
+	}
+	deletes := func(ctx context.Context, s *sqlitecheckpoint.Store, l checkpoint.Lease) error {
+		return s.Delete(ctx, l)
+	}
+	sweeps := func(ctx context.Context, s *sqlitecheckpoint.Store, _ checkpoint.Lease) error {
+		n, err := s.Sweep(ctx, 0)
+		if err == nil && n != 1 {
+			err = fmt.Errorf("%d retired", n)
+		}
+		return err
+	}
+	beats := func(process string) call {
+		return func(ctx context.Context, s *sqlitecheckpoint.Store, _ checkpoint.Lease) error {
+			_, err := s.Beat(ctx, process)
+			return err
+		}
+	}
+	rests := func(ctx context.Context, s *sqlitecheckpoint.Store, _ checkpoint.Lease) error {
+		return s.Rest(ctx, "alive")
+	}
+	for _, c := range []struct {
+		call      string
+		statement string // an event of a trigger
+		do        call
+	}{
+		{"Claim", "UPDATE OF nonce ON holdfast_sessions", claims(checkpoint.ClaimRequest{}, "settled")},
+		{"Claim of a new session", "INSERT ON holdfast_sessions", claims(checkpoint.ClaimRequest{}, "new")},
+		{"Claim with Born", "UPDATE OF born ON holdfast_sessions", claims(checkpoint.ClaimRequest{Born: 1}, "begun")},
+		{"Append", "UPDATE OF turn ON holdfast_sessions", appends},
+		{"Append", "INSERT ON holdfast_turns", appends},
+		{"Append", "DELETE ON holdfast_turns", appends},
+		{"Mark", "UPDATE OF summarized ON holdfast_sessions", marks},
+		{"Renew", "UPDATE OF lease_until ON holdfast_sessions", renews},
+		{"Delete", "DELETE ON holdfast_sessions", deletes},
+		{"Delete", "DELETE ON holdfast_turns", deletes},
+		{"Sweep", "DELETE ON holdfast_sessions", sweeps},
+		{"Sweep", "DELETE ON holdfast_turns", sweeps},
+		{"Beat", "UPDATE ON holdfast_beats", beats("alive")},
+		{"the first Beat", "INSERT ON holdfast_beats", beats("new")},
+		{"Rest", "DELETE ON holdfast_beats", rests},
+	} {
+		t.Run(c.call+": "+c.statement, func(t *testing.T) {
+			db := sqlitetest.Open(t, testenv.SQLite(t))
+			s := create(t, db, &sqlitecheckpoint.Options{TTL: time.Nanosecond})
+			l := mustClaim(t, s, "settled").Lease
+			for i := range 2 {
+				want(t, s.Append(t.Context(), l, turn(i), checkpoint.AppendOptions{}), nil)
+			}
+			idle := mustClaim(t, s, "idle").Lease
+			want(t, s.Append(t.Context(), idle, turn(0), checkpoint.AppendOptions{Release: true}), nil)
+			begun := mustClaim(t, s, "begun").Lease
+			if strings.Contains(c.statement, "born") {
+				l = begun
+			}
+			want(t, beats("alive")(t.Context(), s, l), nil)
+			sqlitetest.Exec(t, db, "INSERT INTO holdfast_beats VALUES ('dead', 1, 1)")
+
+			before := contents(t, db)
+			fail(t, db, c.statement)
+			if err := c.do(t.Context(), s, l); err == nil || !strings.Contains(err.Error(), "it fails") {
+				t.Errorf("got %v", err)
+			}
+			if after := contents(t, db); after != before {
+				t.Errorf("before:\n%s\nafter:\n%s", before, after)
+			}
+			sqlitetest.Exec(t, db, "DROP TRIGGER failing")
+			want(t, c.do(t.Context(), s, l), nil)
+			if contents(t, db) == before {
+				t.Error("the second call changes nothing")
+			}
+		})
+	}
+}
+
+// fail makes statements fail, until the trigger is dropped.
+func fail(t *testing.T, db *sql.DB, statement string) {
+	t.Helper()
+	sqlitetest.Exec(t, db, "CREATE TRIGGER failing BEFORE "+statement+" BEGIN SELECT RAISE(ABORT, 'it fails'); END")
+}
+
+// contents returns all rows of the store.
+func contents(t *testing.T, db *sql.DB) string {
+	t.Helper()
+	var b strings.Builder
+	for _, table := range []string{"sessions", "turns", "beats"} {
+		rows, err := db.QueryContext(t.Context(), "SELECT * FROM holdfast_"+table)
+		if err != nil {
+			t.Fatal(err)
+		}
+		columns, _ := rows.Columns()
+		for rows.Next() {
+			row := make([]any, len(columns))
+			for i := range row {
+				row[i] = new(any)
+			}
+			if err := rows.Scan(row...); err != nil {
+				t.Fatal(err)
+			}
+			b.WriteString(table)
+			for _, v := range row {
+				fmt.Fprintf(&b, " %v", *v.(*any))
+			}
+			b.WriteByte('\n')
+		}
+		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b.String()
+}
+
+// A process that begins removes the processes that have been silent for long, and no others.
+func TestSilentProcesses(t *testing.T) {
+	t.Parallel()
+	db := sqlitetest.Open(t, testenv.SQLite(t))
+	s := create(t, db, nil)
+	beat := func(process, want string) {
+		t.Helper()
+		beats, err := s.Beat(t.Context(), process)
+		names := make([]string, 0, len(beats))
+		for _, name := range []string{"dead", "quiet", "a", "b"} {
+			if _, ok := beats[name]; ok {
+				names = append(names, name)
+			}
+		}
+		if got := strings.Join(names, " "); got != want || err != nil {
+			t.Errorf("got %q and %v, want %q", got, err, want)
+		}
+	}
+	beat("a", "a")
+	for name, silent := range map[string]time.Duration{
+		"dead": checkpoint.Silence + time.Minute, "quiet": checkpoint.Silence - time.Minute,
+	} {
+		at := time.Now().Add(-silent).UnixMicro()
+		sqlitetest.Exec(t, db, fmt.Sprintf("INSERT INTO holdfast_beats VALUES ('%s', 1, %d)", name, at))
+	}
+	beat("a", "dead quiet a")
+	fail(t, db, "DELETE ON holdfast_beats")
+	if _, err := s.Beat(t.Context(), "c"); err == nil {
+		t.Error("a Beat says nothing of a DELETE that fails")
+	}
+	sqlitetest.Exec(t, db, "DROP TRIGGER failing")
+	beat("b", "quiet a b")
+}
+
+// A turn is stored that the head does not know: somebody has changed one of them. The session is damaged, and an Append
+// changes nothing.
+func TestAppendMeetsTurn(t *testing.T) {
+	t.Parallel()
+	db := sqlitetest.Open(t, testenv.SQLite(t))
+	s := create(t, db, nil)
+	l := mustClaim(t, s, "a").Lease
+	for i := range 2 {
+		want(t, s.Append(t.Context(), l, turn(i), checkpoint.AppendOptions{}), nil)
+	}
+	sqlitetest.Exec(t, db, "UPDATE holdfast_sessions SET turn = 0")
+	before := contents(t, db)
+	for _, keep := range []int{0, 1} { // the second one would also prune
+		err := s.Append(t.Context(), l, turn(1), checkpoint.AppendOptions{Keep: keep})
+		want(t, err, checkpoint.ErrDamaged)
+		if d, ok := errors.AsType[*checkpoint.DamagedError](err); !ok || d.Key != l.Key {
+			t.Errorf("got %v, which does not name the session", err)
+		}
+	}
+	if after := contents(t, db); after != before {
+		t.Errorf("before:\n%s\nafter:\n%s", before, after)
+	}
+}
+
+// The epochs of a store grow, also if the clock is set back.
+func TestClockSetBack(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, nil)
+	last := time.Now().Add(time.Hour).UnixMicro()
+	s.SetEpoch(last)
+	for range 3 {
+		l := mustClaim(t, s, "a").Lease
+		if l.Fence.Epoch <= last {
+			t.Errorf("epoch %d after %d", l.Fence.Epoch, last)
+		}
+		last = l.Fence.Epoch
+		want(t, s.Delete(t.Context(), l), nil)
+	}
+}
