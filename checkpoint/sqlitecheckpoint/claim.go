@@ -96,7 +96,7 @@ func (s *Store) claim(
 type grant struct {
 	head
 	last, answered *checkpoint.Checkpoint
-	// unread says why a turn could not be read. The caller owns the session all the same.
+	// unread says that a turn is damaged. The caller owns the session all the same.
 	unread error
 }
 
@@ -174,9 +174,26 @@ func headless(ctx context.Context, st sqlitestore.Statements, k checkpoint.Key) 
 	return err
 }
 
-// update takes a session that exists.
+// update takes a session that exists, and reads its turns. SQLite commits nothing after it has met a page that it
+// cannot read. Then update takes the session without the turns.
 func (s *Store) update(
 	ctx context.Context, st sqlitestore.Statements, k checkpoint.Key, r checkpoint.ClaimRequest,
+) ([]grant, error) {
+	taken, err := s.updateHead(ctx, st, k, r, func(tx *sql.Tx, g *grant) error {
+		return g.read(ctx, tx, st, k, r.RequestID)
+	})
+	if sqlitestore.Corrupt(err) {
+		damage := checkpoint.Damaged(k, err)
+		taken, err = s.updateHead(ctx, st, k, r, func(*sql.Tx, *grant) error { return damage })
+	}
+	return taken, err
+}
+
+// updateHead takes a session that exists. read reads its turns. If read returns an error that is not ErrDamaged,
+// updateHead changes nothing.
+func (s *Store) updateHead(
+	ctx context.Context, st sqlitestore.Statements, k checkpoint.Key, r checkpoint.ClaimRequest,
+	read func(*sql.Tx, *grant) error,
 ) (taken []grant, err error) {
 	err = s.db.Write(ctx, func(tx *sql.Tx) error {
 		rows, err := tx.StmtContext(ctx, st[takeSQL]).QueryContext(ctx, s.claimArgs(k, r)...)
@@ -190,7 +207,9 @@ func (s *Store) update(
 				}
 			}
 			g := grant{head: h}
-			g.unread = g.read(ctx, tx, st, k, r.RequestID)
+			if g.unread = read(tx, &g); g.unread != nil && !errors.Is(g.unread, checkpoint.ErrDamaged) {
+				return g.unread
+			}
 			taken = append(taken, g)
 		}
 		return err

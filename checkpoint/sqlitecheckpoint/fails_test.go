@@ -118,6 +118,97 @@ func TestStatementFails(t *testing.T) {
 	}
 }
 
+// A table is taken away while the store is in use. Every call that needs it fails and names ErrSchema. Once the table
+// is back, everything is as before.
+func TestTableGone(t *testing.T) {
+	t.Parallel()
+	db := sqlitetest.Open(t, testenv.SQLite(t))
+	s := create(t, db, &sqlitecheckpoint.Options{TTL: time.Nanosecond})
+	idle := mustClaim(t, s, "idle").Lease
+	want(t, s.Append(t.Context(), idle, turn(0), checkpoint.AppendOptions{Release: true}), nil)
+	l := mustClaim(t, s, "a").Lease
+	for i := range 2 {
+		cp := turn(i)
+		cp.RequestID = fmt.Sprint("request-", i)
+		want(t, s.Append(t.Context(), l, cp, checkpoint.AppendOptions{Owes: true}), nil)
+	}
+	fenced := l
+	fenced.Fence.Epoch--
+	claims := func(session, requestID string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			r := request()
+			r.RequestID = requestID
+			if session == l.Session {
+				r.From = l.Fence
+			}
+			c, err := s.Claim(ctx, bot(session), r)
+			if err != nil && c.Lease != (checkpoint.Lease{}) {
+				return fmt.Errorf("a lease beside: %v", err) //nolint:errorlint // no sentinel, so that the test fails
+			}
+			return err
+		}
+	}
+	appends := func(l checkpoint.Lease) func(context.Context) error {
+		return func(ctx context.Context) error { return s.Append(ctx, l, turn(2), checkpoint.AppendOptions{}) }
+	}
+	listed := func(q checkpoint.SessionQuery) func(context.Context) error {
+		return func(ctx context.Context) (err error) {
+			q.Orchestrator = "bot"
+			for _, e := range s.Sessions(ctx, q) {
+				err = errors.Join(err, e)
+			}
+			return err
+		}
+	}
+	tables := map[string]map[string]func(context.Context) error{
+		"sessions": {
+			"Claim": claims("a", ""), "Claim of a new session": claims("new", ""),
+			"Append": appends(l), "Append by another": appends(fenced),
+			"Mark": func(ctx context.Context) error { return s.Mark(ctx, l, checkpoint.Marks{Delivered: 1}) },
+			"Renew": func(ctx context.Context) error {
+				_, err := s.Renew(ctx, time.Hour, []checkpoint.Lease{l})
+				return err
+			},
+			"Head":     func(ctx context.Context) error { _, err := s.Head(ctx, l.Key); return err },
+			"Held":     func(ctx context.Context) error { _, err := s.Held(ctx, "bot", []string{"a"}); return err },
+			"Sessions": listed(checkpoint.SessionQuery{}), "owing": listed(checkpoint.SessionQuery{Owing: true}),
+			"Sweep":  func(ctx context.Context) error { _, err := s.Sweep(ctx, 0); return err },
+			"Delete": func(ctx context.Context) error { return s.Delete(ctx, l) },
+		},
+		"turns": {
+			"Claim": claims("a", ""), "Claim of a request": claims("a", "request-0"),
+			"Claim of a new session": claims("new", ""),
+			"Append":                 appends(l), "Append by another": appends(fenced),
+			"Head of none": func(ctx context.Context) error { _, err := s.Head(ctx, bot("none")); return err },
+			"Sweep":        func(ctx context.Context) error { _, err := s.Sweep(ctx, 0); return err },
+			"Delete":       func(ctx context.Context) error { return s.Delete(ctx, l) },
+			"Turns": func(ctx context.Context) (err error) {
+				for _, e := range s.Turns(ctx, l.Key, checkpoint.Newest) {
+					err = errors.Join(err, e)
+				}
+				return err
+			},
+		},
+		"beats": {
+			"Beat": func(ctx context.Context) error { _, err := s.Beat(ctx, "p"); return err },
+			"look": func(ctx context.Context) error { _, err := s.Beat(ctx, ""); return err },
+			"Rest": func(ctx context.Context) error { return s.Rest(ctx, "p") },
+		},
+	}
+	before := contents(t, db)
+	for table, calls := range tables {
+		sqlitetest.Exec(t, db, "ALTER TABLE holdfast_"+table+" RENAME TO elsewhere")
+		for name, call := range calls {
+			t.Run(table+": "+name, func(t *testing.T) { want(t, call(t.Context()), checkpoint.ErrSchema) })
+		}
+		sqlitetest.Exec(t, db, "ALTER TABLE elsewhere RENAME TO holdfast_"+table)
+		if after := contents(t, db); after != before {
+			t.Errorf("without %s, from:\n%s\nto:\n%s", table, before, after)
+		}
+	}
+	want(t, claims("a", "request-0")(t.Context()), nil)
+}
+
 // fail makes statements fail, until the trigger is dropped.
 func fail(t *testing.T, db *sql.DB, statement string) {
 	t.Helper()
@@ -189,8 +280,8 @@ func TestSilentProcesses(t *testing.T) {
 	beat("b", "quiet a b")
 }
 
-// A turn is stored that the head does not know: somebody has changed one of them. The session is damaged, and an Append
-// changes nothing.
+// A turn is stored that the head does not know: somebody has changed one of them. The session is damaged, and an
+// Append changes nothing.
 func TestAppendMeetsTurn(t *testing.T) {
 	t.Parallel()
 	db := sqlitetest.Open(t, testenv.SQLite(t))
