@@ -113,7 +113,13 @@ func TestMalformed(t *testing.T) {
 			for _, statement := range strings.Split(c.spoil, ";") {
 				sqlitetest.Exec(t, db, statement)
 			}
-			_, err := s.Claim(t.Context(), bot("a"), checkpoint.ClaimRequest{Nonce: "n", TTL: time.Hour, From: l.Fence})
+			_, err := s.Head(t.Context(), bot("a"))
+			if strings.Contains(c.spoil, "UPDATE holdfast_sessions") {
+				want(t, err, checkpoint.ErrDamaged)
+			} else {
+				want(t, err, nil) // it reads no turn
+			}
+			_, err = s.Claim(t.Context(), bot("a"), checkpoint.ClaimRequest{Nonce: "n", TTL: time.Hour, From: l.Fence})
 			want(t, err, checkpoint.ErrDamaged)
 			if err != nil && !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%v does not say %q", err, c.says)
