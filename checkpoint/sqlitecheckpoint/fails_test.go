@@ -102,14 +102,14 @@ func TestStatementFails(t *testing.T) {
 			sqlitetest.Exec(t, db, "INSERT INTO holdfast_beats VALUES ('dead', 1, 1)")
 
 			before := contents(t, db)
-			fail(t, db, c.statement)
-			if err := c.do(t.Context(), s, l); err == nil || !strings.Contains(err.Error(), "it fails") {
+			sqlitetest.Fail(t, db, c.statement)
+			if err := c.do(t.Context(), s, l); err == nil || !strings.Contains(err.Error(), sqlitetest.Failing) {
 				t.Errorf("got %v", err)
 			}
 			if after := contents(t, db); after != before {
 				t.Errorf("before:\n%s\nafter:\n%s", before, after)
 			}
-			sqlitetest.Exec(t, db, "DROP TRIGGER failing")
+			sqlitetest.Mend(t, db)
 			want(t, c.do(t.Context(), s, l), nil)
 			if contents(t, db) == before {
 				t.Error("the second call changes nothing")
@@ -209,41 +209,9 @@ func TestTableGone(t *testing.T) {
 	want(t, claims("a", "request-0")(t.Context()), nil)
 }
 
-// fail makes statements fail, until the trigger is dropped.
-func fail(t *testing.T, db *sql.DB, statement string) {
-	t.Helper()
-	sqlitetest.Exec(t, db, "CREATE TRIGGER failing BEFORE "+statement+" BEGIN SELECT RAISE(ABORT, 'it fails'); END")
-}
-
-// contents returns all rows of the store.
 func contents(t *testing.T, db *sql.DB) string {
 	t.Helper()
-	var b strings.Builder
-	for _, table := range []string{"sessions", "turns", "beats"} {
-		rows, err := db.QueryContext(t.Context(), "SELECT * FROM holdfast_"+table)
-		if err != nil {
-			t.Fatal(err)
-		}
-		columns, _ := rows.Columns()
-		for rows.Next() {
-			row := make([]any, len(columns))
-			for i := range row {
-				row[i] = new(any)
-			}
-			if err := rows.Scan(row...); err != nil {
-				t.Fatal(err)
-			}
-			b.WriteString(table)
-			for _, v := range row {
-				fmt.Fprintf(&b, " %v", *v.(*any))
-			}
-			b.WriteByte('\n')
-		}
-		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return b.String()
+	return sqlitetest.Contents(t, db, "holdfast_sessions", "holdfast_turns", "holdfast_beats")
 }
 
 // A process that begins removes the processes that have been silent for long, and no others.
@@ -272,11 +240,11 @@ func TestSilentProcesses(t *testing.T) {
 		sqlitetest.Exec(t, db, fmt.Sprintf("INSERT INTO holdfast_beats VALUES ('%s', 1, %d)", name, at))
 	}
 	beat("a", "dead quiet a")
-	fail(t, db, "DELETE ON holdfast_beats")
+	sqlitetest.Fail(t, db, "DELETE ON holdfast_beats")
 	if _, err := s.Beat(t.Context(), "c"); err == nil {
 		t.Error("a Beat says nothing of a DELETE that fails")
 	}
-	sqlitetest.Exec(t, db, "DROP TRIGGER failing")
+	sqlitetest.Mend(t, db)
 	beat("b", "quiet a b")
 }
 
