@@ -9,7 +9,7 @@ type plan struct {
 }
 
 // crashes are tests that tear files or kill processes. They take long.
-const crashes = "Tear|Process|Killed|Crash|Bench"
+const crashes = "Tear|Process|Kill|Crash|Bench"
 
 // slow are the tests of the engine that take longer than all others together: a crash at each point, and the largest
 // documents.

@@ -114,7 +114,9 @@ func (p *program) run(ctx context.Context, mutant int, l limits, env ...string) 
 	cmd.Dir = p.dir
 	cmd.Env = append(append(l.env, mutantEnv+"="+strconv.Itoa(mutant)), env...)
 	cmd.WaitDelay = time.Second // a child of the test may hold its output
+	ownGroup(cmd)
 	out, err := cmd.CombinedOutput()
+	killGroup(cmd) // a child with the mutant may never end
 	switch exit, ended := errors.AsType[*exec.ExitError](err); {
 	case ctx.Err() != nil && errors.Is(context.Cause(ctx), context.Canceled):
 		return "", "", ctx.Err()
