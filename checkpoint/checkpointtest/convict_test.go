@@ -26,6 +26,7 @@ func TestSuiteConvicts(t *testing.T) {
 		"epoch at least as high":                       {"fence-epoch", func() store { return atLeast{newMutant()} }},
 		"nonce dropped":                                {"fence-nonce", func() store { return nonceless{newMutant()} }},
 		"aliases what comes out":                       {"aliasing", func() store { return &aliases{mutant: newMutant()} }},
+		"gives the same slices out twice":              {"aliasing", func() store { return twice{newMutant()} }},
 		"keeps one more":                               {"keep-exactly", func() store { return keepsOneMore{newMutant()} }},
 		"prunes what is owed":                          {"keep-owed", func() store { return &prunesOwed{mutant: newMutant()} }},
 		"prefix as a pattern":                          {"sessions-prefix", func() store { return likes{newMutant()} }},
@@ -199,6 +200,17 @@ func (n nonceless) Append(
 		l.Fence = f
 	}
 	return n.Memory.Append(ctx, l, cp, o)
+}
+
+// twice answers a request with the slices of the newest turn.
+type twice struct{ mutant }
+
+func (m twice) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
+	c, err := m.mutant.Claim(ctx, k, r)
+	if c.Answered != nil && c.Answered.Turn == c.Last.Turn {
+		c.Answered = new(*c.Last)
+	}
+	return c, err
 }
 
 // aliases gives out its own slices.

@@ -168,7 +168,7 @@ var appendClauses = []clause{
 	},
 	{
 		name: "aliasing",
-		rule: "nothing that goes in or comes out aliases what is stored",
+		rule: "nothing that goes in or comes out aliases what is stored, or what else comes out",
 		check: func(p *probe) {
 			in := turn(0)
 			in.State, in.Payload = json.RawMessage(`{"n":0}`), json.RawMessage(`{"p":0}`)
@@ -189,6 +189,7 @@ var appendClauses = []clause{
 				ok(sameCheckpoint(*c.Last, kept))
 				ok(sameCheckpoint(*c.Answered, kept))
 				spoil(*c.Last)
+				ok(sameCheckpoint(*c.Answered, kept))
 				spoil(*c.Answered)
 				ok(sameCheckpoint(p.turns("a", 0)[0], kept))
 			}
