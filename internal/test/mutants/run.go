@@ -110,9 +110,15 @@ func (p *program) run(ctx context.Context, mutant int, l limits, env ...string) 
 	// A program that does not act on its own timeout is killed.
 	ctx, cancel := context.WithTimeout(ctx, limit+time.Minute)
 	defer cancel()
+	// A program that is killed leaves its files.
+	files, err := os.MkdirTemp(filepath.Dir(p.path), "files-")
+	if err != nil {
+		return "", "", err
+	}
+	defer os.RemoveAll(files) //nolint:errcheck // it is in the directory for temporary files
 	cmd := l.bounded(ctx, p.path, args)
 	cmd.Dir = p.dir
-	cmd.Env = append(append(l.env, mutantEnv+"="+strconv.Itoa(mutant)), env...)
+	cmd.Env = append(append(l.env, mutantEnv+"="+strconv.Itoa(mutant), "TMPDIR="+files), env...)
 	cmd.WaitDelay = time.Second // a child of the test may hold its output
 	ownGroup(cmd)
 	out, err := cmd.CombinedOutput()
