@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -118,7 +119,7 @@ func (p *program) run(ctx context.Context, mutant int, l limits, env ...string) 
 	defer os.RemoveAll(files) //nolint:errcheck // it is in the directory for temporary files
 	cmd := l.bounded(ctx, p.path, args)
 	cmd.Dir = p.dir
-	cmd.Env = append(append(l.env, mutantEnv+"="+strconv.Itoa(mutant), "TMPDIR="+files), env...)
+	cmd.Env = slices.Concat(l.env, []string{mutantEnv + "=" + strconv.Itoa(mutant), "TMPDIR=" + files}, env)
 	cmd.WaitDelay = time.Second // a child of the test may hold its output
 	ownGroup(cmd)
 	out, err := cmd.CombinedOutput()
