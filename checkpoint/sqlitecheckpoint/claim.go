@@ -60,7 +60,7 @@ const (
 func (s *Store) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
 	c, err := s.claim(ctx, k, r)
 	if err != nil {
-		if !errors.Is(err, checkpoint.ErrDamaged) {
+		if _, damaged := errors.AsType[*checkpoint.DamagedError](err); !damaged {
 			c.Lease = checkpoint.Lease{}
 		}
 		return checkpoint.Claimed{Lease: c.Lease},
@@ -78,7 +78,7 @@ func (s *Store) claim(
 	}
 	g, err := s.take(ctx, st, k, r)
 	c.Lease = checkpoint.Lease{Key: k, Fence: lock.Fence{Epoch: g.epoch, Nonce: r.Nonce}}
-	if errors.Is(err, checkpoint.ErrDamaged) {
+	if errors.Is(err, errHead) {
 		err = checkpoint.Damaged(k, err)
 	}
 	if err != nil {
@@ -189,7 +189,7 @@ func (s *Store) update(
 	return taken, err
 }
 
-// updateHead takes a session that exists. read reads its turns. If read returns an error that is not ErrDamaged,
+// updateHead takes a session that exists. read reads its turns. If read returns an error that is no DamagedError,
 // updateHead changes nothing.
 func (s *Store) updateHead(
 	ctx context.Context, st sqlitestore.Statements, k checkpoint.Key, r checkpoint.ClaimRequest,
@@ -207,7 +207,8 @@ func (s *Store) updateHead(
 				}
 			}
 			g := grant{head: h}
-			if g.unread = read(tx, &g); g.unread != nil && !errors.Is(g.unread, checkpoint.ErrDamaged) {
+			g.unread = read(tx, &g)
+			if _, damaged := errors.AsType[*checkpoint.DamagedError](g.unread); g.unread != nil && !damaged {
 				return g.unread
 			}
 			taken = append(taken, g)
@@ -256,10 +257,13 @@ type head struct {
 	failed                      int
 }
 
-// scanHead reads a row. The store's tables take no other types.
+// errHead says that a column of a head has a type that the store's tables do not take.
+var errHead = errors.New("head")
+
+// scanHead reads a row.
 func scanHead(rows *sql.Rows) (h head, err error) {
 	if err := rows.Scan(&h.epoch, &h.born, &h.turn, &h.summarized, &h.delivered, &h.failed); err != nil {
-		return h, fmt.Errorf("%w: head: %w", checkpoint.ErrDamaged, err)
+		return h, fmt.Errorf("%w: %w", errHead, err)
 	}
 	return h, nil
 }
@@ -275,7 +279,10 @@ type owner struct {
 func ownerOf(ctx context.Context, stmt *sql.Stmt, k checkpoint.Key) (*owner, error) {
 	rows, err := stmt.QueryContext(ctx, k.Orchestrator, k.Session)
 	found, err := sqlitestore.Collect(rows, err, scanOwner)
-	if err != nil || len(found) == 0 {
+	switch {
+	case errors.Is(err, errHead):
+		return nil, checkpoint.Damaged(k, err)
+	case err != nil || len(found) == 0:
 		return nil, err
 	}
 	return &found[0], nil
@@ -283,7 +290,7 @@ func ownerOf(ctx context.Context, stmt *sql.Stmt, k checkpoint.Key) (*owner, err
 
 func scanOwner(rows *sql.Rows) (o owner, err error) {
 	if err := rows.Scan(&o.fence.Epoch, &o.fence.Nonce, &o.name, &o.leaseUntil); err != nil {
-		return o, fmt.Errorf("%w: head: %w", checkpoint.ErrDamaged, err)
+		return o, fmt.Errorf("%w: %w", errHead, err)
 	}
 	return o, nil
 }

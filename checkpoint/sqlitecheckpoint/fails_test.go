@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -214,8 +215,33 @@ func contents(t *testing.T, db *sql.DB) string {
 	return sqlitetest.Contents(t, db, "holdfast_sessions", "holdfast_turns", "holdfast_beats")
 }
 
+// The file is removed while the store is in use. That concerns all sessions, so no error says that one is damaged.
+func TestFileGoneForAll(t *testing.T) {
+	t.Parallel()
+	path := sqlitetest.File(t)
+	s := create(t, sqlitetest.Open(t, sqlitetest.DSN(path)), nil)
+	want(t, claim(t, s), nil)
+	for _, file := range []string{path, path + "-wal", path + "-shm"} {
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := s.Claim(t.Context(), bot("a"), request())
+	if c.Lease != (checkpoint.Lease{}) {
+		t.Errorf("got lease %+v", c.Lease)
+	}
+	errs := callAll(t.Context(), s)
+	errs["Claim of a session that is there"] = err
+	for name, err := range errs {
+		if d, one := errors.AsType[*checkpoint.DamagedError](err); one {
+			t.Errorf("%s says that one session is damaged: %v", name, d)
+		}
+		want(t, err, checkpoint.ErrDamaged)
+	}
+}
+
 // A process that begins removes the processes that have been silent for long, and no others.
-func TestSilentProcesses(t *testing.T) {
+func TestSilent(t *testing.T) {
 	t.Parallel()
 	db := sqlitetest.Open(t, testenv.SQLite(t))
 	s := create(t, db, nil)
