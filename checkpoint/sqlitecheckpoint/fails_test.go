@@ -144,7 +144,7 @@ func TestTableGone(t *testing.T) {
 			}
 			c, err := s.Claim(ctx, bot(session), r)
 			if err != nil && c.Lease != (checkpoint.Lease{}) {
-				return fmt.Errorf("a lease beside: %v", err) //nolint:errorlint // no sentinel, so that the test fails
+				return fmt.Errorf("a lease beside: %v", err) // not a sentinel, so that the test fails
 			}
 			return err
 		}

@@ -84,6 +84,7 @@ func (c *caller) adoptNone(ctx context.Context) error {
 
 func (c *caller) save(ctx context.Context) error         { return c.Save(ctx, next(c.plain)) }
 func (c *caller) saveWithPart(ctx context.Context) error { return c.Save(ctx, withPart(c.plain, "b")) }
+
 func (c *caller) saveWithout(ctx context.Context) error {
 	r := next(c.parted)
 	r.Parts = nil

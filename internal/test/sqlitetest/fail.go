@@ -2,7 +2,6 @@ package sqlitetest
 
 import (
 	"database/sql"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -28,28 +27,36 @@ func Contents(tb testing.TB, db *sql.DB, tables ...string) string {
 	tb.Helper()
 	var b strings.Builder
 	for _, table := range tables {
-		rows, err := db.QueryContext(tb.Context(), "SELECT * FROM "+table)
-		if err != nil {
-			tb.Fatal(err)
-		}
-		columns, err := rows.Columns()
-		row := make([]any, len(columns))
-		for i := range row {
-			row[i] = new(any)
-		}
-		for err == nil && rows.Next() {
-			if err = rows.Scan(row...); err != nil {
-				break
-			}
-			b.WriteString(table)
-			for _, v := range row {
-				fmt.Fprintf(&b, " %v", *v.(*any))
-			}
-			b.WriteByte('\n')
-		}
-		if err := errors.Join(err, rows.Err(), rows.Close()); err != nil {
-			tb.Fatal(err)
+		for _, row := range rowsOf(tb, db, table) {
+			fmt.Fprintln(&b, append([]any{table}, row...)...)
 		}
 	}
 	return b.String()
+}
+
+func rowsOf(tb testing.TB, db *sql.DB, table string) (all [][]any) {
+	tb.Helper()
+	rows, err := db.QueryContext(tb.Context(), "SELECT * FROM "+table)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer rows.Close()
+	columns, err := rows.Columns()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for rows.Next() {
+		row, into := make([]any, len(columns)), make([]any, len(columns))
+		for i := range row {
+			into[i] = &row[i]
+		}
+		if err := rows.Scan(into...); err != nil {
+			tb.Fatal(err)
+		}
+		all = append(all, row)
+	}
+	if err := rows.Err(); err != nil {
+		tb.Fatal(err)
+	}
+	return all
 }
