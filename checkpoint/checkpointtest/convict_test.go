@@ -26,6 +26,7 @@ func TestSuiteConvicts(t *testing.T) {
 		"epoch at least as high":                       {"fence-epoch", func() store { return atLeast{newMutant()} }},
 		"nonce dropped":                                {"fence-nonce", func() store { return nonceless{newMutant()} }},
 		"aliases what comes out":                       {"aliasing", func() store { return &aliases{mutant: newMutant()} }},
+		"goes on after the loop has ended":             {"sequences-end", func() store { return endless{newMutant()} }},
 		"gives the same slices out twice":              {"aliasing", func() store { return twice{newMutant()} }},
 		"keeps one more":                               {"keep-exactly", func() store { return keepsOneMore{newMutant()} }},
 		"prunes what is owed":                          {"keep-owed", func() store { return &prunesOwed{mutant: newMutant()} }},
@@ -200,6 +201,17 @@ func (n nonceless) Append(
 		l.Fence = f
 	}
 	return n.Memory.Append(ctx, l, cp, o)
+}
+
+// endless lists all sessions, whatever the loop says.
+type endless struct{ mutant }
+
+func (m endless) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for id, err := range m.mutant.Sessions(ctx, q) {
+			_ = yield(id, err)
+		}
+	}
 }
 
 // twice answers a request with the slices of the newest turn.

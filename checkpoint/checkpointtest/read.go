@@ -212,6 +212,27 @@ var readClauses = []clause{
 		},
 	},
 	{
+		name: "sequences-end",
+		rule: "a sequence yields nothing more after the loop has ended",
+		check: func(p *probe) {
+			for _, id := range []string{"a", "b", "c"} {
+				p.settle(p.claim(id).Lease, 0, 3, checkpoint.AppendOptions{Owes: true})
+			}
+			yielded := 0
+			for _, q := range []checkpoint.SessionQuery{{}, {Owing: true}} {
+				q.Orchestrator = bot
+				p.store.Sessions(p.ctx, q)(func(string, error) bool { yielded++; return false })
+			}
+			p.store.Turns(p.ctx, key("a"), checkpoint.Newest)(func(checkpoint.Checkpoint, error) bool {
+				yielded++
+				return false
+			})
+			if yielded != 3 {
+				fail("%d values, want one of each sequence", yielded)
+			}
+		},
+	},
+	{
 		name: "sequences-twice",
 		rule: "a sequence may be ranged over again, and reads anew",
 		check: func(p *probe) {
