@@ -3,33 +3,38 @@ package bootdrain_test
 import (
 	"context"
 	"fmt"
+	"iter"
 	"log"
+	"strings"
 
 	"github.com/holdfast-go/holdfast/bootdrain"
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
 
-// A paced is a Bot that recovers a session when a place is free. It says for itself that it notices: what is embedded
-// as a Bot has only the methods of Bot.
-type paced struct {
+// A tenant is a Bot that recovers the sessions of one tenant. It says for itself that it notices: what is embedded as a
+// Bot has only the methods of Bot.
+type tenant struct {
 	bootdrain.Bot
-	places chan struct{}
+	prefix string
 }
 
-func (p paced) Recover(ctx context.Context, session string) (outcome string, err error) {
-	select {
-	case p.places <- struct{}{}:
-		defer func() { <-p.places }()
-		return p.Bot.Recover(ctx, session)
-	case <-ctx.Done():
-		return "", context.Cause(ctx)
+func (t tenant) Recoverable(ctx context.Context, all bool) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for session, err := range t.Bot.Recoverable(ctx, all) {
+			if err == nil && !strings.HasPrefix(session, t.prefix) {
+				continue
+			}
+			if !yield(session, err) {
+				return
+			}
+		}
 	}
 }
 
 // OtherStopped implements [bootdrain.Noticer]. A channel that is nil is never closed.
-func (p paced) OtherStopped() <-chan struct{} {
-	if n, ok := p.Bot.(bootdrain.Noticer); ok {
+func (t tenant) OtherStopped() <-chan struct{} {
+	if n, ok := t.Bot.(bootdrain.Noticer); ok {
 		return n.OtherStopped()
 	}
 	return nil
@@ -50,7 +55,7 @@ func ExampleNoticer() {
 		log.Fatal(err)
 	}
 
-	var wrapped bootdrain.Bot = paced{bot, make(chan struct{}, 2)}
+	var wrapped bootdrain.Bot = tenant{bot, "acme/"}
 	_, ok := wrapped.(bootdrain.Noticer)
 	fmt.Println("notices:", ok)
 	// Output:

@@ -60,13 +60,19 @@ const (
 func (s *Store) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
 	c, err := s.claim(ctx, k, r)
 	if err != nil {
-		if _, damaged := errors.AsType[*checkpoint.DamagedError](err); !damaged {
+		if !damaged(err) {
 			c.Lease = checkpoint.Lease{}
 		}
 		return checkpoint.Claimed{Lease: c.Lease},
 			fmt.Errorf("sqlitecheckpoint: claim %q: %w", k.Session, s.db.Explain(ctx, err))
 	}
 	return c, nil
+}
+
+// damaged reports whether one session is damaged. An ErrDamaged that is no DamagedError concerns the whole file.
+func damaged(err error) bool {
+	_, one := errors.AsType[*checkpoint.DamagedError](err)
+	return one
 }
 
 func (s *Store) claim(
@@ -166,9 +172,9 @@ func (s *Store) createOrRefuse(
 
 // headless returns a *checkpoint.DamagedError if turns of the session are kept without a head.
 func headless(ctx context.Context, st sqlitestore.Statements, k checkpoint.Key) error {
-	var damaged bool
-	err := st[headlessSQL].QueryRowContext(ctx, k.Orchestrator, k.Session).Scan(&damaged)
-	if err == nil && damaged {
+	var headless bool
+	err := st[headlessSQL].QueryRowContext(ctx, k.Orchestrator, k.Session).Scan(&headless)
+	if err == nil && headless {
 		err = checkpoint.Damaged(k, checkpoint.ErrNoHead)
 	}
 	return err
@@ -208,7 +214,7 @@ func (s *Store) updateHead(
 			}
 			g := grant{head: h}
 			g.unread = read(tx, &g)
-			if _, damaged := errors.AsType[*checkpoint.DamagedError](g.unread); g.unread != nil && !damaged {
+			if g.unread != nil && !damaged(g.unread) {
 				return g.unread
 			}
 			taken = append(taken, g)

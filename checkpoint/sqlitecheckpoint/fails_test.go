@@ -3,12 +3,16 @@ package sqlitecheckpoint_test
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"modernc.org/sqlite"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/sqlitecheckpoint"
@@ -16,102 +20,164 @@ import (
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 )
 
+// A caller makes one call of a store.
+type caller struct {
+	*sqlitecheckpoint.Store
+	settled checkpoint.Lease // of a session with two turns
+	begun   checkpoint.Lease // of a session without a turn
+}
+
+func newCaller(t *testing.T, db *sql.DB) *caller {
+	t.Helper()
+	c := &caller{Store: create(t, db, &sqlitecheckpoint.Options{TTL: time.Nanosecond})}
+	idle := mustClaim(t, c, "idle").Lease
+	want(t, c.Append(t.Context(), idle, turn(0), checkpoint.AppendOptions{Release: true}), nil)
+	c.settled, c.begun = mustClaim(t, c, "settled").Lease, mustClaim(t, c, "begun").Lease
+	for i := range 2 {
+		cp := turn(i)
+		cp.RequestID = fmt.Sprint("request-", i)
+		want(t, c.Append(t.Context(), c.settled, cp, checkpoint.AppendOptions{}), nil)
+	}
+	want(t, c.beat(t.Context()), nil)
+	sqlitetest.Exec(t, db, "INSERT INTO holdfast_beats VALUES ('dead', 1, 1)")
+	return c
+}
+
+// try claims a session. If that fails, there must be no lease.
+func (c *caller) try(ctx context.Context, session string, r checkpoint.ClaimRequest) error {
+	got, err := c.Claim(ctx, bot(session), r)
+	if err != nil && got.Lease != (checkpoint.Lease{}) {
+		return fmt.Errorf("a lease beside: %v", err) // no sentinel is in it, so the test fails
+	}
+	return err
+}
+
+func (c *caller) claim(ctx context.Context) error {
+	r := request()
+	r.From = c.settled.Fence
+	return c.try(ctx, "settled", r)
+}
+
+func (c *caller) claimRequest(ctx context.Context) error {
+	r := request()
+	r.From, r.RequestID = c.settled.Fence, "request-0"
+	return c.try(ctx, "settled", r)
+}
+
+func (c *caller) claimBorn(ctx context.Context) error {
+	r := request()
+	r.From, r.Born = c.begun.Fence, 1
+	return c.try(ctx, "begun", r)
+}
+
+func (c *caller) claimNew(ctx context.Context) error { return c.try(ctx, "new", request()) }
+
+func (c *caller) append(ctx context.Context) error {
+	return c.Append(ctx, c.settled, turn(2), checkpoint.AppendOptions{Keep: 1})
+}
+
+func (c *caller) appendFenced(ctx context.Context) error {
+	l := c.settled
+	l.Fence.Epoch--
+	return c.Append(ctx, l, turn(2), checkpoint.AppendOptions{})
+}
+
+func (c *caller) mark(ctx context.Context) error {
+	return c.Mark(ctx, c.settled, checkpoint.Marks{Summarized: 1})
+}
+
+func (c *caller) renew(ctx context.Context) error {
+	lost, err := c.Renew(ctx, time.Hour, []checkpoint.Lease{c.settled})
+	if err == nil && len(lost) > 0 {
+		err = errors.New("the lease is lost")
+	}
+	return err
+}
+
+func (c *caller) delete(ctx context.Context) error { return c.Delete(ctx, c.settled) }
+
+func (c *caller) sweep(ctx context.Context) error {
+	n, err := c.Sweep(ctx, 0)
+	if err == nil && n != 1 {
+		err = fmt.Errorf("%d retired", n)
+	}
+	return err
+}
+
+func (c *caller) beat(ctx context.Context) error      { _, err := c.Beat(ctx, "alive"); return err }
+func (c *caller) firstBeat(ctx context.Context) error { _, err := c.Beat(ctx, "new"); return err }
+func (c *caller) look(ctx context.Context) error      { _, err := c.Beat(ctx, ""); return err }
+func (c *caller) rest(ctx context.Context) error      { return c.Rest(ctx, "alive") }
+func (c *caller) head(ctx context.Context) error      { _, err := c.Head(ctx, c.settled.Key); return err }
+
+func (c *caller) noHead(ctx context.Context) error { _, err := c.Head(ctx, bot("none")); return err }
+
+func (c *caller) held(ctx context.Context) error {
+	_, err := c.Held(ctx, "bot", []string{"settled"})
+	return err
+}
+
+func (c *caller) list(ctx context.Context) error {
+	return errorsOf(c.Sessions(ctx, checkpoint.SessionQuery{Orchestrator: "bot"}))
+}
+
+func (c *caller) listOwing(ctx context.Context) error {
+	return errorsOf(c.Sessions(ctx, checkpoint.SessionQuery{Orchestrator: "bot", Owing: true}))
+}
+
+func (c *caller) turns(ctx context.Context) error {
+	return errorsOf(c.Turns(ctx, c.settled.Key, checkpoint.Newest))
+}
+
+func errorsOf[T any](all iter.Seq2[T, error]) (err error) {
+	for _, e := range all {
+		err = errors.Join(err, e)
+	}
+	return err
+}
+
+func contents(t *testing.T, db *sql.DB) string {
+	t.Helper()
+	return sqlitetest.Contents(t, db, "holdfast_sessions", "holdfast_turns", "holdfast_beats")
+}
+
 // If a statement of a call fails, the call fails and changes nothing. The same call succeeds later.
 func TestStatementFails(t *testing.T) {
 	t.Parallel()
-	type call func(ctx context.Context, s *sqlitecheckpoint.Store, l checkpoint.Lease) error
-	claims := func(r checkpoint.ClaimRequest, session string) call {
-		return func(ctx context.Context, s *sqlitecheckpoint.Store, l checkpoint.Lease) error {
-			if r.Nonce = request().Nonce; session == l.Session {
-				r.From = l.Fence
-			}
-			r.TTL = time.Hour
-			c, err := s.Claim(ctx, bot(session), r)
-			if err != nil && c.Lease != (checkpoint.Lease{}) {
-				return fmt.Errorf("a lease beside %w", err)
-			}
-			return err
-		}
-	}
-	appends := func(ctx context.Context, s *sqlitecheckpoint.Store, l checkpoint.Lease) error {
-		return s.Append(ctx, l, turn(2), checkpoint.AppendOptions{Keep: 1})
-	}
-	marks := func(ctx context.Context, s *sqlitecheckpoint.Store, l checkpoint.Lease) error {
-		return s.Mark(ctx, l, checkpoint.Marks{Summarized: 1})
-	}
-	renews := func(ctx context.Context, s *sqlitecheckpoint.Store, l checkpoint.Lease) error {
-		lost, err := s.Renew(ctx, time.Hour, []checkpoint.Lease{l})
-		if err == nil && len(lost) > 0 {
-			err = errors.New("lost")
-		}
-		return err
-	}
-	deletes := func(ctx context.Context, s *sqlitecheckpoint.Store, l checkpoint.Lease) error {
-		return s.Delete(ctx, l)
-	}
-	sweeps := func(ctx context.Context, s *sqlitecheckpoint.Store, _ checkpoint.Lease) error {
-		n, err := s.Sweep(ctx, 0)
-		if err == nil && n != 1 {
-			err = fmt.Errorf("%d retired", n)
-		}
-		return err
-	}
-	beats := func(process string) call {
-		return func(ctx context.Context, s *sqlitecheckpoint.Store, _ checkpoint.Lease) error {
-			_, err := s.Beat(ctx, process)
-			return err
-		}
-	}
-	rests := func(ctx context.Context, s *sqlitecheckpoint.Store, _ checkpoint.Lease) error {
-		return s.Rest(ctx, "alive")
-	}
 	for _, c := range []struct {
 		call      string
 		statement string // an event of a trigger
-		do        call
+		do        func(*caller, context.Context) error
 	}{
-		{"Claim", "UPDATE OF nonce ON holdfast_sessions", claims(checkpoint.ClaimRequest{}, "settled")},
-		{"Claim of a new session", "INSERT ON holdfast_sessions", claims(checkpoint.ClaimRequest{}, "new")},
-		{"Claim with Born", "UPDATE OF born ON holdfast_sessions", claims(checkpoint.ClaimRequest{Born: 1}, "begun")},
-		{"Append", "UPDATE OF turn ON holdfast_sessions", appends},
-		{"Append", "INSERT ON holdfast_turns", appends},
-		{"Append", "DELETE ON holdfast_turns", appends},
-		{"Mark", "UPDATE OF summarized ON holdfast_sessions", marks},
-		{"Renew", "UPDATE OF lease_until ON holdfast_sessions", renews},
-		{"Delete", "DELETE ON holdfast_sessions", deletes},
-		{"Delete", "DELETE ON holdfast_turns", deletes},
-		{"Sweep", "DELETE ON holdfast_sessions", sweeps},
-		{"Sweep", "DELETE ON holdfast_turns", sweeps},
-		{"Beat", "UPDATE ON holdfast_beats", beats("alive")},
-		{"the first Beat", "INSERT ON holdfast_beats", beats("new")},
-		{"Rest", "DELETE ON holdfast_beats", rests},
+		{"Claim", "UPDATE OF nonce ON holdfast_sessions", (*caller).claim},
+		{"Claim of a new session", "INSERT ON holdfast_sessions", (*caller).claimNew},
+		{"Claim with Born", "UPDATE OF born ON holdfast_sessions", (*caller).claimBorn},
+		{"Append", "UPDATE OF turn ON holdfast_sessions", (*caller).append},
+		{"Append", "INSERT ON holdfast_turns", (*caller).append},
+		{"Append", "DELETE ON holdfast_turns", (*caller).append},
+		{"Mark", "UPDATE OF summarized ON holdfast_sessions", (*caller).mark},
+		{"Renew", "UPDATE OF lease_until ON holdfast_sessions", (*caller).renew},
+		{"Delete", "DELETE ON holdfast_sessions", (*caller).delete},
+		{"Delete", "DELETE ON holdfast_turns", (*caller).delete},
+		{"Sweep", "DELETE ON holdfast_sessions", (*caller).sweep},
+		{"Sweep", "DELETE ON holdfast_turns", (*caller).sweep},
+		{"Beat", "UPDATE ON holdfast_beats", (*caller).beat},
+		{"the first Beat", "INSERT ON holdfast_beats", (*caller).firstBeat},
+		{"Rest", "DELETE ON holdfast_beats", (*caller).rest},
 	} {
 		t.Run(c.call+": "+c.statement, func(t *testing.T) {
 			db := sqlitetest.Open(t, testenv.SQLite(t))
-			s := create(t, db, &sqlitecheckpoint.Options{TTL: time.Nanosecond})
-			l := mustClaim(t, s, "settled").Lease
-			for i := range 2 {
-				want(t, s.Append(t.Context(), l, turn(i), checkpoint.AppendOptions{}), nil)
-			}
-			idle := mustClaim(t, s, "idle").Lease
-			want(t, s.Append(t.Context(), idle, turn(0), checkpoint.AppendOptions{Release: true}), nil)
-			begun := mustClaim(t, s, "begun").Lease
-			if strings.Contains(c.statement, "born") {
-				l = begun
-			}
-			want(t, beats("alive")(t.Context(), s, l), nil)
-			sqlitetest.Exec(t, db, "INSERT INTO holdfast_beats VALUES ('dead', 1, 1)")
-
+			on := newCaller(t, db)
 			before := contents(t, db)
 			sqlitetest.Fail(t, db, c.statement)
-			if err := c.do(t.Context(), s, l); err == nil || !strings.Contains(err.Error(), sqlitetest.Failing) {
+			if err := c.do(on, t.Context()); err == nil || !strings.Contains(err.Error(), sqlitetest.Failing) {
 				t.Errorf("got %v", err)
 			}
 			if after := contents(t, db); after != before {
 				t.Errorf("before:\n%s\nafter:\n%s", before, after)
 			}
 			sqlitetest.Mend(t, db)
-			want(t, c.do(t.Context(), s, l), nil)
+			want(t, c.do(on, t.Context()), nil)
 			if contents(t, db) == before {
 				t.Error("the second call changes nothing")
 			}
@@ -124,80 +190,22 @@ func TestStatementFails(t *testing.T) {
 func TestTableGone(t *testing.T) {
 	t.Parallel()
 	db := sqlitetest.Open(t, testenv.SQLite(t))
-	s := create(t, db, &sqlitecheckpoint.Options{TTL: time.Nanosecond})
-	idle := mustClaim(t, s, "idle").Lease
-	want(t, s.Append(t.Context(), idle, turn(0), checkpoint.AppendOptions{Release: true}), nil)
-	l := mustClaim(t, s, "a").Lease
-	for i := range 2 {
-		cp := turn(i)
-		cp.RequestID = fmt.Sprint("request-", i)
-		want(t, s.Append(t.Context(), l, cp, checkpoint.AppendOptions{Owes: true}), nil)
-	}
-	fenced := l
-	fenced.Fence.Epoch--
-	claims := func(session, requestID string) func(context.Context) error {
-		return func(ctx context.Context) error {
-			r := request()
-			r.RequestID = requestID
-			if session == l.Session {
-				r.From = l.Fence
-			}
-			c, err := s.Claim(ctx, bot(session), r)
-			if err != nil && c.Lease != (checkpoint.Lease{}) {
-				return fmt.Errorf("a lease beside: %v", err) // not a sentinel, so that the test fails
-			}
-			return err
-		}
-	}
-	appends := func(l checkpoint.Lease) func(context.Context) error {
-		return func(ctx context.Context) error { return s.Append(ctx, l, turn(2), checkpoint.AppendOptions{}) }
-	}
-	listed := func(q checkpoint.SessionQuery) func(context.Context) error {
-		return func(ctx context.Context) (err error) {
-			q.Orchestrator = "bot"
-			for _, e := range s.Sessions(ctx, q) {
-				err = errors.Join(err, e)
-			}
-			return err
-		}
-	}
-	tables := map[string]map[string]func(context.Context) error{
+	on := newCaller(t, db)
+	before := contents(t, db)
+	for table, calls := range map[string]map[string]func(context.Context) error{
 		"sessions": {
-			"Claim": claims("a", ""), "Claim of a new session": claims("new", ""),
-			"Append": appends(l), "Append by another": appends(fenced),
-			"Mark": func(ctx context.Context) error { return s.Mark(ctx, l, checkpoint.Marks{Delivered: 1}) },
-			"Renew": func(ctx context.Context) error {
-				_, err := s.Renew(ctx, time.Hour, []checkpoint.Lease{l})
-				return err
-			},
-			"Head":     func(ctx context.Context) error { _, err := s.Head(ctx, l.Key); return err },
-			"Held":     func(ctx context.Context) error { _, err := s.Held(ctx, "bot", []string{"a"}); return err },
-			"Sessions": listed(checkpoint.SessionQuery{}), "owing": listed(checkpoint.SessionQuery{Owing: true}),
-			"Sweep":  func(ctx context.Context) error { _, err := s.Sweep(ctx, 0); return err },
-			"Delete": func(ctx context.Context) error { return s.Delete(ctx, l) },
+			"Claim": on.claim, "Claim of a new session": on.claimNew, "Claim with Born": on.claimBorn,
+			"Append": on.append, "Append by another": on.appendFenced, "Mark": on.mark, "Renew": on.renew,
+			"Head": on.head, "Held": on.held, "Sessions": on.list, "Sessions that owe": on.listOwing,
+			"Sweep": on.sweep, "Delete": on.delete,
 		},
 		"turns": {
-			"Claim": claims("a", ""), "Claim of a request": claims("a", "request-0"),
-			"Claim of a new session": claims("new", ""),
-			"Append":                 appends(l), "Append by another": appends(fenced),
-			"Head of none": func(ctx context.Context) error { _, err := s.Head(ctx, bot("none")); return err },
-			"Sweep":        func(ctx context.Context) error { _, err := s.Sweep(ctx, 0); return err },
-			"Delete":       func(ctx context.Context) error { return s.Delete(ctx, l) },
-			"Turns": func(ctx context.Context) (err error) {
-				for _, e := range s.Turns(ctx, l.Key, checkpoint.Newest) {
-					err = errors.Join(err, e)
-				}
-				return err
-			},
+			"Claim": on.claim, "Claim of a new session": on.claimNew, "Claim of a request": on.claimRequest,
+			"Append": on.append, "Append by another": on.appendFenced, "Head of none": on.noHead,
+			"Sweep": on.sweep, "Delete": on.delete, "Turns": on.turns,
 		},
-		"beats": {
-			"Beat": func(ctx context.Context) error { _, err := s.Beat(ctx, "p"); return err },
-			"look": func(ctx context.Context) error { _, err := s.Beat(ctx, ""); return err },
-			"Rest": func(ctx context.Context) error { return s.Rest(ctx, "p") },
-		},
-	}
-	before := contents(t, db)
-	for table, calls := range tables {
+		"beats": {"Beat": on.beat, "the first Beat": on.firstBeat, "Beat of none": on.look, "Rest": on.rest},
+	} {
 		sqlitetest.Exec(t, db, "ALTER TABLE holdfast_"+table+" RENAME TO elsewhere")
 		for name, call := range calls {
 			t.Run(table+": "+name, func(t *testing.T) { want(t, call(t.Context()), checkpoint.ErrSchema) })
@@ -207,36 +215,28 @@ func TestTableGone(t *testing.T) {
 			t.Errorf("without %s, from:\n%s\nto:\n%s", table, before, after)
 		}
 	}
-	want(t, claims("a", "request-0")(t.Context()), nil)
+	want(t, on.claimRequest(t.Context()), nil)
 }
 
-func contents(t *testing.T, db *sql.DB) string {
-	t.Helper()
-	return sqlitetest.Contents(t, db, "holdfast_sessions", "holdfast_turns", "holdfast_beats")
+// removeDatabase is the function remove_database(path) of SQL.
+func removeDatabase(_ *sqlite.FunctionContext, args []driver.Value) (driver.Value, error) {
+	path, _ := args[0].(string)
+	return nil, errors.Join(os.Remove(path), os.Remove(path+"-wal"), os.Remove(path+"-shm"))
 }
 
-// The file is removed while the store is in use. That concerns all sessions, so no error says that one is damaged.
-func TestFileGoneForAll(t *testing.T) {
+// The file is removed in the middle of a claim. That concerns all sessions, so the error does not say that this one is
+// damaged.
+func TestFileGoneAmid(t *testing.T) {
 	t.Parallel()
 	path := sqlitetest.File(t)
-	s := create(t, sqlitetest.Open(t, sqlitetest.DSN(path)), nil)
-	want(t, claim(t, s), nil)
-	for _, file := range []string{path, path + "-wal", path + "-shm"} {
-		if err := os.Remove(file); err != nil {
-			t.Fatal(err)
-		}
-	}
-	c, err := s.Claim(t.Context(), bot("a"), request())
-	if c.Lease != (checkpoint.Lease{}) {
-		t.Errorf("got lease %+v", c.Lease)
-	}
-	errs := callAll(t.Context(), s)
-	errs["Claim of a session that is there"] = err
-	for name, err := range errs {
-		if d, one := errors.AsType[*checkpoint.DamagedError](err); one {
-			t.Errorf("%s says that one session is damaged: %v", name, d)
-		}
-		want(t, err, checkpoint.ErrDamaged)
+	db := sqlitetest.Open(t, sqlitetest.DSN(path))
+	on := newCaller(t, db)
+	sqlitetest.Exec(t, db, "CREATE TRIGGER removing BEFORE UPDATE OF nonce ON holdfast_sessions "+
+		"BEGIN SELECT remove_database('"+path+"'); END")
+	err := on.claim(t.Context())
+	want(t, err, checkpoint.ErrDamaged)
+	if kind.OneDamaged(err) || !strings.Contains(fmt.Sprint(err), path) {
+		t.Errorf("got %v, want an error that names the file and no session", err)
 	}
 }
 

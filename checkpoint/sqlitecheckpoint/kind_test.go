@@ -2,6 +2,7 @@ package sqlitecheckpoint_test
 
 import (
 	"database/sql"
+	"errors"
 	"path/filepath"
 	"testing"
 	"time"
@@ -21,6 +22,10 @@ var kind = sqlitetest.Kind[*sqlitecheckpoint.Store]{
 	CallAll: callAll,
 	DSN:     sqlitecheckpoint.ErrDSN, Schema: checkpoint.ErrSchema,
 	Damaged: checkpoint.ErrDamaged, Refused: checkpoint.ErrRefused,
+	OneDamaged: func(err error) bool {
+		_, one := errors.AsType[*checkpoint.DamagedError](err)
+		return one
+	},
 	Verdicts: []error{checkpoint.ErrInvalid},
 }
 

@@ -23,7 +23,7 @@ type caller struct {
 	plain  snapshot.Run // in flight, without parts
 	parted snapshot.Run // in flight, with the part "a"
 	turns  checkpoint.Store
-	lease  checkpoint.Lease // of the owner of plain
+	lease  checkpoint.Lease // of a session whose run has a part
 }
 
 func newCaller(t *testing.T, db *sql.DB) *caller {

@@ -2,6 +2,7 @@ package sqlitesnapshot_test
 
 import (
 	"database/sql"
+	"errors"
 	"path/filepath"
 	"testing"
 
@@ -21,6 +22,10 @@ var kind = sqlitetest.Kind[*sqlitesnapshot.Store]{
 	CallAll: callAll,
 	DSN:     sqlitesnapshot.ErrDSN, Schema: snapshot.ErrSchema,
 	Damaged: snapshot.ErrDamaged, Refused: snapshot.ErrRefused,
+	OneDamaged: func(err error) bool {
+		_, one := errors.AsType[*snapshot.DamagedError](err)
+		return one
+	},
 	Verdicts: []error{snapshot.ErrInvalid, lock.ErrFenced},
 }
 

@@ -101,24 +101,20 @@ func TestPruneFails(t *testing.T) {
 				run := fmt.Sprintf("run %03d", i)
 				record(t, l, entry(run, turnlog.Started, 0), entry(run, turnlog.Settled, 1))
 			}
-			refuse := func(first string) {
-				sqlitetest.Exec(t, db, "CREATE TRIGGER refuse BEFORE DELETE ON "+table+
-					" WHEN old.run >= '"+first+"' BEGIN SELECT RAISE(ABORT, 'refused'); END")
-			}
 			for _, c := range []struct {
 				first           string
 				forgotten, left int
 			}{{"run 000", 0, 150}, {"run 120", 100, 50}} {
-				refuse(c.first)
+				sqlitetest.Fail(t, db, "DELETE ON "+table+" WHEN old.run >= '"+c.first+"'")
 				n, err := l.Prune(t.Context(), at(5000))
-				if n != c.forgotten || err == nil || !strings.Contains(err.Error(), "refused") {
+				if n != c.forgotten || err == nil || !strings.Contains(err.Error(), sqlitetest.Failing) {
 					t.Errorf("forgets %d, %v; want %d", n, err, c.forgotten)
 				}
 				runs, damaged := list(t, l, turnlog.Query{})
 				if len(runs) != c.left || len(damaged) > 0 {
 					t.Errorf("%d turns are left, %q damaged", len(runs), damaged)
 				}
-				sqlitetest.Exec(t, db, "DROP TRIGGER refuse")
+				sqlitetest.Mend(t, db)
 			}
 		})
 	}

@@ -10,7 +10,8 @@ import (
 // Failing is in the error of a statement that Fail has made fail.
 const Failing = "it fails"
 
-// Fail makes statements fail until Mend. event is that of a trigger: "UPDATE OF nonce ON holdfast_sessions".
+// Fail makes statements fail until Mend. event is that of a trigger, with its WHEN if it has
+// one: "UPDATE OF nonce ON holdfast_sessions".
 func Fail(tb testing.TB, db *sql.DB, event string) {
 	tb.Helper()
 	Exec(tb, db, "CREATE TRIGGER failing BEFORE "+event+" BEGIN SELECT RAISE(ABORT, '"+Failing+"'); END")

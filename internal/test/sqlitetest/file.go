@@ -16,6 +16,7 @@ import (
 var files = []string{"", "-wal", "-shm"}
 
 // TestFileGone shows that if the file of a database was removed or replaced, no call succeeds until the file is back.
+// That concerns all sessions, so no error says that one of them is damaged.
 func (k Kind[S]) TestFileGone(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, path string){
 		"removed": func(*testing.T, string) {},
@@ -33,6 +34,9 @@ func (k Kind[S]) TestFileGone(t *testing.T) {
 			for method, err := range k.CallAll(t.Context(), s) {
 				if !errors.Is(err, k.Damaged) || !strings.Contains(err.Error(), path+" was "+name) {
 					t.Errorf("%s: %v, want %v that names the file", method, err, k.Damaged)
+				}
+				if k.OneDamaged != nil && k.OneDamaged(err) {
+					t.Errorf("%s says that one session is damaged: %v", method, err)
 				}
 			}
 			for _, f := range files {

@@ -25,6 +25,8 @@ type Kind[S interface{ Schema() string }] struct {
 
 	// These are the errors of the store's package and of its contract.
 	DSN, Schema, Damaged, Refused error
+	// OneDamaged reports whether an error says that one session is damaged, and not the whole store. It may be nil.
+	OneDamaged func(error) bool
 	// Verdicts are errors that a store returns only if it has read the database.
 	Verdicts []error
 }

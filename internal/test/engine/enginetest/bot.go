@@ -272,8 +272,8 @@ func (p *process) afterBranch(ctx context.Context, id string) error {
 	}
 }
 
-// branchStarts notes that b or c starts. It reports whether the process could not know of a new owner when the first of
-// them started: they start at the same time, and the save of one cannot stop the other.
+// branchStarts notes that b or c starts. It reports whether the process could not know of a new owner when this one or
+// the other one started: they start at the same time, and the save of one cannot stop the other.
 func (p *process) branchStarts(id, name string) (unaware bool) {
 	g := p.gate(id)
 	p.mu.Lock()
