@@ -45,3 +45,15 @@ func TestChildrenEnd(t *testing.T) {
 		t.Error("a child of the test is still at work")
 	}
 }
+
+// The servers of a test may run as another user, with their files in the test's directory.
+func TestFilesForAll(t *testing.T) {
+	dir, err := tempDir(t.TempDir(), "files-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(dir)
+	if err != nil || info.Mode().Perm() != 0o755 {
+		t.Errorf("%v %v", info.Mode(), err)
+	}
+}

@@ -20,7 +20,7 @@ func (o options) mutatePackage(ctx context.Context, p plan, j *journal) (*report
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "mutants-")
+	dir, err := tempDir("", "mutants-")
 	if err != nil {
 		return nil, err
 	}

@@ -112,7 +112,7 @@ func (p *program) run(ctx context.Context, mutant int, l limits, env ...string) 
 	ctx, cancel := context.WithTimeout(ctx, limit+time.Minute)
 	defer cancel()
 	// A program that is killed leaves its files.
-	files, err := os.MkdirTemp(filepath.Dir(p.path), "files-")
+	files, err := tempDir(filepath.Dir(p.path), "files-")
 	if err != nil {
 		return "", "", err
 	}
@@ -135,6 +135,15 @@ func (p *program) run(ctx context.Context, mutant int, l limits, env ...string) 
 		return killed, string(out), nil
 	}
 	return "", "", fmt.Errorf("%s: %w", p.pkg, err)
+}
+
+// tempDir makes a directory that every user may read: a test of root runs its servers as another user.
+func tempDir(parent, pattern string) (string, error) {
+	dir, err := os.MkdirTemp(parent, pattern)
+	if err != nil {
+		return "", err
+	}
+	return dir, os.Chmod(dir, 0o755) //nolint:gosec // see above
 }
 
 // bounded returns a command whose memory is bounded, because a mutant may allocate without end.
