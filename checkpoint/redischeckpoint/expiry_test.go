@@ -107,6 +107,31 @@ func TestSweep(t *testing.T) {
 	}
 }
 
+// A limit of 1 is one entry. A limit of 0 is all entries, also those that an earlier call has looked at.
+func TestSweepLimits(t *testing.T) {
+	t.Parallel()
+	client, prefix := testenv.Redis(t)
+	s := redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix, TTL: time.Hour})
+	ctx := t.Context()
+	for _, session := range []string{"a", "b", "c"} {
+		l := must[checkpoint.Claimed](t)(s.Claim(ctx, key(session), request("n", time.Hour))).Lease
+		check(t, s.Append(ctx, l, turn(0, "r"), checkpoint.AppendOptions{}))
+	}
+	expire := func(session string) { check(t, client.Del(ctx, prefix+"{bot/"+session+"}:session").Err()) }
+	sweep := func(limit, want int) {
+		t.Helper()
+		if n := must[int](t)(s.Sweep(ctx, limit)); n != want {
+			t.Errorf("removed %d, want %d", n, want)
+		}
+	}
+	sweep(1, 0) // a is looked at
+	expire("a")
+	expire("b")
+	expire("c")
+	sweep(1, 1)
+	sweep(0, 2)
+}
+
 // An idle session expires as a whole. A session that owes, or is under a live lease, stays.
 func TestExpired(t *testing.T) {
 	t.Parallel()
