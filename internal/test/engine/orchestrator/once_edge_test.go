@@ -24,6 +24,35 @@ func twice(run func(context.Context, *Turn) error) Def {
 	return d
 }
 
+// The ledger does not answer when a result is recorded. Once says so, and gives no result.
+func TestFinishAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop()
+		calls, away := 0, true
+		var last error
+		bot := s.start(t, single(func(ctx context.Context, t *Turn) error {
+			_, last = orchestrator.Once(ctx, t, "pay", func(context.Context, string) (int, error) {
+				calls++
+				return calls, nil
+			}, &orchestrator.OnceOptions[int]{Class: ledger.Idempotent})
+			return last
+		}), Options{Ledger: faulttest.Ledger(s.ledger, faulttest.On(
+			func(ctx context.Context, _ faulttest.Call, next func(context.Context) error) error {
+				if away {
+					return errAway
+				}
+				return next(ctx)
+			}, "Finish"))})
+		_, err := bot.Execute(t.Context(), "s", Input{}, nil)
+		wantErr(t, err, orchestrator.ErrIndeterminate)
+		wantErr(t, last, errAway)
+		away = false
+		if _, err := bot.Resume(t.Context(), "s", nil); err != nil || calls != 2 {
+			t.Errorf("%v after %d calls", err, calls)
+		}
+	})
+}
+
 // The goroutine of a function ends without a word, after it has paid. The next attempt asks the vendor.
 func TestOnceGoroutineEnds(t *testing.T) {
 	for class, asks := range map[ledger.Class]bool{ledger.Verifiable: false, ledger.Ask: true} {
