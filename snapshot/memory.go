@@ -18,7 +18,7 @@ import (
 
 // Memory is a Store that lives and dies with the process. The zero value is ready.
 type Memory struct {
-	// Remember is how long Sweep leaves the fence of a session without a run; 0 means DefaultRemember.
+	// Remember is how long Sweep leaves the fence of a session without a run; 0 or less means DefaultRemember.
 	Remember time.Duration
 
 	mu       sync.Mutex // protects following field
@@ -215,7 +215,7 @@ func (m *Memory) Sweep(ctx context.Context, limit int) (forgotten int, err error
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	before := time.Now().Add(-cmp.Or(m.Remember, DefaultRemember))
+	before := time.Now().Add(-cmp.Or(max(m.Remember, 0), DefaultRemember))
 	for k, s := range m.sessions {
 		if limit > 0 && forgotten == limit {
 			break

@@ -86,6 +86,9 @@ func TestDamaged(t *testing.T) {
 		"turn and state":     {writes("turn", "x"), ofTurn(loses, ":state")},
 		"born and run":       {loses("born"), ofTurn(loses, ":run")},
 		"summarized and odd": {writes("summarized", "x"), ofTurn(func(f string) func(context.Context, redis.UniversalClient, string) error { return writes(f, "{") }, ":state")},
+		"infinite and run":   {writes("first", "-inf"), ofTurn(loses, ":run")},
+		"too long and run":   {writes("cleared", strings.Repeat("9", 400)), ofTurn(loses, ":run")},
+		"fraction and run":   {writes("turn", "0.5"), ofTurn(loses, ":run")},
 		"no hash": {func(ctx context.Context, c redis.UniversalClient, key string) error {
 			if err := c.Del(ctx, key).Err(); err != nil {
 				return err

@@ -2,6 +2,7 @@ package redischeckpoint_test
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint/redischeckpoint"
 	"github.com/holdfast-go/holdfast/internal/test/redistest"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
+	"github.com/holdfast-go/holdfast/lock"
 )
 
 type clocks struct {
@@ -62,6 +64,21 @@ func TestExpiry(t *testing.T) {
 	patient := redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix})
 	must[checkpoint.Claimed](t)(patient.Claim(ctx, key("a"), request("n2", time.Hour)))
 	c.want("a", forever, forever)
+}
+
+// The longest TTL is as good as none: nothing expires.
+func TestLongestTTL(t *testing.T) {
+	t.Parallel()
+	client, prefix := testenv.Redis(t)
+	s := redischeckpoint.New(client, &redischeckpoint.Options{
+		Prefix: prefix, TTL: math.MaxInt64, Unsettled: math.MaxInt64,
+	})
+	ctx := t.Context()
+	l := must[checkpoint.Claimed](t)(s.Claim(ctx, key("a"), request("n1", time.Hour))).Lease
+	_, err := s.Claim(ctx, key("a"), request("n2", time.Hour))
+	want(t, err, lock.ErrHeld)
+	check(t, s.Append(ctx, l, turn(0, "r0"), checkpoint.AppendOptions{Release: true}))
+	must[checkpoint.Head](t)(s.Head(ctx, key("a")))
 }
 
 // If sessions have expired, nothing of them is left once Sweep has passed. One call looks at no more entries than its

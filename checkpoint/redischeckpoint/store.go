@@ -74,4 +74,10 @@ func New(client redis.UniversalClient, o *Options) *Store {
 func (s *Store) Schema() string { return "" }
 
 // ceil returns d in units, rounded up.
-func ceil(d, unit time.Duration) int64 { return int64((d + unit - 1) / unit) }
+func ceil(d, unit time.Duration) int64 {
+	n := int64(d / unit)
+	if d%unit > 0 {
+		n++
+	}
+	return n
+}

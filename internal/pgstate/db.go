@@ -127,21 +127,45 @@ func (d *DB) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
 	if !d.framed.Load() {
 		return d.pool.SendBatch(ctx, b)
 	}
-	if c, ok := d.pool.(*pgx.Conn); ok && c.PgConn().TxStatus() == 'E' {
-		// The last frame failed and was not committed. A pool would close such a connection.
-		if _, err := c.Exec(ctx, "ROLLBACK"); err != nil {
-			return failed{err: err}
-		}
+	conn, _ := d.pool.(*pgx.Conn)
+	if err := rollback(ctx, conn); err != nil {
+		return failed{err: err}
 	}
 	framed := &pgx.Batch{QueuedQueries: make([]*pgx.QueuedQuery, 0, len(b.QueuedQueries)+2)}
 	framed.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
 	framed.QueuedQueries = append(framed.QueuedQueries, b.QueuedQueries...)
 	framed.Queue("COMMIT")
 	results := d.pool.SendBatch(ctx, framed)
+	if conn != nil {
+		results = onConn{results, ctx, conn}
+	}
 	if _, err := results.Exec(); err != nil {
 		return failed{results, first(err, results.Close())}
 	}
 	return results
+}
+
+// onConn is a frame on a connection that others use too. If the frame fails, it leaves no failed transaction to them. A
+// pool closes such a connection.
+type onConn struct {
+	pgx.BatchResults
+	ctx  context.Context //nolint:containedctx // of the call that the results belong to
+	conn *pgx.Conn
+}
+
+func (r onConn) Close() error {
+	err := r.BatchResults.Close()
+	return first(err, rollback(r.ctx, r.conn))
+}
+
+// rollback ends a frame that failed. It does nothing without a connection. If ctx has ended, the next frame calls it
+// again.
+func rollback(ctx context.Context, c *pgx.Conn) error {
+	if c == nil || c.IsClosed() || c.PgConn().TxStatus() != 'E' {
+		return nil
+	}
+	_, err := c.Exec(ctx, "ROLLBACK")
+	return err
 }
 
 func batch(sql string, args []any) *pgx.Batch {

@@ -33,7 +33,7 @@ var ErrEncoding = pgstate.ErrEncoding
 type Options struct {
 	// Prefix begins the names of the tables. It may be qualified, as in "app.bot_"; "" means "holdfast_".
 	Prefix string
-	// Remember is how long Sweep leaves the fence of a session without a run; 0 means snapshot.DefaultRemember.
+	// Remember is how long Sweep leaves the fence of a session without a run; 0 or less means snapshot.DefaultRemember.
 	Remember time.Duration
 
 	// Functions makes the store call functions of the database instead of sending statements. Schema then creates these
@@ -75,7 +75,7 @@ func New(db DB, o *Options) *Store {
 	}
 	d := pgstate.New(db)
 	s := &Store{
-		db: d, prefix: p, sql: fillAll(p), remember: cmp.Or(o.Remember, snapshot.DefaultRemember),
+		db: d, prefix: p, sql: fillAll(p), remember: cmp.Or(max(o.Remember, 0), snapshot.DefaultRemember),
 		sweeper: pgsweep.New(d, templates.sweep, names(p)),
 	}
 	if o.Functions {

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/suite"
@@ -166,7 +165,7 @@ func forgetsFence(runs *snapshot.Memory, turns *checkpoint.Memory) snapshot.Sett
 		ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
 	) (bool, error) {
 		forgotten, err := settle(ctx, l, cp, o)
-		runs.Remember = -24 * time.Hour
+		runs.Remember = 1
 		_, _ = runs.Sweep(ctx, 0)
 		return forgotten, err
 	}

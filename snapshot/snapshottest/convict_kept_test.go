@@ -49,6 +49,7 @@ func TestSweeperConvicts(t *testing.T) {
 		"it never forgets":              {"forgotten", func(m *snapshot.Memory) sweeping { return neverSweeps{m} }},
 		"it forgets at once":            {"young", func(m *snapshot.Memory) sweeping { m.Remember = 1; return m }},
 		"the default is no time":        {"default", func(m *snapshot.Memory) sweeping { m.Remember = 1; return m }},
+		"less than no time is no time":  {"negative", func(m *snapshot.Memory) sweeping { m.Remember = 1; return m }},
 		"it deletes what has ended":     {"in-flight", func(m *snapshot.Memory) sweeping { return sweepsEnded{m} }},
 		"it counts from the first run":  {"again", func(m *snapshot.Memory) sweeping { return &sweepsFirst{Memory: m} }},
 		"what Adopt keeps goes at once": {"adopted", func(m *snapshot.Memory) sweeping { m.Remember = 1; return m }},

@@ -75,6 +75,16 @@ var sweepClauses = []sweepClause{
 		},
 	},
 	{
+		name:     "negative",
+		rule:     "a store that is told less than no time remembers a fence for a day",
+		remember: -time.Hour,
+		check: func(p *probe, s SweepingStore) {
+			old := p.over("a", 10)
+			p.sweep(s, 0)
+			p.wantLate(old)
+		},
+	},
+	{
 		name:     "in-flight",
 		rule:     "a session with a run in flight stays, in any status and however old it is",
 		remember: time.Microsecond,

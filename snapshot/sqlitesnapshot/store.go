@@ -13,7 +13,7 @@ import (
 type Options struct {
 	// Prefix begins all names in the database. It is one identifier; "" means "holdfast_".
 	Prefix string
-	// Remember is how long Sweep leaves a session without a run; 0 means snapshot.DefaultRemember.
+	// Remember is how long Sweep leaves a session without a run; 0 or less means snapshot.DefaultRemember.
 	Remember time.Duration
 }
 
@@ -44,5 +44,6 @@ func New(db *sql.DB, o *Options) *Store {
 	if err != nil {
 		panic("sqlitesnapshot: " + err.Error())
 	}
-	return &Store{db: sqlitestore.New(db, layout(prefix)), remember: cmp.Or(o.Remember, snapshot.DefaultRemember)}
+	remember := cmp.Or(max(o.Remember, 0), snapshot.DefaultRemember)
+	return &Store{db: sqlitestore.New(db, layout(prefix)), remember: remember}
 }

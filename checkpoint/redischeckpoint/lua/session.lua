@@ -9,6 +9,13 @@ local optional = {owed = true, failed = true, retry = true, tried = true, cleare
 -- The most turns that one Append removes. A server does nothing else meanwhile.
 local atOnce = 1000
 
+-- Returns the number that a text is; nil if it is no integer, or has more digits than a number of Lua holds. tonumber
+-- alone takes "inf" too, and a loop from there never ends.
+local function integer(text)
+  local n = text and text:find('^%-?%d+$') and tonumber(text)
+  return n and math.abs(n) < 2 ^ 53 and n or nil
+end
+
 -- Returns the head. Returns nil if the session has no head. If no store wrote the head, returns nil and the fault.
 local function load()
   local fields, wrong = hmget(KEYS[1], 'nonce', 'owing', unpack(numbers))
@@ -22,7 +29,7 @@ local function load()
   end
   for i, name in ipairs(numbers) do
     local v = fields[i + 2]
-    head[name] = tonumber(v or nil)
+    head[name] = integer(v)
     if not head[name] and (v or not optional[name]) then
       return nil, 'head with ' .. name .. ' ' .. (v or 'missing')
     end
