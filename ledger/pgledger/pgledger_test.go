@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -146,4 +147,34 @@ func kept(t *testing.T, l *pgledger.Ledger, id string) (found ledger.Effect) {
 		found = e
 	}
 	return found
+}
+
+// docs/operations.md has the statement for a server to which the rows were copied, and not the sequence.
+func TestNumbersAfterCopy(t *testing.T) {
+	t.Parallel()
+	docs, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, statement, _ := strings.Cut(string(docs), "\nSELECT setval(")
+	statement, _, _ = strings.Cut(statement, ";\n")
+	p := pgtest.EmptyPool(t)
+	l := create(t, p, nil)
+	const old = 16 // a page
+	for i := range old {
+		issue(t, l, effect("run", fmt.Sprint("old", i), 1))
+	}
+	pgtest.Exec(t, p, l.Fill("ALTER TABLE {effects} ALTER number RESTART WITH 16"))
+	pgtest.Exec(t, p, "SELECT setval("+statement)
+	issue(t, l, effect("run", "new", 1))
+	n := 0
+	for _, err := range l.Effects(t.Context(), ledger.Query{Open: true}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+	}
+	if n != old+1 {
+		t.Errorf("%d effects, want %d", n, old+1)
+	}
 }
