@@ -311,6 +311,11 @@ func (v *visitor) withoutError(s *ast.ReturnStmt, results int) (reads, body stri
 	for _, x := range s.Results[:results-1] {
 		kept = append(kept, v.source(x))
 	}
-	reads = "return " + strings.Join(append(kept, "nil"), ", ")
-	return reads, "_ = " + v.source(s.Results[results-1]) + "; " + reads
+	last := s.Results[results-1]
+	instead := "return " + strings.Join(append(kept, "nil"), ", ")
+	reads = instead
+	if _, ok := last.(*ast.CallExpr); ok && results == 1 { // it is called all the same
+		reads = "nil for the error of " + v.source(last)
+	}
+	return reads, "_ = " + v.source(last) + "; " + instead
 }
