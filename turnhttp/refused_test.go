@@ -2,6 +2,7 @@ package turnhttp_test
 
 import (
 	"bufio"
+	"encoding/json"
 	"io"
 	"net/http"
 	"testing"
@@ -34,6 +35,50 @@ func TestSlowRefused(t *testing.T) {
 				defer res.Body.Close()
 				if res.StatusCode < 403 || res.StatusCode > 405 {
 					t.Error(res.Status)
+				}
+			})
+		})
+	}
+}
+
+// A body whose rest does not arrive is 408, and leaves nothing, although Options.Input needs no more of the body. Input
+// may also close the body.
+func TestRestOfBody(t *testing.T) {
+	for name, c := range map[string]struct {
+		closes bool
+		rest   string
+		want   int
+	}{
+		"missing": {want: 408}, "there": {rest: "      ", want: 200}, "closed": {closes: true, rest: "      ", want: 200},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld()
+				o := w.options()
+				o.Input = func(r *http.Request) (in orchestrator.Input, err error) {
+					err = json.NewDecoder(io.LimitReader(r.Body, 7)).Decode(&in.Text)
+					if c.closes {
+						_ = r.Body.Close()
+					}
+					return in, err
+				}
+				conn := connect(t, turnhttp.Handler(w.bot(t, w.definition(), nil), o))
+				_ = conn.SetDeadline(time.Now().Add(time.Minute))
+				const head = "POST /sessions/s/turns HTTP/1.1\r\nHost: x\r\nIdempotency-Key: k\r\n" +
+					"Content-Length: 13\r\n\r\n"
+				if _, err := io.WriteString(conn, head+`"say a"`+c.rest); err != nil {
+					t.Fatal(err)
+				}
+				res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer res.Body.Close()
+				if res.StatusCode != c.want {
+					t.Errorf("it is %d, not %d", res.StatusCode, c.want)
+				}
+				if c.want == 408 {
+					w.wantNothing(t)
 				}
 			})
 		})

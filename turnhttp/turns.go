@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"io"
 	"net/http"
 	"strings"
 
@@ -20,7 +21,7 @@ func (s *server[S]) postTurn(w http.ResponseWriter, r *http.Request, names []str
 	if key == "" && !s.OptionalKey {
 		return errKeyMissing
 	}
-	in, err := s.Input(r)
+	in, err := s.readInput(r)
 	if err != nil {
 		return unreadBody(err)
 	}
@@ -29,6 +30,33 @@ func (s *server[S]) postTurn(w http.ResponseWriter, r *http.Request, names []str
 		return errReservedKey
 	}
 	return s.run(w, r, call[S]{session: names[0], input: in, end: unchanged[S]})
+}
+
+// readInput calls Options.Input, and reads the rest of the body. The server would read the rest before it answers, when
+// the deadline for the body is gone.
+func (s *server[S]) readInput(r *http.Request) (orchestrator.Input, error) {
+	if r.Body == nil || r.Body == http.NoBody {
+		return s.Input(r)
+	}
+	b := &closable{ReadCloser: r.Body}
+	r.Body = b
+	in, err := s.Input(r)
+	if err == nil && !b.closed {
+		_, err = io.Copy(io.Discard, b)
+	}
+	return in, err
+}
+
+// A closable is a body that knows whether it was closed. The server reads no more of such a body.
+type closable struct {
+	io.ReadCloser
+	closed bool
+}
+
+// Close implements [io.Closer].
+func (b *closable) Close() error {
+	b.closed = true
+	return b.ReadCloser.Close()
 }
 
 // A call is a turn that a client has asked for. end is told how it has ended, and returns what the client is told.
