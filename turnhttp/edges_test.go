@@ -294,6 +294,31 @@ func TestNobodyNamed(t *testing.T) {
 	}
 }
 
+// A client that answers again for an effect hears whether its answer is the one that counts: the value, too.
+func TestAnotherValue(t *testing.T) {
+	for first, again := range map[string]map[string]int{
+		`,"value":{"a":1,"b":2}`: {`,"value":{"b":2.0, "a":1}`: 200, `,"value":{"a":1}`: 409, ``: 409, `,"value":null`: 409},
+		``:                       {``: 200, `,"value":null`: 200, `,"value":{"a":1}`: 409},
+	} {
+		w := newWorld()
+		f := &fixture{T: t, w: w, def: w.definition(), o: w.options()}
+		f.turn("pay")
+		answer := func(value string) int {
+			return request{
+				method: "POST", path: "/sessions/s/effects/" + f.effect(), body: `{"outcome":"landed"` + value + `}`,
+			}.to(t.Context(), f.h).Code
+		}
+		if code := answer(first); code != 200 {
+			t.Errorf("the answer %q is %d", first, code)
+		}
+		for value, want := range again {
+			if code := answer(value); code != want {
+				t.Errorf("after the answer %q, %q is %d, not %d", first, value, code, want)
+			}
+		}
+	}
+}
+
 // manyEffects are more effects than are shown.
 type manyEffects struct{ ledger.Ledger }
 

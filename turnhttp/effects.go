@@ -1,12 +1,15 @@
 package turnhttp
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/ids"
+	"github.com/holdfast-go/holdfast/internal/jsonvalue"
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/lock"
 )
@@ -113,7 +116,7 @@ func (s *server[S]) postEffect(w http.ResponseWriter, r *http.Request, names []s
 		return err
 	}
 	err = ledger.Resolve(ctx, s.Ledger, names[1], a)
-	if errors.Is(err, ledger.ErrAnswered) && s.answeredSo(ctx, names, a.By, outcome) {
+	if errors.Is(err, ledger.ErrAnswered) && s.answeredSo(ctx, names, a, outcome) {
 		err = nil // the reply to the first request was lost
 	}
 	if err != nil {
@@ -122,10 +125,24 @@ func (s *server[S]) postEffect(w http.ResponseWriter, r *http.Request, names []s
 	return reply(w, map[string]bool{"answered": true})
 }
 
-// answeredSo reports whether this client has answered so before.
-func (s *server[S]) answeredSo(ctx context.Context, names []string, by, outcome string) bool {
-	e, err := s.effect(ctx, names[0], names[1])
-	return err == nil && e.AnsweredBy == by && outcomes[e.State] == outcome
+// answeredSo reports whether this client has answered so before, with the same value.
+func (s *server[S]) answeredSo(ctx context.Context, names []string, a ledger.Answer, outcome string) bool {
+	q := s.effects(names[0], names[1])
+	q.Brief = false // a brief effect has no Result
+	for e, err := range s.Ledger.Effects(ctx, q) {
+		return err == nil && e.AnsweredBy == a.By && outcomes[e.State] == outcome && sameValue(e.Result, a.Result)
+	}
+	return false
+}
+
+// sameValue reports whether two documents hold the same JSON value. No document is null.
+func sameValue(a, b json.RawMessage) bool {
+	left, err := jsonvalue.Canonical(a)
+	if err != nil {
+		return false
+	}
+	right, err := jsonvalue.Canonical(b)
+	return err == nil && bytes.Equal(left, right)
 }
 
 // unresolved returns what the client is told of an error of ledger.Resolve.
