@@ -2,6 +2,8 @@ package turnhttp_test
 
 import (
 	"bufio"
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,8 +13,10 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/stream"
 	"github.com/holdfast-go/holdfast/turnhttp"
 )
 
@@ -134,4 +138,39 @@ func wait(t *testing.T, ok func() bool) {
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
+}
+
+// A hungStream is a stream store that does not answer.
+type hungStream struct{ stream.Store }
+
+func (hungStream) Last(ctx context.Context, _ stream.Key) (int64, stream.Status, error) {
+	<-ctx.Done()
+	return 0, "", context.Cause(ctx)
+}
+
+func (hungStream) Append(
+	ctx context.Context, _ stream.Key, _ string, _ int64, _ stream.Status, _ []json.RawMessage,
+) (int64, error) {
+	<-ctx.Done()
+	return 0, context.Cause(ctx)
+}
+
+// A turn with events begins soon although the stream store hangs, and its client sees all of it.
+func TestHungStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.events = hungStream{w.events}
+		c := serve(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
+		close(w.hold)
+		ctx, leave := context.WithTimeout(t.Context(), 5*time.Second)
+		defer leave()
+		res, err := c.Do(sayStream.make(ctx, base))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		if s := read(t, res.Body, nil); !s.whole() {
+			t.Errorf("the client sees %q", s.kinds)
+		}
+	})
 }

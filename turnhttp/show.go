@@ -14,6 +14,9 @@ import (
 // lastEvents is how long the reply waits for the last events of its turn.
 const lastEvents = time.Second
 
+// storePatience is how long a turn waits for the stream store before it begins without.
+const storePatience = time.Second
+
 // show runs the turn of c, and sends its events and its outcome. If the status is not sent yet when the turn fails,
 // show returns the error. It returns when the turn has ended.
 func (s *server[S]) show(ctx context.Context, w http.ResponseWriter, r *http.Request, c call[S]) error {
@@ -22,10 +25,7 @@ func (s *server[S]) show(ctx context.Context, w http.ResponseWriter, r *http.Req
 	out := newSender(w, cancel)
 	defer out.close()
 
-	after, more, err := s.bot.LastShown(reading, c.session)
-	if more {
-		after = stream.Newest // it may be the turn of c, in another process
-	}
+	after, err := s.lastShown(reading, c.session)
 	var res *orchestrator.Result[S]
 	if err != nil { // no stream store, or it is away
 		res, err = s.showHere(ctx, reading, out, c)
@@ -45,6 +45,18 @@ func (s *server[S]) show(ctx context.Context, w http.ResponseWriter, r *http.Req
 		s.tell(r, out, err)
 	}
 	return nil
+}
+
+// lastShown returns the number after which the events of the next turn come. It waits for the stream store at most
+// storePatience.
+func (s *server[S]) lastShown(ctx context.Context, session string) (after int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, storePatience)
+	defer cancel()
+	after, more, err := s.bot.LastShown(ctx, session)
+	if more {
+		after = stream.Newest // it may be the turn of the caller, in another process
+	}
+	return after, err
 }
 
 // showHere sends the events as this process has them, without numbers.
