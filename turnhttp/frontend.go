@@ -167,7 +167,7 @@ func tell(w http.ResponseWriter, r *http.Request, s Show, to func(*sender) proto
 		t.begin(cmp.Or(reply.run, s.Session))
 		t.conclude(reply)
 	case out.settle():
-		if t.run == "" && errors.Is(err, orchestrator.ErrNothingToResume) {
+		if !t.begun && errors.Is(err, orchestrator.ErrNothingToResume) {
 			return empty(w)
 		}
 		w.Header().Del(uiHeader)

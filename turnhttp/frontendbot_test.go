@@ -89,6 +89,12 @@ func TestShowNewest(t *testing.T) {
 		if w.Code != http.StatusNoContent || w.Body.Len() > 0 || err != nil {
 			t.Errorf("after the turn: %d, %v: %s", w.Code, err, w.Body)
 		}
+		named := turnhttp.ShowNewest(bot, "s", chatReply)
+		named.Run = "run of the client"
+		w, err = encoded(t, turnhttp.AGUI, named)
+		if w.Code != http.StatusNoContent || w.Body.Len() > 0 || err != nil {
+			t.Errorf("after the turn, to a client that names its run: %d, %v: %s", w.Code, err, w.Body)
+		}
 	})
 }
 
