@@ -268,6 +268,25 @@ func TestAnotherReply(t *testing.T) {
 	}
 }
 
+// A Content-Type that is no UTF-8 does not keep the reply from its reader.
+func TestHeaderOfBytes(t *testing.T) {
+	m := newModel(t, func(w http.ResponseWriter, _ *http.Request, question string) {
+		w.Header().Set("Content-Encoding", "caf\xe9")
+		w.Header().Set("Content-Type", "text/plain; title=\xe9\xe9")
+		_, _ = io.WriteString(w, "reply to "+question)
+	})
+	_, effects, err := once(t, func(ctx context.Context, t *Turn) error {
+		got, err := m.ask(oncehttp.With(ctx, t, "model"), m.recorded(nil), "one")
+		if err == nil && got != "reply to one" {
+			err = errors.New(got)
+		}
+		return err
+	})
+	if err != nil || len(effects) != 1 {
+		t.Errorf("%v, with %d effects", err, len(effects))
+	}
+}
+
 // If the ledger fails, so does the end of the body, and Close for a reader that does not look for the end.
 func TestLedgerFails(t *testing.T) {
 	m := newModel(t, echo)

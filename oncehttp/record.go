@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/holdfast-go/holdfast/ledger"
@@ -23,7 +24,7 @@ type record struct {
 }
 
 func newRecord(r Reply) record {
-	rec := record{Status: r.Status, Type: r.Type, Encoding: r.Encoding}
+	rec := record{Status: r.Status, Type: legible(r.Type), Encoding: legible(r.Encoding)}
 	if utf8.Valid(r.Body) && bytes.IndexByte(r.Body, 0) < 0 {
 		rec.Text = string(r.Body)
 	} else {
@@ -31,6 +32,9 @@ func newRecord(r Reply) record {
 	}
 	return rec
 }
+
+// legible returns the value of a header as JSON can hold it. Otherwise the record that comes back is not the same.
+func legible(value string) string { return strings.ToValidUTF8(value, string(utf8.RuneError)) }
 
 // fits reports whether a ledger takes the record.
 func (r record) fits() bool {
