@@ -254,7 +254,8 @@ func (w *show) wait(d time.Duration) {
 	}
 }
 
-// try makes one attempt. The end of a turn that had settled before is shown only if the stream lacks it.
+// try makes one attempt. The end of a turn that had settled before is shown only if the stream lacks it, and shows no
+// later run.
 func (w *show) try(first Event, status stream.Status, data []json.RawMessage) error {
 	ctx, cancel := context.WithTimeout(w.of.ctx, showPatience)
 	defer cancel()
@@ -263,12 +264,23 @@ func (w *show) try(first Event, status stream.Status, data []json.RawMessage) er
 		if err != nil || s.Over() {
 			return err
 		}
+		if newest, err := w.newestRun(ctx); err != nil || newest != first.RunID {
+			return err
+		}
 	}
 	last, err := w.of.store.Append(ctx, w.key, first.RunID, first.epoch, status, data)
 	if err == nil {
 		w.last = last
 	}
 	return err
+}
+
+// newestRun returns the run of the newest chunks. The stream is active, so that there are some.
+func (w *show) newestRun(ctx context.Context) (string, error) {
+	for chunk, err := range w.of.store.Read(ctx, w.key, stream.Newest) {
+		return chunk.Run, err
+	}
+	return "", nil
 }
 
 // landed reports whether an Append that got no answer has taken effect: nobody else appends for this owner.

@@ -174,3 +174,40 @@ func TestHungStream(t *testing.T) {
 		}
 	})
 }
+
+// A client repeats an old key while a later turn waits for its next owner. The readers of the later turn see that turn
+// only.
+func TestRepeatOfOldKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		o := w.options()
+		o.TurnTimeout = 3 * time.Second
+		c := serve(t, turnhttp.Handler(w.bot(t, w.definition(), nil), o))
+		first := request{method: "POST", path: "/sessions/s/turns", key: "k1", body: `{"message":"say first"}`}
+		second := request{method: "POST", path: "/sessions/s/turns", key: "k2", body: `{"message":"slow second"}`}
+		if status, doc := all(t, c, first); status != 200 {
+			t.Fatal(status, string(doc))
+		}
+		if status, doc := all(t, c, second); status != 504 { // it is left in flight
+			t.Fatal(status, string(doc))
+		}
+		reader := make(chan shown)
+		go func() {
+			res := do(t, c, getEvents)
+			defer res.Body.Close()
+			reader <- read(t, res.Body, nil)
+		}()
+		time.Sleep(time.Second)
+		if status, doc := all(t, c, first); status != 200 {
+			t.Fatal(status, string(doc))
+		}
+		time.Sleep(time.Second)
+		close(w.hold)
+		if status, doc := all(t, c, second); status != 200 {
+			t.Fatal(status, string(doc))
+		}
+		if s := <-reader; s.reply == nil || s.reply.Reply != "second" || s.text != "second " {
+			t.Errorf("the reader saw %q, and the reply %+v", s.kinds, s.reply)
+		}
+	})
+}
