@@ -175,6 +175,45 @@ func TestHungStream(t *testing.T) {
 	})
 }
 
+// A slowAppend is a stream store that takes its time.
+type slowAppend struct{ stream.Store }
+
+func (s slowAppend) Append(
+	ctx context.Context, k stream.Key, run string, epoch int64, st stream.Status, data []json.RawMessage,
+) (int64, error) {
+	select {
+	case <-time.After(700 * time.Millisecond):
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	}
+	return s.Store.Append(ctx, k, run, epoch, st, data)
+}
+
+// A request that is repeated to another process shows the last events too, although they are stored after the end of
+// the turn.
+func TestRepeatSeesEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.events = slowAppend{w.events}
+		readers := make(chan shown, 2)
+		for range 2 {
+			c := serve(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
+			res := do(t, c, sayStream)
+			go func() {
+				defer res.Body.Close()
+				readers <- read(t, res.Body, nil)
+			}()
+			time.Sleep(time.Second)
+		}
+		close(w.hold)
+		for range 2 {
+			if s := <-readers; !s.whole() {
+				t.Errorf("a reader sees %q", s.kinds)
+			}
+		}
+	})
+}
+
 // A client repeats an old key while a later turn waits for its next owner. The readers of the later turn see that turn
 // only.
 func TestRepeatOfOldKey(t *testing.T) {

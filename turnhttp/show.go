@@ -86,11 +86,11 @@ func (s *server[S]) showStored(
 	go func() {
 		defer close(done)
 		res, err = c.end(s.bot.Execute(ctx, c.session, c.input, &orchestrator.CallOptions{OnEvent: f.heard}))
-		if !f.begun.Load() {
-			stop()
+		if f.begun.Load() || f.sent.Load() {
+			time.AfterFunc(lastEvents, stop)
 			return
 		}
-		time.AfterFunc(lastEvents, stop)
+		stop() // nothing of the turn was shown, and nothing will be
 	}()
 	f.run(reading)
 	<-done
@@ -102,9 +102,9 @@ type follower[S any] struct {
 	server *server[S]
 	out    *sender
 	call   call[S]
-	last   int64 // the number of the last event
-	sent   bool  // an event of the turn
-	ended  bool  // so was its last one
+	last   int64       // the number of the last event
+	sent   atomic.Bool // an event of the turn
+	ended  bool        // so was its last one
 
 	// began has an element when the turn has begun in this process, and begun says so from then on.
 	began chan struct{}
@@ -165,7 +165,7 @@ func (f *follower[S]) read(ctx context.Context) {
 			continue
 		}
 		f.out.event(shown.Number, string(ev.Kind), marshal(ev))
-		f.sent = true
+		f.sent.Store(true)
 		switch ev.Kind {
 		case orchestrator.TurnSettled, orchestrator.TurnFailed, orchestrator.TurnSuspended:
 			f.ended = true
@@ -177,7 +177,7 @@ func (f *follower[S]) read(ctx context.Context) {
 // failed notes that Follow has failed. The reader still gets the outcome.
 func (f *follower[S]) failed(err error) {
 	switch {
-	case f.sent: // to begin anew would send events twice
+	case f.sent.Load(): // to begin anew would send events twice
 		f.ended = true
 	case errors.Is(err, stream.ErrGone):
 		f.last = stream.Newest
