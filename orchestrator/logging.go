@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
-	"github.com/holdfast-go/holdfast/internal/logtext"
 	"github.com/holdfast-go/holdfast/snapshot"
 	"github.com/holdfast-go/holdfast/turnlog"
 )
@@ -111,14 +110,20 @@ func (x *execution[S]) logFailed(end storedEnd, reason string) bool {
 // respond returns what Definition.Respond makes of a settled turn.
 func (o *Orchestrator[S]) respond(
 	ctx context.Context, session string, cp checkpoint.Checkpoint, force bool,
-) (raw json.RawMessage, err error) {
+) (json.RawMessage, error) {
 	res, err := o.result(ctx, session, cp, force)
 	if err != nil {
 		return nil, err
 	}
-	err = o.engine.functions.protect(ctx, func() (err error) {
-		raw, err = json.Marshal(o.def.Respond(res))
-		return logtext.Private(err)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.engine.options.Limits.SettleTimeout)
+	defer cancel()
+	var said json.RawMessage
+	err = o.engine.functions.run(ctx, func(context.Context) (err error) {
+		said, err = json.Marshal(o.def.Respond(res))
+		return err
 	})
-	return raw, err
+	if err != nil { // it may be running still, and write what it says
+		return nil, err
+	}
+	return said, nil
 }

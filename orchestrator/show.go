@@ -28,9 +28,11 @@ const (
 	mostDelta    = 16 << 10
 	mostAppended = 1 << 20
 
-	// showPatience bounds one call of the store. Events that the store has not taken for showLimit are dropped.
+	// showPatience bounds one call of the store. Events that the store has not taken for showLimit are dropped. Then
+	// the events that follow get one call each, of lastPatience, until the store takes some.
 	showPatience = 5 * time.Second
 	showLimit    = 30 * time.Second
+	lastPatience = time.Second
 )
 
 // shows append the events of the turns of this process to Options.Stream. No turn waits for them.
@@ -68,6 +70,9 @@ type show struct {
 
 	// last is the number of the last chunk; 0 if it is not known.
 	last int64
+
+	// since is when the store was called first of the calls that it has not answered; zero if it has.
+	since time.Time
 }
 
 // shown reports whether readers of a session see ev. What is about an earlier turn would look like the newest turn.
@@ -228,22 +233,31 @@ func fitting(data []json.RawMessage) int {
 
 // appendAtOnce makes one call of the store, and tries again while the store does not answer.
 func (w *show) appendAtOnce(first Event, status stream.Status, data []json.RawMessage) {
-	began := time.Now()
+	if w.since.IsZero() {
+		w.since = time.Now()
+	}
 	for pause := 100 * time.Millisecond; ; pause *= 2 {
 		err := w.try(first, status, data)
+		if err == nil || errors.Is(err, stream.ErrInvalid) {
+			w.since = time.Time{}
+		}
 		if err == nil {
 			return
 		}
-		if w.of.ctx.Err() != nil || errors.Is(err, stream.ErrInvalid) || time.Since(began) > showLimit {
+		if w.of.ctx.Err() != nil || w.since.IsZero() || w.late() {
 			w.of.report.unshown(w.key.Session, len(data), err)
 			return
 		}
 		w.wait(pause)
 		if landed, err := w.landed(len(data)); err == nil && landed {
+			w.since = time.Time{}
 			return
 		}
 	}
 }
+
+// late reports whether the store has taken nothing for showLimit.
+func (w *show) late() bool { return time.Since(w.since) > showLimit }
 
 func (w *show) wait(d time.Duration) {
 	t := time.NewTimer(d)
@@ -257,7 +271,11 @@ func (w *show) wait(d time.Duration) {
 // try makes one attempt. The end of a turn that had settled before is shown only if the stream lacks it, and shows no
 // later run.
 func (w *show) try(first Event, status stream.Status, data []json.RawMessage) error {
-	ctx, cancel := context.WithTimeout(w.of.ctx, showPatience)
+	patience := showPatience
+	if w.late() {
+		patience = lastPatience
+	}
+	ctx, cancel := context.WithTimeout(w.of.ctx, patience)
 	defer cancel()
 	if first.replayed {
 		_, s, err := w.of.store.Last(ctx, w.key)

@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"slices"
 	"sync"
@@ -28,6 +29,7 @@ func (o *Orchestrator[S]) Stream(ctx context.Context, session string, in Input, 
 	k.watch = s.add
 	go func() {
 		defer close(s.done)
+		s.err = fmt.Errorf("%w: %w", ErrIndeterminate, errGoexit) // unless execute returns
 		s.res, s.err = o.execute(ctx, k, in)
 	}()
 	return s

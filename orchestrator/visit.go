@@ -94,6 +94,8 @@ func (v *visit) steal(ctx context.Context, runID string) (taken bool, err error)
 		v.own.Undo()
 		return false, err
 	}
+	// A call of this process that began meanwhile is fenced off. It has to end now, not at its next renewal.
+	e.sessions.Interrupt(v.call.session, runID, ErrAbandoned)
 	v.granted()
 	return true, nil
 }

@@ -292,3 +292,44 @@ func TestFollowWithoutStream(t *testing.T) {
 		}
 	}
 }
+
+// refusingStream takes no Append. It hangs first.
+type refusingStream struct {
+	stream.Memory
+	hangs time.Duration
+	calls int
+}
+
+func (s *refusingStream) Append(
+	ctx context.Context, _ stream.Key, _ string, _ int64, _ stream.Status, _ []json.RawMessage,
+) (int64, error) {
+	s.calls++
+	if s.hangs > 0 {
+		<-ctx.Done()
+	}
+	return 0, stream.ErrRefused
+}
+
+// The store takes nothing for long. Then all events that wait are dropped, and not each batch of them after so long.
+func TestStreamAway(t *testing.T) {
+	for _, hangs := range []time.Duration{0, 1} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &refusingStream{hangs: hangs}
+			bot := newWorld().start(t, single(func(_ context.Context, t *Turn) error {
+				for range 2000 {
+					t.Emit("word ")
+				}
+				return nil
+			}), Options{Stream: s})
+			execute(t, bot, Input{})
+			time.Sleep(2 * time.Minute)
+			synctest.Wait()
+			calls := s.calls
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			if s.calls != calls || calls < 16 {
+				t.Errorf("%d calls in two minutes, and %d later", calls, s.calls-calls)
+			}
+		})
+	}
+}

@@ -2,9 +2,14 @@ package orchestrator_test
 
 import (
 	"context"
+	"errors"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/test/faulttest"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
@@ -103,4 +108,61 @@ func TestAbandonOfSettled(t *testing.T) {
 		t.Errorf("ended %t, %v", ended, err)
 	}
 	s.ends("a")
+}
+
+// claimsOnHold holds a Claim back once it is armed.
+func claimsOnHold(w world) (held world, arm func(), arrived, goOn chan struct{}) {
+	arrived, goOn = make(chan struct{}), make(chan struct{})
+	var armed atomic.Bool
+	around := faulttest.On(func(ctx context.Context, _ faulttest.Call, next func(context.Context) error) error {
+		if armed.CompareAndSwap(true, false) {
+			close(arrived)
+			<-goOn
+		}
+		return next(ctx)
+	}, "Claim")
+	return world{faulttest.Checkpoints(w.checkpoints, around), w.snapshots}, func() { armed.Store(true) }, arrived, goOn
+}
+
+// A call of this process comes to own the session while Abandon or Delete waits for its claim. It ends at once, and its
+// caller is told that the run was stopped.
+func TestStopMeetsOwner(t *testing.T) {
+	for name, stop := range map[string]func(context.Context, *Bot, string) error{
+		"Abandon": func(ctx context.Context, bot *Bot, run string) error {
+			ended, err := bot.Abandon(ctx, "s", run)
+			if err == nil && !ended {
+				err = errors.New("the run has not ended")
+			}
+			return err
+		},
+		"Delete": func(ctx context.Context, bot *Bot, _ string) error { return bot.Delete(ctx, "s") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				held, arm, arrived, goOn := claimsOnHold(newWorld())
+				d, started := hanging()
+				bot := held.start(t, d, Options{})
+				ctx, cancel := context.WithCancel(t.Context())
+				go func() { <-started; cancel() }()
+				_, err := bot.Execute(ctx, "s", Input{Text: "a", RequestID: "r"}, nil)
+				wantErr(t, err, orchestrator.ErrIndeterminate) // the run is left in flight
+				run := wantRuns(t, bot, 1)[0].ID
+				arm()
+				told, resumed := make(chan error, 1), make(chan error, 1)
+				go func() { told <- stop(t.Context(), bot, run) }()
+				<-arrived
+				go func() { _, err := bot.Resume(t.Context(), "s", nil); resumed <- err }()
+				<-started
+				close(goOn)
+				if err := <-told; err != nil {
+					t.Error(err)
+				}
+				at := time.Now()
+				wantErr(t, <-resumed, orchestrator.ErrAbandoned)
+				if took := time.Since(at); took > time.Second {
+					t.Errorf("it went on for %v", took)
+				}
+			})
+		})
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -753,4 +754,27 @@ func TestAbandonedWithoutLog(t *testing.T) {
 		t.Errorf("recovered %s, %v", outcome, err)
 	}
 	l.wantPhases(t, "started llm-complete settled(cancelled)")
+}
+
+// Respond hangs, or ends its goroutine. The turn is settled all the same, and the turn log has no reply.
+func TestRespondNeverReturns(t *testing.T) {
+	for name, respond := range map[string]func(release chan struct{}) any{
+		"hangs": func(release chan struct{}) any { <-release; return nil },
+		"ends":  func(chan struct{}) any { runtime.Goexit(); return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				release := make(chan struct{})
+				defer close(release)
+				d := echo()
+				d.Respond = func(*Result) any { return respond(release) }
+				bot := newWorld().start(t, d, Options{TurnLog: new(turnlog.Memory)})
+				at := time.Now()
+				res, err := bot.Stream(t.Context(), "s", Input{Text: "a"}, nil).Result()
+				if err != nil || res == nil || time.Since(at) > time.Minute {
+					t.Errorf("%v, %v after %v", res, err, time.Since(at))
+				}
+			})
+		})
+	}
 }
