@@ -14,7 +14,7 @@ import (
 
 // Memory is a Store that lives and dies with the process. The zero value is ready.
 type Memory struct {
-	// Keep is how many chunks of a session are kept at least. 0 means DefaultKeep.
+	// Keep is how many chunks of a session are kept at least. 0 or less means DefaultKeep.
 	Keep int
 
 	// TTL is how long the chunks of a session are kept after its last Append. 0 means DefaultTTL.
@@ -72,7 +72,7 @@ func (m *Memory) Append(
 	}
 	at.add(run, data)
 	at.epoch, at.status, at.at = epoch, s, now
-	if keep := cmp.Or(m.Keep, DefaultKeep); len(at.chunks) >= 2*keep {
+	if keep := KeepOf(m.Keep); len(at.chunks) >= 2*keep {
 		at.chunks = slices.Clone(at.chunks[len(at.chunks)-keep:])
 	}
 	at.changed()

@@ -3,6 +3,7 @@ package stream_test
 import (
 	"encoding/json"
 	"errors"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,4 +46,30 @@ func TestMemoryTTL(t *testing.T) {
 			t.Errorf("Sweep: %d, %v", n, err)
 		}
 	})
+}
+
+// Every Keep is taken: a negative one is the default, and a large one is the most.
+func TestMemoryKeep(t *testing.T) {
+	for _, keep := range []int{math.MinInt, -1, math.MaxInt/2 + 1, math.MaxInt} {
+		m := &stream.Memory{Keep: keep}
+		k := stream.Key{Orchestrator: "bot", Session: "s"}
+		for want := range int64(3) {
+			data := []json.RawMessage{json.RawMessage("1")}
+			last, err := m.Append(t.Context(), k, "r", 1, stream.Active, data)
+			if last != want+1 || err != nil {
+				t.Errorf("Keep %d: the last number is %d, %v", keep, last, err)
+			}
+		}
+	}
+}
+
+func TestKeepOf(t *testing.T) {
+	for keep, want := range map[int]int{
+		math.MinInt: stream.DefaultKeep, -1: stream.DefaultKeep, 0: stream.DefaultKeep, 1: 1, 5000: 5000,
+		stream.MaxKeep: stream.MaxKeep, stream.MaxKeep + 1: stream.MaxKeep, math.MaxInt: stream.MaxKeep,
+	} {
+		if got := stream.KeepOf(keep); got != want {
+			t.Errorf("KeepOf(%d) is %d, want %d", keep, got, want)
+		}
+	}
 }

@@ -52,8 +52,9 @@ const Newest = -1
 
 // The defaults of how long a store keeps chunks.
 const (
-	// DefaultKeep is how many chunks of a session a store keeps at least.
+	// DefaultKeep is how many chunks of a session a store keeps at least. MaxKeep is the most that it can be told to.
 	DefaultKeep = 4096
+	MaxKeep     = 1 << 29
 
 	// DefaultTTL is how long a store keeps the chunks of a session after its last Append.
 	DefaultTTL = time.Hour

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -223,5 +224,22 @@ func TestCorrupt(t *testing.T) {
 	if _, err := readError(t.Context(), s, key("a"), 0); !errors.Is(err, stream.ErrGone) ||
 		!errors.Is(err, stream.ErrDamaged) {
 		t.Errorf("Read: %v", err)
+	}
+}
+
+// Every Keep is taken: a negative one is the default, and a large one is the most.
+func TestKeepExtremes(t *testing.T) {
+	t.Parallel()
+	p := pgtest.EmptyPool(t)
+	for i, keep := range []int{math.MinInt, -1, stream.MaxKeep, math.MaxInt} {
+		s := create(t, p, &pgstream.Options{Keep: keep})
+		for want := range int64(3) {
+			if last := add(t, s, key(fmt.Sprint(i)), 1, stream.Ended, 1); last != want+1 {
+				t.Errorf("Keep %d: the last number is %d, want %d", keep, last, want+1)
+			}
+		}
+		if n, err := readError(t.Context(), s, key(fmt.Sprint(i)), 0); n != 3 || err != nil {
+			t.Errorf("Keep %d: Read: %d chunks, %v", keep, n, err)
+		}
 	}
 }
