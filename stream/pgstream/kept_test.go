@@ -243,3 +243,27 @@ func TestKeepExtremes(t *testing.T) {
 		}
 	}
 }
+
+// The next trim removes all chunks that are no longer kept, also if trims have failed, or Keep was larger before.
+func TestTrimMore(t *testing.T) {
+	t.Parallel()
+	p := pgtest.EmptyPool(t)
+	s := create(t, p, &pgstream.Options{Keep: 100})
+	for name, before := range map[string]*pgstream.Store{
+		"Keep was larger": pgstream.New(p, nil),
+		"trims failed":    s.Broken("trim", "{chunks} WHERE orch", "{chunks} WHERE 1 / (SELECT 0) = 1 AND orch"),
+	} {
+		for range 60 {
+			add(t, before, key(name), 1, stream.Active, 100)
+		}
+		add(t, s, key(name), 1, stream.Active, 100)
+		add(t, s, key(name), 1, stream.Ended, 100)
+		const left = "SELECT coalesce(sum(last - first + 1), 0) FROM {chunks} WHERE session = '%s'"
+		if n := pgtest.Value[int](t, p, s.Fill(fmt.Sprintf(left, name))); n > 200 {
+			t.Errorf("%s: %d chunks are left", name, n)
+		}
+		if n, err := readError(t.Context(), s, key(name), 6100); n != 100 || err != nil {
+			t.Errorf("%s: Read: %d chunks, %v", name, n, err)
+		}
+	}
+}

@@ -42,10 +42,16 @@ var templates = queries{
 		SELECT h.last, h.first, c.lazy, (SELECT pg_notify($9::text, $10::text || ' ' || h.last) WHERE h.last IS NOT NULL)
 		FROM (SELECT {lazy} AS lazy) c LEFT JOIN head h ON true`,
 
-	// Both bounds keep the walk off the entries of rows that are removed already.
+	// Both bounds keep the walk off the entries of rows that are removed already. The rows have no gaps. So if there is
+	// a row before $3, there is one within $5 numbers before, and all the older ones are removed too: an earlier trim
+	// has failed, or Keep was larger.
 	trim: `
 		WITH gone AS (
-			DELETE FROM {chunks} WHERE orchestrator = $1 AND session = $2 AND last >= $3 AND last < $4
+			DELETE FROM {chunks} WHERE orchestrator = $1 AND session = $2 AND last < $4::bigint
+				AND last >= (SELECT CASE WHEN EXISTS (
+					SELECT FROM {chunks} c WHERE c.orchestrator = $1 AND c.session = $2
+						AND c.last >= $3::bigint - $5::bigint AND c.last < $3::bigint
+				) THEN 0 ELSE $3::bigint END)
 		)
 		SELECT {lazy}`,
 
