@@ -22,10 +22,10 @@ var templates = queries{
 	// first is the number of the oldest chunk that is kept. If it changes, trim removes what is before it.
 	append: `
 		WITH head AS (
-			INSERT INTO {streams} AS s (orchestrator, session, epoch, status, run, start, first, last, at)
+			INSERT INTO {streams} AS s (orchestrator, session, epoch, status, run, start, first, last, at, life)
 			VALUES ($1::text, $2::text, $3::bigint, $4::text, $5::text, 1,
 				CASE WHEN $6::bigint >= 2 * $7::bigint THEN $6::bigint - $7::bigint + 1 ELSE 1 END, $6::bigint,
-				statement_timestamp())
+				statement_timestamp(), gen_random_uuid())
 			ON CONFLICT (orchestrator, session) DO UPDATE SET
 				epoch = excluded.epoch, status = excluded.status, run = excluded.run,
 				start = CASE WHEN s.run = excluded.run THEN s.start ELSE s.last + 1 END,
@@ -62,7 +62,7 @@ var templates = queries{
 	// A page is what one moment shows: the row of the session, and the next rows of its chunks, up to $4 rows. The last
 	// one is the first with which they have $5 bytes.
 	page: `
-		SELECT s.first, s.last, s.start, s.status, c.first, c.last, c.run, c.data
+		SELECT s.first, s.last, s.start, s.status, s.life::text, c.first, c.last, c.run, c.data
 		FROM {streams} s LEFT JOIN LATERAL (
 			SELECT c.first, c.last, c.run, c.data FROM (
 				SELECT c.first, c.last, c.run, c.data, sum(c.size) OVER (ORDER BY c.last) - c.size AS before FROM (
