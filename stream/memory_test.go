@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,6 +45,34 @@ func TestMemoryTTL(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		if n, err := m.Sweep(t.Context(), 0); n != 1 || err != nil {
 			t.Errorf("Sweep: %d, %v", n, err)
+		}
+	})
+}
+
+// A reader that is at work when the TTL passes does not go on in what the session shows later.
+func TestMemoryTTLBetweenPages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &stream.Memory{TTL: time.Minute}
+		k := stream.Key{Orchestrator: "bot", Session: "s"}
+		add := func(run string, n int) {
+			data := slices.Repeat([]json.RawMessage{json.RawMessage("1")}, n)
+			if _, err := m.Append(t.Context(), k, run, 1, stream.Active, data); err != nil {
+				t.Fatal(err)
+			}
+		}
+		add("r-1", 2)
+		var ended error
+		for c, err := range m.Read(t.Context(), k, 0) {
+			if ended = err; err == nil && c.Run != "r-1" {
+				t.Fatalf("the reader gets chunk %d of the next life", c.Seq)
+			}
+			if c.Seq == 2 {
+				time.Sleep(2 * time.Minute)
+				add("r-2", 4)
+			}
+		}
+		if !errors.Is(ended, stream.ErrGone) {
+			t.Errorf("the reader ends with %v, want ErrGone", ended)
 		}
 	})
 }
