@@ -14,7 +14,7 @@ import (
 
 // Memory is a Store that lives and dies with the process. The zero value is ready.
 type Memory struct {
-	// Keep is how many chunks of a session are kept at least. 0 means DefaultKeep.
+	// Keep is how many chunks of a session are kept at least. 0 or less means DefaultKeep.
 	Keep int
 
 	// TTL is how long the chunks of a session are kept after its last Append. 0 means DefaultTTL.
@@ -72,7 +72,7 @@ func (m *Memory) Append(
 	}
 	at.add(run, data)
 	at.epoch, at.status, at.at = epoch, s, now
-	if keep := cmp.Or(m.Keep, DefaultKeep); len(at.chunks) >= 2*keep {
+	if keep := KeepOf(m.Keep); len(at.chunks) >= 2*keep {
 		at.chunks = slices.Clone(at.chunks[len(at.chunks)-keep:])
 	}
 	at.changed()
@@ -102,12 +102,14 @@ func (m *Memory) Read(ctx context.Context, k Key, seq int64) iter.Seq2[Chunk, er
 			yield(Chunk{}, err)
 			return
 		}
+		var life *session
 		for {
-			chunks, more, err := m.after(k, seq)
+			chunks, more, now, err := m.after(k, seq, life)
 			if err != nil {
 				yield(Chunk{}, err)
 				return
 			}
+			life = now
 			for _, c := range chunks {
 				if !yield(c, nil) {
 					return
@@ -133,23 +135,29 @@ func (m *Memory) Read(ctx context.Context, k Key, seq int64) iter.Seq2[Chunk, er
 // page is how many chunks a reader takes at a time.
 const page = 256
 
-// after returns chunks after seq. If there is none, it returns a channel to wait for; nil if nothing more comes.
-func (m *Memory) after(k Key, seq int64) (chunks []Chunk, more <-chan struct{}, err error) {
+// after returns chunks after seq, and the session that has them. If there is none, it returns a channel to wait for, or
+// nil if nothing more comes. life is the session that the reader has read before; nil if it has read none.
+func (m *Memory) after(
+	k Key, seq int64, life *session,
+) (chunks []Chunk, more <-chan struct{}, now *session, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.find(k, time.Now())
+	if life != nil && s != life {
+		return nil, nil, nil, ErrGone
+	}
 	if s == nil {
 		if seq > 0 {
-			return nil, nil, ErrGone
+			return nil, nil, nil, ErrGone
 		}
-		return nil, nil, nil
+		return nil, nil, nil, nil
 	}
 	first := s.last - int64(len(s.chunks)) + 1
 	if seq == Newest {
 		seq = max(s.start, first) - 1
 	}
 	if seq > s.last || seq < first-1 {
-		return nil, nil, ErrGone
+		return nil, nil, nil, ErrGone
 	}
 	for _, c := range s.chunks[seq-first+1:] {
 		c.Data = slices.Clone(c.Data)
@@ -161,7 +169,7 @@ func (m *Memory) after(k Key, seq int64) (chunks []Chunk, more <-chan struct{}, 
 	if len(chunks) == 0 && !s.status.Over() {
 		more = s.more
 	}
-	return chunks, more, nil
+	return chunks, more, s, nil
 }
 
 // Last implements [Store].

@@ -3,6 +3,8 @@ package stream_test
 import (
 	"encoding/json"
 	"errors"
+	"math"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,4 +47,58 @@ func TestMemoryTTL(t *testing.T) {
 			t.Errorf("Sweep: %d, %v", n, err)
 		}
 	})
+}
+
+// A reader that is at work when the TTL passes does not go on in what the session shows later.
+func TestMemoryTTLBetweenPages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &stream.Memory{TTL: time.Minute}
+		k := stream.Key{Orchestrator: "bot", Session: "s"}
+		add := func(run string, n int) {
+			data := slices.Repeat([]json.RawMessage{json.RawMessage("1")}, n)
+			if _, err := m.Append(t.Context(), k, run, 1, stream.Active, data); err != nil {
+				t.Fatal(err)
+			}
+		}
+		add("r-1", 2)
+		var ended error
+		for c, err := range m.Read(t.Context(), k, 0) {
+			if ended = err; err == nil && c.Run != "r-1" {
+				t.Fatalf("the reader gets chunk %d of the next life", c.Seq)
+			}
+			if c.Seq == 2 {
+				time.Sleep(2 * time.Minute)
+				add("r-2", 4)
+			}
+		}
+		if !errors.Is(ended, stream.ErrGone) {
+			t.Errorf("the reader ends with %v, want ErrGone", ended)
+		}
+	})
+}
+
+// Every Keep is taken: a negative one is the default, and a large one is the most.
+func TestMemoryKeep(t *testing.T) {
+	for _, keep := range []int{math.MinInt, -1, math.MaxInt/2 + 1, math.MaxInt} {
+		m := &stream.Memory{Keep: keep}
+		k := stream.Key{Orchestrator: "bot", Session: "s"}
+		for want := range int64(3) {
+			data := []json.RawMessage{json.RawMessage("1")}
+			last, err := m.Append(t.Context(), k, "r", 1, stream.Active, data)
+			if last != want+1 || err != nil {
+				t.Errorf("Keep %d: the last number is %d, %v", keep, last, err)
+			}
+		}
+	}
+}
+
+func TestKeepOf(t *testing.T) {
+	for keep, want := range map[int]int{
+		math.MinInt: stream.DefaultKeep, -1: stream.DefaultKeep, 0: stream.DefaultKeep, 1: 1, 5000: 5000,
+		stream.MaxKeep: stream.MaxKeep, stream.MaxKeep + 1: stream.MaxKeep, math.MaxInt: stream.MaxKeep,
+	} {
+		if got := stream.KeepOf(keep); got != want {
+			t.Errorf("KeepOf(%d) is %d, want %d", keep, got, want)
+		}
+	}
 }

@@ -52,8 +52,9 @@ const Newest = -1
 
 // The defaults of how long a store keeps chunks.
 const (
-	// DefaultKeep is how many chunks of a session a store keeps at least.
+	// DefaultKeep is how many chunks of a session a store keeps at least. MaxKeep is the most that it can be told to.
 	DefaultKeep = 4096
+	MaxKeep     = 1 << 29
 
 	// DefaultTTL is how long a store keeps the chunks of a session after its last Append.
 	DefaultTTL = time.Hour
@@ -95,7 +96,8 @@ type Store interface {
 	// Last returns the number of the newest chunk, which is 0 if there is none, and the status of the session.
 	Last(ctx context.Context, k Key) (seq int64, s Status, err error)
 
-	// Delete forgets the session. Its readers get ErrGone, or end. A session that is not known is no error.
+	// Delete forgets the session. Its readers get ErrGone, or end. None goes on if the session begins anew. A later
+	// Read cannot tell that its number is of the former session. A session that is not known is no error.
 	Delete(ctx context.Context, k Key) error
 }
 

@@ -50,6 +50,9 @@ func ValidateAppend(k Key, run string, epoch int64, s Status, data []json.RawMes
 	return nil
 }
 
+// KeepOf returns how many chunks a store keeps at least whose options say n. It is for the authors of a store.
+func KeepOf(n int) int { return min(cmp.Or(max(n, 0), DefaultKeep), MaxKeep) }
+
 // ValidateRead checks the arguments of Read.
 func ValidateRead(k Key, seq int64) error {
 	if err := k.Validate(); err != nil {

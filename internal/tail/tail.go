@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"sync"
 	"time"
@@ -58,6 +59,9 @@ const (
 // A Page holds the chunks that a reader gets from a store at once.
 type Page struct {
 	Chunks []stream.Chunk
+
+	// Life is a mark of the session. It differs after the session was forgotten and has begun anew.
+	Life string
 
 	// Seq is the number to read on from.
 	Seq int64
@@ -111,6 +115,9 @@ type reader struct {
 	yield func(stream.Chunk, error) bool
 	seat  *seat // nil until the reader has to wait
 	begun bool  // the store has answered before
+
+	// life is the mark of the session that the reader reads.
+	life string
 }
 
 func (r *reader) leave() {
@@ -159,7 +166,10 @@ func (r *reader) page(ctx context.Context) (page Page, err error) {
 	for {
 		page, err = r.next(ctx, r.seq)
 		if err == nil || !r.begun || errors.Is(err, stream.ErrGone) || time.Since(began) > patience {
-			r.begun = true
+			if err == nil && r.begun && page.Life != r.life {
+				err = fmt.Errorf("read %q: the session was forgotten: %w", r.key.Session, stream.ErrGone)
+			}
+			r.begun, r.life = true, page.Life
 			return page, err
 		}
 		if keeper.Sleep(ctx, pause.Next()) != nil {

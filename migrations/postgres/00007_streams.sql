@@ -25,6 +25,7 @@ CREATE TABLE IF NOT EXISTS "holdfast_streams" (
     first        bigint      NOT NULL,
     last         bigint      NOT NULL,
     at           timestamptz NOT NULL,
+    life         uuid        NOT NULL,
     PRIMARY KEY (orchestrator, session)
 ) WITH (fillfactor = 50);
 

@@ -11,6 +11,7 @@ CREATE TABLE IF NOT EXISTS holdfast_streams (
 	first        INTEGER NOT NULL, -- the first chunk that is kept
 	last         INTEGER NOT NULL, -- the last chunk
 	at           INTEGER NOT NULL, -- µs, of the last append
+	life         INTEGER NOT NULL, -- differs after the session was forgotten and has begun anew
 	PRIMARY KEY (orchestrator, session)
 ) STRICT, WITHOUT ROWID;
 

@@ -63,11 +63,11 @@ func (s *Store) append(
 }
 
 // trim removes what is no longer kept, if an Append has just moved the first chunk that is. If this fails, the next one
-// removes more: the Append itself has taken effect.
+// removes all that is left: the Append itself has taken effect.
 func (s *Store) trim(ctx context.Context, k stream.Key, last, first int64) {
 	if first > 1 && last-first+1 == s.keep {
 		_, _ = one(ctx, s.db, pgx.RowTo[string], s.sql.trim, k.Orchestrator, k.Session,
-			first-2*s.keep-stream.MaxChunks, first)
+			first-2*s.keep-stream.MaxChunks, first, stream.MaxChunks)
 	}
 }
 

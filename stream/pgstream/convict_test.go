@@ -26,6 +26,7 @@ func TestSuiteConvicts(t *testing.T) {
 		"nothing is trimmed":         {"keep", []change{{"append", `>= 2 *`, `>= 100000 *`}}},
 		"too much is trimmed":        {"keep", []change{{"append", `- $7::bigint + 1 ELSE s.first`, `ELSE s.first`}}},
 		"Delete leaves the chunks":   {"delete-anew", []change{{"forget", `DELETE FROM {chunks} WHERE`, `SELECT FROM {chunks} WHERE`}}},
+		"all lives are one":          {"delete-next", []change{{"page", `s.life::text`, `''`}}},
 		"Delete does not wait": {"delete-race", []change{
 			{"lock", `FOR UPDATE`, ``}, {"append", `h.last, h.first, c.lazy`, `h.last, h.first, c.lazy || pg_sleep(0.003)`},
 		}},

@@ -76,7 +76,7 @@ func TestManySessions(t *testing.T) {
 	s := create(t, p, nil)
 	const n = 20_000
 	pgtest.Exec(t, p, s.Fill(fmt.Sprintf(`
-		INSERT INTO {streams} SELECT 'bot', 's' || i, 1, 'active', 'r', 1, 1, 3, now() FROM generate_series(1, %d) i`, n)))
+		INSERT INTO {streams} SELECT 'bot', 's' || i, 1, 'active', 'r', 1, 1, 3, now(), gen_random_uuid() FROM generate_series(1, %d) i`, n)))
 	pgtest.Exec(t, p, s.Fill(fmt.Sprintf(`
 		INSERT INTO {chunks} SELECT 'bot', 's' || i, l, l, 'r', 3, '[1]' FROM generate_series(1, %d) i, generate_series(1, 3) l`, n)))
 	for _, known := range []string{"nothing", "statistics"} {

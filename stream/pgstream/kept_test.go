@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -223,5 +224,46 @@ func TestCorrupt(t *testing.T) {
 	if _, err := readError(t.Context(), s, key("a"), 0); !errors.Is(err, stream.ErrGone) ||
 		!errors.Is(err, stream.ErrDamaged) {
 		t.Errorf("Read: %v", err)
+	}
+}
+
+// Every Keep is taken: a negative one is the default, and a large one is the most.
+func TestKeepExtremes(t *testing.T) {
+	t.Parallel()
+	p := pgtest.EmptyPool(t)
+	for i, keep := range []int{math.MinInt, -1, stream.MaxKeep, math.MaxInt} {
+		s := create(t, p, &pgstream.Options{Keep: keep})
+		for want := range int64(3) {
+			if last := add(t, s, key(fmt.Sprint(i)), 1, stream.Ended, 1); last != want+1 {
+				t.Errorf("Keep %d: the last number is %d, want %d", keep, last, want+1)
+			}
+		}
+		if n, err := readError(t.Context(), s, key(fmt.Sprint(i)), 0); n != 3 || err != nil {
+			t.Errorf("Keep %d: Read: %d chunks, %v", keep, n, err)
+		}
+	}
+}
+
+// The next trim removes all chunks that are no longer kept, also if trims have failed, or Keep was larger before.
+func TestTrimMore(t *testing.T) {
+	t.Parallel()
+	p := pgtest.EmptyPool(t)
+	s := create(t, p, &pgstream.Options{Keep: 100})
+	for name, before := range map[string]*pgstream.Store{
+		"Keep was larger": pgstream.New(p, nil),
+		"trims failed":    s.Broken("trim", "{chunks} WHERE orch", "{chunks} WHERE 1 / (SELECT 0) = 1 AND orch"),
+	} {
+		for range 60 {
+			add(t, before, key(name), 1, stream.Active, 100)
+		}
+		add(t, s, key(name), 1, stream.Active, 100)
+		add(t, s, key(name), 1, stream.Ended, 100)
+		const left = "SELECT coalesce(sum(last - first + 1), 0) FROM {chunks} WHERE session = '%s'"
+		if n := pgtest.Value[int](t, p, s.Fill(fmt.Sprintf(left, name))); n > 200 {
+			t.Errorf("%s: %d chunks are left", name, n)
+		}
+		if n, err := readError(t.Context(), s, key(name), 6100); n != 100 || err != nil {
+			t.Errorf("%s: Read: %d chunks, %v", name, n, err)
+		}
 	}
 }

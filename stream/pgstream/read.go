@@ -36,6 +36,7 @@ func (s *Store) Read(ctx context.Context, k stream.Key, seq int64) iter.Seq2[str
 type row struct {
 	head, kept, start int64 // the last, the oldest that is kept, and the first of the newest run
 	status            stream.Status
+	life              string
 
 	first, last *int64
 	run         *string
@@ -43,7 +44,7 @@ type row struct {
 }
 
 func scanRow(from pgx.CollectableRow) (r row, err error) {
-	err = from.Scan(&r.kept, &r.head, &r.start, (*string)(&r.status), &r.first, &r.last, &r.run, &r.data)
+	err = from.Scan(&r.kept, &r.head, &r.start, (*string)(&r.status), &r.life, &r.first, &r.last, &r.run, &r.data)
 	return r, err
 }
 
@@ -89,6 +90,7 @@ func (s *Store) page(ctx context.Context, k stream.Key, seq int64) (p tail.Page,
 	if len(p.Chunks) == 0 && seq < head.head {
 		return p, fmt.Errorf("%w: %w: the row of chunk %d is missing", stream.ErrGone, stream.ErrDamaged, seq+1)
 	}
+	p.Life = head.life
 	p.Seq, p.Last, p.Over = seq, seq == head.head, head.status != stream.Active
 	return p, nil
 }

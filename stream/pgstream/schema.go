@@ -17,6 +17,7 @@ const schemaSQL = `CREATE TABLE IF NOT EXISTS {streams} (
     first        bigint      NOT NULL,
     last         bigint      NOT NULL,
     at           timestamptz NOT NULL,
+    life         uuid        NOT NULL,
     PRIMARY KEY (orchestrator, session)
 ) WITH (fillfactor = 50);
 

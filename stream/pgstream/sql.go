@@ -22,10 +22,10 @@ var templates = queries{
 	// first is the number of the oldest chunk that is kept. If it changes, trim removes what is before it.
 	append: `
 		WITH head AS (
-			INSERT INTO {streams} AS s (orchestrator, session, epoch, status, run, start, first, last, at)
+			INSERT INTO {streams} AS s (orchestrator, session, epoch, status, run, start, first, last, at, life)
 			VALUES ($1::text, $2::text, $3::bigint, $4::text, $5::text, 1,
 				CASE WHEN $6::bigint >= 2 * $7::bigint THEN $6::bigint - $7::bigint + 1 ELSE 1 END, $6::bigint,
-				statement_timestamp())
+				statement_timestamp(), gen_random_uuid())
 			ON CONFLICT (orchestrator, session) DO UPDATE SET
 				epoch = excluded.epoch, status = excluded.status, run = excluded.run,
 				start = CASE WHEN s.run = excluded.run THEN s.start ELSE s.last + 1 END,
@@ -42,10 +42,16 @@ var templates = queries{
 		SELECT h.last, h.first, c.lazy, (SELECT pg_notify($9::text, $10::text || ' ' || h.last) WHERE h.last IS NOT NULL)
 		FROM (SELECT {lazy} AS lazy) c LEFT JOIN head h ON true`,
 
-	// Both bounds keep the walk off the entries of rows that are removed already.
+	// Both bounds keep the walk off the entries of rows that are removed already. The rows have no gaps. So if there is
+	// a row before $3, there is one within $5 numbers before, and all the older ones are removed too: an earlier trim
+	// has failed, or Keep was larger.
 	trim: `
 		WITH gone AS (
-			DELETE FROM {chunks} WHERE orchestrator = $1 AND session = $2 AND last >= $3 AND last < $4
+			DELETE FROM {chunks} WHERE orchestrator = $1 AND session = $2 AND last < $4::bigint
+				AND last >= (SELECT CASE WHEN EXISTS (
+					SELECT FROM {chunks} c WHERE c.orchestrator = $1 AND c.session = $2
+						AND c.last >= $3::bigint - $5::bigint AND c.last < $3::bigint
+				) THEN 0 ELSE $3::bigint END)
 		)
 		SELECT {lazy}`,
 
@@ -56,7 +62,7 @@ var templates = queries{
 	// A page is what one moment shows: the row of the session, and the next rows of its chunks, up to $4 rows. The last
 	// one is the first with which they have $5 bytes.
 	page: `
-		SELECT s.first, s.last, s.start, s.status, c.first, c.last, c.run, c.data
+		SELECT s.first, s.last, s.start, s.status, s.life::text, c.first, c.last, c.run, c.data
 		FROM {streams} s LEFT JOIN LATERAL (
 			SELECT c.first, c.last, c.run, c.data FROM (
 				SELECT c.first, c.last, c.run, c.data, sum(c.size) OVER (ORDER BY c.last) - c.size AS before FROM (

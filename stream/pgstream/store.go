@@ -36,7 +36,7 @@ type Options struct {
 	// Prefix begins the names of the tables. It may be qualified, as in "app.bot_"; "" means "holdfast_".
 	Prefix string
 
-	// Keep is how many chunks of a session are kept at least. 0 means stream.DefaultKeep.
+	// Keep is how many chunks of a session are kept at least. 0 or less means stream.DefaultKeep.
 	Keep int
 
 	// TTL is how long the chunks of a session are kept after its last Append. 0 means stream.DefaultTTL.
@@ -75,7 +75,7 @@ func New(db DB, o *Options) *Store {
 	}
 	s := &Store{
 		db: pgstate.New(db), prefix: p, channel: channel(p),
-		keep: int64(cmp.Or(max(o.Keep, 0), stream.DefaultKeep)), ttl: cmp.Or(max(o.TTL, 0), stream.DefaultTTL),
+		keep: int64(stream.KeepOf(o.Keep)), ttl: cmp.Or(max(o.TTL, 0), stream.DefaultTTL),
 	}
 	names := names(p, s.ttl)
 	s.sql = fillAll(names)

@@ -3,6 +3,7 @@ package redisstream_test
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -252,6 +253,23 @@ func TestACLNeedsAll(t *testing.T) {
 		}
 		if errors.Is(err, stream.ErrDamaged) {
 			t.Errorf("without %s: %v", rule, err)
+		}
+	}
+}
+
+// Every Keep is taken: a negative one is the default, and a large one is the most.
+func TestKeepExtremes(t *testing.T) {
+	t.Parallel()
+	client, prefix := testenv.Redis(t)
+	for i, keep := range []int{math.MinInt, -1, stream.MaxKeep, math.MaxInt} {
+		s := redisstream.New(client, &redisstream.Options{Prefix: prefix, Keep: keep})
+		for want := range int64(3) {
+			if last := add(t, s, key(fmt.Sprint(i)), 1, stream.Ended, 1); last != want+1 {
+				t.Errorf("Keep %d: the last number is %d, want %d", keep, last, want+1)
+			}
+		}
+		if n, err := readError(t.Context(), s, key(fmt.Sprint(i)), 0); n != 3 || err != nil {
+			t.Errorf("Keep %d: Read: %d chunks, %v", keep, n, err)
 		}
 	}
 }

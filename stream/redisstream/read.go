@@ -38,12 +38,12 @@ func (s *Store) Read(ctx context.Context, k stream.Key, seq int64) iter.Seq2[str
 }
 
 // fixed is how many values of the head a page has before its entries, and perEntry how many each entry has.
-const fixed, perEntry = 4, 4
+const fixed, perEntry = 5, 4
 
 var errValues = errors.New("its numbers are wrong")
 
-// decode reads the reply of pageScript: last, first, after which number the page begins, status; and of each entry
-// from, last, run, data.
+// decode reads the reply of pageScript: last, first, after which number the page begins, status, life; and of each
+// entry from, last, run, data.
 func decode(r redisstore.Reply, seq int64) (p tail.Page, err error) {
 	switch {
 	case r.Status == "NONE" && seq > 0:
@@ -74,6 +74,7 @@ func decode(r redisstore.Reply, seq int64) (p tail.Page, err error) {
 	if len(p.Chunks) == 0 && at < last {
 		return p, damaged("the entry of chunk %d is missing", at+1)
 	}
+	p.Life = r.Values[4]
 	p.Seq, p.Last, p.Over = at, at == last, stream.Status(r.Values[3]) != stream.Active
 	return p, nil
 }

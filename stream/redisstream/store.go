@@ -30,7 +30,7 @@ type Options struct {
 	// Prefix begins every key. It is [A-Za-z0-9_.:-]{1,64}; "" means "holdfast:".
 	Prefix string
 
-	// Keep is how many chunks of a session are kept at least. 0 means stream.DefaultKeep.
+	// Keep is how many chunks of a session are kept at least. 0 or less means stream.DefaultKeep.
 	Keep int
 
 	// TTL is how long the chunks of a session are kept after its last Append. 0 means stream.DefaultTTL.
@@ -64,7 +64,7 @@ func New(client redis.UniversalClient, o *Options) *Store {
 	s := &Store{
 		redis:  redisstore.Runner{Client: client, Refused: stream.ErrRefused},
 		prefix: redisstore.Prefix("redisstream", o.Prefix),
-		keep:   cmp.Or(max(o.Keep, 0), stream.DefaultKeep),
+		keep:   stream.KeepOf(o.Keep),
 		ttl:    max(cmp.Or(max(o.TTL, 0), stream.DefaultTTL).Milliseconds(), 1),
 	}
 	from := tail.Source{ID: s.key, Ask: s.ask, Poll: cmp.Or(max(o.Poll, 0), 50*time.Millisecond)}

@@ -15,8 +15,8 @@ const (
 	// appendSQL returns no row if the session has a higher epoch, or is too old. It is the first statement of its
 	// transaction: SQLite takes the write lock before it reads the epoch.
 	appendSQL = `
-		INSERT INTO {prefix}streams (orchestrator, session, epoch, status, run, start, first, last, at)
-		VALUES (?1, ?2, ?3, ?4, ?5, 1, iif(?6 >= 2 * ?7, ?6 - ?7 + 1, 1), ?6, ?8)
+		INSERT INTO {prefix}streams (orchestrator, session, epoch, status, run, start, first, last, at, life)
+		VALUES (?1, ?2, ?3, ?4, ?5, 1, iif(?6 >= 2 * ?7, ?6 - ?7 + 1, 1), ?6, ?8, random())
 		ON CONFLICT (orchestrator, session) DO UPDATE SET
 			epoch = ?3, status = ?4, run = ?5,
 			start = iif(run = ?5, start, last + 1),

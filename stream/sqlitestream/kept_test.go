@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -221,5 +222,22 @@ func TestCrowd(t *testing.T) {
 	t.Logf("a chunk takes %v, %v at most", median, longest)
 	if median > 150*time.Millisecond {
 		t.Errorf("a chunk takes %v", median)
+	}
+}
+
+// Every Keep is taken: a negative one is the default, and a large one is the most.
+func TestKeepExtremes(t *testing.T) {
+	t.Parallel()
+	db := sqlitetest.Open(t, testenv.SQLite(t))
+	for i, keep := range []int{math.MinInt, -1, stream.MaxKeep, math.MaxInt} {
+		s := create(t, db, &sqlitestream.Options{Keep: keep})
+		for want := range int64(3) {
+			if last := add(t, s, key(fmt.Sprint(i)), 1, stream.Ended, 1); last != want+1 {
+				t.Errorf("Keep %d: the last number is %d, want %d", keep, last, want+1)
+			}
+		}
+		if n, err := readError(t.Context(), s, key(fmt.Sprint(i)), 0); n != 3 || err != nil {
+			t.Errorf("Keep %d: Read: %d chunks, %v", keep, n, err)
+		}
 	}
 }

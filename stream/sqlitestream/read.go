@@ -16,7 +16,7 @@ import (
 const (
 	// pageSQL shows one moment: the row of the session, and the next rows of its chunks.
 	pageSQL = `
-		SELECT s.first, s.last, s.start, s.status, c.first, c.last, c.run, c.data
+		SELECT s.first, s.last, s.start, s.status, s.life, c.first, c.last, c.run, c.data
 		FROM {prefix}streams s LEFT JOIN {prefix}chunks c
 			ON c.orchestrator = ?1 AND c.session = ?2 AND c.last > iif(?3 < 0, max(s.start, s.first) - 1, ?3)
 		WHERE s.orchestrator = ?1 AND s.session = ?2 AND s.at > ?4
@@ -50,6 +50,7 @@ func (s *Store) Read(ctx context.Context, k stream.Key, seq int64) iter.Seq2[str
 type row struct {
 	kept, head, start int64 // the oldest that is kept, the last, and the first of the newest run
 	status            stream.Status
+	life              string
 
 	first, last int64
 	run         string
@@ -60,7 +61,7 @@ type row struct {
 func scanRow(rows *sql.Rows) (r row, err error) {
 	var first, last sql.NullInt64
 	var run sql.NullString
-	r.damage = rows.Scan(&r.kept, &r.head, &r.start, (*string)(&r.status), &first, &last, &run, &r.data)
+	r.damage = rows.Scan(&r.kept, &r.head, &r.start, (*string)(&r.status), &r.life, &first, &last, &run, &r.data)
 	if r.damage != nil {
 		return r, rows.Err()
 	}
@@ -126,6 +127,7 @@ func (s *Store) page(ctx context.Context, k stream.Key, seq int64) (p tail.Page,
 	if len(p.Chunks) == 0 && seq < head.head {
 		return p, damaged("the row of chunk %d is missing", seq+1)
 	}
+	p.Life = head.life
 	p.Seq, p.Last, p.Over = seq, seq == head.head, head.status != stream.Active
 	return p, nil
 }

@@ -17,6 +17,7 @@ CREATE TABLE IF NOT EXISTS {prefix}streams (
 	first        INTEGER NOT NULL, -- the first chunk that is kept
 	last         INTEGER NOT NULL, -- the last chunk
 	at           INTEGER NOT NULL, -- µs, of the last append
+	life         INTEGER NOT NULL, -- differs after the session was forgotten and has begun anew
 	PRIMARY KEY (orchestrator, session)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS {prefix}chunks (
@@ -34,7 +35,7 @@ func layout(prefix string) sqlitestore.Layout {
 	return sqlitestore.Layout{
 		Prefix: prefix,
 		Tables: []sqlitestore.Table{
-			{Name: "{prefix}streams", Columns: "orchestrator session epoch status run start first last at"},
+			{Name: "{prefix}streams", Columns: "orchestrator session epoch status run start first last at life"},
 			{Name: "{prefix}chunks", Columns: "orchestrator session first last run data"},
 		},
 		Statements: []string{

@@ -17,7 +17,7 @@ type Options struct {
 	// Prefix begins all names in the database. It is one identifier; "" means "holdfast_".
 	Prefix string
 
-	// Keep is how many chunks of a session are kept at least. 0 means stream.DefaultKeep.
+	// Keep is how many chunks of a session are kept at least. 0 or less means stream.DefaultKeep.
 	Keep int
 
 	// TTL is how long the chunks of a session are kept after its last Append. 0 means stream.DefaultTTL.
@@ -57,7 +57,7 @@ func New(db *sql.DB, o *Options) *Store {
 	}
 	s := &Store{
 		db:   sqlitestore.New(db, layout(prefix)),
-		keep: int64(cmp.Or(max(o.Keep, 0), stream.DefaultKeep)), ttl: cmp.Or(max(o.TTL, 0), stream.DefaultTTL),
+		keep: int64(stream.KeepOf(o.Keep)), ttl: cmp.Or(max(o.TTL, 0), stream.DefaultTTL),
 	}
 	s.hub = tail.NewHub(tail.Source{
 		ID: id, Ask: s.ask, Poll: cmp.Or(max(o.Poll, 0), 25*time.Millisecond),

@@ -3,6 +3,7 @@ package streamtest_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"iter"
 	"testing"
 
@@ -30,6 +31,7 @@ func TestSuiteConvicts(t *testing.T) {
 		"Read does not wait":            {"wait", func(m *stream.Memory) stream.Store { return hasty{m} }},
 		"a ctx that ends is not named":  {"wait-cut", func(m *stream.Memory) stream.Store { return silent{m} }},
 		"Delete does nothing":           {"delete", func(m *stream.Memory) stream.Store { return kept{m} }},
+		"a reader outlives its session": {"delete-next", func(m *stream.Memory) stream.Store { return anew{m} }},
 		"a ctx is not looked at":        {"append-cancelled", func(m *stream.Memory) stream.Store { return deaf{m} }},
 		"chunks are kept without check": {"append-refused", func(m *stream.Memory) stream.Store { return cleaning{m} }},
 		"too few chunks are kept":       {"keep", func(*stream.Memory) stream.Store { return &stream.Memory{Keep: 1000} }},
@@ -196,4 +198,28 @@ func (b cleaning) Append(
 		}
 	}
 	return b.Memory.Append(ctx, k, run, epoch, s, good)
+}
+
+// anew asks again, with a number alone, when the chunks are gone.
+type anew struct{ *stream.Memory }
+
+func (b anew) Read(ctx context.Context, k stream.Key, seq int64) iter.Seq2[stream.Chunk, error] {
+	return func(yield func(stream.Chunk, error) bool) {
+		for again := true; again; {
+			again = false
+			for c, err := range b.Memory.Read(ctx, k, seq) {
+				if errors.Is(err, stream.ErrGone) {
+					last, _, _ := b.Last(ctx, k)
+					again = last >= seq && last < stream.DefaultKeep
+				}
+				if again {
+					break
+				}
+				if !yield(c, err) {
+					return
+				}
+				seq = c.Seq
+			}
+		}
+	}
 }

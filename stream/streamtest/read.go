@@ -179,6 +179,23 @@ var waitClauses = []clause{
 	}},
 }
 
+// lifeClauses are about readers whose session is deleted.
+var lifeClauses = []clause{
+	{"delete-next", "No reader goes on in the next life of its session.", func(p *probe) {
+		p.append(stream.Active, words(0, 3)...)
+		stall := make(chan struct{})
+		slow := p.stall(key, 3, stall)
+		ok(p.store.Delete(p.ctx, key))
+		p.appendAs(key, "r-2", 2, stream.Ended, words(3, 5)...)
+		close(stall)
+		if err := slow.end(); err != nil {
+			want(err, stream.ErrGone)
+		}
+		wantChunks(slow.chunks, 1, "r-1", words(0, 3))
+		wantChunks(p.read(key, 0), 1, "r-2", words(3, 5))
+	}},
+}
+
 // slowClauses are about readers whose loops stand still.
 var slowClauses = []clause{
 	{"slow", "A reader whose loop stands still keeps nobody from anything.", func(p *probe) {

@@ -70,7 +70,8 @@ func Violations(ctx context.Context, newStore func() stream.Store, names ...stri
 }
 
 func contract() suite.Clauses[stream.Store] {
-	all := slices.Concat(appendClauses, raceClauses, limitClauses, readClauses, waitClauses, slowClauses, keepClauses)
+	all := slices.Concat(appendClauses, raceClauses, limitClauses, readClauses, waitClauses, lifeClauses,
+		slowClauses, keepClauses)
 	return suite.Of(all, func(c clause) suite.Clause[stream.Store] {
 		return suite.Clause[stream.Store]{
 			Name: c.name, Rule: c.rule, Check: func(ctx context.Context, s stream.Store) error {

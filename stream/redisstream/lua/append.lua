@@ -20,7 +20,8 @@ if cut then first = last - keep + 1 end
 -- The last 32 calls. A copy of an earlier one would have to be later than all of them.
 local calls = (call .. (head and head.calls or '')):sub(1, 32 * #call)
 redis.call('XADD', KEYS[1], decimal(last) .. '-' .. decimal(mark), 'epoch', epoch, 'status', status, 'run', run,
-  'start', decimal(start), 'first', decimal(first), 'calls', calls)
+  'start', decimal(start), 'first', decimal(first), 'calls', calls,
+  'life', head and (head.life or '') or call) -- the first call of the session's life
 if head then redis.call('XDEL', KEYS[1], head.id) end
 if cut then redis.call('XTRIM', KEYS[1], 'MINID', '=', decimal(first) .. '-0') end
 redis.call('PEXPIRE', KEYS[1], ttl)

@@ -1,5 +1,5 @@
 -- ARGV: after which number, -1 for the newest run; how many entries; after how many bytes there are enough.
--- Returns OK, last, first, after which number, status, and of each entry from, last, run, data; NONE.
+-- Returns OK, last, first, after which number, status, life, and of each entry from, last, run, data; NONE.
 
 local after, most, bytes = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 
@@ -7,7 +7,7 @@ local head, fault = load()
 if fault then return {'INVALID', fault} end
 if not head then return {'NONE'} end
 if after < 0 then after = math.max(head.start, head.first) - 1 end
-local reply = {'OK', decimal(head.last), decimal(head.first), decimal(after), head.status}
+local reply = {'OK', decimal(head.last), decimal(head.first), decimal(after), head.status, head.life or ''}
 if after < head.first - 1 or after >= head.last then return reply end
 local from, size = decimal(after + 1) .. '-0', 0
 local few = 8 -- at once, because an entry may have some MiB
