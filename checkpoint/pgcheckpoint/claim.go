@@ -121,19 +121,16 @@ func readClaim(
 	if err := c.Intact(last); err != nil {
 		return c, err
 	}
-	if c.Last, err = scanOne(results.Query()); err != nil {
+	rows, err := results.Query()
+	if c.Last, err = scanOne(k, rows, err); err != nil {
 		return c, err
 	}
 	if last >= 0 && c.Last == nil {
 		return c, checkpoint.DamagedTurn(k, last, errors.New("it is missing, and it is the newest"))
 	}
 	if r.RequestID != "" {
-		c.Answered, err = scanOne(results.Query())
-	}
-	for _, cp := range []*checkpoint.Checkpoint{c.Last, c.Answered} {
-		if cp != nil && err == nil {
-			err = intact(*cp, k)
-		}
+		rows, err = results.Query()
+		c.Answered, err = scanOne(k, rows, err)
 	}
 	return c, err
 }

@@ -14,29 +14,10 @@ import (
 // If a state has lost a block, the whole statement that reads the state fails, and so does its transaction. The row
 // itself can still be found.
 
-// A finding is a turn. unread says why the server cannot read the turn, and is nil if it can.
-type finding struct {
-	checkpoint.Checkpoint
-	unread error
-}
-
-// judge returns a *checkpoint.DamagedError if no store wrote the turn, or the server cannot read it.
-func (f *finding) judge(k checkpoint.Key) error {
-	if f.unread != nil {
-		return checkpoint.DamagedTurn(k, f.Turn, f.unread)
-	}
-	return intact(f.Checkpoint, k)
-}
-
-func find(row pgx.CollectableRow) (f finding, err error) {
-	f.Checkpoint, err = scan(row)
-	return f, err
-}
-
 // page returns the next turns from one downwards. If the server cannot read them all, page reads them one by one. Of a
 // turn that cannot be read it returns the number.
 func (s *Store) page(ctx context.Context, k checkpoint.Key, from, size int) (page []finding, err error) {
-	page, err = collect(ctx, s.db, find, s.sql.turns, k.Orchestrator, k.Session, from, size)
+	page, err = collect(ctx, s.db, scan, s.sql.turns, k.Orchestrator, k.Session, from, size)
 	if !pgstate.Corrupt(err) {
 		return page, err
 	}
@@ -46,10 +27,10 @@ func (s *Store) page(ctx context.Context, k checkpoint.Key, from, size int) (pag
 	}
 	page = nil
 	for _, n := range numbers {
-		one, err := collect(ctx, s.db, find, s.sql.turns, k.Orchestrator, k.Session, n, 1)
+		one, err := collect(ctx, s.db, scan, s.sql.turns, k.Orchestrator, k.Session, n, 1)
 		switch {
 		case pgstate.Corrupt(err):
-			page = append(page, finding{checkpoint.Checkpoint{Turn: n}, err})
+			page = append(page, finding{Checkpoint: checkpoint.Checkpoint{Turn: n}, unread: err})
 		case err != nil:
 			return nil, err
 		case len(one) == 0 || one[0].Turn != n:

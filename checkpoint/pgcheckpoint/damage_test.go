@@ -2,6 +2,7 @@ package pgcheckpoint_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -46,15 +47,50 @@ func TestDamaged(t *testing.T) {
 		{"summarized = -1", "run_id = ''"},
 		{"failed = -1", "run_id = ''"},
 		{"summarized = 99", "run_id = repeat('x', 600)"},
+		{"born = 0", "saved_at = 'infinity'"},
+		{"born = 0", "saved_at = '-infinity'"},
+		{"born = 0", "route = ARRAY[NULL]::text[]"},
+		{"born = 0", "route = ARRAY['a', NULL]"},
 	} {
-		t.Run(c.head, func(t *testing.T) {
-			t.Parallel()
-			checkpointtest.RunDamaged(t, func(t *testing.T) checkpointtest.DamagingStore {
-				p := pgtest.EmptyPool(t)
-				s := pgcheckpoint.New(p, nil)
-				create(t, p, s)
-				return spoiled{s, p, c.head, c.turn}
+		for name, o := range byEither {
+			t.Run(name+", "+c.head+", "+c.turn, func(t *testing.T) {
+				t.Parallel()
+				checkpointtest.RunDamaged(t, func(t *testing.T) checkpointtest.DamagingStore {
+					p := pgtest.EmptyPool(t)
+					s := pgcheckpoint.New(p, &o)
+					create(t, p, s)
+					return spoiled{s, p, c.head, c.turn}
+				})
 			})
+		}
+	}
+}
+
+// A lease that ends at an infinite time is damage, whether the session has an owner or not. Delete removes the session.
+func TestEndlessLease(t *testing.T) {
+	t.Parallel()
+	for _, set := range []string{
+		"lease_until = 'infinity'", "lease_until = '-infinity'", "lease_until = 'infinity', nonce = ''",
+	} {
+		t.Run(set, func(t *testing.T) {
+			t.Parallel()
+			p := pgtest.EmptyPool(t)
+			s := pgcheckpoint.New(p, nil)
+			create(t, p, s)
+			l := claim(t, s, "a").Lease
+			claim(t, s, "b")
+			pgtest.Exec(t, p, s.Fill("UPDATE {sessions} SET "+set+" WHERE session = 'a'"))
+			_, err := s.Head(t.Context(), key("a"))
+			if d, is := errors.AsType[*checkpoint.DamagedError](err); !is || d.Key != key("a") {
+				t.Errorf("Head: %v, want a *DamagedError of the session", err)
+			}
+			if _, err := s.Head(t.Context(), key("b")); err != nil {
+				t.Errorf("Head of the other session: %v", err)
+			}
+			pgtest.Exec(t, p, s.Fill("UPDATE {sessions} SET nonce = $1 WHERE session = 'a'"), l.Fence.Nonce)
+			if err := s.Delete(t.Context(), l); err != nil {
+				t.Errorf("Delete: %v", err)
+			}
 		})
 	}
 }

@@ -163,14 +163,12 @@ func readGranted(rows pgx.Rows, columns []any, c *checkpoint.Claimed, brief bool
 const firstOfTurn = 9
 
 func readTurn(rows pgx.Rows, columns []any, k checkpoint.Key) (*checkpoint.Checkpoint, error) {
-	cp := new(checkpoint.Checkpoint)
 	clear(columns)
-	copy(columns[firstOfTurn:], into(cp))
-	if err := rows.Scan(columns...); err != nil {
+	var f finding
+	if err := f.scan(rows, columns[:firstOfTurn]...); err != nil {
 		return nil, err
 	}
-	cp.SavedAt = cp.SavedAt.UTC()
-	return cp, intact(*cp, k)
+	return &f.Checkpoint, f.judge(k)
 }
 
 // callAppend settles a turn. sql may be the call of a joined store of runs, which reports that it has forgotten the

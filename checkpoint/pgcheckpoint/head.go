@@ -2,6 +2,7 @@ package pgcheckpoint
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -13,7 +14,11 @@ import (
 // statement sees one state of both tables.
 const headSQL = `
 	SELECT true, epoch, born, turn, first, summarized, coalesce(owed, turn + 1), failed, owner,
-		CASE WHEN nonce = '' THEN 0 ELSE (extract(epoch FROM lease_until - clock_timestamp()) * 1e6)::bigint END
+		CASE
+			WHEN NOT isfinite(lease_until) THEN NULL
+			WHEN nonce = '' THEN 0
+			ELSE (extract(epoch FROM lease_until - clock_timestamp()) * 1e6)::bigint
+		END
 	FROM {sessions}
 	WHERE orchestrator = $1 AND session = $2
 	UNION ALL (
@@ -42,13 +47,15 @@ func (s *Store) Head(ctx context.Context, k checkpoint.Key) (checkpoint.Head, er
 	return h, s.error(ctx, "head", k, err)
 }
 
+var errEndlessLease = errors.New("head: its lease ends at an infinite time")
+
 // A headRow is the head of a session as it was read.
 type headRow struct {
 	checkpoint.Claimed
 	there       bool // false if turns are kept without a head
 	turn, first int
 	owner       string
-	left        int64 // of the lease, in µs; not above 0 if no lease is live
+	left        *int64 // of the lease, in µs; not above 0 if no lease is live, nil if it ends at an infinite time
 }
 
 func scanStanding(row pgx.CollectableRow, k checkpoint.Key) (r headRow, err error) {
@@ -62,9 +69,12 @@ func (r *headRow) judge() (checkpoint.Head, error) {
 	if !r.there {
 		return checkpoint.Head{}, checkpoint.Damaged(r.Key, checkpoint.ErrNoHead)
 	}
+	if r.left == nil {
+		return checkpoint.Head{}, checkpoint.Damaged(r.Key, errEndlessLease)
+	}
 	h, err := checkpoint.HeadOf(r.Claimed, r.turn, r.first)
-	if err == nil && r.left > 0 {
-		h.Owner, h.LeaseLeft = r.owner, time.Duration(r.left)*time.Microsecond
+	if err == nil && *r.left > 0 {
+		h.Owner, h.LeaseLeft = r.owner, time.Duration(*r.left)*time.Microsecond
 	}
 	return h, err
 }

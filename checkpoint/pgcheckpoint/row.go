@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/pgstate"
@@ -25,37 +27,68 @@ func collect[T any](ctx context.Context, db *pgstate.DB, scan pgx.RowToFunc[T], 
 	return page, err
 }
 
-func scan(row pgx.CollectableRow) (cp checkpoint.Checkpoint, err error) {
-	err = row.Scan(into(&cp)...)
-	cp.SavedAt = cp.SavedAt.UTC()
-	return cp, err
+// A finding is a turn as it was read.
+type finding struct {
+	checkpoint.Checkpoint
+	route   []*string          // NULL is no intent
+	savedAt pgtype.Timestamptz // it may be infinite
+	unread  error              // why the server cannot read the turn
 }
 
-// into returns the destinations for the columns of a turn.
-func into(cp *checkpoint.Checkpoint) []any {
-	return []any{
-		&cp.Turn, (*[]byte)(&cp.State), (*[]byte)(&cp.Payload), &cp.Route, &cp.Signature, &cp.Version, &cp.RunID,
-		&cp.RequestID, &cp.SavedAt,
+var (
+	errEndless  = errors.New("saved at an infinite time")
+	errNoIntent = errors.New("its route has NULL for an intent")
+)
+
+// scan returns an error if the row cannot be read. A row that no store wrote is a finding.
+func scan(row pgx.CollectableRow) (f finding, err error) {
+	return f, f.scan(row)
+}
+
+// scan reads the columns of a turn, which follow skipped others.
+func (f *finding) scan(row pgx.CollectableRow, skipped ...any) error {
+	err := row.Scan(append(skipped,
+		&f.Turn, (*[]byte)(&f.State), (*[]byte)(&f.Payload), &f.route, &f.Signature, &f.Version, &f.RunID,
+		&f.RequestID, &f.savedAt)...)
+	f.SavedAt = f.savedAt.Time.UTC()
+	if f.route != nil {
+		f.Route = make([]string, len(f.route))
 	}
+	for i, intent := range f.route {
+		if intent != nil {
+			f.Route[i] = *intent
+		}
+	}
+	return err
 }
 
-// intact returns a *checkpoint.DamagedError if no store wrote the turn. PostgreSQL has judged the documents.
-func intact(cp checkpoint.Checkpoint, k checkpoint.Key) error {
+// judge returns a *checkpoint.DamagedError if no store wrote the turn, or if the server cannot read it. PostgreSQL has
+// judged the documents.
+func (f *finding) judge(k checkpoint.Key) error {
+	switch {
+	case f.unread != nil:
+		return checkpoint.DamagedTurn(k, f.Turn, f.unread)
+	case f.savedAt.InfinityModifier != pgtype.Finite:
+		return checkpoint.DamagedTurn(k, f.Turn, errEndless)
+	case slices.Contains(f.route, nil):
+		return checkpoint.DamagedTurn(k, f.Turn, errNoIntent)
+	}
+	cp := f.Checkpoint
 	cp.State, cp.Payload = json.RawMessage("{}"), nil
 	return cp.Intact(k)
 }
 
-// scanOne returns nil if there is no row.
-func scanOne(rows pgx.Rows, err error) (*checkpoint.Checkpoint, error) {
+// scanOne returns the turn of a row, or nil if there is no row. Its error may be a *checkpoint.DamagedError.
+func scanOne(k checkpoint.Key, rows pgx.Rows, err error) (*checkpoint.Checkpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	cp, err := pgx.CollectExactlyOneRow(rows, scan)
+	f, err := pgx.CollectExactlyOneRow(rows, scan)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &cp, nil
+	return &f.Checkpoint, f.judge(k)
 }

@@ -21,12 +21,14 @@ CREATE TABLE IF NOT EXISTS {watches} (
 );
 `
 
+// A hand may have written an infinite time. Then no process is the watcher, and the next one that asks becomes it.
+//
 // A process that is not the watcher writes nothing. An INSERT with ON CONFLICT DO UPDATE would lock the row, and log
 // the lock.
 const watchSQL = `
 	WITH u AS (
 		UPDATE {watches} SET process = $3, until = clock_timestamp() + $4::bigint * interval '1 microsecond'
-		WHERE orchestrator = $1 AND definition = $2 AND (process = $3 OR until <= clock_timestamp())
+		WHERE orchestrator = $1 AND definition = $2 AND (process = $3 OR until <= clock_timestamp() OR until = 'infinity')
 		RETURNING 1
 	), i AS (
 		INSERT INTO {watches} (orchestrator, definition, process, until)
@@ -39,7 +41,10 @@ const watchSQL = `
 	)
 	SELECT CASE WHEN NOT EXISTS (SELECT FROM u) AND NOT EXISTS (SELECT FROM i) THEN
 			coalesce((
-				SELECT greatest(1, (extract(epoch FROM until - clock_timestamp()) * 1e6)::bigint) FROM {watches}
+				SELECT CASE
+					WHEN isfinite(until) THEN greatest(1, (extract(epoch FROM until - clock_timestamp()) * 1e6)::bigint)
+				END
+				FROM {watches}
 				WHERE orchestrator = $1 AND definition = $2
 			), 1) -- another was first to make the row, or to update it: who asks again is told for how long
 			ELSE 0

@@ -33,6 +33,23 @@ func TestWatch(t *testing.T) {
 	}
 }
 
+// A watch that ends at an infinite time is over.
+func TestEndlessWatch(t *testing.T) {
+	t.Parallel()
+	p := pgtest.EmptyPool(t)
+	s := pgcheckpoint.New(p, nil)
+	create(t, p, s)
+	for _, until := range []string{"infinity", "-infinity"} {
+		if _, err := s.Watch(t.Context(), "bot", until, "first", time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		pgtest.Exec(t, p, s.Fill("UPDATE {watches} SET until = $1::text::timestamptz WHERE definition = $1"), until)
+		if other, err := s.Watch(t.Context(), "bot", until, "second", time.Hour); other != 0 || err != nil {
+			t.Errorf("%s: another process watches for %v, %v", until, other, err)
+		}
+	}
+}
+
 // A process that asks in vain writes nothing, and reads a page or two. If no process has a definition any more, nothing
 // of it stays.
 func TestWatchCost(t *testing.T) {

@@ -33,6 +33,8 @@ func TestDamaged(t *testing.T) {
 	t.Parallel()
 	for _, set := range []string{
 		"state = 'done'", "state = ''", "attempts = -1", "class = 7", "epoch = 0", "nonce = ''", "iteration = -1", "name = ''",
+		"issued_at = 'infinity'", "issued_at = '-infinity'", "answered_at = 'infinity'",
+		"answered_at = '-infinity'",
 	} {
 		t.Run(set, func(t *testing.T) {
 			t.Parallel()
@@ -40,6 +42,46 @@ func TestDamaged(t *testing.T) {
 				p := pgtest.EmptyPool(t)
 				return spoiled{create(t, p, nil), p, set}
 			})
+		})
+	}
+}
+
+// An effect that came to its state at an infinite time is damaged. A result that is taken comes with its own time.
+func TestEndlessFinish(t *testing.T) {
+	t.Parallel()
+	for _, at := range []string{"infinity", "-infinity"} {
+		t.Run(at, func(t *testing.T) {
+			t.Parallel()
+			p := pgtest.EmptyPool(t)
+			l := create(t, p, nil)
+			for _, id := range []string{"a", "b", "c"} {
+				issue(t, l, effect("run", id, 1))
+			}
+			if _, err := l.Finish(t.Context(), "b", 1, paid); err != nil {
+				t.Fatal(err)
+			}
+			pgtest.Exec(t, p, l.Fill("UPDATE {effects} SET finished_at = $1::text::timestamptz WHERE id <> 'a'"), at)
+			var seen, damaged []string
+			for e, err := range l.Effects(t.Context(), ledger.Query{}) {
+				seen = append(seen, e.ID)
+				if d, is := errors.AsType[*ledger.DamagedError](err); is {
+					damaged = append(damaged, d.ID)
+				} else if err != nil {
+					t.Errorf("Effects: %v", err)
+				}
+			}
+			if fmt.Sprint(seen, damaged) != "[a b c] [b c]" {
+				t.Errorf("Effects yields %v, of which %v are damaged", seen, damaged)
+			}
+			if now, err := l.Finish(t.Context(), "b", 1, paid); !errors.Is(err, ledger.ErrDamaged) || now.ID != "b" {
+				t.Errorf("Finish of what is completed: %v, want %v", err, ledger.ErrDamaged)
+			}
+			if _, err := l.Finish(t.Context(), "c", 1, paid); err != nil {
+				t.Errorf("Finish of what is open: %v", err)
+			}
+			if now := kept(t, l, "c"); now.FinishedAt.IsZero() || now.State != ledger.Completed {
+				t.Errorf("kept: %+v", now)
+			}
 		})
 	}
 }

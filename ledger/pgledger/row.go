@@ -3,9 +3,10 @@ package pgledger
 import (
 	"context"
 	"encoding/json"
-	"time"
+	"errors"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/holdfast-go/holdfast/internal/pgstate"
 	"github.com/holdfast-go/holdfast/ledger"
@@ -16,35 +17,38 @@ type row struct {
 	ledger.Effect
 	number  int64 // in the order of first issue
 	written bool  // by the statement that has read it
+	endless bool  // one of its times is infinite
 	unread  error // why the server cannot read the documents
 }
+
+var errEndless = errors.New("one of its times is infinite")
 
 // intact returns a *ledger.DamagedError if no ledger wrote the effect, or if the server cannot read it. intact does not
 // judge the documents, because PostgreSQL has.
 func (r *row) intact() error {
-	if r.unread != nil {
+	switch {
+	case r.unread != nil:
 		return ledger.Damaged(r.ID, r.unread)
+	case r.endless:
+		return ledger.Damaged(r.ID, errEndless)
 	}
 	return r.Intact()
 }
 
 func scan(from pgx.CollectableRow) (r row, err error) {
-	var finished, answered *time.Time
+	var issued, finished, answered pgtype.Timestamptz
 	err = from.Scan(
 		&r.ID, &r.number, &r.Orchestrator, &r.Session, &r.RunID, &r.Iteration, &r.Intent, &r.Name, &r.Each, &r.Key,
-		(*int)(&r.Class), &r.Fence.Epoch, &r.Fence.Nonce, &r.ArgsSum, &r.IssuedAt, &r.Attempts, (*string)(&r.State),
+		(*int)(&r.Class), &r.Fence.Epoch, &r.Fence.Nonce, &r.ArgsSum, &issued, &r.Attempts, (*string)(&r.State),
 		&finished, &r.AnsweredBy, &answered, &r.Redacted, &r.Error, (*[]byte)(&r.Args), (*[]byte)(&r.Result),
 		&r.written, nil,
 	)
-	r.IssuedAt, r.FinishedAt, r.AnsweredAt = r.IssuedAt.UTC(), utc(finished), utc(answered)
-	return r, err
-}
-
-func utc(t *time.Time) time.Time {
-	if t == nil {
-		return time.Time{}
+	for _, t := range []pgtype.Timestamptz{issued, finished, answered} {
+		r.endless = r.endless || t.InfinityModifier != pgtype.Finite
 	}
-	return t.UTC()
+	// NULL and an infinite time become the zero time.
+	r.IssuedAt, r.FinishedAt, r.AnsweredAt = issued.Time.UTC(), finished.Time.UTC(), answered.Time.UTC()
+	return r, err
 }
 
 // A queryer is a *pgstate.DB or a transaction.

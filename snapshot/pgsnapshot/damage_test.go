@@ -35,14 +35,18 @@ func TestDamaged(t *testing.T) {
 	t.Parallel()
 	for _, set := range []string{
 		"status = 'done'", "status = ''", "id = ''", "turn = -1", "attempt = -1", "seq = -1", "nonce = ''", "epoch = 0",
+		"not_before = 'infinity'", "not_before = '-infinity'",
+		"started_at = 'infinity'", "started_at = '-infinity'", "saved_at = 'infinity'", "saved_at = '-infinity'",
 	} {
-		t.Run(set, func(t *testing.T) {
-			t.Parallel()
-			snapshottest.RunDamaged(t, func(t *testing.T) snapshottest.DamagingStore {
-				p := pgtest.EmptyPool(t)
-				return spoiled{create(t, p, nil), p, set}
+		for name, o := range byEither {
+			t.Run(name+", "+set, func(t *testing.T) {
+				t.Parallel()
+				snapshottest.RunDamaged(t, func(t *testing.T) snapshottest.DamagingStore {
+					p := pgtest.EmptyPool(t)
+					return spoiled{create(t, p, &o), p, set}
+				})
 			})
-		})
+		}
 	}
 }
 

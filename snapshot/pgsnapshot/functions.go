@@ -38,7 +38,8 @@ const (
             CASE WHEN _brief THEN '' ELSE r.request_id END, r.turn, r.attempt,
             CASE WHEN _brief THEN '' ELSE r.base END, r.status, r.seq, r.epoch, r.nonce,
             CASE WHEN NOT _brief THEN r.payload END, CASE WHEN _brief THEN '' ELSE r.error END, r.not_before,
-            r.started_at, r.saved_at, coalesce((extract(epoch FROM r.not_before - _moment) * 1e6)::bigint, 0),
+            r.started_at, r.saved_at, CASE WHEN isfinite(r.not_before)
+                THEN (extract(epoch FROM r.not_before - _moment) * 1e6)::bigint ELSE 0 END,
             r.deleted_at IS NULL, r.parts`
 
 	// runCounts is the condition counts in a function.

@@ -2,9 +2,11 @@ package pgsnapshot
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/holdfast-go/holdfast/internal/pgstate"
 	"github.com/holdfast-go/holdfast/snapshot"
@@ -15,14 +17,20 @@ type row struct {
 	snapshot.Run
 	inFlight bool
 	parted   bool // has parts, or had some
+	endless  bool // one of its times is infinite
 	unread   error
 }
+
+var errEndless = errors.New("one of its times is infinite")
 
 // intact returns a *snapshot.DamagedError if no store wrote the run, or if the server cannot read it. intact does not
 // judge the documents, because PostgreSQL has.
 func (r *row) intact() error {
-	if r.unread != nil {
+	switch {
+	case r.unread != nil:
 		return snapshot.Damaged(r.Key, r.unread)
+	case r.endless:
+		return snapshot.Damaged(r.Key, errEndless)
 	}
 	bare := r.Run
 	bare.Payload, bare.Parts = nil, nil
@@ -33,16 +41,19 @@ func scan(from pgx.CollectableRow) (r row, err error) { return scanInto(from, ni
 
 // scanInto reads columns into a row, and the columns after them into more.
 func scanInto(from pgx.CollectableRow, more ...any) (r row, err error) {
-	var notBefore *time.Time
+	var notBefore, started, saved pgtype.Timestamptz
 	var left int64
 	err = from.Scan(append([]any{
 		&r.Orchestrator, &r.Session, &r.ID, &r.RequestID, &r.Turn, &r.Attempt, &r.Base, (*string)(&r.Status),
-		&r.Seq, &r.Fence.Epoch, &r.Fence.Nonce, (*[]byte)(&r.Payload), &r.Error, &notBefore, &r.StartedAt, &r.SavedAt,
+		&r.Seq, &r.Fence.Epoch, &r.Fence.Nonce, (*[]byte)(&r.Payload), &r.Error, &notBefore, &started, &saved,
 		&left, &r.inFlight, &r.parted,
 	}, more...)...)
-	r.StartedAt, r.SavedAt = r.StartedAt.UTC(), r.SavedAt.UTC()
-	if notBefore != nil {
-		r.NotBefore, r.Pause = notBefore.UTC(), time.Duration(max(0, left))*time.Microsecond
+	for _, t := range []pgtype.Timestamptz{notBefore, started, saved} {
+		r.endless = r.endless || t.InfinityModifier != pgtype.Finite
+	}
+	r.StartedAt, r.SavedAt = started.Time.UTC(), saved.Time.UTC()
+	if notBefore.Valid {
+		r.NotBefore, r.Pause = notBefore.Time.UTC(), time.Duration(max(0, left))*time.Microsecond
 	}
 	return r, err
 }

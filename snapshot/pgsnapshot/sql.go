@@ -9,15 +9,20 @@ import (
 )
 
 const (
+	// left is how long a run still waits, in microseconds. A hand may have written an infinite time. The server cannot
+	// subtract from that, and the statement would fail for all its runs.
+	left = `CASE WHEN isfinite(not_before)
+		THEN (extract(epoch FROM not_before - clock_timestamp()) * 1e6)::bigint ELSE 0 END`
+
 	// columns are the columns that scan reads.
 	columns = `orchestrator, session, id, request_id, turn, attempt, base, status, seq, epoch, nonce, payload, error,
-		not_before, started_at, saved_at, coalesce((extract(epoch FROM not_before - clock_timestamp()) * 1e6)::bigint, 0),
+		not_before, started_at, saved_at, ` + left + `,
 		deleted_at IS NULL, parts`
 
 	// brief takes the place of columns if the documents are not read. brief leaves out the error too, which may be as
 	// large as a document.
 	brief = `orchestrator, session, id, '', turn, attempt, '', status, seq, epoch, nonce, NULL::jsonb, '',
-		not_before, started_at, saved_at, coalesce((extract(epoch FROM not_before - clock_timestamp()) * 1e6)::bigint, 0),
+		not_before, started_at, saved_at, ` + left + `,
 		deleted_at IS NULL, parts`
 
 	// bare takes the place of payload in a list of all sessions.

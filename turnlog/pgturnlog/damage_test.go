@@ -32,6 +32,7 @@ func TestDamaged(t *testing.T) {
 	t.Parallel()
 	for _, set := range []string{
 		"phase = ''", "phase = repeat('p', 200)", "at = at - interval '1 microsecond'", "at = '1960-01-01Z'",
+		"at = 'infinity'", "at = '-infinity'",
 	} {
 		t.Run(set, func(t *testing.T) {
 			t.Parallel()
@@ -50,6 +51,8 @@ func TestDamagedRun(t *testing.T) {
 		"UPDATE {logged} SET turn = -1 WHERE run = 'b'":                     {true, true},
 		"UPDATE {logged} SET session = '' WHERE run = 'b'":                  {true, true},
 		"UPDATE {logged} SET first = '2000-01-01Z' WHERE run = 'b'":         {true, false},
+		"UPDATE {logged} SET first = 'infinity' WHERE run = 'b'":            {true, false},
+		"UPDATE {logged} SET first = '-infinity' WHERE run = 'b'":           {true, false},
 		"DELETE FROM {logged} WHERE run = 'b'":                              {false, true},
 		"DELETE FROM {phases} WHERE run = 'b'":                              {true, false},
 		"DELETE FROM {phases} WHERE run = 'b' AND phase = 'started'":        {true, false},
@@ -79,6 +82,38 @@ func TestDamagedRun(t *testing.T) {
 				if is := errors.Is(err, turnlog.ErrDamaged); is != (c.restored && run == "b") || err != nil && !is {
 					t.Errorf("Restore of %s: %v", run, err)
 				}
+			}
+		})
+	}
+}
+
+// A page may end with a run that begins at an infinite time. The next page goes on behind it.
+func TestEndlessPages(t *testing.T) {
+	t.Parallel()
+	for _, first := range []string{"infinity", "-infinity"} {
+		t.Run(first, func(t *testing.T) {
+			t.Parallel()
+			p := pgtest.EmptyPool(t)
+			l := create(t, p, nil)
+			const turns, damaged = 100, 20
+			for i := range turns {
+				record(t, l, entry(fmt.Sprintf("run%03d", i), turnlog.Started, 0))
+			}
+			pgtest.Exec(t, p, l.Fill("UPDATE {logged} SET first = $1::text::timestamptz WHERE run < $2"), first,
+				fmt.Sprintf("run%03d", damaged))
+			seen, endless := make(map[string]int), 0
+			for s, err := range l.Turns(t.Context(), turnlog.Query{}) {
+				if errors.Is(err, turnlog.ErrDamaged) {
+					endless++
+				} else if err != nil {
+					t.Fatal(err)
+				}
+				if seen[s.First.Run]++; seen[s.First.Run] > 1 {
+					t.Fatalf("%s is listed twice", s.First.Run)
+				}
+			}
+			if len(seen) != turns || endless != damaged {
+				t.Errorf("%d turns, of which %d are damaged", len(seen), endless)
 			}
 		})
 	}

@@ -38,6 +38,9 @@ func (l *Log) readable(ctx context.Context, run string) ([]entryRow, error) {
 		return nil, err
 	}
 	for i := range rows {
+		if rows[i].unread != nil {
+			continue // it is damaged, and its time may find no entry
+		}
 		state, err := l.state(ctx, l.sql.alone, rows[i].Entry)
 		switch {
 		case pgstate.Corrupt(err):

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -16,10 +15,13 @@ import (
 // An entryRow is an entry as it is stored.
 type entryRow struct {
 	turnlog.Entry
-	unread error // why the server cannot read the state, or the row of the run
+	unread error // why the server cannot read the state, or what is wrong with the time or the row of the run
 }
 
-var errNoRun = errors.New("the row of the run is missing")
+var (
+	errNoRun   = errors.New("the row of the run is missing")
+	errEndless = errors.New("one of its times is infinite")
+)
 
 // intact returns a *turnlog.DamagedError if no log wrote the entry, or if the server cannot read it.
 func (r entryRow) intact() error {
@@ -44,15 +46,19 @@ func scanEntries(run string) pgx.RowToFunc[entryRow] {
 	return func(from pgx.CollectableRow) (r entryRow, err error) {
 		var phase, orchestrator, session pgtype.DriverBytes
 		var turn *int
-		if err := from.Scan(&r.At, &phase, (*[]byte)(&r.State), &orchestrator, &session, &turn); err != nil {
+		var at pgtype.Timestamptz
+		if err := from.Scan(&at, &phase, (*[]byte)(&r.State), &orchestrator, &session, &turn); err != nil {
 			return r, err
 		}
-		r.Run, r.At, r.Phase = run, r.At.UTC(), text(phase)
+		r.Run, r.At, r.Phase = run, at.Time.UTC(), text(phase)
 		if orchestrator == nil || session == nil || turn == nil {
 			r.unread = errNoRun
 			return r, nil
 		}
 		r.Orchestrator, r.Session, r.Turn = text(orchestrator), text(session), *turn
+		if at.InfinityModifier != pgtype.Finite {
+			r.unread = errEndless
+		}
 		return r, nil
 	}
 }
@@ -60,8 +66,9 @@ func scanEntries(run string) pgx.RowToFunc[entryRow] {
 // A turnRow is a turn as it is stored.
 type turnRow struct {
 	turnlog.Summary
-	begins time.Time // as the row of the run says, which the list is in the order of
-	unread error     // why the server cannot read the states
+	begins  pgtype.Timestamptz // as the row of the run says, which the list is in the order of; it may be infinite
+	endless bool               // one of the times is infinite
+	unread  error              // why the server cannot read the states
 }
 
 var (
@@ -75,21 +82,26 @@ func (r turnRow) intact() error {
 	switch {
 	case r.unread == nil && r.First.Phase == "" && r.First.At.IsZero():
 		first.unread = errNoEntries
-	case r.unread == nil && !r.begins.Equal(r.First.At):
+	case r.unread == nil && r.endless:
+		first.unread = errEndless
+	case r.unread == nil && !r.begins.Time.Equal(r.First.At):
 		first.unread = errFirst
 	}
 	return cmp.Or(first.intact(), entryRow{r.Last, r.unread}.intact())
 }
 
 func scanTurn(from pgx.CollectableRow) (r turnRow, err error) {
-	var first, last *time.Time
+	var first, last pgtype.Timestamptz
 	var firstPhase, lastPhase *string
 	err = from.Scan(&r.First.Run, &r.First.Orchestrator, &r.First.Session, &r.First.Turn, &r.begins,
 		&first, &firstPhase, (*[]byte)(&r.First.State), &last, &lastPhase, (*[]byte)(&r.Last.State))
 	r.Last.Run, r.Last.Orchestrator, r.Last.Session = r.First.Run, r.First.Orchestrator, r.First.Session
 	r.Last.Turn = r.First.Turn
-	if first != nil && last != nil {
-		r.First.At, r.First.Phase, r.Last.At, r.Last.Phase = first.UTC(), *firstPhase, last.UTC(), *lastPhase
+	if first.Valid && last.Valid {
+		r.First.At, r.First.Phase, r.Last.At, r.Last.Phase = first.Time.UTC(), *firstPhase, last.Time.UTC(), *lastPhase
+	}
+	for _, t := range []pgtype.Timestamptz{r.begins, first, last} {
+		r.endless = r.endless || t.InfinityModifier != pgtype.Finite
 	}
 	return r, err
 }

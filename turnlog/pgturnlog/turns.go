@@ -6,6 +6,8 @@ import (
 	"iter"
 	"strings"
 
+	"github.com/jackc/pgx/v5/pgtype"
+
 	"github.com/holdfast-go/holdfast/internal/ctxcause"
 	"github.com/holdfast-go/holdfast/internal/pgstate"
 	"github.com/holdfast-go/holdfast/turnlog"
@@ -30,12 +32,12 @@ func (l *Log) Turns(ctx context.Context, q turnlog.Query) iter.Seq2[turnlog.Summ
 
 // turns yields what q selects. It returns nil if yield asks it to stop.
 func (l *Log) turns(ctx context.Context, q turnlog.Query, yield func(turnlog.Summary, error) bool) error {
-	left := q.Limit
+	left, after := q.Limit, pgtype.Timestamptz{Time: q.After.UTC(), Valid: !q.After.IsZero() || q.AfterRun != ""}
 	for size := firstPage; ; size = mostPage {
 		if q.Limit > 0 {
 			size = min(size, left)
 		}
-		page, err := l.page(ctx, q, size)
+		page, err := l.page(ctx, q, after, size)
 		for _, r := range page {
 			if err := ctxcause.Of(ctx); err != nil {
 				return err
@@ -43,7 +45,7 @@ func (l *Log) turns(ctx context.Context, q turnlog.Query, yield func(turnlog.Sum
 			if !yield(r.Summary, l.error(ctx, "turns", r.First.Run, r.intact())) {
 				return nil
 			}
-			q.After, q.AfterRun = r.begins, r.First.Run
+			after, q.AfterRun = r.begins, r.First.Run
 		}
 		left -= len(page)
 		if err != nil || len(page) < size || q.Limit > 0 && left == 0 {
@@ -52,14 +54,17 @@ func (l *Log) turns(ctx context.Context, q turnlog.Query, yield func(turnlog.Sum
 	}
 }
 
-// page returns the next turns. If the server cannot read the states of all, page reads the turns one by one. Of a turn
-// whose states the server cannot read, it returns the rest.
-func (l *Log) page(ctx context.Context, q turnlog.Query, size int) ([]turnRow, error) {
-	page, err := l.list(ctx, l.sql.list, q, size)
+// page returns the next turns. They are behind after, which takes the place of q.After: it may be infinite. If the
+// server cannot read the states of all, page reads the turns one by one. Of a turn whose states the server cannot read,
+// page returns the rest.
+func (l *Log) page(
+	ctx context.Context, q turnlog.Query, after pgtype.Timestamptz, size int,
+) ([]turnRow, error) {
+	page, err := l.list(ctx, l.sql.list, q, after, size)
 	if !pgstate.Corrupt(err) {
 		return page, err
 	}
-	page, err = l.list(ctx, l.sql.listBrief, q, size)
+	page, err = l.list(ctx, l.sql.listBrief, q, after, size)
 	for i, r := range page {
 		alone, err := l.alone(ctx, l.sql.list, r.First.Run)
 		switch {
@@ -74,8 +79,10 @@ func (l *Log) page(ctx context.Context, q turnlog.Query, size int) ([]turnRow, e
 	return page, err
 }
 
-func (l *Log) list(ctx context.Context, sql string, q turnlog.Query, size int) ([]turnRow, error) {
-	where, args := where(q)
+func (l *Log) list(
+	ctx context.Context, sql string, q turnlog.Query, after pgtype.Timestamptz, size int,
+) ([]turnRow, error) {
+	where, args := where(q, after)
 	selected := fmt.Sprintf("%s ORDER BY first, run LIMIT %d", where, size)
 	return collect(ctx, l.db, scanTurn, size, strings.Replace(sql, "{selected}", selected, 1), args...)
 }
@@ -87,7 +94,7 @@ func (l *Log) alone(ctx context.Context, sql, run string) ([]turnRow, error) {
 
 // where returns the condition of q and its arguments. A field that is not set has no part in it, so that the planner
 // sees which index serves.
-func where(q turnlog.Query) (string, []any) {
+func where(q turnlog.Query, after pgtype.Timestamptz) (string, []any) {
 	conditions := []string{"true"}
 	var args []any
 	add := func(condition string, values ...any) {
@@ -111,9 +118,9 @@ func where(q turnlog.Query) (string, []any) {
 	}
 	switch {
 	case q.AfterRun != "":
-		add("(first, run) > (?::timestamptz, ?::text)", q.After.UTC(), q.AfterRun)
-	case !q.After.IsZero():
-		add("first > ?::timestamptz", q.After.UTC())
+		add("(first, run) > (?::timestamptz, ?::text)", after, q.AfterRun)
+	case after.Valid:
+		add("first > ?::timestamptz", after)
 	}
 	return strings.Join(conditions, " AND "), args
 }
