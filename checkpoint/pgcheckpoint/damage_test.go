@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
 	"github.com/holdfast-go/holdfast/internal/test/pgtest"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
+	"github.com/holdfast-go/holdfast/lock"
 )
 
 // A spoiled store damages sessions by hand.
@@ -88,6 +89,20 @@ func TestEndlessLease(t *testing.T) {
 				t.Errorf("Head of the other session: %v", err)
 			}
 			pgtest.Exec(t, p, s.Fill("UPDATE {sessions} SET nonce = $1 WHERE session = 'a'"), l.Fence.Nonce)
+			r := request()
+			r.Nonce = "other"
+			switch c, err := s.Claim(t.Context(), key("a"), r); {
+			case err == nil:
+				l = c.Lease
+				if _, err := s.Head(t.Context(), key("a")); err != nil {
+					t.Errorf("Head after a claim: %v", err)
+				}
+			case !errors.Is(err, lock.ErrHeld):
+				t.Errorf("Claim: %v, want %v", err, lock.ErrHeld)
+			}
+			if over := set == "lease_until = '-infinity'"; over != (l.Fence.Nonce == "other") {
+				t.Errorf("another claim gets the session: %v", !over)
+			}
 			if err := s.Delete(t.Context(), l); err != nil {
 				t.Errorf("Delete: %v", err)
 			}
