@@ -14,7 +14,8 @@ import (
 
 // A Shown is an event that Options.Stream has kept.
 type Shown struct {
-	// Number counts the events of the session, over all its turns, from 1 and without gaps.
+	// Number counts the events of the session, over all its turns, from 1 and without gaps. It begins anew once the
+	// stream of the session was forgotten.
 	Number int64
 
 	// Event is as it was sent, except for Err. Of an IntentEnded, Err says only whether the attempt failed; of the

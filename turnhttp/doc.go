@@ -40,6 +40,10 @@
 // that comes back with Last-Event-ID gets each later event once, from any process. It gets 204 if nothing more comes,
 // and 410 if the events are no longer kept. Without an Options.Stream the events have no ids, and GET events is 404.
 //
+// Once the stream of a session was forgotten, its numbers begin anew: an hour after the last event, or as the stream
+// store is told. Then a reader with an old number misses the first events of the next turn. It finds the turn at
+// GET /sessions/{id}.
+//
 // The events reply and problem have no id. A reader that is cut off before it finds the turn at GET /sessions/{id}.
 //
 // No turn waits for a reader. A reader that takes nothing for 15 seconds is cut off. While nothing happens, a comment

@@ -17,6 +17,7 @@ type forgetsFence struct{ *snapshot.Memory }
 func (s forgetsFence) Delete(ctx context.Context, k snapshot.Key, id string, f lock.Fence) error {
 	err := s.Memory.Delete(ctx, k, id, f)
 	if err == nil {
+		time.Sleep(2 * time.Nanosecond) // longer than it remembers
 		_, err = s.Sweep(ctx, 0)
 	}
 	return err
@@ -44,6 +45,7 @@ func (s forgetsBoth) Join(turns checkpoint.Store) snapshot.Settle {
 	) (bool, error) {
 		forgotten, err := settle(ctx, l, cp, o)
 		if err == nil {
+			time.Sleep(2 * time.Nanosecond) // longer than it remembers
 			_, err = s.Sweep(ctx, 0)
 		}
 		return forgotten, err

@@ -2,7 +2,6 @@ package chaostest
 
 import (
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -26,10 +25,10 @@ var brokenStores = []struct {
 	open func() Stores
 }{
 	{"snapshots forget the fence on Delete", []string{Failed, Once}, func() Stores {
-		return Stores{new(checkpoint.Memory), forgetsFence{&snapshot.Memory{Remember: -24 * time.Hour}}}
+		return Stores{new(checkpoint.Memory), forgetsFence{&snapshot.Memory{Remember: 1}}}
 	}},
 	{"a Settle forgets the fence", []string{Failed, Once}, func() Stores {
-		return Stores{new(checkpoint.Memory), forgetsBoth{&snapshot.Memory{Remember: -24 * time.Hour}}}
+		return Stores{new(checkpoint.Memory), forgetsBoth{&snapshot.Memory{Remember: 1}}}
 	}},
 	{"a Settle deletes no run", []string{Failed, Once, Peaceful, Idle}, func() Stores {
 		return Stores{new(checkpoint.Memory), saysForgotten{new(snapshot.Memory)}}
