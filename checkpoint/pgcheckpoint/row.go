@@ -30,7 +30,7 @@ func collect[T any](ctx context.Context, db *pgstate.DB, scan pgx.RowToFunc[T], 
 // A finding is a turn as it was read.
 type finding struct {
 	checkpoint.Checkpoint
-	route   []*string          // NULL is no intent
+	route   []pgtype.Text      // NULL is no intent
 	savedAt pgtype.Timestamptz // it may be infinite
 	unread  error              // why the server cannot read the turn
 }
@@ -55,9 +55,7 @@ func (f *finding) scan(row pgx.CollectableRow, skipped ...any) error {
 		f.Route = make([]string, len(f.route))
 	}
 	for i, intent := range f.route {
-		if intent != nil {
-			f.Route[i] = *intent
-		}
+		f.Route[i] = intent.String
 	}
 	return err
 }
@@ -70,7 +68,7 @@ func (f *finding) judge(k checkpoint.Key) error {
 		return checkpoint.DamagedTurn(k, f.Turn, f.unread)
 	case f.savedAt.InfinityModifier != pgtype.Finite:
 		return checkpoint.DamagedTurn(k, f.Turn, errEndless)
-	case slices.Contains(f.route, nil):
+	case slices.Contains(f.route, pgtype.Text{}):
 		return checkpoint.DamagedTurn(k, f.Turn, errNoIntent)
 	}
 	cp := f.Checkpoint
