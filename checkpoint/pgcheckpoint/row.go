@@ -42,7 +42,8 @@ var (
 
 // scan returns an error if the row cannot be read. A row that no store wrote is a finding.
 func scan(row pgx.CollectableRow) (f finding, err error) {
-	return f, f.scan(row)
+	err = f.scan(row)
+	return f, err
 }
 
 // scan reads the columns of a turn, which follow skipped others.
