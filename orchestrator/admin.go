@@ -12,7 +12,8 @@ import (
 // TurnFailed with ErrAbandoned goes to the handlers of Subscribe.
 //
 // Without a snapshot store, one run cannot be told from the next. Then Abandon ends the context of the run with runID
-// that this process works on, or of any run if runID is "". ended says whether there was such a run.
+// that this process works on, or of any run if runID is "". ended says whether there was such a run. A run that has
+// begun to settle is not ended, and its delivery goes on. Compact and SkipDelivery go on too.
 //
 // A damaged run is deleted. If the id of the damaged run cannot be read, every runID means that run. "" means any run.
 func (o *Orchestrator[S]) Abandon(ctx context.Context, session, runID string) (ended bool, err error) {
@@ -20,7 +21,7 @@ func (o *Orchestrator[S]) Abandon(ctx context.Context, session, runID string) (e
 		return false, adminError("abandon", session, err)
 	}
 	if o.engine.options.Snapshots == nil {
-		return o.engine.sessions.Interrupt(session, runID, ErrAbandoned), nil
+		return o.engine.sessions.InterruptTurn(session, runID, ErrAbandoned), nil
 	}
 	found, err := o.engine.wanted(ctx, session, runID)
 	if err != nil || found == nil {

@@ -46,7 +46,7 @@ func (x *execution[S]) name() {
 // open builds the turn and saves the run as in flight. If a run is in flight already, open returns that run.
 func (x *execution[S]) open() (found *snapshot.Run, err error) {
 	x.index = x.visit.next()
-	x.visit.own.AtWork(x.run.row.ID)
+	x.visit.own.TurnInFlight(x.run.row.ID)
 	x.trace(false)
 	if found, err = x.begunBefore(); found != nil || err != nil {
 		return found, err

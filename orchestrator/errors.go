@@ -320,9 +320,14 @@ func indeterminate(err error) error {
 	return fmt.Errorf("%w: %w", ErrIndeterminate, err)
 }
 
-// unavailable adds ErrUnavailable to the error of a store that took no call. The caller has begun nothing.
+// errNoAnswer says that a store has not answered a read in time. The deadline is ours, and not the caller's.
+var errNoAnswer = errors.New("the store has not answered")
+
+// unavailable adds ErrUnavailable to the error of a store that took no call, or answered no read. The caller has begun
+// nothing.
 func unavailable(err error) error {
-	if !owner.Refused(err) || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrIndeterminate) {
+	away := owner.Refused(err) || errors.Is(err, errNoAnswer)
+	if !away || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrIndeterminate) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)

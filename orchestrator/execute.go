@@ -310,7 +310,7 @@ func (o *Orchestrator[S]) resume(v *visit) (*Result[S], error) {
 	for {
 		found, err := v.slot.find(v.own.Ctx)
 		if err != nil {
-			return nil, v.err("resume", err)
+			return nil, v.err("resume", unavailable(err))
 		}
 		if found == nil {
 			return nil, v.err("resume", ErrNothingToResume)

@@ -23,7 +23,7 @@ func (o *Orchestrator[S]) giveWay(v *visit, found snapshot.Run, x *execution[S])
 		err = v.reborn(found)
 	}
 	if err != nil {
-		return outcome[S]{}, v.err("begin", err)
+		return outcome[S]{}, v.err("begin", unavailable(err))
 	}
 	if finished {
 		return outcome[S]{}, v.sweepUp(found, by)

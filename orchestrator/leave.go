@@ -155,6 +155,7 @@ func (x *execution[S]) fail(e *Error) error {
 }
 
 func (x *execution[S]) failed(e *Error) error {
+	_ = x.visit.own.TurnOver()
 	if !x.run.inStore {
 		_ = x.closeEffects() // if the ledger is away, the same request id again adopts them
 		x.logFailed(x.visit.phases.end(x.turnState(e)), x.errorText(e.Err))

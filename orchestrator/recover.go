@@ -309,7 +309,7 @@ func (o *Orchestrator[S]) finishFound(v *visit) (run, outcome string, err error)
 		found, err := v.slot.find(v.own.Ctx)
 		switch {
 		case err != nil:
-			return run, "", v.err("recover", err)
+			return run, "", v.err("recover", unavailable(err))
 		case found == nil:
 			return run, outcome, nil
 		case !due(*found) && found.Status == snapshot.Waiting:

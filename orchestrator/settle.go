@@ -13,7 +13,7 @@ import (
 
 // settle appends the turn. Once settle has begun, it goes on even if the caller's context ends.
 func (x *execution[S]) settle() (*Result[S], error) {
-	if err := x.visit.own.Lost(); err != nil {
+	if err := x.visit.own.TurnOver(); err != nil {
 		return nil, x.unsettled(x.err("settle", err))
 	}
 	if err := x.closeEffects(); err != nil {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/deadline"
 	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
@@ -28,8 +29,24 @@ type slot struct {
 }
 
 // find returns the run in flight; nil if there is none. A damaged run comes with its error.
-func (s *slot) find(ctx context.Context) (*snapshot.Run, error) {
-	return s.engine.inFlight(ctx, s.own.Grant.Session)
+func (s *slot) find(ctx context.Context) (found *snapshot.Run, err error) {
+	err = s.read(ctx, func(ctx context.Context) (err error) {
+		found, err = s.engine.inFlight(ctx, s.own.Grant.Session)
+		return err
+	})
+	return found, err
+}
+
+// read makes a call that only reads, for as long as Limits.SettleTimeout. A server may hang, and the session would be
+// held meanwhile: its lease is renewed. An end that is not the end of ctx is errNoAnswer.
+func (s *slot) read(ctx context.Context, call func(context.Context) error) error {
+	bounded := deadline.In(ctx, s.engine.options.Limits.SettleTimeout, nil)
+	defer bounded.Cancel()
+	err := call(bounded)
+	if err != nil && !owner.Definite(err) && bounded.Err() != nil && ctx.Err() == nil {
+		return errNoAnswer
+	}
+	return err
 }
 
 // finished reports whether r is a finished run. A run is finished if its status is Ended, or if a kept turn has settled
@@ -52,7 +69,10 @@ func (s *slot) finished(
 	case newest == nil || newest.Turn < r.Turn:
 		return false, nil, nil
 	}
-	by, err = s.engine.settledBy(s.own.Ctx, r, newest.Turn-1)
+	err = s.read(s.own.Ctx, func(ctx context.Context) (err error) {
+		by, err = s.engine.settledBy(ctx, r, newest.Turn-1)
+		return err
+	})
 	return by != nil, by, err
 }
 

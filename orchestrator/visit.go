@@ -385,9 +385,9 @@ func (v *visit) endRun(found snapshot.Run) (ended bool, err error) {
 // delete removes the session, after it has ended the run in flight.
 func (v *visit) delete() error {
 	for over := false; !over; {
-		found, err := v.engine.toEnd(v.own.Ctx, v.own.Grant.Session)
+		found, err := v.slot.find(v.own.Ctx)
 		switch {
-		case err == nil && found != nil:
+		case found != nil: // damaged or not
 			_, err = v.endRun(*found)
 		case err == nil:
 			_, over, err = v.slot.bar()
@@ -409,11 +409,15 @@ func (v *visit) delete() error {
 }
 
 // settledTurn returns a kept turn.
-func (v *visit) settledTurn(ctx context.Context, turn int) (checkpoint.Checkpoint, error) {
+func (v *visit) settledTurn(ctx context.Context, turn int) (cp checkpoint.Checkpoint, err error) {
 	if v.newest.Turn == turn {
 		return *v.newest, nil
 	}
-	return checkpoint.Load(ctx, v.engine.store, v.own.Grant.Key, turn)
+	err = v.slot.read(ctx, func(ctx context.Context) (err error) {
+		cp, err = checkpoint.Load(ctx, v.engine.store, v.own.Grant.Key, turn)
+		return err
+	})
+	return cp, err
 }
 
 // mark raises counters of the session.

@@ -85,10 +85,23 @@ func New(o Options) *Process {
 // Interrupt ends with cause the context of the session's owner in this process, if the owner is at work on the run with
 // runID. If runID is "", the run does not matter. found says whether there was such an owner.
 func (p *Process) Interrupt(session, runID string, cause error) (found bool) {
+	return p.interrupt(session, runID, cause, false)
+}
+
+// InterruptTurn is Interrupt for an owner that has a turn in flight. It leaves an owner alone that settles, or does
+// other work.
+func (p *Process) InterruptTurn(session, runID string, cause error) (found bool) {
+	return p.interrupt(session, runID, cause, true)
+}
+
+func (p *Process) interrupt(session, runID string, cause error, turnOnly bool) (found bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for s := range p.calls {
-		if s.owns && s.scope.session == session && (runID == "" || s.scope.worksOn(runID)) {
+		if !s.owns || turnOnly && !s.inFlight {
+			continue
+		}
+		if s.scope.session == session && (runID == "" || s.scope.worksOn(runID)) {
 			s.take(cause)
 			found = true
 		}

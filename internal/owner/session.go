@@ -54,6 +54,9 @@ type Session struct {
 	// owns says that the claim was granted. The process's mutex protects it.
 	owns bool
 
+	// inFlight says that a turn is in flight, and has not begun to settle. The process's mutex protects it.
+	inFlight bool
+
 	// first says that the claim began the session's life, and that nothing was appended since.
 	first   bool
 	claimed time.Time // when the claim was sent
@@ -391,6 +394,23 @@ func (s *Session) Clock() int64 {
 
 // AtWork notes the run that is at work, for Interrupt and Scope.Run.
 func (s *Session) AtWork(run string) { s.scope.run.Store(&run) }
+
+// TurnInFlight notes that a turn is in flight for a run, which is at work: InterruptTurn may end it.
+func (s *Session) TurnInFlight(run string) {
+	s.AtWork(run)
+	s.process.mu.Lock()
+	defer s.process.mu.Unlock()
+	s.inFlight = true
+}
+
+// TurnOver notes that the turn in flight settles or has failed. From then on InterruptTurn does not end it. TurnOver
+// returns what Lost returns, so that an interruption that came before is not missed.
+func (s *Session) TurnOver() error {
+	s.process.mu.Lock()
+	s.inFlight = false
+	s.process.mu.Unlock()
+	return s.Lost()
+}
 
 // Persist is Process.Persist.
 func (s *Session) Persist(ctx context.Context, call func(context.Context) error) (doubt bool, err error) {

@@ -311,3 +311,31 @@ func TestCompactionInSQL(t *testing.T) {
 		})
 	}
 }
+
+// A summarizer ignores the end of its context, and is given up. The session is free at once. Another process gets the
+// same range, under the same id, while the first summarizer still runs.
+func TestStuckSummarizer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		defer close(release)
+		var ranges []orchestrator.Range
+		o := Options{Compaction: orchestrator.Compaction{
+			After: 2, Keep: 1, Run: func(_ context.Context, r orchestrator.Range) (orchestrator.Usage, error) {
+				ranges = append(ranges, r)
+				if len(ranges) == 1 {
+					<-release
+				}
+				return orchestrator.Usage{}, nil
+			},
+		}}
+		w := newWorld()
+		first, second := w.start(t, echo(), o), w.start(t, echo(), o)
+		execute(t, first, Input{Text: "1"})
+		execute(t, first, Input{Text: "2"}) // its summarizer is given up
+		start := time.Now()
+		execute(t, second, Input{Text: "3"})
+		if took := time.Since(start); took > time.Second || len(ranges) != 2 || ranges[0] != ranges[1] {
+			t.Errorf("after %v: %v", took, ranges)
+		}
+	})
+}

@@ -166,3 +166,64 @@ func TestStopMeetsOwner(t *testing.T) {
 		})
 	}
 }
+
+// Without a snapshot store, an Abandon that comes when the turn settles or is delivered ends nothing, and says so.
+func TestLateAbandonWithoutSnapshots(t *testing.T) {
+	for _, when := range []string{"Append", "Deliver"} {
+		for _, anyRun := range []bool{false, true} {
+			t.Run(when, func(t *testing.T) {
+				var bot *Bot
+				var run string
+				asked := 0
+				abandon := func(ctx context.Context) error {
+					asked++
+					id := run
+					if anyRun {
+						id = ""
+					}
+					if ended, err := bot.Abandon(t.Context(), "s", id); ended || err != nil {
+						t.Errorf("ended %t, %v", ended, err)
+					}
+					return ctx.Err() // it is not cut off
+				}
+				w := world{checkpoints: new(checkpoint.Memory)}
+				d := echo()
+				d.Intents = Intents{"echo": {Run: func(_ context.Context, t *Turn) error { run = t.RunID; return nil }}}
+				if when == "Deliver" {
+					d.Deliver = func(ctx context.Context, _ *Result) error { return abandon(ctx) }
+				} else {
+					w.checkpoints = faulttest.Checkpoints(w.checkpoints, faulttest.On(
+						func(ctx context.Context, _ faulttest.Call, next func(context.Context) error) error {
+							return errors.Join(abandon(ctx), next(ctx))
+						}, "Append"))
+				}
+				bot = w.start(t, d, Options{})
+				execute(t, bot, Input{Text: "a"})
+				execute(t, bot, Input{Text: "b"})
+				if asked != 2 { // nothing was delivered again
+					t.Errorf("asked %d times", asked)
+				}
+			})
+		}
+	}
+}
+
+// Abandon without a snapshot store does not end what is no turn.
+func TestAbandonSparesCompact(t *testing.T) {
+	var bot *Bot
+	w := world{checkpoints: new(checkpoint.Memory)}
+	bot = w.start(t, echo(), Options{Compaction: orchestrator.Compaction{
+		Keep: 1, Run: func(ctx context.Context, _ orchestrator.Range) (orchestrator.Usage, error) {
+			if ended, err := bot.Abandon(t.Context(), "s", ""); ended || err != nil {
+				t.Errorf("ended %t, %v", ended, err)
+			}
+			return orchestrator.Usage{}, ctx.Err()
+		},
+	}})
+	for range 3 {
+		execute(t, bot, Input{Text: "a"})
+	}
+	if err := bot.Compact(t.Context(), "s"); err != nil {
+		t.Error(err)
+	}
+}

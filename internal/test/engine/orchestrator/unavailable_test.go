@@ -164,3 +164,86 @@ func TestOutageIsLogged(t *testing.T) {
 		}
 	})
 }
+
+// A store is asked for the run in flight, or for kept turns, and hangs. The call is given up, and the session is free
+// for a process whose store answers.
+func TestReadHangs(t *testing.T) {
+	resume := func(ctx context.Context, b *Bot) error { _, err := b.Resume(ctx, "s", nil); return err }
+	for name, c := range map[string]struct {
+		method  string
+		answers int64 // before it hangs
+		call    func(context.Context, *Bot) error
+		want    error
+	}{
+		"Recover": {
+			"Runs", 1, func(ctx context.Context, b *Bot) error { _, err := b.Recover(ctx, "s"); return err },
+			orchestrator.ErrUnavailable,
+		},
+		"Resume": {"Runs", 1, resume, orchestrator.ErrUnavailable},
+		"Execute": {"Runs", 0, func(ctx context.Context, b *Bot) error {
+			_, err := b.Execute(ctx, "s", Input{Text: "d", RequestID: "d"}, nil)
+			return err
+		}, orchestrator.ErrIndeterminate},
+		"Delete": {
+			"Runs", 0, func(ctx context.Context, b *Bot) error { return b.Delete(ctx, "s") }, orchestrator.ErrUnavailable,
+		},
+		"turns": {"Turns", 0, resume, orchestrator.ErrUnavailable},
+		"an owed turn": {"Turns", 0, func(ctx context.Context, b *Bot) error {
+			_, err := b.SkipDelivery(ctx, "s", "r")
+			return err
+		}, orchestrator.ErrUnavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, d := newWorld(), echo()
+				d.Begin = func(context.Context, *Turn) error { return nil }
+				d.Deliver = func(context.Context, *Result) error { return errors.New("down") }
+				w.leave(t, "a")
+				if c.method == "Turns" { // turns that may have settled the run
+					other := world{w.checkpoints, new(snapshot.Memory)}.start(t, d, Options{})
+					execute(t, other, Input{Text: "b"})
+					execute(t, other, Input{Text: "c"})
+				}
+				hangs := w.hangs(c.method, c.answers).start(t, d, Options{})
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+				defer cancel()
+				start := time.Now()
+				err := c.call(ctx, hangs)
+				wantErr(t, err, c.want)
+				if errors.Is(err, context.DeadlineExceeded) || time.Since(start) > time.Minute {
+					t.Errorf("after %v: %v", time.Since(start), err)
+				}
+				start = time.Now()
+				execute(t, w.start(t, d, Options{}), Input{Text: "e"})
+				if took := time.Since(start); took > time.Second {
+					t.Errorf("the session was held for another %v", took)
+				}
+			})
+		})
+	}
+}
+
+// leave leaves a run in flight.
+func (w world) leave(t *testing.T, text string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	d := echo()
+	d.Intents = Intents{"echo": {Run: hang}}
+	d.Begin = func(context.Context, *Turn) error { return nil }
+	_, err := w.start(t, d, Options{}).Execute(ctx, "s", Input{Text: text, RequestID: text}, nil)
+	wantErr(t, err, orchestrator.ErrIndeterminate)
+}
+
+// hangs makes a method of the stores hang after some answers.
+func (w world) hangs(method string, answers int64) world {
+	var n atomic.Int64
+	around := faulttest.On(func(ctx context.Context, _ faulttest.Call, next func(context.Context) error) error {
+		if n.Add(1) <= answers {
+			return next(ctx)
+		}
+		<-ctx.Done()
+		return ctx.Err()
+	}, method)
+	return world{faulttest.Checkpoints(w.checkpoints, around), faulttest.Snapshots(w.snapshots, around)}
+}
