@@ -17,7 +17,7 @@ type Memory struct {
 	// Keep is how many chunks of a session are kept at least. 0 or less means DefaultKeep.
 	Keep int
 
-	// TTL is how long the chunks of a session are kept after its last Append. 0 means DefaultTTL.
+	// TTL is how long the chunks of a session are kept after its last Append. 0 or less means DefaultTTL.
 	TTL time.Duration
 
 	mu       sync.Mutex // protects following fields
@@ -111,6 +111,10 @@ func (m *Memory) Read(ctx context.Context, k Key, seq int64) iter.Seq2[Chunk, er
 			}
 			life = now
 			for _, c := range chunks {
+				if ctx.Err() != nil {
+					yield(Chunk{}, ctxcause.Of(ctx))
+					return
+				}
 				if !yield(c, nil) {
 					return
 				}
@@ -213,10 +217,12 @@ func (m *Memory) Sweep(ctx context.Context, limit int) (forgotten int, err error
 	return m.sweep(time.Now(), limit), nil
 }
 
+func (m *Memory) ttl() time.Duration { return cmp.Or(max(m.TTL, 0), DefaultTTL) }
+
 // find returns the session; nil if it is not known, or its TTL has passed.
 func (m *Memory) find(k Key, now time.Time) *session {
 	m.sweepNow(now)
-	if s := m.sessions[k]; s != nil && now.Sub(s.at) > cmp.Or(m.TTL, DefaultTTL) {
+	if s := m.sessions[k]; s != nil && now.Sub(s.at) > m.ttl() {
 		m.forget(k)
 	}
 	return m.sessions[k]
@@ -224,7 +230,7 @@ func (m *Memory) find(k Key, now time.Time) *session {
 
 // sweepNow sweeps a few times in each TTL, so that programs need not call Sweep.
 func (m *Memory) sweepNow(now time.Time) {
-	if now.Sub(m.swept) > cmp.Or(m.TTL, DefaultTTL)/8 {
+	if now.Sub(m.swept) > m.ttl()/8 {
 		m.swept = now
 		m.sweep(now, 0)
 	}
@@ -235,7 +241,7 @@ func (m *Memory) sweep(now time.Time, limit int) (forgotten int) {
 		if limit > 0 && forgotten == limit {
 			break
 		}
-		if now.Sub(s.at) > cmp.Or(m.TTL, DefaultTTL) {
+		if now.Sub(s.at) > m.ttl() {
 			m.forget(k)
 			forgotten++
 		}
