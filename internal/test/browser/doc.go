@@ -8,8 +8,9 @@
 // Chromium runs without a window and with an empty profile, which is removed. It ends with the test that started it,
 // and when the process of the test ends, however that ends.
 //
-// The program chromium comes from PATH. If it is missing, the test is skipped and says why. If HOLDFAST_TEST_REQUIRED
-// is 1, as under make test, the test fails. make setup installs it.
+// The program chromium-headless-shell comes from PATH: Chromium without the parts that draw windows. If it is missing,
+// the test is skipped and says why. If HOLDFAST_TEST_REQUIRED is 1, as under make test, the test fails. make setup
+// installs it. Where no system packs it, a link of that name to any Chromium does.
 //
 // Each call waits for what it asks for, with a deadline. If that does not come, the test ends.
 //

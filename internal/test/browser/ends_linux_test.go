@@ -33,7 +33,7 @@ func TestEnds(t *testing.T) {
 
 // The browser ends when the process of its test is killed.
 func TestEndsWithProcess(t *testing.T) {
-	if _, err := exec.LookPath("chromium"); err != nil {
+	if _, err := exec.LookPath(browser.Program); err != nil {
 		browser.Start(t) // which says what is missing
 	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestEnds$/^browser$")

@@ -1,5 +1,7 @@
 package browser
 
+const Program = program
+
 // PID returns the process of the browser.
 func (b *Browser) PID() int { return b.cmd.Process.Pid }
 
