@@ -55,6 +55,7 @@ func TestPage(t *testing.T) {
 			{"concierge", testConcierge},
 			{"failed attempt", testFailedAttempt},
 			{"late read", testLateRead},
+			{"late first read", testLateFirstRead},
 		} {
 			t.Run(tt.name, func(t *testing.T) { tt.test(t, b, p) })
 		}
@@ -608,6 +609,23 @@ func testLateRead(t *testing.T, b *browser.Browser, p *process) {
 	lost := true
 	if d.Eval("window.lost", &lost); lost {
 		t.Error("the turn was gone for a moment")
+	}
+}
+
+// A page that is loaded again has read nothing yet when the reply comes. It shows the turn all the same.
+func testLateFirstRead(t *testing.T, b *browser.Browser, p *process) {
+	d := openDesk(t, b, p)
+	var shown string
+	d.Eval(`(async () => {
+		const { Session } = await import("/page/session.js");
+		const s = new Session("late first read", () => {}, () => {});
+		s.refresh = () => {}; // it takes long
+		s.pending = { key: "key", message: "Hello!" };
+		s.settle({ turn: 0, run: "r", request: "key", reply: { text: "Hello." } });
+		return s.doc?.turns.map((t) => t.reply.text).join() ?? "nothing";
+	})()`, &shown)
+	if shown != "Hello." {
+		t.Errorf("it shows %q", shown)
 	}
 }
 

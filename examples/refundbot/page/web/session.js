@@ -144,7 +144,8 @@ export class Session {
     this.settled++;
     this.keep();
     this.attempt?.abort();
-    if (this.doc && turn.turn > this.doc.turn) { // it is shown before it is read
+    this.doc ??= { turn: -1, turns: [], owed: 0 }; // the reply came before the first read
+    if (turn.turn > this.doc.turn) { // it is shown before it is read
       this.doc.turns.unshift(turn);
       this.doc.turn = turn.turn;
       delete this.doc.run;
