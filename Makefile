@@ -59,7 +59,7 @@ setup: ## install what the tests need and is missing, as root on Debian; says wh
 
 # go vet is make vet's. Tests wait for servers, so more of them run at a time than there are cores.
 test: setup ## run all tests and examples, on real servers, each store in its plain setting
-	@$(RUN) -memory -- go test -vet=off -p 4 -parallel 4 -timeout 30m -skip '$(SETTING)|$(LARGEST)' $(FIRST) $(TESTED)
+	@$(RUN) -memory -- go test -vet=off -p 4 -parallel 8 -timeout 30m -skip '$(SETTING)|$(LARGEST)' $(FIRST) $(TESTED)
 
 settings: setup ## run the suites of each store in its other settings: poolers, isolation, grants, a cluster
 	@packages=$$(grep -rlE --include='*_test.go' '^func Test($(SETTINGS)|Functions)\(' . | xargs dirname | sort -u); $(RUN) -memory -- \

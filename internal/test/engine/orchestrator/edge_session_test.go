@@ -183,6 +183,7 @@ func TestEventIsOwn(t *testing.T) {
 
 // A claim that hangs is bounded by LockWait.
 func TestClaimHangs(t *testing.T) {
+	t.Parallel()
 	hung := func(ctx context.Context, _ faulttest.Call, _ func(context.Context) error) error {
 		<-ctx.Done()
 		return ctx.Err()

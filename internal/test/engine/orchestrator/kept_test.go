@@ -149,6 +149,7 @@ func TestDroppedAfterTakeOver(t *testing.T) {
 
 // If the owner of the session is unknown, the next call does the work after the turn, and the caller is told.
 func TestKeptAndUnknown(t *testing.T) {
+	t.Parallel()
 	s := &stage{t, newWorld()}
 	var sent outbox
 	var logs bytes.Buffer

@@ -78,6 +78,7 @@ func TestProtocolAppendReplyLost(t *testing.T) {
 // Convicts: reading after a lost Append reply. The read shows no turn, the caller is told "failed", and then the Append
 // arrives.
 func TestProtocolDelayedAppend(t *testing.T) {
+	t.Parallel()
 	t.Run("repeated", func(t *testing.T) {
 		stages(t, func(s *stage) {
 			var late letter
