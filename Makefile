@@ -40,8 +40,9 @@ UNRACED    := ^Test($(BROKEN)|$(ONE_CALLER)|$(PROCESSES))$$|$(ON_SERVERS)|$(SETT
 # What make test runs. Benchmarks are make bench-once's.
 TESTED := $(filter-out ./internal/test/bench/...,$(PACKAGES))
 
-# These take longest, and would run alone at the end.
-FIRST := ./internal/test/engine/orchestrator ./internal/test/engine/bootdrain ./examples/refundbot
+# These take longest, or wait most, and would run alone at the end.
+FIRST := $(addprefix ./internal/test/engine/,orchestrator bootdrain enginetest turnlogs) \
+	$(addprefix ./examples/,refundbot refundbot/bot internal/tutorial)
 
 .PHONY: help demo quick test settings setup race shuffle soak fuzz mutants cross versions bench bench-once lint generate tidy-check vet db-up
 

@@ -218,10 +218,10 @@ func TestCrowd(t *testing.T) {
 	if n := second.Stats().InUse; n != 0 {
 		t.Errorf("%d connections are in use", n)
 	}
-	median, longest := tailtest.Delay(t, writer, reader, 20)
-	t.Logf("a chunk takes %v, %v at most", median, longest)
-	if median > 150*time.Millisecond {
-		t.Errorf("a chunk takes %v", median)
+	quarter, longest := tailtest.Delay(t, writer, reader, 20)
+	t.Logf("a quarter of the chunks take %v, all %v at most", quarter, longest)
+	if quarter > 150*time.Millisecond {
+		t.Errorf("a chunk takes %v", quarter)
 	}
 }
 

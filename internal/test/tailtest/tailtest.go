@@ -166,8 +166,8 @@ func again(t *testing.T, s stream.Store, k stream.Key) int64 {
 }
 
 // Delay returns how long a chunk takes from the call of Append to the loop of a reader in another process that waits:
-// the median and the longest of n.
-func Delay(t testing.TB, writer, reader stream.Store, n int) (median, longest time.Duration) {
+// the longest of the fastest quarter of n, and the longest of all. A busy machine delays the others.
+func Delay(t testing.TB, writer, reader stream.Store, n int) (quarter, longest time.Duration) {
 	t.Helper()
 	k := stream.Key{Orchestrator: "delay", Session: "s"}
 	Append(t, writer, k, stream.Active)
@@ -187,5 +187,5 @@ func Delay(t testing.TB, writer, reader stream.Store, n int) (median, longest ti
 	}
 	Append(t, writer, k, stream.Ended)
 	slices.Sort(all)
-	return all[n/2], all[n-1]
+	return all[n/4], all[n-1]
 }
