@@ -1,7 +1,6 @@
 package stream_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"math"
@@ -113,29 +112,5 @@ func TestMemoryNegativeTTL(t *testing.T) {
 	}
 	if last, _, err := m.Last(t.Context(), k); last != 1 || err != nil {
 		t.Errorf("the last number is %d, %v", last, err)
-	}
-}
-
-// A reader whose context has ended gets no more chunks, although there are some.
-func TestMemoryReadEnded(t *testing.T) {
-	m := new(stream.Memory)
-	k := stream.Key{Orchestrator: "bot", Session: "s"}
-	data := slices.Repeat([]json.RawMessage{json.RawMessage("1")}, 3)
-	if _, err := m.Append(t.Context(), k, "r", 1, stream.Ended, data); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	n := 0
-	for _, err := range m.Read(ctx, k, 0) {
-		if err == nil {
-			n++
-			cancel()
-		} else if !errors.Is(err, context.Canceled) {
-			t.Error(err)
-		}
-	}
-	if n != 1 {
-		t.Errorf("%d chunks after the end of the context, want none", n-1)
 	}
 }

@@ -28,6 +28,7 @@ func TestSuiteConvicts(t *testing.T) {
 		"what is above waits":           {"read-above", func(m *stream.Memory) stream.Store { return lenient{m} }},
 		"Newest is the beginning":       {"read-newest", func(m *stream.Memory) stream.Store { return fromStart{m} }},
 		"Read yields seq again":         {"read-after", func(m *stream.Memory) stream.Store { return inclusive{m} }},
+		"what was read is yielded":      {"read-cut", func(m *stream.Memory) stream.Store { return collects{m} }},
 		"Read does not wait":            {"wait", func(m *stream.Memory) stream.Store { return hasty{m} }},
 		"a ctx that ends is not named":  {"wait-cut", func(m *stream.Memory) stream.Store { return silent{m} }},
 		"Delete does nothing":           {"delete", func(m *stream.Memory) stream.Store { return kept{m} }},
@@ -135,6 +136,29 @@ func (b fromStart) Read(ctx context.Context, k stream.Key, seq int64) iter.Seq2[
 		seq = 0
 	}
 	return b.Memory.Read(ctx, k, seq)
+}
+
+type collects struct{ *stream.Memory }
+
+func (b collects) Read(ctx context.Context, k stream.Key, seq int64) iter.Seq2[stream.Chunk, error] {
+	if _, s, err := b.Last(ctx, k); err != nil || s == stream.Active {
+		return b.Memory.Read(ctx, k, seq)
+	}
+	return func(yield func(stream.Chunk, error) bool) {
+		var chunks []stream.Chunk
+		for c, err := range b.Memory.Read(ctx, k, seq) {
+			if err != nil {
+				yield(c, err)
+				return
+			}
+			chunks = append(chunks, c)
+		}
+		for _, c := range chunks {
+			if !yield(c, nil) {
+				return
+			}
+		}
+	}
 }
 
 type inclusive struct{ *stream.Memory }

@@ -73,6 +73,21 @@ var readClauses = []clause{
 		}
 		wantChunks(p.read(key, 2), 3, "r-1", words(2, 1))
 	}},
+	{"read-cut", "Read ends with the cause of its ctx, also if chunks are left.", func(p *probe) {
+		p.append(stream.Ended, words(0, 3)...)
+		ctx, cancel := context.WithCancelCause(p.ctx)
+		defer cancel(nil)
+		var chunks []stream.Chunk
+		var last error
+		for c, err := range p.store.Read(ctx, key, 0) {
+			if last = err; err == nil {
+				chunks = append(chunks, c)
+			}
+			cancel(errCut)
+		}
+		want(last, errCut)
+		wantChunks(chunks, 1, "r-1", words(0, 1))
+	}},
 	{"delete", "After Delete the session has shown nothing.", func(p *probe) {
 		p.append(stream.Active, words(0, 3)...)
 		ok(p.store.Delete(p.ctx, key))
