@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -90,17 +91,30 @@ func (x *execution[S]) unknown(e *Error) (*InDoubtError, error) {
 		})
 	}
 	if x.adopted && x.engine().ledger != nil {
+		open, err := x.leftOpen(e)
+		if err != nil {
+			return nil, fmt.Errorf("the ledger: %w", err)
+		}
+		all = append(all, open...)
+	}
+	return x.inDoubt(errors.Join(asErrors(all)...)), nil
+}
+
+// leftOpen returns the effects of the run that are open in the ledger.
+func (x *execution[S]) leftOpen(e *Error) (all []*InDoubtError, err error) {
+	err = x.engine().read(x.ctx, func(ctx context.Context) error {
 		q := ledger.Query{RunID: x.run.row.ID, Open: true, Brief: true}
-		for effect, err := range x.engine().ledger.Effects(x.ctx, q) {
+		for effect, err := range x.engine().ledger.Effects(ctx, q) {
 			if err != nil && !ofOneRow(err) {
-				return nil, fmt.Errorf("the ledger: %w", err)
+				return err
 			}
 			all = append(all, &InDoubtError{
 				RunID: x.run.row.ID, Effects: []string{effect.ID}, Ask: effect.Class == ledger.Ask, Err: e.Err,
 			})
 		}
-	}
-	return x.inDoubt(errors.Join(asErrors(all)...)), nil
+		return nil
+	})
+	return all, err
 }
 
 func asErrors(all []*InDoubtError) (errs []error) {

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/deadline"
 	"github.com/holdfast-go/holdfast/internal/logtext"
 	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/ledger"
@@ -147,6 +148,18 @@ func (e *engine) key(session string) checkpoint.Key {
 
 // why is the attribute of a log line for err.
 func (e *engine) why(err error) slog.Attr { return slog.String("err", e.options.LogError(err)) }
+
+// read makes a call that only reads, for as long as Limits.SettleTimeout. A server may hang, and the session would be
+// held meanwhile: its lease is renewed. An end that is not the end of ctx is errNoAnswer.
+func (e *engine) read(ctx context.Context, call func(context.Context) error) error {
+	bounded := deadline.In(ctx, e.options.Limits.SettleTimeout, nil)
+	defer bounded.Cancel()
+	err := call(bounded)
+	if err != nil && !owner.Definite(err) && bounded.Err() != nil && ctx.Err() == nil {
+		return errNoAnswer
+	}
+	return err
+}
 
 // runs yields the runs in the snapshot store.
 func (e *engine) runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
-	"github.com/holdfast-go/holdfast/internal/deadline"
 	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
@@ -30,23 +29,11 @@ type slot struct {
 
 // find returns the run in flight; nil if there is none. A damaged run comes with its error.
 func (s *slot) find(ctx context.Context) (found *snapshot.Run, err error) {
-	err = s.read(ctx, func(ctx context.Context) (err error) {
+	err = s.engine.read(ctx, func(ctx context.Context) (err error) {
 		found, err = s.engine.inFlight(ctx, s.own.Grant.Session)
 		return err
 	})
 	return found, err
-}
-
-// read makes a call that only reads, for as long as Limits.SettleTimeout. A server may hang, and the session would be
-// held meanwhile: its lease is renewed. An end that is not the end of ctx is errNoAnswer.
-func (s *slot) read(ctx context.Context, call func(context.Context) error) error {
-	bounded := deadline.In(ctx, s.engine.options.Limits.SettleTimeout, nil)
-	defer bounded.Cancel()
-	err := call(bounded)
-	if err != nil && !owner.Definite(err) && bounded.Err() != nil && ctx.Err() == nil {
-		return errNoAnswer
-	}
-	return err
 }
 
 // finished reports whether r is a finished run. A run is finished if its status is Ended, or if a kept turn has settled
@@ -69,7 +56,7 @@ func (s *slot) finished(
 	case newest == nil || newest.Turn < r.Turn:
 		return false, nil, nil
 	}
-	err = s.read(s.own.Ctx, func(ctx context.Context) (err error) {
+	err = s.engine.read(s.own.Ctx, func(ctx context.Context) (err error) {
 		by, err = s.engine.settledBy(ctx, r, newest.Turn-1)
 		return err
 	})

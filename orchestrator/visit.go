@@ -413,7 +413,7 @@ func (v *visit) settledTurn(ctx context.Context, turn int) (cp checkpoint.Checkp
 	if v.newest.Turn == turn {
 		return *v.newest, nil
 	}
-	err = v.slot.read(ctx, func(ctx context.Context) (err error) {
+	err = v.engine.read(ctx, func(ctx context.Context) (err error) {
 		cp, err = checkpoint.Load(ctx, v.engine.store, v.own.Grant.Key, turn)
 		return err
 	})

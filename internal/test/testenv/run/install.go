@@ -27,8 +27,10 @@ var needs = []need{
 	{"redis-server", "/usr/sbin/redis-server", "redis-server", "tests of the Redis stores start servers"},
 	{"pgbouncer", "/usr/sbin/pgbouncer", "pgbouncer", "the PostgreSQL stores are tested behind a pooler"},
 	{"gcc", "/usr/bin/gcc", "gcc", "the race detector and the slow disk of make bench are built with it"},
-	{"chromium-headless-shell", "/usr/bin/chromium-headless-shell", "chromium-headless-shell",
-		"the page of examples/refundbot is tested in a browser"},
+	{
+		"chromium-headless-shell", "/usr/bin/chromium-headless-shell", "chromium-headless-shell",
+		"the page of examples/refundbot is tested in a browser",
+	},
 	{"npm", "/usr/bin/npm", "npm", "npm fetches axe-core, which looks for what keeps people out of the page"},
 }
 
