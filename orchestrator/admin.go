@@ -43,6 +43,9 @@ func (o *Orchestrator[S]) Abandon(ctx context.Context, session, runID string) (e
 // If the store does not answer, the error is ErrIndeterminate. Delete also removes a damaged session, which refuses
 // every other call with checkpoint.ErrDamaged or snapshot.ErrDamaged. If the head of a session is missing, Delete
 // removes its kept turns.
+//
+// Delete forgets what Options.Stream keeps of the session. Events of a process that is still at work on it are not kept
+// from then on. If the stream store fails, Delete logs a warning, and the store forgets them after a while.
 func (o *Orchestrator[S]) Delete(ctx context.Context, session string) error {
 	if err := checkSession(session); err != nil {
 		return adminError("delete", session, err)
@@ -58,13 +61,6 @@ func (o *Orchestrator[S]) Delete(ctx context.Context, session string) error {
 	defer v.own.Done()
 	if err := v.delete(); err != nil {
 		return adminError("delete", session, err)
-	}
-	if shows := o.engine.shows; shows != nil {
-		if err := shows.forget(ctx, session); err != nil {
-			// The store forgets them by itself, after a while.
-			o.engine.log.WarnContext(ctx, "events of a deleted session are still kept", "session", session,
-				o.engine.why(err))
-		}
 	}
 	return nil
 }

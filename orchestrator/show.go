@@ -371,10 +371,20 @@ func (ev Event) chunk() json.RawMessage {
 	return slices.Clip(doc)
 }
 
-// forget forgets the events of a session that was deleted.
-func (s *shows) forget(ctx context.Context, session string) error {
+// forget forgets the events of a session that the owner with this epoch is about to delete. A former owner may still be
+// at work. What it says from now on has a lower epoch, so the store does not take it.
+func (s *shows) forget(ctx context.Context, session string, epoch int64) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), showPatience)
 	defer cancel()
 	s.await(ctx, session) // the end of its run would be appended after the Delete
-	return s.store.Delete(ctx, stream.Key{Orchestrator: s.name, Session: session})
+	k := stream.Key{Orchestrator: s.name, Session: session}
+	for {
+		if err := s.store.Delete(ctx, k); err != nil {
+			return err
+		}
+		last, err := s.store.Append(ctx, k, "deleted", epoch, stream.Ended, nil)
+		if err != nil || last == 0 {
+			return err
+		} // a former owner was faster
+	}
 }

@@ -396,6 +396,7 @@ func (v *visit) delete() error {
 			return err
 		}
 	}
+	v.forgetShown()
 	doubt, err := v.own.Persist(v.own.Ctx, func(ctx context.Context) error {
 		return v.engine.store.Delete(ctx, v.own.Grant.Lease)
 	})
@@ -406,6 +407,19 @@ func (v *visit) delete() error {
 		err = indeterminate(err)
 	}
 	return err
+}
+
+// forgetShown forgets the events of a session that is about to be deleted. If that fails, the store forgets them by
+// itself, after a while.
+func (v *visit) forgetShown() {
+	if v.engine.shows == nil {
+		return
+	}
+	g := v.own.Grant
+	if err := v.engine.shows.forget(v.own.Ctx, g.Session, g.Fence.Epoch); err != nil {
+		v.engine.log.WarnContext(v.own.Ctx, "events of a deleted session are still kept", "session", g.Session,
+			v.engine.why(err))
+	}
 }
 
 // settledTurn returns a kept turn.
