@@ -1,6 +1,7 @@
 package stream_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"math"
@@ -45,6 +46,54 @@ func TestMemoryTTL(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		if n, err := m.Sweep(t.Context(), 0); n != 1 || err != nil {
 			t.Errorf("Sweep: %d, %v", n, err)
+		}
+	})
+}
+
+// Sweep forgets as many sessions as it is told to, and none before its time. A store that is used forgets them without
+// it.
+func TestMemorySweep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, one := &stream.Memory{TTL: time.Minute}, []json.RawMessage{json.RawMessage("1")}
+		add := func(session string) {
+			t.Helper()
+			k := stream.Key{Orchestrator: "bot", Session: session}
+			if _, err := m.Append(t.Context(), k, "r", 1, stream.Ended, one); err != nil {
+				t.Fatal(err)
+			}
+		}
+		swept := func(limit, want int) {
+			t.Helper()
+			if n, err := m.Sweep(t.Context(), limit); n != want || err != nil {
+				t.Errorf("%v: Sweep(%d): %d, %v, want %d", time.Now(), limit, n, err, want)
+			}
+		}
+		for _, session := range []string{"a", "b", "c"} {
+			add(session)
+		}
+		time.Sleep(time.Minute)
+		swept(0, 0)
+		time.Sleep(time.Nanosecond)
+		swept(2, 2)
+		swept(2, 1)
+		add("d")
+		time.Sleep(2 * time.Minute)
+		add("e")
+		swept(0, 0)
+		time.Sleep(2 * time.Minute)
+		swept(0, 1)
+		add("f")
+		time.Sleep(55 * time.Second)
+		add("g") // sweeps
+		time.Sleep(6 * time.Second)
+		k := stream.Key{Orchestrator: "bot", Session: "f"}
+		if last, _, err := m.Last(t.Context(), k); last != 0 || err != nil {
+			t.Errorf("after its TTL: %d, %v", last, err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := m.Sweep(ctx, 0); !errors.Is(err, context.Canceled) {
+			t.Errorf("Sweep after the end of its ctx: %v", err)
 		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-go/holdfast/stream"
@@ -99,6 +100,7 @@ var appendClauses = []clause{
 		long := stream.Key{Orchestrator: "bot", Session: strings.Repeat("s", 513)}
 		noJSON := []json.RawMessage{one[0], json.RawMessage("{")}
 		large := []json.RawMessage{json.RawMessage(`"` + strings.Repeat("x", 1<<20) + `"`)}
+		eighths := slices.Repeat([]json.RawMessage{text(stream.MaxAppend / 8)}, 8)
 		for name, err := range map[string]error{
 			"an epoch of 0":    appended(p, key, "r", 0, stream.Active, one),
 			"no run":           appended(p, key, "", 1, stream.Active, one),
@@ -108,6 +110,7 @@ var appendClauses = []clause{
 			"data as no JSON":  appended(p, key, "r", 1, stream.Active, noJSON),
 			"U+0000":           appended(p, key, "r", 1, stream.Active, []json.RawMessage{json.RawMessage(`"\u0000"`)}),
 			"a large chunk":    appended(p, key, "r", 1, stream.Active, large),
+			"too many bytes":   appended(p, key, "r", 1, stream.Active, append(eighths, text(3))),
 			"too many chunks":  appended(p, key, "r", 1, stream.Active, words(0, stream.MaxChunks+1)),
 			"a negative Read":  p.readError(key, -2),
 			"Read of no name":  p.readError(stream.Key{}, 0),
