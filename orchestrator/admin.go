@@ -62,6 +62,13 @@ func (o *Orchestrator[S]) Delete(ctx context.Context, session string) error {
 	if err := v.delete(); err != nil {
 		return adminError("delete", session, err)
 	}
+	if shows := o.engine.shows; shows != nil {
+		if err := shows.forget(ctx, session, v.own.Grant.Fence.Epoch); err != nil {
+			// The store forgets them by itself, after a while.
+			o.engine.log.WarnContext(ctx, "events of a deleted session are still kept", "session", session,
+				o.engine.why(err))
+		}
+	}
 	return nil
 }
 

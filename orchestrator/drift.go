@@ -148,9 +148,7 @@ func (o *Orchestrator[S]) checkUsable(
 	case err != nil:
 		return err
 	case r.Status == snapshot.Suspended:
-		return o.engine.read(ctx, func(ctx context.Context) error {
-			return o.engine.suspended(ctx, r, payload.Doubt)
-		})
+		return o.engine.suspended(ctx, r, payload.Doubt)
 	case r.Status == snapshot.Parked && !pastParked:
 		return ErrParked
 	}

@@ -326,12 +326,14 @@ var errNoAnswer = errors.New("the store has not answered")
 // unavailable adds ErrUnavailable to the error of a store that took no call, or answered no read. The caller has begun
 // nothing.
 func unavailable(err error) error {
-	away := owner.Refused(err) || errors.Is(err, errNoAnswer)
-	if !away || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrIndeterminate) {
+	if !isAway(err) || errors.Is(err, ErrUnavailable) || errors.Is(err, ErrIndeterminate) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrUnavailable, err)
 }
+
+// isAway reports whether err is of a store that took no call, or answered no read.
+func isAway(err error) bool { return owner.Refused(err) || errors.Is(err, errNoAnswer) }
 
 func isDrift(err error) bool {
 	_, ok := errors.AsType[*DriftError](err)

@@ -42,7 +42,7 @@ func (o *Orchestrator[S]) giveWay(v *visit, found snapshot.Run, x *execution[S])
 				Kind: TurnSuspended, RequestID: found.RequestID, RunID: found.ID, Turn: found.Turn, Err: err,
 			})
 		}
-		return outcome[S]{}, v.refusal(found, own, unavailable(err))
+		return outcome[S]{}, v.refusal(found, own, err)
 	}
 	if !own && o.engine.options.OnInterrupted == AbandonFirst && found.Status != snapshot.Suspended {
 		return outcome[S]{}, v.abandon(found)

@@ -371,20 +371,24 @@ func (ev Event) chunk() json.RawMessage {
 	return slices.Clip(doc)
 }
 
-// forget forgets the events of a session that the owner with this epoch is about to delete. A former owner may still be
-// at work. What it says from now on has a lower epoch, so the store does not take it.
+// forget forgets the events of a session that the owner with this epoch has deleted. A former owner may still be at
+// work. What it says from now on has a lower epoch, so the store does not take it. The events of a next life have a
+// higher epoch.
 func (s *shows) forget(ctx context.Context, session string, epoch int64) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), showPatience)
 	defer cancel()
-	s.await(ctx, session) // the end of its run would be appended after the Delete
+	s.settle(ctx, session)
 	k := stream.Key{Orchestrator: s.name, Session: session}
-	for {
-		if err := s.store.Delete(ctx, k); err != nil {
-			return err
-		}
-		last, err := s.store.Append(ctx, k, "deleted", epoch, stream.Ended, nil)
-		if err != nil || last == 0 {
-			return err
-		} // a former owner was faster
+	if err := s.store.Delete(ctx, k); err != nil {
+		return err
 	}
+	_, err := s.store.Append(ctx, k, "deleted", epoch, stream.Ended, nil)
+	return err
+}
+
+// settle waits a while until what the session has said is appended. A function that goes on talking has no end.
+func (s *shows) settle(ctx context.Context, session string) {
+	ctx, cancel := context.WithTimeout(ctx, lastPatience)
+	defer cancel()
+	s.await(ctx, session)
 }

@@ -37,15 +37,18 @@ func (e *engine) suspended(ctx context.Context, r snapshot.Run, waitsFor []strin
 
 // openOf returns the ids of the effects that a query yields and a run waits for.
 func (e *engine) openOf(ctx context.Context, q ledger.Query, waitsFor []string) (open []string, err error) {
-	for effect, err := range e.ledger.Effects(ctx, q) {
-		if err != nil {
-			return nil, err
+	err = e.read(ctx, func(ctx context.Context) error {
+		for effect, err := range e.ledger.Effects(ctx, q) {
+			if err != nil {
+				return err
+			}
+			if slices.Contains(waitsFor, effect.ID) {
+				open = append(open, effect.ID)
+			}
 		}
-		if slices.Contains(waitsFor, effect.ID) {
-			open = append(open, effect.ID)
-		}
-	}
-	return open, nil
+		return nil
+	})
+	return open, err
 }
 
 // lookOut calls next for the sessions of suspended runs whose effects have all been answered, and for those whose runs

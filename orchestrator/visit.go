@@ -132,18 +132,20 @@ func (v *visit) err(op string, err error) *Error {
 
 // refusal returns the error for a run in flight that is not touched. own says that the run is the call's own.
 func (v *visit) refusal(found snapshot.Run, own bool, err error) error {
-	op := "begin"
-	if isDrift(err) {
+	op, drift := "begin", isDrift(err)
+	if drift {
 		op = "drift"
 	}
-	if !own {
-		return v.err(op, err)
-	}
-	if isDrift(err) {
-		err = indeterminate(err) // another process, which knows the definition, may settle the run
+	switch {
+	case own && (drift || isAway(err)):
+		err = indeterminate(err) // another process may settle the run, or this one later
+	case !drift:
+		err = unavailable(err)
 	}
 	e := v.err(op, err)
-	e.RunID = found.ID
+	if own {
+		e.RunID = found.ID
+	}
 	return e
 }
 
@@ -396,7 +398,6 @@ func (v *visit) delete() error {
 			return err
 		}
 	}
-	v.forgetShown()
 	doubt, err := v.own.Persist(v.own.Ctx, func(ctx context.Context) error {
 		return v.engine.store.Delete(ctx, v.own.Grant.Lease)
 	})
@@ -407,19 +408,6 @@ func (v *visit) delete() error {
 		err = indeterminate(err)
 	}
 	return err
-}
-
-// forgetShown forgets the events of a session that is about to be deleted. If that fails, the store forgets them by
-// itself, after a while.
-func (v *visit) forgetShown() {
-	if v.engine.shows == nil {
-		return
-	}
-	g := v.own.Grant
-	if err := v.engine.shows.forget(v.own.Ctx, g.Session, g.Fence.Epoch); err != nil {
-		v.engine.log.WarnContext(v.own.Ctx, "events of a deleted session are still kept", "session", g.Session,
-			v.engine.why(err))
-	}
 }
 
 // settledTurn returns a kept turn.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -84,79 +83,6 @@ func TestFollow(t *testing.T) {
 			}
 		}
 	})
-}
-
-// What a process that is still at work says of a session that another one has deleted is kept nowhere. The next life of
-// the session is shown.
-func TestFollowDeleted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, events := newWorld(), new(stream.Memory)
-		words := make(chan string)
-		def := single(func(_ context.Context, t *Turn) error {
-			for word := range words {
-				t.Emit(word)
-			}
-			return nil
-		})
-		bot, other := w.start(t, def, Options{Stream: events}), w.start(t, def, Options{Stream: events})
-		var wg sync.WaitGroup
-		wg.Go(func() {
-			_, err := bot.Execute(t.Context(), "s", Input{Text: "a", RequestID: "r"}, nil)
-			wantErr(t, err, orchestrator.ErrIndeterminate)
-		})
-		say := func(word string) {
-			words <- word
-			time.Sleep(time.Second) // until it is shown
-		}
-		say("before ")
-		k := stream.Key{Orchestrator: def.Name, Session: "s"}
-		if last, s, err := events.Last(t.Context(), k); err != nil || last == 0 || s != stream.Active {
-			t.Fatalf("before Delete: %d, %s, %v", last, s, err)
-		}
-		if err := other.Delete(t.Context(), "s"); err != nil {
-			t.Fatal(err)
-		}
-		say("after ")
-		if last, s, err := events.Last(t.Context(), k); err != nil || last != 0 || s != stream.Ended {
-			t.Errorf("after Delete: %d, %s, %v: what was said later is kept", last, s, err)
-		}
-		close(words)
-		wg.Wait()
-		execute(t, other, Input{Text: "b", RequestID: "r 2"})
-		time.Sleep(time.Second)
-		if all, _ := followed(t, other, 0); len(all) == 0 || all[len(all)-1].Kind != orchestrator.TurnSettled {
-			t.Errorf("the next life shows %v", all)
-		}
-	})
-}
-
-// A former owner may say something between the two steps with which a session's events are forgotten.
-func TestFollowDeletedMeanwhile(t *testing.T) {
-	events := &late{Store: new(stream.Memory)}
-	bot := newWorld().start(t, echo(), Options{Stream: events})
-	execute(t, bot, Input{Text: "a"})
-	if err := bot.Delete(t.Context(), "s"); err != nil {
-		t.Fatal(err)
-	}
-	k := stream.Key{Orchestrator: bot.Name(), Session: "s"}
-	last, s, err := events.Last(t.Context(), k)
-	if err != nil || last != 0 || s != stream.Ended || events.deletes != 2 {
-		t.Errorf("after %d deletes: %d, %s, %v", events.deletes, last, s, err)
-	}
-}
-
-// late is a stream to which a former owner appends right after it was deleted for the first time.
-type late struct {
-	stream.Store
-	deletes int
-}
-
-func (l *late) Delete(ctx context.Context, k stream.Key) error {
-	err := l.Store.Delete(ctx, k)
-	if l.deletes++; err == nil && l.deletes == 1 {
-		_, err = l.Append(ctx, k, "r", 1, stream.Active, []json.RawMessage{json.RawMessage(`{}`)})
-	}
-	return err
 }
 
 // After a crash, a reader goes on with the events of the next owner. A crash before the settle shows no end.

@@ -8,15 +8,25 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/test/faulttest"
+	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
 
+var hung = faulttest.On(func(ctx context.Context, _ faulttest.Call, _ func(context.Context) error) error {
+	<-ctx.Done()
+	return ctx.Err()
+}, "Effects")
+
+// leaveInDoubt leaves a run in doubt of its payment.
+func leaveInDoubt(t *testing.T, s shop) {
+	s.vendor.fail = []error{errTimeout}
+	bot := s.start(t, single(s.pays(orchestrator.OnceOptions[string]{})), Options{})
+	_, err := bot.Execute(t.Context(), "s", Input{Text: "shoes", RequestID: "r"}, nil)
+	wantDoubt(t, err, true)
+}
+
 // A ledger that does not answer a read holds no session.
 func TestLedgerReadHangs(t *testing.T) {
-	hung := faulttest.On(func(ctx context.Context, _ faulttest.Call, _ func(context.Context) error) error {
-		<-ctx.Done()
-		return ctx.Err()
-	}, "Effects")
 	shoes := Input{Text: "shoes", RequestID: "r"}
 	for name, c := range map[string]struct {
 		in    Input
@@ -24,12 +34,8 @@ func TestLedgerReadHangs(t *testing.T) {
 		leave func(*testing.T, shop)
 	}{
 		// What the run waits for is asked of the ledger.
-		"a run that is suspended": {Input{Text: "more"}, orchestrator.ErrUnavailable, func(t *testing.T, s shop) {
-			s.vendor.fail = []error{errTimeout}
-			bot := s.start(t, single(s.pays(orchestrator.OnceOptions[string]{})), Options{})
-			_, err := bot.Execute(t.Context(), "s", Input{Text: "shoes"}, nil)
-			wantDoubt(t, err, true)
-		}},
+		"a run that is suspended": {Input{Text: "more"}, orchestrator.ErrUnavailable, leaveInDoubt},
+		"its repeat":              {shoes, orchestrator.ErrIndeterminate, leaveInDoubt},
 		// What an earlier owner of the run has left in doubt is asked of it.
 		"a run that fails": {shoes, orchestrator.ErrIndeterminate, func(t *testing.T, s shop) {
 			s.crash(t, func(die func()) Def {
@@ -48,6 +54,9 @@ func TestLedgerReadHangs(t *testing.T) {
 				start := time.Now()
 				_, err := bot.Execute(ctx, "s", c.in, nil)
 				wantErr(t, err, c.want)
+				if errors.Is(err, orchestrator.ErrUnavailable) && errors.Is(err, orchestrator.ErrIndeterminate) {
+					t.Errorf("two verdicts: %v", err)
+				}
 				if errors.Is(err, context.DeadlineExceeded) || time.Since(start) > time.Minute {
 					t.Errorf("after %v: %v", time.Since(start), err)
 				}
@@ -59,4 +68,46 @@ func TestLedgerReadHangs(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A ledger that is slow is waited for: each question has a limit of its own, and a late answer counts.
+func TestLedgerReadSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, each := newShop(), []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"}
+		for range each {
+			s.vendor.fail = append(s.vendor.fail, errTimeout)
+		}
+		d := single(func(ctx context.Context, t *Turn) error {
+			var all []error
+			for _, item := range each {
+				_, err := s.vendor.once(ctx, t, item, orchestrator.OnceOptions[string]{Each: item})
+				all = append(all, err)
+			}
+			return errors.Join(all...)
+		})
+		in := Input{Text: "shoes", RequestID: "r"}
+		_, err := s.start(t, d, Options{}).Execute(t.Context(), "s", in, nil)
+		wantDoubt(t, err, true)
+
+		late := s.start(t, d, Options{Ledger: faulttest.Ledger(s.ledger, takes(10*time.Second))})
+		_, err = late.Execute(t.Context(), "s", in, nil)
+		wantErr(t, err, orchestrator.ErrSuspended)
+		for _, e := range s.effects(t, ledger.Query{}) {
+			if err := ledger.Resolve(t.Context(), s.ledger, e.ID, ledger.Answer{By: "ann"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		slow := s.start(t, d, Options{Ledger: faulttest.Ledger(s.ledger, takes(time.Second))})
+		if _, err = slow.Execute(t.Context(), "s", in, nil); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// takes makes the queries of a ledger take a while. The ledger does not see that nobody waits any longer.
+func takes(d time.Duration) faulttest.Around {
+	return faulttest.On(func(ctx context.Context, _ faulttest.Call, next func(context.Context) error) error {
+		time.Sleep(d)
+		return next(context.WithoutCancel(ctx))
+	}, "Effects")
 }
