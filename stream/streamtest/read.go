@@ -282,6 +282,9 @@ var keepClauses = []clause{
 		if len(newest) < keep || newest[len(newest)-1].Seq != last {
 			fail("Newest yields %d chunks of a run that is longer than what is kept", len(newest))
 		}
+		first := newest[0].Seq // the oldest chunk that is kept
+		p.wantGone(key, first-2)
+		wantChunks(p.read(key, first-1), first, "r-1", words(int(first)-1, len(newest)))
 	}},
 }
 

@@ -32,8 +32,8 @@ func TestChildrenEnd(t *testing.T) {
 		}
 		ended <- err
 	}()
-	p := &program{path: script, dir: dir}
-	if v, out, err := p.run(t.Context(), 1, limits{least: time.Minute}); v != survived || err != nil {
+	b := batch{program: &program{path: script, dir: dir}, names: []string{"Test"}}
+	if v, out, err := b.run(t.Context(), 1, limits{least: time.Minute}); v != survived || err != nil {
 		t.Fatalf("%q %s %v", v, out, err)
 	}
 	select {

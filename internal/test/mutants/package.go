@@ -13,8 +13,6 @@ import (
 
 // mutatePackage tests the mutants of one package. The report is about the mutants that were tested.
 func (o options) mutatePackage(ctx context.Context, p plan, j *journal) (*report, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	g := goTool{ctx: ctx, dir: o.dir}
 	s, err := load(g, p.pkg)
 	if err != nil {
@@ -41,7 +39,7 @@ func (o options) mutatePackage(ctx context.Context, p plan, j *journal) (*report
 	if o.verbose {
 		t.say = func(e entry) { fmt.Fprintln(os.Stderr, e) }
 	}
-	return r, t.all(ctx, cancel, chosen, o.parallel, r)
+	return r, t.all(ctx, chosen, o.parallel, r)
 }
 
 // programs compiles the tests of a package with its mutants and runs them without one.
@@ -54,7 +52,7 @@ func (o options) programs(g goTool, p plan, s *subject, dir string) ([]*program,
 	for i, suite := range p.suites {
 		program, err := g.compile(suite, overlay, filepath.Join(dir, "test"+strconv.Itoa(i)))
 		if err == nil {
-			err = program.withoutMutant(g.ctx, o.limits, dir)
+			err = program.withoutMutant(g.ctx, o.limits, o.parallel)
 		}
 		if err != nil {
 			return nil, err
@@ -94,7 +92,9 @@ func (o options) choose(sites []*site) ([]*site, error) {
 }
 
 func reached(programs []*program, s *site) bool {
-	return slices.ContainsFunc(programs, func(p *program) bool { return p.reached[s.id] })
+	return slices.ContainsFunc(programs, func(p *program) bool {
+		return slices.ContainsFunc(p.tests, func(t test) bool { return t.reached[s.id] })
+	})
 }
 
 // A tester runs programs with one mutant after the other.
@@ -106,33 +106,18 @@ type tester struct {
 }
 
 // all tests the mutants, some at a time, and adds what it finds to r.
-func (t tester) all(ctx context.Context, stop func(), sites []*site, parallel int, r *report) error {
-	work := make(chan *site)
-	var wg sync.WaitGroup
-	var mu sync.Mutex // protects following fields, and r
-	var failed error
-	for range parallel {
-		wg.Go(func() {
-			for s := range work {
-				e, err := t.one(ctx, s)
-				mu.Lock()
-				if err != nil && failed == nil {
-					failed = err
-					stop()
-				}
-				if err == nil {
-					r.entries = append(r.entries, e)
-				}
-				mu.Unlock()
-			}
-		})
-	}
-	for _, s := range sites {
-		work <- s // those left when it stops fail at once
-	}
-	close(work)
-	wg.Wait()
-	return failed
+func (t tester) all(ctx context.Context, sites []*site, parallel int, r *report) error {
+	var mu sync.Mutex
+	return each(ctx, parallel, sites, func(ctx context.Context, s *site) error {
+		e, err := t.one(ctx, s)
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		r.entries = append(r.entries, e)
+		return nil
+	})
 }
 
 // one tests a mutant, if the journal does not have it.
@@ -142,17 +127,14 @@ func (t tester) one(ctx context.Context, s *site) (entry, error) {
 		return known, nil
 	}
 	e.Verdict = notReached
-	for _, p := range t.programs {
-		if !p.reached[s.id] {
-			continue
-		}
-		v, out, err := p.run(ctx, s.id, t.limits)
+	for _, b := range t.batches(s.id) {
+		v, out, err := b.run(ctx, s.id, t.limits)
 		if err != nil {
 			return e, err
 		}
 		e.Verdict = v
 		if v != survived {
-			e.By = p.pkg + " " + firstFailure(out)
+			e.By = b.program.pkg + " " + firstFailure(out)
 			break
 		}
 	}
@@ -160,6 +142,16 @@ func (t tester) one(ctx context.Context, s *site) (entry, error) {
 		t.say(e)
 	}
 	return e, t.journal.add(e)
+}
+
+// batches returns the tests that come by a mutant, the quick ones first.
+func (t tester) batches(mutant int) (all []batch) {
+	var slow []batch
+	for _, p := range t.programs {
+		quick, others := p.about(mutant)
+		all, slow = append(all, quick), append(slow, others)
+	}
+	return slices.DeleteFunc(append(all, slow...), func(b batch) bool { return len(b.names) == 0 })
 }
 
 // firstFailure returns the name of the test that noticed.

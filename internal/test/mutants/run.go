@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,10 +11,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -58,8 +61,21 @@ func (g goTool) list(patterns ...string) ([]goPackage, error) {
 type program struct {
 	suite
 	path, dir string
-	took      time.Duration // without a mutant
-	reached   map[int]bool  // the mutants that the tests come by
+	tests     []test // the quickest first
+}
+
+// A test is a test of a program, as it is without a mutant.
+type test struct {
+	name    string
+	took    time.Duration // with the start of the program
+	reached map[int]bool  // the mutants that it comes by
+}
+
+// A batch is what one process tests.
+type batch struct {
+	program *program
+	names   []string
+	took    time.Duration
 }
 
 // A suite is a package whose tests test the package that is changed.
@@ -94,17 +110,14 @@ const (
 type limits struct {
 	memory int // in GiB; 0 is no bound
 	least  time.Duration
-	factor int // how often the time that the program takes without a mutant
+	factor int // how often the time that the tests take without a mutant
 	env    []string
 }
 
-// run runs the tests with a mutant switched on. It returns the text of a failure too.
-func (p *program) run(ctx context.Context, mutant int, l limits, env ...string) (verdict, string, error) {
-	limit := l.least + time.Duration(l.factor)*p.took
-	args := []string{"-test.failfast", "-test.short", "-test.timeout", limit.String()}
-	if p.suite.run != "" {
-		args = append(args, "-test.run", p.suite.run)
-	}
+// run runs tests with a mutant switched on. It returns the text of a failure too.
+func (b batch) run(ctx context.Context, mutant int, l limits, env ...string) (verdict, string, error) {
+	p, limit := b.program, l.least+time.Duration(l.factor)*b.took
+	args := []string{"-test.failfast", "-test.short", "-test.timeout", limit.String(), "-test.run", b.pattern()}
 	if p.skip != "" {
 		args = append(args, "-test.skip", p.skip)
 	}
@@ -155,30 +168,133 @@ func (l limits) bounded(ctx context.Context, path string, args []string) *exec.C
 	return exec.CommandContext(ctx, "sh", append([]string{"-c", script, path}, args...)...)
 }
 
-// withoutMutant runs a program, which must pass. It notes how long that takes, and which mutants the tests come by.
-func (p *program) withoutMutant(ctx context.Context, l limits, dir string) error {
-	log := filepath.Join(dir, "reached")
-	if err := os.WriteFile(log, nil, 0o600); err != nil {
+// pattern is the batch for -test.run. The suite may choose parts of its tests.
+func (b batch) pattern() string {
+	pattern := "^(" + strings.Join(b.names, "|") + ")$"
+	if _, parts, ok := strings.Cut(b.program.suite.run, "/"); ok {
+		pattern += "/" + parts
+	}
+	return pattern
+}
+
+// withoutMutant runs each test, which must pass. It notes how long that takes, and which mutants the test comes by.
+func (p *program) withoutMutant(ctx context.Context, l limits, parallel int) error {
+	names, err := p.list(ctx, l)
+	if err != nil {
 		return err
 	}
+	var mu sync.Mutex
+	err = each(ctx, parallel, names, func(ctx context.Context, name string) error {
+		t, err := p.alone(ctx, name, l)
+		mu.Lock()
+		defer mu.Unlock()
+		p.tests = append(p.tests, t)
+		return err
+	})
+	slices.SortFunc(p.tests, func(a, b test) int { return cmp.Compare(a.took, b.took) })
+	return err
+}
+
+// list returns the tests that the suite chooses.
+func (p *program) list(ctx context.Context, l limits) (names []string, err error) {
+	run, _, _ := strings.Cut(p.suite.run, "/")
+	chosen, err := regexp.Compile(run)
+	if err != nil {
+		return nil, err
+	}
+	skip, err := regexp.Compile(p.skip)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, p.path, "-test.list", ".")
+	cmd.Dir, cmd.Env = p.dir, l.env
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("%s: the list of tests: %w", p.pkg, err)
+	}
+	for name := range strings.FieldsSeq(string(out)) {
+		skipped := p.skip != "" && !strings.Contains(p.skip, "/") && skip.MatchString(name)
+		if chosen.MatchString(name) && !skipped && !strings.HasPrefix(name, "Benchmark") {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+// alone runs one test without a mutant.
+func (p *program) alone(ctx context.Context, name string, l limits) (test, error) {
+	t := test{name: name, reached: make(map[int]bool)}
+	log, err := os.CreateTemp(filepath.Dir(p.path), "reached-")
+	if err != nil {
+		return t, err
+	}
+	defer os.Remove(log.Name()) //nolint:errcheck // it is in the directory for temporary files
+	defer log.Close()
 	const patience = 20 * time.Minute
 	start := time.Now()
-	v, out, err := p.run(ctx, 0, limits{memory: l.memory, least: patience, env: l.env}, reachedEnv+"="+log)
-	p.took = time.Since(start)
+	v, out, err := batch{program: p, names: []string{name}}.
+		run(ctx, 0, limits{memory: l.memory, least: patience, env: l.env}, reachedEnv+"="+log.Name())
+	t.took = time.Since(start)
 	if err == nil && v != survived {
 		err = fmt.Errorf("%s fails without a mutant:\n%s", p.pkg, out)
 	}
 	if err != nil {
-		return err
+		return t, err
 	}
-	text, err := os.ReadFile(log)
-	p.reached = make(map[int]bool)
+	text, err := io.ReadAll(log)
 	for line := range strings.FieldsSeq(string(text)) {
 		id, err := strconv.Atoi(line)
 		if err != nil {
-			return err
+			return t, err
 		}
-		p.reached[id] = true
+		t.reached[id] = true
 	}
-	return err
+	return t, err
+}
+
+// about returns the tests that come by a mutant, the quick ones by themselves: most mutants do not survive them.
+func (p *program) about(mutant int) (quick, others batch) {
+	const most = time.Second
+	quick.program, others.program = p, p
+	for _, t := range p.tests {
+		if !t.reached[mutant] {
+			continue
+		}
+		b := &quick
+		if len(quick.names) > 0 && quick.took+t.took > most {
+			b = &others
+		}
+		b.names, b.took = append(b.names, t.name), b.took+t.took
+	}
+	return quick, others
+}
+
+// each calls f for some elements at a time. After an error it leaves out the others.
+func each[T any](ctx context.Context, parallel int, all []T, f func(context.Context, T) error) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	work := make(chan T)
+	var wg sync.WaitGroup
+	var once sync.Once
+	var failed error
+	for range parallel {
+		wg.Go(func() {
+			for one := range work {
+				if err := ctx.Err(); err != nil {
+					once.Do(func() { failed = err })
+					continue
+				}
+				if err := f(ctx, one); err != nil {
+					once.Do(func() { failed = err })
+					stop()
+				}
+			}
+		})
+	}
+	for _, one := range all {
+		work <- one
+	}
+	close(work)
+	wg.Wait()
+	return failed
 }

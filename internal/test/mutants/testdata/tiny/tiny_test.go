@@ -1,6 +1,7 @@
 package tiny
 
 import (
+	"os"
 	"testing"
 	"time"
 )
@@ -29,5 +30,12 @@ func TestTiny(t *testing.T) {
 	}
 	if Down(3) != 0 {
 		t.Error("Down")
+	}
+}
+
+// No test is run for a mutant that it does not come by.
+func TestOfNothing(t *testing.T) {
+	if m := os.Getenv("HOLDFAST_MUTANT"); m != "0" {
+		t.Error("it is run for", m)
 	}
 }
