@@ -52,6 +52,7 @@ func TestDamaged(t *testing.T) {
 		{"born = 0", "saved_at = '-infinity'"},
 		{"born = 0", "route = ARRAY[NULL]::text[]"},
 		{"born = 0", "route = ARRAY['a', NULL]"},
+		{"born = 0", "route = ARRAY[['a', 'b'], ['c', 'd']]"},
 	} {
 		for name, o := range byEither {
 			t.Run(name+", "+c.head+", "+c.turn, func(t *testing.T) {

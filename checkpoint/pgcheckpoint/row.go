@@ -30,14 +30,15 @@ func collect[T any](ctx context.Context, db *pgstate.DB, scan pgx.RowToFunc[T], 
 // A finding is a turn as it was read.
 type finding struct {
 	checkpoint.Checkpoint
-	route   []pgtype.Text      // NULL is no intent
-	savedAt pgtype.Timestamptz // it may be infinite
-	unread  error              // why the server cannot read the turn
+	route   pgtype.Array[pgtype.Text] // NULL is no intent
+	savedAt pgtype.Timestamptz        // it may be infinite
+	unread  error                     // why the server cannot read the turn
 }
 
 var (
 	errEndless  = errors.New("saved at an infinite time")
 	errNoIntent = errors.New("its route has NULL for an intent")
+	errNoList   = errors.New("its route is an array of arrays")
 )
 
 // scan returns an error if the row cannot be read. A row that no store wrote is a finding.
@@ -52,10 +53,10 @@ func (f *finding) scan(row pgx.CollectableRow, skipped ...any) error {
 		&f.Turn, (*[]byte)(&f.State), (*[]byte)(&f.Payload), &f.route, &f.Signature, &f.Version, &f.RunID,
 		&f.RequestID, &f.savedAt)...)
 	f.SavedAt = f.savedAt.Time.UTC()
-	if f.route != nil {
-		f.Route = make([]string, len(f.route))
+	if f.route.Valid {
+		f.Route = make([]string, len(f.route.Elements))
 	}
-	for i, intent := range f.route {
+	for i, intent := range f.route.Elements {
 		f.Route[i] = intent.String
 	}
 	return err
@@ -69,7 +70,9 @@ func (f *finding) judge(k checkpoint.Key) error {
 		return checkpoint.DamagedTurn(k, f.Turn, f.unread)
 	case f.savedAt.InfinityModifier != pgtype.Finite:
 		return checkpoint.DamagedTurn(k, f.Turn, errEndless)
-	case slices.Contains(f.route, pgtype.Text{}):
+	case len(f.route.Dims) > 1:
+		return checkpoint.DamagedTurn(k, f.Turn, errNoList)
+	case slices.Contains(f.route.Elements, pgtype.Text{}):
 		return checkpoint.DamagedTurn(k, f.Turn, errNoIntent)
 	}
 	cp := f.Checkpoint
