@@ -1,0 +1,149 @@
+package orchestrator_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/holdfast-go/holdfast/internal/test/faulttest"
+	"github.com/holdfast-go/holdfast/orchestrator"
+)
+
+// ears collects the events of a call, without its tokens.
+type ears struct {
+	mu     sync.Mutex
+	events []Event
+}
+
+func (l *ears) options() *orchestrator.CallOptions {
+	return &orchestrator.CallOptions{OnEvent: func(ev Event) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.events = append(l.events, ev)
+	}}
+}
+
+// wantOnly checks that the call has told of one event, and returns that event.
+func (l *ears) wantOnly(t *testing.T, want orchestrator.EventKind) Event {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.events) != 1 || l.events[0].Kind != want {
+		t.Fatalf("told of %v, want one %v", l.events, want)
+	}
+	return l.events[0]
+}
+
+// A repeat of an input that has settled tells its caller so, and of nothing else.
+func TestEventsOfRepeat(t *testing.T) {
+	in := Input{Text: "a", RequestID: "r"}
+	bot := newWorld().start(t, echo(), Options{})
+	first := execute(t, bot, in)
+	var l ears
+	again, err := bot.Execute(t.Context(), "s", in, l.options())
+	if err != nil || !again.Replayed {
+		t.Fatalf("%v, %v", again, err)
+	}
+	ev := l.wantOnly(t, orchestrator.TurnSettled)
+	if ev.RunID != first.RunID || ev.RequestID != "r" || ev.Turn != first.Turn || ev.Session != "s" {
+		t.Errorf("told of %+v, want the end of %+v", ev, first)
+	}
+}
+
+// A call that begins nothing tells why. Resume writes nothing if there is nothing to resume.
+func TestEventsOfRefused(t *testing.T) {
+	w := newWorld()
+	var asked []string
+	w.checkpoints = faulttest.Checkpoints(w.checkpoints, func(
+		ctx context.Context, c faulttest.Call, next func(context.Context) error,
+	) error {
+		asked = append(asked, c.Method)
+		return next(ctx)
+	})
+	bot := w.start(t, echo(), Options{})
+	for name, c := range map[string]struct {
+		call func(*orchestrator.CallOptions) error
+		want error
+	}{
+		"nothing to resume": {func(o *orchestrator.CallOptions) error {
+			_, err := bot.Resume(t.Context(), "s", o)
+			return err
+		}, orchestrator.ErrNothingToResume},
+		"no session": {func(o *orchestrator.CallOptions) error {
+			_, err := bot.Resume(t.Context(), "", o)
+			return err
+		}, nil},
+		"no input": {func(o *orchestrator.CallOptions) error {
+			_, err := bot.Execute(t.Context(), "", Input{Text: "a"}, o)
+			return err
+		}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var l ears
+			err := c.call(l.options())
+			if err == nil {
+				t.Fatal("no error")
+			}
+			if c.want != nil {
+				wantErr(t, err, c.want)
+			}
+			ev := l.wantOnly(t, orchestrator.TurnRefused)
+			wantErr(t, ev.Err, err)
+		})
+	}
+	if slices.Contains(asked, "Claim") || slices.Contains(asked, "Append") {
+		t.Errorf("a call that begins nothing has asked for %q", asked)
+	}
+}
+
+// A call that has joined another one, and is cut off, tells that its turn goes on without it.
+func TestEventsOfParted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		goOn := make(chan struct{})
+		bot := newWorld().start(t, single(func(context.Context, *Turn) error { <-goOn; return nil }), Options{})
+		in := Input{Text: "a", RequestID: "r"}
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if _, err := bot.Execute(t.Context(), "s", in, nil); err != nil {
+				t.Error(err)
+			}
+		})
+		synctest.Wait()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		var l ears
+		wg.Go(func() {
+			_, err := bot.Execute(ctx, "s", in, l.options())
+			wantErr(t, err, orchestrator.ErrIndeterminate, errGone)
+		})
+		synctest.Wait()
+		l.mu.Lock()
+		l.events = nil // those of the turn so far
+		l.mu.Unlock()
+		cancel(errGone)
+		synctest.Wait()
+		wantErr(t, l.wantOnly(t, orchestrator.TurnLeft).Err, orchestrator.ErrIndeterminate, errGone)
+		close(goOn)
+		wg.Wait()
+	})
+}
+
+// A turn that cannot begin because the process shuts down says so.
+func TestBeginDuringShutdown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := echo()
+		d.Begin = func(ctx context.Context, _ *Turn) error { <-ctx.Done(); return context.Cause(ctx) }
+		bot := newWorld().start(t, d, Options{})
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			_, err := bot.Execute(t.Context(), "s", Input{Text: "a"}, nil)
+			wantErr(t, err, orchestrator.ErrShuttingDown)
+		})
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_ = bot.Shutdown(ctx)
+		wg.Wait()
+	})
+}
