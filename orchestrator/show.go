@@ -33,6 +33,9 @@ const (
 	showPatience = 5 * time.Second
 	showLimit    = 30 * time.Second
 	lastPatience = time.Second
+
+	// forgetTries is how often the events of a deleted session are forgotten, if some come again.
+	forgetTries = 4
 )
 
 // shows append the events of the turns of this process to Options.Stream. No turn waits for them.
@@ -372,18 +375,28 @@ func (ev Event) chunk() json.RawMessage {
 }
 
 // forget forgets the events of a session that the owner with this epoch has deleted. A former owner may still be at
-// work. What it says from now on has a lower epoch, so the store does not take it. The events of a next life have a
-// higher epoch.
+// work. What it says from now on has a lower epoch, so the store does not take it. Events of a next life have a higher
+// epoch.
 func (s *shows) forget(ctx context.Context, session string, epoch int64) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), showPatience)
 	defer cancel()
 	s.settle(ctx, session)
 	k := stream.Key{Orchestrator: s.name, Session: session}
-	if err := s.store.Delete(ctx, k); err != nil {
-		return err
+	for range forgetTries {
+		if err := s.store.Delete(ctx, k); err != nil {
+			return err
+		}
+		// In between, the store knows no epoch: a former owner may have been faster.
+		last, err := s.store.Append(ctx, k, "deleted", epoch, stream.Ended, nil)
+		if err != nil || last == 0 {
+			return err
+		}
+		_, status, err := s.store.Last(ctx, k)
+		if err != nil || status != stream.Ended { // else a next life is at work
+			return err
+		}
 	}
-	_, err := s.store.Append(ctx, k, "deleted", epoch, stream.Ended, nil)
-	return err
+	return nil
 }
 
 // settle waits a while until what the session has said is appended. A function that goes on talking has no end.

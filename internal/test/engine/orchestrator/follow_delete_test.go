@@ -2,6 +2,7 @@ package orchestrator_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"sync"
 	"testing"
@@ -92,6 +93,48 @@ func TestFollowDeletedTalker(t *testing.T) {
 		wg.Wait()
 		time.Sleep(time.Second) // until the process shows no more
 	})
+}
+
+// A former owner may say something between the two steps with which a session's events are forgotten. If it is the next
+// life of the session that does, its events stay.
+func TestFollowDeletedMeanwhile(t *testing.T) {
+	for name, c := range map[string]struct {
+		epoch   int64
+		deletes int
+		last    int64
+		status  stream.Status
+	}{
+		"a former owner": {1, 2, 0, stream.Ended},
+		"a next life":    {1 << 60, 1, 1, stream.Active},
+	} {
+		t.Run(name, func(t *testing.T) {
+			events := &late{Store: new(stream.Memory), epoch: c.epoch}
+			bot := newWorld().start(t, echo(), Options{Stream: events})
+			execute(t, bot, Input{Text: "a"})
+			if err := bot.Delete(t.Context(), "s"); err != nil {
+				t.Fatal(err)
+			}
+			last, s, err := events.Last(t.Context(), stream.Key{Orchestrator: bot.Name(), Session: "s"})
+			if err != nil || last != c.last || s != c.status || events.deletes != c.deletes {
+				t.Errorf("after %d deletes: %d, %s, %v, want %+v", events.deletes, last, s, err, c)
+			}
+		})
+	}
+}
+
+// late is a stream to which an owner appends right after it was deleted for the first time.
+type late struct {
+	stream.Store
+	epoch   int64
+	deletes int
+}
+
+func (l *late) Delete(ctx context.Context, k stream.Key) error {
+	err := l.Store.Delete(ctx, k)
+	if l.deletes++; err == nil && l.deletes == 1 {
+		_, err = l.Append(ctx, k, "r", l.epoch, stream.Active, []json.RawMessage{json.RawMessage(`{}`)})
+	}
+	return err
 }
 
 // If the checkpoint store refuses to delete a session, its events stay too.
