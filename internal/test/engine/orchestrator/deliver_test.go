@@ -1,14 +1,19 @@
 package orchestrator_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/test/faulttest"
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
 
@@ -56,6 +61,44 @@ func TestDeliver(t *testing.T) {
 		}
 		if sessions := recoverable(t, bot, true); len(sessions) != 0 {
 			t.Errorf("still owing: %q", sessions)
+		}
+	})
+}
+
+// If a delivery cannot be noted, the turn has settled all the same, and nothing more is delivered in its call. The next
+// call delivers the reply once more.
+func TestDeliveryNotNoted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, away := newWorld(), false
+		w.checkpoints = faulttest.Checkpoints(w.checkpoints, faulttest.On(func(
+			ctx context.Context, _ faulttest.Call, next func(context.Context) error,
+		) error {
+			if away {
+				return checkpoint.ErrRefused
+			}
+			return next(ctx)
+		}, "Mark"))
+		var got []int
+		var logs bytes.Buffer
+		d := echo()
+		d.Deliver = func(_ context.Context, r *Result) error {
+			got = append(got, r.Turn)
+			return nil
+		}
+		bot := w.start(t, d, Options{Logger: slog.New(slog.NewTextHandler(&logs, nil))})
+		away = true
+		execute(t, bot, Input{Text: "a"})
+		execute(t, bot, Input{Text: "b"})
+		if text := logs.String(); !strings.Contains(text, `"delivery not noted; it is repeated" orchestrator=echo session=s turn=0`) {
+			t.Errorf("logs:\n%s", text)
+		}
+		if want := []int{0, 0}; !slices.Equal(got, want) {
+			t.Errorf("delivered %v, want %v", got, want)
+		}
+		away = false
+		execute(t, bot, Input{Text: "c"})
+		if want := []int{0, 0, 0, 1, 2}; !slices.Equal(got, want) {
+			t.Errorf("delivered %v, want %v", got, want)
 		}
 	})
 }

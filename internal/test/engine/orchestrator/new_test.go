@@ -45,6 +45,31 @@ func TestNewFaults(t *testing.T) {
 	}
 }
 
+// New refuses a Compaction that cannot work, and takes one that is off.
+func TestCompactionFaults(t *testing.T) {
+	run := func(context.Context, orchestrator.Range) (orchestrator.Usage, error) {
+		return orchestrator.Usage{}, nil
+	}
+	due := func(context.Context, orchestrator.Range) bool { return true }
+	for _, c := range []struct {
+		compaction orchestrator.Compaction
+		fault      string
+	}{
+		{orchestrator.Compaction{After: -1, Run: run}, "Compaction has a negative field"},
+		{orchestrator.Compaction{Keep: -1, Run: run}, "Compaction has a negative field"},
+		{orchestrator.Compaction{Timeout: -1, Run: run}, "Compaction has a negative field"},
+		{orchestrator.Compaction{After: 1}, "Compaction.Run is missing"},
+		{orchestrator.Compaction{Due: due}, "Compaction.Run is missing"},
+		{orchestrator.Compaction{Keep: 1, Timeout: 1}, ""},
+		{orchestrator.Compaction{Run: run}, ""},
+	} {
+		_, err := orchestrator.New(echo(), new(checkpoint.Memory), &Options{Compaction: c.compaction})
+		if c.fault == "" && err != nil || c.fault != "" && (err == nil || !strings.Contains(err.Error(), c.fault)) {
+			t.Errorf("%+v: got %v, want %q", c.compaction, err, c.fault)
+		}
+	}
+}
+
 // New refuses a definition that leaves open what runs. The first turn would find out too late.
 func TestRoutingFaults(t *testing.T) {
 	a, b := Intent{Run: say("a")}, Intent{Run: say("b")}
