@@ -53,7 +53,6 @@ var problems = []struct {
 			"It is not known yet how this ends. Send the same request again.",
 		},
 	},
-	{ErrOwed, Problem{"owed", 409, true, 5 * time.Second, "An earlier reply has to be delivered first."}},
 	{ErrBusy, Problem{"busy", 409, true, time.Second, "An earlier message is still being answered."}},
 	{ErrInterrupted, Problem{"interrupted", 409, true, time.Second, "An earlier message is still being answered."}},
 	{ErrShuttingDown, Problem{"shutting-down", 503, true, time.Second, "The service restarts."}},

@@ -2,6 +2,7 @@ package orchestrator_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/test/faulttest"
 	"github.com/holdfast-go/holdfast/orchestrator"
+	"github.com/holdfast-go/holdfast/snapshot"
 )
 
 // ears collects the events of a call, without its tokens.
@@ -126,6 +128,44 @@ func TestEventsOfParted(t *testing.T) {
 		wantErr(t, l.wantOnly(t, orchestrator.TurnLeft).Err, orchestrator.ErrIndeterminate, errGone)
 		close(goOn)
 		wg.Wait()
+	})
+}
+
+// The repeat of an input whose turn is suspended tells so. Another input is refused.
+func TestEventsOfSuspendedRun(t *testing.T) {
+	s := newShop()
+	leaveInDoubt(t, s)
+	bot := s.start(t, single(s.pays(orchestrator.OnceOptions[string]{})), Options{})
+	for request, want := range map[string]orchestrator.EventKind{
+		"r": orchestrator.TurnSuspended, "r 2": orchestrator.TurnRefused,
+	} {
+		var l ears
+		_, err := bot.Execute(t.Context(), "s", Input{Text: "shoes", RequestID: request}, l.options())
+		wantErr(t, err, orchestrator.ErrSuspended)
+		wantErr(t, l.wantOnly(t, want).Err, orchestrator.ErrSuspended)
+	}
+}
+
+// If a run in flight cannot be taken over, its own repeat does not know how it ends, and names it. Another input has
+// begun nothing.
+func TestTakeoverRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.crash(t, steps, Input{Text: "a", RequestID: "r"})
+		run := wantRuns(t, w.start(t, steps(nil), Options{}), 1)[0].ID
+		away := w
+		away.snapshots = faulttest.Snapshots(w.snapshots, faulttest.Fail(snapshot.ErrRefused, "Adopt"))
+		bot := away.start(t, steps(nil), Options{})
+		_, own := bot.Execute(t.Context(), "s", Input{Text: "a", RequestID: "r"}, nil)
+		_, other := bot.Execute(t.Context(), "s", Input{Text: "b", RequestID: "r 2"}, nil)
+		wantErr(t, own, orchestrator.ErrIndeterminate, snapshot.ErrRefused)
+		wantErr(t, other, snapshot.ErrRefused)
+		if errors.Is(other, orchestrator.ErrIndeterminate) {
+			t.Errorf("another input: %v", other)
+		}
+		if a, b := details(t, own).RunID, details(t, other).RunID; a != run || b != "" {
+			t.Errorf("errors of the runs %q and %q, want %q and none", a, b, run)
+		}
 	})
 }
 
