@@ -1,11 +1,13 @@
 package orchestrator
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -70,8 +72,10 @@ func TestPumpIsBounded(t *testing.T) {
 		var got []int
 		dropped := 0
 		goOn := make(chan struct{})
-		e := newEngine(identity{name: "bot"}, new(checkpoint.Memory), Options{Logger: slog.New(slog.DiscardHandler)})
-		p := &pump{report: &e.listeners.report, events: backlog{most: 2}, call: func(ev Event) {
+		var logs bytes.Buffer
+		log := slog.New(slog.NewTextHandler(&logs, nil))
+		e := newEngine(identity{name: "bot"}, new(checkpoint.Memory), Options{Logger: log})
+		p := &pump{what: "handler", report: &e.listeners.report, events: backlog{most: 2}, call: func(ev Event) {
 			<-goOn
 			got = append(got, ev.Turn)
 			dropped += ev.Dropped
@@ -89,6 +93,14 @@ func TestPumpIsBounded(t *testing.T) {
 		<-p.empty()
 		if want := []int{0, 1, 2, 6}; !slices.Equal(got, want) || dropped != 3 {
 			t.Errorf("got %v, want %v; told of %d that were dropped", got, want, dropped)
+		}
+		for _, want := range []string{
+			`level=ERROR msg="events dropped: handler is too slow, or hangs"`,
+			`level=WARN msg="events are handled again: handler has caught up" orchestrator=bot dropped=3`,
+		} {
+			if n := strings.Count(logs.String(), want); n != 1 {
+				t.Errorf("%d lines %s in\n%s", n, want, &logs)
+			}
 		}
 	})
 }

@@ -169,6 +169,29 @@ func TestTakeoverRefused(t *testing.T) {
 	})
 }
 
+// A turn that goes on after a crash knows what has run in it, and its Result when it has settled.
+func TestRanOfResumed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		in := Input{Text: "a", RequestID: "r"}
+		w.crash(t, steps, in)
+		d := steps(nil)
+		var ran []string
+		d.Intents["three"] = Intent{Next: orchestrator.End, Run: func(_ context.Context, t *Turn) error {
+			ran = t.Ran
+			return nil
+		}}
+		bot := w.start(t, d, Options{})
+		res := execute(t, bot, in)
+		if want := []string{"one", "two"}; !slices.Equal(ran, want) {
+			t.Errorf("ran %q, want %q", ran, want)
+		}
+		if again := execute(t, bot, in); res.SavedAt.IsZero() || !again.SavedAt.Equal(res.SavedAt) {
+			t.Errorf("settled at %v, and %v when it is read", res.SavedAt, again.SavedAt)
+		}
+	})
+}
+
 // A turn that cannot begin because the process shuts down says so.
 func TestBeginDuringShutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

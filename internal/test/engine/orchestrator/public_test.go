@@ -88,7 +88,7 @@ func TestPublic(t *testing.T) {
 		if p.Status != c.status || p.Retryable != c.again || p.Text == "" {
 			t.Errorf("%v: %+v, want status %d, retryable %v", c.err, p, c.status, c.again)
 		}
-		if p.RetryAfter > 0 && !p.Retryable || p.RetryAfter%time.Second != 0 {
+		if p.RetryAfter > 0 && !p.Retryable || p.RetryAfter%time.Second != 0 || p.RetryAfter > 5*time.Second {
 			t.Errorf("%v: retry after %v", c.err, p.RetryAfter)
 		}
 		if p.Type == "" {
