@@ -34,8 +34,10 @@ var plans = []plan{
 	{pkg: "./internal/tail", suites: []suite{{pkg: "./internal/tail"}}},
 	{pkg: "./stream/sqlitestream", suites: []suite{{pkg: "./stream/sqlitestream", skip: crashes}}},
 	{pkg: "./orchestrator", suites: []suite{
-		{pkg: "./orchestrator"}, {pkg: "./orchestrator/orchestratortest"},
-		{pkg: "./internal/test/engine/orchestrator", skip: slow}, {pkg: "./internal/test/engine/turnlogs"},
+		{pkg: "./orchestrator"},
+		{pkg: "./orchestrator/orchestratortest"},
+		{pkg: "./internal/test/engine/orchestrator", skip: slow},
+		{pkg: "./internal/test/engine/turnlogs"},
 	}},
 	{
 		pkg: "./checkpoint/pgcheckpoint", suites: []suite{{pkg: "./checkpoint/pgcheckpoint", skip: crashes}},

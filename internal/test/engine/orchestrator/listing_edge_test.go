@@ -85,7 +85,8 @@ func TestRunsGoOn(t *testing.T) {
 	if whole != 10 || damaged != 1 {
 		t.Errorf("%d runs, %d damaged", whole, damaged)
 	}
-	for range bot.Runs(t.Context()) {
+	for r, err := range bot.Runs(t.Context()) {
+		t.Log("the loop ends after", r.Session, err)
 		break
 	}
 	l.errs[3] = snapshot.ErrRefused
