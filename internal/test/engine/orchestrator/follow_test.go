@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -198,16 +197,23 @@ func TestStreamStoreAway(t *testing.T) {
 // A store that takes an Append and loses the reply shows nothing twice.
 func TestStreamReplyLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var logs bytes.Buffer
 		events := &muteStream{every: 2}
-		bot := newWorld().start(t, talksFor(200, 30*time.Millisecond), Options{Stream: events})
+		bot := newWorld().start(t, talksFor(200, 30*time.Millisecond), Options{
+			Stream: events, Logger: slog.New(slog.NewTextHandler(&logs, nil)),
+		})
 		execute(t, bot, Input{})
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		all, _ := followed(t, bot, 0)
 		if said, kinds := spoken(all); said != strings.Repeat("word ", 200) || kinds != wholeTurn {
 			t.Errorf("the reader saw %q of %q", said, kinds)
 		}
 		if events.calls < 20 {
 			t.Errorf("%d calls", events.calls)
+		}
+		if strings.Contains(logs.String(), "not shown") {
+			t.Errorf("logs:\n%s", &logs)
 		}
 	})
 }
@@ -344,52 +350,4 @@ func TestStreamAway(t *testing.T) {
 			}
 		})
 	}
-}
-
-// Once the store takes events again, it has those that came last, and all of the next turn. Operators are told of those
-// that readers have missed.
-func TestStreamBack(t *testing.T) {
-	for _, hangs := range []time.Duration{0, 1} {
-		synctest.Test(t, func(t *testing.T) {
-			var logs bytes.Buffer
-			s := &backStream{refusing: refusingStream{hangs: hangs}}
-			s.away.Store(true)
-			bot := newWorld().start(t, talksFor(300, time.Second), Options{
-				Stream: s, Logger: slog.New(slog.NewTextHandler(&logs, nil)),
-			})
-			time.AfterFunc(200*time.Second, func() { s.away.Store(false) })
-			execute(t, bot, Input{})
-			time.Sleep(time.Minute)
-			all, last := followed(t, bot, 0)
-			said, kinds := spoken(all)
-			if n := strings.Count(said, "word "); n < 50 || n > 150 || !strings.HasSuffix(kinds, "turn.settled") {
-				t.Errorf("hangs %d: the reader saw %d of 300 words, and %q", hangs, n, kinds)
-			}
-			if !strings.Contains(logs.String(), `level=ERROR msg="events not shown: the stream store does not take them"`) {
-				t.Errorf("hangs %d: logs:\n%s", hangs, &logs)
-			}
-			execute(t, bot, Input{})
-			time.Sleep(time.Minute)
-			all, _ = followed(t, bot, last)
-			if said, kinds := spoken(all); said != strings.Repeat("word ", 300) || kinds != wholeTurn {
-				t.Errorf("hangs %d: of the next turn the reader saw %q of %q", hangs, said, kinds)
-			}
-		})
-	}
-}
-
-// backStream takes no Append while it is away.
-type backStream struct {
-	stream.Memory
-	refusing refusingStream
-	away     atomic.Bool
-}
-
-func (s *backStream) Append(
-	ctx context.Context, k stream.Key, run string, epoch int64, st stream.Status, data []json.RawMessage,
-) (int64, error) {
-	if s.away.Load() {
-		return s.refusing.Append(ctx, k, run, epoch, st, data)
-	}
-	return s.Memory.Append(ctx, k, run, epoch, st, data)
 }
