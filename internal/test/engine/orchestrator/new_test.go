@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/jsonvalue"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/retry"
 )
@@ -66,6 +67,39 @@ func TestCompactionFaults(t *testing.T) {
 		_, err := orchestrator.New(echo(), new(checkpoint.Memory), &Options{Compaction: c.compaction})
 		if c.fault == "" && err != nil || c.fault != "" && (err == nil || !strings.Contains(err.Error(), c.fault)) {
 			t.Errorf("%+v: got %v, want %q", c.compaction, err, c.fault)
+		}
+	}
+}
+
+// New refuses a limit just past its bound, names it, and takes the bound itself.
+func TestBoundsOfOptions(t *testing.T) {
+	const most = jsonvalue.MaxSize - 1<<20
+	for fault, c := range map[string]struct{ at, past Options }{
+		"Limits.LeaseTTL is shorter than 10ms": {
+			Options{Limits: orchestrator.Limits{LeaseTTL: 10 * time.Millisecond}},
+			Options{Limits: orchestrator.Limits{LeaseTTL: 10*time.Millisecond - 1}},
+		},
+		"Limits.LeaseTTL is longer than 24h": {
+			Options{Limits: orchestrator.Limits{LeaseTTL: 24 * time.Hour}},
+			Options{Limits: orchestrator.Limits{LeaseTTL: 24*time.Hour + 1}},
+		},
+		"Limits.SettleTimeout is shorter than 1ms": {
+			Options{Limits: orchestrator.Limits{SettleTimeout: time.Millisecond}},
+			Options{Limits: orchestrator.Limits{SettleTimeout: 1}},
+		},
+		"Limits.Input is more than": {
+			Options{Limits: orchestrator.Limits{Input: most}}, Options{Limits: orchestrator.Limits{Input: most + 1}},
+		},
+		"Limits.State is more than": {
+			Options{Limits: orchestrator.Limits{State: most}}, Options{Limits: orchestrator.Limits{State: most + 1}},
+		},
+	} {
+		if _, err := orchestrator.New(echo(), new(checkpoint.Memory), &c.at); err != nil {
+			t.Errorf("at the bound %q: %v", fault, err)
+		}
+		_, err := orchestrator.New(echo(), new(checkpoint.Memory), &c.past)
+		if err == nil || !strings.Contains(err.Error(), fault) {
+			t.Errorf("got %v, want %q", err, fault)
 		}
 	}
 }
