@@ -44,8 +44,8 @@ func (o *Orchestrator[S]) Abandon(ctx context.Context, session, runID string) (e
 // every other call with checkpoint.ErrDamaged or snapshot.ErrDamaged. If the head of a session is missing, Delete
 // removes its kept turns.
 //
-// Delete forgets what Options.Stream keeps of the session. Events of a process that is still at work on it are not kept
-// from then on. If the stream store fails, Delete logs a warning, and the store forgets them after a while.
+// Delete forgets what Options.Stream keeps of the session. Events that a process still at work on it appends from then
+// on are not kept. If the stream store fails, Delete logs a warning, and the store forgets them after a while.
 func (o *Orchestrator[S]) Delete(ctx context.Context, session string) error {
 	if err := checkSession(session); err != nil {
 		return adminError("delete", session, err)

@@ -287,7 +287,11 @@ func (o *Orchestrator[S]) Resume(ctx context.Context, session string, c *CallOpt
 
 // resumable returns why Resume can do nothing, before anything is written, and the run that it found.
 func (o *Orchestrator[S]) resumable(ctx context.Context, k *call) (snapshot.Run, error) {
-	found, err := o.engine.inFlight(ctx, k.session)
+	var found *snapshot.Run
+	err := o.engine.read(ctx, func(ctx context.Context) (err error) {
+		found, err = o.engine.inFlight(ctx, k.session)
+		return err
+	})
 	switch {
 	case err != nil:
 		return snapshot.Run{}, err
@@ -298,7 +302,12 @@ func (o *Orchestrator[S]) resumable(ctx context.Context, k *call) (snapshot.Run,
 	}
 	// Migrate is for the owner of the session.
 	if err := o.checkUsable(ctx, *found, nil, k.force || o.def.Migrate != nil, k.force); err != nil {
-		if turn, _ := o.engine.settledBy(ctx, *found, checkpoint.Newest); turn == nil {
+		var turn *checkpoint.Checkpoint
+		_ = o.engine.read(ctx, func(ctx context.Context) (err error) {
+			turn, err = o.engine.settledBy(ctx, *found, checkpoint.Newest)
+			return err
+		})
+		if turn == nil {
 			return *found, err
 		}
 	}

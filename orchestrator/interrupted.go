@@ -23,7 +23,8 @@ func (o *Orchestrator[S]) giveWay(v *visit, found snapshot.Run, x *execution[S])
 		err = v.reborn(found)
 	}
 	if err != nil {
-		return outcome[S]{}, v.err("begin", unavailable(err))
+		own := x != nil && x.input.RequestID != "" && found.RequestID == x.input.RequestID
+		return outcome[S]{}, v.refusal(found, own, err)
 	}
 	if finished {
 		return outcome[S]{}, v.sweepUp(found, by)

@@ -33,9 +33,6 @@ const (
 	showPatience = 5 * time.Second
 	showLimit    = 30 * time.Second
 	lastPatience = time.Second
-
-	// forgetTries is how often the events of a deleted session are forgotten, if some come again.
-	forgetTries = 4
 )
 
 // shows append the events of the turns of this process to Options.Stream. No turn waits for them.
@@ -67,9 +64,14 @@ type show struct {
 	// full has an element if the events need not be collected any longer.
 	full chan struct{}
 
-	// events and lost are protected by shows.mu.
-	events backlog
-	lost   int
+	// calls has an element while the store is called.
+	calls chan struct{}
+
+	// events, lost and forgotten are protected by shows.mu. Events up to the epoch forgotten are of a session that was
+	// deleted.
+	events    backlog
+	lost      int
+	forgotten int64
 
 	// last is the number of the last chunk; 0 if it is not known.
 	last int64
@@ -91,7 +93,8 @@ func (s *shows) add(session string, ev Event) {
 	if w == nil {
 		w = &show{
 			of: s, key: stream.Key{Orchestrator: s.name, Session: session},
-			done: make(chan struct{}), full: make(chan struct{}, 1), events: backlog{ends: true},
+			done: make(chan struct{}), full: make(chan struct{}, 1), calls: make(chan struct{}, 1),
+			events: backlog{ends: true},
 		}
 		s.open[session] = w
 		defer func() { go w.run() }()
@@ -122,20 +125,6 @@ func (s *shows) finish(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-	}
-}
-
-// await waits until the events of session are appended.
-func (s *shows) await(ctx context.Context, session string) {
-	s.mu.Lock()
-	w := s.open[session]
-	s.mu.Unlock()
-	if w == nil {
-		return
-	}
-	select {
-	case <-w.done:
-	case <-ctx.Done():
 	}
 }
 
@@ -274,6 +263,11 @@ func (w *show) wait(d time.Duration) {
 // try makes one attempt. The end of a turn that had settled before is shown only if the stream lacks it, and shows no
 // later run.
 func (w *show) try(first Event, status stream.Status, data []json.RawMessage) error {
+	w.calls <- struct{}{}
+	defer func() { <-w.calls }()
+	if w.isForgotten(first) {
+		return nil
+	}
 	patience := showPatience
 	if w.late() {
 		patience = lastPatience
@@ -375,33 +369,45 @@ func (ev Event) chunk() json.RawMessage {
 }
 
 // forget forgets the events of a session that the owner with this epoch has deleted. A former owner may still be at
-// work. What it says from now on has a lower epoch, so the store does not take it. Events of a next life have a higher
-// epoch.
+// work. What it says from now on has a lower epoch, so the store does not take it.
 func (s *shows) forget(ctx context.Context, session string, epoch int64) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), showPatience)
 	defer cancel()
-	s.settle(ctx, session)
+	defer s.pause(ctx, session, epoch)()
 	k := stream.Key{Orchestrator: s.name, Session: session}
-	for range forgetTries {
-		if err := s.store.Delete(ctx, k); err != nil {
-			return err
-		}
-		// In between, the store knows no epoch: a former owner may have been faster.
-		last, err := s.store.Append(ctx, k, "deleted", epoch, stream.Ended, nil)
-		if err != nil || last == 0 {
-			return err
-		}
-		_, status, err := s.store.Last(ctx, k)
-		if err != nil || status != stream.Ended { // else a next life is at work
-			return err
-		}
+	if err := s.store.Delete(ctx, k); err != nil {
+		return err
 	}
-	return nil
+	_, err := s.store.Append(ctx, k, "deleted", epoch, stream.Ended, nil)
+	return err
 }
 
-// settle waits a while until what the session has said is appended. A function that goes on talking has no end.
-func (s *shows) settle(ctx context.Context, session string) {
+// pause drops the events of session up to an epoch, and keeps this process from appending any until goOn is called. A
+// call that the store does not answer is waited for only so long.
+func (s *shows) pause(ctx context.Context, session string, epoch int64) (goOn func()) {
+	s.mu.Lock()
+	w := s.open[session]
+	if w != nil {
+		w.events.discard()
+		w.forgotten = epoch
+	}
+	s.mu.Unlock()
+	if w == nil {
+		return func() {}
+	}
 	ctx, cancel := context.WithTimeout(ctx, lastPatience)
 	defer cancel()
-	s.await(ctx, session)
+	select {
+	case w.calls <- struct{}{}:
+		return func() { <-w.calls }
+	case <-ctx.Done():
+		return func() {}
+	}
+}
+
+// isForgotten reports whether an event is of a session that was deleted since.
+func (w *show) isForgotten(ev Event) bool {
+	w.of.mu.Lock()
+	defer w.of.mu.Unlock()
+	return ev.epoch <= w.forgotten
 }

@@ -137,7 +137,7 @@ func (v *visit) refusal(found snapshot.Run, own bool, err error) error {
 		op = "drift"
 	}
 	switch {
-	case own && (drift || isAway(err)):
+	case own && v.own.Ctx.Err() == nil && !errors.Is(err, ErrParked) && !errors.Is(err, ErrSuspended) && !ofOneRow(err):
 		err = indeterminate(err) // another process may settle the run, or this one later
 	case !drift:
 		err = unavailable(err)

@@ -95,46 +95,87 @@ func TestFollowDeletedTalker(t *testing.T) {
 	})
 }
 
-// A former owner may say something between the two steps with which a session's events are forgotten. If it is the next
-// life of the session that does, its events stay.
-func TestFollowDeletedMeanwhile(t *testing.T) {
-	for name, c := range map[string]struct {
-		epoch   int64
-		deletes int
-		last    int64
-		status  stream.Status
-	}{
-		"a former owner": {1, 2, 0, stream.Ended},
-		"a next life":    {1 << 60, 1, 1, stream.Active},
-	} {
-		t.Run(name, func(t *testing.T) {
-			events := &late{Store: new(stream.Memory), epoch: c.epoch}
-			bot := newWorld().start(t, echo(), Options{Stream: events})
-			execute(t, bot, Input{Text: "a"})
-			if err := bot.Delete(t.Context(), "s"); err != nil {
-				t.Fatal(err)
+// A stream store that is slow keeps nothing of a deleted session, also of what Delete itself has told.
+func TestFollowDeletedSlowly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		events := new(stream.Memory)
+		def := single(func(ctx context.Context, t *Turn) error {
+			t.Emit("hello ")
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		bot := newWorld().start(t, def, Options{Stream: sluggish{events}})
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			_, err := bot.Execute(t.Context(), "s", Input{Text: "a", RequestID: "r"}, nil)
+			wantErr(t, err, orchestrator.ErrIndeterminate)
+		})
+		time.Sleep(10 * time.Second)
+		if err := bot.Delete(t.Context(), "s"); err != nil {
+			t.Fatal(err)
+		}
+		wg.Wait()
+		time.Sleep(20 * time.Second)
+		last, s, err := events.Last(t.Context(), stream.Key{Orchestrator: def.Name, Session: "s"})
+		if err != nil || last != 0 || s != stream.Ended {
+			t.Errorf("after Delete: %d, %s, %v", last, s, err)
+		}
+	})
+}
+
+// sluggish is a stream store that takes two seconds for an Append of chunks.
+type sluggish struct{ stream.Store }
+
+func (s sluggish) Append(
+	ctx context.Context, k stream.Key, run string, epoch int64, st stream.Status, data []json.RawMessage,
+) (int64, error) {
+	if len(data) > 0 {
+		time.Sleep(2 * time.Second)
+	}
+	return s.Store.Append(ctx, k, run, epoch, st, data)
+}
+
+// The next life of a session may begin in another process at once. Its events stay, also if a function of the former
+// life goes on talking.
+func TestFollowDeletedNextLife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, events, quiet := newWorld(), new(stream.Memory), make(chan struct{})
+		bot := w.start(t, single(func(_ context.Context, t *Turn) error {
+			for {
+				select {
+				case <-quiet:
+					return nil
+				case <-time.After(20 * time.Millisecond):
+					t.Emit("and another thing ")
+				}
 			}
-			last, s, err := events.Last(t.Context(), stream.Key{Orchestrator: bot.Name(), Session: "s"})
-			if err != nil || last != c.last || s != c.status || events.deletes != c.deletes {
-				t.Errorf("after %d deletes: %d, %s, %v, want %+v", events.deletes, last, s, err, c)
+		}), Options{Stream: events})
+		other := w.start(t, single(func(_ context.Context, t *Turn) error {
+			t.Emit("new")
+			return nil
+		}), Options{Stream: events})
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			_, err := bot.Execute(t.Context(), "s", Input{Text: "a", RequestID: "r"}, nil)
+			wantErr(t, err, orchestrator.ErrIndeterminate)
+		})
+		time.Sleep(time.Second)
+		wg.Go(func() {
+			if err := bot.Delete(t.Context(), "s"); err != nil {
+				t.Error(err)
 			}
 		})
-	}
-}
-
-// late is a stream to which an owner appends right after it was deleted for the first time.
-type late struct {
-	stream.Store
-	epoch   int64
-	deletes int
-}
-
-func (l *late) Delete(ctx context.Context, k stream.Key) error {
-	err := l.Store.Delete(ctx, k)
-	if l.deletes++; err == nil && l.deletes == 1 {
-		_, err = l.Append(ctx, k, "r", l.epoch, stream.Active, []json.RawMessage{json.RawMessage(`{}`)})
-	}
-	return err
+		time.Sleep(100 * time.Millisecond)
+		execute(t, other, Input{Text: "b", RequestID: "r 2"})
+		time.Sleep(10 * time.Second)
+		all, _ := followed(t, other, 0)
+		if said, kinds := spoken(all); said != "new" || kinds != wholeTurn {
+			t.Errorf("of the next life %q of %q is shown", said, kinds)
+		}
+		close(quiet)
+		wg.Wait()
+		time.Sleep(time.Second) // until the process shows no more
+	})
 }
 
 // If the checkpoint store refuses to delete a session, its events stay too.

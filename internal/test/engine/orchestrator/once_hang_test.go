@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/test/faulttest"
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/orchestrator"
+	"github.com/holdfast-go/holdfast/snapshot"
 )
 
 var hung = faulttest.On(func(ctx context.Context, _ faulttest.Call, _ func(context.Context) error) error {
@@ -110,4 +111,52 @@ func takes(d time.Duration) faulttest.Around {
 		time.Sleep(d)
 		return next(context.WithoutCancel(ctx))
 	}, "Effects")
+}
+
+// The repeat of a suspended input does not know how it ends while its ledger fails, in whatever way.
+func TestLedgerReadFails(t *testing.T) {
+	s := newShop()
+	leaveInDoubt(t, s)
+	l := faulttest.Ledger(s.ledger, faulttest.Fail(errors.New("connection reset by peer"), "Effects"))
+	bot := s.start(t, single(func(context.Context, *Turn) error { return nil }), Options{Ledger: l})
+	_, err := bot.Execute(t.Context(), "s", Input{Text: "shoes", RequestID: "r"}, nil)
+	wantErr(t, err, orchestrator.ErrIndeterminate)
+	_, err = bot.Execute(t.Context(), "s", Input{Text: "more"}, nil)
+	if err == nil || errors.Is(err, orchestrator.ErrIndeterminate) {
+		t.Errorf("another input: %v", err)
+	}
+}
+
+// Kept turns say whether a run has settled. While they cannot be read, the repeat of its input does not know how it
+// ends, and Resume does not wait for them.
+func TestTurnsHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, d, in := newWorld(), echo(), Input{Text: "a", RequestID: "a"}
+		hung := echo()
+		hung.Intents["echo"] = Intent{Run: func(ctx context.Context, _ *Turn) error { <-ctx.Done(); return ctx.Err() }}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := w.start(t, hung, Options{}).Execute(ctx, "s", in, nil)
+		wantErr(t, err, orchestrator.ErrIndeterminate)
+		other := world{w.checkpoints, new(snapshot.Memory)}.start(t, d, Options{}) // it does not see the run
+		execute(t, other, Input{Text: "b"})
+		execute(t, other, Input{Text: "c"})
+		_, err = w.hangs("Turns", 0).start(t, d, Options{}).Execute(t.Context(), "s", in, nil)
+		wantErr(t, err, orchestrator.ErrIndeterminate)
+		if errors.Is(err, orchestrator.ErrUnavailable) {
+			t.Errorf("two verdicts: %v", err)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop()
+		leaveInDoubt(t, s)
+		s.world = s.world.hangs("Turns", 0)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		start := time.Now()
+		_, err := s.start(t, single(s.pays(orchestrator.OnceOptions[string]{})), Options{}).Resume(ctx, "s", nil)
+		if took := time.Since(start); err == nil || took > time.Minute {
+			t.Errorf("after %v: %v", took, err)
+		}
+	})
 }
