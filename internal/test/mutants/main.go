@@ -92,6 +92,9 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	if o.every < 1 || o.parallel < 1 {
 		return o, errors.New("-every and -p are at least 1")
 	}
+	if strings.Contains(o.run, "/") && strings.Contains(o.run, "|") {
+		return o, errors.New("-run has either alternatives or a part of a test")
+	}
 	o.limits.env = os.Environ()
 	if !o.servers {
 		o.limits.env = slices.DeleteFunc(o.limits.env, func(v string) bool { return strings.HasPrefix(v, "HOLDFAST_") })

@@ -144,7 +144,7 @@ func TestChoose(t *testing.T) {
 			t.Errorf("%q: %v, want %v", args, got, want)
 		}
 	}
-	for _, args := range [][]string{{"-every", "0"}, {"-p", "0"}, {"-nonsense"}} {
+	for _, args := range [][]string{{"-every", "0"}, {"-p", "0"}, {"-nonsense"}, {"-run", "TestB|TestA/x"}} {
 		if _, err := parse(args, io.Discard); err == nil {
 			t.Errorf("%q is accepted", args)
 		}

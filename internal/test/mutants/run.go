@@ -195,6 +195,9 @@ func (p *program) withoutMutant(ctx context.Context, l limits, parallel int) err
 	return err
 }
 
+// isTest matches what is a test among what a program prints.
+var isTest = regexp.MustCompile(`^(Test|Example|Fuzz)\w*$`)
+
 // list returns the tests that the suite chooses.
 func (p *program) list(ctx context.Context, l limits) (names []string, err error) {
 	run, _, _ := strings.Cut(p.suite.run, "/")
@@ -212,9 +215,10 @@ func (p *program) list(ctx context.Context, l limits) (names []string, err error
 	if err != nil {
 		return nil, fmt.Errorf("%s: the list of tests: %w", p.pkg, err)
 	}
-	for name := range strings.FieldsSeq(string(out)) {
+	for name := range strings.Lines(string(out)) {
+		name = strings.TrimSpace(name)
 		skipped := p.skip != "" && !strings.Contains(p.skip, "/") && skip.MatchString(name)
-		if chosen.MatchString(name) && !skipped && !strings.HasPrefix(name, "Benchmark") {
+		if isTest.MatchString(name) && chosen.MatchString(name) && !skipped {
 			names = append(names, name)
 		}
 	}
