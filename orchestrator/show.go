@@ -382,8 +382,8 @@ func (s *shows) forget(ctx context.Context, session string, epoch int64) error {
 	return err
 }
 
-// pause drops the events of session up to an epoch, and keeps this process from appending any until goOn is called. A
-// call that the store does not answer is waited for only so long.
+// pause drops the events of session that wait, none of which is of a later epoch, and keeps this process from appending
+// any until goOn is called. A call that the store does not answer is waited for only as long as lastPatience.
 func (s *shows) pause(ctx context.Context, session string, epoch int64) (goOn func()) {
 	s.mu.Lock()
 	w := s.open[session]

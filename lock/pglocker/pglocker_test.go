@@ -267,8 +267,7 @@ func TestRenews(t *testing.T) {
 }
 
 // One statement of one goroutine renews a thousand locks.
-func TestThousand(t *testing.T) {
-	t.Parallel()
+func TestThousand(t *testing.T) { // not parallel: it counts goroutines
 	server := testenv.StartPostgres(t, &testenv.Options{Count: true})
 	p := pgtest.PoolOn(t, server.URL)
 	l := pglocker.New(p, &pglocker.Options{TTL: busyTTL})
@@ -285,7 +284,7 @@ func TestThousand(t *testing.T) {
 		}
 		helds, unlocks = append(helds, held), append(unlocks, unlock)
 	}
-	if n := runtime.NumGoroutine() - before; n > 200 { // the pool has some, and the tests that run beside this one
+	if n := runtime.NumGoroutine() - before; n > 20 { // the pool has some
 		t.Errorf("%d goroutines keep 1,000 locks", n)
 	}
 	statements := server.Statements()

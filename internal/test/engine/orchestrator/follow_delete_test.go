@@ -3,13 +3,13 @@ package orchestrator_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/test/faulttest"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/stream"
 )
@@ -58,20 +58,25 @@ func TestFollowDeleted(t *testing.T) {
 	})
 }
 
+// talker is a bot whose function goes on talking, whatever becomes of its session, until quiet is closed.
+func talker(quiet <-chan struct{}) Def {
+	return single(func(_ context.Context, t *Turn) error {
+		for {
+			select {
+			case <-quiet:
+				return nil
+			case <-time.After(20 * time.Millisecond):
+				t.Emit("and another thing ")
+			}
+		}
+	})
+}
+
 // A function that goes on talking cannot keep Delete from forgetting what it says.
 func TestFollowDeletedTalker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		events, quiet := new(stream.Memory), make(chan struct{})
-		def := single(func(_ context.Context, t *Turn) error {
-			for {
-				select {
-				case <-quiet:
-					return nil
-				case <-time.After(20 * time.Millisecond):
-					t.Emit("and another thing ")
-				}
-			}
-		})
+		def := talker(quiet)
 		bot := newWorld().start(t, def, Options{Stream: events})
 		var wg sync.WaitGroup
 		wg.Go(func() {
@@ -140,16 +145,7 @@ func (s sluggish) Append(
 func TestFollowDeletedNextLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, events, quiet := newWorld(), new(stream.Memory), make(chan struct{})
-		bot := w.start(t, single(func(_ context.Context, t *Turn) error {
-			for {
-				select {
-				case <-quiet:
-					return nil
-				case <-time.After(20 * time.Millisecond):
-					t.Emit("and another thing ")
-				}
-			}
-		}), Options{Stream: events})
+		bot := w.start(t, talker(quiet), Options{Stream: events})
 		other := w.start(t, single(func(_ context.Context, t *Turn) error {
 			t.Emit("new")
 			return nil
@@ -186,7 +182,7 @@ func TestFollowDeleteRefused(t *testing.T) {
 		execute(t, bot, Input{Text: "a"})
 		time.Sleep(time.Second) // until they are shown
 		before, _ := followed(t, bot, 0)
-		w.checkpoints = undeletable{w.checkpoints}
+		w.checkpoints = faulttest.Checkpoints(w.checkpoints, faulttest.Fail(checkpoint.ErrRefused, "Remove"))
 		wantErr(t, w.start(t, echo(), Options{Stream: events}).Delete(t.Context(), "s"), checkpoint.ErrRefused)
 		if after, _ := followed(t, bot, 0); len(after) == 0 || len(after) != len(before) {
 			t.Errorf("%d of %d events are left", len(after), len(before))
@@ -194,16 +190,12 @@ func TestFollowDeleteRefused(t *testing.T) {
 	})
 }
 
-type undeletable struct{ checkpoint.Store }
-
-func (undeletable) Delete(context.Context, checkpoint.Lease) error { return checkpoint.ErrRefused }
-
 // A stream store that hangs holds no session that is deleted: an input goes on at once. The lease of a damaged session,
 // which nobody renews, need not last as long.
 func TestFollowDeleteHangs(t *testing.T) {
 	for name, claim := range map[string]func(checkpoint.Store) checkpoint.Store{
 		"whole":   func(s checkpoint.Store) checkpoint.Store { return s },
-		"damaged": func(s checkpoint.Store) checkpoint.Store { return noJSON{s} },
+		"damaged": func(s checkpoint.Store) checkpoint.Store { return unreadable{s} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -238,17 +230,4 @@ type undying struct{ stream.Store }
 func (undying) Delete(ctx context.Context, _ stream.Key) error {
 	<-ctx.Done()
 	return ctx.Err()
-}
-
-// noJSON is a checkpoint store in which each newest turn is damaged.
-type noJSON struct{ checkpoint.Store }
-
-func (n noJSON) Claim(
-	ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest,
-) (checkpoint.Claimed, error) {
-	c, err := n.Store.Claim(ctx, k, r)
-	if err == nil {
-		err = checkpoint.Damaged(k, errors.New("no JSON"))
-	}
-	return c, err
 }
