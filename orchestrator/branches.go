@@ -2,6 +2,8 @@ package orchestrator
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 
 	"github.com/holdfast-go/holdfast/snapshot"
 )
@@ -17,7 +19,7 @@ func (x *execution[S]) changed(start json.RawMessage, after S) (change, error) {
 
 // saveBranches saves the branches that have finished. Such a save is progress.
 func (x *execution[S]) saveBranches() error {
-	parts, err := x.unsavedParts()
+	parts, err := x.unsavedParts(&x.run.stored.payload)
 	if err != nil {
 		return err
 	}
@@ -28,9 +30,9 @@ func (x *execution[S]) saveBranches() error {
 	return nil
 }
 
-// unsavedParts returns the parts of the current fan-out that the snapshot store does not have. The state that the
-// branches were given is among them only if a resume has no other source of it.
-func (x *execution[S]) unsavedParts() (map[string]json.RawMessage, error) {
+// unsavedParts returns the parts of the current fan-out that the snapshot store does not have. They are saved beside
+// payload. The state and the items of the fan-out are among them only if a resume does not have them from payload.
+func (x *execution[S]) unsavedParts(payload *runPayload) (map[string]json.RawMessage, error) {
 	fan := x.fan
 	if fan == nil || len(fan.done) == 0 {
 		return nil, nil
@@ -39,10 +41,10 @@ func (x *execution[S]) unsavedParts() (map[string]json.RawMessage, error) {
 	var err error
 	if !fan.stored {
 		decided := fan.decided
-		if decided.State, err = x.unsavedState(); err != nil {
+		if decided.State, err = x.unsavedState(payload); err != nil {
 			return nil, err
 		}
-		saved := x.run.stored.payload.Next
+		saved := payload.Next
 		decided.OwnItems = decided.Next.Each != nil && (saved == nil || !saved.items.same(decided.Next.items))
 		if decided.OwnItems {
 			if parts[fanItems], err = decided.Next.items.encode(); err != nil {
@@ -62,29 +64,52 @@ func (x *execution[S]) unsavedParts() (map[string]json.RawMessage, error) {
 }
 
 // claimItems saves the run under itemsVersion before a branch runs for an item. A process that knows no items sees only
-// the version of the payload, and would drop the branches. With a ledger it also saves the decision: the place of an
-// effect has the number of its item, and Route may name the items in another order after a crash.
-func (x *execution[S]) claimItems() error {
+// the version of the payload, and would drop the branches. With a ledger it also saves the decision, and the state that
+// Route has left: the place of an effect has the number of its item, and Route may name the items in another order
+// after a crash.
+func (x *execution[S]) claimItems() (err error) {
 	if !x.run.inStore || x.fan.decided.Next.Each == nil {
 		return nil
 	}
+	payload := &x.run.payload
 	decided := x.engine().ledger == nil || x.run.stored.payload.Next != nil
 	if decided && x.run.stored.payload.V >= itemsVersion {
 		return nil
 	}
-	x.run.payload.V = itemsVersion
+	payload.V = itemsVersion
 	if !decided {
 		next := x.fan.decided.Next
-		x.run.payload.Next = &next
-		x.fan.stored = false
+		payload.Next = &next
+		state, err := x.unsavedState(payload)
+		if err != nil {
+			return err
+		}
+		if state != nil {
+			payload.State = state
+		}
 	}
-	return x.put(func(*snapshot.Run) {})
+	parts, err := x.allParts(payload)
+	if err == nil {
+		err = x.putWith(parts, func(*snapshot.Run) {})
+	}
+	if err == nil && parts != nil {
+		x.fan.stored, x.fan.unsaved = true, nil
+	}
+	return err
 }
 
-// unsavedState returns the state of the fan-out. It returns nil if a resume has that state already: from the saved run,
-// or from the newest turn.
-func (x *execution[S]) unsavedState() (json.RawMessage, error) {
-	before := x.run.stored.payload.State
+// allParts is unsavedParts for a new version of the payload, which drops the parts of the last one.
+func (x *execution[S]) allParts(payload *runPayload) (map[string]json.RawMessage, error) {
+	if fan := x.fan; fan != nil {
+		fan.stored, fan.unsaved = false, slices.Sorted(maps.Keys(fan.done))
+	}
+	return x.unsavedParts(payload)
+}
+
+// unsavedState returns the state of the fan-out. It returns nil if a resume has that state already: from payload, or
+// from the newest turn.
+func (x *execution[S]) unsavedState(payload *runPayload) (json.RawMessage, error) {
+	before := payload.State
 	if before == nil {
 		var zero S
 		if x.visit.newest != nil {

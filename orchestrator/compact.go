@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/ctxcause"
 )
 
 // ranged returns the turns up to through that are not summarized yet; false if there are none.
@@ -74,6 +75,9 @@ func (v *visit) asked(ctx context.Context) (Range, bool) {
 			due = v.engine.options.Compaction.Due(ctx, r)
 			return nil
 		})
+		if err == nil && !due {
+			err = ctxcause.Of(ctx) // it gave up, and has not said no
+		}
 		if err != nil {
 			v.engine.log.WarnContext(v.own.Ctx, "not asked whether to compact",
 				"session", v.own.Grant.Session, v.engine.why(err))

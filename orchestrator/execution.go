@@ -185,10 +185,13 @@ func (x *execution[S]) keep() error {
 // used is the usage of the run so far, as it is saved.
 func (x *execution[S]) used() storedUsage { return stored(x.meter.total()) }
 
-// put saves everything.
-func (x *execution[S]) put(change func(*snapshot.Run)) error {
+// put saves everything but a fan-out.
+func (x *execution[S]) put(change func(*snapshot.Run)) error { return x.putWith(nil, change) }
+
+// putWith saves everything, with the parts of a fan-out.
+func (x *execution[S]) putWith(parts map[string]json.RawMessage, change func(*snapshot.Run)) error {
 	x.run.payload.Logged = x.visit.phases.newest()
-	return x.run.put(x.ctx, x.used(), change)
+	return x.run.put(x.ctx, x.used(), parts, change)
 }
 
 // note saves a change and parts, beside what is saved.

@@ -3,8 +3,6 @@ package orchestrator
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/ctxcause"
@@ -111,10 +109,7 @@ func (x *execution[S]) suspend(e *Error, d *InDoubtError) error {
 
 // noteDoubt saves the run anew, with the effects that it waits for and the branches that have finished.
 func (x *execution[S]) noteDoubt(effects []string, change func(*snapshot.Run)) error {
-	if fan := x.fan; fan != nil { // a new version of the payload drops the parts of the last
-		fan.stored, fan.unsaved = false, slices.Sorted(maps.Keys(fan.done))
-	}
-	parts, err := x.unsavedParts()
+	parts, err := x.allParts(&x.run.stored.payload)
 	if err == nil {
 		err = x.run.suspend(x.ctx, x.used(), effects, parts, change)
 	}
@@ -184,7 +179,7 @@ func (x *execution[S]) retryLater(e *Error) error {
 // noteBranches saves a change of the run, and the branches that have finished since the last save. If no store accepts
 // the branches, they run again.
 func (x *execution[S]) noteBranches(change func(*snapshot.Run)) error {
-	parts, err := x.unsavedParts()
+	parts, err := x.unsavedParts(&x.run.stored.payload)
 	if err != nil {
 		return errors.Join(err, x.note(nil, change))
 	}

@@ -62,22 +62,15 @@ func (r *run) begin(ctx context.Context, used storedUsage) (found *snapshot.Run,
 	return found, err
 }
 
-// put saves the run with its current decision, steps and state, in place of everything that was saved before.
-func (r *run) put(ctx context.Context, used storedUsage, change func(*snapshot.Run)) (err error) {
+// put saves the run with its current decision, steps and state, and with parts, in place of everything that was saved
+// before.
+func (r *run) put(
+	ctx context.Context, used storedUsage, parts map[string]json.RawMessage, change func(*snapshot.Run),
+) error {
 	row := r.row
 	change(&row)
 	r.payload.Usage = used
-	if row.Payload, row.Parts, err = r.payload.documents(inlineState); err != nil {
-		return err
-	}
-	err = r.write(ctx, row, r.payload, used)
-	// A payload that is too large for one document may fit into two.
-	if invalid(err) && r.payload.State != nil && row.Parts[statePart] == nil {
-		if row.Payload, row.Parts, err = r.payload.documents(0); err == nil {
-			err = r.write(ctx, row, r.payload, used)
-		}
-	}
-	if err != nil {
+	if err := r.replace(ctx, row, &r.payload, used, parts); err != nil {
 		return err
 	}
 	r.row = r.stored.row
@@ -107,26 +100,34 @@ func (r *run) note(
 	return nil
 }
 
-// suspend saves the run with the effects that it waits for. Everything else is as last saved.
+// suspend saves the run with the effects that it waits for, and with parts. Everything else is as last saved.
 func (r *run) suspend(
 	ctx context.Context, used storedUsage, effects []string, parts map[string]json.RawMessage,
 	change func(*snapshot.Run),
 ) error {
-	payload := r.stored.payload
+	row, payload := r.stored.row, r.stored.payload
+	change(&row)
 	payload.Doubt, payload.Usage = effects, used
+	return r.replace(ctx, row, &payload, used, parts)
+}
+
+// replace saves a payload and parts in place of everything that was saved before.
+func (r *run) replace(
+	ctx context.Context, row snapshot.Run, payload *runPayload, used storedUsage, parts map[string]json.RawMessage,
+) error {
 	write := func(inline int) (err error) {
-		row := r.stored.row
-		change(&row)
 		if row.Payload, row.Parts, err = payload.documents(inline); err != nil {
 			return err
 		}
 		if row.Parts == nil {
-			row.Parts = make(map[string]json.RawMessage)
+			row.Parts = parts
+		} else {
+			maps.Copy(row.Parts, parts)
 		}
-		maps.Copy(row.Parts, parts)
-		return r.write(ctx, row, payload, used)
+		return r.write(ctx, row, *payload, used)
 	}
 	err := write(inlineState)
+	// A payload that is too large for one document may fit into two.
 	if invalid(err) && payload.State != nil && len(payload.State) <= inlineState {
 		err = write(0)
 	}

@@ -100,6 +100,29 @@ func TestCompactionFails(t *testing.T) {
 	}
 }
 
+// A Due that obeys its context and says no once its time is up has not answered. The turns that follow do not wait for
+// it again.
+func TestCompactionDueHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked, c := 0, new(compactor)
+		bot := newWorld().start(t, echo(), Options{Compaction: orchestrator.Compaction{
+			Keep: 1, Run: c.run, Timeout: 10 * time.Second,
+			Due: func(ctx context.Context, _ orchestrator.Range) bool {
+				asked++
+				<-ctx.Done()
+				return false
+			},
+		}})
+		start := time.Now()
+		for range 5 {
+			execute(t, bot, Input{Text: "x"})
+		}
+		if took := time.Since(start); asked != 1 || took >= 20*time.Second {
+			t.Errorf("asked %d times, in %v", asked, took)
+		}
+	})
+}
+
 // A crash between Run and the mark brings the same range again.
 func TestCompactionCrashes(t *testing.T) {
 	for name, due := range map[string]func(context.Context, orchestrator.Range) bool{

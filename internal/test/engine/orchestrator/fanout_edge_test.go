@@ -1,0 +1,80 @@
+package orchestrator_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/holdfast-go/holdfast/ledger"
+	"github.com/holdfast-go/holdfast/orchestrator"
+)
+
+// lookRouted is each with items that Route names. Route also says how many it has named.
+func lookRouted(looked *[]string, die func()) Def {
+	d := each(func(_ context.Context, _ *Turn, word string) error {
+		if word == "ccc" && die != nil {
+			die()
+			return errDead
+		}
+		*looked = append(*looked, word)
+		return nil
+	})
+	d.First, d.Iterate = "", false
+	delete(d.Intents, "split")
+	d.Route = func(_ context.Context, t *Turn) (Next, error) {
+		words := strings.Fields(t.Input.Text)
+		t.State.Said = append(t.State.Said, fmt.Sprint(len(words)))
+		return orchestrator.ForEach("look", words...), nil
+	}
+	return d
+}
+
+// dies runs a turn, or goes on with one, in a process that dies at the word "ccc".
+func (w world) dies(t *testing.T, looked *[]string, in Input, o Options) {
+	t.Helper()
+	g := &grave{world: w}
+	bot := g.ends().start(t, lookRouted(looked, g.die), o)
+	if _, err := bot.Execute(t.Context(), "s", in, nil); err == nil {
+		t.Fatal("the process did not die")
+	}
+	w.freeUp(t, bot.Name())
+}
+
+// A run begins without a ledger, and its process dies after three of the items. A process with a ledger takes the run
+// up, and dies too. The items that had finished do not run again.
+func TestItemsUnderANewLedger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, in := newWorld(), Input{Text: "a bb dd ccc", RequestID: "r"}
+		one, l := orchestrator.Limits{FanOut: 1}, new(ledger.Memory)
+		var looked []string
+		w.dies(t, &looked, in, Options{Limits: one})
+		if fmt.Sprint(looked) != "[a bb dd]" {
+			t.Fatalf("looked at %v before the first crash", looked)
+		}
+		looked = nil
+		w.dies(t, &looked, in, Options{Limits: one, Ledger: l})
+		if len(looked) > 0 {
+			t.Errorf("looked again at %v after the first crash", looked)
+		}
+		bot := w.start(t, lookRouted(&looked, nil), Options{Limits: one, Ledger: l})
+		res := execute(t, bot, in)
+		wantSaid(t, res.State, "4", "1a", "2bb", "3dd", "4ccc")
+		if fmt.Sprint(looked) != "[ccc]" {
+			t.Errorf("looked at %v after the second crash", looked)
+		}
+	})
+}
+
+// A process with a ledger dies at the first item that Route has named. What Route did to the state is not lost.
+func TestItemsKeepWhatRouteDid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, in := newWorld(), Input{Text: "ccc a", RequestID: "r"}
+		o := Options{Limits: orchestrator.Limits{FanOut: 1}, Ledger: new(ledger.Memory)}
+		var looked []string
+		w.dies(t, &looked, in, o)
+		res := execute(t, w.start(t, lookRouted(&looked, nil), o), in)
+		wantSaid(t, res.State, "2", "1ccc", "2a")
+	})
+}
