@@ -46,7 +46,8 @@ type bot struct {
 	bare     bool // without Begin
 	deliver  bool
 	volatile bool // without a snapshot store
-	buys     bool // a does effects
+	ledger   bool // with a ledger
+	buys     bool // a does effects; needs a ledger
 	logs     bool // with a turn log, in which a records a phase
 }
 
@@ -324,7 +325,7 @@ func (p *process) start(how orchestrator.OnInterrupted) (*engine, error) {
 	if !p.isVolatile() {
 		o.Snapshots = snapshots{p}
 	}
-	if p.bot.buys {
+	if p.bot.ledger {
 		o.Ledger = effects{p}
 	}
 	if p.bot.logs {

@@ -64,7 +64,7 @@ func (f *Finding) Headline() string {
 // Run runs the matrix.
 func (m Matrix) Run(ctx context.Context, s Stores) Report {
 	chosen := slices.DeleteFunc(slices.Clone(scenarios), func(sc scenario) bool {
-		return len(m.Only) > 0 && !slices.Contains(m.Only, sc.name) || sc.bot.buys && s.Ledger == nil ||
+		return len(m.Only) > 0 && !slices.Contains(m.Only, sc.name) || sc.bot.ledger && s.Ledger == nil ||
 			sc.bot.logs && s.TurnLog == nil
 	})
 	r := runner{Matrix: m, stores: s, slots: make(chan struct{}, cmp.Or(m.Parallel, 8))}

@@ -50,8 +50,9 @@ var (
 	bare      = bot{iterate: true, bare: true}
 	fanning   = bot{fan: true}
 	eaching   = bot{fan: true, items: true}
+	choosing  = bot{fan: true, items: true, ledger: true}
 	working   = bot{iterate: true, items: true}
-	buying    = bot{buys: true}
+	buying    = bot{ledger: true, buys: true}
 
 	logging    = bot{deliver: true, logs: true}
 	loggingAll = bot{iterate: true, deliver: true, logs: true}
@@ -102,6 +103,7 @@ func turns() []scenario {
 		{name: "iterations, no Begin", bot: bare, act: one, follow: []act{one, two}},
 		{name: "fan-out", bot: fanning, act: one, follow: []act{one, two}},
 		{name: "items", bot: eaching, act: one, follow: []act{one, two}},
+		{name: "items, with a ledger", bot: choosing, act: one, follow: []act{one, two}},
 		{name: "iterations, items", bot: working, act: one, follow: []act{one, two}},
 		{name: "one dispatch, delivered, no request id", bot: replying, act: plain, follow: others},
 		{name: "iterations, no request id", bot: iterating, act: plain, follow: others},
@@ -129,6 +131,7 @@ func halfway() []scenario {
 		{name: "resume own, no Begin", bot: bare, found: c, act: zero, follow: again},
 		{name: "resume own fan-out", bot: fanning, found: c, act: zero, follow: again},
 		{name: "resume own items", bot: eaching, found: c, act: zero, follow: again},
+		{name: "resume own items, with a ledger", bot: choosing, found: c, act: zero, follow: again},
 		{name: "Resume items", bot: working, found: c, act: resume, follow: []act{resume, two, zero, recovery}},
 		{name: "Resume", bot: iterating, found: c, act: resume, follow: []act{resume, two, zero, recovery}},
 		{name: "Recover", bot: whole, found: c, act: recovery, follow: []act{recovery, two, zero, resume}},
