@@ -3,16 +3,12 @@ package sqlitecheckpoint_test
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"iter"
-	"os"
 	"strings"
 	"testing"
 	"time"
-
-	"modernc.org/sqlite"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/sqlitecheckpoint"
@@ -218,25 +214,31 @@ func TestTableGone(t *testing.T) {
 	want(t, on.claimRequest(t.Context()), nil)
 }
 
-// removeDatabase is the function remove_database(path) of SQL.
-func removeDatabase(_ *sqlite.FunctionContext, args []driver.Value) (driver.Value, error) {
-	path, _ := args[0].(string)
-	return nil, errors.Join(os.Remove(path), os.Remove(path+"-wal"), os.Remove(path+"-shm"))
-}
-
-// The file is removed in the middle of a claim. That concerns all sessions, so the error does not say that this one is
-// damaged.
+// The file is removed in the middle of a call. What the call wrote is gone, and the call says so. That concerns all
+// sessions, so the error does not say that this one is damaged.
 func TestFileGoneAmid(t *testing.T) {
 	t.Parallel()
-	path := sqlitetest.File(t)
-	db := sqlitetest.Open(t, sqlitetest.DSN(path))
-	on := newCaller(t, db)
-	sqlitetest.Exec(t, db, "CREATE TRIGGER removing BEFORE UPDATE OF nonce ON holdfast_sessions "+
-		"BEGIN SELECT remove_database('"+path+"'); END")
-	err := on.claim(t.Context())
-	want(t, err, checkpoint.ErrDamaged)
-	if kind.OneDamaged(err) || !strings.Contains(fmt.Sprint(err), path) {
-		t.Errorf("got %v, want an error that names the file and no session", err)
+	for call, c := range map[string]struct {
+		statement string
+		do        func(*caller, context.Context) error
+	}{
+		"Claim":  {"UPDATE OF nonce ON holdfast_sessions", (*caller).claim},
+		"Append": {"INSERT ON holdfast_turns", (*caller).append},
+		"Mark":   {"UPDATE OF summarized ON holdfast_sessions", (*caller).mark},
+		"Renew":  {"UPDATE OF lease_until ON holdfast_sessions", (*caller).renew},
+		"Delete": {"DELETE ON holdfast_sessions", (*caller).delete},
+	} {
+		t.Run(call, func(t *testing.T) {
+			path := sqlitetest.File(t)
+			db := sqlitetest.Open(t, sqlitetest.DSN(path))
+			on := newCaller(t, db)
+			sqlitetest.RemoveAmid(t, db, path, c.statement)
+			err := c.do(on, t.Context())
+			want(t, err, checkpoint.ErrDamaged)
+			if kind.OneDamaged(err) || !strings.Contains(fmt.Sprint(err), path) {
+				t.Errorf("got %v, want an error that names the file and no session", err)
+			}
+		})
 	}
 }
 

@@ -56,5 +56,5 @@ func (s *Store) mark(ctx context.Context, l checkpoint.Lease, m checkpoint.Marks
 	if n == 0 && m != (checkpoint.Marks{Release: true}) {
 		return lock.ErrFenced
 	}
-	return nil
+	return s.db.There() // an error if the file is gone, and the write with it
 }

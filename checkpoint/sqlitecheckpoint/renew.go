@@ -66,6 +66,9 @@ func (s *Store) extend(
 	defer leave()
 	rows, err := st[renewSQL].QueryContext(ctx, time.Now().Add(ttl).UnixMicro(), leases)
 	extended, err := sqlitestore.Collect(rows, err, scanLease)
+	if err == nil {
+		err = s.db.There() // an error if the file is gone, and the write with it
+	}
 	held := make(map[checkpoint.Lease]struct{}, len(extended))
 	for _, l := range extended {
 		held[l] = struct{}{}

@@ -38,9 +38,15 @@ var readClauses = []clause{
 				r.Status = status
 				p.save(r)
 			}
-			p.wantSessions(snapshot.Query{Status: snapshot.Waiting}, "s1", "s5")
+			for i, status := range statuses {
+				want := []string{fmt.Sprintf("s%d", i)}
+				if status == snapshot.Waiting {
+					want = append(want, "s5")
+				}
+				p.wantSessions(snapshot.Query{Status: status}, want...)
+				p.wantSessions(snapshot.Query{Status: status, Brief: true}, want...)
+			}
 			p.wantSessions(snapshot.Query{Status: snapshot.Waiting, Limit: 1, After: "s1"}, "s5")
-			p.wantSessions(snapshot.Query{Status: snapshot.Ended}, "s4")
 			p.wantSessions(snapshot.Query{Status: snapshot.Ended, Key: snapshot.Key{Session: "s1"}})
 		},
 	},

@@ -95,7 +95,11 @@ func (s *Store) take(ctx context.Context, st sqlitestore.Statements, args []any)
 		return nil, err
 	}
 	defer leave()
-	return one(ctx, st[adoptSQL], scan, append(args, false)...)
+	adopted, err := one(ctx, st[adoptSQL], scan, append(args, false)...)
+	if err == nil && adopted != nil {
+		err = s.db.There() // an error if the file is gone, and the write with it
+	}
+	return adopted, err
 }
 
 // takeDamaged handles the error err of a take. If the run is damaged, takeDamaged makes the fence that of the run.

@@ -110,8 +110,15 @@ func (c *caller) settle(ctx context.Context) error {
 	return errors.Join(err, unless(err != nil || forgotten, "the run is still in flight"))
 }
 
-func (c *caller) list(ctx context.Context) (err error) {
-	for _, e := range c.Runs(ctx, snapshot.Query{Key: bot("")}) {
+func (c *caller) list(ctx context.Context) error { return c.query(ctx, snapshot.Query{Key: bot("")}) }
+func (c *caller) one(ctx context.Context) error  { return c.query(ctx, snapshot.Query{Key: c.plain.Key}) }
+
+func (c *caller) oneBrief(ctx context.Context) error {
+	return c.query(ctx, snapshot.Query{Key: c.plain.Key, Brief: true})
+}
+
+func (c *caller) query(ctx context.Context, q snapshot.Query) (err error) {
+	for _, e := range c.Runs(ctx, q) {
 		err = errors.Join(err, e)
 	}
 	return err
@@ -181,6 +188,37 @@ func TestStatementFails(t *testing.T) {
 	}
 }
 
+// The file is removed in the middle of a call. What the call wrote is gone, and the call says so. That concerns all
+// sessions, so the error does not say that this one is damaged.
+func TestFileGoneAmid(t *testing.T) {
+	t.Parallel()
+	for call, c := range map[string]struct {
+		statement string
+		do        func(*caller, context.Context) error
+	}{
+		"Begin":              {"INSERT ON holdfast_runs", (*caller).begin},
+		"Begin with a part":  {"INSERT ON holdfast_run_parts", (*caller).beginWithPart},
+		"Adopt":              {"UPDATE OF epoch ON holdfast_runs", (*caller).adopt},
+		"Adopt with a part":  {"UPDATE OF epoch ON holdfast_runs", (*caller).adoptWithPart},
+		"Save":               {"UPDATE OF payload ON holdfast_runs", (*caller).save},
+		"Save with a part":   {"INSERT ON holdfast_run_parts", (*caller).saveWithPart},
+		"Delete":             {"UPDATE OF deleted_at ON holdfast_runs", (*caller).delete},
+		"Delete with a part": {"DELETE ON holdfast_run_parts", (*caller).deleteWithPart},
+	} {
+		t.Run(call, func(t *testing.T) {
+			path := sqlitetest.File(t)
+			db := sqlitetest.Open(t, sqlitetest.DSN(path))
+			on := newCaller(t, db)
+			sqlitetest.RemoveAmid(t, db, path, c.statement)
+			err := c.do(on, t.Context())
+			want(t, err, snapshot.ErrDamaged)
+			if kind.OneDamaged(err) || !strings.Contains(fmt.Sprint(err), path) {
+				t.Errorf("got %v, want an error that names the file and no session", err)
+			}
+		})
+	}
+}
+
 // A table is taken away while the store is in use. Every call that needs it fails and names ErrSchema. Once the table
 // is back, everything is as before.
 func TestTableGone(t *testing.T) {
@@ -194,7 +232,8 @@ func TestTableGone(t *testing.T) {
 			"Adopt": on.adopt, "Adopt with a part": on.adoptWithPart, "Adopt none": on.adoptNone,
 			"Save": on.save, "Save with a part": on.saveWithPart, "Save without a part": on.saveWithout,
 			"Delete": on.delete, "Delete with a part": on.deleteWithPart,
-			"Sweep": on.sweep, "Runs": on.list, "Settle": on.settle,
+			"Sweep": on.sweep, "Settle": on.settle,
+			"Runs": on.list, "Runs of a session": on.one, "Runs of a session, Brief": on.oneBrief,
 		},
 		"run_parts": {
 			"Begin with a part": on.beginWithPart, "Adopt with a part": on.adoptWithPart,

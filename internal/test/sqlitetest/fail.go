@@ -2,9 +2,14 @@ package sqlitetest
 
 import (
 	"database/sql"
+	"database/sql/driver"
+	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
+
+	"modernc.org/sqlite"
 )
 
 // Failing is in the error of a statement that Fail has made fail.
@@ -60,4 +65,21 @@ func rowsOf(tb testing.TB, db *sql.DB, table string) (all [][]any) {
 		tb.Fatal(err)
 	}
 	return all
+}
+
+// RegisterRemoving lets RemoveAmid work, for databases that are opened later. TestMain calls it.
+func RegisterRemoving() {
+	sqlite.MustRegisterScalarFunction("remove_database", 1, removeDatabase)
+}
+
+// removeDatabase is the function remove_database(path) of SQL.
+func removeDatabase(_ *sqlite.FunctionContext, args []driver.Value) (driver.Value, error) {
+	path, _ := args[0].(string)
+	return nil, errors.Join(os.Remove(path), os.Remove(path+"-wal"), os.Remove(path+"-shm"))
+}
+
+// RemoveAmid removes the file of a database in the middle of the next statement of this event, which Fail describes.
+func RemoveAmid(tb testing.TB, db *sql.DB, path, event string) {
+	tb.Helper()
+	Exec(tb, db, "CREATE TRIGGER removing BEFORE "+event+" BEGIN SELECT remove_database('"+path+"'); END")
 }
