@@ -111,7 +111,10 @@ func (c *caller) settle(ctx context.Context) error {
 }
 
 func (c *caller) list(ctx context.Context) error { return c.query(ctx, snapshot.Query{Key: bot("")}) }
-func (c *caller) one(ctx context.Context) error  { return c.query(ctx, snapshot.Query{Key: c.plain.Key}) }
+
+func (c *caller) one(ctx context.Context) error {
+	return c.query(ctx, snapshot.Query{Key: c.plain.Key})
+}
 
 func (c *caller) oneBrief(ctx context.Context) error {
 	return c.query(ctx, snapshot.Query{Key: c.plain.Key, Brief: true})
