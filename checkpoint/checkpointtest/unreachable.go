@@ -11,7 +11,7 @@ import (
 // A caller that knows that nothing was sent may begin again without a doubt.
 var unreachableClause = clauseOn[checkpoint.Store]{
 	name: "unreachable",
-	rule: "if the server cannot be reached, a call sends nothing, and its error is ErrRefused",
+	rule: "if the server cannot be reached, a call sends nothing, and its error is ErrRefused; a list ends with it",
 	check: func(p *probe, s checkpoint.Store) {
 		l := checkpoint.Lease{Key: key("a"), Fence: lock.Fence{Epoch: 1, Nonce: nonce()}}
 		_, claimed := s.Claim(p.ctx, l.Key, request(time.Hour))
@@ -24,9 +24,15 @@ var unreachableClause = clauseOn[checkpoint.Store]{
 			"Sessions": nil,
 		}
 		for _, err := range s.Turns(p.ctx, l.Key, checkpoint.Newest) {
+			if errs["Turns"] != nil {
+				fail("Turns goes on after its error")
+			}
 			errs["Turns"] = err
 		}
 		for _, err := range s.Sessions(p.ctx, checkpoint.SessionQuery{Orchestrator: bot}) {
+			if errs["Sessions"] != nil {
+				fail("Sessions goes on after its error")
+			}
 			errs["Sessions"] = err
 		}
 		if i, is := s.(checkpoint.Inspector); is {

@@ -9,7 +9,7 @@ import (
 // A caller that knows that nothing was sent may begin again without a doubt.
 var unreachableClause = clauseOn[snapshot.Store]{
 	name: "unreachable",
-	rule: "if the server cannot be reached, a call sends nothing, and its error is ErrRefused",
+	rule: "if the server cannot be reached, a call sends nothing, and its error is ErrRefused; a list ends with it",
 	check: func(p *probe, s snapshot.Store) {
 		r := run("a", fence(1))
 		_, begun := s.Begin(p.ctx, r)
@@ -24,6 +24,9 @@ var unreachableClause = clauseOn[snapshot.Store]{
 			"Runs":   nil,
 		}
 		for _, err := range s.Runs(p.ctx, snapshot.Query{Key: snapshot.Key{Orchestrator: bot}}) {
+			if errs["Runs"] != nil {
+				fail("Runs goes on after its error")
+			}
 			errs["Runs"] = err
 		}
 		for what, err := range errs {
