@@ -29,7 +29,7 @@ func (b *bank) find(_ context.Context, key string) (receipt string, landed bool,
 	return receipt, landed, nil
 }
 
-// A refund is paid once for an order, whatever becomes of the turn that pays it. Here the reply of the bank is lost.
+// A refund is paid once for an order, also if the turn that pays it fails. Here the reply of the bank is lost.
 // The turn does not fail, because the customer would ask again. It waits, and the next attempt asks the bank.
 func ExampleOnce() {
 	type State struct{ Order, Receipt string }

@@ -95,7 +95,7 @@ func (o *Orchestrator[S]) takeUp(v *visit, found snapshot.Run, own bool, x *exec
 	if forced {
 		r.Attempt = 1
 	}
-	// Otherwise nobody would look for a run that was suspended or parked if this process dies.
+	// Otherwise no process would look for a run that was suspended or parked if this process dies.
 	if found.Status == snapshot.Suspended || found.Status == snapshot.Parked {
 		if err := v.slot.change(r, snapshot.Running, "", nil); err != nil {
 			e := v.err("adopt", indeterminate(err))

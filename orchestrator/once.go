@@ -18,7 +18,7 @@ type OnceOptions[T any] struct {
 	// Each tells calls of one name in one function apart: an item of a loop.
 	Each string
 
-	// Key names the effect in the world: it happens once ever for this orchestrator, name and Key, whatever the session
+	// Key names the effect in the world: it happens once ever for this orchestrator, name and Key, in any session
 	// and the run. An order id is a Key.
 	Key string
 

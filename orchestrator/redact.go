@@ -22,7 +22,7 @@ type Effects struct {
 	Redact func(ledger.Effect) ledger.Effect
 
 	// SumKey is a secret. The ledger keeps a sum of the arguments as they were before Redact, by which other arguments
-	// are noticed. With a SumKey nobody can guess the arguments from the sum. Redact needs one. After another SumKey is
+	// are noticed. With a SumKey the sum does not give the arguments away. Redact needs one. After another SumKey is
 	// set, sums of the earlier one are not compared.
 	SumKey []byte
 }

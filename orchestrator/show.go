@@ -298,7 +298,7 @@ func (w *show) newestRun(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// landed reports whether an Append that got no answer has taken effect: nobody else appends for this owner.
+// landed reports whether an Append that got no answer has taken effect: no other appends for this owner.
 func (w *show) landed(n int) (bool, error) {
 	if w.last == 0 {
 		return false, nil

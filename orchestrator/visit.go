@@ -40,7 +40,7 @@ type visit struct {
 
 	summarized int // turns before this one are summarized
 
-	// mine is the run that the call is for; "" if the call is for whatever there is to finish.
+	// mine is the run that the call is for; "" if the call is for any run in flight.
 	mine string
 }
 

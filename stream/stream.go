@@ -90,7 +90,7 @@ type Store interface {
 	//
 	// If the chunk after seq is no longer kept, or if seq is above the last number, Read yields ErrGone and ends. While
 	// chunks come, a reader that is slow may fall behind what is kept, and gets ErrGone then. Read holds no lock,
-	// connection or transaction while it yields. A slow reader slows nobody.
+	// connection or transaction while it yields. A slow reader slows no other.
 	Read(ctx context.Context, k Key, seq int64) iter.Seq2[Chunk, error]
 
 	// Last returns the number of the newest chunk, which is 0 if there is none, and the status of the session.

@@ -159,7 +159,7 @@ func outcomeOf[S any](
 		case last.RunID == "" || res.RunID == last.RunID:
 			return res, nil
 		case res.Turn < last.Turn:
-			return nil, as("follow", orchestrator.ErrIndeterminate) // nobody has finished it yet
+			return nil, as("follow", orchestrator.ErrIndeterminate) // it is not finished yet
 		}
 	}
 	return nil, as("follow", orchestrator.ErrIndeterminate)

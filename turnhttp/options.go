@@ -47,7 +47,7 @@ type Options[S any] struct {
 	// one.
 	OptionalKey bool
 
-	// TurnTimeout is how long a call may take, whatever becomes of its client. A turn that is not settled by then is
+	// TurnTimeout is how long a call may take, also without its client. A turn that is not settled by then is
 	// left in flight. 0 means 5m.
 	TurnTimeout time.Duration
 

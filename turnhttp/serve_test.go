@@ -142,7 +142,7 @@ func (r *trial) wantGet(path string, status int) {
 	}
 }
 
-// wantShut checks that the service is alive, and lets nobody in.
+// wantShut checks that the service is alive, and lets no request in.
 func (r *trial) wantShut() {
 	r.t.Helper()
 	r.wantGet("/healthz", http.StatusOK)
@@ -393,7 +393,7 @@ func TestServeCutsRequests(t *testing.T) {
 	}
 }
 
-// A turn may go on for the grace, while nobody else is let in.
+// A turn may go on for the grace, while no other request is let in.
 func TestServeGrace(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		bot := &fakeBot{shutdown: func(ctx context.Context) error { <-ctx.Done(); return nil }}
@@ -433,7 +433,7 @@ func TestServeShutsDownInOrder(t *testing.T) {
 	}
 }
 
-// Serve returns what failed, the first failure first, and closes the stores whatever happens.
+// Serve returns what failed, the first failure first, and always closes the stores.
 func TestServeFails(t *testing.T) {
 	errFirst, errClose, errBot := errors.New("first"), errors.New("not closed"), errors.New("not ended")
 	closing := func() error { return errClose }

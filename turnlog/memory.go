@@ -194,7 +194,7 @@ func (m *Memory) selected(q Query) []Summary {
 	return all
 }
 
-// selects reports whether q selects a turn, whatever Open and Limit say.
+// selects reports whether q selects a turn. Open and Limit do not count.
 func (q Query) selects(t *turn, now time.Time) bool {
 	after := t.first().Compare(q.After)
 	switch {

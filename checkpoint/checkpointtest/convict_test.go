@@ -203,7 +203,7 @@ func (n nonceless) Append(
 	return n.Memory.Append(ctx, l, cp, o)
 }
 
-// endless lists all sessions, whatever the loop says.
+// endless lists all sessions, also after the loop has ended.
 type endless struct{ mutant }
 
 func (m endless) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Seq2[string, error] {

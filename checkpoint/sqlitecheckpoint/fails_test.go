@@ -276,7 +276,7 @@ func TestSilent(t *testing.T) {
 	beat("b", "quiet a b")
 }
 
-// A turn is stored that the head does not know: somebody has changed one of them. The session is damaged, and an
+// A turn is stored that the head does not know: a hand has changed one of them. The session is damaged, and an
 // Append changes nothing.
 func TestAppendMeetsTurn(t *testing.T) {
 	t.Parallel()

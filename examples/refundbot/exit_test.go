@@ -128,7 +128,7 @@ func TestExitDatabaseDown(t *testing.T) {
 	wantLine(t, p.stderr.String(), want+"\n")
 }
 
-// The folder belongs to somebody else.
+// The folder belongs to another user.
 func TestExitReadOnly(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -425,7 +425,7 @@ func testFork(t *testing.T, b *browser.Browser, p *process) {
 	d.WaitFor("an empty session", `!document.getElementById("welcome").hidden && !document.querySelector(".stored")`)
 }
 
-// Whoever has no mouse can do everything, and sees where the focus is.
+// A user without a mouse can do everything, and sees where the focus is.
 func testKeyboard(t *testing.T, b *browser.Browser, p *process) {
 	d := openDesk(t, b, p)
 	d.Eval("document.activeElement.blur()", nil)
@@ -550,7 +550,7 @@ func testWrong(t *testing.T, b *browser.Browser, p *process) {
 	d.settled(1)
 }
 
-// A question that nobody has answered in time is shown as such, and cannot be answered.
+// A question that was not answered in time is shown as such, and cannot be answered.
 func testExpired(t *testing.T, b *browser.Browser, p *process) {
 	d := openDesk(t, b, p)
 	d.say("I want my money back for A-1042.")

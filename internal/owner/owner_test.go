@@ -134,7 +134,7 @@ func (s *slowClaim) Claim(
 }
 
 // A claim is under way when the process closes, or when the caller goes away. The session is free afterwards: the claim
-// is not left to be granted to nobody.
+// is not granted later, when its call has ended.
 func TestClaimUnderWay(t *testing.T) {
 	for name, closes := range map[string]bool{"closes": true, "caller goes": false} {
 		t.Run(name, func(t *testing.T) {

@@ -216,7 +216,7 @@ func TestWatchKnowsTheDead(t *testing.T) {
 	})
 }
 
-// Nobody is taken for dead because he is slow, or because the store was away, or because the watching process was.
+// No process is taken for dead because it is slow, or because the store was away, or because the watching process was.
 func TestNobodyDies(t *testing.T) {
 	for name, events := range map[string]func(owner, watcher *wire){
 		"nothing happens": func(*wire, *wire) { time.Sleep(time.Minute) },

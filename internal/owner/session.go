@@ -255,7 +255,7 @@ func (s *Session) get(ctx context.Context, enter func(context.Context, string) (
 var errStopped = errors.New("a process has stopped")
 
 // lockUnless waits for key until stopped is closed: then the key may be one that a dead process left. If one may have
-// been left before, it waits for a moment only: nobody would give it back.
+// been left before, it waits for a moment only: it would not be given back.
 func lockUnless(
 	ctx context.Context, l lock.Locker, key string, stopped <-chan struct{}, left bool,
 ) (context.Context, func(), error) {

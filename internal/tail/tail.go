@@ -149,7 +149,7 @@ func (r *reader) read(ctx context.Context) error {
 		case !page.Last:
 		case page.Over:
 			return nil
-		case r.seat == nil: // reads once more, because nobody has told the reader yet
+		case r.seat == nil: // reads once more, because the reader was not told yet
 			r.seat = r.hub.join(ctx, r.key)
 		default:
 			if err := r.seat.wait(ctx, r.seq); err != nil {

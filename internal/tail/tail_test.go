@@ -146,7 +146,7 @@ func TestListen(t *testing.T) {
 		if len(numbers) != 20 || s.read > 20 {
 			t.Errorf("%d chunks after %d reads", len(numbers), s.read)
 		}
-		s.set(func() { s.last = 3 }) // and nobody tells
+		s.set(func() { s.last = 3 }) // and none tells
 		time.Sleep(6 * time.Second)
 		if len(numbers) != 30 {
 			t.Errorf("%d chunks", len(numbers))

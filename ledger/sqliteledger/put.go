@@ -38,7 +38,7 @@ type put struct {
 	fresh ledger.Effect
 	// takes reports whether a known effect is written over.
 	takes func(known ledger.Effect) bool
-	// over is the statement that writes over a known effect, whatever its state.
+	// over is the statement that writes over a known effect, in any state.
 	over string
 	args []any
 }

@@ -45,7 +45,7 @@ func Example() {
 	var world orchestratortest.World
 	first := orchestratortest.Start(&world, support(), nil)
 	first.DieAfter("answer", 1)
-	_, _ = first.Bot.Execute(ctx, "customer-7", in, nil) // nobody hears what a dead process returns
+	_, _ = first.Bot.Execute(ctx, "customer-7", in, nil) // a dead process tells nothing
 	fmt.Println(first.Dead(), first.Ran())
 
 	if err := first.Expire(ctx); err != nil {

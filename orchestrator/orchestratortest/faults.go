@@ -86,7 +86,7 @@ func (l *life) do(ctx context.Context, call string, f func(context.Context) erro
 	return err
 }
 
-// reachable returns an error if the process is dead or cut off. It does not wait: nobody would see the beats of a
+// reachable returns an error if the process is dead or cut off. It does not wait: no process would see the beats of a
 // process that is cut off, and no test has to end them.
 func (l *life) reachable() error {
 	l.mu.Lock()

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/orchestrator/orchestratortest"
 )
 
-// Wherever a process dies, the next one finishes the turn once its lease is over. Under synctest nobody waits.
+// Wherever a process dies, the next one finishes the turn once its lease is over. Under synctest no test waits.
 func TestDiesEverywhere(t *testing.T) {
 	for _, step := range []string{
 		"look up", "answer", "checkpoint.Claim", "checkpoint.Append", "snapshot.Begin", "snapshot.Save", "snapshot.Delete",

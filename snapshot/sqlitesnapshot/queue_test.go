@@ -38,7 +38,7 @@ func TestNobodyBusy(t *testing.T) {
 	}
 }
 
-// Writers queue before they ask for a connection. So nobody waits for the only one.
+// Writers queue before they ask for a connection. So none of them waits for the only one.
 func TestWritersQueue(t *testing.T) {
 	t.Parallel()
 	db := sqlitetest.Open(t, testenv.SQLite(t))

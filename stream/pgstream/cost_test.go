@@ -42,7 +42,7 @@ func TestStatements(t *testing.T) {
 	}
 }
 
-// No commit waits for the disk, whatever the default is.
+// No commit waits for the disk, also if that is the default.
 func TestLazy(t *testing.T) {
 	t.Parallel()
 	settings := pgtest.Lazy()

@@ -122,7 +122,7 @@ func stored(m *turnlog.Memory, run string, fits func(turnlog.Entry) bool) (turnl
 	return turnlog.Entry{}, false
 }
 
-// same reports whether two entries of a run are one, whatever their states.
+// same reports whether two entries of a run are one. Their states do not count.
 func same(e turnlog.Entry) func(turnlog.Entry) bool {
 	return func(f turnlog.Entry) bool { return f.Phase == e.Phase && f.At.Equal(e.At) }
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// curl does what curl does, as far as the page uses it. It returns the body, whatever the status.
+// curl does what curl does, as far as the page uses it. It returns the body, with any status.
 func (sh *shell) curl(ctx context.Context, args []string) (string, error) {
 	method, where, body, header := http.MethodGet, "", "", make(http.Header)
 	value := func(i int) string { return append(args, "", "")[i+1] }

@@ -198,7 +198,7 @@ func (s *State) keep(fits func(Proposal) bool) {
 	s.Proposals = kept
 }
 
-// expire drops the proposals that nobody has answered in time.
+// expire drops the proposals that were not answered in time.
 func (s *State) expire(now time.Time) {
 	for _, p := range s.Proposals {
 		if !now.Before(p.Expires) {

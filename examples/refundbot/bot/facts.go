@@ -25,7 +25,7 @@ func (s *State) facts() (facts []string) {
 	return facts
 }
 
-// expired says that nobody has approved in time.
+// expired says that no approval came in time.
 func (s *State) expired(p Proposal) string {
 	text := fmt.Sprintf("Nobody has approved the refund of %s for order %s in time.", money(p.Cents), p.Order)
 	switch {

@@ -16,7 +16,7 @@ const (
 	keepFor   = 30 * 24 * time.Hour
 )
 
-// Tidy forgets what is old, until ctx ends: streams that nobody reads any more, effects that no run can ask for, and
+// Tidy forgets what is old, until ctx ends: streams without readers, effects that no run can ask for, and
 // the phases of old turns. Sessions are the business of Orchestrator.Sweep.
 func (s *Stores) Tidy(ctx context.Context) error {
 	tick := time.NewTicker(tidyEvery)

@@ -105,7 +105,7 @@ func TestLedgerReadSlow(t *testing.T) {
 	})
 }
 
-// takes makes the queries of a ledger take a while. The ledger does not see that nobody waits any longer.
+// takes makes the queries of a ledger take a while. The ledger does not see that its caller waits no longer.
 func takes(d time.Duration) faulttest.Around {
 	return faulttest.On(func(ctx context.Context, _ faulttest.Call, next func(context.Context) error) error {
 		time.Sleep(d)

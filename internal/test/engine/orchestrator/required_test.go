@@ -78,7 +78,7 @@ func TestRequireDelivered(t *testing.T) {
 	})
 }
 
-// A run that has begun is finished, whoever finishes it, and delivered in its order.
+// A run that has begun is finished by some process, and delivered in its order.
 func TestRequireDeliveredFinishes(t *testing.T) {
 	for name, finish := range map[string]func(*testing.T, *Bot) error{
 		"the same request": func(t *testing.T, b *Bot) error {

@@ -688,7 +688,7 @@ func TestFailureNotLogged(t *testing.T) {
 	})
 }
 
-// The log has the end of a turn, and its answer was lost. Whoever finds the run records the same entry.
+// The log has the end of a turn, and its answer was lost. The process that finds the run records the same entry.
 func TestEndIsRecordedOnce(t *testing.T) {
 	for want, end := range map[string]func(ctx context.Context) error{
 		turnlog.Failed:   func(context.Context) error { return errors.New("boom") },
