@@ -87,7 +87,7 @@ type Effect struct {
 	// Redacted says that Result is not what the effect brought.
 	Redacted bool
 
-	// Error is what the last attempt failed with.
+	// Error is the text of the error of the last attempt.
 	Error string
 
 	// IssuedAt is when the last attempt was issued, FinishedAt when the effect came to its state, by the clock of the
@@ -235,7 +235,7 @@ type Ledger interface {
 	Prune(ctx context.Context, before time.Time) (forgotten int, err error)
 }
 
-// An Answer is what a person says of an effect in doubt. It landed, with this Result. Or it shall be skipped. Or it did
+// An Answer is a person's word on an effect in doubt. It landed, with this Result. Or it shall be skipped. Or it did
 // not land, and may be tried again.
 type Answer struct {
 	Landed, Skip bool

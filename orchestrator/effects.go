@@ -15,7 +15,7 @@ type underWay struct {
 	ask     bool
 }
 
-// effects are those that an execution has issued.
+// effects holds the effects that an execution has issued.
 type effects struct {
 	mu sync.Mutex // protects following fields
 

@@ -144,7 +144,7 @@ type InDoubtError struct {
 	Effects []string // their ids
 	Ask     bool     // a person has to answer
 
-	// Err is what the last attempt failed with. It is lock.ErrHeld if another run is at work on the effect.
+	// Err is the error of the last attempt. It is lock.ErrHeld if another run is at work on the effect.
 	Err error
 
 	// held says that another run is at work on each of Effects.

@@ -82,7 +82,7 @@ type Event struct {
 	// replayed marks the TurnSettled of a turn that had settled before.
 	replayed bool
 
-	// earlier marks an event of another turn than the one that the call is for.
+	// earlier marks an event of another turn than the call's own.
 	earlier bool
 
 	// epoch is that of the owner of the session; 0 if the call owns none.

@@ -15,7 +15,7 @@ type identity struct {
 	name, signature, version string
 	intents                  map[string]bool
 
-	// members are those that a state of the definition has a place for.
+	// members are the members of JSON that a state of the definition has a place for.
 	members jsontype.Members
 
 	// migrates says that the definition has a Migrate.

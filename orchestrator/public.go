@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/stream"
 )
 
-// A Problem is what a client may be told of an error. It holds nothing of the error's text.
+// A Problem tells a client of an error. It holds nothing of the error's text.
 type Problem struct {
 	// Type names the condition, for programs: "busy", "unavailable". It is "ok" if there is no error.
 	Type string

@@ -39,7 +39,7 @@ func (r *Result[S]) LogValue() slog.Value {
 
 // A Step is one iteration of a settled turn.
 type Step struct {
-	// Next is what ran. It has no items; Next.Items says how many there were.
+	// Next says which intents ran. It has no items; Next.Items says how many there were.
 	Next  Next
 	Took  time.Duration // to the millisecond
 	Usage Usage

@@ -32,7 +32,7 @@ var (
 	_ Sweeper = (*Memory)(nil)
 )
 
-// A session is what a Memory keeps of a session.
+// A session is a session as a Memory keeps it.
 type session struct {
 	epoch  int64
 	status Status

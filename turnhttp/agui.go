@@ -21,7 +21,7 @@ const aguiVersion = "1.0"
 //		_ = turnhttp.AGUI(w, r, show)
 //	})
 //
-// A run is one turn. A text message is what one function of the bot says. An intent is a step, or a tool call if
+// A run is one turn. A text message has the tokens of one function of the bot. An intent is a step, or a tool call if
 // Show.Tools names it. Reply.Data is the result of the run. If the turn has settled with questions, or a person has to
 // answer for effects, the run finishes with the outcome "interrupt", and each interrupt has the id of a question or of
 // an effect. What the person sees, and its hash, are metadata.holdfast.shown and sum of the interrupt. A turn that was

@@ -294,7 +294,7 @@ func TestNobodyNamed(t *testing.T) {
 	}
 }
 
-// A client that answers again for an effect hears whether its answer is the one that counts: the value, too.
+// A client that answers again for an effect hears whether its answer counts: the value, too.
 func TestAnotherValue(t *testing.T) {
 	for first, again := range map[string]map[string]int{
 		`,"value":{"a":1,"b":2}`: {`,"value":{"b":2.0, "a":1}`: 200, `,"value":{"a":1}`: 409, ``: 409, `,"value":null`: 409},

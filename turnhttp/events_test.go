@@ -53,7 +53,7 @@ var (
 	getEvents = routes["events"]
 )
 
-// A shown is what a reader has seen.
+// A shown holds the events that a reader has seen.
 type shown struct {
 	kinds []string
 	text  string
@@ -515,7 +515,7 @@ func TestEventsWithoutStore(t *testing.T) {
 	})
 }
 
-// A plainWriter is what some middleware makes of a ResponseWriter: it cannot flush, and has no deadlines.
+// A plainWriter is a ResponseWriter behind some middleware: it cannot flush, and has no deadlines.
 type plainWriter struct{ w http.ResponseWriter }
 
 func (p plainWriter) Header() http.Header         { return p.w.Header() }

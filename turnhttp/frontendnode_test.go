@@ -16,14 +16,14 @@ import (
 // frontendsEnv names a directory in which npm has installed the libraries of front ends.
 const frontendsEnv = "HOLDFAST_TEST_FRONTENDS"
 
-// An answer is what an encoder sends.
+// An answer is sent by an encoder.
 type answer struct {
 	Name     string `json:"name"`
 	Protocol string `json:"protocol"`
 	Body     string `json:"body"`
 }
 
-// A reading is what a library makes of an answer.
+// A reading is an answer as a library reads it.
 type reading struct {
 	Name, Protocol, Error, Outcome      string
 	Texts, Tools, Questions, Interrupts []string

@@ -307,7 +307,7 @@ func sent(h http.Handler, r *http.Request) *httptest.ResponseRecorder {
 	return w
 }
 
-// turnOf is what these tests read of a turn document.
+// turnOf has the fields of a turn document that these tests read.
 type turnOf struct {
 	Turn     int
 	Run      string

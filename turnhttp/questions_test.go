@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/turnhttp"
 )
 
-// An askedOf is what these tests read of a question.
+// An askedOf has the fields of a question that these tests read.
 type askedOf struct {
 	ID, Sum  string
 	Shown    struct{ Cents int }

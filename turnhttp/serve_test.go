@@ -61,7 +61,7 @@ func (b *fakeBot) Shutdown(ctx context.Context) error {
 	return b.shutdown(ctx)
 }
 
-// A story is what happened, in order.
+// A story has the events of a test, in order.
 type story struct {
 	mu    sync.Mutex
 	lines []string

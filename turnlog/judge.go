@@ -1,6 +1,6 @@
 package turnlog
 
-// A Recovery is what to do with a turn that was cut off, by what a log has of it.
+// A Recovery says how to go on with a turn that was cut off, by what a log has of it.
 type Recovery string
 
 const (

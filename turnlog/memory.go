@@ -25,7 +25,7 @@ type Memory struct {
 
 var _ Lister = (*Memory)(nil)
 
-// A turn is what a Memory keeps of a run.
+// A turn is a run as a Memory keeps it.
 type turn struct {
 	run, orchestrator, session string
 	number                     int

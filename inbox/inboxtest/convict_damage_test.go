@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/suite"
 )
 
-// A name is what a damaged item is known by.
+// A damaged item is known by its name.
 type name struct {
 	inbox.Key
 	kind inbox.Kind

@@ -16,7 +16,7 @@ import (
 
 var key = stream.Key{Orchestrator: "bot", Session: "s"}
 
-// A server is what a store has of one session, and counts what it is asked.
+// A server is one session in a store. It counts what it is asked.
 type server struct {
 	mu           sync.Mutex
 	last         int64

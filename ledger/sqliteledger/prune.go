@@ -100,7 +100,7 @@ func (l *Ledger) forget(ctx context.Context, stmt *sql.Stmt, args ...any) (int, 
 	return int(n), err
 }
 
-// A slice is what a walk sees of a table at once.
+// A slice is the part of a table that a walk sees at once.
 type slice[P any] struct {
 	rows, old int
 	last      sql.Null[P]

@@ -1,6 +1,6 @@
 // Package orchestratortest lets a bot be tested against crashes and bad stores, without a server and in no time.
 //
-// A [World] is what outlives a process: a checkpoint store, a snapshot store, a ledger and a turn log, in memory.
+// A [World] outlives its processes: a checkpoint store, a snapshot store, a ledger and a turn log, in memory.
 // [Start] starts a process of a bot in it. The process dies before or after a step that the test names. Then another
 // process goes on:
 //

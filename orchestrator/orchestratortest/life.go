@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/retry"
 )
 
-// A life is what the functions and the stores of a process share: whether it lives, and what is to happen to it.
+// A life is shared by the functions and the stores of a process: whether it lives, and what is to happen to it.
 type life struct {
 	// over ends when the process dies.
 	over context.Context //nolint:containedctx // it is the life of a process

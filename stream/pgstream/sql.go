@@ -59,7 +59,7 @@ var templates = queries{
 		SELECT s.last, s.status, s.epoch FROM {streams} s
 		WHERE s.orchestrator = $1 AND s.session = $2 AND s.at > {since}`,
 
-	// A page is what one moment shows: the row of the session, and the next rows of its chunks, up to $4 rows. The last
+	// A page shows one moment: the row of the session, and the next rows of its chunks, up to $4 rows. The last
 	// one is the first with which they have $5 bytes.
 	page: `
 		SELECT s.first, s.last, s.start, s.status, s.life::text, c.first, c.last, c.run, c.data

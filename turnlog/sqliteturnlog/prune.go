@@ -83,7 +83,7 @@ func (l *Log) forget(ctx context.Context, st sqlitestore.Statements, args ...any
 	return forgotten, nil
 }
 
-// A slice is what a walk sees of the runs at once.
+// A slice is the part of the runs that a walk sees at once.
 type slice struct {
 	rows, old int
 	last      string

@@ -25,7 +25,7 @@ type block struct {
 	line int
 }
 
-// A command is what a user types, and what is to be printed.
+// A command is typed by a user, and prints something.
 type command struct {
 	env   map[string]string
 	words []string

@@ -104,7 +104,7 @@ type Verdict struct {
 	Decision Decision `json:"decision"` // Refused, Declined or Unsettled
 }
 
-// A Request is what the customer wants of some orders.
+// A Request is a wish of the customer about some orders.
 type Request struct {
 	Category string   `json:"category"`
 	Orders   []string `json:"orders"`

@@ -141,7 +141,7 @@ func (t *Tab) Viewport(s Size) {
 	}, nil)
 }
 
-// A Taste is what a user has asked of pages in general.
+// A Taste has the wishes of a user about all pages.
 type Taste struct{ Dark, ReducedMotion bool }
 
 // Emulate makes the page believe in the taste of its user.

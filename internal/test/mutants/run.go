@@ -71,7 +71,7 @@ type test struct {
 	reached map[int]bool  // the mutants that it comes by
 }
 
-// A batch is what one process tests.
+// A batch is tested by one process.
 type batch struct {
 	program *program
 	names   []string

@@ -52,7 +52,7 @@ type deploys struct {
 	stores  opened
 	serving map[string]*child // by definition
 
-	// known is what each session has to know.
+	// known has the facts that each session has to know.
 	known map[string]*talked
 
 	requests                        int

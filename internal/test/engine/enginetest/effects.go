@@ -56,7 +56,7 @@ func (p *process) buys(ctx context.Context, t *Turn) error {
 	return nil
 }
 
-// A payment is what the other side knows of an effect.
+// A payment is an effect as the other side knows it.
 type payment struct {
 	name, run string
 	times     int

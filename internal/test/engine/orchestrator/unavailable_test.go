@@ -19,7 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// errDown is what a store returns whose server does not run.
+// errDown is the error of a store whose server does not run.
 func errDown(refused error) error {
 	return errors.Join(refused, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED})
 }

@@ -145,7 +145,7 @@ func say(t *testing.T, h http.Handler, key, text string) *httptest.ResponseRecor
 	return send(t, h, http.MethodPost, "/sessions/s/turns", key, "ann", `{"message":"`+text+`"}`)
 }
 
-// told is what these tests read of a response.
+// told has the fields of a response that these tests read.
 type told struct {
 	Type, Run, Reply string
 	Turn             int
