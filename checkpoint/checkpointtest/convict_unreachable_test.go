@@ -55,6 +55,22 @@ func TestSuiteConvictsGoingOn(t *testing.T) {
 	}
 }
 
+// A store that says nothing of one method hides that its server is away.
+func TestSuiteConvictsSilence(t *testing.T) {
+	for _, silent := range []string{"Claim", "Append", "Renew", "Held", "Mark", "Remove", "Turns", "Sessions"} {
+		away := func(_ context.Context, c faulttest.Call, _ func(context.Context) error) error {
+			if c.Method == silent {
+				return nil
+			}
+			return checkpoint.ErrRefused
+		}
+		s := faulttest.Checkpoints(new(checkpoint.Memory), away)
+		if checkpointtest.UnreachableViolation(t.Context(), s) == nil {
+			t.Errorf("%s is acquitted", silent)
+		}
+	}
+}
+
 // A store that says of one method only that its server is away leaves a caller in doubt.
 func TestSuiteConvictsUnreachable(t *testing.T) {
 	for _, vague := range []string{"", "Claim", "Append", "Mark", "Remove", "Turns", "Sessions"} {

@@ -15,6 +15,8 @@ var unreachableClause = clauseOn[checkpoint.Store]{
 	check: func(p *probe, s checkpoint.Store) {
 		l := checkpoint.Lease{Key: key("a"), Fence: lock.Fence{Epoch: 1, Nonce: nonce()}}
 		_, claimed := s.Claim(p.ctx, l.Key, request(time.Hour))
+		_, renewed := s.Renew(p.ctx, time.Hour, []checkpoint.Lease{l})
+		_, held := s.Held(p.ctx, bot, []string{"a"})
 		errs := map[string]error{
 			"Claim":    claimed,
 			"Append":   p.tryAppend(l, turn(0)),
@@ -43,6 +45,10 @@ var unreachableClause = clauseOn[checkpoint.Store]{
 				fail("%s succeeds", what)
 			}
 			want(err, checkpoint.ErrRefused)
+		}
+		// These two may be repeated, so they need not say that nothing was sent.
+		if renewed == nil || held == nil {
+			fail("Renew returns %v, and Held %v", renewed, held)
 		}
 	},
 }

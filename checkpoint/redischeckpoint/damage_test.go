@@ -2,6 +2,7 @@ package redischeckpoint_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -80,15 +81,23 @@ func TestDamaged(t *testing.T) {
 			return f(turn+suffix)(ctx, c, turns)
 		}
 	}
+	written := func(value string) func(string) func(context.Context, redis.UniversalClient, string) error {
+		return func(field string) func(context.Context, redis.UniversalClient, string) error {
+			return writes(field, value)
+		}
+	}
 	for name, spoil := range map[string]spoil{
 		"nonce and details":  {loses("nonce"), ofTurn(loses, "")},
 		"epoch and time":     {loses("epoch"), ofTurn(loses, ":at")},
 		"turn and state":     {writes("turn", "x"), ofTurn(loses, ":state")},
 		"born and run":       {loses("born"), ofTurn(loses, ":run")},
-		"summarized and odd": {writes("summarized", "x"), ofTurn(func(f string) func(context.Context, redis.UniversalClient, string) error { return writes(f, "{") }, ":state")},
+		"summarized and odd": {writes("summarized", "x"), ofTurn(written("{"), ":state")},
 		"infinite and run":   {writes("first", "-inf"), ofTurn(loses, ":run")},
 		"too long and run":   {writes("cleared", strings.Repeat("9", 400)), ofTurn(loses, ":run")},
 		"fraction and run":   {writes("turn", "0.5"), ofTurn(loses, ":run")},
+		"two clocks":         {writes("epoch", "x"), ofTurn(written("x"), ":at")},
+		"torn details":       {writes("born", "x"), ofTurn(written("{"), "")},
+		"details of another": {writes("turn", ""), ofTurn(written(`{"layout":2}`), "")},
 		"no hash": {func(ctx context.Context, c redis.UniversalClient, key string) error {
 			if err := c.Del(ctx, key).Err(); err != nil {
 				return err
@@ -138,4 +147,40 @@ func TestOutgrown(t *testing.T) {
 			redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix}), client, prefix, spoil{turn: grow},
 		}
 	})
+}
+
+// A hand has written over an index. That concerns all sessions, so no error says that one of them is damaged.
+func TestIndexDamaged(t *testing.T) {
+	t.Parallel()
+	for name, owing := range map[string]bool{":sessions": false, ":owing": true} {
+		t.Run(name, func(t *testing.T) {
+			client, prefix := testenv.Redis(t)
+			s := redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix, TTL: time.Hour})
+			ctx, owes := t.Context(), checkpoint.AppendOptions{Owes: owing}
+			claim := func(session string) checkpoint.Lease {
+				return must[checkpoint.Claimed](t)(s.Claim(ctx, key(session), request("n", time.Hour))).Lease
+			}
+			settled, begun := claim("settled"), claim("begun")
+			check(t, s.Append(ctx, settled, turn(0, "r"), owes))
+			check(t, client.Set(ctx, prefix+"{bot}"+name, "x", 0).Err())
+			var listed error
+			for _, err := range s.Sessions(ctx, checkpoint.SessionQuery{Orchestrator: "bot", Owing: owing}) {
+				listed = err
+			}
+			errs := map[string]error{
+				"Append":   s.Append(ctx, begun, turn(0, "r"), owes),
+				"Sessions": listed,
+				"Delete":   s.Delete(ctx, settled),
+			}
+			if !owing {
+				_, errs["Sweep"] = s.Sweep(ctx, 0)
+			}
+			for call, err := range errs {
+				_, one := errors.AsType[*checkpoint.DamagedError](err)
+				if one || !errors.Is(err, checkpoint.ErrDamaged) {
+					t.Errorf("%s: got %v", call, err)
+				}
+			}
+		})
+	}
 }
