@@ -66,7 +66,7 @@ func (x *execution[S]) open() (found *snapshot.Run, err error) {
 	}
 	if x.engine().options.Snapshots == nil {
 		x.visit.own.Begun = true
-		x.run.payload.Started = x.visit.phases.claimed()
+		x.run.payload.Started, x.run.payload.Usage = x.visit.phases.claimed(), x.used()
 		x.emit(Event{Kind: TurnStarted})
 		return nil, nil
 	}

@@ -34,7 +34,7 @@ func (x *execution[S]) loop(ctx context.Context) error {
 		if err := x.over(ctx); err != nil {
 			return x.err("route", err)
 		}
-		before := x.meter.total()
+		before := x.run.payload.Usage.usage() // an earlier process may have begun the iteration
 		next, err := x.decide(ctx)
 		if err != nil {
 			return err
@@ -204,6 +204,7 @@ func (x *execution[S]) step(next Next, took time.Duration, used Usage) {
 // advance saves the result of an iteration, and the decision that it made.
 func (x *execution[S]) advance(follows Next) error {
 	x.run.payload.Iteration++
+	x.run.payload.Usage = x.used()
 	if !follows.zero() {
 		next := storeNext(follows)
 		x.run.payload.Next = &next

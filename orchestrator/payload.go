@@ -37,12 +37,14 @@ type runPayload struct {
 	Input     storedInput `json:"input"`
 
 	// Trace is the traceparent of the first attempt.
-	Trace     string       `json:"trace,omitempty"`
-	Iteration int          `json:"iteration,omitempty"`
-	Next      *storedNext  `json:"next,omitempty"` // what is decided already
-	Feedback  string       `json:"feedback,omitempty"`
-	Usage     storedUsage  `json:"usage,omitzero"`
-	Steps     []storedStep `json:"steps,omitempty"`
+	Trace     string      `json:"trace,omitempty"`
+	Iteration int         `json:"iteration,omitempty"`
+	Next      *storedNext `json:"next,omitempty"` // what is decided already
+	Feedback  string      `json:"feedback,omitempty"`
+
+	// Usage is the usage up to the beginning of the iteration. See usagePart.
+	Usage storedUsage  `json:"usage,omitzero"`
+	Steps []storedStep `json:"steps,omitempty"`
 
 	// Doubt are the ids of the effects that a suspended run waits for.
 	Doubt []string `json:"doubt,omitempty"`
@@ -99,7 +101,7 @@ type storedStep struct {
 
 // The parts of a run that are stored beside its payload.
 const (
-	usagePart  = "usage"     // a storedUsage: the usage since the payload was saved
+	usagePart  = "usage"     // a storedUsage: the usage so far, if it is not that of the payload
 	statePart  = "state"     // the State of a runPayload, if it is too large to share a document with the input
 	itemsPart  = "items"     // the itemLists of the decision in a runPayload
 	fanPart    = "fan"       // a storedFan

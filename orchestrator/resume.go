@@ -76,6 +76,7 @@ func (x *execution[S]) startOver() error {
 	if err := x.enter(); err != nil {
 		return x.unsettled(err)
 	}
+	payload.Usage = x.used()
 	if err := x.put(func(*snapshot.Run) {}); err != nil {
 		return x.unsettled(x.err("save", err))
 	}

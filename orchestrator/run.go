@@ -69,7 +69,6 @@ func (r *run) put(
 ) error {
 	row := r.row
 	change(&row)
-	r.payload.Usage = used
 	if err := r.replace(ctx, row, &r.payload, used, parts); err != nil {
 		return err
 	}
@@ -83,16 +82,10 @@ func (r *run) note(
 ) error {
 	row := r.stored.row
 	change(&row)
-	if used != r.stored.used {
-		raw, err := json.Marshal(used)
-		if err != nil {
-			return err
-		}
-		all := map[string]json.RawMessage{usagePart: raw}
-		maps.Copy(all, parts)
-		parts = all
+	var err error
+	if row.Parts, err = withUsage(parts, used, r.stored.used); err != nil {
+		return err
 	}
-	row.Parts = parts
 	if err := r.write(ctx, row, r.stored.payload, used); err != nil {
 		return err
 	}
@@ -107,7 +100,7 @@ func (r *run) suspend(
 ) error {
 	row, payload := r.stored.row, r.stored.payload
 	change(&row)
-	payload.Doubt, payload.Usage = effects, used
+	payload.Doubt = effects
 	return r.replace(ctx, row, &payload, used, parts)
 }
 
@@ -115,6 +108,10 @@ func (r *run) suspend(
 func (r *run) replace(
 	ctx context.Context, row snapshot.Run, payload *runPayload, used storedUsage, parts map[string]json.RawMessage,
 ) error {
+	parts, err := withUsage(parts, used, payload.Usage)
+	if err != nil {
+		return err
+	}
 	write := func(inline int) (err error) {
 		if row.Payload, row.Parts, err = payload.documents(inline); err != nil {
 			return err
@@ -126,12 +123,28 @@ func (r *run) replace(
 		}
 		return r.write(ctx, row, *payload, used)
 	}
-	err := write(inlineState)
+	err = write(inlineState)
 	// A payload that is too large for one document may fit into two.
 	if invalid(err) && payload.State != nil && len(payload.State) <= inlineState {
 		err = write(0)
 	}
 	return err
+}
+
+// withUsage returns parts with the usage of the run among them, unless the store has it as saved.
+func withUsage(
+	parts map[string]json.RawMessage, used, saved storedUsage,
+) (map[string]json.RawMessage, error) {
+	if used == saved {
+		return parts, nil
+	}
+	raw, err := json.Marshal(used)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]json.RawMessage{usagePart: raw}
+	maps.Copy(all, parts)
+	return all, nil
 }
 
 // write saves a version of the run. The version has a number of its own, so that the write may be repeated.

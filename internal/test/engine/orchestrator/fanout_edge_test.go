@@ -78,3 +78,44 @@ func TestItemsKeepWhatRouteDid(t *testing.T) {
 		wantSaid(t, res.State, "2", "1ccc", "2a")
 	})
 }
+
+// A process dies in the middle of a fan-out. What the branches that had finished have used is part of the step, too.
+func TestStepUsageOfBranchesBeforeACrash(t *testing.T) {
+	for name, l := range map[string]ledger.Ledger{"no ledger": nil, "ledger": new(ledger.Memory)} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, in := newWorld(), Input{Text: "a bb ccc dd", RequestID: "r"}
+				spends := func(die func()) Def {
+					d := lookRouted(new([]string), die)
+					look, route := d.Intents["look"], d.Route
+					run := look.Run
+					look.Run = func(ctx context.Context, t *Turn) error {
+						t.AddUsage(orchestrator.Usage{Input: 1})
+						return run(ctx, t)
+					}
+					d.Intents["look"] = look
+					d.Begin = func(_ context.Context, t *Turn) error {
+						t.AddUsage(orchestrator.Usage{Input: 1000})
+						return nil
+					}
+					d.Route = func(ctx context.Context, t *Turn) (Next, error) {
+						t.AddUsage(orchestrator.Usage{Input: 100})
+						return route(ctx, t)
+					}
+					return d
+				}
+				o := Options{Limits: orchestrator.Limits{FanOut: 1}, Ledger: l}
+				g := &grave{world: w}
+				bot := g.ends().start(t, spends(g.die), o)
+				if _, err := bot.Execute(t.Context(), "s", in, nil); err == nil {
+					t.Fatal("the process did not die")
+				}
+				w.freeUp(t, bot.Name())
+				res := execute(t, w.start(t, spends(nil), o), in)
+				if res.Usage.Input != 1104 || len(res.Steps) != 1 || res.Steps[0].Usage.Input != 104 {
+					t.Errorf("used %v, in steps %v", res.Usage, res.Steps)
+				}
+			})
+		})
+	}
+}
