@@ -18,23 +18,32 @@ type restored[S any] struct {
 	altered bool
 }
 
-// restore makes an S of a stored state. No other function does. drift is what else of the row was found to be lost.
+// A rest is what a saved run has beside its state.
+type rest struct {
+	// drift is what would be lost of the rest; nil if nothing.
+	drift *DriftError
+
+	// states are those of a fan-out.
+	states []json.RawMessage
+}
+
+// restore makes an S of a stored state. No other function does. also is what the row has beside the state.
 func (o *Orchestrator[S]) restore(
-	ctx context.Context, cp checkpoint.Checkpoint, drift *DriftError, force bool,
+	ctx context.Context, cp checkpoint.Checkpoint, also rest, force bool,
 ) (restored[S], error) {
 	if cp.Version != o.engine.identity.version && o.def.Migrate != nil {
-		return o.migrate(ctx, cp, drift)
+		return o.migrate(ctx, cp, also)
 	}
 	state, err := decode[S](cp.State)
 	if panicked(err) {
 		return restored[S]{}, err
 	}
-	drift = o.engine.identity.lost(cp.State, cp.Signature, err).and(drift)
+	drift := o.engine.identity.lost(cp.State, cp.Signature, err).and(also.drift)
 	switch {
 	case drift == nil:
 		return restored[S]{state: state}, nil
 	case o.def.Migrate != nil:
-		return o.migrate(ctx, cp, drift)
+		return o.migrate(ctx, cp, also)
 	case force && err == nil:
 		return restored[S]{state, true}, nil
 	}
@@ -42,12 +51,10 @@ func (o *Orchestrator[S]) restore(
 }
 
 // migrate runs Migrate. A *DriftError of Migrate is drift.
-func (o *Orchestrator[S]) migrate(
-	ctx context.Context, cp checkpoint.Checkpoint, drift *DriftError,
-) (restored[S], error) {
-	m := migration{current: o.engine.identity.signature}
-	if drift != nil {
-		m.strangers = drift.Intents
+func (o *Orchestrator[S]) migrate(ctx context.Context, cp checkpoint.Checkpoint, also rest) (restored[S], error) {
+	m := migration{current: o.engine.identity.signature, states: also.states}
+	if also.drift != nil {
+		m.strangers = also.drift.Intents
 	}
 	var migrated S
 	var said error
@@ -64,19 +71,19 @@ func (o *Orchestrator[S]) migrate(
 	return restored[S]{}, fmt.Errorf("migrate: %w", err)
 }
 
-// stateOf returns the state that a saved run goes on from. drift is what else of the run was found to be lost.
+// stateOf returns the state that a saved run goes on from. also is what the run has beside the state.
 func (o *Orchestrator[S]) stateOf(
-	ctx context.Context, r snapshot.Run, saved runPayload, newest *checkpoint.Checkpoint, drift *DriftError, force bool,
+	ctx context.Context, r snapshot.Run, saved runPayload, newest *checkpoint.Checkpoint, also rest, force bool,
 ) (restored[S], error) {
 	cp := asCheckpoint(r, saved)
 	onNewest := newest != nil && newest.RunID == r.Base
 	switch {
 	case saved.State != nil:
-	case onNewest && drift == nil:
+	case onNewest && also.drift == nil:
 		cp = *newest
 	case onNewest:
 		cp.State = newest.State
-	case drift == nil:
+	case also.drift == nil:
 		return restored[S]{}, nil
 	default:
 		var zero S
@@ -86,45 +93,41 @@ func (o *Orchestrator[S]) stateOf(
 		}
 		cp.State = raw
 	}
-	return o.restore(ctx, cp, drift, force)
+	return o.restore(ctx, cp, also, force)
 }
 
-// driftOf returns what would be lost of a run beside its state: intents that this definition does not have, and members
-// of what the branches of a fan-out have done. After Migrate, the decision of such a run is made anew. If nothing
-// decides anew, final is set, and Migrate does not help.
-func (o *Orchestrator[S]) driftOf(saved runPayload, fan *fan) (drift *DriftError, final bool) {
+// restOf returns what a run has beside its state. What would be lost of it are intents that this definition does not
+// have, and members of what the branches of a fan-out have done. After Migrate, the decision of such a run is made anew.
+// If nothing decides anew, final is set, and Migrate does not help.
+func (o *Orchestrator[S]) restOf(saved runPayload, fan *fan) (also rest, final bool) {
 	d := &o.engine.identity
 	var intents []string
-	for _, s := range saved.Steps {
-		intents = append(intents, s.Intents...)
+	if !d.wrote(saved.Signature, saved.Version) { // else Migrate or Force has accepted what had run
+		for _, s := range saved.Steps {
+			intents = append(intents, s.Intents...)
+		}
 	}
 	if saved.Next != nil {
 		intents = append(intents, saved.Next.Intents...)
 	}
 	if fan != nil {
 		intents = append(intents, fan.decided.Next.Intents...)
-		drift = o.lostOf(fan, saved.Signature)
+		also.states = fan.states()
+		also.drift = lostOf[S](d, also.states, saved.Signature)
 	}
 	if strangers := d.strangers(intents); len(strangers) > 0 {
-		drift = drift.and(&DriftError{Intents: strangers, Saved: saved.Signature, Current: d.signature})
+		also.drift = also.drift.and(&DriftError{Intents: strangers, Saved: saved.Signature, Current: d.signature})
 		kept := saved.Next != nil && d.knows(saved.Next.Intents)
 		final = !kept && !o.decidesAnew(saved.Iteration)
 	}
-	return drift, final
+	return also, final
 }
 
 // lostOf returns what would be lost of the states of a fan-out.
-func (o *Orchestrator[S]) lostOf(fan *fan, signature string) (drift *DriftError) {
-	states := []json.RawMessage{fan.decided.State}
-	for _, b := range fan.done {
-		states = append(states, b.Change.State)
-	}
+func lostOf[S any](d *identity, states []json.RawMessage, signature string) (drift *DriftError) {
 	for _, state := range states {
-		if state == nil {
-			continue
-		}
 		if _, err := decode[S](state); !panicked(err) {
-			drift = drift.and(o.engine.identity.lost(state, signature, err))
+			drift = drift.and(d.lost(state, signature, err))
 		}
 	}
 	return drift
@@ -163,11 +166,11 @@ func (o *Orchestrator[S]) checkDrift(
 	if refused := o.engine.refusals.about(r); refused != nil {
 		return refused
 	}
-	drift, final := o.driftOf(saved, nil)
+	also, final := o.restOf(saved, nil)
 	if final {
-		return drift
+		return also.drift
 	}
-	if _, err := o.stateOf(ctx, r, saved, newest, drift, false); isDrift(err) {
+	if _, err := o.stateOf(ctx, r, saved, newest, also, false); isDrift(err) {
 		return err
 	}
 	return nil
@@ -185,7 +188,7 @@ func asCheckpoint(r snapshot.Run, saved runPayload) checkpoint.Checkpoint {
 func (o *Orchestrator[S]) result(
 	ctx context.Context, session string, cp checkpoint.Checkpoint, force bool,
 ) (*Result[S], error) {
-	restored, err := o.restore(ctx, cp, nil, force)
+	restored, err := o.restore(ctx, cp, rest{}, force)
 	if err != nil {
 		return nil, err
 	}

@@ -96,7 +96,7 @@ func (x *execution[S]) number() {
 func (x *execution[S]) loadNewest() (err error) {
 	var newest restored[S]
 	if x.visit.newest != nil {
-		newest, err = x.bot.restore(x.ctx, *x.visit.newest, nil, x.visit.call.force)
+		newest, err = x.bot.restore(x.ctx, *x.visit.newest, rest{}, x.visit.call.force)
 	}
 	x.state, x.altered = newest.state, newest.altered
 	return err

@@ -42,6 +42,19 @@ func (fan *fan) startable() bool {
 	return fan.unsent == nil && !fan.stuck
 }
 
+// states returns the states of a fan-out that was found: the one that its branches were given, and what they have done.
+func (fan *fan) states() (all []json.RawMessage) {
+	if fan.decided.State != nil {
+		all = append(all, fan.decided.State)
+	}
+	for _, b := range fan.done {
+		if b.Change.State != nil {
+			all = append(all, b.Change.State)
+		}
+	}
+	return all
+}
+
 func branchName(i int) string { return branchPart + strconv.Itoa(i) }
 
 // failure joins the errors of the branches, in the order of the decision.

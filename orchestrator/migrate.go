@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"reflect"
 
@@ -26,7 +27,8 @@ func Lenient[S any](_ context.Context, cp checkpoint.Checkpoint) (S, error) {
 // *DriftError: the row is left to another process. It is for the versions that a Migrate does not know, because a later
 // definition wrote them. Give it the arguments of Migrate.
 //
-// If a run in flight has an intent that the definition of this process does not have, Strict returns a *DriftError too.
+// If a run in flight has an intent that the definition of this process does not have, or if something would be lost of
+// the finished branches of its fan-out, Strict returns a *DriftError too.
 func Strict[S any](ctx context.Context, cp checkpoint.Checkpoint) (S, error) {
 	m, _ := ctx.Value(migrationKey{}).(migration)
 	d := identity{signature: m.current, members: jsontype.MembersOf(reflect.TypeFor[S]())}
@@ -34,7 +36,7 @@ func Strict[S any](ctx context.Context, cp checkpoint.Checkpoint) (S, error) {
 	if panicked(err) {
 		return state, err
 	}
-	drift := d.lost(cp.State, cp.Signature, err)
+	drift := d.lost(cp.State, cp.Signature, err).and(lostOf[S](&d, m.states, cp.Signature))
 	if len(m.strangers) > 0 {
 		drift = drift.and(&DriftError{Intents: m.strangers, Saved: cp.Signature, Current: m.current})
 	}
@@ -50,8 +52,9 @@ type migrationKey struct{}
 
 // A migration tells Strict what a checkpoint does not.
 type migration struct {
-	current   string   // the signature of the definition
-	strangers []string // the intents of the run that the definition does not have
+	current   string            // the signature of the definition
+	strangers []string          // the intents of the run that the definition does not have
+	states    []json.RawMessage // of the fan-out of the run
 }
 
 // panicked reports whether err is the panic of a function of the bot.

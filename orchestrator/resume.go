@@ -100,11 +100,11 @@ func (x *execution[S]) load() error {
 	if err != nil {
 		return err
 	}
-	drift, final := x.bot.driftOf(*payload, fan)
+	also, final := x.bot.restOf(*payload, fan)
 	if final && !x.visit.call.force {
-		return drift
+		return also.drift
 	}
-	from, err := x.bot.stateOf(x.ctx, x.run.row, *payload, x.visit.newest, drift, x.visit.call.force)
+	from, err := x.bot.stateOf(x.ctx, x.run.row, *payload, x.visit.newest, also, x.visit.call.force)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,110 @@
+package orchestrator_test
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"testing/synctest"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/orchestrator"
+)
+
+// reworked is steps after a deploy that has removed all its intents at once. Migrate accepts what version "" wrote, and
+// refuses what it does not know.
+func reworked(die func()) Def {
+	return Def{
+		Name: "steps", Version: "2",
+		Intents: Intents{"last": {Run: func(_ context.Context, t *Turn) error {
+			t.State.Said = append(t.State.Said, "last")
+			if die != nil {
+				die()
+			}
+			return nil
+		}}},
+		Migrate: func(ctx context.Context, cp checkpoint.Checkpoint) (s State, err error) {
+			if cp.Version == "" {
+				err = json.Unmarshal(cp.State, &s)
+				return s, err
+			}
+			return orchestrator.Strict[State](ctx, cp)
+		},
+	}
+}
+
+// A deploy has removed the intents of a run, and its Migrate has accepted the run. Its process dies. The next process of
+// the same deploy goes on: the run is its own.
+func TestMigratedRunIsTakenUp(t *testing.T) {
+	w, in := newWorld(), Input{Text: "a", RequestID: "r"}
+	w.crash(t, steps, in)
+	w.crash(t, reworked, in)
+	wantSaid(t, execute(t, w.start(t, reworked(nil), Options{}), in).State, "a one", "last")
+}
+
+// An operator has forced a run past its drift. Its process dies, and the next one of the same deploy goes on.
+func TestForcedRunIsTakenUp(t *testing.T) {
+	forced := func(die func()) Def {
+		d := reworked(die)
+		d.Version, d.Migrate = "", nil
+		return d
+	}
+	w, in := newWorld(), Input{Text: "a", RequestID: "r"}
+	w.crash(t, steps, in)
+	w.crashWith(t, forced, in, &orchestrator.CallOptions{Force: true})
+	wantSaid(t, execute(t, w.start(t, forced(nil), Options{}), in).State, "a one", "last")
+}
+
+// counted is a fan-out whose first branch sets a field that lesser processes do not have.
+func counted(die func()) Def {
+	return Def{
+		Name: "counted",
+		Intents: Intents{"count": {Run: func(_ context.Context, t *Turn) error {
+			switch {
+			case t.ItemNumber == 1:
+				t.State.N++
+			case die != nil:
+				die()
+				return errDead
+			default:
+				t.State.A = "done"
+			}
+			return nil
+		}}},
+		Route: func(context.Context, *Turn) (Next, error) { return orchestrator.ForEach("count", 1, 2), nil },
+	}
+}
+
+// A newer process dies in a fan-out. What its finished branch has done has a member that an older process lacks. Strict
+// refuses that as a process without Migrate does, and the newer process goes on.
+func TestStrictRefusesBranches(t *testing.T) {
+	for name, set := range map[string]func(*lesserDef){
+		"without Migrate":            func(*lesserDef) {},
+		"Strict":                     func(d *lesserDef) { d.Migrate = orchestrator.Strict[lesserState] },
+		"Strict for another version": func(d *lesserDef) { d.Version, d.Migrate = "0", orchestrator.Strict[lesserState] },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := Options{Limits: orchestrator.Limits{FanOut: 1}}
+				w, in := newWorld(), Input{Text: "a", RequestID: "r"}
+				g := &grave{world: w}
+				if _, err := g.ends().start(t, counted(g.die), o).Execute(t.Context(), "s", in, nil); err == nil {
+					t.Fatal("the process did not die")
+				}
+				w.freeUp(t, "counted")
+				older := lesserDef{Name: "counted", Intents: orchestrator.Intents[lesserState]{
+					"count": {Run: func(context.Context, *orchestrator.Turn[lesserState]) error { return nil }},
+				}}
+				set(&older)
+				outcome, err := startAs(t, w, older).Recover(t.Context(), "s")
+				wantDrift(t, err, []string{"N"}, nil)
+				if outcome != "drift" {
+					t.Errorf("outcome %q", outcome)
+				}
+				res := execute(t, w.start(t, counted(nil), o), in)
+				if res.State.N != 1 || res.State.A != "done" {
+					t.Errorf("%+v", res.State)
+				}
+			})
+		})
+	}
+}
