@@ -124,7 +124,13 @@ func phaseState(state any) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// started records that a run has begun.
+// loggable reports whether a turn log takes a state of this size.
+func loggable(state json.RawMessage) bool {
+	return certain(state, turnlog.MaxState) ||
+		jsonvalue.CheckWithin(state, jsonvalue.Bounds{Size: turnlog.MaxState}) == nil
+}
+
+// started records that a run has begun. An input that no log takes is left out.
 func (p *phases) started(ctx context.Context, r snapshot.Run, payload runPayload) error {
 	at := startedAt(r, payload)
 	state := turnlog.StartedState{
@@ -139,6 +145,9 @@ func (p *phases) started(ctx context.Context, r snapshot.Run, payload runPayload
 	}
 	if d := p.engine.options.Limits.TurnTimeout; d > 0 {
 		state.ExpiresAt = time.UnixMilli(at).Add(d)
+	}
+	if raw, err := phaseState(state); err == nil && !loggable(raw) { // a process without a turn log took the input
+		state.Messages, state.Data = nil, nil
 	}
 	return p.repeat(ctx, r, turnlog.Started, at, state)
 }

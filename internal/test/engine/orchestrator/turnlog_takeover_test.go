@@ -2,6 +2,7 @@ package orchestrator_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -102,5 +103,37 @@ func TestStampsOfTakeover(t *testing.T) {
 	}
 	if ago := server.Sub(all[0].At); ago < 0 || ago > time.Minute {
 		t.Errorf("the first time is %v before the server's", ago)
+	}
+}
+
+// A process without a turn log accepts an input that no log takes, and dies. A process with one finishes the turn, and
+// the log has its phases without the input.
+func TestInputOfAProcessWithoutLog(t *testing.T) {
+	in := Input{RequestID: "r", Text: strings.Repeat("x", 1<<20-2)}
+	for name, ends := range map[string]func(t *testing.T, bot *Bot) string{
+		"finished": func(t *testing.T, bot *Bot) string {
+			if _, err := bot.Resume(t.Context(), "s", nil); err != nil {
+				t.Error(err)
+			}
+			return "started settled(complete)"
+		},
+		"abandoned": func(t *testing.T, bot *Bot) string {
+			if err := abandon(t, bot, "s"); err != nil {
+				t.Error(err)
+			}
+			return "started settled(cancelled)"
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, l := newWorld(), new(watchedLog)
+			w.crash(t, func(die func()) Def {
+				d := echo()
+				d.Intents["echo"] = Intent{Run: func(context.Context, *Turn) error { die(); return nil }}
+				return d
+			}, in)
+			bot := w.start(t, echo(), Options{TurnLog: l})
+			l.wantPhases(t, ends(t, bot))
+			execute(t, bot, Input{Text: "b"})
+		})
 	}
 }
