@@ -126,5 +126,5 @@ func (x *execution[S]) unsavedState(payload *runPayload) (json.RawMessage, error
 	if err != nil || len(c.Fields) == 0 {
 		return nil, err
 	}
-	return x.fan.start, nil
+	return x.fan.start, fits("state", x.fan.start, x.limits().State)
 }

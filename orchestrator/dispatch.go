@@ -166,7 +166,7 @@ func (x *execution[S]) runOpen(ctx context.Context, cancel func()) {
 // spread begins a fan-out, or goes on with the fan-out that was found. It drops the found branches that do not fit the
 // state.
 func (x *execution[S]) spread(next Next) error {
-	start, err := encodeState(&x.state, *x.limits())
+	start, err := encode(&x.state)
 	if err != nil {
 		return err
 	}

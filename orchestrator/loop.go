@@ -68,8 +68,8 @@ func (x *execution[S]) decide(ctx context.Context) (Next, error) {
 	d := &x.bot.def
 	switch {
 	case x.run.payload.Next != nil:
-		// A process with another Limits.FanOut may have decided it.
-		return x.checked(x.run.payload.Next.next(), math.MaxInt)
+		// A process with other Limits may have decided it.
+		return x.checkedWithin(x.run.payload.Next.next(), math.MaxInt, mostState)
 	case x.run.payload.Iteration == 0 && d.First != "":
 		return To(d.First), nil
 	case d.Route == nil && len(x.bot.choices) == 1:
@@ -85,7 +85,7 @@ func (x *execution[S]) decide(ctx context.Context) (Next, error) {
 	if next.zero() {
 		return Next{}, x.err("route", errors.New("nothing decided: Route says neither To nor End"))
 	}
-	return x.checked(next, x.limits().FanOut)
+	return x.checked(next)
 }
 
 // ask runs Route, Evaluate or the Then of an intent.
@@ -103,14 +103,19 @@ func (x *execution[S]) ask(
 	return said, nil
 }
 
-// checked drops repetitions, cleans the text that no store accepts, and refuses a decision that cannot run, or that has
-// more than most intents.
-func (x *execution[S]) checked(n Next, most int) (Next, error) {
+// checked is checkedWithin for a decision that is new.
+func (x *execution[S]) checked(n Next) (Next, error) {
+	return x.checkedWithin(n, x.limits().FanOut, x.limits().State)
+}
+
+// checkedWithin drops repetitions, cleans the text that no store accepts, and refuses a decision that cannot run, that
+// has more than most intents, or items that are larger than size.
+func (x *execution[S]) checkedWithin(n Next, most, size int) (Next, error) {
 	n.Reason = cleanText(n.Reason)
 	if n.End {
 		return Next{End: true, Reason: n.Reason}, nil
 	}
-	if err := n.checkItems(x.limits().State); err != nil {
+	if err := n.checkItems(size); err != nil {
 		return n, x.err("route", err)
 	}
 	if name, found := x.engine().identity.unknown(n.Intents); found {
@@ -167,7 +172,7 @@ func (x *execution[S]) follow(ctx context.Context, intents []string) (Next, erro
 	if follows.zero() {
 		return follows, nil
 	}
-	return x.checked(follows, x.limits().FanOut)
+	return x.checked(follows)
 }
 
 func (x *execution[S]) evaluate(ctx context.Context) (Next, error) {
@@ -184,7 +189,7 @@ func (x *execution[S]) evaluate(ctx context.Context) (Next, error) {
 	if next.zero() {
 		return next, nil
 	}
-	return x.checked(next, x.limits().FanOut)
+	return x.checked(next)
 }
 
 // step notes a finished iteration. Reasons, which may be long, are not part of every save.
