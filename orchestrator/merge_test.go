@@ -109,14 +109,16 @@ func TestMergeChanges(t *testing.T) {
 func TestMergeMaps(t *testing.T) {
 	type state map[string]int
 	for name, start := range map[string]state{"nil": nil, "empty": {}, "some": {"gone": 1, "kept": 2}} {
-		a := branchOf(t, start, func(s *state) { add(s, "a", 1); delete(*s, "gone") })
+		sets := func(s *state) { add(s, "a", 1); delete(*s, "gone") }
+		a := branchOf(t, start, sets)
 		b := branchOf(t, start, func(s *state) { add(s, "b", 2) })
 		merged, err := mergeChanges(a.base, []change{a.change, b.change})
 		if err != nil || merged["a"] != 1 || merged["b"] != 2 || merged["gone"] != 0 ||
 			merged["kept"] != start["kept"] {
 			t.Errorf("%s: %v, %v", name, merged, err)
 		}
-		if _, err := mergeChanges(a.base, []change{a.change, a.change}); !errors.Is(err, ErrMerge) {
+		base := branchOf(t, start, sets).base
+		if _, err := mergeChanges(base, []change{a.change, a.change}); !errors.Is(err, ErrMerge) {
 			t.Errorf("%s: two branches have set a: %v", name, err)
 		}
 	}

@@ -108,3 +108,58 @@ func TestStrictRefusesBranches(t *testing.T) {
 		})
 	}
 }
+
+// tagged is a state whose field has another name in JSON.
+type tagged struct {
+	Count int `json:"count"`
+}
+
+// A deploy makes the state a map. The finished branches of the process before name fields that a map does not have, so
+// they run again: nothing of them is lost.
+func TestStructBecomesMap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, in, o := newWorld(), Input{Text: "a", RequestID: "r"}, Options{Limits: orchestrator.Limits{FanOut: 1}}
+		g := &grave{world: w}
+		o.Snapshots = g.ends().snapshots
+		before, err := orchestrator.New(orchestrator.Definition[tagged]{
+			Name: "map", Intents: orchestrator.Intents[tagged]{"count": {
+				Run: func(_ context.Context, t *orchestrator.Turn[tagged]) error {
+					if t.ItemNumber == 2 {
+						g.die()
+						return errDead
+					}
+					t.State.Count = 1
+					return nil
+				},
+			}},
+			Route: func(context.Context, *orchestrator.Turn[tagged]) (Next, error) {
+				return orchestrator.ForEach("count", 1, 2), nil
+			},
+		}, g.ends().checkpoints, &o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := before.Execute(t.Context(), "s", in, nil); err == nil {
+			t.Fatal("the process did not die")
+		}
+		w.freeUp(t, "map")
+		type state map[string]int
+		after := startAs(t, w, orchestrator.Definition[state]{
+			Name: "map", Intents: orchestrator.Intents[state]{"count": {
+				Run: func(_ context.Context, t *orchestrator.Turn[state]) error {
+					if t.ItemNumber == 1 {
+						t.State = state{"count": 1}
+					}
+					return nil
+				},
+			}},
+			Route: func(context.Context, *orchestrator.Turn[state]) (Next, error) {
+				return orchestrator.ForEach("count", 1, 2), nil
+			},
+		})
+		res, err := after.Execute(t.Context(), "s", in, nil)
+		if err != nil || res.State["count"] != 1 {
+			t.Errorf("%+v, %v", res, err)
+		}
+	})
+}
