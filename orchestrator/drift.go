@@ -97,8 +97,8 @@ func (o *Orchestrator[S]) stateOf(
 }
 
 // restOf returns what a run has beside its state. What would be lost of it are intents that this definition does not
-// have, and members of what the branches of a fan-out have done. After Migrate, the decision of such a run is made anew.
-// If nothing decides anew, final is set, and Migrate does not help.
+// have, and members of what the branches of a fan-out have done. After Migrate, the decision of such a run is made
+// anew. If nothing decides anew, final is set, and Migrate does not help.
 func (o *Orchestrator[S]) restOf(saved runPayload, fan *fan) (also rest, final bool) {
 	d := &o.engine.identity
 	var intents []string
@@ -121,16 +121,6 @@ func (o *Orchestrator[S]) restOf(saved runPayload, fan *fan) (also rest, final b
 		final = !kept && !o.decidesAnew(saved.Iteration)
 	}
 	return also, final
-}
-
-// lostOf returns what would be lost of the states of a fan-out.
-func lostOf[S any](d *identity, states []json.RawMessage, signature string) (drift *DriftError) {
-	for _, state := range states {
-		if _, err := decode[S](state); !panicked(err) {
-			drift = drift.and(d.lost(state, signature, err))
-		}
-	}
-	return drift
 }
 
 // decidesAnew reports whether a turn can go on at this iteration without a saved decision.

@@ -47,6 +47,16 @@ func Strict[S any](ctx context.Context, cp checkpoint.Checkpoint) (S, error) {
 	return state, nil
 }
 
+// lostOf returns what would be lost of the states of a fan-out.
+func lostOf[S any](d *identity, states []json.RawMessage, signature string) (drift *DriftError) {
+	for _, state := range states {
+		if _, err := decode[S](state); !panicked(err) {
+			drift = drift.and(d.lost(state, signature, err))
+		}
+	}
+	return drift
+}
+
 // migrationKey is the key of a migration in the context of Migrate.
 type migrationKey struct{}
 

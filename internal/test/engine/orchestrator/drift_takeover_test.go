@@ -32,8 +32,8 @@ func reworked(die func()) Def {
 	}
 }
 
-// A deploy has removed the intents of a run, and its Migrate has accepted the run. Its process dies. The next process of
-// the same deploy goes on: the run is its own.
+// A deploy has removed the intents of a run, and its Migrate has accepted the run. Its process dies. The next process
+// of the same deploy goes on: the run is its own.
 func TestMigratedRunIsTakenUp(t *testing.T) {
 	w, in := newWorld(), Input{Text: "a", RequestID: "r"}
 	w.crash(t, steps, in)
