@@ -46,9 +46,15 @@ var unreachableClause = clauseOn[checkpoint.Store]{
 			}
 			want(err, checkpoint.ErrRefused)
 		}
-		// These two may be repeated, so they need not say that nothing was sent.
+		// These may be repeated, so they need not say that nothing was sent.
 		if renewed == nil || held == nil {
 			fail("Renew returns %v, and Held %v", renewed, held)
+		}
+		if b, is := s.(checkpoint.Beater); is {
+			_, beaten := b.Beat(p.ctx, "process")
+			if rested := b.Rest(p.ctx, "process"); beaten == nil || rested == nil {
+				fail("Beat returns %v, and Rest %v", beaten, rested)
+			}
 		}
 	},
 }
