@@ -190,7 +190,7 @@ func (x *execution[S]) put(change func(*snapshot.Run)) error { return x.putWith(
 
 // putWith saves everything, with the parts of a fan-out.
 func (x *execution[S]) putWith(parts map[string]json.RawMessage, change func(*snapshot.Run)) error {
-	x.run.payload.Logged = x.visit.phases.newest()
+	x.run.payload.Logged = max(x.run.payload.Logged, x.visit.phases.newest())
 	return x.run.put(x.ctx, x.used(), parts, change)
 }
 

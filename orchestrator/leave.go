@@ -109,7 +109,9 @@ func (x *execution[S]) suspend(e *Error, d *InDoubtError) error {
 
 // noteDoubt saves the run anew, with the effects that it waits for and the branches that have finished.
 func (x *execution[S]) noteDoubt(effects []string, change func(*snapshot.Run)) error {
-	parts, err := x.allParts(&x.run.stored.payload)
+	payload := &x.run.stored.payload
+	payload.Logged = max(payload.Logged, x.visit.phases.newest()) // a person may answer at once
+	parts, err := x.allParts(payload)
 	if err == nil {
 		err = x.run.suspend(x.ctx, x.used(), effects, parts, change)
 	}
@@ -201,6 +203,7 @@ func (x *execution[S]) leave(e *Error) error {
 	if !x.run.inStore {
 		return x.failed(e)
 	}
+	x.visit.phases.catchUp()
 	err := x.noteBranches(func(r *snapshot.Run) {
 		r.Status, r.Attempt = snapshot.Waiting, x.run.row.Attempt
 		if !x.worked {

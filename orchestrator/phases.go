@@ -70,11 +70,10 @@ func (p *phases) after(at int64) {
 	p.last = max(p.last, at)
 }
 
-// catchUp waits until the clock of the fence has passed the last entry. Entries that came faster than one a millisecond
-// are ahead of that clock. It is for the end of a run that begins anew if its input comes again: its entries are later
-// then. It waits for Limits.SettleTimeout at most.
-func (p *phases) catchUp(r snapshot.Run) {
-	if ahead := p.newest() - p.own.Clock(); ahead >= 0 && r.RequestID != "" {
+// catchUp waits until the clock of the fence has passed the last entry, for Limits.SettleTimeout at most. Entries that
+// came faster than one a millisecond are ahead of that clock. The process that goes on with the run then records later.
+func (p *phases) catchUp() {
+	if ahead := p.newest() - p.own.Clock(); ahead >= 0 {
 		time.Sleep(min(time.Duration(ahead+1)*time.Millisecond, p.engine.options.Limits.SettleTimeout))
 	}
 }
@@ -205,7 +204,9 @@ func (p *phases) ended(ctx context.Context, r snapshot.Run, e storedEnd) error {
 		return nil
 	}
 	p.after(e.At)
-	defer p.catchUp(r)
+	if r.RequestID != "" { // the run begins anew if its input comes again
+		defer p.catchUp()
+	}
 	return p.repeat(ctx, r, turnlog.Settled, e.At, turnlog.SettledState{TurnState: e.TurnState, Reason: r.Error})
 }
 

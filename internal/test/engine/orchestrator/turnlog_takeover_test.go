@@ -2,6 +2,7 @@ package orchestrator_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
+	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/snapshot"
 	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
@@ -136,4 +138,75 @@ func TestInputOfAProcessWithoutLog(t *testing.T) {
 			execute(t, bot, Input{Text: "b"})
 		})
 	}
+}
+
+// A turn records faster than one phase a millisecond, and is suspended. A person answers at once, and another process
+// goes on. Its phases are later than those before.
+func TestStampsOfSuspended(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, l, effects := newWorld(), new(turnlog.Memory), new(ledger.Memory)
+		d := Def{Name: "agent", Intents: Intents{"model": {Run: func(ctx context.Context, t *Turn) error {
+			for range 50 {
+				if err := t.Record(ctx, turnlog.LLMComplete, nil); err != nil {
+					return err
+				}
+			}
+			fails := func(context.Context, string) (string, error) { return "", errTimeout }
+			_, err := orchestrator.Once(ctx, t, "pay", fails, nil)
+			return err
+		}}}}
+		o := Options{TurnLog: l, Ledger: effects}
+		in := Input{Text: "x", RequestID: "r"}
+		first := w.start(t, d, o)
+		_, err := first.Execute(t.Context(), "s", in, nil)
+		doubt, ok := errors.AsType[*orchestrator.InDoubtError](err)
+		if !ok {
+			t.Fatalf("got %v, want an effect in doubt", err)
+		}
+		answer := ledger.Answer{By: "ann", Landed: true, Result: []byte(`"paid"`)}
+		if err := ledger.Resolve(t.Context(), effects, doubt.Effects[0], answer); err != nil {
+			t.Fatal(err)
+		}
+		res := execute(t, w.start(t, d, o), in)
+		entries, err := l.Restore(t.Context(), res.RunID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := entries[len(entries)-1]
+		if len(entries) != 102 || last.Phase != turnlog.Settled {
+			t.Errorf("%d entries, the last is %s", len(entries), last.Phase)
+		}
+		for i, e := range entries[1:] {
+			if !entries[i].At.Before(e.At) {
+				t.Fatalf("entry %d is at %v, and the one before at %v", i+1, e.At, entries[i].At)
+			}
+		}
+	})
+}
+
+// A turn records faster than one phase a millisecond, and its caller goes away. The next call goes on at once. Its
+// phases are later than those before.
+func TestStampsOfLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, l := newWorld(), new(turnlog.Memory)
+		ctx, leave := context.WithCancel(t.Context())
+		d := Def{Name: "agent", Intents: Intents{"model": {Run: func(ctx context.Context, t *Turn) error {
+			for range 50 {
+				if err := t.Record(ctx, turnlog.LLMComplete, nil); err != nil {
+					return err
+				}
+			}
+			leave()
+			return ctx.Err()
+		}}}}
+		bot, in := w.start(t, d, Options{TurnLog: l}), Input{Text: "x", RequestID: "r"}
+		if _, err := bot.Execute(ctx, "s", in, nil); !errors.Is(err, orchestrator.ErrIndeterminate) {
+			t.Fatalf("got %v, want a turn that was left", err)
+		}
+		res := execute(t, bot, in)
+		entries, err := l.Restore(t.Context(), res.RunID)
+		if last := len(entries) - 1; err != nil || last != 101 || entries[last].Phase != turnlog.Settled {
+			t.Errorf("%d entries, %v", len(entries), err)
+		}
+	})
 }
