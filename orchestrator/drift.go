@@ -23,7 +23,7 @@ type rest struct {
 	// drift is what would be lost of the rest; nil if nothing.
 	drift *DriftError
 
-	// states are those of a fan-out.
+	// states are the states of a fan-out, which Strict looks at.
 	states []json.RawMessage
 }
 

@@ -19,7 +19,7 @@ type OnceOptions[T any] struct {
 	Each string
 
 	// Key names the effect in the world: it happens once ever for this orchestrator, name and Key, in any session
-	// and the run. An order id is a Key.
+	// and run. An order id is a Key.
 	Key string
 
 	// Args are what the effect is called with, as JSON. A replay with other values is ledger.ErrChanged, except of

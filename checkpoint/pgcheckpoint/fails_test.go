@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -121,22 +120,8 @@ func TestStatementFails(t *testing.T) {
 				t.Run(c.call, func(t *testing.T) {
 					p := pgtest.EmptyPool(t)
 					on := newCaller(t, p, o)
-					contents := func() string { return pgtest.Contents(t, p, "holdfast_sessions", "holdfast_turns") }
-					before := contents()
-					pgtest.Fail(t, p, c.statement)
-					if err := c.do(on, t.Context()); err == nil || !strings.Contains(err.Error(), pgtest.Failing) {
-						t.Errorf("got %v", err)
-					}
-					if after := contents(); after != before {
-						t.Errorf("before:\n%s\nafter:\n%s", before, after)
-					}
-					pgtest.Mend(t, p)
-					if err := c.do(on, t.Context()); err != nil {
-						t.Error(err)
-					}
-					if contents() == before {
-						t.Error("the second call changes nothing")
-					}
+					call := func(ctx context.Context) error { return c.do(on, ctx) }
+					pgtest.FailsWhole(t, p, c.statement, call, "holdfast_sessions", "holdfast_turns")
 				})
 			}
 		})

@@ -132,9 +132,12 @@ func errorsOf[T any](all iter.Seq2[T, error]) (err error) {
 	return err
 }
 
+// tables are the tables that the calls write.
+var tables = []string{"holdfast_sessions", "holdfast_turns", "holdfast_beats"}
+
 func contents(t *testing.T, db *sql.DB) string {
 	t.Helper()
-	return sqlitetest.Contents(t, db, "holdfast_sessions", "holdfast_turns", "holdfast_beats")
+	return sqlitetest.Contents(t, db, tables...)
 }
 
 // If a statement of a call fails, the call fails and changes nothing. The same call succeeds later.
@@ -164,19 +167,8 @@ func TestStatementFails(t *testing.T) {
 		t.Run(c.call+": "+c.statement, func(t *testing.T) {
 			db := sqlitetest.Open(t, testenv.SQLite(t))
 			on := newCaller(t, db)
-			before := contents(t, db)
-			sqlitetest.Fail(t, db, c.statement)
-			if err := c.do(on, t.Context()); err == nil || !strings.Contains(err.Error(), sqlitetest.Failing) {
-				t.Errorf("got %v", err)
-			}
-			if after := contents(t, db); after != before {
-				t.Errorf("before:\n%s\nafter:\n%s", before, after)
-			}
-			sqlitetest.Mend(t, db)
-			want(t, c.do(on, t.Context()), nil)
-			if contents(t, db) == before {
-				t.Error("the second call changes nothing")
-			}
+			call := func(ctx context.Context) error { return c.do(on, ctx) }
+			sqlitetest.FailsWhole(t, db, c.statement, call, tables...)
 		})
 	}
 }
@@ -229,15 +221,10 @@ func TestFileGoneAmid(t *testing.T) {
 		"Delete": {"DELETE ON holdfast_sessions", (*caller).delete},
 	} {
 		t.Run(call, func(t *testing.T) {
-			path := sqlitetest.File(t)
-			db := sqlitetest.Open(t, sqlitetest.DSN(path))
-			on := newCaller(t, db)
-			sqlitetest.RemoveAmid(t, db, path, c.statement)
-			err := c.do(on, t.Context())
-			want(t, err, checkpoint.ErrDamaged)
-			if kind.OneDamaged(err) || !strings.Contains(fmt.Sprint(err), path) {
-				t.Errorf("got %v, want an error that names the file and no session", err)
-			}
+			kind.TestGoneAmid(t, c.statement, func(ctx context.Context, db *sql.DB) func() error {
+				on := newCaller(t, db)
+				return func() error { return c.do(on, ctx) }
+			})
 		})
 	}
 }

@@ -3,7 +3,6 @@ package pgsnapshot_test
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -129,22 +128,8 @@ func TestStatementFails(t *testing.T) {
 				t.Run(c.call, func(t *testing.T) {
 					p := pgtest.EmptyPool(t)
 					on := newCaller(t, p, &o)
-					contents := func() string { return pgtest.Contents(t, p, "holdfast_runs", "holdfast_run_parts") }
-					before := contents()
-					pgtest.Fail(t, p, c.statement)
-					if err := c.do(on, t.Context()); err == nil || !strings.Contains(err.Error(), pgtest.Failing) {
-						t.Errorf("got %v", err)
-					}
-					if after := contents(); after != before {
-						t.Errorf("before:\n%s\nafter:\n%s", before, after)
-					}
-					pgtest.Mend(t, p)
-					if err := c.do(on, t.Context()); err != nil {
-						t.Error(err)
-					}
-					if contents() == before {
-						t.Error("the second call changes nothing")
-					}
+					call := func(ctx context.Context) error { return c.do(on, ctx) }
+					pgtest.FailsWhole(t, p, c.statement, call, "holdfast_runs", "holdfast_run_parts")
 				})
 			}
 		})

@@ -15,7 +15,7 @@ import (
 const firstPage, mostPage, briefPage = 16, 64, 256
 
 // Runs reads the index page by page and yields the runs of its sessions. It drops stale entries. The index has all runs
-// in flight, so the cost of each list grows with them.
+// in flight, so the cost of each list grows with them, with any query.
 func (s *Store) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
 	return func(yield func(snapshot.Run, error) bool) {
 		if err := s.runs(ctx, q, yield); err != nil {

@@ -134,9 +134,12 @@ func unless(ok bool, text string) error {
 	return errors.New(text)
 }
 
+// tables are the tables that the calls write.
+var tables = []string{"holdfast_runs", "holdfast_run_parts", "holdfast_sessions", "holdfast_turns"}
+
 func contents(t *testing.T, db *sql.DB) string {
 	t.Helper()
-	return sqlitetest.Contents(t, db, "holdfast_runs", "holdfast_run_parts", "holdfast_sessions", "holdfast_turns")
+	return sqlitetest.Contents(t, db, tables...)
 }
 
 // If a statement of a call fails, the call fails and changes nothing. The same call succeeds later.
@@ -174,19 +177,8 @@ func TestStatementFails(t *testing.T) {
 		t.Run(c.call+": "+c.statement, func(t *testing.T) {
 			db := sqlitetest.Open(t, testenv.SQLite(t))
 			on := newCaller(t, db)
-			before := contents(t, db)
-			sqlitetest.Fail(t, db, c.statement)
-			if err := c.do(on, t.Context()); err == nil || !strings.Contains(err.Error(), sqlitetest.Failing) {
-				t.Errorf("got %v", err)
-			}
-			if after := contents(t, db); after != before {
-				t.Errorf("before:\n%s\nafter:\n%s", before, after)
-			}
-			sqlitetest.Mend(t, db)
-			want(t, c.do(on, t.Context()), nil)
-			if contents(t, db) == before {
-				t.Error("the second call changes nothing")
-			}
+			call := func(ctx context.Context) error { return c.do(on, ctx) }
+			sqlitetest.FailsWhole(t, db, c.statement, call, tables...)
 		})
 	}
 }
@@ -209,15 +201,10 @@ func TestFileGoneAmid(t *testing.T) {
 		"Delete with a part": {"DELETE ON holdfast_run_parts", (*caller).deleteWithPart},
 	} {
 		t.Run(call, func(t *testing.T) {
-			path := sqlitetest.File(t)
-			db := sqlitetest.Open(t, sqlitetest.DSN(path))
-			on := newCaller(t, db)
-			sqlitetest.RemoveAmid(t, db, path, c.statement)
-			err := c.do(on, t.Context())
-			want(t, err, snapshot.ErrDamaged)
-			if kind.OneDamaged(err) || !strings.Contains(fmt.Sprint(err), path) {
-				t.Errorf("got %v, want an error that names the file and no session", err)
-			}
+			kind.TestGoneAmid(t, c.statement, func(ctx context.Context, db *sql.DB) func() error {
+				on := newCaller(t, db)
+				return func() error { return c.do(on, ctx) }
+			})
 		})
 	}
 }

@@ -1,6 +1,7 @@
 package pgtest
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -34,4 +35,25 @@ func Contents(tb testing.TB, p *pgxpool.Pool, tables ...string) string {
 		b.WriteString(table + ":\n" + rows + "\n")
 	}
 	return b.String()
+}
+
+// FailsWhole checks a call one of whose statements fails. The call fails and changes nothing in the tables. The same
+// call succeeds later, and changes something.
+func FailsWhole(t *testing.T, p *pgxpool.Pool, event string, call func(context.Context) error, tables ...string) {
+	t.Helper()
+	before := Contents(t, p, tables...)
+	Fail(t, p, event)
+	if err := call(t.Context()); err == nil || !strings.Contains(err.Error(), Failing) {
+		t.Errorf("got %v", err)
+	}
+	if after := Contents(t, p, tables...); after != before {
+		t.Errorf("before:\n%s\nafter:\n%s", before, after)
+	}
+	Mend(t, p)
+	if err := call(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if Contents(t, p, tables...) == before {
+		t.Error("the second call changes nothing")
+	}
 }

@@ -1,6 +1,7 @@
 package sqlitetest
 
 import (
+	"context"
 	"database/sql"
 	"database/sql/driver"
 	"errors"
@@ -82,4 +83,41 @@ func removeDatabase(_ *sqlite.FunctionContext, args []driver.Value) (driver.Valu
 func RemoveAmid(tb testing.TB, db *sql.DB, path, event string) {
 	tb.Helper()
 	Exec(tb, db, "CREATE TRIGGER removing BEFORE "+event+" BEGIN SELECT remove_database('"+path+"'); END")
+}
+
+// FailsWhole checks a call one of whose statements fails. The call fails and changes nothing in the tables. The same
+// call succeeds later, and changes something.
+func FailsWhole(t *testing.T, db *sql.DB, event string, call func(context.Context) error, tables ...string) {
+	t.Helper()
+	before := Contents(t, db, tables...)
+	Fail(t, db, event)
+	if err := call(t.Context()); err == nil || !strings.Contains(err.Error(), Failing) {
+		t.Errorf("got %v", err)
+	}
+	if after := Contents(t, db, tables...); after != before {
+		t.Errorf("before:\n%s\nafter:\n%s", before, after)
+	}
+	Mend(t, db)
+	if err := call(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if Contents(t, db, tables...) == before {
+		t.Error("the second call changes nothing")
+	}
+}
+
+// TestGoneAmid removes the file in the middle of the call that prepare returns. What the call wrote is gone, and the
+// call says so. That concerns all sessions, so the error does not say that one is damaged.
+func (k Kind[S]) TestGoneAmid(
+	t *testing.T, event string, prepare func(context.Context, *sql.DB) (call func() error),
+) {
+	t.Helper()
+	path := File(t)
+	db := Open(t, DSN(path))
+	call := prepare(t.Context(), db)
+	RemoveAmid(t, db, path, event)
+	err := call()
+	if !errors.Is(err, k.Damaged) || k.OneDamaged(err) || !strings.Contains(err.Error(), path) {
+		t.Errorf("got %v, want an error that names the file and no session", err)
+	}
 }
