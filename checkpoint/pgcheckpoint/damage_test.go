@@ -57,10 +57,11 @@ func TestDamaged(t *testing.T) {
 		for name, o := range byEither {
 			t.Run(name+", "+c.head+", "+c.turn, func(t *testing.T) {
 				t.Parallel()
+				p := pgtest.EmptyPool(t)
+				s := pgcheckpoint.New(p, &o)
+				create(t, p, s)
 				checkpointtest.RunDamaged(t, func(t *testing.T) checkpointtest.DamagingStore {
-					p := pgtest.EmptyPool(t)
-					s := pgcheckpoint.New(p, &o)
-					create(t, p, s)
+					pgtest.Clear(t, p)
 					return spoiled{s, p, c.head, c.turn}
 				})
 			})

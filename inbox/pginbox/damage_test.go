@@ -37,9 +37,11 @@ func TestDamaged(t *testing.T) {
 	} {
 		t.Run(set, func(t *testing.T) {
 			t.Parallel()
+			p := pgtest.EmptyPool(t)
+			s := create(t, p, nil)
 			inboxtest.RunDamaged(t, func(t *testing.T) inboxtest.DamagingStore {
-				p := pgtest.EmptyPool(t)
-				return spoiled{create(t, p, nil), p, set}
+				pgtest.Clear(t, p)
+				return spoiled{s, p, set}
 			})
 		})
 	}

@@ -41,9 +41,11 @@ func TestDamaged(t *testing.T) {
 		for name, o := range byEither {
 			t.Run(name+", "+set, func(t *testing.T) {
 				t.Parallel()
+				p := pgtest.EmptyPool(t)
+				s := create(t, p, &o)
 				snapshottest.RunDamaged(t, func(t *testing.T) snapshottest.DamagingStore {
-					p := pgtest.EmptyPool(t)
-					return spoiled{create(t, p, &o), p, set}
+					pgtest.Clear(t, p)
+					return spoiled{s, p, set}
 				})
 			})
 		}

@@ -36,9 +36,11 @@ func TestDamaged(t *testing.T) {
 	} {
 		t.Run(set, func(t *testing.T) {
 			t.Parallel()
+			p := pgtest.EmptyPool(t)
+			l := create(t, p, nil)
 			turnlogtest.RunDamaged(t, func(t *testing.T) turnlogtest.DamagingLog {
-				p := pgtest.EmptyPool(t)
-				return spoiled{create(t, p, nil), p, set}
+				pgtest.Clear(t, p)
+				return spoiled{l, p, set}
 			})
 		})
 	}
