@@ -22,7 +22,7 @@ func TestWatch(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.EmptyPool(t, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = mode })
-			newStore := numbered(pool, "w")
+			newStore := cleared(t, pool, nil)
 			checkpointtest.RunWatcher(t, func(t *testing.T) checkpointtest.WatchingStore {
 				return newStore(t).(*pgcheckpoint.Store)
 			})

@@ -17,7 +17,7 @@ import (
 
 func TestStore(t *testing.T) {
 	t.Parallel()
-	inboxtest.Run(t, func(t *testing.T) inbox.Store { return open(t) })
+	inboxtest.Run(t, cleared(t, pgtest.EmptyPool(t), nil))
 }
 
 // Random histories of one caller follow the model, and those of several callers are linearizable.
@@ -40,7 +40,7 @@ func TestIsolation(t *testing.T) {
 	for _, level := range []string{"repeatable read", "serializable"} {
 		t.Run(level, func(t *testing.T) {
 			t.Parallel()
-			inboxtest.Run(t, numbered(pgtest.EmptyPool(t, pgtest.Isolation(level))))
+			inboxtest.Run(t, cleared(t, pgtest.EmptyPool(t, pgtest.Isolation(level)), nil))
 		})
 	}
 }
@@ -51,7 +51,7 @@ func TestStoreBehind(t *testing.T) {
 	for name, configure := range pgtest.BehindSerializable {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inboxtest.Run(t, numbered(pgtest.EmptyPool(t, configure)))
+			inboxtest.Run(t, cleared(t, pgtest.EmptyPool(t, configure), nil))
 		})
 	}
 }
@@ -59,7 +59,7 @@ func TestStoreBehind(t *testing.T) {
 // Behind PgBouncer in transaction mode, each transaction is on another connection than the transaction before.
 func TestStorePgBouncer(t *testing.T) {
 	t.Parallel()
-	pgtest.PgBouncer(t, func(p *pgxpool.Pool) { inboxtest.Run(t, numbered(p)) })
+	pgtest.PgBouncer(t, func(p *pgxpool.Pool) { inboxtest.Run(t, cleared(t, p, nil)) })
 }
 
 // The prefix may name a schema, and need quotes.
@@ -67,11 +67,7 @@ func TestStoreQualified(t *testing.T) {
 	t.Parallel()
 	p := pgtest.EmptyPool(t)
 	schema := pgtest.Value[string](t, p, "SELECT current_schema()")
-	n := 0
-	inboxtest.Run(t, func(t *testing.T) inbox.Store {
-		n++
-		return create(t, p, &pginbox.Options{Prefix: fmt.Sprintf("%s.My%d_", schema, n)})
-	})
+	inboxtest.Run(t, cleared(t, p, &pginbox.Options{Prefix: schema + ".My_"}))
 }
 
 // A prefix that leaves no room for the names is a mistake of the program.
@@ -85,12 +81,14 @@ func TestPrefix(t *testing.T) {
 	pginbox.New(nil, &pginbox.Options{Prefix: "a.b.c"})
 }
 
-// numbered returns a maker of stores on one pool, each with its own table.
-func numbered(p *pgxpool.Pool) func(*testing.T) inbox.Store {
-	n := 0
+// cleared returns a maker of stores, for tests that run one after the other. They have the same tables, which are empty
+// each time.
+func cleared(t *testing.T, p *pgxpool.Pool, o *pginbox.Options) func(*testing.T) inbox.Store {
+	t.Helper()
+	table := create(t, p, o).Fill("{inbox}")
 	return func(t *testing.T) inbox.Store {
-		n++
-		return create(t, p, &pginbox.Options{Prefix: fmt.Sprintf("i%d_", n)})
+		pgtest.Clear(t, p, table)
+		return pginbox.New(p, o)
 	}
 }
 

@@ -39,7 +39,7 @@ func TestDamaged(t *testing.T) {
 			p := pgtest.EmptyPool(t)
 			l := create(t, p, nil)
 			turnlogtest.RunDamaged(t, func(t *testing.T) turnlogtest.DamagingLog {
-				pgtest.Clear(t, p)
+				pgtest.Clear(t, p, l.Fill("{phases}"))
 				return spoiled{l, p, set}
 			})
 		})
