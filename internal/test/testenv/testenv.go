@@ -54,13 +54,15 @@ func exitOnSignal() {
 	os.Exit(128 + int(sig.(syscall.Signal)))
 }
 
-// Leaks are the goroutines of this package that run on after a test, for goleak.VerifyNone(t, testenv.Leaks()...).
+// Leaks are the goroutines of this package that run on after a test, for goleak.VerifyNone(t, testenv.Leaks()...). A
+// connection of this package that once wrote slowly keeps a reader of pgx.
 func Leaks() []goleak.Option {
 	const pkg = "github.com/holdfast-go/holdfast/internal/test/testenv."
 	return []goleak.Option{
 		goleak.IgnoreAnyFunction(pkg + "exitOnSignal"),
 		goleak.IgnoreAnyFunction(pkg + "launch"),
 		goleak.IgnoreAnyFunction(pkg + "(*child).wait"),
+		goleak.IgnoreAnyFunction("github.com/jackc/pgx/v5/pgconn/internal/bgreader.(*BGReader).bgRead"),
 	}
 }
 

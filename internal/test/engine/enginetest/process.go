@@ -75,6 +75,9 @@ func (p *process) arrive(name string) kind {
 		p.quit()
 	case doze, stall:
 		p.unaware = true
+		for _, g := range p.gates {
+			g.unaware = g.unaware || g.begun // c has checked the session, and may start late
+		}
 	}
 	return p.fault.kind
 }
