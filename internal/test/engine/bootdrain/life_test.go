@@ -170,8 +170,12 @@ type crowd []atomic.Int64
 func (c crowd) advance(t *testing.T) {
 	t.Helper()
 	ctx := patience(t)
+	want := make([]int64, len(c))
 	for i := range c {
-		for want := c[i].Load() + 2; c[i].Load() < want; {
+		want[i] = c[i].Load() + 2
+	}
+	for i := range c {
+		for c[i].Load() < want[i] {
 			select {
 			case <-time.After(5 * time.Millisecond):
 			case <-ctx.Done():
