@@ -72,8 +72,8 @@ func TestStorePgBouncer(t *testing.T) {
 	pgtest.PgBouncer(t, func(p *pgxpool.Pool) { ledgertest.Run(t, cleared(t, p, nil)) })
 }
 
-// cleared returns a maker of ledgers, for tests that run one after the other. They have the same tables, which are
-// empty each time.
+// cleared returns a maker of ledgers, for tests that run one after the other. They have the same tables, which are empty
+// each time.
 func cleared(t *testing.T, p *pgxpool.Pool, o *pgledger.Options) func(*testing.T) ledger.Ledger {
 	t.Helper()
 	table := create(t, p, o).Fill("{effects}")
