@@ -61,7 +61,7 @@ func TestDamaged(t *testing.T) {
 				s := pgcheckpoint.New(p, &o)
 				create(t, p, s)
 				checkpointtest.RunDamaged(t, func(t *testing.T) checkpointtest.DamagingStore {
-					pgtest.Clear(t, p, s.Fill("{turns}"))
+					pgtest.Clear(t, p)
 					return spoiled{s, p, c.head, c.turn}
 				})
 			})

@@ -29,15 +29,15 @@ func TestFunctions(t *testing.T) {
 	for name, configure := range pgtest.BehindSerializable {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := withFunctions
+			prefix := "f"
 			p := pgtest.EmptyPool(t, func(c *pgxpool.Config) {
 				configure(c)
 				// If the prefix names the schema, the functions name it too.
 				if params := c.ConnConfig.RuntimeParams; c.MaxConns == 1 {
-					o.Prefix, params["search_path"] = params["search_path"]+".My_", "pg_catalog"
+					prefix, params["search_path"] = params["search_path"]+".My_", "pg_catalog"
 				}
 			})
-			checkpointtest.Run(t, cleared(t, p, &o))
+			checkpointtest.Run(t, numberedWith(p, prefix, withFunctions))
 		})
 	}
 }

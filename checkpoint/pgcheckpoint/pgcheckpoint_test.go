@@ -2,6 +2,7 @@ package pgcheckpoint_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +21,7 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 
 func TestStore(t *testing.T) {
 	t.Parallel()
-	checkpointtest.Run(t, cleared(t, pgtest.EmptyPool(t), nil))
+	checkpointtest.Run(t, func(t *testing.T) checkpoint.Store { return open(t, nil) })
 }
 
 // Poolers and configurations that users have.
@@ -29,7 +30,7 @@ func TestStoreBehind(t *testing.T) {
 	for name, configure := range pgtest.Behind {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			checkpointtest.Run(t, cleared(t, pgtest.EmptyPool(t, configure), nil))
+			checkpointtest.Run(t, numbered(pgtest.EmptyPool(t, configure), "s"))
 		})
 	}
 }
@@ -37,7 +38,7 @@ func TestStoreBehind(t *testing.T) {
 // Behind PgBouncer in transaction mode, each transaction is on another connection than the one before.
 func TestStorePgBouncer(t *testing.T) {
 	t.Parallel()
-	pgtest.PgBouncer(t, func(p *pgxpool.Pool) { checkpointtest.Run(t, cleared(t, p, nil)) })
+	pgtest.PgBouncer(t, func(p *pgxpool.Pool) { checkpointtest.Run(t, numbered(p, "s")) })
 }
 
 // A role or a database may ask by default for transactions that see no later change of others. The store keeps its
@@ -47,7 +48,7 @@ func TestIsolation(t *testing.T) {
 	for _, level := range []string{"repeatable read", "serializable"} {
 		t.Run(level, func(t *testing.T) {
 			t.Parallel()
-			checkpointtest.Run(t, cleared(t, pgtest.EmptyPool(t, pgtest.Isolation(level)), nil))
+			checkpointtest.Run(t, numbered(pgtest.EmptyPool(t, pgtest.Isolation(level)), "s"))
 		})
 	}
 }
@@ -120,18 +121,22 @@ func TestStoreQualified(t *testing.T) {
 	elsewhere := pgtest.EmptyPool(t, func(c *pgxpool.Config) {
 		c.ConnConfig.RuntimeParams["search_path"] = "pg_catalog"
 	})
-	checkpointtest.Run(t, cleared(t, elsewhere, &pgcheckpoint.Options{Prefix: schema + ".My_"}))
+	checkpointtest.Run(t, numbered(elsewhere, schema+".My_"))
 }
 
-// cleared returns a maker of stores, for tests that run one after the other. They have the same tables, which are empty
-// each time.
-func cleared(t *testing.T, p *pgxpool.Pool, o *pgcheckpoint.Options) func(*testing.T) checkpoint.Store {
-	t.Helper()
-	s := pgcheckpoint.New(p, o)
-	create(t, p, s)
+// numbered returns a function that makes stores on one pool, each with tables of its own.
+func numbered(p *pgxpool.Pool, prefix string) func(*testing.T) checkpoint.Store {
+	return numberedWith(p, prefix, pgcheckpoint.Options{})
+}
+
+func numberedWith(p *pgxpool.Pool, prefix string, o pgcheckpoint.Options) func(*testing.T) checkpoint.Store {
+	n := 0
 	return func(t *testing.T) checkpoint.Store {
-		pgtest.Clear(t, p, s.Fill("{turns}"))
-		return pgcheckpoint.New(p, o)
+		n++
+		o.Prefix = fmt.Sprintf("%s%d_", prefix, n)
+		s := pgcheckpoint.New(p, &o)
+		create(t, p, s)
+		return s
 	}
 }
 

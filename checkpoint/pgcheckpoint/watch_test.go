@@ -22,7 +22,7 @@ func TestWatch(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.EmptyPool(t, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = mode })
-			newStore := cleared(t, pool, nil)
+			newStore := numbered(pool, "w")
 			checkpointtest.RunWatcher(t, func(t *testing.T) checkpointtest.WatchingStore {
 				return newStore(t).(*pgcheckpoint.Store)
 			})

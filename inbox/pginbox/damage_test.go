@@ -40,7 +40,7 @@ func TestDamaged(t *testing.T) {
 			p := pgtest.EmptyPool(t)
 			s := create(t, p, nil)
 			inboxtest.RunDamaged(t, func(t *testing.T) inboxtest.DamagingStore {
-				pgtest.Clear(t, p, s.Fill("{inbox}"))
+				pgtest.Clear(t, p)
 				return spoiled{s, p, set}
 			})
 		})

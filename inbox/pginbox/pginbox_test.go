@@ -17,7 +17,7 @@ import (
 
 func TestStore(t *testing.T) {
 	t.Parallel()
-	inboxtest.Run(t, cleared(t, pgtest.EmptyPool(t), nil))
+	inboxtest.Run(t, func(t *testing.T) inbox.Store { return open(t) })
 }
 
 // Random histories of one caller follow the model, and those of several callers are linearizable.
@@ -40,7 +40,7 @@ func TestIsolation(t *testing.T) {
 	for _, level := range []string{"repeatable read", "serializable"} {
 		t.Run(level, func(t *testing.T) {
 			t.Parallel()
-			inboxtest.Run(t, cleared(t, pgtest.EmptyPool(t, pgtest.Isolation(level)), nil))
+			inboxtest.Run(t, numbered(pgtest.EmptyPool(t, pgtest.Isolation(level))))
 		})
 	}
 }
@@ -51,7 +51,7 @@ func TestStoreBehind(t *testing.T) {
 	for name, configure := range pgtest.BehindSerializable {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inboxtest.Run(t, cleared(t, pgtest.EmptyPool(t, configure), nil))
+			inboxtest.Run(t, numbered(pgtest.EmptyPool(t, configure)))
 		})
 	}
 }
@@ -59,7 +59,7 @@ func TestStoreBehind(t *testing.T) {
 // Behind PgBouncer in transaction mode, each transaction is on another connection than the transaction before.
 func TestStorePgBouncer(t *testing.T) {
 	t.Parallel()
-	pgtest.PgBouncer(t, func(p *pgxpool.Pool) { inboxtest.Run(t, cleared(t, p, nil)) })
+	pgtest.PgBouncer(t, func(p *pgxpool.Pool) { inboxtest.Run(t, numbered(p)) })
 }
 
 // The prefix may name a schema, and need quotes.
@@ -67,7 +67,11 @@ func TestStoreQualified(t *testing.T) {
 	t.Parallel()
 	p := pgtest.EmptyPool(t)
 	schema := pgtest.Value[string](t, p, "SELECT current_schema()")
-	inboxtest.Run(t, cleared(t, p, &pginbox.Options{Prefix: schema + ".My_"}))
+	n := 0
+	inboxtest.Run(t, func(t *testing.T) inbox.Store {
+		n++
+		return create(t, p, &pginbox.Options{Prefix: fmt.Sprintf("%s.My%d_", schema, n)})
+	})
 }
 
 // A prefix that leaves no room for the names is a mistake of the program.
@@ -81,14 +85,12 @@ func TestPrefix(t *testing.T) {
 	pginbox.New(nil, &pginbox.Options{Prefix: "a.b.c"})
 }
 
-// cleared returns a maker of stores, for tests that run one after the other. They have the same tables, which are empty
-// each time.
-func cleared(t *testing.T, p *pgxpool.Pool, o *pginbox.Options) func(*testing.T) inbox.Store {
-	t.Helper()
-	table := create(t, p, o).Fill("{inbox}")
+// numbered returns a maker of stores on one pool, each with its own table.
+func numbered(p *pgxpool.Pool) func(*testing.T) inbox.Store {
+	n := 0
 	return func(t *testing.T) inbox.Store {
-		pgtest.Clear(t, p, table)
-		return pginbox.New(p, o)
+		n++
+		return create(t, p, &pginbox.Options{Prefix: fmt.Sprintf("i%d_", n)})
 	}
 }
 

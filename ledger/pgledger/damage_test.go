@@ -41,7 +41,7 @@ func TestDamaged(t *testing.T) {
 			p := pgtest.EmptyPool(t)
 			l := create(t, p, nil)
 			ledgertest.RunDamaged(t, func(t *testing.T) ledgertest.DamagingLedger {
-				pgtest.Clear(t, p, l.Fill("{effects}"))
+				pgtest.Clear(t, p)
 				return spoiled{l, p, set}
 			})
 		})

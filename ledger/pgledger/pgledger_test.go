@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 
 func TestLedger(t *testing.T) {
 	t.Parallel()
-	ledgertest.Run(t, cleared(t, pgtest.EmptyPool(t), nil))
+	ledgertest.Run(t, func(t *testing.T) ledger.Ledger { return open(t) })
 }
 
 // Random histories of one caller follow the model, and those of several callers are linearizable.
@@ -50,7 +50,7 @@ func TestIsolation(t *testing.T) {
 	for _, level := range []string{"repeatable read", "serializable"} {
 		t.Run(level, func(t *testing.T) {
 			t.Parallel()
-			ledgertest.Run(t, cleared(t, pgtest.EmptyPool(t, pgtest.Isolation(level)), nil))
+			ledgertest.Run(t, numbered(pgtest.EmptyPool(t, pgtest.Isolation(level))))
 		})
 	}
 }
@@ -61,7 +61,7 @@ func TestStoreBehind(t *testing.T) {
 	for name, configure := range pgtest.BehindSerializable {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ledgertest.Run(t, cleared(t, pgtest.EmptyPool(t, configure), nil))
+			ledgertest.Run(t, numbered(pgtest.EmptyPool(t, configure)))
 		})
 	}
 }
@@ -69,17 +69,15 @@ func TestStoreBehind(t *testing.T) {
 // Behind PgBouncer in transaction mode, each transaction is on another connection than the transaction before.
 func TestStorePgBouncer(t *testing.T) {
 	t.Parallel()
-	pgtest.PgBouncer(t, func(p *pgxpool.Pool) { ledgertest.Run(t, cleared(t, p, nil)) })
+	pgtest.PgBouncer(t, func(p *pgxpool.Pool) { ledgertest.Run(t, numbered(p)) })
 }
 
-// cleared returns a maker of ledgers, for tests that run one after the other. They have the same tables, which are empty
-// each time.
-func cleared(t *testing.T, p *pgxpool.Pool, o *pgledger.Options) func(*testing.T) ledger.Ledger {
-	t.Helper()
-	table := create(t, p, o).Fill("{effects}")
+// numbered returns a maker of ledgers on one pool, each with its own tables.
+func numbered(p *pgxpool.Pool) func(*testing.T) ledger.Ledger {
+	n := 0
 	return func(t *testing.T) ledger.Ledger {
-		pgtest.Clear(t, p, table)
-		return pgledger.New(p, o)
+		n++
+		return create(t, p, &pgledger.Options{Prefix: fmt.Sprintf("l%d_", n)})
 	}
 }
 

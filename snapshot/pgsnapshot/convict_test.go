@@ -152,7 +152,7 @@ func TestPartsThatAreNotCleaned(t *testing.T) {
 	p := pgtest.EmptyPool(t)
 	s := create(t, p, nil).Broken("clean", cleansNothing)
 	newStore := func() *pgsnapshot.Store {
-		pgtest.Clear(t, p, s.Fill("{runs}"))
+		pgtest.Clear(t, p)
 		return s
 	}
 	for clause, err := range snapshottest.Violations(t.Context(), func() snapshot.Store { return newStore() }) {

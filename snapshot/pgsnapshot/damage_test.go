@@ -44,7 +44,7 @@ func TestDamaged(t *testing.T) {
 				p := pgtest.EmptyPool(t)
 				s := create(t, p, &o)
 				snapshottest.RunDamaged(t, func(t *testing.T) snapshottest.DamagingStore {
-					pgtest.Clear(t, p, s.Fill("{runs}"))
+					pgtest.Clear(t, p)
 					return spoiled{s, p, set}
 				})
 			})

@@ -1,6 +1,7 @@
 package pgsnapshot_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -17,7 +18,7 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 
 func TestStore(t *testing.T) {
 	t.Parallel()
-	snapshottest.Run(t, cleared(t, pgtest.EmptyPool(t), nil))
+	snapshottest.Run(t, func(t *testing.T) snapshot.Store { return open(t, nil, nil) })
 }
 
 func TestSweep(t *testing.T) {
@@ -34,7 +35,7 @@ func TestIsolation(t *testing.T) {
 	for _, level := range []string{"repeatable read", "serializable"} {
 		t.Run(level, func(t *testing.T) {
 			t.Parallel()
-			snapshottest.Run(t, cleared(t, pgtest.EmptyPool(t, pgtest.Isolation(level)), nil))
+			snapshottest.Run(t, numbered(pgtest.EmptyPool(t, pgtest.Isolation(level))))
 		})
 	}
 }
@@ -45,7 +46,7 @@ func TestStoreBehind(t *testing.T) {
 	for name, configure := range pgtest.Behind {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			snapshottest.Run(t, cleared(t, pgtest.EmptyPool(t, configure), nil))
+			snapshottest.Run(t, numbered(pgtest.EmptyPool(t, configure)))
 		})
 	}
 }
@@ -53,17 +54,20 @@ func TestStoreBehind(t *testing.T) {
 // Behind PgBouncer in transaction mode, each transaction is on another connection than the transaction before.
 func TestStorePgBouncer(t *testing.T) {
 	t.Parallel()
-	pgtest.PgBouncer(t, func(p *pgxpool.Pool) { snapshottest.Run(t, cleared(t, p, nil)) })
+	pgtest.PgBouncer(t, func(p *pgxpool.Pool) { snapshottest.Run(t, numbered(p)) })
 }
 
-// cleared returns a maker of stores, for tests that run one after the other. They have the same tables, which are empty
-// each time.
-func cleared(t *testing.T, p *pgxpool.Pool, o *pgsnapshot.Options) func(*testing.T) snapshot.Store {
-	t.Helper()
-	table := create(t, p, o).Fill("{runs}")
+// numbered returns a maker of stores on one pool, each with its own tables.
+func numbered(p *pgxpool.Pool) func(*testing.T) snapshot.Store {
+	return numberedWith(p, "s", pgsnapshot.Options{})
+}
+
+func numberedWith(p *pgxpool.Pool, prefix string, o pgsnapshot.Options) func(*testing.T) snapshot.Store {
+	n := 0
 	return func(t *testing.T) snapshot.Store {
-		pgtest.Clear(t, p, table)
-		return pgsnapshot.New(p, o)
+		n++
+		o.Prefix = fmt.Sprintf("%s%d_", prefix, n)
+		return create(t, p, &o)
 	}
 }
 

@@ -1,6 +1,7 @@
 package pgstream_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -16,16 +17,17 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 
 func TestStore(t *testing.T) {
 	t.Parallel()
-	streamtest.Run(t, cleared(t, pgtest.EmptyPool(t), nil))
+	streamtest.Run(t, func(t *testing.T) stream.Store { return open(t) })
 }
 
 // Two stores on one server are as two processes.
 func TestTwoStores(t *testing.T) {
 	t.Parallel()
-	first := pgtest.EmptyPool(t)
-	second := pgtest.PoolOn(t, first.Config().ConnString())
-	newStore := cleared(t, first, nil)
-	streamtest.RunPair(t, func(t *testing.T) (a, b stream.Store) { return newStore(t), pgstream.New(second, nil) })
+	streamtest.RunPair(t, func(t *testing.T) (a, b stream.Store) {
+		first := pgtest.EmptyPool(t)
+		second := pgtest.PoolOn(t, first.Config().ConnString())
+		return create(t, first, nil), pgstream.New(second, nil)
+	})
 }
 
 // A role or a database may ask by default for transactions that see no change which others make meanwhile. The store
@@ -35,7 +37,7 @@ func TestIsolation(t *testing.T) {
 	for _, level := range []string{"repeatable read", "serializable"} {
 		t.Run(level, func(t *testing.T) {
 			t.Parallel()
-			streamtest.Run(t, cleared(t, pgtest.EmptyPool(t, pgtest.Isolation(level)), nil))
+			streamtest.Run(t, numbered(pgtest.EmptyPool(t, pgtest.Isolation(level))))
 		})
 	}
 }
@@ -46,7 +48,7 @@ func TestStoreBehind(t *testing.T) {
 	for name, configure := range pgtest.BehindSerializable {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			streamtest.Run(t, cleared(t, pgtest.EmptyPool(t, configure), nil))
+			streamtest.Run(t, numbered(pgtest.EmptyPool(t, configure)))
 		})
 	}
 }
@@ -55,7 +57,7 @@ func TestStoreBehind(t *testing.T) {
 // connection listens there.
 func TestStorePgBouncer(t *testing.T) {
 	t.Parallel()
-	pgtest.PgBouncer(t, func(p *pgxpool.Pool) { streamtest.Run(t, cleared(t, p, nil)) })
+	pgtest.PgBouncer(t, func(p *pgxpool.Pool) { streamtest.Run(t, numbered(p)) })
 }
 
 // The prefix may name a schema, and need quotes.
@@ -63,17 +65,19 @@ func TestStoreQualified(t *testing.T) {
 	t.Parallel()
 	p := pgtest.EmptyPool(t)
 	schema := pgtest.Value[string](t, p, "SELECT current_schema()")
-	streamtest.Run(t, cleared(t, p, &pgstream.Options{Prefix: schema + ".My_"}))
+	n := 0
+	streamtest.Run(t, func(t *testing.T) stream.Store {
+		n++
+		return create(t, p, &pgstream.Options{Prefix: fmt.Sprintf("%s.My%d_", schema, n)})
+	})
 }
 
-// cleared returns a maker of stores, for tests that run one after the other. They have the same tables, which are empty
-// each time.
-func cleared(t *testing.T, p *pgxpool.Pool, o *pgstream.Options) func(*testing.T) stream.Store {
-	t.Helper()
-	table := create(t, p, o).Fill("{streams}")
+// numbered returns a maker of stores on one pool, each with its own tables.
+func numbered(p *pgxpool.Pool) func(*testing.T) stream.Store {
+	n := 0
 	return func(t *testing.T) stream.Store {
-		pgtest.Clear(t, p, table)
-		return pgstream.New(p, o)
+		n++
+		return create(t, p, &pgstream.Options{Prefix: fmt.Sprintf("s%d_", n)})
 	}
 }
 

@@ -39,7 +39,7 @@ func TestDamaged(t *testing.T) {
 			p := pgtest.EmptyPool(t)
 			l := create(t, p, nil)
 			turnlogtest.RunDamaged(t, func(t *testing.T) turnlogtest.DamagingLog {
-				pgtest.Clear(t, p, l.Fill("{phases}"))
+				pgtest.Clear(t, p)
 				return spoiled{l, p, set}
 			})
 		})

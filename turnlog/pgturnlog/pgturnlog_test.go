@@ -20,7 +20,7 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 
 func TestLog(t *testing.T) {
 	t.Parallel()
-	turnlogtest.Run(t, cleared(t, pgtest.EmptyPool(t), nil))
+	turnlogtest.Run(t, func(t *testing.T) turnlog.Log { return open(t) })
 }
 
 // Random histories of one caller follow the model, and those of several callers are linearizable.
@@ -43,7 +43,7 @@ func TestIsolation(t *testing.T) {
 	for _, level := range []string{"repeatable read", "serializable"} {
 		t.Run(level, func(t *testing.T) {
 			t.Parallel()
-			turnlogtest.Run(t, cleared(t, pgtest.EmptyPool(t, pgtest.Isolation(level)), nil))
+			turnlogtest.Run(t, numbered(pgtest.EmptyPool(t, pgtest.Isolation(level))))
 		})
 	}
 }
@@ -54,7 +54,7 @@ func TestStoreBehind(t *testing.T) {
 	for name, configure := range pgtest.BehindSerializable {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			turnlogtest.Run(t, cleared(t, pgtest.EmptyPool(t, configure), nil))
+			turnlogtest.Run(t, numbered(pgtest.EmptyPool(t, configure)))
 		})
 	}
 }
@@ -62,7 +62,7 @@ func TestStoreBehind(t *testing.T) {
 // Behind PgBouncer in transaction mode, each transaction is on another connection than the transaction before.
 func TestStorePgBouncer(t *testing.T) {
 	t.Parallel()
-	pgtest.PgBouncer(t, func(p *pgxpool.Pool) { turnlogtest.Run(t, cleared(t, p, nil)) })
+	pgtest.PgBouncer(t, func(p *pgxpool.Pool) { turnlogtest.Run(t, numbered(p)) })
 }
 
 // The prefix may name a schema, and need quotes.
@@ -70,17 +70,19 @@ func TestStoreQualified(t *testing.T) {
 	t.Parallel()
 	p := pgtest.EmptyPool(t)
 	schema := pgtest.Value[string](t, p, "SELECT current_schema()")
-	turnlogtest.Run(t, cleared(t, p, &pgturnlog.Options{Prefix: schema + ".My_"}))
+	n := 0
+	turnlogtest.Run(t, func(t *testing.T) turnlog.Log {
+		n++
+		return create(t, p, &pgturnlog.Options{Prefix: fmt.Sprintf("%s.My%d_", schema, n)})
+	})
 }
 
-// cleared returns a maker of logs, for tests that run one after the other. They have the same tables, which are empty
-// each time.
-func cleared(t *testing.T, p *pgxpool.Pool, o *pgturnlog.Options) func(*testing.T) turnlog.Log {
-	t.Helper()
-	table := create(t, p, o).Fill("{phases}")
+// numbered returns a maker of logs on one pool, each with its own tables.
+func numbered(p *pgxpool.Pool) func(*testing.T) turnlog.Log {
+	n := 0
 	return func(t *testing.T) turnlog.Log {
-		pgtest.Clear(t, p, table)
-		return pgturnlog.New(p, o)
+		n++
+		return create(t, p, &pgturnlog.Options{Prefix: fmt.Sprintf("l%d_", n)})
 	}
 }
 

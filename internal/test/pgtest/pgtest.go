@@ -105,14 +105,12 @@ func Exec(tb testing.TB, p *pgxpool.Pool, sql string, args ...any) {
 	}
 }
 
-// Clear deletes all rows of the tables in the schema of the given one. Tests that run one after the other can share
-// tables then. Tables and a connection for each cost more than most tests.
-func Clear(tb testing.TB, p *pgxpool.Pool, table string) {
+// Clear deletes all rows of the schema of p. Tests that run one after the other can share the schema then: a schema and
+// a connection for each cost more than most tests.
+func Clear(tb testing.TB, p *pgxpool.Pool) {
 	tb.Helper()
-	const list = `
-		SELECT string_agg(format('DELETE FROM %s', oid::regclass), '; ') FROM pg_class
-		WHERE relkind = 'r' AND relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = $1::text::regclass)`
-	Exec(tb, p, Value[string](tb, p, list, table), pgx.QueryExecModeSimpleProtocol)
+	Exec(tb, p, Value[string](tb, p, `SELECT coalesce(string_agg('DELETE FROM ' || oid::regclass, '; '), '') FROM pg_class
+		WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r'`), pgx.QueryExecModeSimpleProtocol)
 }
 
 // Value returns the one value that a statement reads.
