@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/suite"
-	"github.com/holdfast-go/holdfast/internal/test/pgtest"
 	"github.com/holdfast-go/holdfast/snapshot"
 	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
 	"github.com/holdfast-go/holdfast/snapshot/snapshottest"
@@ -149,12 +148,7 @@ const cleansNothing = `SELECT $1::text, $2::text, $3::bigint`
 // No part of a former payload is read, although the part is still there.
 func TestPartsThatAreNotCleaned(t *testing.T) {
 	t.Parallel()
-	p := pgtest.EmptyPool(t)
-	s := create(t, p, nil).Broken("clean", cleansNothing)
-	newStore := func() *pgsnapshot.Store {
-		pgtest.Clear(t, p)
-		return s
-	}
+	newStore := func() *pgsnapshot.Store { return open(t, nil, nil).Broken("clean", cleansNothing) }
 	for clause, err := range snapshottest.Violations(t.Context(), func() snapshot.Store { return newStore() }) {
 		t.Errorf("%s: %v", clause, err)
 	}
