@@ -106,8 +106,8 @@ func Exec(tb testing.TB, p *pgxpool.Pool, sql string, args ...any) {
 }
 
 // Clear deletes all rows of the schema of p. Tests that run one after the other can share the schema then: a schema and
-// a connection for each cost more than most tests. No test before may have given up a call: its statement may still come,
-// and write a row.
+// a connection for each cost more than most tests. No test before may have given up a call: its statement may still
+// come, and write a row.
 func Clear(tb testing.TB, p *pgxpool.Pool) {
 	tb.Helper()
 	Exec(tb, p, Value[string](tb, p, `SELECT coalesce(string_agg('DELETE FROM ' || oid::regclass, '; '), '') FROM pg_class
