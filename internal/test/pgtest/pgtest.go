@@ -110,8 +110,9 @@ func Exec(tb testing.TB, p *pgxpool.Pool, sql string, args ...any) {
 // come, and write a row.
 func Clear(tb testing.TB, p *pgxpool.Pool) {
 	tb.Helper()
-	Exec(tb, p, Value[string](tb, p, `SELECT coalesce(string_agg('DELETE FROM ' || oid::regclass, '; '), '') FROM pg_class
-		WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r'`), pgx.QueryExecModeSimpleProtocol)
+	deletes := Value[string](tb, p, `SELECT string_agg('DELETE FROM ' || oid::regclass, '; ') FROM pg_class
+		WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r'`)
+	Exec(tb, p, deletes, pgx.QueryExecModeSimpleProtocol)
 }
 
 // Value returns the one value that a statement reads.

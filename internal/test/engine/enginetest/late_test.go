@@ -2,8 +2,9 @@ package enginetest
 
 import "testing"
 
-// b and c start at the same time. The machine may start c late, when the process has stopped after b and knows now that
-// it has lost the session. This is no fault of the engine. A branch that starts after that is one.
+// b and c start at the same time. The machine may run c late: the process has stopped beside b, and knows by now that
+// it has lost the session. That is no fault of the engine. It is one if no branch had begun before the process
+// stopped.
 func TestLateBranch(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -15,7 +16,7 @@ func TestLateBranch(t *testing.T) {
 			r := w.runLocked("run")
 			r.known, r.begun = true, true
 			p := w.process("P1", fault{kind: stall, name: "save", n: 1})
-			if p.gate("run"); test.begun {
+			if test.begun {
 				p.starts("run", 1, "b")
 			}
 			if k := p.arrive("save"); k != stall {
