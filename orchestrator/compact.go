@@ -20,15 +20,20 @@ func (v *visit) ranged(through int) (Range, bool) {
 	return r, true
 }
 
-// byCount returns the range that is due by the number of turns. It is the range as it was when it became due, however
-// many turns there are now.
+// byCount returns the range that is due by the number of turns. If few turns have come since it became due, it is the
+// range as it was then: a crash may hide that this range was summarized. If so many have come that another range would
+// be due, or Compaction is new to the session, the range ends at the newest turn that is not kept.
 func (v *visit) byCount(last int) (Range, bool) {
 	c := v.engine.options.Compaction
-	unsummarized := max(c.After, c.Keep+1)
-	if c.Run == nil || c.After == 0 || c.Due != nil || last+1-v.summarized < unsummarized {
+	due := max(c.After-c.Keep, 1)
+	left := last + 1 - v.summarized - c.Keep
+	if c.Run == nil || c.After == 0 || c.Due != nil || left < due {
 		return Range{}, false
 	}
-	return v.ranged(v.summarized + unsummarized - c.Keep - 1)
+	if left >= 2*due {
+		due = left
+	}
+	return v.ranged(v.summarized + due - 1)
 }
 
 // mayCompact reports whether compaction may follow a turn. If it may, the call needs the lease for longer.

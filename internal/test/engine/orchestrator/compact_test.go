@@ -79,7 +79,8 @@ func TestCompaction(t *testing.T) {
 	}
 }
 
-// A compaction that fails is tried again, with the same range and id. It fails no turn.
+// A compaction that fails is tried again, with the same range and id until another range would be due too. It fails no
+// turn.
 func TestCompactionFails(t *testing.T) {
 	c := &compactor{fail: errors.New("model is down")}
 	var logs bytes.Buffer
@@ -92,11 +93,42 @@ func TestCompactionFails(t *testing.T) {
 	}
 	c.fail = nil
 	execute(t, bot, Input{Text: "x"})
-	if got := c.spans(); got != "0-1 0-1 0-1 0-1" || c.ranges[0] != c.ranges[3] {
+	if got := c.spans(); got != "0-1 0-1 0-3 0-4" || c.ranges[0] != c.ranges[1] {
 		t.Errorf("ranges %s", got)
 	}
 	if n := strings.Count(logs.String(), "not compacted"); n != 3 {
 		t.Errorf("%d log lines:\n%s", n, &logs)
+	}
+}
+
+// A Compaction that is new to a session summarizes all that it does not keep at once, whatever After and Keep are.
+func TestCompactionAddedLate(t *testing.T) {
+	const before, after = 100, 30
+	for _, o := range []orchestrator.Compaction{
+		{After: 4, Keep: 8}, {After: 8, Keep: 8}, {After: 9, Keep: 8}, {After: 12, Keep: 8}, {After: 30, Keep: 8}, {After: 1},
+	} {
+		w, c := newWorld(), new(compactor)
+		bot := w.start(t, echo(), Options{})
+		for range before {
+			execute(t, bot, Input{Text: "x"})
+		}
+		o.Run = c.run
+		bot = w.start(t, echo(), Options{Compaction: o})
+		for range after {
+			execute(t, bot, Input{Text: "x"})
+		}
+		if first := c.ranges[0]; first.From != 0 || first.Through != before-8 {
+			t.Errorf("After %d: the first range is %d-%d", o.After, first.From, first.Through)
+		}
+		due := max(o.After-8, 1)
+		for i, r := range c.ranges[1:] {
+			if r.From != c.ranges[i].Through+1 || r.Through != r.From+due-1 {
+				t.Errorf("After %d: ranges %s", o.After, c.spans())
+			}
+		}
+		if left := before + after - 1 - c.ranges[len(c.ranges)-1].Through; left >= 8+due {
+			t.Errorf("After %d: %d turns are left", o.After, left)
+		}
 	}
 }
 
