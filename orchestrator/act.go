@@ -50,7 +50,20 @@ func (x *execution[S]) effectOf(l *line, e ledger.Effect) (ledger.Effect, error)
 	if err := e.ValidateIssue(); err != nil {
 		return e, err
 	}
-	return e, l.use(e.ID, e.Key != "")
+	if err := l.use(e.ID, e.Key != ""); err != nil {
+		return e, err
+	}
+	x.effects.ask(e.ID, asker{l.place, l.intent, l.item})
+	return e, nil
+}
+
+// effectFor is EffectOf.
+func (x *execution[S]) effectFor(l *line, e ledger.Effect) (ledger.Effect, error) {
+	e, err := x.effectOf(l, e)
+	if err == nil && e.Class != ledger.Pure {
+		err = x.commit(x.ctx, l)
+	}
+	return e, err
 }
 
 // once is Once.
@@ -83,7 +96,7 @@ func (x *execution[S]) once(ctx context.Context, l *line, c onceCall) (json.RawM
 			return nil, err
 		}
 	}
-	now, issued, err := x.issue(ctx, e, false)
+	now, issued, err := x.issue(ctx, l, e, false)
 	if err != nil {
 		return nil, err
 	}
@@ -99,9 +112,12 @@ func (x *execution[S]) once(ctx context.Context, l *line, c onceCall) (json.RawM
 // issue notes the intent to try an effect. If again is true, it is the attempt after the one that e has. issued says
 // that this call may act. Otherwise the effect is returned as it is known.
 func (x *execution[S]) issue(
-	ctx context.Context, e ledger.Effect, again bool,
+	ctx context.Context, l *line, e ledger.Effect, again bool,
 ) (now *ledger.Effect, issued bool, err error) {
 	if err := x.over(ctx); err != nil {
+		return nil, false, err
+	}
+	if err := x.commit(ctx, l); err != nil {
 		return nil, false, err
 	}
 	if err := x.effects.begin(); err != nil {
@@ -164,7 +180,7 @@ func (x *execution[S]) retry(
 	ctx context.Context, l *line, now *ledger.Effect, c onceCall,
 ) (attempt *ledger.Effect, result json.RawMessage, err error) {
 	c.effect.Attempts = now.Attempts
-	again, issued, err := x.issue(ctx, c.effect, true)
+	again, issued, err := x.issue(ctx, l, c.effect, true)
 	switch {
 	case err != nil:
 		return nil, nil, err
@@ -298,18 +314,25 @@ func (x *execution[S]) doubt(e ledger.Effect, ask bool, err error) *InDoubtError
 }
 
 // closeEffects lets the functions of the bot issue nothing more, before the turn ends. An effect that a function has
-// left behind is Unknown then: no other run has to wait for this one.
+// left behind is Unknown then: no other run has to wait for this one. It stays in doubt: if the turn cannot settle, it
+// does not fail either.
 func (x *execution[S]) closeEffects() error {
 	if err := x.effects.failure(); err != nil {
 		return err
 	}
 	for id, left := range x.effects.close() {
-		_, err := x.outcome(x.ctx, id, left.attempt, ledger.Outcome{
-			State: ledger.Unknown, Error: "the turn has ended, and the effect was still under way",
-		})
+		now, err := x.outcome(x.ctx, id, left.attempt, ledger.Outcome{State: ledger.Unknown, Error: errLeftUnderWay.Error()})
 		if err != nil {
 			return err
+		}
+		if now.State.Open() {
+			x.effects.doubt(id, &InDoubtError{
+				RunID: x.run.row.ID, Effects: []string{id}, Ask: left.ask, Err: errLeftUnderWay,
+			})
 		}
 	}
 	return nil
 }
+
+// errLeftUnderWay says that a function has returned while a goroutine of it was at work on an effect.
+var errLeftUnderWay = errors.New("the turn has ended, and the effect was still under way")

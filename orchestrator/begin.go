@@ -66,7 +66,7 @@ func (x *execution[S]) open() (found *snapshot.Run, err error) {
 	}
 	if x.engine().options.Snapshots == nil {
 		x.visit.own.Begun = true
-		x.run.payload.Started, x.run.payload.Usage = x.visit.phases.claimed(), x.used()
+		x.run.payload.Started, x.run.payload.Usage = x.visit.phases.claimed(), x.used().storedUsage
 		x.emit(Event{Kind: TurnStarted})
 		return nil, nil
 	}
@@ -139,7 +139,7 @@ func (x *execution[S]) gather() error {
 	}
 	x.number()
 	d := &x.engine().identity
-	x.run.payload.State = nil
+	x.run.payload.State, x.run.payload.Next = nil, x.bot.first
 	x.run.payload.Born, x.run.payload.Signature, x.run.payload.Version = x.visit.own.Grant.Born, d.signature, d.version
 	if err := x.recall(); err != nil {
 		return x.err("begin", err)
@@ -156,8 +156,8 @@ func (x *execution[S]) enter() error {
 			return x.err("begin", err)
 		}
 	}
-	if hook != nil || x.altered {
-		if err := x.keep(); err != nil {
+	if hook != nil || x.altered { // the limit is for what the turn leaves
+		if err := x.keepWithin(mostState); err != nil {
 			return x.err("begin", err)
 		}
 	}
@@ -171,7 +171,7 @@ func (x *execution[S]) saveNew() (found *snapshot.Run, err error) {
 		return nil, x.visit.err("claim", err)
 	}
 	x.run.payload.Started = x.visit.phases.claimed()
-	found, err = x.run.begin(x.ctx, x.used())
+	found, err = x.run.begin(x.ctx, x.used().storedUsage)
 	switch {
 	case err == nil && found == nil:
 		x.emit(Event{Kind: TurnStarted})

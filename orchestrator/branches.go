@@ -19,7 +19,8 @@ func (x *execution[S]) changed(start json.RawMessage, after S) (change, error) {
 
 // saveBranches saves the branches that have finished. Such a save is progress.
 func (x *execution[S]) saveBranches() error {
-	parts, err := x.unsavedParts(&x.run.stored.payload)
+	saved := x.run.saved()
+	parts, err := x.unsavedParts(&saved.payload)
 	if err != nil {
 		return err
 	}
@@ -64,31 +65,14 @@ func (x *execution[S]) unsavedParts(payload *runPayload) (map[string]json.RawMes
 }
 
 // claimItems saves the run under itemsVersion before a branch runs for an item. A process that knows no items sees only
-// the version of the payload, and would drop the branches. With a ledger it also saves the decision, and the state that
-// Route has left: the place of an effect has the number of its item, and Route may name the items in another order
-// after a crash.
+// the version of the payload, and would drop the branches. The decision is saved on the way.
 func (x *execution[S]) claimItems() (err error) {
-	if !x.run.inStore || x.fan.decided.Next.Each == nil {
+	if !x.run.inStore || x.fan.decided.Next.Each == nil || x.run.saved().payload.V >= itemsVersion {
 		return nil
 	}
-	payload := &x.run.payload
-	decided := x.engine().ledger == nil || x.run.stored.payload.Next != nil
-	if decided && x.run.stored.payload.V >= itemsVersion {
-		return nil
-	}
-	payload.V = itemsVersion
-	if !decided {
-		next := x.fan.decided.Next
-		payload.Next = &next
-		state, err := x.unsavedState(payload)
-		if err != nil {
-			return err
-		}
-		if state != nil {
-			payload.State = state
-		}
-	}
-	parts, err := x.allParts(payload)
+	x.run.payload.V = itemsVersion
+	x.decision.into(&x.run.payload)
+	parts, err := x.allParts(&x.run.payload)
 	if err == nil {
 		err = x.putWith(parts, func(*snapshot.Run) {})
 	}

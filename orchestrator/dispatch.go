@@ -20,6 +20,9 @@ func (x *execution[S]) dispatch(ctx context.Context, next Next) error {
 		return x.fanOut(ctx, next)
 	}
 	name := next.Intents[0]
+	if err := x.decided(next); err != nil {
+		return x.err("intent", err)
+	}
 	x.worked = true
 	var start json.RawMessage
 	if x.bot.def.Intents[name].Retry.Attempts > 1 {
@@ -109,6 +112,9 @@ func (x *execution[S]) attempt(ctx context.Context, b branch, attempt int, state
 // and does not run again. A branch that has failed waits for the others.
 func (x *execution[S]) fanOut(ctx context.Context, next Next) error {
 	if err := x.spread(next); err != nil {
+		return x.err("intent", err)
+	}
+	if err := x.decided(next); err != nil {
 		return x.err("intent", err)
 	}
 	if err := x.claimItems(); err != nil {
@@ -201,6 +207,7 @@ func (x *execution[S]) branchDone(i int, state S, err error) error {
 	}
 	if err == nil {
 		err = x.effects.failure() // which the intent has kept to itself
+		b.Effects = x.effects.askedBy(asker{inIntent, b.Intent, fan.branches[i].number})
 	}
 	fan.mu.Lock()
 	defer fan.mu.Unlock()

@@ -10,7 +10,8 @@ import (
 )
 
 // inDoubt returns the effects of this run that err tells of as one error; nil if there are none. If a person has to be
-// asked for some of them, only those count. The effects of a child are not this run's.
+// asked for some of them, only those count. The effects of another run are not this run's, unless toolEnds has made them
+// so.
 func (x *execution[S]) inDoubt(err error) *InDoubtError {
 	var asked, waiting []*InDoubtError
 	eachDoubt(err, func(e *InDoubtError) {
@@ -37,6 +38,7 @@ func (x *execution[S]) joinDoubts(some []*InDoubtError) *InDoubtError {
 	var why []error
 	for _, d := range some {
 		all.Effects, all.held = append(all.Effects, d.Effects...), all.held && d.held
+		all.unasked = all.unasked || d.unasked
 		if d.Err != nil {
 			why = append(why, d.Err)
 		}
@@ -80,16 +82,10 @@ func (x *execution[S]) asks(err error) bool {
 // in doubt, whatever its functions have made of that, those that a function has left behind, and those that an earlier
 // owner of the run has left.
 func (x *execution[S]) unknown(e *Error) (*InDoubtError, error) {
-	left := x.effects.close()
 	if err := x.closeEffects(); err != nil {
 		return nil, err
 	}
 	all := x.effects.doubts()
-	for id, l := range left {
-		all = append(all, &InDoubtError{
-			RunID: x.run.row.ID, Effects: []string{id}, Ask: l.ask, Err: e.Err,
-		})
-	}
 	if x.adopted && x.engine().ledger != nil {
 		open, err := x.leftOpen(e)
 		if err != nil {
@@ -115,6 +111,40 @@ func (x *execution[S]) leftOpen(e *Error) (all []*InDoubtError, err error) {
 		return nil
 	})
 	return all, err
+}
+
+// toolStarts comes before a tool of this turn begins a turn of its own, which may issue effects.
+func (x *execution[S]) toolStarts(ctx context.Context, l *line, effects bool) error {
+	if !effects {
+		return nil
+	}
+	return x.commit(ctx, l)
+}
+
+// toolEnds returns the error of a tool's call for the function that has called it. If the turn of the tool may go on,
+// its effects may happen yet: then this turn is in doubt too. Told as failed, the user would ask again, and a fresh turn
+// of the tool would pay again.
+func (x *execution[S]) toolEnds(id string, effects bool, err error) error {
+	e, ok := errors.AsType[*Error](err)
+	if !effects || !ok || e.RunID == "" || !unfinished(err) {
+		x.effects.finished(id)
+		return err
+	}
+	d := &InDoubtError{RunID: x.run.row.ID, Err: err, held: true}
+	eachDoubt(err, func(of *InDoubtError) {
+		if of.RunID == e.RunID || of.RunID == "" {
+			d.Effects, d.held = append(d.Effects, of.Effects...), d.held && of.held
+			d.Ask = d.Ask || of.Ask && x.engine().ledger != nil // without a ledger no answer is found
+		}
+	})
+	d.held = d.held && len(d.Effects) > 0
+	x.effects.doubt(id, d)
+	return d
+}
+
+// unfinished reports whether err says that a run stays in flight.
+func unfinished(err error) bool {
+	return errors.Is(err, ErrIndeterminate) || errors.Is(err, ErrSuspended) || errors.Is(err, ErrParked)
 }
 
 func asErrors(all []*InDoubtError) (errs []error) {

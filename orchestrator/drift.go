@@ -140,8 +140,10 @@ func (o *Orchestrator[S]) checkUsable(
 	switch {
 	case err != nil:
 		return err
+	case r.Status == snapshot.Suspended && payload.Unasked && pastDrift && pastParked: // by Force
+		return nil
 	case r.Status == snapshot.Suspended:
-		return o.engine.suspended(ctx, r, payload.Doubt)
+		return o.engine.suspended(ctx, r, payload)
 	case r.Status == snapshot.Parked && !pastParked:
 		return ErrParked
 	}

@@ -7,7 +7,15 @@ import (
 	"sync"
 
 	"github.com/holdfast-go/holdfast/internal/ctxcause"
+	"github.com/holdfast-go/holdfast/ledger"
 )
+
+// An asker is the branch, or the hook, that has named an effect.
+type asker struct {
+	in     place
+	intent string
+	item   int
+}
 
 // An underWay is an attempt at an effect. ask says that a person is asked if its outcome is not known.
 type underWay struct {
@@ -27,6 +35,13 @@ type effects struct {
 
 	// unknown are the effects that are in doubt, as far as this execution knows.
 	unknown map[string]*InDoubtError
+
+	// left are the effects that an earlier owner of the run has left, and that the code which runs now has to ask for:
+	// they are open, or a person has answered for them.
+	left map[string]ledger.Effect
+
+	// asked are the effects that were named, each with the branch or the hook that has named it.
+	asked map[string]asker
 
 	// issuing counts the calls that may still issue an effect. closed says that no other may.
 	issuing sync.WaitGroup
@@ -118,6 +133,42 @@ func (fx *effects) attempt(id string) int {
 	fx.mu.Lock()
 	defer fx.mu.Unlock()
 	return fx.open[id].attempt
+}
+
+// ask notes that a function has named an effect.
+func (fx *effects) ask(id string, by asker) {
+	fx.mu.Lock()
+	defer fx.mu.Unlock()
+	if fx.asked == nil {
+		fx.asked = make(map[string]asker)
+	}
+	fx.asked[id] = by
+}
+
+// askedBy returns the effects that a branch has named, and that an earlier owner has left or that are in doubt. If the
+// branch is saved, nobody asks for them again.
+func (fx *effects) askedBy(by asker) (ids []string) {
+	fx.mu.Lock()
+	defer fx.mu.Unlock()
+	for id, who := range fx.asked {
+		if _, left := fx.left[id]; who == by && (left || fx.unknown[id] != nil) {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// unasked returns the effects that an earlier owner has left, and that nobody has asked for.
+func (fx *effects) unasked() (all []ledger.Effect) {
+	fx.mu.Lock()
+	defer fx.mu.Unlock()
+	for id, e := range fx.left {
+		if _, asked := fx.asked[id]; !asked {
+			all = append(all, e)
+		}
+	}
+	return all
 }
 
 // fail notes that the ledger or the turn log has not answered.

@@ -135,13 +135,14 @@ func (e *PanicError) Unwrap() error {
 	return err
 }
 
-// An InDoubtError lists the effects of a run whose outcome is not known. It is ledger.ErrInDoubt. If a function of the
+// An InDoubtError lists the effects of a run whose outcome is not known, and those of the tools that the run has called
+// and that may still go on. It is ledger.ErrInDoubt. If a function of the
 // bot returns it, the turn does not fail: told as failed, it would be tried again, and pay twice. If Ask is set, the
 // turn is suspended until a person has answered for all of Effects: see [ledger.Resolve]. Otherwise it waits and is
 // tried again.
 type InDoubtError struct {
 	RunID   string
-	Effects []string // their ids
+	Effects []string // their ids; none if a tool may go on, and no effect of it is known
 	Ask     bool     // a person has to answer
 
 	// Err is the error of the last attempt. It is lock.ErrHeld if another run is at work on the effect.
@@ -149,19 +150,19 @@ type InDoubtError struct {
 
 	// held says that another run is at work on each of Effects.
 	held bool
+
+	// unasked says that Effects are answered, and that the code has not asked for them: see allAsked.
+	unasked bool
 }
 
 // Error returns the ids of the effects, and the reason.
 func (e *InDoubtError) Error() string {
-	text := "effect in doubt: "
-	if len(e.Effects) > 1 {
-		text = "effects in doubt: "
+	text := "effects in doubt"
+	if len(e.Effects) == 1 {
+		text = "effect in doubt"
 	}
-	for i, id := range e.Effects {
-		if i > 0 {
-			text += ", "
-		}
-		text += id
+	if len(e.Effects) > 0 {
+		text += ": " + strings.Join(e.Effects, ", ")
 	}
 	if e.Err == nil {
 		return text

@@ -34,6 +34,9 @@ type execution[S any] struct {
 	// adopted says that the run was found in flight, so that an earlier owner may have left effects.
 	adopted bool
 
+	// found is the payload of such a run, until it is read.
+	found json.RawMessage
+
 	// logged says that the turn log has the beginning of the run.
 	logged bool
 
@@ -53,7 +56,12 @@ type execution[S any] struct {
 	// altered says that the state which the turn starts from is not as stored: see restored.
 	altered bool
 	fan     *fan // the current fan-out; nil: none
-	history []message.Message
+
+	// decision is what runs in this iteration; nil before it is decided, and without a snapshot store. routed says that
+	// Route was asked.
+	decision *decision
+	routed   bool
+	history  []message.Message
 
 	// ran are the intents that ran, oldest first.
 	ran []string
@@ -134,7 +142,7 @@ func (x *execution[S]) turn(in place, b branch, attempt int, state S) *Turn[S] {
 		line{
 			meter: &x.meter, home: x, place: in, intent: b.intent, item: b.number, attempt: attempt,
 			session: x.visit.own.Grant.Session, run: x.run.row.ID, turn: x.index, iteration: x.run.payload.Iteration,
-			fence: x.visit.own.Grant.Fence,
+			fence: x.visit.own.Grant.Fence, decision: x.decision,
 		},
 	}
 	wired.Turn.line = &wired.line
@@ -171,11 +179,14 @@ func (x *execution[S]) over(ctx context.Context) error {
 }
 
 // keep makes the state part of the next save.
-func (x *execution[S]) keep() error {
+func (x *execution[S]) keep() error { return x.keepWithin(x.limits().State) }
+
+// keepWithin is keep with another limit than Limits.State.
+func (x *execution[S]) keepWithin(limit int) error {
 	if x.engine().options.Snapshots == nil {
 		return nil
 	}
-	raw, err := encodeState(&x.state, *x.limits())
+	raw, err := encodeState(&x.state, limit)
 	if err == nil {
 		x.run.payload.State = raw
 	}
@@ -183,7 +194,7 @@ func (x *execution[S]) keep() error {
 }
 
 // used is the usage of the run so far, as it is saved.
-func (x *execution[S]) used() storedUsage { return stored(x.meter.total()) }
+func (x *execution[S]) used() spent { return x.meter.spent() }
 
 // put saves everything but a fan-out.
 func (x *execution[S]) put(change func(*snapshot.Run)) error { return x.putWith(nil, change) }

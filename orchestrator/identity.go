@@ -92,30 +92,31 @@ type refusals struct {
 	all map[snapshot.Key]refusal
 }
 
-// A refusal is for one version of a run.
+// A refusal is for a run with one payload. The parts of a run go with its payload: a later save of the same payload adds
+// parts, and drops none.
 type refusal struct {
-	run   string
-	seq   int64
-	drift *DriftError
+	run, payload string
+	drift        *DriftError
 }
 
 // mostRefusals bounds the memory for refusals. Without a refusal the run is adopted and left once more.
 const mostRefusals = 1000
 
-func (rs *refusals) note(r snapshot.Run, drift *DriftError) {
+// note notes why a run was refused. payload is as it was adopted.
+func (rs *refusals) note(r snapshot.Run, payload json.RawMessage, drift *DriftError) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	if rs.all == nil || len(rs.all) >= mostRefusals {
 		rs.all = make(map[snapshot.Key]refusal)
 	}
-	rs.all[r.Key] = refusal{r.ID, r.Seq, drift}
+	rs.all[r.Key] = refusal{r.ID, digest(string(payload)), drift}
 }
 
-// about returns why this version of a run was refused before; nil if it was not.
+// about returns why a run was refused before; nil if it was not, or if it has another payload by now.
 func (rs *refusals) about(r snapshot.Run) *DriftError {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
-	if known := rs.all[r.Key]; known.run == r.ID && known.seq == r.Seq {
+	if known := rs.all[r.Key]; known.run == r.ID && known.payload == digest(string(r.Payload)) {
 		return known.drift
 	}
 	return nil

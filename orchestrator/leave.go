@@ -93,7 +93,7 @@ func (x *execution[S]) suspend(e *Error, d *InDoubtError) error {
 	if x.closeEffects() != nil {
 		return x.unrecorded(e)
 	}
-	err := x.noteDoubt(d.Effects, func(r *snapshot.Run) {
+	err := x.noteDoubt(d, func(r *snapshot.Run) {
 		r.Status, r.Attempt, r.Error = snapshot.Suspended, max(0, x.run.row.Attempt-1), x.errorText(e.Err)
 	})
 	if err != nil {
@@ -107,16 +107,19 @@ func (x *execution[S]) suspend(e *Error, d *InDoubtError) error {
 	return e
 }
 
-// noteDoubt saves the run anew, with the effects that it waits for and the branches that have finished.
-func (x *execution[S]) noteDoubt(effects []string, change func(*snapshot.Run)) error {
-	payload := &x.run.stored.payload
+// noteDoubt saves the run anew, with the effects that it waits for, the decision that has led to them, and the branches
+// that have finished.
+func (x *execution[S]) noteDoubt(d *InDoubtError, change func(*snapshot.Run)) error {
+	payload := x.run.saved().payload
+	payload.Doubt, payload.Unasked = d.Effects, d.unasked
 	payload.Logged = max(payload.Logged, x.visit.phases.newest()) // a person may answer at once
-	parts, err := x.allParts(payload)
+	x.decision.into(&payload)
+	parts, err := x.allParts(&payload)
 	if err == nil {
-		err = x.run.suspend(x.ctx, x.used(), effects, parts, change)
+		err = x.run.suspend(x.ctx, x.used(), payload, parts, change)
 	}
 	if err != nil && (invalid(err) || parts == nil) { // no store accepts the branches: they run again
-		err = x.run.suspend(x.ctx, x.used(), effects, nil, change)
+		err = x.run.suspend(x.ctx, x.used(), payload, nil, change)
 	}
 	return err
 }
@@ -181,7 +184,8 @@ func (x *execution[S]) retryLater(e *Error) error {
 // noteBranches saves a change of the run, and the branches that have finished since the last save. If no store accepts
 // the branches, they run again.
 func (x *execution[S]) noteBranches(change func(*snapshot.Run)) error {
-	parts, err := x.unsavedParts(&x.run.stored.payload)
+	saved := x.run.saved()
+	parts, err := x.unsavedParts(&saved.payload)
 	if err != nil {
 		return errors.Join(err, x.note(nil, change))
 	}

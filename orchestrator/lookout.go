@@ -14,7 +14,8 @@ type lookout struct {
 	// whole is when the last look at all suspended runs began, and last when the last look of any kind began.
 	whole, last time.Time
 
-	// keyed is when the newest effect with a Key was answered of those that a look at all suspended runs has followed.
+	// keyed is when the newest effect with a Key, or of another bot, was answered of those that a look at all suspended
+	// runs has followed.
 	keyed time.Time
 
 	// again are the runs that the next look is about too. They have been answered, and did not go on until now. Or they

@@ -78,6 +78,7 @@ func (x *execution[S]) decide(ctx context.Context) (Next, error) {
 		return Next{}, x.err("route",
 			errors.New("neither Evaluate nor an intent's Next says what follows, and there is no Route"))
 	}
+	x.routed = true
 	next, err := x.ask(ctx, inRoute, "", d.Route)
 	if err != nil {
 		return Next{}, x.err("route", err)
@@ -204,12 +205,15 @@ func (x *execution[S]) step(next Next, took time.Duration, used Usage) {
 	step := storedStep{decided, took.Milliseconds(), stored(used)}
 	x.run.payload.Steps = append(x.run.payload.Steps, step)
 	x.fan, x.run.payload.Next = nil, nil
+	x.decision, x.routed = nil, false
 }
 
 // advance saves the result of an iteration, and the decision that it made.
 func (x *execution[S]) advance(follows Next) error {
 	x.run.payload.Iteration++
-	x.run.payload.Usage = x.used()
+	x.meter.iterated()
+	x.run.payload.Usage = x.used().storedUsage
+	x.run.payload.Next = x.bot.only
 	if !follows.zero() {
 		next := storeNext(follows)
 		x.run.payload.Next = &next

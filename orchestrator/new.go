@@ -18,6 +18,9 @@ type Orchestrator[S any] struct {
 	engine  *engine
 	def     Definition[S]
 	choices []Choice
+
+	// first is what runs first in a turn, and only what runs in each iteration, if that is known before; else nil.
+	first, only *storedNext
 }
 
 // stateFaults names what a state of type t would lose.

@@ -70,6 +70,9 @@ func Once[T, S any](
 	if c.effect, err = o.effect(name); err != nil {
 		return value, err
 	}
+	if fn == nil {
+		return value, fmt.Errorf("%w: effect %q without a function", ledger.ErrInvalid, name)
+	}
 	if t.line == nil {
 		if err := byHand(&c.effect); err != nil {
 			return value, err
@@ -104,7 +107,7 @@ func EffectOf[T, S any](t *Turn[S], name string, o *OnceOptions[T]) (ledger.Effe
 		err := byHand(&e)
 		return e, err
 	}
-	return t.line.home.effectOf(t.line, e)
+	return t.line.home.effectFor(t.line, e)
 }
 
 // effect returns the effect as far as the caller names it.

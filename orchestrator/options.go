@@ -120,8 +120,8 @@ type Limits struct {
 	Input int
 
 	// State bounds a state, and the items of one decision together, counted in the same way. 0 means 4 MiB, and 15 MiB
-	// is the most. A turn that leaves a larger state fails with a *StateError when it settles or when the state is
-	// saved. The session stays as it was before that turn.
+	// is the most. A turn that leaves a larger state fails with a *StateError when it settles, or when an iteration is
+	// saved. The session stays as it was before that turn. What Begin leaves is not judged: the turn may leave less.
 	State int
 }
 
@@ -141,7 +141,8 @@ func (l Limits) orDefaults() Limits {
 // CallOptions are for Execute, Stream and Resume.
 type CallOptions struct {
 	// Force goes on in spite of drift or parking. Under drift, what this definition has no place for is lost, and a
-	// decision for what is no intent is made anew. Past parking, no attempt is counted.
+	// decision for what is no intent is made anew. Past parking, no attempt is counted. Force also settles a turn
+	// although an earlier attempt has left an effect that the code of now does not ask for: see Once.
 	Force bool
 
 	// Earlier adds the events of earlier turns to those of the call's own: of a run that was in flight and is finished

@@ -33,5 +33,11 @@ func New[S any](d Definition[S], store checkpoint.Store, o *Options) (*Orchestra
 	for _, name := range slices.Sorted(maps.Keys(d.Intents)) {
 		orch.choices = append(orch.choices, Choice{name, d.Intents[name].Description})
 	}
+	if d.Route == nil && len(orch.choices) == 1 {
+		orch.only = &storedNext{Intents: []string{orch.choices[0].Name}}
+	}
+	if orch.first = orch.only; d.First != "" {
+		orch.first = &storedNext{Intents: []string{d.First}}
+	}
 	return orch, nil
 }

@@ -49,6 +49,9 @@ type runPayload struct {
 	// Doubt are the ids of the effects that a suspended run waits for.
 	Doubt []string `json:"doubt,omitempty"`
 
+	// Unasked says that these effects are answered, and that the code has not asked for them: see allAsked.
+	Unasked bool `json:"unasked,omitempty"`
+
 	// Started is the time of turnlog.Started, and Logged that of the last entry when this was saved, in milliseconds; 0
 	// without a turn log.
 	Started int64           `json:"started,omitempty"`
@@ -93,6 +96,19 @@ type storedUsage struct {
 	Cost   float64 `json:"cost,omitempty"`
 }
 
+// A spent is the usage of a run so far.
+type spent struct {
+	storedUsage
+
+	// Calls are the calls of tools since the iteration began, with what of their usage is counted. A resume makes them
+	// again.
+	Calls map[string]storedUsage `json:"calls,omitempty"`
+}
+
+func (s spent) same(t spent) bool {
+	return s.storedUsage == t.storedUsage && maps.Equal(s.Calls, t.Calls)
+}
+
 type storedStep struct {
 	storedNext
 	Took  int64       `json:"ms,omitempty"`
@@ -101,7 +117,7 @@ type storedStep struct {
 
 // The parts of a run that are stored beside its payload.
 const (
-	usagePart  = "usage"     // a storedUsage: the usage so far, if it is not that of the payload
+	usagePart  = "usage"     // a spent: the usage so far, if it is not that of the payload
 	statePart  = "state"     // the State of a runPayload, if it is too large to share a document with the input
 	itemsPart  = "items"     // the itemLists of the decision in a runPayload
 	fanPart    = "fan"       // a storedFan
@@ -138,6 +154,9 @@ type storedBranch struct {
 	// Fan is the ID of the storedFan. A branch that an earlier fan-out of the iteration has left is not of this one.
 	Fan    int64  `json:"fan,omitempty"`
 	Change change `json:"change"`
+
+	// Effects are effects that the branch has asked for, and that were open or answered for: see effects.askedBy.
+	Effects []string `json:"effects,omitempty"`
 }
 
 // inlineState is how large a state may be to share the payload with the input.
@@ -251,6 +270,9 @@ func (s runPayload) encode() json.RawMessage {
 			w.element(id)
 		}
 		w.closeList()
+	}
+	if s.Unasked {
+		w.raw("unasked", json.RawMessage("true"))
 	}
 	w.number("started", s.Started)
 	w.number("logged", s.Logged)

@@ -12,7 +12,7 @@ func (o *Orchestrator[S]) resumed(v *visit, r snapshot.Run) *execution[S] {
 	r.Parts = nil
 	r.Fence = v.own.Grant.Fence
 	r.Status, r.Error, r.Pause = snapshot.Running, "", 0
-	x := &execution[S]{bot: o, visit: v, ctx: v.own.Ctx, timed: v.own.Ctx, adopted: true}
+	x := &execution[S]{bot: o, visit: v, ctx: v.own.Ctx, timed: v.own.Ctx, adopted: true, found: r.Payload}
 	x.run = run{slot: &v.slot, row: r, parts: parts, inStore: true}
 	return x
 }
@@ -25,6 +25,7 @@ func (x *execution[S]) ready() error {
 	if err := x.load(); err != nil {
 		return x.unreadable(err)
 	}
+	x.found = nil
 	if x.visit.phases.on() {
 		x.run.payload.Started = startedAt(x.run.row, x.run.payload)
 		x.visit.phases.follow(x.run.row, x.run.payload)
@@ -55,9 +56,11 @@ func (x *execution[S]) unreadable(err error) error {
 	switch {
 	case x.run.stored == nil:
 		return x.left(e)
+	case errors.Is(err, errNotInherited): // the ledger is away, and that is not the run's fault
+		return x.leave(e)
 	case ok:
 		left := x.leave(e)
-		x.engine().refusals.note(x.run.row, drift)
+		x.engine().refusals.note(x.run.row, x.found, drift)
 		return left
 	case x.visit.call.alone:
 		return x.retryLater(e)
@@ -68,15 +71,22 @@ func (x *execution[S]) unreadable(err error) error {
 // startOver builds the turn again, from its input and the newest state.
 func (x *execution[S]) startOver() error {
 	payload := &x.run.payload
-	payload.Iteration, payload.Next, payload.Feedback, payload.Steps = 0, nil, "", nil
+	decided := payload.Next
+	if payload.Iteration > 0 || len(x.effects.left) == 0 {
+		decided = nil
+	}
+	payload.Iteration, payload.Feedback, payload.Steps = 0, "", nil
 	x.ran, x.fan = nil, nil
 	if err := x.gather(); err != nil {
 		return x.leave(x.mine(err))
 	}
+	if decided != nil { // effects were issued under it
+		payload.Next = decided
+	}
 	if err := x.enter(); err != nil {
 		return x.unsettled(err)
 	}
-	payload.Usage = x.used()
+	payload.Usage = x.used().storedUsage
 	if err := x.put(func(*snapshot.Run) {}); err != nil {
 		return x.unsettled(x.err("save", err))
 	}
@@ -92,7 +102,7 @@ func (x *execution[S]) load() error {
 	}
 	payload := &x.run.payload
 	x.input = payload.Input.input(x.run.row.RequestID)
-	x.meter.used = used.usage()
+	x.meter.resume(used)
 	for _, s := range payload.Steps {
 		x.ran = append(x.ran, s.next().ran()...)
 	}
@@ -100,7 +110,13 @@ func (x *execution[S]) load() error {
 	if err != nil {
 		return err
 	}
+	if err := x.inherit(fan); err != nil {
+		return err
+	}
 	also, final := x.bot.restOf(*payload, fan)
+	if strangers := x.strangers(); strangers != nil {
+		also.drift, final = also.drift.and(strangers), true
+	}
 	if final && !x.visit.call.force {
 		return also.drift
 	}
@@ -125,7 +141,7 @@ func (x *execution[S]) redefine() error {
 	if payload.Next != nil && !d.knows(payload.Next.Intents) {
 		payload.Next = nil
 	}
-	return x.keep()
+	return x.keepWithin(mostState)
 }
 
 // takeFan goes on with the fan-out that the run was saved in.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"sync"
 
 	"github.com/holdfast-go/holdfast/internal/jsonvalue"
 	"github.com/holdfast-go/holdfast/lock"
@@ -30,7 +31,12 @@ type run struct {
 	// inStore says that the snapshot store has the run.
 	inStore bool
 
-	// stored is the newest version that the snapshot store is known to have; nil if there is none.
+	// mu is held while a version is saved. An effect may save the decision while a branch is saved, or while the engine
+	// goes on without the goroutine that has named the effect.
+	mu sync.Mutex
+
+	// stored is the newest version that the snapshot store is known to have; nil if there is none. Only who begins or
+	// loads the run may read it without mu.
 	stored *version
 }
 
@@ -38,7 +44,14 @@ type run struct {
 type version struct {
 	row     snapshot.Run
 	payload runPayload
-	used    storedUsage
+	used    spent
+}
+
+// saved returns the newest version that the snapshot store is known to have.
+func (r *run) saved() version {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return *r.stored
 }
 
 // begin saves a run that is new, unless a run is in flight; then it returns that run.
@@ -57,7 +70,7 @@ func (r *run) begin(ctx context.Context, used storedUsage) (found *snapshot.Run,
 	}
 	found, err = r.slot.begin(ctx, row)
 	if err == nil && found == nil {
-		r.inStore, r.stored = true, &version{r.row, r.payload, used}
+		r.inStore, r.stored = true, &version{r.row, r.payload, spent{storedUsage: used}}
 	}
 	return found, err
 }
@@ -65,8 +78,10 @@ func (r *run) begin(ctx context.Context, used storedUsage) (found *snapshot.Run,
 // put saves the run with its current decision, steps and state, and with parts, in place of everything that was saved
 // before.
 func (r *run) put(
-	ctx context.Context, used storedUsage, parts map[string]json.RawMessage, change func(*snapshot.Run),
+	ctx context.Context, used spent, parts map[string]json.RawMessage, change func(*snapshot.Run),
 ) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	row := r.row
 	change(&row)
 	if err := r.replace(ctx, row, &r.payload, used, parts); err != nil {
@@ -78,8 +93,10 @@ func (r *run) put(
 
 // note saves a change of the run, and parts, beside the last save. It writes only the change, the parts and the usage.
 func (r *run) note(
-	ctx context.Context, used storedUsage, parts map[string]json.RawMessage, change func(*snapshot.Run),
+	ctx context.Context, used spent, parts map[string]json.RawMessage, change func(*snapshot.Run),
 ) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	row := r.stored.row
 	change(&row)
 	var err error
@@ -93,22 +110,38 @@ func (r *run) note(
 	return nil
 }
 
-// suspend saves the run with the effects that it waits for, and with parts. Everything else is as last saved.
+// suspend saves the run with payload and parts. Everything else is as last saved.
 func (r *run) suspend(
-	ctx context.Context, used storedUsage, effects []string, parts map[string]json.RawMessage,
+	ctx context.Context, used spent, payload runPayload, parts map[string]json.RawMessage,
 	change func(*snapshot.Run),
 ) error {
-	row, payload := r.stored.row, r.stored.payload
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	row := r.stored.row
 	change(&row)
-	payload.Doubt = effects
 	return r.replace(ctx, row, &payload, used, parts)
 }
 
-// replace saves a payload and parts in place of everything that was saved before.
+// decide saves a decision. Everything else is as last saved. It does nothing if the decision is saved already.
+func (r *run) decide(ctx context.Context, used spent, d *decision) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	payload := r.stored.payload
+	switch {
+	case payload.Iteration != d.iteration:
+		return errOver // the engine has gone on without the goroutine that asks
+	case payload.Next != nil:
+		return nil
+	}
+	d.into(&payload)
+	return r.replace(ctx, r.stored.row, &payload, used, nil)
+}
+
+// replace saves a payload and parts in place of everything that was saved before. The caller holds mu.
 func (r *run) replace(
-	ctx context.Context, row snapshot.Run, payload *runPayload, used storedUsage, parts map[string]json.RawMessage,
+	ctx context.Context, row snapshot.Run, payload *runPayload, used spent, parts map[string]json.RawMessage,
 ) error {
-	parts, err := withUsage(parts, used, payload.Usage)
+	parts, err := withUsage(parts, used, spent{storedUsage: payload.Usage})
 	if err != nil {
 		return err
 	}
@@ -133,9 +166,9 @@ func (r *run) replace(
 
 // withUsage returns parts with the usage of the run among them, unless the store has it as saved.
 func withUsage(
-	parts map[string]json.RawMessage, used, saved storedUsage,
+	parts map[string]json.RawMessage, used, saved spent,
 ) (map[string]json.RawMessage, error) {
-	if used == saved {
+	if used.same(saved) {
 		return parts, nil
 	}
 	raw, err := json.Marshal(used)
@@ -147,8 +180,9 @@ func withUsage(
 	return all, nil
 }
 
-// write saves a version of the run. The version has a number of its own, so that the write may be repeated.
-func (r *run) write(ctx context.Context, row snapshot.Run, payload runPayload, used storedUsage) error {
+// write saves a version of the run. The version has a number of its own, so that the write may be repeated. The caller
+// holds mu.
+func (r *run) write(ctx context.Context, row snapshot.Run, payload runPayload, used spent) error {
 	r.row.Seq++
 	row.Seq = r.row.Seq
 	err := r.slot.save(ctx, row)
@@ -166,22 +200,22 @@ func (r *run) write(ctx context.Context, row snapshot.Run, payload runPayload, u
 }
 
 // load reads the documents of a run that was adopted. It returns the usage so far.
-func (r *run) load(d *identity) (storedUsage, error) {
+func (r *run) load(d *identity) (spent, error) {
 	payload, err := d.read(r.row)
 	if err != nil {
-		return storedUsage{}, err
+		return spent{}, err
 	}
-	payload.Doubt = nil // all were answered
+	payload.Doubt, payload.Unasked = nil, false // all were answered, or waved through
 	r.payload = payload
 	if r.payload.State == nil {
 		r.payload.State = r.parts[statePart]
 	}
 	if err := r.loadItems(r.payload.Next, itemsPart); err != nil {
-		return storedUsage{}, err
+		return spent{}, err
 	}
-	used, err := storedPart(r, usagePart, r.payload.Usage)
+	used, err := storedPart(r, usagePart, spent{storedUsage: r.payload.Usage})
 	if err != nil {
-		return storedUsage{}, err
+		return spent{}, err
 	}
 	r.row.Payload = nil
 	r.stored = &version{r.row, r.payload, used}

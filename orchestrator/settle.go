@@ -19,6 +19,9 @@ func (x *execution[S]) settle() (*Result[S], error) {
 	if err := x.closeEffects(); err != nil {
 		return nil, x.unsettled(x.err("settle", err))
 	}
+	if err := x.allAsked(); err != nil {
+		return nil, x.unsettled(x.err("settle", err))
+	}
 	cp, err := x.checkpoint()
 	if err != nil {
 		return nil, x.fail(x.err("settle", err))
@@ -138,7 +141,7 @@ func (x *execution[S]) find(mine checkpoint.Checkpoint) (cp checkpoint.Checkpoin
 
 // checkpoint returns the turn as it settles.
 func (x *execution[S]) checkpoint() (checkpoint.Checkpoint, error) {
-	state, err := encodeState(&x.state, *x.limits())
+	state, err := encodeState(&x.state, x.limits().State)
 	if err != nil {
 		return checkpoint.Checkpoint{}, err
 	}
@@ -146,7 +149,7 @@ func (x *execution[S]) checkpoint() (checkpoint.Checkpoint, error) {
 		x.run.payload.Steps[i].Reason = reason
 	}
 	payload := turnPayload{
-		payloadVersion, x.run.payload.Input, x.used(), x.run.payload.Steps, x.visit.phases.next(),
+		payloadVersion, x.run.payload.Input, x.used().storedUsage, x.run.payload.Steps, x.visit.phases.next(),
 	}.encode()
 	cp := checkpoint.Checkpoint{
 		Turn: x.index, State: state, Payload: payload,

@@ -110,12 +110,12 @@ func longExponent(doc []byte) bool {
 func digit(c byte) bool { return '0' <= c && c <= '9' }
 
 // encodeState returns the state as it is saved and settled, or a *StateError.
-func encodeState[S any](state *S, limits Limits) ([]byte, error) {
+func encodeState[S any](state *S, limit int) ([]byte, error) {
 	raw, err := encode(state)
 	if err != nil {
 		return nil, err
 	}
-	return raw, fits("state", raw, limits.State)
+	return raw, fits("state", raw, limit)
 }
 
 // fits returns a *StateError for a state, or items, that are larger than the limit. If no store accepts them for

@@ -13,10 +13,16 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// suspended returns ErrSuspended while an effect that a run waits for is open.
-func (e *engine) suspended(ctx context.Context, r snapshot.Run, waitsFor []string) error {
-	if e.ledger == nil || len(waitsFor) == 0 {
+// suspended returns ErrSuspended while an effect that a run waits for is open, or if the code has not asked for an effect
+// that is answered.
+func (e *engine) suspended(ctx context.Context, r snapshot.Run, saved runPayload) error {
+	waitsFor := saved.Doubt
+	switch {
+	case e.ledger == nil || len(waitsFor) == 0:
 		return ErrSuspended
+	case saved.Unasked:
+		d := &InDoubtError{RunID: r.ID, Effects: waitsFor, Ask: true, Err: errUnasked}
+		return fmt.Errorf("%w: %w", ErrSuspended, d)
 	}
 	open, err := e.openOf(ctx, ledger.Query{RunID: r.ID, Open: true, Brief: true}, waitsFor)
 	for _, id := range waitsFor {
@@ -76,22 +82,23 @@ func (e *engine) toLookAt(ctx context.Context, k look) (runs []aRun, keyed time.
 		return nil, keyed, nil
 	}
 	if !k.whole {
-		byKey := false
-		for effect, err := range e.ledger.Effects(ctx, ledger.Query{
-			Orchestrator: e.identity.name, AnsweredWithin: since, Brief: true,
-		}) {
+		others := false // other runs may wait for the effect: by its Key, or because a tool of theirs has issued it
+		for effect, err := range e.ledger.Effects(ctx, ledger.Query{AnsweredWithin: since, Brief: true}) {
 			if err != nil && !ofOneRow(err) {
 				return nil, keyed, err
 			}
 			if err != nil { // left to a look that is whole
 				continue
 			}
-			runs = append(runs, aRun{effect.Session, effect.RunID})
-			if effect.Key != "" && effect.AnsweredAt.After(keyed) {
-				byKey, keyed = true, effect.AnsweredAt
+			ours := effect.Orchestrator == e.identity.name
+			if ours {
+				runs = append(runs, aRun{effect.Session, effect.RunID})
+			}
+			if (effect.Key != "" || !ours) && effect.AnsweredAt.After(keyed) {
+				others, keyed = true, effect.AnsweredAt
 			}
 		}
-		if byKey { // other runs may wait for the effect
+		if others {
 			if k.suspended, err = e.allSuspended(ctx); err != nil {
 				return nil, keyed, err
 			}
@@ -173,7 +180,7 @@ func (e *engine) waits(ctx context.Context, session string) (bool, error) {
 	}
 	payload, err := readPayload(*found)
 	if err == nil {
-		err = e.suspended(ctx, *found, payload.Doubt)
+		err = e.suspended(ctx, *found, payload)
 	}
 	if errors.Is(err, ErrSuspended) || isDrift(err) {
 		return true, nil

@@ -120,16 +120,21 @@ func (o *Orchestrator[S]) askTool(
 	default:
 		in = toolSession(caller.Session(), tool, id)
 	}
-	line := lineIn(ctx)
+	line, effects := lineIn(ctx), o.engine.ledger != nil
 	first := true
 	if line != nil {
 		if first, err = line.meter.called(id, callID, args); err != nil {
 			return nil, err
 		}
+		if err := line.home.toolStarts(ctx, line, effects); err != nil {
+			return nil, err
+		}
 	}
 	res, err := o.Execute(ctx, in, Input{RequestID: id, Text: text}, tokensTo(line))
-	if line != nil && (first || res == nil || !res.Replayed) { // a repeat of a settled call has cost nothing more
-		line.meter.add(usageOf(res, err))
+	if line != nil {
+		over := err != nil && !unfinished(err)
+		line.meter.answered(id, first, usageOf(res, err), res != nil && res.Replayed, over)
+		err = line.home.toolEnds(id, effects, err)
 	}
 	if errors.Is(err, ErrRequestReused) {
 		err = reusedCall(callID, err)
@@ -192,6 +197,28 @@ func (m *meter) called(id, callID string, args json.RawMessage) (first bool, err
 	}
 	m.calls[id] = asked
 	return !known, nil
+}
+
+// answered counts the usage of a child, which grows from one call with an id to the next. What an earlier call has
+// counted does not count again, whichever process made it. failed says that the run of the child is over: the next call
+// begins it anew.
+func (m *meter) answered(id string, first bool, u Usage, replayed, failed bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	before, counted := m.counted[id]
+	if replayed && !first && !counted { // an earlier iteration has counted it
+		return
+	}
+	u = u.atLeast(before)
+	m.plus(u.minus(before))
+	if failed {
+		delete(m.counted, id)
+		return
+	}
+	if m.counted == nil {
+		m.counted = make(map[string]Usage)
+	}
+	m.counted[id] = u
 }
 
 // toolID names a call of a tool by the run that makes it.

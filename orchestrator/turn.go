@@ -71,6 +71,9 @@ type line struct {
 	turn, iteration int
 	fence           lock.Fence
 
+	// decision is what the function runs under; nil in Begin and Route.
+	decision *decision
+
 	// inCtx is how a Tool finds the line. If it is nil, a Tool cannot find the line.
 	inCtx *atomic.Pointer[line]
 
@@ -143,7 +146,9 @@ type home interface {
 	spent(u Usage)
 	logger() *slog.Logger
 	once(ctx context.Context, l *line, c onceCall) (json.RawMessage, error)
-	effectOf(l *line, e ledger.Effect) (ledger.Effect, error)
+	effectFor(l *line, e ledger.Effect) (ledger.Effect, error)
+	toolStarts(ctx context.Context, l *line, effects bool) error
+	toolEnds(id string, effects bool, err error) error
 	recordPhase(ctx context.Context, l *line, phase string, state any) error
 }
 
@@ -172,11 +177,19 @@ type meter struct {
 
 	// calls are the calls of tools, by their ids, with the args of each.
 	calls map[string]json.RawMessage
+
+	// counted is what of the usage of such calls is counted, since the iteration began.
+	counted map[string]Usage
 }
 
 func (m *meter) add(u Usage) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.plus(u)
+}
+
+// plus is add. The caller holds mu.
+func (m *meter) plus(u Usage) {
 	if cost := m.used.Cost + u.Cost; math.IsNaN(cost) || math.IsInf(cost, 0) {
 		u.Cost = 0 // JSON has no such number, and the turn could neither settle nor fail
 	}
@@ -189,6 +202,38 @@ func (m *meter) total() Usage {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.used
+}
+
+// spent returns the usage as it is saved.
+func (m *meter) spent() spent {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := spent{storedUsage: stored(m.used)}
+	for id, u := range m.counted {
+		if s.Calls == nil {
+			s.Calls = make(map[string]storedUsage, len(m.counted))
+		}
+		s.Calls[id] = stored(u)
+	}
+	return s
+}
+
+// resume goes on from what an earlier owner of the run has saved.
+func (m *meter) resume(s spent) {
+	m.used = s.usage()
+	for id, u := range s.Calls {
+		if m.counted == nil {
+			m.counted = make(map[string]Usage, len(s.Calls))
+		}
+		m.counted[id] = u.usage()
+	}
+}
+
+// iterated forgets the calls of an iteration that is saved: they are not made again.
+func (m *meter) iterated() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.counted = nil
 }
 
 // kill stops the count for a run: a function that outlives its turn changes nothing.

@@ -16,3 +16,8 @@ func (u Usage) plus(v Usage) Usage {
 func (u Usage) minus(v Usage) Usage {
 	return Usage{Input: u.Input - v.Input, Output: u.Output - v.Output, Cost: u.Cost - v.Cost}
 }
+
+// atLeast returns the larger of each field.
+func (u Usage) atLeast(v Usage) Usage {
+	return Usage{Input: max(u.Input, v.Input), Output: max(u.Output, v.Output), Cost: max(u.Cost, v.Cost)}
+}

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/test/faulttest"
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
 
@@ -107,6 +108,61 @@ func TestStrictRefusesBranches(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Several older processes drain. Each adopts such a run once, and not again while the part that it cannot read is there,
+// although each refusal of another is a save. Another payload is looked at anew.
+func TestRefusedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, in := newWorld(), Input{Text: "a", RequestID: "r"}
+		adopted := 0
+		w.snapshots = faulttest.Snapshots(w.snapshots, faulttest.On(
+			func(ctx context.Context, _ faulttest.Call, next func(context.Context) error) error {
+				adopted++
+				return next(ctx)
+			}, "Adopt"))
+		o := Options{Limits: orchestrator.Limits{FanOut: 1}}
+		dies := func(d func(die func()) Def) {
+			t.Helper()
+			g := &grave{world: w}
+			if _, err := g.ends().start(t, d(g.die), o).Execute(t.Context(), "s", in, nil); err == nil {
+				t.Fatal("the process did not die")
+			}
+			w.freeUp(t, "counted")
+		}
+		dies(counted)
+		older := lesserDef{Name: "counted", Intents: orchestrator.Intents[lesserState]{
+			"count": {Run: func(context.Context, *orchestrator.Turn[lesserState]) error { return nil }},
+		}}
+		var olds []*orchestrator.Orchestrator[lesserState]
+		for range 3 {
+			olds = append(olds, startAs(t, w, older))
+		}
+		pass := func() {
+			t.Helper()
+			adopted = 0
+			for range 5 {
+				for _, bot := range olds {
+					if outcome, err := bot.Recover(t.Context(), "s"); outcome != "drift" {
+						t.Fatalf("outcome %s: %v", outcome, err)
+					}
+				}
+			}
+		}
+		if pass(); adopted != len(olds) {
+			t.Errorf("%d older processes have adopted the run %d times", len(olds), adopted)
+		}
+		if run := wantRuns(t, w.start(t, counted(nil), o), 1)[0]; run.Attempt > 0 {
+			t.Errorf("attempt %d is counted", run.Attempt)
+		}
+		dies(counted) // it goes on from the same payload
+		if pass(); adopted != 0 {
+			t.Errorf("adopted %d times, and nothing that could not be read has changed", adopted)
+		}
+		if res := execute(t, w.start(t, counted(nil), o), in); res.State.N != 1 || res.State.A != "done" {
+			t.Errorf("%+v", res.State)
+		}
+	})
 }
 
 // tagged is a state whose field has another name in JSON.

@@ -228,33 +228,38 @@ func TestStateLimitOfRecovered(t *testing.T) {
 // What was taken under a larger limit can be read, forked, abandoned and deleted under a smaller one, and made smaller.
 func TestStateLimitLowered(t *testing.T) {
 	const before, after = 64 << 10, 4 << 10
-	w := newWorld()
-	text := strings.Repeat("x", before/2)
-	d := echo()
-	d.Intents["echo"] = Intent{Run: func(_ context.Context, t *Turn) error {
-		if t.State.A = text; t.Input.Text == "shrink" {
-			t.State.A = ""
+	for _, begins := range []bool{false, true} {
+		w := newWorld()
+		text := strings.Repeat("x", before/2)
+		d := echo()
+		d.Intents["echo"] = Intent{Run: func(_ context.Context, t *Turn) error {
+			if t.State.A = text; t.Input.Text == "shrink" {
+				t.State.A = ""
+			}
+			return nil
+		}}
+		if begins { // what Begin leaves is not judged
+			d.Begin = func(context.Context, *Turn) error { return nil }
 		}
-		return nil
-	}}
-	execute(t, w.start(t, d, Options{Limits: orchestrator.Limits{State: before}}), Input{Text: text})
-	bot := w.start(t, d, Options{Limits: orchestrator.Limits{State: after, Input: 64}})
-	if err := bot.Fork(t.Context(), "s", 0, "fork"); err != nil {
-		t.Error(err)
-	}
-	for res, err := range bot.Turns(t.Context(), "s") {
-		if err != nil || len(res.State.A) != len(text) {
+		execute(t, w.start(t, d, Options{Limits: orchestrator.Limits{State: before}}), Input{Text: text})
+		bot := w.start(t, d, Options{Limits: orchestrator.Limits{State: after, Input: 64}})
+		if err := bot.Fork(t.Context(), "s", 0, "fork"); err != nil {
 			t.Error(err)
 		}
-	}
-	_, err := bot.Execute(t.Context(), "s", Input{Text: "go on"}, nil)
-	wantTooLarge(t, bot, err, after)
-	if res := execute(t, bot, Input{Text: "shrink"}); res.Turn != 1 || res.State.A != "" {
-		t.Errorf("%+v", res)
-	}
-	for _, session := range []string{"s", "fork"} {
-		if err := bot.Delete(t.Context(), session); err != nil {
-			t.Error(err)
+		for res, err := range bot.Turns(t.Context(), "s") {
+			if err != nil || len(res.State.A) != len(text) {
+				t.Error(err)
+			}
+		}
+		_, err := bot.Execute(t.Context(), "s", Input{Text: "go on"}, nil)
+		wantTooLarge(t, bot, err, after)
+		if res := execute(t, bot, Input{Text: "shrink"}); res.Turn != 1 || res.State.A != "" {
+			t.Errorf("%+v", res)
+		}
+		for _, session := range []string{"s", "fork"} {
+			if err := bot.Delete(t.Context(), session); err != nil {
+				t.Error(err)
+			}
 		}
 	}
 }

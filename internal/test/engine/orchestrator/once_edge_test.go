@@ -5,7 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"math"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -16,6 +19,54 @@ import (
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/retry"
 )
+
+// A goroutine of the function is at work on an effect, and no store takes the state. The turn is not told as failed: the
+// effect may land yet.
+func TestLeftBehindByBadState(t *testing.T) {
+	for name, spoil := range map[string]func(*badState){
+		"too large": func(s *badState) { s.Text = strings.Repeat("x", 5<<20) },
+		"no JSON":   func(s *badState) { s.Number = math.NaN() },
+	} {
+		for class, ask := range map[ledger.Class]bool{ledger.Ask: true, ledger.Idempotent: false} {
+			t.Run(fmt.Sprint(name, class), func(t *testing.T) {
+				s := newShop()
+				paying, goOn, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+				bot, err := orchestrator.New(orchestrator.Definition[badState]{Name: "shop", Intents: orchestrator.Intents[badState]{
+					"work": {Run: func(ctx context.Context, t *orchestrator.Turn[badState]) error {
+						go func() {
+							_, err := orchestrator.Once(context.WithoutCancel(ctx), t, "pay", func(_ context.Context, key string) (string, error) {
+								close(paying)
+								<-goOn
+								return s.vendor.pay(key, "shoes")
+							}, &orchestrator.OnceOptions[string]{Class: class})
+							done <- err
+						}()
+						<-paying
+						spoil(&t.State)
+						return nil
+					}},
+				}}, s.checkpoints, &Options{Snapshots: s.snapshots, Ledger: s.ledger, Logger: quiet()})
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, err = bot.Execute(t.Context(), "s", Input{RequestID: "r"}, nil)
+				d := theDoubt(t, err, ask)
+				if id := s.effect(t).ID; !slices.Equal(d.Effects, []string{id}) {
+					t.Errorf("in doubt: %q, want %q", d.Effects, id)
+				}
+				close(goOn)
+				if err := <-done; err != nil || s.effect(t).State != ledger.Completed {
+					t.Errorf("the late result: %v, %s", err, s.effect(t).State)
+				}
+			})
+		}
+	}
+}
+
+type badState struct {
+	Text   string
+	Number float64
+}
 
 // twice is a bot with one intent, which has two attempts.
 func twice(run func(context.Context, *Turn) error) Def {

@@ -615,27 +615,6 @@ func TestDoubtInFanOut(t *testing.T) {
 	}
 }
 
-// The doubt of a child is the child's. Its parent fails, as with any error of a tool.
-func TestChildsDoubt(t *testing.T) {
-	s := newShop()
-	s.vendor.fail = []error{errTimeout}
-	child := s.start(t, single(s.pays(orchestrator.OnceOptions[string]{})), Options{})
-	tool := child.Tool("pay", "", nil, nil)
-	parent := s.start(t, Def{Name: "parent", Intents: Intents{"ask": {Run: func(ctx context.Context, _ *Turn) error {
-		_, err := tool.Call(ctx, "1", []byte(`{"input":"shoes"}`))
-		return err
-	}}}}, Options{})
-	_, err := parent.Execute(t.Context(), "s", Input{}, nil)
-	if errors.Is(err, orchestrator.ErrSuspended) || errors.Is(err, orchestrator.ErrIndeterminate) {
-		t.Errorf("the parent waits: %v", err)
-	}
-	wantErr(t, err, ledger.ErrInDoubt)
-	wantRuns(t, parent, 0)
-	if run := wantRuns(t, child, 1)[0]; run.Status != snapshot.Suspended {
-		t.Errorf("the child is %s", run.Status)
-	}
-}
-
 // An intent that does not return the doubt goes on. The turn settles, and the effect stays open.
 func TestDoubtKept(t *testing.T) {
 	s := newShop()
@@ -737,6 +716,21 @@ func TestOnceBadInput(t *testing.T) {
 				}
 			}
 		})
+	}
+	for _, byHand := range []bool{false, true} { // no function: nothing is issued, and nobody is asked
+		s := newShop()
+		run := func(ctx context.Context, t *Turn) error {
+			_, err := orchestrator.Once[any](ctx, t, "pay", nil, nil)
+			return err
+		}
+		err := run(t.Context(), new(Turn))
+		if !byHand {
+			_, err = s.start(t, single(run), Options{}).Execute(t.Context(), "s", Input{}, nil)
+			wantOp(t, err, "intent")
+		}
+		if wantErr(t, err, ledger.ErrInvalid); len(s.effects(t, ledger.Query{})) > 0 {
+			t.Error("an effect without a function is issued")
+		}
 	}
 	for name, result := range map[string]any{
 		"no JSON": func() {}, "large": strings.Repeat("x", ledger.MaxDocument), "NUL": "\x00",

@@ -69,7 +69,7 @@ func TestSuspendedCost(t *testing.T) {
 	waiting, unattended := shop, shop
 	waiting.Status, unattended.Unattended = snapshot.Waiting, true
 	open := ledger.Query{Orchestrator: d.Name, Open: true, Brief: true}
-	answered := ledger.Query{Orchestrator: d.Name, AnsweredWithin: time.Nanosecond, Brief: true}
+	answered := ledger.Query{AnsweredWithin: time.Nanosecond, Brief: true}
 	for _, pass := range []struct {
 		name    string
 		all     bool

@@ -1,0 +1,99 @@
+package orchestrator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/holdfast-go/holdfast/ledger"
+)
+
+// errNotInherited says that the ledger has not told which effects an earlier owner of the run has left.
+var errNotInherited = errors.New("the ledger")
+
+// inherit asks the ledger which effects an earlier owner of the run has left since the last save. The code that runs now
+// has to ask for those that are open or that a person has answered for. A branch that is saved has asked for its own.
+func (x *execution[S]) inherit(fan *fan) error {
+	if x.engine().ledger == nil {
+		return nil
+	}
+	left := make(map[string]ledger.Effect)
+	err := x.engine().read(x.ctx, func(ctx context.Context) error {
+		for e, err := range x.engine().ledger.Effects(ctx, ledger.Query{RunID: x.run.row.ID, Brief: true}) {
+			if err != nil && !ofOneRow(err) {
+				return err
+			}
+			if e.Class != ledger.Pure && e.Iteration >= x.run.payload.Iteration {
+				left[e.ID] = e
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %w", errNotInherited, err)
+	}
+	if fan != nil {
+		for _, b := range fan.done {
+			for _, id := range b.Effects {
+				delete(left, id)
+			}
+		}
+	}
+	x.effects.left = left
+	return nil
+}
+
+// strangers returns the drift of effects: the definition does not have the intents that have issued them, and would do
+// the same again under another name. A decision that is made anew does not help, and Migrate knows nothing of effects.
+func (x *execution[S]) strangers() *DriftError {
+	d, saved := &x.engine().identity, &x.run.payload
+	if d.wrote(saved.Signature, saved.Version) { // Force has accepted what the run had
+		return nil
+	}
+	var intents []string
+	for _, e := range x.effects.left {
+		if e.Intent != "" && (e.State != ledger.Failed || e.AnsweredBy != "") {
+			intents = append(intents, e.Intent)
+		}
+	}
+	slices.Sort(intents)
+	if intents = d.strangers(intents); len(intents) == 0 {
+		return nil
+	}
+	return &DriftError{Intents: intents, Saved: saved.Signature, Current: d.signature}
+}
+
+// allAsked returns why a run that was adopted may not settle: an earlier owner has left an effect that is open, or that
+// a person has answered for, and the code that runs now has not asked for it. It would settle as if that had never
+// happened. So a person is asked. If the code does not ask after the answer either, only Force settles the turn.
+func (x *execution[S]) allAsked() error {
+	var open, answered []string
+	for _, e := range x.effects.unasked() {
+		switch {
+		case e.State.Open():
+			open = append(open, e.ID)
+		case e.AnsweredBy != "":
+			answered = append(answered, e.ID)
+		}
+	}
+	d := &InDoubtError{RunID: x.run.row.ID, Effects: open, Ask: true, Err: errUnasked}
+	if len(open) == 0 {
+		d.Effects, d.unasked = answered, true
+	}
+	switch {
+	case len(d.Effects) == 0:
+		return nil
+	case x.visit.call.force:
+		x.logger().WarnContext(x.ctx, "turn settles by Force, although its code has not asked for effects of it",
+			"session", x.visit.own.Grant.Session, "turn", x.index, "run", x.run.row.ID,
+			"effects", slices.Concat(open, answered))
+		return nil
+	}
+	slices.Sort(d.Effects)
+	return d
+}
+
+// errUnasked is why such a run does not settle.
+var errUnasked = errors.New("an earlier attempt has left it, and the code that runs now has not called Once for it; " +
+	"Resume with Force settles the turn all the same")
