@@ -224,24 +224,34 @@ func (x *execution[S]) act(ctx context.Context, c onceCall, attempt int) (json.R
 	}
 	if err != nil { // Issue took too long
 		text := cleanText("not begun: " + err.Error())
-		_, _ = x.record(ctx, c.effect, attempt, ledger.Outcome{State: ledger.Failed, Error: text})
-		return nil, err
+		return x.without(ctx, c, attempt, ledger.Outcome{State: ledger.Failed, Error: text}, err)
 	}
 	raw, err := x.called(ctx, c)
 	if err == nil {
 		return x.complete(ctx, c, attempt, raw)
 	}
-	state := ledger.Unknown
+	o := ledger.Outcome{State: ledger.Unknown, Error: errorText(err)}
 	if ledger.IsNotDone(err) {
-		state = ledger.Failed
+		o.State = ledger.Failed
 	}
-	if _, lost := x.record(ctx, c.effect, attempt, ledger.Outcome{State: state, Error: errorText(err)}); lost != nil {
+	return x.without(ctx, c, attempt, o, err)
+}
+
+// without records that an attempt has brought no result because of err. What the ledger says then counts: an attempt
+// before this one may have happened, or its late result may have come.
+func (x *execution[S]) without(
+	ctx context.Context, c onceCall, attempt int, o ledger.Outcome, err error,
+) (json.RawMessage, error) {
+	now, lost := x.record(ctx, c.effect, attempt, o)
+	switch {
+	case lost != nil:
 		return nil, errors.Join(lost, err)
+	case now.State == ledger.Completed:
+		return given(now, nil, nil)
+	case now.State.Open():
+		return nil, x.doubt(c.effect, c.effect.Class == ledger.Ask, err)
 	}
-	if state == ledger.Failed {
-		return nil, err
-	}
-	return nil, x.doubt(c.effect, c.effect.Class == ledger.Ask, err)
+	return nil, err
 }
 
 // complete records the result of an effect that has happened, and returns the result that the ledger has then.
@@ -261,11 +271,7 @@ func (x *execution[S]) complete(
 	}
 	if err != nil {
 		err = &resultError{err}
-		o = ledger.Outcome{State: ledger.Unknown, Error: errorText(err)}
-		if _, lost := x.record(ctx, c.effect, attempt, o); lost != nil {
-			return nil, errors.Join(lost, err)
-		}
-		return nil, x.doubt(c.effect, e.Class == ledger.Ask, err)
+		return x.without(ctx, c, attempt, ledger.Outcome{State: ledger.Unknown, Error: errorText(err)}, err)
 	}
 	now, err := x.outcome(ctx, e.ID, attempt, o)
 	if err != nil {

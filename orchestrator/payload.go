@@ -246,6 +246,18 @@ func (n *storedNext) fill(all itemLists) bool {
 	return true
 }
 
+// firstDecision returns what the first iteration runs, as far as it is saved; nil if it is not. The items of a step are
+// not.
+func (s *runPayload) firstDecision() *storedNext {
+	if len(s.Steps) == 0 {
+		return s.Next
+	}
+	if first := s.Steps[0].storedNext; first.Each == nil {
+		return &first
+	}
+	return nil
+}
+
 // encode writes the same value as json.Marshal, at less cost. json.Marshal spends more on a run than on its state.
 func (s runPayload) encode() json.RawMessage {
 	w := newWriter(len(s.State) + len(s.Input.Text) + len(s.Input.Data) + 64*len(s.Steps) + 256)

@@ -71,16 +71,14 @@ func (x *execution[S]) unreadable(err error) error {
 // startOver builds the turn again, from its input and the newest state.
 func (x *execution[S]) startOver() error {
 	payload := &x.run.payload
-	decided := payload.Next
-	if payload.Iteration > 0 || len(x.effects.left) == 0 {
-		decided = nil
-	}
+	decided := payload.firstDecision()
 	payload.Iteration, payload.Feedback, payload.Steps = 0, "", nil
 	x.ran, x.fan = nil, nil
 	if err := x.gather(); err != nil {
 		return x.leave(x.mine(err))
 	}
-	if decided != nil { // effects were issued under it
+	d := x.engine()
+	if decided != nil && d.ledger != nil && d.identity.knows(decided.Intents) { // effects may have been issued under it
 		payload.Next = decided
 	}
 	if err := x.enter(); err != nil {
