@@ -94,6 +94,11 @@ type Effect struct {
 	// ledger. FinishedAt is zero while it is Issued.
 	IssuedAt, FinishedAt time.Time
 
+	// Age is how long ago the last attempt was issued, by the clock of the ledger, when the ledger returned the effect.
+	// A ledger does not keep it. It is never negative. A caller that compares IssuedAt with its own clock would compare
+	// the clocks of two machines.
+	Age time.Duration
+
 	// AnsweredBy is who answered for the effect, and AnsweredAt when.
 	AnsweredBy string
 	AnsweredAt time.Time
@@ -193,7 +198,7 @@ type Outcome struct {
 }
 
 // A Ledger keeps one row for each effect, and for each run the highest fence that it has seen. Its methods may be
-// called concurrently.
+// called concurrently. Each Effect that a method returns has its Age.
 type Ledger interface {
 	// Adopt makes f the fence of the run. From then on lower fences are refused. What these have left Issued to the run
 	// is Unknown, in the same step. A new owner calls Adopt before it goes on with the run or ends it. The same f again

@@ -195,7 +195,7 @@ func (m *Memory) selected(q Query) (all []Effect) {
 		case q.Brief:
 			brief := *e
 			brief.Args, brief.Result, brief.Error = nil, nil, ""
-			all = append(all, brief)
+			all = append(all, brief.clone())
 		default:
 			all = append(all, e.clone())
 		}
@@ -242,10 +242,11 @@ func (m *Memory) Prune(ctx context.Context, before time.Time) (forgotten int, er
 	return forgotten, nil
 }
 
-// clone returns a copy that shares nothing with e.
+// clone returns a copy that shares nothing with e, as it is at this moment.
 func (e *Effect) clone() Effect {
 	c := *e
 	c.Args, c.Result = slices.Clone(e.Args), slices.Clone(e.Result)
+	c.Age = max(0, now().Sub(e.IssuedAt))
 	return c
 }
 

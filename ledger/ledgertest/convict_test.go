@@ -53,6 +53,15 @@ func TestSuiteConvicts(t *testing.T) {
 		"a query that is refused yields none": {"values-refused", func(m *ledger.Memory) ledger.Ledger { return quietQueries{m} }},
 		"an attempt that never was is taken":  {"finish-late-failure", func(m *ledger.Memory) ledger.Ledger { return laterAttempts{m} }},
 		"a ctx that is done is not looked at": {"cancelled", func(m *ledger.Memory) ledger.Ledger { return ignoresCtx{m} }},
+		"an age that a list leaves out":       {"age", func(m *ledger.Memory) ledger.Ledger { return listsChanged{m, ageless} }},
+		"a brief list leaves out the age":     {"age", func(m *ledger.Memory) ledger.Ledger { return briefChanged{m, ageless} }},
+		"an age that Issue leaves out":        {"age", func(m *ledger.Memory) ledger.Ledger { return issueChanged{m, ageless} }},
+		"an age that Finish leaves out":       {"age", func(m *ledger.Memory) ledger.Ledger { return finishChanged{m, ageless} }},
+		"an age that Record leaves out":       {"age", func(m *ledger.Memory) ledger.Ledger { return recordChanged{m, ageless} }},
+		"an age by another clock":             {"age", func(m *ledger.Memory) ledger.Ledger { return listsChanged{m, ahead} }},
+		"a negative age":                      {"age", func(m *ledger.Memory) ledger.Ledger { return listsChanged{m, behind} }},
+		"an age since the first attempt":      {"age-again", func(m *ledger.Memory) ledger.Ledger { return &firstAge{Ledger: m} }},
+		"an age since the state":              {"age-stays", func(m *ledger.Memory) ledger.Ledger { return listsChanged{m, stateAge} }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -392,4 +401,75 @@ func (l *keepsSlices) Effects(ctx context.Context, q ledger.Query) iter.Seq2[led
 
 func (l ignoresCtx) Prune(ctx context.Context, before time.Time) (int, error) {
 	return l.Ledger.Prune(context.WithoutCancel(ctx), before)
+}
+
+// These change the effects that one method returns.
+type (
+	listsChanged struct {
+		ledger.Ledger
+		change func(*ledger.Effect)
+	}
+	briefChanged  listsChanged
+	issueChanged  listsChanged
+	finishChanged listsChanged
+	recordChanged listsChanged
+)
+
+func (l listsChanged) Effects(ctx context.Context, q ledger.Query) iter.Seq2[ledger.Effect, error] {
+	return changed(l.Ledger.Effects(ctx, q), l.change)
+}
+
+func (l briefChanged) Effects(ctx context.Context, q ledger.Query) iter.Seq2[ledger.Effect, error] {
+	if !q.Brief {
+		return l.Ledger.Effects(ctx, q)
+	}
+	return changed(l.Ledger.Effects(ctx, q), l.change)
+}
+
+func (l issueChanged) Issue(ctx context.Context, e ledger.Effect, again bool) (ledger.Effect, bool, error) {
+	now, issued, err := l.Ledger.Issue(ctx, e, again)
+	l.change(&now)
+	return now, issued, err
+}
+
+func (l finishChanged) Finish(ctx context.Context, id string, n int, o ledger.Outcome) (ledger.Effect, error) {
+	now, err := l.Ledger.Finish(ctx, id, n, o)
+	l.change(&now)
+	return now, err
+}
+
+func (l recordChanged) Record(ctx context.Context, e ledger.Effect) (ledger.Effect, error) {
+	now, err := l.Ledger.Record(ctx, e)
+	l.change(&now)
+	return now, err
+}
+
+func ageless(e *ledger.Effect) { e.Age = 0 }
+
+func ahead(e *ledger.Effect) { e.Age += time.Hour }
+
+func behind(e *ledger.Effect) { e.Age -= time.Hour }
+
+func stateAge(e *ledger.Effect) {
+	if !e.FinishedAt.IsZero() {
+		e.Age = time.Since(e.FinishedAt)
+	}
+}
+
+// A firstAge counts the age from the first attempt.
+type firstAge struct {
+	ledger.Ledger
+	issued time.Time
+}
+
+func (l *firstAge) Issue(ctx context.Context, e ledger.Effect, again bool) (ledger.Effect, bool, error) {
+	now, issued, err := l.Ledger.Issue(ctx, e, again)
+	if l.issued.IsZero() {
+		l.issued = now.IssuedAt
+	}
+	return now, issued, err
+}
+
+func (l *firstAge) Effects(ctx context.Context, q ledger.Query) iter.Seq2[ledger.Effect, error] {
+	return changed(l.Ledger.Effects(ctx, q), func(e *ledger.Effect) { e.Age = time.Since(l.issued) })
 }

@@ -48,7 +48,7 @@ func contract() suite.Clauses[ledger.Ledger] {
 
 func clauses() []clause {
 	return slices.Concat(adoptClauses, issueClauses, finishClauses, answerClauses, recordClauses, readClauses,
-		pruneClauses, valueClauses, cancelClauses, raceClauses)
+		ageClauses, pruneClauses, valueClauses, cancelClauses, raceClauses)
 }
 
 func fail(format string, args ...any) { suite.Fail(format, args...) }

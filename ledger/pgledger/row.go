@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -37,10 +38,11 @@ func (r *row) intact() error {
 
 func scan(from pgx.CollectableRow) (r row, err error) {
 	var issued, finished, answered pgtype.Timestamptz
+	var now time.Time
 	err = from.Scan(
 		&r.ID, &r.number, &r.Orchestrator, &r.Session, &r.RunID, &r.Iteration, &r.Intent, &r.Name, &r.Each, &r.Key,
 		(*int)(&r.Class), &r.Fence.Epoch, &r.Fence.Nonce, &r.ArgsSum, &issued, &r.Attempts, (*string)(&r.State),
-		&finished, &r.AnsweredBy, &answered, &r.Redacted, &r.Error, (*[]byte)(&r.Args), (*[]byte)(&r.Result),
+		&finished, &r.AnsweredBy, &answered, &r.Redacted, &now, &r.Error, (*[]byte)(&r.Args), (*[]byte)(&r.Result),
 		&r.written, nil,
 	)
 	for _, t := range []pgtype.Timestamptz{issued, finished, answered} {
@@ -48,6 +50,9 @@ func scan(from pgx.CollectableRow) (r row, err error) {
 	}
 	// NULL and an infinite time become the zero time.
 	r.IssuedAt, r.FinishedAt, r.AnsweredAt = issued.Time.UTC(), finished.Time.UTC(), answered.Time.UTC()
+	if issued.InfinityModifier == pgtype.Finite {
+		r.Age = max(0, now.Sub(issued.Time))
+	}
 	return r, err
 }
 

@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// plain are the columns that scan reads, without the documents.
+	// plain are what scan reads, without the documents. The time of now tells the age.
 	plain = `id, number, orchestrator, session, run_id, iteration, intent, name, each, key, class, epoch, nonce,
-		args_sum, issued_at, attempts, state, finished_at, answered_by, answered_at, redacted, error`
+		args_sum, issued_at, attempts, state, finished_at, answered_by, answered_at, redacted, clock_timestamp(), error`
 
 	// closed are the states that are not open.
 	closed = `('completed', 'failed', 'skipped')`

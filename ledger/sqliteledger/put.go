@@ -46,7 +46,7 @@ type put struct {
 // first returns e as the first attempt, which is in a state already.
 func first(e ledger.Effect, s ledger.State) ledger.Effect {
 	e.State, e.Attempts, e.IssuedAt = s, 1, time.UnixMicro(time.Now().UnixMicro()).UTC()
-	e.FinishedAt, e.AnsweredAt, e.AnsweredBy, e.Error = time.Time{}, time.Time{}, "", ""
+	e.FinishedAt, e.AnsweredAt, e.AnsweredBy, e.Error, e.Age = time.Time{}, time.Time{}, "", "", 0
 	if s == ledger.Completed {
 		e.FinishedAt = e.IssuedAt
 	} else {

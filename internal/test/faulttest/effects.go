@@ -139,6 +139,7 @@ func sameEffect(got, want ledger.Effect) error {
 
 func timeless(e ledger.Effect) ledger.Effect {
 	e.Args, e.Result, e.IssuedAt, e.FinishedAt, e.AnsweredAt = nil, nil, time.Time{}, time.Time{}, time.Time{}
+	e.Age = 0
 	return e
 }
 
