@@ -112,6 +112,7 @@ func (m *Memory) add(e Effect) *Effect {
 func (e *Effect) issue(by Effect) {
 	e.Session, e.RunID, e.Iteration, e.Intent, e.Fence = by.Session, by.RunID, by.Iteration, by.Intent, by.Fence
 	e.Class, e.Args, e.ArgsSum = by.Class, slices.Clone(by.Args), by.ArgsSum
+	e.Unsure = e.State.Open() && by.State != Failed
 	e.State, e.Error, e.IssuedAt, e.FinishedAt = Issued, "", now(), time.Time{}
 	e.AnsweredBy, e.AnsweredAt = "", time.Time{}
 	e.Attempts++
@@ -135,11 +136,12 @@ func (m *Memory) Finish(ctx context.Context, id string, attempt int, o Outcome) 
 }
 
 func (e *Effect) finish(attempt int, o Outcome) error {
-	if taken, err := e.Takes(attempt, o); !taken {
+	state, err := e.Takes(attempt, o)
+	if state == "" {
 		return err
 	}
-	e.State, e.Result, e.Error, e.FinishedAt = o.State, slices.Clone(o.Result), o.Error, now()
-	e.Redacted = o.Redacted
+	e.State, e.Result, e.Error, e.FinishedAt = state, slices.Clone(o.Result), o.Error, now()
+	e.Redacted, e.Unsure = o.Redacted, e.Unsure && state.Open()
 	if o.By != "" {
 		e.AnsweredBy, e.AnsweredAt = o.By, e.FinishedAt
 	}

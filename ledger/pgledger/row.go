@@ -42,9 +42,10 @@ func scan(from pgx.CollectableRow) (r row, err error) {
 	err = from.Scan(
 		&r.ID, &r.number, &r.Orchestrator, &r.Session, &r.RunID, &r.Iteration, &r.Intent, &r.Name, &r.Each, &r.Key,
 		(*int)(&r.Class), &r.Fence.Epoch, &r.Fence.Nonce, &r.ArgsSum, &issued, &r.Attempts, (*string)(&r.State),
-		&finished, &r.AnsweredBy, &answered, &r.Redacted, &now, &r.Error, (*[]byte)(&r.Args), (*[]byte)(&r.Result),
-		&r.written, nil,
+		&finished, &r.AnsweredBy, &answered, &r.Redacted, &r.Unsure, &now, &r.Error, (*[]byte)(&r.Args),
+		(*[]byte)(&r.Result), &r.written, nil,
 	)
+	r.Unsure = r.Unsure && r.State.Open()
 	for _, t := range []pgtype.Timestamptz{issued, finished, answered} {
 		r.endless = r.endless || t.InfinityModifier != pgtype.Finite
 	}

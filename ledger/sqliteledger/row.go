@@ -97,8 +97,10 @@ func (f *finding) read(rows *sql.Rows, others ...any) {
 	err := rows.Scan(append([]any{
 		&f.number, &e.ID, &e.Orchestrator, &e.Session, &e.RunID, &e.Iteration, &e.Intent, &e.Name, &e.Each, &e.Key,
 		(*int)(&e.Class), (*string)(&e.State), &e.Attempts, &e.Fence.Epoch, &e.Fence.Nonce, &e.ArgsSum, &issued,
-		&finished, &e.AnsweredBy, &answered, &e.Redacted, &e.Error, (*[]byte)(&e.Args), (*[]byte)(&e.Result),
+		&finished, &e.AnsweredBy, &answered, &e.Redacted, &e.Unsure, &e.Error, (*[]byte)(&e.Args),
+		(*[]byte)(&e.Result),
 	}, others...)...)
+	e.Unsure = e.Unsure && e.State.Open()
 	e.IssuedAt, e.FinishedAt, e.AnsweredAt = at(issued), at(finished), at(answered)
 	if issued.Valid {
 		e.Age = max(0, time.Since(e.IssuedAt))
