@@ -8,6 +8,9 @@
 // run. It refuses to issue an effect under a lower fence, and under an equal epoch with another nonce. It takes the
 // result of an earlier owner all the same: a result is knowledge, not authority. The first result stays for ever.
 //
+// An effect has Failed only if no attempt may have happened. If an attempt may have paid, and the next one is refused,
+// this proves nothing: the effect is Unsure then, and becomes Unknown.
+//
 // Without a Key an effect belongs to a place in a run. With a Key it belongs to the world: once ever, whatever the run
 // and the session. An effect with a Key that is Issued to a run is that run's until the run has been adopted by another
 // owner, or has ended.

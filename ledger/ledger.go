@@ -53,7 +53,7 @@ const (
 	Issued State = "issued"
 	// Completed has a result. It is final.
 	Completed State = "completed"
-	// Failed certainly did not happen. It may be issued again.
+	// Failed certainly did not happen, by any attempt. It may be issued again.
 	Failed State = "failed"
 	// Unknown may have happened, and no owner with authority is at work on it.
 	Unknown State = "unknown"
@@ -80,6 +80,10 @@ type Effect struct {
 	Attempts int
 	Fence    lock.Fence // of the owner that issued it last
 
+	// Unsure says that an attempt before the last one may have happened. Then the failure of the last attempt does not
+	// make the effect Failed: see Finish. Only an effect that is open is Unsure.
+	Unsure bool
+
 	// Args and Result are as redacted. ArgsSum is of the arguments before, see [SameArgs].
 	Args, Result json.RawMessage
 	ArgsSum      string
@@ -93,6 +97,11 @@ type Effect struct {
 	// IssuedAt is when the last attempt was issued, FinishedAt when the effect came to its state, by the clock of the
 	// ledger. FinishedAt is zero while it is Issued.
 	IssuedAt, FinishedAt time.Time
+
+	// Age is how long ago the last attempt was issued, by the clock of the ledger, when the ledger returned the effect.
+	// A ledger does not keep it. It is never negative. A caller that compares IssuedAt with its own clock would compare
+	// the clocks of two machines.
+	Age time.Duration
 
 	// AnsweredBy is who answered for the effect, and AnsweredAt when.
 	AnsweredBy string
@@ -130,8 +139,9 @@ func (e *DamagedError) Error() string {
 // Unwrap returns ErrDamaged.
 func (e *DamagedError) Unwrap() error { return ErrDamaged }
 
-// NotDone marks an error after which the effect certainly did not happen: it was declined, refused, or never sent. Any
-// other error of an effect means that the outcome is unknown. NotDone returns nil if err is nil.
+// NotDone marks an error after which this attempt certainly did not happen: it was declined, refused, or never sent. It
+// says nothing of earlier attempts: see Unsure. Any other error of an effect means that the outcome is unknown. NotDone
+// returns nil if err is nil.
 func NotDone(err error) error {
 	if err == nil {
 		return nil
@@ -175,7 +185,7 @@ type Query struct {
 }
 
 // An Outcome is how an attempt ended: Completed with a Result, Failed, Unknown or Skipped, the latter three perhaps
-// with an Error.
+// with an Error. Failed is about this attempt only, unless a person says so.
 type Outcome struct {
 	State  State
 	Result json.RawMessage
@@ -193,7 +203,7 @@ type Outcome struct {
 }
 
 // A Ledger keeps one row for each effect, and for each run the highest fence that it has seen. Its methods may be
-// called concurrently.
+// called concurrently. Each Effect that a method returns has its Age.
 type Ledger interface {
 	// Adopt makes f the fence of the run. From then on lower fences are refused. What these have left Issued to the run
 	// is Unknown, in the same step. A new owner calls Adopt before it goes on with the run or ends it. The same f again
@@ -201,12 +211,16 @@ type Ledger interface {
 	Adopt(ctx context.Context, runID string, f lock.Fence) error
 
 	// Issue notes the intent to try e. issued says that the caller may act now, as the attempt that is returned. Of e
-	// it reads what identifies the effect, the class, the fence and the arguments, and with again the Attempts.
+	// it reads what identifies the effect, the class, the fence and the arguments, and with again the Attempts and
+	// whether the State is Failed.
 	//
 	// An effect that is known stays as it is, and is returned. With again it is issued anew, to this run, if its last
 	// attempt is that of e, and if it has Failed, is Unknown, or is Issued to this run. So a copy of the call that
 	// arrives late issues nothing. The same call again by the fence that has issued the effect gets the same attempt,
 	// because the first answer may have been lost. An effect that is Issued to another run is that run's.
+	//
+	// A new attempt is Unsure if the effect was Issued or Unknown. It is not if the effect has Failed, or if the State
+	// of e is Failed: the caller knows that no attempt so far has happened, because it has asked the other side.
 	//
 	// A fence that is higher than the run's adopts the run. If the known effect has other arguments and is not Pure,
 	// Issue returns the effect and ErrChanged.
@@ -217,6 +231,9 @@ type Ledger interface {
 	// The first result stays for ever. A Completed outcome is taken from any attempt, in each other state. Another
 	// outcome is taken from the last attempt only, while the effect is open. What is not taken changes nothing and is
 	// no error, unless a person answers: see Outcome.
+	//
+	// Failed closes an effect only if no earlier attempt may have happened. If the effect is Unsure, a Failed outcome
+	// makes it Unknown and keeps the Error. The answer of a person is about all attempts: it makes the effect Failed.
 	Finish(ctx context.Context, id string, attempt int, o Outcome) (now Effect, err error)
 
 	// Record is Issue and Finish of an effect that changes nothing in the world, in one step. What is Completed stays,
@@ -235,8 +252,8 @@ type Ledger interface {
 	Prune(ctx context.Context, before time.Time) (forgotten int, err error)
 }
 
-// An Answer is a person's word on an effect in doubt. It landed, with this Result. Or it shall be skipped. Or it did
-// not land, and may be tried again.
+// An Answer is a person's word on an effect in doubt, about all its attempts. It landed, with this Result. Or it shall
+// be skipped. Or it did not land, and may be tried again.
 type Answer struct {
 	Landed, Skip bool
 	Result       json.RawMessage

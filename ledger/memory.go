@@ -112,6 +112,7 @@ func (m *Memory) add(e Effect) *Effect {
 func (e *Effect) issue(by Effect) {
 	e.Session, e.RunID, e.Iteration, e.Intent, e.Fence = by.Session, by.RunID, by.Iteration, by.Intent, by.Fence
 	e.Class, e.Args, e.ArgsSum = by.Class, slices.Clone(by.Args), by.ArgsSum
+	e.Unsure = e.State.Open() && by.State != Failed
 	e.State, e.Error, e.IssuedAt, e.FinishedAt = Issued, "", now(), time.Time{}
 	e.AnsweredBy, e.AnsweredAt = "", time.Time{}
 	e.Attempts++
@@ -135,11 +136,12 @@ func (m *Memory) Finish(ctx context.Context, id string, attempt int, o Outcome) 
 }
 
 func (e *Effect) finish(attempt int, o Outcome) error {
-	if taken, err := e.Takes(attempt, o); !taken {
+	state, err := e.Takes(attempt, o)
+	if state == "" {
 		return err
 	}
-	e.State, e.Result, e.Error, e.FinishedAt = o.State, slices.Clone(o.Result), o.Error, now()
-	e.Redacted = o.Redacted
+	e.State, e.Result, e.Error, e.FinishedAt = state, slices.Clone(o.Result), o.Error, now()
+	e.Redacted, e.Unsure = o.Redacted, e.Unsure && state.Open()
 	if o.By != "" {
 		e.AnsweredBy, e.AnsweredAt = o.By, e.FinishedAt
 	}
@@ -195,7 +197,7 @@ func (m *Memory) selected(q Query) (all []Effect) {
 		case q.Brief:
 			brief := *e
 			brief.Args, brief.Result, brief.Error = nil, nil, ""
-			all = append(all, brief)
+			all = append(all, brief.clone())
 		default:
 			all = append(all, e.clone())
 		}
@@ -242,10 +244,11 @@ func (m *Memory) Prune(ctx context.Context, before time.Time) (forgotten int, er
 	return forgotten, nil
 }
 
-// clone returns a copy that shares nothing with e.
+// clone returns a copy that shares nothing with e, as it is at this moment.
 func (e *Effect) clone() Effect {
 	c := *e
 	c.Args, c.Result = slices.Clone(e.Args), slices.Clone(e.Result)
+	c.Age = max(0, now().Sub(e.IssuedAt))
 	return c
 }
 

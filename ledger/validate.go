@@ -102,20 +102,23 @@ func checkStored(what string, doc []byte) error {
 	return nil
 }
 
-// Takes reports whether a known effect takes the outcome of an attempt: see Finish. err is why an answer is not taken.
-func (e Effect) Takes(attempt int, o Outcome) (taken bool, err error) {
+// Takes returns the state that the outcome of an attempt gives to a known effect: see Finish. If the outcome is not
+// taken, Takes returns "". err is why an answer is not taken.
+func (e Effect) Takes(attempt int, o Outcome) (now State, err error) {
 	last := attempt == e.Attempts && e.State.Open()
 	switch {
-	case o.By == "" && o.State == Completed:
-		return e.State != Completed, nil
-	case o.By == "":
-		return last, nil
+	case o.By != "" && !last:
+		return "", ErrAnswered
+	case o.By != "" && e.State == Issued && !o.Sure:
+		return "", lock.ErrHeld
+	case o.By == "" && o.State == Completed && e.State != Completed:
+		return Completed, nil
 	case !last:
-		return false, ErrAnswered
-	case e.State == Issued && !o.Sure:
-		return false, lock.ErrHeld
+		return "", nil
+	case o.By == "" && o.State == Failed && e.Unsure:
+		return Unknown, nil
 	}
-	return true, nil
+	return o.State, nil
 }
 
 // Damaged returns the error of a stored effect that a ledger could not read because of err.

@@ -98,8 +98,10 @@ func (s state) pending(all []migration) []migration {
 // without names the parts of o that s lacks. It does not name the parts of a missing table.
 func (s state) without(o ddl.Object) []string {
 	switch {
-	case o.Kind == "INDEX" && !slices.Contains(s.names, o.Table):
+	case (o.Kind == "INDEX" || o.Kind == "COLUMN") && !slices.Contains(s.names, o.Table):
 		return nil
+	case o.Kind == "COLUMN":
+		o = ddl.Object{Name: o.Table, Columns: []string{o.Name}}
 	case !slices.Contains(s.names, o.Name):
 		return []string{strings.ToLower(o.Kind) + " " + o.Name}
 	}
@@ -112,8 +114,13 @@ func (s state) without(o ddl.Object) []string {
 	return columns
 }
 
+// A queryer is a *sql.DB or a *sql.Tx.
+type queryer interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
 // query returns the values of a query of one column.
-func query[T any](ctx context.Context, db *sql.DB, text string) ([]T, error) {
+func query[T any](ctx context.Context, db queryer, text string) ([]T, error) {
 	rows, err := db.QueryContext(ctx, text)
 	if err != nil {
 		return nil, err

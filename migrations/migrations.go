@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/pressly/goose/v3/database"
 
 	"github.com/holdfast-go/holdfast/internal/sqlitefile"
+	"github.com/holdfast-go/holdfast/migrations/internal/ddl"
 )
 
 //go:generate go run ./internal/generate
@@ -143,11 +145,26 @@ func (m migration) apply(g *grammar) func(context.Context, *sql.Tx) error {
 		if n, err := result.RowsAffected(); err != nil || n == 0 {
 			return err
 		}
+		if done, err := m.added(ctx, tx, g); err != nil || done {
+			return err
+		}
 		if _, err := tx.ExecContext(ctx, m.up); err != nil {
 			return fmt.Errorf("applying %s: %w", m.name, err)
 		}
 		return nil
 	}
+}
+
+// added reports whether m adds columns, and all are there: the Schema of a store has made the table. SQLite knows no
+// ADD COLUMN IF NOT EXISTS. So a file that adds a column does nothing else, except for filling the column.
+func (m migration) added(ctx context.Context, tx *sql.Tx, g *grammar) (bool, error) {
+	columns := slices.DeleteFunc(ddl.Objects(m.up), func(o ddl.Object) bool { return o.Kind != "COLUMN" })
+	if len(columns) == 0 {
+		return false, nil
+	}
+	names, err := query[string](ctx, tx, g.catalog)
+	missing := func(o ddl.Object) bool { return !slices.Contains(names, o.Table+"."+o.Name) }
+	return !slices.ContainsFunc(columns, missing), err
 }
 
 // load returns the migrations of d in the order of their versions.

@@ -36,8 +36,11 @@ func (d *DB) explain(ctx context.Context, q queryer, err error, path func(contex
 		return ctxcause.Of(ctx)
 	}
 	if missing := d.missing(ctx, q); missing != "" {
-		return fmt.Errorf("%w: %s is missing: run migrations.Up, or execute what Schema returns", d.layout.Missing,
-			missing)
+		remedy := "execute what Schema returns"
+		if strings.HasPrefix(missing, "column ") {
+			remedy = "add it by hand, because Schema adds no column to a table that is there"
+		}
+		return fmt.Errorf("%w: %s is missing: run migrations.Up, or %s", d.layout.Missing, missing, remedy)
 	}
 	return d.located(path(ctx), err)
 }

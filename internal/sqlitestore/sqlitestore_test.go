@@ -127,8 +127,11 @@ func TestExplain(t *testing.T) {
 		t.Error(got)
 	}
 	for _, c := range []struct{ spoil, says string }{
-		{"ALTER TABLE my_notes RENAME text TO body", "column text of table my_notes"},
-		{"DROP TABLE my_notes", "table my_notes"},
+		{
+			"ALTER TABLE my_notes RENAME text TO body",
+			"column text of table my_notes is missing: run migrations.Up, or add it by hand",
+		},
+		{"DROP TABLE my_notes", "table my_notes is missing: run migrations.Up, or execute what Schema returns"},
 	} {
 		if _, err := db.ExecContext(t.Context(), c.spoil); err != nil {
 			t.Fatal(err)

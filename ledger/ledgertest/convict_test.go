@@ -53,6 +53,30 @@ func TestSuiteConvicts(t *testing.T) {
 		"a query that is refused yields none": {"values-refused", func(m *ledger.Memory) ledger.Ledger { return quietQueries{m} }},
 		"an attempt that never was is taken":  {"finish-late-failure", func(m *ledger.Memory) ledger.Ledger { return laterAttempts{m} }},
 		"a ctx that is done is not looked at": {"cancelled", func(m *ledger.Memory) ledger.Ledger { return ignoresCtx{m} }},
+		"a failure is the last word":          {"unsure-failed", func(m *ledger.Memory) ledger.Ledger { return failsAnyway{m} }},
+		"a failure leaves no text":            {"unsure-failed", func(m *ledger.Memory) ledger.Ledger { return finishChanged{m, wordless} }},
+		"an attempt that was Issued is sure":  {"unsure-failed", func(m *ledger.Memory) ledger.Ledger { return issuedIsSure{m} }},
+		"what is Unsure is forgotten":         {"unsure-issue", func(m *ledger.Memory) ledger.Ledger { return listsChanged{m, sure} }},
+		"Issue does not tell what is Unsure":  {"unsure-issue", func(m *ledger.Memory) ledger.Ledger { return issueChanged{m, sure} }},
+		"each new attempt is Unsure":          {"unsure-failed-only", func(m *ledger.Memory) ledger.Ledger { return listsChanged{m, unsureAgain} }},
+		"the caller is not heard":             {"unsure-told", func(m *ledger.Memory) ledger.Ledger { return deaf{m} }},
+		"the caller is heard with any State":  {"unsure-not-told", func(m *ledger.Memory) ledger.Ledger { return credulous{m} }},
+		"the caller is heard once more":       {"unsure-issue", func(m *ledger.Memory) ledger.Ledger { return &heardTwice{Ledger: m} }},
+		"an answer is about one attempt":      {"unsure-answer", func(m *ledger.Memory) ledger.Ledger { return answersLast{m} }},
+		"an Adopt that makes sure":            {"unsure-adopted", func(m *ledger.Memory) ledger.Ledger { return listsChanged{m, sureUnknown} }},
+		"another run's attempt is sure":       {"unsure-of-another-run", func(m *ledger.Memory) ledger.Ledger { return ownRunOnly{m} }},
+		"what is Completed is Unsure":         {"unsure-ended", func(m *ledger.Memory) ledger.Ledger { return listsChanged{m, unsureEver} }},
+		"a Record that is Unsure":             {"unsure-ended", func(m *ledger.Memory) ledger.Ledger { return recordChanged{m, unsureEver} }},
+		"a brief list is sure":                {"unsure-listed", func(m *ledger.Memory) ledger.Ledger { return briefChanged{m, sure} }},
+		"an age that a list leaves out":       {"age", func(m *ledger.Memory) ledger.Ledger { return listsChanged{m, ageless} }},
+		"a brief list leaves out the age":     {"age", func(m *ledger.Memory) ledger.Ledger { return briefChanged{m, ageless} }},
+		"an age that Issue leaves out":        {"age", func(m *ledger.Memory) ledger.Ledger { return issueChanged{m, ageless} }},
+		"an age that Finish leaves out":       {"age", func(m *ledger.Memory) ledger.Ledger { return finishChanged{m, ageless} }},
+		"an age that Record leaves out":       {"age", func(m *ledger.Memory) ledger.Ledger { return recordChanged{m, ageless} }},
+		"an age by another clock":             {"age", func(m *ledger.Memory) ledger.Ledger { return listsChanged{m, ahead} }},
+		"a negative age":                      {"age", func(m *ledger.Memory) ledger.Ledger { return listsChanged{m, behind} }},
+		"an age since the first attempt":      {"age-again", func(m *ledger.Memory) ledger.Ledger { return &firstAge{Ledger: m} }},
+		"an age since the state":              {"age-stays", func(m *ledger.Memory) ledger.Ledger { return listsChanged{m, stateAge} }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -392,4 +416,150 @@ func (l *keepsSlices) Effects(ctx context.Context, q ledger.Query) iter.Seq2[led
 
 func (l ignoresCtx) Prune(ctx context.Context, before time.Time) (int, error) {
 	return l.Ledger.Prune(context.WithoutCancel(ctx), before)
+}
+
+// These change the effects that one method returns.
+type (
+	listsChanged struct {
+		ledger.Ledger
+		change func(*ledger.Effect)
+	}
+	briefChanged  listsChanged
+	issueChanged  listsChanged
+	finishChanged listsChanged
+	recordChanged listsChanged
+)
+
+func (l listsChanged) Effects(ctx context.Context, q ledger.Query) iter.Seq2[ledger.Effect, error] {
+	return changed(l.Ledger.Effects(ctx, q), l.change)
+}
+
+func (l briefChanged) Effects(ctx context.Context, q ledger.Query) iter.Seq2[ledger.Effect, error] {
+	if !q.Brief {
+		return l.Ledger.Effects(ctx, q)
+	}
+	return changed(l.Ledger.Effects(ctx, q), l.change)
+}
+
+func (l issueChanged) Issue(ctx context.Context, e ledger.Effect, again bool) (ledger.Effect, bool, error) {
+	now, issued, err := l.Ledger.Issue(ctx, e, again)
+	l.change(&now)
+	return now, issued, err
+}
+
+func (l finishChanged) Finish(ctx context.Context, id string, n int, o ledger.Outcome) (ledger.Effect, error) {
+	now, err := l.Ledger.Finish(ctx, id, n, o)
+	l.change(&now)
+	return now, err
+}
+
+func (l recordChanged) Record(ctx context.Context, e ledger.Effect) (ledger.Effect, error) {
+	now, err := l.Ledger.Record(ctx, e)
+	l.change(&now)
+	return now, err
+}
+
+func ageless(e *ledger.Effect) { e.Age = 0 }
+
+func ahead(e *ledger.Effect) { e.Age += time.Hour }
+
+func behind(e *ledger.Effect) { e.Age -= time.Hour }
+
+func stateAge(e *ledger.Effect) {
+	if !e.FinishedAt.IsZero() {
+		e.Age = time.Since(e.FinishedAt)
+	}
+}
+
+// A firstAge counts the age from the first attempt.
+type firstAge struct {
+	ledger.Ledger
+	issued time.Time
+}
+
+func (l *firstAge) Issue(ctx context.Context, e ledger.Effect, again bool) (ledger.Effect, bool, error) {
+	now, issued, err := l.Ledger.Issue(ctx, e, again)
+	if l.issued.IsZero() {
+		l.issued = now.IssuedAt
+	}
+	return now, issued, err
+}
+
+func (l *firstAge) Effects(ctx context.Context, q ledger.Query) iter.Seq2[ledger.Effect, error] {
+	return changed(l.Ledger.Effects(ctx, q), func(e *ledger.Effect) { e.Age = time.Since(l.issued) })
+}
+
+func sure(e *ledger.Effect) { e.Unsure = false }
+
+func sureUnknown(e *ledger.Effect) { e.Unsure = e.Unsure && e.State != ledger.Unknown }
+
+func unsureAgain(e *ledger.Effect) { e.Unsure = e.Attempts > 1 }
+
+func unsureEver(e *ledger.Effect) { e.Unsure = e.Unsure || e.State == ledger.Completed }
+
+func wordless(e *ledger.Effect) { e.Error = "" }
+
+type (
+	failsAnyway  struct{ ledger.Ledger }
+	issuedIsSure struct{ ledger.Ledger }
+	deaf         struct{ ledger.Ledger }
+	credulous    struct{ ledger.Ledger }
+	answersLast  struct{ ledger.Ledger }
+	ownRunOnly   struct{ ledger.Ledger }
+)
+
+// failsAnyway takes the failure of the last attempt for that of all, as a person may.
+func (l failsAnyway) Finish(ctx context.Context, id string, n int, o ledger.Outcome) (ledger.Effect, error) {
+	e, ok := one(ctx, l, id)
+	if ok && o.State == ledger.Failed && o.By == "" && n == e.Attempts && e.State.Open() {
+		o.By, o.Sure = "nobody", true
+	}
+	return l.Ledger.Finish(ctx, id, n, o)
+}
+
+func (l issuedIsSure) Issue(ctx context.Context, e ledger.Effect, again bool) (ledger.Effect, bool, error) {
+	if now, ok := one(ctx, l, e.ID); ok && now.State == ledger.Issued {
+		e.State = ledger.Failed
+	}
+	return l.Ledger.Issue(ctx, e, again)
+}
+
+func (l deaf) Issue(ctx context.Context, e ledger.Effect, again bool) (ledger.Effect, bool, error) {
+	e.State = ""
+	return l.Ledger.Issue(ctx, e, again)
+}
+
+func (l credulous) Issue(ctx context.Context, e ledger.Effect, again bool) (ledger.Effect, bool, error) {
+	if e.State != "" {
+		e.State = ledger.Failed
+	}
+	return l.Ledger.Issue(ctx, e, again)
+}
+
+func (l ownRunOnly) Issue(ctx context.Context, e ledger.Effect, again bool) (ledger.Effect, bool, error) {
+	if now, ok := one(ctx, l, e.ID); ok && now.RunID != e.RunID {
+		e.State = ledger.Failed
+	}
+	return l.Ledger.Issue(ctx, e, again)
+}
+
+// answersLast takes the answer of a person for that of the last attempt.
+func (l answersLast) Finish(ctx context.Context, id string, n int, o ledger.Outcome) (ledger.Effect, error) {
+	if o.State == ledger.Failed {
+		o.By = ""
+	}
+	return l.Ledger.Finish(ctx, id, n, o)
+}
+
+// A heardTwice hears in a repeat what the first call did not say.
+type heardTwice struct {
+	ledger.Ledger
+	heard bool
+}
+
+func (l *heardTwice) Issue(ctx context.Context, e ledger.Effect, again bool) (ledger.Effect, bool, error) {
+	now, issued, err := l.Ledger.Issue(ctx, e, again)
+	l.heard = l.heard || e.State == ledger.Failed
+	now.Unsure = now.Unsure && !l.heard
+	return now, issued, err
 }

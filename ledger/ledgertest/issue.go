@@ -2,6 +2,7 @@ package ledgertest
 
 import (
 	"encoding/json"
+	"time"
 
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/lock"
@@ -25,15 +26,17 @@ var issueClauses = []clause{
 	},
 	{
 		name: "issue-reads",
-		rule: "of an effect Issue reads what identifies it, the class, the fence and the arguments, and nothing else",
+		rule: "of an effect Issue reads what identifies it, the class, the fence and the arguments, " +
+			"and without again nothing else",
 		check: func(p *probe) {
 			asked := effect("run", "a", fence(10))
 			asked.State, asked.Attempts, asked.Error = ledger.Completed, 7, "error"
 			asked.Result, asked.AnsweredBy, asked.FinishedAt = json.RawMessage(`1`), "Ann", later()
-			asked.IssuedAt, asked.AnsweredAt = later(), later()
+			asked.IssuedAt, asked.AnsweredAt, asked.Unsure, asked.Age = later(), later(), true, time.Hour
 			e := p.issue(asked)
 			if e.State != ledger.Issued || e.Attempts != 1 || e.Error != "" || e.Result != nil || e.AnsweredBy != "" ||
-				!e.FinishedAt.IsZero() || !e.AnsweredAt.IsZero() || e.IssuedAt.Equal(asked.IssuedAt) {
+				!e.FinishedAt.IsZero() || !e.AnsweredAt.IsZero() || e.IssuedAt.Equal(asked.IssuedAt) ||
+				e.Unsure || e.Age >= asked.Age {
 				fail("issued: %+v", e)
 			}
 			p.wantSame(e)

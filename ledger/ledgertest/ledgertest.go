@@ -47,8 +47,8 @@ func contract() suite.Clauses[ledger.Ledger] {
 }
 
 func clauses() []clause {
-	return slices.Concat(adoptClauses, issueClauses, finishClauses, answerClauses, recordClauses, readClauses,
-		pruneClauses, valueClauses, cancelClauses, raceClauses)
+	return slices.Concat(adoptClauses, issueClauses, finishClauses, unsureClauses, answerClauses, recordClauses,
+		readClauses, ageClauses, pruneClauses, valueClauses, cancelClauses, raceClauses)
 }
 
 func fail(format string, args ...any) { suite.Fail(format, args...) }

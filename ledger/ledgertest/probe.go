@@ -114,9 +114,9 @@ func (p *probe) wantSame(e ledger.Effect) {
 	}
 }
 
-// plain returns e with its documents in one form.
+// plain returns e with its documents in one form, and without its age, which grows.
 func plain(e ledger.Effect) ledger.Effect {
-	e.Args, e.Result = compact(e.Args), compact(e.Result)
+	e.Args, e.Result, e.Age = compact(e.Args), compact(e.Result), 0
 	return e
 }
 

@@ -35,7 +35,7 @@ func (l *Ledger) Finish(
 		case r.written:
 			return r.Effect, nil
 		}
-		if taken, err := r.Takes(attempt, o); !taken {
+		if state, err := r.Takes(attempt, o); state == "" {
 			return r.Effect, err
 		} // else the effect has changed since
 	}

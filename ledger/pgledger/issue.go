@@ -24,7 +24,7 @@ func (l *Ledger) Issue(ctx context.Context, e ledger.Effect, again bool) (now le
 		return ledger.Effect{}, false, l.error(ctx, "issue", e.ID, err)
 	}
 	follows := follows(e, again)
-	r, err := l.owned(ctx, e, l.sql.issueKnown, l.sql.issueKnownBrief, follows)
+	r, err := l.owned(ctx, e, l.sql.issueKnown, l.sql.issueKnownBrief, follows, again && e.State == ledger.Failed)
 	if err == nil {
 		err = r.intact()
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -37,17 +38,22 @@ func (r *row) intact() error {
 
 func scan(from pgx.CollectableRow) (r row, err error) {
 	var issued, finished, answered pgtype.Timestamptz
+	var now time.Time
 	err = from.Scan(
 		&r.ID, &r.number, &r.Orchestrator, &r.Session, &r.RunID, &r.Iteration, &r.Intent, &r.Name, &r.Each, &r.Key,
 		(*int)(&r.Class), &r.Fence.Epoch, &r.Fence.Nonce, &r.ArgsSum, &issued, &r.Attempts, (*string)(&r.State),
-		&finished, &r.AnsweredBy, &answered, &r.Redacted, &r.Error, (*[]byte)(&r.Args), (*[]byte)(&r.Result),
-		&r.written, nil,
+		&finished, &r.AnsweredBy, &answered, &r.Redacted, &r.Unsure, &now, &r.Error, (*[]byte)(&r.Args),
+		(*[]byte)(&r.Result), &r.written, nil,
 	)
+	r.Unsure = r.Unsure && r.State.Open()
 	for _, t := range []pgtype.Timestamptz{issued, finished, answered} {
 		r.endless = r.endless || t.InfinityModifier != pgtype.Finite
 	}
 	// NULL and an infinite time become the zero time.
 	r.IssuedAt, r.FinishedAt, r.AnsweredAt = issued.Time.UTC(), finished.Time.UTC(), answered.Time.UTC()
+	if issued.InfinityModifier == pgtype.Finite {
+		r.Age = max(0, now.Sub(issued.Time))
+	}
 	return r, err
 }
 

@@ -8,9 +8,10 @@ import (
 )
 
 const (
-	// plain are the columns that scan reads, without the documents.
+	// plain are what scan reads, without the documents. The time of now tells the age.
 	plain = `id, number, orchestrator, session, run_id, iteration, intent, name, each, key, class, epoch, nonce,
-		args_sum, issued_at, attempts, state, finished_at, answered_by, answered_at, redacted, error`
+		args_sum, issued_at, attempts, state, finished_at, answered_by, answered_at, redacted, unsure,
+		clock_timestamp(), error`
 
 	// closed are the states that are not open.
 	closed = `('completed', 'failed', 'skipped')`
@@ -37,10 +38,12 @@ const (
 			SELECT 1 FROM held UNION ALL SELECT 1 FROM first
 		)`
 
-	// columns are those that a caller gives to a new effect, as given.
-	columns = `id, run_id, epoch, nonce, orchestrator, session, iteration, intent, name, each, key, class, args_sum, args`
-	given   = `$1::text, $2::text, $3::bigint, $4::text, $5::text, $6::text, $7::integer, $8::text, $9::text, $10::text,
-		$11::text, $12::integer, $13::text, $14::jsonb`
+	// columns are those that a caller gives to a new effect, as given. unsure has a default. It is named so that no
+	// effect is issued if the table lacks the column: Finish could not write the outcome.
+	columns = `id, run_id, epoch, nonce, orchestrator, session, iteration, intent, name, each, key, class, args_sum, args,
+		unsure`
+	given = `$1::text, $2::text, $3::bigint, $4::text, $5::text, $6::text, $7::integer, $8::text, $9::text, $10::text,
+		$11::text, $12::integer, $13::text, $14::jsonb, false`
 
 	// orKnown ends a statement that writes an effect, and returns it as it stands. If the statement has not written,
 	// known waits for other writers and returns what they have left. known does not find a row that was added after the
@@ -95,7 +98,7 @@ var templates = queries{
 		RETURNING issued_at, {durable}`,
 
 	// The condition judges the newest version of the effect, which is locked from then on. $15 is the attempt that the
-	// new one follows; 0 if the caller knows of none.
+	// new one follows; 0 if the caller knows of none. $16 says that none so far has happened.
 	issueKnown: owned + `, written AS (
 			INSERT INTO {effects} AS e (` + columns + `, state, attempts, issued_at)
 			SELECT ` + given + `, 'issued', 1, clock_timestamp() FROM owner
@@ -104,7 +107,7 @@ var templates = queries{
 				iteration = excluded.iteration, intent = excluded.intent, class = excluded.class,
 				args_sum = excluded.args_sum, args = excluded.args,
 				state = 'issued', attempts = e.attempts + 1, issued_at = clock_timestamp(), finished_at = NULL,
-				error = '', answered_by = '', answered_at = NULL
+				error = '', answered_by = '', answered_at = NULL, unsure = e.state <> 'failed' AND NOT $16::boolean
 			WHERE (e.class = 1 OR e.args_sum = excluded.args_sum
 					OR split_part(e.args_sum, ':', 1) <> split_part(excluded.args_sum, ':', 1))
 				AND e.attempts = $15::integer
@@ -129,10 +132,11 @@ var templates = queries{
 		)` + orKnown,
 
 	// A Completed outcome is taken in each other state, and another outcome from the last attempt while the effect is
-	// open. An answer is taken if the effect is in doubt.
+	// open. An answer is taken if the effect is in doubt. unsure stays: it counts while the effect is open.
 	finish: `
 		UPDATE {effects} SET
-			state = $3::text, result = $4::jsonb, redacted = $8::boolean, error = $5::text, finished_at = clock_timestamp(),
+			state = CASE WHEN $3::text = 'failed' AND $6::text = '' AND unsure THEN 'unknown' ELSE $3::text END,
+			result = $4::jsonb, redacted = $8::boolean, error = $5::text, finished_at = clock_timestamp(),
 			answered_by = CASE WHEN $6::text <> '' THEN $6::text ELSE answered_by END,
 			answered_at = CASE WHEN $6::text <> '' THEN clock_timestamp() ELSE answered_at END
 		WHERE id = $1::text AND CASE

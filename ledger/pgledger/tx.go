@@ -76,7 +76,7 @@ func (l *Ledger) issueIn(ctx context.Context, tx pgx.Tx, e ledger.Effect) (ledge
 	}
 	var r row
 	for again := 0; errors.Is(err, pgx.ErrNoRows); {
-		r, err = one(ctx, tx, scan, l.sql.issueKnown, asked(e, again)...)
+		r, err = one(ctx, tx, scan, l.sql.issueKnown, asked(e, again, false)...)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
 			if err := l.adoptIn(ctx, tx, e.RunID, e.Fence); err != nil {

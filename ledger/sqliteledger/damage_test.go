@@ -59,6 +59,7 @@ var damages = []struct{ set, says string }{
 	{"iteration = -1", "iteration -1"},
 	{"nonce = ''", "nonce"},
 	{"epoch = -1", "epoch -1"},
+	{"unsure = 2", "unsure"},
 	{"name = CAST(x'ff' AS TEXT)", "name"},
 	{"error = CAST(zeroblob(70000) AS TEXT)", "error"},
 }
@@ -133,7 +134,12 @@ func TestMalformedPage(t *testing.T) {
 	for i := range effects {
 		e := effect("run", fmt.Sprintf("e%02d", i))
 		e.Args = json.RawMessage(`"` + text(i) + `"`)
-		issue(t, l, e)
+		e.Attempts = issue(t, l, e).Attempts
+		if i%2 == torn%2 { // unsure stands behind the arguments
+			if _, issued, err := l.Issue(t.Context(), e, true); err != nil || !issued {
+				t.Fatalf("issued %t, %v", issued, err)
+			}
+		}
 		all = append(all, e.ID)
 	}
 	sqlitetest.Exec(t, db, "PRAGMA wal_checkpoint(TRUNCATE)")
@@ -165,7 +171,7 @@ func TestMalformedPage(t *testing.T) {
 	}
 	_, err = l.Finish(t.Context(), all[torn], 1, paid)
 	wantDamaged(err)
-	_, err = l.Finish(t.Context(), all[torn], 2, ledger.Outcome{State: ledger.Failed}) // of no attempt: only read
+	_, err = l.Finish(t.Context(), all[torn], 3, ledger.Outcome{State: ledger.Failed}) // of no attempt: only read
 	wantDamaged(err)
 	_, _, err = l.Issue(t.Context(), effect("another run", all[torn]), false)
 	wantDamaged(err)

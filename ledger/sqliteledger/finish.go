@@ -9,10 +9,10 @@ import (
 	"github.com/holdfast-go/holdfast/ledger"
 )
 
-// A damaged state takes no result: the effect may have had one.
+// A damaged state takes no result: the effect may have had one. unsure stays: it counts while the effect is open.
 const finishSQL = `
 		UPDATE {prefix}effects SET
-			state = ?3,
+			state = CASE WHEN ?3 = 'failed' AND ?7 = '' AND unsure THEN 'unknown' ELSE ?3 END,
 			result = ?4,
 			redacted = ?9,
 			error = ?5,
@@ -58,9 +58,8 @@ func (l *Ledger) finish(ctx context.Context, id string, attempt int, o ledger.Ou
 		if f == nil {
 			return ledger.Effect{}, ledger.ErrNotFound
 		}
-		taken, verdict := f.Takes(attempt, o)
-		if !taken {
-			return f.Effect, verdict
+		if state, err := f.Takes(attempt, o); state == "" {
+			return f.Effect, err
 		}
 		// The effect has changed since the first statement.
 	}

@@ -24,7 +24,8 @@ const reissueSQL = `
 			answered_by = '',
 			answered_at = NULL,
 			error = '',
-			args = ?11
+			args = ?11,
+			unsure = state <> 'failed' AND NOT ?12
 		WHERE id = ?1
 		RETURNING ` + columns
 
@@ -43,7 +44,7 @@ func (l *Ledger) issue(ctx context.Context, e ledger.Effect, again bool) (now le
 	if err != nil {
 		return ledger.Effect{}, false, err
 	}
-	f, written, err := l.put(ctx, st, issuing(e, follows(e, again)))
+	f, written, err := l.put(ctx, st, issuing(e, follows(e, again), again && e.State == ledger.Failed))
 	if err != nil || written {
 		return f.Effect, written, err
 	}
@@ -61,7 +62,8 @@ func follows(e ledger.Effect, again bool) int {
 	return 0
 }
 
-func issuing(e ledger.Effect, follows int) put {
+// issuing makes the attempt that follows another one. none says that no attempt so far has happened.
+func issuing(e ledger.Effect, follows int, none bool) put {
 	fresh := first(e, ledger.Issued)
 	return put{
 		fresh: fresh,
@@ -73,7 +75,7 @@ func issuing(e ledger.Effect, follows int) put {
 		over: reissueSQL,
 		args: []any{
 			e.ID, e.Session, e.RunID, e.Iteration, e.Intent, int(e.Class), e.Fence.Epoch, e.Fence.Nonce, e.ArgsSum,
-			fresh.IssuedAt.UnixMicro(), orNull(e.Args),
+			fresh.IssuedAt.UnixMicro(), orNull(e.Args), none,
 		},
 	}
 }

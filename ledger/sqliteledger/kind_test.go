@@ -40,6 +40,10 @@ func TestSchemaMissing(t *testing.T) {
 				Name: "column", Spoil: "ALTER TABLE holdfast_effects DROP COLUMN answered_by",
 				Says: "column answered_by of table holdfast_effects", Untouched: "Adopt Prune",
 			},
+			{
+				Name: "newest column", Spoil: "ALTER TABLE holdfast_effects DROP COLUMN unsure",
+				Says: "column unsure of table holdfast_effects", Untouched: "Adopt Prune",
+			},
 		})
 }
 

@@ -17,8 +17,9 @@ const (
 	// no Adopt comes between.
 	insertSQL = `
 		INSERT INTO {prefix}effects (id, orchestrator, session, run_id, iteration, intent, name, each, key, class,
-			epoch, nonce, args_sum, issued_at, args, state, finished_at, result, redacted, attempts, answered_by, error)
-		SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, 1, '', ''
+			epoch, nonce, args_sum, issued_at, args, state, finished_at, result, redacted, attempts, answered_by, error,
+			unsure)
+		SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, 1, '', '', 0
 		FROM {prefix}effect_fences
 		WHERE run_id = ?4 AND epoch = ?11 AND nonce = ?12
 		ON CONFLICT (id) DO NOTHING`
@@ -47,6 +48,7 @@ type put struct {
 func first(e ledger.Effect, s ledger.State) ledger.Effect {
 	e.State, e.Attempts, e.IssuedAt = s, 1, time.UnixMicro(time.Now().UnixMicro()).UTC()
 	e.FinishedAt, e.AnsweredAt, e.AnsweredBy, e.Error = time.Time{}, time.Time{}, "", ""
+	e.Unsure, e.Age = false, 0
 	if s == ledger.Completed {
 		e.FinishedAt = e.IssuedAt
 	} else {

@@ -93,17 +93,22 @@ func scan(rows *sql.Rows) (f finding, err error) {
 // the id are the first.
 func (f *finding) read(rows *sql.Rows, others ...any) {
 	e := &f.Effect
-	var issued int64
-	var finished, answered sql.NullInt64
-	if err := rows.Scan(append([]any{
+	var issued, finished, answered sql.NullInt64
+	err := rows.Scan(append([]any{
 		&f.number, &e.ID, &e.Orchestrator, &e.Session, &e.RunID, &e.Iteration, &e.Intent, &e.Name, &e.Each, &e.Key,
 		(*int)(&e.Class), (*string)(&e.State), &e.Attempts, &e.Fence.Epoch, &e.Fence.Nonce, &e.ArgsSum, &issued,
-		&finished, &e.AnsweredBy, &answered, &e.Redacted, &e.Error, (*[]byte)(&e.Args), (*[]byte)(&e.Result),
-	}, others...)...); err != nil {
+		&finished, &e.AnsweredBy, &answered, &e.Redacted, &e.Unsure, &e.Error, (*[]byte)(&e.Args),
+		(*[]byte)(&e.Result),
+	}, others...)...)
+	e.Unsure = e.Unsure && e.State.Open()
+	e.IssuedAt, e.FinishedAt, e.AnsweredAt = at(issued), at(finished), at(answered)
+	if issued.Valid {
+		e.Age = max(0, time.Since(e.IssuedAt))
+	}
+	if err != nil {
 		f.damage = ledger.Damaged(e.ID, err)
 		return
 	}
-	e.IssuedAt, e.FinishedAt, e.AnsweredAt = at(sql.NullInt64{Int64: issued, Valid: true}), at(finished), at(answered)
 	f.damage = e.Intact()
 }
 

@@ -18,6 +18,10 @@ import (
 //   - answer serves Query.AnsweredWithin. Only an answer of a person makes an entry.
 //
 // A Finish writes in the index open only.
+//
+// unsure is 1 if an attempt before the last one may have happened. It counts while the effect is open. It stands where
+// ALTER TABLE puts it in the text of an older table. SQLite keeps a 0 or a 1 in the head of a row, and so finds it
+// without reading the documents before it.
 const schemaSQL = `
 CREATE TABLE IF NOT EXISTS {prefix}effects (
 	number       INTEGER PRIMARY KEY, -- in the order of the first issue
@@ -43,7 +47,7 @@ CREATE TABLE IF NOT EXISTS {prefix}effects (
 	redacted     INTEGER NOT NULL DEFAULT 0, -- 1 if the result is not what the effect brought
 	error        TEXT    NOT NULL,
 	args         TEXT,             -- JSON
-	result       TEXT,             -- JSON, and the last: the others are found without reading the documents
+	result       TEXT, unsure INTEGER NOT NULL DEFAULT 0, -- JSON, and the last: the others are found without reading the documents
 	CHECK (state = 'issued' OR state = 'completed' OR state = 'failed' OR state = 'unknown' OR state = 'skipped')
 ) STRICT;
 CREATE INDEX IF NOT EXISTS {prefix}effects_open ON {prefix}effects (number) WHERE ` + open + `;
@@ -61,10 +65,10 @@ CREATE TABLE IF NOT EXISTS {prefix}effect_fences (
 // open is the condition of the index, word for word. Otherwise SQLite does not use it.
 const open = `state <> 'completed' AND state <> 'failed' AND state <> 'skipped'`
 
-const columns = `number, id, orchestrator, session, run_id, iteration, intent, name, each, key, class, state, attempts, epoch, nonce, args_sum, issued_at, finished_at, answered_by, answered_at, redacted, error, args, result`
+const columns = `number, id, orchestrator, session, run_id, iteration, intent, name, each, key, class, state, attempts, epoch, nonce, args_sum, issued_at, finished_at, answered_by, answered_at, redacted, unsure, error, args, result`
 
 // brief takes the place of columns where the documents are not read. They come after all else.
-const brief = `number, id, orchestrator, session, run_id, iteration, intent, name, each, key, class, state, attempts, epoch, nonce, args_sum, issued_at, finished_at, answered_by, answered_at, redacted, '', NULL, NULL`
+const brief = `number, id, orchestrator, session, run_id, iteration, intent, name, each, key, class, state, attempts, epoch, nonce, args_sum, issued_at, finished_at, answered_by, answered_at, redacted, unsure, '', NULL, NULL`
 
 func layout(prefix string) sqlitestore.Layout {
 	return sqlitestore.Layout{
@@ -73,7 +77,8 @@ func layout(prefix string) sqlitestore.Layout {
 			{
 				Name: "{prefix}effects",
 				Columns: "number id orchestrator session run_id iteration intent name each key class state attempts " +
-					"epoch nonce args_sum issued_at finished_at answered_by answered_at redacted error args result",
+					"epoch nonce args_sum issued_at finished_at answered_by answered_at redacted error args result " +
+					"unsure",
 				Indexes: "{prefix}effects_open {prefix}effects_answer {prefix}effects_run {prefix}effects_session",
 			},
 			{Name: "{prefix}effect_fences", Columns: "run_id epoch nonce since"},
@@ -95,4 +100,8 @@ func layout(prefix string) sqlitestore.Layout {
 }
 
 // Schema returns the statements that create what the ledger needs and is not there yet. They change nothing that is.
+//
+// They add no column to the table of an earlier version, because SQLite cannot add a column only if it is missing.
+// migrations.Up does. For a prefix of your own, run once what the file sqlite/00008_unsure.sql of migrations has, with
+// your prefix.
 func (l *Ledger) Schema() string { return l.db.SQL(schemaSQL) }

@@ -192,6 +192,13 @@ func TestConvicts(t *testing.T) {
 		},
 		"the error is kept when issued": {"issue-failed", []string{"error = '',\n\t\t\targs", "args"}},
 		"another run stays the owner":   {"issue-of-another-run", []string{"run_id = ?3,", ""}},
+		"a failure is the last word":    {"unsure-failed", []string{"AND ?7 = '' AND unsure", "AND ?7 <> '' AND unsure"}},
+		"a failure never ends":          {"unsure-failed-only", []string{"AND ?7 = '' AND unsure", "AND ?7 = '' AND attempts > 1"}},
+		"an answer about one attempt":   {"unsure-answer", []string{"AND ?7 = '' AND unsure", "AND unsure"}},
+		"an attempt that is kept sure":  {"unsure-issue", []string{"unsure = state <> 'failed' AND NOT ?12", "redacted = redacted AND ?12 < 2"}},
+		"an attempt of what was Issued": {"unsure-failed", []string{"unsure = state <> 'failed'", "unsure = state = 'unknown'"}},
+		"an attempt after a failure":    {"unsure-failed-only", []string{"unsure = state <> 'failed' AND", "unsure ="}},
+		"a caller that is not heard":    {"unsure-told", []string{"AND NOT ?12", "AND ?12 < 2"}},
 		"Record keeps the error":        {"record-over-failed", []string{"error = '', result = ?3", "result = ?3"}},
 		"Prune takes keys":              {"prune-keeps", []string{"key = '' AND (state", "(state"}},
 		"Prune takes what is open": {

@@ -104,9 +104,9 @@ func (g guest) issue(ctx context.Context, e ledger.Effect) (now ledger.Effect, e
 	if err := g.db.Admit(ctx, g.tx); err != nil {
 		return now, err
 	}
-	f, written, err := g.run().put(ctx, issuing(e, 0))
+	f, written, err := g.run().put(ctx, issuing(e, 0, false))
 	if err == nil && !written && f.damage == nil && f.State == ledger.Failed {
-		f, written, err = g.run().put(ctx, issuing(e, f.Attempts))
+		f, written, err = g.run().put(ctx, issuing(e, f.Attempts, false))
 	}
 	switch {
 	case err != nil:

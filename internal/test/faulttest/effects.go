@@ -71,6 +71,7 @@ func (p books) effect(t *rapid.T) ledger.Effect {
 		Name: name, Key: "key", Class: ledger.Class(rapid.IntRange(0, 3).Draw(t, "class")),
 		Fence: effectFences.Draw(t, "fence"), ArgsSum: effectSums.Draw(t, "sum"), Args: drawDocument(t),
 		Attempts: rapid.IntRange(0, 3).Draw(t, "attempts"),
+		State:    rapid.SampledFrom([]ledger.State{"", ledger.Unknown, ledger.Failed}).Draw(t, "known state"),
 	}
 }
 
@@ -139,6 +140,7 @@ func sameEffect(got, want ledger.Effect) error {
 
 func timeless(e ledger.Effect) ledger.Effect {
 	e.Args, e.Result, e.IssuedAt, e.FinishedAt, e.AnsweredAt = nil, nil, time.Time{}, time.Time{}, time.Time{}
+	e.Age = 0
 	return e
 }
 
@@ -167,11 +169,11 @@ func (p books) sameEffects(ctx context.Context, q ledger.Query) error {
 
 // An effectCall is the input of one operation of a history of effects. There is one effect, with a Key, and two runs.
 type effectCall struct {
-	op      string // adopt, issue, finish or answer
-	run     int    // adopt, issue
-	epoch   int    // adopt, issue
-	follows int    // issue: the attempt that it follows; finish, answer: the attempt
-	state   ledger.State
+	op      string       // adopt, issue, finish or answer
+	run     int          // adopt, issue
+	epoch   int          // adopt, issue
+	follows int          // issue: the attempt that it follows; finish, answer: the attempt
+	state   ledger.State // issue: what the caller knows of the attempts so far
 	result  string
 }
 
@@ -189,6 +191,7 @@ type effectState struct {
 	attempts int
 	run      int
 	result   string
+	unsure   bool
 }
 
 // A ledgerState is the state of the effect and of the fences. States are compared with ==.
@@ -224,7 +227,8 @@ func (s ledgerState) step(c effectCall) (effectReply, ledgerState) {
 		issued := e.state == "" || ours && e.attempts == c.follows+1
 		if e.state == "" || c.follows > 0 && e.attempts == c.follows &&
 			(ours || e.state == ledger.Unknown || e.state == ledger.Failed) {
-			*e = effectState{ledger.Issued, e.attempts + 1, c.run, e.result}
+			unsure := e.state.Open() && c.state != ledger.Failed
+			*e = effectState{ledger.Issued, e.attempts + 1, c.run, e.result, unsure}
 			issued = true
 		}
 		return effectReply{issued: issued, now: *e}, s
@@ -239,6 +243,10 @@ func (s ledgerState) step(c effectCall) (effectReply, ledgerState) {
 		return effectReply{verdict: "held", now: *e}, s
 	case c.state == ledger.Completed && e.state != ledger.Completed, c.state != ledger.Completed && last:
 		e.state, e.result = c.state, c.result
+		if c.op == "finish" && c.state == ledger.Failed && e.unsure {
+			e.state = ledger.Unknown
+		}
+		e.unsure = e.unsure && e.state.Open()
 	}
 	return effectReply{now: *e}, s
 }
@@ -347,8 +355,12 @@ func drawEffectCall(rng *rand.Rand, seen int) effectCall {
 	case dice < 15:
 		c.op, c.follows = "adopt", 0
 	case dice < 65:
-		if c.op = "issue"; rng.IntN(3) == 0 {
+		c.op = "issue"
+		switch rng.IntN(6) {
+		case 0, 1:
 			c.follows = 0
+		case 2:
+			c.state = ledger.Failed
 		}
 	default:
 		c.op, c.run, c.epoch, c.follows = "finish", 0, 0, max(1, seen-rng.IntN(2))
@@ -380,7 +392,7 @@ func (c effectCall) do(ctx context.Context, l ledger.Ledger, bot string, impatie
 	case "issue":
 		now, out.issued, err = l.Issue(ctx, ledger.Effect{
 			ID: bot, Orchestrator: bot, Session: run, RunID: run, Name: "pay", Key: "key", Fence: fence,
-			Attempts: c.follows,
+			Attempts: c.follows, State: c.state,
 		}, c.follows > 0)
 	default:
 		o := ledger.Outcome{State: c.state}
@@ -416,7 +428,9 @@ func stateOf(e ledger.Effect, run string) effectState {
 	if e.ID == "" {
 		return effectState{}
 	}
-	s := effectState{state: e.State, attempts: e.Attempts, result: strings.Trim(string(e.Result), `"`)}
+	s := effectState{
+		state: e.State, attempts: e.Attempts, result: strings.Trim(string(e.Result), `"`), unsure: e.Unsure,
+	}
 	s.run = int(e.RunID[len(e.RunID)-1] - '0')
 	return s
 }

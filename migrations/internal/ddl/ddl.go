@@ -1,8 +1,8 @@
 // Package ddl finds out what the text of a schema creates.
 //
 // It knows as much of SQL as the schemas of stores need: comments, quoted names, strings, PostgreSQL's dollar quotes,
-// and the statements CREATE TABLE, CREATE INDEX and CREATE FUNCTION. It does not look into strings, except for an index
-// or a function that a DO block creates under a condition.
+// and the statements CREATE TABLE, CREATE INDEX, CREATE FUNCTION and ALTER TABLE ADD COLUMN. It does not look into
+// strings, except for what a DO block creates under a condition: an index, a function or a column.
 package ddl
 
 import (
@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// An Object is a table, an index or a function.
+// An Object is a table, an index, a function, or a column that is added to a table.
 type Object struct {
-	Kind    string // "TABLE", "INDEX" or "FUNCTION"
+	Kind    string // "TABLE", "INDEX", "FUNCTION" or "COLUMN"
 	Name    string // without its schema and quotes
-	Table   string // the name of an index's table
+	Table   string // the name of the table of an index or a column
 	Columns []string
 
 	// sql is the name as a statement has to write it.
@@ -33,7 +33,7 @@ func Objects(text string) []Object {
 	return objects
 }
 
-// conditional returns the indexes and functions that a DO block creates right after a THEN.
+// conditional returns the indexes, functions and columns that a DO block creates right after a THEN.
 func conditional(s []token) []Object {
 	if len(s) < 2 || !strings.EqualFold(s[0].text, "DO") || !dollarPattern.MatchString(s[1].text) {
 		return nil
@@ -49,11 +49,13 @@ func conditional(s []token) []Object {
 	return objects
 }
 
-// Drop returns statements that drop what text creates and is still there, the last first.
+// Drop returns statements that drop what text creates and is still there, the last first. A column goes with its table.
 func Drop(text string) []string {
 	var drops []string
 	for _, o := range slices.Backward(Objects(text)) {
-		drops = append(drops, "DROP "+o.Kind+" IF EXISTS "+o.sql+";")
+		if o.Kind != "COLUMN" {
+			drops = append(drops, "DROP "+o.Kind+" IF EXISTS "+o.sql+";")
+		}
 	}
 	return drops
 }
@@ -91,6 +93,9 @@ type parser []token
 
 func parse(s []token) (o Object, ok bool) {
 	p := parser(s)
+	if p.skip("ALTER") {
+		return p.added()
+	}
 	if !p.skip("CREATE") {
 		return o, false
 	}
@@ -119,6 +124,21 @@ func parse(s []token) (o Object, ok bool) {
 	default:
 		return o, false
 	}
+	return o, true
+}
+
+// added reads the column that an ALTER TABLE adds.
+func (p *parser) added() (o Object, ok bool) {
+	if !p.skip("TABLE") {
+		return o, false
+	}
+	p.skip("ONLY")
+	o.Kind = "COLUMN"
+	_, o.Table, _ = p.name()
+	if !p.skip("ADD") || !p.skip("COLUMN") {
+		return o, false
+	}
+	_, o.Name, o.sql = p.name()
 	return o, true
 }
 

@@ -33,6 +33,14 @@ DO $a$ BEGIN
     END IF;
 END $a$;
 CREATE OR REPLACE FUNCTION g() RETURNS int LANGUAGE sql AS 'SELECT 1; CREATE TABLE no (n int)';
+DO $$ BEGIN
+    IF true THEN
+        ALTER TABLE "app"."my_a" ADD COLUMN IF NOT EXISTS "late" int; UPDATE "app"."my_a" SET late = 1;
+    END IF;
+END $$;
+ALTER TABLE plain ADD COLUMN more int NOT NULL DEFAULT 0;
+ALTER TABLE plain RENAME COLUMN more TO less;
+ALTER INDEX plain_i RENAME TO i;
 CREATE INDEX CONCURRENTLY plain_i ON plain (n);
 CREATE UNLOGGED TABLE plain (n int)`
 
@@ -47,6 +55,8 @@ func TestObjects(t *testing.T) {
 		{"INDEX", "then_i", "my_a", nil},
 		{"FUNCTION", "my_f", "", nil},
 		{"FUNCTION", "g", "", nil},
+		{"COLUMN", "late", "my_a", nil},
+		{"COLUMN", "more", "plain", nil},
 		{"INDEX", "plain_i", "plain", nil},
 		{"TABLE", "plain", "", []string{"n"}},
 	}
@@ -76,12 +86,12 @@ func TestDrop(t *testing.T) {
 
 func TestSplit(t *testing.T) {
 	got := ddl.Split(schema)
-	if len(got) != 7 {
+	if len(got) != 11 {
 		t.Fatalf("%d statements: %q", len(got), got)
 	}
 	for i, prefix := range []string{
-		"-- CREATE TABLE commented", "/* CREATE TABLE b", "DO $$", "DO $a$", "CREATE OR", "CREATE INDEX",
-		"CREATE UNLOGGED",
+		"-- CREATE TABLE commented", "/* CREATE TABLE b", "DO $$", "DO $a$", "CREATE OR", "DO $$", "ALTER",
+		"ALTER", "ALTER", "CREATE INDEX", "CREATE UNLOGGED",
 	} {
 		if !strings.HasPrefix(got[i], prefix) {
 			t.Errorf("statement %d: %q", i, got[i])
