@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/logtext"
 	"github.com/holdfast-go/holdfast/ledger"
@@ -160,7 +161,7 @@ func (x *execution[S]) known(
 		return x.retry(ctx, l, now, c)
 	case ledger.Issued:
 		d := x.doubt(c.effect, false, fmt.Errorf("%w: another run is at work on it", lock.ErrHeld))
-		d.held = true
+		d.pause = heldPause
 		return nil, nil, d
 	}
 	switch c.effect.Class {
@@ -171,9 +172,32 @@ func (x *execution[S]) known(
 		if landed || err != nil {
 			return nil, result, err
 		}
+		if early := c.settlesIn(*now); early > 0 {
+			d := x.doubt(c.effect, false, fmt.Errorf("%w: it counts in %v", errEarly, early.Round(time.Millisecond)))
+			d.pause = min(early, max(firstRetry, now.Age/2), lastRetry)
+			return nil, nil, d
+		}
+		c.effect.State = ledger.Failed // so says the other side, of all attempts
 	}
 	return x.retry(ctx, l, now, c)
 }
+
+// settlesIn returns for how long "not landed" does not count yet. The other side may be at work on the last attempt, or
+// about to get it.
+func (c *onceCall) settlesIn(now ledger.Effect) time.Duration {
+	settles := c.settles
+	if settles == 0 {
+		ran := now.FinishedAt.Sub(now.IssuedAt) // until its outcome, or its next owner, has made it Unknown
+		settles = max(ran, 0) + settleMargin
+	}
+	return settles - now.Age
+}
+
+// settleMargin is how much longer than the last attempt an effect may take, if OnceOptions do not say.
+const settleMargin = 10 * time.Second
+
+// errEarly says that an effect has not happened, as far as the other side knows, and may happen yet.
+var errEarly = errors.New("the other side does not know of it yet, which is too early to believe")
 
 // retry issues an effect anew, after the attempt that is known.
 func (x *execution[S]) retry(

@@ -34,10 +34,10 @@ func (x *execution[S]) joinDoubts(some []*InDoubtError) *InDoubtError {
 	if len(some) == 0 {
 		return nil
 	}
-	all := &InDoubtError{RunID: x.run.row.ID, Ask: some[0].Ask, held: true}
+	all := &InDoubtError{RunID: x.run.row.ID, Ask: some[0].Ask, pause: some[0].pause}
 	var why []error
 	for _, d := range some {
-		all.Effects, all.held = append(all.Effects, d.Effects...), all.held && d.held
+		all.Effects, all.pause = append(all.Effects, d.Effects...), min(all.pause, d.pause)
 		all.unasked = all.unasked || d.unasked
 		if d.Err != nil {
 			why = append(why, d.Err)
@@ -130,14 +130,13 @@ func (x *execution[S]) toolEnds(id string, effects bool, err error) error {
 		x.effects.finished(id)
 		return err
 	}
-	d := &InDoubtError{RunID: x.run.row.ID, Err: err, held: true}
+	d := &InDoubtError{RunID: x.run.row.ID, Err: err}
 	eachDoubt(err, func(of *InDoubtError) {
 		if of.RunID == e.RunID || of.RunID == "" {
-			d.Effects, d.held = append(d.Effects, of.Effects...), d.held && of.held
+			d.Effects, d.pause = append(d.Effects, of.Effects...), of.pause
 			d.Ask = d.Ask || of.Ask && x.engine().ledger != nil // without a ledger no answer is found
 		}
 	})
-	d.held = d.held && len(d.Effects) > 0
 	x.effects.doubt(id, d)
 	return d
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/logtext"
 	"github.com/holdfast-go/holdfast/internal/owner"
@@ -148,8 +149,9 @@ type InDoubtError struct {
 	// Err is the error of the last attempt. It is lock.ErrHeld if another run is at work on the effect.
 	Err error
 
-	// held says that another run is at work on each of Effects.
-	held bool
+	// pause is for how long nothing is known to change; 0 if that is not known. It is not the run's fault, and no attempt
+	// counts: another run is at work on the effect, or it is too early to believe that it has not happened.
+	pause time.Duration
 
 	// unasked says that Effects are answered, and that the code has not asked for them: see allAsked.
 	unasked bool

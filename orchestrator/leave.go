@@ -56,7 +56,7 @@ func (x *execution[S]) unrecorded(e *Error) error {
 	if !x.run.inStore {
 		return x.failed(e)
 	}
-	return x.wait(e, false)
+	return x.wait(e, 0)
 }
 
 // doubted ends a turn whose effects are in doubt. It does not fail: told as failed, it would be tried again, and pay
@@ -66,18 +66,20 @@ func (x *execution[S]) doubted(e *Error, d *InDoubtError) error {
 	if d.Ask {
 		return x.suspend(e, d)
 	}
-	return x.wait(e, d.held)
+	return x.wait(e, d.pause)
 }
 
 // heldPause is how long a run waits for an effect that another run is at work on.
 const heldPause = 5 * time.Second
 
-// wait leaves a run in flight that is due again after a pause. If held is true, it is not the run's fault, and no
+// wait leaves a run in flight that is due again after a pause. If the pause is given, it is not the run's fault, and no
 // attempt is counted.
-func (x *execution[S]) wait(e *Error, held bool) error {
-	pause, attempt := backoff(x.run.row.Attempt), x.run.row.Attempt
-	if held {
-		pause, attempt = heldPause, max(0, attempt-1)
+func (x *execution[S]) wait(e *Error, pause time.Duration) error {
+	attempt := x.run.row.Attempt
+	if pause > 0 {
+		attempt = max(0, attempt-1)
+	} else {
+		pause = backoff(attempt)
 	}
 	err := x.noteBranches(func(r *snapshot.Run) {
 		r.Status, r.Attempt, r.Error, r.Pause = snapshot.Waiting, attempt, x.errorText(e.Err), pause

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/logtext"
 	"github.com/holdfast-go/holdfast/ledger"
@@ -28,6 +29,11 @@ type OnceOptions[T any] struct {
 
 	// Verify asks the other side whether the effect with a key happened. It is for ledger.Verifiable.
 	Verify func(ctx context.Context, key string) (value T, landed bool, err error)
+
+	// Settles is how long the other side may take until Verify sees the effect. "Not landed" counts only if the last
+	// attempt was issued longer ago than that, by the clock of the ledger. Until then the turn waits, and asks again. 0
+	// means as long as the last attempt has run, and ten seconds more.
+	Settles time.Duration
 }
 
 // Once does something to the world once: it runs fn, or returns what fn returned before. It needs Options.Ledger, and
@@ -38,9 +44,12 @@ type OnceOptions[T any] struct {
 // Each. A second call for one place in one attempt is ledger.ErrRepeated.
 //
 // If fn returns an error, panics, or its process dies, the outcome is not known, and the class decides. An error that
-// [ledger.NotDone] marks says that nothing happened: then fn runs again at the next attempt. While the outcome is not
-// known, Once returns an *[InDoubtError]. Return it from the function, so that the turn waits. If the function returns
-// nil instead, the turn settles, and the effect stays open.
+// [ledger.NotDone] marks says that this attempt did nothing: then fn runs again at the next attempt, unless an attempt
+// before may have happened. While the outcome is not known, Once returns an *[InDoubtError]. Return it from the function,
+// so that the turn waits. If the function returns nil instead, the turn settles, and the effect stays open.
+//
+// A function that is resumed must ask for the effects again that an earlier attempt has left open, or that a person has
+// answered for. Otherwise its turn does not settle, unless CallOptions.Force is set.
 //
 // A function of class [ledger.Pure] runs again after a crash, unless its result is recorded. Its arguments are not
 // compared: what decides its result belongs into Each. If the function fails, nothing is recorded, and the same attempt
@@ -57,7 +66,7 @@ func Once[T, S any](
 	if o == nil {
 		o = new(OnceOptions[T])
 	}
-	c := onceCall{run: fetching(fn)}
+	c := onceCall{run: fetching(fn), settles: o.Settles}
 	if o.Verify != nil {
 		c.verify = func(ctx context.Context, key string) (raw json.RawMessage, landed bool, err error) {
 			v, landed, err := o.Verify(ctx, key)
@@ -113,8 +122,11 @@ func EffectOf[T, S any](t *Turn[S], name string, o *OnceOptions[T]) (ledger.Effe
 // effect returns the effect as far as the caller names it.
 func (o *OnceOptions[T]) effect(name string) (ledger.Effect, error) {
 	e := ledger.Effect{Name: name, Each: o.Each, Key: o.Key, Class: o.Class}
-	if o.Class == ledger.Verifiable && o.Verify == nil {
+	switch {
+	case o.Class == ledger.Verifiable && o.Verify == nil:
 		return e, fmt.Errorf("%w: effect %q is Verifiable without Verify", ledger.ErrInvalid, name)
+	case o.Settles < 0:
+		return e, fmt.Errorf("%w: Settles of effect %q is negative", ledger.ErrInvalid, name)
 	}
 	if o.Args == nil {
 		return e, nil

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/lock"
@@ -138,6 +139,9 @@ type onceCall struct {
 	effect ledger.Effect
 	run    func(ctx context.Context, key string) (json.RawMessage, error)
 	verify func(ctx context.Context, key string) (value json.RawMessage, landed bool, err error)
+
+	// settles is OnceOptions.Settles.
+	settles time.Duration
 }
 
 // home takes the events, the usage and the effects of a line, and has its logger.

@@ -3,6 +3,7 @@ package orchestratortest_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/orchestrator"
@@ -21,6 +22,7 @@ func TestEffects(t *testing.T) {
 				Class: ledger.Verifiable, Verify: func(context.Context, string) (string, bool, error) {
 					return "receipt", paid > 0, nil
 				},
+				Settles: time.Nanosecond,
 			})
 			return err
 		}},

@@ -157,6 +157,7 @@ func (b *bot[S]) payOnce(ctx context.Context, t *orchestrator.Turn[S]) (string, 
 	}
 	return orchestrator.Once(ctx, t, "refund", pay, &orchestrator.OnceOptions[string]{
 		Class: ledger.Verifiable, Key: found.ID, Verify: b.Payments.Find,
+		Settles: time.Second, // the provider books a refund within that time, or never
 	})
 }
 

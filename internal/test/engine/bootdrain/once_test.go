@@ -93,7 +93,7 @@ func (w opened) buyer(v vendor, mode string, at passage) (*bot, error) {
 			if p.keyed {
 				o.Key = "order of " + t.Session
 			}
-			o.Verify = v.find
+			o.Verify, o.Settles = v.find, time.Nanosecond // the vendor has what a killed process has sent
 			receipt, err := orchestrator.Once(ctx, t, "pay", func(ctx context.Context, key string) (string, error) {
 				mu.Lock()
 				session[key] = t.Session

@@ -44,7 +44,7 @@ func (p *process) buys(ctx context.Context, t *Turn) error {
 			return receipt, err
 		}
 		got, err := orchestrator.Once(ctx, t, e.name, pay, &orchestrator.OnceOptions[string]{
-			Class: e.class, Key: e.key, Args: e.name, Verify: p.paid,
+			Class: e.class, Key: e.key, Args: e.name, Verify: p.paid, Settles: time.Nanosecond,
 		})
 		if err != nil {
 			return err

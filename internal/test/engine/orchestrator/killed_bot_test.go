@@ -186,7 +186,7 @@ func (p *mortal) effects(ctx context.Context, t *oddTurn, at place, saw string) 
 			o.Key = name
 		}
 		if o.Class == ledger.Verifiable {
-			o.Verify = e.verify
+			o.Verify, o.Settles = e.verify, time.Nanosecond // kills are clean
 		}
 		got, err := orchestrator.Once(ctx, t, "pay", e.pay, &o)
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 	"unicode/utf8"
 
 	"github.com/holdfast-go/holdfast/internal/test/faulttest"
@@ -333,7 +334,7 @@ func TestVerifyNotLanded(t *testing.T) {
 				return "", errTimeout // on the way there
 			}
 			return s.vendor.pay(key, "shoes")
-		}, &orchestrator.OnceOptions[string]{Class: ledger.Verifiable, Verify: s.vendor.find})
+		}, &orchestrator.OnceOptions[string]{Class: ledger.Verifiable, Verify: s.vendor.find, Settles: time.Nanosecond})
 		t.State.Said = append(t.State.Said, receipt)
 		return err
 	}), Options{})

@@ -1,11 +1,13 @@
 package orchestrator_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/test/faulttest"
 	"github.com/holdfast-go/holdfast/ledger"
@@ -70,6 +72,7 @@ func (v *vendor) once(
 ) (string, error) {
 	if o.Class == ledger.Verifiable {
 		o.Verify = v.find
+		o.Settles = cmp.Or(o.Settles, time.Nanosecond) // it knows at once
 	}
 	return orchestrator.Once(ctx, t, "pay", func(_ context.Context, key string) (string, error) {
 		return v.pay(key, what)
