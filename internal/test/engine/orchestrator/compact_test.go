@@ -377,7 +377,7 @@ func TestStuckSummarizer(t *testing.T) {
 		ranges := make(chan orchestrator.Range, 2)
 		var stuck atomic.Bool
 		o := Options{Compaction: orchestrator.Compaction{
-			After: 2, Keep: 1, Run: func(_ context.Context, r orchestrator.Range) (orchestrator.Usage, error) {
+			After: 3, Keep: 1, Run: func(_ context.Context, r orchestrator.Range) (orchestrator.Usage, error) {
 				ranges <- r
 				if stuck.CompareAndSwap(false, true) {
 					<-release
@@ -388,9 +388,10 @@ func TestStuckSummarizer(t *testing.T) {
 		w := newWorld()
 		first, second := w.start(t, echo(), o), w.start(t, echo(), o)
 		execute(t, first, Input{Text: "1"})
-		execute(t, first, Input{Text: "2"}) // its summarizer is given up
+		execute(t, first, Input{Text: "2"})
+		execute(t, first, Input{Text: "3"}) // its summarizer is given up
 		start := time.Now()
-		execute(t, second, Input{Text: "3"})
+		execute(t, second, Input{Text: "4"})
 		took := time.Since(start)
 		if a, b := <-ranges, <-ranges; took > time.Second || a != b {
 			t.Errorf("after %v: %v, %v", took, a, b)
