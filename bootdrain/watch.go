@@ -19,9 +19,10 @@ const (
 
 // Watch makes passes until ctx is done. Then it waits for the runs that it began, and returns the cause of ctx.
 //
-// A run that takes longer than five seconds goes on, and gives its place to the next run. So Options.Concurrency bounds
-// how fast runs begin. Up to sixteen times as many go on at once. If a pass fails, Watch logs the error and tries
-// again, less and less often, down to once in Options.Every.
+// A run has a place until it is at work: it is claimed and adopted, and a function of the bot begins to run. An
+// Orchestrator tells when. A run of another Bot, or one whose claim hangs, gives its place up after five seconds and
+// goes on. So Options.Concurrency bounds the claims at once, and Options.Running the runs at once. If a pass fails,
+// Watch logs the error and tries again, less and less often, down to once in Options.Every.
 //
 // If another process is found to have stopped, the process that makes the passes makes one at once: see [Noticer].
 //
@@ -33,7 +34,7 @@ func Watch(ctx context.Context, b Bot, o *Options) error {
 	w := &watch{
 		drain: d, more: make(chan struct{}, 1), hand: make(map[string]bool),
 		tally:  tally{onRun: d.OnRun, log: d.Logger},
-		places: newPlaces(d.Concurrency), seat: newSeat(d),
+		places: newPlaces(&d.Options), seat: newSeat(d),
 	}
 	defer w.jobs.Wait()
 	defer w.seat.leave(ctx)
@@ -183,9 +184,9 @@ func (w *watch) work(ctx context.Context) {
 		if !ok {
 			return
 		}
-		w.places.run(func() {
+		w.places.run(func(atWork func()) {
 			defer w.drop(session)
-			w.note(w.recover(ctx, session))
+			w.note(w.recover(ctx, session, atWork))
 		})
 	}
 }
