@@ -25,6 +25,9 @@ func newPlaces(o *Options) *places {
 	return p
 }
 
+// full reports whether the next take has to wait until a run has ended.
+func (p *places) full() bool { return len(p.all) == cap(p.all) }
+
 // take waits for a free place. The next call of run uses the place.
 func (p *places) take(ctx context.Context) error {
 	if ctx.Err() != nil {
