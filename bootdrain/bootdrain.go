@@ -44,9 +44,12 @@ type Noticer interface {
 
 // Options configure a drain. The zero value, and nil, mean the defaults.
 type Options struct {
-	// Concurrency is how many runs have a place at once. 0 means 4. A run that takes long loses its place to the next
-	// one but goes on: see Watch.
+	// Concurrency is how many runs are claimed at once. 0 means 4. A run that is at work does not count: see Watch.
 	Concurrency int
+
+	// Running is how many runs go on at once, those that are being claimed included. 0 means 256. If so many do, the
+	// next one begins when one of them has ended, or in another process.
+	Running int
 
 	// Every is the pause between the passes of Watch over all runs, ± 50 %. 0 means 5s, and a day is the most.
 	// Watch looks every second for runs that wait and are due, also if Every is longer.
@@ -90,8 +93,8 @@ type Run struct {
 	Err              error
 }
 
-// DrainInterrupted makes one pass and waits for its end. A run that takes long gives its place to the next one, as in
-// Watch. If the pass fails or stops early, DrainInterrupted returns an error. The outcome of each run is in the Report.
+// DrainInterrupted makes one pass and waits for the end of all its runs, which begin as those of Watch do. If the pass
+// fails or stops early, DrainInterrupted returns an error. The outcome of each run is in the Report.
 func DrainInterrupted(ctx context.Context, b Bot, o *Options) (Report, error) {
 	return newDrain(b, o).pass(ctx, true)
 }
@@ -110,6 +113,9 @@ func newDrain(b Bot, o *Options) *drain {
 	}
 	if d.Concurrency <= 0 {
 		d.Concurrency = 4
+	}
+	if d.Running <= 0 {
+		d.Running = 256
 	}
 	if d.Every <= 0 {
 		d.Every = 5 * time.Second
@@ -134,12 +140,12 @@ func (d *drain) pass(ctx context.Context, all bool) (Report, error) {
 		d.logRun(ctx, r, 0)
 		t.add(r)
 	}
-	places := newPlaces(d.Concurrency)
+	places := newPlaces(&d.Options)
 	for _, session := range sessions {
 		if places.take(ctx) != nil {
 			break
 		}
-		places.run(func() { t.add(d.recover(ctx, session)) })
+		places.run(func(atWork func()) { t.add(d.recover(ctx, session, atWork)) })
 	}
 	places.wait()
 
@@ -183,13 +189,14 @@ const (
 // unusable reports whether r is of a session that this process cannot use.
 func (r Run) unusable() bool { return r.Outcome == damagedOutcome || r.Outcome == driftOutcome }
 
-func (d *drain) recover(ctx context.Context, session string) Run {
+// recover recovers a session. If the bot tells when the session is at work, recover calls atWork then.
+func (d *drain) recover(ctx context.Context, session string, atWork func()) Run {
 	own := ctx
 	if d.Context != nil {
 		own = d.Context(ctx, session)
 	}
 	start := time.Now()
-	own, note := runnote.With(own)
+	own, note := runnote.With(own, atWork)
 	outcome, err := d.bot.Recover(own, session)
 	r := Run{Session: session, ID: note.Run(), Outcome: outcome, Err: err}
 	switch {

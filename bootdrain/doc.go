@@ -14,6 +14,9 @@
 // looks for runs that wait and are due; a run that was handed off is one. Every few seconds it looks at all runs,
 // because their owners may be dead. If the bot finds that another process has stopped, it looks at once.
 //
+// A drain claims a few runs at a time, and hundreds may be at work at once: see [Options]. So if a process dies, its
+// long turns are taken up within seconds, not one after the other.
+//
 // A drain logs each run that was finished at level Info, and each run that failed or was parked at level Error. It logs
 // at level Warn, once, that a session is left to processes of another version. It logs nothing for idle sessions.
 package bootdrain

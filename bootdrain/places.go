@@ -6,27 +6,27 @@ import (
 	"time"
 )
 
-// placeFor is how long a run keeps its place. After that the run goes on without a place, and the next run begins.
-// Therefore a hook that hangs, or runs that wait, do not starve other runs.
+// placeFor is the longest time that a run keeps its place. After that the run goes on without a place, and the next run
+// begins. Therefore a claim that hangs, or a bot that does not say when a run is at work, does not starve other runs.
 const placeFor = 5 * time.Second
 
-// mostPlaces bounds the runs that go on at once, with or without a place, as a multiple of Options.Concurrency.
-const mostPlaces = 16
-
-// places limit the runs that a drain works on at once.
+// places limit the claims that a drain makes at once, and the runs that go on at once.
 type places struct {
 	free chan struct{} // an element for each free place
-	all  chan struct{} // an element for each run
+	all  chan struct{} // an element for each run, with or without a place
 	jobs sync.WaitGroup
 }
 
-func newPlaces(concurrency int) *places {
-	p := &places{free: make(chan struct{}, concurrency), all: make(chan struct{}, mostPlaces*concurrency)}
-	for range concurrency {
+func newPlaces(o *Options) *places {
+	p := &places{free: make(chan struct{}, o.Concurrency), all: make(chan struct{}, o.Running)}
+	for range o.Concurrency {
 		p.free <- struct{}{}
 	}
 	return p
 }
+
+// full reports whether the next take has to wait until a run has ended.
+func (p *places) full() bool { return len(p.all) == cap(p.all) }
 
 // take waits for a free place. The next call of run uses the place.
 func (p *places) take(ctx context.Context) error {
@@ -47,8 +47,9 @@ func (p *places) take(ctx context.Context) error {
 	}
 }
 
-// run runs job in the place that take took. However job ends, run gives the place back.
-func (p *places) run(job func()) {
+// run runs job in the place that take took. The place is given back when job calls atWork, after placeFor, and however
+// job ends.
+func (p *places) run(job func(atWork func())) {
 	var once sync.Once
 	giveBack := func() { once.Do(func() { p.free <- struct{}{} }) }
 	late := time.AfterFunc(placeFor, giveBack)
@@ -60,7 +61,7 @@ func (p *places) run(job func()) {
 			giveBack()
 			<-p.all
 		}()
-		job()
+		job(giveBack)
 	}()
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 )
 
@@ -25,12 +26,13 @@ type Sharer interface {
 // mostSeat bounds how long a process may be silent before another process becomes the watcher.
 const mostSeat = 4 * time.Second
 
-// A seat is the watcher's seat, as one process knows it.
+// A seat is the watcher's seat, as one process knows it. Two goroutines leave it, while a session waits for a place.
+// One of them takes it, while none waits.
 type seat struct {
 	bot   Sharer        // nil: each process looks for itself
 	every time.Duration // Options.Every
 	most  time.Duration // longest time for one take
-	mine  bool
+	mine  atomic.Bool
 	until time.Time // others may take it then
 	drain *drain
 
@@ -61,7 +63,7 @@ type seating struct {
 // take asks for the seat. If the process has the seat for a while yet, take does not ask.
 func (s *seat) take(ctx context.Context, d time.Duration) seating {
 	now := time.Now()
-	if s.bot == nil || s.mine && s.until.Sub(now) > s.most/4 {
+	if s.bot == nil || s.mine.Load() && s.until.Sub(now) > s.most/4 {
 		return seating{}
 	}
 	other, err := s.bot.Watching(ctx, s.every, min(d, s.most))
@@ -73,23 +75,21 @@ func (s *seat) take(ctx context.Context, d time.Duration) seating {
 		return seating{err: err}
 	// No process takes the seat for so long: the server's clock was set back.
 	case other > mostSeat:
-		s.mine = false
+		s.mine.Store(false)
 		return seating{}
 	case other > 0:
-		s.mine = false
+		s.mine.Store(false)
 		return seating{wait: min(other, s.most) + rand.N(s.most/8+1)} // not all at once
 	}
-	fresh := !s.mine
-	s.mine, s.until = true, now.Add(min(d, s.most))
-	return seating{fresh: fresh}
+	s.until = now.Add(min(d, s.most))
+	return seating{fresh: !s.mine.Swap(true)}
 }
 
 // leave gives the seat up, so that another process can take it at once.
 func (s *seat) leave(ctx context.Context) {
-	if s.bot == nil || !s.mine {
+	if s.bot == nil || !s.mine.Swap(false) {
 		return
 	}
-	s.mine = false
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dueEvery)
 	defer cancel()
 	if _, err := s.bot.Watching(ctx, s.every, 0); err != nil {

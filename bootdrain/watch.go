@@ -15,25 +15,31 @@ const (
 
 	// rest is the shortest time between two passes: many processes may stop one after the other.
 	rest = time.Second / 10
+
+	// helping is how long a process asks more often whether it is to make the passes, after another process was found
+	// to have stopped: the process that makes them may soon have more runs than it can begin.
+	helping = 10 * time.Second
 )
 
 // Watch makes passes until ctx is done. Then it waits for the runs that it began, and returns the cause of ctx.
 //
-// A run that takes longer than five seconds goes on, and gives its place to the next run. So Options.Concurrency bounds
-// how fast runs begin. Up to sixteen times as many go on at once. If a pass fails, Watch logs the error and tries
-// again, less and less often, down to once in Options.Every.
+// A run has a place until it is at work: it is claimed and adopted, and a function of the bot begins to run. An
+// Orchestrator tells when. A run of another Bot, or one whose claim hangs, gives its place up after five seconds and
+// goes on. So Options.Concurrency bounds the claims at once, and Options.Running the runs at once. If a pass fails,
+// Watch logs the error and tries again, less and less often, down to once in Options.Every.
 //
 // If another process is found to have stopped, the process that makes the passes makes one at once: see [Noticer].
 //
 // Of the processes of a Sharer, one makes passes at a time. If that process is killed, another makes passes within
 // Options.Every, or within five seconds if that is less. A process with more runs than it can begin lets another
-// process make passes.
+// process make passes: at once if Options.Running is reached. After another process was found to have stopped, each
+// process asks once a second for a while whether it is to make passes.
 func Watch(ctx context.Context, b Bot, o *Options) error {
 	d := newDrain(b, o)
 	w := &watch{
 		drain: d, more: make(chan struct{}, 1), hand: make(map[string]bool),
 		tally:  tally{onRun: d.OnRun, log: d.Logger},
-		places: newPlaces(d.Concurrency), seat: newSeat(d),
+		places: newPlaces(&d.Options), seat: newSeat(d),
 	}
 	defer w.jobs.Wait()
 	defer w.seat.leave(ctx)
@@ -48,7 +54,8 @@ func Watch(ctx context.Context, b Bot, o *Options) error {
 func (w *watch) passes(ctx context.Context) error {
 	allAt, dueAt := time.Now().Add(w.around(w.Every)/2), time.Now().Add(dueEvery)
 	failures := 0
-	var stopped <-chan struct{} // closed if another process was found to have stopped since the last pass began
+	var stopped <-chan struct{} // closed if another process was found to have stopped since the loop last woke
+	var help time.Time          // until then the process that makes the passes may need help
 	for {
 		all := w.Sessions != nil || allAt.Before(dueAt)
 		next := dueAt
@@ -62,15 +69,20 @@ func (w *watch) passes(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if early {
+			help = time.Now().Add(helping)
+		}
+		stopped = w.otherStopped()
 		told := w.sit(ctx, failures > 0)
 		if told.wait > 0 {
+			if time.Now().Before(help) {
+				told.wait = min(told.wait, w.around(dueEvery))
+			}
 			allAt = time.Now().Add(told.wait)
 			dueAt = allAt.Add(dueEvery)
-			stopped = nil // the process that makes the passes finds out for itself
 			continue
 		}
 		all = all || early || told.fresh
-		stopped = w.otherStopped()
 		switch ok := w.pass(ctx, all); {
 		case ok:
 			failures = 0
@@ -121,7 +133,7 @@ type watch struct {
 	jobs   sync.WaitGroup
 	more   chan struct{} // wakes work
 	places *places
-	seat   *seat // for the passing goroutine only
+	seat   *seat
 
 	queueMu    sync.Mutex // protects following fields
 	queue      []string
@@ -178,16 +190,25 @@ func (w *watch) pass(ctx context.Context, all bool) bool {
 // work begins to recover one session after the other, when places are free.
 func (w *watch) work(ctx context.Context) {
 	defer w.places.wait()
-	for w.places.take(ctx) == nil {
+	for w.place(ctx) == nil {
 		session, ok := w.next(ctx)
 		if !ok {
 			return
 		}
-		w.places.run(func() {
+		w.places.run(func(atWork func()) {
 			defer w.drop(session)
-			w.note(w.recover(ctx, session))
+			w.note(w.recover(ctx, session, atWork))
 		})
 	}
+}
+
+// place waits for a free place. If a session has to wait until a run has ended, place first leaves the seat of the
+// watcher: another process can begin the session earlier.
+func (w *watch) place(ctx context.Context) error {
+	if w.places.full() && w.waiting() {
+		w.seat.leave(ctx)
+	}
+	return w.places.take(ctx)
 }
 
 // next waits for a session to recover.

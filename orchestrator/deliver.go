@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/ctxcause"
+	"github.com/holdfast-go/holdfast/internal/runnote"
 )
 
 // parkedDelivery is the pause after a delivery has failed Limits.Attempts times.
@@ -153,6 +154,7 @@ func (o *Orchestrator[S]) handOver(v *visit, turn int) error {
 		return err
 	}
 	v.own.AtWork(cp.RunID)
+	runnote.AtWork(ctx)
 	ctx, span := v.engine.meters.silent.traceCall(ctx, "orchestrator.deliver", res.Session, cp.RunID)
 	err = v.engine.functions.run(ctx, func(ctx context.Context) error { return o.def.Deliver(ctx, res) })
 	endSpan(span, err)

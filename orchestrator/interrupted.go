@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/holdfast-go/holdfast/internal/runnote"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
@@ -110,6 +111,7 @@ func (o *Orchestrator[S]) takeUp(v *visit, found snapshot.Run, own bool, x *exec
 	}
 	out := outcome[S]{own: own}
 	if out.err = adopted.ready(); out.err == nil {
+		runnote.AtWork(v.own.Ctx)
 		out.res, out.err = adopted.finish(own)
 	}
 	if own {

@@ -77,8 +77,8 @@ func (x *execution[S]) startOver() error {
 	if err := x.gather(); err != nil {
 		return x.leave(x.mine(err))
 	}
-	d := x.engine()
-	if decided != nil && d.ledger != nil && d.identity.knows(decided.Intents) { // effects may have been issued under it
+	e := x.engine()
+	if decided != nil && e.ledger != nil && e.identity.knows(decided.Intents) { // effects may have been issued under it
 		payload.Next = decided
 	}
 	if err := x.enter(); err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/bootdrain"
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/runnote"
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
 
@@ -66,6 +68,7 @@ type member struct {
 	dead  *bool         // protected by the fleet's mu
 	down  bool          // the watcher is unknown
 	alone bool          // processes cannot know of each other
+	tells bool          // it says when a run is at work
 	// skew is how far the clock was set back that measures how long another process is the watcher.
 	skew time.Duration
 }
@@ -140,6 +143,9 @@ func (m member) Recover(ctx context.Context, session string) (string, error) {
 	if !found {
 		return "cleaned", nil
 	}
+	if m.tells {
+		runnote.AtWork(ctx)
+	}
 	select {
 	case <-time.After(m.takes):
 	case <-ctx.Done():
@@ -195,8 +201,8 @@ func TestWatchIsShared(t *testing.T) {
 	}
 }
 
-// When a process is found to have stopped, each process that makes passes makes one over all runs at once. The other
-// processes do nothing.
+// When a process is found to have stopped, each process that makes passes makes one over all runs at once. Each other
+// process asks once whether it is to look.
 func TestWatchNotices(t *testing.T) {
 	for name, test := range map[string]struct {
 		processes int
@@ -232,8 +238,8 @@ func TestWatchNotices(t *testing.T) {
 					if n := len(passes); n < 1 || n > 2 || !all {
 						t.Errorf("passes %+v", passes)
 					}
-					if n := f.asks - asks; n > test.processes/2+1 {
-						t.Errorf("%d processes asked whether they are to look", n)
+					if n := f.asks - asks; n > test.processes {
+						t.Errorf("%d processes asked %d times whether they are to look", test.processes, n)
 					}
 					f.mu.Unlock()
 				}
@@ -310,8 +316,8 @@ func TestNoticedPassFails(t *testing.T) {
 	})
 }
 
-// A process that no longer makes the passes is not woken.
-func TestFormerWatcherNoticesNothing(t *testing.T) {
+// A process that no longer makes the passes is woken once for a process that has stopped, and asks as often as others.
+func TestFormerWatcherNoticesOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(0)
 		m, other := f.member(0), f.member(1)
@@ -363,18 +369,20 @@ func TestGivenSessionsNoticeNothing(t *testing.T) {
 	})
 }
 
-// If the watcher is killed, another process looks for due runs, and for all, before Options.Every is over.
+// If the watcher is killed, another process looks for due runs, and for all, before Options.Every is over, also if the
+// processes find out at once.
 func TestWatcherKilled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for _, every := range []time.Duration{0, 2 * time.Second} {
+		for _, every := range []time.Duration{0, time.Second, 2 * time.Second} {
 			for range 30 {
-				killWatcher(t, every)
+				killWatcher(t, every, false)
+				killWatcher(t, every, true)
 			}
 		}
 	})
 }
 
-func killWatcher(t *testing.T, every time.Duration) {
+func killWatcher(t *testing.T, every time.Duration, noticed bool) {
 	f := newFleet(0)
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
@@ -396,6 +404,9 @@ func killWatcher(t *testing.T, every time.Duration) {
 	kill[last.child]()
 	f.looks = nil
 	f.mu.Unlock()
+	if noticed {
+		f.notice()
+	}
 	if every == 0 {
 		every = 5 * time.Second
 	}
@@ -431,6 +442,130 @@ func TestWatchersHelp(t *testing.T) {
 	})
 }
 
+// If so many runs are at work that a process can begin no more, it leaves the rest to others at once. After a process
+// has stopped, the others ask often enough to take over at once as well.
+func TestFullWatcherLeaves(t *testing.T) {
+	for range 30 {
+		synctest.Test(t, func(t *testing.T) {
+			const processes, running, link = 5, 10, 3 * time.Second / 2
+			f := newFleet(0)
+			var members []member
+			for i := range processes {
+				m := f.member(i)
+				m.takes, m.tells = time.Hour, true
+				members = append(members, m)
+			}
+			o := &bootdrain.Options{Logger: quiet, Running: running}
+			var watch sync.WaitGroup
+			watch.Go(func() { f.watch(t, time.Minute, o, members...) })
+			time.Sleep(20*time.Second + rand.N(5*time.Second))
+			f.mu.Lock()
+			for i := range processes*running - 5 {
+				f.sessions[fmt.Sprint(i)] = true
+			}
+			f.mu.Unlock()
+			f.notice()
+			for full := 1; full < processes; full++ {
+				synctest.Wait()
+				time.Sleep(rest)
+				synctest.Wait()
+				f.mu.Lock()
+				if n := len(f.by); n < full*running {
+					t.Errorf("%d runs have begun after %d processes had %v each to ask", n, full-1, link)
+				}
+				f.mu.Unlock()
+				time.Sleep(link)
+			}
+			f.mu.Lock()
+			each := make(map[string]int)
+			for _, child := range f.by {
+				each[child]++
+			}
+			if len(f.sessions) > 0 || len(each) != processes {
+				t.Errorf("%d runs are left; recovered by %v", len(f.sessions), each)
+			}
+			f.mu.Unlock()
+			watch.Wait()
+		})
+	}
+}
+
+// A process leaves the seat at once if Running is reached and a session waits. It does not if no session waits, or if
+// sessions wait for a place only.
+func TestSeatIsLeft(t *testing.T) {
+	for _, test := range []struct {
+		sessions, running int
+		tells, left       bool
+	}{
+		{sessions: 11, running: 10, tells: true, left: true},
+		{sessions: 10, running: 10, tells: true},
+		{sessions: 11, running: 100},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFleet(0)
+			m := f.member(0)
+			m.takes, m.tells = time.Hour, test.tells
+			var watch sync.WaitGroup
+			o := &bootdrain.Options{Logger: quiet, Running: test.running}
+			watch.Go(func() { f.watch(t, time.Minute, o, m) })
+			time.Sleep(10 * time.Second)
+			f.mu.Lock()
+			for i := range test.sessions {
+				f.sessions[fmt.Sprint(i)] = true
+			}
+			f.mu.Unlock()
+			f.notice()
+			time.Sleep(2 * rest)
+			left, err := f.store.Watch(t.Context(), "member", (5 * time.Second).String(), "another", 0)
+			if err != nil || left == 0 != test.left {
+				t.Errorf("%+v: the process has the seat for %v more, %v", test, left, err)
+			}
+			f.mu.Lock()
+			asks := f.asks
+			f.mu.Unlock()
+			watch.Wait()
+			if test.left && f.asks != asks {
+				t.Errorf("a process that is full asks %d times more", f.asks-asks)
+			}
+		})
+	}
+}
+
+// For ten seconds after a process has stopped, the others ask about once a second whether they are to look. After that
+// they ask as seldom as before.
+func TestOthersAskMoreOften(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const processes = 20
+		f := newFleet(0)
+		var members []member
+		for i := range processes {
+			members = append(members, f.member(i))
+		}
+		var watch sync.WaitGroup
+		watch.Go(func() { f.watch(t, time.Minute, &bootdrain.Options{Logger: quiet}, members...) })
+		asked := func(d time.Duration) (each float64) {
+			f.mu.Lock()
+			before := f.asks
+			f.mu.Unlock()
+			time.Sleep(d)
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			return float64(f.asks-before) / processes
+		}
+		asked(15 * time.Second)
+		before := asked(10 * time.Second)
+		f.notice()
+		soon := asked(10 * time.Second)
+		asked(5 * time.Second)
+		later := asked(10 * time.Second)
+		if soon < 8 || soon > 14 || before > 4 || later > 4 {
+			t.Errorf("in ten seconds each process asked %.1f times, %.1f times after a stop, and then %.1f times",
+				before, soon, later)
+		}
+		watch.Wait()
+	})
+}
+
 // If one process alone has more runs than it can begin, it goes on with them, and looks again afterwards.
 func TestWatcherAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -443,6 +578,22 @@ func TestWatcherAlone(t *testing.T) {
 			f.sessions["late"] = true
 		})
 		f.watch(t, 20*time.Second, &bootdrain.Options{Logger: quiet, Concurrency: 4}, m)
+		if len(f.sessions) > 0 {
+			t.Errorf("%d runs are left", len(f.sessions))
+		}
+	})
+}
+
+// A process that is alone goes on likewise after Running was reached, also if it does not notice that another process
+// has stopped.
+func TestFullWatcherAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(20)
+		m := f.member(0)
+		m.takes, m.tells = time.Second, true
+		ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+		defer cancel()
+		_ = bootdrain.Watch(ctx, struct{ bootdrain.Sharer }{m}, &bootdrain.Options{Logger: quiet, Running: 2})
 		if len(f.sessions) > 0 {
 			t.Errorf("%d runs are left", len(f.sessions))
 		}

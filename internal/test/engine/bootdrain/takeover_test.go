@@ -39,7 +39,7 @@ func TestTakeover(t *testing.T) {
 	sites(t, func(t *testing.T, s site, _ opened) {
 		s.Defaults, s.Conns = true, 4
 		w := openSite(t, s)
-		watching := newWatching(t, w, w)
+		watching := newWatching(t, nil, w, w)
 		sessions := names("v", victims)
 		var children []*child
 		for _, session := range sessions {
@@ -87,41 +87,193 @@ func TestTakeoverIsPunctual(t *testing.T) {
 	for range 50 {
 		synctest.Test(t, func(t *testing.T) {
 			w := opened{checkpoints: new(checkpoint.Memory), snapshots: new(snapshot.Memory), effects: os.DevNull}
-			dying := w
-			var dead atomic.Bool
-			around := func(ctx context.Context, _ faulttest.Call, next func(context.Context) error) error {
-				if dead.Load() {
-					return errors.New("the process is dead")
-				}
-				return next(ctx)
-			}
-			dying.checkpoints = faulttest.Checkpoints(w.checkpoints, around)
-			dying.snapshots = faulttest.Snapshots(w.snapshots, around)
-			watching := newWatching(t, w)
+			watching := newWatching(t, nil, w)
 			time.Sleep(rand.N(5 * time.Second))
-			ctx, stop := context.WithCancel(t.Context())
-			victim := dying.start(t, func(ctx context.Context, _ *turn) error {
-				<-ctx.Done()
-				return ctx.Err()
-			})
-			gone := make(chan struct{})
-			go func() {
-				defer close(gone)
-				if _, err := victim.Execute(ctx, "s", orchestrator.Input{Text: "hello"}, nil); err == nil {
-					t.Error("a dead process has settled a turn")
-				}
-			}()
-			time.Sleep(time.Second + rand.N(5*time.Second)) // it beats
-			dead.Store(true)
-			took := watching.settled(t, map[string]time.Time{"s": time.Now()}, "s")
+			took := w.takenUp(t, watching, "s")
 			if took[0] < 3*time.Second || took[0] > 5*time.Second+rest {
 				t.Errorf("taken up after %v", took[0])
 			}
-			stop()
-			<-gone
-			watching.end()
-			wantTurns(t, w.start(t, nil), "s", "hello")
 		})
+	}
+}
+
+// takenUp kills a process that has a turn in each session, and waits until all turns are settled. It returns how long
+// after the kill each was.
+func (w opened) takenUp(t *testing.T, watching *watching, sessions ...string) (took []time.Duration) {
+	t.Helper()
+	dying := w
+	var dead atomic.Bool
+	around := func(ctx context.Context, _ faulttest.Call, next func(context.Context) error) error {
+		if dead.Load() {
+			return errors.New("the process is dead")
+		}
+		return next(ctx)
+	}
+	dying.checkpoints = faulttest.Checkpoints(w.checkpoints, around)
+	dying.snapshots = faulttest.Snapshots(w.snapshots, around)
+	victim := dying.start(t, func(ctx context.Context, _ *turn) error {
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	var calls sync.WaitGroup
+	for _, session := range sessions {
+		calls.Go(func() {
+			if _, err := victim.Execute(ctx, session, orchestrator.Input{Text: "hello"}, nil); err == nil {
+				t.Error("a dead process has settled a turn")
+			}
+		})
+	}
+	time.Sleep(time.Second + rand.N(5*time.Second)) // it beats
+	dead.Store(true)
+	killed, now := make(map[string]time.Time), time.Now()
+	for _, session := range sessions {
+		killed[session] = now
+	}
+	took = watching.settled(t, killed, sessions...)
+	stop()
+	calls.Wait()
+	watching.end()
+	caller := w.start(t, nil)
+	for _, session := range sessions {
+		wantTurns(t, caller, session, "hello")
+	}
+	return took
+}
+
+// A takeover is of the turns in flight of a process that dies beside others that watch.
+type takeover struct {
+	turns, watchers int
+	within          time.Duration // for 99 of 100 turns
+}
+
+var takeovers = []takeover{{200, 2, 7 * time.Second}, {1000, 10, 10 * time.Second}}
+
+func (c takeover) String() string { return fmt.Sprintf("%d turns, %d watchers", c.turns, c.watchers) }
+
+// judge logs when the turns were taken up, and checks the goal.
+func (c takeover) judge(t *testing.T, took []time.Duration, goal time.Duration) {
+	t.Helper()
+	slices.Sort(took)
+	of := func(percent int) time.Duration { return took[len(took)*percent/100].Round(time.Millisecond) }
+	t.Logf("%v: taken up after %v, p99 %v, longest %v", c, of(50), of(99), took[len(took)-1])
+	if p99 := of(99); p99 > goal || len(took) != c.turns {
+		t.Errorf("%d taken up, p99 %v; want %v", len(took), p99, goal)
+	}
+}
+
+// A process dies in the middle of many turns, each of which takes ten seconds. All of them are taken up soon, not one
+// after the other.
+func TestTakeoverOfMany(t *testing.T) {
+	const long = 10 * time.Second
+	for _, c := range takeovers {
+		t.Run(c.String(), func(t *testing.T) {
+			for range 3 {
+				synctest.Test(t, func(t *testing.T) {
+					w := opened{effects: os.DevNull}
+					w.checkpoints, w.snapshots = new(checkpoint.Memory), new(snapshot.Memory)
+					watching := newWatching(t, func(context.Context, *turn) error {
+						time.Sleep(long)
+						return nil
+					}, slices.Repeat([]opened{w}, c.watchers)...)
+					time.Sleep(rand.N(5 * time.Second))
+					took := w.takenUp(t, watching, names("s", c.turns)...)
+					for i := range took {
+						took[i] -= long
+					}
+					c.judge(t, took, c.within)
+				})
+			}
+		})
+	}
+}
+
+// The same with a process that is killed, on PostgreSQL, with the connections that a pool has by default. No turn ends
+// before all are taken up. Meanwhile the pools of the watchers serve callers.
+func TestTakeoverOfManyKilled(t *testing.T) {
+	for _, c := range takeovers {
+		if c.turns > 200 && !soak() {
+			continue
+		}
+		t.Run(c.String(), func(t *testing.T) { c.killed(t) })
+	}
+	goleak.VerifyNone(t, testenv.Leaks()...)
+}
+
+func (c takeover) killed(t *testing.T) {
+	s := onPostgres(t)
+	s.Effects, s.Defaults, s.Conns = os.DevNull, true, 4
+	var watchers []opened
+	for range c.watchers {
+		watchers = append(watchers, openSite(t, s))
+	}
+	started, all := make(chan time.Time, c.turns), make(chan struct{})
+	watching := newWatching(t, func(ctx context.Context, _ *turn) error {
+		started <- time.Now()
+		select {
+		case <-all:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}, watchers...)
+	sessions := names("s", c.turns)
+	p := job{Do: execute, Site: s, Body: wait, Sessions: sessions, Text: "hello"}.start(t)
+	p.hear(inFlight)
+	watchers[0].wantBeating(t, 1)
+
+	ctx, stop := context.WithCancel(t.Context())
+	var callers sync.WaitGroup
+	var longest, calls atomic.Int64
+	for i, w := range watchers {
+		b := w.start(t, nil)
+		callers.Go(func() {
+			for n := 0; ctx.Err() == nil; n++ {
+				begun := time.Now()
+				in := orchestrator.Input{Text: "hello"}
+				if _, err := b.Execute(t.Context(), fmt.Sprint("live ", i, " ", n), in, nil); err != nil {
+					t.Error(err)
+				}
+				calls.Add(1)
+				longest.Store(max(longest.Load(), int64(time.Since(begun))))
+				<-time.After(10 * time.Millisecond)
+			}
+		})
+	}
+	defer callers.Wait()
+	defer stop()
+	killed := time.Now()
+	p.kill()
+	var took []time.Duration
+	for patient := patience(t); len(took) < c.turns; {
+		select {
+		case at := <-started:
+			took = append(took, at.Sub(killed))
+		case <-patient.Done():
+			t.Fatalf("%d taken up", len(took))
+		}
+	}
+	stop()
+	callers.Wait()
+	t.Logf("beside %d calls, of which the longest took %v", calls.Load(), time.Duration(longest.Load()))
+	goal := takeoverBusy
+	if soak() {
+		goal = c.within
+	}
+	c.judge(t, took, goal)
+	if slowest := time.Duration(longest.Load()); slowest > takeoverBusy {
+		t.Errorf("a caller was served after %v", slowest)
+	}
+	close(all)
+	ends := make(map[string]time.Time)
+	for _, session := range sessions {
+		ends[session] = killed
+	}
+	watching.settled(t, ends, sessions...)
+	watching.end()
+	caller := watchers[0].start(t, nil)
+	for _, session := range sessions {
+		wantTurns(t, caller, session, "hello")
 	}
 }
 
@@ -132,7 +284,7 @@ func TestStoppedForAMoment(t *testing.T) {
 	sites(t, func(t *testing.T, s site, _ opened) {
 		s.Defaults, s.Conns = true, 4
 		w := openSite(t, s)
-		watching := newWatching(t, w)
+		watching := newWatching(t, nil, w)
 		kept := false
 		for try := 0; try < tries && !kept; try++ {
 			kept = stopForAMoment(t, s, w, watching, fmt.Sprint("s ", try))
@@ -228,16 +380,18 @@ type watched struct {
 	at time.Time
 }
 
-// newWatching makes a process watch on each of the opened sites.
-func newWatching(t *testing.T, sites ...opened) *watching {
+// newWatching makes a process watch on each of the opened sites. Its turns run body.
+func newWatching(t *testing.T, body func(context.Context, *turn) error, sites ...opened) *watching {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	w := &watching{stop: stop, runs: make(chan watched, 1000)}
 	for _, site := range sites {
-		b := site.start(t, nil)
+		b := site.start(t, body)
 		w.jobs.Go(func() {
 			_ = bootdrain.Watch(ctx, b, &bootdrain.Options{Logger: quiet, OnRun: func(r bootdrain.Run) {
-				w.runs <- watched{r, time.Now()}
+				if r.Err != nil || r.Outcome == "settled" {
+					w.runs <- watched{r, time.Now()}
+				}
 			}})
 		})
 	}
@@ -261,7 +415,7 @@ func (w *watching) settled(t *testing.T, killed map[string]time.Time, sessions .
 			if r.Err != nil {
 				t.Errorf("%s: %v", r.Session, r.Err)
 			}
-			if i := slices.Index(left, r.Session); i >= 0 && r.Outcome == "settled" {
+			if i := slices.Index(left, r.Session); i >= 0 && r.Err == nil {
 				took = append(took, r.at.Sub(killed[r.Session]))
 				left = slices.Delete(left, i, i+1)
 			}
