@@ -129,7 +129,8 @@ func TestEffectsFuzzConvicts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for seed := range uint64(mostEffectSeeds) {
-				if playEffects(t, seed, c.cures).broke(c.laws...) && len(playEffects(t, seed, effectCures{}).broken) == 0 {
+				broke := playEffects(t, seed, c.cures).broke(c.laws...)
+				if broke && len(playEffects(t, seed, effectCures{}).broken) == 0 {
 					t.Logf("convicted after %d plays, by seed %d", seed+1, seed)
 					return
 				}

@@ -41,7 +41,8 @@ type runNote struct {
 	settled bool
 	// asked are the orders that the functions of a process have called Once for, by process.
 	asked map[*effectProcess]map[string]bool
-	// swallowed are the orders whose doubt a function has kept to itself, got those for which Once has returned a receipt.
+	// swallowed are the orders whose doubt a function has kept to itself. got are those for which Once has returned a
+	// receipt.
 	swallowed, got map[string]bool
 }
 
