@@ -18,6 +18,9 @@ type decision struct {
 	iteration int
 	next      storedNext
 
+	// signature and version are of the definition that decides.
+	signature, version string
+
 	// state is what the branches get. It is nil if a resume has it from what is saved.
 	state json.RawMessage
 
@@ -33,7 +36,10 @@ func (x *execution[S]) decided(next Next) error {
 	if !x.run.inStore || x.engine().ledger == nil {
 		return nil
 	}
-	d := &decision{iteration: x.run.payload.Iteration, next: storeNext(next), fan: x.fan}
+	d := &decision{
+		iteration: x.run.payload.Iteration, next: storeNext(next), fan: x.fan,
+		signature: x.run.payload.Signature, version: x.run.payload.Version,
+	}
 	if x.routed { // Route may have changed the state
 		if d.fan != nil {
 			d.state = d.fan.start
@@ -55,7 +61,8 @@ func (d *decision) into(p *runPayload) {
 	if d == nil || p.Next != nil {
 		return
 	}
-	if p.Next = &d.next; d.state != nil {
+	p.Next, p.Signature, p.Version = &d.next, d.signature, d.version
+	if d.state != nil {
 		p.State = d.state
 	}
 }

@@ -123,17 +123,23 @@ func (x *execution[S]) toolStarts(ctx context.Context, l *line, effects bool) er
 
 // toolEnds returns the error of a tool's call for the function that has called it. If the turn of the tool may go on,
 // its effects may happen yet: then this turn is in doubt too. Told as failed, the user would ask again, and a fresh turn
-// of the tool would pay again.
-func (x *execution[S]) toolEnds(id string, effects bool, err error) error {
+// of the tool would pay again. If the turn of the tool has not begun, first says that no call of this run began it before.
+func (x *execution[S]) toolEnds(id string, effects, first bool, err error) error {
 	e, ok := errors.AsType[*Error](err)
-	if !effects || !ok || e.RunID == "" || !unfinished(err) {
+	switch {
+	case err == nil, !effects, !ok:
+		x.effects.finished(id)
+		return err
+	case e.RunID == "" && (first && !x.adopted || e.Op == "input" || errors.Is(err, ErrRequestReused)):
+		return err
+	case e.RunID != "" && !unfinished(err):
 		x.effects.finished(id)
 		return err
 	}
 	d := &InDoubtError{RunID: x.run.row.ID, Err: err}
 	eachDoubt(err, func(of *InDoubtError) {
 		if of.RunID == e.RunID || of.RunID == "" {
-			d.Effects, d.pause = append(d.Effects, of.Effects...), of.pause
+			d.Effects, d.pause, d.unasked = append(d.Effects, of.Effects...), of.pause, d.unasked || of.unasked
 			d.Ask = d.Ask || of.Ask && x.engine().ledger != nil // without a ledger no answer is found
 		}
 	})

@@ -151,7 +151,9 @@ func (fx *effects) askedBy(by asker) (ids []string) {
 	fx.mu.Lock()
 	defer fx.mu.Unlock()
 	for id, who := range fx.asked {
-		if _, left := fx.left[id]; who == by && (left || fx.unknown[id] != nil) {
+		_, left := fx.left[id]
+		_, open := fx.open[id]
+		if who == by && (left || open || fx.unknown[id] != nil) {
 			ids = append(ids, id)
 		}
 	}

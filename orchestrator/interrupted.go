@@ -128,6 +128,10 @@ func (v *visit) interrupted(end error) error {
 		why = v.own.Lost()
 	case errors.Is(end, ErrIndeterminate):
 		why = outside(end)
+	case errors.Is(end, ErrSuspended): // again, although what it waited for was answered
+		v.call.again()
+		e, _ := errors.AsType[*Error](end)
+		return v.err("begin", e.Err)
 	}
 	if why == nil {
 		return nil

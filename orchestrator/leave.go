@@ -42,7 +42,7 @@ func (x *execution[S]) unsettled(err error) error {
 	case errors.Is(err, errNotSaved):
 		return x.left(e)
 	case x.effects.failure() != nil:
-		return x.unrecorded(e)
+		return x.unrecorded(e, x.effects.failure())
 	}
 	if d := x.inDoubt(e.Err); d != nil && x.run.inStore {
 		return x.doubted(e, d)
@@ -50,9 +50,9 @@ func (x *execution[S]) unsettled(err error) error {
 	return x.fail(e)
 }
 
-// unrecorded ends a turn whose effects the ledger did not take. Nothing that the bot has said since counts.
-func (x *execution[S]) unrecorded(e *Error) error {
-	e.Err = x.effects.failure()
+// unrecorded ends a turn whose effects the ledger did not take because of err. Nothing that the bot has said since counts.
+func (x *execution[S]) unrecorded(e *Error, err error) error {
+	e.Err = err
 	if !x.run.inStore {
 		return x.failed(e)
 	}
@@ -92,8 +92,8 @@ func (x *execution[S]) wait(e *Error, pause time.Duration) error {
 
 // suspend leaves a run in flight until a person has answered for its effects. No attempt is counted.
 func (x *execution[S]) suspend(e *Error, d *InDoubtError) error {
-	if x.closeEffects() != nil {
-		return x.unrecorded(e)
+	if err := x.closeEffects(); err != nil {
+		return x.unrecorded(e, err)
 	}
 	err := x.noteDoubt(d, func(r *snapshot.Run) {
 		r.Status, r.Attempt, r.Error = snapshot.Suspended, max(0, x.run.row.Attempt-1), x.errorText(e.Err)
@@ -139,7 +139,7 @@ func (x *execution[S]) fail(e *Error) error {
 	switch {
 	case err != nil:
 		x.effects.fail(err)
-		return x.unrecorded(e)
+		return x.unrecorded(e, err)
 	case d != nil:
 		d.Err = errors.Join(e.Err, d.Err)
 		return x.doubted(e, d)

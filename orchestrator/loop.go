@@ -208,8 +208,12 @@ func (x *execution[S]) step(next Next, took time.Duration, used Usage) {
 	x.decision, x.routed = nil, false
 }
 
-// advance saves the result of an iteration, and the decision that it made.
+// advance saves the result of an iteration, and the decision that it made. After that nobody asks for the effects of the
+// iteration.
 func (x *execution[S]) advance(follows Next) error {
+	if err := x.allAsked(); err != nil {
+		return x.err("save", err)
+	}
 	x.run.payload.Iteration++
 	x.meter.iterated()
 	x.run.payload.Usage = x.used().storedUsage

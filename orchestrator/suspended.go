@@ -21,7 +21,7 @@ func (e *engine) suspended(ctx context.Context, r snapshot.Run, saved runPayload
 	case e.ledger == nil || len(waitsFor) == 0:
 		return ErrSuspended
 	case saved.Unasked:
-		d := &InDoubtError{RunID: r.ID, Effects: waitsFor, Ask: true, Err: errUnasked}
+		d := &InDoubtError{RunID: r.ID, Effects: waitsFor, Ask: true, Err: errUnasked, unasked: true}
 		return fmt.Errorf("%w: %w", ErrSuspended, d)
 	}
 	open, err := e.openOf(ctx, ledger.Query{RunID: r.ID, Open: true, Brief: true}, waitsFor)

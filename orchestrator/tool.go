@@ -134,7 +134,7 @@ func (o *Orchestrator[S]) askTool(
 	if line != nil {
 		over := err != nil && !unfinished(err)
 		line.meter.answered(id, first, usageOf(res, err), res != nil && res.Replayed, over)
-		err = line.home.toolEnds(id, effects, err)
+		err = line.home.toolEnds(id, effects, first, err)
 	}
 	if errors.Is(err, ErrRequestReused) {
 		err = reusedCall(callID, err)

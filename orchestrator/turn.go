@@ -152,7 +152,7 @@ type home interface {
 	once(ctx context.Context, l *line, c onceCall) (json.RawMessage, error)
 	effectFor(l *line, e ledger.Effect) (ledger.Effect, error)
 	toolStarts(ctx context.Context, l *line, effects bool) error
-	toolEnds(id string, effects bool, err error) error
+	toolEnds(id string, effects, first bool, err error) error
 	recordPhase(ctx context.Context, l *line, phase string, state any) error
 }
 

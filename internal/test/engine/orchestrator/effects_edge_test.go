@@ -216,3 +216,46 @@ func TestSuspendedAgainAndAgain(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Trying again would not help what a person has to answer, whatever hides the doubt.
+func TestHiddenDoubtIsNotRetried(t *testing.T) {
+	s := newShop()
+	s.vendor.fail = []error{errTimeout}
+	ran := 0
+	bot := s.start(t, twice(func(ctx context.Context, t *Turn) error {
+		ran++
+		_, err := s.vendor.once(ctx, t, "shoes", orchestrator.OnceOptions[string]{})
+		return hiding{err}
+	}), Options{})
+	_, err := bot.Execute(t.Context(), "s", Input{}, nil)
+	if wantDoubt(t, err, true); ran != 1 {
+		t.Errorf("ran %d times", ran)
+	}
+}
+
+// The ledger is away, and the function says something else. The run is left because of the ledger, with a caller and
+// without one: what the function has said since does not count.
+func TestLedgerAwayIsTheReason(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop()
+		s.crash(t, s.dies(orchestrator.OnceOptions[string]{Class: ledger.Idempotent}), Input{RequestID: "r", Text: "shoes"})
+		l := faulttest.Ledger(s.ledger, faulttest.On(
+			func(context.Context, faulttest.Call, func(context.Context) error) error { return errAway }, "Issue"))
+		confused := errors.New("the model is confused")
+		bot := s.start(t, single(func(ctx context.Context, t *Turn) error {
+			_, _ = s.vendor.once(ctx, t, "shoes", orchestrator.OnceOptions[string]{Class: ledger.Idempotent})
+			return confused
+		}), Options{Ledger: l})
+		for name, call := range map[string]func() error{
+			"Recover": func() error { _, err := bot.Recover(t.Context(), "s"); return err },
+			"Resume":  func() error { _, err := bot.Resume(t.Context(), "s", nil); return err },
+		} {
+			time.Sleep(time.Hour) // until it is due
+			err := call()
+			wantErr(t, err, errAway, orchestrator.ErrIndeterminate)
+			if errors.Is(err, confused) {
+				t.Errorf("%s says %v", name, err)
+			}
+		}
+	})
+}

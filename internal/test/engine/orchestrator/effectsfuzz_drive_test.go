@@ -213,9 +213,8 @@ func (w *effectWorld) goesRound(p *effectProcess) {
 	p.cancel()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.stopped = true; !faultForce {
-		w.breaks(lawEnds, "a call of %v goes round without end", p)
-	}
+	w.stopped = true
+	w.breaks(lawEnds, "a call of %v goes round without end", p)
 }
 
 // plays plays one request, and reports whether the customer sends another: this one has failed, or was abandoned.
@@ -273,7 +272,7 @@ func (w *effectWorld) goesOn(err error, round int) bool {
 	switch {
 	case errors.Is(err, orchestrator.ErrAbandoned) && w.abandoned[w.request]:
 		return false
-	case errors.As(err, &drift), faultDamaged && errors.Is(err, snapshot.ErrDamaged):
+	case errors.As(err, &drift):
 		if w.plan.dice.chance(50, "rolls back", round) {
 			w.replace()
 		}

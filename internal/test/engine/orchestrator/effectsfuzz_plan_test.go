@@ -41,19 +41,6 @@ type effectPlan struct {
 	abandons       bool
 }
 
-// These faults of the engine are known. The plans go around them. Take each out when it is mended.
-const (
-	// A tool that cannot claim the session of its child ends the doubt about the child, and its parent fails.
-	faultClaim = true
-	// An owner whose code does not ask saves the iteration, and no later owner knows of the effect.
-	faultIterate = true
-	// A process finds the decision of a later deploy damaged if it has the definition that began the run.
-	faultDamaged = true
-	// A parent whose child waits for Force is tried again and again by the next input, which never returns. Such a play
-	// ends without a verdict.
-	faultForce = true
-)
-
 func newEffectPlan(seed uint64) *effectPlan {
 	d := &plan{seed: seed}
 	p := &effectPlan{dice: d, orders: []string{"shoes"}, decider: "route"}
@@ -73,9 +60,7 @@ func newEffectPlan(seed uint64) *effectPlan {
 	}
 	p.tries, p.parentTries = 1+d.pick(3, "tries"), 1+d.pick(2, "parent tries")
 	p.timeout = []time.Duration{0, 5 * time.Second, 5 * time.Second, 20 * time.Second}[d.pick(4, "timeout")]
-	if !faultClaim {
-		p.parentTimeout = []time.Duration{0, 0, 8 * time.Second}[d.pick(3, "parent timeout")]
-	}
+	p.parentTimeout = []time.Duration{0, 0, 8 * time.Second}[d.pick(3, "parent timeout")]
 	p.trouble, p.kills = d.pick(4, "trouble"), d.pick(4, "kills")
 	p.renames, p.abandons = d.chance(40, "renames"), d.chance(15, "abandons")
 	return p
@@ -106,9 +91,6 @@ func (p *effectPlan) bases(deploy int) []string {
 
 // silent reports whether the functions of a deploy do not ask for an effect.
 func (p *effectPlan) silent(deploy int) bool {
-	if faultIterate && p.shape == "iterate" {
-		return false
-	}
 	return deploy != 0 && deploy != bothNames && p.renames && p.dice.chance(25, "silent", deploy)
 }
 
