@@ -7,6 +7,7 @@ import (
 	"iter"
 	"log/slog"
 	"math/rand/v2"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -122,9 +123,7 @@ func newDrain(b Bot, o *Options) *drain {
 	}
 	d.Every = min(d.Every, 24*time.Hour)
 	d.Logger = cmp.Or(d.Logger, slog.Default()).With("orchestrator", b.Name())
-	if d.LogError == nil {
-		d.LogError = logtext.Of
-	}
+	d.LogError = logtext.By(d.LogError)
 	return d
 }
 
@@ -160,24 +159,27 @@ func (d *drain) pass(ctx context.Context, all bool) (Report, error) {
 // list returns each session once. It returns damaged sessions apart. If listing fails, list returns the error and the
 // sessions that it got before.
 func (d *drain) list(ctx context.Context, all bool) (list []string, damaged []Run, err error) {
-	sessions := d.Sessions
-	if sessions == nil {
-		sessions = d.bot.Recoverable(ctx, all)
-	}
 	seen := make(map[string]bool)
-	for session, err := range sessions {
-		switch {
-		case err != nil && session == "":
-			return list, damaged, fmt.Errorf("bootdrain: %w", err)
-		case seen[session]:
-		case err != nil:
-			damaged = append(damaged, Run{Session: session, Outcome: damagedOutcome, Err: err})
-		default:
-			list = append(list, session)
+	err = d.caught(ctx, func() error {
+		sessions := d.Sessions
+		if sessions == nil {
+			sessions = d.bot.Recoverable(ctx, all)
 		}
-		seen[session] = true
-	}
-	return list, damaged, nil
+		for session, err := range sessions {
+			switch {
+			case err != nil && session == "":
+				return fmt.Errorf("bootdrain: %w", logtext.Shield(err))
+			case seen[session]:
+			case err != nil:
+				damaged = append(damaged, Run{Session: session, Outcome: damagedOutcome, Err: err})
+			default:
+				list = append(list, session)
+			}
+			seen[session] = true
+		}
+		return nil
+	})
+	return list, damaged, err
 }
 
 // The outcomes that come with an error and are no failure.
@@ -191,13 +193,16 @@ func (r Run) unusable() bool { return r.Outcome == damagedOutcome || r.Outcome =
 
 // recover recovers a session. If the bot tells when the session is at work, recover calls atWork then.
 func (d *drain) recover(ctx context.Context, session string, atWork func()) Run {
-	own := ctx
-	if d.Context != nil {
-		own = d.Context(ctx, session)
-	}
-	start := time.Now()
-	own, note := runnote.With(own, atWork)
-	outcome, err := d.bot.Recover(own, session)
+	start, own, note, outcome := time.Now(), ctx, new(runnote.Note), ""
+	err := d.caught(ctx, func() (err error) {
+		given := ctx
+		if d.Context != nil {
+			given = d.Context(ctx, session)
+		}
+		own, note = runnote.With(given, atWork)
+		outcome, err = d.bot.Recover(own, session)
+		return err
+	})
 	r := Run{Session: session, ID: note.Run(), Outcome: outcome, Err: err}
 	switch {
 	case err == nil && (!known(outcome) || r.unusable()):
@@ -207,6 +212,19 @@ func (d *drain) recover(ctx context.Context, session string, atWork func()) Run 
 	}
 	d.logRun(own, r, time.Since(start))
 	return r
+}
+
+// caught calls f, which calls a function of the program or a store. A panic becomes an error. It is logged with its
+// stack, and without its value, which may repeat what a user said.
+func (d *drain) caught(ctx context.Context, f func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			kind := fmt.Sprintf("%T", v)
+			err = fmt.Errorf("bootdrain: panicked with a %s", kind)
+			d.Logger.ErrorContext(ctx, "function panicked", "type", kind, "stack", string(debug.Stack()))
+		}
+	}()
+	return f()
 }
 
 // logRun logs r and reports whether it did. It logs the same damage, and the same drift, once.
@@ -260,10 +278,11 @@ func (n *notices) isNew(r Run) bool {
 		n.said, n.seen = make(map[string]string), make(map[string]bool)
 	}
 	n.seen[r.Session] = true
-	if n.said[r.Session] == r.Err.Error() {
+	text := logtext.Text(r.Err)
+	if n.said[r.Session] == text {
 		return false
 	}
-	n.said[r.Session] = r.Err.Error()
+	n.said[r.Session] = text
 	return true
 }
 
@@ -311,9 +330,9 @@ func (t *tally) tell(r Run) {
 	}
 	returned := false
 	defer func() {
-		// OnRun panics, or has called runtime.Goexit.
-		if !returned {
-			t.log.Error("OnRun has not returned", "session", r.Session)
+		v := recover()
+		if !returned { // without a panic it has called runtime.Goexit
+			t.log.Error("OnRun has not returned", "session", r.Session, "type", fmt.Sprintf("%T", v))
 		}
 	}()
 	t.onRun(r)

@@ -273,7 +273,8 @@ func (w *watch) sweeps(ctx context.Context) {
 
 func (d *drain) sweep(ctx context.Context) {
 	for ctx.Err() == nil {
-		n, err := d.Sweep(ctx, sweepLimit)
+		n := 0
+		err := d.caught(ctx, func() (err error) { n, err = d.Sweep(ctx, sweepLimit); return err })
 		if err != nil {
 			d.Logger.ErrorContext(ctx, "sweep failed", d.why(err))
 		}

@@ -255,7 +255,7 @@ func (x *execution[S]) act(ctx context.Context, c onceCall, attempt int) (json.R
 		return x.complete(ctx, c, attempt, raw)
 	}
 	o := ledger.Outcome{State: ledger.Unknown, Error: errorText(err)}
-	if ledger.IsNotDone(err) {
+	if notDone(logtext.Private(err)) { // its methods may panic
 		o.State = ledger.Failed
 	}
 	return x.without(ctx, c, attempt, o, err)
@@ -269,11 +269,11 @@ func (x *execution[S]) without(
 	now, lost := x.record(ctx, c.effect, attempt, o)
 	switch {
 	case lost != nil:
-		return nil, errors.Join(lost, err)
+		return nil, errors.Join(lost, logtext.Private(err))
 	case now.State == ledger.Completed:
 		return given(now, nil, nil)
 	case now.State.Open():
-		return nil, x.doubt(c.effect, c.effect.Class == ledger.Ask, err)
+		return nil, x.doubt(c.effect, c.effect.Class == ledger.Ask, logtext.Private(err))
 	}
 	return nil, err
 }

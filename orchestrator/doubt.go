@@ -47,29 +47,24 @@ func (x *execution[S]) joinDoubts(some []*InDoubtError) *InDoubtError {
 	if all.Err = joined(why); len(why) == 1 {
 		all.Err = why[0]
 	}
-	all.Err = logtext.Private(outside(all.Err)) // a function of the bot may have said it
+	all.Err = foreign(all.Err) // a function of the bot may have said it
 	return all
 }
 
 // eachDoubt calls see for each InDoubtError that err wraps. Errors that hide what they wrap do not hide doubt. A bare
 // ledger.ErrInDoubt, as Tx returns it, is doubt too.
 func eachDoubt(err error, see func(*InDoubtError)) {
-	if err == ledger.ErrInDoubt { //nolint:errorlint // this very error is meant
-		see(&InDoubtError{Err: err})
-		return
-	}
-	switch e := err.(type) { //nolint:errorlint // it goes down by itself
-	case *InDoubtError:
-		see(e)
-	case interface{ Hidden() error }:
-		eachDoubt(e.Hidden(), see)
-	case interface{ Unwrap() error }:
-		eachDoubt(e.Unwrap(), see)
-	case interface{ Unwrap() []error }:
-		for _, err := range e.Unwrap() {
-			eachDoubt(err, see)
+	logtext.Walk(err, func(err error) (deeper bool) {
+		if err == ledger.ErrInDoubt { //nolint:errorlint // this very error is meant
+			see(&InDoubtError{Err: err})
+			return false
 		}
-	}
+		d, ok := err.(*InDoubtError) //nolint:errorlint // Walk goes down
+		if ok && d != nil {
+			see(d)
+		}
+		return !ok
+	})
 }
 
 // asks reports whether err waits for a person: trying again would not help.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/logtext"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
@@ -60,6 +61,7 @@ func (o *Orchestrator[S]) migrate(ctx context.Context, cp checkpoint.Checkpoint,
 	var said error
 	err := o.engine.functions.run(context.WithValue(ctx, migrationKey{}, m), func(ctx context.Context) error {
 		migrated, said = o.def.Migrate(ctx, cp)
+		said = logtext.Private(said)
 		return said
 	})
 	switch {

@@ -77,9 +77,7 @@ func newEngine(id identity, store checkpoint.Store, o Options) *engine {
 		o.Limits.Input = min(o.Limits.Input, mostLogged)
 	}
 	o.Logger = cmp.Or(o.Logger, slog.Default()).With("orchestrator", id.name)
-	if o.LogError == nil {
-		o.LogError = logtext.Of
-	}
+	o.LogError = logtext.By(o.LogError)
 	host, _ := os.Hostname()
 	e := &engine{
 		options: o, log: o.Logger, identity: id,

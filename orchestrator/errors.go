@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -46,7 +47,7 @@ func (e *Error) Error() string {
 	if e.RunID != "" {
 		fmt.Fprintf(&b, " turn %d", e.Turn)
 	}
-	return b.String() + ": " + logtext.Line(e.Err.Error())
+	return b.String() + ": " + logtext.Line(logtext.Text(e.Err))
 }
 
 // Unwrap returns Err.
@@ -85,13 +86,14 @@ func (e *DriftError) Error() string {
 		fmt.Fprintf(&b, ": no intents %q", e.Intents)
 	}
 	if e.Err != nil {
-		b.WriteString(": " + e.Err.Error())
+		b.WriteString(": " + logtext.Text(e.Err))
 	}
 	return b.String()
 }
 
-// Unwrap returns Err.
-func (e *DriftError) Unwrap() error { return e.Err }
+// Unwrap returns an error that reads like Err, and in which errors.Is and errors.As find what they find in Err. If a
+// method of Err panics, it finds nothing.
+func (e *DriftError) Unwrap() error { return logtext.Shield(e.Err) }
 
 // An InputError names the fault of an input. Begin may return one.
 type InputError struct{ Field, Reason string }
@@ -127,13 +129,37 @@ type PanicError struct {
 	Stack []byte
 }
 
-// Error returns the value of the panic.
-func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
+// Error returns the value of the panic. If the value cannot be printed, Error returns its type.
+func (e *PanicError) Error() (text string) {
+	defer func() {
+		if recover() != nil {
+			text = fmt.Sprintf("panic: a %T", e.Value)
+		}
+	}()
+	return fmt.Sprintf("panic: %v", e.Value)
+}
 
-// Unwrap returns the value if it is an error.
+// Unwrap returns nil if the value is no error. Otherwise it returns an error in which errors.Is and errors.As find what
+// they find in the value.
 func (e *PanicError) Unwrap() error {
 	err, _ := e.Value.(error)
-	return err
+	return logtext.Private(err)
+}
+
+// protect turns a panic into an error.
+func protect(fn func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &PanicError{v, debug.Stack()}
+		}
+	}()
+	return fn()
+}
+
+// panicked reports whether err is the panic of a function of the bot.
+func panicked(err error) bool {
+	_, ok := errors.AsType[*PanicError](err)
+	return ok
 }
 
 // An InDoubtError lists the effects of a run whose outcome is not known, and those of the tools that the run has called
@@ -169,7 +195,7 @@ func (e *InDoubtError) Error() string {
 	if e.Err == nil {
 		return text
 	}
-	return text + ": " + e.Err.Error()
+	return text + ": " + logtext.Text(e.Err)
 }
 
 // Unwrap returns ledger.ErrInDoubt, and Err.
@@ -190,6 +216,12 @@ func (e *resultError) Error() string {
 
 // Unwrap returns the reason.
 func (e *resultError) Unwrap() error { return e.err }
+
+// notDone reports whether err says that an effect did not happen. The MarshalJSON of its result cannot say so.
+func notDone(err error) bool {
+	_, ran := errors.AsType[*resultError](err)
+	return !ran && ledger.IsNotDone(err)
+}
 
 // stackOf returns the stack of the panic that err tells of.
 func stackOf(err error) string {
@@ -240,7 +272,9 @@ func timedOut(ctx context.Context, err error) error {
 	}
 	cause := context.Cause(ctx)
 	switch {
-	case !errors.Is(cause, ErrTurnTimeout) && !errors.Is(cause, ErrIntentTimeout), errors.Is(err, cause):
+	case cause != ErrTurnTimeout && cause != ErrIntentTimeout: //nolint:errorlint // a cause of ours is not wrapped
+		return err
+	case errors.Is(err, cause):
 		return err
 	case logtext.Public(err) == context.DeadlineExceeded: //nolint:errorlint // an error that says no more
 		return cause
@@ -276,6 +310,11 @@ var ofOneTurn = []error{
 	ErrIndeterminate, ErrParked, ErrSuspended, ErrTurnTimeout, ErrIntentTimeout, errStuck, errNotSaved,
 }
 
+// foreign returns the error of a function of the bot, as the engine handles it from then on: none of its methods can
+// end the process, logs do not show its text, and it says nothing of this turn that only the engine says.
+func foreign(err error) error { return outside(logtext.Private(err)) }
+
+// outside hides what err says of another turn. A foreign error has to be shielded before: see foreign.
 func outside(err error) error {
 	if err == nil {
 		return nil
@@ -298,8 +337,9 @@ func (e outsideError) Hidden() error { return e.err }
 
 // Is reports whether the wrapped error is target, unless target is one of ofOneTurn.
 func (e outsideError) Is(target error) bool {
+	asked := logtext.Shield(target) // it may be foreign, too
 	for _, hidden := range ofOneTurn {
-		if errors.Is(target, hidden) {
+		if errors.Is(asked, hidden) {
 			return false
 		}
 	}

@@ -59,8 +59,8 @@ var errorTypes = []struct {
 // errorType names the kind of an error. There are few kinds, and none holds what a user said. An error of a function of
 // the bot is named by its Go type.
 func errorType(err error) string {
-	e, ok := errors.AsType[*Error](err)
-	if ok {
+	err = logtext.Shield(err)
+	if e, ok := errors.AsType[*Error](err); ok {
 		err = e.Err
 	}
 	for _, t := range errorTypes {
@@ -78,7 +78,7 @@ func cleanText(text string) string {
 
 // errorText returns the text of an error, as long as a stored run may have it.
 func errorText(err error) string {
-	text := cleanText(err.Error())
+	text := cleanText(logtext.Text(err))
 	if len(text) > snapshot.MaxError {
 		text = strings.ToValidUTF8(text[:snapshot.MaxError], "")
 	}

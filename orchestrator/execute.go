@@ -235,7 +235,7 @@ func (v *visit) notBegun(err error) error {
 	e, ok := errors.AsType[*Error](err)
 	switch {
 	case !ok || errors.Is(err, ErrIndeterminate):
-	case errors.Is(context.Cause(v.own.Ctx), lock.ErrHandoff):
+	case errors.Is(ctxcause.Cause(v.own.Ctx), lock.ErrHandoff):
 		e.Err = fmt.Errorf("%w: %w", ErrShuttingDown, e.Err)
 	default:
 		e.Err = unavailable(e.Err)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -69,7 +68,7 @@ func (f *functions) serve(ctx context.Context, r *runner, fn func(context.Contex
 		f.returned(&r.over)
 		r.done <- err
 	}()
-	err = logtext.Private(outside(f.protect(ctx, func() error { return fn(ctx) })))
+	err = foreign(f.protect(ctx, func() error { return fn(ctx) })) // here, where its methods may hang, panic or end
 }
 
 // pause returns the pause that a retry policy says. The policy has no context: it gets the patience to answer.
@@ -136,25 +135,20 @@ func (f *functions) full() error {
 func (f *functions) protect(ctx context.Context, fn func() error) error {
 	err := protect(fn)
 	p, ok := err.(*PanicError) //nolint:errorlint // a panic that was caught here
-	if !ok {
+	if !ok || p == nil {
 		return err
 	}
 	if inner, ok := errors.AsType[*PanicError](p.Unwrap()); ok {
 		p.Stack = inner.Stack
 		return err
 	}
-	scope := owner.ScopeIn(ctx)
-	f.log.ErrorContext(ctx, "function panicked", "session", scope.Session(), "run", scope.Run(),
-		"type", fmt.Sprintf("%T", p.Value), "stack", string(p.Stack))
+	f.tell(ctx, "function panicked", p)
 	return err
 }
 
-// protect turns a panic into an error.
-func protect(fn func() error) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = &PanicError{v, debug.Stack()}
-		}
-	}()
-	return fn()
+// tell logs a panic.
+func (f *functions) tell(ctx context.Context, what string, p *PanicError) {
+	scope := owner.ScopeIn(ctx)
+	f.log.ErrorContext(ctx, what, "session", scope.Session(), "run", scope.Run(),
+		"type", fmt.Sprintf("%T", p.Value), "stack", string(p.Stack))
 }

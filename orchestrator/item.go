@@ -21,7 +21,11 @@ func ForEach[T any](intent string, all ...T) Next {
 	n := Next{Intents: []string{intent}}
 	each := items{count: len(all), raw: make([]json.RawMessage, 0, len(all))}
 	for i, item := range all {
-		raw, err := json.Marshal(item)
+		var raw json.RawMessage
+		err := protect(func() (err error) {
+			raw, err = json.Marshal(item)
+			return err
+		})
 		if err != nil {
 			n.fault = fmt.Errorf("ForEach %q, item %d: %w", intent, i+1, logtext.Private(err))
 			break

@@ -3,7 +3,6 @@ package orchestrator
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"reflect"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
@@ -65,10 +64,4 @@ type migration struct {
 	current   string            // the signature of the definition
 	strangers []string          // the intents of the run that the definition does not have
 	states    []json.RawMessage // of the fan-out of the run
-}
-
-// panicked reports whether err is the panic of a function of the bot.
-func panicked(err error) bool {
-	_, ok := errors.AsType[*PanicError](err)
-	return ok
 }

@@ -26,7 +26,10 @@ type Orchestrator[S any] struct {
 // stateFaults names what a state of type t would lose.
 func stateFaults(t reflect.Type) []string {
 	if t.Kind() == reflect.Pointer {
-		return []string{"the state is a pointer, which is nil in a first turn: use " + t.Elem().String()}
+		for t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		return []string{"the state is a pointer, which is nil in a first turn: use " + t.String()}
 	}
 	return jsontype.Check(t)
 }

@@ -95,8 +95,8 @@ func Once[T, S any](
 	if raw == nil { // a person has said that it happened, and no more
 		return value, nil
 	}
-	if err := json.Unmarshal(raw, &value); err != nil {
-		return value, logtext.Private(fmt.Errorf("the recorded result of %q: %w", name, err))
+	if err := protect(func() error { return json.Unmarshal(raw, &value) }); err != nil {
+		return value, logtext.Private(fmt.Errorf("the recorded result of %q: %w", name, logtext.Private(err)))
 	}
 	return value, nil
 }
@@ -149,9 +149,9 @@ func byHand(e *ledger.Effect) (err error) {
 
 // marshalled returns the JSON of a value of the program.
 func marshalled(what string, v any) (json.RawMessage, error) {
-	raw, err := json.Marshal(v)
+	raw, err := encode(&v)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", ledger.ErrInvalid, what, logtext.Private(err))
+		return nil, fmt.Errorf("%w: %s: %w", ledger.ErrInvalid, what, err)
 	}
 	return raw, nil
 }

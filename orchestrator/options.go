@@ -23,11 +23,11 @@ type Options struct {
 	Ledger  ledger.Ledger
 	Effects Effects
 
-	// TurnLog records the phases of each turn: see package turnlog. It is no advice: if it takes no entry, the turn
-	// does not go on. If it is no *turnlog.Checked, it takes the canonical phases. If it is nil, no phase is recorded.
-	// All processes of a bot should have the same one. It gets the input and the reply as they are: Effects.Redact is
-	// asked about the text of a failure only. With a TurnLog an input has 1 MiB less 16 KiB at most, and a run is
-	// deleted after its turn has settled, not in the same transaction.
+	// TurnLog records the phases of each turn: see package turnlog. It is no advice: if it takes no entry, or panics,
+	// the turn does not go on. If it is no *turnlog.Checked, it takes the canonical phases. If it is nil, no phase is
+	// recorded. All processes of a bot should have the same one. It gets the input and the reply as they are:
+	// Effects.Redact is asked about the text of a failure only. With a TurnLog an input has 1 MiB less 16 KiB at most,
+	// and a run is deleted after its turn has settled, not in the same transaction.
 	TurnLog turnlog.Log
 
 	// Stream keeps the events of the turns for a while, for readers that come later, that were cut off, or that are in
@@ -56,7 +56,7 @@ type Options struct {
 
 	// LogError returns the text that logs show for an error. If it is nil, logs show the text of errors of stores and
 	// drivers. Of an error that a function of the bot returned they show only the types: its text may repeat what a
-	// user said. Set it to error.Error to log every text.
+	// user said. Set it to error.Error to log every text. If it panics, logs show only the types.
 	LogError func(error) string
 }
 

@@ -11,7 +11,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/jsonvalue"
-	"github.com/holdfast-go/holdfast/internal/logtext"
 	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/message"
@@ -97,6 +96,9 @@ func (p *phases) record(ctx context.Context, r snapshot.Run, phase string, at in
 			Phase: phase, State: raw, At: time.UnixMilli(at).UTC(),
 		}
 		_, err = p.own.Persist(ctx, func(ctx context.Context) error { return p.engine.turnLog.Record(ctx, e) })
+		if panic, ok := errors.AsType[*PanicError](err); ok {
+			p.engine.functions.tell(ctx, "turn log panicked", panic)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", errNotLogged, err)
@@ -116,9 +118,9 @@ func (p *phases) repeat(ctx context.Context, r snapshot.Run, phase string, at in
 
 // phaseState returns the JSON of a state.
 func phaseState(state any) (json.RawMessage, error) {
-	raw, err := json.Marshal(state)
+	raw, err := encode(&state)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", turnlog.ErrState, logtext.Private(err))
+		return nil, fmt.Errorf("%w: %w", turnlog.ErrState, err)
 	}
 	return raw, nil
 }

@@ -86,6 +86,7 @@ func Public(err error) Problem {
 	if err == nil {
 		return Problem{Type: "ok", Status: 200, Text: "OK."}
 	}
+	err = logtext.Shield(err)
 	e, ok := errors.AsType[*Error](err)
 	if ok && ofTheBot[e.Op] {
 		return publicOfBot(err)
@@ -139,11 +140,16 @@ func storageFull(err error) bool {
 		error
 		Code() int
 	}
-	if e, ok := errors.AsType[stater](err); ok {
-		return e.SQLState() == pgDiskFull
-	}
-	e, ok := errors.AsType[coder](err)
-	return ok && e.Code()&0xff == sqliteFull
+	full := false
+	_ = protect(func() error { // any error may have such a method
+		if e, ok := errors.AsType[stater](err); ok {
+			full = e.SQLState() == pgDiskFull
+		} else if e, ok := errors.AsType[coder](err); ok {
+			full = e.Code()&0xff == sqliteFull
+		}
+		return nil
+	})
+	return full
 }
 
 // publicOfBot is Public for an error of a function of the bot. Of what it wraps, only the errors that the engine has

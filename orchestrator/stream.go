@@ -6,6 +6,8 @@ import (
 	"iter"
 	"slices"
 	"sync"
+
+	"github.com/holdfast-go/holdfast/internal/logtext"
 )
 
 // A Stream is a call of Execute in progress. If the caller leaves the loop over Events, the turn goes on. The end of
@@ -30,7 +32,14 @@ func (o *Orchestrator[S]) Stream(ctx context.Context, session string, in Input, 
 	go func() {
 		defer close(s.done)
 		s.err = fmt.Errorf("%w: %w", ErrIndeterminate, errGoexit) // unless execute returns
-		s.res, s.err = o.execute(ctx, k, in)
+		// No caller could catch the panic of a store.
+		err := o.engine.functions.protect(ctx, func() error {
+			s.res, s.err = o.execute(ctx, k, in)
+			return nil
+		})
+		if err != nil {
+			s.err = &Error{Op: "stream", Session: session, Err: indeterminate(logtext.Private(err))}
+		}
 	}()
 	return s
 }

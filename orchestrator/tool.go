@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/holdfast-go/holdfast/internal/logtext"
 	"github.com/holdfast-go/holdfast/internal/owner"
 )
 
@@ -66,7 +67,7 @@ func (o *Orchestrator[S]) Tool(
 		answer, err := o.askTool(ctx, name, callID, args, session)
 		var said *ToolReply
 		if err == nil {
-			said, err = toolReply(answer, reply)
+			err = o.call(ctx, func() (err error) { said, err = toolReply(answer, reply); return err })
 		}
 		if err != nil {
 			return nil, &Error{Op: "tool", Err: fmt.Errorf("%s: %w", name, err)}
@@ -81,6 +82,11 @@ func (o *Orchestrator[S]) Tool(
 		return said.Text, nil
 	}
 	return Tool{Name: name, Description: description, Parameters: json.RawMessage(toolParameters), Call: call, Ask: ask}
+}
+
+// call calls a function of the program that Tool was given.
+func (o *Orchestrator[S]) call(ctx context.Context, fn func() error) error {
+	return logtext.Private(o.engine.functions.protect(ctx, fn))
 }
 
 func toolReply[S any](res *Result[S], reply func(*Result[S]) string) (*ToolReply, error) {
@@ -112,7 +118,7 @@ func (o *Orchestrator[S]) askTool(
 	var in string
 	switch {
 	case session != nil:
-		if in, err = session(ctx); err != nil {
+		if err = o.call(ctx, func() (err error) { in, err = session(ctx); return err }); err != nil {
 			return nil, err
 		}
 	case run == "":

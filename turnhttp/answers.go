@@ -3,7 +3,6 @@ package turnhttp
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -44,7 +43,7 @@ func Answers[S any](ctx context.Context, bot *orchestrator.Orchestrator[S], o Op
 	defer l.work.Wait()
 	for {
 		if err := l.look(ctx); err != nil && ctx.Err() == nil {
-			l.server.OnError(nil, err)
+			l.server.report(ctx, nil, err)
 		}
 		pause := time.NewTimer(answersEvery/2 + rand.N(answersEvery)) // processes that began at once do not meet
 		select {
@@ -97,12 +96,15 @@ func (l *lookout[S]) look(ctx context.Context) error {
 			return nil
 		}
 		l.work.Go(func() {
-			defer func() { <-l.places }()
-			err := s.tryAnswer(ctx, it)
-			l.note(it, err)
-			if err != nil && ctx.Err() == nil {
-				s.OnError(nil, err)
-			}
+			err := errEnded
+			defer func() {
+				l.note(it, err)
+				if err != nil && ctx.Err() == nil {
+					s.report(ctx, nil, err)
+				}
+				<-l.places
+			}()
+			_, err = caught("Answers", func() (struct{}, error) { return struct{}{}, s.runAnswer(ctx, it) })
 		})
 	}
 	return nil
@@ -147,16 +149,6 @@ func (l *lookout[S]) note(it inbox.Item, err error) {
 	}
 	w.failed = min(max(2*w.failed, answersFirst), answersMost)
 	w.due = time.Now().Add(w.failed)
-}
-
-// tryAnswer is runAnswer. A panic of Questions or Answer becomes an error, as one in a request ends only that request.
-func (s *server[S]) tryAnswer(ctx context.Context, it inbox.Item) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = fmt.Errorf("turnhttp: Questions or Answer panicked with a %T", v) // its text may be a user's
-		}
-	}()
-	return s.runAnswer(ctx, it)
 }
 
 // runAnswer runs an answer of the inbox, unless its session is at work. It removes an answer to what is not asked.

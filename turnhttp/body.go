@@ -58,7 +58,7 @@ func unreadBody(err error) error {
 	if _, ok := errors.AsType[*orchestrator.InputError](err); ok {
 		return err
 	}
-	if _, ok := errors.AsType[*refusal](err); ok {
+	if _, ok := errors.AsType[*refusal](err); ok || panicOf(err) != nil {
 		return err
 	}
 	return errBadRequest.because("The body is not what this route takes.")

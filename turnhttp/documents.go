@@ -38,7 +38,7 @@ func usageOf(u orchestrator.Usage) usageDoc { return usageDoc{u.Input, u.Output,
 
 // turn returns the document of a settled turn. It fails if JSON has no place for what Options.Reply returned.
 func (s *server[S]) turn(res *orchestrator.Result[S]) (*turnDoc, error) {
-	reply, err := json.Marshal(s.Reply(res))
+	reply, err := ask("Options.Reply", func() ([]byte, error) { return json.Marshal(s.Reply(res)) })
 	if err != nil {
 		return nil, err
 	}

@@ -101,7 +101,11 @@ func (s *server[S]) postEffect(w http.ResponseWriter, r *http.Request, names []s
 	if err != nil {
 		return err
 	}
-	a := ledger.Answer{Landed: outcome == landed, Skip: outcome == skip, Result: all["value"], By: s.Who(r)}
+	by, err := s.who(r)
+	if err != nil {
+		return err
+	}
+	a := ledger.Answer{Landed: outcome == landed, Skip: outcome == skip, Result: all["value"], By: by}
 	switch {
 	case !a.Landed && !a.Skip && outcome != notLanded:
 		return errBadRequest.because("The member outcome is landed, not-landed or skip.")

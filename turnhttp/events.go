@@ -77,7 +77,7 @@ func (s *server[S]) endPage(
 	case p.last.Kind == "" && p.out.settle():
 		return empty(w)
 	}
-	s.conclude(ctx, p.out, session, &p.last)
+	s.conclude(ctx, r, p.out, session, &p.last)
 	return nil
 }
 
@@ -114,21 +114,27 @@ func (s *server[S]) cutOff(ctx context.Context, r *http.Request, out *sender, er
 
 // tell sends an error as the last event.
 func (s *server[S]) tell(r *http.Request, out *sender, err error) {
+	abort(err)
 	if Status(err) >= http.StatusInternalServerError {
-		s.OnError(r, err)
+		s.report(r.Context(), r, err)
 	}
 	out.event(0, "problem", marshal(problemOf(err)))
 }
 
 // conclude sends how the turn has ended whose last event was last. If that is not known, it sends nothing: the reader
 // finds the turn at GET session.
-func (s *server[S]) conclude(ctx context.Context, out *sender, session string, last *orchestrator.Event) {
+func (s *server[S]) conclude(
+	ctx context.Context, r *http.Request, out *sender, session string, last *orchestrator.Event,
+) {
 	res, err := outcomeOf(ctx, s.bot, session, last)
 	switch {
 	case err == nil:
-		if doc, err := s.turn(res); err == nil {
-			out.event(0, "reply", marshal(doc))
+		doc, err := s.turn(res)
+		if err != nil {
+			s.report(ctx, r, err)
+			return
 		}
+		out.event(0, "reply", marshal(doc))
 	case last.Kind == orchestrator.TurnSuspended, last.Kind == orchestrator.TurnFailed:
 		out.event(0, "problem", marshal(problemOf(err)))
 	}

@@ -8,7 +8,7 @@ import (
 	"iter"
 	"net/http"
 
-	"github.com/holdfast-go/holdfast/inbox"
+	"github.com/holdfast-go/holdfast/internal/logtext"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/stream"
 )
@@ -155,19 +155,25 @@ func tell(w http.ResponseWriter, r *http.Request, s Show, to func(*sender) proto
 	defer out.close()
 	p := to(out)
 	t := &teller{to: p, run: s.Run, tools: s.Tools}
-	reply, err := t.all(ctx, s)
+	reply, err := caught("Show", func() (Reply, error) {
+		reply, err := t.all(ctx, s)
+		if err == nil && ctx.Err() == nil {
+			err = reply.encode()
+		}
+		return reply, err
+	})
+	abort(err)
+	logPanic(ctx, err)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if err == nil {
-		err = reply.encode()
-	}
-	switch doc := problemOf(err); {
+	told := logtext.Shield(err)
+	switch doc := problemOf(told); {
 	case err == nil:
 		t.begin(cmp.Or(reply.run, s.Session))
 		t.conclude(reply)
 	case out.settle():
-		if !t.begun && errors.Is(err, orchestrator.ErrNothingToResume) {
+		if !t.begun && errors.Is(told, orchestrator.ErrNothingToResume) {
 			return empty(w)
 		}
 		w.Header().Del(uiHeader)
@@ -176,7 +182,7 @@ func tell(w http.ResponseWriter, r *http.Request, s Show, to func(*sender) proto
 		t.begin(doc.Run)
 		t.endAll(isUnknown)
 		p.suspend(doc)
-	case errors.Is(err, orchestrator.ErrAbandoned):
+	case errors.Is(told, orchestrator.ErrAbandoned):
 		t.begin(doc.Run)
 		t.endAll(didNotEnd)
 		p.stop()
@@ -236,10 +242,7 @@ func (r *Reply) encode() (err error) {
 	}
 	for _, q := range r.Questions {
 		doc := questionDoc{ID: q.ID}
-		if doc.Shown, err = json.Marshal(q.Shown); err != nil {
-			return err
-		}
-		if doc.Sum, err = inbox.Sum(q.Shown); err != nil {
+		if doc.Shown, doc.Sum, err = q.encode(); err != nil {
 			return err
 		}
 		if !q.Expires.IsZero() {

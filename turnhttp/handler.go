@@ -75,8 +75,9 @@ func (s *server[S]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // fail answers with a problem.
 func (s *server[S]) fail(w http.ResponseWriter, r *http.Request, err error) {
+	abort(err)
 	if Status(err) >= http.StatusInternalServerError {
-		s.OnError(r, err)
+		s.report(r.Context(), r, err)
 	}
 	hurryBody(w, r)
 	allowWrite(w)
@@ -158,10 +159,10 @@ func (s *server[S]) admit(r *http.Request, names []string) error {
 	if len(names) == 0 {
 		return nil
 	}
-	err := s.Authorize(r, names[0])
+	_, err := ask("Options.Authorize", func() (struct{}, error) { return struct{}{}, s.Authorize(r, names[0]) })
 	switch {
-	case err == nil:
-		return nil
+	case err == nil, panicOf(err) != nil:
+		return err
 	case errors.Is(err, ErrDenied):
 		return errForbidden
 	}

@@ -12,7 +12,9 @@ import (
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
 
-// Options say what clients may do and see. Authorize and Reply have no default.
+// Options say what clients may do and see. Authorize and Reply have no default. If one of the functions panics, the
+// client gets 500, or the event "problem", and the panic is logged: to Service.Logger under [Serve], and otherwise to
+// slog.Default().
 type Options[S any] struct {
 	// Authorize says whether the client may use the session. ErrDenied is 403, and any other error 401. It is called
 	// before anything is read or run. Anyone lets all in.
@@ -58,7 +60,8 @@ type Options[S any] struct {
 	MaxReaders int
 
 	// OnError is told of each error that a client saw as a status of 500 or more. The text of such an error may repeat
-	// what a user said, and is not for logs as it is. The bot itself logs how its turns end. nil means that no one is
+	// what a user said, and is not for logs as it is. The bot itself logs how its turns end. If a function of the
+	// Options has panicked, errors.As finds an *orchestrator.PanicError in it, with the stack. nil means that no one is
 	// told.
 	OnError func(r *http.Request, err error)
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/logtext"
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
 
@@ -60,7 +61,7 @@ var (
 // is an orchestrator.ErrUnavailable.
 type storeError struct{ err error }
 
-func (e *storeError) Error() string { return e.err.Error() }
+func (e *storeError) Error() string { return logtext.Text(e.err) }
 
 func (e *storeError) Unwrap() error { return e.err }
 
@@ -71,6 +72,7 @@ func (e *storeError) Is(target error) bool {
 
 // public is orchestrator.Public for the errors of this package too.
 func public(err error) orchestrator.Problem {
+	err = logtext.Shield(err)
 	if r, ok := errors.AsType[*refusal](err); ok {
 		return r.Problem
 	}
@@ -100,6 +102,7 @@ const invalidTitle = "The input cannot be taken."
 // problemOf returns the document of an error. It holds what orchestrator.Public says, the id of the run, and the
 // effects that a person has to answer for.
 func problemOf(err error) problem {
+	err = logtext.Shield(err)
 	p := public(err)
 	doc := problem{Type: "/problems/" + p.Type, Title: p.Text, Status: p.Status, Retryable: p.Retryable}
 	if p.Type == "invalid" {

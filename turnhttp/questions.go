@@ -37,11 +37,7 @@ func (s *server[S]) getQuestions(w http.ResponseWriter, r *http.Request, names [
 		}
 	}
 	for _, q := range asked {
-		shown, err := json.Marshal(q.Shown)
-		if err != nil {
-			return err
-		}
-		doc := questionDoc{ID: q.ID, Shown: shown, Sum: q.sum}
+		doc := questionDoc{ID: q.ID, Shown: q.shown, Sum: q.sum}
 		if !q.Expires.IsZero() {
 			at := q.Expires.UTC()
 			doc.Expires = &at
@@ -59,7 +55,8 @@ func (s *server[S]) getQuestions(w http.ResponseWriter, r *http.Request, names [
 // An asked is a question with the sum of what is shown.
 type asked struct {
 	Question
-	sum string
+	shown json.RawMessage
+	sum   string
 
 	// turn marks the settled turn that asks. No other life of the session has a turn with this mark.
 	turn string
@@ -127,15 +124,36 @@ func (s *server[S]) asked(ctx context.Context, session string) ([]asked, error) 
 	return nil, nil
 }
 
-func (s *server[S]) asks(res *orchestrator.Result[S]) (all []asked, err error) {
-	for _, q := range s.Questions(&res.State) {
-		sum, err := inbox.Sum(q.Shown)
-		if err != nil {
-			return nil, err
+func (s *server[S]) asks(res *orchestrator.Result[S]) ([]asked, error) {
+	return ask("Options.Questions", func() (all []asked, err error) {
+		for _, q := range s.Questions(&res.State) {
+			shown, sum, err := q.encode()
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, asked{q, shown, sum, markOf(res)})
 		}
-		all = append(all, asked{q, sum, markOf(res)})
+		return all, nil
+	})
+}
+
+// encode returns Shown as JSON, and its sum.
+func (q Question) encode() (shown json.RawMessage, sum string, err error) {
+	if shown, err = json.Marshal(q.Shown); err != nil {
+		return nil, "", err
 	}
-	return all, nil
+	sum, err = inbox.Sum(shown)
+	return shown, sum, err
+}
+
+// made returns the input that Options.Answer makes of an answer.
+func (s *server[S]) made(q asked, given Answer) (orchestrator.Input, error) {
+	in, err := ask("Options.Answer", func() (orchestrator.Input, error) { return s.Answer(q.Question, given) })
+	if err != nil {
+		return in, unreadBody(err)
+	}
+	in.RequestID = q.request()
+	return in, nil
 }
 
 // question returns what the newest settled state asks by an id; nil if it does not.
@@ -181,7 +199,11 @@ func (s *server[S]) postAnswer(w http.ResponseWriter, r *http.Request, names []s
 	if err != nil {
 		return err
 	}
-	given := Answer{Data: all["answer"], By: s.Who(r)}
+	by, err := s.who(r)
+	if err != nil {
+		return err
+	}
+	given := Answer{Data: all["answer"], By: by}
 	switch {
 	case given.Data == nil:
 		return errBadRequest.because("The member answer is missing.")
@@ -238,18 +260,17 @@ func (s *server[S]) answer(r *http.Request, session, id string, given Answer, su
 func (s *server[S]) taking(
 	ctx context.Context, r *http.Request, session string, q asked, given Answer,
 ) (*call[S], error) {
-	in, err := s.Answer(q.Question, given)
+	in, err := s.made(q, given)
 	if err != nil {
-		return nil, unreadBody(err)
+		return nil, err
 	}
-	in.RequestID = q.request()
 	end := func(res *orchestrator.Result[S], err error) (*orchestrator.Result[S], error) {
 		over, err := s.taken(err)
 		if over {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removePatience)
 			defer cancel()
 			if left := s.remove(ctx, session, q.ID); left != nil {
-				s.OnError(r, left) // Answers removes it
+				s.report(ctx, r, left) // Answers removes it
 			}
 		}
 		return res, err
@@ -365,11 +386,10 @@ func (s *server[S]) answeredBefore(ctx context.Context, session, id string, give
 
 // repeating returns the turn that repeats an answer. It runs nothing.
 func (s *server[S]) repeating(session string, q asked, given Answer) (*call[S], error) {
-	in, err := s.Answer(q.Question, given)
+	in, err := s.made(q, given)
 	if err != nil {
-		return nil, unreadBody(err)
+		return nil, err
 	}
-	in.RequestID = q.request()
 	end := func(res *orchestrator.Result[S], err error) (*orchestrator.Result[S], error) {
 		_, err = s.taken(err)
 		return res, err

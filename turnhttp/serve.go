@@ -103,6 +103,7 @@ func Serve(ctx context.Context, s Service) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	defer context.AfterFunc(ctx, stop)() // gives the second signal its default action
+	ctx = withLog(ctx, cmp.Or(s.Logger, slog.Default()))
 	return newLife(ctx, s).run(ctx, stop)
 }
 

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"runtime/debug"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/logtext"
 )
 
 // newServer returns a server whose requests get contexts of ctx. It has no WriteTimeout, which would cut off readers of
@@ -32,7 +34,7 @@ func (l *life) guard(h http.Handler) http.Handler {
 			if v == nil {
 				return
 			}
-			if err, ok := v.(error); !ok || !errors.Is(err, http.ErrAbortHandler) {
+			if err, ok := v.(error); !ok || !errors.Is(logtext.Shield(err), http.ErrAbortHandler) {
 				l.Logger.ErrorContext(r.Context(), "handler panicked", "method", r.Method, "route", r.Pattern,
 					"type", fmt.Sprintf("%T", v), "stack", string(debug.Stack()))
 			}

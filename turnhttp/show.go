@@ -3,6 +3,7 @@ package turnhttp
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -85,7 +86,13 @@ func (s *server[S]) showStored(
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		res, err = c.end(s.bot.Execute(ctx, c.session, c.input, &orchestrator.CallOptions{OnEvent: f.heard}))
+		err = fmt.Errorf("%w: %w", orchestrator.ErrIndeterminate, errEnded)
+		res, err = caught("Execute", func() (*orchestrator.Result[S], error) {
+			return c.end(s.bot.Execute(ctx, c.session, c.input, &orchestrator.CallOptions{OnEvent: f.heard}))
+		})
+		if panicOf(err) != nil {
+			err = fmt.Errorf("%w: %w", orchestrator.ErrIndeterminate, err)
+		}
 		if f.begun.Load() || f.sent.Load() {
 			time.AfterFunc(lastEvents, stop)
 			return

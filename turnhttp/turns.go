@@ -36,15 +36,24 @@ func (s *server[S]) postTurn(w http.ResponseWriter, r *http.Request, names []str
 // the deadline for the body is gone.
 func (s *server[S]) readInput(r *http.Request) (orchestrator.Input, error) {
 	if r.Body == nil || r.Body == http.NoBody {
-		return s.Input(r)
+		return s.input(r)
 	}
 	b := &closable{ReadCloser: r.Body}
 	r.Body = b
-	in, err := s.Input(r)
+	in, err := s.input(r)
 	if err == nil && !b.closed {
 		_, err = io.Copy(io.Discard, b)
 	}
 	return in, err
+}
+
+func (s *server[S]) input(r *http.Request) (orchestrator.Input, error) {
+	return ask("Options.Input", func() (orchestrator.Input, error) { return s.Input(r) })
+}
+
+// who returns the name of the client that answers.
+func (s *server[S]) who(r *http.Request) (string, error) {
+	return ask("Options.Who", func() (string, error) { return s.Who(r), nil })
 }
 
 // A closable is a body that knows whether it was closed. The server reads no more of such a body.

@@ -5,11 +5,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/holdfast-go/holdfast/internal/logtext"
 )
+
+// Cause is context.Cause with a cause that is safe to ask. A caller's own cause may be any error, such as a nil pointer
+// whose methods panic.
+func Cause(ctx context.Context) error {
+	cause := context.Cause(ctx)
+	if cause == ctx.Err() { //nolint:errorlint // no cause was given
+		return cause
+	}
+	return logtext.Shield(cause)
+}
 
 // Of returns nil while ctx lasts. Then it returns an error that is both the error of ctx.Err and the cause of the end.
 func Of(ctx context.Context) error {
-	err, cause := ctx.Err(), context.Cause(ctx)
+	err, cause := ctx.Err(), Cause(ctx)
 	if err == nil || errors.Is(cause, err) {
 		return cause
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"math/rand/v2"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/ctxcause"
 )
 
 // A Backoff makes the pauses of one waiter. A Backoff with only Most set is ready for use.
@@ -27,7 +29,7 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return ctxcause.Cause(ctx)
 	}
 }
 

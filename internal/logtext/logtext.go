@@ -5,42 +5,12 @@ package logtext
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"syscall"
 )
-
-// A said is an error whose text is not for logs. It reads like the error that it wraps.
-type said struct{ err error }
-
-// Private marks an error that a function of the bot has returned, or that tells of the bot's state. Private(nil) is
-// nil.
-func Private(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &said{err}
-}
-
-// Error returns the text of the wrapped error.
-func (s *said) Error() string { return s.err.Error() }
-
-// Unwrap returns the wrapped error.
-func (s *said) Unwrap() error { return s.err }
-
-// Public undoes Private for callers that are to have exactly the bot's error.
-func Public(err error) error {
-	if s, ok := err.(*said); ok { //nolint:errorlint // this very error is meant
-		return s.err
-	}
-	return err
-}
-
-// A hider is an error that hides the errors it wraps from errors.Is and errors.As.
-type hider interface{ Hidden() error }
 
 // Line makes one line of a text of several lines, as errors.Join and some drivers write it. What the text says twice
 // because an error was wrapped twice, the line says once.
@@ -81,50 +51,85 @@ func hasPart(line, part string) bool {
 }
 
 // Of returns what a log line says of err: its text, in which the types of a Private error stand for the error's text.
-func Of(err error) string { return Line(of(err)) }
-
-func of(err error) string {
+func Of(err error) string {
 	if err == nil {
 		return ""
 	}
-	if s, ok := err.(*said); ok { //nolint:errorlint // this very error is meant
-		return types(s.err)
-	}
-	if _, private := errors.AsType[*said](err); !private {
-		return err.Error()
-	}
-	inner := wrapped(err)
-	if len(inner) == 1 {
-		// A wrapper's text ends with the text of the wrapped error. The text before that is the wrapper's own.
-		if own, ok := strings.CutSuffix(err.Error(), inner[0].Error()); ok {
-			return own + of(inner[0])
-		}
-	}
-	return join(inner, of)
+	t := treeOf(err)
+	return Line(t.of())
 }
 
-// types names the types of err and of the errors that it wraps. If errors always have the same text, types names them
-// by the text.
-func types(err error) string {
-	if fixed := fixedText(err); fixed != "" {
+// By returns text, the function of a program that says what its logs show of an error, or Of if text is nil. If text
+// panics, the logs show the types of the error.
+func By(text func(error) string) func(error) string {
+	if text == nil {
+		return Of
+	}
+	return func(err error) (shown string) {
+		defer func() {
+			if v := recover(); v != nil {
+				shown = fmt.Sprintf("%s (LogError has panicked with a %T)", Of(Private(err)), v)
+			}
+		}()
+		return text(err)
+	}
+}
+
+func (t *tree) of() string {
+	if s, ok := t.err.(*said); ok && s.private { //nolint:errorlint // this very error is meant
+		if s.mute {
+			return s.text
+		}
+		return s.types()
+	}
+	if !t.isPrivate() {
+		return Text(t.err)
+	}
+	if len(t.inner) == 1 {
+		// A wrapper's text ends with the text of the wrapped error. The text before that is the wrapper's own.
+		if own, ok := strings.CutSuffix(Text(t.err), Text(t.inner[0].err)); ok {
+			return own + t.inner[0].of()
+		}
+	}
+	return t.join((*tree).of)
+}
+
+// isPrivate reports whether t has a Private error.
+func (t *tree) isPrivate() bool {
+	if s, ok := t.err.(*said); ok && s.private { //nolint:errorlint // this very error is meant
+		return true
+	}
+	for i := range t.inner {
+		if t.inner[i].isPrivate() {
+			return true
+		}
+	}
+	return false
+}
+
+// types names the types of an error and of the errors that it wraps. If errors always have the same text, types names
+// them by the text.
+func (t *tree) types() string {
+	if fixed := fixedText(t.err); fixed != "" {
 		return fixed
 	}
-	name := fmt.Sprintf("%T", err)
-	inner := wrapped(err)
+	name := fmt.Sprintf("%T", t.err)
 	switch {
-	case len(inner) == 0:
+	case len(t.inner) == 0:
 		return name
 	case plain(name):
-		return join(inner, types)
+		return t.join((*tree).types)
 	}
-	return name + ": " + join(inner, types)
+	return name + ": " + t.join((*tree).types)
 }
 
 // Type names the type of err. If err only wraps other errors, Type names the type of the first of these.
 func Type(err error) string {
-	name := fmt.Sprintf("%T", err)
-	if inner := wrapped(err); plain(name) && len(inner) > 0 {
-		return Type(inner[0])
+	t := treeOf(err)
+	name := fmt.Sprintf("%T", t.err)
+	for at := &t; plain(name) && len(at.inner) > 0; {
+		at = &at.inner[0]
+		name = fmt.Sprintf("%T", at.err)
 	}
 	return name
 }
@@ -150,28 +155,10 @@ func plain(name string) bool {
 	return false
 }
 
-func wrapped(err error) []error {
-	var all []error
-	switch e := err.(type) { //nolint:errorlint // this very error is meant
-	case interface{ Unwrap() []error }:
-		all = e.Unwrap()
-	case interface{ Unwrap() error }:
-		all = []error{e.Unwrap()}
-	case hider:
-		all = []error{e.Hidden()}
-	}
-	if len(all) == 1 && all[0] == nil {
-		return nil
-	}
-	return all
-}
-
-func join(errs []error, text func(error) string) string {
-	all := make([]string, 0, len(errs))
-	for _, err := range errs {
-		if err != nil {
-			all = append(all, text(err))
-		}
+func (t *tree) join(text func(*tree) string) string {
+	all := make([]string, 0, len(t.inner))
+	for i := range t.inner {
+		all = append(all, text(&t.inner[i]))
 	}
 	return strings.Join(all, ": ")
 }

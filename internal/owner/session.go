@@ -172,7 +172,7 @@ func (s *Session) inVain(err error) error {
 // comeIn claims the session if no other call is before us. Callers that may wait skip the Locker here; queueUp asks it.
 func (s *Session) comeIn(ctx context.Context, r checkpoint.ClaimRequest, useLocker bool) error {
 	if s.Ctx.Err() != nil {
-		return context.Cause(s.Ctx)
+		return ctxcause.Cause(s.Ctx)
 	}
 	if s.inQueue = s.process.queues.TryEnter(s.scope.session); !s.inQueue {
 		return lock.ErrHeld
@@ -535,7 +535,7 @@ func (s *Session) Outliving(timeout time.Duration, yields bool) (context.Context
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.outlives, s.yields = cancel, yields
-	if s.loss.Load() != nil || yields && errors.Is(context.Cause(s.Ctx), lock.ErrHandoff) {
+	if s.loss.Load() != nil || yields && errors.Is(ctxcause.Cause(s.Ctx), lock.ErrHandoff) {
 		cancel()
 	}
 	return ctx, func() {

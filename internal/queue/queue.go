@@ -5,6 +5,8 @@ import (
 	"context"
 	"slices"
 	"sync"
+
+	"github.com/holdfast-go/holdfast/internal/ctxcause"
 )
 
 // Keyed has a queue for each key: first come, first served. The zero value is ready.
@@ -24,7 +26,7 @@ func (k *Keyed) TryEnter(key string) bool {
 // Enter waits until the key is free for the caller. If ctx ends first, Enter returns its cause.
 func (k *Keyed) Enter(ctx context.Context, key string) error {
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return ctxcause.Cause(ctx)
 	}
 	turn := k.arrive(key)
 	if turn == nil {
@@ -35,7 +37,7 @@ func (k *Keyed) Enter(ctx context.Context, key string) error {
 		return nil
 	case <-ctx.Done():
 		k.giveUp(key, turn)
-		return context.Cause(ctx)
+		return ctxcause.Cause(ctx)
 	}
 }
 

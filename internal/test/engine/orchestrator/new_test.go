@@ -149,19 +149,25 @@ func TestStateFaults(t *testing.T) {
 	_ = secretive{hidden: 1}
 }
 
-// New refuses a state that is a pointer: it would be nil in a first turn.
+// New refuses a state that is a pointer, or a pointer to one: it would be nil in a first turn.
 func TestPointerState(t *testing.T) {
-	_, err := orchestrator.New(orchestrator.Definition[*State]{
-		Name: "n", Intents: orchestrator.Intents[*State]{"a": {Run: func(context.Context,
-			*orchestrator.Turn[*State],
-		) error {
-			return nil
-		}}},
-	}, new(checkpoint.Memory), nil)
-	const fault = "the state is a pointer, which is nil in a first turn: use orchestrator_test.State"
-	if err == nil || !strings.Contains(err.Error(), fault) {
-		t.Errorf("got %v", err)
+	const fault = "the state is a pointer, which is nil in a first turn: use "
+	for want, err := range map[string]error{
+		"orchestrator_test.State": newOf[*State](), "int": newOf[**int](), "[]*int": newOf[***[]*int](),
+	} {
+		if err == nil || !strings.HasSuffix(err.Error(), fault+want) {
+			t.Errorf("got %v, want %s%s", err, fault, want)
+		}
 	}
+}
+
+// newOf returns the error of New for a state.
+func newOf[S any]() error {
+	run := func(context.Context, *orchestrator.Turn[S]) error { return nil }
+	_, err := orchestrator.New(orchestrator.Definition[S]{
+		Name: "n", Intents: orchestrator.Intents[S]{"a": {Run: run}},
+	}, new(checkpoint.Memory), nil)
+	return err
 }
 
 // Some changes of a definition change the signature, and others do not. The signature is stored: its value is pinned.

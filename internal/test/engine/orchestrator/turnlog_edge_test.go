@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"log/slog"
 	"runtime"
 	"strings"
 	"sync"
@@ -533,24 +534,38 @@ func TestReasonIsRedacted(t *testing.T) {
 	}
 }
 
-// A log that panics, or whose caller's state does, ends the turn and nothing else.
+// A log that panics is one that does not answer: the turn is left in flight. If the caller's state panics, the turn
+// fails.
 func TestRecordPanics(t *testing.T) {
 	for _, phase := range []string{turnlog.LLMComplete, ""} {
-		l := &watchedLog{before: func(_ context.Context, e turnlog.Entry) error {
-			if e.Phase == phase {
-				panic("boom")
+		synctest.Test(t, func(t *testing.T) {
+			var logs strings.Builder
+			l := &watchedLog{before: func(_ context.Context, e turnlog.Entry) error {
+				if e.Phase == phase {
+					panic("boom")
+				}
+				return nil
+			}}
+			d := Def{Name: "echo", Intents: Intents{"echo": {Run: func(ctx context.Context, t *Turn) error {
+				return t.Record(ctx, turnlog.LLMComplete, panics{phase == ""})
+			}}}}
+			bot := newWorld().start(t, d, Options{TurnLog: l, Logger: slog.New(slog.NewTextHandler(&logs, nil))})
+			_, err := bot.Execute(t.Context(), "s", Input{Text: "a"}, nil)
+			if _, ok := errors.AsType[*orchestrator.PanicError](err); !ok {
+				t.Errorf("got %v", err)
 			}
-			return nil
-		}}
-		d := Def{Name: "echo", Intents: Intents{"echo": {Run: func(ctx context.Context, t *Turn) error {
-			return t.Record(ctx, turnlog.LLMComplete, panics{phase == ""})
-		}}}}
-		bot := newWorld().start(t, d, Options{TurnLog: l})
-		_, err := bot.Execute(t.Context(), "s", Input{Text: "a"}, nil)
-		if _, ok := errors.AsType[*orchestrator.PanicError](err); !ok {
-			t.Errorf("got %v", err)
-		}
-		l.wantPhases(t, "started settled(error)")
+			if phase == "" {
+				l.wantPhases(t, "started settled(error)")
+				return
+			}
+			wantErr(t, err, orchestrator.ErrIndeterminate)
+			wantRuns(t, bot, 1)
+			l.wantPhases(t, "started")
+			if n := strings.Count(logs.String(), "turn log panicked"); n != 1 {
+				t.Errorf("logged %d times: %s", n, logs.String())
+			}
+			holdsNone(t, logs.String(), "boom")
+		})
 	}
 }
 
