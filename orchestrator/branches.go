@@ -42,6 +42,9 @@ func (x *execution[S]) unsavedParts(payload *runPayload) (map[string]json.RawMes
 	var err error
 	if !fan.stored {
 		decided := fan.decided
+		if x.decision != nil {
+			decided.Asked = x.decision.asked
+		}
 		if decided.State, err = x.unsavedState(payload); err != nil {
 			return nil, err
 		}

@@ -24,6 +24,9 @@ type decision struct {
 	// state is what the branches get. It is nil if a resume has it from what is saved.
 	state json.RawMessage
 
+	// asked is runPayload.Asked.
+	asked []string
+
 	// fan is the fan-out; nil if one intent runs.
 	fan *fan
 
@@ -41,6 +44,7 @@ func (x *execution[S]) decided(next Next) error {
 		signature: x.run.payload.Signature, version: x.run.payload.Version,
 	}
 	if x.routed { // Route may have changed the state
+		d.asked = x.effects.askedBy(asker{in: inRoute})
 		if d.fan != nil {
 			d.state = d.fan.start
 		} else if raw, err := encode(&x.state); err == nil {
@@ -61,7 +65,7 @@ func (d *decision) into(p *runPayload) {
 	if d == nil || p.Next != nil {
 		return
 	}
-	p.Next, p.Signature, p.Version = &d.next, d.signature, d.version
+	p.Next, p.Asked, p.Signature, p.Version = &d.next, d.asked, d.signature, d.version
 	if d.state != nil {
 		p.State = d.state
 	}

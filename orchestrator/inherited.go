@@ -33,12 +33,15 @@ func (x *execution[S]) inherit(fan *fan) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errNotInherited, err)
 	}
+	asked := slices.Clone(x.run.payload.Asked)
 	if fan != nil {
+		asked = append(asked, fan.decided.Asked...)
 		for _, b := range fan.done {
-			for _, id := range b.Effects {
-				delete(left, id)
-			}
+			asked = append(asked, b.Effects...)
 		}
+	}
+	for _, id := range asked {
+		delete(left, id)
 	}
 	x.effects.left = left
 	return nil

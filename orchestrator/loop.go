@@ -217,7 +217,7 @@ func (x *execution[S]) advance(follows Next) error {
 	x.run.payload.Iteration++
 	x.meter.iterated()
 	x.run.payload.Usage = x.used().storedUsage
-	x.run.payload.Next = x.bot.only
+	x.run.payload.Next, x.run.payload.Asked = x.bot.only, nil
 	if !follows.zero() {
 		next := storeNext(follows)
 		x.run.payload.Next = &next

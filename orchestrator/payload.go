@@ -40,7 +40,11 @@ type runPayload struct {
 	Trace     string      `json:"trace,omitempty"`
 	Iteration int         `json:"iteration,omitempty"`
 	Next      *storedNext `json:"next,omitempty"` // what is decided already
-	Feedback  string      `json:"feedback,omitempty"`
+
+	// Asked are effects that Route has asked for on its way to Next, and that were open or answered for. Route is not
+	// asked again: see effects.askedBy.
+	Asked    []string `json:"asked,omitempty"`
+	Feedback string   `json:"feedback,omitempty"`
 
 	// Usage is the usage up to the beginning of the iteration. See usagePart.
 	Usage storedUsage  `json:"usage,omitzero"`
@@ -142,6 +146,9 @@ type storedFan struct {
 	// ID tells the fan-outs of a run apart, and OwnItems says that fanItems belongs to this one.
 	ID       int64 `json:"id,omitempty"`
 	OwnItems bool  `json:"items,omitempty"`
+
+	// Asked is as in runPayload.
+	Asked []string `json:"asked,omitempty"`
 
 	// State is the state that every branch gets; nil if it is the state of the run.
 	State json.RawMessage `json:"state,omitempty"`
@@ -273,16 +280,11 @@ func (s runPayload) encode() json.RawMessage {
 		s.Next.write(w)
 		w.close()
 	}
+	w.list("asked", s.Asked)
 	w.text("feedback", s.Feedback)
 	s.Usage.write(w)
 	writeSteps(w, s.Steps)
-	if len(s.Doubt) > 0 {
-		w.openList("doubt")
-		for _, id := range s.Doubt {
-			w.element(id)
-		}
-		w.closeList()
-	}
+	w.list("doubt", s.Doubt)
 	if s.Unasked {
 		w.raw("unasked", json.RawMessage("true"))
 	}
@@ -310,13 +312,7 @@ func (in storedInput) write(w *writer) {
 }
 
 func (n storedNext) write(w *writer) {
-	if len(n.Intents) > 0 {
-		w.openList("to")
-		for _, name := range n.Intents {
-			w.element(name)
-		}
-		w.closeList()
-	}
+	w.list("to", n.Intents)
 	if len(n.Each) > 0 {
 		w.open("each")
 		for _, name := range slices.Sorted(maps.Keys(n.Each)) {

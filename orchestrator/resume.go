@@ -72,7 +72,7 @@ func (x *execution[S]) unreadable(err error) error {
 func (x *execution[S]) startOver() error {
 	payload := &x.run.payload
 	decided := payload.firstDecision()
-	payload.Iteration, payload.Feedback, payload.Steps = 0, "", nil
+	payload.Iteration, payload.Feedback, payload.Steps, payload.Asked = 0, "", nil, nil
 	x.ran, x.fan = nil, nil
 	if err := x.gather(); err != nil {
 		return x.leave(x.mine(err))

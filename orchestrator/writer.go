@@ -40,6 +40,17 @@ func (w *writer) element(s string) {
 	w.quote(s)
 }
 
+func (w *writer) list(name string, all []string) {
+	if len(all) == 0 {
+		return
+	}
+	w.openList(name)
+	for _, s := range all {
+		w.element(s)
+	}
+	w.closeList()
+}
+
 func (w *writer) closeList() { w.buf = append(w.buf, ']') }
 
 func (w *writer) number(name string, n int64) {

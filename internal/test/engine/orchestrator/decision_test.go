@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/test/faulttest"
 	"github.com/holdfast-go/holdfast/ledger"
+	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
@@ -575,6 +576,64 @@ func TestUnaskedOfSavedBranch(t *testing.T) {
 			if res := execute(t, s.start(t, now, one), in); res.State.A != "paid" || res.State.B != "2" {
 				t.Errorf("the first branch ran again: %+v", res.State)
 			}
+		})
+	}
+}
+
+// Route has asked for an effect that a person has answered for, and its decision is saved. Route is not asked again, and
+// nobody has to ask for the effect.
+func TestUnaskedOfRoute(t *testing.T) {
+	for name, next := range map[string]Next{
+		"one intent": orchestrator.To("pay"), "a branch that is saved": orchestrator.ForEach("work", 1, 2),
+		"items": orchestrator.ForEach("pay", "shoes"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newShop()
+			s.vendor.honours, s.vendor.fail = true, []error{errTimeout}
+			d := func(die func()) Def {
+				return Def{Name: "shop", Intents: Intents{
+					"pay": {Run: s.refunds(orchestrator.OnceOptions[string]{Class: ledger.Idempotent}, die)},
+					"work": {Run: func(ctx context.Context, t *Turn) error {
+						if t.ItemNumber == 1 {
+							t.State.A = "done"
+							return nil
+						}
+						die()
+						return nil
+					}},
+				}, Route: func(ctx context.Context, t *Turn) (Next, error) {
+					_, err := s.vendor.once(ctx, t, "a look at the account", orchestrator.OnceOptions[string]{})
+					return next, err
+				}}
+			}
+			in := Input{RequestID: "r", Text: "shoes"}
+			o := Options{Limits: orchestrator.Limits{FanOut: 1}}
+			_, err := s.start(t, d(nobodyDies), o).Execute(t.Context(), "s", in, nil)
+			doubt := theDoubt(t, err, true)
+			landed := ledger.Answer{By: "ann", Landed: true, Result: []byte(`"by hand"`)}
+			if err := ledger.Resolve(t.Context(), s.ledger, doubt.Effects[0], landed); err != nil {
+				t.Fatal(err)
+			}
+			g := &grave{world: s.world}
+			ends := g.ends()
+			l := faulttest.Ledger(s.ledger, faulttest.On(
+				func(ctx context.Context, _ faulttest.Call, next func(context.Context) error) error {
+					if g.dead.Load() {
+						return lock.ErrFenced
+					}
+					return next(ctx)
+				}, "Finish"))
+			bot, err := orchestrator.New(d(g.die), ends.checkpoints, &Options{
+				Snapshots: ends.snapshots, Ledger: l, Logger: quiet(), Limits: o.Limits,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := bot.Execute(t.Context(), "s", in, nil); err == nil {
+				t.Fatal("the process did not die")
+			}
+			s.freeUp(t, "shop")
+			execute(t, s.start(t, d(nobodyDies), o), in)
 		})
 	}
 }
