@@ -193,6 +193,9 @@ func (c *onceCall) settlesIn(now ledger.Effect) time.Duration {
 	return settles - now.Age
 }
 
+// heldPause is how long a run waits for an effect that another run is at work on.
+const heldPause = 5 * time.Second
+
 // settleMargin is how much longer than the last attempt an effect may take, if OnceOptions do not say.
 const settleMargin = 10 * time.Second
 
@@ -351,7 +354,12 @@ func (x *execution[S]) closeEffects() error {
 		return err
 	}
 	for id, left := range x.effects.close() {
-		now, err := x.outcome(x.ctx, id, left.attempt, ledger.Outcome{State: ledger.Unknown, Error: errLeftUnderWay.Error()})
+		now, err := x.outcome(
+			x.ctx,
+			id,
+			left.attempt,
+			ledger.Outcome{State: ledger.Unknown, Error: errLeftUnderWay.Error()},
+		)
 		if err != nil {
 			return err
 		}

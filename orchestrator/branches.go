@@ -42,8 +42,8 @@ func (x *execution[S]) unsavedParts(payload *runPayload) (map[string]json.RawMes
 	var err error
 	if !fan.stored {
 		decided := fan.decided
-		if x.decision != nil {
-			decided.Asked = x.decision.asked
+		if d := x.decision.Load(); d != nil {
+			decided.Asked = d.asked
 		}
 		if decided.State, err = x.unsavedState(payload); err != nil {
 			return nil, err
@@ -74,7 +74,7 @@ func (x *execution[S]) claimItems() (err error) {
 		return nil
 	}
 	x.run.payload.V = itemsVersion
-	x.decision.into(&x.run.payload)
+	x.decision.Load().into(&x.run.payload)
 	parts, err := x.allParts(&x.run.payload)
 	if err == nil {
 		err = x.putWith(parts, func(*snapshot.Run) {})

@@ -10,8 +10,8 @@ import (
 )
 
 // inDoubt returns the effects of this run that err tells of as one error; nil if there are none. If a person has to be
-// asked for some of them, only those count. The effects of another run are not this run's, unless toolEnds has made them
-// so.
+// asked for some of them, only those count. The effects of another run are not this run's, unless toolEnds has made
+// them so.
 func (x *execution[S]) inDoubt(err error) *InDoubtError {
 	var asked, waiting []*InDoubtError
 	eachDoubt(err, func(e *InDoubtError) {
@@ -117,8 +117,9 @@ func (x *execution[S]) toolStarts(ctx context.Context, l *line, effects bool) er
 }
 
 // toolEnds returns the error of a tool's call for the function that has called it. If the turn of the tool may go on,
-// its effects may happen yet: then this turn is in doubt too. Told as failed, the user would ask again, and a fresh turn
-// of the tool would pay again. If the turn of the tool has not begun, first says that no call of this run began it before.
+// its effects may happen yet: then this turn is in doubt too. Told as failed, the user would ask again, and a fresh
+// turn of the tool would pay again. If the turn of the tool has not begun, first says that no call of this run began it
+// before.
 func (x *execution[S]) toolEnds(id string, effects, first bool, err error) error {
 	e, ok := errors.AsType[*Error](err)
 	switch {

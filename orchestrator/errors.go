@@ -175,8 +175,8 @@ type InDoubtError struct {
 	// Err is the error of the last attempt. It is lock.ErrHeld if another run is at work on the effect.
 	Err error
 
-	// pause is for how long nothing is known to change; 0 if that is not known. It is not the run's fault, and no attempt
-	// counts: another run is at work on the effect, or it is too early to believe that it has not happened.
+	// pause is for how long nothing is known to change; 0 if that is not known. It is not the run's fault, and no
+	// attempt counts: another run is at work on the effect, or it is too early to believe that it has not happened.
 	pause time.Duration
 
 	// unasked says that Effects are answered, and that the code has not asked for them: see allAsked.
@@ -285,6 +285,10 @@ func timedOut(ctx context.Context, err error) error {
 // errStuck says that a function went on after its context had ended. The engine no longer hears what that function
 // does.
 var errStuck = errors.New("a function ignored the end of its context")
+
+// errUnasked is why a run does not settle that has effects which its code does not ask for: see allAsked.
+var errUnasked = errors.New("an earlier attempt has left it, and the code that runs now has not called Once for it; " +
+	"Resume with Force settles the turn all the same")
 
 // errOver refuses Once after its function has returned.
 var errOver = errors.New("Once: the function that the turn belongs to has returned")

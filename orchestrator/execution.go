@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/ctxcause"
@@ -59,7 +60,7 @@ type execution[S any] struct {
 
 	// decision is what runs in this iteration; nil before it is decided, and without a snapshot store. routed says that
 	// Route was asked.
-	decision *decision
+	decision atomic.Pointer[decision]
 	routed   bool
 	history  []message.Message
 
@@ -142,7 +143,7 @@ func (x *execution[S]) turn(in place, b branch, attempt int, state S) *Turn[S] {
 		line{
 			meter: &x.meter, home: x, place: in, intent: b.intent, item: b.number, attempt: attempt,
 			session: x.visit.own.Grant.Session, run: x.run.row.ID, turn: x.index, iteration: x.run.payload.Iteration,
-			fence: x.visit.own.Grant.Fence, decision: x.decision,
+			fence: x.visit.own.Grant.Fence,
 		},
 	}
 	wired.Turn.line = &wired.line

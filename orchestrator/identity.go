@@ -92,8 +92,8 @@ type refusals struct {
 	all map[snapshot.Key]refusal
 }
 
-// A refusal is for a run with one payload. The parts of a run go with its payload: a later save of the same payload adds
-// parts, and drops none.
+// A refusal is for a run with one payload. The parts of a run go with its payload: a later save of the same payload
+// adds parts, and drops none.
 type refusal struct {
 	run, payload string
 	drift        *DriftError

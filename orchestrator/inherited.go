@@ -12,8 +12,9 @@ import (
 // errNotInherited says that the ledger has not told which effects an earlier owner of the run has left.
 var errNotInherited = errors.New("the ledger")
 
-// inherit asks the ledger which effects an earlier owner of the run has left since the last save. The code that runs now
-// has to ask for those that are open or that a person has answered for. A branch that is saved has asked for its own.
+// inherit asks the ledger which effects an earlier owner of the run has left since the last save. The code that runs
+// now has to ask for those that are open or that a person has answered for. A branch that is saved has asked for its
+// own.
 func (x *execution[S]) inherit(fan *fan) error {
 	if x.engine().ledger == nil {
 		return nil
@@ -96,7 +97,3 @@ func (x *execution[S]) allAsked() error {
 	slices.Sort(d.Effects)
 	return d
 }
-
-// errUnasked is why such a run does not settle.
-var errUnasked = errors.New("an earlier attempt has left it, and the code that runs now has not called Once for it; " +
-	"Resume with Force settles the turn all the same")

@@ -50,7 +50,8 @@ func (x *execution[S]) unsettled(err error) error {
 	return x.fail(e)
 }
 
-// unrecorded ends a turn whose effects the ledger did not take because of err. Nothing that the bot has said since counts.
+// unrecorded ends a turn whose effects the ledger did not take because of err. Nothing that the bot has said since
+// counts.
 func (x *execution[S]) unrecorded(e *Error, err error) error {
 	e.Err = err
 	if !x.run.inStore {
@@ -68,9 +69,6 @@ func (x *execution[S]) doubted(e *Error, d *InDoubtError) error {
 	}
 	return x.wait(e, d.pause)
 }
-
-// heldPause is how long a run waits for an effect that another run is at work on.
-const heldPause = 5 * time.Second
 
 // wait leaves a run in flight that is due again after a pause. If the pause is given, it is not the run's fault, and no
 // attempt is counted.
@@ -115,7 +113,7 @@ func (x *execution[S]) noteDoubt(d *InDoubtError, change func(*snapshot.Run)) er
 	payload := x.run.saved().payload
 	payload.Doubt, payload.Unasked = d.Effects, d.unasked
 	payload.Logged = max(payload.Logged, x.visit.phases.newest()) // a person may answer at once
-	x.decision.into(&payload)
+	x.decision.Load().into(&payload)
 	parts, err := x.allParts(&payload)
 	if err == nil {
 		err = x.run.suspend(x.ctx, x.used(), payload, parts, change)

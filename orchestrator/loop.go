@@ -205,11 +205,12 @@ func (x *execution[S]) step(next Next, took time.Duration, used Usage) {
 	step := storedStep{decided, took.Milliseconds(), stored(used)}
 	x.run.payload.Steps = append(x.run.payload.Steps, step)
 	x.fan, x.run.payload.Next = nil, nil
-	x.decision, x.routed = nil, false
+	x.decision.Store(nil)
+	x.routed = false
 }
 
-// advance saves the result of an iteration, and the decision that it made. After that nobody asks for the effects of the
-// iteration.
+// advance saves the result of an iteration, and the decision that it made. After that nobody asks for the effects of
+// the iteration.
 func (x *execution[S]) advance(follows Next) error {
 	if err := x.allAsked(); err != nil {
 		return x.err("save", err)

@@ -45,8 +45,8 @@ type OnceOptions[T any] struct {
 //
 // If fn returns an error, panics, or its process dies, the outcome is not known, and the class decides. An error that
 // [ledger.NotDone] marks says that this attempt did nothing: then fn runs again at the next attempt, unless an attempt
-// before may have happened. While the outcome is not known, Once returns an *[InDoubtError]. Return it from the function,
-// so that the turn waits. If the function returns nil instead, the turn settles, and the effect stays open.
+// before may have happened. While the outcome is not known, Once returns an *[InDoubtError]. Return it from the
+// function, so that the turn waits. If the function returns nil instead, the turn settles, and the effect stays open.
 //
 // A function that is resumed must ask for the effects again that an earlier attempt has left open, or that a person has
 // answered for. Otherwise its turn does not settle, unless CallOptions.Force is set.

@@ -109,6 +109,31 @@ type spent struct {
 	Calls map[string]storedUsage `json:"calls,omitempty"`
 }
 
+// spent returns the usage as it is saved.
+func (m *meter) spent() spent {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := spent{storedUsage: stored(m.used)}
+	for id, u := range m.counted {
+		if s.Calls == nil {
+			s.Calls = make(map[string]storedUsage, len(m.counted))
+		}
+		s.Calls[id] = stored(u)
+	}
+	return s
+}
+
+// resume goes on from what an earlier owner of the run has saved.
+func (m *meter) resume(s spent) {
+	m.used = s.usage()
+	for id, u := range s.Calls {
+		if m.counted == nil {
+			m.counted = make(map[string]Usage, len(s.Calls))
+		}
+		m.counted[id] = u.usage()
+	}
+}
+
 func (s spent) same(t spent) bool {
 	return s.storedUsage == t.storedUsage && maps.Equal(s.Calls, t.Calls)
 }

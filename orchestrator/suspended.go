@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// suspended returns ErrSuspended while an effect that a run waits for is open, or if the code has not asked for an effect
-// that is answered.
+// suspended returns ErrSuspended while an effect that a run waits for is open, or if the code has not asked for an
+// effect that is answered.
 func (e *engine) suspended(ctx context.Context, r snapshot.Run, saved runPayload) error {
 	waitsFor := saved.Doubt
 	switch {

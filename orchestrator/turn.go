@@ -72,9 +72,6 @@ type line struct {
 	turn, iteration int
 	fence           lock.Fence
 
-	// decision is what the function runs under; nil in Begin and Route.
-	decision *decision
-
 	// inCtx is how a Tool finds the line. If it is nil, a Tool cannot find the line.
 	inCtx *atomic.Pointer[line]
 
@@ -206,31 +203,6 @@ func (m *meter) total() Usage {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.used
-}
-
-// spent returns the usage as it is saved.
-func (m *meter) spent() spent {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	s := spent{storedUsage: stored(m.used)}
-	for id, u := range m.counted {
-		if s.Calls == nil {
-			s.Calls = make(map[string]storedUsage, len(m.counted))
-		}
-		s.Calls[id] = stored(u)
-	}
-	return s
-}
-
-// resume goes on from what an earlier owner of the run has saved.
-func (m *meter) resume(s spent) {
-	m.used = s.usage()
-	for id, u := range s.Calls {
-		if m.counted == nil {
-			m.counted = make(map[string]Usage, len(s.Calls))
-		}
-		m.counted[id] = u.usage()
-	}
 }
 
 // iterated forgets the calls of an iteration that is saved: they are not made again.

@@ -111,7 +111,13 @@ func TestBeatErrors(t *testing.T) {
 		w.set(true)
 		for i, want := range []int{0, 1, 1} {
 			if p.look(true); strings.Count(logs.String(), "\n") != want || p.others != nil || !p.taken.IsZero() {
-				t.Errorf("after error %d: %d lines, others %v, taken %v", i+1, strings.Count(logs.String(), "\n"), p.others, p.taken)
+				t.Errorf(
+					"after error %d: %d lines, others %v, taken %v",
+					i+1,
+					strings.Count(logs.String(), "\n"),
+					p.others,
+					p.taken,
+				)
 			}
 			pause := p.pace()
 			if i == 0 {

@@ -57,12 +57,17 @@ func TestFailedNeedsEachAttempt(t *testing.T) {
 							die()
 						}
 						return "", err
-					}, &orchestrator.OnceOptions[string]{Class: c.class, Verify: s.vendor.find, Settles: time.Nanosecond})
+					}, &orchestrator.OnceOptions[string]{
+						Class: c.class, Verify: s.vendor.find, Settles: time.Nanosecond,
+					})
 					return err
 				}
 			}
 			d := func(die func()) Def {
-				return Def{Name: "shop", Intents: Intents{"pay": {Run: pay(die), Retry: retry.Policy{Attempts: len(c.fail)}}}}
+				return Def{
+					Name:    "shop",
+					Intents: Intents{"pay": {Run: pay(die), Retry: retry.Policy{Attempts: len(c.fail)}}},
+				}
 			}
 			in := Input{RequestID: "r", Text: "shoes"}
 			if c.kill {
@@ -137,26 +142,34 @@ func TestNotBegun(t *testing.T) {
 	}
 }
 
-// The late result of attempt 1 comes while attempt 2 is at work, and attempt 2 brings none, or another one. Once returns
-// what the ledger has.
+// The late result of attempt 1 comes while attempt 2 is at work, and attempt 2 brings none, or another one. Once
+// returns what the ledger has.
 func TestLateResultCounts(t *testing.T) {
-	for name, second := range map[string]error{"another result": nil, "not done": ledger.NotDone(errAway), "timeout": errTimeout} {
+	for name, second := range map[string]error{
+		"another result": nil, "not done": ledger.NotDone(errAway), "timeout": errTimeout,
+	} {
 		t.Run(name, func(t *testing.T) {
 			s := newShop()
 			calls := 0
 			bot := s.start(t, Def{Name: "shop", Intents: Intents{"pay": {
 				Retry: retry.Policy{Attempts: 2},
 				Run: func(ctx context.Context, turn *Turn) (err error) {
-					turn.State.A, err = orchestrator.Once(ctx, turn, "pay", func(_ context.Context, key string) (string, error) {
-						if calls++; calls == 1 {
-							return "", errTimeout
-						}
-						late := ledger.Outcome{State: ledger.Completed, Result: []byte(`"the first"`)}
-						if _, err := s.ledger.Finish(ctx, key, 1, late); err != nil {
-							t.Error(err)
-						}
-						return "the second", second
-					}, &orchestrator.OnceOptions[string]{Class: ledger.Idempotent})
+					turn.State.A, err = orchestrator.Once(
+						ctx,
+						turn,
+						"pay",
+						func(_ context.Context, key string) (string, error) {
+							if calls++; calls == 1 {
+								return "", errTimeout
+							}
+							late := ledger.Outcome{State: ledger.Completed, Result: []byte(`"the first"`)}
+							if _, err := s.ledger.Finish(ctx, key, 1, late); err != nil {
+								t.Error(err)
+							}
+							return "the second", second
+						},
+						&orchestrator.OnceOptions[string]{Class: ledger.Idempotent},
+					)
 					return err
 				},
 			}}}, Options{})
@@ -194,28 +207,34 @@ func TestSettles(t *testing.T) {
 					return Def{Name: "shop", Intents: Intents{"pay": {
 						Timeout: 50 * time.Millisecond,
 						Run: func(ctx context.Context, turn *Turn) (err error) {
-							turn.State.A, err = orchestrator.Once(ctx, turn, "pay", func(ctx context.Context, key string) (string, error) {
-								if calls++; calls > 1 {
-									return s.vendor.pay(key, "again")
-								}
-								if c.lands {
-									var wg sync.WaitGroup
-									t.Cleanup(wg.Wait)
-									wg.Go(func() { time.Sleep(c.takes); _, _ = s.vendor.pay(key, "shoes") })
-								}
-								if c.killed {
-									die()
-									return "", errDead
-								}
-								<-ctx.Done()
-								return "", ctx.Err()
-							}, &orchestrator.OnceOptions[string]{
-								Class: ledger.Verifiable, Settles: c.settles,
-								Verify: func(ctx context.Context, key string) (string, bool, error) {
-									asked = append(asked, time.Since(began))
-									return s.vendor.find(ctx, key)
+							turn.State.A, err = orchestrator.Once(
+								ctx,
+								turn,
+								"pay",
+								func(ctx context.Context, key string) (string, error) {
+									if calls++; calls > 1 {
+										return s.vendor.pay(key, "again")
+									}
+									if c.lands {
+										var wg sync.WaitGroup
+										t.Cleanup(wg.Wait)
+										wg.Go(func() { time.Sleep(c.takes); _, _ = s.vendor.pay(key, "shoes") })
+									}
+									if c.killed {
+										die()
+										return "", errDead
+									}
+									<-ctx.Done()
+									return "", ctx.Err()
 								},
-							})
+								&orchestrator.OnceOptions[string]{
+									Class: ledger.Verifiable, Settles: c.settles,
+									Verify: func(ctx context.Context, key string) (string, bool, error) {
+										asked = append(asked, time.Since(began))
+										return s.vendor.find(ctx, key)
+									},
+								},
+							)
 							return err
 						},
 					}}}

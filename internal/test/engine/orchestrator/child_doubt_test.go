@@ -49,7 +49,9 @@ func TestChildsDoubt(t *testing.T) {
 				s.vendor.fail = []error{errTimeout}
 				f := s.newFamily(t, orchestrator.OnceOptions[string]{}, fan, Options{})
 				in := Input{RequestID: "r", Text: "shoes, please"}
-				if due := recoverable(t, f.parent, true); len(due) > 0 { // from now on it looks for what was answered since
+				if due := recoverable(t, f.parent, true); len(
+					due,
+				) > 0 { // from now on it looks for what was answered since
 					t.Fatal(due)
 				}
 				_, err := f.parent.Execute(t.Context(), "s", in, nil)
@@ -154,7 +156,8 @@ func TestChildInFlight(t *testing.T) {
 						},
 					}}}, Options{})
 					_, err := parent.Execute(t.Context(), "s", Input{RequestID: "r"}, nil)
-					if doubt := errors.Is(err, ledger.ErrInDoubt) && errors.Is(err, orchestrator.ErrIndeterminate); doubt != c.doubt {
+					doubt := errors.Is(err, ledger.ErrInDoubt) && errors.Is(err, orchestrator.ErrIndeterminate)
+					if doubt != c.doubt {
 						t.Errorf("got %v, want doubt: %t", err, c.doubt)
 					}
 					if !c.doubt {
@@ -191,7 +194,11 @@ func TestChildWithoutEffects(t *testing.T) {
 func TestParentWithoutLedger(t *testing.T) {
 	s := newShop()
 	s.vendor.fail = []error{errTimeout}
-	child := s.start(t, Def{Name: "child", Intents: Intents{"pay": {Run: s.pays(orchestrator.OnceOptions[string]{})}}}, Options{})
+	child := s.start(
+		t,
+		Def{Name: "child", Intents: Intents{"pay": {Run: s.pays(orchestrator.OnceOptions[string]{})}}},
+		Options{},
+	)
 	tool := child.Tool("pay", "", nil, nil)
 	parent := s.world.start(t, single(func(ctx context.Context, _ *Turn) error {
 		_, err := tool.Call(ctx, "1", []byte(`{"input":"shoes"}`))
@@ -243,19 +250,23 @@ func TestUsageOfTool(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			s := newShop()
 			first := true
-			child := s.start(t, Def{Name: "child", Intents: Intents{"work": {Run: func(ctx context.Context, t *Turn) error {
-				if how == "child waits" && first || how != "child waits" {
-					t.AddUsage(orchestrator.Usage{Input: 100})
-				}
-				if first && how == "child fails" {
-					return errAway
-				}
-				if how == "child waits" {
-					_, err := s.vendor.once(ctx, t, "shoes", orchestrator.OnceOptions[string]{})
-					return err
-				}
-				return nil
-			}}}}, Options{})
+			child := s.start(
+				t,
+				Def{Name: "child", Intents: Intents{"work": {Run: func(ctx context.Context, t *Turn) error {
+					if how == "child waits" && first || how != "child waits" {
+						t.AddUsage(orchestrator.Usage{Input: 100})
+					}
+					if first && how == "child fails" {
+						return errAway
+					}
+					if how == "child waits" {
+						_, err := s.vendor.once(ctx, t, "shoes", orchestrator.OnceOptions[string]{})
+						return err
+					}
+					return nil
+				}}}},
+				Options{},
+			)
 			tool := child.Tool("work", "", nil, nil)
 			saved := make(chan struct{})
 			d := func(die func()) Def {
@@ -317,7 +328,8 @@ func TestUsageOfTool(t *testing.T) {
 				if u := details(t, err).Usage.Input; u != 100 {
 					t.Errorf("the parent has used %d while it waits", u)
 				}
-				if err := ledger.Resolve(t.Context(), s.ledger, doubt.Effects[0], ledger.Answer{By: "ann"}); err != nil {
+				err = ledger.Resolve(t.Context(), s.ledger, doubt.Effects[0], ledger.Answer{By: "ann"})
+				if err != nil {
 					t.Fatal(err)
 				}
 			case "child fails":

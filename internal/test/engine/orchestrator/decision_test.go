@@ -15,6 +15,12 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
+// A body is the Run of an intent.
+type body = func(context.Context, *Turn) error
+
+// aOrB are two intents that pay.
+func aOrB(pays body) Intents { return Intents{"a": {Run: pays}, "b": {Run: pays}} }
+
 // refunds pays for the text of the input, and notes the receipt. after comes between the payment and its record.
 func (s shop) refunds(o orchestrator.OnceOptions[string], after func()) func(context.Context, *Turn) error {
 	return func(ctx context.Context, t *Turn) error {
@@ -27,6 +33,8 @@ func (s shop) refunds(o orchestrator.OnceOptions[string], after func()) func(con
 	}
 }
 
+func toA(context.Context, *Turn) (Next, error) { return orchestrator.To("a"), nil }
+
 func nobodyDies() {}
 
 // A process dies after it has paid, and before that is recorded. The vendor recognizes keys. The next process may not
@@ -37,71 +45,77 @@ func TestDecisionOfAnotherDeploy(t *testing.T) {
 		return func(context.Context, *Turn) (Next, error) { return next, nil }
 	}
 	for name, c := range map[string]struct {
-		old, now func(pays func(context.Context, *Turn) error) Def
+		old, now func(pays body) Def
 		drift    bool
 	}{
 		"another First": {
-			old: func(pays func(context.Context, *Turn) error) Def {
-				return Def{Name: "shop", First: "a", Intents: Intents{"a": {Run: pays}, "b": {Run: pays}}}
+			old: func(pays body) Def {
+				return Def{Name: "shop", First: "a", Intents: aOrB(pays)}
 			},
-			now: func(pays func(context.Context, *Turn) error) Def {
-				return Def{Name: "shop", First: "b", Intents: Intents{"a": {Run: pays}, "b": {Run: pays}}}
+			now: func(pays body) Def {
+				return Def{Name: "shop", First: "b", Intents: aOrB(pays)}
 			},
 		},
 		"First is renamed": {
-			old: func(pays func(context.Context, *Turn) error) Def {
+			old: func(pays body) Def {
 				return Def{Name: "shop", First: "a", Intents: Intents{"a": {Run: pays}}}
 			},
-			now: func(pays func(context.Context, *Turn) error) Def {
+			now: func(pays body) Def {
 				return Def{Name: "shop", First: "b", Intents: Intents{"b": {Run: pays}}}
 			},
 			drift: true,
 		},
 		"the only intent is renamed, and Migrate accepts": {
-			old: func(pays func(context.Context, *Turn) error) Def {
+			old: func(pays body) Def {
 				return Def{Name: "shop", Intents: Intents{"a": {Run: pays}}}
 			},
-			now: func(pays func(context.Context, *Turn) error) Def {
+			now: func(pays body) Def {
 				return Def{
-					Name: "shop", Version: "2", Migrate: orchestrator.Lenient[State], Intents: Intents{"b": {Run: pays}},
+					Name: "shop", Version: "2", Migrate: orchestrator.Lenient[State],
+					Intents: Intents{"b": {Run: pays}},
 				}
 			},
 			drift: true,
 		},
 		"Route says otherwise": {
-			old: func(pays func(context.Context, *Turn) error) Def {
-				return Def{Name: "shop", Route: to(orchestrator.To("a")), Intents: Intents{"a": {Run: pays}, "b": {Run: pays}}}
+			old: func(pays body) Def {
+				return Def{Name: "shop", Route: to(orchestrator.To("a")), Intents: aOrB(pays)}
 			},
-			now: func(pays func(context.Context, *Turn) error) Def {
-				return Def{Name: "shop", Route: to(orchestrator.To("b")), Intents: Intents{"a": {Run: pays}, "b": {Run: pays}}}
+			now: func(pays body) Def {
+				return Def{Name: "shop", Route: to(orchestrator.To("b")), Intents: aOrB(pays)}
 			},
 		},
 		"Route says otherwise, in a fan-out": {
-			old: func(pays func(context.Context, *Turn) error) Def {
+			old: func(pays body) Def {
 				return Def{Name: "shop", Route: to(orchestrator.To("a", "c")),
 					Intents: Intents{"a": {Run: pays}, "b": {Run: pays}, "c": {Run: say("c")}}}
 			},
-			now: func(pays func(context.Context, *Turn) error) Def {
+			now: func(pays body) Def {
 				return Def{Name: "shop", Route: to(orchestrator.To("b", "c")),
 					Intents: Intents{"a": {Run: pays}, "b": {Run: pays}, "c": {Run: say("c")}}}
 			},
 		},
 		"Route says other items": {
-			old: func(pays func(context.Context, *Turn) error) Def {
-				return Def{Name: "shop", Route: to(orchestrator.ForEach("a", "one")), Intents: Intents{"a": {Run: pays}}}
+			old: func(pays body) Def {
+				items := orchestrator.ForEach("a", "one")
+				return Def{Name: "shop", Route: to(items), Intents: Intents{"a": {Run: pays}}}
 			},
-			now: func(pays func(context.Context, *Turn) error) Def {
-				return Def{Name: "shop", Route: to(orchestrator.ForEach("a", "two", "one")), Intents: Intents{"a": {Run: pays}}}
+			now: func(pays body) Def {
+				items := orchestrator.ForEach("a", "two", "one")
+				return Def{Name: "shop", Route: to(items), Intents: Intents{"a": {Run: pays}}}
 			},
 		},
 		"no First any more, in the second iteration": {
-			old: func(pays func(context.Context, *Turn) error) Def {
+			old: func(pays body) Def {
 				return Def{Name: "shop", Iterate: true, First: "c", Route: to(orchestrator.To("a")),
 					Intents: Intents{"a": {Run: pays, Next: orchestrator.End}, "b": {Run: pays}, "c": {Run: say("c")}}}
 			},
-			now: func(pays func(context.Context, *Turn) error) Def {
+			now: func(pays body) Def {
 				return Def{Name: "shop", Iterate: true, Route: to(orchestrator.To("b")),
-					Intents: Intents{"a": {Run: pays, Next: orchestrator.End}, "b": {Run: pays, Next: orchestrator.End}, "c": {Run: say("c")}}}
+					Intents: Intents{
+						"a": {Run: pays, Next: orchestrator.End}, "b": {Run: pays, Next: orchestrator.End},
+						"c": {Run: say("c")},
+					}}
 			},
 		},
 	} {
@@ -245,7 +259,7 @@ func TestDecisionCosts(t *testing.T) {
 				Merge: func(base State, _ []State) (State, error) { return base, nil }}
 		}, 1}, // of the first of two branches
 		"First": {func(s shop, _ func() int) Def {
-			return Def{Name: "shop", First: "a", Intents: Intents{"a": {Run: s.refunds(idempotent, nobodyDies)}, "b": {Run: say("b")}}}
+			return Def{Name: "shop", First: "a", Intents: aOrB(s.refunds(idempotent, nobodyDies))}
 		}, 0},
 		"a single intent": {func(s shop, _ func() int) Def { return single(s.refunds(idempotent, nobodyDies)) }, 0},
 		"Route, and no effect": {func(shop, func() int) Def {
@@ -253,10 +267,11 @@ func TestDecisionCosts(t *testing.T) {
 				Route: func(context.Context, *Turn) (Next, error) { return orchestrator.To("a"), nil }}
 		}, 0},
 		"Route, and two effects": {func(s shop, _ func() int) Def {
-			return Def{Name: "shop", Route: func(context.Context, *Turn) (Next, error) { return orchestrator.To("a"), nil },
+			return Def{Name: "shop", Route: toA,
 				Intents: Intents{"a": {Run: func(ctx context.Context, t *Turn) error {
 					for _, what := range []string{"shoes", "boots"} {
-						if _, err := s.vendor.once(ctx, t, what, orchestrator.OnceOptions[string]{Each: what}); err != nil {
+						o := orchestrator.OnceOptions[string]{Each: what}
+						if _, err := s.vendor.once(ctx, t, what, o); err != nil {
 							return err
 						}
 					}
@@ -264,8 +279,8 @@ func TestDecisionCosts(t *testing.T) {
 				}}}}
 		}, 1},
 		"Route, and a Pure effect": {func(s shop, _ func() int) Def {
-			return Def{Name: "shop", Route: func(context.Context, *Turn) (Next, error) { return orchestrator.To("a"), nil },
-				Intents: Intents{"a": {Run: s.refunds(orchestrator.OnceOptions[string]{Class: ledger.Pure}, nobodyDies)}}}
+			return Def{Name: "shop", Route: toA,
+				Intents: aOrB(s.refunds(orchestrator.OnceOptions[string]{Class: ledger.Pure}, nobodyDies))}
 		}, 0},
 		"Next": {func(s shop, _ func() int) Def {
 			return Def{Name: "shop", Iterate: true, First: "a", Intents: Intents{
@@ -348,15 +363,19 @@ func TestDecisionNotSaved(t *testing.T) {
 	}
 }
 
-// The code of now does not ask for an effect that an earlier attempt has left. The turn does not settle over it, until a
-// person has waved it through, or the code asks.
+// The code of now does not ask for an effect that an earlier attempt has left. The turn does not settle over it, until
+// a person has waved it through, or the code asks.
 func TestUnasked(t *testing.T) {
 	for name, class := range map[string]ledger.Class{"ask": ledger.Ask, "idempotent": ledger.Idempotent} {
 		t.Run(name, func(t *testing.T) {
 			backends(t, func(t *testing.T, w world) {
 				s := shop{w, new(ledger.Memory), &vendor{honours: true}}
 				o := orchestrator.OnceOptions[string]{Class: class}
-				s.crash(t, func(die func()) Def { return single(s.refunds(o, die)) }, Input{RequestID: "r", Text: "shoes"})
+				s.crash(
+					t,
+					func(die func()) Def { return single(s.refunds(o, die)) },
+					Input{RequestID: "r", Text: "shoes"},
+				)
 				silent := s.start(t, single(say("nothing to refund")), Options{})
 				in := Input{RequestID: "r", Text: "shoes"}
 				_, err := silent.Execute(t.Context(), "s", in, nil)
@@ -580,8 +599,8 @@ func TestUnaskedOfSavedBranch(t *testing.T) {
 	}
 }
 
-// Route has asked for an effect that a person has answered for, and its decision is saved. Route is not asked again, and
-// nobody has to ask for the effect.
+// Route has asked for an effect that a person has answered for, and its decision is saved. Route is not asked again,
+// and nobody has to ask for the effect.
 func TestUnaskedOfRoute(t *testing.T) {
 	for name, next := range map[string]Next{
 		"one intent": orchestrator.To("pay"), "a branch that is saved": orchestrator.ForEach("work", 1, 2),

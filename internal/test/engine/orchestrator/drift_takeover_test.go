@@ -110,8 +110,8 @@ func TestStrictRefusesBranches(t *testing.T) {
 	}
 }
 
-// Several older processes drain. Each adopts such a run once, and not again while the part that it cannot read is there,
-// although each refusal of another is a save. Another payload is looked at anew.
+// Several older processes drain. Each adopts such a run once, and not again while the part that it cannot read is
+// there, although each refusal of another is a save. Another payload is looked at anew.
 func TestRefusedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, in := newWorld(), Input{Text: "a", RequestID: "r"}

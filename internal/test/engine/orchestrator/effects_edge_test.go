@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// The lease has expired while the ledger was slow to issue an effect. The function of the effect does not start: another
-// owner may be at work on the session.
+// The lease has expired while the ledger was slow to issue an effect. The function of the effect does not start:
+// another owner may be at work on the session.
 func TestExpiredBeforeEffect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop()
@@ -49,7 +49,11 @@ func TestParkedRunsEffects(t *testing.T) {
 	if e := s.effect(t); e.State != ledger.Issued {
 		t.Fatalf("the effect is %s", e.State)
 	}
-	bot := s.start(t, single(s.pays(orchestrator.OnceOptions[string]{})), Options{Limits: orchestrator.Limits{Attempts: 1}})
+	bot := s.start(
+		t,
+		single(s.pays(orchestrator.OnceOptions[string]{})),
+		Options{Limits: orchestrator.Limits{Attempts: 1}},
+	)
 	if outcome, err := bot.Recover(t.Context(), "s"); outcome != "parked" || err != nil {
 		t.Fatalf("%s: %v", outcome, err)
 	}
@@ -93,7 +97,15 @@ func TestSuspendedMeanwhile(t *testing.T) {
 			return next(ctx)
 		}, "Adopt"))
 	ran := 0
-	bot := shop{w, s.ledger, s.vendor}.start(t, single(func(context.Context, *Turn) error { ran++; return nil }), Options{})
+	bot := shop{
+		w,
+		s.ledger,
+		s.vendor,
+	}.start(
+		t,
+		single(func(context.Context, *Turn) error { ran++; return nil }),
+		Options{},
+	)
 	_, err := bot.Execute(t.Context(), "s", in, nil)
 	if wantDoubt(t, err, true); ran > 0 {
 		t.Errorf("ran %d times", ran)
@@ -103,8 +115,8 @@ func TestSuspendedMeanwhile(t *testing.T) {
 	}
 }
 
-// The ledger does not answer when a turn settles with an effect that a goroutine has left behind, or when one fails. The
-// turn is told neither as settled nor as failed, and is left in flight.
+// The ledger does not answer when a turn settles with an effect that a goroutine has left behind, or when one fails.
+// The turn is told neither as settled nor as failed, and is left in flight.
 func TestLeftBehindLedgerAway(t *testing.T) {
 	for name, end := range map[string]error{"settles": nil, "fails": errors.New("no")} {
 		t.Run(name, func(t *testing.T) {
@@ -122,11 +134,17 @@ func TestLeftBehindLedgerAway(t *testing.T) {
 				var left sync.WaitGroup
 				bot := s.start(t, single(func(ctx context.Context, t *Turn) error {
 					left.Go(func() {
-						_, _ = orchestrator.Once(context.WithoutCancel(ctx), t, "pay", func(context.Context, string) (int, error) {
-							close(paying)
-							<-goOn
-							return 1, nil
-						}, nil)
+						_, _ = orchestrator.Once(
+							context.WithoutCancel(ctx),
+							t,
+							"pay",
+							func(context.Context, string) (int, error) {
+								close(paying)
+								<-goOn
+								return 1, nil
+							},
+							nil,
+						)
 					})
 					<-paying
 					away = true
@@ -157,7 +175,12 @@ func TestOtherArguments(t *testing.T) {
 		words := "Dear customer"
 		bot := s.start(t, twice(func(ctx context.Context, t *Turn) error {
 			defer func() { words = "Hello" }()
-			_, err := s.vendor.once(ctx, t, "shoes", orchestrator.OnceOptions[string]{Class: ledger.Idempotent, Args: words})
+			_, err := s.vendor.once(
+				ctx,
+				t,
+				"shoes",
+				orchestrator.OnceOptions[string]{Class: ledger.Idempotent, Args: words},
+			)
 			return err
 		}), Options{})
 		_, err := bot.Execute(t.Context(), "s", Input{}, nil)
@@ -196,7 +219,8 @@ func TestSuspendedAgainAndAgain(t *testing.T) {
 	_, err := bot.Execute(t.Context(), "s", Input{}, nil)
 	for i := range things {
 		d := theDoubt(t, err, true)
-		if all := s.effects(t, ledger.Query{Open: true}); len(all) != 1 || len(d.Effects) != 1 || d.Effects[0] != all[0].ID {
+		if all := s.effects(t, ledger.Query{Open: true}); len(all) != 1 || len(d.Effects) != 1 ||
+			d.Effects[0] != all[0].ID {
 			t.Fatalf("waits for %q, and in doubt are %+v", d.Effects, all)
 		}
 		if run := wantRuns(t, bot, 1)[0]; run.Attempt > 1 {
@@ -238,7 +262,11 @@ func TestHiddenDoubtIsNotRetried(t *testing.T) {
 func TestLedgerAwayIsTheReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop()
-		s.crash(t, s.dies(orchestrator.OnceOptions[string]{Class: ledger.Idempotent}), Input{RequestID: "r", Text: "shoes"})
+		s.crash(
+			t,
+			s.dies(orchestrator.OnceOptions[string]{Class: ledger.Idempotent}),
+			Input{RequestID: "r", Text: "shoes"},
+		)
 		l := faulttest.Ledger(s.ledger, faulttest.On(
 			func(context.Context, faulttest.Call, func(context.Context) error) error { return errAway }, "Issue"))
 		confused := errors.New("the model is confused")

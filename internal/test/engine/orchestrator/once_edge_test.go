@@ -21,8 +21,8 @@ import (
 	"github.com/holdfast-go/holdfast/retry"
 )
 
-// A goroutine of the function is at work on an effect, and no store takes the state. The turn is not told as failed: the
-// effect may land yet.
+// A goroutine of the function is at work on an effect, and no store takes the state. The turn is not told as failed:
+// the effect may land yet.
 func TestLeftBehindByBadState(t *testing.T) {
 	for name, spoil := range map[string]func(*badState){
 		"too large": func(s *badState) { s.Text = strings.Repeat("x", 5<<20) },
@@ -32,21 +32,31 @@ func TestLeftBehindByBadState(t *testing.T) {
 			t.Run(fmt.Sprint(name, class), func(t *testing.T) {
 				s := newShop()
 				paying, goOn, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-				bot, err := orchestrator.New(orchestrator.Definition[badState]{Name: "shop", Intents: orchestrator.Intents[badState]{
-					"work": {Run: func(ctx context.Context, t *orchestrator.Turn[badState]) error {
-						go func() {
-							_, err := orchestrator.Once(context.WithoutCancel(ctx), t, "pay", func(_ context.Context, key string) (string, error) {
-								close(paying)
-								<-goOn
-								return s.vendor.pay(key, "shoes")
-							}, &orchestrator.OnceOptions[string]{Class: class})
-							done <- err
-						}()
-						<-paying
-						spoil(&t.State)
-						return nil
+				bot, err := orchestrator.New(
+					orchestrator.Definition[badState]{Name: "shop", Intents: orchestrator.Intents[badState]{
+						"work": {Run: func(ctx context.Context, t *orchestrator.Turn[badState]) error {
+							go func() {
+								_, err := orchestrator.Once(
+									context.WithoutCancel(ctx),
+									t,
+									"pay",
+									func(_ context.Context, key string) (string, error) {
+										close(paying)
+										<-goOn
+										return s.vendor.pay(key, "shoes")
+									},
+									&orchestrator.OnceOptions[string]{Class: class},
+								)
+								done <- err
+							}()
+							<-paying
+							spoil(&t.State)
+							return nil
+						}},
 					}},
-				}}, s.checkpoints, &Options{Snapshots: s.snapshots, Ledger: s.ledger, Logger: quiet()})
+					s.checkpoints,
+					&Options{Snapshots: s.snapshots, Ledger: s.ledger, Logger: quiet()},
+				)
 				if err != nil {
 					t.Fatal(err)
 				}
