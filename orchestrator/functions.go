@@ -134,7 +134,7 @@ func (f *functions) full() error {
 // goes on after it was caught is logged once.
 func (f *functions) protect(ctx context.Context, fn func() error) error {
 	err := protect(fn)
-	p, ok := err.(*PanicError) //nolint:errorlint // a panic that was caught here
+	p, ok := err.(*PanicError)
 	if !ok || p == nil {
 		return err
 	}

@@ -63,7 +63,7 @@ func panicOf(err error) *panicError {
 // abort panics with http.ErrAbortHandler if a function of the program has done so: the program wants the connection
 // cut. It is for the goroutine of a handler.
 func abort(err error) {
-	if e := panicOf(err); e != nil && e.err.Value == http.ErrAbortHandler {
+	if e := panicOf(err); e != nil && e.err.Value == http.ErrAbortHandler { //nolint:errorlint // net/http compares
 		panic(http.ErrAbortHandler)
 	}
 }

@@ -192,7 +192,7 @@ func TestAbortHandler(t *testing.T) {
 	o := w.options()
 	o.Input = func(*http.Request) (orchestrator.Input, error) { panic(http.ErrAbortHandler) }
 	defer func() {
-		if v := recover(); v != http.ErrAbortHandler {
+		if v := recover(); v != http.ErrAbortHandler { //nolint:errorlint // as net/http does
 			t.Errorf("it panics with %v", v)
 		}
 		if logs.Len() > 0 {

@@ -50,22 +50,22 @@ func (knows) Error() string          { return "knows" }
 func (k knows) Is(target error) bool { return errors.Is(k.err, target) }
 func (k knows) As(target any) bool   { return errors.As(k.err, target) }
 
-var boom = errors.New("boom")
+var errBoom = errors.New("boom")
 
 // What errors.Is and errors.As find in an error, they find in what stands for it.
 func TestSaidFinds(t *testing.T) {
 	code := &coded{7}
 	for name, err := range map[string]error{
-		"bare":         errors.Join(boom, code),
-		"wrapped":      fmt.Errorf("a: %w, b: %w", boom, code),
-		"deep":         fmt.Errorf("a: %w", fmt.Errorf("b: %w", errors.Join(io.EOF, errors.Join(boom, code)))),
-		"by itself":    knows{errors.Join(boom, code)},
-		"twice":        logtext.Shield(fmt.Errorf("c: %w", logtext.Private(errors.Join(boom, code)))),
-		"beside":       errors.Join(badIs{}, badAs{}, badUnwrap{}, itself{}, twice{}, quiet{}, (*coded)(nil), boom, code),
-		"uncomparable": errors.Join(uncomparable{[]int{1}}, boom, code),
+		"bare":         errors.Join(errBoom, code),
+		"wrapped":      fmt.Errorf("a: %w, b: %w", errBoom, code),
+		"deep":         fmt.Errorf("a: %w", fmt.Errorf("b: %w", errors.Join(io.EOF, errors.Join(errBoom, code)))),
+		"by itself":    knows{errors.Join(errBoom, code)},
+		"twice":        logtext.Shield(fmt.Errorf("c: %w", logtext.Private(errors.Join(errBoom, code)))),
+		"beside":       errors.Join(badIs{}, badAs{}, badUnwrap{}, itself{}, twice{}, quiet{}, (*coded)(nil), errBoom, code),
+		"uncomparable": errors.Join(uncomparable{[]int{1}}, errBoom, code),
 	} {
 		for _, said := range []error{logtext.Private(err), logtext.Shield(err)} {
-			if !errors.Is(said, boom) || errors.Is(said, context.Canceled) || !errors.Is(said, said) {
+			if !errors.Is(said, errBoom) || errors.Is(said, context.Canceled) || !errors.Is(said, said) {
 				t.Errorf("%s: Is", name)
 			}
 			found, ok := errors.AsType[*coded](said)
@@ -114,11 +114,11 @@ func TestSaidOfMisbehaviour(t *testing.T) {
 		if got := logtext.Of(logtext.Shield(c.err)); got != c.text {
 			t.Errorf("%T: the log has %q of a shield", c.err, got)
 		}
-		_, _ = errors.Is(said, boom), logtext.Type(c.err)
+		_, _ = errors.Is(said, errBoom), logtext.Type(c.err)
 		if _, ok := errors.AsType[*typedNil](said); ok {
 			t.Errorf("%T: a nil pointer is found", c.err)
 		}
-		if !errors.Is(said, none) && c.err == error(none) {
+		if !errors.Is(said, none) && errors.Is(c.err, error(none)) {
 			t.Error("it is not itself")
 		}
 	}
@@ -128,7 +128,7 @@ func TestSaidOfMisbehaviour(t *testing.T) {
 	if logtext.Shield(nil) != nil {
 		t.Error("nil is an error")
 	}
-	if errors.Is(logtext.Private(more(1)), boom) { // there is an end to it
+	if errors.Is(logtext.Private(more(1)), errBoom) { // there is an end to it
 		t.Error("found what is not there")
 	}
 	logtext.Walk(nil, func(error) bool { t.Error("it walks"); return true })
@@ -143,11 +143,11 @@ func TestPublicOfMute(t *testing.T) {
 
 // Private does not change what is private, and a shield of it is one.
 func TestPrivateOnce(t *testing.T) {
-	private := logtext.Private(boom)
+	private := logtext.Private(errBoom)
 	if logtext.Private(private) != private || logtext.Shield(private) != private { //nolint:errorlint // the very one
 		t.Error("another one")
 	}
-	shield := logtext.Shield(boom)
+	shield := logtext.Shield(errBoom)
 	if logtext.Shield(shield) != shield || logtext.Of(shield) != "boom" { //nolint:errorlint // the very one
 		t.Error("another shield")
 	}
@@ -163,7 +163,7 @@ func TestPrivateOnce(t *testing.T) {
 
 // Walk leaves out what see does not want, and sees what is hidden.
 func TestWalk(t *testing.T) {
-	err := fmt.Errorf("a: %w", errors.Join(boom, hidden{fmt.Errorf("b: %w", io.EOF)}, badUnwrap{}))
+	err := fmt.Errorf("a: %w", errors.Join(errBoom, hidden{fmt.Errorf("b: %w", io.EOF)}, badUnwrap{}))
 	var seen []string
 	logtext.Walk(err, func(err error) bool {
 		seen = append(seen, strings.TrimPrefix(fmt.Sprintf("%T", err), "*"))
@@ -201,7 +201,7 @@ func (c chain) Unwrap() error { return c + 1 }
 
 // A program that cannot say what its logs show does not end the process that asks.
 func TestBy(t *testing.T) {
-	err := fmt.Errorf("save: %w", boom)
+	err := fmt.Errorf("save: %w", errBoom)
 	if got := logtext.By(nil)(err); got != "save: boom" {
 		t.Errorf("got %q", got)
 	}

@@ -180,8 +180,10 @@ func TestPauseUntilTimeIsUp(t *testing.T) {
 			dead bool
 			want time.Duration
 		}{
-			{0, false, time.Second}, {3700 * time.Millisecond, false, 300 * time.Millisecond},
-			{4 * time.Second, false, time.Second}, {3700 * time.Millisecond, true, time.Second},
+			{0, false, time.Second},
+			{3700 * time.Millisecond, false, 300 * time.Millisecond},
+			{4 * time.Second, false, time.Second},
+			{3700 * time.Millisecond, true, time.Second},
 		} {
 			p.others = map[string]*other{"a": {since: time.Now().Add(-c.ago), dead: c.dead}}
 			if got := p.pause(); got != c.want {

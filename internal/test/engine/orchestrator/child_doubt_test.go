@@ -111,7 +111,7 @@ func TestChildWaits(t *testing.T) {
 		f := s.newFamily(t, orchestrator.OnceOptions[string]{Class: ledger.Idempotent}, false, Options{})
 		in := Input{RequestID: "r", Text: "shoes, please"}
 		_, err := f.parent.Execute(t.Context(), "s", in, nil)
-		theDoubt(t, err, false)
+		wantDoubt(t, err, false)
 		if run := wantRuns(t, f.parent, 1)[0]; run.Status != snapshot.Waiting || run.Pause <= 0 {
 			t.Errorf("the parent is %s, for %v", run.Status, run.Pause)
 		}
@@ -231,8 +231,10 @@ func TestToolKeepsDecision(t *testing.T) {
 				return err
 			}
 		}
-		return Def{Name: "router", Intents: Intents{"by card": {Run: ask("1")}, "by bank": {Run: ask("2")}},
-			Route: func(context.Context, *Turn) (Next, error) { return orchestrator.To(to), nil }}
+		return Def{
+			Name: "router", Intents: Intents{"by card": {Run: ask("1")}, "by bank": {Run: ask("2")}},
+			Route: func(context.Context, *Turn) (Next, error) { return orchestrator.To(to), nil },
+		}
 	}
 	in := Input{RequestID: "r"}
 	s.crash(t, parent, in)

@@ -87,12 +87,16 @@ func TestDecisionOfAnotherDeploy(t *testing.T) {
 		},
 		"Route says otherwise, in a fan-out": {
 			old: func(pays body) Def {
-				return Def{Name: "shop", Route: to(orchestrator.To("a", "c")),
-					Intents: Intents{"a": {Run: pays}, "b": {Run: pays}, "c": {Run: say("c")}}}
+				return Def{
+					Name: "shop", Route: to(orchestrator.To("a", "c")),
+					Intents: Intents{"a": {Run: pays}, "b": {Run: pays}, "c": {Run: say("c")}},
+				}
 			},
 			now: func(pays body) Def {
-				return Def{Name: "shop", Route: to(orchestrator.To("b", "c")),
-					Intents: Intents{"a": {Run: pays}, "b": {Run: pays}, "c": {Run: say("c")}}}
+				return Def{
+					Name: "shop", Route: to(orchestrator.To("b", "c")),
+					Intents: Intents{"a": {Run: pays}, "b": {Run: pays}, "c": {Run: say("c")}},
+				}
 			},
 		},
 		"Route says other items": {
@@ -107,15 +111,19 @@ func TestDecisionOfAnotherDeploy(t *testing.T) {
 		},
 		"no First any more, in the second iteration": {
 			old: func(pays body) Def {
-				return Def{Name: "shop", Iterate: true, First: "c", Route: to(orchestrator.To("a")),
-					Intents: Intents{"a": {Run: pays, Next: orchestrator.End}, "b": {Run: pays}, "c": {Run: say("c")}}}
+				return Def{
+					Name: "shop", Iterate: true, First: "c", Route: to(orchestrator.To("a")),
+					Intents: Intents{"a": {Run: pays, Next: orchestrator.End}, "b": {Run: pays}, "c": {Run: say("c")}},
+				}
 			},
 			now: func(pays body) Def {
-				return Def{Name: "shop", Iterate: true, Route: to(orchestrator.To("b")),
+				return Def{
+					Name: "shop", Iterate: true, Route: to(orchestrator.To("b")),
 					Intents: Intents{
 						"a": {Run: pays, Next: orchestrator.End}, "b": {Run: pays, Next: orchestrator.End},
 						"c": {Run: say("c")},
-					}}
+					},
+				}
 			},
 		},
 	} {
@@ -147,8 +155,10 @@ func TestDecisionOfAnotherDeploy(t *testing.T) {
 func TestDecisionOfSuspendedRun(t *testing.T) {
 	to := "pay"
 	bot := func(s shop, names ...string) Def {
-		d := Def{Name: "shop", Intents: Intents{},
-			Route: func(context.Context, *Turn) (Next, error) { return orchestrator.To(to), nil }}
+		d := Def{
+			Name: "shop", Intents: Intents{},
+			Route: func(context.Context, *Turn) (Next, error) { return orchestrator.To(to), nil },
+		}
 		for _, name := range names {
 			d.Intents[name] = Intent{Run: s.refunds(orchestrator.OnceOptions[string]{}, nobodyDies)}
 		}
@@ -254,20 +264,25 @@ func TestDecisionCosts(t *testing.T) {
 		saves int
 	}{
 		"no effect": {func(shop, func() int) Def {
-			return Def{Name: "shop", Intents: Intents{"a": {Run: say("a")}, "b": {Run: say("b")}},
+			return Def{
+				Name: "shop", Intents: Intents{"a": {Run: say("a")}, "b": {Run: say("b")}},
 				Route: func(context.Context, *Turn) (Next, error) { return orchestrator.To("a", "b"), nil },
-				Merge: func(base State, _ []State) (State, error) { return base, nil }}
+				Merge: func(base State, _ []State) (State, error) { return base, nil },
+			}
 		}, 1}, // of the first of two branches
 		"First": {func(s shop, _ func() int) Def {
 			return Def{Name: "shop", First: "a", Intents: aOrB(s.refunds(idempotent, nobodyDies))}
 		}, 0},
 		"a single intent": {func(s shop, _ func() int) Def { return single(s.refunds(idempotent, nobodyDies)) }, 0},
 		"Route, and no effect": {func(shop, func() int) Def {
-			return Def{Name: "shop", Intents: Intents{"a": {Run: say("a")}},
-				Route: func(context.Context, *Turn) (Next, error) { return orchestrator.To("a"), nil }}
+			return Def{
+				Name: "shop", Intents: Intents{"a": {Run: say("a")}},
+				Route: func(context.Context, *Turn) (Next, error) { return orchestrator.To("a"), nil },
+			}
 		}, 0},
 		"Route, and two effects": {func(s shop, _ func() int) Def {
-			return Def{Name: "shop", Route: toA,
+			return Def{
+				Name: "shop", Route: toA,
 				Intents: Intents{"a": {Run: func(ctx context.Context, t *Turn) error {
 					for _, what := range []string{"shoes", "boots"} {
 						o := orchestrator.OnceOptions[string]{Each: what}
@@ -276,25 +291,31 @@ func TestDecisionCosts(t *testing.T) {
 						}
 					}
 					return nil
-				}}}}
+				}}},
+			}
 		}, 1},
 		"Route, and a Pure effect": {func(s shop, _ func() int) Def {
-			return Def{Name: "shop", Route: toA,
-				Intents: aOrB(s.refunds(orchestrator.OnceOptions[string]{Class: ledger.Pure}, nobodyDies))}
+			return Def{
+				Name: "shop", Route: toA,
+				Intents: aOrB(s.refunds(orchestrator.OnceOptions[string]{Class: ledger.Pure}, nobodyDies)),
+			}
 		}, 0},
 		"Next": {func(s shop, _ func() int) Def {
 			return Def{Name: "shop", Iterate: true, First: "a", Intents: Intents{
 				"a": {Run: say("a"), Next: orchestrator.To("b")},
-				"b": {Run: s.refunds(idempotent, nobodyDies), Next: orchestrator.End}}}
+				"b": {Run: s.refunds(idempotent, nobodyDies), Next: orchestrator.End},
+			}}
 		}, 1}, // of the iteration
 		"a single intent, twice": {func(s shop, _ func() int) Def {
-			return Def{Name: "shop", Iterate: true, Intents: Intents{"a": {Run: s.refunds(idempotent, nobodyDies)}},
+			return Def{
+				Name: "shop", Iterate: true, Intents: Intents{"a": {Run: s.refunds(idempotent, nobodyDies)}},
 				Evaluate: func(_ context.Context, t *Turn) (Next, error) {
 					if t.Iteration == 1 {
 						return orchestrator.End, nil
 					}
 					return Next{}, nil
-				}}
+				},
+			}
 		}, 1}, // of the iteration
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -400,7 +421,7 @@ func TestUnasked(t *testing.T) {
 					}
 				}
 				_, err = silent.Resume(t.Context(), "s", nil)
-				d = theDoubt(t, err, true)
+				wantDoubt(t, err, true)
 				_, err = silent.Execute(t.Context(), "s", Input{Text: "another"}, nil)
 				wantErr(t, err, orchestrator.ErrSuspended)
 				if run := wantRuns(t, silent, 1)[0]; run.Status != snapshot.Suspended || run.Attempt > 1 {
@@ -434,7 +455,7 @@ func TestUnaskedOtherwise(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = silent.Resume(t.Context(), "s", nil)
-		theDoubt(t, err, true)
+		wantDoubt(t, err, true)
 		switch how {
 		case "abandoned":
 			if err := abandon(t, silent, "s"); err != nil {
@@ -502,11 +523,13 @@ func TestUnaskedNeedNot(t *testing.T) {
 			fail: []error{errTimeout},
 			old: func(s shop, die func()) Def {
 				return Def{Name: "shop", Iterate: true, First: "keeps", Intents: Intents{
-					"keeps": {Run: keeps(s), Next: orchestrator.To("dies")}, "dies": dies(die)}}
+					"keeps": {Run: keeps(s), Next: orchestrator.To("dies")}, "dies": dies(die),
+				}}
 			},
 			now: func(s shop, _ func()) Def {
 				return Def{Name: "shop", Iterate: true, First: "keeps", Intents: Intents{
-					"keeps": {Run: keeps(s), Next: orchestrator.To("dies")}, "dies": dies(nobodyDies)}}
+					"keeps": {Run: keeps(s), Next: orchestrator.To("dies")}, "dies": dies(nobodyDies),
+				}}
 			},
 		},
 		"kept again": {

@@ -443,7 +443,10 @@ func askAll(t *testing.T, err error) {
 	_ = fmt.Sprintf("%v %+v %s %q", err, err, err, err)
 	for _, target := range []error{
 		orchestrator.ErrBusy, orchestrator.ErrIndeterminate, orchestrator.ErrTurnTimeout, ledger.ErrInDoubt,
-		context.Canceled, io.EOF, errHarmless, (*apiError)(nil), isPanics{}, badCompare{[]int{1}}, errors.New("other"),
+		context.Canceled, io.EOF, errHarmless, (*apiError)(nil),
+		isPanics{},
+		badCompare{[]int{1}},
+		errors.New("other"),
 	} {
 		_ = errors.Is(err, target)
 	}
