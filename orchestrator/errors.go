@@ -116,8 +116,8 @@ type StateError struct {
 
 // Error returns the size, the limit and the cure.
 func (e *StateError) Error() string {
-	return fmt.Sprintf("%s of %d bytes, and Limits.State is %d: %v: keep less in the %s, or raise the limit",
-		e.Of, e.Size, e.Limit, e.Err, e.Of)
+	return fmt.Sprintf("%s of %d bytes, and Limits.State is %d: %s: keep less in the %s, or raise the limit",
+		e.Of, e.Size, e.Limit, logtext.Text(e.Err), e.Of)
 }
 
 // Unwrap returns Err.

@@ -154,8 +154,8 @@ func TestPanicsOfOptions(t *testing.T) {
 						_ = fmt.Sprint(told[0], errors.Is(told[0], orchestrator.ErrBusy))
 					}
 					if strings.HasPrefix(kind, "panics") {
-						if log := logs.String(); !strings.Contains(log, "handler panicked") ||
-							strings.Contains(log, secret) {
+						log := logs.String()
+						if !strings.Contains(log, "handler panicked") || strings.Contains(log, secret) {
 							t.Errorf("it logs %s", log)
 						}
 						p, ok := errors.AsType[*orchestrator.PanicError](first(told))

@@ -17,8 +17,8 @@ import (
 // A mute is an error whose methods panic.
 type mute struct{}
 
-func (mute) Error() string   { panic("card 4711") }
-func (mute) Is(error) bool   { panic("card 4711") }
+func (mute) Error() string   { panic("my secret") }
+func (mute) Is(error) bool   { panic("my secret") }
 func (m mute) Unwrap() error { return m }
 
 // panicking is a ward of which one thing panics or returns a mute until it is healed.
@@ -50,7 +50,7 @@ func (p *panicking) Recoverable(ctx context.Context, all bool) iter.Seq2[string,
 // A drain goes on, and its process lives, whatever the program and its stores do.
 func TestForeignFunctions(t *testing.T) {
 	for how, bad := range map[string]func() error{
-		"panics":                 func() error { panic("card 4711") },
+		"panics":                 func() error { panic("my secret") },
 		"panics with an error":   func() error { panic(mute{}) },
 		"returns an error":       func() error { return mute{} },
 		"returns a joined error": func() error { return errors.Join(errors.New("bad"), mute{}) },
@@ -119,7 +119,7 @@ func TestForeignFunctions(t *testing.T) {
 					if len(p.done) != 2 {
 						t.Errorf("%d sessions are done", len(p.done))
 					}
-					if logs.Len() == 0 || strings.Contains(logs.String(), "4711") {
+					if logs.Len() == 0 || strings.Contains(logs.String(), "my secret") {
 						t.Errorf("it logs %s", logs.String())
 					}
 				})

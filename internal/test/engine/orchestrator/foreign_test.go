@@ -636,6 +636,14 @@ func TestPublicOfForeignErrors(t *testing.T) {
 		if text := (&orchestrator.PanicError{Value: err}).Error(); !strings.HasPrefix(text, "panic: ") {
 			t.Errorf("%s: %q", kind, text)
 		}
+		for _, e := range []error{
+			&orchestrator.Error{Op: "begin", Err: err}, &orchestrator.DriftError{Err: err},
+			&orchestrator.InDoubtError{Err: err}, &orchestrator.StateError{Of: "state", Err: err},
+		} {
+			if e.Error() == "" {
+				t.Errorf("%s: %T has no text", kind, e)
+			}
+		}
 	}
 }
 

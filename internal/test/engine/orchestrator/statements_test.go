@@ -307,8 +307,8 @@ func TestPureStatementsOfRequest(t *testing.T) {
 	}
 }
 
-// The cost of a takeover of a run: with a ledger it is one round trip more, of two statements. An effect that is known
-// costs two statements then, a Pure one costs one, and none of them writes.
+// The cost of a takeover of a run: with a ledger it is two round trips more, of three statements: the run's effects are
+// adopted and listed. An effect that is known costs two statements then, a Pure one costs one, and none of them writes.
 func TestOnceStatementsOfTakeover(t *testing.T) {
 	t.Parallel()
 	f := newTariff(t)
@@ -336,9 +336,9 @@ func TestOnceStatementsOfTakeover(t *testing.T) {
 		effects           int
 		trips, statements int64
 	}{
-		{"no effect", ledger.Ask, 0, 1, 2},
-		{"one that is Completed", ledger.Ask, 1, 1 + 2, 2 + 2},
-		{"a Pure one", ledger.Pure, 1, 1 + 1, 2 + 1},
+		{"no effect", ledger.Ask, 0, 2, 3},
+		{"one that is Completed", ledger.Ask, 1, 2 + 2, 3 + 2},
+		{"a Pure one", ledger.Pure, 1, 2 + 1, 3 + 1},
 	} {
 		got := takeover(test.class, test.effects, f.ledger)
 		if got.trips-without.trips != test.trips || got.statements-without.statements != test.statements {
