@@ -3,6 +3,7 @@ package orchestrator_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -286,4 +287,29 @@ func TestLedgerAwayIsTheReason(t *testing.T) {
 			}
 		}
 	})
+}
+
+// What a run has waited for is forgotten with the next save.
+func TestAnsweredDoubtIsForgotten(t *testing.T) {
+	s := newShop()
+	s.vendor.fail = []error{errTimeout}
+	var bot *Bot
+	saved := ""
+	bot = s.start(t, Def{Name: "shop", Iterate: true, First: "pay", Intents: Intents{
+		"pay": {Run: s.pays(orchestrator.OnceOptions[string]{}), Next: orchestrator.To("look")},
+		"look": {Run: func(context.Context, *Turn) error {
+			saved = string(wantRuns(t, bot, 1)[0].Payload)
+			return nil
+		}, Next: orchestrator.End},
+	}}, Options{})
+	_, err := bot.Execute(t.Context(), "s", Input{RequestID: "r", Text: "shoes"}, nil)
+	d := theDoubt(t, err, true)
+	landed := ledger.Answer{By: "ann", Landed: true, Result: []byte(`"by hand"`)}
+	if err := ledger.Resolve(t.Context(), s.ledger, d.Effects[0], landed); err != nil {
+		t.Fatal(err)
+	}
+	execute(t, bot, Input{RequestID: "r", Text: "shoes"})
+	if saved == "" || strings.Contains(saved, "doubt") {
+		t.Errorf("saved: %s", saved)
+	}
 }
