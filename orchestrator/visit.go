@@ -193,9 +193,10 @@ func (v *visit) meet(found snapshot.Run) error {
 
 // sweepUp deletes a finished run. So far the settled turn was only read. A claim of an owned session is durable, and
 // makes everything durable that was read before it. Without that claim, a failover of the checkpoint store could lose
-// the turn while the snapshot store forgets its run. by is the turn that has settled the run, if one has.
+// the turn while the snapshot store forgets its run. Delete removes the turn too, and the session may be damaged. by is
+// the turn that has settled the run, if one has.
 func (v *visit) sweepUp(found snapshot.Run, by *checkpoint.Checkpoint) error {
-	if v.engine.joined == nil && found.Status != snapshot.Ended {
+	if v.engine.joined == nil && found.Status != snapshot.Ended && !v.own.Buries {
 		if err := v.own.ClaimAnew(0); err != nil {
 			return v.err("claim", err)
 		}

@@ -174,6 +174,33 @@ func damagedRun(t *testing.T, s site, w opened, spoil func(ctx context.Context, 
 	healed(t, b, "f", "third")
 }
 
+// The head of a session is gone, and a run is in flight. Delete removes both, also if the stores are not joined.
+func TestDeleteLostHead(t *testing.T) {
+	sites(t, func(t *testing.T, s site, w opened) {
+		ctx := patience(t)
+		sessions := []string{"a", "b"}
+		if _, err := w.start(t, nil).Execute(ctx, "a", orchestrator.Input{Text: "first"}, nil); err != nil {
+			t.Fatal(err)
+		}
+		p := job{Do: execute, Site: s, Body: wait, Sessions: sessions, Text: "second"}.start(t)
+		p.hear(inFlight)
+		p.goOn()
+		p.hear(left)
+		p.exit()
+		b := w.start(t, nil)
+		for _, session := range sessions {
+			if err := s.lose(ctx, session); err != nil {
+				t.Fatal(err)
+			}
+			if err := b.Delete(ctx, session); err != nil {
+				t.Errorf("%s: %v", session, err)
+			}
+			healed(t, b, session, "third")
+		}
+		wantDamage(t, b)
+	})
+}
+
 // wantDamage checks which sessions the list of runs shows as damaged.
 func wantDamage(t *testing.T, b *bot, want ...string) {
 	t.Helper()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/test/faulttest"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/snapshot"
@@ -121,6 +122,35 @@ func TestDeleteDamaged(t *testing.T) {
 	}
 	if got := turns(t, w.start(t, echo(), Options{})); len(got) != 0 {
 		t.Errorf("turns %q", got)
+	}
+}
+
+// So can one with a run in flight, whose stores are not joined, and also if its head is gone.
+func TestDeleteDamagedWithRun(t *testing.T) {
+	for name, first := range map[string]bool{"in the first turn": true, "in a later turn": false} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			w.snapshots = faulttest.Snapshots(w.snapshots, faulttest.On(nil)) // no Joiner
+			if !first {
+				execute(t, w.start(t, echo(), Options{}), Input{Text: "x"})
+			}
+			w.crash(t, func(die func()) Def {
+				d := echo()
+				d.Intents["echo"] = Intent{Run: func(context.Context, *Turn) error { die(); return nil }}
+				return d
+			}, Input{Text: "y"})
+			bot := world{unreadable{w.checkpoints}, w.snapshots}.start(t, echo(), Options{})
+			_, err := bot.Execute(t.Context(), "s", Input{Text: "z"}, nil)
+			wantErr(t, err, checkpoint.ErrDamaged)
+			if err := bot.Delete(t.Context(), "s"); err != nil {
+				t.Fatal(err)
+			}
+			healed := w.start(t, echo(), Options{})
+			wantRuns(t, healed, 0)
+			if res := execute(t, healed, Input{Text: "new"}); res.Turn != 0 {
+				t.Errorf("turn %d after Delete", res.Turn)
+			}
+		})
 	}
 }
 
