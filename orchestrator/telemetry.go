@@ -182,13 +182,18 @@ func newMeters(name string) (m meters, err error) {
 	m.name = attrOrchestrator.String(name)
 	m.attrs = metric.WithAttributeSet(attribute.NewSet(m.name))
 	errs := make([]error, 7)
+	// The default boundaries are for milliseconds: every turn below 5 s would be in one bucket.
+	seconds := metric.WithExplicitBucketBoundaries(
+		.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1800)
+	tokens := metric.WithExplicitBucketBoundaries(
+		1, 4, 16, 64, 256, 1<<10, 1<<12, 1<<14, 1<<16, 1<<18, 1<<20, 1<<22, 1<<24, 1<<26)
 	m.turns, errs[0] = meter.Int64Counter("holdfast.turns", metric.WithUnit("{turn}"),
 		metric.WithDescription("Turns that have ended, by outcome; replayed: settled before."))
-	m.duration, errs[1] = meter.Float64Histogram("holdfast.turn.duration", metric.WithUnit("s"),
+	m.duration, errs[1] = meter.Float64Histogram("holdfast.turn.duration", metric.WithUnit("s"), seconds,
 		metric.WithDescription("From when a turn has begun, or is taken up, to its outcome."))
-	m.lockWait, errs[2] = meter.Float64Histogram("holdfast.lock.wait", metric.WithUnit("s"),
+	m.lockWait, errs[2] = meter.Float64Histogram("holdfast.lock.wait", metric.WithUnit("s"), seconds,
 		metric.WithDescription("Until a session was claimed."))
-	m.tokens, errs[3] = meter.Int64Histogram("gen_ai.client.token.usage", metric.WithUnit("{token}"),
+	m.tokens, errs[3] = meter.Int64Histogram("gen_ai.client.token.usage", metric.WithUnit("{token}"), tokens,
 		metric.WithDescription("Tokens of each call that the bot has told of, by kind and by model."))
 	m.cost, errs[4] = meter.Float64Counter("holdfast.usage.cost",
 		metric.WithDescription("What the calls of models cost, by model, in the bot's currency."))

@@ -204,6 +204,11 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("%s is %v, want %v; all: %v", name, n, want, got)
 		}
 	}
+	for name := range got {
+		if strings.HasPrefix(name, "boundaries") {
+			t.Error(name)
+		}
+	}
 }
 
 // collect adds the values of m. For a histogram, it counts the values.
@@ -238,6 +243,9 @@ func collect(all map[string]float64, m metricdata.Metrics) {
 	case metricdata.Histogram[float64]:
 		for _, p := range data.DataPoints {
 			add(p.Attributes, float64(p.Count))
+			if m.Unit == "s" && (p.Bounds[0] > .01 || slices.Max(p.Bounds) < 600 || len(p.Bounds) < 15) {
+				all["boundaries that are not for seconds: "+m.Name]++
+			}
 		}
 	case metricdata.Histogram[int64]:
 		for _, p := range data.DataPoints {
