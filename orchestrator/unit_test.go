@@ -1,6 +1,7 @@
 package orchestrator
 
 import (
+	"context"
 	"encoding/json"
 	"sync"
 	"testing"
@@ -88,3 +89,22 @@ func TestSignatureHasAnOrder(t *testing.T) {
 		}
 	}
 }
+
+// A store may return any error, and its kind is asked for spans.
+func TestErrorTypeOfForeignErrors(t *testing.T) {
+	var none *foreignError
+	for err, want := range map[error]string{
+		none:                               "*orchestrator.foreignError",
+		&foreignError{context.Canceled}:    "context.Canceled",
+		&Error{Op: "save", Err: ErrParked}: "ErrParked",
+	} {
+		if got := errorType(err); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+type foreignError struct{ inner error }
+
+func (e *foreignError) Error() string { return "foreign: " + e.inner.Error() }
+func (e *foreignError) Unwrap() error { return e.inner }

@@ -205,7 +205,7 @@ func TestAbortHandler(t *testing.T) {
 // Answers goes on, whatever Questions, Answer and OnError do.
 func TestAnswersOfForeignFunctions(t *testing.T) {
 	for kind, says := range misbehaviours() {
-		for _, which := range []string{"Questions", "Answer", "OnError"} {
+		for _, which := range []string{"Questions", "Answer", "OnError", "Inbox"} {
 			t.Run(which+"/"+kind, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					logs := catchLogs(t)
@@ -233,10 +233,13 @@ func TestAnswersOfForeignFunctions(t *testing.T) {
 						return questions(s)
 					}
 					o.Answer = func(q turnhttp.Question, a turnhttp.Answer) (in orchestrator.Input, err error) {
-						if calls++; calls == 2 && which != "Questions" {
+						if calls++; calls == 2 && (which == "Answer" || which == "OnError") {
 							return in, says()
 						}
 						return answer(q, a)
+					}
+					if which == "Inbox" {
+						o.Inbox = &badInbox{Store: o.Inbox, says: says}
 					}
 					ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 					defer cancel()
@@ -253,6 +256,21 @@ func TestAnswersOfForeignFunctions(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A badInbox fails to remove an item, once.
+type badInbox struct {
+	inbox.Store
+	says  func() error
+	again bool
+}
+
+func (b *badInbox) Remove(ctx context.Context, k inbox.Key, kind inbox.Kind, ids ...string) error {
+	if !b.again {
+		b.again = true
+		return b.says()
+	}
+	return b.Store.Remove(ctx, k, kind, ids...)
 }
 
 // A front end gets a problem, and the handler the error.
@@ -330,4 +348,27 @@ type panicky struct{ checkpoint.Store }
 
 func (panicky) Claim(context.Context, checkpoint.Key, checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
 	panic(secret)
+}
+
+// Under Serve, the panic of an option is in the log of the service.
+func TestServeOptionPanics(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		logs := catchLogs(t)
+		w := newWorld()
+		bot := w.bot(t, w.definition(), nil)
+		o := w.options()
+		o.Authorize = func(*http.Request, string) error { panic(secret) }
+		r := try(t, turnhttp.Service{Handler: turnhttp.Handler(bot, o)})
+		r.wantGet("/sessions/s", http.StatusInternalServerError)
+		if err := r.stop(); err != nil {
+			t.Error(err)
+		}
+		log := r.log.String()
+		if strings.Contains(log, secret) || !strings.Contains(log, `function=Options.Authorize type=string`) {
+			t.Errorf("it logs %s", log)
+		}
+		if logs.Len() > 0 {
+			t.Errorf("slog.Default() has %s", logs)
+		}
+	})
 }

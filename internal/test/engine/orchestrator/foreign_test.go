@@ -216,6 +216,10 @@ func (a *ailing) once(
 				}
 				return shown{1, result}, nil
 			}, o)
+			d, ok := err.(*orchestrator.InDoubtError) //nolint:errorlint // of this call
+			if ok && d != nil && d.Err != nil {
+				_ = errors.Is(d, io.EOF) || d.Error() == "" || d.Err.Error() == "" // it is safe to ask
+			}
 			return err
 		})
 	}
@@ -601,19 +605,45 @@ func TestForeignCause(t *testing.T) {
 					}
 					return orchestrator.To("a", "b"), nil
 				}
-				bot := newWorld().start(t, d, Options{OnInterrupted: orchestrator.AbandonFirst})
-				for _, after := range []time.Duration{0, time.Second} {
-					ctx, cancel := context.WithCancelCause(t.Context())
-					time.AfterFunc(after, func() { cancel(cause) })
-					if after == 0 {
-						cancel(cause)
+				d.Begin = func(ctx context.Context, t *Turn) error {
+					if t.Input.Text == "begin" {
+						return wait(ctx, t)
 					}
-					_, err := bot.Execute(ctx, "s", Input{Text: "a"}, nil)
-					if err == nil || after > 0 && !errors.Is(err, context.Canceled) {
-						t.Errorf("got %v", err)
+					return nil
+				}
+				var end context.CancelCauseFunc
+				d.Deliver = func(context.Context, *Result) error { end(cause); return nil }
+				summarized := 0
+				summarize := func(context.Context, orchestrator.Range) (u orchestrator.Usage, err error) {
+					summarized++
+					return u, nil
+				}
+				bot := newWorld().start(t, d, Options{
+					OnInterrupted: orchestrator.AbandonFirst,
+					Compaction:    orchestrator.Compaction{After: 1, Keep: 1, Run: summarize},
+				})
+				for _, text := range []string{"begin", "a", "before", "c", "c", "c"} {
+					ctx, cancel := context.WithCancelCause(t.Context())
+					end = cancel
+					switch text {
+					case "before":
+						cancel(cause)
+					case "begin", "a":
+						time.AfterFunc(time.Second, func() { cancel(cause) })
+					}
+					_, err := bot.Execute(ctx, "s", Input{Text: text}, nil)
+					if (text == "c") != (err == nil) {
+						t.Errorf("%s: got %v", text, err)
+					}
+					if text == "a" && !errors.Is(err, context.Canceled) {
+						t.Errorf("%s: got %v", text, err)
 					}
 					askAll(t, err)
 				}
+				if summarized == 0 {
+					t.Error("nothing is summarized")
+				}
+				end = func(error) {}
 				if _, err := bot.Execute(t.Context(), "s", Input{Text: "c"}, nil); err != nil {
 					t.Errorf("the next input: %v", err)
 				}

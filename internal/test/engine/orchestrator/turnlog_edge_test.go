@@ -537,7 +537,7 @@ func TestReasonIsRedacted(t *testing.T) {
 // A log that panics is one that does not answer: the turn is left in flight. If the caller's state panics, the turn
 // fails.
 func TestRecordPanics(t *testing.T) {
-	for _, phase := range []string{turnlog.LLMComplete, ""} {
+	for _, phase := range []string{turnlog.LLMComplete, turnlog.Settled, ""} {
 		synctest.Test(t, func(t *testing.T) {
 			var logs strings.Builder
 			l := &watchedLog{before: func(_ context.Context, e turnlog.Entry) error {
@@ -551,16 +551,22 @@ func TestRecordPanics(t *testing.T) {
 			}}}}
 			bot := newWorld().start(t, d, Options{TurnLog: l, Logger: slog.New(slog.NewTextHandler(&logs, nil))})
 			_, err := bot.Execute(t.Context(), "s", Input{Text: "a"}, nil)
-			if _, ok := errors.AsType[*orchestrator.PanicError](err); !ok {
+			if phase == turnlog.Settled {
+				if err != nil {
+					t.Errorf("the turn has settled: %v", err)
+				}
+			} else if _, ok := errors.AsType[*orchestrator.PanicError](err); !ok {
 				t.Errorf("got %v", err)
 			}
-			if phase == "" {
+			switch phase {
+			case "":
 				l.wantPhases(t, "started settled(error)")
 				return
+			case turnlog.LLMComplete:
+				wantErr(t, err, orchestrator.ErrIndeterminate)
+				l.wantPhases(t, "started")
 			}
-			wantErr(t, err, orchestrator.ErrIndeterminate)
 			wantRuns(t, bot, 1)
-			l.wantPhases(t, "started")
 			if n := strings.Count(logs.String(), "turn log panicked"); n != 1 {
 				t.Errorf("logged %d times: %s", n, logs.String())
 			}
