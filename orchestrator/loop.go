@@ -65,11 +65,13 @@ func (x *execution[S]) loop(ctx context.Context) error {
 
 // decide returns what runs now: an earlier decision, First at the start, or the answer of Route.
 func (x *execution[S]) decide(ctx context.Context) (Next, error) {
-	d := &x.bot.def
+	d, saved := &x.bot.def, x.run.payload.Next
 	switch {
-	case x.run.payload.Next != nil:
+	case saved != nil && (saved == x.bot.first || saved == x.bot.only): // New has checked it
+		return To(slices.Clone(saved.Intents)...), nil // callers get it in Result.Steps
+	case saved != nil:
 		// A process with other Limits may have decided it.
-		return x.checkedWithin(x.run.payload.Next.next(), math.MaxInt, mostState)
+		return x.checkedWithin(saved.next(), math.MaxInt, mostState)
 	case x.run.payload.Iteration == 0 && d.First != "":
 		return To(d.First), nil
 	case d.Route == nil && len(x.bot.choices) == 1:

@@ -50,3 +50,13 @@ func TestLoggerOfTurn(t *testing.T) {
 		}
 	}
 }
+
+// The steps of a Result are the caller's: what it does to them changes no later turn.
+func TestStepsBelongToTheCaller(t *testing.T) {
+	bot := newWorld().start(t, echo(), Options{})
+	res := execute(t, bot, Input{Text: "a"})
+	res.Steps[0].Next.Intents[0] = "spoiled"
+	if res := execute(t, bot, Input{Text: "b"}); res.Steps[0].Next.Intents[0] != "echo" {
+		t.Errorf("the next turn ran %q", res.Steps[0].Next.Intents)
+	}
+}
