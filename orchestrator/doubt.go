@@ -126,7 +126,8 @@ func (x *execution[S]) toolEnds(id string, effects, first bool, err error) error
 	case err == nil, !effects, !ok:
 		x.effects.finished(id)
 		return err
-	case e.RunID == "" && (first && !x.adopted || e.Op == "input" || errors.Is(err, ErrRequestReused)):
+	case e.RunID == "" && (first && !x.adopted || e.Op == "input" || errors.Is(err, ErrRequestReused) ||
+		errors.Is(err, ErrReentrant)):
 		return err
 	case e.RunID != "" && !unfinished(err):
 		x.effects.finished(id)

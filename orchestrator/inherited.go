@@ -22,10 +22,13 @@ func (x *execution[S]) inherit(fan *fan) error {
 	left := make(map[string]ledger.Effect)
 	err := x.engine().read(x.ctx, func(ctx context.Context) error {
 		for e, err := range x.engine().ledger.Effects(ctx, ledger.Query{RunID: x.run.row.ID, Brief: true}) {
-			if err != nil && !ofOneRow(err) {
+			switch {
+			case err != nil && !ofOneRow(err):
 				return err
-			}
-			if e.Class != ledger.Pure && e.Iteration >= x.run.payload.Iteration {
+			case err != nil: // its state cannot be told, and it may have happened
+				e.State = ledger.Unknown
+				left[e.ID] = e
+			case e.Class != ledger.Pure && e.Iteration >= x.run.payload.Iteration:
 				left[e.ID] = e
 			}
 		}

@@ -679,3 +679,36 @@ func TestUnaskedOfRoute(t *testing.T) {
 		})
 	}
 }
+
+// An effect of the run is damaged. It may have happened, so the code has to ask for it as for one that is open.
+func TestUnaskedDamaged(t *testing.T) {
+	s := newShop()
+	s.crash(t, func(die func()) Def {
+		return single(func(context.Context, *Turn) error { die(); return nil })
+	}, Input{RequestID: "r"})
+	bot := s.start(t, single(say("nothing")), Options{Ledger: badList{s.ledger, false}})
+	_, err := bot.Execute(t.Context(), "s", Input{RequestID: "r"}, nil)
+	if d := theDoubt(t, err, true); !slices.Equal(d.Effects, []string{"x"}) {
+		t.Errorf("in doubt: %q", d.Effects)
+	}
+}
+
+// A tool that calls for the session of its own caller never begins, in a run that was taken over either.
+func TestReentrantToolFails(t *testing.T) {
+	s := newShop()
+	var bot *Bot
+	d := func(die func()) Def {
+		return single(func(ctx context.Context, t *Turn) error {
+			die()
+			own := func(context.Context) (string, error) { return t.Session, nil }
+			_, err := bot.Tool("again", "", nil, own).Call(ctx, "1", []byte(`{"input":"x"}`))
+			return err
+		})
+	}
+	bot = s.start(t, d(nobodyDies), Options{})
+	s.crash(t, d, Input{RequestID: "r"})
+	_, err := bot.Execute(t.Context(), "s", Input{RequestID: "r"}, nil)
+	if wantErr(t, err, orchestrator.ErrReentrant); !definite(err) {
+		t.Errorf("not told as failed: %v", err)
+	}
+}
