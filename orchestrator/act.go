@@ -148,10 +148,14 @@ func (x *execution[S]) issue(
 func (x *execution[S]) known(
 	ctx context.Context, l *line, now *ledger.Effect, c onceCall,
 ) (attempt *ledger.Effect, result json.RawMessage, err error) {
+	if now.AnsweredBy != "" {
+		x.logger().InfoContext(ctx, "a person has answered for an effect", "session", l.session, "run", l.run,
+			"effect", now.ID, "name", now.Name, "state", string(now.State), "by", now.AnsweredBy)
+	}
 	switch now.State {
 	case ledger.Completed:
 		x.effects.finished(c.effect.ID)
-		l.emit(Event{Kind: EffectReplayed, Intent: l.intent, Item: l.item, Attempt: l.attempt})
+		l.emit(Event{Kind: EffectReplayed, Intent: l.intent, Item: l.item, Attempt: l.attempt, By: now.AnsweredBy})
 		result, err = given(*now, nil, nil)
 		return nil, result, err
 	case ledger.Skipped:

@@ -20,7 +20,7 @@ func (o *Orchestrator[S]) newExecution(v *visit, in Input) *execution[S] {
 		Key: snapshot.Key(v.own.Grant.Key), RequestID: in.RequestID, Attempt: 1, Status: snapshot.Running,
 		Fence: v.own.Grant.Fence,
 	}
-	x.run.payload = runPayload{V: payloadVersion, Input: storedInput{Text: in.Text}}
+	x.run.payload = runPayload{V: payloadVersion, Input: storedInput{Text: in.Text, Origin: in.Origin, By: in.By}}
 	if len(in.Data) > 0 {
 		x.run.payload.Input.Data = json.RawMessage(compact(in.Data))
 	}

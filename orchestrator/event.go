@@ -44,16 +44,19 @@ const (
 // emits. It never holds state, input, items or history. Err and the Reason of Next may repeat what a user said: they
 // are not in the JSON.
 //
-// The JSON has the members kind, session, request, run, seq, turn, iteration, intent, item, attempt, failed, delta,
-// next (with intents, items and end), usage (with input, output and cost), ms, at and dropped. A member that is 0,
-// false or empty is left out. failed says that Err of an IntentEnded is set. An event that was read from JSON has an
+// The JSON has the members kind, session, request, origin, run, seq, turn, iteration, intent, item, attempt, failed,
+// delta, next (with intents, items and end), usage (with input, output and cost), ms, at and dropped. A member that is
+// 0, false or empty is left out. failed says that Err of an IntentEnded is set. An event that was read from JSON has an
 // Err then, without the text.
 type Event struct {
 	Kind           EventKind
 	Session, RunID string
 
-	// RequestID is that of the input whose run RunID is.
+	// RequestID, Origin and By are those of the input whose run RunID is. By of EffectReplayed is who has answered for
+	// the effect; "" if nobody has. By is not in the JSON.
 	RequestID string
+	Origin    Origin
+	By        string
 
 	// Seq counts the events of the run in this process, from 1. A gap is as many events as were joined or dropped: a
 	// token to which later ones were joined has the Seq of the first. If another call or another process goes on with
@@ -94,6 +97,7 @@ type eventJSON struct {
 	Kind      EventKind  `json:"kind"`
 	Session   string     `json:"session,omitempty"`
 	RequestID string     `json:"request,omitempty"`
+	Origin    Origin     `json:"origin,omitempty"`
 	RunID     string     `json:"run,omitempty"`
 	Seq       int        `json:"seq,omitempty"`
 	Turn      int        `json:"turn,omitempty"`
@@ -131,7 +135,8 @@ var errAttempt = errors.New("orchestrator: the attempt failed")
 // MarshalJSON returns the JSON of the event, for a browser. It leaves out the text of Err, and the Reason of Next.
 func (ev Event) MarshalJSON() ([]byte, error) {
 	e := eventJSON{
-		Kind: ev.Kind, Session: ev.Session, RequestID: ev.RequestID, RunID: ev.RunID, Seq: ev.Seq, Turn: ev.Turn,
+		Kind: ev.Kind, Session: ev.Session, RequestID: ev.RequestID, Origin: ev.Origin, RunID: ev.RunID,
+		Seq: ev.Seq, Turn: ev.Turn,
 		Iteration: ev.Iteration, Intent: ev.Intent, Item: ev.Item, Attempt: ev.Attempt, Delta: ev.Delta,
 		Failed: ev.Kind == IntentEnded && ev.Err != nil,
 		Next:   nextJSON{Intents: ev.Next.Intents, End: ev.Next.End},
@@ -157,7 +162,8 @@ func (ev *Event) UnmarshalJSON(doc []byte) error {
 		return err
 	}
 	*ev = Event{
-		Kind: e.Kind, Session: e.Session, RequestID: e.RequestID, RunID: e.RunID, Seq: e.Seq, Turn: e.Turn,
+		Kind: e.Kind, Session: e.Session, RequestID: e.RequestID, Origin: e.Origin, RunID: e.RunID,
+		Seq: e.Seq, Turn: e.Turn,
 		Iteration: e.Iteration, Intent: e.Intent, Item: e.Item, Attempt: e.Attempt, Delta: e.Delta,
 		Next:  Next{Intents: e.Next.Intents, End: e.Next.End},
 		Usage: Usage{Input: e.Usage.Input, Output: e.Usage.Output, Cost: e.Usage.Cost},

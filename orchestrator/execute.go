@@ -117,7 +117,8 @@ func (o *Orchestrator[S]) attend(ctx context.Context, k *call) (*Result[S], erro
 
 // same reports whether the call is for the same input.
 func (l *led) same(in Input, force bool) bool {
-	return l.force == force && l.input.Text == in.Text && compact(l.input.Data) == compact(in.Data)
+	return l.force == force && l.input.Origin == in.Origin && l.input.Text == in.Text &&
+		compact(l.input.Data) == compact(in.Data)
 }
 
 // parted returns the error of a call that no longer waits for the call that it has joined.

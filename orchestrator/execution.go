@@ -143,7 +143,7 @@ func (x *execution[S]) turn(in place, b branch, attempt int, state S) *Turn[S] {
 		line{
 			meter: &x.meter, home: x, place: in, intent: b.intent, item: b.number, attempt: attempt,
 			session: x.visit.own.Grant.Session, run: x.run.row.ID, turn: x.index, iteration: x.run.payload.Iteration,
-			fence: x.visit.own.Grant.Fence,
+			fence: x.visit.own.Grant.Fence, by: input.By,
 		},
 	}
 	wired.Turn.line = &wired.line
@@ -233,7 +233,14 @@ func (x *execution[S]) trace(resumed bool) {
 
 func (x *execution[S]) emit(ev Event) {
 	ev.RunID, ev.Turn, ev.Iteration = x.run.row.ID, x.index, x.run.payload.Iteration
-	ev.RequestID = x.run.row.RequestID
+	ev.RequestID, ev.Origin = x.run.row.RequestID, x.input.Origin
+	if ev.Kind != EffectReplayed {
+		ev.By = x.input.By
+	}
+	if ev.Kind == TurnStarted && ev.Origin == FromAnswer {
+		x.logger().InfoContext(x.ctx, "a person has answered", "session", x.visit.own.Grant.Session, "run", ev.RunID,
+			"request", ev.RequestID, "by", ev.By)
+	}
 	if ev.Kind.outcome() != "" {
 		if !x.began.IsZero() {
 			ev.Took = time.Since(x.began)

@@ -77,6 +77,10 @@ type turnPayload struct {
 type storedInput struct {
 	Text string          `json:"text,omitempty"`
 	Data json.RawMessage `json:"data,omitempty"`
+
+	// Origin and By are missing in what an earlier version has stored.
+	Origin Origin `json:"from,omitempty"`
+	By     string `json:"by,omitempty"`
 }
 
 type storedNext struct {
@@ -333,6 +337,8 @@ func (in storedInput) write(w *writer) {
 	w.open("input")
 	w.text("text", in.Text)
 	w.raw("data", in.Data)
+	w.text("from", string(in.Origin))
+	w.text("by", in.By)
 	w.close()
 }
 
@@ -459,7 +465,7 @@ func unread(err error) error { return errors.New(logtext.Of(logtext.Private(err)
 
 // input returns the input of the run. The request id has a column of its own.
 func (in storedInput) input(requestID string) Input {
-	return Input{RequestID: requestID, Text: in.Text, Data: in.Data}
+	return Input{RequestID: requestID, Text: in.Text, Data: in.Data, Origin: in.Origin, By: in.By}
 }
 
 func steps(stored []storedStep) []Step {
@@ -472,9 +478,17 @@ func steps(stored []storedStep) []Step {
 
 // runID names the run of an input. With a request id, the name is the same each time the input comes in this life of
 // the session. So the input finds its own run, and another input never does.
+//
+// What a user sends can so not be taken for an answer, nor an answer for it. The call of a tool has no such part: its
+// request id is a digest, and runs that an earlier version has begun go on.
 func runID(k checkpoint.Key, born int64, in Input) string {
-	return digest(k.Orchestrator, k.Session, strconv.FormatInt(born, 10),
-		in.RequestID, in.Text, compact(in.Data))[:idLen]
+	parts := []string{
+		k.Orchestrator, k.Session, strconv.FormatInt(born, 10), in.RequestID, in.Text, compact(in.Data),
+	}
+	if in.Origin == FromAnswer || in.Origin == FromSystem {
+		parts = append(parts, string(in.Origin))
+	}
+	return digest(parts...)[:idLen]
 }
 
 // idLen is the length of an id that is made of a digest.

@@ -36,6 +36,12 @@ func (in Input) check(session string, limit int) error {
 	if err := ids.CheckOptional("request id", in.RequestID); err != nil {
 		return &InputError{"request id", err.Error()}
 	}
+	if err := ids.CheckOptional("by", in.By); err != nil {
+		return &InputError{"by", err.Error()}
+	}
+	if !in.Origin.known() {
+		return &InputError{"origin", fmt.Sprintf("%q is none", string(in.Origin))}
+	}
 	if err := ids.CheckText("text", in.Text, max(limit, len(in.Text))); err != nil {
 		return &InputError{"text", err.Error()}
 	}

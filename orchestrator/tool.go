@@ -126,9 +126,11 @@ func (o *Orchestrator[S]) askTool(
 	default:
 		in = toolSession(caller.Session(), tool, id)
 	}
+	said := Input{RequestID: id, Text: text, Origin: FromTool}
 	line, effects := lineIn(ctx), o.engine.ledger != nil
 	first := true
 	if line != nil {
+		said.By = line.by
 		if first, err = line.meter.called(id, callID, args); err != nil {
 			return nil, err
 		}
@@ -136,7 +138,7 @@ func (o *Orchestrator[S]) askTool(
 			return nil, err
 		}
 	}
-	res, err := o.Execute(ctx, in, Input{RequestID: id, Text: text}, tokensTo(line))
+	res, err := o.Execute(ctx, in, said, tokensTo(line))
 	if line != nil {
 		over := err != nil && !unfinished(err)
 		line.meter.answered(id, first, usageOf(res, err), res != nil && res.Replayed, over)

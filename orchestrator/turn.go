@@ -66,9 +66,10 @@ type line struct {
 	item    int
 	attempt int
 
-	// session, run, turn, iteration and fence are for effects and phases. A goroutine that outlives the function may
-	// still read them.
+	// session, run, turn, iteration and fence are for effects and phases, and by for the calls of tools. A goroutine
+	// that outlives the function may still read them.
 	session, run    string
+	by              string
 	turn, iteration int
 	fence           lock.Fence
 
@@ -286,18 +287,4 @@ func (t *Turn[S]) LogValue() slog.Value {
 	return slog.GroupValue(
 		slog.String("session", t.Session), slog.Int("turn", t.Index), slog.Int("iteration", t.Iteration),
 		slog.String("run", t.RunID))
-}
-
-// An Input opens a turn. Everything that a turn needs of its caller goes in here: a resume has nothing else.
-// Limits.Input bounds it.
-type Input struct {
-	// RequestID identifies the request. A repeat with the same id gets the settled result. "" means none.
-	RequestID string
-	Text      string
-	Data      json.RawMessage
-}
-
-// LogValue keeps what the user said out of logs.
-func (in Input) LogValue() slog.Value {
-	return slog.GroupValue(slog.String("request", in.RequestID))
 }

@@ -1,0 +1,163 @@
+package orchestrator_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/orchestrator"
+	"github.com/holdfast-go/holdfast/snapshot"
+)
+
+// noteOrigin is a bot that notes where its input comes from, in Begin and in its intent.
+func noteOrigin() Def {
+	note := func(t *Turn) { t.State.Said = append(t.State.Said, t.Input.Origin.String()+" "+t.Input.By) }
+	return Def{
+		Name:    "origin",
+		Begin:   func(_ context.Context, t *Turn) error { note(t); return nil },
+		Intents: Intents{"note": {Run: func(_ context.Context, t *Turn) error { note(t); return nil }}},
+	}
+}
+
+// Where an input comes from, and who sent it, reach Begin and the functions, also of a process that takes the run up,
+// and stand with the settled turn, in the events and in the log.
+func TestOrigin(t *testing.T) {
+	w := newWorld()
+	in := Input{RequestID: "r", Text: "yes", Origin: orchestrator.FromAnswer, By: "ada"}
+	w.crash(t, func(die func()) Def {
+		d := noteOrigin()
+		d.Intents["note"] = Intent{Run: func(context.Context, *Turn) error { die(); return nil }}
+		return d
+	}, in)
+	var logged bytes.Buffer
+	bot := w.start(t, noteOrigin(), Options{Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+	var events []Event
+	hear := func(ev Event) { events = append(events, ev) }
+	res, err := bot.Resume(t.Context(), "s", &orchestrator.CallOptions{OnEvent: hear})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(res.State.Said, ", "); got != "answer ada, answer ada" {
+		t.Errorf("the functions saw %q", got)
+	}
+	for res, err := range bot.Turns(t.Context(), "s") {
+		if err != nil || res.Input.Origin != orchestrator.FromAnswer || res.Input.By != "ada" {
+			t.Errorf("the turn is stored with %q of %q: %v", res.Input.Origin, res.Input.By, err)
+		}
+	}
+	for _, ev := range events {
+		doc, err := json.Marshal(ev)
+		if err != nil || ev.Origin != orchestrator.FromAnswer || ev.By != "ada" {
+			t.Errorf("%s is of %q, by %q: %v", ev.Kind, ev.Origin, ev.By, err)
+		}
+		if !strings.Contains(string(doc), `"origin":"answer"`) || strings.Contains(string(doc), "ada") {
+			t.Errorf("a browser gets %s", doc)
+		}
+	}
+	if _, err := bot.Execute(t.Context(), "s2", in, nil); err != nil || !strings.Contains(logged.String(), "by=ada") {
+		t.Errorf("%v: the log does not say who has answered:\n%s", err, &logged)
+	}
+}
+
+// A user who knows the request id and the words of an answer does not take its place, before it or after it.
+func TestOriginIsNotTaken(t *testing.T) {
+	user := Input{RequestID: "r", Text: "yes"}
+	answer := Input{RequestID: "r", Text: "yes", Origin: orchestrator.FromAnswer, By: "ada"}
+	for name, both := range map[string][2]Input{"user first": {user, answer}, "answer first": {answer, user}} {
+		t.Run(name, func(t *testing.T) {
+			bot := newWorld().start(t, noteOrigin(), Options{})
+			if _, err := bot.Execute(t.Context(), "s", both[0], nil); err != nil {
+				t.Fatal(err)
+			}
+			_, err := bot.Execute(t.Context(), "s", both[1], nil)
+			wantErr(t, err, orchestrator.ErrRequestReused)
+			res, err := bot.Execute(t.Context(), "s", both[0], nil)
+			if err != nil || !res.Replayed || res.Input.By != both[0].By {
+				t.Errorf("the repeat got %+v, %v", res, err)
+			}
+		})
+	}
+}
+
+// Two callers with one request id, of a user and of an answer, do not share a turn while both are at work.
+func TestOriginIsNotJoined(t *testing.T) {
+	begun, goOn := make(chan struct{}), make(chan struct{})
+	d := noteOrigin()
+	d.Intents["note"] = Intent{Run: func(context.Context, *Turn) error { close(begun); <-goOn; return nil }}
+	bot := newWorld().start(t, d, Options{})
+	first := make(chan error, 1)
+	go func() {
+		_, err := bot.Execute(t.Context(), "s", Input{RequestID: "r", Text: "yes"}, nil)
+		first <- err
+	}()
+	<-begun
+	second := make(chan error, 1)
+	go func() {
+		in := Input{RequestID: "r", Text: "yes", Origin: orchestrator.FromAnswer}
+		_, err := bot.Execute(t.Context(), "s", in, nil)
+		second <- err
+	}()
+	close(goOn)
+	if err := <-first; err != nil {
+		t.Error(err)
+	}
+	wantErr(t, <-second, orchestrator.ErrRequestReused)
+}
+
+// A client that sends the whole JSON of an input cannot say where it comes from, and no made-up origin is taken.
+func TestOriginIsNotDecoded(t *testing.T) {
+	var in Input
+	said := `{"Text":"hi","Origin":"answer","origin":"answer","from":"answer","By":"ada","by":"ada"}`
+	if err := json.Unmarshal([]byte(said), &in); err != nil || in.Origin != orchestrator.FromUser || in.By != "" {
+		t.Errorf("decoded as %q of %q: %v", in.Origin, in.By, err)
+	}
+	bot := newWorld().start(t, noteOrigin(), Options{})
+	for _, in := range []Input{{Origin: "root"}, {By: strings.Repeat("a", 513)}, {By: "\xff"}} {
+		_, err := bot.Execute(t.Context(), "s", in, nil)
+		if _, ok := errors.AsType[*orchestrator.InputError](err); !ok {
+			t.Errorf("%+v is taken: %v", in, err)
+		}
+	}
+}
+
+// A tool's turn says that it is one, and who talks to the bot that calls.
+func TestOriginOfTool(t *testing.T) {
+	w := newWorld()
+	tool := w.start(t, noteOrigin(), Options{}).Tool("note", "", nil, nil)
+	var said *orchestrator.ToolReply
+	parent := Def{Name: "parent", Intents: Intents{"ask": {Run: func(ctx context.Context, _ *Turn) (err error) {
+		said, err = tool.Ask(ctx, "call_0", json.RawMessage(`{"input":"x"}`))
+		return err
+	}}}}
+	if _, err := w.start(t, parent, Options{}).Execute(t.Context(), "s", Input{Text: "a", By: "ben"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(said.State), "tool ben") {
+		t.Errorf("the child saw %s", said.State)
+	}
+}
+
+// What an earlier version has stored has no origin: the turns are of a user, and are found by their request ids.
+func TestOriginOfEarlierVersion(t *testing.T) {
+	checkpoints := new(checkpoint.Memory)
+	w := world{checkpoints, new(snapshot.Memory)}
+	bot := w.start(t, noteOrigin(), Options{})
+	in := Input{RequestID: "r", Text: "hi"}
+	if _, err := bot.Execute(t.Context(), "s", in, nil); err != nil {
+		t.Fatal(err)
+	}
+	for cp, err := range checkpoints.Turns(t.Context(), checkpoint.Key{Orchestrator: "origin", Session: "s"}, 0) {
+		if err != nil || strings.Contains(string(cp.Payload), `"from"`) {
+			t.Errorf("an input of a user is stored as %s: %v", cp.Payload, err)
+		}
+	}
+	in.Origin = orchestrator.FromTool // the call of a tool, repeated by a newer version
+	if res, err := bot.Execute(t.Context(), "s", in, nil); err != nil || !res.Replayed {
+		t.Errorf("the repeat of a call brought %+v, %v", res, err)
+	}
+}
