@@ -173,7 +173,7 @@ func (s *server[S]) runAnswer(ctx context.Context, it inbox.Item) error {
 	if !meant || q.expired(it.At) {
 		return s.remove(ctx, it.Session, it.ID)
 	}
-	c, err := s.taking(ctx, nil, it.Session, *q, Answer{Data: it.Data, By: it.By})
+	c, err := s.taking(ctx, nil, it.Session, *q, Answer{Data: it.Data, By: Actor(it.By)})
 	if err != nil {
 		return err
 	}

@@ -117,14 +117,22 @@ func ReadJSON(r *http.Request, v any) error {
 
 // readBody reads a body of one JSON value that can be kept.
 func readBody(r *http.Request) ([]byte, error) {
-	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		return nil, errContentType
+	if err := checkType(r); err != nil {
+		return nil, err
 	}
 	doc, err := io.ReadAll(r.Body)
 	if err != nil {
 		return nil, unreadBody(err)
 	}
 	return doc, checkBody(doc)
+}
+
+// checkType refuses a request that does not say that its body is JSON. A form of another origin cannot say so.
+func checkType(r *http.Request) error {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return errContentType
+	}
+	return nil
 }
 
 // checkBody refuses a body that is not one JSON value which can be kept. It does not repeat what the client sent.
@@ -160,15 +168,17 @@ func text(all map[string]json.RawMessage, name string) (string, error) {
 	return s, nil
 }
 
-// messageInput is Options.Input, unless a program has its own.
-func messageInput(r *http.Request) (in orchestrator.Input, err error) {
-	all, err := members(r, "message", "data")
-	if err != nil {
+// messageInput returns the Options.Input of a program that has none of its own, for a body with these members.
+func messageInput(names ...string) func(*http.Request) (orchestrator.Input, error) {
+	return func(r *http.Request) (in orchestrator.Input, err error) {
+		all, err := members(r, names...)
+		if err != nil {
+			return in, err
+		}
+		in.Text, err = text(all, "message")
+		in.Data = all["data"]
 		return in, err
 	}
-	in.Text, err = text(all, "message")
-	in.Data = all["data"]
-	return in, err
 }
 
 // keysOfAnswers begins the request ids of answers. No client may use one of these as its key.

@@ -13,6 +13,7 @@ type turnDoc struct {
 	Turn     int             `json:"turn"`
 	Run      string          `json:"run"`
 	Request  string          `json:"request,omitempty"`
+	Origin   string          `json:"origin,omitempty"`
 	Reply    json.RawMessage `json:"reply"`
 	Replayed bool            `json:"replayed"`
 	Usage    usageDoc        `json:"usage"`
@@ -43,8 +44,9 @@ func (s *server[S]) turn(res *orchestrator.Result[S]) (*turnDoc, error) {
 		return nil, err
 	}
 	doc := &turnDoc{
-		Session: res.Session, Turn: res.Turn, Run: res.RunID, Request: res.Input.RequestID, Reply: reply,
-		Replayed: res.Replayed, Usage: usageOf(res.Usage), Steps: make([]stepDoc, 0, len(res.Steps)),
+		Session: res.Session, Turn: res.Turn, Run: res.RunID, Request: res.Input.RequestID,
+		Origin: string(res.Input.Origin), Reply: reply, Replayed: res.Replayed, Usage: usageOf(res.Usage),
+		Steps: make([]stepDoc, 0, len(res.Steps)),
 		Saved: res.SavedAt.UTC(),
 	}
 	for _, step := range res.Steps {

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/ids"
 	"github.com/holdfast-go/holdfast/internal/jsonvalue"
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/lock"
@@ -57,10 +56,10 @@ func effectOf(e ledger.Effect) effectDoc {
 	return doc
 }
 
-func (s *server[S]) getEffects(w http.ResponseWriter, r *http.Request, names []string) error {
+func (s *server[S]) getEffects(w http.ResponseWriter, r *http.Request, to target) error {
 	docs := []effectDoc{}
 	if s.Ledger != nil {
-		for e, err := range s.Ledger.Effects(r.Context(), s.effects(names[0], "")) {
+		for e, err := range s.Ledger.Effects(r.Context(), s.effects(to.session, "")) {
 			if _, one := errors.AsType[*ledger.DamagedError](err); err != nil && !one {
 				return &storeError{err}
 			}
@@ -92,7 +91,7 @@ func (s *server[S]) effect(ctx context.Context, session, id string) (ledger.Effe
 	return ledger.Effect{}, errNotFound
 }
 
-func (s *server[S]) postEffect(w http.ResponseWriter, r *http.Request, names []string) error {
+func (s *server[S]) postEffect(w http.ResponseWriter, r *http.Request, to target) error {
 	all, err := body(w, r, "outcome", "value")
 	if err != nil {
 		return err
@@ -101,26 +100,20 @@ func (s *server[S]) postEffect(w http.ResponseWriter, r *http.Request, names []s
 	if err != nil {
 		return err
 	}
-	by, err := s.who(r)
-	if err != nil {
-		return err
-	}
-	a := ledger.Answer{Landed: outcome == landed, Skip: outcome == skip, Result: all["value"], By: by}
+	a := ledger.Answer{Landed: outcome == landed, Skip: outcome == skip, Result: all["value"], By: string(to.actor)}
 	switch {
 	case !a.Landed && !a.Skip && outcome != notLanded:
 		return errBadRequest.because("The member outcome is landed, not-landed or skip.")
 	case !a.Landed && a.Result != nil:
 		return errBadRequest.because("Only an effect that landed has a value.")
-	case ids.Check("by", a.By) != nil:
-		return errUnauthorized
 	}
 	ctx, cancel := s.finish(r)
 	defer cancel()
-	if _, err := s.effect(ctx, names[0], names[1]); err != nil {
+	if _, err := s.effect(ctx, to.session, to.id); err != nil {
 		return err
 	}
-	err = ledger.Resolve(ctx, s.Ledger, names[1], a)
-	if errors.Is(err, ledger.ErrAnswered) && s.answeredSo(ctx, names, a, outcome) {
+	err = ledger.Resolve(ctx, s.Ledger, to.id, a)
+	if errors.Is(err, ledger.ErrAnswered) && s.answeredSo(ctx, to, a, outcome) {
 		err = nil // the reply to the first request was lost
 	}
 	if err != nil {
@@ -130,8 +123,8 @@ func (s *server[S]) postEffect(w http.ResponseWriter, r *http.Request, names []s
 }
 
 // answeredSo reports whether this client has answered so before, with the same value.
-func (s *server[S]) answeredSo(ctx context.Context, names []string, a ledger.Answer, outcome string) bool {
-	q := s.effects(names[0], names[1])
+func (s *server[S]) answeredSo(ctx context.Context, to target, a ledger.Answer, outcome string) bool {
+	q := s.effects(to.session, to.id)
 	q.Brief = false // a brief effect has no Result
 	for e, err := range s.Ledger.Effects(ctx, q) {
 		return err == nil && e.AnsweredBy == a.By && outcomes[e.State] == outcome && sameValue(e.Result, a.Result)

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/stream"
 )
 
-func (s *server[S]) getEvents(w http.ResponseWriter, r *http.Request, names []string) error {
+func (s *server[S]) getEvents(w http.ResponseWriter, r *http.Request, to target) error {
 	after, err := lastSeen(r)
 	if err != nil {
 		return err
@@ -21,15 +21,15 @@ func (s *server[S]) getEvents(w http.ResponseWriter, r *http.Request, names []st
 		return errReaders
 	}
 	if r.Method == http.MethodHead {
-		return s.headEvents(w, r, names[0], after)
+		return s.headEvents(w, r, to.session, after)
 	}
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	defer context.AfterFunc(s.bot.Serving(), func() { cancel(orchestrator.ErrShuttingDown) })()
 	p := &page{out: newSender(w, func() { cancel(nil) })}
 	defer p.out.close()
-	s.bot.Follow(ctx, names[0], after)(p.send)
-	return s.endPage(ctx, w, r, names[0], p)
+	s.bot.Follow(ctx, to.session, after)(p.send)
+	return s.endPage(ctx, w, r, to.session, p)
 }
 
 // headEvents answers HEAD as getEvents answers GET, with the status and the headers. It waits for the first event as

@@ -2,6 +2,7 @@ package turnhttp_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log"
@@ -64,8 +65,26 @@ func ExampleHandler() {
 	// 422 {"type":"/problems/request-reused","title":"This request id was used for another input.","status":422}
 }
 
+// mayPay lets customers talk in their own sessions. The desk looks at all of them, and answers what the bot asks.
+func mayPay(r *http.Request, session string, action turnhttp.Action) (turnhttp.Actor, error) {
+	user := r.URL.Query().Get("user") // a service knows its users by a cookie or a token
+	desk := user == "ann" || user == "bob"
+	switch action {
+	case turnhttp.ActionTurn, turnhttp.ActionFollow:
+		if user == session {
+			return turnhttp.Actor(user), nil
+		}
+	case turnhttp.ActionRead, turnhttp.ActionAnswer, turnhttp.ActionResolve:
+		if desk {
+			return turnhttp.Actor(user), nil
+		}
+	}
+	return "", turnhttp.ErrDenied // the actions that are not named, too
+}
+
 // A bot asks a person before it pays. Its turn settles with the question in its state, and nothing waits. The answer
-// may come days later, in another process. Two people answer: the first decides.
+// may come days later, in another process. The customer may not give it. Two people of the desk answer: the first
+// decides.
 func ExampleOptions_questions() {
 	type State struct {
 		Asks string // the id of the question; "" if nothing is asked
@@ -74,11 +93,11 @@ func ExampleOptions_questions() {
 	bot, err := orchestrator.New(orchestrator.Definition[State]{
 		Name: "payer",
 		Intents: orchestrator.Intents[State]{"pay": {Run: func(_ context.Context, t *orchestrator.Turn[State]) error {
-			if t.State.Asks == "" {
-				t.State.Asks, t.State.Text = "pay-7", "I have to ask."
+			if t.Input.Origin == orchestrator.FromAnswer && t.State.Asks != "" {
+				t.State = State{Text: t.Input.By + " says " + t.Input.Text}
 				return nil
 			}
-			t.State.Asks, t.State.Text = "", t.Input.Text
+			t.State = State{Asks: turnhttp.NewQuestionID(), Text: "I have to ask."}
 			return nil
 		}}},
 	}, new(checkpoint.Memory), &orchestrator.Options{Snapshots: new(snapshot.Memory)})
@@ -86,7 +105,7 @@ func ExampleOptions_questions() {
 		log.Fatal(err)
 	}
 	h := turnhttp.Handler(bot, turnhttp.Options[State]{
-		Authorize: turnhttp.Anyone,
+		Authorize: mayPay,
 		Reply:     func(res *orchestrator.Result[State]) any { return res.State.Text },
 		Questions: func(s *State) []turnhttp.Question {
 			if s.Asks == "" {
@@ -95,14 +114,20 @@ func ExampleOptions_questions() {
 			return []turnhttp.Question{{ID: s.Asks, Shown: "Pay 250.00?"}}
 		},
 		Answer: func(_ turnhttp.Question, a turnhttp.Answer) (orchestrator.Input, error) {
-			return orchestrator.Input{Text: a.By + " says " + string(a.Data)}, nil
+			return orchestrator.Input{Text: string(a.Data)}, nil
 		},
 		Inbox: new(inbox.Memory),
-		Who:   func(r *http.Request) string { return r.URL.Query().Get("user") },
 	})
-	send(h, "POST", "/sessions/s1/turns", "key-1", `{"message": "pay 250"}`)
-	for _, user := range []string{"ann", "bob", "ann"} {
-		status, doc := send(h, "POST", "/sessions/s1/questions/pay-7?user="+user, "", `{"answer": true}`)
+	send(h, "POST", "/sessions/eve/turns?user=eve", "key-1", `{"message": "pay 250"}`)
+	_, doc := send(h, "GET", "/sessions/eve/questions?user=ann", "", "")
+	var asked struct{ Questions []struct{ ID, Sum string } }
+	if err := json.Unmarshal([]byte(doc), &asked); err != nil {
+		log.Fatal(err)
+	}
+	q := asked.Questions[0]
+	for _, user := range []string{"eve", "ann", "bob", "ann"} {
+		path := "/sessions/eve/questions/" + q.ID + "?user=" + user
+		status, doc := send(h, "POST", path, "", fmt.Sprintf(`{"answer": true, "sum": %q}`, q.Sum))
 		_, said, replied := strings.Cut(doc, `"reply":`)
 		if !replied {
 			_, said, _ = strings.Cut(doc, `"title":`)
@@ -111,6 +136,7 @@ func ExampleOptions_questions() {
 		fmt.Println(user, status, said)
 	}
 	// Output:
+	// eve 403 "The client may not do this."
 	// ann 200 "ann says true"
 	// bob 409 "Another answer was first."
 	// ann 200 "ann says true"

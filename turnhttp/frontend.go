@@ -158,7 +158,7 @@ func tell(w http.ResponseWriter, r *http.Request, s Show, to func(*sender) proto
 	reply, err := caught("Show", func() (Reply, error) {
 		reply, err := t.all(ctx, s)
 		if err == nil && ctx.Err() == nil {
-			err = reply.encode()
+			err = reply.encode(s.Session)
 		}
 		return reply, err
 	})
@@ -230,8 +230,8 @@ type marked struct {
 	Holdfast mark `json:"holdfast"`
 }
 
-// encode turns what the reply holds of the bot into JSON.
-func (r *Reply) encode() (err error) {
+// encode turns what the reply holds of the bot into JSON. The questions are those of a session.
+func (r *Reply) encode(session string) (err error) {
 	if r.Data != nil {
 		if r.data, err = json.Marshal(r.Data); err != nil {
 			return err
@@ -242,7 +242,7 @@ func (r *Reply) encode() (err error) {
 	}
 	for _, q := range r.Questions {
 		doc := questionDoc{ID: q.ID}
-		if doc.Shown, doc.Sum, err = q.encode(); err != nil {
+		if doc.Shown, doc.Sum, err = q.encode(session); err != nil {
 			return err
 		}
 		if !q.Expires.IsZero() {

@@ -125,7 +125,8 @@ func TestNames(t *testing.T) {
 		if res := q.to(t.Context(), h); res.Code != 200 {
 			t.Errorf("%q: the turn is %d %s", session, res.Code, res.Body)
 		}
-		q = request{method: "POST", path: path + "/questions/q%2F1", body: `{"answer":"answer yes"}`}
+		sum := sumOf(session, "q/1", map[string]int{"cents": 2})
+		q = request{method: "POST", path: path + "/questions/q%2F1", body: fmt.Sprintf(`{"answer":"answer yes","sum":%q}`, sum)}
 		res := q.to(t.Context(), h)
 		if turn := decode[turnOf](t, res.Body.Bytes()); res.Code != 200 || turn.Turn != 1 {
 			t.Errorf("%q: the answer is %d %s", session, res.Code, res.Body)

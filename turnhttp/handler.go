@@ -38,35 +38,42 @@ type server[S any] struct {
 type route struct {
 	method string
 	path   []string
+	action Action // "" if there is no session
 	serve  serving
 }
 
-// A serving answers a request. names are the session, and the question or effect. If it returns an error, it has
-// written nothing.
-type serving func(w http.ResponseWriter, r *http.Request, names []string) error
+// A target is what a request is about, and who sends it.
+type target struct {
+	session string
+	id      string // of the question or the effect
+	actor   Actor
+}
+
+// A serving answers a request. If it returns an error, it has written nothing.
+type serving func(w http.ResponseWriter, r *http.Request, to target) error
 
 // table returns the routes.
 func (s *server[S]) table() []route {
 	return []route{
-		{"POST", []string{"sessions", "*", "turns"}, s.postTurn},
-		{"GET", []string{"sessions", "*", "events"}, s.getEvents},
-		{"POST", []string{"sessions", "*", "resume"}, s.postResume},
-		{"POST", []string{"sessions", "*", "abandon"}, s.postAbandon},
-		{"GET", []string{"sessions", "*"}, s.getSession},
-		{"DELETE", []string{"sessions", "*"}, s.deleteSession},
-		{"GET", []string{"sessions", "*", "questions"}, s.getQuestions},
-		{"POST", []string{"sessions", "*", "questions", "*"}, s.postAnswer},
-		{"GET", []string{"sessions", "*", "effects"}, s.getEffects},
-		{"POST", []string{"sessions", "*", "effects", "*"}, s.postEffect},
-		{"GET", []string{"openapi.json"}, getOpenAPI},
+		{"POST", []string{"sessions", "*", "turns"}, ActionTurn, s.postTurn},
+		{"GET", []string{"sessions", "*", "events"}, ActionFollow, s.getEvents},
+		{"POST", []string{"sessions", "*", "resume"}, ActionResume, s.postResume},
+		{"POST", []string{"sessions", "*", "abandon"}, ActionAbandon, s.postAbandon},
+		{"GET", []string{"sessions", "*"}, ActionRead, s.getSession},
+		{"DELETE", []string{"sessions", "*"}, ActionDelete, s.deleteSession},
+		{"GET", []string{"sessions", "*", "questions"}, ActionRead, s.getQuestions},
+		{"POST", []string{"sessions", "*", "questions", "*"}, ActionAnswer, s.postAnswer},
+		{"GET", []string{"sessions", "*", "effects"}, ActionRead, s.getEffects},
+		{"POST", []string{"sessions", "*", "effects", "*"}, ActionResolve, s.postEffect},
+		{"GET", []string{"openapi.json"}, "", getOpenAPI},
 	}
 }
 
 // ServeHTTP implements [http.Handler].
 func (s *server[S]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	at, names, err := s.find(w, r)
+	at, to, err := s.find(w, r)
 	if err == nil { // find is over: a reader that waits keeps its stack
-		err = at(w, r, names)
+		err = at(w, r, to)
 	}
 	if err != nil {
 		s.fail(w, r, err)
@@ -84,12 +91,12 @@ func (s *server[S]) fail(w http.ResponseWriter, r *http.Request, err error) {
 	Problem(w, r, err)
 }
 
-// find returns the route of a request, and the names in its path, if the client may use the session.
-func (s *server[S]) find(w http.ResponseWriter, r *http.Request) (serving, []string, error) {
+// find returns the route of a request, and what it is about, if the client may do so.
+func (s *server[S]) find(w http.ResponseWriter, r *http.Request) (_ serving, to target, _ error) {
 	limitBody(w, r, s.MaxBody) // first: the server reads the body of a request that is refused, too
 	path, err := segments(r.URL)
 	if err != nil {
-		return nil, nil, errNotFound
+		return nil, to, errNotFound
 	}
 	var allowed []string
 	for _, at := range s.routes {
@@ -99,17 +106,15 @@ func (s *server[S]) find(w http.ResponseWriter, r *http.Request) (serving, []str
 		case !at.takes(r.Method):
 			allowed = append(allowed, at.methods()...)
 		default:
-			if err := s.admit(r, names); err != nil {
-				return nil, nil, err
-			}
-			return at.serve, names, nil
+			to, err := s.admit(r, at.action, names)
+			return at.serve, to, err
 		}
 	}
 	if len(allowed) > 0 {
 		w.Header().Set("Allow", strings.Join(allowed, ", "))
-		return nil, nil, errMethod
+		return nil, to, errMethod
 	}
-	return nil, nil, errNotFound
+	return nil, to, errNotFound
 }
 
 // segments returns the names of a path, unescaped.
@@ -149,24 +154,30 @@ func (at route) takes(method string) bool {
 	return at.method == method || at.method == http.MethodGet && method == http.MethodHead
 }
 
-// admit refuses names that cannot be any, and clients that may not use the session.
-func (s *server[S]) admit(r *http.Request, names []string) error {
+// admit refuses names that cannot be any, and clients that may not do this in the session.
+func (s *server[S]) admit(r *http.Request, action Action, names []string) (to target, _ error) {
 	for _, name := range names {
 		if ids.Check("name", name) != nil {
-			return errBadRequest.because("A name in the path has to be text of 1 to 512 bytes.")
+			return to, errBadRequest.because("A name in the path has to be text of 1 to 512 bytes.")
 		}
 	}
-	if len(names) == 0 {
-		return nil
+	if action == "" {
+		return to, nil
 	}
-	_, err := ask("Options.Authorize", func() (struct{}, error) { return struct{}{}, s.Authorize(r, names[0]) })
+	if to.session = names[0]; len(names) > 1 {
+		to.id = names[1]
+	}
+	actor, err := ask("Options.Authorize", func() (Actor, error) { return s.Authorize(r, to.session, action) })
 	switch {
-	case err == nil, panicOf(err) != nil:
-		return err
+	case panicOf(err) != nil:
+		return to, err
 	case errors.Is(err, ErrDenied):
-		return errForbidden
+		return to, errForbidden
+	case err != nil, ids.Check("actor", string(actor)) != nil:
+		return to, errUnauthorized
 	}
-	return errUnauthorized
+	to.actor = actor
+	return to, nil
 }
 
 // writePatience is how long a write may take. A client that takes nothing for so long is cut off.
@@ -193,7 +204,7 @@ func reply(w http.ResponseWriter, doc any) error {
 //go:embed openapi.json
 var openAPI []byte
 
-func getOpenAPI(w http.ResponseWriter, _ *http.Request, _ []string) error {
+func getOpenAPI(w http.ResponseWriter, _ *http.Request, _ target) error {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	_, _ = w.Write(openAPI)

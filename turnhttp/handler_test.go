@@ -115,11 +115,11 @@ type handlerCase struct {
 var routes = map[string]request{
 	"turn":      {method: "POST", path: "/sessions/s/turns", key: "k", body: `{"message":"say hello"}`},
 	"events":    {method: "GET", path: "/sessions/s/events"},
-	"resume":    {method: "POST", path: "/sessions/s/resume"},
+	"resume":    {method: "POST", path: "/sessions/s/resume", header: map[string]string{"Content-Type": "application/json"}},
 	"abandon":   {method: "POST", path: "/sessions/s/abandon", body: `{"run":"r"}`},
 	"session":   {method: "GET", path: "/sessions/s"},
 	"questions": {method: "GET", path: "/sessions/s/questions"},
-	"answer":    {method: "POST", path: "/sessions/s/questions/q1", body: `{"answer":"answer yes"}`},
+	"answer":    {method: "POST", path: "/sessions/s/questions/q1", body: answerBody(`"answer yes"`)},
 	"effects":   {method: "GET", path: "/sessions/s/effects"},
 	"effect":    {method: "POST", path: "/sessions/s/effects/e", body: `{"outcome":"skip"}`},
 	"delete":    {method: "DELETE", path: "/sessions/s"},
@@ -175,6 +175,11 @@ func goodCases() []handlerCase {
 			close(f.w.hold)
 		}, routes["resume"], 200, "", ""},
 		{"resume of nothing", nil, routes["resume"], 204, "", ""},
+		{"resume by a form", nil, with("resume", func(q *request) { q.header = nil }), 415, "content-type", "application/json"},
+		{"turn with data beside Questions", nil, with("turn", func(q *request) { q.body = `{"message":"hi","data":1}` }), 400, "bad-request", "message"},
+		{"turn with data", func(f *fixture) { f.o.Questions = nil }, with("turn", func(q *request) {
+			q.body = `{"message":"say hi","data":1}`
+		}), 200, "", ""},
 		{"abandon of nothing", nil, routes["abandon"], 200, "", ""},
 		{"session", func(f *fixture) { f.turn("say hi") }, with("session", func(q *request) { q.path += "?before=9&limit=3" }), 200, "", ""},
 		{"session of nothing", nil, routes["session"], 200, "", ""},
@@ -283,21 +288,22 @@ func answerCases() []handlerCase {
 		}, routes["answer"], 409, "answered", ""},
 		{"expired", func(f *fixture) {
 			f.def.Intents["do"] = orchestrator.Intent[State]{Run: func(_ context.Context, t *Turn) error {
-				t.State.Asks, t.State.Due = "q1", time.Now().Add(-time.Hour)
+				t.State.Asks, t.State.Cents, t.State.Due = "q1", 100, time.Now().Add(-time.Hour)
 				return nil
 			}}
 			asking(f)
 		}, routes["answer"], 410, "expired", ""},
+		{"answer without its sum", asking, to(`{"answer":"answer yes"}`), 400, "bad-request", "sum"},
 		{"answer that is missing", asking, to(`{"sum":"x"}`), 400, "bad-request", ""},
-		{"answer that Answer does not take", asking, to(`{"answer":1}`), 400, "bad-request", ""},
+		{"answer that Answer does not take", asking, to(answerBody(`1`)), 400, "bad-request", ""},
 		{"answer of nobody", asking, with("answer", func(q *request) { q.header = map[string]string{"Who": ""} }), 401, "unauthorized", ""},
-		{"answer whose turn waits", asking, to(`{"answer":"pay"}`), 202, "suspended", ""},
-		{"answer that fails", asking, to(`{"answer":"answer fail"}`), 502, "bot-failed", ""},
-		{"answer that the bot refuses", asking, to(`{"answer":"refuse"}`), 422, "invalid", ""},
+		{"answer whose turn waits", asking, to(answerBody(`"pay"`)), 202, "suspended", ""},
+		{"answer that fails", asking, to(answerBody(`"answer fail"`)), 502, "bot-failed", ""},
+		{"answer that the bot refuses", asking, to(answerBody(`"refuse"`)), 422, "invalid", ""},
 		{"answer with an unknown outcome", func(f *fixture) {
 			f.o.TurnTimeout = time.Second
 			asking(f)
-		}, to(`{"answer":"answer hold"}`), 504, "unknown-outcome", ""},
+		}, to(answerBody(`"answer hold"`)), 504, "unknown-outcome", ""},
 		{"questions under drift", func(f *fixture) { f.drifted() }, routes["questions"], 409, "drift", ""},
 		{"session under drift", func(f *fixture) { f.drifted() }, routes["session"], 200, "", ""},
 	}
@@ -420,7 +426,7 @@ func anyRoute(name string, q request) []handlerCase {
 
 // membersOf are the members of the bodies of each route.
 var membersOf = map[string]string{
-	"turn": "message, data", "abandon": "run", "answer": "answer, sum", "effect": "outcome, value",
+	"turn": "message", "abandon": "run", "answer": "answer, sum", "effect": "outcome, value",
 }
 
 // anyBody are the errors of each route that has a body.

@@ -233,14 +233,17 @@ func listen(t *testing.T, h http.Handler) *pipe {
 // options are those of the handlers of these tests.
 func (w *world) options() turnhttp.Options[State] {
 	return turnhttp.Options[State]{
-		Authorize: func(r *http.Request, _ string) error {
+		Authorize: func(r *http.Request, _ string, _ turnhttp.Action) (turnhttp.Actor, error) {
 			switch r.Header.Get("Authorization") {
 			case "wrong":
-				return errors.New(secret)
+				return "", errors.New(secret)
 			case "other":
-				return fmt.Errorf("%s: %w", secret, turnhttp.ErrDenied)
+				return "", fmt.Errorf("%s: %w", secret, turnhttp.ErrDenied)
 			}
-			return nil
+			if _, says := r.Header["Who"]; !says {
+				return "reader", nil
+			}
+			return turnhttp.Actor(r.Header.Get("Who")), nil
 		},
 		Reply: func(res *orchestrator.Result[State]) any { return res.State.Text },
 		Questions: func(s *State) []turnhttp.Question {
@@ -254,13 +257,27 @@ func (w *world) options() turnhttp.Options[State] {
 			if err := json.Unmarshal(a.Data, &text); err != nil {
 				return orchestrator.Input{}, err
 			}
-			return orchestrator.Input{Text: text, Data: json.RawMessage(`{"by":"` + a.By + `"}`)}, nil
+			return orchestrator.Input{Text: text, Data: json.RawMessage(`{"by":"` + string(a.By) + `"}`)}, nil
 		},
 		Inbox:  w.answers,
 		Ledger: w.effects,
-		Who:    func(r *http.Request) string { return r.Header.Get("Who") },
 	}
 }
+
+// sumOf is the sum that comes with a question.
+func sumOf(session, id string, shown any) string {
+	sum, err := inbox.Sum([]any{session, id, shown})
+	if err != nil {
+		panic(err)
+	}
+	return sum
+}
+
+// sumOfQ1 is the sum of what "ask q1 100" asks in session s.
+var sumOfQ1 = sumOf("s", "q1", map[string]int{"cents": 100})
+
+// answerBody is the body of an answer to "ask q1 100".
+func answerBody(answer string) string { return `{"answer":` + answer + `,"sum":"` + sumOfQ1 + `"}` }
 
 // A request is a request of a test. Its fields without a value are left out.
 type request struct {

@@ -2,6 +2,7 @@ package turnhttp
 
 import (
 	"cmp"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -16,24 +17,28 @@ import (
 // client gets 500, or the event "problem", and the panic is logged: to Service.Logger under [Serve], and otherwise to
 // slog.Default().
 type Options[S any] struct {
-	// Authorize says whether the client may use the session. ErrDenied is 403, and any other error 401. It is called
-	// before anything is read or run. Anyone lets all in.
-	Authorize func(r *http.Request, session string) error
+	// Authorize says whether the client may do this in the session, and who it is. ErrDenied is 403, and any other
+	// error 401; so is an Actor of "". It is called before anything is read or run. Allow each action by its name, and
+	// refuse all others: a later version may have more of them. Anyone lets all talk.
+	Authorize func(r *http.Request, session string, action Action) (Actor, error)
 
 	// Reply returns what of a settled turn leaves the process, as JSON.
 	Reply func(*orchestrator.Result[S]) any
 
 	// Input reads the input of a turn. nil means a JSON object {"message": …, "data": …}: Text and Data of the Input.
-	// The request id is the Idempotency-Key in any case, if there is one. The body of the request ends with an
-	// *http.MaxBytesError after MaxBody. An error that is no *orchestrator.InputError is 400. ReadJSON is of use there.
+	// If there are Questions, nil takes no data: what an Answer says in Data is not for a client to say. Whatever Input
+	// returns, the origin is orchestrator.FromUser and By the Actor. The request id is the Idempotency-Key, if there is
+	// one. The body of the request ends with an *http.MaxBytesError after MaxBody. An error that is no
+	// *orchestrator.InputError is 400. ReadJSON is of use there.
 	Input func(*http.Request) (orchestrator.Input, error)
 
 	// Questions returns what a settled state asks a person. nil means nothing.
 	Questions func(*S) []Question
 
-	// Answer makes an input of an answer. The handler sets the request id. An error that is no *orchestrator.InputError
-	// is 400, and the answer is not kept. It is required with Questions. It must make the same input each time, and the
-	// turn should check that the question is still asked: another input may have come first.
+	// Answer makes an input of an answer. The handler sets the request id, the origin orchestrator.FromAnswer, and By.
+	// A turn that does what a person has approved asks for this origin. An error that is no *orchestrator.InputError is
+	// 400, and the answer is not kept. Answer is required with Questions. It must make the same input each time, and
+	// the turn should check that the question is still asked: another input may have come first.
 	Answer func(Question, Answer) (orchestrator.Input, error)
 
 	// Inbox keeps the answers until their turns have settled. It is required with Questions.
@@ -41,9 +46,6 @@ type Options[S any] struct {
 
 	// Ledger is the ledger of the bot. If it is nil, no effects are shown.
 	Ledger ledger.Ledger
-
-	// Who names the client that answers. It must not be "". nil means "client", for all.
-	Who func(*http.Request) string
 
 	// OptionalKey also takes turns without Idempotency-Key. Such a turn gets a random request id, unless Input gives
 	// one.
@@ -68,35 +70,71 @@ type Options[S any] struct {
 
 // A Question is something that a settled state asks a person.
 type Question struct {
-	// ID names the question in its session. Do not use it again for another question.
+	// ID names the question in its session: see NewQuestionID. Do not use it again for another question.
 	ID string
 
-	// Shown is shown to the person, as JSON. Its hash is inbox.Sum: an answer to something else is refused.
+	// Shown is shown to the person, as JSON. An answer says what was shown, by its sum. An answer to something else is
+	// refused.
 	Shown any
 
 	// Expires is when the question can no longer be answered. Zero means never.
 	Expires time.Time
 }
 
+// NewQuestionID returns an id for a question that nobody can guess. Keep it in the state: a run that is taken up again
+// before its turn has settled may ask with another id.
+func NewQuestionID() string { return rand.Text() }
+
 // An Answer holds the answer of a person.
 type Answer struct {
 	Data json.RawMessage
 
-	// By is whose answer it is, as Options.Who says.
-	By string
+	// By is whose answer it is, as Authorize says.
+	By Actor
 }
 
-// ErrDenied is an error of Options.Authorize: the client is known, and may not use the session.
+// An Actor is the id of whoever acts, at most 512 bytes. It stands in the row of what was answered, in the events and
+// in logs.
+type Actor string
+
+// An Action is what a client wants to do in a session.
+type Action string
+
+// The actions. No route of Handler has ActionStop, ActionUnpark, ActionForce or ActionBranch: they are for routes of a
+// program's own.
+const (
+	ActionRead    Action = "read"    // the session, its turns, questions and effects
+	ActionTurn    Action = "turn"    // say something
+	ActionFollow  Action = "follow"  // the events
+	ActionResume  Action = "resume"  // finish the turn in flight
+	ActionStop    Action = "stop"    // end a turn and keep what it has
+	ActionAnswer  Action = "answer"  // a question
+	ActionResolve Action = "resolve" // say what became of an effect
+	ActionUnpark  Action = "unpark"  // try a run again that was parked
+	ActionForce   Action = "force"   // go on in spite of drift or doubt
+	ActionAbandon Action = "abandon" // end a run without a turn
+	ActionBranch  Action = "branch"  // begin a session from a turn of another
+	ActionDelete  Action = "delete"  // the session
+)
+
+// ErrDenied is an error of Options.Authorize: the client is known, and may not do this.
 var ErrDenied = errors.New("turnhttp: denied")
 
-// Anyone is an Authorize for programs behind another perimeter.
-func Anyone(*http.Request, string) error { return nil }
+// Anyone is an Authorize for programs behind another perimeter. It lets all read, say something and follow, in each
+// session, as "anyone". The rest is for people whom Authorize tells apart.
+func Anyone(_ *http.Request, _ string, action Action) (Actor, error) {
+	switch action {
+	case ActionRead, ActionTurn, ActionFollow:
+		return "anyone", nil
+	}
+	return "", ErrDenied
+}
 
 // check panics if an option without a default is missing.
 func (o *Options[S]) check() {
 	switch {
 	case o.Authorize == nil:
-		panic("turnhttp: Options.Authorize is nil: Anyone lets all in")
+		panic("turnhttp: Options.Authorize is nil: Anyone lets all talk")
 	case o.Reply == nil:
 		panic("turnhttp: Options.Reply is nil")
 	case o.Questions != nil && (o.Inbox == nil || o.Answer == nil):
@@ -108,11 +146,11 @@ func (o Options[S]) orDefaults() Options[S] {
 	o.TurnTimeout = cmp.Or(o.TurnTimeout, 5*time.Minute)
 	o.MaxBody = cmp.Or(o.MaxBody, 1<<20)
 	o.MaxReaders = cmp.Or(o.MaxReaders, 5000)
-	if o.Input == nil {
-		o.Input = messageInput
-	}
-	if o.Who == nil {
-		o.Who = func(*http.Request) string { return "client" }
+	switch {
+	case o.Input == nil && o.Questions == nil:
+		o.Input = messageInput("message", "data")
+	case o.Input == nil:
+		o.Input = messageInput("message")
 	}
 	if o.OnError == nil {
 		o.OnError = func(*http.Request, error) {}

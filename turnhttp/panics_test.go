@@ -72,7 +72,8 @@ func TestPanicsOfOptions(t *testing.T) {
 	turn := request{method: "POST", path: "/sessions/s/turns", key: "k", body: `{"message":"say hi"}`}
 	shown := turn
 	shown.header = map[string]string{"Accept": "text/event-stream"}
-	ask := request{method: "POST", path: "/sessions/s/questions/q", body: `{"answer":"answer yes"}`}
+	sum := sumOf("s", "q", map[string]int{"cents": 5})
+	ask := request{method: "POST", path: "/sessions/s/questions/q", body: `{"answer":"answer yes","sum":"` + sum + `"}`}
 	for name, c := range map[string]struct {
 		set func(o *o, says func() error)
 		request
@@ -81,7 +82,7 @@ func TestPanicsOfOptions(t *testing.T) {
 		returned int
 	}{
 		"Authorize": {func(o *o, says func() error) {
-			o.Authorize = func(*http.Request, string) error { return says() }
+			o.Authorize = func(*http.Request, string, turnhttp.Action) (turnhttp.Actor, error) { return "ann", says() }
 		}, turn, 401},
 		"Input": {func(o *o, says func() error) {
 			o.Input = func(*http.Request) (orchestrator.Input, error) { return orchestrator.Input{}, says() }
@@ -109,12 +110,6 @@ func TestPanicsOfOptions(t *testing.T) {
 				return orchestrator.Input{}, says()
 			}
 		}, ask, 400},
-		"Who": {func(o *o, says func() error) {
-			o.Who = func(*http.Request) string { must(says()); return "" }
-		}, ask, 500},
-		"Who, of an effect": {func(o *o, says func() error) {
-			o.Who = func(*http.Request) string { must(says()); return "" }
-		}, request{method: "POST", path: "/sessions/s/effects/e", body: `{"outcome":"skip"}`}, 500},
 		"OnError": {func(o *o, says func() error) {
 			o.OnError = func(*http.Request, error) { must(says()) }
 			o.Reply = func(*orchestrator.Result[State]) any { return func() {} }
@@ -357,7 +352,7 @@ func TestServeOptionPanics(t *testing.T) {
 		w := newWorld()
 		bot := w.bot(t, w.definition(), nil)
 		o := w.options()
-		o.Authorize = func(*http.Request, string) error { panic(secret) }
+		o.Authorize = func(*http.Request, string, turnhttp.Action) (turnhttp.Actor, error) { panic(secret) }
 		r := try(t, turnhttp.Service{Handler: turnhttp.Handler(bot, o)})
 		r.wantGet("/sessions/s", http.StatusInternalServerError)
 		if err := r.stop(); err != nil {

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/inbox"
-	"github.com/holdfast-go/holdfast/internal/ids"
 	"github.com/holdfast-go/holdfast/internal/jsonvalue"
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
@@ -24,15 +23,15 @@ type questionDoc struct {
 	Answered bool            `json:"answered"`
 }
 
-func (s *server[S]) getQuestions(w http.ResponseWriter, r *http.Request, names []string) error {
+func (s *server[S]) getQuestions(w http.ResponseWriter, r *http.Request, to target) error {
 	docs := []questionDoc{}
-	asked, err := s.asked(r.Context(), names[0])
+	asked, err := s.asked(r.Context(), to.session)
 	if err != nil {
 		return err
 	}
 	var kept []inbox.Item
 	if len(asked) > 0 {
-		if kept, err = s.answers(r.Context(), names[0]); err != nil {
+		if kept, err = s.answers(r.Context(), to.session); err != nil {
 			return err
 		}
 	}
@@ -43,7 +42,7 @@ func (s *server[S]) getQuestions(w http.ResponseWriter, r *http.Request, names [
 			doc.Expires = &at
 		}
 		if it := find(kept, q.ID); it != nil {
-			if doc.Answered, err = s.meant(r.Context(), names[0], q, *it); err != nil {
+			if doc.Answered, err = s.meant(r.Context(), to.session, q, *it); err != nil {
 				return err
 			}
 		}
@@ -52,11 +51,14 @@ func (s *server[S]) getQuestions(w http.ResponseWriter, r *http.Request, names [
 	return reply(w, map[string]any{"questions": docs})
 }
 
-// An asked is a question with the sum of what is shown.
+// An asked is a question with what is shown.
 type asked struct {
 	Question
 	shown json.RawMessage
-	sum   string
+
+	// sum is what a client has to say: the sum of the session, the question and what is shown. kept is the sum of what
+	// is shown. The inbox holds it, which keeps the session and the question beside it.
+	sum, kept string
 
 	// turn marks the settled turn that asks. No other life of the session has a turn with this mark.
 	turn string
@@ -69,7 +71,7 @@ func markOf[S any](res *orchestrator.Result[S]) string {
 }
 
 // marked returns the Shown of an answer: what was shown, and in which turn.
-func (q asked) marked() string { return q.sum + "@" + q.turn }
+func (q asked) marked() string { return q.kept + "@" + q.turn }
 
 // meant reports whether an answer in the inbox is to what is asked. An answer of this handler is so only in the life of
 // the session in which it was left: one of its turns has the mark. A process may die after it has deleted a session,
@@ -80,7 +82,7 @@ func (s *server[S]) meant(ctx context.Context, session string, q asked, it inbox
 	switch {
 	case it.Shown == "":
 		return true, nil
-	case sum != q.sum:
+	case sum != q.kept:
 		return false, nil
 	case !isMarked || turn == q.turn:
 		return true, nil
@@ -106,7 +108,7 @@ func (q asked) expired(at time.Time) bool { return !q.Expires.IsZero() && at.Aft
 
 // request is the request id of the turn that takes the answer.
 func (q asked) request() string {
-	h := sha256.Sum256([]byte(q.sum + " " + q.ID))
+	h := sha256.Sum256([]byte(q.kept + " " + q.ID))
 	return keysOfAnswers + hex.EncodeToString(h[:16])
 }
 
@@ -127,22 +129,26 @@ func (s *server[S]) asked(ctx context.Context, session string) ([]asked, error) 
 func (s *server[S]) asks(res *orchestrator.Result[S]) ([]asked, error) {
 	return ask("Options.Questions", func() (all []asked, err error) {
 		for _, q := range s.Questions(&res.State) {
-			shown, sum, err := q.encode()
+			shown, sum, err := q.encode(res.Session)
 			if err != nil {
 				return nil, err
 			}
-			all = append(all, asked{q, shown, sum, markOf(res)})
+			kept, err := inbox.Sum(shown)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, asked{q, shown, sum, kept, markOf(res)})
 		}
 		return all, nil
 	})
 }
 
-// encode returns Shown as JSON, and its sum.
-func (q Question) encode() (shown json.RawMessage, sum string, err error) {
+// encode returns Shown as JSON, and the sum of the session, the question and Shown.
+func (q Question) encode(session string) (shown json.RawMessage, sum string, err error) {
 	if shown, err = json.Marshal(q.Shown); err != nil {
 		return nil, "", err
 	}
-	sum, err = inbox.Sum(shown)
+	sum, err = inbox.Sum([]any{session, q.ID, shown})
 	return shown, sum, err
 }
 
@@ -152,7 +158,7 @@ func (s *server[S]) made(q asked, given Answer) (orchestrator.Input, error) {
 	if err != nil {
 		return in, unreadBody(err)
 	}
-	in.RequestID = q.request()
+	in.RequestID, in.Origin, in.By = q.request(), orchestrator.FromAnswer, string(given.By)
 	return in, nil
 }
 
@@ -187,7 +193,7 @@ func find(all []inbox.Item, id string) *inbox.Item {
 	return nil
 }
 
-func (s *server[S]) postAnswer(w http.ResponseWriter, r *http.Request, names []string) error {
+func (s *server[S]) postAnswer(w http.ResponseWriter, r *http.Request, to target) error {
 	if s.Questions == nil {
 		return errNotFound
 	}
@@ -199,26 +205,21 @@ func (s *server[S]) postAnswer(w http.ResponseWriter, r *http.Request, names []s
 	if err != nil {
 		return err
 	}
-	by, err := s.who(r)
-	if err != nil {
-		return err
-	}
-	given := Answer{Data: all["answer"], By: by}
+	given := Answer{Data: all["answer"], By: to.actor}
 	switch {
 	case given.Data == nil:
 		return errBadRequest.because("The member answer is missing.")
-	case ids.Check("by", given.By) != nil:
-		return errUnauthorized
+	case sum == "":
+		return errBadRequest.because("The member sum is missing: it comes with the question.")
 	}
-	c, err := s.answer(r, names[0], names[1], given, sum)
+	c, err := s.answer(r, to.session, to.id, given, sum)
 	if err != nil {
 		return err
 	}
 	return s.run(w, r, *c)
 }
 
-// answer leaves an answer in the inbox, and returns the turn to run. sum is that of what the client has seen; "" if it
-// does not say.
+// answer leaves an answer in the inbox, and returns the turn to run. sum is that of what the client has seen.
 func (s *server[S]) answer(r *http.Request, session, id string, given Answer, sum string) (*call[S], error) {
 	ctx, cancel := s.finish(r)
 	defer cancel()
@@ -228,9 +229,9 @@ func (s *server[S]) answer(r *http.Request, session, id string, given Answer, su
 			return nil, err
 		}
 		if q == nil {
-			return s.answeredBefore(ctx, session, id, given)
+			return s.answeredBefore(ctx, session, id, given, sum)
 		}
-		if sum != "" && sum != q.sum {
+		if sum != q.sum {
 			return nil, errChanged
 		}
 		c, err := s.taking(ctx, r, session, *q, given)
@@ -295,7 +296,7 @@ func (s *server[S]) taken(err error) (over bool, told error) {
 // post leaves an answer in the inbox. It fails if another answer is there.
 func (s *server[S]) post(ctx context.Context, session string, q asked, given Answer) error {
 	it := inbox.Item{
-		Key: s.key(session), Kind: inbox.Answer, ID: q.ID, By: given.By, Shown: q.marked(), Data: given.Data,
+		Key: s.key(session), Kind: inbox.Answer, ID: q.ID, By: string(given.By), Shown: q.marked(), Data: given.Data,
 	}
 	for range 3 { // remove what is stale, leave the answer, and look which one is there
 		kept, err := s.answers(ctx, session)
@@ -319,7 +320,7 @@ func (s *server[S]) post(ctx context.Context, session string, q asked, given Ans
 			if err := s.remove(ctx, session, q.ID); err != nil {
 				return err
 			}
-		case old.By == given.By && sameJSON(old.Data, given.Data):
+		case old.By == string(given.By) && sameJSON(old.Data, given.Data):
 			return nil
 		default:
 			return errAnswered
@@ -357,8 +358,10 @@ func sameJSON(a, b json.RawMessage) bool {
 
 // answeredBefore returns the turn that has taken an answer to a question that is no longer asked. The same answer gets
 // its reply, and another one is told that it was not the first.
-func (s *server[S]) answeredBefore(ctx context.Context, session, id string, given Answer) (*call[S], error) {
-	settled := make(map[string]bool) // by request id
+func (s *server[S]) answeredBefore(
+	ctx context.Context, session, id string, given Answer, sum string,
+) (*call[S], error) {
+	settled := make(map[string]string) // who sent the input, by request id
 	for res, err := range s.bot.Turns(ctx, session) {
 		if err != nil {
 			if _, one := unusable(err); one {
@@ -371,15 +374,20 @@ func (s *server[S]) answeredBefore(ctx context.Context, session, id string, give
 			return nil, err
 		}
 		for _, q := range all {
+			by, taken := settled[q.request()]
 			switch {
 			case q.ID != id:
-			case settled[q.request()]:
-				return s.repeating(session, q, given)
-			default:
+			case !taken:
 				return nil, errNotFound
+			case sum != q.sum:
+				return nil, errChanged
+			case by != "" && by != string(given.By):
+				return nil, errAnswered
+			default:
+				return s.repeating(session, q, given)
 			}
 		}
-		settled[res.Input.RequestID] = true
+		settled[res.Input.RequestID] = res.Input.By
 	}
 	return nil, errNotFound
 }

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -19,8 +20,10 @@ import (
 
 // An askedOf has the fields of a question that these tests read.
 type askedOf struct {
-	ID, Sum  string
-	Shown    struct{ Cents int }
+	ID, Sum string
+	Shown   struct {
+		Cents int `json:"cents"`
+	}
 	Expires  *time.Time
 	Answered bool
 }
@@ -37,7 +40,7 @@ var keyOfS = inbox.Key{Orchestrator: "bot", Session: "s"}
 // answering is an answer to q1.
 func answering(who, answer string) request {
 	return with("answer", func(q *request) {
-		q.body = `{"answer":"answer ` + answer + `"}`
+		q.body = answerBody(`"answer ` + answer + `"`)
 		q.header = map[string]string{"Who": who}
 	})
 }
@@ -71,7 +74,8 @@ func TestAnswerOnce(t *testing.T) {
 	w := newWorld()
 	here, there := asked(t, w)
 	q := questionsOf(t, there)
-	if len(q) != 1 || q[0].ID != "q1" || q[0].Shown.Cents != 100 || q[0].Answered || q[0].Expires != nil {
+	if len(q) != 1 || q[0].ID != "q1" || q[0].Shown.Cents != 100 ||
+		q[0].Sum != sumOfQ1 || q[0].Answered || q[0].Expires != nil {
 		t.Fatalf("it asks %+v", q)
 	}
 	var mu sync.Mutex
@@ -80,9 +84,7 @@ func TestAnswerOnce(t *testing.T) {
 	for i := range 50 {
 		who := fmt.Sprintf("user %d", i)
 		group.Go(func() {
-			r := answering(who, who)
-			r.body = r.body[:len(r.body)-1] + `,"sum":"` + q[0].Sum + `"}`
-			res := r.to(t.Context(), []http.Handler{here, there}[i%2])
+			res := answering(who, who).to(t.Context(), []http.Handler{here, there}[i%2])
 			mu.Lock()
 			defer mu.Unlock()
 			switch doc := res.Body.Bytes(); {
@@ -150,9 +152,13 @@ func TestAnswerToBefore(t *testing.T) {
 	w := newWorld()
 	here, _ := asked(t, w)
 	old := questionsOf(t, here)[0]
+	kept, err := inbox.Sum(old.Shown)
+	if err != nil {
+		t.Fatal(err)
+	}
 	stale := inbox.Item{
 		Key: inbox.Key{Orchestrator: "bot", Session: "s"}, Kind: inbox.Answer, ID: "q1", By: "bob",
-		Shown: old.Sum, Data: []byte(`"answer old"`),
+		Shown: kept, Data: []byte(`"answer old"`),
 	}
 	if _, err := w.answers.Post(t.Context(), stale); err != nil {
 		t.Fatal(err)
@@ -163,7 +169,9 @@ func TestAnswerToBefore(t *testing.T) {
 	if now := questionsOf(t, here)[0]; now.Answered || now.Sum == old.Sum {
 		t.Errorf("it asks %+v, and asked %+v", now, old)
 	}
-	res := answering("ann", "new").to(t.Context(), here)
+	anew := answering("ann", "new")
+	anew.body = strings.ReplaceAll(anew.body, sumOfQ1, questionsOf(t, here)[0].Sum)
+	res := anew.to(t.Context(), here)
 	if turn := decode[turnOf](t, res.Body.Bytes()); res.Code != 200 || turn.Reply != "answer new" || w.left(t) != 0 {
 		t.Errorf("ann is told %d %s, and %d answers are left", res.Code, res.Body, w.left(t))
 	}
@@ -176,7 +184,7 @@ func TestAnswerInTime(t *testing.T) {
 		d := w.definition()
 		d.Intents["do"] = orchestrator.Intent[State]{Run: func(ctx context.Context, t *Turn) error {
 			if t.State.Asks == "" {
-				t.State.Asks, t.State.Due = "q1", time.Now().Add(time.Minute)
+				t.State.Asks, t.State.Cents, t.State.Due = "q1", 100, time.Now().Add(time.Minute)
 				return nil
 			}
 			t.State.Due = time.Time{}

@@ -16,7 +16,7 @@ const (
 	turnsMost = 200
 )
 
-func (s *server[S]) getSession(w http.ResponseWriter, r *http.Request, names []string) error {
+func (s *server[S]) getSession(w http.ResponseWriter, r *http.Request, to target) error {
 	before, err := number(r, "before", math.MaxInt)
 	if err != nil {
 		return err
@@ -25,7 +25,7 @@ func (s *server[S]) getSession(w http.ResponseWriter, r *http.Request, names []s
 	if err != nil {
 		return err
 	}
-	st, err := s.bot.Inspect(r.Context(), names[0])
+	st, err := s.bot.Inspect(r.Context(), to.session)
 	if _, drift := errors.AsType[*orchestrator.DriftError](err); err != nil && !drift {
 		return err
 	}

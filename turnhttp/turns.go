@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
 
-func (s *server[S]) postTurn(w http.ResponseWriter, r *http.Request, names []string) error {
+func (s *server[S]) postTurn(w http.ResponseWriter, r *http.Request, to target) error {
 	key, err := keyOf(r)
 	if err != nil {
 		return err
@@ -29,7 +29,8 @@ func (s *server[S]) postTurn(w http.ResponseWriter, r *http.Request, names []str
 	if in.RequestID = cmp.Or(key, in.RequestID, rand.Text()); strings.HasPrefix(in.RequestID, keysOfAnswers) {
 		return errReservedKey
 	}
-	return s.run(w, r, call[S]{session: names[0], input: in, end: unchanged[S]})
+	in.Origin, in.By = orchestrator.FromUser, string(to.actor)
+	return s.run(w, r, call[S]{session: to.session, input: in, end: unchanged[S]})
 }
 
 // readInput calls Options.Input, and reads the rest of the body. The server would read the rest before it answers, when
@@ -49,11 +50,6 @@ func (s *server[S]) readInput(r *http.Request) (orchestrator.Input, error) {
 
 func (s *server[S]) input(r *http.Request) (orchestrator.Input, error) {
 	return ask("Options.Input", func() (orchestrator.Input, error) { return s.Input(r) })
-}
-
-// who returns the name of the client that answers.
-func (s *server[S]) who(r *http.Request) (string, error) {
-	return ask("Options.Who", func() (string, error) { return s.Who(r), nil })
 }
 
 // A closable is a body that knows whether it was closed. The server reads no more of such a body.
@@ -101,10 +97,13 @@ func (s *server[S]) replyTurn(w http.ResponseWriter, res *orchestrator.Result[S]
 	return reply(w, doc)
 }
 
-func (s *server[S]) postResume(w http.ResponseWriter, r *http.Request, names []string) error {
+func (s *server[S]) postResume(w http.ResponseWriter, r *http.Request, to target) error {
+	if err := checkType(r); err != nil { // also without a body: a page of another origin may not send this
+		return err
+	}
 	ctx, cancel := s.finish(r)
 	defer cancel()
-	res, err := s.bot.Resume(ctx, names[0], nil)
+	res, err := s.bot.Resume(ctx, to.session, nil)
 	switch {
 	case errors.Is(err, orchestrator.ErrNothingToResume):
 		return empty(w)
@@ -122,7 +121,7 @@ func empty(w http.ResponseWriter) error {
 	return nil
 }
 
-func (s *server[S]) postAbandon(w http.ResponseWriter, r *http.Request, names []string) error {
+func (s *server[S]) postAbandon(w http.ResponseWriter, r *http.Request, to target) error {
 	all, err := body(w, r, "run")
 	if err != nil {
 		return err
@@ -136,21 +135,21 @@ func (s *server[S]) postAbandon(w http.ResponseWriter, r *http.Request, names []
 	}
 	ctx, cancel := s.finish(r)
 	defer cancel()
-	ended, err := s.bot.Abandon(ctx, names[0], run)
+	ended, err := s.bot.Abandon(ctx, to.session, run)
 	if err != nil {
 		return err
 	}
 	return reply(w, map[string]bool{"ended": ended})
 }
 
-func (s *server[S]) deleteSession(w http.ResponseWriter, r *http.Request, names []string) error {
+func (s *server[S]) deleteSession(w http.ResponseWriter, r *http.Request, to target) error {
 	ctx, cancel := s.finish(r)
 	defer cancel()
-	if err := s.bot.Delete(ctx, names[0]); err != nil {
+	if err := s.bot.Delete(ctx, to.session); err != nil {
 		return err
 	}
 	if s.Inbox != nil {
-		if err := s.Inbox.Remove(ctx, s.key(names[0]), ""); err != nil {
+		if err := s.Inbox.Remove(ctx, s.key(to.session), ""); err != nil {
 			return &storeError{err}
 		}
 	}

@@ -220,14 +220,13 @@ func (c config) model() (model.Model, string, error) {
 // sessions says what clients of the bot may do and see.
 func sessions[S any](a *app, at func(*S) *bot.State) turnhttp.Options[S] {
 	return turnhttp.Options[S]{
-		Authorize: turnhttp.Anyone, // the example listens on loopback; a service says who may
+		Authorize: everyone, // the example listens on loopback; a service says who may
 		Reply:     func(r *orchestrator.Result[S]) any { return bot.ReplyOf(r.Input, at(&r.State)) },
 		Input:     message,
 		Questions: func(s *S) []turnhttp.Question { return bot.Questions(at(s)) },
 		Answer:    bot.Answer,
 		Inbox:     a.stores.Inbox,
 		Ledger:    a.stores.Ledger,
-		Who:       who,
 		OnError:   logError,
 	}
 }
@@ -243,8 +242,10 @@ func conciergeSessions(o *orchestrator.Orchestrator[bot.ConciergeState]) http.Ha
 	})
 }
 
-// who names the person who answers: the page gives each of its tabs a name.
-func who(r *http.Request) string { return cmp.Or(r.Header.Get("X-Person"), "someone") }
+// everyone may do everything. The page gives each of its tabs a name.
+func everyone(r *http.Request, _ string, _ turnhttp.Action) (turnhttp.Actor, error) {
+	return turnhttp.Actor(cmp.Or(r.Header.Get("X-Person"), "someone")), nil
+}
 
 // logError logs no text of the error: it may repeat what a user said. The bots log how their turns end.
 func logError(_ *http.Request, err error) {

@@ -40,6 +40,7 @@ func Answer(q turnhttp.Question, a turnhttp.Answer) (in orchestrator.Input, err 
 	if *said.Approve {
 		in.Text = "A colleague has approved the refund."
 	}
-	in.Data, err = json.Marshal(map[string]Approval{"approval": {Proposal: q.ID, Approve: *said.Approve, By: a.By}})
+	approval := Approval{Proposal: q.ID, Approve: *said.Approve, By: string(a.By)}
+	in.Data, err = json.Marshal(map[string]Approval{"approval": approval})
 	return in, err
 }

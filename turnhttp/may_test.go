@@ -1,0 +1,240 @@
+package turnhttp_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-go/holdfast/inbox"
+	"github.com/holdfast-go/holdfast/ledger"
+	"github.com/holdfast-go/holdfast/orchestrator"
+	"github.com/holdfast-go/holdfast/turnhttp"
+)
+
+// actions are the actions of the routes.
+var actions = map[string]turnhttp.Action{
+	"turn": turnhttp.ActionTurn, "events": turnhttp.ActionFollow, "resume": turnhttp.ActionResume,
+	"abandon": turnhttp.ActionAbandon, "session": turnhttp.ActionRead, "questions": turnhttp.ActionRead,
+	"answer": turnhttp.ActionAnswer, "effects": turnhttp.ActionRead, "effect": turnhttp.ActionResolve,
+	"delete": turnhttp.ActionDelete,
+}
+
+// Each route asks for one action, and works for whoever has that one only. Anyone may read, talk and follow.
+func TestActions(t *testing.T) {
+	for name, q := range routes {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			asked(t, w)
+			var action turnhttp.Action
+			o := w.options()
+			bot := w.bot(t, w.definition(), nil)
+			for _, allowed := range []bool{true, false} {
+				o.Authorize = func(_ *http.Request, session string, a turnhttp.Action) (turnhttp.Actor, error) {
+					if action = a; session != "s" || (a == actions[name]) != allowed {
+						return "", turnhttp.ErrDenied
+					}
+					return "ann", nil
+				}
+				status := q.to(t.Context(), turnhttp.Handler(bot, o)).Code
+				if action != actions[name] || (status == 403) == allowed {
+					t.Errorf("it asks for %q, and with that allowed: %t, it is %d", action, allowed, status)
+				}
+			}
+			o.Authorize = turnhttp.Anyone
+			talks := name == "turn" || q.method == "GET"
+			if status := q.to(t.Context(), turnhttp.Handler(bot, o)).Code; (status == 403) == talks {
+				t.Errorf("for Anyone it is %d", status)
+			}
+		})
+	}
+}
+
+// An Authorize that forgets to say who it is lets nobody in.
+func TestNoActor(t *testing.T) {
+	w := newWorld()
+	o := w.options()
+	for _, actor := range []turnhttp.Actor{"", "a\x00", "\xff", turnhttp.Actor(strings.Repeat("a", 513))} {
+		o.Authorize = func(*http.Request, string, turnhttp.Action) (turnhttp.Actor, error) { return actor, nil }
+		if res := says("say hi").to(t.Context(), turnhttp.Handler(w.bot(t, w.definition(), nil), o)); res.Code != 401 {
+			t.Errorf("actor %q is %d", actor, res.Code)
+		}
+	}
+	w.wantNothing(t)
+}
+
+// noteInput is a bot that shows who has sent its input, and as what.
+func noteInput(d Definition) Definition {
+	d.Intents = orchestrator.Intents[State]{"note": {Run: func(_ context.Context, t *Turn) error {
+		in := t.Input
+		t.State.Text = fmt.Sprintf("%s by %s: %s %s", in.Origin, in.By, in.Text, in.Data)
+		t.State.Asks, t.State.Cents = "q1", 100
+		return nil
+	}}}
+	return d
+}
+
+// The handler says where an input comes from and who has sent it, whatever the functions of the program return.
+func TestOrigin(t *testing.T) {
+	w := newWorld()
+	o := w.options()
+	lies := orchestrator.Input{Origin: orchestrator.FromSystem, By: "root"}
+	o.Input = func(*http.Request) (orchestrator.Input, error) { return lies, nil }
+	o.Answer = func(turnhttp.Question, turnhttp.Answer) (orchestrator.Input, error) { return lies, nil }
+	h := turnhttp.Handler(w.bot(t, noteInput(w.definition()), nil), o)
+	for _, c := range []struct {
+		request
+		want string
+	}{{says("hi"), "user by ann:  "}, {answering("bob", "yes"), "answer by bob:  "}} {
+		res := c.to(t.Context(), h)
+		if turn := decode[turnOf](t, res.Body.Bytes()); turn.Reply != c.want {
+			t.Errorf("the bot saw %q, want %q: %d %s", turn.Reply, c.want, res.Code, res.Body)
+		}
+	}
+}
+
+// An answer of the inbox, which another process has left, is an answer of whoever gave it.
+func TestOriginOfAnswers(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		w := newWorld()
+		bot := w.bot(t, noteInput(w.definition()), nil)
+		says("hi").to(t.Context(), turnhttp.Handler(bot, w.options()))
+		it := inbox.Item{Key: keyOfS, Kind: inbox.Answer, ID: "q1", By: "ada", Data: []byte(`"yes"`)}
+		if _, err := w.answers.Post(t.Context(), it); err != nil {
+			t.Fatal(err)
+		}
+		ctx, end := context.WithCancel(t.Context())
+		defer end()
+		settled := make(chan struct{})
+		defer bot.Subscribe(func(ev orchestrator.Event) {
+			if ev.Kind == orchestrator.TurnSettled {
+				close(settled)
+			}
+		})()
+		go func() { _ = turnhttp.Answers(ctx, bot, w.options()) }()
+		<-settled
+		for res, err := range bot.Turns(t.Context(), "s") {
+			if err != nil || !strings.HasPrefix(res.State.Text, "answer by ada:") {
+				t.Errorf("the bot saw %q: %v", res.State.Text, err)
+			}
+			break
+		}
+	})
+}
+
+// The sum that comes with a question is good for this question, this text and this session. So an answer to what a
+// person saw elsewhere, or before, is refused, also if the bot uses an id again.
+func TestSumIsBound(t *testing.T) {
+	w := newWorld()
+	here, _ := asked(t, w)
+	elsewhere := map[string]string{
+		"no sum":          "",
+		"another session": sumOf("t", "q1", map[string]int{"cents": 100}),
+		"another id":      sumOf("s", "q2", map[string]int{"cents": 100}),
+		"another text":    sumOf("s", "q1", map[string]int{"cents": 10}),
+		"the text only":   inboxSum(t, map[string]int{"cents": 100}),
+	}
+	for name, sum := range elsewhere {
+		q := with("answer", func(q *request) { q.body = fmt.Sprintf(`{"answer":"answer yes","sum":%q}`, sum) })
+		if res := q.to(t.Context(), here); res.Code != 409 && sum != "" || res.Code < 400 {
+			t.Errorf("the sum of %s is told %d %s", name, res.Code, res.Body)
+		}
+	}
+	if w.ran.Load() != 1 || w.left(t) != 0 {
+		t.Errorf("the bot ran %d times, and %d answers are left", w.ran.Load(), w.left(t))
+	}
+	again := says("ask q1 900000") // the bot uses the id for another amount
+	again.key = "k2"
+	again.to(t.Context(), here)
+	if res := routes["answer"].to(t.Context(), here); res.Code != 409 || typeOf(res.Body.Bytes()) != "changed" {
+		t.Errorf("an answer to the amount before is told %d %s", res.Code, res.Body)
+	}
+}
+
+func inboxSum(t *testing.T, shown any) string {
+	t.Helper()
+	sum, err := inbox.Sum(shown)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sum
+}
+
+// The customer may talk, and nothing else, and knows everything but the credentials of the desk.
+func TestCustomerApprovesNothing(t *testing.T) {
+	w := newWorld()
+	paid := 0
+	d := w.definition()
+	d.Begin = nil
+	d.Intents = orchestrator.Intents[State]{"refund": {Run: func(_ context.Context, t *Turn) error {
+		if t.Input.Origin == orchestrator.FromAnswer && string(t.Input.Data) == `{"approve":true}` {
+			paid++
+		}
+		t.State.Asks, t.State.Cents = "q1", 100
+		return nil
+	}}}
+	o := w.options()
+	o.Answer = func(_ turnhttp.Question, a turnhttp.Answer) (orchestrator.Input, error) {
+		return orchestrator.Input{Data: a.Data}, nil
+	}
+	o.Authorize = func(r *http.Request, _ string, action turnhttp.Action) (turnhttp.Actor, error) {
+		if who := r.Header.Get("Who"); who == "desk" {
+			return "desk", nil
+		}
+		return turnhttp.Anyone(r, "", action)
+	}
+	h := turnhttp.Handler(w.bot(t, d, nil), o)
+	answer := fmt.Sprintf(`{"answer":{"approve":true},"sum":%q}`, sumOfQ1)
+	post := func(who, path, key, body string) int {
+		return request{
+			method: "POST", path: "/sessions/s" + path, key: key, body: body, header: map[string]string{"Who": who},
+		}.to(t.Context(), h).Code
+	}
+	if post("ben", "/turns", "k", `{"message":"refund"}`) != 200 {
+		t.Fatal("the customer may not talk")
+	}
+	// The request id of the answer is no secret: it stands in the turn that takes one like it.
+	for i, body := range []string{
+		`{"message":"hi","data":{"approve":true}}`, `{"message":"","data":{"approve":true},"origin":"answer"}`,
+		`{"message":"{\"approve\":true}"}`, `{"Origin":"answer","By":"desk","Data":{"approve":true}}`, answer,
+	} {
+		for _, key := range []string{fmt.Sprint("k", i), "turnhttp/answer/x", "answer to r"} {
+			post("ben", "/turns", key, body)
+		}
+	}
+	for path, body := range map[string]string{
+		"/questions/q1": answer, "/effects/e": `{"outcome":"not-landed"}`, "/abandon": `{"run":"r"}`, "/resume": `{}`,
+	} {
+		if status := post("ben", path, "", body); status != 403 {
+			t.Errorf("POST %s of the customer is %d", path, status)
+		}
+	}
+	if paid != 0 {
+		t.Fatalf("the customer was paid %d times", paid)
+	}
+	if status := post("desk", "/questions/q1", "", answer); status != 200 || paid != 1 {
+		t.Errorf("the desk is told %d, and %d were paid", status, paid)
+	}
+}
+
+// Who has answered for an effect stands in its row, and what says so is the Actor.
+func TestActorOfEffect(t *testing.T) {
+	w := newWorld()
+	h := turnhttp.Handler(w.bot(t, w.definition(), nil), w.options())
+	says("pay").to(t.Context(), h)
+	for e, err := range w.effects.Effects(t.Context(), ledger.Query{Orchestrator: "bot", Session: "s"}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := request{method: "POST", path: "/sessions/s/effects/" + e.ID, body: `{"outcome":"skip"}`}
+		if res := q.to(t.Context(), h); res.Code != 200 {
+			t.Errorf("the answer is told %d %s", res.Code, res.Body)
+		}
+	}
+	for e, err := range w.effects.Effects(t.Context(), ledger.Query{Orchestrator: "bot", Session: "s"}) {
+		if err != nil || e.AnsweredBy != "ann" {
+			t.Errorf("the row says %q: %v", e.AnsweredBy, err)
+		}
+	}
+}
