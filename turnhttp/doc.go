@@ -2,11 +2,11 @@
 // sessions:
 //
 //	mux.Handle("/", turnhttp.Handler(bot, turnhttp.Options[State]{
-//		Authorize: func(r *http.Request, session string) error { … },
+//		Authorize: func(r *http.Request, session string, action turnhttp.Action) (turnhttp.Actor, error) { … },
 //		Reply:     func(res *orchestrator.Result[State]) any { return map[string]string{"text": res.State.Text} },
 //	}))
 //
-// Two options have no default: who may use a session, and what of a state leaves the process.
+// Two options have no default: who may do what, and what of a state leaves the process.
 //
 // # Routes
 //
@@ -24,6 +24,16 @@
 //
 // The names in a path are escaped: a session may hold a slash. Under a prefix, use http.StripPrefix. Where GET works,
 // HEAD does.
+//
+// # Who may do what
+//
+// Each route has an [Action], and Options.Authorize is asked for it. It tells the people who talk in a session from
+// those who answer what the bot asks, say what became of an effect, or delete: a customer who may do all of this
+// approves a refund for themselves. The [Actor] that it returns stands in the row of what was answered, in
+// orchestrator.Input.By of the turn, in its events and in the log.
+//
+// The origin of what POST turns takes is orchestrator.FromUser, whatever it says. That of an answer is
+// orchestrator.FromAnswer. A turn that does something because a person has approved it asks for this origin.
 //
 // # A turn outlives its client
 //
@@ -52,7 +62,8 @@
 // # Questions
 //
 // A bot that needs a person settles its turn with the question in its state. Options.Questions reads the questions from
-// the newest settled state. An answer is posted in Options.Inbox first: it is durable, and of several the first stays.
+// the newest settled state. An answer comes with the sum of its question, which says in which session it was asked and
+// what was shown. It is posted in Options.Inbox first: it is durable, and of several the first stays.
 // Then it is run as the input that Options.Answer makes of it, and is removed when the turn has settled. The request id
 // of this input is made from the question's id and from what was shown, so that the answer is taken once. If the
 // process dies in between, the answer lies in the inbox: the same answer again runs it, and so does [Answers], which
@@ -78,7 +89,7 @@
 //
 //	bad-request       400  no JSON, a member that is missing or not known, a bad id or number
 //	key-missing       400  POST turns without Idempotency-Key
-//	unauthorized      401  Options.Authorize returned an error
+//	unauthorized      401  Options.Authorize returned an error, or no Actor
 //	denied            403  Options.Authorize returned ErrDenied
 //	not-found         404  no such route, question or effect
 //	method            405  the route has other methods: see Allow

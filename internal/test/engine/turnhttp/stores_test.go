@@ -65,7 +65,9 @@ func (w *world) process(t *testing.T) http.Handler {
 		}
 	})
 	return turnhttp.Handler(bot, turnhttp.Options[State]{
-		Authorize: turnhttp.Anyone,
+		Authorize: func(r *http.Request, _ string, _ turnhttp.Action) (turnhttp.Actor, error) {
+			return turnhttp.Actor(r.Header.Get("Who")), nil
+		},
 		Reply:     func(res *orchestrator.Result[State]) any { return res.State.Text },
 		Questions: func(s *State) []turnhttp.Question {
 			if s.Asks == "" {
@@ -74,10 +76,9 @@ func (w *world) process(t *testing.T) http.Handler {
 			return []turnhttp.Question{{ID: s.Asks, Shown: s.Asks}}
 		},
 		Answer: func(_ turnhttp.Question, a turnhttp.Answer) (orchestrator.Input, error) {
-			return orchestrator.Input{Text: "answer of " + a.By}, nil
+			return orchestrator.Input{Text: "answer of " + string(a.By)}, nil
 		},
 		Inbox: &w.answers,
-		Who:   func(r *http.Request) string { return r.Header.Get("Who") },
 	})
 }
 
@@ -191,12 +192,17 @@ func TestAnswers(t *testing.T) {
 		if res := say(t, processes[0], "k", "ask"); res.Code != 200 {
 			t.Fatalf("it does not ask: %d %s", res.Code, res.Body)
 		}
+		sum, err := inbox.Sum([]string{"s", "q1", "q1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		yes := fmt.Sprintf(`{"answer":true,"sum":%q}`, sum)
 		var won atomic.Int64
 		var group sync.WaitGroup
 		for i := range 20 {
 			group.Go(func() {
 				who := fmt.Sprintf("user %d", i)
-				res := send(t, processes[i%2], http.MethodPost, "/sessions/s/questions/q1", "", who, `{"answer":true}`)
+				res := send(t, processes[i%2], http.MethodPost, "/sessions/s/questions/q1", "", who, yes)
 				switch doc := of(t, res); {
 				case res.Code == 200 && doc.Reply == "answer of "+who:
 					won.Add(1)
@@ -243,7 +249,7 @@ func TestDatabaseAway(t *testing.T) {
 		{"GET", "/sessions/s", ""},
 		{"GET", "/sessions/s/questions", ""},
 		{"DELETE", "/sessions/s", ""},
-		{"POST", "/sessions/s/questions/q1", `{"answer":true}`},
+		{"POST", "/sessions/s/questions/q1", `{"answer":true,"sum":"x"}`},
 		{"POST", "/sessions/s/abandon", `{"run":"r"}`},
 	} {
 		res := send(t, h, q[0], q[1], "k2", "ann", q[2])
