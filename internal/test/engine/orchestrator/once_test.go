@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -135,6 +136,7 @@ func TestAnswered(t *testing.T) {
 			t.Run(c.name+" "+how, func(t *testing.T) {
 				backends(t, func(t *testing.T, w world) {
 					s := shop{w, new(ledger.Memory), &vendor{fail: []error{errTimeout}}}
+					var log lockedBuffer
 					bot := s.start(t, single(func(ctx context.Context, t *Turn) error {
 						if t.Input.Text == "thanks" {
 							return nil
@@ -145,7 +147,7 @@ func TestAnswered(t *testing.T) {
 						}
 						t.State.Said = append(t.State.Said, receipt)
 						return err
-					}), Options{})
+					}), Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 					_, err := bot.Execute(t.Context(), "s", Input{Text: "shoes"}, nil)
 					d := theDoubt(t, err, true)
 					if !errors.Is(err, errTimeout) {
@@ -178,6 +180,9 @@ func TestAnswered(t *testing.T) {
 						t.Fatal(err)
 					}
 					wantRuns(t, bot, 0)
+					if !strings.Contains(log.String(), "by=ann") {
+						t.Errorf("the log does not say who has answered:\n%s", log.String())
+					}
 					for res, err := range bot.Turns(t.Context(), "s") {
 						if err != nil {
 							t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
@@ -159,5 +160,25 @@ func TestOriginOfEarlierVersion(t *testing.T) {
 	in.Origin = orchestrator.FromTool // the call of a tool, repeated by a newer version
 	if res, err := bot.Execute(t.Context(), "s", in, nil); err != nil || !res.Replayed {
 		t.Errorf("the repeat of a call brought %+v, %v", res, err)
+	}
+}
+
+// A person has answered for an effect. The event that gives its result back says who.
+func TestEventOfAnswer(t *testing.T) {
+	s := newShop()
+	s.vendor.fail = []error{errTimeout}
+	bot := s.start(t, single(s.pays(orchestrator.OnceOptions[string]{Key: "7"})), Options{})
+	_, err := bot.Execute(t.Context(), "s", Input{Text: "shoes", By: "ben"}, nil)
+	landed := ledger.Answer{Landed: true, Result: []byte(`"by hand"`), By: "ann"}
+	if err := ledger.Resolve(t.Context(), s.ledger, theDoubt(t, err, true).Effects[0], landed); err != nil {
+		t.Fatal(err)
+	}
+	by := make(map[orchestrator.EventKind]string)
+	hear := func(ev Event) { by[ev.Kind] = ev.By }
+	if _, err := bot.Resume(t.Context(), "s", &orchestrator.CallOptions{OnEvent: hear}); err != nil {
+		t.Fatal(err)
+	}
+	if by[orchestrator.EffectReplayed] != "ann" || by[orchestrator.TurnSettled] != "ben" {
+		t.Errorf("the events are by %v", by)
 	}
 }
