@@ -168,17 +168,14 @@ func text(all map[string]json.RawMessage, name string) (string, error) {
 	return s, nil
 }
 
-// messageInput returns the Options.Input of a program that has none of its own, for a body with these members.
-func messageInput(names ...string) func(*http.Request) (orchestrator.Input, error) {
-	return func(r *http.Request) (in orchestrator.Input, err error) {
-		all, err := members(r, names...)
-		if err != nil {
-			return in, err
-		}
-		in.Text, err = text(all, "message")
-		in.Data = all["data"]
+// messageInput is Options.Input, unless a program has its own.
+func messageInput(r *http.Request) (in orchestrator.Input, err error) {
+	all, err := members(r, "message")
+	if err != nil {
 		return in, err
 	}
+	in.Text, err = text(all, "message")
+	return in, err
 }
 
 // keysOfAnswers begins the request ids of answers. No client may use one of these as its key.

@@ -176,10 +176,7 @@ func goodCases() []handlerCase {
 		}, routes["resume"], 200, "", ""},
 		{"resume of nothing", nil, routes["resume"], 204, "", ""},
 		{"resume by a form", nil, with("resume", func(q *request) { q.header = nil }), 415, "content-type", "application/json"},
-		{"turn with data beside Questions", nil, with("turn", func(q *request) { q.body = `{"message":"hi","data":1}` }), 400, "bad-request", "message"},
-		{"turn with data", func(f *fixture) { f.o.Questions = nil }, with("turn", func(q *request) {
-			q.body = `{"message":"say hi","data":1}`
-		}), 200, "", ""},
+		{"turn with data", nil, with("turn", func(q *request) { q.body = `{"message":"hi","data":1}` }), 400, "bad-request", "message"},
 		{"abandon of nothing", nil, routes["abandon"], 200, "", ""},
 		{"session", func(f *fixture) { f.turn("say hi") }, with("session", func(q *request) { q.path += "?before=9&limit=3" }), 200, "", ""},
 		{"session of nothing", nil, routes["session"], 200, "", ""},

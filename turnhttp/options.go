@@ -25,11 +25,11 @@ type Options[S any] struct {
 	// Reply returns what of a settled turn leaves the process, as JSON.
 	Reply func(*orchestrator.Result[S]) any
 
-	// Input reads the input of a turn. nil means a JSON object {"message": …, "data": …}: Text and Data of the Input.
-	// If there are Questions, nil takes no data: what an Answer says in Data is not for a client to say. Whatever Input
-	// returns, the origin is orchestrator.FromUser and By the Actor. The request id is the Idempotency-Key, if there is
-	// one. The body of the request ends with an *http.MaxBytesError after MaxBody. An error that is no
-	// *orchestrator.InputError is 400. ReadJSON is of use there.
+	// Input reads the input of a turn. nil means a JSON object {"message": …}: the Text of the Input. It takes no data:
+	// what an Answer says in Data is not for a client to say. Whatever Input returns, the origin is
+	// orchestrator.FromUser and By the Actor. The request id is the Idempotency-Key, if there is one. The body of the
+	// request ends with an *http.MaxBytesError after MaxBody. An error that is no *orchestrator.InputError is 400.
+	// ReadJSON is of use there.
 	Input func(*http.Request) (orchestrator.Input, error)
 
 	// Questions returns what a settled state asks a person. nil means nothing.
@@ -146,11 +146,8 @@ func (o Options[S]) orDefaults() Options[S] {
 	o.TurnTimeout = cmp.Or(o.TurnTimeout, 5*time.Minute)
 	o.MaxBody = cmp.Or(o.MaxBody, 1<<20)
 	o.MaxReaders = cmp.Or(o.MaxReaders, 5000)
-	switch {
-	case o.Input == nil && o.Questions == nil:
-		o.Input = messageInput("message", "data")
-	case o.Input == nil:
-		o.Input = messageInput("message")
+	if o.Input == nil {
+		o.Input = messageInput
 	}
 	if o.OnError == nil {
 		o.OnError = func(*http.Request, error) {}
