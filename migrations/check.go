@@ -1,6 +1,7 @@
 package migrations
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -12,50 +13,103 @@ import (
 	"github.com/holdfast-go/holdfast/migrations/internal/ddl"
 )
 
-// ErrBehind is wrapped by the error of [Check] if something is missing.
+// ErrBehind is wrapped by an error of [Check] or [Up] if something is missing. The message says what, and what to do.
 var ErrBehind = errors.New("the schema is behind")
+
+// ErrNewer is wrapped by the error of [Check] if a later version of this package has migrated the database, and nothing
+// is missing. A program may go on: see [Check].
+var ErrNewer = errors.New("the schema is newer than this program")
 
 // ErrEncoding refuses a database of PostgreSQL in which the stores cannot keep every text. The message says what to do.
 var ErrEncoding = pgstate.ErrEncoding
 
-// Check reports whether db has everything that [Up] creates. It changes nothing. If a migration was not applied, or one
-// of its tables, columns or indexes is missing, Check returns an error that names it and wraps [ErrBehind]. A schema
-// that is newer than this version of the package is no error. If the encoding of a PostgreSQL is not UTF8, Check and Up
-// refuse it with [ErrEncoding].
+// Check reports whether db has exactly what [Up] creates. It changes nothing. If a migration was not applied, or one of
+// its tables, columns or indexes is missing, Check returns an error that names it and wraps [ErrBehind]. If nothing is
+// missing, and the database has migrations that this version of the package does not know, the error wraps [ErrNewer].
+// If the encoding of a PostgreSQL is not UTF8, Check and Up refuse it with [ErrEncoding].
+//
+// A schema that is newer by one release serves the stores of this version: the changelog would say otherwise. So a
+// program that may be rolled back, or be restarted during a deploy, takes ErrNewer for a warning. Up, which returns nil
+// there, does the same.
 //
 // If a migration was applied and its table or index is missing, it has been dropped since. The Schema method of its
 // store creates such tables and indexes again.
 func Check(ctx context.Context, db *sql.DB, d Dialect) error {
-	missing, err := missing(ctx, db, d)
+	all, err := load(d)
+	if err != nil {
+		return fmt.Errorf("migrations: %w", err)
+	}
+	found, err := look(ctx, db, grammars[d])
+	if err == nil {
+		err = cmp.Or(found.behind(all), found.newer(all))
+	}
 	if err != nil {
 		return d.wrap(ctx, db, err)
-	}
-	if len(missing) > 0 {
-		return fmt.Errorf("migrations: %w: missing %s", ErrBehind, strings.Join(missing, ", "))
 	}
 	return nil
 }
 
-func missing(ctx context.Context, db *sql.DB, d Dialect) ([]string, error) {
-	all, err := load(d)
-	if err != nil {
-		return nil, err
-	}
-	found, err := look(ctx, db, grammars[d])
-	if err != nil {
-		return nil, err
-	}
-	var missing []string
-	for _, m := range found.pending(all) {
-		missing = append(missing, "migration "+m.name)
+// behind returns an error that wraps ErrBehind if s lacks a migration of all, or what one of all has created.
+func (s state) behind(all []migration) error {
+	var missing, remedies, files []string
+	for _, m := range all {
+		if !s.has(m) {
+			missing = append(missing, "migration "+m.name)
+			remedies = append(remedies, "run migrations.Up")
+		}
 	}
 	for _, m := range all {
 		for _, o := range ddl.Objects(m.up) {
-			missing = append(missing, found.without(o)...)
+			lacks := s.without(o)
+			missing = append(missing, lacks...)
+			switch {
+			case len(lacks) == 0 || !s.has(m):
+			case strings.HasPrefix(lacks[0], "column "):
+				files = append(files, m.name+".sql")
+			case strings.HasPrefix(lacks[0], validIndex):
+				remedies = append(remedies, "drop each invalid index and build it again")
+			default:
+				remedies = append(remedies, "for tables and indexes execute what Schema of the store returns")
+			}
 		}
 	}
-	return missing, nil
+	if len(missing) == 0 {
+		return nil
+	}
+	if len(files) > 0 {
+		names := strings.Join(slices.Compact(files), " or ")
+		remedies = append(remedies, "alter each table without a column by hand, to what the file "+names+" defines")
+	}
+	later := ""
+	if n := s.later(all); n > 0 {
+		later = fmt.Sprintf("; it has migration %d of a later version", n)
+	}
+	slices.Sort(remedies)
+	return fmt.Errorf("%w: missing %s: %s%s", ErrBehind, strings.Join(missing, ", "),
+		strings.Join(slices.Compact(remedies), "; "), later)
 }
+
+// newer returns an error that wraps ErrNewer if s has a migration that comes after all.
+func (s state) newer(all []migration) error {
+	if n := s.later(all); n > 0 {
+		return fmt.Errorf("%w: it has migration %d, and the program knows %d", ErrNewer, n, all[len(all)-1].version)
+	}
+	return nil
+}
+
+// later returns the last migration of s if it comes after all; otherwise 0.
+func (s state) later(all []migration) (last int64) {
+	for _, v := range s.versions {
+		last = max(last, v)
+	}
+	if len(all) == 0 || last <= all[len(all)-1].version {
+		return 0
+	}
+	return last
+}
+
+// has reports whether m was applied.
+func (s state) has(m migration) bool { return slices.Contains(s.versions, m.version) }
 
 // A state is the part of a database that belongs to the stores.
 type state struct {
@@ -71,9 +125,14 @@ func look(ctx context.Context, db *sql.DB, g *grammar) (s state, err error) {
 	if s.names, err = query[string](ctx, db, g.catalog); err != nil {
 		return s, err
 	}
-	if slices.Contains(s.names, versionTable) {
-		s.versions, err = query[int64](ctx, db, "SELECT version_id FROM "+versionTable)
+	if !slices.Contains(s.names, versionTable) {
+		return s, nil
 	}
+	if s.versions, err = query[int64](ctx, db, "SELECT version_id FROM "+versionTable); err != nil {
+		return s, err
+	}
+	// Another process may have applied a migration after the first look at the names. It is among the versions now.
+	s.names, err = query[string](ctx, db, g.catalog)
 	return s, err
 }
 
@@ -89,11 +148,11 @@ func (g *grammar) suits(ctx context.Context, db *sql.DB) error {
 	return err
 }
 
-func (s state) pending(all []migration) []migration {
-	return slices.DeleteFunc(slices.Clone(all), func(m migration) bool {
-		return slices.Contains(s.versions, m.version)
-	})
-}
+// PostgreSQL does not use an invalid index: a build of it goes on, or has failed.
+const (
+	invalid    = "invalid " // before its name in state.names
+	validIndex = "a valid index "
+)
 
 // without names the parts of o that s lacks. It does not name the parts of a missing table.
 func (s state) without(o ddl.Object) []string {
@@ -102,6 +161,8 @@ func (s state) without(o ddl.Object) []string {
 		return nil
 	case o.Kind == "COLUMN":
 		o = ddl.Object{Name: o.Table, Columns: []string{o.Name}}
+	case slices.Contains(s.names, invalid+o.Name):
+		return []string{validIndex + o.Name}
 	case !slices.Contains(s.names, o.Name):
 		return []string{strings.ToLower(o.Kind) + " " + o.Name}
 	}

@@ -29,7 +29,8 @@ type grammar struct {
 	// claim is the second. It waits for a process that claimed the version before. If that process committed, claim has
 	// no effect.
 	claim string
-	// catalog lists our tables and indexes by their names, and columns as table.column.
+	// catalog lists our tables and indexes by their names, and columns as table.column. An index that is not valid has
+	// the word invalid before its name.
 	catalog string
 }
 
@@ -67,13 +68,14 @@ var grammars = map[Dialect]*grammar{
 
 		catalog: `
 			WITH ours AS (
-				SELECT oid, relname, relkind FROM pg_class
+				SELECT oid, relname, relkind, coalesce(indisvalid, true) AS valid
+				FROM pg_class LEFT JOIN pg_index ON indexrelid = oid
 				WHERE relnamespace = coalesce(
 						(SELECT relnamespace FROM pg_class WHERE oid = to_regclass('holdfast_schema_version')),
 						quote_ident(current_schema())::regnamespace)
 					AND relkind IN ('r', 'p', 'i', 'I') AND left(relname, 9) = 'holdfast_'
 			)
-			SELECT relname::text FROM ours
+			SELECT CASE WHEN valid THEN '' ELSE '` + invalid + `' END || relname FROM ours
 			UNION ALL
 			SELECT relname || '.' || attname FROM ours JOIN pg_attribute ON attrelid = oid
 			WHERE relkind IN ('r', 'p') AND attnum > 0 AND NOT attisdropped`,

@@ -5,7 +5,8 @@
 //   - [Up] is for programs that leave the schema to Holdfast. Call it when the program starts, before it uses a store.
 //     Up notes the applied migrations in its own table, holdfast_schema_version. It does not disturb the application's
 //     goose.
-//   - [Check] is for programs that may not change the schema. It tells what Up would have to do, or what was dropped.
+//   - [Check] is for programs that may not change the schema. It tells what Up would have to do, what was dropped, and
+//     that a later version has changed the schema.
 //   - [FromSchema] is for tables with the program's own prefix, and for applications that have goose migrations
 //     already. It makes one such migration of the schemas of the stores in use.
 //   - [FS] is for other tools, and for going back. It has the migrations that Up applies, as files in goose's format.

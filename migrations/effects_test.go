@@ -152,7 +152,7 @@ func TestBeforeUnsure(t *testing.T) {
 	onEach(t, func(t *testing.T, sys system) {
 		db, l := effectsBefore(t, sys)
 		err := migrations.Check(t.Context(), db, sys.dialect)
-		missing := "_unsure, column holdfast_effects.unsure"
+		missing := "_unsure, column holdfast_effects.unsure: run migrations.Up"
 		if !errors.Is(err, migrations.ErrBehind) || !strings.HasSuffix(err.Error(), missing) {
 			t.Errorf("Check: %v", err)
 		}

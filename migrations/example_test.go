@@ -36,6 +36,31 @@ func Example() {
 	// then: <nil>
 }
 
+// After a rollback, the program finds a schema that a later version has changed. It warns, and serves.
+func ExampleCheck() {
+	ctx := context.Background()
+	db, err := sql.Open("sqlite", "file:newer?mode=memory&cache=shared&_pragma=busy_timeout(5000)")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	if err := migrations.Up(ctx, db, migrations.SQLite); err != nil {
+		log.Fatal(err)
+	}
+	const later = "INSERT INTO holdfast_schema_version (version_id, is_applied) VALUES (9999, 1)"
+	if _, err := db.ExecContext(ctx, later); err != nil {
+		log.Fatal(err)
+	}
+
+	switch err := migrations.Check(ctx, db, migrations.SQLite); {
+	case errors.Is(err, migrations.ErrNewer):
+		fmt.Println("warning: a later version has changed the schema")
+	case err != nil:
+		log.Fatal(err)
+	}
+	// Output: warning: a later version has changed the schema
+}
+
 // An application has its own migrations, and one of them makes the tables of a bot.
 func ExampleFromSchema() {
 	ctx := context.Background()

@@ -2,7 +2,10 @@ package migrations_test
 
 import (
 	"context"
+	"crypto/rand"
 	"database/sql"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -191,4 +194,46 @@ func TestFromSchemaFunctions(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The steps of docs/scaling.md, on a PostgreSQL without Citus: in the schema that step 1 creates, the schemas of the
+// stores make the four tables of step 2. Step 3 finds each function, and writes a call for it.
+func TestCitusSteps(t *testing.T) {
+	t.Parallel()
+	db := connect(t, postgres, freshSchema(t))
+	text, err := os.ReadFile("../docs/scaling.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	schema := "bots_" + strings.ToLower(rand.Text()[:16])
+	page := strings.ReplaceAll(string(text), "bots", schema)
+	step := func(pattern string) []string {
+		t.Helper()
+		found := regexp.MustCompile(pattern).FindAllString(page, -1)
+		if len(found) == 0 {
+			t.Fatalf("the page has nothing like %s", pattern)
+		}
+		return found
+	}
+	must(t, db, step(`CREATE SCHEMA \w+;`)[0])
+	t.Cleanup(func() {
+		if _, err := db.Exec("SET client_min_messages = warning; DROP SCHEMA " + schema + " CASCADE"); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, s := range []migrations.Schemer{
+		pgcheckpoint.New(nil, &pgcheckpoint.Options{Prefix: schema + ".holdfast_", Functions: true}),
+		pgsnapshot.New(nil, &pgsnapshot.Options{Prefix: schema + ".holdfast_", Functions: true}),
+	} {
+		must(t, db, s.Schema())
+	}
+	for _, call := range step(`create_distributed_table\('[^']+'`) {
+		_, table, _ := strings.Cut(strings.Trim(call, "'"), "'")
+		must(t, db, "SELECT session FROM "+table)
+	}
+	calls := column(t, db, step(`(?s)SELECT format\(.*?\$'`)[0])
+	all := column(t, db, "SELECT proname FROM pg_proc WHERE pronamespace = $1::regnamespace", schema)
+	if len(calls) != len(all) || len(all) != 7+8 {
+		t.Errorf("step 3 has %d calls for %d functions: %q", len(calls), len(all), calls)
+	}
 }

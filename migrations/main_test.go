@@ -168,9 +168,9 @@ func up(t *testing.T, sys system, db *sql.DB) {
 
 // witnesses are migrations that show how often they were applied.
 var witnesses = []string{
-	"CREATE TABLE IF NOT EXISTS witness (n integer); INSERT INTO witness VALUES (1)",
-	"INSERT INTO witness VALUES (2)",
-	"INSERT INTO witness SELECT 3 FROM witness WHERE n = 2",
+	"CREATE TABLE IF NOT EXISTS holdfast_witness (n integer); INSERT INTO holdfast_witness VALUES (1)",
+	"INSERT INTO holdfast_witness VALUES (2)",
+	"INSERT INTO holdfast_witness SELECT 3 FROM holdfast_witness WHERE n = 2",
 }
 
 func upAtOnce(ctx context.Context, sys system, dsn string, n int) error {

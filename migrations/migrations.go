@@ -25,9 +25,11 @@ import (
 var files embed.FS
 
 // FS returns the migrations of d in goose's annotated SQL format. They are the migrations that [Up] applies, with the
-// statements to undo them. Once released, a file never changes.
+// statements to undo them. A file never changes: a schema grows by new files only.
 //
-// To undo migrations of Up, give the files to goose with its table set to holdfast_schema_version.
+// To apply or undo the migrations of Up, give the files to goose with its table set to holdfast_schema_version. Do not
+// put them into the folder of an application: its own files have the same numbers, and goose panics.
+// docs/deploying.md has the commands for goose's program.
 func FS(d Dialect) (fs.FS, error) {
 	if grammars[d] == nil {
 		return nil, fmt.Errorf("migrations: unknown dialect %q", d)
@@ -43,7 +45,10 @@ func FS(d Dialect) (fs.FS, error) {
 // process that is applying a migration. On SQLite it waits for any writer. It waits until ctx is done, so give ctx a
 // deadline. Each migration takes effect wholly or not at all. After an error, Up may be called again.
 //
-// Up trusts holdfast_schema_version. If tables were dropped since, [Check] finds out.
+// Up returns nil only if the tables, columns and indexes of all its migrations are there. If one of them is missing
+// although holdfast_schema_version says that its migration was applied, Up applies nothing, and returns an error that
+// wraps [ErrBehind] and says what to do. A schema that is newer than this version of the package is no error of Up:
+// [Check] tells.
 func Up(ctx context.Context, db *sql.DB, d Dialect) error {
 	all, err := load(d)
 	if err != nil {
@@ -71,7 +76,11 @@ func upAll(ctx context.Context, db *sql.DB, d Dialect, all []migration) error {
 
 func try(ctx context.Context, db *sql.DB, g *grammar, all []migration) error {
 	found, err := look(ctx, db, g)
-	if err != nil || len(found.pending(all)) == 0 {
+	if err != nil {
+		return err
+	}
+	applied := slices.DeleteFunc(slices.Clone(all), func(m migration) bool { return !found.has(m) })
+	if err := found.behind(applied); err != nil || len(applied) == len(all) {
 		return err
 	}
 	if err := g.unhidden(ctx, db); err != nil {
@@ -95,8 +104,13 @@ func try(ctx context.Context, db *sql.DB, g *grammar, all []migration) error {
 	if err != nil {
 		return err
 	}
-	_, err = p.Up(ctx)
-	return err
+	if _, err := p.Up(ctx); err != nil {
+		return err
+	}
+	if found, err = look(ctx, db, g); err != nil {
+		return err
+	}
+	return found.behind(all)
 }
 
 // unhidden returns an error if new tables would hide the tables that are in use.

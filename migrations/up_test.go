@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -50,7 +51,7 @@ func wantApplied(t *testing.T, sys system, dsn string) {
 	t.Helper()
 	db := connect(t, sys, dsn)
 	for _, query := range []string{
-		"SELECT n FROM witness",
+		"SELECT n FROM holdfast_witness",
 		"SELECT version_id FROM holdfast_schema_version WHERE version_id > 0 ORDER BY id",
 	} {
 		if got := column(t, db, query); !slices.Equal(got, []string{"1", "2", "3"}) {
@@ -221,15 +222,33 @@ func TestUpToDateOnlyReads(t *testing.T) {
 	})
 }
 
-// A newer version of the package has migrated the database.
+// A newer version of the package has migrated the database. Check says so, for programs that want to know. Up does not:
+// what this version needs is there, so an old process may start again in a deploy, or after a rollback.
 func TestNewerSchema(t *testing.T) {
 	onEach(t, func(t *testing.T, sys system) {
-		db := connect(t, sys, sys.fresh(t))
+		dsn := sys.fresh(t)
+		db := connect(t, sys, dsn)
 		up(t, sys, db)
 		must(t, db, "INSERT INTO holdfast_schema_version (version_id, is_applied) VALUES ($1, $2)", 9999, true)
 		up(t, sys, db)
-		if err := migrations.Check(t.Context(), db, sys.dialect); err != nil {
-			t.Error(err)
+		wantServed(t, sys, dsn, db)
+		err := migrations.Check(t.Context(), db, sys.dialect)
+		if !errors.Is(err, migrations.ErrNewer) || errors.Is(err, migrations.ErrBehind) ||
+			!strings.Contains(err.Error(), "newer than this program: it has migration 9999, and the program knows") {
+			t.Errorf("Check: %v, want %v", err, migrations.ErrNewer)
+		}
+
+		// A program that takes a newer schema does not take one that the newer version has made unfit for it.
+		must(t, db, "ALTER TABLE holdfast_turns DROP COLUMN payload")
+		for what, err := range map[string]error{
+			"Up":    migrations.Up(t.Context(), db, sys.dialect),
+			"Check": migrations.Check(t.Context(), db, sys.dialect),
+		} {
+			if !errors.Is(err, migrations.ErrBehind) || errors.Is(err, migrations.ErrNewer) ||
+				!strings.Contains(err.Error(), "missing column holdfast_turns.payload") ||
+				!strings.Contains(err.Error(), "9999") {
+				t.Errorf("%s: %v, want %v, with the number of the newer migration", what, err, migrations.ErrBehind)
+			}
 		}
 	})
 }

@@ -149,6 +149,9 @@ func (d *demo) args() []string {
 	if d.config.stores.Own {
 		args = append(args, "-migrations", "app")
 	}
+	if d.config.stores.Newer {
+		args = append(args, "-newer")
+	}
 	return args
 }
 

@@ -115,6 +115,24 @@ func newer(t *testing.T, dir, table string) {
 	}
 }
 
+// After a rollback -newer lets the program serve, on tables that a later version has changed.
+func TestNewerIsChosen(t *testing.T) {
+	t.Parallel()
+	for migrate, prepare := range map[string]func(*testing.T, string){"false": newerStores, "true": newerApplication} {
+		dir := t.TempDir()
+		prepare(t, dir)
+		p := start(t, environment(stores.Config{}),
+			"-demo=false", "-addr", "127.0.0.1:0", "-data", dir, "-newer", "-migrate="+migrate)
+		p.client().say(t, "ada", "1", "Hello")
+		if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		if status := p.status(); status != 0 || !strings.Contains(p.stderr.String(), "newer than this program") {
+			t.Errorf("-migrate=%s: status %d: %s", migrate, status, p.stderr)
+		}
+	}
+}
+
 // A database that is down may come. After ten seconds the program gives up.
 func TestExitDatabaseDown(t *testing.T) {
 	t.Parallel()

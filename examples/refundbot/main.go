@@ -102,6 +102,7 @@ func parse(args []string, env func(string) string, stderr io.Writer) (c config, 
 	f.StringVar(&c.addr, "addr", "127.0.0.1:8080", "`address` to listen on")
 	f.StringVar(&c.stores.Dir, "data", ".", "`folder` of the SQLite file, and of the payments")
 	f.BoolVar(&c.migrate, "migrate", true, "bring the tables up to date at start; otherwise they are only checked")
+	f.BoolVar(&c.stores.Newer, "newer", false, "serve although a later version has changed the schema: for a rollback")
 	set := f.String("migrations", "", "`app`: the tables of the stores belong to the application's own migrations")
 	f.IntVar(&c.version, "bot", 1, "`version` of the bot: 1 or 2")
 	f.DurationVar(&c.drain, "drain-timeout", 30*time.Second,

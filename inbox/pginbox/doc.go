@@ -6,7 +6,7 @@
 //
 // The caller owns the pool and has created the table: with migrations.Up, with migrations.FromSchema, or with
 // [Store.Schema] in a migration tool of its own. The store keeps no state in a database session. So it works behind a
-// pooler in transaction mode and with a pool of one connection.
+// pooler in transaction mode and with a pool of one connection. On Citus its table must stay local, on the coordinator.
 //
 // # Table
 //

@@ -12,8 +12,8 @@
 //
 // The caller owns the pool and has created the tables: with migrations.Up, with migrations.FromSchema, or with
 // [Ledger.Schema] in a migration tool of its own. The ledger keeps no state in a database session. So it works behind a
-// pooler in transaction mode and with a pool of one connection. It does not work on Citus: its statements are about two
-// tables whose keys differ, and it has no functions instead.
+// pooler in transaction mode and with a pool of one connection. On Citus its tables must stay local, on the
+// coordinator: its statements are about two tables whose keys differ, and it has no functions instead.
 //
 // # Tables
 //

@@ -8,7 +8,7 @@
 // the next one with its number.
 //
 // The caller owns the pool and has created the tables: with migrations.Up, with migrations.FromSchema, or with
-// [Store.Schema] in a migration tool of its own. It does not work on Citus: its statements are about two tables.
+// [Store.Schema] in a migration tool of its own. On Citus its tables must stay local, on the coordinator.
 //
 // # Readers that wait
 //

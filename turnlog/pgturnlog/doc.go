@@ -8,8 +8,8 @@
 //
 // The caller owns the pool and has created the tables: with migrations.Up, with migrations.FromSchema, or with
 // [Log.Schema] in a migration tool of its own. The log keeps no state in a database session. So it works behind a
-// pooler in transaction mode and with a pool of one connection. It does not work on Citus: its statements are about two
-// tables.
+// pooler in transaction mode and with a pool of one connection. On Citus its tables must stay local, on the
+// coordinator.
 //
 // # Tables
 //

@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
+	"log/slog"
 	"net"
 	"strconv"
-	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/pressly/goose/v3"
@@ -16,9 +15,6 @@ import (
 	"github.com/holdfast-go/holdfast/examples/refundbot/bot"
 	"github.com/holdfast-go/holdfast/migrations"
 )
-
-// ErrNewer says that a later version of the program has changed the schema.
-var ErrNewer = errors.New("the schema is newer than this program")
 
 // schemaOfStores is the version of the application's migration that makes the tables of the stores, if Config.Own is
 // set. The migrations of package bot have later versions.
@@ -97,64 +93,21 @@ func (s *Stores) catalog() string {
 
 // stores brings the tables of the stores up to date.
 func (s *Stores) stores(ctx context.Context, migrate bool) error {
-	if err := s.notNewer(ctx); err != nil {
-		return err
-	}
 	if migrate {
-		return migrations.Up(ctx, s.db, s.dialect)
-	}
-	return migrations.Check(ctx, s.db, s.dialect)
-}
-
-// notNewer compares what was applied with what this program knows.
-func (s *Stores) notNewer(ctx context.Context) error {
-	known, err := newest(s.dialect)
-	if err != nil {
-		return err
-	}
-	there, err := s.has(ctx, "holdfast_schema_version")
-	if err != nil || !there {
-		return err
-	}
-	var applied int64
-	const text = "SELECT coalesce(max(version_id), 0) FROM holdfast_schema_version"
-	if err := s.db.QueryRowContext(ctx, text).Scan(&applied); err != nil {
-		return err
-	}
-	if applied > known {
-		return fmt.Errorf("%w: the stores have version %d, and the program knows %d", ErrNewer, applied, known)
-	}
-	return nil
-}
-
-// has reports whether there is a table.
-func (s *Stores) has(ctx context.Context, table string) (there bool, err error) {
-	text := "SELECT count(*) > 0 FROM sqlite_master WHERE name = '" + table + "'"
-	if s.dialect == migrations.Postgres {
-		text = "SELECT to_regclass('" + table + "') IS NOT NULL"
-	}
-	return there, s.db.QueryRowContext(ctx, text).Scan(&there)
-}
-
-// newest returns the highest version of the migrations of the stores.
-func newest(d migrations.Dialect) (version int64, err error) {
-	files, err := migrations.FS(d)
-	if err != nil {
-		return 0, err
-	}
-	all, err := fs.Glob(files, "*.sql")
-	if err != nil {
-		return 0, err
-	}
-	for _, name := range all {
-		number, _, _ := strings.Cut(name, "_")
-		v, err := strconv.ParseInt(number, 10, 64)
-		if err != nil {
-			return 0, err
+		if err := migrations.Up(ctx, s.db, s.dialect); err != nil {
+			return err
 		}
-		version = max(version, v)
 	}
-	return version, nil
+	return s.chosen(ctx, migrations.Check(ctx, s.db, s.dialect))
+}
+
+// chosen returns err. If Config.Newer is set and err says that the schema is newer, chosen logs it and returns nil.
+func (s *Stores) chosen(ctx context.Context, err error) error {
+	if s.newer && errors.Is(err, migrations.ErrNewer) {
+		slog.WarnContext(ctx, "a later version of the program has changed the schema", "err", err)
+		return nil
+	}
+	return err
 }
 
 // set returns the application's migrations.
@@ -196,7 +149,8 @@ func (s *Stores) application(ctx context.Context, set *goose.Provider, migrate b
 		return err
 	}
 	if applied > known {
-		return fmt.Errorf("%w: the application has version %d, and the program knows %d", ErrNewer, applied, known)
+		return s.chosen(ctx, fmt.Errorf("%w: the application has version %d, and the program knows %d",
+			migrations.ErrNewer, applied, known))
 	}
 	pending, err := set.HasPending(ctx)
 	if err != nil || !pending {

@@ -56,6 +56,9 @@ type Config struct {
 
 	// Own puts the tables of the stores into the application's own set of migrations, in place of migrations.Up.
 	Own bool
+
+	// Newer lets Prepare accept a schema that a later version of the program has changed, as after a rollback.
+	Newer bool
 }
 
 // Setting names the setting: "sqlite", "postgres" or "postgres+redis".
@@ -90,7 +93,8 @@ type Stores struct {
 	dialect migrations.Dialect
 	// file is the SQLite file.
 	file string
-	own  bool
+	// own and newer are Config.Own and Config.Newer.
+	own, newer bool
 	// shut closes the clients, the last opened first.
 	shut []func() error
 }
@@ -132,7 +136,8 @@ func openSQLite(c Config) (*Stores, error) {
 		Stream:      sqlitestream.New(db, nil),
 		Inbox:       sqliteinbox.New(db, nil),
 		Messages:    bot.NewMessages(db, false),
-		db:          db, dialect: migrations.SQLite, file: file, own: c.Own, shut: []func() error{db.Close},
+		db:          db, dialect: migrations.SQLite, file: file, own: c.Own, newer: c.Newer,
+		shut: []func() error{db.Close},
 	}, nil
 }
 
@@ -168,7 +173,7 @@ func openPostgres(c Config) (*Stores, error) {
 		Inbox:       pginbox.New(pool, nil),
 		Locker:      pglocker.New(pool, nil),
 		Messages:    bot.NewMessages(db, true),
-		db:          db, dialect: migrations.Postgres, own: c.Own,
+		db:          db, dialect: migrations.Postgres, own: c.Own, newer: c.Newer,
 		shut: []func() error{func() error { pool.Close(); return nil }, db.Close},
 	}, nil
 }

@@ -4,7 +4,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"log"
 	"os"
 	"path/filepath"
@@ -32,8 +34,8 @@ type migration struct {
 	postgres, sqlite store
 }
 
-// Once a release has published a migration, its files never change again, because databases have run them. If the
-// schema of its store changes later, set its stores to nil here, which leaves the files as they are. Then write the
+// The files never change once they are committed, because databases have run them: TestPublished has their sums. If the
+// schema of a store changes later, set its stores to nil here, which leaves the files as they are. Then write the
 // change by hand, as a file with the next number. The file drain adds an index to the runs and to the effects, the file
 // unsure a column to the effects. Up runs each file in one transaction.
 var all = []migration{
@@ -52,10 +54,23 @@ var all = []migration{
 func main() {
 	log.SetFlags(0)
 	for path, text := range files(all) {
-		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+		if err := write(path, text); err != nil {
 			log.Fatal(err)
 		}
 	}
+}
+
+// write writes a file that is not there yet. A file with another text stays as it is, and is an error.
+func write(path, text string) error {
+	was, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return os.WriteFile(path, []byte(text), 0o666)
+	case err == nil && string(was) != text:
+		return fmt.Errorf("%s is published, and its store has another schema: set the stores to nil in all, "+
+			"and write the change as a file with the next number", path)
+	}
+	return err
 }
 
 // files returns the texts of the files by their paths from package migrations.

@@ -7,13 +7,28 @@ import (
 )
 
 func TestFilesAreUpToDate(t *testing.T) {
+	t.Chdir(filepath.Join("..", ".."))
 	for path, want := range files(all) {
-		got, err := os.ReadFile(filepath.Join("..", "..", path))
-		if err != nil {
+		if _, err := os.Stat(path); err != nil {
+			t.Errorf("run go generate ./migrations: %v", err)
+		} else if err := write(path, want); err != nil {
 			t.Error(err)
-		} else if string(got) != want {
-			t.Errorf("%s is stale: run go generate ./migrations", path)
 		}
+	}
+}
+
+func TestWrite(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "00001_new.sql")
+	for range 2 {
+		if err := write(path, "old"); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := write(path, "new"); err == nil {
+		t.Error("it writes over a file that is published")
+	}
+	if got, err := os.ReadFile(path); err != nil || string(got) != "old" {
+		t.Errorf("the file has %q, %v", got, err)
 	}
 }
 
