@@ -30,6 +30,7 @@ func (o *Orchestrator[S]) Abandon(ctx context.Context, session, runID string) (e
 	k := o.engine.listeners.newCall(session, nil)
 	defer k.close(ctx)
 	v := o.engine.newVisit(k)
+	v.ends = true
 	if taken, err := v.steal(ctx, found.ID); err != nil || !taken {
 		return false, adminError("abandon", session, err)
 	}
@@ -53,7 +54,7 @@ func (o *Orchestrator[S]) Delete(ctx context.Context, session string) error {
 	k := o.engine.listeners.newCall(session, nil)
 	defer k.close(ctx)
 	v := o.engine.newVisit(k)
-	v.own.Buries = true
+	v.ends, v.own.Buries = true, true
 	taken, err := v.steal(ctx, "")
 	if err != nil || !taken {
 		return adminError("delete", session, err)

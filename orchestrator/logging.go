@@ -17,7 +17,7 @@ func (x *execution[S]) logStarted() error {
 	if !x.visit.phases.on() {
 		return nil
 	}
-	if err := x.visit.phases.started(x.ctx, x.run.row, x.run.payload); err != nil {
+	if err := x.visit.phases.started(x.ctx, x.run.row, x.run.payload, ""); err != nil {
 		if x.adopted {
 			x.effects.fail(err)
 		}
@@ -104,7 +104,7 @@ func (x *execution[S]) logFailed(end storedEnd, reason string) bool {
 	if x.logged {
 		return x.visit.logOver(r, x.visit.phases.ended(x.ctx, r, end))
 	}
-	return x.visit.logEnded(r, x.run.payload, end)
+	return x.visit.logEnded(r, x.run.payload, end, "")
 }
 
 // respond returns what Definition.Respond makes of a settled turn.

@@ -125,32 +125,59 @@ func phaseState(state any) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// loggable reports whether a turn log takes a state of this size.
-func loggable(state json.RawMessage) bool {
-	return certain(state, turnlog.MaxState) ||
-		jsonvalue.CheckWithin(state, jsonvalue.Bounds{Size: turnlog.MaxState}) == nil
+// mostWeight bounds what an entry of the engine weighs, as package jsonvalue weighs documents. An entry may be recorded
+// by each owner of a run, and a log compares it with the one that it has. So none costs much more than a text of
+// turnlog.MaxState does. A list of that many bytes costs ten times as much.
+const mostWeight = 10_000_000
+
+// loggable returns an error if an entry of the engine must not have this state. Another process with the same state
+// gets the same error.
+func loggable(state json.RawMessage) error {
+	return jsonvalue.CheckWithin(state, jsonvalue.Bounds{Size: turnlog.MaxState, Memory: mostWeight})
 }
 
-// started records that a run has begun. An input that no log takes is left out.
-func (p *phases) started(ctx context.Context, r snapshot.Run, payload runPayload) error {
+// abandonedInput is the Cut of a run that is ended from outside. Mostly its owner has recorded the beginning, and that
+// entry stays.
+const abandonedInput = "input left out: the run was abandoned before its beginning was recorded"
+
+// started records that a run has begun. If cut is not "", it says why the input is left out. An input that is too large
+// or weighs too much is left out too.
+func (p *phases) started(ctx context.Context, r snapshot.Run, payload runPayload, cut string) error {
 	at := startedAt(r, payload)
-	state := turnlog.StartedState{
-		Actor: r.Orchestrator, Slot: lock.Key(r.Orchestrator, r.Session), Data: payload.Input.Data,
-	}
-	if payload.Input.Text != "" {
-		said, err := phaseState(message.User(payload.Input.Text))
-		if err != nil {
-			return fmt.Errorf("%w: %w", errNotLogged, err)
-		}
-		state.Messages = append(state.Messages, said)
-	}
+	state := turnlog.StartedState{Actor: r.Orchestrator, Slot: lock.Key(r.Orchestrator, r.Session), Cut: cut}
 	if d := p.engine.options.Limits.TurnTimeout; d > 0 {
 		state.ExpiresAt = time.UnixMilli(at).Add(d)
 	}
-	if raw, err := phaseState(state); err == nil && !loggable(raw) { // a process without a turn log took the input
-		state.Messages, state.Data = nil, nil
+	if cut == "" {
+		whole, err := payload.Input.logged(state)
+		if err == nil {
+			return p.repeat(ctx, r, turnlog.Started, at, whole)
+		}
+		state.Cut = "input left out: " + err.Error()
 	}
 	return p.repeat(ctx, r, turnlog.Started, at, state)
+}
+
+// logged returns the state of Started with the input in it.
+func (in storedInput) logged(state turnlog.StartedState) (json.RawMessage, error) {
+	if !certain(in.Data, turnlog.MaxState) {
+		if err := loggable(in.Data); err != nil { // before it is copied
+			return nil, err
+		}
+	}
+	state.Data = in.Data
+	if in.Text != "" {
+		said, err := phaseState(message.User(in.Text))
+		if err != nil {
+			return nil, err
+		}
+		state.Messages = []json.RawMessage{said}
+	}
+	raw, err := phaseState(state)
+	if err == nil && !certain(raw, turnlog.MaxState) {
+		err = loggable(raw) // a process without a turn log may have taken the input
+	}
+	return raw, err
 }
 
 // settled records that a turn has settled. If a process without a turn log has settled it, its time is that of the
@@ -173,11 +200,11 @@ func (p *phases) settled(ctx context.Context, cp checkpoint.Checkpoint, began in
 	}
 	raw, err := phaseState(state)
 	if err == nil {
-		err = jsonvalue.CheckWithin(raw, jsonvalue.Bounds{Size: turnlog.MaxState})
+		err = loggable(raw)
 	}
 	if err != nil { // the turn has settled, so its end is recorded without the reply
 		state.Respond = nil
-		state.Reason = "complete; the reply is left out, because no log takes it: " + p.engine.options.LogError(err)
+		state.Reason = "complete; the reply is left out: " + p.engine.options.LogError(err)
 	}
 	r := snapshot.Run{Key: snapshot.Key(p.own.Grant.Key), ID: cp.RunID, Turn: cp.Turn}
 	return p.repeat(ctx, r, turnlog.Settled, cmp.Or(payload.Settled, max(cp.SavedAt.UnixMilli(), began+1)), state)

@@ -20,6 +20,9 @@ type visit struct {
 	slot   slot
 	phases phases
 
+	// ends says that the call is Abandon or Delete, which record no input in the turn log.
+	ends bool
+
 	// swept says that the session has no finished run whose end the turn log may lack.
 	swept bool
 
@@ -236,7 +239,11 @@ func (v *visit) logEnd(r snapshot.Run, by *checkpoint.Checkpoint) error {
 	payload, err := readPayload(r)
 	if err == nil {
 		v.phases.follow(r, payload)
-		if err := v.phases.started(v.own.Ctx, r, payload); err != nil {
+		cut := ""
+		if v.ends {
+			cut = abandonedInput
+		}
+		if err := v.phases.started(v.own.Ctx, r, payload, cut); err != nil {
 			return err
 		}
 	}
@@ -280,7 +287,7 @@ func (v *visit) end(r snapshot.Run) error {
 	r.Error = ErrAbandoned.Error()
 	var logged bool
 	if unread == nil {
-		logged = v.logEnded(r, payload, end)
+		logged = v.logEnded(r, payload, end, abandonedInput)
 	} else { // when it has begun, and with which input, only the turn log says
 		logged = v.logOver(r, v.phases.ended(v.own.Ctx, r, end))
 	}
@@ -314,12 +321,12 @@ func (v *visit) emitAbandoned(r snapshot.Run) {
 }
 
 // logEnded records the beginning and the end of a run that has not settled, and reports whether it could. If it could
-// not, the run is left, so that it is recorded later.
-func (v *visit) logEnded(r snapshot.Run, payload runPayload, end storedEnd) bool {
+// not, the run is left, so that it is recorded later. cut is as in phases.started.
+func (v *visit) logEnded(r snapshot.Run, payload runPayload, end storedEnd, cut string) bool {
 	if !v.phases.on() {
 		return true
 	}
-	err := v.phases.started(v.own.Ctx, r, payload)
+	err := v.phases.started(v.own.Ctx, r, payload, cut)
 	if err == nil {
 		err = v.phases.ended(v.own.Ctx, r, end)
 	}

@@ -85,6 +85,9 @@ type StartedState struct {
 	Messages []json.RawMessage
 	Data     json.RawMessage
 
+	// Cut says why Messages and Data are left out; "" if they are not.
+	Cut string
+
 	// ExpiresAt is when Limits.TurnTimeout ends the first attempt; zero if nothing does.
 	ExpiresAt time.Time
 }
@@ -94,12 +97,14 @@ type startedJSON struct {
 	Slot      string            `json:"slotKey"`
 	Messages  []json.RawMessage `json:"messages"`
 	Data      json.RawMessage   `json:"data,omitempty"`
+	Cut       string            `json:"cut,omitempty"`
 	ExpiresAt *string           `json:"expiresAt"`
 }
 
-// MarshalJSON returns an object with the members actorId, slotKey, messages, expiresAt, and data if there is any.
+// MarshalJSON returns an object with the members actorId, slotKey, messages and expiresAt, and data and cut if there
+// are any.
 func (s StartedState) MarshalJSON() ([]byte, error) {
-	doc := startedJSON{Actor: s.Actor, Slot: s.Slot, Messages: s.Messages, Data: s.Data}
+	doc := startedJSON{Actor: s.Actor, Slot: s.Slot, Messages: s.Messages, Data: s.Data, Cut: s.Cut}
 	if doc.Messages == nil {
 		doc.Messages = []json.RawMessage{}
 	}
@@ -116,7 +121,9 @@ func (s *StartedState) UnmarshalJSON(doc []byte) error {
 	if err := json.Unmarshal(doc, &stored); err != nil {
 		return err
 	}
-	*s = StartedState{Actor: stored.Actor, Slot: stored.Slot, Messages: stored.Messages, Data: stored.Data}
+	*s = StartedState{
+		Actor: stored.Actor, Slot: stored.Slot, Messages: stored.Messages, Data: stored.Data, Cut: stored.Cut,
+	}
 	if stored.ExpiresAt != nil {
 		at, err := time.Parse(TimeFormat, *stored.ExpiresAt)
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"net"
 	"strings"
 	"sync/atomic"
@@ -23,25 +24,69 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
 )
 
-// An act is a request of a process to its bot: to be the watcher, or a pass.
+// An act is what a process asks of its stores: to be the watcher, a pass, or a look at the beats.
 type act struct {
 	child string
 	ask   bool
 	d     time.Duration // the time asked for
 	all   bool
+	look  bool
 }
 
 // An actor is a member that notes its acts.
 type actor struct {
 	member
-	acts *[]act // protected by the fleet's mu
+	engine *bot   // on stores of its own; it decides when to look at the beats
+	acts   *[]act // protected by the fleet's mu
+}
+
+func newActor(t *testing.T, m member, acts *[]act) actor {
+	a := actor{member: m, acts: acts}
+	b, err := opened{
+		checkpoints: lookNoter{actor: a, Memory: new(checkpoint.Memory)}, snapshots: new(snapshot.Memory),
+	}.bot(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.engine = b
+	return a
+}
+
+func (a actor) note(done act) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	done.child = a.child
+	*a.acts = append(*a.acts, done)
 }
 
 func (a actor) Watching(ctx context.Context, every, d time.Duration) (time.Duration, error) {
-	a.mu.Lock()
-	*a.acts = append(*a.acts, act{child: a.child, ask: true, d: d})
-	a.mu.Unlock()
+	a.note(act{ask: true, d: d})
+	if _, err := a.engine.Watching(ctx, every, d); err != nil {
+		return 0, err
+	}
 	return a.member.Watching(ctx, every, d)
+}
+
+func (a actor) Recoverable(ctx context.Context, all bool) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for session, err := range a.engine.Recoverable(ctx, all) {
+			if !yield(session, err) {
+				return
+			}
+		}
+		a.member.Recoverable(ctx, all)(yield)
+	}
+}
+
+// A lookNoter is a store that notes the looks of an actor at the beats.
+type lookNoter struct {
+	actor
+	*checkpoint.Memory
+}
+
+func (n lookNoter) Beat(ctx context.Context, process string) (map[string]int64, error) {
+	n.note(act{look: true})
+	return n.Memory.Beat(ctx, process)
 }
 
 // acts returns the acts of processes for a while, with default settings.
@@ -51,7 +96,8 @@ func acts(t *testing.T, processes int, while time.Duration) (all []act) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute+while)
 		defer cancel()
 		for i := range processes {
-			go func() { _ = bootdrain.Watch(ctx, actor{f.member(i), &all}, &bootdrain.Options{Logger: quiet}) }()
+			a := newActor(t, f.member(i), &all)
+			go func() { _ = bootdrain.Watch(ctx, a, &bootdrain.Options{Logger: quiet}) }()
 		}
 		time.Sleep(time.Minute)
 		f.mu.Lock()
@@ -118,10 +164,11 @@ func (l load) over(n int64) load {
 	return load{l.statements / n, l.rows / n, l.blocks / n, l.took / time.Duration(n), l.bytes / n}
 }
 
+// loadSQL counts every statement of the server but itself.
 const loadSQL = `
 	SELECT coalesce(sum(calls), 0)::bigint, coalesce(sum(rows), 0)::bigint,
 		coalesce(sum(shared_blks_hit + shared_blks_read), 0)::bigint, coalesce(sum(total_exec_time) * 1e6, 0)::bigint
-	FROM pg_stat_statements WHERE query LIKE '%holdfast_%' AND query NOT LIKE '%pg_stat_statements%'`
+	FROM pg_stat_statements WHERE query NOT LIKE '%pg_stat_statements%'`
 
 // A meter measures the work of a server for the clients of its pools.
 type meter struct {
@@ -181,19 +228,26 @@ func costOfWatching(t *testing.T, runs, processes int) load {
 	if _, err := m.own.Exec(t.Context(), "VACUUM ANALYZE"); err != nil {
 		t.Fatal(err)
 	}
-	bots := make(map[string]*bot)
+	bots, stores := make(map[string]*bot), make(map[string]*pgcheckpoint.Store)
 	for i := range processes {
 		p := m.pool(t, server.URL)
-		w := opened{checkpoints: pgcheckpoint.New(p, nil), snapshots: pgsnapshot.New(p, nil), limits: limits}
-		w.limits.DeadAfter = -1 // the look at the beats is a small statement a second, and not counted here
+		store := pgcheckpoint.New(p, nil)
+		w := opened{checkpoints: store, snapshots: pgsnapshot.New(p, nil), limits: limits}
+		w.limits.DeadAfter = -1 // it looks at the beats when the plan says so
 		b, err := w.bot(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		bots[fmt.Sprint("p", i)] = b
+		bots[fmt.Sprint("p", i)], stores[fmt.Sprint("p", i)] = b, store
 	}
 	do := func(a act) {
 		t.Helper()
+		if a.look {
+			if _, err := stores[a.child].Beat(t.Context(), ""); err != nil {
+				t.Fatal(err)
+			}
+			return
+		}
 		if a.ask {
 			if _, err := bots[a.child].Watching(t.Context(), 5*time.Second, a.d); err != nil {
 				t.Fatal(err)
@@ -209,6 +263,7 @@ func costOfWatching(t *testing.T, runs, processes int) load {
 		do(act{child: child, ask: true})
 		do(act{child: child})
 		do(act{child: child, all: true})
+		do(act{child: child, look: true})
 	}
 	plan := acts(t, processes, parts*20*time.Second)
 	before := m.read(t)
@@ -220,11 +275,11 @@ func costOfWatching(t *testing.T, runs, processes int) load {
 	return got
 }
 
-// The cost of a watch that finds no work, counted at the server.
+// The cost of a watch that finds no work: each statement that the server gets is counted, of each second too.
 func TestCostOfWatching(t *testing.T) {
 	t.Run("a process", func(t *testing.T) {
 		t.Parallel()
-		if got := costOfWatching(t, 300, 1); got.statements > 60 || got.bytes > 1<<20 {
+		if got := costOfWatching(t, 300, 1); got.statements > 80 || got.bytes > 1<<20 {
 			t.Errorf("in 20 s one process takes %d statements and is sent %d bytes", got.statements, got.bytes)
 		}
 	})
@@ -233,7 +288,7 @@ func TestCostOfWatching(t *testing.T) {
 		// Both make as many passes in the long run; TestWatchIsShared counts them.
 		one, twenty := costOfWatching(t, 1000, 1), costOfWatching(t, 1000, 20)
 		asks := twenty.statements - one.statements
-		if twenty.blocks > one.blocks*13/10 || twenty.rows-asks > one.rows*13/10 || asks > 20*10 {
+		if twenty.blocks > one.blocks*13/10 || twenty.rows-asks > one.rows*13/10 || asks > 20*27 {
 			t.Errorf("one process costs the server %+v, and twenty cost %+v", one, twenty)
 		}
 	})
