@@ -99,6 +99,39 @@ func (e *DamagedError) Error() string {
 // Unwrap returns ErrDamaged.
 func (e *DamagedError) Unwrap() error { return ErrDamaged }
 
+// An AwayError says that the part of the store that has one session is away: a node of a cluster that is down, or that
+// does not answer. Sessions on other parts are not concerned. The session is as it was, and is found again when its
+// part is back.
+type AwayError struct {
+	Key
+	// Err names the part, and says why it is away.
+	Err error
+}
+
+// Error names the session and what Err says.
+func (e *AwayError) Error() string {
+	return fmt.Sprintf("checkpoint: session %q cannot be reached: %v", e.Session, e.Err)
+}
+
+// Unwrap returns Err.
+func (e *AwayError) Unwrap() error { return e.Err }
+
+// A RenewError says of which leases a Renew does not know whether they were extended. The other leases were extended,
+// unless Renew has returned them as lost.
+type RenewError struct {
+	Unknown []Lease
+	// Err says why, of the first of them.
+	Err error
+}
+
+// Error returns the number of the leases and what Err says.
+func (e *RenewError) Error() string {
+	return fmt.Sprintf("checkpoint: not known to be extended: %d leases: %v", len(e.Unknown), e.Err)
+}
+
+// Unwrap returns Err.
+func (e *RenewError) Unwrap() error { return e.Err }
+
 // A ClaimRequest says who asks, and for how long.
 type ClaimRequest struct {
 	// Owner is unique per process start. A Beater knows it as the process.
@@ -196,14 +229,16 @@ type SessionQuery struct {
 
 // A Reader is all that a page or a report needs. Its sequences hold no connection, transaction or lock while they
 // yield, so that their loop may call the store. If a session or a turn is damaged, it comes with a *DamagedError, and
-// the sequence goes on. After any other error the sequence ends.
+// the sequence goes on. Sessions also goes on after an *AwayError. After any other error the sequence ends.
 type Reader interface {
 	// Turns yields the kept turns of k from turn from downwards. The caller owns each Checkpoint. If a turn is damaged,
 	// its number is right. If the head of the session is damaged, Turns may yield only that error.
 	Turns(ctx context.Context, k Key, from int) iter.Seq2[Checkpoint, error]
 
 	// Sessions yields each session once, in byte order. If a query needs to read something that is damaged, the session
-	// comes with the error, even if the query would not select the session.
+	// comes with the error, even if the query would not select the session. If the part of the store that has a session
+	// is away, and the store knows of the session all the same, the session comes with an *AwayError. A part that does
+	// not answer holds one listing up for some seconds, however many sessions it has.
 	Sessions(ctx context.Context, q SessionQuery) iter.Seq2[string, error]
 }
 
@@ -224,13 +259,16 @@ type Store interface {
 	Claim(ctx context.Context, k Key, r ClaimRequest) (Claimed, error)
 
 	// Renew makes each lease that is still the latest end ttl from now, even if it has expired. It returns the other
-	// leases: superseded, released or deleted. With an error some leases may have been extended. A lease that is not
-	// returned is then not known to be lost.
+	// leases: superseded, released or deleted. Each lease is renewed for itself: if some cannot be, because their part
+	// of the store is away or their rows are damaged, Renew extends the others, and returns one *RenewError that names
+	// every lease of which it does not know. Renew returns when ctx ends, also if a part does not answer by then. With
+	// any other error, all leases that are not returned as lost are unknown. An unknown lease may have been extended.
 	Renew(ctx context.Context, ttl time.Duration, leases []Lease) (lost []Lease, err error)
 
 	// Held returns the sessions of the list that a live lease owns, in one round trip, and the owner of each. A watch
 	// uses Held so that it claims no session that it would not get. When the answer arrives, another process may own
-	// them. A session that is damaged is not held. With an error, owners may be incomplete.
+	// them. A session that is damaged is not held. With an error, owners may be incomplete. With an *AwayError, only
+	// sessions on parts of the store that are away are missing.
 	Held(ctx context.Context, orchestrator string, sessions []string) (owners map[string]string, err error)
 
 	// Append settles cp.Turn, which must follow the last one, and prunes: all or nothing, durable on return. Its errors
@@ -267,7 +305,8 @@ type Store interface {
 // The SQL and memory stores are Sweepers. On Redis sessions expire by themselves, and a Sweeper removes their index
 // entries. limit bounds how many sessions one call retires; 0 means no limit.
 type Sweeper interface {
-	// Sweep retires idle sessions and returns how many.
+	// Sweep retires idle sessions and returns how many. If a part of the store is away, Sweep retires the sessions that
+	// it can reach, and returns an error that names the part. A later call looks at the other sessions again.
 	Sweep(ctx context.Context, limit int) (retired int, err error)
 }
 

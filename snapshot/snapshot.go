@@ -103,6 +103,23 @@ func (e *DamagedError) Error() string {
 // Unwrap returns ErrDamaged.
 func (e *DamagedError) Unwrap() error { return ErrDamaged }
 
+// An AwayError says that the part of the store that has the run of one session is away: a node of a cluster that is
+// down, or that does not answer. Runs on other parts are not concerned. The run is as it was, and is found again when
+// its part is back.
+type AwayError struct {
+	Key
+	// Err names the part, and says why it is away.
+	Err error
+}
+
+// Error names the session and what Err says.
+func (e *AwayError) Error() string {
+	return fmt.Sprintf("snapshot: run of session %q cannot be reached: %v", e.Session, e.Err)
+}
+
+// Unwrap returns Err.
+func (e *AwayError) Unwrap() error { return e.Err }
+
 // A Query selects runs. Its cost grows with the runs in flight, not with the history.
 type Query struct {
 	// Key names the session. If Session is "", the query is about all sessions of the orchestrator. Then Suspended and
@@ -179,7 +196,12 @@ type Store interface {
 	//
 	// If a run is damaged, Runs yields a *DamagedError with the run's key and as much else as can be read. Then Runs
 	// goes on. If the status of a damaged run cannot be read, every Query.Status selects the run, and so does
-	// Query.Unattended. After any other error Runs ends.
+	// Query.Unattended.
+	//
+	// If the part of the store that has a run is away, and the store knows of the run all the same, a query for all
+	// sessions yields an *AwayError with the run's key and nothing else, whatever the query selects. Then Runs goes on.
+	// There may be no run. A part that does not answer holds one listing up for some seconds, however many runs it has.
+	// After any other error Runs ends.
 	Runs(ctx context.Context, q Query) iter.Seq2[Run, error]
 }
 
@@ -207,7 +229,8 @@ const DefaultRemember = 24 * time.Hour
 
 // A Sweeper forgets the fences of sessions that have had no run in flight for as long as the store remembers them. The
 // SQL stores and Memory are Sweepers. Redis expires fences by itself. limit bounds how many sessions one call forgets;
-// 0 means no limit.
+// 0 means no limit. If a part of the store is away, Sweep forgets the sessions that it can reach, and returns an error
+// that names the part. A later call looks at the other sessions again.
 type Sweeper interface {
 	Sweep(ctx context.Context, limit int) (forgotten int, err error)
 }

@@ -139,6 +139,7 @@ func TestDamageConvicts(t *testing.T) {
 		"stops at a damaged head":      {"sessions", func(d damageable) store { return stopsAtDamage{d} }},
 		"hides a damaged head":         {"sessions", func(d damageable) store { return hidesDamage{d} }},
 		"its error names no session":   {"sessions", func(d damageable) store { return plainDamage{d} }},
+		"a damaged head renews none":   {"renew-damaged", func(d damageable) store { return renewsWhole{d} }},
 		"stops where a head is gone":   {"sessions-headless", func(d damageable) store { return stopsAtDamage{d} }},
 		"stops at a damaged turn":      {"turns", func(d damageable) store { return stopsAtDamage{d} }},
 		"hides a damaged turn":         {"turns", func(d damageable) store { return hidesDamage{d} }},
@@ -166,6 +167,20 @@ func TestDamageAccepts(t *testing.T) {
 	for name, err := range checkpointtest.DamageViolations(t.Context(), right) {
 		t.Errorf("%s: %v", name, err)
 	}
+}
+
+// renewsWhole renews all leases or none.
+type renewsWhole struct{ damageable }
+
+func (s renewsWhole) Renew(
+	ctx context.Context, ttl time.Duration, leases []checkpoint.Lease,
+) ([]checkpoint.Lease, error) {
+	for _, l := range leases {
+		if err := s.head(l.Key); err != nil {
+			return nil, err
+		}
+	}
+	return s.damageable.Renew(ctx, ttl, leases)
 }
 
 type stopsAtDamage struct{ damageable }

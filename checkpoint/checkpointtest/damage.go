@@ -74,6 +74,30 @@ var damageClauses = []clauseOn[DamagingStore]{
 		},
 	},
 	{
+		name: "renew-damaged",
+		rule: "a damaged head keeps no other lease from being renewed; if its own is not, Renew names it",
+		check: func(p *probe, s DamagingStore) {
+			f := p.leased(12)
+			for _, i := range []int{0, 5} {
+				ok(s.DamageHead(p.ctx, key(f.all[i])))
+			}
+			lost, err := s.Renew(p.ctx, 2*time.Hour, f.leases)
+			var unknown []string
+			if partial, is := errors.AsType[*checkpoint.RenewError](err); is {
+				for _, l := range partial.Unknown {
+					unknown = append(unknown, l.Session)
+				}
+			} else {
+				ok(err)
+			}
+			if slices.ContainsFunc(unknown, func(id string) bool { return id != f.all[0] && id != f.all[5] }) {
+				fail("%q are unknown, want only what is damaged", unknown)
+			}
+			f.judge(lost, err, unknown)
+			ofInspector(func(p *probe) { f.wantExtended(p, []string{f.all[0], f.all[5]}) })(p)
+		},
+	},
+	{
 		name: "sessions-headless",
 		rule: "a head that is missing hides no other session",
 		check: func(p *probe, s DamagingStore) {

@@ -45,3 +45,13 @@ func OutgrownViolation(ctx context.Context, s DamagingStore) error {
 func UnreachableViolation(ctx context.Context, s checkpoint.Store) error {
 	return unreachableClause.bound().Violation(ctx, s)
 }
+
+// DividedViolations is Violations for the clauses of RunDivided.
+func DividedViolations(ctx context.Context, newStore func() DividedStore, names ...string) map[string]error {
+	return dividedContract().Violations(ctx, newStore, names...)
+}
+
+// DividedSweepViolation returns the error that the clause of RunDividedSweeper finds.
+func DividedSweepViolation(ctx context.Context, s DividedSweepingStore) error {
+	return dividedSweep.bound().Violation(ctx, s)
+}

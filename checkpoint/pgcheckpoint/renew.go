@@ -3,19 +3,20 @@ package pgcheckpoint
 import (
 	"cmp"
 	"context"
-	"errors"
 	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/apart"
 	"github.com/holdfast-go/holdfast/internal/ctxcause"
 	"github.com/holdfast-go/holdfast/internal/pgstate"
 )
 
 // Renew is one statement for all leases. With [Options].Functions it is one round trip. If a row of these leases stays
-// locked, each lease is renewed by itself, so that the lock costs the other leases nothing.
+// locked, each lease is renewed by itself, so that the lock costs the other leases nothing. If a lease makes the
+// statement fail for another reason, as when its worker is down, the leases are divided until it is alone.
 func (s *Store) Renew(ctx context.Context, ttl time.Duration, leases []checkpoint.Lease) ([]checkpoint.Lease, error) {
 	if err := checkpoint.ValidateRenew(ttl, leases); err != nil {
 		return nil, err
@@ -23,26 +24,31 @@ func (s *Store) Renew(ctx context.Context, ttl time.Duration, leases []checkpoin
 	if len(leases) == 0 {
 		return nil, ctxcause.Of(ctx)
 	}
-	lost, err := s.renew(ctx, ttl, leases)
-	switch state := pgstate.Of(err); {
-	case len(leases) > 1 && (state == pgstate.LockNotAvailable || state == pgstate.SerializationFailure):
-		lost, err = s.renewEach(ctx, ttl, leases)
-	}
+	var lost []checkpoint.Lease
+	unknown, err := apart.Do(leases, func(some []checkpoint.Lease) error {
+		gone, err := s.renew(ctx, ttl, some)
+		lost = append(lost, gone...)
+		return err
+	}, divides)
 	if err != nil {
 		err = s.error(ctx, "renew", checkpoint.Key{}, err)
+	}
+	if err != nil && len(unknown) < len(leases) {
+		err = &checkpoint.RenewError{Unknown: unknown, Err: err}
 	}
 	return lost, err
 }
 
-func (s *Store) renewEach(
-	ctx context.Context, ttl time.Duration, leases []checkpoint.Lease,
-) (lost []checkpoint.Lease, err error) {
-	for _, l := range leases {
-		gone, e := s.renew(ctx, ttl, []checkpoint.Lease{l})
-		lost = append(lost, gone...)
-		err = errors.Join(err, e)
+// divides returns into how many pieces n leases are divided after err. Locks are waited for once, not again in each
+// piece of a piece. An error that the server gave for no single row is for all.
+func divides(err error, n int) int {
+	switch state := pgstate.Of(err); {
+	case state == pgstate.LockNotAvailable, state == pgstate.SerializationFailure:
+		return n
+	case state == "", state == pgstate.QueryCanceled, pgstate.Refused(err), pgstate.Missing(err):
+		return 1
 	}
-	return lost, err
+	return 2
 }
 
 func (s *Store) renew(

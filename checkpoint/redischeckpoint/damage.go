@@ -1,6 +1,7 @@
 package redischeckpoint
 
 import (
+	"context"
 	"errors"
 	"strconv"
 	"time"
@@ -14,6 +15,15 @@ import (
 func damaged(k checkpoint.Key, err error) error {
 	if fault, ok := errors.AsType[*redisstore.Fault](err); ok {
 		return checkpoint.Damaged(k, fault)
+	}
+	return err
+}
+
+// away returns the *checkpoint.AwayError of a session, if err says that the session's node is away. After the end of ctx
+// a node is not at fault.
+func away(ctx context.Context, k checkpoint.Key, err error) error {
+	if _, is := errors.AsType[*redisstore.Away](err); is && ctx.Err() == nil {
+		return &checkpoint.AwayError{Key: k, Err: err}
 	}
 	return err
 }

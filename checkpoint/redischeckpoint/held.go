@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redisstore"
 )
 
-// Held asks each head, all in one pipeline.
+// Held asks each head, all in one pipeline to each node.
 func (s *Store) Held(
 	ctx context.Context, orchestrator string, sessions []string,
 ) (owners map[string]string, err error) {
@@ -28,10 +28,21 @@ func (s *Store) Held(
 		// The next claim of the session will report the damage.
 		case errors.Is(damaged(checkpoint.Key{}, err), checkpoint.ErrDamaged):
 		case err != nil:
-			errs = append(errs, fmt.Errorf("redischeckpoint: held %q: %w", sessions[i], err))
+			k := checkpoint.Key{Orchestrator: orchestrator, Session: sessions[i]}
+			errs = append(errs, away(ctx, k, fmt.Errorf("redischeckpoint: held: %w", err)))
 		case r.Value(0) != "":
 			owners[sessions[i]] = r.Value(0)
 		}
 	})
-	return owners, errors.Join(errs...)
+	return owners, one(errs)
+}
+
+// one returns an error for all: one that is about more than a session that is away, if there is one.
+func one(errs []error) error {
+	for _, err := range errs {
+		if _, is := errors.AsType[*checkpoint.AwayError](err); !is {
+			return err
+		}
+	}
+	return errors.Join(errs[:min(len(errs), 1)]...)
 }

@@ -57,7 +57,7 @@ func (s *Store) known(ctx context.Context, k checkpoint.Key) (map[index]string, 
 
 // look is sift, but returns the stale entries.
 func (s *Store) look(
-	ctx context.Context, x index, page []redisstore.Entry, due bool,
+	ctx context.Context, tour *redisstore.Tour, x index, page []redisstore.Entry, due bool,
 ) (found []finding, stale []redisstore.Entry, err error) {
 	calls := make([]redisstore.Call, len(page))
 	for i, e := range page {
@@ -65,15 +65,14 @@ func (s *Store) look(
 		calls[i] = redisstore.Call{Keys: keys, Args: []any{redisstore.Flag(x.owing), e.Token, redisstore.Flag(due)}}
 	}
 	var errs []error
-	s.redis.RunAll(ctx, lookScript, calls, func(i int, r redisstore.Reply, err error) {
-		f := finding{
-			page[i].Session, damaged(checkpoint.Key{Orchestrator: x.orchestrator, Session: page[i].Session}, err),
-		}
+	tour.RunAll(ctx, lookScript, calls, func(i int, r redisstore.Reply, err error) {
+		k := checkpoint.Key{Orchestrator: x.orchestrator, Session: page[i].Session}
+		f := finding{k.Session, away(ctx, k, damaged(k, err))}
 		switch {
-		case errors.Is(f.damage, checkpoint.ErrDamaged), r.Status == "LIST" && err == nil:
+		case f.spared(), r.Status == "LIST" && err == nil:
 			found = append(found, f)
 		case err != nil:
-			errs = append(errs, fmt.Errorf("%q: %w", page[i].Session, err))
+			errs = append(errs, fmt.Errorf("%q: %w", k.Session, err))
 		case r.Status == "DROP":
 			stale = append(stale, page[i])
 		}

@@ -1,6 +1,7 @@
 package redischeckpoint
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/lock"
 )
 
-// Renew extends each lease by a script of its own, all in one round trip.
+// Renew extends each lease by a script of its own, all in one round trip to each node.
 func (s *Store) Renew(
 	ctx context.Context, ttl time.Duration, leases []checkpoint.Lease,
 ) (lost []checkpoint.Lease, err error) {
@@ -23,15 +24,19 @@ func (s *Store) Renew(
 		args := []any{l.Fence.Epoch, l.Fence.Nonce, ttl.Microseconds(), s.idle, s.unsettled}
 		calls[i] = redisstore.Call{Keys: s.sessionKeys(l.Key), Args: args}
 	}
-	var errs []error
+	var unknown []checkpoint.Lease
+	var first error
 	s.redis.RunAll(ctx, renewScript, calls, func(i int, _ redisstore.Reply, err error) {
 		switch {
 		case errors.Is(err, lock.ErrFenced):
 			lost = append(lost, leases[i])
 		case err != nil:
-			errs = append(errs,
-				fmt.Errorf("redischeckpoint: renew %q: %w", leases[i].Session, damaged(leases[i].Key, err)))
+			unknown = append(unknown, leases[i])
+			first = cmp.Or(first, damaged(leases[i].Key, err))
 		}
 	})
-	return lost, errors.Join(errs...)
+	if first != nil {
+		return lost, &checkpoint.RenewError{Unknown: unknown, Err: fmt.Errorf("redischeckpoint: renew: %w", first)}
+	}
+	return lost, nil
 }

@@ -35,15 +35,15 @@ func (s *Store) sessions(ctx context.Context, q checkpoint.SessionQuery, yield f
 	if q.After >= q.Prefix {
 		from = redisstore.Past(q.After)
 	}
-	left := q.Limit
+	left, tour := q.Limit, s.redis.Tour()
 	for size := firstEntries; ; size = min(4*size, maxEntries) {
 		page, err := s.redis.List(ctx, s.indexKey(x), from, to, size)
 		if err != nil {
 			return indexError(err)
 		}
-		found, err := s.sift(ctx, x, page, q.Due)
+		found, err := s.sift(ctx, tour, x, page, q.Due)
 		for _, f := range found {
-			if left--; !yield(f.session, f.damage) || left == 0 {
+			if left--; !yield(f.session, f.err) || left == 0 {
 				return nil
 			}
 		}
@@ -57,16 +57,24 @@ func (s *Store) sessions(ctx context.Context, q checkpoint.SessionQuery, yield f
 	}
 }
 
-// A finding is a session. damage is nil unless the session is damaged.
+// A finding is a session. err is nil unless the session is damaged, or its node is away.
 type finding struct {
 	session string
-	damage  error
+	err     error
+}
+
+// spared reports whether the error is about this session only.
+func (f finding) spared() bool {
+	_, away := errors.AsType[*checkpoint.AwayError](f.err)
+	return away || errors.Is(f.err, checkpoint.ErrDamaged)
 }
 
 // sift returns the sessions of a page whose heads confirm the entry or cannot be read. With due, it returns only
 // sessions that are due. It drops stale entries. With an error it returns the sessions that it could look at.
-func (s *Store) sift(ctx context.Context, x index, page []redisstore.Entry, due bool) (found []finding, err error) {
-	found, stale, err := s.look(ctx, x, page, due)
+func (s *Store) sift(
+	ctx context.Context, tour *redisstore.Tour, x index, page []redisstore.Entry, due bool,
+) (found []finding, err error) {
+	found, stale, err := s.look(ctx, tour, x, page, due)
 	if err != nil {
 		return found, err
 	}

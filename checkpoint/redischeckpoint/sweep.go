@@ -1,10 +1,13 @@
 package redischeckpoint
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
+	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/redisstore"
 )
 
@@ -46,11 +49,13 @@ func (w *sweeper) reached(orchestrator, from string) {
 
 // Sweep removes the index entries of sessions that have expired, and returns how many. Redis has removed the sessions.
 // A call looks at limit entries at most of each orchestrator that this Store has claimed for. The next call looks at
-// the entries that follow. If limit is 0, Sweep looks at all entries. Without Options.TTL it does nothing.
+// the entries that follow. If limit is 0, Sweep looks at all entries. If an index or a session cannot be reached, Sweep
+// goes on, and returns an error at the end. Without Options.TTL it does nothing.
 func (s *Store) Sweep(ctx context.Context, limit int) (removed int, err error) {
 	if s.idle == 0 {
 		return 0, redisstore.Checked(ctx)
 	}
+	var failed error
 	for orchestrator, from := range s.sweeper.all() {
 		most := limit - removed
 		if limit > 0 && most == 0 {
@@ -59,17 +64,20 @@ func (s *Store) Sweep(ctx context.Context, limit int) (removed int, err error) {
 		n, err := s.sweep(ctx, index{orchestrator, false}, from, most)
 		removed += n
 		if err != nil {
-			return removed, fmt.Errorf("redischeckpoint: sweep %q: %w", orchestrator, err)
+			failed = cmp.Or(failed, fmt.Errorf("redischeckpoint: sweep %q: %w", orchestrator, err))
 		}
 	}
-	return removed, nil
+	return removed, failed
 }
 
-// sweep looks at limit entries, page by page. If limit is 0, it looks at all entries.
+// sweep looks at limit entries, page by page. If limit is 0, it looks at all entries. It passes over sessions that it
+// cannot reach.
 func (s *Store) sweep(ctx context.Context, x index, from string, limit int) (removed int, err error) {
 	if limit <= 0 {
 		from = redisstore.First
 	}
+	tour := s.redis.Tour()
+	var left error
 	for seen := 0; limit <= 0 || seen < limit; {
 		size := maxEntries
 		if limit > 0 {
@@ -79,12 +87,17 @@ func (s *Store) sweep(ctx context.Context, x index, from string, limit int) (rem
 		if err != nil {
 			return removed, indexError(err)
 		}
-		_, stale, err := s.look(ctx, x, page, false)
+		found, stale, err := s.look(ctx, tour, x, page, false)
 		if err == nil {
 			err = s.drop(ctx, x, stale)
 		}
 		if err != nil {
 			return removed, err
+		}
+		for _, f := range found {
+			if _, away := errors.AsType[*checkpoint.AwayError](f.err); away {
+				left = cmp.Or(left, f.err)
+			}
 		}
 		seen, removed = seen+len(page), removed+len(stale)
 		if len(page) < size {
@@ -94,5 +107,5 @@ func (s *Store) sweep(ctx context.Context, x index, from string, limit int) (rem
 		from = redisstore.Past(page[len(page)-1].Session)
 		s.sweeper.reached(x.orchestrator, from)
 	}
-	return removed, nil
+	return removed, left
 }

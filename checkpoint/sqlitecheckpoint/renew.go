@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/apart"
 	"github.com/holdfast-go/holdfast/internal/sqlitestore"
 )
 
@@ -18,24 +19,40 @@ const renewSQL = `
 			SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3 FROM json_each(?2))
 		RETURNING orchestrator, session, epoch, nonce`
 
-// Renew extends all leases in one statement.
+// Renew extends all leases in one statement. If SQLite cannot write one of their rows, the leases are divided until that
+// lease is alone.
 func (s *Store) Renew(
 	ctx context.Context, ttl time.Duration, leases []checkpoint.Lease,
 ) (lost []checkpoint.Lease, err error) {
-	lost, err = s.renew(ctx, ttl, leases)
-	if err != nil {
-		return nil, fmt.Errorf("sqlitecheckpoint: renew %d leases: %w", len(leases), s.db.Explain(ctx, err))
+	st, err := s.db.Start(ctx, checkpoint.ValidateRenew(ttl, leases))
+	var unknown []checkpoint.Lease
+	if err == nil && len(leases) > 0 {
+		unknown, err = apart.Do(leases, func(some []checkpoint.Lease) error {
+			gone, err := s.renew(ctx, st, ttl, some)
+			lost = append(lost, gone...)
+			return err
+		}, divides)
 	}
-	return lost, nil
+	if err != nil {
+		err = fmt.Errorf("sqlitecheckpoint: renew %d leases: %w", len(leases), s.db.Explain(ctx, err))
+	}
+	if err != nil && len(unknown) > 0 && len(unknown) < len(leases) {
+		err = &checkpoint.RenewError{Unknown: unknown, Err: err}
+	}
+	return lost, err
+}
+
+// divides returns into how many pieces leases are divided after err.
+func divides(err error, _ int) int {
+	if sqlitestore.Corrupt(err) || sqlitestore.Constraint(err) {
+		return 2
+	}
+	return 1
 }
 
 func (s *Store) renew(
-	ctx context.Context, ttl time.Duration, leases []checkpoint.Lease,
+	ctx context.Context, st sqlitestore.Statements, ttl time.Duration, leases []checkpoint.Lease,
 ) (lost []checkpoint.Lease, err error) {
-	st, err := s.db.Start(ctx, checkpoint.ValidateRenew(ttl, leases))
-	if err != nil || len(leases) == 0 {
-		return nil, err
-	}
 	list := make([][4]any, len(leases))
 	for i, l := range leases {
 		list[i] = [4]any{l.Orchestrator, l.Session, l.Fence.Epoch, l.Fence.Nonce}

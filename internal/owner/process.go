@@ -67,6 +67,9 @@ type Process struct {
 	// away says that the store took no claim, the last time.
 	away atomic.Bool
 
+	// unrenewed says that some leases were not renewed, the last time.
+	unrenewed atomic.Bool
+
 	mu      sync.Mutex // protects following fields
 	calls   map[*Session]struct{}
 	called  bool // since the last beat

@@ -2,6 +2,7 @@ package owner
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -9,53 +10,79 @@ import (
 	"github.com/holdfast-go/holdfast/internal/keeper"
 )
 
-// renew extends all leases in one call. If that fails it extends each by itself: one locked row must not cost the
-// others.
+// renew extends all leases in one call. If the store says which leases it does not know of, the other leases are
+// renewed. If it does not say, renew extends each by itself: one locked row must not cost the others. A lease that stays
+// unknown is trusted no longer than before, and is asked about again soon.
 func (p *Process) renew(
 	ctx context.Context, ttl time.Duration, all []checkpoint.Lease, report keeper.Report[checkpoint.Lease],
 ) (known bool) {
-	err := p.extend(ctx, ttl, all, report)
+	unknown, err := p.extend(ctx, ttl, ttl/6, all, report)
+	p.noteRenewal(ctx, len(all), len(unknown), err)
 	if err == nil {
 		return true
 	}
-	p.options.Logger.WarnContext(ctx, "leases not renewed", "leases", len(all), p.options.Why(err))
+	if _, named := errors.AsType[*checkpoint.RenewError](err); named {
+		return false
+	}
 	const atOnce = 8
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, atOnce)
-	for _, l := range all {
+	// If many do not answer, the others get their turn all the same.
+	each := max(ttl/100, min(ttl/6, ttl/6*atOnce/time.Duration(max(len(unknown), 1))))
+	for _, l := range unknown {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			_ = p.extend(ctx, ttl, []checkpoint.Lease{l}, report) // what is not known is asked again soon
+			_, _ = p.extend(ctx, ttl, each, []checkpoint.Lease{l}, report)
 		})
 	}
 	wg.Wait()
 	return false
 }
 
-// extend takes half of the time that a renewal has, which leaves the other half for another try. With an error it may
-// know of some that they are lost.
+// noteRenewal logs when renewals begin to fail, and when they succeed again.
+func (p *Process) noteRenewal(ctx context.Context, all, unknown int, err error) {
+	switch failed := err != nil; {
+	case failed == p.unrenewed.Swap(failed):
+	case failed:
+		p.options.Logger.WarnContext(ctx, "leases not renewed", "leases", unknown, "of", all, p.options.Why(err))
+	default:
+		p.options.Logger.InfoContext(ctx, "leases renewed again", "leases", all)
+	}
+}
+
+// extend asks the store once, for at most patience. It returns the leases of which the store does not know, with the
+// error. The first call takes half of the time that a renewal has, which leaves the other half for another try.
 func (p *Process) extend(
-	ctx context.Context, ttl time.Duration, some []checkpoint.Lease, report keeper.Report[checkpoint.Lease],
-) error {
-	ctx, cancel := context.WithTimeout(ctx, ttl/6)
+	ctx context.Context, ttl, patience time.Duration, some []checkpoint.Lease, report keeper.Report[checkpoint.Lease],
+) (unknown []checkpoint.Lease, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	sent := time.Now()
 	lost, err := p.options.Store.Renew(ctx, ttl, some)
-	if err != nil {
-		report(sent, nil, lost)
-		return err
+	partial, named := errors.AsType[*checkpoint.RenewError](err)
+	gone, left := setOf(lost), make(map[checkpoint.Lease]bool)
+	if named {
+		left = setOf(partial.Unknown)
 	}
-	gone := make(map[checkpoint.Lease]bool, len(lost))
-	for _, l := range lost {
-		gone[l] = true
-	}
-	renewed := make([]checkpoint.Lease, 0, len(some))
+	var renewed []checkpoint.Lease
 	for _, l := range some {
-		if !gone[l] {
+		switch {
+		case gone[l]:
+		case left[l], err != nil && !named:
+			unknown = append(unknown, l)
+		default:
 			renewed = append(renewed, l)
 		}
 	}
 	report(sent, renewed, lost)
-	return nil
+	return unknown, err
+}
+
+func setOf(leases []checkpoint.Lease) map[checkpoint.Lease]bool {
+	set := make(map[checkpoint.Lease]bool, len(leases))
+	for _, l := range leases {
+		set[l] = true
+	}
+	return set
 }

@@ -7,6 +7,7 @@
 package pgsweep
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdfast-go/holdfast/internal/apart"
 	"github.com/holdfast-go/holdfast/internal/pgstate"
 )
 
@@ -111,7 +113,7 @@ func (s *Sweeper) Sweep(ctx context.Context, idle time.Duration, limit int) (rem
 		_, err = one(ctx, s.db, func(pgx.CollectableRow) (struct{}, error) { return struct{}{}, nil },
 			s.leave, s.process, w.at.orchestrator, w.at.session)
 	}
-	return w.removed, err
+	return w.removed, cmp.Or(err, w.left)
 }
 
 // turn makes this process the sweeping one, and returns where the sweep continues. If it is another process's turn,
@@ -134,6 +136,9 @@ type walk struct {
 	// removed counts rows. vain counts the rows since the last removed row.
 	removed, vain int
 	wrapped, over bool
+
+	// left is why a session was left that is over; nil if none was.
+	left error
 }
 
 // step takes one slice.
@@ -195,17 +200,32 @@ func (w *walk) call(ctx context.Context, most int) (got seen, err error) {
 	if err != nil {
 		return got, err
 	}
-	var removed []bool
-	err = w.db.Again(ctx, func() error {
-		removed, err = w.db.Calls(ctx, w.remove, over)
-		return err
-	})
-	for _, r := range removed {
-		if r {
-			got.removed++
+	left, err := apart.Do(over, func(some [][]any) error {
+		var removed []bool
+		err := w.db.Again(ctx, func() (err error) {
+			removed, err = w.db.Calls(ctx, w.remove, some)
+			return err
+		})
+		for _, r := range removed {
+			if r && err == nil {
+				got.removed++
+			}
 		}
+		return err
+	}, divides)
+	if len(left) > 0 && divides(err, len(left)) > 1 {
+		w.left, err = cmp.Or(w.left, err), nil
 	}
 	return got, err
+}
+
+// divides returns into how many pieces the sessions are divided that could not be removed together: one of them may be
+// on a worker that is down. An error without a state is of the connection.
+func divides(err error, _ int) int {
+	if state := pgstate.Of(err); state == "" || state == pgstate.QueryCanceled || pgstate.Refused(err) {
+		return 1
+	}
+	return 2
 }
 
 func scan(row pgx.CollectableRow) (got seen, err error) {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -14,28 +16,67 @@ var ErrEviction = errors.New("the server may evict what is stored")
 
 const onlyPolicy = "noeviction"
 
+// A server of a cluster that does not answer is asked again after silentFor. Meanwhile it holds nothing up.
+const (
+	policyPatience = time.Second
+	silentFor      = time.Minute
+)
+
 // fit asks every server once for its policy, and refuses a server that evicts keys. fit accepts a server that does not
 // answer: INFO may be forbidden, and if the server is down, the script will fail.
 func (r *Runner) fit(ctx context.Context) error {
-	if r.known.Load() {
+	now := time.Now()
+	if now.UnixNano() < r.asks.Load() {
 		return nil
 	}
-	err := r.eachServer(ctx, askPolicy)
+	cluster, divided := r.Client.(*redis.ClusterClient)
+	var err error
+	if divided {
+		err = askAll(ctx, cluster)
+	} else {
+		err = askPolicy(ctx, r.Client)
+	}
 	if errors.Is(err, ErrEviction) {
 		return err
 	}
-	if _, said := errors.AsType[redis.Error](err); err == nil || said {
-		r.known.Store(true)
+	switch _, said := errors.AsType[redis.Error](err); {
+	case err == nil || said:
+		r.asks.Store(math.MaxInt64)
+	case divided:
+		r.asks.Store(now.Add(silentFor).UnixNano())
 	}
 	return nil
 }
 
-func (r *Runner) eachServer(ctx context.Context, ask func(context.Context, redis.Cmdable) error) error {
-	cluster, ok := r.Client.(*redis.ClusterClient)
-	if !ok {
-		return ask(ctx, r.Client)
+// errSilent says that a server of a cluster has not answered yet. The other servers are good.
+var errSilent = errors.New("a server does not answer")
+
+// askAll asks all servers of a cluster at once.
+func askAll(ctx context.Context, cluster *redis.ClusterClient) error {
+	evicts, done := make(chan error, 1), make(chan error, 1)
+	go func() {
+		done <- cluster.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error {
+			err := askPolicy(ctx, c)
+			if errors.Is(err, ErrEviction) {
+				select {
+				case evicts <- err:
+				default:
+				}
+			}
+			return err
+		})
+	}()
+	patience := time.NewTimer(policyPatience)
+	defer patience.Stop()
+	select {
+	case err := <-evicts:
+		return err
+	case err := <-done:
+		return err
+	case <-patience.C:
+	case <-ctx.Done():
 	}
-	return cluster.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error { return ask(ctx, c) })
+	return errSilent
 }
 
 func askPolicy(ctx context.Context, c redis.Cmdable) error {

@@ -47,8 +47,8 @@ type Runner struct {
 	// Refused is in the error of a call that the server refused without a write.
 	Refused error
 
-	// known says that the servers do not evict keys, or do not answer the question.
-	known atomic.Bool
+	// asks is when to ask the servers for their policy again. Zero means that they were never asked.
+	asks atomic.Int64
 }
 
 // A Fault is data that no script of the store has written: the verdict is INVALID, or a key has the wrong type.
@@ -91,16 +91,9 @@ func (r *Runner) Run(ctx context.Context, script *Lua, keys []string, args ...an
 	return r.result(ctx, cmd, doubt)
 }
 
-// RunAll runs script for every call, in one round trip. If Redis has forgotten the script, RunAll needs two. It passes
-// each result to each, in the order of the calls. The client may repeat the request by itself. Therefore the error of a
-// refusal does not say that an earlier copy had no effect.
-func (r *Runner) RunAll(ctx context.Context, script *Lua, calls []Call, each func(i int, reply Reply, err error)) {
-	if err := r.fit(ctx); err != nil {
-		for i := range calls {
-			each(i, Reply{}, err)
-		}
-		return
-	}
+// ask runs script for every call, in one round trip. If Redis has forgotten the script, ask needs two. The client may
+// repeat the request by itself. Therefore the error of a refusal does not say that an earlier copy had no effect.
+func (r *Runner) ask(ctx context.Context, script *Lua, calls []Call) []answer {
 	cmds := r.pipeline(ctx, script.EvalSha, calls)
 	var forgotten []int
 	var again []Call
@@ -112,15 +105,16 @@ func (r *Runner) RunAll(ctx context.Context, script *Lua, calls []Call, each fun
 	for i, cmd := range r.pipeline(ctx, script.Eval, again) {
 		cmds[forgotten[i]] = cmd
 	}
+	answers := make([]answer, len(calls))
 	for i, cmd := range cmds {
 		err := cmd.Err()
 		doubt := unsent(err) // the last time; the client may have sent it before
 		if answered(err) && code(err) == gone {
 			cmd, doubt = r.send(ctx, script, calls[i])
 		}
-		reply, err := r.result(ctx, cmd, doubt)
-		each(i, reply, err)
+		answers[i].reply, answers[i].err = r.result(ctx, cmd, doubt)
 	}
+	return answers
 }
 
 type eval func(ctx context.Context, c redis.Scripter, keys []string, args ...any) *redis.Cmd

@@ -57,6 +57,10 @@ func (d *DB) located(path string, err error) error {
 // errors of a driver have no Code, Corrupt returns false.
 func Corrupt(err error) bool { return is(err, 11) }
 
+// Constraint reports whether err says that a constraint or a trigger refuses a row. If the errors of a driver have no
+// Code, Constraint returns false.
+func Constraint(err error) bool { return is(err, 19) }
+
 // Busy reports whether err says that a statement wrote nothing because another connection writes, or has written since
 // the transaction read. If the errors of a driver have no Code, Busy returns false.
 func Busy(err error) bool { return is(err, 5) }

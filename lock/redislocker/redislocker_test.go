@@ -46,7 +46,7 @@ func TestLockerContextTimeouts(t *testing.T) {
 
 func TestLockerCluster(t *testing.T) {
 	t.Parallel()
-	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: testenv.StartRedisCluster(t).Addrs})
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: testenv.StartRedisCluster(t, nil).Addrs})
 	t.Cleanup(func() { client.Close() })
 	n := 0
 	locktest.Run(t, func(*testing.T) lock.Locker {

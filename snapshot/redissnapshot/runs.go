@@ -32,7 +32,7 @@ func (s *Store) runs(ctx context.Context, q snapshot.Query, yield func(snapshot.
 	if q.Session != "" {
 		return s.only(ctx, q, yield)
 	}
-	from, left := redisstore.First, q.Limit
+	from, left, tour := redisstore.First, q.Limit, s.redis.Tour()
 	if q.After != "" {
 		from = redisstore.Past(q.After)
 	}
@@ -47,9 +47,9 @@ func (s *Store) runs(ctx context.Context, q snapshot.Query, yield func(snapshot.
 		if err != nil {
 			return indexError(err)
 		}
-		found, err := s.sift(ctx, q, page)
+		found, err := s.sift(ctx, tour, q, page)
 		for _, f := range found {
-			if left--; !yield(f.run, f.damage) || left == 0 {
+			if left--; !yield(f.run, f.err) || left == 0 {
 				return nil
 			}
 		}
@@ -68,24 +68,35 @@ func (s *Store) only(ctx context.Context, q snapshot.Query, yield func(snapshot.
 	if q.Session <= q.After {
 		return nil
 	}
-	found, err := s.sift(ctx, q, []redisstore.Entry{{Session: q.Session}})
+	found, err := s.sift(ctx, s.redis.Tour(), q, []redisstore.Entry{{Session: q.Session}})
 	for _, f := range found {
-		if !yield(f.run, f.damage) {
+		if !yield(f.run, f.err) {
 			return nil
 		}
 	}
 	return err
 }
 
-// A finding is a run, and its damage if it is damaged.
+// A finding is a run. err is nil unless the run is damaged, or its node is away.
 type finding struct {
-	run    snapshot.Run
-	damage error
+	run snapshot.Run
+	err error
+}
+
+// away returns the *snapshot.AwayError of a session, if q is about all sessions and err says that the session's node is
+// away. After the end of ctx a node is not at fault.
+func away(ctx context.Context, q snapshot.Query, k snapshot.Key, err error) error {
+	if _, is := errors.AsType[*redisstore.Away](err); is && q.Session == "" && ctx.Err() == nil {
+		return &snapshot.AwayError{Key: k, Err: err}
+	}
+	return nil
 }
 
 // sift returns the runs of a page that q selects, and drops stale entries. With an error it returns the runs that it
 // could look at.
-func (s *Store) sift(ctx context.Context, q snapshot.Query, page []redisstore.Entry) (found []finding, err error) {
+func (s *Store) sift(
+	ctx context.Context, tour *redisstore.Tour, q snapshot.Query, page []redisstore.Entry,
+) (found []finding, err error) {
 	calls := make([]redisstore.Call, len(page))
 	for i, e := range page {
 		k := snapshot.Key{Orchestrator: q.Orchestrator, Session: e.Session}
@@ -95,12 +106,14 @@ func (s *Store) sift(ctx context.Context, q snapshot.Query, page []redisstore.En
 	}
 	var stale []redisstore.Barred
 	var errs []error
-	s.redis.RunAll(ctx, lookScript, calls, func(i int, reply redisstore.Reply, err error) {
+	tour.RunAll(ctx, lookScript, calls, func(i int, reply redisstore.Reply, err error) {
 		k := snapshot.Key{Orchestrator: q.Orchestrator, Session: page[i].Session}
 		f := finding{run: snapshot.Run{Key: k}}
-		switch {
+		switch gone := away(ctx, q, k, err); {
+		case gone != nil:
+			f.err = gone
 		case err != nil:
-			if f.run, f.damage = judge(k, err); !errors.Is(f.damage, snapshot.ErrDamaged) {
+			if f.run, f.err = judge(k, err); !errors.Is(f.err, snapshot.ErrDamaged) {
 				errs = append(errs, fmt.Errorf("%q: %w", k.Session, err))
 				return
 			}
@@ -108,11 +121,11 @@ func (s *Store) sift(ctx context.Context, q snapshot.Query, page []redisstore.En
 			stale = append(stale, redisstore.Barred{Session: k.Session, Token: page[i].Token, At: reply.Value(0)})
 			return
 		case reply.Status == "RUN":
-			f.run, f.damage = decode(k, reply.Values)
+			f.run, f.err = decode(k, reply.Values)
 		default:
 			return
 		}
-		if f.damage == nil || q.Selects(f.run.Status) {
+		if f.err == nil || q.Selects(f.run.Status) {
 			found = append(found, f)
 		}
 	})

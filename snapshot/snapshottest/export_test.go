@@ -28,3 +28,8 @@ func OutgrownViolation(ctx context.Context, s DamagingStore) error {
 func UnreachableViolation(ctx context.Context, s snapshot.Store) error {
 	return unreachableClause.bound().Violation(ctx, s)
 }
+
+// DividedViolations is Violations for the clauses of RunDivided.
+func DividedViolations(ctx context.Context, newStore func() DividedStore, names ...string) map[string]error {
+	return dividedContract().Violations(ctx, newStore, names...)
+}

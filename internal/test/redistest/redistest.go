@@ -24,7 +24,7 @@ func Cluster(t *testing.T) *redis.ClusterClient {
 
 // Nodes is like Cluster, for tests that kill or change nodes.
 func Nodes(t *testing.T) (*testenv.Cluster, *redis.ClusterClient) {
-	nodes := testenv.StartRedisCluster(t)
+	nodes := testenv.StartRedisCluster(t, nil)
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: nodes.Addrs})
 	t.Cleanup(func() { client.Close() })
 	return nodes, client

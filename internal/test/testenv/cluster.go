@@ -20,13 +20,14 @@ type Cluster struct {
 
 const slots = 16384
 
-// StartRedisCluster starts a Redis Cluster for this test and returns when the cluster is Ready. If a node does not
-// answer for 30 s, the other nodes take it for dead and refuse all commands. A busy machine answers sooner.
-func StartRedisCluster(tb testing.TB) *Cluster {
+// StartRedisCluster starts a Redis Cluster for this test and returns when the cluster is Ready. opts are of each node;
+// nil means the defaults. If a node does not answer for 30 s, the other nodes take it for dead and refuse all commands.
+// A busy machine answers sooner.
+func StartRedisCluster(tb testing.TB, opts *Options) *Cluster {
 	tb.Helper()
 	c := new(Cluster)
 	for range 3 {
-		node := startServer(tb, redisEngine{cluster: true}, nil)
+		node := startServer(tb, redisEngine{cluster: true}, opts)
 		c.Nodes = append(c.Nodes, node)
 		c.Addrs = append(c.Addrs, node.d.addr())
 	}

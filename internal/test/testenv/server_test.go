@@ -311,7 +311,7 @@ func TestRedisStatements(t *testing.T) {
 
 func TestRedisCluster(t *testing.T) {
 	t.Parallel()
-	c := testenv.StartRedisCluster(t)
+	c := testenv.StartRedisCluster(t, nil)
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: c.Addrs})
 	defer client.Close()
 	for i := range 100 {

@@ -161,7 +161,7 @@ func TestSkipsWithoutServers(t *testing.T) {
 		{"StartPostgres", func(tb testing.TB) { testenv.StartPostgres(tb, nil) }, "PostgreSQL"},
 		{"StartReplicated", func(tb testing.TB) { testenv.StartReplicated(tb, false, nil) }, "PostgreSQL"},
 		{"StartRedis", func(tb testing.TB) { testenv.StartRedis(tb, nil) }, "Redis"},
-		{"StartRedisCluster", func(tb testing.TB) { testenv.StartRedisCluster(tb) }, "Redis"},
+		{"StartRedisCluster", func(tb testing.TB) { testenv.StartRedisCluster(tb, nil) }, "Redis"},
 		{"StartRedisPair", func(tb testing.TB) { testenv.StartRedisPair(tb, nil) }, "Redis"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
