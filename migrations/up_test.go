@@ -198,11 +198,11 @@ func TestUpOnOneConnection(t *testing.T) {
 	})
 }
 
-// These are the modes that poolers need.
+// These are the modes that poolers need. The role may write times in any style.
 func TestUpInQueryExecModes(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"cache_describe", "describe_exec", "exec", "simple_protocol"} {
-		dsn := with(freshSchema(t), "default_query_exec_mode", mode)
+		dsn := with(with(freshSchema(t), "default_query_exec_mode", mode), "DateStyle", "German")
 		for range 2 {
 			up(t, postgres, connect(t, postgres, dsn))
 		}

@@ -411,29 +411,52 @@ func TestShutdownEndsReaders(t *testing.T) {
 	})
 }
 
-// A body that does not arrive is 408, and leaves nothing.
+// A body that does not arrive is 408, and leaves nothing, also on a route that takes no body. It may drip all the time.
 func TestSlowRequest(t *testing.T) {
-	for _, route := range []string{"turn", "answer", "abandon", "effect"} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld()
-			conn := connect(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
-			began := time.Now()
-			const begun = "POST %s HTTP/1.1\r\nHost: x\r\nIdempotency-Key: k\r\nContent-Length: 100\r\n" +
-				"Content-Type: application/json\r\n\r\n{"
-			if _, err := fmt.Fprintf(conn, begun, routes[route].path); err != nil {
-				t.Fatal(err)
-			}
-			res, err := http.ReadResponse(bufio.NewReader(conn), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			_ = res.Body.Close()
-			if took := time.Since(began); res.StatusCode != 408 || took > time.Minute {
-				t.Errorf("a slow body is %d, after %v", res.StatusCode, took)
-			}
-			w.wantNothing(t)
-		})
+	for name, q := range routes {
+		for _, drips := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) { slowRequest(t, name, q, drips) })
+		}
 	}
+}
+
+func slowRequest(t *testing.T, name string, q request, drips bool) {
+	w := newWorld()
+	conn := connect(t, turnhttp.Handler(w.bot(t, w.definition(), nil), w.options()))
+	began := time.Now()
+	const begun = "%s %s HTTP/1.1\r\nHost: x\r\nIdempotency-Key: k\r\nContent-Length: 100\r\n" +
+		"Content-Type: application/json\r\n\r\n{"
+	if _, err := fmt.Fprintf(conn, begun, q.method, q.path); err != nil {
+		t.Fatal(err)
+	}
+	if drips {
+		answered, stopped := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(stopped)
+			for err := error(nil); err == nil; _, err = io.WriteString(conn, " ") {
+				select {
+				case <-answered:
+					return
+				case <-time.After(time.Second):
+				}
+			}
+		}()
+		defer func() {
+			close(answered)
+			_ = conn.Close()
+			<-stopped
+		}()
+	}
+	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Errorf("%s: a slow body gets no answer: %v", name, err)
+		return
+	}
+	_ = res.Body.Close()
+	if took := time.Since(began); res.StatusCode != 408 || took > time.Minute {
+		t.Errorf("%s: a slow body is %d, after %v", name, res.StatusCode, took)
+	}
+	w.wantNothing(t)
 }
 
 // A turn may take longer than the timeouts of the server.

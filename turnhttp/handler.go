@@ -72,6 +72,9 @@ func (s *server[S]) table() []route {
 // ServeHTTP implements [http.Handler].
 func (s *server[S]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	at, to, err := s.find(w, r)
+	if err == nil && !takesBody(r) {
+		err = dropBody(w, r)
+	}
 	if err == nil { // find is over: a reader that waits keeps its stack
 		err = at(w, r, to)
 	}

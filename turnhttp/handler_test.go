@@ -405,6 +405,13 @@ func anyRoute(name string, q request) []handlerCase {
 		}), 400, "bad-request", ""},
 	}
 	all = append(all, awayCases(name, q)...)
+	if _, takes := membersOf[name]; !takes { // the body is read all the same
+		all = append(all,
+			handlerCase{name + " with a body that is slow", nil, in(func(q *request) { q.slow = true }), 408, "slow-request", ""},
+			handlerCase{name + " with a body above MaxBody", nil, in(func(q *request) {
+				q.body = strings.Repeat("x", 2<<20)
+			}), 413, "too-large", ""})
+	}
 	switch name {
 	case "turn", "resume", "abandon", "delete":
 		all = append(all, handlerCase{name + " while shutting down", func(f *fixture) {

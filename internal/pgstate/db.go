@@ -34,11 +34,15 @@ func Encoded(encoding string) error {
 // or the database may be another level. This shows when two calls meet and one of them fails with SerializationFailure,
 // which never happens at READ COMMITTED. From then on the DB frames every call by BEGIN and COMMIT, in the same round
 // trip.
+//
+// If the driver asks for results as text, the frame also sets how times are written: the default of the role or the
+// database may be a style that nobody can read back.
 type DB struct {
 	pool Pool
 	// encoded says that the encoding of the database is known to be right.
 	encoded atomic.Bool
 	framed  atomic.Bool
+	text    atomic.Bool // results come as text
 }
 
 // New returns a DB on pool. pool stays the caller's.
@@ -82,16 +86,23 @@ func (d *DB) Answered(ctx context.Context, f func() error) error {
 	return err
 }
 
-// fit refuses a database that cannot store every text.
+// fit refuses a database that cannot store every text. It also finds out whether results come as text.
 func (d *DB) fit(ctx context.Context) error {
 	if d.encoded.Load() {
 		return nil
 	}
-	rows, err := d.pool.Query(ctx, "SHOW server_encoding")
+	rows, err := d.pool.Query(ctx, "SELECT current_setting('server_encoding'), 0")
 	if err != nil {
 		return err
 	}
-	encoding, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[string])
+	encoding, err := pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (encoding string, err error) {
+		if row.FieldDescriptions()[1].Format == pgx.TextFormatCode { // else integers are binary, and so are times
+			d.text.Store(true)
+			d.framed.Store(true)
+		}
+		err = row.Scan(&encoding, nil)
+		return encoding, err
+	})
 	if err == nil {
 		err = Encoded(encoding)
 	}
@@ -131,16 +142,21 @@ func (d *DB) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
 	if err := rollback(ctx, conn); err != nil {
 		return failed{err: err}
 	}
-	framed := &pgx.Batch{QueuedQueries: make([]*pgx.QueuedQuery, 0, len(b.QueuedQueries)+2)}
+	framed := &pgx.Batch{QueuedQueries: make([]*pgx.QueuedQuery, 0, len(b.QueuedQueries)+3)}
 	framed.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
+	if d.text.Load() {
+		framed.Queue("SET LOCAL DateStyle = 'ISO'")
+	}
 	framed.QueuedQueries = append(framed.QueuedQueries, b.QueuedQueries...)
 	framed.Queue("COMMIT")
 	results := d.pool.SendBatch(ctx, framed)
 	if conn != nil {
 		results = onConn{results, ctx, conn}
 	}
-	if _, err := results.Exec(); err != nil {
-		return failed{results, first(err, results.Close())}
+	for range len(framed.QueuedQueries) - len(b.QueuedQueries) - 1 {
+		if _, err := results.Exec(); err != nil {
+			return failed{results, first(err, results.Close())}
+		}
 	}
 	return results
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -24,11 +25,16 @@ import (
 // ledger.ErrInDoubt, together with lock.ErrHeld if the effect is Issued to another run. If Once has redacted the
 // result, it is ledger.ErrRedacted. A result that is no JSON or is too large is ledger.ErrInvalid.
 //
-// tx may have any level of isolation. If the level is not READ COMMITTED, a new owner must have called Adopt before.
+// tx may have any level of isolation. If the level is not READ COMMITTED, a new owner must have called Adopt before. If
+// its connection uses QueryExecModeExec or the simple protocol, its DateStyle has to be ISO, which is the default of
+// PostgreSQL. Otherwise the times of the ledger cannot be read, and Tx returns ledger.ErrInvalid.
 func Tx[T any](
 	ctx context.Context, l *Ledger, tx pgx.Tx, e ledger.Effect, fn func(ctx context.Context) (T, error),
 ) (result T, err error) {
 	if err := e.ValidateIssue(); err != nil {
+		return result, err
+	}
+	if err := readable(tx.Conn()); err != nil {
 		return result, err
 	}
 	now, err := l.issueIn(ctx, tx, e)
@@ -55,6 +61,21 @@ func Tx[T any](
 	}
 	_, err = one(ctx, tx, scan, l.sql.finish, outcome(e.ID, now.Attempts, o)...)
 	return result, l.error(ctx, "tx", e.ID, err)
+}
+
+// readable refuses a connection of the caller whose times come as text in another style than ISO. The calls of a Ledger
+// set the style for themselves. In a transaction of the caller that would change what the caller reads.
+func readable(c *pgx.Conn) error {
+	style := c.PgConn().ParameterStatus("DateStyle")
+	if style == "" || strings.HasPrefix(style, "ISO") {
+		return nil
+	}
+	switch c.Config().DefaultQueryExecMode {
+	case pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol:
+		return fmt.Errorf("%w: the DateStyle of the transaction is %q, and its times are read as text: set it to ISO",
+			ledger.ErrInvalid, style)
+	}
+	return nil
 }
 
 // decode makes the result of what the ledger keeps, so that the first call returns what a later one does.

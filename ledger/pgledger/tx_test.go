@@ -310,3 +310,29 @@ func TestTxDurable(t *testing.T) {
 }
 
 func nothing(context.Context) (int, error) { return 0, nil }
+
+// Times that the driver reads as text have to be in the style of ISO. Binary times are read in any style.
+func TestTxDateStyle(t *testing.T) {
+	t.Parallel()
+	for mode, want := range map[pgx.QueryExecMode]error{
+		pgx.QueryExecModeCacheStatement: nil, pgx.QueryExecModeDescribeExec: nil,
+		pgx.QueryExecModeExec: ledger.ErrInvalid, pgx.QueryExecModeSimpleProtocol: ledger.ErrInvalid,
+	} {
+		t.Run(mode.String(), func(t *testing.T) {
+			t.Parallel()
+			b := newBank(t, pgtest.EmptyPool(t, pgtest.Odd, func(c *pgxpool.Config) {
+				c.ConnConfig.DefaultQueryExecMode = mode
+			}))
+			for range 2 {
+				if _, err := b.booked(t.Context(), effect("run", "e", 1), pgx.TxOptions{}); !errors.Is(err, want) {
+					t.Errorf("got %v, want %v", err, want)
+				}
+			}
+			if want == nil {
+				b.wantBookings(t, 1)
+			} else {
+				b.wantBookings(t, 0)
+			}
+		})
+	}
+}

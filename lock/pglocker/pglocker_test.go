@@ -40,6 +40,17 @@ func TestOneConnection(t *testing.T) {
 	})
 }
 
+// These are pools as people configure them for a pooler in front of a server.
+func TestStoreBehind(t *testing.T) {
+	t.Parallel()
+	for name, configure := range pgtest.Behind {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			locktest.Run(t, func(t *testing.T) lock.Locker { return pglocker.New(pool(t, configure), nil) })
+		})
+	}
+}
+
 // Behind PgBouncer in transaction mode, each transaction uses another connection than the last one. Only the
 // connection that wakes the waiters bypasses PgBouncer.
 func TestPgBouncer(t *testing.T) {

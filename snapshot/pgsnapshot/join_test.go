@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
@@ -17,12 +16,10 @@ import (
 func TestJoin(t *testing.T) {
 	t.Parallel()
 	for name, configure := range map[string]func(*pgxpool.Config){
-		"pool":           func(*pgxpool.Config) {},
-		"one connection": func(c *pgxpool.Config) { c.MaxConns = 1 },
-		"simple protocol": func(c *pgxpool.Config) {
-			c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
-		},
-		"serializable": pgtest.Isolation("serializable"),
+		"pool":            func(*pgxpool.Config) {},
+		"one connection":  func(c *pgxpool.Config) { c.MaxConns = 1 },
+		"simple protocol": pgtest.Behind["simple protocol"],
+		"serializable":    pgtest.Isolation("serializable"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -3,6 +3,7 @@
 package pgtest
 
 import (
+	"maps"
 	"testing"
 	"time"
 
@@ -66,8 +67,21 @@ var Behind = map[string]func(*pgxpool.Config){
 	"one connection": func(c *pgxpool.Config) {
 		c.MaxConns = 1
 		c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
+		Odd(c)
 	},
-	"simple protocol": func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol },
+	"simple protocol": func(c *pgxpool.Config) {
+		c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
+		Odd(c)
+	},
+}
+
+// Odd makes settings the default that change what the server reads and writes as text. A role or a database may. Under
+// the simple protocol every value is text.
+func Odd(c *pgxpool.Config) {
+	maps.Copy(c.ConnConfig.RuntimeParams, map[string]string{
+		"DateStyle": "German, MDY", "IntervalStyle": "sql_standard", "TimeZone": "Asia/Kathmandu",
+		"extra_float_digits": "-15", "bytea_output": "escape", "array_nulls": "off", "transform_null_equals": "on",
+	})
 }
 
 // BehindSerializable is Behind, with transactions that are serializable by default if there is more than one
