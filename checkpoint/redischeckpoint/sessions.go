@@ -41,7 +41,7 @@ func (s *Store) sessions(ctx context.Context, q checkpoint.SessionQuery, yield f
 		if err != nil {
 			return indexError(err)
 		}
-		found, err := s.sift(ctx, x, page, q.Due)
+		found, err := s.sift(ctx, x, page, q)
 		for _, f := range found {
 			if left--; !yield(f.session, f.damage) || left == 0 {
 				return nil
@@ -63,10 +63,12 @@ type finding struct {
 	damage  error
 }
 
-// sift returns the sessions of a page whose heads confirm the entry or cannot be read. With due, it returns only
-// sessions that are due. It drops stale entries. With an error it returns the sessions that it could look at.
-func (s *Store) sift(ctx context.Context, x index, page []redisstore.Entry, due bool) (found []finding, err error) {
-	found, stale, err := s.look(ctx, x, page, due)
+// sift returns the sessions of a page that q selects and whose heads confirm the entry or cannot be read. It drops
+// stale entries. With an error it returns the sessions that it could look at.
+func (s *Store) sift(
+	ctx context.Context, x index, page []redisstore.Entry, q checkpoint.SessionQuery,
+) (found []finding, err error) {
+	found, stale, err := s.look(ctx, x, page, q)
 	if err != nil {
 		return found, err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/redisstore"
 )
 
@@ -79,7 +80,7 @@ func (s *Store) sweep(ctx context.Context, x index, from string, limit int) (rem
 		if err != nil {
 			return removed, indexError(err)
 		}
-		_, stale, err := s.look(ctx, x, page, false)
+		_, stale, err := s.look(ctx, x, page, checkpoint.SessionQuery{})
 		if err == nil {
 			err = s.drop(ctx, x, stale)
 		}
