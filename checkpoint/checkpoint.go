@@ -225,6 +225,9 @@ type SessionQuery struct {
 	Owing bool
 	// Due, which needs Owing, leaves out the sessions that a Marks.Retry holds back.
 	Due bool
+	// HeldBack, which needs Owing and excludes Due, selects only the sessions that a Marks.Retry holds back for longer
+	// than this from now, by the store's clock. 0 selects the others too. The cost is that of Owing.
+	HeldBack time.Duration
 }
 
 // A Reader is all that a page or a report needs. Its sequences hold no connection, transaction or lock while they

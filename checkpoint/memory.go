@@ -440,7 +440,8 @@ func (m *Memory) list(q SessionQuery) []string {
 	}
 	if q.Owing {
 		for k := range m.owing {
-			if !q.Due || !time.Now().Before(m.sessions[k].retryAt) {
+			held := time.Until(m.sessions[k].retryAt)
+			if (!q.Due || held <= 0) && (q.HeldBack == 0 || held > q.HeldBack) {
 				add(k)
 			}
 		}

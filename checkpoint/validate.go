@@ -188,6 +188,9 @@ func (q SessionQuery) Validate() error {
 	if q.Due && !q.Owing {
 		return fmt.Errorf("%w: Due without Owing", ErrInvalid)
 	}
+	if q.HeldBack < 0 || q.HeldBack > maxTTL || q.HeldBack > 0 && (q.Due || !q.Owing) {
+		return fmt.Errorf("%w: HeldBack of %v, with Owing %t and Due %t", ErrInvalid, q.HeldBack, q.Owing, q.Due)
+	}
 	return nil
 }
 

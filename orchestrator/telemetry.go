@@ -161,6 +161,15 @@ func endSpan(span trace.Span, err error) {
 	span.End()
 }
 
+// chat is the operation of what AddUsage tells of. replayed is the outcome of a turn that had settled before.
+const chat, replayed = "chat", "replayed"
+
+// outcomes are the outcomes that metrics tell apart.
+var outcomes = [...]string{
+	TurnSettled.outcome(), TurnSuspended.outcome(), TurnFailed.outcome(), TurnLeft.outcome(), TurnRefused.outcome(),
+	replayed,
+}
+
 // meters are the metrics of an orchestrator. An up-down counter may go up in one process and down in another: only the
 // sum over all processes has a meaning.
 type meters struct {
@@ -168,6 +177,7 @@ type meters struct {
 	attrs    metric.MeasurementOption
 	name     attribute.KeyValue
 	turns    metric.Int64Counter
+	errors   metric.Int64Counter
 	duration metric.Float64Histogram
 	lockWait metric.Float64Histogram
 	tokens   metric.Int64Histogram
@@ -181,7 +191,7 @@ func newMeters(name string) (m meters, err error) {
 	m.silent = listen()
 	m.name = attrOrchestrator.String(name)
 	m.attrs = metric.WithAttributeSet(attribute.NewSet(m.name))
-	errs := make([]error, 7)
+	errs := make([]error, 8)
 	// The default boundaries are for milliseconds: every turn below 5 s would be in one bucket.
 	seconds := metric.WithExplicitBucketBoundaries(
 		.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1800)
@@ -201,12 +211,33 @@ func newMeters(name string) (m meters, err error) {
 		metric.WithDescription("Events that a handler or the reader of a Stream was too slow for."))
 	m.stuck, errs[6] = meter.Int64UpDownCounter("holdfast.functions.stuck", metric.WithUnit("{function}"),
 		metric.WithDescription("Functions of the bot in this process that go on after they were given up."))
+	m.errors, errs[7] = meter.Int64Counter("holdfast.turn.errors", metric.WithUnit("{turn}"),
+		metric.WithDescription("Turns that have ended with an error, by its type."))
+	m.zero()
 	for _, e := range errs {
 		if e != nil {
 			err = e
 		}
 	}
 	return m, err
+}
+
+// zero adds nothing to each counter. So each is there from 0: a rate does not see that a counter appears with 1. Of the
+// types of errors those of this module are there. The types of the bot's errors and its models are not known yet.
+func (m *meters) zero() {
+	if !m.on() {
+		return
+	}
+	ctx := context.Background()
+	for _, outcome := range outcomes {
+		m.turns.Add(ctx, 0, metric.WithAttributes(m.name, attrOutcome.String(outcome)))
+	}
+	for _, t := range errorTypes {
+		m.errors.Add(ctx, 0, metric.WithAttributes(m.name, attrErrorType.String(t.name)))
+	}
+	m.cost.Add(ctx, 0, metric.WithAttributes(m.name, attrOperation.String(chat)))
+	m.drops.Add(ctx, 0, m.attrs)
+	m.stuck.Add(ctx, 0, m.attrs)
 }
 
 // on reports whether a meter provider was set up.
@@ -222,14 +253,14 @@ func (m *meters) ended(ev Event) {
 		return
 	}
 	if ev.replayed {
-		outcome = "replayed"
+		outcome = replayed
 	}
 	o := metric.WithAttributes(m.name, attrOutcome.String(outcome))
-	counted := o
+	m.turns.Add(context.Background(), 1, o)
 	if ev.Err != nil {
-		counted = metric.WithAttributes(m.name, attrOutcome.String(outcome), attrErrorType.String(errorType(ev.Err)))
+		m.errors.Add(context.Background(), 1,
+			metric.WithAttributes(m.name, attrErrorType.String(errorType(ev.Err))))
 	}
-	m.turns.Add(context.Background(), 1, counted)
 	if ev.Kind != TurnRefused && !ev.replayed {
 		m.duration.Record(context.Background(), ev.Took.Seconds(), o)
 	}
@@ -248,7 +279,7 @@ func (m *meters) used(u Usage) {
 		return
 	}
 	ctx := context.Background()
-	attrs := []attribute.KeyValue{m.name, attrOperation.String("chat")}
+	attrs := []attribute.KeyValue{m.name, attrOperation.String(chat)}
 	if u.Model != "" {
 		attrs = append(attrs, attrModel.String(u.Model))
 	}

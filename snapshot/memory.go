@@ -287,6 +287,7 @@ func (r *Run) stamp(at time.Time) {
 func (r *Run) shown(at time.Time) Run {
 	c := *r
 	c.Payload, c.Parts, c.Pause = slices.Clone(r.Payload), nil, max(0, r.NotBefore.Sub(at))
+	c.Age = max(0, at.Sub(r.StartedAt))
 	return c
 }
 

@@ -64,6 +64,11 @@ type Run struct {
 	// that clock plus Pause. In a run that a store returns, Pause is the time that is left; 0 if the run is due.
 	Pause time.Duration
 
+	// Age is how long ago the run began, by the store's clock, when Runs yielded it. It is never negative. A store does
+	// not keep it, and the other methods need not tell it. A caller that compares StartedAt with its own clock would
+	// compare the clocks of two machines.
+	Age time.Duration
+
 	// These times are of the store's clock. Begin and Save ignore them.
 	NotBefore, StartedAt, SavedAt time.Time
 }

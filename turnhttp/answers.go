@@ -29,6 +29,9 @@ const (
 // Handler. Of these it uses Questions, Answer, Inbox, TurnTimeout and OnError, with a nil request. It looks every 5
 // seconds, and leaves a new answer to its request until the second look. A session with an owner or a run in flight is
 // left alone: the watch finishes its run. After a failure it waits, up to ten minutes.
+//
+// Each look says how many answers wait, as gauges of the meter provider of OpenTelemetry that was set when Answers
+// began: holdfast.answers, and holdfast.answers.age, for how long this process has seen the oldest.
 func Answers[S any](ctx context.Context, bot *orchestrator.Orchestrator[S], o Options[S]) error {
 	if o.Questions == nil || o.Inbox == nil || o.Answer == nil {
 		panic("turnhttp: Answers without Options.Questions, Inbox and Answer")
@@ -41,6 +44,7 @@ func Answers[S any](ctx context.Context, bot *orchestrator.Orchestrator[S], o Op
 		known:  make(map[aboutOne]*waiting), places: make(chan struct{}, answersAtOnce),
 	}
 	defer l.work.Wait()
+	defer l.observe(ctx)()
 	for {
 		if err := l.look(ctx); err != nil && ctx.Err() == nil {
 			l.server.report(ctx, nil, err)
@@ -61,8 +65,9 @@ type lookout[S any] struct {
 	work   sync.WaitGroup
 	places chan struct{}
 
-	mu    sync.Mutex // protects the following field, and what is in it
+	mu    sync.Mutex // protects the following fields, and what is in them
 	known map[aboutOne]*waiting
+	seen  seenAnswers
 }
 
 // An aboutOne names an answer in the inbox.
@@ -70,8 +75,9 @@ type aboutOne struct{ session, id string }
 
 // A waiting is an answer that was seen.
 type waiting struct {
-	seen   bool // since the last look began
-	busy   bool // a goroutine is at work on it
+	since  time.Time // was seen first
+	seen   bool      // since the last look began
+	busy   bool      // a goroutine is at work on it
 	due    time.Time
 	failed time.Duration // the last pause
 }
@@ -80,16 +86,21 @@ type waiting struct {
 func (l *lookout[S]) look(ctx context.Context) error {
 	s := l.server
 	var all []inbox.Item
+	damaged := 0
 	for it, err := range s.Inbox.Items(ctx, inbox.Key{Orchestrator: s.bot.Name()}, inbox.Answer) {
-		if _, damaged := errors.AsType[*inbox.DamagedError](err); damaged {
-			continue // an operator removes it
+		if _, one := errors.AsType[*inbox.DamagedError](err); one {
+			damaged++ // an operator removes it
+			continue
 		}
 		if err != nil {
+			l.saw(seenAnswers{})
 			return &storeError{err}
 		}
 		all = append(all, it)
 	}
-	for _, it := range l.dueOf(all, time.Now()) {
+	due := l.dueOf(all, time.Now())
+	l.saw(seenAnswers{known: true, count: len(all) + damaged, oldest: l.oldest()})
+	for _, it := range due {
 		select {
 		case l.places <- struct{}{}:
 		case <-ctx.Done():
@@ -121,7 +132,7 @@ func (l *lookout[S]) dueOf(all []inbox.Item, now time.Time) (due []inbox.Item) {
 		about := aboutOne{it.Session, it.ID}
 		w := l.known[about]
 		if w == nil {
-			l.known[about] = &waiting{seen: true, due: now.Add(answersFirst / 2)}
+			l.known[about] = &waiting{since: now, seen: true, due: now.Add(answersFirst / 2)}
 			continue
 		}
 		if w.seen = true; !w.busy && !now.Before(w.due) {

@@ -24,6 +24,9 @@ type Bot interface {
 	// Sweep retires what the stores no longer need: see bootdrain.Options.Sweep.
 	Sweep(ctx context.Context, limit int) (retired int, err error)
 
+	// ObserveBacklog registers gauges of what the stores hold that is not finished, until stop is called.
+	ObserveBacklog() (stop func() error, err error)
+
 	// Shutdown refuses new turns, waits for the others until ctx ends, and hands the rest off.
 	Shutdown(ctx context.Context) error
 }
@@ -82,7 +85,9 @@ type Timeouts struct {
 // all that it began has ended. A second signal ends the process at once, by the signal's default action.
 //
 // Serve listens first, with the [Gate] shut. Then it prepares the stores, drains the bots, and opens the gate. From
-// then on it watches the bots, and runs the background functions.
+// then on it watches the bots, and runs the background functions. From when the stores are prepared until it closes
+// them, it observes the backlog of each bot: see ObserveBacklog of an Orchestrator. So set the meter provider of
+// OpenTelemetry before.
 //
 // At the end it shuts the gate, and ends watches, drains and background functions. Turns may go on for Timeouts.Grace.
 // Then they are handed off, and another process takes them up. Requests that go on after that, such as readers of
@@ -119,6 +124,9 @@ type life struct {
 
 	// work are the goroutines that Serve has begun: the server, drains, watches and background functions.
 	work sync.WaitGroup
+
+	// observed ends the gauges of the bots.
+	observed []func() error
 
 	mu   sync.Mutex // protects the following field
 	errs []error    // what failed, in order
@@ -164,6 +172,7 @@ func (l *life) run(ctx context.Context, stop func()) error {
 		stop()
 	}
 	l.end(ctx)
+	l.unobserve()
 	l.note(l.close())
 	return l.failed()
 }
@@ -186,6 +195,7 @@ func (l *life) boot(ctx context.Context, addr net.Addr, fail func(error)) error 
 	if err := l.prepare(ctx); err != nil {
 		return err
 	}
+	l.observe(ctx)
 	if !l.drain(ctx) {
 		return nil
 	}

@@ -64,6 +64,27 @@ func away(err error) bool {
 	return strings.HasPrefix(state, "08") || strings.HasPrefix(state, "53") || strings.HasPrefix(state, "57P")
 }
 
+// observe registers the gauges of all bots. The service lives without them.
+func (l *life) observe(ctx context.Context) {
+	for _, b := range l.Bots {
+		stop, err := b.ObserveBacklog()
+		if err != nil {
+			l.Logger.WarnContext(ctx, "backlog not observed", "orchestrator", b.Name(), "err", logtext.Of(err))
+			continue
+		}
+		l.observed = append(l.observed, stop)
+	}
+}
+
+// unobserve waits for a look at the stores that is under way.
+func (l *life) unobserve() {
+	for _, stop := range l.observed {
+		if err := stop(); err != nil {
+			l.note(fmt.Errorf("turnhttp: backlog: %w", err))
+		}
+	}
+}
+
 // drain drains all bots. It returns when they are drained, and after Timeouts.Drain although they are not. Then the
 // drain goes on. It reports whether ctx lasts.
 func (l *life) drain(ctx context.Context) bool {

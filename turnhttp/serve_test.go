@@ -53,6 +53,11 @@ func (b *fakeBot) Sweep(context.Context, int) (int, error) {
 	return 0, nil
 }
 
+func (b *fakeBot) ObserveBacklog() (stop func() error, err error) {
+	b.tell("observe")
+	return func() error { b.tell("observe no more"); return nil }, nil
+}
+
 func (b *fakeBot) Shutdown(ctx context.Context) error {
 	b.tell("shutdown")
 	if b.shutdown == nil {
@@ -200,11 +205,11 @@ func TestServeOpensWhenDrained(t *testing.T) {
 		close(prepared)
 		synctest.Wait()
 		r.wantShut()
-		r.want(t, "recover s")
+		r.want(t, "observe", "recover s")
 		close(drained)
 		synctest.Wait()
 		r.wantOpen()
-		r.want(t, "recover s", "background")
+		r.want(t, "observe", "recover s", "background")
 		time.Sleep(3 * time.Minute)
 		if err := r.stop(); err != nil {
 			t.Error(err)
@@ -214,8 +219,8 @@ func TestServeOpensWhenDrained(t *testing.T) {
 		if swept -= len(r.lines); swept == 0 {
 			t.Error("the watch has not swept")
 		}
-		slices.Sort(r.lines[2:4]) // the background function ends while the bot shuts down
-		r.want(t, "recover s", "background", "background ends", "shutdown", "close")
+		slices.Sort(r.lines[3:5]) // the background function ends while the bot shuts down
+		r.want(t, "observe", "recover s", "background", "background ends", "shutdown", "observe no more", "close")
 		r.wantGet("/healthz", 0)
 		for _, line := range []string{
 			"msg=listening addr=pipe", "msg=drained orchestrator=fake runs=1", "msg=serving addr=pipe",

@@ -19,6 +19,9 @@ func TestSuiteConvictsRetries(t *testing.T) {
 		"Owing leaves out the held back":   {"retry", func() store { return owingIsDue{newMutant()} }},
 		"held back for longer":             {"retry-over", func() store { return holdsLonger{newMutant()} }},
 		"Due is looked at after the limit": {"retry-page", func() store { return filtersDue{newMutant()} }},
+		"HeldBack is ignored":              {"retry-held", func() store { return heldLike{newMutant(), ignored} }},
+		"HeldBack is any that is not due":  {"retry-held", func() store { return heldLike{newMutant(), atAll} }},
+		"HeldBack without Owing is taken":  {"reads-invalid", func() store { return heldLike{newMutant(), ignored} }},
 		"a short Retry is none":            {"retry-counts", func() store { return rounds{newMutant()} }},
 		"the count stops at one":           {"retry-counts", func() store { return countsOnce{newMutant()} }},
 		"the count stays after a delivery": {"retry-delivered", func() store { return &countsForEver{mutant: newMutant()} }},
@@ -40,6 +43,20 @@ type dueIgnored struct{ mutant }
 func (d dueIgnored) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Seq2[string, error] {
 	q.Due = false
 	return d.Memory.Sessions(ctx, q)
+}
+
+// heldLike asks for the sessions that are held back for another time.
+type heldLike struct {
+	mutant
+	than func(time.Duration) time.Duration
+}
+
+func ignored(time.Duration) time.Duration { return 0 }
+func atAll(d time.Duration) time.Duration { return min(d, 1) }
+
+func (h heldLike) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Seq2[string, error] {
+	q.HeldBack = h.than(q.HeldBack)
+	return h.Memory.Sessions(ctx, q)
 }
 
 type owingIsDue struct{ mutant }

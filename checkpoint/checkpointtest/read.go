@@ -176,14 +176,17 @@ var readClauses = []clause{
 				{Orchestrator: bot, Prefix: "\xff"},
 				{Orchestrator: bot, After: "a\x00"},
 				{Orchestrator: bot, Due: true},
+				{Orchestrator: bot, HeldBack: time.Hour},
+				{Orchestrator: bot, HeldBack: time.Hour, Owing: true, Due: true},
+				{Orchestrator: bot, HeldBack: -1, Owing: true},
 			} {
 				for _, err := range p.store.Sessions(p.ctx, q) {
 					want(err, checkpoint.ErrInvalid)
 					n++
 				}
 			}
-			if n != 7 {
-				fail("%d errors, want 7", n)
+			if n != 10 {
+				fail("%d errors, want 10", n)
 			}
 		},
 	},

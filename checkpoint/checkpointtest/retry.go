@@ -63,6 +63,29 @@ var retryClauses = []clause{
 		},
 	},
 	{
+		name: "retry-held",
+		rule: "HeldBack selects the sessions that are held back for longer, and the others cost no place in a page",
+		check: func(p *probe) {
+			p.owes("due", 1)
+			p.retry(p.owes("a minute", 1), time.Minute)
+			l := p.owes("an hour", 1)
+			p.retry(l, time.Hour)
+			p.retry(p.owes("a year", 1), 365*24*time.Hour)
+			p.settled("nothing", 1)
+			p.wantSessions(heldBack(1), "a minute", "a year", "an hour")
+			p.wantSessions(heldBack(10*time.Minute), "a year", "an hour")
+			p.wantSessions(heldBack(2*time.Hour), "a year")
+			p.wantSessions(heldBack(366*24*time.Hour - time.Hour))
+			q := heldBack(2 * time.Minute)
+			q.Limit = 1
+			p.wantSessions(q, "a year")
+			q.After = "a year"
+			p.wantSessions(q, "an hour")
+			ok(p.store.Mark(p.ctx, l, checkpoint.Marks{Delivered: 1}))
+			p.wantSessions(heldBack(10*time.Minute), "a year")
+		},
+	},
+	{
 		name: "retry-counts",
 		rule: "each Retry counts, and every claim returns the count",
 		check: func(p *probe) {
@@ -162,6 +185,10 @@ var retryClauses = []clause{
 			want(p.store.Mark(p.ctx, l, checkpoint.Marks{Retry: time.Hour, Release: true}), lock.ErrFenced)
 		},
 	},
+}
+
+func heldBack(d time.Duration) checkpoint.SessionQuery {
+	return checkpoint.SessionQuery{Owing: true, HeldBack: d}
 }
 
 // owes claims a session and settles n turns that are owed.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"iter"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -26,7 +27,7 @@ func (s *Store) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Se
 			}
 			sql, args := s.sql.sessions, []any{q.Orchestrator, q.Prefix, after, size}
 			if q.Owing {
-				sql, args = s.sql.owing, append(args, q.Due)
+				sql, args = s.sql.owing, append(args, q.Due, heldBack(q))
 			}
 			page, err := collect(ctx, s.db, pgx.RowTo[string], sql, args...)
 			if err != nil {
@@ -44,4 +45,9 @@ func (s *Store) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Se
 			}
 		}
 	}
+}
+
+// heldBack returns q.HeldBack in microseconds. It rounds up: the shortest time is not 0, which selects all.
+func heldBack(q checkpoint.SessionQuery) int64 {
+	return (q.HeldBack + time.Microsecond - 1).Microseconds()
 }

@@ -238,6 +238,7 @@ var templates = queries{
 		FROM {sessions}
 		WHERE orchestrator = $1 AND session >= $2 AND session > $3 AND owed IS NOT NULL
 			AND (NOT $5::boolean OR retry_at IS NULL OR retry_at <= clock_timestamp())
+			AND ($6::bigint = 0 OR retry_at > clock_timestamp() + $6::bigint * interval '1 microsecond')
 		ORDER BY session
 		LIMIT $4`,
 

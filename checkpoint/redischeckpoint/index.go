@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/redisstore"
@@ -57,12 +58,15 @@ func (s *Store) known(ctx context.Context, k checkpoint.Key) (map[index]string, 
 
 // look is sift, but returns the stale entries.
 func (s *Store) look(
-	ctx context.Context, tour *redisstore.Tour, x index, page []redisstore.Entry, due bool,
+	ctx context.Context, tour *redisstore.Tour, x index, page []redisstore.Entry, q checkpoint.SessionQuery,
 ) (found []finding, stale []redisstore.Entry, err error) {
+	heldBack := q.HeldBack + time.Microsecond - 1 // the shortest time is not 0, which selects all
 	calls := make([]redisstore.Call, len(page))
 	for i, e := range page {
 		keys := s.sessionKeys(checkpoint.Key{Orchestrator: x.orchestrator, Session: e.Session})
-		calls[i] = redisstore.Call{Keys: keys, Args: []any{redisstore.Flag(x.owing), e.Token, redisstore.Flag(due)}}
+		calls[i] = redisstore.Call{Keys: keys, Args: []any{
+			redisstore.Flag(x.owing), e.Token, redisstore.Flag(q.Due), heldBack.Microseconds(),
+		}}
 	}
 	var errs []error
 	tour.RunAll(ctx, lookScript, calls, func(i int, r redisstore.Reply, err error) {

@@ -41,7 +41,7 @@ func (s *Store) sessions(ctx context.Context, q checkpoint.SessionQuery, yield f
 		if err != nil {
 			return indexError(err)
 		}
-		found, err := s.sift(ctx, tour, x, page, q.Due)
+		found, err := s.sift(ctx, tour, x, page, q)
 		for _, f := range found {
 			if left--; !yield(f.session, f.err) || left == 0 {
 				return nil
@@ -69,12 +69,12 @@ func (f finding) spared() bool {
 	return away || errors.Is(f.err, checkpoint.ErrDamaged)
 }
 
-// sift returns the sessions of a page whose heads confirm the entry or cannot be read. With due, it returns only
-// sessions that are due. It drops stale entries. With an error it returns the sessions that it could look at.
+// sift returns the sessions of a page that q selects and whose heads confirm the entry or cannot be read. It drops
+// stale entries. With an error it returns the sessions that it could look at.
 func (s *Store) sift(
-	ctx context.Context, tour *redisstore.Tour, x index, page []redisstore.Entry, due bool,
+	ctx context.Context, tour *redisstore.Tour, x index, page []redisstore.Entry, q checkpoint.SessionQuery,
 ) (found []finding, err error) {
-	found, stale, err := s.look(ctx, tour, x, page, due)
+	found, stale, err := s.look(ctx, tour, x, page, q)
 	if err != nil {
 		return found, err
 	}

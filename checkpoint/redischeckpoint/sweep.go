@@ -87,7 +87,7 @@ func (s *Store) sweep(ctx context.Context, x index, from string, limit int) (rem
 		if err != nil {
 			return removed, indexError(err)
 		}
-		found, stale, err := s.look(ctx, tour, x, page, false)
+		found, stale, err := s.look(ctx, tour, x, page, checkpoint.SessionQuery{})
 		if err == nil {
 			err = s.drop(ctx, x, stale)
 		}

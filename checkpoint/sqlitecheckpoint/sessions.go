@@ -22,7 +22,7 @@ const (
 	owingSQL = `
 		SELECT session FROM {prefix}sessions INDEXED BY {prefix}sessions_owed
 		WHERE orchestrator = ?1 AND session >= ?2 AND session < ?3 AND session <> ?4 AND owed IS NOT NULL
-			AND retry_at <= ?6
+			AND retry_at <= ?6 AND retry_at > ?7
 		ORDER BY session
 		LIMIT ?5`
 
@@ -58,13 +58,15 @@ func (s *Store) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Se
 	}
 }
 
-// selection returns the statement for q, and the argument that only owingSQL takes.
+// selection returns the statement for q, and the arguments that only owingSQL takes.
 func selection(q checkpoint.SessionQuery) (text string, due []any) {
 	switch {
 	case q.Due:
-		return owingSQL, []any{time.Now().UnixMicro()}
+		return owingSQL, []any{time.Now().UnixMicro(), -1}
+	case q.HeldBack > 0:
+		return owingSQL, []any{int64(math.MaxInt64), time.Now().Add(q.HeldBack).UnixMicro()}
 	case q.Owing:
-		return owingSQL, []any{int64(math.MaxInt64)}
+		return owingSQL, []any{int64(math.MaxInt64), -1}
 	}
 	return sessionsSQL, nil
 }

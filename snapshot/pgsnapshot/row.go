@@ -39,6 +39,14 @@ func (r *row) intact() error {
 
 func scan(from pgx.CollectableRow) (r row, err error) { return scanInto(from, nil) }
 
+// scanListed is scan for a list, which also tells the age.
+func scanListed(from pgx.CollectableRow) (r row, err error) {
+	var age int64
+	r, err = scanInto(from, &age)
+	r.Age = time.Duration(max(0, age)) * time.Microsecond
+	return r, err
+}
+
 // scanInto reads columns into a row, and the columns after them into more.
 func scanInto(from pgx.CollectableRow, more ...any) (r row, err error) {
 	var notBefore, started, saved pgtype.Timestamptz

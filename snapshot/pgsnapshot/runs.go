@@ -86,7 +86,7 @@ func (s *Store) collect(ctx context.Context, sql string, args ...any) (page []ro
 		if err != nil {
 			return err
 		}
-		page, err = pgx.CollectRows(rows, scan)
+		page, err = pgx.CollectRows(rows, scanListed)
 		return err
 	})
 	return page, err

@@ -14,6 +14,10 @@ const (
 	left = `CASE WHEN isfinite(not_before)
 		THEN (extract(epoch FROM not_before - clock_timestamp()) * 1e6)::bigint ELSE 0 END`
 
+	// age is how long ago the run began, in microseconds.
+	age = `CASE WHEN isfinite(started_at)
+		THEN (extract(epoch FROM clock_timestamp() - started_at) * 1e6)::bigint ELSE 0 END`
+
 	// columns are the columns that scan reads.
 	columns = `orchestrator, session, id, request_id, turn, attempt, base, status, seq, epoch, nonce, payload, error,
 		not_before, started_at, saved_at, ` + left + `,
@@ -161,13 +165,13 @@ var templates = queries{
 
 	peek: `SELECT id, epoch, nonce, deleted_at IS NULL FROM {runs} WHERE orchestrator = $1 AND session = $2`,
 
-	session: `SELECT {columns}, '' FROM {runs} WHERE orchestrator = $1 AND session = $2`,
+	session: `SELECT {columns}, {age} FROM {runs} WHERE orchestrator = $1 AND session = $2`,
 
 	// listed reads one run as a list has it.
-	listed: `SELECT {bare}, '' FROM {runs} WHERE orchestrator = $1 AND session = $2`,
+	listed: `SELECT {bare}, {age} FROM {runs} WHERE orchestrator = $1 AND session = $2`,
 
 	runs: `
-		SELECT {bare}, ''
+		SELECT {bare}, {age}
 		FROM {runs}
 		WHERE orchestrator = $1 AND session > $2 AND deleted_at IS NULL{only}
 			AND ($3 = '' OR status = $3 OR status NOT IN ('running', 'waiting', 'suspended', 'parked', 'ended'))
@@ -244,7 +248,7 @@ func names(p sqlname.Prefix) *strings.Replacer {
 		"{runs_drain}", p.Index("runs_drain"), "{unattended}", unattended, "{run_parts}", p.Table("run_parts"),
 		"{columns}", columns, "{brief}", brief, "{bare}", strings.Replace(columns, "payload", bare, 1),
 		"{durable}", pgstate.Durable, "{firm}", pgstate.Firm, "{lazy}", lazy,
-		"{clock}", clock, "{later}", later, "{counts}", counts, "{parted}", parted,
+		"{clock}", clock, "{age}", age, "{later}", later, "{counts}", counts, "{parted}", parted,
 	)...)
 }
 

@@ -38,7 +38,7 @@ func decode(k snapshot.Key, values []string) (snapshot.Run, error) {
 }
 
 // fixed is how many values of a run a script replies. The parts follow.
-const fixed = 15
+const fixed = 16
 
 func parse(k snapshot.Key, values []string) (r snapshot.Run, err error) {
 	r.Key = k
@@ -61,6 +61,7 @@ func parse(k snapshot.Key, values []string) (r snapshot.Run, err error) {
 		Fence:     lock.Fence{Epoch: number("epoch", values[7]), Nonce: values[8]},
 		StartedAt: instant("started", values[11]), SavedAt: instant("saved", values[12]),
 		Pause: time.Duration(number("left", values[14])) * time.Microsecond,
+		Age:   time.Duration(number("age", values[15])) * time.Microsecond,
 	}
 	if values[10] != "" {
 		r.Payload = json.RawMessage(values[10])

@@ -64,6 +64,66 @@ func TestSuiteConvictsPauses(t *testing.T) {
 	})
 }
 
+// These stores tell a wrong age.
+func TestSuiteConvictsAges(t *testing.T) {
+	convict(t, map[string]conviction{
+		"no run has an age":                 {"age", func() store { return aged{new(snapshot.Memory), nothing} }},
+		"a Save makes a run young":          {"age", func() store { return aged{new(snapshot.Memory), sinceSaved} }},
+		"a session's first run counts":      {"age-anew", func() store { return &agedTogether{Memory: new(snapshot.Memory)} }},
+		"the Age of a caller is given back": {"age-anew", func() store { return &agedByCaller{Memory: new(snapshot.Memory)} }},
+	})
+}
+
+// aged computes how old a run is by age.
+type aged struct {
+	*snapshot.Memory
+	age func(snapshot.Run) time.Duration
+}
+
+func sinceSaved(r snapshot.Run) time.Duration { return time.Since(r.SavedAt) }
+
+func (a aged) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
+	return func(yield func(snapshot.Run, error) bool) {
+		for r, err := range a.Memory.Runs(ctx, q) {
+			r.Age = a.age(r)
+			if !yield(r, err) {
+				return
+			}
+		}
+	}
+}
+
+// agedTogether counts from when its first run began.
+type agedTogether struct {
+	*snapshot.Memory
+	began sync.Map // of time.Time, by session
+}
+
+func (a *agedTogether) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
+	return aged{a.Memory, func(r snapshot.Run) time.Duration {
+		began, _ := a.began.LoadOrStore(r.Key, r.StartedAt)
+		return time.Since(began.(time.Time))
+	}}.Runs(ctx, q)
+}
+
+// agedByCaller adds the Age that a caller gave.
+type agedByCaller struct {
+	*snapshot.Memory
+	given sync.Map // of time.Duration, by session
+}
+
+func (a *agedByCaller) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run, error) {
+	a.given.Store(r.Key, r.Age)
+	return a.Memory.Begin(ctx, r)
+}
+
+func (a *agedByCaller) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
+	return aged{a.Memory, func(r snapshot.Run) time.Duration {
+		given, _ := a.given.Load(r.Key)
+		return r.Age + given.(time.Duration)
+	}}.Runs(ctx, q)
+}
+
 type listsParts struct{ *snapshot.Memory }
 
 func (l listsParts) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {

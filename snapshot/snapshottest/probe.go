@@ -134,10 +134,10 @@ func bare(r snapshot.Run) snapshot.Run {
 	return r
 }
 
-// sameRun compares all fields except StartedAt and SavedAt.
+// sameRun compares all fields except StartedAt, SavedAt and Age.
 func sameRun(got, want snapshot.Run) error {
 	numbers := func(r snapshot.Run) snapshot.Run {
-		r.Payload, r.Parts, r.Pause = nil, nil, 0
+		r.Payload, r.Parts, r.Pause, r.Age = nil, nil, 0, 0
 		r.NotBefore, r.StartedAt, r.SavedAt = time.Time{}, time.Time{}, time.Time{}
 		return r
 	}

@@ -58,7 +58,7 @@ func (c clauseOn[S]) bound() suite.Clause[S] {
 
 func clauses() []clause {
 	return slices.Concat(beginClauses, adoptClauses, saveClauses, deleteClauses, keptClauses, partClauses,
-		partValueClauses, pauseClauses, readClauses, raceClauses, keptRaceClauses, valueClauses)
+		partValueClauses, pauseClauses, ageClauses, readClauses, raceClauses, keptRaceClauses, valueClauses)
 }
 
 func fail(format string, args ...any) { suite.Fail(format, args...) }

@@ -57,6 +57,7 @@ func scanColumns(rows *sql.Rows) (r snapshot.Run, err error) {
 		return r, snapshot.Damaged(r.Key, err)
 	}
 	r.StartedAt, r.SavedAt = time.UnixMicro(startedAt).UTC(), time.UnixMicro(savedAt).UTC()
+	r.Age = max(0, time.Since(r.StartedAt))
 	if notBefore.Valid {
 		r.NotBefore = time.UnixMicro(notBefore.Int64).UTC()
 		r.Pause = max(0, time.Until(r.NotBefore))

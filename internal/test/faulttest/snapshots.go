@@ -210,7 +210,7 @@ func sameFound(got, want *snapshot.Run) error {
 // sameRun compares all fields except the stores' times. Pauses last many hours, of which little has passed.
 func sameRun(got, want snapshot.Run) error {
 	bare := func(r snapshot.Run) snapshot.Run {
-		r.Payload, r.Parts, r.Pause = nil, nil, 0
+		r.Payload, r.Parts, r.Pause, r.Age = nil, nil, 0, 0
 		r.NotBefore, r.StartedAt, r.SavedAt = time.Time{}, time.Time{}, time.Time{}
 		return r
 	}

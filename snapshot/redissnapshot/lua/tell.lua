@@ -3,8 +3,8 @@
 -- The documents of a run, and other fields that may be as large.
 local documents = {request = true, base = true, error = true, payload = true}
 
--- Returns a reply that tells what a caller may see of the run, and for how long it is not due, in microseconds. The
--- fields in without, if it is given, are not read.
+-- Returns a reply that tells what a caller may see of the run, and, in microseconds, for how long it is not due and how
+-- long ago it began. The fields in without, if it is given, are not read.
 local function tell(verdict, without)
   without = without or {}
   local shown = {
@@ -18,8 +18,9 @@ local function tell(verdict, without)
     if not reply[i] then return {'INVALID', 'run without ' .. name, reply[1] or '', reply[6] or ''} end
     if without[name] then reply[i] = '' end
   end
-  local due = tonumber(reply[#shown])
-  table.insert(reply, due and decimal(math.max(0, due - clock())) or '0')
+  local now, due, started = clock(), tonumber(reply[#shown]), tonumber(reply[#shown - 2])
+  table.insert(reply, due and decimal(math.max(0, due - now)) or '0')
+  table.insert(reply, started and decimal(math.max(0, now - started)) or '0')
   table.insert(reply, 1, verdict)
   return reply
 end

@@ -156,11 +156,7 @@ func TestTraceEnds(t *testing.T) {
 }
 
 func TestMetrics(t *testing.T) {
-	reader := metric.NewManualReader()
-	before := otel.GetMeterProvider()
-	otel.SetMeterProvider(metric.NewMeterProvider(metric.WithReader(reader)))
-	t.Cleanup(func() { otel.SetMeterProvider(before) })
-
+	reader := meteredBy(t)
 	w := newWorld()
 	down := errors.New("down")
 	d := steps(nil)
@@ -185,18 +181,11 @@ func TestMetrics(t *testing.T) {
 	_, err = w.start(t, d, Options{}).Execute(ctx, "left", Input{}, nil)
 	wantErr(t, err, context.Canceled)
 
-	var all metricdata.ResourceMetrics
-	if err := reader.Collect(t.Context(), &all); err != nil {
-		t.Fatal(err)
-	}
-	got := make(map[string]float64)
-	for _, scope := range all.ScopeMetrics {
-		for _, m := range scope.Metrics {
-			collect(got, m)
-		}
-	}
+	got := collectAll(t, reader)
 	for name, want := range map[string]float64{
 		"holdfast.turns settled": 1, "holdfast.turns refused": 2, "holdfast.turn.duration settled": 1,
+		"holdfast.turns failed": 0, "holdfast.turns suspended": 0, "holdfast.turns replayed": 0,
+		"holdfast.events.dropped ": 0, "holdfast.functions.stuck ": 0, "holdfast.usage.cost ": 0,
 		"holdfast.lock.wait ": 2, "holdfast.runs running": 0, "holdfast.runs waiting": 0, "holdfast.deliveries.owed ": 1,
 		"gen_ai.client.token.usage input gpt": 1, "gen_ai.client.token.usage output gpt": 1, "holdfast.usage.cost gpt": 0.5,
 	} {
@@ -209,6 +198,31 @@ func TestMetrics(t *testing.T) {
 			t.Error(name)
 		}
 	}
+}
+
+// meteredBy returns a reader of the meter provider that is set until the test ends.
+func meteredBy(t *testing.T) *metric.ManualReader {
+	t.Helper()
+	reader := metric.NewManualReader()
+	before := otel.GetMeterProvider()
+	otel.SetMeterProvider(metric.NewMeterProvider(metric.WithReader(reader)))
+	t.Cleanup(func() { otel.SetMeterProvider(before) })
+	return reader
+}
+
+func collectAll(t *testing.T, reader *metric.ManualReader) map[string]float64 {
+	t.Helper()
+	var all metricdata.ResourceMetrics
+	if err := reader.Collect(t.Context(), &all); err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string]float64)
+	for _, scope := range all.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			collect(got, m)
+		}
+	}
+	return got
 }
 
 // collect adds the values of m. For a histogram, it counts the values.
@@ -239,6 +253,10 @@ func collect(all map[string]float64, m metricdata.Metrics) {
 	case metricdata.Gauge[int64]:
 		for _, p := range data.DataPoints {
 			add(p.Attributes, float64(p.Value))
+		}
+	case metricdata.Gauge[float64]:
+		for _, p := range data.DataPoints {
+			add(p.Attributes, p.Value)
 		}
 	case metricdata.Histogram[float64]:
 		for _, p := range data.DataPoints {
@@ -296,25 +314,6 @@ func TestStoreSpans(t *testing.T) {
 	if text := fmt.Sprint(tracetest.SpanStubsFromReadOnlySpans(spans.Ended())); strings.Contains(text, "secret") {
 		t.Error("the text of an error is in a span")
 	}
-}
-
-// A Backlog is exact after a crash, which the process that died could not count.
-func TestBacklog(t *testing.T) {
-	backends(t, func(t *testing.T, w world) {
-		w.crash(t, steps, Input{Text: "a"})
-		d := steps(nil)
-		d.Deliver = func(context.Context, *Result) error { return errors.New("down") }
-		bot := w.start(t, d, Options{})
-		if got, err := bot.Backlog(t.Context()); err != nil || got != (orchestrator.Backlog{Running: 1}) {
-			t.Errorf("after the crash: %+v, %v", got, err)
-		}
-		if _, err := bot.Resume(t.Context(), "s", nil); err != nil {
-			t.Fatal(err)
-		}
-		if got, err := bot.Backlog(t.Context()); err != nil || got != (orchestrator.Backlog{Owed: 1}) {
-			t.Errorf("after the resume: %+v, %v", got, err)
-		}
-	})
 }
 
 // Without a listener, telemetry allocates nothing: providers that discard everything cost as little as no provider.
