@@ -23,11 +23,14 @@ type Backlog struct {
 }
 
 // Backlog reads the stores, so it is exact after a crash too. It costs by the runs in flight and the sessions that owe:
-// call it now and then, from one process.
+// call it now and then, from one process. If a part of a store is away, Backlog returns an error with what it counted
+// on the others.
 func (o *Orchestrator[S]) Backlog(ctx context.Context) (b Backlog, err error) {
-	name := o.engine.identity.name
+	name, left := o.engine.identity.name, new(gap)
 	for r, err := range o.engine.runs(ctx, snapshot.Query{Key: snapshot.Key{Orchestrator: name}, Brief: true}) {
 		switch {
+		case left.add(err):
+			continue
 		case err != nil && !ofOneRow(err):
 			return b, &Error{Op: "backlog", Err: unavailable(err)}
 		case err != nil:
@@ -46,10 +49,16 @@ func (o *Orchestrator[S]) Backlog(ctx context.Context) (b Backlog, err error) {
 		}
 	}
 	for _, err := range o.engine.store.Sessions(ctx, checkpoint.SessionQuery{Orchestrator: name, Owing: true}) {
-		if err != nil && !ofOneRow(err) {
+		switch {
+		case left.add(err):
+			continue
+		case err != nil && !ofOneRow(err):
 			return b, &Error{Op: "backlog", Err: unavailable(err)}
 		}
 		b.Owed++
+	}
+	if left.err != nil {
+		return b, &Error{Op: "backlog", Err: unavailable(left.err)}
 	}
 	return b, nil
 }
