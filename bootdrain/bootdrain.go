@@ -22,7 +22,7 @@ type Bot interface {
 	// Recoverable yields the sessions that have something to finish now: a run that waits and is due, or a reply owed.
 	// If all is set, Recoverable also yields each session with a running run of another process, whose owner may be
 	// dead. If a session comes with an error, the session is damaged, and the sequence goes on. After an error without
-	// a session, the sequence ends.
+	// a session, the sequence ends. The sessions that came before are recovered, and the next pass finds the others.
 	Recoverable(ctx context.Context, all bool) iter.Seq2[string, error]
 
 	// Recover finishes the session. If another process owns the session, Recover returns "held" without waiting. The

@@ -66,7 +66,9 @@ func (s *seat) take(ctx context.Context, d time.Duration) seating {
 	if s.bot == nil || s.mine.Load() && s.until.Sub(now) > s.most/4 {
 		return seating{}
 	}
-	other, err := s.bot.Watching(ctx, s.every, min(d, s.most))
+	asking, cancel := context.WithTimeout(ctx, mostSeat) // a server may hang, and only this one
+	defer cancel()
+	other, err := s.bot.Watching(asking, s.every, min(d, s.most))
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
 		s.bot = nil

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/logtext"
 )
 
 // The paces of Watch that no option changes.
@@ -135,6 +137,9 @@ type watch struct {
 	places *places
 	seat   *seat
 
+	// failing is the text of the error that passes end with; "" if the last pass over all sessions was made.
+	failing string
+
 	queueMu    sync.Mutex // protects following fields
 	queue      []string
 	hand       map[string]bool // sessions queued or under way
@@ -181,10 +186,22 @@ func (w *watch) pass(ctx context.Context, all bool) bool {
 	for _, session := range sessions {
 		w.push(session)
 	}
-	if err != nil && ctx.Err() == nil {
-		w.Logger.ErrorContext(ctx, "pass not made", w.why(err))
+	if ctx.Err() == nil {
+		w.notePass(ctx, all, err)
 	}
 	return err == nil
+}
+
+// notePass logs why passes are not made, or not whole: each reason once, and the end.
+func (w *watch) notePass(ctx context.Context, all bool, err error) {
+	switch {
+	case err == nil && all && w.failing != "":
+		w.failing = ""
+		w.Logger.InfoContext(ctx, "passes are made again")
+	case err != nil && w.failing != logtext.Text(err):
+		w.failing = logtext.Text(err)
+		w.Logger.ErrorContext(ctx, "pass not made", w.why(err))
+	}
 }
 
 // work begins to recover one session after the other, when places are free.

@@ -234,6 +234,46 @@ func ofOneRow(err error) bool {
 	return ok
 }
 
+// partAway reports whether err says that the part of a store that has one session is away. A listing goes on after such
+// an error. Unlike damage, it says nothing about the session.
+func partAway(err error) bool {
+	if _, ok := errors.AsType[*checkpoint.AwayError](err); ok {
+		return true
+	}
+	_, ok := errors.AsType[*snapshot.AwayError](err)
+	return ok
+}
+
+// A gap is what a listing has left out because parts of a store are away.
+type gap struct {
+	err   error
+	known map[string]bool // the texts of err
+}
+
+// add reports whether err is of a part that is away, and notes why. It notes each reason once, and no session: the same
+// parts give the same text.
+func (g *gap) add(err error) bool {
+	var why error
+	if e, ok := errors.AsType[*checkpoint.AwayError](err); ok {
+		why = e.Err
+	} else if e, ok := errors.AsType[*snapshot.AwayError](err); ok {
+		why = e.Err
+	}
+	switch {
+	case why == nil:
+		return false
+	case g.known[why.Error()]:
+		return true
+	case g.err == nil:
+		g.known = make(map[string]bool)
+		g.err = fmt.Errorf("sessions are left out: %w", why)
+	default:
+		g.err = fmt.Errorf("%w; %w", g.err, why)
+	}
+	g.known[why.Error()] = true
+	return true
+}
+
 // invalid reports whether err says that a store will never take a value.
 func invalid(err error) bool {
 	return errors.Is(err, checkpoint.ErrInvalid) || errors.Is(err, snapshot.ErrInvalid)

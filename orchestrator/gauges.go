@@ -35,8 +35,8 @@ type Backlog struct {
 }
 
 // Backlog reads the stores, so it is exact after a crash too. It costs by the runs in flight, the sessions that owe and
-// the effects that are open, and not by the sessions: call it now and then. If a store cannot be read, Backlog returns
-// an error, and what the other stores hold.
+// the effects that are open, and not by the sessions: call it now and then. If a store cannot be read, or a part of one
+// is away, Backlog returns an error, and what the others hold.
 func (o *Orchestrator[S]) Backlog(ctx context.Context) (Backlog, error) {
 	b, failed := o.engine.backlog(ctx)
 	return b, failed.first()
@@ -65,9 +65,11 @@ func (e *engine) backlog(ctx context.Context) (b Backlog, failed backlogErrors) 
 }
 
 func (e *engine) countRuns(ctx context.Context, b *Backlog) error {
-	q := snapshot.Query{Key: snapshot.Key{Orchestrator: e.identity.name}, Brief: true}
+	q, left := snapshot.Query{Key: snapshot.Key{Orchestrator: e.identity.name}, Brief: true}, new(gap)
 	for r, err := range e.runs(ctx, q) {
 		switch {
+		case left.add(err):
+			continue
 		case err != nil && !ofOneRow(err):
 			return err
 		case err != nil:
@@ -85,17 +87,20 @@ func (e *engine) countRuns(ctx context.Context, b *Backlog) error {
 			b.Parked, b.OldestParked = b.Parked+1, max(b.OldestParked, r.Age)
 		}
 	}
-	return nil
+	return left.err
 }
 
 func (e *engine) countOwed(ctx context.Context, b *Backlog) error {
-	q := checkpoint.SessionQuery{Orchestrator: e.identity.name, Owing: true}
+	q, left := checkpoint.SessionQuery{Orchestrator: e.identity.name, Owing: true}, new(gap)
 	for _, n := range []struct {
 		count *int
 		held  time.Duration
 	}{{&b.Owed, 0}, {&b.OwedParked, lastRetry}} { // no delivery that is not parked waits for longer
 		q.HeldBack = n.held
 		for _, err := range e.store.Sessions(ctx, q) {
+			if left.add(err) {
+				continue
+			}
 			if err != nil && !ofOneRow(err) {
 				return err
 			}
@@ -107,7 +112,7 @@ func (e *engine) countOwed(ctx context.Context, b *Backlog) error {
 			break
 		}
 	}
-	return nil
+	return left.err
 }
 
 func (e *engine) countEffects(ctx context.Context, b *Backlog) error {

@@ -33,14 +33,14 @@ func (o *Orchestrator[S]) Turns(ctx context.Context, session string) iter.Seq2[*
 }
 
 // Runs yields the runs in flight, suspended and parked; none without a snapshot store. Suspended and parked runs come
-// without Payload. A damaged run comes with its session and a *snapshot.DamagedError; then Runs goes on. After any
-// other error Runs ends.
+// without Payload. A damaged run comes with its session and a *snapshot.DamagedError, and a run that cannot be reached
+// with a *snapshot.AwayError; then Runs goes on. After any other error Runs ends.
 func (o *Orchestrator[S]) Runs(ctx context.Context) iter.Seq2[snapshot.Run, error] {
 	return func(yield func(snapshot.Run, error) bool) {
 		q := snapshot.Query{Key: snapshot.Key{Orchestrator: o.engine.identity.name}}
 		for r, err := range o.engine.runs(ctx, q) {
 			if err != nil {
-				if !yield(r, &Error{Op: "runs", Session: r.Session, Err: unavailable(err)}) || !ofOneRow(err) {
+				if !yield(r, &Error{Op: "runs", Session: r.Session, Err: unavailable(err)}) || !ofOneRow(err) && !partAway(err) {
 					return
 				}
 				continue

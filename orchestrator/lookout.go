@@ -75,7 +75,9 @@ type aRun struct{ session, id string }
 // A look is one search for suspended runs that go on.
 type look struct {
 	began time.Time
-	// whole says that the look is at all suspended runs, which are suspended.
+	// whole says that the look is at all suspended runs, which are suspended. partial says that some could not be
+	// reached: then the next look is about the same.
 	whole     bool
+	partial   bool
 	suspended []aRun
 }

@@ -19,7 +19,8 @@ import (
 // that is due. With all, it also yields every running run whose owner's lease has expired or whose owner has
 // stopped, every suspended run whose effects have been answered, and every finished run that was not deleted. A
 // damaged session, or the session of a damaged run, comes with an error; then Recoverable goes on. An error without
-// a session ends Recoverable. Recoverable and Recover make the orchestrator a bootdrain.Bot.
+// a session ends Recoverable. If a part of a store is away, Recoverable yields the sessions on the others first, and
+// then such an error, which names the part. Recoverable and Recover make the orchestrator a bootdrain.Bot.
 //
 // The cost does not grow with suspended and parked runs, except for the first call with all, and then one in five
 // minutes. Such a call looks at all of them. The others find what a person has answered. So a suspended run that goes
@@ -27,8 +28,11 @@ import (
 // result that a former owner of the run brings late.
 func (o *Orchestrator[S]) Recoverable(ctx context.Context, all bool) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		seen := make(map[string]bool)
+		seen, left := make(map[string]bool), new(gap)
 		next := func(session string, err error) bool {
+			if left.add(err) {
+				return true
+			}
 			if err != nil && !ofOneRow(err) {
 				yield("", &Error{Op: "recoverable", Session: session, Err: err})
 				return false
@@ -80,7 +84,13 @@ func (o *Orchestrator[S]) Recoverable(ctx context.Context, all bool) iter.Seq2[s
 		if all {
 			o.engine.stops.Store(int64(stops)) // all sessions of the dead are listed
 			// Last: a ledger that is away holds nothing else up.
-			o.engine.lookOut(ctx, look{began: began, whole: !q.Unattended, suspended: suspended}, next)
+			k := look{began: began, whole: !q.Unattended, partial: left.err != nil, suspended: suspended}
+			if !o.engine.lookOut(ctx, k, next) {
+				return
+			}
+		}
+		if left.err != nil {
+			yield("", &Error{Op: "recoverable", Err: unavailable(left.err)})
 		}
 	}
 }

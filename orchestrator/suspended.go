@@ -59,23 +59,37 @@ func (e *engine) openOf(ctx context.Context, q ledger.Query, waitsFor []string) 
 
 // lookOut calls next for the sessions of suspended runs whose effects have all been answered, and for those whose runs
 // or effects are damaged. A look that is not whole is at the runs for which a person has answered since the last look.
-func (e *engine) lookOut(ctx context.Context, k look, next func(string, error) bool) {
+// If a run cannot be read, lookOut goes on with the others, and the next look is about the same runs. A ledger that is
+// away ends the look. lookOut reports whether the caller may go on.
+func (e *engine) lookOut(ctx context.Context, k look, next func(string, error) bool) bool {
 	runs, keyed, err := e.toLookAt(ctx, k)
-	if err != nil {
-		next("", err)
-		return
+	if err != nil && !next("", err) {
+		return false
 	}
+	k.partial = k.partial || err != nil
+	var unread error
+	var where string
 	for _, r := range runs {
 		due, again, err := e.look(ctx, r)
 		e.lookout.note(r, again)
-		if due && !next(r.session, err) {
-			return
+		switch {
+		case err != nil && !ofOneRow(err) && !errors.Is(err, errNoAnswer) && !errors.Is(err, ledger.ErrRefused):
+			unread, where = err, r.session
+		case due && !next(r.session, err):
+			return false
 		}
 	}
-	e.lookout.done(k, keyed)
+	if unread != nil {
+		return next(where, unread)
+	}
+	if !k.partial {
+		e.lookout.done(k, keyed)
+	}
+	return true
 }
 
-// toLookAt returns the runs that a look is at. keyed is as in lookout.
+// toLookAt returns the runs that a look is at. If a part of the snapshot store is away, it returns the runs on the
+// others, with the error. keyed is as in lookout.
 func (e *engine) toLookAt(ctx context.Context, k look) (runs []aRun, keyed time.Time, err error) {
 	runs, since, keyed := e.lookout.past(k.began)
 	if e.ledger == nil {
@@ -99,12 +113,13 @@ func (e *engine) toLookAt(ctx context.Context, k look) (runs []aRun, keyed time.
 			}
 		}
 		if others {
-			if k.suspended, err = e.allSuspended(ctx); err != nil {
+			if k.suspended, err = e.allSuspended(ctx); err != nil && !partAway(err) {
 				return nil, keyed, err
 			}
 		}
 	}
-	answered, err := e.answered(ctx, k.suspended)
+	answered, failed := e.answered(ctx, k.suspended)
+	err = cmp.Or(failed, err)
 	runs = append(runs, answered...)
 	slices.SortFunc(runs, func(a, b aRun) int {
 		return cmp.Or(strings.Compare(a.session, b.session), strings.Compare(a.id, b.id))
@@ -112,20 +127,24 @@ func (e *engine) toLookAt(ctx context.Context, k look) (runs []aRun, keyed time.
 	return slices.Compact(runs), keyed, err
 }
 
-// allSuspended returns the suspended runs. Damaged runs are left to a look that is whole.
+// allSuspended returns the suspended runs. Damaged runs are left to a look that is whole. If a part of the snapshot
+// store is away, allSuspended returns the runs on the others, with the error.
 func (e *engine) allSuspended(ctx context.Context) (suspended []aRun, err error) {
 	q := snapshot.Query{
 		Key: snapshot.Key{Orchestrator: e.identity.name}, Status: snapshot.Suspended, Brief: true,
 	}
+	var away error
 	for r, err := range e.runs(ctx, q) {
-		if err != nil && !ofOneRow(err) {
+		switch {
+		case partAway(err):
+			away = err
+		case err != nil && !ofOneRow(err):
 			return nil, err
-		}
-		if err == nil {
+		case err == nil:
 			suspended = append(suspended, aRun{r.Session, r.ID})
 		}
 	}
-	return suspended, nil
+	return suspended, away
 }
 
 // answered returns those of some suspended runs that wait for none of the effects of their own. It asks for the open

@@ -218,17 +218,24 @@ func TestWatchGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bot := &script{outcomes: map[string]string{}, listing: errors.New("down")}
 		var logs bytes.Buffer
+		failed := 0
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
 		back := time.AfterFunc(time.Minute, func() {
 			bot.mu.Lock()
 			defer bot.mu.Unlock()
 			bot.listing = nil
+			failed = bot.passes[true] + bot.passes[false]
 		})
 		defer back.Stop()
 		_ = bootdrain.Watch(ctx, bot, &bootdrain.Options{Logger: logTo(&logs)})
-		if n := strings.Count(logs.String(), "pass not made"); n < 10 || n > 40 {
-			t.Errorf("%d failures logged in a minute", n)
+		if failed < 10 || failed > 40 {
+			t.Errorf("%d passes failed in a minute", failed)
+		}
+		for _, line := range []string{"pass not made", "passes are made again"} {
+			if n := strings.Count(logs.String(), line); n != 1 {
+				t.Errorf("%d lines say %q", n, line)
+			}
 		}
 		if n := bot.passes[false]; n < 50 {
 			t.Errorf("%d passes", n)
