@@ -29,14 +29,8 @@ func limitBody(w http.ResponseWriter, r *http.Request, most int64) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyPatience))
 }
 
-// takesBody reports whether the route of a request reads the body.
-func takesBody(r *http.Request) bool {
-	path, err := segments(r.URL)
-	return r.Method == http.MethodPost && err == nil && (len(path) != 3 || path[2] != "resume")
-}
-
-// dropBody reads a body that its route does not take. The server would read it before the reply, for longer than a write
-// may take: the client of a body that drips would get no answer to what was done.
+// dropBody reads a body that its route does not take. The server would read it before the reply, for longer than a
+// write may take: the client of a body that drips would get no answer to what was done.
 func dropBody(w http.ResponseWriter, r *http.Request) error {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil

@@ -72,9 +72,6 @@ func (s *server[S]) table() []route {
 // ServeHTTP implements [http.Handler].
 func (s *server[S]) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	at, to, err := s.find(w, r)
-	if err == nil && !takesBody(r) {
-		err = dropBody(w, r)
-	}
 	if err == nil { // find is over: a reader that waits keeps its stack
 		err = at(w, r, to)
 	}
@@ -110,6 +107,9 @@ func (s *server[S]) find(w http.ResponseWriter, r *http.Request) (_ serving, to 
 			allowed = append(allowed, at.methods()...)
 		default:
 			to, err := s.admit(r, at.action, names)
+			if err == nil && (at.method != http.MethodPost || at.action == ActionResume) {
+				err = dropBody(w, r)
+			}
 			return at.serve, to, err
 		}
 	}

@@ -123,7 +123,6 @@ func program(ctx context.Context, url string) error {
 			return orchestrator.Input{}, errors.New("nothing is asked")
 		},
 		Inbox: pginbox.New(pool, nil),
-		Who:   func(*http.Request) string { return "" },
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -68,7 +68,7 @@ func (w *world) process(t *testing.T) http.Handler {
 		Authorize: func(r *http.Request, _ string, _ turnhttp.Action) (turnhttp.Actor, error) {
 			return turnhttp.Actor(r.Header.Get("Who")), nil
 		},
-		Reply:     func(res *orchestrator.Result[State]) any { return res.State.Text },
+		Reply: func(res *orchestrator.Result[State]) any { return res.State.Text },
 		Questions: func(s *State) []turnhttp.Question {
 			if s.Asks == "" {
 				return nil
