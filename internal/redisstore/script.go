@@ -47,8 +47,11 @@ type Runner struct {
 	// Refused is in the error of a call that the server refused without a write.
 	Refused error
 
-	// known says that the servers do not evict keys, or do not answer the question.
-	known atomic.Bool
+	// looked is when it was last known that the servers do not evict keys, or do not say, by clock; 0 if it is not.
+	looked atomic.Int64
+
+	// now replaces clock in tests.
+	now func() int64
 }
 
 // A Fault is data that no script of the store has written: the verdict is INVALID, or a key has the wrong type.
