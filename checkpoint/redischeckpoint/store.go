@@ -23,8 +23,8 @@ type Options struct {
 	Unsettled time.Duration
 }
 
-// ErrEviction refuses a server whose maxmemory-policy is not noeviction, at the first use of a store. Such a server
-// would delete parts of sessions when its memory is full. The message names its policy.
+// ErrEviction refuses a server whose maxmemory-policy is not noeviction, at the first use of a store and once a minute
+// after that. Such a server would delete parts of sessions when its memory is full. The message names its policy.
 var ErrEviction = redisstore.ErrEviction
 
 // A Store is a [checkpoint.Store] on Redis.

@@ -25,9 +25,9 @@
 //
 // Remove of all kinds removes one kind after the other. If it fails, it may have removed some.
 //
-// maxmemory-policy must be noeviction. Any other policy lets Redis delete answers. At its first use the store asks each
-// server by INFO, and refuses another policy with [ErrEviction]. It accepts a server that does not say. At maxmemory
-// Post is [inbox.ErrRefused], and Items and Remove go on.
+// maxmemory-policy must be noeviction. Any other policy lets Redis delete answers. At its first use, and then once a
+// minute, the store asks each server by INFO, and refuses another policy with [ErrEviction]. It accepts a server that
+// does not say. At maxmemory Post is [inbox.ErrRefused], and Items and Remove go on.
 //
 // If the client was made with ContextTimeoutEnabled, a call ends with its ctx. Otherwise it ends with the client's own
 // timeouts. Either way the error tells that ctx is done.

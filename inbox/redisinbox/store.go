@@ -13,8 +13,8 @@ type Options struct {
 	Prefix string
 }
 
-// ErrEviction refuses a server whose maxmemory-policy is not noeviction, at the first use of a store. Such a server
-// deletes answers when its memory is full. The message says which policy the server has.
+// ErrEviction refuses a server whose maxmemory-policy is not noeviction, at the first use of a store and once a minute
+// after that. Such a server deletes answers when its memory is full. The message says which policy the server has.
 var ErrEviction = redisstore.ErrEviction
 
 // A Store is an [inbox.Store] on Redis.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"time"
 
@@ -16,17 +15,21 @@ var ErrEviction = errors.New("the server may evict what is stored")
 
 const onlyPolicy = "noeviction"
 
-// A server of a cluster that does not answer is asked again after silentFor. Meanwhile it holds nothing up.
 const (
+	// lookEvery is how long a store relies on what a server has said of its policy, or a cluster with a server that
+	// does not answer. A person may change the policy at any time, and a failover may bring another server.
+	lookEvery = time.Minute
+
+	// policyPatience is how long a server of a cluster holds the other servers up.
 	policyPatience = time.Second
-	silentFor      = time.Minute
 )
 
-// fit asks every server once for its policy, and refuses a server that evicts keys. fit accepts a server that does not
-// answer: INFO may be forbidden, and if the server is down, the script will fail.
+// fit asks every server for its policy, and refuses a server that evicts keys: at first, then once a minute, and on
+// each call while a server evicts. If it is time to ask again, one call asks, and the others go on meanwhile. fit
+// accepts a server that does not answer: INFO may be forbidden, and if the server is down, the script will fail.
 func (r *Runner) fit(ctx context.Context) error {
-	now := time.Now()
-	if now.UnixNano() < r.asks.Load() {
+	looked, now := r.looked.Load(), r.clock()
+	if looked != 0 && (now-looked < int64(lookEvery) || !r.looked.CompareAndSwap(looked, now)) {
 		return nil
 	}
 	cluster, divided := r.Client.(*redis.ClusterClient)
@@ -37,21 +40,30 @@ func (r *Runner) fit(ctx context.Context) error {
 		err = askPolicy(ctx, r.Client)
 	}
 	if errors.Is(err, ErrEviction) {
+		r.looked.Store(0)
 		return err
 	}
-	switch _, said := errors.AsType[redis.Error](err); {
-	case err == nil || said:
-		r.asks.Store(math.MaxInt64)
-	case divided:
-		r.asks.Store(now.Add(silentFor).UnixNano())
+	if _, said := errors.AsType[redis.Error](err); err == nil || said || divided && ctx.Err() == nil {
+		looked = now
 	}
+	r.looked.Store(looked) // if nobody answered, the next call asks
 	return nil
 }
+
+// clock returns the time since the program began, in nanoseconds. It is never 0.
+func (r *Runner) clock() int64 {
+	if r.now != nil {
+		return r.now()
+	}
+	return int64(time.Since(begin)) + 1
+}
+
+var begin = time.Now()
 
 // errSilent says that a server of a cluster has not answered yet. The other servers are good.
 var errSilent = errors.New("a server does not answer")
 
-// askAll asks all servers of a cluster at once.
+// askAll asks all servers of a cluster at once. The timeouts of the client end what is still asked after policyPatience.
 func askAll(ctx context.Context, cluster *redis.ClusterClient) error {
 	evicts, done := make(chan error, 1), make(chan error, 1)
 	go func() {

@@ -47,8 +47,11 @@ type Runner struct {
 	// Refused is in the error of a call that the server refused without a write.
 	Refused error
 
-	// asks is when to ask the servers for their policy again. Zero means that they were never asked.
-	asks atomic.Int64
+	// looked is when it was last known that the servers do not evict keys, or do not say, by clock; 0 if it is not.
+	looked atomic.Int64
+
+	// now replaces clock in tests.
+	now func() int64
 }
 
 // A Fault is data that no script of the store has written: the verdict is INVALID, or a key has the wrong type.

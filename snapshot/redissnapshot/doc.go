@@ -34,9 +34,9 @@
 // A Pause is measured by the clock of the server that holds the session. After a failover another server's clock
 // measures it.
 //
-// maxmemory-policy must be noeviction. Any other policy lets Redis delete the index, or a fence. At its first use the
-// store asks each server by INFO, and refuses another policy with [ErrEviction]. It accepts a server that does not say.
-// If a field of a run is missing, the store reports [snapshot.ErrDamaged].
+// maxmemory-policy must be noeviction. Any other policy lets Redis delete the index, or a fence. At its first use, and
+// then once a minute, the store asks each server by INFO, and refuses another policy with [ErrEviction]. It accepts a
+// server that does not say. If a field of a run is missing, the store reports [snapshot.ErrDamaged].
 //
 // If the client was made with ContextTimeoutEnabled, a call ends with its ctx. Otherwise it ends with the client's own
 // timeouts. Either way the error tells that ctx is done.

@@ -21,8 +21,9 @@ type Options struct {
 	Remember time.Duration
 }
 
-// ErrEviction refuses a server whose maxmemory-policy is not noeviction, at the first use of a store. Such a server
-// deletes parts of runs and fences when its memory is full. The message says which policy the server has.
+// ErrEviction refuses a server whose maxmemory-policy is not noeviction, at the first use of a store and once a minute
+// after that. Such a server deletes parts of runs and fences when its memory is full. The message says which policy the
+// server has.
 var ErrEviction = redisstore.ErrEviction
 
 // A Store is a [snapshot.Store] on Redis.
