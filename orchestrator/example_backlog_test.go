@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// An operator asks what is not finished, in all processes. One process may report it as gauges: see ObserveBacklog.
+// An operator asks what is not finished, in all processes. ObserveBacklog reports it as gauges.
 func ExampleOrchestrator_Backlog() {
 	type Turn = orchestrator.Turn[string]
 	bot, err := orchestrator.New(orchestrator.Definition[string]{
@@ -34,7 +34,7 @@ func ExampleOrchestrator_Backlog() {
 	// Output: 0 0 1 <nil>
 }
 
-// One process of a service reports the runs in flight, and the replies that are owed, until it ends.
+// A program without Serve of package turnhttp reports what is not finished, until it closes the clients of its stores.
 func ExampleOrchestrator_ObserveBacklog() {
 	bot, err := orchestrator.New(orchestrator.Definition[string]{
 		Name: "shop",
