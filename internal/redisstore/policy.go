@@ -63,7 +63,8 @@ var begin = time.Now()
 // errSilent says that a server of a cluster has not answered yet. The other servers are good.
 var errSilent = errors.New("a server does not answer")
 
-// askAll asks all servers of a cluster at once. The timeouts of the client end what is still asked after policyPatience.
+// askAll asks all servers of a cluster at once. The timeouts of the client end what is still asked after
+// policyPatience.
 func askAll(ctx context.Context, cluster *redis.ClusterClient) error {
 	evicts, done := make(chan error, 1), make(chan error, 1)
 	go func() {
