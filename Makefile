@@ -1,5 +1,6 @@
-# The one place that pins the linter.
-GOLANGCI_VERSION := v2.15.0
+# The one place that pins the linter, and what looks for vulnerabilities.
+GOLANGCI_VERSION    := v2.15.0
+GOVULNCHECK_VERSION := v1.9.0
 
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/holdfast
 LINT  := $(CACHE)/golangci-lint-$(GOLANGCI_VERSION)/golangci-lint
@@ -44,7 +45,7 @@ TESTED := $(filter-out ./internal/test/bench/...,$(PACKAGES))
 FIRST := $(addprefix ./internal/test/engine/,orchestrator bootdrain enginetest turnlogs) \
 	$(addprefix ./examples/,refundbot refundbot/bot internal/tutorial)
 
-.PHONY: help demo quick test settings setup race shuffle soak fuzz mutants cross versions bench bench-once lint generate tidy-check vet db-up
+.PHONY: help demo quick test settings setup race shuffle soak fuzz mutants cross versions bench bench-once lint vulns generate tidy-check vet db-up
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -91,6 +92,9 @@ bench: ## print the table of docs/performance.md; fails on a number that is miss
 
 lint: $(LINT) ## run golangci-lint
 	$(LINT) run $(PACKAGES)
+
+vulns: ## run govulncheck, where its database can be reached; says so where not
+	@go run ./internal/test/vulns $(GOVULNCHECK_VERSION) $(PACKAGES)
 
 generate: ## run go generate
 	go generate $(PACKAGES)
