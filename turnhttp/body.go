@@ -35,8 +35,8 @@ func takesBody(r *http.Request) bool {
 	return r.Method == http.MethodPost && err == nil && (len(path) != 3 || path[2] != "resume")
 }
 
-// dropBody reads a body that its route does not take. The server would read it before the reply, for longer than a write
-// may take: the client of a body that drips would get no answer to what was done.
+// dropBody reads a body that its route does not take. The server would read it before the reply, for longer than a
+// write may take: the client of a body that drips would get no answer to what was done.
 func dropBody(w http.ResponseWriter, r *http.Request) error {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil

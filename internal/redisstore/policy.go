@@ -19,9 +19,9 @@ const onlyPolicy = "noeviction"
 // a failover may bring another server.
 const lookEvery = time.Minute
 
-// fit asks every server for its policy, and refuses a server that evicts keys: at first, then once a minute, and on each
-// call while a server evicts. If it is time to ask again, one call asks, and the others go on meanwhile. fit accepts a
-// server that does not answer: INFO may be forbidden, and if the server is down, the script will fail.
+// fit asks every server for its policy, and refuses a server that evicts keys: at first, then once a minute, and on
+// each call while a server evicts. If it is time to ask again, one call asks, and the others go on meanwhile. fit
+// accepts a server that does not answer: INFO may be forbidden, and if the server is down, the script will fail.
 func (r *Runner) fit(ctx context.Context) error {
 	looked, now := r.looked.Load(), r.clock()
 	if looked != 0 && (now-looked < int64(lookEvery) || !r.looked.CompareAndSwap(looked, now)) {
