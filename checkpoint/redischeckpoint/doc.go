@@ -20,7 +20,8 @@
 //
 // maxmemory-policy must be noeviction: with any other policy Redis may delete part of a session. The first use asks
 // each server by INFO, and so does one call a minute after that. If the server reports another policy, each call fails
-// with [ErrEviction] until the policy is mended. If data is missing, and the store can tell that it existed, the error is [checkpoint.ErrDamaged].
+// with [ErrEviction] until the policy is mended. If data is missing, and the store can tell that it existed, the error
+// is [checkpoint.ErrDamaged].
 //
 // A failed delivery is counted once, also if the client repeats the Mark. If two calls of Mark with a Retry overlap
 // under one lease, one of them may not be counted.

@@ -40,8 +40,8 @@ type Options struct {
 	Poll time.Duration
 }
 
-// ErrEviction refuses a server whose maxmemory-policy is not noeviction, at the first use of a store and once a minute after
-// that. The message says which policy the server has.
+// ErrEviction refuses a server whose maxmemory-policy is not noeviction, at the first use of a store and once a minute
+// after that. The message says which policy the server has.
 var ErrEviction = redisstore.ErrEviction
 
 // A Store is a [stream.Store] on Redis. Chunks expire by themselves.
