@@ -28,3 +28,8 @@ func OutgrownViolation(ctx context.Context, s DamagingStore) error {
 func UnreachableViolation(ctx context.Context, s snapshot.Store) error {
 	return unreachableClause.bound().Violation(ctx, s)
 }
+
+// RaiseViolations is Violations for the clauses of RunRaiser.
+func RaiseViolations(ctx context.Context, newStore func() RaisingStore, names ...string) map[string]error {
+	return raiseContract().Violations(ctx, newStore, names...)
+}
