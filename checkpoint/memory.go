@@ -38,6 +38,8 @@ var (
 	_ Watcher   = (*Memory)(nil)
 	_ Beater    = (*Memory)(nil)
 	_ Inspector = (*Memory)(nil)
+
+	_ lock.Raiser = (*Memory)(nil)
 )
 
 // A watch names a definition of an orchestrator, for which one process watches.
@@ -477,6 +479,28 @@ func (m *Memory) Sweep(ctx context.Context, limit int) (retired int, err error) 
 		}
 	}
 	return retired, nil
+}
+
+// Raise implements lock.Raiser. It returns how many sessions had an owner.
+func (m *Memory) Raise(ctx context.Context, _ time.Time) (ended int, err error) {
+	if err := checked(ctx); err != nil {
+		return 0, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now := time.Now()
+	for _, s := range m.sessions {
+		if s.fence.Nonce == "" {
+			continue
+		}
+		m.epoch = max(m.epoch+1, now.UnixMicro())
+		s.fence = lock.Fence{Epoch: m.epoch}
+		if s.leaseUntil.After(now) {
+			s.leaseUntil = now
+		}
+		ended++
+	}
+	return ended, nil
 }
 
 // ttl returns how long s stays without an owner. 0 means for ever.

@@ -35,6 +35,10 @@ func TestMemoryBeat(t *testing.T) {
 	checkpointtest.RunBeater(t, func(*testing.T) checkpointtest.BeatingStore { return new(checkpoint.Memory) })
 }
 
+func TestMemoryRaise(t *testing.T) {
+	checkpointtest.RunRaiser(t, func(*testing.T) checkpointtest.RaisingStore { return new(checkpoint.Memory) })
+}
+
 func TestMemoryModel(t *testing.T) {
 	faulttest.CheckpointModel(t, func(*testing.T) checkpoint.Store { return new(checkpoint.Memory) })
 	faulttest.CheckpointSweepModel(t, func(_ *testing.T, ttl time.Duration) checkpoint.Store {

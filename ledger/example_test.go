@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"time"
 
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/lock"
@@ -45,6 +46,33 @@ func ExampleResolve() {
 	// at work: true
 	// pay order 7 unknown
 	// completed "receipt 12" Ann <nil>
+}
+
+// A backup of the ledger was restored. What was paid since is not in it, so the first attempt at a payment is in doubt
+// until a person has looked.
+func ExampleMemory_Raise() {
+	ctx := context.Background()
+	l := &ledger.Memory{DoubtFor: 6 * time.Hour} // for so long requests of before may come again
+	if _, err := l.Raise(ctx, time.Date(2026, 3, 12, 10, 30, 0, 0, time.UTC)); err != nil {
+		log.Fatal(err)
+	}
+	refund := ledger.Effect{
+		ID: "7f3a", Orchestrator: "support", Session: "s", RunID: "r1", Intent: "refund", Name: "pay",
+		Key: "order 7", Fence: lock.Fence{Epoch: time.Now().Add(time.Hour).UnixMicro(), Nonce: "n1"},
+	}
+	e, issued, err := l.Issue(ctx, refund, false)
+	fmt.Println(issued, e.State, err)
+	fmt.Println(e.Error)
+	if err := ledger.Resolve(ctx, l, e.ID, ledger.Answer{By: "Ann"}); err != nil { // it was not paid
+		log.Fatal(err)
+	}
+	refund.Attempts = e.Attempts
+	e, issued, err = l.Issue(ctx, refund, true)
+	fmt.Println(issued, e.State, err)
+	// Output:
+	// false unknown <nil>
+	// the ledger was raised: an earlier attempt may be lost, with what was written since 2026-03-12T10:30:00Z
+	// true issued <nil>
 }
 
 // NotDone says that the other side has refused, so the effect may be tried again.

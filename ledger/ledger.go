@@ -75,6 +75,10 @@ type Effect struct {
 	Iteration                    int
 	Intent, Name, Each, Key      string
 
+	// Began is when the run began. It is zero unless it is certain that no run of the same input began before. Issue
+	// reads it after a Raise. A ledger does not keep it.
+	Began time.Time
+
 	Class    Class
 	State    State
 	Attempts int
@@ -222,6 +226,9 @@ type Ledger interface {
 	// A new attempt is Unsure if the effect was Issued or Unknown. It is not if the effect has Failed, or if the State
 	// of e is Failed: the caller knows that no attempt so far has happened, because it has asked the other side.
 	//
+	// If the window of a Raise is open, and the Raise concerns e, a new effect is not issued. It is noted as attempt 1
+	// that is Unknown. Its Error says why. See DoubtedAfter.
+	//
 	// A fence that is higher than the run's adopts the run. If the known effect has other arguments and is not Pure,
 	// Issue returns the effect and ErrChanged.
 	Issue(ctx context.Context, e Effect, again bool) (now Effect, issued bool, err error)
@@ -251,6 +258,9 @@ type Ledger interface {
 	// in flight has begun: a run that is resumed asks for its effects again.
 	Prune(ctx context.Context, before time.Time) (forgotten int, err error)
 }
+
+// DefaultDoubt is how long the window of a Raise is open, if the options of the ledger do not say.
+const DefaultDoubt = 24 * time.Hour
 
 // An Answer is a person's word on an effect in doubt, about all its attempts. It landed, with this Result. Or it shall
 // be skipped. Or it did not land, and may be tried again.

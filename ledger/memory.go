@@ -13,13 +13,28 @@ import (
 
 // Memory is a Ledger that lives and dies with the process. The zero value is ready.
 type Memory struct {
+	// DoubtFor is how long the window of a Raise is open. 0 means DefaultDoubt, and less than 0 that there is none.
+	DoubtFor time.Duration
+
 	mu      sync.Mutex // protects following fields
 	runs    map[string]*run
 	effects map[string]*Effect
 	order   []*Effect // the first issued first
+	raises  []raise
 }
 
-var _ Ledger = (*Memory)(nil)
+var (
+	_ Ledger = (*Memory)(nil)
+
+	_ lock.Raiser = (*Memory)(nil)
+)
+
+// A raise is one call of Raise. Fences up to epoch, the time of the call in microseconds, are refused.
+type raise struct {
+	epoch int64
+	until time.Time
+	why   string
+}
 
 // A run is the highest fence that the ledger has seen of a run, and since when.
 type run struct {
@@ -44,6 +59,8 @@ func (m *Memory) Adopt(ctx context.Context, runID string, f lock.Fence) error {
 func (m *Memory) adopt(runID string, f lock.Fence) error {
 	known := m.runs[runID]
 	switch {
+	case len(m.raises) > 0 && f.Epoch <= m.raises[len(m.raises)-1].epoch:
+		return lock.ErrFenced
 	case known == nil:
 		if m.runs == nil {
 			m.runs = make(map[string]*run)
@@ -77,7 +94,11 @@ func (m *Memory) Issue(ctx context.Context, e Effect, again bool) (now Effect, i
 	known := m.effects[e.ID]
 	switch {
 	case known == nil:
-		return m.add(e).clone(), true, nil
+		known = m.add(e)
+		if why := m.doubts(e); why != "" {
+			known.State, known.Error, known.FinishedAt = Unknown, why, known.IssuedAt
+		}
+		return known.clone(), known.State == Issued, nil
 	case known.Class != Pure && !SameArgs(known.ArgsSum, e.ArgsSum):
 		return known.clone(), false, ErrChanged
 	}
@@ -94,6 +115,41 @@ func (m *Memory) Issue(ctx context.Context, e Effect, again bool) (now Effect, i
 		return known.clone(), true, nil
 	}
 	return known.clone(), false, nil
+}
+
+// doubts returns why an effect that is new is not issued; "" if it is.
+func (m *Memory) doubts(e Effect) (why string) {
+	after, ok := e.DoubtedAfter()
+	for _, r := range m.raises {
+		if ok && after < r.epoch && time.Now().Before(r.until) {
+			why = r.why
+		}
+	}
+	return why
+}
+
+// Raise implements lock.Raiser. It returns how many effects were Issued.
+func (m *Memory) Raise(ctx context.Context, lost time.Time) (ended int, err error) {
+	if err := checked(ctx, nil); err != nil {
+		return 0, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	at := now()
+	open, why := WindowOf(lost, m.DoubtFor)
+	m.raises = append(m.raises, raise{at.UnixMicro(), at.Add(open), why})
+	for _, r := range m.runs {
+		if r.fence.Epoch > at.UnixMicro() { // of a clock that is ahead
+			r.fence.Nonce = ""
+		}
+	}
+	for _, e := range m.order {
+		if e.State == Issued {
+			e.State, e.FinishedAt = Unknown, at
+			ended++
+		}
+	}
+	return ended, nil
 }
 
 // add keeps an effect that is new.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/ids"
 	"github.com/holdfast-go/holdfast/internal/jsonvalue"
@@ -119,6 +120,31 @@ func (e Effect) Takes(attempt int, o Outcome) (now State, err error) {
 		return Unknown, nil
 	}
 	return o.State, nil
+}
+
+// clockMargin is how much the clock of the store that issues fences may be ahead of the clock of the ledger.
+const clockMargin = time.Minute
+
+// DoubtedAfter returns a moment in microseconds since 1970. If a Raise came after it, and its window is open, the first
+// Issue of e is Unknown. ok is false if no Raise concerns e.
+func (e Effect) DoubtedAfter() (us int64, ok bool) {
+	switch {
+	case e.Class != Ask && e.Class != Verifiable:
+		return 0, false
+	case e.Key != "" || e.Began.IsZero():
+		return 0, true
+	}
+	return e.Began.Add(-clockMargin).UnixMicro(), true
+}
+
+// WindowOf returns for how long a Raise opens the window, and the Error of an effect that it puts in doubt. doubtFor is
+// an option of the ledger: 0 means DefaultDoubt, and less than 0 no window.
+func WindowOf(lost time.Time, doubtFor time.Duration) (open time.Duration, why string) {
+	why = "the ledger was raised: an earlier attempt may be lost"
+	if !lost.IsZero() {
+		why += ", with what was written since " + lost.UTC().Format(time.RFC3339)
+	}
+	return max(0, cmp.Or(doubtFor, DefaultDoubt)), why
 }
 
 // Damaged returns the error of a stored effect that a ledger could not read because of err.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"time"
 )
 
 // A Fence proves that its bearer is the latest owner of a session. Compare fences with ==.
@@ -22,6 +23,21 @@ var (
 	ErrExpired = errors.New("lease expired")
 	ErrHandoff = errors.New("handed off for shutdown")
 )
+
+// A Raiser is a store that knows owners by their fences. All stores and ledgers of the module are Raisers.
+//
+// Raise is for the moment after a failover, or after a backup was restored, when the store may lack what was written
+// since lost. An owner that was fenced off by such a write would be an owner again. The zero time says that nobody
+// knows since when. Raise the snapshot store first, then the checkpoint store, then the ledger, before traffic is let
+// in: docs/operations.md has the runbook.
+type Raiser interface {
+	// Raise ends all owners: the store refuses each fence that was issued before, and claims of the sessions get higher
+	// ones. It returns how many sessions, runs or effects it has taken from an owner. It may be repeated, and must be
+	// after an error.
+	//
+	// Only a ledger has a use for lost: see package ledger.
+	Raise(ctx context.Context, lost time.Time) (ended int, err error)
+}
 
 // A Locker lets the callers that wait for a key queue at a cheaper place than the store. A key is any string.
 // Its methods may be called concurrently.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -25,7 +26,7 @@ func wantRecordedOnce(t *testing.T, sys system, dsn string) {
 	db := connect(t, sys, dsn)
 	var want []string
 	for _, s := range provider(t, sys, db, "unused").ListSources() {
-		want = append(want, string(rune('0'+s.Version)))
+		want = append(want, strconv.FormatInt(s.Version, 10))
 	}
 	got := column(t, db, "SELECT version_id FROM holdfast_schema_version WHERE version_id > 0 ORDER BY version_id")
 	if !slices.Equal(got, want) {

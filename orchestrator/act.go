@@ -27,7 +27,7 @@ func (x *execution[S]) effectOf(l *line, e ledger.Effect) (ledger.Effect, error)
 		return e, errOver
 	}
 	e.Orchestrator, e.Session, e.RunID = x.engine().identity.name, l.session, l.run
-	e.Iteration, e.Intent, e.Fence = l.iteration, l.intent, l.fence
+	e.Iteration, e.Intent, e.Fence, e.Began = l.iteration, l.intent, l.fence, l.began
 	parts := []string{"key", e.Orchestrator, e.Name, e.Key}
 	if e.Key == "" {
 		parts = []string{

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/lock"
@@ -23,6 +24,9 @@ func (o *Orchestrator[S]) newExecution(v *visit, in Input) *execution[S] {
 	x.run.payload = runPayload{V: payloadVersion, Input: storedInput{Text: in.Text, Origin: in.Origin, By: in.By}}
 	if len(in.Data) > 0 {
 		x.run.payload.Input.Data = json.RawMessage(compact(in.Data))
+	}
+	if in.RequestID == "" {
+		x.since = time.UnixMicro(v.own.Grant.Fence.Epoch) // of the claim
 	}
 	x.name()
 	return x

@@ -38,6 +38,10 @@ type execution[S any] struct {
 	// found is the payload of such a run, until it is read.
 	found json.RawMessage
 
+	// since is when the run began, by the clock of a store. It is zero if the input has a request id: an earlier call
+	// may have begun the run, or one that a store has lost.
+	since time.Time
+
 	// logged says that the turn log has the beginning of the run.
 	logged bool
 
@@ -143,7 +147,7 @@ func (x *execution[S]) turn(in place, b branch, attempt int, state S) *Turn[S] {
 		line{
 			meter: &x.meter, home: x, place: in, intent: b.intent, item: b.number, attempt: attempt,
 			session: x.visit.own.Grant.Session, run: x.run.row.ID, turn: x.index, iteration: x.run.payload.Iteration,
-			fence: x.visit.own.Grant.Fence, by: input.By,
+			fence: x.visit.own.Grant.Fence, by: input.By, began: x.since,
 		},
 	}
 	wired.Turn.line = &wired.line

@@ -14,6 +14,9 @@ func (o *Orchestrator[S]) resumed(v *visit, r snapshot.Run) *execution[S] {
 	r.Status, r.Error, r.Pause = snapshot.Running, "", 0
 	x := &execution[S]{bot: o, visit: v, ctx: v.own.Ctx, timed: v.own.Ctx, adopted: true, found: r.Payload}
 	x.run = run{slot: &v.slot, row: r, parts: parts, inStore: true}
+	if r.RequestID == "" {
+		x.since = r.StartedAt
+	}
 	return x
 }
 

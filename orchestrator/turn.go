@@ -73,6 +73,9 @@ type line struct {
 	turn, iteration int
 	fence           lock.Fence
 
+	// began is when the run began, if no earlier call may have begun it; zero otherwise.
+	began time.Time
+
 	// inCtx is how a Tool finds the line. If it is nil, a Tool cannot find the line.
 	inCtx *atomic.Pointer[line]
 

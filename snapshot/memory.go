@@ -29,6 +29,8 @@ var (
 	_ Store   = (*Memory)(nil)
 	_ Sweeper = (*Memory)(nil)
 	_ Joiner  = (*Memory)(nil)
+
+	_ lock.Raiser = (*Memory)(nil)
 )
 
 // A session is the run in flight, or the fence of the last run.
@@ -226,6 +228,25 @@ func (m *Memory) Sweep(ctx context.Context, limit int) (forgotten int, err error
 		}
 	}
 	return forgotten, nil
+}
+
+// raised is the nonce of a fence that Raise has ended. No caller has it, because nonces are random.
+const raised = "raised"
+
+// Raise implements lock.Raiser. It returns of how many sessions a fence was known.
+func (m *Memory) Raise(ctx context.Context, _ time.Time) (ended int, err error) {
+	if err := checked(ctx, nil); err != nil {
+		return 0, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, s := range m.sessions {
+		if f := &s.run.Fence; f.Nonce != raised {
+			*f = lock.Fence{Epoch: max(f.Epoch, time.Now().UnixMicro()), Nonce: raised}
+			ended++
+		}
+	}
+	return ended, nil
 }
 
 // Runs implements [Store]. It yields the runs that are in flight when the loop starts.

@@ -19,6 +19,10 @@ func TestMemorySweep(t *testing.T) {
 	})
 }
 
+func TestMemoryRaise(t *testing.T) {
+	snapshottest.RunRaiser(t, func(*testing.T) snapshottest.RaisingStore { return new(snapshot.Memory) })
+}
+
 func BenchmarkMemory(b *testing.B) { snapshottest.Bench(b, new(snapshot.Memory)) }
 
 func TestMemoryModel(t *testing.T) {

@@ -55,3 +55,8 @@ func DividedViolations(ctx context.Context, newStore func() DividedStore, names 
 func DividedSweepViolation(ctx context.Context, s DividedSweepingStore) error {
 	return dividedSweep.bound().Violation(ctx, s)
 }
+
+// RaiseViolations is Violations for the clauses of RunRaiser.
+func RaiseViolations(ctx context.Context, newStore func() RaisingStore, names ...string) map[string]error {
+	return raiseContract().Violations(ctx, newStore, names...)
+}

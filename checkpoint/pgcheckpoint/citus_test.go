@@ -57,7 +57,7 @@ func recorded(t *testing.T, o pgcheckpoint.Options, clauses ...string) ([]citusr
 	s := empty(t, time.Hour)
 	claim(t, s, "raised")
 	_, swept := s.Sweep(t.Context(), 0)
-	_, raised := s.RaiseEpochs(t.Context())
+	_, raised := s.Raise(t.Context(), time.Time{})
 	if err := errors.Join(swept, raised); err != nil {
 		t.Error(err)
 	}

@@ -28,7 +28,7 @@ func TestEncoding(t *testing.T) {
 		_, headed := s.Head(t.Context(), l.Key)
 		_, loaded := checkpoint.Load(t.Context(), s, l.Key, 0)
 		_, swept := s.Sweep(t.Context(), 1)
-		_, raised := s.RaiseEpochs(t.Context())
+		_, raised := s.Raise(t.Context(), time.Time{})
 		for i, err := range []error{
 			claimed, renewed, held, headed, loaded, swept, raised,
 			s.Append(t.Context(), l, turn(0), checkpoint.AppendOptions{}),

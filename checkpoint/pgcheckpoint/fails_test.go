@@ -89,7 +89,7 @@ func (c *caller) sweep(ctx context.Context) error {
 }
 
 func (c *caller) raise(ctx context.Context) error {
-	_, err := c.RaiseEpochs(ctx)
+	_, err := c.Raise(ctx, time.Time{})
 	return err
 }
 
@@ -115,7 +115,7 @@ func TestStatementFails(t *testing.T) {
 				{"Delete of turns", "DELETE ON holdfast_turns", (*caller).delete},
 				{"Sweep", "DELETE ON holdfast_sessions", (*caller).sweep},
 				{"Sweep of turns", "DELETE ON holdfast_turns", (*caller).sweep},
-				{"RaiseEpochs", "UPDATE ON holdfast_sessions", (*caller).raise},
+				{"Raise", "UPDATE ON holdfast_sessions", (*caller).raise},
 			} {
 				t.Run(c.call, func(t *testing.T) {
 					p := pgtest.EmptyPool(t)

@@ -223,19 +223,20 @@ func openFunctions(t *testing.T, ttl time.Duration) *pgcheckpoint.Store {
 	return s
 }
 
-// An owner from before the epochs were raised settles nothing, and each session is free.
-func TestRaiseEpochs(t *testing.T) {
+// Statements and functions end the same owners, also if they are more than a page.
+func TestRaise(t *testing.T) {
 	t.Parallel()
 	for name, o := range byEither {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			checkpointtest.RunRaiser(t, func(t *testing.T) checkpointtest.RaisingStore { return open(t, &o) })
 			p := testenv.Postgres(t)
 			s := pgcheckpoint.New(p, &o)
 			create(t, p, s)
 			pgtest.Exec(t, p, headsSQL, 1, 1_500, 0) // more than a page, all without an owner
 			pgtest.Exec(t, p, "UPDATE holdfast_sessions SET nonce = 'n', lease_until = now() + interval '1 hour'")
 			l := claim(t, s, "a").Lease
-			if n, err := s.RaiseEpochs(t.Context()); n != 1_501 || err != nil {
+			if n, err := s.Raise(t.Context(), time.Time{}); n != 1_501 || err != nil {
 				t.Fatalf("ended %d leases, %v", n, err)
 			}
 			if err := s.Append(t.Context(), l, turn(0), checkpoint.AppendOptions{}); !errors.Is(err, lock.ErrFenced) {
@@ -247,7 +248,7 @@ func TestRaiseEpochs(t *testing.T) {
 					t.Errorf("%s is claimed with epoch %d after %d, %v", session, c.Fence.Epoch, l.Fence.Epoch, err)
 				}
 			}
-			if n, err := s.RaiseEpochs(t.Context()); n != 3 || err != nil {
+			if n, err := s.Raise(t.Context(), time.Time{}); n != 3 || err != nil {
 				t.Errorf("once more ended %d leases, %v", n, err)
 			}
 		})

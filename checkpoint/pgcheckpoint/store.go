@@ -67,6 +67,8 @@ var (
 	_ checkpoint.Watcher   = (*Store)(nil)
 	_ checkpoint.Beater    = (*Store)(nil)
 	_ checkpoint.Inspector = (*Store)(nil)
+
+	_ lock.Raiser = (*Store)(nil)
 )
 
 // New returns a store on db. It panics if the prefix is not one or two identifiers, short enough for the names of

@@ -159,6 +159,35 @@ func TestBeat(t *testing.T) {
 	})
 }
 
+func TestRaise(t *testing.T) {
+	t.Parallel()
+	checkpointtest.RunRaiser(t, func(t *testing.T) checkpointtest.RaisingStore {
+		client, prefix := testenv.Redis(t)
+		return redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix})
+	})
+}
+
+// The sessions of a cluster are on several nodes, and more than a page.
+func TestRaiseCluster(t *testing.T) {
+	t.Parallel()
+	client := redistest.Cluster(t)
+	n := 0
+	checkpointtest.RunRaiser(t, func(*testing.T) checkpointtest.RaisingStore {
+		n++
+		return redischeckpoint.New(client, &redischeckpoint.Options{Prefix: fmt.Sprintf("c%d:", n)})
+	})
+	s := redischeckpoint.New(client, &redischeckpoint.Options{Prefix: "many:"})
+	const most = 2500
+	for i := range most {
+		k := checkpoint.Key{Orchestrator: "bot", Session: fmt.Sprint(i)}
+		_, err := s.Claim(t.Context(), k, checkpoint.ClaimRequest{Owner: "o", Nonce: "n", TTL: time.Hour})
+		check(t, err)
+	}
+	if ended, err := s.Raise(t.Context(), time.Now()); ended != most || err != nil {
+		t.Errorf("ended %d, want %d: %v", ended, most, err)
+	}
+}
+
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	checkpointtest.RunWatcher(t, func(t *testing.T) checkpointtest.WatchingStore {

@@ -22,6 +22,7 @@ var (
 	markScript   = redisstore.Script(sources, "session", "mark")
 	turnsScript  = redisstore.Script(sources, "session", "turns")
 	deleteScript = redisstore.Script(sources, "session", "delete")
+	raiseScript  = redisstore.Script(sources, "session", "raise")
 	enterScript  = redisstore.Script(sources, "entry", "enter")
 	dropScript   = redisstore.Script(sources, "entry", "drop")
 	lookScript   = redisstore.Script(sources, "look")

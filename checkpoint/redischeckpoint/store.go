@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/redisstore"
+	"github.com/holdfast-go/holdfast/lock"
 )
 
 // Options configure a [Store]. The zero value, and nil, mean the defaults.
@@ -48,7 +49,11 @@ var (
 	_ checkpoint.Inspector = (*Store)(nil)
 )
 
-var _ checkpoint.Sweeper = (*Store)(nil)
+var (
+	_ checkpoint.Sweeper = (*Store)(nil)
+
+	_ lock.Raiser = (*Store)(nil)
+)
 
 // New returns a store on client, which stays the caller's: the store neither pings nor closes it.
 // It panics if the prefix is invalid.

@@ -67,7 +67,7 @@ func layout(prefix string) sqlitestore.Layout {
 			takeSQL, bearSQL, waitSQL, createSQL, headlessSQL, renewSQL, heldSQL, headSQL, ownerSQL, settleSQL,
 			insertSQL, pruneSQL, refusalSQL, markSQL,
 			deleteHeadSQL, deleteTurnsSQL, turnsSQL, numbersSQL, answeredSQL, sessionsSQL, owingSQL,
-			sliceSQL, idleSQL, retireSQL, beatSQL, silentSQL, lookSQL, restSQL,
+			sliceSQL, idleSQL, retireSQL, beatSQL, silentSQL, lookSQL, restSQL, raiseSQL,
 		},
 		Verdicts: []error{
 			lock.ErrHeld, lock.ErrFenced, checkpoint.ErrConflict, checkpoint.ErrInvalid, checkpoint.ErrDamaged,

@@ -45,6 +45,10 @@ func TestBeat(t *testing.T) {
 	checkpointtest.RunBeater(t, func(t *testing.T) checkpointtest.BeatingStore { return newStore(t, nil) })
 }
 
+func TestRaise(t *testing.T) {
+	checkpointtest.RunRaiser(t, func(t *testing.T) checkpointtest.RaisingStore { return newStore(t, nil) })
+}
+
 func TestModel(t *testing.T) {
 	faulttest.CheckpointModel(t, func(t *testing.T) checkpoint.Store { return newStore(t, nil) })
 	faulttest.CheckpointSweepModel(t, func(t *testing.T, ttl time.Duration) checkpoint.Store {

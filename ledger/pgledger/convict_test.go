@@ -2,10 +2,13 @@ package pgledger_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/suite"
+	"github.com/holdfast-go/holdfast/internal/test/pgtest"
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/ledger/ledgertest"
+	"github.com/holdfast-go/holdfast/ledger/pgledger"
 )
 
 // These statements look right, but PostgreSQL lets a call through that the contract refuses.
@@ -83,6 +86,48 @@ func TestSuiteConvicts(t *testing.T) {
 				}
 				return l
 			})
+		})
+	}
+}
+
+// These look right too, and a Raise lets something through.
+func TestRaiseConvicts(t *testing.T) {
+	for name, c := range map[string]struct {
+		clause  string
+		changes []change
+	}{
+		"an Issue under any fence":         {"raise-ends", []change{{"issue", `epoch >= $3::bigint OR`, `false OR`}}},
+		"an Issue of a known run":          {"raise-ends", []change{{"issue", `{unconcerned} AND epoch =`, `epoch =`}}},
+		"an Adopt of a raised fence":       {"raise-ends", []change{{"adopt", `epoch >= $2::bigint`, `false`}}},
+		"the fences of a clock ahead":      {"raise-ends", []change{{"raise", `WHERE f.epoch > r.epoch`, `WHERE false`}}},
+		"what is Issued stays":             {"raise-issued", []change{{"raise", `WHERE state = 'issued' RETURNING`, `WHERE false RETURNING`}}},
+		"a new effect is in no doubt":      {"raise-run", []change{{"issue", `$15::bigint < epoch`, `false`}}},
+		"what adopts first is in no doubt": {"raise-doubts", []change{{"issueKnown", `$17::bigint < epoch`, `false`}}},
+		"each run may have begun": {"raise-run", []change{
+			{"issue", `$15::bigint < epoch`, `$15::bigint IS NOT NULL`},
+			{"issueKnown", `$17::bigint < epoch`, `$17::bigint IS NOT NULL`},
+		}},
+		"the window never ends": {"raise-window", []change{
+			{"issue", ` AND until > clock_timestamp()`, ``}, {"issueKnown", ` AND until > clock_timestamp()`, ``},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			trial := suite.Trial[ledgertest.Opener]{
+				Violations: ledgertest.RaiseViolations, Blocking: []string{"raise-ends"},
+			}
+			trial.Convict(t, c.clause,
+				func() ledgertest.Opener {
+					p := pgtest.EmptyPool(t)
+					create(t, p, nil)
+					return func(doubtFor time.Duration) ledgertest.RaisingLedger {
+						l := pgledger.New(p, &pgledger.Options{DoubtFor: doubtFor})
+						for _, change := range c.changes {
+							l = l.Broken(change.statement, change.part, change.instead)
+						}
+						return l
+					}
+				})
 		})
 	}
 }

@@ -61,6 +61,18 @@ func TestStatements(t *testing.T) {
 	} {
 		pgtest.Statements(t, server, c.what, c.want, c.do)
 	}
+	later := time.Now().Add(time.Hour).UnixMicro()
+	for _, c := range []struct {
+		what string
+		do   func() error
+		want int64
+	}{
+		{"raise", func() error { _, err := l.Raise(t.Context(), time.Now()); return err }, 2},
+		{"issue of what a Raise puts in doubt", issued(effect("raised", "e", later), false), 2},
+		{"issue of what it does not concern", issued(unconcerned(effect("raised", "f", later)), false), 1},
+	} {
+		pgtest.Statements(t, server, c.what, c.want, c.do)
+	}
 	pgtest.Exec(t, p, l.Fill(`
 		INSERT INTO {effects} (id, orchestrator, session, run_id, iteration, intent, name, each, key, class, epoch, nonce,
 			args_sum, issued_at, attempts, state)
@@ -70,6 +82,11 @@ func TestStatements(t *testing.T) {
 	pgtest.Statements(t, server, "list of a hundred", 4, list(hundred))
 	hundred.Brief = true
 	pgtest.Statements(t, server, "brief list of a hundred", 3, list(hundred))
+}
+
+func unconcerned(e ledger.Effect) ledger.Effect {
+	e.Class = ledger.Idempotent
+	return e
 }
 
 func inThis(t *testing.T, l *pgledger.Ledger, tx pgx.Tx, e ledger.Effect) (int, error) {

@@ -17,10 +17,11 @@
 //
 // # Tables
 //
-// Two tables are safe to query. Their names begin with [Options].Prefix:
+// Three tables are safe to query. Their names begin with [Options].Prefix:
 //
 //	holdfast_effects        one row for each effect
 //	holdfast_effect_fences  one row for each run that was adopted or has effects
+//	holdfast_effect_raises  one row for each Raise
 //
 // # Who waits for whom
 //

@@ -18,6 +18,7 @@ func (l *Ledger) Broken(statement, part, instead string) *Ledger {
 		"adopt": &broken.sql.adopt, "unknown": &broken.sql.unknown, "issue": &broken.sql.issue,
 		"issueKnown": &broken.sql.issueKnown, "recordKnown": &broken.sql.recordKnown, "finish": &broken.sql.finish,
 		"prune": &broken.sql.prune, "idle": &broken.sql.idle, "forget": &broken.sql.forget,
+		"raise": &broken.sql.raise,
 	}[statement]
 	switch {
 	case s == nil:
@@ -33,7 +34,9 @@ func (l *Ledger) Broken(statement, part, instead string) *Ledger {
 }
 
 // Fill replaces the placeholders by the names of the ledger's tables.
-func (l *Ledger) Fill(sql string) string { return fill(l.prefix, sql) }
+func (l *Ledger) Fill(sql string) string {
+	return fill(l.prefix, strings.ReplaceAll(sql, "{unconcerned}", unconcerned))
+}
 
 // IssueIn issues e in a transaction.
 func (l *Ledger) IssueIn(ctx context.Context, tx pgx.Tx, e ledger.Effect) (ledger.Effect, error) {

@@ -16,7 +16,8 @@ func (l *Ledger) Issue(ctx context.Context, e ledger.Effect, again bool) (now le
 	if err := e.ValidateIssue(); err != nil {
 		return ledger.Effect{}, false, err
 	}
-	at, err := l.add(ctx, l.sql.issue, asked(e)...)
+	doubt := doubtedAfter(e)
+	at, err := l.add(ctx, l.sql.issue, asked(e, doubt)...)
 	if err == nil {
 		return added(e, at), true, nil
 	}
@@ -24,7 +25,8 @@ func (l *Ledger) Issue(ctx context.Context, e ledger.Effect, again bool) (now le
 		return ledger.Effect{}, false, l.error(ctx, "issue", e.ID, err)
 	}
 	follows := follows(e, again)
-	r, err := l.owned(ctx, e, l.sql.issueKnown, l.sql.issueKnownBrief, follows, again && e.State == ledger.Failed)
+	none := again && e.State == ledger.Failed
+	r, err := l.owned(ctx, e, l.sql.issueKnown, l.sql.issueKnownBrief, follows, none, doubt)
 	if err == nil {
 		err = r.intact()
 	}
@@ -43,6 +45,14 @@ func follows(e ledger.Effect, again bool) int {
 	return 0
 }
 
+// doubtedAfter returns what the statements take of Effect.DoubtedAfter; nil if no Raise concerns e.
+func doubtedAfter(e ledger.Effect) *int64 {
+	if us, ok := e.DoubtedAfter(); ok {
+		return &us
+	}
+	return nil
+}
+
 // added returns the first attempt at e. It shares no memory with e.
 func added(e ledger.Effect, at time.Time) ledger.Effect {
 	return ledger.Effect{
@@ -57,7 +67,7 @@ func (r *row) issued(e ledger.Effect, follows int) (bool, error) {
 	switch {
 	case r.written:
 		r.Args = slices.Clone(e.Args)
-		return true, nil
+		return r.State == ledger.Issued, nil
 	case r.Class != ledger.Pure && !ledger.SameArgs(r.ArgsSum, e.ArgsSum):
 		return false, ledger.ErrChanged
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -29,6 +30,10 @@ var ErrEncoding = pgstate.ErrEncoding
 type Options struct {
 	// Prefix begins the names of the tables. It may be qualified, as in "app.bot_"; "" means "holdfast_".
 	Prefix string
+
+	// DoubtFor is how long the window is open that Raise opens: see package ledger. All processes see the window of one
+	// Raise. 0 means [ledger.DefaultDoubt], and less than 0 that Raise opens none.
+	DoubtFor time.Duration
 }
 
 // Ledger implements [ledger.Ledger].
@@ -36,9 +41,14 @@ type Ledger struct {
 	db     *pgstate.DB
 	prefix sqlname.Prefix
 	sql    queries
+	doubt  time.Duration
 }
 
-var _ ledger.Ledger = (*Ledger)(nil)
+var (
+	_ ledger.Ledger = (*Ledger)(nil)
+
+	_ lock.Raiser = (*Ledger)(nil)
+)
 
 // New returns a ledger on db. The prefix, a constant of the program, is one or two identifiers that leave room for the
 // names of tables. Otherwise New panics.
@@ -50,7 +60,7 @@ func New(db DB, o *Options) *Ledger {
 	if err != nil {
 		panic("pgledger: " + err.Error())
 	}
-	return &Ledger{db: pgstate.New(db), prefix: p, sql: fillAll(p)}
+	return &Ledger{db: pgstate.New(db), prefix: p, sql: fillAll(p), doubt: o.DoubtFor}
 }
 
 // error adds the operation and its subject to err, and keeps the identity of err. The subject is an effect or a run.
@@ -64,9 +74,9 @@ func (l *Ledger) error(ctx context.Context, op, subject string, err error) error
 	case err == nil:
 		return nil
 	case pgstate.Missing(err):
-		return fmt.Errorf("pgledger: %s: %w: %s or %s: run migrations.Up, or Ledger.Schema for a prefix of your own"+
-			"; if they are there, the role lacks USAGE on their schema: %w",
-			op, ledger.ErrSchema, l.prefix.Plain("effects"), l.prefix.Plain("effect_fences"), err)
+		return fmt.Errorf("pgledger: %s: %w: %s, %s or %s: run migrations.Up, or Ledger.Schema for a prefix of your "+
+			"own; if they are there, the role lacks USAGE on their schema: %w", op, ledger.ErrSchema,
+			l.prefix.Plain("effects"), l.prefix.Plain("effect_fences"), l.prefix.Plain("effect_raises"), err)
 	case pgstate.Refused(err):
 		err = fmt.Errorf("%w: %s%w", ledger.ErrRefused, pgstate.Remedy(err), err)
 	}

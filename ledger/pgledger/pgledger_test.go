@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -33,6 +34,31 @@ func TestMain(m *testing.M) {
 func TestLedger(t *testing.T) {
 	t.Parallel()
 	ledgertest.Run(t, func(t *testing.T) ledger.Ledger { return open(t) })
+}
+
+func TestRaise(t *testing.T) {
+	t.Parallel()
+	for name, configure := range pgtest.BehindSerializable {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			raises(t, pgtest.EmptyPool(t, configure))
+		})
+	}
+	t.Run("PgBouncer", func(t *testing.T) {
+		pgtest.PgBouncer(t, func(p *pgxpool.Pool) { raises(t, p) })
+	})
+}
+
+func raises(t *testing.T, p *pgxpool.Pool) {
+	n := 0
+	ledgertest.RunRaiser(t, func(t *testing.T) ledgertest.Opener {
+		n++
+		prefix := fmt.Sprintf("r%d_", n)
+		create(t, p, &pgledger.Options{Prefix: prefix})
+		return func(doubtFor time.Duration) ledgertest.RaisingLedger {
+			return pgledger.New(p, &pgledger.Options{Prefix: prefix, DoubtFor: doubtFor})
+		}
+	})
 }
 
 // Random histories of one caller follow the model, and those of several callers are linearizable.

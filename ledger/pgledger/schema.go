@@ -62,6 +62,15 @@ CREATE TABLE IF NOT EXISTS {effect_fences} (
     since  timestamptz NOT NULL
 );
 
+-- One row for each Raise. Each Issue reads all of them, so there is no index.
+CREATE TABLE IF NOT EXISTS {effect_raises} (
+    raised timestamptz NOT NULL,
+    lost   timestamptz,
+    until  timestamptz NOT NULL,
+    epoch  bigint      NOT NULL,
+    why    text        NOT NULL
+);
+
 -- The table of an earlier version. Of what is open, an attempt before the last one may have happened.
 DO $$ BEGIN
     IF NOT EXISTS (SELECT FROM pg_attribute
@@ -86,5 +95,6 @@ END $$;
 // Schema returns the statements that create the tables, or bring them up to date. They may be run again. They fail if
 // the prefix names no schema and the search path finds the tables in another schema than it creates tables in.
 func (l *Ledger) Schema() string {
-	return pgstate.Unhidden(l.prefix, "effects", "effect_fences") + pgstate.Unlocked(fill(l.prefix, schemaSQL))
+	return pgstate.Unhidden(l.prefix, "effects", "effect_fences", "effect_raises") +
+		pgstate.Unlocked(fill(l.prefix, schemaSQL))
 }

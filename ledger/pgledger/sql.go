@@ -21,6 +21,11 @@ const (
 
 	lazy = `set_config('synchronous_commit', 'off', true)`
 
+	// unraised says that no Raise came after the fence of epoch $3. The table has no row until the first Raise, and few
+	// after. unconcerned says too that no Raise puts a new effect in doubt. $15 is what Effect.DoubtedAfter returns.
+	unraised    = `NOT EXISTS (SELECT FROM {effect_raises} WHERE epoch >= $3::bigint)`
+	unconcerned = `NOT EXISTS (SELECT FROM {effect_raises} WHERE epoch >= $3::bigint OR $15::bigint < epoch AND until > clock_timestamp())`
+
 	// owned is the part of a statement that asks whether the fence ($3, $4) owns the run $2. The query owner has a row
 	// if so. Until the commit the row of the fence is locked: Adopt waits for the commit, or the lock waits for Adopt
 	// and judges the fence that Adopt has left. An EXISTS would judge the fence of a moment ago.
@@ -28,10 +33,11 @@ const (
 	// The first effect of a run brings the fence with it. Of two at once, the second one waits for the first one.
 	owned = `
 		WITH held AS (
-			SELECT 1 FROM {effect_fences} WHERE run_id = $2::text AND epoch = $3::bigint AND nonce = $4::text FOR SHARE
+			SELECT 1 FROM {effect_fences}
+			WHERE run_id = $2::text AND {unraised} AND epoch = $3::bigint AND nonce = $4::text FOR SHARE
 		), first AS (
 			INSERT INTO {effect_fences} AS f (run_id, epoch, nonce, since)
-			SELECT $2::text, $3::bigint, $4::text, clock_timestamp() WHERE NOT EXISTS (SELECT FROM held)
+			SELECT $2::text, $3::bigint, $4::text, clock_timestamp() WHERE NOT EXISTS (SELECT FROM held) AND {unraised}
 			ON CONFLICT (run_id) DO UPDATE SET since = f.since WHERE f.epoch = excluded.epoch AND f.nonce = excluded.nonce
 			RETURNING 1
 		), owner AS (
@@ -62,6 +68,7 @@ const (
 // queries holds the statements of one ledger, with its table names filled in.
 type queries struct {
 	adopt, unknown, issue, issueKnown, finish, found, record, recordKnown, prune, idle, lockIdle, forget string
+	lockRaises, raise                                                                                    string
 
 	// list begins each statement that reads effects, and listQuick one that leaves out the documents and the error.
 	list, listQuick string
@@ -75,7 +82,8 @@ var templates = queries{
 	// If the fence is too low, no row is returned.
 	adopt: `
 		INSERT INTO {effect_fences} AS f (run_id, epoch, nonce, since)
-		VALUES ($1, $2, $3, clock_timestamp())
+		SELECT $1::text, $2::bigint, $3::text, clock_timestamp()
+		WHERE NOT EXISTS (SELECT FROM {effect_raises} WHERE epoch >= $2::bigint)
 		ON CONFLICT (run_id) DO UPDATE SET
 			epoch = excluded.epoch, nonce = excluded.nonce,
 			since = CASE WHEN f.epoch < excluded.epoch THEN excluded.since ELSE f.since END
@@ -91,17 +99,22 @@ var templates = queries{
 
 	// Most effects are new. A statement that only adds takes two thirds of the time of one that looks for a known
 	// effect too, and returns nothing that the caller knows. If it returns no row, issueKnown finds out why.
-	issue: owned + `
+	issue: strings.ReplaceAll(owned, "{unraised}", unconcerned) + `
 		INSERT INTO {effects} (` + columns + `, state, attempts, issued_at)
 		SELECT ` + given + `, 'issued', 1, clock_timestamp() FROM owner
 		ON CONFLICT (id) DO NOTHING
 		RETURNING issued_at, {durable}`,
 
 	// The condition judges the newest version of the effect, which is locked from then on. $15 is the attempt that the
-	// new one follows; 0 if the caller knows of none. $16 says that none so far has happened.
+	// new one follows; 0 if the caller knows of none. $16 says that none so far has happened. If a Raise puts a new
+	// effect in doubt, it is Unknown. $17 is what Effect.DoubtedAfter returns.
 	issueKnown: owned + `, written AS (
-			INSERT INTO {effects} AS e (` + columns + `, state, attempts, issued_at)
-			SELECT ` + given + `, 'issued', 1, clock_timestamp() FROM owner
+			INSERT INTO {effects} AS e (` + columns + `, state, attempts, issued_at, finished_at, error)
+			SELECT ` + given + `, CASE WHEN why IS NULL THEN 'issued' ELSE 'unknown' END, 1, clock_timestamp(),
+				CASE WHEN why IS NOT NULL THEN clock_timestamp() END, coalesce(why, '')
+			FROM owner LEFT JOIN (
+				SELECT why FROM {effect_raises} WHERE $17::bigint < epoch AND until > clock_timestamp() ORDER BY epoch DESC LIMIT 1
+			) d ON true
 			ON CONFLICT (id) DO UPDATE SET
 				run_id = excluded.run_id, epoch = excluded.epoch, nonce = excluded.nonce, session = excluded.session,
 				iteration = excluded.iteration, intent = excluded.intent, class = excluded.class,
@@ -182,11 +195,29 @@ var templates = queries{
 				AND NOT EXISTS (SELECT FROM {effects} e WHERE e.run_id = f.run_id)
 		)
 		SELECT {lazy}`,
+
+	// lockRaises waits for the transactions that issue effects, all of which read this table. Later ones see the row.
+	// ahead are the fences of a clock that is ahead of this one. No caller has a fence without a nonce.
+	lockRaises: `DO $$ BEGIN LOCK TABLE {effect_raises} IN ACCESS EXCLUSIVE MODE; END $$`, // LOCK alone wants a BEGIN
+	raise: `
+		WITH c AS MATERIALIZED (
+			SELECT clock_timestamp() AS now
+		), raised AS (
+			INSERT INTO {effect_raises} (raised, lost, until, epoch, why)
+			SELECT now, $1::timestamptz, now + $2::bigint * interval '1 microsecond', (extract(epoch FROM now) * 1e6)::bigint, $3::text
+			FROM c
+			RETURNING epoch
+		), ahead AS (
+			UPDATE {effect_fences} f SET nonce = '' FROM raised r WHERE f.epoch > r.epoch
+		), ended AS (
+			UPDATE {effects} SET state = 'unknown', finished_at = c.now FROM c WHERE state = 'issued' RETURNING 1
+		)
+		SELECT count(*), {durable} FROM ended`,
 }
 
 // suffixes follow the prefix in the names of all tables and indexes.
 var suffixes = []string{
-	"effects", "effects_run", "effects_session", "effects_open", "effects_answer", "effect_fences",
+	"effects", "effects_run", "effects_session", "effects_open", "effects_answer", "effect_fences", "effect_raises",
 }
 
 func fill(p sqlname.Prefix, template string) string {
@@ -197,11 +228,13 @@ func fill(p sqlname.Prefix, template string) string {
 func names(p sqlname.Prefix, args, result string) *strings.Replacer {
 	return strings.NewReplacer(
 		"{effects}", p.Table("effects"), "{effect_fences}", p.Table("effect_fences"),
+		"{effect_raises}", p.Table("effect_raises"),
 		"{effects_run}", p.Index("effects_run"), "{effects_session}", p.Index("effects_session"),
 		"{effects_open}", p.Index("effects_open"), "{effects_answer}", p.Index("effects_answer"),
 		"{plain}", plain, "{args}", args, "{result}", result,
 		"{undone}", undone, "{open}", "state NOT IN "+closed,
 		"{over}", "(key = '' AND state IN "+closed+" AND finished_at < $1)",
+		"{unraised}", strings.ReplaceAll(unraised, "{effect_raises}", p.Table("effect_raises")),
 		"{durable}", pgstate.Durable, "{lazy}", lazy,
 	)
 }
@@ -217,7 +250,9 @@ func fillAll(p sqlname.Prefix) queries {
 		*short = brief.Replace(*whole)
 		*whole = fill(p, *whole)
 	}
-	for _, s := range []*string{&q.adopt, &q.unknown, &q.issue, &q.record, &q.prune, &q.idle, &q.lockIdle, &q.forget} {
+	for _, s := range []*string{
+		&q.adopt, &q.unknown, &q.issue, &q.record, &q.prune, &q.idle, &q.lockIdle, &q.forget, &q.lockRaises, &q.raise,
+	} {
 		*s = fill(p, *s)
 	}
 	return q

@@ -91,13 +91,14 @@ func decode[T any](doc json.RawMessage, result *T) error {
 
 // issueIn issues e in tx. It returns no error if tx has issued e, or if e is Completed.
 func (l *Ledger) issueIn(ctx context.Context, tx pgx.Tx, e ledger.Effect) (ledger.Effect, error) {
-	at, err := one(ctx, tx, scanTime, l.sql.issue, asked(e)...)
+	var sure *int64 // what was lost with this database has not happened
+	at, err := one(ctx, tx, scanTime, l.sql.issue, asked(e, sure)...)
 	if err == nil {
 		return added(e, at), nil
 	}
 	var r row
 	for again := 0; errors.Is(err, pgx.ErrNoRows); {
-		r, err = one(ctx, tx, scan, l.sql.issueKnown, asked(e, again, false)...)
+		r, err = one(ctx, tx, scan, l.sql.issueKnown, asked(e, again, false, sure)...)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
 			if err := l.adoptIn(ctx, tx, e.RunID, e.Fence); err != nil {

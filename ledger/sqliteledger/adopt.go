@@ -13,7 +13,7 @@ import (
 const (
 	adoptSQL = `
 		INSERT INTO {prefix}effect_fences AS old (run_id, epoch, nonce, since)
-		VALUES (?1, ?2, ?3, ?4)
+		SELECT ?1, ?2, ?3, ?4 WHERE ?2 > ` + floor + `
 		ON CONFLICT (run_id) DO UPDATE SET
 			epoch = excluded.epoch,
 			nonce = excluded.nonce,
@@ -22,7 +22,7 @@ const (
 
 	fenceSQL = `
 		SELECT epoch, nonce FROM {prefix}effect_fences
-		WHERE run_id = ?1`
+		WHERE run_id = ?1 AND epoch > ` + floor
 
 	// INDEXED BY is needed: an analyzed SQLite may prefer the index of what is open.
 	unknownSQL = `

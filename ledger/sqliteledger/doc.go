@@ -8,7 +8,7 @@
 //
 // The table of effects has one row for each effect, numbered in the order of the first issue. An index holds the
 // effects that are open, so that the cost of listing them grows with these only. The table of effect fences has one row
-// for each run that was adopted or has effects.
+// for each run that was adopted or has effects. The table of effect raises has one row for each Raise.
 //
 // # Opening
 //

@@ -2,6 +2,7 @@ package sqliteledger
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 
 	"github.com/holdfast-go/holdfast/ledger"
@@ -46,7 +47,7 @@ func (l *Ledger) issue(ctx context.Context, e ledger.Effect, again bool) (now le
 	}
 	f, written, err := l.put(ctx, st, issuing(e, follows(e, again), again && e.State == ledger.Failed))
 	if err != nil || written {
-		return f.Effect, written, err
+		return f.Effect, written && f.State == ledger.Issued, err
 	}
 	// The fence has issued the effect before, and the answer may have been lost. What another fence has issued to the
 	// run is Unknown by now.
@@ -65,8 +66,10 @@ func follows(e ledger.Effect, again bool) int {
 // issuing makes the attempt that follows another one. none says that no attempt so far has happened.
 func issuing(e ledger.Effect, follows int, none bool) put {
 	fresh := first(e, ledger.Issued)
+	after, concerned := e.DoubtedAfter()
 	return put{
 		fresh: fresh,
+		doubt: sql.NullInt64{Int64: after, Valid: concerned},
 		takes: func(known ledger.Effect) bool {
 			mine := known.State == ledger.Issued && known.RunID == e.RunID
 			return changed(e, known) == nil && known.Attempts == follows &&

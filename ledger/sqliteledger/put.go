@@ -19,15 +19,21 @@ const (
 		INSERT INTO {prefix}effects (id, orchestrator, session, run_id, iteration, intent, name, each, key, class,
 			epoch, nonce, args_sum, issued_at, args, state, finished_at, result, redacted, attempts, answered_by, error,
 			unsure)
-		SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, 1, '', '', 0
-		FROM {prefix}effect_fences
-		WHERE run_id = ?4 AND epoch = ?11 AND nonce = ?12
-		ON CONFLICT (id) DO NOTHING`
+		SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, iif(why IS NULL, ?16, 'unknown'),
+			iif(why IS NULL, ?17, ?14), ?18, ?19, 1, '', coalesce(why, ''), 0
+		FROM {prefix}effect_fences LEFT JOIN (
+			SELECT why FROM {prefix}effect_raises WHERE ?20 < epoch AND until > ?14 ORDER BY epoch DESC LIMIT 1) ON true
+		WHERE run_id = ?4 AND epoch = ?11 AND nonce = ?12 AND epoch > ` + floor + `
+		ON CONFLICT (id) DO NOTHING
+		RETURNING error`
+
+	// floor is the epoch up to which fences were raised.
+	floor = `coalesce((SELECT max(epoch) FROM {prefix}effect_raises), 0)`
 
 	// metSQL reads the effect and the fence at one moment. If it read them one after the other, an owner that was
 	// fenced off in between could take its successor's attempt for its own.
 	metSQL = `
-		SELECT ` + columns + `, (SELECT epoch FROM {prefix}effect_fences WHERE run_id = ?2),
+		SELECT ` + columns + `, (SELECT epoch FROM {prefix}effect_fences WHERE run_id = ?2 AND epoch > ` + floor + `),
 			(SELECT nonce FROM {prefix}effect_fences WHERE run_id = ?2)
 		FROM {prefix}effects
 		WHERE id = ?1`
@@ -35,8 +41,9 @@ const (
 
 // A put writes an effect under the fence of its run.
 type put struct {
-	// fresh is the effect if it is not known yet.
+	// fresh is the effect if it is not known yet. doubt is its DoubtedAfter; NULL if no Raise concerns it.
 	fresh ledger.Effect
+	doubt sql.NullInt64
 	// takes reports whether a known effect is written over.
 	takes func(known ledger.Effect) bool
 	// over is the statement that writes over a known effect, in any state.
@@ -48,7 +55,7 @@ type put struct {
 func first(e ledger.Effect, s ledger.State) ledger.Effect {
 	e.State, e.Attempts, e.IssuedAt = s, 1, time.UnixMicro(time.Now().UnixMicro()).UTC()
 	e.FinishedAt, e.AnsweredAt, e.AnsweredBy, e.Error = time.Time{}, time.Time{}, "", ""
-	e.Unsure, e.Age = false, 0
+	e.Unsure, e.Age, e.Began = false, 0, time.Time{}
 	if s == ledger.Completed {
 		e.FinishedAt = e.IssuedAt
 	} else {
@@ -56,6 +63,25 @@ func first(e ledger.Effect, s ledger.State) ledger.Effect {
 	}
 	e.Args, e.Result = slices.Clone(e.Args), slices.Clone(e.Result)
 	return e
+}
+
+// insert adds the effect as Issued or Completed, or as Unknown. If another fence is the run's, or the effect is known,
+// it adds nothing.
+func (do run) insert(ctx context.Context, p put) (f finding, written bool, err error) {
+	why, err := one(ctx, do, scanText, insertSQL, append(insertArgs(p.fresh), p.doubt)...)
+	if err != nil || why == nil {
+		return f, false, err
+	}
+	e := p.fresh
+	if *why != "" {
+		e.State, e.Error, e.FinishedAt = ledger.Unknown, *why, e.IssuedAt
+	}
+	return finding{Effect: e}, true, nil
+}
+
+func scanText(rows *sql.Rows) (text string, err error) {
+	err = rows.Scan(&text)
+	return text, err
 }
 
 func insertArgs(e ledger.Effect) []any {
@@ -72,11 +98,11 @@ func insertArgs(e ledger.Effect) []any {
 // transaction does both.
 func (l *Ledger) put(ctx context.Context, st sqlitestore.Statements, p put) (f finding, written bool, err error) {
 	err = l.write(ctx, func() (err error) {
-		written, err = alone(st).wrote(ctx, insertSQL, insertArgs(p.fresh)...)
+		f, written, err = alone(st).insert(ctx, p)
 		return err
 	})
 	if written && err == nil {
-		return finding{Effect: p.fresh}, true, nil
+		return f, true, nil
 	}
 	var met *meeting
 	if err == nil {
@@ -107,8 +133,7 @@ func (do run) put(ctx context.Context, p put) (f finding, written bool, err erro
 		return f, false, err
 	}
 	if known == nil {
-		written, err = do.wrote(ctx, insertSQL, insertArgs(p.fresh)...)
-		return finding{Effect: p.fresh}, written, err
+		return do.insert(ctx, p)
 	}
 	if known.damage == nil && p.takes(known.Effect) {
 		known, err = one(ctx, do, scan, p.over, p.args...)

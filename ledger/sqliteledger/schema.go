@@ -60,6 +60,12 @@ CREATE TABLE IF NOT EXISTS {prefix}effect_fences (
 	nonce  TEXT    NOT NULL CHECK (nonce <> ''),
 	since  INTEGER NOT NULL -- µs
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS {prefix}effect_raises (
+	epoch INTEGER PRIMARY KEY, -- µs: when, and up to which epoch fences are refused
+	lost  INTEGER,             -- µs
+	until INTEGER NOT NULL,    -- µs
+	why   TEXT    NOT NULL
+) STRICT;
 `
 
 // open is the condition of the index, word for word. Otherwise SQLite does not use it.
@@ -82,12 +88,13 @@ func layout(prefix string) sqlitestore.Layout {
 				Indexes: "{prefix}effects_open {prefix}effects_answer {prefix}effects_run {prefix}effects_session",
 			},
 			{Name: "{prefix}effect_fences", Columns: "run_id epoch nonce since"},
+			{Name: "{prefix}effect_raises", Columns: "epoch lost until why"},
 		},
 		Statements: []string{
 			adoptSQL, fenceSQL, unknownSQL, insertSQL, metSQL, effectSQL, reissueSQL, finishSQL, completeSQL, listSQL,
 			listOpenSQL, listRunSQL, listSessionSQL, listIDSQL, listBriefSQL, listOpenBriefSQL, listRunBriefSQL,
 			listSessionBriefSQL, listIDBriefSQL, listAnswersSQL, listAnswersBriefSQL,
-			sliceSQL, forgetSQL, fenceSliceSQL, forgetFencesSQL,
+			sliceSQL, forgetSQL, fenceSliceSQL, forgetFencesSQL, raiseSQL, aheadSQL, endSQL,
 		},
 		Verdicts: []error{
 			lock.ErrFenced, lock.ErrHeld, ledger.ErrAnswered, ledger.ErrChanged, ledger.ErrDamaged, ledger.ErrInDoubt,

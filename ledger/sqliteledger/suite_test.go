@@ -2,6 +2,7 @@ package sqliteledger_test
 
 import (
 	"testing"
+	"time"
 
 	_ "modernc.org/sqlite"
 
@@ -16,6 +17,17 @@ import (
 func TestLedger(t *testing.T) {
 	t.Parallel()
 	ledgertest.Run(t, func(t *testing.T) ledger.Ledger { return newLedger(t, nil) })
+}
+
+func TestRaise(t *testing.T) {
+	t.Parallel()
+	ledgertest.RunRaiser(t, func(t *testing.T) ledgertest.Opener {
+		db := sqlitetest.Open(t, testenv.SQLite(t))
+		create(t, db, nil)
+		return func(doubtFor time.Duration) ledgertest.RaisingLedger {
+			return sqliteledger.New(db, &sqliteledger.Options{DoubtFor: doubtFor})
+		}
+	})
 }
 
 // The suite passes on one connection, and with other names.

@@ -104,7 +104,9 @@ func (g guest) issue(ctx context.Context, e ledger.Effect) (now ledger.Effect, e
 	if err := g.db.Admit(ctx, g.tx); err != nil {
 		return now, err
 	}
-	f, written, err := g.run().put(ctx, issuing(e, 0, false))
+	p := issuing(e, 0, false)
+	p.doubt.Valid = false // what was lost with this file has not happened
+	f, written, err := g.run().put(ctx, p)
 	if err == nil && !written && f.damage == nil && f.State == ledger.Failed {
 		f, written, err = g.run().put(ctx, issuing(e, f.Attempts, false))
 	}

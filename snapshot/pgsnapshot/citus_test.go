@@ -65,7 +65,7 @@ func recorded(t *testing.T, functions bool, clauses ...string) ([]citusrules.Bre
 	s := empty(time.Hour)
 	_, begun := s.Begin(t.Context(), run("raised"))
 	_, swept := s.Sweep(t.Context(), 0)
-	_, raised := s.RaiseEpochs(t.Context())
+	_, raised := s.Raise(t.Context(), time.Time{})
 	if err := errors.Join(begun, swept, raised); err != nil {
 		t.Error(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/test/pgtest"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
@@ -21,7 +22,7 @@ func TestEncoding(t *testing.T) {
 		_, begun := s.Begin(t.Context(), r)
 		_, adopted := s.Adopt(t.Context(), r.Key, r.Fence, 3)
 		_, swept := s.Sweep(t.Context(), 1)
-		_, raised := s.RaiseEpochs(t.Context())
+		_, raised := s.Raise(t.Context(), time.Time{})
 		var listed error
 		for _, err := range s.Runs(t.Context(), snapshot.Query{Key: snapshot.Key{Orchestrator: "bot"}}) {
 			listed = err

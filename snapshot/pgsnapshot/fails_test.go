@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -91,7 +92,7 @@ func (c *caller) delete(ctx context.Context) error {
 }
 
 func (c *caller) raise(ctx context.Context) error {
-	_, err := c.RaiseEpochs(ctx)
+	_, err := c.Raise(ctx, time.Time{})
 	return err
 }
 
@@ -123,7 +124,7 @@ func TestStatementFails(t *testing.T) {
 				{"Save", "UPDATE ON holdfast_runs", (*caller).save},
 				{"Save with a part", "INSERT ON holdfast_run_parts", (*caller).saveWithPart},
 				{"Delete", "UPDATE ON holdfast_runs", (*caller).delete},
-				{"RaiseEpochs", "UPDATE ON holdfast_runs", (*caller).raise},
+				{"Raise", "UPDATE ON holdfast_runs", (*caller).raise},
 			} {
 				t.Run(c.call, func(t *testing.T) {
 					p := pgtest.EmptyPool(t)

@@ -23,7 +23,7 @@ var functionsSQL string
 
 // functions are the names of all functions after the prefix. A placeholder is such a name without its number.
 var functions = []string{
-	"run_begin_1", "run_find_1", "run_adopt_1", "run_save_1", "run_delete_1", "run_settle_1", "run_raise_1",
+	"run_begin_1", "run_find_1", "run_adopt_1", "run_save_1", "run_delete_1", "run_settle_1", "run_raise_2",
 	"run_retire_1",
 }
 
@@ -81,7 +81,7 @@ func fillCalls(p sqlname.Prefix) *calls {
 		known: `
 			SELECT orchestrator, session
 			FROM {runs}
-			WHERE nonce <> '' AND (orchestrator, session) > ($1, $2)
+			WHERE nonce <> 'raised' AND (orchestrator, session) > ($1, $2)
 			ORDER BY orchestrator, session
 			LIMIT $3`,
 		slice: `

@@ -232,8 +232,8 @@ DECLARE
     _now bigint := extract(epoch FROM clock_timestamp()) * 1e6;
 BEGIN
     PERFORM set_config('synchronous_commit', {level}, true);
-    UPDATE {runs} r SET epoch = greatest(r.epoch, _now), nonce = ''
-    WHERE r.orchestrator = _orchestrator AND r.session = _session AND r.nonce <> '';
+    UPDATE {runs} r SET epoch = greatest(r.epoch, _now), nonce = 'raised'
+    WHERE r.orchestrator = _orchestrator AND r.session = _session AND r.nonce <> 'raised';
     RETURN FOUND;
 END $$;
 

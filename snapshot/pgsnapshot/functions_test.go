@@ -14,7 +14,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/test/faulttest"
 	"github.com/holdfast-go/holdfast/internal/test/pgtest"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
-	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
 	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
 	"github.com/holdfast-go/holdfast/snapshot/snapshottest"
@@ -151,37 +150,13 @@ func TestFunctionsMissing(t *testing.T) {
 	}
 }
 
-// Once the epochs were raised, every earlier fence is refused.
-func TestRaiseEpochs(t *testing.T) {
+// Statements and functions end the same owners.
+func TestRaise(t *testing.T) {
 	t.Parallel()
 	for name, o := range byEither {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := open(t, nil, &o)
-			for i := range 3 {
-				if _, err := s.Begin(t.Context(), run(fmt.Sprint(i))); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if n, err := s.RaiseEpochs(t.Context()); n != 3 || err != nil {
-				t.Fatalf("raised %d, %v", n, err)
-			}
-			r := run("1")
-			_, adopted := s.Adopt(t.Context(), r.Key, r.Fence, 3)
-			for _, err := range []error{
-				adopted, s.Save(t.Context(), saving(r)), s.Delete(t.Context(), r.Key, r.ID, r.Fence),
-			} {
-				if !errors.Is(err, lock.ErrFenced) {
-					t.Errorf("a fence of before is taken: %v", err)
-				}
-			}
-			r.Fence.Epoch = time.Now().Add(time.Hour).UnixMicro()
-			if _, err := s.Adopt(t.Context(), r.Key, r.Fence, 3); err != nil {
-				t.Error(err)
-			}
-			if n, err := s.RaiseEpochs(t.Context()); n != 1 || err != nil {
-				t.Errorf("once more raised %d, %v", n, err)
-			}
+			snapshottest.RunRaiser(t, func(t *testing.T) snapshottest.RaisingStore { return open(t, nil, &o) })
 		})
 	}
 }

@@ -211,13 +211,13 @@ var templates = queries{
 			SELECT orchestrator, session FROM slice ORDER BY orchestrator DESC, session DESC LIMIT 1
 		) AS last ON true`,
 
-	// No caller has a fence without a nonce, so each fence up to now is refused. The next claim of a session has a
-	// higher epoch.
+	// No caller has this nonce, because nonces are random. So each fence up to now is refused, and the run stays whole:
+	// without a nonce it would be damaged. The next claim of a session has a higher epoch.
 	raise: `
 		WITH known AS (
-			SELECT orchestrator, session FROM {runs} WHERE nonce <> '' ORDER BY 1, 2 FOR NO KEY UPDATE
+			SELECT orchestrator, session FROM {runs} WHERE nonce <> 'raised' ORDER BY 1, 2 FOR NO KEY UPDATE
 		), raised AS (
-			UPDATE {runs} r SET epoch = greatest(epoch, {clock}), nonce = ''
+			UPDATE {runs} r SET epoch = greatest(epoch, {clock}), nonce = 'raised'
 			FROM known
 			WHERE r.orchestrator = known.orchestrator AND r.session = known.session
 			RETURNING 1

@@ -57,6 +57,8 @@ var (
 	_ snapshot.Store   = (*Store)(nil)
 	_ snapshot.Sweeper = (*Store)(nil)
 	_ snapshot.Joiner  = (*Store)(nil)
+
+	_ lock.Raiser = (*Store)(nil)
 )
 
 // New returns a store on db. The prefix, a constant of the program, is one or two identifiers that leave room for the

@@ -43,6 +43,15 @@ func TestACLSuffices(t *testing.T) {
 		return redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix()})
 	})
 	check(t, everything(t.Context(), client))
+	_, err := redissnapshot.New(client, nil).Raise(t.Context(), time.Now())
+	want(t, err, snapshot.ErrRefused)
+	operator := redistest.As(t, admin, append(redistest.DocumentedRules(t), "+scan"))
+	checkpointtest.RunRaiser(t, func(*testing.T) checkpointtest.RaisingStore {
+		return redischeckpoint.New(operator, &redischeckpoint.Options{Prefix: prefix()})
+	})
+	snapshottest.RunRaiser(t, func(*testing.T) snapshottest.RaisingStore {
+		return redissnapshot.New(operator, &redissnapshot.Options{Prefix: prefix()})
+	})
 }
 
 // Each command of the documented rules is needed, except INFO. Without INFO the store does not learn of an eviction

@@ -33,6 +33,24 @@ func TestStoreCluster(t *testing.T) {
 	})
 }
 
+func TestRaise(t *testing.T) {
+	t.Parallel()
+	client := redistest.Cluster(t)
+	n := 0
+	for name, newStore := range map[string]func(*testing.T) snapshottest.RaisingStore{
+		"server": func(t *testing.T) snapshottest.RaisingStore {
+			client, prefix := testenv.Redis(t)
+			return redissnapshot.New(client, &redissnapshot.Options{Prefix: prefix})
+		},
+		"cluster": func(*testing.T) snapshottest.RaisingStore {
+			n++
+			return redissnapshot.New(client, &redissnapshot.Options{Prefix: fmt.Sprintf("c%d:", n)})
+		},
+	} {
+		t.Run(name, func(t *testing.T) { snapshottest.RunRaiser(t, newStore) })
+	}
+}
+
 func BenchmarkStore(b *testing.B) {
 	client, prefix := testenv.Redis(b)
 	snapshottest.Bench(b, redissnapshot.New(client, &redissnapshot.Options{Prefix: prefix}))

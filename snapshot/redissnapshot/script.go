@@ -18,6 +18,7 @@ var (
 	adoptScript  = redisstore.Script(sources, "run", "tell", "parts", "adopt")
 	saveScript   = redisstore.Script(sources, "run", "parts", "save")
 	deleteScript = redisstore.Script(sources, "run", "delete")
+	raiseScript  = redisstore.Script(sources, "run", "raise")
 	lookScript   = redisstore.Script(sources, "run", "tell", "look")
 )
 

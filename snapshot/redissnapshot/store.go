@@ -7,6 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/internal/redisstore"
+	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
@@ -34,7 +35,11 @@ type Store struct {
 	gone     staleEntries
 }
 
-var _ snapshot.Store = (*Store)(nil)
+var (
+	_ snapshot.Store = (*Store)(nil)
+
+	_ lock.Raiser = (*Store)(nil)
+)
 
 // New returns a store on client. client stays the caller's: the store neither pings nor closes it. New panics if the
 // prefix is invalid.

@@ -33,3 +33,8 @@ func UnreachableViolation(ctx context.Context, s snapshot.Store) error {
 func DividedViolations(ctx context.Context, newStore func() DividedStore, names ...string) map[string]error {
 	return dividedContract().Violations(ctx, newStore, names...)
 }
+
+// RaiseViolations is Violations for the clauses of RunRaiser.
+func RaiseViolations(ctx context.Context, newStore func() RaisingStore, names ...string) map[string]error {
+	return raiseContract().Violations(ctx, newStore, names...)
+}

@@ -75,7 +75,7 @@ func layout(prefix string) sqlitestore.Layout {
 			beginSQL, findSQL, spentSQL, adoptSQL, fenceSQL, keepSQL, replaceSQL, addSQL, deleteSQL, ownerSQL,
 			partsSQL, clearSQL, dropPartsSQL, putPartSQL, flagSQL, runsSQL, runsBriefSQL, sessionSQL, sessionBriefSQL,
 			listedSQL, unattendedSQL, unattendedBriefSQL,
-			sliceSQL, oldSQL, forgetSQL,
+			sliceSQL, oldSQL, forgetSQL, raiseSQL,
 		},
 		Verdicts: []error{
 			lock.ErrFenced, snapshot.ErrNotFound, snapshot.ErrParked, snapshot.ErrInvalid, snapshot.ErrDamaged,

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/sqlitestore"
+	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
@@ -29,6 +30,8 @@ var (
 	_ snapshot.Store   = (*Store)(nil)
 	_ snapshot.Sweeper = (*Store)(nil)
 	_ snapshot.Joiner  = (*Store)(nil)
+
+	_ lock.Raiser = (*Store)(nil)
 )
 
 // ErrDSN refuses a database that would lose acknowledged writes, fail instead of waiting, or sort differently. The

@@ -36,6 +36,11 @@ func TestSweeper(t *testing.T) {
 	})
 }
 
+func TestRaise(t *testing.T) {
+	t.Parallel()
+	snapshottest.RunRaiser(t, func(t *testing.T) snapshottest.RaisingStore { return newStore(t, nil) })
+}
+
 func TestModel(t *testing.T) {
 	faulttest.SnapshotModel(t, func(t *testing.T) snapshot.Store { return newStore(t, nil) })
 }

@@ -279,7 +279,7 @@ func TestMayNotConnect(t *testing.T) {
 func (g *guarded) everything(t *testing.T) error {
 	runSQL(t, g.owner, `TRUNCATE holdfast_sessions, holdfast_turns, holdfast_sessions_sweep, holdfast_watches, holdfast_beats,
 		holdfast_runs, holdfast_run_parts, holdfast_runs_sweep, holdfast_locks, holdfast_effects, holdfast_effect_fences,
-		holdfast_phases, holdfast_logged`)
+		holdfast_effect_raises, holdfast_phases, holdfast_logged`)
 	ctx := t.Context()
 	s := pgcheckpoint.New(g.service, &pgcheckpoint.Options{TTL: time.Microsecond})
 	r := pgsnapshot.New(g.service, nil)
@@ -387,8 +387,8 @@ func (g *guarded) takeover(ctx context.Context, s *pgcheckpoint.Store, r *pgsnap
 		return err
 	}
 	_, renewed := s.Renew(ctx, time.Minute, []checkpoint.Lease{c.Lease})
-	_, runs := r.RaiseEpochs(ctx)
-	_, sessions := s.RaiseEpochs(ctx)
+	_, runs := r.Raise(ctx, time.Time{})
+	_, sessions := s.Raise(ctx, time.Time{})
 	return errors.Join(renewed, runs, sessions)
 }
 
@@ -421,7 +421,7 @@ func (g *guarded) swept(ctx context.Context, t *testing.T, s *pgcheckpoint.Store
 }
 
 // effects issues, finishes, adopts, lists and forgets.
-func effects(ctx context.Context, l ledger.Ledger) error {
+func effects(ctx context.Context, l *pgledger.Ledger) error {
 	e := ledger.Effect{
 		ID: "e", Orchestrator: "bot", Session: "a", RunID: "r", Name: "pay", Fence: lock.Fence{Epoch: 1, Nonce: "n"},
 	}
@@ -433,7 +433,8 @@ func effects(ctx context.Context, l ledger.Ledger) error {
 	for _, err := range l.Effects(ctx, ledger.Query{}) {
 		listed = err
 	}
-	return errors.Join(issued, adopted, finished, pruned, listed)
+	_, raised := l.Raise(ctx, time.Now())
+	return errors.Join(issued, adopted, finished, pruned, listed, raised)
 }
 
 // locked lets one wait for a key, and get it. That an unlock fails is only logged.

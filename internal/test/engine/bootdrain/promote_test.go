@@ -14,13 +14,15 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
+	"github.com/holdfast-go/holdfast/ledger"
+	"github.com/holdfast-go/holdfast/ledger/pgledger"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
 	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
 )
 
-// An asynchronous standby is promoted. It lacks an acknowledged turn, and the claim that fenced off the former owner.
-// That owner settles again, unless all epochs are raised.
+// An asynchronous standby is promoted. It lacks an acknowledged turn, a payment that was completed, and the claim that
+// fenced off the former owner. That owner settles and pays again, unless all owners were ended by Raise.
 func TestPromotedAsynchronous(t *testing.T) {
 	r := testenv.StartReplicated(t, false, nil)
 	remedies := []struct {
@@ -30,12 +32,13 @@ func TestPromotedAsynchronous(t *testing.T) {
 	}{
 		{"none_", true, func(*fencedOff) error { return nil }},
 		{"stores_", false, func(f *fencedOff) error {
-			runs, first := f.snapshots.RaiseEpochs(t.Context())
-			sessions, second := f.checkpoints.RaiseEpochs(t.Context())
-			if runs != 1 || sessions != 1 {
-				t.Errorf("the epochs of %d runs and %d sessions are raised, want 1 and 1", runs, sessions)
+			runs, first := f.snapshots.Raise(t.Context(), time.Now())
+			sessions, second := f.checkpoints.Raise(t.Context(), time.Now())
+			effects, third := f.ledger.Raise(t.Context(), time.Now())
+			if runs != 1 || sessions != 1 || effects != 1 {
+				t.Errorf("raised %d runs, %d sessions and %d effects, want 1 of each", runs, sessions, effects)
 			}
-			return errors.Join(first, second)
+			return errors.Join(first, second, third)
 		}},
 		{"holdfast_", false, func(f *fencedOff) error {
 			_, err := f.pool.Exec(t.Context(), ofOperations(t))
@@ -85,6 +88,7 @@ type fencedOff struct {
 	pool        *pgxpool.Pool
 	checkpoints *pgcheckpoint.Store
 	snapshots   *pgsnapshot.Store
+	ledger      *pgledger.Ledger
 	former      checkpoint.Lease
 	run         snapshot.Run
 }
@@ -92,7 +96,7 @@ type fencedOff struct {
 func newFencedOff(t *testing.T, url, prefix string) *fencedOff {
 	f := &fencedOff{prefix: prefix}
 	f.open(t, url)
-	if _, err := f.pool.Exec(t.Context(), f.checkpoints.Schema()+f.snapshots.Schema()); err != nil {
+	if _, err := f.pool.Exec(t.Context(), f.checkpoints.Schema()+f.snapshots.Schema()+f.ledger.Schema()); err != nil {
 		t.Fatal(err)
 	}
 	return f
@@ -107,6 +111,7 @@ func (f *fencedOff) open(t *testing.T, url string) {
 	t.Cleanup(f.pool.Close)
 	f.checkpoints = pgcheckpoint.New(f.pool, &pgcheckpoint.Options{Prefix: f.prefix})
 	f.snapshots = pgsnapshot.New(f.pool, &pgsnapshot.Options{Prefix: f.prefix})
+	f.ledger = pgledger.New(f.pool, &pgledger.Options{Prefix: f.prefix})
 }
 
 func (f *fencedOff) claim(ctx context.Context, nonce string, from lock.Fence) (checkpoint.Claimed, error) {
@@ -117,6 +122,13 @@ func (f *fencedOff) claim(ctx context.Context, nonce string, from lock.Fence) (c
 func (f *fencedOff) settle(ctx context.Context, l checkpoint.Lease, run string) error {
 	cp := checkpoint.Checkpoint{RunID: run, State: json.RawMessage(`{}`)}
 	return f.checkpoints.Append(ctx, l, cp, checkpoint.AppendOptions{})
+}
+
+// issue asks to pay for the order, or for another one, once in the world.
+func (f *fencedOff) issue(ctx context.Context, order string, by lock.Fence) (ledger.Effect, bool, error) {
+	return f.ledger.Issue(ctx, ledger.Effect{
+		ID: order, Orchestrator: "bot", Session: "s", RunID: f.run.ID, Name: "pay", Key: order, Fence: by,
+	}, false)
 }
 
 // begin claims the session for the former owner.
@@ -134,6 +146,9 @@ func (f *fencedOff) begin(t *testing.T) {
 	if _, err := f.snapshots.Begin(t.Context(), f.run); err != nil {
 		t.Fatal(err)
 	}
+	if _, issued, err := f.issue(t.Context(), "under way", f.former.Fence); err != nil || !issued {
+		t.Fatalf("issued %t: %v", issued, err)
+	}
 }
 
 // takeOver fences the former owner off, and settles a turn.
@@ -146,8 +161,18 @@ func (f *fencedOff) takeOver(t *testing.T) {
 	if _, err := f.snapshots.Adopt(t.Context(), f.run.Key, c.Fence, 0); err != nil {
 		t.Fatal(err)
 	}
+	e, issued, err := f.issue(t.Context(), "order", c.Fence)
+	if err != nil || !issued {
+		t.Fatalf("issued %t: %v", issued, err)
+	}
+	if _, err := f.ledger.Finish(t.Context(), e.ID, 1, ledger.Outcome{State: ledger.Completed}); err != nil {
+		t.Fatal(err)
+	}
 	if err := f.settle(t.Context(), c.Lease, "lost"); err != nil {
 		t.Fatal(err)
+	}
+	if _, _, err := f.issue(t.Context(), "order", f.former.Fence); !errors.Is(err, lock.ErrFenced) {
+		t.Errorf("who was fenced off pays: %v", err)
 	}
 	f.run.Seq++
 	if err := f.settle(t.Context(), f.former, "late"); !errors.Is(err, lock.ErrFenced) {
@@ -171,6 +196,9 @@ func (f *fencedOff) judge(t *testing.T, comesBack bool) {
 	if err := f.settle(t.Context(), f.former, "late"); !errors.Is(err, want) {
 		t.Errorf("%s: an append of who was fenced off returns %v, want %v", f.prefix, err, want)
 	}
+	if _, issued, err := f.issue(t.Context(), "order", f.former.Fence); !errors.Is(err, want) || issued != comesBack {
+		t.Errorf("%s: who was fenced off pays: %t, %v, want %v", f.prefix, issued, err, want)
+	}
 	if comesBack {
 		return
 	}
@@ -188,6 +216,12 @@ func (f *fencedOff) judge(t *testing.T, comesBack bool) {
 	}
 	if adopted, err := f.snapshots.Adopt(t.Context(), f.run.Key, c.Fence, 0); err != nil || adopted.ID != f.run.ID {
 		t.Errorf("%s: the next owner adopts %q: %v", f.prefix, adopted.ID, err)
+	}
+	for _, order := range []string{"order", "under way"} {
+		e, issued, err := f.issue(t.Context(), order, c.Fence)
+		if err != nil || issued || e.State != ledger.Unknown || order == "order" && e.Error == "" {
+			t.Errorf("%s: the next owner issues %s: %t, %+v, %v", f.prefix, order, issued, e, err)
+		}
 	}
 	if err := f.settle(t.Context(), c.Lease, "next"); err != nil {
 		t.Errorf("%s: the next owner does not settle: %v", f.prefix, err)

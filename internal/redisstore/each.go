@@ -1,0 +1,57 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// scanPage is how many keys a server looks at in one step of a scan.
+const scanPage = 1000
+
+// RunEach runs script on each key that begins with prefix and ends with suffix, and returns how often its verdict was
+// OK. It reads the names of all keys of all servers, a page at a time, and runs the script on the keys of a page in one
+// round trip. A key that moves to another node meanwhile may be left out.
+func (r *Runner) RunEach(
+	ctx context.Context, script *Lua, prefix, suffix string, args ...any,
+) (did int, err error) {
+	if err := r.fit(ctx); err != nil {
+		return 0, err
+	}
+	var n atomic.Int64 // servers are asked at once
+	err = r.eachServer(ctx, func(ctx context.Context, c redis.Cmdable) error {
+		for cursor := uint64(0); ; {
+			keys, next, err := c.Scan(ctx, cursor, prefix+"*"+suffix, scanPage).Result()
+			if err != nil {
+				return interrupted(ctx, r.refusal(err, false))
+			}
+			calls := make([]Call, len(keys))
+			for i, key := range keys {
+				calls[i] = Call{Keys: []string{key}, Args: args}
+			}
+			r.RunAll(ctx, script, calls, func(i int, reply Reply, e error) {
+				switch {
+				case e != nil && err == nil:
+					err = fmt.Errorf("%q: %w", keys[i], e)
+				case e == nil && reply.Status == "OK":
+					n.Add(1)
+				}
+			})
+			if cursor = next; err != nil || cursor == 0 {
+				return err
+			}
+		}
+	})
+	return int(n.Load()), err
+}
+
+// eachServer calls ask for every server, at once.
+func (r *Runner) eachServer(ctx context.Context, ask func(context.Context, redis.Cmdable) error) error {
+	cluster, divided := r.Client.(*redis.ClusterClient)
+	if !divided {
+		return ask(ctx, r.Client)
+	}
+	return cluster.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error { return ask(ctx, c) })
+}

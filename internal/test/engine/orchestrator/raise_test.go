@@ -1,0 +1,104 @@
+package orchestrator_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-go/holdfast/ledger"
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/orchestrator"
+)
+
+// raise tells the ledger of a failover.
+func (s shop) raise(t *testing.T) {
+	t.Helper()
+	if _, err := s.ledger.(lock.Raiser).Raise(t.Context(), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// notLanded answers for all that is in doubt.
+func (s shop) notLanded(t *testing.T) {
+	t.Helper()
+	for _, e := range s.effects(t, ledger.Query{Open: true}) {
+		if err := ledger.Resolve(t.Context(), s.ledger, e.ID, ledger.Answer{By: "ann"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// An effect without Key is in doubt after a Raise if its run may have begun before: the run was in flight, or its
+// request id may be that of an earlier call. A run that began after the Raise pays.
+func TestRaisedRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop()
+		ctx, leave := context.WithCancel(t.Context())
+		bot := s.start(t, single(func(ctx context.Context, t *Turn) error {
+			if t.Input.Text == "old" && ctx.Err() == nil {
+				leave()
+			}
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			_, err := s.vendor.once(ctx, t, t.Input.Text, orchestrator.OnceOptions[string]{})
+			return err
+		}), Options{})
+		_, err := bot.Execute(ctx, "s", Input{Text: "old"}, nil)
+		wantErr(t, err, orchestrator.ErrIndeterminate)
+		time.Sleep(time.Hour)
+		s.raise(t)
+		time.Sleep(2 * time.Minute) // clocks may differ by one
+		_, err = bot.Resume(t.Context(), "s", nil)
+		wantDoubt(t, err, true)
+		if e := s.effect(t); e.State != ledger.Unknown || e.Error == "" {
+			t.Errorf("%+v", e)
+		}
+		s.notLanded(t)
+		if _, err := bot.Resume(t.Context(), "s", nil); err != nil || s.vendor.count() != 1 {
+			t.Fatalf("paid %d times, %v", s.vendor.count(), err)
+		}
+
+		execute(t, bot, Input{Text: "new"})
+		_, err = bot.Execute(t.Context(), "s", Input{RequestID: "r", Text: "repeated"}, nil)
+		wantDoubt(t, err, true)
+		s.notLanded(t)
+		execute(t, bot, Input{RequestID: "r", Text: "repeated"})
+		if n := s.vendor.count(); n != 3 {
+			t.Errorf("paid %d times, want 3", n)
+		}
+		time.Sleep(ledger.DefaultDoubt)
+		execute(t, bot, Input{RequestID: "next", Text: "the day after"})
+	})
+}
+
+// A fan-out waits for all its effects that are in doubt by a Raise, and a parent for those of its tool.
+func TestRaisedBranchesAndTools(t *testing.T) {
+	s := newShop()
+	bot := s.start(t, Def{
+		Name: "fan", Intents: Intents{"pay": {Run: func(ctx context.Context, t *Turn) error {
+			_, err := s.vendor.once(ctx, t, orchestrator.Item[string](t), orchestrator.OnceOptions[string]{})
+			return err
+		}}},
+		Route: func(context.Context, *Turn) (Next, error) { return orchestrator.ForEach("pay", "a", "b", "c"), nil },
+	}, Options{})
+	f := s.newFamily(t, orchestrator.OnceOptions[string]{}, false, Options{})
+	s.raise(t)
+	in := Input{RequestID: "r", Text: "hello"}
+	_, err := bot.Execute(t.Context(), "s", in, nil)
+	if d := theDoubt(t, err, true); len(d.Effects) != 3 {
+		t.Errorf("in doubt: %q", d.Effects)
+	}
+	_, err = f.parent.Execute(t.Context(), "s", in, nil)
+	wantDoubt(t, err, true)
+	if n := s.vendor.count(); n != 0 {
+		t.Errorf("paid %d times before the answers", n)
+	}
+	s.notLanded(t)
+	execute(t, bot, in)
+	execute(t, f.parent, in)
+	if n := s.vendor.count(); n != 4 {
+		t.Errorf("paid %d times, want 4", n)
+	}
+}
