@@ -126,7 +126,7 @@ type RenewError struct {
 
 // Error returns the number of the leases and what Err says.
 func (e *RenewError) Error() string {
-	return fmt.Sprintf("checkpoint: not known to be extended: %d leases: %v", len(e.Unknown), e.Err)
+	return fmt.Sprintf("checkpoint: leases not known to be extended: %d: %v", len(e.Unknown), e.Err)
 }
 
 // Unwrap returns Err.

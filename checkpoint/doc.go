@@ -27,6 +27,8 @@
 //	                Head: there is no such session
 //	ErrInvalid      an argument that no backend takes
 //	ErrDamaged      data that no store wrote, or that the server cannot read; of one session, a *DamagedError
+//	*AwayError      Sessions, Held: the part of the store that has one session is away
+//	*RenewError     Renew: the leases that are not known to be extended; the others are
 //	ErrSchema       tables are missing or too old
 //	ErrRefused      the server took no write; repeat it later
 //

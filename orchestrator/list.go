@@ -40,8 +40,8 @@ func (o *Orchestrator[S]) Runs(ctx context.Context) iter.Seq2[snapshot.Run, erro
 		q := snapshot.Query{Key: snapshot.Key{Orchestrator: o.engine.identity.name}}
 		for r, err := range o.engine.runs(ctx, q) {
 			if err != nil {
-				goesOn := ofOneRow(err) || partAway(err)
-				if !yield(r, &Error{Op: "runs", Session: r.Session, Err: unavailable(err)}) || !goesOn {
+				wrapped := &Error{Op: "runs", Session: r.Session, Err: unavailable(err)}
+				if !yield(r, wrapped) || !ofOneRow(err) && !partAway(err) {
 					return
 				}
 				continue

@@ -27,6 +27,7 @@
 //	ErrParked       Adopt: the run has had all its attempts, and is parked from now on
 //	ErrInvalid      an argument that no backend takes
 //	ErrDamaged      no store wrote the stored run as it is; a *DamagedError if it is one run
+//	*AwayError      Runs: the part of the store that has one run is away
 //	ErrSchema       tables are missing or too old
 //	ErrRefused      the server took no write; repeat it later
 //

@@ -34,8 +34,8 @@ func RunDivided(t *testing.T, newStore func(t *testing.T) DividedStore) {
 	dividedContract().Run(t, newStore)
 }
 
-// RunDividedSweeper checks the clause about a sweep while a part of a store is away. newStore must return an empty store
-// whose sessions are idle after ttl.
+// RunDividedSweeper checks the clause about a sweep while a part of a store is away. newStore must return an empty
+// store whose sessions are idle after ttl.
 func RunDividedSweeper(t *testing.T, newStore func(t *testing.T, ttl time.Duration) DividedSweepingStore) {
 	t.Helper()
 	dividedSweep.bound().Test(t, newStore(t, time.Millisecond))
@@ -226,7 +226,7 @@ func (f fleet) judge(lost []checkpoint.Lease, err error, away []string) {
 	}
 }
 
-// wantExtended shows that each lease that can be reached, and was not stolen, lasts for more than the time of its claim.
+// wantExtended shows that each lease that can be reached, and was not stolen, lasts for longer than its claim said.
 func (f fleet) wantExtended(p *probe, away []string) {
 	for i, l := range f.leases {
 		if f.stolen(i) || slices.Contains(away, l.Session) {

@@ -86,6 +86,9 @@ func (d divided) Held(
 	ctx context.Context, orchestrator string, sessions []string,
 ) (owners map[string]string, err error) {
 	owners, err = d.even.Held(ctx, orchestrator, sessions)
+	if err != nil {
+		return owners, err
+	}
 	if *d.away {
 		k := checkpoint.Key{Orchestrator: orchestrator, Session: sessions[1]}
 		return owners, &checkpoint.AwayError{Key: k, Err: errAway}
@@ -143,7 +146,11 @@ func (d divided) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.S
 		q.Limit = 0
 		var all []string
 		for _, m := range []*checkpoint.Memory{d.even, d.odd} {
-			for id := range m.Sessions(ctx, q) {
+			for id, err := range m.Sessions(ctx, q) {
+				if err != nil {
+					yield(id, err)
+					return
+				}
 				all = append(all, id)
 			}
 		}
@@ -151,7 +158,8 @@ func (d divided) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.S
 		for i, id := range all {
 			var err error
 			if d.gone(id) {
-				err = &checkpoint.AwayError{Key: checkpoint.Key{Orchestrator: q.Orchestrator, Session: id}, Err: errAway}
+				k := checkpoint.Key{Orchestrator: q.Orchestrator, Session: id}
+				err = &checkpoint.AwayError{Key: k, Err: errAway}
 			}
 			if limit > 0 && i == limit || !yield(id, err) {
 				return
@@ -162,6 +170,9 @@ func (d divided) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.S
 
 func (d divided) Sweep(ctx context.Context, limit int) (retired int, err error) {
 	retired, err = d.even.Sweep(ctx, limit)
+	if err != nil {
+		return retired, err
+	}
 	if *d.away {
 		return retired, errAway
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 )
 
-// A divided store cannot write some of its sessions: a trigger raises the error of Citus for a worker that is down. What
-// only reads finds them.
+// A divided store cannot write some of its sessions: a trigger raises the error of Citus for a worker that is down.
+// What only reads finds them.
 type divided struct {
 	*pgcheckpoint.Store
 	pool *pgxpool.Pool

@@ -19,8 +19,8 @@ func damaged(k checkpoint.Key, err error) error {
 	return err
 }
 
-// away returns the *checkpoint.AwayError of a session, if err says that the session's node is away. After the end of ctx
-// a node is not at fault.
+// away returns the *checkpoint.AwayError of a session, if err says that the session's node is away. After the end of
+// ctx a node is not at fault.
 func away(ctx context.Context, k checkpoint.Key, err error) error {
 	if _, is := errors.AsType[*redisstore.Away](err); is && ctx.Err() == nil {
 		return &checkpoint.AwayError{Key: k, Err: err}

@@ -35,7 +35,8 @@
 // shorter than the longest pause between two messages loses live sessions.
 //
 // A call ends with its ctx only if the client was made with ContextTimeoutEnabled. Otherwise it ends with the client's
-// own timeouts. Either way the error tells that ctx is done.
+// own timeouts. Either way the error tells that ctx is done. On a cluster Renew, Held and a page of Sessions or Sweep
+// end with ctx in any case. They wait for a node that does not answer for the ReadTimeout of the client.
 //
 // # Keys
 //

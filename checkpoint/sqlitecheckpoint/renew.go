@@ -19,8 +19,8 @@ const renewSQL = `
 			SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3 FROM json_each(?2))
 		RETURNING orchestrator, session, epoch, nonce`
 
-// Renew extends all leases in one statement. If SQLite cannot write one of their rows, the leases are divided until that
-// lease is alone.
+// Renew extends all leases in one statement. If SQLite cannot write one of their rows, the leases are divided until
+// that lease is alone.
 func (s *Store) Renew(
 	ctx context.Context, ttl time.Duration, leases []checkpoint.Lease,
 ) (lost []checkpoint.Lease, err error) {

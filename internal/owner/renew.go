@@ -11,8 +11,8 @@ import (
 )
 
 // renew extends all leases in one call. If the store says which leases it does not know of, the other leases are
-// renewed. If it does not say, renew extends each by itself: one locked row must not cost the others. A lease that stays
-// unknown is trusted no longer than before, and is asked about again soon.
+// renewed. If it does not say, renew extends each by itself: one locked row must not cost the others. A lease that
+// stays unknown is trusted no longer than before, and is asked about again soon.
 func (p *Process) renew(
 	ctx context.Context, ttl time.Duration, all []checkpoint.Lease, report keeper.Report[checkpoint.Lease],
 ) (known bool) {

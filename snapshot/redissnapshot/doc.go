@@ -39,7 +39,8 @@
 // server that does not say. If a field of a run is missing, the store reports [snapshot.ErrDamaged].
 //
 // If the client was made with ContextTimeoutEnabled, a call ends with its ctx. Otherwise it ends with the client's own
-// timeouts. Either way the error tells that ctx is done.
+// timeouts. Either way the error tells that ctx is done. On a cluster a page of Runs ends with ctx in any case. It
+// waits for a node that does not answer for the ReadTimeout of the client.
 //
 // # Keys
 //

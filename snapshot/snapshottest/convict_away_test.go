@@ -75,21 +75,25 @@ func TestDividedConvicts(t *testing.T) {
 			}
 			return r, err, true
 		}},
-		"a run that is away counts as running": {"runs-away",
+		"a run that is away counts as running": {
+			"runs-away",
 			func(r snapshot.Run, err error) (snapshot.Run, error, bool) {
 				if err != nil {
 					r.Status = snapshot.Running
 				}
 				return r, err, true
-			}},
-		"a run that is away counts as damaged": {"run-away",
+			},
+		},
+		"a run that is away counts as damaged": {
+			"run-away",
 			func(r snapshot.Run, err error) (snapshot.Run, error, bool) {
 				if err != nil {
 					r.Key = snapshot.Key{Orchestrator: "bot", Session: "s01"}
 					err = &snapshot.AwayError{Key: r.Key, Err: errAway}
 				}
 				return r, err, true
-			}},
+			},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -59,7 +59,7 @@ func timeless(r *snapshot.Run) string {
 		return "none"
 	}
 	c := *r
-	c.StartedAt, c.SavedAt = time.Time{}, time.Time{}
+	c.Age, c.StartedAt, c.SavedAt = 0, time.Time{}, time.Time{}
 	return fmt.Sprintf("%+v %s", c, r.Payload)
 }
 
