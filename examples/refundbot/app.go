@@ -25,6 +25,7 @@ type app struct {
 	payments *provider.Client
 	model    string
 	version  int // of the bot
+	people   *signer
 }
 
 // A forker starts a session from a turn of another.
@@ -40,9 +41,10 @@ func (a *app) handler(bots forker, sessions, concierge http.Handler) http.Handle
 	mux.HandleFunc("DELETE /sessions/{id}", a.forget(sessions))
 	mux.Handle("/concierge/", http.StripPrefix("/concierge", concierge))
 	mux.HandleFunc("GET /app/config", a.config)
-	mux.HandleFunc("GET /app/payments", payments(a.payments))
+	mux.HandleFunc("GET /app/payments", payments(a.payments, a.people))
 	mux.HandleFunc("GET /app/sessions/{id}/phases", a.phases)
 	mux.HandleFunc("POST /app/sessions/{id}/fork", a.fork(bots))
+	a.people.routes(mux)
 	mux.Handle("/", page.Handler())
 	return http.NewCrossOriginProtection().Handler(mux)
 }
@@ -84,15 +86,24 @@ func (a *app) config(w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, configDoc{Stores: a.stores.Setting, Model: a.model, Workers: []workerDoc{me}})
 }
 
-// payments lists what the provider has paid.
-func payments(p *provider.Client) http.HandlerFunc {
+// payments lists what the provider has paid. A customer learns how much it is, and nothing of others.
+func payments(p *provider.Client, people *signer) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
+		who, err := people.who(r)
+		if err != nil {
+			refuse(w, r, err)
+			return
+		}
 		all, err := p.Payments(r.Context())
 		if err != nil {
 			http.Error(w, "the payment provider does not answer", http.StatusBadGateway)
 			return
 		}
-		answer(w, http.StatusOK, map[string]any{"count": len(all), "payments": all})
+		doc := map[string]any{"count": len(all)}
+		if who.Role == roleDesk {
+			doc["payments"] = all
+		}
+		answer(w, http.StatusOK, doc)
 	}
 }
 
@@ -108,6 +119,9 @@ type phaseDoc struct {
 
 // phases says which phases the newest turns have passed.
 func (a *app) phases(w http.ResponseWriter, r *http.Request) {
+	if !a.people.may(w, r, r.PathValue("id"), turnhttp.ActionRead) {
+		return
+	}
 	q := turnlog.Query{Orchestrator: bot.Name, Session: r.PathValue("id")}
 	var runs []string
 	for turn, err := range a.stores.TurnLog.Turns(r.Context(), q) {
@@ -135,6 +149,10 @@ func (a *app) phases(w http.ResponseWriter, r *http.Request) {
 // fork starts a session from a turn of another, with its conversation.
 func (a *app) fork(bots forker) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
+		from := r.PathValue("id")
+		if !a.people.may(w, r, from, turnhttp.ActionBranch) {
+			return
+		}
 		var to struct {
 			Turn int    `json:"turn"`
 			To   string `json:"to"`
@@ -144,7 +162,9 @@ func (a *app) fork(bots forker) http.HandlerFunc {
 			turnhttp.Problem(w, r, err)
 			return
 		}
-		from := r.PathValue("id")
+		if !a.people.may(w, r, to.To, turnhttp.ActionBranch) {
+			return
+		}
 		err := bots.Fork(r.Context(), from, to.Turn, to.To)
 		if err == nil {
 			err = a.stores.Messages.Fork(r.Context(), from, to.Turn, to.To)
@@ -157,9 +177,12 @@ func (a *app) fork(bots forker) http.HandlerFunc {
 	}
 }
 
-// forget deletes the conversation of a session that was deleted. If that fails, the client deletes once more.
+// forget deletes the conversation of a session, and then the session. If that fails, the client deletes once more.
 func (a *app) forget(sessions http.Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
+		if !a.people.may(w, r, r.PathValue("id"), turnhttp.ActionDelete) {
+			return
+		}
 		if err := a.stores.Messages.Delete(r.Context(), r.PathValue("id")); err != nil {
 			turnhttp.Problem(w, r, err)
 			return

@@ -91,7 +91,7 @@ func TestApprovalByTwo(t *testing.T) {
 		var both sync.WaitGroup
 		for i, p := range all {
 			both.Go(func() {
-				person := client{p.client().url, []string{"ann", "ben"}[i]}
+				person := p.client().as(person{Name: []string{"ann", "ben"}[i], Role: roleDesk})
 				var err error
 				status[i], err = person.call(t.Context(), http.MethodPost, "/sessions/ada/questions/"+id, "",
 					answerOf(i == 0, sum), &said[i])

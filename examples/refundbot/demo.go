@@ -21,6 +21,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/holdfast-go/holdfast/examples/refundbot/internal/loopback"
 	"github.com/holdfast-go/holdfast/examples/refundbot/page"
 	"github.com/holdfast-go/holdfast/examples/refundbot/provider"
 	"github.com/holdfast-go/holdfast/examples/refundbot/stores"
@@ -58,7 +59,7 @@ func demonstrate(ctx context.Context, c config, stdout io.Writer) error {
 	defer stop()
 	defer context.AfterFunc(ctx, stop)() // a second signal ends the process at once
 	return withDemo(ctx, c, func(url string, _ *demo) error {
-		if _, err := fmt.Fprintf(stdout, "refundbot is at %s\n", url); err != nil {
+		if err := c.announce(stdout, url); err != nil {
 			return err
 		}
 		<-ctx.Done()
@@ -113,7 +114,7 @@ func listenLoopback(ctx context.Context, addr string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+	if !loopback.Named(host) {
 		return nil, fmt.Errorf("the demonstration is for loopback only: %q is not; see -demo=false", addr)
 	}
 	return new(net.ListenConfig).Listen(ctx, "tcp", addr)
@@ -156,7 +157,8 @@ func (d *demo) args() []string {
 }
 
 func (d *demo) env() []string {
-	return append(os.Environ(), "PROVIDER_URL="+d.provider.URL, parentEnv+"="+strconv.Itoa(os.Getpid()))
+	return append(os.Environ(), "PROVIDER_URL="+d.provider.URL, parentEnv+"="+strconv.Itoa(os.Getpid()),
+		keyEnv+"="+string(d.config.people.key), wordEnv+"="+d.config.people.word)
 }
 
 // ready waits until a worker serves.
@@ -190,7 +192,8 @@ func (d *demo) changes() (all []chan struct{}) {
 	return all
 }
 
-// handler answers what is about the demonstration, and passes the rest on.
+// handler answers what is about the demonstration, and passes the rest on. Everyone on this machine may kill workers,
+// and let the provider fail, without signing in: that is what the demonstration is for. Pages of other sites may not.
 func (d *demo) handler() http.Handler {
 	client := provider.NewClient(d.provider.URL, 0)
 	mux := http.NewServeMux()
@@ -199,11 +202,12 @@ func (d *demo) handler() http.Handler {
 	mux.Handle("GET /{$}", site) // the page comes although no worker lives
 	mux.Handle("GET /page/", site)
 	mux.HandleFunc("GET /app/config", d.describe)
-	mux.HandleFunc("GET /app/payments", payments(client))
+	mux.HandleFunc("GET /app/payments", payments(client, d.config.people))
+	d.config.people.routes(mux) // people sign in although no worker lives
 	mux.HandleFunc("GET /app/provider", d.mode)
 	mux.HandleFunc("POST /app/provider", d.setMode)
 	mux.HandleFunc("POST /app/workers/{name}", d.command)
-	return http.NewCrossOriginProtection().Handler(mux)
+	return loopback.Only(http.NewCrossOriginProtection().Handler(mux))
 }
 
 func (d *demo) describe(w http.ResponseWriter, _ *http.Request) {

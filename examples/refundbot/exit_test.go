@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -35,6 +36,7 @@ func TestExit(t *testing.T) {
 		"unknown flag":        {args: []string{"-nonsense"}, status: 2, says: "not defined: -nonsense"},
 		"unknown bot":         {args: []string{"-bot=3"}, status: 2, says: "refundbot: -bot is 1 or 2: 3\n"},
 		"unknown set":         {args: []string{"-migrations=mine"}, status: 2, says: "refundbot: -migrations is app or not set: \"mine\"\n"},
+		"short key":           {env: []string{keyEnv + "=short"}, status: 2, says: "refundbot: REFUNDBOT_KEY has less than 16 bytes\n"},
 		"argument":            {args: []string{"now"}, status: 2, says: "refundbot: it takes no argument: \"now\"\n"},
 		"bad DATABASE_URL":    {env: []string{"DATABASE_URL=postgres://%zz"}, status: 2, says: "DATABASE_URL"},
 		"no DATABASE_URL":     {env: []string{"REDIS_URL=redis://127.0.0.1:1"}, status: 2, says: "REDIS_URL needs DATABASE_URL"},
@@ -186,26 +188,61 @@ func TestMigrationsOfTheApplication(t *testing.T) {
 	})
 }
 
-// The program prints one line, and is ready soon.
+// The program prints where it is and the word of the desk, and is ready soon. No other user of the machine can read its
+// files.
 func TestStart(t *testing.T) {
 	t.Parallel()
 	began := time.Now()
-	p := start(t, environment(stores.Config{}), "-demo=false", "-addr", "127.0.0.1:0", "-data", t.TempDir())
+	dir, env := t.TempDir(), environment(stores.Config{}, keyEnv+"=", wordEnv+"=")
+	p := start(t, env, "-demo=false", "-addr", "127.0.0.1:0", "-data", dir)
 	t.Logf("ready after %v", time.Since(began))
 	if !regexp.MustCompile(`^http://127\.0\.0\.1:\d+$`).MatchString(p.url) {
 		t.Errorf("it says that it is at %q", p.url)
 	}
-	for _, path := range []string{"/", "/healthz", "/readyz", "/openapi.json", "/app/config", "/app/payments"} {
-		p.client().must(t, 200, "GET", path, "", nil, nil)
+	const says = "the desk signs in with the word "
+	for !strings.HasSuffix(p.stdout.String(), "\n") {
+		if err := pause(t.Context(), 10*time.Millisecond); err != nil {
+			t.Fatalf("it says %q, want the word", p.stdout)
+		}
 	}
-	said := p.client().say(t, "ada", "1", "I want a refund for A-1007")
+	word, ok := strings.CutPrefix(strings.TrimSpace(p.stdout.String()), says)
+	if !ok || len(word) < 20 {
+		t.Errorf("it says %q", p.stdout)
+	}
+	p.client().must(t, 401, "GET", "/app/me", "", nil, nil) // signed with another key
+	client, _ := p.client().signIn(t, "ann", roleDesk, word)
+	for _, path := range []string{"/", "/healthz", "/readyz", "/openapi.json", "/app/config", "/app/payments"} {
+		client.must(t, 200, "GET", path, "", nil, nil)
+	}
+	said := client.say(t, "ada", "1", "I want a refund for A-1007")
 	if said.Reply.Receipt == "" || said.Reply.Order != "A-1007" {
 		t.Errorf("%+v", said)
 	}
+	wantPrivate(t, dir, "payments.db", "payments.db-shm", "payments.db-wal", "refundbot.db", "refundbot.db-shm",
+		"refundbot.db-wal")
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	if status := p.status(); status != 0 || p.stderr.String() != "" {
 		t.Errorf("status %d\n%s", status, p.stderr)
+	}
+}
+
+// wantPrivate wants a folder to have these files, each for its owner alone.
+func wantPrivate(t *testing.T, dir string, want ...string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+		if info, err := e.Info(); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", e.Name(), info.Mode(), err)
+		}
+	}
+	if !slices.Equal(names, want) {
+		t.Errorf("the files are %q, want %q", names, want)
 	}
 }

@@ -13,11 +13,15 @@
 //	                REDIS_PREFIX begins its keys
 //	OPENAI_API_KEY  a real model; also OPENAI_BASE_URL and OPENAI_MODEL
 //	PROVIDER_URL    the payment provider; without it the process starts one for itself
+//	REFUNDBOT_DESK  the word with which the desk signs in; without it the process makes one, and prints it
+//	REFUNDBOT_KEY   signs the cookies, at least 16 bytes, the same for all processes of a service; without it
+//	                nobody is signed in any more when the process has ended
 package main
 
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"flag"
 	"fmt"
@@ -31,6 +35,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/examples/refundbot/bot"
+	"github.com/holdfast-go/holdfast/examples/refundbot/internal/loopback"
 	"github.com/holdfast-go/holdfast/examples/refundbot/model"
 	"github.com/holdfast-go/holdfast/examples/refundbot/provider"
 	"github.com/holdfast-go/holdfast/examples/refundbot/stores"
@@ -53,6 +58,7 @@ type config struct {
 	demo, tour bool
 
 	provider string
+	people   *signer
 	env      func(string) string
 }
 
@@ -97,6 +103,7 @@ func parse(args []string, env func(string) string, stderr io.Writer) (c config, 
 	c.env, c.provider = env, env("PROVIDER_URL")
 	c.stores.DatabaseURL = env("DATABASE_URL")
 	c.stores.RedisURL, c.stores.RedisPrefix = env("REDIS_URL"), env("REDIS_PREFIX")
+	c.people = &signer{[]byte(cmp.Or(env(keyEnv), rand.Text())), cmp.Or(env(wordEnv), rand.Text())}
 	f := flag.NewFlagSet("refundbot", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.StringVar(&c.addr, "addr", "127.0.0.1:8080", "`address` to listen on")
@@ -123,11 +130,29 @@ func parse(args []string, env func(string) string, stderr io.Writer) (c config, 
 		err = fmt.Errorf("-migrations is app or not set: %q", *set)
 	case c.version != 1 && c.version != 2:
 		err = fmt.Errorf("-bot is 1 or 2: %d", c.version)
+	case len(c.people.key) < 16:
+		err = fmt.Errorf("%s has less than 16 bytes", keyEnv)
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, "refundbot:", err)
 	}
 	return c, err
+}
+
+// The environment of people who sign in.
+const (
+	keyEnv  = "REFUNDBOT_KEY"
+	wordEnv = "REFUNDBOT_DESK"
+)
+
+// announce prints where the program is, and then the word of the desk if it was made up.
+func (c config) announce(stdout io.Writer, url string) error {
+	text := fmt.Sprintf("refundbot is at %s\n", url)
+	if c.env(wordEnv) == "" {
+		text += fmt.Sprintf("the desk signs in with the word %s\n", c.people.word)
+	}
+	_, err := io.WriteString(stdout, text)
+	return err
 }
 
 // serve is one process of a service.
@@ -151,14 +176,13 @@ func serve(ctx context.Context, c config, stdout io.Writer) error {
 	options := bot.Options{
 		Model: m, Payments: payments, Shop: bot.DemoShop{}, Messages: all.Messages, Pace: c.pace, ApprovalTTL: c.ttl,
 	}
-	a := &app{stores: all, payments: payments, model: name, version: c.version}
+	a := &app{stores: all, payments: payments, model: name, version: c.version, people: c.people}
 	service := turnhttp.Service{
 		Listener: listener,
 		Prepare:  func(ctx context.Context) error { return all.Prepare(ctx, c.migrate) },
 		Timeouts: turnhttp.Timeouts{Drain: c.drain, Grace: c.grace},
 		Background: []func(context.Context) error{all.Tidy, func(context.Context) error {
-			_, err := fmt.Fprintf(stdout, "refundbot is at http://%s\n", listener.Addr())
-			return err
+			return c.announce(stdout, "http://"+listener.Addr().String())
 		}},
 		Close: func() error { return errors.Join(stop(), all.Close()) },
 	}
@@ -187,7 +211,10 @@ func serveBot[S any](
 	}
 	routes := sessions(a, at)
 	service.Bots = []turnhttp.Bot{concierge, refunds} // the one that calls the other comes first
-	service.Handler = a.handler(refunds, turnhttp.Handler(refunds, routes), conciergeSessions(concierge))
+	service.Handler = a.handler(refunds, turnhttp.Handler(refunds, routes), conciergeSessions(a, concierge))
+	if loopback.Named(service.Listener.Addr().String()) {
+		service.Handler = loopback.Only(service.Handler)
+	}
 	service.Background = append(service.Background, func(ctx context.Context) error {
 		return turnhttp.Answers(ctx, refunds, routes) // those whose process has died
 	})
@@ -221,7 +248,7 @@ func (c config) model() (model.Model, string, error) {
 // sessions says what clients of the bot may do and see.
 func sessions[S any](a *app, at func(*S) *bot.State) turnhttp.Options[S] {
 	return turnhttp.Options[S]{
-		Authorize: everyone, // the example listens on loopback; a service says who may
+		Authorize: a.people.authorize,
 		Reply:     func(r *orchestrator.Result[S]) any { return bot.ReplyOf(r.Input, at(&r.State)) },
 		Input:     message,
 		Questions: func(s *S) []turnhttp.Question { return bot.Questions(at(s)) },
@@ -232,20 +259,15 @@ func sessions[S any](a *app, at func(*S) *bot.State) turnhttp.Options[S] {
 	}
 }
 
-func conciergeSessions(o *orchestrator.Orchestrator[bot.ConciergeState]) http.Handler {
+func conciergeSessions(a *app, o *orchestrator.Orchestrator[bot.ConciergeState]) http.Handler {
 	return turnhttp.Handler(o, turnhttp.Options[bot.ConciergeState]{
-		Authorize: turnhttp.Anyone,
+		Authorize: a.people.authorize,
 		Reply: func(r *orchestrator.Result[bot.ConciergeState]) any {
 			return map[string]string{"input": r.Input.Text, "text": r.State.Reply, "asked": r.State.Asked}
 		},
 		Input:   message,
 		OnError: logError,
 	})
-}
-
-// everyone may do everything. The page gives each of its tabs a name.
-func everyone(r *http.Request, _ string, _ turnhttp.Action) (turnhttp.Actor, error) {
-	return turnhttp.Actor(cmp.Or(r.Header.Get("X-Person"), "someone")), nil
 }
 
 // logError logs no text of the error: it may repeat what a user said. The bots log how their turns end.

@@ -61,10 +61,14 @@ func (b *syncBuffer) String() string {
 	return b.b.String()
 }
 
+// people sign in at each program of the tests.
+var people = &signer{[]byte("the key of the tests"), "open sesame"}
+
 // environment is that of a program on the stores of c.
 func environment(c stores.Config, more ...string) []string {
 	env := []string{
-		asProgram + "=1", "HOME=" + os.Getenv("HOME"), "PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir(),
+		asProgram + "=1", keyEnv + "=" + string(people.key), wordEnv + "=" + people.word,
+		"HOME=" + os.Getenv("HOME"), "PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir(),
 	}
 	if c.DatabaseURL != "" {
 		env = append(env, "DATABASE_URL="+c.DatabaseURL)
@@ -151,13 +155,49 @@ type turn struct {
 	}
 }
 
-// A client asks a service.
+// A client asks a service, as somebody.
 type client struct {
 	url    func() string
-	person string
+	cookie *http.Cookie // nil: nobody
 }
 
-func (p *process) client() client { return client{url: func() string { return p.url }} }
+// client returns a client at the desk.
+func (p *process) client() client {
+	return client{url: func() string { return p.url }}.as(person{Name: "ann", Role: roleDesk})
+}
+
+// as returns a client of another person.
+func (c client) as(who person) client {
+	who.Until = time.Now().Add(time.Hour)
+	c.cookie = people.cookie(new(http.Request), who)
+	return c
+}
+
+// signIn returns a client of somebody who signs in, and the name that they get.
+func (c client) signIn(t *testing.T, name string, as role, word string) (_ client, called string) {
+	t.Helper()
+	doc, err := json.Marshal(map[string]string{"name": name, "role": string(as), "word": word})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, c.url()+"/app/sign-in", bytes.NewReader(doc))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	var who person
+	err = json.NewDecoder(answer.Body).Decode(&who)
+	if err != nil || answer.StatusCode != http.StatusOK || len(answer.Cookies()) != 1 {
+		t.Fatalf("%s signs in: %d, %v, %v", name, answer.StatusCode, err, answer.Cookies())
+	}
+	c.cookie = answer.Cookies()[0]
+	return c, who.Name
+}
 
 // call makes a request. It returns the status, and decodes the body into into unless that is nil.
 func (c client) call(ctx context.Context, method, path, key string, body, into any) (status int, err error) {
@@ -177,8 +217,8 @@ func (c client) call(ctx context.Context, method, path, key string, body, into a
 	if key != "" {
 		r.Header.Set("Idempotency-Key", key)
 	}
-	if c.person != "" {
-		r.Header.Set("X-Person", c.person)
+	if c.cookie != nil {
+		r.AddCookie(c.cookie)
 	}
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {

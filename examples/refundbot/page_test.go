@@ -46,6 +46,7 @@ func TestPage(t *testing.T) {
 			{"send", testSend},
 			{"reload", testReload},
 			{"two tabs", testTwoTabs},
+			{"customer", testCustomer},
 			{"doubt", testDoubt},
 			{"fork", testFork},
 			{"keyboard", testKeyboard},
@@ -69,26 +70,29 @@ func startDemo(t *testing.T, args ...string) *process {
 	return start(t, environment(stores.Config{}), args...)
 }
 
-// A desk is the page of a customer.
+// A desk is the page.
 type desk struct {
 	*browser.Tab
 	t   *testing.T
 	api client
 }
 
+// openDesk opens the page for somebody of the desk.
 func openDesk(t *testing.T, b *browser.Browser, p *process) *desk {
 	t.Helper()
-	d := &desk{b.Open(t, p.url+"/"), t, p.client()}
+	d := openAs(t, b, p, "ann", p.url+"/")
 	d.WaitFor("the page to be ready", `!document.getElementById("welcome").hidden`)
 	return d
 }
 
-// beside opens the same session in another tab.
-func (d *desk) beside() *desk {
-	d.t.Helper()
-	var at string
-	d.Eval("location.href", &at)
-	return &desk{d.Beside(at), d.t, d.api}
+// openAs opens an address of the page for somebody of the desk by that name.
+func openAs(t *testing.T, b *browser.Browser, p *process, name, url string) *desk {
+	t.Helper()
+	d := &desk{b.Open(t, p.url+"/page/icon.svg"), t, p.client()}
+	d.Eval(fmt.Sprintf(`fetch("/app/sign-in", {method: "POST", headers: {"Content-Type": "application/json"},
+		body: JSON.stringify({name: %q, role: "desk", word: %q})})`, name, people.word), nil)
+	d.Navigate(url)
+	return d
 }
 
 func id(name string) string { return `[data-testid="` + name + `"]` }
@@ -339,12 +343,14 @@ func testReload(t *testing.T, b *browser.Browser, p *process) {
 	}
 }
 
-// Two people approve at once. One of them is the first, and the order is paid once.
+// Two people of the desk approve at once. One of them is the first, and the order is paid once.
 func testTwoTabs(t *testing.T, b *browser.Browser, p *process) {
 	one := openDesk(t, b, p)
 	one.say("I want my money back for A-1042.")
 	one.settled(1)
-	two := one.beside()
+	var at string
+	one.Eval("location.href", &at)
+	two := openAs(t, b, p, "ben", at)
 	const yes = `document.querySelector('[data-testid="approval-yes"]')`
 	for _, d := range []*desk{one, two} {
 		d.WaitFor("the question", yes)
@@ -359,6 +365,58 @@ func testTwoTabs(t *testing.T, b *browser.Browser, p *process) {
 		d.WaitFor("the question to go", "!"+yes)
 	}
 	one.wantPaid("A-1042", 1)
+}
+
+// The page signs in as a customer, who sees what waits for the desk, and cannot answer. With the word the same page is
+// the desk, and goes back. Another customer sees nothing of it.
+func testCustomer(t *testing.T, b *browser.Browser, p *process) {
+	d := &desk{b.Open(t, p.url+"/"), t, p.client()}
+	d.WaitFor("the page to be ready", `!document.getElementById("welcome").hidden`)
+	name := d.Text(id("me"))
+	if !strings.HasPrefix(name, "guest.") || !strings.HasSuffix(name, " · customer") ||
+		!strings.HasPrefix(d.session(), strings.TrimSuffix(name, " · customer")+"-") {
+		t.Errorf("%q has the session %q", name, d.session())
+	}
+	d.say("I want my money back for A-1050.")
+	d.settled(1)
+	const asked = `document.querySelector('[data-testid="approval"]')`
+	d.WaitFor("the question", asked+".innerText.includes('A colleague at the desk has to approve')")
+	d.WaitFor("no buttons", `!document.querySelector('[data-testid="approval-yes"], [data-testid="fork"]')`)
+	for _, found := range d.Axe() {
+		t.Error(found)
+	}
+	for _, word := range []string{"wrong", people.word} {
+		if word == "wrong" {
+			d.Click(id("sign"))
+		}
+		d.Click(id("word"))
+		d.Eval(`document.getElementById("word").value = ""`, nil)
+		d.Type(word)
+		d.Key("Enter")
+		if word == "wrong" {
+			d.WaitFor("the refusal", `document.getElementById("notice").innerText.includes("not the word")`)
+			for _, found := range d.Axe() {
+				t.Error(found)
+			}
+		}
+	}
+	d.Click(id("approval-no"))
+	d.settled(2)
+	d.WaitFor("the answer", `document.querySelector(".event").innerText.includes("has refused")`)
+	d.Click(id("sign"))
+	d.WaitFor("the customer of before", fmt.Sprintf(`document.querySelector(%q).innerText === %q &&
+		document.querySelectorAll(".stored").length === 2 && !document.querySelector(%q)`, id("me"), name, id("fork")))
+
+	var at string
+	d.Eval("location.href", &at)
+	other := &desk{b.Open(t, at), t, p.client()}
+	other.WaitFor("the refusal", `document.getElementById("notice").innerText.includes("not yours")`)
+	if shown := other.Text("body"); strings.Contains(shown, "A-1050.") {
+		t.Errorf("another customer sees %q", shown)
+	}
+	other.Click(id("new-session"))
+	other.say("Hello!")
+	other.settled(1)
 }
 
 // A person says of a payment whose outcome is not known that it did not happen, that it did, and that it shall not.

@@ -18,7 +18,7 @@ func TestReadmeConcierge(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := startDemo(t, "-pace", "50ms")
-	n := 0
+	n, dir := 0, t.TempDir()
 	for line := range strings.Lines(string(doc)) {
 		line = strings.TrimSpace(line)
 		if !strings.HasPrefix(line, "curl ") {
@@ -26,12 +26,18 @@ func TestReadmeConcierge(t *testing.T) {
 		}
 		n++
 		line = strings.ReplaceAll(line, "http://127.0.0.1:8080", p.url)
-		said, err := exec.CommandContext(t.Context(), "sh", "-c", line).Output()
-		if err != nil || !strings.Contains(string(said), "Order A-1013, two books, is shipped.") {
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", line)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), wordEnv+"="+people.word)
+		said, err := cmd.Output()
+		want := "Order A-1013, two books, is shipped."
+		if n == 1 {
+			want = `"role":"desk"`
+		}
+		if err != nil || !strings.Contains(string(said), want) {
 			t.Errorf("%s\nsays %s, %v", line, said, err)
 		}
 	}
-	if n != 2 {
+	if n != 3 {
 		t.Errorf("the README has %d lines with curl", n)
 	}
 }

@@ -60,7 +60,7 @@ type guide struct {
 
 // The turn of the tour.
 const (
-	tourSession = "ada"
+	tourSession = "ada-1"
 	tourKey     = "tour"
 	tourText    = "I want a refund for A-1007"
 	tourOrder   = "A-1007"
@@ -205,6 +205,13 @@ func (g *guide) ask(ctx context.Context, accept string) (*http.Response, error) 
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", accept)
 	r.Header.Set("Idempotency-Key", tourKey)
+	return g.do(r)
+}
+
+// do makes a request as the customer.
+func (g *guide) do(r *http.Request) (*http.Response, error) {
+	ada := person{"ada", roleCustomer, time.Now().Add(signedFor)}
+	r.AddCookie(g.demo.config.people.cookie(r, ada))
 	return http.DefaultClient.Do(r)
 }
 
@@ -214,7 +221,7 @@ func (g *guide) owner(ctx context.Context) *worker {
 	if err != nil {
 		return nil
 	}
-	answer, err := http.DefaultClient.Do(r)
+	answer, err := g.do(r)
 	if err != nil {
 		return nil
 	}

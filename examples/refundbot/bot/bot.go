@@ -146,7 +146,7 @@ func (b *bot[S]) begin(ctx context.Context, t *orchestrator.Turn[S]) (err error)
 	if strings.TrimSpace(t.Input.Text) == "" {
 		return &orchestrator.InputError{Field: "message", Reason: "empty"}
 	}
-	approval, err := approvalIn(t.Input.Data)
+	approval, err := approvalIn(t.Input)
 	if err != nil {
 		return err
 	}

@@ -246,6 +246,34 @@ func TestTwoTabs(t *testing.T) {
 	})
 }
 
+// An approval is an answer. The same data is none if the customer, another bot or the program itself has sent it. The
+// id of the question is not that of the run, which the customer knows.
+func TestNoAnswer(t *testing.T) {
+	everywhere(t, func(t *testing.T, s *shop) {
+		asked := s.says("ada", "I want a refund for A-1042", "needs the approval of a colleague")
+		question := bot.Questions(&asked.State)[0]
+		if strings.Contains(question.ID, asked.RunID) {
+			t.Errorf("the question of run %s is %s", asked.RunID, question.ID)
+		}
+		in, err := bot.Answer(question, turnhttp.Answer{Data: []byte(`{"approve":true}`), By: "ada"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, origin := range []orchestrator.Origin{
+			orchestrator.FromUser, orchestrator.FromTool, orchestrator.FromSystem,
+		} {
+			in.Origin = origin
+			res, err := s.bot.Execute(t.Context(), "ada", in, nil)
+			if err != nil || res.State.Approval != nil || len(res.State.Proposals) != 1 {
+				t.Errorf("from %s: %+v, %v", origin, res, err)
+			}
+		}
+		s.pays.WantPaid(t)
+		s.decides("ada", &asked.State, true, "is paid")
+		s.pays.WantPaid(t, "A-1042")
+	})
+}
+
 // What was paid in a session asks nobody again, and is not offered again.
 func TestRefundedBefore(t *testing.T) {
 	everywhere(t, func(t *testing.T, s *shop) {
@@ -447,6 +475,7 @@ func (s *shop) decides(session string, state *bot.State, approve bool, want stri
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	in.Origin, in.By = orchestrator.FromAnswer, "desk"
 	res, err := s.bot.Execute(s.t.Context(), session, in, nil)
 	if err != nil || !strings.Contains(res.State.Reply, want) {
 		s.t.Fatalf("%+v, %v, want %q", res, err, want)

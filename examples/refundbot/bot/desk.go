@@ -40,7 +40,6 @@ func Answer(q turnhttp.Question, a turnhttp.Answer) (in orchestrator.Input, err 
 	if *said.Approve {
 		in.Text = "A colleague has approved the refund."
 	}
-	approval := Approval{Proposal: q.ID, Approve: *said.Approve, By: string(a.By)}
-	in.Data, err = json.Marshal(map[string]Approval{"approval": approval})
+	in.Data, err = json.Marshal(Approval{Proposal: q.ID, Approve: *said.Approve})
 	return in, err
 }

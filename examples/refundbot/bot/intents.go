@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/oncehttp"
 	"github.com/holdfast-go/holdfast/orchestrator"
+	"github.com/holdfast-go/holdfast/turnhttp"
 	"github.com/holdfast-go/holdfast/turnlog"
 )
 
@@ -66,7 +67,7 @@ func (b *bot[S]) decide(_ context.Context, t *orchestrator.Turn[S]) error {
 	case Propose:
 		s.end("")
 		s.Proposals = append(s.Proposals, Proposal{
-			ID: t.RunID, Order: s.Order, Cents: s.Found.Cents,
+			ID: turnhttp.NewQuestionID(), Order: s.Order, Cents: s.Found.Cents,
 			Expires: b.Now().Add(b.ApprovalTTL).UTC().Truncate(time.Second),
 		})
 	}

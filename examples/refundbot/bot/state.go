@@ -110,7 +110,7 @@ type Request struct {
 	Orders   []string `json:"orders"`
 }
 
-// An Approval answers a proposal. It is the Data of an input.
+// An Approval answers a proposal. Without By it is the Data of the input.
 type Approval struct {
 	Proposal string `json:"proposal"`
 	Approve  bool   `json:"approve"`
@@ -156,14 +156,16 @@ func migrate2(ctx context.Context, cp checkpoint.Checkpoint) (State2, error) {
 	return State2{Case: s, Currency: currency}, err
 }
 
-// approvalIn returns the approval in the data of an input; nil if there is none.
-func approvalIn(data json.RawMessage) (*Approval, error) {
-	if len(data) == 0 {
+// approvalIn returns the approval in an input; nil if the input is no answer, whatever its Data says. Who has answered
+// is the By of the input.
+func approvalIn(in orchestrator.Input) (*Approval, error) {
+	if in.Origin != orchestrator.FromAnswer {
 		return nil, nil
 	}
-	var in struct{ Approval *Approval }
-	if err := json.Unmarshal(data, &in); err != nil {
+	var a Approval
+	if err := json.Unmarshal(in.Data, &a); err != nil {
 		return nil, &orchestrator.InputError{Field: "data", Reason: "no approval: " + err.Error()}
 	}
-	return in.Approval, nil
+	a.By = in.By
+	return &a, nil
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -68,6 +69,9 @@ const schema = `
 
 // Open returns a server that keeps its payments in file.
 func Open(ctx context.Context, file string) (*Server, error) {
+	if err := private(file); err != nil {
+		return nil, err
+	}
 	const settings = "?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_txlock=immediate"
 	db, err := sql.Open("sqlite", "file:"+file+settings)
 	if err != nil {
@@ -84,6 +88,15 @@ func Open(ctx context.Context, file string) (*Server, error) {
 	s.mux.HandleFunc("GET /mode", s.tell)
 	s.mux.HandleFunc("PUT /mode", s.change)
 	return s, nil
+}
+
+// private makes the file, for its owner alone. The driver would let all read it.
+func private(file string) error {
+	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 // Close closes the file.

@@ -2,7 +2,9 @@ package provider_test
 
 import (
 	"errors"
+	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -131,5 +133,34 @@ func TestOpenNowhere(t *testing.T) {
 	if s, err := provider.Open(t.Context(), filepath.Join(t.TempDir(), "no", "where")); err == nil {
 		_ = s.Close()
 		t.Error("it opens a file in a folder that is not there")
+	}
+}
+
+// A running provider answers to names of loopback only. Its file is for its owner alone.
+func TestStart(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "payments.db")
+	p, err := provider.Start(t.Context(), file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close() })
+	for host, want := range map[string]int{"": http.StatusOK, "evil.example": http.StatusMisdirectedRequest} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.URL+"/payments", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = host
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		if answer.StatusCode != want {
+			t.Errorf("for %q the status is %d, want %d", host, answer.StatusCode, want)
+		}
+	}
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info, err)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/holdfast-go/holdfast/examples/refundbot/internal/loopback"
 )
 
 // A Running is a provider that listens on loopback.
@@ -27,7 +29,7 @@ func Start(ctx context.Context, file string) (*Running, error) {
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	server := &http.Server{Handler: s, ReadHeaderTimeout: time.Second}
+	server := &http.Server{Handler: loopback.Only(s), ReadHeaderTimeout: time.Second}
 	r := &Running{s, "http://" + l.Addr().String(), server, make(chan struct{})}
 	go func() {
 		defer close(r.done)

@@ -1,7 +1,5 @@
 // Talks to the server: JSON, problem documents, and server-sent events read with fetch.
 
-import { id } from "./dom.js";
-
 // A Problem is an answer that is no success: a problem document, or no answer at all (status 0).
 export class Problem extends Error {
   constructor(status, doc, after) {
@@ -15,7 +13,10 @@ export class Problem extends Error {
   is(type) { return this.doc.type === `/problems/${type}`; }
 
   // text is what a user is told.
-  get text() { return this.doc.detail ? `${this.message} ${this.doc.detail}` : this.message; }
+  get text() {
+    if (this.is("unauthorized")) return "You are not signed in any more. Load the page again.";
+    return this.doc.detail ? `${this.message} ${this.doc.detail}` : this.message;
+  }
 
   // again reports whether the same request may bring the answer. A proxy between has no problem document.
   get again() {
@@ -49,20 +50,6 @@ async function body(res) {
   }
 }
 
-// person names this tab: of two people who answer the same question, the first decides.
-function person() {
-  const made = id(8);
-  try {
-    const kept = sessionStorage.getItem("holdfast:person") ?? made;
-    sessionStorage.setItem("holdfast:person", kept);
-    return kept;
-  } catch {
-    return made;
-  }
-}
-
-const me = person();
-
 // front is where the routes of the bot begin that the page talks to: of the refund bot, or of the concierge before it.
 export const front = new URLSearchParams(location.search).get("bot") === "concierge" ? "/concierge" : "";
 
@@ -75,7 +62,7 @@ export const get = async (path, signal) => body(await ask(path, { signal }));
 export async function post(path, doc, headers, signal) {
   return body(await ask(path, {
     method: "POST", body: JSON.stringify(doc ?? {}), signal,
-    headers: { "Content-Type": "application/json", Accept: "application/json", "X-Person": me, ...headers },
+    headers: { "Content-Type": "application/json", Accept: "application/json", ...headers },
   }));
 }
 

@@ -2,6 +2,7 @@
 
 import { $, cost, duration, h, list, money, text } from "./dom.js";
 import { said } from "./live.js";
+import { isDesk } from "./me.js";
 
 const starters = [
   ["Refund order A-1007, please.", "49.90: paid at once"],
@@ -83,7 +84,7 @@ function turnItems(t) {
   const took = t.steps.reduce((ms, step) => ms + step.ms, 0);
   const facts = [`turn ${t.turn}`, duration(took), cost(t.usage.cost)];
   return [
-    t.request?.startsWith("turnhttp/answer/") // of a person to a question
+    t.origin === "answer" // of a person to a question
       ? { key: `user ${t.turn}`, from: t.reply?.input, draw: () => h("li", { class: "event" }, t.reply?.input ?? "") }
       : userItem(`user ${t.turn}`, t.reply?.input ?? ""),
     {
@@ -97,13 +98,13 @@ function turnItems(t) {
 }
 
 const liveItem = (s, live, act) => ({
-  key: "live", from: [live?.resumed ?? 0, s.pending?.waits, s.doc?.run?.id, s.asks],
+  key: "live", from: [live?.resumed ?? 0, s.pending?.waits, s.doc?.run?.id, s.asks, isDesk()],
   draw: () => h("li", { class: s.pending?.waits ? "bot live waits" : "bot live" }, h("span", { class: "unseen" }, "Refund desk: "),
     h("p", { class: "words" }),
     live?.resumed > 0 && h("p", { class: "facts" },
       h("span", {}, "Another process went on. What the first had not finished was removed.")),
     s.pending?.waits && h("p", { class: "facts" }, h("span", {}, "waits for a person"),
-      s.asks && h("button", { type: "button", class: "small", "data-focus": "answer", onclick: act.answer }, "Answer"))),
+      s.asks && isDesk() && h("button", { type: "button", class: "small", "data-focus": "answer", onclick: act.answer }, "Answer"))),
 });
 
 // drawLive writes the words so far into the item that list has drawn.
@@ -133,12 +134,12 @@ function questionItem(s, q) {
   const working = s.working.has(q.id);
   const answer = (approve) => s.answer(q, { approve });
   return {
-    key: q.id, from: [q, working],
-    draw: () => h("section", { class: "ask", "aria-label": "Approval" },
-      h("p", { class: "kind" }, "A person has to approve"),
+    key: q.id, from: [q, working, isDesk()],
+    draw: () => h("section", { class: "ask", "aria-label": "Approval", "data-testid": "approval" },
+      h("p", { class: "kind" }, isDesk() ? "You have to approve" : "A colleague at the desk has to approve"),
       h("p", { class: "what" }, q.shown.text ?? `Refund ${money(q.shown.cents)} for order ${q.shown.order}?`),
       q.expires && h("p", { class: "facts" }, h("span", {}, `until ${when(q)}`)),
-      h("div", { class: "row" },
+      isDesk() && h("div", { class: "row" },
         h("button", {
           type: "button", class: "main", "data-testid": "approval-yes", "data-focus": "yes",
           "aria-disabled": String(working), onclick: () => answer(true),

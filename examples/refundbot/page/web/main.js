@@ -2,7 +2,8 @@
 
 import { Problem, front, get, post } from "./api.js";
 import { chat, drawChat } from "./chat.js";
-import { $, id, text } from "./dom.js";
+import { $, text } from "./dom.js";
+import { control, identify, isDesk, newSession } from "./me.js";
 import { drawRecord } from "./record.js";
 import { Session } from "./session.js";
 
@@ -16,7 +17,7 @@ function draw() {
     drawing = 0;
     drawChat(session, act);
     drawRecord(session, app, act);
-    $("flag").hidden = !session.asks;
+    $("flag").hidden = !session.asks || !isDesk();
   }, 16);
 }
 
@@ -28,7 +29,7 @@ function say(what) {
 
 // show shows the session that the address names. Without one it begins a session.
 function show() {
-  const name = decodeURIComponent(location.hash.slice(1)) || `s-${id(8)}`;
+  const name = decodeURIComponent(location.hash.slice(1)) || newSession();
   if (session?.id === name) return;
   history.replaceState(null, "", `#${encodeURIComponent(name)}`);
   session?.close();
@@ -126,7 +127,7 @@ theme();
 view("chat");
 for (const b of document.querySelectorAll("[data-view]")) b.addEventListener("click", () => view(b.dataset.view));
 chat(() => session);
-$("new").addEventListener("click", () => go(`s-${id(8)}`));
+$("new").addEventListener("click", () => go(newSession()));
 $("skip").addEventListener("click", (ev) => {
   ev.preventDefault(); // the address names the session
   $("input").focus();
@@ -139,8 +140,41 @@ $("mode").addEventListener("change", async (ev) => {
   app.mode = ev.target.value;
   await command("/app/provider", { mode: app.mode });
 });
-addEventListener("hashchange", show);
-document.addEventListener("visibilitychange", () => document.hidden || session.refresh());
-show();
-readApp().then(readApp); // the second reads what depends on the first
-watch();
+// begin signs in, however long the server needs to answer, and shows the session.
+async function begin() {
+  for (;;) {
+    try {
+      await identify();
+      break;
+    } catch (err) {
+      if (!(err instanceof Problem)) console.error(err);
+      text($("notice"), "The server does not answer. Trying again.");
+      await new Promise((done) => { setTimeout(done, 1000); });
+    }
+  }
+  control(changed, (what) => session.tell(what, true));
+  addEventListener("hashchange", show);
+  document.addEventListener("visibilitychange", look);
+  show();
+  readApp().then(readApp); // the second reads what depends on the first
+  watch();
+}
+
+// changed shows what another person may see.
+function changed() {
+  session.close();
+  session = null;
+  show();
+  readApp();
+}
+
+// look looks again when the user does. In another tab another person may have signed in.
+async function look() {
+  if (document.hidden) return;
+  try {
+    if (await identify()) return changed();
+  } catch { /* the session tells that the server does not answer */ }
+  session.refresh();
+}
+
+begin();

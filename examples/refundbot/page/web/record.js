@@ -2,6 +2,7 @@
 
 import { front } from "./api.js";
 import { $, clock, cost, count, duration, h, list, text } from "./dom.js";
+import { isDesk } from "./me.js";
 import { inDoubt } from "./session.js";
 
 // drawRecord draws the right side. app is what the program says of itself, and act what its buttons do.
@@ -141,13 +142,13 @@ function effectItem(s, app, e) {
   const turn = [s.doc?.run && { ...s.doc.run, run: s.doc.run.id }, ...s.doc?.turns ?? []].find((t) => t?.run === e.run)?.turn;
   const paid = app.payments?.payments?.find((p) => p.key === e.id);
   return {
-    key: e.id, from: [e, turn, working, asked && (paid ?? true)],
+    key: e.id, from: [e, turn, working, asked && (paid ?? true), isDesk()],
     draw: () => h("li", { class: `effect ${e.state}` },
       h("p", {}, h("b", {}, e.name), e.key && h("code", {}, e.key),
         h("span", { class: `badge ${doubt ? "doubt" : e.state}` }, states[e.state] ?? e.state)),
       h("p", { class: "facts" }, h("span", {}, e.class), h("span", {}, count(e.attempt, "attempt")),
         turn >= 0 && h("span", {}, `turn ${turn}`), h("span", {}, clock(e.finished ?? e.issued)), e.by && h("span", {}, `answered by ${e.by}`)),
-      asked && answers(s, e, paid, working)),
+      asked && (isDesk() ? answers(s, e, paid, working) : h("p", { class: "none" }, "A colleague at the desk looks it up."))),
   };
 }
 
@@ -190,11 +191,11 @@ function turnItem(s, t, act) {
   const names = (step) => step.end ? "end" : step.intents.join(" + ");
   const ran = t.steps.filter((step) => step.intents.length);
   return {
-    key: String(t.turn), from: [t, working],
+    key: String(t.turn), from: [t, working, isDesk()],
     draw: () => h("li", {},
       h("p", {}, h("b", {}, `Turn ${t.turn}`), h("span", {}, duration(took)), h("span", {}, cost(t.usage.cost)),
         h("span", { class: "quiet" }, clock(t.saved)),
-        !front && h("button", {
+        !front && isDesk() && h("button", {
           type: "button", class: "small", "data-testid": "fork", "data-focus": "fork", "aria-disabled": String(working),
           "aria-label": `Fork from turn ${t.turn}`, onclick: () => act.fork(t.turn),
         }, "Fork")),

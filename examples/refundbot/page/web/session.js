@@ -3,6 +3,7 @@
 import { Problem, front, get, getEvents, post, postEvents, session as path } from "./api.js";
 import { id } from "./dom.js";
 import { hear } from "./live.js";
+import { newSession } from "./me.js";
 
 const silence = 4000; // ms: a stream that says nothing for so long may be that of a process that has stopped
 const patience = 4000; // ms: so does a read
@@ -254,11 +255,20 @@ export class Session {
     this.away = doc.status === "rejected" && (doc.reason.status === 0 || doc.reason.status >= 500);
     if (this.settled !== settled) return; // what was read may lack the turn that is shown by now; refresh reads again
     if (doc.status === "fulfilled") this.take(doc.value);
-    else if (!this.away && !this.notice) this.tell(doc.reason.text, true); // the session cannot be any
+    else if (!this.away) this.refused(doc.reason);
     if (questions.status === "fulfilled") this.questions = questions.value.questions ?? [];
     if (effects.status === "fulfilled") this.effects = effects.value.effects ?? [];
     if (phases.status === "fulfilled") this.phases = phases.value.phases ?? [];
     this.changed();
+  }
+
+  // refused tells why the session cannot be shown.
+  refused(problem) {
+    if (problem.is("denied")) {
+      this.tell("This session is not yours. Begin a new one, or sign in as the desk.", true);
+    } else if (!this.notice) {
+      this.tell(problem.text, true); // the name cannot be any, or nobody is signed in any more
+    }
   }
 
   // take takes the session as it is stored.
@@ -343,7 +353,7 @@ export class Session {
 
   // fork starts a session with the turns up to this one. It returns the name of the session.
   async fork(turn) {
-    const to = `s-${id(8)}`;
+    const to = newSession();
     const made = await this.persist(`fork ${turn}`, async (signal) => {
       try {
         await post(`/app${this.path}/fork`, { turn, to }, {}, signal);
