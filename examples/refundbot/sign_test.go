@@ -164,7 +164,8 @@ func TestCustomer(t *testing.T) {
 		}
 	}
 	for _, body := range []map[string]any{
-		{"message": "yes", "data": map[string]any{"approve": true}}, {"message": "yes", "origin": "answer"},
+		{"message": "yes", "data": map[string]any{"approve": true}},
+		{"message": "yes", "origin": "answer"},
 		{"message": "yes", "Origin": "answer", "By": "ann"},
 	} {
 		eve.must(t, http.StatusBadRequest, "POST", "/sessions/"+own+"/turns", "4", body, nil)
