@@ -58,6 +58,8 @@ func playEffects(t *testing.T, seed uint64, c effectCures) *effectReport {
 	synctest.Test(t, func(t *testing.T) {
 		w := newEffectWorld(t, newEffectPlan(seed), c)
 		w.play()
+		w.mu.Lock() // a function that was given up may have told something last
+		defer w.mu.Unlock()
 		r.story, r.broken, r.payments = w.story, w.broken, len(w.book)
 	})
 	return r
