@@ -53,8 +53,8 @@ type Event struct {
 	Session, RunID string
 
 	// RequestID, Origin and By are those of the input whose run RunID is, or which was refused. If the run cannot be
-	// read, Origin and By are "". By of EffectReplayed is the person who has answered for the effect; "" if none has. By
-	// is not in the JSON.
+	// read, Origin and By are "". By of EffectReplayed is the person who has answered for the effect; "" if none has.
+	// By is not in the JSON.
 	RequestID string
 	Origin    Origin
 	By        string
