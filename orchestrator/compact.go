@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"context"
+	"encoding/json"
 	"strconv"
 	"time"
 
@@ -110,10 +111,12 @@ func (v *visit) summarize(ctx context.Context, r Range) error {
 	if err != nil {
 		return err
 	}
-	v.emit(Event{
-		Kind: Compacted, RequestID: v.newest.RequestID, RunID: v.newest.RunID, Turn: v.newest.Turn, Usage: said,
-		Took: time.Since(start),
-	})
+	var newest turnPayload
+	_ = json.Unmarshal(v.newest.Payload, &newest) // an imported turn has none
+	ev := Event{
+		Kind: Compacted, RunID: v.newest.RunID, Turn: v.newest.Turn, Usage: said, Took: time.Since(start),
+	}
+	v.emit(ev.of(newest.Input.input(v.newest.RequestID)))
 	err = v.mark(checkpoint.Marks{Summarized: r.Through + 1})
 	if err == nil {
 		v.summarized = r.Through + 1

@@ -161,6 +161,6 @@ func (o *Orchestrator[S]) handOver(v *visit, turn int) error {
 	if err != nil {
 		return err
 	}
-	v.emit(Event{Kind: Delivered, RequestID: cp.RequestID, RunID: cp.RunID, Turn: cp.Turn})
+	v.emit(Event{Kind: Delivered, RunID: cp.RunID, Turn: cp.Turn}.of(res.Input))
 	return nil
 }

@@ -52,8 +52,9 @@ type Event struct {
 	Kind           EventKind
 	Session, RunID string
 
-	// RequestID, Origin and By are those of the input whose run RunID is. By of EffectReplayed is who has answered for
-	// the effect; "" if nobody has. By is not in the JSON.
+	// RequestID, Origin and By are those of the input whose run RunID is, or which was refused. If the run cannot be
+	// read, Origin and By are "". By of EffectReplayed is the person who has answered for the effect; "" if none has.
+	// By is not in the JSON.
 	RequestID string
 	Origin    Origin
 	By        string
@@ -90,6 +91,12 @@ type Event struct {
 
 	// epoch is that of the owner of the session; 0 if the call owns none.
 	epoch int64
+}
+
+// of returns ev as an event of the run of in.
+func (ev Event) of(in Input) Event {
+	ev.RequestID, ev.Origin, ev.By = in.RequestID, in.Origin, in.By
+	return ev
 }
 
 // eventJSON is an Event in JSON.

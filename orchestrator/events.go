@@ -199,7 +199,7 @@ func (k *call) refused(err error) {
 	if err == nil || ended {
 		return
 	}
-	ev := Event{Kind: TurnRefused, RequestID: k.input.RequestID, Err: err}
+	ev := Event{Kind: TurnRefused, Err: err}.of(k.input)
 	if errors.Is(err, ErrIndeterminate) { // the call's own run is in flight: an earlier call began it
 		ev.Kind = TurnLeft
 	}

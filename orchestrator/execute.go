@@ -124,7 +124,8 @@ func (l *led) same(in Input, force bool) bool {
 // parted returns the error of a call that no longer waits for the call that it has joined.
 func (k *call) parted(why error) error {
 	err := &Error{Op: "claim", Session: k.session, Err: indeterminate(why)}
-	k.hand(Event{Kind: TurnLeft, Session: k.session, RequestID: k.input.RequestID, At: time.Now(), Err: err})
+	left := Event{Kind: TurnLeft, Session: k.session, At: time.Now(), Err: err}
+	k.hand(left.of(k.input))
 	return err
 }
 
@@ -257,9 +258,8 @@ func (o *Orchestrator[S]) replay(v *visit, cp checkpoint.Checkpoint, runID strin
 	if o.engine.options.Snapshots == nil { // no run was left to tell that the turn log may lack the end
 		v.logSettled(cp)
 	}
-	v.emit(Event{
-		Kind: TurnSettled, RequestID: cp.RequestID, RunID: cp.RunID, Turn: cp.Turn, Usage: res.Usage, replayed: true,
-	})
+	settled := Event{Kind: TurnSettled, RunID: cp.RunID, Turn: cp.Turn, Usage: res.Usage, replayed: true}
+	v.emit(settled.of(res.Input))
 	return res, nil
 }
 

@@ -40,9 +40,8 @@ func (o *Orchestrator[S]) giveWay(v *visit, found snapshot.Run, x *execution[S])
 	}
 	if err := o.checkTakeUp(v, found, x, own); err != nil {
 		if own && errors.Is(err, ErrSuspended) {
-			v.emit(Event{
-				Kind: TurnSuspended, RequestID: found.RequestID, RunID: found.ID, Turn: found.Turn, Err: err,
-			})
+			waits := Event{Kind: TurnSuspended, RunID: found.ID, Turn: found.Turn, Err: err}
+			v.emit(waits.of(inputOf(found)))
 		}
 		return outcome[S]{}, v.refusal(found, own, err)
 	}

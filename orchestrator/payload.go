@@ -468,6 +468,12 @@ func (in storedInput) input(requestID string) Input {
 	return Input{RequestID: requestID, Text: in.Text, Data: in.Data, Origin: in.Origin, By: in.By}
 }
 
+// inputOf returns the input of a run. If the run cannot be read, only the request id is known.
+func inputOf(r snapshot.Run) Input {
+	payload, _ := readPayload(r)
+	return payload.Input.input(r.RequestID)
+}
+
 func steps(stored []storedStep) []Step {
 	all := make([]Step, len(stored))
 	for i, s := range stored {

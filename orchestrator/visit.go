@@ -314,10 +314,8 @@ func (v *visit) bury(r snapshot.Run) error {
 }
 
 func (v *visit) emitAbandoned(r snapshot.Run) {
-	v.emit(Event{
-		Kind: TurnFailed, RequestID: r.RequestID, RunID: r.ID, Turn: r.Turn,
-		Err: &Error{Op: "abandon", Session: r.Session, Turn: r.Turn, RunID: r.ID, Err: ErrAbandoned},
-	})
+	err := &Error{Op: "abandon", Session: r.Session, Turn: r.Turn, RunID: r.ID, Err: ErrAbandoned}
+	v.emit(Event{Kind: TurnFailed, RunID: r.ID, Turn: r.Turn, Err: err}.of(inputOf(r)))
 }
 
 // logEnded records the beginning and the end of a run that has not settled, and reports whether it could. If it could

@@ -65,7 +65,8 @@
 // the newest settled state. An answer comes with the sum of its question, which says in which session it was asked and
 // what was shown. It is posted in Options.Inbox first: it is durable, and of several the first stays.
 // Then it is run as the input that Options.Answer makes of it, and is removed when the turn has settled. The request id
-// of this input is made from the question's id and from what was shown, so that the answer is taken once. If the
+// of this input is made from the question's id and its sum, so that the answer is taken once. The same answer of
+// another Actor is 409: it was not the first. So an Actor is the id of a person, not of a browser or a token. If the
 // process dies in between, the answer lies in the inbox: the same answer again runs it, and so does [Answers], which
 // belongs beside the watch of package bootdrain. An answer that has outlived its session is taken by no later session
 // of this name, as long as all turns of that session are kept.

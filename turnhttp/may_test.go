@@ -2,10 +2,13 @@ package turnhttp_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/holdfast-go/holdfast/inbox"
 	"github.com/holdfast-go/holdfast/ledger"
@@ -236,5 +239,94 @@ func TestActorOfEffect(t *testing.T) {
 		if err != nil || e.AnsweredBy != "ann" {
 			t.Errorf("the row says %q: %v", e.AnsweredBy, err)
 		}
+	}
+}
+
+// requestBefore is the request id that an earlier version gave the answer to "ask q1 100".
+func requestBefore(t *testing.T) string {
+	t.Helper()
+	h := sha256.Sum256([]byte(inboxSum(t, map[string]int{"cents": 100}) + " q1"))
+	return "turnhttp/answer/" + hex.EncodeToString(h[:16])
+}
+
+// A process of an earlier version has left an answer, and died in its turn. A process of this version has finished that
+// turn as one of a user, for it has no origin. The bot still asks, so the answer is not lost, and is taken once.
+func TestAnswerOfEarlierVersion(t *testing.T) {
+	for name, again := range map[string]string{"by Answers": "", "by its sender": "ann", "by another": "bob"} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				w := newWorld()
+				d := w.definition()
+				approved := 0
+				d.Intents = orchestrator.Intents[State]{"note": {Run: func(_ context.Context, t *Turn) error {
+					if t.State.Asks, t.State.Cents = "q1", 100; t.Input.Origin == orchestrator.FromAnswer {
+						approved++
+						t.State.Asks = ""
+					}
+					return nil
+				}}}
+				bot := w.bot(t, d, nil)
+				h := turnhttp.Handler(bot, w.options())
+				says("hi").to(t.Context(), h)
+				before := orchestrator.Input{RequestID: requestBefore(t), Text: "answer yes"}
+				if _, err := bot.Execute(t.Context(), "s", before, nil); err != nil {
+					t.Fatal(err)
+				}
+				it := inbox.Item{
+					Key: keyOfS, Kind: inbox.Answer, ID: "q1", By: "ann", Data: []byte(`"answer yes"`),
+					Shown: inboxSum(t, map[string]int{"cents": 100}),
+				}
+				if _, err := w.answers.Post(t.Context(), it); err != nil {
+					t.Fatal(err)
+				}
+				if again != "" {
+					res := answering(again, "yes").to(t.Context(), h)
+					if want := map[string]int{"ann": 200, "bob": 409}[again]; res.Code != want {
+						t.Errorf("%s is told %d %s", again, res.Code, res.Body)
+					}
+				}
+				ctx, end := context.WithTimeout(t.Context(), time.Minute)
+				defer end()
+				_ = turnhttp.Answers(ctx, bot, w.options())
+				if approved != 1 || w.left(t) != 0 {
+					t.Errorf("it was approved %d times, and %d answers are left", approved, w.left(t))
+				}
+			})
+		})
+	}
+}
+
+// A process of an earlier version has settled the turn of an answer. A repeat of the answer runs nothing.
+func TestRepeatOfEarlierVersion(t *testing.T) {
+	w := newWorld()
+	here, _ := asked(t, w)
+	before := orchestrator.Input{RequestID: requestBefore(t), Text: "answer yes", Data: []byte(`{"by":"ann"}`)}
+	if _, err := w.bot(t, w.definition(), nil).Execute(t.Context(), "s", before, nil); err != nil {
+		t.Fatal(err)
+	}
+	if res := answering("ann", "yes").to(t.Context(), here); res.Code != 404 || w.ran.Load() != 2 || w.left(t) != 0 {
+		t.Errorf("it is told %d %s, and the bot ran %d times", res.Code, res.Body, w.ran.Load())
+	}
+}
+
+// The bot still asks after its turn has taken an answer. The same answer of another person was not the first.
+func TestSameAnswerOfAnother(t *testing.T) {
+	w := newWorld()
+	o := w.options()
+	o.Answer = func(_ turnhttp.Question, a turnhttp.Answer) (orchestrator.Input, error) {
+		return orchestrator.Input{Data: a.Data}, nil
+	}
+	h := turnhttp.Handler(w.bot(t, noteInput(w.definition()), nil), o)
+	says("hi").to(t.Context(), h)
+	for _, c := range []struct {
+		who  string
+		want int
+	}{{"ann", 200}, {"bob", 409}, {"ann", 200}} {
+		if res := answering(c.who, "yes").to(t.Context(), h); res.Code != c.want {
+			t.Errorf("%s is told %d %s, want %d", c.who, res.Code, res.Body, c.want)
+		}
+	}
+	if w.left(t) != 0 {
+		t.Errorf("%d answers are left", w.left(t))
 	}
 }

@@ -93,8 +93,8 @@ type Answer struct {
 	By Actor
 }
 
-// An Actor is the id of whoever acts, at most 512 bytes. It stands in the row of what was answered, in the events and
-// in logs.
+// An Actor is the id of the person or program that acts, at most 512 bytes. It stands in the row of what was answered,
+// in the events and in logs. The same person has the same Actor each time: an answer of another Actor is not a repeat.
 type Actor string
 
 // An Action is what a client wants to do in a session.

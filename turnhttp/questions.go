@@ -106,9 +106,10 @@ func (s *server[S]) meant(ctx context.Context, session string, q asked, it inbox
 // expired reports whether the question cannot be answered at a time.
 func (q asked) expired(at time.Time) bool { return !q.Expires.IsZero() && at.After(q.Expires) }
 
-// request is the request id of the turn that takes the answer.
+// request is the request id of the turn that takes the answer. It is not the one that versions without an Origin made
+// of kept: what they have begun may have been finished as the input of a user, and the answer would count as taken.
 func (q asked) request() string {
-	h := sha256.Sum256([]byte(q.kept + " " + q.ID))
+	h := sha256.Sum256([]byte(q.sum + " " + q.ID))
 	return keysOfAnswers + hex.EncodeToString(h[:16])
 }
 
@@ -266,7 +267,7 @@ func (s *server[S]) taking(
 		return nil, err
 	}
 	end := func(res *orchestrator.Result[S], err error) (*orchestrator.Result[S], error) {
-		over, err := s.taken(err)
+		over, err := s.taken(given, res, err)
 		if over {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removePatience)
 			defer cancel()
@@ -283,8 +284,11 @@ func (s *server[S]) taking(
 const removePatience = 5 * time.Second
 
 // taken reports whether an answer is of no more use after its turn has ended with err, and what the client is told.
-func (s *server[S]) taken(err error) (over bool, told error) {
+// A bot that still asks may have taken the same answer of another person.
+func (s *server[S]) taken(given Answer, res *orchestrator.Result[S], err error) (over bool, told error) {
 	switch {
+	case err == nil && res.Input.By != string(given.By):
+		return true, errAnswered
 	case err == nil:
 		return true, nil
 	case errors.Is(err, orchestrator.ErrRequestReused):
@@ -399,7 +403,7 @@ func (s *server[S]) repeating(session string, q asked, given Answer) (*call[S], 
 		return nil, err
 	}
 	end := func(res *orchestrator.Result[S], err error) (*orchestrator.Result[S], error) {
-		_, err = s.taken(err)
+		_, err = s.taken(given, res, err)
 		return res, err
 	}
 	return &call[S]{session, in, end}, nil

@@ -90,13 +90,13 @@ func Open(ctx context.Context, file string) (*Server, error) {
 	return s, nil
 }
 
-// private makes the file, for its owner alone. The driver would let all read it.
+// private makes the file, for its owner alone. The driver would let all read it, and an earlier version did.
 func private(file string) error {
 	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
-	return f.Close()
+	return errors.Join(f.Chmod(0o600), f.Close())
 }
 
 // Close closes the file.

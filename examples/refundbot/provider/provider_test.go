@@ -140,6 +140,9 @@ func TestOpenNowhere(t *testing.T) {
 func TestStart(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "payments.db")
+	if err := os.WriteFile(file, nil, 0o644); err != nil { // an earlier version has let all read it
+		t.Fatal(err)
+	}
 	p, err := provider.Start(t.Context(), file)
 	if err != nil {
 		t.Fatal(err)

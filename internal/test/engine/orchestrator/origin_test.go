@@ -65,11 +65,90 @@ func TestOrigin(t *testing.T) {
 	}
 }
 
+// wantFrom returns a listener which checks that each event with a request id is of an answer by ada, and counts them.
+func wantFrom(t *testing.T) (hear func(Event), seen map[orchestrator.EventKind]int) {
+	t.Helper()
+	seen = make(map[orchestrator.EventKind]int)
+	return func(ev Event) {
+		if seen[ev.Kind]++; ev.RequestID != "" && (ev.Origin != orchestrator.FromAnswer || ev.By != "ada") {
+			t.Errorf("%s of %s is of %s, by %q", ev.Kind, ev.RequestID, ev.Origin, ev.By)
+		}
+	}, seen
+}
+
+// The events of a turn that does not run in this call say where its input comes from, too.
+func TestOriginOfOtherEvents(t *testing.T) {
+	in := Input{RequestID: "r", Text: "yes", Origin: orchestrator.FromAnswer, By: "ada"}
+	hear, seen := wantFrom(t)
+	d := noteOrigin()
+	d.Deliver = func(context.Context, *orchestrator.Result[State]) error { return nil }
+	w := newWorld()
+	bot := w.start(t, d, Options{Compaction: orchestrator.Compaction{
+		After: 1, Keep: 1,
+		Run: func(context.Context, orchestrator.Range) (_ orchestrator.Usage, err error) { return },
+	}})
+	defer bot.Subscribe(hear)()
+	for _, in.RequestID = range []string{"r0", "r1", "r2", "r2"} {
+		if _, err := bot.Execute(t.Context(), "s", in, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	refused := in
+	refused.Text = "no"
+	_, err := bot.Execute(t.Context(), "s", refused, nil)
+	wantErr(t, err, orchestrator.ErrRequestReused)
+
+	in.RequestID = "r3"
+	w.crash(t, func(die func()) Def {
+		d := noteOrigin()
+		d.Intents["note"] = Intent{Run: func(context.Context, *Turn) error { die(); return nil }}
+		return d
+	}, in)
+	st, err := bot.Inspect(t.Context(), "s")
+	if err != nil || st.Run == nil {
+		t.Fatalf("no run is in flight: %v", err)
+	}
+	if _, err := bot.Abandon(t.Context(), "s", st.Run.ID); err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []orchestrator.EventKind{
+		orchestrator.TurnSettled, orchestrator.TurnRefused, orchestrator.Delivered, orchestrator.Compacted,
+		orchestrator.TurnFailed,
+	} {
+		if seen[kind] == 0 {
+			t.Errorf("no event %s", kind)
+		}
+	}
+}
+
+// So do the events of a turn that waits for a person, and is asked for once more.
+func TestOriginOfSuspended(t *testing.T) {
+	s := newShop()
+	s.vendor.fail = []error{errTimeout}
+	bot := s.start(t, single(s.pays(orchestrator.OnceOptions[string]{Key: "7"})), Options{})
+	hear, seen := wantFrom(t)
+	defer bot.Subscribe(hear)()
+	in := Input{RequestID: "r", Text: "shoes", Origin: orchestrator.FromAnswer, By: "ada"}
+	for n := range 2 {
+		_, err := bot.Execute(t.Context(), "s", in, nil)
+		wantErr(t, err, orchestrator.ErrSuspended)
+		if seen[orchestrator.TurnSuspended] != n+1 {
+			t.Errorf("the events are %v", seen)
+		}
+	}
+}
+
 // A user who knows the request id and the words of an answer does not take its place, before it or after it.
 func TestOriginIsNotTaken(t *testing.T) {
 	user := Input{RequestID: "r", Text: "yes"}
 	answer := Input{RequestID: "r", Text: "yes", Origin: orchestrator.FromAnswer, By: "ada"}
-	for name, both := range map[string][2]Input{"user first": {user, answer}, "answer first": {answer, user}} {
+	system, tool := user, user
+	system.Origin, tool.Origin = orchestrator.FromSystem, orchestrator.FromTool
+	for name, both := range map[string][2]Input{
+		"user first": {user, answer}, "answer first": {answer, user}, "system first": {system, answer},
+		"tool first": {tool, answer}, "system last": {answer, system}, "user, system": {user, system},
+		"tool, system": {tool, system}, "tool last": {answer, tool},
+	} {
 		t.Run(name, func(t *testing.T) {
 			bot := newWorld().start(t, noteOrigin(), Options{})
 			if _, err := bot.Execute(t.Context(), "s", both[0], nil); err != nil {
