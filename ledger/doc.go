@@ -19,9 +19,10 @@
 // could be marked. So Raise, of [lock.Raiser], opens a window. While it is open, the first Issue of an effect that may
 // have been issued before is not granted. The effect is Unknown at once, and the Class decides, as if its process had
 // died: the other side is asked, or a person. That is so for an effect of class Verifiable or Ask, if it has a Key, or
-// if its run may have begun before the Raise. What is Idempotent is issued: the other side recognises the key. What is
-// Pure runs again. Raise also ends all owners: what they have left Issued is Unknown, and their fences are refused. The
-// windows of several Raises add up.
+// if its run may have begun before the Raise. If such an effect is known to have Failed before the Raise, its next
+// attempt is Unknown too: a later attempt may be lost. What is Idempotent is issued: the other side recognises the key.
+// What is Pure runs again. Raise also ends all owners: what they have left Issued is Unknown, and their fences are
+// refused. The windows of several Raises add up.
 //
 // This package holds the contract, [Ledger], and an implementation in memory, [Memory]. Durable ledgers live in
 // subpackages, one for each backend. All pass ledgertest.Run, which is the contract in executable form. A ledger of

@@ -31,9 +31,10 @@ var (
 
 // A raise is one call of Raise. Fences up to epoch, the time of the call in microseconds, are refused.
 type raise struct {
-	epoch int64
-	until time.Time
-	why   string
+	epoch  int64
+	until  time.Time
+	why    string
+	failed map[string]bool // the effects that had Failed, and were not issued since
 }
 
 // A run is the highest fence that the ledger has seen of a run, and since when.
@@ -95,9 +96,7 @@ func (m *Memory) Issue(ctx context.Context, e Effect, again bool) (now Effect, i
 	switch {
 	case known == nil:
 		known = m.add(e)
-		if why := m.doubts(e); why != "" {
-			known.State, known.Error, known.FinishedAt = Unknown, why, known.IssuedAt
-		}
+		known.doubt(m.doubts(e, true))
 		return known.clone(), known.State == Issued, nil
 	case known.Class != Pure && !SameArgs(known.ArgsSum, e.ArgsSum):
 		return known.clone(), false, ErrChanged
@@ -111,17 +110,25 @@ func (m *Memory) Issue(ctx context.Context, e Effect, again bool) (now Effect, i
 	case ours && known.Attempts == follows+1:
 		return known.clone(), true, nil
 	case again && known.Attempts == follows && (known.State == Failed || known.State == Unknown || ours):
+		why := ""
+		if known.State == Failed && e.State != Failed {
+			why = m.doubts(e, false)
+		}
+		for _, r := range m.raises {
+			delete(r.failed, e.ID)
+		}
 		known.issue(e)
-		return known.clone(), true, nil
+		known.doubt(why)
+		return known.clone(), known.State == Issued, nil
 	}
 	return known.clone(), false, nil
 }
 
-// doubts returns why an effect that is new is not issued; "" if it is.
-func (m *Memory) doubts(e Effect) (why string) {
+// doubts returns why an effect that is new, or that has Failed, is not issued; "" if it is.
+func (m *Memory) doubts(e Effect, isNew bool) (why string) {
 	after, ok := e.DoubtedAfter()
 	for _, r := range m.raises {
-		if ok && after < r.epoch && time.Now().Before(r.until) {
+		if ok && after < r.epoch && (isNew || r.failed[e.ID]) && time.Now().Before(r.until) {
 			why = r.why
 		}
 	}
@@ -137,16 +144,20 @@ func (m *Memory) Raise(ctx context.Context, lost time.Time) (ended int, err erro
 	defer m.mu.Unlock()
 	at := now()
 	open, why := WindowOf(lost, m.DoubtFor)
-	m.raises = append(m.raises, raise{at.UnixMicro(), at.Add(open), why})
+	failed := make(map[string]bool)
+	m.raises = append(m.raises, raise{at.UnixMicro(), at.Add(open), why, failed})
 	for _, r := range m.runs {
 		if r.fence.Epoch > at.UnixMicro() { // of a clock that is ahead
 			r.fence.Nonce = ""
 		}
 	}
 	for _, e := range m.order {
-		if e.State == Issued {
+		switch e.State {
+		case Issued:
 			e.State, e.FinishedAt = Unknown, at
 			ended++
+		case Failed:
+			failed[e.ID] = true
 		}
 	}
 	return ended, nil
@@ -172,6 +183,13 @@ func (e *Effect) issue(by Effect) {
 	e.State, e.Error, e.IssuedAt, e.FinishedAt = Issued, "", now(), time.Time{}
 	e.AnsweredBy, e.AnsweredAt = "", time.Time{}
 	e.Attempts++
+}
+
+// doubt makes the attempt that was just issued Unknown, if why is not "".
+func (e *Effect) doubt(why string) {
+	if why != "" {
+		e.State, e.Error, e.FinishedAt = Unknown, why, e.IssuedAt
+	}
 }
 
 // Finish implements [Ledger].

@@ -126,7 +126,7 @@ func (e Effect) Takes(attempt int, o Outcome) (now State, err error) {
 const clockMargin = time.Minute
 
 // DoubtedAfter returns a moment in microseconds since 1970. If a Raise came after it, and its window is open, the first
-// Issue of e is Unknown. ok is false if no Raise concerns e.
+// Issue of e is Unknown. If e had Failed before the Raise, so is the next attempt. ok is false if no Raise concerns e.
 func (e Effect) DoubtedAfter() (us int64, ok bool) {
 	switch {
 	case e.Class != Ask && e.Class != Verifiable:

@@ -82,7 +82,9 @@ func (o *Orchestrator[S]) Recoverable(ctx context.Context, all bool) iter.Seq2[s
 			return
 		}
 		if all {
-			o.engine.stops.Store(int64(stops)) // all sessions of the dead are listed
+			if left.err == nil {
+				o.engine.stops.Store(int64(stops)) // all sessions of the dead are listed
+			}
 			// Last: a ledger that is away holds nothing else up.
 			k := look{began: began, whole: !q.Unattended, partial: left.err != nil, suspended: suspended}
 			if !o.engine.lookOut(ctx, k, next) {

@@ -28,6 +28,7 @@ func TestRaiseConvicts(t *testing.T) {
 		"each run may have begun":        {"raise-run", func(m *ledger.Memory) ledgertest.RaisingLedger { return timeless{m} }},
 		"what is Idempotent is in doubt": {"raise-spares", func(m *ledger.Memory) ledgertest.RaisingLedger { return issueAs(m, ledger.Ask) }},
 		"what is known is in doubt":      {"raise-known", func(m *ledger.Memory) ledgertest.RaisingLedger { return &doubtsAll{Memory: m} }},
+		"what has failed is issued":      {"raise-failed", func(m *ledger.Memory) ledgertest.RaisingLedger { return believesFailed{m} }},
 		"what is decided is in doubt":    {"raise-decided", func(m *ledger.Memory) ledgertest.RaisingLedger { return &doubtsAll{Memory: m} }},
 		"a later attempt is issued":      {"raise-lost-attempt", func(m *ledger.Memory) ledgertest.RaisingLedger { return issuesLater{m} }},
 		"the second run is issued":       {"raise-two-runs", func(m *ledger.Memory) ledgertest.RaisingLedger { return issuesSecond{m} }},
@@ -182,6 +183,16 @@ type issuesLater struct{ *ledger.Memory }
 func (l issuesLater) Issue(ctx context.Context, e ledger.Effect, again bool) (ledger.Effect, bool, error) {
 	if again && e.Attempts > 1 {
 		e.Class = ledger.Idempotent
+	}
+	return l.Memory.Issue(ctx, e, again)
+}
+
+// believesFailed takes the last attempt that it knows of for the last one.
+type believesFailed struct{ *ledger.Memory }
+
+func (l believesFailed) Issue(ctx context.Context, e ledger.Effect, again bool) (ledger.Effect, bool, error) {
+	if known, ok := one(ctx, l.Memory, e.ID); ok && known.State == ledger.Failed && again {
+		e.State = ledger.Failed
 	}
 	return l.Memory.Issue(ctx, e, again)
 }

@@ -155,16 +155,57 @@ var raiseClauses = []raiseClause{
 	},
 	{
 		name: "raise-known",
-		rule: "Raise does not concern an effect that is known: it is issued again as ever, and gives its result back",
+		rule: "Raise does not concern an effect that is known: it gives its result back, and is issued again if no window concerns it",
 		check: func(p *probe, l RaisingLedger, _ Opener) {
 			p.finish(p.issue(keyed("run", "done", fence(10))), paid)
-			p.finish(p.issue(keyed("two", "failed", fence(10))), failed)
+			spared := idempotent("two", "failed", fence(10))
+			p.finish(p.issue(spared), failed)
+			young := effect("three", "young", fence(10))
+			p.finish(p.issue(young), failed)
 			raise(p, l, time.Now(), 0)
 			if e := p.meet(keyed("run", "done", newest()), false); e.State != ledger.Completed {
 				fail("met: %+v", e)
 			}
-			if e := p.issueAgain(keyed("two", "failed", newest())); e.Attempts != 2 || e.Unsure {
-				fail("issued anew: %+v", e)
+			young.Began = afterRaise()
+			for _, e := range []ledger.Effect{spared, young} {
+				if e := p.issueAgain(under(e, newest())); e.Attempts != 2 || e.Unsure {
+					fail("issued anew: %+v", e)
+				}
+			}
+		},
+	},
+	{
+		name: "raise-failed",
+		rule: "the attempt after one that has Failed before a Raise is Unknown, until the other side or a person says no",
+		check: func(p *probe, l RaisingLedger, _ Opener) {
+			for _, id := range []string{"told", "answered", "landed"} {
+				p.finish(p.issue(keyed("run of "+id, id, fence(10))), failed)
+			}
+			raise(p, l, time.Now(), 0)
+			for _, id := range []string{"told", "answered", "landed"} {
+				asked := keyed("run of "+id, id, newest())
+				if e := p.meet(asked, false); e.State != ledger.Failed {
+					fail("met: %+v", e)
+				}
+				now := p.meet(asked, true)
+				if now.State != ledger.Unknown || now.Attempts != 2 || now.Unsure || now.Error == "" ||
+					now.Error == failed.Error || now.FinishedAt.Before(now.IssuedAt) || now.RunID != asked.RunID {
+					fail("issued anew: %+v", now)
+				}
+				p.wantSame(now)
+				switch id {
+				case "told":
+					asked.State = ledger.Failed
+				case "answered":
+					ok(p.resolve(id, ledger.Answer{By: "Ann"}))
+				case "landed": // a late result
+					p.finish(now, paid)
+					p.meet(asked, true)
+					continue
+				}
+				if e := p.issueAgain(asked); e.Attempts != 3 || e.Unsure || e.Error != "" {
+					fail("issued anew: %+v", e)
+				}
 			}
 		},
 	},

@@ -107,7 +107,8 @@ var templates = queries{
 
 	// The condition judges the newest version of the effect, which is locked from then on. $15 is the attempt that the
 	// new one follows; 0 if the caller knows of none. $16 says that none so far has happened. If a Raise puts a new
-	// effect in doubt, it is Unknown. $17 is what Effect.DoubtedAfter returns.
+	// effect in doubt, it is Unknown. So is the attempt after one that had Failed before the Raise: that one may be lost.
+	// $17 is what Effect.DoubtedAfter returns.
 	issueKnown: owned + `, written AS (
 			INSERT INTO {effects} AS e (` + columns + `, state, attempts, issued_at, finished_at, error)
 			SELECT ` + given + `, CASE WHEN why IS NULL THEN 'issued' ELSE 'unknown' END, 1, clock_timestamp(),
@@ -118,9 +119,15 @@ var templates = queries{
 			ON CONFLICT (id) DO UPDATE SET
 				run_id = excluded.run_id, epoch = excluded.epoch, nonce = excluded.nonce, session = excluded.session,
 				iteration = excluded.iteration, intent = excluded.intent, class = excluded.class,
-				args_sum = excluded.args_sum, args = excluded.args,
-				state = 'issued', attempts = e.attempts + 1, issued_at = clock_timestamp(), finished_at = NULL,
-				error = '', answered_by = '', answered_at = NULL, unsure = e.state <> 'failed' AND NOT $16::boolean
+				args_sum = excluded.args_sum, args = excluded.args, attempts = e.attempts + 1,
+				answered_by = '', answered_at = NULL, unsure = e.state <> 'failed' AND NOT $16::boolean,
+				(issued_at, state, finished_at, error) = (
+					SELECT at, CASE WHEN lost THEN 'unknown' ELSE 'issued' END, CASE WHEN lost THEN at END,
+						CASE WHEN lost THEN excluded.error ELSE '' END
+					FROM (SELECT clock_timestamp() AS at, e.state = 'failed' AND NOT $16::boolean AND EXISTS (
+						SELECT FROM {effect_raises} r
+						WHERE $17::bigint < r.epoch AND r.until > clock_timestamp() AND r.raised > e.finished_at
+					) AS lost) l)
 			WHERE (e.class = 1 OR e.args_sum = excluded.args_sum
 					OR split_part(e.args_sum, ':', 1) <> split_part(excluded.args_sum, ':', 1))
 				AND e.attempts = $15::integer

@@ -8,25 +8,28 @@ import (
 	"github.com/holdfast-go/holdfast/ledger"
 )
 
+// If a Raise came after an attempt that has Failed, and its window is open, the next one may be lost. ?13 is what
+// Effect.DoubtedAfter returns.
 const reissueSQL = `
-		UPDATE {prefix}effects SET
+		UPDATE {prefix}effects AS e SET
 			session = ?2,
 			run_id = ?3,
 			iteration = ?4,
 			intent = ?5,
 			class = ?6,
-			state = 'issued',
 			attempts = attempts + 1,
 			epoch = ?7,
 			nonce = ?8,
 			args_sum = ?9,
 			issued_at = ?10,
-			finished_at = NULL,
 			answered_by = '',
 			answered_at = NULL,
-			error = '',
 			args = ?11,
-			unsure = state <> 'failed' AND NOT ?12
+			unsure = state <> 'failed' AND NOT ?12,
+			(state, finished_at, error) = (
+				SELECT iif(count(*) = 0, 'issued', 'unknown'), iif(count(*) = 0, NULL, ?10), coalesce(max(r.why), '')
+				FROM {prefix}effect_raises r
+				WHERE ?13 < r.epoch AND r.until > ?10 AND e.state = 'failed' AND NOT ?12 AND r.epoch > e.finished_at)
 		WHERE id = ?1
 		RETURNING ` + columns
 
@@ -45,7 +48,9 @@ func (l *Ledger) issue(ctx context.Context, e ledger.Effect, again bool) (now le
 	if err != nil {
 		return ledger.Effect{}, false, err
 	}
-	f, written, err := l.put(ctx, st, issuing(e, follows(e, again), again && e.State == ledger.Failed))
+	after, concerned := e.DoubtedAfter()
+	doubt := sql.NullInt64{Int64: after, Valid: concerned}
+	f, written, err := l.put(ctx, st, issuing(e, follows(e, again), again && e.State == ledger.Failed, doubt))
 	if err != nil || written {
 		return f.Effect, written && f.State == ledger.Issued, err
 	}
@@ -63,13 +68,12 @@ func follows(e ledger.Effect, again bool) int {
 	return 0
 }
 
-// issuing makes the attempt that follows another one. none says that no attempt so far has happened.
-func issuing(e ledger.Effect, follows int, none bool) put {
+// issuing makes the attempt that follows another one. none says that no attempt so far has happened. doubt is as in put.
+func issuing(e ledger.Effect, follows int, none bool, doubt sql.NullInt64) put {
 	fresh := first(e, ledger.Issued)
-	after, concerned := e.DoubtedAfter()
 	return put{
 		fresh: fresh,
-		doubt: sql.NullInt64{Int64: after, Valid: concerned},
+		doubt: doubt,
 		takes: func(known ledger.Effect) bool {
 			mine := known.State == ledger.Issued && known.RunID == e.RunID
 			return changed(e, known) == nil && known.Attempts == follows &&
@@ -78,7 +82,7 @@ func issuing(e ledger.Effect, follows int, none bool) put {
 		over: reissueSQL,
 		args: []any{
 			e.ID, e.Session, e.RunID, e.Iteration, e.Intent, int(e.Class), e.Fence.Epoch, e.Fence.Nonce, e.ArgsSum,
-			fresh.IssuedAt.UnixMicro(), orNull(e.Args), none,
+			fresh.IssuedAt.UnixMicro(), orNull(e.Args), none, doubt,
 		},
 	}
 }

@@ -190,7 +190,7 @@ func TestConvicts(t *testing.T) {
 			"answer-issued-anew",
 			[]string{"answered_at = NULL,", "", "answered_by = '',", ""},
 		},
-		"the error is kept when issued": {"issue-failed", []string{"error = '',\n\t\t\targs", "args"}},
+		"the error is kept when issued": {"issue-failed", []string{"coalesce(max(r.why), '')", "coalesce(max(r.why), e.error)"}},
 		"another run stays the owner":   {"issue-of-another-run", []string{"run_id = ?3,", ""}},
 		"a failure is the last word":    {"unsure-failed", []string{"AND ?7 = '' AND unsure", "AND ?7 <> '' AND unsure"}},
 		"a failure never ends":          {"unsure-failed-only", []string{"AND ?7 = '' AND unsure", "AND ?7 = '' AND attempts > 1"}},

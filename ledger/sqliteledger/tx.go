@@ -104,11 +104,10 @@ func (g guest) issue(ctx context.Context, e ledger.Effect) (now ledger.Effect, e
 	if err := g.db.Admit(ctx, g.tx); err != nil {
 		return now, err
 	}
-	p := issuing(e, 0, false)
-	p.doubt.Valid = false // what was lost with this file has not happened
-	f, written, err := g.run().put(ctx, p)
+	var sure sql.NullInt64 // what was lost with this file has not happened
+	f, written, err := g.run().put(ctx, issuing(e, 0, false, sure))
 	if err == nil && !written && f.damage == nil && f.State == ledger.Failed {
-		f, written, err = g.run().put(ctx, issuing(e, f.Attempts, false))
+		f, written, err = g.run().put(ctx, issuing(e, f.Attempts, false, sure))
 	}
 	switch {
 	case err != nil:

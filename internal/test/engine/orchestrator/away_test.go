@@ -137,6 +137,65 @@ func TestPartAway(t *testing.T) {
 	})
 }
 
+// A process dies while a part of the stores is away. Its sessions there are found when the part is back, and not only
+// by the next pass over all sessions.
+func TestStoppedWhilePartAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, store, gone := newWorld(), new(checkpoint.Memory), make(map[string]bool)
+		d := steps(nil)
+		for _, id := range []string{"a", "b"} {
+			k := checkpoint.Key{Orchestrator: d.Name, Session: id}
+			c, err := store.Claim(t.Context(), k, checkpoint.ClaimRequest{Owner: "other", Nonce: id, TTL: time.Hour})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := snapshot.Run{
+				Key: snapshot.Key(k), ID: "run " + id, Attempt: 1, Status: snapshot.Running, Fence: c.Fence,
+				Payload: []byte(`{}`),
+			}
+			if _, err := w.snapshots.Begin(t.Context(), r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.snapshots, w.checkpoints = awayRuns{w.snapshots, gone}, store
+		bot := w.start(t, d, Options{})
+		pass := func() (sessions []string) {
+			for session, err := range bot.Recoverable(t.Context(), false) {
+				if err == nil {
+					sessions = append(sessions, session)
+				}
+			}
+			time.Sleep(time.Second)
+			return sessions
+		}
+		for range 10 {
+			if _, err := store.Beat(t.Context(), "other"); err != nil {
+				t.Fatal(err)
+			}
+			if got := pass(); len(got) > 0 {
+				t.Fatalf("found %q of a process that is alive", got)
+			}
+		}
+		gone["b"] = true
+		var got []string
+		for range 20 {
+			if got = pass(); len(got) > 0 {
+				break
+			}
+		}
+		if !slices.Equal(got, []string{"a"}) {
+			t.Fatalf("found %q of a process that has stopped", got)
+		}
+		clear(gone)
+		if got = pass(); !slices.Equal(got, []string{"a", "b"}) {
+			t.Errorf("found %q when the part is back", got)
+		}
+		if got = pass(); len(got) > 0 {
+			t.Errorf("found %q again", got)
+		}
+	})
+}
+
 // A person answers while some runs cannot be read. The other runs go on, and these do when they can be read again.
 func TestAnswerWhilePartAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -73,6 +73,54 @@ func TestRaisedRuns(t *testing.T) {
 	})
 }
 
+// A payment that has failed may have been tried again, with success, in what a failover has lost. So it is in doubt
+// before it is tried again, and is paid if it did not land.
+func TestRaisedFailed(t *testing.T) {
+	for _, class := range []ledger.Class{ledger.Ask, ledger.Verifiable} {
+		t.Run(class.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newShop()
+				var fail error = ledger.NotDone(errDeclined)
+				asked := 0
+				o := orchestrator.OnceOptions[string]{Key: "order-7", Class: class}
+				if class == ledger.Verifiable {
+					o.Verify = func(ctx context.Context, key string) (string, bool, error) {
+						asked++
+						return s.vendor.find(ctx, key)
+					}
+				}
+				bot := s.start(t, single(func(ctx context.Context, t *Turn) error {
+					_, err := orchestrator.Once(ctx, t, "pay", func(_ context.Context, key string) (string, error) {
+						if fail != nil {
+							return "", fail
+						}
+						return s.vendor.pay(key, "order-7")
+					}, &o)
+					return err
+				}), Options{})
+				_, err := bot.Execute(t.Context(), "before", Input{Text: "hello"}, nil)
+				wantErr(t, err, errDeclined)
+				s.raise(t)
+				time.Sleep(time.Hour)
+				fail = nil
+				if _, err = bot.Execute(t.Context(), "after", Input{Text: "hello"}, nil); s.vendor.count() != 0 {
+					t.Fatalf("paid %d times without a question, %v", s.vendor.count(), err)
+				}
+				wantDoubt(t, err, class == ledger.Ask)
+				time.Sleep(time.Hour)
+				if class == ledger.Ask {
+					s.notLanded(t)
+				} else if asked == 0 {
+					t.Error("the other side was not asked")
+				}
+				if _, err = bot.Resume(t.Context(), "after", nil); err != nil || s.vendor.count() != 1 {
+					t.Errorf("paid %d times, %v", s.vendor.count(), err)
+				}
+			})
+		})
+	}
+}
+
 // A fan-out waits for all its effects that are in doubt by a Raise, and a parent for those of its tool.
 func TestRaisedBranchesAndTools(t *testing.T) {
 	s := newShop()
