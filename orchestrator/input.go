@@ -15,7 +15,7 @@ type Input struct {
 	Data      json.RawMessage
 
 	// Origin says what kind of input it is, and By who sent it. Both are stored with the turn, and Begin sees both.
-	// Whoever takes the input from outside sets them. No JSON does: a client cannot say that it is somebody else.
+	// The layer that takes the input from outside sets them. No JSON does: a client cannot say that it is another person.
 	Origin Origin `json:"-"`
 
 	// By is an id, at most 512 bytes. It goes to logs. "" means that it is not known.
@@ -29,7 +29,7 @@ type Origin string
 
 // The origins.
 const (
-	// FromUser is whoever talks in the session. It may do the least.
+	// FromUser is the person who talks in the session. It may do the least.
 	FromUser Origin = ""
 
 	// FromAnswer is an answer to what the bot has asked a person. By is that person.
