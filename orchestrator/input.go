@@ -15,7 +15,8 @@ type Input struct {
 	Data      json.RawMessage
 
 	// Origin says what kind of input it is, and By who sent it. Both are stored with the turn, and Begin sees both.
-	// The layer that takes the input from outside sets them. No JSON does: a client cannot say that it is another person.
+	// The layer that takes the input from outside sets them. No JSON does: a client cannot say that it is another
+	// person.
 	Origin Origin `json:"-"`
 
 	// By is an id, at most 512 bytes. It goes to logs. "" means that it is not known.
