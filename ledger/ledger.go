@@ -227,8 +227,8 @@ type Ledger interface {
 	// of e is Failed: the caller knows that no attempt so far has happened, because it has asked the other side.
 	//
 	// If the window of a Raise is open, and the Raise concerns e, a new effect is not issued. It is noted as attempt 1
-	// that is Unknown. Its Error says why. See DoubtedAfter. A new attempt at an effect that had Failed before the Raise
-	// is not issued either, unless the State of e is Failed. It is noted as Unknown too.
+	// that is Unknown. Its Error says why. See DoubtedAfter. A new attempt at an effect that had Failed before
+	// the Raise is not issued either, unless the State of e is Failed. It is noted as Unknown too.
 	//
 	// A fence that is higher than the run's adopts the run. If the known effect has other arguments and is not Pure,
 	// Issue returns the effect and ErrChanged.

@@ -155,7 +155,7 @@ var raiseClauses = []raiseClause{
 	},
 	{
 		name: "raise-known",
-		rule: "Raise does not concern an effect that is known: it gives its result back, and is issued again if no window concerns it",
+		rule: "what is known gives its result back after Raise, and has another attempt if no window concerns it",
 		check: func(p *probe, l RaisingLedger, _ Opener) {
 			p.finish(p.issue(keyed("run", "done", fence(10))), paid)
 			spared := idempotent("two", "failed", fence(10))
@@ -176,7 +176,7 @@ var raiseClauses = []raiseClause{
 	},
 	{
 		name: "raise-failed",
-		rule: "the attempt after one that has Failed before a Raise is Unknown, until the other side or a person says no",
+		rule: "the attempt after one that has Failed before Raise is Unknown, until the vendor or a person says no",
 		check: func(p *probe, l RaisingLedger, _ Opener) {
 			for _, id := range []string{"told", "answered", "landed"} {
 				p.finish(p.issue(keyed("run of "+id, id, fence(10))), failed)

@@ -107,7 +107,7 @@ var templates = queries{
 
 	// The condition judges the newest version of the effect, which is locked from then on. $15 is the attempt that the
 	// new one follows; 0 if the caller knows of none. $16 says that none so far has happened. If a Raise puts a new
-	// effect in doubt, it is Unknown. So is the attempt after one that had Failed before the Raise: that one may be lost.
+	// effect in doubt, it is Unknown. So is the attempt after one that had Failed before the Raise: it may be lost.
 	// $17 is what Effect.DoubtedAfter returns.
 	issueKnown: owned + `, written AS (
 			INSERT INTO {effects} AS e (` + columns + `, state, attempts, issued_at, finished_at, error)

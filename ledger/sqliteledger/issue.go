@@ -68,7 +68,8 @@ func follows(e ledger.Effect, again bool) int {
 	return 0
 }
 
-// issuing makes the attempt that follows another one. none says that no attempt so far has happened. doubt is as in put.
+// issuing makes the attempt that follows another one. none says that no attempt so far has happened. doubt is that
+// of put.
 func issuing(e ledger.Effect, follows int, none bool, doubt sql.NullInt64) put {
 	fresh := first(e, ledger.Issued)
 	return put{
