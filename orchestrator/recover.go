@@ -28,24 +28,8 @@ import (
 // result that a former owner of the run brings late.
 func (o *Orchestrator[S]) Recoverable(ctx context.Context, all bool) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		seen, left := make(map[string]bool), new(gap)
-		next := func(session string, err error) bool {
-			if left.add(err) {
-				return true
-			}
-			if err != nil && !ofOneRow(err) {
-				yield("", &Error{Op: "recoverable", Session: session, Err: err})
-				return false
-			}
-			if seen[session] {
-				return true
-			}
-			seen[session] = true
-			if err != nil {
-				err = &Error{Op: "recoverable", Session: session, Err: err}
-			}
-			return yield(session, err)
-		}
+		left := new(gap)
+		next := left.eachOnce(yield)
 		name, began := o.engine.identity.name, time.Now()
 		q := snapshot.Query{Key: snapshot.Key{Orchestrator: name}, Status: snapshot.Waiting, Brief: true}
 		stops := o.engine.sessions.Watch()
@@ -94,6 +78,28 @@ func (o *Orchestrator[S]) Recoverable(ctx context.Context, all bool) iter.Seq2[s
 		if left.err != nil {
 			yield("", &Error{Op: "recoverable", Err: unavailable(left.err)})
 		}
+	}
+}
+
+// eachOnce returns a func that yields each session once. What is on a part that is away goes to the gap.
+func (g *gap) eachOnce(yield func(string, error) bool) func(session string, err error) bool {
+	seen := make(map[string]bool)
+	return func(session string, err error) bool {
+		if g.add(err) {
+			return true
+		}
+		if err != nil && !ofOneRow(err) {
+			yield("", &Error{Op: "recoverable", Session: session, Err: err})
+			return false
+		}
+		if seen[session] {
+			return true
+		}
+		seen[session] = true
+		if err != nil {
+			err = &Error{Op: "recoverable", Session: session, Err: err}
+		}
+		return yield(session, err)
 	}
 }
 
