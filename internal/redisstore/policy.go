@@ -85,7 +85,12 @@ func askAll(ctx context.Context, cluster *redis.ClusterClient) error {
 	case err := <-evicts:
 		return err
 	case err := <-done:
-		return err
+		select {
+		case evicted := <-evicts: // another server may have failed at the same time
+			return evicted
+		default:
+			return err
+		}
 	case <-patience.C:
 	case <-ctx.Done():
 	}
