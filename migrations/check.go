@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/holdfast-go/holdfast/internal/pgstate"
+	"github.com/holdfast-go/holdfast/internal/pgtext"
 	"github.com/holdfast-go/holdfast/migrations/internal/ddl"
 )
 
@@ -21,7 +21,7 @@ var ErrBehind = errors.New("the schema is behind")
 var ErrNewer = errors.New("the schema is newer than this program")
 
 // ErrEncoding refuses a database of PostgreSQL in which the stores cannot keep every text. The message says what to do.
-var ErrEncoding = pgstate.ErrEncoding
+var ErrEncoding = pgtext.ErrEncoding
 
 // Check reports whether db has exactly what [Up] creates. It changes nothing. If a migration was not applied, or one of
 // its tables, columns or indexes is missing, Check returns an error that names it and wraps [ErrBehind]. If nothing is
@@ -143,7 +143,7 @@ func (g *grammar) suits(ctx context.Context, db *sql.DB) error {
 	}
 	found, err := query[string](ctx, db, g.encoding)
 	for _, e := range found {
-		err = pgstate.Encoded(e)
+		err = pgtext.Encoded(e)
 	}
 	return err
 }

@@ -12,10 +12,10 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
-	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
+	"github.com/holdfast-go/holdfast/internal/postgres/pgcheckpoint"
+	"github.com/holdfast-go/holdfast/internal/postgres/pgledger"
+	"github.com/holdfast-go/holdfast/internal/sqlite/sqliteledger"
 	"github.com/holdfast-go/holdfast/ledger"
-	"github.com/holdfast-go/holdfast/ledger/pgledger"
-	"github.com/holdfast-go/holdfast/ledger/sqliteledger"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/migrations"
 )

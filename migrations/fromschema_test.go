@@ -12,9 +12,9 @@ import (
 	"github.com/pressly/goose/v3"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
-	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
+	"github.com/holdfast-go/holdfast/internal/postgres/pgcheckpoint"
+	"github.com/holdfast-go/holdfast/internal/postgres/pgsnapshot"
 	"github.com/holdfast-go/holdfast/migrations"
-	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
 )
 
 // application returns an application's own goose. It has a table of the application and one migration of ours for each

@@ -16,13 +16,13 @@ import (
 
 	_ "modernc.org/sqlite"
 
-	"github.com/holdfast-go/holdfast/checkpoint/sqlitecheckpoint"
 	"github.com/holdfast-go/holdfast/examples/refundbot/model"
 	"github.com/holdfast-go/holdfast/examples/refundbot/model/chatserver"
-	"github.com/holdfast-go/holdfast/ledger/sqliteledger"
+	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitecheckpoint"
+	"github.com/holdfast-go/holdfast/internal/sqlite/sqliteledger"
+	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitesnapshot"
 	"github.com/holdfast-go/holdfast/migrations"
 	"github.com/holdfast-go/holdfast/orchestrator"
-	"github.com/holdfast-go/holdfast/snapshot/sqlitesnapshot"
 )
 
 // The environment of a child: the file of its stores, the server, and the intent after which it waits to be killed.

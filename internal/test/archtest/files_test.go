@@ -4,7 +4,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,7 +23,7 @@ func TestOneFilePlan(t *testing.T) {
 		methods := interfaceMethods(t, dirs[contract])
 		backends := 0
 		for name, dir := range dirs {
-			if path.Dir(name) != contract || name == contract+"/"+contract+"test" {
+			if !hasPrefix(name, trees) || !strings.HasSuffix(name, contract) {
 				continue
 			}
 			backends++

@@ -64,41 +64,65 @@ var rules = slices.Concat(contractRules(), []rule{
 		foreign:  []string{otel},
 		except:   []string{otel + "/sdk", otel + "/exporters", otel + "/bridge"},
 	},
-	{packages: "migrations", ours: []string{"internal/", "migrations/internal/"}, foreign: []string{goose, pgx}},
+	database("internal/postgres/", pgx, goose),
+	database("internal/sqlite/", "modernc.org/", goose),
+	database("internal/redis/", goRedis, redislock),
+	{packages: "migrations", ours: []string{"internal/", "migrations/internal/"}, foreign: []string{goose}},
 	{
-		packages: "examples/", ours: []string{"*", "*/*", "internal/", "migrations/internal/", "examples/"},
-		foreign: []string{""},
+		packages: "examples/",
+		ours:     slices.Concat([]string{"*", "*/*", "internal/", "migrations/internal/", "examples/"}, trees),
+		foreign:  []string{""},
 	},
 })
 
-// contractRules returns the rules of each contract, its suite and its backends.
+// trees hold the parts of each database. A pattern that names no database does not match them.
+var trees = []string{"internal/postgres/", "internal/sqlite/", "internal/redis/"}
+
+// contractRules returns the rules of each contract and its suite, and of the parts of each database.
 func contractRules() []rule {
-	all := []rule{{
-		packages: "lock/redislocker", ours: []string{"lock", "internal/"},
-		foreign: []string{goRedis, redislock},
-	}}
+	var all []rule
 	for _, c := range contracts {
 		ours := []string{c, "lock", "internal/"}
 		// Package snapshot joins with the checkpoint store in its database: see decision 27.
 		if c == "snapshot" {
-			ours = append(ours, "checkpoint", "checkpoint/sqlite*", "checkpoint/pg*")
+			ours = append(ours, "checkpoint")
 		}
 		all = append(all,
 			rule{packages: c, ours: ours},
 			rule{packages: c + "/" + c + "test", ours: ours},
-			rule{packages: c + "/sqlite*", ours: ours},
-			rule{packages: c + "/pg*", ours: ours, foreign: []string{pgx}},
-			rule{packages: c + "/redis*", ours: ours, foreign: []string{goRedis}},
+			rule{packages: "internal/postgres/pg" + c, ours: within(ours, "internal/postgres/"), foreign: []string{pgx}},
+			rule{packages: "internal/sqlite/sqlite" + c, ours: within(ours, "internal/sqlite/")},
+			rule{packages: "internal/redis/redis" + c, ours: within(ours, "internal/redis/"), foreign: []string{goRedis}},
 		)
 	}
-	return all
+	return append(all,
+		rule{
+			packages: "internal/postgres/pglocker",
+			ours:     []string{"lock", "internal/", "internal/postgres/"}, foreign: []string{pgx},
+		},
+		rule{
+			packages: "internal/redis/redislocker",
+			ours:     []string{"lock", "internal/", "internal/redis/"}, foreign: []string{goRedis, redislock},
+		},
+	)
+}
+
+func within(ours []string, tree string) []string { return slices.Concat(ours, []string{tree}) }
+
+// database returns the rule of the package of a database, whose parts are in the tree.
+func database(tree string, foreign ...string) rule {
+	return rule{
+		packages: strings.TrimSuffix(strings.TrimPrefix(tree, "internal/"), "/"),
+		ours:     append([]string{"internal/", tree, "migrations", "migrations/internal/"}, contracts...),
+		foreign:  foreign,
+	}
 }
 
 // matches reports whether pattern fits the package. A pattern is a name, a path.Match pattern, or a tree if it ends in
 // a slash.
 func matches(pattern, pkg string) bool {
 	if strings.HasSuffix(pattern, "/") {
-		return strings.HasPrefix(pkg+"/", pattern)
+		return strings.HasPrefix(pkg+"/", pattern) && !(pattern == "internal/" && hasPrefix(pkg, trees))
 	}
 	ok, _ := path.Match(pattern, pkg)
 	return ok
@@ -111,11 +135,14 @@ type graph map[string][]string
 func check(g graph) []string {
 	var wrong []string
 	for _, pkg := range slices.Sorted(maps.Keys(g)) {
-		if slices.Contains(strings.Split(pkg, "/"), "internal") {
+		if slices.Contains(strings.Split(pkg, "/"), "internal") && !hasPrefix(pkg, trees) {
 			continue // judged by its importers
 		}
 		i := slices.IndexFunc(rules, func(r rule) bool { return matches(r.packages, pkg) })
 		if i < 0 {
+			if hasPrefix(pkg, trees) {
+				continue // likewise
+			}
 			wrong = append(wrong, fmt.Sprintf("%s has no rule", pkg))
 			continue
 		}

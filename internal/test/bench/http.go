@@ -14,13 +14,13 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
-	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
-	"github.com/holdfast-go/holdfast/checkpoint/sqlitecheckpoint"
+	"github.com/holdfast-go/holdfast/internal/postgres/pgcheckpoint"
+	"github.com/holdfast-go/holdfast/internal/postgres/pgsnapshot"
+	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitecheckpoint"
+	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitesnapshot"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/snapshot"
-	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
-	"github.com/holdfast-go/holdfast/snapshot/sqlitesnapshot"
 	"github.com/holdfast-go/holdfast/turnhttp"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	_ "modernc.org/sqlite"
 
-	"github.com/holdfast-go/holdfast/checkpoint/sqlitecheckpoint"
+	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitecheckpoint"
 )
 
 // withSQLite runs f with a fresh database that is durable at every commit.

@@ -11,18 +11,18 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
-	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
-	"github.com/holdfast-go/holdfast/checkpoint/redischeckpoint"
-	"github.com/holdfast-go/holdfast/checkpoint/sqlitecheckpoint"
+	"github.com/holdfast-go/holdfast/internal/postgres/pgcheckpoint"
+	"github.com/holdfast-go/holdfast/internal/postgres/pgsnapshot"
+	"github.com/holdfast-go/holdfast/internal/postgres/pgstream"
+	"github.com/holdfast-go/holdfast/internal/redis/redischeckpoint"
+	"github.com/holdfast-go/holdfast/internal/redis/redisstream"
+	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitecheckpoint"
+	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitesnapshot"
+	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitestream"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/snapshot"
-	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
-	"github.com/holdfast-go/holdfast/snapshot/sqlitesnapshot"
 	"github.com/holdfast-go/holdfast/stream"
-	"github.com/holdfast-go/holdfast/stream/pgstream"
-	"github.com/holdfast-go/holdfast/stream/redisstream"
-	"github.com/holdfast-go/holdfast/stream/sqlitestream"
 )
 
 // A shown has the stores of a bot, and what it shows its events in: two stores on one server, as of two processes.

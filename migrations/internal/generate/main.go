@@ -12,16 +12,16 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
-	"github.com/holdfast-go/holdfast/checkpoint/sqlitecheckpoint"
-	"github.com/holdfast-go/holdfast/inbox/pginbox"
-	"github.com/holdfast-go/holdfast/inbox/sqliteinbox"
-	"github.com/holdfast-go/holdfast/lock/pglocker"
+	"github.com/holdfast-go/holdfast/internal/postgres/pgcheckpoint"
+	"github.com/holdfast-go/holdfast/internal/postgres/pginbox"
+	"github.com/holdfast-go/holdfast/internal/postgres/pglocker"
+	"github.com/holdfast-go/holdfast/internal/postgres/pgstream"
+	"github.com/holdfast-go/holdfast/internal/postgres/pgturnlog"
+	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitecheckpoint"
+	"github.com/holdfast-go/holdfast/internal/sqlite/sqliteinbox"
+	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitestream"
+	"github.com/holdfast-go/holdfast/internal/sqlite/sqliteturnlog"
 	"github.com/holdfast-go/holdfast/migrations/internal/ddl"
-	"github.com/holdfast-go/holdfast/stream/pgstream"
-	"github.com/holdfast-go/holdfast/stream/sqlitestream"
-	"github.com/holdfast-go/holdfast/turnlog/pgturnlog"
-	"github.com/holdfast-go/holdfast/turnlog/sqliteturnlog"
 )
 
 // A store says what it needs, as [migrations.Schemer].

@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/bootdrain"
-	"github.com/holdfast-go/holdfast/checkpoint/redischeckpoint"
+	"github.com/holdfast-go/holdfast/internal/redis/redischeckpoint"
+	"github.com/holdfast-go/holdfast/internal/redis/redissnapshot"
 	"github.com/holdfast-go/holdfast/internal/test/redistest"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/orchestrator"
-	"github.com/holdfast-go/holdfast/snapshot/redissnapshot"
 )
 
 // A node of a Redis Cluster is away: killed, or stopped so that it does not answer. The turns on the other nodes keep

@@ -10,9 +10,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/bootdrain"
-	"github.com/holdfast-go/holdfast/checkpoint/redischeckpoint"
+	"github.com/holdfast-go/holdfast/internal/redis/redischeckpoint"
+	"github.com/holdfast-go/holdfast/internal/redis/redissnapshot"
 	"github.com/holdfast-go/holdfast/internal/test/redistest"
-	"github.com/holdfast-go/holdfast/snapshot/redissnapshot"
 )
 
 // An errorLog is a log that hands on the errors of one message.

@@ -15,16 +15,16 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
-	"github.com/holdfast-go/holdfast/checkpoint/redischeckpoint"
+	"github.com/holdfast-go/holdfast/internal/postgres/pgcheckpoint"
+	"github.com/holdfast-go/holdfast/internal/postgres/pgledger"
+	"github.com/holdfast-go/holdfast/internal/postgres/pgsnapshot"
+	"github.com/holdfast-go/holdfast/internal/redis/redischeckpoint"
+	"github.com/holdfast-go/holdfast/internal/redis/redissnapshot"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 	"github.com/holdfast-go/holdfast/ledger"
-	"github.com/holdfast-go/holdfast/ledger/pgledger"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/migrations"
 	"github.com/holdfast-go/holdfast/orchestrator"
-	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
-	"github.com/holdfast-go/holdfast/snapshot/redissnapshot"
 )
 
 // payments is how many payments are acknowledged and lost.

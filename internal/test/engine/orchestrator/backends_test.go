@@ -8,14 +8,14 @@ import (
 
 	_ "modernc.org/sqlite"
 
-	"github.com/holdfast-go/holdfast/checkpoint/pgcheckpoint"
-	"github.com/holdfast-go/holdfast/checkpoint/redischeckpoint"
-	"github.com/holdfast-go/holdfast/checkpoint/sqlitecheckpoint"
+	"github.com/holdfast-go/holdfast/internal/postgres/pgcheckpoint"
+	"github.com/holdfast-go/holdfast/internal/postgres/pgsnapshot"
+	"github.com/holdfast-go/holdfast/internal/redis/redischeckpoint"
+	"github.com/holdfast-go/holdfast/internal/redis/redissnapshot"
+	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitecheckpoint"
+	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitesnapshot"
 	"github.com/holdfast-go/holdfast/internal/test/pgtest"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
-	"github.com/holdfast-go/holdfast/snapshot/pgsnapshot"
-	"github.com/holdfast-go/holdfast/snapshot/redissnapshot"
-	"github.com/holdfast-go/holdfast/snapshot/sqlitesnapshot"
 )
 
 // backends runs test once for each pair of stores, in an empty world of its own.

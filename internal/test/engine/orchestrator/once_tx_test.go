@@ -9,10 +9,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdfast-go/holdfast/internal/postgres/pgledger"
+	"github.com/holdfast-go/holdfast/internal/sqlite/sqliteledger"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 	"github.com/holdfast-go/holdfast/ledger"
-	"github.com/holdfast-go/holdfast/ledger/pgledger"
-	"github.com/holdfast-go/holdfast/ledger/sqliteledger"
 	"github.com/holdfast-go/holdfast/orchestrator"
 )
 

@@ -17,12 +17,12 @@ import (
 
 	"github.com/holdfast-go/holdfast/bootdrain"
 	"github.com/holdfast-go/holdfast/checkpoint"
-	"github.com/holdfast-go/holdfast/checkpoint/sqlitecheckpoint"
+	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitecheckpoint"
+	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitesnapshot"
 	"github.com/holdfast-go/holdfast/internal/test/sqlitetest"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/snapshot"
-	"github.com/holdfast-go/holdfast/snapshot/sqlitesnapshot"
 	"github.com/holdfast-go/holdfast/turnlog"
 )
 

@@ -1,0 +1,104 @@
+package pgcheckpoint
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/postgres/pgstate"
+	"github.com/holdfast-go/holdfast/lock"
+)
+
+// Append is one statement. If the statement finds no head to move, a second one finds out why. With
+// [Options].Functions, one call does both.
+func (s *Store) Append(
+	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+) error {
+	sql := s.sql.append
+	if s.calls != nil {
+		sql = s.calls.append
+	}
+	_, err := s.append(ctx, sql, l, cp, o)
+	return err
+}
+
+// append sends sql, which is the statement of Append, perhaps with a part.
+func (s *Store) append(
+	ctx context.Context, sql string, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+) (forgotten bool, err error) {
+	keep, err := o.Kept()
+	if err := errors.Join(l.Validate(), cp.Validate(), err); err != nil {
+		return false, err
+	}
+	var payload *string
+	if len(cp.Payload) > 0 {
+		text := string(cp.Payload)
+		payload = &text
+	}
+	route := cp.Route
+	if route == nil {
+		route = []string{}
+	}
+	args := []any{
+		l.Orchestrator, l.Session, l.Fence.Epoch, l.Fence.Nonce, cp.Turn,
+		string(cp.State), payload, route, cp.Signature, cp.Version, cp.RunID, cp.RequestID, keep, o.Owes, o.Release,
+	}
+	if s.calls != nil {
+		forgotten, err = s.callAppend(ctx, o, sql, args...)
+	} else {
+		forgotten, err = s.sendAppend(ctx, sql, args...)
+		if errors.Is(err, pgx.ErrNoRows) {
+			err = s.whyNot(ctx, l, cp, o)
+		}
+	}
+	if pgstate.Of(err) == pgstate.UniqueViolation {
+		err = checkpoint.DamagedTurn(l.Key, cp.Turn,
+			errors.New("it is there, and the head says that it is not settled"))
+	}
+	return forgotten, s.error(ctx, "append", l.Key, err)
+}
+
+// sendAppend returns pgx.ErrNoRows if the statement found no head to move.
+func (s *Store) sendAppend(ctx context.Context, sql string, args ...any) (forgotten bool, err error) {
+	settled, err := collect(ctx, s.db, func(row pgx.CollectableRow) (forgotten bool, err error) {
+		err = row.Scan(&forgotten, nil)
+		return forgotten, err
+	}, sql, args...)
+	switch {
+	case err != nil:
+		return false, err
+	case len(settled) == 0:
+		return false, pgx.ErrNoRows
+	}
+	return settled[0], nil
+}
+
+// whyNot explains an Append that found no head to move. It looks for the run by its id: a new owner may have settled
+// the run under another number.
+func (s *Store) whyNot(
+	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+) error {
+	var settled, ours bool
+	err := s.db.Answered(ctx, func() error {
+		rows, err := s.db.Query(ctx, s.sql.explain,
+			l.Orchestrator, l.Session, l.Fence.Epoch, l.Fence.Nonce, cp.RunID, cp.Turn)
+		if err != nil {
+			return err
+		}
+		_, err = pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (struct{}, error) {
+			return struct{}{}, row.Scan(&settled, &ours)
+		})
+		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case settled:
+		return o.Known()
+	case ours:
+		return checkpoint.ErrConflict
+	}
+	return lock.ErrFenced
+}

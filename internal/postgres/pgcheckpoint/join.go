@@ -1,0 +1,28 @@
+package pgcheckpoint
+
+import (
+	"context"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/postgres/pgjoin"
+)
+
+// Joined returns the Append of s with a part of the Join of package pgsnapshot in its statement. If the part is of
+// another pool or connection, Joined returns nil.
+func (s *Store) Joined(part pgjoin.Part) func(
+	context.Context, checkpoint.Lease, checkpoint.Checkpoint, checkpoint.AppendOptions,
+) (forgotten bool, err error) {
+	if !part.DB.Shares(s.db) || (part.Call == "") != (s.calls == nil) {
+		return nil
+	}
+	sql := strings.ReplaceAll(s.sql.settle, "{part}", part.SQL)
+	if s.calls != nil {
+		sql = strings.ReplaceAll(part.Call, "{append}", s.prefix.Table(functionNamed("session_append")))
+	}
+	return func(
+		ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+	) (forgotten bool, err error) {
+		return s.append(ctx, sql, l, cp, o)
+	}
+}

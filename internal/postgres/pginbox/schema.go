@@ -1,0 +1,38 @@
+package pginbox
+
+import "github.com/holdfast-go/holdfast/internal/postgres/pgstate"
+
+// schemaSQL is idempotent. The primary key makes the first item of an id the only one, and finds the items of a
+// session. inbox_order lists the items of a kind in the order of the contract: of one session, and of all.
+//
+// CHECKs would cost more than a save, as in package pgcheckpoint.
+const schemaSQL = `CREATE TABLE IF NOT EXISTS {inbox} (
+    orchestrator text COLLATE "C" NOT NULL,
+    session      text COLLATE "C" NOT NULL,
+    kind         text COLLATE "C" NOT NULL,
+    id           text COLLATE "C" NOT NULL,
+    posted_by    text COLLATE "C" NOT NULL,
+    shown        text COLLATE "C" NOT NULL,
+    at           timestamptz NOT NULL,
+    data         jsonb       NOT NULL,
+    PRIMARY KEY (orchestrator, session, kind, id)
+) WITH (toast_tuple_target = 4080);
+
+CREATE INDEX IF NOT EXISTS {inbox_order} ON {inbox} (orchestrator, kind, session, at, id);
+
+-- Without lz4, and before PostgreSQL 14, the default compression serves.
+DO $$ BEGIN
+    IF EXISTS (SELECT FROM pg_settings WHERE name = 'default_toast_compression' AND 'lz4' = ANY (enumvals)) THEN
+        IF EXISTS (SELECT FROM pg_attribute
+            WHERE attrelid = '{inbox}'::regclass AND attname = 'data' AND attcompression <> 'l') THEN
+            EXECUTE 'ALTER TABLE {inbox} ALTER COLUMN data SET COMPRESSION lz4';
+        END IF; -- else the table would be locked for nothing
+    END IF;
+END $$;
+`
+
+// Schema returns the statements that create the table, or bring it up to date. They may be run again. They fail if the
+// prefix names no schema and the search path finds the table in another schema than it creates tables in.
+func (s *Store) Schema() string {
+	return pgstate.Unhidden(s.prefix, "inbox") + pgstate.Unlocked(fill(s.prefix, schemaSQL))
+}

@@ -1,0 +1,294 @@
+package pglocker
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/holdfast-go/holdfast/internal/keeper"
+	"github.com/holdfast-go/holdfast/internal/postgres/pgstate"
+	"github.com/holdfast-go/holdfast/internal/sqlname"
+	"github.com/holdfast-go/holdfast/lock"
+)
+
+// A DB runs statements. *pgxpool.Pool is a DB.
+type DB interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
+}
+
+// Options configure a [Locker]. The zero value, and nil, mean the defaults.
+type Options struct {
+	// Prefix begins the name of the table. It may name a schema, as in "app.bot_". "" means "holdfast_".
+	Prefix string
+	// TTL is how long a dead owner blocks other callers. 0 means 30s.
+	TTL time.Duration
+	// Poll is the longest pause between two attempts of a waiter that does not listen. 0 means 250ms.
+	Poll time.Duration
+	// Owner is stored in each lock, for people who look at the table.
+	Owner string
+	// Logger gets the warnings of the locker. nil means slog.Default().
+	Logger *slog.Logger
+
+	// Listen opens a connection on which waiters are woken. If Listen is nil, waiters poll. The locker calls Listen
+	// when the first waiter comes, and closes the connection when the last waiter leaves. The connection must not go
+	// through a pooler in transaction mode.
+	Listen func(ctx context.Context) (*pgx.Conn, error)
+}
+
+// Locker implements [lock.Locker].
+type Locker struct {
+	db *pgstate.DB
+	o  Options
+	// table is the name without quotes. The channel that waiters listen on is named after it.
+	table   string
+	sql     queries
+	schema  string
+	keeper  *keeper.Keeper[held]
+	waiters *waiters // nil: waiters poll
+}
+
+// held names a lock, and the token that proves that it is ours.
+type held struct{ Key, Token string }
+
+var _ lock.Locker = (*Locker)(nil)
+
+// New returns a locker on db. New panics if the prefix is not one or two identifiers, or is too long for the name of a
+// table: a prefix is a constant of the program.
+func New(db DB, o *Options) *Locker {
+	if o == nil {
+		o = new(Options)
+	}
+	p, err := sqlname.Parse(o.Prefix, "locks", "locks_pkey")
+	if err != nil {
+		panic("pglocker: " + err.Error())
+	}
+	l := &Locker{
+		db: pgstate.New(db), o: *o, table: p.Plain("locks"), sql: fillAll(p),
+		schema: pgstate.Unhidden(p, "locks") + fill(p, schemaSQL),
+	}
+	if l.o.TTL <= 0 {
+		l.o.TTL = 30 * time.Second
+	}
+	if l.o.Poll <= 0 {
+		l.o.Poll = 250 * time.Millisecond
+	}
+	if l.o.Logger == nil {
+		l.o.Logger = slog.Default()
+	}
+	l.keeper = keeper.New(l.o.TTL, l.renew)
+	if o.Listen != nil {
+		l.waiters = newWaiters(o.Listen, channel(l.table), l.o.Logger)
+	}
+	return l
+}
+
+// Schema returns the statements that create the table. They may be run again.
+func (l *Locker) Schema() string { return l.schema }
+
+// Lock waits until key is granted or ctx is done. Waiters get the key in no particular order.
+func (l *Locker) Lock(ctx context.Context, key string) (context.Context, func(), error) {
+	name := stored(key)
+	held, unlock, _, err := l.try(ctx, name, false)
+	if !errors.Is(err, lock.ErrHeld) {
+		return held, unlock, err
+	}
+	if l.waiters == nil {
+		return l.poll(ctx, name)
+	}
+	return l.listen(ctx, name)
+}
+
+// TryLock takes a free key. If the key is taken, TryLock returns [lock.ErrHeld].
+func (l *Locker) TryLock(ctx context.Context, key string) (context.Context, func(), error) {
+	held, unlock, _, err := l.try(ctx, stored(key), false)
+	return held, unlock, err
+}
+
+func (l *Locker) poll(ctx context.Context, name string) (context.Context, func(), error) {
+	pause := keeper.Backoff{Most: l.o.Poll}
+	for {
+		if err := keeper.Sleep(ctx, pause.Next()); err != nil {
+			return nil, nil, err
+		}
+		held, unlock, _, err := l.try(ctx, name, false)
+		if !errors.Is(err, lock.ErrHeld) {
+			return held, unlock, err
+		}
+	}
+}
+
+// listen asks each time that it is woken, and when the present owner's TTL is over. While no connection can wake the
+// waiter, listen polls.
+func (l *Locker) listen(ctx context.Context, name string) (context.Context, func(), error) {
+	woken, leave := l.waiters.join(ctx, name)
+	defer leave()
+	pause := keeper.Backoff{Most: l.o.Poll}
+	for {
+		held, unlock, left, err := l.try(ctx, name, true)
+		if !errors.Is(err, lock.ErrHeld) {
+			return held, unlock, err
+		}
+		if wait := pause.Next(); !l.waiters.live() || left <= 0 {
+			left = wait
+		}
+		left = min(left, longestWait)
+		select {
+		case <-woken:
+		case <-time.After(left):
+		case <-ctx.Done():
+			return nil, nil, context.Cause(ctx)
+		}
+	}
+}
+
+// try asks once. If tell is set, the owner's unlock wakes the waiters, and left is how long the owner's TTL still
+// lasts.
+func (l *Locker) try(
+	ctx context.Context, name string, tell bool,
+) (owned context.Context, unlock func(), left time.Duration, err error) {
+	if ctx.Err() != nil {
+		return nil, nil, 0, context.Cause(ctx)
+	}
+	h := held{Key: name, Token: rand.Text()}
+	asking, answered := keeper.Linger(ctx, grace)
+	sent := time.Now()
+	granted, left, err := l.take(asking, h, tell)
+	answered()
+	switch {
+	case err != nil || granted && ctx.Err() != nil:
+		l.release(ctx, h) // the server may have granted it
+		if ctx.Err() != nil {
+			return nil, nil, 0, context.Cause(ctx)
+		}
+		return nil, nil, 0, l.error(err)
+	case !granted:
+		return nil, nil, left, lock.ErrHeld
+	}
+	owned, drop := l.keeper.Context(ctx, h, sent)
+	return owned, func() {
+		drop()
+		l.release(ctx, h)
+	}, 0, nil
+}
+
+func (l *Locker) take(ctx context.Context, h held, tell bool) (granted bool, left time.Duration, err error) {
+	err = l.db.Again(ctx, func() error {
+		rows, err := l.db.Query(ctx, l.sql.take, h.Key, h.Token, l.o.Owner, l.o.TTL.Microseconds(), tell)
+		if err != nil {
+			return err
+		}
+		var us int64
+		_, err = pgx.ForEachRow(rows, []any{&granted, &us}, func() error { return nil })
+		left = time.Duration(us) * time.Microsecond
+		return err
+	})
+	return granted, left, err
+}
+
+// unlockTimeout bounds a release, which may begin after the caller's ctx has ended. If the release fails, the lock
+// ends with its TTL.
+const unlockTimeout = 5 * time.Second
+
+// grace is how long a request may outlive its caller's ctx.
+const grace = time.Second
+
+// longestWait bounds how long a waiter relies on being woken: a connection can die without a word.
+const longestWait = 5 * time.Second
+
+func (l *Locker) release(ctx context.Context, h held) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unlockTimeout)
+	defer cancel()
+	err := l.db.Again(ctx, func() error {
+		_, err := l.db.Exec(ctx, l.sql.release, h.Key, h.Token, channel(l.table))
+		return err
+	})
+	if err != nil {
+		l.o.Logger.WarnContext(ctx, "unlock failed: the lock ends with its TTL",
+			"key", h.Key, "ttl", l.o.TTL, "err", err)
+	}
+}
+
+func (l *Locker) renew(ctx context.Context, ttl time.Duration, all []held, report keeper.Report[held]) (known bool) {
+	sent := time.Now()
+	extended, err := l.which(ctx, all, l.sql.renew, ttl.Microseconds())
+	// ours also has the locks that renew skipped because their rows were locked.
+	var ours map[held]bool
+	if err == nil && len(extended) < len(all) {
+		ours, err = l.which(ctx, all, l.sql.ours)
+	}
+	if err != nil {
+		if ctx.Err() == nil {
+			l.o.Logger.WarnContext(ctx, "renewal of locks failed", "locks", len(all), "err", err)
+		}
+		return false
+	}
+	var renewed, lost []held
+	for _, h := range all {
+		switch {
+		case extended[h]:
+			renewed = append(renewed, h)
+		case !ours[h]:
+			lost = append(lost, h)
+		}
+	}
+	report(sent, renewed, lost)
+	return len(renewed)+len(lost) == len(all)
+}
+
+// which runs sql on all and returns the locks that it finds.
+func (l *Locker) which(ctx context.Context, all []held, sql string, args ...any) (map[held]bool, error) {
+	keys, tokens := make([]string, len(all)), make([]string, len(all))
+	for i, h := range all {
+		keys[i], tokens[i] = h.Key, h.Token
+	}
+	found := make(map[held]bool, len(all))
+	err := l.db.Again(ctx, func() error {
+		rows, err := l.db.Query(ctx, sql, append([]any{keys, tokens}, args...)...)
+		if err != nil {
+			return err
+		}
+		var h held
+		_, err = pgx.ForEachRow(rows, []any{&h.Key, &h.Token}, func() error {
+			found[h] = true
+			return nil
+		})
+		return err
+	})
+	return found, err
+}
+
+func (l *Locker) error(err error) error {
+	if pgstate.Missing(err) {
+		return fmt.Errorf("pglocker: table %s is missing: run migrations.Up, or Locker.Schema for a prefix of your own"+
+			"; if it is there, the role lacks USAGE on its schema: %w", l.table, err)
+	}
+	return fmt.Errorf("pglocker: %w", err)
+}
+
+// longestKey is how many bytes of a key an index entry can take, with room to spare.
+const longestKey = 1024
+
+const hashed = "sha256:"
+
+// stored returns the text that stands for a key, which is any string. A key that is valid text stands for itself.
+func stored(key string) string {
+	text := utf8.ValidString(key) && !strings.ContainsRune(key, 0)
+	if len(key) <= longestKey && text && !strings.HasPrefix(key, hashed) {
+		return key
+	}
+	return fmt.Sprintf("%s%x", hashed, sha256.Sum256([]byte(key)))
+}
+
+// channel returns the name of a table as the name of a channel. PostgreSQL cuts names off at 63 bytes.
+func channel(table string) string { return table[max(0, len(table)-63):] }

@@ -1,0 +1,226 @@
+package pgstate
+
+import (
+	"context"
+	"reflect"
+	"sync/atomic"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/holdfast-go/holdfast/internal/pgtext"
+)
+
+// A Pool is a *pgxpool.Pool, or a *pgx.Conn.
+type Pool interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
+}
+
+// A DB runs the statements of a store at READ COMMITTED, each call in a transaction of its own. The default of the role
+// or the database may be another level. This shows when two calls meet and one of them fails with SerializationFailure,
+// which never happens at READ COMMITTED. From then on the DB frames every call by BEGIN and COMMIT, in the same round
+// trip.
+//
+// If the driver asks for results as text, the frame also sets how times are written: the default of the role or the
+// database may be a style that nobody can read back.
+type DB struct {
+	pool Pool
+	// encoded says that the encoding of the database is known to be right.
+	encoded atomic.Bool
+	framed  atomic.Bool
+	text    atomic.Bool // results come as text
+}
+
+// New returns a DB on pool. pool stays the caller's.
+func New(pool Pool) *DB { return &DB{pool: pool} }
+
+// Shares reports whether d and e have one pool, so that a statement of one may write for the other.
+func (d *DB) Shares(e *DB) bool {
+	return reflect.ValueOf(d.pool).Comparable() && reflect.ValueOf(e.pool).Comparable() && d.pool == e.pool
+}
+
+// Again runs f. If f met a concurrent change that its transaction may not see, f had no effect, and Again runs it a
+// second time. Again also repeats f after an internal error, which may be temporary. Only the second one counts as
+// Corrupt. Before the first f, Again looks at the encoding of the database.
+func (d *DB) Again(ctx context.Context, f func() error) error {
+	if err := d.fit(ctx); err != nil {
+		return err
+	}
+	err := f()
+	switch Of(err) {
+	case SerializationFailure:
+		d.framed.Store(true)
+		err = f()
+	case internalError:
+		err = f()
+	}
+	return err
+}
+
+// Frame makes the DB frame every call from now on. It is for a store that sees by itself that the default is another
+// level, where no SerializationFailure would show it.
+func (d *DB) Frame() { d.framed.Store(true) }
+
+// Answered is Again for statements of ctx. If ctx has ended by the time that f succeeds, Answered returns an error. The
+// reason is that a pool may end a statement by a cancel request. If the request finds a commit that waits for a
+// standby, PostgreSQL stops the wait and answers as if the standby had the commit.
+func (d *DB) Answered(ctx context.Context, f func() error) error {
+	err := d.Again(ctx, f)
+	if err == nil && ctx.Err() != nil {
+		err = errCutOff
+	}
+	return err
+}
+
+// fit refuses a database that cannot store every text. It also finds out whether results come as text.
+func (d *DB) fit(ctx context.Context) error {
+	if d.encoded.Load() {
+		return nil
+	}
+	rows, err := d.pool.Query(ctx, "SELECT current_setting('server_encoding'), 0")
+	if err != nil {
+		return err
+	}
+	encoding, err := pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (encoding string, err error) {
+		if row.FieldDescriptions()[1].Format == pgx.TextFormatCode { // else integers are binary, and so are times
+			d.text.Store(true)
+			d.framed.Store(true)
+		}
+		err = row.Scan(&encoding, nil)
+		return encoding, err
+	})
+	if err == nil {
+		err = pgtext.Encoded(encoding)
+	}
+	d.encoded.Store(err == nil)
+	return err
+}
+
+// Exec calls Exec of the pool, in a frame if the DB frames its calls.
+func (d *DB) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
+	if !d.framed.Load() {
+		return d.pool.Exec(ctx, sql, args...)
+	}
+	results := d.SendBatch(ctx, batch(sql, args))
+	tag, err := results.Exec()
+	return tag, first(err, results.Close())
+}
+
+// Query calls Query of the pool, in a frame if the DB frames its calls.
+func (d *DB) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	if !d.framed.Load() {
+		return d.pool.Query(ctx, sql, args...)
+	}
+	results := d.SendBatch(ctx, batch(sql, args))
+	rows, err := results.Query()
+	if err != nil {
+		return rows, first(err, results.Close())
+	}
+	return &framedRows{Rows: rows, results: results}, nil
+}
+
+// SendBatch calls SendBatch of the pool, in a frame if the DB frames its calls.
+func (d *DB) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
+	if !d.framed.Load() {
+		return d.pool.SendBatch(ctx, b)
+	}
+	conn, _ := d.pool.(*pgx.Conn)
+	if err := rollback(ctx, conn); err != nil {
+		return failed{err: err}
+	}
+	framed := &pgx.Batch{QueuedQueries: make([]*pgx.QueuedQuery, 0, len(b.QueuedQueries)+3)}
+	framed.Queue("BEGIN ISOLATION LEVEL READ COMMITTED")
+	if d.text.Load() {
+		framed.Queue("SET LOCAL DateStyle = 'ISO'")
+	}
+	framed.QueuedQueries = append(framed.QueuedQueries, b.QueuedQueries...)
+	framed.Queue("COMMIT")
+	results := d.pool.SendBatch(ctx, framed)
+	if conn != nil {
+		results = onConn{results, ctx, conn}
+	}
+	for range len(framed.QueuedQueries) - len(b.QueuedQueries) - 1 {
+		if _, err := results.Exec(); err != nil {
+			return failed{results, first(err, results.Close())}
+		}
+	}
+	return results
+}
+
+// onConn is a frame on a connection that others use too. If the frame fails, it leaves no failed transaction to them. A
+// pool closes such a connection.
+type onConn struct {
+	pgx.BatchResults
+	ctx  context.Context //nolint:containedctx // of the call that the results belong to
+	conn *pgx.Conn
+}
+
+func (r onConn) Close() error {
+	err := r.BatchResults.Close()
+	return first(err, rollback(r.ctx, r.conn))
+}
+
+// rollback ends a frame that failed. It does nothing without a connection. If ctx has ended, the next frame calls it
+// again.
+func rollback(ctx context.Context, c *pgx.Conn) error {
+	if c == nil || c.IsClosed() || c.PgConn().TxStatus() != 'E' {
+		return nil
+	}
+	_, err := c.Exec(ctx, "ROLLBACK")
+	return err
+}
+
+func batch(sql string, args []any) *pgx.Batch {
+	b := new(pgx.Batch)
+	b.Queue(sql, args...)
+	return b
+}
+
+func first(err, next error) error {
+	if err != nil {
+		return err
+	}
+	return next
+}
+
+// framedRows are the rows of the only statement of a frame. The frame commits when the rows have been read.
+type framedRows struct {
+	pgx.Rows
+	results pgx.BatchResults
+	err     error
+}
+
+// Next ends the frame after the last row.
+func (r *framedRows) Next() bool {
+	if r.Rows.Next() {
+		return true
+	}
+	r.Close()
+	return false
+}
+
+// Close ends the frame.
+func (r *framedRows) Close() {
+	r.Rows.Close()
+	r.err = r.results.Close()
+}
+
+// Err returns the error of the rows, or else of the frame.
+func (r *framedRows) Err() error { return first(r.Rows.Err(), r.err) }
+
+// failed is the result of a batch that was not begun.
+type failed struct {
+	pgx.BatchResults
+	err error
+}
+
+func (f failed) Exec() (pgconn.CommandTag, error) { return pgconn.CommandTag{}, f.err }
+func (f failed) Query() (pgx.Rows, error)         { return nil, f.err }
+func (f failed) QueryRow() pgx.Row                { return failedRow{f.err} }
+func (f failed) Close() error                     { return f.err }
+
+type failedRow struct{ err error }
+
+func (r failedRow) Scan(...any) error { return r.err }

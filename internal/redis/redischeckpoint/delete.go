@@ -1,0 +1,41 @@
+package redischeckpoint
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/redis/redisstore"
+)
+
+// Delete removes the session's key in one script, and then its entries in the indexes.
+func (s *Store) Delete(ctx context.Context, l checkpoint.Lease) error {
+	err := redisstore.Checked(ctx, l.Validate())
+	if err == nil {
+		err = s.delete(ctx, l)
+	}
+	if err != nil {
+		return fmt.Errorf("redischeckpoint: delete %q: %w", l.Session, damaged(l.Key, err))
+	}
+	return nil
+}
+
+func (s *Store) delete(ctx context.Context, l checkpoint.Lease) error {
+	// The tokens are read before the head is gone: see docs/decisions/0003-redis-layout.md.
+	known, err := s.known(ctx, l.Key)
+	if err != nil {
+		return err
+	}
+	if _, err := s.redis.Run(ctx, deleteScript, s.sessionKeys(l.Key), l.Fence.Epoch, l.Fence.Nonce); err != nil {
+		return err // also ErrFenced: then the entries are of another life of the session
+	}
+	for index, token := range known {
+		err := s.drop(ctx, index, []redisstore.Entry{{Session: l.Session, Token: token}})
+		// The session is gone, so the next reader of the entry drops it.
+		if err != nil && !errors.Is(err, checkpoint.ErrRefused) {
+			return err
+		}
+	}
+	return nil
+}

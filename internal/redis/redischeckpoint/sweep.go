@@ -1,0 +1,111 @@
+package redischeckpoint
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/redis/redisstore"
+)
+
+// A sweeper remembers how far the index of each orchestrator was swept. It knows the orchestrators that this Store has
+// claimed for.
+type sweeper struct {
+	mu   sync.Mutex // protects following field
+	from map[string]string
+}
+
+// serves adds the index of an orchestrator to the indexes to sweep.
+func (w *sweeper) serves(orchestrator string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, ok := w.from[orchestrator]; ok {
+		return
+	}
+	if w.from == nil {
+		w.from = make(map[string]string)
+	}
+	w.from[orchestrator] = redisstore.First
+}
+
+func (w *sweeper) all() map[string]string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := make(map[string]string, len(w.from))
+	for orchestrator, from := range w.from {
+		all[orchestrator] = from
+	}
+	return all
+}
+
+func (w *sweeper) reached(orchestrator, from string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.from[orchestrator] = from
+}
+
+// Sweep removes the index entries of sessions that have expired, and returns how many. Redis has removed the sessions.
+// A call looks at limit entries at most of each orchestrator that this Store has claimed for. The next call looks at
+// the entries that follow. If limit is 0, Sweep looks at all entries. If an index or a session cannot be reached, Sweep
+// goes on, and returns an error at the end. Without Options.TTL it does nothing.
+func (s *Store) Sweep(ctx context.Context, limit int) (removed int, err error) {
+	if s.idle == 0 {
+		return 0, redisstore.Checked(ctx)
+	}
+	var failed error
+	for orchestrator, from := range s.sweeper.all() {
+		most := limit - removed
+		if limit > 0 && most == 0 {
+			break
+		}
+		n, err := s.sweep(ctx, index{orchestrator, false}, from, most)
+		removed += n
+		if err != nil {
+			failed = cmp.Or(failed, fmt.Errorf("redischeckpoint: sweep %q: %w", orchestrator, err))
+		}
+	}
+	return removed, failed
+}
+
+// sweep looks at limit entries, page by page. If limit is 0, it looks at all entries. It passes over sessions that it
+// cannot reach.
+func (s *Store) sweep(ctx context.Context, x index, from string, limit int) (removed int, err error) {
+	if limit <= 0 {
+		from = redisstore.First
+	}
+	tour := s.redis.Tour()
+	var left error
+	for seen := 0; limit <= 0 || seen < limit; {
+		size := maxEntries
+		if limit > 0 {
+			size = min(size, limit-seen)
+		}
+		page, err := s.redis.List(ctx, s.indexKey(x), from, redisstore.Last, size)
+		if err != nil {
+			return removed, indexError(err)
+		}
+		found, stale, err := s.look(ctx, tour, x, page, checkpoint.SessionQuery{})
+		if err == nil {
+			err = s.drop(ctx, x, stale)
+		}
+		if err != nil {
+			return removed, err
+		}
+		for _, f := range found {
+			if _, away := errors.AsType[*checkpoint.AwayError](f.err); away {
+				left = cmp.Or(left, f.err)
+			}
+		}
+		seen, removed = seen+len(page), removed+len(stale)
+		if len(page) < size {
+			s.sweeper.reached(x.orchestrator, redisstore.First)
+			break
+		}
+		from = redisstore.Past(page[len(page)-1].Session)
+		s.sweeper.reached(x.orchestrator, from)
+	}
+	return removed, left
+}

@@ -1,0 +1,23 @@
+package redissnapshot
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/holdfast-go/holdfast/internal/redis/redisstore"
+	"github.com/holdfast-go/holdfast/snapshot"
+)
+
+// Save replaces the run in one script. A part is a field of its own, so that an added part costs no more than its own
+// size.
+func (s *Store) Save(ctx context.Context, r snapshot.Run) error {
+	err := redisstore.Checked(ctx, r.Validate())
+	if err == nil {
+		_, err = s.redis.Run(ctx, saveScript, s.runKeys(r.Key), encode(r)...)
+		_, err = judge(r.Key, err)
+	}
+	if err != nil {
+		return fmt.Errorf("redissnapshot: save %q: %w", r.Session, err)
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+package sqlitecheckpoint
+
+import (
+	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitestore"
+	"github.com/holdfast-go/holdfast/lock"
+)
+
+// In all SQL below {prefix} stands for Options.Prefix.
+const schemaSQL = `
+CREATE TABLE IF NOT EXISTS {prefix}sessions (
+	orchestrator TEXT    NOT NULL CHECK (orchestrator <> ''),
+	session      TEXT    NOT NULL CHECK (session <> ''),
+	epoch        INTEGER NOT NULL,
+	nonce        TEXT    NOT NULL, -- '' once released
+	owner        TEXT    NOT NULL,
+	lease_until  INTEGER NOT NULL, -- µs
+	born         INTEGER NOT NULL CHECK (born > 0),
+	turn         INTEGER NOT NULL DEFAULT -1, -- the last settled
+	first        INTEGER NOT NULL DEFAULT 0,  -- the oldest kept
+	pruned       INTEGER NOT NULL DEFAULT 0,  -- first, as the last settle found it
+	summarized   INTEGER NOT NULL DEFAULT 0,
+	owed         INTEGER,                     -- the oldest not delivered
+	failed       INTEGER NOT NULL DEFAULT 0,  -- deliveries of owed
+	retry_at     INTEGER NOT NULL DEFAULT 0,  -- µs, from when on owed is due
+	PRIMARY KEY (orchestrator, session),
+	CHECK (epoch >= born),
+	CHECK (0 <= pruned AND pruned <= first AND first <= turn + 1),
+	CHECK (summarized BETWEEN 0 AND turn + 1),
+	CHECK (owed BETWEEN first AND turn),
+	CHECK (failed > 0 AND owed IS NOT NULL AND retry_at > 0 OR failed = 0 AND retry_at = 0)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS {prefix}sessions_owed ON {prefix}sessions (orchestrator, session, retry_at) WHERE owed IS NOT NULL;
+CREATE TABLE IF NOT EXISTS {prefix}turns (
+	orchestrator TEXT    NOT NULL,
+	session      TEXT    NOT NULL,
+	turn         INTEGER NOT NULL CHECK (turn >= 0),
+	state        TEXT    NOT NULL, -- JSON
+	payload      TEXT,             -- JSON
+	route        TEXT    NOT NULL, -- JSON array
+	signature    TEXT    NOT NULL,
+	version      TEXT    NOT NULL,
+	run_id       TEXT    NOT NULL CHECK (run_id <> ''),
+	request_id   TEXT             CHECK (request_id <> ''),
+	saved_at     INTEGER NOT NULL, -- µs
+	PRIMARY KEY (orchestrator, session, turn) -- a turn settles once
+) STRICT;
+CREATE INDEX IF NOT EXISTS {prefix}turns_request ON {prefix}turns (orchestrator, session, request_id, turn) WHERE request_id IS NOT NULL;
+CREATE TABLE IF NOT EXISTS {prefix}beats (
+	process TEXT    NOT NULL PRIMARY KEY,
+	beats   INTEGER NOT NULL,
+	at      INTEGER NOT NULL -- µs
+) STRICT, WITHOUT ROWID;
+`
+
+func layout(prefix string) sqlitestore.Layout {
+	return sqlitestore.Layout{
+		Prefix: prefix,
+		Tables: []sqlitestore.Table{
+			{Name: "{prefix}sessions", Columns: "orchestrator session epoch nonce owner lease_until born turn " +
+				"first pruned summarized owed failed retry_at"},
+			{Name: "{prefix}turns", Columns: "orchestrator session turn state payload route signature version " +
+				"run_id request_id saved_at"},
+			{Name: "{prefix}beats", Columns: "process beats at"},
+		},
+		Statements: []string{
+			takeSQL, bearSQL, waitSQL, createSQL, headlessSQL, renewSQL, heldSQL, headSQL, ownerSQL, settleSQL,
+			insertSQL, pruneSQL, refusalSQL, markSQL,
+			deleteHeadSQL, deleteTurnsSQL, turnsSQL, numbersSQL, answeredSQL, sessionsSQL, owingSQL,
+			sliceSQL, idleSQL, retireSQL, beatSQL, silentSQL, lookSQL, restSQL, raiseSQL,
+		},
+		Verdicts: []error{
+			lock.ErrHeld, lock.ErrFenced, checkpoint.ErrConflict, checkpoint.ErrInvalid, checkpoint.ErrDamaged,
+		},
+		Missing: checkpoint.ErrSchema,
+		Refused: checkpoint.ErrRefused,
+		Damaged: checkpoint.ErrDamaged,
+	}
+}
+
+// Schema returns the statements that create the missing tables and indexes. They change no table that exists.
+func (s *Store) Schema() string { return s.db.SQL(schemaSQL) }

@@ -1,0 +1,159 @@
+package sqliteledger
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+
+	"github.com/holdfast-go/holdfast/internal/ctxcause"
+	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitestore"
+	"github.com/holdfast-go/holdfast/ledger"
+	"github.com/holdfast-go/holdfast/lock"
+)
+
+// Tx runs fn in a transaction of the program, and notes the effect and its result in the same transaction. So the
+// writes of fn in tx, and the note that they were made, commit together: fn takes effect exactly once, with one commit
+// in all. fn must make all its changes in tx, and must not end tx. The same effect must not be given to Once.
+//
+// If the effect is Completed, Tx returns its result and does not call fn. If it is Skipped, the error is
+// ledger.ErrSkipped. If it is Unknown, or Issued by another call than Tx, the error is ledger.ErrInDoubt. If it is
+// Issued to another run, that is also lock.ErrHeld. If the result was redacted, the error is ledger.ErrRedacted. The
+// other errors are those of Issue. After each of these errors fn was not called.
+//
+// Tx returns an error of fn as it is. After any error roll tx back. If tx is committed all the same, the effect is in
+// doubt.
+//
+// The result is kept as JSON, and Tx returns it as it reads back. A result that is no JSON, or too large, is
+// ledger.ErrInvalid. Tx redacts nothing.
+//
+// tx is a transaction of any *sql.DB on the file of the ledger, with journal_mode WAL and synchronous FULL or EXTRA, or
+// else the error is [ErrDSN]. SQLite has one writer at a time. From Tx on until tx ends, tx is this writer. Adopt, and
+// each other write in the file, wait for it as long as their busy_timeout. So fn should be short.
+//
+// Begin tx with BEGIN IMMEDIATE. With modernc.org/sqlite, add _txlock=immediate to the data source name. Then tx waits
+// for other writers when it begins. A deferred transaction waits for them in Tx, if it has not read before. If it has
+// read, SQLite does not let it wait: Tx is ledger.ErrRefused at once if another connection is writing, or has written
+// since. Nothing has happened then. Roll back, and begin again.
+//
+// Tx uses no other connection than that of tx.
+func Tx[T any](
+	ctx context.Context, l *Ledger, tx *sql.Tx, e ledger.Effect, fn func(ctx context.Context) (T, error),
+) (T, error) {
+	v, err := runIn(ctx, guest{l.db, tx}, e, fn)
+	if err != nil {
+		var zero T
+		return zero, err
+	}
+	return v, nil
+}
+
+func runIn[T any](ctx context.Context, g guest, e ledger.Effect, fn func(context.Context) (T, error)) (v T, err error) {
+	now, err := g.issue(ctx, e)
+	if err != nil {
+		return v, g.wrap(ctx, e, err)
+	}
+	if now.State == ledger.Issued {
+		if v, err = fn(ctx); err != nil {
+			return v, err
+		}
+		if now, err = g.complete(ctx, now, v); err != nil {
+			return v, g.wrap(ctx, e, err)
+		}
+	}
+	var result T
+	if now.Result != nil {
+		if err := json.Unmarshal(now.Result, &result); err != nil {
+			return v, g.wrap(ctx, e, fmt.Errorf("%w: recorded result: %w", ledger.ErrInvalid, err))
+		}
+	}
+	return result, nil
+}
+
+// A guest is the ledger in a transaction of the program.
+type guest struct {
+	db *sqlitestore.DB
+	tx *sql.Tx
+}
+
+// run executes statements in the transaction, whose *sql.DB may be another than that of the prepared statements.
+func (g guest) run() run {
+	return run{
+		func(ctx context.Context, text string, args ...any) (*sql.Rows, error) {
+			return g.tx.QueryContext(ctx, g.db.SQL(text), args...)
+		},
+		func(ctx context.Context, text string, args ...any) (sql.Result, error) {
+			return g.tx.ExecContext(ctx, g.db.SQL(text), args...)
+		},
+	}
+}
+
+// issue returns the effect as Issued by this call, or as Completed.
+func (g guest) issue(ctx context.Context, e ledger.Effect) (now ledger.Effect, err error) {
+	if err := cmp.Or(e.ValidateIssue(), ctxcause.Of(ctx)); err != nil {
+		return now, err
+	}
+	// A transaction that has not read waits for other writers, so this comes first.
+	if err := g.run().adopt(ctx, e.RunID, e.Fence); sqlitestore.Busy(err) {
+		return now, fmt.Errorf("%w: begin the transaction with BEGIN IMMEDIATE, or let it wait longer: %w",
+			ledger.ErrRefused, err)
+	} else if err != nil {
+		return now, err
+	}
+	if err := g.db.Admit(ctx, g.tx); err != nil {
+		return now, err
+	}
+	var sure sql.NullInt64 // what was lost with this file has not happened
+	f, written, err := g.run().put(ctx, issuing(e, 0, false, sure))
+	if err == nil && !written && f.damage == nil && f.State == ledger.Failed {
+		f, written, err = g.run().put(ctx, issuing(e, f.Attempts, false, sure))
+	}
+	switch {
+	case err != nil:
+		return now, err
+	case f.damage != nil:
+		return now, f.damage
+	case written:
+		return f.Effect, nil
+	}
+	if err := changed(e, f.Effect); err != nil {
+		return now, err
+	}
+	switch {
+	case f.State == ledger.Completed && f.Redacted:
+		return now, ledger.ErrRedacted
+	case f.State == ledger.Completed:
+		return f.Effect, nil
+	case f.State == ledger.Skipped:
+		return now, ledger.ErrSkipped
+	case f.State == ledger.Issued && f.RunID != e.RunID:
+		return now, fmt.Errorf("%w: it is issued to run %q: %w", ledger.ErrInDoubt, f.RunID, lock.ErrHeld)
+	default:
+		return now, fmt.Errorf("%w: it is %s", ledger.ErrInDoubt, f.State)
+	}
+}
+
+// complete notes the result v of the attempt that this call has issued.
+func (g guest) complete(ctx context.Context, issued ledger.Effect, v any) (now ledger.Effect, err error) {
+	doc, err := json.Marshal(v)
+	if err != nil {
+		return now, fmt.Errorf("%w: result: %w", ledger.ErrInvalid, err)
+	}
+	o := ledger.Outcome{State: ledger.Completed, Result: doc}
+	if err := ledger.ValidateFinish(issued.ID, issued.Attempts, o); err != nil {
+		return now, err
+	}
+	f, err := one(ctx, g.run(), scan, finishSQL, finishArgs(issued.ID, issued.Attempts, o)...)
+	switch {
+	case err != nil:
+		return now, err
+	case f == nil:
+		return now, fmt.Errorf("%w: its row was changed in the transaction", ledger.ErrInDoubt)
+	}
+	return f.Effect, f.damage
+}
+
+func (g guest) wrap(ctx context.Context, e ledger.Effect, err error) error {
+	return fmt.Errorf("sqliteledger: tx %q: %w", e.ID, g.db.ExplainIn(ctx, g.tx, err))
+}

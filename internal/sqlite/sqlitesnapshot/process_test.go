@@ -1,0 +1,354 @@
+package sqlitesnapshot_test
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitesnapshot"
+	"github.com/holdfast-go/holdfast/internal/test/sqlitetest"
+	"github.com/holdfast-go/holdfast/internal/test/testenv"
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/snapshot"
+)
+
+const (
+	processes  = 4
+	goroutines = 4
+	contention = 2 * time.Second
+	leastCalls = 25 // of each goroutine, also on a slow machine
+)
+
+// An event is one reply to a contending process. Seq is the Seq that the process saved, or found.
+type event struct {
+	Op, Session, Run string
+	Epoch, Seq       int64
+	Fenced           bool
+	Payload          string // what the save Seq wrote: a payload or a part
+}
+
+// A life is every reply about one run to all processes.
+type life struct {
+	session        string
+	begun, deleted bool
+	// upset are refused saves.
+	adopted, saved, upset []event
+}
+
+// Processes begin, steal, save and delete at random. The stores refuse every call that contradicts what another process
+// was told.
+func TestProcesses(t *testing.T) {
+	dsn := testenv.SQLite(t)
+	db := sqlitetest.Open(t, dsn)
+	s := create(t, db, nil)
+	var children []sqlitetest.Child
+	for range processes {
+		children = append(children, sqlitetest.Start(t, "contend", dsn))
+	}
+	lives := make(map[string]*life)
+	late := make(map[string]bool) // the runs that were refused
+	counts := make(map[string]int)
+	for _, c := range children {
+		for c.Out.Scan() {
+			var e event
+			if err := json.Unmarshal(c.Out.Bytes(), &e); err != nil {
+				t.Fatal(err)
+			}
+			if e.Op == "begin" && e.Fenced {
+				late[e.Run] = true
+			} else {
+				record(lives, e)
+			}
+			counts[fmt.Sprintf("%s fenced=%t", e.Op, e.Fenced)]++
+		}
+		if err := c.Cmd.Wait(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	left := make(map[string]bool)
+	for r, err := range s.Runs(t.Context(), snapshot.Query{Key: bot("")}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		left[r.ID] = true
+		if lives[r.ID] == nil {
+			t.Fatalf("run %s is in flight, and nobody was told", r.ID)
+		}
+		if r.Fence.Epoch < newest(lives[r.ID].adopted) {
+			t.Errorf("run %s forgot a fence", r.ID)
+		}
+		if r, err = s.Adopt(t.Context(), r.Key, fence(1<<62), 0); err != nil {
+			t.Fatal(err)
+		}
+		doc, err := lastSaved(r)
+		want(t, err, nil)
+		found := event{Op: "adopt", Session: r.Session, Run: r.ID, Epoch: 1 << 62, Seq: r.Seq, Payload: string(doc)}
+		record(lives, found)
+	}
+	wantTidy(t, db)
+	for id, l := range lives {
+		if !l.begun || late[id] || l.deleted == left[id] {
+			t.Errorf("run %s of session %s: begun %t, deleted %t, in flight %t", id, l.session, l.begun, l.deleted,
+				left[id])
+		}
+		l.check(t, id)
+	}
+	if counts["begin fenced=false"] < 20 || counts["save fenced=true"] < 5 || counts["adopt fenced=true"] < 5 {
+		t.Error("they hardly met")
+	}
+	t.Log(counts)
+}
+
+func record(lives map[string]*life, e event) {
+	l := lives[e.Run]
+	if l == nil {
+		l = &life{session: e.Session}
+		lives[e.Run] = l
+	}
+	switch {
+	case e.Op == "begin":
+		l.begun = true
+		l.adopted = append(l.adopted, e)
+	case e.Op == "adopt" && !e.Fenced:
+		l.adopted = append(l.adopted, e)
+	case e.Op == "save" && e.Fenced:
+		l.upset = append(l.upset, e)
+	case e.Op == "save":
+		l.saved = append(l.saved, e)
+	case e.Op == "delete" && !e.Fenced:
+		l.deleted = true
+	}
+}
+
+func newest(adopted []event) (epoch int64) {
+	for _, a := range adopted {
+		if a.Epoch < 1<<62 {
+			epoch = max(epoch, a.Epoch)
+		}
+	}
+	return epoch
+}
+
+// check compares the findings of each owner with the saves that were acknowledged, and refused, before.
+func (l *life) check(t *testing.T, id string) {
+	for _, a := range l.adopted {
+		for _, w := range l.saved {
+			switch {
+			case w.Epoch < a.Epoch && w.Seq > a.Seq:
+				t.Errorf("run %s: owner %d found seq %d, and %d was acknowledged to owner %d", id, a.Epoch, a.Seq,
+					w.Seq, w.Epoch)
+			case w.Seq == a.Seq && w.Payload != a.Payload:
+				t.Errorf("run %s: seq %d was acknowledged as %s and found as %s", id, w.Seq, w.Payload, a.Payload)
+			}
+		}
+		for _, w := range l.upset {
+			if w.Payload == a.Payload {
+				t.Errorf("run %s: owner %d found %s, which had been refused", id, a.Epoch, w.Payload)
+			}
+		}
+	}
+}
+
+// contend works on runs of three sessions with four goroutines and two stores.
+func contend(dsn string, out io.Writer) error {
+	db, err := sql.Open("sqlite", dsn)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), contention)
+	defer cancel()
+	stores := []*sqlitesnapshot.Store{sqlitesnapshot.New(db, nil), sqlitesnapshot.New(db, nil)}
+	var wg sync.WaitGroup
+	var mu sync.Mutex // protects out
+	say := func(e event) {
+		mu.Lock()
+		defer mu.Unlock()
+		_ = json.NewEncoder(out).Encode(e)
+	}
+	errs := make([]error, goroutines)
+	for i := range goroutines {
+		wg.Go(func() {
+			for n := 0; (n < leastCalls || ctx.Err() == nil) && errs[i] == nil; n++ {
+				errs[i] = contendOnce(stores[i%len(stores)], say)
+			}
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// contendOnce owns a run for a few saves, if it can. Then it may abandon the run.
+func contendOnce(s snapshot.Store, say func(event)) error {
+	ctx := context.Background()
+	nonce := fmt.Sprintf("%016x", rand.Uint64())
+	r := run(fmt.Sprintf("s%d", rand.N(3)))
+	r.ID, r.Fence = nonce, lock.Fence{Epoch: time.Now().Add(-rand.N(10 * time.Millisecond)).UnixNano(), Nonce: nonce}
+	doc := document(r, 0)
+	r.Payload = doc
+	tell := func(op string, err error) (goOn bool, _ error) {
+		fenced := errors.Is(err, lock.ErrFenced)
+		if err != nil && !fenced {
+			return false, err
+		}
+		say(event{op, r.Session, r.ID, r.Fence.Epoch, r.Seq, fenced, string(doc)})
+		return !fenced, nil
+	}
+	in, err := s.Begin(ctx, r)
+	if in == nil {
+		if goOn, err := tell("begin", err); !goOn {
+			return err
+		}
+	} else {
+		f := r.Fence
+		r, err = s.Adopt(ctx, r.Key, f, 1<<20)
+		if errors.Is(err, snapshot.ErrNotFound) {
+			return nil
+		}
+		if errors.Is(err, lock.ErrFenced) {
+			r = *in
+			r.Fence = f
+		} else if doc, err = lastSaved(r); err != nil {
+			return err
+		}
+		if goOn, err := tell("adopt", err); !goOn {
+			return err
+		}
+	}
+	parts := len(r.Parts)
+	for range rand.N(6) {
+		r.Seq++
+		r.Payload, r.Parts = nil, nil
+		if parts++; rand.N(2) == 0 {
+			doc = document(r, parts)
+			r.Parts = map[string]json.RawMessage{fmt.Sprint(r.Seq): doc}
+		} else {
+			parts = 0
+			doc = document(r, parts)
+			r.Payload = doc
+		}
+		if goOn, err := tell("save", s.Save(ctx, r)); !goOn {
+			return err
+		}
+	}
+	if rand.N(2) == 0 {
+		_, err = tell("delete", s.Delete(ctx, r.Key, r.ID, r.Fence))
+	}
+	return err
+}
+
+// document returns what only this owner writes at this step. It is the payload, or the part that is the last of so
+// many.
+func document(r snapshot.Run, parts int) json.RawMessage {
+	return json.RawMessage(fmt.Sprintf(`"%s %d %d"`, r.Fence.Nonce, r.Seq, parts))
+}
+
+// lastSaved returns the document that the last save wrote. If a part is missing that this save counts, it returns an
+// error.
+func lastSaved(r snapshot.Run) (json.RawMessage, error) {
+	doc, ok := r.Parts[fmt.Sprint(r.Seq)]
+	if !ok {
+		doc = r.Payload
+	}
+	var parts int
+	if _, err := fmt.Sscanf(string(doc), `"%s %d %d"`, new(string), new(int64), &parts); err != nil {
+		return nil, err
+	}
+	if parts != len(r.Parts) {
+		return nil, fmt.Errorf("run %s at seq %d has %d parts: %v", r.ID, r.Seq, len(r.Parts), r.Parts)
+	}
+	return doc, nil
+}
+
+// A process that is killed leaves a file that opens. Its state is the acknowledged one, or the next.
+func TestKill(t *testing.T) {
+	dsn := testenv.SQLite(t)
+	db := sqlitetest.Open(t, dsn)
+	s := create(t, db, nil)
+	for n := range 6 {
+		c := sqlitetest.Start(t, "turns", dsn)
+		var session string
+		var last int
+		for more := 1 + rand.N(60); c.Out.Scan(); more-- {
+			if _, err := fmt.Sscan(c.Out.Text(), &session, &last); err != nil {
+				t.Fatal(err)
+			}
+			if more == 0 {
+				c.Cmd.Process.Kill()
+			}
+		}
+		if err := c.Cmd.Wait(); c.Cmd.ProcessState.Exited() {
+			t.Fatalf("the child ended by itself: %v", err)
+		}
+		got := timeless(whole(t, db, s, session))
+		wantTidy(t, db)
+		if got != timeless(after(session, last)) && got != timeless(after(session, last+1)) {
+			t.Errorf("after step %d %s is in flight, want %s or %s", last, got, timeless(after(session, last)),
+				timeless(after(session, last+1)))
+		}
+		var check string
+		if err := sqlitetest.Open(t, dsn).QueryRow("PRAGMA integrity_check").Scan(&check); err != nil || check != "ok" {
+			t.Fatal(n, check, err)
+		}
+	}
+}
+
+const savesOfTurn = 3
+
+// after returns the run in flight after a step of turnsForever: a turn begins, saves, adds parts and is deleted.
+func after(session string, step int) *snapshot.Run {
+	turn, seq := step/(savesOfTurn+2), step%(savesOfTurn+2)
+	if seq > savesOfTurn {
+		return nil
+	}
+	r := run(session)
+	r.ID, r.Turn, r.Seq = fmt.Sprintf("%s-%d", session, turn), turn, int64(seq)
+	r.Fence.Epoch += int64(turn)
+	for part := 2; part <= seq; part++ {
+		if r.Parts == nil {
+			r.Parts = make(map[string]json.RawMessage)
+		}
+		r.Parts[fmt.Sprint(part)] = json.RawMessage(fmt.Sprint(turn))
+	}
+	return &r
+}
+
+// turnsForever takes one step after another, and tells each.
+func turnsForever(dsn string, out io.Writer) error {
+	db, err := sql.Open("sqlite", dsn)
+	if err != nil {
+		return err
+	}
+	ctx, s := context.Background(), sqlitesnapshot.New(db, nil)
+	session := fmt.Sprintf("%016x", rand.Uint64())
+	var last snapshot.Run
+	for step := 0; err == nil; step++ {
+		r := after(session, step)
+		switch {
+		case r == nil:
+			err = s.Delete(ctx, last.Key, last.ID, last.Fence)
+		case r.Seq == 0:
+			_, err = s.Begin(ctx, *r)
+		default:
+			save := *r
+			if len(r.Parts) > 0 {
+				save.Payload = nil
+			}
+			err = s.Save(ctx, save)
+		}
+		if r != nil {
+			last = *r
+		}
+		if err == nil {
+			fmt.Fprintln(out, session, step)
+		}
+	}
+	return err
+}
