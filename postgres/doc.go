@@ -25,9 +25,9 @@
 //
 // # Durability
 //
-// What a promise rests on commits with synchronous_commit = on, or with remote_apply if that is the default. What may be
-// lost in a crash of the server commits with off: marks, renewals, beats, and claims of sessions that were given back. A
-// call that is repeated returns when what it reports is durable.
+// What a promise rests on commits with synchronous_commit = on, or with remote_apply if that is the default. What may
+// be lost in a crash of the server commits with off: marks, renewals, beats, and claims of sessions that were given
+// back. A call that is repeated returns when what it reports is durable.
 //
 // # Tables
 //

@@ -9,9 +9,9 @@ import (
 )
 
 // Sweep retires what is older than its age: at most limit sessions, and a like amount of everything else. 0 means no
-// limit. Any number of processes may call it: one of them sweeps a table at a time. Sweep returns how much it has retired
-// of what it has retired most of: if that is less than limit, nothing is left for now. After an error it goes on with
-// the rest.
+// limit. Any number of processes may call it: one of them sweeps a table at a time. Sweep returns how much it has
+// retired of what it has retired most of: if that is less than limit, nothing is left for now. After an error it goes
+// on with the rest.
 //
 // An orchestrator sweeps the stores that it has, so a program calls Sweep only for stores that no orchestrator uses, or
 // in place of the orchestrators' sweeps.

@@ -20,8 +20,8 @@ var ErrUnfit = errors.New("redis: the server is not fit")
 var least = []int{6, 2}
 
 // Check reports whether the stores can work on each server: its version, its policy, and the rights of the user. It
-// changes nothing. A server before 7 cannot tell all rights, and one that forbids INFO tells neither its version nor its
-// policy: what Check cannot learn is left to the first use.
+// changes nothing. A server before 7 cannot tell all rights, and one that forbids INFO tells neither its version nor
+// its policy: what Check cannot learn is left to the first use.
 func (db *DB) Check(ctx context.Context) error {
 	if cluster, ok := db.client.(*redis.ClusterClient); ok {
 		return cluster.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error { return db.look(ctx, c) })

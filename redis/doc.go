@@ -15,8 +15,8 @@
 // What is kept is as durable as the server is configured to make it. With appendonly no, a crash loses everything. With
 // appendfsync everysec, a failure of the machine loses up to a second and more of what was acknowledged. With
 // appendfsync always, it loses none. Replication is asynchronous: a failover can lose what was acknowledged, with any
-// appendfsync. If a session was lost, its owner is fenced at its next write, and never mistaken for the next owner. That
-// rests on the server's clock, which issues epochs. If the clock steps back, it rests on the nonce of the claim.
+// appendfsync. If a session was lost, its owner is fenced at its next write, and never mistaken for the next owner.
+// That rests on the server's clock, which issues epochs. If the clock steps back, it rests on the nonce of the claim.
 //
 // A ledger or a turn log on Redis would promise what it cannot keep, so there is none.
 //
@@ -34,7 +34,7 @@
 //
 // # Keys
 //
-// Keys start with the prefix. You may look at them, but not change them. docs/operations.md says what is on call to see,
-// and which rights a user needs. The keys of one session have the session in their hash tag, so that they are on one
-// server of a cluster. The lists of sessions have the orchestrator there.
+// Keys start with the prefix. You may look at them, but not change them. docs/operations.md says what is on call to
+// see, and which rights a user needs. The keys of one session have the session in their hash tag, so that they are on
+// one server of a cluster. The lists of sessions have the orchestrator there.
 package redis

@@ -13,9 +13,10 @@
 //
 // # Opening
 //
-// [Open] uses modernc.org/sqlite. [New] takes a *sql.DB of any driver for SQLite 3.38 or newer. At its first use a store
-// looks at how the database was opened. It refuses settings under which data would be lost or calls would fail, with
-// [ErrDSN]: it wants journal_mode WAL, synchronous FULL or EXTRA, a busy_timeout of at least one second, and UTF-8.
+// [Open] uses modernc.org/sqlite. [New] takes a *sql.DB of any driver for SQLite 3.38 or newer. At its first use a
+// store looks at how the database was opened. It refuses settings under which data would be lost or calls would fail,
+// with [ErrDSN]: it wants journal_mode WAL, synchronous FULL or EXTRA, a busy_timeout of at least one second, and
+// UTF-8.
 //
 // # Concurrency
 //
