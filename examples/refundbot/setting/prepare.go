@@ -1,7 +1,10 @@
-package stores
+// Package setting says where the stores of the bot are, and brings their tables up to date with those of the
+// application.
+package setting
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,9 +15,68 @@ import (
 	"github.com/pressly/goose/v3"
 	gooselock "github.com/pressly/goose/v3/lock"
 
+	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/examples/refundbot/bot"
+	"github.com/holdfast-go/holdfast/inbox"
+	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/migrations"
+	"github.com/holdfast-go/holdfast/orchestrator"
+	"github.com/holdfast-go/holdfast/turnlog"
 )
+
+// A Config says where the stores are: in an SQLite file, in PostgreSQL, or in PostgreSQL with the runs, the streams and
+// the locks in Redis.
+type Config struct {
+	// Dir is the folder of the SQLite file. It is used if DatabaseURL is "".
+	Dir string
+
+	// DatabaseURL is of a PostgreSQL. RedisURL, which may be "", is of a Redis beside it.
+	DatabaseURL, RedisURL string
+
+	// RedisPrefix begins the keys in Redis. "" means "holdfast:".
+	RedisPrefix string
+
+	// Own puts the tables of the stores into the application's own set of migrations.
+	Own bool
+
+	// Newer lets Prepare accept a schema that a later version of the program has changed, as after a rollback.
+	Newer bool
+}
+
+// Setting names the setting: "sqlite", "postgres" or "postgres+redis".
+func (c Config) Setting() string {
+	switch {
+	case c.DatabaseURL == "":
+		return "sqlite"
+	case c.RedisURL == "":
+		return "postgres"
+	}
+	return "postgres+redis"
+}
+
+// A Database is a *sqlite.DB or a *postgres.DB.
+type Database interface {
+	Checkpoints() checkpoint.Store
+	Ledger() ledger.Ledger
+	TurnLog() turnlog.Lister
+	Inbox() inbox.Store
+	Up(ctx context.Context) error
+	Check(ctx context.Context) error
+	Schemas() []migrations.Schemer
+	Sweep(ctx context.Context, limit int) (retired int, err error)
+}
+
+// Stores are the stores of one setting. What is not in their Database is in their Options.
+type Stores struct {
+	Config
+	Database
+	Options orchestrator.Options
+	SQL     *sql.DB // for the tables of the application
+	Close   func() error
+}
+
+// Messages are in the tables of the application.
+func (s *Stores) Messages() *bot.Messages { return bot.NewMessages(s.SQL, s.DatabaseURL != "") }
 
 // schemaOfStores is the version of the application's migration that makes the tables of the stores, if Config.Own is
 // set. The migrations of package bot have later versions.
@@ -22,32 +84,19 @@ const schemaOfStores = 1
 
 // Prepare brings the schema up to date, or only checks it. Any number of processes may call it at once.
 func (s *Stores) Prepare(ctx context.Context, migrate bool) error {
-	if err := s.usable(ctx); err != nil {
+	if err := unreachable(s.SQL.PingContext(ctx)); err != nil {
 		return err
+	}
+	if !s.Own {
+		if err := s.stores(ctx, migrate); err != nil {
+			return err
+		}
 	}
 	set, err := s.set()
 	if err != nil {
 		return err
 	}
-	if !s.own {
-		if err := s.stores(ctx, migrate); err != nil {
-			return err
-		}
-	}
 	return s.application(ctx, set, migrate)
-}
-
-// usable asks the database something that every database can answer.
-func (s *Stores) usable(ctx context.Context) error {
-	err := s.db.PingContext(ctx)
-	if err == nil {
-		var one int
-		err = s.db.QueryRowContext(ctx, "SELECT count(*) FROM "+s.catalog()).Scan(&one)
-	}
-	if err != nil && s.file != "" {
-		return fmt.Errorf("%s: %w", s.file, err)
-	}
-	return unreachable(err)
 }
 
 // An unreachableError says in one line that a server cannot be reached. The driver says it in several.
@@ -84,26 +133,19 @@ func unreachable(err error) error {
 	return &unreachableError{fmt.Sprintf("database %q at %s cannot be reached: %s", c.Database, at, why), err}
 }
 
-func (s *Stores) catalog() string {
-	if s.dialect == migrations.SQLite {
-		return "sqlite_master"
-	}
-	return "pg_tables"
-}
-
 // stores brings the tables of the stores up to date.
 func (s *Stores) stores(ctx context.Context, migrate bool) error {
 	if migrate {
-		if err := migrations.Up(ctx, s.db, s.dialect); err != nil {
+		if err := s.Up(ctx); err != nil {
 			return err
 		}
 	}
-	return s.chosen(ctx, migrations.Check(ctx, s.db, s.dialect))
+	return s.chosen(ctx, s.Check(ctx))
 }
 
 // chosen returns err. If Config.Newer is set and err says that the schema is newer, chosen logs it and returns nil.
 func (s *Stores) chosen(ctx context.Context, err error) error {
-	if s.newer && errors.Is(err, migrations.ErrNewer) {
+	if s.Newer && errors.Is(err, migrations.ErrNewer) {
 		slog.WarnContext(ctx, "a later version of the program has changed the schema", "err", err)
 		return nil
 	}
@@ -114,7 +156,7 @@ func (s *Stores) chosen(ctx context.Context, err error) error {
 func (s *Stores) set() (*goose.Provider, error) {
 	options := []goose.ProviderOption{goose.WithAllowOutofOrder(true)} // Config.Own may be set later
 	dialect := goose.DialectSQLite3
-	if s.dialect == migrations.Postgres {
+	if s.DatabaseURL != "" {
 		dialect = goose.DialectPostgres
 		locker, err := gooselock.NewPostgresSessionLocker()
 		if err != nil {
@@ -122,20 +164,10 @@ func (s *Stores) set() (*goose.Provider, error) {
 		}
 		options = append(options, goose.WithSessionLocker(locker))
 	}
-	if s.own {
-		options = append(options, goose.WithGoMigrations(migrations.FromSchema(schemaOfStores, s.schemers()...)))
+	if s.Own {
+		options = append(options, goose.WithGoMigrations(migrations.FromSchema(schemaOfStores, s.Schemas()...)))
 	}
-	return goose.NewProvider(dialect, s.db, bot.Migrations(), options...)
-}
-
-// schemers are the stores that have tables.
-func (s *Stores) schemers() (all []migrations.Schemer) {
-	for _, store := range []any{s.Checkpoints, s.Snapshots, s.Ledger, s.TurnLog, s.Stream, s.Inbox, s.Locker} {
-		if one, ok := store.(migrations.Schemer); ok {
-			all = append(all, one)
-		}
-	}
-	return all
+	return goose.NewProvider(dialect, s.SQL, bot.Migrations(), options...)
 }
 
 // tries is how often the application's migrations are tried on SQLite, for which goose has no lock: another process
@@ -160,7 +192,7 @@ func (s *Stores) application(ctx context.Context, set *goose.Provider, migrate b
 		return fmt.Errorf("%w: the application has version %d, and needs %d", migrations.ErrBehind, applied, known)
 	}
 	for range tries {
-		if _, err = set.Up(ctx); err == nil || s.dialect == migrations.Postgres {
+		if _, err = set.Up(ctx); err == nil || s.DatabaseURL != "" {
 			return err
 		}
 	}
