@@ -11,6 +11,3 @@ var Plans = map[string]string{
 
 // Text returns a statement as it is sent.
 func (s *Store) Text(template string) string { return s.db.SQL(template) }
-
-// SetEpoch makes the store have issued an epoch.
-func (s *Store) SetEpoch(epoch int64) { s.epoch = epoch }

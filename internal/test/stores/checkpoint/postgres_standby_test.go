@@ -1,4 +1,4 @@
-package pgcheckpoint_test
+package checkpoint_test
 
 import (
 	"context"
@@ -16,12 +16,10 @@ import (
 
 // If a commit is cancelled while it waits for a standby, readers see it, and it is lost with the primary. As long as no
 // standby has it, no repeat says that it is settled, claimed or deleted.
-func TestStandbyStopped(t *testing.T) {
+func TestPostgresStandbyStopped(t *testing.T) {
 	t.Parallel()
 	pgtest.StopStandbys(t, func(t *testing.T, p *pgxpool.Pool, prefix string, functions bool) pgtest.Stalled {
-		s := pgcheckpoint.New(p, &pgcheckpoint.Options{Prefix: prefix, Functions: functions})
-		w := &stalled{Store: s, t: t, pool: p}
-		create(t, p, s)
+		w := &stalled{pg: pgOn(t, p, pgcheckpoint.Options{Prefix: prefix, Functions: functions}), t: t}
 		w.calls()
 		return pgtest.Stalled{Unanswered: w.unanswered, Answered: w.answered}
 	})
@@ -29,16 +27,15 @@ func TestStandbyStopped(t *testing.T) {
 
 // stalled is a store whose standbys will stop, and the calls to make then.
 type stalled struct {
-	*pgcheckpoint.Store
+	pg
 	t          *testing.T // prepares the calls
-	pool       *pgxpool.Pool
 	marked     checkpoint.Lease
 	renewed    checkpoint.Lease
 	unanswered []pgtest.Unanswered
 }
 
 func (w *stalled) answered(t *testing.T) {
-	if err := w.Mark(t.Context(), w.marked, checkpoint.Marks{Release: true}); err != nil {
+	if err := w.Mark(t.Context(), w.marked, release); err != nil {
 		t.Errorf("a mark, which need not survive, waits for a standby: %v", err)
 	}
 	lost, err := w.Renew(t.Context(), time.Hour, []checkpoint.Lease{w.renewed})
@@ -49,7 +46,7 @@ func (w *stalled) answered(t *testing.T) {
 
 func (w *stalled) calls() {
 	w.marked, w.renewed = claim(w.t, w, "marked").Lease, claim(w.t, w, "renewed").Lease
-	w.settle("appended", "append", checkpoint.AppendOptions{}, nil)
+	w.settle("appended", "append", none, nil)
 	w.settle("appended afresh", "append afresh", checkpoint.AppendOptions{Fresh: true}, checkpoint.ErrConflict)
 	w.settle("answered", "append with a request", checkpoint.AppendOptions{Release: true}, nil)
 	w.settle("owing", "append that owes", checkpoint.AppendOptions{Release: true, Owes: true}, nil)

@@ -1,4 +1,4 @@
-package redischeckpoint_test
+package checkpoint_test
 
 import (
 	"strings"
@@ -12,7 +12,7 @@ import (
 )
 
 // No reply of a server makes a call panic. A result without an error is intact.
-func FuzzReply(f *testing.F) {
+func FuzzRedisReply(f *testing.F) {
 	row := "0\n1700000000000000\nrun\nrequest\n" + `{"layout":1,"signature":"s","route":["a"]}` + "\n" + `{"n":1}` + "\n{}"
 	for _, reply := range []string{
 		"OK", "OK\n0", "OK\n1", "OK\n" + row, "OK\n" + row + "\n" + row,
@@ -52,8 +52,8 @@ func FuzzReply(f *testing.F) {
 		if h, err := s.Head(ctx, k); err == nil && (h.Turn < -1 || h.First > h.Turn+1 || h.Owed > h.Turn+1) {
 			t.Errorf("head %+v", h)
 		}
-		_ = s.Append(ctx, l, cp, checkpoint.AppendOptions{})
-		_ = s.Mark(ctx, l, checkpoint.Marks{Release: true})
+		_ = s.Append(ctx, l, cp, none)
+		_ = s.Mark(ctx, l, release)
 		_ = s.Delete(ctx, l)
 		_, _ = s.Sweep(ctx, 10)
 		_, _ = s.Watch(ctx, "bot", "definition", "process", time.Minute)

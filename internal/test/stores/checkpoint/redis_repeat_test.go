@@ -1,4 +1,4 @@
-package redischeckpoint_test
+package checkpoint_test
 
 import (
 	"context"
@@ -13,7 +13,6 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/redis/redischeckpoint"
 	"github.com/holdfast-go/holdfast/internal/test/redistest"
-	"github.com/holdfast-go/holdfast/internal/test/testenv"
 	"github.com/holdfast-go/holdfast/lock"
 )
 
@@ -51,7 +50,7 @@ func (y *story) tell(lives int) []string {
 		y.append(first, 4, owes)
 		y.renew(first)
 		second := y.claim(fmt.Sprint("second", life))
-		y.mark(first, checkpoint.Marks{Release: true})
+		y.mark(first, release)
 		y.mark(second, checkpoint.Marks{Delivered: 9, Release: true})
 		y.mark(second, checkpoint.Marks{Delivered: 9, Release: true})
 		y.take(fmt.Sprint("late", life), second)
@@ -80,18 +79,17 @@ func (y *story) tell(lives int) []string {
 func (y *story) claim(nonce string) checkpoint.Lease {
 	y.claiming.Store(true)
 	defer y.claiming.Store(false)
-	return y.ask(request(nonce, time.Hour))
+	return y.ask(nonce, lock.Fence{})
 }
 
 // take claims the session from the owner of a lease.
 func (y *story) take(nonce string, from checkpoint.Lease) checkpoint.Lease {
-	r := request(nonce, time.Hour)
-	r.From = from.Fence
-	return y.ask(r)
+	return y.ask(nonce, from.Fence)
 }
 
-func (y *story) ask(r checkpoint.ClaimRequest) checkpoint.Lease {
-	r.RequestID = "req-run1"
+func (y *story) ask(nonce string, from lock.Fence) checkpoint.Lease {
+	r := request()
+	r.Nonce, r.From, r.RequestID = nonce, from, "request-1"
 	c, err := y.store.Claim(y.ctx, key("a"), r)
 	newest, answered := -1, -1
 	if c.Last != nil {
@@ -108,7 +106,7 @@ func (y *story) ask(r checkpoint.ClaimRequest) checkpoint.Lease {
 func (y *story) delete(l checkpoint.Lease) { y.note("delete", y.store.Delete(y.ctx, l)) }
 
 func (y *story) append(l checkpoint.Lease, n int, o checkpoint.AppendOptions) {
-	y.note(fmt.Sprintf("append %d", n), y.store.Append(y.ctx, l, turn(n, fmt.Sprintf("run%d", n)), o))
+	y.note(fmt.Sprintf("append %d", n), y.store.Append(y.ctx, l, turn(n), o))
 }
 
 func (y *story) mark(l checkpoint.Lease, m checkpoint.Marks) {
@@ -172,25 +170,21 @@ func TestLateCopy(t *testing.T) {
 }
 
 // The failed attempts of one owner are numbered by its clock. The numbers of the next owner may be lower.
-func TestRetryBehindClock(t *testing.T) {
+func TestRedisRetryBehindClock(t *testing.T) {
 	t.Parallel()
-	client, prefix := testenv.Redis(t)
-	s := redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix})
-	ctx := t.Context()
-	ahead := must[checkpoint.Claimed](t)(s.Claim(ctx, key("a"), request("ahead", time.Hour))).Lease
-	check(t, s.Append(ctx, ahead, turn(0, "r0"), checkpoint.AppendOptions{Owes: true}))
-	check(t, s.Mark(ctx, ahead, checkpoint.Marks{Retry: time.Hour}))
-	check(t, client.HSet(ctx, prefix+"{bot/a}:session", "tried", time.Now().AddDate(1, 0, 0).UnixMicro()).Err())
-	r := request("behind", time.Hour)
-	r.From = ahead.Fence
-	behind := must[checkpoint.Claimed](t)(s.Claim(ctx, key("a"), r)).Lease
-	check(t, s.Mark(ctx, behind, checkpoint.Marks{Retry: time.Hour}))
-	if c := must[checkpoint.Claimed](t)(s.Claim(ctx, key("a"), r)); c.Failed != 2 {
+	s := newRedis(t, redischeckpoint.Options{})
+	ahead := claim(t, s, "a").Lease
+	settle(t, s, ahead, owes, 0)
+	mark(t, s, ahead, checkpoint.Marks{Retry: time.Hour})
+	tried := time.Now().AddDate(1, 0, 0).UnixMicro()
+	check(t, s.client.HSet(t.Context(), s.at("a"), "tried", tried).Err())
+	mark(t, s, claim(t, s, "a").Lease, checkpoint.Marks{Retry: time.Hour})
+	if c := claim(t, s, "a"); c.Failed != 2 {
 		t.Errorf("%d attempts have failed, want 2", c.Failed)
 	}
 }
 
-func TestScriptFlush(t *testing.T) {
+func TestRedisScriptFlush(t *testing.T) {
 	t.Parallel()
 	redistest.ForgetScripts(t, tell(t.Context(), new(checkpoint.Memory), 2), on(t, 2))
 }

@@ -1,7 +1,8 @@
-package pgcheckpoint_test
+package checkpoint_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -11,9 +12,43 @@ import (
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 )
 
+// The stores refuse exactly the documents that PostgreSQL refuses, number by number and string by string.
+func TestPostgresValues(t *testing.T) {
+	p := testenv.Postgres(t)
+	r := rand.New(rand.NewPCG(1, 2))
+	digits := func(n int) string { return strings.Repeat(string(rune('0'+r.IntN(10))), n) }
+	number := func() string {
+		whole := digits(1)
+		if r.IntN(3) == 0 {
+			whole = "1" + digits(r.IntN(40))
+		}
+		doc := whole
+		if r.IntN(2) == 0 {
+			doc += "." + digits(1+r.IntN(20))
+		}
+		if e := []int{0, 9, 131060 + r.IntN(30), -16360 - r.IntN(40), -131072, 131072}[r.IntN(6)]; e != 0 {
+			doc += fmt.Sprintf("e%d", e)
+		}
+		return doc
+	}
+	pieces := []string{
+		`\u0000`, `\ud83d`, `\ude00`, `\ud83d\ude00`, `a`, "é", "\U0001F600", `\\`, `\n`, `\u00e9`, "\x7f", "\t", `\q`, `\u12`,
+	}
+	for range 2000 {
+		doc := number()
+		if r.IntN(2) == 0 {
+			doc = `"` + pieces[r.IntN(len(pieces))] + pieces[r.IntN(len(pieces))] + `"`
+		}
+		_, err := p.Exec(t.Context(), "SELECT $1::text::jsonb", doc)
+		if ours := jsonvalue.Check([]byte(doc)); (ours == nil) != (err == nil) {
+			t.Errorf("%s: the store says %v, and PostgreSQL says %v", doc, ours, err)
+		}
+	}
+}
+
 // A document that PostgreSQL gives back counts as much as the document that it took, with all forms of numbers. So it
 // is taken again. If a name comes twice, the document counts less.
-func TestSizeAsPostgres(t *testing.T) {
+func TestPostgresSize(t *testing.T) {
 	p := testenv.Postgres(t)
 	rapid.Check(t, func(t *rapid.T) {
 		doc := document(t, 4)
