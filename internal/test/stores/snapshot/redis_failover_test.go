@@ -1,4 +1,4 @@
-package redissnapshot_test
+package snapshot_test
 
 import (
 	"context"
@@ -133,11 +133,12 @@ func (s *service) turn(ctx context.Context, w int, id string) error {
 	if c.Last != nil {
 		n = c.Last.Turn + 1
 	}
-	r := run(k.Session, id, c.Fence)
+	r := runAs(k.Session, id, 1)
+	r.Fence = c.Fence
 	found, err := s.runs.Begin(ctx, r)
 	if err == nil && found != nil { // of a turn that was cut off
 		if r, err = s.runs.Adopt(ctx, k, c.Fence, 0); err == nil {
-			err = s.runs.Delete(ctx, k, r.ID, c.Fence)
+			err = remove(ctx, s.runs, r)
 		}
 		return errors.Join(err, s.turns.Mark(ctx, c.Lease, checkpoint.Marks{Release: true}))
 	}
@@ -152,10 +153,10 @@ func (s *service) turn(ctx context.Context, w int, id string) error {
 		return err
 	}
 	s.told[w] = append(s.told[w], ack{n, id})
-	if err := s.runs.Delete(ctx, k, id, c.Fence); err != nil && !known(err) {
-		return err
+	if err = remove(ctx, s.runs, r); err != nil && known(err) {
+		err = nil
 	}
-	return nil
+	return err
 }
 
 // known reports whether an error says what became of a call, or says that this is not known for lack of an answer.
@@ -196,9 +197,7 @@ func (s *service) judge() (lost int) {
 			}
 		}
 	}
-	for _, err := range s.runs.Runs(ctx, snapshot.Query{Key: key("")}) {
-		check(s.t, err)
-	}
+	listed(s.t, s.runs, "")
 	s.t.Logf("%d turns acknowledged, %d of them lost; %d calls failed", s.acks.Load(), lost, s.errs.Load())
 	return lost
 }

@@ -1,4 +1,4 @@
-package redissnapshot_test
+package snapshot_test
 
 import (
 	"context"
@@ -25,33 +25,22 @@ func TestACLSuffices(t *testing.T) {
 	t.Parallel()
 	_, admin := redistest.Server(t, redis.Options{})
 	client := redistest.As(t, admin, redistest.DocumentedRules(t))
-	n := 0
-	prefix := func() string {
+	runs, n := numberedRedis(), 0
+	turns := func(client redis.UniversalClient, ttl time.Duration) *redischeckpoint.Store {
 		n++
-		return fmt.Sprintf("holdfast:%d:", n)
+		o := redischeckpoint.Options{Prefix: fmt.Sprintf("holdfast:%d:", n), TTL: ttl}
+		return redischeckpoint.New(client, &o)
 	}
-	checkpointtest.Run(t, func(*testing.T) checkpoint.Store {
-		return redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix(), TTL: time.Hour})
-	})
-	snapshottest.Run(t, func(*testing.T) snapshot.Store {
-		return redissnapshot.New(client, &redissnapshot.Options{Prefix: prefix()})
-	})
-	checkpointtest.RunWatcher(t, func(*testing.T) checkpointtest.WatchingStore {
-		return redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix()})
-	})
-	checkpointtest.RunBeater(t, func(*testing.T) checkpointtest.BeatingStore {
-		return redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix()})
-	})
+	checkpointtest.Run(t, func(*testing.T) checkpoint.Store { return turns(client, time.Hour) })
+	snapshottest.Run(t, func(*testing.T) snapshot.Store { return runs(client) })
+	checkpointtest.RunWatcher(t, func(*testing.T) checkpointtest.WatchingStore { return turns(client, 0) })
+	checkpointtest.RunBeater(t, func(*testing.T) checkpointtest.BeatingStore { return turns(client, 0) })
 	check(t, everything(t.Context(), client))
 	_, err := redissnapshot.New(client, nil).Raise(t.Context(), time.Now())
 	want(t, err, snapshot.ErrRefused)
 	operator := redistest.As(t, admin, append(redistest.DocumentedRules(t), "+scan"))
-	checkpointtest.RunRaiser(t, func(*testing.T) checkpointtest.RaisingStore {
-		return redischeckpoint.New(operator, &redischeckpoint.Options{Prefix: prefix()})
-	})
-	snapshottest.RunRaiser(t, func(*testing.T) snapshottest.RaisingStore {
-		return redissnapshot.New(operator, &redissnapshot.Options{Prefix: prefix()})
-	})
+	checkpointtest.RunRaiser(t, func(*testing.T) checkpointtest.RaisingStore { return turns(operator, 0) })
+	snapshottest.RunRaiser(t, func(*testing.T) snapshottest.RaisingStore { return runs(operator) })
 }
 
 // Each command of the documented rules is needed, except INFO. Without INFO the store does not learn of an eviction
@@ -100,18 +89,17 @@ func everything(ctx context.Context, client redis.UniversalClient) error {
 		}
 	}
 	s, other := redissnapshot.New(client, nil), redissnapshot.New(client, nil)
-	r := run("a", "run", fence(1))
+	r := run("a")
 	r.Parts = parts("x", 1)
 	_, err := s.Begin(ctx, r)
-	if err = errors.Join(err, s.Save(ctx, step(r, 1)), s.Delete(ctx, r.Key, r.ID, r.Fence)); err != nil {
+	if err = errors.Join(err, s.Save(ctx, next(r)), remove(ctx, s, r)); err != nil {
 		return err
 	}
-	for _, err := range other.Runs(ctx, snapshot.Query{Key: key("")}) { // finds the entry that Delete has left
+	if _, err := list(ctx, other, ""); err != nil { // finds the entry that Delete has left
 		return err
 	}
-	_, err = s.Begin(ctx, run("a", "next", fence(2)))
-	_, adopted := s.Adopt(ctx, r.Key, fence(3), 9)
-	return errors.Join(err, adopted)
+	_, err = s.Begin(ctx, runAs("a", "next", 2))
+	return errors.Join(err, take(ctx, s, "a", 3))
 }
 
 func settles(ctx context.Context, s *redischeckpoint.Store) error {

@@ -1,4 +1,4 @@
-package pgsnapshot_test
+package snapshot_test
 
 import (
 	"errors"
@@ -22,7 +22,7 @@ import (
 func TestCitus(t *testing.T) {
 	t.Parallel()
 	broken, writes := recorded(t, true)
-	citusrules.WantKept(t, broken, "functions.sql", writes)
+	citusrules.WantKept(t, broken, "../../../postgres/pgsnapshot/functions.sql", writes)
 }
 
 // The rules convict the statements.
@@ -42,17 +42,11 @@ func recorded(t *testing.T, functions bool, clauses ...string) ([]citusrules.Bre
 	turns := pgcheckpoint.Options{Functions: functions}
 	url := testenv.PostgresURL(t)
 	plain := pgtest.PoolOn(t, url)
-	exec := func(sql string) {
-		t.Helper()
-		if _, err := plain.Exec(t.Context(), sql); err != nil {
-			t.Fatal(err)
-		}
-	}
-	exec(pgsnapshot.New(plain, &o).Schema() + pgcheckpoint.New(plain, &turns).Schema())
+	pgtest.Exec(t, plain, pgsnapshot.New(plain, &o).Schema()+pgcheckpoint.New(plain, &turns).Schema())
 	var r *citusrules.Recorder
 	p := pgtest.PoolOn(t, url, func(c *pgxpool.Config) { r = citusrules.Record(c) })
 	empty := func(remember time.Duration) *pgsnapshot.Store {
-		exec(`DELETE FROM holdfast_runs; DELETE FROM holdfast_run_parts; DELETE FROM holdfast_runs_sweep;
+		pgtest.Exec(t, plain, `DELETE FROM holdfast_runs; DELETE FROM holdfast_run_parts; DELETE FROM holdfast_runs_sweep;
 			DELETE FROM holdfast_sessions; DELETE FROM holdfast_turns`)
 		o.Remember = remember
 		return pgsnapshot.New(p, &o)
@@ -71,9 +65,7 @@ func recorded(t *testing.T, functions bool, clauses ...string) ([]citusrules.Bre
 	}
 	broken, writes, err := r.Broken(t.Context(), plain,
 		"holdfast_sessions", "holdfast_turns", "holdfast_runs", "holdfast_run_parts")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	return broken, writes
 }
 
@@ -85,7 +77,7 @@ func runAll(
 		return empty(remember)
 	})
 	snapshottest.RunDamaged(t, func(*testing.T) snapshottest.DamagingStore {
-		return spoiled{empty(0), plain, "id = ''"}
+		return spoiledPG(empty(0), plain, "id = ''")
 	})
 	snapshottest.RunJoiner(t, func(*testing.T) (snapshottest.JoiningStore, checkpoint.Store) {
 		return empty(0), turns

@@ -1,4 +1,4 @@
-package redissnapshot_test
+package snapshot_test
 
 import (
 	"encoding/json"
@@ -22,57 +22,44 @@ import (
 func TestRemember(t *testing.T) {
 	t.Parallel()
 	client, prefix := testenv.Redis(t)
-	ctx := t.Context()
-	key := prefix + "{bot/a}:run"
-	turn := func(o redissnapshot.Options, id string, epoch int64) {
+	ctx, key := t.Context(), prefix+"{bot/a}:run"
+	opened := func(remember time.Duration) *redissnapshot.Store {
+		return redissnapshot.New(client, &redissnapshot.Options{Prefix: prefix, Remember: remember})
+	}
+	turn := func(remember time.Duration, epoch int64) {
 		t.Helper()
-		o.Prefix = prefix
-		s := redissnapshot.New(client, &o)
-		r := run("a", id, fence(epoch))
+		s := opened(remember)
+		r := runAs("a", fmt.Sprint("run", epoch), epoch)
 		r.Parts = parts("x", 1)
 		begin(t, s, r)
 		if left := client.PTTL(ctx, key).Val(); left != -1 {
 			t.Fatalf("a run in flight has %v left", left)
 		}
-		check(t, s.Delete(ctx, r.Key, r.ID, r.Fence))
+		check(t, remove(ctx, s, r))
 	}
-	left := func(least, most time.Duration) {
+	left := func(most time.Duration) {
 		t.Helper()
-		if got := client.PTTL(ctx, key).Val(); got < least || got > most {
-			t.Errorf("what is kept has %v left, want %v to %v", got, least, most)
+		if got := client.PTTL(ctx, key).Val(); got < most-time.Minute || got > most {
+			t.Errorf("what is kept has %v left, want %v", got, most)
 		}
-	}
-	small := func() {
-		t.Helper()
 		fields := client.HKeys(ctx, key).Val()
 		if slices.Sort(fields); !slices.Equal(fields, []string{"barred", "epoch", "found", "id", "nonce", "status"}) {
 			t.Errorf("kept %q", fields)
 		}
 	}
-	turn(redissnapshot.Options{}, "first", 5)
-	left(snapshot.DefaultRemember-time.Minute, snapshot.DefaultRemember)
-	small()
-	hours := redissnapshot.New(client, &redissnapshot.Options{Prefix: prefix, Remember: 2 * time.Hour})
-	adopt := func(epoch int64) {
-		t.Helper()
-		_, err := hours.Adopt(ctx, snapshot.Key{Orchestrator: "bot", Session: "a"}, fence(epoch), 9)
-		want(t, err, snapshot.ErrNotFound)
-	}
-	adopt(5)
-	left(2*time.Hour-time.Minute, 2*time.Hour)
-	small()
+	turn(0, 5)
+	left(snapshot.DefaultRemember)
+	want(t, take(ctx, opened(2*time.Hour), "a", 5), snapshot.ErrNotFound)
+	left(2 * time.Hour)
 	check(t, client.Del(ctx, key).Err())
-	adopt(1)
-	left(2*time.Hour-time.Minute, 2*time.Hour)
-	small()
-	turn(redissnapshot.Options{Remember: time.Hour}, "second", 6)
-	left(time.Hour-time.Minute, time.Hour)
-
-	brief := redissnapshot.Options{Remember: time.Minute} // no less than an hour
-	turn(brief, "third", 7)
-	left(time.Hour-time.Minute, time.Hour)
+	want(t, take(ctx, opened(2*time.Hour), "a", 1), snapshot.ErrNotFound)
+	left(2 * time.Hour)
+	turn(time.Hour, 6)
+	left(time.Hour)
+	turn(time.Minute, 7) // no less than an hour
+	left(time.Hour)
 	check(t, client.Del(ctx, key).Err()) // as if the hour had passed
-	turn(brief, "forgotten", 1)
+	turn(time.Minute, 1)
 }
 
 // An added part costs the same in every run, however much the run has: in commands that the script calls, and in bytes
@@ -82,10 +69,9 @@ func TestPartCosts(t *testing.T) {
 	_, client := redistest.Server(t, redis.Options{PoolSize: 1})
 	s := redissnapshot.New(client, nil)
 	ctx := t.Context()
-	begin(t, s, run("warm", "run", fence(1)))
-	check(t, s.Save(ctx, adds(run("warm", "run", fence(1)), 1, parts("x", 1))))
+	check(t, s.Save(ctx, adding(begin(t, s, run("warm")), "x")))
 	cost := func(session string, others int) map[string]int {
-		r := run(session, "run", fence(1))
+		r := runAs(session, "run", 1)
 		r.Payload = []byte("[" + strings.Repeat("1,", 100*others) + "1]")
 		r.Parts = parts("part", 0)
 		for n := range others {
@@ -93,7 +79,7 @@ func TestPartCosts(t *testing.T) {
 		}
 		begin(t, s, r)
 		check(t, client.ConfigResetStat(ctx).Err())
-		check(t, s.Save(ctx, adds(r, 1, parts("new", 1))))
+		check(t, s.Save(ctx, adding(r, "new")))
 		stats := redistest.Stats(t, client)
 		got, err := s.Adopt(ctx, r.Key, fence(2), 9)
 		check(t, err)
@@ -110,13 +96,15 @@ func TestPartCosts(t *testing.T) {
 // A run may have more parts than Lua takes at once. All are written, told and removed.
 func TestManyParts(t *testing.T) {
 	t.Parallel()
-	s := newStore(t)
-	ctx := t.Context()
-	r := run("a", "run", fence(1))
-	adopted := func() int {
-		got, err := s.Adopt(ctx, r.Key, r.Fence, 9)
+	s, _, _ := newRedis(t)
+	r := run("a")
+	wantParts := func(want int) {
+		t.Helper()
+		got, err := s.Adopt(t.Context(), r.Key, r.Fence, 9)
 		check(t, err)
-		return len(got.Parts)
+		if len(got.Parts) != want {
+			t.Errorf("%d parts, want %d", len(got.Parts), want)
+		}
 	}
 	const many = 9000
 	r.Parts = make(map[string]json.RawMessage)
@@ -124,15 +112,9 @@ func TestManyParts(t *testing.T) {
 		r.Parts[fmt.Sprint(n)] = json.RawMessage(`0`)
 	}
 	begin(t, s, r)
-	if got := adopted(); got != many {
-		t.Errorf("began with %d parts, want %d", got, many)
-	}
-	check(t, s.Save(ctx, adds(r, 1, parts("new", 1))))
-	if got := adopted(); got != many+1 {
-		t.Errorf("%d parts, want %d", got, many+1)
-	}
-	check(t, s.Save(ctx, step(r, 2)))
-	if got := adopted(); got != 0 {
-		t.Errorf("%d parts are left", got)
-	}
+	wantParts(many)
+	check(t, s.Save(t.Context(), adding(r, "new")))
+	wantParts(many + 1)
+	check(t, s.Save(t.Context(), step(r, 2)))
+	wantParts(0)
 }

@@ -1,10 +1,10 @@
-package redissnapshot_test
+package snapshot_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -36,9 +36,9 @@ func tell(ctx context.Context, s snapshot.Store, lives int64) []string {
 // Meanwhile, and afterwards, another run tries to begin. Late owners try everything. Then the first run begins again,
 // under a new fence.
 func (y *story) live(id string, epoch int64) {
-	first, other := run("a", id, fence(epoch)), run("a", "other"+id, fence(epoch))
+	first, other := runAs("a", id, epoch), runAs("a", "other"+id, epoch)
 	// The run is not first. A copy of a save of first that arrives after the Begin would be a save like any other.
-	y.save(step(run("a", "never"+id, fence(epoch)), 1))
+	y.save(step(runAs("a", "never"+id, epoch), 1))
 	first.Parts = parts("begun", 0)
 	y.begin(first)
 	y.begin(other)
@@ -59,7 +59,7 @@ func (y *story) live(id string, epoch int64) {
 	other.Fence = fence(epoch + 6)
 	y.begin(other)
 	y.delete(other.ID, epoch+6)
-	again := run("a", id, fence(epoch+7))
+	again := runAs("a", id, epoch+7)
 	y.begin(again)
 	y.save(step(again, 1))
 	y.delete(id, epoch+7)
@@ -67,14 +67,14 @@ func (y *story) live(id string, epoch int64) {
 
 // ended continues after the third adoption: the run ends. Its next owner adopts it in order to delete it.
 func (y *story) ended(id string, epoch int64) {
-	ended := step(run("a", id, fence(epoch+3)), 5)
+	ended := step(runAs("a", id, epoch+3), 5)
 	ended.Status = snapshot.Ended
 	y.save(ended)
 	y.adopt(epoch+3, 2)
 	y.save(step(ended, 6))
 	y.adopt(epoch+2, 2)
 	y.adopt(epoch+4, 2)
-	y.begin(run("a", "other"+id, fence(epoch)))
+	y.begin(runAs("a", "other"+id, epoch))
 	y.delete("unknown", epoch+4)
 	y.delete(id, epoch+3)
 	y.delete(id, epoch+4)
@@ -85,33 +85,18 @@ func (y *story) ended(id string, epoch int64) {
 // late lets the former owners come back when no run is in flight. The last of them begins another run.
 func (y *story) late(id string, epoch int64) {
 	for _, e := range []int64{epoch, epoch + 3, epoch + 4} {
-		y.begin(run("a", id, fence(e)))
+		y.begin(runAs("a", id, e))
 	}
-	y.begin(run("a", "other"+id, fence(epoch+3)))
+	y.begin(runAs("a", "other"+id, epoch+3))
 	y.adopt(epoch+3, 2)
 	y.delete(id, epoch+3)
-	same := run("a", "same"+id, fence(epoch+4))
+	same := runAs("a", "same"+id, epoch+4)
 	y.begin(same)
 	y.delete(id, epoch+4)
 	y.delete(same.ID, epoch+4)
 	y.adopt(epoch+4, 2)
 	y.adopt(epoch+5, 2)
 	y.delete(same.ID, epoch+5)
-}
-
-func step(r snapshot.Run, seq int64) snapshot.Run {
-	r.Seq, r.Payload, r.Parts = seq, fmt.Appendf(nil, `{"step":%d}`, seq), nil
-	return r
-}
-
-// adds returns the next save of r, which only adds parts.
-func adds(r snapshot.Run, seq int64, parts map[string]json.RawMessage) snapshot.Run {
-	r.Seq, r.Payload, r.Parts = seq, nil, parts
-	return r
-}
-
-func parts(name string, n int64) map[string]json.RawMessage {
-	return map[string]json.RawMessage{name: fmt.Appendf(nil, `{"part":%d}`, n)}
 }
 
 func (y *story) begin(r snapshot.Run) {
@@ -148,9 +133,11 @@ func (y *story) note(what string, err error) {
 	}
 	var seen []string
 	for _, session := range []string{"", "a"} {
-		for r, err := range y.store.Runs(y.ctx, snapshot.Query{Key: key(session)}) {
-			seen = append(seen, fmt.Sprint(show(r), err))
+		runs, err := list(y.ctx, y.store, session)
+		for _, r := range runs {
+			seen = append(seen, show(r))
 		}
+		seen = append(seen, fmt.Sprint(err))
 	}
 	y.verdicts = append(y.verdicts, fmt.Sprint(what, ": ", err, " ", seen))
 }
@@ -202,48 +189,43 @@ func TestLateBegin(t *testing.T) {
 	ctx := t.Context()
 	s := redissnapshot.New(client, &redissnapshot.Options{Prefix: prefix})
 	others := redissnapshot.New(shared, &redissnapshot.Options{Prefix: prefix})
-	again := func(when, inFlight string) {
+	again := func(when string, inFlight ...string) {
 		t.Helper()
 		for _, request := range sent.requests {
 			shared.Do(ctx, request...)
-			got := ""
-			for r, err := range others.Runs(ctx, snapshot.Query{Key: key("a")}) {
-				check(t, err)
-				got = r.ID
-			}
-			if got != inFlight {
+			if got := listed(t, others, "a"); !slices.Equal(got, inFlight) {
 				t.Fatalf("%s: %.200q made %q of %q", when, request, got, inFlight)
 			}
 		}
 	}
-	remove := func(id string, epoch int64) { check(t, others.Delete(ctx, key("a"), id, fence(epoch))) }
+	end := func(id string, epoch int64) { check(t, remove(ctx, others, runAs("a", id, epoch))) }
+	refused := func(r snapshot.Run) {
+		t.Helper()
+		_, err := s.Begin(ctx, r)
+		want(t, err, lock.ErrFenced)
+	}
 
-	first, told := run("a", "first", fence(1)), run("a", "told", fence(2))
-	begin(t, s, first)
+	first, told := begin(t, s, runAs("a", "first", 1)), runAs("a", "told", 2)
 	if found, err := s.Begin(ctx, told); err != nil || found == nil || found.ID != "first" {
 		t.Fatalf("found %v, %v", found, err)
 	}
 	again("while it is in flight", "first")
-	_, err := others.Adopt(ctx, key("a"), fence(3), 9)
-	check(t, err)
+	check(t, take(ctx, others, "a", 3))
 	again("after it was adopted", "first")
-	remove("first", 3)
-	again("after the adopter deleted it", "")
-	for _, r := range []snapshot.Run{first, told} {
-		_, err = s.Begin(ctx, r)
-		want(t, err, lock.ErrFenced)
-	}
-	again("after it was refused", "")
+	end("first", 3)
+	again("after the adopter deleted it")
+	refused(first)
+	refused(told)
+	again("after it was refused")
 
-	begin(t, s, run("a", "third", fence(4)))
+	begin(t, s, runAs("a", "third", 4))
 	again("while another is in flight", "third")
-	remove("third", 4)
-	again("after its own fence deleted it", "")
-	_, err = s.Begin(ctx, run("a", "third", fence(4)))
-	want(t, err, lock.ErrFenced)
+	end("third", 4)
+	again("after its own fence deleted it")
+	refused(runAs("a", "third", 4))
 
 	check(t, shared.HSet(ctx, prefix+"{bot/a}:run", "id", "", "epoch", 0, "nonce", "", "found", 0).Err())
-	again("where only the index entries are known that no run may rely on", "")
+	again("where only the index entries are known that no run may rely on")
 	first.Fence = fence(5)
 	begin(t, s, first)
 }
@@ -280,47 +262,40 @@ func TestRepeatedBegin(t *testing.T) {
 	ctx := t.Context()
 	s := redissnapshot.New(client, &redissnapshot.Options{Prefix: prefix})
 	others := redissnapshot.New(shared, &redissnapshot.Options{Prefix: prefix})
-	adopt := func(session string, epoch int64) {
-		_, err := others.Adopt(ctx, key(session), fence(epoch), 9)
-		check(t, err)
+	end := func(session, id string, epoch int64) {
+		check(t, take(ctx, others, session, epoch))
+		check(t, remove(ctx, others, runAs(session, id, epoch)))
 	}
-	begin(t, s, run("warm", "run", fence(1))) // Redis has the scripts now
+	begin(t, s, run("warm")) // Redis has the scripts now
 
-	network.meanwhile = func() { adopt("adopted", 2) }
-	begin(t, s, run("adopted", "run", fence(1)))
+	network.meanwhile = func() { check(t, take(ctx, others, "adopted", 2)) }
+	begin(t, s, runAs("adopted", "run", 1))
 
-	settle := func(session, id string, epoch int64) {
-		adopt(session, epoch)
-		check(t, others.Delete(ctx, key(session), id, fence(epoch)))
+	for session, meanwhile := range map[string]func(){
+		"settled": func() { end("settled", "run", 2) },
+		"deleted": func() { check(t, remove(ctx, others, runAs("deleted", "run", 1))) },
+		"past": func() {
+			end("past", "run", 2)
+			check(t, remove(ctx, others, begin(t, others, runAs("past", "another", 3))))
+		},
+	} {
+		network.meanwhile = meanwhile
+		_, err := s.Begin(ctx, runAs(session, "run", 1))
+		want(t, err, lock.ErrFenced)
 	}
-	network.meanwhile = func() { settle("settled", "run", 2) }
-	_, err := s.Begin(ctx, run("settled", "run", fence(1)))
-	want(t, err, lock.ErrFenced)
-
-	network.meanwhile = func() { check(t, others.Delete(ctx, key("deleted"), "run", fence(1))) }
-	_, err = s.Begin(ctx, run("deleted", "run", fence(1)))
-	want(t, err, lock.ErrFenced)
 
 	network.meanwhile = func() {
-		settle("past", "run", 2)
-		begin(t, others, run("past", "another", fence(3)))
-		check(t, others.Delete(ctx, key("past"), "another", fence(3)))
+		end("next", "run", 2)
+		begin(t, others, runAs("next", "another", 3))
 	}
-	_, err = s.Begin(ctx, run("past", "run", fence(1)))
-	want(t, err, lock.ErrFenced)
-
-	network.meanwhile = func() {
-		settle("next", "run", 2)
-		begin(t, others, run("next", "another", fence(3)))
-	}
-	found, err := s.Begin(ctx, run("next", "run", fence(1)))
+	found, err := s.Begin(ctx, runAs("next", "run", 1))
 	if err != nil || found == nil || found.ID != "another" {
 		t.Errorf("found %v, %v", found, err)
 	}
 
-	begin(t, others, run("freed", "first", fence(1)))
-	network.meanwhile = func() { settle("freed", "first", 2) }
-	_, err = s.Begin(ctx, run("freed", "run", fence(3)))
+	begin(t, others, runAs("freed", "first", 1))
+	network.meanwhile = func() { end("freed", "first", 2) }
+	_, err = s.Begin(ctx, runAs("freed", "run", 3))
 	want(t, err, lock.ErrFenced) // the first copy has found a run
 	if network.meanwhile != nil {
 		t.Error("no Begin was repeated")

@@ -1,7 +1,6 @@
-package pgsnapshot_test
+package snapshot_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -14,8 +13,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/jsonvalue"
 	"github.com/holdfast-go/holdfast/internal/postgres/pgsnapshot"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
-	"github.com/holdfast-go/holdfast/lock"
-	"github.com/holdfast-go/holdfast/snapshot"
 )
 
 // The heaviest documents that the stores take cost PostgreSQL less than 300 MiB each. Without the bound, 16 MiB of {}
@@ -23,7 +20,6 @@ import (
 func TestMemory(t *testing.T) {
 	const most = 300 // MiB
 	url := testenv.PostgresURL(t)
-	five := `{"a":1,"b":1,"c":1,"d":1,"e":1}`
 	units := map[string]string{
 		"objects":               `{}`,
 		"names that come again": `{` + strings.Repeat(`"":1,`, 32) + `"":1}`,
@@ -31,7 +27,7 @@ func TestMemory(t *testing.T) {
 	more := map[string]string{
 		"arrays of objects":  `[` + strings.Repeat(`{},`, 128) + `{}]`,
 		"arrays of numbers":  `[` + strings.Repeat(`1,`, 128) + `1]`,
-		"objects of five":    five,
+		"objects of five":    `{"a":1,"b":1,"c":1,"d":1,"e":1}`,
 		"objects in objects": strings.Repeat(`{"":`, 900) + `1` + strings.Repeat(`}`, 900),
 		"one after another":  `{"":{"":[]}}`,
 		"prose":              `"` + strings.Repeat("the quick brown fox ", 1000) + `"`,
@@ -43,26 +39,17 @@ func TestMemory(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			doc := heaviest(unit)
 			conn, err := pgx.Connect(t.Context(), url)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check(t, err)
 			defer conn.Close(t.Context())
 			pid := conn.PgConn().PID()
 			if peak(pid) == 0 {
 				t.Skip("PostgreSQL is on another machine, or this is not Linux")
 			}
 			s := pgsnapshot.New(conn, nil)
-			r := snapshot.Run{
-				Key: snapshot.Key{Orchestrator: "bot", Session: name}, ID: "run " + name, Attempt: 1,
-				Status: snapshot.Running,
-				Fence:  lock.Fence{Epoch: 1, Nonce: "n"}, Payload: doc,
-			}
-			if _, err := s.Begin(t.Context(), r); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := s.Adopt(t.Context(), r.Key, r.Fence, 0); err != nil {
-				t.Fatal(err)
-			}
+			r := run(name)
+			r.Payload = doc
+			begin(t, s, r)
+			check(t, take(t.Context(), s, name, 1))
 			got := peak(pid)
 			t.Logf("%d bytes cost %d MiB", len(doc), got)
 			if got > most {
@@ -73,7 +60,7 @@ func TestMemory(t *testing.T) {
 }
 
 // heaviest returns the longest array of unit that a store takes.
-func heaviest(unit string) json.RawMessage {
+func heaviest(unit string) []byte {
 	array := func(n int) []byte { return []byte(`[` + strings.Repeat(unit+`,`, n-1) + unit + `]`) }
 	n, above := 1, jsonvalue.MaxSize/len(unit)
 	for n+1 < above {
