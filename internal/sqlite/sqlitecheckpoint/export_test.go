@@ -1,16 +1,4 @@
 package sqlitecheckpoint
 
-// Plans holds the statements whose plans are tested.
-var Plans = map[string]string{
-	"newest": turnsSQL, "numbers": numbersSQL, "answered": answeredSQL, "prune": pruneSQL, "refusal": refusalSQL,
-	"renew": renewSQL, "held": heldSQL,
-	"sessions": sessionsSQL, "owing": owingSQL, "settle": settleSQL, "mark": markSQL, "delete": deleteTurnsSQL,
-	"idle": idleSQL, "slice": sliceSQL,
-	"take": takeSQL, "owner": ownerSQL, "delete head": deleteHeadSQL,
-}
-
-// Text returns a statement as it is sent.
-func (s *Store) Text(template string) string { return s.db.SQL(template) }
-
 // SetEpoch makes the store have issued an epoch.
 func (s *Store) SetEpoch(epoch int64) { s.epoch = epoch }
