@@ -3,7 +3,6 @@ package pginbox_test
 import (
 	"errors"
 	"fmt"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -14,16 +13,14 @@ import (
 	"github.com/holdfast-go/holdfast/inbox/inboxtest"
 	"github.com/holdfast-go/holdfast/internal/postgres/pginbox"
 	"github.com/holdfast-go/holdfast/internal/test/pgtest"
+	"github.com/holdfast-go/holdfast/internal/test/testenv"
 )
 
 // grant returns the line of docs/security.md about the table of an inbox, and the rights in it.
 func grant(t *testing.T) (line string, rights []string) {
 	t.Helper()
-	doc, err := os.ReadFile("../../docs/security.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := regexp.MustCompile(`GRANT (.*) ON holdfast_inbox TO holdfast_service;`).FindAllStringSubmatch(string(doc), -1)
+	doc := testenv.Doc(t, "security.md")
+	all := regexp.MustCompile(`GRANT (.*) ON holdfast_inbox TO holdfast_service;`).FindAllStringSubmatch(doc, -1)
 	if len(all) != 1 {
 		t.Fatalf("docs/security.md has %q", all)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -113,12 +112,9 @@ func TestSchemaAgain(t *testing.T) {
 // grants are the lines of docs/security.md about the tables of a stream store.
 func grants(t *testing.T) [][]string {
 	t.Helper()
-	doc, err := os.ReadFile("../../docs/security.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := testenv.Doc(t, "security.md")
 	all := regexp.MustCompile(`GRANT (.*) ON holdfast_(streams|chunks|streams_sweep) TO holdfast_service;`).
-		FindAllStringSubmatch(string(doc), -1)
+		FindAllStringSubmatch(doc, -1)
 	if len(all) != 3 {
 		t.Fatalf("docs/security.md has %q", all)
 	}

@@ -3,7 +3,6 @@ package pgturnlog_test
 import (
 	"errors"
 	"fmt"
-	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/postgres/pgturnlog"
 	"github.com/holdfast-go/holdfast/internal/test/pgtest"
+	"github.com/holdfast-go/holdfast/internal/test/testenv"
 	"github.com/holdfast-go/holdfast/turnlog"
 	"github.com/holdfast-go/holdfast/turnlog/turnlogtest"
 )
@@ -19,11 +19,8 @@ import (
 // grants are the lines of docs/security.md about the tables of a turn log.
 func grants(t *testing.T) [][]string {
 	t.Helper()
-	doc, err := os.ReadFile("../../docs/security.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := regexp.MustCompile(`GRANT (.*) ON holdfast_(phases|logged) TO holdfast_service;`).FindAllStringSubmatch(string(doc), -1)
+	doc := testenv.Doc(t, "security.md")
+	all := regexp.MustCompile(`GRANT (.*) ON holdfast_(phases|logged) TO holdfast_service;`).FindAllStringSubmatch(doc, -1)
 	if len(all) != 2 {
 		t.Fatalf("docs/security.md has %q", all)
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -186,9 +185,8 @@ func TestFull(t *testing.T) {
 // documented returns the rules of the user in docs/operations.md, without the user's name.
 func documented(t *testing.T) []string {
 	t.Helper()
-	doc, err := os.ReadFile("../../docs/operations.md")
-	check(t, err)
-	_, rules, ok := strings.Cut(string(doc), "ACL SETUSER shows ")
+	doc := testenv.Doc(t, "operations.md")
+	_, rules, ok := strings.Cut(doc, "ACL SETUSER shows ")
 	if !ok {
 		t.Fatal("no ACL in docs/operations.md")
 	}

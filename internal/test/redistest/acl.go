@@ -1,21 +1,19 @@
 package redistest
 
 import (
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/test/testenv"
 )
 
 // DocumentedRules returns the rules of the user in docs/operations.md, without the user's name.
 func DocumentedRules(t *testing.T) []string {
 	t.Helper()
-	doc, err := os.ReadFile("../../docs/operations.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, rules, ok := strings.Cut(string(doc), "ACL SETUSER bot ")
+	doc := testenv.Doc(t, "operations.md")
+	_, rules, ok := strings.Cut(doc, "ACL SETUSER bot ")
 	if !ok {
 		t.Fatal("no ACL in docs/operations.md")
 	}
