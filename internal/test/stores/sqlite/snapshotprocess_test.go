@@ -1,4 +1,4 @@
-package sqlitesnapshot_test
+package sqlite_test
 
 import (
 	"context"
@@ -6,24 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitesnapshot"
-	"github.com/holdfast-go/holdfast/internal/test/sqlitetest"
-	"github.com/holdfast-go/holdfast/internal/test/testenv"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
-)
-
-const (
-	processes  = 4
-	goroutines = 4
-	contention = 2 * time.Second
-	leastCalls = 25 // of each goroutine, also on a slow machine
 )
 
 // An event is one reply to a contending process. Seq is the Seq that the process saved, or found.
@@ -44,36 +32,21 @@ type life struct {
 
 // Processes begin, steal, save and delete at random. The stores refuse every call that contradicts what another process
 // was told.
-func TestProcesses(t *testing.T) {
-	dsn := testenv.SQLite(t)
-	db := sqlitetest.Open(t, dsn)
-	s := create(t, db, nil)
-	var children []sqlitetest.Child
-	for range processes {
-		children = append(children, sqlitetest.Start(t, "contend", dsn))
-	}
+func runProcesses(t *testing.T, of store, _ *sql.DB, dsn string) {
+	s := of.(runStore)
 	lives := make(map[string]*life)
 	late := make(map[string]bool) // the runs that were refused
 	counts := make(map[string]int)
-	for _, c := range children {
-		for c.Out.Scan() {
-			var e event
-			if err := json.Unmarshal(c.Out.Bytes(), &e); err != nil {
-				t.Fatal(err)
-			}
-			if e.Op == "begin" && e.Fenced {
-				late[e.Run] = true
-			} else {
-				record(lives, e)
-			}
-			counts[fmt.Sprintf("%s fenced=%t", e.Op, e.Fenced)]++
+	contended(t, "snapshot", dsn, 4, func(e event) {
+		if e.Op == "begin" && e.Fenced {
+			late[e.Run] = true
+		} else {
+			record(lives, e)
 		}
-		if err := c.Cmd.Wait(); err != nil {
-			t.Fatal(err)
-		}
-	}
+		counts[fmt.Sprintf("%s fenced=%t", e.Op, e.Fenced)]++
+	})
 	left := make(map[string]bool)
-	for r, err := range s.Runs(t.Context(), snapshot.Query{Key: bot("")}) {
+	for r, err := range s.Runs(t.Context(), snapshot.Query{Key: snapshot.Key(bot(""))}) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -92,7 +65,6 @@ func TestProcesses(t *testing.T) {
 		found := event{Op: "adopt", Session: r.Session, Run: r.ID, Epoch: 1 << 62, Seq: r.Seq, Payload: string(doc)}
 		record(lives, found)
 	}
-	wantTidy(t, db)
 	for id, l := range lives {
 		if !l.begun || late[id] || l.deleted == left[id] {
 			t.Errorf("run %s of session %s: begun %t, deleted %t, in flight %t", id, l.session, l.begun, l.deleted,
@@ -156,37 +128,8 @@ func (l *life) check(t *testing.T, id string) {
 	}
 }
 
-// contend works on runs of three sessions with four goroutines and two stores.
-func contend(dsn string, out io.Writer) error {
-	db, err := sql.Open("sqlite", dsn)
-	if err != nil {
-		return err
-	}
-	defer db.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), contention)
-	defer cancel()
-	stores := []*sqlitesnapshot.Store{sqlitesnapshot.New(db, nil), sqlitesnapshot.New(db, nil)}
-	var wg sync.WaitGroup
-	var mu sync.Mutex // protects out
-	say := func(e event) {
-		mu.Lock()
-		defer mu.Unlock()
-		_ = json.NewEncoder(out).Encode(e)
-	}
-	errs := make([]error, goroutines)
-	for i := range goroutines {
-		wg.Go(func() {
-			for n := 0; (n < leastCalls || ctx.Err() == nil) && errs[i] == nil; n++ {
-				errs[i] = contendOnce(stores[i%len(stores)], say)
-			}
-		})
-	}
-	wg.Wait()
-	return errors.Join(errs...)
-}
-
-// contendOnce owns a run for a few saves, if it can. Then it may abandon the run.
-func contendOnce(s snapshot.Store, say func(event)) error {
+// contendForRun owns a run for a few saves, if it can. Then it may abandon the run.
+func contendForRun(s snapshot.Store, say func(event)) error {
 	ctx := context.Background()
 	nonce := fmt.Sprintf("%016x", rand.Uint64())
 	r := run(fmt.Sprintf("s%d", rand.N(3)))
@@ -265,90 +208,4 @@ func lastSaved(r snapshot.Run) (json.RawMessage, error) {
 		return nil, fmt.Errorf("run %s at seq %d has %d parts: %v", r.ID, r.Seq, len(r.Parts), r.Parts)
 	}
 	return doc, nil
-}
-
-// A process that is killed leaves a file that opens. Its state is the acknowledged one, or the next.
-func TestKill(t *testing.T) {
-	dsn := testenv.SQLite(t)
-	db := sqlitetest.Open(t, dsn)
-	s := create(t, db, nil)
-	for n := range 6 {
-		c := sqlitetest.Start(t, "turns", dsn)
-		var session string
-		var last int
-		for more := 1 + rand.N(60); c.Out.Scan(); more-- {
-			if _, err := fmt.Sscan(c.Out.Text(), &session, &last); err != nil {
-				t.Fatal(err)
-			}
-			if more == 0 {
-				c.Cmd.Process.Kill()
-			}
-		}
-		if err := c.Cmd.Wait(); c.Cmd.ProcessState.Exited() {
-			t.Fatalf("the child ended by itself: %v", err)
-		}
-		got := timeless(whole(t, db, s, session))
-		wantTidy(t, db)
-		if got != timeless(after(session, last)) && got != timeless(after(session, last+1)) {
-			t.Errorf("after step %d %s is in flight, want %s or %s", last, got, timeless(after(session, last)),
-				timeless(after(session, last+1)))
-		}
-		var check string
-		if err := sqlitetest.Open(t, dsn).QueryRow("PRAGMA integrity_check").Scan(&check); err != nil || check != "ok" {
-			t.Fatal(n, check, err)
-		}
-	}
-}
-
-const savesOfTurn = 3
-
-// after returns the run in flight after a step of turnsForever: a turn begins, saves, adds parts and is deleted.
-func after(session string, step int) *snapshot.Run {
-	turn, seq := step/(savesOfTurn+2), step%(savesOfTurn+2)
-	if seq > savesOfTurn {
-		return nil
-	}
-	r := run(session)
-	r.ID, r.Turn, r.Seq = fmt.Sprintf("%s-%d", session, turn), turn, int64(seq)
-	r.Fence.Epoch += int64(turn)
-	for part := 2; part <= seq; part++ {
-		if r.Parts == nil {
-			r.Parts = make(map[string]json.RawMessage)
-		}
-		r.Parts[fmt.Sprint(part)] = json.RawMessage(fmt.Sprint(turn))
-	}
-	return &r
-}
-
-// turnsForever takes one step after another, and tells each.
-func turnsForever(dsn string, out io.Writer) error {
-	db, err := sql.Open("sqlite", dsn)
-	if err != nil {
-		return err
-	}
-	ctx, s := context.Background(), sqlitesnapshot.New(db, nil)
-	session := fmt.Sprintf("%016x", rand.Uint64())
-	var last snapshot.Run
-	for step := 0; err == nil; step++ {
-		r := after(session, step)
-		switch {
-		case r == nil:
-			err = s.Delete(ctx, last.Key, last.ID, last.Fence)
-		case r.Seq == 0:
-			_, err = s.Begin(ctx, *r)
-		default:
-			save := *r
-			if len(r.Parts) > 0 {
-				save.Payload = nil
-			}
-			err = s.Save(ctx, save)
-		}
-		if r != nil {
-			last = *r
-		}
-		if err == nil {
-			fmt.Fprintln(out, session, step)
-		}
-	}
-	return err
 }
