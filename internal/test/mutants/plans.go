@@ -30,8 +30,13 @@ var plans = []plan{
 		suites: []suite{{pkg: "./internal/sqlite/sqlitesnapshot", skip: crashes}},
 	},
 	{pkg: "./internal/sqlite/sqliteledger", suites: []suite{{pkg: "./internal/sqlite/sqliteledger", skip: crashes}}},
-	{pkg: "./inbox", suites: []suite{{pkg: "./inbox"}, {pkg: "./inbox/inboxtest"}}},
-	{pkg: "./internal/sqlite/sqliteinbox", suites: []suite{{pkg: "./internal/sqlite/sqliteinbox", skip: crashes}}},
+	{pkg: "./inbox", suites: []suite{
+		{pkg: "./inbox"}, {pkg: "./inbox/inboxtest"}, {pkg: "./internal/test/stores/inbox", run: "/memory"},
+	}},
+	{pkg: "./internal/sqlite/sqliteinbox", suites: []suite{
+		{pkg: "./internal/sqlite/sqliteinbox", skip: crashes},
+		{pkg: "./internal/test/stores/inbox", run: "/sqlite", skip: crashes},
+	}},
 	{pkg: "./internal/sqlite/sqliteturnlog", suites: []suite{{pkg: "./internal/sqlite/sqliteturnlog", skip: crashes}}},
 	{pkg: "./stream", suites: []suite{{pkg: "./stream"}, {pkg: "./stream/streamtest"}}},
 	{pkg: "./internal/tail", suites: []suite{{pkg: "./internal/tail"}}},
@@ -69,12 +74,15 @@ var plans = []plan{
 	},
 	{
 		pkg:         "./internal/postgres/pginbox",
-		suites:      []suite{{pkg: "./internal/postgres/pginbox", skip: crashes}},
+		suites:      []suite{{pkg: "./internal/test/stores/inbox", skip: crashes + "|/redis|Redis|/sqlite"}},
 		withServers: true,
 	},
 	{
-		pkg:         "./internal/redis/redisinbox",
-		suites:      []suite{{pkg: "./internal/redis/redisinbox", skip: crashes}},
+		pkg: "./internal/redis/redisinbox",
+		suites: []suite{
+			{pkg: "./internal/redis/redisinbox"},
+			{pkg: "./internal/test/stores/inbox", skip: crashes + "|/postgres|Postgres|/sqlite"},
+		},
 		withServers: true,
 	},
 	{

@@ -1,9 +1,7 @@
-package redisinbox_test
+package inbox_test
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,92 +10,13 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/inbox"
-	"github.com/holdfast-go/holdfast/inbox/inboxtest"
-	"github.com/holdfast-go/holdfast/internal/redis/redisinbox"
-	"github.com/holdfast-go/holdfast/internal/test/boxtest"
-	"github.com/holdfast-go/holdfast/internal/test/faulttest"
 	"github.com/holdfast-go/holdfast/internal/test/redistest"
-	"github.com/holdfast-go/holdfast/internal/test/testenv"
 )
 
-func TestMain(m *testing.M) { testenv.MainWith(m, boxtest.Roles(openPrefix)) }
-
-// openPrefix opens the store of a URL and a prefix, divided by a space.
-func openPrefix(where string) (inbox.Store, func(), error) {
-	url, prefix, _ := strings.Cut(where, " ")
-	o, err := redis.ParseURL(url)
-	if err != nil {
-		return nil, nil, err
-	}
-	client := redis.NewClient(o)
-	return redisinbox.New(client, &redisinbox.Options{Prefix: prefix}), func() { client.Close() }, nil
-}
-
-func TestStore(t *testing.T) {
-	t.Parallel()
-	inboxtest.Run(t, newStore)
-}
-
-func TestStoreCluster(t *testing.T) {
-	t.Parallel()
-	client := redistest.Cluster(t)
-	n := 0
-	inboxtest.Run(t, func(*testing.T) inbox.Store {
-		n++
-		return redisinbox.New(client, &redisinbox.Options{Prefix: fmt.Sprintf("c%d:", n)})
-	})
-}
-
-func newStore(t *testing.T) inbox.Store {
-	client, prefix := testenv.Redis(t)
-	return redisinbox.New(client, &redisinbox.Options{Prefix: prefix})
-}
-
-// Random histories of one caller follow the model, and those of several callers are linearizable.
-func TestModel(t *testing.T) {
-	t.Parallel()
-	faulttest.InboxModel(t, newStore)
-	faulttest.InboxHistories(t, newStore, faulttest.Histories())
-}
-
-// On a cluster the index may be on another node than the session.
-func TestModelCluster(t *testing.T) {
-	t.Parallel()
-	client := redistest.Cluster(t)
-	open := func(*testing.T) inbox.Store { return redisinbox.New(client, nil) }
-	faulttest.InboxHistories(t, open, faulttest.Histories())
-}
-
-// Several processes answer the same questions at once.
-func TestProcesses(t *testing.T) {
-	t.Parallel()
-	client, prefix := testenv.Redis(t)
-	boxtest.TestProcesses(t, redisinbox.New(client, &redisinbox.Options{Prefix: prefix}), place(client, prefix))
-}
-
-// A process is killed while it posts.
-func TestKilled(t *testing.T) {
-	t.Parallel()
-	client, prefix := testenv.Redis(t)
-	boxtest.TestKilled(t, redisinbox.New(client, &redisinbox.Options{Prefix: prefix}), place(client, prefix))
-}
-
-func place(client *redis.Client, prefix string) string {
-	return fmt.Sprintf("redis://%s/%d %s", client.Options().Addr, client.Options().DB, prefix)
-}
-
-func TestPrefix(t *testing.T) {
-	t.Parallel()
-	redistest.Prefixes(t, func(prefix string) { redisinbox.New(nil, &redisinbox.Options{Prefix: prefix}) })
-	if got := redisinbox.New(nil, nil).Schema(); got != "" {
-		t.Errorf("schema %q", got)
-	}
-}
-
 // Names that look like hash tags, separators or escapes stay apart, and each session stays in one slot.
-func TestNames(t *testing.T) {
+func TestRedisNames(t *testing.T) {
 	t.Parallel()
-	s := redisinbox.New(redistest.Cluster(t), nil)
+	s := onRedis.New(redistest.Cluster(t), "")
 	names := []string{
 		"a", "a/b", "b", "/", "{", "}", "{}", "{a}", "}{", "%", "%2F", "%252F", "a:inbox:answer", "\n", "\x01", "*", "😀",
 		"\u202e", strings.Repeat("{", 512),
@@ -126,10 +45,10 @@ func TestNames(t *testing.T) {
 }
 
 // A call costs so many scripts. One command is sent for each.
-func TestRoundTrips(t *testing.T) {
+func TestRedisRoundTrips(t *testing.T) {
 	t.Parallel()
 	_, client := redistest.Server(t, redis.Options{})
-	s := redisinbox.New(client, nil)
+	s := onRedis.New(client, "")
 	posted := func(it inbox.Item, want bool) func() {
 		return func() {
 			if first, err := s.Post(t.Context(), it); err != nil || first != want {
@@ -178,10 +97,10 @@ func TestRoundTrips(t *testing.T) {
 }
 
 // A large inbox comes in pages, in the order of the contract, and costs each item once.
-func TestManyItems(t *testing.T) {
+func TestRedisManyItems(t *testing.T) {
 	t.Parallel()
 	_, client := redistest.Server(t, redis.Options{})
-	s := redisinbox.New(client, nil)
+	s := onRedis.New(client, "")
 	const sessions, n = 100, 300
 	for i := range sessions {
 		post(t, s, item(fmt.Sprintf("s%03d", i), "q", "ada"))
@@ -219,10 +138,10 @@ func TestManyItems(t *testing.T) {
 }
 
 // What is left of a session without items is gone in an hour, and the index has no entry of it.
-func TestNothingStays(t *testing.T) {
+func TestRedisNothingStays(t *testing.T) {
 	t.Parallel()
 	_, client := redistest.Server(t, redis.Options{})
-	s := redisinbox.New(client, nil)
+	s := onRedis.New(client, "")
 	for i := range 3 {
 		post(t, s, item("s", fmt.Sprint("q", i), "ada"))
 	}
@@ -244,60 +163,11 @@ func TestNothingStays(t *testing.T) {
 	}
 }
 
-func key(session string) inbox.Key { return inbox.Key{Orchestrator: "bot", Session: session} }
-
-func item(session, id, by string) inbox.Item {
-	return inbox.Item{
-		Key: key(session), Kind: inbox.Answer, ID: id, By: by, Shown: "sum", Data: json.RawMessage(`{"n":1}`),
-	}
-}
-
-func post(t *testing.T, s inbox.Store, all ...inbox.Item) {
-	t.Helper()
-	for _, it := range all {
-		if first, err := s.Post(t.Context(), it); err != nil || !first {
-			t.Fatalf("Post of %q: %t, %v", it.ID, first, err)
-		}
-	}
-}
-
-// ids returns the ids of the answers of a session, or of all if session is "".
-func ids(t *testing.T, s inbox.Store, session string) (all []string) {
-	t.Helper()
-	all, err := list(t.Context(), s, session)
-	check(t, err)
-	return all
-}
-
 // firstOf reads the first answer of a session only.
 func firstOf(t *testing.T, s inbox.Store, session string) {
 	t.Helper()
 	for _, err := range s.Items(t.Context(), key(session), inbox.Answer) {
 		check(t, err)
 		break
-	}
-}
-
-func list(ctx context.Context, s inbox.Store, session string) (all []string, err error) {
-	for it, err := range s.Items(ctx, key(session), inbox.Answer) {
-		if err != nil {
-			return all, err
-		}
-		all = append(all, it.ID)
-	}
-	return all, nil
-}
-
-func check(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func want(t *testing.T, err, target error) {
-	t.Helper()
-	if !errors.Is(err, target) {
-		t.Errorf("got %v, want %v", err, target)
 	}
 }

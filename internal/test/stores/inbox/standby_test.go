@@ -1,4 +1,4 @@
-package pginbox_test
+package inbox_test
 
 import (
 	"context"
@@ -8,19 +8,18 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/holdfast-go/holdfast/inbox"
-	"github.com/holdfast-go/holdfast/internal/postgres/pginbox"
 	"github.com/holdfast-go/holdfast/internal/test/pgtest"
 )
 
 // If a commit is cancelled while it waits for a standby, readers see it, and it is lost with the primary. As long as no
 // standby has the commit, no repeat says that an item was posted or removed, and nobody is told that another was first.
-func TestStandbyStopped(t *testing.T) {
+func TestPostgresStandbyStopped(t *testing.T) {
 	t.Parallel()
 	pgtest.StopStandbys(t, func(t *testing.T, p *pgxpool.Pool, prefix string, _ bool) pgtest.Stalled {
-		s := create(t, p, &pginbox.Options{Prefix: prefix})
+		s := onPostgres.On(t, p, prefix)
 		post(t, s, item("s", "taken", "ada"), item("kind", "taken", "ada"), item("all", "taken", "ada"))
 		there := func(session, id string, want bool) func(t *testing.T) bool {
-			sql := s.Fill("SELECT EXISTS (SELECT FROM {inbox} WHERE session = $1 AND id = $2)")
+			sql := "SELECT EXISTS (SELECT FROM " + prefix + "inbox WHERE session = $1 AND id = $2)"
 			return func(t *testing.T) bool { return pgtest.Value[bool](t, p, sql, session, id) == want }
 		}
 		posts := func(id, by string, first bool) pgtest.Unanswered {

@@ -1,4 +1,4 @@
-package redisinbox_test
+package inbox_test
 
 import (
 	"context"
@@ -13,14 +13,13 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/inbox"
-	"github.com/holdfast-go/holdfast/internal/redis/redisinbox"
 	"github.com/holdfast-go/holdfast/internal/test/redistest"
 )
 
 // A crowd of processes posts, removes and lists the items of a few sessions, all at once and without coordination.
 type crowd struct {
 	ctx    context.Context
-	stores []*redisinbox.Store
+	stores []inbox.Store
 }
 
 const crowdSessions = 3
@@ -28,12 +27,12 @@ const crowdSessions = 3
 func newCrowd(ctx context.Context, client redis.UniversalClient) *crowd {
 	c := &crowd{ctx: ctx}
 	for range 3 {
-		c.stores = append(c.stores, redisinbox.New(client, nil))
+		c.stores = append(c.stores, onRedis.New(client, ""))
 	}
 	return c
 }
 
-func (c *crowd) anyone() *redisinbox.Store { return c.stores[rand.IntN(len(c.stores))] }
+func (c *crowd) anyone() inbox.Store { return c.stores[rand.IntN(len(c.stores))] }
 
 // act does one thing.
 func (c *crowd) act() error {
@@ -82,7 +81,7 @@ func (c *crowd) missing() (missing string, n int, err error) {
 
 // An index entry may be stale but is never missing. This holds on a cluster, where the index may be on another node
 // than the session, and where one process removes an entry that another relies on.
-func TestIndexNeverMisses(t *testing.T) {
+func TestRedisIndexNeverMisses(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t.Context(), redistest.Cluster(t))
 	there, n := 0, 0
@@ -102,7 +101,7 @@ func TestIndexNeverMisses(t *testing.T) {
 }
 
 // From the return of Post to the call of Remove, every listing has the item, though readers never rest.
-func TestPostedIsListed(t *testing.T) {
+func TestRedisPostedIsListed(t *testing.T) {
 	t.Parallel()
 	client := redistest.Cluster(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -155,14 +154,14 @@ func play(t *testing.T, c *crowd, session string) (n int) {
 }
 
 // No call fails while slots move: not for a new session, nor for an item that moves between two calls.
-func TestSlotsMove(t *testing.T) {
+func TestRedisSlotsMove(t *testing.T) {
 	t.Parallel()
 	nodes, client := redistest.Nodes(t)
 	m := redistest.Moves{
 		Tags: []string{"{bot}", "{bot/s0}", "{bot/s1}", "{bot/s2}"},
 		Live: func(ctx context.Context, w, n int) error {
 			// Three lives are followed by another session in the same slot, and another index.
-			s := redisinbox.New(client, &redisinbox.Options{Prefix: fmt.Sprintf("p%d:", n/3)})
+			s := onRedis.New(client, fmt.Sprintf("p%d:", n/3))
 			return live(ctx, s, fmt.Sprint("s", w))
 		},
 	}
@@ -170,7 +169,7 @@ func TestSlotsMove(t *testing.T) {
 }
 
 // live takes two items from their Post to their Remove, and looks for them.
-func live(ctx context.Context, s *redisinbox.Store, session string) error {
+func live(ctx context.Context, s inbox.Store, session string) error {
 	for _, id := range []string{"a", "b"} {
 		for _, by := range []string{"ada", "bob"} {
 			if first, err := s.Post(ctx, item(session, id, by)); err != nil || first != (by == "ada") {

@@ -1,10 +1,9 @@
-package redisinbox_test
+package inbox_test
 
 import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/inbox"
-	"github.com/holdfast-go/holdfast/internal/redis/redisinbox"
 	"github.com/holdfast-go/holdfast/internal/test/redistest"
 )
 
@@ -22,7 +21,7 @@ func FuzzReply(f *testing.F) {
 	f.Fuzz(func(t *testing.T, reply string) {
 		client := redistest.Answering(reply)
 		defer client.Close()
-		s := redisinbox.New(client, nil)
+		s := onRedis.New(client, "")
 		if first, err := s.Post(t.Context(), item("s", "q", "ada")); first && err != nil {
 			t.Errorf("the first, with error %v", err)
 		}

@@ -1,4 +1,4 @@
-package redisinbox_test
+package inbox_test
 
 import (
 	"context"
@@ -11,57 +11,36 @@ import (
 
 	"github.com/holdfast-go/holdfast/inbox"
 	"github.com/holdfast-go/holdfast/inbox/inboxtest"
-	"github.com/holdfast-go/holdfast/internal/redis/redisinbox"
 	"github.com/holdfast-go/holdfast/internal/test/redistest"
 )
 
 // Nothing was sent to a server that is down, to a host that has no address, or to a host that does not answer in time.
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
-	for name, o := range redistest.Unreachable {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			client := redis.NewClient(&o)
-			defer client.Close()
-			inboxtest.RunUnreachable(t, redisinbox.New(client, nil))
-		})
-	}
+	t.Run("postgres", func(t *testing.T) { onPostgres.TestUnreachable(t, inboxtest.RunUnreachable) })
+	t.Run("redis", func(t *testing.T) { onRedis.TestUnreachable(t, inboxtest.RunUnreachable) })
 }
 
-// calls calls every method once.
-func calls(ctx context.Context, s *redisinbox.Store) []error {
-	_, posted := s.Post(ctx, item("s", "q", "ada"))
-	_, listed := list(ctx, s, "s")
-	_, all := list(ctx, s, "")
-	return []error{posted, listed, all, s.Remove(ctx, key("s"), inbox.Answer, "q"), s.Remove(ctx, key("s"), "")}
-}
+func TestPostgresEncoding(t *testing.T) { onPostgres.TestEncoding(t) }
 
-// A server that evicts is refused until it is configured well. The store writes nothing to it before.
-func TestEviction(t *testing.T) {
-	t.Parallel()
-	_, client := redistest.Server(t, redis.Options{})
-	s := redisinbox.New(client, nil)
-	check(t, client.ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru").Err())
-	for i, err := range calls(t.Context(), s) {
-		if !errors.Is(err, redisinbox.ErrEviction) || !strings.Contains(err.Error(), "allkeys-lru") {
-			t.Errorf("call %d: got %v, want %v", i, err, redisinbox.ErrEviction)
-		}
-	}
-	if n := client.DBSize(t.Context()).Val(); n != 0 {
-		t.Errorf("%d keys", n)
-	}
-	check(t, client.ConfigSet(t.Context(), "maxmemory-policy", "noeviction").Err())
-	check(t, errors.Join(calls(t.Context(), s)...))
-}
+func TestPostgresSchemaMissing(t *testing.T) { onPostgres.TestSchemaMissing(t) }
+
+func TestPostgresSchemaAgain(t *testing.T) { onPostgres.TestSchemaAgain(t) }
+
+func TestPostgresReadOnly(t *testing.T) { onPostgres.TestReadOnly(t) }
+
+func TestGrantsNeedAll(t *testing.T) { onPostgres.TestGrantsNeedAll(t) }
+
+func TestRedisEviction(t *testing.T) { onRedis.TestEviction(t) }
 
 // A write that a server refuses is not done, and its error says so.
-func TestRefused(t *testing.T) {
+func TestRedisRefused(t *testing.T) {
 	t.Parallel()
 	for _, refusal := range redistest.Refusals {
 		t.Run(refusal.Code, func(t *testing.T) {
 			t.Parallel()
 			client, refuse := refusal.Begin(t)
-			s := redisinbox.New(client, nil)
+			s := onRedis.New(client, "")
 			post(t, s, item("s", "a", "ada"))
 			refuse()
 			errs := map[string]error{}
@@ -79,7 +58,7 @@ func TestRefused(t *testing.T) {
 }
 
 // A server that takes no write can be read, also if a listing would remove stale entries.
-func TestReadWhereRefused(t *testing.T) {
+func TestRedisReadWhereRefused(t *testing.T) {
 	t.Parallel()
 	for _, refusal := range redistest.Refusals {
 		if refusal.Code != "READONLY" && refusal.Code != "NOREPLICAS" {
@@ -88,7 +67,7 @@ func TestReadWhereRefused(t *testing.T) {
 		t.Run(refusal.Code, func(t *testing.T) {
 			t.Parallel()
 			client, refuse := refusal.Begin(t)
-			s := redisinbox.New(client, nil)
+			s := onRedis.New(client, "")
 			post(t, s, item("s", "a", "ada"), item("t", "b", "ada"))
 			check(t, client.Del(t.Context(), "holdfast:{bot/s}:inbox:answer").Err())
 			refuse()
@@ -101,17 +80,18 @@ func TestReadWhereRefused(t *testing.T) {
 
 // At maxmemory an item is refused, and leaves no trace. Lists and removals pass. Otherwise it would be impossible to
 // make room.
-func TestMaxmemory(t *testing.T) {
+func TestRedisMaxmemory(t *testing.T) {
 	t.Parallel()
 	_, client := redistest.Server(t, redis.Options{})
-	s := redisinbox.New(client, nil)
+	s := onRedis.New(client, "")
 	post(t, s, item("s", "a", "ada"), item("s", "b", "ada"), item("t", "c", "ada"), item("gone", "d", "ada"))
 	check(t, client.Del(t.Context(), "holdfast:{bot/gone}:inbox:answer").Err())
 	redistest.Fill(t, client)
 	before := redistest.Digest(t, client)
 	for _, session := range []string{"s", "new"} {
-		_, err := s.Post(t.Context(), item(session, "x", "ada"))
-		want(t, err, inbox.ErrRefused)
+		if _, err := s.Post(t.Context(), item(session, "x", "ada")); !errors.Is(err, inbox.ErrRefused) {
+			t.Errorf("got %v, want %v", err, inbox.ErrRefused)
+		}
 	}
 	if after := redistest.Digest(t, client); after != before {
 		t.Error("what was refused has left something")
@@ -127,15 +107,15 @@ func TestMaxmemory(t *testing.T) {
 }
 
 // The refusal of a repeat says nothing about the first copy, which had no answer, and took effect.
-func TestRefusedRepeat(t *testing.T) {
+func TestRedisRefusedRepeat(t *testing.T) {
 	t.Parallel()
 	_, client := redistest.Server(t, redis.Options{MinRetryBackoff: -1})
-	s := redisinbox.New(client, nil)
+	s := onRedis.New(client, "")
 	post(t, s, item("s", "a", "ada")) // Redis has the scripts now
 	other := redis.NewClient(client.Options())
 	defer other.Close()
 	other.AddHook(&deafLater{})
-	_, err := redisinbox.New(other, nil).Post(t.Context(), item("s", "b", "ada"))
+	_, err := onRedis.New(other, "").Post(t.Context(), item("s", "b", "ada"))
 	if err == nil || errors.Is(err, inbox.ErrRefused) || !strings.Contains(err.Error(), "READONLY") {
 		t.Errorf("got %v, want an error that is not %v", err, inbox.ErrRefused)
 	}

@@ -1,4 +1,4 @@
-package redisinbox_test
+package inbox_test
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/inbox"
-	"github.com/holdfast-go/holdfast/internal/redis/redisinbox"
 	"github.com/holdfast-go/holdfast/internal/test/redistest"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 )
@@ -81,26 +80,17 @@ func (y *story) note(what string, err error) {
 	y.after()
 }
 
-// on returns the story of a store on Redis.
-func on(t *testing.T, lives int) redistest.Story {
-	return func(client *redis.Client, prefix string) []string {
-		return tell(t.Context(), redisinbox.New(client, &redisinbox.Options{Prefix: prefix}), lives)
-	}
-}
-
 // Each answer in turn is lost after its request took effect. The client repeats the request, and no verdict differs.
-func TestLostReply(t *testing.T) {
-	t.Parallel()
-	redistest.LoseReplies(t, tell(t.Context(), new(inbox.Memory), 2), on(t, 2))
-}
+func TestLostReply(t *testing.T) { onRedis.TestLostReply(t) }
 
 // A copy of a request that arrives much later changes nothing, also in the next life of the session.
 func TestLateCopy(t *testing.T) {
-	t.Parallel()
-	const lives = 3
-	redistest.CopyLate(t, tell(t.Context(), new(inbox.Memory), lives),
-		func(*redistest.Echo) redistest.Story { return on(t, lives) })
+	three := onRedis
+	three.Tell = func(ctx context.Context, s inbox.Store) []string { return tell(ctx, s, 3) }
+	three.TestLateCopy(t)
 }
+
+func TestRedisScriptFlush(t *testing.T) { onRedis.TestScriptFlush(t) }
 
 // A spy is a hook that keeps the requests it has seen.
 type spy struct{ requests [][]any }
@@ -119,13 +109,12 @@ func (s *spy) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 }
 
 // After each call, copies of all requests so far arrive. They change nothing.
-func TestLateCopies(t *testing.T) {
+func TestRedisLateCopies(t *testing.T) {
 	t.Parallel()
 	shared, prefix := testenv.Redis(t)
 	sent := new(spy)
-	o := &redisinbox.Options{Prefix: prefix}
-	y := &story{ctx: t.Context(), store: redisinbox.New(redistest.Another(t, shared, sent), o)}
-	others := redisinbox.New(shared, o)
+	y := &story{ctx: t.Context(), store: onRedis.New(redistest.Another(t, shared, sent), prefix)}
+	others := onRedis.New(shared, prefix)
 	y.after = func() {
 		all := slices.Clone(sent.requests)
 		seen := ids(t, others, "a")
@@ -146,11 +135,6 @@ func TestLateCopies(t *testing.T) {
 	if want := tell(t.Context(), new(inbox.Memory), 2); !slices.Equal(y.verdicts, want) {
 		t.Errorf("got %q, want %q", y.verdicts, want)
 	}
-}
-
-func TestScriptFlush(t *testing.T) {
-	t.Parallel()
-	redistest.ForgetScripts(t, tell(t.Context(), new(inbox.Memory), 2), on(t, 2))
 }
 
 // A slow network delivers a script, loses the answer, and lets other callers act before the client repeats the script.
@@ -185,12 +169,12 @@ const postArgs, removeArgs = 4 + 7, 4 + 3
 
 // If the client repeats a Post, its item does not come back once it was removed, although the caller still waits. If
 // the client repeats a Remove, it takes no item that was posted since.
-func TestRepeated(t *testing.T) {
+func TestRedisRepeated(t *testing.T) {
 	t.Parallel()
 	shared, prefix := testenv.Redis(t)
 	network := new(slow)
-	s := redisinbox.New(redistest.Another(t, shared, network), &redisinbox.Options{Prefix: prefix})
-	others := redisinbox.New(shared, &redisinbox.Options{Prefix: prefix})
+	s := onRedis.New(redistest.Another(t, shared, network), prefix)
+	others := onRedis.New(shared, prefix)
 	remove := func(s inbox.Store, session string) { check(t, s.Remove(t.Context(), key(session), inbox.Answer, "q")) }
 	post(t, s, item("warm", "q", "ada"))
 	remove(s, "warm") // Redis has the scripts now
@@ -217,12 +201,12 @@ func TestRepeated(t *testing.T) {
 
 // A Post whose first copy was not the first is the first once the other item was removed: it is one call, and has its
 // effect when it is answered.
-func TestRepeatedSecond(t *testing.T) {
+func TestRedisRepeatedSecond(t *testing.T) {
 	t.Parallel()
 	shared, prefix := testenv.Redis(t)
 	network := new(slow)
-	s := redisinbox.New(redistest.Another(t, shared, network), &redisinbox.Options{Prefix: prefix})
-	others := redisinbox.New(shared, &redisinbox.Options{Prefix: prefix})
+	s := onRedis.New(redistest.Another(t, shared, network), prefix)
+	others := onRedis.New(shared, prefix)
 	post(t, s, item("s", "q", "ada"))
 	*network = slow{1, postArgs, func() { check(t, others.Remove(t.Context(), key("s"), inbox.Answer)) }}
 	first, err := s.Post(t.Context(), item("s", "q", "bob"))
