@@ -20,7 +20,9 @@ var plans = []plan{
 	{pkg: "./checkpoint", suites: []suite{{pkg: "./checkpoint"}, {pkg: "./checkpoint/checkpointtest"}}},
 	{pkg: "./snapshot", suites: []suite{{pkg: "./snapshot"}, {pkg: "./snapshot/snapshottest"}}},
 	{pkg: "./ledger", suites: []suite{{pkg: "./ledger"}, {pkg: "./ledger/ledgertest"}}},
-	{pkg: "./turnlog", suites: []suite{{pkg: "./turnlog"}, {pkg: "./turnlog/turnlogtest"}}},
+	{pkg: "./turnlog", suites: []suite{
+		{pkg: "./turnlog"}, {pkg: "./turnlog/turnlogtest"}, {pkg: "./internal/test/stores/turnlog", run: "/memory"},
+	}},
 	{pkg: "./internal/sqlite/sqlitecheckpoint", suites: []suite{
 		{pkg: "./internal/sqlite/sqlitecheckpoint", skip: crashes},
 		{pkg: "./internal/sqlite/sqlitesnapshot", run: "Join|StatementFails"},
@@ -37,7 +39,10 @@ var plans = []plan{
 		{pkg: "./internal/sqlite/sqliteinbox", skip: crashes},
 		{pkg: "./internal/test/stores/inbox", run: "/sqlite", skip: crashes},
 	}},
-	{pkg: "./internal/sqlite/sqliteturnlog", suites: []suite{{pkg: "./internal/sqlite/sqliteturnlog", skip: crashes}}},
+	{pkg: "./internal/sqlite/sqliteturnlog", suites: []suite{
+		{pkg: "./internal/sqlite/sqliteturnlog", skip: crashes},
+		{pkg: "./internal/test/stores/turnlog", run: "/sqlite", skip: crashes},
+	}},
 	{pkg: "./stream", suites: []suite{{pkg: "./stream"}, {pkg: "./stream/streamtest"}}},
 	{pkg: "./internal/tail", suites: []suite{{pkg: "./internal/tail"}}},
 	{pkg: "./internal/sqlite/sqlitestream", suites: []suite{{pkg: "./internal/sqlite/sqlitestream", skip: crashes}}},
@@ -69,7 +74,7 @@ var plans = []plan{
 	},
 	{
 		pkg:         "./internal/postgres/pgturnlog",
-		suites:      []suite{{pkg: "./internal/postgres/pgturnlog", skip: crashes}},
+		suites:      []suite{{pkg: "./internal/test/stores/turnlog", skip: crashes + "|/sqlite"}},
 		withServers: true,
 	},
 	{

@@ -1,4 +1,4 @@
-package pgturnlog_test
+package turnlog_test
 
 import (
 	"context"
@@ -6,22 +6,21 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/holdfast-go/holdfast/internal/postgres/pgturnlog"
 	"github.com/holdfast-go/holdfast/internal/test/pgtest"
 	"github.com/holdfast-go/holdfast/turnlog"
 )
 
 // If a commit is cancelled while it waits for a standby, readers see it, and it is lost with the primary. As long as no
 // standby has the commit, no repeat says that an entry was recorded.
-func TestStandbyStopped(t *testing.T) {
+func TestPostgresStandbyStopped(t *testing.T) {
 	t.Parallel()
 	pgtest.StopStandbys(t, func(t *testing.T, p *pgxpool.Pool, prefix string, _ bool) pgtest.Stalled {
-		l := create(t, p, &pgturnlog.Options{Prefix: prefix})
+		l := onPostgres.On(t, p, prefix)
 		record(t, l, entry("known", turnlog.Started, 0))
 		changed := entry("changed", turnlog.Started, 0)
 		changed.State = []byte(`"another"`)
 		sees := func(run, phase string) func(t *testing.T) bool {
-			sql := l.Fill("SELECT EXISTS (SELECT FROM {phases} WHERE run = $1 AND phase = $2)")
+			sql := "SELECT EXISTS (SELECT FROM " + prefix + "phases WHERE run = $1 AND phase = $2)"
 			return func(t *testing.T) bool { return pgtest.Value[bool](t, p, sql, run, phase) }
 		}
 		calls := func(e turnlog.Entry, want error) pgtest.Unanswered {
