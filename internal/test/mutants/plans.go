@@ -43,9 +43,14 @@ var plans = []plan{
 		{pkg: "./internal/sqlite/sqliteturnlog", skip: crashes},
 		{pkg: "./internal/test/stores/turnlog", run: "/sqlite", skip: crashes},
 	}},
-	{pkg: "./stream", suites: []suite{{pkg: "./stream"}, {pkg: "./stream/streamtest"}}},
+	{pkg: "./stream", suites: []suite{
+		{pkg: "./stream"}, {pkg: "./stream/streamtest"}, {pkg: "./internal/test/stores/stream", run: "/memory"},
+	}},
 	{pkg: "./internal/tail", suites: []suite{{pkg: "./internal/tail"}}},
-	{pkg: "./internal/sqlite/sqlitestream", suites: []suite{{pkg: "./internal/sqlite/sqlitestream", skip: crashes}}},
+	{pkg: "./internal/sqlite/sqlitestream", suites: []suite{
+		{pkg: "./internal/sqlite/sqlitestream", skip: crashes},
+		{pkg: "./internal/test/stores/stream", run: "/sqlite", skip: crashes},
+	}},
 	{pkg: "./orchestrator", suites: []suite{
 		{pkg: "./orchestrator"},
 		{pkg: "./orchestrator/orchestratortest"},
@@ -92,12 +97,12 @@ var plans = []plan{
 	},
 	{
 		pkg:         "./internal/postgres/pgstream",
-		suites:      []suite{{pkg: "./internal/postgres/pgstream", skip: crashes}},
+		suites:      []suite{{pkg: "./internal/test/stores/stream", skip: crashes + "|/redis|Redis|/sqlite"}},
 		withServers: true,
 	},
 	{
 		pkg:         "./internal/redis/redisstream",
-		suites:      []suite{{pkg: "./internal/redis/redisstream", skip: crashes}},
+		suites:      []suite{{pkg: "./internal/test/stores/stream", skip: crashes + "|/postgres|Postgres|/sqlite"}},
 		withServers: true,
 	},
 	{

@@ -58,7 +58,7 @@ func TestDamaged(t *testing.T) {
 			return func(t *testing.T) inboxtest.DamagingStore {
 				db := sqlitetest.Open(t, testenv.SQLite(t))
 				db.SetMaxOpenConns(1)
-				return spoiled{onSQLite(t, db), func(ctx context.Context, it inbox.Item) error {
+				return spoiled{onSQLite(t, db, ""), func(ctx context.Context, it inbox.Item) error {
 					text := "UPDATE holdfast_inbox SET " + set + strings.ReplaceAll(whose, "$", "?")
 					return spoilFile(ctx, db, text, parts(it)...)
 				}}
@@ -236,7 +236,7 @@ func TestRedisDamagedKey(t *testing.T) {
 func TestSQLiteMalformedPage(t *testing.T) {
 	path := sqlitetest.File(t)
 	db := sqlitetest.Open(t, sqlitetest.DSN(path))
-	s := onSQLite(t, db)
+	s := onSQLite(t, db, "")
 	const n, torn = 40, 20
 	text := func(i int) string { return strings.Repeat(fmt.Sprintf("argument %02d ", i), 1000) }
 	for i := range n {
@@ -248,7 +248,7 @@ func TestSQLiteMalformedPage(t *testing.T) {
 	db.Close()
 	testenv.TearSQLite(t, path, text(torn)[:22])
 
-	s = onSQLite(t, sqlitetest.Open(t, sqlitetest.DSN(path)))
+	s = onSQLite(t, sqlitetest.Open(t, sqlitetest.DSN(path)), "")
 	for _, session := range []string{"s", ""} {
 		i := 0
 		for it, err := range s.Items(t.Context(), key(session), inbox.Answer) {

@@ -34,7 +34,7 @@ var databases = []struct {
 }{
 	{"memory", func(*testing.T) inbox.Store { return new(inbox.Memory) }},
 	{"postgres", onPostgres.Open},
-	{"sqlite", func(t *testing.T) inbox.Store { return onSQLite(t, sqlitetest.Open(t, testenv.SQLite(t))) }},
+	{"sqlite", func(t *testing.T) inbox.Store { return onSQLite(t, sqlitetest.Open(t, testenv.SQLite(t)), "") }},
 	{"redis", onRedis.Open},
 }
 
@@ -69,9 +69,9 @@ var onRedis = redistest.Kind[inbox.Store]{
 	User:  "bot", Eviction: redisinbox.ErrEviction,
 }
 
-func onSQLite(tb testing.TB, db *sql.DB) *sqliteinbox.Store {
+func onSQLite(tb testing.TB, db *sql.DB, prefix string) inbox.Store {
 	tb.Helper()
-	s := sqliteinbox.New(db, nil)
+	s := sqliteinbox.New(db, &sqliteinbox.Options{Prefix: prefix})
 	sqlitetest.Exec(tb, db, s.Schema())
 	return s
 }

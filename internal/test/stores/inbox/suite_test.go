@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/test/faulttest"
 	"github.com/holdfast-go/holdfast/internal/test/pgtest"
 	"github.com/holdfast-go/holdfast/internal/test/redistest"
+	"github.com/holdfast-go/holdfast/internal/test/sqlitetest"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 )
 
@@ -28,6 +29,16 @@ func TestRedisModelCluster(t *testing.T) {
 	client := redistest.Cluster(t)
 	open := func(*testing.T) inbox.Store { return onRedis.New(client, "") }
 	faulttest.InboxHistories(t, open, faulttest.Histories())
+}
+
+// The suite passes on one connection, and with other names.
+func TestOneConnection(t *testing.T) {
+	t.Parallel()
+	inboxtest.Run(t, func(t *testing.T) inbox.Store {
+		db := sqlitetest.Open(t, testenv.SQLite(t))
+		db.SetMaxOpenConns(1)
+		return onSQLite(t, db, "_My1")
+	})
 }
 
 func TestIsolation(t *testing.T) { onPostgres.TestIsolation(t) }

@@ -41,7 +41,7 @@ var writables = map[string]func(t *testing.T) writable{
 	"sqlite": func(t *testing.T) writable {
 		db := sqlitetest.Open(t, testenv.SQLite(t))
 		db.SetMaxOpenConns(1)
-		return writable{onSQLite(t, db), func(ctx context.Context, text string) error { return unchecked(ctx, db, text) }}
+		return writable{onSQLite(t, db, ""), func(ctx context.Context, text string) error { return unchecked(ctx, db, text) }}
 	},
 }
 
@@ -213,7 +213,7 @@ func TestPostgresLostChunk(t *testing.T) {
 func TestSQLiteMalformedPage(t *testing.T) {
 	path := sqlitetest.File(t)
 	db := sqlitetest.Open(t, sqlitetest.DSN(path))
-	l := onSQLite(t, db)
+	l := onSQLite(t, db, "")
 	const turns, torn = 40, 20
 	text := func(i int) string { return strings.Repeat(fmt.Sprintf("argument %02d ", i), 1000) }
 	var all []string
@@ -227,7 +227,7 @@ func TestSQLiteMalformedPage(t *testing.T) {
 	db.Close()
 	testenv.TearSQLite(t, path, text(torn)[:22])
 
-	l = onSQLite(t, sqlitetest.Open(t, sqlitetest.DSN(path)))
+	l = onSQLite(t, sqlitetest.Open(t, sqlitetest.DSN(path)), "")
 	for _, q := range []turnlog.Query{{}, {Session: "session"}, {Open: true}} {
 		got, damaged, err := list(t.Context(), l, q)
 		if !slices.Equal(got, all) || !slices.Equal(damaged, all[torn:torn+1]) || err != nil {

@@ -30,7 +30,7 @@ var databases = []struct {
 }{
 	{"memory", func(*testing.T) turnlog.Lister { return new(turnlog.Memory) }},
 	{"postgres", onPostgres.Open},
-	{"sqlite", func(t *testing.T) turnlog.Lister { return onSQLite(t, sqlitetest.Open(t, testenv.SQLite(t))) }},
+	{"sqlite", func(t *testing.T) turnlog.Lister { return onSQLite(t, sqlitetest.Open(t, testenv.SQLite(t)), "") }},
 }
 
 func each(t *testing.T, test func(t *testing.T, open func(t *testing.T) turnlog.Lister)) {
@@ -67,9 +67,9 @@ func violations(ctx context.Context, open func() turnlog.Lister, names ...string
 	return turnlogtest.Violations(ctx, func() turnlog.Log { return open() }, names...)
 }
 
-func onSQLite(tb testing.TB, db *sql.DB) turnlog.Lister {
+func onSQLite(tb testing.TB, db *sql.DB, prefix string) turnlog.Lister {
 	tb.Helper()
-	l := sqliteturnlog.New(db, nil)
+	l := sqliteturnlog.New(db, &sqliteturnlog.Options{Prefix: prefix})
 	sqlitetest.Exec(tb, db, l.Schema())
 	return l
 }
@@ -141,6 +141,16 @@ func TestModel(t *testing.T) {
 	each(t, func(t *testing.T, open func(t *testing.T) turnlog.Lister) {
 		faulttest.TurnLogModel(t, open)
 		faulttest.TurnLogHistories(t, open, faulttest.Histories())
+	})
+}
+
+// The suite passes on one connection, and with other names.
+func TestOneConnection(t *testing.T) {
+	t.Parallel()
+	suite(t, func(t *testing.T) turnlog.Lister {
+		db := sqlitetest.Open(t, testenv.SQLite(t))
+		db.SetMaxOpenConns(1)
+		return onSQLite(t, db, "_My1")
 	})
 }
 

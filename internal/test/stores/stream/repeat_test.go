@@ -1,14 +1,10 @@
-package redisstream_test
+package stream_test
 
 import (
 	"context"
 	"fmt"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
-
-	"github.com/holdfast-go/holdfast/internal/redis/redisstream"
-	"github.com/holdfast-go/holdfast/internal/test/redistest"
 	"github.com/holdfast-go/holdfast/stream"
 )
 
@@ -22,7 +18,7 @@ func tell(ctx context.Context, s stream.Store) (verdicts []string) {
 		note("append", last, " ", err)
 	}
 	see := func(seq int64) {
-		n, err := readError(ctx, s, key("a"), seq)
+		n, err := read(ctx, s, key("a"), seq)
 		note("read", n, " ", err)
 		last, status, err := s.Last(ctx, key("a"))
 		note("last", last, " ", status, " ", err)
@@ -46,26 +42,12 @@ func tell(ctx context.Context, s stream.Store) (verdicts []string) {
 	return verdicts
 }
 
-func TestLostReply(t *testing.T) {
-	t.Parallel()
-	redistest.LoseReplies(t, told(t), story(t))
-}
+// repeated is a store that trims in the story.
+var repeated = onRedisKeeping(64)
+
+func TestLostReply(t *testing.T) { repeated.TestLostReply(t) }
 
 // A copy that arrives late adds nothing, as long as its Append is one of the last 32 of the session.
-func TestLateCopy(t *testing.T) {
-	t.Parallel()
-	redistest.CopyLate(t, told(t), func(e *redistest.Echo) redistest.Story { return story(t) })
-}
+func TestLateCopy(t *testing.T) { repeated.TestLateCopy(t) }
 
-func TestForgottenScripts(t *testing.T) {
-	t.Parallel()
-	redistest.ForgetScripts(t, told(t), story(t))
-}
-
-func story(t *testing.T) redistest.Story {
-	return func(client *redis.Client, prefix string) []string {
-		return tell(t.Context(), redisstream.New(client, &redisstream.Options{Prefix: prefix, Keep: 64}))
-	}
-}
-
-func told(t *testing.T) []string { return tell(t.Context(), &stream.Memory{Keep: 64}) }
+func TestRedisScriptFlush(t *testing.T) { repeated.TestScriptFlush(t) }
