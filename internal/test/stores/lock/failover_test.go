@@ -1,8 +1,7 @@
-package redislocker_test
+package lock_test
 
 import (
 	"context"
-	"errors"
 	"net"
 	"net/url"
 	"strings"
@@ -14,12 +13,11 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/redis/redislocker"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
-	"github.com/holdfast-go/holdfast/lock"
 )
 
 // The replica never had the lock: after the failover another caller gets it at once. The first owner learns of the
 // loss at its next renewal. Neither that renewal nor its unlock disturbs the new owner.
-func TestFailoverBeforeReplication(t *testing.T) {
+func TestRedisFailoverBeforeReplication(t *testing.T) {
 	t.Parallel()
 	// The loss shows at a renewal, much earlier than ttl.
 	const ttl = 6 * time.Second
@@ -42,7 +40,7 @@ func TestFailoverBeforeReplication(t *testing.T) {
 }
 
 // The replica has the lock, but none of its renewals. The test lets that copy expire before the failover.
-func TestFailoverWithoutRenewals(t *testing.T) {
+func TestRedisFailoverWithoutRenewals(t *testing.T) {
 	t.Parallel()
 	const ttl = 4 * time.Second
 	f := newFailover(t)
@@ -60,7 +58,7 @@ func TestFailoverWithoutRenewals(t *testing.T) {
 }
 
 // The replica has the lock when it takes over. The owner renews the lock there, and no other caller gets it.
-func TestFailoverKeeps(t *testing.T) {
+func TestRedisFailoverKeeps(t *testing.T) {
 	t.Parallel()
 	f := newFailover(t)
 	held, unlock := mustLock(t, f.locker(6*time.Second))
@@ -97,15 +95,10 @@ func newFailover(t *testing.T) *failover {
 		primary: testenv.StartRedis(t, &testenv.Options{Settings: map[string]string{"repl-diskless-sync-delay": "0"}}),
 	}
 	o, err := redis.ParseURL(testenv.StartRedis(t, nil).URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.replica = redis.NewClient(o)
-	t.Cleanup(func() { f.replica.Close() })
+	check(t, err)
+	f.replica = newClient(t, o)
 	u, err := url.Parse(f.primary.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check(t, err)
 	f.current.Store(&u.Host)
 	f.follow(u.Hostname(), u.Port())
 	f.until("the replica is linked", f.linked)
@@ -115,17 +108,13 @@ func newFailover(t *testing.T) *failover {
 // follow makes the replica follow the server at host and port.
 func (f *failover) follow(host, port string) {
 	f.t.Helper()
-	if err := f.replica.Do(f.t.Context(), "REPLICAOF", host, port).Err(); err != nil {
-		f.t.Fatal(err)
-	}
+	check(f.t, f.replica.Do(f.t.Context(), "REPLICAOF", host, port).Err())
 }
 
 func (f *failover) linked() bool {
 	f.t.Helper()
 	info, err := f.replica.Info(f.t.Context(), "replication").Result()
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	check(f.t, err)
 	return strings.Contains(info, "master_link_status:up\r\n")
 }
 
@@ -157,10 +146,8 @@ func (f *failover) copied() bool {
 // left returns how long the replica's copy of the lock still lasts.
 func (f *failover) left() time.Duration {
 	f.t.Helper()
-	left, err := f.replica.PTTL(f.t.Context(), prefix+key).Result()
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	left, err := f.replica.PTTL(f.t.Context(), failoverPrefix+key).Result()
+	check(f.t, err)
 	return left
 }
 
@@ -176,38 +163,11 @@ func (f *failover) until(what string, ok func() bool) {
 	}
 }
 
-const prefix, key = "failover:", "k"
+const failoverPrefix = "failover:"
 
 func (f *failover) locker(ttl time.Duration) *redislocker.Locker {
 	client := dialing(f.t, func(ctx context.Context) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "tcp", *f.current.Load())
 	})
-	return redislocker.New(client, &redislocker.Options{Prefix: prefix, TTL: ttl, Logger: quiet})
-}
-
-func mustLock(t *testing.T, l lock.Locker) (held context.Context, unlock func()) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	t.Cleanup(cancel)
-	held, unlock, err := l.Lock(ctx, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return held, unlock
-}
-
-func wantHeld(t *testing.T, l lock.Locker) {
-	t.Helper()
-	if _, _, err := l.TryLock(t.Context(), key); !errors.Is(err, lock.ErrHeld) {
-		t.Fatalf("TryLock of a lock that is held returns %v", err)
-	}
-}
-
-// wantLost waits for the end of a lock whose server was killed.
-func wantLost(t *testing.T, held context.Context, killed time.Time, ttl time.Duration) {
-	t.Helper()
-	<-held.Done()
-	if since := time.Since(killed); !errors.Is(context.Cause(held), lock.ErrLost) || since > ttl {
-		t.Errorf("held ended after %v with %v", since, context.Cause(held))
-	}
+	return redislocker.New(client, &redislocker.Options{Prefix: failoverPrefix, TTL: ttl, Logger: quiet})
 }
