@@ -16,7 +16,7 @@ import (
 func (k Kind[S]) grants(t *testing.T) [][]string {
 	t.Helper()
 	line := regexp.MustCompile(`GRANT (.*) ON holdfast_(` + strings.Join(k.Tables, "|") + `) TO holdfast_service;`)
-	all := line.FindAllStringSubmatch(testenv.Page(t, "security.md"), -1)
+	all := line.FindAllStringSubmatch(testenv.Doc(t, "security.md"), -1)
 	if len(all) != len(k.Tables) {
 		t.Fatalf("docs/security.md has %q", all)
 	}

@@ -18,7 +18,7 @@ func DocumentedRules(t *testing.T) []string {
 // RulesOf returns the rules of a user in docs/operations.md, without the user's name.
 func RulesOf(t *testing.T, user string) []string {
 	t.Helper()
-	_, rules, ok := strings.Cut(testenv.Page(t, "operations.md"), "ACL SETUSER "+user+" ")
+	_, rules, ok := strings.Cut(testenv.Doc(t, "operations.md"), "ACL SETUSER "+user+" ")
 	if !ok {
 		t.Fatal("no ACL in docs/operations.md")
 	}

@@ -6,16 +6,22 @@ import (
 	"testing"
 )
 
-// Page returns the text of a page in the directory docs of the repository, wherever below it the test is.
-func Page(tb testing.TB, name string) string {
+// Doc returns the text of a page of docs/, for tests of what it says.
+func Doc(tb testing.TB, page string) string {
 	tb.Helper()
-	up := ".."
-	for range 8 {
-		if text, err := os.ReadFile(filepath.Join(up, "docs", name)); err == nil {
+	dir, err := os.Getwd()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for {
+		text, err := os.ReadFile(filepath.Join(dir, "docs", page))
+		if err == nil {
 			return string(text)
 		}
-		up = filepath.Join(up, "..")
+		up := filepath.Dir(dir)
+		if up == dir {
+			tb.Fatalf("docs/%s: %v", page, err)
+		}
+		dir = up
 	}
-	tb.Fatalf("there is no docs/%s", name)
-	return ""
 }
