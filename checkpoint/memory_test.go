@@ -8,7 +8,6 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/checkpointtest"
 	"github.com/holdfast-go/holdfast/internal/test/faulttest"
-	"github.com/holdfast-go/holdfast/lock"
 )
 
 func TestMemory(t *testing.T) {
@@ -25,14 +24,6 @@ func TestMemoryUnsettled(t *testing.T) {
 	checkpointtest.RunUnsettled(t, func(_ *testing.T, unsettled time.Duration) checkpointtest.SweepingStore {
 		return &checkpoint.Memory{Unsettled: unsettled}
 	})
-}
-
-func TestMemoryWatch(t *testing.T) {
-	checkpointtest.RunWatcher(t, func(*testing.T) checkpointtest.WatchingStore { return new(checkpoint.Memory) })
-}
-
-func TestMemoryBeat(t *testing.T) {
-	checkpointtest.RunBeater(t, func(*testing.T) checkpointtest.BeatingStore { return new(checkpoint.Memory) })
 }
 
 func TestMemoryRaise(t *testing.T) {
@@ -103,32 +94,4 @@ func TestMemoryLateWrite(t *testing.T) {
 			}
 		}
 	})
-}
-
-// A watch ends at its time.
-func TestMemoryWatchEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := new(checkpoint.Memory)
-		watch := func(process string, want time.Duration) {
-			t.Helper()
-			if left, err := m.Watch(t.Context(), "bot", "1", process, time.Minute); left != want || err != nil {
-				t.Errorf("%s: %v left, want %v: %v", process, left, want, err)
-			}
-		}
-		watch("a", 0)
-		time.Sleep(time.Minute - 1)
-		watch("b", 1)
-		time.Sleep(time.Nanosecond)
-		watch("b", 0)
-		watch("a", time.Minute)
-	})
-}
-
-func TestHeldError(t *testing.T) {
-	if got := new(checkpoint.HeldError).Error(); got != lock.ErrHeld.Error() {
-		t.Errorf("without an owner: %q", got)
-	}
-	if got := (&checkpoint.HeldError{Owner: "a"}).Error(); got != lock.ErrHeld.Error()+": a" {
-		t.Errorf("with an owner: %q", got)
-	}
 }

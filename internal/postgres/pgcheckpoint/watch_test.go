@@ -7,10 +7,11 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/holdfast-go/holdfast/checkpoint/checkpointtest"
 	"github.com/holdfast-go/holdfast/internal/postgres/pgcheckpoint"
 	"github.com/holdfast-go/holdfast/internal/test/pgtest"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/lock/locktest"
 )
 
 // They also hold the contract of beats.
@@ -23,10 +24,10 @@ func TestWatch(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.EmptyPool(t, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = mode })
 			newStore := numbered(pool, "w")
-			checkpointtest.RunWatcher(t, func(t *testing.T) checkpointtest.WatchingStore {
+			locktest.RunWatcher(t, func(t *testing.T) lock.Watcher {
 				return newStore(t).(*pgcheckpoint.Store)
 			})
-			checkpointtest.RunBeater(t, func(t *testing.T) checkpointtest.BeatingStore {
+			locktest.RunBeater(t, func(t *testing.T) lock.Beater {
 				return newStore(t).(*pgcheckpoint.Store)
 			})
 		})

@@ -13,6 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/test/faulttest"
 	"github.com/holdfast-go/holdfast/internal/test/redistest"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/lock/locktest"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }
@@ -153,7 +155,7 @@ func TestHistoriesBehindEverybody(t *testing.T) {
 }
 
 func TestBeat(t *testing.T) {
-	checkpointtest.RunBeater(t, func(t *testing.T) checkpointtest.BeatingStore {
+	locktest.RunBeater(t, func(t *testing.T) lock.Beater {
 		client, prefix := testenv.Redis(t)
 		return redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix})
 	})
@@ -190,7 +192,7 @@ func TestRaiseCluster(t *testing.T) {
 
 func TestWatch(t *testing.T) {
 	t.Parallel()
-	checkpointtest.RunWatcher(t, func(t *testing.T) checkpointtest.WatchingStore {
+	locktest.RunWatcher(t, func(t *testing.T) lock.Watcher {
 		client, prefix := testenv.Redis(t)
 		return redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix})
 	})

@@ -16,6 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redis/redischeckpoint"
 	"github.com/holdfast-go/holdfast/internal/redis/redissnapshot"
 	"github.com/holdfast-go/holdfast/internal/test/redistest"
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/lock/locktest"
 	"github.com/holdfast-go/holdfast/snapshot"
 	"github.com/holdfast-go/holdfast/snapshot/snapshottest"
 )
@@ -36,10 +38,10 @@ func TestACLSuffices(t *testing.T) {
 	snapshottest.Run(t, func(*testing.T) snapshot.Store {
 		return redissnapshot.New(client, &redissnapshot.Options{Prefix: prefix()})
 	})
-	checkpointtest.RunWatcher(t, func(*testing.T) checkpointtest.WatchingStore {
+	locktest.RunWatcher(t, func(*testing.T) lock.Watcher {
 		return redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix()})
 	})
-	checkpointtest.RunBeater(t, func(*testing.T) checkpointtest.BeatingStore {
+	locktest.RunBeater(t, func(*testing.T) lock.Beater {
 		return redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix()})
 	})
 	check(t, everything(t.Context(), client))

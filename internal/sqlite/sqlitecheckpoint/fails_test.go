@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitecheckpoint"
 	"github.com/holdfast-go/holdfast/internal/test/sqlitetest"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
+	"github.com/holdfast-go/holdfast/lock"
 )
 
 // A caller makes one call of a store.
@@ -249,7 +250,7 @@ func TestSilent(t *testing.T) {
 	}
 	beat("a", "a")
 	for name, silent := range map[string]time.Duration{
-		"dead": checkpoint.Silence + time.Minute, "quiet": checkpoint.Silence - time.Minute,
+		"dead": lock.Silence + time.Minute, "quiet": lock.Silence - time.Minute,
 	} {
 		at := time.Now().Add(-silent).UnixMicro()
 		sqlitetest.Exec(t, db, fmt.Sprintf("INSERT INTO holdfast_beats VALUES ('%s', 1, %d)", name, at))

@@ -12,6 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/test/faulttest"
 	"github.com/holdfast-go/holdfast/internal/test/sqlitetest"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/lock/locktest"
 )
 
 func TestStore(t *testing.T) {
@@ -42,7 +44,7 @@ func TestUnsettled(t *testing.T) {
 }
 
 func TestBeat(t *testing.T) {
-	checkpointtest.RunBeater(t, func(t *testing.T) checkpointtest.BeatingStore { return newStore(t, nil) })
+	locktest.RunBeater(t, func(t *testing.T) lock.Beater { return newStore(t, nil) })
 }
 
 func TestRaise(t *testing.T) {
