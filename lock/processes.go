@@ -3,11 +3,11 @@ package lock
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/ids"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // Silence is after how long a Beater may forget a process that does not beat.
@@ -40,10 +40,7 @@ type Watcher interface {
 	) (other time.Duration, err error)
 }
 
-// The functions below are for authors of a store. Each refuses, with ErrInvalid, arguments that no backend takes.
-
-// ErrInvalid refuses an argument that no store takes.
-var ErrInvalid = errors.New("invalid argument")
+// The functions below are for authors of a store. Each refuses, with store.ErrInvalid, arguments that no backend takes.
 
 // ValidateBeat checks the arguments of Beat.
 func ValidateBeat(process string) error { return invalid(ids.CheckOptional("process", process)) }
@@ -57,7 +54,7 @@ const longestWatch = 366 * 24 * time.Hour
 // ValidateWatch checks the arguments of Watch.
 func ValidateWatch(orchestrator, definition, process string, d time.Duration) error {
 	if d < 0 || d > longestWatch {
-		return fmt.Errorf("%w: watch of %v", ErrInvalid, d)
+		return fmt.Errorf("%w: watch of %v", store.ErrInvalid, d)
 	}
 	return invalid(cmp.Or(
 		ids.Check("orchestrator", orchestrator), ids.Check("definition", definition), ids.Check("process", process)))
@@ -67,5 +64,5 @@ func invalid(err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%w: %w", ErrInvalid, err)
+	return fmt.Errorf("%w: %w", store.ErrInvalid, err)
 }

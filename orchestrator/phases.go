@@ -205,7 +205,7 @@ func (p *phases) settled(ctx context.Context, cp checkpoint.Checkpoint, began in
 		state.Respond = nil
 		state.Reason = "complete; the reply is left out: " + p.engine.options.LogError(err)
 	}
-	r := snapshot.Run{Key: snapshot.Key(p.own.Grant.Key), ID: cp.RunID, Turn: cp.Turn}
+	r := snapshot.Run{Key: p.own.Grant.Key, ID: cp.RunID, Turn: cp.Turn}
 	return p.repeat(ctx, r, turnlog.Settled, cmp.Or(payload.Settled, max(cp.SavedAt.UnixMilli(), began+1)), state)
 }
 

@@ -85,7 +85,7 @@ func New(o Options) *Process {
 		o.Pulse = pulse.New(nil) // under another name than what beats
 	}
 	p.pulse = o.Pulse.Join(pulse.Options{
-		Patience: o.DeadAfter, Left: o.LeaseTTL + o.DeadAfter, Calls: p.hasCalls, Definite: Definite,
+		Patience: o.DeadAfter, Left: o.LeaseTTL + o.DeadAfter, Calls: p.hasCalls,
 		Failed: func(err error) {
 			o.Logger.Warn("beat failed: until one succeeds, sessions change hands when their leases expire", o.Why(err))
 		},

@@ -137,7 +137,8 @@ func beating(m *checkpoint.Memory, name string, l lock.Locker) (*Process, *wire)
 	w := &wire{Memory: m}
 	return New(Options{
 		Orchestrator: "bot", Rows: rows{w}, Pulse: pulse.Named(w, name), Locker: l,
-		Logger: slog.New(slog.DiscardHandler), Waited: func(time.Time) {}, Why: func(err error) slog.Attr { return slog.Any("err", err) },
+		Logger: slog.New(slog.DiscardHandler), Waited: func(time.Time) {},
+		Why:      func(err error) slog.Attr { return slog.Any("err", err) },
 		LeaseTTL: time.Hour, DeadAfter: 4 * time.Second, LockWait: 30 * time.Second, SettleTimeout: 10 * time.Second,
 	}), w
 }

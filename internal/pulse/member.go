@@ -13,9 +13,6 @@ type Options struct {
 	// Calls reports whether the Member has calls, or has had one since Calls was last called.
 	Calls func() bool
 
-	// Definite reports whether a call that failed with an error has changed nothing.
-	Definite func(error) bool
-
 	// Failed is told about the second error in a row.
 	Failed func(error)
 }

@@ -7,6 +7,7 @@ package pulse
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // A Pulse beats while a member has calls, and watches the beats of other processes. Safety does not rest on it: a
@@ -259,7 +261,7 @@ func (p *Pulse) look(beats bool) {
 
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if beats && (err == nil || !p.definite(err)) {
+	if beats && !store.IsVerdict(err) && !errors.Is(err, store.ErrRefused) { // else it was not counted
 		p.known, p.rests = true, 0
 	}
 	if err != nil {
@@ -274,14 +276,6 @@ func (p *Pulse) look(beats bool) {
 	if beats || !suspects {
 		p.failures = 0 // a look alone does not show that the store takes beats
 	}
-}
-
-// definite reports whether a beat that failed with err was not counted. The caller holds mu.
-func (p *Pulse) definite(err error) bool {
-	for m := range p.members {
-		return m.options.Definite(err)
-	}
-	return false
 }
 
 // fail begins the watch anew. The caller holds mu, which is free while the members are told.

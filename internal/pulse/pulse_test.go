@@ -76,7 +76,7 @@ type part struct {
 func join(p *Pulse, patience time.Duration) *part {
 	m := new(part)
 	m.Member = p.Join(Options{
-		Patience: patience, Left: time.Hour + patience, Definite: func(error) bool { return false },
+		Patience: patience, Left: time.Hour + patience,
 		Calls: func() bool {
 			m.mu.Lock()
 			defer m.mu.Unlock()

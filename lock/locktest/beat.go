@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/suite"
 	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // RunBeater checks the clauses of [lock.Beater]. newBeater must return one that is empty each time it is called.
@@ -125,10 +126,10 @@ var beatClauses = suite.Clauses[lock.Beater]{
 		Check: func(ctx context.Context, b lock.Beater) error {
 			for _, name := range []string{"\xff", "a\x00"} {
 				_, err := b.Beat(ctx, name)
-				suite.Want(err, lock.ErrInvalid)
-				suite.Want(b.Rest(ctx, name), lock.ErrInvalid)
+				suite.Want(err, store.ErrInvalid)
+				suite.Want(b.Rest(ctx, name), store.ErrInvalid)
 			}
-			suite.Want(b.Rest(ctx, ""), lock.ErrInvalid)
+			suite.Want(b.Rest(ctx, ""), store.ErrInvalid)
 			return nil
 		},
 	},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/suite"
 	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // RunWatcher checks the clauses of [lock.Watcher]. newWatcher must return one that is empty each time it is called.
@@ -126,7 +127,7 @@ var watchClauses = suite.Clauses[lock.Watcher]{
 				{[3]string{bot, "v1", "a"}, -1},
 			} {
 				_, err := w.Watch(ctx, wrong.names[0], wrong.names[1], wrong.names[2], wrong.d)
-				suite.Want(err, lock.ErrInvalid)
+				suite.Want(err, store.ErrInvalid)
 			}
 			return nil
 		},

@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/postgres/pgstate"
 	"github.com/holdfast-go/holdfast/internal/pulse"
 	"github.com/holdfast-go/holdfast/internal/sqlname"
 	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // Suffixes end the names of the tables.
@@ -57,9 +57,9 @@ func (p *Processes) error(ctx context.Context, op string, err error) error {
 	case pgstate.Missing(err):
 		return fmt.Errorf("pgprocess: %s: %w: %s or %s: run migrations.Up, or Schema for a prefix of your own"+
 			"; if they are there, the role lacks USAGE on their schema: %w",
-			op, checkpoint.ErrSchema, p.prefix.Plain("beats"), p.prefix.Plain("watches"), err)
+			op, store.ErrSchema, p.prefix.Plain("beats"), p.prefix.Plain("watches"), err)
 	case pgstate.Refused(err):
-		err = fmt.Errorf("%w: %s%w", checkpoint.ErrRefused, pgstate.Remedy(err), err)
+		err = fmt.Errorf("%w: %s%w", store.ErrRefused, pgstate.Remedy(err), err)
 	}
 	return fmt.Errorf("pgprocess: %s: %w", op, pgstate.Ended(ctx, err))
 }

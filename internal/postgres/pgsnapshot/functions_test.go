@@ -101,7 +101,7 @@ func TestSettleIsDurable(t *testing.T) {
 			settle := runs.Join(turns)
 			for i := range rounds {
 				r := run(fmt.Sprintf("%s %d", name, i))
-				c, err := turns.Claim(t.Context(), checkpoint.Key(r.Key), checkpoint.ClaimRequest{
+				c, err := turns.Claim(t.Context(), r.Key, checkpoint.ClaimRequest{
 					Owner: "test", Nonce: r.Session, TTL: time.Hour,
 				})
 				if err != nil {

@@ -7,10 +7,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/pulse"
 	"github.com/holdfast-go/holdfast/internal/redis/redisstore"
 	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 //go:embed lua
@@ -36,7 +36,7 @@ var (
 
 // New returns the processes of a database. prefix begins every key.
 func New(client redis.UniversalClient, prefix string) *Processes {
-	return &Processes{redis: redisstore.Runner{Client: client, Refused: checkpoint.ErrRefused}, prefix: prefix}
+	return &Processes{redis: redisstore.Runner{Client: client, Refused: store.ErrRefused}, prefix: prefix}
 }
 
 // Pulse returns the pulse of this process in the database, whatever store asks.

@@ -234,7 +234,7 @@ func TestBesideCheckpoints(t *testing.T) {
 	ctx := t.Context()
 	turns := redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix})
 	s := redissnapshot.New(client, &redissnapshot.Options{Prefix: prefix})
-	c, err := turns.Claim(ctx, checkpoint.Key(key("a")),
+	c, err := turns.Claim(ctx, key("a"),
 		checkpoint.ClaimRequest{Owner: "test", Nonce: "n", TTL: time.Hour})
 	check(t, err)
 	r := run("a", "run", c.Lease.Fence)

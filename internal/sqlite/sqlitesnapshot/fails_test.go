@@ -34,7 +34,7 @@ func newCaller(t *testing.T, db *sql.DB) *caller {
 	old := begin(t, c, "old")
 	want(t, c.Delete(t.Context(), old.Key, old.ID, old.Fence), nil)
 	r := checkpoint.ClaimRequest{Owner: "test", Nonce: "n", TTL: time.Hour}
-	claimed, err := c.turns.Claim(t.Context(), checkpoint.Key(bot("joined")), r)
+	claimed, err := c.turns.Claim(t.Context(), bot("joined"), r)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,13 +37,13 @@ func TestOneBeatOfAProcess(t *testing.T) {
 		if n := after - before; again != name || n > seconds+1 || n < 1 {
 			t.Errorf("%d beats in %d s, of %q and %q", n, seconds, name, again)
 		}
-		if owners, err := w.checkpoints.Held(t.Context(), "support", sessions); len(owners) != len(sessions) || err != nil {
+		owners, err := w.checkpoints.Held(t.Context(), "support", sessions)
+		if len(owners) != len(sessions) || err != nil {
 			t.Errorf("owners %v, %v", owners, err)
-		} else {
-			for session, owner := range owners {
-				if owner != name {
-					t.Errorf("the owner of %s is %q, and %q beats", session, owner, name)
-				}
+		}
+		for session, owner := range owners {
+			if owner != name {
+				t.Errorf("the owner of %s is %q, and %q beats", session, owner, name)
 			}
 		}
 
