@@ -191,7 +191,8 @@ func TestDamage(t *testing.T) {
 				add(t, s, k, 1, stream.Ended, 2)
 			}
 			spoil.do(t, name)
-			if _, err := read(t.Context(), s, k, 2); !errors.Is(err, stream.ErrGone) || !errors.Is(err, stream.ErrDamaged) {
+			_, err := read(t.Context(), s, k, 2)
+			if !errors.Is(err, stream.ErrGone) || !errors.Is(err, stream.ErrDamaged) {
 				t.Errorf("%s: %v", name, err)
 			}
 			if spoil.head {
@@ -217,7 +218,8 @@ func TestPostgresCorrupt(t *testing.T) {
 	_, err := s.Append(t.Context(), key("a"), "r", 1, stream.Ended, []json.RawMessage{big})
 	check(t, err)
 	check(t, testenv.LoseChunk(t.Context(), p, "holdfast_chunks"))
-	if _, err := read(t.Context(), s, key("a"), 0); !errors.Is(err, stream.ErrGone) || !errors.Is(err, stream.ErrDamaged) {
+	_, err = read(t.Context(), s, key("a"), 0)
+	if !errors.Is(err, stream.ErrGone) || !errors.Is(err, stream.ErrDamaged) {
 		t.Errorf("Read: %v", err)
 	}
 }

@@ -120,7 +120,8 @@ func calls(ctx context.Context, l turnlog.Lister) map[string]error {
 	recorded := l.Record(ctx, entry("run", turnlog.Started, 0))
 	_, restored := l.Restore(ctx, "run")
 	_, _, listed := list(ctx, l, turnlog.Query{})
-	again := errors.Join(l.Record(ctx, entry("run", turnlog.Settled, 1)), l.Record(ctx, entry("run", turnlog.Settled, 1)))
+	settled := entry("run", turnlog.Settled, 1)
+	again := errors.Join(l.Record(ctx, settled), l.Record(ctx, settled))
 	_, pruned := prune(ctx, l, 5000)
 	return map[string]error{
 		"Record": recorded, "Record again": again, "Restore": restored, "Turns": listed, "Prune": pruned,
