@@ -24,23 +24,37 @@ const (
 	notRedis    = "^Test(Postgres|SQLite)|/^(memory|postgres|functions|sqlite)$"
 )
 
+// runsTests tests the stores of runs. inEachDatabase are its tests that run a case in each database.
+const (
+	runsTests      = "./internal/test/stores/snapshot"
+	inEachDatabase = "^Test(Store|Sweep|Raise|Model|RacingBegins|Join|JoinElsewhere|Damaged|Outgrown|StatementFails|" +
+		"IDElsewhere|NotBefore|BigNumbers)$"
+)
+
 var plans = []plan{
 	{pkg: "./checkpoint", suites: []suite{
 		{pkg: "./checkpoint"},
 		{pkg: "./checkpoint/checkpointtest"},
 		{pkg: "./internal/test/stores/checkpoint", skip: notMemory},
 	}},
-	{pkg: "./snapshot", suites: []suite{{pkg: "./snapshot"}, {pkg: "./snapshot/snapshottest"}}},
+	{pkg: "./snapshot", suites: []suite{
+		{pkg: "./snapshot"}, {pkg: "./snapshot/snapshottest"},
+		{pkg: runsTests, run: inEachDatabase + "/^memory$"},
+	}},
 	{pkg: "./ledger", suites: []suite{{pkg: "./ledger"}, {pkg: "./ledger/ledgertest"}}},
 	{pkg: "./turnlog", suites: []suite{{pkg: "./turnlog"}, {pkg: "./turnlog/turnlogtest"}}},
 	{pkg: "./internal/sqlite/sqlitecheckpoint", suites: []suite{
 		{pkg: "./internal/sqlite/sqlitecheckpoint", skip: crashes},
 		{pkg: "./internal/test/stores/checkpoint", skip: notSQLite + "|" + crashes},
-		{pkg: "./internal/sqlite/sqlitesnapshot", run: "Join|StatementFails"},
+		{pkg: runsTests, run: "Join$|StatementFails/^sqlite$"},
 	}},
 	{
-		pkg:    "./internal/sqlite/sqlitesnapshot",
-		suites: []suite{{pkg: "./internal/sqlite/sqlitesnapshot", skip: crashes}},
+		pkg: "./internal/sqlite/sqlitesnapshot",
+		suites: []suite{
+			{pkg: "./internal/sqlite/sqlitesnapshot", skip: crashes},
+			{pkg: runsTests, run: inEachDatabase + "/^sqlite$"},
+			{pkg: runsTests, run: "OneConnection|FileGoneAmid|TableGone|MalformedParts"},
+		},
 	},
 	{pkg: "./internal/sqlite/sqliteledger", suites: []suite{{pkg: "./internal/sqlite/sqliteledger", skip: crashes}}},
 	{pkg: "./inbox", suites: []suite{{pkg: "./inbox"}, {pkg: "./inbox/inboxtest"}}},
@@ -73,7 +87,7 @@ var plans = []plan{
 	},
 	{
 		pkg:         "./internal/postgres/pgsnapshot",
-		suites:      []suite{{pkg: "./internal/postgres/pgsnapshot", skip: crashes}},
+		suites:      []suite{{pkg: "./internal/postgres/pgsnapshot"}, {pkg: runsTests, skip: crashes}},
 		withServers: true,
 	},
 	{
@@ -108,7 +122,7 @@ var plans = []plan{
 	},
 	{
 		pkg:         "./internal/redis/redissnapshot",
-		suites:      []suite{{pkg: "./internal/redis/redissnapshot", skip: crashes}},
+		suites:      []suite{{pkg: "./internal/redis/redissnapshot"}, {pkg: runsTests, skip: crashes}},
 		withServers: true,
 	},
 }
