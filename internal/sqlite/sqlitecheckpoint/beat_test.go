@@ -2,6 +2,8 @@ package sqlitecheckpoint_test
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,12 +11,28 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/checkpointtest"
+	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitecheckpoint"
 	"github.com/holdfast-go/holdfast/internal/test/sqlitetest"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 )
 
+func newStore(t *testing.T, db *sql.DB) *sqlitecheckpoint.Store {
+	s := sqlitecheckpoint.New(db, nil)
+	sqlitetest.Exec(t, db, s.Schema())
+	return s
+}
+
+func want(t *testing.T, err, target error) {
+	t.Helper()
+	if !errors.Is(err, target) {
+		t.Errorf("got error %v, want %v", err, target)
+	}
+}
+
 func TestBeat(t *testing.T) {
-	checkpointtest.RunBeater(t, func(t *testing.T) checkpointtest.BeatingStore { return newStore(t, nil) })
+	checkpointtest.RunBeater(t, func(t *testing.T) checkpointtest.BeatingStore {
+		return newStore(t, sqlitetest.Open(t, testenv.SQLite(t)))
+	})
 }
 
 // If the statement of a beat fails, the beat fails and changes nothing. Without the table it names ErrSchema.
@@ -28,7 +46,7 @@ func TestBeatFails(t *testing.T) {
 	} {
 		t.Run(event, func(t *testing.T) {
 			db := sqlitetest.Open(t, testenv.SQLite(t))
-			s := create(t, db, nil)
+			s := newStore(t, db)
 			call := func(ctx context.Context) error {
 				if c.rest {
 					return s.Rest(ctx, c.process)
@@ -53,7 +71,7 @@ func TestBeatFails(t *testing.T) {
 func TestSilent(t *testing.T) {
 	t.Parallel()
 	db := sqlitetest.Open(t, testenv.SQLite(t))
-	s := create(t, db, nil)
+	s := newStore(t, db)
 	beat := func(process, want string) {
 		t.Helper()
 		beats, err := s.Beat(t.Context(), process)
