@@ -2,20 +2,38 @@ package sqlitecheckpoint_test
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitecheckpoint"
 	"github.com/holdfast-go/holdfast/internal/test/sqlitetest"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/lock/locktest"
 )
 
+func newStore(t *testing.T, db *sql.DB) *sqlitecheckpoint.Store {
+	s := sqlitecheckpoint.New(db, nil)
+	sqlitetest.Exec(t, db, s.Schema())
+	return s
+}
+
+func want(t *testing.T, err, target error) {
+	t.Helper()
+	if !errors.Is(err, target) {
+		t.Errorf("got error %v, want %v", err, target)
+	}
+}
+
 func TestBeat(t *testing.T) {
-	locktest.RunBeater(t, func(t *testing.T) lock.Beater { return newStore(t, nil) })
+	locktest.RunBeater(t, func(t *testing.T) lock.Beater {
+		return newStore(t, sqlitetest.Open(t, testenv.SQLite(t)))
+	})
 }
 
 // If the statement of a beat fails, the beat fails and changes nothing. Without the table it names ErrSchema.
@@ -29,7 +47,7 @@ func TestBeatFails(t *testing.T) {
 	} {
 		t.Run(event, func(t *testing.T) {
 			db := sqlitetest.Open(t, testenv.SQLite(t))
-			s := create(t, db, nil)
+			s := newStore(t, db)
 			call := func(ctx context.Context) error {
 				if c.rest {
 					return s.Rest(ctx, c.process)
@@ -54,7 +72,7 @@ func TestBeatFails(t *testing.T) {
 func TestSilent(t *testing.T) {
 	t.Parallel()
 	db := sqlitetest.Open(t, testenv.SQLite(t))
-	s := create(t, db, nil)
+	s := newStore(t, db)
 	beat := func(process, want string) {
 		t.Helper()
 		beats, err := s.Beat(t.Context(), process)

@@ -9,6 +9,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 )
 
+func TestMain(m *testing.M) { testenv.Main(m) }
+
 // The epochs of a store grow, also if the clock is set back.
 func TestClockSetBack(t *testing.T) {
 	t.Parallel()

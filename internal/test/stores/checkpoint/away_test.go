@@ -144,28 +144,24 @@ func nodeAway(dead bool, o redis.ClusterOptions) part {
 
 // One bad row among many costs few round trips.
 func TestPostgresRenewDivides(t *testing.T) {
-	t.Parallel()
-	for name, o := range byEither {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newDividedPG(t, o)
-			var all []string
-			var leases []checkpoint.Lease
-			for i := range 256 {
-				all = append(all, fmt.Sprintf("s%03d", i))
-				leases = append(leases, claim(t, s, all[i]).Lease)
-			}
-			_, _, err := s.TakeAway(t.Context(), "bot", all[99:101])
-			check(t, err)
-			before := s.pool.Stat().AcquireCount()
-			lost, err := s.Renew(t.Context(), time.Hour, leases)
-			partial, is := errors.AsType[*checkpoint.RenewError](err)
-			if !is || len(partial.Unknown) != 1 || partial.Unknown[0] != leases[100] || len(lost) > 0 {
-				t.Fatalf("lost %v, error %v", lost, err)
-			}
-			if n := s.pool.Stat().AcquireCount() - before; n > 2*8+1 {
-				t.Errorf("%d round trips for one of %d leases", n, len(leases))
-			}
-		})
-	}
+	either(t, func(t *testing.T, o pgcheckpoint.Options) {
+		s := newDividedPG(t, o)
+		var all []string
+		var leases []checkpoint.Lease
+		for i := range 256 {
+			all = append(all, fmt.Sprintf("s%03d", i))
+			leases = append(leases, claim(t, s, all[i]).Lease)
+		}
+		_, _, err := s.TakeAway(t.Context(), "bot", all[99:101])
+		check(t, err)
+		before := s.pool.Stat().AcquireCount()
+		lost, err := s.Renew(t.Context(), time.Hour, leases)
+		partial, is := errors.AsType[*checkpoint.RenewError](err)
+		if !is || len(partial.Unknown) != 1 || partial.Unknown[0] != leases[100] || len(lost) > 0 {
+			t.Fatalf("lost %v, error %v", lost, err)
+		}
+		if n := s.pool.Stat().AcquireCount() - before; n > 2*8+1 {
+			t.Errorf("%d round trips for one of %d leases", n, len(leases))
+		}
+	})
 }

@@ -189,22 +189,18 @@ func (s torn) DamageTurn(ctx context.Context, k checkpoint.Key, turn int) error 
 
 // Data that the server itself cannot read is damaged too, like data that no store wrote.
 func TestPostgresLostChunk(t *testing.T) {
-	t.Parallel()
-	for name, o := range byEither {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := pgtest.PoolOn(t, testenv.StartPostgres(t, nil).URL)
-			n := 0
-			checkpointtest.RunDamaged(t, func(t *testing.T) checkpointtest.DamagingStore {
-				n++
-				o.Prefix = fmt.Sprintf("torn%d_", n)
-				s := pgOn(t, p, o)
-				s.exec(t, "ALTER TABLE {turns} ALTER COLUMN state SET STORAGE EXTERNAL")
-				s.spoil.head = "born = 0"
-				return torn{s, o.Prefix}
-			})
+	either(t, func(t *testing.T, o pgcheckpoint.Options) {
+		p := pgtest.PoolOn(t, testenv.StartPostgres(t, nil).URL)
+		n := 0
+		checkpointtest.RunDamaged(t, func(t *testing.T) checkpointtest.DamagingStore {
+			n++
+			o.Prefix = fmt.Sprintf("torn%d_", n)
+			s := pgOn(t, p, o)
+			s.exec(t, "ALTER TABLE {turns} ALTER COLUMN state SET STORAGE EXTERNAL")
+			s.spoil.head = "born = 0"
+			return torn{s, o.Prefix}
 		})
-	}
+	})
 }
 
 // A hand has written over an index. That concerns all sessions, so no error says that one of them is damaged.

@@ -169,6 +169,18 @@ var withFunctions = pgcheckpoint.Options{Functions: true}
 // byEither holds the options of stores that send statements, and of stores that call functions.
 var byEither = map[string]pgcheckpoint.Options{"statements": {}, "functions": withFunctions}
 
+// either runs a case on both.
+func either(t *testing.T, run func(t *testing.T, o pgcheckpoint.Options)) {
+	t.Helper()
+	t.Parallel()
+	for name, o := range byEither {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			run(t, o)
+		})
+	}
+}
+
 // newPG returns a store in a schema of its own.
 func newPG(tb testing.TB, o pgcheckpoint.Options, configure ...func(*pgxpool.Config)) pg {
 	tb.Helper()

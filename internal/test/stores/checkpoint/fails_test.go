@@ -86,10 +86,13 @@ func (c *caller) sweep(ctx context.Context) error {
 	return err
 }
 
-func (c *caller) raise(ctx context.Context) error  { _, err := c.Raise(ctx, time.Time{}); return err }
-func (c *caller) head(ctx context.Context) error   { _, err := c.Head(ctx, c.settled.Key); return err }
-func (c *caller) noHead(ctx context.Context) error { _, err := c.Head(ctx, key("none")); return err }
-func (c *caller) held(ctx context.Context) error   { return calls["Held"](ctx, c, c.settled) }
+func (c *caller) raise(ctx context.Context) error { return calls["Raise"](ctx, c, c.settled) }
+func (c *caller) head(ctx context.Context) error  { return calls["Head"](ctx, c, c.settled) }
+func (c *caller) held(ctx context.Context) error  { return calls["Held"](ctx, c, c.settled) }
+
+func (c *caller) noHead(ctx context.Context) error {
+	return calls["Head"](ctx, c, checkpoint.Lease{Key: key("none")})
+}
 
 func (c *caller) list(ctx context.Context) error {
 	return errorsOf(c.Sessions(ctx, checkpoint.SessionQuery{Orchestrator: "bot"}))

@@ -82,42 +82,38 @@ func TestPostgresStatements(t *testing.T) {
 // reads no more of a long session than it has to. A connection and a function keep the plans that they have made while
 // there were few rows.
 func TestPostgresNoStatistics(t *testing.T) {
-	t.Parallel()
-	for name, o := range byEither {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			server, s := counted(t, o, map[string]string{"autovacuum": "off"}, pgtest.OneConnection)
-			big := json.RawMessage(`"` + rand.Text() + strings.Repeat(rand.Text(), 100) + `"`)
-			asked := 0
-			settle := func(session string, turns int) {
-				for range turns {
-					asked++
-					r := request()
-					r.RequestID = fmt.Sprint("asked ", asked)
-					c := must[checkpoint.Claimed](t)(s.Claim(t.Context(), key(session), r))
-					cp := turn(0)
-					if c.Last != nil {
-						cp = turn(c.Last.Turn + 1)
-					}
-					cp.RequestID, cp.State = r.RequestID, big
-					check(t, s.Append(t.Context(), c.Lease, cp, checkpoint.AppendOptions{Keep: 200, Release: true}))
+	either(t, func(t *testing.T, o pgcheckpoint.Options) {
+		server, s := counted(t, o, map[string]string{"autovacuum": "off"}, pgtest.OneConnection)
+		big := json.RawMessage(`"` + rand.Text() + strings.Repeat(rand.Text(), 100) + `"`)
+		asked := 0
+		settle := func(session string, turns int) {
+			for range turns {
+				asked++
+				r := request()
+				r.RequestID = fmt.Sprint("asked ", asked)
+				c := must[checkpoint.Claimed](t)(s.Claim(t.Context(), key(session), r))
+				cp := turn(0)
+				if c.Last != nil {
+					cp = turn(c.Last.Turn + 1)
 				}
+				cp.RequestID, cp.State = r.RequestID, big
+				check(t, s.Append(t.Context(), c.Lease, cp, checkpoint.AppendOptions{Keep: 200, Release: true}))
 			}
-			for i := range 30 {
-				settle(fmt.Sprintf("s%d", i), 20)
+		}
+		for i := range 30 {
+			settle(fmt.Sprintf("s%d", i), 20)
+		}
+		settle("long", 250)
+		for _, known := range []string{"nothing", "statistics"} {
+			before := server.Blocks()
+			settle("long", 50)
+			got := (server.Blocks() - before) / 50
+			if t.Logf("with %s known: %d blocks a turn", known, got); got > 40 {
+				t.Errorf("with %s known a turn touches %d blocks of the tables", known, got)
 			}
-			settle("long", 250)
-			for _, known := range []string{"nothing", "statistics"} {
-				before := server.Blocks()
-				settle("long", 50)
-				got := (server.Blocks() - before) / 50
-				if t.Logf("with %s known: %d blocks a turn", known, got); got > 40 {
-					t.Errorf("with %s known a turn touches %d blocks of the tables", known, got)
-				}
-				s.exec(t, "ANALYZE")
-			}
-		})
-	}
+			s.exec(t, "ANALYZE")
+		}
+	})
 }
 
 // To learn why an Append was refused costs a few pages, however many turns are kept. The run of a repeat is found,
@@ -231,33 +227,29 @@ func TestPostgresHeapOnly(t *testing.T) {
 
 // If one row is locked by another session, the other leases lose nothing but a moment. A lease that is lost is told.
 func TestPostgresRenewLockedRow(t *testing.T) {
-	t.Parallel()
-	for name, o := range byEither {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newPG(t, o)
-			leases := make([]checkpoint.Lease, 500)
-			for i := range leases {
-				leases[i] = claimFor(t, s, fmt.Sprintf("s%d", i), time.Millisecond).Lease
+	either(t, func(t *testing.T, o pgcheckpoint.Options) {
+		s := newPG(t, o)
+		leases := make([]checkpoint.Lease, 500)
+		for i := range leases {
+			leases[i] = claimFor(t, s, fmt.Sprintf("s%d", i), time.Millisecond).Lease
+		}
+		s.lock(t, "SELECT FROM {sessions} WHERE session = 's250' FOR UPDATE")
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer cancel()
+		check(t, s.Delete(ctx, leases[400]))
+		lost, err := s.Renew(ctx, 10*time.Minute, leases)
+		if err == nil || !slices.Equal(lost, leases[400:401]) || ctx.Err() != nil {
+			t.Fatalf("with one row locked Renew lost %v and returns %v", lost, err)
+		}
+		for i := range leases {
+			if i == 250 || i == 400 {
+				continue
 			}
-			s.lock(t, "SELECT FROM {sessions} WHERE session = 's250' FOR UPDATE")
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-			defer cancel()
-			check(t, s.Delete(ctx, leases[400]))
-			lost, err := s.Renew(ctx, 10*time.Minute, leases)
-			if err == nil || !slices.Equal(lost, leases[400:401]) || ctx.Err() != nil {
-				t.Fatalf("with one row locked Renew lost %v and returns %v", lost, err)
+			if _, err := s.Claim(t.Context(), leases[i].Key, request()); !errors.Is(err, lock.ErrHeld) {
+				t.Fatalf("lease %d was not renewed: %v", i, err)
 			}
-			for i := range leases {
-				if i == 250 || i == 400 {
-					continue
-				}
-				if _, err := s.Claim(t.Context(), leases[i].Key, request()); !errors.Is(err, lock.ErrHeld) {
-					t.Fatalf("lease %d was not renewed: %v", i, err)
-				}
-			}
-		})
-	}
+		}
+	})
 }
 
 // lock begins a transaction with a statement. It ends with the test.

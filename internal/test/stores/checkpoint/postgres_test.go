@@ -127,29 +127,25 @@ const headsSQL = `
 
 // Statements and functions end the same owners, also if they are more than a page.
 func TestPostgresRaisePages(t *testing.T) {
-	t.Parallel()
-	for name, o := range byEither {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newPG(t, o)
-			s.exec(t, headsSQL, 1, 1_500, 0) // more than a page, all without an owner
-			s.exec(t, "UPDATE {sessions} SET nonce = 'n', lease_until = now() + interval '1 hour'")
-			l := claim(t, s, "a").Lease
-			if n, err := s.Raise(t.Context(), time.Time{}); n != 1_501 || err != nil {
-				t.Fatalf("ended %d leases, %v", n, err)
+	either(t, func(t *testing.T, o pgcheckpoint.Options) {
+		s := newPG(t, o)
+		s.exec(t, headsSQL, 1, 1_500, 0) // more than a page, all without an owner
+		s.exec(t, "UPDATE {sessions} SET nonce = 'n', lease_until = now() + interval '1 hour'")
+		l := claim(t, s, "a").Lease
+		if n, err := s.Raise(t.Context(), time.Time{}); n != 1_501 || err != nil {
+			t.Fatalf("ended %d leases, %v", n, err)
+		}
+		want(t, s.Append(t.Context(), l, turn(0), none), lock.ErrFenced)
+		for _, session := range []string{"a", "s00000001", "s00001500"} {
+			c, err := s.Claim(t.Context(), key(session), request())
+			if err != nil || c.Fence.Epoch <= l.Fence.Epoch {
+				t.Errorf("%s is claimed with epoch %d after %d, %v", session, c.Fence.Epoch, l.Fence.Epoch, err)
 			}
-			want(t, s.Append(t.Context(), l, turn(0), none), lock.ErrFenced)
-			for _, session := range []string{"a", "s00000001", "s00001500"} {
-				c, err := s.Claim(t.Context(), key(session), request())
-				if err != nil || c.Fence.Epoch <= l.Fence.Epoch {
-					t.Errorf("%s is claimed with epoch %d after %d, %v", session, c.Fence.Epoch, l.Fence.Epoch, err)
-				}
-			}
-			if n, err := s.Raise(t.Context(), time.Time{}); n != 3 || err != nil {
-				t.Errorf("once more ended %d leases, %v", n, err)
-			}
-		})
-	}
+		}
+		if n, err := s.Raise(t.Context(), time.Time{}); n != 3 || err != nil {
+			t.Errorf("once more ended %d leases, %v", n, err)
+		}
+	})
 }
 
 // sweeping is a store on a private server with sessions. They are idle after an hour.
@@ -189,30 +185,26 @@ func TestPostgresSweepReadsAPart(t *testing.T) {
 
 // Limited sweeps come past every session. Each sweep goes on where the last one stopped, also in another process.
 func TestPostgresSweepGoesOn(t *testing.T) {
-	t.Parallel()
-	for name, o := range byEither {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := sweeping(t, o, 10_000, 5_000) // two are idle, far apart
-			o.TTL = time.Hour
-			other := pgcheckpoint.New(s.pool, &o)
-			retired := 0
-			for range 10_000 / 2_000 {
-				retired += must[int](t)(s.Sweep(t.Context(), 100))
-				if n, err := other.Sweep(t.Context(), 100); n != 0 || err != nil {
-					t.Fatalf("beside the process that sweeps another retires %d, %v", n, err)
-				}
+	either(t, func(t *testing.T, o pgcheckpoint.Options) {
+		s := sweeping(t, o, 10_000, 5_000) // two are idle, far apart
+		o.TTL = time.Hour
+		other := pgcheckpoint.New(s.pool, &o)
+		retired := 0
+		for range 10_000 / 2_000 {
+			retired += must[int](t)(s.Sweep(t.Context(), 100))
+			if n, err := other.Sweep(t.Context(), 100); n != 0 || err != nil {
+				t.Fatalf("beside the process that sweeps another retires %d, %v", n, err)
 			}
-			if retired != 2 {
-				t.Errorf("retired %d sessions, want 2", retired)
-			}
-			s.exec(t, headsSQL, 10_001, 10_001, 1)
-			s.exec(t, "UPDATE holdfast_sessions_sweep SET until = now(), session = 's00009999'")
-			if n, err := other.Sweep(t.Context(), 100); n != 1 || err != nil {
-				t.Errorf("after the process that swept has died, another retires %d, %v", n, err)
-			}
-		})
-	}
+		}
+		if retired != 2 {
+			t.Errorf("retired %d sessions, want 2", retired)
+		}
+		s.exec(t, headsSQL, 10_001, 10_001, 1)
+		s.exec(t, "UPDATE holdfast_sessions_sweep SET until = now(), session = 's00009999'")
+		if n, err := other.Sweep(t.Context(), 100); n != 1 || err != nil {
+			t.Errorf("after the process that swept has died, another retires %d, %v", n, err)
+		}
+	})
 }
 
 // If a statement may not take long, a sweep looks at fewer sessions at once.
