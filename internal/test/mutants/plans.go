@@ -16,6 +16,14 @@ const crashes = "Tear|Process|Kill|Crash|Bench"
 const slow = "Everywhere|HangsInBytes|Fat|Heaviest|ManySessions|KeepNoMemory|InputLimit|LargestOfBoth|BesideInput|" +
 	"UnreadStream|LargeState|Convict|Chaos|TestSize|AsStored|StateLimit|Allocations|Strangers|ContextsLeft"
 
+// These match the tests of a package below internal/test/stores which are of other databases than the one.
+const (
+	notMemory   = "^Test(Postgres|Redis|SQLite)|/^(postgres|functions|redis|sqlite)$"
+	notSQLite   = "^Test(Postgres|Redis)|/^(memory|postgres|functions|redis)$"
+	notPostgres = "^Test(Redis|SQLite)|/^(memory|redis|sqlite)$"
+	notRedis    = "^Test(Postgres|SQLite)|/^(memory|postgres|functions|sqlite)$"
+)
+
 // runsTests tests the stores of runs. inEachDatabase are its tests that run a case in each database.
 const (
 	runsTests      = "./internal/test/stores/snapshot"
@@ -24,7 +32,11 @@ const (
 )
 
 var plans = []plan{
-	{pkg: "./checkpoint", suites: []suite{{pkg: "./checkpoint"}, {pkg: "./checkpoint/checkpointtest"}}},
+	{pkg: "./checkpoint", suites: []suite{
+		{pkg: "./checkpoint"},
+		{pkg: "./checkpoint/checkpointtest"},
+		{pkg: "./internal/test/stores/checkpoint", skip: notMemory},
+	}},
 	{pkg: "./snapshot", suites: []suite{
 		{pkg: "./snapshot"}, {pkg: "./snapshot/snapshottest"},
 		{pkg: runsTests, run: inEachDatabase + "/^memory$"},
@@ -33,6 +45,7 @@ var plans = []plan{
 	{pkg: "./turnlog", suites: []suite{{pkg: "./turnlog"}, {pkg: "./turnlog/turnlogtest"}}},
 	{pkg: "./internal/sqlite/sqlitecheckpoint", suites: []suite{
 		{pkg: "./internal/sqlite/sqlitecheckpoint", skip: crashes},
+		{pkg: "./internal/test/stores/checkpoint", skip: notSQLite + "|" + crashes},
 		{pkg: runsTests, run: "Join$|StatementFails/^sqlite$"},
 	}},
 	{
@@ -57,13 +70,19 @@ var plans = []plan{
 		{pkg: "./internal/test/engine/turnlogs"},
 	}},
 	{
-		pkg:         "./internal/postgres/pgcheckpoint",
-		suites:      []suite{{pkg: "./internal/postgres/pgcheckpoint", skip: crashes}},
+		pkg: "./internal/postgres/pgcheckpoint",
+		suites: []suite{
+			{pkg: "./internal/postgres/pgcheckpoint", skip: crashes},
+			{pkg: "./internal/test/stores/checkpoint", skip: notPostgres + "|" + crashes},
+		},
 		withServers: true,
 	},
 	{
-		pkg:         "./internal/redis/redischeckpoint",
-		suites:      []suite{{pkg: "./internal/redis/redischeckpoint", skip: crashes}},
+		pkg: "./internal/redis/redischeckpoint",
+		suites: []suite{
+			{pkg: "./internal/redis/redischeckpoint", skip: crashes},
+			{pkg: "./internal/test/stores/checkpoint", skip: notRedis + "|" + crashes},
+		},
 		withServers: true,
 	},
 	{

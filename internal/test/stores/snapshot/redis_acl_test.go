@@ -103,7 +103,7 @@ func everything(ctx context.Context, client redis.UniversalClient) error {
 }
 
 func settles(ctx context.Context, s *redischeckpoint.Store) error {
-	k := checkpoint.Key(key("a"))
+	k := key("a")
 	c, err := s.Claim(ctx, k, checkpoint.ClaimRequest{Owner: "test", Nonce: "n", TTL: time.Hour, RequestID: "request"})
 	if err != nil {
 		return err

@@ -124,7 +124,7 @@ func (s *service) work(ctx context.Context, w int) {
 // turn settles one turn of the worker's session.
 func (s *service) turn(ctx context.Context, w int, id string) error {
 	k := key(fmt.Sprint("s", w))
-	c, err := s.turns.Claim(ctx, checkpoint.Key(k),
+	c, err := s.turns.Claim(ctx, k,
 		checkpoint.ClaimRequest{Owner: "test", Nonce: id, TTL: 100 * time.Millisecond})
 	if err != nil {
 		return err
@@ -183,7 +183,7 @@ func (s *service) judge() (lost int) {
 	for w := range workers {
 		kept := make(map[int]string)
 		last := -1
-		for cp, err := range s.turns.Turns(ctx, checkpoint.Key(key(fmt.Sprint("s", w))), checkpoint.Newest) {
+		for cp, err := range s.turns.Turns(ctx, key(fmt.Sprint("s", w)), checkpoint.Newest) {
 			check(s.t, err)
 			kept[cp.Turn] = cp.RunID
 			last = max(last, cp.Turn)
@@ -317,7 +317,7 @@ func TestSupersededOwnerAfterFailover(t *testing.T) {
 	const sessions = 200
 	claim := func(i int, nonce string, from lock.Fence) checkpoint.Lease {
 		t.Helper()
-		k := checkpoint.Key(key(fmt.Sprint("s", i)))
+		k := key(fmt.Sprint("s", i))
 		c, err := s.Claim(ctx, k, checkpoint.ClaimRequest{Owner: "test", Nonce: nonce, TTL: time.Hour, From: from})
 		check(t, err)
 		return c.Lease
