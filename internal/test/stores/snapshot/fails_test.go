@@ -44,7 +44,7 @@ func newCaller(t *testing.T, s fallible, turns checkpoint.Store) *caller {
 	check(t, s.Save(t.Context(), c.parted))
 	check(t, remove(t.Context(), s, c.ended))
 	request := checkpoint.ClaimRequest{Owner: "test", Nonce: "n", TTL: time.Hour}
-	claimed, err := turns.Claim(t.Context(), checkpoint.Key(key("joined")), request)
+	claimed, err := turns.Claim(t.Context(), key("joined"), request)
 	check(t, err)
 	c.lease = claimed.Lease
 	joined := run("joined")
@@ -199,7 +199,7 @@ func TestStatementFails(t *testing.T) {
 
 // The file is removed in the middle of a call. What the call wrote is gone, and the call says so. That concerns all
 // sessions, so the error does not say that this one is damaged.
-func TestFileGoneAmid(t *testing.T) {
+func TestSQLiteFileGoneAmid(t *testing.T) {
 	t.Parallel()
 	for _, f := range failings {
 		for _, event := range f.sqlite {
@@ -212,8 +212,7 @@ func TestFileGoneAmid(t *testing.T) {
 				sqlitetest.RemoveAmid(t, db, path, event)
 				err := f.do(on, t.Context())
 				_, one := errors.AsType[*snapshot.DamagedError](err)
-				damaged := errors.Is(err, snapshot.ErrDamaged) || errors.Is(err, checkpoint.ErrDamaged)
-				if !damaged || one || !strings.Contains(err.Error(), path) {
+				if !errors.Is(err, snapshot.ErrDamaged) || one || !strings.Contains(err.Error(), path) {
 					t.Errorf("got %v, want an error that names the file and no session", err)
 				}
 			})
@@ -223,7 +222,7 @@ func TestFileGoneAmid(t *testing.T) {
 
 // A table is taken away while the store is in use. Every call that needs it fails and names ErrSchema. Once the table
 // is back, everything is as before.
-func TestTableGone(t *testing.T) {
+func TestSQLiteTableGone(t *testing.T) {
 	t.Parallel()
 	db, on := liteCaller(t, testenv.SQLite(t))
 	before := sqlitetest.Contents(t, db, tables...)

@@ -49,7 +49,7 @@ func byEither(t *testing.T, test func(t *testing.T, functions bool)) {
 }
 
 // The test counts at the server what each call costs.
-func TestStatements(t *testing.T) {
+func TestPostgresStatements(t *testing.T) {
 	t.Parallel()
 	server, _, s := private(t, &testenv.Options{Count: true})
 	ctx, r, second := t.Context(), run("a"), runAs("a", "second", 3)
@@ -96,7 +96,7 @@ const filling = `
 
 // The cost of a list grows with the runs in flight, not with the sessions without a run. PostgreSQL need not have
 // statistics of either.
-func TestListing(t *testing.T) {
+func TestPostgresListing(t *testing.T) {
 	t.Parallel()
 	server, p, s := counted(t, map[string]string{"autovacuum": "off"})
 	pgtest.Exec(t, p, filling+"'s' || i, 'deleted', now(), NULL FROM generate_series(0, 99999) i")
@@ -122,7 +122,7 @@ func TestListing(t *testing.T) {
 
 // The cost of a list for a drain does not grow with the runs that wait for a person. PostgreSQL need not have
 // statistics of them, and a plan that was made before there were any serves.
-func TestUnattendedListing(t *testing.T) {
+func TestPostgresUnattendedListing(t *testing.T) {
 	t.Parallel()
 	server, p, s := counted(t, map[string]string{"autovacuum": "off"})
 	list := func(q snapshot.Query) (n int) {
@@ -161,7 +161,7 @@ func TestUnattendedListing(t *testing.T) {
 
 // A brief list reads no payload, and takes one statement for a thousand runs. A list of runs that wait for a person
 // reads no payload either.
-func TestBriefListing(t *testing.T) {
+func TestPostgresBriefListing(t *testing.T) {
 	t.Parallel()
 	server, p, s := counted(t, nil)
 	const runs = 1001
@@ -206,7 +206,7 @@ func TestBriefListing(t *testing.T) {
 
 // If the server does not wait for its disk by default, all calls but Delete do, and a Settle does. Now and then the
 // server writes to its log for itself, so one round alone proves nothing.
-func TestDurable(t *testing.T) {
+func TestPostgresDurable(t *testing.T) {
 	t.Parallel()
 	_, p, _ := private(t, &testenv.Options{Settings: pgtest.Lazy()})
 	for name, functions := range map[string]bool{"statements": false, "functions": true} {
@@ -243,7 +243,7 @@ func durable(t *testing.T, p *pgxpool.Pool, s *pgsnapshot.Store, turns checkpoin
 		flushed("Adopt that finds no run", err)
 
 		r = run(fmt.Sprint("settled", i))
-		c, err := turns.Claim(t.Context(), checkpoint.Key(r.Key),
+		c, err := turns.Claim(t.Context(), r.Key,
 			checkpoint.ClaimRequest{Owner: "test", Nonce: r.Session, TTL: time.Hour})
 		check(t, err)
 		r.Fence = c.Fence
@@ -268,7 +268,7 @@ func durable(t *testing.T, p *pgxpool.Pool, s *pgsnapshot.Store, turns checkpoin
 // A save touches no index, with a payload of some KiB in its row. This holds for a session that had runs before, and
 // beside other sessions on its page. The server is private: the snapshots of other sessions would keep dead versions in
 // the page.
-func TestHeapOnly(t *testing.T) {
+func TestPostgresHeapOnly(t *testing.T) {
 	t.Parallel()
 	_, p, s := counted(t, nil)
 	const sessions, turns, saves = 20, 3, 10
@@ -299,7 +299,7 @@ func TestHeapOnly(t *testing.T) {
 }
 
 // A save without a payload writes the same amount for payloads of all sizes, in the row or out of it.
-func TestPayloadIsNotRewritten(t *testing.T) {
+func TestPostgresPayloadIsNotRewritten(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{3 << 10, 1 << 20} {
 		_, p, s := private(t, &testenv.Options{Settings: map[string]string{
@@ -330,7 +330,7 @@ func TestPayloadIsNotRewritten(t *testing.T) {
 }
 
 // Parts that are not read any more are removed: by the next Save with a payload, by Delete, or else by Sweep.
-func TestPartsAreRemoved(t *testing.T) {
+func TestPostgresPartsAreRemoved(t *testing.T) {
 	t.Parallel()
 	p := pgtest.EmptyPool(t)
 	s := pgOn(t, p, pgsnapshot.Options{Remember: time.Microsecond})

@@ -19,7 +19,7 @@ import (
 )
 
 // If a database lacks the tables or the functions, a store says so and what to do.
-func TestSchemaMissing(t *testing.T) {
+func TestPostgresSchemaMissing(t *testing.T) {
 	t.Parallel()
 	p := testenv.Postgres(t)
 	s := pgsnapshot.New(p, &pgsnapshot.Options{Prefix: "none_"})
@@ -38,7 +38,7 @@ func TestSchemaMissing(t *testing.T) {
 }
 
 // The schema may be run again beside readers, writers and a vacuum. It waits for none of them.
-func TestSchemaAgain(t *testing.T) {
+func TestPostgresSchemaAgain(t *testing.T) {
 	t.Parallel()
 	_, p, s := private(t, nil)
 	tx, err := p.Begin(t.Context())
@@ -51,7 +51,7 @@ func TestSchemaAgain(t *testing.T) {
 }
 
 // A standby that is taken for the primary writes nothing, and says that it is a standby.
-func TestReadOnly(t *testing.T) {
+func TestPostgresReadOnly(t *testing.T) {
 	t.Parallel()
 	p := pgtest.Pool(t, func(c *pgxpool.Config) {
 		c.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
@@ -60,7 +60,7 @@ func TestReadOnly(t *testing.T) {
 }
 
 // A database that cannot store every text is refused before anything is written to it.
-func TestEncoding(t *testing.T) {
+func TestPostgresEncoding(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t, nil)
 	for _, encoding := range []string{"LATIN1", "SQL_ASCII"} {
@@ -72,7 +72,7 @@ func TestEncoding(t *testing.T) {
 	}
 }
 
-func TestPrefix(t *testing.T) {
+func TestRedisPrefix(t *testing.T) {
 	t.Parallel()
 	redistest.Prefixes(t, func(prefix string) { redissnapshot.New(nil, &redissnapshot.Options{Prefix: prefix}) })
 	if got := redissnapshot.New(nil, nil).Schema(); got != "" {
@@ -81,7 +81,7 @@ func TestPrefix(t *testing.T) {
 }
 
 // A write that a server refuses is not done, and its error says so.
-func TestRefused(t *testing.T) {
+func TestRedisRefused(t *testing.T) {
 	t.Parallel()
 	for _, refusal := range redistest.Refusals {
 		t.Run(refusal.Code, func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestRefused(t *testing.T) {
 }
 
 // A server that takes no write can be read, also if a listing would remove stale entries.
-func TestReadWhereRefused(t *testing.T) {
+func TestRedisReadWhereRefused(t *testing.T) {
 	t.Parallel()
 	for _, refusal := range redistest.Refusals {
 		if refusal.Code != "READONLY" && refusal.Code != "NOREPLICAS" {
@@ -118,7 +118,7 @@ func TestReadWhereRefused(t *testing.T) {
 	}
 }
 
-func TestRefusedCluster(t *testing.T) {
+func TestRedisRefusedCluster(t *testing.T) {
 	t.Parallel()
 	client := redistest.Cluster(t)
 	s := redissnapshot.New(client, nil)
@@ -128,7 +128,7 @@ func TestRefusedCluster(t *testing.T) {
 }
 
 // The refusal of a repeat says nothing about the first copy, which had no answer, and took effect.
-func TestRefusedRepeat(t *testing.T) {
+func TestRedisRefusedRepeat(t *testing.T) {
 	t.Parallel()
 	_, client := redistest.Server(t, redis.Options{MinRetryBackoff: -1})
 	s := redissnapshot.New(client, nil)
@@ -147,7 +147,7 @@ func TestRefusedRepeat(t *testing.T) {
 }
 
 // A server that evicts is refused until it is configured well. The store writes nothing to it before.
-func TestEviction(t *testing.T) {
+func TestRedisEviction(t *testing.T) {
 	t.Parallel()
 	_, client := redistest.Server(t, redis.Options{})
 	ctx := t.Context()
@@ -174,7 +174,7 @@ func TestEviction(t *testing.T) {
 }
 
 // A server that does not tell its policy is accepted.
-func TestEvictionUntold(t *testing.T) {
+func TestRedisEvictionUntold(t *testing.T) {
 	t.Parallel()
 	_, client := redistest.Server(t, redis.Options{})
 	mute := redistest.As(t, client, strings.Fields("on >secret ~* +@all -info"))
@@ -182,7 +182,7 @@ func TestEvictionUntold(t *testing.T) {
 }
 
 // If one node of a cluster evicts, the store refuses the cluster.
-func TestEvictionCluster(t *testing.T) {
+func TestRedisEvictionCluster(t *testing.T) {
 	t.Parallel()
 	nodes, client := redistest.Nodes(t)
 	one := redis.NewClient(&redis.Options{Addr: nodes.Addrs[0]})
@@ -198,7 +198,7 @@ func TestEvictionCluster(t *testing.T) {
 
 // At maxmemory a call that adds to a run is refused, and leaves no trace. A call that adopts, lists or deletes a run
 // passes. Otherwise it would be impossible to make room.
-func TestMaxmemory(t *testing.T) {
+func TestRedisMaxmemory(t *testing.T) {
 	t.Parallel()
 	_, client := redistest.Server(t, redis.Options{})
 	s := redissnapshot.New(client, nil)

@@ -111,7 +111,7 @@ func TestRaise(t *testing.T) {
 	})
 }
 
-func TestRaiseCluster(t *testing.T) {
+func TestRedisRaiseCluster(t *testing.T) {
 	t.Parallel()
 	client, newStore := redistest.Cluster(t), numberedRedis()
 	snapshottest.RunRaiser(t, func(*testing.T) snapshottest.RaisingStore { return newStore(client) })
@@ -167,7 +167,7 @@ type divided struct {
 }
 
 // No listing waits for each page of a node that is away, and none ends there.
-func TestNodeAway(t *testing.T) {
+func TestRedisNodeAway(t *testing.T) {
 	for name, dead := range map[string]bool{"dead": redistest.Dead, "stopped": redistest.Stopped} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
