@@ -1,13 +1,13 @@
 package snapshot_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/internal/postgres/pgsnapshot"
@@ -16,17 +16,35 @@ import (
 	"github.com/holdfast-go/holdfast/internal/test/redistest"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 	"github.com/holdfast-go/holdfast/snapshot"
+	"github.com/holdfast-go/holdfast/snapshot/snapshottest"
 )
 
-// If a database lacks the tables or the functions, a store says so and what to do.
-func TestPostgresSchemaMissing(t *testing.T) {
+// onPG has the tests of any store on PostgreSQL.
+var onPG = pgtest.Kind[*pgsnapshot.Store]{
+	New: func(db pgtest.DB, prefix string) *pgsnapshot.Store {
+		return pgsnapshot.New(db, &pgsnapshot.Options{Prefix: prefix})
+	},
+	Suite: func(t *testing.T, newStore func(t *testing.T) *pgsnapshot.Store) {
+		snapshottest.Run(t, func(t *testing.T) snapshot.Store { return newStore(t) })
+	},
+	Fill: func(t *testing.T, s *pgsnapshot.Store) { begin(t, s, run("filled")) },
+	Read: func(t *testing.T, s *pgsnapshot.Store) string { return strings.Join(listed(t, s, ""), " ") },
+	Calls: func(ctx context.Context, s *pgsnapshot.Store) map[string]error {
+		errs := calls(ctx, s)
+		_, errs["Sweep"] = s.Sweep(ctx, 0)
+		_, errs["Raise"] = s.Raise(ctx, time.Time{})
+		return errs
+	},
+	Writes: []string{"Begin", "Adopt", "Save", "Delete", "Sweep", "Raise"},
+	Tables: []string{"runs", "run_parts"}, Schema: snapshot.ErrSchema, Refused: snapshot.ErrRefused,
+}
+
+func TestPostgresSchemaMissing(t *testing.T) { onPG.TestSchemaMissing(t) }
+
+// If a database lacks the tables or the functions, a store that calls functions says so and what to do.
+func TestFunctionsMissing(t *testing.T) {
 	t.Parallel()
 	p := testenv.Postgres(t)
-	s := pgsnapshot.New(p, &pgsnapshot.Options{Prefix: "none_"})
-	errs := writes(t.Context(), s)
-	_, errs["Sweep"] = s.Sweep(t.Context(), 0)
-	wantAll(t, errs, snapshot.ErrSchema, "none_runs")
-
 	pgOn(t, p, pgsnapshot.Options{Prefix: "gone_", Functions: true})
 	pgtest.Exec(t, p, "DROP TABLE gone_runs, gone_run_parts")
 	for _, prefix := range []string{"holdfast_", "gone_", "no_such_schema.holdfast_"} {
@@ -37,40 +55,11 @@ func TestPostgresSchemaMissing(t *testing.T) {
 	}
 }
 
-// The schema may be run again beside readers, writers and a vacuum. It waits for none of them.
-func TestPostgresSchemaAgain(t *testing.T) {
-	t.Parallel()
-	_, p, s := private(t, nil)
-	tx, err := p.Begin(t.Context())
-	check(t, err)
-	defer tx.Rollback(t.Context())
-	// A vacuum takes this lock. A writer takes a weaker one.
-	_, err = tx.Exec(t.Context(), "LOCK TABLE holdfast_runs, holdfast_run_parts IN SHARE UPDATE EXCLUSIVE MODE")
-	check(t, err)
-	pgtest.Exec(t, p, "SET statement_timeout = '5s'; "+s.Schema())
-}
+func TestPostgresSchemaAgain(t *testing.T) { onPG.TestSchemaAgain(t) }
 
-// A standby that is taken for the primary writes nothing, and says that it is a standby.
-func TestPostgresReadOnly(t *testing.T) {
-	t.Parallel()
-	p := pgtest.Pool(t, func(c *pgxpool.Config) {
-		c.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
-	})
-	wantAll(t, writes(t.Context(), pgsnapshot.New(p, nil)), snapshot.ErrRefused, "read-only standby")
-}
+func TestPostgresReadOnly(t *testing.T) { onPG.TestReadOnly(t) }
 
-// A database that cannot store every text is refused before anything is written to it.
-func TestPostgresEncoding(t *testing.T) {
-	t.Parallel()
-	server := testenv.StartPostgres(t, nil)
-	for _, encoding := range []string{"LATIN1", "SQL_ASCII"} {
-		s := pgOn(t, pgtest.PoolOn(t, server.Database(encoding)), pgsnapshot.Options{})
-		errs := calls(t.Context(), s)
-		_, errs["Sweep"] = s.Sweep(t.Context(), 1)
-		_, errs["Raise"] = s.Raise(t.Context(), time.Time{})
-		wantAll(t, errs, pgsnapshot.ErrEncoding, encoding+", which")
-	}
-}
+func TestPostgresEncoding(t *testing.T) { onPG.TestEncoding(t) }
 
 func TestRedisPrefix(t *testing.T) {
 	t.Parallel()
