@@ -43,6 +43,7 @@ TESTED := $(filter-out ./internal/test/bench/...,$(PACKAGES))
 
 # These take longest, or wait most, and would run alone at the end.
 FIRST := $(addprefix ./internal/test/engine/,orchestrator bootdrain enginetest turnlogs) \
+	$(addprefix ./internal/test/stores/,checkpoint snapshot) \
 	$(addprefix ./examples/,refundbot refundbot/bot internal/tutorial)
 
 .PHONY: help demo quick test settings setup race shuffle soak fuzz mutants cross versions bench bench-once lint vulns generate tidy-check vet db-up

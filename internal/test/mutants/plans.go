@@ -24,13 +24,6 @@ const (
 	notRedis    = "^Test(Postgres|SQLite)|/^(memory|postgres|functions|sqlite)$"
 )
 
-// runsTests tests the stores of runs. inEachDatabase are its tests that run a case in each database.
-const (
-	runsTests      = "./internal/test/stores/snapshot"
-	inEachDatabase = "^Test(Store|Sweep|Raise|Model|RacingBegins|Join|JoinElsewhere|Damaged|Outgrown|StatementFails|" +
-		"IDElsewhere|NotBefore|BigNumbers)$"
-)
-
 var plans = []plan{
 	{pkg: "./checkpoint", suites: []suite{
 		{pkg: "./checkpoint"},
@@ -38,8 +31,9 @@ var plans = []plan{
 		{pkg: "./internal/test/stores/checkpoint", skip: notMemory},
 	}},
 	{pkg: "./snapshot", suites: []suite{
-		{pkg: "./snapshot"}, {pkg: "./snapshot/snapshottest"},
-		{pkg: runsTests, run: inEachDatabase + "/^memory$"},
+		{pkg: "./snapshot"},
+		{pkg: "./snapshot/snapshottest"},
+		{pkg: "./internal/test/stores/snapshot", skip: notMemory},
 	}},
 	{pkg: "./ledger", suites: []suite{{pkg: "./ledger"}, {pkg: "./ledger/ledgertest"}}},
 	{pkg: "./turnlog", suites: []suite{
@@ -48,14 +42,13 @@ var plans = []plan{
 	{pkg: "./internal/sqlite/sqlitecheckpoint", suites: []suite{
 		{pkg: "./internal/sqlite/sqlitecheckpoint", skip: crashes},
 		{pkg: "./internal/test/stores/checkpoint", skip: notSQLite + "|" + crashes},
-		{pkg: runsTests, run: "Join$|StatementFails/^sqlite$"},
+		{pkg: "./internal/test/stores/snapshot", run: "Join$|StatementFails/^sqlite$"},
 	}},
 	{
 		pkg: "./internal/sqlite/sqlitesnapshot",
 		suites: []suite{
-			{pkg: "./internal/sqlite/sqlitesnapshot", skip: crashes},
-			{pkg: runsTests, run: inEachDatabase + "/^sqlite$"},
-			{pkg: runsTests, run: "OneConnection|FileGoneAmid|TableGone|MalformedParts"},
+			{pkg: "./internal/test/stores/sqlite", skip: crashes},
+			{pkg: "./internal/test/stores/snapshot", skip: notSQLite + "|" + crashes},
 		},
 	},
 	{pkg: "./internal/sqlite/sqliteledger", suites: []suite{{pkg: "./internal/sqlite/sqliteledger", skip: crashes}}},
@@ -101,8 +94,11 @@ var plans = []plan{
 		withServers: true,
 	},
 	{
-		pkg:         "./internal/postgres/pgsnapshot",
-		suites:      []suite{{pkg: "./internal/postgres/pgsnapshot"}, {pkg: runsTests, skip: crashes}},
+		pkg: "./internal/postgres/pgsnapshot",
+		suites: []suite{
+			{pkg: "./internal/postgres/pgsnapshot"},
+			{pkg: "./internal/test/stores/snapshot", skip: notPostgres + "|" + crashes},
+		},
 		withServers: true,
 	},
 	{
@@ -139,8 +135,11 @@ var plans = []plan{
 		withServers: true,
 	},
 	{
-		pkg:         "./internal/redis/redissnapshot",
-		suites:      []suite{{pkg: "./internal/redis/redissnapshot"}, {pkg: runsTests, skip: crashes}},
+		pkg: "./internal/redis/redissnapshot",
+		suites: []suite{
+			{pkg: "./internal/redis/redissnapshot"},
+			{pkg: "./internal/test/stores/snapshot", skip: notRedis + "|" + crashes},
+		},
 		withServers: true,
 	},
 }

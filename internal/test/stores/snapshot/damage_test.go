@@ -166,7 +166,7 @@ func tearing(t *testing.T, functions bool) func(t *testing.T) torn {
 }
 
 // A run that the server itself cannot read is damaged, as is a run that no store wrote.
-func TestLostChunk(t *testing.T) {
+func TestPostgresLostChunk(t *testing.T) {
 	byEither(t, func(t *testing.T, functions bool) {
 		newTorn := tearing(t, functions)
 		snapshottest.RunDamaged(t, func(t *testing.T) snapshottest.DamagingStore { return newTorn(t) })
@@ -174,7 +174,7 @@ func TestLostChunk(t *testing.T) {
 }
 
 // A run that has lost a block of a part can be adopted, to be deleted.
-func TestLostPart(t *testing.T) {
+func TestPostgresLostPart(t *testing.T) {
 	byEither(t, func(t *testing.T, functions bool) {
 		s := tearing(t, functions)(t)
 		r := run("a")
@@ -194,7 +194,7 @@ func TestLostPart(t *testing.T) {
 }
 
 // The parts of a run are judged like its payload, when they are read.
-func TestMalformedParts(t *testing.T) {
+func TestSQLiteMalformedParts(t *testing.T) {
 	for _, c := range []struct{ spoil, says string }{
 		{`doc = '{'`, `part "a"`},
 		{`doc = '"\u0000"'`, `part "a"`},
@@ -218,7 +218,7 @@ func TestMalformedParts(t *testing.T) {
 }
 
 // An index that is no index, the row that a deleted run leaves and a part are judged like a run.
-func TestMalformedRest(t *testing.T) {
+func TestRedisMalformedRest(t *testing.T) {
 	t.Parallel()
 	s, client, prefix := newRedis(t)
 	ctx, at := t.Context(), prefix+"{bot/a}:run"

@@ -94,7 +94,7 @@ var databases = map[string]database{
 		spoils:   spoilsOfSQLite,
 		outgrows: "payload = '[' || replace(hex(zeroblob(400000)), '00', '{},') || '{}]'",
 		failsWhole: func(t *testing.T, event string, do func(*caller, context.Context) error) {
-			db, on := liteCaller(t)
+			db, on := liteCaller(t, testenv.SQLite(t))
 			call := func(ctx context.Context) error { return do(on, ctx) }
 			sqlitetest.FailsWhole(t, db, event, call, tables...)
 		},

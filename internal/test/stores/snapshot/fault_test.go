@@ -78,7 +78,7 @@ func killRedis(t *testing.T) {
 }
 
 // A Redis that lost its memory fences the owners of runs, and lists nothing.
-func TestFlushAll(t *testing.T) {
+func TestRedisFlushAll(t *testing.T) {
 	t.Parallel()
 	_, client := redistest.Server(t, redis.Options{})
 	s := redissnapshot.New(client, nil)
@@ -99,7 +99,7 @@ func TestFlushAll(t *testing.T) {
 }
 
 // The error of a call shows the end of ctx, however the client reports that end.
-func TestContextEnds(t *testing.T) {
+func TestRedisContextEnds(t *testing.T) {
 	t.Parallel()
 	why := errors.New("shutting down")
 	for name, o := range map[string]redis.Options{
@@ -127,13 +127,13 @@ func TestContextEnds(t *testing.T) {
 }
 
 // Both stores may live under one prefix, with the same sessions.
-func TestBesideCheckpoints(t *testing.T) {
+func TestRedisBesideCheckpoints(t *testing.T) {
 	t.Parallel()
 	client, prefix := testenv.Redis(t)
 	ctx := t.Context()
 	turns := redischeckpoint.New(client, &redischeckpoint.Options{Prefix: prefix})
 	s := redissnapshot.New(client, &redissnapshot.Options{Prefix: prefix})
-	c, err := turns.Claim(ctx, checkpoint.Key(key("a")),
+	c, err := turns.Claim(ctx, key("a"),
 		checkpoint.ClaimRequest{Owner: "test", Nonce: "n", TTL: time.Hour})
 	check(t, err)
 	r := run("a")

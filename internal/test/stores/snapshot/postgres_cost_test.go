@@ -49,7 +49,7 @@ func byEither(t *testing.T, test func(t *testing.T, functions bool)) {
 }
 
 // The test counts at the server what each call costs.
-func TestStatements(t *testing.T) {
+func TestPostgresStatements(t *testing.T) {
 	t.Parallel()
 	server, _, s := private(t, &testenv.Options{Count: true})
 	ctx, r, second := t.Context(), run("a"), runAs("a", "second", 3)
@@ -96,7 +96,7 @@ const filling = `
 
 // The cost of a list grows with the runs in flight, not with the sessions without a run. PostgreSQL need not have
 // statistics of either.
-func TestListing(t *testing.T) {
+func TestPostgresListing(t *testing.T) {
 	t.Parallel()
 	server, p, s := counted(t, map[string]string{"autovacuum": "off"})
 	pgtest.Exec(t, p, filling+"'s' || i, 'deleted', now(), NULL FROM generate_series(0, 99999) i")
@@ -122,7 +122,7 @@ func TestListing(t *testing.T) {
 
 // The cost of a list for a drain does not grow with the runs that wait for a person. PostgreSQL need not have
 // statistics of them, and a plan that was made before there were any serves.
-func TestUnattendedListing(t *testing.T) {
+func TestPostgresUnattendedListing(t *testing.T) {
 	t.Parallel()
 	server, p, s := counted(t, map[string]string{"autovacuum": "off"})
 	list := func(q snapshot.Query) (n int) {
@@ -161,7 +161,7 @@ func TestUnattendedListing(t *testing.T) {
 
 // A brief list reads no payload, and takes one statement for a thousand runs. A list of runs that wait for a person
 // reads no payload either.
-func TestBriefListing(t *testing.T) {
+func TestPostgresBriefListing(t *testing.T) {
 	t.Parallel()
 	server, p, s := counted(t, nil)
 	const runs = 1001
@@ -204,71 +204,46 @@ func TestBriefListing(t *testing.T) {
 	}
 }
 
-// If the server does not wait for its disk by default, all calls but Delete do, and a Settle does. Now and then the
-// server writes to its log for itself, so one round alone proves nothing.
-func TestDurable(t *testing.T) {
-	t.Parallel()
-	_, p, _ := private(t, &testenv.Options{Settings: pgtest.Lazy()})
-	for name, functions := range map[string]bool{"statements": false, "functions": true} {
-		t.Run(name, func(t *testing.T) {
-			s := pgOn(t, p, pgsnapshot.Options{Prefix: name + "_", Functions: functions})
-			durable(t, p, s, pgTurns(t, p, name+"_", functions))
-		})
-	}
-}
+// If the server does not wait for its disk by default, all calls but Delete do, and a Settle does.
+func TestPostgresDurable(t *testing.T) {
+	byEither(t, func(t *testing.T, functions bool) {
+		_, p, _ := private(t, &testenv.Options{Settings: pgtest.Lazy()})
+		s := pgOn(t, p, pgsnapshot.Options{Prefix: "durable_", Functions: functions})
+		turns, ctx := pgTurns(t, p, "durable_", functions), t.Context()
+		settle := s.Join(turns)
+		pgtest.Durable(t, p, func(n int, call func(what string, do func() error)) {
+			r := runAs(fmt.Sprintf("s%d", n%10), "run", int64(3*n+1)) // half of them begin in place of a deleted run
+			call("Begin", func() error { _, err := s.Begin(ctx, r); return err })
+			call("Save", func() error { return s.Save(ctx, step(r, 1)) })
+			call("Save of a part", func() error { return s.Save(ctx, adds(r, 2, parts("one", 1))) })
+			r.Fence = fence(r.Fence.Epoch + 1)
+			call("Adopt", func() error { return take(ctx, s, r.Session, r.Fence.Epoch) })
+			call("Delete", func() error { return remove(ctx, s, r) })
+			call("Adopt that finds no run", func() error {
+				if err := take(ctx, s, r.Session, r.Fence.Epoch+1); !errors.Is(err, snapshot.ErrNotFound) {
+					return fmt.Errorf("adopted: %w", err)
+				}
+				return nil
+			})
 
-func durable(t *testing.T, p *pgxpool.Pool, s *pgsnapshot.Store, turns checkpoint.Store) {
-	const rounds = 20
-	lazy := make(map[string]int)
-	flushed := func(what string, err error) {
-		t.Helper()
-		check(t, err)
-		if pgtest.Unflushed(t, p) > 0 {
-			lazy[what]++
-		}
-	}
-	settle := s.Join(turns)
-	for i := range rounds {
-		r := runAs(fmt.Sprintf("s%d", i%10), "run", int64(3*i+1)) // half of them begin in place of a deleted run
-		_, err := s.Begin(t.Context(), r)
-		flushed("Begin", err)
-		flushed("Save", s.Save(t.Context(), step(r, 1)))
-		flushed("Save of a part", s.Save(t.Context(), adds(r, 2, parts("one", 1))))
-		r.Fence = fence(r.Fence.Epoch + 1)
-		flushed("Adopt", take(t.Context(), s, r.Session, r.Fence.Epoch))
-		flushed("Delete", remove(t.Context(), s, r))
-		if err = take(t.Context(), s, r.Session, r.Fence.Epoch+1); errors.Is(err, snapshot.ErrNotFound) {
-			err = nil
-		}
-		flushed("Adopt that finds no run", err)
-
-		r = run(fmt.Sprint("settled", i))
-		c, err := turns.Claim(t.Context(), checkpoint.Key(r.Key),
-			checkpoint.ClaimRequest{Owner: "test", Nonce: r.Session, TTL: time.Hour})
-		check(t, err)
-		r.Fence = c.Fence
-		begin(t, s, r)
-		forgotten, err := settle(t.Context(), c.Lease, checkpoint.Checkpoint{RunID: r.ID, State: r.Payload},
-			checkpoint.AppendOptions{})
-		if flushed("Settle", err); !forgotten {
-			t.Fatal("a Settle leaves the run in flight")
-		}
-	}
-	if lazy["Delete"] < rounds/2 {
-		t.Error("Delete waits for the disk, or this test cannot tell")
-	}
-	delete(lazy, "Delete")
-	for what, n := range lazy {
-		if n > rounds/4 {
-			t.Errorf("%s is not durable: %d times of %d", what, n, rounds)
-		}
-	}
+			r = run(fmt.Sprint("settled", n))
+			c, err := turns.Claim(ctx, r.Key, checkpoint.ClaimRequest{Owner: "test", Nonce: r.Session, TTL: time.Hour})
+			check(t, err)
+			r.Fence = c.Fence
+			begin(t, s, r)
+			cp := checkpoint.Checkpoint{RunID: r.ID, State: r.Payload}
+			call("Settle", func() error {
+				forgotten, err := settle(ctx, c.Lease, cp, checkpoint.AppendOptions{})
+				return errors.Join(err, unless(forgotten, "the run is still in flight"))
+			})
+		}, "Delete")
+	})
 }
 
 // A save touches no index, with a payload of some KiB in its row. This holds for a session that had runs before, and
 // beside other sessions on its page. The server is private: the snapshots of other sessions would keep dead versions in
 // the page.
-func TestHeapOnly(t *testing.T) {
+func TestPostgresHeapOnly(t *testing.T) {
 	t.Parallel()
 	_, p, s := counted(t, nil)
 	const sessions, turns, saves = 20, 3, 10
@@ -299,7 +274,7 @@ func TestHeapOnly(t *testing.T) {
 }
 
 // A save without a payload writes the same amount for payloads of all sizes, in the row or out of it.
-func TestPayloadIsNotRewritten(t *testing.T) {
+func TestPostgresPayloadIsNotRewritten(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int{3 << 10, 1 << 20} {
 		_, p, s := private(t, &testenv.Options{Settings: map[string]string{
@@ -330,7 +305,7 @@ func TestPayloadIsNotRewritten(t *testing.T) {
 }
 
 // Parts that are not read any more are removed: by the next Save with a payload, by Delete, or else by Sweep.
-func TestPartsAreRemoved(t *testing.T) {
+func TestPostgresPartsAreRemoved(t *testing.T) {
 	t.Parallel()
 	p := pgtest.EmptyPool(t)
 	s := pgOn(t, p, pgsnapshot.Options{Remember: time.Microsecond})

@@ -17,7 +17,7 @@ import (
 
 // The heaviest documents that the stores take cost PostgreSQL less than 300 MiB each. Without the bound, 16 MiB of {}
 // cost 3.6 GiB. With HOLDFAST_SOAK=1 more documents are tried.
-func TestMemory(t *testing.T) {
+func TestPostgresMemory(t *testing.T) {
 	const most = 300 // MiB
 	url := testenv.PostgresURL(t)
 	units := map[string]string{

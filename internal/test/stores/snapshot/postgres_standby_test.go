@@ -14,7 +14,7 @@ import (
 
 // If a commit is cancelled while it waits for a standby, readers see it, and it is lost with the primary. As long as no
 // standby has the commit, no repeat says that a run was begun, adopted or saved.
-func TestStandbyStopped(t *testing.T) {
+func TestPostgresStandbyStopped(t *testing.T) {
 	t.Parallel()
 	pgtest.StopStandbys(t, func(t *testing.T, p *pgxpool.Pool, prefix string, functions bool) pgtest.Stalled {
 		s := pgOn(t, p, pgsnapshot.Options{Prefix: prefix, Functions: functions})

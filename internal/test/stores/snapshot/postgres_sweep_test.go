@@ -16,7 +16,7 @@ const past = filling + `'s' || lpad(i::text, 8, '0'), 'deleted',
 
 // Beside many sessions that are all to be kept, a limited sweep reads a few pages, however much the table holds.
 // Statistics make no difference.
-func TestSweepReadsAPart(t *testing.T) {
+func TestPostgresSweepReadsAPart(t *testing.T) {
 	t.Parallel()
 	// The only connection creates the tables. Another session could count late the scans that build its indexes.
 	server, p, s := counted(t, nil)
@@ -46,7 +46,7 @@ func TestSweepReadsAPart(t *testing.T) {
 
 // Limited sweeps reach every session, and continue at the session where the last sweep stopped. Meanwhile another
 // process sweeps nothing.
-func TestSweepGoesOn(t *testing.T) {
+func TestPostgresSweepGoesOn(t *testing.T) {
 	byEither(t, func(t *testing.T, functions bool) {
 		p := pgtest.EmptyPool(t)
 		o := pgsnapshot.Options{Remember: time.Hour, Functions: functions}

@@ -47,7 +47,7 @@ func TestACLSuffices(t *testing.T) {
 
 // Each command of the documented rules is needed, except INFO. Without INFO the store does not learn of an eviction
 // policy.
-func TestACLNeedsAll(t *testing.T) {
+func TestRedisACLNeedsAll(t *testing.T) {
 	t.Parallel()
 	_, admin := redistest.Server(t, redis.Options{})
 	rules := redistest.DocumentedRules(t)
@@ -68,7 +68,7 @@ func TestACLNeedsAll(t *testing.T) {
 	}
 }
 
-func TestACLCluster(t *testing.T) {
+func TestRedisACLCluster(t *testing.T) {
 	t.Parallel()
 	nodes, admin := redistest.Nodes(t)
 	args := []any{"ACL", "SETUSER", "bot", "reset"}

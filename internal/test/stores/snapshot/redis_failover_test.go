@@ -232,7 +232,7 @@ func rounds() int {
 
 // A master is killed under traffic, and its replica is promoted. The last acknowledged writes can be lost. The service
 // continues, its sessions are whole, and the error of each call says what became of the call.
-func TestFailover(t *testing.T) {
+func TestRedisFailover(t *testing.T) {
 	t.Parallel()
 	for range rounds() {
 		pair := testenv.StartRedisPair(t, nil)
@@ -249,7 +249,7 @@ func TestFailover(t *testing.T) {
 }
 
 // The same holds if Sentinels promote the replica.
-func TestSentinel(t *testing.T) {
+func TestRedisSentinel(t *testing.T) {
 	t.Parallel()
 	for range rounds() {
 		pair := testenv.StartRedisPair(t, nil)
@@ -271,7 +271,7 @@ func TestSentinel(t *testing.T) {
 
 // With min-replicas-to-write a master that has lost its replica refuses writes once min-replicas-max-lag has passed.
 // The writes that were acknowledged before the replica was lost are kept. So only the writes of that time can be lost.
-func TestMinReplicas(t *testing.T) {
+func TestRedisMinReplicas(t *testing.T) {
 	t.Parallel()
 	pair := testenv.StartRedisPair(t, map[string]string{"min-replicas-to-write": "1", "min-replicas-max-lag": "1"})
 	f := new(front)
@@ -306,7 +306,7 @@ func TestMinReplicas(t *testing.T) {
 
 // A claim supersedes an owner, but the replica never gets the claim. After the failover the former owner owns the
 // session again, and settles the turn that the new owner has settled. After Raise it does not.
-func TestSupersededOwnerAfterFailover(t *testing.T) {
+func TestRedisSupersededOwnerAfterFailover(t *testing.T) {
 	t.Parallel()
 	pair := testenv.StartRedisPair(t, nil)
 	f := new(front)

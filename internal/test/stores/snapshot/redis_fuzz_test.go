@@ -9,7 +9,7 @@ import (
 )
 
 // No reply of a server makes a call panic. A result without an error is intact.
-func FuzzReply(f *testing.F) {
+func FuzzRedisReply(f *testing.F) {
 	const row = "run\nrequest\n1\n1\nbase\nrunning\n3\n7\nnonce\n\n{}\n1700000000000000\n1700000000000000\n\n0"
 	for _, reply := range []string{
 		"OK", "RUN\n" + row, "FOUND\n" + row, "PARKED\n" + row, "RUN\n" + row + "\nfan\n{}", "RUN\n" + row + "\nfan",

@@ -93,7 +93,7 @@ func (c *crowd) ids(session string) (ids []string, err error) {
 
 // An index entry may be stale but is never missing. This holds on a cluster, where the index may be on another node
 // than the run, and where one process removes an entry that another relies on.
-func TestIndexNeverMisses(t *testing.T) {
+func TestRedisIndexNeverMisses(t *testing.T) {
 	t.Parallel()
 	c := newCrowd(t.Context(), redistest.Cluster(t), 3)
 	live, n := 0, 0
@@ -119,7 +119,7 @@ func TestIndexNeverMisses(t *testing.T) {
 }
 
 // From the return of Begin to the call of Delete, every listing has the run, though readers never rest.
-func TestBegunIsListed(t *testing.T) {
+func TestRedisBegunIsListed(t *testing.T) {
 	t.Parallel()
 	client := redistest.Cluster(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -174,7 +174,7 @@ func (c *crowd) play(r snapshot.Run) error {
 
 // The index grows with the runs in flight, not with the history, also if no process lists. In the end it is empty. The
 // memory of a deleted run expires.
-func TestIndexStaysSmall(t *testing.T) {
+func TestRedisIndexStaysSmall(t *testing.T) {
 	t.Parallel()
 	client, prefix := testenv.Redis(t)
 	const remember = 2 * time.Hour
@@ -209,7 +209,7 @@ func TestIndexStaysSmall(t *testing.T) {
 }
 
 // A process that only deletes removes entries now and then.
-func TestDeletesOnly(t *testing.T) {
+func TestRedisDeletesOnly(t *testing.T) {
 	t.Parallel()
 	deleter, client, prefix := newRedis(t)
 	beginner := redissnapshot.New(client, &redissnapshot.Options{Prefix: prefix})
@@ -226,7 +226,7 @@ func TestDeletesOnly(t *testing.T) {
 }
 
 // A turn costs two round trips to begin and one for each other call.
-func TestRoundTrips(t *testing.T) {
+func TestRedisRoundTrips(t *testing.T) {
 	t.Parallel()
 	shared, prefix := testenv.Redis(t)
 	client, sent := redistest.Another(t, shared), new(spy)
@@ -249,7 +249,7 @@ func TestRoundTrips(t *testing.T) {
 }
 
 // No call fails while slots move: not for a new session, nor for a run that moves between two calls.
-func TestSlotsMove(t *testing.T) {
+func TestRedisSlotsMove(t *testing.T) {
 	t.Parallel()
 	nodes, client := redistest.Nodes(t)
 	m := redistest.Moves{

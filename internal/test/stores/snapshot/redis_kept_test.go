@@ -19,7 +19,7 @@ import (
 
 // The hash of a session without a run is small, and expires. A run in flight never expires, also if the session had a
 // run before.
-func TestRemember(t *testing.T) {
+func TestRedisRemember(t *testing.T) {
 	t.Parallel()
 	client, prefix := testenv.Redis(t)
 	ctx, key := t.Context(), prefix+"{bot/a}:run"
@@ -64,7 +64,7 @@ func TestRemember(t *testing.T) {
 
 // An added part costs the same in every run, however much the run has: in commands that the script calls, and in bytes
 // on the wire.
-func TestPartCosts(t *testing.T) {
+func TestRedisPartCosts(t *testing.T) {
 	t.Parallel()
 	_, client := redistest.Server(t, redis.Options{PoolSize: 1})
 	s := redissnapshot.New(client, nil)
@@ -94,7 +94,7 @@ func TestPartCosts(t *testing.T) {
 }
 
 // A run may have more parts than Lua takes at once. All are written, told and removed.
-func TestManyParts(t *testing.T) {
+func TestRedisManyParts(t *testing.T) {
 	t.Parallel()
 	s, _, _ := newRedis(t)
 	r := run("a")

@@ -181,7 +181,7 @@ func (s *spy) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 
 // If a request of a Begin is delivered again, no run comes back. A run that has ended does not come back, whether its
 // owner or a later one deleted it. Nor does a run begin whose Begin was refused, or was told of another run.
-func TestLateBegin(t *testing.T) {
+func TestRedisLateBegin(t *testing.T) {
 	t.Parallel()
 	shared, prefix := testenv.Redis(t)
 	sent := new(spy)
@@ -254,7 +254,7 @@ func (s *slow) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 // If the client repeats a Begin, the run has begun, or the client is told which run is in flight. Calls of others in
 // between make no difference. But a run that is over by then does not begin again. Nor does a run whose Begin has found
 // another run in flight.
-func TestRepeatedBegin(t *testing.T) {
+func TestRedisRepeatedBegin(t *testing.T) {
 	t.Parallel()
 	shared, prefix := testenv.Redis(t)
 	network := new(slow)
@@ -302,7 +302,7 @@ func TestRepeatedBegin(t *testing.T) {
 	}
 }
 
-func TestScriptFlush(t *testing.T) {
+func TestRedisScriptFlush(t *testing.T) {
 	t.Parallel()
 	redistest.ForgetScripts(t, tell(t.Context(), new(snapshot.Memory), 2), on(t, 2))
 }

@@ -5,11 +5,9 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/internal/postgres/pgsnapshot"
@@ -18,17 +16,35 @@ import (
 	"github.com/holdfast-go/holdfast/internal/test/redistest"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 	"github.com/holdfast-go/holdfast/snapshot"
+	"github.com/holdfast-go/holdfast/snapshot/snapshottest"
 )
 
-// If a database lacks the tables or the functions, a store says so and what to do.
-func TestSchemaMissing(t *testing.T) {
+// onPG has the tests of any store on PostgreSQL.
+var onPG = pgtest.Kind[*pgsnapshot.Store]{
+	New: func(db pgtest.DB, prefix string) *pgsnapshot.Store {
+		return pgsnapshot.New(db, &pgsnapshot.Options{Prefix: prefix})
+	},
+	Suite: func(t *testing.T, newStore func(t *testing.T) *pgsnapshot.Store) {
+		snapshottest.Run(t, func(t *testing.T) snapshot.Store { return newStore(t) })
+	},
+	Fill: func(t *testing.T, s *pgsnapshot.Store) { begin(t, s, run("filled")) },
+	Read: func(t *testing.T, s *pgsnapshot.Store) string { return strings.Join(listed(t, s, ""), " ") },
+	Calls: func(ctx context.Context, s *pgsnapshot.Store) map[string]error {
+		errs := calls(ctx, s)
+		_, errs["Sweep"] = s.Sweep(ctx, 0)
+		_, errs["Raise"] = s.Raise(ctx, time.Time{})
+		return errs
+	},
+	Writes: []string{"Begin", "Adopt", "Save", "Delete", "Sweep", "Raise"},
+	Tables: []string{"runs", "run_parts"}, Schema: snapshot.ErrSchema, Refused: snapshot.ErrRefused,
+}
+
+func TestPostgresSchemaMissing(t *testing.T) { onPG.TestSchemaMissing(t) }
+
+// If a database lacks the tables or the functions, a store that calls functions says so and what to do.
+func TestFunctionsMissing(t *testing.T) {
 	t.Parallel()
 	p := testenv.Postgres(t)
-	s := pgsnapshot.New(p, &pgsnapshot.Options{Prefix: "none_"})
-	errs := writes(t.Context(), s)
-	_, errs["Sweep"] = s.Sweep(t.Context(), 0)
-	wantAll(t, errs, snapshot.ErrSchema, "none_runs")
-
 	pgOn(t, p, pgsnapshot.Options{Prefix: "gone_", Functions: true})
 	pgtest.Exec(t, p, "DROP TABLE gone_runs, gone_run_parts")
 	for _, prefix := range []string{"holdfast_", "gone_", "no_such_schema.holdfast_"} {
@@ -39,42 +55,13 @@ func TestSchemaMissing(t *testing.T) {
 	}
 }
 
-// The schema may be run again beside readers, writers and a vacuum. It waits for none of them.
-func TestSchemaAgain(t *testing.T) {
-	t.Parallel()
-	_, p, s := private(t, nil)
-	tx, err := p.Begin(t.Context())
-	check(t, err)
-	defer tx.Rollback(t.Context())
-	// A vacuum takes this lock. A writer takes a weaker one.
-	_, err = tx.Exec(t.Context(), "LOCK TABLE holdfast_runs, holdfast_run_parts IN SHARE UPDATE EXCLUSIVE MODE")
-	check(t, err)
-	pgtest.Exec(t, p, "SET statement_timeout = '5s'; "+s.Schema())
-}
+func TestPostgresSchemaAgain(t *testing.T) { onPG.TestSchemaAgain(t) }
 
-// A standby that is taken for the primary writes nothing, and says that it is a standby.
-func TestReadOnly(t *testing.T) {
-	t.Parallel()
-	p := pgtest.Pool(t, func(c *pgxpool.Config) {
-		c.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
-	})
-	wantAll(t, writes(t.Context(), pgsnapshot.New(p, nil)), snapshot.ErrRefused, "read-only standby")
-}
+func TestPostgresReadOnly(t *testing.T) { onPG.TestReadOnly(t) }
 
-// A database that cannot store every text is refused before anything is written to it.
-func TestEncoding(t *testing.T) {
-	t.Parallel()
-	server := testenv.StartPostgres(t, nil)
-	for _, encoding := range []string{"LATIN1", "SQL_ASCII"} {
-		s := pgOn(t, pgtest.PoolOn(t, server.Database(encoding)), pgsnapshot.Options{})
-		errs := calls(t.Context(), s)
-		_, errs["Sweep"] = s.Sweep(t.Context(), 1)
-		_, errs["Raise"] = s.Raise(t.Context(), time.Time{})
-		wantAll(t, errs, pgsnapshot.ErrEncoding, encoding+", which")
-	}
-}
+func TestPostgresEncoding(t *testing.T) { onPG.TestEncoding(t) }
 
-func TestPrefix(t *testing.T) {
+func TestRedisPrefix(t *testing.T) {
 	t.Parallel()
 	redistest.Prefixes(t, func(prefix string) { redissnapshot.New(nil, &redissnapshot.Options{Prefix: prefix}) })
 	if got := redissnapshot.New(nil, nil).Schema(); got != "" {
@@ -83,7 +70,7 @@ func TestPrefix(t *testing.T) {
 }
 
 // A write that a server refuses is not done, and its error says so.
-func TestRefused(t *testing.T) {
+func TestRedisRefused(t *testing.T) {
 	t.Parallel()
 	for _, refusal := range redistest.Refusals {
 		t.Run(refusal.Code, func(t *testing.T) {
@@ -100,7 +87,7 @@ func TestRefused(t *testing.T) {
 }
 
 // A server that takes no write can be read, also if a listing would remove stale entries.
-func TestReadWhereRefused(t *testing.T) {
+func TestRedisReadWhereRefused(t *testing.T) {
 	t.Parallel()
 	for _, refusal := range redistest.Refusals {
 		if refusal.Code != "READONLY" && refusal.Code != "NOREPLICAS" {
@@ -120,7 +107,7 @@ func TestReadWhereRefused(t *testing.T) {
 	}
 }
 
-func TestRefusedCluster(t *testing.T) {
+func TestRedisRefusedCluster(t *testing.T) {
 	t.Parallel()
 	client := redistest.Cluster(t)
 	s := redissnapshot.New(client, nil)
@@ -130,7 +117,7 @@ func TestRefusedCluster(t *testing.T) {
 }
 
 // The refusal of a repeat says nothing about the first copy, which had no answer, and took effect.
-func TestRefusedRepeat(t *testing.T) {
+func TestRedisRefusedRepeat(t *testing.T) {
 	t.Parallel()
 	_, client := redistest.Server(t, redis.Options{MinRetryBackoff: -1})
 	s := redissnapshot.New(client, nil)
@@ -149,7 +136,7 @@ func TestRefusedRepeat(t *testing.T) {
 }
 
 // A server that evicts is refused until it is configured well. The store writes nothing to it before.
-func TestEviction(t *testing.T) {
+func TestRedisEviction(t *testing.T) {
 	t.Parallel()
 	_, client := redistest.Server(t, redis.Options{})
 	ctx := t.Context()
@@ -176,7 +163,7 @@ func TestEviction(t *testing.T) {
 }
 
 // A server that does not tell its policy is accepted.
-func TestEvictionUntold(t *testing.T) {
+func TestRedisEvictionUntold(t *testing.T) {
 	t.Parallel()
 	_, client := redistest.Server(t, redis.Options{})
 	mute := redistest.As(t, client, strings.Fields("on >secret ~* +@all -info"))
@@ -184,29 +171,23 @@ func TestEvictionUntold(t *testing.T) {
 }
 
 // If one node of a cluster evicts, the store refuses the cluster.
-func TestEvictionCluster(t *testing.T) {
+func TestRedisEvictionCluster(t *testing.T) {
 	t.Parallel()
-	client := redistest.Cluster(t)
+	nodes, client := redistest.Nodes(t)
+	one := redis.NewClient(&redis.Options{Addr: nodes.Addrs[0]})
+	defer one.Close()
 	ctx := t.Context()
-	var mu sync.Mutex // protects following variable
-	var nodes []*redis.Client
-	check(t, client.ForEachMaster(ctx, func(_ context.Context, c *redis.Client) error {
-		mu.Lock()
-		defer mu.Unlock()
-		nodes = append(nodes, c)
-		return nil
-	}))
 	s := redissnapshot.New(client, nil)
-	check(t, nodes[0].ConfigSet(ctx, "maxmemory-policy", "allkeys-random").Err())
+	check(t, one.ConfigSet(ctx, "maxmemory-policy", "allkeys-random").Err())
 	_, err := s.Begin(ctx, run("a"))
 	want(t, err, redissnapshot.ErrEviction)
-	check(t, nodes[0].ConfigSet(ctx, "maxmemory-policy", "noeviction").Err())
+	check(t, one.ConfigSet(ctx, "maxmemory-policy", "noeviction").Err())
 	begin(t, s, run("a"))
 }
 
 // At maxmemory a call that adds to a run is refused, and leaves no trace. A call that adopts, lists or deletes a run
 // passes. Otherwise it would be impossible to make room.
-func TestMaxmemory(t *testing.T) {
+func TestRedisMaxmemory(t *testing.T) {
 	t.Parallel()
 	_, client := redistest.Server(t, redis.Options{})
 	s := redissnapshot.New(client, nil)

@@ -31,18 +31,9 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// A role or a database may ask by default for transactions that see no change which others make meanwhile. The store
-// keeps its promises there too.
-func TestIsolation(t *testing.T) {
-	t.Parallel()
-	for _, level := range []string{"repeatable read", "serializable"} {
-		t.Run(level, func(t *testing.T) {
-			t.Parallel()
-			p := pgtest.EmptyPool(t, pgtest.Isolation(level))
-			snapshottest.Run(t, numbered(p, "s", pgsnapshot.Options{}))
-		})
-	}
-}
+func TestIsolation(t *testing.T) { onPG.TestIsolation(t) }
+
+func TestStorePgBouncer(t *testing.T) { onPG.TestPgBouncer(t) }
 
 // These are pools as people configure them for a pooler in front of a server.
 func TestStoreBehind(t *testing.T) {
@@ -50,15 +41,9 @@ func TestStoreBehind(t *testing.T) {
 	for name, configure := range pgtest.Behind {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			snapshottest.Run(t, numbered(pgtest.EmptyPool(t, configure), "s", pgsnapshot.Options{}))
+			onPG.Suite(t, onPG.Numbered(pgtest.EmptyPool(t, configure)))
 		})
 	}
-}
-
-// Behind PgBouncer in transaction mode, each transaction is on another connection than the transaction before.
-func TestStorePgBouncer(t *testing.T) {
-	t.Parallel()
-	pgtest.PgBouncer(t, func(p *pgxpool.Pool) { snapshottest.Run(t, numbered(p, "s", pgsnapshot.Options{})) })
 }
 
 // A store that calls functions keeps every promise of a store that sends statements. TestCitus runs the suites with the
@@ -111,7 +96,7 @@ func TestRaise(t *testing.T) {
 	})
 }
 
-func TestRaiseCluster(t *testing.T) {
+func TestRedisRaiseCluster(t *testing.T) {
 	t.Parallel()
 	client, newStore := redistest.Cluster(t), numberedRedis()
 	snapshottest.RunRaiser(t, func(*testing.T) snapshottest.RaisingStore { return newStore(client) })
@@ -167,7 +152,7 @@ type divided struct {
 }
 
 // No listing waits for each page of a node that is away, and none ends there.
-func TestNodeAway(t *testing.T) {
+func TestRedisNodeAway(t *testing.T) {
 	for name, dead := range map[string]bool{"dead": redistest.Dead, "stopped": redistest.Stopped} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
