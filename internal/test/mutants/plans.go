@@ -16,41 +16,73 @@ const crashes = "Tear|Process|Kill|Crash|Bench"
 const slow = "Everywhere|HangsInBytes|Fat|Heaviest|ManySessions|KeepNoMemory|InputLimit|LargestOfBoth|BesideInput|" +
 	"UnreadStream|LargeState|Convict|Chaos|TestSize|AsStored|StateLimit|Allocations|Strangers|ContextsLeft"
 
+// These match the tests of a package below internal/test/stores which are of other databases than the one.
+const (
+	notMemory   = "^Test(Postgres|Redis|SQLite)|/^(postgres|functions|redis|sqlite)$"
+	notSQLite   = "^Test(Postgres|Redis)|/^(memory|postgres|functions|redis)$"
+	notPostgres = "^Test(Redis|SQLite)|/^(memory|redis|sqlite)$"
+	notRedis    = "^Test(Postgres|SQLite)|/^(memory|postgres|functions|sqlite)$"
+)
+
+// runsTests tests the stores of runs. inEachDatabase are its tests that run a case in each database.
+const (
+	runsTests      = "./internal/test/stores/snapshot"
+	inEachDatabase = "^Test(Store|Sweep|Raise|Model|RacingBegins|Join|JoinElsewhere|Damaged|Outgrown|StatementFails|" +
+		"IDElsewhere|NotBefore|BigNumbers)$"
+)
+
+// onSQLite returns the tests that run a case on SQLite over all contracts, for one of them.
+func onSQLite(contract string) suite {
+	return suite{pkg: "./internal/test/stores/sqlite", run: "/^" + contract + "$", skip: crashes}
+}
+
 var plans = []plan{
-	{pkg: "./checkpoint", suites: []suite{{pkg: "./checkpoint"}, {pkg: "./checkpoint/checkpointtest"}}},
-	{pkg: "./snapshot", suites: []suite{{pkg: "./snapshot"}, {pkg: "./snapshot/snapshottest"}}},
+	{pkg: "./checkpoint", suites: []suite{
+		{pkg: "./checkpoint"},
+		{pkg: "./checkpoint/checkpointtest"},
+		{pkg: "./internal/test/stores/checkpoint", skip: notMemory},
+	}},
+	{pkg: "./snapshot", suites: []suite{
+		{pkg: "./snapshot"}, {pkg: "./snapshot/snapshottest"},
+		{pkg: runsTests, run: inEachDatabase + "/^memory$"},
+	}},
 	{pkg: "./ledger", suites: []suite{{pkg: "./ledger"}, {pkg: "./ledger/ledgertest"}}},
 	{pkg: "./turnlog", suites: []suite{
-		{pkg: "./turnlog"}, {pkg: "./turnlog/turnlogtest"}, {pkg: "./internal/test/stores/turnlog", run: "/memory"},
+		{pkg: "./turnlog"}, {pkg: "./turnlog/turnlogtest"}, {pkg: "./internal/test/stores/turnlog", skip: notMemory},
 	}},
 	{pkg: "./internal/sqlite/sqlitecheckpoint", suites: []suite{
 		{pkg: "./internal/sqlite/sqlitecheckpoint", skip: crashes},
-		{pkg: "./internal/sqlite/sqlitesnapshot", run: "Join|StatementFails"},
+		{pkg: "./internal/test/stores/checkpoint", skip: notSQLite + "|" + crashes},
+		{pkg: runsTests, run: "Join$|StatementFails/^sqlite$"},
 	}},
 	{
-		pkg:    "./internal/sqlite/sqlitesnapshot",
-		suites: []suite{{pkg: "./internal/sqlite/sqlitesnapshot", skip: crashes}},
+		pkg: "./internal/sqlite/sqlitesnapshot",
+		suites: []suite{
+			{pkg: "./internal/sqlite/sqlitesnapshot", skip: crashes},
+			{pkg: runsTests, run: inEachDatabase + "/^sqlite$"},
+			{pkg: runsTests, run: "OneConnection|FileGoneAmid|TableGone|MalformedParts"},
+		},
 	},
 	{pkg: "./internal/sqlite/sqliteledger", suites: []suite{{pkg: "./internal/sqlite/sqliteledger", skip: crashes}}},
 	{pkg: "./inbox", suites: []suite{
-		{pkg: "./inbox"}, {pkg: "./inbox/inboxtest"}, {pkg: "./internal/test/stores/inbox", run: "/memory"},
+		{pkg: "./inbox"}, {pkg: "./inbox/inboxtest"}, {pkg: "./internal/test/stores/inbox", skip: notMemory},
 	}},
-	{pkg: "./internal/sqlite/sqliteinbox", suites: []suite{
-		{pkg: "./internal/sqlite/sqliteinbox", skip: crashes},
-		{pkg: "./internal/test/stores/inbox", run: "/sqlite", skip: crashes},
-	}},
-	{pkg: "./internal/sqlite/sqliteturnlog", suites: []suite{
-		{pkg: "./internal/sqlite/sqliteturnlog", skip: crashes},
-		{pkg: "./internal/test/stores/turnlog", run: "/sqlite", skip: crashes},
-	}},
+	{
+		pkg:    "./internal/sqlite/sqliteinbox",
+		suites: []suite{{pkg: "./internal/test/stores/inbox", skip: notSQLite + "|" + crashes}, onSQLite("inbox")},
+	},
+	{
+		pkg:    "./internal/sqlite/sqliteturnlog",
+		suites: []suite{{pkg: "./internal/test/stores/turnlog", skip: notSQLite + "|" + crashes}, onSQLite("turnlog")},
+	},
 	{pkg: "./stream", suites: []suite{
-		{pkg: "./stream"}, {pkg: "./stream/streamtest"}, {pkg: "./internal/test/stores/stream", run: "/memory"},
+		{pkg: "./stream"}, {pkg: "./stream/streamtest"}, {pkg: "./internal/test/stores/stream", skip: notMemory},
 	}},
 	{pkg: "./internal/tail", suites: []suite{{pkg: "./internal/tail"}}},
-	{pkg: "./internal/sqlite/sqlitestream", suites: []suite{
-		{pkg: "./internal/sqlite/sqlitestream", skip: crashes},
-		{pkg: "./internal/test/stores/stream", run: "/sqlite", skip: crashes},
-	}},
+	{
+		pkg:    "./internal/sqlite/sqlitestream",
+		suites: []suite{{pkg: "./internal/test/stores/stream", skip: notSQLite + "|" + crashes}, onSQLite("stream")},
+	},
 	{pkg: "./orchestrator", suites: []suite{
 		{pkg: "./orchestrator"},
 		{pkg: "./orchestrator/orchestratortest"},
@@ -58,18 +90,24 @@ var plans = []plan{
 		{pkg: "./internal/test/engine/turnlogs"},
 	}},
 	{
-		pkg:         "./internal/postgres/pgcheckpoint",
-		suites:      []suite{{pkg: "./internal/postgres/pgcheckpoint", skip: crashes}},
+		pkg: "./internal/postgres/pgcheckpoint",
+		suites: []suite{
+			{pkg: "./internal/postgres/pgcheckpoint", skip: crashes},
+			{pkg: "./internal/test/stores/checkpoint", skip: notPostgres + "|" + crashes},
+		},
 		withServers: true,
 	},
 	{
-		pkg:         "./internal/redis/redischeckpoint",
-		suites:      []suite{{pkg: "./internal/redis/redischeckpoint", skip: crashes}},
+		pkg: "./internal/redis/redischeckpoint",
+		suites: []suite{
+			{pkg: "./internal/redis/redischeckpoint", skip: crashes},
+			{pkg: "./internal/test/stores/checkpoint", skip: notRedis + "|" + crashes},
+		},
 		withServers: true,
 	},
 	{
 		pkg:         "./internal/postgres/pgsnapshot",
-		suites:      []suite{{pkg: "./internal/postgres/pgsnapshot", skip: crashes}},
+		suites:      []suite{{pkg: "./internal/postgres/pgsnapshot"}, {pkg: runsTests, skip: crashes}},
 		withServers: true,
 	},
 	{
@@ -79,35 +117,35 @@ var plans = []plan{
 	},
 	{
 		pkg:         "./internal/postgres/pgturnlog",
-		suites:      []suite{{pkg: "./internal/test/stores/turnlog", skip: crashes + "|/sqlite"}},
+		suites:      []suite{{pkg: "./internal/test/stores/turnlog", skip: notPostgres + "|" + crashes}},
 		withServers: true,
 	},
 	{
 		pkg:         "./internal/postgres/pginbox",
-		suites:      []suite{{pkg: "./internal/test/stores/inbox", skip: crashes + "|/redis|Redis|/sqlite"}},
+		suites:      []suite{{pkg: "./internal/test/stores/inbox", skip: notPostgres + "|" + crashes}},
 		withServers: true,
 	},
 	{
 		pkg: "./internal/redis/redisinbox",
 		suites: []suite{
 			{pkg: "./internal/redis/redisinbox"},
-			{pkg: "./internal/test/stores/inbox", skip: crashes + "|/postgres|Postgres|/sqlite"},
+			{pkg: "./internal/test/stores/inbox", skip: notRedis + "|" + crashes},
 		},
 		withServers: true,
 	},
 	{
 		pkg:         "./internal/postgres/pgstream",
-		suites:      []suite{{pkg: "./internal/test/stores/stream", skip: crashes + "|/redis|Redis|/sqlite"}},
+		suites:      []suite{{pkg: "./internal/test/stores/stream", skip: notPostgres + "|" + crashes}},
 		withServers: true,
 	},
 	{
 		pkg:         "./internal/redis/redisstream",
-		suites:      []suite{{pkg: "./internal/test/stores/stream", skip: crashes + "|/postgres|Postgres|/sqlite"}},
+		suites:      []suite{{pkg: "./internal/test/stores/stream", skip: notRedis + "|" + crashes}},
 		withServers: true,
 	},
 	{
 		pkg:         "./internal/redis/redissnapshot",
-		suites:      []suite{{pkg: "./internal/redis/redissnapshot", skip: crashes}},
+		suites:      []suite{{pkg: "./internal/redis/redissnapshot"}, {pkg: runsTests, skip: crashes}},
 		withServers: true,
 	},
 }

@@ -3,7 +3,6 @@ package turnlog_test
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -41,7 +40,9 @@ var writables = map[string]func(t *testing.T) writable{
 	"sqlite": func(t *testing.T) writable {
 		db := sqlitetest.Open(t, testenv.SQLite(t))
 		db.SetMaxOpenConns(1)
-		return writable{onSQLite(t, db, ""), func(ctx context.Context, text string) error { return unchecked(ctx, db, text) }}
+		return writable{onSQLite(t, db, ""), func(ctx context.Context, text string) error {
+			return unchecked(ctx, db, text)
+		}}
 	},
 }
 
@@ -141,7 +142,7 @@ func (h harm) check(t *testing.T, l writable) {
 	}
 	damaged := 0
 	for s, err := range l.Turns(t.Context(), turnlog.Query{}) {
-		if d, is := errors.AsType[*turnlog.DamagedError](err); is && d.Run == "b" && says(err) {
+		if d, is := errors.AsType[*turnlog.DamagedError](err); is && d.ID == "b" && says(err) {
 			damaged++
 		} else if err != nil || s.First.Run == "b" {
 			t.Errorf("turn of %q: %v, want %q", s.First.Run, err, h.reason)
@@ -206,44 +207,5 @@ func TestPostgresLostChunk(t *testing.T) {
 	check(t, l.Damage(t.Context(), "run"))
 	if err := l.Record(t.Context(), entry("run", turnlog.Started, 0)); !errors.Is(err, turnlog.ErrDamaged) {
 		t.Errorf("Record of the lost entry: %v, want %v", err, turnlog.ErrDamaged)
-	}
-}
-
-// If SQLite itself cannot read the state of an entry, this entry is damaged. The others can be read, and recorded.
-func TestSQLiteMalformedPage(t *testing.T) {
-	path := sqlitetest.File(t)
-	db := sqlitetest.Open(t, sqlitetest.DSN(path))
-	l := onSQLite(t, db, "")
-	const turns, torn = 40, 20
-	text := func(i int) string { return strings.Repeat(fmt.Sprintf("argument %02d ", i), 1000) }
-	var all []string
-	for i := range turns {
-		e := entry(fmt.Sprintf("run %02d", i), turnlog.Started, i)
-		e.State = json.RawMessage(`"` + text(i) + `"`)
-		record(t, l, e, entry(e.Run, turnlog.LLMComplete, 100))
-		all = append(all, e.Run)
-	}
-	sqlitetest.Exec(t, db, "PRAGMA wal_checkpoint(TRUNCATE)")
-	db.Close()
-	testenv.TearSQLite(t, path, text(torn)[:22])
-
-	l = onSQLite(t, sqlitetest.Open(t, sqlitetest.DSN(path)), "")
-	for _, q := range []turnlog.Query{{}, {Session: "session"}, {Open: true}} {
-		got, damaged, err := list(t.Context(), l, q)
-		if !slices.Equal(got, all) || !slices.Equal(damaged, all[torn:torn+1]) || err != nil {
-			t.Errorf("%+v: %q, of which damaged are %q, %v", q, got, damaged, err)
-		}
-	}
-	for i, run := range all {
-		entries, err := l.Restore(t.Context(), run)
-		if i == torn && (!errors.Is(err, turnlog.ErrDamaged) || len(entries) != 1) ||
-			i != torn && (err != nil || len(entries) != 2) {
-			t.Errorf("run %s has %d entries, %v", run, len(entries), err)
-		}
-		record(t, l, entry(run, turnlog.Settled, 200))
-	}
-	again := entry(all[torn], turnlog.Started, torn)
-	if err := l.Record(t.Context(), again); !errors.Is(err, turnlog.ErrDamaged) {
-		t.Errorf("Record of the torn entry: %v", err)
 	}
 }

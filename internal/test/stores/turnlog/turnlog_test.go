@@ -96,7 +96,7 @@ func prune(ctx context.Context, l turnlog.Lister, ms int) (int, error) { return 
 func list(ctx context.Context, l turnlog.Lister, q turnlog.Query) (runs, damaged []string, err error) {
 	for s, err := range l.Turns(ctx, q) {
 		if d, is := errors.AsType[*turnlog.DamagedError](err); is {
-			damaged = append(damaged, d.Run)
+			damaged = append(damaged, d.ID)
 		} else if err != nil {
 			return runs, damaged, err
 		}
@@ -120,7 +120,8 @@ func calls(ctx context.Context, l turnlog.Lister) map[string]error {
 	recorded := l.Record(ctx, entry("run", turnlog.Started, 0))
 	_, restored := l.Restore(ctx, "run")
 	_, _, listed := list(ctx, l, turnlog.Query{})
-	again := errors.Join(l.Record(ctx, entry("run", turnlog.Settled, 1)), l.Record(ctx, entry("run", turnlog.Settled, 1)))
+	settled := entry("run", turnlog.Settled, 1)
+	again := errors.Join(l.Record(ctx, settled), l.Record(ctx, settled))
 	_, pruned := prune(ctx, l, 5000)
 	return map[string]error{
 		"Record": recorded, "Record again": again, "Restore": restored, "Turns": listed, "Prune": pruned,
