@@ -209,3 +209,33 @@ func TestPostgresLostChunk(t *testing.T) {
 		t.Errorf("Record of the lost entry: %v, want %v", err, turnlog.ErrDamaged)
 	}
 }
+
+// A Prune whose delete fails says so, and has forgotten nothing. It counts what earlier transactions forgot.
+func TestSQLitePruneFails(t *testing.T) {
+	t.Parallel()
+	for _, table := range []string{"holdfast_phases", "holdfast_logged"} {
+		t.Run(table, func(t *testing.T) {
+			t.Parallel()
+			db := sqlitetest.Open(t, testenv.SQLite(t))
+			l := onSQLite(t, db, "")
+			for i := range 150 {
+				run := fmt.Sprintf("run %03d", i)
+				record(t, l, entry(run, turnlog.Started, 0), entry(run, turnlog.Settled, 1))
+			}
+			for _, c := range []struct {
+				first           string
+				forgotten, left int
+			}{{"run 000", 0, 150}, {"run 120", 100, 50}} {
+				sqlitetest.Fail(t, db, "DELETE ON "+table+" WHEN old.run >= '"+c.first+"'")
+				n, err := prune(t.Context(), l, 5000)
+				if n != c.forgotten || err == nil || !strings.Contains(err.Error(), sqlitetest.Failing) {
+					t.Errorf("forgets %d, %v; want %d", n, err, c.forgotten)
+				}
+				if left := runs(t, l, turnlog.Query{}); len(left) != c.left {
+					t.Errorf("%d turns are left, want %d", len(left), c.left)
+				}
+				sqlitetest.Mend(t, db)
+			}
+		})
+	}
+}
