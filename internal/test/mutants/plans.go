@@ -43,7 +43,8 @@ var plans = []plan{
 		{pkg: "./internal/test/stores/checkpoint", skip: notMemory},
 	}},
 	{pkg: "./snapshot", suites: []suite{
-		{pkg: "./snapshot"}, {pkg: "./snapshot/snapshottest"},
+		{pkg: "./snapshot"},
+		{pkg: "./snapshot/snapshottest"},
 		{pkg: runsTests, run: inEachDatabase + "/^memory$"},
 	}},
 	{pkg: "./ledger", suites: []suite{{pkg: "./ledger"}, {pkg: "./ledger/ledgertest"}}},
