@@ -40,9 +40,8 @@ var writables = map[string]func(t *testing.T) writable{
 	"sqlite": func(t *testing.T) writable {
 		db := sqlitetest.Open(t, testenv.SQLite(t))
 		db.SetMaxOpenConns(1)
-		return writable{onSQLite(t, db, ""), func(ctx context.Context, text string) error {
-			return unchecked(ctx, db, text)
-		}}
+		exec := func(ctx context.Context, text string) error { return unchecked(ctx, db, text) }
+		return writable{onSQLite(t, db, ""), exec}
 	},
 }
 

@@ -1,11 +1,11 @@
-package pgcheckpoint
+package pgprocess
 
 import (
 	"context"
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/lock"
 )
 
 // beatsSchema creates the table of the beats. The server neither logs what is written there nor waits for a disk. After
@@ -41,16 +41,16 @@ const (
 )
 
 // Beat is one statement.
-func (s *Store) Beat(ctx context.Context, process string) (beats map[string]int64, err error) {
-	if err := checkpoint.ValidateBeat(process); err != nil {
+func (p *Processes) Beat(ctx context.Context, process string) (beats map[string]int64, err error) {
+	if err := lock.ValidateBeat(process); err != nil {
 		return nil, err
 	}
-	query, args := s.sql.beat, []any{process}
+	query, args := p.beat, []any{process}
 	if process == "" {
-		query, args = s.sql.look, nil
+		query, args = p.look, nil
 	}
-	err = s.db.Again(ctx, func() error {
-		rows, err := s.db.Query(ctx, query, args...)
+	err = p.db.Again(ctx, func() error {
+		rows, err := p.db.Query(ctx, query, args...)
 		if err != nil {
 			return err
 		}
@@ -64,7 +64,7 @@ func (s *Store) Beat(ctx context.Context, process string) (beats map[string]int6
 		return err
 	})
 	if err != nil {
-		return nil, s.error(ctx, "beat", checkpoint.Key{}, err)
+		return nil, p.error(ctx, "beat", err)
 	}
 	return beats, nil
 }

@@ -1,13 +1,13 @@
-package checkpointtest_test
+package locktest_test
 
 import (
 	"context"
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast/checkpoint"
-	"github.com/holdfast-go/holdfast/checkpoint/checkpointtest"
 	"github.com/holdfast-go/holdfast/internal/suite"
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/lock/locktest"
 )
 
 // Each of these stores breaks a promise about the watcher.
@@ -37,9 +37,9 @@ func TestWatchConvicts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			broken := func() checkpointtest.WatchingStore {
-				m := new(checkpoint.Memory)
-				return watching{m, func(
+			broken := func() lock.Watcher {
+				m := new(lock.Processes)
+				return watching(func(
 					ctx context.Context, orchestrator, definition, process string, d time.Duration,
 				) (time.Duration, error) {
 					asked := ask{orchestrator, definition, process, d}
@@ -52,21 +52,20 @@ func TestWatchConvicts(t *testing.T) {
 						other = c.told(asked, other)
 					}
 					return other, err
-				}}
+				})
 			}
-			suite.Trial[checkpointtest.WatchingStore]{Violations: checkpointtest.WatchViolations}.
+			suite.Trial[lock.Watcher]{Violations: locktest.WatchViolations}.
 				Convict(t, c.clause, broken)
 		})
 	}
 }
 
-type watching struct {
-	*checkpoint.Memory
-	watch func(ctx context.Context, orchestrator, definition, process string, d time.Duration) (time.Duration, error)
-}
+type watching func(
+	ctx context.Context, orchestrator, definition, process string, d time.Duration,
+) (time.Duration, error)
 
 func (w watching) Watch(
 	ctx context.Context, orchestrator, definition, process string, d time.Duration,
 ) (time.Duration, error) {
-	return w.watch(ctx, orchestrator, definition, process, d)
+	return w(ctx, orchestrator, definition, process, d)
 }

@@ -1,4 +1,4 @@
-package sqlitecheckpoint
+package sqliteprocess
 
 import (
 	"context"
@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitestore"
+	"github.com/holdfast-go/holdfast/lock"
 )
 
 const (
@@ -23,10 +23,10 @@ const (
 )
 
 // Beat is two statements, or one if process is "". Its commit does not wait for the disk.
-func (s *Store) Beat(ctx context.Context, process string) (beats map[string]int64, err error) {
-	st, err := s.db.Start(ctx, checkpoint.ValidateBeat(process))
+func (p *Processes) Beat(ctx context.Context, process string) (beats map[string]int64, err error) {
+	st, err := p.db.Start(ctx, lock.ValidateBeat(process))
 	if err == nil && process != "" {
-		err = s.db.WriteLightly(ctx, func(conn *sql.Conn) error { return s.beat(ctx, conn, process) })
+		err = p.db.WriteLightly(ctx, func(conn *sql.Conn) error { return p.beat(ctx, conn, process) })
 	}
 	var all []tally
 	if err == nil {
@@ -34,7 +34,7 @@ func (s *Store) Beat(ctx context.Context, process string) (beats map[string]int6
 		all, err = sqlitestore.Collect(rows, e, scanBeats)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("sqlitecheckpoint: beat: %w", s.db.Explain(ctx, err))
+		return nil, fmt.Errorf("sqliteprocess: beat: %w", p.db.Explain(ctx, err))
 	}
 	beats = make(map[string]int64, len(all))
 	for _, b := range all {
@@ -54,13 +54,13 @@ func scanBeats(rows *sql.Rows) (b tally, err error) {
 	return b, err
 }
 
-func (s *Store) beat(ctx context.Context, conn *sql.Conn, process string) error {
+func (p *Processes) beat(ctx context.Context, conn *sql.Conn, process string) error {
 	now := time.Now()
 	var n int64
-	err := conn.QueryRowContext(ctx, s.db.SQL(beatSQL), process, now.UnixMicro()).Scan(&n)
+	err := conn.QueryRowContext(ctx, p.db.SQL(beatSQL), process, now.UnixMicro()).Scan(&n)
 	if err != nil || n != now.UnixMicro() {
 		return err
 	}
-	_, err = conn.ExecContext(ctx, s.db.SQL(silentSQL), now.Add(-checkpoint.Silence).UnixMicro())
+	_, err = conn.ExecContext(ctx, p.db.SQL(silentSQL), now.Add(-lock.Silence).UnixMicro())
 	return err
 }

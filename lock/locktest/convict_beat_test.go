@@ -1,4 +1,4 @@
-package checkpointtest_test
+package locktest_test
 
 import (
 	"context"
@@ -7,19 +7,19 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/holdfast-go/holdfast/checkpoint"
-	"github.com/holdfast-go/holdfast/checkpoint/checkpointtest"
 	"github.com/holdfast-go/holdfast/internal/suite"
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/lock/locktest"
 )
 
 // Each of these stores breaks a promise about beats.
 func TestBeatConvicts(t *testing.T) {
 	for name, c := range map[string]struct {
 		clause string
-		beat   func(m *checkpoint.Memory) func(ctx context.Context, process string) (map[string]int64, error)
-		rest   func(m *checkpoint.Memory) func(ctx context.Context, process string) error
+		beat   func(m *lock.Processes) func(ctx context.Context, process string) (map[string]int64, error)
+		rest   func(m *lock.Processes) func(ctx context.Context, process string) error
 	}{
-		"beats are seen late": {"beat", func(m *checkpoint.Memory) func(context.Context, string) (map[string]int64, error) {
+		"beats are seen late": {"beat", func(m *lock.Processes) func(context.Context, string) (map[string]int64, error) {
 			return func(ctx context.Context, process string) (map[string]int64, error) {
 				before, err := m.Beat(ctx, "")
 				if err == nil {
@@ -28,7 +28,7 @@ func TestBeatConvicts(t *testing.T) {
 				return before, err
 			}
 		}, nil},
-		"a beat is counted for all": {"beat", func(m *checkpoint.Memory) func(context.Context, string) (map[string]int64, error) {
+		"a beat is counted for all": {"beat", func(m *lock.Processes) func(context.Context, string) (map[string]int64, error) {
 			return func(ctx context.Context, process string) (map[string]int64, error) {
 				beats, err := m.Beat(ctx, "")
 				for other := range beats {
@@ -40,7 +40,7 @@ func TestBeatConvicts(t *testing.T) {
 				return beats, err
 			}
 		}, nil},
-		"a beat is a mark, not a number": {"beat", func(m *checkpoint.Memory) func(context.Context, string) (map[string]int64, error) {
+		"a beat is a mark, not a number": {"beat", func(m *lock.Processes) func(context.Context, string) (map[string]int64, error) {
 			return func(ctx context.Context, process string) (map[string]int64, error) {
 				beats, err := m.Beat(ctx, process)
 				for name := range beats {
@@ -49,7 +49,7 @@ func TestBeatConvicts(t *testing.T) {
 				return beats, err
 			}
 		}, nil},
-		"who looks beats": {"beat-look", func(m *checkpoint.Memory) func(context.Context, string) (map[string]int64, error) {
+		"who looks beats": {"beat-look", func(m *lock.Processes) func(context.Context, string) (map[string]int64, error) {
 			return func(ctx context.Context, process string) (map[string]int64, error) {
 				if process == "" {
 					process = "looker"
@@ -57,7 +57,7 @@ func TestBeatConvicts(t *testing.T) {
 				return m.Beat(ctx, process)
 			}
 		}, nil},
-		"who does not beat sees nothing": {"beat-look", func(m *checkpoint.Memory) func(context.Context, string) (map[string]int64, error) {
+		"who does not beat sees nothing": {"beat-look", func(m *lock.Processes) func(context.Context, string) (map[string]int64, error) {
 			return func(ctx context.Context, process string) (map[string]int64, error) {
 				beats, err := m.Beat(ctx, process)
 				if process == "" {
@@ -66,10 +66,10 @@ func TestBeatConvicts(t *testing.T) {
 				return beats, err
 			}
 		}, nil},
-		"rest is nothing": {"beat-rest", nil, func(m *checkpoint.Memory) func(context.Context, string) error {
+		"rest is nothing": {"beat-rest", nil, func(m *lock.Processes) func(context.Context, string) error {
 			return func(context.Context, string) error { return nil }
 		}},
-		"one rests for all": {"beat-rest", nil, func(m *checkpoint.Memory) func(context.Context, string) error {
+		"one rests for all": {"beat-rest", nil, func(m *lock.Processes) func(context.Context, string) error {
 			return func(ctx context.Context, process string) error {
 				beats, err := m.Beat(ctx, "")
 				for name := range beats {
@@ -78,7 +78,7 @@ func TestBeatConvicts(t *testing.T) {
 				return err
 			}
 		}},
-		"beats at once overwrite each other": {"beat-race", func(*checkpoint.Memory) func(context.Context, string) (map[string]int64, error) {
+		"beats at once overwrite each other": {"beat-race", func(*lock.Processes) func(context.Context, string) (map[string]int64, error) {
 			var mu sync.Mutex
 			kept := map[string]int64{}
 			meet := make(chan struct{})
@@ -100,12 +100,12 @@ func TestBeatConvicts(t *testing.T) {
 				return maps.Clone(read), nil
 			}
 		}, nil},
-		"names have one case": {"beat-names", func(m *checkpoint.Memory) func(context.Context, string) (map[string]int64, error) {
+		"names have one case": {"beat-names", func(m *lock.Processes) func(context.Context, string) (map[string]int64, error) {
 			return func(ctx context.Context, process string) (map[string]int64, error) {
 				return m.Beat(ctx, strings.ToLower(process))
 			}
 		}, nil},
-		"any name will do": {"beat-invalid", func(m *checkpoint.Memory) func(context.Context, string) (map[string]int64, error) {
+		"any name will do": {"beat-invalid", func(m *lock.Processes) func(context.Context, string) (map[string]int64, error) {
 			return func(ctx context.Context, process string) (map[string]int64, error) {
 				return m.Beat(ctx, strings.ToValidUTF8(process, "?"))
 			}
@@ -113,9 +113,9 @@ func TestBeatConvicts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			broken := func() checkpointtest.BeatingStore {
-				m := new(checkpoint.Memory)
-				b := beating{m, m.Beat, m.Rest}
+			broken := func() lock.Beater {
+				m := new(lock.Processes)
+				b := beating{m.Beat, m.Rest}
 				if c.beat != nil {
 					b.beat = c.beat(m)
 				}
@@ -124,14 +124,13 @@ func TestBeatConvicts(t *testing.T) {
 				}
 				return b
 			}
-			suite.Trial[checkpointtest.BeatingStore]{Violations: checkpointtest.BeatViolations}.
+			suite.Trial[lock.Beater]{Violations: locktest.BeatViolations}.
 				Convict(t, c.clause, broken)
 		})
 	}
 }
 
 type beating struct {
-	*checkpoint.Memory
 	beat func(ctx context.Context, process string) (map[string]int64, error)
 	rest func(ctx context.Context, process string) error
 }

@@ -1,4 +1,4 @@
-package pgcheckpoint
+package pgprocess
 
 import (
 	"context"
@@ -6,7 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/lock"
 )
 
 // watchesSchema creates the table of the watchers. If no process has a definition any more, its row stays for a day or
@@ -51,19 +51,20 @@ const watchSQL = `
 		END, set_config('synchronous_commit', 'off', true)`
 
 // Watch is one statement. It writes only if process becomes the watcher, or stays the watcher.
-func (s *Store) Watch(
+func (p *Processes) Watch(
 	ctx context.Context, orchestrator, definition, process string, d time.Duration,
 ) (other time.Duration, err error) {
-	if err := checkpoint.ValidateWatch(orchestrator, definition, process, d); err != nil {
+	if err := lock.ValidateWatch(orchestrator, definition, process, d); err != nil {
 		return 0, err
 	}
-	scan := func(row pgx.CollectableRow) (left int64, err error) {
-		err = row.Scan(&left, nil)
-		return left, err
-	}
-	left, err := collect(ctx, s.db, scan, s.sql.watch, orchestrator, definition, process, d.Microseconds())
-	if err != nil {
-		return 0, s.error(ctx, "watch", checkpoint.Key{}, err)
-	}
-	return time.Duration(left[0]) * time.Microsecond, nil
+	var left int64
+	err = p.db.Answered(ctx, func() error {
+		rows, err := p.db.Query(ctx, p.watch, orchestrator, definition, process, d.Microseconds())
+		if err != nil {
+			return err
+		}
+		_, err = pgx.ForEachRow(rows, []any{&left, nil}, func() error { return nil })
+		return err
+	})
+	return time.Duration(left) * time.Microsecond, p.error(ctx, "watch", err)
 }
