@@ -24,6 +24,11 @@ const (
 	notRedis    = "^Test(Postgres|SQLite)|/^(memory|postgres|functions|sqlite)$"
 )
 
+// onSQLite returns the tests that run a case on SQLite over all contracts, for one of them.
+func onSQLite(contract string) suite {
+	return suite{pkg: "./internal/test/stores/sqlite", run: "/^" + contract + "$", skip: crashes}
+}
+
 var plans = []plan{
 	{pkg: "./checkpoint", suites: []suite{
 		{pkg: "./checkpoint"},
@@ -37,7 +42,7 @@ var plans = []plan{
 	}},
 	{pkg: "./ledger", suites: []suite{{pkg: "./ledger"}, {pkg: "./ledger/ledgertest"}}},
 	{pkg: "./turnlog", suites: []suite{
-		{pkg: "./turnlog"}, {pkg: "./turnlog/turnlogtest"}, {pkg: "./internal/test/stores/turnlog", run: "/memory"},
+		{pkg: "./turnlog"}, {pkg: "./turnlog/turnlogtest"}, {pkg: "./internal/test/stores/turnlog", skip: notMemory},
 	}},
 	{pkg: "./internal/sqlite/sqlitecheckpoint", suites: []suite{
 		{pkg: "./internal/sqlite/sqlitecheckpoint", skip: crashes},
@@ -47,30 +52,30 @@ var plans = []plan{
 	{
 		pkg: "./internal/sqlite/sqlitesnapshot",
 		suites: []suite{
-			{pkg: "./internal/test/stores/sqlite", skip: crashes},
+			onSQLite("snapshot"),
 			{pkg: "./internal/test/stores/snapshot", skip: notSQLite + "|" + crashes},
 		},
 	},
 	{pkg: "./internal/sqlite/sqliteledger", suites: []suite{{pkg: "./internal/sqlite/sqliteledger", skip: crashes}}},
 	{pkg: "./inbox", suites: []suite{
-		{pkg: "./inbox"}, {pkg: "./inbox/inboxtest"}, {pkg: "./internal/test/stores/inbox", run: "/memory"},
+		{pkg: "./inbox"}, {pkg: "./inbox/inboxtest"}, {pkg: "./internal/test/stores/inbox", skip: notMemory},
 	}},
-	{pkg: "./internal/sqlite/sqliteinbox", suites: []suite{
-		{pkg: "./internal/sqlite/sqliteinbox", skip: crashes},
-		{pkg: "./internal/test/stores/inbox", run: "/sqlite", skip: crashes},
-	}},
-	{pkg: "./internal/sqlite/sqliteturnlog", suites: []suite{
-		{pkg: "./internal/sqlite/sqliteturnlog", skip: crashes},
-		{pkg: "./internal/test/stores/turnlog", run: "/sqlite", skip: crashes},
-	}},
+	{
+		pkg:    "./internal/sqlite/sqliteinbox",
+		suites: []suite{{pkg: "./internal/test/stores/inbox", skip: notSQLite + "|" + crashes}, onSQLite("inbox")},
+	},
+	{
+		pkg:    "./internal/sqlite/sqliteturnlog",
+		suites: []suite{{pkg: "./internal/test/stores/turnlog", skip: notSQLite + "|" + crashes}, onSQLite("turnlog")},
+	},
 	{pkg: "./stream", suites: []suite{
-		{pkg: "./stream"}, {pkg: "./stream/streamtest"}, {pkg: "./internal/test/stores/stream", run: "/memory"},
+		{pkg: "./stream"}, {pkg: "./stream/streamtest"}, {pkg: "./internal/test/stores/stream", skip: notMemory},
 	}},
 	{pkg: "./internal/tail", suites: []suite{{pkg: "./internal/tail"}}},
-	{pkg: "./internal/sqlite/sqlitestream", suites: []suite{
-		{pkg: "./internal/sqlite/sqlitestream", skip: crashes},
-		{pkg: "./internal/test/stores/stream", run: "/sqlite", skip: crashes},
-	}},
+	{
+		pkg:    "./internal/sqlite/sqlitestream",
+		suites: []suite{{pkg: "./internal/test/stores/stream", skip: notSQLite + "|" + crashes}, onSQLite("stream")},
+	},
 	{pkg: "./orchestrator", suites: []suite{
 		{pkg: "./orchestrator"},
 		{pkg: "./orchestrator/orchestratortest"},
@@ -108,30 +113,30 @@ var plans = []plan{
 	},
 	{
 		pkg:         "./internal/postgres/pgturnlog",
-		suites:      []suite{{pkg: "./internal/test/stores/turnlog", skip: crashes + "|/sqlite"}},
+		suites:      []suite{{pkg: "./internal/test/stores/turnlog", skip: notPostgres + "|" + crashes}},
 		withServers: true,
 	},
 	{
 		pkg:         "./internal/postgres/pginbox",
-		suites:      []suite{{pkg: "./internal/test/stores/inbox", skip: crashes + "|/redis|Redis|/sqlite"}},
+		suites:      []suite{{pkg: "./internal/test/stores/inbox", skip: notPostgres + "|" + crashes}},
 		withServers: true,
 	},
 	{
 		pkg: "./internal/redis/redisinbox",
 		suites: []suite{
 			{pkg: "./internal/redis/redisinbox"},
-			{pkg: "./internal/test/stores/inbox", skip: crashes + "|/postgres|Postgres|/sqlite"},
+			{pkg: "./internal/test/stores/inbox", skip: notRedis + "|" + crashes},
 		},
 		withServers: true,
 	},
 	{
 		pkg:         "./internal/postgres/pgstream",
-		suites:      []suite{{pkg: "./internal/test/stores/stream", skip: crashes + "|/redis|Redis|/sqlite"}},
+		suites:      []suite{{pkg: "./internal/test/stores/stream", skip: notPostgres + "|" + crashes}},
 		withServers: true,
 	},
 	{
 		pkg:         "./internal/redis/redisstream",
-		suites:      []suite{{pkg: "./internal/test/stores/stream", skip: crashes + "|/postgres|Postgres|/sqlite"}},
+		suites:      []suite{{pkg: "./internal/test/stores/stream", skip: notRedis + "|" + crashes}},
 		withServers: true,
 	},
 	{

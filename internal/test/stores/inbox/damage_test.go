@@ -3,7 +3,6 @@ package inbox_test
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -230,42 +229,4 @@ func TestRedisDamagedKey(t *testing.T) {
 			check(t, s.Remove(t.Context(), key("s"), ""))
 		})
 	}
-}
-
-// If SQLite itself cannot read the data of an item, this item is damaged. The others can be read, and posted.
-func TestSQLiteMalformedPage(t *testing.T) {
-	path := sqlitetest.File(t)
-	db := sqlitetest.Open(t, sqlitetest.DSN(path))
-	s := onSQLite(t, db, "")
-	const n, torn = 40, 20
-	text := func(i int) string { return strings.Repeat(fmt.Sprintf("argument %02d ", i), 1000) }
-	for i := range n {
-		it := item("s", fmt.Sprintf("q%02d", i), "ada")
-		it.Data = json.RawMessage(`"` + text(i) + `"`)
-		post(t, s, it)
-	}
-	sqlitetest.Exec(t, db, "PRAGMA wal_checkpoint(TRUNCATE)")
-	db.Close()
-	testenv.TearSQLite(t, path, text(torn)[:22])
-
-	s = onSQLite(t, sqlitetest.Open(t, sqlitetest.DSN(path)), "")
-	for _, session := range []string{"s", ""} {
-		i := 0
-		for it, err := range s.Items(t.Context(), key(session), inbox.Answer) {
-			d, damaged := errors.AsType[*inbox.DamagedError](err)
-			if it.ID != fmt.Sprintf("q%02d", i) || it.By != "ada" || damaged != (i == torn) ||
-				damaged && (d.ID != it.ID || !strings.Contains(err.Error(), "malformed")) || err != nil && !damaged {
-				t.Errorf("session %q: item %d is %q by %q: %v", session, i, it.ID, it.By, err)
-			}
-			i++
-		}
-		if i != n {
-			t.Errorf("session %q: %d items", session, i)
-		}
-	}
-	first, err := s.Post(t.Context(), item("s", fmt.Sprintf("q%02d", torn), "bob"))
-	if err != nil && !errors.Is(err, inbox.ErrDamaged) || first {
-		t.Errorf("Post of the torn item: %t, %v", first, err)
-	}
-	post(t, s, item("s", "more", "ada"))
 }

@@ -34,7 +34,7 @@ func TestLocker(t *testing.T) {
 	for name, open := range map[string]func(t *testing.T) lock.Locker{
 		"memory":   func(*testing.T) lock.Locker { return new(lock.Memory) },
 		"postgres": func(t *testing.T) lock.Locker { return onPostgres(t) },
-		"listening": func(t *testing.T) lock.Locker {
+		"postgres/listening": func(t *testing.T) lock.Locker {
 			url := testenv.PostgresSchema(t, schema())
 			return pglocker.New(pgtest.PoolOn(t, url), &pglocker.Options{
 				Listen: func(ctx context.Context) (*pgx.Conn, error) { return pgx.Connect(ctx, url) },
@@ -44,7 +44,7 @@ func TestLocker(t *testing.T) {
 			client, prefix := testenv.Redis(t)
 			return redislocker.New(client, &redislocker.Options{Prefix: prefix})
 		},
-		"redis that gives up": func(t *testing.T) lock.Locker {
+		"redis/giving up": func(t *testing.T) lock.Locker {
 			shared, prefix := testenv.Redis(t)
 			o := *shared.Options()
 			o.ContextTimeoutEnabled = true

@@ -26,6 +26,14 @@ func wantRead(t *testing.T, s stream.Store, k stream.Key, seq int64, want int, w
 	}
 }
 
+// wantDamaged checks that what comes after seq is gone, and damaged.
+func wantDamaged(t *testing.T, s stream.Store, k stream.Key, seq int64) {
+	t.Helper()
+	if _, err := read(t.Context(), s, k, seq); !errors.Is(err, stream.ErrGone) || !errors.Is(err, stream.ErrDamaged) {
+		t.Errorf("Read of %q after %d: %v", k.Session, seq, err)
+	}
+}
+
 func wantAdded(t *testing.T, s stream.Store, k stream.Key, n int, want int64) {
 	t.Helper()
 	if last := add(t, s, k, 1, stream.Ended, n); last != want {
@@ -191,10 +199,7 @@ func TestDamage(t *testing.T) {
 				add(t, s, k, 1, stream.Ended, 2)
 			}
 			spoil.do(t, name)
-			_, err := read(t.Context(), s, k, 2)
-			if !errors.Is(err, stream.ErrGone) || !errors.Is(err, stream.ErrDamaged) {
-				t.Errorf("%s: %v", name, err)
-			}
+			wantDamaged(t, s, k, 2)
 			if spoil.head {
 				_, _, last := s.Last(t.Context(), k)
 				_, appended := s.Append(t.Context(), k, "r", 1, stream.Ended, docs(1))
@@ -218,10 +223,7 @@ func TestPostgresCorrupt(t *testing.T) {
 	_, err := s.Append(t.Context(), key("a"), "r", 1, stream.Ended, []json.RawMessage{big})
 	check(t, err)
 	check(t, testenv.LoseChunk(t.Context(), p, "holdfast_chunks"))
-	_, err = read(t.Context(), s, key("a"), 0)
-	if !errors.Is(err, stream.ErrGone) || !errors.Is(err, stream.ErrDamaged) {
-		t.Errorf("Read: %v", err)
-	}
+	wantDamaged(t, s, key("a"), 0)
 }
 
 // Every Keep is taken: a negative one is the default, and a large one is the most.

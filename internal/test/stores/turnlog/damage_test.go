@@ -3,7 +3,6 @@ package turnlog_test
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -210,41 +209,32 @@ func TestPostgresLostChunk(t *testing.T) {
 	}
 }
 
-// If SQLite itself cannot read the state of an entry, this entry is damaged. The others can be read, and recorded.
-func TestSQLiteMalformedPage(t *testing.T) {
-	path := sqlitetest.File(t)
-	db := sqlitetest.Open(t, sqlitetest.DSN(path))
-	l := onSQLite(t, db, "")
-	const turns, torn = 40, 20
-	text := func(i int) string { return strings.Repeat(fmt.Sprintf("argument %02d ", i), 1000) }
-	var all []string
-	for i := range turns {
-		e := entry(fmt.Sprintf("run %02d", i), turnlog.Started, i)
-		e.State = json.RawMessage(`"` + text(i) + `"`)
-		record(t, l, e, entry(e.Run, turnlog.LLMComplete, 100))
-		all = append(all, e.Run)
-	}
-	sqlitetest.Exec(t, db, "PRAGMA wal_checkpoint(TRUNCATE)")
-	db.Close()
-	testenv.TearSQLite(t, path, text(torn)[:22])
-
-	l = onSQLite(t, sqlitetest.Open(t, sqlitetest.DSN(path)), "")
-	for _, q := range []turnlog.Query{{}, {Session: "session"}, {Open: true}} {
-		got, damaged, err := list(t.Context(), l, q)
-		if !slices.Equal(got, all) || !slices.Equal(damaged, all[torn:torn+1]) || err != nil {
-			t.Errorf("%+v: %q, of which damaged are %q, %v", q, got, damaged, err)
-		}
-	}
-	for i, run := range all {
-		entries, err := l.Restore(t.Context(), run)
-		if i == torn && (!errors.Is(err, turnlog.ErrDamaged) || len(entries) != 1) ||
-			i != torn && (err != nil || len(entries) != 2) {
-			t.Errorf("run %s has %d entries, %v", run, len(entries), err)
-		}
-		record(t, l, entry(run, turnlog.Settled, 200))
-	}
-	again := entry(all[torn], turnlog.Started, torn)
-	if err := l.Record(t.Context(), again); !errors.Is(err, turnlog.ErrDamaged) {
-		t.Errorf("Record of the torn entry: %v", err)
+// A Prune whose delete fails says so, and has forgotten nothing. It counts what earlier transactions forgot.
+func TestSQLitePruneFails(t *testing.T) {
+	t.Parallel()
+	for _, table := range []string{"holdfast_phases", "holdfast_logged"} {
+		t.Run(table, func(t *testing.T) {
+			t.Parallel()
+			db := sqlitetest.Open(t, testenv.SQLite(t))
+			l := onSQLite(t, db, "")
+			for i := range 150 {
+				run := fmt.Sprintf("run %03d", i)
+				record(t, l, entry(run, turnlog.Started, 0), entry(run, turnlog.Settled, 1))
+			}
+			for _, c := range []struct {
+				first           string
+				forgotten, left int
+			}{{"run 000", 0, 150}, {"run 120", 100, 50}} {
+				sqlitetest.Fail(t, db, "DELETE ON "+table+" WHEN old.run >= '"+c.first+"'")
+				n, err := prune(t.Context(), l, 5000)
+				if n != c.forgotten || err == nil || !strings.Contains(err.Error(), sqlitetest.Failing) {
+					t.Errorf("forgets %d, %v; want %d", n, err, c.forgotten)
+				}
+				if left := runs(t, l, turnlog.Query{}); len(left) != c.left {
+					t.Errorf("%d turns are left, want %d", len(left), c.left)
+				}
+				sqlitetest.Mend(t, db)
+			}
+		})
 	}
 }
