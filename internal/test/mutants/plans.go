@@ -16,26 +16,42 @@ const crashes = "Tear|Process|Kill|Crash|Bench"
 const slow = "Everywhere|HangsInBytes|Fat|Heaviest|ManySessions|KeepNoMemory|InputLimit|LargestOfBoth|BesideInput|" +
 	"UnreadStream|LargeState|Convict|Chaos|TestSize|AsStored|StateLimit|Allocations|Strangers|ContextsLeft"
 
+// onSQLite has what is the same for each contract on SQLite.
+func onSQLite(contract string) suite {
+	return suite{pkg: "./internal/test/stores/sqlite", run: "/^" + contract + "$", skip: crashes}
+}
+
 var plans = []plan{
 	{pkg: "./checkpoint", suites: []suite{{pkg: "./checkpoint"}, {pkg: "./checkpoint/checkpointtest"}}},
 	{pkg: "./snapshot", suites: []suite{{pkg: "./snapshot"}, {pkg: "./snapshot/snapshottest"}}},
-	{pkg: "./ledger", suites: []suite{{pkg: "./ledger"}, {pkg: "./ledger/ledgertest"}}},
+	{pkg: "./ledger", suites: []suite{
+		{pkg: "./ledger"}, {pkg: "./ledger/ledgertest"}, {pkg: "./internal/test/stores/ledger", run: "/^memory$"},
+	}},
 	{pkg: "./turnlog", suites: []suite{{pkg: "./turnlog"}, {pkg: "./turnlog/turnlogtest"}}},
 	{pkg: "./internal/sqlite/sqlitecheckpoint", suites: []suite{
 		{pkg: "./internal/sqlite/sqlitecheckpoint", skip: crashes},
+		onSQLite("checkpoint"),
 		{pkg: "./internal/sqlite/sqlitesnapshot", run: "Join|StatementFails"},
 	}},
 	{
 		pkg:    "./internal/sqlite/sqlitesnapshot",
-		suites: []suite{{pkg: "./internal/sqlite/sqlitesnapshot", skip: crashes}},
+		suites: []suite{{pkg: "./internal/sqlite/sqlitesnapshot", skip: crashes}, onSQLite("snapshot")},
 	},
-	{pkg: "./internal/sqlite/sqliteledger", suites: []suite{{pkg: "./internal/sqlite/sqliteledger", skip: crashes}}},
+	{pkg: "./internal/sqlite/sqliteledger", suites: []suite{
+		{pkg: "./internal/test/stores/ledger", run: "/^sqlite$|SQLite|OneConnection"}, onSQLite("ledger"),
+	}},
 	{pkg: "./inbox", suites: []suite{{pkg: "./inbox"}, {pkg: "./inbox/inboxtest"}}},
-	{pkg: "./internal/sqlite/sqliteinbox", suites: []suite{{pkg: "./internal/sqlite/sqliteinbox", skip: crashes}}},
-	{pkg: "./internal/sqlite/sqliteturnlog", suites: []suite{{pkg: "./internal/sqlite/sqliteturnlog", skip: crashes}}},
+	{pkg: "./internal/sqlite/sqliteinbox", suites: []suite{
+		{pkg: "./internal/sqlite/sqliteinbox", skip: crashes}, onSQLite("inbox"),
+	}},
+	{pkg: "./internal/sqlite/sqliteturnlog", suites: []suite{
+		{pkg: "./internal/sqlite/sqliteturnlog", skip: crashes}, onSQLite("turnlog"),
+	}},
 	{pkg: "./stream", suites: []suite{{pkg: "./stream"}, {pkg: "./stream/streamtest"}}},
 	{pkg: "./internal/tail", suites: []suite{{pkg: "./internal/tail"}}},
-	{pkg: "./internal/sqlite/sqlitestream", suites: []suite{{pkg: "./internal/sqlite/sqlitestream", skip: crashes}}},
+	{pkg: "./internal/sqlite/sqlitestream", suites: []suite{
+		{pkg: "./internal/sqlite/sqlitestream", skip: crashes}, onSQLite("stream"),
+	}},
 	{pkg: "./orchestrator", suites: []suite{
 		{pkg: "./orchestrator"},
 		{pkg: "./orchestrator/orchestratortest"},
@@ -59,7 +75,7 @@ var plans = []plan{
 	},
 	{
 		pkg:         "./internal/postgres/pgledger",
-		suites:      []suite{{pkg: "./internal/postgres/pgledger", skip: crashes}},
+		suites:      []suite{{pkg: "./internal/test/stores/ledger", skip: crashes + "|/^(memory|sqlite)$|SQLite"}},
 		withServers: true,
 	},
 	{
