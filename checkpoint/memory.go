@@ -181,7 +181,8 @@ func (m *Memory) Held(
 	defer m.mu.Unlock()
 	owners = make(map[string]string)
 	for _, id := range sessions {
-		if s := m.sessions[Key{orchestrator, id}]; s != nil && s.fence.Nonce != "" && time.Now().Before(s.leaseUntil) {
+		s := m.sessions[Key{Orchestrator: orchestrator, Session: id}]
+		if s != nil && s.fence.Nonce != "" && time.Now().Before(s.leaseUntil) {
 			owners[id] = s.owner
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"strconv"
 	"time"
+
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // A Fence proves that its bearer is the latest owner of a session. Compare fences with ==.
@@ -17,8 +19,8 @@ type Fence struct {
 
 // The conditions of ownership. Each is one value for all contracts. The package comment says what each means.
 var (
-	ErrHeld    = errors.New("held by another owner")
-	ErrFenced  = errors.New("another owner has taken over")
+	ErrHeld    = store.Verdict("held by another owner")
+	ErrFenced  = store.Verdict("another owner has taken over")
 	ErrLost    = errors.New("ownership lost")
 	ErrExpired = errors.New("lease expired")
 	ErrHandoff = errors.New("handed off for shutdown")

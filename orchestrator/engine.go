@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/snapshot"
+	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/turnlog"
 )
 
@@ -192,7 +193,7 @@ func (e *engine) runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.
 // inFlight returns the run of a session in the snapshot store; nil if no run is in flight. A damaged run comes with its
 // error.
 func (e *engine) inFlight(ctx context.Context, session string) (*snapshot.Run, error) {
-	for r, err := range e.runs(ctx, snapshot.Query{Key: snapshot.Key(e.key(session))}) {
+	for r, err := range e.runs(ctx, snapshot.Query{Key: e.key(session)}) {
 		if err != nil && !ofOneRow(err) {
 			return nil, err
 		}
@@ -203,7 +204,7 @@ func (e *engine) inFlight(ctx context.Context, session string) (*snapshot.Run, e
 
 // hasRun reports whether session has a run in flight, without reading it.
 func (e *engine) hasRun(ctx context.Context, session string) (bool, error) {
-	for _, err := range e.runs(ctx, snapshot.Query{Key: snapshot.Key(e.key(session)), Brief: true}) {
+	for _, err := range e.runs(ctx, snapshot.Query{Key: e.key(session), Brief: true}) {
 		return true, err
 	}
 	return false, nil
@@ -230,7 +231,7 @@ func (e *engine) wanted(ctx context.Context, session, runID string) (*snapshot.R
 // settledBy returns the kept turn that has settled r; nil if there is none. It searches downwards from the given turn,
 // and stops below r.Turn: those turns existed before r began.
 func (e *engine) settledBy(ctx context.Context, r snapshot.Run, from int) (*checkpoint.Checkpoint, error) {
-	for cp, err := range e.store.Turns(ctx, checkpoint.Key(r.Key), from) {
+	for cp, err := range e.store.Turns(ctx, r.Key, from) {
 		switch {
 		case err != nil:
 			return nil, err
@@ -246,23 +247,25 @@ func (e *engine) settledBy(ctx context.Context, r snapshot.Run, from int) (*chec
 // ofOneRow reports whether err says that one session, run, turn or effect is damaged. A listing goes on after such an
 // error.
 func ofOneRow(err error) bool {
-	if _, ok := errors.AsType[*checkpoint.DamagedError](err); ok {
-		return true
-	}
-	if _, ok := errors.AsType[*snapshot.DamagedError](err); ok {
-		return true
-	}
-	_, ok := errors.AsType[*ledger.DamagedError](err)
+	_, ok := errors.AsType[*store.DamagedError](err)
 	return ok
 }
+
+// errLedger begins the error of a call to the ledger where the snapshot store may have failed as well.
+var errLedger = errors.New("the ledger")
+
+// runDamaged reports whether an error of slot.take says that the stored run is damaged, and not an effect of it.
+func runDamaged(err error) bool {
+	return errors.Is(err, store.ErrDamaged) && !errors.Is(err, errLedger)
+}
+
+// ledgerAway reports whether err says that the ledger took no call.
+func ledgerAway(err error) bool { return errors.Is(err, store.ErrRefused) && errors.Is(err, errLedger) }
 
 // partAway reports whether err says that the part of a store that has one session is away. A listing goes on after such
 // an error. Unlike damage, it says nothing about the session.
 func partAway(err error) bool {
-	if _, ok := errors.AsType[*checkpoint.AwayError](err); ok {
-		return true
-	}
-	_, ok := errors.AsType[*snapshot.AwayError](err)
+	_, ok := errors.AsType[*store.AwayError](err)
 	return ok
 }
 
@@ -276,9 +279,7 @@ type gap struct {
 // parts give the same text.
 func (g *gap) add(err error) bool {
 	var why error
-	if e, ok := errors.AsType[*checkpoint.AwayError](err); ok {
-		why = e.Err
-	} else if e, ok := errors.AsType[*snapshot.AwayError](err); ok {
+	if e, ok := errors.AsType[*store.AwayError](err); ok {
 		why = e.Err
 	}
 	switch {
@@ -297,6 +298,4 @@ func (g *gap) add(err error) bool {
 }
 
 // invalid reports whether err says that a store will never take a value.
-func invalid(err error) bool {
-	return errors.Is(err, checkpoint.ErrInvalid) || errors.Is(err, snapshot.ErrInvalid)
-}
+func invalid(err error) bool { return errors.Is(err, store.ErrInvalid) }

@@ -194,7 +194,7 @@ func (p *phases) settled(ctx context.Context, cp checkpoint.Checkpoint, began in
 	if err != nil {
 		return err
 	}
-	r := snapshot.Run{Key: snapshot.Key(p.own.Grant.Key), ID: cp.RunID, Turn: cp.Turn}
+	r := snapshot.Run{Key: p.own.Grant.Key, ID: cp.RunID, Turn: cp.Turn}
 	return p.repeat(ctx, r, turnlog.Settled, end.At.UnixMilli(), end.State)
 }
 

@@ -10,9 +10,9 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/runnote"
-	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // Recoverable yields the sessions that have something to finish now: a waiting run that is due, or an owed reply
@@ -229,7 +229,7 @@ func (o *Orchestrator[S]) Recover(ctx context.Context, session string) (outcome 
 	run, outcome, err := o.recover(ctx, session)
 	runnote.Set(ctx, run)
 	switch {
-	case errors.Is(err, checkpoint.ErrDamaged), errors.Is(err, snapshot.ErrDamaged), errors.Is(err, ledger.ErrDamaged):
+	case errors.Is(err, store.ErrDamaged):
 		outcome = outcomeDamaged
 	case isDrift(err):
 		outcome = outcomeDrift

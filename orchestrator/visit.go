@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
+	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/turnlog"
 )
 
@@ -210,7 +211,7 @@ func (v *visit) sweepUp(found snapshot.Run, by *checkpoint.Checkpoint) error {
 // sweep deletes a finished run that was found, once the turn log has its end.
 func (v *visit) sweep(found snapshot.Run, by *checkpoint.Checkpoint) error {
 	r, err := v.slot.adopt(found, 0)
-	if errors.Is(err, snapshot.ErrDamaged) {
+	if runDamaged(err) {
 		if by != nil {
 			err = v.phases.settled(v.own.Ctx, *by, 0, v.call.force || v.own.Buries)
 			if err != nil {
@@ -304,7 +305,7 @@ func (v *visit) bury(r snapshot.Run) error {
 	if err := v.slot.bury(r); err != nil || r.ID == "" {
 		return err
 	}
-	r.Key, r.Error = snapshot.Key(v.own.Grant.Key), ErrAbandoned.Error()
+	r.Key, r.Error = v.own.Grant.Key, ErrAbandoned.Error()
 	if err := v.phases.ended(v.own.Ctx, r, v.phases.end(turnlog.Cancelled)); err != nil {
 		v.engine.log.WarnContext(v.own.Ctx, "end of a damaged run not recorded in the turn log",
 			"session", r.Session, "run", r.ID, v.engine.why(err))
@@ -368,7 +369,7 @@ func (v *visit) logTakeover(found, adopted snapshot.Run) {
 func (v *visit) endRun(found snapshot.Run) (ended bool, err error) {
 	finished, by, err := v.finished(found)
 	switch {
-	case err != nil && !errors.Is(err, checkpoint.ErrDamaged): // a damaged turn proves nothing about the run
+	case err != nil && !errors.Is(err, store.ErrDamaged): // a damaged turn proves nothing about the run
 		return false, err
 	case finished:
 		return false, v.sweepUp(found, by)
@@ -377,7 +378,7 @@ func (v *visit) endRun(found snapshot.Run) (ended bool, err error) {
 	switch {
 	case err == nil:
 		return true, v.end(r)
-	case errors.Is(err, snapshot.ErrDamaged):
+	case runDamaged(err):
 		return true, v.bury(r)
 	case !errors.Is(err, errChanged):
 		return false, err

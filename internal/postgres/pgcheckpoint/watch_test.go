@@ -1,6 +1,7 @@
 package pgcheckpoint_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -22,13 +23,14 @@ func TestWatch(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.EmptyPool(t, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = mode })
-			newStore := numbered(pool, "w")
-			checkpointtest.RunWatcher(t, func(t *testing.T) checkpointtest.WatchingStore {
-				return newStore(t).(*pgcheckpoint.Store)
-			})
-			checkpointtest.RunBeater(t, func(t *testing.T) checkpointtest.BeatingStore {
-				return newStore(t).(*pgcheckpoint.Store)
-			})
+			n := 0
+			newStore := func(t *testing.T) *pgcheckpoint.Store {
+				n++
+				o := pgcheckpoint.Options{Prefix: fmt.Sprintf("w%d_", n)}
+				return pgtest.Create(t, pool, pgcheckpoint.New(pool, &o))
+			}
+			checkpointtest.RunWatcher(t, func(t *testing.T) checkpointtest.WatchingStore { return newStore(t) })
+			checkpointtest.RunBeater(t, func(t *testing.T) checkpointtest.BeatingStore { return newStore(t) })
 		})
 	}
 }
@@ -37,8 +39,7 @@ func TestWatch(t *testing.T) {
 func TestEndlessWatch(t *testing.T) {
 	t.Parallel()
 	p := pgtest.EmptyPool(t)
-	s := pgcheckpoint.New(p, nil)
-	create(t, p, s)
+	s := pgtest.Create(t, p, pgcheckpoint.New(p, nil))
 	for _, until := range []string{"infinity", "-infinity"} {
 		if _, err := s.Watch(t.Context(), "bot", until, "first", time.Hour); err != nil {
 			t.Fatal(err)
@@ -55,8 +56,7 @@ func TestEndlessWatch(t *testing.T) {
 func TestWatchCost(t *testing.T) {
 	t.Parallel()
 	p := pgtest.PoolOn(t, testenv.StartPostgres(t, nil).URL, pgtest.OneConnection)
-	s := pgcheckpoint.New(p, nil)
-	create(t, p, s)
+	s := pgtest.Create(t, p, pgcheckpoint.New(p, nil))
 	ask := func(definition, process string, d time.Duration) bool {
 		t.Helper()
 		other, err := s.Watch(t.Context(), "bot", definition, process, d)

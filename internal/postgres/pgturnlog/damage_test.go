@@ -70,7 +70,7 @@ func TestDamagedRun(t *testing.T) {
 			pgtest.Exec(t, p, l.Fill(sql))
 			damaged := 0
 			for s, err := range l.Turns(t.Context(), turnlog.Query{}) {
-				if d, is := errors.AsType[*turnlog.DamagedError](err); is && d.Run == "b" {
+				if d, is := errors.AsType[*turnlog.DamagedError](err); is && d.ID == "b" {
 					damaged++
 				} else if err != nil || s.First.Run == "b" {
 					t.Errorf("turn of %q: %v", s.First.Run, err)

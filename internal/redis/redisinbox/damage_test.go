@@ -91,7 +91,7 @@ func TestDamagedKey(t *testing.T) {
 			_, listed := list(t.Context(), s, "s")
 			for i, err := range []error{posted, listed, s.Remove(t.Context(), key("s"), inbox.Answer, "a")} {
 				d, is := errors.AsType[*inbox.DamagedError](err)
-				if !is || d.Key != key("s") || d.Kind != inbox.Answer {
+				if !is || d.Key != key("s") || d.What != string(inbox.Answer) {
 					t.Errorf("call %d: %v", i, err)
 				}
 			}

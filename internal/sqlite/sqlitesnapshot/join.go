@@ -94,7 +94,7 @@ func (s *Store) forgetIn(
 	if err != nil || in == nil || in.deleted || in.Fence != l.Fence || in.ID != id && in.ID != "" {
 		return false, err
 	}
-	c := change{key: snapshot.Key(l.Key), text: deleteSQL, args: args, clear: true} // the run has parts
+	c := change{key: l.Key, text: deleteSQL, args: args, clear: true} // the run has parts
 	err = c.apply(ctx, tx, st)
 	return err == nil, err
 }

@@ -9,7 +9,8 @@ import (
 // sound is a graph without a fault.
 func sound() graph {
 	return graph{
-		"lock":                       {"context", module + "/internal/jsonvalue"},
+		"store":                      {"context", module + "/internal/ids"},
+		"lock":                       {"context", module + "/store"},
 		"internal/redis/redislocker": {module + "/lock", "github.com/bsm/redislock", "github.com/redis/go-redis/v9"},
 		"checkpoint":                 {"context", module + "/lock", module + "/internal/jsonvalue"},
 		"checkpoint/checkpointtest":  {"testing", module + "/checkpoint", module + "/lock"},
@@ -30,6 +31,7 @@ func sound() graph {
 		"turnhttp":                       {"net/http", module + "/orchestrator", module + "/inbox", module + "/bootdrain"},
 		"migrations":                     {"github.com/pressly/goose/v3"},
 		"examples/refundbot":             {module + "/orchestrator", module + "/internal/redis/redislocker", "golang.org/x/sync"},
+		"internal/ids":                   {"strings"},
 		"internal/jsonvalue":             {"encoding/json"},
 		"internal/sqlname":               {"regexp"},
 		"internal/test/testenv":          {"testing", "github.com/jackc/pgx/v5"},
@@ -44,6 +46,7 @@ func TestCheckAcquits(t *testing.T) {
 
 func TestCheckConvicts(t *testing.T) {
 	for _, tt := range []struct{ pkg, imports string }{
+		{"store", module + "/lock"},
 		{"lock", "github.com/google/uuid"},
 		{"lock", module + "/checkpoint"},
 		{"checkpoint", module + "/snapshot"},

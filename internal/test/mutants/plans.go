@@ -16,29 +16,57 @@ const crashes = "Tear|Process|Kill|Crash|Bench"
 const slow = "Everywhere|HangsInBytes|Fat|Heaviest|ManySessions|KeepNoMemory|InputLimit|LargestOfBoth|BesideInput|" +
 	"UnreadStream|LargeState|Convict|Chaos|TestSize|AsStored|StateLimit|Allocations|Strangers|ContextsLeft"
 
+// These match the tests of a package below internal/test/stores which are of other databases than the one.
+const (
+	notMemory   = "^Test(Postgres|Redis|SQLite)|/^(postgres|functions|redis|sqlite)$"
+	notSQLite   = "^Test(Postgres|Redis)|/^(memory|postgres|functions|redis)$"
+	notPostgres = "^Test(Redis|SQLite)|/^(memory|redis|sqlite)$"
+	notRedis    = "^Test(Postgres|SQLite)|/^(memory|postgres|functions|sqlite)$"
+)
+
+// runsTests tests the stores of runs. inEachDatabase are its tests that run a case in each database.
+const (
+	runsTests      = "./internal/test/stores/snapshot"
+	inEachDatabase = "^Test(Store|Sweep|Raise|Model|RacingBegins|Join|JoinElsewhere|Damaged|Outgrown|StatementFails|" +
+		"IDElsewhere|NotBefore|BigNumbers)$"
+)
+
 // onSQLite has what is the same for each contract on SQLite.
 func onSQLite(contract string) suite {
 	return suite{pkg: "./internal/test/stores/sqlite", run: "/^" + contract + "$", skip: crashes}
 }
 
 var plans = []plan{
-	{pkg: "./checkpoint", suites: []suite{{pkg: "./checkpoint"}, {pkg: "./checkpoint/checkpointtest"}}},
-	{pkg: "./snapshot", suites: []suite{{pkg: "./snapshot"}, {pkg: "./snapshot/snapshottest"}}},
+	{pkg: "./checkpoint", suites: []suite{
+		{pkg: "./checkpoint"},
+		{pkg: "./checkpoint/checkpointtest"},
+		{pkg: "./internal/test/stores/checkpoint", skip: notMemory},
+	}},
+	{pkg: "./snapshot", suites: []suite{
+		{pkg: "./snapshot"}, {pkg: "./snapshot/snapshottest"},
+		{pkg: runsTests, run: inEachDatabase + "/^memory$"},
+	}},
 	{pkg: "./ledger", suites: []suite{
-		{pkg: "./ledger"}, {pkg: "./ledger/ledgertest"}, {pkg: "./internal/test/stores/ledger", run: "/^memory$"},
+		{pkg: "./ledger"}, {pkg: "./ledger/ledgertest"}, {pkg: "./internal/test/stores/ledger", skip: notMemory},
 	}},
 	{pkg: "./turnlog", suites: []suite{{pkg: "./turnlog"}, {pkg: "./turnlog/turnlogtest"}}},
 	{pkg: "./internal/sqlite/sqlitecheckpoint", suites: []suite{
 		{pkg: "./internal/sqlite/sqlitecheckpoint", skip: crashes},
 		onSQLite("checkpoint"),
-		{pkg: "./internal/sqlite/sqlitesnapshot", run: "Join|StatementFails"},
+		{pkg: "./internal/test/stores/checkpoint", skip: notSQLite + "|" + crashes},
+		{pkg: runsTests, run: "Join$|StatementFails/^sqlite$"},
 	}},
 	{
-		pkg:    "./internal/sqlite/sqlitesnapshot",
-		suites: []suite{{pkg: "./internal/sqlite/sqlitesnapshot", skip: crashes}, onSQLite("snapshot")},
+		pkg: "./internal/sqlite/sqlitesnapshot",
+		suites: []suite{
+			{pkg: "./internal/sqlite/sqlitesnapshot", skip: crashes},
+			onSQLite("snapshot"),
+			{pkg: runsTests, run: inEachDatabase + "/^sqlite$"},
+			{pkg: runsTests, run: "OneConnection|FileGoneAmid|TableGone|MalformedParts"},
+		},
 	},
 	{pkg: "./internal/sqlite/sqliteledger", suites: []suite{
-		{pkg: "./internal/test/stores/ledger", run: "/^sqlite$|SQLite|OneConnection"}, onSQLite("ledger"),
+		{pkg: "./internal/test/stores/ledger", skip: notSQLite}, onSQLite("ledger"),
 	}},
 	{pkg: "./inbox", suites: []suite{{pkg: "./inbox"}, {pkg: "./inbox/inboxtest"}}},
 	{pkg: "./internal/sqlite/sqliteinbox", suites: []suite{
@@ -59,23 +87,29 @@ var plans = []plan{
 		{pkg: "./internal/test/engine/turnlogs"},
 	}},
 	{
-		pkg:         "./internal/postgres/pgcheckpoint",
-		suites:      []suite{{pkg: "./internal/postgres/pgcheckpoint", skip: crashes}},
+		pkg: "./internal/postgres/pgcheckpoint",
+		suites: []suite{
+			{pkg: "./internal/postgres/pgcheckpoint", skip: crashes},
+			{pkg: "./internal/test/stores/checkpoint", skip: notPostgres + "|" + crashes},
+		},
 		withServers: true,
 	},
 	{
-		pkg:         "./internal/redis/redischeckpoint",
-		suites:      []suite{{pkg: "./internal/redis/redischeckpoint", skip: crashes}},
+		pkg: "./internal/redis/redischeckpoint",
+		suites: []suite{
+			{pkg: "./internal/redis/redischeckpoint", skip: crashes},
+			{pkg: "./internal/test/stores/checkpoint", skip: notRedis + "|" + crashes},
+		},
 		withServers: true,
 	},
 	{
 		pkg:         "./internal/postgres/pgsnapshot",
-		suites:      []suite{{pkg: "./internal/postgres/pgsnapshot", skip: crashes}},
+		suites:      []suite{{pkg: "./internal/postgres/pgsnapshot"}, {pkg: runsTests, skip: crashes}},
 		withServers: true,
 	},
 	{
 		pkg:         "./internal/postgres/pgledger",
-		suites:      []suite{{pkg: "./internal/test/stores/ledger", skip: crashes + "|/^(memory|sqlite)$|SQLite"}},
+		suites:      []suite{{pkg: "./internal/test/stores/ledger", skip: notPostgres + "|" + crashes}},
 		withServers: true,
 	},
 	{
@@ -105,7 +139,7 @@ var plans = []plan{
 	},
 	{
 		pkg:         "./internal/redis/redissnapshot",
-		suites:      []suite{{pkg: "./internal/redis/redissnapshot", skip: crashes}},
+		suites:      []suite{{pkg: "./internal/redis/redissnapshot"}, {pkg: runsTests, skip: crashes}},
 		withServers: true,
 	},
 }

@@ -51,7 +51,7 @@ func TestJoinEnds(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := snapshot.Run{
-				Key: snapshot.Key(k), ID: "run of " + session, Status: snapshot.Running, Fence: c.Fence, Seq: 1, Attempt: 1,
+				Key: k, ID: "run of " + session, Status: snapshot.Running, Fence: c.Fence, Seq: 1, Attempt: 1,
 				Payload: json.RawMessage(`{}`), Parts: map[string]json.RawMessage{"part": json.RawMessage(`1`)},
 			}
 			if found, err := db.Snapshots().Begin(t.Context(), r); found != nil || err != nil {
@@ -70,7 +70,7 @@ func TestJoinEnds(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			for _, err := range db.Snapshots().Runs(t.Context(), snapshot.Query{Key: snapshot.Key(k)}) {
+			for _, err := range db.Snapshots().Runs(t.Context(), snapshot.Query{Key: k}) {
 				if inFlight--; err != nil {
 					t.Fatal(err)
 				}

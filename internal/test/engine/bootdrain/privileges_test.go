@@ -372,7 +372,7 @@ func (g *guarded) takeover(ctx context.Context, s *pgcheckpoint.Store, r *pgsnap
 		return err
 	}
 	run := snapshot.Run{
-		Key: snapshot.Key(k), ID: "r", Status: snapshot.Running, Seq: 1, Fence: c.Fence, Attempt: 1,
+		Key: k, ID: "r", Status: snapshot.Running, Seq: 1, Fence: c.Fence, Attempt: 1,
 		Payload: []byte(`{}`), Parts: map[string]json.RawMessage{"x": []byte(`{}`)},
 	}
 	if _, err := r.Begin(ctx, run); err != nil {
