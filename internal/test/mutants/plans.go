@@ -59,7 +59,6 @@ var plans = []plan{
 	{
 		pkg: "./internal/sqlite/sqlitesnapshot",
 		suites: []suite{
-			{pkg: "./internal/sqlite/sqlitesnapshot", skip: crashes},
 			onSQLite("snapshot"),
 			{pkg: runsTests, run: inEachDatabase + "/^sqlite$"},
 			{pkg: runsTests, run: "OneConnection|FileGoneAmid|TableGone|MalformedParts"},

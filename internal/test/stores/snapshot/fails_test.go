@@ -211,15 +211,10 @@ func TestFileGoneAmid(t *testing.T) {
 		"Delete with a part": {deletesPart, (*caller).deleteWithPart},
 	} {
 		t.Run(call, func(t *testing.T) {
-			path := sqlitetest.File(t)
-			db := sqlitetest.Open(t, sqlitetest.DSN(path))
-			on := newCaller(t, liteOn(t, db, sqlitesnapshot.Options{}), liteTurns(t, db))
-			sqlitetest.RemoveAmid(t, db, path, c.event)
-			err := c.do(on, t.Context())
-			_, one := errors.AsType[*snapshot.DamagedError](err)
-			if !errors.Is(err, snapshot.ErrDamaged) || one || !strings.Contains(err.Error(), path) {
-				t.Errorf("got %v, want an error that names the file and no session", err)
-			}
+			sqlitetest.GoneAmid(t, c.event, func(db *sql.DB) func(context.Context) error {
+				on := newCaller(t, liteOn(t, db, sqlitesnapshot.Options{}), liteTurns(t, db))
+				return func(ctx context.Context) error { return c.do(on, ctx) }
+			})
 		})
 	}
 }

@@ -24,7 +24,7 @@ func BenchmarkCheckpoint(b *testing.B) { checkpointtest.Bench(b, fresh(b, turns)
 
 func BenchmarkSnapshot(b *testing.B) { snapshottest.Bench(b, fresh(b, runs).(runStore)) }
 
-func fresh(b *testing.B, c contract) store {
+func fresh(b *testing.B, c contract) subject {
 	return c.create(b, sqlitetest.Open(b, testenv.SQLite(b)), options{})
 }
 
