@@ -32,15 +32,31 @@ type damage struct{ set, says string }
 
 var damages = map[string][]damage{
 	"postgres": {
-		{"state = 'done'", "done"}, {"state = ''", ""}, {"attempts = -1", "attempt -1"}, {"class = 7", "class 7"},
-		{"epoch = 0", "epoch 0"}, {"nonce = ''", "nonce"}, {"iteration = -1", "iteration -1"}, {"name = ''", "name"},
-		{"issued_at = 'infinity'", "infinite"}, {"issued_at = '-infinity'", "infinite"},
-		{"answered_at = 'infinity'", "infinite"}, {"answered_at = '-infinity'", "infinite"},
+		{"state = 'done'", "done"},
+		{"state = ''", ""},
+		{"attempts = -1", "attempt -1"},
+		{"class = 7", "class 7"},
+		{"epoch = 0", "epoch 0"},
+		{"nonce = ''", "nonce"},
+		{"iteration = -1", "iteration -1"},
+		{"name = ''", "name"},
+		{"issued_at = 'infinity'", "infinite"},
+		{"issued_at = '-infinity'", "infinite"},
+		{"answered_at = 'infinity'", "infinite"},
+		{"answered_at = '-infinity'", "infinite"},
 	},
 	"sqlite": {
-		{"state = 'done'", "done"}, {"args = '{'", "arguments"}, {resultIsNone, "result"}, {"attempts = 0", "attempt 0"},
-		{"class = 7", "class 7"}, {"iteration = -1", "iteration -1"}, {"nonce = ''", "nonce"}, {"epoch = -1", "epoch -1"},
-		{"unsure = 2", "unsure"}, {"name = CAST(x'ff' AS TEXT)", "name"}, {errorIsLong, "error"},
+		{"state = 'done'", "done"},
+		{"args = '{'", "arguments"},
+		{resultIsNone, "result"},
+		{"attempts = 0", "attempt 0"},
+		{"class = 7", "class 7"},
+		{"iteration = -1", "iteration -1"},
+		{"nonce = ''", "nonce"},
+		{"epoch = -1", "epoch -1"},
+		{"unsure = 2", "unsure"},
+		{"name = CAST(x'ff' AS TEXT)", "name"},
+		{errorIsLong, "error"},
 	},
 }
 
