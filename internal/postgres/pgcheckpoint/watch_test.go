@@ -8,10 +8,11 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/holdfast-go/holdfast/checkpoint/checkpointtest"
 	"github.com/holdfast-go/holdfast/internal/postgres/pgcheckpoint"
 	"github.com/holdfast-go/holdfast/internal/test/pgtest"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/lock/locktest"
 )
 
 // They also hold the contract of beats.
@@ -29,8 +30,8 @@ func TestWatch(t *testing.T) {
 				o := pgcheckpoint.Options{Prefix: fmt.Sprintf("w%d_", n)}
 				return pgtest.Create(t, pool, pgcheckpoint.New(pool, &o))
 			}
-			checkpointtest.RunWatcher(t, func(t *testing.T) checkpointtest.WatchingStore { return newStore(t) })
-			checkpointtest.RunBeater(t, func(t *testing.T) checkpointtest.BeatingStore { return newStore(t) })
+			locktest.RunWatcher(t, func(t *testing.T) lock.Watcher { return newStore(t) })
+			locktest.RunBeater(t, func(t *testing.T) lock.Beater { return newStore(t) })
 		})
 	}
 }

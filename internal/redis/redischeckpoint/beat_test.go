@@ -3,9 +3,10 @@ package redischeckpoint_test
 import (
 	"testing"
 
-	"github.com/holdfast-go/holdfast/checkpoint/checkpointtest"
 	"github.com/holdfast-go/holdfast/internal/redis/redischeckpoint"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/lock/locktest"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }
@@ -16,10 +17,10 @@ func newStore(t *testing.T) *redischeckpoint.Store {
 }
 
 func TestBeat(t *testing.T) {
-	checkpointtest.RunBeater(t, func(t *testing.T) checkpointtest.BeatingStore { return newStore(t) })
+	locktest.RunBeater(t, func(t *testing.T) lock.Beater { return newStore(t) })
 }
 
 func TestWatch(t *testing.T) {
 	t.Parallel()
-	checkpointtest.RunWatcher(t, func(t *testing.T) checkpointtest.WatchingStore { return newStore(t) })
+	locktest.RunWatcher(t, func(t *testing.T) lock.Watcher { return newStore(t) })
 }

@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
-	"github.com/holdfast-go/holdfast/checkpoint/checkpointtest"
 	"github.com/holdfast-go/holdfast/internal/test/sqlitetest"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/lock/locktest"
 )
 
 func TestBeat(t *testing.T) {
-	checkpointtest.RunBeater(t, func(t *testing.T) checkpointtest.BeatingStore { return newStore(t, nil) })
+	locktest.RunBeater(t, func(t *testing.T) lock.Beater { return newStore(t, nil) })
 }
 
 // If the statement of a beat fails, the beat fails and changes nothing. Without the table it names ErrSchema.
@@ -69,7 +70,7 @@ func TestSilent(t *testing.T) {
 	}
 	beat("a", "a")
 	for name, silent := range map[string]time.Duration{
-		"dead": checkpoint.Silence + time.Minute, "quiet": checkpoint.Silence - time.Minute,
+		"dead": lock.Silence + time.Minute, "quiet": lock.Silence - time.Minute,
 	} {
 		at := time.Now().Add(-silent).UnixMicro()
 		sqlitetest.Exec(t, db, fmt.Sprintf("INSERT INTO holdfast_beats VALUES ('%s', 1, %d)", name, at))

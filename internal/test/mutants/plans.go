@@ -49,7 +49,9 @@ var plans = []plan{
 	{pkg: "./ledger", suites: []suite{
 		{pkg: "./ledger"}, {pkg: "./ledger/ledgertest"}, {pkg: "./internal/test/stores/ledger", skip: notMemory},
 	}},
-	{pkg: "./turnlog", suites: []suite{{pkg: "./turnlog"}, {pkg: "./turnlog/turnlogtest"}}},
+	{pkg: "./turnlog", suites: []suite{
+		{pkg: "./turnlog"}, {pkg: "./turnlog/turnlogtest"}, {pkg: "./internal/test/stores/turnlog", run: "/memory"},
+	}},
 	{pkg: "./internal/sqlite/sqlitecheckpoint", suites: []suite{
 		{pkg: "./internal/sqlite/sqlitecheckpoint", skip: crashes},
 		onSQLite("checkpoint"),
@@ -67,17 +69,24 @@ var plans = []plan{
 	{pkg: "./internal/sqlite/sqliteledger", suites: []suite{
 		{pkg: "./internal/test/stores/ledger", skip: notSQLite}, onSQLite("ledger"),
 	}},
-	{pkg: "./inbox", suites: []suite{{pkg: "./inbox"}, {pkg: "./inbox/inboxtest"}}},
+	{pkg: "./inbox", suites: []suite{
+		{pkg: "./inbox"}, {pkg: "./inbox/inboxtest"}, {pkg: "./internal/test/stores/inbox", run: "/memory"},
+	}},
 	{pkg: "./internal/sqlite/sqliteinbox", suites: []suite{
-		{pkg: "./internal/sqlite/sqliteinbox", skip: crashes}, onSQLite("inbox"),
+		onSQLite("inbox"),
+		{pkg: "./internal/test/stores/inbox", run: "/sqlite", skip: crashes},
 	}},
 	{pkg: "./internal/sqlite/sqliteturnlog", suites: []suite{
-		{pkg: "./internal/sqlite/sqliteturnlog", skip: crashes}, onSQLite("turnlog"),
+		onSQLite("turnlog"),
+		{pkg: "./internal/test/stores/turnlog", run: "/sqlite", skip: crashes},
 	}},
-	{pkg: "./stream", suites: []suite{{pkg: "./stream"}, {pkg: "./stream/streamtest"}}},
+	{pkg: "./stream", suites: []suite{
+		{pkg: "./stream"}, {pkg: "./stream/streamtest"}, {pkg: "./internal/test/stores/stream", run: "/memory"},
+	}},
 	{pkg: "./internal/tail", suites: []suite{{pkg: "./internal/tail"}}},
 	{pkg: "./internal/sqlite/sqlitestream", suites: []suite{
-		{pkg: "./internal/sqlite/sqlitestream", skip: crashes}, onSQLite("stream"),
+		onSQLite("stream"),
+		{pkg: "./internal/test/stores/stream", run: "/sqlite", skip: crashes},
 	}},
 	{pkg: "./orchestrator", suites: []suite{
 		{pkg: "./orchestrator"},
@@ -113,27 +122,30 @@ var plans = []plan{
 	},
 	{
 		pkg:         "./internal/postgres/pgturnlog",
-		suites:      []suite{{pkg: "./internal/postgres/pgturnlog", skip: crashes}},
+		suites:      []suite{{pkg: "./internal/test/stores/turnlog", skip: crashes + "|/sqlite"}},
 		withServers: true,
 	},
 	{
 		pkg:         "./internal/postgres/pginbox",
-		suites:      []suite{{pkg: "./internal/postgres/pginbox", skip: crashes}},
+		suites:      []suite{{pkg: "./internal/test/stores/inbox", skip: crashes + "|/redis|Redis|/sqlite"}},
 		withServers: true,
 	},
 	{
-		pkg:         "./internal/redis/redisinbox",
-		suites:      []suite{{pkg: "./internal/redis/redisinbox", skip: crashes}},
+		pkg: "./internal/redis/redisinbox",
+		suites: []suite{
+			{pkg: "./internal/redis/redisinbox"},
+			{pkg: "./internal/test/stores/inbox", skip: crashes + "|/postgres|Postgres|/sqlite"},
+		},
 		withServers: true,
 	},
 	{
 		pkg:         "./internal/postgres/pgstream",
-		suites:      []suite{{pkg: "./internal/postgres/pgstream", skip: crashes}},
+		suites:      []suite{{pkg: "./internal/test/stores/stream", skip: crashes + "|/redis|Redis|/sqlite"}},
 		withServers: true,
 	},
 	{
 		pkg:         "./internal/redis/redisstream",
-		suites:      []suite{{pkg: "./internal/redis/redisstream", skip: crashes}},
+		suites:      []suite{{pkg: "./internal/test/stores/stream", skip: crashes + "|/postgres|Postgres|/sqlite"}},
 		withServers: true,
 	},
 	{

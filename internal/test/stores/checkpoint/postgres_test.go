@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/test/pgtest"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/lock/locktest"
 )
 
 // Citus cannot be run here. But its rules can be checked on the statements that a store sends under the suites, and on
@@ -74,8 +75,8 @@ func runAll(t *testing.T, empty func(*testing.T, time.Duration) *pgcheckpoint.St
 	checkpointtest.RunSweeper(t, func(t *testing.T, ttl time.Duration) checkpointtest.SweepingStore {
 		return empty(t, ttl)
 	})
-	checkpointtest.RunWatcher(t, func(t *testing.T) checkpointtest.WatchingStore { return empty(t, 0) })
-	checkpointtest.RunBeater(t, func(t *testing.T) checkpointtest.BeatingStore { return empty(t, 0) })
+	locktest.RunWatcher(t, func(t *testing.T) lock.Watcher { return empty(t, 0) })
+	locktest.RunBeater(t, func(t *testing.T) lock.Beater { return empty(t, 0) })
 	checkpointtest.RunDamaged(t, func(t *testing.T) checkpointtest.DamagingStore {
 		return pg{empty(t, 0), plain.pool, spoil{"born = 0", "run_id = ''"}}
 	})

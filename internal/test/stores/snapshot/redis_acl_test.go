@@ -16,6 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redis/redischeckpoint"
 	"github.com/holdfast-go/holdfast/internal/redis/redissnapshot"
 	"github.com/holdfast-go/holdfast/internal/test/redistest"
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/lock/locktest"
 	"github.com/holdfast-go/holdfast/snapshot"
 	"github.com/holdfast-go/holdfast/snapshot/snapshottest"
 )
@@ -33,8 +35,8 @@ func TestACLSuffices(t *testing.T) {
 	}
 	checkpointtest.Run(t, func(*testing.T) checkpoint.Store { return turns(client, time.Hour) })
 	snapshottest.Run(t, func(*testing.T) snapshot.Store { return runs(client) })
-	checkpointtest.RunWatcher(t, func(*testing.T) checkpointtest.WatchingStore { return turns(client, 0) })
-	checkpointtest.RunBeater(t, func(*testing.T) checkpointtest.BeatingStore { return turns(client, 0) })
+	locktest.RunWatcher(t, func(*testing.T) lock.Watcher { return turns(client, 0) })
+	locktest.RunBeater(t, func(*testing.T) lock.Beater { return turns(client, 0) })
 	check(t, everything(t.Context(), client))
 	_, err := redissnapshot.New(client, nil).Raise(t.Context(), time.Now())
 	want(t, err, snapshot.ErrRefused)
