@@ -82,7 +82,7 @@ soak: ## run the tests with the long fault schedules, and fuzz
 fuzz: ## look for inputs that break what reads them, a minute for each target; or TIME=10s
 	@$(RUN) -memory -- internal/test/fuzz/run $(TIME)
 
-versions: ## run the tests of PostgreSQL on 13 to 18, which npm fetches; or on MAJORS="14 18", or IN="./internal/postgres/pgledger"
+versions: ## run the tests of PostgreSQL on 13 to 18, which npm fetches; or on MAJORS="14 18", or IN="./internal/test/stores/ledger"
 	@IN='$(IN)' exec internal/test/versions/run $(MAJORS)
 
 bench-once: setup ## run each benchmark once, and judge no figure

@@ -40,12 +40,15 @@ var plans = []plan{
 		{pkg: "./snapshot/snapshottest"},
 		{pkg: "./internal/test/stores/snapshot", skip: notMemory},
 	}},
-	{pkg: "./ledger", suites: []suite{{pkg: "./ledger"}, {pkg: "./ledger/ledgertest"}}},
+	{pkg: "./ledger", suites: []suite{
+		{pkg: "./ledger"}, {pkg: "./ledger/ledgertest"}, {pkg: "./internal/test/stores/ledger", skip: notMemory},
+	}},
 	{pkg: "./turnlog", suites: []suite{
 		{pkg: "./turnlog"}, {pkg: "./turnlog/turnlogtest"}, {pkg: "./internal/test/stores/turnlog", skip: notMemory},
 	}},
 	{pkg: "./internal/sqlite/sqlitecheckpoint", suites: []suite{
 		{pkg: "./internal/sqlite/sqlitecheckpoint", skip: crashes},
+		onSQLite("checkpoint"),
 		{pkg: "./internal/test/stores/checkpoint", skip: notSQLite + "|" + crashes},
 		{pkg: "./internal/test/stores/snapshot", run: "Join$|StatementFails/^sqlite$"},
 	}},
@@ -56,7 +59,9 @@ var plans = []plan{
 			{pkg: "./internal/test/stores/snapshot", skip: notSQLite + "|" + crashes},
 		},
 	},
-	{pkg: "./internal/sqlite/sqliteledger", suites: []suite{{pkg: "./internal/sqlite/sqliteledger", skip: crashes}}},
+	{pkg: "./internal/sqlite/sqliteledger", suites: []suite{
+		{pkg: "./internal/test/stores/ledger", skip: notSQLite}, onSQLite("ledger"),
+	}},
 	{pkg: "./inbox", suites: []suite{
 		{pkg: "./inbox"}, {pkg: "./inbox/inboxtest"}, {pkg: "./internal/test/stores/inbox", skip: notMemory},
 	}},
@@ -108,7 +113,7 @@ var plans = []plan{
 	},
 	{
 		pkg:         "./internal/postgres/pgledger",
-		suites:      []suite{{pkg: "./internal/postgres/pgledger", skip: crashes}},
+		suites:      []suite{{pkg: "./internal/test/stores/ledger", skip: notPostgres + "|" + crashes}},
 		withServers: true,
 	},
 	{

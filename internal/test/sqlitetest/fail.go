@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"modernc.org/sqlite"
+
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // Failing is in the error of a statement that Fail has made fail.
@@ -106,23 +108,17 @@ func FailsWhole(t *testing.T, db *sql.DB, event string, call func(context.Contex
 	}
 }
 
-// A Kind tells the errors of the stores of one contract.
-type Kind[S any] struct {
-	Damaged error
-	// OneDamaged reports whether an error says that one session is damaged, and not the whole store.
-	OneDamaged func(error) bool
-}
-
-// TestGoneAmid removes the file in the middle of the call that prepare returns. What the call wrote is gone, and the
-// call says so. That concerns all sessions, so the error does not say that one is damaged.
-func (k Kind[S]) TestGoneAmid(t *testing.T, event string, prepare func(context.Context, *sql.DB) (call func() error)) {
+// GoneAmid removes the file in the middle of the call that prepare returns. What the call wrote is gone, and the call
+// says so. That concerns all sessions, so the error does not say that one is damaged.
+func GoneAmid(t *testing.T, event string, prepare func(db *sql.DB) (call func(context.Context) error)) {
 	t.Helper()
 	path := File(t)
 	db := Open(t, DSN(path))
-	call := prepare(t.Context(), db)
+	call := prepare(db)
 	RemoveAmid(t, db, path, event)
-	err := call()
-	if !errors.Is(err, k.Damaged) || k.OneDamaged(err) || !strings.Contains(err.Error(), path) {
+	err := call(t.Context())
+	_, one := errors.AsType[*store.DamagedError](err)
+	if !errors.Is(err, store.ErrDamaged) || one || !strings.Contains(err.Error(), path) {
 		t.Errorf("got %v, want an error that names the file and no session", err)
 	}
 }

@@ -213,20 +213,12 @@ func TestSQLiteTableGone(t *testing.T) {
 // sessions, so the error does not say that this one is damaged.
 func TestSQLiteFileGoneAmid(t *testing.T) {
 	t.Parallel()
-	kind := sqlitetest.Kind[*sqlitecheckpoint.Store]{
-		Damaged: checkpoint.ErrDamaged,
-		OneDamaged: func(err error) bool {
-			_, one := errors.AsType[*checkpoint.DamagedError](err)
-			return one
-		},
-	}
 	for _, c := range failsOnSQLite.calls {
 		switch c.name {
 		case "Claim", "Append of a turn", "Mark", "Renew", "Delete":
 			t.Run(c.name, func(t *testing.T) {
-				kind.TestGoneAmid(t, c.statement, func(ctx context.Context, db *sql.DB) func() error {
-					do := c.on(newCaller(t, liteOn(t, db, sqlitecheckpoint.Options{TTL: time.Nanosecond})))
-					return func() error { return do(ctx) }
+				sqlitetest.GoneAmid(t, c.statement, func(db *sql.DB) func(context.Context) error {
+					return c.on(newCaller(t, liteOn(t, db, sqlitecheckpoint.Options{TTL: time.Nanosecond})))
 				})
 			})
 		}

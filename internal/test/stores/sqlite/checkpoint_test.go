@@ -22,13 +22,12 @@ import (
 
 var turns = contract{
 	name: "checkpoint",
-	open: func(db *sql.DB, o options) store {
+	open: func(db *sql.DB, o options) subject {
 		return turnStore{sqlitecheckpoint.New(db, &sqlitecheckpoint.Options{Prefix: o.prefix, TTL: max(o.age, 0)})}
 	},
-	tables:  []string{"holdfast_sessions", "holdfast_turns"},
-	longest: "turns_request",
-	schema:  checkpoint.ErrSchema, damaged: checkpoint.ErrDamaged, refused: checkpoint.ErrRefused,
-	one: is[*checkpoint.DamagedError], verdicts: []error{checkpoint.ErrInvalid},
+	tables:   []string{"holdfast_sessions", "holdfast_turns"},
+	longest:  "turns_request",
+	verdicts: []error{checkpoint.ErrInvalid},
 	missing: []missing{
 		{
 			"both", "DROP TABLE holdfast_sessions; DROP TABLE holdfast_turns", "table holdfast_sessions", "Sweep",
@@ -45,7 +44,7 @@ var turns = contract{
 			"column owner of table holdfast_sessions", "Renew Mark Sessions Append Turns Sweep",
 		},
 	},
-	unreachable: func(t *testing.T, s store) { checkpointtest.RunUnreachable(t, s.(turnStore)) },
+	unreachable: func(t *testing.T, s subject) { checkpointtest.RunUnreachable(t, s.(turnStore)) },
 
 	fill: `WITH n AS (SELECT 0 AS i UNION ALL SELECT i + 1 FROM n WHERE i < ?1 - 1)
 		INSERT INTO holdfast_sessions SELECT 'bot', printf('s%04d', i), 1, '', '', iif(i % 5 = 0, 9e15, 1),
@@ -65,7 +64,7 @@ var turns = contract{
 	lists: turnLists,
 	sweep: sweep{
 		stays: func(i int) bool { return i%5 == 0 || i%7 == 0 },
-		call: func(ctx context.Context, s store, limit int) (int, error) {
+		call: func(ctx context.Context, s subject, limit int) (int, error) {
 			return s.(turnStore).Sweep(ctx, limit)
 		},
 		limited: true,
@@ -79,7 +78,7 @@ var turns = contract{
 			WHERE t.turn < h.first OR t.turn > h.turn`,
 	},
 	killed: appendForever,
-	check: func(t *testing.T, s store, _ *sql.DB) func(string) {
+	check: func(t *testing.T, s subject, _ *sql.DB) func(string) {
 		seen := 0
 		return func(last string) {
 			var n int
@@ -98,7 +97,7 @@ var turns = contract{
 	processes: turnProcesses,
 	torn: torn{
 		n: 30, at: 12,
-		write: func(ctx context.Context, s store, i int, text string) error {
+		write: func(ctx context.Context, s subject, i int, text string) error {
 			cp := turn(i)
 			cp.State, cp.RequestID = json.RawMessage(`"`+text+`"`), fmt.Sprint("request-", i)
 			c, err := s.(turnStore).Claim(ctx, bot("a"), request())
@@ -107,9 +106,9 @@ var turns = contract{
 			}
 			return s.(turnStore).Append(ctx, c.Lease, cp, checkpoint.AppendOptions{Release: true})
 		},
-		check: func(t *testing.T, s store, _ torn, _ string) {
+		check: func(t *testing.T, s subject, _ torn, _ string) {
 			seq := named(s.(turnStore).Turns(t.Context(), bot("a"), checkpoint.Newest), turnName)
-			all, damaged := damagedIn[*checkpoint.DamagedError](t, seq)
+			all, damaged := damagedIn(t, seq)
 			if len(all) != 30 || all[0] != "turn 29" || all[29] != "turn 00" ||
 				!slices.Equal(damaged, []string{"turn 12"}) {
 				t.Errorf("turns %v, of which damaged are %v", all, damaged)
@@ -222,7 +221,7 @@ func (s turnStore) cut(t *testing.T, _ *sql.DB, n int) cut {
 	return cut{do: calls[rand.N(len(calls))]}
 }
 
-func turnLists(t *testing.T, of store) []list {
+func turnLists(t *testing.T, of subject) []list {
 	s := of.(turnStore)
 	other := checkpoint.Key{Orchestrator: "other", Session: "a"}
 	l := mustClaim(t, s, other)
@@ -250,7 +249,7 @@ func turnLists(t *testing.T, of store) []list {
 }
 
 // A process that takes a session settles on top of the turn that its claim returned. It reports each acknowledged turn.
-func turnProcesses(t *testing.T, s store, _ *sql.DB, dsn string) {
+func turnProcesses(t *testing.T, s subject, _ *sql.DB, dsn string) {
 	acknowledged := make(map[string]string) // run by session and turn
 	contended(t, "checkpoint", dsn, 4, func(turn [2]string) {
 		if other, ok := acknowledged[turn[0]]; ok {

@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/test/sqlitetest"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // contracts are the rows of the table, over which the cases loop.
@@ -22,19 +23,16 @@ var contracts = []contract{turns, runs, effects, entries, items, chunks}
 // A contract says what the cases have to know of the store of one contract.
 type contract struct {
 	name   string
-	open   func(db *sql.DB, o options) store
+	open   func(db *sql.DB, o options) subject
 	tables []string
 	// longest is the longest end of a name in the database.
 	longest string
 
-	schema, damaged, refused error
-	// one reports whether an error says that one session is damaged, and not the whole store.
-	one func(error) bool
 	// verdicts are errors that a store returns only if it has read the database.
 	verdicts []error
 	missing  []missing
 	// unreachable is the suite of a store that cannot be reached.
-	unreachable func(t *testing.T, s store)
+	unreachable func(t *testing.T, s subject)
 
 	// fill adds the rows 0 to ?1 - 1.
 	fill string
@@ -43,25 +41,25 @@ type contract struct {
 	plans map[string]string
 	scans []string
 	// lists returns all that reads many rows, of a store with 1000 rows.
-	lists func(t *testing.T, s store) []list
+	lists func(t *testing.T, s subject) []list
 	sweep sweep
 	// whole count rows that are half-written.
 	whole []string
 
 	convicts   map[string]broken
-	violations func(ctx context.Context, open func() store, clause string) map[string]error
+	violations func(ctx context.Context, open func() subject, clause string) map[string]error
 	// statements are what calls execute, in their order, after the store was used.
-	statements func(t *testing.T, s store) []executed
+	statements func(t *testing.T, s subject) []executed
 	// torn is what a disk has broken.
 	torn torn
 
 	// killed settles one thing after the other, and tells of each. check makes a check of what is there after the
 	// process was killed: last is the last thing that it told of.
 	killed func(db *sql.DB, say func(...any)) error
-	check  func(t *testing.T, s store, db *sql.DB) func(last string)
+	check  func(t *testing.T, s subject, db *sql.DB) func(last string)
 	// contend is the work of one of several processes, and processes checks what they have done.
 	contend   func(db *sql.DB, say func(any)) error
-	processes func(t *testing.T, s store, db *sql.DB, dsn string)
+	processes func(t *testing.T, s subject, db *sql.DB, dsn string)
 }
 
 // options are the options of any store. age is how long it keeps what is over.
@@ -71,7 +69,7 @@ type options struct {
 }
 
 // A store is a store of any contract.
-type store interface {
+type subject interface {
 	Schema() string
 
 	// all calls every method once, about something new, and returns their errors by name.
@@ -108,7 +106,7 @@ type list struct {
 type sweep struct {
 	spoil string
 	stays func(i int) bool
-	call  func(ctx context.Context, s store, limit int) (int, error)
+	call  func(ctx context.Context, s subject, limit int) (int, error)
 	// limited says that limit bounds how much is forgotten. left counts what is left, and rest what is to be gone.
 	limited    bool
 	left, rest string
@@ -137,10 +135,10 @@ type executed struct {
 // A torn is a document that SQLite itself cannot read.
 type torn struct {
 	// write writes the i-th of n things, with a document that has this text.
-	write func(ctx context.Context, s store, i int, text string) error
+	write func(ctx context.Context, s subject, i int, text string) error
 	n, at int
 	// check checks what is read, and written, after the document of the thing at was torn.
-	check func(t *testing.T, s store, of torn, path string)
+	check func(t *testing.T, s subject, of torn, path string)
 }
 
 func eachContract(t *testing.T, test func(t *testing.T, c contract)) {
@@ -153,7 +151,7 @@ func eachContract(t *testing.T, test func(t *testing.T, c contract)) {
 }
 
 // create creates the tables, twice, and returns a store on them.
-func (c contract) create(tb testing.TB, db *sql.DB, o options) store {
+func (c contract) create(tb testing.TB, db *sql.DB, o options) subject {
 	tb.Helper()
 	s := c.open(db, o)
 	sqlitetest.Exec(tb, db, s.Schema())
@@ -162,7 +160,7 @@ func (c contract) create(tb testing.TB, db *sql.DB, o options) store {
 }
 
 // onOne returns a store on a pool of one connection.
-func (c contract) onOne(tb testing.TB, o options) (store, *sql.DB) {
+func (c contract) onOne(tb testing.TB, o options) (subject, *sql.DB) {
 	tb.Helper()
 	db := sqlitetest.Open(tb, testenv.SQLite(tb))
 	db.SetMaxOpenConns(1)
@@ -170,7 +168,7 @@ func (c contract) onOne(tb testing.TB, o options) (store, *sql.DB) {
 }
 
 // wantAll shows that every method succeeds. It may be called on any goroutine.
-func wantAll(t *testing.T, when string, s store) {
+func wantAll(t *testing.T, when string, s subject) {
 	t.Helper()
 	for method, err := range s.all(t.Context()) {
 		if err != nil {
@@ -231,10 +229,10 @@ func named[T any](all iter.Seq2[T, error], name func(T) string) iter.Seq2[string
 }
 
 // damagedIn returns the names that a sequence yields, and those of what is damaged.
-func damagedIn[E error](t *testing.T, all iter.Seq2[string, error]) (names, damaged []string) {
+func damagedIn(t *testing.T, all iter.Seq2[string, error]) (names, damaged []string) {
 	t.Helper()
 	for name, err := range all {
-		if is[E](err) {
+		if is[*store.DamagedError](err) {
 			damaged = append(damaged, name)
 		} else if err != nil {
 			t.Errorf("%s: %v", name, err)

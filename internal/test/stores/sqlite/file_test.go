@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/test/sqlitetest"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 	"github.com/holdfast-go/holdfast/migrations"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // The files of a database, by what follows its path.
@@ -35,10 +36,10 @@ func TestFileGone(t *testing.T) {
 				move(t, path, aside)
 				spoil(t, path)
 				for method, err := range s.all(t.Context()) {
-					if !errors.Is(err, k.damaged) || !strings.Contains(err.Error(), path+" was "+name) {
-						t.Errorf("%s: %v, want %v that names the file", method, err, k.damaged)
+					if !errors.Is(err, store.ErrDamaged) || !strings.Contains(err.Error(), path+" was "+name) {
+						t.Errorf("%s: %v, want %v that names the file", method, err, store.ErrDamaged)
 					}
-					if k.one(err) {
+					if is[*store.DamagedError](err) {
 						t.Errorf("%s says that one session is damaged: %v", method, err)
 					}
 				}
@@ -150,7 +151,7 @@ func TestReadOnlyMount(t *testing.T) {
 							continue // reading may work
 						}
 						refused++
-						if !errors.Is(err, k.refused) || !errors.Is(err, syscall.EROFS) ||
+						if !errors.Is(err, store.ErrRefused) || !errors.Is(err, syscall.EROFS) ||
 							!strings.Contains(err.Error(), path) {
 							t.Errorf("%s: %v, want %v that names %s", method, err, syscall.EROFS, path)
 						}

@@ -19,13 +19,12 @@ import (
 
 var items = contract{
 	name: "inbox",
-	open: func(db *sql.DB, o options) store {
+	open: func(db *sql.DB, o options) subject {
 		return boxStore{sqliteinbox.New(db, &sqliteinbox.Options{Prefix: o.prefix})}
 	},
-	tables:  []string{"holdfast_inbox"},
-	longest: "inbox_order",
-	schema:  inbox.ErrSchema, damaged: inbox.ErrDamaged, refused: inbox.ErrRefused,
-	one: is[*inbox.DamagedError], verdicts: []error{inbox.ErrInvalid},
+	tables:   []string{"holdfast_inbox"},
+	longest:  "inbox_order",
+	verdicts: []error{inbox.ErrInvalid},
 	missing: []missing{
 		{"table", "DROP TABLE holdfast_inbox", "table holdfast_inbox", ""},
 		{
@@ -33,7 +32,7 @@ var items = contract{
 		},
 		{"index", "DROP INDEX holdfast_inbox_order", "index holdfast_inbox_order", "Post Remove"},
 	},
-	unreachable: func(t *testing.T, s store) { inboxtest.RunUnreachable(t, s.(boxStore)) },
+	unreachable: func(t *testing.T, s subject) { inboxtest.RunUnreachable(t, s.(boxStore)) },
 
 	// Ten answers for each session.
 	fill: `WITH n AS (SELECT 0 AS i UNION ALL SELECT i + 1 FROM n WHERE i < ?1 - 1)
@@ -49,13 +48,13 @@ var items = contract{
 		"DELETE FROM":             "(orchestrator=? AND ",
 		"DELETE FROM holdfast_in": "session=?",
 	},
-	lists: func(t *testing.T, of store) []list {
+	lists: func(t *testing.T, of subject) []list {
 		s := of.(boxStore)
 		return []list{{
-			"all", named(s.Items(t.Context(), inbox.Key(bot("")), inbox.Answer), itemName), 1000,
+			"all", named(s.Items(t.Context(), bot(""), inbox.Answer), itemName), 1000,
 			func(i int) string { return fmt.Sprint("q", i) },
 			func(ctx context.Context, i int) error {
-				return s.Remove(ctx, inbox.Key(bot(fmt.Sprintf("s%05d", i/10))), inbox.Answer, fmt.Sprint("q", i))
+				return s.Remove(ctx, bot(fmt.Sprintf("s%05d", i/10)), inbox.Answer, fmt.Sprint("q", i))
 			},
 		}}
 	},
@@ -78,11 +77,11 @@ var items = contract{
 		}},
 		"Remove takes patterns": {"remove-literally", []string{"AND id = ?4", "AND id LIKE ?4"}},
 	},
-	violations: func(ctx context.Context, open func() store, clause string) map[string]error {
+	violations: func(ctx context.Context, open func() subject, clause string) map[string]error {
 		return inboxtest.Violations(ctx, func() inbox.Store { return open().(boxStore) }, clause)
 	},
-	statements: func(t *testing.T, of store) []executed {
-		s, k := of.(boxStore), inbox.Key(bot("s"))
+	statements: func(t *testing.T, of subject) []executed {
+		s, k := of.(boxStore), bot("s")
 		posted := func(ctx context.Context) error { _, err := s.Post(ctx, item("s", "q", "ada")); return err }
 		remove := func(kind inbox.Kind, ids ...string) func(context.Context) error {
 			return func(ctx context.Context) error { return s.Remove(ctx, k, kind, ids...) }
@@ -107,7 +106,7 @@ var items = contract{
 			say(id)
 		}
 	},
-	check: func(t *testing.T, of store, _ *sql.DB) func(string) {
+	check: func(t *testing.T, of subject, _ *sql.DB) func(string) {
 		return func(last string) {
 			var n, pid int
 			_, err := fmt.Sscanf(last, "%d of %d", &n, &pid)
@@ -120,10 +119,10 @@ var items = contract{
 			}
 		}
 	},
-	processes: func(t *testing.T, s store, _ *sql.DB, dsn string) { boxtest.TestProcesses(t, s.(boxStore), dsn) },
+	processes: func(t *testing.T, s subject, _ *sql.DB, dsn string) { boxtest.TestProcesses(t, s.(boxStore), dsn) },
 	torn: torn{
 		n: 40, at: 20,
-		write: func(ctx context.Context, s store, i int, text string) error {
+		write: func(ctx context.Context, s subject, i int, text string) error {
 			it := item("s", fmt.Sprintf("q%02d", i), "ada")
 			it.Data = json.RawMessage(`"` + text + `"`)
 			_, err := s.(boxStore).Post(ctx, it)
@@ -146,14 +145,14 @@ func openInbox(dsn string) (inbox.Store, func(), error) {
 
 func item(session, id, by string) inbox.Item {
 	return inbox.Item{
-		Key: inbox.Key(bot(session)), Kind: inbox.Answer, ID: id, By: by, Shown: "sum", Data: json.RawMessage(`{"n":1}`),
+		Key: bot(session), Kind: inbox.Answer, ID: id, By: by, Shown: "sum", Data: json.RawMessage(`{"n":1}`),
 	}
 }
 
 func itemName(it inbox.Item) string { return it.ID }
 
 func (s boxStore) read(ctx context.Context, session string) error {
-	return yielded(s.Items(ctx, inbox.Key(bot(session)), inbox.Answer))
+	return yielded(s.Items(ctx, bot(session), inbox.Answer))
 }
 
 var posted atomic.Int64
@@ -163,7 +162,7 @@ func (s boxStore) all(ctx context.Context) map[string]error {
 	_, errs["Post"] = s.Post(ctx, item("all", fmt.Sprint("q", posted.Add(1)), "ada"))
 	errs["Items"] = s.read(ctx, "all")
 	errs["Items of all"] = s.read(ctx, "")
-	errs["Remove"] = s.Remove(ctx, inbox.Key(bot("all")), inbox.Answer, "q")
+	errs["Remove"] = s.Remove(ctx, bot("all"), inbox.Answer, "q")
 	return errs
 }
 
@@ -174,7 +173,7 @@ func (s boxStore) ready(t *testing.T) []call {
 	want(t, first("0")(t.Context()), nil)
 	return []call{
 		{do: first("1")},
-		{do: func(ctx context.Context) error { return s.Remove(ctx, inbox.Key(bot("1")), inbox.Answer) }},
+		{do: func(ctx context.Context) error { return s.Remove(ctx, bot("1"), inbox.Answer) }},
 		{reads: true, do: func(ctx context.Context) error { return s.read(ctx, "") }},
 	}
 }
@@ -185,24 +184,24 @@ func (s boxStore) cut(t *testing.T, _ *sql.DB, n int) cut {
 		func(ctx context.Context) error { _, err := s.Post(ctx, item(session, "q", "ada")); return err },
 		"[] []", "[q] []",
 		func() string {
-			all, damaged := damagedIn[*inbox.DamagedError](t,
-				named(s.Items(t.Context(), inbox.Key(bot(session)), inbox.Answer), itemName))
+			all, damaged := damagedIn(t,
+				named(s.Items(t.Context(), bot(session), inbox.Answer), itemName))
 			return fmt.Sprint(all, damaged)
 		},
 	}
 }
 
 // If SQLite itself cannot read the data of an item, this item is damaged. The others can be read, and posted.
-func checkTornItem(t *testing.T, of store, torn torn, _ string) {
+func checkTornItem(t *testing.T, of subject, torn torn, _ string) {
 	s := of.(boxStore)
 	for _, session := range []string{"s", ""} {
-		ids, damaged := damagedIn[*inbox.DamagedError](t,
-			named(s.Items(t.Context(), inbox.Key(bot(session)), inbox.Answer), itemName))
+		ids, damaged := damagedIn(t,
+			named(s.Items(t.Context(), bot(session), inbox.Answer), itemName))
 		if len(ids) != torn.n || !slices.IsSorted(ids) || !slices.Equal(damaged, ids[torn.at:torn.at+1]) {
 			t.Errorf("session %q: %q, of which damaged are %q", session, ids, damaged)
 		}
 	}
-	for it, err := range s.Items(t.Context(), inbox.Key(bot("s")), inbox.Answer) {
+	for it, err := range s.Items(t.Context(), bot("s"), inbox.Answer) {
 		if err != nil && (!strings.Contains(err.Error(), "malformed") || it.By != "ada") {
 			t.Errorf("%q by %q: %v", it.ID, it.By, err)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitestore"
 	"github.com/holdfast-go/holdfast/internal/test/sqlitetest"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 const (
@@ -71,9 +72,9 @@ func TestSchemaMissing(t *testing.T) {
 						if when == "after" && strings.Contains(c.untouched, method) {
 							continue
 						}
-						if !errors.Is(err, k.schema) || !strings.Contains(err.Error(), c.says) ||
+						if !errors.Is(err, store.ErrSchema) || !strings.Contains(err.Error(), c.says) ||
 							!strings.Contains(err.Error(), "migrations.Up") {
-							t.Errorf("%s: %v, want %v naming %s and the remedy", method, err, k.schema, c.says)
+							t.Errorf("%s: %v, want %v naming %s and the remedy", method, err, store.ErrSchema, c.says)
 						}
 					}
 					sqlitetest.Exec(t, db, "DROP TABLE IF EXISTS "+strings.Join(k.tables, "; DROP TABLE IF EXISTS "))
@@ -94,9 +95,9 @@ func TestClosed(t *testing.T) {
 		if err := db.Close(); err != nil {
 			t.Fatal(err)
 		}
-		for _, s := range []store{used, unused} {
+		for _, s := range []subject{used, unused} {
 			for method, err := range s.all(t.Context()) {
-				wrong := err == nil || errors.Is(err, k.schema) || errors.Is(err, sqlitestore.ErrDSN)
+				wrong := err == nil || errors.Is(err, store.ErrSchema) || errors.Is(err, sqlitestore.ErrDSN)
 				for _, verdict := range k.verdicts {
 					wrong = wrong || errors.Is(err, verdict)
 				}

@@ -23,13 +23,11 @@ import (
 // What else is said of the ledger is in package stores/ledger.
 var effects = contract{
 	name: "ledger",
-	open: func(db *sql.DB, o options) store {
+	open: func(db *sql.DB, o options) subject {
 		return effectStore{sqliteledger.New(db, &sqliteledger.Options{Prefix: o.prefix})}
 	},
-	tables:  []string{"holdfast_effects", "holdfast_effect_fences"},
-	longest: "effects_session",
-	schema:  ledger.ErrSchema, damaged: ledger.ErrDamaged, refused: ledger.ErrRefused,
-	one:      is[*ledger.DamagedError],
+	tables:   []string{"holdfast_effects", "holdfast_effect_fences"},
+	longest:  "effects_session",
 	verdicts: []error{ledger.ErrInvalid, ledger.ErrNotFound, lock.ErrFenced},
 	missing: []missing{
 		{"table", "DROP TABLE holdfast_effects", "table holdfast_effects", ""},
@@ -43,7 +41,7 @@ var effects = contract{
 			"column unsure of table holdfast_effects", "Adopt Prune",
 		},
 	},
-	unreachable: func(t *testing.T, s store) { ledgertest.RunUnreachable(t, s.(effectStore)) },
+	unreachable: func(t *testing.T, s subject) { ledgertest.RunUnreachable(t, s.(effectStore)) },
 
 	// Effects that are finished, of runs with 10 effects each.
 	fill: `WITH n AS (SELECT 0 AS i UNION ALL SELECT i + 1 FROM n WHERE i < ?1 - 1)
@@ -72,7 +70,7 @@ var effects = contract{
 	},
 	// The answers of a while are few. The others are Raise's.
 	scans: []string{"holdfast_effects_answer", "nonce = 'raised'", "state = 'unknown', finished_at = ?1"},
-	lists: func(t *testing.T, of store) []list {
+	lists: func(t *testing.T, of subject) []list {
 		s := of.(effectStore)
 		return []list{{
 			"all", named(s.Effects(t.Context(), ledger.Query{Orchestrator: "bot"}), effectName), 1000,
@@ -85,7 +83,7 @@ var effects = contract{
 			UPDATE holdfast_effects SET state = 'unknown' WHERE issued_at % 11 = 0;
 			UPDATE holdfast_effects SET key = 'k' WHERE issued_at % 13 = 0`,
 		stays: func(i int) bool { return i%7 == 0 || i%11 == 0 || i%13 == 0 },
-		call: func(ctx context.Context, s store, _ int) (int, error) {
+		call: func(ctx context.Context, s subject, _ int) (int, error) {
 			return s.(effectStore).Prune(ctx, time.Now())
 		},
 		left: "SELECT count(*) FROM holdfast_effects",
@@ -96,7 +94,7 @@ var effects = contract{
 	processes:  effectProcesses,
 	torn: torn{
 		n: 40, at: 10, // in a page that is full
-		write: func(ctx context.Context, s store, i int, text string) error {
+		write: func(ctx context.Context, s subject, i int, text string) error {
 			e := effect("run", fmt.Sprintf("e%02d", i))
 			e.Args = json.RawMessage(`"` + text + `"`)
 			now, _, err := s.(effectStore).Issue(ctx, e, false)
@@ -198,7 +196,7 @@ func (s effectStore) cut(t *testing.T, _ *sql.DB, n int) cut {
 }
 
 // A new effect is one statement, and its outcome another. Each commits by itself.
-func effectStatements(t *testing.T, of store) []executed {
+func effectStatements(t *testing.T, of subject) []executed {
 	s := of.(effectStore)
 	s.issue(t, "run", "old")
 	issue := func(run, id string) func(context.Context) error {
@@ -240,11 +238,11 @@ func effectStatements(t *testing.T, of store) []executed {
 }
 
 // If SQLite itself cannot read the arguments of an effect, this effect is damaged. The others can be read, and written.
-func checkTornEffect(t *testing.T, of store, torn torn, _ string) {
+func checkTornEffect(t *testing.T, of subject, torn torn, _ string) {
 	s := of.(effectStore)
 	at := fmt.Sprintf("e%02d", torn.at)
 	for _, q := range []ledger.Query{{}, {RunID: "run"}, {Session: "session of run"}, {Open: true}, {ID: at}} {
-		ids, damaged := damagedIn[*ledger.DamagedError](t, named(s.Effects(t.Context(), q), effectName))
+		ids, damaged := damagedIn(t, named(s.Effects(t.Context(), q), effectName))
 		all := q.ID != "" && len(ids) == 1 || q.ID == "" && len(ids) == torn.n
 		if !all || !slices.IsSorted(ids) || !slices.Equal(damaged, []string{at}) {
 			t.Errorf("%+v: %q, of which damaged are %q", q, ids, damaged)
@@ -282,7 +280,7 @@ type reply struct {
 
 // Processes issue, adopt and finish the same effects at random. Each attempt is issued once, and each is told of the
 // same result. What Tx has booked, it has booked once.
-func effectProcesses(t *testing.T, of store, db *sql.DB, dsn string) {
+func effectProcesses(t *testing.T, of subject, db *sql.DB, dsn string) {
 	sqlitetest.Exec(t, db, "CREATE TABLE bookings (id TEXT)")
 	issued := make(map[string]int)
 	results := make(map[string]string)

@@ -24,13 +24,12 @@ import (
 
 var runs = contract{
 	name: "snapshot",
-	open: func(db *sql.DB, o options) store {
+	open: func(db *sql.DB, o options) subject {
 		return runStore{sqlitesnapshot.New(db, &sqlitesnapshot.Options{Prefix: o.prefix, Remember: o.age})}
 	},
-	tables:  []string{"holdfast_runs", "holdfast_run_parts"},
-	longest: "runs_inflight",
-	schema:  snapshot.ErrSchema, damaged: snapshot.ErrDamaged, refused: snapshot.ErrRefused,
-	one: is[*snapshot.DamagedError], verdicts: []error{snapshot.ErrInvalid, lock.ErrFenced},
+	tables:   []string{"holdfast_runs", "holdfast_run_parts"},
+	longest:  "runs_inflight",
+	verdicts: []error{snapshot.ErrInvalid, lock.ErrFenced},
 	missing: []missing{
 		{"table", "DROP TABLE holdfast_runs", "table holdfast_runs", ""},
 		{"parts", "DROP TABLE holdfast_run_parts", "table holdfast_run_parts", "Adopt Save Runs Delete Sweep"},
@@ -39,7 +38,7 @@ var runs = contract{
 			"column", "ALTER TABLE holdfast_runs DROP COLUMN base", "column base of table holdfast_runs", "Delete Sweep",
 		},
 	},
-	unreachable: func(t *testing.T, s store) { snapshottest.RunUnreachable(t, s.(runStore)) },
+	unreachable: func(t *testing.T, s subject) { snapshottest.RunUnreachable(t, s.(runStore)) },
 
 	// A run in flight and one that is over, of two sessions.
 	fill: `WITH n AS (SELECT 0 AS i UNION ALL SELECT i + 1 FROM n WHERE i < ?1 - 1)
@@ -64,7 +63,7 @@ var runs = contract{
 			UPDATE holdfast_runs SET payload = NULL, deleted_at =
 				iif(substr(id, 2) % 5 = 0, NULL, iif(substr(id, 2) % 7 = 0, 9e15, 1))`,
 		stays: func(i int) bool { return i%5 == 0 || i%7 == 0 },
-		call: func(ctx context.Context, s store, limit int) (int, error) {
+		call: func(ctx context.Context, s subject, limit int) (int, error) {
 			return s.(runStore).Sweep(ctx, limit)
 		},
 		limited: true,
@@ -78,7 +77,7 @@ var runs = contract{
 			WHERE (orchestrator, session) NOT IN (SELECT orchestrator, session FROM holdfast_runs)`,
 	},
 	killed: runForever,
-	check: func(t *testing.T, s store, db *sql.DB) func(string) {
+	check: func(t *testing.T, s subject, db *sql.DB) func(string) {
 		return func(last string) {
 			var session string
 			var step int
@@ -101,7 +100,7 @@ var runs = contract{
 	processes: runProcesses,
 	torn: torn{
 		n: 40, at: 20,
-		write: func(ctx context.Context, s store, i int, text string) error {
+		write: func(ctx context.Context, s subject, i int, text string) error {
 			r := run(fmt.Sprintf("s%02d", i))
 			r.Payload = json.RawMessage(`"` + text + `"`)
 			_, err := s.(runStore).Begin(ctx, r)
@@ -116,7 +115,7 @@ type runStore struct{ *sqlitesnapshot.Store }
 // run returns a run of epoch 1 that is ready to begin.
 func run(session string) snapshot.Run {
 	return snapshot.Run{
-		Key: snapshot.Key(bot(session)), ID: "run-of-" + session, Attempt: 1, Status: snapshot.Running,
+		Key: bot(session), ID: "run-of-" + session, Attempt: 1, Status: snapshot.Running,
 		Fence: fence(1), Payload: json.RawMessage(`{"step":0}`),
 	}
 }
@@ -151,7 +150,7 @@ func adopt(ctx context.Context, s snapshot.Store, r snapshot.Run, f lock.Fence) 
 }
 
 func (s runStore) read(ctx context.Context) error {
-	return yielded(s.Runs(ctx, snapshot.Query{Key: snapshot.Key(bot(""))}))
+	return yielded(s.Runs(ctx, snapshot.Query{Key: bot("")}))
 }
 
 // timeless describes a run without the times, which the store sets.
@@ -168,7 +167,7 @@ func timeless(r *snapshot.Run) string {
 func (s runStore) there(t *testing.T, db *sql.DB, session string) string {
 	t.Helper()
 	var in *snapshot.Run
-	for r, err := range s.Runs(t.Context(), snapshot.Query{Key: snapshot.Key(bot(session))}) {
+	for r, err := range s.Runs(t.Context(), snapshot.Query{Key: bot(session)}) {
 		want(t, err, nil)
 		in = &r
 	}
@@ -253,7 +252,7 @@ func (s runStore) cut(t *testing.T, db *sql.DB, n int) cut {
 	return calls[rand.N(len(calls))]
 }
 
-func runLists(t *testing.T, of store) []list {
+func runLists(t *testing.T, of subject) []list {
 	s := of.(runStore)
 	runs := func(what string, q snapshot.Query, n, step, first int) list {
 		q.Orchestrator = "bot"
@@ -273,7 +272,7 @@ func runLists(t *testing.T, of store) []list {
 }
 
 // If SQLite itself cannot read a payload, its run is damaged. The rest of the run can be read, and adopted.
-func checkTornRun(t *testing.T, of store, torn torn, path string) {
+func checkTornRun(t *testing.T, of subject, torn torn, path string) {
 	s := of.(runStore)
 	var all []string
 	for i := range torn.n {
@@ -296,18 +295,18 @@ func checkTornRun(t *testing.T, of store, torn torn, path string) {
 			}
 			return r.Session
 		})
-		got, bad := damagedIn[*snapshot.DamagedError](t, seq)
+		got, bad := damagedIn(t, seq)
 		if !slices.Equal(got, c.want) || !slices.Equal(bad, c.bad) {
 			t.Errorf("%+v: %q, of which damaged are %q", c.q, got, bad)
 		}
 	}
 	for _, session := range []string{all[at-1], all[at+1]} {
-		r, err := s.Adopt(t.Context(), snapshot.Key(bot(session)), fence(2), 3)
+		r, err := s.Adopt(t.Context(), bot(session), fence(2), 3)
 		want(t, err, nil)
 		want(t, s.Delete(t.Context(), r.Key, r.ID, r.Fence), nil)
 	}
 	// SQLite would have to read the row in order to write it. So the file has to be repaired.
-	_, err := s.Adopt(t.Context(), snapshot.Key(bot(all[at])), fence(2), 3)
+	_, err := s.Adopt(t.Context(), bot(all[at]), fence(2), 3)
 	if err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("Adopt of what is torn: %v, want an error that names the file", err)
 	}
@@ -400,4 +399,30 @@ func runForever(db *sql.DB, say func(...any)) (err error) {
 		}
 	}
 	return err
+}
+
+// Writers queue before they ask for a connection. So none of them waits for the only one.
+func TestWritersQueue(t *testing.T) {
+	t.Parallel()
+	of, db := runs.onOne(t, options{})
+	s := of.(runStore)
+	begin(t, s, "first") // the first call prepares the statements, outside the queue
+	before := db.Stats().WaitCount
+	var wg sync.WaitGroup
+	for i := range 16 {
+		wg.Go(func() {
+			r := run(fmt.Sprint(i))
+			_, err := s.Begin(t.Context(), r)
+			want(t, err, nil)
+			for range 12 {
+				r = next(r)
+				want(t, s.Save(t.Context(), r), nil)
+			}
+			want(t, s.Save(t.Context(), withPart(r, "a")), nil)
+		})
+	}
+	wg.Wait()
+	if waited := db.Stats().WaitCount - before; waited > 0 {
+		t.Errorf("writers have waited for a connection %d times", waited)
+	}
 }

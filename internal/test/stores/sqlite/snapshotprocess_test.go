@@ -32,7 +32,7 @@ type life struct {
 
 // Processes begin, steal, save and delete at random. The stores refuse every call that contradicts what another process
 // was told.
-func runProcesses(t *testing.T, of store, _ *sql.DB, dsn string) {
+func runProcesses(t *testing.T, of subject, _ *sql.DB, dsn string) {
 	s := of.(runStore)
 	lives := make(map[string]*life)
 	late := make(map[string]bool) // the runs that were refused
@@ -46,7 +46,7 @@ func runProcesses(t *testing.T, of store, _ *sql.DB, dsn string) {
 		counts[fmt.Sprintf("%s fenced=%t", e.Op, e.Fenced)]++
 	})
 	left := make(map[string]bool)
-	for r, err := range s.Runs(t.Context(), snapshot.Query{Key: snapshot.Key(bot(""))}) {
+	for r, err := range s.Runs(t.Context(), snapshot.Query{Key: bot("")}) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,7 +15,7 @@ func TestConvicts(t *testing.T) {
 				t.Parallel()
 				convicted := func(pairs ...string) bool {
 					_, db := sqlitetest.Tamper(t, testenv.SQLite(t), pairs...)
-					open := func() store { return c.create(t, db, options{}) }
+					open := func() subject { return c.create(t, db, options{}) }
 					return c.violations(t.Context(), open, b.clause)[b.clause] != nil
 				}
 				if convicted() || !convicted(b.pairs...) {

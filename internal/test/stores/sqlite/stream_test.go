@@ -17,13 +17,12 @@ import (
 
 var chunks = contract{
 	name: "stream",
-	open: func(db *sql.DB, o options) store {
+	open: func(db *sql.DB, o options) subject {
 		return streamStore{sqlitestream.New(db, &sqlitestream.Options{Prefix: o.prefix})}
 	},
-	tables:  []string{"holdfast_streams", "holdfast_chunks"},
-	longest: "streams",
-	schema:  stream.ErrSchema, damaged: stream.ErrDamaged, refused: stream.ErrRefused,
-	one: func(error) bool { return false }, verdicts: []error{stream.ErrInvalid, stream.ErrGone},
+	tables:   []string{"holdfast_streams", "holdfast_chunks"},
+	longest:  "streams",
+	verdicts: []error{stream.ErrInvalid, stream.ErrGone},
 	missing: []missing{
 		{"table", "DROP TABLE holdfast_streams", "table holdfast_streams", ""},
 		{"chunks", "DROP TABLE holdfast_chunks", "table holdfast_chunks", "Last Sweep Delete"},
@@ -32,14 +31,14 @@ var chunks = contract{
 			"Last Sweep Delete",
 		},
 	},
-	lists: func(t *testing.T, of store) []list {
+	lists: func(t *testing.T, of subject) []list {
 		s := of.(streamStore)
 		for range 100 {
 			want(t, s.add(t.Context(), "a", 1, stream.Ended, 10), nil)
 		}
 		name := func(i int) string { return fmt.Sprint("chunk ", i+1) }
 		return []list{{
-			"all", named(s.Read(t.Context(), stream.Key(bot("a")), 0), func(c stream.Chunk) string {
+			"all", named(s.Read(t.Context(), bot("a"), 0), func(c stream.Chunk) string {
 				return fmt.Sprint("chunk ", c.Seq)
 			}), 1000, name,
 			func(ctx context.Context, i int) error { return s.add(ctx, "b", 1, stream.Active, 1) },
@@ -56,7 +55,7 @@ func (s streamStore) add(ctx context.Context, session string, epoch int64, statu
 	for i := range docs {
 		docs[i] = json.RawMessage(fmt.Sprintf(`{"n":%d}`, i))
 	}
-	_, err := s.Append(ctx, stream.Key(bot(session)), fmt.Sprint("r-", epoch), epoch, status, docs)
+	_, err := s.Append(ctx, bot(session), fmt.Sprint("r-", epoch), epoch, status, docs)
 	return err
 }
 
@@ -64,7 +63,7 @@ var streamed atomic.Int64
 
 func (s streamStore) all(ctx context.Context) map[string]error {
 	session := fmt.Sprint("all", streamed.Add(1))
-	k := stream.Key(bot(session))
+	k := bot(session)
 	errs := make(map[string]error)
 	errs["Append"] = s.add(ctx, session, 1, stream.Ended, 2)
 	_, _, errs["Last"] = s.Last(ctx, k)
@@ -76,7 +75,7 @@ func (s streamStore) all(ctx context.Context) map[string]error {
 
 func (s streamStore) ready(t *testing.T) []call {
 	want(t, s.add(t.Context(), "a", 1, stream.Ended, 2), nil)
-	k := stream.Key(bot("a"))
+	k := bot("a")
 	return []call{
 		{do: func(ctx context.Context) error { return s.add(ctx, "a", 1, stream.Ended, 2) }},
 		{do: func(ctx context.Context) error { return s.Delete(ctx, k) }},
@@ -89,7 +88,7 @@ func (s streamStore) cut(t *testing.T, _ *sql.DB, n int) cut {
 	return cut{
 		func(ctx context.Context) error { return s.add(ctx, session, 1, stream.Ended, 3) }, "last 0", "last 3",
 		func() string {
-			last, _, err := s.Last(t.Context(), stream.Key(bot(session)))
+			last, _, err := s.Last(t.Context(), bot(session))
 			want(t, err, nil)
 			return fmt.Sprint("last ", last)
 		},
@@ -112,14 +111,14 @@ func contendForStream(db *sql.DB, _ func(any)) error {
 
 // Processes append to one session, while readers of another process wait. The numbers have no gaps, no chunk of a
 // former owner follows those of its successor, and each reader gets all.
-func streamProcesses(t *testing.T, of store, _ *sql.DB, dsn string) {
+func streamProcesses(t *testing.T, of subject, _ *sql.DB, dsn string) {
 	s := of.(streamStore)
 	want(t, s.add(t.Context(), "shared", 1, stream.Active, 1), nil)
 	read := make(chan []stream.Chunk, 4)
 	for range cap(read) {
 		go func() {
 			var all []stream.Chunk
-			for c, err := range s.Read(t.Context(), stream.Key(bot("shared")), 0) {
+			for c, err := range s.Read(t.Context(), bot("shared"), 0) {
 				if err != nil {
 					t.Error(err)
 					break
@@ -131,7 +130,7 @@ func streamProcesses(t *testing.T, of store, _ *sql.DB, dsn string) {
 	}
 	contended(t, "stream", dsn, 3, func(any) {})
 	want(t, s.add(t.Context(), "shared", math.MaxInt64, stream.Ended, 1), nil)
-	last, _, err := s.Last(t.Context(), stream.Key(bot("shared")))
+	last, _, err := s.Last(t.Context(), bot("shared"))
 	want(t, err, nil)
 	for range cap(read) {
 		all := <-read

@@ -21,7 +21,7 @@ func TestTorn(t *testing.T) {
 }
 
 // tear writes n things into a file, and tears the document of one of them. It returns a store on what is left.
-func (c contract) tear(t *testing.T, path string, n, at int) store {
+func (c contract) tear(t *testing.T, path string, n, at int) subject {
 	t.Helper()
 	text := func(i int) string { return strings.Repeat(fmt.Sprintf("document %02d ", i), 1200) }
 	dsn := sqlitetest.DSN(path)

@@ -9,24 +9,25 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqliteturnlog"
+	"github.com/holdfast-go/holdfast/internal/test/sqlitetest"
+	"github.com/holdfast-go/holdfast/internal/test/testenv"
 	"github.com/holdfast-go/holdfast/turnlog"
 	"github.com/holdfast-go/holdfast/turnlog/turnlogtest"
 )
 
 var entries = contract{
 	name: "turnlog",
-	open: func(db *sql.DB, o options) store {
+	open: func(db *sql.DB, o options) subject {
 		return logStore{sqliteturnlog.New(db, &sqliteturnlog.Options{Prefix: o.prefix})}
 	},
-	tables:  []string{"holdfast_phases", "holdfast_logged"},
-	longest: "logged_session",
-	schema:  turnlog.ErrSchema, damaged: turnlog.ErrDamaged, refused: turnlog.ErrRefused,
-	one:      is[*turnlog.DamagedError],
+	tables:   []string{"holdfast_phases", "holdfast_logged"},
+	longest:  "logged_session",
 	verdicts: []error{turnlog.ErrInvalid, turnlog.ErrChanged, turnlog.ErrPhase, turnlog.ErrState},
 	missing: []missing{
 		{"table", "DROP TABLE holdfast_phases", "table holdfast_phases", "Prune"},
@@ -36,7 +37,7 @@ var entries = contract{
 			"Restore Turns Prune",
 		},
 	},
-	unreachable: func(t *testing.T, s store) { turnlogtest.RunUnreachable(t, s.(logStore)) },
+	unreachable: func(t *testing.T, s subject) { turnlogtest.RunUnreachable(t, s.(logStore)) },
 
 	// Turns of two entries that are settled. Each hundredth is open.
 	fill: `WITH n AS (SELECT 0 AS i UNION ALL SELECT i + 1 FROM n WHERE i < ?1 - 1)
@@ -56,7 +57,7 @@ var entries = contract{
 		"DELETE FROM holdfast_phases":        "sqlite_autoindex_holdfast_phases_1 (run=?",
 		"DELETE FROM holdfast_logged":        "PRIMARY KEY (run>?",
 	},
-	lists: func(t *testing.T, of store) []list {
+	lists: func(t *testing.T, of subject) []list {
 		s := of.(logStore)
 		return []list{{
 			"all", named(s.Turns(t.Context(), turnlog.Query{Orchestrator: "bot"}), summarized), 1000,
@@ -69,7 +70,7 @@ var entries = contract{
 	sweep: sweep{
 		spoil: "UPDATE holdfast_logged SET settled = 9e14 WHERE settled > 20000",
 		stays: func(i int) bool { return i >= 2000 || i%100 == 0 },
-		call: func(ctx context.Context, s store, _ int) (int, error) {
+		call: func(ctx context.Context, s subject, _ int) (int, error) {
 			return s.(logStore).Prune(ctx, at(0))
 		},
 		left: "SELECT count(*) FROM holdfast_logged",
@@ -98,10 +99,10 @@ var entries = contract{
 			"WHERE run IN (SELECT run FROM holdfast_logged WHERE 0 AND run > ?1",
 		}},
 	},
-	violations: func(ctx context.Context, open func() store, clause string) map[string]error {
+	violations: func(ctx context.Context, open func() subject, clause string) map[string]error {
 		return turnlogtest.Violations(ctx, func() turnlog.Log { return open().(logStore) }, clause)
 	},
-	statements: func(t *testing.T, of store) []executed {
+	statements: func(t *testing.T, of subject) []executed {
 		s, e := of.(logStore), entry("run", turnlog.Started, 0)
 		record := func(ctx context.Context) error { return s.Record(ctx, e) }
 		restore := func(ctx context.Context) error { _, err := s.Restore(ctx, "run"); return err }
@@ -123,7 +124,7 @@ var entries = contract{
 			say(n)
 		}
 	},
-	check: func(t *testing.T, s store, _ *sql.DB) func(string) {
+	check: func(t *testing.T, s subject, _ *sql.DB) func(string) {
 		return func(last string) {
 			n, err := strconv.Atoi(last)
 			want(t, err, nil)
@@ -142,7 +143,7 @@ var entries = contract{
 	processes: entryProcesses,
 	torn: torn{
 		n: 40, at: 20,
-		write: func(ctx context.Context, s store, i int, text string) error {
+		write: func(ctx context.Context, s subject, i int, text string) error {
 			e := entry(fmt.Sprintf("run %02d", i), turnlog.Started, i)
 			e.State = json.RawMessage(`"` + text + `"`)
 			l := s.(logStore)
@@ -202,7 +203,7 @@ const contendedEntries = 150
 
 // Processes record the same entries at once. Each entry is there once, and each call succeeds. Of other states one
 // stays.
-func entryProcesses(t *testing.T, s store, _ *sql.DB, dsn string) {
+func entryProcesses(t *testing.T, s subject, _ *sql.DB, dsn string) {
 	won := make(map[int]int)
 	contended(t, "turnlog", dsn, 3, func(n int) { won[n]++ })
 	for _, run := range []string{"same", "different"} {
@@ -237,10 +238,10 @@ func contendForEntries(db *sql.DB, say func(any)) error {
 }
 
 // If SQLite itself cannot read the state of an entry, this entry is damaged. The others can be read, and recorded.
-func checkTornEntry(t *testing.T, of store, torn torn, _ string) {
+func checkTornEntry(t *testing.T, of subject, torn torn, _ string) {
 	s := of.(logStore)
 	for _, q := range []turnlog.Query{{}, {Session: "session"}, {Open: true}} {
-		runs, damaged := damagedIn[*turnlog.DamagedError](t, named(s.Turns(t.Context(), q), summarized))
+		runs, damaged := damagedIn(t, named(s.Turns(t.Context(), q), summarized))
 		if len(runs) != torn.n || !slices.IsSorted(runs) || !slices.Equal(damaged, runs[torn.at:torn.at+1]) {
 			t.Errorf("%+v: %q, of which damaged are %q", q, runs, damaged)
 		}
@@ -260,4 +261,33 @@ func checkTornEntry(t *testing.T, of store, torn torn, _ string) {
 	}
 	again := entry(fmt.Sprintf("run %02d", torn.at), turnlog.Started, torn.at)
 	want(t, s.Record(t.Context(), again), turnlog.ErrDamaged)
+}
+
+// A Prune whose delete fails says so, and has forgotten nothing. It counts what earlier transactions forgot.
+func TestPruneFails(t *testing.T) {
+	t.Parallel()
+	for _, table := range entries.tables {
+		db := sqlitetest.Open(t, testenv.SQLite(t))
+		s := entries.create(t, db, options{}).(logStore)
+		for i := range 150 {
+			for n, phase := range []string{turnlog.Started, turnlog.Settled} {
+				want(t, s.Record(t.Context(), entry(fmt.Sprintf("run %03d", i), phase, n)), nil)
+			}
+		}
+		for _, c := range []struct {
+			first           string
+			forgotten, left int
+		}{{"run 000", 0, 150}, {"run 120", 100, 50}} {
+			sqlitetest.Fail(t, db, "DELETE ON "+table+" WHEN old.run >= '"+c.first+"'")
+			n, err := s.Prune(t.Context(), at(5000))
+			if n != c.forgotten || err == nil || !strings.Contains(err.Error(), sqlitetest.Failing) {
+				t.Errorf("%s: forgets %d, %v; want %d", table, n, err, c.forgotten)
+			}
+			runs, damaged := damagedIn(t, named(s.Turns(t.Context(), turnlog.Query{}), summarized))
+			if len(runs) != c.left || len(damaged) > 0 {
+				t.Errorf("%s: %d turns are left, %q damaged", table, len(runs), damaged)
+			}
+			sqlitetest.Mend(t, db)
+		}
+	}
 }

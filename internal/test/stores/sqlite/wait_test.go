@@ -113,7 +113,7 @@ func TestNobodyBusy(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				db := sqlitetest.Open(t, strings.Replace(testenv.SQLite(t), "busy_timeout(60000)", k.timeout, 1))
-				var stores []store
+				var stores []subject
 				for _, prefix := range k.prefixes {
 					stores = append(stores, c.create(t, db, options{prefix: prefix}))
 				}

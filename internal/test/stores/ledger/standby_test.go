@@ -1,4 +1,4 @@
-package pgledger_test
+package ledger_test
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/holdfast-go/holdfast/internal/postgres/pgledger"
 	"github.com/holdfast-go/holdfast/internal/test/pgtest"
 	"github.com/holdfast-go/holdfast/ledger"
 )
@@ -16,27 +15,28 @@ import (
 func TestStandbyStopped(t *testing.T) {
 	t.Parallel()
 	pgtest.StopStandbys(t, func(t *testing.T, p *pgxpool.Pool, prefix string, _ bool) pgtest.Stalled {
-		w := stalled{create(t, p, &pgledger.Options{Prefix: prefix}), p}
+		w := stalled{onPostgres.On(t, p, prefix), p, prefix}
 		return pgtest.Stalled{Unanswered: w.calls(t), Answered: func(*testing.T) {}}
 	})
 }
 
 // stalled is a ledger whose standbys will stop.
 type stalled struct {
-	*pgledger.Ledger
-	pool *pgxpool.Pool
+	ledger.Ledger
+	pool   *pgxpool.Pool
+	prefix string
 }
 
 // sees returns whether readers see a row that fits an SQL condition.
 func (w stalled) sees(from string) func(t *testing.T) bool {
-	sql := w.Fill("SELECT EXISTS (SELECT FROM " + from + ")")
+	sql := named(w.prefix, "SELECT EXISTS (SELECT FROM "+from+")")
 	return func(t *testing.T) bool { return pgtest.Value[bool](t, w.pool, sql) }
 }
 
 // calls returns calls about effects that are prepared for them.
 func (w stalled) calls(t *testing.T) (calls []pgtest.Unanswered) {
 	for _, id := range []string{"finished", "answered", "repeated", "adopted"} {
-		issue(t, w.Ledger, effect("run of "+id, id, 1))
+		issue(t, w, effect("run of "+id, id, 1))
 	}
 	issued := func(e ledger.Effect, again bool) func(context.Context) error {
 		return func(ctx context.Context) error { _, _, err := w.Issue(ctx, e, again); return err }
