@@ -35,16 +35,21 @@ var ErrEncoding = pgtext.ErrEncoding
 // If a migration was applied and its table or index is missing, it has been dropped since. The Schema method of its
 // store creates such tables and indexes again.
 func Check(ctx context.Context, db *sql.DB, d Dialect) error {
-	all, err := load(d)
+	return Tables{Dialect: d}.Check(ctx, db)
+}
+
+// Check is the function Check for t.
+func (t Tables) Check(ctx context.Context, db *sql.DB) error {
+	p, all, err := t.load()
 	if err != nil {
-		return fmt.Errorf("migrations: %w", err)
+		return err
 	}
-	found, err := look(ctx, db, grammars[d])
+	found, err := p.look(ctx, db)
 	if err == nil {
 		err = cmp.Or(found.behind(all), found.newer(all))
 	}
 	if err != nil {
-		return d.wrap(ctx, db, err)
+		return p.wrap(ctx, db, err)
 	}
 	return nil
 }
@@ -118,30 +123,30 @@ type state struct {
 	versions []int64 // applied
 }
 
-func look(ctx context.Context, db *sql.DB, g *grammar) (s state, err error) {
-	if err := g.suits(ctx, db); err != nil {
+func (p place) look(ctx context.Context, db *sql.DB) (s state, err error) {
+	if err := p.suits(ctx, db); err != nil {
 		return s, err
 	}
-	if s.names, err = query[string](ctx, db, g.catalog); err != nil {
+	if s.names, err = query[string](ctx, db, p.catalog); err != nil {
 		return s, err
 	}
-	if !slices.Contains(s.names, versionTable) {
+	if !slices.Contains(s.names, p.bare(version)) {
 		return s, nil
 	}
-	if s.versions, err = query[int64](ctx, db, "SELECT version_id FROM "+versionTable); err != nil {
+	if s.versions, err = query[int64](ctx, db, "SELECT version_id FROM "+p.version()); err != nil {
 		return s, err
 	}
 	// Another process may have applied a migration after the first look at the names. It is among the versions now.
-	s.names, err = query[string](ctx, db, g.catalog)
+	s.names, err = query[string](ctx, db, p.catalog)
 	return s, err
 }
 
 // suits refuses a database that no schema makes fit for the stores.
-func (g *grammar) suits(ctx context.Context, db *sql.DB) error {
-	if g.encoding == "" {
+func (p place) suits(ctx context.Context, db *sql.DB) error {
+	if p.encoding == "" {
 		return nil
 	}
-	found, err := query[string](ctx, db, g.encoding)
+	found, err := query[string](ctx, db, p.encoding)
 	for _, e := range found {
 		err = pgtext.Encoded(e)
 	}

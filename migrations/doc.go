@@ -7,12 +7,15 @@
 //     goose.
 //   - [Check] is for programs that may not change the schema. It tells what Up would have to do, what was dropped, and
 //     that a later version has changed the schema.
-//   - [FromSchema] is for tables with the program's own prefix, and for applications that have goose migrations
-//     already. It makes one such migration of the schemas of the stores in use.
+//   - [FromSchema] is for applications that have goose migrations already. It makes one such migration of the schemas
+//     of the stores in use.
 //   - [FS] is for other tools, and for going back. It has the migrations that Up applies, as files in goose's format.
 //
-// All but FromSchema are about the default prefix, "holdfast_". Tables live where the database puts new tables: on
-// PostgreSQL in the first schema of the search path that exists. A schema may appear before the schema of the tables,
+// Up and Check are about the default prefix, "holdfast_". The methods of [Tables] do the same under another prefix. The
+// packages postgres and sqlite call these methods: their DB has an Up and a Check of its own.
+//
+// Tables live where the prefix says, or else where the database puts new tables: on PostgreSQL in the first schema of
+// the search path that exists. A schema may appear before the schema of the tables,
 // such as a schema with the name of the user. Then Up and Check continue with the existing tables. Up and the schemas
 // of the stores refuse to create new tables, which would hide the existing ones.
 //

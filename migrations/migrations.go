@@ -49,33 +49,37 @@ func FS(d Dialect) (fs.FS, error) {
 // although holdfast_schema_version says that its migration was applied, Up applies nothing, and returns an error that
 // wraps [ErrBehind] and says what to do. A schema that is newer than this version of the package is no error of Up:
 // [Check] tells.
-func Up(ctx context.Context, db *sql.DB, d Dialect) error {
-	all, err := load(d)
+func Up(ctx context.Context, db *sql.DB, d Dialect) error { return Tables{Dialect: d}.Up(ctx, db) }
+
+// Up is the function Up for t. The table of the applied migrations has the prefix too. A schema that the prefix names
+// must exist.
+func (t Tables) Up(ctx context.Context, db *sql.DB) error {
+	p, all, err := t.load()
 	if err != nil {
-		return fmt.Errorf("migrations: %w", err)
+		return err
 	}
-	return upAll(ctx, db, d, all)
+	return p.up(ctx, db, all)
 }
 
-func upAll(ctx context.Context, db *sql.DB, d Dialect, all []migration) error {
+func (p place) up(ctx context.Context, db *sql.DB, all []migration) error {
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		err := try(ctx, db, grammars[d], all)
+		err := p.try(ctx, db, all)
 		if err == nil {
 			return nil
 		}
-		if d != SQLite || !busy(err) {
-			return d.wrap(ctx, db, err)
+		if p.Dialect != SQLite || !busy(err) {
+			return p.wrap(ctx, db, err)
 		}
 		select {
 		case <-ctx.Done():
-			return d.wrap(ctx, db, err)
+			return p.wrap(ctx, db, err)
 		case <-time.After(rand.N(pause)):
 		}
 	}
 }
 
-func try(ctx context.Context, db *sql.DB, g *grammar, all []migration) error {
-	found, err := look(ctx, db, g)
+func (p place) try(ctx context.Context, db *sql.DB, all []migration) error {
+	found, err := p.look(ctx, db)
 	if err != nil {
 		return err
 	}
@@ -83,42 +87,42 @@ func try(ctx context.Context, db *sql.DB, g *grammar, all []migration) error {
 	if err := found.behind(applied); err != nil || len(applied) == len(all) {
 		return err
 	}
-	if err := g.unhidden(ctx, db); err != nil {
+	if err := p.unhidden(ctx, db); err != nil {
 		return err
 	}
-	if _, err := db.ExecContext(ctx, g.prepare); err != nil {
-		return fmt.Errorf("creating %s: %w", versionTable, err)
+	if _, err := db.ExecContext(ctx, p.prepare); err != nil {
+		return fmt.Errorf("creating %s: %w", p.prefix.Plain(version), err)
 	}
-	store, err := database.NewStore(g.goose, versionTable)
+	store, err := database.NewStore(p.goose, p.version())
 	if err != nil {
 		return err
 	}
 	var steps []*goose.Migration
 	for _, m := range all {
-		steps = append(steps, goose.NewGoMigration(m.version, &goose.GoFunc{RunTx: m.apply(g)}, nil))
+		steps = append(steps, goose.NewGoMigration(m.version, &goose.GoFunc{RunTx: m.apply(p)}, nil))
 	}
-	p, err := goose.NewProvider(goose.DialectCustom, db, nil,
+	provider, err := goose.NewProvider(goose.DialectCustom, db, nil,
 		goose.WithStore(claimed{store}),
 		goose.WithGoMigrations(steps...),
 		goose.WithDisableGlobalRegistry(true))
 	if err != nil {
 		return err
 	}
-	if _, err := p.Up(ctx); err != nil {
+	if _, err := provider.Up(ctx); err != nil {
 		return err
 	}
-	if found, err = look(ctx, db, g); err != nil {
+	if found, err = p.look(ctx, db); err != nil {
 		return err
 	}
 	return found.behind(all)
 }
 
 // unhidden returns an error if new tables would hide the tables that are in use.
-func (g *grammar) unhidden(ctx context.Context, db *sql.DB) error {
-	if g.hides == "" {
+func (p place) unhidden(ctx context.Context, db *sql.DB) error {
+	if p.hides == "" {
 		return nil
 	}
-	elsewhere, err := query[string](ctx, db, g.hides)
+	elsewhere, err := query[string](ctx, db, p.hides)
 	if err == nil && len(elsewhere) > 0 {
 		err = fmt.Errorf("the tables are in schema %s, and new ones in the first schema of the search path "+
 			"would hide them: let the search path begin with %s", elsewhere[0], elsewhere[0])
@@ -145,21 +149,21 @@ type migration struct {
 }
 
 // apply returns a func that applies m. If another process has applied m, the func does nothing.
-func (m migration) apply(g *grammar) func(context.Context, *sql.Tx) error {
+func (m migration) apply(p place) func(context.Context, *sql.Tx) error {
 	return func(ctx context.Context, tx *sql.Tx) error {
-		if g.begin != "" {
-			if _, err := tx.ExecContext(ctx, g.begin); err != nil {
+		if p.begin != "" {
+			if _, err := tx.ExecContext(ctx, p.begin); err != nil {
 				return err
 			}
 		}
-		result, err := tx.ExecContext(ctx, g.claim, m.version)
+		result, err := tx.ExecContext(ctx, p.claim, m.version)
 		if err != nil {
 			return fmt.Errorf("claiming %s: %w", m.name, err)
 		}
 		if n, err := result.RowsAffected(); err != nil || n == 0 {
 			return err
 		}
-		if done, err := m.added(ctx, tx, g); err != nil || done {
+		if done, err := m.added(ctx, tx, p); err != nil || done {
 			return err
 		}
 		if _, err := tx.ExecContext(ctx, m.up); err != nil {
@@ -171,40 +175,39 @@ func (m migration) apply(g *grammar) func(context.Context, *sql.Tx) error {
 
 // added reports whether m adds columns, and all are there: the Schema of a store has made the table. SQLite knows no
 // ADD COLUMN IF NOT EXISTS. So a file that adds a column does nothing else, except for filling the column.
-func (m migration) added(ctx context.Context, tx *sql.Tx, g *grammar) (bool, error) {
+func (m migration) added(ctx context.Context, tx *sql.Tx, p place) (bool, error) {
 	columns := slices.DeleteFunc(ddl.Objects(m.up), func(o ddl.Object) bool { return o.Kind != "COLUMN" })
 	if len(columns) == 0 {
 		return false, nil
 	}
-	names, err := query[string](ctx, tx, g.catalog)
+	names, err := query[string](ctx, tx, p.catalog)
 	missing := func(o ddl.Object) bool { return !slices.Contains(names, o.Table+"."+o.Name) }
 	return !slices.ContainsFunc(columns, missing), err
 }
 
-// load returns the migrations of d in the order of their versions.
-func load(d Dialect) ([]migration, error) {
-	if grammars[d] == nil {
-		return nil, fmt.Errorf("unknown dialect %q", d)
+// load returns the migrations for t in the order of their versions.
+func (t Tables) load() (p place, all []migration, err error) {
+	if p, err = t.place(); err != nil {
+		return p, nil, err
 	}
-	entries, err := files.ReadDir(string(d))
+	entries, err := files.ReadDir(string(t.Dialect))
 	if err != nil {
-		return nil, err
+		return p, nil, fmt.Errorf("migrations: %w", err)
 	}
-	var all []migration
 	for _, e := range entries {
-		text, err := files.ReadFile(string(d) + "/" + e.Name())
+		text, err := files.ReadFile(string(t.Dialect) + "/" + e.Name())
 		if err != nil {
-			return nil, err
+			return p, nil, fmt.Errorf("migrations: %w", err)
 		}
 		version, err := goose.NumericComponent(e.Name())
 		if err != nil {
-			return nil, err
+			return p, nil, fmt.Errorf("migrations: %w", err)
 		}
 		_, up, _ := strings.Cut(string(text), "-- +goose Up")
 		up, _, _ = strings.Cut(up, "-- +goose Down")
-		all = append(all, migration{version, strings.TrimSuffix(e.Name(), ".sql"), up})
+		all = append(all, migration{version, strings.TrimSuffix(e.Name(), ".sql"), p.fill(up)})
 	}
-	return all, nil
+	return p, all, nil
 }
 
 // busy reports whether err is SQLITE_BUSY as modernc.org/sqlite tells it. The busy timeout prevents most of these
@@ -219,8 +222,8 @@ func busy(err error) bool {
 
 // wrap names the package and, on SQLite, the file. If ctx has ended and the driver tells only of a consequence, wrap
 // adds the end of ctx.
-func (d Dialect) wrap(ctx context.Context, db *sql.DB, err error) error {
-	if d == SQLite {
+func (p place) wrap(ctx context.Context, db *sql.DB, err error) error {
+	if p.Dialect == SQLite {
 		err = sqlitefile.Name(sqlitefile.Path(ctx, db), err)
 	}
 	if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {

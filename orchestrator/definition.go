@@ -56,7 +56,8 @@ type Definition[S any] struct {
 	Deliver func(context.Context, *Result[S]) error
 
 	// Respond returns what Options.TurnLog has as the reply of a settled turn, as JSON. It may be called more than once
-	// for a turn, and returns the same each time. If it is nil, the turn log has the state.
+	// for a turn, also right before the turn is settled, and returns the same each time. If it is nil, the turn log has
+	// the state.
 	Respond func(*Result[S]) any
 }
 

@@ -40,8 +40,9 @@ type engine struct {
 		snapshots   snapshot.Store
 	}
 
-	// joined appends a turn and deletes its run in one transaction; nil if the stores cannot.
-	joined   snapshot.Settle
+	// joined appends a turn, records its end in the turn log if there is one, and deletes its run, in one transaction;
+	// nil if the stores cannot.
+	joined   snapshot.SettleEnd
 	ledger   ledger.Ledger // nil: no effects
 	turnLog  recorder      // nil: no turn log
 	respond  responder     // nil: the turn log has the settled state
@@ -134,11 +135,33 @@ func (e *engine) use(checkpoints checkpoint.Store, snapshots snapshot.Store) {
 		return
 	}
 	e.options.Snapshots = &spannedSnapshots{snapshots, silent}
-	// With a turn log a run is deleted after its end was recorded.
-	if runs, ok := snapshots.(snapshot.Joiner); ok && e.turnLog == nil {
-		if joined := runs.Join(checkpoints); joined != nil {
-			e.joined = silent.settle(joined)
+	e.join(checkpoints, snapshots)
+}
+
+// join finds out whether the stores can settle a turn in one transaction. With a turn log a run is deleted after its
+// end was recorded, so that the log has to take part.
+func (e *engine) join(checkpoints checkpoint.Store, snapshots snapshot.Store) {
+	if log, ok := e.options.TurnLog.(*turnlog.Checked); ok || e.options.TurnLog != nil {
+		var adapter any = e.options.TurnLog
+		if ok {
+			adapter = log.Adapter()
 		}
+		if runs, ok := snapshots.(snapshot.EndJoiner); ok {
+			e.joined = e.meters.silent.settle(runs.JoinEnds(checkpoints, adapter))
+		}
+		return
+	}
+	runs, ok := snapshots.(snapshot.Joiner)
+	if !ok {
+		return
+	}
+	if joined := runs.Join(checkpoints); joined != nil {
+		e.joined = e.meters.silent.settle(func(
+			ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+			_ snapshot.End,
+		) (bool, error) {
+			return joined(ctx, l, cp, o)
+		})
 	}
 }
 

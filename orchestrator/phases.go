@@ -86,9 +86,13 @@ func startedAt(r snapshot.Run, payload runPayload) int64 {
 	return cmp.Or(payload.Started, r.StartedAt.UnixMilli())
 }
 
-// record records an entry of a run.
+// record records an entry of a run. A state that is a json.RawMessage is from phaseState.
 func (p *phases) record(ctx context.Context, r snapshot.Run, phase string, at int64, state any) error {
-	raw, err := phaseState(state)
+	raw, encoded := state.(json.RawMessage)
+	var err error
+	if !encoded {
+		raw, err = phaseState(state)
+	}
 	if err == nil {
 		e := turnlog.Entry{
 			Run: r.ID, Turn: r.Turn, Orchestrator: r.Orchestrator, Session: r.Session,
@@ -180,33 +184,45 @@ func (in storedInput) logged(state turnlog.StartedState) (json.RawMessage, error
 }
 
 // settled records that a turn has settled. If a process without a turn log has settled it, its time is that of the
-// checkpoint store, after the beginning. With force, Definition.Respond gets the turn although this process would lose
-// something of it.
+// checkpoint store, after the beginning.
 func (p *phases) settled(ctx context.Context, cp checkpoint.Checkpoint, began int64, force bool) error {
 	if !p.on() {
 		return nil
 	}
+	end, err := p.endOfTurn(ctx, cp, began, force)
+	if err != nil {
+		return err
+	}
+	r := snapshot.Run{Key: p.own.Grant.Key, ID: cp.RunID, Turn: cp.Turn}
+	return p.repeat(ctx, r, turnlog.Settled, end.At.UnixMilli(), end.State)
+}
+
+// endOfTurn returns the last entry of a turn that settles, or has settled. With force, Definition.Respond gets the turn
+// although this process would lose something of it.
+func (p *phases) endOfTurn(
+	ctx context.Context, cp checkpoint.Checkpoint, began int64, force bool,
+) (end snapshot.End, err error) {
 	var payload turnPayload
 	_ = json.Unmarshal(cp.Payload, &payload) // else the turn has no time of Settled
+	end.At = time.UnixMilli(cmp.Or(payload.Settled, max(cp.SavedAt.UnixMilli(), began+1))).UTC()
 	state := turnlog.SettledState{TurnState: turnlog.Complete, Respond: cp.State}
 	if respond := p.engine.respond; respond != nil {
-		var err error
 		if state.Respond, err = respond(ctx, p.own.Grant.Session, cp, force); isDrift(err) {
-			return fmt.Errorf("%w: %w", errNotLogged, err) // another process can read the turn
+			return end, fmt.Errorf("%w: %w", errNotLogged, err) // another process can read the turn
 		} else if err != nil {
 			state.Reason = "Definition.Respond: " + p.engine.options.LogError(err)
 		}
 	}
-	raw, err := phaseState(state)
+	end.State, err = phaseState(state)
 	if err == nil {
-		err = loggable(raw)
+		err = loggable(end.State)
 	}
-	if err != nil { // the turn has settled, so its end is recorded without the reply
+	if err != nil { // the turn settles, so its end is recorded without the reply
 		state.Respond = nil
 		state.Reason = "complete; the reply is left out: " + p.engine.options.LogError(err)
+		end.State, err = phaseState(state)
 	}
-	r := snapshot.Run{Key: p.own.Grant.Key, ID: cp.RunID, Turn: cp.Turn}
-	return p.repeat(ctx, r, turnlog.Settled, cmp.Or(payload.Settled, max(cp.SavedAt.UnixMilli(), began+1)), state)
+	return end, err
 }
 
 // end returns how a run ends now, for what is saved as its end.

@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/snapshot"
 )
 
 // settle appends the turn. Once settle has begun, it goes on even if the caller's context ends.
@@ -31,7 +32,12 @@ func (x *execution[S]) settle() (*Result[S], error) {
 		Keep: x.engine().options.KeepSnapshots, Owes: owes, Release: !owes && !more, Fresh: true,
 	}
 	x.visit.own.Keep() // an appended turn is never taken back, even if its reply is lost
-	doubt, err := x.visit.own.Persist(x.ctx, func(ctx context.Context) error { return x.append(ctx, cp, o) })
+	var forgotten bool
+	append := x.append(cp, o)
+	doubt, err := x.visit.own.Persist(x.ctx, func(ctx context.Context) (err error) {
+		forgotten, err = append(ctx)
+		return err
+	})
 	if errors.Is(err, checkpoint.ErrConflict) {
 		return x.asKept(cp, o, doubt, err)
 	}
@@ -39,31 +45,43 @@ func (x *execution[S]) settle() (*Result[S], error) {
 		return nil, x.notAppended(doubt || !owner.Definite(err), err)
 	}
 	cp.SavedAt = time.Now().UTC()
-	x.settled(&cp, o, more)
+	x.run.inStore = x.run.inStore && !forgotten
+	x.settled(&cp, o, more, forgotten)
 	return &Result[S]{
 		Session: x.visit.own.Grant.Session, RunID: x.run.row.ID, Turn: x.index, Input: x.input, State: x.state,
 		Steps: steps(x.run.payload.Steps), Usage: x.meter.total(), SavedAt: cp.SavedAt,
 	}, nil
 }
 
-// append appends the turn. If both stores are one database, it deletes the run in the same transaction: then no crash
-// leaves behind a run that has settled.
-func (x *execution[S]) append(ctx context.Context, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) error {
-	if !x.run.inStore || x.engine().joined == nil {
-		return x.engine().store.Append(ctx, x.visit.own.Grant.Lease, cp, o)
+// append returns the call that appends the turn. If the stores are one database, the call deletes the run in the same
+// transaction, after it has recorded the end of the turn: then no crash leaves behind a run that has settled. forgotten
+// says that it did.
+func (x *execution[S]) append(
+	cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+) func(context.Context) (forgotten bool, err error) {
+	e, lease := x.engine(), x.visit.own.Grant.Lease
+	var end snapshot.End
+	joined := e.joined != nil && x.run.inStore
+	if joined && x.visit.phases.on() {
+		now := cp
+		now.SavedAt = time.Now().UTC()
+		var err error
+		end, err = x.visit.phases.endOfTurn(x.visit.own.Ctx, now, 0, x.visit.call.force)
+		joined = err == nil
 	}
-	forgotten, err := x.engine().joined(ctx, x.visit.own.Grant.Lease, cp, o)
-	if forgotten {
-		x.run.inStore = false
+	return func(ctx context.Context) (bool, error) {
+		if joined {
+			return e.joined(ctx, lease, cp, o, end)
+		}
+		return false, e.store.Append(ctx, lease, cp, o)
 	}
-	return err
 }
 
 // more reports whether this call needs the session after the settle and the delivery.
 func (x *execution[S]) more() bool { return !x.final || x.visit.mayCompact(x.index) }
 
-// settled does the work that follows a settled turn.
-func (x *execution[S]) settled(cp *checkpoint.Checkpoint, o checkpoint.AppendOptions, more bool) {
+// settled does the work that follows a settled turn. logged says that the turn log has its end.
+func (x *execution[S]) settled(cp *checkpoint.Checkpoint, o checkpoint.AppendOptions, more, logged bool) {
 	x.visit.newest = cp
 	if o.Release {
 		x.visit.own.Released()
@@ -71,7 +89,7 @@ func (x *execution[S]) settled(cp *checkpoint.Checkpoint, o checkpoint.AppendOpt
 	if !o.Owes {
 		x.visit.owed = x.visit.next()
 	}
-	logged := x.visit.logSettled(*cp)
+	logged = logged || x.visit.logSettled(*cp)
 	if x.run.inStore && logged {
 		x.run.slot.forget(x.run.row)
 	}
@@ -105,7 +123,7 @@ func (x *execution[S]) asKept(
 		return x.engine().store.Mark(ctx, x.visit.own.Grant.Lease, checkpoint.Marks{})
 	})
 	if err == nil {
-		x.settled(&kept, o, x.more())
+		x.settled(&kept, o, x.more(), false)
 		return res, nil
 	}
 	x.visit.newest, x.visit.mute = &kept, true

@@ -153,13 +153,16 @@ func (s *spannedCheckpoints) Delete(ctx context.Context, l checkpoint.Lease) err
 	return err
 }
 
-// settle is a snapshot.Settle of joined stores, with a span.
-func (s *silence) settle(joined snapshot.Settle) snapshot.Settle {
+// settle is a snapshot.SettleEnd of joined stores, with a span; nil for nil.
+func (s *silence) settle(joined snapshot.SettleEnd) snapshot.SettleEnd {
+	if joined == nil {
+		return nil
+	}
 	return func(
-		ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+		ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions, end snapshot.End,
 	) (bool, error) {
 		ctx, span := s.traceCall(ctx, "checkpoint.Append", l.Session, cp.RunID)
-		forgotten, err := joined(ctx, l, cp, o)
+		forgotten, err := joined(ctx, l, cp, o, end)
 		endCall(span, err)
 		return forgotten, err
 	}

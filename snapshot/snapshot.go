@@ -195,6 +195,25 @@ type Settle func(
 	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
 ) (forgotten bool, err error)
 
+// An EndJoiner is a Joiner that can also record the end of the run in a turn log, in the same transaction. The SQL
+// stores are EndJoiners, with checkpoint store and turn log on the same pool or *sql.DB, and no wrapper of either.
+type EndJoiner interface {
+	// JoinEnds is Join with the turn log of the runs: a turnlog.Log, which this package does not know.
+	JoinEnds(turns checkpoint.Store, log any) SettleEnd
+}
+
+// An End is the last entry of a run in its turn log: turnlog.Settled.
+type End struct {
+	At    time.Time
+	State json.RawMessage
+}
+
+// A SettleEnd is a Settle that records end as well. If forgotten is false, it may not have recorded end: the caller
+// records it, and then calls Delete. It deletes no run whose end it has not added.
+type SettleEnd func(
+	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions, end End,
+) (forgotten bool, err error)
+
 // DefaultRemember is how long a store keeps the fence of a session without a run in flight, if its options do not say.
 // A Begin that arrives later than this could bring back a run that has ended.
 const DefaultRemember = 24 * time.Hour

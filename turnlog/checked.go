@@ -31,6 +31,9 @@ func New(adapter Log, r *Registry) *Checked {
 // Over returns a Log over another adapter that takes the phases of c. A test puts faults before a log with it.
 func (c *Checked) Over(adapter Log) *Checked { return &Checked{adapter, c.registry} }
 
+// Adapter returns what c checks.
+func (c *Checked) Adapter() Log { return c.adapter }
+
 // Record implements [Log]. It returns ErrPhase for a phase that is not registered.
 func (c *Checked) Record(ctx context.Context, e Entry) error {
 	if err := e.Validate(); err != nil {

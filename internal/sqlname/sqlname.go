@@ -49,6 +49,14 @@ func Parse(prefix string, suffixes ...string) (Prefix, error) {
 // Qualified reports whether the prefix names a schema.
 func (p Prefix) Qualified() bool { return p.schema != "" }
 
+// Schema returns the quoted name of the schema, or "".
+func (p Prefix) Schema() string {
+	if p.schema == "" {
+		return ""
+	}
+	return `"` + p.schema + `"`
+}
+
 // Table returns the quoted name of a table. If the prefix names a schema, so does the result.
 func (p Prefix) Table(suffix string) string {
 	if p.schema == "" {

@@ -24,9 +24,10 @@ func (s *Store) Append(
 	return err
 }
 
-// append sends sql, which is the statement of Append, perhaps with a part.
+// append sends sql, which is the statement of Append, perhaps with a part that has more parameters.
 func (s *Store) append(
 	ctx context.Context, sql string, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+	more ...any,
 ) (forgotten bool, err error) {
 	keep, err := o.Kept()
 	if err := errors.Join(l.Validate(), cp.Validate(), err); err != nil {
@@ -41,10 +42,10 @@ func (s *Store) append(
 	if route == nil {
 		route = []string{}
 	}
-	args := []any{
+	args := append([]any{
 		l.Orchestrator, l.Session, l.Fence.Epoch, l.Fence.Nonce, cp.Turn,
 		string(cp.State), payload, route, cp.Signature, cp.Version, cp.RunID, cp.RequestID, keep, o.Owes, o.Release,
-	}
+	}, more...)
 	if s.calls != nil {
 		forgotten, err = s.callAppend(ctx, o, sql, args...)
 	} else {

@@ -220,3 +220,14 @@ func (s *Store) callRenew(
 	}
 	return renewed, nil
 }
+
+// Functions returns the statements that create the functions which a store with [Options].Functions calls.
+func (s *Store) Functions() string { return pgstate.Once(fill(s.prefix, functionsSQL)) }
+
+// FunctionNames returns the quoted names of these functions.
+func (s *Store) FunctionNames() (names []string) {
+	for _, f := range functions {
+		names = append(names, s.prefix.Table(f))
+	}
+	return names
+}

@@ -8,10 +8,11 @@ import (
 	"github.com/holdfast-go/holdfast/internal/postgres/pgjoin"
 )
 
-// Joined returns the Append of s with a part of the Join of package pgsnapshot in its statement. If the part is of
-// another pool or connection, Joined returns nil.
+// Joined returns the Append of s with a part of the Join of package pgsnapshot in its statement. If the part has
+// parameters of its own, they follow those of the Append. If the part is of another pool or connection, Joined returns
+// nil.
 func (s *Store) Joined(part pgjoin.Part) func(
-	context.Context, checkpoint.Lease, checkpoint.Checkpoint, checkpoint.AppendOptions,
+	context.Context, checkpoint.Lease, checkpoint.Checkpoint, checkpoint.AppendOptions, ...any,
 ) (forgotten bool, err error) {
 	if !part.DB.Shares(s.db) || (part.Call == "") != (s.calls == nil) {
 		return nil
@@ -21,8 +22,8 @@ func (s *Store) Joined(part pgjoin.Part) func(
 		sql = strings.ReplaceAll(part.Call, "{append}", s.prefix.Table(functionNamed("session_append")))
 	}
 	return func(
-		ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+		ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions, more ...any,
 	) (forgotten bool, err error) {
-		return s.append(ctx, sql, l, cp, o)
+		return s.append(ctx, sql, l, cp, o, more...)
 	}
 }

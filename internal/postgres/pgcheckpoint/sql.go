@@ -288,6 +288,9 @@ var templates = queries{
 // suffixes end the names of tables and indexes. The prefix begins them.
 var suffixes = []string{"sessions", "turns", "sessions_owed", "turns_request", "sessions_sweep"}
 
+// Fill replaces the placeholders in a statement by the names of the store's tables and functions.
+func (s *Store) Fill(template string) string { return fill(s.prefix, template) }
+
 func fill(p sqlname.Prefix, template string) string { return names(p).Replace(template) }
 
 func names(p sqlname.Prefix) *strings.Replacer {

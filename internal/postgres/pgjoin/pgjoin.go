@@ -1,7 +1,30 @@
 // Package pgjoin lets one statement write in both stores on PostgreSQL.
 package pgjoin
 
-import "github.com/holdfast-go/holdfast/internal/postgres/pgstate"
+import (
+	"strings"
+
+	"github.com/holdfast-go/holdfast/internal/postgres/pgstate"
+)
+
+// The parameters of a statement that records the end of a run, after those of the append.
+const (
+	EndAt    = "$16"
+	EndState = "$17"
+)
+
+// A Log is a turn log on PostgreSQL.
+type Log interface {
+	// EndPart returns queries that record the end of the run $11 of turn $5, if the query h has a row: its time is
+	// EndAt and its state EndState. The query ended has a row if the entry is added.
+	EndPart() Part
+}
+
+// After returns p for the case that its work follows that of q: it does nothing unless the query done of q has a row.
+func (p Part) After(q Part, done string) Part {
+	p.SQL = q.SQL + "," + strings.ReplaceAll(p.SQL, "EXISTS (SELECT FROM h)", "EXISTS (SELECT FROM "+done+")")
+	return p
+}
 
 // A Part is the addition of the store of runs to the statement by which the checkpoint store appends a turn.
 type Part struct {

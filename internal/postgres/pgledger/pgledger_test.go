@@ -178,11 +178,8 @@ func kept(t *testing.T, l *pgledger.Ledger, id string) (found ledger.Effect) {
 // docs/operations.md has the statement for a server to which the rows were copied, and not the sequence.
 func TestNumbersAfterCopy(t *testing.T) {
 	t.Parallel()
-	docs, err := os.ReadFile("../../docs/operations.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, statement, _ := strings.Cut(string(docs), "\nSELECT setval(")
+	docs := testenv.Doc(t, "operations.md")
+	_, statement, _ := strings.Cut(docs, "\nSELECT setval(")
 	statement, _, _ = strings.Cut(statement, ";\n")
 	p := pgtest.EmptyPool(t)
 	l := create(t, p, nil)

@@ -187,3 +187,14 @@ func (s *Store) told(ctx context.Context, op string, k snapshot.Key, sql string,
 	}
 	return s.error(ctx, op, k, err)
 }
+
+// Functions returns the statements that create the functions which a store with [Options].Functions calls.
+func (s *Store) Functions() string { return pgstate.Once(fill(s.prefix, functionsSQL)) }
+
+// FunctionNames returns the quoted names of these functions.
+func (s *Store) FunctionNames() (names []string) {
+	for _, f := range functions {
+		names = append(names, s.prefix.Table(f))
+	}
+	return names
+}

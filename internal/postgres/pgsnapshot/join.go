@@ -1,6 +1,8 @@
 package pgsnapshot
 
 import (
+	"context"
+
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/postgres/pgcheckpoint"
 	"github.com/holdfast-go/holdfast/internal/postgres/pgjoin"
@@ -14,9 +16,19 @@ func (s *Store) Join(turns checkpoint.Store) snapshot.Settle {
 	if !ok {
 		return nil
 	}
-	part := pgjoin.Part{DB: s.db, SQL: s.sql.joined}
+	part := s.part()
 	if s.calls != nil {
 		part.Call = s.calls.settle
 	}
-	return t.Joined(part)
+	joined := t.Joined(part)
+	if joined == nil {
+		return nil
+	}
+	return func(
+		ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+	) (forgotten bool, err error) {
+		return joined(ctx, l, cp, o)
+	}
 }
+
+func (s *Store) part() pgjoin.Part { return pgjoin.Part{DB: s.db, SQL: s.sql.joined} }

@@ -71,7 +71,7 @@ END $$;
 func (s *Store) Schema() string {
 	schema := pgstate.Unhidden(s.prefix, "runs", "run_parts") + pgstate.Unlocked(fill(s.prefix, schemaSQL))
 	if s.calls != nil {
-		schema += pgstate.Once(fill(s.prefix, functionsSQL))
+		schema += s.Functions()
 	}
 	return schema
 }

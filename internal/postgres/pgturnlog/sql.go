@@ -3,6 +3,7 @@ package pgturnlog
 import (
 	"strings"
 
+	"github.com/holdfast-go/holdfast/internal/postgres/pgjoin"
 	"github.com/holdfast-go/holdfast/internal/sqlname"
 )
 
@@ -17,7 +18,7 @@ const (
 
 // queries holds the statements of one log, with its table names filled in.
 type queries struct {
-	record, known, alone, restore, list, idle, lock, forget string
+	record, end, known, alone, restore, list, idle, lock, forget string
 
 	// restoreBrief and listBrief are the statements of the same name without the states. Of an entry whose state the
 	// server cannot read, the rest is read so.
@@ -38,13 +39,23 @@ var templates = queries{
 		INSERT INTO {logged} AS l (run, orchestrator, session, turn, first, last, started, settled, open)
 		SELECT $1::text, $5::text, $6::text, $7::integer, $2::timestamptz, $2::timestamptz, started, settled, settled IS NULL
 		FROM added
-		ON CONFLICT (run) DO UPDATE SET
-			turn = greatest(l.turn, excluded.turn),
-			first = least(l.first, excluded.first), last = greatest(l.last, excluded.last),
-			started = greatest(l.started, excluded.started), settled = greatest(l.settled, excluded.settled),
-			open = coalesce(greatest(l.settled, excluded.settled) <= greatest(l.started, excluded.started),
-				l.settled IS NULL AND excluded.settled IS NULL)
+		{merge}
 		RETURNING {durable}`,
+
+	// end is record of a Settled as a pgjoin.Part: it has the parameters of the statement that it joins.
+	end: `
+		ended AS (
+			INSERT INTO {phases} (run, at, phase, state)
+			SELECT $11::text, ` + pgjoin.EndAt + `::timestamptz, 'settled', ` + pgjoin.EndState + `::jsonb
+			WHERE EXISTS (SELECT FROM h)
+			ON CONFLICT (run, at, phase) DO NOTHING
+			RETURNING at
+		), listed AS (
+			INSERT INTO {logged} AS l (run, orchestrator, session, turn, first, last, settled, open)
+			SELECT $11::text, $1::text, $2::text, $5::integer, at, at, at, false
+			FROM ended
+			{merge}
+		)`,
 
 	// FOR SHARE is a write of its own. So the commit waits for the disk, and for a standby, and the answer is as
 	// durable as the entry.
@@ -90,6 +101,14 @@ var templates = queries{
 		SELECT count(*), {lazy} FROM gone`,
 }
 
+// merge adds an entry to the row of its run.
+const merge = `ON CONFLICT (run) DO UPDATE SET
+			turn = greatest(l.turn, excluded.turn),
+			first = least(l.first, excluded.first), last = greatest(l.last, excluded.last),
+			started = greatest(l.started, excluded.started), settled = greatest(l.settled, excluded.settled),
+			open = coalesce(greatest(l.settled, excluded.settled) <= greatest(l.started, excluded.started),
+				l.settled IS NULL AND excluded.settled IS NULL)`
+
 // suffixes follow the prefix in the names of all tables and indexes.
 var suffixes = []string{"phases", "phases_pkey", "logged", "logged_first", "logged_session", "logged_open"}
 
@@ -105,7 +124,7 @@ func names(p sqlname.Prefix, entry, first, last string) *strings.Replacer {
 		"{logged_open}", p.Index("logged_open"),
 		"{p.state}", entry, "{a.state}", first, "{z.state}", last,
 		"{over}", "(NOT open AND settled < $1::timestamptz)",
-		"{durable}", durable, "{lazy}", lazy,
+		"{durable}", durable, "{lazy}", lazy, "{merge}", merge,
 	)
 }
 
@@ -114,7 +133,9 @@ func fillAll(p sqlname.Prefix) queries {
 	const none = "NULL::jsonb"
 	brief := names(p, none, none, none)
 	q.restoreBrief, q.listBrief = brief.Replace(q.restore), brief.Replace(q.list)
-	for _, s := range []*string{&q.record, &q.known, &q.alone, &q.restore, &q.list, &q.idle, &q.lock, &q.forget} {
+	for _, s := range []*string{
+		&q.record, &q.end, &q.known, &q.alone, &q.restore, &q.list, &q.idle, &q.lock, &q.forget,
+	} {
 		*s = fill(p, *s)
 	}
 	return q

@@ -37,7 +37,7 @@ func (r *Runner) fit(ctx context.Context) error {
 	if divided {
 		err = askAll(ctx, cluster)
 	} else {
-		err = askPolicy(ctx, r.Client)
+		err = AskPolicy(ctx, r.Client)
 	}
 	if errors.Is(err, ErrEviction) {
 		r.looked.Store(0)
@@ -69,7 +69,7 @@ func askAll(ctx context.Context, cluster *redis.ClusterClient) error {
 	evicts, done := make(chan error, 1), make(chan error, 1)
 	go func() {
 		done <- cluster.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error {
-			err := askPolicy(ctx, c)
+			err := AskPolicy(ctx, c)
 			if errors.Is(err, ErrEviction) {
 				select {
 				case evicts <- err:
@@ -97,7 +97,8 @@ func askAll(ctx context.Context, cluster *redis.ClusterClient) error {
 	return errSilent
 }
 
-func askPolicy(ctx context.Context, c redis.Cmdable) error {
+// AskPolicy returns an ErrEviction if a server evicts keys, and another error if it does not say.
+func AskPolicy(ctx context.Context, c redis.Cmdable) error {
 	info, err := c.Info(ctx, "memory").Result()
 	if err != nil {
 		return err

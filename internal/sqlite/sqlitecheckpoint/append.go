@@ -49,15 +49,14 @@ var errRefused = errors.New("refused")
 func (s *Store) Append(
 	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
 ) error {
-	_, err := s.append(ctx, l, cp, o, func(context.Context, *sql.Tx, checkpoint.Lease, string) (bool, error) {
-		return false, nil
-	})
+	_, err := s.append(ctx, l, cp, o, nil)
 	return err
 }
 
+// append is Append with the work of forget in its transaction; nil does none.
 func (s *Store) append(
 	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
-	forget func(context.Context, *sql.Tx, checkpoint.Lease, string) (bool, error),
+	forget Forget,
 ) (forgotten bool, err error) {
 	keep, err := o.Kept()
 	st, err := s.db.Start(ctx, l.Validate(), cp.Validate(), err)
@@ -66,7 +65,9 @@ func (s *Store) append(
 			if err := settle(ctx, tx, st, l, cp, o, keep); err != nil {
 				return err
 			}
-			forgotten, err = forget(context.WithoutCancel(ctx), tx, l, cp.RunID)
+			if forget != nil {
+				forgotten, err = forget(context.WithoutCancel(ctx), tx, l, cp)
+			}
 			return err
 		})
 	}

@@ -1,18 +1,28 @@
-// Package sqlitejoin lets one transaction write in both stores on SQLite.
+// Package sqlitejoin lets a turn log on SQLite write in the transaction in which a turn settles.
 package sqlitejoin
 
 import (
 	"context"
 	"database/sql"
+	"time"
 
-	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitestore"
 )
 
-// A Part is the work of the store of runs in the transaction in which the checkpoint store appends a turn.
-type Part struct {
-	DB *sqlitestore.DB // of the store of runs
+// A Log is a turn log on SQLite.
+type Log interface {
+	// DB returns the database of the log.
+	DB() *sqlitestore.DB
 
-	// Forget deletes the run of a lease, and reports whether it was in flight.
-	Forget func(ctx context.Context, tx *sql.Tx, l checkpoint.Lease, run string) (forgotten bool, err error)
+	// RecordEnd records the end of a run in a transaction that has written. If the log has an entry for the end at that
+	// time, RecordEnd adds none.
+	RecordEnd(ctx context.Context, tx *sql.Tx, e End) (added bool, err error)
+}
+
+// An End is the last entry of a run.
+type End struct {
+	Run, Orchestrator, Session string
+	Turn                       int
+	At                         time.Time
+	State                      string
 }

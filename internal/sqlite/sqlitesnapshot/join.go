@@ -8,34 +8,50 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitecheckpoint"
-	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitejoin"
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitestore"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
 // Join joins with a *[sqlitecheckpoint.Store] on the same *sql.DB. A Settle then is one transaction.
 func (s *Store) Join(turns checkpoint.Store) snapshot.Settle {
-	t, ok := turns.(*sqlitecheckpoint.Store)
-	if !ok {
-		return nil
-	}
-	settle := t.Joined(sqlitejoin.Part{DB: s.db, Forget: s.forgetIn})
+	settle := s.joined(turns)
 	if settle == nil {
 		return nil
 	}
 	return func(
 		ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
 	) (forgotten bool, err error) {
+		return settle(ctx, l, cp, o, s.forgetIn)
+	}
+}
+
+// joined returns the Append of turns with a place for a Forget of s; nil if the two have no *sql.DB in common.
+func (s *Store) joined(turns checkpoint.Store) sqlitecheckpoint.Joined {
+	t, ok := turns.(*sqlitecheckpoint.Store)
+	if !ok {
+		return nil
+	}
+	settle := t.Joined(s.db)
+	if settle == nil {
+		return nil
+	}
+	return func(
+		ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+		forget sqlitecheckpoint.Forget,
+	) (forgotten bool, err error) {
 		// In the transaction the store may ask for no other connection.
 		if _, err := s.db.Start(ctx); err != nil {
 			return false, fmt.Errorf("sqlitesnapshot: delete %q: %w", l.Session, s.db.Explain(ctx, err))
 		}
-		return settle(ctx, l, cp, o)
+		return settle(ctx, l, cp, o, forget)
 	}
 }
 
 // forgetIn deletes the run of a lease in a transaction that has already written.
-func (s *Store) forgetIn(ctx context.Context, tx *sql.Tx, l checkpoint.Lease, id string) (forgotten bool, err error) {
+func (s *Store) forgetIn(
+	ctx context.Context, tx *sql.Tx, l checkpoint.Lease, cp checkpoint.Checkpoint,
+) (forgotten bool, err error) {
+	id := cp.RunID
 	st, err := s.db.Start(ctx)
 	if err != nil {
 		return false, err

@@ -1,0 +1,55 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/sqlite/sqliteledger"
+)
+
+// Sweep retires what is older than its age: at most limit sessions, and a like amount of everything else. 0 means no
+// limit. Any number of processes may call it. Sweep returns how much it has retired of what it has retired most of: if
+// that is less than limit, nothing is left for now. After an error it goes on with the rest.
+//
+// An orchestrator sweeps the stores that it has, so a program calls Sweep only for stores that no orchestrator uses, or
+// in place of the orchestrators' sweeps.
+func (db *DB) Sweep(ctx context.Context, limit int) (retired int, err error) {
+	ages := db.o.Ages
+	for _, sweep := range []func() (int, error){
+		func() (int, error) { return db.checkpoints.Sweep(ctx, limit) },
+		func() (int, error) { return db.snapshots.Sweep(ctx, limit) },
+		func() (int, error) { return db.stream.Sweep(ctx, limit) },
+		func() (int, error) { return older(ctx, ages.Effects, db.ledger.Prune) },
+		func() (int, error) { return older(ctx, ages.TurnLogs, db.turnLog.Prune) },
+	} {
+		n, failed := sweep()
+		retired, err = max(retired, n), errors.Join(err, failed)
+	}
+	return retired, err
+}
+
+func older(ctx context.Context, age time.Duration, prune func(context.Context, time.Time) (int, error)) (int, error) {
+	if age <= 0 {
+		return 0, nil
+	}
+	return prune(ctx, time.Now().Add(-age))
+}
+
+// Raise is for after a restored backup that may lack what was written since lost. The zero time says that nobody knows
+// since when. No owner of before may write any more. For as long as doubt, the first Issue of an effect that may have
+// happened since lost is unknown until its class or a person decides. 0 means ledger.DefaultDoubt, and less than 0 that
+// there is no doubt.
+//
+// Call it before traffic is let in. It may be repeated, and must be after an error. docs/operations.md has the runbook.
+func (db *DB) Raise(ctx context.Context, lost time.Time, doubt time.Duration) error {
+	effects := sqliteledger.New(db.db, &sqliteledger.Options{Prefix: db.o.Prefix, DoubtFor: doubt})
+	if _, err := db.snapshots.Raise(ctx, lost); err != nil {
+		return err
+	}
+	if _, err := db.checkpoints.Raise(ctx, lost); err != nil {
+		return err
+	}
+	_, err := effects.Raise(ctx, lost)
+	return err
+}
