@@ -661,11 +661,12 @@ func TestOf(t *testing.T) {
 				t.Errorf("a store that cannot be compared: %v", r)
 			}
 		}()
-		if Of(*w) == Of(*w) {
+		if p := Of(*w); p == Of(*w) {
 			t.Error("stores that cannot be compared share a pulse")
 		}
 	}()
-	if bare := new(lock.Processes); Of(bare) == Of(bare) {
+	bare := new(lock.Processes)
+	if p := Of(bare); p == Of(bare) {
 		t.Error("a store that says nothing shares its pulse")
 	}
 	if q := Of(struct{}{}); q.beater != nil {
