@@ -20,11 +20,16 @@ type wire struct {
 
 	mu    sync.Mutex // protects following fields
 	cut   bool
-	sent  int // beats
+	slow  time.Duration // how long an answer takes
+	sent  int           // beats
 	asked int
 }
 
 func (w *wire) ask(beat bool) error {
+	w.mu.Lock()
+	slow := w.slow
+	w.mu.Unlock()
+	time.Sleep(slow)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.asked++
@@ -149,6 +154,12 @@ func (p *Pulse) mayKnow(t *testing.T, want bool) {
 	}
 }
 
+func (p *Pulse) awake() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.members)
+}
+
 // Each process that stops is told of once, and wakes those who wait for one more.
 func TestStopsOneByOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -216,6 +227,10 @@ func TestJudgesByOwnBeats(t *testing.T) {
 		time.Sleep(time.Second)
 		if p.seen(map[string]int64{"a": 2}, true); m.Stopped("a") == 0 {
 			t.Error("it is never judged")
+		}
+		p.looks(1, map[string]int64{"a": 2}, false)
+		if p.looks(1, map[string]int64{"a": 2}, true); m.Stopped("a") == 0 {
+			t.Error("it lives again without a beat")
 		}
 	})
 }
@@ -384,6 +399,14 @@ func TestGoesOn(t *testing.T) {
 		if p.rest(); p.rests != 2 {
 			t.Errorf("%d rests of a process that the store does not know", p.rests)
 		}
+		end := m.call()
+		time.Sleep(2 * time.Second)
+		end()
+		w.set(true)
+		time.Sleep(10 * time.Second)
+		w.set(false)
+		time.Sleep(2 * time.Second)
+		p.mayKnow(t, false)
 	})
 }
 
@@ -405,7 +428,7 @@ func TestMembersBeatAsOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := new(lock.Processes)
 		_, p, w := beating(db, "p")
-		a, b := join(p, patience), join(p, patience)
+		a, b, c := join(p, patience), join(p, patience), join(p, patience)
 		beats := func() map[string]int64 {
 			t.Helper()
 			all, err := db.Beat(t.Context(), "")
@@ -428,11 +451,16 @@ func TestMembersBeatAsOne(t *testing.T) {
 			t.Errorf("the beats are %v, want those of p", all)
 		}
 		for range 100 { // short calls of one make it beat no faster
-			b.call()()
+			c.call()()
 			time.Sleep(100 * time.Millisecond)
 		}
 		if sent, _ := w.counts(); sent-before != 40 {
 			t.Errorf("%d beats in 40 s", sent-before)
+		}
+
+		time.Sleep(2 * time.Second)
+		if before += 2; p.awake() != 2 {
+			t.Errorf("%d members are awake, and two have calls", p.awake())
 		}
 
 		endA()
@@ -484,8 +512,50 @@ func TestMemberEndsAtAnyTime(t *testing.T) {
 		if sent, _ := w.counts(); sent-before != 10 {
 			t.Errorf("%d beats in 10 s", sent-before)
 		}
-		if len(p.members) != 1 {
-			t.Errorf("%d members are kept", len(p.members))
+		if p.awake() != 1 {
+			t.Errorf("%d members are kept", p.awake())
+		}
+	})
+}
+
+// A member ends at the moment of a beat, and another begins. It makes one beat a second.
+func TestMemberEndsWithABeat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, p, w := alone()
+		for range 200 {
+			m := join(p, patience)
+			end := m.call()
+			time.Sleep(time.Second / 4)
+			end()
+			m.End()
+			m = join(p, patience)
+			end = m.call()
+			before, _ := w.counts()
+			time.Sleep(5 * time.Second)
+			if sent, _ := w.counts(); sent-before > 6 {
+				t.Fatalf("%d beats in 5 s", sent-before)
+			}
+			end()
+			m.End()
+		}
+	})
+}
+
+// A call that begins while a beat is under way is not forgotten.
+func TestCallDuringABeat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, p, w := alone()
+		w.slow = time.Second / 2
+		end := a.call()
+		time.Sleep(time.Second/4 + time.Second/8)
+		b := join(p, patience)
+		defer b.call()()
+		end()
+		time.Sleep(5 * time.Second)
+		before, _ := w.counts()
+		time.Sleep(15 * time.Second)
+		if sent, _ := w.counts(); sent-before != 10 { // each takes half a second
+			t.Errorf("%d beats in 15 s", sent-before)
 		}
 	})
 }
@@ -591,11 +661,12 @@ func TestOf(t *testing.T) {
 				t.Errorf("a store that cannot be compared: %v", r)
 			}
 		}()
-		if Of(*w) == Of(*w) {
+		if p := Of(*w); p == Of(*w) {
 			t.Error("stores that cannot be compared share a pulse")
 		}
 	}()
-	if bare := new(lock.Processes); Of(bare) == Of(bare) {
+	bare := new(lock.Processes)
+	if p := Of(bare); p == Of(bare) {
 		t.Error("a store that says nothing shares its pulse")
 	}
 	if q := Of(struct{}{}); q.beater != nil {
