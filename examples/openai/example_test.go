@@ -37,7 +37,8 @@ func connect(url string) openai.Client {
 func drafting(client openai.Client) orchestrator.Definition[State] {
 	ask := func(text string) openai.ChatCompletionNewParams {
 		return openai.ChatCompletionNewParams{
-			Model: openai.ChatModelGPT5_4Mini, Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage(text)},
+			Model:    openai.ChatModelGPT5_4Mini,
+			Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage(text)},
 		}
 	}
 	draft := func(ctx context.Context, t *Turn) error {
@@ -84,8 +85,8 @@ func answered(ctx context.Context, client openai.Client, step string, n int) (St
 	return res.State, nil
 }
 
-// The process dies when the model has streamed its reply and nothing of that is saved. The next process does not ask the
-// model again.
+// The process dies when the model has streamed its reply and nothing of that is saved. The next process does not ask
+// the model again.
 func Example() {
 	server := new(chatserver.Server) // it counts what it is asked
 	web := httptest.NewServer(server)

@@ -72,7 +72,7 @@ var rules = slices.Concat(contractRules(), []rule{
 		packages: "examples/",
 		ours:     slices.Concat([]string{"*", "*/*", "internal/", "migrations/internal/", "examples/"}, trees),
 		foreign:  []string{""},
-		except:   []string{"github.com/openai/"}, // it takes longest to compile: only a test in examples/openai links it
+		except:   []string{"github.com/openai/"}, // slow to compile: only a test in examples/openai links it
 	},
 })
 
