@@ -3,17 +3,17 @@ package checkpoint
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"iter"
 	"math"
 	"time"
 
 	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/store"
 )
 
-// A Key names a session. Both parts are 1 to 512 bytes of UTF-8 without U+0000, and no part is a pattern.
-type Key struct{ Orchestrator, Session string }
+// A Key names a session.
+type Key = store.Key
 
 // A Lease is the right to write to a session, as Claim gave it.
 type Lease struct {
@@ -51,17 +51,12 @@ type Checkpoint struct {
 
 // The errors of this contract. The package comment says what they mean.
 var (
-	ErrNotFound = errors.New("checkpoint: not found")
-	ErrConflict = errors.New("checkpoint: turn already settled")
-	ErrInvalid  = errors.New("checkpoint: invalid")
-	// ErrDamaged says that no store wrote the stored data; see DamagedError.
-	ErrDamaged = errors.New("checkpoint: damaged")
-	// ErrSchema names the table and the remedy.
-	ErrSchema = errors.New("checkpoint: tables missing or too old")
-
-	// ErrRefused says that the server took no write, and none will appear: the server cannot be reached, or is a
-	// read-only standby, full, or starting. The same call may succeed later.
-	ErrRefused = errors.New("checkpoint: the server took no call")
+	ErrNotFound = store.Verdict("checkpoint: not found")
+	ErrConflict = store.Verdict("checkpoint: turn already settled")
+	ErrInvalid  = store.ErrInvalid
+	ErrDamaged  = store.ErrDamaged
+	ErrSchema   = store.ErrSchema
+	ErrRefused  = store.ErrRefused
 )
 
 // Newest and KeepAll are larger than any number of a turn.
@@ -75,46 +70,16 @@ const (
 // DefaultKeep is how many turns of a session stay if AppendOptions.Keep is 0.
 const DefaultKeep = 100
 
-// Silence is after how long a Beater may forget a process that does not beat.
-const Silence = time.Hour
-
 // DefaultUnsettled is how long a session without a settled turn stays after its lease ended, if a store's options do
 // not say.
 const DefaultUnsettled = 7 * 24 * time.Hour
 
 // A DamagedError is the ErrDamaged of one session, or of one of its turns. Orchestrator.Delete removes the session with
-// all its turns. Other sessions are not concerned. An ErrDamaged that is no *DamagedError concerns the whole store.
-type DamagedError struct {
-	Key
-	// Reason says what is wrong, and with what.
-	Reason string
-}
+// all its turns.
+type DamagedError = store.DamagedError
 
-// Error names the session, the reason and the remedy.
-func (e *DamagedError) Error() string {
-	return fmt.Sprintf("%v: session %q: %s: restore it, or delete the session by Orchestrator.Delete",
-		ErrDamaged, e.Session, e.Reason)
-}
-
-// Unwrap returns ErrDamaged.
-func (e *DamagedError) Unwrap() error { return ErrDamaged }
-
-// An AwayError says that the part of the store that has one session is away: a node of a cluster that is down, or that
-// does not answer. Sessions on other parts are not concerned. The session is as it was, and is found again when its
-// part is back.
-type AwayError struct {
-	Key
-	// Err names the part, and says why it is away.
-	Err error
-}
-
-// Error names the session and what Err says.
-func (e *AwayError) Error() string {
-	return fmt.Sprintf("checkpoint: session %q cannot be reached: %v", e.Session, e.Err)
-}
-
-// Unwrap returns Err.
-func (e *AwayError) Unwrap() error { return e.Err }
+// An AwayError says that the part of the store that has one session is away.
+type AwayError = store.AwayError
 
 // A RenewError says of which leases a Renew does not know whether they were extended. The other leases were extended,
 // unless Renew has returned them as lost.
@@ -134,7 +99,7 @@ func (e *RenewError) Unwrap() error { return e.Err }
 
 // A ClaimRequest says who asks, and for how long.
 type ClaimRequest struct {
-	// Owner is unique per process start. A Beater knows it as the process.
+	// Owner is unique per process start. A lock.Beater knows it as the process.
 	Owner string
 	// Nonce becomes the nonce of the fence. A claim that finds its own nonce has already succeeded.
 	Nonce string
@@ -153,23 +118,8 @@ type ClaimRequest struct {
 	Born int64
 }
 
-// A HeldError is the lock.ErrHeld of a Claim. It names the owner and the owner's fence, which ClaimRequest.From takes.
-// Both are zero if the session has no owner: a claim with From that came too late is refused this way.
-type HeldError struct {
-	Owner string
-	Fence lock.Fence
-}
-
-// Error returns the text of lock.ErrHeld, followed by the owner if there is one.
-func (e *HeldError) Error() string {
-	if e.Owner == "" {
-		return lock.ErrHeld.Error()
-	}
-	return lock.ErrHeld.Error() + ": " + e.Owner
-}
-
-// Unwrap returns lock.ErrHeld.
-func (e *HeldError) Unwrap() error { return lock.ErrHeld }
+// A HeldError is the lock.ErrHeld of a Claim. ClaimRequest.From takes its fence.
+type HeldError = lock.HeldError
 
 // Claimed describes the session to its new owner, as of after the claim.
 type Claimed struct {
@@ -306,39 +256,8 @@ type Store interface {
 // deleted session, the owner relies on epochs that are microseconds of the store's clock.
 //
 // The SQL and memory stores are Sweepers. On Redis sessions expire by themselves, and a Sweeper removes their index
-// entries. limit bounds how many sessions one call retires; 0 means no limit.
-type Sweeper interface {
-	// Sweep retires idle sessions and returns how many. If a part of the store is away, Sweep retires the sessions that
-	// it can reach, and returns an error that names the part. A later call looks at the other sessions again.
-	Sweep(ctx context.Context, limit int) (retired int, err error)
-}
-
-// A Watcher is a store that keeps which process is the watcher. The watcher looks, for all other processes, for runs to
-// recover. All stores on one server keep the same watcher. A Watcher is for economy only: what it keeps need not
-// survive a crash of the server, and each session is claimed before it is recovered.
-type Watcher interface {
-	// Watch makes process the watcher for d from now, unless another process is the watcher. It returns for how much
-	// longer another process is the watcher. It returns 0 if process is the watcher. The watcher may ask again at any
-	// time. If d is 0, process stops being the watcher. Each definition has a watcher of its own, because not all
-	// processes can recover the same runs.
-	Watch(
-		ctx context.Context, orchestrator, definition, process string, d time.Duration,
-	) (other time.Duration, err error)
-}
-
-// A Beater is a store in which processes show that they are alive. A process that owns sessions beats about once a
-// second. If its beats stand still for some seconds, it has probably stopped, and another process claims its sessions
-// before their leases expire: see ClaimRequest.From. Beats are for economy only. They need not survive a crash of the
-// server, and if a process stops without having died, the fence keeps it from doing harm.
-type Beater interface {
-	// Beat counts a beat of process, and returns the number of beats of each process that beats, as of after this one.
-	// If process is "", Beat only looks. A process that has been silent for an hour may be missing.
-	Beat(ctx context.Context, process string) (beats map[string]int64, err error)
-
-	// Rest says that process owns no session any more. Its beats are forgotten until it beats again, from another
-	// number on: who looks now and then must not take two lives for one that stands still. Rest may be repeated.
-	Rest(ctx context.Context, process string) error
-}
+// entries. limit bounds how many sessions one call retires.
+type Sweeper = store.Sweeper
 
 // A Head says how a session stands. It may be out of date when it arrives.
 type Head struct {

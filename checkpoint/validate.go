@@ -1,56 +1,46 @@
 package checkpoint
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/ids"
 	"github.com/holdfast-go/holdfast/internal/jsonvalue"
+	"github.com/holdfast-go/holdfast/internal/valid"
 	"github.com/holdfast-go/holdfast/lock"
 )
 
 // The methods below are for authors of a store. Each refuses, with ErrInvalid, arguments that no backend takes, so that
 // all stores give the same verdict. A store calls them before it does anything.
 
-// Validate checks both names.
-func (k Key) Validate() error {
-	if err := validID("orchestrator", k.Orchestrator); err != nil {
-		return err
-	}
-	return validID("session", k.Session)
-}
-
 // Validate checks names and fence.
 func (l Lease) Validate() error {
 	if err := l.Key.Validate(); err != nil {
 		return err
 	}
-	return validID("nonce", l.Fence.Nonce)
+	return valid.ID("nonce", l.Fence.Nonce)
 }
 
 // Validate checks what a claim needs.
 func (r ClaimRequest) Validate() error {
-	if err := validID("nonce", r.Nonce); err != nil {
+	if err := valid.ID("nonce", r.Nonce); err != nil {
 		return err
 	}
 	if err := validTTL(r.TTL); err != nil {
 		return err
 	}
-	if err := validText("owner", r.Owner); err != nil {
+	if err := valid.Optional("owner", r.Owner); err != nil {
 		return err
 	}
 	if r.From != (lock.Fence{}) {
-		if err := validID("nonce of From", r.From.Nonce); err != nil {
+		if err := valid.ID("nonce of From", r.From.Nonce); err != nil {
 			return err
 		}
 	}
 	if r.Born < 0 || r.Born > 0 && r.Born >= r.From.Epoch {
 		return fmt.Errorf("%w: born %d of a claim from epoch %d", ErrInvalid, r.Born, r.From.Epoch)
 	}
-	return validText("request id", r.RequestID)
+	return valid.Optional("request id", r.RequestID)
 }
 
 // Validate checks everything that is stored.
@@ -61,19 +51,19 @@ func (cp Checkpoint) validate(judge func(doc []byte) error) error {
 	if cp.Turn < 0 || cp.Turn >= Newest {
 		return fmt.Errorf("%w: turn %d", ErrInvalid, cp.Turn)
 	}
-	if err := validID("run id", cp.RunID); err != nil {
+	if err := valid.ID("run id", cp.RunID); err != nil {
 		return err
 	}
 	texts := [...]struct{ what, text string }{
 		{"request id", cp.RequestID}, {"signature", cp.Signature}, {"version", cp.Version},
 	}
 	for _, t := range texts {
-		if err := validText(t.what, t.text); err != nil {
+		if err := valid.Optional(t.what, t.text); err != nil {
 			return err
 		}
 	}
 	for _, intent := range cp.Route {
-		if err := validText("route", intent); err != nil {
+		if err := valid.Optional("route", intent); err != nil {
 			return err
 		}
 	}
@@ -91,11 +81,8 @@ func (cp Checkpoint) validate(judge func(doc []byte) error) error {
 
 // Damaged returns the error of a session that a store could not read because of err.
 func Damaged(k Key, err error) *DamagedError {
-	if d, ok := errors.AsType[*DamagedError](err); ok {
-		return d
-	}
-	reason := strings.TrimPrefix(err.Error(), ErrInvalid.Error()+": ")
-	return &DamagedError{Key: k, Reason: strings.TrimPrefix(reason, ErrDamaged.Error()+": ")}
+	d := DamagedError{Key: k, What: "session", Remedy: "restore it, or delete the session by Orchestrator.Delete"}
+	return d.Because(err)
 }
 
 // DamagedTurn returns the error of a turn that a store could not read because of err.
@@ -173,13 +160,13 @@ func (m Marks) Validate() error {
 
 // Validate checks the name and the bounds.
 func (q SessionQuery) Validate() error {
-	if err := validID("orchestrator", q.Orchestrator); err != nil {
+	if err := valid.ID("orchestrator", q.Orchestrator); err != nil {
 		return err
 	}
-	if err := validText("prefix", q.Prefix); err != nil {
+	if err := valid.Optional("prefix", q.Prefix); err != nil {
 		return err
 	}
-	if err := validText("after", q.After); err != nil {
+	if err := valid.Optional("after", q.After); err != nil {
 		return err
 	}
 	if q.Limit < 0 {
@@ -197,26 +184,12 @@ func (q SessionQuery) Validate() error {
 // ValidateHeld checks the arguments of Held.
 func ValidateHeld(orchestrator string, sessions []string) error {
 	for _, id := range sessions {
-		if err := (Key{orchestrator, id}).Validate(); err != nil {
+		if err := (Key{Orchestrator: orchestrator, Session: id}).Validate(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
-
-// ValidateWatch checks the arguments of Watch.
-func ValidateWatch(orchestrator, definition, process string, d time.Duration) error {
-	if d < 0 || d > maxTTL {
-		return fmt.Errorf("%w: watch of %v", ErrInvalid, d)
-	}
-	return cmp.Or(validID("orchestrator", orchestrator), validID("definition", definition), validID("process", process))
-}
-
-// ValidateBeat checks the arguments of Beat.
-func ValidateBeat(process string) error { return validText("process", process) }
-
-// ValidateRest checks the arguments of Rest.
-func ValidateRest(process string) error { return validID("process", process) }
 
 // ValidateRenew checks the arguments of Renew.
 func ValidateRenew(ttl time.Duration, leases []Lease) error {
@@ -239,15 +212,4 @@ func validTTL(ttl time.Duration) error {
 		return fmt.Errorf("%w: lease of %v", ErrInvalid, ttl)
 	}
 	return nil
-}
-
-func validID(what, id string) error { return invalid(ids.Check(what, id)) }
-
-func validText(what, text string) error { return invalid(ids.CheckOptional(what, text)) }
-
-func invalid(err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%w: %w", ErrInvalid, err)
 }

@@ -3,14 +3,14 @@ package inbox
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"iter"
 	"time"
+
+	"github.com/holdfast-go/holdfast/store"
 )
 
-// A Key names a session. It converts to and from checkpoint.Key.
-type Key struct{ Orchestrator, Session string }
+// A Key names a session.
+type Key = store.Key
 
 // A Kind says what an item is for.
 type Kind string
@@ -50,29 +50,14 @@ type Item struct {
 
 // The conditions of an inbox. The package comment says what each means.
 var (
-	ErrInvalid = errors.New("inbox: invalid argument")
-	ErrSchema  = errors.New("inbox: inbox tables are missing or too old")
-	ErrDamaged = errors.New("inbox: damaged")
-	ErrRefused = errors.New("inbox: server took no write")
+	ErrInvalid = store.ErrInvalid
+	ErrSchema  = store.ErrSchema
+	ErrDamaged = store.ErrDamaged
+	ErrRefused = store.ErrRefused
 )
 
-// A DamagedError is the ErrDamaged of one item. Other items are not concerned.
-type DamagedError struct {
-	Key
-	Kind Kind
-	ID   string
-	// Reason says what is wrong with the stored item.
-	Reason string
-}
-
-// Error names the item, the reason and the remedy.
-func (e *DamagedError) Error() string {
-	return fmt.Sprintf("%v: %s %q of session %q of %q: %s: remove it",
-		ErrDamaged, e.Kind, e.ID, e.Session, e.Orchestrator, e.Reason)
-}
-
-// Unwrap returns ErrDamaged.
-func (e *DamagedError) Unwrap() error { return ErrDamaged }
+// A DamagedError is the ErrDamaged of one item. What is its kind.
+type DamagedError = store.DamagedError
 
 // A Store keeps items. It has no optional methods, and all may be called concurrently.
 type Store interface {

@@ -6,10 +6,9 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"strings"
 
-	"github.com/holdfast-go/holdfast/internal/ids"
 	"github.com/holdfast-go/holdfast/internal/jsonvalue"
+	"github.com/holdfast-go/holdfast/internal/valid"
 )
 
 // The bounds of an item.
@@ -35,23 +34,9 @@ func Sum(shown any) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// Validate checks both names.
-func (k Key) Validate() error {
-	return cmp.Or(checkName("orchestrator", k.Orchestrator), checkName("session", k.Session))
-}
-
 // Validate refuses an item that no store takes. It is for the authors of a store.
 func (it Item) Validate() error {
-	if err := it.checkNames(); err != nil {
-		return err
-	}
-	if it.Data == nil {
-		return nil
-	}
-	if err := jsonvalue.CheckWithin(it.Data, jsonvalue.Bounds{Size: MaxData}); err != nil {
-		return fmt.Errorf("%w: data: %w", ErrInvalid, err)
-	}
-	return nil
+	return cmp.Or(it.checkNames(), valid.Document("data", it.Data, MaxData))
 }
 
 // Intact returns a *DamagedError unless it, which a store has read, is an item as a store writes it. Intact does not
@@ -72,8 +57,7 @@ func (it Item) Intact() error {
 
 // Damaged returns the error of a stored item that a store could not read because of err.
 func Damaged(it Item, err error) *DamagedError {
-	reason := strings.TrimPrefix(err.Error(), ErrInvalid.Error()+": ")
-	return &DamagedError{Key: it.Key, Kind: it.Kind, ID: it.ID, Reason: reason}
+	return DamagedError{Key: it.Key, What: string(it.Kind), ID: it.ID, Remedy: "remove it"}.Because(err)
 }
 
 // ValidateItems checks the arguments of Items.
@@ -98,7 +82,7 @@ func ValidateRemove(k Key, kind Kind, itemIDs []string) error {
 		return fmt.Errorf("%w: %d ids, and %d are the most", ErrInvalid, len(itemIDs), MaxIDs)
 	}
 	for _, id := range itemIDs {
-		if err := checkName("id", id); err != nil {
+		if err := valid.ID("id", id); err != nil {
 			return err
 		}
 	}
@@ -106,23 +90,13 @@ func ValidateRemove(k Key, kind Kind, itemIDs []string) error {
 }
 
 func (it Item) checkNames() error {
-	err := cmp.Or(it.Key.Validate(), checkKind(it.Kind), checkName("id", it.ID), checkName("by", it.By))
-	if err == nil && it.Shown != "" {
-		err = checkName("shown", it.Shown)
-	}
-	return err
+	return cmp.Or(it.Key.Validate(), checkKind(it.Kind), valid.ID("id", it.ID), valid.ID("by", it.By),
+		valid.Optional("shown", it.Shown))
 }
 
 func checkKind(kind Kind) error {
 	if !kind.Known() {
 		return fmt.Errorf("%w: kind %q", ErrInvalid, kind)
-	}
-	return nil
-}
-
-func checkName(what, text string) error {
-	if err := ids.Check(what, text); err != nil {
-		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	return nil
 }

@@ -118,7 +118,7 @@ func TestIntact(t *testing.T) {
 			t.Errorf("%s: %v", reason, err)
 			continue
 		}
-		if damage.Key != it.Key || damage.Kind != it.Kind || damage.ID != it.ID {
+		if damage.Key != it.Key || damage.What != string(it.Kind) || damage.ID != it.ID {
 			t.Errorf("%s: the error names %+v", reason, damage)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // A Class says what a recovery may do with an effect whose outcome is unknown.
@@ -115,33 +116,21 @@ type Effect struct {
 // The conditions of a ledger. The package comment says what each means.
 var (
 	ErrInDoubt  = errors.New("ledger: effect in doubt")
-	ErrChanged  = errors.New("ledger: effect has other arguments than before")
+	ErrChanged  = store.Verdict("ledger: effect has other arguments than before")
 	ErrRepeated = errors.New("ledger: effect named twice, tell the calls apart with Each or Key")
 	ErrSkipped  = errors.New("ledger: effect skipped")
 	ErrRedacted = errors.New("ledger: result was redacted and cannot be given back")
-	ErrAnswered = errors.New("ledger: effect is not in doubt any more")
-	ErrNotFound = errors.New("ledger: effect not found")
-	ErrInvalid  = errors.New("ledger: invalid argument")
-	ErrSchema   = errors.New("ledger: ledger tables are missing or too old")
-	ErrRefused  = errors.New("ledger: server took no write")
-	ErrDamaged  = errors.New("ledger: damaged")
+	ErrAnswered = store.Verdict("ledger: effect is not in doubt any more")
+	ErrNotFound = store.Verdict("ledger: effect not found")
+	ErrInvalid  = store.ErrInvalid
+	ErrSchema   = store.ErrSchema
+	ErrRefused  = store.ErrRefused
+	ErrDamaged  = store.ErrDamaged
 )
 
-// A DamagedError is the ErrDamaged of one effect. Nothing can be said of this effect until its row is repaired. Other
-// effects are not concerned. If an ErrDamaged is no *DamagedError, it concerns the whole ledger.
-type DamagedError struct {
-	ID string
-	// Reason says what is wrong with the stored effect.
-	Reason string
-}
-
-// Error names the effect, the reason and the remedy.
-func (e *DamagedError) Error() string {
-	return fmt.Sprintf("%v: effect %q: %s: repair its row", ErrDamaged, e.ID, e.Reason)
-}
-
-// Unwrap returns ErrDamaged.
-func (e *DamagedError) Unwrap() error { return ErrDamaged }
+// A DamagedError is the ErrDamaged of one effect. Nothing can be said of this effect until its row is repaired. ID is
+// the id of the effect, and Key is empty.
+type DamagedError = store.DamagedError
 
 // NotDone marks an error after which this attempt certainly did not happen: it was declined, refused, or never sent. It
 // says nothing of earlier attempts: see Unsure. Any other error of an effect means that the outcome is unknown. NotDone

@@ -4,11 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"strings"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/ids"
 	"github.com/holdfast-go/holdfast/internal/jsonvalue"
+	"github.com/holdfast-go/holdfast/internal/valid"
 	"github.com/holdfast-go/holdfast/lock"
 )
 
@@ -26,15 +25,12 @@ const (
 
 // ValidateAdopt checks the arguments of Adopt.
 func ValidateAdopt(runID string, f lock.Fence) error {
-	if err := ids.Check("run id", runID); err != nil {
-		return invalid(err)
-	}
-	return checkFence(f)
+	return cmp.Or(valid.ID("run id", runID), valid.Fence(f))
 }
 
 // ValidateIssue checks what Issue reads of e.
 func (e Effect) ValidateIssue() error {
-	return cmp.Or(e.checkIssued(), checkDocument("arguments", e.Args))
+	return cmp.Or(e.checkIssued(), valid.Document("arguments", e.Args, MaxDocument))
 }
 
 // checkIssued checks what Issue reads of e without the document.
@@ -46,15 +42,15 @@ func (e Effect) checkIssued() error {
 		{"run id", e.RunID},
 		{"name", e.Name},
 	} {
-		if err := ids.Check(name.what, name.text); err != nil {
-			return invalid(err)
+		if err := valid.ID(name.what, name.text); err != nil {
+			return err
 		}
 	}
 	for _, name := range []struct{ what, text string }{
 		{"intent", e.Intent}, {"each", e.Each}, {"key", e.Key}, {"sum of the arguments", e.ArgsSum},
 	} {
-		if err := ids.CheckOptional(name.what, name.text); err != nil {
-			return invalid(err)
+		if err := valid.Optional(name.what, name.text); err != nil {
+			return err
 		}
 	}
 	switch {
@@ -63,7 +59,7 @@ func (e Effect) checkIssued() error {
 	case e.Class < Ask || e.Class > Verifiable:
 		return fmt.Errorf("%w: class %d", ErrInvalid, e.Class)
 	}
-	return checkFence(e.Fence)
+	return valid.Fence(e.Fence)
 }
 
 // Intact returns a *DamagedError unless e, which a ledger has read, is an effect as a ledger writes it. Intact does not
@@ -86,8 +82,8 @@ func (e Effect) checkFinished() error {
 		return fmt.Errorf("attempt %d", e.Attempts)
 	}
 	return cmp.Or(
-		ids.CheckText("error", e.Error, MaxError),
-		ids.CheckOptional("who answered", e.AnsweredBy),
+		valid.Text("error", e.Error, MaxError),
+		valid.Optional("who answered", e.AnsweredBy),
 		checkStored("arguments", e.Args),
 		checkStored("result", e.Result),
 	)
@@ -149,8 +145,7 @@ func WindowOf(lost time.Time, doubtFor time.Duration) (open time.Duration, why s
 
 // Damaged returns the error of a stored effect that a ledger could not read because of err.
 func Damaged(id string, err error) *DamagedError {
-	reason := strings.TrimPrefix(err.Error(), ErrInvalid.Error()+": ")
-	return &DamagedError{ID: id, Reason: strings.TrimPrefix(reason, ErrDamaged.Error()+": ")}
+	return DamagedError{What: "effect", ID: id, Remedy: "repair its row"}.Because(err)
 }
 
 // ValidateRecord checks what Record reads of e.
@@ -158,22 +153,15 @@ func (e Effect) ValidateRecord() error {
 	if e.Class != Pure {
 		return fmt.Errorf("%w: Record of class %d", ErrInvalid, e.Class)
 	}
-	if err := e.ValidateIssue(); err != nil {
-		return err
-	}
-	return checkDocument("result", e.Result)
+	return cmp.Or(e.ValidateIssue(), valid.Document("result", e.Result, MaxDocument))
 }
 
 // ValidateFinish checks the arguments of Finish.
 func ValidateFinish(id string, attempt int, o Outcome) error {
-	if err := ids.Check("effect id", id); err != nil {
-		return invalid(err)
-	}
-	if err := ids.CheckOptional("who answered", o.By); err != nil {
-		return invalid(err)
-	}
-	if err := ids.CheckText("error", o.Error, MaxError); err != nil {
-		return invalid(err)
+	err := cmp.Or(valid.ID("effect id", id), valid.Optional("who answered", o.By),
+		valid.Text("error", o.Error, MaxError))
+	if err != nil {
+		return err
 	}
 	switch o.State {
 	case Completed, Failed, Unknown, Skipped:
@@ -186,7 +174,7 @@ func ValidateFinish(id string, attempt int, o Outcome) error {
 	if o.State != Completed && o.Result != nil {
 		return fmt.Errorf("%w: a result of what is %s", ErrInvalid, o.State)
 	}
-	return checkDocument("result", o.Result)
+	return valid.Document("result", o.Result, MaxDocument)
 }
 
 // Validate checks the names and the bounds.
@@ -197,32 +185,9 @@ func (q Query) Validate() error {
 	for _, name := range []struct{ what, text string }{
 		{"orchestrator", q.Orchestrator}, {"session", q.Session}, {"run id", q.RunID}, {"effect id", q.ID},
 	} {
-		if err := ids.CheckOptional(name.what, name.text); err != nil {
-			return invalid(err)
+		if err := valid.Optional(name.what, name.text); err != nil {
+			return err
 		}
 	}
 	return nil
 }
-
-// checkDocument takes no document for null.
-func checkDocument(what string, doc []byte) error {
-	if doc == nil {
-		return nil
-	}
-	if err := jsonvalue.CheckWithin(doc, jsonvalue.Bounds{Size: MaxDocument}); err != nil {
-		return fmt.Errorf("%w: %s: %w", ErrInvalid, what, err)
-	}
-	return nil
-}
-
-func checkFence(f lock.Fence) error {
-	if f.Epoch < 1 {
-		return fmt.Errorf("%w: epoch %d", ErrInvalid, f.Epoch)
-	}
-	if err := ids.Check("nonce", f.Nonce); err != nil {
-		return invalid(err)
-	}
-	return nil
-}
-
-func invalid(err error) error { return fmt.Errorf("%w: %w", ErrInvalid, err) }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"strconv"
 	"time"
+
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // A Fence proves that its bearer is the latest owner of a session. Compare fences with ==.
@@ -17,12 +19,31 @@ type Fence struct {
 
 // The conditions of ownership. Each is one value for all contracts. The package comment says what each means.
 var (
-	ErrHeld    = errors.New("held by another owner")
-	ErrFenced  = errors.New("another owner has taken over")
+	ErrHeld    = store.Verdict("held by another owner")
+	ErrFenced  = store.Verdict("another owner has taken over")
 	ErrLost    = errors.New("ownership lost")
 	ErrExpired = errors.New("lease expired")
 	ErrHandoff = errors.New("handed off for shutdown")
 )
+
+// A HeldError is the ErrHeld of a claim. It names the owner and the owner's fence, from which another claim may take
+// over. Both are zero if there is no owner: a claim that names a fence and comes too late is refused this way.
+type HeldError struct {
+	// Owner is the process: a Beater knows it by the same name.
+	Owner string
+	Fence Fence
+}
+
+// Error returns the text of ErrHeld, followed by the owner if there is one.
+func (e *HeldError) Error() string {
+	if e.Owner == "" {
+		return ErrHeld.Error()
+	}
+	return ErrHeld.Error() + ": " + e.Owner
+}
+
+// Unwrap returns ErrHeld.
+func (e *HeldError) Unwrap() error { return ErrHeld }
 
 // A Raiser is a store that knows owners by their fences. All stores and ledgers of the module are Raisers.
 //

@@ -18,7 +18,7 @@ func (o *Orchestrator[S]) newExecution(v *visit, in Input) *execution[S] {
 	x := &execution[S]{bot: o, visit: v, input: in, ctx: v.own.Ctx, timed: v.own.Ctx}
 	x.run.slot = &v.slot
 	x.run.row = snapshot.Run{
-		Key: snapshot.Key(v.own.Grant.Key), RequestID: in.RequestID, Attempt: 1, Status: snapshot.Running,
+		Key: v.own.Grant.Key, RequestID: in.RequestID, Attempt: 1, Status: snapshot.Running,
 		Fence: v.own.Grant.Fence,
 	}
 	x.run.payload = runPayload{V: payloadVersion, Input: storedInput{Text: in.Text, Origin: in.Origin, By: in.By}}

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/logtext"
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // called calls the function of an effect.
@@ -79,13 +80,13 @@ func (x *execution[S]) redacted(e ledger.Effect) (ledger.Effect, error) {
 // is left in flight. It may be called on any goroutine.
 func (x *execution[S]) verdict(err error) error {
 	switch {
-	case errors.Is(err, ledger.ErrChanged), errors.Is(err, ledger.ErrInvalid):
+	case errors.Is(err, ledger.ErrChanged), errors.Is(err, store.ErrInvalid):
 		return err
 	case errors.Is(err, lock.ErrFenced):
 		x.visit.own.Fenced()
 		return err
 	}
-	err = fmt.Errorf("the ledger: %w", err)
+	err = fmt.Errorf("%w: %w", errLedger, err)
 	x.effects.fail(err)
 	return err
 }

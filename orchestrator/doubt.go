@@ -84,7 +84,7 @@ func (x *execution[S]) unknown(e *Error) (*InDoubtError, error) {
 	if x.adopted && x.engine().ledger != nil {
 		open, err := x.leftOpen(e)
 		if err != nil {
-			return nil, fmt.Errorf("the ledger: %w", err)
+			return nil, fmt.Errorf("%w: %w", errLedger, err)
 		}
 		all = append(all, open...)
 	}

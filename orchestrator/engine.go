@@ -9,16 +9,17 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
-	"os"
-	"strings"
 	"sync/atomic"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/deadline"
 	"github.com/holdfast-go/holdfast/internal/logtext"
 	"github.com/holdfast-go/holdfast/internal/owner"
+	"github.com/holdfast-go/holdfast/internal/pulse"
 	"github.com/holdfast-go/holdfast/ledger"
+	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
+	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/turnlog"
 )
 
@@ -26,7 +27,7 @@ import (
 type engine struct {
 	options Options // with defaults filled in
 	log     *slog.Logger
-	process string // unique for each start of a process
+	seat    string // this orchestrator as a watcher: a process may have several orchestrators of one definition
 
 	// identity says which stored rows the bot can use.
 	identity identity
@@ -42,9 +43,10 @@ type engine struct {
 	// joined appends a turn, records its end in the turn log if there is one, and deletes its run, in one transaction;
 	// nil if the stores cannot.
 	joined   snapshot.SettleEnd
-	ledger   ledger.Ledger  // nil: no effects
-	turnLog  recorder       // nil: no turn log
-	respond  responder      // nil: the turn log has the settled state
+	ledger   ledger.Ledger // nil: no effects
+	turnLog  recorder      // nil: no turn log
+	respond  responder     // nil: the turn log has the settled state
+	rows     rows
 	sessions *owner.Process // the sessions that this process owns
 
 	// stops is how many processes had stopped when Recoverable was last called.
@@ -79,10 +81,8 @@ func newEngine(id identity, store checkpoint.Store, o Options) *engine {
 	}
 	o.Logger = cmp.Or(o.Logger, slog.Default()).With("orchestrator", id.name)
 	o.LogError = logtext.By(o.LogError)
-	host, _ := os.Hostname()
 	e := &engine{
 		options: o, log: o.Logger, identity: id,
-		process: fmt.Sprintf("%.64s/%d/%s", strings.ToValidUTF8(host, "?"), os.Getpid(), rand.Text()[:8]),
 	}
 	var shut context.CancelCauseFunc
 	e.serving, shut = context.WithCancelCause(context.Background())
@@ -100,18 +100,19 @@ func newEngine(id identity, store checkpoint.Store, o Options) *engine {
 		e.listeners.shows = e.shows
 	}
 	e.sessions = owner.New(owner.Options{
-		Orchestrator: id.name, Name: e.process, Store: e.store, Beater: e.beater(), Locker: o.Locker,
+		Orchestrator: id.name, Rows: &e.rows, Pulse: pulse.Of(store), Locker: o.Locker,
 		Logger: o.Logger, Why: e.why,
 		Waited:   e.meters.waited,
 		LeaseTTL: o.Limits.LeaseTTL, DeadAfter: o.Limits.DeadAfter, LockWait: o.Limits.LockWait,
 		SettleTimeout: o.Limits.SettleTimeout,
 	})
+	e.seat = e.sessions.Name() + "/" + rand.Text()[:4]
 	return e
 }
 
 // beater returns the checkpoint store as a Beater; nil if it is none.
-func (e *engine) beater() checkpoint.Beater {
-	b, _ := e.bare.checkpoints.(checkpoint.Beater)
+func (e *engine) beater() lock.Beater {
+	b, _ := e.bare.checkpoints.(lock.Beater)
 	return b
 }
 
@@ -129,6 +130,7 @@ func (e *engine) use(checkpoints checkpoint.Store, snapshots snapshot.Store) {
 		e.turnLog = &spannedLog{l, silent}
 	}
 	e.store = &spannedCheckpoints{checkpoints, silent}
+	e.rows = rows{e.store, e.identity.name}
 	if snapshots == nil {
 		return
 	}
@@ -155,7 +157,8 @@ func (e *engine) join(checkpoints checkpoint.Store, snapshots snapshot.Store) {
 	}
 	if joined := runs.Join(checkpoints); joined != nil {
 		e.joined = e.meters.silent.settle(func(
-			ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions, _ snapshot.End,
+			ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+			_ snapshot.End,
 		) (bool, error) {
 			return joined(ctx, l, cp, o)
 		})
@@ -192,7 +195,7 @@ func (e *engine) runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.
 // inFlight returns the run of a session in the snapshot store; nil if no run is in flight. A damaged run comes with its
 // error.
 func (e *engine) inFlight(ctx context.Context, session string) (*snapshot.Run, error) {
-	for r, err := range e.runs(ctx, snapshot.Query{Key: snapshot.Key(e.key(session))}) {
+	for r, err := range e.runs(ctx, snapshot.Query{Key: e.key(session)}) {
 		if err != nil && !ofOneRow(err) {
 			return nil, err
 		}
@@ -203,7 +206,7 @@ func (e *engine) inFlight(ctx context.Context, session string) (*snapshot.Run, e
 
 // hasRun reports whether session has a run in flight, without reading it.
 func (e *engine) hasRun(ctx context.Context, session string) (bool, error) {
-	for _, err := range e.runs(ctx, snapshot.Query{Key: snapshot.Key(e.key(session)), Brief: true}) {
+	for _, err := range e.runs(ctx, snapshot.Query{Key: e.key(session), Brief: true}) {
 		return true, err
 	}
 	return false, nil
@@ -230,7 +233,7 @@ func (e *engine) wanted(ctx context.Context, session, runID string) (*snapshot.R
 // settledBy returns the kept turn that has settled r; nil if there is none. It searches downwards from the given turn,
 // and stops below r.Turn: those turns existed before r began.
 func (e *engine) settledBy(ctx context.Context, r snapshot.Run, from int) (*checkpoint.Checkpoint, error) {
-	for cp, err := range e.store.Turns(ctx, checkpoint.Key(r.Key), from) {
+	for cp, err := range e.store.Turns(ctx, r.Key, from) {
 		switch {
 		case err != nil:
 			return nil, err
@@ -246,23 +249,25 @@ func (e *engine) settledBy(ctx context.Context, r snapshot.Run, from int) (*chec
 // ofOneRow reports whether err says that one session, run, turn or effect is damaged. A listing goes on after such an
 // error.
 func ofOneRow(err error) bool {
-	if _, ok := errors.AsType[*checkpoint.DamagedError](err); ok {
-		return true
-	}
-	if _, ok := errors.AsType[*snapshot.DamagedError](err); ok {
-		return true
-	}
-	_, ok := errors.AsType[*ledger.DamagedError](err)
+	_, ok := errors.AsType[*store.DamagedError](err)
 	return ok
 }
+
+// errLedger begins the error of a call to the ledger where the snapshot store may have failed as well.
+var errLedger = errors.New("the ledger")
+
+// runDamaged reports whether an error of slot.take says that the stored run is damaged, and not an effect of it.
+func runDamaged(err error) bool {
+	return errors.Is(err, store.ErrDamaged) && !errors.Is(err, errLedger)
+}
+
+// ledgerAway reports whether err says that the ledger took no call.
+func ledgerAway(err error) bool { return errors.Is(err, store.ErrRefused) && errors.Is(err, errLedger) }
 
 // partAway reports whether err says that the part of a store that has one session is away. A listing goes on after such
 // an error. Unlike damage, it says nothing about the session.
 func partAway(err error) bool {
-	if _, ok := errors.AsType[*checkpoint.AwayError](err); ok {
-		return true
-	}
-	_, ok := errors.AsType[*snapshot.AwayError](err)
+	_, ok := errors.AsType[*store.AwayError](err)
 	return ok
 }
 
@@ -276,9 +281,7 @@ type gap struct {
 // parts give the same text.
 func (g *gap) add(err error) bool {
 	var why error
-	if e, ok := errors.AsType[*checkpoint.AwayError](err); ok {
-		why = e.Err
-	} else if e, ok := errors.AsType[*snapshot.AwayError](err); ok {
+	if e, ok := errors.AsType[*store.AwayError](err); ok {
 		why = e.Err
 	}
 	switch {
@@ -297,6 +300,4 @@ func (g *gap) add(err error) bool {
 }
 
 // invalid reports whether err says that a store will never take a value.
-func invalid(err error) bool {
-	return errors.Is(err, checkpoint.ErrInvalid) || errors.Is(err, snapshot.ErrInvalid)
-}
+func invalid(err error) bool { return errors.Is(err, store.ErrInvalid) }

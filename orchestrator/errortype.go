@@ -5,12 +5,11 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/logtext"
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
-	"github.com/holdfast-go/holdfast/turnlog"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // errorTypes name the errors for log lines, spans and metrics. The first that fits counts.
@@ -46,10 +45,7 @@ var errorTypes = []struct {
 	{ledger.ErrRepeated, "ErrRepeated"},
 	{ledger.ErrSkipped, "ErrSkipped"},
 	{ledger.ErrRedacted, "ErrRedacted"},
-	{checkpoint.ErrRefused, "ErrRefused"},
-	{snapshot.ErrRefused, "ErrRefused"},
-	{ledger.ErrRefused, "ErrRefused"},
-	{turnlog.ErrRefused, "ErrRefused"},
+	{store.ErrRefused, "ErrRefused"},
 	{errNotSaved, "not saved"},
 	{errNotLogged, "not logged"},
 	{context.DeadlineExceeded, "context.DeadlineExceeded"},

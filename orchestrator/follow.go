@@ -71,7 +71,7 @@ func (o *Orchestrator[S]) LastShown(ctx context.Context, session string) (number
 	}
 	if err == nil {
 		var status stream.Status
-		number, status, err = o.engine.shows.store.Last(ctx, stream.Key(o.engine.key(session)))
+		number, status, err = o.engine.shows.store.Last(ctx, o.engine.key(session))
 		more = !status.Over() || err == nil && o.engine.running(ctx, session)
 	}
 	if err != nil {
@@ -93,7 +93,7 @@ func (r *reader) fail(err error) {
 	r.yield(Shown{}, &Error{Op: "follow", Session: r.session, Err: err})
 }
 
-func (r *reader) key() stream.Key { return stream.Key(r.engine.key(r.session)) }
+func (r *reader) key() stream.Key { return r.engine.key(r.session) }
 
 // How long Follow waits at most for the first events of a run in flight, and how often it looks meanwhile.
 const (
@@ -122,7 +122,7 @@ func (r *reader) awaitFirst(ctx context.Context) error {
 
 // running reports whether session has a run that is at work, as far as that is known.
 func (e *engine) running(ctx context.Context, session string) bool {
-	for r, err := range e.runs(ctx, snapshot.Query{Key: snapshot.Key(e.key(session)), Brief: true}) {
+	for r, err := range e.runs(ctx, snapshot.Query{Key: e.key(session), Brief: true}) {
 		return err == nil && r.Status == snapshot.Running
 	}
 	return false
@@ -215,6 +215,6 @@ func (e *engine) atRest(ctx context.Context, session string) bool {
 	if err != nil || busy {
 		return false
 	}
-	held, err := e.held(ctx, []string{session})
+	held, err := e.sessions.Held(ctx, []string{session})
 	return err == nil && len(held) == 0
 }

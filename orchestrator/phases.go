@@ -11,7 +11,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/jsonvalue"
-	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/message"
 	"github.com/holdfast-go/holdfast/snapshot"
@@ -21,7 +20,7 @@ import (
 // phases tell the turn log what the runs of a visit pass. Without a turn log they do nothing.
 type phases struct {
 	engine *engine
-	own    *owner.Session
+	own    *owned
 
 	mu sync.Mutex // protects following field
 
@@ -194,7 +193,7 @@ func (p *phases) settled(ctx context.Context, cp checkpoint.Checkpoint, began in
 	if err != nil {
 		return err
 	}
-	r := snapshot.Run{Key: snapshot.Key(p.own.Grant.Key), ID: cp.RunID, Turn: cp.Turn}
+	r := snapshot.Run{Key: p.own.Grant.Key, ID: cp.RunID, Turn: cp.Turn}
 	return p.repeat(ctx, r, turnlog.Settled, end.At.UnixMilli(), end.State)
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/logtext"
 	"github.com/holdfast-go/holdfast/lock"
-	"github.com/holdfast-go/holdfast/snapshot"
+	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/stream"
 )
 
@@ -66,8 +66,7 @@ var problems = []struct {
 	{checkpoint.ErrConflict, Problem{"conflict", 409, false, 0, "It is there already."}},
 	{stream.ErrGone, Problem{"gone", 410, false, 0, "The events are no longer kept. Load the session again."}},
 	{ErrNoStream, Problem{"no-stream", 404, false, 0, "No events are kept."}},
-	{checkpoint.ErrRefused, Problem{"unavailable", 503, true, 5 * time.Second, "The service is not available now."}},
-	{snapshot.ErrRefused, Problem{"unavailable", 503, true, 5 * time.Second, "The service is not available now."}},
+	{store.ErrRefused, Problem{"unavailable", 503, true, 5 * time.Second, "The service is not available now."}},
 	{lock.ErrHandoff, Problem{"shutting-down", 503, true, time.Second, "The service restarts."}},
 	{context.DeadlineExceeded, Problem{"timeout", 504, true, time.Second, "It took too long."}},
 	{context.Canceled, Problem{"cancelled", statusClientGone, true, 0, "The request was cancelled."}},

@@ -17,7 +17,7 @@ import (
 // written by the owner of its session.
 type slot struct {
 	engine *engine
-	own    *owner.Session
+	own    *owned
 
 	// spent says that no run can begin under our fence any more. By the fence a snapshot store recognizes a late copy
 	// of a Begin.
@@ -80,7 +80,7 @@ func (s *slot) renewFence() error {
 
 // reclaim claims the session from ourselves. If born is not 0, and no turn is settled, born becomes the session's.
 func (s *slot) reclaim(born int64) error {
-	if err := s.own.ClaimAnew(born); err != nil {
+	if err := s.own.claimAnew(born); err != nil {
 		return err
 	}
 	s.spent = false
@@ -140,7 +140,7 @@ func (s *slot) bar() (r snapshot.Run, over bool, err error) {
 func (s *slot) take(attempts int) (r snapshot.Run, err error) {
 	s.spent = true
 	_, err = s.own.Persist(s.own.Ctx, func(ctx context.Context) (err error) {
-		r, err = s.engine.options.Snapshots.Adopt(ctx, snapshot.Key(s.own.Grant.Key), s.own.Grant.Fence, attempts)
+		r, err = s.engine.options.Snapshots.Adopt(ctx, s.own.Grant.Key, s.own.Grant.Fence, attempts)
 		return err
 	})
 	if errors.Is(err, lock.ErrFenced) {
@@ -148,7 +148,7 @@ func (s *slot) take(attempts int) (r snapshot.Run, err error) {
 	}
 	s.known = s.known || err == nil || errors.Is(err, snapshot.ErrNotFound)
 	if s.engine.ledger == nil || r.ID == "" || err != nil && !errors.Is(err, snapshot.ErrParked) &&
-		!errors.Is(err, snapshot.ErrDamaged) {
+		!runDamaged(err) {
 		return r, err
 	}
 	return r, cmp.Or(s.takeEffects(r, attempts > 0 && err == nil), err)
@@ -169,7 +169,7 @@ func (s *slot) takeEffects(r snapshot.Run, counted bool) error {
 		r.Fence, r.Attempt = s.own.Grant.Fence, max(0, r.Attempt-1)
 		_ = s.change(r, r.Status, r.Error, nil) // else the attempt counts
 	}
-	return fmt.Errorf("the ledger: %w", err)
+	return fmt.Errorf("%w: %w", errLedger, err)
 }
 
 // save writes a version of a run of ours.
@@ -190,7 +190,7 @@ func (s *slot) change(r snapshot.Run, status snapshot.Status, why string, parts 
 // the store refuses our fence, another owner has taken over.
 func (s *slot) forget(r snapshot.Run) {
 	err := s.own.Once(s.own.Ctx, func(ctx context.Context) error {
-		return s.engine.options.Snapshots.Delete(ctx, snapshot.Key(s.own.Grant.Key), r.ID, r.Fence)
+		return s.engine.options.Snapshots.Delete(ctx, s.own.Grant.Key, r.ID, r.Fence)
 	})
 	switch {
 	case errors.Is(err, lock.ErrFenced):
@@ -213,7 +213,7 @@ func (s *slot) bury(r snapshot.Run) error {
 // remove deletes the run that is ours.
 func (s *slot) remove(id string) error {
 	_, err := s.own.Persist(s.own.Ctx, func(ctx context.Context) error {
-		return s.engine.options.Snapshots.Delete(ctx, snapshot.Key(s.own.Grant.Key), id, s.own.Grant.Fence)
+		return s.engine.options.Snapshots.Delete(ctx, s.own.Grant.Key, id, s.own.Grant.Fence)
 	})
 	return err
 }

@@ -34,7 +34,7 @@ func (e *engine) suspended(ctx context.Context, r snapshot.Run, saved runPayload
 	}
 	switch {
 	case err != nil:
-		return err
+		return fmt.Errorf("%w: %w", errLedger, err)
 	case len(open) == 0:
 		return nil
 	}
@@ -73,7 +73,7 @@ func (e *engine) lookOut(ctx context.Context, k look, next func(string, error) b
 		due, again, err := e.look(ctx, r)
 		e.lookout.note(r, again)
 		switch {
-		case err != nil && !ofOneRow(err) && !errors.Is(err, errNoAnswer) && !errors.Is(err, ledger.ErrRefused):
+		case err != nil && !ofOneRow(err) && !errors.Is(err, errNoAnswer) && !ledgerAway(err):
 			unread, where = err, r.session
 		case due && !next(r.session, err):
 			return false
@@ -171,7 +171,7 @@ func (e *engine) answered(ctx context.Context, suspended []aRun) ([]aRun, error)
 // look reports whether a run is suspended, and does not wait for an answer. If that cannot be told, err is why. again
 // says that the next look is to be about the run too.
 func (e *engine) look(ctx context.Context, r aRun) (due, again bool, err error) {
-	q := snapshot.Query{Key: snapshot.Key(e.key(r.session)), Brief: true}
+	q := snapshot.Query{Key: e.key(r.session), Brief: true}
 	for found, err := range e.runs(ctx, q) {
 		switch {
 		case err != nil:

@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
+	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/turnlog"
 )
 
@@ -16,7 +17,7 @@ import (
 type visit struct {
 	engine *engine
 	call   *call
-	own    owner.Session
+	own    owned
 	slot   slot
 	phases phases
 
@@ -56,7 +57,7 @@ func (v *visit) emit(ev Event) {
 
 // newVisit returns the visit of a call that does not own its session yet.
 func (e *engine) newVisit(k *call) *visit {
-	v := &visit{engine: e, call: k}
+	v := &visit{engine: e, call: k, own: owned{rows: &e.rows}}
 	v.slot = slot{engine: e, own: &v.own}
 	v.phases.engine, v.phases.own = e, &v.own
 	return v
@@ -69,7 +70,7 @@ func (e *engine) visit(ctx context.Context, k *call, requestID string, wait bool
 	}
 	v := e.newVisit(k)
 	_, span := e.meters.silent.traceCall(ctx, "orchestrator.wait", k.session, "")
-	err := v.own.Acquire(ctx, e.sessions, k.session, requestID, wait)
+	err := v.own.acquire(ctx, e.sessions, k.session, requestID, wait)
 	endCall(span, err)
 	if err != nil {
 		return nil, &Error{Op: "claim", Session: k.session, Err: err}
@@ -82,7 +83,7 @@ func (e *engine) visit(ctx context.Context, k *call, requestID string, wait bool
 // flight: the owner may be at work on another run, and is left alone.
 func (v *visit) steal(ctx context.Context, runID string) (taken bool, err error) {
 	e := v.engine
-	if err := v.own.Enter(ctx, e.sessions, v.call.session); err != nil {
+	if err := v.own.Enter(ctx, e.sessions, v.call.session, &v.own); err != nil {
 		return false, err
 	}
 	e.sessions.Interrupt(v.call.session, runID, ErrAbandoned)
@@ -200,7 +201,7 @@ func (v *visit) meet(found snapshot.Run) error {
 // the turn that has settled the run, if one has.
 func (v *visit) sweepUp(found snapshot.Run, by *checkpoint.Checkpoint) error {
 	if v.engine.joined == nil && found.Status != snapshot.Ended && !v.own.Buries {
-		if err := v.own.ClaimAnew(0); err != nil {
+		if err := v.own.claimAnew(0); err != nil {
 			return v.err("claim", err)
 		}
 	}
@@ -210,7 +211,7 @@ func (v *visit) sweepUp(found snapshot.Run, by *checkpoint.Checkpoint) error {
 // sweep deletes a finished run that was found, once the turn log has its end.
 func (v *visit) sweep(found snapshot.Run, by *checkpoint.Checkpoint) error {
 	r, err := v.slot.adopt(found, 0)
-	if errors.Is(err, snapshot.ErrDamaged) {
+	if runDamaged(err) {
 		if by != nil {
 			err = v.phases.settled(v.own.Ctx, *by, 0, v.call.force || v.own.Buries)
 			if err != nil {
@@ -304,7 +305,7 @@ func (v *visit) bury(r snapshot.Run) error {
 	if err := v.slot.bury(r); err != nil || r.ID == "" {
 		return err
 	}
-	r.Key, r.Error = snapshot.Key(v.own.Grant.Key), ErrAbandoned.Error()
+	r.Key, r.Error = v.own.Grant.Key, ErrAbandoned.Error()
 	if err := v.phases.ended(v.own.Ctx, r, v.phases.end(turnlog.Cancelled)); err != nil {
 		v.engine.log.WarnContext(v.own.Ctx, "end of a damaged run not recorded in the turn log",
 			"session", r.Session, "run", r.ID, v.engine.why(err))
@@ -368,7 +369,7 @@ func (v *visit) logTakeover(found, adopted snapshot.Run) {
 func (v *visit) endRun(found snapshot.Run) (ended bool, err error) {
 	finished, by, err := v.finished(found)
 	switch {
-	case err != nil && !errors.Is(err, checkpoint.ErrDamaged): // a damaged turn proves nothing about the run
+	case err != nil && !errors.Is(err, store.ErrDamaged): // a damaged turn proves nothing about the run
 		return false, err
 	case finished:
 		return false, v.sweepUp(found, by)
@@ -377,7 +378,7 @@ func (v *visit) endRun(found snapshot.Run) (ended bool, err error) {
 	switch {
 	case err == nil:
 		return true, v.end(r)
-	case errors.Is(err, snapshot.ErrDamaged):
+	case runDamaged(err):
 		return true, v.bury(r)
 	case !errors.Is(err, errChanged):
 		return false, err

@@ -59,7 +59,7 @@ func ExampleJoiner() {
 		return
 	}
 	run := snapshot.Run{
-		Key: snapshot.Key(session), ID: "run-1", Attempt: 1, Status: snapshot.Running,
+		Key: session, ID: "run-1", Attempt: 1, Status: snapshot.Running,
 		Fence: owned.Fence, Payload: json.RawMessage(`{"input":"refund me"}`),
 	}
 	if _, err := runs.Begin(ctx, run); err != nil {

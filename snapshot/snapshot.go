@@ -3,17 +3,16 @@ package snapshot
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"iter"
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/store"
 )
 
-// A Key names a session. It converts to and from checkpoint.Key.
-type Key struct{ Orchestrator, Session string }
+// A Key names a session.
+type Key = store.Key
 
 // A Status says what is to happen to a run.
 type Status string
@@ -73,57 +72,25 @@ type Run struct {
 	NotBefore, StartedAt, SavedAt time.Time
 }
 
+// The errors of this contract.
 var (
 	// ErrNotFound says that no run is in flight.
-	ErrNotFound = errors.New("snapshot: not found")
+	ErrNotFound = store.Verdict("snapshot: not found")
 	// ErrParked says that the run has had all its attempts.
-	ErrParked = errors.New("snapshot: parked")
-	// ErrInvalid refuses an argument that no backend takes.
-	ErrInvalid = errors.New("snapshot: invalid")
-	// ErrDamaged says that no store wrote the stored run as it is. See DamagedError.
-	ErrDamaged = errors.New("snapshot: damaged")
-	// ErrSchema names the table and the remedy.
-	ErrSchema = errors.New("snapshot: tables missing or too old")
+	ErrParked = store.Verdict("snapshot: parked")
 
-	// ErrRefused says that the server took no write, and that none will appear. The server cannot be reached, or is a
-	// read-only standby, full, or starting. The same call may succeed later.
-	ErrRefused = errors.New("snapshot: the server took no call")
+	ErrInvalid = store.ErrInvalid
+	ErrDamaged = store.ErrDamaged
+	ErrSchema  = store.ErrSchema
+	ErrRefused = store.ErrRefused
 )
 
 // A DamagedError is the ErrDamaged of one run. No process can continue this run. Adopt and Delete remove it, as
-// Orchestrator.Abandon and Orchestrator.Delete do. The runs of other sessions are not concerned. If an ErrDamaged is no
-// *DamagedError, it concerns the whole store.
-type DamagedError struct {
-	Key
-	// Reason says what is wrong with the stored run.
-	Reason string
-}
+// Orchestrator.Abandon and Orchestrator.Delete do.
+type DamagedError = store.DamagedError
 
-// Error names the session, the reason and the remedy.
-func (e *DamagedError) Error() string {
-	return fmt.Sprintf("%v: run of session %q: %s: repair it, or abandon it or delete the session",
-		ErrDamaged, e.Session, e.Reason)
-}
-
-// Unwrap returns ErrDamaged.
-func (e *DamagedError) Unwrap() error { return ErrDamaged }
-
-// An AwayError says that the part of the store that has the run of one session is away: a node of a cluster that is
-// down, or that does not answer. Runs on other parts are not concerned. The run is as it was, and is found again when
-// its part is back.
-type AwayError struct {
-	Key
-	// Err names the part, and says why it is away.
-	Err error
-}
-
-// Error names the session and what Err says.
-func (e *AwayError) Error() string {
-	return fmt.Sprintf("snapshot: run of session %q cannot be reached: %v", e.Session, e.Err)
-}
-
-// Unwrap returns Err.
-func (e *AwayError) Unwrap() error { return e.Err }
+// An AwayError says that the part of the store that has the run of one session is away.
+type AwayError = store.AwayError
 
 // A Query selects runs. Its cost grows with the runs in flight, not with the history.
 type Query struct {
@@ -228,8 +195,8 @@ type Settle func(
 	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
 ) (forgotten bool, err error)
 
-// An EndJoiner is a Joiner that can also record the end of the run in a turn log, in the same transaction. The SQL stores
-// are EndJoiners, with checkpoint store and turn log on the same pool or *sql.DB, and no wrapper of either.
+// An EndJoiner is a Joiner that can also record the end of the run in a turn log, in the same transaction. The SQL
+// stores are EndJoiners, with checkpoint store and turn log on the same pool or *sql.DB, and no wrapper of either.
 type EndJoiner interface {
 	// JoinEnds is Join with the turn log of the runs: a turnlog.Log, which this package does not know.
 	JoinEnds(turns checkpoint.Store, log any) SettleEnd
@@ -252,9 +219,5 @@ type SettleEnd func(
 const DefaultRemember = 24 * time.Hour
 
 // A Sweeper forgets the fences of sessions that have had no run in flight for as long as the store remembers them. The
-// SQL stores and Memory are Sweepers. Redis expires fences by itself. limit bounds how many sessions one call forgets;
-// 0 means no limit. If a part of the store is away, Sweep forgets the sessions that it can reach, and returns an error
-// that names the part. A later call looks at the other sessions again.
-type Sweeper interface {
-	Sweep(ctx context.Context, limit int) (forgotten int, err error)
-}
+// SQL stores and Memory are Sweepers. Redis expires fences by itself.
+type Sweeper = store.Sweeper

@@ -1,13 +1,13 @@
 package snapshot
 
 import (
+	"cmp"
 	"fmt"
 	"math"
-	"strings"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/ids"
 	"github.com/holdfast-go/holdfast/internal/jsonvalue"
+	"github.com/holdfast-go/holdfast/internal/valid"
 	"github.com/holdfast-go/holdfast/lock"
 )
 
@@ -17,11 +17,6 @@ import (
 // MaxError is how many bytes of a run's Error are kept. A store refuses a longer Error.
 const MaxError = 64 << 10
 
-// Validate checks both names.
-func (k Key) Validate() error {
-	return invalid(ids.Check("orchestrator", k.Orchestrator), ids.Check("session", k.Session))
-}
-
 // Validate checks every field of r that is stored.
 func (r Run) Validate() error { return r.validate(jsonvalue.Check) }
 
@@ -30,9 +25,8 @@ func (r Run) validate(judge func(doc []byte) error) error {
 	if err := r.Key.Validate(); err != nil {
 		return err
 	}
-	err := invalid(ids.Check("run id", r.ID), ids.CheckOptional("request id", r.RequestID),
-		ids.CheckOptional("base", r.Base), ids.CheckText("error", r.Error, MaxError), checkStatus(r.Status),
-		checkFence(r.Fence))
+	err := cmp.Or(valid.ID("run id", r.ID), valid.Optional("request id", r.RequestID), valid.Optional("base", r.Base),
+		valid.Text("error", r.Error, MaxError), checkStatus(r.Status), valid.Fence(r.Fence))
 	switch {
 	case err != nil:
 		return err
@@ -51,8 +45,8 @@ func (r Run) validateDocuments(judge func(doc []byte) error) error {
 		}
 	}
 	for name, doc := range r.Parts {
-		if err := ids.Check("part", name); err != nil {
-			return invalid(err)
+		if err := valid.ID("part", name); err != nil {
+			return err
 		}
 		if err := judge(doc); err != nil {
 			return fmt.Errorf("%w: part %q: %w", ErrInvalid, name, err)
@@ -72,10 +66,10 @@ func (r Run) Intact() error {
 	return nil
 }
 
-// Damaged returns the error for a stored run that a store could not read because of err.
+// Damaged returns the error of a stored run that a store could not read because of err.
 func Damaged(k Key, err error) *DamagedError {
-	reason := strings.TrimPrefix(err.Error(), ErrInvalid.Error()+": ")
-	return &DamagedError{Key: k, Reason: strings.TrimPrefix(reason, ErrDamaged.Error()+": ")}
+	d := DamagedError{Key: k, What: "run", Remedy: "repair it, or abandon it or delete the session"}
+	return d.Because(err)
 }
 
 // maxPause is a year. A run is not meant to wait longer, and no clock arithmetic overflows.
@@ -86,18 +80,12 @@ func ValidateAdopt(k Key, f lock.Fence, maxAttempts int) error {
 	if maxAttempts < 0 || maxAttempts > math.MaxInt32 {
 		return fmt.Errorf("%w: at most %d attempts", ErrInvalid, maxAttempts)
 	}
-	if err := k.Validate(); err != nil {
-		return err
-	}
-	return invalid(checkFence(f))
+	return cmp.Or(k.Validate(), valid.Fence(f))
 }
 
 // ValidateDelete checks the arguments of Delete.
 func ValidateDelete(k Key, id string, f lock.Fence) error {
-	if err := k.Validate(); err != nil {
-		return err
-	}
-	return invalid(ids.Check("run id", id), checkFence(f))
+	return cmp.Or(k.Validate(), valid.ID("run id", id), valid.Fence(f))
 }
 
 // Validate checks the names and the bounds.
@@ -107,11 +95,11 @@ func (q Query) Validate() error {
 	}
 	if q.Status != "" {
 		if err := checkStatus(q.Status); err != nil {
-			return invalid(err)
+			return err
 		}
 	}
-	return invalid(ids.Check("orchestrator", q.Orchestrator), ids.CheckOptional("session", q.Session),
-		ids.CheckOptional("after", q.After))
+	return cmp.Or(valid.ID("orchestrator", q.Orchestrator), valid.Optional("session", q.Session),
+		valid.Optional("after", q.After))
 }
 
 // Known reports whether a store takes s. The status of a damaged run may be anything.
@@ -136,23 +124,7 @@ func (q Query) Selects(s Status) bool {
 
 func checkStatus(s Status) error {
 	if !s.Known() {
-		return fmt.Errorf("status %q", s)
-	}
-	return nil
-}
-
-func checkFence(f lock.Fence) error {
-	if f.Epoch <= 0 {
-		return fmt.Errorf("epoch %d", f.Epoch)
-	}
-	return ids.Check("nonce", f.Nonce)
-}
-
-func invalid(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return fmt.Errorf("%w: %w", ErrInvalid, err)
-		}
+		return fmt.Errorf("%w: status %q", ErrInvalid, s)
 	}
 	return nil
 }

@@ -3,13 +3,14 @@ package stream
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"iter"
 	"time"
+
+	"github.com/holdfast-go/holdfast/store"
 )
 
-// A Key names a session. It converts to and from checkpoint.Key.
-type Key struct{ Orchestrator, Session string }
+// A Key names a session.
+type Key = store.Key
 
 // A Chunk is one thing to show. A caller owns the chunks that it gets.
 type Chunk struct {
@@ -62,11 +63,11 @@ const (
 
 // The conditions of a stream. The package comment says what each means.
 var (
-	ErrGone    = errors.New("stream: chunks no longer kept")
-	ErrInvalid = errors.New("stream: invalid argument")
-	ErrSchema  = errors.New("stream: stream tables are missing or too old")
-	ErrDamaged = errors.New("stream: damaged")
-	ErrRefused = errors.New("stream: server took no call")
+	ErrGone    = store.Verdict("stream: chunks no longer kept")
+	ErrInvalid = store.ErrInvalid
+	ErrSchema  = store.ErrSchema
+	ErrDamaged = store.ErrDamaged
+	ErrRefused = store.ErrRefused
 )
 
 // A Store keeps chunks for a while. Its methods may be called concurrently.
@@ -101,8 +102,5 @@ type Store interface {
 	Delete(ctx context.Context, k Key) error
 }
 
-// A Sweeper forgets sessions whose last Append is too long ago. limit bounds how many one call forgets; 0 means no
-// limit. A Store that has no Sweep forgets by itself.
-type Sweeper interface {
-	Sweep(ctx context.Context, limit int) (forgotten int, err error)
-}
+// A Sweeper forgets sessions whose last Append is too long ago. A Store that has no Sweep forgets by itself.
+type Sweeper = store.Sweeper

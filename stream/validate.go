@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/holdfast-go/holdfast/internal/ids"
 	"github.com/holdfast-go/holdfast/internal/jsonvalue"
+	"github.com/holdfast-go/holdfast/internal/valid"
 )
 
 // The bounds of an Append.
@@ -19,14 +19,9 @@ const (
 	MaxAppend = 4 << 20
 )
 
-// Validate checks both names.
-func (k Key) Validate() error {
-	return cmp.Or(checkName("orchestrator", k.Orchestrator), checkName("session", k.Session))
-}
-
 // ValidateAppend checks the arguments of Append. It is for the authors of a store.
 func ValidateAppend(k Key, run string, epoch int64, s Status, data []json.RawMessage) error {
-	if err := cmp.Or(k.Validate(), checkName("run id", run)); err != nil {
+	if err := cmp.Or(k.Validate(), valid.ID("run id", run)); err != nil {
 		return err
 	}
 	switch {
@@ -60,13 +55,6 @@ func ValidateRead(k Key, seq int64) error {
 	}
 	if seq < Newest {
 		return fmt.Errorf("%w: number %d", ErrInvalid, seq)
-	}
-	return nil
-}
-
-func checkName(what, text string) error {
-	if err := ids.Check(what, text); err != nil {
-		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"iter"
 	"time"
+
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // The canonical phases. The engine records Started and Settled. What calls a model or a tool records the others.
@@ -155,30 +157,18 @@ type SettledState struct {
 
 // The conditions of a log. The package comment says what each means.
 var (
-	ErrPhase   = errors.New("turnlog: phase not registered")
-	ErrState   = errors.New("turnlog: state cannot be recorded")
-	ErrChanged = errors.New("turnlog: same run, phase and time with another state")
-	ErrInvalid = errors.New("turnlog: invalid argument")
-	ErrSchema  = errors.New("turnlog: turn log tables are missing or too old")
-	ErrDamaged = errors.New("turnlog: damaged")
-	ErrRefused = errors.New("turnlog: server took no write")
+	ErrPhase   = store.Verdict("turnlog: phase not registered")
+	ErrState   = store.Verdict("turnlog: state cannot be recorded")
+	ErrChanged = store.Verdict("turnlog: same run, phase and time with another state")
 	ErrAdapter = errors.New("turnlog: adapter broke its contract")
+	ErrInvalid = store.ErrInvalid
+	ErrSchema  = store.ErrSchema
+	ErrDamaged = store.ErrDamaged
+	ErrRefused = store.ErrRefused
 )
 
-// A DamagedError is the ErrDamaged of one run. Other runs are not concerned.
-type DamagedError struct {
-	Run string
-	// Reason says what is wrong with the stored entries.
-	Reason string
-}
-
-// Error names the run, the reason and the remedy.
-func (e *DamagedError) Error() string {
-	return fmt.Sprintf("%v: run %q: %s: repair its rows", ErrDamaged, e.Run, e.Reason)
-}
-
-// Unwrap returns ErrDamaged.
-func (e *DamagedError) Unwrap() error { return ErrDamaged }
+// A DamagedError is the ErrDamaged of one run. ID is the id of the run, and Key is empty.
+type DamagedError = store.DamagedError
 
 // A Log is all that an adapter must offer. Its methods may be called concurrently.
 type Log interface {

@@ -153,7 +153,7 @@ func TestIntact(t *testing.T) {
 		e := good
 		spoil(&e)
 		damage, ok := errors.AsType[*turnlog.DamagedError](e.Intact())
-		if !ok || damage.Run != e.Run || !strings.Contains(damage.Reason, reason) ||
+		if !ok || damage.ID != e.Run || !strings.Contains(damage.Reason, reason) ||
 			strings.HasPrefix(damage.Reason, "turnlog:") {
 			t.Errorf("%s: %v", reason, e.Intact())
 		}

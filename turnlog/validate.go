@@ -6,11 +6,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"strings"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/ids"
 	"github.com/holdfast-go/holdfast/internal/jsonvalue"
+	"github.com/holdfast-go/holdfast/internal/valid"
 )
 
 // The bounds of an entry.
@@ -43,19 +43,15 @@ func (e Entry) Intact() error {
 
 // Damaged returns the error of a stored run that a log could not read because of err.
 func Damaged(run string, err error) *DamagedError {
-	reason := err.Error()
-	for _, known := range []error{ErrInvalid, ErrPhase, ErrState, ErrDamaged} {
-		reason = strings.TrimPrefix(reason, known.Error()+": ")
-	}
-	return &DamagedError{Run: run, Reason: reason}
+	return DamagedError{What: "run", ID: run, Remedy: "repair its rows in the turn log"}.Because(err)
 }
 
 func (e Entry) checkNames() error {
 	for _, name := range []struct{ what, text string }{
 		{"run id", e.Run}, {"orchestrator", e.Orchestrator}, {"session", e.Session},
 	} {
-		if err := ids.Check(name.what, name.text); err != nil {
-			return invalid(err)
+		if err := valid.ID(name.what, name.text); err != nil {
+			return err
 		}
 	}
 	switch {
@@ -71,10 +67,7 @@ func (e Entry) checkNames() error {
 
 // ValidateRun checks the argument of Restore.
 func ValidateRun(run string) error {
-	if err := ids.Check("run id", run); err != nil {
-		return invalid(err)
-	}
-	return nil
+	return valid.ID("run id", run)
 }
 
 // Validate checks the names and the numbers.
@@ -82,8 +75,8 @@ func (q Query) Validate() error {
 	for _, name := range []struct{ what, text string }{
 		{"orchestrator", q.Orchestrator}, {"session", q.Session}, {"run id", q.AfterRun},
 	} {
-		if err := ids.CheckOptional(name.what, name.text); err != nil {
-			return invalid(err)
+		if err := valid.Optional(name.what, name.text); err != nil {
+			return err
 		}
 	}
 	switch {
@@ -146,5 +139,3 @@ func Same(a, b json.RawMessage) bool {
 	sameB, errB := jsonvalue.Canonical(b)
 	return errA == nil && errB == nil && bytes.Equal(sameA, sameB)
 }
-
-func invalid(err error) error { return fmt.Errorf("%w: %w", ErrInvalid, err) }

@@ -145,8 +145,8 @@ func wantDamage(err error, id string) {
 		fail("got error %v, want a *DamagedError", err)
 		return
 	}
-	if damage.ID != id || damage.Key != key("s") || damage.Kind != inbox.Answer || damage.Reason == "" {
-		fail("the error names %s %q of %q because of %q, want %q and a reason", damage.Kind, damage.ID, damage.Key,
+	if damage.ID != id || damage.Key != key("s") || damage.What != string(inbox.Answer) || damage.Reason == "" {
+		fail("the error names %s %q of %q because of %q, want %q and a reason", damage.What, damage.ID, damage.Key,
 			damage.Reason, id)
 	}
 }

@@ -5,13 +5,9 @@ import (
 	"errors"
 	"time"
 
-	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/deadline"
 	"github.com/holdfast-go/holdfast/internal/keeper"
-	"github.com/holdfast-go/holdfast/ledger"
-	"github.com/holdfast-go/holdfast/lock"
-	"github.com/holdfast-go/holdfast/snapshot"
-	"github.com/holdfast-go/holdfast/turnlog"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // Persist makes a call to a store that may be repeated. It repeats the call until the store answers, for as long as
@@ -53,26 +49,10 @@ func (p *Process) Once(ctx context.Context, call func(context.Context) error) er
 }
 
 // Answered reports whether err is a store's verdict on a call that changed nothing.
-func Answered(err error) bool {
-	for _, verdict := range []error{
-		lock.ErrFenced, lock.ErrHeld, checkpoint.ErrConflict, checkpoint.ErrInvalid, checkpoint.ErrSchema,
-		checkpoint.ErrNotFound, checkpoint.ErrDamaged, snapshot.ErrNotFound, snapshot.ErrParked, snapshot.ErrInvalid,
-		snapshot.ErrSchema, snapshot.ErrDamaged, ledger.ErrChanged, ledger.ErrAnswered, ledger.ErrNotFound,
-		ledger.ErrInvalid, ledger.ErrSchema, ledger.ErrDamaged, turnlog.ErrPhase, turnlog.ErrState, turnlog.ErrChanged,
-		turnlog.ErrInvalid, turnlog.ErrSchema, turnlog.ErrDamaged,
-	} {
-		if errors.Is(err, verdict) {
-			return true
-		}
-	}
-	return false
-}
+func Answered(err error) bool { return store.IsVerdict(err) }
 
 // Refused reports whether err says that a server did not take a call, and may take it later.
-func Refused(err error) bool {
-	return errors.Is(err, checkpoint.ErrRefused) || errors.Is(err, snapshot.ErrRefused) ||
-		errors.Is(err, ledger.ErrRefused) || errors.Is(err, turnlog.ErrRefused)
-}
+func Refused(err error) bool { return errors.Is(err, store.ErrRefused) }
 
 // away reports whether err says that a server takes no call now. A right that is missing does not come by waiting.
 func away(err error) bool { return Refused(err) && !denied(err) }

@@ -81,7 +81,7 @@ func (j *jointly) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, maxAt
 func (j *jointly) Join(checkpoint.Store) snapshot.Settle { return j.settle }
 
 func deleteOf(ctx context.Context, runs snapshot.Store, l checkpoint.Lease, id string) bool {
-	return runs.Delete(ctx, snapshot.Key(l.Key), id, l.Fence) == nil
+	return runs.Delete(ctx, l.Key, id, l.Fence) == nil
 }
 
 func onlyAppends(_ *snapshot.Memory, turns *checkpoint.Memory) snapshot.Settle {
@@ -120,7 +120,7 @@ func deletesAny(runs *snapshot.Memory, turns *checkpoint.Memory) snapshot.Settle
 		ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
 	) (bool, error) {
 		forgotten, err := settle(ctx, l, cp, o)
-		if r := find(ctx, runs, snapshot.Key(l.Key)); err == nil && r != nil {
+		if r := find(ctx, runs, l.Key); err == nil && r != nil {
 			_ = runs.Delete(ctx, r.Key, r.ID, r.Fence)
 		}
 		return forgotten, err
@@ -132,7 +132,7 @@ func insistsOnRun(runs *snapshot.Memory, turns *checkpoint.Memory) snapshot.Sett
 	return func(
 		ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
 	) (bool, error) {
-		if find(ctx, runs, snapshot.Key(l.Key)) == nil {
+		if find(ctx, runs, l.Key) == nil {
 			return false, lock.ErrFenced
 		}
 		return settle(ctx, l, cp, o)
@@ -176,7 +176,7 @@ func (j *jointly) keepingParts(settle snapshot.Settle) snapshot.Settle {
 	return func(
 		ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
 	) (bool, error) {
-		r, err := j.Adopt(ctx, snapshot.Key(l.Key), l.Fence, 0)
+		r, err := j.Adopt(ctx, l.Key, l.Fence, 0)
 		j.left = &r
 		if err != nil {
 			return false, err

@@ -66,7 +66,7 @@ type joint struct {
 
 // started claims a session and begins the run of its next turn.
 func (j *joint) started(session string, turn int) (checkpoint.Lease, snapshot.Run) {
-	c, err := j.turns.Claim(j.ctx, checkpoint.Key(key(session)), checkpoint.ClaimRequest{
+	c, err := j.turns.Claim(j.ctx, key(session), checkpoint.ClaimRequest{
 		Owner: "suite", Nonce: fence(0).Nonce, TTL: time.Hour,
 	})
 	ok(err)
@@ -93,7 +93,7 @@ func (j *joint) mustSettle(l checkpoint.Lease, r snapshot.Run, o checkpoint.Appe
 // wantNewest shows which turn of the session was settled last; -1 means none.
 func (j *joint) wantNewest(session string, turn int) {
 	newest := -1
-	cp, err := checkpoint.Load(j.ctx, j.turns, checkpoint.Key(key(session)), checkpoint.Newest)
+	cp, err := checkpoint.Load(j.ctx, j.turns, key(session), checkpoint.Newest)
 	if !errors.Is(err, checkpoint.ErrNotFound) {
 		ok(err)
 		newest = cp.Turn
@@ -141,7 +141,7 @@ var joinClauses = []joinClause{
 				j.mustSettle(l, r, checkpoint.AppendOptions{Keep: 2, Release: true})
 			}
 			kept := 0
-			for _, err := range j.turns.Turns(j.ctx, checkpoint.Key(key("a")), checkpoint.Newest) {
+			for _, err := range j.turns.Turns(j.ctx, key("a"), checkpoint.Newest) {
 				ok(err)
 				kept++
 			}
@@ -314,7 +314,7 @@ var joinClauses = []joinClause{
 // watch waits until the turn of r is settled. From then on r must not be in flight.
 func (j *joint) watch(r snapshot.Run) {
 	for j.ctx.Err() == nil {
-		cp, err := checkpoint.Load(j.ctx, j.turns, checkpoint.Key(r.Key), checkpoint.Newest)
+		cp, err := checkpoint.Load(j.ctx, j.turns, r.Key, checkpoint.Newest)
 		if err == nil && cp.RunID == r.ID {
 			j.wantNone(r.Session)
 			return

@@ -127,7 +127,7 @@ func wantDamage(err error, run string) {
 		fail("got error %v, want a *DamagedError", err)
 		return
 	}
-	if damage.Run != run || damage.Reason == "" {
-		fail("the error names %q because of %q, want %q and a reason", damage.Run, damage.Reason, run)
+	if damage.ID != run || damage.Reason == "" {
+		fail("the error names %q because of %q, want %q and a reason", damage.ID, damage.Reason, run)
 	}
 }

@@ -87,7 +87,7 @@ type finding struct {
 // away. After the end of ctx a node is not at fault.
 func away(ctx context.Context, q snapshot.Query, k snapshot.Key, err error) error {
 	if _, is := errors.AsType[*redisstore.Away](err); is && q.Session == "" && ctx.Err() == nil {
-		return &snapshot.AwayError{Key: k, Err: err}
+		return &snapshot.AwayError{Key: k, What: "run", Err: err}
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ func list(t *testing.T, l turnlog.Lister, q turnlog.Query) (runs, damaged []stri
 	t.Helper()
 	for s, err := range l.Turns(t.Context(), q) {
 		if d, is := errors.AsType[*turnlog.DamagedError](err); is {
-			damaged = append(damaged, d.Run)
+			damaged = append(damaged, d.ID)
 		} else if err != nil {
 			t.Errorf("%+v: %v", q, err)
 		}

@@ -9,7 +9,8 @@ import (
 // sound is a graph without a fault.
 func sound() graph {
 	return graph{
-		"lock":                       {"context", module + "/internal/jsonvalue"},
+		"store":                      {"context", module + "/internal/ids"},
+		"lock":                       {"context", module + "/store"},
 		"internal/redis/redislocker": {module + "/lock", "github.com/bsm/redislock", "github.com/redis/go-redis/v9"},
 		"checkpoint":                 {"context", module + "/lock", module + "/internal/jsonvalue"},
 		"checkpoint/checkpointtest":  {"testing", module + "/checkpoint", module + "/lock"},
@@ -30,6 +31,12 @@ func sound() graph {
 		"turnhttp":                       {"net/http", module + "/orchestrator", module + "/inbox", module + "/bootdrain"},
 		"migrations":                     {"github.com/pressly/goose/v3"},
 		"examples/refundbot":             {module + "/orchestrator", module + "/internal/redis/redislocker", "golang.org/x/sync"},
+		"internal/ids":                   {"strings"},
+		"internal/owner":                 {module + "/lock", module + "/internal/pulse"},
+		"internal/pulse":                 {module + "/lock"},
+		"internal/postgres/pgprocess":    {module + "/lock", "github.com/jackc/pgx/v5"},
+		"internal/sqlite/sqliteprocess":  {module + "/lock"},
+		"internal/redis/redisprocess":    {module + "/lock", "github.com/redis/go-redis/v9"},
 		"internal/jsonvalue":             {"encoding/json"},
 		"internal/sqlname":               {"regexp"},
 		"internal/test/testenv":          {"testing", "github.com/jackc/pgx/v5"},
@@ -44,6 +51,7 @@ func TestCheckAcquits(t *testing.T) {
 
 func TestCheckConvicts(t *testing.T) {
 	for _, tt := range []struct{ pkg, imports string }{
+		{"store", module + "/lock"},
 		{"lock", "github.com/google/uuid"},
 		{"lock", module + "/checkpoint"},
 		{"checkpoint", module + "/snapshot"},
@@ -53,6 +61,13 @@ func TestCheckConvicts(t *testing.T) {
 		{"retry", module + "/orchestrator"},
 		{"checkpoint/checkpointtest", "github.com/stretchr/testify/assert"},
 		{"checkpoint/checkpointtest", module + "/snapshot"},
+		{"internal/owner", module + "/checkpoint"},
+		{"internal/owner", module + "/snapshot"},
+		{"internal/owner", module + "/ledger"},
+		{"internal/pulse", module + "/checkpoint"},
+		{"internal/postgres/pgprocess", module + "/checkpoint"},
+		{"internal/sqlite/sqliteprocess", module + "/checkpoint"},
+		{"internal/redis/redisprocess", module + "/checkpoint"},
 		{"internal/postgres/pgcheckpoint", module + "/migrations"},
 		{"internal/postgres/pgcheckpoint", module + "/internal/redis/redischeckpoint"},
 		{"internal/postgres/pgcheckpoint", "github.com/redis/go-redis/v9"},

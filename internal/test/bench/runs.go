@@ -48,7 +48,7 @@ func (p resumable) play(ctx context.Context, session string) error {
 	turn := following(c.Last)
 	state := p.states[turn%len(p.states)]
 	r := snapshot.Run{
-		Key: snapshot.Key(c.Key), ID: rand.Text(), Turn: turn, Attempt: 1, Status: snapshot.Running, Fence: c.Fence,
+		Key: c.Key, ID: rand.Text(), Turn: turn, Attempt: 1, Status: snapshot.Running, Fence: c.Fence,
 		Payload: json.RawMessage(begun),
 	}
 	found, err := p.runs.Begin(ctx, r)

@@ -51,7 +51,7 @@ func TestJoinEnds(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := snapshot.Run{
-				Key: snapshot.Key(k), ID: "run of " + session, Status: snapshot.Running, Fence: c.Fence, Seq: 1, Attempt: 1,
+				Key: k, ID: "run of " + session, Status: snapshot.Running, Fence: c.Fence, Seq: 1, Attempt: 1,
 				Payload: json.RawMessage(`{}`), Parts: map[string]json.RawMessage{"part": json.RawMessage(`1`)},
 			}
 			if found, err := db.Snapshots().Begin(t.Context(), r); found != nil || err != nil {
@@ -70,7 +70,7 @@ func TestJoinEnds(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			for _, err := range db.Snapshots().Runs(t.Context(), snapshot.Query{Key: snapshot.Key(k)}) {
+			for _, err := range db.Snapshots().Runs(t.Context(), snapshot.Query{Key: k}) {
 				if inFlight--; err != nil {
 					t.Fatal(err)
 				}
@@ -80,7 +80,8 @@ func TestJoinEnds(t *testing.T) {
 				t.Fatal(err)
 			}
 			if turns != 0 || inFlight != 0 || len(found) != entries {
-				t.Errorf("%s: lacks %d turns and %d runs, and has %d entries of %d", session, turns, inFlight, len(found), entries)
+				t.Errorf("%s: lacks %d turns and %d runs, and has %d entries of %d",
+					session, turns, inFlight, len(found), entries)
 			}
 		}
 		same := func(*checkpoint.Lease) {}
@@ -90,7 +91,8 @@ func TestJoinEnds(t *testing.T) {
 		}
 		want("all", 1, 0, 1)
 		for s, err := range all.TurnLog().Turns(t.Context(), turnlog.Query{Session: "all"}) {
-			if err != nil || s.Last.Phase != turnlog.Settled || !turnlog.Same(s.Last.State, end.State) || s.Last.Turn != 0 {
+			last := s.Last
+			if err != nil || last.Phase != turnlog.Settled || !turnlog.Same(last.State, end.State) || last.Turn != 0 {
 				t.Errorf("%+v, %v", s, err)
 			}
 		}

@@ -150,7 +150,7 @@ func TestGrantsSuffice(t *testing.T) {
 		return s
 	}
 	checkpointtest.Run(t, func(t *testing.T) checkpoint.Store { return checkpoints(t, 0) })
-	checkpointtest.RunWatcher(t, func(t *testing.T) checkpointtest.WatchingStore { return checkpoints(t, 0) })
+	locktest.RunWatcher(t, func(t *testing.T) lock.Watcher { return checkpoints(t, 0) })
 	checkpointtest.RunSweeper(t, func(t *testing.T, ttl time.Duration) checkpointtest.SweepingStore {
 		return checkpoints(t, ttl)
 	})
@@ -372,7 +372,7 @@ func (g *guarded) takeover(ctx context.Context, s *pgcheckpoint.Store, r *pgsnap
 		return err
 	}
 	run := snapshot.Run{
-		Key: snapshot.Key(k), ID: "r", Status: snapshot.Running, Seq: 1, Fence: c.Fence, Attempt: 1,
+		Key: k, ID: "r", Status: snapshot.Running, Seq: 1, Fence: c.Fence, Attempt: 1,
 		Payload: []byte(`{}`), Parts: map[string]json.RawMessage{"x": []byte(`{}`)},
 	}
 	if _, err := r.Begin(ctx, run); err != nil {

@@ -140,7 +140,7 @@ func (f *fencedOff) begin(t *testing.T) {
 	}
 	f.former = c.Lease
 	f.run = snapshot.Run{
-		Key: snapshot.Key(c.Key), ID: "run", Attempt: 1, Status: snapshot.Running, Fence: c.Fence,
+		Key: c.Key, ID: "run", Attempt: 1, Status: snapshot.Running, Fence: c.Fence,
 		Payload: json.RawMessage(`{}`),
 	}
 	if _, err := f.snapshots.Begin(t.Context(), f.run); err != nil {

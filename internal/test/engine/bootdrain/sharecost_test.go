@@ -133,7 +133,7 @@ func live(t *testing.T, p *pgxpool.Pool, runs int) {
 		payload.WriteString(rand.Text())
 	}
 	if _, err := pgsnapshot.New(p, nil).Begin(t.Context(), snapshot.Run{
-		Key: snapshot.Key(k), ID: rand.Text(), RequestID: rand.Text(), Status: snapshot.Running, Fence: c.Fence,
+		Key: k, ID: rand.Text(), RequestID: rand.Text(), Status: snapshot.Running, Fence: c.Fence,
 		Payload: json.RawMessage(`"` + payload.String() + `"`),
 	}); err != nil {
 		t.Fatal(err)

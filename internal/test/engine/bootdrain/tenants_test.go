@@ -61,7 +61,7 @@ func TestTenants(t *testing.T) {
 		t.Fatal(err)
 	}
 	run := snapshot.Run{
-		Key: snapshot.Key(k), ID: "r", Status: snapshot.Running, Seq: 1, Attempt: 1, Fence: c.Fence,
+		Key: k, ID: "r", Status: snapshot.Running, Seq: 1, Attempt: 1, Fence: c.Fence,
 		Payload: []byte(`{"v":0}`),
 	}
 	if _, err := globex.snapshots.Begin(t.Context(), run); err != nil {

@@ -217,7 +217,7 @@ func (r *room) learn(c *call) {
 func (w *simulation) runOf(r *room) string {
 	dice := w.rng.IntN(100)
 	if dice < 70 {
-		q := snapshot.Query{Key: snapshot.Key(w.key(r.session))}
+		q := snapshot.Query{Key: w.key(r.session)}
 		for run, err := range w.Snapshots.Runs(context.Background(), q) {
 			if err == nil {
 				return run.ID

@@ -134,7 +134,7 @@ func (w *simulation) probe(p *process, r *room) {
 // nothingLeft checks that a session has no run and no owed reply.
 func (w *simulation) nothingLeft(p *process, r *room) {
 	ctx := context.Background()
-	for run, err := range w.Snapshots.Runs(ctx, snapshot.Query{Key: snapshot.Key(w.key(r.session))}) {
+	for run, err := range w.Snapshots.Runs(ctx, snapshot.Query{Key: w.key(r.session)}) {
 		w.errorf(Idle, "%s: %v is in flight, %s, error %v", r.session, runName(run.ID), run.Status, err)
 	}
 	q := checkpoint.SessionQuery{Orchestrator: w.name, Prefix: r.session, Owing: true}

@@ -43,7 +43,7 @@ func (w *world) verify(ctx context.Context, bot *engine) {
 
 // inFlight returns the runs in flight. drain has looked for owed replies already.
 func (w *world) inFlight(ctx context.Context) *snapshot.Run {
-	for r, err := range w.Snapshots.Runs(ctx, snapshot.Query{Key: snapshot.Key(w.key())}) {
+	for r, err := range w.Snapshots.Runs(ctx, snapshot.Query{Key: w.key()}) {
 		if err != nil {
 			w.accuse(Healthy, "reading runs: %v", err)
 			return nil

@@ -150,7 +150,7 @@ func TestStoppedWhilePartAway(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := snapshot.Run{
-				Key: snapshot.Key(k), ID: "run " + id, Attempt: 1, Status: snapshot.Running, Fence: c.Fence,
+				Key: k, ID: "run " + id, Attempt: 1, Status: snapshot.Running, Fence: c.Fence,
 				Payload: []byte(`{}`),
 			}
 			if _, err := w.snapshots.Begin(t.Context(), r); err != nil {

@@ -50,7 +50,7 @@ func fannedRun(f *testing.F, after bool) (r snapshot.Run) {
 		return d
 	}, Input{Text: "x", Data: json.RawMessage(`{"n":1}`)})
 	k := snapshot.Key{Orchestrator: "fanned", Session: "s"}
-	c, err := seize(f.Context(), w.checkpoints, checkpoint.Key(k), "another", time.Minute)
+	c, err := seize(f.Context(), w.checkpoints, k, "another", time.Minute)
 	if err == nil {
 		r, err = w.snapshots.Adopt(f.Context(), k, c.Fence, 0)
 	}
@@ -144,7 +144,7 @@ func (w world) begin(t *testing.T, r snapshot.Run) {
 	k := checkpoint.Key{Orchestrator: "fanned", Session: "s"}
 	c, err := seize(t.Context(), w.checkpoints, k, "another", time.Minute)
 	if err == nil {
-		r.Key, r.ID, r.Status, r.Attempt, r.Fence = snapshot.Key(c.Key), "run", snapshot.Running, 1, c.Fence
+		r.Key, r.ID, r.Status, r.Attempt, r.Fence = c.Key, "run", snapshot.Running, 1, c.Fence
 		_, err = w.snapshots.Begin(t.Context(), r)
 	}
 	if err == nil {

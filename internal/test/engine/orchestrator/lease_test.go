@@ -179,7 +179,7 @@ func (w world) takeAway(t *testing.T, name string) {
 	k := checkpoint.Key{Orchestrator: name, Session: "s"}
 	c, err := seize(t.Context(), w.checkpoints, k, "newer", time.Minute)
 	if err == nil {
-		_, err = w.snapshots.Adopt(t.Context(), snapshot.Key(k), c.Fence, 9)
+		_, err = w.snapshots.Adopt(t.Context(), k, c.Fence, 9)
 	}
 	if err != nil {
 		t.Error(err)

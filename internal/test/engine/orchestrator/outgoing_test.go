@@ -355,7 +355,7 @@ func TestNothingGoesOutOfRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	run := snapshot.Run{
-		Key: snapshot.Key(k), ID: "run", Status: snapshot.Running, Seq: 1, Attempt: 1, Fence: c.Fence,
+		Key: k, ID: "run", Status: snapshot.Running, Seq: 1, Attempt: 1, Fence: c.Fence,
 		Payload: fmt.Appendf(nil,
 			`{"v":1,"born":%d,"input":{"text":%q},"iteration":%s}`, c.Born, secret("text"), number),
 	}

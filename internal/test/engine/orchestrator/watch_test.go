@@ -68,7 +68,7 @@ func owned(t *testing.T, w world, runs, owing int) {
 		}
 		if i < runs {
 			_, err = w.snapshots.Begin(t.Context(), snapshot.Run{
-				Key: snapshot.Key(k), ID: fmt.Sprint("run", i), Status: snapshot.Running, Fence: c.Fence,
+				Key: k, ID: fmt.Sprint("run", i), Status: snapshot.Running, Fence: c.Fence,
 				Payload: payload,
 			})
 		} else {
