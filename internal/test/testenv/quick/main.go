@@ -1,15 +1,16 @@
-// Command quick runs go test without servers and without the race detector, prints what fails, and says at the end how
-// many tests were skipped and why:
+// Command quick runs go test without servers, without the race detector and without go vet, prints what fails, and says
+// at the end how many tests were skipped and why, and what it left out because it is slow:
 //
-//	go run ./internal/test/testenv/quick packages…
+//	go run ./internal/test/testenv/quick [-settings regexp] packages…
 //
-// go test itself says so only with -v, among the names of all tests.
+// go test itself says what it skipped only with -v, among the names of all tests.
 package main
 
 import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"maps"
@@ -21,29 +22,47 @@ import (
 )
 
 func main() {
-	args := append([]string{"test", "-json"}, os.Args[1:]...)
-	cmd := exec.Command("go", args...) //nolint:gosec // the caller names the packages
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "HOLDFAST_TEST_") })
-	cmd.Stderr = os.Stderr
-	events, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
+	settings := flag.String("settings", "", "leave out the tests that match `regexp`: settings of a store")
+	flag.Parse()
+	list := exec.Command("go", append([]string{"list"}, flag.Args()...)...) //nolint:gosec // packages
+	list.Stderr = os.Stderr
+	packages, err := list.Output()
 	if err != nil {
 		fatal(err)
 	}
+	args, left := leaveOut(strings.Fields(string(packages)), *settings)
+	code, err := test(args)
+	if err != nil {
+		fatal(err)
+	}
+	for _, what := range left {
+		fmt.Println("left out:", what)
+	}
+	os.Exit(code)
+}
+
+// test runs go test. It returns the exit code.
+func test(args []string) (code int, err error) {
+	cmd := exec.Command("go", append([]string{"test", "-json", "-vet=off"}, args...)...) //nolint:gosec // see main
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "HOLDFAST_TEST_") })
+	cmd.Stderr = os.Stderr
+	events, err := cmd.StdoutPipe()
+	if err != nil {
+		return 0, err
+	}
+	if err := cmd.Start(); err != nil {
+		return 0, err
+	}
 	r := newReport(os.Stdout)
 	if err := r.read(events); err != nil {
-		fatal(err)
+		return 0, err
 	}
 	err = cmd.Wait()
 	r.skips()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		os.Exit(exit.ExitCode())
+		return exit.ExitCode(), nil
 	}
-	if err != nil {
-		fatal(err)
-	}
+	return 0, err
 }
 
 func fatal(err error) {

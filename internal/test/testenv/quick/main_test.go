@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -38,5 +40,30 @@ r.go:1: syntax error
 	r.skips()
 	if got.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", &got, want)
+	}
+}
+
+// What is slow is left out and said.
+func TestLeaveOut(t *testing.T) {
+	packages := []string{module + "lock", module + "internal/test/bench", module + "examples/openai/x"}
+	args, left := leaveOut(packages, "^TestTTL$")
+	want := []string{"-skip", "^TestTTL$|^TestUsers$", module + "lock", module + "examples/openai/x"}
+	if !slices.Equal(args, want) {
+		t.Errorf("got %q, want %q", args, want)
+	}
+	if said := strings.Join(left, "\n"); !strings.Contains(said, "bench") || strings.Contains(said, "openai") {
+		t.Error(said)
+	}
+}
+
+// Each line of slow is about something that is there.
+func TestSlowIsThere(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "go", "list", module+"...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, left := leaveOut(strings.Fields(string(out)), "")
+	if len(left) != len(slow) {
+		t.Errorf("found only %q", left)
 	}
 }
