@@ -122,10 +122,8 @@ func (r *reader) awaitFirst(ctx context.Context) error {
 
 // running reports whether session has a run that is at work, as far as that is known.
 func (e *engine) running(ctx context.Context, session string) bool {
-	for r, err := range e.runs(ctx, snapshot.Query{Key: e.key(session), Brief: true}) {
-		return err == nil && r.Status == snapshot.Running
-	}
-	return false
+	r, err := e.run(ctx, session, true)
+	return err == nil && r.Status == snapshot.Running
 }
 
 // read reads to the end of the stream. If no turn is in flight by then, and there are more events, it is to be called
