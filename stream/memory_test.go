@@ -33,7 +33,7 @@ func TestMemoryTTL(t *testing.T) {
 		time.Sleep(50 * time.Second)
 		add()
 		time.Sleep(50 * time.Second)
-		if last, _, err := m.Last(t.Context(), k); last != 2 || err != nil {
+		if last, _, _, err := m.Last(t.Context(), k); last != 2 || err != nil {
 			t.Errorf("before the TTL has passed: %d, %v", last, err)
 		}
 		time.Sleep(11 * time.Second)
@@ -87,7 +87,7 @@ func TestMemorySweep(t *testing.T) {
 		add("g") // sweeps
 		time.Sleep(6 * time.Second)
 		k := stream.Key{Orchestrator: "bot", Session: "f"}
-		if last, _, err := m.Last(t.Context(), k); last != 0 || err != nil {
+		if last, _, _, err := m.Last(t.Context(), k); last != 0 || err != nil {
 			t.Errorf("after its TTL: %d, %v", last, err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -159,7 +159,7 @@ func TestMemoryNegativeTTL(t *testing.T) {
 	if _, err := m.Append(t.Context(), k, "r", 1, stream.Ended, []json.RawMessage{json.RawMessage("1")}); err != nil {
 		t.Fatal(err)
 	}
-	if last, _, err := m.Last(t.Context(), k); last != 1 || err != nil {
+	if last, _, _, err := m.Last(t.Context(), k); last != 1 || err != nil {
 		t.Errorf("the last number is %d, %v", last, err)
 	}
 }

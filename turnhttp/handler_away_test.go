@@ -71,8 +71,8 @@ func (d downStream) Read(context.Context, stream.Key, int64) iter.Seq2[stream.Ch
 	return failing(stream.Chunk{}, d.err)
 }
 
-func (d downStream) Last(context.Context, stream.Key) (int64, stream.Status, error) {
-	return 0, "", d.err
+func (d downStream) Last(context.Context, stream.Key) (int64, string, stream.Status, error) {
+	return 0, "", "", d.err
 }
 
 func down(f *fixture, err error) {

@@ -33,7 +33,7 @@ func TestStatements(t *testing.T) {
 		{"append without chunks", appended(2, 0), 1},
 		{"append after which chunks are trimmed", appended(2, 20), 2},
 		{"the next one", appended(2, 1), 1},
-		{"last", func() error { _, _, err := s.Last(t.Context(), key("a")); return err }, 1},
+		{"last", func() error { _, _, _, err := s.Last(t.Context(), key("a")); return err }, 1},
 		{"read of all", func() error { _, err := readError(t.Context(), s, key("a"), stream.Newest); return err }, 1},
 		{"delete", func() error { return s.Delete(t.Context(), key("a")) }, 2},
 		{"sweep of nothing", func() error { _, err := s.Sweep(t.Context(), 0); return err }, 1},

@@ -21,7 +21,7 @@ import (
 func everyMethod(ctx context.Context, s *pgstream.Store) []error {
 	_, appended := s.Append(ctx, key("a"), "r-1", 1, stream.Ended, docs(1))
 	deleted := s.Delete(ctx, key("b"))
-	_, _, last := s.Last(ctx, key("a"))
+	_, _, _, last := s.Last(ctx, key("a"))
 	_, read := readError(ctx, s, key("a"), 0)
 	_, swept := s.Sweep(ctx, 0)
 	return []error{appended, deleted, last, read, swept}

@@ -120,7 +120,7 @@ func TestDamage(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if c.head {
-			_, _, last := s.Last(t.Context(), k)
+			_, _, _, last := s.Last(t.Context(), k)
 			_, appended := s.Append(t.Context(), k, "r", 1, stream.Ended, docs(1))
 			if !errors.Is(last, stream.ErrDamaged) || !errors.Is(appended, stream.ErrDamaged) ||
 				errors.Is(last, stream.ErrGone) {
@@ -142,7 +142,7 @@ func TestUnreachable(t *testing.T) {
 		defer client.Close()
 		s := redisstream.New(client, nil)
 		_, appended := s.Append(t.Context(), key("a"), "r", 1, stream.Ended, docs(1))
-		_, _, last := s.Last(t.Context(), key("a"))
+		_, _, _, last := s.Last(t.Context(), key("a"))
 		_, read := readError(t.Context(), s, key("a"), 0)
 		for what, err := range map[string]error{
 			"Append": appended, "Last": last, "Read": read, "Delete": s.Delete(t.Context(), key("a")),
@@ -176,7 +176,7 @@ func TestFull(t *testing.T) {
 	if !errors.Is(err, stream.ErrRefused) {
 		t.Errorf("Append: %v", err)
 	}
-	if last, status, err := s.Last(t.Context(), key("a")); last != 3 || status != stream.Active || err != nil {
+	if last, _, status, err := s.Last(t.Context(), key("a")); last != 3 || status != stream.Active || err != nil {
 		t.Errorf("Last: %d, %s, %v", last, status, err)
 	}
 	check(t, s.Delete(t.Context(), key("a")))

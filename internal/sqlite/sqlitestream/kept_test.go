@@ -78,7 +78,7 @@ func TestTTL(t *testing.T) {
 		}
 	}
 	old(t, db)
-	if last, status, err := s.Last(t.Context(), key("a")); last != 0 || status != stream.Ended || err != nil {
+	if last, _, status, err := s.Last(t.Context(), key("a")); last != 0 || status != stream.Ended || err != nil {
 		t.Errorf("last is %d, %s, %v", last, status, err)
 	}
 	if _, err := readError(t.Context(), s, key("a"), 2); !errors.Is(err, stream.ErrGone) {

@@ -20,7 +20,7 @@ func callAll(ctx context.Context, s *sqlitestream.Store) map[string]error {
 	k := key(fmt.Sprint("all", calls.Add(1)))
 	errs := make(map[string]error)
 	_, errs["Append"] = s.Append(ctx, k, "r-1", 1, stream.Ended, docs(2))
-	_, _, errs["Last"] = s.Last(ctx, k)
+	_, _, _, errs["Last"] = s.Last(ctx, k)
 	if _, errs["Read"] = readError(ctx, s, k, stream.Newest); errs["Read"] == nil {
 		_, errs["Read"] = readError(ctx, s, k, 0)
 	}

@@ -191,8 +191,8 @@ type lastAway struct {
 	err error
 }
 
-func (l lastAway) Last(context.Context, stream.Key) (int64, stream.Status, error) {
-	return 0, stream.Active, l.err
+func (l lastAway) Last(context.Context, stream.Key) (int64, string, stream.Status, error) {
+	return 0, "", stream.Active, l.err
 }
 
 // A chunk that is no event ends a reader: it is to begin anew.
