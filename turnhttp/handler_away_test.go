@@ -61,6 +61,10 @@ func (d downInbox) Items(context.Context, inbox.Key, inbox.Kind) iter.Seq2[inbox
 	return failing(inbox.Item{}, d.err)
 }
 
+func (d downInbox) Item(context.Context, inbox.Key, inbox.Kind, string) (inbox.Item, error) {
+	return inbox.Item{}, d.err
+}
+
 func (d downInbox) Remove(context.Context, inbox.Key, inbox.Kind, ...string) error { return d.err }
 
 func failing[T any](v T, err error) iter.Seq2[T, error] {

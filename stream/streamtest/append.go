@@ -45,7 +45,7 @@ var appendClauses = []clause{
 			p.wantLast(key, int64(i+1), s)
 		}
 	}},
-	{"last-run", "Last names the run of the last Append, also if it had no data, and none of an unknown session.", func(p *probe) {
+	{"last-run", "Last names the run of the last Append, with data or without.", func(p *probe) {
 		for _, c := range []struct {
 			run  string
 			data []json.RawMessage
