@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/inbox"
 	"github.com/holdfast-go/holdfast/internal/jsonvalue"
 	"github.com/holdfast-go/holdfast/orchestrator"
@@ -118,13 +119,14 @@ func (s *server[S]) asked(ctx context.Context, session string) ([]asked, error) 
 	if s.Questions == nil {
 		return nil, nil
 	}
-	for res, err := range s.bot.Turns(ctx, session) {
-		if err != nil {
-			return nil, err
-		}
-		return s.asks(res)
+	res, err := s.bot.Turn(ctx, session, checkpoint.Newest)
+	switch {
+	case errors.Is(err, checkpoint.ErrNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, err
 	}
-	return nil, nil
+	return s.asks(res)
 }
 
 func (s *server[S]) asks(res *orchestrator.Result[S]) ([]asked, error) {
