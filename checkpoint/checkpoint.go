@@ -167,7 +167,9 @@ type Marks struct {
 // A SessionQuery selects sessions that have a settled turn.
 type SessionQuery struct {
 	Orchestrator string
-	Prefix       string // literal
+	// Session selects this session only. Prefix and After are "" then. The cost is that of one row.
+	Session string
+	Prefix  string // literal
 	// After is the last session of the page before.
 	After string
 	Limit int // 0: no limit

@@ -369,24 +369,31 @@ func (m *Memory) Sessions(ctx context.Context, q SessionQuery) iter.Seq2[string,
 func (m *Memory) list(q SessionQuery) []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	selects := func(k Key, s *session) bool {
+		held := time.Until(s.retryAt)
+		return k.Orchestrator == q.Orchestrator && s.last() >= 0 && (!q.Owing || s.owed >= 0) &&
+			(!q.Due || held <= 0) && (q.HeldBack == 0 || held > q.HeldBack)
+	}
+	if q.Session != "" {
+		k := Key{Orchestrator: q.Orchestrator, Session: q.Session}
+		if s := m.sessions[k]; s != nil && selects(k, s) {
+			return []string{q.Session}
+		}
+		return nil
+	}
 	var ids []string
-	add := func(k Key) {
-		if k.Orchestrator == q.Orchestrator && strings.HasPrefix(k.Session, q.Prefix) && k.Session > q.After {
+	add := func(k Key, s *session) {
+		if selects(k, s) && strings.HasPrefix(k.Session, q.Prefix) && k.Session > q.After {
 			ids = append(ids, k.Session)
 		}
 	}
 	if q.Owing {
 		for k := range m.owing {
-			held := time.Until(m.sessions[k].retryAt)
-			if (!q.Due || held <= 0) && (q.HeldBack == 0 || held > q.HeldBack) {
-				add(k)
-			}
+			add(k, m.sessions[k])
 		}
 	} else {
 		for k, s := range m.sessions {
-			if s.last() >= 0 {
-				add(k)
-			}
+			add(k, s)
 		}
 	}
 	slices.Sort(ids)

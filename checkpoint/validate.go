@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -166,8 +167,11 @@ func (q SessionQuery) Validate() error {
 	if err := valid.Optional("prefix", q.Prefix); err != nil {
 		return err
 	}
-	if err := valid.Optional("after", q.After); err != nil {
+	if err := cmp.Or(valid.Optional("after", q.After), valid.Optional("session", q.Session)); err != nil {
 		return err
+	}
+	if q.Session != "" && (q.Prefix != "" || q.After != "") {
+		return fmt.Errorf("%w: Session with Prefix %q and After %q", ErrInvalid, q.Prefix, q.After)
 	}
 	if q.Limit < 0 {
 		return fmt.Errorf("%w: limit %d", ErrInvalid, q.Limit)

@@ -23,6 +23,7 @@
 //
 // # Errors
 //
+//	ErrNotFound Item: there is none
 //	ErrInvalid  an argument that no backend takes; nothing is written
 //	ErrSchema   tables are missing or too old
 //	ErrDamaged  no store wrote the stored item as it is; a *DamagedError if it is one item

@@ -50,10 +50,11 @@ type Item struct {
 
 // The conditions of an inbox. The package comment says what each means.
 var (
-	ErrInvalid = store.ErrInvalid
-	ErrSchema  = store.ErrSchema
-	ErrDamaged = store.ErrDamaged
-	ErrRefused = store.ErrRefused
+	ErrNotFound = store.Verdict("inbox: not found")
+	ErrInvalid  = store.ErrInvalid
+	ErrSchema   = store.ErrSchema
+	ErrDamaged  = store.ErrDamaged
+	ErrRefused  = store.ErrRefused
 )
 
 // A DamagedError is the ErrDamaged of one item. What is its kind.
@@ -74,6 +75,10 @@ type Store interface {
 	// is damaged, it comes with a *DamagedError and as much as can be read. Then Items goes on. Any other error ends
 	// it. An item that comes or goes during the loop is yielded or not.
 	Items(ctx context.Context, k Key, kind Kind) iter.Seq2[Item, error]
+
+	// Item returns one item, or ErrNotFound. If the item is damaged, it comes with a *DamagedError and as much as can
+	// be read, at least its key, its kind and its id.
+	Item(ctx context.Context, k Key, kind Kind, id string) (Item, error)
 
 	// Remove forgets items, durable on return. Without ids it forgets all of the kind, and if kind is "" all of the
 	// session. Items that are not there are no error. A removed item may be posted again. Of items that are posted

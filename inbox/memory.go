@@ -89,6 +89,19 @@ func (m *Memory) Items(ctx context.Context, k Key, kind Kind) iter.Seq2[Item, er
 	}
 }
 
+// Item implements [Store].
+func (m *Memory) Item(ctx context.Context, k Key, kind Kind, id string) (Item, error) {
+	if err := checked(ctx, ValidateItem(k, kind, id)); err != nil {
+		return Item{}, err
+	}
+	for _, it := range m.items(k, kind) {
+		if it.ID == id {
+			return it.clone(), nil
+		}
+	}
+	return Item{}, ErrNotFound
+}
+
 // items returns what Items yields. An item never changes, so its data need not be copied here.
 func (m *Memory) items(k Key, kind Kind) []Item {
 	m.mu.Lock()

@@ -68,6 +68,11 @@ func ValidateItems(k Key, kind Kind) error {
 	return cmp.Or(k.Validate(), checkKind(kind))
 }
 
+// ValidateItem checks the arguments of Item.
+func ValidateItem(k Key, kind Kind, id string) error {
+	return cmp.Or(k.Validate(), checkKind(kind), valid.ID("id", id))
+}
+
 // ValidateRemove checks the arguments of Remove.
 func ValidateRemove(k Key, kind Kind, itemIDs []string) error {
 	if err := k.Validate(); err != nil {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/valid"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/store"
 )
@@ -249,6 +250,18 @@ type Ledger interface {
 	Prune(ctx context.Context, before time.Time) (forgotten int, err error)
 }
 
+// Load returns the effect with the ID of q, or ErrNotFound if q selects none. If the effect is damaged, Load returns a
+// *DamagedError with as much of the effect as can be read. It reads nothing but this effect.
+func Load(ctx context.Context, l Ledger, q Query) (Effect, error) {
+	if err := valid.ID("effect id", q.ID); err != nil {
+		return Effect{}, err
+	}
+	for e, err := range l.Effects(ctx, q) {
+		return e, err
+	}
+	return Effect{}, ErrNotFound
+}
+
 // DefaultDoubt is how long the window of a Raise is open, if the options of the ledger do not say.
 const DefaultDoubt = 24 * time.Hour
 
@@ -281,12 +294,9 @@ func Resolve(ctx context.Context, l Ledger, id string, a Answer) error {
 	if a.By == "" {
 		return fmt.Errorf("%w: an answer that does not say whose it is", ErrInvalid)
 	}
-	for e, err := range l.Effects(ctx, Query{ID: id}) {
-		if err != nil {
-			return err
-		}
+	e, err := Load(ctx, l, Query{ID: id})
+	if err == nil {
 		_, err = l.Finish(ctx, id, e.Attempts, o)
-		return err
 	}
-	return ErrNotFound
+	return err
 }

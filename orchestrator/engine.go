@@ -192,24 +192,34 @@ func (e *engine) runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.
 	return e.options.Snapshots.Runs(ctx, q)
 }
 
+// run returns the run of a session in the snapshot store, or snapshot.ErrNotFound. A brief one has no documents.
+func (e *engine) run(ctx context.Context, session string, brief bool) (snapshot.Run, error) {
+	if e.options.Snapshots == nil {
+		return snapshot.Run{}, snapshot.ErrNotFound
+	}
+	return snapshot.Load(ctx, e.options.Snapshots, snapshot.Query{Key: e.key(session), Brief: brief})
+}
+
 // inFlight returns the run of a session in the snapshot store; nil if no run is in flight. A damaged run comes with its
 // error.
 func (e *engine) inFlight(ctx context.Context, session string) (*snapshot.Run, error) {
-	for r, err := range e.runs(ctx, snapshot.Query{Key: e.key(session)}) {
-		if err != nil && !ofOneRow(err) {
-			return nil, err
-		}
-		return &r, err
+	r, err := e.run(ctx, session, false)
+	switch {
+	case errors.Is(err, snapshot.ErrNotFound):
+		return nil, nil
+	case err != nil && !ofOneRow(err):
+		return nil, err
 	}
-	return nil, nil
+	return &r, err
 }
 
 // hasRun reports whether session has a run in flight, without reading it.
 func (e *engine) hasRun(ctx context.Context, session string) (bool, error) {
-	for _, err := range e.runs(ctx, snapshot.Query{Key: e.key(session), Brief: true}) {
-		return true, err
+	_, err := e.run(ctx, session, true)
+	if errors.Is(err, snapshot.ErrNotFound) {
+		return false, nil
 	}
-	return false, nil
+	return true, err
 }
 
 // toEnd returns the run in flight, damaged or not; nil if there is none. It is for callers that end the run.

@@ -71,7 +71,7 @@ func (o *Orchestrator[S]) LastShown(ctx context.Context, session string) (number
 	}
 	if err == nil {
 		var status stream.Status
-		number, status, err = o.engine.shows.store.Last(ctx, o.engine.key(session))
+		number, _, status, err = o.engine.shows.store.Last(ctx, o.engine.key(session))
 		more = !status.Over() || err == nil && o.engine.running(ctx, session)
 	}
 	if err != nil {
@@ -105,7 +105,7 @@ const (
 // reader that came in between would see the end of the turn before, and leave.
 func (r *reader) awaitFirst(ctx context.Context) error {
 	for began := time.Now(); time.Since(began) < firstLimit; {
-		_, status, err := r.engine.shows.store.Last(ctx, r.key())
+		_, _, status, err := r.engine.shows.store.Last(ctx, r.key())
 		if err != nil || !status.Over() || !r.engine.running(ctx, r.session) {
 			return err
 		}
@@ -122,10 +122,8 @@ func (r *reader) awaitFirst(ctx context.Context) error {
 
 // running reports whether session has a run that is at work, as far as that is known.
 func (e *engine) running(ctx context.Context, session string) bool {
-	for r, err := range e.runs(ctx, snapshot.Query{Key: e.key(session), Brief: true}) {
-		return err == nil && r.Status == snapshot.Running
-	}
-	return false
+	r, err := e.run(ctx, session, true)
+	return err == nil && r.Status == snapshot.Running
 }
 
 // read reads to the end of the stream. If no turn is in flight by then, and there are more events, it is to be called
@@ -135,7 +133,7 @@ func (r *reader) read(ctx context.Context) (again bool, err error) {
 	defer quiet.stop()
 	for chunk, err := range r.engine.shows.store.Read(quiet.ctx, r.key(), r.last) {
 		if errors.Is(err, errQuiet) {
-			newest, _, err := r.engine.shows.store.Last(ctx, r.key())
+			newest, _, _, err := r.engine.shows.store.Last(ctx, r.key())
 			return newest > r.last, err
 		}
 		if err != nil {

@@ -132,13 +132,14 @@ func (e *engine) stand(ctx context.Context, st *Standing) error {
 
 // standFromTurns fills st from the newest kept turn. If that turn is damaged, its number is right all the same.
 func (e *engine) standFromTurns(ctx context.Context, st *Standing) error {
-	for cp, err := range e.store.Turns(ctx, e.key(st.Session), checkpoint.Newest) {
-		if err == nil || ofOneRow(err) {
-			st.Turn = cp.Turn
-		}
-		return err
+	cp, err := checkpoint.Load(ctx, e.store, e.key(st.Session), checkpoint.Newest)
+	switch {
+	case errors.Is(err, checkpoint.ErrNotFound):
+		return nil
+	case err == nil || ofOneRow(err):
+		st.Turn = cp.Turn
 	}
-	return nil
+	return err
 }
 
 // over reports whether r is a finished run, as far as that is known without a claim. newest is the newest settled turn.

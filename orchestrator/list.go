@@ -32,6 +32,25 @@ func (o *Orchestrator[S]) Turns(ctx context.Context, session string) iter.Seq2[*
 	}
 }
 
+// Turn returns one kept turn, or the newest if turn is checkpoint.Newest. If it is not kept, the error is
+// checkpoint.ErrNotFound. The others are those of Turns.
+func (o *Orchestrator[S]) Turn(ctx context.Context, session string, turn int) (res *Result[S], err error) {
+	if err = checkSession(session); err == nil {
+		var cp checkpoint.Checkpoint
+		cp, err = checkpoint.Load(ctx, o.engine.store, o.engine.key(session), turn)
+		if turn == checkpoint.Newest {
+			turn = cp.Turn
+		}
+		if err == nil {
+			res, err = o.result(ctx, session, cp, false)
+		}
+	}
+	if err != nil {
+		return nil, &Error{Op: "turn", Session: session, Turn: turn, Err: unavailable(err)}
+	}
+	return res, nil
+}
+
 // Runs yields the runs in flight, suspended and parked; none without a snapshot store. Suspended and parked runs come
 // without Payload. A damaged run comes with its session and a *snapshot.DamagedError, and a run that cannot be reached
 // with a *snapshot.AwayError; then Runs goes on. After any other error Runs ends.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 
 	"github.com/holdfast-go/holdfast/ledger"
 )
@@ -40,18 +41,14 @@ func (x *execution[S]) ranBefore(l *line) bool {
 // recorded returns a Pure effect whose result can be given back; nil if there is none.
 func (x *execution[S]) recorded(ctx context.Context, id string) (found *ledger.Effect, err error) {
 	_, err = x.visit.own.Persist(ctx, func(ctx context.Context) error {
-		for e, err := range x.engine().ledger.Effects(ctx, ledger.Query{ID: id}) {
-			if err != nil {
-				return err
-			}
-			if e.State == ledger.Completed && !e.Redacted {
-				found = &e
-			}
+		e, err := ledger.Load(ctx, x.engine().ledger, ledger.Query{ID: id})
+		if err == nil && e.State == ledger.Completed && !e.Redacted {
+			found = &e
 		}
-		return nil
+		return err
 	})
 	switch {
-	case err == nil:
+	case err == nil, errors.Is(err, ledger.ErrNotFound):
 		return found, nil
 	case ofOneRow(err):
 		return nil, err

@@ -304,11 +304,9 @@ func (o *Orchestrator[S]) idle(ctx context.Context, session string) (outcome str
 
 // owes reports whether session owes a reply. With due, it reports whether session owes a reply that is due.
 func (o *Orchestrator[S]) owes(ctx context.Context, session string, due bool) (bool, error) {
-	q := checkpoint.SessionQuery{
-		Orchestrator: o.engine.identity.name, Prefix: session, Limit: 1, Owing: true, Due: due,
-	}
-	for first, err := range o.engine.store.Sessions(ctx, q) {
-		return err == nil && first == session, err
+	q := checkpoint.SessionQuery{Orchestrator: o.engine.identity.name, Session: session, Owing: true, Due: due}
+	for _, err := range o.engine.store.Sessions(ctx, q) {
+		return err == nil, err
 	}
 	return false, nil
 }

@@ -137,22 +137,18 @@ func (x *execution[S]) asKept(
 	return res, nil
 }
 
-// find returns the turn that has settled the run of mine. Earlier turns existed when mine was numbered, so the search
-// stops there.
+// find returns the turn that has settled the run of mine.
 func (x *execution[S]) find(mine checkpoint.Checkpoint) (cp checkpoint.Checkpoint, err error) {
 	_, err = x.visit.own.Persist(x.ctx, func(ctx context.Context) error {
-		for kept, err := range x.engine().store.Turns(ctx, x.visit.own.Grant.Key, checkpoint.Newest) {
-			switch {
-			case err != nil:
-				return err
-			case kept.RunID == mine.RunID:
-				cp = kept
-				return nil
-			case kept.Turn <= mine.Turn:
-				return checkpoint.ErrNotFound
-			}
+		k := x.visit.own.Grant.Key
+		kept, err := x.engine().settledBy(ctx, snapshot.Run{Key: k, ID: mine.RunID, Turn: mine.Turn}, checkpoint.Newest)
+		if err == nil && kept == nil {
+			err = checkpoint.ErrNotFound
 		}
-		return checkpoint.ErrNotFound
+		if err == nil {
+			cp = *kept
+		}
+		return err
 	})
 	return cp, err
 }

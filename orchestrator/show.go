@@ -275,11 +275,8 @@ func (w *show) try(first Event, status stream.Status, data []json.RawMessage) er
 	ctx, cancel := context.WithTimeout(w.of.ctx, patience)
 	defer cancel()
 	if first.replayed {
-		_, s, err := w.of.store.Last(ctx, w.key)
-		if err != nil || s.Over() {
-			return err
-		}
-		if newest, err := w.newestRun(ctx); err != nil || newest != first.RunID {
+		_, run, s, err := w.of.store.Last(ctx, w.key)
+		if err != nil || s.Over() || run != first.RunID {
 			return err
 		}
 	}
@@ -290,14 +287,6 @@ func (w *show) try(first Event, status stream.Status, data []json.RawMessage) er
 	return err
 }
 
-// newestRun returns the run of the newest chunks. The stream is active, so that there are some.
-func (w *show) newestRun(ctx context.Context) (string, error) {
-	for chunk, err := range w.of.store.Read(ctx, w.key, stream.Newest) {
-		return chunk.Run, err
-	}
-	return "", nil
-}
-
 // landed reports whether an Append that got no answer has taken effect: no other appends for this owner.
 func (w *show) landed(n int) (bool, error) {
 	if w.last == 0 {
@@ -305,7 +294,7 @@ func (w *show) landed(n int) (bool, error) {
 	}
 	ctx, cancel := context.WithTimeout(w.of.ctx, showPatience)
 	defer cancel()
-	last, _, err := w.of.store.Last(ctx, w.key)
+	last, _, _, err := w.of.store.Last(ctx, w.key)
 	if err != nil || last != w.last+int64(n) {
 		return false, err
 	}

@@ -171,18 +171,17 @@ func (e *engine) answered(ctx context.Context, suspended []aRun) ([]aRun, error)
 // look reports whether a run is suspended, and does not wait for an answer. If that cannot be told, err is why. again
 // says that the next look is to be about the run too.
 func (e *engine) look(ctx context.Context, r aRun) (due, again bool, err error) {
-	q := snapshot.Query{Key: e.key(r.session), Brief: true}
-	for found, err := range e.runs(ctx, q) {
-		switch {
-		case err != nil:
-			return true, true, err
-		case found.ID != r.id:
-		case found.Status == snapshot.Suspended:
-			waits, err := e.waits(ctx, r.session)
-			return !waits, !waits, err
-		case found.Status == snapshot.Running, found.Status == snapshot.Waiting:
-			return false, true, nil // it may be suspended yet
-		}
+	found, err := e.run(ctx, r.session, true)
+	switch {
+	case errors.Is(err, snapshot.ErrNotFound):
+	case err != nil:
+		return true, true, err
+	case found.ID != r.id:
+	case found.Status == snapshot.Suspended:
+		waits, err := e.waits(ctx, r.session)
+		return !waits, !waits, err
+	case found.Status == snapshot.Running, found.Status == snapshot.Waiting:
+		return false, true, nil // it may be suspended yet
 	}
 	return false, false, nil
 }

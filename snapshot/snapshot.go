@@ -177,6 +177,18 @@ type Store interface {
 	Runs(ctx context.Context, q Query) iter.Seq2[Run, error]
 }
 
+// Load returns the run in flight of the session that q names, or ErrNotFound. If the run is damaged, Load returns a
+// *DamagedError with as much of the run as can be read. It reads nothing but this run.
+func Load(ctx context.Context, s Store, q Query) (Run, error) {
+	if err := q.Key.Validate(); err != nil {
+		return Run{}, err
+	}
+	for r, err := range s.Runs(ctx, q) {
+		return r, err
+	}
+	return Run{}, ErrNotFound
+}
+
 // A Joiner is a Store that can delete a run in the transaction that settles its turn. The SQL stores and Memory are
 // Joiners.
 type Joiner interface {

@@ -177,16 +177,16 @@ func (m *Memory) after(
 }
 
 // Last implements [Store].
-func (m *Memory) Last(ctx context.Context, k Key) (seq int64, status Status, err error) {
+func (m *Memory) Last(ctx context.Context, k Key) (seq int64, run string, status Status, err error) {
 	if err := checked(ctx, k.Validate()); err != nil {
-		return 0, "", err
+		return 0, "", "", err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if s := m.find(k, time.Now()); s != nil {
-		return s.last, s.status, nil
+		return s.last, s.run, s.status, nil
 	}
-	return 0, Ended, nil
+	return 0, "", Ended, nil
 }
 
 // Delete implements [Store].

@@ -28,7 +28,7 @@ func TestMemoryTTL(t *testing.T) {
 		time.Sleep(50 * time.Second)
 		add()
 		time.Sleep(50 * time.Second)
-		if last, _, err := m.Last(t.Context(), k); last != 2 || err != nil {
+		if last, _, _, err := m.Last(t.Context(), k); last != 2 || err != nil {
 			t.Errorf("before the TTL has passed: %d, %v", last, err)
 		}
 		time.Sleep(11 * time.Second)
@@ -82,7 +82,7 @@ func TestMemorySweep(t *testing.T) {
 		add("g") // sweeps
 		time.Sleep(6 * time.Second)
 		k := stream.Key{Orchestrator: "bot", Session: "f"}
-		if last, _, err := m.Last(t.Context(), k); last != 0 || err != nil {
+		if last, _, _, err := m.Last(t.Context(), k); last != 0 || err != nil {
 			t.Errorf("after its TTL: %d, %v", last, err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())

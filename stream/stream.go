@@ -94,8 +94,9 @@ type Store interface {
 	// connection or transaction while it yields. A slow reader slows no other.
 	Read(ctx context.Context, k Key, seq int64) iter.Seq2[Chunk, error]
 
-	// Last returns the number of the newest chunk, which is 0 if there is none, and the status of the session.
-	Last(ctx context.Context, k Key) (seq int64, s Status, err error)
+	// Last returns the number of the newest chunk, which is 0 if there is none, and the run and the status of the last
+	// Append. A session that is not known has no run, and is Ended.
+	Last(ctx context.Context, k Key) (seq int64, run string, s Status, err error)
 
 	// Delete forgets the session. Its readers get ErrGone, or end. None goes on if the session begins anew. A later
 	// Read cannot tell that its number is of the former session. A session that is not known is no error.

@@ -82,13 +82,14 @@ func (s *server[S]) effect(ctx context.Context, session, id string) (ledger.Effe
 	if s.Ledger == nil {
 		return ledger.Effect{}, errNotFound
 	}
-	for e, err := range s.Ledger.Effects(ctx, s.effects(session, id)) {
-		if err != nil {
-			return e, &storeError{err}
-		}
-		return e, nil
+	e, err := ledger.Load(ctx, s.Ledger, s.effects(session, id))
+	switch {
+	case errors.Is(err, ledger.ErrNotFound):
+		return e, errNotFound
+	case err != nil:
+		return e, &storeError{err}
 	}
-	return ledger.Effect{}, errNotFound
+	return e, nil
 }
 
 func (s *server[S]) postEffect(w http.ResponseWriter, r *http.Request, to target) error {
@@ -126,10 +127,8 @@ func (s *server[S]) postEffect(w http.ResponseWriter, r *http.Request, to target
 func (s *server[S]) answeredSo(ctx context.Context, to target, a ledger.Answer, outcome string) bool {
 	q := s.effects(to.session, to.id)
 	q.Brief = false // a brief effect has no Result
-	for e, err := range s.Ledger.Effects(ctx, q) {
-		return err == nil && e.AnsweredBy == a.By && outcomes[e.State] == outcome && sameValue(e.Result, a.Result)
-	}
-	return false
+	e, err := ledger.Load(ctx, s.Ledger, q)
+	return err == nil && e.AnsweredBy == a.By && outcomes[e.State] == outcome && sameValue(e.Result, a.Result)
 }
 
 // sameValue reports whether two documents hold the same JSON value. No document is null.

@@ -61,6 +61,10 @@ func (d downInbox) Items(context.Context, inbox.Key, inbox.Kind) iter.Seq2[inbox
 	return failing(inbox.Item{}, d.err)
 }
 
+func (d downInbox) Item(context.Context, inbox.Key, inbox.Kind, string) (inbox.Item, error) {
+	return inbox.Item{}, d.err
+}
+
 func (d downInbox) Remove(context.Context, inbox.Key, inbox.Kind, ...string) error { return d.err }
 
 func failing[T any](v T, err error) iter.Seq2[T, error] {
@@ -71,8 +75,8 @@ func (d downStream) Read(context.Context, stream.Key, int64) iter.Seq2[stream.Ch
 	return failing(stream.Chunk{}, d.err)
 }
 
-func (d downStream) Last(context.Context, stream.Key) (int64, stream.Status, error) {
-	return 0, "", d.err
+func (d downStream) Last(context.Context, stream.Key) (int64, string, stream.Status, error) {
+	return 0, "", "", d.err
 }
 
 func down(f *fixture, err error) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/inbox"
 	"github.com/holdfast-go/holdfast/internal/jsonvalue"
 	"github.com/holdfast-go/holdfast/orchestrator"
@@ -118,13 +119,14 @@ func (s *server[S]) asked(ctx context.Context, session string) ([]asked, error) 
 	if s.Questions == nil {
 		return nil, nil
 	}
-	for res, err := range s.bot.Turns(ctx, session) {
-		if err != nil {
-			return nil, err
-		}
-		return s.asks(res)
+	res, err := s.bot.Turn(ctx, session, checkpoint.Newest)
+	switch {
+	case errors.Is(err, checkpoint.ErrNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, err
 	}
-	return nil, nil
+	return s.asks(res)
 }
 
 func (s *server[S]) asks(res *orchestrator.Result[S]) ([]asked, error) {
@@ -303,20 +305,20 @@ func (s *server[S]) post(ctx context.Context, session string, q asked, given Ans
 		Key: s.key(session), Kind: inbox.Answer, ID: q.ID, By: string(given.By), Shown: q.marked(), Data: given.Data,
 	}
 	for range 3 { // remove what is stale, leave the answer, and look which one is there
-		kept, err := s.answers(ctx, session)
-		if err != nil {
-			return err
+		old, err := s.Inbox.Item(ctx, it.Key, it.Kind, it.ID)
+		there, meant := !errors.Is(err, inbox.ErrNotFound), false
+		if _, damaged := errors.AsType[*inbox.DamagedError](err); there && err != nil && !damaged {
+			return &storeError{err}
 		}
-		old, meant := find(kept, q.ID), false
-		if old != nil {
-			if meant, err = s.meant(ctx, session, q, *old); err != nil {
+		if there {
+			if meant, err = s.meant(ctx, session, q, old); err != nil {
 				return err
 			}
 		}
 		switch {
-		case old == nil && q.expired(time.Now()):
+		case !there && q.expired(time.Now()):
 			return errExpired
-		case old == nil:
+		case !there:
 			if err := s.leave(ctx, it); err != nil {
 				return err
 			}

@@ -240,6 +240,13 @@ func (f *flakyInbox) Items(ctx context.Context, k inbox.Key, kind inbox.Kind) it
 	return f.Store.Items(ctx, k, kind)
 }
 
+func (f *flakyInbox) Item(ctx context.Context, k inbox.Key, kind inbox.Kind, id string) (inbox.Item, error) {
+	if f.dies() {
+		return inbox.Item{}, errDead
+	}
+	return f.Store.Item(ctx, k, kind, id)
+}
+
 func (f *flakyInbox) Remove(ctx context.Context, k inbox.Key, kind inbox.Kind, ids ...string) error {
 	if f.dies() {
 		return errDead

@@ -143,9 +143,9 @@ func wait(t *testing.T, ok func() bool) {
 // A hungStream is a stream store that does not answer.
 type hungStream struct{ stream.Store }
 
-func (hungStream) Last(ctx context.Context, _ stream.Key) (int64, stream.Status, error) {
+func (hungStream) Last(ctx context.Context, _ stream.Key) (int64, string, stream.Status, error) {
 	<-ctx.Done()
-	return 0, "", context.Cause(ctx)
+	return 0, "", "", context.Cause(ctx)
 }
 
 func (hungStream) Append(

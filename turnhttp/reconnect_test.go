@@ -154,7 +154,7 @@ func (f *flighty) learn(ctx context.Context, seen bool) {
 		return
 	}
 	key := stream.Key{Orchestrator: "bot", Session: "s"}
-	if last, _, err := f.events.Last(ctx, key); err == nil && last > f.last {
+	if last, _, _, err := f.events.Last(ctx, key); err == nil && last > f.last {
 		f.patience *= 2
 	}
 }

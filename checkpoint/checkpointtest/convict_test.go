@@ -31,6 +31,7 @@ func TestSuiteConvicts(t *testing.T) {
 		"keeps one more":                               {"keep-exactly", func() store { return keepsOneMore{newMutant()} }},
 		"prunes what is owed":                          {"keep-owed", func() store { return &prunesOwed{mutant: newMutant()} }},
 		"prefix as a pattern":                          {"sessions-prefix", func() store { return likes{newMutant()} }},
+		"one session as a prefix":                      {"sessions-one", func() store { return begins{newMutant()} }},
 		"claims and loads at once, then waits":         {"takeover", func() store { return staleClaim{newMutant()} }},
 		"epochs start again after Delete":              {"delete-reborn", func() store { return &reissues{mutant: newMutant(), counts: map[checkpoint.Key]int64{}} }},
 		"released lease appends":                       {"released", func() store { return &keepsReleased{newMutant(), map[checkpoint.Key]bool{}} }},
@@ -278,6 +279,13 @@ func (p *prunesOwed) Turns(ctx context.Context, k checkpoint.Key, from int) iter
 }
 
 // likes takes _ for any character.
+type begins struct{ mutant }
+
+func (b begins) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Seq2[string, error] {
+	q.Prefix, q.Session = q.Prefix+q.Session, ""
+	return b.Memory.Sessions(ctx, q)
+}
+
 type likes struct{ mutant }
 
 func (l likes) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Seq2[string, error] {

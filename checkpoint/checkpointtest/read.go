@@ -161,6 +161,39 @@ var readClauses = []clause{
 		},
 	},
 	{
+		name: "sessions-one",
+		rule: "Session selects one session by its whole name, if the rest of the query selects it too",
+		check: func(p *probe) {
+			for i, id := range []string{"a", "a%", "a1", "b"} {
+				l := p.claim(id).Lease
+				p.settle(l, 0, 1, checkpoint.AppendOptions{Owes: i%2 == 0})
+				if id == "a1" {
+					ok(p.store.Mark(p.ctx, l, checkpoint.Marks{Retry: time.Hour}))
+				}
+			}
+			p.claim("claimed")
+			for _, c := range []struct {
+				q    checkpoint.SessionQuery
+				want []string
+			}{
+				{checkpoint.SessionQuery{Session: "a"}, []string{"a"}},
+				{checkpoint.SessionQuery{Session: "a", Limit: 1}, []string{"a"}},
+				{checkpoint.SessionQuery{Session: "a%"}, []string{"a%"}},
+				{checkpoint.SessionQuery{Session: "claimed"}, nil},
+				{checkpoint.SessionQuery{Session: "nobody"}, nil},
+				{checkpoint.SessionQuery{Session: "a", Owing: true}, []string{"a"}},
+				{checkpoint.SessionQuery{Session: "a", Owing: true, Due: true}, []string{"a"}},
+				{checkpoint.SessionQuery{Session: "a%", Owing: true}, nil},
+				{checkpoint.SessionQuery{Session: "a1", Owing: true}, []string{"a1"}},
+				{checkpoint.SessionQuery{Session: "a1", Owing: true, Due: true}, nil},
+				{checkpoint.SessionQuery{Session: "a1", Owing: true, HeldBack: time.Minute}, []string{"a1"}},
+				{checkpoint.SessionQuery{Session: "a", Owing: true, HeldBack: time.Minute}, nil},
+			} {
+				p.wantSessions(c.q, c.want...)
+			}
+		},
+	},
+	{
 		name: "reads-invalid",
 		rule: "a read of a name or with bounds that no store takes yields ErrInvalid and ends",
 		check: func(p *probe) {
@@ -179,14 +212,17 @@ var readClauses = []clause{
 				{Orchestrator: bot, HeldBack: time.Hour},
 				{Orchestrator: bot, HeldBack: time.Hour, Owing: true, Due: true},
 				{Orchestrator: bot, HeldBack: -1, Owing: true},
+				{Orchestrator: bot, Session: "a\x00"},
+				{Orchestrator: bot, Session: "a", Prefix: "a"},
+				{Orchestrator: bot, Session: "a", After: "A"},
 			} {
 				for _, err := range p.store.Sessions(p.ctx, q) {
 					want(err, checkpoint.ErrInvalid)
 					n++
 				}
 			}
-			if n != 10 {
-				fail("%d errors, want 10", n)
+			if n != 13 {
+				fail("%d errors, want 13", n)
 			}
 		},
 	},

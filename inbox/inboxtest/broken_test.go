@@ -201,3 +201,19 @@ func (s fewBytes) Items(ctx context.Context, k inbox.Key, kind inbox.Kind) iter.
 		return items
 	})(ctx, k, kind)
 }
+
+func (s anyItem) Item(ctx context.Context, k inbox.Key, kind inbox.Kind, id string) (inbox.Item, error) {
+	it, err := s.Memory.Item(ctx, k, inbox.Answer, id)
+	if errors.Is(err, inbox.ErrNotFound) {
+		return s.Memory.Item(ctx, k, kind, id)
+	}
+	return it, err
+}
+
+func (s emptyItem) Item(ctx context.Context, k inbox.Key, kind inbox.Kind, id string) (inbox.Item, error) {
+	it, err := s.Memory.Item(ctx, k, kind, id)
+	if errors.Is(err, inbox.ErrNotFound) {
+		err = nil
+	}
+	return it, err
+}

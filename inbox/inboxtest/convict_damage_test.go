@@ -1,6 +1,7 @@
 package inboxtest_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -58,6 +59,11 @@ func (s *spoiled) Items(ctx context.Context, k inbox.Key, kind inbox.Kind) iter.
 	}
 }
 
+func (s *spoiled) Item(ctx context.Context, k inbox.Key, kind inbox.Kind, id string) (inbox.Item, error) {
+	it, err := s.Memory.Item(ctx, k, kind, id)
+	return it, cmp.Or(err, s.damage(it))
+}
+
 func (s *spoiled) Remove(ctx context.Context, k inbox.Key, kind inbox.Kind, ids ...string) error {
 	for bad := range s.bad {
 		if _, there := stored(s.Memory, inbox.Item{Key: bad.Key, Kind: bad.kind, ID: bad.id, By: "x"}); there {
@@ -77,12 +83,17 @@ func TestDamaged(t *testing.T) {
 
 type (
 	stopsAtDamage  struct{ *spoiled }
+	wholeItem      struct{ *spoiled }
 	hidesDamage    struct{ *spoiled }
 	allDamaged     struct{ *spoiled }
 	replacesDamage struct{ *spoiled }
 	keepsDamage    struct{ *spoiled }
 	keepsUnnamed   struct{ *spoiled }
 )
+
+func (s wholeItem) Item(ctx context.Context, k inbox.Key, kind inbox.Kind, id string) (inbox.Item, error) {
+	return s.Memory.Item(ctx, k, kind, id)
+}
 
 func (s stopsAtDamage) Items(ctx context.Context, k inbox.Key, kind inbox.Kind) iter.Seq2[inbox.Item, error] {
 	return func(yield func(inbox.Item, error) bool) {
@@ -144,6 +155,7 @@ func TestSuiteConvictsDamage(t *testing.T) {
 		broken func(*spoiled) inboxtest.DamagingStore
 	}{
 		"a list that ends at damage":         {"listed", func(s *spoiled) inboxtest.DamagingStore { return stopsAtDamage{s} }},
+		"an item that hides damage":          {"alone", func(s *spoiled) inboxtest.DamagingStore { return wholeItem{s} }},
 		"a list that hides damage":           {"listed", func(s *spoiled) inboxtest.DamagingStore { return hidesDamage{s} }},
 		"damage that concerns its session":   {"sessions", func(s *spoiled) inboxtest.DamagingStore { return allDamaged{s} }},
 		"a Post that replaces damage":        {"posted", func(s *spoiled) inboxtest.DamagingStore { return replacesDamage{s} }},

@@ -41,6 +41,8 @@ func TestSuiteConvicts(t *testing.T) {
 		"a page is as large as it may be":      {"values-large", func(m *inbox.Memory) inbox.Store { return fewBytes{m} }},
 		"an early end holds the lock":          {"items-ends", func(m *inbox.Memory) inbox.Store { return &leaking{m, make(chan struct{}, 1)} }},
 		"Items reads once":                     {"items-twice", func(m *inbox.Memory) inbox.Store { return readsOnce{m} }},
+		"Item knows no kinds":                  {"item", func(m *inbox.Memory) inbox.Store { return anyItem{m} }},
+		"Item of nothing is empty":             {"item", func(m *inbox.Memory) inbox.Store { return emptyItem{m} }},
 		"Remove takes a prefix":                {"remove-literally", func(m *inbox.Memory) inbox.Store { return byPrefix{m} }},
 		"Remove of nothing is an error":        {"remove-absent", func(m *inbox.Memory) inbox.Store { return notFound{m} }},
 		"Remove of a kind removes all":         {"remove-kind", func(m *inbox.Memory) inbox.Store { return anyKind{m} }},
@@ -70,6 +72,8 @@ func TestSuiteConvicts(t *testing.T) {
 
 type (
 	overwriting struct{ *inbox.Memory }
+	anyItem     struct{ *inbox.Memory }
+	emptyItem   struct{ *inbox.Memory }
 	allFirst    struct{ *inbox.Memory }
 	firstOnce   struct{ *inbox.Memory }
 	strict      struct{ *inbox.Memory }

@@ -77,6 +77,21 @@ var damageClauses = []damageClause{
 		},
 	},
 	{
+		name: "alone",
+		rule: "Item returns a damaged item with a *DamagedError that names it",
+		check: func(p *probe, s DamagingStore) {
+			p.post(answer("q"), answer("beside"))
+			damage(p, s, "q")
+			it, err := s.Item(p.ctx, key("s"), inbox.Answer, "q")
+			wantDamage(err, "q")
+			if it.Key != key("s") || it.Kind != inbox.Answer || it.ID != "q" {
+				fail("the damaged item comes as %+v", it)
+			}
+			_, err = s.Item(p.ctx, key("s"), inbox.Answer, "beside")
+			ok(err)
+		},
+	},
+	{
 		name: "sessions",
 		rule: "a damaged item does not concern other sessions, kinds or ids",
 		check: func(p *probe, s DamagingStore) {

@@ -12,6 +12,33 @@ const many = 150
 
 var itemsClauses = []clause{
 	{
+		name: "item",
+		rule: "Item returns one item by its whole name, or ErrNotFound",
+		check: func(p *probe) {
+			stop, other := item("s", inbox.Stop, "q", "ada"), item("t", inbox.Answer, "other", "ada")
+			p.post(answer("q"), answer("q1"), stop, other)
+			p.wantItems(key("s"), inbox.Answer, answer("q"), answer("q1"))
+			p.wantItems(key("s"), inbox.Stop, stop)
+			absent := func(k inbox.Key, kind inbox.Kind, id string) {
+				_, err := p.store.Item(p.ctx, k, kind, id)
+				want(err, inbox.ErrNotFound)
+			}
+			absent(key("s"), inbox.Stop, "q1")
+			absent(key("s"), inbox.Answer, "q2")
+			absent(key("s"), inbox.Answer, "other")
+			absent(key("u"), inbox.Answer, "q")
+			absent(inbox.Key{Orchestrator: key("s").Orchestrator + "2", Session: "s"}, inbox.Answer, "q")
+			p.remove(key("s"), inbox.Answer, "q")
+			absent(key("s"), inbox.Answer, "q")
+			for _, c := range []inbox.Item{
+				item("", inbox.Answer, "q", ""), item("s", "", "q", ""), item("s", inbox.Answer, "", ""),
+			} {
+				_, err := p.store.Item(p.ctx, c.Key, c.Kind, c.ID)
+				want(err, inbox.ErrInvalid)
+			}
+		},
+	},
+	{
 		name: "items-none",
 		rule: "Items of what nobody has posted yields nothing, and no error",
 		check: func(p *probe) {

@@ -69,6 +69,13 @@ func (p *probe) wantItems(k inbox.Key, kind inbox.Kind, all ...inbox.Item) {
 		}
 	}
 	wantOrder(got)
+	for _, it := range all {
+		one, err := p.store.Item(p.ctx, it.Key, kind, it.ID)
+		ok(err)
+		if why := differ(one, it); why != "" {
+			fail("item %q of session %q alone: %s", it.ID, it.Session, why)
+		}
+	}
 }
 
 // wantIDs checks the ids of the answers in session s, in any order.

@@ -14,9 +14,11 @@ var unreachable = suite.Clause[inbox.Store]{
 	Rule: "if the server cannot be reached, a call sends nothing, and its error is ErrRefused",
 	Check: func(ctx context.Context, s inbox.Store) error {
 		_, posted := s.Post(ctx, answer("q"))
+		_, alone := s.Item(ctx, key("s"), inbox.Answer, "q")
 		p := &probe{ctx, s}
 		for what, err := range map[string]error{
 			"Post":          posted,
+			"Item":          alone,
 			"Remove":        s.Remove(ctx, key("s"), inbox.Answer, "q"),
 			"Remove of all": s.Remove(ctx, key("s"), ""),
 			"Items":         p.listed(key("s"), inbox.Answer),

@@ -45,6 +45,18 @@ var appendClauses = []clause{
 			p.wantLast(key, int64(i+1), s)
 		}
 	}},
+	{"last-run", "Last names the run of the last Append, with data or without.", func(p *probe) {
+		for _, c := range []struct {
+			run  string
+			data []json.RawMessage
+		}{{"r-1", words(0, 2)}, {"r-2", nil}, {"r-2", words(2, 1)}, {"r-1", nil}} {
+			p.appendAs(key, c.run, 1, stream.Active, c.data...)
+			p.wantRun(key, c.run)
+		}
+		p.wantRun(stream.Key{Orchestrator: key.Orchestrator, Session: "unknown"}, "")
+		ok(p.store.Delete(p.ctx, key))
+		p.wantRun(key, "")
+	}},
 	{"append-superseded", "Chunks of a former owner are dropped without an error, with their status.", func(p *probe) {
 		p.appendAs(key, "r-1", 7, stream.Active, words(0, 1)...)
 		if last := p.appendAs(key, "r-0", 6, stream.Failed, words(9, 3)...); last != 1 {
@@ -127,7 +139,7 @@ var appendClauses = []clause{
 		cancel(errCut)
 		_, err := p.store.Append(ctx, key, "r-1", 1, stream.Active, words(0, 1))
 		want(err, errCut)
-		_, _, err = p.store.Last(ctx, key)
+		_, _, _, err = p.store.Last(ctx, key)
 		want(err, errCut)
 		want(p.store.Delete(ctx, key), errCut)
 		cut := &probe{ctx: ctx, store: p.store}

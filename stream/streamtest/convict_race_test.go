@@ -73,7 +73,7 @@ func (b *looksFirst) Append(
 	b.seen = max(b.seen, epoch)
 	b.mu.Unlock()
 	if former {
-		last, _, err := b.Last(ctx, k)
+		last, _, _, err := b.Last(ctx, k)
 		return last, err
 	}
 	if len(data) > 0 {
@@ -108,7 +108,7 @@ func (b *numbers) Append(
 	b.busy = true
 	b.mu.Unlock()
 	if busy && len(data) > 0 {
-		last, _, err := b.Last(ctx, k)
+		last, _, _, err := b.Last(ctx, k)
 		return last + int64(len(data)), err
 	}
 	if len(data) > 0 {
@@ -149,7 +149,7 @@ func (b *goesOn) before(k stream.Key) int64 {
 }
 
 func (b *goesOn) Delete(ctx context.Context, k stream.Key) error {
-	last, _, err := b.Last(ctx, k)
+	last, _, _, err := b.Last(ctx, k)
 	if err == nil {
 		err = b.Memory.Delete(ctx, k)
 	}
@@ -203,7 +203,7 @@ func (b *remembers) Append(
 	b.seen[k] = max(epoch, b.seen[k])
 	b.mu.Unlock()
 	if former {
-		last, _, err := b.Last(ctx, k)
+		last, _, _, err := b.Last(ctx, k)
 		return last, err
 	}
 	return b.Memory.Append(ctx, k, run, epoch, s, data)
@@ -213,7 +213,7 @@ func (b *remembers) Append(
 type byChunk struct{ *stream.Memory }
 
 func (b byChunk) Read(ctx context.Context, k stream.Key, seq int64) iter.Seq2[stream.Chunk, error] {
-	last, _, err := b.Last(ctx, k)
+	last, _, _, err := b.Last(ctx, k)
 	if seq != stream.Newest || err != nil || last == 0 {
 		return b.Memory.Read(ctx, k, seq)
 	}

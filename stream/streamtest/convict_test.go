@@ -24,6 +24,7 @@ func TestSuiteConvicts(t *testing.T) {
 		"the status is never over":      {"append-statuses", func(m *stream.Memory) stream.Store { return active{m} }},
 		"nothing is no status either":   {"append-nothing", func(m *stream.Memory) stream.Store { return needsData{m} }},
 		"sessions of a bot are one":     {"append-sessions", func(m *stream.Memory) stream.Store { return joined{m} }},
+		"a run without data is none":    {"last-run", func(m *stream.Memory) stream.Store { return shownRun{m} }},
 		"all runs are one":              {"append-runs", func(m *stream.Memory) stream.Store { return oneRun{m} }},
 		"what is above waits":           {"read-above", func(m *stream.Memory) stream.Store { return lenient{m} }},
 		"Newest is the beginning":       {"read-newest", func(m *stream.Memory) stream.Store { return fromStart{m} }},
@@ -43,6 +44,18 @@ func TestSuiteConvicts(t *testing.T) {
 			trial.Convict(t, c.clause, func() stream.Store { return c.broken(new(stream.Memory)) })
 		})
 	}
+}
+
+// shownRun returns the run of the newest chunk.
+type shownRun struct{ *stream.Memory }
+
+func (b shownRun) Last(ctx context.Context, k stream.Key) (int64, string, stream.Status, error) {
+	last, run, status, err := b.Memory.Last(ctx, k)
+	for chunk := range b.Read(ctx, k, last-1) {
+		run = chunk.Run
+		break
+	}
+	return last, run, status, err
 }
 
 type anyEpoch struct{ *stream.Memory }
@@ -65,7 +78,7 @@ func (b *firstEpoch) Append(
 		b.first = epoch
 	}
 	if epoch != b.first {
-		last, _, err := b.Last(ctx, k)
+		last, _, _, err := b.Last(ctx, k)
 		return last, err
 	}
 	return b.Memory.Append(ctx, k, run, epoch, s, data)
@@ -73,9 +86,9 @@ func (b *firstEpoch) Append(
 
 type active struct{ *stream.Memory }
 
-func (b active) Last(ctx context.Context, k stream.Key) (int64, stream.Status, error) {
-	last, _, err := b.Memory.Last(ctx, k)
-	return last, stream.Active, err
+func (b active) Last(ctx context.Context, k stream.Key) (int64, string, stream.Status, error) {
+	last, run, _, err := b.Memory.Last(ctx, k)
+	return last, run, stream.Active, err
 }
 
 type needsData struct{ *stream.Memory }
@@ -84,7 +97,7 @@ func (b needsData) Append(
 	ctx context.Context, k stream.Key, run string, epoch int64, s stream.Status, data []json.RawMessage,
 ) (int64, error) {
 	if len(data) == 0 {
-		last, _, err := b.Last(ctx, k)
+		last, _, _, err := b.Last(ctx, k)
 		return last, err
 	}
 	return b.Memory.Append(ctx, k, run, epoch, s, data)
@@ -123,7 +136,7 @@ func (b oneRun) Append(
 type lenient struct{ *stream.Memory }
 
 func (b lenient) Read(ctx context.Context, k stream.Key, seq int64) iter.Seq2[stream.Chunk, error] {
-	if last, _, err := b.Last(ctx, k); err == nil && seq > last {
+	if last, _, _, err := b.Last(ctx, k); err == nil && seq > last {
 		return func(func(stream.Chunk, error) bool) {}
 	}
 	return b.Memory.Read(ctx, k, seq)
@@ -141,7 +154,7 @@ func (b fromStart) Read(ctx context.Context, k stream.Key, seq int64) iter.Seq2[
 type collects struct{ *stream.Memory }
 
 func (b collects) Read(ctx context.Context, k stream.Key, seq int64) iter.Seq2[stream.Chunk, error] {
-	if _, s, err := b.Last(ctx, k); err != nil || s == stream.Active {
+	if _, _, s, err := b.Last(ctx, k); err != nil || s == stream.Active {
 		return b.Memory.Read(ctx, k, seq)
 	}
 	return func(yield func(stream.Chunk, error) bool) {
@@ -174,7 +187,7 @@ type hasty struct{ *stream.Memory }
 
 func (b hasty) Read(ctx context.Context, k stream.Key, seq int64) iter.Seq2[stream.Chunk, error] {
 	return func(yield func(stream.Chunk, error) bool) {
-		last, _, err := b.Last(ctx, k)
+		last, _, _, err := b.Last(ctx, k)
 		if err != nil || seq >= last {
 			return
 		}
@@ -233,7 +246,7 @@ func (b anew) Read(ctx context.Context, k stream.Key, seq int64) iter.Seq2[strea
 			again = false
 			for c, err := range b.Memory.Read(ctx, k, seq) {
 				if errors.Is(err, stream.ErrGone) {
-					last, _, _ := b.Last(ctx, k)
+					last, _, _, _ := b.Last(ctx, k)
 					again = last >= seq && last < stream.DefaultKeep
 				}
 				if again {

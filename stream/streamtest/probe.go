@@ -81,10 +81,18 @@ func wantChunks(got []stream.Chunk, first int64, run string, data []json.RawMess
 }
 
 func (p *probe) wantLast(k stream.Key, seq int64, s stream.Status) {
-	gotSeq, gotStatus, err := p.store.Last(p.ctx, k)
+	gotSeq, _, gotStatus, err := p.store.Last(p.ctx, k)
 	ok(err)
 	if gotSeq != seq || gotStatus != s {
 		fail("Last is %d, %q, want %d, %q", gotSeq, gotStatus, seq, s)
+	}
+}
+
+func (p *probe) wantRun(k stream.Key, run string) {
+	_, got, _, err := p.store.Last(p.ctx, k)
+	ok(err)
+	if got != run {
+		fail("the run of the last Append is %q, want %q", got, run)
 	}
 }
 

@@ -57,7 +57,7 @@ func (p pair) Read(ctx context.Context, k stream.Key, seq int64) iter.Seq2[strea
 	return p.reader.Read(ctx, k, seq)
 }
 
-func (p pair) Last(ctx context.Context, k stream.Key) (int64, stream.Status, error) {
+func (p pair) Last(ctx context.Context, k stream.Key) (int64, string, stream.Status, error) {
 	return p.reader.Last(ctx, k)
 }
 

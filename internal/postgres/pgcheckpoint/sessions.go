@@ -25,10 +25,8 @@ func (s *Store) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Se
 			if q.Limit > 0 {
 				size = min(size, left)
 			}
-			sql, args := s.sql.sessions, []any{q.Orchestrator, q.Prefix, after, size}
-			if q.Owing {
-				sql, args = s.sql.owing, append(args, q.Due, heldBack(q))
-			}
+			sql, args := s.selection(q)
+			args[2], args[3] = after, size
 			page, err := collect(ctx, s.db, pgx.RowTo[string], sql, args...)
 			if err != nil {
 				yield("", s.error(ctx, "sessions", checkpoint.Key{}, err))
@@ -45,6 +43,19 @@ func (s *Store) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Se
 			}
 		}
 	}
+}
+
+// selection returns the statement for q, and its arguments but for where the page begins and how long it is.
+func (s *Store) selection(q checkpoint.SessionQuery) (sql string, args []any) {
+	all, owing := s.sql.sessions, s.sql.owing
+	if q.Session != "" {
+		all, owing = s.sql.session, s.sql.owes
+	}
+	args = []any{q.Orchestrator, q.Prefix + q.Session, "", 0}
+	if q.Owing {
+		return owing, append(args, q.Due, heldBack(q))
+	}
+	return all, args
 }
 
 // heldBack returns q.HeldBack in microseconds. It rounds up: the shortest time is not 0, which selects all.

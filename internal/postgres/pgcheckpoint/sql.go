@@ -34,7 +34,7 @@ type queries struct {
 	// settle is append with a place for a pgjoin.Part.
 	settle                                                                    string
 	deleteGuard, deleteHead, deleteTurns, turns, sessions, owing, held, sweep string
-	numbers, head                                                             string
+	numbers, head, session, owes                                              string
 }
 
 var templates = queries{
@@ -310,11 +310,13 @@ func fillAll(p sqlname.Prefix) queries {
 	q := templates
 	joined := strings.NewReplacer("{and}", ", {part}", "{forgotten}", "EXISTS (SELECT FROM forgotten)")
 	q.settle = joined.Replace(q.append)
+	only := strings.NewReplacer("session >= $2 AND session > $3", "session = $2 AND $3 = ''")
+	q.session, q.owes = only.Replace(q.sessions), only.Replace(q.owing)
 	q.append = strings.NewReplacer("{and}", "", "{forgotten}", "false").Replace(q.append)
 	for _, s := range []*string{
 		&q.settle, &q.claim, &q.create, &q.headless, &q.newest, &q.answered, &q.append, &q.explain, &q.mark,
-		&q.renew, &q.raise, &q.deleteHead, &q.deleteTurns, &q.turns, &q.sessions, &q.owing, &q.held,
-		&q.numbers, &q.head,
+		&q.renew, &q.raise, &q.deleteHead, &q.deleteTurns, &q.turns, &q.sessions, &q.owing, &q.session, &q.owes,
+		&q.held, &q.numbers, &q.head,
 	} {
 		*s = fill(p, *s)
 	}

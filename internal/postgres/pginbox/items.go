@@ -61,7 +61,7 @@ func (s *Store) page(
 	}
 	brief, err := s.list(ctx, s.sql.listBrief, k, kind, where, size, args...)
 	for _, r := range brief {
-		alone, err := s.list(ctx, s.sql.list, k, kind, "session = $4::text AND id = $5::text", 1, r.Session, r.ID)
+		alone, err := s.alone(ctx, r.Key, kind, r.ID)
 		switch {
 		case pgstate.Corrupt(err):
 			r.unread = err

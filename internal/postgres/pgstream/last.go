@@ -11,27 +11,28 @@ import (
 )
 
 // Last implements [stream.Store].
-func (s *Store) Last(ctx context.Context, k stream.Key) (seq int64, status stream.Status, err error) {
+func (s *Store) Last(ctx context.Context, k stream.Key) (seq int64, run string, status stream.Status, err error) {
 	if err := k.Validate(); err != nil {
-		return 0, "", err
+		return 0, "", "", err
 	}
 	if ctx.Err() != nil {
-		return 0, "", ctxcause.Of(ctx)
+		return 0, "", "", ctxcause.Of(ctx)
 	}
 	h, err := one(ctx, s.db, scanHead, s.sql.head, k.Orchestrator, k.Session)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return 0, stream.Ended, nil
+		return 0, "", stream.Ended, nil
 	}
-	return h.last, h.status, s.error(ctx, "last", k, err)
+	return h.last, h.run, h.status, s.error(ctx, "last", k, err)
 }
 
 // A head holds the row of a session.
 type head struct {
 	last, epoch int64
+	run         string
 	status      stream.Status
 }
 
 func scanHead(row pgx.CollectableRow) (h head, err error) {
-	err = row.Scan(&h.last, (*string)(&h.status), &h.epoch)
+	err = row.Scan(&h.last, &h.run, (*string)(&h.status), &h.epoch)
 	return h, err
 }

@@ -56,7 +56,7 @@ var templates = queries{
 		SELECT {lazy}`,
 
 	head: `
-		SELECT s.last, s.status, s.epoch FROM {streams} s
+		SELECT s.last, s.run, s.status, s.epoch FROM {streams} s
 		WHERE s.orchestrator = $1 AND s.session = $2 AND s.at > {since}`,
 
 	// A page shows one moment: the row of the session, and the next rows of its chunks, up to $4 rows. The last

@@ -32,7 +32,10 @@ func (s *Store) sessions(ctx context.Context, q checkpoint.SessionQuery, yield f
 	}
 	x := index{q.Orchestrator, q.Owing}
 	from, to := redisstore.Within(q.Prefix)
-	if q.After >= q.Prefix {
+	switch {
+	case q.Session != "":
+		from, to = redisstore.Only(q.Session)
+	case q.After >= q.Prefix:
 		from = redisstore.Past(q.After)
 	}
 	left, tour := q.Limit, s.redis.Tour()

@@ -14,5 +14,6 @@ var sources embed.FS
 var (
 	postScript   = redisstore.Script(sources, "box", "post")
 	removeScript = redisstore.Script(sources, "box", "remove")
+	itemScript   = redisstore.Script(sources, "box", "item")
 	itemsScript  = redisstore.Script(sources, "box", "items")
 )

@@ -30,6 +30,9 @@ func Within(prefix string) (from, to string) {
 	return "[" + prefix, "(" + prefix + "\xff" // above all UTF-8
 }
 
+// Only returns the bounds of the entry of one session.
+func Only(session string) (from, to string) { return At(session), "(" + session + "\x01" }
+
 // List returns the entries of the index between the bounds, in byte order.
 func (r *Runner) List(ctx context.Context, index, from, to string, limit int) ([]Entry, error) {
 	reply, err := r.Run(ctx, listScript, []string{index}, from, to, limit)

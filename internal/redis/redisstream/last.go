@@ -11,16 +11,16 @@ import (
 )
 
 // Last implements [stream.Store].
-func (s *Store) Last(ctx context.Context, k stream.Key) (seq int64, status stream.Status, err error) {
+func (s *Store) Last(ctx context.Context, k stream.Key) (seq int64, run string, status stream.Status, err error) {
 	if err := redisstore.Checked(ctx, k.Validate()); err != nil {
-		return 0, "", err
+		return 0, "", "", err
 	}
 	r, err := s.run(ctx, "last", k, lastScript)
 	if err != nil {
-		return 0, "", err
+		return 0, "", "", err
 	}
 	seq, status, err = head(r)
-	return seq, status, wrong("last", k, err)
+	return seq, r.Value(2), status, wrong("last", k, err)
 }
 
 // head reads the reply of lastScript. A session that is not known has shown nothing.

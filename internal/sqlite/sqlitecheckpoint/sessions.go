@@ -40,7 +40,11 @@ func (s *Store) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Se
 				limit = min(left, sessionsPage)
 			}
 			var page []string
-			args := append([]any{q.Orchestrator, max(q.Prefix, after), successor(q.Prefix), after, limit}, due...)
+			from, to := q.Prefix, successor(q.Prefix)
+			if q.Session != "" {
+				from, to = q.Session, q.Session+"\x00" // which no name has
+			}
+			args := append([]any{q.Orchestrator, max(from, after), to, after, limit}, due...)
 			rows, e := st[text].QueryContext(ctx, args...)
 			page, err = sqlitestore.Collect(rows, e, sqlitestore.ScanText)
 			for _, name := range page {

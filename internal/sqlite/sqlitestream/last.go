@@ -7,10 +7,10 @@ import (
 	"github.com/holdfast-go/holdfast/stream"
 )
 
-const headSQL = `SELECT last, status, epoch, at FROM {prefix}streams WHERE orchestrator = ?1 AND session = ?2`
+const headSQL = `SELECT last, run, status, epoch, at FROM {prefix}streams WHERE orchestrator = ?1 AND session = ?2`
 
 // Last implements [stream.Store].
-func (s *Store) Last(ctx context.Context, k stream.Key) (seq int64, status stream.Status, err error) {
+func (s *Store) Last(ctx context.Context, k stream.Key) (seq int64, run string, status stream.Status, err error) {
 	st, err := s.db.Start(ctx, k.Validate())
 	var h *head
 	if err == nil {
@@ -18,16 +18,17 @@ func (s *Store) Last(ctx context.Context, k stream.Key) (seq int64, status strea
 	}
 	switch {
 	case err != nil:
-		return 0, "", s.error(ctx, "last", k, err)
+		return 0, "", "", s.error(ctx, "last", k, err)
 	case h == nil || h.at <= s.since():
-		return 0, stream.Ended, nil
+		return 0, "", stream.Ended, nil
 	}
-	return h.last, h.status, nil
+	return h.last, h.run, h.status, nil
 }
 
 // A head holds the row of a session.
 type head struct {
 	last, epoch, at int64
+	run             string
 	status          stream.Status
 }
 
@@ -35,7 +36,7 @@ type head struct {
 func headOf(ctx context.Context, stmt *sql.Stmt, k stream.Key) (*head, error) {
 	rows, err := stmt.QueryContext(ctx, k.Orchestrator, k.Session)
 	return first(rows, err, func(rows *sql.Rows) (h head, err error) {
-		err = rows.Scan(&h.last, (*string)(&h.status), &h.epoch, &h.at)
+		err = rows.Scan(&h.last, &h.run, (*string)(&h.status), &h.epoch, &h.at)
 		return h, err
 	})
 }

@@ -81,10 +81,10 @@ func (p streams) call(ctx context.Context, t *rapid.T) error {
 	case "read":
 		return p.sameRead(ctx, k, rapid.Int64Range(stream.Newest, 30).Draw(t, "after"))
 	}
-	got, status, err := p.store.Last(ctx, k)
-	want, wantStatus, wantErr := p.model.Last(ctx, k)
-	if got != want || status != wantStatus {
-		return fmt.Errorf("last is %d, %s, want %d, %s", got, status, want, wantStatus)
+	got, run, status, err := p.store.Last(ctx, k)
+	want, wantRun, wantStatus, wantErr := p.model.Last(ctx, k)
+	if got != want || run != wantRun || status != wantStatus {
+		return fmt.Errorf("last is %d of %q, %s, want %d of %q, %s", got, run, status, want, wantRun, wantStatus)
 	}
 	return sameVerdict(what, err, wantErr)
 }

@@ -43,8 +43,8 @@ func scripted(ctx context.Context, p streams) error {
 		p.owners[k] = owner{"r", 2}
 		_, err := p.store.Append(ctx, k, "r", epoch, status, data)
 		_, wantErr := p.model.Append(ctx, k, "r", epoch, status, data)
-		_, got, lastErr := p.store.Last(ctx, k)
-		_, want, wantLast := p.model.Last(ctx, k)
+		_, _, got, lastErr := p.store.Last(ctx, k)
+		_, _, want, wantLast := p.model.Last(ctx, k)
 		if got != want {
 			errs = append(errs, errors.New("another status"))
 		}

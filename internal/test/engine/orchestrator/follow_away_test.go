@@ -80,7 +80,7 @@ func TestEndShownByRepeat(t *testing.T) {
 		}
 		bot := w.start(t, d, Options{Stream: s})
 		k := stream.Key{Orchestrator: bot.Name(), Session: "s"}
-		last, status, err := s.Last(t.Context(), k)
+		last, _, status, err := s.Last(t.Context(), k)
 		if err != nil || status != stream.Active || last == 0 {
 			t.Fatalf("%d, %s, %v", last, status, err)
 		}
@@ -91,7 +91,7 @@ func TestEndShownByRepeat(t *testing.T) {
 		}{{first, 0, stream.Active}, {second, 1, stream.Ended}, {second, 1, stream.Ended}} {
 			execute(t, bot, c.in)
 			time.Sleep(time.Second)
-			if n, s, err := s.Last(t.Context(), k); n != last+c.more || s != c.status || err != nil {
+			if n, _, s, err := s.Last(t.Context(), k); n != last+c.more || s != c.status || err != nil {
 				t.Errorf("after the repeat of %q: %d, %s, %v, want %d, %s", c.in.Text, n, s, err, last+c.more, c.status)
 			}
 		}

@@ -165,7 +165,7 @@ func TestFollowOnServers(t *testing.T) {
 func awaitShown(t *testing.T, s stream.Store, bot string) {
 	t.Helper()
 	for start := time.Now(); ; {
-		last, _, err := s.Last(t.Context(), stream.Key{Orchestrator: bot, Session: "s"})
+		last, _, _, err := s.Last(t.Context(), stream.Key{Orchestrator: bot, Session: "s"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -227,7 +227,7 @@ func TestFollowSuperseded(t *testing.T) {
 		if err := owner.Shutdown(t.Context()); err != nil {
 			t.Error(err)
 		}
-		now, status, err := b.stream.Last(t.Context(), key)
+		now, _, status, err := b.stream.Last(t.Context(), key)
 		if now != last && last > 0 || status != stream.Ended || err != nil {
 			t.Errorf("last is %d, %s, %v, want %d", now, status, err, last)
 		}

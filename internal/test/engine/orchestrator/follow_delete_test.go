@@ -38,14 +38,14 @@ func TestFollowDeleted(t *testing.T) {
 		}
 		say("before ")
 		k := stream.Key{Orchestrator: def.Name, Session: "s"}
-		if last, s, err := events.Last(t.Context(), k); err != nil || last == 0 || s != stream.Active {
+		if last, _, s, err := events.Last(t.Context(), k); err != nil || last == 0 || s != stream.Active {
 			t.Fatalf("before Delete: %d, %s, %v", last, s, err)
 		}
 		if err := other.Delete(t.Context(), "s"); err != nil {
 			t.Fatal(err)
 		}
 		say("after ")
-		if last, s, err := events.Last(t.Context(), k); err != nil || last != 0 || s != stream.Ended {
+		if last, _, s, err := events.Last(t.Context(), k); err != nil || last != 0 || s != stream.Ended {
 			t.Errorf("after Delete: %d, %s, %v: what was said later is kept", last, s, err)
 		}
 		close(words)
@@ -88,7 +88,7 @@ func TestFollowDeletedTalker(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 2 {
-			last, s, err := events.Last(t.Context(), stream.Key{Orchestrator: def.Name, Session: "s"})
+			last, _, s, err := events.Last(t.Context(), stream.Key{Orchestrator: def.Name, Session: "s"})
 			if err != nil || last != 0 || s != stream.Ended {
 				t.Errorf("after Delete: %d, %s, %v", last, s, err)
 			}
@@ -121,7 +121,7 @@ func TestFollowDeletedSlowly(t *testing.T) {
 		}
 		wg.Wait()
 		time.Sleep(20 * time.Second)
-		last, s, err := events.Last(t.Context(), stream.Key{Orchestrator: def.Name, Session: "s"})
+		last, _, s, err := events.Last(t.Context(), stream.Key{Orchestrator: def.Name, Session: "s"})
 		if err != nil || last != 0 || s != stream.Ended {
 			t.Errorf("after Delete: %d, %s, %v", last, s, err)
 		}

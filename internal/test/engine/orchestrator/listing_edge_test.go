@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/snapshot"
+	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/stream"
 )
 
@@ -116,6 +117,45 @@ func TestTurnsRefused(t *testing.T) {
 	}
 }
 
+// Turn reads one kept turn. Its errors name the turn, and are those of Turns.
+func TestOneTurn(t *testing.T) {
+	w := newWorld()
+	bot := w.start(t, echo(), Options{KeepSnapshots: 2})
+	for _, text := range []string{"a", "b", "c"} {
+		execute(t, bot, Input{Text: text})
+	}
+	for turn, want := range map[int]string{checkpoint.Newest: "c", 2: "c", 1: "b"} {
+		if res, err := bot.Turn(t.Context(), "s", turn); err != nil || res.Input.Text != want {
+			t.Errorf("turn %d: %v, %v, want %s", turn, res, err, want)
+		}
+	}
+	for _, c := range []struct {
+		bot     *Bot
+		session string
+		turn    int
+		want    error
+	}{
+		{bot, "s", 0, checkpoint.ErrNotFound},
+		{bot, "s", 3, checkpoint.ErrNotFound},
+		{bot, "unknown", 1, checkpoint.ErrNotFound},
+		{bot, "", 1, nil},
+		{world{refusingTurns{w.checkpoints}, w.snapshots}.start(t, echo(), Options{}), "s", 1, orchestrator.ErrUnavailable},
+	} {
+		res, err := c.bot.Turn(t.Context(), c.session, c.turn)
+		e, ok := errors.AsType[*orchestrator.Error](err)
+		if res != nil || !ok || e.Op != "turn" || e.Turn != c.turn || c.want != nil && !errors.Is(err, c.want) {
+			t.Errorf("turn %d of %q: %v, %v", c.turn, c.session, res, err)
+		}
+	}
+}
+
+// refusingTurns reads no turn.
+type refusingTurns struct{ checkpoint.Store }
+
+func (s refusingTurns) Turns(context.Context, checkpoint.Key, int) iter.Seq2[checkpoint.Checkpoint, error] {
+	return func(yield func(checkpoint.Checkpoint, error) bool) { yield(checkpoint.Checkpoint{}, store.ErrRefused) }
+}
+
 // LastShown says where a reader stands, and whether to wait for more.
 func TestLastShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -191,8 +231,8 @@ type lastAway struct {
 	err error
 }
 
-func (l lastAway) Last(context.Context, stream.Key) (int64, stream.Status, error) {
-	return 0, stream.Active, l.err
+func (l lastAway) Last(context.Context, stream.Key) (int64, string, stream.Status, error) {
+	return 0, "", stream.Active, l.err
 }
 
 // A chunk that is no event ends a reader: it is to begin anew.

@@ -66,7 +66,7 @@ func (s streamStore) all(ctx context.Context) map[string]error {
 	k := bot(session)
 	errs := make(map[string]error)
 	errs["Append"] = s.add(ctx, session, 1, stream.Ended, 2)
-	_, _, errs["Last"] = s.Last(ctx, k)
+	_, _, _, errs["Last"] = s.Last(ctx, k)
 	errs["Read"] = errors.Join(yielded(s.Read(ctx, k, stream.Newest)), yielded(s.Read(ctx, k, 0)))
 	_, errs["Sweep"] = s.Sweep(ctx, 10)
 	errs["Delete"] = s.Delete(ctx, k)
@@ -88,7 +88,7 @@ func (s streamStore) cut(t *testing.T, _ *sql.DB, n int) cut {
 	return cut{
 		func(ctx context.Context) error { return s.add(ctx, session, 1, stream.Ended, 3) }, "last 0", "last 3",
 		func() string {
-			last, _, err := s.Last(t.Context(), bot(session))
+			last, _, _, err := s.Last(t.Context(), bot(session))
 			want(t, err, nil)
 			return fmt.Sprint("last ", last)
 		},
@@ -130,7 +130,7 @@ func streamProcesses(t *testing.T, of subject, _ *sql.DB, dsn string) {
 	}
 	contended(t, "stream", dsn, 3, func(any) {})
 	want(t, s.add(t.Context(), "shared", math.MaxInt64, stream.Ended, 1), nil)
-	last, _, err := s.Last(t.Context(), bot("shared"))
+	last, _, _, err := s.Last(t.Context(), bot("shared"))
 	want(t, err, nil)
 	for range cap(read) {
 		all := <-read

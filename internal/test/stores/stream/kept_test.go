@@ -53,7 +53,7 @@ func TestTTL(t *testing.T) {
 			check(t, err)
 		}
 		p.expire(t)
-		if last, status, err := s.Last(t.Context(), key("a")); last != 0 || status != stream.Ended || err != nil {
+		if last, _, status, err := s.Last(t.Context(), key("a")); last != 0 || status != stream.Ended || err != nil {
 			t.Errorf("last is %d, %s, %v", last, status, err)
 		}
 		wantRead(t, s, key("a"), 2, 0, stream.ErrGone)
@@ -84,7 +84,7 @@ func TestNegativeTTL(t *testing.T) {
 	each(t, all, func(t *testing.T, p place) {
 		s := p.open(t, options{ttl: -time.Hour})
 		wantAdded(t, s, key("a"), 1, 1)
-		if last, _, err := s.Last(t.Context(), key("a")); last != 1 || err != nil {
+		if last, _, _, err := s.Last(t.Context(), key("a")); last != 1 || err != nil {
 			t.Errorf("the last number is %d, %v", last, err)
 		}
 	})
@@ -201,7 +201,7 @@ func TestDamage(t *testing.T) {
 			spoil.do(t, name)
 			wantDamaged(t, s, k, 2)
 			if spoil.head {
-				_, _, last := s.Last(t.Context(), k)
+				_, _, _, last := s.Last(t.Context(), k)
 				_, appended := s.Append(t.Context(), k, "r", 1, stream.Ended, docs(1))
 				if !errors.Is(last, stream.ErrDamaged) || !errors.Is(appended, stream.ErrDamaged) ||
 					errors.Is(last, stream.ErrGone) {

@@ -50,7 +50,7 @@ func TestRedisFull(t *testing.T) {
 	if !errors.Is(err, stream.ErrRefused) {
 		t.Errorf("Append: %v", err)
 	}
-	if last, status, err := s.Last(t.Context(), key("a")); last != 3 || status != stream.Active || err != nil {
+	if last, _, status, err := s.Last(t.Context(), key("a")); last != 3 || status != stream.Active || err != nil {
 		t.Errorf("Last: %d, %s, %v", last, status, err)
 	}
 	check(t, s.Delete(t.Context(), key("a")))

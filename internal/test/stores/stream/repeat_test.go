@@ -20,7 +20,7 @@ func tell(ctx context.Context, s stream.Store) (verdicts []string) {
 	see := func(seq int64) {
 		n, err := read(ctx, s, key("a"), seq)
 		note("read", n, " ", err)
-		last, status, err := s.Last(ctx, key("a"))
+		last, _, status, err := s.Last(ctx, key("a"))
 		note("last", last, " ", status, " ", err)
 	}
 	for epoch := int64(1); epoch < 4; epoch++ {

@@ -270,7 +270,7 @@ func read(ctx context.Context, s stream.Store, k stream.Key, seq int64) (n int, 
 // calls calls every method and returns the errors by name.
 func calls(ctx context.Context, s stream.Store) map[string]error {
 	_, appended := s.Append(ctx, key("a"), "r-1", 1, stream.Ended, docs(1))
-	_, _, last := s.Last(ctx, key("a"))
+	_, _, _, last := s.Last(ctx, key("a"))
 	_, chunks := read(ctx, s, key("a"), 0)
 	errs := map[string]error{"Append": appended, "Last": last, "Read": chunks}
 	if s, ok := s.(stream.Sweeper); ok {
