@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -222,4 +224,49 @@ func TestTurn(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// A prefix is a constant of the program: New panics if it cannot begin a name.
+func TestPrefix(t *testing.T) {
+	for _, prefix := range []string{"a-b_", "a.b.c_", "1_", strings.Repeat("x", 70)} {
+		for name, open := range map[string]func(){
+			"postgres": func() { postgres.New(nil, &postgres.Options{Prefix: prefix}) },
+			"sqlite":   func() { sqlite.New(nil, &sqlite.Options{Prefix: prefix}) },
+			"redis":    func() { redis.New(nil, &redis.Options{Prefix: prefix + "{"}) },
+		} {
+			func() {
+				defer func() { _ = recover() }()
+				open()
+				t.Errorf("%s takes the prefix %q", name, prefix)
+			}()
+		}
+	}
+}
+
+// Another process may be making the file, and another user may not read it.
+func TestOpen(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "new.db")
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			db, err := sqlite.Open(file)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer db.Close()
+			if err := sqlite.New(db, nil).Up(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if at, err := os.Stat(file); err != nil || at.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", at, err)
+	}
+	for _, bad := range []string{filepath.Join(t.TempDir(), "no", "folder.db"), t.TempDir()} {
+		if db, err := sqlite.Open(bad); err == nil || !strings.Contains(err.Error(), bad) {
+			t.Errorf("%s: %v, %v", bad, db, err)
+		}
+	}
 }
