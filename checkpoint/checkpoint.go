@@ -70,9 +70,6 @@ const (
 // DefaultKeep is how many turns of a session stay if AppendOptions.Keep is 0.
 const DefaultKeep = 100
 
-// Silence is after how long a Beater may forget a process that does not beat.
-const Silence = time.Hour
-
 // DefaultUnsettled is how long a session without a settled turn stays after its lease ended, if a store's options do
 // not say.
 const DefaultUnsettled = 7 * 24 * time.Hour
@@ -102,7 +99,7 @@ func (e *RenewError) Unwrap() error { return e.Err }
 
 // A ClaimRequest says who asks, and for how long.
 type ClaimRequest struct {
-	// Owner is unique per process start. A Beater knows it as the process.
+	// Owner is unique per process start. A lock.Beater knows it as the process.
 	Owner string
 	// Nonce becomes the nonce of the fence. A claim that finds its own nonce has already succeeded.
 	Nonce string
@@ -121,23 +118,8 @@ type ClaimRequest struct {
 	Born int64
 }
 
-// A HeldError is the lock.ErrHeld of a Claim. It names the owner and the owner's fence, which ClaimRequest.From takes.
-// Both are zero if the session has no owner: a claim with From that came too late is refused this way.
-type HeldError struct {
-	Owner string
-	Fence lock.Fence
-}
-
-// Error returns the text of lock.ErrHeld, followed by the owner if there is one.
-func (e *HeldError) Error() string {
-	if e.Owner == "" {
-		return lock.ErrHeld.Error()
-	}
-	return lock.ErrHeld.Error() + ": " + e.Owner
-}
-
-// Unwrap returns lock.ErrHeld.
-func (e *HeldError) Unwrap() error { return lock.ErrHeld }
+// A HeldError is the lock.ErrHeld of a Claim. ClaimRequest.From takes its fence.
+type HeldError = lock.HeldError
 
 // Claimed describes the session to its new owner, as of after the claim.
 type Claimed struct {
@@ -278,33 +260,6 @@ type Store interface {
 // The SQL and memory stores are Sweepers. On Redis sessions expire by themselves, and a Sweeper removes their index
 // entries. limit bounds how many sessions one call retires.
 type Sweeper = store.Sweeper
-
-// A Watcher is a store that keeps which process is the watcher. The watcher looks, for all other processes, for runs to
-// recover. All stores on one server keep the same watcher. A Watcher is for economy only: what it keeps need not
-// survive a crash of the server, and each session is claimed before it is recovered.
-type Watcher interface {
-	// Watch makes process the watcher for d from now, unless another process is the watcher. It returns for how much
-	// longer another process is the watcher. It returns 0 if process is the watcher. The watcher may ask again at any
-	// time. If d is 0, process stops being the watcher. Each definition has a watcher of its own, because not all
-	// processes can recover the same runs.
-	Watch(
-		ctx context.Context, orchestrator, definition, process string, d time.Duration,
-	) (other time.Duration, err error)
-}
-
-// A Beater is a store in which processes show that they are alive. A process that owns sessions beats about once a
-// second. If its beats stand still for some seconds, it has probably stopped, and another process claims its sessions
-// before their leases expire: see ClaimRequest.From. Beats are for economy only. They need not survive a crash of the
-// server, and if a process stops without having died, the fence keeps it from doing harm.
-type Beater interface {
-	// Beat counts a beat of process, and returns the number of beats of each process that beats, as of after this one.
-	// If process is "", Beat only looks. A process that has been silent for an hour may be missing.
-	Beat(ctx context.Context, process string) (beats map[string]int64, err error)
-
-	// Rest says that process owns no session any more. Its beats are forgotten until it beats again, from another
-	// number on: who looks now and then must not take two lives for one that stands still. Rest may be repeated.
-	Rest(ctx context.Context, process string) error
-}
 
 // A Head says how a session stands. It may be out of date when it arrives.
 type Head struct {

@@ -132,7 +132,7 @@ func ExampleAppendOptions_fresh() {
 
 // An owner is refused to others while it beats. When its beats have stood still for long enough, its session is taken
 // from it, though its lease goes on.
-func ExampleBeater() {
+func ExampleHeldError_beats() {
 	ctx := context.Background()
 	store := new(checkpoint.Memory)
 

@@ -4,18 +4,22 @@ import (
 	"cmp"
 	"context"
 	"iter"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/ctxcause"
+	"github.com/holdfast-go/holdfast/internal/pulse"
 	"github.com/holdfast-go/holdfast/lock"
 )
 
 // Memory is a Store that lives and dies with the process. The zero value is ready.
 type Memory struct {
+	// For bots that share a Memory, as tests do. They are one process, with one pulse.
+	processes
+	home
+
 	// TTL is for Sweep. If it is 0, sessions with a settled turn stay.
 	TTL time.Duration
 
@@ -26,36 +30,25 @@ type Memory struct {
 	mu       sync.Mutex // protects following fields
 	sessions map[Key]*session
 	owing    map[Key]struct{}
-	watches  map[watch]watcher
-	beats    map[string]beat
 	// epoch is the last one issued, for any session. Deleting a session does not bring an epoch back.
 	epoch int64
 }
 
 var (
-	_ Store     = (*Memory)(nil)
-	_ Sweeper   = (*Memory)(nil)
-	_ Watcher   = (*Memory)(nil)
-	_ Beater    = (*Memory)(nil)
-	_ Inspector = (*Memory)(nil)
+	_ Store        = (*Memory)(nil)
+	_ Sweeper      = (*Memory)(nil)
+	_ lock.Watcher = (*Memory)(nil)
+	_ lock.Beater  = (*Memory)(nil)
+	_ Inspector    = (*Memory)(nil)
 
 	_ lock.Raiser = (*Memory)(nil)
 )
 
-// A watch names a definition of an orchestrator, for which one process watches.
-type watch struct{ orchestrator, definition string }
-
-// A watcher is the process that watches, and until when.
-type watcher struct {
-	process string
-	until   time.Time
-}
-
-// A beat is how often a process has beaten, and when it did last.
-type beat struct {
-	n    int64
-	last time.Time
-}
+// What a Memory has of other packages, under names that are not exported.
+type (
+	processes = lock.Processes
+	home      = pulse.Home
+)
 
 // A session holds its turns, and what other backends keep in a head row.
 type session struct {
@@ -205,65 +198,6 @@ func (m *Memory) Head(ctx context.Context, k Key) (Head, error) {
 		h.Owner, h.LeaseLeft = s.owner, left
 	}
 	return h, nil
-}
-
-// Beat implements Beater, for bots that share a Memory, as tests do.
-func (m *Memory) Beat(ctx context.Context, process string) (beats map[string]int64, err error) {
-	if err := checked(ctx, ValidateBeat(process)); err != nil {
-		return nil, err
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	now := time.Now()
-	maps.DeleteFunc(m.beats, func(_ string, b beat) bool { return now.Sub(b.last) > Silence })
-	if process != "" {
-		if m.beats == nil {
-			m.beats = make(map[string]beat)
-		}
-		b, ok := m.beats[process]
-		if !ok { // another number after each rest
-			b.n = now.UnixMicro()
-		}
-		m.beats[process] = beat{b.n + 1, now}
-	}
-	beats = make(map[string]int64, len(m.beats))
-	for process, b := range m.beats {
-		beats[process] = b.n
-	}
-	return beats, nil
-}
-
-// Rest implements Beater.
-func (m *Memory) Rest(ctx context.Context, process string) error {
-	if err := checked(ctx, ValidateRest(process)); err != nil {
-		return err
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.beats, process)
-	return nil
-}
-
-// Watch implements Watcher, for bots that share a Memory, as tests do.
-func (m *Memory) Watch(
-	ctx context.Context, orchestrator, definition, process string, d time.Duration,
-) (other time.Duration, err error) {
-	if err := checked(ctx, ValidateWatch(orchestrator, definition, process, d)); err != nil {
-		return 0, err
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	w := watch{orchestrator, definition}
-	if now := m.watches[w]; now.process != process {
-		if left := time.Until(now.until); left > 0 {
-			return left, nil
-		}
-	}
-	if m.watches == nil {
-		m.watches = make(map[watch]watcher)
-	}
-	m.watches[w] = watcher{process, time.Now().Add(d)}
-	return 0, nil
 }
 
 // Append implements Store.

@@ -7,56 +7,10 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/checkpointtest"
-	"github.com/holdfast-go/holdfast/internal/test/faulttest"
-	"github.com/holdfast-go/holdfast/lock"
 )
-
-func TestMemory(t *testing.T) {
-	checkpointtest.Run(t, func(*testing.T) checkpoint.Store { return new(checkpoint.Memory) })
-}
-
-func TestMemorySweep(t *testing.T) {
-	checkpointtest.RunSweeper(t, func(_ *testing.T, ttl time.Duration) checkpointtest.SweepingStore {
-		return &checkpoint.Memory{TTL: ttl}
-	})
-}
-
-func TestMemoryUnsettled(t *testing.T) {
-	checkpointtest.RunUnsettled(t, func(_ *testing.T, unsettled time.Duration) checkpointtest.SweepingStore {
-		return &checkpoint.Memory{Unsettled: unsettled}
-	})
-}
-
-func TestMemoryWatch(t *testing.T) {
-	checkpointtest.RunWatcher(t, func(*testing.T) checkpointtest.WatchingStore { return new(checkpoint.Memory) })
-}
-
-func TestMemoryBeat(t *testing.T) {
-	checkpointtest.RunBeater(t, func(*testing.T) checkpointtest.BeatingStore { return new(checkpoint.Memory) })
-}
 
 func TestMemoryRaise(t *testing.T) {
 	checkpointtest.RunRaiser(t, func(*testing.T) checkpointtest.RaisingStore { return new(checkpoint.Memory) })
-}
-
-func TestMemoryModel(t *testing.T) {
-	faulttest.CheckpointModel(t, func(*testing.T) checkpoint.Store { return new(checkpoint.Memory) })
-	faulttest.CheckpointSweepModel(t, func(_ *testing.T, ttl time.Duration) checkpoint.Store {
-		return &checkpoint.Memory{TTL: ttl}
-	})
-}
-
-func TestMemoryHistories(t *testing.T) {
-	newStore := func(*testing.T) checkpoint.Store { return new(checkpoint.Memory) }
-	faulttest.CheckpointHistories(t, newStore, faulttest.Histories())
-	faulttest.RenewUnderLoad(t, newStore, 500)
-}
-
-func BenchmarkMemory(b *testing.B) { checkpointtest.Bench(b, new(checkpoint.Memory)) }
-
-// The lock lets every caller in, and the histories stay right: safety needs no lock.
-func TestHistoriesBehindEverybody(t *testing.T) {
-	faulttest.HistoriesBehindEverybody(t, func(*testing.T) checkpoint.Store { return new(checkpoint.Memory) })
 }
 
 // own makes the caller the owner of a session, and the test fails if it does not.
@@ -103,32 +57,4 @@ func TestMemoryLateWrite(t *testing.T) {
 			}
 		}
 	})
-}
-
-// A watch ends at its time.
-func TestMemoryWatchEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := new(checkpoint.Memory)
-		watch := func(process string, want time.Duration) {
-			t.Helper()
-			if left, err := m.Watch(t.Context(), "bot", "1", process, time.Minute); left != want || err != nil {
-				t.Errorf("%s: %v left, want %v: %v", process, left, want, err)
-			}
-		}
-		watch("a", 0)
-		time.Sleep(time.Minute - 1)
-		watch("b", 1)
-		time.Sleep(time.Nanosecond)
-		watch("b", 0)
-		watch("a", time.Minute)
-	})
-}
-
-func TestHeldError(t *testing.T) {
-	if got := new(checkpoint.HeldError).Error(); got != lock.ErrHeld.Error() {
-		t.Errorf("without an owner: %q", got)
-	}
-	if got := (&checkpoint.HeldError{Owner: "a"}).Error(); got != lock.ErrHeld.Error()+": a" {
-		t.Errorf("with an owner: %q", got)
-	}
 }

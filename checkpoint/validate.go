@@ -195,21 +195,6 @@ func ValidateHeld(orchestrator string, sessions []string) error {
 	return nil
 }
 
-// ValidateWatch checks the arguments of Watch.
-func ValidateWatch(orchestrator, definition, process string, d time.Duration) error {
-	if d < 0 || d > maxTTL {
-		return fmt.Errorf("%w: watch of %v", ErrInvalid, d)
-	}
-	return cmp.Or(valid.ID("orchestrator", orchestrator), valid.ID("definition", definition),
-		valid.ID("process", process))
-}
-
-// ValidateBeat checks the arguments of Beat.
-func ValidateBeat(process string) error { return valid.Optional("process", process) }
-
-// ValidateRest checks the arguments of Rest.
-func ValidateRest(process string) error { return valid.ID("process", process) }
-
 // ValidateRenew checks the arguments of Renew.
 func ValidateRenew(ttl time.Duration, leases []Lease) error {
 	if err := validTTL(ttl); err != nil {

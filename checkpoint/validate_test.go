@@ -15,7 +15,7 @@ func TestBounds(t *testing.T) {
 	const year = 366 * 24 * time.Hour
 	kept := func(keep int) error { _, err := checkpoint.AppendOptions{Keep: keep}.Kept(); return err }
 	claim := func(ttl time.Duration) error { return checkpoint.ClaimRequest{Nonce: "n", TTL: ttl}.Validate() }
-	watch := func(d time.Duration) error { return checkpoint.ValidateWatch("bot", "1", "a", d) }
+	watch := func(d time.Duration) error { return lock.ValidateWatch("bot", "1", "a", d) }
 	for what, err := range map[string]error{
 		"all turns kept":    kept(checkpoint.KeepAll),
 		"one turn kept":     kept(1),

@@ -7,12 +7,7 @@ import (
 	"testing/synctest"
 
 	"github.com/holdfast-go/holdfast/inbox"
-	"github.com/holdfast-go/holdfast/inbox/inboxtest"
 )
-
-func TestMemory(t *testing.T) {
-	inboxtest.Run(t, func(*testing.T) inbox.Store { return new(inbox.Memory) })
-}
 
 func TestMemorySchema(t *testing.T) {
 	if got := new(inbox.Memory).Schema(); got != "" {

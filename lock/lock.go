@@ -26,6 +26,25 @@ var (
 	ErrHandoff = errors.New("handed off for shutdown")
 )
 
+// A HeldError is the ErrHeld of a claim. It names the owner and the owner's fence, from which another claim may take
+// over. Both are zero if there is no owner: a claim that names a fence and comes too late is refused this way.
+type HeldError struct {
+	// Owner is the process: a Beater knows it by the same name.
+	Owner string
+	Fence Fence
+}
+
+// Error returns the text of ErrHeld, followed by the owner if there is one.
+func (e *HeldError) Error() string {
+	if e.Owner == "" {
+		return ErrHeld.Error()
+	}
+	return ErrHeld.Error() + ": " + e.Owner
+}
+
+// Unwrap returns ErrHeld.
+func (e *HeldError) Unwrap() error { return ErrHeld }
+
 // A Raiser is a store that knows owners by their fences. All stores and ledgers of the module are Raisers.
 //
 // Raise is for the moment after a failover, or after a backup was restored, when the store may lack what was written

@@ -8,12 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/lock"
-	"github.com/holdfast-go/holdfast/lock/locktest"
 )
-
-func TestMemory(t *testing.T) {
-	locktest.Run(t, func(*testing.T) lock.Locker { return new(lock.Memory) })
-}
 
 // The order of arrival is certain only in a bubble: the next waiter starts when all others are blocked.
 func TestMemoryFIFO(t *testing.T) {

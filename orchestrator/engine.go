@@ -9,15 +9,15 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
-	"os"
-	"strings"
 	"sync/atomic"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/deadline"
 	"github.com/holdfast-go/holdfast/internal/logtext"
 	"github.com/holdfast-go/holdfast/internal/owner"
+	"github.com/holdfast-go/holdfast/internal/pulse"
 	"github.com/holdfast-go/holdfast/ledger"
+	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/turnlog"
@@ -27,7 +27,7 @@ import (
 type engine struct {
 	options Options // with defaults filled in
 	log     *slog.Logger
-	process string // unique for each start of a process
+	seat    string // this orchestrator as a watcher: a process may have several orchestrators of one definition
 
 	// identity says which stored rows the bot can use.
 	identity identity
@@ -43,9 +43,10 @@ type engine struct {
 	// joined appends a turn, records its end in the turn log if there is one, and deletes its run, in one transaction;
 	// nil if the stores cannot.
 	joined   snapshot.SettleEnd
-	ledger   ledger.Ledger  // nil: no effects
-	turnLog  recorder       // nil: no turn log
-	respond  responder      // nil: the turn log has the settled state
+	ledger   ledger.Ledger // nil: no effects
+	turnLog  recorder      // nil: no turn log
+	respond  responder     // nil: the turn log has the settled state
+	rows     rows
 	sessions *owner.Process // the sessions that this process owns
 
 	// stops is how many processes had stopped when Recoverable was last called.
@@ -80,10 +81,8 @@ func newEngine(id identity, store checkpoint.Store, o Options) *engine {
 	}
 	o.Logger = cmp.Or(o.Logger, slog.Default()).With("orchestrator", id.name)
 	o.LogError = logtext.By(o.LogError)
-	host, _ := os.Hostname()
 	e := &engine{
 		options: o, log: o.Logger, identity: id,
-		process: fmt.Sprintf("%.64s/%d/%s", strings.ToValidUTF8(host, "?"), os.Getpid(), rand.Text()[:8]),
 	}
 	var shut context.CancelCauseFunc
 	e.serving, shut = context.WithCancelCause(context.Background())
@@ -101,18 +100,19 @@ func newEngine(id identity, store checkpoint.Store, o Options) *engine {
 		e.listeners.shows = e.shows
 	}
 	e.sessions = owner.New(owner.Options{
-		Orchestrator: id.name, Name: e.process, Store: e.store, Beater: e.beater(), Locker: o.Locker,
+		Orchestrator: id.name, Rows: &e.rows, Pulse: pulse.Of(store), Locker: o.Locker,
 		Logger: o.Logger, Why: e.why,
 		Waited:   e.meters.waited,
 		LeaseTTL: o.Limits.LeaseTTL, DeadAfter: o.Limits.DeadAfter, LockWait: o.Limits.LockWait,
 		SettleTimeout: o.Limits.SettleTimeout,
 	})
+	e.seat = e.sessions.Name() + "/" + rand.Text()[:4]
 	return e
 }
 
 // beater returns the checkpoint store as a Beater; nil if it is none.
-func (e *engine) beater() checkpoint.Beater {
-	b, _ := e.bare.checkpoints.(checkpoint.Beater)
+func (e *engine) beater() lock.Beater {
+	b, _ := e.bare.checkpoints.(lock.Beater)
 	return b
 }
 
@@ -130,6 +130,7 @@ func (e *engine) use(checkpoints checkpoint.Store, snapshots snapshot.Store) {
 		e.turnLog = &spannedLog{l, silent}
 	}
 	e.store = &spannedCheckpoints{checkpoints, silent}
+	e.rows = rows{e.store, e.identity.name}
 	if snapshots == nil {
 		return
 	}
@@ -156,7 +157,8 @@ func (e *engine) join(checkpoints checkpoint.Store, snapshots snapshot.Store) {
 	}
 	if joined := runs.Join(checkpoints); joined != nil {
 		e.joined = e.meters.silent.settle(func(
-			ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions, _ snapshot.End,
+			ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+			_ snapshot.End,
 		) (bool, error) {
 			return joined(ctx, l, cp, o)
 		})

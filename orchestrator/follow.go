@@ -213,6 +213,6 @@ func (e *engine) atRest(ctx context.Context, session string) bool {
 	if err != nil || busy {
 		return false
 	}
-	held, err := e.held(ctx, []string{session})
+	held, err := e.sessions.Held(ctx, []string{session})
 	return err == nil && len(held) == 0
 }

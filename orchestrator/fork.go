@@ -5,7 +5,6 @@ import (
 	"strconv"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
-	"github.com/holdfast-go/holdfast/internal/owner"
 )
 
 // Fork starts session to from a kept turn of session from. Both are sessions of this orchestrator. Turn 0 of to has the
@@ -26,8 +25,8 @@ func (o *Orchestrator[S]) Fork(ctx context.Context, from string, turn int, to st
 	if err != nil {
 		return adminError("fork", from, err)
 	}
-	var s owner.Session
-	if err := s.Acquire(ctx, o.engine.sessions, to, "", true); err != nil {
+	s := owned{rows: &o.engine.rows}
+	if err := s.acquire(ctx, o.engine.sessions, to, "", true); err != nil {
 		return adminError("fork", to, err)
 	}
 	defer s.Done()

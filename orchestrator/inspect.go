@@ -20,7 +20,7 @@ type Standing struct {
 	// LeaseLeft is for how much longer the lease of Owner is live, by the clock of the checkpoint store.
 	LeaseLeft time.Duration
 	// Beats is the number of beats of Owner. If it stands still for some seconds, Owner has probably stopped. It is 0
-	// if the store is no checkpoint.Beater, or the beats cannot be read.
+	// if the store is no lock.Beater, or the beats cannot be read.
 	Beats int64
 
 	// Turn is the newest settled turn. It is -1 if no turn is settled.

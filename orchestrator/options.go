@@ -102,7 +102,7 @@ type Limits struct {
 	// DeadAfter is how long a process that owns sessions may be silent before others take them over. It tells at least
 	// once a second that it is alive. Those who watch or wait go by their own clocks, and look at least three times. 0
 	// means 4s. If some processes have less than 2s, all need it: otherwise they take over from the living. If it is
-	// negative, or the checkpoint store is no checkpoint.Beater, sessions change hands when their leases have expired.
+	// negative, or the checkpoint store is no lock.Beater, sessions change hands when their leases have expired.
 	DeadAfter time.Duration
 
 	// LeaseTTL is how long a session stays owned if no other process can tell whether its process is alive. 0 means

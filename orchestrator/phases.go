@@ -11,7 +11,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/jsonvalue"
-	"github.com/holdfast-go/holdfast/internal/owner"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/message"
 	"github.com/holdfast-go/holdfast/snapshot"
@@ -21,7 +20,7 @@ import (
 // phases tell the turn log what the runs of a visit pass. Without a turn log they do nothing.
 type phases struct {
 	engine *engine
-	own    *owner.Session
+	own    *owned
 
 	mu sync.Mutex // protects following field
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
@@ -36,7 +35,7 @@ func (o *Orchestrator[S]) Recoverable(ctx context.Context, all bool) iter.Seq2[s
 		if all = all || o.engine.stops.Load() != int64(stops); all {
 			q.Status, q.Unattended = "", !o.engine.lookout.due(began)
 		}
-		ask := unowned{held: o.engine.held, next: next}
+		ask := unowned{held: o.engine.sessions.Held, next: next}
 		var suspended []aRun
 		for r, err := range o.engine.runs(ctx, q) {
 			switch {
@@ -103,13 +102,6 @@ func (g *gap) eachOnce(yield func(string, error) bool) func(session string, err 
 	}
 }
 
-// held returns which of the sessions another process is at work on, so that a drain would claim them in vain.
-func (e *engine) held(ctx context.Context, sessions []string) (owners map[string]string, err error) {
-	owners, err = e.store.Held(ctx, e.identity.name, sessions)
-	maps.DeleteFunc(owners, func(_, owner string) bool { return e.sessions.Stopped(owner) })
-	return owners, err
-}
-
 // askedAtOnce is how many sessions a watch asks the checkpoint store about in one round trip.
 const askedAtOnce = 1000
 
@@ -147,7 +139,7 @@ func (u *unowned) flush(ctx context.Context) bool {
 }
 
 // Watching makes this process the watcher of its bot for d, unless another process is the watcher. other is how much
-// longer the other process is the watcher. If the checkpoint store is no checkpoint.Watcher, the error is
+// longer the other process is the watcher. If the checkpoint store is no lock.Watcher, the error is
 // errors.ErrUnsupported. Watching makes the orchestrator a bootdrain.Sharer.
 //
 // Processes of another definition, or with other hooks, have a watcher of their own, because not all of them can
@@ -156,11 +148,11 @@ func (o *Orchestrator[S]) Watching(ctx context.Context, every, d time.Duration) 
 	if d > 0 {
 		o.engine.sessions.Watch() // so that it knows who has stopped if it becomes the watcher
 	}
-	w, ok := o.engine.bare.checkpoints.(checkpoint.Watcher)
+	w, ok := o.engine.bare.checkpoints.(lock.Watcher)
 	if !ok {
 		return 0, errors.ErrUnsupported
 	}
-	if other, err = w.Watch(ctx, o.engine.identity.name, o.kin(every), o.engine.process, d); err != nil {
+	if other, err = w.Watch(ctx, o.engine.identity.name, o.kin(every), o.engine.seat, d); err != nil {
 		return 0, &Error{Op: "watching", Err: err}
 	}
 	return other, nil

@@ -17,7 +17,7 @@ import (
 // written by the owner of its session.
 type slot struct {
 	engine *engine
-	own    *owner.Session
+	own    *owned
 
 	// spent says that no run can begin under our fence any more. By the fence a snapshot store recognizes a late copy
 	// of a Begin.
@@ -80,7 +80,7 @@ func (s *slot) renewFence() error {
 
 // reclaim claims the session from ourselves. If born is not 0, and no turn is settled, born becomes the session's.
 func (s *slot) reclaim(born int64) error {
-	if err := s.own.ClaimAnew(born); err != nil {
+	if err := s.own.claimAnew(born); err != nil {
 		return err
 	}
 	s.spent = false

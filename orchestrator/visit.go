@@ -17,7 +17,7 @@ import (
 type visit struct {
 	engine *engine
 	call   *call
-	own    owner.Session
+	own    owned
 	slot   slot
 	phases phases
 
@@ -57,7 +57,7 @@ func (v *visit) emit(ev Event) {
 
 // newVisit returns the visit of a call that does not own its session yet.
 func (e *engine) newVisit(k *call) *visit {
-	v := &visit{engine: e, call: k}
+	v := &visit{engine: e, call: k, own: owned{rows: &e.rows}}
 	v.slot = slot{engine: e, own: &v.own}
 	v.phases.engine, v.phases.own = e, &v.own
 	return v
@@ -70,7 +70,7 @@ func (e *engine) visit(ctx context.Context, k *call, requestID string, wait bool
 	}
 	v := e.newVisit(k)
 	_, span := e.meters.silent.traceCall(ctx, "orchestrator.wait", k.session, "")
-	err := v.own.Acquire(ctx, e.sessions, k.session, requestID, wait)
+	err := v.own.acquire(ctx, e.sessions, k.session, requestID, wait)
 	endCall(span, err)
 	if err != nil {
 		return nil, &Error{Op: "claim", Session: k.session, Err: err}
@@ -83,7 +83,7 @@ func (e *engine) visit(ctx context.Context, k *call, requestID string, wait bool
 // flight: the owner may be at work on another run, and is left alone.
 func (v *visit) steal(ctx context.Context, runID string) (taken bool, err error) {
 	e := v.engine
-	if err := v.own.Enter(ctx, e.sessions, v.call.session); err != nil {
+	if err := v.own.Enter(ctx, e.sessions, v.call.session, &v.own); err != nil {
 		return false, err
 	}
 	e.sessions.Interrupt(v.call.session, runID, ErrAbandoned)
@@ -201,7 +201,7 @@ func (v *visit) meet(found snapshot.Run) error {
 // the turn that has settled the run, if one has.
 func (v *visit) sweepUp(found snapshot.Run, by *checkpoint.Checkpoint) error {
 	if v.engine.joined == nil && found.Status != snapshot.Ended && !v.own.Buries {
-		if err := v.own.ClaimAnew(0); err != nil {
+		if err := v.own.claimAnew(0); err != nil {
 			return v.err("claim", err)
 		}
 	}

@@ -207,8 +207,8 @@ type Settle func(
 	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
 ) (forgotten bool, err error)
 
-// An EndJoiner is a Joiner that can also record the end of the run in a turn log, in the same transaction. The SQL stores
-// are EndJoiners, with checkpoint store and turn log on the same pool or *sql.DB, and no wrapper of either.
+// An EndJoiner is a Joiner that can also record the end of the run in a turn log, in the same transaction. The SQL
+// stores are EndJoiners, with checkpoint store and turn log on the same pool or *sql.DB, and no wrapper of either.
 type EndJoiner interface {
 	// JoinEnds is Join with the turn log of the runs: a turnlog.Log, which this package does not know.
 	JoinEnds(turns checkpoint.Store, log any) SettleEnd

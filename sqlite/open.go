@@ -4,7 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"io/fs"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"time"
 
@@ -21,8 +23,16 @@ const settings = "?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=
 const patience = 5 * time.Second
 
 // Open opens the file, and makes it if it is missing, with the settings that the promises need. Its folder must exist.
-// The caller closes the result.
+// Other users of the machine cannot read a file that Open makes. The caller closes the result.
 func Open(file string) (*sql.DB, error) {
+	// A file that is there is not opened here: to close it would end the locks that this process has on it.
+	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err == nil {
+		err = f.Close()
+	}
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
 	escaped := strings.NewReplacer("%", "%25", "?", "%3F", "#", "%23").Replace(file)
 	db, err := sql.Open("sqlite", "file:"+escaped+settings)
 	if err != nil {

@@ -11,12 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/stream"
-	"github.com/holdfast-go/holdfast/stream/streamtest"
 )
-
-func TestMemory(t *testing.T) {
-	streamtest.Run(t, func(*testing.T) stream.Store { return new(stream.Memory) })
-}
 
 // A session is forgotten when its TTL has passed since its last Append, and its readers end.
 func TestMemoryTTL(t *testing.T) {
@@ -126,21 +121,6 @@ func TestMemoryTTLBetweenPages(t *testing.T) {
 	})
 }
 
-// Every Keep is taken: a negative one is the default, and a large one is the most.
-func TestMemoryKeep(t *testing.T) {
-	for _, keep := range []int{math.MinInt, -1, math.MaxInt/2 + 1, math.MaxInt} {
-		m := &stream.Memory{Keep: keep}
-		k := stream.Key{Orchestrator: "bot", Session: "s"}
-		for want := range int64(3) {
-			data := []json.RawMessage{json.RawMessage("1")}
-			last, err := m.Append(t.Context(), k, "r", 1, stream.Active, data)
-			if last != want+1 || err != nil {
-				t.Errorf("Keep %d: the last number is %d, %v", keep, last, err)
-			}
-		}
-	}
-}
-
 func TestKeepOf(t *testing.T) {
 	for keep, want := range map[int]int{
 		math.MinInt: stream.DefaultKeep, -1: stream.DefaultKeep, 0: stream.DefaultKeep, 1: 1, 5000: 5000,
@@ -149,17 +129,5 @@ func TestKeepOf(t *testing.T) {
 		if got := stream.KeepOf(keep); got != want {
 			t.Errorf("KeepOf(%d) is %d, want %d", keep, got, want)
 		}
-	}
-}
-
-// A negative TTL is the default, as in the other stores.
-func TestMemoryNegativeTTL(t *testing.T) {
-	m := &stream.Memory{TTL: -time.Hour}
-	k := stream.Key{Orchestrator: "bot", Session: "s"}
-	if _, err := m.Append(t.Context(), k, "r", 1, stream.Ended, []json.RawMessage{json.RawMessage("1")}); err != nil {
-		t.Fatal(err)
-	}
-	if last, _, _, err := m.Last(t.Context(), k); last != 1 || err != nil {
-		t.Errorf("the last number is %d, %v", last, err)
 	}
 }

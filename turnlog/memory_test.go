@@ -12,10 +12,6 @@ import (
 	"github.com/holdfast-go/holdfast/turnlog/turnlogtest"
 )
 
-func TestMemory(t *testing.T) {
-	turnlogtest.Run(t, func(*testing.T) turnlog.Log { return new(turnlog.Memory) })
-}
-
 // A log behind New passes too, and stays a Lister.
 func TestChecked(t *testing.T) {
 	turnlogtest.Run(t, func(*testing.T) turnlog.Log {

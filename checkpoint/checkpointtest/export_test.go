@@ -26,16 +26,6 @@ func DamageViolations(ctx context.Context, newStore func() DamagingStore, names 
 	return damageContract().Violations(ctx, newStore, names...)
 }
 
-// WatchViolations is Violations for the clauses of RunWatcher.
-func WatchViolations(ctx context.Context, newStore func() WatchingStore, names ...string) map[string]error {
-	return watchContract().Violations(ctx, newStore, names...)
-}
-
-// BeatViolations is Violations for the clauses of RunBeater.
-func BeatViolations(ctx context.Context, newStore func() BeatingStore, names ...string) map[string]error {
-	return beatContract().Violations(ctx, newStore, names...)
-}
-
 // OutgrownViolation returns the error that the clause of RunOutgrown finds.
 func OutgrownViolation(ctx context.Context, s DamagingStore) error {
 	return outgrownClause.bound().Violation(ctx, s)

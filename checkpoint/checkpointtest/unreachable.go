@@ -50,7 +50,7 @@ var unreachableClause = clauseOn[checkpoint.Store]{
 		if renewed == nil || held == nil {
 			fail("Renew returns %v, and Held %v", renewed, held)
 		}
-		if b, is := s.(checkpoint.Beater); is {
+		if b, is := s.(lock.Beater); is {
 			_, beaten := b.Beat(p.ctx, "process")
 			if rested := b.Rest(p.ctx, "process"); beaten == nil || rested == nil {
 				fail("Beat returns %v, and Rest %v", beaten, rested)

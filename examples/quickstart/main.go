@@ -17,12 +17,8 @@ import (
 	"path/filepath"
 	"time"
 
-	_ "modernc.org/sqlite"
-
-	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitecheckpoint"
-	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitesnapshot"
-	"github.com/holdfast-go/holdfast/migrations"
 	"github.com/holdfast-go/holdfast/orchestrator"
+	"github.com/holdfast-go/holdfast/sqlite"
 )
 
 // State is the state of a session.
@@ -62,7 +58,8 @@ func answer(ctx context.Context, t *Turn) error {
 
 // start does the work of each process of a service before it serves.
 func start(ctx context.Context, db *sql.DB) (*orchestrator.Orchestrator[State], error) {
-	if err := migrations.Up(ctx, db, migrations.SQLite); err != nil {
+	lite := sqlite.New(db, nil)
+	if err := lite.Up(ctx); err != nil {
 		return nil, err
 	}
 	return orchestrator.New(orchestrator.Definition[State]{
@@ -71,16 +68,15 @@ func start(ctx context.Context, db *sql.DB) (*orchestrator.Orchestrator[State], 
 			"look up": {Run: lookUp, Next: orchestrator.To("answer")},
 			"answer":  {Run: answer, Next: orchestrator.End},
 		},
-	}, sqlitecheckpoint.New(db, nil), &orchestrator.Options{
-		Snapshots: sqlitesnapshot.New(db, nil),
+	}, lite.Checkpoints(), &orchestrator.Options{
+		Snapshots: lite.Snapshots(),
 		Limits:    orchestrator.Limits{LeaseTTL: 2 * time.Second}, // how long a dead process keeps its sessions
 	})
 }
 
 // process is a child: the first asks, the second finds what the first has left.
 func process(ctx context.Context, file string) error {
-	const pragmas = "_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"
-	db, err := sql.Open("sqlite", "file:"+file+"?"+pragmas)
+	db, err := sqlite.Open(file)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/examples/refundbot/bot"
 	"github.com/holdfast-go/holdfast/examples/refundbot/page"
 	"github.com/holdfast-go/holdfast/examples/refundbot/provider"
-	"github.com/holdfast-go/holdfast/examples/refundbot/stores"
+	"github.com/holdfast-go/holdfast/examples/refundbot/setting"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/turnhttp"
 	"github.com/holdfast-go/holdfast/turnlog"
@@ -21,7 +21,7 @@ import (
 
 // An app has the routes of the program beside those of its bots.
 type app struct {
-	stores   *stores.Stores
+	stores   *setting.Stores
 	payments *provider.Client
 	model    string
 	version  int // of the bot
@@ -83,7 +83,7 @@ func ownerOf(pid int) string {
 
 func (a *app) config(w http.ResponseWriter, _ *http.Request) {
 	me := workerDoc{"this process", os.Getpid(), "running", ownerOf(os.Getpid()), a.version}
-	answer(w, http.StatusOK, configDoc{Stores: a.stores.Setting, Model: a.model, Workers: []workerDoc{me}})
+	answer(w, http.StatusOK, configDoc{Stores: a.stores.Setting(), Model: a.model, Workers: []workerDoc{me}})
 }
 
 // payments lists what the provider has paid. A customer learns how much it is, and nothing of others.
@@ -124,7 +124,7 @@ func (a *app) phases(w http.ResponseWriter, r *http.Request) {
 	}
 	q := turnlog.Query{Orchestrator: bot.Name, Session: r.PathValue("id")}
 	var runs []string
-	for turn, err := range a.stores.TurnLog.Turns(r.Context(), q) {
+	for turn, err := range a.stores.TurnLog().Turns(r.Context(), q) {
 		if err != nil {
 			turnhttp.Problem(w, r, err)
 			return
@@ -133,7 +133,7 @@ func (a *app) phases(w http.ResponseWriter, r *http.Request) {
 	}
 	all := []phaseDoc{}
 	for _, run := range runs[max(0, len(runs)-shownRuns):] {
-		entries, err := a.stores.TurnLog.Restore(r.Context(), run)
+		entries, err := a.stores.TurnLog().Restore(r.Context(), run)
 		if err != nil {
 			turnhttp.Problem(w, r, err)
 			return
@@ -167,7 +167,7 @@ func (a *app) fork(bots forker) http.HandlerFunc {
 		}
 		err := bots.Fork(r.Context(), from, to.Turn, to.To)
 		if err == nil {
-			err = a.stores.Messages.Fork(r.Context(), from, to.Turn, to.To)
+			err = a.stores.Messages().Fork(r.Context(), from, to.Turn, to.To)
 		}
 		if err != nil {
 			turnhttp.Problem(w, r, err)
@@ -183,7 +183,7 @@ func (a *app) forget(sessions http.Handler) http.HandlerFunc {
 		if !a.people.may(w, r, r.PathValue("id"), turnhttp.ActionDelete) {
 			return
 		}
-		if err := a.stores.Messages.Delete(r.Context(), r.PathValue("id")); err != nil {
+		if err := a.stores.Messages().Delete(r.Context(), r.PathValue("id")); err != nil {
 			turnhttp.Problem(w, r, err)
 			return
 		}

@@ -6,13 +6,13 @@ import (
 	"testing"
 
 	"github.com/holdfast-go/holdfast/examples/refundbot/internal/refundtest"
-	"github.com/holdfast-go/holdfast/examples/refundbot/stores"
+	"github.com/holdfast-go/holdfast/examples/refundbot/setting"
 )
 
 // A fork begins with the conversation of the session that it comes from. A deleted session is gone with its
 // conversation. The phases of the turn log are shown.
 func TestSessions(t *testing.T) {
-	everywhere(t, func(t *testing.T, c stores.Config, pays refundtest.Provider) {
+	everywhere(t, func(t *testing.T, c setting.Config, pays refundtest.Provider) {
 		client := service(t, c, pays).client()
 		client.say(t, "ada", "1", "Where is my order A-1013?")
 		client.say(t, "ada", "2", "No, leave it")
@@ -54,7 +54,7 @@ func TestSessions(t *testing.T) {
 
 // The concierge is a bot in front of the bot.
 func TestConciergeRoutes(t *testing.T) {
-	everywhere(t, func(t *testing.T, c stores.Config, pays refundtest.Provider) {
+	everywhere(t, func(t *testing.T, c setting.Config, pays refundtest.Provider) {
 		client := service(t, c, pays).client()
 		for i, turn := range [][2]string{
 			{"Where is my order A-1013?", "Shall I?"}, {"Yes please", "is paid"}, {"Hello", "Hello"},
@@ -78,7 +78,7 @@ type conciergeTurn struct {
 
 // In doubt: the customer is told that a person has to look, and the person answers.
 func TestDoubtOverHTTP(t *testing.T) {
-	everywhere(t, func(t *testing.T, c stores.Config, pays refundtest.Provider) {
+	everywhere(t, func(t *testing.T, c setting.Config, pays refundtest.Provider) {
 		client := service(t, c, pays).client()
 		pays.SetMode("fail")
 		var problem struct {

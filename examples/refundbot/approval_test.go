@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/examples/refundbot/internal/refundtest"
-	"github.com/holdfast-go/holdfast/examples/refundbot/stores"
+	"github.com/holdfast-go/holdfast/examples/refundbot/setting"
 )
 
 type approval struct {
@@ -26,7 +26,7 @@ func answerOf(approve bool, sum string) (a approval) {
 // A person approves in another process than the one that has asked, after a deploy of version 2; refuses; and is too
 // late.
 func TestApproval(t *testing.T) {
-	everywhere(t, func(t *testing.T, c stores.Config, pays refundtest.Provider) {
+	everywhere(t, func(t *testing.T, c setting.Config, pays refundtest.Provider) {
 		old, next := service(t, c, pays), service(t, c, pays, "-bot=2")
 		asked := old.client().say(t, "ada", "1", "I want a refund for A-1042")
 		if !asked.Reply.Waiting || !strings.Contains(asked.Reply.Text, "needs the approval") {
@@ -64,7 +64,7 @@ func TestApproval(t *testing.T) {
 
 // Nobody approves in time. The answer that comes later is refused, and the customer hears of it with the next turn.
 func TestApprovalExpired(t *testing.T) {
-	everywhere(t, func(t *testing.T, c stores.Config, pays refundtest.Provider) {
+	everywhere(t, func(t *testing.T, c setting.Config, pays refundtest.Provider) {
 		p := service(t, c, pays, "-approval=1s")
 		p.client().say(t, "ada", "1", "I want a refund for A-1042")
 		id, sum := p.client().question(t, "ada")
@@ -83,7 +83,7 @@ func TestApprovalExpired(t *testing.T) {
 
 // Two people answer one question at once, at two processes. One of them is taken.
 func TestApprovalByTwo(t *testing.T) {
-	everywhere(t, func(t *testing.T, c stores.Config, pays refundtest.Provider) {
+	everywhere(t, func(t *testing.T, c setting.Config, pays refundtest.Provider) {
 		all := []*process{service(t, c, pays), service(t, c, pays)}
 		all[0].client().say(t, "ada", "1", "I want a refund for A-1042")
 		id, sum := all[1].client().question(t, "ada")
@@ -120,7 +120,7 @@ func TestApprovalByTwo(t *testing.T) {
 func TestApprovalForged(t *testing.T) {
 	t.Parallel()
 	pays := refundtest.StartProvider(t)
-	p := service(t, stores.Config{Dir: t.TempDir()}, pays)
+	p := service(t, setting.Config{Dir: t.TempDir()}, pays)
 	p.client().say(t, "ada", "1", "I want a refund for A-1042")
 	id, _ := p.client().question(t, "ada")
 	approval := map[string]any{"proposal": id, "approve": true}
@@ -132,7 +132,7 @@ func TestApprovalForged(t *testing.T) {
 
 // The process dies that has taken an answer. Another one runs it.
 func TestApprovalSurvives(t *testing.T) {
-	everywhere(t, func(t *testing.T, c stores.Config, pays refundtest.Provider) {
+	everywhere(t, func(t *testing.T, c setting.Config, pays refundtest.Provider) {
 		first, second := service(t, c, pays, "-pace=1s"), service(t, c, pays)
 		second.client().say(t, "ada", "1", "I want a refund for A-1042")
 		id, sum := second.client().question(t, "ada")

@@ -14,14 +14,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast/examples/refundbot/stores"
+	"github.com/holdfast-go/holdfast/examples/refundbot/setting"
 )
 
 // demonstration starts the demonstration.
 func demonstration(t *testing.T, args ...string) *process {
 	t.Helper()
 	args = append([]string{"-addr", "127.0.0.1:0", "-data", t.TempDir(), "-pace", "300ms"}, args...)
-	return start(t, environment(stores.Config{}), args...)
+	return start(t, environment(setting.Config{}), args...)
 }
 
 func (c client) describe(t *testing.T) (doc configDoc) {
@@ -245,7 +245,7 @@ func zombie(pid int) bool {
 func TestTour(t *testing.T) {
 	t.Parallel()
 	temp := t.TempDir()
-	env := append(environment(stores.Config{}), "TMPDIR="+temp)
+	env := append(environment(setting.Config{}), "TMPDIR="+temp)
 	p, first := launch(t, env, "-tour", "-pace", "300ms")
 	if status := p.status(); status != 0 || p.stderr.String() != "" {
 		t.Errorf("status %d\n%s", status, p.stderr)

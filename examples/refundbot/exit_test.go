@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/examples/refundbot/internal/refundtest"
-	"github.com/holdfast-go/holdfast/examples/refundbot/stores"
+	"github.com/holdfast-go/holdfast/examples/refundbot/setting"
 )
 
 // What keeps the program from starting is one clear line, and a status.
@@ -58,7 +58,7 @@ func TestExit(t *testing.T) {
 				tt.dir(t, dir)
 			}
 			args := append([]string{"-demo=false", "-addr", "127.0.0.1:0", "-data", dir}, tt.args...)
-			p, line := launch(t, environment(stores.Config{}, tt.env...), args...)
+			p, line := launch(t, environment(setting.Config{}, tt.env...), args...)
 			if line != "" {
 				t.Fatalf("it serves: %s", line)
 			}
@@ -105,7 +105,7 @@ func newerApplication(t *testing.T, dir string) {
 // newer makes a database of which a later program has written that it was there.
 func newer(t *testing.T, dir, table string) {
 	t.Helper()
-	refundtest.Open(t, stores.Config{Dir: dir})
+	refundtest.Open(t, setting.Config{Dir: dir})
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(dir, "refundbot.db")+"?_pragma=busy_timeout(5000)")
 	if err != nil {
 		t.Fatal(err)
@@ -123,7 +123,7 @@ func TestNewerIsChosen(t *testing.T) {
 	for migrate, prepare := range map[string]func(*testing.T, string){"false": newerStores, "true": newerApplication} {
 		dir := t.TempDir()
 		prepare(t, dir)
-		p := start(t, environment(stores.Config{}),
+		p := start(t, environment(setting.Config{}),
 			"-demo=false", "-addr", "127.0.0.1:0", "-data", dir, "-newer", "-migrate="+migrate)
 		p.client().say(t, "ada", "1", "Hello")
 		if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -139,7 +139,7 @@ func TestNewerIsChosen(t *testing.T) {
 func TestExitDatabaseDown(t *testing.T) {
 	t.Parallel()
 	began := time.Now()
-	env := environment(stores.Config{}, "DATABASE_URL=postgres://bot@127.0.0.1:1/app")
+	env := environment(setting.Config{}, "DATABASE_URL=postgres://bot@127.0.0.1:1/app")
 	p, line := launch(t, env, "-addr", "127.0.0.1:0", "-data", t.TempDir())
 	if took := time.Since(began); line != "" || p.status() != 1 || took < 7*time.Second || took > 30*time.Second {
 		t.Errorf("after %v: %q, status %d", took, line, p.status())
@@ -160,7 +160,7 @@ func TestExitReadOnly(t *testing.T) {
 		asNobody(t, dir)
 		return
 	}
-	p, line := launch(t, environment(stores.Config{}), "-demo=false", "-addr", "127.0.0.1:0", "-data", dir)
+	p, line := launch(t, environment(setting.Config{}), "-demo=false", "-addr", "127.0.0.1:0", "-data", dir)
 	if line != "" || p.status() != 1 {
 		t.Errorf("%q, status %d", line, p.status())
 	}
@@ -169,7 +169,7 @@ func TestExitReadOnly(t *testing.T) {
 
 // With -migrations=app the application's own set has the tables, and what was stored stays.
 func TestMigrationsOfTheApplication(t *testing.T) {
-	everywhere(t, func(t *testing.T, c stores.Config, pays refundtest.Provider) {
+	everywhere(t, func(t *testing.T, c setting.Config, pays refundtest.Provider) {
 		for _, set := range []string{"-migrations=app", "-migrations=", "-migrations=app"} {
 			p := service(t, c, pays, set)
 			p.client().say(t, "ada", "key-"+set, "Hello")
@@ -193,7 +193,7 @@ func TestMigrationsOfTheApplication(t *testing.T) {
 func TestStart(t *testing.T) {
 	t.Parallel()
 	began := time.Now()
-	dir, env := t.TempDir(), environment(stores.Config{}, keyEnv+"=", wordEnv+"=")
+	dir, env := t.TempDir(), environment(setting.Config{}, keyEnv+"=", wordEnv+"=")
 	p := start(t, env, "-demo=false", "-addr", "127.0.0.1:0", "-data", dir)
 	t.Logf("ready after %v", time.Since(began))
 	if !regexp.MustCompile(`^http://127\.0\.0\.1:\d+$`).MatchString(p.url) {

@@ -34,10 +34,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/bootdrain"
 	"github.com/holdfast-go/holdfast/examples/refundbot/bot"
 	"github.com/holdfast-go/holdfast/examples/refundbot/internal/loopback"
 	"github.com/holdfast-go/holdfast/examples/refundbot/model"
 	"github.com/holdfast-go/holdfast/examples/refundbot/provider"
+	"github.com/holdfast-go/holdfast/examples/refundbot/setting"
 	"github.com/holdfast-go/holdfast/examples/refundbot/stores"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/turnhttp"
@@ -53,7 +55,7 @@ type config struct {
 	pace    time.Duration
 	ttl     time.Duration
 	logs    slog.Level
-	stores  stores.Config
+	stores  setting.Config
 	// demo and tour say that this process is no service: see demo.go and tour.go.
 	demo, tour bool
 
@@ -81,6 +83,10 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 		return exitUsage // package flag has said why
 	}
 	slog.SetDefault(slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: c.logs})))
+	if err := os.MkdirAll(c.stores.Dir, 0o755); err != nil {
+		fmt.Fprintln(stderr, "refundbot:", err)
+		return exitFailed
+	}
 	what := serve
 	switch {
 	case c.tour:
@@ -93,7 +99,7 @@ func run(ctx context.Context, args []string, env func(string) string, stdout, st
 		return exitOK
 	}
 	fmt.Fprintln(stderr, "refundbot:", strings.Join(strings.Fields(err.Error()), " "))
-	if errors.Is(err, stores.ErrConfig) {
+	if errors.Is(err, errConfig) {
 		return exitUsage
 	}
 	return exitFailed
@@ -155,6 +161,21 @@ func (c config) announce(stdout io.Writer, url string) error {
 	return err
 }
 
+// errConfig says that the environment is wrong: trying again does not help.
+var errConfig = errors.New("bad configuration")
+
+// open opens the stores. A server that is down is no error yet.
+func (c config) open() (*setting.Stores, error) {
+	if c.stores.DatabaseURL == "" && c.stores.RedisURL != "" {
+		return nil, fmt.Errorf("%w: REDIS_URL needs DATABASE_URL", errConfig)
+	}
+	all, err := stores.Open(c.stores)
+	if err != nil && c.stores.DatabaseURL != "" {
+		err = fmt.Errorf("%w: DATABASE_URL or REDIS_URL: %w", errConfig, err)
+	}
+	return all, err
+}
+
 // serve is one process of a service.
 func serve(ctx context.Context, c config, stdout io.Writer) error {
 	m, name, err := c.model()
@@ -165,7 +186,7 @@ func serve(ctx context.Context, c config, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	all, err := stores.Open(c.stores)
+	all, err := c.open()
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
@@ -174,14 +195,15 @@ func serve(ctx context.Context, c config, stdout io.Writer) error {
 		return errors.Join(err, all.Close(), listener.Close())
 	}
 	options := bot.Options{
-		Model: m, Payments: payments, Shop: bot.DemoShop{}, Messages: all.Messages, Pace: c.pace, ApprovalTTL: c.ttl,
+		Model: m, Payments: payments, Shop: bot.DemoShop{}, Messages: all.Messages(), Pace: c.pace, ApprovalTTL: c.ttl,
 	}
 	a := &app{stores: all, payments: payments, model: name, version: c.version, people: c.people}
 	service := turnhttp.Service{
 		Listener: listener,
 		Prepare:  func(ctx context.Context) error { return all.Prepare(ctx, c.migrate) },
 		Timeouts: turnhttp.Timeouts{Drain: c.drain, Grace: c.grace},
-		Background: []func(context.Context) error{all.Tidy, func(context.Context) error {
+		Drain:    &bootdrain.Options{Sweep: all.Sweep},
+		Background: []func(context.Context) error{func(context.Context) error {
 			return c.announce(stdout, "http://"+listener.Addr().String())
 		}},
 		Close: func() error { return errors.Join(stop(), all.Close()) },
@@ -197,15 +219,15 @@ func serveBot[S any](
 	ctx context.Context, a *app, service turnhttp.Service, o bot.Options, d orchestrator.Definition[S],
 	at func(*S) *bot.State,
 ) error {
-	settings := a.stores.Options()
-	bot.Configure(settings, o)
-	refunds, err := orchestrator.New(d, a.stores.Checkpoints, settings)
+	settings := a.stores.Options
+	bot.Configure(&settings, o)
+	refunds, err := orchestrator.New(d, a.stores.Checkpoints(), &settings)
 	if err != nil {
 		return errors.Join(err, service.Listener.Close(), service.Close())
 	}
 	tool := bot.AsTool(refunds, func(s *S) string { return at(s).Reply }, true)
 	front := bot.Concierge("concierge", o.Model, tool)
-	concierge, err := orchestrator.New(front, a.stores.Checkpoints, a.stores.Options())
+	concierge, err := orchestrator.New(front, a.stores.Checkpoints(), &a.stores.Options)
 	if err != nil {
 		return errors.Join(err, service.Listener.Close(), service.Close())
 	}
@@ -238,7 +260,7 @@ func (c config) model() (model.Model, string, error) {
 	real, err := model.FromEnv(c.env)
 	switch {
 	case err != nil:
-		return nil, "", fmt.Errorf("%w: %w", stores.ErrConfig, err)
+		return nil, "", fmt.Errorf("%w: %w", errConfig, err)
 	case real != nil:
 		return real, "openai", nil
 	}
@@ -253,8 +275,8 @@ func sessions[S any](a *app, at func(*S) *bot.State) turnhttp.Options[S] {
 		Input:     message,
 		Questions: func(s *S) []turnhttp.Question { return bot.Questions(at(s)) },
 		Answer:    bot.Answer,
-		Inbox:     a.stores.Inbox,
-		Ledger:    a.stores.Ledger,
+		Inbox:     a.stores.Inbox(),
+		Ledger:    a.stores.Ledger(),
 		OnError:   logError,
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/examples/refundbot/internal/refundtest"
-	"github.com/holdfast-go/holdfast/examples/refundbot/stores"
+	"github.com/holdfast-go/holdfast/examples/refundbot/setting"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 )
 
@@ -65,7 +65,7 @@ func (b *syncBuffer) String() string {
 var people = &signer{[]byte("the key of the tests"), "open sesame"}
 
 // environment is that of a program on the stores of c.
-func environment(c stores.Config, more ...string) []string {
+func environment(c setting.Config, more ...string) []string {
 	env := []string{
 		asProgram + "=1", keyEnv + "=" + string(people.key), wordEnv + "=" + people.word,
 		"HOME=" + os.Getenv("HOME"), "PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir(),
@@ -127,7 +127,7 @@ func launch(t *testing.T, env []string, args ...string) (p *process, line string
 }
 
 // service starts one process of a service.
-func service(t *testing.T, c stores.Config, pays refundtest.Provider, args ...string) *process {
+func service(t *testing.T, c setting.Config, pays refundtest.Provider, args ...string) *process {
 	t.Helper()
 	args = append([]string{"-demo=false", "-addr", "127.0.0.1:0", "-data", c.Dir}, args...)
 	return start(t, environment(c, "PROVIDER_URL="+pays.URL), args...)
@@ -300,7 +300,7 @@ func (c client) question(t *testing.T, session string) (id, sum string) {
 }
 
 // everywhere runs a test in each setting.
-func everywhere(t *testing.T, test func(t *testing.T, c stores.Config, pays refundtest.Provider)) {
+func everywhere(t *testing.T, test func(t *testing.T, c setting.Config, pays refundtest.Provider)) {
 	t.Helper()
 	t.Parallel()
 	for _, setting := range refundtest.Settings {

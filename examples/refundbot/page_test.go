@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/examples/refundbot/provider"
-	"github.com/holdfast-go/holdfast/examples/refundbot/stores"
+	"github.com/holdfast-go/holdfast/examples/refundbot/setting"
 	"github.com/holdfast-go/holdfast/internal/test/browser"
 )
 
@@ -67,7 +67,7 @@ func TestPage(t *testing.T) {
 func startDemo(t *testing.T, args ...string) *process {
 	t.Helper()
 	args = append([]string{"-addr", "127.0.0.1:0", "-data", t.TempDir()}, args...)
-	return start(t, environment(stores.Config{}), args...)
+	return start(t, environment(setting.Config{}), args...)
 }
 
 // A desk is the page.

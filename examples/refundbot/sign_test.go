@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/examples/refundbot/internal/refundtest"
-	"github.com/holdfast-go/holdfast/examples/refundbot/stores"
+	"github.com/holdfast-go/holdfast/examples/refundbot/setting"
 	"github.com/holdfast-go/holdfast/turnhttp"
 )
 
@@ -109,7 +109,7 @@ func requests(session, question, sum, effect string) []request {
 // A customer who knows everything but the word of the desk pays nothing, reads nothing of others, and changes nothing.
 func TestCustomer(t *testing.T) {
 	t.Parallel()
-	c := stores.Config{Dir: t.TempDir()}
+	c := setting.Config{Dir: t.TempDir()}
 	pays := refundtest.StartProvider(t)
 	p := service(t, c, pays)
 	ada, name := p.client().signIn(t, "ada", roleCustomer, "")
@@ -184,7 +184,7 @@ func TestCustomer(t *testing.T) {
 	if after := desk.kept(t, session); !reflect.DeepEqual(after, before) {
 		t.Errorf("before %s\nafter %s", before, after)
 	}
-	messages, err := refundtest.Open(t, c).Messages.Of(t.Context(), session)
+	messages, err := refundtest.Open(t, c).Messages().Of(t.Context(), session)
 	if err != nil || len(messages) != 2 {
 		t.Errorf("the conversation is %+v, %v", messages, err)
 	}
@@ -219,7 +219,7 @@ func TestOtherSites(t *testing.T) {
 	for name, start := range map[string]func(*testing.T) *process{
 		"demonstration": func(t *testing.T) *process { return startDemo(t, "-pace", "50ms") },
 		"service": func(t *testing.T) *process {
-			return service(t, stores.Config{Dir: t.TempDir()}, refundtest.StartProvider(t))
+			return service(t, setting.Config{Dir: t.TempDir()}, refundtest.StartProvider(t))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -11,12 +11,65 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/keeper"
+	"github.com/holdfast-go/holdfast/internal/pulse"
 	"github.com/holdfast-go/holdfast/lock"
 )
 
+// rows are the sessions of a checkpoint store, as an orchestrator shows them to its Process.
+type rows struct{ checkpoint.Store }
+
+func (r rows) Renew(ctx context.Context, ttl time.Duration, leases []Lease) (lost []Lease, err error) {
+	all := make([]checkpoint.Lease, len(leases))
+	for i, l := range leases {
+		all[i] = checkpoint.Lease{Key: key(l.ID), Fence: l.Fence}
+	}
+	gone, err := r.Store.Renew(ctx, ttl, all)
+	if partial, ok := errors.AsType[*checkpoint.RenewError](err); ok {
+		err = &UnknownError{ofRows(partial.Unknown), partial.Err}
+	}
+	return ofRows(gone), err
+}
+
+func ofRows(leases []checkpoint.Lease) (all []Lease) {
+	for _, l := range leases {
+		all = append(all, Lease{l.Session, l.Fence})
+	}
+	return all
+}
+
+func (r rows) Held(ctx context.Context, sessions []string) (owners map[string]string, err error) {
+	return r.Store.Held(ctx, "bot", sessions)
+}
+
+func key(session string) checkpoint.Key { return checkpoint.Key{Orchestrator: "bot", Session: session} }
+
+// A row is one of these sessions.
+type row struct {
+	store checkpoint.Store
+	key   checkpoint.Key
+}
+
+func (p *Process) row(session string) row { return row{p.options.Rows.(rows).Store, key(session)} }
+
+func (r row) Claim(ctx context.Context, q Request) (Grant, error) {
+	c, err := r.store.Claim(ctx, r.key, checkpoint.ClaimRequest{
+		Owner: q.Owner, Nonce: q.Nonce, TTL: q.TTL, From: q.From,
+	})
+	return Grant{c.Fence, c.Last == nil && c.Born == c.Fence.Epoch}, err
+}
+
+func (r row) Release(ctx context.Context, f lock.Fence) error {
+	return r.store.Mark(ctx, checkpoint.Lease{Key: r.key, Fence: f}, checkpoint.Marks{Release: true})
+}
+
+func (r row) Remove(ctx context.Context, f lock.Fence) error {
+	return r.store.Delete(ctx, checkpoint.Lease{Key: r.key, Fence: f})
+}
+
 func process(store checkpoint.Store) *Process {
 	return New(Options{
-		Orchestrator: "bot", Name: "p", Store: store, Logger: slog.New(slog.DiscardHandler), Waited: func(time.Time) {},
+		Orchestrator: "bot", Rows: rows{store}, Pulse: pulse.Of(store), Waited: func(time.Time) {},
+		Logger:   slog.New(slog.DiscardHandler),
 		Why:      func(err error) slog.Attr { return slog.Any("err", err) },
 		LeaseTTL: 30 * time.Second, LockWait: 30 * time.Second, SettleTimeout: 10 * time.Second,
 	})
@@ -26,7 +79,7 @@ func process(store checkpoint.Store) *Process {
 func TestLeaseWithoutTimer(t *testing.T) {
 	p := process(new(checkpoint.Memory))
 	var s Session
-	if err := s.Acquire(t.Context(), p, "s", "", false); err != nil {
+	if err := s.Acquire(t.Context(), p, "s", p.row("s"), false); err != nil {
 		t.Fatal(err)
 	}
 	defer s.Done()
@@ -46,7 +99,7 @@ func TestOutlivingAfterLoss(t *testing.T) {
 		"handed off": func(s *Session) { s.handOff() },
 	} {
 		var s Session
-		if err := s.Enter(t.Context(), process(new(checkpoint.Memory)), "s"); err != nil {
+		if err := s.Enter(t.Context(), process(new(checkpoint.Memory)), "s", nil); err != nil {
 			t.Fatal(err)
 		}
 		end(&s)
@@ -63,7 +116,7 @@ func TestOutlivingAfterLoss(t *testing.T) {
 func TestOwnWhileClosing(t *testing.T) {
 	p := process(new(checkpoint.Memory))
 	var s Session
-	if err := s.Enter(t.Context(), p, "s"); err != nil {
+	if err := s.Enter(t.Context(), p, "s", p.row("s")); err != nil {
 		t.Fatal(err)
 	}
 	idle := p.Close()
@@ -79,7 +132,7 @@ func TestGrantedWhileClosing(t *testing.T) {
 	store := new(checkpoint.Memory)
 	p := process(store)
 	var s Session
-	if err := s.Enter(t.Context(), p, "s"); err != nil {
+	if err := s.Enter(t.Context(), p, "s", p.row("s")); err != nil {
 		t.Fatal(err)
 	}
 	end := s.cancel
@@ -87,11 +140,11 @@ func TestGrantedWhileClosing(t *testing.T) {
 	s.cancel = func(error) {} // its context ends too late to be noticed by the claim
 	idle := p.Close()
 	s.cancel = end
-	if err := s.wait("", true); !errors.Is(err, ErrShuttingDown) {
+	if err := s.wait(true); !errors.Is(err, ErrShuttingDown) {
 		t.Errorf("got %v", err)
 	}
 	next := checkpoint.ClaimRequest{Owner: "o", Nonce: "n", TTL: time.Minute}
-	if _, err := store.Claim(t.Context(), checkpoint.Key{Orchestrator: "bot", Session: "s"}, next); err != nil {
+	if _, err := store.Claim(t.Context(), key("s"), next); err != nil {
 		t.Error(err)
 	}
 	s.Undo()
@@ -146,7 +199,7 @@ func TestClaimUnderWay(t *testing.T) {
 				ended := make(chan error, 1)
 				go func() {
 					var s Session
-					ended <- s.Acquire(ctx, p, "s", "", true)
+					ended <- s.Acquire(ctx, p, "s", p.row("s"), true)
 				}()
 				<-store.sent
 				if closes {
@@ -159,7 +212,7 @@ func TestClaimUnderWay(t *testing.T) {
 					t.Errorf("the call ended with %v", err)
 				}
 				time.Sleep(lingering)
-				k := checkpoint.Key{Orchestrator: "bot", Session: "s"}
+				k := key("s")
 				next := checkpoint.ClaimRequest{Owner: "o", Nonce: "n", TTL: time.Minute}
 				if _, err := store.Claim(t.Context(), k, next); err != nil {
 					t.Error(err)
@@ -174,12 +227,13 @@ func TestClaimUnderWay(t *testing.T) {
 func TestGrantedTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &slowClaim{new(checkpoint.Memory), 28 * time.Second, make(chan struct{})}
+		p := process(store)
 		var s Session
-		if err := s.Acquire(t.Context(), process(store), "s", "", true); !errors.Is(err, ErrUnavailable) {
+		if err := s.Acquire(t.Context(), p, "s", p.row("s"), true); !errors.Is(err, ErrUnavailable) {
 			t.Errorf("got %v", err)
 		}
 		next := checkpoint.ClaimRequest{Owner: "o", Nonce: "n", TTL: time.Minute}
-		if _, err := store.Claim(t.Context(), checkpoint.Key{Orchestrator: "bot", Session: "s"}, next); err != nil {
+		if _, err := store.Claim(t.Context(), key("s"), next); err != nil {
 			t.Error(err)
 		}
 	})
@@ -192,7 +246,7 @@ func TestScope(t *testing.T) {
 		t.Errorf("outside of turns the run is %q", run)
 	}
 	var outer Session
-	if err := outer.Acquire(t.Context(), p, "s", "", false); err != nil {
+	if err := outer.Acquire(t.Context(), p, "s", p.row("s"), false); err != nil {
 		t.Fatal(err)
 	}
 	outer.AtWork("r")
@@ -202,17 +256,17 @@ func TestScope(t *testing.T) {
 		t.Errorf("session %q, run %q", c.Session(), c.Run())
 	}
 	var same, other Session
-	if err := same.Enter(inside, p, "s"); !errors.Is(err, ErrReentrant) {
+	if err := same.Enter(inside, p, "s", p.row("s")); !errors.Is(err, ErrReentrant) {
 		t.Errorf("the same session: %v", err)
 	}
 	idle := p.Close()
-	if err := other.Enter(inside, p, "another"); err != nil {
+	if err := other.Enter(inside, p, "another", p.row("another")); err != nil {
 		t.Errorf("another session, from within a turn that is under way: %v", err)
 	}
 	other.Undo()
 	outer.Done()
 	<-idle
-	if err := same.Enter(inside, p, "s"); !errors.Is(err, ErrShuttingDown) {
+	if err := same.Enter(inside, p, "s", p.row("s")); !errors.Is(err, ErrShuttingDown) {
 		t.Errorf("after its turn: %v", err)
 	}
 }
@@ -244,7 +298,7 @@ func TestLockedRow(t *testing.T) {
 		}})
 		var locked, other Session
 		for session, s := range map[string]*Session{"locked": &locked, "other": &other} {
-			if err := s.Acquire(t.Context(), p, session, "", false); err != nil {
+			if err := s.Acquire(t.Context(), p, session, p.row(session), false); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -1,6 +1,7 @@
 package owner
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"maps"
@@ -9,8 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/keeper"
+	"github.com/holdfast-go/holdfast/internal/pulse"
 	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/lock"
 )
@@ -28,11 +29,10 @@ var (
 type Options struct {
 	// Orchestrator is the name of the orchestrator that the sessions belong to.
 	Orchestrator string
-	Name         string // of the process, unique for each start
-	Store        checkpoint.Store
+	Rows         Rows
 
-	// Beater is nil if Store is one itself, or none.
-	Beater   checkpoint.Beater
+	// Pulse is that of this process in the database of the rows. All Processes of the database share it.
+	Pulse    *pulse.Pulse
 	Locker   lock.Locker
 	LeaseTTL time.Duration
 
@@ -61,8 +61,8 @@ type Process struct {
 	// queues hold the calls of this process in line, before any request to a server.
 	queues    queue.Keyed
 	stretches stretches
-	leases    *keeper.Keeper[checkpoint.Lease]
-	pulse     *pulse
+	leases    *keeper.Keeper[Lease]
+	pulse     *pulse.Member
 
 	// away says that the store took no claim, the last time.
 	away atomic.Bool
@@ -81,9 +81,20 @@ type Process struct {
 func New(o Options) *Process {
 	p := &Process{options: o, calls: make(map[*Session]struct{})}
 	p.leases = keeper.New(o.LeaseTTL, p.renew)
-	p.pulse = newPulse(&p.options, p.hasCalls)
+	if o.DeadAfter <= 0 {
+		o.Pulse = pulse.New(nil) // under another name than what beats
+	}
+	p.pulse = o.Pulse.Join(pulse.Options{
+		Patience: o.DeadAfter, Left: o.LeaseTTL + o.DeadAfter, Calls: p.hasCalls,
+		Failed: func(err error) {
+			o.Logger.Warn("beat failed: until one succeeds, sessions change hands when their leases expire", o.Why(err))
+		},
+	})
 	return p
 }
+
+// Name returns the name under which this process owns sessions, and beats. It is unique for each start.
+func (p *Process) Name() string { return p.pulse.Name() }
 
 // Interrupt ends with cause the context of the session's owner in this process, if the owner is at work on the run with
 // runID. If runID is "", the run does not matter. found says whether there was such an owner.
@@ -154,7 +165,7 @@ func (p *Process) enter(s *Session) error {
 	if err := p.admit(s); err != nil {
 		return err
 	}
-	p.pulse.wake()
+	p.pulse.Wake()
 	return nil
 }
 
@@ -180,19 +191,27 @@ func (p *Process) hasCalls() bool {
 
 // Watch keeps the watch of other processes going for some seconds. It returns how many processes have been found to
 // have stopped so far. If the number has grown, Stopped says which.
-func (p *Process) Watch() (stops int) { return p.pulse.watch() }
+func (p *Process) Watch() (stops int) { return p.pulse.Watch() }
 
 // Found returns a channel that is closed when another process is found to have stopped.
 func (p *Process) Found() <-chan struct{} {
-	_, more := p.pulse.stop()
+	_, more := p.pulse.Stop()
 	return more
 }
 
 // Stopped reports whether the process with a name counts as stopped: its sessions are to be had.
-func (p *Process) Stopped(name string) bool { return p.pulse.stopped(name) > 0 }
+func (p *Process) Stopped(name string) bool { return p.pulse.Stopped(name) > 0 }
 
-// Rest is for the end of the process: no other process will watch for its beats.
-func (p *Process) Rest() { p.pulse.end() }
+// Held returns which of the sessions another process is at work on, so that a claim would be in vain.
+func (p *Process) Held(ctx context.Context, sessions []string) (owners map[string]string, err error) {
+	owners, err = p.options.Rows.Held(ctx, sessions)
+	maps.DeleteFunc(owners, func(_, owner string) bool { return p.Stopped(owner) })
+	return owners, err
+}
+
+// Rest is for the end of the Process. When the last Process of the database has ended, no other process watches for the
+// beats of this one.
+func (p *Process) Rest() { p.pulse.End() }
 
 // own notes that s is the owner of its session, unless the process is closing.
 func (p *Process) own(s *Session) error {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/pulse"
 	"github.com/holdfast-go/holdfast/lock"
 )
 
@@ -135,8 +136,9 @@ func (w *wire) Rest(ctx context.Context, process string) error {
 func beating(m *checkpoint.Memory, name string, l lock.Locker) (*Process, *wire) {
 	w := &wire{Memory: m}
 	return New(Options{
-		Orchestrator: "bot", Name: name, Store: w, Locker: l, Logger: slog.New(slog.DiscardHandler),
-		Waited: func(time.Time) {}, Why: func(err error) slog.Attr { return slog.Any("err", err) },
+		Orchestrator: "bot", Rows: rows{w}, Pulse: pulse.Named(w, name), Locker: l,
+		Logger: slog.New(slog.DiscardHandler), Waited: func(time.Time) {},
+		Why:      func(err error) slog.Attr { return slog.Any("err", err) },
 		LeaseTTL: time.Hour, DeadAfter: 4 * time.Second, LockWait: 30 * time.Second, SettleTimeout: 10 * time.Second,
 	}), w
 }
@@ -144,7 +146,7 @@ func beating(m *checkpoint.Memory, name string, l lock.Locker) (*Process, *wire)
 func own(t *testing.T, p *Process, session string) *Session {
 	t.Helper()
 	s := new(Session)
-	if err := s.Acquire(t.Context(), p, session, "", true); err != nil {
+	if err := s.Acquire(t.Context(), p, session, p.row(session), true); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -203,7 +205,7 @@ func TestWatchKnowsTheDead(t *testing.T) {
 		}
 		for _, session := range []string{"s", "t"} {
 			var s Session
-			if err := s.Acquire(t.Context(), b, session, "", false); err != nil {
+			if err := s.Acquire(t.Context(), b, session, b.row(session), false); err != nil {
 				t.Errorf("%s: %v", session, err)
 			}
 		}
@@ -285,32 +287,6 @@ func TestNobodyDies(t *testing.T) {
 	}
 }
 
-// If this process stands still, or the whole machine, the watch begins anew.
-func TestLookThatCameLate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b, _ := beating(new(checkpoint.Memory), "b", nil)
-		look := func() {
-			b.pulse.mu.Lock()
-			defer b.pulse.mu.Unlock()
-			b.pulse.note(map[string]int64{"a": 7}, time.Now(), true)
-		}
-		for range 4 {
-			look()
-			time.Sleep(time.Second)
-		}
-		time.Sleep(time.Minute)
-		for range 4 {
-			if look(); b.Stopped("a") {
-				t.Fatal("a pause of the one who looks counts")
-			}
-			time.Sleep(time.Second)
-		}
-		if look(); !b.Stopped("a") {
-			t.Error("beats that stand still for four seconds mean nothing")
-		}
-	})
-}
-
 // A process that has no calls is silent, and nothing of it is left that others would watch.
 func TestIdleProcessRests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -390,8 +366,9 @@ func (forbidden) Claim(context.Context, checkpoint.Key, checkpoint.ClaimRequest)
 func TestMissingRight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s Session
+		p := process(forbidden{new(checkpoint.Memory)})
 		began := time.Now()
-		err := s.Acquire(t.Context(), process(forbidden{new(checkpoint.Memory)}), "s", "", true)
+		err := s.Acquire(t.Context(), p, "s", p.row("s"), true)
 		if waited := time.Since(began); !errors.Is(err, ErrUnavailable) || waited > 0 {
 			t.Errorf("%v after %v", err, waited)
 		}
@@ -472,5 +449,38 @@ func TestRestGivesUp(t *testing.T) {
 		if more := w.asked() - asked; more > 0 || asked > 200 {
 			t.Errorf("%d calls for beats, then %d in an hour without calls", asked, more)
 		}
+	})
+}
+
+// A process takes a session only if it is still wanted: the claim is refused in favour of another owner by then, which
+// may be at work on something else.
+func TestTakeAsksAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := new(checkpoint.Memory)
+		a, _ := beating(m, "a", nil)
+		b, _ := beating(m, "b", nil)
+		held := own(t, a, "s")
+		var taker Session
+		if err := taker.Enter(t.Context(), b, "s", b.row("s")); err != nil {
+			t.Fatal(err)
+		}
+		defer taker.Undo()
+		asked := 0
+		taken, err := taker.Take(func() (bool, error) {
+			if asked++; asked == 1 { // the owner changes between the look and the claim
+				held.Done()
+				held = own(t, a, "s")
+				return true, nil
+			}
+			return false, nil
+		})
+		if taken || err != nil || asked != 2 {
+			t.Errorf("taken %t, %v, after %d questions", taken, err, asked)
+		}
+		l := checkpoint.Lease{Key: key("s"), Fence: held.fence}
+		if err := m.Mark(context.Background(), l, checkpoint.Marks{}); err != nil {
+			t.Errorf("the new owner is fenced off: %v", err)
+		}
+		held.Done()
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/keeper"
 )
 
@@ -14,14 +13,14 @@ import (
 // renewed. If it does not say, renew extends each by itself: one locked row must not cost the others. A lease that
 // stays unknown is trusted no longer than before, and is asked about again soon.
 func (p *Process) renew(
-	ctx context.Context, ttl time.Duration, all []checkpoint.Lease, report keeper.Report[checkpoint.Lease],
+	ctx context.Context, ttl time.Duration, all []Lease, report keeper.Report[Lease],
 ) (known bool) {
 	unknown, err := p.extend(ctx, ttl, ttl/6, all, report)
 	p.noteRenewal(ctx, len(all), len(unknown), err)
 	if err == nil {
 		return true
 	}
-	if _, named := errors.AsType[*checkpoint.RenewError](err); named {
+	if _, named := errors.AsType[*UnknownError](err); named {
 		return false
 	}
 	const atOnce = 8
@@ -33,7 +32,7 @@ func (p *Process) renew(
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			_, _ = p.extend(ctx, ttl, each, []checkpoint.Lease{l}, report)
+			_, _ = p.extend(ctx, ttl, each, []Lease{l}, report)
 		})
 	}
 	wg.Wait()
@@ -54,18 +53,18 @@ func (p *Process) noteRenewal(ctx context.Context, all, unknown int, err error) 
 // extend asks the store once, for at most patience. It returns the leases of which the store does not know, with the
 // error. The first call takes half of the time that a renewal has, which leaves the other half for another try.
 func (p *Process) extend(
-	ctx context.Context, ttl, patience time.Duration, some []checkpoint.Lease, report keeper.Report[checkpoint.Lease],
-) (unknown []checkpoint.Lease, err error) {
+	ctx context.Context, ttl, patience time.Duration, some []Lease, report keeper.Report[Lease],
+) (unknown []Lease, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	sent := time.Now()
-	lost, err := p.options.Store.Renew(ctx, ttl, some)
-	partial, named := errors.AsType[*checkpoint.RenewError](err)
-	gone, left := setOf(lost), make(map[checkpoint.Lease]bool)
+	lost, err := p.options.Rows.Renew(ctx, ttl, some)
+	partial, named := errors.AsType[*UnknownError](err)
+	gone, left := setOf(lost), make(map[Lease]bool)
 	if named {
-		left = setOf(partial.Unknown)
+		left = setOf(partial.Leases)
 	}
-	var renewed []checkpoint.Lease
+	var renewed []Lease
 	for _, l := range some {
 		switch {
 		case gone[l]:
@@ -79,8 +78,8 @@ func (p *Process) extend(
 	return unknown, err
 }
 
-func setOf(leases []checkpoint.Lease) map[checkpoint.Lease]bool {
-	set := make(map[checkpoint.Lease]bool, len(leases))
+func setOf(leases []Lease) map[Lease]bool {
+	set := make(map[Lease]bool, len(leases))
 	for _, l := range leases {
 		set[l] = true
 	}

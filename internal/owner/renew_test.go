@@ -73,7 +73,8 @@ func newPart(t *testing.T, from, to time.Duration, silent bool) *part {
 	m.p.options.Logger = slog.New(slog.NewTextHandler(&m.log, nil))
 	for i := range m.near {
 		for name, s := range map[string]*Session{"near": &m.near[i], "far": &m.far[i]} {
-			if err := s.Acquire(t.Context(), m.p, fmt.Sprint(name, i), "", false); err != nil {
+			id := fmt.Sprint(name, i)
+			if err := s.Acquire(t.Context(), m.p, id, m.p.row(id), false); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -154,8 +155,8 @@ func TestPartAwayUnnamed(t *testing.T) {
 func TestLostBesideUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newPart(t, 5*time.Second, 10*time.Minute, false)
-		f := m.near[7].Grant.Fence
-		_, err := m.store.Claim(t.Context(), checkpoint.Key{Orchestrator: "bot", Session: "near7"},
+		f := m.near[7].fence
+		_, err := m.store.Claim(t.Context(), key("near7"),
 			checkpoint.ClaimRequest{Owner: "thief", Nonce: "thief", TTL: time.Hour, From: f})
 		if err != nil {
 			t.Fatal(err)

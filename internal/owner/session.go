@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/ctxcause"
 	"github.com/holdfast-go/holdfast/internal/deadline"
 	"github.com/holdfast-go/holdfast/internal/keeper"
@@ -18,9 +17,6 @@ import (
 
 // A Session is a session that this process owns, for one call. The zero value is ready for Acquire and Enter.
 type Session struct {
-	// Grant is the result of the last claim.
-	Grant checkpoint.Claimed
-
 	// From is the process that the session was taken from because its beats stood still for Stood. It is "" if the
 	// session was free.
 	From  string
@@ -40,6 +36,8 @@ type Session struct {
 	process *Process
 	cancel  context.CancelCauseFunc
 	scope   *Scope
+	row     Row
+	fence   lock.Fence // of the last claim
 
 	// loss says why nothing may be written any more. It is nil if the session may be written.
 	loss atomic.Pointer[error]
@@ -64,7 +62,7 @@ type Session struct {
 
 	// silence is the error of the last claim, if the store did not answer it.
 	silence error
-	lease   keeper.Kept[checkpoint.Lease]
+	lease   keeper.Kept[Lease]
 
 	mu sync.Mutex // protects following fields
 
@@ -92,11 +90,11 @@ var errTooLate = fmt.Errorf("%w: the answer to the claim came too late: %w", Err
 // processes queue at the Locker, and the claim decides. With wait, Acquire returns ErrBusy after LockWait. Without
 // wait, it returns lock.ErrHeld at once. With wait, it waits as long for a store that takes no claim. If the store took
 // the last claim neither then, the error is ErrUnavailable.
-func (s *Session) Acquire(ctx context.Context, p *Process, id, requestID string, wait bool) error {
-	if err := s.Enter(ctx, p, id); err != nil {
+func (s *Session) Acquire(ctx context.Context, p *Process, id string, row Row, wait bool) error {
+	if err := s.Enter(ctx, p, id, row); err != nil {
 		return err
 	}
-	if err := s.wait(requestID, wait); err != nil {
+	if err := s.wait(wait); err != nil {
 		s.Undo()
 		return err
 	}
@@ -104,12 +102,12 @@ func (s *Session) Acquire(ctx context.Context, p *Process, id, requestID string,
 }
 
 // Enter begins a call. The call owns nothing yet: see Acquire and Take.
-func (s *Session) Enter(ctx context.Context, p *Process, id string) error {
+func (s *Session) Enter(ctx context.Context, p *Process, id string, row Row) error {
 	outer := ScopeIn(ctx)
 	if outer.has(p.options.Orchestrator, id) {
 		return ErrReentrant
 	}
-	s.process, s.scope = p, &Scope{Context: ctx, process: p, session: id, outer: outer}
+	s.process, s.row, s.scope = p, row, &Scope{Context: ctx, process: p, session: id, outer: outer}
 	s.Ctx, s.cancel = context.WithCancelCause(s.scope)
 	if err := p.enter(s); err != nil {
 		s.cancel(nil)
@@ -118,11 +116,12 @@ func (s *Session) Enter(ctx context.Context, p *Process, id string) error {
 	return nil
 }
 
+// ID returns the id of the session.
+func (s *Session) ID() string { return s.scope.session }
+
 // wait waits for the session, and claims it.
-func (s *Session) wait(requestID string, wait bool) error {
-	r := checkpoint.ClaimRequest{
-		Owner: s.process.options.Name, Nonce: rand.Text(), TTL: s.process.options.LeaseTTL, RequestID: requestID,
-	}
+func (s *Session) wait(wait bool) error {
+	r := s.process.request()
 	start := time.Now()
 	o := &s.process.options
 	patience := deadline.In(s.Ctx, max(o.LockWait, o.SettleTimeout), ErrBusy) // a server may hang
@@ -170,7 +169,7 @@ func (s *Session) inVain(err error) error {
 }
 
 // comeIn claims the session if no other call is before us. Callers that may wait skip the Locker here; queueUp asks it.
-func (s *Session) comeIn(ctx context.Context, r checkpoint.ClaimRequest, useLocker bool) error {
+func (s *Session) comeIn(ctx context.Context, r Request, useLocker bool) error {
 	if s.Ctx.Err() != nil {
 		return ctxcause.Cause(s.Ctx)
 	}
@@ -183,7 +182,7 @@ func (s *Session) comeIn(ctx context.Context, r checkpoint.ClaimRequest, useLock
 		return lock.ErrHeld
 	default:
 		err := s.get(ctx, s.process.options.Locker.TryLock)
-		if stopped, _ := s.process.pulse.stop(); err != nil && (!stopped || !errors.Is(err, lock.ErrHeld)) {
+		if stopped, _ := s.process.pulse.Stop(); err != nil && (!stopped || !errors.Is(err, lock.ErrHeld)) {
 			return err // else the lock may be one that a dead process left
 		}
 	}
@@ -191,7 +190,7 @@ func (s *Session) comeIn(ctx context.Context, r checkpoint.ClaimRequest, useLock
 }
 
 // queueUp waits for the session that comeIn did not get.
-func (s *Session) queueUp(ctx context.Context, r checkpoint.ClaimRequest) error {
+func (s *Session) queueUp(ctx context.Context, r Request) error {
 	if !s.inQueue {
 		if err := s.process.queues.Enter(ctx, s.scope.session); err != nil {
 			return err
@@ -199,7 +198,7 @@ func (s *Session) queueUp(ctx context.Context, r checkpoint.ClaimRequest) error 
 		s.inQueue = true
 	}
 	for waits := s.process.options.Locker != nil; waits; {
-		stopped, more := s.process.pulse.stop()
+		stopped, more := s.process.pulse.Stop()
 		if stopped { // it may be the owner, and its lock may be left
 			if err := s.claimOrTake(ctx, r); !errors.Is(err, lock.ErrHeld) && !away(err) {
 				return err
@@ -224,7 +223,7 @@ func (s *Session) queueUp(ctx context.Context, r checkpoint.ClaimRequest) error 
 			return err
 		}
 		pause := pauses.Next()
-		if held, ok := errors.AsType[*checkpoint.HeldError](err); ok && held.Fence != owner {
+		if held, ok := errors.AsType[*lock.HeldError](err); ok && held.Fence != owner {
 			if owner != (lock.Fence{}) {
 				pause = min(pause, lookOften) // its owners take turns, with a gap in between for us
 			}
@@ -292,13 +291,13 @@ func lockUnless(
 
 // claimOrTake claims the session. If the session belongs to a process that has stopped, it is taken from that process.
 // If that process owns it no longer by then, the store refuses.
-func (s *Session) claimOrTake(ctx context.Context, r checkpoint.ClaimRequest) error {
+func (s *Session) claimOrTake(ctx context.Context, r Request) error {
 	err := s.claim(ctx, r)
-	held, ok := errors.AsType[*checkpoint.HeldError](err)
+	held, ok := errors.AsType[*lock.HeldError](err)
 	if !ok || held.Fence == (lock.Fence{}) {
 		return err
 	}
-	stood := s.process.pulse.stopped(held.Owner)
+	stood := s.process.pulse.Stopped(held.Owner)
 	if stood == 0 {
 		return err
 	}
@@ -312,8 +311,7 @@ func (s *Session) claimOrTake(ctx context.Context, r checkpoint.ClaimRequest) er
 
 // claim claims the session. If the reply is lost, it claims a second time: the nonce tells the store that it is us
 // again. If ctx has ended meanwhile, the session is given back.
-func (s *Session) claim(ctx context.Context, r checkpoint.ClaimRequest) error {
-	k := checkpoint.Key{Orchestrator: s.process.options.Orchestrator, Session: s.scope.session}
+func (s *Session) claim(ctx context.Context, r Request) error {
 	if s.process.options.Locker == nil {
 		if gap := s.process.stretches.gap(s.scope.session); gap > 0 {
 			if err := keeper.Sleep(ctx, gap); err != nil {
@@ -326,32 +324,32 @@ func (s *Session) claim(ctx context.Context, r checkpoint.ClaimRequest) error {
 	}
 	sent := time.Now()
 	asking := deadline.After(ctx, lingering) // a claim that is given up may be granted later, to nobody
-	c, err := s.process.options.Store.Claim(asking, k, r)
+	g, err := s.row.Claim(asking, r)
 	asking.Cancel()
 	if err != nil && !Answered(err) {
 		again, cancel := context.WithTimeout(context.WithoutCancel(ctx), lingering)
 		defer cancel()
 		sent = time.Now()
-		c, err = s.process.options.Store.Claim(again, k, r)
+		g, err = s.row.Claim(again, r)
 	}
 	s.heard(ctx, err)
-	damaged := errors.Is(err, checkpoint.ErrDamaged) && c.Fence != (lock.Fence{})
+	damaged := err != nil && g.Fence != (lock.Fence{})
 	if damaged && s.Buries {
 		err = nil
 	}
 	if err != nil {
 		if damaged {
-			s.giveBack(c.Lease)
+			s.giveBack(g.Fence)
 		}
 		return preferEnd(ctx, err)
 	}
-	s.claimed, s.first, s.Begun = sent, c.Last == nil && c.Born == c.Fence.Epoch, false
+	s.claimed, s.first, s.Begun = sent, g.First, false
 	if s.process.leases.TooLate(sent) {
-		s.Grant = c
+		s.fence = g.Fence
 		s.release() // the store counts the lease from its answer, and would refuse others until it has expired
 		return errTooLate
 	}
-	s.grant(c, sent)
+	s.grant(g, sent)
 	if damaged {
 		s.process.leases.Settle(&s.lease) // perhaps no head is left whose lease could be renewed
 	}
@@ -360,6 +358,11 @@ func (s *Session) claim(ctx context.Context, r checkpoint.ClaimRequest) error {
 		return err
 	}
 	return nil
+}
+
+// request returns the request for a free session.
+func (p *Process) request() Request {
+	return Request{Owner: p.Name(), Nonce: rand.Text(), TTL: p.options.LeaseTTL}
 }
 
 // heard notes whether the store has answered a claim. The first claim of a process that is not taken is logged, and the
@@ -379,17 +382,17 @@ func (s *Session) heard(ctx context.Context, err error) {
 	}
 }
 
-// grant makes c the claim of the session.
-func (s *Session) grant(c checkpoint.Claimed, sent time.Time) {
-	s.process.leases.Keep(&s.lease, c.Lease, sent, s.take)
-	s.Grant, s.granted = c, time.Now()
+// grant makes g the claim of the session.
+func (s *Session) grant(g Grant, sent time.Time) {
+	s.process.leases.Keep(&s.lease, Lease{s.scope.session, g.Fence}, sent, s.take)
+	s.fence, s.granted = g.Fence, time.Now()
 }
 
 // Clock returns the time in milliseconds by the clock that has issued the fence: the epoch, and what has passed since
 // on the monotonic clock. The epoch of a later owner is not below it, unless that clock is turned back. The wall clock
 // of this process has no part in it.
 func (s *Session) Clock() int64 {
-	return time.UnixMicro(s.Grant.Fence.Epoch).UnixMilli() + time.Since(s.granted).Milliseconds()
+	return time.UnixMicro(s.fence.Epoch).UnixMilli() + time.Since(s.granted).Milliseconds()
 }
 
 // AtWork notes the run that is at work, for Interrupt and Scope.Run.
@@ -424,28 +427,23 @@ func (s *Session) Once(ctx context.Context, call func(context.Context) error) er
 
 // giveBack releases a damaged session. So the next caller hears of the damage, and need not wait for the lease to
 // expire. If the store cannot release it, the lease expires.
-func (s *Session) giveBack(l checkpoint.Lease) {
-	_ = s.process.Once(s.Ctx, func(ctx context.Context) error {
-		return s.process.options.Store.Mark(ctx, l, checkpoint.Marks{Release: true})
-	})
+func (s *Session) giveBack(f lock.Fence) {
+	_ = s.process.Once(s.Ctx, func(ctx context.Context) error { return s.row.Release(ctx, f) })
 }
 
-// ClaimAnew replaces the fence of a session that is ours by a newer fence. If born is not 0, and no turn is settled, it
-// also replaces the session's Born.
-func (s *Session) ClaimAnew(born int64) error {
+// ClaimAnew replaces the fence of a session that is ours by a newer fence.
+func (s *Session) ClaimAnew() error {
 	if err := s.Lost(); err != nil {
 		return err
 	}
-	r := checkpoint.ClaimRequest{
-		Owner: s.process.options.Name, Nonce: rand.Text(), TTL: s.process.options.LeaseTTL,
-		From: s.Grant.Fence, Born: born,
-	}
+	r := s.process.request()
+	r.From = s.fence
 	var sent time.Time
-	var c checkpoint.Claimed
+	var g Grant
 	s.process.leases.Settle(&s.lease)
 	_, err := s.process.Persist(s.Ctx, func(ctx context.Context) (err error) {
 		sent = time.Now()
-		c, err = s.process.options.Store.Claim(ctx, s.Grant.Key, r)
+		g, err = s.row.Claim(ctx, r)
 		return err
 	})
 	if err != nil {
@@ -455,7 +453,7 @@ func (s *Session) ClaimAnew(born int64) error {
 		}
 		return err
 	}
-	s.grant(c, sent)
+	s.grant(g, sent)
 	s.first = false
 	return nil
 }
@@ -466,12 +464,12 @@ func (s *Session) Keep() { s.first = false }
 // Take claims the session, from its owner if it has one. Before it fences off an owner, it asks wanted. If wanted
 // returns false, Take gives up.
 func (s *Session) Take(wanted func() (bool, error)) (taken bool, err error) {
-	r := checkpoint.ClaimRequest{Owner: s.process.options.Name, Nonce: rand.Text(), TTL: s.process.options.LeaseTTL}
+	r := s.process.request()
 	ctx := deadline.In(s.Ctx, s.process.options.SettleTimeout, ErrBusy)
 	defer ctx.Cancel()
 	for {
 		err := s.claim(ctx, r)
-		held, ok := errors.AsType[*checkpoint.HeldError](err)
+		held, ok := errors.AsType[*lock.HeldError](err)
 		if !ok {
 			return err == nil, s.inVain(err)
 		}
@@ -567,13 +565,13 @@ func (s *Session) release() {
 	s.over = true
 	err := s.process.Once(s.Ctx, func(ctx context.Context) error {
 		if s.first && !s.Begun {
-			return s.process.options.Store.Delete(ctx, s.Grant.Lease)
+			return s.row.Remove(ctx, s.fence)
 		}
-		return s.process.options.Store.Mark(ctx, s.Grant.Lease, checkpoint.Marks{Release: true})
+		return s.row.Release(ctx, s.fence)
 	})
 	if err != nil {
 		s.process.options.Logger.WarnContext(s.Ctx, "lease not released; it expires",
-			"session", s.Grant.Session, s.process.options.Why(err))
+			"session", s.scope.session, s.process.options.Why(err))
 	}
 }
 

@@ -1,4 +1,8 @@
 package locktest
 
-// Violations returns an error for each clause that a locker breaks.
-var Violations = clauses.Violations
+// These return an error for each clause that a locker, a Beater or a Watcher breaks.
+var (
+	Violations      = clauses.Violations
+	BeatViolations  = beatClauses.Violations
+	WatchViolations = watchClauses.Violations
+)

@@ -49,10 +49,10 @@ type checkpoints struct {
 // that is dead or cut off is silent.
 type beating struct {
 	*checkpoints
-	beater checkpoint.Beater
+	beater lock.Beater
 }
 
-// Beat implements [checkpoint.Beater].
+// Beat implements [lock.Beater].
 func (s *beating) Beat(ctx context.Context, process string) (map[string]int64, error) {
 	if err := s.life.reachable(); err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func (s *beating) Beat(ctx context.Context, process string) (map[string]int64, e
 	return s.beater.Beat(ctx, process)
 }
 
-// Rest implements [checkpoint.Beater].
+// Rest implements [lock.Beater].
 func (s *beating) Rest(ctx context.Context, process string) error {
 	if err := s.life.reachable(); err != nil {
 		return err

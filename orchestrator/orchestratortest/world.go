@@ -5,6 +5,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/ledger"
+	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
 	"github.com/holdfast-go/holdfast/turnlog"
 )
@@ -28,7 +29,7 @@ type World struct {
 // seenBy returns the checkpoint store as a process sees it.
 func (w *World) seenBy(l *life) checkpoint.Store {
 	s := &checkpoints{w.Checkpoints, l}
-	b, beats := w.Checkpoints.(checkpoint.Beater)
+	b, beats := w.Checkpoints.(lock.Beater)
 	i, inspects := w.Checkpoints.(checkpoint.Inspector)
 	switch {
 	case beats && inspects:

@@ -12,9 +12,9 @@ import (
 func (s *shop) newConcierge(bound bool) *orchestrator.Orchestrator[bot.ConciergeState] {
 	s.t.Helper()
 	tool := bot.AsTool(s.bot, func(st *bot.State) string { return st.Reply }, bound)
-	settings := s.stores.Options()
+	settings := s.stores.Options
 	settings.Logger = quiet()
-	o, err := orchestrator.New(bot.Concierge("concierge", new(model.Scripted), tool), s.stores.Checkpoints, settings)
+	o, err := orchestrator.New(bot.Concierge("concierge", new(model.Scripted), tool), s.stores.Checkpoints(), &settings)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -110,7 +110,7 @@ func TestFifteenTurns(t *testing.T) {
 		for i := range 13 {
 			s.ask("ada", fmt.Sprintf("Hello %d", i))
 		}
-		all, err := s.stores.Messages.Of(t.Context(), "ada")
+		all, err := s.stores.Messages().Of(t.Context(), "ada")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -172,7 +172,7 @@ func TestInDoubt(t *testing.T) {
 				s.bot = patient
 				doubt, _ := errors.AsType[*orchestrator.InDoubtError](err)
 				tt.answer.By = "desk"
-				if err := ledger.Resolve(t.Context(), s.stores.Ledger, doubt.Effects[0], tt.answer); err != nil {
+				if err := ledger.Resolve(t.Context(), s.stores.Ledger(), doubt.Effects[0], tt.answer); err != nil {
 					t.Fatal(err)
 				}
 				res, err := s.bot.Resume(t.Context(), "ada", nil)

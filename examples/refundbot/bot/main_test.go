@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/examples/refundbot/internal/refundtest"
 	"github.com/holdfast-go/holdfast/examples/refundbot/model"
 	"github.com/holdfast-go/holdfast/examples/refundbot/provider"
-	"github.com/holdfast-go/holdfast/examples/refundbot/stores"
+	"github.com/holdfast-go/holdfast/examples/refundbot/setting"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 	"github.com/holdfast-go/holdfast/message"
 	"github.com/holdfast-go/holdfast/orchestrator"
@@ -25,8 +25,8 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 // A shop is where a test plays: stores, a provider, and the bot of a process.
 type shop struct {
 	t      *testing.T
-	config stores.Config
-	stores *stores.Stores
+	config setting.Config
+	stores *setting.Stores
 	pays   refundtest.Provider
 	bot    *orchestrator.Orchestrator[bot.State]
 	asked  int
@@ -50,7 +50,7 @@ func everywhere(t *testing.T, test func(t *testing.T, s *shop)) {
 // options are those of a bot that does not wait long.
 func (s *shop) options() bot.Options {
 	return bot.Options{
-		Model: new(model.Scripted), Payments: s.pays.Client(), Shop: bot.DemoShop{}, Messages: s.stores.Messages,
+		Model: new(model.Scripted), Payments: s.pays.Client(), Shop: bot.DemoShop{}, Messages: s.stores.Messages(),
 		Pause: 10 * time.Millisecond,
 	}
 }
@@ -62,10 +62,10 @@ func (s *shop) newBot(o bot.Options) *orchestrator.Orchestrator[bot.State] {
 
 func newBot[S any](s *shop, d orchestrator.Definition[S], o bot.Options) *orchestrator.Orchestrator[S] {
 	s.t.Helper()
-	settings := s.stores.Options()
-	bot.Configure(settings, o)
+	settings := s.stores.Options
+	bot.Configure(&settings, o)
 	settings.Logger = quiet()
-	b, err := orchestrator.New(d, s.stores.Checkpoints, settings)
+	b, err := orchestrator.New(d, s.stores.Checkpoints(), &settings)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -10,11 +10,6 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/option"
-	"github.com/openai/openai-go/v3/packages/param"
-	"github.com/openai/openai-go/v3/shared"
-
 	"github.com/holdfast-go/holdfast/message"
 	"github.com/holdfast-go/holdfast/oncehttp"
 	"github.com/holdfast-go/holdfast/retry"
@@ -39,7 +34,7 @@ type OpenAIOptions struct {
 }
 
 // DefaultModel is the model of an OpenAI that names none.
-const DefaultModel = openai.ChatModelGPT5_4Mini
+const DefaultModel = "gpt-5.4-mini"
 
 const openAIURL = "https://api.openai.com/v1"
 
@@ -51,7 +46,8 @@ const openAIURL = "https://api.openai.com/v1"
 // OpenAI does not try again. The intent that asks has a Retry, and an error that another attempt cannot mend is marked
 // with retry.Permanent.
 type OpenAI struct {
-	chat    openai.ChatCompletionService
+	url     string
+	client  *http.Client
 	options OpenAIOptions
 }
 
@@ -67,11 +63,9 @@ func NewOpenAI(o OpenAIOptions) (*OpenAI, error) {
 	if u, err := url.Parse(o.BaseURL); err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
 		return nil, errors.New("model: the base URL of the API is no URL of http or https")
 	}
-	recorder := oncehttp.New(&oncehttp.Options{Keep: usable})
-	return &OpenAI{openai.NewChatCompletionService(
-		option.WithAPIKey(o.Key), option.WithBaseURL(o.BaseURL), option.WithHTTPClient(o.Client),
-		option.WithMiddleware(recorder.Middleware), option.WithMaxRetries(0),
-	), o}, nil
+	client := *o.Client
+	client.Transport = oncehttp.New(&oncehttp.Options{Keep: usable}).Transport(client.Transport)
+	return &OpenAI{strings.TrimSuffix(o.BaseURL, "/") + "/chat/completions", &client, o}, nil
 }
 
 // FromEnv returns the OpenAI model that OPENAI_API_KEY, OPENAI_BASE_URL and OPENAI_MODEL describe; nil if there is no
@@ -86,13 +80,9 @@ func FromEnv(getenv func(string) string) (*OpenAI, error) {
 
 // Classify asks for JSON that fits a schema.
 func (m *OpenAI) Classify(ctx context.Context, history []message.Message, text string) (Intent, Usage, error) {
-	params := m.params(classifyPrompt, history, text)
-	params.ResponseFormat.OfJSONSchema = &shared.ResponseFormatJSONSchemaParam{
-		JSONSchema: shared.ResponseFormatJSONSchemaJSONSchemaParam{
-			Name: "intent", Strict: param.NewOpt(true), Schema: json.RawMessage(intentSchema),
-		},
-	}
-	res, err := m.chat.New(ctx, params)
+	r := m.request(classifyPrompt, history, text)
+	r.Format = &format{"json_schema", schema{Name: "intent", Strict: true, Schema: json.RawMessage(intentSchema)}}
+	res, err := m.ask(ctx, r)
 	if err != nil {
 		return Intent{}, Usage{}, failure(err)
 	}
@@ -101,12 +91,12 @@ func (m *OpenAI) Classify(ctx context.Context, history []message.Message, text s
 }
 
 // intentOf reads the reply to Classify.
-func intentOf(res *openai.ChatCompletion) (in Intent, err error) {
+func intentOf(res completion) (in Intent, err error) {
 	if len(res.Choices) == 0 {
 		return in, fmt.Errorf("%w: it is empty", ErrReply)
 	}
 	c := res.Choices[0]
-	if err := ended(c.FinishReason, c.Message.Refusal); err != nil {
+	if err := ended(c.Finish, c.Message.Refusal); err != nil {
 		return in, err
 	}
 	d := json.NewDecoder(strings.NewReader(c.Message.Content))
@@ -129,7 +119,7 @@ func asNamed(order string) string { return cmp.Or(namedOrder(order), numberIn(or
 
 // Compose streams the reply.
 func (m *OpenAI) Compose(ctx context.Context, p Prompt, emit func(piece string)) (string, Usage, error) {
-	return m.stream(ctx, m.params(composePrompt(p), p.History, p.Text), emit)
+	return m.stream(ctx, m.request(composePrompt(p), p.History, p.Text), emit)
 }
 
 // Summarize streams the summary too: so all JSON that is recorded is an Intent.
@@ -137,33 +127,28 @@ func (m *OpenAI) Summarize(ctx context.Context, messages []message.Message) (str
 	if !oncehttp.Recorded(ctx) {
 		ctx = oncehttp.Unrecorded(ctx)
 	}
-	return m.stream(ctx, m.params(summarizePrompt, messages, summarizeNow), nil)
+	return m.stream(ctx, m.request(summarizePrompt, messages, summarizeNow), nil)
 }
 
 // stream asks for a text, and emits its pieces.
-func (m *OpenAI) stream(
-	ctx context.Context, params openai.ChatCompletionNewParams, emit func(string),
-) (string, Usage, error) {
-	params.StreamOptions.IncludeUsage = param.NewOpt(true)
-	s := m.chat.NewStreaming(ctx, params)
+func (m *OpenAI) stream(ctx context.Context, r request, emit func(string)) (string, Usage, error) {
+	r.Stream, r.Options = true, &streaming{Usage: true}
+	body, err := m.post(ctx, r)
+	if err != nil {
+		return "", Usage{}, failure(err)
+	}
 	var used Usage
 	var a answer
-	for s.Next() {
-		chunk := s.Current()
-		if chunk.Usage.TotalTokens > 0 {
-			used = m.usage(chunk.Model, chunk.Usage)
+	err = chunks(body, func(c completion) {
+		if c.Usage != (tokens{}) {
+			used = m.usage(c.Model, c.Usage)
 		}
-		piece := a.add(chunk)
-		if piece != "" && emit != nil {
+		if piece := a.add(c); piece != "" && emit != nil {
 			emit(piece)
 		}
-	}
-	closing := s.Close() // it says if the reply could not be recorded
-	if err := s.Err(); err != nil {
+	})
+	if err = cmp.Or(err, body.Close()); err != nil { // Close says if the reply could not be recorded
 		return "", used, failure(err)
-	}
-	if closing != nil {
-		return "", used, closing
 	}
 	return a.text.String(), used, a.err()
 }
@@ -175,12 +160,12 @@ type answer struct {
 }
 
 // add takes a chunk. It returns the piece of the text in it.
-func (a *answer) add(chunk openai.ChatCompletionChunk) (piece string) {
+func (a *answer) add(chunk completion) (piece string) {
 	for _, c := range chunk.Choices {
 		if c.Index != 0 {
 			continue
 		}
-		a.finish = cmp.Or(c.FinishReason, a.finish)
+		a.finish = cmp.Or(c.Finish, a.finish)
 		a.refusal += c.Delta.Refusal
 		piece += c.Delta.Content
 	}
@@ -211,40 +196,38 @@ func ended(finish, refusal string) error {
 	return nil
 }
 
-// params returns a request.
-func (m *OpenAI) params(system string, history []message.Message, text string) openai.ChatCompletionNewParams {
-	all := []openai.ChatCompletionMessageParamUnion{openai.SystemMessage(system)}
+// request returns a request.
+func (m *OpenAI) request(system string, history []message.Message, text string) request {
+	all := []statement{{message.RoleSystem, system}}
 	for _, h := range history {
-		switch text := said(h); {
-		case text == "":
-		case h.Role == message.RoleAssistant:
-			all = append(all, openai.AssistantMessage(text))
-		case h.Role == message.RoleSystem:
-			all = append(all, openai.SystemMessage(text))
-		default:
-			all = append(all, openai.UserMessage(text))
+		role := h.Role
+		if role != message.RoleAssistant && role != message.RoleSystem {
+			role = message.RoleUser
+		}
+		if text := said(h); text != "" {
+			all = append(all, statement{role, text})
 		}
 	}
-	return openai.ChatCompletionNewParams{Model: m.options.Model, Messages: append(all, openai.UserMessage(text))}
+	return request{Model: m.options.Model, Messages: append(all, statement{message.RoleUser, text})}
 }
 
-func (m *OpenAI) usage(name string, u openai.CompletionUsage) Usage {
+func (m *OpenAI) usage(name string, u tokens) Usage {
 	return Usage{
-		Input: int(u.PromptTokens), Output: int(u.CompletionTokens), Model: cmp.Or(name, m.options.Model),
-		Cost: (float64(u.PromptTokens)*m.options.Input + float64(u.CompletionTokens)*m.options.Output) / 1e6,
+		Input: u.Prompt, Output: u.Completion, Model: cmp.Or(name, m.options.Model),
+		Cost: (float64(u.Prompt)*m.options.Input + float64(u.Completion)*m.options.Output) / 1e6,
 	}
 }
 
 // failure marks an error of the API with retry.Permanent if it comes again with each attempt.
 func failure(err error) error {
-	e, ok := errors.AsType[*openai.Error](err)
+	e, ok := errors.AsType[*StatusError](err)
 	if !ok {
 		return err
 	}
 	switch {
 	case e.Code == "insufficient_quota": // also 429, but it does not pass
-	case e.StatusCode >= 500, e.StatusCode == http.StatusTooManyRequests, e.StatusCode == http.StatusRequestTimeout,
-		e.StatusCode == http.StatusConflict:
+	case e.Status >= 500, e.Status == http.StatusTooManyRequests, e.Status == http.StatusRequestTimeout,
+		e.Status == http.StatusConflict:
 		return err
 	}
 	return retry.Permanent(err)

@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/openai/openai-go/v3"
-
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/examples/refundbot/model"
 	"github.com/holdfast-go/holdfast/examples/refundbot/model/chatserver"
@@ -150,10 +148,10 @@ func TestOpenAIFaults(t *testing.T) {
 						failed = err
 					}
 				})
-				e, _ := errors.AsType[*openai.Error](failed)
+				e, _ := errors.AsType[*model.StatusError](failed)
 				switch {
 				case failed == nil, c.want != nil && !errors.Is(failed, c.want),
-					c.status != 0 && (e == nil || e.StatusCode != c.status):
+					c.status != 0 && (e == nil || e.Status != c.status):
 					t.Errorf("failed with %v, want %v or status %d", failed, c.want, c.status)
 				case retry.IsPermanent(failed) != c.permanent:
 					t.Errorf("permanent: %t for %v", !c.permanent, failed)
@@ -255,5 +253,33 @@ func TestFromEnv(t *testing.T) {
 	}
 	if _, err := model.NewOpenAI(model.OpenAIOptions{}); err == nil {
 		t.Error("a model without a key")
+	}
+}
+
+// What other servers of the protocol answer: an error is told by its status, or is in the stream.
+func TestOpenAIOtherServers(t *testing.T) {
+	for _, c := range []struct {
+		status     int
+		body, want string
+		permanent  bool
+	}{
+		{http.StatusBadGateway, "<html>", `status 502, code ""`, false},
+		{http.StatusUnauthorized, `{"error":{"message":"no sk-test here","code":401}}`, `status 401, code ""`, true},
+		{http.StatusOK, "data: {\"error\":{\"message\":\"overloaded\"}}\n\n", "an error ends it", false},
+		{http.StatusOK, ": a comment\n\ndata: [DONE]\n\n", "it is cut off", false},
+	} {
+		web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(c.status)
+			_, _ = io.WriteString(w, c.body)
+		}))
+		m, err := model.NewOpenAI(model.OpenAIOptions{Key: "sk-test", BaseURL: web.URL})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _, err = m.Compose(oncehttp.Unrecorded(t.Context()), model.Prompt{Text: "hello"}, nil)
+		if err == nil || !strings.Contains(err.Error(), c.want) || retry.IsPermanent(err) != c.permanent {
+			t.Errorf("%d %q: %v, want %s", c.status, c.body, err, c.want)
+		}
+		web.Close()
 	}
 }

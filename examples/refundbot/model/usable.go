@@ -2,11 +2,7 @@ package model
 
 import (
 	"bytes"
-	"encoding/json"
 	"mime"
-	"strings"
-
-	"github.com/openai/openai-go/v3"
 
 	"github.com/holdfast-go/holdfast/oncehttp"
 )
@@ -15,24 +11,14 @@ import (
 // that is tried again after ErrReply asks anew.
 func usable(r oncehttp.Reply) bool {
 	if kind, _, _ := mime.ParseMediaType(r.Type); kind != "text/event-stream" {
-		var res openai.ChatCompletion
-		if json.Unmarshal(r.Body, &res) != nil {
+		var c completion
+		if parse(r.Body, &c) != nil {
 			return false
 		}
-		_, err := intentOf(&res)
+		_, err := intentOf(c)
 		return err == nil
 	}
 	var a answer
-	for line := range bytes.Lines(r.Body) {
-		data, ok := strings.CutPrefix(string(bytes.TrimSpace(line)), "data:")
-		if data = strings.TrimSpace(data); !ok || data == "[DONE]" {
-			continue
-		}
-		var chunk openai.ChatCompletionChunk
-		if json.Unmarshal([]byte(data), &chunk) != nil {
-			return false
-		}
-		a.add(chunk)
-	}
-	return a.err() == nil
+	err := chunks(bytes.NewReader(r.Body), func(c completion) { a.add(c) })
+	return err == nil && a.err() == nil
 }

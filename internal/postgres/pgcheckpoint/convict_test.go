@@ -1,4 +1,4 @@
-package pgcheckpoint_test
+package pgcheckpoint
 
 import (
 	"context"
@@ -13,7 +13,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/checkpoint/checkpointtest"
-	"github.com/holdfast-go/holdfast/internal/postgres/pgcheckpoint"
 	"github.com/holdfast-go/holdfast/internal/suite"
 	"github.com/holdfast-go/holdfast/internal/test/pgtest"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
@@ -82,61 +81,57 @@ const (
 		) t ON true`
 )
 
+func TestMain(m *testing.M) { testenv.Main(m) }
+
 func TestSuiteConvicts(t *testing.T) {
+	// sends returns a store that sends another statement.
+	sends := func(statement func(*queries) *string, sql string) func(*Store, *pgxpool.Pool) checkpoint.Store {
+		return func(s *Store, _ *pgxpool.Pool) checkpoint.Store {
+			*statement(&s.sql) = s.Fill(sql)
+			return s
+		}
+	}
+	appends, claims := func(q *queries) *string { return &q.append }, func(q *queries) *string { return &q.claim }
+	const anyOwner = "(nonce = $3 OR lease_until <= clock_timestamp() OR $6::bigint > 0 AND $7 <> '')"
 	for name, c := range map[string]struct {
 		clauses []string
-		broken  func(s *pgcheckpoint.Store, pool *pgxpool.Pool) checkpoint.Store
+		broken  func(*Store, *pgxpool.Pool) checkpoint.Store
 	}{
-		"WHERE EXISTS": {
-			[]string{"takeover", "zombies"},
-			func(s *pgcheckpoint.Store, _ *pgxpool.Pool) checkpoint.Store { return s.Broken("append", appendExists) },
-		},
-		"epoch at least as high": {
-			[]string{"fence-epoch"},
-			func(s *pgcheckpoint.Store, _ *pgxpool.Pool) checkpoint.Store {
-				return s.Broken("append", appendAtLeast)
-			},
-		},
+		"WHERE EXISTS":           {[]string{"takeover", "zombies"}, sends(appends, appendExists)},
+		"epoch at least as high": {[]string{"fence-epoch"}, sends(appends, appendAtLeast)},
 		"Delete in one statement": {
 			[]string{"delete-append"},
-			func(s *pgcheckpoint.Store, _ *pgxpool.Pool) checkpoint.Store { return s.Broken("delete", deleteAtOnce) },
+			func(s *Store, _ *pgxpool.Pool) checkpoint.Store {
+				s.sql.deleteHead = s.Fill(deleteAtOnce)
+				s.sql.deleteTurns = `SELECT $1::text IS NULL OR $2::text IS NULL`
+				return s
+			},
 		},
 		"Delete without the fence": {
 			[]string{"delete-fenced", "delete-late"},
-			func(s *pgcheckpoint.Store, _ *pgxpool.Pool) checkpoint.Store {
-				return s.Broken("deleteHead", deleteAnyHead)
-			},
+			sends(func(q *queries) *string { return &q.deleteHead }, deleteAnyHead),
 		},
 		"Delete of the turns of another life": {
 			[]string{"delete-fenced", "delete-late"},
-			func(s *pgcheckpoint.Store, _ *pgxpool.Pool) checkpoint.Store {
-				return s.Broken("deleteTurns", deleteTurns)
-			},
+			sends(func(q *queries) *string { return &q.deleteTurns }, deleteTurns),
 		},
 		"a refusal that names the owner as of before the claim waited": {
-			[]string{"steal-race"},
-			func(s *pgcheckpoint.Store, _ *pgxpool.Pool) checkpoint.Store {
-				return s.Broken("claim", fmt.Sprintf(claimAsSeen, "{admits}"))
-			},
+			[]string{"steal-race"}, sends(claims, fmt.Sprintf(claimAsSeen, "{admits}")),
 		},
 		"a claim that takes a session from whoever has it": {
-			[]string{"steal-other", "steal-free", "steal-late"},
-			func(s *pgcheckpoint.Store, _ *pgxpool.Pool) checkpoint.Store {
-				const anyOwner = "(nonce = $3 OR lease_until <= clock_timestamp() OR $6::bigint > 0 AND $7 <> '')"
-				return s.Broken("claim", fmt.Sprintf(claimAsSeen, anyOwner))
-			},
+			[]string{"steal-other", "steal-free", "steal-late"}, sends(claims, fmt.Sprintf(claimAsSeen, anyOwner)),
 		},
 		"claim and load in one statement": {
 			[]string{"takeover"},
-			func(s *pgcheckpoint.Store, pool *pgxpool.Pool) checkpoint.Store { return oneStatement{s, pool} },
+			func(s *Store, pool *pgxpool.Pool) checkpoint.Store { return oneStatement{s, pool} },
 		},
 		"prefix with LIKE": {
 			[]string{"sessions-prefix"},
-			func(s *pgcheckpoint.Store, pool *pgxpool.Pool) checkpoint.Store { return likes{s, pool} },
+			func(s *Store, pool *pgxpool.Pool) checkpoint.Store { return likes{s, pool} },
 		},
 		"rows open while it yields": {
 			[]string{"sequences-reentrant"},
-			func(s *pgcheckpoint.Store, pool *pgxpool.Pool) checkpoint.Store { return cursor{s, pool} },
+			func(s *Store, pool *pgxpool.Pool) checkpoint.Store { return cursor{s, pool} },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -148,8 +143,7 @@ func TestSuiteConvicts(t *testing.T) {
 					Tries:      10, // a race is lost soon, but not each time
 				}.Convict(t, clause, func() checkpoint.Store {
 					pool := oneConnection(t, clause == "sequences-reentrant")
-					s := pgcheckpoint.New(pool, nil)
-					return c.broken(s, pool)
+					return c.broken(New(pool, nil), pool)
 				})
 			}
 		})
@@ -164,7 +158,7 @@ func oneConnection(t *testing.T, one bool) *pgxpool.Pool {
 }
 
 type oneStatement struct {
-	*pgcheckpoint.Store
+	*Store
 	pool *pgxpool.Pool
 }
 
@@ -182,7 +176,7 @@ func (o oneStatement) Claim(
 }
 
 type likes struct {
-	*pgcheckpoint.Store
+	*Store
 	pool *pgxpool.Pool
 }
 
@@ -202,7 +196,7 @@ func (l likes) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Seq
 }
 
 type cursor struct {
-	*pgcheckpoint.Store
+	*Store
 	pool *pgxpool.Pool
 }
 

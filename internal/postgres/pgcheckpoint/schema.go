@@ -1,6 +1,7 @@
 package pgcheckpoint
 
 import (
+	"github.com/holdfast-go/holdfast/internal/postgres/pgprocess"
 	"github.com/holdfast-go/holdfast/internal/postgres/pgstate"
 	"github.com/holdfast-go/holdfast/internal/postgres/pgsweep"
 )
@@ -68,7 +69,7 @@ DO $$ DECLARE leaf regclass; BEGIN
         EXECUTE format('ALTER TABLE %s SET (autovacuum_vacuum_scale_factor = 0.02)', leaf);
     END LOOP;
 END $$;
-` + pgsweep.Schema + watchesSchema + beatsSchema
+` + pgsweep.Schema + pgprocess.Schema
 
 // Schema returns the statements that create the tables, or bring them up to date. They may be run again. Suppose that
 // the prefix names no schema, and that the tables are in another schema of the search path than new tables would be.

@@ -32,9 +32,9 @@ const turnColumns = `t.turn, t.state, t.payload, t.route, t.signature, t.version
 type queries struct {
 	claim, guard, create, headless, newest, answered, append, explain, mark, renew, raise string
 	// settle is append with a place for a pgjoin.Part.
-	settle                                                                                             string
-	deleteGuard, deleteHead, deleteTurns, turns, sessions, owing, held, watch, beat, look, rest, sweep string
-	numbers, head, session, owes                                                                       string
+	settle                                                                    string
+	deleteGuard, deleteHead, deleteTurns, turns, sessions, owing, held, sweep string
+	numbers, head, session, owes                                              string
 }
 
 var templates = queries{
@@ -247,11 +247,7 @@ var templates = queries{
 		FROM {sessions}
 		WHERE orchestrator = $1 AND session = ANY($2::text[]) AND nonce <> '' AND lease_until > clock_timestamp()`,
 
-	watch: watchSQL,
-	head:  headSQL,
-	beat:  beatSQL,
-	look:  lookSQL,
-	rest:  restSQL,
+	head: headSQL,
 
 	// One statement may retire sessions, because every settle moves lease_until. If a session settled while the
 	// statement waited, the statement looks at it again, and the session is idle no more.
@@ -290,7 +286,10 @@ var templates = queries{
 }
 
 // suffixes end the names of tables and indexes. The prefix begins them.
-var suffixes = []string{"sessions", "turns", "sessions_owed", "turns_request", "sessions_sweep", "watches", "beats"}
+var suffixes = []string{"sessions", "turns", "sessions_owed", "turns_request", "sessions_sweep"}
+
+// Fill replaces the placeholders in a statement by the names of the store's tables and functions.
+func (s *Store) Fill(template string) string { return fill(s.prefix, template) }
 
 func fill(p sqlname.Prefix, template string) string { return names(p).Replace(template) }
 
@@ -316,8 +315,8 @@ func fillAll(p sqlname.Prefix) queries {
 	q.append = strings.NewReplacer("{and}", "", "{forgotten}", "false").Replace(q.append)
 	for _, s := range []*string{
 		&q.settle, &q.claim, &q.create, &q.headless, &q.newest, &q.answered, &q.append, &q.explain, &q.mark,
-		&q.renew, &q.raise, &q.deleteHead, &q.deleteTurns, &q.turns, &q.sessions, &q.owing, &q.session, &q.owes, &q.held, &q.watch,
-		&q.beat, &q.look, &q.rest, &q.numbers, &q.head,
+		&q.renew, &q.raise, &q.deleteHead, &q.deleteTurns, &q.turns, &q.sessions, &q.owing, &q.held,
+		&q.numbers, &q.head, &q.session, &q.owes,
 	} {
 		*s = fill(p, *s)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/pgtext"
+	"github.com/holdfast-go/holdfast/internal/postgres/pgprocess"
 	"github.com/holdfast-go/holdfast/internal/postgres/pgstate"
 	"github.com/holdfast-go/holdfast/internal/postgres/pgsweep"
 	"github.com/holdfast-go/holdfast/internal/sqlname"
@@ -48,11 +49,16 @@ type Options struct {
 	// driver that may not keep prepared statements. Elsewhere they are a little slower. A joined store of runs must
 	// have Functions too.
 	Functions bool
+
+	// Processes are those of the database, whose stores beat as one. If it is nil, the store has its own.
+	Processes *pgprocess.Processes
 }
 
-// Store implements [checkpoint.Store], [checkpoint.Sweeper], [checkpoint.Watcher], [checkpoint.Beater] and
+// Store implements [checkpoint.Store], [checkpoint.Sweeper], [lock.Watcher], [lock.Beater] and
 // [checkpoint.Inspector].
 type Store struct {
+	*pgprocess.Processes
+
 	db     *pgstate.DB
 	prefix sqlname.Prefix
 	sql    queries
@@ -65,8 +71,8 @@ type Store struct {
 var (
 	_ checkpoint.Store     = (*Store)(nil)
 	_ checkpoint.Sweeper   = (*Store)(nil)
-	_ checkpoint.Watcher   = (*Store)(nil)
-	_ checkpoint.Beater    = (*Store)(nil)
+	_ lock.Watcher         = (*Store)(nil)
+	_ lock.Beater          = (*Store)(nil)
 	_ checkpoint.Inspector = (*Store)(nil)
 
 	_ lock.Raiser = (*Store)(nil)
@@ -78,9 +84,9 @@ func New(db DB, o *Options) *Store {
 	if o == nil {
 		o = new(Options)
 	}
-	named := suffixes
+	named := slices.Concat(suffixes, pgprocess.Suffixes)
 	if o.Functions {
-		named = slices.Concat(suffixes, functions)
+		named = append(named, functions...)
 	}
 	p, err := sqlname.Parse(o.Prefix, named...)
 	if err != nil {
@@ -90,7 +96,10 @@ func New(db DB, o *Options) *Store {
 	unsettled := strings.NewReplacer("{unsettled}",
 		strconv.FormatInt(cmp.Or(max(o.Unsettled, 0), checkpoint.DefaultUnsettled).Microseconds(), 10))
 	sweep := unsettled.Replace(templates.sweep)
-	s := &Store{db: d, prefix: p, sql: fillAll(p), ttl: o.TTL, sweeper: pgsweep.New(d, sweep, names(p))}
+	s := &Store{
+		Processes: cmp.Or(o.Processes, pgprocess.New(d, p)),
+		db:        d, prefix: p, sql: fillAll(p), ttl: o.TTL, sweeper: pgsweep.New(d, sweep, names(p)),
+	}
 	if o.Functions {
 		s.calls = fillCalls(p)
 		s.sweeper = pgsweep.NewByCalls(d, unsettled.Replace(s.calls.slice), unsettled.Replace(s.calls.retire), names(p))

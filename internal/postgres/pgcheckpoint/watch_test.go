@@ -1,16 +1,18 @@
 package pgcheckpoint_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/holdfast-go/holdfast/checkpoint/checkpointtest"
 	"github.com/holdfast-go/holdfast/internal/postgres/pgcheckpoint"
 	"github.com/holdfast-go/holdfast/internal/test/pgtest"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/lock/locktest"
 )
 
 // They also hold the contract of beats.
@@ -22,13 +24,14 @@ func TestWatch(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool := pgtest.EmptyPool(t, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = mode })
-			newStore := numbered(pool, "w")
-			checkpointtest.RunWatcher(t, func(t *testing.T) checkpointtest.WatchingStore {
-				return newStore(t).(*pgcheckpoint.Store)
-			})
-			checkpointtest.RunBeater(t, func(t *testing.T) checkpointtest.BeatingStore {
-				return newStore(t).(*pgcheckpoint.Store)
-			})
+			n := 0
+			newStore := func(t *testing.T) *pgcheckpoint.Store {
+				n++
+				o := pgcheckpoint.Options{Prefix: fmt.Sprintf("w%d_", n)}
+				return pgtest.Create(t, pool, pgcheckpoint.New(pool, &o))
+			}
+			locktest.RunWatcher(t, func(t *testing.T) lock.Watcher { return newStore(t) })
+			locktest.RunBeater(t, func(t *testing.T) lock.Beater { return newStore(t) })
 		})
 	}
 }
@@ -37,8 +40,7 @@ func TestWatch(t *testing.T) {
 func TestEndlessWatch(t *testing.T) {
 	t.Parallel()
 	p := pgtest.EmptyPool(t)
-	s := pgcheckpoint.New(p, nil)
-	create(t, p, s)
+	s := pgtest.Create(t, p, pgcheckpoint.New(p, nil))
 	for _, until := range []string{"infinity", "-infinity"} {
 		if _, err := s.Watch(t.Context(), "bot", until, "first", time.Hour); err != nil {
 			t.Fatal(err)
@@ -55,8 +57,7 @@ func TestEndlessWatch(t *testing.T) {
 func TestWatchCost(t *testing.T) {
 	t.Parallel()
 	p := pgtest.PoolOn(t, testenv.StartPostgres(t, nil).URL, pgtest.OneConnection)
-	s := pgcheckpoint.New(p, nil)
-	create(t, p, s)
+	s := pgtest.Create(t, p, pgcheckpoint.New(p, nil))
 	ask := func(definition, process string, d time.Duration) bool {
 		t.Helper()
 		other, err := s.Watch(t.Context(), "bot", definition, process, d)

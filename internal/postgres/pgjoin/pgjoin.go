@@ -15,8 +15,8 @@ const (
 
 // A Log is a turn log on PostgreSQL.
 type Log interface {
-	// EndPart returns queries that record the end of the run $11 of turn $5, if the query h has a row: its time is EndAt
-	// and its state EndState. The query ended has a row if the entry is added.
+	// EndPart returns queries that record the end of the run $11 of turn $5, if the query h has a row: its time is
+	// EndAt and its state EndState. The query ended has a row if the entry is added.
 	EndPart() Part
 }
 

@@ -6,9 +6,17 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/postgres/pgsnapshot"
 	"github.com/holdfast-go/holdfast/internal/suite"
+	"github.com/holdfast-go/holdfast/internal/test/pgtest"
+	"github.com/holdfast-go/holdfast/internal/test/testenv"
 	"github.com/holdfast-go/holdfast/snapshot"
 	"github.com/holdfast-go/holdfast/snapshot/snapshottest"
 )
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+func open(t *testing.T) *pgsnapshot.Store {
+	return pgsnapshot.New(pgtest.PoolWith(t, pgsnapshot.New(nil, nil).Schema()), nil)
+}
 
 // These statements look right, but PostgreSQL lets a call through that the contract refuses.
 const (
@@ -131,7 +139,7 @@ func TestSuiteConvicts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			convict(t, c.clause, func() snapshot.Store { return open(t, nil, nil).Broken(c.statement, c.sql) })
+			convict(t, c.clause, func() snapshot.Store { return open(t).Broken(c.statement, c.sql) })
 		})
 	}
 }
@@ -148,7 +156,7 @@ const cleansNothing = `SELECT $1::text, $2::text, $3::bigint`
 // No part of a former payload is read, although the part is still there.
 func TestPartsThatAreNotCleaned(t *testing.T) {
 	t.Parallel()
-	newStore := func() *pgsnapshot.Store { return open(t, nil, nil).Broken("clean", cleansNothing) }
+	newStore := func() *pgsnapshot.Store { return open(t).Broken("clean", cleansNothing) }
 	for clause, err := range snapshottest.Violations(t.Context(), func() snapshot.Store { return newStore() }) {
 		t.Errorf("%s: %v", clause, err)
 	}

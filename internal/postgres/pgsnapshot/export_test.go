@@ -15,6 +15,3 @@ func (s *Store) Broken(statement, sql string) *Store {
 	*statements[statement] = fill(s.prefix, sql)
 	return &broken
 }
-
-// Fill replaces the placeholders by the names of the store's tables.
-func (s *Store) Fill(sql string) string { return fill(s.prefix, sql) }

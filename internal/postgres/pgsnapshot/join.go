@@ -31,22 +31,4 @@ func (s *Store) Join(turns checkpoint.Store) snapshot.Settle {
 	}
 }
 
-// JoinEnds implements [snapshot.EndJoiner]. There is no function of the database that does it.
-func (s *Store) JoinEnds(turns checkpoint.Store, log any) snapshot.SettleEnd {
-	t, ok := turns.(*pgcheckpoint.Store)
-	ends, logs := log.(pgjoin.Log)
-	if !ok || !logs || !ends.EndPart().DB.Shares(s.db) {
-		return nil
-	}
-	joined := t.Joined(s.part().After(ends.EndPart(), "ended"))
-	if joined == nil {
-		return nil
-	}
-	return func(
-		ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions, end snapshot.End,
-	) (forgotten bool, err error) {
-		return joined(ctx, l, cp, o, end.At.UTC(), string(end.State))
-	}
-}
-
 func (s *Store) part() pgjoin.Part { return pgjoin.Part{DB: s.db, SQL: s.sql.joined} }

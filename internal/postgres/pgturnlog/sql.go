@@ -133,7 +133,9 @@ func fillAll(p sqlname.Prefix) queries {
 	const none = "NULL::jsonb"
 	brief := names(p, none, none, none)
 	q.restoreBrief, q.listBrief = brief.Replace(q.restore), brief.Replace(q.list)
-	for _, s := range []*string{&q.record, &q.end, &q.known, &q.alone, &q.restore, &q.list, &q.idle, &q.lock, &q.forget} {
+	for _, s := range []*string{
+		&q.record, &q.end, &q.known, &q.alone, &q.restore, &q.list, &q.idle, &q.lock, &q.forget,
+	} {
 		*s = fill(p, *s)
 	}
 	return q

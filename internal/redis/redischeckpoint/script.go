@@ -26,9 +26,6 @@ var (
 	enterScript  = redisstore.Script(sources, "entry", "enter")
 	dropScript   = redisstore.Script(sources, "entry", "drop")
 	lookScript   = redisstore.Script(sources, "look")
-	watchScript  = redisstore.Script(sources, "watch")
-	beatScript   = redisstore.Script(sources, "beat")
-	restScript   = redisstore.Script(sources, "rest")
 )
 
 // verdicts are the verdicts of scripts that are errors. HELD is a checkpoint.HeldError, which Claim makes of its

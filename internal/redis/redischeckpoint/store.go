@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/redis/redisprocess"
 	"github.com/holdfast-go/holdfast/internal/redis/redisstore"
 	"github.com/holdfast-go/holdfast/lock"
 )
@@ -22,6 +23,9 @@ type Options struct {
 	// Unsettled is the TTL of a session without a settled turn. It has to be longer than a lease. 0 means
 	// checkpoint.DefaultUnsettled.
 	Unsettled time.Duration
+
+	// Processes are those of the database, whose stores beat as one. If it is nil, the store has its own.
+	Processes *redisprocess.Processes
 }
 
 // ErrEviction refuses a server whose maxmemory-policy is not noeviction, at the first use of a store and once a minute
@@ -30,6 +34,8 @@ var ErrEviction = redisstore.ErrEviction
 
 // A Store is a [checkpoint.Store] on Redis.
 type Store struct {
+	*redisprocess.Processes
+
 	redis  redisstore.Runner
 	prefix string
 	idle   int64 // ms; 0: sessions stay
@@ -44,8 +50,8 @@ type Store struct {
 
 var (
 	_ checkpoint.Store     = (*Store)(nil)
-	_ checkpoint.Watcher   = (*Store)(nil)
-	_ checkpoint.Beater    = (*Store)(nil)
+	_ lock.Watcher         = (*Store)(nil)
+	_ lock.Beater          = (*Store)(nil)
 	_ checkpoint.Inspector = (*Store)(nil)
 )
 
@@ -65,6 +71,7 @@ func New(client redis.UniversalClient, o *Options) *Store {
 		redis:  redisstore.Runner{Client: client, Verdicts: verdicts, Refused: checkpoint.ErrRefused},
 		prefix: redisstore.Prefix("redischeckpoint", o.Prefix),
 	}
+	s.Processes = cmp.Or(o.Processes, redisprocess.New(client, s.prefix))
 	if o.TTL > 0 {
 		s.idle = ceil(o.TTL, time.Millisecond)
 	}

@@ -12,6 +12,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 )
 
+func TestMain(m *testing.M) { testenv.Main(m) }
+
 func ago(d time.Duration) string { return fmt.Sprint(time.Now().Add(-d).UnixMicro()) }
 
 // A request names the time at which it began. If that time is too long ago, the request is refused.

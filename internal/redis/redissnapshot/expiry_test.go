@@ -11,6 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
+func TestMain(m *testing.M) { testenv.Main(m) }
+
 // A request names the time at which its entry was seen or barred. If that time is too long ago, the request is refused.
 func TestTooLate(t *testing.T) {
 	t.Parallel()

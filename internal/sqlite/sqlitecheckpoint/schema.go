@@ -1,7 +1,10 @@
 package sqlitecheckpoint
 
 import (
+	"slices"
+
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/sqlite/sqliteprocess"
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitestore"
 	"github.com/holdfast-go/holdfast/lock"
 )
@@ -46,12 +49,7 @@ CREATE TABLE IF NOT EXISTS {prefix}turns (
 	PRIMARY KEY (orchestrator, session, turn) -- a turn settles once
 ) STRICT;
 CREATE INDEX IF NOT EXISTS {prefix}turns_request ON {prefix}turns (orchestrator, session, request_id, turn) WHERE request_id IS NOT NULL;
-CREATE TABLE IF NOT EXISTS {prefix}beats (
-	process TEXT    NOT NULL PRIMARY KEY,
-	beats   INTEGER NOT NULL,
-	at      INTEGER NOT NULL -- µs
-) STRICT, WITHOUT ROWID;
-`
+` + sqliteprocess.Schema
 
 func layout(prefix string) sqlitestore.Layout {
 	return sqlitestore.Layout{
@@ -61,14 +59,14 @@ func layout(prefix string) sqlitestore.Layout {
 				"first pruned summarized owed failed retry_at"},
 			{Name: "{prefix}turns", Columns: "orchestrator session turn state payload route signature version " +
 				"run_id request_id saved_at"},
-			{Name: "{prefix}beats", Columns: "process beats at"},
+			sqliteprocess.Table,
 		},
-		Statements: []string{
+		Statements: slices.Concat(sqliteprocess.Statements, []string{
 			takeSQL, bearSQL, waitSQL, createSQL, headlessSQL, renewSQL, heldSQL, headSQL, ownerSQL, settleSQL,
 			insertSQL, pruneSQL, refusalSQL, markSQL,
 			deleteHeadSQL, deleteTurnsSQL, turnsSQL, numbersSQL, answeredSQL, sessionsSQL, owingSQL,
-			sliceSQL, idleSQL, retireSQL, beatSQL, silentSQL, lookSQL, restSQL, raiseSQL,
-		},
+			sliceSQL, idleSQL, retireSQL, raiseSQL,
+		}),
 		Verdicts: []error{
 			lock.ErrHeld, lock.ErrFenced, checkpoint.ErrConflict, checkpoint.ErrInvalid, checkpoint.ErrDamaged,
 		},

@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/sqlite/sqliteprocess"
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitestore"
+	"github.com/holdfast-go/holdfast/lock"
 )
 
 // Options configure a [Store]. The zero value, and nil, mean the defaults.
@@ -19,11 +21,16 @@ type Options struct {
 	// Unsettled is the TTL of a session without a settled turn. It has to be longer than a lease. 0 means
 	// checkpoint.DefaultUnsettled.
 	Unsettled time.Duration
+
+	// Processes are those of the database, whose stores beat as one. If it is nil, the store has its own.
+	Processes *sqliteprocess.Processes
 }
 
 // A Store keeps sessions in two tables of an SQLite database. It has prepared statements on the connections of its
 // *sql.DB as long as the *sql.DB is open: make one Store and keep it.
 type Store struct {
+	*sqliteprocess.Processes
+
 	db  *sqlitestore.DB
 	ttl time.Duration // 0: for ever
 
@@ -38,7 +45,7 @@ type Store struct {
 var (
 	_ checkpoint.Store     = (*Store)(nil)
 	_ checkpoint.Sweeper   = (*Store)(nil)
-	_ checkpoint.Beater    = (*Store)(nil)
+	_ lock.Beater          = (*Store)(nil)
 	_ checkpoint.Inspector = (*Store)(nil)
 )
 
@@ -56,5 +63,6 @@ func New(db *sql.DB, o *Options) *Store {
 		panic("sqlitecheckpoint: " + err.Error())
 	}
 	unsettled := cmp.Or(max(o.Unsettled, 0), checkpoint.DefaultUnsettled)
-	return &Store{db: sqlitestore.New(db, layout(prefix)), ttl: o.TTL, unsettled: unsettled}
+	d := sqlitestore.New(db, layout(prefix))
+	return &Store{Processes: cmp.Or(o.Processes, sqliteprocess.New(d)), db: d, ttl: o.TTL, unsettled: unsettled}
 }

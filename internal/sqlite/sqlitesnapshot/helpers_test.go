@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitesnapshot"
 	"github.com/holdfast-go/holdfast/internal/test/sqlitetest"
@@ -114,4 +115,30 @@ func create(tb testing.TB, db *sql.DB, o *sqlitesnapshot.Options) *sqlitesnapsho
 	sqlitetest.Exec(tb, db, s.Schema())
 	sqlitetest.Exec(tb, db, s.Schema())
 	return s
+}
+
+// timeless describes a run without the times, which the store sets.
+func timeless(r *snapshot.Run) string {
+	if r == nil {
+		return "none"
+	}
+	c := *r
+	c.Age, c.StartedAt, c.SavedAt = 0, time.Time{}, time.Time{}
+	return fmt.Sprintf("%+v %s", c, r.Payload)
+}
+
+// wantTidy shows that a run has parts if its row says so, and that there are no other parts.
+func wantTidy(t *testing.T, db *sql.DB) {
+	t.Helper()
+	for _, wrong := range []string{
+		`SELECT count(*) FROM holdfast_runs
+			WHERE parts <> ((orchestrator, session) IN (SELECT orchestrator, session FROM holdfast_run_parts))`,
+		`SELECT count(*) FROM holdfast_run_parts
+			WHERE (orchestrator, session) NOT IN (SELECT orchestrator, session FROM holdfast_runs)`,
+	} {
+		var n int
+		if err := db.QueryRowContext(t.Context(), wrong).Scan(&n); err != nil || n != 0 {
+			t.Errorf("%d are wrong: %s %v", n, wrong, err)
+		}
+	}
 }

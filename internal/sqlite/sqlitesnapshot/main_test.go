@@ -9,5 +9,5 @@ import (
 func TestMain(m *testing.M) {
 	// The driver gives functions to the connections that are opened later.
 	sqlitetest.RegisterRemoving()
-	sqlitetest.Main(m, map[string]sqlitetest.Role{"contend": contend, "turns": turnsForever})
+	sqlitetest.Main(m, nil)
 }

@@ -19,12 +19,12 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 // Everything can be measured. The test judges no figure: a test says nothing about speed. Suites with the same options
 // share a server, one after the other.
 func TestQuick(t *testing.T) {
-	b := &bench{
-		scale: brief, dir: t.TempDir(), log: t.Logf,
-		postgres: launch(t, testenv.StartPostgres, newDatabase), redis: launch(t, testenv.StartRedis, flushed),
-	}
+	b := &bench{scale: brief, dir: t.TempDir(), log: t.Logf}
+	postgres := &servers{t, testenv.StartPostgres, newDatabase, make(map[string]*testenv.Server)}
+	redises := &servers{t, testenv.StartRedis, flushed, make(map[string]*testenv.Server)}
 	for _, s := range suites {
 		t.Run(s.name, func(t *testing.T) {
+			b.postgres, b.redis = postgres.launcher(t), redises.launcher(t)
 			if _, err := exec.LookPath("gcc"); err != nil && strings.HasSuffix(s.name, slowDisk) {
 				t.Skip("no gcc builds the slow disk:", err)
 			}
@@ -44,21 +44,35 @@ func TestQuick(t *testing.T) {
 	t.Log(report.String())
 }
 
-// launch starts a server for each kind of options, which runs until the test ends. Each time, empty returns the URL of
-// an empty database on it.
-func launch(
-	t *testing.T, start func(testing.TB, *testenv.Options) *testenv.Server,
-	empty func(*testing.T, *testenv.Server) string,
-) launcher {
-	started := make(map[string]*testenv.Server)
+// servers are one for each kind of options. They run until the parent test ends. empty returns the URL of an empty
+// database on one.
+type servers struct {
+	parent  *testing.T
+	start   func(testing.TB, *testenv.Options) *testenv.Server
+	empty   func(*testing.T, *testenv.Server) string
+	started map[string]*testenv.Server
+}
+
+// launcher starts servers for t, a part of the parent.
+func (s *servers) launcher(t *testing.T) launcher {
 	return func(o *testenv.Options) (string, func() error, error) {
 		options := fmt.Sprintf("%+v", *o)
-		if started[options] == nil {
-			started[options] = start(t, o)
+		if s.started[options] == nil {
+			s.started[options] = s.start(outliving{t, s.parent}, o)
 		}
-		return empty(t, started[options]), func() error { return nil }, nil
+		return s.empty(t, s.started[options]), func() error { return nil }, nil
 	}
 }
+
+// outliving is a test whose server others go on to use. If there is no server, the test alone is skipped. A server ends
+// with the parent.
+type outliving struct {
+	testing.TB
+	parent testing.TB
+}
+
+func (o outliving) Cleanup(f func())              { o.parent.Cleanup(f) }
+func (o outliving) Errorf(text string, of ...any) { o.parent.Errorf(text, of...) }
 
 func newDatabase(t *testing.T, s *testenv.Server) string {
 	t.Helper()

@@ -49,7 +49,7 @@ func Fail(err error, methods ...string) Around {
 // Inspector if s is one.
 func Checkpoints(s checkpoint.Store, around Around) checkpoint.Store {
 	c := &checkpoints{s, around}
-	b, beats := s.(checkpoint.Beater)
+	b, beats := s.(lock.Beater)
 	i, inspects := s.(checkpoint.Inspector)
 	switch {
 	case beats && inspects:
@@ -108,16 +108,16 @@ type checkpoints struct {
 // beating is checkpoints of a Beater.
 type beating struct {
 	*checkpoints
-	beater checkpoint.Beater
+	beater lock.Beater
 }
 
-// Beat implements [checkpoint.Beater].
+// Beat implements [lock.Beater].
 func (s *beating) Beat(ctx context.Context, process string) (map[string]int64, error) {
 	return ask(ctx, s.around, Call{Method: "Beat"},
 		func(ctx context.Context) (map[string]int64, error) { return s.beater.Beat(ctx, process) })
 }
 
-// Rest implements [checkpoint.Beater].
+// Rest implements [lock.Beater].
 func (s *beating) Rest(ctx context.Context, process string) error {
 	return s.around(ctx, Call{Method: "Rest"}, func(ctx context.Context) error { return s.beater.Rest(ctx, process) })
 }

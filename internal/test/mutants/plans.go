@@ -16,26 +16,68 @@ const crashes = "Tear|Process|Kill|Crash|Bench"
 const slow = "Everywhere|HangsInBytes|Fat|Heaviest|ManySessions|KeepNoMemory|InputLimit|LargestOfBoth|BesideInput|" +
 	"UnreadStream|LargeState|Convict|Chaos|TestSize|AsStored|StateLimit|Allocations|Strangers|ContextsLeft"
 
+// These match the tests of a package below internal/test/stores which are of other databases than the one.
+const (
+	notMemory   = "^Test(Postgres|Redis|SQLite)|/^(postgres|functions|redis|sqlite)$"
+	notSQLite   = "^Test(Postgres|Redis)|/^(memory|postgres|functions|redis)$"
+	notPostgres = "^Test(Redis|SQLite)|/^(memory|redis|sqlite)$"
+	notRedis    = "^Test(Postgres|SQLite)|/^(memory|postgres|functions|sqlite)$"
+)
+
+// runsTests tests the stores of runs. inEachDatabase are its tests that run a case in each database.
+const (
+	runsTests      = "./internal/test/stores/snapshot"
+	inEachDatabase = "^Test(Store|Sweep|Raise|Model|RacingBegins|Join|JoinElsewhere|Damaged|Outgrown|StatementFails|" +
+		"IDElsewhere|NotBefore|BigNumbers)$"
+)
+
 var plans = []plan{
-	{pkg: "./checkpoint", suites: []suite{{pkg: "./checkpoint"}, {pkg: "./checkpoint/checkpointtest"}}},
-	{pkg: "./snapshot", suites: []suite{{pkg: "./snapshot"}, {pkg: "./snapshot/snapshottest"}}},
+	{pkg: "./checkpoint", suites: []suite{
+		{pkg: "./checkpoint"},
+		{pkg: "./checkpoint/checkpointtest"},
+		{pkg: "./internal/test/stores/checkpoint", skip: notMemory},
+	}},
+	{pkg: "./snapshot", suites: []suite{
+		{pkg: "./snapshot"}, {pkg: "./snapshot/snapshottest"},
+		{pkg: runsTests, run: inEachDatabase + "/^memory$"},
+	}},
 	{pkg: "./ledger", suites: []suite{{pkg: "./ledger"}, {pkg: "./ledger/ledgertest"}}},
-	{pkg: "./turnlog", suites: []suite{{pkg: "./turnlog"}, {pkg: "./turnlog/turnlogtest"}}},
+	{pkg: "./turnlog", suites: []suite{
+		{pkg: "./turnlog"}, {pkg: "./turnlog/turnlogtest"}, {pkg: "./internal/test/stores/turnlog", run: "/memory"},
+	}},
 	{pkg: "./internal/sqlite/sqlitecheckpoint", suites: []suite{
 		{pkg: "./internal/sqlite/sqlitecheckpoint", skip: crashes},
-		{pkg: "./internal/sqlite/sqlitesnapshot", run: "Join|StatementFails"},
+		{pkg: "./internal/test/stores/checkpoint", skip: notSQLite + "|" + crashes},
+		{pkg: runsTests, run: "Join$|StatementFails/^sqlite$"},
 	}},
 	{
-		pkg:    "./internal/sqlite/sqlitesnapshot",
-		suites: []suite{{pkg: "./internal/sqlite/sqlitesnapshot", skip: crashes}},
+		pkg: "./internal/sqlite/sqlitesnapshot",
+		suites: []suite{
+			{pkg: "./internal/sqlite/sqlitesnapshot", skip: crashes},
+			{pkg: runsTests, run: inEachDatabase + "/^sqlite$"},
+			{pkg: runsTests, run: "OneConnection|FileGoneAmid|TableGone|MalformedParts"},
+		},
 	},
 	{pkg: "./internal/sqlite/sqliteledger", suites: []suite{{pkg: "./internal/sqlite/sqliteledger", skip: crashes}}},
-	{pkg: "./inbox", suites: []suite{{pkg: "./inbox"}, {pkg: "./inbox/inboxtest"}}},
-	{pkg: "./internal/sqlite/sqliteinbox", suites: []suite{{pkg: "./internal/sqlite/sqliteinbox", skip: crashes}}},
-	{pkg: "./internal/sqlite/sqliteturnlog", suites: []suite{{pkg: "./internal/sqlite/sqliteturnlog", skip: crashes}}},
-	{pkg: "./stream", suites: []suite{{pkg: "./stream"}, {pkg: "./stream/streamtest"}}},
+	{pkg: "./inbox", suites: []suite{
+		{pkg: "./inbox"}, {pkg: "./inbox/inboxtest"}, {pkg: "./internal/test/stores/inbox", run: "/memory"},
+	}},
+	{pkg: "./internal/sqlite/sqliteinbox", suites: []suite{
+		{pkg: "./internal/sqlite/sqliteinbox", skip: crashes},
+		{pkg: "./internal/test/stores/inbox", run: "/sqlite", skip: crashes},
+	}},
+	{pkg: "./internal/sqlite/sqliteturnlog", suites: []suite{
+		{pkg: "./internal/sqlite/sqliteturnlog", skip: crashes},
+		{pkg: "./internal/test/stores/turnlog", run: "/sqlite", skip: crashes},
+	}},
+	{pkg: "./stream", suites: []suite{
+		{pkg: "./stream"}, {pkg: "./stream/streamtest"}, {pkg: "./internal/test/stores/stream", run: "/memory"},
+	}},
 	{pkg: "./internal/tail", suites: []suite{{pkg: "./internal/tail"}}},
-	{pkg: "./internal/sqlite/sqlitestream", suites: []suite{{pkg: "./internal/sqlite/sqlitestream", skip: crashes}}},
+	{pkg: "./internal/sqlite/sqlitestream", suites: []suite{
+		{pkg: "./internal/sqlite/sqlitestream", skip: crashes},
+		{pkg: "./internal/test/stores/stream", run: "/sqlite", skip: crashes},
+	}},
 	{pkg: "./orchestrator", suites: []suite{
 		{pkg: "./orchestrator"},
 		{pkg: "./orchestrator/orchestratortest"},
@@ -43,18 +85,24 @@ var plans = []plan{
 		{pkg: "./internal/test/engine/turnlogs"},
 	}},
 	{
-		pkg:         "./internal/postgres/pgcheckpoint",
-		suites:      []suite{{pkg: "./internal/postgres/pgcheckpoint", skip: crashes}},
+		pkg: "./internal/postgres/pgcheckpoint",
+		suites: []suite{
+			{pkg: "./internal/postgres/pgcheckpoint", skip: crashes},
+			{pkg: "./internal/test/stores/checkpoint", skip: notPostgres + "|" + crashes},
+		},
 		withServers: true,
 	},
 	{
-		pkg:         "./internal/redis/redischeckpoint",
-		suites:      []suite{{pkg: "./internal/redis/redischeckpoint", skip: crashes}},
+		pkg: "./internal/redis/redischeckpoint",
+		suites: []suite{
+			{pkg: "./internal/redis/redischeckpoint", skip: crashes},
+			{pkg: "./internal/test/stores/checkpoint", skip: notRedis + "|" + crashes},
+		},
 		withServers: true,
 	},
 	{
 		pkg:         "./internal/postgres/pgsnapshot",
-		suites:      []suite{{pkg: "./internal/postgres/pgsnapshot", skip: crashes}},
+		suites:      []suite{{pkg: "./internal/postgres/pgsnapshot"}, {pkg: runsTests, skip: crashes}},
 		withServers: true,
 	},
 	{
@@ -64,32 +112,35 @@ var plans = []plan{
 	},
 	{
 		pkg:         "./internal/postgres/pgturnlog",
-		suites:      []suite{{pkg: "./internal/postgres/pgturnlog", skip: crashes}},
+		suites:      []suite{{pkg: "./internal/test/stores/turnlog", skip: crashes + "|/sqlite"}},
 		withServers: true,
 	},
 	{
 		pkg:         "./internal/postgres/pginbox",
-		suites:      []suite{{pkg: "./internal/postgres/pginbox", skip: crashes}},
+		suites:      []suite{{pkg: "./internal/test/stores/inbox", skip: crashes + "|/redis|Redis|/sqlite"}},
 		withServers: true,
 	},
 	{
-		pkg:         "./internal/redis/redisinbox",
-		suites:      []suite{{pkg: "./internal/redis/redisinbox", skip: crashes}},
+		pkg: "./internal/redis/redisinbox",
+		suites: []suite{
+			{pkg: "./internal/redis/redisinbox"},
+			{pkg: "./internal/test/stores/inbox", skip: crashes + "|/postgres|Postgres|/sqlite"},
+		},
 		withServers: true,
 	},
 	{
 		pkg:         "./internal/postgres/pgstream",
-		suites:      []suite{{pkg: "./internal/postgres/pgstream", skip: crashes}},
+		suites:      []suite{{pkg: "./internal/test/stores/stream", skip: crashes + "|/redis|Redis|/sqlite"}},
 		withServers: true,
 	},
 	{
 		pkg:         "./internal/redis/redisstream",
-		suites:      []suite{{pkg: "./internal/redis/redisstream", skip: crashes}},
+		suites:      []suite{{pkg: "./internal/test/stores/stream", skip: crashes + "|/postgres|Postgres|/sqlite"}},
 		withServers: true,
 	},
 	{
 		pkg:         "./internal/redis/redissnapshot",
-		suites:      []suite{{pkg: "./internal/redis/redissnapshot", skip: crashes}},
+		suites:      []suite{{pkg: "./internal/redis/redissnapshot"}, {pkg: runsTests, skip: crashes}},
 		withServers: true,
 	},
 }

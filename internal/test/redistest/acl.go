@@ -9,11 +9,16 @@ import (
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 )
 
-// DocumentedRules returns the rules of the user in docs/operations.md, without the user's name.
+// DocumentedRules returns the rules of the user bot in docs/operations.md.
 func DocumentedRules(t *testing.T) []string {
 	t.Helper()
-	doc := testenv.Doc(t, "operations.md")
-	_, rules, ok := strings.Cut(doc, "ACL SETUSER bot ")
+	return RulesOf(t, "bot")
+}
+
+// RulesOf returns the rules of a user in docs/operations.md, without the user's name.
+func RulesOf(t *testing.T, user string) []string {
+	t.Helper()
+	_, rules, ok := strings.Cut(testenv.Doc(t, "operations.md"), "ACL SETUSER "+user+" ")
 	if !ok {
 		t.Fatal("no ACL in docs/operations.md")
 	}

@@ -106,11 +106,16 @@ func FailsWhole(t *testing.T, db *sql.DB, event string, call func(context.Contex
 	}
 }
 
+// A Kind tells the errors of the stores of one contract.
+type Kind[S any] struct {
+	Damaged error
+	// OneDamaged reports whether an error says that one session is damaged, and not the whole store.
+	OneDamaged func(error) bool
+}
+
 // TestGoneAmid removes the file in the middle of the call that prepare returns. What the call wrote is gone, and the
 // call says so. That concerns all sessions, so the error does not say that one is damaged.
-func (k Kind[S]) TestGoneAmid(
-	t *testing.T, event string, prepare func(context.Context, *sql.DB) (call func() error),
-) {
+func (k Kind[S]) TestGoneAmid(t *testing.T, event string, prepare func(context.Context, *sql.DB) (call func() error)) {
 	t.Helper()
 	path := File(t)
 	db := Open(t, DSN(path))

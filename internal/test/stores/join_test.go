@@ -80,7 +80,8 @@ func TestJoinEnds(t *testing.T) {
 				t.Fatal(err)
 			}
 			if turns != 0 || inFlight != 0 || len(found) != entries {
-				t.Errorf("%s: lacks %d turns and %d runs, and has %d entries of %d", session, turns, inFlight, len(found), entries)
+				t.Errorf("%s: lacks %d turns and %d runs, and has %d entries of %d",
+					session, turns, inFlight, len(found), entries)
 			}
 		}
 		same := func(*checkpoint.Lease) {}
@@ -90,7 +91,8 @@ func TestJoinEnds(t *testing.T) {
 		}
 		want("all", 1, 0, 1)
 		for s, err := range all.TurnLog().Turns(t.Context(), turnlog.Query{Session: "all"}) {
-			if err != nil || s.Last.Phase != turnlog.Settled || !turnlog.Same(s.Last.State, end.State) || s.Last.Turn != 0 {
+			last := s.Last
+			if err != nil || last.Phase != turnlog.Settled || !turnlog.Same(last.State, end.State) || last.Turn != 0 {
 				t.Errorf("%+v, %v", s, err)
 			}
 		}

@@ -34,6 +34,7 @@ type job struct {
 	Body     string
 	DieIn    string   // "delete" of the snapshot store, a point of Once or Tx, or a call of a turn with a log
 	Sessions []string // to execute
+	Bots     int      // that execute them in turn; 0 means one
 	Text     string
 	Grace    time.Duration // of a life
 }

@@ -150,7 +150,7 @@ func TestGrantsSuffice(t *testing.T) {
 		return s
 	}
 	checkpointtest.Run(t, func(t *testing.T) checkpoint.Store { return checkpoints(t, 0) })
-	checkpointtest.RunWatcher(t, func(t *testing.T) checkpointtest.WatchingStore { return checkpoints(t, 0) })
+	locktest.RunWatcher(t, func(t *testing.T) lock.Watcher { return checkpoints(t, 0) })
 	checkpointtest.RunSweeper(t, func(t *testing.T, ttl time.Duration) checkpointtest.SweepingStore {
 		return checkpoints(t, ttl)
 	})

@@ -65,6 +65,7 @@ type opened struct {
 	log         turnlog.Lister // nil: the site has none
 	locker      lock.Locker    // nil: the site has none
 	effects     string
+	name        string // of the bots; "" means support
 	limits      orchestrator.Limits
 	close       func()
 }
@@ -238,7 +239,7 @@ var limits = orchestrator.Limits{LeaseTTL: time.Hour, SettleTimeout: time.Minute
 
 func (w opened) bot(body func(context.Context, *turn) error) (*bot, error) {
 	return orchestrator.New(orchestrator.Definition[talk]{
-		Name: "support", First: "work",
+		Name: cmp.Or(w.name, "support"), First: "work",
 		Intents: orchestrator.Intents[talk]{"work": {Run: func(ctx context.Context, t *turn) error {
 			if err := w.note(t); err != nil {
 				return err

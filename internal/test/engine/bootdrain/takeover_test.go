@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/test/faulttest"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
+	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/migrations"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/snapshot"
@@ -358,7 +359,7 @@ func (w opened) wantBeating(t *testing.T, n int) {
 	t.Helper()
 	ctx := patience(t)
 	for {
-		beats, err := w.checkpoints.(checkpoint.Beater).Beat(ctx, "")
+		beats, err := w.checkpoints.(lock.Beater).Beat(ctx, "")
 		if err != nil {
 			t.Fatalf("%d processes beat: %v", len(beats), err)
 		}

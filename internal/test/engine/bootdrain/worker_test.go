@@ -31,6 +31,7 @@ const (
 type worker struct {
 	job
 	bot     *bot
+	bots    []*bot        // with bot
 	entered chan struct{} // an intent is waiting
 	goOn    chan struct{}
 }
@@ -65,8 +66,11 @@ func work(text string) error {
 	if k.DieIn == "delete" {
 		w.snapshots = deadly(w.snapshots)
 	}
-	if k.bot, err = w.bot(k.body); err != nil {
-		return err
+	for range max(k.Bots, 1) {
+		if k.bot, err = w.bot(k.body); err != nil {
+			return err
+		}
+		k.bots = append(k.bots, k.bot)
 	}
 	switch k.Do {
 	case drainAll:
@@ -123,11 +127,12 @@ func deadly(s snapshot.Store) snapshot.Store {
 // execute begins the turns, one after the other. When it is told to go on, it hands them off.
 func (k *worker) execute(ctx context.Context) error {
 	var ends []chan error
-	for _, session := range k.Sessions {
+	for i, session := range k.Sessions {
+		b := k.bots[i%len(k.bots)]
 		end := make(chan error, 1)
 		ends = append(ends, end)
 		go func() {
-			_, err := k.bot.Execute(ctx, session, orchestrator.Input{Text: k.Text}, nil)
+			_, err := b.Execute(ctx, session, orchestrator.Input{Text: k.Text}, nil)
 			end <- err
 		}()
 		select {
@@ -140,8 +145,10 @@ func (k *worker) execute(ctx context.Context) error {
 	<-k.goOn
 	now, cancel := context.WithCancel(ctx)
 	cancel()
-	if err := k.bot.Shutdown(now); err != nil {
-		return err
+	for _, b := range k.bots {
+		if err := b.Shutdown(now); err != nil {
+			return err
+		}
 	}
 	for _, end := range ends {
 		if err := <-end; !errors.Is(err, lock.ErrHandoff) || !errors.Is(err, orchestrator.ErrIndeterminate) {

@@ -70,7 +70,7 @@ func (c checkpoints) Claim(
 // its own first beat.
 func (c checkpoints) beat(ctx context.Context, owner string) (err error) {
 	if c.deadAfter > 0 {
-		_, err = c.Checkpoints.(checkpoint.Beater).Beat(ctx, owner)
+		_, err = c.Checkpoints.(lock.Beater).Beat(ctx, owner)
 	}
 	return err
 }
@@ -82,14 +82,14 @@ func (b beats) Beat(ctx context.Context, process string) (map[string]int64, erro
 	if err := b.lives(); err != nil {
 		return nil, err
 	}
-	return b.Checkpoints.(checkpoint.Beater).Beat(ctx, process)
+	return b.Checkpoints.(lock.Beater).Beat(ctx, process)
 }
 
 func (b beats) Rest(ctx context.Context, process string) error {
 	if err := b.lives(); err != nil {
 		return err
 	}
-	return b.Checkpoints.(checkpoint.Beater).Rest(ctx, process)
+	return b.Checkpoints.(lock.Beater).Rest(ctx, process)
 }
 
 // lives waits while the process is stopped. It returns an error if nothing comes from the process any more.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/test/faulttest"
+	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/orchestrator"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
@@ -76,7 +77,7 @@ func atWork(t *testing.T, w world, other *Bot) {
 		t.Fatalf("at work without an owner: %+v", st)
 	}
 	wantStanding(t, st, orchestrator.Standing{Owner: st.Owner, Turn: 0})
-	beats, err := w.checkpoints.(checkpoint.Beater).Beat(t.Context(), st.Owner)
+	beats, err := w.checkpoints.(lock.Beater).Beat(t.Context(), st.Owner)
 	if err != nil {
 		t.Fatal(err)
 	}
