@@ -76,8 +76,8 @@ type Store interface {
 	// it. An item that comes or goes during the loop is yielded or not.
 	Items(ctx context.Context, k Key, kind Kind) iter.Seq2[Item, error]
 
-	// Item returns one item, or ErrNotFound. If the item is damaged, it comes with a *DamagedError and as much as can be
-	// read, at least its key, its kind and its id.
+	// Item returns one item, or ErrNotFound. If the item is damaged, it comes with a *DamagedError and as much as can
+	// be read: at least its key, its kind and its id.
 	Item(ctx context.Context, k Key, kind Kind, id string) (Item, error)
 
 	// Remove forgets items, durable on return. Without ids it forgets all of the kind, and if kind is "" all of the
