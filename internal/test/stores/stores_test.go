@@ -270,3 +270,40 @@ func TestOpen(t *testing.T) {
 		}
 	}
 }
+
+// A bot's sweep forgets what is old in its ledger and its turn log too, once an hour by one process. A sweep without a
+// limit does so at once.
+func TestSweepOfBot(t *testing.T) {
+	onEach(t, func(t *testing.T, db database) {
+		all, ok := db.(relational)
+		if !ok {
+			t.Skip("has no ledger and no turn log")
+		}
+		prepare(t, db)
+		b := bot(t, db)
+		left := func() (n int) {
+			for _, err := range all.Ledger().Effects(t.Context(), ledger.Query{}) {
+				if n++; err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, err := range all.TurnLog().Turns(t.Context(), turnlog.Query{}) {
+				if n++; err != nil {
+					t.Fatal(err)
+				}
+			}
+			return n
+		}
+		for i, c := range []struct{ limit, want int }{{1000, 0}, {1000, 2}, {0, 0}} {
+			if _, err := b.Execute(t.Context(), fmt.Sprint(i), orchestrator.Input{}, nil); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := b.Sweep(t.Context(), c.limit); err != nil {
+				t.Fatal(err)
+			}
+			if n := left(); n != c.want {
+				t.Errorf("after sweep %d an effect and a turn each: %d left, want %d", i, n, c.want)
+			}
+		}
+	})
+}
