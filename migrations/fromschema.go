@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/migrations/internal/ddl"
 )
 
-// A Schemer knows the SQL that creates what it needs in a database. Every store of Holdfast is a Schemer.
+// A Schemer knows the SQL that creates what it needs in a database. Every store that has tables is a Schemer.
 type Schemer interface {
 	// Schema returns SQL statements that change nothing when they run again, or "" if nothing is needed.
 	Schema() string

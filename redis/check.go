@@ -23,10 +23,7 @@ var least = []int{6, 2}
 // changes nothing. A server before 7 cannot tell all rights, and one that forbids INFO tells neither its version nor
 // its policy: what Check cannot learn is left to the first use.
 func (db *DB) Check(ctx context.Context) error {
-	if cluster, ok := db.client.(*redis.ClusterClient); ok {
-		return cluster.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error { return db.look(ctx, c) })
-	}
-	return db.look(ctx, db.client)
+	return redisstore.EachServer(ctx, db.client, db.look)
 }
 
 // look is Check for one server.

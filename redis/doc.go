@@ -18,6 +18,14 @@
 // appendfsync. If a session was lost, its owner is fenced at its next write, and never mistaken for the next owner.
 // That rests on the server's clock, which issues epochs. If the clock steps back, it rests on the nonce of the claim.
 //
+// In a cluster the list of an orchestrator's sessions lives on one node, the sessions on all. If nodes lose their
+// memory one by one, lists of sessions, runs and items may lack some that are kept. Each is still found by its session.
+// The clocks of the nodes must agree to within ten minutes. After a failover another server's clock measures leases and
+// pauses.
+//
+// After a loss two people may both have been told that they were the first to answer, and an item that was removed may
+// be there again. If that must not happen, keep the inbox in another database.
+//
 // A ledger or a turn log on Redis would promise what it cannot keep, so there is none.
 //
 // maxmemory-policy must be noeviction: with any other policy Redis may delete part of what belongs together. The first
@@ -36,5 +44,6 @@
 //
 // Keys start with the prefix. You may look at them, but not change them. docs/operations.md says what is on call to
 // see, and which rights a user needs. The keys of one session have the session in their hash tag, so that they are on
-// one server of a cluster. The lists of sessions have the orchestrator there.
+// one server of a cluster. The lists of sessions have the orchestrator there. In a hash tag, %, /, { and } of names are
+// written as %25, %2F, %7B and %7D.
 package redis

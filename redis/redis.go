@@ -75,7 +75,7 @@ func New(client redis.UniversalClient, o *Options) *DB {
 		}
 		return d
 	}
-	prefix := redisstore.Prefix("redis", o.Prefix)
+	prefix := redisstore.Prefix(o.Prefix)
 	return &DB{
 		client: client, prefix: prefix,
 		checkpoints: redischeckpoint.New(client, &redischeckpoint.Options{

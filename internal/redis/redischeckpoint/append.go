@@ -13,19 +13,19 @@ import (
 func (s *Store) Append(
 	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
 ) error {
-	keep, err := o.Kept()
-	if err = redisstore.Checked(ctx, l.Validate(), cp.Validate(), err); err == nil {
-		err = s.append(ctx, l, cp, o, keep)
-	}
-	if err != nil {
-		return fmt.Errorf("redischeckpoint: append %q turn %d: %w", l.Session, cp.Turn, damaged(l.Key, err))
+	if err := s.append(ctx, l, cp, o); err != nil {
+		return fmt.Errorf("redis: append turn %d of %q: %w", cp.Turn, l.Session, damaged(l.Key, err))
 	}
 	return nil
 }
 
 func (s *Store) append(
-	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions, keep int,
+	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
 ) error {
+	keep, err := o.Kept()
+	if err := redisstore.Checked(ctx, l.Validate(), cp.Validate(), err); err != nil {
+		return err
+	}
 	rest, err := encode(cp)
 	if err != nil {
 		return err

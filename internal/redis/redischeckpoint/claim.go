@@ -2,8 +2,10 @@ package redischeckpoint
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/redis/redisstore"
@@ -11,15 +13,10 @@ import (
 )
 
 // Claim makes the caller the owner, and returns the data of the session, in one script.
-func (s *Store) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
-	c, err := s.claim(ctx, k, r)
-	if err != nil {
-		return c, fmt.Errorf("redischeckpoint: claim %q: %w", k.Session, err)
-	}
-	return c, nil
-}
-
-func (s *Store) claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
+func (s *Store) Claim(
+	ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest,
+) (_ checkpoint.Claimed, err error) {
+	defer redisstore.Wrap(&err, "claim", k.Session)
 	if err := redisstore.Checked(ctx, k.Validate(), r.Validate()); err != nil {
 		return checkpoint.Claimed{}, err
 	}
@@ -34,53 +31,52 @@ func (s *Store) claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimR
 	case err != nil:
 		return damagedClaim(k, r.Nonce, err)
 	case reply.Status == "HELD":
-		return checkpoint.Claimed{}, held(reply.Values)
+		return checkpoint.Claimed{}, held(reply)
 	}
-	c, err := claimed(k, r.Nonce, reply.Values)
-	if err != nil {
-		c = checkpoint.Claimed{Lease: c.Lease}
-	}
-	return c, err
+	return claimed(k, r.Nonce, reply)
 }
 
-// held returns the error that names the owner, from the values of the claim script.
-func held(values []string) error {
-	if len(values) != 3 {
-		return fmt.Errorf("%w: reply of %d values", checkpoint.ErrDamaged, len(values))
+// damagedClaim returns the lease under which a session may be deleted, if err says that the session is damaged.
+func damagedClaim(k checkpoint.Key, nonce string, err error) (c checkpoint.Claimed, _ error) {
+	fault, ok := errors.AsType[*redisstore.Fault](err)
+	if !ok {
+		return c, err
 	}
-	epoch, err := strconv.ParseInt(values[1], 10, 64)
+	c.Lease = checkpoint.Lease{Key: k, Fence: lock.Fence{Epoch: time.Now().UnixMicro(), Nonce: nonce}}
+	if len(fault.Told) > 0 {
+		if epoch, err := strconv.ParseInt(fault.Told[0], 10, 64); err == nil {
+			c.Fence.Epoch = epoch
+		}
+	}
+	return c, checkpoint.Damaged(k, fault)
+}
+
+// held returns the error that names the owner: the reply has the owner, and the fence.
+func held(r redisstore.Reply) error {
+	epoch, err := strconv.ParseInt(r.Value(1), 10, 64)
 	if err != nil {
 		return fmt.Errorf("%w: head: %w", checkpoint.ErrDamaged, err)
 	}
-	return &checkpoint.HeldError{Owner: values[0], Fence: lock.Fence{Epoch: epoch, Nonce: values[2]}}
+	return &checkpoint.HeldError{Owner: r.Value(0), Fence: lock.Fence{Epoch: epoch, Nonce: r.Value(2)}}
 }
 
-// claimed reads the values of the claim script.
-func claimed(k checkpoint.Key, nonce string, values []string) (c checkpoint.Claimed, err error) {
-	const numbers = 5
-	c.Lease = checkpoint.Lease{Key: k, Fence: lock.Fence{Nonce: nonce}}
-	if len(values) < numbers {
-		return c, checkpoint.Damaged(k, fmt.Errorf("reply of %d values", len(values)))
+// claimed reads the reply of the claim script. If the session is damaged, only the lease is told.
+func claimed(k checkpoint.Key, nonce string, r redisstore.Reply) (c checkpoint.Claimed, err error) {
+	var n [5]int64
+	err = r.Numbers(n[:])
+	c.Lease = checkpoint.Lease{Key: k, Fence: lock.Fence{Epoch: n[0], Nonce: nonce}}
+	if err != nil {
+		return c, checkpoint.Damaged(k, err)
 	}
-	var n [numbers]int64
-	for i := range n {
-		if n[i], err = strconv.ParseInt(values[i], 10, 64); err != nil {
-			return c, checkpoint.Damaged(k, fmt.Errorf("head: %w", err))
-		}
-	}
-	c.Fence.Epoch = n[0]
 	var found []*checkpoint.Checkpoint
-	for _, row := range rows(values[numbers:]) {
+	for _, row := range rows(r.Values[len(n):]) {
 		cp, err := row.checkpoint(k)
 		if err != nil {
 			return c, err
 		}
 		found = append(found, &cp)
 	}
-	c = checkpoint.Claimed{
-		Lease: checkpoint.Lease{Key: k, Fence: lock.Fence{Epoch: n[0], Nonce: nonce}},
-		Born:  n[1], Summarized: int(n[2]), Delivered: int(n[3]), Failed: int(n[4]),
-	}
+	c.Born, c.Summarized, c.Delivered, c.Failed = n[1], int(n[2]), int(n[3]), int(n[4])
 	if len(found) > 0 {
 		c.Last = found[0]
 	}

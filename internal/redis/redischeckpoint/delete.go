@@ -3,25 +3,17 @@ package redischeckpoint
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/redis/redisstore"
 )
 
 // Delete removes the session's key in one script, and then its entries in the indexes.
-func (s *Store) Delete(ctx context.Context, l checkpoint.Lease) error {
-	err := redisstore.Checked(ctx, l.Validate())
-	if err == nil {
-		err = s.delete(ctx, l)
+func (s *Store) Delete(ctx context.Context, l checkpoint.Lease) (err error) {
+	defer failed(&err, "delete", l.Key)
+	if err := redisstore.Checked(ctx, l.Validate()); err != nil {
+		return err
 	}
-	if err != nil {
-		return fmt.Errorf("redischeckpoint: delete %q: %w", l.Session, damaged(l.Key, err))
-	}
-	return nil
-}
-
-func (s *Store) delete(ctx context.Context, l checkpoint.Lease) error {
 	// The tokens are read before the head is gone: see docs/decisions/0003-redis-layout.md.
 	known, err := s.known(ctx, l.Key)
 	if err != nil {

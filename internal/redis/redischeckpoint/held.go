@@ -14,7 +14,7 @@ func (s *Store) Held(
 	ctx context.Context, orchestrator string, sessions []string,
 ) (owners map[string]string, err error) {
 	if err := redisstore.Checked(ctx, checkpoint.ValidateHeld(orchestrator, sessions)); err != nil {
-		return nil, fmt.Errorf("redischeckpoint: held: %w", err)
+		return nil, fmt.Errorf("redis: held: %w", err)
 	}
 	calls := make([]redisstore.Call, len(sessions))
 	for i, session := range sessions {
@@ -29,7 +29,7 @@ func (s *Store) Held(
 		case errors.Is(damaged(checkpoint.Key{}, err), checkpoint.ErrDamaged):
 		case err != nil:
 			k := checkpoint.Key{Orchestrator: orchestrator, Session: sessions[i]}
-			errs = append(errs, away(ctx, k, fmt.Errorf("redischeckpoint: held: %w", err)))
+			errs = append(errs, redisstore.AwayFrom(ctx, k, "", fmt.Errorf("redis: held: %w", err)))
 		case r.Value(0) != "":
 			owners[sessions[i]] = r.Value(0)
 		}
@@ -40,7 +40,7 @@ func (s *Store) Held(
 // one returns an error for all: one that is about more than a session that is away, if there is one.
 func one(errs []error) error {
 	for _, err := range errs {
-		if _, is := errors.AsType[*checkpoint.AwayError](err); !is {
+		if !redisstore.IsAway(err) {
 			return err
 		}
 	}

@@ -11,15 +11,29 @@ import (
 	"github.com/holdfast-go/holdfast/internal/redis/redisstore"
 )
 
+// An index lists sessions of one orchestrator: all with a settled turn, or all that owe a reply. An entry may be stale.
+type index struct {
+	orchestrator string
+	// owing selects the index of the sessions that owe a reply.
+	owing bool
+}
+
+func (s *Store) indexKey(x index) string {
+	if x.owing {
+		return s.redis.Key(":owing", x.orchestrator)
+	}
+	return s.redis.Key(":sessions", x.orchestrator)
+}
+
 // enter writes an entry with a token that was never used, and returns the token. docs/decisions/0003-redis-layout.md
 // says why no entry is missing.
 func (s *Store) enter(ctx context.Context, x index, session string) (token string, err error) {
 	for replaced := ""; ; {
 		// The token is new each time: a repeat must not bring back a token that was replaced.
 		token = rand.Text()
-		r, err := s.redis.Run(ctx, enterScript, []string{s.indexKey(x)}, session, replaced, token)
+		r, err := s.redis.OnIndex(ctx, enterScript, s.indexKey(x), session, replaced, token)
 		if err != nil {
-			return "", indexError(err)
+			return "", err
 		}
 		if r.Status == "OK" {
 			return token, nil
@@ -37,8 +51,8 @@ func (s *Store) drop(ctx context.Context, x index, stale []redisstore.Entry) err
 	for _, e := range stale {
 		args = append(args, e.Session, e.Token)
 	}
-	_, err := s.redis.Run(ctx, dropScript, []string{s.indexKey(x)}, args...)
-	return indexError(err)
+	_, err := s.redis.OnIndex(ctx, dropScript, s.indexKey(x), args...)
+	return err
 }
 
 // known returns the tokens of the session's entries.
@@ -47,7 +61,7 @@ func (s *Store) known(ctx context.Context, k checkpoint.Key) (map[index]string, 
 	for _, x := range []index{{k.Orchestrator, false}, {k.Orchestrator, true}} {
 		page, err := s.redis.List(ctx, s.indexKey(x), redisstore.At(k.Session), redisstore.Past(k.Session), 1)
 		if err != nil {
-			return nil, indexError(err)
+			return nil, err
 		}
 		if len(page) > 0 {
 			tokens[x] = page[0].Token
@@ -71,9 +85,9 @@ func (s *Store) look(
 	var errs []error
 	tour.RunAll(ctx, lookScript, calls, func(i int, r redisstore.Reply, err error) {
 		k := checkpoint.Key{Orchestrator: x.orchestrator, Session: page[i].Session}
-		f := finding{k.Session, away(ctx, k, damaged(k, err))}
+		f := finding{k.Session, redisstore.AwayFrom(ctx, k, "", damaged(k, err))}
 		switch {
-		case f.spared(), r.Status == "LIST" && err == nil:
+		case redisstore.Spared(f.err), r.Status == "LIST" && err == nil:
 			found = append(found, f)
 		case err != nil:
 			errs = append(errs, fmt.Errorf("%q: %w", k.Session, err))
@@ -82,12 +96,4 @@ func (s *Store) look(
 		}
 	})
 	return found, stale, errors.Join(errs...)
-}
-
-// indexError turns the Fault of an index into the ErrDamaged of the store, not of a session.
-func indexError(err error) error {
-	if fault, ok := errors.AsType[*redisstore.Fault](err); ok {
-		return fmt.Errorf("%w: index: %s", checkpoint.ErrDamaged, fault.What)
-	}
-	return err
 }

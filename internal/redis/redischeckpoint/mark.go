@@ -2,7 +2,6 @@ package redischeckpoint
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
@@ -10,17 +9,14 @@ import (
 )
 
 // Mark raises counters, counts a failed delivery, or releases, in one script.
-func (s *Store) Mark(ctx context.Context, l checkpoint.Lease, m checkpoint.Marks) error {
-	err := redisstore.Checked(ctx, l.Validate(), m.Validate())
-	if err == nil {
+func (s *Store) Mark(ctx context.Context, l checkpoint.Lease, m checkpoint.Marks) (err error) {
+	defer failed(&err, "mark", l.Key)
+	if err = redisstore.Checked(ctx, l.Validate(), m.Validate()); err == nil {
 		_, err = s.redis.Run(ctx, markScript, s.sessionKeys(l.Key), l.Fence.Epoch, l.Fence.Nonce,
 			m.Summarized, m.Delivered, redisstore.Flag(m.Release), s.idle, s.unsettled,
 			ceil(m.Retry, time.Microsecond), s.attempt(m))
 	}
-	if err != nil {
-		return fmt.Errorf("redischeckpoint: mark %q: %w", l.Session, damaged(l.Key, err))
-	}
-	return nil
+	return err
 }
 
 // attempt numbers the marks with a Retry, so that a copy of a mark is not counted. Another Store of this process may

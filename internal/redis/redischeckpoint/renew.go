@@ -17,7 +17,7 @@ func (s *Store) Renew(
 	ctx context.Context, ttl time.Duration, leases []checkpoint.Lease,
 ) (lost []checkpoint.Lease, err error) {
 	if err := redisstore.Checked(ctx, checkpoint.ValidateRenew(ttl, leases)); err != nil {
-		return nil, fmt.Errorf("redischeckpoint: renew: %w", err)
+		return nil, fmt.Errorf("redis: renew: %w", err)
 	}
 	calls := make([]redisstore.Call, len(leases))
 	for i, l := range leases {
@@ -36,7 +36,7 @@ func (s *Store) Renew(
 		}
 	})
 	if first != nil {
-		return lost, &checkpoint.RenewError{Unknown: unknown, Err: fmt.Errorf("redischeckpoint: renew: %w", first)}
+		return lost, &checkpoint.RenewError{Unknown: unknown, Err: fmt.Errorf("redis: renew: %w", first)}
 	}
 	return lost, nil
 }

@@ -20,7 +20,7 @@ const (
 func (s *Store) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		if err := s.sessions(ctx, q, yield); err != nil {
-			yield("", fmt.Errorf("redischeckpoint: sessions of %q: %w", q.Orchestrator, err))
+			yield("", fmt.Errorf("redis: sessions of %q: %w", q.Orchestrator, err))
 		}
 	}
 }
@@ -42,7 +42,7 @@ func (s *Store) sessions(ctx context.Context, q checkpoint.SessionQuery, yield f
 	for size := firstEntries; ; size = min(4*size, maxEntries) {
 		page, err := s.redis.List(ctx, s.indexKey(x), from, to, size)
 		if err != nil {
-			return indexError(err)
+			return err
 		}
 		found, err := s.sift(ctx, tour, x, page, q)
 		for _, f := range found {
@@ -64,12 +64,6 @@ func (s *Store) sessions(ctx context.Context, q checkpoint.SessionQuery, yield f
 type finding struct {
 	session string
 	err     error
-}
-
-// spared reports whether the error is about this session only.
-func (f finding) spared() bool {
-	_, away := errors.AsType[*checkpoint.AwayError](f.err)
-	return away || errors.Is(f.err, checkpoint.ErrDamaged)
 }
 
 // sift returns the sessions of a page that q selects and whose heads confirm the entry or cannot be read. It drops

@@ -2,6 +2,9 @@ package redischeckpoint
 
 import (
 	"cmp"
+	"context"
+	"embed"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -13,9 +16,29 @@ import (
 	"github.com/holdfast-go/holdfast/lock"
 )
 
-// Options configure a [Store]. The zero value, and nil, mean the defaults.
+//go:embed lua
+var sources embed.FS
+
+// Each transition of a session, or of an index, is one script. A client repeats a request that got no answer, so each
+// script may run twice, the second time long after the first.
+var (
+	claimScript  = redisstore.Script(sources, "session", "claim")
+	heldScript   = redisstore.Script(sources, "session", "held")
+	headScript   = redisstore.Script(sources, "session", "head")
+	renewScript  = redisstore.Script(sources, "session", "renew")
+	appendScript = redisstore.Script(sources, "session", "append")
+	markScript   = redisstore.Script(sources, "session", "mark")
+	turnsScript  = redisstore.Script(sources, "session", "turns")
+	deleteScript = redisstore.Script(sources, "session", "delete")
+	raiseScript  = redisstore.Script(sources, "session", "raise")
+	enterScript  = redisstore.Script(sources, "entry", "enter")
+	dropScript   = redisstore.Script(sources, "entry", "drop")
+	lookScript   = redisstore.Script(sources, "look")
+)
+
+// Options configure a [Store].
 type Options struct {
-	// Prefix begins every key: [A-Za-z0-9_.:-]{1,64}. "" means "holdfast:".
+	// Prefix begins every key.
 	Prefix string
 	// TTL is how long after its lease a session that owes nothing expires, whole. 0 means never.
 	TTL time.Duration
@@ -28,17 +51,12 @@ type Options struct {
 	Processes *redisprocess.Processes
 }
 
-// ErrEviction refuses a server whose maxmemory-policy is not noeviction, at the first use of a store and once a minute
-// after that. Such a server would delete parts of sessions when its memory is full. The message names its policy.
-var ErrEviction = redisstore.ErrEviction
-
 // A Store is a [checkpoint.Store] on Redis.
 type Store struct {
 	*redisprocess.Processes
 
-	redis  redisstore.Runner
-	prefix string
-	idle   int64 // ms; 0: sessions stay
+	redis redisstore.Runner
+	idle  int64 // ms; 0: sessions stay
 	// failed is the number of the last mark with a Retry.
 	failed atomic.Int64
 
@@ -50,28 +68,22 @@ type Store struct {
 
 var (
 	_ checkpoint.Store     = (*Store)(nil)
-	_ lock.Watcher         = (*Store)(nil)
-	_ lock.Beater          = (*Store)(nil)
 	_ checkpoint.Inspector = (*Store)(nil)
+	_ checkpoint.Sweeper   = (*Store)(nil)
+	_ lock.Raiser          = (*Store)(nil)
 )
 
-var (
-	_ checkpoint.Sweeper = (*Store)(nil)
-
-	_ lock.Raiser = (*Store)(nil)
-)
-
-// New returns a store on client, which stays the caller's: the store neither pings nor closes it.
-// It panics if the prefix is invalid.
+// New returns a store on client.
 func New(client redis.UniversalClient, o *Options) *Store {
 	if o == nil {
 		o = new(Options)
 	}
-	s := &Store{
-		redis:  redisstore.Runner{Client: client, Verdicts: verdicts, Refused: checkpoint.ErrRefused},
-		prefix: redisstore.Prefix("redischeckpoint", o.Prefix),
-	}
-	s.Processes = cmp.Or(o.Processes, redisprocess.New(client, s.prefix))
+	s := &Store{redis: redisstore.Runner{
+		Client: client, Prefix: redisstore.Prefix(o.Prefix),
+		// HELD is a checkpoint.HeldError, which Claim makes of its values.
+		Verdicts: map[string]error{"FENCED": lock.ErrFenced, "CONFLICT": checkpoint.ErrConflict},
+	}}
+	s.Processes = cmp.Or(o.Processes, redisprocess.New(client, s.redis.Prefix))
 	if o.TTL > 0 {
 		s.idle = ceil(o.TTL, time.Millisecond)
 	}
@@ -82,8 +94,29 @@ func New(client redis.UniversalClient, o *Options) *Store {
 	return s
 }
 
-// Schema returns "": there is nothing to create in Redis.
-func (s *Store) Schema() string { return "" }
+// sessionKeys returns the one key of a session.
+func (s *Store) sessionKeys(k checkpoint.Key) []string {
+	return []string{s.redis.Key(":session", k.Orchestrator, k.Session)}
+}
+
+// damaged turns the Fault of a script into a *checkpoint.DamagedError of the session.
+func damaged(k checkpoint.Key, err error) error {
+	if fault, ok := errors.AsType[*redisstore.Fault](err); ok {
+		return checkpoint.Damaged(k, fault)
+	}
+	return err
+}
+
+// failed says what was to be done with a session, and what a Fault means. It is for defer.
+func failed(err *error, op string, k checkpoint.Key) {
+	*err = damaged(k, *err)
+	redisstore.Wrap(err, op, k.Session)
+}
+
+// Raise implements lock.Raiser. It returns how many sessions had an owner.
+func (s *Store) Raise(ctx context.Context, _ time.Time) (ended int, err error) {
+	return s.redis.Raise(ctx, raiseScript, ":session", s.idle, s.unsettled)
+}
 
 // ceil returns d in units, rounded up.
 func ceil(d, unit time.Duration) int64 {

@@ -3,7 +3,6 @@ package redischeckpoint
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 
@@ -64,7 +63,7 @@ func (s *Store) Sweep(ctx context.Context, limit int) (removed int, err error) {
 		n, err := s.sweep(ctx, index{orchestrator, false}, from, most)
 		removed += n
 		if err != nil {
-			failed = cmp.Or(failed, fmt.Errorf("redischeckpoint: sweep %q: %w", orchestrator, err))
+			failed = cmp.Or(failed, fmt.Errorf("redis: sweep %q: %w", orchestrator, err))
 		}
 	}
 	return removed, failed
@@ -85,7 +84,7 @@ func (s *Store) sweep(ctx context.Context, x index, from string, limit int) (rem
 		}
 		page, err := s.redis.List(ctx, s.indexKey(x), from, redisstore.Last, size)
 		if err != nil {
-			return removed, indexError(err)
+			return removed, err
 		}
 		found, stale, err := s.look(ctx, tour, x, page, checkpoint.SessionQuery{})
 		if err == nil {
@@ -95,7 +94,7 @@ func (s *Store) sweep(ctx context.Context, x index, from string, limit int) (rem
 			return removed, err
 		}
 		for _, f := range found {
-			if _, away := errors.AsType[*checkpoint.AwayError](f.err); away {
+			if redisstore.IsAway(f.err) {
 				left = cmp.Or(left, f.err)
 			}
 		}

@@ -16,7 +16,7 @@ const maxTurns = 16
 func (s *Store) Turns(ctx context.Context, k checkpoint.Key, from int) iter.Seq2[checkpoint.Checkpoint, error] {
 	return func(yield func(checkpoint.Checkpoint, error) bool) {
 		if err := s.turns(ctx, k, from, yield); err != nil {
-			yield(checkpoint.Checkpoint{}, fmt.Errorf("redischeckpoint: turns of %q: %w", k.Session, err))
+			yield(checkpoint.Checkpoint{}, fmt.Errorf("redis: turns of %q: %w", k.Session, err))
 		}
 	}
 }

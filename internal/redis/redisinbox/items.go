@@ -34,7 +34,7 @@ func (s *Store) Items(ctx context.Context, k inbox.Key, kind inbox.Kind) iter.Se
 			}
 		}
 		if err != nil && !errors.Is(err, errEnough) {
-			yield(inbox.Item{}, fmt.Errorf("redisinbox: items of %q: %w", k.Session, err))
+			yield(inbox.Item{}, fmt.Errorf("redis: items of %q: %w", k.Session, err))
 		}
 	}
 }
@@ -66,7 +66,7 @@ func (w walk) all() error {
 	for size := firstPage; ; size = mostPage {
 		page, err := w.redis.List(w.ctx, w.indexKey(w.orchestrator, w.kind), from, redisstore.Last, size)
 		if err != nil {
-			return indexError(err)
+			return err
 		}
 		if err := w.sessions(page); err != nil || len(page) < size {
 			return err

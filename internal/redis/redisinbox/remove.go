@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 
 	"github.com/holdfast-go/holdfast/inbox"
 	"github.com/holdfast-go/holdfast/internal/redis/redisstore"
@@ -16,8 +15,9 @@ var kinds = []inbox.Kind{inbox.Answer, inbox.Stop}
 // Remove asks the server for its time and then removes the items, in one script each. If there is nothing to remove,
 // the first script says so. If kind is "", Remove removes one kind after the other. If no item is left, it also drops
 // the session from the index.
-func (s *Store) Remove(ctx context.Context, k inbox.Key, kind inbox.Kind, ids ...string) error {
-	err := redisstore.Checked(ctx, inbox.ValidateRemove(k, kind, ids))
+func (s *Store) Remove(ctx context.Context, k inbox.Key, kind inbox.Kind, ids ...string) (err error) {
+	defer redisstore.Wrap(&err, "remove from", k.Session)
+	err = redisstore.Checked(ctx, inbox.ValidateRemove(k, kind, ids))
 	each := kinds
 	if kind != "" {
 		each = []inbox.Kind{kind}
@@ -27,10 +27,7 @@ func (s *Store) Remove(ctx context.Context, k inbox.Key, kind inbox.Kind, ids ..
 			err = s.remove(ctx, k, kind, ids)
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("redisinbox: remove %q: %w", k.Session, err)
-	}
-	return nil
+	return err
 }
 
 // mostBegins is how often a Remove begins at most. A second time is needed only if the first request took 20 minutes.

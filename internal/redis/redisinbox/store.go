@@ -1,41 +1,58 @@
 package redisinbox
 
 import (
+	"embed"
+	"errors"
+
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/inbox"
 	"github.com/holdfast-go/holdfast/internal/redis/redisstore"
 )
 
-// Options configure a [Store]. The zero value, and nil, mean the defaults.
-type Options struct {
-	// Prefix begins every key. It is [A-Za-z0-9_.:-]{1,64}; "" means "holdfast:".
-	Prefix string
-}
+//go:embed lua
+var sources embed.FS
 
-// ErrEviction refuses a server whose maxmemory-policy is not noeviction, at the first use of a store and once a minute
-// after that. Such a server deletes answers when its memory is full. The message says which policy the server has.
-var ErrEviction = redisstore.ErrEviction
+// Each step is one script. A client repeats a request that got no answer. So each script may run twice, the second time
+// long after the first.
+var (
+	postScript   = redisstore.Script(sources, "box", "post")
+	removeScript = redisstore.Script(sources, "box", "remove")
+	itemScript   = redisstore.Script(sources, "box", "item")
+	itemsScript  = redisstore.Script(sources, "box", "items")
+)
+
+// Options configure a [Store].
+type Options struct{ Prefix string }
 
 // A Store is an [inbox.Store] on Redis.
-type Store struct {
-	redis  redisstore.Runner
-	prefix string
-}
+type Store struct{ redis redisstore.Runner }
 
 var _ inbox.Store = (*Store)(nil)
 
-// New returns a store on client. client stays the caller's: the store neither pings nor closes it. New panics if the
-// prefix is invalid.
+// New returns a store on client.
 func New(client redis.UniversalClient, o *Options) *Store {
 	if o == nil {
 		o = new(Options)
 	}
-	return &Store{
-		redis:  redisstore.Runner{Client: client, Refused: inbox.ErrRefused},
-		prefix: redisstore.Prefix("redisinbox", o.Prefix),
-	}
+	return &Store{redisstore.Runner{Client: client, Prefix: redisstore.Prefix(o.Prefix)}}
 }
 
-// Schema returns "": there is nothing to create in Redis.
-func (s *Store) Schema() string { return "" }
+// boxKeys returns the one key of the items of a kind in a session.
+func (s *Store) boxKeys(k inbox.Key, kind inbox.Kind) []string {
+	return []string{s.redis.Key(":inbox:"+string(kind), k.Orchestrator, k.Session)}
+}
+
+// indexKey returns the key of the index of the sessions that have items of a kind.
+func (s *Store) indexKey(orchestrator string, kind inbox.Kind) string {
+	return s.redis.Key(":inbox:"+string(kind), orchestrator)
+}
+
+// judge turns a fault that a script found into a *inbox.DamagedError. If all items of the kind are concerned, the id is
+// "".
+func judge(it inbox.Item, err error) error {
+	if fault, ok := errors.AsType[*redisstore.Fault](err); ok {
+		return inbox.Damaged(it, fault)
+	}
+	return err
+}

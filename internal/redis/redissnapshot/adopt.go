@@ -2,7 +2,6 @@ package redissnapshot
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/holdfast-go/holdfast/internal/redis/redisstore"
 	"github.com/holdfast-go/holdfast/lock"
@@ -10,24 +9,18 @@ import (
 )
 
 // Adopt takes the run over and returns it, in one script. If there is no run, Adopt keeps the fence.
-func (s *Store) Adopt(ctx context.Context, k snapshot.Key, f lock.Fence, maxAttempts int) (snapshot.Run, error) {
-	err := redisstore.Checked(ctx, snapshot.ValidateAdopt(k, f, maxAttempts))
-	var r snapshot.Run
-	if err == nil {
-		r, err = s.adopt(ctx, k, f, maxAttempts)
+func (s *Store) Adopt(
+	ctx context.Context, k snapshot.Key, f lock.Fence, maxAttempts int,
+) (r snapshot.Run, err error) {
+	defer redisstore.Wrap(&err, "adopt the run of", k.Session)
+	if err := redisstore.Checked(ctx, snapshot.ValidateAdopt(k, f, maxAttempts)); err != nil {
+		return r, err
 	}
-	if err != nil {
-		return r, fmt.Errorf("redissnapshot: adopt %q: %w", k.Session, err)
-	}
-	return r, nil
-}
-
-func (s *Store) adopt(ctx context.Context, k snapshot.Key, f lock.Fence, maxAttempts int) (snapshot.Run, error) {
 	reply, err := s.redis.Run(ctx, adoptScript, s.runKeys(k), f.Epoch, f.Nonce, maxAttempts, s.remember)
 	if err != nil {
 		return judge(k, err)
 	}
-	r, err := decode(k, reply.Values)
+	r, err = decode(k, reply.Values)
 	if err == nil && reply.Status == "PARKED" {
 		err = snapshot.ErrParked
 	}

@@ -2,7 +2,6 @@ package redissnapshot
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/holdfast-go/holdfast/internal/redis/redisstore"
 	"github.com/holdfast-go/holdfast/lock"
@@ -11,18 +10,11 @@ import (
 
 // Delete forgets the run except its id and its fence, in one script. A later call, or the next listing, removes the
 // run's entry from the index.
-func (s *Store) Delete(ctx context.Context, k snapshot.Key, id string, f lock.Fence) error {
-	err := redisstore.Checked(ctx, snapshot.ValidateDelete(k, id, f))
-	if err == nil {
-		err = s.delete(ctx, k, id, f)
+func (s *Store) Delete(ctx context.Context, k snapshot.Key, id string, f lock.Fence) (err error) {
+	defer redisstore.Wrap(&err, "delete the run of", k.Session)
+	if err := redisstore.Checked(ctx, snapshot.ValidateDelete(k, id, f)); err != nil {
+		return err
 	}
-	if err != nil {
-		return fmt.Errorf("redissnapshot: delete %q: %w", k.Session, err)
-	}
-	return nil
-}
-
-func (s *Store) delete(ctx context.Context, k snapshot.Key, id string, f lock.Fence) error {
 	reply, err := s.redis.Run(ctx, deleteScript, s.runKeys(k), id, f.Epoch, f.Nonce, s.remember)
 	if err != nil {
 		_, err = judge(k, err)
@@ -34,7 +26,7 @@ func (s *Store) delete(ctx context.Context, k snapshot.Key, id string, f lock.Fe
 	gone := redisstore.Barred{Session: k.Session, Token: reply.Value(0), At: reply.Value(1)}
 	if full := s.gone.add(k.Orchestrator, gone); full {
 		// The run is deleted. If drop fails, readers remove the entries.
-		_ = s.drop(ctx, k.Orchestrator, s.gone.take(k.Orchestrator))
+		_ = s.redis.Drop(ctx, s.indexKey(k.Orchestrator), s.gone.take(k.Orchestrator)...)
 	}
 	return nil
 }

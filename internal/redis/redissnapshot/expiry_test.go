@@ -38,7 +38,7 @@ func TestTooLate(t *testing.T) {
 		return page[0].Token
 	}
 
-	first, seen, err := s.enter(ctx, r.Key, redisstore.Barred{At: "0"}, "0")
+	first, seen, err := s.redis.Enter(ctx, s.indexKey("bot"), "a", redisstore.Barred{At: "0"}, "0")
 	if err != nil || first != tokenOf() {
 		t.Fatal(first, err)
 	}
@@ -54,11 +54,11 @@ func TestTooLate(t *testing.T) {
 		}
 		above = reply.Values[1]
 	}
-	if got, _, err := s.enter(ctx, r.Key, entryOf("a", first, ago(seen, 21*time.Minute)), above); err != nil ||
-		got != first {
+	late := entryOf("a", first, ago(seen, 21*time.Minute))
+	if got, _, err := s.redis.Enter(ctx, s.indexKey("bot"), "a", late, above); err != nil || got != first {
 		t.Fatal("replaced by who is late:", got, err)
 	}
-	second, _, err := s.enter(ctx, r.Key, entryOf("a", first, ago(seen, 19*time.Minute)), above)
+	second, _, err := s.redis.Enter(ctx, s.indexKey("bot"), "a", entryOf("a", first, ago(seen, 19*time.Minute)), above)
 	if err != nil || second == first || second != tokenOf() {
 		t.Fatal("not replaced:", second, err)
 	}
@@ -70,7 +70,7 @@ func TestTooLate(t *testing.T) {
 	for _, b := range []redisstore.Barred{
 		entryOf("a", second, ago(seen, 21*time.Minute)), entryOf("a", first, seen), entryOf("b", second, seen),
 	} {
-		if err := s.drop(ctx, "bot", []redisstore.Barred{b}); err != nil || tokenOf() != second {
+		if err := s.redis.Drop(ctx, s.indexKey("bot"), b); err != nil || tokenOf() != second {
 			t.Fatalf("%v dropped the entry, %v", b, err)
 		}
 	}

@@ -1,13 +1,9 @@
 package redissnapshot
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"sync"
 
 	"github.com/holdfast-go/holdfast/internal/redis/redisstore"
-	"github.com/holdfast-go/holdfast/snapshot"
 )
 
 // staleEntries are the barred entries that the store has not removed yet. The next Begin removes them, so that Delete
@@ -38,27 +34,4 @@ func (l *staleEntries) take(orchestrator string) []redisstore.Barred {
 	taken := l.entries[orchestrator]
 	delete(l.entries, orchestrator)
 	return taken
-}
-
-// enter makes sure that the session has an entry other than stale. It returns the entry's token and when the entry was
-// seen. A new token is above the token above, up to which the session has barred all tokens.
-func (s *Store) enter(
-	ctx context.Context, k snapshot.Key, stale redisstore.Barred, above string,
-) (entry, seen string, err error) {
-	gone := s.gone.take(k.Orchestrator)
-	entry, seen, err = s.redis.Enter(ctx, s.indexKey(k.Orchestrator), k.Session, stale, above, gone...)
-	return entry, seen, indexError(err)
-}
-
-// drop removes barred entries.
-func (s *Store) drop(ctx context.Context, orchestrator string, stale []redisstore.Barred) error {
-	return s.redis.Drop(ctx, s.indexKey(orchestrator), stale...)
-}
-
-// indexError turns a fault of an index, in a value that no script wrote, into an ErrDamaged of the whole store.
-func indexError(err error) error {
-	if fault, ok := errors.AsType[*redisstore.Fault](err); ok {
-		return fmt.Errorf("%w: index: %s", snapshot.ErrDamaged, fault.What)
-	}
-	return err
 }

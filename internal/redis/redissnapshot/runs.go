@@ -19,7 +19,7 @@ const firstPage, mostPage, briefPage = 16, 64, 256
 func (s *Store) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
 	return func(yield func(snapshot.Run, error) bool) {
 		if err := s.runs(ctx, q, yield); err != nil {
-			yield(snapshot.Run{}, fmt.Errorf("redissnapshot: runs of %q: %w", q.Orchestrator, err))
+			yield(snapshot.Run{}, fmt.Errorf("redis: runs of %q: %w", q.Orchestrator, err))
 		}
 	}
 }
@@ -45,7 +45,7 @@ func (s *Store) runs(ctx context.Context, q snapshot.Query, yield func(snapshot.
 		}
 		page, err := s.redis.List(ctx, s.indexKey(q.Orchestrator), from, redisstore.Last, size)
 		if err != nil {
-			return indexError(err)
+			return err
 		}
 		found, err := s.sift(ctx, tour, q, page)
 		for _, f := range found {
@@ -83,15 +83,6 @@ type finding struct {
 	err error
 }
 
-// away returns the *snapshot.AwayError of a session, if q is about all sessions and err says that the session's node is
-// away. After the end of ctx a node is not at fault.
-func away(ctx context.Context, q snapshot.Query, k snapshot.Key, err error) error {
-	if _, is := errors.AsType[*redisstore.Away](err); is && q.Session == "" && ctx.Err() == nil {
-		return &snapshot.AwayError{Key: k, What: "run", Err: err}
-	}
-	return nil
-}
-
 // sift returns the runs of a page that q selects, and drops stale entries. With an error it returns the runs that it
 // could look at.
 func (s *Store) sift(
@@ -108,15 +99,17 @@ func (s *Store) sift(
 	var errs []error
 	tour.RunAll(ctx, lookScript, calls, func(i int, reply redisstore.Reply, err error) {
 		k := snapshot.Key{Orchestrator: q.Orchestrator, Session: page[i].Session}
-		f := finding{run: snapshot.Run{Key: k}}
-		switch gone := away(ctx, q, k, err); {
-		case gone != nil:
-			f.err = gone
+		if q.Session == "" {
+			err = redisstore.AwayFrom(ctx, k, "run", err)
+		}
+		var f finding
+		switch {
 		case err != nil:
-			if f.run, f.err = judge(k, err); !errors.Is(f.err, snapshot.ErrDamaged) {
+			if f.run, f.err = judge(k, err); !redisstore.Spared(f.err) {
 				errs = append(errs, fmt.Errorf("%q: %w", k.Session, err))
 				return
 			}
+			f.run.Key = k
 		case reply.Status == "DROP":
 			stale = append(stale, redisstore.Barred{Session: k.Session, Token: page[i].Token, At: reply.Value(0)})
 			return
@@ -129,7 +122,7 @@ func (s *Store) sift(
 			found = append(found, f)
 		}
 	})
-	_ = s.drop(ctx, q.Orchestrator, stale) // another reader drops these entries
+	_ = s.redis.Drop(ctx, s.indexKey(q.Orchestrator), stale...) // another reader drops these entries
 	return found, errors.Join(errs...)
 }
 

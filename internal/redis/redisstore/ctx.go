@@ -19,6 +19,13 @@ func Checked(ctx context.Context, errs ...error) error {
 	return ctxcause.Of(ctx)
 }
 
+// Wrap says in an error what was to be done, and to what: a session, an orchestrator. It is for defer.
+func Wrap(err *error, op, what string) {
+	if *err != nil {
+		*err = fmt.Errorf("redis: %s %q: %w", op, what, *err)
+	}
+}
+
 // interrupted adds to err that ctx is done. A client that honours the deadline of ctx reports an i/o timeout, perhaps
 // before the timer of ctx has fired.
 func interrupted(ctx context.Context, err error) error {

@@ -11,21 +11,21 @@ import (
 // scanPage is how many keys a server looks at in one step of a scan.
 const scanPage = 1000
 
-// RunEach runs script on each key that begins with prefix and ends with suffix, and returns how often its verdict was
-// OK. It reads the names of all keys of all servers, a page at a time, and runs the script on the keys of a page in one
-// round trip. A key that moves to another node meanwhile may be left out.
-func (r *Runner) RunEach(
-	ctx context.Context, script *Lua, prefix, suffix string, args ...any,
-) (did int, err error) {
+// Raise runs script on each key of a session that ends with suffix, and returns how often its verdict was OK. It reads
+// the names of all keys of all servers, a page at a time, and runs the script on the keys of a page in one round trip.
+// A key that moves to another node meanwhile may be left out: after an error, and after slots have moved, call again.
+func (r *Runner) Raise(ctx context.Context, script *Lua, suffix string, args ...any) (did int, err error) {
+	pattern := r.Prefix + "{*}" + suffix
+	defer Wrap(&err, "raise", pattern)
 	if err := r.fit(ctx); err != nil {
 		return 0, err
 	}
 	var n atomic.Int64 // servers are asked at once
-	err = r.eachServer(ctx, func(ctx context.Context, c redis.Cmdable) error {
+	err = EachServer(ctx, r.Client, func(ctx context.Context, c redis.Cmdable) error {
 		for cursor := uint64(0); ; {
-			keys, next, err := c.Scan(ctx, cursor, prefix+"*"+suffix, scanPage).Result()
+			keys, next, err := c.Scan(ctx, cursor, pattern, scanPage).Result()
 			if err != nil {
-				return interrupted(ctx, r.refusal(err, false))
+				return interrupted(ctx, refusal(err, false))
 			}
 			calls := make([]Call, len(keys))
 			for i, key := range keys {
@@ -47,11 +47,13 @@ func (r *Runner) RunEach(
 	return int(n.Load()), err
 }
 
-// eachServer calls ask for every server, at once.
-func (r *Runner) eachServer(ctx context.Context, ask func(context.Context, redis.Cmdable) error) error {
-	cluster, divided := r.Client.(*redis.ClusterClient)
+// EachServer calls ask for every server of the client, at once.
+func EachServer(
+	ctx context.Context, client redis.UniversalClient, ask func(context.Context, redis.Cmdable) error,
+) error {
+	cluster, divided := client.(*redis.ClusterClient)
 	if !divided {
-		return ask(ctx, r.Client)
+		return ask(ctx, client)
 	}
 	return cluster.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error { return ask(ctx, c) })
 }

@@ -1,6 +1,12 @@
 package redisstore
 
-import "context"
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/holdfast-go/holdfast/store"
+)
 
 // An Entry is an entry of an index. An entry may be stale, but no entry is missing: the writer of the index sees to it.
 //
@@ -33,9 +39,18 @@ func Within(prefix string) (from, to string) {
 // Only returns the bounds of the entry of one session.
 func Only(session string) (from, to string) { return At(session), "(" + session + "\x01" }
 
+// OnIndex is Run for an index. A Fault of an index is the ErrDamaged of the whole store, not of a session.
+func (r *Runner) OnIndex(ctx context.Context, script *Lua, index string, args ...any) (Reply, error) {
+	reply, err := r.Run(ctx, script, []string{index}, args...)
+	if fault, ok := errors.AsType[*Fault](err); ok {
+		err = fmt.Errorf("%w: index: %s", store.ErrDamaged, fault.What)
+	}
+	return reply, err
+}
+
 // List returns the entries of the index between the bounds, in byte order.
 func (r *Runner) List(ctx context.Context, index, from, to string, limit int) ([]Entry, error) {
-	reply, err := r.Run(ctx, listScript, []string{index}, from, to, limit)
+	reply, err := r.OnIndex(ctx, listScript, index, from, to, limit)
 	if err != nil {
 		return nil, err
 	}

@@ -8,14 +8,13 @@ import (
 
 var validPrefix = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,64}$`)
 
-// Prefix returns prefix, or the default if prefix is "". If prefix is invalid, Prefix panics with a message that names
-// pkg.
-func Prefix(pkg, prefix string) string {
+// Prefix returns prefix, or the default if prefix is "". It panics if prefix, a constant of the program, is invalid.
+func Prefix(prefix string) string {
 	if prefix == "" {
 		return "holdfast:"
 	}
 	if !validPrefix.MatchString(prefix) {
-		panic(fmt.Sprintf("%s: invalid prefix %q", pkg, prefix))
+		panic(fmt.Sprintf("redis: invalid prefix %q", prefix))
 	}
 	return prefix
 }
@@ -31,6 +30,9 @@ func Tag(names ...string) string {
 	}
 	return "{" + strings.Join(escaped, "/") + "}"
 }
+
+// Key returns the key with the hash tag of names that ends with suffix.
+func (r *Runner) Key(suffix string, names ...string) string { return r.Prefix + Tag(names...) + suffix }
 
 // Flag returns the argument that tells a script yes or no.
 func Flag(set bool) string {

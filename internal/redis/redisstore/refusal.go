@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // refusals are the codes of errors that Redis returns before a script has written. Once a script has written, Redis
@@ -63,11 +65,11 @@ func code(err error) string {
 	return word
 }
 
-// refusal adds r.Refused to an error which says that nothing was written. With doubt, an earlier copy may have written,
-// and the result has no r.Refused.
-func (r *Runner) refusal(err error, doubt bool) error {
+// refusal adds store.ErrRefused to an error which says that nothing was written. With doubt, an earlier copy may have
+// written, and the result has no store.ErrRefused.
+func refusal(err error, doubt bool) error {
 	if !doubt && unsent(err) {
-		return fmt.Errorf("%w: %w", r.Refused, err)
+		return fmt.Errorf("%w: %w", store.ErrRefused, err)
 	}
 	said, ok := errors.AsType[redis.Error](err)
 	if !ok {
@@ -80,5 +82,5 @@ func (r *Runner) refusal(err error, doubt bool) error {
 	case doubt:
 		return fmt.Errorf("refused, after a request that was not answered: %s%w", remedy, err)
 	}
-	return fmt.Errorf("%w: %s%w", r.Refused, remedy, err)
+	return fmt.Errorf("%w: %s%w", store.ErrRefused, remedy, err)
 }

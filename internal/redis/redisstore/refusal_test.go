@@ -10,11 +10,10 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/internal/test/redistest"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 func TestRefusal(t *testing.T) {
-	refused := errors.New("refused")
-	r := &Runner{Refused: refused}
 	for text, want := range map[string]bool{
 		"READONLY You can't write against a read only replica. script: 92bb468, on @user_script:1.":                               true,
 		"OOM command not allowed when used memory > 'maxmemory'.":                                                                 true,
@@ -31,15 +30,15 @@ func TestRefusal(t *testing.T) {
 		"UNKNOWN": false,
 	} {
 		said := fmt.Errorf("wrapped: %w", redistest.Reply(text))
-		if got := errors.Is(r.refusal(said, false), refused); got != want {
+		if got := errors.Is(refusal(said, false), store.ErrRefused); got != want {
 			t.Errorf("%s: refused is %v", text, got)
 		}
-		if doubtful := r.refusal(said, true); errors.Is(doubtful, refused) ||
+		if doubtful := refusal(said, true); errors.Is(doubtful, store.ErrRefused) ||
 			!errors.Is(doubtful, redistest.Reply(text)) {
 			t.Errorf("%s: after a lost answer %v", text, doubtful)
 		}
 	}
-	if err := r.refusal(io.EOF, false); !errors.Is(err, io.EOF) || errors.Is(err, refused) {
+	if err := refusal(io.EOF, false); !errors.Is(err, io.EOF) || errors.Is(err, store.ErrRefused) {
 		t.Errorf("no answer: %v", err)
 	}
 }

@@ -3,6 +3,8 @@ package redisstore
 import (
 	"context"
 	"embed"
+	"fmt"
+	"strconv"
 	"strings"
 	"sync/atomic"
 
@@ -42,10 +44,10 @@ func read(from embed.FS, name string) []byte {
 // and the first copy may arrive after the second.
 type Runner struct {
 	Client redis.UniversalClient
+	// Prefix begins every key.
+	Prefix string
 	// Verdicts maps verdicts to errors. A verdict without an entry is no error.
 	Verdicts map[string]error
-	// Refused is in the error of a call that the server refused without a write.
-	Refused error
 
 	// looked is when it was last known that the servers do not evict keys, or do not say, by clock; 0 if it is not.
 	looked atomic.Int64
@@ -77,6 +79,16 @@ func (r Reply) Value(i int) string {
 		return r.Values[i]
 	}
 	return ""
+}
+
+// Numbers reads the first values.
+func (r Reply) Numbers(into []int64) (err error) {
+	for i := range into {
+		if into[i], err = strconv.ParseInt(r.Value(i), 10, 64); err != nil {
+			return fmt.Errorf("head: %w", err)
+		}
+	}
+	return nil
 }
 
 // A Call is the arguments of one run of a script.
@@ -140,7 +152,7 @@ func (r *Runner) result(ctx context.Context, cmd *redis.Cmd, doubt bool) (Reply,
 	case err != nil && strings.Contains(err.Error(), "WRONGTYPE "):
 		return Reply{}, &Fault{What: err.Error()}
 	case err != nil:
-		return Reply{}, interrupted(ctx, r.refusal(err, doubt))
+		return Reply{}, interrupted(ctx, refusal(err, doubt))
 	case len(parts) == 0:
 		return Reply{}, &Fault{What: "empty reply"}
 	case parts[0] == "INVALID":

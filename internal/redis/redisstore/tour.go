@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // An Away says that one node of a cluster could not take a call. Other nodes may take theirs.
@@ -27,6 +29,24 @@ func (a *Away) Error() string {
 
 // Unwrap returns Err.
 func (a *Away) Unwrap() error { return a.Err }
+
+// AwayFrom returns the *store.AwayError of a session, if err says that the session's node is away. After the end of ctx
+// a node is not at fault, and AwayFrom returns err.
+func AwayFrom(ctx context.Context, k store.Key, what string, err error) error {
+	if _, is := errors.AsType[*Away](err); is && ctx.Err() == nil {
+		return &store.AwayError{Key: k, What: what, Err: err}
+	}
+	return err
+}
+
+// IsAway reports whether err is about one session, whose node is away.
+func IsAway(err error) bool {
+	_, is := errors.AsType[*store.AwayError](err)
+	return is
+}
+
+// Spared reports whether err is about one session only, of many that were looked at.
+func Spared(err error) bool { return IsAway(err) || errors.Is(err, store.ErrDamaged) }
 
 // errNoAnswer is the Err of a node that has not answered for the longest time that it may take.
 var errNoAnswer = errors.New("no answer")

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"fmt"
 	"strconv"
 
 	"github.com/holdfast-go/holdfast/internal/redis/redisstore"
@@ -16,6 +15,7 @@ import (
 func (s *Store) Append(
 	ctx context.Context, k stream.Key, run string, epoch int64, status stream.Status, data []json.RawMessage,
 ) (last int64, err error) {
+	defer redisstore.Wrap(&err, "append to the stream of", k.Session)
 	if err := redisstore.Checked(ctx, stream.ValidateAppend(k, run, epoch, status, data)); err != nil {
 		return 0, err
 	}
@@ -23,13 +23,13 @@ func (s *Store) Append(
 	if status.Over() {
 		sign = "-"
 	}
-	r, err := s.run(ctx, "append", k, appendScript,
+	r, err := s.run(ctx, k, appendScript,
 		rand.Text()[:12], run, epoch, string(status), len(data), array(data), s.keep, s.ttl, sign)
 	if err != nil {
 		return 0, err
 	}
 	if last, err = strconv.ParseInt(r.Value(0), 10, 64); err != nil {
-		return 0, fmt.Errorf("redisstream: append %q: %w", k.Session, err)
+		return 0, err
 	}
 	if r.Status == "OK" {
 		s.hub.Tell(s.key(k), last, status.Over())

@@ -1,13 +1,8 @@
-// Package redisstream is a [stream.Store] on Redis 6.2 and later, alone or as a cluster.
+// Package redisstream is a [stream.Store] on Redis.
 //
-//	store := redisstream.New(client, nil)
-//
-// Each method is one Lua script on one key, and one round trip. So it is atomic, also on a cluster, and while the slot
-// of its key moves. If a request got no answer, the client may repeat it, as go-redis does by itself. The script knows
-// the last Appends of its session, so that a copy adds nothing. A copy of a Delete that arrives late deletes once more.
-//
-// Keep a Redis that loses nothing you need elsewhere. A failover, or a crash under appendonly no, loses the newest
-// chunks or all of them. Readers then get stream.ErrGone, and begin anew from the settled turns.
+// Each method is one Lua script on one key, and one round trip. The script knows the last Appends of its session, so
+// that a copy adds nothing. A copy of a Delete that arrives late deletes once more. If chunks were lost, readers get
+// stream.ErrGone, and begin anew from the settled turns.
 //
 // # Readers that wait
 //
@@ -18,9 +13,6 @@
 // its nodes. A reader that waits gets an error when the server has been away for some 10 seconds.
 //
 // # Keys
-//
-// All keys begin with Options.Prefix. You may read the keys, but not change them. In a hash tag, %, /, { and } of names
-// are written as %25, %2F, %7B and %7D.
 //
 //	{orchestrator/session}:shown  STREAM with two kinds of entries. N-0 holds the chunks of one Append as a JSON
 //	                              array: from, run, data; N is the number of the last one, and from that of the

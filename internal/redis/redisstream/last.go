@@ -12,15 +12,16 @@ import (
 
 // Last implements [stream.Store].
 func (s *Store) Last(ctx context.Context, k stream.Key) (seq int64, run string, status stream.Status, err error) {
+	defer redisstore.Wrap(&err, "ask for the last of the stream of", k.Session)
 	if err := redisstore.Checked(ctx, k.Validate()); err != nil {
 		return 0, "", "", err
 	}
-	r, err := s.run(ctx, "last", k, lastScript)
+	r, err := s.run(ctx, k, lastScript)
 	if err != nil {
 		return 0, "", "", err
 	}
 	seq, status, err = head(r)
-	return seq, r.Value(2), status, wrong("last", k, err)
+	return seq, r.Value(2), status, err
 }
 
 // head reads the reply of lastScript. A session that is not known has shown nothing.
@@ -42,7 +43,7 @@ func (s *Store) ask(ctx context.Context, marks []tail.Mark) (wrong []tail.Mark, 
 	}
 	s.redis.RunAll(ctx, lastScript, calls, func(i int, r redisstore.Reply, failed error) {
 		if failed != nil {
-			err = fmt.Errorf("redisstream: ask for readers: %w", failed)
+			err = fmt.Errorf("redis: ask for readers: %w", failed)
 			return
 		}
 		last, status, failed := head(r)

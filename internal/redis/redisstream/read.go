@@ -21,19 +21,19 @@ func (s *Store) Read(ctx context.Context, k stream.Key, seq int64) iter.Seq2[str
 	if err := stream.ValidateRead(k, seq); err != nil {
 		return func(yield func(stream.Chunk, error) bool) { yield(stream.Chunk{}, err) }
 	}
-	return s.hub.Read(ctx, k, seq, func(ctx context.Context, seq int64) (tail.Page, error) {
+	return s.hub.Read(ctx, k, seq, func(ctx context.Context, seq int64) (_ tail.Page, err error) {
+		defer redisstore.Wrap(&err, "read the stream of", k.Session)
 		if err := redisstore.Checked(ctx); err != nil {
 			return tail.Page{}, err
 		}
-		r, err := s.run(ctx, "read", k, pageScript, seq, mostEntries, mostBytes)
-		if err != nil {
+		r, err := s.run(ctx, k, pageScript, seq, mostEntries, mostBytes)
+		switch {
+		case errors.Is(err, stream.ErrDamaged):
+			return tail.Page{}, fmt.Errorf("%w: %w", stream.ErrGone, err)
+		case err != nil:
 			return tail.Page{}, err
 		}
-		page, err := decode(r, seq)
-		if err != nil {
-			err = fmt.Errorf("redisstream: read %q: %w", k.Session, err)
-		}
-		return page, err
+		return decode(r, seq)
 	})
 }
 
@@ -54,10 +54,8 @@ func decode(r redisstore.Reply, seq int64) (p tail.Page, err error) {
 		return p, damaged("%d values", len(r.Values))
 	}
 	var head [3]int64
-	for i := range head {
-		if head[i], err = strconv.ParseInt(r.Values[i], 10, 64); err != nil {
-			return p, damaged("head: %w", err)
-		}
+	if err := r.Numbers(head[:]); err != nil {
+		return p, damaged("%w", err)
 	}
 	last, first, at := head[0], head[1], head[2]
 	if at > last || at < first-1 {

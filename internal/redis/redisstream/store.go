@@ -25,47 +25,35 @@ var (
 	deleteScript = redisstore.Script(sources, "delete")
 )
 
-// Options configure a [Store]. The zero value, and nil, mean the defaults.
+// Options configure a [Store].
 type Options struct {
-	// Prefix begins every key. It is [A-Za-z0-9_.:-]{1,64}; "" means "holdfast:".
-	Prefix string
-
-	// Keep is how many chunks of a session are kept at least. 0 or less means stream.DefaultKeep.
-	Keep int
-
-	// TTL is how long the chunks of a session are kept after its last Append. 0 means stream.DefaultTTL.
-	TTL time.Duration
+	Prefix string        // begins every key
+	Keep   int           // how many chunks of a session are kept at least; 0 or less means stream.DefaultKeep
+	TTL    time.Duration // how long chunks are kept after the last Append; 0 means stream.DefaultTTL
 
 	// Poll is how often the store asks for readers that wait, while it has no subscription. 0 means 50ms.
 	Poll time.Duration
 }
 
-// ErrEviction refuses a server whose maxmemory-policy is not noeviction, at the first use of a store and once a minute
-// after that. The message says which policy the server has.
-var ErrEviction = redisstore.ErrEviction
-
 // A Store is a [stream.Store] on Redis. Chunks expire by themselves.
 type Store struct {
-	redis  redisstore.Runner
-	prefix string
-	keep   int
-	ttl    int64 // ms
-	hub    *tail.Hub
+	redis redisstore.Runner
+	keep  int
+	ttl   int64 // ms
+	hub   *tail.Hub
 }
 
 var _ stream.Store = (*Store)(nil)
 
-// New returns a store on client. client stays the caller's: the store neither pings nor closes it. New panics if the
-// prefix is invalid.
+// New returns a store on client.
 func New(client redis.UniversalClient, o *Options) *Store {
 	if o == nil {
 		o = new(Options)
 	}
 	s := &Store{
-		redis:  redisstore.Runner{Client: client, Refused: stream.ErrRefused},
-		prefix: redisstore.Prefix("redisstream", o.Prefix),
-		keep:   stream.KeepOf(o.Keep),
-		ttl:    max(cmp.Or(max(o.TTL, 0), stream.DefaultTTL).Milliseconds(), 1),
+		redis: redisstore.Runner{Client: client, Prefix: redisstore.Prefix(o.Prefix)},
+		keep:  stream.KeepOf(o.Keep),
+		ttl:   max(cmp.Or(max(o.TTL, 0), stream.DefaultTTL).Milliseconds(), 1),
 	}
 	from := tail.Source{ID: s.key, Ask: s.ask, Poll: cmp.Or(max(o.Poll, 0), 50*time.Millisecond)}
 	switch client.(type) {
@@ -76,31 +64,16 @@ func New(client redis.UniversalClient, o *Options) *Store {
 	return s
 }
 
-// Schema returns "": there is nothing to create in Redis.
-func (s *Store) Schema() string { return "" }
-
 // key returns the one key of a session, which is also the name of its channel.
-func (s *Store) key(k stream.Key) string {
-	return s.prefix + redisstore.Tag(k.Orchestrator, k.Session) + ":shown"
-}
+func (s *Store) key(k stream.Key) string { return s.redis.Key(":shown", k.Orchestrator, k.Session) }
 
-// run runs a script on the key of a session.
+// run runs a script on the key of a session, and says what a fault means.
 func (s *Store) run(
-	ctx context.Context, op string, k stream.Key, script *redisstore.Lua, args ...any,
+	ctx context.Context, k stream.Key, script *redisstore.Lua, args ...any,
 ) (redisstore.Reply, error) {
 	reply, err := s.redis.Run(ctx, script, []string{s.key(k)}, args...)
-	return reply, wrong(op, k, err)
-}
-
-// wrong adds the operation and its session to err, and what a fault means.
-func wrong(op string, k stream.Key, err error) error {
-	if err == nil {
-		return nil
-	}
 	if fault, ok := errors.AsType[*redisstore.Fault](err); ok {
-		if err = fmt.Errorf("%w: %w", stream.ErrDamaged, fault); op == "read" {
-			err = fmt.Errorf("%w: %w", stream.ErrGone, err)
-		}
+		err = fmt.Errorf("%w: %w", stream.ErrDamaged, fault)
 	}
-	return fmt.Errorf("redisstream: %s %q: %w", op, k.Session, err)
+	return reply, err
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/inbox/inboxtest"
 	"github.com/holdfast-go/holdfast/internal/postgres/pginbox"
 	"github.com/holdfast-go/holdfast/internal/redis/redisinbox"
+	"github.com/holdfast-go/holdfast/internal/redis/redisstore"
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqliteinbox"
 	"github.com/holdfast-go/holdfast/internal/test/boxtest"
 	"github.com/holdfast-go/holdfast/internal/test/pgtest"
@@ -66,7 +67,7 @@ var onRedis = redistest.Kind[inbox.Store]{
 	Suite: inboxtest.Run, Calls: calls,
 	Tell:  func(ctx context.Context, s inbox.Store) []string { return tell(ctx, s, 2) },
 	Model: func() inbox.Store { return new(inbox.Memory) },
-	User:  "bot", Eviction: redisinbox.ErrEviction,
+	User:  "bot", Eviction: redisstore.ErrEviction,
 }
 
 func onSQLite(tb testing.TB, db *sql.DB, prefix string) inbox.Store {

@@ -50,6 +50,10 @@ func TestLocker(t *testing.T) {
 			o.ContextTimeoutEnabled = true
 			return redislocker.New(newClient(t, &o), &redislocker.Options{Prefix: prefix})
 		},
+		"redis/documented user": func(t *testing.T) lock.Locker {
+			_, admin := redistest.Server(t, redis.Options{})
+			return redislocker.New(redistest.As(t, admin, redistest.RulesOf(t, "db")), nil)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

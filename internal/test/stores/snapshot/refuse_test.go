@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/postgres/pgsnapshot"
 	"github.com/holdfast-go/holdfast/internal/redis/redissnapshot"
+	"github.com/holdfast-go/holdfast/internal/redis/redisstore"
 	"github.com/holdfast-go/holdfast/internal/test/pgtest"
 	"github.com/holdfast-go/holdfast/internal/test/redistest"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
@@ -64,9 +65,6 @@ func TestPostgresEncoding(t *testing.T) { onPG.TestEncoding(t) }
 func TestRedisPrefix(t *testing.T) {
 	t.Parallel()
 	redistest.Prefixes(t, func(prefix string) { redissnapshot.New(nil, &redissnapshot.Options{Prefix: prefix}) })
-	if got := redissnapshot.New(nil, nil).Schema(); got != "" {
-		t.Errorf("schema %q", got)
-	}
 }
 
 // A write that a server refuses is not done, and its error says so.
@@ -143,7 +141,7 @@ func TestRedisEviction(t *testing.T) {
 	s := redissnapshot.New(client, nil)
 	for _, policy := range []string{"allkeys-lru", "volatile-ttl"} {
 		check(t, client.ConfigSet(ctx, "maxmemory-policy", policy).Err())
-		wantAll(t, calls(ctx, s), redissnapshot.ErrEviction, policy)
+		wantAll(t, calls(ctx, s), redisstore.ErrEviction, policy)
 		if n := client.DBSize(ctx).Val(); n != 0 {
 			t.Errorf("%d keys", n)
 		}
@@ -153,7 +151,7 @@ func TestRedisEviction(t *testing.T) {
 	check(t, client.ConfigResetStat(ctx).Err())
 	// All calls have a fence that is spent.
 	for call, err := range calls(ctx, s) {
-		if err != nil && errors.Is(err, redissnapshot.ErrEviction) {
+		if err != nil && errors.Is(err, redisstore.ErrEviction) {
 			t.Errorf("%s: %v", call, err)
 		}
 	}
@@ -180,7 +178,7 @@ func TestRedisEvictionCluster(t *testing.T) {
 	s := redissnapshot.New(client, nil)
 	check(t, one.ConfigSet(ctx, "maxmemory-policy", "allkeys-random").Err())
 	_, err := s.Begin(ctx, run("a"))
-	want(t, err, redissnapshot.ErrEviction)
+	want(t, err, redisstore.ErrEviction)
 	check(t, one.ConfigSet(ctx, "maxmemory-policy", "noeviction").Err())
 	begin(t, s, run("a"))
 }

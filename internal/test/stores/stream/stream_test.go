@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/internal/postgres/pgstream"
+	"github.com/holdfast-go/holdfast/internal/redis/redisstore"
 	"github.com/holdfast-go/holdfast/internal/redis/redisstream"
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitestream"
 	"github.com/holdfast-go/holdfast/internal/test/pgtest"
@@ -235,7 +236,7 @@ func onRedisKeeping(keep int) redistest.Kind[stream.Store] {
 		},
 		Suite: streamtest.Run, Calls: calls,
 		Tell: tell, Model: func() stream.Store { return &stream.Memory{Keep: keep} },
-		User: "shows", Eviction: redisstream.ErrEviction,
+		User: "shows", Eviction: redisstore.ErrEviction,
 	}
 }
 
