@@ -196,13 +196,20 @@ func TestDividedConvicts(t *testing.T) {
 		clause string
 		broken func(divided) store
 	}{
-		"renews none":                    {"renew-away", func(d divided) store { return renewsNone{d} }},
-		"stops at the first":             {"renew-away", func(d divided) store { return stopsRenewing{d} }},
-		"names no lease":                 {"renew-away", func(d divided) store { return namesNone{d} }},
-		"names them all":                 {"renew-away", func(d divided) store { return namesAll{d} }},
-		"hides what it does not know":    {"renew-away", func(d divided) store { return hidesUnknown{d} }},
-		"takes the unknown for lost":     {"renew-away", func(d divided) store { return givesUp{d} }},
-		"waits for what does not answer": {"renew-away", func(d divided) store { return waitsOn{d} }},
+		"renews none":        {"renew-away", func(d divided) store { return renews{d, oneTransaction, nil} }},
+		"stops at the first": {"renew-away", func(d divided) store { return stopsRenewing{d} }},
+		"names no lease":     {"renew-away", renewing(func(lost, _ []checkpoint.Lease, _ error) ([]checkpoint.Lease, error) { return lost, errAway })},
+		"names them all": {"renew-away", renewing(func(_, asked []checkpoint.Lease, _ error) ([]checkpoint.Lease, error) {
+			return nil, &checkpoint.RenewError{Unknown: asked, Err: errAway}
+		})},
+		"hides what it does not know": {"renew-away", renewing(func(lost, _ []checkpoint.Lease, _ error) ([]checkpoint.Lease, error) { return lost, nil })},
+		"takes the unknown for lost": {"renew-away", renewing(func(lost, _ []checkpoint.Lease, err error) ([]checkpoint.Lease, error) {
+			if partial, is := errors.AsType[*checkpoint.RenewError](err); is {
+				lost = append(lost, partial.Unknown...)
+			}
+			return lost, err
+		})},
+		"waits for what does not answer": {"renew-away", func(d divided) store { return renews{d, waitsOn, nil} }},
 		"knows no owner":                 {"held-away", func(d divided) store { return holdsNone{d} }},
 		"takes the unknown for free":     {"held-away", func(d divided) store { return holdsFewer{d} }},
 		"a list ends":                    {"sessions-away", func(d divided) store { return endsAway{d} }},
@@ -228,16 +235,41 @@ func TestDividedSweepConvicts(t *testing.T) {
 	}
 }
 
-// renewsNone renews in one transaction.
-type renewsNone struct{ divided }
+// A renews store does something before it renews while a part is away, or changes what it then says of that.
+type renews struct {
+	divided
+	before func(ctx context.Context) error
+	after  func(lost, asked []checkpoint.Lease, err error) ([]checkpoint.Lease, error)
+}
 
-func (s renewsNone) Renew(
+func renewing(
+	after func(lost, asked []checkpoint.Lease, err error) ([]checkpoint.Lease, error),
+) func(divided) checkpointtest.DividedStore {
+	return func(d divided) checkpointtest.DividedStore { return renews{divided: d, after: after} }
+}
+
+func (s renews) Renew(
 	ctx context.Context, ttl time.Duration, leases []checkpoint.Lease,
 ) ([]checkpoint.Lease, error) {
-	if *s.away {
-		return nil, errAway
+	if s.before != nil && *s.away {
+		if err := s.before(ctx); err != nil {
+			return nil, err
+		}
 	}
-	return s.divided.Renew(ctx, ttl, leases)
+	lost, err := s.divided.Renew(ctx, ttl, leases)
+	if s.after != nil && err != nil {
+		return s.after(lost, leases, err)
+	}
+	return lost, err
+}
+
+func oneTransaction(context.Context) error { return errAway }
+
+// waitsOn waits for the part that is away, although ctx ends.
+func waitsOn(ctx context.Context) error {
+	<-ctx.Done()
+	time.Sleep(3 * time.Second)
+	return nil
 }
 
 // stopsRenewing extends nothing behind the first lease that it cannot reach, and believes that it has.
@@ -253,65 +285,6 @@ func (s stopsRenewing) Renew(
 	lost, err := s.divided.Renew(ctx, ttl, leases[:first])
 	_, told := s.divided.Renew(ctx, time.Microsecond, leases[first:])
 	return lost, cmp.Or(told, err)
-}
-
-// namesNone returns an error that says of no lease what became of it.
-type namesNone struct{ divided }
-
-func (s namesNone) Renew(
-	ctx context.Context, ttl time.Duration, leases []checkpoint.Lease,
-) ([]checkpoint.Lease, error) {
-	lost, err := s.divided.Renew(ctx, ttl, leases)
-	if err != nil {
-		err = errAway
-	}
-	return lost, err
-}
-
-type namesAll struct{ divided }
-
-func (s namesAll) Renew(
-	ctx context.Context, ttl time.Duration, leases []checkpoint.Lease,
-) ([]checkpoint.Lease, error) {
-	_, err := s.divided.Renew(ctx, ttl, leases)
-	if err != nil {
-		err = &checkpoint.RenewError{Unknown: leases, Err: errAway}
-	}
-	return nil, err
-}
-
-type hidesUnknown struct{ divided }
-
-func (s hidesUnknown) Renew(
-	ctx context.Context, ttl time.Duration, leases []checkpoint.Lease,
-) ([]checkpoint.Lease, error) {
-	lost, _ := s.divided.Renew(ctx, ttl, leases)
-	return lost, nil
-}
-
-type givesUp struct{ divided }
-
-func (s givesUp) Renew(
-	ctx context.Context, ttl time.Duration, leases []checkpoint.Lease,
-) ([]checkpoint.Lease, error) {
-	lost, err := s.divided.Renew(ctx, ttl, leases)
-	if partial, is := errors.AsType[*checkpoint.RenewError](err); is {
-		lost = append(lost, partial.Unknown...)
-	}
-	return lost, err
-}
-
-// waitsOn waits for the part that is away, although ctx ends.
-type waitsOn struct{ divided }
-
-func (s waitsOn) Renew(
-	ctx context.Context, ttl time.Duration, leases []checkpoint.Lease,
-) ([]checkpoint.Lease, error) {
-	if *s.away {
-		<-ctx.Done()
-		time.Sleep(3 * time.Second)
-	}
-	return s.divided.Renew(ctx, ttl, leases)
 }
 
 type holdsNone struct{ divided }

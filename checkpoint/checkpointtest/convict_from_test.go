@@ -15,20 +15,32 @@ import (
 // These stores take, name or delete the wrong session.
 func TestSuiteConvictsTakeovers(t *testing.T) {
 	convict(t, map[string]conviction{
-		"From is ignored":               {"claim-steal", func() store { return ignoresFrom{newMutant()} }},
-		"From wants a live lease":       {"steal-expired", func() store { return newWantsLive() }},
-		"From takes from anybody":       {"steal-other", func() store { return takesFromAnybody{newMutant()} }},
-		"From is compared by epoch":     {"steal-other", func() store { return fromEpoch{newMutant()} }},
-		"From takes what is free":       {"steal-free", func() store { return takesFree{newMutant()} }},
-		"From creates sessions":         {"steal-free", func() store { return createsUnknown{newMutant()} }},
-		"a released nonce claims":       {"steal-late", func() store { return keepsNonce{newMutant()} }},
-		"Born is ignored":               {"claim-born", func() store { return ignoresBorn{newMutant()} }},
-		"Born moves settled sessions":   {"claim-born", func() store { return &bornAlways{mutant: newMutant()} }},
-		"Born comes from a copy":        {"claim-born-late", func() store { return bornFromAnybody{newMutant()} }},
-		"Born is not checked":           {"claim-born-invalid", func() store { return uncheckedBorn{newMutant()} }},
-		"From is not checked":           {"steal-invalid", func() store { return uncheckedFrom{newMutant()} }},
-		"a refusal names nobody":        {"held-names", func() store { return anonymous{newMutant()} }},
-		"a refusal is a bare ErrHeld":   {"held-names", func() store { return bareHeld{newMutant()} }},
+		"From is ignored":         {"claim-steal", claiming(ignoresFrom)},
+		"From wants a live lease": {"steal-expired", func() store { return newWantsLive() }},
+		"From takes from anybody": {"steal-other", func() store { return takesFromAnybody{newMutant()} }},
+		"From is compared by epoch": {"steal-other", claiming(func(m mutant, k checkpoint.Key, r *checkpoint.ClaimRequest) {
+			if f := m.fence(k); r.From.Epoch == f.Epoch {
+				r.From = f
+			}
+		})},
+		"From takes what is free": {"steal-free", func() store { return takesFree{newMutant()} }},
+		"From creates sessions":   {"steal-free", func() store { return createsUnknown{newMutant()} }},
+		"a released nonce claims": {"steal-late", claiming(func(m mutant, k checkpoint.Key, r *checkpoint.ClaimRequest) {
+			if m.fence(k).Nonce == r.Nonce {
+				r.From = lock.Fence{}
+			}
+		})},
+		"Born is ignored":             {"claim-born", claiming(ignoresBorn)},
+		"Born moves settled sessions": {"claim-born", func() store { return &bornAlways{mutant: newMutant()} }},
+		"Born comes from a copy":      {"claim-born-late", func() store { return bornFromAnybody{newMutant()} }},
+		"Born is not checked": {"claim-born-invalid", claiming(func(_ mutant, _ checkpoint.Key, r *checkpoint.ClaimRequest) {
+			if r.Born < 0 || r.Born >= r.From.Epoch {
+				r.Born = 0
+			}
+		})},
+		"From is not checked":           {"steal-invalid", refusing(checkpoint.ErrInvalid, new(checkpoint.HeldError))},
+		"a refusal names nobody":        {"held-names", refusing(lock.ErrHeld, new(checkpoint.HeldError))},
+		"a refusal is a bare ErrHeld":   {"held-names", refusing(lock.ErrHeld, lock.ErrHeld)},
 		"a refusal names the first":     {"held-names", func() store { return &namesFirst{mutant: newMutant()} }},
 		"an expired owner is named":     {"held-names", func() store { return namesExpired{newMutant()} }},
 		"From is looked up, then taken": {"steal-race", func() store { return looksFrom{newMutant()} }},
@@ -46,23 +58,8 @@ func TestSuiteConvictsTakeovers(t *testing.T) {
 	})
 }
 
-type ignoresFrom struct{ mutant }
-
-func (i ignoresFrom) Claim(
-	ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest,
-) (checkpoint.Claimed, error) {
-	r.From = lock.Fence{}
-	return i.mutant.Claim(ctx, k, r)
-}
-
-type ignoresBorn struct{ mutant }
-
-func (i ignoresBorn) Claim(
-	ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest,
-) (checkpoint.Claimed, error) {
-	r.Born = 0
-	return i.mutant.Claim(ctx, k, r)
-}
+func ignoresFrom(_ mutant, _ checkpoint.Key, r *checkpoint.ClaimRequest) { r.From = lock.Fence{} }
+func ignoresBorn(_ mutant, _ checkpoint.Key, r *checkpoint.ClaimRequest) { r.Born = 0 }
 
 // bornAlways returns the Born of the last request, even if the session has a settled turn.
 type bornAlways struct {
@@ -93,17 +90,6 @@ func (b bornFromAnybody) Claim(
 		return b.take(ctx, k, r)
 	}
 	return b.mutant.Claim(ctx, k, r)
-}
-
-type uncheckedBorn struct{ mutant }
-
-func (u uncheckedBorn) Claim(
-	ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest,
-) (checkpoint.Claimed, error) {
-	if r.Born < 0 || r.Born >= r.From.Epoch {
-		r.Born = 0
-	}
-	return u.mutant.Claim(ctx, k, r)
 }
 
 // wantsLive refuses From and Delete if the lease that they name has expired.
@@ -143,15 +129,6 @@ func (a takesFromAnybody) Claim(
 	return a.mutant.Claim(ctx, k, r)
 }
 
-type fromEpoch struct{ mutant }
-
-func (e fromEpoch) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
-	if f := e.fence(k); r.From.Epoch == f.Epoch {
-		r.From = f
-	}
-	return e.mutant.Claim(ctx, k, r)
-}
-
 // takesFree claims a free session although it was asked to take one from its owner.
 type takesFree struct{ mutant }
 
@@ -176,50 +153,6 @@ func (u createsUnknown) Claim(
 		if c, err := u.mutant.Claim(ctx, k, r); err == nil {
 			return checkpoint.Claimed{}, errors.Join(held, u.Mark(ctx, c.Lease, checkpoint.Marks{Release: true}))
 		}
-	}
-	return c, err
-}
-
-// keepsNonce leaves the nonce of a released lease where a repeated claim finds it.
-type keepsNonce struct{ mutant }
-
-func (n keepsNonce) Claim(
-	ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest,
-) (checkpoint.Claimed, error) {
-	if n.fence(k).Nonce == r.Nonce {
-		r.From = lock.Fence{}
-	}
-	return n.mutant.Claim(ctx, k, r)
-}
-
-type uncheckedFrom struct{ mutant }
-
-func (u uncheckedFrom) Claim(
-	ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest,
-) (checkpoint.Claimed, error) {
-	c, err := u.mutant.Claim(ctx, k, r)
-	if errors.Is(err, checkpoint.ErrInvalid) {
-		return c, new(checkpoint.HeldError)
-	}
-	return c, err
-}
-
-type anonymous struct{ mutant }
-
-func (a anonymous) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
-	c, err := a.mutant.Claim(ctx, k, r)
-	if errors.Is(err, lock.ErrHeld) {
-		return c, new(checkpoint.HeldError)
-	}
-	return c, err
-}
-
-type bareHeld struct{ mutant }
-
-func (b bareHeld) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
-	c, err := b.mutant.Claim(ctx, k, r)
-	if errors.Is(err, lock.ErrHeld) {
-		return c, lock.ErrHeld
 	}
 	return c, err
 }

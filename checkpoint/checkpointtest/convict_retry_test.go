@@ -14,16 +14,24 @@ import (
 // These stores miscount deliveries that failed, or hold the wrong sessions back.
 func TestSuiteConvictsRetries(t *testing.T) {
 	convict(t, map[string]conviction{
-		"Due is ignored":                   {"retry", func() store { return dueIgnored{newMutant()} }},
-		"a claim makes a session due":      {"retry", func() store { return &claimForgets{holder{mutant: newMutant()}} }},
-		"Owing leaves out the held back":   {"retry", func() store { return owingIsDue{newMutant()} }},
-		"held back for longer":             {"retry-over", func() store { return holdsLonger{newMutant()} }},
+		"Due is ignored":                 {"retry", listing(func(q *checkpoint.SessionQuery) { q.Due = false })},
+		"a claim makes a session due":    {"retry", func() store { return &claimForgets{holder{mutant: newMutant()}} }},
+		"Owing leaves out the held back": {"retry", listing(func(q *checkpoint.SessionQuery) { q.Due = q.Due || q.Owing })},
+		"held back for longer": {"retry-over", retrying(func(d time.Duration) time.Duration {
+			if d > 0 {
+				d += time.Hour
+			}
+			return d
+		})},
 		"Due is looked at after the limit": {"retry-page", func() store { return filtersDue{newMutant()} }},
-		"HeldBack is ignored":              {"retry-held", func() store { return heldLike{newMutant(), ignored} }},
-		"HeldBack is any that is not due":  {"retry-held", func() store { return heldLike{newMutant(), atAll} }},
-		"HeldBack without Owing is taken":  {"reads-invalid", func() store { return heldLike{newMutant(), ignored} }},
-		"a short Retry is none":            {"retry-counts", func() store { return rounds{newMutant()} }},
-		"the count stops at one":           {"retry-counts", func() store { return countsOnce{newMutant()} }},
+		"HeldBack is ignored":              {"retry-held", listing(func(q *checkpoint.SessionQuery) { q.HeldBack = 0 })},
+		"HeldBack is any that is not due":  {"retry-held", listing(func(q *checkpoint.SessionQuery) { q.HeldBack = min(q.HeldBack, 1) })},
+		"HeldBack without Owing is taken":  {"reads-invalid", listing(func(q *checkpoint.SessionQuery) { q.HeldBack = 0 })},
+		"a short Retry is none":            {"retry-counts", retrying(func(d time.Duration) time.Duration { return d.Truncate(time.Millisecond) })},
+		"the count stops at one": {"retry-counts", granting(func(c *checkpoint.Claimed, err error) error {
+			c.Failed = min(c.Failed, 1)
+			return err
+		})},
 		"the count stays after a delivery": {"retry-delivered", func() store { return &countsForEver{mutant: newMutant()} }},
 		"the time stays after a delivery":  {"retry-delivered", func() store { return &holder{mutant: newMutant()} }},
 		"what owes anew has failed":        {"retry-anew", func() store { return &countsForEver{mutant: newMutant()} }},
@@ -33,46 +41,9 @@ func TestSuiteConvictsRetries(t *testing.T) {
 		"Retry holds back what owes not":   {"retry-nothing", func() store { return &holder{mutant: newMutant()} }},
 		"Retry by any lease":               {"retry-fenced", func() store { return retriesAny{newMutant()} }},
 		"Retry and Release when lost":      {"retry-fenced", func() store { return releasesFirst{newMutant()} }},
-		"any Retry is taken":               {"mark-invalid", func() store { return uncheckedRetry{newMutant()} }},
-		"Due alone is taken":               {"reads-invalid", func() store { return dueIgnored{newMutant()} }},
+		"any Retry is taken":               {"mark-invalid", retrying(func(d time.Duration) time.Duration { return min(max(0, d), time.Hour) })},
+		"Due alone is taken":               {"reads-invalid", listing(func(q *checkpoint.SessionQuery) { q.Due = false })},
 	})
-}
-
-type dueIgnored struct{ mutant }
-
-func (d dueIgnored) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Seq2[string, error] {
-	q.Due = false
-	return d.Memory.Sessions(ctx, q)
-}
-
-// heldLike asks for the sessions that are held back for another time.
-type heldLike struct {
-	mutant
-	than func(time.Duration) time.Duration
-}
-
-func ignored(time.Duration) time.Duration { return 0 }
-func atAll(d time.Duration) time.Duration { return min(d, 1) }
-
-func (h heldLike) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Seq2[string, error] {
-	q.HeldBack = h.than(q.HeldBack)
-	return h.Memory.Sessions(ctx, q)
-}
-
-type owingIsDue struct{ mutant }
-
-func (o owingIsDue) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Seq2[string, error] {
-	q.Due = q.Due || q.Owing
-	return o.Memory.Sessions(ctx, q)
-}
-
-type holdsLonger struct{ mutant }
-
-func (h holdsLonger) Mark(ctx context.Context, l checkpoint.Lease, m checkpoint.Marks) error {
-	if m.Retry > 0 {
-		m.Retry += time.Hour
-	}
-	return h.Memory.Mark(ctx, l, m)
 }
 
 // filtersDue reads a page, and then leaves out the sessions that are held back.
@@ -94,24 +65,6 @@ func (f filtersDue) Sessions(ctx context.Context, q checkpoint.SessionQuery) ite
 			}
 		}
 	}
-}
-
-// rounds keeps milliseconds.
-type rounds struct{ mutant }
-
-func (r rounds) Mark(ctx context.Context, l checkpoint.Lease, m checkpoint.Marks) error {
-	m.Retry = m.Retry.Truncate(time.Millisecond)
-	return r.Memory.Mark(ctx, l, m)
-}
-
-type countsOnce struct{ mutant }
-
-func (o countsOnce) Claim(
-	ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest,
-) (checkpoint.Claimed, error) {
-	c, err := o.mutant.Claim(ctx, k, r)
-	c.Failed = min(c.Failed, 1)
-	return c, err
 }
 
 // countsForEver counts each Retry and forgets none.
@@ -217,11 +170,4 @@ func (r releasesFirst) Mark(ctx context.Context, l checkpoint.Lease, m checkpoin
 		return nil
 	}
 	return r.Memory.Mark(ctx, l, m)
-}
-
-type uncheckedRetry struct{ mutant }
-
-func (u uncheckedRetry) Mark(ctx context.Context, l checkpoint.Lease, m checkpoint.Marks) error {
-	m.Retry = min(max(0, m.Retry), time.Hour)
-	return u.Memory.Mark(ctx, l, m)
 }

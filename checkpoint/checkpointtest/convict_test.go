@@ -23,28 +23,45 @@ func TestSuiteConvicts(t *testing.T) {
 		"one document, read, changed and written back": {"one-settles", func() store { return &document{mutant: newMutant()} }},
 		"document under a takeover":                    {"takeover", func() store { return &document{mutant: newMutant()} }},
 		"fence looked up, then written":                {"takeover", func() store { return exists{newMutant()} }},
-		"epoch at least as high":                       {"fence-epoch", func() store { return atLeast{newMutant()} }},
-		"nonce dropped":                                {"fence-nonce", func() store { return nonceless{newMutant()} }},
-		"aliases what comes out":                       {"aliasing", func() store { return &aliases{mutant: newMutant()} }},
-		"goes on after the loop has ended":             {"sequences-end", func() store { return endless{newMutant()} }},
-		"gives the same slices out twice":              {"aliasing", func() store { return twice{newMutant()} }},
-		"keeps one more":                               {"keep-exactly", func() store { return keepsOneMore{newMutant()} }},
-		"prunes what is owed":                          {"keep-owed", func() store { return &prunesOwed{mutant: newMutant()} }},
-		"prefix as a pattern":                          {"sessions-prefix", func() store { return likes{newMutant()} }},
-		"one session as a prefix":                      {"sessions-one", func() store { return begins{newMutant()} }},
-		"claims and loads at once, then waits":         {"takeover", func() store { return staleClaim{newMutant()} }},
-		"epochs start again after Delete":              {"delete-reborn", func() store { return &reissues{mutant: newMutant(), counts: map[checkpoint.Key]int64{}} }},
-		"released lease appends":                       {"released", func() store { return &keepsReleased{newMutant(), map[checkpoint.Key]bool{}} }},
-		"taken lease appends":                          {"claim-expired", func() store { return anyLease{newMutant()} }},
-		"released and taken lease appends":             {"released-taken", func() store { return anyLease{newMutant()} }},
-		"Delete misses a racing Append":                {"delete-append", func() store { return &orphans{mutant: newMutant()} }},
-		"sequence holds the connection":                {"sequences-reentrant", func() store { return &holds{newMutant(), make(chan struct{}, 1)} }},
-		"repeat recognised by turn number":             {"append-settled-by-another", func() store { return byNumber{newMutant()} }},
-		"a run that is kept is told as appended":       {"append-fresh", func() store { return stale{newMutant()} }},
-		"claim steals":                                 {"claim-held", func() store { return steals{newMutant()} }},
-		"an expired lease is refused":                  {"expired-untaken", func() store { return &punctual{mutant: newMutant()} }},
-		"lists what was only claimed":                  {"sessions", func() store { return &listsClaimed{mutant: newMutant()} }},
-		"what is given back is too long":               {"values-largest", func() store { return spaced{newMutant()} }},
+		"epoch at least as high": {"fence-epoch", appending(func(m mutant, a *appended) {
+			if f := m.fence(a.Key); a.Fence.Epoch >= f.Epoch {
+				a.Fence = f
+			}
+		})},
+		"nonce dropped": {"fence-nonce", appending(func(m mutant, a *appended) {
+			if f := m.fence(a.Key); a.Fence.Epoch == f.Epoch {
+				a.Fence = f
+			}
+		})},
+		"aliases what comes out":           {"aliasing", func() store { return &aliases{mutant: newMutant()} }},
+		"goes on after the loop has ended": {"sequences-end", func() store { return endless{newMutant()} }},
+		"gives the same slices out twice": {"aliasing", granting(func(c *checkpoint.Claimed, err error) error {
+			if c.Answered != nil && c.Answered.Turn == c.Last.Turn {
+				c.Answered = new(*c.Last)
+			}
+			return err
+		})},
+		"keeps one more": {"keep-exactly", appending(func(_ mutant, a *appended) {
+			if a.Keep > 0 && a.Keep < checkpoint.KeepAll {
+				a.Keep++
+			}
+		})},
+		"prunes what is owed":                    {"keep-owed", func() store { return &prunesOwed{mutant: newMutant()} }},
+		"prefix as a pattern":                    {"sessions-prefix", func() store { return likes{newMutant()} }},
+		"one session as a prefix":                {"sessions-one", listing(func(q *checkpoint.SessionQuery) { q.Prefix, q.Session = q.Prefix+q.Session, "" })},
+		"claims and loads at once, then waits":   {"takeover", func() store { return staleClaim{newMutant()} }},
+		"epochs start again after Delete":        {"delete-reborn", func() store { return &reissues{mutant: newMutant(), counts: map[checkpoint.Key]int64{}} }},
+		"released lease appends":                 {"released", func() store { return &keepsReleased{newMutant(), map[checkpoint.Key]bool{}} }},
+		"taken lease appends":                    {"claim-expired", appending(func(m mutant, a *appended) { a.Fence = m.fence(a.Key) })},
+		"released and taken lease appends":       {"released-taken", appending(func(m mutant, a *appended) { a.Fence = m.fence(a.Key) })},
+		"Delete misses a racing Append":          {"delete-append", func() store { return &orphans{mutant: newMutant()} }},
+		"sequence holds the connection":          {"sequences-reentrant", func() store { return &holds{newMutant(), make(chan struct{}, 1)} }},
+		"repeat recognised by turn number":       {"append-settled-by-another", func() store { return byNumber{newMutant()} }},
+		"a run that is kept is told as appended": {"append-fresh", appending(func(_ mutant, a *appended) { a.Fresh = false })},
+		"claim steals":                           {"claim-held", func() store { return steals{newMutant()} }},
+		"an expired lease is refused":            {"expired-untaken", func() store { return &punctual{mutant: newMutant()} }},
+		"lists what was only claimed":            {"sessions", func() store { return &listsClaimed{mutant: newMutant()} }},
+		"what is given back is too long":         {"values-largest", func() store { return spaced{newMutant()} }},
 	})
 }
 
@@ -72,7 +89,7 @@ func convict(t *testing.T, stores map[string]conviction) {
 
 // The mutants convict only because the store that they spoil is right.
 func TestSuiteAccepts(t *testing.T) {
-	for name, err := range checkpointtest.Violations(t.Context(), func() checkpoint.Store { return newMutant() }) {
+	for name, err := range checkpointtest.Violations(t.Context(), func() store { return altered{mutant: newMutant()} }) {
 		t.Errorf("%s: %v", name, err)
 	}
 }
@@ -128,6 +145,87 @@ func (m mutant) take(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRe
 	return c, err
 }
 
+// An appended is the arguments of an Append.
+type appended struct {
+	checkpoint.Lease
+	checkpoint.AppendOptions
+}
+
+// An altered store changes what it is asked, or what it grants. A nil function changes nothing.
+type altered struct {
+	mutant
+	claim   func(m mutant, k checkpoint.Key, r *checkpoint.ClaimRequest)
+	granted func(c *checkpoint.Claimed, err error) error
+	append  func(m mutant, a *appended)
+	list    func(q *checkpoint.SessionQuery)
+	retry   func(time.Duration) time.Duration
+}
+
+func (s altered) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
+	if s.claim != nil {
+		s.claim(s.mutant, k, &r)
+	}
+	c, err := s.mutant.Claim(ctx, k, r)
+	if s.granted != nil {
+		err = s.granted(&c, err)
+	}
+	return c, err
+}
+
+func (s altered) Append(
+	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
+) error {
+	a := appended{l, o}
+	if s.append != nil {
+		s.append(s.mutant, &a)
+	}
+	return s.Memory.Append(ctx, a.Lease, cp, a.AppendOptions)
+}
+
+func (s altered) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Seq2[string, error] {
+	if s.list != nil {
+		s.list(&q)
+	}
+	return s.Memory.Sessions(ctx, q)
+}
+
+func (s altered) Mark(ctx context.Context, l checkpoint.Lease, m checkpoint.Marks) error {
+	if s.retry != nil {
+		m.Retry = s.retry(m.Retry)
+	}
+	return s.Memory.Mark(ctx, l, m)
+}
+
+func claiming(claim func(m mutant, k checkpoint.Key, r *checkpoint.ClaimRequest)) func() store {
+	return func() store { return altered{mutant: newMutant(), claim: claim} }
+}
+
+func granting(granted func(c *checkpoint.Claimed, err error) error) func() store {
+	return func() store { return altered{mutant: newMutant(), granted: granted} }
+}
+
+// refusing returns another error in place of one.
+func refusing(refusal, another error) func() store {
+	return granting(func(_ *checkpoint.Claimed, err error) error {
+		if errors.Is(err, refusal) {
+			return another
+		}
+		return err
+	})
+}
+
+func appending(append func(m mutant, a *appended)) func() store {
+	return func() store { return altered{mutant: newMutant(), append: append} }
+}
+
+func listing(list func(q *checkpoint.SessionQuery)) func() store {
+	return func() store { return altered{mutant: newMutant(), list: list} }
+}
+
+func retrying(retry func(time.Duration) time.Duration) func() store {
+	return func() store { return altered{mutant: newMutant(), retry: retry} }
+}
+
 // pause takes as long as a statement.
 func pause() { <-time.After(200 * time.Microsecond) }
 
@@ -180,30 +278,6 @@ func (e exists) Append(
 	return e.Memory.Append(ctx, l, cp, o)
 }
 
-// atLeast lets a fence in if its epoch is not lower.
-type atLeast struct{ mutant }
-
-func (a atLeast) Append(
-	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
-) error {
-	if f := a.fence(l.Key); l.Fence.Epoch >= f.Epoch {
-		l.Fence = f
-	}
-	return a.Memory.Append(ctx, l, cp, o)
-}
-
-// nonceless compares only epochs.
-type nonceless struct{ mutant }
-
-func (n nonceless) Append(
-	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
-) error {
-	if f := n.fence(l.Key); l.Fence.Epoch == f.Epoch {
-		l.Fence = f
-	}
-	return n.Memory.Append(ctx, l, cp, o)
-}
-
 // endless lists all sessions, also after the loop has ended.
 type endless struct{ mutant }
 
@@ -213,17 +287,6 @@ func (m endless) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.S
 			_ = yield(id, err)
 		}
 	}
-}
-
-// twice answers a request with the slices of the newest turn.
-type twice struct{ mutant }
-
-func (m twice) Claim(ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest) (checkpoint.Claimed, error) {
-	c, err := m.mutant.Claim(ctx, k, r)
-	if c.Answered != nil && c.Answered.Turn == c.Last.Turn {
-		c.Answered = new(*c.Last)
-	}
-	return c, err
 }
 
 // aliases gives out its own slices.
@@ -241,17 +304,6 @@ func (a *aliases) Turns(ctx context.Context, k checkpoint.Key, from int) iter.Se
 			}
 		}
 	}
-}
-
-type keepsOneMore struct{ mutant }
-
-func (k keepsOneMore) Append(
-	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
-) error {
-	if o.Keep > 0 && o.Keep < checkpoint.KeepAll {
-		o.Keep++
-	}
-	return k.Memory.Append(ctx, l, cp, o)
 }
 
 // prunesOwed keeps the newest turns and looks at nothing else.
@@ -279,13 +331,6 @@ func (p *prunesOwed) Turns(ctx context.Context, k checkpoint.Key, from int) iter
 }
 
 // likes takes _ for any character.
-type begins struct{ mutant }
-
-func (b begins) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Seq2[string, error] {
-	q.Prefix, q.Session = q.Prefix+q.Session, ""
-	return b.Memory.Sessions(ctx, q)
-}
-
 type likes struct{ mutant }
 
 func (l likes) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Seq2[string, error] {
@@ -379,16 +424,6 @@ func (r *keepsReleased) Mark(ctx context.Context, l checkpoint.Lease, m checkpoi
 	return r.Memory.Mark(ctx, l, m)
 }
 
-// anyLease lets every lease in that was ever granted.
-type anyLease struct{ mutant }
-
-func (a anyLease) Append(
-	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
-) error {
-	l.Fence = a.fence(l.Key)
-	return a.Memory.Append(ctx, l, cp, o)
-}
-
 // orphans deletes the turns that existed when Delete began. A single statement that waits for the head row does the
 // same.
 type orphans struct {
@@ -468,16 +503,6 @@ func (b byNumber) Append(
 		return lock.ErrFenced
 	}
 	return err
-}
-
-// stale takes every kept turn of a run for a repeat, even if Fresh is set.
-type stale struct{ mutant }
-
-func (s stale) Append(
-	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
-) error {
-	o.Fresh = false
-	return s.Memory.Append(ctx, l, cp, o)
 }
 
 // steals takes the session from every owner.

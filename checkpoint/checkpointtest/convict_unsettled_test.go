@@ -28,9 +28,9 @@ func TestSuiteConvictsUnsettled(t *testing.T) {
 		"a negative time retires all": {"unsettled-negative", func(time.Duration) sweeping {
 			return &checkpoint.Memory{TTL: time.Nanosecond}
 		}},
-		"Born stays what it became": {"unsettled-born", func(d time.Duration) sweeping { return ignoresBorn{unsettled(d)} }},
+		"Born stays what it became": {"unsettled-born", func(d time.Duration) sweeping { return altered{mutant: unsettled(d), claim: ignoresBorn} }},
 		"a retired owner is taken from": {"unsettled-fenced", func(d time.Duration) sweeping {
-			return ignoresFrom{unsettled(d)}
+			return altered{mutant: unsettled(d), claim: ignoresFrom}
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -127,38 +127,6 @@ func (s blind) Post(ctx context.Context, it inbox.Item) (bool, error) {
 	return s.Memory.Post(ctx, it)
 }
 
-func (s cuts) Items(ctx context.Context, k inbox.Key, kind inbox.Kind) iter.Seq2[inbox.Item, error] {
-	return each(s.Memory, func(items []inbox.Item) []inbox.Item {
-		for i := range items {
-			items[i].By = items[i].By[:min(len(items[i].By), 255)]
-		}
-		return items
-	})(ctx, k, kind)
-}
-
-func (s floats) Items(ctx context.Context, k inbox.Key, kind inbox.Kind) iter.Seq2[inbox.Item, error] {
-	return each(s.Memory, func(items []inbox.Item) []inbox.Item {
-		for i := range items {
-			var v any
-			if json.Unmarshal(items[i].Data, &v) == nil {
-				items[i].Data, _ = json.Marshal(v)
-			}
-		}
-		return items
-	})(ctx, k, kind)
-}
-
-func (s noNull) Items(ctx context.Context, k inbox.Key, kind inbox.Kind) iter.Seq2[inbox.Item, error] {
-	return each(s.Memory, func(items []inbox.Item) []inbox.Item {
-		for i := range items {
-			if string(items[i].Data) == "null" {
-				items[i].Data = nil
-			}
-		}
-		return items
-	})(ctx, k, kind)
-}
-
 func (s trusting) Post(ctx context.Context, it inbox.Item) (bool, error) {
 	first, err := s.Memory.Post(ctx, it)
 	if err == nil || it.Data == nil {

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"math/rand/v2"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/holdfast-go/holdfast/inbox"
 )
@@ -80,24 +78,6 @@ func (s *busy) Post(ctx context.Context, it inbox.Item) (bool, error) {
 	return s.Memory.Post(ctx, it)
 }
 
-func (s callersAt) Items(ctx context.Context, k inbox.Key, kind inbox.Kind) iter.Seq2[inbox.Item, error] {
-	return each(s.Memory, func(items []inbox.Item) []inbox.Item {
-		for i := range items {
-			items[i].At = time.Date(1999, 1, 2, 1, 4, 5, 6, time.UTC)
-		}
-		return items
-	})(ctx, k, kind)
-}
-
-func (s readAt) Items(ctx context.Context, k inbox.Key, kind inbox.Kind) iter.Seq2[inbox.Item, error] {
-	return each(s.Memory, func(items []inbox.Item) []inbox.Item {
-		for i := range items {
-			items[i].At = time.Now().UTC()
-		}
-		return items
-	})(ctx, k, kind)
-}
-
 func (s oneKind) Post(ctx context.Context, it inbox.Item) (bool, error) {
 	other := it
 	if other.Kind = inbox.Stop; it.Kind == inbox.Stop {
@@ -139,31 +119,6 @@ func (s joined) Items(ctx context.Context, k inbox.Key, kind inbox.Kind) iter.Se
 	})(ctx, k, kind)
 }
 
-func (s shuffling) Items(ctx context.Context, k inbox.Key, kind inbox.Kind) iter.Seq2[inbox.Item, error] {
-	return each(s.Memory, func(items []inbox.Item) []inbox.Item {
-		rand.Shuffle(len(items), func(i, j int) { items[i], items[j] = items[j], items[i] })
-		return items
-	})(ctx, k, kind)
-}
-
-func (s byID) Items(ctx context.Context, k inbox.Key, kind inbox.Kind) iter.Seq2[inbox.Item, error] {
-	return each(s.Memory, func(items []inbox.Item) []inbox.Item {
-		slices.SortFunc(items, func(a, b inbox.Item) int { return strings.Compare(a.ID, b.ID) })
-		return items
-	})(ctx, k, kind)
-}
-
-func (s onePage) Items(ctx context.Context, k inbox.Key, kind inbox.Kind) iter.Seq2[inbox.Item, error] {
-	return each(s.Memory, func(items []inbox.Item) []inbox.Item { return items[:min(len(items), 100)] })(ctx, k, kind)
-}
-
-func (s allByTime) Items(ctx context.Context, k inbox.Key, kind inbox.Kind) iter.Seq2[inbox.Item, error] {
-	return each(s.Memory, func(items []inbox.Item) []inbox.Item {
-		slices.SortFunc(items, func(a, b inbox.Item) int { return a.At.Compare(b.At) })
-		return items
-	})(ctx, k, kind)
-}
-
 func (s oneSession) Items(ctx context.Context, k inbox.Key, kind inbox.Kind) iter.Seq2[inbox.Item, error] {
 	return each(s.Memory, func(items []inbox.Item) []inbox.Item {
 		return slices.DeleteFunc(items, func(it inbox.Item) bool { return it.Session != k.Session })
@@ -187,19 +142,6 @@ func (s byOffset) Items(ctx context.Context, k inbox.Key, kind inbox.Kind) iter.
 			}
 		}
 	}
-}
-
-// fewBytes yields as many items as fit in a page of bytes.
-func (s fewBytes) Items(ctx context.Context, k inbox.Key, kind inbox.Kind) iter.Seq2[inbox.Item, error] {
-	return each(s.Memory, func(items []inbox.Item) []inbox.Item {
-		left := inbox.MaxData
-		for i, it := range items {
-			if left -= len(it.Data); left < 0 && i > 0 {
-				return items[:i]
-			}
-		}
-		return items
-	})(ctx, k, kind)
 }
 
 func (s anyItem) Item(ctx context.Context, k inbox.Key, kind inbox.Kind, id string) (inbox.Item, error) {

@@ -24,26 +24,30 @@ func TestSuiteConvictsRaces(t *testing.T) {
 		clause string
 		broken func(*stream.Memory) stream.Store
 	}{
-		"the epoch is looked at before":      {"append-race-owners", func(m *stream.Memory) stream.Store { return &looksFirst{Memory: m} }},
-		"epochs are floats":                  {"limit-epochs", func(m *stream.Memory) stream.Store { return floats{m} }},
+		"the epoch is looked at before": {"append-race-owners", looksFirst},
+		"epochs are floats": {"limit-epochs", appends(func(a *appended) {
+			if a.epoch >= 1<<53 {
+				a.epoch = int64(float64(a.epoch) / 2)
+			}
+		})},
 		"appends at once get one number":     {"append-race", func(m *stream.Memory) stream.Store { return &numbers{Memory: m} }},
-		"a chunk is skipped":                 {"wait-race", func(m *stream.Memory) stream.Store { return skips{m} }},
+		"a chunk is skipped":                 {"wait-race", chunks(func(_ context.Context, c *stream.Chunk) (skip, end bool) { return c.Seq == 40, false })},
 		"numbers go on after Delete":         {"delete-anew", func(m *stream.Memory) stream.Store { return &goesOn{Memory: m} }},
-		"the epoch stays after Delete":       {"delete-anew", func(m *stream.Memory) stream.Store { return &remembers{Memory: m} }},
+		"the epoch stays after Delete":       {"delete-anew", remembers},
 		"Delete is two steps":                {"delete-race", func(m *stream.Memory) stream.Store { return &twoSteps{goesOn{Memory: m}} }},
 		"a run begins with its first chunk":  {"read-newest-begun", func(m *stream.Memory) stream.Store { return byChunk{m} }},
-		"a status wakes no reader":           {"wait-status", func(m *stream.Memory) stream.Store { return &late{Memory: m} }},
-		"an Append without data ends all":    {"wait-active", func(m *stream.Memory) stream.Store { return endsAll{m} }},
+		"a status wakes no reader":           {"wait-status", appends(withoutData(stream.Active))},
+		"an Append without data ends all":    {"wait-active", appends(withoutData(stream.Ended))},
 		"readers of all sessions are one":    {"wait-apart", func(m *stream.Memory) stream.Store { return &endsOthers{Memory: m} }},
 		"Read holds a lock while it yields":  {"slow", func(m *stream.Memory) stream.Store { return &locked{m, make(chan struct{}, 1)} }},
 		"a reader jumps over what is gone":   {"slow-behind", func(m *stream.Memory) stream.Store { return jumps{m} }},
-		"a large chunk is refused":           {"limit-chunk", func(m *stream.Memory) stream.Store { return refuses{m, 1 << 20, 1 << 20, 600} }},
-		"many chunks are refused":            {"limit-chunks", func(m *stream.Memory) stream.Store { return refuses{m, 1000, 1 << 30, 600} }},
-		"many large chunks are refused":      {"limit-append", func(m *stream.Memory) stream.Store { return refuses{m, 1 << 20, 4 << 20, 600} }},
-		"a long name is refused":             {"limit-names", func(m *stream.Memory) stream.Store { return refuses{m, 1 << 20, 1 << 30, 500} }},
-		"names are compared without case":    {"append-sessions", func(m *stream.Memory) stream.Store { return folded{m, strings.ToLower} }},
-		"names are compared without blanks":  {"append-sessions", func(m *stream.Memory) stream.Store { return folded{m, strings.TrimSpace} }},
-		"names are joined with a slash":      {"append-sessions", func(m *stream.Memory) stream.Store { return slashed{m} }},
+		"a large chunk is refused":           {"limit-chunk", refuses(1<<20, 1<<20, 600)},
+		"many chunks are refused":            {"limit-chunks", refuses(1000, 1<<30, 600)},
+		"many large chunks are refused":      {"limit-append", refuses(1<<20, 4<<20, 600)},
+		"a long name is refused":             {"limit-names", refuses(1<<20, 1<<30, 500)},
+		"names are compared without case":    {"append-sessions", folded(strings.ToLower)},
+		"names are compared without blanks":  {"append-sessions", folded(strings.TrimSpace)},
+		"names are joined with a slash":      {"append-sessions", byKey(slashed)},
 		"what was appended is not copied":    {"read-owned", func(m *stream.Memory) stream.Store { return &aliases{Memory: m} }},
 		"a reader that has left goes on":     {"read-calls", func(m *stream.Memory) stream.Store { return deafToBreak{m} }},
 		"a reader that waits ignores Delete": {"wait-delete", func(m *stream.Memory) stream.Store { return &kept{Memory: m} }},
@@ -59,38 +63,64 @@ func TestSuiteConvictsRaces(t *testing.T) {
 	}
 }
 
-type looksFirst struct {
-	*stream.Memory
-	mu   sync.Mutex
-	seen int64
+// looksFirst looks at the epoch in one step, and appends in another.
+func looksFirst(m *stream.Memory) stream.Store {
+	var mu sync.Mutex
+	var seen int64
+	return appends(func(a *appended) {
+		mu.Lock()
+		a.skip, seen = a.epoch < seen, max(seen, a.epoch)
+		mu.Unlock()
+		if a.epoch = 1; !a.skip && len(a.data) > 0 {
+			time.Sleep(time.Millisecond)
+		}
+	})(m)
 }
 
-func (b *looksFirst) Append(
-	ctx context.Context, k stream.Key, run string, epoch int64, s stream.Status, data []json.RawMessage,
-) (int64, error) {
-	b.mu.Lock()
-	former := epoch < b.seen
-	b.seen = max(b.seen, epoch)
-	b.mu.Unlock()
-	if former {
-		last, _, _, err := b.Last(ctx, k)
-		return last, err
-	}
-	if len(data) > 0 {
-		time.Sleep(time.Millisecond)
-	}
-	return b.Memory.Append(ctx, k, run, 1, s, data)
+// remembers keeps the epoch of a session for ever.
+func remembers(m *stream.Memory) stream.Store {
+	var mu sync.Mutex
+	seen := make(map[stream.Key]int64)
+	return appends(func(a *appended) {
+		mu.Lock()
+		defer mu.Unlock()
+		a.skip, seen[a.k] = a.epoch < seen[a.k], max(a.epoch, seen[a.k])
+	})(m)
 }
 
-type floats struct{ *stream.Memory }
-
-func (b floats) Append(
-	ctx context.Context, k stream.Key, run string, epoch int64, s stream.Status, data []json.RawMessage,
-) (int64, error) {
-	if epoch < 1<<53 {
-		return b.Memory.Append(ctx, k, run, epoch, s, data)
+// withoutData sets another status if there is no data. Active is set when the next chunk comes.
+func withoutData(s stream.Status) func(*appended) {
+	return func(a *appended) {
+		if len(a.data) == 0 {
+			a.status = s
+		}
 	}
-	return b.Memory.Append(ctx, k, run, int64(float64(epoch)/2), s, data)
+}
+
+// refuses has smaller limits.
+func refuses(chunks, bytes, name int) func(*stream.Memory) stream.Store {
+	return appends(func(a *appended) {
+		size := 0
+		for _, doc := range a.data {
+			size += len(doc)
+		}
+		if len(a.data) > chunks || size >= bytes || len(a.k.Session) > name {
+			a.k = stream.Key{} // which is invalid
+		}
+	})
+}
+
+// folded compares names in another way.
+func folded(fold func(string) string) func(*stream.Memory) stream.Store {
+	return byKey(func(k stream.Key) stream.Key {
+		return stream.Key{Orchestrator: k.Orchestrator, Session: fold(k.Session)}
+	})
+}
+
+// slashed joins both names.
+func slashed(k stream.Key) stream.Key {
+	session := k.Orchestrator + "/" + k.Session
+	return stream.Key{Orchestrator: "all", Session: session[:min(512, len(session))]}
 }
 
 // numbers loses what is appended while another Append looks for the last number.
@@ -118,21 +148,6 @@ func (b *numbers) Append(
 	b.busy = false
 	b.mu.Unlock()
 	return b.Memory.Append(ctx, k, run, epoch, s, data)
-}
-
-type skips struct{ *stream.Memory }
-
-func (b skips) Read(ctx context.Context, k stream.Key, seq int64) iter.Seq2[stream.Chunk, error] {
-	return func(yield func(stream.Chunk, error) bool) {
-		for c, err := range b.Memory.Read(ctx, k, seq) {
-			if c.Seq == 40 {
-				continue
-			}
-			if !yield(c, err) {
-				return
-			}
-		}
-	}
 }
 
 // goesOn counts on after a Delete.
@@ -185,30 +200,6 @@ func (b *twoSteps) Read(ctx context.Context, k stream.Key, seq int64) iter.Seq2[
 	}
 }
 
-// remembers keeps the epoch of a session for ever.
-type remembers struct {
-	*stream.Memory
-	mu   sync.Mutex
-	seen map[stream.Key]int64
-}
-
-func (b *remembers) Append(
-	ctx context.Context, k stream.Key, run string, epoch int64, s stream.Status, data []json.RawMessage,
-) (int64, error) {
-	b.mu.Lock()
-	if b.seen == nil {
-		b.seen = make(map[stream.Key]int64)
-	}
-	former := epoch < b.seen[k]
-	b.seen[k] = max(epoch, b.seen[k])
-	b.mu.Unlock()
-	if former {
-		last, _, _, err := b.Last(ctx, k)
-		return last, err
-	}
-	return b.Memory.Append(ctx, k, run, epoch, s, data)
-}
-
 // byChunk looks for the newest run among the chunks.
 type byChunk struct{ *stream.Memory }
 
@@ -228,29 +219,6 @@ func (b byChunk) Read(ctx context.Context, k stream.Key, seq int64) iter.Seq2[st
 		}
 	}
 	return b.Memory.Read(ctx, k, seq)
-}
-
-// late sets a status without data when the next chunk comes.
-type late struct{ *stream.Memory }
-
-func (b *late) Append(
-	ctx context.Context, k stream.Key, run string, epoch int64, s stream.Status, data []json.RawMessage,
-) (int64, error) {
-	if len(data) == 0 {
-		s = stream.Active
-	}
-	return b.Memory.Append(ctx, k, run, epoch, s, data)
-}
-
-type endsAll struct{ *stream.Memory }
-
-func (b endsAll) Append(
-	ctx context.Context, k stream.Key, run string, epoch int64, s stream.Status, data []json.RawMessage,
-) (int64, error) {
-	if len(data) == 0 {
-		s = stream.Ended
-	}
-	return b.Memory.Append(ctx, k, run, epoch, s, data)
 }
 
 // endsOthers ends all readers when any session is deleted.
@@ -345,66 +313,6 @@ func (b jumps) Read(ctx context.Context, k stream.Key, seq int64) iter.Seq2[stre
 			seq = stream.Newest
 		}
 	}
-}
-
-// refuses has smaller limits.
-type refuses struct {
-	*stream.Memory
-	chunks, bytes, name int
-}
-
-func (b refuses) Append(
-	ctx context.Context, k stream.Key, run string, epoch int64, s stream.Status, data []json.RawMessage,
-) (int64, error) {
-	size := 0
-	for _, doc := range data {
-		size += len(doc)
-	}
-	if len(data) > b.chunks || size >= b.bytes || len(k.Session) > b.name {
-		return 0, stream.ErrInvalid
-	}
-	return b.Memory.Append(ctx, k, run, epoch, s, data)
-}
-
-// folded compares names in another way.
-type folded struct {
-	*stream.Memory
-	fold func(string) string
-}
-
-func (b folded) key(k stream.Key) stream.Key {
-	return stream.Key{Orchestrator: k.Orchestrator, Session: b.fold(k.Session)}
-}
-
-func (b folded) Append(
-	ctx context.Context, k stream.Key, run string, epoch int64, s stream.Status, data []json.RawMessage,
-) (int64, error) {
-	return b.Memory.Append(ctx, b.key(k), run, 1, s, data)
-}
-
-func (b folded) Read(ctx context.Context, k stream.Key, seq int64) iter.Seq2[stream.Chunk, error] {
-	return b.Memory.Read(ctx, b.key(k), seq)
-}
-
-// slashed joins both names.
-type slashed struct{ *stream.Memory }
-
-func (slashed) key(k stream.Key) stream.Key {
-	if k.Validate() != nil {
-		return k
-	}
-	session := k.Orchestrator + "/" + k.Session
-	return stream.Key{Orchestrator: "all", Session: session[:min(512, len(session))]}
-}
-
-func (b slashed) Append(
-	ctx context.Context, k stream.Key, run string, epoch int64, s stream.Status, data []json.RawMessage,
-) (int64, error) {
-	return b.Memory.Append(ctx, b.key(k), run, 1, s, data)
-}
-
-func (b slashed) Read(ctx context.Context, k stream.Key, seq int64) iter.Seq2[stream.Chunk, error] {
-	return b.Memory.Read(ctx, b.key(k), seq)
 }
 
 // aliases gives the first reader what was appended, and not a copy.
