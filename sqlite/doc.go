@@ -18,6 +18,11 @@
 // with [ErrDSN]: it wants journal_mode WAL, synchronous FULL or EXTRA, a busy_timeout of at least one second, and
 // UTF-8.
 //
+// # Durability
+//
+// Each commit waits for the disk, except those of beats and of the chunks of a stream. A power failure may undo them,
+// and undoes no other commit.
+//
 // # Concurrency
 //
 // SQLite has one writer at a time. The writers of one store queue in memory. Other stores and other processes may use

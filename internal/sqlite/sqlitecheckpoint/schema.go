@@ -3,13 +3,10 @@ package sqlitecheckpoint
 import (
 	"slices"
 
-	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqliteprocess"
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitestore"
-	"github.com/holdfast-go/holdfast/lock"
 )
 
-// In all SQL below {prefix} stands for Options.Prefix.
 const schemaSQL = `
 CREATE TABLE IF NOT EXISTS {prefix}sessions (
 	orchestrator TEXT    NOT NULL CHECK (orchestrator <> ''),
@@ -51,30 +48,22 @@ CREATE TABLE IF NOT EXISTS {prefix}turns (
 CREATE INDEX IF NOT EXISTS {prefix}turns_request ON {prefix}turns (orchestrator, session, request_id, turn) WHERE request_id IS NOT NULL;
 ` + sqliteprocess.Schema
 
-func layout(prefix string) sqlitestore.Layout {
-	return sqlitestore.Layout{
-		Prefix: prefix,
-		Tables: []sqlitestore.Table{
-			{Name: "{prefix}sessions", Columns: "orchestrator session epoch nonce owner lease_until born turn " +
-				"first pruned summarized owed failed retry_at"},
-			{Name: "{prefix}turns", Columns: "orchestrator session turn state payload route signature version " +
-				"run_id request_id saved_at"},
-			sqliteprocess.Table,
-		},
-		Statements: slices.Concat(sqliteprocess.Statements, []string{
-			takeSQL, bearSQL, waitSQL, createSQL, headlessSQL, renewSQL, heldSQL, headSQL, ownerSQL, settleSQL,
-			insertSQL, pruneSQL, refusalSQL, markSQL,
-			deleteHeadSQL, deleteTurnsSQL, turnsSQL, numbersSQL, answeredSQL, sessionsSQL, owingSQL,
-			sliceSQL, idleSQL, retireSQL, raiseSQL,
-		}),
-		Verdicts: []error{
-			lock.ErrHeld, lock.ErrFenced, checkpoint.ErrConflict, checkpoint.ErrInvalid, checkpoint.ErrDamaged,
-		},
-		Missing: checkpoint.ErrSchema,
-		Refused: checkpoint.ErrRefused,
-		Damaged: checkpoint.ErrDamaged,
-	}
+var layout = sqlitestore.Layout{
+	Schema: schemaSQL,
+	Tables: []sqlitestore.Table{
+		{Name: "{prefix}sessions", Columns: "orchestrator session epoch nonce owner lease_until born turn " +
+			"first pruned summarized owed failed retry_at"},
+		{Name: "{prefix}turns", Columns: "orchestrator session turn state payload route signature version " +
+			"run_id request_id saved_at"},
+		sqliteprocess.Table,
+	},
+	Statements: slices.Concat(sqliteprocess.Statements, []string{
+		takeSQL, bearSQL, waitSQL, createSQL, headlessSQL, renewSQL, heldSQL, headSQL, ownerSQL, settleSQL,
+		insertSQL, pruneSQL, refusalSQL, markSQL,
+		deleteHeadSQL, deleteTurnsSQL, turnsSQL, numbersSQL, answeredSQL, sessionsSQL, owingSQL,
+		sliceSQL, idleSQL, retireSQL, raiseSQL,
+	}),
 }
 
-// Schema returns the statements that create the missing tables and indexes. They change no table that exists.
-func (s *Store) Schema() string { return s.db.SQL(schemaSQL) }
+// Schema implements migrations.Schemer.
+func (s *Store) Schema() string { return s.db.Schema() }

@@ -1,6 +1,16 @@
+// Package sqliteledger keeps a ledger of effects in an SQLite file. Package sqlite says what a user has to know.
+//
+// The table of effects has one row for each effect, numbered in the order of the first issue. An index holds the
+// effects that are open, so that the cost of listing them grows with these only. The table of effect fences has one row
+// for each run that was adopted or has effects. The table of effect raises has one row for each Raise.
+//
+// Issue, Finish and Record are one statement each, which commits by itself. If a call changes nothing, it costs a
+// second statement, which finds out why and waits for no disk. Adopt is a transaction, and so is the first Issue or
+// Record of a fence. SQLite has one writer at a time, so an Adopt and an Issue never overlap.
 package sqliteledger
 
 import (
+	"cmp"
 	"database/sql"
 	"time"
 
@@ -11,7 +21,6 @@ import (
 
 // Options configure a [Ledger]. The zero value, and nil, mean the defaults.
 type Options struct {
-	// Prefix begins all names in the database. It is one identifier; "" means "holdfast_".
 	Prefix string
 
 	// DoubtFor is how long the window is open that Raise opens: see package ledger. All processes see the window of one
@@ -19,8 +28,7 @@ type Options struct {
 	DoubtFor time.Duration
 }
 
-// A Ledger keeps effects in tables of an SQLite database. It keeps prepared statements on the connections of its
-// *sql.DB until that is closed. So make one Ledger and keep it.
+// A Ledger keeps effects.
 type Ledger struct {
 	db    *sqlitestore.DB
 	doubt time.Duration
@@ -32,19 +40,8 @@ var (
 	_ lock.Raiser = (*Ledger)(nil)
 )
 
-// ErrDSN refuses a database that would lose acknowledged writes, fail instead of waiting, or sort differently. The
-// message says what is wrong and shows the data source name to write.
-var ErrDSN = sqlitestore.ErrDSN
-
 // New returns a ledger on db. db stays the caller's. New panics if o.Prefix is invalid.
 func New(db *sql.DB, o *Options) *Ledger {
-	if o == nil {
-		o = new(Options)
-	}
-	prefix, err := sqlitestore.ParsePrefix(o.Prefix, "effects", "effects_open", "effects_answer", "effects_run",
-		"effects_session", "effect_fences", "effect_raises")
-	if err != nil {
-		panic("sqliteledger: " + err.Error())
-	}
-	return &Ledger{db: sqlitestore.New(db, layout(prefix)), doubt: o.DoubtFor}
+	o = cmp.Or(o, new(Options))
+	return &Ledger{db: sqlitestore.New(db, o.Prefix, layout), doubt: o.DoubtFor}
 }

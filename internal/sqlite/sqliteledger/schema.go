@@ -2,12 +2,8 @@ package sqliteledger
 
 import (
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitestore"
-	"github.com/holdfast-go/holdfast/ledger"
-	"github.com/holdfast-go/holdfast/lock"
 )
 
-// In all SQL below {prefix} stands for Options.Prefix.
-//
 // Each index costs each Issue a page, so there are few:
 //
 //   - open is of what is open, in the order of the listing. Its condition names the other states, so that it also holds
@@ -76,39 +72,26 @@ const columns = `number, id, orchestrator, session, run_id, iteration, intent, n
 // brief takes the place of columns where the documents are not read. They come after all else.
 const brief = `number, id, orchestrator, session, run_id, iteration, intent, name, each, key, class, state, attempts, epoch, nonce, args_sum, issued_at, finished_at, answered_by, answered_at, redacted, unsure, '', NULL, NULL`
 
-func layout(prefix string) sqlitestore.Layout {
-	return sqlitestore.Layout{
-		Prefix: prefix,
-		Tables: []sqlitestore.Table{
-			{
-				Name: "{prefix}effects",
-				Columns: "number id orchestrator session run_id iteration intent name each key class state attempts " +
-					"epoch nonce args_sum issued_at finished_at answered_by answered_at redacted error args result " +
-					"unsure",
-				Indexes: "{prefix}effects_open {prefix}effects_answer {prefix}effects_run {prefix}effects_session",
-			},
-			{Name: "{prefix}effect_fences", Columns: "run_id epoch nonce since"},
-			{Name: "{prefix}effect_raises", Columns: "epoch lost until why"},
+var layout = sqlitestore.Layout{
+	Schema: schemaSQL,
+	Tables: []sqlitestore.Table{
+		{
+			Name: "{prefix}effects",
+			Columns: "number id orchestrator session run_id iteration intent name each key class state attempts " +
+				"epoch nonce args_sum issued_at finished_at answered_by answered_at redacted error args result " +
+				"unsure",
+			Indexes: "{prefix}effects_open {prefix}effects_answer {prefix}effects_run {prefix}effects_session",
 		},
-		Statements: []string{
-			adoptSQL, fenceSQL, unknownSQL, insertSQL, metSQL, effectSQL, reissueSQL, finishSQL, completeSQL, listSQL,
-			listOpenSQL, listRunSQL, listSessionSQL, listIDSQL, listBriefSQL, listOpenBriefSQL, listRunBriefSQL,
-			listSessionBriefSQL, listIDBriefSQL, listAnswersSQL, listAnswersBriefSQL,
-			sliceSQL, forgetSQL, fenceSliceSQL, forgetFencesSQL, raiseSQL, aheadSQL, endSQL,
-		},
-		Verdicts: []error{
-			lock.ErrFenced, lock.ErrHeld, ledger.ErrAnswered, ledger.ErrChanged, ledger.ErrDamaged, ledger.ErrInDoubt,
-			ledger.ErrInvalid, ledger.ErrNotFound, ledger.ErrSkipped,
-		},
-		Missing: ledger.ErrSchema,
-		Refused: ledger.ErrRefused,
-		Damaged: ledger.ErrDamaged,
-	}
+		{Name: "{prefix}effect_fences", Columns: "run_id epoch nonce since"},
+		{Name: "{prefix}effect_raises", Columns: "epoch lost until why"},
+	},
+	Statements: []string{
+		adoptSQL, fenceSQL, unknownSQL, insertSQL, metSQL, effectSQL, reissueSQL, finishSQL, completeSQL, listSQL,
+		listOpenSQL, listRunSQL, listSessionSQL, listIDSQL, listBriefSQL, listOpenBriefSQL, listRunBriefSQL,
+		listSessionBriefSQL, listIDBriefSQL, listAnswersSQL, listAnswersBriefSQL,
+		sliceSQL, forgetSQL, fenceSliceSQL, forgetFencesSQL, raiseSQL, aheadSQL, endSQL,
+	},
 }
 
-// Schema returns the statements that create what the ledger needs and is not there yet. They change nothing that is.
-//
-// They add no column to the table of an earlier version, because SQLite cannot add a column only if it is missing.
-// migrations.Up does. For a prefix of your own, run once what the file sqlite/00008_unsure.sql of migrations has, with
-// your prefix.
-func (l *Ledger) Schema() string { return l.db.SQL(schemaSQL) }
+// Schema implements migrations.Schemer.
+func (l *Ledger) Schema() string { return l.db.Schema() }

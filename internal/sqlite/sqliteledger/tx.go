@@ -13,31 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/lock"
 )
 
-// Tx runs fn in a transaction of the program, and notes the effect and its result in the same transaction. So the
-// writes of fn in tx, and the note that they were made, commit together: fn takes effect exactly once, with one commit
-// in all. fn must make all its changes in tx, and must not end tx. The same effect must not be given to Once.
-//
-// If the effect is Completed, Tx returns its result and does not call fn. If it is Skipped, the error is
-// ledger.ErrSkipped. If it is Unknown, or Issued by another call than Tx, the error is ledger.ErrInDoubt. If it is
-// Issued to another run, that is also lock.ErrHeld. If the result was redacted, the error is ledger.ErrRedacted. The
-// other errors are those of Issue. After each of these errors fn was not called.
-//
-// Tx returns an error of fn as it is. After any error roll tx back. If tx is committed all the same, the effect is in
-// doubt.
-//
-// The result is kept as JSON, and Tx returns it as it reads back. A result that is no JSON, or too large, is
-// ledger.ErrInvalid. Tx redacts nothing.
-//
-// tx is a transaction of any *sql.DB on the file of the ledger, with journal_mode WAL and synchronous FULL or EXTRA, or
-// else the error is [ErrDSN]. SQLite has one writer at a time. From Tx on until tx ends, tx is this writer. Adopt, and
-// each other write in the file, wait for it as long as their busy_timeout. So fn should be short.
-//
-// Begin tx with BEGIN IMMEDIATE. With modernc.org/sqlite, add _txlock=immediate to the data source name. Then tx waits
-// for other writers when it begins. A deferred transaction waits for them in Tx, if it has not read before. If it has
-// read, SQLite does not let it wait: Tx is ledger.ErrRefused at once if another connection is writing, or has written
-// since. Nothing has happened then. Roll back, and begin again.
-//
-// Tx uses no other connection than that of tx.
+// Tx is sqlite.Once.
 func Tx[T any](
 	ctx context.Context, l *Ledger, tx *sql.Tx, e ledger.Effect, fn func(ctx context.Context) (T, error),
 ) (T, error) {

@@ -2,11 +2,8 @@ package sqlitesnapshot
 
 import (
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitestore"
-	"github.com/holdfast-go/holdfast/lock"
-	"github.com/holdfast-go/holdfast/snapshot"
 )
 
-// In all SQL below {prefix} stands for Options.Prefix.
 const schemaSQL = `
 CREATE TABLE IF NOT EXISTS {prefix}runs (
 	orchestrator TEXT    NOT NULL CHECK (orchestrator <> ''),
@@ -59,32 +56,24 @@ const (
 // brief takes the place of columns where the documents are not read: the payload comes after all else.
 const brief = `orchestrator, session, id, '', turn, attempt, '', status, seq, epoch, nonce, '', not_before, started_at, saved_at, NULL`
 
-func layout(prefix string) sqlitestore.Layout {
-	return sqlitestore.Layout{
-		Prefix: prefix,
-		Tables: []sqlitestore.Table{
-			{
-				Name: "{prefix}runs",
-				Columns: "orchestrator session id request_id turn attempt base status seq epoch nonce found error " +
-					"not_before started_at saved_at deleted_at parts payload",
-				Indexes: "{prefix}runs_inflight {prefix}runs_drain",
-			},
-			{Name: "{prefix}run_parts", Columns: "orchestrator session name doc"},
+var layout = sqlitestore.Layout{
+	Schema: schemaSQL,
+	Tables: []sqlitestore.Table{
+		{
+			Name: "{prefix}runs",
+			Columns: "orchestrator session id request_id turn attempt base status seq epoch nonce found error " +
+				"not_before started_at saved_at deleted_at parts payload",
+			Indexes: "{prefix}runs_inflight {prefix}runs_drain",
 		},
-		Statements: []string{
-			beginSQL, findSQL, spentSQL, adoptSQL, fenceSQL, keepSQL, replaceSQL, addSQL, deleteSQL, ownerSQL,
-			partsSQL, clearSQL, dropPartsSQL, putPartSQL, flagSQL, runsSQL, runsBriefSQL, sessionSQL, sessionBriefSQL,
-			listedSQL, unattendedSQL, unattendedBriefSQL,
-			sliceSQL, oldSQL, forgetSQL, raiseSQL,
-		},
-		Verdicts: []error{
-			lock.ErrFenced, snapshot.ErrNotFound, snapshot.ErrParked, snapshot.ErrInvalid, snapshot.ErrDamaged,
-		},
-		Missing: snapshot.ErrSchema,
-		Refused: snapshot.ErrRefused,
-		Damaged: snapshot.ErrDamaged,
-	}
+		{Name: "{prefix}run_parts", Columns: "orchestrator session name doc"},
+	},
+	Statements: []string{
+		beginSQL, findSQL, spentSQL, adoptSQL, fenceSQL, keepSQL, replaceSQL, addSQL, deleteSQL, ownerSQL,
+		partsSQL, clearSQL, dropPartsSQL, putPartSQL, flagSQL, runsSQL, runsBriefSQL, sessionSQL, sessionBriefSQL,
+		listedSQL, unattendedSQL, unattendedBriefSQL,
+		sliceSQL, oldSQL, forgetSQL, raiseSQL,
+	},
 }
 
-// Schema returns the statements that create what the store needs and is not there yet. They change nothing that is.
-func (s *Store) Schema() string { return s.db.SQL(schemaSQL) }
+// Schema implements migrations.Schemer.
+func (s *Store) Schema() string { return s.db.Schema() }

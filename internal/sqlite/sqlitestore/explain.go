@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/ctxcause"
 	"github.com/holdfast-go/holdfast/internal/sqlitefile"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // A queryer is a *sql.DB or a *sql.Tx.
@@ -28,27 +29,22 @@ func (d *DB) ExplainIn(ctx context.Context, tx *sql.Tx, err error) error {
 }
 
 func (d *DB) explain(ctx context.Context, q queryer, err error, path func(context.Context) string) error {
-	known := func(verdict error) bool { return errors.Is(err, verdict) }
-	if known(ErrDSN) || slices.ContainsFunc(d.layout.Verdicts, known) {
+	if errors.Is(err, ErrDSN) || store.IsVerdict(err) {
 		return err
 	}
 	if ctx.Err() != nil {
 		return ctxcause.Of(ctx)
 	}
 	if missing := d.missing(ctx, q); missing != "" {
-		remedy := "execute what Schema returns"
-		if strings.HasPrefix(missing, "column ") {
-			remedy = "add it by hand, because Schema adds no column to a table that is there"
-		}
-		return fmt.Errorf("%w: %s is missing: run migrations.Up, or %s", d.layout.Missing, missing, remedy)
+		return fmt.Errorf("%w: %s is missing: call Up of the database", store.ErrSchema, missing)
 	}
-	return d.located(path(ctx), err)
+	return located(path(ctx), err)
 }
 
-// located adds the path of the file to an error, and the contract's error for a file that SQLite may not write.
-func (d *DB) located(path string, err error) error {
+// located adds the path of the file to an error, and ErrRefused if SQLite may not write the file.
+func located(path string, err error) error {
 	if path != "" && sqlitefile.Unwritable(err) {
-		return fmt.Errorf("%w: %w", d.layout.Refused, sqlitefile.Name(path, err))
+		return fmt.Errorf("%w: %w", store.ErrRefused, sqlitefile.Name(path, err))
 	}
 	return sqlitefile.Name(path, err)
 }

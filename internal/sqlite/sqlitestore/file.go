@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/holdfast-go/holdfast/internal/sqlitefile"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // A file is the database file that a store has found fit. If the file is removed, SQLite goes on with the removed file
@@ -49,11 +50,11 @@ func (d *DB) There() error {
 	now, err := os.Stat(f.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%w: file %s was removed: put it back, or restart the process", d.layout.Damaged, f.path)
+		return fmt.Errorf("%w: file %s was removed: put it back, or restart the process", store.ErrDamaged, f.path)
 	case err != nil:
-		return fmt.Errorf("%w: %w", d.layout.Damaged, err)
+		return fmt.Errorf("%w: %w", store.ErrDamaged, err)
 	case !os.SameFile(f.info, now):
-		return fmt.Errorf("%w: file %s was replaced by another: restart the process", d.layout.Damaged, f.path)
+		return fmt.Errorf("%w: file %s was replaced by another: restart the process", store.ErrDamaged, f.path)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"regexp"
 	"strings"
 	"sync/atomic"
 
@@ -15,28 +16,50 @@ import (
 )
 
 // A Layout describes the data of a store in its database. In all SQL, and in the names of tables, {prefix} stands for
-// Prefix.
+// the prefix.
 type Layout struct {
-	Prefix string
+	// Schema creates what is missing, and changes nothing that is there.
+	Schema string
 	Tables []Table
 	// Statements are the statements to prepare.
 	Statements []string
-	// Verdicts are errors of the contract. They are no failures of the database.
-	Verdicts []error
-	// Missing is the contract's error for a missing table, column or index.
-	Missing error
-	// Refused is the contract's error for a server that refuses writes.
-	Refused error
-	// Damaged is the contract's error for a missing file.
-	Damaged error
 }
 
 // A Table names a table, the columns that this version of a store reads and writes, and the indexes that its statements
 // name.
 type Table struct{ Name, Columns, Indexes string }
 
-// ParsePrefix returns the prefix that an option asks for. suffixes are the ends of all names in the database.
-func ParsePrefix(option string, suffixes ...string) (string, error) {
+// A DB is the database of one store.
+type DB struct {
+	db     *sql.DB
+	prefix string
+	layout Layout
+	// prepared is nil until the database has been found fit.
+	prepared atomic.Pointer[Statements]
+	// file is nil until the database has been found fit, and if there is no file.
+	file atomic.Pointer[file]
+	// writer holds a token while a goroutine of this store writes.
+	writer chan struct{}
+}
+
+// New returns the database of a store. It does not use db yet. New panics if the prefix is invalid. "" means
+// "holdfast_".
+func New(db *sql.DB, prefix string, l Layout) *DB {
+	parsed, err := parse(prefix, l.Schema)
+	if err != nil {
+		panic("sqlite: " + err.Error())
+	}
+	return &DB{db: db, prefix: parsed, layout: l, writer: make(chan struct{}, 1)}
+}
+
+var suffix = regexp.MustCompile(`{prefix}(\w+)`)
+
+// parse returns the prefix that an option asks for. The names in the database are those in schema.
+func parse(option, schema string) (string, error) {
+	var suffixes []string
+	for _, found := range suffix.FindAllStringSubmatch(schema, -1) {
+		suffixes = append(suffixes, found[1])
+	}
 	p, err := sqlname.Parse(option, suffixes...)
 	switch {
 	case err != nil:
@@ -49,26 +72,14 @@ func ParsePrefix(option string, suffixes ...string) (string, error) {
 	return p.Plain(""), nil
 }
 
-// A DB is the database of one store.
-type DB struct {
-	db     *sql.DB
-	layout Layout
-	// prepared is nil until the database has been found fit.
-	prepared atomic.Pointer[Statements]
-	// file is nil until the database has been found fit, and if there is no file.
-	file atomic.Pointer[file]
-	// writer holds a token while a goroutine of this store writes.
-	writer chan struct{}
-}
-
-// New returns the database of a store. It does not use db yet.
-func New(db *sql.DB, l Layout) *DB { return &DB{db: db, layout: l, writer: make(chan struct{}, 1)} }
-
 // Beside reports whether both stores have the same *sql.DB.
 func (d *DB) Beside(other *DB) bool { return d.db == other.db }
 
 // SQL returns text with the prefix filled in.
-func (d *DB) SQL(text string) string { return strings.ReplaceAll(text, "{prefix}", d.layout.Prefix) }
+func (d *DB) SQL(text string) string { return strings.ReplaceAll(text, "{prefix}", d.prefix) }
+
+// Schema returns the statements that create what the store needs and is not there yet. They change nothing that is.
+func (d *DB) Schema() string { return d.SQL(d.layout.Schema) }
 
 // Statements are keyed by their texts in the layout.
 type Statements map[string]*sql.Stmt

@@ -10,13 +10,13 @@ import (
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitestore"
 	"github.com/holdfast-go/holdfast/internal/test/sqlitetest"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 const insertSQL = `INSERT INTO {prefix}notes (text) VALUES (?1)`
 
 var (
-	errVerdict = errors.New("verdict")
-	errMissing = errors.New("missing")
+	errVerdict = store.Verdict("verdict")
 	errStopped = errors.New("stopped")
 	errOther   = errors.New("other")
 )
@@ -24,12 +24,12 @@ var (
 func notes(t *testing.T) (*sqlitestore.DB, *sql.DB) {
 	t.Helper()
 	db := sqlitetest.Open(t, testenv.SQLite(t))
-	d := sqlitestore.New(db, sqlitestore.Layout{
-		Prefix: "my_", Tables: []sqlitestore.Table{{Name: "{prefix}notes", Columns: "text"}},
+	d := sqlitestore.New(db, "my_", sqlitestore.Layout{
+		Schema:     "CREATE TABLE {prefix}notes (text TEXT) STRICT",
+		Tables:     []sqlitestore.Table{{Name: "{prefix}notes", Columns: "text"}},
 		Statements: []string{insertSQL},
-		Verdicts:   []error{errVerdict}, Missing: errMissing,
 	})
-	sqlitetest.Exec(t, db, d.SQL("CREATE TABLE {prefix}notes (text TEXT) STRICT"))
+	sqlitetest.Exec(t, db, d.Schema())
 	return d, db
 }
 
@@ -127,18 +127,15 @@ func TestExplain(t *testing.T) {
 		t.Error(got)
 	}
 	for _, c := range []struct{ spoil, says string }{
-		{
-			"ALTER TABLE my_notes RENAME text TO body",
-			"column text of table my_notes is missing: run migrations.Up, or add it by hand",
-		},
-		{"DROP TABLE my_notes", "table my_notes is missing: run migrations.Up, or execute what Schema returns"},
+		{"ALTER TABLE my_notes RENAME text TO body", "column text of table my_notes is missing: call Up of the database"},
+		{"DROP TABLE my_notes", "table my_notes is missing: call Up of the database"},
 	} {
 		if _, err := db.ExecContext(t.Context(), c.spoil); err != nil {
 			t.Fatal(err)
 		}
-		if got := d.Explain(t.Context(), errOther); !errors.Is(got, errMissing) ||
+		if got := d.Explain(t.Context(), errOther); !errors.Is(got, store.ErrSchema) ||
 			!strings.Contains(got.Error(), c.says) {
-			t.Errorf("%v, want %v that says %q", got, errMissing, c.says)
+			t.Errorf("%v, want %v that says %q", got, store.ErrSchema, c.says)
 		}
 	}
 }

@@ -2,10 +2,8 @@ package sqlitestream
 
 import (
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitestore"
-	"github.com/holdfast-go/holdfast/stream"
 )
 
-// In all SQL below {prefix} stands for Options.Prefix.
 const schemaSQL = `
 CREATE TABLE IF NOT EXISTS {prefix}streams (
 	orchestrator TEXT    NOT NULL CHECK (orchestrator <> ''),
@@ -31,22 +29,16 @@ CREATE TABLE IF NOT EXISTS {prefix}chunks (
 ) STRICT;
 `
 
-func layout(prefix string) sqlitestore.Layout {
-	return sqlitestore.Layout{
-		Prefix: prefix,
-		Tables: []sqlitestore.Table{
-			{Name: "{prefix}streams", Columns: "orchestrator session epoch status run start first last at life"},
-			{Name: "{prefix}chunks", Columns: "orchestrator session first last run data"},
-		},
-		Statements: []string{
-			appendSQL, addSQL, trimSQL, headSQL, deleteSQL, deleteChunksSQL, pageSQL, askSQL, sliceSQL,
-		},
-		Verdicts: []error{stream.ErrGone, stream.ErrInvalid, stream.ErrDamaged},
-		Missing:  stream.ErrSchema,
-		Refused:  stream.ErrRefused,
-		Damaged:  stream.ErrDamaged,
-	}
+var layout = sqlitestore.Layout{
+	Schema: schemaSQL,
+	Tables: []sqlitestore.Table{
+		{Name: "{prefix}streams", Columns: "orchestrator session epoch status run start first last at life"},
+		{Name: "{prefix}chunks", Columns: "orchestrator session first last run data"},
+	},
+	Statements: []string{
+		appendSQL, addSQL, trimSQL, headSQL, deleteSQL, deleteChunksSQL, pageSQL, askSQL, sliceSQL,
+	},
 }
 
-// Schema returns the statements that create what the store needs and is not there yet. They change nothing that is.
-func (s *Store) Schema() string { return s.db.SQL(schemaSQL) }
+// Schema implements migrations.Schemer.
+func (s *Store) Schema() string { return s.db.Schema() }

@@ -1,3 +1,12 @@
+// Package sqlitestream is a [stream.Store] in an SQLite file. Package sqlite says what a user has to know.
+//
+// The table of streams has one row for each session: its status, its newest run, and the numbers of its chunks. The
+// table of chunks has one row for each Append: its chunks, as one JSON array. Append removes the oldest chunks of its
+// session once there are twice as many as are to be kept. A session that is too old is unknown at once, and its rows
+// stay until Sweep, or an Append for it.
+//
+// Append wakes the readers of its own Store at once. While readers of a Store wait, the Store asks for all of them in
+// one query, each [Options].Poll, for what other processes have appended. The query holds no connection in between.
 package sqlitestream
 
 import (
@@ -14,21 +23,13 @@ import (
 
 // Options configure a [Store]. The zero value, and nil, mean the defaults.
 type Options struct {
-	// Prefix begins all names in the database. It is one identifier; "" means "holdfast_".
 	Prefix string
-
-	// Keep is how many chunks of a session are kept at least. 0 or less means stream.DefaultKeep.
-	Keep int
-
-	// TTL is how long the chunks of a session are kept after its last Append. 0 means stream.DefaultTTL.
-	TTL time.Duration
-
-	// Poll is how often the store asks what other processes have appended, while readers wait. 0 means 25ms.
-	Poll time.Duration
+	Keep   int           // 0 means stream.DefaultKeep
+	TTL    time.Duration // after the last Append; 0 means stream.DefaultTTL
+	Poll   time.Duration // how often the store asks what others have appended, while readers wait; 0 means 25ms
 }
 
-// A Store is a [stream.Store] in two tables of an SQLite database. It keeps prepared statements on the connections of
-// its *sql.DB until that is closed. So make one Store and keep it.
+// A Store is a [stream.Store].
 type Store struct {
 	db     *sqlitestore.DB
 	keep   int64
@@ -42,21 +43,11 @@ var (
 	_ stream.Sweeper = (*Store)(nil)
 )
 
-// ErrDSN refuses a database that would lose acknowledged writes, fail instead of waiting, or sort differently. The
-// message says what is wrong and shows the data source name to write.
-var ErrDSN = sqlitestore.ErrDSN
-
 // New returns a store on db. db stays the caller's. New panics if o.Prefix is invalid.
 func New(db *sql.DB, o *Options) *Store {
-	if o == nil {
-		o = new(Options)
-	}
-	prefix, err := sqlitestore.ParsePrefix(o.Prefix, "streams", "chunks")
-	if err != nil {
-		panic("sqlitestream: " + err.Error())
-	}
+	o = cmp.Or(o, new(Options))
 	s := &Store{
-		db:   sqlitestore.New(db, layout(prefix)),
+		db:   sqlitestore.New(db, o.Prefix, layout),
 		keep: int64(stream.KeepOf(o.Keep)), ttl: cmp.Or(max(o.TTL, 0), stream.DefaultTTL),
 	}
 	s.hub = tail.NewHub(tail.Source{

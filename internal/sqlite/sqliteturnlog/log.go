@@ -1,6 +1,12 @@
+// Package sqliteturnlog keeps a turn log in an SQLite file. Package sqlite says what a user has to know.
+//
+// The table of phases has one row for each entry. The table of logged runs has one row for each run: its session, its
+// first and its last entry, and whether it is open. An index holds the runs that are open, so that the cost of listing
+// them grows with these only. Times come from the entries, in milliseconds.
 package sqliteturnlog
 
 import (
+	"cmp"
 	"database/sql"
 
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitestore"
@@ -9,29 +15,16 @@ import (
 
 // Options configure a [Log]. The zero value, and nil, mean the defaults.
 type Options struct {
-	// Prefix begins all names in the database. It is one identifier; "" means "holdfast_".
 	Prefix string
 }
 
-// A Log keeps entries in two tables of an SQLite database. It keeps prepared statements on the connections of its
-// *sql.DB until that is closed. So make one Log and keep it.
+// A Log keeps entries.
 type Log struct{ db *sqlitestore.DB }
 
 var _ turnlog.Lister = (*Log)(nil)
 
-// ErrDSN refuses a database that would lose acknowledged writes, fail instead of waiting, or sort differently. The
-// message says what is wrong and shows the data source name to write.
-var ErrDSN = sqlitestore.ErrDSN
-
 // New returns a log on db. db stays the caller's. New panics if o.Prefix is invalid.
 func New(db *sql.DB, o *Options) *Log {
-	if o == nil {
-		o = new(Options)
-	}
-	prefix, err := sqlitestore.ParsePrefix(o.Prefix,
-		"phases", "logged", "logged_first", "logged_open", "logged_session")
-	if err != nil {
-		panic("sqliteturnlog: " + err.Error())
-	}
-	return &Log{db: sqlitestore.New(db, layout(prefix))}
+	o = cmp.Or(o, new(Options))
+	return &Log{db: sqlitestore.New(db, o.Prefix, layout)}
 }

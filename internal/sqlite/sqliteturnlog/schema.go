@@ -2,11 +2,8 @@ package sqliteturnlog
 
 import (
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitestore"
-	"github.com/holdfast-go/holdfast/turnlog"
 )
 
-// In all SQL below {prefix} stands for Options.Prefix.
-//
 // The table of phases has row ids. Otherwise the states would be in the tree that is searched, and a search would read
 // the states beside the one that it looks for.
 //
@@ -37,25 +34,17 @@ CREATE INDEX IF NOT EXISTS {prefix}logged_session ON {prefix}logged (session, fi
 CREATE INDEX IF NOT EXISTS {prefix}logged_open ON {prefix}logged (first, run) WHERE open = 1;
 `
 
-func layout(prefix string) sqlitestore.Layout {
-	return sqlitestore.Layout{
-		Prefix: prefix,
-		Tables: []sqlitestore.Table{
-			{Name: "{prefix}phases", Columns: "run at phase state"},
-			{Name: "{prefix}logged", Columns: "run orchestrator session turn first last started settled open"},
-		},
-		Statements: []string{
-			addSQL, lineSQL, knownSQL, restoreSQL, restoreBriefSQL, listSQL, listOpenSQL, listSessionSQL, listBriefSQL,
-			listOpenBriefSQL, listSessionBriefSQL, sliceSQL, forgetPhasesSQL, forgetSQL,
-		},
-		Verdicts: []error{
-			turnlog.ErrChanged, turnlog.ErrDamaged, turnlog.ErrInvalid, turnlog.ErrPhase, turnlog.ErrState,
-		},
-		Missing: turnlog.ErrSchema,
-		Refused: turnlog.ErrRefused,
-		Damaged: turnlog.ErrDamaged,
-	}
+var layout = sqlitestore.Layout{
+	Schema: schemaSQL,
+	Tables: []sqlitestore.Table{
+		{Name: "{prefix}phases", Columns: "run at phase state"},
+		{Name: "{prefix}logged", Columns: "run orchestrator session turn first last started settled open"},
+	},
+	Statements: []string{
+		addSQL, lineSQL, knownSQL, restoreSQL, restoreBriefSQL, listSQL, listOpenSQL, listSessionSQL, listBriefSQL,
+		listOpenBriefSQL, listSessionBriefSQL, sliceSQL, forgetPhasesSQL, forgetSQL,
+	},
 }
 
-// Schema returns the statements that create what the log needs and is not there yet. They change nothing that is.
-func (l *Log) Schema() string { return l.db.SQL(schemaSQL) }
+// Schema implements migrations.Schemer.
+func (l *Log) Schema() string { return l.db.Schema() }

@@ -8,6 +8,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitecheckpoint"
+	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitestore"
 	"github.com/holdfast-go/holdfast/internal/test/sqlitetest"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 )
@@ -25,7 +26,7 @@ func (s lite) begin(t *testing.T) error {
 func TestSQLiteDSNInMemory(t *testing.T) {
 	db := sqlitetest.Open(t, ":memory:")
 	db.SetMaxOpenConns(1)
-	want(t, liteOn(t, db, sqlitecheckpoint.Options{}).begin(t), sqlitecheckpoint.ErrDSN)
+	want(t, liteOn(t, db, sqlitecheckpoint.Options{}).begin(t), sqlitestore.ErrDSN)
 }
 
 func TestSQLiteDSNMended(t *testing.T) {
@@ -33,7 +34,7 @@ func TestSQLiteDSNMended(t *testing.T) {
 	db := sqlitetest.Open(t, "file:"+sqlitetest.File(t)+"?"+settings)
 	db.SetMaxOpenConns(1)
 	s := liteOn(t, db, sqlitecheckpoint.Options{})
-	want(t, s.begin(t), sqlitecheckpoint.ErrDSN)
+	want(t, s.begin(t), sqlitestore.ErrDSN)
 	sqlitetest.Exec(t, db, "PRAGMA synchronous = FULL")
 	want(t, s.begin(t), nil)
 }
@@ -42,7 +43,7 @@ func TestSQLiteDSNMended(t *testing.T) {
 func TestSQLiteOther(t *testing.T) {
 	db := must[*sql.DB](t)(sql.Open("pgx", testenv.PostgresURL(t)))
 	defer db.Close()
-	want(t, lite{Store: sqlitecheckpoint.New(db, nil)}.begin(t), sqlitecheckpoint.ErrDSN)
+	want(t, lite{Store: sqlitecheckpoint.New(db, nil)}.begin(t), sqlitestore.ErrDSN)
 }
 
 func TestSQLiteSchema(t *testing.T) {

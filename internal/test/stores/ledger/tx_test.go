@@ -18,6 +18,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/postgres/pgledger"
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqliteledger"
+	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitestore"
 	"github.com/holdfast-go/holdfast/internal/test/pgtest"
 	"github.com/holdfast-go/holdfast/internal/test/sqlitetest"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
@@ -608,8 +609,8 @@ func TestSQLiteTxElsewhere(t *testing.T) {
 		sqlitetest.Exec(t, db, l.Schema())
 		x := beginFile(t, l, db)
 		_, err := do(t.Context(), x, effect("run", "a", 1), mustNotRun(t))
-		if !errors.Is(err, sqliteledger.ErrDSN) || !strings.Contains(err.Error(), name) {
-			t.Errorf("%v, want %v that says %q", err, sqliteledger.ErrDSN, name)
+		if !errors.Is(err, sqlitestore.ErrDSN) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%v, want %v that says %q", err, sqlitestore.ErrDSN, name)
 		}
 		want(t, x.rollback(), nil)
 	}

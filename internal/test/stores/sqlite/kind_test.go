@@ -73,7 +73,7 @@ func TestSchemaMissing(t *testing.T) {
 							continue
 						}
 						if !errors.Is(err, store.ErrSchema) || !strings.Contains(err.Error(), c.says) ||
-							!strings.Contains(err.Error(), "migrations.Up") {
+							!strings.Contains(err.Error(), "Up of the database") {
 							t.Errorf("%s: %v, want %v naming %s and the remedy", method, err, store.ErrSchema, c.says)
 						}
 					}
