@@ -63,17 +63,10 @@ func (s *Store) append(
 
 // sendAppend returns pgx.ErrNoRows if the statement found no head to move.
 func (s *Store) sendAppend(ctx context.Context, sql string, args ...any) (forgotten bool, err error) {
-	settled, err := collect(ctx, s.db, func(row pgx.CollectableRow) (forgotten bool, err error) {
+	return pgstate.One(ctx, s.db, func(row pgx.CollectableRow) (forgotten bool, err error) {
 		err = row.Scan(&forgotten, nil)
 		return forgotten, err
 	}, sql, args...)
-	switch {
-	case err != nil:
-		return false, err
-	case len(settled) == 0:
-		return false, pgx.ErrNoRows
-	}
-	return settled[0], nil
 }
 
 // whyNot explains an Append that found no head to move. It looks for the run by its id: a new owner may have settled
@@ -81,18 +74,11 @@ func (s *Store) sendAppend(ctx context.Context, sql string, args ...any) (forgot
 func (s *Store) whyNot(
 	ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
 ) error {
-	var settled, ours bool
-	err := s.db.Answered(ctx, func() error {
-		rows, err := s.db.Query(ctx, s.sql.explain,
-			l.Orchestrator, l.Session, l.Fence.Epoch, l.Fence.Nonce, cp.RunID, cp.Turn)
-		if err != nil {
-			return err
-		}
-		_, err = pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (struct{}, error) {
-			return struct{}{}, row.Scan(&settled, &ours)
-		})
-		return err
-	})
+	var ours bool
+	settled, err := pgstate.One(ctx, s.db, func(row pgx.CollectableRow) (settled bool, err error) {
+		err = row.Scan(&settled, &ours)
+		return settled, err
+	}, s.sql.explain, l.Orchestrator, l.Session, l.Fence.Epoch, l.Fence.Nonce, cp.RunID, cp.Turn)
 	switch {
 	case err != nil:
 		return err

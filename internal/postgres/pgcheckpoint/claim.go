@@ -68,10 +68,11 @@ func (s *Store) headless(
 	ctx context.Context, k checkpoint.Key, r checkpoint.ClaimRequest,
 ) (c checkpoint.Claimed, err error) {
 	c.Lease = checkpoint.Lease{Key: k, Fence: lock.Fence{Nonce: r.Nonce}}
-	found, err := collect(ctx, s.db, func(row pgx.CollectableRow) (headless bool, err error) {
-		return headless, row.Scan(&headless, &c.Fence.Epoch)
+	headless, err := pgstate.One(ctx, s.db, func(row pgx.CollectableRow) (headless bool, err error) {
+		err = row.Scan(&headless, &c.Fence.Epoch)
+		return headless, err
 	}, s.sql.headless, k.Orchestrator, k.Session)
-	if err == nil && found[0] {
+	if err == nil && headless {
 		err = checkpoint.Damaged(k, checkpoint.ErrNoHead)
 	}
 	return c, err

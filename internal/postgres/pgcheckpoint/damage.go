@@ -17,17 +17,17 @@ import (
 // page returns the next turns from one downwards. If the server cannot read them all, page reads them one by one. Of a
 // turn that cannot be read it returns the number.
 func (s *Store) page(ctx context.Context, k checkpoint.Key, from, size int) (page []finding, err error) {
-	page, err = collect(ctx, s.db, scan, s.sql.turns, k.Orchestrator, k.Session, from, size)
+	page, err = pgstate.Collect(ctx, s.db, scan, 0, s.sql.turns, k.Orchestrator, k.Session, from, size)
 	if !pgstate.Corrupt(err) {
 		return page, err
 	}
-	numbers, e := collect(ctx, s.db, pgx.RowTo[int], s.sql.numbers, k.Orchestrator, k.Session, from, size)
+	numbers, e := pgstate.Collect(ctx, s.db, pgx.RowTo[int], 0, s.sql.numbers, k.Orchestrator, k.Session, from, size)
 	if e != nil {
 		return nil, err
 	}
 	page = nil
 	for _, n := range numbers {
-		one, err := collect(ctx, s.db, scan, s.sql.turns, k.Orchestrator, k.Session, n, 1)
+		one, err := pgstate.Collect(ctx, s.db, scan, 0, s.sql.turns, k.Orchestrator, k.Session, n, 1)
 		switch {
 		case pgstate.Corrupt(err):
 			page = append(page, finding{Checkpoint: checkpoint.Checkpoint{Turn: n}, unread: err})

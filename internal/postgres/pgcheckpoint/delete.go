@@ -6,6 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/postgres/pgstate"
 	"github.com/holdfast-go/holdfast/lock"
 )
 
@@ -17,7 +18,8 @@ func (s *Store) Delete(ctx context.Context, l checkpoint.Lease) error {
 	var deleted bool
 	var err error
 	if s.calls != nil {
-		deleted, err = call[bool](ctx, s.db, s.calls.delete, l.Orchestrator, l.Session, l.Fence.Epoch, l.Fence.Nonce)
+		deleted, err = pgstate.One(ctx, s.db, pgx.RowTo[bool], s.calls.delete,
+			l.Orchestrator, l.Session, l.Fence.Epoch, l.Fence.Nonce)
 	} else {
 		deleted, err = s.sendDelete(ctx, l)
 	}
@@ -30,13 +32,11 @@ func (s *Store) Delete(ctx context.Context, l checkpoint.Lease) error {
 // sendDelete reports whether the session is gone.
 func (s *Store) sendDelete(ctx context.Context, l checkpoint.Lease) (deleted bool, err error) {
 	fenced := false
-	err = s.db.Answered(ctx, func() error {
-		var b pgx.Batch
+	err = s.db.Pipe(ctx, func(b *pgx.Batch) {
 		b.Queue(s.sql.deleteGuard, l.Orchestrator, l.Session)
 		b.Queue(s.sql.deleteHead, l.Orchestrator, l.Session, l.Fence.Epoch, l.Fence.Nonce)
 		b.Queue(s.sql.deleteTurns, l.Orchestrator, l.Session).
 			QueryRow(func(row pgx.Row) error { return row.Scan(&fenced) })
-		return s.db.SendBatch(ctx, &b).Close()
 	})
 	return !fenced, err
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/internal/postgres/pgstate"
-	"github.com/holdfast-go/holdfast/internal/sqlname"
 	"github.com/holdfast-go/holdfast/lock"
 )
 
@@ -34,14 +33,6 @@ func functionNamed(placeholder string) string {
 	return functions[slices.IndexFunc(functions, func(f string) bool { return strings.HasPrefix(f, placeholder+"_") })]
 }
 
-// functionNames returns each placeholder and the name that replaces it.
-func functionNames(p sqlname.Prefix) (pairs []string) {
-	for _, f := range functions {
-		pairs = append(pairs, "{"+f[:strings.LastIndexByte(f, '_')]+"}", p.Table(f))
-	}
-	return pairs
-}
-
 // calls holds the calls that a store sends instead of statements that write. Each call is about one session.
 type calls struct {
 	claim, append, mark, delete, renew, raise, retire string
@@ -50,7 +41,7 @@ type calls struct {
 	owned, slice string
 }
 
-func fillCalls(p sqlname.Prefix) *calls {
+func fillCalls(names *strings.Replacer) *calls {
 	c := calls{
 		claim:  `SELECT * FROM {session_claim}($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
 		append: `SELECT {session_append}($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)`,
@@ -74,21 +65,9 @@ func fillCalls(p sqlname.Prefix) *calls {
 			ORDER BY orchestrator, session
 			LIMIT $4`,
 	}
-	for _, s := range []*string{
-		&c.claim, &c.append, &c.mark, &c.delete, &c.renew, &c.raise, &c.retire, &c.owned, &c.slice,
-	} {
-		*s = fill(p, *s)
-	}
+	pgstate.Fill(names,
+		&c.claim, &c.append, &c.mark, &c.delete, &c.renew, &c.raise, &c.retire, &c.owned, &c.slice)
 	return &c
-}
-
-// call calls a function that returns one value.
-func call[T any](ctx context.Context, db *pgstate.DB, sql string, args ...any) (t T, err error) {
-	page, err := collect(ctx, db, pgx.RowTo[T], sql, args...)
-	if err != nil {
-		return t, err
-	}
-	return page[0], nil
 }
 
 // callClaim claims a session. If there is no such session, callClaim creates it. With brief, it reads no turn. If
@@ -176,7 +155,7 @@ func readTurn(rows pgx.Rows, columns []any, k checkpoint.Key) (*checkpoint.Check
 func (s *Store) callAppend(
 	ctx context.Context, o checkpoint.AppendOptions, sql string, args ...any,
 ) (forgotten bool, err error) {
-	verdict, err := call[string](ctx, s.db, sql, args...)
+	verdict, err := pgstate.One(ctx, s.db, pgx.RowTo[string], sql, args...)
 	if err != nil {
 		return false, err
 	}
@@ -222,12 +201,7 @@ func (s *Store) callRenew(
 }
 
 // Functions returns the statements that create the functions which a store with [Options].Functions calls.
-func (s *Store) Functions() string { return pgstate.Once(fill(s.prefix, functionsSQL)) }
+func (s *Store) Functions() string { return pgstate.Once(s.Fill(functionsSQL)) }
 
 // FunctionNames returns the quoted names of these functions.
-func (s *Store) FunctionNames() (names []string) {
-	for _, f := range functions {
-		names = append(names, s.prefix.Table(f))
-	}
-	return names
-}
+func (s *Store) FunctionNames() []string { return s.db.FunctionNames() }

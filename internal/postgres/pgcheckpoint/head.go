@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/postgres/pgstate"
 )
 
 // headSQL looks for turns only if there is no head. The second row then says that turns are kept without a head. One
@@ -34,15 +35,14 @@ func (s *Store) Head(ctx context.Context, k checkpoint.Key) (checkpoint.Head, er
 	if err := k.Validate(); err != nil {
 		return checkpoint.Head{}, err
 	}
-	found, err := collect(ctx, s.db, func(row pgx.CollectableRow) (headRow, error) { return scanStanding(row, k) },
+	found, err := pgstate.One(ctx, s.db, func(row pgx.CollectableRow) (headRow, error) { return scanStanding(row, k) },
 		s.sql.head, k.Orchestrator, k.Session)
 	var h checkpoint.Head
 	switch {
-	case err != nil:
-	case len(found) == 0:
+	case errors.Is(err, pgx.ErrNoRows):
 		err = checkpoint.ErrNotFound
-	default:
-		h, err = found[0].judge()
+	case err == nil:
+		h, err = found.judge()
 	}
 	return h, s.error(ctx, "head", k, err)
 }

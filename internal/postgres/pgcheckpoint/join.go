@@ -19,7 +19,7 @@ func (s *Store) Joined(part pgjoin.Part) func(
 	}
 	sql := strings.ReplaceAll(s.sql.settle, "{part}", part.SQL)
 	if s.calls != nil {
-		sql = strings.ReplaceAll(part.Call, "{append}", s.prefix.Table(functionNamed("session_append")))
+		sql = strings.ReplaceAll(part.Call, "{append}", s.db.Prefix.Table(functionNamed("session_append")))
 	}
 	return func(
 		ctx context.Context, l checkpoint.Lease, cp checkpoint.Checkpoint, o checkpoint.AppendOptions, more ...any,

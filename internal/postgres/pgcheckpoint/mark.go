@@ -5,7 +5,10 @@ import (
 	"errors"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/postgres/pgstate"
 	"github.com/holdfast-go/holdfast/lock"
 )
 
@@ -19,13 +22,14 @@ func (s *Store) Mark(ctx context.Context, l checkpoint.Lease, m checkpoint.Marks
 		m.Summarized, m.Delivered, m.Release, (m.Retry + time.Microsecond - 1).Microseconds(),
 	}
 	var marked bool
+	var touched int64
 	var err error
 	if s.calls != nil {
-		marked, err = call[bool](ctx, s.db, s.calls.mark, args...)
+		marked, err = pgstate.One(ctx, s.db, pgx.RowTo[bool], s.calls.mark, args...)
 	} else {
-		marked, err = s.exec(ctx, s.sql.mark, args...)
+		touched, err = s.db.Touch(ctx, s.sql.mark, args...)
 	}
-	if err == nil && !marked && m != (checkpoint.Marks{Release: true}) {
+	if err == nil && !marked && touched == 0 && m != (checkpoint.Marks{Release: true}) {
 		err = lock.ErrFenced
 	}
 	return s.error(ctx, "mark", l.Key, err)

@@ -1,7 +1,6 @@
 package pgcheckpoint
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"slices"
@@ -10,22 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
-	"github.com/holdfast-go/holdfast/internal/postgres/pgstate"
 )
-
-// collect reads all rows, so that no connection is held when they are yielded.
-func collect[T any](ctx context.Context, db *pgstate.DB, scan pgx.RowToFunc[T], sql string, args ...any) ([]T, error) {
-	var page []T
-	err := db.Answered(ctx, func() error {
-		rows, err := db.Query(ctx, sql, args...)
-		if err != nil {
-			return err
-		}
-		page, err = pgx.CollectRows(rows, scan)
-		return err
-	})
-	return page, err
-}
 
 // A finding is a turn as it was read.
 type finding struct {

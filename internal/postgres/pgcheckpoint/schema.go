@@ -71,11 +71,10 @@ DO $$ DECLARE leaf regclass; BEGIN
 END $$;
 ` + pgsweep.Schema + pgprocess.Schema
 
-// Schema returns the statements that create the tables, or bring them up to date. They may be run again. Suppose that
-// the prefix names no schema, and that the tables are in another schema of the search path than new tables would be.
-// Then the statements fail. With [Options].Functions they create the functions too.
+// Schema returns statements that may be run again, and that fail if they would hide tables which are there: see
+// pgstate.Unhidden. With [Options].Functions they create the functions too.
 func (s *Store) Schema() string {
-	schema := pgstate.Unhidden(s.prefix, "sessions", "turns") + pgstate.Unlocked(fill(s.prefix, schemaSQL))
+	schema := pgstate.Unhidden(s.db.Prefix, "sessions", "turns") + pgstate.Unlocked(s.Fill(schemaSQL))
 	if s.calls != nil {
 		schema += s.Functions()
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/postgres/pgstate"
 )
 
 const firstSessions, mostSessions = 100, 1000
@@ -27,7 +28,7 @@ func (s *Store) Sessions(ctx context.Context, q checkpoint.SessionQuery) iter.Se
 			}
 			sql, args := s.selection(q)
 			args[2], args[3] = after, size
-			page, err := collect(ctx, s.db, pgx.RowTo[string], sql, args...)
+			page, err := pgstate.Collect(ctx, s.db, pgx.RowTo[string], 0, sql, args...)
 			if err != nil {
 				yield("", s.error(ctx, "sessions", checkpoint.Key{}, err))
 				return

@@ -5,9 +5,9 @@ import (
 	"strings"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/postgres/pgprocess"
 	"github.com/holdfast-go/holdfast/internal/postgres/pgstate"
 	"github.com/holdfast-go/holdfast/internal/postgres/pgsweep"
-	"github.com/holdfast-go/holdfast/internal/sqlname"
 )
 
 // clock is the server's, in microseconds.
@@ -285,19 +285,18 @@ var templates = queries{
 		) AS last ON true`,
 }
 
-// suffixes end the names of tables and indexes. The prefix begins them.
-var suffixes = []string{"sessions", "turns", "sessions_owed", "turns_request", "sessions_sweep"}
+// These follow the prefix in the names.
+var (
+	tables  = append([]string{"sessions", "turns", "sessions_sweep"}, pgprocess.Tables...)
+	indexes = []string{"sessions_owed", "turns_request"}
+)
 
 // Fill replaces the placeholders in a statement by the names of the store's tables and functions.
-func (s *Store) Fill(template string) string { return fill(s.prefix, template) }
+func (s *Store) Fill(template string) string { return names(s.db).Replace(template) }
 
-func fill(p sqlname.Prefix, template string) string { return names(p).Replace(template) }
-
-func names(p sqlname.Prefix) *strings.Replacer {
-	return strings.NewReplacer(append(functionNames(p),
-		pgsweep.Table, p.Table("sessions_sweep"), "{watches}", p.Table("watches"), "{beats}", p.Table("beats"),
-		"{sessions}", p.Table("sessions"), "{turns}", p.Table("turns"),
-		"{sessions_owed}", p.Index("sessions_owed"), "{turns_request}", p.Index("turns_request"),
+func names(d *pgstate.DB) *strings.Replacer {
+	return strings.NewReplacer(append(append(d.Pairs(), pgstate.Placeholders(d.Prefix, functions)...),
+		pgsweep.Table, d.Prefix.Table("sessions_sweep"),
 		"{columns}", turnColumns, "{clock}", clock, "{admits}", admits, "{granted}", granted, "{retried}", retried,
 		"{looked}", strconv.Itoa(checkpoint.DefaultKeep),
 		"{claimed}", claimed,
@@ -306,19 +305,17 @@ func names(p sqlname.Prefix) *strings.Replacer {
 	)...)
 }
 
-func fillAll(p sqlname.Prefix) queries {
+func fillAll(names *strings.Replacer) queries {
 	q := templates
 	joined := strings.NewReplacer("{and}", ", {part}", "{forgotten}", "EXISTS (SELECT FROM forgotten)")
 	q.settle = joined.Replace(q.append)
 	only := strings.NewReplacer("session >= $2 AND session > $3", "session = $2 AND $3 = ''")
 	q.session, q.owes = only.Replace(q.sessions), only.Replace(q.owing)
 	q.append = strings.NewReplacer("{and}", "", "{forgotten}", "false").Replace(q.append)
-	for _, s := range []*string{
+	pgstate.Fill(names,
 		&q.settle, &q.claim, &q.create, &q.headless, &q.newest, &q.answered, &q.append, &q.explain, &q.mark,
 		&q.renew, &q.raise, &q.deleteHead, &q.deleteTurns, &q.turns, &q.sessions, &q.owing, &q.session, &q.owes,
 		&q.held, &q.numbers, &q.head,
-	} {
-		*s = fill(p, *s)
-	}
+	)
 	return q
 }

@@ -4,7 +4,10 @@ import (
 	"context"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/postgres/pgstate"
 )
 
 // forEver is longer than any session is idle.
@@ -20,4 +23,17 @@ func (s *Store) Sweep(ctx context.Context, limit int) (retired int, err error) {
 	}
 	retired, err = s.sweeper.Sweep(ctx, ttl, limit)
 	return retired, s.error(ctx, "sweep", checkpoint.Key{}, err)
+}
+
+// Raise implements lock.Raiser. It ends the lease of every session that has one, and returns how many had. Each session
+// is free to be claimed after that.
+//
+// With [Options].Functions it takes one session after another. After an error, call it again.
+func (s *Store) Raise(ctx context.Context, _ time.Time) (ended int, err error) {
+	if s.calls != nil {
+		ended, err = s.db.CallAll(ctx, s.calls.owned, s.calls.raise)
+	} else {
+		ended, err = pgstate.One(ctx, s.db, pgx.RowTo[int], s.sql.raise)
+	}
+	return ended, s.error(ctx, "raise", checkpoint.Key{}, err)
 }

@@ -16,14 +16,14 @@ func (s *Store) Item(ctx context.Context, k inbox.Key, kind inbox.Kind, id strin
 	switch {
 	case pgstate.Corrupt(err):
 		it := inbox.Item{Key: k, Kind: kind, ID: id}
-		return it, s.error(ctx, "item", k, inbox.Damaged(it, err))
+		return it, s.db.Error(ctx, "item", k, inbox.Damaged(it, err))
 	case err == nil && len(page) == 0:
 		err = inbox.ErrNotFound
 	}
 	if err != nil {
-		return inbox.Item{}, s.error(ctx, "item", k, err)
+		return inbox.Item{}, s.db.Error(ctx, "item", k, err)
 	}
-	return page[0].Item, s.error(ctx, "item", k, page[0].intact())
+	return page[0].Item, s.db.Error(ctx, "item", k, page[0].intact())
 }
 
 // alone returns one item, or nothing.

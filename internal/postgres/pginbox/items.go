@@ -23,7 +23,7 @@ func (s *Store) Items(ctx context.Context, k inbox.Key, kind inbox.Kind) iter.Se
 			return
 		}
 		if err := s.items(ctx, k, kind, yield); err != nil {
-			yield(inbox.Item{}, s.error(ctx, "items", k, err))
+			yield(inbox.Item{}, s.db.Error(ctx, "items", k, err))
 		}
 	}
 }
@@ -38,7 +38,7 @@ func (s *Store) items(ctx context.Context, k inbox.Key, kind inbox.Kind, yield f
 				return err
 			}
 			r := &page[i]
-			if !yield(r.Item, s.error(ctx, "items", r.Key, r.intact())) {
+			if !yield(r.Item, s.db.Error(ctx, "items", r.Key, r.intact())) {
 				return nil
 			}
 			last = r
@@ -94,5 +94,5 @@ func (s *Store) list(
 ) (page []row, err error) {
 	scan := func(from pgx.CollectableRow) (row, error) { return scanRow(from, k.Orchestrator, kind) }
 	sql = strings.Replace(sql, "{selected}", where, 1)
-	return collect(ctx, s.db, scan, size, sql, append([]any{k.Orchestrator, string(kind), size}, args...)...)
+	return pgstate.Collect(ctx, s.db, scan, size, sql, append([]any{k.Orchestrator, string(kind), size}, args...)...)
 }

@@ -19,7 +19,7 @@ func (s *Store) Post(ctx context.Context, it inbox.Item) (first bool, err error)
 		return false, err
 	}
 	first, err = s.post(ctx, it)
-	return first && err == nil, s.error(ctx, "post", it.Key, err)
+	return first && err == nil, s.db.Error(ctx, "post", it.Key, err)
 }
 
 func (s *Store) post(ctx context.Context, it inbox.Item) (first bool, err error) {
@@ -28,13 +28,10 @@ func (s *Store) post(ctx context.Context, it inbox.Item) (first bool, err error)
 		data = string(it.Data) // as text, which every mode of the driver sends alike
 	}
 	for range tries {
-		err = s.db.Answered(ctx, func() error {
-			first, err = one(ctx, s.db, func(from pgx.CollectableRow) (first bool, err error) {
-				err = from.Scan(&first, nil)
-				return first, err
-			}, s.sql.post, it.Orchestrator, it.Session, string(it.Kind), it.ID, it.By, it.Shown, data)
-			return err
-		})
+		first, err = pgstate.One(ctx, s.db, func(from pgx.CollectableRow) (first bool, err error) {
+			err = from.Scan(&first, nil)
+			return first, err
+		}, s.sql.post, it.Orchestrator, it.Session, string(it.Kind), it.ID, it.By, it.Shown, data)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows): // it came since, or has gone since
 		case pgstate.Corrupt(err):

@@ -6,6 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-go/holdfast/inbox"
+	"github.com/holdfast-go/holdfast/internal/postgres/pgstate"
 )
 
 // Remove is one statement.
@@ -20,8 +21,6 @@ func (s *Store) Remove(ctx context.Context, k inbox.Key, kind inbox.Kind, ids ..
 	case kind != "":
 		sql, args = s.sql.removeKind, append(args, string(kind))
 	}
-	return s.error(ctx, "remove", k, s.db.Answered(ctx, func() error {
-		_, err := one(ctx, s.db, pgx.RowTo[bool], sql, args...)
-		return err
-	}))
+	_, err := pgstate.One(ctx, s.db, pgx.RowTo[bool], sql, args...)
+	return s.db.Error(ctx, "remove", k, err)
 }

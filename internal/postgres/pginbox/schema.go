@@ -31,8 +31,8 @@ DO $$ BEGIN
 END $$;
 `
 
-// Schema returns the statements that create the table, or bring it up to date. They may be run again. They fail if the
-// prefix names no schema and the search path finds the table in another schema than it creates tables in.
+// Schema returns statements that may be run again, and that fail if they would hide a table which is there: see
+// pgstate.Unhidden.
 func (s *Store) Schema() string {
-	return pgstate.Unhidden(s.prefix, "inbox") + pgstate.Unlocked(fill(s.prefix, schemaSQL))
+	return pgstate.Unhidden(s.db.Prefix, tables...) + pgstate.Unlocked(names(s.db, "").Replace(schemaSQL))
 }

@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"github.com/holdfast-go/holdfast/internal/postgres/pgstate"
-	"github.com/holdfast-go/holdfast/internal/sqlname"
 )
 
 // orFirm ends a statement that removes items.
@@ -63,24 +62,18 @@ var templates = queries{
 		)` + orFirm,
 }
 
-// suffixes follow the prefix in the names of the table and its indexes.
-var suffixes = []string{"inbox", "inbox_pkey", "inbox_order"}
-
-func fill(p sqlname.Prefix, template string) string { return names(p, "data").Replace(template) }
+// These follow the prefix in the names.
+var tables, indexes = []string{"inbox"}, []string{"inbox_pkey", "inbox_order"}
 
 // names replaces the placeholders. data is what is read of the data.
-func names(p sqlname.Prefix, data string) *strings.Replacer {
-	return strings.NewReplacer(
-		"{inbox}", p.Table("inbox"), "{inbox_order}", p.Index("inbox_order"), "{data}", data,
-		"{durable}", pgstate.Durable, "{firm}", pgstate.Firm,
-	)
+func names(d *pgstate.DB, data string) *strings.Replacer {
+	return strings.NewReplacer(append(d.Pairs(),
+		"{data}", data, "{durable}", pgstate.Durable, "{firm}", pgstate.Firm)...)
 }
 
-func fillAll(p sqlname.Prefix) queries {
+func fillAll(d *pgstate.DB) queries {
 	q := templates
-	q.listBrief = names(p, "NULL::jsonb").Replace(q.list)
-	for _, s := range []*string{&q.post, &q.list, &q.removeIDs, &q.removeKind, &q.removeAll} {
-		*s = fill(p, *s)
-	}
+	q.listBrief = names(d, "NULL::jsonb").Replace(q.list)
+	pgstate.Fill(names(d, "data"), &q.post, &q.list, &q.removeIDs, &q.removeKind, &q.removeAll)
 	return q
 }

@@ -27,16 +27,14 @@ func (l *Ledger) Adopt(ctx context.Context, runID string, f lock.Fence) error {
 // does not, and there is no error either. So adopt asks for the level, and repeats the adoption at the right one.
 func (l *Ledger) adopt(ctx context.Context, runID string, f lock.Fence) error {
 	var level string
-	send := func() error {
-		var b pgx.Batch
+	send := func(b *pgx.Batch) {
 		b.Queue(l.sql.adopt, runID, f.Epoch, f.Nonce).QueryRow(func(row pgx.Row) error { return row.Scan(&level, nil) })
 		b.Queue(l.sql.unknown, runID, f.Epoch, f.Nonce)
-		return l.db.SendBatch(ctx, &b).Close()
 	}
-	err := l.db.Answered(ctx, send)
+	err := l.db.Pipe(ctx, send)
 	if err == nil && level != readCommitted {
 		l.db.Frame()
-		err = l.db.Answered(ctx, send)
+		err = l.db.Pipe(ctx, send)
 	}
 	return fenced(err)
 }

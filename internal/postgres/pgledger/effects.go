@@ -104,7 +104,7 @@ func (l *Ledger) openRows(
 	for {
 		where, args := l.where(q, after)
 		sql := fmt.Sprintf("%s%s AND number > $1::bigint ORDER BY number LIMIT %d", l.list(q), where, briefPage)
-		page, err := collect(ctx, l.db, scan, briefPage, sql, args...)
+		page, err := pgstate.Collect(ctx, l.db, scan, briefPage, sql, args...)
 		switch {
 		case pgstate.Corrupt(err):
 			return after, false
@@ -136,7 +136,7 @@ func (l *Ledger) list(q ledger.Query) string {
 func (l *Ledger) page(ctx context.Context, q ledger.Query) ([]row, error) {
 	where, args := l.where(q)
 	sql := fmt.Sprintf("%s%s ORDER BY number LIMIT %d", l.list(q), where, firstPage)
-	return collect(ctx, l.db, scan, firstPage, sql, args...)
+	return pgstate.Collect(ctx, l.db, scan, firstPage, sql, args...)
 }
 
 // A key tells an effect and its place in the list.
@@ -149,8 +149,8 @@ type key struct {
 func (l *Ledger) ahead(ctx context.Context, q ledger.Query, after int64) ([]key, error) {
 	where, args := l.where(q, after)
 	sql := fmt.Sprintf("SELECT id, number FROM %s WHERE %s AND number > $1::bigint ORDER BY number LIMIT %d",
-		l.prefix.Table("effects"), where, ahead)
-	return collect(ctx, l.db, func(from pgx.CollectableRow) (k key, err error) {
+		l.db.Prefix.Table("effects"), where, ahead)
+	return pgstate.Collect(ctx, l.db, func(from pgx.CollectableRow) (k key, err error) {
 		err = from.Scan(&k.id, &k.number)
 		return k, err
 	}, 0, sql, args...)
@@ -187,7 +187,7 @@ func (l *Ledger) byID(ctx context.Context, list string, q ledger.Query, keys []k
 		ids[i] = k.id
 	}
 	where, args := l.where(q, ids)
-	return collect(ctx, l.db, scan, len(ids), list+where+" AND id = ANY ($1::text[]) ORDER BY number", args...)
+	return pgstate.Collect(ctx, l.db, scan, len(ids), list+where+" AND id = ANY ($1::text[]) ORDER BY number", args...)
 }
 
 // where returns the condition of q, whose arguments follow args. A field that is not set has no part in it, so that the
@@ -212,7 +212,7 @@ func (l *Ledger) where(q ledger.Query, args ...any) (string, []any) {
 			uint64(1)<<bits.Len64(uint64(within)), len(args)))
 	}
 	if q.Open {
-		conditions = append(conditions, fill(l.prefix, "{open}"))
+		conditions = append(conditions, open)
 	}
 	return strings.Join(conditions, " AND "), args
 }

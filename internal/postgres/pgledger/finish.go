@@ -3,7 +3,6 @@ package pgledger
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -39,7 +38,7 @@ func (l *Ledger) Finish(
 			return r.Effect, err
 		} // else the effect has changed since
 	}
-	return ledger.Effect{}, fmt.Errorf("pgledger: finish %q: the effect changes all the time", id)
+	return ledger.Effect{}, l.error(ctx, "finish", id, errors.New("the effect changes all the time"))
 }
 
 // tries bounds how often a statement is repeated because another one came between.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdfast-go/holdfast/internal/postgres/pgstate"
 	"github.com/holdfast-go/holdfast/ledger"
 )
 
@@ -17,7 +18,7 @@ func (l *Ledger) Issue(ctx context.Context, e ledger.Effect, again bool) (now le
 		return ledger.Effect{}, false, err
 	}
 	doubt := doubtedAfter(e)
-	at, err := l.add(ctx, l.sql.issue, asked(e, doubt)...)
+	at, err := pgstate.One(ctx, l.db, scanTime, l.sql.issue, asked(e, doubt)...)
 	if err == nil {
 		return added(e, at), true, nil
 	}
@@ -74,16 +75,7 @@ func (r *row) issued(e ledger.Effect, follows int) (bool, error) {
 	return r.State == ledger.Issued && r.RunID == e.RunID && r.Attempts == follows+1, nil
 }
 
-// add sends a statement that adds an effect, and returns when. If the statement adds nothing, add returns
-// pgx.ErrNoRows.
-func (l *Ledger) add(ctx context.Context, sql string, args ...any) (at time.Time, err error) {
-	err = l.db.Answered(ctx, func() error {
-		at, err = one(ctx, l.db, scanTime, sql, args...)
-		return err
-	})
-	return at, err
-}
-
+// scanTime reads when an effect was added.
 func scanTime(from pgx.CollectableRow) (at time.Time, err error) {
 	err = from.Scan(&at, nil)
 	return at, err

@@ -52,7 +52,7 @@ type pruned struct {
 
 func (l *Ledger) pruneEffects(ctx context.Context, before time.Time, after string, size int) (s pruned, err error) {
 	err = l.db.Answered(ctx, func() error {
-		s, err = one(ctx, l.db, func(from pgx.CollectableRow) (s pruned, err error) {
+		s, err = pgstate.Row(ctx, l.db, func(from pgx.CollectableRow) (s pruned, err error) {
 			err = from.Scan(&s.gone, &s.seen, &s.last, nil)
 			return s, err
 		}, l.sql.prune, before, after, size)
@@ -68,7 +68,7 @@ func (l *Ledger) pruneFences(
 		level, run string
 		idle       bool
 	}
-	found, err := collect(ctx, l.db, func(from pgx.CollectableRow) (f fence, err error) {
+	found, err := pgstate.Collect(ctx, l.db, func(from pgx.CollectableRow) (f fence, err error) {
 		err = from.Scan(&f.level, &f.run, &f.idle)
 		return f, err
 	}, size, l.sql.idle, before, after, size)

@@ -17,13 +17,11 @@ func (l *Ledger) Raise(ctx context.Context, lost time.Time) (ended int, err erro
 	if lost.IsZero() {
 		since = nil
 	}
-	err = l.db.Answered(ctx, func() error {
-		var b pgx.Batch
+	err = l.db.Pipe(ctx, func(b *pgx.Batch) {
 		b.Queue(l.sql.lockRaises)
 		b.Queue(l.sql.raise, since, open.Microseconds(), why).QueryRow(func(row pgx.Row) error {
 			return row.Scan(&ended, nil)
 		})
-		return l.db.SendBatch(ctx, &b).Close()
 	})
 	return ended, l.error(ctx, "raise", "", err)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdfast-go/holdfast/internal/postgres/pgstate"
 	"github.com/holdfast-go/holdfast/ledger"
 )
 
@@ -15,7 +16,7 @@ func (l *Ledger) Record(ctx context.Context, e ledger.Effect) (now ledger.Effect
 	if err := e.ValidateRecord(); err != nil {
 		return ledger.Effect{}, err
 	}
-	at, err := l.add(ctx, l.sql.record, asked(e, document(e.Result), e.Redacted)...)
+	at, err := pgstate.One(ctx, l.db, scanTime, l.sql.record, asked(e, document(e.Result), e.Redacted)...)
 	if err == nil {
 		now = added(e, at)
 		now.State, now.Result, now.FinishedAt = ledger.Completed, slices.Clone(e.Result), now.IssuedAt

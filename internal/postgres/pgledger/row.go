@@ -57,50 +57,15 @@ func scan(from pgx.CollectableRow) (r row, err error) {
 	return r, err
 }
 
-// A queryer is a *pgstate.DB or a transaction.
-type queryer interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}
-
-// one returns pgx.ErrNoRows if there is no row.
-func one[T any](ctx context.Context, q queryer, scan pgx.RowToFunc[T], sql string, args ...any) (t T, err error) {
-	rows, err := q.Query(ctx, sql, args...)
-	if err != nil {
-		return t, err
-	}
-	return pgx.CollectExactlyOneRow(rows, scan)
-}
-
-// collect returns all rows of a statement that reads. most is how many there may be; 0 if this is not known.
-func collect[T any](
-	ctx context.Context, db *pgstate.DB, scan pgx.RowToFunc[T], most int, sql string, args ...any,
-) (all []T, err error) {
-	err = db.Answered(ctx, func() error {
-		rows, err := db.Query(ctx, sql, args...)
-		if err != nil {
-			return err
-		}
-		all, err = pgx.AppendRows(make([]T, 0, most), rows, scan)
-		return err
-	})
-	return all, err
-}
-
 // write sends a statement that writes an effect and returns it. If a document of the effect has lost a block, the
 // statement fails as a whole. The rest of the row can be read, so write sends brief then, which reads no document.
 func (l *Ledger) write(ctx context.Context, sql, brief string, args ...any) (r row, err error) {
-	err = l.db.Answered(ctx, func() error {
-		r, err = one(ctx, l.db, scan, sql, args...)
-		return err
-	})
+	r, err = pgstate.One(ctx, l.db, scan, sql, args...)
 	if !pgstate.Corrupt(err) {
 		return r, err
 	}
 	why := err
-	err = l.db.Answered(ctx, func() error {
-		r, err = one(ctx, l.db, scan, brief, args...)
-		return err
-	})
+	r, err = pgstate.One(ctx, l.db, scan, brief, args...)
 	r.unread = why
 	return r, err
 }

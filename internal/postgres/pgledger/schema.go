@@ -92,9 +92,8 @@ DO $$ BEGIN
 END $$;
 `
 
-// Schema returns the statements that create the tables, or bring them up to date. They may be run again. They fail if
-// the prefix names no schema and the search path finds the tables in another schema than it creates tables in.
+// Schema returns statements that may be run again, and that fail if they would hide tables which are there: see
+// pgstate.Unhidden.
 func (l *Ledger) Schema() string {
-	return pgstate.Unhidden(l.prefix, "effects", "effect_fences", "effect_raises") +
-		pgstate.Unlocked(fill(l.prefix, schemaSQL))
+	return pgstate.Unhidden(l.db.Prefix, tables...) + pgstate.Unlocked(whole(l.db).Replace(schemaSQL))
 }

@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"github.com/holdfast-go/holdfast/internal/postgres/pgstate"
-	"github.com/holdfast-go/holdfast/internal/sqlname"
 )
 
 const (
@@ -15,6 +14,7 @@ const (
 
 	// closed are the states that are not open.
 	closed = `('completed', 'failed', 'skipped')`
+	open   = "state NOT IN " + closed
 
 	// undone are the states that a result changes. A damaged state is none of them: it may have been completed.
 	undone = `('issued', 'unknown', 'failed', 'skipped')`
@@ -222,45 +222,36 @@ var templates = queries{
 		SELECT count(*), {durable} FROM ended`,
 }
 
-// suffixes follow the prefix in the names of all tables and indexes.
-var suffixes = []string{
-	"effects", "effects_run", "effects_session", "effects_open", "effects_answer", "effect_fences", "effect_raises",
-}
+// These follow the prefix in the names.
+var (
+	tables  = []string{"effects", "effect_fences", "effect_raises"}
+	indexes = []string{"effects_run", "effects_session", "effects_open", "effects_answer"}
+)
 
-func fill(p sqlname.Prefix, template string) string {
-	return names(p, "args", "result").Replace(template)
-}
+func whole(d *pgstate.DB) *strings.Replacer { return names(d, "args", "result") }
 
 // names replaces the placeholders. args and result are what is read of the documents.
-func names(p sqlname.Prefix, args, result string) *strings.Replacer {
-	return strings.NewReplacer(
-		"{effects}", p.Table("effects"), "{effect_fences}", p.Table("effect_fences"),
-		"{effect_raises}", p.Table("effect_raises"),
-		"{effects_run}", p.Index("effects_run"), "{effects_session}", p.Index("effects_session"),
-		"{effects_open}", p.Index("effects_open"), "{effects_answer}", p.Index("effects_answer"),
-		"{plain}", plain, "{args}", args, "{result}", result,
-		"{undone}", undone, "{open}", "state NOT IN "+closed,
+func names(d *pgstate.DB, args, result string) *strings.Replacer {
+	return strings.NewReplacer(append(d.Pairs(),
+		"{plain}", plain, "{args}", args, "{result}", result, "{undone}", undone, "{open}", open,
 		"{over}", "(key = '' AND state IN "+closed+" AND finished_at < $1)",
-		"{unraised}", strings.ReplaceAll(unraised, "{effect_raises}", p.Table("effect_raises")),
+		"{unraised}", strings.ReplaceAll(unraised, "{effect_raises}", d.Prefix.Table("effect_raises")),
 		"{durable}", pgstate.Durable, "{lazy}", lazy,
-	)
+	)...)
 }
 
-func fillAll(p sqlname.Prefix) queries {
+func fillAll(d *pgstate.DB) queries {
 	q := templates
-	brief := names(p, "NULL::jsonb", "NULL::jsonb")
+	brief, whole := names(d, "NULL::jsonb", "NULL::jsonb"), whole(d)
 	q.listQuick = brief.Replace(strings.ReplaceAll(q.list, "{plain}", strings.TrimSuffix(plain, "error")+"''"))
-	for whole, short := range map[*string]*string{
+	for full, short := range map[*string]*string{
 		&q.issueKnown: &q.issueKnownBrief, &q.recordKnown: &q.recordKnownBrief,
 		&q.finish: &q.finishBrief, &q.found: &q.foundBrief, &q.list: &q.listBrief,
 	} {
-		*short = brief.Replace(*whole)
-		*whole = fill(p, *whole)
+		*short = brief.Replace(*full)
+		*full = whole.Replace(*full)
 	}
-	for _, s := range []*string{
-		&q.adopt, &q.unknown, &q.issue, &q.record, &q.prune, &q.idle, &q.lockIdle, &q.forget, &q.lockRaises, &q.raise,
-	} {
-		*s = fill(p, *s)
-	}
+	pgstate.Fill(whole,
+		&q.adopt, &q.unknown, &q.issue, &q.record, &q.prune, &q.idle, &q.lockIdle, &q.forget, &q.lockRaises, &q.raise)
 	return q
 }

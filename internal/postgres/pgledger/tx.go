@@ -9,25 +9,12 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdfast-go/holdfast/internal/postgres/pgstate"
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/lock"
 )
 
-// Tx does an effect in a transaction of the caller: fn writes in tx, and so does the ledger. Both commit together, or
-// neither does. So what fn writes in this database happens exactly once.
-//
-// If e has a result, Tx returns that result and does not call fn. Otherwise Tx calls fn and keeps its result, which
-// must be JSON, as Completed. The fence of e is checked as by Issue. Until the end of tx another owner cannot adopt the
-// run, and a second Tx of the same effect waits.
-//
-// After any error the caller has to roll tx back. An error of fn is returned as it is. If a person has said that e
-// shall not happen, it is ledger.ErrSkipped. If Once was used for the same effect and its outcome is not known, it is
-// ledger.ErrInDoubt, together with lock.ErrHeld if the effect is Issued to another run. If Once has redacted the
-// result, it is ledger.ErrRedacted. A result that is no JSON or is too large is ledger.ErrInvalid.
-//
-// tx may have any level of isolation. If the level is not READ COMMITTED, a new owner must have called Adopt before. If
-// its connection uses QueryExecModeExec or the simple protocol, its DateStyle has to be ISO, which is the default of
-// PostgreSQL. Otherwise the times of the ledger cannot be read, and Tx returns ledger.ErrInvalid.
+// Tx does an effect in a transaction of the caller: package postgres says how, as Once.
 func Tx[T any](
 	ctx context.Context, l *Ledger, tx pgx.Tx, e ledger.Effect, fn func(ctx context.Context) (T, error),
 ) (result T, err error) {
@@ -59,7 +46,7 @@ func Tx[T any](
 	if err := decode(o.Result, &result); err != nil {
 		return result, err
 	}
-	_, err = one(ctx, tx, scan, l.sql.finish, outcome(e.ID, now.Attempts, o)...)
+	_, err = pgstate.Row(ctx, tx, scan, l.sql.finish, outcome(e.ID, now.Attempts, o)...)
 	return result, l.error(ctx, "tx", e.ID, err)
 }
 
@@ -92,13 +79,13 @@ func decode[T any](doc json.RawMessage, result *T) error {
 // issueIn issues e in tx. It returns no error if tx has issued e, or if e is Completed.
 func (l *Ledger) issueIn(ctx context.Context, tx pgx.Tx, e ledger.Effect) (ledger.Effect, error) {
 	var sure *int64 // what was lost with this database has not happened
-	at, err := one(ctx, tx, scanTime, l.sql.issue, asked(e, sure)...)
+	at, err := pgstate.Row(ctx, tx, scanTime, l.sql.issue, asked(e, sure)...)
 	if err == nil {
 		return added(e, at), nil
 	}
 	var r row
 	for again := 0; errors.Is(err, pgx.ErrNoRows); {
-		r, err = one(ctx, tx, scan, l.sql.issueKnown, asked(e, again, false, sure)...)
+		r, err = pgstate.Row(ctx, tx, scan, l.sql.issueKnown, asked(e, again, false, sure)...)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
 			if err := l.adoptIn(ctx, tx, e.RunID, e.Fence); err != nil {
@@ -129,7 +116,7 @@ func (l *Ledger) issueIn(ctx context.Context, tx pgx.Tx, e ledger.Effect) (ledge
 
 // adoptIn is adopt in tx.
 func (l *Ledger) adoptIn(ctx context.Context, tx pgx.Tx, runID string, f lock.Fence) error {
-	level, err := one(ctx, tx, func(from pgx.CollectableRow) (level string, err error) {
+	level, err := pgstate.Row(ctx, tx, func(from pgx.CollectableRow) (level string, err error) {
 		err = from.Scan(&level, nil)
 		return level, err
 	}, l.sql.adopt, runID, f.Epoch, f.Nonce)

@@ -1,6 +1,7 @@
 package pglocker
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -12,33 +13,19 @@ import (
 	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/holdfast-go/holdfast/internal/keeper"
 	"github.com/holdfast-go/holdfast/internal/postgres/pgstate"
-	"github.com/holdfast-go/holdfast/internal/sqlname"
 	"github.com/holdfast-go/holdfast/lock"
 )
 
-// A DB runs statements. *pgxpool.Pool is a DB.
-type DB interface {
-	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
-}
-
-// Options configure a [Locker]. The zero value, and nil, mean the defaults.
+// Options configure a [Locker], as those of package postgres do. The zero value, and nil, mean the defaults.
 type Options struct {
-	// Prefix begins the name of the table. It may name a schema, as in "app.bot_". "" means "holdfast_".
 	Prefix string
-	// TTL is how long a dead owner blocks other callers. 0 means 30s.
-	TTL time.Duration
-	// Poll is the longest pause between two attempts of a waiter that does not listen. 0 means 250ms.
-	Poll time.Duration
-	// Owner is stored in each lock, for people who look at the table.
-	Owner string
-	// Logger gets the warnings of the locker. nil means slog.Default().
-	Logger *slog.Logger
+	TTL    time.Duration // how long a dead owner blocks other callers; 0 means 30s
+	Poll   time.Duration // the longest pause of a waiter that does not listen; 0 means 250ms
+	Owner  string        // in each lock, for people who look at the table
+	Logger *slog.Logger  // nil means slog.Default()
 
 	// Listen opens a connection on which waiters are woken. If Listen is nil, waiters poll. The locker calls Listen
 	// when the first waiter comes, and closes the connection when the last waiter leaves. The connection must not go
@@ -48,12 +35,10 @@ type Options struct {
 
 // Locker implements [lock.Locker].
 type Locker struct {
-	db *pgstate.DB
-	o  Options
-	// table is the name without quotes. The channel that waiters listen on is named after it.
-	table   string
+	db      *pgstate.DB
+	o       Options
 	sql     queries
-	schema  string
+	channel string // that waiters listen on
 	keeper  *keeper.Keeper[held]
 	waiters *waiters // nil: waiters poll
 }
@@ -63,38 +48,25 @@ type held struct{ Key, Token string }
 
 var _ lock.Locker = (*Locker)(nil)
 
-// New returns a locker on db. New panics if the prefix is not one or two identifiers, or is too long for the name of a
-// table: a prefix is a constant of the program.
-func New(db DB, o *Options) *Locker {
-	if o == nil {
-		o = new(Options)
-	}
-	p, err := sqlname.Parse(o.Prefix, "locks", "locks_pkey")
-	if err != nil {
-		panic("pglocker: " + err.Error())
-	}
-	l := &Locker{
-		db: pgstate.New(db), o: *o, table: p.Plain("locks"), sql: fillAll(p),
-		schema: pgstate.Unhidden(p, "locks") + fill(p, schemaSQL),
-	}
-	if l.o.TTL <= 0 {
-		l.o.TTL = 30 * time.Second
-	}
-	if l.o.Poll <= 0 {
-		l.o.Poll = 250 * time.Millisecond
-	}
-	if l.o.Logger == nil {
-		l.o.Logger = slog.Default()
-	}
+// New returns a locker on pool, and panics as pgstate.New does.
+func New(pool pgstate.Pool, o *Options) *Locker {
+	o = cmp.Or(o, new(Options))
+	d := pgstate.New(pool, pgstate.Names{Prefix: o.Prefix, Tables: tables, Indexes: []string{"locks_pkey"}})
+	l := &Locker{db: d, o: *o, sql: fillAll(d), channel: channel(d.Prefix.Plain("locks"))}
+	l.o.TTL = cmp.Or(max(o.TTL, 0), 30*time.Second)
+	l.o.Poll = cmp.Or(max(o.Poll, 0), 250*time.Millisecond)
+	l.o.Logger = cmp.Or(o.Logger, slog.Default())
 	l.keeper = keeper.New(l.o.TTL, l.renew)
 	if o.Listen != nil {
-		l.waiters = newWaiters(o.Listen, channel(l.table), l.o.Logger)
+		l.waiters = newWaiters(o.Listen, l.channel, l.o.Logger)
 	}
 	return l
 }
 
 // Schema returns the statements that create the table. They may be run again.
-func (l *Locker) Schema() string { return l.schema }
+func (l *Locker) Schema() string {
+	return pgstate.Unhidden(l.db.Prefix, tables...) + names(l.db).Replace(schemaSQL)
+}
 
 // Lock waits until key is granted or ctx is done. Waiters get the key in no particular order.
 func (l *Locker) Lock(ctx context.Context, key string) (context.Context, func(), error) {
@@ -171,7 +143,7 @@ func (l *Locker) try(
 		if ctx.Err() != nil {
 			return nil, nil, 0, context.Cause(ctx)
 		}
-		return nil, nil, 0, l.error(err)
+		return nil, nil, 0, l.db.ErrorOf(ctx, "lock", "", err)
 	case !granted:
 		return nil, nil, left, lock.ErrHeld
 	}
@@ -210,7 +182,7 @@ func (l *Locker) release(ctx context.Context, h held) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unlockTimeout)
 	defer cancel()
 	err := l.db.Again(ctx, func() error {
-		_, err := l.db.Exec(ctx, l.sql.release, h.Key, h.Token, channel(l.table))
+		_, err := l.db.Exec(ctx, l.sql.release, h.Key, h.Token, l.channel)
 		return err
 	})
 	if err != nil {
@@ -266,14 +238,6 @@ func (l *Locker) which(ctx context.Context, all []held, sql string, args ...any)
 		return err
 	})
 	return found, err
-}
-
-func (l *Locker) error(err error) error {
-	if pgstate.Missing(err) {
-		return fmt.Errorf("pglocker: table %s is missing: run migrations.Up, or Locker.Schema for a prefix of your own"+
-			"; if it is there, the role lacks USAGE on its schema: %w", l.table, err)
-	}
-	return fmt.Errorf("pglocker: %w", err)
 }
 
 // longestKey is how many bytes of a key an index entry can take, with room to spare.

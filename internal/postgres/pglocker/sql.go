@@ -3,7 +3,7 @@ package pglocker
 import (
 	"strings"
 
-	"github.com/holdfast-go/holdfast/internal/sqlname"
+	"github.com/holdfast-go/holdfast/internal/postgres/pgstate"
 )
 
 // schemaSQL is idempotent. The table is UNLOGGED: a lock that is lost in a crash costs some waiting and nothing else.
@@ -56,14 +56,12 @@ var templates = queries{
 		JOIN unnest($1::text[], $2::text[]) AS held (key, token) USING (key, token)`,
 }
 
-func fill(p sqlname.Prefix, template string) string {
-	return strings.ReplaceAll(template, "{locks}", p.Table("locks"))
-}
+var tables = []string{"locks"}
 
-func fillAll(p sqlname.Prefix) queries {
+func names(d *pgstate.DB) *strings.Replacer { return strings.NewReplacer(d.Pairs()...) }
+
+func fillAll(d *pgstate.DB) queries {
 	q := templates
-	for _, s := range []*string{&q.take, &q.release, &q.renew, &q.ours} {
-		*s = fill(p, *s)
-	}
+	pgstate.Fill(names(d), &q.take, &q.release, &q.renew, &q.ours)
 	return q
 }

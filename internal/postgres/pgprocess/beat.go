@@ -6,6 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // beatsSchema creates the table of the beats. The server neither logs what is written there nor waits for a disk. After
@@ -38,6 +39,8 @@ const (
 	UNION ALL SELECT process, beats FROM {beats} WHERE process <> $1`
 
 	lookSQL = `SELECT process, beats FROM {beats}`
+
+	restSQL = `DELETE FROM {beats} WHERE process = $1`
 )
 
 // Beat is one statement.
@@ -64,7 +67,16 @@ func (p *Processes) Beat(ctx context.Context, process string) (beats map[string]
 		return err
 	})
 	if err != nil {
-		return nil, p.error(ctx, "beat", err)
+		return nil, p.db.Error(ctx, "beat", store.Key{}, err)
 	}
 	return beats, nil
+}
+
+// Rest is one statement.
+func (p *Processes) Rest(ctx context.Context, process string) error {
+	if err := lock.ValidateRest(process); err != nil {
+		return err
+	}
+	_, err := p.db.Touch(ctx, p.rest, process)
+	return p.db.Error(ctx, "rest", store.Key{}, err)
 }

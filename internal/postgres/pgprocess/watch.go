@@ -6,7 +6,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdfast-go/holdfast/internal/postgres/pgstate"
 	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // watchesSchema creates the table of the watchers. If no process has a definition any more, its row stays for a day or
@@ -57,14 +59,9 @@ func (p *Processes) Watch(
 	if err := lock.ValidateWatch(orchestrator, definition, process, d); err != nil {
 		return 0, err
 	}
-	var left int64
-	err = p.db.Answered(ctx, func() error {
-		rows, err := p.db.Query(ctx, p.watch, orchestrator, definition, process, d.Microseconds())
-		if err != nil {
-			return err
-		}
-		_, err = pgx.ForEachRow(rows, []any{&left, nil}, func() error { return nil })
-		return err
-	})
-	return time.Duration(left) * time.Microsecond, p.error(ctx, "watch", err)
+	left, err := pgstate.One(ctx, p.db, func(row pgx.CollectableRow) (left int64, err error) {
+		err = row.Scan(&left, nil)
+		return left, err
+	}, p.watch, orchestrator, definition, process, d.Microseconds())
+	return time.Duration(left) * time.Microsecond, p.db.Error(ctx, "watch", store.Key{}, err)
 }

@@ -51,12 +51,11 @@ func (s *Store) adopt(ctx context.Context, k snapshot.Key, f lock.Fence, maxAtte
 func (s *Store) adoptWhole(
 	ctx context.Context, k snapshot.Key, f lock.Fence, maxAttempts int,
 ) (adopted row, err error) {
-	adopted, err = one(ctx, s.db, s.sql.adopt, k.Orchestrator, k.Session, f.Epoch, f.Nonce, maxAttempts)
+	adopted, err = pgstate.One(ctx, s.db, scan, s.sql.adopt, k.Orchestrator, k.Session, f.Epoch, f.Nonce, maxAttempts)
 	if err != nil || !adopted.parted || !adopted.inFlight {
 		return adopted, err
 	}
-	err = s.db.Answered(ctx, func() error {
-		var b pgx.Batch
+	err = s.db.Pipe(ctx, func(b *pgx.Batch) {
 		b.Queue(
 			s.sql.adopt, k.Orchestrator, k.Session, f.Epoch, f.Nonce, maxAttempts,
 		).Query(func(rows pgx.Rows) (err error) {
@@ -67,7 +66,6 @@ func (s *Store) adoptWhole(
 			adopted.Parts, err = collectParts(rows)
 			return err
 		})
-		return s.db.SendBatch(ctx, &b).Close()
 	})
 	return adopted, err
 }

@@ -48,9 +48,9 @@ func (s *Store) begin(ctx context.Context, r snapshot.Run) (bool, error) {
 	if len(r.Parts) > 0 {
 		begin, create, args = s.sql.beginParts, s.sql.createParts, withParts(args, r.Parts)
 	}
-	begun, err := s.exec(ctx, begin, args...)
+	begun, err := s.db.Touch(ctx, begin, args...)
 	if err == nil && begun == 0 {
-		begun, err = s.exec(ctx, create, args...)
+		begun, err = s.db.Touch(ctx, create, args...)
 	}
 	return begun > 0, err
 }
@@ -65,14 +65,14 @@ func (s *Store) find(ctx context.Context, r snapshot.Run) (row, error) {
 		return s.callFind(ctx, r)
 	}
 	args := []any{r.Orchestrator, r.Session, r.Fence.Epoch}
-	found, err := one(ctx, s.db, s.sql.find, args...)
+	found, err := pgstate.One(ctx, s.db, scan, s.sql.find, args...)
 	if pgstate.Corrupt(err) {
 		return s.unread(ctx, err, s.sql.findBrief, args...)
 	}
 	if !errors.Is(err, pgx.ErrNoRows) {
 		return found, err
 	}
-	spent, failed := collectOne(ctx, s.db, pgx.RowTo[bool], s.sql.spent, args...)
+	spent, failed := pgstate.One(ctx, s.db, pgx.RowTo[bool], s.sql.spent, args...)
 	switch {
 	case failed != nil:
 		err = failed

@@ -9,7 +9,7 @@ import (
 
 // unread returns a run that the server cannot read, because of why, by a brief statement.
 func (s *Store) unread(ctx context.Context, why error, brief string, args ...any) (row, error) {
-	r, err := one(ctx, s.db, brief, args...)
+	r, err := pgstate.One(ctx, s.db, scan, brief, args...)
 	r.unread = why
 	return r, err
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdfast-go/holdfast/internal/postgres/pgstate"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
@@ -55,7 +56,7 @@ type peeked struct {
 // peek explains a Delete that touched no row. It is a statement of its own: the Delete may have waited for a change
 // that the snapshot of the Delete does not show.
 func (s *Store) peek(ctx context.Context, k snapshot.Key) (p peeked, err error) {
-	p, err = collectOne(ctx, s.db, func(row pgx.CollectableRow) (p peeked, err error) {
+	p, err = pgstate.One(ctx, s.db, func(row pgx.CollectableRow) (p peeked, err error) {
 		err = row.Scan(&p.id, &p.Epoch, &p.Nonce, &p.inFlight)
 		return p, err
 	}, s.sql.peek, k.Orchestrator, k.Session)

@@ -12,6 +12,6 @@ func (s *Store) Broken(statement, sql string) *Store {
 	if statements[statement] == nil {
 		panic("no statement " + statement)
 	}
-	*statements[statement] = fill(s.prefix, sql)
+	*statements[statement] = names(s.db).Replace(sql)
 	return &broken
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-go/holdfast/internal/postgres/pgstate"
-	"github.com/holdfast-go/holdfast/internal/sqlname"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
@@ -47,18 +46,6 @@ const (
             AND r.status NOT IN ('parked', 'ended', 'deleted'))`
 )
 
-// functionNames returns each placeholder of functionsSQL and the text that takes its place.
-func functionNames(p sqlname.Prefix) []string {
-	pairs := []string{
-		"{level}", pgstate.Level, "{columns_of_run}", columnsOfRun,
-		"{run_as_it_is}", runAsItIs, "{run_counts}", runCounts,
-	}
-	for _, f := range functions {
-		pairs = append(pairs, "{"+f[:strings.LastIndexByte(f, '_')]+"}", p.Table(f))
-	}
-	return pairs
-}
-
 // calls holds the calls that a store sends instead of statements that write. Each call is about one session.
 type calls struct {
 	begin, find, adopt, save, delete, settle, raise, retire string
@@ -67,7 +54,7 @@ type calls struct {
 	known, slice string
 }
 
-func fillCalls(p sqlname.Prefix) *calls {
+func fillCalls(names *strings.Replacer) *calls {
 	const begun = `$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15`
 	c := calls{
 		begin:  `SELECT {run_begin}(` + begun + `, $16)`,
@@ -92,11 +79,8 @@ func fillCalls(p sqlname.Prefix) *calls {
 			ORDER BY orchestrator, session
 			LIMIT $4`,
 	}
-	for _, s := range []*string{
-		&c.begin, &c.find, &c.adopt, &c.save, &c.delete, &c.settle, &c.raise, &c.retire, &c.known, &c.slice,
-	} {
-		*s = fill(p, *s)
-	}
+	pgstate.Fill(names,
+		&c.begin, &c.find, &c.adopt, &c.save, &c.delete, &c.settle, &c.raise, &c.retire, &c.known, &c.slice)
 	return &c
 }
 
@@ -176,7 +160,7 @@ func (s *Store) callRow(
 
 // call calls a function that reports whether it has done its work.
 func (s *Store) call(ctx context.Context, sql string, args ...any) (did bool, err error) {
-	return collectOne(ctx, s.db, pgx.RowTo[bool], sql, args...)
+	return pgstate.One(ctx, s.db, pgx.RowTo[bool], sql, args...)
 }
 
 // told is call for a function that returns false only if the fence is not the run's. Then told returns lock.ErrFenced.
@@ -189,12 +173,7 @@ func (s *Store) told(ctx context.Context, op string, k snapshot.Key, sql string,
 }
 
 // Functions returns the statements that create the functions which a store with [Options].Functions calls.
-func (s *Store) Functions() string { return pgstate.Once(fill(s.prefix, functionsSQL)) }
+func (s *Store) Functions() string { return pgstate.Once(names(s.db).Replace(functionsSQL)) }
 
 // FunctionNames returns the quoted names of these functions.
-func (s *Store) FunctionNames() (names []string) {
-	for _, f := range functions {
-		names = append(names, s.prefix.Table(f))
-	}
-	return names
-}
+func (s *Store) FunctionNames() []string { return s.db.FunctionNames() }

@@ -1,14 +1,12 @@
 package pgsnapshot
 
 import (
-	"context"
 	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"github.com/holdfast-go/holdfast/internal/postgres/pgstate"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
@@ -64,25 +62,6 @@ func scanInto(from pgx.CollectableRow, more ...any) (r row, err error) {
 		r.NotBefore, r.Pause = notBefore.Time.UTC(), time.Duration(max(0, left))*time.Microsecond
 	}
 	return r, err
-}
-
-func one(ctx context.Context, db *pgstate.DB, sql string, args ...any) (row, error) {
-	return collectOne(ctx, db, scan, sql, args...)
-}
-
-// collectOne returns pgx.ErrNoRows if there is no row.
-func collectOne[T any](
-	ctx context.Context, db *pgstate.DB, scan pgx.RowToFunc[T], sql string, args ...any,
-) (t T, err error) {
-	err = db.Answered(ctx, func() error {
-		rows, err := db.Query(ctx, sql, args...)
-		if err != nil {
-			return err
-		}
-		t, err = pgx.CollectExactlyOneRow(rows, scan)
-		return err
-	})
-	return t, err
 }
 
 // document returns the payload as text, which every mode of the driver sends alike; nil if there is no payload.

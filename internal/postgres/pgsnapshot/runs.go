@@ -5,8 +5,6 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/holdfast-go/holdfast/internal/postgres/pgstate"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
@@ -69,25 +67,13 @@ func (s *Store) list(ctx context.Context, q snapshot.Query, after string, size i
 	if q.Session != "" {
 		return s.session(ctx, q, after, one)
 	}
-	return s.collect(ctx, all, q.Orchestrator, after, string(q.Status), size)
+	return pgstate.Collect(ctx, s.db, scanListed, 0, all, q.Orchestrator, after, string(q.Status), size)
 }
 
 // session returns the run of one session, if it is in flight and q selects it.
 func (s *Store) session(ctx context.Context, q snapshot.Query, after, sql string) (page []row, err error) {
-	page, err = s.collect(ctx, sql, q.Orchestrator, q.Session)
+	page, err = pgstate.Collect(ctx, s.db, scanListed, 0, sql, q.Orchestrator, q.Session)
 	return slices.DeleteFunc(page, func(r row) bool {
 		return !r.inFlight || r.Session <= after || !q.Selects(r.Status)
 	}), err
-}
-
-func (s *Store) collect(ctx context.Context, sql string, args ...any) (page []row, err error) {
-	err = s.db.Answered(ctx, func() error {
-		rows, err := s.db.Query(ctx, sql, args...)
-		if err != nil {
-			return err
-		}
-		page, err = pgx.CollectRows(rows, scanListed)
-		return err
-	})
-	return page, err
 }

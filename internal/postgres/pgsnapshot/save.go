@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdfast-go/holdfast/internal/postgres/pgstate"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
@@ -37,7 +38,7 @@ func (s *Store) Save(ctx context.Context, r snapshot.Run) error {
 
 // whyNotSaved explains a Save which changed nothing. It returns nil if r.Seq is not above the stored Seq.
 func (s *Store) whyNotSaved(ctx context.Context, r snapshot.Run) error {
-	saved, err := collectOne(ctx, s.db, pgx.RowTo[bool], s.sql.saved,
+	saved, err := pgstate.One(ctx, s.db, pgx.RowTo[bool], s.sql.saved,
 		r.Orchestrator, r.Session, r.ID, r.Fence.Epoch, r.Fence.Nonce, r.Seq)
 	if err == nil && !saved {
 		err = lock.ErrFenced

@@ -65,11 +65,10 @@ DO $$ BEGIN
 END $$;
 ` + pgsweep.Schema
 
-// Schema returns the statements that create the tables, or bring them up to date. They may be run again. They fail if
-// the prefix names no schema and the search path finds the tables in another schema than it creates tables in. With
-// [Options].Functions they create the functions too.
+// Schema returns statements that may be run again, and that fail if they would hide tables which are there: see
+// pgstate.Unhidden. With [Options].Functions they create the functions too.
 func (s *Store) Schema() string {
-	schema := pgstate.Unhidden(s.prefix, "runs", "run_parts") + pgstate.Unlocked(fill(s.prefix, schemaSQL))
+	schema := pgstate.Unhidden(s.db.Prefix, "runs", "run_parts") + pgstate.Unlocked(names(s.db).Replace(schemaSQL))
 	if s.calls != nil {
 		schema += s.Functions()
 	}

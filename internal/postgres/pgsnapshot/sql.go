@@ -5,7 +5,6 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/postgres/pgstate"
 	"github.com/holdfast-go/holdfast/internal/postgres/pgsweep"
-	"github.com/holdfast-go/holdfast/internal/sqlname"
 )
 
 const (
@@ -236,23 +235,23 @@ func andParts(statement, columns string) string {
 		SELECT ` + columns + ` FROM r`
 }
 
-// suffixes follow the prefix in the names of all tables and indexes.
-var suffixes = []string{"runs", "runs_inflight", "runs_drain", "run_parts", "runs_sweep"}
+// These follow the prefix in the names.
+var (
+	tables  = []string{"runs", "run_parts", "runs_sweep"}
+	indexes = []string{"runs_inflight", "runs_drain"}
+)
 
-func fill(p sqlname.Prefix, template string) string { return names(p).Replace(template) }
-
-func names(p sqlname.Prefix) *strings.Replacer {
-	return strings.NewReplacer(append(functionNames(p),
-		pgsweep.Table, p.Table("runs_sweep"),
-		"{runs}", p.Table("runs"), "{runs_inflight}", p.Index("runs_inflight"),
-		"{runs_drain}", p.Index("runs_drain"), "{unattended}", unattended, "{run_parts}", p.Table("run_parts"),
+func names(d *pgstate.DB) *strings.Replacer {
+	return strings.NewReplacer(append(append(d.Pairs(), pgstate.Placeholders(d.Prefix, functions)...),
+		pgsweep.Table, d.Prefix.Table("runs_sweep"), "{level}", pgstate.Level, "{columns_of_run}", columnsOfRun,
+		"{run_as_it_is}", runAsItIs, "{run_counts}", runCounts, "{unattended}", unattended,
 		"{columns}", columns, "{brief}", brief, "{bare}", strings.Replace(columns, "payload", bare, 1),
 		"{durable}", pgstate.Durable, "{firm}", pgstate.Firm, "{lazy}", lazy,
 		"{clock}", clock, "{age}", age, "{later}", later, "{counts}", counts, "{parted}", parted,
 	)...)
 }
 
-func fillAll(p sqlname.Prefix) queries {
+func fillAll(names *strings.Replacer) queries {
 	q := templates
 	for _, w := range []struct {
 		plain, parts *string
@@ -275,13 +274,11 @@ func fillAll(p sqlname.Prefix) queries {
 	} {
 		*short = toBrief.Replace(*full)
 	}
-	for _, s := range []*string{
+	pgstate.Fill(names,
 		&q.findBrief, &q.adoptBrief, &q.sessionBrief, &q.runsBrief, &q.unattendedBrief,
 		&q.begin, &q.beginParts, &q.create, &q.createParts, &q.find, &q.spent, &q.save, &q.saveParts, &q.saved,
 		&q.adopt, &q.parts, &q.delete, &q.joined, &q.clean, &q.peek,
 		&q.session, &q.listed, &q.runs, &q.unattended, &q.raise,
-	} {
-		*s = fill(p, *s)
-	}
+	)
 	return q
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdfast-go/holdfast/internal/postgres/pgstate"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
@@ -18,20 +19,10 @@ func withParts(args []any, parts map[string]json.RawMessage) []any {
 	return append(args, names, docs)
 }
 
-// exec returns how many rows a statement touched.
-func (s *Store) exec(ctx context.Context, sql string, args ...any) (touched int64, err error) {
-	err = s.db.Answered(ctx, func() error {
-		tag, err := s.db.Exec(ctx, sql, args...)
-		touched = tag.RowsAffected()
-		return err
-	})
-	return touched, err
-}
-
 // touch sends a statement that writes the row of a session. It returns the version of the run's payload if the run has
 // or had parts, and otherwise 0. If nothing was written, touch returns pgx.ErrNoRows.
 func (s *Store) touch(ctx context.Context, sql string, args ...any) (version int64, err error) {
-	return collectOne(ctx, s.db, func(row pgx.CollectableRow) (version int64, err error) {
+	return pgstate.One(ctx, s.db, func(row pgx.CollectableRow) (version int64, err error) {
 		err = row.Scan(&version, nil)
 		return version, err
 	}, sql, args...)

@@ -3,15 +3,17 @@ package pgstate
 import (
 	"context"
 	"reflect"
+	"slices"
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/holdfast-go/holdfast/internal/pgtext"
+	"github.com/holdfast-go/holdfast/internal/sqlname"
 )
 
-// A Pool is a *pgxpool.Pool, or a *pgx.Conn.
+// A Pool is a *pgxpool.Pool, or a *pgx.Conn for one goroutine.
 type Pool interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
@@ -26,15 +28,44 @@ type Pool interface {
 // If the driver asks for results as text, the frame also sets how times are written: the default of the role or the
 // database may be a style that nobody can read back.
 type DB struct {
-	pool Pool
+	Prefix sqlname.Prefix
+
+	names Names
+	pool  Pool
 	// encoded says that the encoding of the database is known to be right.
 	encoded atomic.Bool
 	framed  atomic.Bool
 	text    atomic.Bool // results come as text
 }
 
-// New returns a DB on pool. pool stays the caller's.
-func New(pool Pool) *DB { return &DB{pool: pool} }
+// Names are those of one store in the database.
+type Names struct {
+	Prefix    string // of all names; it may name a schema
+	Tables    []string
+	Indexes   []string
+	Functions []string // nil if the store calls none
+}
+
+// New returns a DB on pool. pool stays the caller's. New panics if the prefix is not one or two identifiers that leave
+// room for the names: it is a constant of the program.
+func New(pool Pool, n Names) *DB {
+	p, err := sqlname.Parse(n.Prefix, slices.Concat(n.Tables, n.Indexes, n.Functions)...)
+	if err != nil {
+		panic("postgres: " + err.Error())
+	}
+	return &DB{pool: pool, names: n, Prefix: p}
+}
+
+// Pairs returns for a strings.Replacer each table and index in braces, and the name that replaces it.
+func (d *DB) Pairs() (pairs []string) {
+	for _, t := range d.names.Tables {
+		pairs = append(pairs, "{"+t+"}", d.Prefix.Table(t))
+	}
+	for _, i := range d.names.Indexes {
+		pairs = append(pairs, "{"+i+"}", d.Prefix.Index(i))
+	}
+	return pairs
+}
 
 // Shares reports whether d and e have one pool, so that a statement of one may write for the other.
 func (d *DB) Shares(e *DB) bool {

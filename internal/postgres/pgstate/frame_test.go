@@ -20,7 +20,7 @@ func TestFrameFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close(context.WithoutCancel(t.Context()))
-	db := pgstate.New(conn)
+	db := pgstate.New(conn, pgstate.Names{})
 	db.Frame()
 	for name, fail := range map[string]func() error{
 		"exec": func() error {
@@ -71,7 +71,7 @@ func TestFrameSetsStyle(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer conn.Close(context.WithoutCancel(t.Context()))
-			db := pgstate.New(conn)
+			db := pgstate.New(conn, pgstate.Names{})
 			var at time.Time
 			var style string
 			err = db.Again(t.Context(), func() error {

@@ -1,15 +1,13 @@
-// Package pgstate handles the SQLSTATEs of PostgreSQL, and says what its commits wait for. The stores on PostgreSQL
-// share this package.
+// Package pgstate is what the stores on PostgreSQL share: how a statement is sent and its rows are read, what the
+// SQLSTATEs mean, what a commit waits for, and how a schema is written.
 package pgstate
 
 import (
-	"context"
 	"errors"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/holdfast-go/holdfast/internal/ctxcause"
 	"github.com/holdfast-go/holdfast/internal/pgtext"
 )
 
@@ -88,9 +86,9 @@ func unsent(err error) bool {
 	return connecting || pgconn.SafeToRetry(err) && !errors.Is(err, pgconn.ErrConnClosed)
 }
 
-// Remedy says what to do about an error that is Refused, if the error does not say so itself. Remedy ends with a colon,
-// or is empty.
-func Remedy(err error) string {
+// remedy says what to do about an error that is Refused, if the error does not say so itself. It ends with a colon, or
+// is empty.
+func remedy(err error) string {
 	switch Of(err) {
 	case readOnly:
 		return "this is a read-only standby, or transactions are read-only by default: connect to the primary, as " +
@@ -103,8 +101,3 @@ func Remedy(err error) string {
 
 // errCutOff says why a store does not believe an answer.
 var errCutOff = errors.New("the answer came after ctx had ended, and may be that of a commit that no standby has")
-
-// Ended adds why ctx ended to err. Without this, err may tell only of a broken connection.
-func Ended(ctx context.Context, err error) error {
-	return ctxcause.Add(ctx, err)
-}

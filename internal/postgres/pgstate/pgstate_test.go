@@ -115,7 +115,7 @@ func TestAgain(t *testing.T) {
 	defer pool.Close(t.Context())
 	for code, want := range map[string]int{"": 1, "40001": 2, "XX000": 2, "XX001": 1, "23505": 1} {
 		tries := 0
-		err := pgstate.New(pool).Again(t.Context(), func() error {
+		err := pgstate.New(pool, pgstate.Names{}).Again(t.Context(), func() error {
 			tries++
 			if code == "" {
 				return nil

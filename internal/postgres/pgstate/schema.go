@@ -46,6 +46,22 @@ func Unlocked(schema string) string {
 END $$$$;`)
 }
 
+// Placeholders returns each function without its number as a placeholder, and the name that replaces it.
+func Placeholders(p sqlname.Prefix, functions []string) (pairs []string) {
+	for _, f := range functions {
+		pairs = append(pairs, "{"+f[:strings.LastIndexByte(f, '_')]+"}", p.Table(f))
+	}
+	return pairs
+}
+
+// FunctionNames returns the quoted names of the functions that the store calls.
+func (d *DB) FunctionNames() (names []string) {
+	for _, f := range d.names.Functions {
+		names = append(names, d.Prefix.Table(f))
+	}
+	return names
+}
+
 var createFunction = regexp.MustCompile(`(?ms)^CREATE FUNCTION ([^\s(]+)\(.*?^END \$\$;`)
 
 // Once returns functions, each of which is looked for before it is created. CREATE OR REPLACE would fail if two

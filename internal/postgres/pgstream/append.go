@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-go/holdfast/internal/ctxcause"
+	"github.com/holdfast-go/holdfast/internal/postgres/pgstate"
 	"github.com/holdfast-go/holdfast/stream"
 )
 
@@ -26,7 +27,7 @@ func (s *Store) Append(
 		return 0, ctxcause.Of(ctx)
 	}
 	last, err = s.append(ctx, k, run, epoch, status, data)
-	return last, s.error(ctx, "append", k, err)
+	return last, s.db.Error(ctx, "append", k, err)
 }
 
 func (s *Store) append(
@@ -38,8 +39,8 @@ func (s *Store) append(
 		mark = name + " -"
 	}
 	for range tries {
-		now, err := one(ctx, s.db, scanAppended, s.sql.append, k.Orchestrator, k.Session, epoch, string(status), run,
-			len(data), s.keep, doc, s.channel, mark)
+		now, err := pgstate.One(ctx, s.db, scanAppended, s.sql.append,
+			k.Orchestrator, k.Session, epoch, string(status), run, len(data), s.keep, doc, s.channel, mark)
 		if err != nil {
 			return 0, err
 		}
@@ -48,7 +49,7 @@ func (s *Store) append(
 			s.trim(ctx, k, *now.last, *now.first)
 			return *now.last, nil
 		}
-		head, err := one(ctx, s.db, scanHead, s.sql.head, k.Orchestrator, k.Session)
+		head, err := pgstate.One(ctx, s.db, scanHead, s.sql.head, k.Orchestrator, k.Session)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows): // it is too old, or was forgotten since
 			err = s.forget(ctx, k, true)
@@ -66,7 +67,7 @@ func (s *Store) append(
 // removes all that is left: the Append itself has taken effect.
 func (s *Store) trim(ctx context.Context, k stream.Key, last, first int64) {
 	if first > 1 && last-first+1 == s.keep {
-		_, _ = one(ctx, s.db, pgx.RowTo[string], s.sql.trim, k.Orchestrator, k.Session,
+		_, _ = pgstate.One(ctx, s.db, pgx.RowTo[string], s.sql.trim, k.Orchestrator, k.Session,
 			first-2*s.keep-stream.MaxChunks, first, stream.MaxChunks)
 	}
 }

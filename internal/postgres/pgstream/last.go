@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/holdfast-go/holdfast/internal/ctxcause"
+	"github.com/holdfast-go/holdfast/internal/postgres/pgstate"
 	"github.com/holdfast-go/holdfast/stream"
 )
 
@@ -18,11 +19,11 @@ func (s *Store) Last(ctx context.Context, k stream.Key) (seq int64, run string, 
 	if ctx.Err() != nil {
 		return 0, "", "", ctxcause.Of(ctx)
 	}
-	h, err := one(ctx, s.db, scanHead, s.sql.head, k.Orchestrator, k.Session)
+	h, err := pgstate.One(ctx, s.db, scanHead, s.sql.head, k.Orchestrator, k.Session)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return 0, "", stream.Ended, nil
 	}
-	return h.last, h.run, h.status, s.error(ctx, "last", k, err)
+	return h.last, h.run, h.status, s.db.Error(ctx, "last", k, err)
 }
 
 // A head holds the row of a session.

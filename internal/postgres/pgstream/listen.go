@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/tail"
 )
 
-// A pool is a *pgxpool.Pool.
-type pool interface {
+// A lender is a *pgxpool.Pool.
+type lender interface {
 	Acquire(ctx context.Context) (*pgxpool.Conn, error)
 	Config() *pgxpool.Config
 }
@@ -36,7 +36,7 @@ var errPooler = errors.New("a pooler is between this process and the server")
 
 // A listener passes on the notifications of one channel.
 type listener struct {
-	pool    pool
+	pool    lender
 	channel string
 }
 

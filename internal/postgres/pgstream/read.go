@@ -28,7 +28,7 @@ func (s *Store) Read(ctx context.Context, k stream.Key, seq int64) iter.Seq2[str
 			return tail.Page{}, ctxcause.Of(ctx)
 		}
 		page, err := s.page(ctx, k, seq)
-		return page, s.error(ctx, "read", k, err)
+		return page, s.db.Error(ctx, "read", k, err)
 	})
 }
 
@@ -50,15 +50,8 @@ func scanRow(from pgx.CollectableRow) (r row, err error) {
 
 // page returns the next chunks.
 func (s *Store) page(ctx context.Context, k stream.Key, seq int64) (p tail.Page, err error) {
-	var rows []row
-	err = s.db.Answered(ctx, func() error {
-		found, err := s.db.Query(ctx, s.sql.page, k.Orchestrator, k.Session, seq, mostRows, mostBytes)
-		if err != nil {
-			return err
-		}
-		rows, err = pgx.CollectRows(found, scanRow)
-		return err
-	})
+	rows, err := pgstate.Collect(ctx, s.db, scanRow, 0,
+		s.sql.page, k.Orchestrator, k.Session, seq, mostRows, mostBytes)
 	switch {
 	case pgstate.Corrupt(err):
 		return p, fmt.Errorf("%w: %w: the server cannot read them: %w", stream.ErrGone, stream.ErrDamaged, err)
@@ -120,16 +113,9 @@ func (s *Store) ask(ctx context.Context, marks []tail.Mark) (wrong []tail.Mark, 
 		orchestrators, sessions = append(orchestrators, m.Key.Orchestrator), append(sessions, m.Key.Session)
 		seqs = append(seqs, m.Seq)
 	}
-	err = s.db.Answered(ctx, func() error {
-		rows, err := s.db.Query(ctx, s.sql.ask, orchestrators, sessions, seqs)
-		if err != nil {
-			return err
-		}
-		wrong, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (m tail.Mark, err error) {
-			err = row.Scan(&m.Key.Orchestrator, &m.Key.Session, &m.Seq)
-			return m, err
-		})
-		return err
-	})
-	return wrong, s.error(ctx, "ask for readers", stream.Key{}, err)
+	wrong, err = pgstate.Collect(ctx, s.db, func(row pgx.CollectableRow) (m tail.Mark, err error) {
+		err = row.Scan(&m.Key.Orchestrator, &m.Key.Session, &m.Seq)
+		return m, err
+	}, 0, s.sql.ask, orchestrators, sessions, seqs)
+	return wrong, s.db.Error(ctx, "ask for readers", stream.Key{}, err)
 }

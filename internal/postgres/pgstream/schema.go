@@ -43,9 +43,8 @@ DO $$ BEGIN
 END $$;
 `
 
-// Schema returns the statements that create the tables, or bring them up to date. They may be run again. They fail if
-// the prefix names no schema and the search path finds the tables in another schema than it creates tables in.
+// Schema returns statements that may be run again, and that fail if they would hide tables which are there: see
+// pgstate.Unhidden.
 func (s *Store) Schema() string {
-	return pgstate.Unhidden(s.prefix, "streams", "chunks", "streams_sweep") +
-		pgstate.Unlocked(names(s.prefix, s.ttl).Replace(schemaSQL))
+	return pgstate.Unhidden(s.db.Prefix, tables...) + pgstate.Unlocked(names(s.db, s.ttl).Replace(schemaSQL))
 }

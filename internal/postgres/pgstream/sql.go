@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/postgres/pgstate"
 	"github.com/holdfast-go/holdfast/internal/postgres/pgsweep"
-	"github.com/holdfast-go/holdfast/internal/sqlname"
 )
 
 // lazy makes the commit of the statement not wait for the disk.
@@ -125,26 +125,22 @@ var templates = queries{
 		SELECT {lazy} <> '' AND EXISTS (SELECT FROM head)`,
 }
 
-// suffixes follow the prefix in the names of all tables and indexes.
-var suffixes = []string{
-	"streams", "streams_pkey", "chunks", "chunks_pkey", "streams_sweep", "streams_sweep_pkey",
-}
+// These follow the prefix in the names.
+var (
+	tables  = []string{"streams", "chunks", "streams_sweep"}
+	indexes = []string{"streams_pkey", "chunks_pkey", "streams_sweep_pkey"}
+)
 
 // names replaces the placeholders.
-func names(p sqlname.Prefix, ttl time.Duration) *strings.Replacer {
-	return strings.NewReplacer(
-		"{streams}", p.Table("streams"), "{chunks}", p.Table("chunks"), pgsweep.Table, p.Table("streams_sweep"),
+func names(d *pgstate.DB, ttl time.Duration) *strings.Replacer {
+	return strings.NewReplacer(append(d.Pairs(),
+		pgsweep.Table, d.Prefix.Table("streams_sweep"), "{lazy}", lazy,
 		"{since}", fmt.Sprintf("statement_timestamp() - %d * interval '1 microsecond'", ttl.Microseconds()),
-		"{lazy}", lazy,
-	)
+	)...)
 }
 
 func fillAll(names *strings.Replacer) queries {
 	q := templates
-	for _, s := range []*string{
-		&q.append, &q.trim, &q.head, &q.page, &q.ask, &q.lock, &q.forget, &q.slice, &q.remove,
-	} {
-		*s = names.Replace(*s)
-	}
+	pgstate.Fill(names, &q.append, &q.trim, &q.head, &q.page, &q.ask, &q.lock, &q.forget, &q.slice, &q.remove)
 	return q
 }

@@ -2,18 +2,11 @@ package pgstream
 
 import (
 	"cmp"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
-	"fmt"
 	"strconv"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
-
-	"github.com/holdfast-go/holdfast/internal/pgtext"
 	"github.com/holdfast-go/holdfast/internal/postgres/pgstate"
 	"github.com/holdfast-go/holdfast/internal/postgres/pgsweep"
 	"github.com/holdfast-go/holdfast/internal/sqlname"
@@ -21,36 +14,17 @@ import (
 	"github.com/holdfast-go/holdfast/stream"
 )
 
-// A DB runs statements, also several at once: a *pgxpool.Pool.
-type DB interface {
-	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
-}
-
-// ErrEncoding refuses a database whose encoding is not UTF8, at the first use of a store: such a database cannot store
-// every text. The message says what to do.
-var ErrEncoding = pgtext.ErrEncoding
-
-// Options configure a [Store]. The zero value, and nil, mean the defaults.
+// Options configure a [Store], as those of package postgres do. The zero value, and nil, mean the defaults.
 type Options struct {
-	// Prefix begins the names of the tables. It may be qualified, as in "app.bot_"; "" means "holdfast_".
 	Prefix string
-
-	// Keep is how many chunks of a session are kept at least. 0 or less means stream.DefaultKeep.
-	Keep int
-
-	// TTL is how long the chunks of a session are kept after its last Append. 0 means stream.DefaultTTL.
-	TTL time.Duration
-
-	// Poll is how often the store asks for readers that wait, while it cannot listen. 0 means 100ms.
-	Poll time.Duration
+	Keep   int           // chunks of a session; 0 means stream.DefaultKeep
+	TTL    time.Duration // after the last Append of a session; 0 means stream.DefaultTTL
+	Poll   time.Duration // for readers that wait while the store cannot listen; 0 means 100ms
 }
 
 // A Store is a [stream.Store] on PostgreSQL.
 type Store struct {
 	db      *pgstate.DB
-	prefix  sqlname.Prefix
 	sql     queries
 	keep    int64
 	ttl     time.Duration
@@ -64,26 +38,20 @@ var (
 	_ stream.Sweeper = (*Store)(nil)
 )
 
-// New returns a store on db. The prefix, a constant of the program, is one or two identifiers that leave room for the
-// names of tables. Otherwise New panics.
-func New(db DB, o *Options) *Store {
-	if o == nil {
-		o = new(Options)
-	}
-	p, err := sqlname.Parse(o.Prefix, suffixes...)
-	if err != nil {
-		panic("pgstream: " + err.Error())
-	}
+// New returns a store on pool, which several goroutines use at once, and panics as pgstate.New does.
+func New(pool pgstate.Pool, o *Options) *Store {
+	o = cmp.Or(o, new(Options))
+	d := pgstate.New(pool, pgstate.Names{Prefix: o.Prefix, Tables: tables, Indexes: indexes})
 	s := &Store{
-		db: pgstate.New(db), prefix: p, channel: channel(p),
+		db: d, channel: channel(d.Prefix),
 		keep: int64(stream.KeepOf(o.Keep)), ttl: cmp.Or(max(o.TTL, 0), stream.DefaultTTL),
 	}
-	names := names(p, s.ttl)
+	names := names(d, s.ttl)
 	s.sql = fillAll(names)
 	s.sweeper = pgsweep.NewByCalls(s.db, templates.slice, templates.remove, names)
 	from := tail.Source{ID: id, Ask: s.ask, Poll: cmp.Or(max(o.Poll, 0), 100*time.Millisecond)}
-	if pool, ok := db.(pool); ok {
-		from.Listen = (&listener{pool: pool, channel: s.channel}).listen
+	if p, ok := pool.(lender); ok {
+		from.Listen = (&listener{pool: p, channel: s.channel}).listen
 	}
 	s.hub = tail.NewHub(from)
 	return s
@@ -99,40 +67,4 @@ func channel(p sqlname.Prefix) string {
 func id(k stream.Key) string {
 	sum := sha256.Sum256([]byte(strconv.Itoa(len(k.Orchestrator)) + " " + k.Orchestrator + k.Session))
 	return hex.EncodeToString(sum[:16])
-}
-
-// error adds the operation and its session to err, and keeps the identity of err.
-func (s *Store) error(ctx context.Context, op string, k stream.Key, err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, stream.ErrGone):
-		return fmt.Errorf("pgstream: %s %q: %w", op, k.Session, err)
-	case pgstate.Missing(err):
-		return fmt.Errorf("pgstream: %s: %w: %s, %s or %s: run migrations.Up, or Store.Schema for a prefix of your own"+
-			"; if they are there, the role lacks USAGE on their schema: %w", op, stream.ErrSchema,
-			s.prefix.Plain("streams"), s.prefix.Plain("chunks"), s.prefix.Plain("streams_sweep"), err)
-	case pgstate.Refused(err):
-		err = fmt.Errorf("%w: %s%w", stream.ErrRefused, pgstate.Remedy(err), err)
-	}
-	err = pgstate.Ended(ctx, err)
-	if k.Session == "" {
-		return fmt.Errorf("pgstream: %s: %w", op, err)
-	}
-	return fmt.Errorf("pgstream: %s %q: %w", op, k.Session, err)
-}
-
-// one returns pgx.ErrNoRows if there is no row.
-func one[T any](
-	ctx context.Context, db *pgstate.DB, scan pgx.RowToFunc[T], sql string, args ...any,
-) (t T, err error) {
-	err = db.Answered(ctx, func() error {
-		rows, err := db.Query(ctx, sql, args...)
-		if err != nil {
-			return err
-		}
-		t, err = pgx.CollectExactlyOneRow(rows, scan)
-		return err
-	})
-	return t, err
 }

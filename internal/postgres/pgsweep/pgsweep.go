@@ -238,11 +238,7 @@ func scan(row pgx.CollectableRow) (got seen, err error) {
 
 func one[T any](ctx context.Context, db *pgstate.DB, scan pgx.RowToFunc[T], sql string, args ...any) (t T, err error) {
 	err = db.Again(ctx, func() error {
-		rows, err := db.Query(ctx, sql, args...)
-		if err != nil {
-			return err
-		}
-		t, err = pgx.CollectExactlyOneRow(rows, scan)
+		t, err = pgstate.Row(ctx, db, scan, sql, args...)
 		return err
 	})
 	return t, err

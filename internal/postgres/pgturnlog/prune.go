@@ -57,7 +57,7 @@ func (l *Log) idle(
 		level, run string
 		over       bool
 	}
-	found, err := collect(ctx, l.db, func(from pgx.CollectableRow) (r line, err error) {
+	found, err := pgstate.Collect(ctx, l.db, func(from pgx.CollectableRow) (r line, err error) {
 		err = from.Scan(&r.level, &r.run, &r.over)
 		return r, err
 	}, size, l.sql.idle, before.UTC(), after, size)

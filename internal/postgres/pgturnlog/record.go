@@ -28,11 +28,12 @@ func (l *Log) record(ctx context.Context, e turnlog.Entry) error {
 		state = string(e.State) // as text, which every mode of the driver sends alike
 	}
 	for range tries {
-		added, err := l.add(ctx, e.Run, e.At.UTC(), e.Phase, state, e.Orchestrator, e.Session, e.Turn)
-		if added || err != nil {
+		added, err := l.db.Touch(ctx, l.sql.record,
+			e.Run, e.At.UTC(), e.Phase, state, e.Orchestrator, e.Session, e.Turn)
+		if added == 1 || err != nil {
 			return err
 		}
-		known, err := l.known(ctx, e)
+		known, err := l.state(ctx, l.sql.known, e) // as durable as the entry
 		switch {
 		case errors.Is(err, pgx.ErrNoRows): // it was pruned since
 		case pgstate.Corrupt(err):
@@ -48,28 +49,10 @@ func (l *Log) record(ctx context.Context, e turnlog.Entry) error {
 	return errors.New("the entry is pruned all the time")
 }
 
-// add adds an entry. It returns false if the entry is known.
-func (l *Log) add(ctx context.Context, args ...any) (added bool, err error) {
-	err = l.db.Answered(ctx, func() error {
-		tag, err := l.db.Exec(ctx, l.sql.record, args...)
-		added = tag.RowsAffected() == 1
-		return err
-	})
-	return added, err
-}
-
-// known returns the state of an entry. The answer is as durable as the entry.
-func (l *Log) known(ctx context.Context, e turnlog.Entry) (json.RawMessage, error) {
-	return l.state(ctx, l.sql.known, e)
-}
-
-func (l *Log) state(ctx context.Context, sql string, e turnlog.Entry) (state json.RawMessage, err error) {
-	err = l.db.Answered(ctx, func() error {
-		state, err = one(ctx, l.db, func(from pgx.CollectableRow) (state json.RawMessage, err error) {
-			err = from.Scan((*[]byte)(&state), nil)
-			return state, err
-		}, sql, e.Run, e.At.UTC(), e.Phase)
-		return err
-	})
-	return state, err
+// state returns the state of an entry.
+func (l *Log) state(ctx context.Context, sql string, e turnlog.Entry) (json.RawMessage, error) {
+	return pgstate.One(ctx, l.db, func(from pgx.CollectableRow) (state json.RawMessage, err error) {
+		err = from.Scan((*[]byte)(&state), nil)
+		return state, err
+	}, sql, e.Run, e.At.UTC(), e.Phase)
 }

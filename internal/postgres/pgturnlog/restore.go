@@ -12,7 +12,7 @@ func (l *Log) Restore(ctx context.Context, run string) ([]turnlog.Entry, error) 
 	if err := turnlog.ValidateRun(run); err != nil {
 		return nil, err
 	}
-	rows, err := collect(ctx, l.db, scanEntries(run), 0, l.sql.restore, run)
+	rows, err := pgstate.Collect(ctx, l.db, scanEntries(run), 0, l.sql.restore, run)
 	if pgstate.Corrupt(err) {
 		rows, err = l.readable(ctx, run)
 	}
@@ -33,7 +33,7 @@ func (l *Log) Restore(ctx context.Context, run string) ([]turnlog.Entry, error) 
 
 // readable reads the entries of a run one by one. Of an entry whose state the server cannot read, it returns the rest.
 func (l *Log) readable(ctx context.Context, run string) ([]entryRow, error) {
-	rows, err := collect(ctx, l.db, scanEntries(run), 0, l.sql.restoreBrief, run)
+	rows, err := pgstate.Collect(ctx, l.db, scanEntries(run), 0, l.sql.restoreBrief, run)
 	if err != nil {
 		return nil, err
 	}

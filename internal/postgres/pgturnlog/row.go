@@ -2,13 +2,11 @@ package pgturnlog
 
 import (
 	"cmp"
-	"context"
 	"errors"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"github.com/holdfast-go/holdfast/internal/postgres/pgstate"
 	"github.com/holdfast-go/holdfast/turnlog"
 )
 
@@ -104,30 +102,4 @@ func scanTurn(from pgx.CollectableRow) (r turnRow, err error) {
 		r.endless = r.endless || t.InfinityModifier != pgtype.Finite
 	}
 	return r, err
-}
-
-// one returns pgx.ErrNoRows if there is no row.
-func one[T any](
-	ctx context.Context, db *pgstate.DB, scan pgx.RowToFunc[T], sql string, args ...any,
-) (t T, err error) {
-	rows, err := db.Query(ctx, sql, args...)
-	if err != nil {
-		return t, err
-	}
-	return pgx.CollectExactlyOneRow(rows, scan)
-}
-
-// collect returns all rows of a statement that reads. most is how many there may be; 0 if this is not known.
-func collect[T any](
-	ctx context.Context, db *pgstate.DB, scan pgx.RowToFunc[T], most int, sql string, args ...any,
-) (all []T, err error) {
-	err = db.Answered(ctx, func() error {
-		rows, err := db.Query(ctx, sql, args...)
-		if err != nil {
-			return err
-		}
-		all, err = pgx.AppendRows(make([]T, 0, most), rows, scan)
-		return err
-	})
-	return all, err
 }

@@ -4,7 +4,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-go/holdfast/internal/postgres/pgjoin"
-	"github.com/holdfast-go/holdfast/internal/sqlname"
+	"github.com/holdfast-go/holdfast/internal/postgres/pgstate"
 )
 
 const (
@@ -109,34 +109,28 @@ const merge = `ON CONFLICT (run) DO UPDATE SET
 			open = coalesce(greatest(l.settled, excluded.settled) <= greatest(l.started, excluded.started),
 				l.settled IS NULL AND excluded.settled IS NULL)`
 
-// suffixes follow the prefix in the names of all tables and indexes.
-var suffixes = []string{"phases", "phases_pkey", "logged", "logged_first", "logged_session", "logged_open"}
+// These follow the prefix in the names.
+var (
+	tables  = []string{"phases", "logged"}
+	indexes = []string{"phases_pkey", "logged_first", "logged_session", "logged_open"}
+)
 
-func fill(p sqlname.Prefix, template string) string {
-	return names(p, "p.state", "a.state", "z.state").Replace(template)
-}
+func whole(d *pgstate.DB) *strings.Replacer { return names(d, "p.state", "a.state", "z.state") }
 
 // names replaces the placeholders. The others are what is read of the states.
-func names(p sqlname.Prefix, entry, first, last string) *strings.Replacer {
-	return strings.NewReplacer(
-		"{phases}", p.Table("phases"), "{logged}", p.Table("logged"),
-		"{logged_first}", p.Index("logged_first"), "{logged_session}", p.Index("logged_session"),
-		"{logged_open}", p.Index("logged_open"),
+func names(d *pgstate.DB, entry, first, last string) *strings.Replacer {
+	return strings.NewReplacer(append(d.Pairs(),
 		"{p.state}", entry, "{a.state}", first, "{z.state}", last,
 		"{over}", "(NOT open AND settled < $1::timestamptz)",
 		"{durable}", durable, "{lazy}", lazy, "{merge}", merge,
-	)
+	)...)
 }
 
-func fillAll(p sqlname.Prefix) queries {
+func fillAll(d *pgstate.DB) queries {
 	q := templates
 	const none = "NULL::jsonb"
-	brief := names(p, none, none, none)
+	brief := names(d, none, none, none)
 	q.restoreBrief, q.listBrief = brief.Replace(q.restore), brief.Replace(q.list)
-	for _, s := range []*string{
-		&q.record, &q.end, &q.known, &q.alone, &q.restore, &q.list, &q.idle, &q.lock, &q.forget,
-	} {
-		*s = fill(p, *s)
-	}
+	pgstate.Fill(whole(d), &q.record, &q.end, &q.known, &q.alone, &q.restore, &q.list, &q.idle, &q.lock, &q.forget)
 	return q
 }

@@ -84,12 +84,12 @@ func (l *Log) list(
 ) ([]turnRow, error) {
 	where, args := where(q, after)
 	selected := fmt.Sprintf("%s ORDER BY first, run LIMIT %d", where, size)
-	return collect(ctx, l.db, scanTurn, size, strings.Replace(sql, "{selected}", selected, 1), args...)
+	return pgstate.Collect(ctx, l.db, scanTurn, size, strings.Replace(sql, "{selected}", selected, 1), args...)
 }
 
 // alone returns the turn of a run.
 func (l *Log) alone(ctx context.Context, sql, run string) ([]turnRow, error) {
-	return collect(ctx, l.db, scanTurn, 1, strings.Replace(sql, "{selected}", "run = $1::text", 1), run)
+	return pgstate.Collect(ctx, l.db, scanTurn, 1, strings.Replace(sql, "{selected}", "run = $1::text", 1), run)
 }
 
 // where returns the condition of q and its arguments. A field that is not set has no part in it, so that the planner

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/holdfast-go/holdfast/internal/postgres/pgcheckpoint"
+	"github.com/holdfast-go/holdfast/internal/postgres/pgstate"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 )
 
@@ -126,7 +127,7 @@ func (b *bench) load(ctx context.Context, pool *pgxpool.Pool, store *pgcheckpoin
 	return err
 }
 
-func statement(ctx context.Context, db pgcheckpoint.DB, sql string) func() error {
+func statement(ctx context.Context, db pgstate.Pool, sql string) func() error {
 	return func() error {
 		_, err := db.Exec(ctx, sql, pgx.QueryExecModeSimpleProtocol)
 		return err

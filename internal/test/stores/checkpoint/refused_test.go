@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/checkpoint"
+	"github.com/holdfast-go/holdfast/internal/pgtext"
 	"github.com/holdfast-go/holdfast/internal/postgres/pgcheckpoint"
 	"github.com/holdfast-go/holdfast/internal/redis/redischeckpoint"
 	"github.com/holdfast-go/holdfast/internal/test/pgtest"
@@ -142,8 +143,8 @@ func TestPostgresEncoding(t *testing.T) {
 	for _, encoding := range []string{"LATIN1", "SQL_ASCII"} {
 		s := pgOn(t, pgtest.PoolOn(t, server.Database(encoding)), pgcheckpoint.Options{TTL: time.Hour})
 		for call, err := range try(t, s, stranger, "Claim Renew Held Head Load Sweep Raise Append Mark Delete") {
-			if !errors.Is(err, pgcheckpoint.ErrEncoding) || !strings.Contains(err.Error(), encoding+", which") {
-				t.Errorf("%s, %s: %v, want %v", encoding, call, err, pgcheckpoint.ErrEncoding)
+			if !errors.Is(err, pgtext.ErrEncoding) || !strings.Contains(err.Error(), encoding+", which") {
+				t.Errorf("%s, %s: %v, want %v", encoding, call, err, pgtext.ErrEncoding)
 			}
 		}
 	}
