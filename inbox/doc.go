@@ -15,9 +15,8 @@
 // drops an answer to something else.
 //
 // This package holds the contract, Store, and an implementation in memory, Memory, for tests and for one process.
-// Packages pginbox, sqliteinbox and redisinbox keep items on PostgreSQL, in an SQLite file and on Redis. A store of
-// your own should pass inboxtest.Run, which is the contract in executable form, as these do. docs/recipes.md has a bot
-// that waits for a person.
+// Packages postgres, sqlite and redis keep items in their databases. A store of your own should pass inboxtest.Run,
+// which is the contract in executable form, as these do. docs/recipes.md has a bot that waits for a person.
 //
 // An inbox knows nothing of turns. If a session is deleted, its items stay until Remove is called for the session.
 //

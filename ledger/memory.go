@@ -16,6 +16,9 @@ type Memory struct {
 	// DoubtFor is how long the window of a Raise is open. 0 means DefaultDoubt, and less than 0 that there is none.
 	DoubtFor time.Duration
 
+	// Age is how long Sweep keeps what Prune may forget. 0 or less means for ever.
+	Age time.Duration
+
 	mu      sync.Mutex // protects following fields
 	runs    map[string]*run
 	effects map[string]*Effect
@@ -291,6 +294,14 @@ func (q Query) selects(e *Effect) bool {
 		return false
 	}
 	return !q.Open || e.State.Open()
+}
+
+// Sweep implements store.Sweeper. It heeds no limit.
+func (m *Memory) Sweep(ctx context.Context, _ int) (retired int, err error) {
+	if m.Age <= 0 {
+		return 0, nil
+	}
+	return m.Prune(ctx, time.Now().Add(-m.Age))
 }
 
 // Prune implements [Ledger].

@@ -29,8 +29,8 @@ func beforehand(t *testing.T) []string {
 func behindWriter(t *testing.T, table string, statements ...string) *sql.DB {
 	t.Helper()
 	dsn := freshSchema(t)
-	db := connect(t, postgres, dsn)
-	if _, err := provider(t, postgres, db, "holdfast_schema_version").UpTo(t.Context(), 4); err != nil {
+	db := connect(t, onPostgres, dsn)
+	if _, err := provider(t, onPostgres, db, "holdfast_schema_version").UpTo(t.Context(), 4); err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range statements {
@@ -48,7 +48,7 @@ func behindWriter(t *testing.T, table string, statements ...string) *sql.DB {
 	if _, err := writer.Exec("LOCK TABLE " + table + " IN ROW EXCLUSIVE MODE"); err != nil { // as an INSERT does
 		t.Fatal(err)
 	}
-	return connect(t, postgres, with(dsn, "lock_timeout", "100ms"))
+	return connect(t, onPostgres, with(dsn, "lock_timeout", "100ms"))
 }
 
 // upToDrain applies the migration drain. Up goes further, to a migration that needs the table of the effects alone.
@@ -57,7 +57,7 @@ func upToDrain(t *testing.T, db *sql.DB, table string) error {
 	if table == "holdfast_runs" {
 		return migrations.Up(t.Context(), db, migrations.Postgres)
 	}
-	_, err := provider(t, postgres, db, "holdfast_schema_version").UpTo(t.Context(), 5)
+	_, err := provider(t, onPostgres, db, "holdfast_schema_version").UpTo(t.Context(), 5)
 	return err
 }
 
@@ -89,22 +89,22 @@ func TestIndexesBuiltBeforehand(t *testing.T) {
 // The indexes that the page builds are those of the migration.
 func TestIndexesAreTheSame(t *testing.T) {
 	t.Parallel()
-	db := connect(t, postgres, freshSchema(t))
-	up(t, postgres, db)
-	want := catalog(t, postgres, db)
+	db := connect(t, onPostgres, freshSchema(t))
+	up(t, onPostgres, db)
+	want := catalog(t, onPostgres, db)
 	must(t, db, "DROP INDEX holdfast_runs_drain")
 	must(t, db, "DROP INDEX holdfast_effects_answer")
 	for _, s := range beforehand(t) {
 		must(t, db, s)
 	}
-	wantSame(t, "indexes", catalog(t, postgres, db), want)
+	wantSame(t, "indexes", catalog(t, onPostgres, db), want)
 }
 
 // A build that has failed leaves an index by that name, which PostgreSQL does not use.
 func TestInvalidIndex(t *testing.T) {
 	t.Parallel()
-	db := connect(t, postgres, freshSchema(t))
-	up(t, postgres, db)
+	db := connect(t, onPostgres, freshSchema(t))
+	up(t, onPostgres, db)
 	must(t, db, `UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'holdfast_runs_drain'::regclass`)
 	const want = "missing a valid index holdfast_runs_drain: drop each invalid index and build it again"
 	for what, err := range map[string]error{

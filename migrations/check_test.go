@@ -96,7 +96,7 @@ func TestEncoding(t *testing.T) {
 	t.Parallel()
 	server := testenv.StartPostgres(t, nil)
 	for _, encoding := range []string{"LATIN1", "SQL_ASCII"} {
-		db := connect(t, postgres, server.Database(encoding))
+		db := connect(t, onPostgres, server.Database(encoding))
 		for what, err := range map[string]error{
 			"Check": migrations.Check(t.Context(), db, migrations.Postgres),
 			"Up":    migrations.Up(t.Context(), db, migrations.Postgres),

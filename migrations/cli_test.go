@@ -75,15 +75,15 @@ func TestGooseProgram(t *testing.T) {
 			t.Fatalf("%v: %s", err, out)
 		}
 	}
-	db := connect(t, postgres, dsn)
-	wantRecordedOnce(t, postgres, dsn)
+	db := connect(t, onPostgres, dsn)
+	wantRecordedOnce(t, onPostgres, dsn)
 	if got := column(t, db, "SELECT version_id FROM goose_db_version WHERE version_id > 0"); len(got) != 1 {
 		t.Errorf("of the application's there are %q", got)
 	}
-	before := catalog(t, postgres, db)
-	up(t, postgres, db)
-	wantSame(t, "Up", catalog(t, postgres, db), before)
-	wantServed(t, postgres, dsn, db)
+	before := catalog(t, onPostgres, db)
+	up(t, onPostgres, db)
+	wantSame(t, "Up", catalog(t, onPostgres, db), before)
+	wantServed(t, onPostgres, dsn, db)
 
 	ours, err := migrations.FS(migrations.Postgres)
 	if err != nil {

@@ -25,8 +25,8 @@ import (
 func TestBeforeEffects(t *testing.T) {
 	t.Parallel()
 	dsn := freshSchema(t)
-	db := connect(t, postgres, dsn)
-	if _, err := provider(t, postgres, db, "holdfast_schema_version").UpTo(t.Context(), 3); err != nil {
+	db := connect(t, onPostgres, dsn)
+	if _, err := provider(t, onPostgres, db, "holdfast_schema_version").UpTo(t.Context(), 3); err != nil {
 		t.Fatal(err)
 	}
 	pool, err := pgxpool.New(t.Context(), dsn)
@@ -53,7 +53,7 @@ func TestBeforeEffects(t *testing.T) {
 	if err := effects.Adopt(t.Context(), "run", f); !errors.Is(err, ledger.ErrSchema) {
 		t.Errorf("Adopt: %v, want %v", err, ledger.ErrSchema)
 	}
-	up(t, postgres, db)
+	up(t, onPostgres, db)
 	if err := effects.Adopt(t.Context(), "run", f); err != nil {
 		t.Errorf("Adopt after Up: %v", err)
 	}
@@ -176,7 +176,7 @@ func TestBeforeUnsure(t *testing.T) {
 // On PostgreSQL the Schema of the ledger brings the table up to date, once. Then Up has nothing to add.
 func TestSchemaAddsUnsure(t *testing.T) {
 	t.Parallel()
-	db, l := effectsBefore(t, postgres)
+	db, l := effectsBefore(t, onPostgres)
 	for range 2 {
 		must(t, db, pgledger.New(nil, nil).Schema())
 	}
@@ -184,7 +184,7 @@ func TestSchemaAddsUnsure(t *testing.T) {
 	must(t, db, "UPDATE holdfast_effects SET unsure = NOT unsure")
 	before := column(t, db, "SELECT id FROM holdfast_effects WHERE unsure ORDER BY id")
 	must(t, db, pgledger.New(nil, nil).Schema())
-	up(t, postgres, db)
+	up(t, onPostgres, db)
 	wantSame(t, "unsure", column(t, db, "SELECT id FROM holdfast_effects WHERE unsure ORDER BY id"), before)
 }
 

@@ -9,10 +9,9 @@ import (
 	"log"
 
 	"github.com/pressly/goose/v3"
-	_ "modernc.org/sqlite"
 
-	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitecheckpoint"
 	"github.com/holdfast-go/holdfast/migrations"
+	"github.com/holdfast-go/holdfast/sqlite"
 )
 
 // A program leaves its tables to Holdfast.
@@ -72,9 +71,9 @@ func ExampleFromSchema() {
 	// Each connection would be a database of its own.
 	db.SetMaxOpenConns(1)
 
-	store := sqlitecheckpoint.New(db, &sqlitecheckpoint.Options{Prefix: "bot_"})
+	bot := sqlite.New(db, &sqlite.Options{Prefix: "bot_"})
 	provider, err := goose.NewProvider(goose.DialectSQLite3, db, nil,
-		goose.WithGoMigrations(migrations.FromSchema(20260401, store)))
+		goose.WithGoMigrations(migrations.FromSchema(20260401, bot.Schemas()...)))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -200,7 +200,7 @@ func TestFromSchemaFunctions(t *testing.T) {
 // stores make the four tables of step 2. Step 3 finds each function, and writes a call for it.
 func TestCitusSteps(t *testing.T) {
 	t.Parallel()
-	db := connect(t, postgres, freshSchema(t))
+	db := connect(t, onPostgres, freshSchema(t))
 	text, err := os.ReadFile("../docs/scaling.md")
 	if err != nil {
 		t.Fatal(err)

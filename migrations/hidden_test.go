@@ -15,8 +15,8 @@ import (
 // the schema of the tables.
 func overlaid(t *testing.T, create func(*sql.DB)) (db *sql.DB, tables func() []string) {
 	dsn := freshSchema(t)
-	create(connect(t, postgres, dsn))
-	later := connect(t, postgres, dsn)
+	create(connect(t, onPostgres, dsn))
+	later := connect(t, onPostgres, dsn)
 	var schema string
 	if err := later.QueryRowContext(t.Context(), "SELECT current_schema()").Scan(&schema); err != nil {
 		t.Fatal(err)
@@ -29,7 +29,7 @@ func overlaid(t *testing.T, create func(*sql.DB)) (db *sql.DB, tables func() []s
 			t.Error(err)
 		}
 	})
-	db = connect(t, postgres, with(dsn, "search_path", quoted+", "+pgx.Identifier{schema}.Sanitize()))
+	db = connect(t, onPostgres, with(dsn, "search_path", quoted+", "+pgx.Identifier{schema}.Sanitize()))
 	return db, func() []string {
 		return column(t, later, "SELECT relname::text FROM pg_class WHERE relnamespace = $1::regnamespace", quoted)
 	}
@@ -38,7 +38,7 @@ func overlaid(t *testing.T, create func(*sql.DB)) (db *sql.DB, tables func() []s
 // If a schema appears before that of the tables in the search path, it gets no second, empty set of tables.
 func TestHidden(t *testing.T) {
 	t.Parallel()
-	db, tables := overlaid(t, func(db *sql.DB) { up(t, postgres, db) })
+	db, tables := overlaid(t, func(db *sql.DB) { up(t, onPostgres, db) })
 	if err := migrations.Check(t.Context(), db, migrations.Postgres); err != nil {
 		t.Errorf("Check of tables that are there: %v", err)
 	}
@@ -53,7 +53,7 @@ func TestHidden(t *testing.T) {
 	}
 	texts := slices.Repeat([]string{"SELECT 1"}, 20) // more than there are migrations
 	refused("a migration that is new", migrations.UpTexts(t.Context(), db, migrations.Postgres, texts...))
-	for _, s := range postgres.stores("") {
+	for _, s := range onPostgres.stores("") {
 		_, err := db.ExecContext(t.Context(), s.Schema())
 		refused("Schema", err)
 	}
@@ -66,7 +66,7 @@ func TestHidden(t *testing.T) {
 func TestHiddenSchema(t *testing.T) {
 	t.Parallel()
 	db, tables := overlaid(t, func(db *sql.DB) {
-		for _, s := range postgres.stores("") {
+		for _, s := range onPostgres.stores("") {
 			must(t, db, s.Schema())
 		}
 	})

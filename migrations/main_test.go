@@ -50,7 +50,7 @@ func child(dsn string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	err := atOnce(sqlite, dsn, 5, func(db *sql.DB) error {
+	err := atOnce(onSQLite, dsn, 5, func(db *sql.DB) error {
 		return migrations.UpTexts(context.Background(), db, migrations.SQLite, witnesses...)
 	})
 	if err != nil {
@@ -71,7 +71,7 @@ type system struct {
 }
 
 var (
-	postgres = system{
+	onPostgres = system{
 		migrations.Postgres, "pgx", goose.DialectPostgres, freshSchema,
 		func(prefix string) []migrations.Schemer {
 			return []migrations.Schemer{
@@ -85,7 +85,7 @@ var (
 			}
 		},
 	}
-	sqlite = system{
+	onSQLite = system{
 		migrations.SQLite, "sqlite", goose.DialectSQLite3, freshFile,
 		func(prefix string) []migrations.Schemer {
 			return []migrations.Schemer{
@@ -103,7 +103,7 @@ var (
 // onEach runs a test on both dialects.
 func onEach(t *testing.T, test func(t *testing.T, sys system)) {
 	t.Parallel()
-	for _, sys := range []system{postgres, sqlite} {
+	for _, sys := range []system{onPostgres, onSQLite} {
 		t.Run(string(sys.dialect), func(t *testing.T) {
 			t.Parallel()
 			test(t, sys)

@@ -78,10 +78,10 @@ func TestUpAtOnceUnderStrictDefaults(t *testing.T) {
 	t.Parallel()
 	for _, level := range []string{"repeatable read", "serializable"} {
 		dsn := with(freshSchema(t), "default_transaction_isolation", level)
-		if err := upAtOnce(t.Context(), postgres, dsn, 20); err != nil {
+		if err := upAtOnce(t.Context(), onPostgres, dsn, 20); err != nil {
 			t.Fatal(err)
 		}
-		wantRecordedOnce(t, postgres, dsn)
+		wantRecordedOnce(t, onPostgres, dsn)
 	}
 }
 
@@ -89,10 +89,10 @@ func TestUpAtOnceUnderStrictDefaults(t *testing.T) {
 func TestUpAtOnceWithoutBusyTimeout(t *testing.T) {
 	t.Parallel()
 	dsn := "file:" + t.TempDir() + "/test.db"
-	if err := upAtOnce(t.Context(), sqlite, dsn, 20); err != nil {
+	if err := upAtOnce(t.Context(), onSQLite, dsn, 20); err != nil {
 		t.Fatal(err)
 	}
-	wantRecordedOnce(t, sqlite, dsn)
+	wantRecordedOnce(t, onSQLite, dsn)
 }
 
 func TestUpInSeveralProcesses(t *testing.T) {
@@ -123,7 +123,7 @@ func TestUpInSeveralProcesses(t *testing.T) {
 			t.Errorf("%v: %s", err, cmd.Stderr)
 		}
 	}
-	wantApplied(t, sqlite, dsn)
+	wantApplied(t, onSQLite, dsn)
 }
 
 // Another process has claimed the first migration and does not continue.
@@ -205,9 +205,9 @@ func TestUpInQueryExecModes(t *testing.T) {
 	for _, mode := range []string{"cache_describe", "describe_exec", "exec", "simple_protocol"} {
 		dsn := with(with(freshSchema(t), "default_query_exec_mode", mode), "DateStyle", "German")
 		for range 2 {
-			up(t, postgres, connect(t, postgres, dsn))
+			up(t, onPostgres, connect(t, onPostgres, dsn))
 		}
-		wantRecordedOnce(t, postgres, dsn)
+		wantRecordedOnce(t, onPostgres, dsn)
 	}
 }
 
@@ -257,7 +257,7 @@ func TestNewerSchema(t *testing.T) {
 func TestNothingIsLeftRunning(t *testing.T) {
 	defer goleak.VerifyNone(t, append(testenv.Leaks(), goleak.IgnoreCurrent())...)
 	dsn := testenv.SQLite(t)
-	if err := upAtOnce(t.Context(), sqlite, dsn, 5); err != nil {
+	if err := upAtOnce(t.Context(), onSQLite, dsn, 5); err != nil {
 		t.Error(err)
 	}
 }

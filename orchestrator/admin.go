@@ -3,6 +3,8 @@ package orchestrator
 import (
 	"context"
 	"errors"
+
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // Abandon ends the run with runID without a turn, in any process. ended says whether such a run was in flight: a late
@@ -138,14 +140,16 @@ func (o *Orchestrator[S]) SkipDelivery(ctx context.Context, session, runID strin
 }
 
 // Sweep retires what the stores no longer need: sessions that have been idle for the TTL of the checkpoint store, and
-// what the snapshot store remembers of runs that ended long ago, and the old events of Options.Stream. It is for
+// what the snapshot store remembers of runs that ended long ago, the old events of Options.Stream, and the effects and
+// turns that have the age at which Options.Ledger and Options.TurnLog forget them. It is for
 // bootdrain.Options.Sweep. limit bounds how many of each one call retires; 0 means no limit. On Redis they expire by
 // themselves, and Sweep removes the stale entries that listed the sessions.
 func (o *Orchestrator[S]) Sweep(ctx context.Context, limit int) (retired int, err error) {
-	for _, store := range []any{o.engine.bare.checkpoints, o.engine.bare.snapshots, o.engine.options.Stream} {
-		s, ok := store.(interface {
-			Sweep(ctx context.Context, limit int) (int, error)
-		})
+	e := o.engine
+	for _, kept := range []any{
+		e.bare.checkpoints, e.bare.snapshots, e.options.Stream, e.options.Ledger, e.options.TurnLog,
+	} {
+		s, ok := kept.(store.Sweeper)
 		if !ok {
 			continue
 		}

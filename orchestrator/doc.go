@@ -4,8 +4,7 @@
 // [Orchestrator] runs the bot over two stores. The checkpoint store keeps the settled turns and says who owns a
 // session. The snapshot store is optional. It keeps the run, which is the turn in flight:
 //
-//	bot, err := orchestrator.New(def, pgcheckpoint.New(pool, nil),
-//		&orchestrator.Options{Snapshots: pgsnapshot.New(pool, nil)})
+//	bot, err := orchestrator.New(def, pg.Checkpoints(), &orchestrator.Options{Snapshots: pg.Snapshots()})
 //	…
 //	res, err := bot.Execute(ctx, session, orchestrator.Input{RequestID: id, Text: text}, nil)
 //

@@ -101,7 +101,7 @@ func Once[T, S any](
 	return value, nil
 }
 
-// EffectOf returns the effect that Once would issue. It is for pgledger.Tx and sqliteledger.Tx, which do database work
+// EffectOf returns the effect that Once would issue. It is for postgres.Once and sqlite.Once, which do database work
 // and note the effect in one transaction. The place of the effect is taken by EffectOf, as it is by Once. For a Turn
 // made by hand, the run has the id "by hand".
 func EffectOf[T, S any](t *Turn[S], name string, o *OnceOptions[T]) (ledger.Effect, error) {

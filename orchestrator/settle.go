@@ -69,9 +69,11 @@ func (x *execution[S]) append(
 		end, err = x.visit.phases.endOfTurn(x.visit.own.Ctx, now, 0, x.visit.call.force)
 		joined = err == nil
 	}
-	return func(ctx context.Context) (bool, error) {
+	return func(ctx context.Context) (forgotten bool, err error) {
 		if joined {
-			return e.joined(ctx, lease, cp, o, end)
+			forgotten, err = e.joined(ctx, lease, cp, o, end)
+			joined = err == nil || owner.Answered(err) // else the turn settles without the others, in the next call
+			return forgotten, err
 		}
 		return false, e.store.Append(ctx, lease, cp, o)
 	}

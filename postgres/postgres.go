@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/postgres/pgsnapshot"
 	"github.com/holdfast-go/holdfast/internal/postgres/pgstream"
 	"github.com/holdfast-go/holdfast/internal/postgres/pgturnlog"
+	"github.com/holdfast-go/holdfast/internal/retention"
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
@@ -69,8 +70,8 @@ type DB struct {
 	o           Options
 	checkpoints *pgcheckpoint.Store
 	snapshots   *pgsnapshot.Store
-	ledger      *pgledger.Ledger
-	turnLog     *pgturnlog.Log
+	ledger      *ledgerOf
+	turnLog     *logOf
 	stream      *pgstream.Store
 	inbox       *pginbox.Store
 	locker      *pglocker.Locker
@@ -92,20 +93,27 @@ func New(pool *pgxpool.Pool, o *Options) *DB {
 		}
 		return d
 	}
-	return &DB{
+	db := &DB{
 		pool: pool, o: *o,
 		checkpoints: pgcheckpoint.New(pool, &pgcheckpoint.Options{
 			Prefix: o.Prefix, TTL: max(o.Ages.Sessions, 0), Unsettled: age(o.Ages.Unsettled), Functions: o.Functions,
 		}),
 		snapshots: pgsnapshot.New(pool, &pgsnapshot.Options{Prefix: o.Prefix, Functions: o.Functions}),
-		ledger:    pgledger.New(pool, &pgledger.Options{Prefix: o.Prefix}),
-		turnLog:   pgturnlog.New(pool, &pgturnlog.Options{Prefix: o.Prefix}),
 		stream: pgstream.New(pool, &pgstream.Options{
 			Prefix: o.Prefix, Keep: o.StreamKeep, TTL: age(o.Ages.Streams),
 		}),
 		inbox:  pginbox.New(pool, &pginbox.Options{Prefix: o.Prefix}),
 		locker: pglocker.New(pool, &pglocker.Options{Prefix: o.Prefix, Listen: o.Listen, Logger: o.Logger}),
 	}
+	db.ledger = &ledgerOf{
+		pgledger.New(pool, &pgledger.Options{Prefix: o.Prefix}),
+		retention.Retention{Age: o.Ages.Effects, Turn: db.turn("effects")},
+	}
+	db.turnLog = &logOf{
+		pgturnlog.New(pool, &pgturnlog.Options{Prefix: o.Prefix}),
+		retention.Retention{Age: o.Ages.TurnLogs, Turn: db.turn("logged")},
+	}
+	return db
 }
 
 // Checkpoints keeps the settled turns, and issues the fences.
@@ -149,5 +157,5 @@ func (db *DB) Locker() lock.Locker { return db.locker }
 func Once[T any](
 	ctx context.Context, db *DB, tx pgx.Tx, e ledger.Effect, fn func(context.Context) (T, error),
 ) (T, error) {
-	return pgledger.Tx(ctx, db.ledger, tx, e, fn)
+	return pgledger.Tx(ctx, db.ledger.Ledger, tx, e, fn)
 }

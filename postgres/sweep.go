@@ -2,10 +2,14 @@ package postgres
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/postgres/pgledger"
+	"github.com/holdfast-go/holdfast/internal/postgres/pgturnlog"
+	"github.com/holdfast-go/holdfast/internal/retention"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // Sweep retires what is older than its age: at most limit sessions, and a like amount of everything else. 0 means no
@@ -16,18 +20,43 @@ import (
 // An orchestrator sweeps the stores that it has, so a program calls Sweep only for stores that no orchestrator uses, or
 // in place of the orchestrators' sweeps.
 func (db *DB) Sweep(ctx context.Context, limit int) (retired int, err error) {
-	ages := db.o.Ages
-	for _, sweep := range []func() (int, error){
-		func() (int, error) { return db.checkpoints.Sweep(ctx, limit) },
-		func() (int, error) { return db.snapshots.Sweep(ctx, limit) },
-		func() (int, error) { return db.stream.Sweep(ctx, limit) },
-		func() (int, error) { return older(ctx, ages.Effects, db.ledger.Prune) },
-		func() (int, error) { return older(ctx, ages.TurnLogs, db.turnLog.Prune) },
-	} {
-		n, failed := sweep()
+	for _, s := range []store.Sweeper{db.checkpoints, db.snapshots, db.stream, db.ledger, db.turnLog} {
+		n, failed := s.Sweep(ctx, limit)
 		retired, err = max(retired, n), errors.Join(err, failed)
 	}
 	return retired, err
+}
+
+// turn returns a function that reports whether this process sweeps a table. It is the watcher of that table then, among
+// all processes, for as long as the next sweep is away.
+func (db *DB) turn(table string) func(context.Context) (bool, error) {
+	process := rand.Text()
+	return func(ctx context.Context) (bool, error) {
+		other, err := db.checkpoints.Watch(ctx, "holdfast", "sweep of "+table, process, retention.Every)
+		return other == 0, err
+	}
+}
+
+// A ledgerOf is a ledger that is swept. An effect is kept for Ages.Effects.
+type ledgerOf struct {
+	*pgledger.Ledger
+	kept retention.Retention
+}
+
+// Sweep implements store.Sweeper.
+func (l *ledgerOf) Sweep(ctx context.Context, limit int) (retired int, err error) {
+	return l.kept.Sweep(ctx, limit, l.Prune)
+}
+
+// A logOf is a turn log that is swept. A turn that is over is kept for Ages.TurnLogs.
+type logOf struct {
+	*pgturnlog.Log
+	kept retention.Retention
+}
+
+// Sweep implements store.Sweeper.
+func (l *logOf) Sweep(ctx context.Context, limit int) (retired int, err error) {
+	return l.kept.Sweep(ctx, limit, l.Prune)
 }
 
 // Raise is for after a failover to an asynchronous standby, or a restored backup, that may have lost what was written
@@ -46,11 +75,4 @@ func (db *DB) Raise(ctx context.Context, lost time.Time, doubt time.Duration) er
 	}
 	_, err := effects.Raise(ctx, lost)
 	return err
-}
-
-func older(ctx context.Context, age time.Duration, prune func(context.Context, time.Time) (int, error)) (int, error) {
-	if age <= 0 {
-		return 0, nil
-	}
-	return prune(ctx, time.Now().Add(-age))
 }

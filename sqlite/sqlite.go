@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/checkpoint"
 	"github.com/holdfast-go/holdfast/inbox"
+	"github.com/holdfast-go/holdfast/internal/retention"
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitecheckpoint"
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqliteinbox"
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqliteledger"
@@ -53,8 +54,8 @@ type DB struct {
 	o           Options
 	checkpoints *sqlitecheckpoint.Store
 	snapshots   *sqlitesnapshot.Store
-	ledger      *sqliteledger.Ledger
-	turnLog     *sqliteturnlog.Log
+	ledger      *ledgerOf
+	turnLog     *logOf
 	stream      *sqlitestream.Store
 	inbox       *sqliteinbox.Store
 }
@@ -80,8 +81,12 @@ func New(db *sql.DB, o *Options) *DB {
 			Prefix: o.Prefix, TTL: max(o.Ages.Sessions, 0), Unsettled: age(o.Ages.Unsettled),
 		}),
 		snapshots: sqlitesnapshot.New(db, &sqlitesnapshot.Options{Prefix: o.Prefix}),
-		ledger:    sqliteledger.New(db, &sqliteledger.Options{Prefix: o.Prefix}),
-		turnLog:   sqliteturnlog.New(db, &sqliteturnlog.Options{Prefix: o.Prefix}),
+		ledger: &ledgerOf{
+			sqliteledger.New(db, &sqliteledger.Options{Prefix: o.Prefix}), retention.Retention{Age: o.Ages.Effects},
+		},
+		turnLog: &logOf{
+			sqliteturnlog.New(db, &sqliteturnlog.Options{Prefix: o.Prefix}), retention.Retention{Age: o.Ages.TurnLogs},
+		},
 		stream: sqlitestream.New(db, &sqlitestream.Options{
 			Prefix: o.Prefix, Keep: o.StreamKeep, TTL: age(o.Ages.Streams),
 		}),
@@ -136,7 +141,7 @@ func (db *DB) Inbox() inbox.Store { return db.inbox }
 func Once[T any](
 	ctx context.Context, db *DB, tx *sql.Tx, e ledger.Effect, fn func(context.Context) (T, error),
 ) (T, error) {
-	return sqliteledger.Tx(ctx, db.ledger, tx, e, fn)
+	return sqliteledger.Tx(ctx, db.ledger.Ledger, tx, e, fn)
 }
 
 // Up brings the schema up to date, and then checks it. Any number of processes may call it at once, also while others

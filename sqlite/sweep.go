@@ -5,7 +5,10 @@ import (
 	"errors"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/retention"
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqliteledger"
+	"github.com/holdfast-go/holdfast/internal/sqlite/sqliteturnlog"
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // Sweep retires what is older than its age: at most limit sessions, and a like amount of everything else. 0 means no
@@ -15,25 +18,33 @@ import (
 // An orchestrator sweeps the stores that it has, so a program calls Sweep only for stores that no orchestrator uses, or
 // in place of the orchestrators' sweeps.
 func (db *DB) Sweep(ctx context.Context, limit int) (retired int, err error) {
-	ages := db.o.Ages
-	for _, sweep := range []func() (int, error){
-		func() (int, error) { return db.checkpoints.Sweep(ctx, limit) },
-		func() (int, error) { return db.snapshots.Sweep(ctx, limit) },
-		func() (int, error) { return db.stream.Sweep(ctx, limit) },
-		func() (int, error) { return older(ctx, ages.Effects, db.ledger.Prune) },
-		func() (int, error) { return older(ctx, ages.TurnLogs, db.turnLog.Prune) },
-	} {
-		n, failed := sweep()
+	for _, s := range []store.Sweeper{db.checkpoints, db.snapshots, db.stream, db.ledger, db.turnLog} {
+		n, failed := s.Sweep(ctx, limit)
 		retired, err = max(retired, n), errors.Join(err, failed)
 	}
 	return retired, err
 }
 
-func older(ctx context.Context, age time.Duration, prune func(context.Context, time.Time) (int, error)) (int, error) {
-	if age <= 0 {
-		return 0, nil
-	}
-	return prune(ctx, time.Now().Add(-age))
+// A ledgerOf is a ledger that is swept. An effect is kept for Ages.Effects.
+type ledgerOf struct {
+	*sqliteledger.Ledger
+	kept retention.Retention
+}
+
+// Sweep implements store.Sweeper.
+func (l *ledgerOf) Sweep(ctx context.Context, limit int) (retired int, err error) {
+	return l.kept.Sweep(ctx, limit, l.Prune)
+}
+
+// A logOf is a turn log that is swept. A turn that is over is kept for Ages.TurnLogs.
+type logOf struct {
+	*sqliteturnlog.Log
+	kept retention.Retention
+}
+
+// Sweep implements store.Sweeper.
+func (l *logOf) Sweep(ctx context.Context, limit int) (retired int, err error) {
+	return l.kept.Sweep(ctx, limit, l.Prune)
 }
 
 // Raise is for after a restored backup that may lack what was written since lost. The zero time says that nobody knows

@@ -17,9 +17,9 @@
 // session, and drops the chunks of a former owner without a word: its turn has another owner, who shows it.
 //
 // This package holds the contract, Store, and an implementation in memory, Memory, which serves one process. Processes
-// that share sessions need a store that they share: packages pgstream, redisstream, or on one machine sqlitestream. A
-// store of your own should pass streamtest.Run, which is the contract in executable form, as these do, and
-// streamtest.RunPair, which has its writers and readers in two processes.
+// that share sessions need a store that they share: packages postgres and redis, or on one machine sqlite. A store of
+// your own should pass streamtest.Run, which is the contract in executable form, as these do, and streamtest.RunPair,
+// which has its writers and readers in two processes.
 //
 // # Errors
 //

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/holdfast-go/holdfast/store"
 )
 
 // A Checked is a Log that checks phases and states before its adapter sees them, and what the adapter gives back. New
@@ -96,6 +98,14 @@ func (c *Checked) Prune(ctx context.Context, before time.Time) (forgotten int, e
 		return l.Prune(ctx, before)
 	}
 	return 0, c.noLister()
+}
+
+// Sweep implements store.Sweeper. If its adapter is none, it does nothing.
+func (c *Checked) Sweep(ctx context.Context, limit int) (retired int, err error) {
+	if s, ok := c.adapter.(store.Sweeper); ok {
+		return s.Sweep(ctx, limit)
+	}
+	return 0, nil
 }
 
 func (c *Checked) noLister() error {

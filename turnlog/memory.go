@@ -15,6 +15,9 @@ import (
 
 // Memory is a Log that lives and dies with the process. The zero value is ready.
 type Memory struct {
+	// Age is how long Sweep keeps what Prune may forget. 0 or less means for ever.
+	Age time.Duration
+
 	mu      sync.Mutex // protects following fields
 	open    map[string]*turn
 	settled map[string]*turn
@@ -217,6 +220,14 @@ func (t *turn) last() time.Time { return time.UnixMilli(t.entries[len(t.entries)
 // compare orders turns by their first entries, and turns of one time by their runs.
 func (t *turn) compare(o *turn) int {
 	return cmp.Or(cmp.Compare(t.entries[0].at, o.entries[0].at), strings.Compare(t.run, o.run))
+}
+
+// Sweep implements store.Sweeper. It heeds no limit.
+func (m *Memory) Sweep(ctx context.Context, _ int) (retired int, err error) {
+	if m.Age <= 0 {
+		return 0, nil
+	}
+	return m.Prune(ctx, time.Now().Add(-m.Age))
 }
 
 // Prune implements [Lister].

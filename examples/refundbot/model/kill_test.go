@@ -3,7 +3,6 @@ package model_test
 import (
 	"bufio"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"net/http/httptest"
@@ -14,15 +13,10 @@ import (
 	"testing"
 	"time"
 
-	_ "modernc.org/sqlite"
-
 	"github.com/holdfast-go/holdfast/examples/refundbot/model"
 	"github.com/holdfast-go/holdfast/examples/refundbot/model/chatserver"
-	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitecheckpoint"
-	"github.com/holdfast-go/holdfast/internal/sqlite/sqliteledger"
-	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitesnapshot"
-	"github.com/holdfast-go/holdfast/migrations"
 	"github.com/holdfast-go/holdfast/orchestrator"
+	"github.com/holdfast-go/holdfast/sqlite"
 )
 
 // The environment of a child: the file of its stores, the server, and the intent after which it waits to be killed.
@@ -48,12 +42,13 @@ func child(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	db, err := sql.Open("sqlite", "file:"+os.Getenv(childFile)+"?_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)")
+	db, err := sqlite.Open(os.Getenv(childFile))
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	if err := migrations.Up(ctx, db, migrations.SQLite); err != nil {
+	lite := sqlite.New(db, nil)
+	if err := lite.Up(ctx); err != nil {
 		return err
 	}
 	d := sorting(m)
@@ -69,8 +64,8 @@ func child(ctx context.Context) error {
 		}
 		d.Intents[name] = in
 	}
-	bot, err := orchestrator.New(d, sqlitecheckpoint.New(db, nil), &orchestrator.Options{
-		Snapshots: sqlitesnapshot.New(db, nil), Ledger: sqliteledger.New(db, nil), Logger: quiet(),
+	bot, err := orchestrator.New(d, lite.Checkpoints(), &orchestrator.Options{
+		Snapshots: lite.Snapshots(), Ledger: lite.Ledger(), Logger: quiet(),
 		Limits: orchestrator.Limits{LeaseTTL: 8 * time.Second}, // the first may be killed before its first beat
 	})
 	if err != nil {

@@ -7,11 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
-	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,17 +25,9 @@ func LedgerModel(t *testing.T, newLedger func(*testing.T) ledger.Ledger) {
 	l := newLedger(t)
 	checkWithin(t, func(rt *rapid.T) {
 		p := books{l, new(ledger.Memory), "model " + crand.Text()}
-		rt.Repeat(map[string]func(*rapid.T){
-			"": func(*rapid.T) {},
-			"call": func(rt *rapid.T) {
-				if err := p.call(rt.Context(), rt); err != nil {
-					rt.Fatal(err)
-				}
-			},
+		follow(rt, p.call, func(ctx context.Context) error {
+			return p.sameEffects(ctx, ledger.Query{Orchestrator: p.bot})
 		})
-		if err := p.sameEffects(rt.Context(), ledger.Query{Orchestrator: p.bot}); err != nil {
-			rt.Fatal(err)
-		}
 	})
 }
 
@@ -180,7 +168,6 @@ type effectCall struct {
 // An effectReply is the answer of a ledger.
 type effectReply struct {
 	verdict string // of the error
-	unknown bool   // it may happen at any time
 	issued  bool
 	now     effectState
 }
@@ -251,105 +238,56 @@ func (s ledgerState) step(c effectCall) (effectReply, ledgerState) {
 	return effectReply{now: *e}, s
 }
 
-// effectSpec is the linearizable specification of a ledger.
-var effectSpec = porcupine.Model{
-	Init: func() any { return ledgerState{} },
-	Step: func(state, input, output any) (bool, any) {
-		want, next := state.(ledgerState).step(input.(effectCall))
-		got := output.(effectReply)
-		return got.unknown || got == want, next
-	},
-	DescribeOperation: func(input, output any) string { return fmt.Sprintf("%+v: %+v", input, output) },
+// effectSpec is the linearizable specification of a ledger. An Issue may begin with an adoption, which others may see
+// before the effect is issued.
+var effectSpec = func() porcupine.Model {
+	m := sequential(ledgerState.step)
+	m.Partition = func(history []porcupine.Operation) [][]porcupine.Operation {
+		for _, op := range history {
+			if op.Input.(effectCall).op == "issue" {
+				history = append(history, adoption(op))
+			}
+		}
+		return [][]porcupine.Operation{history}
+	}
+	return m
+}()
+
+// adoption returns the adoption that an Issue may begin with.
+func adoption(op porcupine.Operation) porcupine.Operation {
+	c := op.Input.(effectCall)
+	op.ClientId, op.Input = op.ClientId+workers, effectCall{op: "adopt", run: c.run, epoch: c.epoch}
+	if out, ok := op.Output.(effectReply); ok {
+		if op.Output = (effectReply{}); out.verdict != "" { // perhaps a later owner came in between
+			op.Output, op.Return = nil, math.MaxInt64
+		}
+	}
+	return op
 }
 
 // LedgerHistories records n histories of five workers on a ledger. If no order of the calls explains the replies, the
 // test fails and prints the seed and the calls of the first such history.
 func LedgerHistories(t *testing.T, newLedger func(*testing.T) ledger.Ledger, n int) {
 	t.Helper()
-	seed := rand.Uint64()
 	l := newLedger(t)
-	calls, paid := 0, 0
-	for i := range n {
-		h := recordEffects(t.Context(), l, seed+uint64(i))
-		calls += len(h)
-		for _, op := range h {
-			if op.Output.(effectReply).now.state == ledger.Completed {
-				paid++
-			}
-		}
-		if result := porcupine.CheckOperationsTimeout(effectSpec, h, time.Minute); result != porcupine.Ok {
-			t.Fatalf("history of seed %d is %v:\n%s", seed+uint64(i), result, effectTranscript(h))
-		}
-	}
-	if paid == 0 {
-		t.Error("no effect was completed")
-	}
-	t.Logf("%d histories of %d calls are legal", n, calls)
-}
-
-func effectTranscript(history []porcupine.Operation) string {
-	var b strings.Builder
-	slices.SortFunc(history, func(a, b porcupine.Operation) int { return int(a.Call - b.Call) })
-	for _, op := range history {
-		fmt.Fprintf(&b, "%d-%d worker %d: %s\n", op.Call, op.Return, op.ClientId,
-			effectSpec.DescribeOperation(op.Input, op.Output))
-	}
-	return b.String()
+	record := func(ctx context.Context, seed uint64) []porcupine.Operation { return recordEffects(ctx, l, seed) }
+	paid := func(_ effectCall, out effectReply) bool { return out.now.state == ledger.Completed }
+	legal(t, n, effectSpec, record, paid, "no effect was completed")
 }
 
 // recordEffects lets five workers act at random on one effect.
 func recordEffects(ctx context.Context, l ledger.Ledger, seed uint64) []porcupine.Operation {
 	bot := "history " + crand.Text()
-	var clock atomic.Int64
-	var mu sync.Mutex
-	var ops []porcupine.Operation
-	var wg sync.WaitGroup
-	start := make(chan struct{})
-	for id := range workers {
-		rng := rand.New(rand.NewPCG(seed, uint64(id)))
-		wg.Go(func() {
-			<-start
-			seen := 0 // attempts, as far as this worker knows
-			for n := range callsOfEach {
-				c := drawEffectCall(rng, seen)
-				c.result = fmt.Sprintf("%d.%d", id, n)
-				if c.op == "adopt" || c.op == "issue" || c.state != ledger.Completed {
-					c.result = ""
-				}
-				began := clock.Add(1)
-				out := c.do(ctx, l, bot, rng.IntN(20) == 0)
-				ended := clock.Add(1)
-				if out.unknown {
-					ended = math.MaxInt64
-				}
-				seen = max(seen, out.now.attempts)
-				mu.Lock()
-				ops = append(ops, porcupine.Operation{ClientId: id, Input: c, Call: began, Output: out, Return: ended})
-				if c.op == "issue" {
-					ops = append(ops, c.adoption(id, out, began, ended))
-				}
-				mu.Unlock()
-			}
-		})
-	}
-	close(start)
-	wg.Wait()
-	return ops
+	return together(ctx, seed, drawEffectCall, func(ctx context.Context, c effectCall) (effectReply, error) {
+		return c.do(ctx, l, bot)
+	})
 }
 
-// adoption returns the adoption that an Issue may begin with. Others may see it before the effect is issued.
-func (c effectCall) adoption(worker int, out effectReply, began, ended int64) porcupine.Operation {
-	op := porcupine.Operation{
-		ClientId: workers + worker, Input: effectCall{op: "adopt", run: c.run, epoch: c.epoch}, Call: began,
-		Output: effectReply{unknown: out.unknown}, Return: ended,
+func drawEffectCall(rng *hand[effectReply]) effectCall {
+	seen := 0 // attempts, as far as this worker knows
+	for _, r := range rng.replies {
+		seen = max(seen, r.now.attempts)
 	}
-	if out.verdict != "" { // perhaps a later owner came in between
-		op.Output, op.Return = effectReply{unknown: true}, math.MaxInt64
-	}
-	return op
-}
-
-func drawEffectCall(rng *rand.Rand, seen int) effectCall {
 	c := effectCall{run: rng.IntN(2), epoch: 1 + rng.IntN(3), follows: seen}
 	switch dice := rng.IntN(100); {
 	case dice < 15:
@@ -370,20 +308,15 @@ func drawEffectCall(rng *rand.Rand, seen int) effectCall {
 		if rng.IntN(4) == 0 {
 			c.op = "answer"
 		}
+		if c.state == ledger.Completed {
+			c.result = rng.name
+		}
 	}
 	return c
 }
 
-// do makes the call. If impatient is true, its context may end before the reply.
-func (c effectCall) do(ctx context.Context, l ledger.Ledger, bot string, impatient bool) effectReply {
-	if impatient {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Duration(rand.IntN(1000))*time.Microsecond)
-		defer cancel()
-	}
+func (c effectCall) do(ctx context.Context, l ledger.Ledger, bot string) (out effectReply, err error) {
 	var now ledger.Effect
-	var out effectReply
-	var err error
 	run := fmt.Sprint(bot, " run ", c.run)
 	fence := lock.Fence{Epoch: int64(c.epoch), Nonce: fmt.Sprint("n", c.epoch)}
 	switch c.op {
@@ -416,15 +349,15 @@ func (c effectCall) do(ctx context.Context, l ledger.Ledger, bot string, impatie
 	} {
 		if errors.Is(err, v.err) {
 			out.verdict = v.name
-			out.now = stateOf(now, run)
-			return out
+			out.now = stateOf(now)
+			return out, nil
 		}
 	}
-	return effectReply{unknown: true}
+	return out, err
 }
 
 // stateOf returns what a history compares of an effect.
-func stateOf(e ledger.Effect, run string) effectState {
+func stateOf(e ledger.Effect) effectState {
 	if e.ID == "" {
 		return effectState{}
 	}

@@ -4,32 +4,18 @@ import (
 	"context"
 	"testing"
 
-	"github.com/anishathalye/porcupine"
-
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/lock"
 )
 
 // Histories with effects convict a ledger that breaks its promises at once, or only if two calls meet.
 func TestEffectHistoriesConvict(t *testing.T) {
-	for name, broken := range map[string]func() ledger.Ledger{
+	convictHistories(t, effectSpec, recordEffects, map[string]func() ledger.Ledger{
 		"a lower fence issues":        func() ledger.Ledger { return issuesUnderAny{new(ledger.Memory)} },
 		"adopts nothing":              func() ledger.Ledger { return adoptsNone{new(ledger.Memory)} },
 		"Finish reads, then writes":   func() ledger.Ledger { return finishesLate{new(ledger.Memory)} },
 		"an Issue of what has failed": func() ledger.Ledger { return issuesFailed{new(ledger.Memory)} },
-	} {
-		t.Run(name, func(t *testing.T) {
-			l := broken()
-			for seed := range uint64(2000) {
-				h := recordEffects(t.Context(), l, seed)
-				if porcupine.CheckOperations(effectSpec, h) {
-					continue
-				}
-				return
-			}
-			t.Error("all histories are legal")
-		})
-	}
+	})
 }
 
 type (

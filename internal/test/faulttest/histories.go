@@ -1,7 +1,6 @@
 package faulttest
 
 import (
-	"cmp"
 	"context"
 	crand "crypto/rand"
 	"encoding/json"
@@ -11,7 +10,6 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -35,7 +33,7 @@ func CheckpointHistories(t *testing.T, newStore func(*testing.T) checkpoint.Stor
 	seed := rand.Uint64()
 	illegal, ops, err := checkHistories(t.Context(), newStore(t), n, seed, func(history []porcupine.Operation) {
 		if !t.Failed() {
-			t.Errorf("illegal history of seed %d:\n%s", seed, transcript(history))
+			t.Errorf("illegal history of seed %d:\n%s", seed, transcript(spec, history))
 		}
 	})
 	if err != nil {
@@ -73,28 +71,13 @@ func checkHistories(
 			illegal++
 			report(history)
 		case porcupine.Unknown:
-			return illegal, ops, fmt.Errorf("history %d is undecided:\n%s", i, transcript(history))
+			return illegal, ops, fmt.Errorf("history %d is undecided:\n%s", i, transcript(spec, history))
 		}
 	}
 	if !settled {
 		return illegal, ops, errors.New("no turn was settled")
 	}
 	return illegal, ops, nil
-}
-
-func transcript(history []porcupine.Operation) string {
-	var b strings.Builder
-	history = slices.Clone(history)
-	slices.SortFunc(history, func(a, b porcupine.Operation) int { return cmp.Compare(a.Call, b.Call) })
-	for _, op := range history {
-		until := fmt.Sprint(op.Return)
-		if op.Return == math.MaxInt64 {
-			until = "?"
-		}
-		fmt.Fprintf(&b, "%d-%s worker %d: %s\n", op.Call, until, op.ClientId,
-			spec.DescribeOperation(op.Input, op.Output))
-	}
-	return b.String()
 }
 
 // recordHistory lets five workers act at random, on one or two sessions of their own.

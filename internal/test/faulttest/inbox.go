@@ -7,12 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
-	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,19 +25,9 @@ func InboxModel(t *testing.T, newStore func(*testing.T) inbox.Store) {
 	store := newStore(t)
 	checkWithin(t, func(rt *rapid.T) {
 		p := boxes{store, new(inbox.Memory), "bot " + crand.Text()}
-		rt.Repeat(map[string]func(*rapid.T){
-			"": func(*rapid.T) {},
-			"call": func(rt *rapid.T) {
-				if err := p.call(rt.Context(), rt); err != nil {
-					rt.Fatal(err)
-				}
-			},
+		follow(rt, p.call, func(ctx context.Context) error {
+			return errors.Join(p.sameItems(ctx, "", inbox.Answer), p.sameItems(ctx, "", inbox.Stop))
 		})
-		for _, kind := range []inbox.Kind{inbox.Answer, inbox.Stop} {
-			if err := p.sameItems(rt.Context(), "", kind); err != nil {
-				rt.Fatal(err)
-			}
-		}
 	})
 }
 
@@ -139,14 +125,13 @@ type boxCall struct {
 
 // A boxReply is the answer of a store.
 type boxReply struct {
-	unknown bool // it may happen at any time
-	first   bool // post
-	all     [boxIDCount]boxState
+	first bool // post
+	all   [boxIDCount]boxState
 }
 
 // of returns what the reply says of one question.
 func (r boxReply) of(id int) boxReply {
-	one := boxReply{unknown: r.unknown, first: r.first}
+	one := boxReply{first: r.first}
 	one.all[id] = r.all[id]
 	return one
 }
@@ -170,94 +155,47 @@ func (s boxState) step(c boxCall) (boxReply, boxState) {
 
 // boxSpec is the linearizable specification of an item. A call that concerns several items concerns each at a moment of
 // its own: Remove may forget some items that are posted meanwhile, and Items may yield some.
-var boxSpec = porcupine.Model{
-	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
+var boxSpec = func() porcupine.Model {
+	m := sequential(boxState.step)
+	m.Partition = func(history []porcupine.Operation) [][]porcupine.Operation {
 		items := make([][]porcupine.Operation, boxIDCount)
 		for _, op := range history {
-			c, reply := op.Input.(boxCall), op.Output.(boxReply)
+			c, out := op.Input.(boxCall), op.Output
 			for id := range items {
 				if (c.op == "post" || c.op == "remove") && c.id != id {
 					continue
 				}
 				c.id = id
-				op.Input, op.Output = c, reply.of(id)
+				if op.Input = c; out != nil {
+					op.Output = out.(boxReply).of(id)
+				}
 				items[id] = append(items[id], op)
 			}
 		}
 		return items
-	},
-	Init: func() any { return boxState(0) },
-	Step: func(state, input, output any) (bool, any) {
-		want, next := state.(boxState).step(input.(boxCall))
-		got := output.(boxReply)
-		return got.unknown || got == want, next
-	},
-	DescribeOperation: func(input, output any) string { return fmt.Sprintf("%+v: %+v", input, output) },
-}
+	}
+	return m
+}()
 
 // InboxHistories records n histories of five workers on a store. If for some item no order of the calls explains the
 // replies, the test fails and prints the seed and the calls of the first such history.
 func InboxHistories(t *testing.T, newStore func(*testing.T) inbox.Store, n int) {
 	t.Helper()
-	seed := rand.Uint64()
 	s := newStore(t)
-	calls, second := 0, 0
-	for i := range n {
-		h := recordAnswers(t.Context(), s, seed+uint64(i))
-		calls += len(h)
-		for _, op := range h {
-			if out := op.Output.(boxReply); op.Input.(boxCall).op == "post" && !out.first && !out.unknown {
-				second++
-			}
-		}
-		if result := porcupine.CheckOperationsTimeout(boxSpec, h, time.Minute); result != porcupine.Ok {
-			slices.SortFunc(h, func(a, b porcupine.Operation) int { return int(a.Call - b.Call) })
-			var b strings.Builder
-			for _, op := range h {
-				fmt.Fprintf(&b, "%d-%d worker %d: %s\n", op.Call, op.Return, op.ClientId,
-					boxSpec.DescribeOperation(op.Input, op.Output))
-			}
-			t.Fatalf("history of seed %d is %v:\n%s", seed+uint64(i), result, &b)
-		}
-	}
-	if second == 0 {
-		t.Error("no two answers met")
-	}
-	t.Logf("%d histories of %d calls are legal", n, calls)
+	record := func(ctx context.Context, seed uint64) []porcupine.Operation { return recordAnswers(ctx, s, seed) }
+	second := func(c boxCall, out boxReply) bool { return c.op == "post" && !out.first }
+	legal(t, n, boxSpec, record, second, "no two answers met")
 }
 
 // recordAnswers lets five workers act at random on one session.
 func recordAnswers(ctx context.Context, s inbox.Store, seed uint64) []porcupine.Operation {
 	k := inbox.Key{Orchestrator: "history " + crand.Text(), Session: "s"}
-	var clock atomic.Int64
-	var mu sync.Mutex
-	var ops []porcupine.Operation
-	var wg sync.WaitGroup
-	start := make(chan struct{})
-	for id := range workers {
-		rng := rand.New(rand.NewPCG(seed, uint64(id)))
-		wg.Go(func() {
-			<-start
-			for range callsOfEach {
-				c := drawBoxCall(rng)
-				began := clock.Add(1)
-				out := c.do(ctx, s, k, rng.IntN(20) == 0)
-				ended := clock.Add(1)
-				if out.unknown {
-					ended = math.MaxInt64
-				}
-				mu.Lock()
-				ops = append(ops, porcupine.Operation{ClientId: id, Input: c, Call: began, Output: out, Return: ended})
-				mu.Unlock()
-			}
-		})
-	}
-	close(start)
-	wg.Wait()
-	return ops
+	return together(ctx, seed, drawBoxCall, func(ctx context.Context, c boxCall) (boxReply, error) {
+		return c.do(ctx, s, k)
+	})
 }
 
-func drawBoxCall(rng *rand.Rand) boxCall {
+func drawBoxCall(rng *hand[boxReply]) boxCall {
 	switch dice := rng.IntN(100); {
 	case dice < 12:
 		return boxCall{op: "items"}
@@ -271,15 +209,7 @@ func drawBoxCall(rng *rand.Rand) boxCall {
 	return boxCall{"post", rng.IntN(boxIDCount), 1 + rng.IntN(3)}
 }
 
-// do makes the call. If impatient is true, its context may end before the reply.
-func (c boxCall) do(ctx context.Context, s inbox.Store, k inbox.Key, impatient bool) boxReply {
-	if impatient {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Duration(rand.IntN(1000))*time.Microsecond)
-		defer cancel()
-	}
-	var out boxReply
-	var err error
+func (c boxCall) do(ctx context.Context, s inbox.Store, k inbox.Key) (out boxReply, err error) {
 	switch c.op {
 	case "post":
 		out.first, err = s.Post(ctx, inbox.Item{Key: k, Kind: inbox.Answer, ID: fmt.Sprint(c.id), By: fmt.Sprint(c.by)})
@@ -291,16 +221,12 @@ func (c boxCall) do(ctx context.Context, s inbox.Store, k inbox.Key, impatient b
 		if c.op == "all" {
 			k.Session = ""
 		}
-		for it, failed := range s.Items(ctx, k, inbox.Answer) {
-			if failed != nil {
-				err = failed
-				break
+		for it, err := range s.Items(ctx, k, inbox.Answer) {
+			if err != nil {
+				return out, err
 			}
 			out.all[it.ID[0]-'0'] = boxState(it.By[0] - '0')
 		}
 	}
-	if err != nil {
-		return boxReply{unknown: true}
-	}
-	return out
+	return out, err
 }

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/anishathalye/porcupine"
-
 	"github.com/holdfast-go/holdfast/inbox"
 )
 
@@ -21,22 +19,12 @@ func TestMemoryInbox(t *testing.T) {
 
 // Histories of answers convict a store that breaks its promises at once, or only if two calls meet.
 func TestInboxHistoriesConvict(t *testing.T) {
-	for name, broken := range map[string]func() inbox.Store{
+	convictHistories(t, boxSpec, recordAnswers, map[string]func() inbox.Store{
 		"everybody is the first":        func() inbox.Store { return allFirst{new(inbox.Memory)} },
 		"Post reads, then writes":       func() inbox.Store { return postsLate{new(inbox.Memory)} },
 		"Remove returns before it ends": func() inbox.Store { return &removesLate{Memory: new(inbox.Memory)} },
 		"a list brings back items":      func() inbox.Store { return restores{new(inbox.Memory)} },
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := broken()
-			for seed := range uint64(3000) {
-				if !porcupine.CheckOperations(boxSpec, recordAnswers(t.Context(), s, seed)) {
-					return
-				}
-			}
-			t.Error("all histories are legal")
-		})
-	}
+	})
 }
 
 type (

@@ -26,17 +26,9 @@ func SnapshotModel(t *testing.T, newStore func(*testing.T) snapshot.Store) {
 	s := newStore(t)
 	checkWithin(t, func(rt *rapid.T) {
 		p := newPair(s)
-		rt.Repeat(map[string]func(*rapid.T){
-			"": func(*rapid.T) {},
-			"call": func(rt *rapid.T) {
-				if err := p.call(rt.Context(), rt); err != nil {
-					rt.Fatal(err)
-				}
-			},
+		follow(rt, p.call, func(ctx context.Context) error {
+			return p.sameRuns(ctx, snapshot.Query{Key: snapshot.Key{Orchestrator: p.bot}})
 		})
-		if err := p.sameRuns(rt.Context(), snapshot.Query{Key: snapshot.Key{Orchestrator: p.bot}}); err != nil {
-			rt.Fatal(err)
-		}
 	})
 }
 

@@ -22,14 +22,7 @@ func StreamModel(t *testing.T, keep int, newStore func(*testing.T) stream.Store)
 	t.Helper()
 	checkWithin(t, func(rt *rapid.T) {
 		p := streams{newStore(t), &stream.Memory{Keep: keep}, make(map[stream.Key]owner)}
-		rt.Repeat(map[string]func(*rapid.T){
-			"": func(*rapid.T) {},
-			"call": func(rt *rapid.T) {
-				if err := p.call(rt.Context(), rt); err != nil {
-					rt.Fatal(err)
-				}
-			},
-		})
+		follow(rt, p.call, func(context.Context) error { return nil })
 	})
 }
 

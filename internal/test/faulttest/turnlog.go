@@ -6,12 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
-	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,17 +23,7 @@ func TurnLogModel(t *testing.T, newLog func(*testing.T) turnlog.Lister) {
 	t.Helper()
 	checkWithin(t, func(rt *rapid.T) {
 		p := diaries{newLog(t), new(turnlog.Memory)}
-		rt.Repeat(map[string]func(*rapid.T){
-			"": func(*rapid.T) {},
-			"call": func(rt *rapid.T) {
-				if err := p.call(rt.Context(), rt); err != nil {
-					rt.Fatal(err)
-				}
-			},
-		})
-		if err := p.sameTurns(rt.Context(), turnlog.Query{}); err != nil {
-			rt.Fatal(err)
-		}
+		follow(rt, p.call, func(ctx context.Context) error { return p.sameTurns(ctx, turnlog.Query{}) })
 	})
 }
 
@@ -142,7 +128,6 @@ type logCall struct {
 
 // A logReply is the answer of a log.
 type logReply struct {
-	unknown bool // it may happen at any time
 	changed bool // record
 	open    bool
 	all     logState
@@ -183,79 +168,27 @@ func (s logState) step(c logCall) (logReply, logState) {
 }
 
 // logSpec is the linearizable specification of a turn log.
-var logSpec = porcupine.Model{
-	Init: func() any { return logState{} },
-	Step: func(state, input, output any) (bool, any) {
-		want, next := state.(logState).step(input.(logCall))
-		got := output.(logReply)
-		return got.unknown || got == want, next
-	},
-	DescribeOperation: func(input, output any) string { return fmt.Sprintf("%+v: %+v", input, output) },
-}
+var logSpec = sequential(logState.step)
 
 // TurnLogHistories records n histories of five workers on a turn log. If no order of the calls explains the replies,
 // the test fails and prints the seed and the calls of the first such history.
 func TurnLogHistories(t *testing.T, newLog func(*testing.T) turnlog.Lister, n int) {
 	t.Helper()
-	seed := rand.Uint64()
 	l := newLog(t)
-	calls, changed := 0, 0
-	for i := range n {
-		h := recordEntries(t.Context(), l, seed+uint64(i))
-		calls += len(h)
-		for _, op := range h {
-			if op.Output.(logReply).changed {
-				changed++
-			}
-		}
-		if result := porcupine.CheckOperationsTimeout(logSpec, h, time.Minute); result != porcupine.Ok {
-			slices.SortFunc(h, func(a, b porcupine.Operation) int { return int(a.Call - b.Call) })
-			var b strings.Builder
-			for _, op := range h {
-				fmt.Fprintf(&b, "%d-%d worker %d: %s\n", op.Call, op.Return, op.ClientId,
-					logSpec.DescribeOperation(op.Input, op.Output))
-			}
-			t.Fatalf("history of seed %d is %v:\n%s", seed+uint64(i), result, &b)
-		}
-	}
-	if changed == 0 {
-		t.Error("no two states met")
-	}
-	t.Logf("%d histories of %d calls are legal", n, calls)
+	record := func(ctx context.Context, seed uint64) []porcupine.Operation { return recordEntries(ctx, l, seed) }
+	changed := func(_ logCall, out logReply) bool { return out.changed }
+	legal(t, n, logSpec, record, changed, "no two states met")
 }
 
 // recordEntries lets five workers act at random on one run.
 func recordEntries(ctx context.Context, l turnlog.Lister, seed uint64) []porcupine.Operation {
 	run := "history " + crand.Text()
-	var clock atomic.Int64
-	var mu sync.Mutex
-	var ops []porcupine.Operation
-	var wg sync.WaitGroup
-	start := make(chan struct{})
-	for id := range workers {
-		rng := rand.New(rand.NewPCG(seed, uint64(id)))
-		wg.Go(func() {
-			<-start
-			for range callsOfEach {
-				c := drawLogCall(rng)
-				began := clock.Add(1)
-				out := c.do(ctx, l, run, rng.IntN(20) == 0)
-				ended := clock.Add(1)
-				if out.unknown {
-					ended = math.MaxInt64
-				}
-				mu.Lock()
-				ops = append(ops, porcupine.Operation{ClientId: id, Input: c, Call: began, Output: out, Return: ended})
-				mu.Unlock()
-			}
-		})
-	}
-	close(start)
-	wg.Wait()
-	return ops
+	return together(ctx, seed, drawLogCall, func(ctx context.Context, c logCall) (logReply, error) {
+		return c.do(ctx, l, run)
+	})
 }
 
-func drawLogCall(rng *rand.Rand) logCall {
+func drawLogCall(rng *hand[logReply]) logCall {
 	switch dice := rng.IntN(100); {
 	case dice < 20:
 		return logCall{op: "restore"}
@@ -267,15 +200,7 @@ func drawLogCall(rng *rand.Rand) logCall {
 	return logCall{"record", rng.IntN(loggedTicks), rng.IntN(len(tickPhases)), 1 + rng.IntN(2)}
 }
 
-// do makes the call. If impatient is true, its context may end before the reply.
-func (c logCall) do(ctx context.Context, l turnlog.Lister, run string, impatient bool) logReply {
-	if impatient {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Duration(rand.IntN(1000))*time.Microsecond)
-		defer cancel()
-	}
-	var out logReply
-	var err error
+func (c logCall) do(ctx context.Context, l turnlog.Lister, run string) (out logReply, err error) {
 	switch c.op {
 	case "record":
 		err = l.Record(ctx, turnlog.Entry{
@@ -299,8 +224,5 @@ func (c logCall) do(ctx context.Context, l turnlog.Lister, run string, impatient
 	case "prune":
 		_, err = l.Prune(ctx, loggedAt(loggedTicks))
 	}
-	if err != nil {
-		return logReply{unknown: true}
-	}
-	return out
+	return out, err
 }

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/anishathalye/porcupine"
-
 	"github.com/holdfast-go/holdfast/turnlog"
 )
 
@@ -20,22 +18,12 @@ func TestMemoryTurnLog(t *testing.T) {
 
 // Histories of entries convict a log that breaks its promises at once, or only if two calls meet.
 func TestTurnLogHistoriesConvict(t *testing.T) {
-	for name, broken := range map[string]func() turnlog.Lister{
+	convictHistories(t, logSpec, recordEntries, map[string]func() turnlog.Lister{
 		"another state in silence":   func() turnlog.Lister { return anyState{new(turnlog.Memory)} },
 		"Record reads, then writes":  func() turnlog.Lister { return writesLate{new(turnlog.Memory)} },
 		"Prune reads, then forgets":  func() turnlog.Lister { return forgetsLate{new(turnlog.Memory)} },
 		"settled once, settled ever": func() turnlog.Lister { return opensNever{new(turnlog.Memory)} },
-	} {
-		t.Run(name, func(t *testing.T) {
-			l := broken()
-			for seed := range uint64(3000) {
-				if !porcupine.CheckOperations(logSpec, recordEntries(t.Context(), l, seed)) {
-					return
-				}
-			}
-			t.Error("all histories are legal")
-		})
-	}
+	})
 }
 
 type (

@@ -122,6 +122,18 @@ type counted struct {
 	snapshot.Store
 	snapshot.EndJoiner
 	deletes int
+	fails   bool // a settle that records the end
+}
+
+func (c *counted) JoinEnds(turns checkpoint.Store, log any) snapshot.SettleEnd {
+	if settle := c.EndJoiner.JoinEnds(turns, log); settle == nil || !c.fails {
+		return settle
+	}
+	return func(
+		context.Context, checkpoint.Lease, checkpoint.Checkpoint, checkpoint.AppendOptions, snapshot.End,
+	) (bool, error) {
+		return false, errors.New("the row of the turn log is damaged")
+	}
 }
 
 func (c *counted) Delete(ctx context.Context, k snapshot.Key, id string, f lock.Fence) error {
@@ -129,7 +141,8 @@ func (c *counted) Delete(ctx context.Context, k snapshot.Key, id string, f lock.
 	return c.Store.Delete(ctx, k, id, f)
 }
 
-// A turn with a turn log ends in the transaction that settles it, if all three stores are one database.
+// A turn with a turn log ends in the transaction that settles it, if all three stores are one database. If the turn log
+// fails there, the turn settles all the same.
 func TestTurnEndsAtOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, db database) {
 		all, ok := db.(relational)
@@ -143,8 +156,9 @@ func TestTurnEndsAtOnce(t *testing.T) {
 		}
 		for what, log := range map[string]turnlog.Log{
 			"bare": all.TurnLog(), "checked": turnlog.New(all.TurnLog(), nil), "elsewhere": new(turnlog.Memory),
+			"fails": all.TurnLog(),
 		} {
-			runs := &counted{Store: db.Snapshots(), EndJoiner: joiner}
+			runs := &counted{Store: db.Snapshots(), EndJoiner: joiner, fails: what == "fails"}
 			b, err := orchestrator.New(orchestrator.Definition[state]{
 				Name: "shop", First: "answer",
 				Intents: orchestrator.Intents[state]{"answer": {
@@ -158,7 +172,7 @@ func TestTurnEndsAtOnce(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if (runs.deletes > 0) != (what == "elsewhere") {
+			if (runs.deletes > 0) != (what == "elsewhere" || what == "fails") {
 				t.Errorf("%s: %d runs deleted by a call of their own", what, runs.deletes)
 			}
 			entries, err := log.Restore(t.Context(), res.RunID)

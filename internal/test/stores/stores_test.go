@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -220,6 +222,88 @@ func TestTurn(t *testing.T) {
 		}
 		if err := b.Shutdown(t.Context()); err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// A prefix is a constant of the program: New panics if it cannot begin a name.
+func TestPrefix(t *testing.T) {
+	for _, prefix := range []string{"a-b_", "a.b.c_", "1_", strings.Repeat("x", 70)} {
+		for name, open := range map[string]func(){
+			"postgres": func() { postgres.New(nil, &postgres.Options{Prefix: prefix}) },
+			"sqlite":   func() { sqlite.New(nil, &sqlite.Options{Prefix: prefix}) },
+			"redis":    func() { redis.New(nil, &redis.Options{Prefix: prefix + "{"}) },
+		} {
+			func() {
+				defer func() { _ = recover() }()
+				open()
+				t.Errorf("%s takes the prefix %q", name, prefix)
+			}()
+		}
+	}
+}
+
+// Another process may be making the file, and another user may not read it.
+func TestOpen(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "new.db")
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			db, err := sqlite.Open(file)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer db.Close()
+			if err := sqlite.New(db, nil).Up(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if at, err := os.Stat(file); err != nil || at.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", at, err)
+	}
+	for _, bad := range []string{filepath.Join(t.TempDir(), "no", "folder.db"), t.TempDir()} {
+		if db, err := sqlite.Open(bad); err == nil || !strings.Contains(err.Error(), bad) {
+			t.Errorf("%s: %v, %v", bad, db, err)
+		}
+	}
+}
+
+// A bot's sweep forgets what is old in its ledger and its turn log too, once an hour by one process. A sweep without a
+// limit does so at once.
+func TestSweepOfBot(t *testing.T) {
+	onEach(t, func(t *testing.T, db database) {
+		all, ok := db.(relational)
+		if !ok {
+			t.Skip("has no ledger and no turn log")
+		}
+		prepare(t, db)
+		b := bot(t, db)
+		left := func() (n int) {
+			for _, err := range all.Ledger().Effects(t.Context(), ledger.Query{}) {
+				if n++; err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, err := range all.TurnLog().Turns(t.Context(), turnlog.Query{}) {
+				if n++; err != nil {
+					t.Fatal(err)
+				}
+			}
+			return n
+		}
+		for i, c := range []struct{ limit, want int }{{1000, 0}, {1000, 2}, {0, 0}} {
+			if _, err := b.Execute(t.Context(), fmt.Sprint(i), orchestrator.Input{}, nil); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := b.Sweep(t.Context(), c.limit); err != nil {
+				t.Fatal(err)
+			}
+			if n := left(); n != c.want {
+				t.Errorf("after sweep %d an effect and a turn each: %d left, want %d", i, n, c.want)
+			}
 		}
 	})
 }

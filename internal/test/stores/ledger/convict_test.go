@@ -132,7 +132,7 @@ func filled(t *testing.T, p pairs) func(p *pgxpool.Pool) pgtest.DB {
 	seen := new(sync.Map)
 	t.Cleanup(func() {
 		for part := range slices.Chunk(all, 2) {
-			if _, ok := seen.Load(part[0]); !ok {
+			if _, ok := seen.Load(part[0]); !ok && !t.Skipped() {
 				t.Errorf("no statement has %q", part[0])
 			}
 		}

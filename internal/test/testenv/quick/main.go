@@ -24,7 +24,8 @@ import (
 func main() {
 	settings := flag.String("settings", "", "leave out the tests that match `regexp`: settings of a store")
 	flag.Parse()
-	list := exec.Command("go", append([]string{"list"}, flag.Args()...)...) //nolint:gosec // packages
+	tested := "{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}"
+	list := exec.Command("go", append([]string{"list", "-f", tested}, flag.Args()...)...) //nolint:gosec // packages
 	list.Stderr = os.Stderr
 	packages, err := list.Output()
 	if err != nil {
