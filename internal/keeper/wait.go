@@ -2,10 +2,12 @@ package keeper
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/ctxcause"
+	"github.com/holdfast-go/holdfast/lock"
 )
 
 // A Backoff makes the pauses of one waiter. A Backoff with only Most set is ready for use.
@@ -33,9 +35,37 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Linger returns a context that outlives ctx by grace, for a request that may be granted. If its sender gave the
+// Poll asks for a lock until the answer is not lock.ErrHeld. It pauses for at most most between two attempts.
+func Poll(
+	ctx context.Context, most time.Duration, try func() (context.Context, func(), error),
+) (context.Context, func(), error) {
+	for pause := (Backoff{Most: most}); ; {
+		held, unlock, err := try()
+		if !errors.Is(err, lock.ErrHeld) {
+			return held, unlock, err
+		}
+		if err := Sleep(ctx, pause.Next()); err != nil {
+			return nil, nil, err
+		}
+	}
+}
+
+// Reconnect calls connected until ctx ends, with pauses of at most most. If connected returns true, there was a
+// connection, and the pauses begin anew.
+func Reconnect(ctx context.Context, most time.Duration, connected func() bool) {
+	for pause := (Backoff{Most: most}); ctx.Err() == nil; _ = Sleep(ctx, pause.Next()) {
+		if connected() {
+			pause.last = 0
+		}
+	}
+}
+
+// grace is how long a request may outlive its caller's ctx.
+const grace = time.Second
+
+// Linger returns a context that outlives ctx by a second, for a request that may be granted. If its sender gave the
 // request up, the request might still arrive, after the release that was to undo it. Then the grant would go unowned.
-func Linger(ctx context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
+func Linger(ctx context.Context) (context.Context, context.CancelFunc) {
 	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
 		select {
@@ -48,4 +78,10 @@ func Linger(ctx context.Context, grace time.Duration) (context.Context, context.
 		stop()
 		cancel()
 	}
+}
+
+// Releasing returns a context for a release, which may begin after the end of ctx. If the release takes longer, the
+// thing ends with its TTL.
+func Releasing(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 }

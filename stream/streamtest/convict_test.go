@@ -64,7 +64,8 @@ func TestSuiteConvicts(t *testing.T) {
 
 // The broken stores convict only because the store that they change is right.
 func TestSuiteAccepts(t *testing.T) {
-	for name, err := range streamtest.Violations(t.Context(), func() stream.Store { return unchanged(new(stream.Memory)) }) {
+	open := func() stream.Store { return unchanged(new(stream.Memory)) }
+	for name, err := range streamtest.Violations(t.Context(), open) {
 		t.Errorf("%s: %v", name, err)
 	}
 }

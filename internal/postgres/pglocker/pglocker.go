@@ -70,34 +70,20 @@ func (l *Locker) Schema() string {
 
 // Lock waits until key is granted or ctx is done. Waiters get the key in no particular order.
 func (l *Locker) Lock(ctx context.Context, key string) (context.Context, func(), error) {
-	name := stored(key)
-	held, unlock, _, err := l.try(ctx, name, false)
-	if !errors.Is(err, lock.ErrHeld) {
-		return held, unlock, err
-	}
 	if l.waiters == nil {
-		return l.poll(ctx, name)
+		return keeper.Poll(ctx, l.o.Poll, func() (context.Context, func(), error) { return l.TryLock(ctx, key) })
 	}
-	return l.listen(ctx, name)
+	held, unlock, err := l.TryLock(ctx, key)
+	if errors.Is(err, lock.ErrHeld) {
+		return l.listen(ctx, stored(key))
+	}
+	return held, unlock, err
 }
 
 // TryLock takes a free key. If the key is taken, TryLock returns [lock.ErrHeld].
 func (l *Locker) TryLock(ctx context.Context, key string) (context.Context, func(), error) {
 	held, unlock, _, err := l.try(ctx, stored(key), false)
 	return held, unlock, err
-}
-
-func (l *Locker) poll(ctx context.Context, name string) (context.Context, func(), error) {
-	pause := keeper.Backoff{Most: l.o.Poll}
-	for {
-		if err := keeper.Sleep(ctx, pause.Next()); err != nil {
-			return nil, nil, err
-		}
-		held, unlock, _, err := l.try(ctx, name, false)
-		if !errors.Is(err, lock.ErrHeld) {
-			return held, unlock, err
-		}
-	}
 }
 
 // listen asks each time that it is woken, and when the present owner's TTL is over. While no connection can wake the
@@ -133,7 +119,7 @@ func (l *Locker) try(
 		return nil, nil, 0, context.Cause(ctx)
 	}
 	h := held{Key: name, Token: rand.Text()}
-	asking, answered := keeper.Linger(ctx, grace)
+	asking, answered := keeper.Linger(ctx)
 	sent := time.Now()
 	granted, left, err := l.take(asking, h, tell)
 	answered()
@@ -168,18 +154,11 @@ func (l *Locker) take(ctx context.Context, h held, tell bool) (granted bool, lef
 	return granted, left, err
 }
 
-// unlockTimeout bounds a release, which may begin after the caller's ctx has ended. If the release fails, the lock
-// ends with its TTL.
-const unlockTimeout = 5 * time.Second
-
-// grace is how long a request may outlive its caller's ctx.
-const grace = time.Second
-
 // longestWait bounds how long a waiter relies on being woken: a connection can die without a word.
 const longestWait = 5 * time.Second
 
 func (l *Locker) release(ctx context.Context, h held) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unlockTimeout)
+	ctx, cancel := keeper.Releasing(ctx)
 	defer cancel()
 	err := l.db.Again(ctx, func() error {
 		_, err := l.db.Exec(ctx, l.sql.release, h.Key, h.Token, l.channel)

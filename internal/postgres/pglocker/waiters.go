@@ -74,18 +74,13 @@ func (w *waiters) leave(name string, c chan struct{}) {
 
 func (w *waiters) run(ctx context.Context, done chan struct{}) {
 	defer close(done)
-	pause := keeper.Backoff{Most: 5 * time.Second}
-	for ctx.Err() == nil {
+	keeper.Reconnect(ctx, 5*time.Second, func() bool {
 		heard, err := w.hear(ctx, done)
-		if ctx.Err() != nil {
-			return
+		if ctx.Err() == nil {
+			w.log.WarnContext(ctx, "connection that wakes waiters failed: they poll until it is back", "err", err)
 		}
-		if heard {
-			pause = keeper.Backoff{Most: pause.Most}
-		}
-		w.log.WarnContext(ctx, "connection that wakes waiters failed: they poll until it is back", "err", err)
-		_ = keeper.Sleep(ctx, pause.Next())
-	}
+		return heard
+	})
 }
 
 // hear wakes waiters until the connection fails or ctx ends. It reports whether it ever listened.

@@ -8,6 +8,7 @@
 package redislocker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,16 +25,11 @@ import (
 
 // Options configure a [Locker]. The zero value, and nil, mean the defaults.
 type Options struct {
-	// Prefix begins each key. "" means "holdfast:lock:".
-	Prefix string
-	// TTL is how long a dead owner blocks other callers. 0 means 30s.
-	TTL time.Duration
-	// Poll is the longest pause between two attempts of a waiter. 0 means 250ms.
-	Poll time.Duration
-	// Owner is stored in each lock, for people who look at the keys.
-	Owner string
-	// Logger gets the warnings of the locker. nil means slog.Default().
-	Logger *slog.Logger
+	Prefix string        // begins each key; "" means "holdfast:lock:"
+	TTL    time.Duration // how long a dead owner blocks other callers; 0 means 30s
+	Poll   time.Duration // the longest pause of a waiter; 0 means 250ms
+	Owner  string        // in each lock, for people who look at the keys
+	Logger *slog.Logger  // nil means slog.Default()
 }
 
 // Locker implements [lock.Locker].
@@ -45,40 +41,25 @@ type Locker struct {
 
 var _ lock.Locker = (*Locker)(nil)
 
-// New returns a locker on client. The caller remains responsible for closing client.
+// New returns a locker on client.
 func New(client redis.UniversalClient, o *Options) *Locker {
 	if o == nil {
 		o = new(Options)
 	}
 	l := &Locker{client: redislock.New(client), o: *o}
-	if l.o.Prefix == "" {
-		l.o.Prefix = "holdfast:lock:"
-	}
+	l.o.Prefix = cmp.Or(o.Prefix, "holdfast:lock:")
 	if l.o.TTL < time.Millisecond { // Redis counts in milliseconds
 		l.o.TTL = 30 * time.Second
 	}
-	if l.o.Poll <= 0 {
-		l.o.Poll = 250 * time.Millisecond
-	}
-	if l.o.Logger == nil {
-		l.o.Logger = slog.Default()
-	}
+	l.o.Poll = cmp.Or(max(o.Poll, 0), 250*time.Millisecond)
+	l.o.Logger = cmp.Or(o.Logger, slog.Default())
 	l.keeper = keeper.New(l.o.TTL, l.renew)
 	return l
 }
 
 // Lock waits until key is granted or ctx is done. Waiters get the key in no particular order.
 func (l *Locker) Lock(ctx context.Context, key string) (context.Context, func(), error) {
-	pause := keeper.Backoff{Most: l.o.Poll}
-	for {
-		held, unlock, err := l.TryLock(ctx, key)
-		if !errors.Is(err, lock.ErrHeld) {
-			return held, unlock, err
-		}
-		if err := keeper.Sleep(ctx, pause.Next()); err != nil {
-			return nil, nil, err
-		}
-	}
+	return keeper.Poll(ctx, l.o.Poll, func() (context.Context, func(), error) { return l.TryLock(ctx, key) })
 }
 
 // TryLock takes a free key. If the key is taken, TryLock returns [lock.ErrHeld].
@@ -89,7 +70,7 @@ func (l *Locker) TryLock(ctx context.Context, key string) (context.Context, func
 	// There is one attempt, so that the lease counts from when the attempt was sent. There is no token of ours: with
 	// redislock, a token that begins with another lock's token takes that lock. The options are new for each call,
 	// because retry strategies have a memory.
-	asking, answered := keeper.Linger(ctx, grace)
+	asking, answered := keeper.Linger(ctx)
 	defer answered()
 	sent := time.Now()
 	granted, err := l.client.Obtain(
@@ -107,7 +88,7 @@ func (l *Locker) TryLock(ctx context.Context, key string) (context.Context, func
 	case errors.Is(err, redislock.ErrNotObtained):
 		return nil, nil, lock.ErrHeld
 	case err != nil:
-		return nil, nil, fmt.Errorf("redislocker: %w", err)
+		return nil, nil, fmt.Errorf("redis: lock: %w", err)
 	}
 	held, drop := l.keeper.Context(ctx, granted, sent)
 	return held, sync.OnceFunc(func() {
@@ -116,15 +97,8 @@ func (l *Locker) TryLock(ctx context.Context, key string) (context.Context, func
 	}), nil
 }
 
-// unlockTimeout bounds a release, which may begin after the caller's ctx has ended. If the release fails, the lock
-// ends with its TTL.
-const unlockTimeout = 5 * time.Second
-
-// grace is how long a request may outlive its caller's ctx.
-const grace = time.Second
-
 func (l *Locker) release(ctx context.Context, granted *redislock.Lock) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unlockTimeout)
+	ctx, cancel := keeper.Releasing(ctx)
 	defer cancel()
 	switch err := granted.Release(ctx); {
 	case errors.Is(err, redislock.ErrLockNotHeld):

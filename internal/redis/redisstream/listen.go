@@ -31,15 +31,10 @@ type listener struct{ client redis.UniversalClient }
 
 // listen passes on what is published until ctx ends. While there is no subscription, the Hub asks.
 func (l *listener) listen(ctx context.Context, f *tail.Feed) {
-	pause := keeper.Backoff{Most: most}
-	for ctx.Err() == nil {
-		heard := l.subscribe(ctx, f)
-		f.HearsAll(false)
-		if heard {
-			pause = keeper.Backoff{Most: most}
-		}
-		_ = keeper.Sleep(ctx, pause.Next())
-	}
+	keeper.Reconnect(ctx, most, func() bool {
+		defer f.HearsAll(false)
+		return l.subscribe(ctx, f)
+	})
 }
 
 // subscribe passes on what is published until the connection fails. It reports whether it ever heard the server.

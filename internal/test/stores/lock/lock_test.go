@@ -51,8 +51,9 @@ func TestLocker(t *testing.T) {
 			return redislocker.New(newClient(t, &o), &redislocker.Options{Prefix: prefix})
 		},
 		"redis/documented user": func(t *testing.T) lock.Locker {
-			_, admin := redistest.Server(t, redis.Options{})
-			return redislocker.New(redistest.As(t, admin, redistest.RulesOf(t, "db")), nil)
+			admin, prefix := testenv.Redis(t)
+			user := redistest.As(t, admin, redistest.RulesOf(t, "db"))
+			return redislocker.New(user, &redislocker.Options{Prefix: "holdfast:" + prefix})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
