@@ -89,7 +89,8 @@ func convict(t *testing.T, stores map[string]conviction) {
 
 // The mutants convict only because the store that they spoil is right.
 func TestSuiteAccepts(t *testing.T) {
-	for name, err := range checkpointtest.Violations(t.Context(), func() store { return altered{mutant: newMutant()} }) {
+	right := func() store { return altered{mutant: newMutant()} }
+	for name, err := range checkpointtest.Violations(t.Context(), right) {
 		t.Errorf("%s: %v", name, err)
 	}
 }

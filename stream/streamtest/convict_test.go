@@ -64,7 +64,8 @@ func TestSuiteConvicts(t *testing.T) {
 
 // The broken stores convict only because the store that they change is right.
 func TestSuiteAccepts(t *testing.T) {
-	for name, err := range streamtest.Violations(t.Context(), func() stream.Store { return unchanged(new(stream.Memory)) }) {
+	right := func() stream.Store { return unchanged(new(stream.Memory)) }
+	for name, err := range streamtest.Violations(t.Context(), right) {
 		t.Errorf("%s: %v", name, err)
 	}
 }
