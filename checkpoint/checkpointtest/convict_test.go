@@ -89,8 +89,8 @@ func convict(t *testing.T, stores map[string]conviction) {
 
 // The mutants convict only because the store that they spoil is right.
 func TestSuiteAccepts(t *testing.T) {
-	open := func() store { return altered{mutant: newMutant()} }
-	for name, err := range checkpointtest.Violations(t.Context(), open) {
+	right := func() store { return altered{mutant: newMutant()} }
+	for name, err := range checkpointtest.Violations(t.Context(), right) {
 		t.Errorf("%s: %v", name, err)
 	}
 }

@@ -21,20 +21,32 @@ func TestRaiseConvicts(t *testing.T) {
 		"it ends no owner":               {"raise-ends", func(m *ledger.Memory) ledgertest.RaisingLedger { return &opensOnly{Memory: m} }},
 		"it ends the owners it knows":    {"raise-ends", func(m *ledger.Memory) ledgertest.RaisingLedger { return &endsKnown{Memory: m} }},
 		"what is Issued stays":           {"raise-issued", func(m *ledger.Memory) ledgertest.RaisingLedger { return leavesIssued{m} }},
-		"it opens no window":             {"raise-doubts", func(m *ledger.Memory) ledgertest.RaisingLedger { return issueAs(m, ledger.Idempotent) }},
-		"what is Verifiable is issued":   {"raise-doubts", func(m *ledger.Memory) ledgertest.RaisingLedger { return issueOf(m, ledger.Verifiable) }},
+		"it opens no window":             {"raise-doubts", issueAs(ledger.Idempotent)},
+		"what is Verifiable is issued":   {"raise-doubts", issueOf(ledger.Verifiable)},
 		"doubt has no reason":            {"raise-doubts", func(m *ledger.Memory) ledgertest.RaisingLedger { return asksWhy{m} }},
-		"only a Key counts":              {"raise-run", func(m *ledger.Memory) ledgertest.RaisingLedger { return keysOnly{m} }},
-		"each run may have begun":        {"raise-run", func(m *ledger.Memory) ledgertest.RaisingLedger { return timeless{m} }},
-		"what is Idempotent is in doubt": {"raise-spares", func(m *ledger.Memory) ledgertest.RaisingLedger { return issueAs(m, ledger.Ask) }},
+		"only a Key counts":              {"raise-run", issuesChanged(func(_ *ledger.Memory, e *ledger.Effect, _ *bool) { e.Began = time.Now().Add(time.Hour) })},
+		"each run may have begun":        {"raise-run", issuesChanged(func(_ *ledger.Memory, e *ledger.Effect, _ *bool) { e.Began = time.Time{} })},
+		"what is Idempotent is in doubt": {"raise-spares", issueAs(ledger.Ask)},
 		"what is known is in doubt":      {"raise-known", func(m *ledger.Memory) ledgertest.RaisingLedger { return &doubtsAll{Memory: m} }},
-		"what has failed is issued":      {"raise-failed", func(m *ledger.Memory) ledgertest.RaisingLedger { return believesFailed{m} }},
-		"what is decided is in doubt":    {"raise-decided", func(m *ledger.Memory) ledgertest.RaisingLedger { return &doubtsAll{Memory: m} }},
-		"a later attempt is issued":      {"raise-lost-attempt", func(m *ledger.Memory) ledgertest.RaisingLedger { return issuesLater{m} }},
-		"the second run is issued":       {"raise-two-runs", func(m *ledger.Memory) ledgertest.RaisingLedger { return issuesSecond{m} }},
-		"the window never ends":          {"raise-window", func(m *ledger.Memory) ledgertest.RaisingLedger { return endless{m} }},
-		"the last window counts":         {"raise-overlap", func(m *ledger.Memory) ledgertest.RaisingLedger { return &lastWindow{Memory: m} }},
-		"it goes on when ctx is over":    {"raise-cancelled", func(m *ledger.Memory) ledgertest.RaisingLedger { return raisesAnyway{m} }},
+		"what has failed is issued": {"raise-failed", issuesChanged(func(m *ledger.Memory, e *ledger.Effect, again *bool) {
+			if now, ok := one(context.Background(), m, e.ID); ok && now.State == ledger.Failed && *again {
+				e.State = ledger.Failed
+			}
+		})},
+		"what is decided is in doubt": {"raise-decided", func(m *ledger.Memory) ledgertest.RaisingLedger { return &doubtsAll{Memory: m} }},
+		"a later attempt is issued": {"raise-lost-attempt", issuesChanged(func(_ *ledger.Memory, e *ledger.Effect, again *bool) {
+			if *again && e.Attempts > 1 {
+				e.Class = ledger.Idempotent
+			}
+		})},
+		"the second run is issued": {"raise-two-runs", issuesChanged(func(m *ledger.Memory, e *ledger.Effect, again *bool) {
+			if now, ok := one(context.Background(), m, e.ID); ok && now.RunID != e.RunID {
+				e.Attempts, *again = now.Attempts, true
+			}
+		})},
+		"the window never ends":       {"raise-window", func(m *ledger.Memory) ledgertest.RaisingLedger { return endless{m} }},
+		"the last window counts":      {"raise-overlap", func(m *ledger.Memory) ledgertest.RaisingLedger { return &lastWindow{Memory: m} }},
+		"it goes on when ctx is over": {"raise-cancelled", func(m *ledger.Memory) ledgertest.RaisingLedger { return raisesAnyway{m} }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -108,29 +120,25 @@ func (l *endsKnown) Adopt(ctx context.Context, run string, f lock.Fence) error {
 	return l.Memory.Adopt(ctx, run, f)
 }
 
-// A changes changes an effect before it is issued.
-type changes struct {
-	*ledger.Memory
-	change func(*ledger.Effect)
-}
-
-func (l changes) Issue(ctx context.Context, e ledger.Effect, again bool) (ledger.Effect, bool, error) {
-	l.change(&e)
-	return l.Memory.Issue(ctx, e, again)
+// issuesChanged changes what is issued.
+func issuesChanged(
+	change func(m *ledger.Memory, e *ledger.Effect, again *bool),
+) func(*ledger.Memory) ledgertest.RaisingLedger {
+	return func(m *ledger.Memory) ledgertest.RaisingLedger { return issues{m, change} }
 }
 
 // issueAs issues each effect as one of a class.
-func issueAs(m *ledger.Memory, c ledger.Class) ledgertest.RaisingLedger {
-	return changes{m, func(e *ledger.Effect) { e.Class = c }}
+func issueAs(c ledger.Class) func(*ledger.Memory) ledgertest.RaisingLedger {
+	return issuesChanged(func(_ *ledger.Memory, e *ledger.Effect, _ *bool) { e.Class = c })
 }
 
 // issueOf issues what is of a class, whatever may have happened.
-func issueOf(m *ledger.Memory, c ledger.Class) ledgertest.RaisingLedger {
-	return changes{m, func(e *ledger.Effect) {
+func issueOf(c ledger.Class) func(*ledger.Memory) ledgertest.RaisingLedger {
+	return issuesChanged(func(_ *ledger.Memory, e *ledger.Effect, _ *bool) {
 		if e.Class == c {
 			e.Class = ledger.Idempotent
 		}
-	}}
+	})
 }
 
 type asksWhy struct{ *ledger.Memory }
@@ -139,22 +147,6 @@ func (l asksWhy) Issue(ctx context.Context, e ledger.Effect, again bool) (ledger
 	now, issued, err := l.Memory.Issue(ctx, e, again)
 	now.Error = ""
 	return now, issued, err
-}
-
-// keysOnly takes each run without a Key for a new one.
-type keysOnly struct{ *ledger.Memory }
-
-func (l keysOnly) Issue(ctx context.Context, e ledger.Effect, again bool) (ledger.Effect, bool, error) {
-	e.Began = time.Now().Add(time.Hour)
-	return l.Memory.Issue(ctx, e, again)
-}
-
-// timeless does not hear when a run began.
-type timeless struct{ *ledger.Memory }
-
-func (l timeless) Issue(ctx context.Context, e ledger.Effect, again bool) (ledger.Effect, bool, error) {
-	e.Began = time.Time{}
-	return l.Memory.Issue(ctx, e, again)
 }
 
 // doubtsAll puts each Issue after a Raise in doubt, known or not.
@@ -175,36 +167,6 @@ func (l *doubtsAll) Issue(ctx context.Context, e ledger.Effect, again bool) (led
 		return now, false, err
 	}
 	return now, issued, err
-}
-
-// issuesLater puts only first attempts in doubt.
-type issuesLater struct{ *ledger.Memory }
-
-func (l issuesLater) Issue(ctx context.Context, e ledger.Effect, again bool) (ledger.Effect, bool, error) {
-	if again && e.Attempts > 1 {
-		e.Class = ledger.Idempotent
-	}
-	return l.Memory.Issue(ctx, e, again)
-}
-
-// believesFailed takes the last attempt that it knows of for the last one.
-type believesFailed struct{ *ledger.Memory }
-
-func (l believesFailed) Issue(ctx context.Context, e ledger.Effect, again bool) (ledger.Effect, bool, error) {
-	if known, ok := one(ctx, l.Memory, e.ID); ok && known.State == ledger.Failed && again {
-		e.State = ledger.Failed
-	}
-	return l.Memory.Issue(ctx, e, again)
-}
-
-// issuesSecond issues what another run has met.
-type issuesSecond struct{ *ledger.Memory }
-
-func (l issuesSecond) Issue(ctx context.Context, e ledger.Effect, again bool) (ledger.Effect, bool, error) {
-	if known, ok := one(ctx, l.Memory, e.ID); ok && known.RunID != e.RunID {
-		e.Attempts, again = known.Attempts, true
-	}
-	return l.Memory.Issue(ctx, e, again)
 }
 
 type endless struct{ *ledger.Memory }

@@ -23,16 +23,24 @@ func TestSuiteConvicts(t *testing.T) {
 		clause string
 		broken func(*ledger.Memory) ledger.Ledger
 	}{
-		"Adopt leaves what is Issued":         {"adopt-unknown", func(m *ledger.Memory) ledger.Ledger { return forgetsOpen{m, m} }},
-		"Adopt of a lower fence":              {"adopt-fenced", func(m *ledger.Memory) ledger.Ledger { return adoptsAny{m} }},
-		"Adopt of a run without effects":      {"adopt-first", func(m *ledger.Memory) ledger.Ledger { return adoptsKnown{m} }},
-		"Issue under a lower fence":           {"issue-fenced", func(m *ledger.Memory) ledger.Ledger { return issuesAny{m} }},
-		"Issue does not adopt":                {"issue-adopts-itself", func(m *ledger.Memory) ledger.Ledger { return issuesOnly{m} }},
-		"the repeat of a lost reply is met":   {"issue-repeat", func(m *ledger.Memory) ledger.Ledger { return neverRepeats{m} }},
-		"a late copy issues":                  {"issue-late-copy", func(m *ledger.Memory) ledger.Ledger { return issuesLate{m} }},
-		"again takes another run's":           {"issue-of-another-run", func(m *ledger.Memory) ledger.Ledger { return takesAny{m} }},
-		"other arguments are taken":           {"issue-changed", func(m *ledger.Memory) ledger.Ledger { return anyArgs{m} }},
-		"arguments of what is open only":      {"issue-changed-final", func(m *ledger.Memory) ledger.Ledger { return openArgs{m} }},
+		"Adopt leaves what is Issued":       {"adopt-unknown", func(m *ledger.Memory) ledger.Ledger { return forgetsOpen{m, m} }},
+		"Adopt of a lower fence":            {"adopt-fenced", func(m *ledger.Memory) ledger.Ledger { return adoptsAny{m} }},
+		"Adopt of a run without effects":    {"adopt-first", func(m *ledger.Memory) ledger.Ledger { return adoptsKnown{m} }},
+		"Issue under a lower fence":         {"issue-fenced", func(m *ledger.Memory) ledger.Ledger { return issuesAny{m} }},
+		"Issue does not adopt":              {"issue-adopts-itself", func(m *ledger.Memory) ledger.Ledger { return issuesOnly{m} }},
+		"the repeat of a lost reply is met": {"issue-repeat", func(m *ledger.Memory) ledger.Ledger { return neverRepeats{m} }},
+		"a late copy issues": {"issue-late-copy", issuing(func(m *ledger.Memory, e *ledger.Effect, again *bool) {
+			if now, ok := one(context.Background(), m, e.ID); ok && *again && now.State.Open() {
+				e.Attempts = now.Attempts
+			}
+		})},
+		"again takes another run's": {"issue-of-another-run", func(m *ledger.Memory) ledger.Ledger { return takesAny{m} }},
+		"other arguments are taken": {"issue-changed", issuing(func(_ *ledger.Memory, e *ledger.Effect, _ *bool) { e.ArgsSum = "" })},
+		"arguments of what is open only": {"issue-changed-final", issuing(func(m *ledger.Memory, e *ledger.Effect, _ *bool) {
+			if now, ok := one(context.Background(), m, e.ID); ok && !now.State.Open() {
+				e.ArgsSum = ""
+			}
+		})},
 		"what is Completed adopts no run":     {"issue-known-adopts", func(m *ledger.Memory) ledger.Ledger { return completedFirst{m} }},
 		"Record reads, then writes":           {"record-race", func(m *ledger.Memory) ledger.Ledger { return recordsBlindly{m} }},
 		"an effect is kept with its result":   {"issue-reads", func(m *ledger.Memory) ledger.Ledger { return keepsResult{m} }},
@@ -55,28 +63,40 @@ func TestSuiteConvicts(t *testing.T) {
 		"a ctx that is done is not looked at": {"cancelled", func(m *ledger.Memory) ledger.Ledger { return ignoresCtx{m} }},
 		"a failure is the last word":          {"unsure-failed", func(m *ledger.Memory) ledger.Ledger { return failsAnyway{m} }},
 		"a failure leaves no text":            {"unsure-failed", func(m *ledger.Memory) ledger.Ledger { return finishChanged{m, wordless} }},
-		"an attempt that was Issued is sure":  {"unsure-failed", func(m *ledger.Memory) ledger.Ledger { return issuedIsSure{m} }},
-		"what is Unsure is forgotten":         {"unsure-issue", func(m *ledger.Memory) ledger.Ledger { return listsChanged{m, sure} }},
-		"Issue does not tell what is Unsure":  {"unsure-issue", func(m *ledger.Memory) ledger.Ledger { return issueChanged{m, sure} }},
-		"each new attempt is Unsure":          {"unsure-failed-only", func(m *ledger.Memory) ledger.Ledger { return listsChanged{m, unsureAgain} }},
-		"the caller is not heard":             {"unsure-told", func(m *ledger.Memory) ledger.Ledger { return deaf{m} }},
-		"the caller is heard with any State":  {"unsure-not-told", func(m *ledger.Memory) ledger.Ledger { return credulous{m} }},
-		"the caller is heard once more":       {"unsure-issue", func(m *ledger.Memory) ledger.Ledger { return &heardTwice{Ledger: m} }},
-		"an answer is about one attempt":      {"unsure-answer", func(m *ledger.Memory) ledger.Ledger { return answersLast{m} }},
-		"an Adopt that makes sure":            {"unsure-adopted", func(m *ledger.Memory) ledger.Ledger { return listsChanged{m, sureUnknown} }},
-		"another run's attempt is sure":       {"unsure-of-another-run", func(m *ledger.Memory) ledger.Ledger { return ownRunOnly{m} }},
-		"what is Completed is Unsure":         {"unsure-ended", func(m *ledger.Memory) ledger.Ledger { return listsChanged{m, unsureEver} }},
-		"a Record that is Unsure":             {"unsure-ended", func(m *ledger.Memory) ledger.Ledger { return recordChanged{m, unsureEver} }},
-		"a brief list is sure":                {"unsure-listed", func(m *ledger.Memory) ledger.Ledger { return briefChanged{m, sure} }},
-		"an age that a list leaves out":       {"age", func(m *ledger.Memory) ledger.Ledger { return listsChanged{m, ageless} }},
-		"a brief list leaves out the age":     {"age", func(m *ledger.Memory) ledger.Ledger { return briefChanged{m, ageless} }},
-		"an age that Issue leaves out":        {"age", func(m *ledger.Memory) ledger.Ledger { return issueChanged{m, ageless} }},
-		"an age that Finish leaves out":       {"age", func(m *ledger.Memory) ledger.Ledger { return finishChanged{m, ageless} }},
-		"an age that Record leaves out":       {"age", func(m *ledger.Memory) ledger.Ledger { return recordChanged{m, ageless} }},
-		"an age by another clock":             {"age", func(m *ledger.Memory) ledger.Ledger { return listsChanged{m, ahead} }},
-		"a negative age":                      {"age", func(m *ledger.Memory) ledger.Ledger { return listsChanged{m, behind} }},
-		"an age since the first attempt":      {"age-again", func(m *ledger.Memory) ledger.Ledger { return &firstAge{Ledger: m} }},
-		"an age since the state":              {"age-stays", func(m *ledger.Memory) ledger.Ledger { return listsChanged{m, stateAge} }},
+		"an attempt that was Issued is sure": {"unsure-failed", issuing(func(m *ledger.Memory, e *ledger.Effect, _ *bool) {
+			if now, ok := one(context.Background(), m, e.ID); ok && now.State == ledger.Issued {
+				e.State = ledger.Failed
+			}
+		})},
+		"what is Unsure is forgotten":        {"unsure-issue", func(m *ledger.Memory) ledger.Ledger { return listsChanged{m, sure} }},
+		"Issue does not tell what is Unsure": {"unsure-issue", func(m *ledger.Memory) ledger.Ledger { return issueChanged{m, sure} }},
+		"each new attempt is Unsure":         {"unsure-failed-only", func(m *ledger.Memory) ledger.Ledger { return listsChanged{m, unsureAgain} }},
+		"the caller is not heard":            {"unsure-told", issuing(func(_ *ledger.Memory, e *ledger.Effect, _ *bool) { e.State = "" })},
+		"the caller is heard with any State": {"unsure-not-told", issuing(func(_ *ledger.Memory, e *ledger.Effect, _ *bool) {
+			if e.State != "" {
+				e.State = ledger.Failed
+			}
+		})},
+		"the caller is heard once more":  {"unsure-issue", func(m *ledger.Memory) ledger.Ledger { return &heardTwice{Ledger: m} }},
+		"an answer is about one attempt": {"unsure-answer", func(m *ledger.Memory) ledger.Ledger { return answersLast{m} }},
+		"an Adopt that makes sure":       {"unsure-adopted", func(m *ledger.Memory) ledger.Ledger { return listsChanged{m, sureUnknown} }},
+		"another run's attempt is sure": {"unsure-of-another-run", issuing(func(m *ledger.Memory, e *ledger.Effect, _ *bool) {
+			if now, ok := one(context.Background(), m, e.ID); ok && now.RunID != e.RunID {
+				e.State = ledger.Failed
+			}
+		})},
+		"what is Completed is Unsure":     {"unsure-ended", func(m *ledger.Memory) ledger.Ledger { return listsChanged{m, unsureEver} }},
+		"a Record that is Unsure":         {"unsure-ended", func(m *ledger.Memory) ledger.Ledger { return recordChanged{m, unsureEver} }},
+		"a brief list is sure":            {"unsure-listed", func(m *ledger.Memory) ledger.Ledger { return briefChanged{m, sure} }},
+		"an age that a list leaves out":   {"age", func(m *ledger.Memory) ledger.Ledger { return listsChanged{m, ageless} }},
+		"a brief list leaves out the age": {"age", func(m *ledger.Memory) ledger.Ledger { return briefChanged{m, ageless} }},
+		"an age that Issue leaves out":    {"age", func(m *ledger.Memory) ledger.Ledger { return issueChanged{m, ageless} }},
+		"an age that Finish leaves out":   {"age", func(m *ledger.Memory) ledger.Ledger { return finishChanged{m, ageless} }},
+		"an age that Record leaves out":   {"age", func(m *ledger.Memory) ledger.Ledger { return recordChanged{m, ageless} }},
+		"an age by another clock":         {"age", func(m *ledger.Memory) ledger.Ledger { return listsChanged{m, ahead} }},
+		"a negative age":                  {"age", func(m *ledger.Memory) ledger.Ledger { return listsChanged{m, behind} }},
+		"an age since the first attempt":  {"age-again", func(m *ledger.Memory) ledger.Ledger { return &firstAge{Ledger: m} }},
+		"an age since the state":          {"age-stays", func(m *ledger.Memory) ledger.Ledger { return listsChanged{m, stateAge} }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -96,10 +116,7 @@ type (
 	issuesAny    struct{ ledger.Ledger }
 	issuesOnly   struct{ ledger.Ledger }
 	neverRepeats struct{ ledger.Ledger }
-	issuesLate   struct{ ledger.Ledger }
 	takesAny     struct{ ledger.Ledger }
-	anyArgs      struct{ ledger.Ledger }
-	openArgs     struct{ ledger.Ledger }
 	anyAttempt   struct{ ledger.Ledger }
 	localTimes   struct{ ledger.Ledger }
 	lastOnly     struct{ ledger.Ledger }
@@ -133,6 +150,21 @@ func (l adoptsKnown) Adopt(ctx context.Context, run string, f lock.Fence) error 
 	return nil
 }
 
+// An issues ledger changes an effect before it is issued, or whether it is issued again.
+type issues struct {
+	*ledger.Memory
+	change func(m *ledger.Memory, e *ledger.Effect, again *bool)
+}
+
+func (l issues) Issue(ctx context.Context, e ledger.Effect, again bool) (ledger.Effect, bool, error) {
+	l.change(l.Memory, &e, &again)
+	return l.Memory.Issue(ctx, e, again)
+}
+
+func issuing(change func(m *ledger.Memory, e *ledger.Effect, again *bool)) func(*ledger.Memory) ledger.Ledger {
+	return func(m *ledger.Memory) ledger.Ledger { return issues{m, change} }
+}
+
 // one returns the effect with an id.
 func one(ctx context.Context, l ledger.Ledger, id string) (ledger.Effect, bool) {
 	for e, err := range l.Effects(ctx, ledger.Query{ID: id}) {
@@ -163,28 +195,9 @@ func (l neverRepeats) Issue(ctx context.Context, e ledger.Effect, again bool) (l
 	return l.Ledger.Issue(ctx, e, again)
 }
 
-func (l issuesLate) Issue(ctx context.Context, e ledger.Effect, again bool) (ledger.Effect, bool, error) {
-	if now, ok := one(ctx, l, e.ID); ok && again && now.State.Open() {
-		e.Attempts = now.Attempts
-	}
-	return l.Ledger.Issue(ctx, e, again)
-}
-
 func (l takesAny) Issue(ctx context.Context, e ledger.Effect, again bool) (ledger.Effect, bool, error) {
 	if now, ok := one(ctx, l, e.ID); ok && now.State == ledger.Issued && again {
 		return now, true, nil
-	}
-	return l.Ledger.Issue(ctx, e, again)
-}
-
-func (l anyArgs) Issue(ctx context.Context, e ledger.Effect, again bool) (ledger.Effect, bool, error) {
-	e.ArgsSum = ""
-	return l.Ledger.Issue(ctx, e, again)
-}
-
-func (l openArgs) Issue(ctx context.Context, e ledger.Effect, again bool) (ledger.Effect, bool, error) {
-	if now, ok := one(ctx, l, e.ID); ok && !now.State.Open() {
-		e.ArgsSum = ""
 	}
 	return l.Ledger.Issue(ctx, e, again)
 }
@@ -500,12 +513,8 @@ func unsureEver(e *ledger.Effect) { e.Unsure = e.Unsure || e.State == ledger.Com
 func wordless(e *ledger.Effect) { e.Error = "" }
 
 type (
-	failsAnyway  struct{ ledger.Ledger }
-	issuedIsSure struct{ ledger.Ledger }
-	deaf         struct{ ledger.Ledger }
-	credulous    struct{ ledger.Ledger }
-	answersLast  struct{ ledger.Ledger }
-	ownRunOnly   struct{ ledger.Ledger }
+	failsAnyway struct{ ledger.Ledger }
+	answersLast struct{ ledger.Ledger }
 )
 
 // failsAnyway takes the failure of the last attempt for that of all, as a person may.
@@ -515,32 +524,6 @@ func (l failsAnyway) Finish(ctx context.Context, id string, n int, o ledger.Outc
 		o.By, o.Sure = "nobody", true
 	}
 	return l.Ledger.Finish(ctx, id, n, o)
-}
-
-func (l issuedIsSure) Issue(ctx context.Context, e ledger.Effect, again bool) (ledger.Effect, bool, error) {
-	if now, ok := one(ctx, l, e.ID); ok && now.State == ledger.Issued {
-		e.State = ledger.Failed
-	}
-	return l.Ledger.Issue(ctx, e, again)
-}
-
-func (l deaf) Issue(ctx context.Context, e ledger.Effect, again bool) (ledger.Effect, bool, error) {
-	e.State = ""
-	return l.Ledger.Issue(ctx, e, again)
-}
-
-func (l credulous) Issue(ctx context.Context, e ledger.Effect, again bool) (ledger.Effect, bool, error) {
-	if e.State != "" {
-		e.State = ledger.Failed
-	}
-	return l.Ledger.Issue(ctx, e, again)
-}
-
-func (l ownRunOnly) Issue(ctx context.Context, e ledger.Effect, again bool) (ledger.Effect, bool, error) {
-	if now, ok := one(ctx, l, e.ID); ok && now.RunID != e.RunID {
-		e.State = ledger.Failed
-	}
-	return l.Ledger.Issue(ctx, e, again)
 }
 
 // answersLast takes the answer of a person for that of the last attempt.

@@ -21,7 +21,9 @@ import (
 func TestSuiteConvictsParts(t *testing.T) {
 	memory := func() *snapshot.Memory { return new(snapshot.Memory) }
 	convict(t, map[string]conviction{
-		"Runs returns parts":                        {"parts", func() store { return listsParts{memory()} }},
+		"Runs returns parts": {"parts", listing(func(m *snapshot.Memory, _ snapshot.Query, r *snapshot.Run) {
+			r.Parts = parts(context.Background(), m, *r)
+		})},
 		"Begin writes no parts":                     {"parts", func() store { return beginsBare{memory()} }},
 		"a Save without Payload replaces the parts": {"parts-added", func() store { return replaces{memory()} }},
 		"a Save without Payload empties it":         {"parts-added", func() store { return empties{memory()} }},
@@ -54,11 +56,11 @@ func TestSuiteConvictsParts(t *testing.T) {
 func TestSuiteConvictsPauses(t *testing.T) {
 	memory := func() *snapshot.Memory { return new(snapshot.Memory) }
 	convict(t, map[string]conviction{
-		"Pause comes back as nothing":          {"pause", func() store { return shows{memory(), nothing} }},
+		"Pause comes back as nothing":          {"pause", paused(nothing)},
 		"NotBefore is believed":                {"pause-given", func() store { return believes{memory()} }},
 		"a pause stays when none is asked for": {"pause-none", func() store { return keepsPause{memory()} }},
-		"Pause comes back as it was":           {"pause-over", func() store { return shows{memory(), asSaved} }},
-		"less than nothing is left":            {"pause-over", func() store { return shows{memory(), untilDue} }},
+		"Pause comes back as it was":           {"pause-over", paused(asSaved)},
+		"less than nothing is left":            {"pause-over", paused(untilDue)},
 		"Adopt makes a run due":                {"pause-adopted", func() store { return adoptsDue{memory()} }},
 		"a pause of a year is too long":        {"pause-bounds", func() store { return shortPauses{memory()} }},
 	})
@@ -67,44 +69,33 @@ func TestSuiteConvictsPauses(t *testing.T) {
 // These stores tell a wrong age.
 func TestSuiteConvictsAges(t *testing.T) {
 	convict(t, map[string]conviction{
-		"no run has an age":                 {"age", func() store { return aged{new(snapshot.Memory), nothing} }},
-		"a Save makes a run young":          {"age", func() store { return aged{new(snapshot.Memory), sinceSaved} }},
-		"a session's first run counts":      {"age-anew", func() store { return &agedTogether{Memory: new(snapshot.Memory)} }},
+		"no run has an age":                 {"age", aged(nothing)},
+		"a Save makes a run young":          {"age", aged(sinceSaved)},
+		"a session's first run counts":      {"age-anew", agedTogether},
 		"the Age of a caller is given back": {"age-anew", func() store { return &agedByCaller{Memory: new(snapshot.Memory)} }},
 	})
 }
 
+// paused computes how long a run still waits by left.
+func paused(left func(snapshot.Run) time.Duration) func() store {
+	return listing(func(_ *snapshot.Memory, _ snapshot.Query, r *snapshot.Run) { r.Pause = left(*r) })
+}
+
 // aged computes how old a run is by age.
-type aged struct {
-	*snapshot.Memory
-	age func(snapshot.Run) time.Duration
+func aged(age func(snapshot.Run) time.Duration) func() store {
+	return listing(func(_ *snapshot.Memory, _ snapshot.Query, r *snapshot.Run) { r.Age = age(*r) })
+}
+
+// agedTogether counts from when the first run of a session began.
+func agedTogether() store {
+	var first sync.Map // of time.Time, by session
+	return aged(func(r snapshot.Run) time.Duration {
+		began, _ := first.LoadOrStore(r.Key, r.StartedAt)
+		return time.Since(began.(time.Time))
+	})()
 }
 
 func sinceSaved(r snapshot.Run) time.Duration { return time.Since(r.SavedAt) }
-
-func (a aged) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
-	return func(yield func(snapshot.Run, error) bool) {
-		for r, err := range a.Memory.Runs(ctx, q) {
-			r.Age = a.age(r)
-			if !yield(r, err) {
-				return
-			}
-		}
-	}
-}
-
-// agedTogether counts from when its first run began.
-type agedTogether struct {
-	*snapshot.Memory
-	began sync.Map // of time.Time, by session
-}
-
-func (a *agedTogether) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
-	return aged{a.Memory, func(r snapshot.Run) time.Duration {
-		began, _ := a.began.LoadOrStore(r.Key, r.StartedAt)
-		return time.Since(began.(time.Time))
-	}}.Runs(ctx, q)
-}
 
 // agedByCaller adds the Age that a caller gave.
 type agedByCaller struct {
@@ -118,25 +109,10 @@ func (a *agedByCaller) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Run
 }
 
 func (a *agedByCaller) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
-	return aged{a.Memory, func(r snapshot.Run) time.Duration {
+	return listed{a.Memory, func(*snapshot.Query) {}, func(_ *snapshot.Memory, _ snapshot.Query, r *snapshot.Run) {
 		given, _ := a.given.Load(r.Key)
-		return r.Age + given.(time.Duration)
+		r.Age += given.(time.Duration)
 	}}.Runs(ctx, q)
-}
-
-type listsParts struct{ *snapshot.Memory }
-
-func (l listsParts) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
-	return func(yield func(snapshot.Run, error) bool) {
-		for r, err := range l.Memory.Runs(ctx, q) {
-			if err == nil {
-				r.Parts = parts(ctx, l.Memory, r)
-			}
-			if !yield(r, err) {
-				return
-			}
-		}
-	}
 }
 
 // parts returns the parts of a run in flight.
@@ -404,12 +380,6 @@ func (u uncheckedParts) Begin(ctx context.Context, r snapshot.Run) (*snapshot.Ru
 	return found, err
 }
 
-// shows computes how long a run still waits by left.
-type shows struct {
-	*snapshot.Memory
-	left func(snapshot.Run) time.Duration
-}
-
 func nothing(snapshot.Run) time.Duration   { return 0 }
 func asSaved(r snapshot.Run) time.Duration { return max(0, r.NotBefore.Sub(r.SavedAt)) }
 func untilDue(r snapshot.Run) time.Duration {
@@ -417,17 +387,6 @@ func untilDue(r snapshot.Run) time.Duration {
 		return 0
 	}
 	return time.Until(r.NotBefore)
-}
-
-func (s shows) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
-	return func(yield func(snapshot.Run, error) bool) {
-		for r, err := range s.Memory.Runs(ctx, q) {
-			r.Pause = s.left(r)
-			if !yield(r, err) {
-				return
-			}
-		}
-	}
 }
 
 type believes struct{ *snapshot.Memory }

@@ -18,30 +18,46 @@ import (
 // tests of their backend.
 func TestSuiteConvicts(t *testing.T) {
 	convict(t, map[string]conviction{
-		"Save creates":                          {"save-never-creates", func() store { return upserts{new(snapshot.Memory)} }},
-		"Save by a higher fence":                {"save-very-fence", func() store { return higherSaves{new(snapshot.Memory)} }},
-		"Delete by a higher fence":              {"delete-very-fence", func() store { return higherDeletes{new(snapshot.Memory)} }},
-		"Adopt reads first":                     {"adopt-save-race", func() store { return readsFirst{new(snapshot.Memory)} }},
-		"Adopt is fenced by what it missed":     {"adopt-begin-race", func() store { return asksWhy{adoptsNothing{newLedger(late)}} }},
-		"another nonce at one epoch":            {"adopt-fenced", func() store { return epochOnly{new(snapshot.Memory)} }},
-		"Begin overwrites":                      {"begin-in-flight", func() store { return overwrites{forgetful()} }},
-		"two Begins win":                        {"begin-race", func() store { return looksFirst{forgetful(), new(sync.Mutex)} }},
-		"a lost Begin gets neither":             {"begin-race", func() store { return neither{new(snapshot.Memory)} }},
-		"Delete without id":                     {"delete-id", func() store { return anyRun{new(snapshot.Memory)} }},
-		"Seq ignored":                           {"save-seq", func() store { return noSeq{new(snapshot.Memory)} }},
-		"the same fence counts again":           {"adopt-again", func() store { return countsAgain{new(snapshot.Memory)} }},
-		"attempts are not limited":              {"adopt-parks", func() store { return neverParks{new(snapshot.Memory)} }},
-		"an ended run is parked":                {"adopt-ended", func() store { return parksEnded{new(snapshot.Memory)} }},
-		"an ended run is brought back":          {"save-ended", func() store { return revives{forgetful()} }},
-		"sequence holds the connection":         {"runs-reentrant", func() store { return &holds{new(snapshot.Memory), make(chan struct{}, 1)} }},
-		"status is looked at after the limit":   {"runs-status", func() store { return filtersLate{new(snapshot.Memory)} }},
-		"Brief leaves nothing out":              {"runs-brief", func() store { return neverBrief{new(snapshot.Memory)} }},
-		"Brief leaves too much out":             {"runs-brief", func() store { return tooBrief{new(snapshot.Memory)} }},
-		"Brief is of all statuses":              {"runs-brief", func() store { return briefOfAll{new(snapshot.Memory)} }},
-		"Unattended is ignored":                 {"runs-unattended", func() store { return attends{new(snapshot.Memory)} }},
-		"Unattended is looked at late":          {"runs-unattended", func() store { return attendsLate{new(snapshot.Memory)} }},
-		"a list has every payload":              {"runs-person", func() store { return neverBare{new(snapshot.Memory)} }},
-		"a session has no payload":              {"runs-person", func() store { return alwaysBare{new(snapshot.Memory)} }},
+		"Save creates":                        {"save-never-creates", func() store { return upserts{new(snapshot.Memory)} }},
+		"Save by a higher fence":              {"save-very-fence", func() store { return higherSaves{new(snapshot.Memory)} }},
+		"Delete by a higher fence":            {"delete-very-fence", func() store { return higherDeletes{new(snapshot.Memory)} }},
+		"Adopt reads first":                   {"adopt-save-race", func() store { return readsFirst{new(snapshot.Memory)} }},
+		"Adopt is fenced by what it missed":   {"adopt-begin-race", func() store { return asksWhy{adoptsNothing{newLedger(late)}} }},
+		"another nonce at one epoch":          {"adopt-fenced", func() store { return epochOnly{new(snapshot.Memory)} }},
+		"Begin overwrites":                    {"begin-in-flight", func() store { return overwrites{forgetful()} }},
+		"two Begins win":                      {"begin-race", func() store { return looksFirst{forgetful(), new(sync.Mutex)} }},
+		"a lost Begin gets neither":           {"begin-race", func() store { return neither{new(snapshot.Memory)} }},
+		"Delete without id":                   {"delete-id", func() store { return anyRun{new(snapshot.Memory)} }},
+		"Seq ignored":                         {"save-seq", func() store { return noSeq{new(snapshot.Memory)} }},
+		"the same fence counts again":         {"adopt-again", func() store { return countsAgain{new(snapshot.Memory)} }},
+		"attempts are not limited":            {"adopt-parks", func() store { return neverParks{new(snapshot.Memory)} }},
+		"an ended run is parked":              {"adopt-ended", func() store { return parksEnded{new(snapshot.Memory)} }},
+		"an ended run is brought back":        {"save-ended", func() store { return revives{forgetful()} }},
+		"sequence holds the connection":       {"runs-reentrant", func() store { return &holds{new(snapshot.Memory), make(chan struct{}, 1)} }},
+		"status is looked at after the limit": {"runs-status", func() store { return filtersLate{new(snapshot.Memory)} }},
+		"Brief leaves nothing out":            {"runs-brief", asking(func(q *snapshot.Query) { q.Brief = false })},
+		"Brief leaves too much out": {"runs-brief", listing(func(_ *snapshot.Memory, q snapshot.Query, r *snapshot.Run) {
+			if q.Brief {
+				r.Pause, r.NotBefore = 0, time.Time{} // when it is due
+			}
+		})},
+		"Brief is of all statuses": {"runs-brief", asking(func(q *snapshot.Query) {
+			if q.Brief {
+				q.Status = ""
+			}
+		})},
+		"Unattended is ignored":        {"runs-unattended", asking(func(q *snapshot.Query) { q.Unattended = false })},
+		"Unattended is looked at late": {"runs-unattended", func() store { return attendsLate{new(snapshot.Memory)} }},
+		"a list has every payload": {"runs-person", listing(func(m *snapshot.Memory, q snapshot.Query, r *snapshot.Run) {
+			if found := find(context.Background(), m, r.Key); found != nil && !q.Brief {
+				r.Payload = found.Payload
+			}
+		})},
+		"a session has no payload": {"runs-person", listing(func(_ *snapshot.Memory, _ snapshot.Query, r *snapshot.Run) {
+			if r.Status == snapshot.Suspended || r.Status == snapshot.Parked {
+				r.Payload = nil
+			}
+		})},
 		"a repeated Begin is taken for its own": {"begin-in-flight", func() store { return ownBegin{new(snapshot.Memory)} }},
 	})
 }
@@ -73,7 +89,7 @@ func convict(t *testing.T, stores map[string]conviction) {
 
 // The broken stores convict only because the store that they spoil is right.
 func TestSuiteAccepts(t *testing.T) {
-	for name, err := range snapshottest.Violations(t.Context(), func() snapshot.Store { return new(snapshot.Memory) }) {
+	for name, err := range snapshottest.Violations(t.Context(), asking(func(*snapshot.Query) {})) {
 		t.Errorf("%s: %v", name, err)
 	}
 }
@@ -86,6 +102,34 @@ func find(ctx context.Context, m *snapshot.Memory, k snapshot.Key) *snapshot.Run
 		}
 	}
 	return nil
+}
+
+// A listed store asks for other runs than its caller, and changes what it finds.
+type listed struct {
+	*snapshot.Memory
+	ask    func(q *snapshot.Query)
+	change func(m *snapshot.Memory, q snapshot.Query, r *snapshot.Run)
+}
+
+func (l listed) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
+	l.ask(&q)
+	return func(yield func(snapshot.Run, error) bool) {
+		for r, err := range l.Memory.Runs(ctx, q) {
+			if l.change(l.Memory, q, &r); !yield(r, err) {
+				return
+			}
+		}
+	}
+}
+
+func asking(ask func(q *snapshot.Query)) func() store {
+	return func() store {
+		return listed{new(snapshot.Memory), ask, func(*snapshot.Memory, snapshot.Query, *snapshot.Run) {}}
+	}
+}
+
+func listing(change func(m *snapshot.Memory, q snapshot.Query, r *snapshot.Run)) func() store {
+	return func() store { return listed{new(snapshot.Memory), func(*snapshot.Query) {}, change} }
 }
 
 // pause waits for as long as a statement takes.
@@ -312,84 +356,15 @@ func (f filtersLate) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snaps
 	}
 }
 
-type neverBrief struct{ *snapshot.Memory }
-
-func (n neverBrief) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
-	q.Brief = false
-	return n.Memory.Runs(ctx, q)
-}
-
-// tooBrief leaves out when a run is due.
-type tooBrief struct{ *snapshot.Memory }
-
-func (b tooBrief) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
-	return func(yield func(snapshot.Run, error) bool) {
-		for r, err := range b.Memory.Runs(ctx, q) {
-			if q.Brief {
-				r.Pause, r.NotBefore = 0, time.Time{}
-			}
-			if !yield(r, err) {
-				return
-			}
-		}
-	}
-}
-
-type briefOfAll struct{ *snapshot.Memory }
-
-func (b briefOfAll) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
-	if q.Brief {
-		q.Status = ""
-	}
-	return b.Memory.Runs(ctx, q)
-}
-
-type attends struct{ *snapshot.Memory }
-
-func (a attends) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
-	q.Unattended = false
-	return a.Memory.Runs(ctx, q)
-}
-
 // attendsLate leaves runs out after the limit.
 type attendsLate struct{ *snapshot.Memory }
 
 func (a attendsLate) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
 	return func(yield func(snapshot.Run, error) bool) {
-		for r, err := range attends(a).Runs(ctx, q) {
+		all := q
+		all.Unattended = false
+		for r, err := range a.Memory.Runs(ctx, all) {
 			if q.Selects(r.Status) && !yield(r, err) {
-				return
-			}
-		}
-	}
-}
-
-// neverBare lists what waits for a person with its payload.
-type neverBare struct{ *snapshot.Memory }
-
-func (n neverBare) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
-	return func(yield func(snapshot.Run, error) bool) {
-		for r, err := range n.Memory.Runs(ctx, q) {
-			if found := find(ctx, n.Memory, r.Key); found != nil && !q.Brief {
-				r.Payload = found.Payload
-			}
-			if !yield(r, err) {
-				return
-			}
-		}
-	}
-}
-
-// alwaysBare leaves the payload of what waits for a person out of every answer.
-type alwaysBare struct{ *snapshot.Memory }
-
-func (a alwaysBare) Runs(ctx context.Context, q snapshot.Query) iter.Seq2[snapshot.Run, error] {
-	return func(yield func(snapshot.Run, error) bool) {
-		for r, err := range a.Memory.Runs(ctx, q) {
-			if r.Status == snapshot.Suspended || r.Status == snapshot.Parked {
-				r.Payload = nil
-			}
-			if !yield(r, err) {
 				return
 			}
 		}

@@ -64,8 +64,8 @@ func TestSuiteConvicts(t *testing.T) {
 
 // The broken stores convict only because the store that they change is right.
 func TestSuiteAccepts(t *testing.T) {
-	open := func() stream.Store { return unchanged(new(stream.Memory)) }
-	for name, err := range streamtest.Violations(t.Context(), open) {
+	right := func() stream.Store { return unchanged(new(stream.Memory)) }
+	for name, err := range streamtest.Violations(t.Context(), right) {
 		t.Errorf("%s: %v", name, err)
 	}
 }
