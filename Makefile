@@ -54,8 +54,8 @@ help: ## list the targets
 demo: ## kill the processes of a refund bot in the terminal, and see the refund paid once
 	@go run ./examples/refundbot -tour
 
-quick: ## run the quick tests that need no server; says what it skipped and left out, and why
-	@go run ./internal/test/testenv/quick -settings '$(SETTING)|$(LARGEST)' $(PACKAGES)
+quick: ## run the quick tests, in memory; says what it left out and skipped, and why
+	@go run ./internal/test/testenv/quick $(PACKAGES)
 
 setup: ## install what the tests need and is missing, as root on Debian; says what and why
 	@go run ./internal/test/testenv/run -setup

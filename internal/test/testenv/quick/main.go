@@ -1,7 +1,7 @@
 // Command quick runs go test without servers, without the race detector and without go vet, prints what fails, and says
 // at the end how many tests were skipped and why, and what it left out because it is slow:
 //
-//	go run ./internal/test/testenv/quick [-settings regexp] packages…
+//	go run ./internal/test/testenv/quick packages…
 //
 // go test itself says what it skipped only with -v, among the names of all tests.
 package main
@@ -10,7 +10,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"maps"
@@ -22,16 +21,13 @@ import (
 )
 
 func main() {
-	settings := flag.String("settings", "", "leave out the tests that match `regexp`: settings of a store")
-	flag.Parse()
-	tested := "{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}"
-	list := exec.Command("go", append([]string{"list", "-f", tested}, flag.Args()...)...) //nolint:gosec // packages
+	list := exec.Command("go", append([]string{"list", "-f", format}, os.Args[1:]...)...) //nolint:gosec // packages
 	list.Stderr = os.Stderr
 	packages, err := list.Output()
 	if err != nil {
 		fatal(err)
 	}
-	args, left := leaveOut(strings.Fields(string(packages)), *settings)
+	args, left := leaveOut(string(packages))
 	code, err := test(args)
 	if err != nil {
 		fatal(err)

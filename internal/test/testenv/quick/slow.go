@@ -6,46 +6,48 @@ import (
 	"strings"
 )
 
-// slow is what is left out, and what runs it: packages of the module, which are not compiled either, and tests.
+// slow is what is left out, and what runs it. A package is left out, and not compiled, if the expression matches its
+// name in the module, or that of a package that its tests import.
 var slow = []struct{ packages, tests, why string }{
-	{packages: `^internal/(postgres|redis)/`, why: "the stores on PostgreSQL and Redis: make test"},
-	{packages: `^internal/test/engine/`, why: "searches of the engine: go test ./internal/test/engine/..."},
-	{
-		packages: `^internal/test/(testenv|testenv/run|mutants|citusrules|turnlogs)$`,
-		why:      "what starts servers, and other tools of the tests: make test",
-	},
-	{packages: `^internal/test/bench$`, why: "the benchmarks: make bench-once"},
-	{
-		packages: `^examples/(refundbot|refundbot/bot|internal/tutorial)$`,
-		why:      "the processes of the refund bot and of the tutorial: go test ./examples/...",
-	},
 	{packages: `^examples/openai$`, why: "openai-go, which takes a minute to compile: go test ./examples/openai"},
+	{packages: `^internal/test/engine/`, why: "searches of the engine: go test ./internal/test/engine/..."},
+	{packages: `^internal/test/bench$`, why: "benchmarks: make bench-once"},
+	{packages: `^examples/(refundbot|internal)/?`, why: "the refund bot and the tutorial: go test ./examples/..."},
+	{
+		packages: `^internal/test/((pg|redis|sqlite)test$|testenv)`,
+		why: "the stores, whose drivers take a minute to compile: go test ./internal/test/stores/... has those on " +
+			"SQLite, make test all",
+	},
 	{tests: `^TestUsers$`, why: "the programs in the documents, which are compiled: go test ./orchestrator"},
 }
 
 const module = "github.com/holdfast-go/holdfast/"
 
-// leaveOut returns the arguments of go test for what is quick in the packages, and says what is left out. settings
-// matches the tests that hold a store to its contract once more.
-func leaveOut(packages []string, settings string) (args, left []string) {
+// format makes go list print a package and what its tests import, in a line.
+const format = `{{.ImportPath}} {{join .TestImports " "}} {{join .XTestImports " "}}`
+
+// leaveOut returns the arguments of go test for what is quick in a list of packages, and says what is left out.
+// Packages without tests are not compiled.
+func leaveOut(list string) (args, left []string) {
+	packages := slices.Collect(strings.Lines(strings.ReplaceAll(list, module, "")))
+	packages = slices.DeleteFunc(packages, func(p string) bool { return len(strings.Fields(p)) == 1 })
 	var skip []string
-	if settings != "" {
-		skip = []string{settings}
-		left = []string{"other settings of the stores, and their largest documents: make settings"}
-	}
 	for _, s := range slow {
 		if s.tests != "" {
-			skip = append(skip, s.tests)
-		} else {
-			all, match := len(packages), regexp.MustCompile(s.packages)
-			packages = slices.DeleteFunc(packages, func(p string) bool {
-				return match.MatchString(strings.TrimPrefix(p, module))
-			})
-			if len(packages) == all {
-				continue
-			}
+			skip, left = append(skip, s.tests), append(left, s.why)
+			continue
 		}
-		left = append(left, s.why)
+		all, match := len(packages), regexp.MustCompile(s.packages)
+		packages = slices.DeleteFunc(packages, func(p string) bool {
+			return slices.ContainsFunc(strings.Fields(p), match.MatchString)
+		})
+		if len(packages) < all {
+			left = append(left, s.why)
+		}
 	}
-	return append([]string{"-skip", strings.Join(skip, "|")}, packages...), left
+	args = []string{"-skip", strings.Join(skip, "|")}
+	for _, p := range packages {
+		args = append(args, module+strings.Fields(p)[0])
+	}
+	return args, left
 }
