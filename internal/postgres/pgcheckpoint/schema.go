@@ -10,7 +10,7 @@ import (
 // deliver, and a failed delivery change no column of an index. So they are heap-only updates. A state of some KiB stays
 // in its row: out of line it would cost two more writes. The tables check nothing that the store checks before.
 // PostgreSQL parses and plans each CHECK anew for every statement, which was a tenth of its work for a turn.
-const schemaSQL = `CREATE TABLE IF NOT EXISTS {sessions} (
+var schemaSQL = `CREATE TABLE IF NOT EXISTS {sessions} (
     orchestrator text COLLATE "C" NOT NULL,
     session      text COLLATE "C" NOT NULL,
     epoch        bigint      NOT NULL,
@@ -46,18 +46,8 @@ CREATE TABLE IF NOT EXISTS {turns} (
 ) WITH (toast_tuple_target = 4080);
 
 CREATE INDEX IF NOT EXISTS {turns_request} ON {turns} (orchestrator, session, request_id) WHERE request_id IS NOT NULL;
-
--- Without lz4, and before PostgreSQL 14, the default compression serves.
-DO $$ BEGIN
-    IF EXISTS (SELECT FROM pg_settings WHERE name = 'default_toast_compression' AND 'lz4' = ANY (enumvals)) THEN
-        IF EXISTS (SELECT FROM pg_attribute
-            WHERE attrelid = '{turns}'::regclass AND attname IN ('state', 'payload') AND attcompression <> 'l') THEN
-            EXECUTE 'ALTER TABLE {turns}
-                ALTER COLUMN state SET COMPRESSION lz4, ALTER COLUMN payload SET COMPRESSION lz4';
-        END IF; -- else the table would be locked for nothing
-    END IF;
-END $$;
-
+` + pgstate.LZ4("attrelid = '{turns}'::regclass AND attname IN ('state', 'payload')", `ALTER TABLE {turns}
+                ALTER COLUMN state SET COMPRESSION lz4, ALTER COLUMN payload SET COMPRESSION lz4`) + `
 -- By default a fifth of the table would be dead turns before they are removed. A setting that is there stays.
 DO $$ DECLARE leaf regclass; BEGIN
     FOR leaf IN

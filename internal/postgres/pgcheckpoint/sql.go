@@ -10,9 +10,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/postgres/pgsweep"
 )
 
-// clock is the server's, in microseconds.
-const clock = `(extract(epoch FROM clock_timestamp()) * 1e6)::bigint`
-
 // admits says whether a claim with nonce $3 gets the session. $6 and $7 are the fence of ClaimRequest.From.
 const admits = `(nonce = $3 OR
 	CASE WHEN $7 = '' THEN lease_until <= clock_timestamp() ELSE epoch = $6::bigint AND nonce = $7 END)`
@@ -297,11 +294,8 @@ func (s *Store) Fill(template string) string { return names(s.db).Replace(templa
 func names(d *pgstate.DB) *strings.Replacer {
 	return strings.NewReplacer(append(append(d.Pairs(), pgstate.Placeholders(d.Prefix, functions)...),
 		pgsweep.Table, d.Prefix.Table("sessions_sweep"),
-		"{columns}", turnColumns, "{clock}", clock, "{admits}", admits, "{granted}", granted, "{retried}", retried,
-		"{looked}", strconv.Itoa(checkpoint.DefaultKeep),
-		"{claimed}", claimed,
-		"{durable}", pgstate.Durable, "{durableAgain}", pgstate.DurableAgain, "{firm}", pgstate.Firm,
-		"{level}", pgstate.Level,
+		"{columns}", turnColumns, "{admits}", admits, "{granted}", granted, "{retried}", retried,
+		"{looked}", strconv.Itoa(checkpoint.DefaultKeep), "{claimed}", claimed,
 	)...)
 }
 

@@ -6,7 +6,7 @@ import "github.com/holdfast-go/holdfast/internal/postgres/pgstate"
 // session. inbox_order lists the items of a kind in the order of the contract: of one session, and of all.
 //
 // CHECKs would cost more than a save, as in package pgcheckpoint.
-const schemaSQL = `CREATE TABLE IF NOT EXISTS {inbox} (
+var schemaSQL = `CREATE TABLE IF NOT EXISTS {inbox} (
     orchestrator text COLLATE "C" NOT NULL,
     session      text COLLATE "C" NOT NULL,
     kind         text COLLATE "C" NOT NULL,
@@ -19,17 +19,8 @@ const schemaSQL = `CREATE TABLE IF NOT EXISTS {inbox} (
 ) WITH (toast_tuple_target = 4080);
 
 CREATE INDEX IF NOT EXISTS {inbox_order} ON {inbox} (orchestrator, kind, session, at, id);
-
--- Without lz4, and before PostgreSQL 14, the default compression serves.
-DO $$ BEGIN
-    IF EXISTS (SELECT FROM pg_settings WHERE name = 'default_toast_compression' AND 'lz4' = ANY (enumvals)) THEN
-        IF EXISTS (SELECT FROM pg_attribute
-            WHERE attrelid = '{inbox}'::regclass AND attname = 'data' AND attcompression <> 'l') THEN
-            EXECUTE 'ALTER TABLE {inbox} ALTER COLUMN data SET COMPRESSION lz4';
-        END IF; -- else the table would be locked for nothing
-    END IF;
-END $$;
-`
+` + pgstate.LZ4("attrelid = '{inbox}'::regclass AND attname = 'data'",
+	"ALTER TABLE {inbox} ALTER COLUMN data SET COMPRESSION lz4")
 
 // Schema returns statements that may be run again, and that fail if they would hide a table which is there: see
 // pgstate.Unhidden.

@@ -67,8 +67,7 @@ var tables, indexes = []string{"inbox"}, []string{"inbox_pkey", "inbox_order"}
 
 // names replaces the placeholders. data is what is read of the data.
 func names(d *pgstate.DB, data string) *strings.Replacer {
-	return strings.NewReplacer(append(d.Pairs(),
-		"{data}", data, "{durable}", pgstate.Durable, "{firm}", pgstate.Firm)...)
+	return strings.NewReplacer(append(d.Pairs(), "{data}", data)...)
 }
 
 func fillAll(d *pgstate.DB) queries {

@@ -19,8 +19,6 @@ const (
 	// undone are the states that a result changes. A damaged state is none of them: it may have been completed.
 	undone = `('issued', 'unknown', 'failed', 'skipped')`
 
-	lazy = `set_config('synchronous_commit', 'off', true)`
-
 	// unraised says that no Raise came after the fence of epoch $3. The table has no row until the first Raise, and few
 	// after. unconcerned says too that no Raise puts a new effect in doubt. $15 is what Effect.DoubtedAfter returns.
 	unraised    = `NOT EXISTS (SELECT FROM {effect_raises} WHERE epoch >= $3::bigint)`
@@ -236,7 +234,6 @@ func names(d *pgstate.DB, args, result string) *strings.Replacer {
 		"{plain}", plain, "{args}", args, "{result}", result, "{undone}", undone, "{open}", open,
 		"{over}", "(key = '' AND state IN "+closed+" AND finished_at < $1)",
 		"{unraised}", strings.ReplaceAll(unraised, "{effect_raises}", d.Prefix.Table("effect_raises")),
-		"{durable}", pgstate.Durable, "{lazy}", lazy,
 	)...)
 }
 

@@ -34,11 +34,6 @@ const (
 	// unattended is the condition of the index runs_drain, word for word.
 	unattended = `status NOT IN ('suspended', 'parked')`
 
-	lazy = `set_config('synchronous_commit', 'off', true)`
-
-	// clock is the server's clock, in microseconds.
-	clock = `(extract(epoch FROM clock_timestamp()) * 1e6)::bigint`
-
 	// parted is the version of the payload if the run has parts, or had some. Otherwise it is 0.
 	parted = `CASE WHEN parts THEN payload_version ELSE 0 END`
 
@@ -243,11 +238,10 @@ var (
 
 func names(d *pgstate.DB) *strings.Replacer {
 	return strings.NewReplacer(append(append(d.Pairs(), pgstate.Placeholders(d.Prefix, functions)...),
-		pgsweep.Table, d.Prefix.Table("runs_sweep"), "{level}", pgstate.Level, "{columns_of_run}", columnsOfRun,
+		pgsweep.Table, d.Prefix.Table("runs_sweep"), "{columns_of_run}", columnsOfRun,
 		"{run_as_it_is}", runAsItIs, "{run_counts}", runCounts, "{unattended}", unattended,
 		"{columns}", columns, "{brief}", brief, "{bare}", strings.Replace(columns, "payload", bare, 1),
-		"{durable}", pgstate.Durable, "{firm}", pgstate.Firm, "{lazy}", lazy,
-		"{clock}", clock, "{age}", age, "{later}", later, "{counts}", counts, "{parted}", parted,
+		"{age}", age, "{later}", later, "{counts}", counts, "{parted}", parted,
 	)...)
 }
 

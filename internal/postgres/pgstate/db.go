@@ -56,8 +56,12 @@ func New(pool Pool, n Names) *DB {
 	return &DB{pool: pool, names: n, Prefix: p}
 }
 
-// Pairs returns for a strings.Replacer each table and index in braces, and the name that replaces it.
-func (d *DB) Pairs() (pairs []string) {
+// Pairs returns pairs for a strings.Replacer: what all stores may have in braces, and each table and index.
+func (d *DB) Pairs() []string {
+	pairs := []string{
+		"{durable}", Durable, "{durableAgain}", DurableAgain, "{firm}", Firm, "{level}", Level, "{lazy}", Lazy,
+		"{clock}", clock,
+	}
 	for _, t := range d.names.Tables {
 		pairs = append(pairs, "{"+t+"}", d.Prefix.Table(t))
 	}

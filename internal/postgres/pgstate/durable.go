@@ -12,6 +12,12 @@ const (
 	// Durable makes the commit durable. It is never null.
 	Durable = `set_config('synchronous_commit', ` + level + `, true)`
 
+	// Lazy makes the commit not wait for the disk.
+	Lazy = `set_config('synchronous_commit', 'off', true)`
+
+	// clock is the server's clock, in microseconds.
+	clock = `(extract(epoch FROM clock_timestamp()) * 1e6)::bigint`
+
 	// DurableAgain is Durable for a transaction in which an earlier statement may have set synchronous_commit to off.
 	// It reads the level of the role or the database from pg_settings, which costs milliseconds.
 	DurableAgain = `set_config('synchronous_commit',

@@ -33,6 +33,22 @@ END $$;
 `
 }
 
+// LZ4 returns a statement that compresses columns. where selects them, as rows of pg_attribute, and alter are the
+// statements that compress them.
+func LZ4(where string, alter ...string) string {
+	return `
+-- Without lz4, and before PostgreSQL 14, the default compression serves.
+DO $$ BEGIN
+    IF EXISTS (SELECT FROM pg_settings WHERE name = 'default_toast_compression' AND 'lz4' = ANY (enumvals)) THEN
+        IF EXISTS (SELECT FROM pg_attribute
+            WHERE ` + where + ` AND attcompression <> 'l') THEN
+            EXECUTE '` + strings.Join(alter, "';\n            EXECUTE '") + `';
+        END IF; -- else the table would be locked for nothing
+    END IF;
+END $$;
+`
+}
+
 var createIndex = regexp.MustCompile(`(?m)^CREATE INDEX IF NOT EXISTS (\S+) ON (\S+) ([^;]*);`)
 
 // Unlocked returns a schema in which each index is looked for before it is created. CREATE INDEX IF NOT EXISTS locks

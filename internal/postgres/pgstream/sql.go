@@ -9,9 +9,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/postgres/pgsweep"
 )
 
-// lazy makes the commit of the statement not wait for the disk.
-const lazy = `set_config('synchronous_commit', 'off', true)`
-
 // queries holds the statements of one store, with its table names filled in.
 type queries struct{ append, trim, head, page, ask, lock, forget, slice, remove string }
 
@@ -134,7 +131,7 @@ var (
 // names replaces the placeholders.
 func names(d *pgstate.DB, ttl time.Duration) *strings.Replacer {
 	return strings.NewReplacer(append(d.Pairs(),
-		pgsweep.Table, d.Prefix.Table("streams_sweep"), "{lazy}", lazy,
+		pgsweep.Table, d.Prefix.Table("streams_sweep"),
 		"{since}", fmt.Sprintf("statement_timestamp() - %d * interval '1 microsecond'", ttl.Microseconds()),
 	)...)
 }

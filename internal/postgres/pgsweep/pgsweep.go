@@ -47,18 +47,16 @@ CREATE TABLE IF NOT EXISTS {sweep} (
 
 const (
 	// A sweep need not be durable: if a crash undoes it, the next sweep repeats it.
-	lazy = `set_config('synchronous_commit', 'off', true)`
-
 	take = `
 		INSERT INTO {sweep} AS s (one, process, until, orchestrator, session)
 		VALUES (true, $1, clock_timestamp() + $2::bigint * interval '1 microsecond', '', '')
 		ON CONFLICT (one) DO UPDATE SET process = excluded.process, until = excluded.until
 		WHERE s.process = excluded.process OR s.until <= clock_timestamp()
-		RETURNING orchestrator, session, ` + lazy
+		RETURNING orchestrator, session, ` + pgstate.Lazy
 
 	leave = `
 		WITH s AS (UPDATE {sweep} SET orchestrator = $2, session = $3 WHERE process = $1)
-		SELECT ` + lazy
+		SELECT ` + pgstate.Lazy
 )
 
 // A Sweeper sweeps one table.

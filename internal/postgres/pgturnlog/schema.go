@@ -12,7 +12,7 @@ import "github.com/holdfast-go/holdfast/internal/postgres/pgstate"
 //
 // No index serves Prune: each turn would have to keep that index.
 // CHECKs would cost more than a save, as in package pgcheckpoint.
-const schemaSQL = `CREATE TABLE IF NOT EXISTS {phases} (
+var schemaSQL = `CREATE TABLE IF NOT EXISTS {phases} (
     run   text COLLATE "C" NOT NULL,
     at    timestamptz NOT NULL,
     phase text COLLATE "C" NOT NULL,
@@ -37,17 +37,8 @@ CREATE INDEX IF NOT EXISTS {logged_first} ON {logged} (first, run);
 CREATE INDEX IF NOT EXISTS {logged_session} ON {logged} (session, first, run);
 
 CREATE INDEX IF NOT EXISTS {logged_open} ON {logged} (first, run) WHERE open;
-
--- Without lz4, and before PostgreSQL 14, the default compression serves.
-DO $$ BEGIN
-    IF EXISTS (SELECT FROM pg_settings WHERE name = 'default_toast_compression' AND 'lz4' = ANY (enumvals)) THEN
-        IF EXISTS (SELECT FROM pg_attribute
-            WHERE attrelid = '{phases}'::regclass AND attname = 'state' AND attcompression <> 'l') THEN
-            EXECUTE 'ALTER TABLE {phases} ALTER COLUMN state SET COMPRESSION lz4';
-        END IF; -- else the table would be locked for nothing
-    END IF;
-END $$;
-`
+` + pgstate.LZ4("attrelid = '{phases}'::regclass AND attname = 'state'",
+	"ALTER TABLE {phases} ALTER COLUMN state SET COMPRESSION lz4")
 
 // Schema returns statements that may be run again, and that fail if they would hide tables which are there: see
 // pgstate.Unhidden.

@@ -8,8 +8,6 @@ import (
 )
 
 const (
-	lazy = `set_config('synchronous_commit', 'off', true)`
-
 	// durable is pgstate.Durable that leaves alone what is durable already: to set a parameter takes longer than to
 	// read it.
 	durable = `CASE WHEN current_setting('synchronous_commit') IN ('on', 'remote_apply') THEN ''
@@ -40,7 +38,7 @@ var templates = queries{
 		SELECT $1::text, $5::text, $6::text, $7::integer, $2::timestamptz, $2::timestamptz, started, settled, settled IS NULL
 		FROM added
 		{merge}
-		RETURNING {durable}`,
+		RETURNING {kept}`,
 
 	// end is record of a Settled as a pgjoin.Part: it has the parameters of the statement that it joins.
 	end: `
@@ -60,7 +58,7 @@ var templates = queries{
 	// FOR SHARE is a write of its own. So the commit waits for the disk, and for a standby, and the answer is as
 	// durable as the entry.
 	known: `
-		SELECT state, {durable} FROM {phases} WHERE run = $1 AND at = $2::timestamptz AND phase = $3
+		SELECT state, {kept} FROM {phases} WHERE run = $1 AND at = $2::timestamptz AND phase = $3
 		FOR SHARE`,
 
 	alone: `SELECT state, NULL FROM {phases} WHERE run = $1 AND at = $2::timestamptz AND phase = $3`,
@@ -122,7 +120,7 @@ func names(d *pgstate.DB, entry, first, last string) *strings.Replacer {
 	return strings.NewReplacer(append(d.Pairs(),
 		"{p.state}", entry, "{a.state}", first, "{z.state}", last,
 		"{over}", "(NOT open AND settled < $1::timestamptz)",
-		"{durable}", durable, "{lazy}", lazy, "{merge}", merge,
+		"{kept}", durable, "{merge}", merge,
 	)...)
 }
 
