@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -69,21 +68,6 @@ func (c *crowd) list() error {
 	return errorsOf(c.store.Sessions(c.ctx, q))
 }
 
-// round lets the crowd loose for a number of steps and waits for all.
-func (c *crowd) round() error {
-	errs := make([]error, 8)
-	var wg sync.WaitGroup
-	for i := range errs {
-		wg.Go(func() {
-			for range 6 {
-				errs[i] = errors.Join(errs[i], c.act())
-			}
-		})
-	}
-	wg.Wait()
-	return errors.Join(errs...)
-}
-
 // missing returns the sessions that the heads would list and the indexes do not. It owns each session meanwhile, so
 // that none expires.
 func (c *crowd) missing(t *testing.T) (missing []string, live int) {
@@ -124,7 +108,7 @@ func TestRedisIndexNeverMisses(t *testing.T) {
 				return since < redistest.Search() || live == 0 && since < time.Minute
 			}
 			for start := time.Now(); lasts(time.Since(start)); n++ {
-				check(t, c.round())
+				check(t, redistest.Crowd(c.act))
 				missing, found := c.missing(t)
 				if len(missing) > 0 {
 					t.Fatalf("round %d: %q", n, missing)

@@ -50,21 +50,6 @@ func (c *crowd) act() error {
 	return err
 }
 
-// round lets the crowd act for a few steps and waits for all.
-func (c *crowd) round() error {
-	errs := make([]error, 8)
-	var wg sync.WaitGroup
-	for i := range errs {
-		wg.Go(func() {
-			for range 6 {
-				errs[i] = errors.Join(errs[i], c.act())
-			}
-		})
-	}
-	wg.Wait()
-	return errors.Join(errs...)
-}
-
 // missing returns how the items of the sessions differ from the list of all, and how many items there are.
 func (c *crowd) missing() (missing string, n int, err error) {
 	listed, err := list(c.ctx, c.anyone(), "")
@@ -86,7 +71,7 @@ func TestRedisIndexNeverMisses(t *testing.T) {
 	c := newCrowd(t.Context(), redistest.Cluster(t))
 	there, n := 0, 0
 	for start := time.Now(); time.Since(start) < redistest.Search(); n++ {
-		check(t, c.round())
+		check(t, redistest.Crowd(c.act))
 		missing, found, err := c.missing()
 		check(t, err)
 		if missing != "" {

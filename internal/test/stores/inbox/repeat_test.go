@@ -92,31 +92,15 @@ func TestLateCopy(t *testing.T) {
 
 func TestRedisScriptFlush(t *testing.T) { onRedis.TestScriptFlush(t) }
 
-// A spy is a hook that keeps the requests it has seen.
-type spy struct{ requests [][]any }
-
-func (s *spy) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (s *spy) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		s.requests = append(s.requests, cmd.Args())
-		return next(ctx, cmd)
-	}
-}
-
-func (s *spy) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
 // After each call, copies of all requests so far arrive. They change nothing.
 func TestRedisLateCopies(t *testing.T) {
 	t.Parallel()
 	shared, prefix := testenv.Redis(t)
-	sent := new(spy)
+	sent := new(redistest.Spy)
 	y := &story{ctx: t.Context(), store: onRedis.New(redistest.Another(t, shared, sent), prefix)}
 	others := onRedis.New(shared, prefix)
 	y.after = func() {
-		all := slices.Clone(sent.requests)
+		all := slices.Clone(sent.Requests)
 		seen := ids(t, others, "a")
 		for _, request := range all {
 			shared.Do(t.Context(), request...)

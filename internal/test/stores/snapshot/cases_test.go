@@ -4,15 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/redis/redissnapshot"
-	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitesnapshot"
 	"github.com/holdfast-go/holdfast/internal/test/redistest"
-	"github.com/holdfast-go/holdfast/internal/test/sqlitetest"
-	"github.com/holdfast-go/holdfast/internal/test/testenv"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/snapshot"
 )
@@ -115,33 +111,6 @@ func TestBigNumbers(t *testing.T) {
 		_, err = s.Begin(ctx, runAs("a", "late", top))
 		want(t, err, lock.ErrFenced)
 	})
-}
-
-// Writers queue before they ask for a connection. So none of them waits for the only one.
-func TestSQLiteWritersQueue(t *testing.T) {
-	t.Parallel()
-	db := sqlitetest.Open(t, testenv.SQLite(t))
-	db.SetMaxOpenConns(1)
-	s := liteOn(t, db, sqlitesnapshot.Options{})
-	begin(t, s, run("first")) // the first call prepares the statements, outside the queue
-	before := db.Stats().WaitCount
-	var wg sync.WaitGroup
-	for i := range 16 {
-		wg.Go(func() {
-			r := run(fmt.Sprint(i))
-			_, err := s.Begin(t.Context(), r)
-			want(t, err, nil)
-			for range 12 {
-				r = next(r)
-				want(t, s.Save(t.Context(), r), nil)
-			}
-			want(t, s.Save(t.Context(), adding(r, "a")), nil)
-		})
-	}
-	wg.Wait()
-	if waited := db.Stats().WaitCount - before; waited > 0 {
-		t.Errorf("writers have waited for a connection %d times", waited)
-	}
 }
 
 // Names that look like hash tags, separators or escapes stay apart, and each session stays in one slot.

@@ -67,21 +67,6 @@ func (c *crowd) act() error {
 	return err
 }
 
-// round lets the crowd act for a few steps and waits for all.
-func (c *crowd) round() error {
-	errs := make([]error, 8)
-	var wg sync.WaitGroup
-	for i := range errs {
-		wg.Go(func() {
-			for range 6 {
-				errs[i] = errors.Join(errs[i], c.act())
-			}
-		})
-	}
-	wg.Wait()
-	return errors.Join(errs...)
-}
-
 // ids returns the runs of a session, or of all sessions, as anyone finds them.
 func (c *crowd) ids(session string) (ids []string, err error) {
 	runs, err := list(c.ctx, c.anyone(), session)
@@ -98,7 +83,7 @@ func TestRedisIndexNeverMisses(t *testing.T) {
 	c := newCrowd(t.Context(), redistest.Cluster(t), 3)
 	live, n := 0, 0
 	for start := time.Now(); time.Since(start) < redistest.Search(); n++ {
-		check(t, c.round())
+		check(t, redistest.Crowd(c.act))
 		all, err := c.ids("")
 		check(t, err)
 		var alone []string // as each session has them
@@ -229,7 +214,7 @@ func TestRedisDeletesOnly(t *testing.T) {
 func TestRedisRoundTrips(t *testing.T) {
 	t.Parallel()
 	shared, prefix := testenv.Redis(t)
-	client, sent := redistest.Another(t, shared), new(spy)
+	client, sent := redistest.Another(t, shared), new(redistest.Spy)
 	s := redissnapshot.New(client, &redissnapshot.Options{Prefix: prefix})
 	turn := func(r snapshot.Run) {
 		begin(t, s, r)
@@ -243,8 +228,8 @@ func TestRedisRoundTrips(t *testing.T) {
 	for n := range int64(10) {
 		turn(runAs("a", fmt.Sprint("run", n), 2*n+1))
 	}
-	if len(sent.requests) != 10*5 {
-		t.Errorf("%d round trips for 10 turns, want 5 each", len(sent.requests))
+	if len(sent.Requests) != 10*5 {
+		t.Errorf("%d round trips for 10 turns, want 5 each", len(sent.Requests))
 	}
 }
 

@@ -163,35 +163,19 @@ func TestLateCopy(t *testing.T) {
 		func(*redistest.Echo) redistest.Story { return on(t, lives) })
 }
 
-// A spy is a hook that keeps the requests it has seen.
-type spy struct{ requests [][]any }
-
-func (s *spy) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (s *spy) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		s.requests = append(s.requests, cmd.Args())
-		return next(ctx, cmd)
-	}
-}
-
-func (s *spy) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
 // If a request of a Begin is delivered again, no run comes back. A run that has ended does not come back, whether its
 // owner or a later one deleted it. Nor does a run begin whose Begin was refused, or was told of another run.
 func TestRedisLateBegin(t *testing.T) {
 	t.Parallel()
 	shared, prefix := testenv.Redis(t)
-	sent := new(spy)
+	sent := new(redistest.Spy)
 	client := redistest.Another(t, shared, sent)
 	ctx := t.Context()
 	s := redissnapshot.New(client, &redissnapshot.Options{Prefix: prefix})
 	others := redissnapshot.New(shared, &redissnapshot.Options{Prefix: prefix})
 	again := func(when string, inFlight ...string) {
 		t.Helper()
-		for _, request := range sent.requests {
+		for _, request := range sent.Requests {
 			shared.Do(ctx, request...)
 			if got := listed(t, others, "a"); !slices.Equal(got, inFlight) {
 				t.Fatalf("%s: %.200q made %q of %q", when, request, got, inFlight)
@@ -232,7 +216,7 @@ func TestRedisLateBegin(t *testing.T) {
 
 // A slow network delivers a Begin, loses the answer, and lets other callers act before the client repeats the Begin.
 type slow struct {
-	spy
+	redistest.Spy
 	meanwhile func()
 }
 
