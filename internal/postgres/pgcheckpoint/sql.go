@@ -44,7 +44,6 @@ var templates = queries{
 	// If the claim is refused, it returns the head as it was when the statement began. If that head admits the claim,
 	// another claim or a Delete came first while this claim waited, and the claim is to be sent again. No row means
 	// that there was no head.
-	// Delete came first while this one waited, and the claim is to be sent again. No row means that there was no head.
 	claim: `
 		WITH c AS (
 			UPDATE {sessions} SET
