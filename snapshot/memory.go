@@ -200,7 +200,7 @@ func (m *Memory) Join(turns checkpoint.Store) Settle {
 		if err := t.Append(ctx, l, cp, o); err != nil {
 			return false, err
 		}
-		s := m.sessions[Key(l.Key)]
+		s := m.sessions[l.Key]
 		r := s.inFlight()
 		forgotten = r != nil && r.ID == cp.RunID && r.Fence == l.Fence
 		if forgotten {

@@ -43,10 +43,10 @@ var (
 func Verdict(text string) error { return &verdict{text} }
 
 // IsVerdict reports whether err is a verdict, or wraps one: the call changed nothing, and must not be repeated.
-func IsVerdict(err error) bool { return errors.Is(err, anyVerdict) }
+func IsVerdict(err error) bool { return errors.Is(err, errVerdict) }
 
-// anyVerdict stands for all verdicts. An error that hides what it wraps from errors.Is also hides verdicts.
-var anyVerdict = errors.New("a verdict")
+// errVerdict stands for all verdicts. An error that hides what it wraps from errors.Is also hides verdicts.
+var errVerdict = errors.New("a verdict")
 
 type verdict struct{ text string }
 
@@ -54,7 +54,7 @@ type verdict struct{ text string }
 func (v *verdict) Error() string { return v.text }
 
 // Is reports whether target is the mark.
-func (v *verdict) Is(target error) bool { return target == anyVerdict } //nolint:errorlint // this very error is meant
+func (v *verdict) Is(target error) bool { return target == errVerdict }
 
 // A DamagedError is the ErrDamaged of one session, turn, run, effect or item. No other is concerned.
 type DamagedError struct {
