@@ -67,7 +67,7 @@ func (p place) up(ctx context.Context, db *sql.DB, all []migration) error {
 		if err == nil {
 			return nil
 		}
-		if p.Dialect != SQLite || !busy(err) {
+		if p.Dialect != SQLite || !sqlitefile.Busy(err) {
 			return p.wrap(ctx, db, err)
 		}
 		select {
@@ -208,16 +208,6 @@ func (t Tables) load() (p place, all []migration, err error) {
 		all = append(all, migration{version, strings.TrimSuffix(e.Name(), ".sql"), p.fill(up)})
 	}
 	return p, all, nil
-}
-
-// busy reports whether err is SQLITE_BUSY as modernc.org/sqlite tells it. The busy timeout prevents most of these
-// errors. But if several processes open a new file at once, turning on its write-ahead log fails without a wait.
-func busy(err error) bool {
-	e, ok := errors.AsType[interface {
-		error
-		Code() int
-	}](err)
-	return ok && e.Code()&0xff == 5
 }
 
 // wrap names the package and, on SQLite, the file. If ctx has ended and the driver tells only of a consequence, wrap

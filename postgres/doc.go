@@ -44,5 +44,7 @@
 //	sessions_sweep, runs_sweep, streams_sweep  how far Sweep has come
 //	schema_version                the applied migrations
 //
-// docs/operations.md has the queries that are of use on call, and docs/design.md says what each column means.
+// In sessions an empty nonce means that the lease was given back. turn is the last settled turn (-1 for none), and owed
+// the oldest settled turn whose reply was not delivered. failed counts the failed deliveries of turn owed. retry_at is
+// when its next delivery is due (NULL: now). docs/operations.md has the queries that are of use on call.
 package postgres

@@ -2,7 +2,6 @@ package redis
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 
@@ -116,7 +115,9 @@ func (db *DB) Sweep(ctx context.Context, limit int) (retired int, err error) {
 //
 // Call it before traffic is let in. It may be repeated, and must be after an error. docs/operations.md has the runbook.
 func (db *DB) Raise(ctx context.Context, lost time.Time, _ time.Duration) error {
-	_, runs := db.snapshots.Raise(ctx, lost)
-	_, sessions := db.checkpoints.Raise(ctx, lost)
-	return errors.Join(runs, sessions)
+	if _, err := db.snapshots.Raise(ctx, lost); err != nil {
+		return err
+	}
+	_, err := db.checkpoints.Raise(ctx, lost)
+	return err
 }

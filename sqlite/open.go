@@ -38,9 +38,8 @@ func Open(file string) (*sql.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	// If several processes open a new file at once, turning on its write-ahead log fails without a wait.
 	for end := time.Now().Add(patience); ; time.Sleep(rand.N(20 * time.Millisecond)) {
-		if err = db.PingContext(context.Background()); !busy(err) || time.Now().After(end) {
+		if err = db.PingContext(context.Background()); !sqlitefile.Busy(err) || time.Now().After(end) {
 			break
 		}
 	}
@@ -52,12 +51,4 @@ func Open(file string) (*sql.DB, error) {
 		return nil, errors.Join(sqlitefile.Name(file, err), db.Close())
 	}
 	return db, nil
-}
-
-func busy(err error) bool {
-	e, ok := errors.AsType[interface {
-		error
-		Code() int
-	}](err)
-	return ok && e.Code()&0xff == 5
 }

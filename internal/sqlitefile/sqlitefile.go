@@ -68,15 +68,25 @@ func Name(path string, err error) error {
 	return fmt.Errorf("%s: %w", path, err)
 }
 
-// The codes of SQLite for a file that is read-only, and for a file that it cannot open. A database in WAL mode creates
-// files beside the database.
-const readOnly, cannotOpen = 8, 14
+// The codes of SQLite for a database that another connection has locked, for a file that is read-only, and for a file
+// that it cannot open. A database in WAL mode creates files beside the database.
+const locked, readOnly, cannotOpen = 5, 8, 14
 
 // Unwritable reports whether err says that SQLite wrote nothing because it must not write.
-func Unwritable(err error) bool {
+func Unwritable(err error) bool { return code(err) == readOnly || code(err) == cannotOpen }
+
+// Busy reports whether err says that another connection has locked the database. The busy timeout prevents most of
+// these errors. But if several processes open a new file at once, turning on its write-ahead log fails without a wait.
+func Busy(err error) bool { return code(err) == locked }
+
+// code returns the code of an error as modernc.org/sqlite tells it; 0 if it tells none.
+func code(err error) int {
 	e, ok := errors.AsType[interface {
 		error
 		Code() int
 	}](err)
-	return ok && (e.Code()&0xff == readOnly || e.Code()&0xff == cannotOpen)
+	if !ok {
+		return 0
+	}
+	return e.Code() & 0xff
 }

@@ -4,10 +4,7 @@
 // a settle, a mark. The UPDATE that takes the row lock on the session's head compares the fence. No read beside that
 // UPDATE does, which makes the transitions safe. The first claim of a session takes a second round trip. So does a
 // claim that lost a race.
-//
-// In the table sessions an empty nonce means that the lease was given back. turn is the last settled turn (-1 for
-// none), and owed the oldest settled turn whose reply was not delivered. failed counts the failed deliveries of turn
-// owed. retry_at is when its next delivery is due (NULL: now). A row of turns is never updated.
+// A row of turns is never updated.
 //
 // With [Options].Functions each transition is one call of a function instead. Each statement of a function sees all
 // data that was committed when the statement began. The functions are part of the schema, and their names are numbered:

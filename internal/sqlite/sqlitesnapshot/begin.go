@@ -93,6 +93,9 @@ func (s *Store) find(ctx context.Context, st sqlitestore.Statements, r snapshot.
 	if found == nil || err != nil {
 		return nil, err
 	}
+	if err := s.db.There(); err != nil { // the note is gone with the file
+		return nil, err
+	}
 	return &found.Run, found.damage
 }
 

@@ -26,6 +26,7 @@ import (
 	"github.com/holdfast-go/holdfast/redis"
 	"github.com/holdfast-go/holdfast/snapshot"
 	"github.com/holdfast-go/holdfast/sqlite"
+	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/stream"
 	"github.com/holdfast-go/holdfast/turnlog"
 )
@@ -306,4 +307,67 @@ func TestSweepOfBot(t *testing.T) {
 			}
 		}
 	})
+}
+
+// What has an age of less than 0 stays, whatever its default is.
+func TestForever(t *testing.T) {
+	_, client := redistest.Server(t, goredis.Options{})
+	file, err := sqlite.Open(filepath.Join(t.TempDir(), "forever.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { file.Close() })
+	for name, db := range map[string]database{
+		"postgres": postgres.New(pgtest.EmptyPool(t), &postgres.Options{
+			Ages: postgres.Ages{Sessions: -1, Unsettled: -1, Streams: -1, TurnLogs: -1, Effects: -1},
+		}),
+		"sqlite": sqlite.New(file, &sqlite.Options{
+			Ages: sqlite.Ages{Sessions: -1, Unsettled: -1, Streams: -1, TurnLogs: -1, Effects: -1},
+		}),
+		"redis": redis.New(client, &redis.Options{Ages: redis.Ages{Sessions: -1, Unsettled: -1, Streams: -1}}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			prepare(t, db)
+			if _, err := bot(t, db).Execute(t.Context(), "ann", orchestrator.Input{}, nil); err != nil {
+				t.Fatal(err)
+			}
+			k := checkpoint.Key{Orchestrator: "shop", Session: "begun"}
+			r := checkpoint.ClaimRequest{Owner: "a", Nonce: "n", TTL: time.Microsecond}
+			if _, err := db.Checkpoints().Claim(t.Context(), k, r); err != nil {
+				t.Fatal(err)
+			}
+			if n, err := db.Sweep(t.Context(), 0); n != 0 || err != nil {
+				t.Errorf("%d retired, %v", n, err)
+			}
+			seq, _, _, err := db.Stream().Last(t.Context(), stream.Key{Orchestrator: "shop", Session: "ann"})
+			if seq == 0 || err != nil {
+				t.Errorf("the stream has come to %d, %v", seq, err)
+			}
+		})
+	}
+}
+
+// The ledger and the turn log in memory are swept by their ages too.
+func TestSweepOfMemory(t *testing.T) {
+	for age, want := range map[time.Duration]int{0: 0, time.Hour: 0, time.Nanosecond: 1} {
+		effects, log := &ledger.Memory{Age: age}, &turnlog.Memory{Age: age}
+		e := ledger.Effect{
+			ID: "e", Orchestrator: "shop", Session: "ann", RunID: "r", Name: "pay", Class: ledger.Pure,
+			Fence: lock.Fence{Epoch: 1, Nonce: "n"}, State: ledger.Completed,
+		}
+		if _, err := effects.Record(t.Context(), e); err != nil {
+			t.Fatal(err)
+		}
+		if err := log.Record(t.Context(), turnlog.Entry{
+			Run: "r", Orchestrator: "shop", Session: "ann", Phase: turnlog.Settled,
+			At: time.Now().UTC().Truncate(time.Millisecond).Add(-time.Second),
+		}); err != nil {
+			t.Fatal(err)
+		}
+		for what, s := range map[string]store.Sweeper{"ledger": effects, "turn log": turnlog.New(log, nil)} {
+			if n, err := s.Sweep(t.Context(), 0); n != want || err != nil {
+				t.Errorf("%s of age %v: %d retired, want %d: %v", what, age, n, want, err)
+			}
+		}
+	}
 }
