@@ -328,7 +328,11 @@ func TestForever(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			prepare(t, db)
-			if _, err := bot(t, db).Execute(t.Context(), "ann", orchestrator.Input{}, nil); err != nil {
+			b := bot(t, db)
+			if _, err := b.Execute(t.Context(), "ann", orchestrator.Input{}, nil); err != nil {
+				t.Fatal(err)
+			}
+			if err := b.Shutdown(t.Context()); err != nil { // the last events are in the stream then
 				t.Fatal(err)
 			}
 			k := checkpoint.Key{Orchestrator: "shop", Session: "begun"}
