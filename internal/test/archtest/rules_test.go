@@ -91,7 +91,7 @@ var trees = []string{"internal/postgres/", "internal/sqlite/", "internal/redis/"
 // contractRules returns the rules of each contract and its suite, and of the parts of each database.
 func contractRules() []rule {
 	var all []rule
-	for _, c := range contracts[1:] {
+	for _, c := range slices.Concat(contracts[1:], []string{"workflow"}) {
 		ours := []string{c, words, "lock", "internal/"}
 		// Package snapshot joins with the checkpoint store in its database: see decision 27.
 		if c == "snapshot" {
@@ -106,6 +106,7 @@ func contractRules() []rule {
 		)
 	}
 	process := []string{words, "lock", "internal/"}
+	all = append(all, rule{packages: "workflow/flow", ours: []string{"workflow", "retry", words, "lock", "internal/"}})
 	return append(all,
 		rule{
 			packages: "internal/postgres/pgprocess",
@@ -134,7 +135,7 @@ func within(ours []string, tree string) []string { return slices.Concat(ours, []
 func database(tree string, foreign ...string) rule {
 	return rule{
 		packages: strings.TrimSuffix(strings.TrimPrefix(tree, "internal/"), "/"),
-		ours:     append([]string{"internal/", tree, "migrations", "migrations/internal/"}, contracts...),
+		ours:     append([]string{"internal/", tree, "migrations", "migrations/internal/", "workflow"}, contracts...),
 		foreign:  foreign,
 	}
 }

@@ -1,0 +1,291 @@
+package workflow
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/ctxcause"
+	"github.com/holdfast-go/holdfast/lock"
+)
+
+// Claim implements Store.
+func (m *Memory) Claim(ctx context.Context, q ClaimRequest) (claimed []Claimed, next time.Duration, err error) {
+	if err := cmp.Or(q.Validate(), ctxcause.Of(ctx)); err != nil {
+		return nil, 0, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.open()
+	at := now()
+	if q.Lease > 0 {
+		m.note(&q, at)
+	}
+	runs := slices.SortedFunc(maps.Values(m.runs), func(a, b *memoryRun) int {
+		return cmp.Or(a.Due.Compare(b.Due), cmp.Compare(a.ID, b.ID))
+	})
+	for _, r := range runs {
+		if r.Status != Running || !slices.Contains(q.Definitions, Definition{r.Workflow, r.Version}) {
+			continue
+		}
+		if q.plain() && r.idle() && r.Due.After(at) {
+			if wait := r.Due.Sub(at); next == 0 || wait < next {
+				next = wait
+			}
+			continue
+		}
+		if len(claimed) == q.Limit || !m.claimable(r, &q, at) || m.crash(r, &q) {
+			continue
+		}
+		r.fence = lock.Fence{Epoch: r.fence.Epoch + 1, Nonce: q.Nonce}
+		r.Owner, r.Hold, r.Event, r.match, r.Due, r.since = q.Process, "", "", nil, time.Time{}, at
+		c := Claimed{r.Run, r.fence, r.mail, at}
+		c.Input = slices.Clone(c.Input)
+		claimed = append(claimed, c)
+	}
+	if len(claimed) == q.Limit {
+		next = 0
+	}
+	return claimed, next, nil
+}
+
+// note notes the definitions that a living process has. The caller holds mu.
+func (m *Memory) note(q *ClaimRequest, at time.Time) {
+	if len(q.Definitions) == 0 {
+		for _, processes := range m.noted { // it is not living any more, but has known them until now
+			if _, ok := processes[q.Process]; ok {
+				processes[q.Process] = at.Add(-LivingFor)
+			}
+		}
+	}
+	for _, d := range q.Definitions {
+		if m.noted[d] == nil {
+			m.noted[d] = make(map[string]time.Time)
+		}
+		m.noted[d][q.Process] = at
+	}
+}
+
+// plain reports whether r is for runs that are due.
+func (r *ClaimRequest) plain() bool { return r.From == "" && r.Again == "" && r.Lease == 0 }
+
+// idle reports whether the run is nobody's, and goes on by itself.
+func (r *memoryRun) idle() bool {
+	return r.Owner == "" && (r.Hold == "" || r.Hold == HoldUnknown) && !r.forever
+}
+
+func (m *Memory) claimable(r *memoryRun, q *ClaimRequest, at time.Time) bool {
+	switch {
+	case q.plain():
+		return r.idle() && !r.Due.After(at)
+	case q.From != "":
+		return r.Owner == q.From
+	case q.Again != "":
+		return r.Owner == q.Process && r.fence.Nonce == q.Again
+	}
+	return r.Owner != "" && at.Sub(r.since) > q.Lease && at.Sub(m.beaten[r.Owner]) > q.Lease
+}
+
+// crash notes that an owner has lost the run. It holds the run if that has happened too often.
+func (m *Memory) crash(r *memoryRun, q *ClaimRequest) (held bool) {
+	if q.From == "" && q.Lease == 0 {
+		return false
+	}
+	rows := 0
+	for _, st := range r.steps {
+		if st.Outcome != Retrying && st.Outcome != Late {
+			rows++
+		}
+	}
+	if r.crashes++; r.crashed != rows {
+		r.crashes, r.crashed = 1, rows
+	}
+	if r.crashes < q.MostCrashes {
+		return false
+	}
+	r.fence.Epoch++
+	r.Owner, r.Hold, r.forever, r.Error = "", Crashed, true, CrashError(r.crashes)
+	return true
+}
+
+// Write implements Store.
+func (m *Memory) Write(ctx context.Context, entries []Entry) (verdicts []error, err error) {
+	if err := cmp.Or(ValidateWrite(entries), ctxcause.Of(ctx)); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	verdicts = make([]error, len(entries))
+	for i := range entries {
+		verdicts[i] = m.write(&entries[i])
+	}
+	return verdicts, nil
+}
+
+// write writes an entry. The caller holds mu.
+func (m *Memory) write(e *Entry) error {
+	r := m.runs[e.Run]
+	if r == nil {
+		return ErrNotFound
+	}
+	if e.Next == Record {
+		for _, st := range e.Steps {
+			if _, ok := r.steps[st.Name]; !ok {
+				st.Outcome = Late
+				r.put(st, now())
+			}
+		}
+		return nil
+	}
+	if repeated, err := e.Verdict(r.Status, r.Owner, r.fence, r.mail); repeated || err != nil {
+		return err
+	}
+	at := now()
+	for _, st := range e.Steps {
+		r.put(st, at)
+		if st.Signal != "" {
+			r.taken[st.Signal] = true
+		}
+	}
+	switch e.Next {
+	case Park:
+		r.Due, r.forever = e.due(at)
+		r.Owner, r.Event, r.match, r.since = "", e.Event, slices.Clone(e.Match), at
+	case End:
+		r.Status, r.Error, r.Completed, r.Due, r.Owner = e.Status, e.Error, at, time.Time{}, ""
+		if r.Output = slices.Clone(e.Output); e.Status == Completed {
+			r.Output = document(e.Output)
+		}
+	case Stop:
+		r.Owner, r.Hold, r.Error, r.forever = "", e.Held, e.Error, true
+	}
+	return nil
+}
+
+// put adds a row to the journal.
+func (r *memoryRun) put(st Step, at time.Time) {
+	old, ok := r.steps[st.Name]
+	again := ok && (old.Outcome == Open || old.Outcome == Retrying)
+	if ok && !again && old.Outcome != Late || ok && st.Outcome == Late {
+		return
+	}
+	st.Started, st.Completed = at.Add(-st.Took).Truncate(time.Microsecond), at
+	switch {
+	case again:
+		st.Started, st.Until = old.Started, old.Until
+	case st.For > 0:
+		st.Until = at.Add(st.For).Truncate(time.Microsecond)
+	}
+	st.Until = st.Until.UTC()
+	st.Took, st.For, st.Output = 0, 0, slices.Clone(st.Output)
+	r.steps[st.Name] = st
+}
+
+// due returns when a run that is parked at a time is due. If it is due never, only a signal wakes it.
+func (e *Entry) due(at time.Time) (due time.Time, never bool) {
+	if e.After > 0 {
+		due = at.Add(e.After).Truncate(time.Microsecond)
+	}
+	if due.IsZero() || !e.Due.IsZero() && e.Due.Before(due) {
+		due = e.Due.UTC()
+	}
+	return due, due.IsZero()
+}
+
+// Send implements Front.
+func (m *Memory) Send(ctx context.Context, messages []Message) ([]Receipt, error) {
+	if err := cmp.Or(ValidateSend(messages), ctxcause.Of(ctx)); err != nil {
+		return nil, err
+	}
+	var notes []Note
+	defer func() { m.tell(notes...) }()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	receipts := make([]Receipt, len(messages))
+	for i := range messages {
+		msg := &messages[i]
+		switch r := m.runs[msg.Run]; {
+		case r == nil:
+			receipts[i] = Unknown
+		case r.Status != Running:
+			receipts[i] = Over
+		case msg.Action == Signal:
+			if receipts[i] = r.signal(msg); receipts[i] != Unwanted {
+				notes = append(notes, Note{})
+			}
+		default:
+			receipts[i] = Applied
+			notes = append(notes, r.control(msg.Action))
+		}
+	}
+	return receipts, nil
+}
+
+// control cancels, pauses or resumes the run.
+func (r *memoryRun) control(a Action) Note {
+	at := now()
+	switch a {
+	case Resume:
+		if r.Hold != "" {
+			r.Hold, r.Error, r.Due, r.crashes, r.forever = "", "", at, 0, false
+		}
+		return Note{}
+	case Cancel:
+		r.Status, r.Hold, r.Completed, r.Due, r.forever = Cancelled, "", at, time.Time{}, false
+	case Pause:
+		r.Hold, r.forever = Paused, true
+	}
+	r.Owner, r.Event, r.match, r.fence.Epoch = "", "", nil, r.fence.Epoch+1
+	return Note{Run: r.ID}
+}
+
+// signal gives a signal to the run.
+func (r *memoryRun) signal(msg *Message) Receipt {
+	if slices.ContainsFunc(r.signals, func(s Step) bool { return s.Signal == msg.ID }) {
+		return Kept
+	}
+	payload := document(msg.Payload)
+	waits := r.waits()
+	hit := waits && r.Event == msg.Event && Contains(payload, r.match)
+	if msg.Wanted && !hit {
+		return Unwanted
+	}
+	at := now()
+	r.mail++
+	r.signals = append(r.signals, Step{
+		Name: msg.Event, Kind: KindSignal, Outcome: Open, Output: payload, Signal: msg.ID, Started: at, Completed: at,
+	})
+	if hit || waits && r.Event == AnyEvent {
+		r.Event, r.match, r.Due, r.forever = "", nil, earlier(r.Due, at), false
+	}
+	if hit {
+		return Consumed
+	}
+	return Kept
+}
+
+// earlier returns the earlier of two times. The zero time is none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// Verdict says why the run of an entry refuses the entry, or nil. repeated says that the entry has been written before:
+// the run is as the entry leaves it. It is for authors of a store. The run is as its row says, which is locked.
+func (e *Entry) Verdict(s Status, owner string, f lock.Fence, mail int64) (repeated bool, err error) {
+	switch {
+	case f == e.Fence && owner == "" && e.Next != Stay:
+		return true, nil
+	case s != Running:
+		return false, ErrOver
+	case f != e.Fence || owner == "":
+		return false, lock.ErrFenced
+	case e.Mail >= 0 && mail != e.Mail:
+		return false, ErrMail
+	}
+	return false, nil
+}

@@ -1,0 +1,386 @@
+package workflow
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"time"
+
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/store"
+)
+
+// A Status is how far a run has come. Only Running changes.
+type Status string
+
+// The statuses.
+const (
+	Running   Status = "running"
+	Completed Status = "completed"
+	Failed    Status = "failed"
+	Cancelled Status = "cancelled"
+)
+
+// Known reports whether a store takes s.
+func (s Status) Known() bool { return s == Running || s.Over() }
+
+// Over reports whether a run with the status changes no more.
+func (s Status) Over() bool { return s == Completed || s == Failed || s == Cancelled }
+
+// A Hold says why a run that is Running does not go on by itself. Resume lets it go on.
+type Hold string
+
+// The holds.
+const (
+	Paused  Hold = "paused"  // an operator has paused it
+	Crashed Hold = "crashed" // it has ended its process too often
+	Drifted Hold = "drifted" // the journal does not fit the code, or a payload cannot be decoded
+
+	// HoldUnknown says that for a day no living process has had the definition of the run. The run goes on by itself
+	// once a process has it.
+	HoldUnknown Hold = "unknown"
+)
+
+// A Run is one call of a workflow.
+type Run struct {
+	ID       string
+	Workflow string
+	Version  int // fixed at the start
+	Status   Status
+	Hold     Hold
+
+	Input, Output json.RawMessage
+
+	// Error is why the run failed, or is held.
+	Error string
+
+	// Key is the idempotency key of the start; "" if there is none.
+	Key           string
+	RetentionDays int // fixed at the start
+
+	Started   time.Time
+	Completed time.Time // zero while it runs
+	Due       time.Time // when it goes on by itself; zero if a process owns it, or if it waits for an event alone
+
+	Owner string // the process that owns it; "" if none does
+
+	// Event is what the run waits for; "" if it does not wait for an event, and AnyEvent if it waits for several.
+	Event string
+}
+
+// AnyEvent is the Entry.Event of a run with several waits. Any signal makes it due.
+const AnyEvent = "*"
+
+// A Kind says what a journal row is of.
+type Kind string
+
+// The kinds.
+const (
+	KindStep   Kind = "run"
+	KindSleep  Kind = "sleep"
+	KindWait   Kind = "wait"
+	KindPatch  Kind = "patch"
+	KindSignal Kind = "signal" // not a journal row: a signal that no wait has taken yet
+)
+
+// An Outcome is how a step stands.
+type Outcome string
+
+// The outcomes.
+const (
+	Done     Outcome = "done"
+	TimedOut Outcome = "timeout"  // of a wait
+	Broken   Outcome = "failed"   // the step's last error; its attempts are used up
+	Retrying Outcome = "retrying" // it has failed, and will be tried again
+	Open     Outcome = "open"     // of a sleep or wait: it has begun, and has not ended
+	Late     Outcome = "late"     // it ended after its run, or under a former owner
+)
+
+// A Step is one journal row.
+type Step struct {
+	// Name is unique in its run. Steps of a branch have the names of the branch and a slash before them.
+	Name string
+
+	// Index counts the steps of one branch in the order of their calls, from 0 on.
+	Index    int
+	Kind     Kind
+	Outcome  Outcome
+	Output   json.RawMessage // of a wait, the payload of the signal
+	Error    string
+	Attempts int       // calls that returned an error or a value; crashes are not counted
+	Until    time.Time // of a sleep or a wait with a timeout
+	Signal   string    // of a wait: the id of the signal that ended it
+
+	// Started and Completed are times of the store. Write ignores them. A row that is Open or Retrying has Started when
+	// it was written first.
+	Started, Completed time.Time
+
+	// Took is for Write alone: Started is so long before the write.
+	Took time.Duration
+
+	// For is for Write alone. If it is not 0, Until is so long after the write.
+	For time.Duration
+}
+
+// The conditions of a store. The package comment says what each means.
+var (
+	ErrNotFound  = store.Verdict("workflow: run not found")
+	ErrKeyReused = store.Verdict("workflow: the key was used with another input")
+	ErrOver      = store.Verdict("workflow: run is over")
+	ErrMail      = store.Verdict("workflow: a signal has come since")
+
+	ErrInvalid = store.ErrInvalid
+	ErrSchema  = store.ErrSchema
+	ErrDamaged = store.ErrDamaged
+	ErrRefused = store.ErrRefused
+)
+
+// A DamagedError is the ErrDamaged of one run, or of one step of it.
+type DamagedError = store.DamagedError
+
+// A NewRun is a run to be started.
+type NewRun struct {
+	ID       string // from NewID
+	Workflow string
+
+	// Version is that of the definition. 0 means the greatest that a living process has, else the greatest of a run
+	// that is kept, else 1.
+	Version int
+	Input   json.RawMessage // nil is null
+
+	// Key is the idempotency key: at most one run that is kept has the workflow and the key. "" is no key.
+	Key           string
+	RetentionDays int           // 0 means 30; the store has a cap
+	Delay         time.Duration // until it is due
+
+	// Owner and Fence are set by an engine that goes on with the run itself, without a claim. Then there is no Delay.
+	Owner string
+	Fence lock.Fence
+}
+
+// A Started tells of one NewRun.
+type Started struct {
+	ID      string
+	Version int
+	Status  Status
+	New     bool // false if the id or the key was known: ID is the run that has it
+}
+
+// A Message goes to a run from outside. It needs no ownership.
+type Message struct {
+	Run    string
+	Action Action
+
+	// ID tells a repeated signal from a second one.
+	ID      string
+	Event   string
+	Payload json.RawMessage // nil is null
+
+	// Wanted keeps nothing of a signal that no wait takes now: the receipt is Unwanted.
+	Wanted bool
+}
+
+// An Action is what a message asks for.
+type Action string
+
+// The actions.
+const (
+	Signal Action = "signal"
+	Cancel Action = "cancel"
+	Pause  Action = "pause"
+	Resume Action = "resume"
+)
+
+// A Receipt tells what has become of a message.
+type Receipt string
+
+// The receipts.
+const (
+	// Consumed says that the run waited for the signal, and takes it. If the same signal comes again, it is Kept.
+	Consumed Receipt = "consumed"
+
+	// Kept says that the signal lies in the mailbox of the run, or that it has come before.
+	Kept     Receipt = "kept"
+	Unwanted Receipt = "unwanted" // no wait takes the signal, and it is not kept
+	Applied  Receipt = "applied"  // the run is cancelled, paused or resumed
+	Over     Receipt = "over"     // the run is over: nothing has changed
+	Unknown  Receipt = "unknown"  // there is no such run
+)
+
+// A Query selects runs. Zero fields select all.
+type Query struct {
+	ID       string
+	Workflow string
+	Status   Status
+	Since    time.Time       // started at or after
+	Until    time.Time       // started before
+	Input    json.RawMessage // contained in the input: see Contains
+	After    *Run            // the last run of the page before: its Started and ID
+	Limit    int             // 0 means no limit
+
+	// Event selects runs that wait for the event, and whose match Payload contains. They come by the time since when
+	// they wait, the longest first. It is not for use with After.
+	Event   string
+	Payload json.RawMessage
+}
+
+// A Front is what a program needs that starts, signals and reads runs. Its methods may be called concurrently.
+type Front interface {
+	// Start adds runs, all or none, durable on return. A run whose id or key is known is not added. Repeating Start
+	// with the same ids adds nothing. If the run that is known has another input, Start is ErrKeyReused and adds
+	// nothing.
+	Start(ctx context.Context, runs []NewRun) ([]Started, error)
+
+	// Send gives messages to runs, durable on return. It never waits for an owner. Messages do not depend on each
+	// other: after an error some may have been given.
+	Send(ctx context.Context, messages []Message) ([]Receipt, error)
+
+	// Runs yields runs by start, newest first, and runs of one time by id, greatest first. It holds no connection,
+	// transaction or lock while it yields. If a run is damaged, it comes with a *DamagedError and as much as can be
+	// read, and Runs goes on. Any other error ends it.
+	Runs(ctx context.Context, q Query) iter.Seq2[Run, error]
+
+	// Steps yields the journal of a run by Started, Index and Name, and then the signals that no wait has taken, oldest
+	// first. A run that is not there has no steps. A step that is damaged comes with a *DamagedError, and Steps goes
+	// on.
+	Steps(ctx context.Context, run string) iter.Seq2[Step, error]
+
+	// Counts returns how many runs of each workflow have each status.
+	Counts(ctx context.Context) (map[string]map[Status]int, error)
+}
+
+// A Store keeps runs. An engine needs the whole Store. Beats of processes, and who is suspected, are not its business:
+// one process beats once for all that it owns in a database. So a Store should be a [lock.Beater] too.
+type Store interface {
+	Front
+
+	// Claim makes a process the owner of runs of the named definitions, in one statement. A run that another call is
+	// claiming is skipped. The claim need not be durable on return: any later write of the new owner makes it durable.
+	//
+	// Without From, Again and Lease, Claim is for runs that are due, the longest due first. Then next is how long it is
+	// until the next run of these definitions is due, or 0 if the store does not know of one. If it claims as many as
+	// Limit, more may be due, and next is 0.
+	Claim(ctx context.Context, r ClaimRequest) (claimed []Claimed, next time.Duration, err error)
+
+	// Write adds to journals and decides how their runs go on, each entry in one atomic step. Entries are of different
+	// runs, and do not depend on each other: the verdicts say of each why it changed nothing, or nil. An error without
+	// verdicts leaves open what was written. Write may be repeated. It is durable on return.
+	//
+	// A verdict is ErrNotFound, ErrOver, lock.ErrFenced or ErrMail.
+	Write(ctx context.Context, entries []Entry) (verdicts []error, err error)
+
+	// Sweep deletes at most limit runs that are over and whose retention has passed, with their journals. 0 means no
+	// limit. It also holds, as HoldUnknown, the runs that have been due for a day, if for a day no living process has
+	// had their definition.
+	Sweep(ctx context.Context, limit int) (deleted int, err error)
+}
+
+// A Definition names code that a process has.
+type Definition struct {
+	Workflow string
+	Version  int
+}
+
+// A ClaimRequest asks for runs. At most one of From, Again and Lease is set.
+type ClaimRequest struct {
+	Process     string
+	Nonce       string
+	Definitions []Definition
+	Limit       int
+
+	// From claims what this process owns, in place of what is due. Its beats have stood still.
+	From string
+
+	// Again claims what Process owns with this nonce. It is for a Claim or a Start whose answer was lost.
+	Again string
+
+	// Lease claims what was claimed so long ago, or longer, by processes that have not beaten for so long. It is a
+	// backstop: an owner that died before its first beat, or a server that has lost the beats.
+	//
+	// A Claim with a Lease also notes that a living process has the Definitions, for LivingFor. Without Definitions it
+	// forgets what Process has noted.
+	Lease time.Duration
+
+	// MostCrashes is for From and Lease. It holds a run as Crashed if so many owners have lost it in a row without
+	// progress: the journal has the same rows as it had for the owner before.
+	MostCrashes int
+}
+
+// For how long definitions are known.
+const (
+	// LivingFor is for how long a process counts as living after it has noted its definitions.
+	LivingFor = 5 * time.Minute
+
+	// UnknownAfter is after how long a run without a living process that has its definition is held.
+	UnknownAfter = 24 * time.Hour
+)
+
+// A Claimed is a run with the fence of its new owner.
+type Claimed struct {
+	Run
+	Fence lock.Fence
+	Mail  int64     // how many signals have come
+	Now   time.Time // the clock of the store
+}
+
+// An Entry is one write of the owner of a run.
+type Entry struct {
+	Run   string
+	Fence lock.Fence
+
+	// Steps are added to the journal. A row that is Open or Retrying is replaced, and keeps its Started and its Until.
+	// A row that is Late is replaced too. Any other row stays.
+	Steps []Step
+
+	// Next is how the run goes on.
+	Next Next
+
+	// After Park: the run is due at Due, and After after the write, whichever comes first. If both are zero, only a
+	// signal wakes it. An After of a nanosecond is now.
+	Due   time.Time
+	After time.Duration
+
+	// After Park with an Event: a signal of this event whose payload contains Match makes the run due.
+	Event string
+	Match json.RawMessage
+
+	// Mail refuses the entry with ErrMail if the run has got another number of signals. -1 does not compare.
+	Mail int64
+
+	// After End, and Held for Stop.
+	Status Status
+	Output json.RawMessage
+	Error  string
+	Held   Hold
+}
+
+// A Next is how a run goes on after a write.
+type Next int
+
+// The ways to go on.
+const (
+	Stay   Next = iota // the owner keeps it
+	Park               // nobody owns it until it is due or a signal wakes it
+	End                // it is over
+	Stop               // it is held
+	Record             // the Steps are Late: it needs no fence, and changes no row that is there
+)
+
+// A Listener is a Store that tells its engines what happens. What it tells is for economy only: a note may be lost.
+type Listener interface {
+	// Listen calls hear with each note until ctx ends. hear must not wait.
+	Listen(ctx context.Context, hear func(Note))
+
+	// Hears reports whether the notes of other processes come too at the moment.
+	Hears() bool
+
+	// Tell tells the others.
+	Tell(n Note)
+}
+
+// A Note tells of a change. If Run is "", runs may be due, or, with Beats, a process has begun to beat. Otherwise the
+// owner of Run has lost it.
+type Note struct {
+	Run   string
+	Beats bool
+}
