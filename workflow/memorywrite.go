@@ -40,7 +40,7 @@ func (m *Memory) Claim(ctx context.Context, q ClaimRequest) (claimed []Claimed, 
 			continue
 		}
 		r.fence = lock.Fence{Epoch: r.fence.Epoch + 1, Nonce: q.Nonce}
-		r.Owner, r.Hold, r.Event, r.match, r.Due, r.since = q.Process, "", "", nil, time.Time{}, at
+		r.Owner, r.Hold, r.Error, r.Event, r.match, r.Due, r.since = q.Process, "", "", "", nil, time.Time{}, at
 		c := Claimed{r.Run, r.fence, r.mail, at}
 		c.Input = slices.Clone(c.Input)
 		claimed = append(claimed, c)
@@ -145,8 +145,8 @@ func (m *Memory) write(e *Entry) error {
 	at := now()
 	for _, st := range e.Steps {
 		r.put(st, at)
-		if st.Signal != "" {
-			r.taken[st.Signal] = true
+		if signal := r.steps[st.Name].Signal; signal != "" { // of a row that stays, not that of st
+			r.taken[signal] = true
 		}
 	}
 	switch e.Next {
@@ -189,7 +189,7 @@ func (e *Entry) due(at time.Time) (due time.Time, never bool) {
 		due = at.Add(e.After).Truncate(time.Microsecond)
 	}
 	if due.IsZero() || !e.Due.IsZero() && e.Due.Before(due) {
-		due = e.Due.UTC()
+		due = e.Due.UTC().Truncate(time.Microsecond)
 	}
 	return due, due.IsZero()
 }
@@ -237,7 +237,7 @@ func (r *memoryRun) control(a Action) Note {
 	case Pause:
 		r.Hold, r.forever = Paused, true
 	}
-	r.Owner, r.Event, r.match, r.fence.Epoch = "", "", nil, r.fence.Epoch+1
+	r.Owner, r.Error, r.Event, r.match, r.fence.Epoch = "", "", "", nil, r.fence.Epoch+1
 	return Note{Run: r.ID}
 }
 
