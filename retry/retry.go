@@ -40,6 +40,19 @@ func (p Policy) Jitter() Policy {
 	}}
 }
 
+// Spread waits as long as p, give or take a part of that: with a part of 0.2, 80 to 120 %. In contrast to Jitter it
+// keeps the rhythm of p. A part is between 0 and 1.
+func (p Policy) Spread(part float64) Policy {
+	part = min(max(part, 0), 1)
+	return Policy{p.Attempts, func(failed int) time.Duration {
+		d := float64(p.wait(failed)) * (1 - part + 2*part*rand.Float64()) //nolint:gosec // it need not be secret
+		if d >= math.MaxInt64 {
+			return math.MaxInt64
+		}
+		return time.Duration(d)
+	}}
+}
+
 // Max waits like p, but never longer than d.
 func (p Policy) Max(d time.Duration) Policy {
 	return Policy{p.Attempts, func(failed int) time.Duration { return min(p.wait(failed), max(d, 0)) }}

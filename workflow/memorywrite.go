@@ -172,13 +172,16 @@ func (r *memoryRun) put(st Step, at time.Time) {
 		return
 	}
 	st.Started, st.Completed = at.Add(-st.Took).Truncate(time.Microsecond), at
-	switch {
-	case again:
-		st.Started, st.Until = old.Started, old.Until
-	case st.For > 0:
-		st.Until = at.Add(st.For).Truncate(time.Microsecond)
+	if st.For > 0 {
+		st.Until = at.Add(st.For)
 	}
-	st.Until = st.Until.UTC()
+	if again {
+		st.Started = old.Started
+		if st.Until.IsZero() {
+			st.Until = old.Until
+		}
+	}
+	st.Until = st.Until.UTC().Truncate(time.Microsecond)
 	st.Took, st.For, st.Output = 0, 0, slices.Clone(st.Output)
 	r.steps[st.Name] = st
 }

@@ -108,7 +108,7 @@ type Step struct {
 	Output   json.RawMessage // of a wait, the payload of the signal
 	Error    string
 	Attempts int       // calls that returned an error or a value; crashes are not counted
-	Until    time.Time // of a sleep or a wait with a timeout
+	Until    time.Time // of a sleep, a wait with a timeout, or a step that will be tried again: not before
 	Signal   string    // of a wait: the id of the signal that ended it
 
 	// Started and Completed are times of the store. Write ignores them. A row that is Open or Retrying has Started when
@@ -328,8 +328,8 @@ type Entry struct {
 	Run   string
 	Fence lock.Fence
 
-	// Steps are added to the journal. A row that is Open or Retrying is replaced, and keeps its Started and its Until.
-	// A row that is Late is replaced too. Any other row stays.
+	// Steps are added to the journal. A row that is Open or Retrying is replaced. It keeps its Started, and its Until
+	// unless the new row has one. A row that is Late is replaced too. Any other row stays.
 	Steps []Step
 
 	// Next is how the run goes on.

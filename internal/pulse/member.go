@@ -15,6 +15,9 @@ type Options struct {
 
 	// Failed is told about the second error in a row.
 	Failed func(error)
+
+	// Stays keeps the watch of other processes going, once it is, as long as one of them beats.
+	Stays bool
 }
 
 // A Member is a part of this process that owns something in a database: an orchestrator, say.
@@ -80,13 +83,49 @@ func (m *Member) Wake() {
 
 // Watch keeps the watch of other processes going for some seconds. It returns how many processes have been found to
 // have stopped so far. If the number has grown, Stopped says which.
-func (m *Member) Watch() (stops int) {
+func (m *Member) Watch() (stops int) { return m.watchFor(watched) }
+
+// Look has the watch look once, soon. It goes on only if it has to: see Options.Stays.
+func (m *Member) Look() { m.watchFor(m.watch.pace() / 2) }
+
+func (m *Member) watchFor(d time.Duration) (stops int) {
 	m.pulse.mu.Lock()
-	m.until = time.Now().Add(watched)
+	if until := time.Now().Add(d); until.After(m.until) {
+		m.until = until
+	}
 	stops = m.watch.stops
 	m.pulse.mu.Unlock()
 	m.Wake()
 	return stops
+}
+
+// Company reports whether another process beats.
+func (m *Member) Company() bool {
+	m.pulse.mu.Lock()
+	defer m.pulse.mu.Unlock()
+	return m.company()
+}
+
+func (m *Member) company() bool {
+	for name, o := range m.pulse.others {
+		if name != m.pulse.name && !m.watch.dead(o) {
+			return true
+		}
+	}
+	return false
+}
+
+// Dead returns the processes that count as stopped, and for how long each has stood still.
+func (m *Member) Dead() map[string]time.Duration {
+	m.pulse.mu.Lock()
+	defer m.pulse.mu.Unlock()
+	dead := make(map[string]time.Duration)
+	for name, o := range m.pulse.others {
+		if m.watch.dead(o) {
+			dead[name] = time.Since(o.since)
+		}
+	}
+	return dead
 }
 
 // Stopped returns for how long the process with a name has stood still. It is 0 if the process counts as alive.

@@ -269,6 +269,11 @@ func (p *Pulse) look(beats bool) {
 		return
 	}
 	p.note(seen, sent, beats)
+	for m := range p.members {
+		if m.options.Stays && m.company() {
+			m.until = time.Now().Add(watched)
+		}
+	}
 	suspects := false
 	for m := range p.members {
 		suspects = suspects || p.suspects(m.watch)
