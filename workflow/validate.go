@@ -240,8 +240,8 @@ func (s *Step) validate() error {
 		return fmt.Errorf("%w: index %d", ErrInvalid, s.Index)
 	case s.Attempts < 0 || s.Attempts > maxVersion:
 		return fmt.Errorf("%w: %d attempts", ErrInvalid, s.Attempts)
-	case s.Took < 0 || s.Took > MaxDelay, s.For < 0 || s.For > MaxDelay:
-		return fmt.Errorf("%w: step %q took %v, for %v", ErrInvalid, s.Name, s.Took, s.For)
+	case s.Took < 0 || s.Took > MaxDelay, s.For < 0 || s.For > MaxDelay, outlandish(s.Until):
+		return fmt.Errorf("%w: step %q took %v, for %v, until %v", ErrInvalid, s.Name, s.Took, s.For, s.Until)
 	}
 	switch s.Kind {
 	case KindStep, KindSleep, KindWait, KindPatch:

@@ -92,8 +92,9 @@ var goldenClauses = []clause{
 				a, b string
 				same bool
 			}{
-				{`1`, `1.0`, true}, {`1`, `10e-1`, true}, {`0`, `-0`, true}, {`{"a":1,"b":2}`, `{"b":2,"a":1}`, true}, {``, `null`, true},
-				{`{"a":1,"a":2}`, `{"a":2}`, true}, {`"é"`, `"\u00e9"`, true}, {`1`, `"1"`, false}, {`[1,2]`, `[2,1]`, false},
+				{`1`, `1.0`, true}, {`1`, `10e-1`, true}, {`0`, `-0`, true}, {`{"a":1,"b":2}`, `{"b":2,"a":1}`, true},
+				{``, `null`, true}, {`{"a":1,"a":2}`, `{"a":2}`, true}, {`"é"`, `"\u00e9"`, true}, {`1`, `"1"`, false},
+				{`[1,2]`, `[2,1]`, false},
 				{`9007199254740993`, `9007199254740992`, false}, {`{}`, `[]`, false}, {`{"a":null}`, `{}`, false},
 			} {
 				n := starting(fmt.Sprint("r", i))

@@ -35,7 +35,8 @@ var rowClauses = []clause{
 	},
 	{
 		name: "rows-replaced",
-		rule: "a row that is open or retrying is replaced, and keeps its Started and its Until; any other row stays",
+		rule: "a row that is open or retrying is replaced, and keeps its Started, and its Until unless the new row has " +
+			"one; any other row stays",
 		check: func(p *probe, _ workflow.Store) {
 			f := p.begins("r")
 			for _, first := range []workflow.Outcome{
@@ -51,7 +52,7 @@ var rowClauses = []clause{
 					p.write(entry("r", f, workflow.Stay, st))
 					old := p.step("r", st.Name)
 					st.Outcome, st.Attempts, st.Output, st.Error = second, 2, json.RawMessage(`2`), "second"
-					st.Took, st.For = time.Minute, 3*minute
+					st.Took, st.For = time.Minute, 0
 					p.write(entry("r", f, workflow.Stay, st))
 					got := p.step("r", st.Name)
 					if !got.Started.Equal(old.Started) || !got.Until.Equal(old.Until) || got.Kind != workflow.KindWait {
@@ -64,20 +65,28 @@ var rowClauses = []clause{
 	},
 	{
 		name: "rows-until",
-		rule: "For says how long after the write Until is; without For there is none, and a row that is replaced gets none",
+		rule: "For says how long after the write Until is, of a row that replaces another too; without For it is as given",
 		check: func(p *probe, _ workflow.Store) {
 			f := p.begins("r")
 			sleep := workflow.Step{Name: "sleep", Kind: workflow.KindSleep, Outcome: workflow.Open, For: minute}
 			wait := workflow.Step{Name: "wait", Kind: workflow.KindWait, Outcome: workflow.Open}
-			p.write(entry("r", f, workflow.Stay, sleep, wait))
-			got := p.step("r", "sleep")
-			if got.Until.Sub(got.Completed) != minute || got.Until.Location() != time.UTC {
-				fail("a sleep of %v that began at %v is until %v", minute, got.Completed, got.Until)
+			given := sleep
+			given.Name, given.For = "given", 0
+			given.Until = time.Now().Add(time.Hour).Truncate(time.Microsecond).In(time.FixedZone("east", 7200))
+			p.write(entry("r", f, workflow.Stay, sleep, wait, given))
+			if got := p.step("r", "wait"); !got.Until.IsZero() {
+				fail("a wait without a timeout is until %v", got.Until)
 			}
-			wait.For = minute
-			p.write(entry("r", f, workflow.Stay, wait))
-			if got := p.step("r", "wait"); !got.Until.IsZero() || got.Outcome != workflow.Open {
-				fail("a wait without a timeout is %+v", got)
+			if got := p.step("r", "given"); !got.Until.Equal(given.Until) || got.Until.Location() != time.UTC {
+				fail("a sleep until %v is until %v", given.Until, got.Until)
+			}
+			for range 2 {
+				got := p.step("r", sleep.Name)
+				if got.Until.Sub(got.Completed) != sleep.For || got.Until.Location() != time.UTC {
+					fail("a sleep of %v that was written at %v is until %v", sleep.For, got.Completed, got.Until)
+				}
+				sleep.For = 3 * minute
+				p.write(entry("r", f, workflow.Stay, sleep))
 			}
 		},
 	},
@@ -102,7 +111,7 @@ var rowClauses = []clause{
 				p.act("r", workflow.Resume)
 				f = p.claimed("r", plain(fmt.Sprint("p", i))).Fence
 				e = entry("r", f, workflow.Stay, workflow.Step{
-					Name: "sleep", Kind: workflow.KindSleep, Outcome: workflow.Open, For: 2 * minute,
+					Name: "sleep", Kind: workflow.KindSleep, Outcome: workflow.Open,
 				})
 			}
 			if st := p.step("r", "sleep"); st.Until.Sub(st.Started) > minute+minute/2 {
