@@ -315,7 +315,7 @@ func (m *Memory) holdUnknown(r *memoryRun, at time.Time) {
 		r.Hold = HoldUnknown
 		return
 	}
-	r.Status, r.Completed, r.Due, r.fence.Epoch = Failed, at, time.Time{}, r.fence.Epoch+1
+	r.Status, r.Completed, r.Due, r.Event, r.fence.Epoch = Failed, at, time.Time{}, "", r.fence.Epoch+1
 }
 
 // Listen implements Listener.
