@@ -29,11 +29,12 @@ const (
 
 	cancelSQL = `
 		UPDATE {prefix}workflow_runs SET status = 'cancelled', completed = ?2, expires = ?2 + retention * ` + dayText + `,
-			hold = '', due = NULL, owner = '', event = '', match = NULL, epoch = epoch + 1
+			hold = '', error = '', due = NULL, owner = '', event = '', match = NULL, epoch = epoch + 1
 		WHERE id = ?1`
 
 	pauseSQL = `
-		UPDATE {prefix}workflow_runs SET hold = 'paused', due = ?2, owner = '', event = '', match = NULL, epoch = epoch + 1
+		UPDATE {prefix}workflow_runs SET hold = 'paused', error = '', due = ?2, owner = '', event = '', match = NULL,
+			epoch = epoch + 1
 		WHERE id = ?1`
 
 	resumeSQL = `

@@ -118,7 +118,7 @@ func (do run) put(
 	}
 	written, err = do.Wrote(ctx, stepSQL, run, st.Name, st.Index, string(st.Kind), string(outcome), st.Attempts,
 		orNever(until), st.Signal, now.Add(-st.Took).UnixMicro(), now.UnixMicro(), st.Error, orNull(st.Output))
-	if err == nil && st.Signal != "" && !late {
+	if err == nil && written && st.Signal != "" && !late {
 		_, err = do.Exec(ctx, takenSQL, run, st.Signal)
 	}
 	return written, err
