@@ -270,3 +270,6 @@ func batch[T any](all []T, check func(*T) error) error {
 	}
 	return nil
 }
+
+// ValidateValue checks an input, an output or a payload. nil is null.
+func ValidateValue(what string, doc []byte) error { return valid.Document(what, doc, MaxValue) }

@@ -1,0 +1,180 @@
+package flow
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/holdfast-go/holdfast/workflow"
+)
+
+// A Future is the outcome of a branch.
+type Future[T any] struct {
+	run   *Run // of the goroutine that began the branch
+	done  chan struct{}
+	value T
+	err   error
+	ended bool // false after done: the branch has parked
+}
+
+// Go runs fn beside the rest of the body. fn calls verbs with the Run that it gets, never with r. What fn does is in
+// the journal under name and a slash. A run ends when its branches have ended too. A panic of fn is an error of Join.
+func Go[T any](r *Run, name string, fn func(r *Run) (T, error)) *Future[T] {
+	return begin(r, name, fn, func() {})
+}
+
+// begin is Go. It calls after when the branch has ended or parked.
+func begin[T any](r *Run, name string, fn func(r *Run) (T, error), after func()) *Future[T] {
+	f := &Future[T]{run: r, done: make(chan struct{})}
+	if err := r.branchOff(name); err != nil {
+		f.err, f.ended = err, true
+		close(f.done)
+		after()
+		return f
+	}
+	x, b := r.stay, &Run{stay: r.stay, branch: r.branch + name + "/"}
+	x.branches.Add(1)
+	x.living.Add(1)
+	go func() {
+		defer x.branches.Done()
+		defer after()
+		defer close(f.done)
+		defer x.living.Add(-1)
+		err := guard(func() error { // not after Goexit
+			f.value, f.err = fn(b)
+			return nil
+		})
+		if err != nil {
+			x.log().Error("branch panicked", "branch", b.branch, "err", err.Error())
+			f.err = err
+		}
+		f.ended = true
+		x.keep(b.held)
+	}()
+	return f
+}
+
+// branchOff checks that a branch may begin.
+func (r *Run) branchOff(name string) error {
+	x := r.stay
+	switch err := workflow.ValidateStepName(r.branch + name); {
+	case x.over.Load():
+		return errOutside
+	case r.busy.Load():
+		return fmt.Errorf("flow: branch %q begins while a verb of its Run is running: use the Run of a branch", name)
+	case err != nil:
+		return err
+	case strings.Contains(name, "/"):
+		return fmt.Errorf("%w: branch %q: a slash is for branches of branches", workflow.ErrInvalid, name)
+	}
+	if !x.branch(r.branch + name + "/") {
+		return fmt.Errorf("%w: branch %q twice", workflow.ErrInvalid, name)
+	}
+	if x.lost() {
+		r.exit()
+	}
+	r.flush() // what the branch does comes after what its parent did
+	return nil
+}
+
+// Join waits for a branch. If the branch sleeps or waits, the run is given back until it goes on.
+func (f *Future[T]) Join() (T, error) {
+	f.run.rest(f.done)
+	if !f.ended {
+		f.run.exit()
+	}
+	return f.value, f.err
+}
+
+// rest receives from c, while other branches go on.
+func (r *Run) rest(c <-chan struct{}) {
+	select {
+	case <-c:
+		return
+	default:
+	}
+	r.flush()
+	r.stay.living.Add(-1)
+	<-c
+	r.stay.living.Add(1)
+}
+
+// All joins branches in their order. It returns all errors, joined, after all have ended.
+func All[T any](futures ...*Future[T]) ([]T, error) {
+	values, errs := make([]T, len(futures)), make([]error, len(futures))
+	for i, f := range futures {
+		values[i], errs[i] = f.Join()
+	}
+	return values, errors.Join(errs...)
+}
+
+// Each is Go and All over items: fn runs for each item, at most limit at a time, in branches called name-0, name-1 and
+// so on. A branch that sleeps or waits counts. A limit of 0 is none.
+func Each[In, Out any](
+	r *Run, name string, items []In, limit int, fn func(r *Run, item In) (Out, error),
+) ([]Out, error) {
+	if limit <= 0 {
+		limit = len(items)
+	}
+	all := make([]*Future[Out], 0, len(items))
+	room := make(chan struct{}, len(items)) // one for each branch that has ended or parked
+	parked, running := 0, 0
+	for i, item := range items {
+		for running-parked > 0 && running >= limit {
+			r.rest(room)
+			running, parked = count(all)
+		}
+		if running >= limit { // all of them have parked
+			break
+		}
+		all = append(all, begin(r, fmt.Sprintf("%s-%d", name, i), func(b *Run) (Out, error) {
+			return fn(b, item)
+		}, func() { room <- struct{}{} }))
+		running, parked = count(all)
+	}
+	values, err := All(all...)
+	if len(all) < len(items) {
+		r.exit()
+	}
+	return values, err
+}
+
+// count returns how many branches have not ended, and how many of them have parked.
+func count[T any](all []*Future[T]) (running, parked int) {
+	for _, f := range all {
+		select {
+		case <-f.done:
+			if !f.ended {
+				running++
+				parked++
+			}
+		default:
+			running++
+		}
+	}
+	return running, parked
+}
+
+// Patch reports whether the run has begun, or begins now, with the change called name. Runs that were beyond this place
+// before the change get false. An invalid name, and a name that is used twice, hold the run.
+func Patch(r *Run, name string) bool {
+	x := r.stay
+	v := verb{name: r.branch + name, index: int(r.index.Load())}
+	if err := workflow.ValidateStepName(v.name); err != nil {
+		r.drifted(err)
+	}
+	if !x.knows(v.name) && x.beyond(r.branch, v.index) {
+		return false
+	}
+	v, err := r.enter(name, workflow.KindPatch)
+	if err != nil {
+		r.drifted(err)
+	}
+	defer r.leave()
+	if !v.known {
+		r.held = append(r.held, workflow.Step{
+			Name: v.name, Index: v.index, Kind: workflow.KindPatch, Outcome: workflow.Done, Output: []byte("true"),
+		})
+	}
+	return true
+}

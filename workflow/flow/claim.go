@@ -1,0 +1,181 @@
+package flow
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/logtext"
+	"github.com/holdfast-go/holdfast/store"
+	"github.com/holdfast-go/holdfast/workflow"
+)
+
+// request returns r as this process asks.
+func (e *Engine) request(r workflow.ClaimRequest) workflow.ClaimRequest {
+	r.Process, r.Nonce, r.Definitions = e.member.Name(), rand.Text(), e.names
+	r.MostCrashes = e.options.MostCrashes
+	return r
+}
+
+// claims claims until ctx ends.
+func (e *Engine) claims(ctx context.Context) {
+	failures := 0
+	for turn := 0; ctx.Err() == nil; {
+		next, full, err := e.claim(ctx)
+		if failures++; err == nil {
+			failures = 0
+		}
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil:
+			e.options.Logger.Warn("claim failed, and is tried again", "err", logtext.Of(err))
+			next = min(10*time.Millisecond<<min(failures, 7), time.Second)
+		case full:
+			continue
+		}
+		for e.sleep(ctx, next) && e.skips(ctx, &turn) {
+			next = 0
+		}
+	}
+}
+
+// claim waits for room, and claims as many runs as there is room for. full says that there may be more.
+func (e *Engine) claim(ctx context.Context) (next time.Duration, full bool, err error) {
+	limit := e.room(ctx)
+	if ctx.Err() != nil {
+		return 0, false, nil
+	}
+	claimed, next, err := e.ask(ctx, workflow.ClaimRequest{Limit: limit})
+	e.adopt(claimed, false)
+	return next, len(claimed) == limit, err
+}
+
+// ask claims. If the answer is lost, the watch asks again for what was claimed.
+func (e *Engine) ask(ctx context.Context, r workflow.ClaimRequest) ([]workflow.Claimed, time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, mostWait)
+	defer cancel()
+	r = e.request(r)
+	claimed, next, err := e.store.Claim(ctx, r)
+	if err != nil {
+		e.unsure(r.Nonce, err)
+	}
+	return claimed, next, err
+}
+
+// A question is about runs that this process may own and does not know of.
+type question struct {
+	next  time.Time
+	pause time.Duration
+}
+
+// mostAsked is after how long it is asked no more whether a claim without an answer was granted.
+const mostAsked = time.Hour
+
+// unsure notes a claim or a start that may have been granted.
+func (e *Engine) unsure(nonce string, err error) {
+	if store.IsVerdict(err) || errors.Is(err, store.ErrRefused) {
+		return
+	}
+	e.mu.Lock()
+	e.unanswered[nonce] = &question{next: time.Now().Add(time.Second / 10), pause: time.Second}
+	e.mu.Unlock()
+	poke(e.stir)
+}
+
+// room waits until there is room for more runs, and returns for how many. Beyond one for each free worker, there is
+// room for those that have ended within the last while: a process with long steps queues nothing.
+func (e *Engine) room(ctx context.Context) int {
+	stop := context.AfterFunc(ctx, func() {
+		e.mu.Lock()
+		e.idle.Broadcast()
+		e.mu.Unlock()
+	})
+	defer stop()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	ahead := 0
+	if since := time.Since(e.claimedAt); since > 0 && since < time.Second {
+		ahead = min(int(float64(e.ended)*float64(100*time.Millisecond)/float64(since)), 2*e.options.Workers)
+	}
+	for ctx.Err() == nil && (e.active >= e.options.Workers && len(e.queue) > ahead/2 || e.active >= e.options.Workers && ahead == 0) {
+		e.idle.Wait()
+		ahead = max(ahead, min(e.ended, e.options.Workers))
+	}
+	e.ended, e.claimedAt = 0, time.Now()
+	return max(e.options.Workers-e.active+ahead-len(e.queue), 1)
+}
+
+// poll returns for how long an idle engine waits.
+func (e *Engine) poll() time.Duration {
+	switch {
+	case e.options.Poll > 0:
+		return e.options.Poll
+	case e.hears():
+		return 30 * time.Second
+	}
+	return time.Second
+}
+
+// hears reports whether this process is told of what others do.
+func (e *Engine) hears() bool { return e.listener != nil && e.listener.Hears() }
+
+// sleep waits until runs may be due: at the latest after next, if it is not 0, and when a run that was parked here is.
+// It returns true if nothing has happened for as long as an idle engine waits.
+func (e *Engine) sleep(ctx context.Context, next time.Duration) (idle bool) {
+	until := time.Now().Add(e.poll())
+	if idle = next <= 0 || next > e.poll(); !idle {
+		until = time.Now().Add(next)
+	}
+	for {
+		e.mu.Lock()
+		at, planned := until, false
+		if !e.soonest.IsZero() && e.soonest.Before(at) {
+			at, planned = e.soonest, true
+		}
+		e.mu.Unlock()
+		t := time.NewTimer(time.Until(at))
+		select {
+		case <-e.plan:
+			t.Stop()
+			continue
+		case <-e.wake:
+			idle = false
+		case <-t.C:
+			idle = idle && !planned
+		case <-ctx.Done():
+		}
+		t.Stop()
+		e.mu.Lock()
+		if !e.soonest.After(time.Now()) {
+			e.soonest = time.Time{}
+		}
+		e.mu.Unlock()
+		return idle
+	}
+}
+
+// skips reports whether an idle engine does something else in place of a claim. Among processes that own nothing, each
+// makes one statement in one Poll: in turn it claims, looks for others that beat, and looks for what they have left.
+func (e *Engine) skips(ctx context.Context, turn *int) bool {
+	if ctx.Err() != nil {
+		return false
+	}
+	*turn++
+	if !e.hears() || e.member.Company() {
+		if *turn%5 == 0 {
+			e.member.Look()
+		}
+		return false
+	}
+	switch *turn % 3 {
+	case 0:
+		e.member.Look()
+		return true
+	case 1:
+		e.leases(ctx)
+		return true
+	}
+	return false
+}

@@ -1,0 +1,102 @@
+package flow
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/logtext"
+	"github.com/holdfast-go/holdfast/workflow"
+)
+
+var (
+	// ErrTimeout is what Wait returns if no signal came in time.
+	ErrTimeout = errors.New("flow: no signal came in time")
+
+	// errHandOff is the cause of the end of a context whose process shuts down.
+	errHandOff = errors.New("flow: process shuts down")
+
+	// errInput says that the body was not called.
+	errInput = errors.New("flow: the input does not decode")
+
+	errOutside = errors.New("flow: the run was given back: a verb is called from a goroutine that its body has left")
+)
+
+// RetryAfter marks an error with the time after which another attempt may help, as a Retry-After header says. It
+// overrides the pause of the policy, not the number of attempts. RetryAfter(nil, d) is nil.
+func RetryAfter(err error, d time.Duration) error {
+	if err == nil {
+		return nil
+	}
+	return &retryAfter{err, d}
+}
+
+type retryAfter struct {
+	err error
+	d   time.Duration
+}
+
+// Error returns the text of the marked error.
+func (e *retryAfter) Error() string { return e.err.Error() }
+
+// Unwrap returns the marked error.
+func (e *retryAfter) Unwrap() error { return e.err }
+
+// A StepError is the end of a step whose attempts are used up.
+type StepError struct {
+	Step     string
+	Attempts int
+	Text     string // of the last error; this much survives a replay
+	Err      error  // the last error, if this process saw it
+}
+
+// Error names the step and its last error.
+func (e *StepError) Error() string {
+	return fmt.Sprintf("step %s failed after %d attempts: %s", e.Step, e.Attempts, e.Text)
+}
+
+// Unwrap returns the last error, if this process saw it.
+func (e *StepError) Unwrap() error { return e.Err }
+
+// A RunError is the end of a run that failed or was cancelled.
+type RunError struct{ Run workflow.Run }
+
+// Error says how the run ended.
+func (e *RunError) Error() string {
+	text := fmt.Sprintf("run %s of workflow %q: %s", e.Run.ID, e.Run.Workflow, e.Run.Status)
+	if e.Run.Error != "" {
+		text += ": " + e.Run.Error
+	}
+	return text
+}
+
+// A DriftError says that the code calls another step than the journal has. It shows both. The run is held, and nothing
+// runs.
+type DriftError struct {
+	Run, Step string
+	Kind      workflow.Kind
+	Index     int
+	Stored    workflow.Step
+}
+
+// Error shows what the code calls, and what the journal has.
+func (e *DriftError) Error() string {
+	calls := "ends"
+	if e.Step != "" {
+		calls = fmt.Sprintf("calls %s %q", e.Kind, e.Step)
+	}
+	return fmt.Sprintf("flow: run %s: at place %d the code %s, and the journal has %s %q at place %d",
+		e.Run, e.Index, calls, e.Stored.Kind, e.Stored.Name, e.Stored.Index)
+}
+
+// A panicError is the panic of a function of the program.
+type panicError struct {
+	value any
+	stack []byte
+}
+
+// Error returns the value.
+func (e *panicError) Error() string { return "panic: " + logtext.Text(fmt.Errorf("%v", e.value)) }
+
+// textOf returns the text of an error of the program, as a store keeps it.
+func textOf(err error) string { return workflow.ErrorText(logtext.Text(err)) }

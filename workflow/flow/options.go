@@ -1,0 +1,95 @@
+package flow
+
+import (
+	"cmp"
+	"encoding/json"
+	"log/slog"
+	"time"
+
+	"github.com/holdfast-go/holdfast/retry"
+)
+
+// Options configure an Engine. The zero value, and nil, mean the defaults.
+type Options struct {
+	Workers     int           // runs at a time; 32 by default
+	Writers     int           // group writes at a time; 2 by default
+	Poll        time.Duration // between looks of an idle engine; 1 s, or 30 s while the store notifies
+	DeadAfter   time.Duration // for how long the beats of a process stand still before its runs are taken over; 4 s
+	Lease       time.Duration // after which runs change hands without beats; 30 s
+	Grace       time.Duration // for steps at the end of Run; 10 s
+	MostCrashes int           // at one place, after which a run is held; 5
+	Eager       bool          // makes each outcome durable before its Step returns
+	Retry       retry.Policy  // of steps without one; 3 attempts, 1 s doubling up to 60 s, ± 20 %
+	Logger      *slog.Logger
+}
+
+func (o *Options) orDefault() Options {
+	var with Options
+	if o != nil {
+		with = *o
+	}
+	with.Workers = cmp.Or(with.Workers, 32)
+	with.Writers = cmp.Or(with.Writers, 2)
+	with.DeadAfter = cmp.Or(with.DeadAfter, 4*time.Second)
+	with.Lease = cmp.Or(with.Lease, 30*time.Second)
+	with.Grace = cmp.Or(with.Grace, 10*time.Second)
+	with.MostCrashes = cmp.Or(with.MostCrashes, 5)
+	with.Logger = cmp.Or(with.Logger, slog.Default())
+	if with.Retry.Attempts == 0 {
+		with.Retry = retry.Exponential(3, time.Second).Max(time.Minute).Spread(0.2)
+	}
+	return with
+}
+
+// The options of definitions, steps and waits.
+type (
+	// A DefinitionOption is Keep.
+	DefinitionOption interface{ definitionOption(*definition) }
+
+	// A StepOption is Retry or Timeout.
+	StepOption interface{ stepOption(*stepOptions) }
+
+	// A WaitOption is Timeout, Match, Event or Strict.
+	WaitOption interface{ waitOption(*waitOptions) }
+
+	// Keep is for how many days a run is kept after its end.
+	Keep int
+
+	// Retry is the policy of a step. Its Attempts count all calls.
+	Retry retry.Policy
+
+	// Timeout ends the context of an attempt of a step, or a wait.
+	Timeout time.Duration
+
+	// Match is what the payload must contain, as PostgreSQL's @> has it.
+	Match map[string]any
+
+	// Event names the event of a wait, if it is not the name of the wait.
+	Event string
+)
+
+// Strict makes a wait ignore signals that came before it.
+var Strict WaitOption = strict{}
+
+type strict struct{}
+
+type stepOptions struct {
+	policy  retry.Policy
+	timeout time.Duration
+}
+
+type waitOptions struct {
+	event   string
+	match   json.RawMessage
+	invalid error
+	timeout time.Duration
+	strict  bool
+}
+
+func (k Keep) definitionOption(d *definition) { d.keep = int(k) }
+func (p Retry) stepOption(o *stepOptions)     { o.policy = retry.Policy(p) }
+func (t Timeout) stepOption(o *stepOptions)   { o.timeout = time.Duration(t) }
+func (t Timeout) waitOption(o *waitOptions)   { o.timeout = time.Duration(t) }
+func (m Match) waitOption(o *waitOptions)     { o.match, o.invalid = json.Marshal(map[string]any(m)) }
+func (e Event) waitOption(o *waitOptions)     { o.event = string(e) }
+func (strict) waitOption(o *waitOptions)      { o.strict = true }

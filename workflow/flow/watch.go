@@ -1,0 +1,240 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/logtext"
+	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/workflow"
+)
+
+// How often the watch does what.
+const (
+	watchPace  = time.Second
+	checkAfter = time.Second      // a run without a write is checked, if nobody tells that it is lost
+	checkSlow  = 15 * time.Second // the same, if somebody does
+	sweepEvery = 5 * time.Minute
+	sweepBatch = 1000
+)
+
+// A watching is what the watch knows.
+type watching struct {
+	leases, sweep, slow time.Time            // when it did each last
+	dead                map[string]time.Time // when a takeover from each process last found something, or began
+	told                bool                 // the others know that this process beats
+}
+
+// watch takes over what dead processes have left, asks after claims without an answer, checks long steps, and sweeps.
+// It ticks as long as this process owns something, or others beat.
+func (e *Engine) watch(ctx context.Context) {
+	w := watching{dead: make(map[string]time.Time), sweep: time.Now()}
+	e.leases(ctx)
+	w.leases = time.Now()
+	e.member.Look()
+	for ctx.Err() == nil {
+		pause := watchPace
+		busy := e.owns() || e.member.Company() || len(w.dead) > 0
+		if !busy {
+			w.told = false
+			pause = e.poll()
+		}
+		_, died := e.member.Stop()
+		t := time.NewTimer(pause)
+		select {
+		case <-t.C:
+		case <-died:
+		case <-e.stir:
+			if !busy {
+				t.Reset(watchPace / 4)
+				select {
+				case <-t.C:
+				case <-ctx.Done():
+				}
+			} else {
+				select {
+				case <-t.C:
+				case <-died:
+				case <-ctx.Done():
+				}
+			}
+		case <-ctx.Done():
+		}
+		t.Stop()
+		if ctx.Err() == nil {
+			e.tick(ctx, &w)
+		}
+	}
+}
+
+// owns reports whether this process owns runs, or may.
+func (e *Engine) owns() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.stays) > 0 || len(e.unanswered) > 0
+}
+
+func (e *Engine) tick(ctx context.Context, w *watching) {
+	e.askAgain(ctx)
+	e.takeOver(ctx, w)
+	busy := e.owns() || e.member.Company()
+	if busy && time.Since(w.leases) > e.options.Lease/2 {
+		w.leases = time.Now()
+		e.leases(ctx)
+	}
+	if e.owns() && !w.told && e.listener != nil {
+		w.told = true
+		e.listener.Tell(workflow.Note{Beats: true})
+	}
+	slow := time.Since(w.slow) > checkSlow
+	if slow {
+		w.slow = time.Now()
+	}
+	if slow || !e.hears() {
+		e.check()
+	}
+	e.stale()
+	if time.Since(w.sweep) > sweepEvery {
+		w.sweep = time.Now()
+		e.sweep(ctx)
+	}
+}
+
+// askAgain asks for what claims without an answer have claimed.
+func (e *Engine) askAgain(ctx context.Context) {
+	e.mu.Lock()
+	var due []string
+	for nonce, q := range e.unanswered {
+		if time.Now().Before(q.next) {
+			continue
+		}
+		due = append(due, nonce)
+		q.next = time.Now().Add(q.pause)
+		if q.pause *= 2; q.pause > mostAsked {
+			delete(e.unanswered, nonce)
+		}
+	}
+	e.mu.Unlock()
+	for _, nonce := range due {
+		claimed, _, err := e.ask(ctx, workflow.ClaimRequest{Again: nonce, Limit: workflow.MaxBatch})
+		if err == nil {
+			e.adopt(claimed, false)
+		}
+	}
+}
+
+// takeOver takes over what processes own whose beats stand still. What is locked by a statement of theirs is skipped
+// for now, so it asks again for some seconds. Then the beats of the dead are forgotten.
+func (e *Engine) takeOver(ctx context.Context, w *watching) {
+	dead := e.member.Dead()
+	maps.DeleteFunc(w.dead, func(name string, _ time.Time) bool { return dead[name] == 0 })
+	for _, name := range slices.Sorted(maps.Keys(dead)) {
+		began, known := w.dead[name]
+		if !known {
+			began = time.Now()
+			w.dead[name] = began
+			e.options.Logger.Warn("process stands still, and its runs are taken over", "process", name)
+		}
+		switch age := time.Since(began); {
+		case age > e.options.Lease:
+			if e.beater != nil {
+				e.rest(ctx, name)
+			}
+			delete(w.dead, name)
+			continue
+		case age > 2*e.options.DeadAfter:
+			continue
+		}
+		limit := e.free()
+		if limit == 0 {
+			w.dead[name] = time.Now()
+			continue
+		}
+		claimed, _, err := e.ask(ctx, workflow.ClaimRequest{From: name, Limit: limit})
+		if err != nil {
+			e.options.Logger.Warn("takeover failed, and is tried again", "process", name, "err", logtext.Of(err))
+		}
+		if e.adopt(claimed, false); len(claimed) > 0 {
+			w.dead[name] = time.Now()
+		}
+	}
+}
+
+// rest makes the store forget the beats of a process that has stopped.
+func (e *Engine) rest(ctx context.Context, name string) {
+	ctx, cancel := context.WithTimeout(ctx, mostWait)
+	defer cancel()
+	if err := e.beater.Rest(ctx, name); err != nil {
+		e.options.Logger.Warn("beats not forgotten", "process", name, "err", logtext.Of(err))
+	}
+}
+
+// free returns how many runs this process takes over at once.
+func (e *Engine) free() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return max(2*e.options.Workers-e.active-len(e.queue), 0)
+}
+
+// leases takes over what processes own that have not beaten for long, and notes the definitions of this process.
+func (e *Engine) leases(ctx context.Context) {
+	claimed, _, err := e.ask(ctx, workflow.ClaimRequest{Lease: e.options.Lease, Limit: e.free()})
+	if err != nil && ctx.Err() == nil {
+		e.options.Logger.Warn("leases not looked at", "err", logtext.Of(err))
+	}
+	e.adopt(claimed, false)
+}
+
+// check asks whether runs that have not been written for a while are still ours.
+func (e *Engine) check() {
+	e.mu.Lock()
+	var long []*stay
+	for _, x := range e.stays {
+		if time.Since(x.since) > checkAfter {
+			long = append(long, x)
+		}
+	}
+	e.mu.Unlock()
+	for _, x := range long {
+		go x.check()
+	}
+}
+
+// check asks whether the run is still ours.
+func (x *stay) check() {
+	err := x.engine.writer.write(workflow.Entry{Run: x.run.ID, Fence: x.fence, Mail: -1})
+	if errors.Is(err, workflow.ErrOver) || errors.Is(err, workflow.ErrNotFound) || errors.Is(err, lock.ErrFenced) {
+		if !x.over.Load() {
+			x.lose(err)
+		}
+	}
+}
+
+// stale gives back what has waited here for a worker: other processes may have one.
+func (e *Engine) stale() {
+	e.mu.Lock()
+	var queue []*stay
+	if len(e.queue) > 0 && time.Since(e.queued) > 2*watchPace {
+		queue, e.queue = e.queue, nil
+	}
+	e.mu.Unlock()
+	for _, x := range queue {
+		e.giveBack(x)
+	}
+}
+
+// sweep deletes what is over.
+func (e *Engine) sweep(ctx context.Context) {
+	for ctx.Err() == nil {
+		n, err := e.store.Sweep(ctx, sweepBatch)
+		if err != nil && ctx.Err() == nil {
+			e.options.Logger.Warn("sweep failed", "err", logtext.Of(err))
+		}
+		if err != nil || n < sweepBatch {
+			return
+		}
+	}
+}
