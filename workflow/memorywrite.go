@@ -40,8 +40,7 @@ func (m *Memory) Claim(ctx context.Context, q ClaimRequest) (claimed []Claimed, 
 			continue
 		}
 		r.fence = lock.Fence{Epoch: r.fence.Epoch + 1, Nonce: q.Nonce}
-		r.Owner, r.Hold, r.Error, r.Event, r.match = q.Process, "", "", "", nil
-		r.Due, r.since = time.Time{}, at
+		r.Owner, r.Hold, r.Error, r.Event, r.match, r.Due, r.since = q.Process, "", "", "", nil, time.Time{}, at
 		c := Claimed{r.Run, r.fence, r.mail, at}
 		c.Input = slices.Clone(c.Input)
 		claimed = append(claimed, c)
