@@ -151,7 +151,7 @@ func (m *Memory) write(e *Entry) error {
 	}
 	switch e.Next {
 	case Park:
-		r.Due, r.forever = e.due(at)
+		r.Due, r.forever = e.DueAfter(at)
 		r.Owner, r.Event, r.match, r.since = "", e.Event, slices.Clone(e.Match), at
 	case End:
 		r.Status, r.Error, r.Completed, r.Due, r.Owner = e.Status, e.Error, at, time.Time{}, ""
@@ -186,8 +186,9 @@ func (r *memoryRun) put(st Step, at time.Time) {
 	r.steps[st.Name] = st
 }
 
-// due returns when a run that is parked at a time is due. If it is due never, only a signal wakes it.
-func (e *Entry) due(at time.Time) (due time.Time, never bool) {
+// DueAfter returns when a run is due that the entry parks at a time. If it is never due, only a signal wakes it. It is
+// for authors of a store.
+func (e *Entry) DueAfter(at time.Time) (due time.Time, never bool) {
 	if e.After > 0 {
 		due = at.Add(e.After).Truncate(time.Microsecond)
 	}
