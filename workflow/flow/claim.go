@@ -22,34 +22,37 @@ func (e *Engine) request(r workflow.ClaimRequest) workflow.ClaimRequest {
 func (e *Engine) claims(ctx context.Context) {
 	failures := 0
 	for turn := 0; ctx.Err() == nil; {
-		next, full, err := e.claim(ctx)
-		if failures++; err == nil {
-			failures = 0
-		}
+		full, err := e.claim(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
 			e.options.Logger.Warn("claim failed, and is tried again", "err", logtext.Of(err))
-			next = min(10*time.Millisecond<<min(failures, 7), time.Second)
+			e.due(time.Now().Add(min(10*time.Millisecond<<min(failures, 7), time.Second)))
+			failures++
 		case full:
+			failures = 0
 			continue
+		default:
+			failures = 0
 		}
-		for e.sleep(ctx, next) && e.skips(ctx, &turn) {
-			next = 0
+		for e.sleep(ctx) && e.skips(ctx, &turn) {
 		}
 	}
 }
 
 // claim waits for room, and claims as many runs as there is room for. full says that there may be more.
-func (e *Engine) claim(ctx context.Context) (next time.Duration, full bool, err error) {
+func (e *Engine) claim(ctx context.Context) (full bool, err error) {
 	limit := e.room(ctx)
 	if ctx.Err() != nil {
-		return 0, false, nil
+		return false, nil
 	}
 	claimed, next, err := e.ask(ctx, workflow.ClaimRequest{Limit: limit})
+	if next > 0 {
+		e.due(time.Now().Add(next))
+	}
 	e.adopt(claimed, false)
-	return next, len(claimed) == limit, err
+	return len(claimed) == limit, err
 }
 
 // ask claims. If the answer is lost, the watch asks again for what was claimed.
@@ -121,18 +124,16 @@ func (e *Engine) poll() time.Duration {
 // hears reports whether this process is told of what others do.
 func (e *Engine) hears() bool { return e.listener != nil && e.listener.Hears() }
 
-// sleep waits until runs may be due: at the latest after next, if it is not 0, and when a run that was parked here is.
-// It returns true if nothing has happened for as long as an idle engine waits.
-func (e *Engine) sleep(ctx context.Context, next time.Duration) (idle bool) {
+// sleep waits until runs may be due: for as long as an idle engine waits, and not longer than until the next run is due
+// that is known. It returns true if nothing has happened.
+func (e *Engine) sleep(ctx context.Context) (idle bool) {
 	until := time.Now().Add(e.poll())
-	if idle = next <= 0 || next > e.poll(); !idle {
-		until = time.Now().Add(next)
-	}
 	for {
 		e.mu.Lock()
-		at, planned := until, false
-		if !e.soonest.IsZero() && e.soonest.Before(at) {
-			at, planned = e.soonest, true
+		at := until
+		planned := !e.soonest.IsZero() && !e.soonest.After(at)
+		if planned {
+			at = e.soonest
 		}
 		e.mu.Unlock()
 		t := time.NewTimer(time.Until(at))
@@ -141,9 +142,8 @@ func (e *Engine) sleep(ctx context.Context, next time.Duration) (idle bool) {
 			t.Stop()
 			continue
 		case <-e.wake:
-			idle = false
 		case <-t.C:
-			idle = idle && !planned
+			idle = !planned
 		case <-ctx.Done():
 		}
 		t.Stop()
