@@ -329,7 +329,8 @@ type Entry struct {
 	Fence lock.Fence
 
 	// Steps are added to the journal. A row that is Open or Retrying is replaced. It keeps its Started, and its Until
-	// unless the new row has one. A row that is Late is replaced too. Any other row stays.
+	// unless the new row has one. A row that is Late is replaced too. Any other row stays. So does an Open or Retrying
+	// row if the new one has the same Outcome and no more Attempts: it comes again, and moves no deadline.
 	Steps []Step
 
 	// Next is how the run goes on.
