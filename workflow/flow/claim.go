@@ -55,25 +55,32 @@ func (e *Engine) claim(ctx context.Context) (full bool, err error) {
 	return len(claimed) == limit, err
 }
 
-// ask claims. If the answer is lost, the watch asks again for what was claimed.
+// ask claims. If the answer is lost, the watch asks again for what was claimed. As long as a question is open, nothing
+// else is claimed: a store that is away leaves one question, and not one for each attempt.
 func (e *Engine) ask(ctx context.Context, r workflow.ClaimRequest) ([]workflow.Claimed, time.Duration, error) {
+	if err := e.answers(ctx); err != nil {
+		return nil, 0, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, mostWait)
 	defer cancel()
 	r = e.request(r)
 	claimed, next, err := e.store.Claim(ctx, r)
 	if err != nil {
+		e.fails(err)
 		e.unsure(r.Nonce, err)
 	}
 	return claimed, next, err
 }
 
-// A question is about runs that this process may own and does not know of.
+// A question is about runs that this process may own and does not know of. The claim with that nonce may also be on its
+// way still, so a question that was answered is asked again for a while.
 type question struct {
-	next  time.Time
-	pause time.Duration
+	answered bool
+	next     time.Time
+	pause    time.Duration
 }
 
-// mostAsked is after how long it is asked no more whether a claim without an answer was granted.
+// mostAsked is the longest pause after which a question is asked again.
 const mostAsked = time.Hour
 
 // unsure notes a claim or a start that may have been granted.
@@ -82,9 +89,64 @@ func (e *Engine) unsure(nonce string, err error) {
 		return
 	}
 	e.mu.Lock()
-	e.unanswered[nonce] = &question{next: time.Now().Add(time.Second / 10), pause: time.Second}
+	e.unanswered[nonce] = &question{next: time.Now(), pause: time.Second}
 	e.mu.Unlock()
 	poke(e.stir)
+}
+
+// open reports whether a question has no answer yet. The caller holds mu.
+func (e *Engine) open() bool {
+	for _, q := range e.unanswered {
+		if !q.answered {
+			return true
+		}
+	}
+	return false
+}
+
+// answers asks the questions that are due, or open.
+func (e *Engine) answers(ctx context.Context) error {
+	e.asking.Lock()
+	defer e.asking.Unlock()
+	e.mu.Lock()
+	var due []string
+	for nonce, q := range e.unanswered {
+		if !q.answered || !time.Now().Before(q.next) {
+			due = append(due, nonce)
+		}
+	}
+	e.mu.Unlock()
+	for _, nonce := range due {
+		if err := e.again(ctx, nonce); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// again asks for what was claimed with a nonce. What it claims has the same nonce, so that it may be asked again.
+func (e *Engine) again(ctx context.Context, nonce string) error {
+	ctx, cancel := context.WithTimeout(ctx, mostWait)
+	defer cancel()
+	r := e.request(workflow.ClaimRequest{Again: nonce, Limit: workflow.MaxBatch})
+	r.Nonce = nonce
+	claimed, _, err := e.store.Claim(ctx, r)
+	if err != nil {
+		e.fails(err)
+		return err
+	}
+	e.mu.Lock()
+	q := e.unanswered[nonce]
+	q.answered, q.next = true, time.Now().Add(q.pause)
+	if q.pause *= 2; q.pause > mostAsked {
+		delete(e.unanswered, nonce)
+	}
+	if len(claimed) > 0 { // what comes later would take these, too
+		delete(e.unanswered, nonce)
+	}
+	e.mu.Unlock()
+	e.adopt(claimed, false)
+	return nil
 }
 
 // room waits until there is room for more runs, and returns for how many. Beyond one for each free worker, there is

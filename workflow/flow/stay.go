@@ -241,6 +241,7 @@ func (x *stay) write(e workflow.Entry) error {
 			x.lose(err)
 			return err
 		}
+		x.engine.fails(err)
 		x.log().Warn("write failed, and is tried again", "err", logtext.Of(err))
 		x.engine.pause(pause)
 	}
