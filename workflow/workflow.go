@@ -266,7 +266,8 @@ type Store interface {
 	// runs, and do not depend on each other: the verdicts say of each why it changed nothing, or nil. An error without
 	// verdicts leaves open what was written. Write may be repeated. It is durable on return.
 	//
-	// A verdict is ErrNotFound, ErrOver, lock.ErrFenced or ErrMail.
+	// A verdict is ErrNotFound, ErrOver, lock.ErrFenced or ErrMail. What it rests on is durable too: an owner that was
+	// told that it has lost a run does not own the run again after a crash of the server.
 	Write(ctx context.Context, entries []Entry) (verdicts []error, err error)
 
 	// Sweep deletes at most limit runs that are over and whose retention has passed, with their journals. 0 means no

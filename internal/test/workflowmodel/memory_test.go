@@ -102,7 +102,7 @@ func (m *twin) does(x *next) {
 		m.send(workflow.Message{
 			Run: runID(l.run), Action: workflow.Signal, ID: strconv.Itoa(int(l.signal)), Event: "e",
 			Payload: []byte(strconv.Itoa(int(l.signal))),
-		}, map[receipt]workflow.Receipt{consumed: workflow.Consumed, kept: workflow.Kept, over: workflow.Over}[x.got.receipt])
+		}, receipts[x.got.receipt])
 	case writeEntry:
 		m.write(l, x.got.verdict)
 	}
@@ -231,6 +231,9 @@ func (m *twin) write(l *letter, want verdict) {
 
 var (
 	kinds    = map[verb]workflow.Kind{step: workflow.KindStep, wait: workflow.KindWait, sleep: workflow.KindSleep}
+	receipts = map[receipt]workflow.Receipt{
+		consumed: workflow.Consumed, kept: workflow.Kept, over: workflow.Over,
+	}
 	outcomes = map[uint8]workflow.Outcome{
 		open: workflow.Open, done: workflow.Done, timedOut: workflow.TimedOut, late: workflow.Late,
 	}
