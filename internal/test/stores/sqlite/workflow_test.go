@@ -77,7 +77,10 @@ var flows = contract{
 		"SELECT run, input":        "(run=?)",
 	},
 	// The number of definitions does not grow with that of the runs. Counts reads an index.
-	scans: []string{"FROM holdfast_workflow_definitions WHERE at", "holdfast_workflow_definitions SET at", "GROUP BY", "FROM holdfast_beats", "DELETE FROM holdfast_beats"},
+	scans: []string{
+		"FROM holdfast_workflow_definitions WHERE at", "holdfast_workflow_definitions SET at", "GROUP BY",
+		"FROM holdfast_beats",
+	},
 	lists: func(t *testing.T, of subject) []list {
 		s := of.(flowStore)
 		newest := func(i int) string { return fmt.Sprintf("r%05d", 999-i) }
@@ -285,7 +288,8 @@ func (s flowStore) ready(t *testing.T) []call {
 		{reads: true, do: func(ctx context.Context) error { return yielded(s.Steps(ctx, "0")) }},
 		{reads: true, do: func(ctx context.Context) error { // nothing of it is due
 			_, _, err := s.Claim(ctx, workflow.ClaimRequest{
-				Process: "me", Nonce: "n", Limit: 1, Definitions: []workflow.Definition{{Workflow: "other", Version: 1}},
+				Process: "me", Nonce: "n", Limit: 1,
+				Definitions: []workflow.Definition{{Workflow: "other", Version: 1}},
 			})
 			return err
 		}},
@@ -402,7 +406,8 @@ func checkTornInput(t *testing.T, of subject, torn torn, _ string) {
 			t.Errorf("run %s is claimed with the input %.20s", c.ID, c.Input)
 		}
 	}
-	for r := range s.Runs(t.Context(), workflow.Query{ID: at}) {
+	for r, err := range s.Runs(t.Context(), workflow.Query{ID: at}) {
+		want(t, err, workflow.ErrDamaged)
 		if r.Hold != workflow.Drifted || r.Workflow != "order" {
 			t.Errorf("the damaged run is %+v", r)
 		}
