@@ -14,6 +14,14 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
+// A joint is what else the call does that appends a turn, if the stores are one database: it deletes the run in the
+// same transaction, after it has recorded the end of the turn. Then no crash leaves behind a run that has settled.
+type joint struct {
+	end       snapshot.End
+	on        bool // else the turn settles without the others
+	forgotten bool // the run is deleted
+}
+
 // An execution takes one run to its end, in this process.
 type execution[S any] struct {
 	bot   *Orchestrator[S]
@@ -41,6 +49,9 @@ type execution[S any] struct {
 	// since is when the run began, by the clock of a store. It is zero if the input has a request id: an earlier call
 	// may have begun the run, or one that a store has lost.
 	since time.Time
+
+	// joint is what the call does, beside appending the turn.
+	joint joint
 
 	// logged says that the turn log has the beginning of the run.
 	logged bool
