@@ -24,6 +24,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/postgres/pgsnapshot"
 	"github.com/holdfast-go/holdfast/internal/postgres/pgstream"
 	"github.com/holdfast-go/holdfast/internal/postgres/pgturnlog"
+	"github.com/holdfast-go/holdfast/internal/postgres/pgworkflow"
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitecheckpoint"
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqliteinbox"
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqliteledger"
@@ -83,6 +84,7 @@ var (
 				pgturnlog.New(nil, &pgturnlog.Options{Prefix: prefix}),
 				pgstream.New(nil, &pgstream.Options{Prefix: prefix}),
 				pginbox.New(nil, &pginbox.Options{Prefix: prefix}),
+				pgworkflow.New(nil, &pgworkflow.Options{Prefix: prefix}),
 			}
 		},
 	}

@@ -42,6 +42,9 @@ type execution[S any] struct {
 	// may have begun the run, or one that a store has lost.
 	since time.Time
 
+	// joint is what the call does, beside appending the turn.
+	joint joint
+
 	// logged says that the turn log has the beginning of the run.
 	logged bool
 

@@ -32,12 +32,8 @@ func (x *execution[S]) settle() (*Result[S], error) {
 		Keep: x.engine().options.KeepSnapshots, Owes: owes, Release: !owes && !more, Fresh: true,
 	}
 	x.visit.own.Keep() // an appended turn is never taken back, even if its reply is lost
-	var forgotten bool
-	append := x.append(cp, o)
-	doubt, err := x.visit.own.Persist(x.ctx, func(ctx context.Context) (err error) {
-		forgotten, err = append(ctx)
-		return err
-	})
+	x.prepare(cp)
+	doubt, err := x.visit.own.Persist(x.ctx, func(ctx context.Context) error { return x.append(ctx, cp, o) })
 	if errors.Is(err, checkpoint.ErrConflict) {
 		return x.asKept(cp, o, doubt, err)
 	}
@@ -45,38 +41,42 @@ func (x *execution[S]) settle() (*Result[S], error) {
 		return nil, x.notAppended(doubt || !owner.Definite(err), err)
 	}
 	cp.SavedAt = time.Now().UTC()
-	x.run.inStore = x.run.inStore && !forgotten
-	x.settled(&cp, o, more, forgotten)
+	x.run.inStore = x.run.inStore && !x.joint.forgotten
+	x.settled(&cp, o, more, x.joint.forgotten)
 	return &Result[S]{
 		Session: x.visit.own.Grant.Session, RunID: x.run.row.ID, Turn: x.index, Input: x.input, State: x.state,
 		Steps: steps(x.run.payload.Steps), Usage: x.meter.total(), SavedAt: cp.SavedAt,
 	}, nil
 }
 
-// append returns the call that appends the turn. If the stores are one database, the call deletes the run in the same
-// transaction, after it has recorded the end of the turn: then no crash leaves behind a run that has settled. forgotten
-// says that it did.
-func (x *execution[S]) append(
-	cp checkpoint.Checkpoint, o checkpoint.AppendOptions,
-) func(context.Context) (forgotten bool, err error) {
-	e, lease := x.engine(), x.visit.own.Grant.Lease
-	var end snapshot.End
-	joined := e.joined != nil && x.run.inStore
-	if joined && x.visit.phases.on() {
-		now := cp
-		now.SavedAt = time.Now().UTC()
+// A joint is what else the call does that appends a turn, if the stores are one database: it deletes the run in the
+// same transaction, after it has recorded the end of the turn. Then no crash leaves behind a run that has settled.
+type joint struct {
+	end       snapshot.End
+	on        bool // else the turn settles without the others
+	forgotten bool // the run is deleted
+}
+
+// prepare decides what the call does that appends the turn.
+func (x *execution[S]) prepare(cp checkpoint.Checkpoint) {
+	x.joint = joint{on: x.engine().joined != nil && x.run.inStore}
+	if x.joint.on && x.visit.phases.on() {
 		var err error
-		end, err = x.visit.phases.endOfTurn(x.visit.own.Ctx, now, 0, x.visit.call.force)
-		joined = err == nil
+		cp.SavedAt = time.Now().UTC()
+		x.joint.end, err = x.visit.phases.endOfTurn(x.visit.own.Ctx, cp, 0, x.visit.call.force)
+		x.joint.on = err == nil
 	}
-	return func(ctx context.Context) (forgotten bool, err error) {
-		if joined {
-			forgotten, err = e.joined(ctx, lease, cp, o, end)
-			joined = err == nil || owner.Answered(err) // else the turn settles without the others, in the next call
-			return forgotten, err
-		}
-		return false, e.store.Append(ctx, lease, cp, o)
+}
+
+// append appends the turn.
+func (x *execution[S]) append(ctx context.Context, cp checkpoint.Checkpoint, o checkpoint.AppendOptions) (err error) {
+	e, lease, j := x.engine(), x.visit.own.Grant.Lease, &x.joint
+	if !j.on {
+		return e.store.Append(ctx, lease, cp, o)
 	}
+	j.forgotten, err = e.joined(ctx, lease, cp, o, j.end)
+	j.on = err == nil || owner.Answered(err)
+	return err
 }
 
 // more reports whether this call needs the session after the settle and the delivery.

@@ -40,7 +40,9 @@
 //	streams, chunks               what readers are shown while turns run
 //	inbox                         answers, and other items that wait to become an input
 //	locks                         who holds each lock; it is not logged
-//	beats, watches                the processes that own sessions, which is not logged, and those that watch
+//	workflow_runs, workflow_steps, workflow_signals  the runs of workflows, their journals and their mailboxes
+//	workflow_definitions          which processes have had the code of which workflow
+//	beats, watches                the processes that own sessions or runs, which is not logged, and those that watch
 //	sessions_sweep, runs_sweep, streams_sweep  how far Sweep has come
 //	schema_version                the applied migrations
 //

@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/postgres/pgsnapshot"
 	"github.com/holdfast-go/holdfast/internal/postgres/pgstream"
 	"github.com/holdfast-go/holdfast/internal/postgres/pgturnlog"
+	"github.com/holdfast-go/holdfast/internal/postgres/pgworkflow"
 	"github.com/holdfast-go/holdfast/internal/retention"
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/lock"
@@ -42,15 +43,18 @@ type Options struct {
 
 	// Functions makes each transition of a session or a run one call of a function of the database. It is for Citus,
 	// which refuses the statements, and for a driver that may not keep prepared statements. Elsewhere it is a little
-	// slower. Up creates the functions too.
+	// slower. Up creates the functions too. Workflows have none: they do not work on Citus.
 	Functions bool
 
-	// Listen opens a connection on which whoever waits for a lock is woken. It must not go through a pooler in
-	// transaction mode. If Listen is nil, they poll. Readers of a stream listen on a connection of the pool, if it has
-	// four or more.
+	// FailUnknown makes Sweep end as failed the workflow runs that it would hold as workflow.HoldUnknown.
+	FailUnknown bool
+
+	// Listen opens a connection on which whoever waits for a lock is woken, and another one on which engines of
+	// workflows hear what other processes do. It must not go through a pooler in transaction mode. If Listen is nil,
+	// they poll. Readers of a stream listen on a connection of the pool, if it has four or more.
 	Listen func(context.Context) (*pgx.Conn, error)
 
-	// Logger gets the warnings of the locker. nil means slog.Default().
+	// Logger gets the warnings of the locker and of the workflows. nil means slog.Default().
 	Logger *slog.Logger
 }
 
@@ -62,6 +66,10 @@ type Ages struct {
 	Streams   time.Duration // (an hour)
 	TurnLogs  time.Duration // of turns that are over (for ever)
 	Effects   time.Duration // finished ones without a Key (for ever)
+
+	// Workflows is the most that a workflow run may be kept after its end (WORKFLOWS_MAX_RETENTION_DAYS, or 365 days).
+	// A run says itself for how long.
+	Workflows time.Duration
 }
 
 // A DB is the stores in one database. They share what stores of one database can share.
@@ -75,6 +83,7 @@ type DB struct {
 	stream      *pgstream.Store
 	inbox       *pginbox.Store
 	locker      *pglocker.Locker
+	workflows   *pgworkflow.Store
 }
 
 // forever is longer than any database is kept.
@@ -105,6 +114,10 @@ func New(pool *pgxpool.Pool, o *Options) *DB {
 		inbox:  pginbox.New(pool, &pginbox.Options{Prefix: o.Prefix}),
 		locker: pglocker.New(pool, &pglocker.Options{Prefix: o.Prefix, Listen: o.Listen, Logger: o.Logger}),
 	}
+	db.workflows = pgworkflow.New(pool, &pgworkflow.Options{
+		Prefix: o.Prefix, MaxAge: o.Ages.Workflows, FailUnknown: o.FailUnknown, Listen: o.Listen, Logger: o.Logger,
+		Processes: db.checkpoints.Processes,
+	})
 	db.ledger = &ledgerOf{
 		pgledger.New(pool, &pgledger.Options{Prefix: o.Prefix}),
 		retention.Retention{Age: o.Ages.Effects, Turn: db.turn("effects")},

@@ -55,7 +55,7 @@ func (db *DB) Check(ctx context.Context) error {
 // Schemas are for migrations.FromSchema: the tables in the application's own set of goose migrations.
 func (db *DB) Schemas() []migrations.Schemer {
 	return []migrations.Schemer{
-		db.checkpoints, db.snapshots, db.ledger, db.turnLog, db.stream, db.inbox, db.locker,
+		db.checkpoints, db.snapshots, db.ledger, db.turnLog, db.stream, db.inbox, db.locker, db.workflows,
 	}
 }
 

@@ -144,9 +144,8 @@ func (m *Memory) write(e *Entry) error {
 	}
 	at := now()
 	for _, st := range e.Steps {
-		r.put(st, at)
-		if signal := r.steps[st.Name].Signal; signal != "" { // of a row that stays, not that of st
-			r.taken[signal] = true
+		if r.put(st, at) && st.Signal != "" { // a row that stays takes no signal
+			r.taken[st.Signal] = true
 		}
 	}
 	switch e.Next {
@@ -164,12 +163,12 @@ func (m *Memory) write(e *Entry) error {
 	return nil
 }
 
-// put adds a row to the journal.
-func (r *memoryRun) put(st Step, at time.Time) {
+// put adds a row to the journal. It returns false if the row that is there stays.
+func (r *memoryRun) put(st Step, at time.Time) bool {
 	old, ok := r.steps[st.Name]
 	again := ok && (old.Outcome == Open || old.Outcome == Retrying)
 	if ok && !again && old.Outcome != Late || ok && st.Outcome == Late {
-		return
+		return false
 	}
 	st.Started, st.Completed = at.Add(-st.Took).Truncate(time.Microsecond), at
 	if st.For > 0 {
@@ -184,6 +183,7 @@ func (r *memoryRun) put(st Step, at time.Time) {
 	st.Until = st.Until.UTC().Truncate(time.Microsecond)
 	st.Took, st.For, st.Output = 0, 0, slices.Clone(st.Output)
 	r.steps[st.Name] = st
+	return true
 }
 
 // DueAfter returns when a run is due that the entry parks at a time. If it is never due, only a signal wakes it. It is

@@ -81,14 +81,14 @@ func (r *Run) wait(name string, o *waitOptions) (doc json.RawMessage, full strin
 		return nil, "", err
 	}
 	defer r.leave()
-	switch {
-	case v.known && v.row.Outcome == workflow.Done:
-		return v.row.Output, v.name, nil
-	case v.known && v.row.Outcome == workflow.TimedOut:
-		return nil, "", ErrTimeout
-	}
 	x := r.stay
 	for {
+		switch {
+		case v.known && v.row.Outcome == workflow.Done:
+			return v.row.Output, v.name, nil
+		case v.known && v.row.Outcome == workflow.TimedOut:
+			return nil, "", ErrTimeout
+		}
 		s, taken, mail := x.take(&v, o)
 		if taken {
 			r.held = append(r.held, workflow.Step{
@@ -111,6 +111,7 @@ func (r *Run) wait(name string, o *waitOptions) (doc json.RawMessage, full strin
 		if r.timeOut(&v, mail) {
 			return nil, "", ErrTimeout
 		}
+		v.row, v.known = x.row(v.name) // the timeout may be there: an answer was lost, and then a signal came
 	}
 }
 

@@ -128,10 +128,15 @@ func (x *stay) beyond(branch string, index int) bool {
 }
 
 func (x *stay) knows(name string) bool {
+	_, known := x.row(name)
+	return known
+}
+
+func (x *stay) row(name string) (row workflow.Step, known bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	_, ok := x.journal[name]
-	return ok
+	row, known = x.journal[name]
+	return row, known
 }
 
 // missed returns the drift of a body that has ended, although the journal has more.

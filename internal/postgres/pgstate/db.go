@@ -36,6 +36,8 @@ type DB struct {
 	encoded atomic.Bool
 	framed  atomic.Bool
 	text    atomic.Bool // results come as text
+
+	inside bool // the pool is a transaction of the caller
 }
 
 // Names are those of one store in the database.
@@ -55,6 +57,10 @@ func New(pool Pool, n Names) *DB {
 	}
 	return &DB{pool: pool, names: n, Prefix: p}
 }
+
+// In returns a DB that sends each statement once, in a transaction of the caller. After an error the caller has to roll
+// the transaction back.
+func (d *DB) In(tx pgx.Tx) *DB { return &DB{Prefix: d.Prefix, names: d.names, pool: tx, inside: true} }
 
 // Pairs returns pairs for a strings.Replacer: what all stores may have in braces, and each table and index.
 func (d *DB) Pairs() []string {
@@ -80,6 +86,9 @@ func (d *DB) Shares(e *DB) bool {
 // second time. Again also repeats f after an internal error, which may be temporary. Only the second one counts as
 // Corrupt. Before the first f, Again looks at the encoding of the database.
 func (d *DB) Again(ctx context.Context, f func() error) error {
+	if d.inside {
+		return f()
+	}
 	if err := d.fit(ctx); err != nil {
 		return err
 	}
@@ -102,9 +111,13 @@ func (d *DB) Frame() { d.framed.Store(true) }
 // reason is that a pool may end a statement by a cancel request. If the request finds a commit that waits for a
 // standby, PostgreSQL stops the wait and answers as if the standby had the commit.
 func (d *DB) Answered(ctx context.Context, f func() error) error {
-	err := d.Again(ctx, f)
+	return CutOff(ctx, d.Again(ctx, f))
+}
+
+// CutOff returns err. If err is nil and ctx has ended, CutOff returns an error: see Answered.
+func CutOff(ctx context.Context, err error) error {
 	if err == nil && ctx.Err() != nil {
-		err = errCutOff
+		return errCutOff
 	}
 	return err
 }

@@ -16,8 +16,11 @@ const (
 	SerializationFailure = "40001"
 	LockNotAvailable     = "55P03"
 	// QueryCanceled comes from statement_timeout, or because the client has asked for it.
-	QueryCanceled     = "57014"
-	UniqueViolation   = "23505"
+	QueryCanceled   = "57014"
+	UniqueViolation = "23505"
+
+	// DivisionByZero is how a statement refuses what it finds, and the transaction with it.
+	DivisionByZero    = "22012"
 	undefinedTable    = "42P01"
 	undefinedColumn   = "42703"
 	undefinedSchema   = "3F000"

@@ -49,15 +49,15 @@ END $$;
 `
 }
 
-var createIndex = regexp.MustCompile(`(?m)^CREATE INDEX IF NOT EXISTS (\S+) ON (\S+) ([^;]*);`)
+var createIndex = regexp.MustCompile(`(?m)^CREATE (UNIQUE )?INDEX IF NOT EXISTS (\S+) ON (\S+) ([^;]*);`)
 
 // Unlocked returns a schema in which each index is looked for before it is created. CREATE INDEX IF NOT EXISTS locks
 // its table before it looks. It would wait for a vacuum to end, and all writers of the table would wait behind it.
 func Unlocked(schema string) string {
 	return createIndex.ReplaceAllString(schema, `DO $$$$ BEGIN
     IF NOT EXISTS (SELECT FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid
-        WHERE indrelid = '${2}'::regclass AND format('"%s"', relname) = '${1}') THEN
-        CREATE INDEX IF NOT EXISTS ${1} ON ${2} ${3};
+        WHERE indrelid = '${3}'::regclass AND format('"%s"', relname) = '${2}') THEN
+        CREATE ${1}INDEX IF NOT EXISTS ${2} ON ${3} ${4};
     END IF;
 END $$$$;`)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/postgres/pglocker"
 	"github.com/holdfast-go/holdfast/internal/postgres/pgstream"
 	"github.com/holdfast-go/holdfast/internal/postgres/pgturnlog"
+	"github.com/holdfast-go/holdfast/internal/postgres/pgworkflow"
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitecheckpoint"
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqliteinbox"
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitestream"
@@ -49,6 +50,7 @@ var all = []migration{
 	{7, "streams", pgstream.New(nil, nil), nil},
 	{6, "streams", nil, sqlitestream.New(nil, nil)},
 	{8, "inbox", pginbox.New(nil, nil), nil},
+	{11, "workflows", pgworkflow.New(nil, &pgworkflow.Options{Processes: pgcheckpoint.New(nil, nil).Processes}), nil},
 	{7, "inbox", nil, sqliteinbox.New(nil, nil)},
 }
 

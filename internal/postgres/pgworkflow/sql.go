@@ -1,0 +1,405 @@
+package pgworkflow
+
+import (
+	"strings"
+
+	"github.com/holdfast-go/holdfast/internal/postgres/pgprocess"
+	"github.com/holdfast-go/holdfast/internal/postgres/pgstate"
+	"github.com/holdfast-go/holdfast/workflow"
+)
+
+const (
+	// expires is when the retention of a run ends, in UTC. The expression of an index may not depend on the time zone.
+	// A retention for ever ends in a hundred thousand years.
+	expires = `(completed AT TIME ZONE 'UTC') + least(retention, 36500000) * interval '1 day'`
+
+	// columns are what scan reads of a run, but for the documents.
+	columns = `m.id, m.workflow, m.version, m.status, m.hold, m.error, coalesce(m.key, ''), m.retention, m.started,
+		m.completed, nullif(m.due, 'infinity'), m.owner, coalesce(m.event, ''), m.since`
+	documents = `m.input, m.output`
+	unread    = `NULL::jsonb, NULL::jsonb`
+
+	// owned is the fence.
+	owned = `id = $1::text AND epoch = $2::bigint AND nonce = $3::text AND status = 'running' AND owner <> ''
+				AND ($4::bigint < 0 OR mail = $4::bigint)`
+
+	// addSteps adds outcomes. {rows} are their parameters. What is open, or will be tried again, keeps its beginning.
+	addSteps = `, s AS (
+			INSERT INTO {workflow_steps} AS o (
+				run, name, idx, kind, outcome, output, error, attempts, until, signal, started, completed)
+			SELECT r.id, v.name, v.idx, v.kind, v.outcome, v.output, v.error, v.attempts,
+				coalesce(r.at + v.lasts * interval '1 microsecond', v.until), v.signal,
+				r.at - v.took * interval '1 microsecond', r.at
+			FROM r, (VALUES {rows}) AS v (name, idx, kind, outcome, output, error, attempts, lasts, until, signal, took)
+			ON CONFLICT (run, name) DO UPDATE SET
+				idx = excluded.idx, kind = excluded.kind, outcome = excluded.outcome, output = excluded.output,
+				error = excluded.error, attempts = excluded.attempts, signal = excluded.signal,
+				completed = excluded.completed,
+				started = CASE WHEN o.outcome = 'late' THEN excluded.started ELSE o.started END,
+				until = CASE WHEN o.outcome = 'late' THEN excluded.until ELSE coalesce(excluded.until, o.until) END
+			WHERE o.outcome IN ('open', 'retrying', 'late') AND excluded.outcome <> 'late'
+			RETURNING o.name, o.signal
+		)`
+
+	// take notes which waits have taken signals.
+	take = `, t AS (
+			UPDATE {workflow_signals} g SET taken = s.name FROM s WHERE g.run = $1::text AND g.id = s.signal AND s.signal <> ''
+		)`
+
+	// leave is a statement by which an owner gives its run away. {next} says how the run goes on.
+	leave = `
+		WITH r AS (
+			UPDATE {workflow_runs} m SET owner = '', {next}
+			FROM (SELECT clock_timestamp() AS now) c
+			WHERE {owned} RETURNING m.id, c.now AS at
+		){steps}
+		SELECT {wrote}, {durable} FROM r`
+
+	// hit says that the run waits for this signal, and several that it has several waits, each of which has to look.
+	parked  = `m.owner = '' AND m.hold = ''`
+	hit     = `(m.event = $3::text AND ` + parked + ` AND (m.match IS NULL OR $4::jsonb @> m.match)) IS TRUE`
+	several = `(m.event = '*' AND ` + parked + `) IS TRUE`
+
+	// claimed are what scanClaimed reads.
+	claimed = `m.epoch, m.nonce, m.mail, clock_timestamp() AS now, {columns}, {documents}`
+
+	// ready makes a process the owner of runs that nobody has to lose first. {ready} says of which.
+	ready = `
+		WITH d AS (
+			SELECT l.id, l.due FROM {definitions} CROSS JOIN LATERAL (
+				SELECT m.id, m.due FROM {workflow_runs} m
+				WHERE m.status = 'running' AND m.workflow = k.workflow AND m.version = k.version AND {ready}
+				ORDER BY m.due LIMIT $1::bigint FOR NO KEY UPDATE SKIP LOCKED
+			) l ORDER BY l.due, l.id LIMIT $1::bigint
+		), u AS (
+			UPDATE {workflow_runs} m SET owner = $2::text, epoch = m.epoch + 1, nonce = $3::text, since = clock_timestamp(),
+				due = NULL, hold = '', error = '', event = NULL, match = NULL
+			FROM d WHERE m.id = d.id
+			RETURNING d.due AS was, {claimed}
+		)
+		SELECT z.next, z.lazy, u.* FROM (SELECT {next} AS next, {lazy} AS lazy) z LEFT JOIN u ON true
+		ORDER BY u.was`
+
+	// lost makes a process the owner of runs that other processes have lost. {whose} says of which. A run that made
+	// progress since it was lost before counts its crashes anew.
+	lost = `
+		WITH {noted} d AS (
+			SELECT l.id, l.crashes, l.crashed, (
+				SELECT count(*) FROM {workflow_steps} s WHERE s.run = l.id AND s.outcome NOT IN ('retrying', 'late')
+			) AS rows
+			FROM {definitions} CROSS JOIN LATERAL (
+				SELECT m.id, m.crashes, m.crashed FROM {workflow_runs} m
+				WHERE m.status = 'running' AND m.workflow = k.workflow AND m.version = k.version AND m.due IS NULL
+					AND m.owner <> '' AND {whose}
+				LIMIT $1::bigint FOR NO KEY UPDATE SKIP LOCKED
+			) l LIMIT $1::bigint
+		), e AS (
+			SELECT id, rows, crashes, crashes >= $4::integer AS held
+			FROM (SELECT id, rows, CASE WHEN crashed = rows THEN crashes + 1 ELSE 1 END AS crashes FROM d) f
+		), u AS (
+			UPDATE {workflow_runs} m SET epoch = m.epoch + 1, crashes = e.crashes, crashed = e.rows,
+				owner = CASE WHEN e.held THEN '' ELSE $2::text END,
+				nonce = CASE WHEN e.held THEN m.nonce ELSE $3::text END,
+				since = CASE WHEN e.held THEN m.since ELSE clock_timestamp() END,
+				due = CASE WHEN e.held THEN timestamptz 'infinity' END,
+				hold = CASE WHEN e.held THEN 'crashed' ELSE '' END,
+				error = CASE WHEN e.held THEN {crashError} ELSE '' END
+			FROM e WHERE m.id = e.id
+			RETURNING m.due AS was, {claimed}
+		)
+		SELECT NULL::bigint, z.lazy, u.* FROM (SELECT {lazy} AS lazy) z LEFT JOIN u ON true`
+
+	// pairs are the workflows and versions of the runs that {which} selects. There are few, so it looks for each.
+	pairs = `
+		WITH RECURSIVE k (workflow, version) AS (
+			(SELECT m.workflow, m.version FROM {workflow_runs} m WHERE {which} ORDER BY m.workflow, m.version LIMIT 1)
+			UNION ALL
+			SELECT n.* FROM k CROSS JOIN LATERAL (
+				SELECT m.workflow, m.version FROM {workflow_runs} m
+				WHERE {which} AND (m.workflow, m.version) > (k.workflow, k.version)
+				ORDER BY m.workflow, m.version LIMIT 1
+			) n
+		)`
+)
+
+// queries holds the statements of one store, with its table names filled in. The statements of a claim have places
+// left.
+type queries struct {
+	start, known, judged string
+
+	claim, again, from, lease, forget string
+
+	// These have places left for the outcomes.
+	stay, park, end, stop, record string
+	why                           string
+
+	signal, cancel, pause, resume, notify, announce string
+
+	list, waiting, one, steps, output, payload, input, counts string
+
+	sweep, unknown, expire string
+}
+
+var templates = queries{
+	// A start without a version has the greatest that a living process has, else the greatest that is kept.
+	start: `
+		INSERT INTO {workflow_runs} (id, workflow, version, input, key, retention, started, since, due, owner, epoch, nonce)
+		SELECT $1::text, $2::text, coalesce(nullif($3::integer, 0), (
+				SELECT max(version) FROM {workflow_definitions}
+				WHERE workflow = $2::text AND at > now() - interval '5 minutes'
+			), (
+				SELECT max(version) FROM (
+					(SELECT version FROM {workflow_runs} WHERE workflow = $2::text AND status = 'running'
+						ORDER BY workflow DESC, version DESC LIMIT 1)
+					UNION ALL
+					(SELECT version FROM {workflow_runs} WHERE workflow = $2::text AND status <> 'running'
+						ORDER BY workflow DESC, version DESC LIMIT 1)
+				) v
+			), 1),
+			$4::jsonb, nullif($5::text, ''), $6::integer, c.now, c.now,
+			CASE WHEN $8::text = '' THEN c.now + $7::bigint * interval '1 microsecond' END, $8::text, $9::bigint, $10::text
+		FROM (SELECT clock_timestamp() AS now) c
+		ON CONFLICT DO NOTHING
+		RETURNING version, {durable}`,
+
+	known: `
+		SELECT id, version, status, (workflow = $2::text AND input = $3::jsonb), {firm} FROM {workflow_runs}
+		WHERE id = $1::text OR workflow = $2::text AND key = nullif($4::text, '')
+		ORDER BY id <> $1::text LIMIT 1`,
+
+	// A Lease counts as of the statement's begin: a condition with clock_timestamp() would be asked of every run.
+	claim: ready, again: ready, from: lost, lease: lost,
+	forget: `
+		WITH u AS (
+			UPDATE {workflow_definitions} SET at = clock_timestamp() - interval '5 minutes' WHERE process = $1::text
+		)
+		SELECT {lazy}`,
+
+	stay: `
+		WITH r AS (
+			SELECT id, clock_timestamp() AS at FROM {workflow_runs} WHERE {owned} FOR NO KEY UPDATE
+		){steps}
+		SELECT {wrote}, {durable} FROM r`,
+	park: strings.Replace(leave, "{next}", `since = c.now, event = nullif($7::text, ''), match = $8::jsonb,
+				due = coalesce(least($5::timestamptz, c.now + $6::bigint * interval '1 microsecond'), 'infinity')`, 1),
+	end: strings.Replace(leave, "{next}",
+		`due = NULL, completed = c.now, status = $5::text, output = $6::jsonb, error = $7::text`, 1),
+	stop: strings.Replace(leave, "{next}", `due = 'infinity', hold = $5::text, error = $6::text`, 1),
+
+	// A late row needs no ownership. The lock only keeps Sweep away.
+	record: `
+		WITH r AS (
+			SELECT id, clock_timestamp() AS at FROM {workflow_runs} WHERE id = $1::text FOR KEY SHARE
+		){steps}
+		SELECT {wrote}, {durable} FROM r`,
+	why: `SELECT id, status, owner, epoch, nonce, mail, {firm} FROM {workflow_runs} WHERE id = ANY ($1::text[])`,
+
+	// The run is locked first. Its row decides whether it takes the signal, and only the first signal of an id is
+	// counted. If the statement waited for a run that another one has changed, its last part sees the run as it was
+	// before: then it says again, unless what it says cannot change any more.
+	signal: `
+		WITH o AS (
+			SELECT m.id, {hit} AS hit, {several} AS looks FROM {workflow_runs} m
+			WHERE m.id = $1::text AND m.status = 'running'
+				AND NOT EXISTS (SELECT FROM {workflow_signals} g WHERE g.run = $1::text AND g.id = $2::text)
+			FOR NO KEY UPDATE
+		), i AS (
+			INSERT INTO {workflow_signals} (run, id, event, at, payload)
+			SELECT o.id, $2::text, $3::text, clock_timestamp(), $4::jsonb FROM o WHERE o.hit OR NOT $5::boolean
+			ON CONFLICT DO NOTHING
+			RETURNING run
+		), r AS (
+			UPDATE {workflow_runs} m SET mail = m.mail + 1,
+				due = CASE WHEN o.hit OR o.looks THEN least(m.due, clock_timestamp()) ELSE m.due END,
+				event = CASE WHEN o.hit OR o.looks THEN NULL ELSE m.event END,
+				match = CASE WHEN o.hit OR o.looks THEN NULL ELSE m.match END
+			FROM o JOIN i ON i.run = o.id WHERE m.id = o.id
+			RETURNING o.hit
+		)
+		SELECT CASE WHEN r.hit THEN 'consumed' ELSE 'kept' END, {durable} FROM r
+		UNION ALL
+		SELECT CASE
+			WHEN m.status <> 'running' THEN 'over'
+			WHEN EXISTS (SELECT FROM {workflow_signals} g WHERE g.run = $1::text AND g.id = $2::text) THEN 'kept'
+			WHEN $5::boolean AND EXISTS (SELECT FROM o WHERE NOT o.hit) THEN 'unwanted'
+			ELSE 'again' END, {firm}::text
+		FROM {workflow_runs} m WHERE m.id = $1::text AND NOT EXISTS (SELECT FROM r)`,
+	cancel: `
+		WITH r AS (
+			UPDATE {workflow_runs} m SET status = 'cancelled', completed = clock_timestamp(), due = NULL, hold = '', owner = '',
+				error = '', event = NULL, match = NULL, epoch = m.epoch + 1
+			WHERE m.id = $1::text AND m.status = 'running' RETURNING 1
+		)
+		SELECT 'applied', {durable} FROM r
+		UNION ALL
+		SELECT 'over', {firm}::text FROM {workflow_runs} WHERE id = $1::text AND NOT EXISTS (SELECT FROM r)`,
+	pause: `
+		WITH r AS (
+			UPDATE {workflow_runs} m SET hold = 'paused', due = 'infinity', owner = '', error = '', event = NULL,
+				match = NULL, epoch = m.epoch + 1
+			WHERE m.id = $1::text AND m.status = 'running' RETURNING 1
+		)
+		SELECT 'applied', {durable} FROM r
+		UNION ALL
+		SELECT 'over', {firm}::text FROM {workflow_runs} WHERE id = $1::text AND NOT EXISTS (SELECT FROM r)`,
+	resume: `
+		WITH r AS (
+			UPDATE {workflow_runs} m SET hold = '', error = '', due = clock_timestamp(), crashes = 0
+			WHERE m.id = $1::text AND m.status = 'running' AND m.hold <> '' RETURNING 1
+		)
+		SELECT 'applied', {durable} FROM r
+		UNION ALL
+		SELECT CASE WHEN status <> 'running' THEN 'over' WHEN hold = '' THEN 'applied' ELSE 'again' END, {firm}::text
+		FROM {workflow_runs} WHERE id = $1::text AND NOT EXISTS (SELECT FROM r)`,
+
+	// A NOTIFY writes, but nobody relies on it. announce is for a transaction of the caller, which is to be durable.
+	notify:   `SELECT {lazy} FROM (SELECT pg_notify($1::text, n) FROM unnest($2::text[]) AS n) p`,
+	announce: `SELECT pg_notify($1::text, n) FROM unnest($2::text[]) AS n`,
+
+	// {selected} is the condition of a page, and {of} its part that is about the workflow. There are few pairs of a
+	// workflow and a status. The first runs of each are the first of an index.
+	list: `
+		WITH RECURSIVE k (workflow, status) AS (
+			(SELECT m.workflow, m.status FROM {workflow_runs} m WHERE {of} ORDER BY m.workflow, m.status LIMIT 1)
+			UNION ALL
+			SELECT n.* FROM k CROSS JOIN LATERAL (
+				SELECT m.workflow, m.status FROM {workflow_runs} m
+				WHERE {of} AND (m.workflow, m.status) > (k.workflow, k.status) ORDER BY m.workflow, m.status LIMIT 1
+			) n
+		), p AS (
+			SELECT l.id FROM k CROSS JOIN LATERAL (
+				SELECT m.id, m.started FROM {workflow_runs} m
+				WHERE m.workflow = k.workflow AND m.status = k.status AND {selected}
+				ORDER BY m.started DESC, m.id DESC LIMIT {size}
+			) l ORDER BY l.started DESC, l.id DESC LIMIT {size}
+		)
+		SELECT {columns}, {documents} FROM p JOIN {workflow_runs} m ON m.id = p.id ORDER BY m.started DESC, m.id DESC`,
+	waiting: `
+		SELECT {columns}, {documents} FROM {workflow_runs} m
+		WHERE m.status = 'running' AND ` + parked + ` AND {selected}
+		ORDER BY m.since, m.id LIMIT {size}`,
+	one: `SELECT {columns}, {documents} FROM {workflow_runs} m WHERE {selected} LIMIT {size}`,
+	steps: `
+		SELECT * FROM (
+			SELECT name, idx, kind, outcome, error, attempts, until, signal, started, completed, {output}
+			FROM {workflow_steps} WHERE run = $1::text
+			UNION ALL
+			SELECT event, 0, 'signal', 'open', '', 0, NULL, id, at, at, {payload}
+			FROM {workflow_signals} WHERE run = $1::text AND taken = ''
+		) j ORDER BY kind = 'signal', started, idx, name`,
+	output:  `SELECT output FROM {workflow_steps} WHERE run = $1::text AND name = $2::text`,
+	payload: `SELECT payload FROM {workflow_signals} WHERE run = $1::text AND id = $2::text`,
+	input:   `SELECT input FROM {workflow_runs} WHERE id = $1::text`,
+	counts:  `SELECT workflow, status, count(*) FROM {workflow_runs} GROUP BY workflow, status`,
+
+	// A sweep need not be durable: if a crash undoes it, the next one repeats it.
+	sweep: strings.ReplaceAll(pairs, "{which}", "m.status <> 'running'") + `, d AS (
+			SELECT l.id FROM k CROSS JOIN LATERAL (
+				SELECT m.id FROM {workflow_runs} m
+				WHERE m.status <> 'running' AND m.workflow = k.workflow AND m.version = k.version
+					AND {expires} < now() AT TIME ZONE 'UTC'
+				ORDER BY {expires} LIMIT $1::bigint FOR UPDATE SKIP LOCKED
+			) l LIMIT $1::bigint
+		), s AS (
+			DELETE FROM {workflow_steps} USING d WHERE run = d.id
+		), g AS (
+			DELETE FROM {workflow_signals} USING d WHERE run = d.id
+		), r AS (
+			DELETE FROM {workflow_runs} m USING d WHERE m.id = d.id RETURNING 1
+		)
+		SELECT count(*), {lazy} FROM r`,
+	unknown: strings.ReplaceAll(pairs, "{which}", "m.status = 'running'") + `, d AS (
+			SELECT l.id FROM (
+				SELECT * FROM k WHERE NOT EXISTS (
+					SELECT FROM {workflow_definitions} n
+					WHERE n.workflow = k.workflow AND n.version = k.version AND n.at > now() - interval '1 day')
+			) k CROSS JOIN LATERAL (
+				SELECT m.id FROM {workflow_runs} m
+				WHERE m.status = 'running' AND m.workflow = k.workflow AND m.version = k.version
+					AND m.due < now() - interval '1 day' AND m.hold = ''
+				LIMIT $1::bigint FOR NO KEY UPDATE SKIP LOCKED
+			) l LIMIT $1::bigint
+		), u AS (
+			UPDATE {workflow_runs} m SET error = {unknownError}, {unknown} FROM d WHERE m.id = d.id RETURNING 1
+		)
+		SELECT count(*), {lazy} FROM u`,
+	expire: `
+		WITH g AS (
+			DELETE FROM {workflow_definitions} WHERE at < now() - interval '2 days'
+		)
+		SELECT {lazy}`,
+}
+
+const (
+	holdUnknown = `hold = 'unknown'`
+	failUnknown = `status = 'failed', completed = clock_timestamp(), due = NULL, event = NULL, match = NULL, epoch = m.epoch + 1`
+)
+
+// These follow the prefix in the names.
+var (
+	tables  = []string{"workflow_runs", "workflow_steps", "workflow_signals", "workflow_definitions"}
+	indexes = []string{
+		"workflow_runs_due", "workflow_runs_key", "workflow_runs_list", "workflow_runs_event", "workflow_runs_over",
+	}
+)
+
+// The texts of errors, as expressions. Neither has a quote in it.
+var (
+	crashError   = "e.crashes || '" + strings.TrimPrefix(workflow.CrashError(0), "0") + "'"
+	unknownError = "'" + strings.NewReplacer("W", "' || m.workflow || '", "0", "' || m.version || '").
+			Replace(workflow.UnknownError("W", 0)) + "'"
+)
+
+// names replaces the placeholders, but for those of a page and of a claim.
+func names(d *pgstate.DB) *strings.Replacer {
+	pairs := d.Pairs()
+	for _, t := range pgprocess.Tables {
+		pairs = append(pairs, "{"+t+"}", d.Prefix.Table(t))
+	}
+	return strings.NewReplacer(append(pairs, "{expires}", expires, "{columns}", columns, "{owned}", owned)...)
+}
+
+func fillAll(d *pgstate.DB, fails bool) *queries {
+	q := templates
+	q.judged = strings.Replace(q.known, "(workflow = $2::text AND input = $3::jsonb)",
+		"1 / (workflow = $2::text AND input = $3::jsonb)::integer = 1", 1)
+	fillClaims(&q)
+	how := holdUnknown
+	if fails {
+		how = failUnknown
+	}
+	first := strings.NewReplacer("{hit}", hit, "{several}", several, "{claimed}", claimed,
+		"{crashError}", crashError, "{unknownError}", unknownError, "{unknown}", how)
+	all := []*string{
+		&q.start, &q.known, &q.judged, &q.claim, &q.again, &q.from, &q.lease, &q.forget, &q.stay, &q.park, &q.end,
+		&q.stop, &q.record, &q.why, &q.signal, &q.cancel, &q.pause,
+		&q.resume, &q.notify, &q.list, &q.waiting, &q.one, &q.steps, &q.output, &q.payload, &q.input, &q.counts,
+		&q.sweep, &q.unknown, &q.expire,
+	}
+	pgstate.Fill(first, all...)
+	pgstate.Fill(names(d), all...)
+	return &q
+}
+
+// fillClaims says of each claim which runs it is for.
+func fillClaims(q *queries) {
+	q.claim = strings.NewReplacer("{ready}", "m.due <= now()", "{next}", `(
+			SELECT (extract(epoch FROM min(l.due) - clock_timestamp()) * 1e6)::bigint
+			FROM {definitions} CROSS JOIN LATERAL (
+				SELECT m.due FROM {workflow_runs} m
+				WHERE m.status = 'running' AND m.workflow = k.workflow AND m.version = k.version
+					AND m.due > now() AND m.due < 'infinity'
+				ORDER BY m.due LIMIT 1
+			) l)`).Replace(q.claim)
+	q.again = strings.NewReplacer("{next}", "NULL::bigint", "{ready}",
+		"m.due IS NULL AND m.owner = $2::text AND m.nonce = $4::text").Replace(q.again)
+	q.from = strings.NewReplacer("{noted}", "", "{whose}", "m.owner = $5::text").Replace(q.from)
+	q.lease = strings.NewReplacer("{noted}", `n AS (
+			INSERT INTO {workflow_definitions} AS o (workflow, version, process, at)
+			SELECT k.workflow, k.version, $2::text, clock_timestamp() FROM {definitions}
+			ON CONFLICT (workflow, version, process) DO UPDATE SET at = excluded.at
+			WHERE o.at < now() - interval '1 minute'
+		),`, "{whose}", `m.since < now() - $5::bigint * interval '1 microsecond' AND NOT EXISTS (
+						SELECT FROM {beats} b
+						WHERE b.process = m.owner AND b.at >= now() - $5::bigint * interval '1 microsecond')`).Replace(q.lease)
+}

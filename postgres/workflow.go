@@ -1,0 +1,33 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-go/holdfast/workflow"
+)
+
+// Workflows keeps the runs of durable functions.
+func (db *DB) Workflows() workflow.Store { return db.workflows }
+
+// WriteTx runs f in a transaction at READ COMMITTED, and writes the entry that f returns in the same transaction. Both
+// commit together, durably, or neither does. So what f writes in this database happens exactly once. WriteTx implements
+// flow.Transactor.
+//
+// If the entry is refused, verdict says why, as that of Store.Write, and the transaction is rolled back. If the journal
+// has the outcomes of the entry already, the transaction is rolled back too, and verdict is nil. The row of the run is
+// locked after f: no signal and no cancel waits for f. f must neither commit nor roll back. An error of f is returned
+// as it is.
+func (db *DB) WriteTx(ctx context.Context, f func(tx pgx.Tx) (workflow.Entry, error)) (verdict, err error) {
+	return db.workflows.WriteTx(ctx, db.pool, f)
+}
+
+// In returns what starts and signals runs in a transaction of the caller. What it does is there if tx commits, and
+// durable then. What it reads, it reads in tx. If Options.Listen is set, the commit tells the engines. Otherwise they
+// find out when they next look.
+//
+// After any error the caller has to roll tx back. A signal locks the row of its run until the end of tx, so that the
+// owner of the run waits for it. A start with a key makes a second start with the key wait. If the connection of tx
+// uses QueryExecModeExec or the simple protocol, its DateStyle has to be ISO: see [Once].
+func (db *DB) In(tx pgx.Tx) workflow.Front { return db.workflows.In(tx) }
