@@ -15,11 +15,13 @@ import (
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitestore"
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitestream"
 	"github.com/holdfast-go/holdfast/internal/sqlite/sqliteturnlog"
+	"github.com/holdfast-go/holdfast/internal/sqlite/sqliteworkflow"
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/migrations"
 	"github.com/holdfast-go/holdfast/snapshot"
 	"github.com/holdfast-go/holdfast/stream"
 	"github.com/holdfast-go/holdfast/turnlog"
+	"github.com/holdfast-go/holdfast/workflow"
 )
 
 // ErrDSN refuses a database that would lose acknowledged data, fail where it should wait, or sort differently. The
@@ -36,6 +38,9 @@ type Options struct {
 
 	// StreamKeep is how many chunks of a session a stream keeps at least. 0 means stream.DefaultKeep.
 	StreamKeep int
+
+	// FailUnknown ends as failed the workflow runs that Sweep would hold as workflow.HoldUnknown.
+	FailUnknown bool
 }
 
 // Ages say how long things are kept after they were last used. 0 means the default in parentheses, and a negative value
@@ -46,6 +51,10 @@ type Ages struct {
 	Streams   time.Duration // (an hour)
 	TurnLogs  time.Duration // of turns that are over (for ever)
 	Effects   time.Duration // finished ones without a Key (for ever)
+
+	// Workflows is the most that a run is kept after its end, whatever it asked for when it started
+	// (WORKFLOWS_MAX_RETENTION_DAYS, or 365 days).
+	Workflows time.Duration
 }
 
 // A DB is the stores in one file. They share what stores of one database can share.
@@ -58,6 +67,7 @@ type DB struct {
 	turnLog     *logOf
 	stream      *sqlitestream.Store
 	inbox       *sqliteinbox.Store
+	workflows   *sqliteworkflow.Store
 }
 
 // forever is longer than any file is kept.
@@ -75,12 +85,13 @@ func New(db *sql.DB, o *Options) *DB {
 		}
 		return d
 	}
+	checkpoints := sqlitecheckpoint.New(db, &sqlitecheckpoint.Options{
+		Prefix: o.Prefix, TTL: max(o.Ages.Sessions, 0), Unsettled: age(o.Ages.Unsettled),
+	})
 	return &DB{
 		db: db, o: *o,
-		checkpoints: sqlitecheckpoint.New(db, &sqlitecheckpoint.Options{
-			Prefix: o.Prefix, TTL: max(o.Ages.Sessions, 0), Unsettled: age(o.Ages.Unsettled),
-		}),
-		snapshots: sqlitesnapshot.New(db, &sqlitesnapshot.Options{Prefix: o.Prefix}),
+		checkpoints: checkpoints,
+		snapshots:   sqlitesnapshot.New(db, &sqlitesnapshot.Options{Prefix: o.Prefix}),
 		ledger: &ledgerOf{
 			sqliteledger.New(db, &sqliteledger.Options{Prefix: o.Prefix}), retention.Retention{Age: o.Ages.Effects},
 		},
@@ -91,6 +102,9 @@ func New(db *sql.DB, o *Options) *DB {
 			Prefix: o.Prefix, Keep: o.StreamKeep, TTL: age(o.Ages.Streams),
 		}),
 		inbox: sqliteinbox.New(db, &sqliteinbox.Options{Prefix: o.Prefix}),
+		workflows: sqliteworkflow.New(db, &sqliteworkflow.Options{
+			Prefix: o.Prefix, MaxAge: o.Ages.Workflows, FailUnknown: o.FailUnknown, Processes: checkpoints.Processes,
+		}),
 	}
 }
 
@@ -111,6 +125,30 @@ func (db *DB) Stream() stream.Store { return db.stream }
 
 // Inbox keeps the answers of people until they are taken.
 func (db *DB) Inbox() inbox.Store { return db.inbox }
+
+// Workflows keeps the runs of workflows. They and the sessions have one beat of this process.
+func (db *DB) Workflows() workflow.Store { return db.workflows }
+
+// WriteTx runs f in a transaction of the store, and writes the entry that f returns in the same transaction. So what f
+// writes and the journal row commit together: flow.StepTx needs it. If the entry is refused, verdict says why, and
+// nothing is written. WriteTx returns an error of f as it is. If the journal has a step of the entry already, the error
+// is workflow.ErrInvalid.
+//
+// From the beginning on, the transaction is the one writer of the file. So f should be short, and must not call the
+// store.
+func (db *DB) WriteTx(
+	ctx context.Context, f func(tx *sql.Tx) (workflow.Entry, error),
+) (verdict, err error) {
+	return db.workflows.WriteTx(ctx, f)
+}
+
+// In returns the runs of workflows in a transaction of the program: what it starts and signals is there if the
+// transaction commits. After an error, roll tx back. No engine hears of the transaction: it finds what is due when it
+// looks the next time.
+//
+// tx is a transaction of any *sql.DB on the file, as for [Once]. From the first Start or Send on, tx is the one writer
+// of the file.
+func (db *DB) In(tx *sql.Tx) workflow.Front { return db.workflows.In(tx) }
 
 // Once runs fn in a transaction of the program, and notes the effect and its result in the same transaction. So the
 // writes of fn in tx, and the note that they were made, commit together: fn takes effect exactly once, with one commit
@@ -159,5 +197,5 @@ func (db *DB) tables() migrations.Tables {
 
 // Schemas are for migrations.FromSchema: the tables in the application's own set of goose migrations.
 func (db *DB) Schemas() []migrations.Schemer {
-	return []migrations.Schemer{db.checkpoints, db.snapshots, db.ledger, db.turnLog, db.stream, db.inbox}
+	return []migrations.Schemer{db.checkpoints, db.snapshots, db.ledger, db.turnLog, db.stream, db.inbox, db.workflows}
 }

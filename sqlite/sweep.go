@@ -18,7 +18,9 @@ import (
 // An orchestrator sweeps the stores that it has, so a program calls Sweep only for stores that no orchestrator uses, or
 // in place of the orchestrators' sweeps.
 func (db *DB) Sweep(ctx context.Context, limit int) (retired int, err error) {
-	for _, s := range []store.Sweeper{db.checkpoints, db.snapshots, db.stream, db.ledger, db.turnLog} {
+	for _, s := range []store.Sweeper{
+		db.checkpoints, db.snapshots, db.stream, db.ledger, db.turnLog, db.workflows,
+	} {
 		n, failed := s.Sweep(ctx, limit)
 		retired, err = max(retired, n), errors.Join(err, failed)
 	}

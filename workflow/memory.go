@@ -79,13 +79,14 @@ func (m *Memory) open() {
 
 // Beat implements lock.Beater.
 func (m *Memory) Beat(ctx context.Context, process string) (map[string]int64, error) {
-	m.mu.Lock()
-	m.open()
-	if process != "" {
+	beats, err := m.processes.Beat(ctx, process)
+	if err == nil && process != "" {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.open()
 		m.beaten[process] = now()
 	}
-	m.mu.Unlock()
-	return m.processes.Beat(ctx, process)
+	return beats, err
 }
 
 // Start implements Front.
@@ -315,7 +316,7 @@ func (m *Memory) holdUnknown(r *memoryRun, at time.Time) {
 		r.Hold = HoldUnknown
 		return
 	}
-	r.Status, r.Completed, r.Due, r.fence.Epoch = Failed, at, time.Time{}, r.fence.Epoch+1
+	r.Status, r.Completed, r.Due, r.Event, r.fence.Epoch = Failed, at, time.Time{}, "", r.fence.Epoch+1
 }
 
 // Listen implements Listener.

@@ -40,7 +40,7 @@ func (m *Memory) Claim(ctx context.Context, q ClaimRequest) (claimed []Claimed, 
 			continue
 		}
 		r.fence = lock.Fence{Epoch: r.fence.Epoch + 1, Nonce: q.Nonce}
-		r.Owner, r.Hold, r.Event, r.match, r.Due, r.since = q.Process, "", "", nil, time.Time{}, at
+		r.Owner, r.Hold, r.Error, r.Event, r.match, r.Due, r.since = q.Process, "", "", "", nil, time.Time{}, at
 		c := Claimed{r.Run, r.fence, r.mail, at}
 		c.Input = slices.Clone(c.Input)
 		claimed = append(claimed, c)
@@ -150,7 +150,7 @@ func (m *Memory) write(e *Entry) error {
 	}
 	switch e.Next {
 	case Park:
-		r.Due, r.forever = e.due(at)
+		r.Due, r.forever = e.DueAfter(at)
 		r.Owner, r.Event, r.match, r.since = "", e.Event, slices.Clone(e.Match), at
 	case End:
 		r.Status, r.Error, r.Completed, r.Due, r.Owner = e.Status, e.Error, at, time.Time{}, ""
@@ -186,13 +186,14 @@ func (r *memoryRun) put(st Step, at time.Time) bool {
 	return true
 }
 
-// due returns when a run that is parked at a time is due. If it is due never, only a signal wakes it.
-func (e *Entry) due(at time.Time) (due time.Time, never bool) {
+// DueAfter returns when a run is due that the entry parks at a time. If it is never due, only a signal wakes it. It is
+// for authors of a store.
+func (e *Entry) DueAfter(at time.Time) (due time.Time, never bool) {
 	if e.After > 0 {
 		due = at.Add(e.After).Truncate(time.Microsecond)
 	}
 	if due.IsZero() || !e.Due.IsZero() && e.Due.Before(due) {
-		due = e.Due.UTC()
+		due = e.Due.UTC().Truncate(time.Microsecond)
 	}
 	return due, due.IsZero()
 }
@@ -240,7 +241,7 @@ func (r *memoryRun) control(a Action) Note {
 	case Pause:
 		r.Hold, r.forever = Paused, true
 	}
-	r.Owner, r.Event, r.match, r.fence.Epoch = "", "", nil, r.fence.Epoch+1
+	r.Owner, r.Error, r.Event, r.match, r.fence.Epoch = "", "", "", nil, r.fence.Epoch+1
 	return Note{Run: r.ID}
 }
 

@@ -138,13 +138,22 @@ func (q *Query) Validate() error {
 		return fmt.Errorf("%w: status %q", ErrInvalid, q.Status)
 	case q.Limit < 0:
 		return fmt.Errorf("%w: limit %d", ErrInvalid, q.Limit)
+	case outlandish(q.Since) || outlandish(q.Until):
+		return fmt.Errorf("%w: from %v to %v", ErrInvalid, q.Since, q.Until)
 	case q.Event != "" && q.After != nil:
 		return fmt.Errorf("%w: a query with Event and After", ErrInvalid)
 	case q.Event != "":
 		return ValidateEvent(q.Event)
+	case q.After != nil && outlandish(q.After.Started):
+		return fmt.Errorf("%w: after a run of %v", ErrInvalid, q.After.Started)
+	case q.After != nil:
+		return ValidateRun(q.After.ID)
 	}
 	return nil
 }
+
+// outlandish reports whether not every store can keep a time.
+func outlandish(t time.Time) bool { return t.UTC().Year() < 1 || t.UTC().Year() > 9999 }
 
 // Validate checks a request.
 func (r *ClaimRequest) Validate() error {
@@ -209,8 +218,8 @@ func (e *Entry) validateNext() error {
 		return fmt.Errorf("%w: next %d", ErrInvalid, e.Next)
 	case e.Mail < -1:
 		return fmt.Errorf("%w: mail %d", ErrInvalid, e.Mail)
-	case e.After < 0 || e.After > MaxDelay:
-		return fmt.Errorf("%w: after %v", ErrInvalid, e.After)
+	case e.After < 0 || e.After > MaxDelay, outlandish(e.Due):
+		return fmt.Errorf("%w: due after %v, at %v", ErrInvalid, e.After, e.Due)
 	case e.Next == Park && e.Event != "" && e.Event != AnyEvent:
 		return ValidateEvent(e.Event)
 	case e.Next == End && !e.Status.Over():
@@ -231,8 +240,8 @@ func (s *Step) validate() error {
 		return fmt.Errorf("%w: index %d", ErrInvalid, s.Index)
 	case s.Attempts < 0 || s.Attempts > maxVersion:
 		return fmt.Errorf("%w: %d attempts", ErrInvalid, s.Attempts)
-	case s.Took < 0 || s.Took > MaxDelay, s.For < 0 || s.For > MaxDelay:
-		return fmt.Errorf("%w: step %q took %v, for %v", ErrInvalid, s.Name, s.Took, s.For)
+	case s.Took < 0 || s.Took > MaxDelay, s.For < 0 || s.For > MaxDelay, outlandish(s.Until):
+		return fmt.Errorf("%w: step %q took %v, for %v, until %v", ErrInvalid, s.Name, s.Took, s.For, s.Until)
 	}
 	switch s.Kind {
 	case KindStep, KindSleep, KindWait, KindPatch:

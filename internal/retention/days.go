@@ -1,7 +1,6 @@
 package retention
 
 import (
-	"math"
 	"os"
 	"strconv"
 	"time"
@@ -13,6 +12,7 @@ const DaysVariable = "WORKFLOWS_MAX_RETENTION_DAYS"
 const (
 	defaultDays = 30
 	mostDays    = 365
+	foreverDays = 100_000 // a time.Duration holds no more
 	day         = 24 * time.Hour
 )
 
@@ -21,12 +21,12 @@ const (
 func MostDays(option time.Duration) int {
 	switch {
 	case option < 0:
-		return math.MaxInt32 / 2
+		return foreverDays
 	case option > 0:
 		return max(int(option/day), 1)
 	}
 	if n, err := strconv.Atoi(os.Getenv(DaysVariable)); err == nil && n > 0 {
-		return min(n, math.MaxInt32/2)
+		return min(n, foreverDays)
 	}
 	return mostDays
 }

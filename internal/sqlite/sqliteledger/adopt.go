@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitestore"
 	"github.com/holdfast-go/holdfast/ledger"
 	"github.com/holdfast-go/holdfast/lock"
 )
@@ -43,21 +44,21 @@ func (l *Ledger) adopt(ctx context.Context, runID string, f lock.Fence) error {
 	if err != nil {
 		return err
 	}
-	return l.db.Write(ctx, func(tx *sql.Tx) error { return within(tx, st).adopt(ctx, runID, f) })
+	return l.db.Write(ctx, func(tx *sql.Tx) error { return run{sqlitestore.Within(tx, st)}.adopt(ctx, runID, f) })
 }
 
 // adopt makes f the fence of the run. Its first statement writes, so that a transaction may begin with it.
 func (do run) adopt(ctx context.Context, runID string, f lock.Fence) error {
 	now := time.Now().UnixMicro()
-	adopted, err := do.wrote(ctx, adoptSQL, runID, f.Epoch, f.Nonce, now)
+	adopted, err := do.Wrote(ctx, adoptSQL, runID, f.Epoch, f.Nonce, now)
 	if err != nil {
 		return err
 	}
 	if adopted {
-		_, err = do.wrote(ctx, unknownSQL, runID, f.Epoch, f.Nonce, now)
+		_, err = do.Wrote(ctx, unknownSQL, runID, f.Epoch, f.Nonce, now)
 		return err
 	}
-	known, err := one(ctx, do, scanFence, fenceSQL, runID)
+	known, err := sqlitestore.One(ctx, do.Runner, scanFence, fenceSQL, runID)
 	if err == nil && (known == nil || *known != f) {
 		err = lock.ErrFenced
 	}

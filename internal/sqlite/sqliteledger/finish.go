@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitestore"
 	"github.com/holdfast-go/holdfast/ledger"
 )
 
@@ -43,14 +44,14 @@ func (l *Ledger) finish(ctx context.Context, id string, attempt int, o ledger.Ou
 	for range mostTries {
 		var f *finding
 		err := l.write(ctx, func() (err error) {
-			f, err = one(ctx, alone(st), scan, finishSQL, finishArgs(id, attempt, o)...)
+			f, err = sqlitestore.One(ctx, sqlitestore.Alone(st), scan, finishSQL, finishArgs(id, attempt, o)...)
 			return err
 		})
 		if f != nil || err != nil {
 			found, err := l.judge(ctx, st, id, f, err)
 			return found.Effect, err
 		}
-		f, err = one(ctx, alone(st), scan, effectSQL, id)
+		f, err = sqlitestore.One(ctx, sqlitestore.Alone(st), scan, effectSQL, id)
 		if err != nil || f != nil && f.damage != nil {
 			found, err := l.judge(ctx, st, id, f, err)
 			return found.Effect, err

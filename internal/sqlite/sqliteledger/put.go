@@ -68,7 +68,7 @@ func first(e ledger.Effect, s ledger.State) ledger.Effect {
 // insert adds the effect as Issued or Completed, or as Unknown. If another fence is the run's, or the effect is known,
 // it adds nothing.
 func (do run) insert(ctx context.Context, p put) (f finding, written bool, err error) {
-	why, err := one(ctx, do, scanText, insertSQL, append(insertArgs(p.fresh), p.doubt)...)
+	why, err := sqlitestore.One(ctx, do.Runner, scanText, insertSQL, append(insertArgs(p.fresh), p.doubt)...)
 	if err != nil || why == nil {
 		return f, false, err
 	}
@@ -98,7 +98,7 @@ func insertArgs(e ledger.Effect) []any {
 // transaction does both.
 func (l *Ledger) put(ctx context.Context, st sqlitestore.Statements, p put) (f finding, written bool, err error) {
 	err = l.write(ctx, func() (err error) {
-		f, written, err = alone(st).insert(ctx, p)
+		f, written, err = run{sqlitestore.Alone(st)}.insert(ctx, p)
 		return err
 	})
 	if written && err == nil {
@@ -106,13 +106,13 @@ func (l *Ledger) put(ctx context.Context, st sqlitestore.Statements, p put) (f f
 	}
 	var met *meeting
 	if err == nil {
-		met, err = one(ctx, alone(st), scanMeeting, metSQL, p.fresh.ID, p.fresh.RunID)
+		met, err = sqlitestore.One(ctx, sqlitestore.Alone(st), scanMeeting, metSQL, p.fresh.ID, p.fresh.RunID)
 	}
 	switch {
 	case err != nil:
 	case met == nil, met.fence != p.fresh.Fence, met.damage == nil && p.takes(met.Effect):
 		err = l.db.Write(ctx, func(tx *sql.Tx) (err error) {
-			do := within(tx, st)
+			do := run{sqlitestore.Within(tx, st)}
 			if err := do.adopt(ctx, p.fresh.RunID, p.fresh.Fence); err != nil {
 				return err
 			}
@@ -128,7 +128,7 @@ func (l *Ledger) put(ctx context.Context, st sqlitestore.Statements, p put) (f f
 
 // put is Ledger.put in a transaction that has adopted the run.
 func (do run) put(ctx context.Context, p put) (f finding, written bool, err error) {
-	known, err := one(ctx, do, scan, effectSQL, p.fresh.ID)
+	known, err := sqlitestore.One(ctx, do.Runner, scan, effectSQL, p.fresh.ID)
 	if err != nil {
 		return f, false, err
 	}
@@ -136,7 +136,7 @@ func (do run) put(ctx context.Context, p put) (f finding, written bool, err erro
 		return do.insert(ctx, p)
 	}
 	if known.damage == nil && p.takes(known.Effect) {
-		known, err = one(ctx, do, scan, p.over, p.args...)
+		known, err = sqlitestore.One(ctx, do.Runner, scan, p.over, p.args...)
 		written = known != nil
 	}
 	if known == nil {
@@ -156,7 +156,7 @@ func (l *Ledger) judge(
 	case errors.Is(err, lock.ErrFenced):
 		return finding{}, err
 	}
-	known, e := one(ctx, alone(st), scan, effectSQL, id)
+	known, e := sqlitestore.One(ctx, sqlitestore.Alone(st), scan, effectSQL, id)
 	switch {
 	case sqlitestore.Corrupt(e):
 		err = ledger.Damaged(id, e)

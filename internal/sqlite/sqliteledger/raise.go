@@ -29,7 +29,7 @@ func (l *Ledger) Raise(ctx context.Context, lost time.Time) (ended int, err erro
 	st, err := l.db.Start(ctx)
 	if err == nil {
 		err = l.db.Write(ctx, func(tx *sql.Tx) (err error) {
-			ended, err = l.raise(ctx, within(tx, st), lost)
+			ended, err = l.raise(ctx, run{sqlitestore.Within(tx, st)}, lost)
 			return err
 		})
 	}
@@ -43,12 +43,12 @@ func (l *Ledger) raise(ctx context.Context, do run, lost time.Time) (ended int, 
 	open, why := ledger.WindowOf(lost, l.doubt)
 	now := time.Now()
 	since := sql.NullInt64{Int64: lost.UnixMicro(), Valid: !lost.IsZero()}
-	if _, err := do.wrote(ctx, raiseSQL, now.UnixMicro(), since, now.Add(open).UnixMicro(), why); err != nil {
+	if _, err := do.Wrote(ctx, raiseSQL, now.UnixMicro(), since, now.Add(open).UnixMicro(), why); err != nil {
 		return 0, err
 	}
-	if _, err := do.wrote(ctx, aheadSQL); err != nil {
+	if _, err := do.Wrote(ctx, aheadSQL); err != nil {
 		return 0, err
 	}
-	n, err := sqlitestore.Affected(do.exec(ctx, endSQL, now.UnixMicro()))
+	n, err := sqlitestore.Affected(do.Exec(ctx, endSQL, now.UnixMicro()))
 	return int(n), err
 }

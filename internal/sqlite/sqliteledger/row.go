@@ -16,52 +16,7 @@ const effectSQL = `
 		WHERE id = ?1`
 
 // A run executes the statements of the layout.
-type run struct {
-	query func(ctx context.Context, text string, args ...any) (*sql.Rows, error)
-	exec  func(ctx context.Context, text string, args ...any) (sql.Result, error)
-}
-
-// alone returns what executes each statement by itself.
-func alone(st sqlitestore.Statements) run {
-	return run{
-		func(ctx context.Context, text string, args ...any) (*sql.Rows, error) {
-			return st[text].QueryContext(ctx, args...)
-		},
-		func(ctx context.Context, text string, args ...any) (sql.Result, error) {
-			return st[text].ExecContext(ctx, args...)
-		},
-	}
-}
-
-// within returns what executes statements in a transaction of the ledger.
-func within(tx *sql.Tx, st sqlitestore.Statements) run {
-	return run{
-		func(ctx context.Context, text string, args ...any) (*sql.Rows, error) {
-			return tx.StmtContext(ctx, st[text]).QueryContext(ctx, args...)
-		},
-		func(ctx context.Context, text string, args ...any) (sql.Result, error) {
-			return tx.StmtContext(ctx, st[text]).ExecContext(ctx, args...)
-		},
-	}
-}
-
-// one returns the row that a statement finds or writes, or nil.
-func one[T any](
-	ctx context.Context, do run, read func(*sql.Rows) (T, error), text string, args ...any,
-) (*T, error) {
-	rows, err := do.query(ctx, text, args...)
-	found, err := sqlitestore.Collect(rows, err, read)
-	if err != nil || len(found) == 0 {
-		return nil, err
-	}
-	return &found[0], nil
-}
-
-// wrote executes a statement, and reports whether it has written a row.
-func (do run) wrote(ctx context.Context, text string, args ...any) (bool, error) {
-	n, err := sqlitestore.Affected(do.exec(ctx, text, args...))
-	return n > 0, err
-}
+type run struct{ sqlitestore.Runner }
 
 // write executes f, which is one statement that writes by itself.
 func (l *Ledger) write(ctx context.Context, f func() error) error {

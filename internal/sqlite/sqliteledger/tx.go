@@ -53,17 +53,7 @@ type guest struct {
 	tx *sql.Tx
 }
 
-// run executes statements in the transaction, whose *sql.DB may be another than that of the prepared statements.
-func (g guest) run() run {
-	return run{
-		func(ctx context.Context, text string, args ...any) (*sql.Rows, error) {
-			return g.tx.QueryContext(ctx, g.db.SQL(text), args...)
-		},
-		func(ctx context.Context, text string, args ...any) (sql.Result, error) {
-			return g.tx.ExecContext(ctx, g.db.SQL(text), args...)
-		},
-	}
-}
+func (g guest) run() run { return run{g.db.Guest(g.tx)} }
 
 // issue returns the effect as Issued by this call, or as Completed.
 func (g guest) issue(ctx context.Context, e ledger.Effect) (now ledger.Effect, err error) {
@@ -120,7 +110,7 @@ func (g guest) complete(ctx context.Context, issued ledger.Effect, v any) (now l
 	if err := ledger.ValidateFinish(issued.ID, issued.Attempts, o); err != nil {
 		return now, err
 	}
-	f, err := one(ctx, g.run(), scan, finishSQL, finishArgs(issued.ID, issued.Attempts, o)...)
+	f, err := sqlitestore.One(ctx, g.run().Runner, scan, finishSQL, finishArgs(issued.ID, issued.Attempts, o)...)
 	switch {
 	case err != nil:
 		return now, err

@@ -31,6 +31,11 @@ func (d *DB) WriteLightly(ctx context.Context, f func(*sql.Conn) error) (err err
 	return f(conn)
 }
 
+// WriteTxLightly is Write with a commit that does not wait for the disk: see WriteLightly.
+func (d *DB) WriteTxLightly(ctx context.Context, f func(*sql.Tx) error) error {
+	return d.WriteLightly(ctx, func(conn *sql.Conn) error { return d.transact(ctx, conn, f) })
+}
+
 // synchronize sets PRAGMA synchronous, and reports whether it is set.
 func synchronize(ctx context.Context, conn *sql.Conn, to int) bool {
 	var is int

@@ -164,6 +164,10 @@ func (d *DB) Write(ctx context.Context, f func(*sql.Tx) error) error {
 		return err
 	}
 	defer leave()
+	return d.transact(ctx, conn, f)
+}
+
+func (d *DB) transact(ctx context.Context, conn *sql.Conn, f func(*sql.Tx) error) error {
 	tx, err := conn.BeginTx(context.WithoutCancel(ctx), nil)
 	if err != nil {
 		return err

@@ -38,7 +38,8 @@ type migration struct {
 // The files never change once they are committed, because databases have run them: TestPublished has their sums. If the
 // schema of a store changes later, set its stores to nil here, which leaves the files as they are. Then write the
 // change by hand, as a file with the next number. The file drain adds an index to the runs and to the effects, the file
-// unsure a column to the effects, the file raises a table beside them. Up runs each file in one transaction.
+// unsure a column to the effects, the file raises a table beside them. The file workflows leaves out a table that the
+// file checkpoints makes. Up runs each file in one transaction.
 var all = []migration{
 	{1, "checkpoints", pgcheckpoint.New(nil, nil), sqlitecheckpoint.New(nil, nil)},
 	{2, "runs", nil, nil},

@@ -1,0 +1,132 @@
+package sqliteworkflow
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"database/sql"
+	"encoding/json"
+
+	"github.com/holdfast-go/holdfast/internal/jsonvalue"
+	"github.com/holdfast-go/holdfast/internal/retention"
+	"github.com/holdfast-go/holdfast/internal/sqlite/sqlitestore"
+	"github.com/holdfast-go/holdfast/workflow"
+)
+
+const (
+	startSQL = `
+		INSERT INTO {prefix}workflow_runs (id, workflow, version, key, retention, started, since, due, owner, epoch, nonce)
+		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6, ?7, ?8, ?9, ?10)
+		ON CONFLICT DO NOTHING`
+
+	inputSQL = `INSERT INTO {prefix}workflow_inputs (run, input) VALUES (?1, ?2)`
+
+	knownSQL = `
+		SELECT id, workflow, version, status, (SELECT input FROM {prefix}workflow_inputs WHERE run = id)
+		FROM {prefix}workflow_runs WHERE id = ?1`
+
+	keySQL = `
+		SELECT id, workflow, version, status, (SELECT input FROM {prefix}workflow_inputs WHERE run = id)
+		FROM {prefix}workflow_runs WHERE workflow = ?1 AND key = ?2`
+
+	// versionSQL finds the greatest version that a living process has, and the greatest of a run that is kept.
+	versionSQL = `
+		SELECT (SELECT max(version) FROM {prefix}workflow_definitions WHERE workflow = ?1 AND at > ?2),
+			(SELECT max(version) FROM {prefix}workflow_runs WHERE workflow = ?1)`
+)
+
+// Start implements [workflow.Front].
+func (c front) Start(ctx context.Context, runs []workflow.NewRun) (started []workflow.Started, err error) {
+	err = c.write(ctx, "start", workflow.ValidateStart(runs), func(do run) error {
+		started = make([]workflow.Started, len(runs))
+		for i := range runs {
+			if started[i], err = do.start(ctx, &runs[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.note(workflow.Note{})
+	return started, nil
+}
+
+func (do run) start(ctx context.Context, n *workflow.NewRun) (s workflow.Started, err error) {
+	now := clock()
+	s = workflow.Started{ID: n.ID, Version: n.Version, Status: workflow.Running}
+	if n.Version == 0 {
+		if s.Version, err = do.version(ctx, n.Workflow, now.Add(-workflow.LivingFor).UnixMicro()); err != nil {
+			return s, err
+		}
+	}
+	due := sql.NullInt64{Int64: now.Add(n.Delay).UnixMicro(), Valid: n.Owner == ""}
+	s.New, err = do.Wrote(ctx, startSQL, n.ID, n.Workflow, s.Version, sql.NullString{String: n.Key, Valid: n.Key != ""},
+		retention.Days(n.RetentionDays, do.most), now.UnixMicro(), due, n.Owner, n.Fence.Epoch, n.Fence.Nonce)
+	switch {
+	case err != nil:
+		return s, err
+	case s.New:
+		_, err = do.Exec(ctx, inputSQL, n.ID, document(n.Input))
+		return s, err
+	}
+	return do.known(ctx, n)
+}
+
+// known tells of the run that has the id or the key.
+func (do run) known(ctx context.Context, n *workflow.NewRun) (s workflow.Started, err error) {
+	k, err := sqlitestore.One(ctx, do.Runner, scanKnown, knownSQL, n.ID)
+	if err == nil && k == nil {
+		k, err = sqlitestore.One(ctx, do.Runner, scanKnown, keySQL, n.Workflow, n.Key)
+	}
+	if err != nil {
+		return s, err
+	}
+	if k.workflow != n.Workflow || !same(k.input, n.Input) {
+		return s, workflow.ErrKeyReused
+	}
+	return k.Started, nil
+}
+
+// A known is a run that was started before.
+type known struct {
+	workflow.Started
+
+	workflow string
+	input    json.RawMessage
+}
+
+func scanKnown(rows *sql.Rows) (k known, err error) {
+	err = rows.Scan(&k.ID, &k.workflow, &k.Version, (*string)(&k.Status), (*[]byte)(&k.input))
+	return k, err
+}
+
+// same reports whether two documents are equal as JSON values.
+func same(a, b json.RawMessage) bool {
+	x, err1 := jsonvalue.Canonical(a)
+	y, err2 := jsonvalue.Canonical(b)
+	return err1 == nil && err2 == nil && bytes.Equal(x, y)
+}
+
+// version returns the version of a start that gives none.
+func (do run) version(ctx context.Context, name string, livingSince int64) (int, error) {
+	v, err := sqlitestore.One(ctx, do.Runner, scanVersions, versionSQL, name, livingSince)
+	if err != nil {
+		return 0, err
+	}
+	return int(cmp.Or(v[0].Int64, v[1].Int64, 1)), nil
+}
+
+func scanVersions(rows *sql.Rows) (v [2]sql.NullInt64, err error) {
+	err = rows.Scan(&v[0], &v[1])
+	return v, err
+}
+
+// document returns doc as it is kept. nil is null.
+func document(doc json.RawMessage) string {
+	if doc == nil {
+		return "null"
+	}
+	return string(doc)
+}
