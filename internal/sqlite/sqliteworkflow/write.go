@@ -29,7 +29,9 @@ const (
 			completed = excluded.completed,
 			error = excluded.error,
 			output = excluded.output
-		WHERE (outcome = 'open' OR outcome = 'retrying' OR outcome = 'late') AND excluded.outcome <> 'late'`
+		WHERE (outcome = 'late' OR (outcome = 'open' OR outcome = 'retrying')
+				AND (excluded.outcome <> outcome OR excluded.attempts > attempts))
+			AND excluded.outcome <> 'late'`
 
 	takenSQL = `UPDATE {prefix}workflow_signals SET taken = 1 WHERE run = ?1 AND id = ?2`
 
@@ -53,7 +55,7 @@ func (s *Store) Write(ctx context.Context, entries []workflow.Entry) (verdicts [
 		verdicts = make([]error, len(entries))
 		for i := range entries {
 			if verdicts[i], _, err = do.enter(ctx, &entries[i]); err != nil {
-				return err
+				return damaged(entries[i].Run, err)
 			}
 		}
 		return nil
