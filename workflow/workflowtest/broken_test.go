@@ -48,15 +48,23 @@ func (b *broken) Claim(
 	return b.claim(ctx, q)
 }
 
-func (b *broken) Write(ctx context.Context, entries []workflow.Entry) ([]error, error) { return b.write(ctx, entries) }
+func (b *broken) Write(ctx context.Context, entries []workflow.Entry) ([]error, error) {
+	return b.write(ctx, entries)
+}
 
 func (b *broken) Sweep(ctx context.Context, limit int) (int, error) { return b.sweep(ctx, limit) }
 
-func (b *broken) Counts(ctx context.Context) (map[string]map[workflow.Status]int, error) { return b.count(ctx) }
+func (b *broken) Counts(ctx context.Context) (map[string]map[workflow.Status]int, error) {
+	return b.count(ctx)
+}
 
-func (b *broken) Runs(ctx context.Context, q workflow.Query) iter.Seq2[workflow.Run, error] { return b.runs(ctx, q) }
+func (b *broken) Runs(ctx context.Context, q workflow.Query) iter.Seq2[workflow.Run, error] {
+	return b.runs(ctx, q)
+}
 
-func (b *broken) Steps(ctx context.Context, run string) iter.Seq2[workflow.Step, error] { return b.steps(ctx, run) }
+func (b *broken) Steps(ctx context.Context, run string) iter.Seq2[workflow.Step, error] {
+	return b.steps(ctx, run)
+}
 
 func (b *broken) Listen(ctx context.Context, hear func(workflow.Note)) {
 	b.Memory.Listen(ctx, func(n workflow.Note) {
@@ -236,7 +244,8 @@ func convict(t *testing.T, mutants map[string]mutant) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			trial := suite.Trial[workflow.Store]{
-				Violations: workflowtest.Violations, Tries: 10, Blocking: []string{"claim-lease", "notes", "race-groups", "runs-loop"},
+				Violations: workflowtest.Violations, Tries: 10,
+				Blocking: []string{"claim-lease", "notes", "race-groups", "runs-loop"},
 			}
 			trial.Convict(t, m.clause, func() workflow.Store {
 				b := newBroken()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math"
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -241,10 +242,13 @@ func nextOfAll(b *broken) {
 // fences changes the fence of an entry as one who knows that of the owner.
 func fences(change func(e *workflow.Entry, owner lock.Fence)) fault {
 	return func(b *broken) {
+		var mu sync.Mutex
 		owners := make(map[string]lock.Fence)
 		claim, start := b.claim, b.start
 		b.claim = func(ctx context.Context, q request) ([]claimed, duration, error) {
 			all, next, err := claim(ctx, q)
+			mu.Lock()
+			defer mu.Unlock()
 			for _, c := range all {
 				owners[c.ID] = c.Fence
 			}
@@ -252,6 +256,8 @@ func fences(change func(e *workflow.Entry, owner lock.Fence)) fault {
 		}
 		b.start = func(ctx context.Context, runs []newRun) ([]started, error) {
 			all, err := start(ctx, runs)
+			mu.Lock()
+			defer mu.Unlock()
 			for i, s := range all {
 				if s.New {
 					owners[s.ID] = runs[i].Fence
@@ -260,6 +266,8 @@ func fences(change func(e *workflow.Entry, owner lock.Fence)) fault {
 			return all, err
 		}
 		eachEntry(func(e *workflow.Entry) {
+			mu.Lock()
+			defer mu.Unlock()
 			if f := owners[e.Run]; f.Nonce != "" && e.Next != workflow.Record {
 				change(e, f)
 			}

@@ -23,7 +23,9 @@ type DamagingStore interface {
 
 // RunDamaged checks the clauses about damaged runs and steps. newStore must return an empty store each time it is
 // called.
-func RunDamaged(t *testing.T, newStore func(t *testing.T) DamagingStore) { bound(damageClauses).Run(t, newStore) }
+func RunDamaged(t *testing.T, newStore func(t *testing.T) DamagingStore) {
+	bound(damageClauses).Run(t, newStore)
+}
 
 // DamageViolations is [Violations] for the clauses about damaged runs and steps.
 func DamageViolations(ctx context.Context, newStore func() DamagingStore, names ...string) map[string]error {

@@ -30,7 +30,9 @@ type OpeningStore interface {
 
 // RunOpening checks the clauses about calls that meet a change which is under way. newStore must return an empty store
 // each time it is called.
-func RunOpening(t *testing.T, newStore func(t *testing.T) OpeningStore) { bound(openClauses).Run(t, newStore) }
+func RunOpening(t *testing.T, newStore func(t *testing.T) OpeningStore) {
+	bound(openClauses).Run(t, newStore)
+}
 
 // OpeningViolations is [Violations] for the clauses about calls that meet a change which is under way.
 func OpeningViolations(ctx context.Context, newStore func() OpeningStore, names ...string) map[string]error {
