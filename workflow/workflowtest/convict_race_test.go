@@ -14,6 +14,7 @@ import (
 func TestSuiteConvictsRace(t *testing.T) {
 	convict(t, map[string]mutant{
 		"a park compares no mail":       {"race-park", eachEntry(func(e *entry) { e.Mail = -1 })},
+		"a timeout compares no mail":    {"race-timeout", eachEntry(func(e *entry) { e.Mail = -1 }).and(slowClaims)},
 		"a signal looks, and tells":     {"race-end", looksFirst(workflow.Kept)},
 		"a cancel looks, and tells":     {"race-cancel", looksFirst(workflow.Applied)},
 		"each of many is consumed":      {"race-signals", eachReceipt(instead(workflow.Kept, workflow.Consumed))},
@@ -31,6 +32,15 @@ func (f fault) and(other fault) fault {
 		f(b)
 		other(b)
 	}
+}
+
+// slowClaims lets others come between a claim and what the new owner does.
+func slowClaims(b *broken) {
+	eachClaimed(func(*claimed) {
+		for range 200 {
+			runtime.Gosched()
+		}
+	})(b)
 }
 
 func looksFirst(tells receipt) fault {
