@@ -14,6 +14,14 @@ import (
 	"github.com/holdfast-go/holdfast/snapshot"
 )
 
+// A joint is what else the call does that appends a turn, if the stores are one database: it deletes the run in the
+// same transaction, after it has recorded the end of the turn. Then no crash leaves behind a run that has settled.
+type joint struct {
+	end       snapshot.End
+	on        bool // else the turn settles without the others
+	forgotten bool // the run is deleted
+}
+
 // An execution takes one run to its end, in this process.
 type execution[S any] struct {
 	bot   *Orchestrator[S]

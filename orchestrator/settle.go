@@ -49,14 +49,6 @@ func (x *execution[S]) settle() (*Result[S], error) {
 	}, nil
 }
 
-// A joint is what else the call does that appends a turn, if the stores are one database: it deletes the run in the
-// same transaction, after it has recorded the end of the turn. Then no crash leaves behind a run that has settled.
-type joint struct {
-	end       snapshot.End
-	on        bool // else the turn settles without the others
-	forgotten bool // the run is deleted
-}
-
 // prepare decides what the call does that appends the turn.
 func (x *execution[S]) prepare(cp checkpoint.Checkpoint) {
 	x.joint = joint{on: x.engine().joined != nil && x.run.inStore}

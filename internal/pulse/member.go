@@ -115,6 +115,13 @@ func (m *Member) company() bool {
 	return false
 }
 
+// Failing reports whether the last call to the store has failed.
+func (m *Member) Failing() bool {
+	m.pulse.mu.Lock()
+	defer m.pulse.mu.Unlock()
+	return m.pulse.failures > 0
+}
+
 // Dead returns the processes that count as stopped, and for how long each has stood still.
 func (m *Member) Dead() map[string]time.Duration {
 	m.pulse.mu.Lock()

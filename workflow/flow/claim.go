@@ -22,55 +22,65 @@ func (e *Engine) request(r workflow.ClaimRequest) workflow.ClaimRequest {
 func (e *Engine) claims(ctx context.Context) {
 	failures := 0
 	for turn := 0; ctx.Err() == nil; {
-		next, full, err := e.claim(ctx)
-		if failures++; err == nil {
-			failures = 0
-		}
+		full, err := e.claim(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err != nil:
 			e.options.Logger.Warn("claim failed, and is tried again", "err", logtext.Of(err))
-			next = min(10*time.Millisecond<<min(failures, 7), time.Second)
+			e.due(time.Now().Add(min(10*time.Millisecond<<min(failures, 7), time.Second)))
+			failures++
 		case full:
+			failures = 0
 			continue
+		default:
+			failures = 0
 		}
-		for e.sleep(ctx, next) && e.skips(ctx, &turn) {
-			next = 0
+		for e.sleep(ctx) && e.skips(ctx, &turn) {
 		}
 	}
 }
 
 // claim waits for room, and claims as many runs as there is room for. full says that there may be more.
-func (e *Engine) claim(ctx context.Context) (next time.Duration, full bool, err error) {
+func (e *Engine) claim(ctx context.Context) (full bool, err error) {
 	limit := e.room(ctx)
 	if ctx.Err() != nil {
-		return 0, false, nil
+		return false, nil
 	}
 	claimed, next, err := e.ask(ctx, workflow.ClaimRequest{Limit: limit})
+	if next > 0 {
+		e.due(time.Now().Add(next))
+	}
 	e.adopt(claimed, false)
-	return next, len(claimed) == limit, err
+	return len(claimed) == limit, err
 }
 
-// ask claims. If the answer is lost, the watch asks again for what was claimed.
+// ask claims. If the answer is lost, the watch asks again for what was claimed. As long as a question is open, nothing
+// else is claimed: a store that is away leaves one question, and not one for each attempt.
 func (e *Engine) ask(ctx context.Context, r workflow.ClaimRequest) ([]workflow.Claimed, time.Duration, error) {
+	if err := e.answers(ctx); err != nil {
+		return nil, 0, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, mostWait)
 	defer cancel()
 	r = e.request(r)
 	claimed, next, err := e.store.Claim(ctx, r)
 	if err != nil {
+		e.fails(err)
 		e.unsure(r.Nonce, err)
 	}
 	return claimed, next, err
 }
 
-// A question is about runs that this process may own and does not know of.
+// A question is about runs that this process may own and does not know of. The claim with that nonce may also be on its
+// way still, so a question that was answered is asked again for a while.
 type question struct {
-	next  time.Time
-	pause time.Duration
+	answered bool
+	next     time.Time
+	pause    time.Duration
 }
 
-// mostAsked is after how long it is asked no more whether a claim without an answer was granted.
+// mostAsked is the longest pause after which a question is asked again.
 const mostAsked = time.Hour
 
 // unsure notes a claim or a start that may have been granted.
@@ -79,9 +89,64 @@ func (e *Engine) unsure(nonce string, err error) {
 		return
 	}
 	e.mu.Lock()
-	e.unanswered[nonce] = &question{next: time.Now().Add(time.Second / 10), pause: time.Second}
+	e.unanswered[nonce] = &question{next: time.Now(), pause: time.Second}
 	e.mu.Unlock()
 	poke(e.stir)
+}
+
+// open reports whether a question has no answer yet. The caller holds mu.
+func (e *Engine) open() bool {
+	for _, q := range e.unanswered {
+		if !q.answered {
+			return true
+		}
+	}
+	return false
+}
+
+// answers asks the questions that are due, or open.
+func (e *Engine) answers(ctx context.Context) error {
+	e.asking.Lock()
+	defer e.asking.Unlock()
+	e.mu.Lock()
+	var due []string
+	for nonce, q := range e.unanswered {
+		if !q.answered || !time.Now().Before(q.next) {
+			due = append(due, nonce)
+		}
+	}
+	e.mu.Unlock()
+	for _, nonce := range due {
+		if err := e.again(ctx, nonce); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// again asks for what was claimed with a nonce. What it claims has the same nonce, so that it may be asked again.
+func (e *Engine) again(ctx context.Context, nonce string) error {
+	ctx, cancel := context.WithTimeout(ctx, mostWait)
+	defer cancel()
+	r := e.request(workflow.ClaimRequest{Again: nonce, Limit: workflow.MaxBatch})
+	r.Nonce = nonce
+	claimed, _, err := e.store.Claim(ctx, r)
+	if err != nil {
+		e.fails(err)
+		return err
+	}
+	e.mu.Lock()
+	q := e.unanswered[nonce]
+	q.answered, q.next = true, time.Now().Add(q.pause)
+	if q.pause *= 2; q.pause > mostAsked {
+		delete(e.unanswered, nonce)
+	}
+	if len(claimed) > 0 { // what comes later would take these, too
+		delete(e.unanswered, nonce)
+	}
+	e.mu.Unlock()
+	e.adopt(claimed, false)
+	return nil
 }
 
 // room waits until there is room for more runs, and returns for how many. Beyond one for each free worker, there is
@@ -121,18 +186,16 @@ func (e *Engine) poll() time.Duration {
 // hears reports whether this process is told of what others do.
 func (e *Engine) hears() bool { return e.listener != nil && e.listener.Hears() }
 
-// sleep waits until runs may be due: at the latest after next, if it is not 0, and when a run that was parked here is.
-// It returns true if nothing has happened for as long as an idle engine waits.
-func (e *Engine) sleep(ctx context.Context, next time.Duration) (idle bool) {
+// sleep waits until runs may be due: for as long as an idle engine waits, and not longer than until the next run is due
+// that is known. It returns true if nothing has happened.
+func (e *Engine) sleep(ctx context.Context) (idle bool) {
 	until := time.Now().Add(e.poll())
-	if idle = next <= 0 || next > e.poll(); !idle {
-		until = time.Now().Add(next)
-	}
 	for {
 		e.mu.Lock()
-		at, planned := until, false
-		if !e.soonest.IsZero() && e.soonest.Before(at) {
-			at, planned = e.soonest, true
+		at := until
+		planned := !e.soonest.IsZero() && !e.soonest.After(at)
+		if planned {
+			at = e.soonest
 		}
 		e.mu.Unlock()
 		t := time.NewTimer(time.Until(at))
@@ -141,9 +204,8 @@ func (e *Engine) sleep(ctx context.Context, next time.Duration) (idle bool) {
 			t.Stop()
 			continue
 		case <-e.wake:
-			idle = false
 		case <-t.C:
-			idle = idle && !planned
+			idle = !planned
 		case <-ctx.Done():
 		}
 		t.Stop()

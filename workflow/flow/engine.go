@@ -27,6 +27,8 @@ type Engine struct {
 	plan chan struct{} // soonest has changed
 	stir chan struct{} // the watch has something to do
 
+	asking sync.Mutex // held while questions are asked; it comes before mu
+
 	mu         sync.Mutex // protects following fields
 	idle       *sync.Cond // a stay has ended
 	stays      map[string]*stay
@@ -36,7 +38,8 @@ type Engine struct {
 	active     int
 	ended      int // stays since the last claim
 	claimedAt  time.Time
-	called     bool // there was a stay since the pulse asked
+	failed     time.Time // when a call to the store last failed
+	called     bool      // there was a stay since the pulse asked
 	soonest    time.Time
 	unanswered map[string]*question
 

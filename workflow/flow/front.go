@@ -27,7 +27,7 @@ func (f *front) Start(ctx context.Context, runs []workflow.NewRun) ([]workflow.S
 	owned := 0
 	e.mu.Lock()
 	room := 0
-	if e.up {
+	if e.up && !e.open() {
 		room = e.options.Workers - e.active
 	}
 	for i, n := range runs {

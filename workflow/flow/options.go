@@ -90,6 +90,11 @@ func (k Keep) definitionOption(d *definition) { d.keep = int(k) }
 func (p Retry) stepOption(o *stepOptions)     { o.policy = retry.Policy(p) }
 func (t Timeout) stepOption(o *stepOptions)   { o.timeout = time.Duration(t) }
 func (t Timeout) waitOption(o *waitOptions)   { o.timeout = time.Duration(t) }
-func (m Match) waitOption(o *waitOptions)     { o.match, o.invalid = json.Marshal(map[string]any(m)) }
 func (e Event) waitOption(o *waitOptions)     { o.event = string(e) }
 func (strict) waitOption(o *waitOptions)      { o.strict = true }
+
+func (m Match) waitOption(o *waitOptions) {
+	if m != nil {
+		o.invalid = guard(func() (err error) { o.match, err = json.Marshal(map[string]any(m)); return err })
+	}
+}

@@ -103,6 +103,7 @@ func (r *Run) wait(name string, o *waitOptions) (doc json.RawMessage, full strin
 			p.after = o.timeout
 			r.park(workflow.Step{
 				Name: v.name, Index: v.index, Kind: workflow.KindWait, Outcome: workflow.Open, For: o.timeout,
+				Output: x.before(o),
 			}, p)
 		case v.row.Until.IsZero(), x.now().Before(v.row.Until):
 			p.due = v.row.Until

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -172,18 +173,37 @@ func (x *stay) takeRest() []workflow.Step {
 func (x *stay) take(v *verb, o *waitOptions) (s workflow.Step, taken bool, mail int64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if !v.known && o.strict {
-		return s, false, x.mail
+	var before []string
+	if v.known && o.strict {
+		_ = json.Unmarshal(v.row.Output, &before) // see before
 	}
 	for _, s := range x.signals {
 		if x.taken[s.Signal] || s.Name != o.event || !workflow.Contains(s.Output, o.match) ||
-			o.strict && s.Started.Before(v.row.Started) {
+			o.strict && (!v.known || slices.Contains(before, s.Signal)) {
 			continue
 		}
 		x.taken[s.Signal] = true
 		return s, true, x.mail
 	}
 	return s, false, x.mail
+}
+
+// before returns the ids of the signals that have come before a strict wait. Until a signal ends the wait, they are the
+// output of its row. It is nil if there are none.
+func (x *stay) before(o *waitOptions) json.RawMessage {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	var ids []string
+	for _, s := range x.signals {
+		if o.strict && s.Name == o.event && !x.taken[s.Signal] {
+			ids = append(ids, s.Signal)
+		}
+	}
+	if ids == nil {
+		return nil
+	}
+	doc, _ := json.Marshal(ids)
+	return doc
 }
 
 // lost reports whether the run is not ours any more.
@@ -221,6 +241,7 @@ func (x *stay) write(e workflow.Entry) error {
 			x.lose(err)
 			return err
 		}
+		x.engine.fails(err)
 		x.log().Warn("write failed, and is tried again", "err", logtext.Of(err))
 		x.engine.pause(pause)
 	}

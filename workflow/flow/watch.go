@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/logtext"
 	"github.com/holdfast-go/holdfast/lock"
+	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/workflow"
 )
 
@@ -78,7 +79,9 @@ func (e *Engine) owns() bool {
 }
 
 func (e *Engine) tick(ctx context.Context, w *watching) {
-	e.askAgain(ctx)
+	if err := e.answers(ctx); err != nil && ctx.Err() == nil {
+		e.options.Logger.Warn("not known whether a claim was granted, asked again", "err", logtext.Of(err))
+	}
 	e.takeOver(ctx, w)
 	busy := e.owns() || e.member.Company()
 	if busy && time.Since(w.leases) > e.options.Lease/2 {
@@ -100,29 +103,6 @@ func (e *Engine) tick(ctx context.Context, w *watching) {
 	if time.Since(w.sweep) > sweepEvery {
 		w.sweep = time.Now()
 		e.sweep(ctx)
-	}
-}
-
-// askAgain asks for what claims without an answer have claimed.
-func (e *Engine) askAgain(ctx context.Context) {
-	e.mu.Lock()
-	var due []string
-	for nonce, q := range e.unanswered {
-		if time.Now().Before(q.next) {
-			continue
-		}
-		due = append(due, nonce)
-		q.next = time.Now().Add(q.pause)
-		if q.pause *= 2; q.pause > mostAsked {
-			delete(e.unanswered, nonce)
-		}
-	}
-	e.mu.Unlock()
-	for _, nonce := range due {
-		claimed, _, err := e.ask(ctx, workflow.ClaimRequest{Again: nonce, Limit: workflow.MaxBatch})
-		if err == nil {
-			e.adopt(claimed, false)
-		}
 	}
 }
 
@@ -179,13 +159,34 @@ func (e *Engine) free() int {
 	return max(2*e.options.Workers-e.active-len(e.queue), 0)
 }
 
-// leases takes over what processes own that have not beaten for long, and notes the definitions of this process.
+// leases takes over what processes own that have not beaten for long, and notes the definitions of this process. If the
+// store was away, nobody could beat, and this process waits until all have had the time.
 func (e *Engine) leases(ctx context.Context) {
-	claimed, _, err := e.ask(ctx, workflow.ClaimRequest{Lease: e.options.Lease, Limit: e.free()})
+	limit := e.free()
+	if e.member.Failing() || time.Since(e.lastFailure()) < e.options.Lease/2 {
+		limit = 0
+	}
+	claimed, _, err := e.ask(ctx, workflow.ClaimRequest{Lease: e.options.Lease, Limit: limit})
 	if err != nil && ctx.Err() == nil {
 		e.options.Logger.Warn("leases not looked at", "err", logtext.Of(err))
 	}
 	e.adopt(claimed, false)
+}
+
+func (e *Engine) lastFailure() time.Time {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.failed
+}
+
+// fails notes that a call to the store has failed.
+func (e *Engine) fails(err error) {
+	if err == nil || store.IsVerdict(err) {
+		return
+	}
+	e.mu.Lock()
+	e.failed = time.Now()
+	e.mu.Unlock()
 }
 
 // check asks whether runs that have not been written for a while are still ours.
