@@ -93,9 +93,9 @@ func (f *front) rows(ctx context.Context, list string, w *where, docs string, si
 // no part in it, so that the planner sees which index serves.
 func (f *front) selection(q *workflow.Query) (list string, w *where) {
 	w = new(where)
-	of := "true"
+	of, next := "true", "(m.workflow, m.status) > (k.workflow, k.status)"
 	if q.Workflow != "" {
-		of = "m.workflow = $1::text"
+		of, next = "m.workflow = $1::text", "m.workflow = $1::text AND m.status > k.status"
 		w = w.with("m.workflow = ?::text", q.Workflow)
 	}
 	if q.Status != "" {
@@ -121,7 +121,7 @@ func (f *front) selection(q *workflow.Query) (list string, w *where) {
 	case q.ID != "":
 		return f.sql.one, w
 	}
-	return strings.ReplaceAll(f.sql.list, "{of}", of), w
+	return strings.NewReplacer("{of}", of, "{next}", next).Replace(f.sql.list), w
 }
 
 // inDocument begins a condition that reads a document.

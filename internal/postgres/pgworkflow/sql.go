@@ -256,15 +256,15 @@ var templates = queries{
 	notify:   `SELECT {lazy} FROM (SELECT pg_notify($1::text, n) FROM unnest($2::text[]) AS n) p`,
 	announce: `SELECT pg_notify($1::text, n) FROM unnest($2::text[]) AS n`,
 
-	// {selected} is the condition of a page, and {of} its part that is about the workflow. There are few pairs of a
-	// workflow and a status. The first runs of each are the first of an index.
+	// {selected} is the condition of a page. There are few pairs of a workflow and a status, and the first runs of each
+	// are the first of an index. {of} says which pairs, and {next} which follow k.
 	list: `
 		WITH RECURSIVE k (workflow, status) AS (
 			(SELECT m.workflow, m.status FROM {workflow_runs} m WHERE {of} ORDER BY m.workflow, m.status LIMIT 1)
 			UNION ALL
 			SELECT n.* FROM k CROSS JOIN LATERAL (
 				SELECT m.workflow, m.status FROM {workflow_runs} m
-				WHERE {of} AND (m.workflow, m.status) > (k.workflow, k.status) ORDER BY m.workflow, m.status LIMIT 1
+				WHERE {next} ORDER BY m.workflow, m.status LIMIT 1
 			) n
 		), p AS (
 			SELECT l.id FROM k CROSS JOIN LATERAL (
@@ -274,9 +274,10 @@ var templates = queries{
 			) l ORDER BY l.started DESC, l.id DESC LIMIT {size}
 		)
 		SELECT {columns}, {documents} FROM p JOIN {workflow_runs} m ON m.id = p.id ORDER BY m.started DESC, m.id DESC`,
+	// A run has an event only while it is parked. If the condition said more, the planner would take another index.
 	waiting: `
 		SELECT {columns}, {documents} FROM {workflow_runs} m
-		WHERE m.status = 'running' AND ` + parked + ` AND {selected}
+		WHERE m.hold = '' AND {selected}
 		ORDER BY m.since, m.id LIMIT {size}`,
 	one: `SELECT {columns}, {documents} FROM {workflow_runs} m WHERE {selected} LIMIT {size}`,
 	steps: `
