@@ -172,9 +172,17 @@ func (p *pair) compare() {
 	p.t.Helper()
 	ctx := p.t.Context()
 	for _, q := range []workflow.Query{
-		{}, {Workflow: "a"}, {Status: workflow.Running}, {Workflow: "b", Status: workflow.Cancelled}, {Limit: 2},
-		{Event: "go", Payload: json.RawMessage(`{"user":42}`)}, {Workflow: "a", Event: "go"},
-		{Input: json.RawMessage(`{"n":1}`)}, {ID: "run-1"}, {Since: time.Now()}, {Until: time.Now()},
+		{},
+		{Workflow: "a"},
+		{Status: workflow.Running},
+		{Workflow: "b", Status: workflow.Cancelled},
+		{Limit: 2},
+		{Event: "go", Payload: json.RawMessage(`{"user":42}`)},
+		{Workflow: "a", Event: "go"},
+		{Input: json.RawMessage(`{"n":1}`)},
+		{ID: "run-1"},
+		{Since: time.Now()},
+		{Until: time.Now()},
 	} {
 		p.same(fmt.Sprintf("runs %+v", q), func(s workflow.Store) (said string) {
 			for r, err := range s.Runs(ctx, q) {
