@@ -55,10 +55,10 @@ func (c caller) claim(want int, r workflow.ClaimRequest) func() error {
 
 // list reads as many runs as most, and wants as many.
 func (c caller) list(q workflow.Query, most, want int) func() error {
-	return list(c.t, c.Store, q, most, want)
+	return pages(c.t, c.Store, q, most, want)
 }
 
-func list(t *testing.T, s workflow.Front, q workflow.Query, most, want int) func() error {
+func pages(t *testing.T, s workflow.Front, q workflow.Query, most, want int) func() error {
 	return func() error {
 		n := 0
 		for _, err := range s.Runs(t.Context(), q) {
@@ -76,9 +76,9 @@ func list(t *testing.T, s workflow.Front, q workflow.Query, most, want int) func
 	}
 }
 
-func (c caller) steps(run string, want int) func() error { return steps(c.t, c.Store, run, want) }
+func (c caller) steps(run string, want int) func() error { return journal(c.t, c.Store, run, want) }
 
-func steps(t *testing.T, s workflow.Front, run string, want int) func() error {
+func journal(t *testing.T, s workflow.Front, run string, want int) func() error {
 	return func() error {
 		n := 0
 		for _, err := range s.Steps(t.Context(), run) {

@@ -6,37 +6,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/postgres/pgworkflow"
 	"github.com/holdfast-go/holdfast/internal/pulse"
 	"github.com/holdfast-go/holdfast/internal/test/pgtest"
 	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/postgres"
 	"github.com/holdfast-go/holdfast/workflow"
-	"github.com/holdfast-go/holdfast/workflow/workflowtest"
 )
 
-var onPostgres = pgtest.Kind[workflow.Store]{
-	New: func(db pgtest.DB, prefix string) workflow.Store {
-		return pgworkflow.New(db, &pgworkflow.Options{Prefix: prefix})
-	},
-	Suite: workflowtest.Run, Violations: workflowtest.Violations,
-	Fill: func(t *testing.T, s workflow.Store) { fill(t, s, "kept") },
-	Read: func(t *testing.T, s workflow.Store) (all string) {
-		for r, err := range s.Runs(t.Context(), workflow.Query{}) {
-			check(t, err)
-			for st, err := range s.Steps(t.Context(), r.ID) {
-				check(t, err)
-				all += r.ID + " " + st.Name + "\n"
-			}
-		}
-		return all
-	},
-	Calls: calls, Writes: []string{
-		"Start", "Send", "Claim", "Claim from", "Claim again", "Claim of a lease", "Claim of nothing", "Write", "Record",
-		"Cancel", "Pause", "Resume", "Sweep", "Beat", "Rest",
-	},
-	Tables: []string{"workflow_runs", "workflow_steps", "workflow_signals", "workflow_definitions", "beats"},
-	Schema: workflow.ErrSchema, Refused: workflow.ErrRefused,
+// onGrants is onPostgres with each call, and with the table that it shares with the other stores.
+func onGrants() pgtest.Kind[workflow.Store] {
+	k := onPostgres
+	k.Calls, k.Tables = everyCall, append([]string{"beats"}, k.Tables...)
+	return k
 }
 
 var mine = lock.Fence{Epoch: 1, Nonce: "n"}
@@ -69,20 +50,8 @@ func signalTo(run, id string) workflow.Message {
 	return workflow.Message{Run: run, Action: workflow.Signal, ID: id, Event: "e", Payload: json.RawMessage(`{"n":1}`)}
 }
 
-// fill starts a run with a step and a signal.
-func fill(t *testing.T, s workflow.Store, id string) {
-	t.Helper()
-	_, err := s.Start(t.Context(), []workflow.NewRun{begun(id)})
-	check(t, err)
-	verdicts, err := s.Write(t.Context(), []workflow.Entry{entryOf(id, workflow.Stay, stepOf("s"))})
-	check(t, err)
-	check(t, verdicts[0])
-	_, err = s.Send(t.Context(), []workflow.Message{signalTo(id, "1")})
-	check(t, err)
-}
-
-// calls calls every method and returns the errors by name.
-func calls(ctx context.Context, s workflow.Store) map[string]error {
+// everyCall calls every method in every way, and returns the errors by name.
+func everyCall(ctx context.Context, s workflow.Store) map[string]error {
 	errs := make(map[string]error)
 	claim := func(name string, set func(r *workflow.ClaimRequest)) {
 		r := claimOf("b")
@@ -127,27 +96,9 @@ func check(t *testing.T, err error) {
 	}
 }
 
-func TestPostgresIsolation(t *testing.T) { onPostgres.TestIsolation(t) }
+func TestPostgresGrantsSuffice(t *testing.T) { onGrants().TestGrantsSuffice(t) }
 
-func TestPostgresBehind(t *testing.T) { onPostgres.TestBehind(t) }
-
-func TestPostgresPgBouncer(t *testing.T) { onPostgres.TestPgBouncer(t) }
-
-func TestPostgresQualified(t *testing.T) { onPostgres.TestQualified(t) }
-
-func TestPostgresPrefix(t *testing.T) { onPostgres.TestPrefix(t) }
-
-func TestPostgresGrantsSuffice(t *testing.T) { onPostgres.TestGrantsSuffice(t) }
-
-func TestPostgresGrantsNeedAll(t *testing.T) { onPostgres.TestGrantsNeedAll(t) }
-
-func TestPostgresEncoding(t *testing.T) { onPostgres.TestEncoding(t) }
-
-func TestPostgresSchemaMissing(t *testing.T) { onPostgres.TestSchemaMissing(t) }
-
-func TestPostgresSchemaAgain(t *testing.T) { onPostgres.TestSchemaAgain(t) }
-
-func TestPostgresReadOnly(t *testing.T) { onPostgres.TestReadOnly(t) }
+func TestPostgresGrantsNeedAll(t *testing.T) { onGrants().TestGrantsNeedAll(t) }
 
 // A process beats once for all that it owns in a database.
 func TestPostgresOnePulse(t *testing.T) {
@@ -155,10 +106,4 @@ func TestPostgresOnePulse(t *testing.T) {
 	if pulse.Of(db.Workflows()) != pulse.Of(db.Checkpoints()) {
 		t.Error("the workflows have a pulse of their own")
 	}
-}
-
-// Nothing was sent to a server that cannot be reached.
-func TestPostgresUnreachable(t *testing.T) {
-	t.Parallel()
-	onPostgres.TestUnreachable(t, onPostgres.WantRefused)
 }

@@ -118,8 +118,8 @@ func TestPostgresIn(t *testing.T) {
 				if !slices.Equal(receipts, []workflow.Receipt{workflow.Kept, workflow.Kept}) {
 					t.Errorf("receipts %v", receipts)
 				}
-				check(t, list(t, in, workflow.Query{}, 10, 3)())
-				check(t, steps(t, in, "r", 1)())
+				check(t, pages(t, in, workflow.Query{}, 10, 3)())
+				check(t, journal(t, in, "r", 1)())
 				counts, err := in.Counts(t.Context())
 				if check(t, err); counts["w"][workflow.Running] != 3 {
 					t.Errorf("counts %v", counts)
