@@ -20,8 +20,10 @@
 // # Lost answers
 //
 // Every call may be repeated. Start with the same ids adds nothing, and a message with the same id counts once. If an
-// entry of Write was written, the same entry is no error. Only a Claim without an answer may have made its process the
-// owner of runs of which the process does not know: ClaimRequest.Again gets them.
+// entry of Write was written, the same entry is no error and changes nothing, until the run has gone on: then the entry
+// may be refused although it was written. So after ErrMail the owner reads the journal before it decides. A Claim or a
+// Start without an answer may have made its process the owner of runs of which the process does not know, also later:
+// ClaimRequest.Again gets them, and should be asked again for as long as the request may still arrive.
 //
 // # Clocks
 //

@@ -167,7 +167,9 @@ func (m *Memory) write(e *Entry) error {
 func (r *memoryRun) put(st Step, at time.Time) bool {
 	old, ok := r.steps[st.Name]
 	again := ok && (old.Outcome == Open || old.Outcome == Retrying)
-	if ok && !again && old.Outcome != Late || ok && st.Outcome == Late {
+	switch {
+	case ok && !again && old.Outcome != Late, ok && st.Outcome == Late,
+		again && st.Outcome == old.Outcome && st.Attempts <= old.Attempts: // it comes again
 		return false
 	}
 	st.Started, st.Completed = at.Add(-st.Took).Truncate(time.Microsecond), at

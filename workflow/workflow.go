@@ -266,7 +266,8 @@ type Store interface {
 	// runs, and do not depend on each other: the verdicts say of each why it changed nothing, or nil. An error without
 	// verdicts leaves open what was written. Write may be repeated. It is durable on return.
 	//
-	// A verdict is ErrNotFound, ErrOver, lock.ErrFenced or ErrMail.
+	// A verdict is ErrNotFound, ErrOver, lock.ErrFenced or ErrMail. What it rests on is durable too: an owner that was
+	// told that it has lost a run does not own the run again after a crash of the server.
 	Write(ctx context.Context, entries []Entry) (verdicts []error, err error)
 
 	// Sweep deletes at most limit runs that are over and whose retention has passed, with their journals. 0 means no
@@ -329,7 +330,8 @@ type Entry struct {
 	Fence lock.Fence
 
 	// Steps are added to the journal. A row that is Open or Retrying is replaced. It keeps its Started, and its Until
-	// unless the new row has one. A row that is Late is replaced too. Any other row stays.
+	// unless the new row has one. A row that is Late is replaced too. Any other row stays. So does an Open or Retrying
+	// row if the new one has the same Outcome and no more Attempts: it comes again, and moves no deadline.
 	Steps []Step
 
 	// Next is how the run goes on.

@@ -85,9 +85,29 @@ var rowClauses = []clause{
 				if got.Until.Sub(got.Completed) != sleep.For || got.Until.Location() != time.UTC {
 					fail("a sleep of %v that was written at %v is until %v", sleep.For, got.Completed, got.Until)
 				}
-				sleep.For = 3 * minute
+				sleep.For, sleep.Outcome, sleep.Attempts = 3*minute, workflow.Retrying, sleep.Attempts+1
 				p.write(entry("r", f, workflow.Stay, sleep))
 			}
+		},
+	},
+	{
+		name: "rows-repeated",
+		rule: "a row that is open or retrying stays if it comes again, also late: its deadline does not move",
+		check: func(p *probe, _ workflow.Store) {
+			f := p.begins("r")
+			open := workflow.Step{Name: "open", Kind: workflow.KindSleep, Outcome: workflow.Open, For: minute}
+			first := workflow.Step{Name: "tried", Kind: workflow.KindStep, Outcome: workflow.Retrying, For: minute, Attempts: 1}
+			second := first
+			second.Attempts, second.Error = 2, "second"
+			p.write(entry("r", f, workflow.Stay, open, first))
+			p.write(entry("r", f, workflow.Stay, second))
+			if st := p.step("r", first.Name); st.Attempts != 2 || st.Error != second.Error {
+				fail("a second attempt leaves %+v", st)
+			}
+			p.unchanged("a row that comes again", func() {
+				p.write(entry("r", f, workflow.Stay, open, second))
+				p.write(entry("r", f, workflow.Stay, first))
+			})
 		},
 	},
 	{

@@ -211,7 +211,9 @@ var writeClauses = []clause{
 				id := fmt.Sprint("r", next)
 				f := p.begins(id)
 				p.tell(signal(id, "e", `1`), workflow.Kept)
-				e := entry(id, f, next, done("s"))
+				e := entry(id, f, next, done("s"), workflow.Step{
+					Name: "open", Kind: workflow.KindWait, Outcome: workflow.Open, For: minute,
+				})
 				e.Mail = 1
 				if e.Event, e.After = "", 0; next == workflow.Park {
 					e.Event, e.After = "e", minute

@@ -37,7 +37,9 @@ const (
 				completed = excluded.completed,
 				started = CASE WHEN o.outcome = 'late' THEN excluded.started ELSE o.started END,
 				until = CASE WHEN o.outcome = 'late' THEN excluded.until ELSE coalesce(excluded.until, o.until) END
-			WHERE o.outcome IN ('open', 'retrying', 'late') AND excluded.outcome <> 'late'
+			WHERE (o.outcome = 'late' OR o.outcome IN ('open', 'retrying')
+					AND (excluded.outcome <> o.outcome OR excluded.attempts > o.attempts))
+				AND excluded.outcome <> 'late'
 			RETURNING o.name, o.signal
 		)`
 

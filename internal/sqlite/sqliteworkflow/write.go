@@ -29,7 +29,9 @@ const (
 			completed = excluded.completed,
 			error = excluded.error,
 			output = excluded.output
-		WHERE (outcome = 'open' OR outcome = 'retrying' OR outcome = 'late') AND excluded.outcome <> 'late'`
+		WHERE (outcome = 'late' OR (outcome = 'open' OR outcome = 'retrying')
+				AND (excluded.outcome <> outcome OR excluded.attempts > attempts))
+			AND excluded.outcome <> 'late'`
 
 	takenSQL = `UPDATE {prefix}workflow_signals SET taken = 1 WHERE run = ?1 AND id = ?2`
 

@@ -1,0 +1,54 @@
+package workflowmodel
+
+// A verb is what a body calls.
+type verb uint8
+
+const (
+	step verb = iota
+	wait      // with a timeout, or until a signal comes
+	sleep
+)
+
+// A Scenario bounds what happens.
+type Scenario struct {
+	name    string
+	runs    int
+	body    []verb
+	front   bool // process 1 starts the runs and owns them; otherwise they are there, and due
+	signals int  // to each run
+
+	crash, outage, lost, delay, suspect  uint8 // faults: of processes and of the server, answers, requests, false alarm
+	cancels, pauses, resumes, handedBack uint8
+	rules                                Rules
+}
+
+// Rules change the protocol. The zero value is the protocol.
+type Rules struct {
+	noFence           bool // the store compares no fence
+	noFenceOfSteps    bool // a write that stays is not fenced: who is judged dead does not write
+	noNonce           bool // the store compares epochs alone
+	claimKeepsEpoch   bool
+	cancelKeepsEpoch  bool
+	pauseKeepsEpoch   bool
+	takeoverKeeps     bool // a takeover gets the fence of the owner before
+	noMailAtPark      bool
+	noMailAtTimeout   bool
+	repeatIsRefused   bool // a park or an end that was written is refused when it comes again
+	parkForgets       bool // a park with a deadline is due never
+	signalSleeps      bool // a signal does not make the run due
+	signalTwice       bool // the store forgets the ids of signals that were taken
+	deadlineMoves     bool // an open row that is written again gets another deadline
+	lateCounts        bool // a late outcome is written like any other
+	holdIsIgnored     bool // a claim takes a paused run
+	startIsNotDurable bool
+	refusalIsNotFirm  bool // what a refusal rests on may be undone by a crash
+	writeIsNotDurable bool
+	sendIsNotDurable  bool
+
+	noAgain       bool // nobody asks for what a claim without an answer has claimed
+	againOnce     bool // it is asked for once
+	noFlush       bool // a step begins before the outcome of the step before is written
+	deadlineFirst bool // a wait looks at its deadline before it looks at its mailbox
+	wakesEarly    bool // a sleep ends when its run is claimed
+	noReread      bool // a wait that is refused reads its mailbox again, and not its row
+}
