@@ -62,7 +62,8 @@ func TestSuiteConvictsNext(t *testing.T) {
 		"a retried row stays":          {"rows-replaced", triedStays},
 		"Started is that of the end":   {"rows-replaced", eachStep(func(s *row) { s.Started = s.Completed })},
 		"a timeout is replaced":        {"rows-replaced", overwrites(workflow.TimedOut)},
-		"a deadline begins anew":       {"rows-due", eachRow(func(s *row) { sleepsAnew(s) })},
+		"a deadline begins anew":       {"rows-due", sleepsAnew},
+		"a repeat moves a deadline":    {"rows-repeated", sleepsAnew},
 		"For is ignored":               {"rows-until", eachRow(func(s *row) { s.For = 0 })},
 		"a signal is never taken":      {"rows-signal", eachRow(func(s *row) { s.Signal = "" })},
 		"a row that stays takes":       {"rows-signal", takesAnyway},
@@ -312,10 +313,15 @@ func triedStays(b *broken) {
 	})
 }
 
-func sleepsAnew(s *row) {
-	if s.Kind == workflow.KindSleep && s.For == 0 {
-		s.For = 20 * time.Minute
-	}
+// sleepsAnew moves the deadline of a sleep with each row of it.
+func sleepsAnew(b *broken) {
+	n := 0
+	eachRow(func(*row) { n++ })(b)
+	eachStep(func(s *row) {
+		if n > 1 && !s.Until.IsZero() {
+			s.Until = s.Until.Add(time.Duration(n) * time.Minute)
+		}
+	})(b)
 }
 
 // takesAnyway forgets the signal of a row, whether the row is written or not.
