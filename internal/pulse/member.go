@@ -34,8 +34,9 @@ type Member struct {
 	// woken says that there was a call since the pulse last asked for calls.
 	woken bool
 
-	// until is until when somebody wants to know which processes have stopped.
+	// until is until when somebody wants to know which processes have stopped. once says that one more look is wanted.
 	until time.Time
+	once  bool
 }
 
 // Join returns a Member that has no calls.
@@ -83,20 +84,21 @@ func (m *Member) Wake() {
 
 // Watch keeps the watch of other processes going for some seconds. It returns how many processes have been found to
 // have stopped so far. If the number has grown, Stopped says which.
-func (m *Member) Watch() (stops int) { return m.watchFor(watched) }
-
-// Look has the watch look once, soon. It goes on only if it has to: see Options.Stays.
-func (m *Member) Look() { m.watchFor(m.watch.pace() / 2) }
-
-func (m *Member) watchFor(d time.Duration) (stops int) {
+func (m *Member) Watch() (stops int) {
 	m.pulse.mu.Lock()
-	if until := time.Now().Add(d); until.After(m.until) {
-		m.until = until
-	}
+	m.until = time.Now().Add(watched)
 	stops = m.watch.stops
 	m.pulse.mu.Unlock()
 	m.Wake()
 	return stops
+}
+
+// Look has the watch look once, soon. It goes on only if it has to: see Options.Stays.
+func (m *Member) Look() {
+	m.pulse.mu.Lock()
+	m.once = true
+	m.pulse.mu.Unlock()
+	m.Wake()
 }
 
 // Company reports whether another process beats.
@@ -113,6 +115,13 @@ func (m *Member) company() bool {
 		}
 	}
 	return false
+}
+
+// Beats reports whether the store has taken a beat of this process, and has not forgotten it.
+func (m *Member) Beats() bool {
+	m.pulse.mu.Lock()
+	defer m.pulse.mu.Unlock()
+	return m.pulse.known && !m.pulse.taken.IsZero()
 }
 
 // Failing reports whether the last call to the store has failed.

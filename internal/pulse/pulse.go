@@ -170,9 +170,10 @@ func (p *Pulse) ask(timer int) (w work, ok bool) {
 	defer p.mu.Unlock()
 	w.beats = w.calls
 	for m := range w.members {
-		if !time.Now().Before(m.until) {
+		if !m.once && !time.Now().Before(m.until) {
 			continue
 		}
+		m.once = false
 		w.members[m], w.watches = true, true
 		w.beats = w.beats || p.suspects(m.watch)
 	}

@@ -88,7 +88,7 @@ func (e *Engine) tick(ctx context.Context, w *watching) {
 		w.leases = time.Now()
 		e.leases(ctx)
 	}
-	if e.owns() && !w.told && e.listener != nil {
+	if e.owns() && !w.told && e.listener != nil && e.member.Beats() {
 		w.told = true
 		e.listener.Tell(workflow.Note{Beats: true})
 	}

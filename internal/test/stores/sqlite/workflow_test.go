@@ -128,9 +128,10 @@ var flows = contract{
 		WHERE status = 'completed' AND id NOT IN (SELECT run FROM holdfast_workflow_steps)`,
 	},
 	convicts: map[string]broken{
-		"the smallest ids first": {"claim-order-due", []string{"ORDER BY due, id LIMIT ?4", "ORDER BY id LIMIT ?4"}},
-		"a row that is done is replaced": {"write-stays", []string{
-			"(outcome = 'open' OR outcome = 'retrying' OR outcome = 'late') AND", "outcome <> '' AND",
+		"the smallest ids first":         {"claim-order-due", []string{"ORDER BY due, id LIMIT ?4", "ORDER BY id LIMIT ?4"}},
+		"a row that is done is replaced": {"write-stays", []string{"WHERE (outcome = 'late' OR", "WHERE (outcome <> '' OR"}},
+		"a row that comes again is replaced": {"rows-repeated", []string{
+			"excluded.attempts > attempts", "excluded.attempts >= attempts",
 		}},
 		"a row that is replaced begins anew": {"rows-replaced", []string{
 			"started = iif(outcome = 'late', excluded.started, started)", "started = excluded.started",
