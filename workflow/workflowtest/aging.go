@@ -281,7 +281,8 @@ var agingClauses = []clauseOn[AgingStore]{
 	},
 	{
 		name: "unknown-not",
-		rule: "Sweep does not hold a run that is owned, held, waits, is due later, or whose definition was known within a day",
+		rule: "Sweep does not hold a run that is owned, is held, waits, is due later, or whose definition was known " +
+			"within a day",
 		check: func(p *probe, s AgingStore) {
 			p.note("a", definition...)
 			p.start(owned("owned"), owned("waits"), owned("held"), starting("due"))

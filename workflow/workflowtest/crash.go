@@ -72,6 +72,12 @@ var crashClauses = []clause{
 			p.soon("r", q)
 			l.n = 1
 			l.wantHeld()
+			l = p.loses("other", 2)
+			l.lose(1)
+			for p.run("other").Hold == "" {
+				p.wantNone(q)
+				ok(p.ctx.Err())
+			}
 		},
 	},
 	{

@@ -197,7 +197,7 @@ var raceClauses = []clause{
 	},
 	{
 		name: "race-timeout",
-		rule: "of a signal and the timeout of a wait one wins: either the entry is ErrMail, or the signal comes too late",
+		rule: "of a signal and the timeout of a wait that ends the run one wins: the entry is ErrMail, or the run is over",
 		check: func(p *probe, _ workflow.Store) {
 			for i := range races {
 				id := fmt.Sprint("r", i)
@@ -205,26 +205,17 @@ var raceClauses = []clause{
 				e.After = 1
 				p.write(e)
 				var sig, out call
-				var c []workflow.Claimed
 				together([]*call{&sig, &out}, p.sends(&sig, signal(id, "e", `1`)), func() {
-					if c, _, out.err = p.store.Claim(p.ctx, plain("b")); out.err != nil || len(c) != 1 {
+					if p.claims(&out, plain("b"))(); out.err != nil || len(out.claimed) != 1 {
 						return
 					}
-					st := workflow.Step{Name: "w", Kind: workflow.KindWait, Outcome: workflow.TimedOut}
-					timeout := entry(id, c[0].Fence, workflow.Stay, st)
-					timeout.Mail = c[0].Mail
+					timeout := entry(id, out.claimed[0].Fence, workflow.End, workflow.Step{
+						Name: "w", Kind: workflow.KindWait, Outcome: workflow.TimedOut,
+					})
+					timeout.Mail = out.claimed[0].Mail
 					p.writes(&out, timeout)()
 				})
-				switch {
-				case len(c) != 1: // the signal was changing the run
-					p.claimed(id, plain("b"))
-				case out.verdict == nil && c[0].Mail == 0 && sig.receipt == workflow.Kept:
-					p.wantSteps(id, "w timeout")
-				case out.verdict == nil && c[0].Mail == 1: // the owner has seen the signal
-				case !errors.Is(out.verdict, workflow.ErrMail) || sig.receipt != workflow.Kept:
-					fail("the timeout is %v, and the signal %s", out.verdict, sig.receipt)
-				}
-				p.wantMail(id, "of e")
+				p.wantTimeout(id, &sig, &out)
 			}
 		},
 	},
@@ -340,4 +331,24 @@ var raceClauses = []clause{
 			}
 		},
 	},
+}
+
+// wantTimeout checks what has become of a signal, and of a timeout that its owner wrote if the claim got the run.
+func (p *probe) wantTimeout(id string, sig, timeout *call) {
+	switch {
+	case len(timeout.claimed) == 0: // the signal was changing the run
+		p.claimed(id, plain("b"))
+		p.wantMail(id, "of e")
+	case timeout.verdict != nil:
+		want(timeout.verdict, workflow.ErrMail)
+		p.wantSteps(id)
+		p.wantMail(id, "of e")
+	case timeout.claimed[0].Mail == 1: // the owner has seen the signal
+		p.wantMail(id, "of e")
+	case sig.receipt != workflow.Over:
+		fail("the timeout has ended the run, and the signal is %s", sig.receipt)
+	default:
+		p.wantSteps(id, "w timeout")
+		p.wantMail(id)
+	}
 }

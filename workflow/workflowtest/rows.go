@@ -118,9 +118,15 @@ var rowClauses = []clause{
 			e := entry("r", f, workflow.Stay, workflow.Step{
 				Name: "sleep", Kind: workflow.KindSleep, Outcome: workflow.Open, For: minute,
 			})
+			var first time.Time
 			for i := range 4 {
 				p.write(e)
 				until := p.step("r", "sleep").Until
+				if i == 0 {
+					first = until
+				} else if !until.Equal(first) {
+					fail("a sleep until %v is until %v when it goes on", first, until)
+				}
 				e = entry("r", f, workflow.Park)
 				e.Due = until
 				p.write(e)
