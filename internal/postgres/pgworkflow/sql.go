@@ -140,7 +140,7 @@ type queries struct {
 
 	list, waiting, one, steps, output, payload, input, counts string
 
-	sweep, unknown, expire string
+	sweep, unknown, expire, raise string
 }
 
 var templates = queries{
@@ -337,6 +337,13 @@ var templates = queries{
 			DELETE FROM {workflow_definitions} WHERE at < now() - interval '2 days'
 		)
 		SELECT {lazy}`,
+
+	raise: `
+		WITH u AS (
+			UPDATE {workflow_runs} SET epoch = epoch + 1, owner = '', due = clock_timestamp()
+			WHERE status = 'running' AND owner <> '' RETURNING 1
+		)
+		SELECT count(*), {durable} FROM u`,
 }
 
 const (
@@ -383,7 +390,7 @@ func fillAll(d *pgstate.DB, fails bool) *queries {
 		&q.start, &q.known, &q.judged, &q.claim, &q.again, &q.from, &q.lease, &q.forget, &q.stay, &q.park, &q.end,
 		&q.stop, &q.record, &q.why, &q.signal, &q.cancel, &q.pause,
 		&q.resume, &q.notify, &q.list, &q.waiting, &q.one, &q.steps, &q.output, &q.payload, &q.input, &q.counts,
-		&q.sweep, &q.unknown, &q.expire,
+		&q.sweep, &q.unknown, &q.expire, &q.raise,
 	}
 	pgstate.Fill(first, all...)
 	pgstate.Fill(names(d), all...)

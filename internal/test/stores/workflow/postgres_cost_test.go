@@ -279,6 +279,30 @@ func (m many) reads() map[string]func(n int) {
 	}
 }
 
+// If no vacuum comes, the versions that a run leaves behind when it is parked and claimed cost the next claim little.
+func TestPostgresDeadVersions(t *testing.T) {
+	t.Parallel()
+	server := testenv.StartPostgres(t, &testenv.Options{Count: true, Settings: map[string]string{"autovacuum": "off"}})
+	p := pgtest.PoolOn(t, server.URL, pgtest.OneConnection)
+	s := onPostgres.On(t, p, "")
+	check(t, caller{t, s}.start(keyed("r", ""))())
+	for range 4000 {
+		claimed, _, err := s.Claim(t.Context(), claimOf("a"))
+		check(t, err)
+		e := entryOf("r", workflow.Park)
+		e.Fence, e.After = claimed[0].Fence, 1
+		check(t, caller{t, s}.write(nil, e)())
+	}
+	before := server.Blocks()
+	check(t, caller{t, s}.claim(1, claimOf("a"))())
+	if blocks := server.Blocks() - before; blocks > 200 {
+		t.Errorf("a claim touches %d blocks", blocks)
+	} else {
+		t.Logf("a claim touches %d blocks, and the table has %d KiB", blocks,
+			pgtest.Value[int](t, p, "SELECT pg_total_relation_size('holdfast_workflow_runs') / 1024"))
+	}
+}
+
 // If the server does not wait for its disk by default, all calls do that promise something. A claim promises nothing.
 func TestPostgresDurable(t *testing.T) {
 	t.Parallel()
@@ -310,6 +334,7 @@ func TestPostgresDurable(t *testing.T) {
 		from := claimOf("c")
 		from.From = "b"
 		call("claim from another", c.claim(1, from))
+		call("raise", func() error { _, err := s.(lock.Raiser).Raise(t.Context(), time.Time{}); return err })
 		check(t, c.send(workflow.Message{Run: id("due"), Action: workflow.Cancel},
 			workflow.Message{Run: id("y"), Action: workflow.Cancel})())
 		pgtest.Exec(t, p, "UPDATE holdfast_workflow_runs SET completed = completed - interval '31 days'")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -151,4 +152,17 @@ func TestPostgresInOdd(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	}
+}
+
+// Raise takes all runs from their owners, whose next write is refused, and makes them due.
+func TestPostgresRaise(t *testing.T) {
+	t.Parallel()
+	_, db, c := open(t, nil)
+	check(t, c.start(begun("ended"), keyed("due", ""))())
+	check(t, c.write(nil, entryOf("ended", workflow.End))())
+	for range 2 {
+		check(t, db.Raise(t.Context(), time.Time{}, -1))
+		check(t, c.write(lock.ErrFenced, entryOf("r", workflow.Stay, stepOf("s")))())
+	}
+	check(t, c.claim(2, claimOf("b"))())
 }
