@@ -281,7 +281,7 @@ func (x *stay) late(steps ...workflow.Step) {
 // load reads the journal and the mailbox in one call. It returns false if the run cannot go on here.
 func (x *stay) load() bool {
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		err := x.read1()
+		err := x.readJournal()
 		switch {
 		case err == nil:
 			return !x.lost()
@@ -301,7 +301,7 @@ func (x *stay) load() bool {
 	}
 }
 
-func (x *stay) read1() error {
+func (x *stay) readJournal() error {
 	ctx, cancel := context.WithTimeout(x.ctx, mostWait)
 	defer cancel()
 	journal, last := make(map[string]workflow.Step), make(map[string]int)

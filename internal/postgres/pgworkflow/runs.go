@@ -110,16 +110,16 @@ func (f *front) selection(q *workflow.Query) (list string, w *where) {
 	if q.Input != nil {
 		w = w.with(inDocument+"m.input @> ?::jsonb", string(q.Input))
 	}
-	if q.ID != "" {
-		w = w.with("m.id = ?::text", q.ID)
-	}
 	switch {
 	case q.Event != "":
+		if q.ID != "" {
+			w = w.with("m.id = ?::text", q.ID)
+		}
 		w = w.with("m.event = ?::text", q.Event)
 		w = w.with(inDocument+"(m.match IS NULL OR ?::jsonb @> m.match)", orNull(q.Payload))
 		return f.sql.waiting, w
 	case q.ID != "":
-		return f.sql.one, w
+		return f.sql.one, w.of(q.ID)
 	}
 	return strings.NewReplacer("{of}", of, "{next}", next).Replace(f.sql.list), w
 }
@@ -138,6 +138,13 @@ func (w *where) with(condition string, args ...any) *where {
 	more := &where{append([]string(nil), w.conditions...), append([][]any(nil), w.args...)}
 	more.conditions, more.args = append(more.conditions, condition), append(more.args, args)
 	return more
+}
+
+// of returns w for one run. The statement needs its id as the first parameter.
+func (w *where) of(id string) *where {
+	return &where{
+		append([]string{"m.id = ?::text"}, w.conditions...), append([][]any{{id}}, w.args...),
+	}
 }
 
 // after returns w for the runs that follow last; if it is nil, for those of the first page.

@@ -62,8 +62,8 @@ const (
 	hit     = `(m.event = $3::text AND ` + parked + ` AND (m.match IS NULL OR $4::jsonb @> m.match)) IS TRUE`
 	several = `(m.event = '*' AND ` + parked + `) IS TRUE`
 
-	// claimed are what scanClaimed reads.
-	claimed = `m.epoch, m.nonce, m.mail, clock_timestamp() AS now, {columns}, {documents}`
+	// claimed are what scanClaimed reads. The clock is at since.
+	claimed = `m.epoch, m.nonce, m.mail, m.since AS now, {columns}, {documents}`
 
 	// ready makes a process the owner of runs that nobody has to lose first. {ready} says of which.
 	ready = `
@@ -82,8 +82,9 @@ const (
 		SELECT z.next, z.lazy, u.* FROM (SELECT {next} AS next, {lazy} AS lazy) z LEFT JOIN u ON true
 		ORDER BY u.was`
 
-	// lost makes a process the owner of runs that other processes have lost. {whose} says of which. A run that made
-	// progress since it was lost before counts its crashes anew.
+	// lost makes a process the owner of runs that other processes have lost. {whose} says of which. $6 is since when
+	// the process has claimed some, if the statement is sent once more. A run that made progress since it was lost
+	// before counts its crashes anew.
 	lost = `
 		WITH {noted} d AS (
 			SELECT l.id, l.crashes, l.crashed, (
@@ -92,7 +93,7 @@ const (
 			FROM {definitions} CROSS JOIN LATERAL (
 				SELECT m.id, m.crashes, m.crashed FROM {workflow_runs} m
 				WHERE m.status = 'running' AND m.workflow = k.workflow AND m.version = k.version AND m.due IS NULL
-					AND m.owner <> '' AND {whose}
+					AND m.owner <> '' AND {whose} AND ($6::timestamptz IS NULL OR m.since < $6::timestamptz)
 				LIMIT $1::bigint FOR NO KEY UPDATE SKIP LOCKED
 			) l LIMIT $1::bigint
 		), e AS (
@@ -281,7 +282,12 @@ var templates = queries{
 		SELECT {columns}, {documents} FROM {workflow_runs} m
 		WHERE m.hold = '' AND {selected}
 		ORDER BY m.since, m.id LIMIT {size}`,
-	one: `SELECT {columns}, {documents} FROM {workflow_runs} m WHERE {selected} LIMIT {size}`,
+	// The id comes first. Else the condition might read a document of another run, which may be damaged.
+	one: `
+		WITH m AS MATERIALIZED (
+			SELECT * FROM {workflow_runs} WHERE id = $1::text
+		)
+		SELECT {columns}, {documents} FROM m WHERE {selected} LIMIT {size}`,
 	steps: `
 		SELECT * FROM (
 			SELECT name, idx, kind, outcome, error, attempts, until, signal, started, completed, {output}
