@@ -160,7 +160,10 @@ func TestNewID(t *testing.T) {
 // A text of any error can be kept.
 func TestErrorText(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
-		{"", ""}, {"plain", "plain"}, {"a\x00b", "a\uFFFDb"}, {"a\xffb", "a\uFFFDb"},
+		{"", ""},
+		{"plain", "plain"},
+		{"a\x00b", "a\uFFFDb"},
+		{"a\xffb", "a\uFFFDb"},
 		{of(workflow.MaxError), of(workflow.MaxError)},
 		{of(workflow.MaxError + 1), of(workflow.MaxError-3) + "…"},
 	} {
@@ -174,8 +177,8 @@ func TestErrorText(t *testing.T) {
 			t.Errorf("a long text ends as %q, with %d bytes", text[len(text)-9:], len(text))
 		}
 	}
-	for _, text := range []string{strings.Repeat("\x00", workflow.MaxError), strings.Repeat("\xff", workflow.MaxError)} {
-		if got := workflow.ErrorText(text); len(got) > workflow.MaxError {
+	for _, bad := range []string{"\x00", "\xff"} {
+		if got := workflow.ErrorText(strings.Repeat(bad, workflow.MaxError)); len(got) > workflow.MaxError {
 			t.Errorf("a text grows to %d bytes", len(got))
 		}
 	}
@@ -203,8 +206,10 @@ func TestClient(t *testing.T) {
 		}
 	}
 	mail := 0
-	for range c.Steps(ctx, s.ID) {
-		mail++
+	for _, err := range c.Steps(ctx, s.ID) {
+		if mail++; err != nil {
+			t.Error(err)
+		}
 	}
 	if mail != 2 {
 		t.Errorf("%d signals, want 2", mail)

@@ -86,6 +86,17 @@ func (b *broken) run(id string) workflow.Run {
 	return r
 }
 
+// all returns runs as they are.
+func (b *broken) all(q workflow.Query) (runs []workflow.Run) {
+	for r, err := range b.Memory.Runs(context.Background(), q) {
+		if err != nil {
+			return nil
+		}
+		runs = append(runs, r)
+	}
+	return runs
+}
+
 // A fault makes a store break the contract.
 type fault func(b *broken)
 

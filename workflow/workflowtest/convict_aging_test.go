@@ -130,8 +130,11 @@ func keepsJournal(b *broken) {
 		return all
 	})
 	b.sweep = func(ctx context.Context, limit int) (int, error) {
-		for r := range b.Memory.Runs(ctx, workflow.Query{}) {
-			for range b.steps(ctx, r.ID) { //nolint:revive // it is kept
+		for _, r := range b.all(workflow.Query{}) {
+			for _, err := range b.steps(ctx, r.ID) { // it is kept
+				if err != nil {
+					return 0, err
+				}
 			}
 		}
 		return b.Memory.Sweep(ctx, limit)
@@ -140,7 +143,7 @@ func keepsJournal(b *broken) {
 
 func sweepsRunning(b *broken) {
 	b.sweep = func(ctx context.Context, limit int) (int, error) {
-		for r := range b.Memory.Runs(ctx, workflow.Query{Status: workflow.Running}) {
+		for _, r := range b.all(workflow.Query{Status: workflow.Running}) {
 			if time.Since(r.Started) > time.Duration(r.RetentionDays)*24*time.Hour {
 				_, _ = b.Memory.Send(ctx, []message{{Run: r.ID, Action: workflow.Cancel}})
 			}
@@ -174,7 +177,7 @@ func eachClaimedNot(such func(run) bool) fault {
 	return func(b *broken) {
 		claim := b.claim
 		b.claim = func(ctx context.Context, q request) ([]claimed, duration, error) {
-			for r := range b.Memory.Runs(ctx, workflow.Query{}) {
+			for _, r := range b.all(workflow.Query{}) {
 				if such(r) {
 					return nil, 0, nil
 				}
@@ -197,7 +200,7 @@ func notesNothing(b *broken) {
 func holdsSleeping(b *broken) {
 	b.sweep = func(ctx context.Context, limit int) (int, error) {
 		n, err := b.Memory.Sweep(ctx, limit)
-		for r := range b.Memory.Runs(ctx, workflow.Query{Status: workflow.Running}) {
+		for _, r := range b.all(workflow.Query{Status: workflow.Running}) {
 			if r.Due.After(time.Now()) && time.Since(r.Started) > 24*time.Hour {
 				_, _ = b.Memory.Send(ctx, []message{{Run: r.ID, Action: workflow.Pause}})
 			}

@@ -71,7 +71,7 @@ func noRepeat(b *broken) {
 
 func keyOfRunning(b *broken) {
 	b.start = before(b.start, func(n *newRun) {
-		for r := range b.Memory.Runs(context.Background(), workflow.Query{}) {
+		for _, r := range b.all(workflow.Query{}) {
 			if r.Key == n.Key && r.Status.Over() {
 				n.Key = ""
 			}
@@ -81,7 +81,7 @@ func keyOfRunning(b *broken) {
 
 func globalKeys(b *broken) {
 	b.start = before(b.start, func(n *newRun) {
-		for r := range b.Memory.Runs(context.Background(), workflow.Query{}) {
+		for _, r := range b.all(workflow.Query{}) {
 			if r.Key == n.Key && n.Key != "" {
 				n.ID, n.Workflow, n.Input = r.ID, r.Workflow, r.Input
 			}
@@ -91,7 +91,7 @@ func globalKeys(b *broken) {
 
 func anyInput(b *broken) {
 	b.start = before(b.start, func(n *newRun) {
-		for r := range b.Memory.Runs(context.Background(), workflow.Query{}) {
+		for _, r := range b.all(workflow.Query{}) {
 			if r.ID == n.ID || r.Key == n.Key && n.Key != "" {
 				n.Input = r.Input
 			}
@@ -135,7 +135,7 @@ func looksForKey(b *broken) {
 	start := b.start
 	b.start = func(ctx context.Context, runs []newRun) ([]started, error) {
 		n := runs[0]
-		for r := range b.Memory.Runs(ctx, workflow.Query{Workflow: n.Workflow}) {
+		for _, r := range b.all(workflow.Query{Workflow: n.Workflow}) {
 			if r.Key == n.Key {
 				return []started{{ID: r.ID, Version: r.Version, Status: r.Status}}, nil
 			}
@@ -201,7 +201,7 @@ func twoOwners(b *broken) {
 
 func allDefinitions(b *broken) {
 	eachRequest(func(q *request) {
-		for r := range b.Memory.Runs(context.Background(), workflow.Query{}) {
+		for _, r := range b.all(workflow.Query{}) {
 			q.Definitions = append(q.Definitions, workflow.Definition{Workflow: r.Workflow, Version: r.Version})
 		}
 	})(b)
@@ -230,7 +230,7 @@ func nextOfAll(b *broken) {
 	claim := b.claim
 	b.claim = func(ctx context.Context, q request) ([]claimed, duration, error) {
 		all, next, err := claim(ctx, q)
-		for r := range b.Memory.Runs(ctx, workflow.Query{Status: workflow.Running}) {
+		for _, r := range b.all(workflow.Query{Status: workflow.Running}) {
 			if in := time.Until(r.Due); in > 0 && in < next {
 				next = in
 			}
@@ -291,7 +291,7 @@ func consumesOwned(b *broken) {
 
 func resumesHeld(b *broken) {
 	eachRequest(func(*request) {
-		for r := range b.Memory.Runs(context.Background(), workflow.Query{}) {
+		for _, r := range b.all(workflow.Query{}) {
 			if r.Hold == workflow.Crashed {
 				_, _ = b.Memory.Send(context.Background(), []workflow.Message{{Run: r.ID, Action: workflow.Resume}})
 			}
@@ -303,7 +303,7 @@ func claimsOver(b *broken) {
 	claim := b.claim
 	b.claim = func(ctx context.Context, q request) ([]claimed, duration, error) {
 		all, next, err := claim(ctx, q)
-		for r := range b.Memory.Runs(ctx, workflow.Query{Status: workflow.Cancelled}) {
+		for _, r := range b.all(workflow.Query{Status: workflow.Cancelled}) {
 			r.Status, r.Owner = workflow.Running, q.Process
 			all = append(all, claimed{Run: r, Fence: lock.Fence{Epoch: 9, Nonce: q.Nonce}, Now: r.Started})
 		}
@@ -428,7 +428,7 @@ func looksForDue(b *broken) {
 	claim := b.claim
 	b.claim = func(ctx context.Context, q request) ([]claimed, duration, error) {
 		seen := ""
-		for r := range b.Memory.Runs(ctx, workflow.Query{}) {
+		for _, r := range b.all(workflow.Query{}) {
 			if r.Owner == "" {
 				seen = r.ID
 			}

@@ -51,7 +51,8 @@ func (l *loser) wantHeld() {
 var crashClauses = []clause{
 	{
 		name: "crashes",
-		rule: "a run that MostCrashes owners have lost in a row without progress is held as crashed, and its owner fenced",
+		rule: "a run that MostCrashes owners have lost in a row without progress is held as crashed, and its owner " +
+			"fenced",
 		check: func(p *probe, _ workflow.Store) {
 			l := p.loses("r", 3)
 			f := l.lose(2)

@@ -175,8 +175,8 @@ var raceClauses = []clause{
 	},
 	{
 		name: "race-park",
-		rule: "of a signal and an entry that parks the run to wait for it, either the signal is consumed, or the entry " +
-			"is ErrMail",
+		rule: "of a signal and an entry that parks the run to wait for it, either the signal is consumed, or the " +
+			"entry is ErrMail",
 		check: func(p *probe, _ workflow.Store) {
 			for i := range races {
 				id := fmt.Sprint("r", i)
@@ -197,7 +197,8 @@ var raceClauses = []clause{
 	},
 	{
 		name: "race-timeout",
-		rule: "of a signal and the timeout of a wait that ends the run one wins: the entry is ErrMail, or the run is over",
+		rule: "of a signal and the timeout of a wait that ends the run one wins: the entry is ErrMail, or the run is " +
+			"over",
 		check: func(p *probe, _ workflow.Store) {
 			for i := range races {
 				id := fmt.Sprint("r", i)
@@ -221,7 +222,8 @@ var raceClauses = []clause{
 	},
 	{
 		name: "race-end",
-		rule: "of a signal and the end of its run, either the signal is in the mailbox, or it is told that the run is over",
+		rule: "of a signal and the end of its run, either the signal is in the mailbox, or it is told that the run " +
+			"is over",
 		check: func(p *probe, _ workflow.Store) {
 			for i := range races {
 				id := fmt.Sprint("r", i)
@@ -286,7 +288,8 @@ var raceClauses = []clause{
 				}
 				_, mail := p.steps(id)
 				if c := p.claimed(id, plain("b")); consumed != 1 || c.Mail != 6 || len(mail) != 6 {
-					fail("of 6 signals, each twice, %d are consumed, %d count and %d lie in the mailbox", consumed, c.Mail, len(mail))
+					fail("of 6 signals, each twice, %d are consumed, %d count and %d lie in the mailbox",
+						consumed, c.Mail, len(mail))
 				}
 			}
 		},
@@ -326,7 +329,7 @@ var raceClauses = []clause{
 			for _, n := range runs {
 				journal, mail := p.steps(n.ID)
 				if most := len(errs) * (races / 2); len(journal) != most || len(mail) != most {
-					fail("a journal has %d rows, and a mailbox %d signals, want %d of both", len(journal), len(mail), most)
+					fail("a journal has %d rows, and a mailbox %d signals, want %d", len(journal), len(mail), most)
 				}
 			}
 		},

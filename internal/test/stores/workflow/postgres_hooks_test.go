@@ -59,8 +59,11 @@ func onPool(p *pgxpool.Pool, s *pgworkflow.Store) hooked {
 func TestPostgresDamaged(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ run, step string }{
-		{"started = 'infinity'", "completed = 'infinity'"}, {"started = '-infinity'", "started = '-infinity'"},
-		{"version = 0", "idx = -1"}, {"hold = 'odd'", "kind = 'odd'"}, {"completed = now()", "outcome = 'odd'"},
+		{"started = 'infinity'", "completed = 'infinity'"},
+		{"started = '-infinity'", "started = '-infinity'"},
+		{"version = 0", "idx = -1"},
+		{"hold = 'odd'", "kind = 'odd'"},
+		{"completed = now()", "outcome = 'odd'"},
 		{"started = '20000-01-01Z'", "until = '20000-01-01Z'"},
 	} {
 		t.Run(c.run, func(t *testing.T) {
