@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/holdfast-go/holdfast/lock"
 	"github.com/holdfast-go/holdfast/store"
 	"github.com/holdfast-go/holdfast/workflow"
 	"github.com/holdfast-go/holdfast/workflow/flow"
@@ -323,35 +322,56 @@ func TestManyWaits(t *testing.T) {
 	})
 }
 
-// A process without an answer to its first claim, whose run is taken over by its lease, writes nothing.
+// A process without an answer to its first claim, whose run is taken over by its lease, writes nothing. That is so also
+// for an idle process, which is not told what others do.
 func TestLease(t *testing.T) {
-	inBubble(t, func(w *world) {
-		p := w.process()
-		p.before = func(what string) error {
-			if what == "beat" || what == "again" {
-				return errCut
-			}
-			return nil
-		}
-		var calls atomic.Int64
-		def := flow.New("lease", 1, func(r *flow.Run, _ any) (any, error) {
-			return nil, flow.Do(r, "work", func(ctx context.Context) error {
-				if calls.Add(1) > 1 {
-					return nil
-				}
-				<-ctx.Done()
-				return context.Cause(ctx)
-			})
+	for name, hears := range map[string]bool{"hears": true, "polls": false} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(w *world) { w.leaseEnds(hears) })
 		})
-		w.run(p, nil, def)
-		id := w.start("lease", nil, nil)
-		time.Sleep(time.Second)
-		w.run(w.process(), nil, def)
-		w.completed(id, "null")
-		synctest.Wait()
-		if calls.Load() != 2 {
-			t.Errorf("%d calls", calls.Load())
+	}
+}
+
+// A deaf process is told nothing of what others do.
+type deaf struct{ *process }
+
+func (deaf) Hears() bool { return false }
+
+func (w *world) leaseEnds(hears bool) {
+	p := w.process()
+	p.before = func(what string) error {
+		if what == "beat" || what == "again" {
+			return errCut
 		}
-		_ = lock.ErrFenced
+		return nil
+	}
+	var calls atomic.Int64
+	def := flow.New("lease", 1, func(r *flow.Run, _ any) (any, error) {
+		return nil, flow.Do(r, "work", func(ctx context.Context) error {
+			if calls.Add(1) > 1 {
+				return nil
+			}
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})
 	})
+	w.run(p, nil, def)
+	began := time.Now()
+	id := w.start("lease", nil, nil)
+	time.Sleep(time.Second)
+	most := time.Minute
+	if other := w.process(); hears {
+		w.run(other, nil, def)
+		most = 3 * time.Minute // it makes one statement in 30 s, of which each third one looks for leases
+	} else {
+		w.run(deaf{other}, nil, def)
+	}
+	w.completed(id, "null")
+	if d := time.Since(began); d > most {
+		w.Errorf("taken over after %v", d)
+	}
+	synctest.Wait()
+	if calls.Load() != 2 {
+		w.Errorf("%d calls", calls.Load())
+	}
 }
