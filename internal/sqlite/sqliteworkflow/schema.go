@@ -108,6 +108,7 @@ var layout = sqlitestore.Layout{
 		stopSQL, readSQL, briefSQL, allSQL, statusSQL, workflowSQL, bothSQL, eventSQL, stepsSQL, stepsBriefSQL,
 		stepAloneSQL, signalAloneSQL, countsSQL, expiredSQL, retireSQL, dropInputSQL, dropStepsSQL, dropSignalsSQL,
 		followingSQL, livingSQL, strandedSQL, holdUnknownSQL, failUnknownSQL, oldNoteSQL, forgetSQL,
+		raiseSQL,
 	}),
 }
 
