@@ -2,6 +2,10 @@ package flow_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -103,4 +107,99 @@ func TestHostile(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A deferred function runs whenever the run is given back. A verb in it is refused then, and calls nothing. At the real
+// end of the body it is a verb like others.
+func TestDeferredVerbs(t *testing.T) {
+	inBubble(t, func(w *world) {
+		cleanups, pays := 0, 0
+		var refused []error
+		w.run(w.store, nil, flow.New("deferred", 1, func(r *flow.Run, _ any) (n int, err error) {
+			defer func() {
+				if err := flow.Do(r, "cleanup", func(context.Context) error { cleanups++; return nil }); err != nil {
+					refused = append(refused, err)
+				}
+				flow.Patch(r, "patch")
+			}()
+			if err := r.Sleep("nap", time.Hour); err != nil {
+				return 0, err
+			}
+			return flow.Step(r, "pay", one(&pays, 7))
+		}))
+		id := w.start("deferred", nil, nil)
+		w.completed(id, "7")
+		if cleanups != 1 || pays != 1 || len(refused) != 1 || !errors.Is(refused[0], workflow.ErrInvalid) {
+			t.Errorf("%d cleanups, %d pays, refused %v", cleanups, pays, refused)
+		}
+		if n := len(w.journal(id)); n != 4 {
+			t.Errorf("%d rows", n)
+		}
+	})
+}
+
+// A verb of a goroutine that the body has left is an error, also while the run waits for branches.
+func TestLeftBehindBranches(t *testing.T) {
+	inBubble(t, func(w *world) {
+		left := make(chan error, 1)
+		calls := 0
+		w.run(w.store, nil, flow.New("left", 1, func(r *flow.Run, _ any) (any, error) {
+			flow.Go(r, "slow", func(r *flow.Run) (any, error) {
+				return nil, flow.Do(r, "work", func(context.Context) error { time.Sleep(time.Minute); return nil })
+			})
+			go func() {
+				time.Sleep(time.Second)
+				left <- flow.Do(r, "late", func(context.Context) error { calls++; return nil })
+			}()
+			return nil, nil
+		}))
+		id := w.start("left", nil, nil)
+		w.completed(id, "null")
+		if err := <-left; !errors.Is(err, workflow.ErrInvalid) || calls != 0 || len(w.journal(id)) != 1 {
+			t.Errorf("%d calls, %v", calls, err)
+		}
+	})
+}
+
+// A branch that ends its goroutine is an error of Join, like one that panics.
+func TestBranchEndsGoroutine(t *testing.T) {
+	inBubble(t, func(w *world) {
+		w.run(w.store, nil, flow.New("exits", 1, func(r *flow.Run, join bool) (any, error) {
+			f := flow.Go(r, "b", func(r *flow.Run) (int, error) {
+				return flow.Step(r, "a", func(context.Context) (int, error) { runtime.Goexit(); return 1, nil })
+			})
+			if !join {
+				return 1, nil
+			}
+			_, err := f.Join()
+			return nil, fmt.Errorf("joined: %w", err)
+		}))
+		id := w.start("exits", true, nil)
+		if run := w.await(id); !strings.HasPrefix(run.Error, "joined: ") {
+			t.Errorf("%s %q", run.Status, run.Error)
+		}
+		w.completed(w.start("exits", false, nil), "1")
+	})
+}
+
+// The Run of the body in a branch, and Join in another branch, are errors.
+func TestWrongRun(t *testing.T) {
+	inBubble(t, func(w *world) {
+		w.run(w.store, nil, flow.New("wrong", 1, func(r *flow.Run, _ any) (bool, error) {
+			a := flow.Go(r, "a", func(*flow.Run) (any, error) {
+				time.Sleep(time.Second)
+				return nil, flow.Do(r, "of-the-body", func(context.Context) error { return nil })
+			})
+			c := flow.Go(r, "c", func(b *flow.Run) (any, error) { time.Sleep(time.Hour); return nil, nil })
+			b := flow.Go(r, "b", func(*flow.Run) (any, error) {
+				time.Sleep(time.Second)
+				return c.Join()
+			})
+			_, err := a.Join()
+			_, err2 := b.Join()
+			_, err3 := c.Join()
+			return errors.Is(err, workflow.ErrInvalid) && errors.Is(err2, workflow.ErrInvalid) && err3 == nil, nil
+		}))
+		w.completed(w.start("wrong", nil, nil), "true")
+	})
 }

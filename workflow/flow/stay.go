@@ -370,6 +370,11 @@ func (x *stay) once() (again bool) {
 	go func() { // the body may end by Goexit
 		defer close(done)
 		defer x.living.Add(-1)
+		defer func() {
+			if err := r.end(); err != nil {
+				end.err, end.returned = err, true
+			}
+		}()
 		err := guard(func() error {
 			end.out, end.err = x.def.call(r, x.run.Input)
 			return nil
@@ -378,7 +383,6 @@ func (x *stay) once() (again bool) {
 			end.err = err
 		}
 		end.returned = true
-		x.keep(r.held)
 	}()
 	<-done
 	x.branches.Wait()

@@ -164,7 +164,9 @@ type Transactor[Tx any] interface {
 type unsureError struct{ err error }
 
 // Error says what was cut off.
-func (e *unsureError) Error() string { return "flow: the transaction of a step was cut off: " + e.err.Error() }
+func (e *unsureError) Error() string {
+	return "flow: the transaction of a step was cut off: " + e.err.Error()
+}
 
 // Unwrap returns why.
 func (e *unsureError) Unwrap() error { return e.err }
