@@ -203,3 +203,33 @@ func TestWrongRun(t *testing.T) {
 		w.completed(w.start("wrong", nil, nil), "true")
 	})
 }
+
+// A body that gives up because its context ended for a deploy has not failed: another process goes on.
+func TestBodyHeedsDeploy(t *testing.T) {
+	inBubble(t, func(w *world) {
+		calls, bodies := 0, 0
+		def := flow.New("heeds", 1, func(r *flow.Run, _ any) (int, error) {
+			bodies++
+			if bodies == 1 {
+				if _, err := flow.Step(r, "a", one(&calls, 1)); err != nil {
+					return 0, err
+				}
+				<-r.Context().Done()
+				return 0, r.Context().Err()
+			}
+			return flow.Step(r, "a", one(&calls, 1))
+		})
+		_, stop := w.run(w.process(), nil, def)
+		id := w.start("heeds", nil, nil)
+		time.Sleep(time.Second)
+		stop()
+		if run := w.get(id); run.Status != workflow.Running || run.Hold != "" || run.Owner != "" {
+			t.Fatalf("%+v", run)
+		}
+		w.run(w.process(), nil, def)
+		w.completed(id, "1")
+		if calls != 1 {
+			t.Errorf("%d calls", calls)
+		}
+	})
+}

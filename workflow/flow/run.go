@@ -32,8 +32,8 @@ type Run struct {
 // ID returns the id of the run.
 func (r *Run) ID() string { return r.stay.run.ID }
 
-// Context returns the context of the run. It ends when the run is cancelled, or lost to another process. It is for what
-// a body does between steps; a step gets a context of its own.
+// Context returns the context of the run. It ends when the run is cancelled, or lost to another process, or given back
+// because this process shuts down. It is for what a body does between steps; a step gets a context of its own.
 func (r *Run) Context() context.Context { return r.stay.ctx }
 
 // Log returns a logger with the run's attributes. It is silent while the body repeats what is in the journal.

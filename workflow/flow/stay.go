@@ -399,6 +399,9 @@ func (x *stay) entry(end *ending) workflow.Entry {
 	e := workflow.Entry{Steps: x.rest, Mail: -1}
 	parked, drift := x.parked, x.drift
 	x.mu.Unlock()
+	if end.err != nil && x.ctx.Err() != nil { // the process shuts down, and the body heeds its context: nothing has failed
+		parked = append(parked, parking{after: soon})
+	}
 	if drift == nil && len(parked) == 0 && end.returned {
 		drift = x.missed()
 	}
