@@ -233,3 +233,37 @@ func TestBodyHeedsDeploy(t *testing.T) {
 		}
 	})
 }
+
+// An outcome that was not written yet when the run was cancelled is kept as late.
+func TestLateOutcomes(t *testing.T) {
+	for name, c := range map[string]struct {
+		end  bool
+		rows string
+	}{"at the end": {true, "a"}, "before a step": {false, "a"}} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(w *world) {
+				w.run(w.store, nil, flow.New("late", 1, func(r *flow.Run, _ any) (any, error) {
+					n := 0
+					if _, err := flow.Step(r, "a", one(&n, 1)); err != nil {
+						return nil, err
+					}
+					time.Sleep(time.Minute) // the run is cancelled meanwhile
+					if c.end {
+						return nil, nil
+					}
+					return flow.Step(r, "b", one(&n, 1))
+				}))
+				id := w.start("late", nil, nil)
+				time.Sleep(time.Second)
+				if _, err := w.Cancel(w.Context(), id); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Hour)
+				rows := w.journal(id)
+				if got := strings.Join(names(rows), " "); got != c.rows || rows["a"].Outcome != workflow.Late {
+					t.Errorf("%+v", rows)
+				}
+			})
+		})
+	}
+}

@@ -387,6 +387,7 @@ func (x *stay) once() (again bool) {
 	<-done
 	x.branches.Wait()
 	if x.lost() {
+		x.late(x.takeRest()...)
 		return false
 	}
 	e := x.entry(&end)
@@ -452,10 +453,12 @@ func (p *parking) join(e *workflow.Entry) {
 func (x *stay) leave(e *workflow.Entry) (again bool) {
 	err := x.write(*e)
 	if errors.Is(err, workflow.ErrMail) { // the outcomes are true all the same, and must not be lost
-		err = x.write(workflow.Entry{Steps: e.Steps, Mail: -1})
-		return err == nil
+		if err = x.write(workflow.Entry{Steps: e.Steps, Mail: -1}); err == nil {
+			return true
+		}
 	}
 	if err != nil {
+		x.late(e.Steps...)
 		return false
 	}
 	x.engine.left(x, e)
