@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-go/holdfast/retry"
 	"github.com/holdfast-go/holdfast/workflow"
 	"github.com/holdfast-go/holdfast/workflow/flow"
 )
@@ -266,4 +267,28 @@ func TestLateOutcomes(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Eager makes failures durable too.
+func TestEager(t *testing.T) {
+	inBubble(t, func(w *world) {
+		var id string
+		w.run(w.store, &flow.Options{Eager: true}, flow.New("eager", 1, func(r *flow.Run, _ any) (any, error) {
+			time.Sleep(time.Second)
+			for _, name := range []string{"good", "bad"} {
+				_ = flow.Do(r, name, func(context.Context) error {
+					if name == "bad" {
+						return retry.Permanent(errors.New("no"))
+					}
+					return nil
+				})
+				if _, ok := w.journal(id)[name]; !ok {
+					t.Errorf("%s is not durable", name)
+				}
+			}
+			return nil, nil
+		}))
+		id = w.start("eager", nil, nil)
+		w.completed(id, "null")
+	})
 }

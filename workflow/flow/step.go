@@ -104,6 +104,9 @@ func (r *Run) failed(st workflow.Step, err error, o *stepOptions) error {
 	if !unsure && (retry.IsPermanent(shielded) || st.Attempts >= o.policy.Attempts) {
 		st.Outcome = workflow.Broken
 		r.held = append(r.held, st)
+		if r.stay.engine.options.Eager {
+			r.flush()
+		}
 		return &StepError{Step: st.Name, Attempts: st.Attempts, Text: st.Error, Err: err}
 	}
 	pause := soon
