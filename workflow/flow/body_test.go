@@ -292,3 +292,37 @@ func TestEager(t *testing.T) {
 		w.completed(id, "null")
 	})
 }
+
+// If a branch has drifted, the others begin nothing more.
+func TestDriftStopsBranches(t *testing.T) {
+	inBubble(t, func(w *world) {
+		calls := 0
+		def := func(first string) *flow.Workflow[any, any] {
+			return flow.New("stops", 1, func(r *flow.Run, _ any) (any, error) {
+				a := flow.Go(r, "a", func(r *flow.Run) (any, error) {
+					if err := flow.Do(r, first, func(context.Context) error { return nil }); err != nil {
+						return nil, err
+					}
+					return nil, r.Sleep("nap", time.Hour)
+				})
+				b := flow.Go(r, "b", func(r *flow.Run) (any, error) {
+					time.Sleep(time.Second)
+					if err := r.Sleep("nap", time.Hour); err != nil {
+						return nil, err
+					}
+					return nil, flow.Do(r, "work", func(context.Context) error { calls++; return nil })
+				})
+				return flow.All(a, b)
+			})
+		}
+		_, stop := w.run(w.store, nil, def("x"))
+		id := w.start("stops", nil, nil)
+		time.Sleep(time.Minute)
+		stop()
+		w.run(w.store, nil, def("y"))
+		time.Sleep(2 * time.Hour)
+		if run := w.get(id); run.Hold != workflow.Drifted || calls != 0 {
+			t.Errorf("%s %q, %d calls", run.Status, run.Hold, calls)
+		}
+	})
+}

@@ -82,7 +82,7 @@ func (r *Run) branchOff(name string) error {
 	if !x.branch(r.branch + name + "/") {
 		return fmt.Errorf("%w: branch %q twice", workflow.ErrInvalid, name)
 	}
-	if x.lost() {
+	if x.stops() {
 		r.exit()
 	}
 	r.flush() // what the branch does comes after what its parent did

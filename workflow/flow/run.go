@@ -97,7 +97,7 @@ func (r *Run) enter(name string, kind workflow.Kind) (v verb, err error) {
 		return v, err
 	}
 	r.index.Add(1)
-	if x.lost() {
+	if x.stops() {
 		r.exit()
 	}
 	if !v.known && x.engine.closing() {

@@ -212,6 +212,13 @@ func (x *stay) lost() bool {
 	return x.gone != nil
 }
 
+// stops reports whether no branch goes on: the run is not ours any more, or another branch has drifted.
+func (x *stay) stops() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.gone != nil || x.drift != nil
+}
+
 // lose says that the run is not ours any more.
 func (x *stay) lose(err error) {
 	x.mu.Lock()
