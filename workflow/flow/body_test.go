@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/holdfast-go/holdfast/retry"
@@ -323,6 +325,68 @@ func TestDriftStopsBranches(t *testing.T) {
 		time.Sleep(2 * time.Hour)
 		if run := w.get(id); run.Hold != workflow.Drifted || calls != 0 {
 			t.Errorf("%s %q, %d calls", run.Status, run.Hold, calls)
+		}
+	})
+}
+
+// Resume right after Pause: the former stay in this process is told, and writes nothing.
+func TestTwoStays(t *testing.T) {
+	inBubble(t, func(w *world) {
+		var calls, ended atomic.Int64
+		def := flow.New("stays", 1, func(r *flow.Run, _ any) (int64, error) {
+			return flow.Step(r, "work", func(ctx context.Context) (int64, error) {
+				n := calls.Add(1)
+				select {
+				case <-ctx.Done():
+					ended.Add(1)
+				case <-time.After(time.Minute):
+				}
+				return n, nil
+			})
+		})
+		s := deafToRuns{w.store}
+		e, stop := w.run(s, nil, def)
+		time.Sleep(time.Second)
+		h, err := def.Start(w.Context(), workflow.NewClient(e.Front()), nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make(chan int64, 1)
+		go func() {
+			v, err := h.Result(w.Context())
+			if err != nil {
+				t.Error(err)
+			}
+			got <- v
+		}()
+		synctest.Wait()
+		_, err1 := w.Pause(w.Context(), h.ID)
+		_, err2 := w.Resume(w.Context(), h.ID)
+		if err := errors.Join(err1, err2); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if calls.Load() != 2 || ended.Load() != 1 {
+			t.Errorf("%d calls, %d ended", calls.Load(), ended.Load())
+		}
+		if v := <-got; v != 2 {
+			t.Errorf("result %d", v)
+		}
+		began := time.Now()
+		stop()
+		if d := time.Since(began); d > 0 {
+			t.Errorf("Run ended after %v", d)
+		}
+	})
+}
+
+// It loses the notes that a run was lost.
+type deafToRuns struct{ *workflow.Memory }
+
+func (s deafToRuns) Listen(ctx context.Context, hear func(workflow.Note)) {
+	s.Memory.Listen(ctx, func(n workflow.Note) {
+		if n.Run == "" {
+			hear(n)
 		}
 	})
 }

@@ -222,6 +222,9 @@ func (e *Engine) adopt(claimed []workflow.Claimed, started bool) {
 			continue
 		}
 		e.called = true
+		if old := e.stays[c.ID]; old != nil && old.fence.Epoch < x.fence.Epoch { // and nobody has told it
+			old.lose(lock.ErrFenced)
+		}
 		e.stays[c.ID] = x
 		if e.active < e.options.Workers {
 			e.active++
