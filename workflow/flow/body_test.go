@@ -390,3 +390,49 @@ func (s deafToRuns) Listen(ctx context.Context, hear func(workflow.Note)) {
 		}
 	})
 }
+
+// Run ends although the store is away: what is queued is not given back then.
+func TestEndWithoutStore(t *testing.T) {
+	inBubble(t, func(w *world) {
+		def := flow.New("queued", 1, func(r *flow.Run, _ any) (any, error) {
+			return nil, flow.Do(r, "long", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+		})
+		first, second := w.process(), w.process()
+		w.run(first, nil, def)
+		for range 3 {
+			w.start("queued", nil, nil)
+		}
+		time.Sleep(10 * time.Second)
+		_, stop := w.run(second, &flow.Options{Workers: 1}, def)
+		time.Sleep(10 * time.Second)
+		first.cut(true)
+		time.Sleep(6 * time.Second)
+		owned := 0
+		for r, err := range w.Runs(w.Context(), workflow.Query{}) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Owner != "" {
+				owned++
+			}
+		}
+		if owned < 2 {
+			t.Fatalf("%d runs owned", owned)
+		}
+		second.cut(true)
+		began := time.Now()
+		ended := make(chan struct{})
+		go func() { stop(); close(ended) }()
+		select {
+		case <-ended:
+		case <-time.After(time.Hour):
+			t.Error("Run does not end")
+			second.cut(false)
+			<-ended
+		}
+		if d := time.Since(began); d > time.Minute {
+			t.Errorf("Run ended after %v", d)
+		}
+		first.cut(false)
+	})
+}

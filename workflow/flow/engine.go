@@ -118,9 +118,11 @@ func (e *Engine) drain() {
 	queue := e.queue
 	e.queue = nil
 	e.mu.Unlock()
+	var back sync.WaitGroup // which takes as long as the store is away, and not longer than this process waits
 	for _, x := range queue {
-		e.giveBack(x)
+		back.Go(func() { e.giveBack(x) })
 	}
+	defer back.Wait()
 	if !e.empty(e.options.Grace) {
 		e.mu.Lock()
 		for _, x := range e.stays {
