@@ -187,14 +187,15 @@ func (x *stay) take(v *verb, o *waitOptions) (s workflow.Step, taken bool, mail 
 	return s, false, x.mail
 }
 
-// before returns the ids of the signals that have come before a strict wait. Until a signal ends the wait, they are the
-// output of its row. It is nil if there are none.
+// before returns the ids of the signals that have come before a strict wait, also of those that another wait has taken
+// and the journal does not have yet. Until a signal ends the wait, they are the output of its row. It is nil if there
+// are none.
 func (x *stay) before(o *waitOptions) json.RawMessage {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	var ids []string
 	for _, s := range x.signals {
-		if o.strict && s.Name == o.event && !x.taken[s.Signal] {
+		if o.strict && s.Name == o.event {
 			ids = append(ids, s.Signal)
 		}
 	}
