@@ -436,3 +436,51 @@ func TestEndWithoutStore(t *testing.T) {
 		first.cut(false)
 	})
 }
+
+// An engine with more workers than a claim takes claims nevertheless.
+func TestManyWorkers(t *testing.T) {
+	inBubble(t, func(w *world) {
+		w.run(w.store, &flow.Options{Workers: 2 * workflow.MaxBatch}, flow.New("one", 1, func(*flow.Run, any) (any, error) {
+			return nil, nil
+		}))
+		id := w.start("one", nil, nil)
+		time.Sleep(time.Hour)
+		if run := w.get(id); run.Status != workflow.Completed {
+			t.Errorf("%+v", run)
+		}
+	})
+}
+
+// A signal that another branch has taken before a strict wait began is not for that wait, also after a crash.
+func TestStrictBesideBranch(t *testing.T) {
+	inBubble(t, func(w *world) {
+		var crashed atomic.Bool
+		def := flow.New("beside", 1, func(r *flow.Run, _ any) (any, error) {
+			a := flow.Go(r, "a", func(r *flow.Run) (int, error) {
+				time.Sleep(time.Second) // a is second after the crash
+				if crashed.Load() {
+					time.Sleep(time.Minute)
+				}
+				v, err := flow.Wait[int](r, "first", flow.Event("go"))
+				time.Sleep(time.Hour)
+				return v, err
+			})
+			b := flow.Go(r, "b", func(r *flow.Run) (int, error) {
+				time.Sleep(2 * time.Second)
+				return flow.Wait[int](r, "second", flow.Event("go"), flow.Strict)
+			})
+			return flow.All(a, b)
+		})
+		p := w.process()
+		id := w.start("beside", nil, nil)
+		w.signal(id, "go", 1, "1")
+		w.run(p, nil, def)
+		time.Sleep(10 * time.Second)
+		p.cut(true)
+		crashed.Store(true)
+		w.run(w.process(), nil, def)
+		time.Sleep(2 * time.Hour)
+		w.signal(id, "go", 2, "2")
+		w.completed(id, "[1,2]")
+	})
+}
