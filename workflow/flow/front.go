@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"slices"
 
 	"github.com/holdfast-go/holdfast/internal/ctxcause"
 	"github.com/holdfast-go/holdfast/lock"
@@ -103,6 +104,12 @@ func (f *front) Await(ctx context.Context, run string) (r workflow.Run, known bo
 	case r, known = <-c:
 		return r, known, nil
 	case <-ctx.Done():
+		e.mu.Lock()
+		e.waiters[run] = slices.DeleteFunc(e.waiters[run], func(w chan workflow.Run) bool { return w == c })
+		if len(e.waiters[run]) == 0 {
+			delete(e.waiters, run)
+		}
+		e.mu.Unlock()
 		return r, false, ctxcause.Of(ctx)
 	}
 }
