@@ -38,15 +38,12 @@ func TestPostgresCopy(t *testing.T) {
 		admin := pgtest.Pool(t)
 		name := strings.ToLower("copied_" + rand.Text())
 		var both [2]branch
-		for i, create := range []string{"CREATE DATABASE " + name, "CREATE DATABASE " + name + "_copy TEMPLATE " + name} {
-			pgtest.Exec(t, admin, create)
-			if i == 0 {
-				first, close := databaseOf(t, admin, name)
-				wantErr(t, first.Up(t.Context()), nil)
-				branch{t, first.Workflows()}.pause(event)
-				close() // a template has no connection
-			}
-		}
+		pgtest.Exec(t, admin, "CREATE DATABASE "+name)
+		first, closed := databaseOf(t, admin, name)
+		wantErr(t, first.Up(t.Context()), nil)
+		branch{t, first.Workflows()}.pause(event)
+		closed() // a template has no connection
+		pgtest.Exec(t, admin, "CREATE DATABASE "+name+"_copy TEMPLATE "+name)
 		for i, name := range []string{name, name + "_copy"} {
 			db, _ := databaseOf(t, admin, name)
 			both[i] = branch{t, db.Workflows()}
@@ -56,7 +53,7 @@ func TestPostgresCopy(t *testing.T) {
 }
 
 // databaseOf opens a database of a server.
-func databaseOf(t *testing.T, admin *pgxpool.Pool, name string) (db *postgres.DB, close func()) {
+func databaseOf(t *testing.T, admin *pgxpool.Pool, name string) (db *postgres.DB, closed func()) {
 	t.Helper()
 	c := admin.Config()
 	c.ConnConfig.Database = name
@@ -106,7 +103,8 @@ func (b branch) diverges(there branch, event string) {
 		there.end("r", workflow.Failed, due, 0)
 	}
 	b.end("r", workflow.Completed, due, 0)
-	if here, copied := b.run("r").Status, there.run("r").Status; here != workflow.Completed || copied != workflow.Failed {
+	here, copied := b.run("r").Status, there.run("r").Status
+	if here != workflow.Completed || copied != workflow.Failed {
 		b.t.Errorf("the run is %s, and %s in the copy", here, copied)
 	}
 }
