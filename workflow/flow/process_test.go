@@ -73,8 +73,8 @@ func TestTakeover(t *testing.T) {
 	})
 }
 
-// A claim, a start or a write whose answer is lost: the process gets to know what it owns, nothing runs twice, and no run
-// is stuck.
+// A claim, a start or a write whose answer is lost: the process gets to know what it owns, nothing runs twice, and no
+// run is stuck.
 func TestLostAnswers(t *testing.T) {
 	for _, what := range []string{"claim", "start", "write", "lease", "beat"} {
 		t.Run(what, func(t *testing.T) {
@@ -89,7 +89,8 @@ func TestLostAnswers(t *testing.T) {
 				}
 				e, _ := w.run(p, nil, flow.New("lost", 1, func(r *flow.Run, n int) (int, error) {
 					for _, name := range []string{"a", "b"} {
-						if err := flow.Do(r, name, func(context.Context) error { calls.Add(1); return nil }); err != nil {
+						count := func(context.Context) error { calls.Add(1); return nil }
+						if err := flow.Do(r, name, count); err != nil {
 							return 0, err
 						}
 						if err := r.Sleep("nap-"+name, time.Minute); err != nil {
@@ -177,10 +178,8 @@ func TestCrashes(t *testing.T) {
 			})
 		}
 		id := w.start("crashes", nil, nil)
-		var processes []*process
 		for i := range 5 {
 			p := w.process()
-			processes = append(processes, p)
 			w.run(p, nil, def(true))
 			time.Sleep(20 * time.Second)
 			if run := w.get(id); run.Hold != "" || run.Owner == "" {
@@ -193,7 +192,6 @@ func TestCrashes(t *testing.T) {
 		if run := w.get(id); run.Hold != workflow.Crashed || run.Error != workflow.CrashError(5) {
 			t.Errorf("%+v", run)
 		}
-		_ = processes
 	})
 }
 
@@ -203,7 +201,8 @@ func TestDeploy(t *testing.T) {
 	inBubble(t, func(w *world) {
 		var attempts []int
 		def := flow.New("deploy", 1, func(r *flow.Run, d time.Duration) (string, error) {
-			if err := flow.Do(r, "quick", func(context.Context) error { time.Sleep(5 * time.Second); return nil }); err != nil {
+			quick := func(context.Context) error { time.Sleep(5 * time.Second); return nil }
+			if err := flow.Do(r, "quick", quick); err != nil {
 				return "", err
 			}
 			return flow.Step(r, "long", func(ctx context.Context) (string, error) {

@@ -81,6 +81,14 @@ var plans = []plan{
 		pkg:    "./internal/sqlite/sqlitestream",
 		suites: []suite{{pkg: "./internal/test/stores/stream", skip: notSQLite + "|" + crashes}, onSQLite("stream")},
 	},
+	{
+		pkg: "./internal/sqlite/sqliteworkflow",
+		suites: []suite{
+			{pkg: "./internal/test/stores/workflow", skip: notSQLite + "|" + crashes},
+			onSQLite("workflow"),
+			{pkg: "./internal/test/stores/sqlite", run: "^TestFlow|^TestTornStep$"},
+		},
+	},
 	{pkg: "./orchestrator", suites: []suite{
 		{pkg: "./orchestrator"},
 		{pkg: "./orchestrator/orchestratortest"},
