@@ -3,6 +3,7 @@ package flow
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 
 	"github.com/holdfast-go/holdfast/workflow"
@@ -40,7 +41,9 @@ func begin[T any](r *Run, name string, fn func(r *Run) (T, error), after func())
 		defer after()
 		defer close(f.done)
 		defer x.living.Add(-1)
-		err := guard(func() error { // not after Goexit
+		defer f.end(b)
+		f.err = errExit // unless fn returns, or panics
+		err := guard(func() error {
 			f.value, f.err = fn(b)
 			return nil
 		})
@@ -48,20 +51,29 @@ func begin[T any](r *Run, name string, fn func(r *Run) (T, error), after func())
 			x.log().Error("branch panicked", "branch", b.branch, "err", err.Error())
 			f.err = err
 		}
-		f.ended = true
-		x.keep(b.held)
 	}()
 	return f
+}
+
+// end is for the end of the goroutine of a branch.
+func (f *Future[T]) end(b *Run) {
+	if b.ended.Load() { // it has parked
+		return
+	}
+	if err := b.end(); err != nil {
+		f.err = err
+	}
+	f.ended = true
 }
 
 // branchOff checks that a branch may begin.
 func (r *Run) branchOff(name string) error {
 	x := r.stay
 	switch err := workflow.ValidateStepName(r.branch + name); {
-	case x.over.Load():
+	case x.over.Load() || r.ended.Load():
 		return errOutside
 	case r.busy.Load():
-		return fmt.Errorf("flow: branch %q begins while a verb of its Run is running: use the Run of a branch", name)
+		return beside("branch", name)
 	case err != nil:
 		return err
 	case strings.Contains(name, "/"):
@@ -70,16 +82,19 @@ func (r *Run) branchOff(name string) error {
 	if !x.branch(r.branch + name + "/") {
 		return fmt.Errorf("%w: branch %q twice", workflow.ErrInvalid, name)
 	}
-	if x.lost() {
+	if x.stops() {
 		r.exit()
 	}
 	r.flush() // what the branch does comes after what its parent did
 	return nil
 }
 
-// Join waits for a branch. If the branch sleeps or waits, the run is given back until it goes on.
-func (f *Future[T]) Join() (T, error) {
-	f.run.rest(f.done)
+// Join waits for a branch. If the branch sleeps or waits, the run is given back until it goes on. Join is for the
+// goroutine that called Go, and is an error in another branch while a verb, or a Join, of that goroutine is running.
+func (f *Future[T]) Join() (value T, err error) {
+	if err := f.run.rest(f.done); err != nil {
+		return value, err
+	}
 	if !f.ended {
 		f.run.exit()
 	}
@@ -87,16 +102,21 @@ func (f *Future[T]) Join() (T, error) {
 }
 
 // rest receives from c, while other branches go on.
-func (r *Run) rest(c <-chan struct{}) {
+func (r *Run) rest(c <-chan struct{}) error {
+	if err := r.begin("Join", ""); err != nil {
+		return err
+	}
+	defer r.leave()
 	select {
 	case <-c:
-		return
+		return nil
 	default:
 	}
 	r.flush()
 	r.stay.living.Add(-1)
 	<-c
 	r.stay.living.Add(1)
+	return nil
 }
 
 // All joins branches in their order. It returns all errors, joined, after all have ended.
@@ -121,7 +141,9 @@ func Each[In, Out any](
 	parked, running := 0, 0
 	for i, item := range items {
 		for running-parked > 0 && running >= limit {
-			r.rest(room)
+			if err := r.rest(room); err != nil {
+				return nil, err
+			}
 			running, parked = count(all)
 		}
 		if running >= limit { // all of them have parked
@@ -159,6 +181,9 @@ func count[T any](all []*Future[T]) (running, parked int) {
 // before the change get false. An invalid name, and a name that is used twice, hold the run.
 func Patch(r *Run, name string) bool {
 	x := r.stay
+	if r.ended.Load() { // in a deferred function
+		runtime.Goexit()
+	}
 	v := verb{name: r.branch + name, index: int(r.index.Load())}
 	if err := workflow.ValidateStepName(v.name); err != nil {
 		r.drifted(err)

@@ -164,7 +164,8 @@ func (e *Engine) room(ctx context.Context) int {
 	for ctx.Err() == nil && e.active >= e.options.Workers && 2*len(e.queue) >= e.pace.now() {
 		e.idle.Wait()
 	}
-	return max(e.options.Workers-e.active+min(e.pace.now(), 2*e.options.Workers)-len(e.queue), 1)
+	room := e.options.Workers - e.active + min(e.pace.now(), 2*e.options.Workers) - len(e.queue)
+	return min(max(room, 1), workflow.MaxBatch)
 }
 
 // A pace counts what ends, in intervals of a tenth of a second.

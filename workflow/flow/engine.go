@@ -118,9 +118,11 @@ func (e *Engine) drain() {
 	queue := e.queue
 	e.queue = nil
 	e.mu.Unlock()
+	var back sync.WaitGroup // which takes as long as the store is away, and not longer than this process waits
 	for _, x := range queue {
-		e.giveBack(x)
+		back.Go(func() { e.giveBack(x) })
 	}
+	defer back.Wait()
 	if !e.empty(e.options.Grace) {
 		e.mu.Lock()
 		for _, x := range e.stays {
@@ -222,6 +224,9 @@ func (e *Engine) adopt(claimed []workflow.Claimed, started bool) {
 			continue
 		}
 		e.called = true
+		if old := e.stays[c.ID]; old != nil && old.fence.Epoch < x.fence.Epoch { // and nobody has told it
+			old.lose(lock.ErrFenced)
+		}
 		e.stays[c.ID] = x
 		if e.active < e.options.Workers {
 			e.active++

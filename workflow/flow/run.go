@@ -22,6 +22,7 @@ type Run struct {
 	branch string       // "", or the name of the branch with a slash behind it
 	index  atomic.Int64 // of the next verb
 	busy   atomic.Bool
+	ended  atomic.Bool // the body has ended, or the run was given back: there are no more verbs
 
 	// held are outcomes that are not durable yet. They are written before the next step begins, or along with the end,
 	// the sleep or the wait that comes next.
@@ -31,8 +32,8 @@ type Run struct {
 // ID returns the id of the run.
 func (r *Run) ID() string { return r.stay.run.ID }
 
-// Context returns the context of the run. It ends when the run is cancelled, or lost to another process. It is for what
-// a body does between steps; a step gets a context of its own.
+// Context returns the context of the run. It ends when the run is cancelled, or lost to another process, or given back
+// because this process shuts down. It is for what a body does between steps; a step gets a context of its own.
 func (r *Run) Context() context.Context { return r.stay.ctx }
 
 // Log returns a logger with the run's attributes. It is silent while the body repeats what is in the journal.
@@ -74,15 +75,12 @@ type verb struct {
 // ends.
 func (r *Run) enter(name string, kind workflow.Kind) (v verb, err error) {
 	x := r.stay
-	if x.over.Load() {
-		return v, errOutside
-	}
-	if !r.busy.CompareAndSwap(false, true) {
-		return v, fmt.Errorf("flow: %q is called while another verb of its Run is running: use flow.Go", name)
+	if err := r.begin("step", name); err != nil {
+		return v, err
 	}
 	defer func() {
 		if err != nil {
-			r.busy.Store(false)
+			r.leave()
 		}
 	}()
 	v.name, v.index = r.branch+name, int(r.index.Load())
@@ -99,7 +97,7 @@ func (r *Run) enter(name string, kind workflow.Kind) (v verb, err error) {
 		return v, err
 	}
 	r.index.Add(1)
-	if x.lost() {
+	if x.stops() {
 		r.exit()
 	}
 	if !v.known && x.engine.closing() {
@@ -108,12 +106,45 @@ func (r *Run) enter(name string, kind workflow.Kind) (v verb, err error) {
 	return v, nil
 }
 
-func (r *Run) leave() { r.busy.Store(false) }
+// begin begins a call that no other one of this Run may run beside.
+func (r *Run) begin(what, name string) error {
+	switch {
+	case r.ended.Load() || r.stay.over.Load():
+		return errOutside
+	case !r.busy.CompareAndSwap(false, true):
+		return beside(what, name)
+	}
+	return nil
+}
+
+func (r *Run) leave() {
+	if !r.ended.Load() {
+		r.busy.Store(false)
+	}
+}
+
+// end is for the end of the body: there are no more verbs. It is an error if one is running.
+func (r *Run) end() error {
+	switch {
+	case r.ended.Load():
+		return nil
+	case !r.busy.CompareAndSwap(false, true):
+		return errLeft
+	}
+	r.finish()
+	return nil
+}
+
+func (r *Run) finish() {
+	r.ended.Store(true)
+	r.stay.keep(r.held)
+	r.held = nil
+}
 
 // exit ends the goroutine of the body. Its deferred functions run.
 func (r *Run) exit() {
-	r.stay.keep(r.held)
-	r.held = nil
+	r.busy.Store(true)
+	r.finish()
 	runtime.Goexit()
 }
 

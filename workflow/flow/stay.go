@@ -187,14 +187,15 @@ func (x *stay) take(v *verb, o *waitOptions) (s workflow.Step, taken bool, mail 
 	return s, false, x.mail
 }
 
-// before returns the ids of the signals that have come before a strict wait. Until a signal ends the wait, they are the
-// output of its row. It is nil if there are none.
+// before returns the ids of the signals that have come before a strict wait, also of those that another wait has taken
+// and the journal does not have yet. Until a signal ends the wait, they are the output of its row. It is nil if there
+// are none.
 func (x *stay) before(o *waitOptions) json.RawMessage {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	var ids []string
 	for _, s := range x.signals {
-		if o.strict && s.Name == o.event && !x.taken[s.Signal] {
+		if o.strict && s.Name == o.event {
 			ids = append(ids, s.Signal)
 		}
 	}
@@ -210,6 +211,13 @@ func (x *stay) lost() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.gone != nil
+}
+
+// stops reports whether no branch goes on: the run is not ours any more, or another branch has drifted.
+func (x *stay) stops() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.gone != nil || x.drift != nil
 }
 
 // lose says that the run is not ours any more.
@@ -370,6 +378,11 @@ func (x *stay) once() (again bool) {
 	go func() { // the body may end by Goexit
 		defer close(done)
 		defer x.living.Add(-1)
+		defer func() {
+			if err := r.end(); err != nil {
+				end.err, end.returned = err, true
+			}
+		}()
 		err := guard(func() error {
 			end.out, end.err = x.def.call(r, x.run.Input)
 			return nil
@@ -378,11 +391,11 @@ func (x *stay) once() (again bool) {
 			end.err = err
 		}
 		end.returned = true
-		x.keep(r.held)
 	}()
 	<-done
 	x.branches.Wait()
 	if x.lost() {
+		x.late(x.takeRest()...)
 		return false
 	}
 	e := x.entry(&end)
@@ -395,6 +408,9 @@ func (x *stay) entry(end *ending) workflow.Entry {
 	e := workflow.Entry{Steps: x.rest, Mail: -1}
 	parked, drift := x.parked, x.drift
 	x.mu.Unlock()
+	if end.err != nil && x.ctx.Err() != nil { // the process shuts down, and the body heeds its context: nothing has failed
+		parked = append(parked, parking{after: soon})
+	}
 	if drift == nil && len(parked) == 0 && end.returned {
 		drift = x.missed()
 	}
@@ -445,10 +461,12 @@ func (p *parking) join(e *workflow.Entry) {
 func (x *stay) leave(e *workflow.Entry) (again bool) {
 	err := x.write(*e)
 	if errors.Is(err, workflow.ErrMail) { // the outcomes are true all the same, and must not be lost
-		err = x.write(workflow.Entry{Steps: e.Steps, Mail: -1})
-		return err == nil
+		if err = x.write(workflow.Entry{Steps: e.Steps, Mail: -1}); err == nil {
+			return true
+		}
 	}
 	if err != nil {
+		x.late(e.Steps...)
 		return false
 	}
 	x.engine.left(x, e)

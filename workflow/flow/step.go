@@ -104,6 +104,9 @@ func (r *Run) failed(st workflow.Step, err error, o *stepOptions) error {
 	if !unsure && (retry.IsPermanent(shielded) || st.Attempts >= o.policy.Attempts) {
 		st.Outcome = workflow.Broken
 		r.held = append(r.held, st)
+		if r.stay.engine.options.Eager {
+			r.flush()
+		}
 		return &StepError{Step: st.Name, Attempts: st.Attempts, Text: st.Error, Err: err}
 	}
 	pause := soon
@@ -164,7 +167,9 @@ type Transactor[Tx any] interface {
 type unsureError struct{ err error }
 
 // Error says what was cut off.
-func (e *unsureError) Error() string { return "flow: the transaction of a step was cut off: " + e.err.Error() }
+func (e *unsureError) Error() string {
+	return "flow: the transaction of a step was cut off: " + e.err.Error()
+}
 
 // Unwrap returns why.
 func (e *unsureError) Unwrap() error { return e.err }

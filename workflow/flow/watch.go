@@ -157,7 +157,7 @@ func (e *Engine) rest(ctx context.Context, name string) {
 func (e *Engine) free() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return max(2*e.options.Workers-e.active-len(e.queue), 0)
+	return min(max(2*e.options.Workers-e.active-len(e.queue), 0), workflow.MaxBatch)
 }
 
 // leases takes over what processes own that have not beaten for long, and notes the definitions of this process. If the
