@@ -280,7 +280,11 @@ func (e *Engine) left(x *stay, entry *workflow.Entry) {
 			e.due(time.Now().Add(entry.After))
 		}
 		if !entry.Due.IsZero() {
-			e.due(time.Now().Add(max(entry.Due.Sub(x.now()), 0)))
+			now := x.now()
+			if now.IsZero() { // it was started here. If the clocks differ, the claim says how long it takes still
+				now = time.Now()
+			}
+			e.due(time.Now().Add(max(entry.Due.Sub(now), 0)))
 		}
 	case workflow.End:
 		e.tell(x, entry)

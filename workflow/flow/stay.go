@@ -1,7 +1,6 @@
 package flow
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -396,9 +395,6 @@ func (x *stay) entry(end *ending) workflow.Entry {
 	e := workflow.Entry{Steps: x.rest, Mail: -1}
 	parked, drift := x.parked, x.drift
 	x.mu.Unlock()
-	if errors.Is(end.err, errInput) {
-		drift = cmp.Or(drift, end.err)
-	}
 	if drift == nil && len(parked) == 0 && end.returned {
 		drift = x.missed()
 	}
@@ -412,7 +408,7 @@ func (x *stay) entry(end *ending) workflow.Entry {
 			parked[i].join(&e)
 		}
 	case end.err != nil:
-		if p, ok := errors.AsType[*panicError](end.err); ok {
+		if p, ok := end.err.(*panicError); ok { //nolint:errorlint // methods of the program's errors are not called here
 			x.log().Error("body panicked", "err", textOf(p), "stack", string(p.stack))
 		}
 		e.Next, e.Status, e.Error = workflow.End, workflow.Failed, textOf(end.err)

@@ -100,7 +100,7 @@ func (r *Run) failed(st workflow.Step, err error, o *stepOptions) error {
 		r.stay.log().Error("step panicked", "step", st.Name, "err", textOf(err), "stack", string(p.stack))
 	}
 	st.Output, st.Error = nil, textOf(err)
-	unsure := errors.Is(shielded, errUnsure)
+	_, unsure := err.(*unsureError) //nolint:errorlint // this very error is meant
 	if !unsure && (retry.IsPermanent(shielded) || st.Attempts >= o.policy.Attempts) {
 		st.Outcome = workflow.Broken
 		r.held = append(r.held, st)
@@ -160,8 +160,14 @@ type Transactor[Tx any] interface {
 	WriteTx(ctx context.Context, f func(tx Tx) (workflow.Entry, error)) (verdict, err error)
 }
 
-// errUnsure says that a transaction may have committed. The journal knows: the run is given back, and looks there.
-var errUnsure = errors.New("flow: the transaction of a step was cut off")
+// An unsureError says that a transaction may have committed. The journal knows: the run is given back, and looks there.
+type unsureError struct{ err error }
+
+// Error says what was cut off.
+func (e *unsureError) Error() string { return "flow: the transaction of a step was cut off: " + e.err.Error() }
+
+// Unwrap returns why.
+func (e *unsureError) Unwrap() error { return e.err }
 
 // StepTx runs fn in a transaction of the database that keeps the runs. The journal row commits with what fn writes, so
 // that it happens exactly once. The transaction begins before fn, and ends with the journal row. fn must not end it.
@@ -192,7 +198,7 @@ func StepTx[Tx, T any](
 		case failed != nil:
 			return false, failed
 		case err != nil && !errors.Is(err, lock.ErrFenced):
-			return false, errors.Join(errUnsure, logtext.Shield(err))
+			return false, &unsureError{logtext.Shield(err)}
 		}
 		return err == nil, err
 	})

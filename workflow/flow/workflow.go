@@ -28,7 +28,7 @@ func New[In, Out any](
 	d.call = func(r *Run, raw json.RawMessage) (json.RawMessage, error) {
 		var in In
 		if err := guard(func() error { return json.Unmarshal(raw, &in) }); err != nil {
-			return nil, fmt.Errorf("%w: %w", errInput, err)
+			r.drifted(fmt.Errorf("%w: %w", errInput, err))
 		}
 		out, err := body(r, in)
 		if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-go/holdfast/workflow"
 )
 
-// A WorkflowLog is a turn log in the mailboxes of workflow runs that no engine runs. The run of a turn has its id, and a
-// signal for each entry.
+// A WorkflowLog is a turn log in the mailboxes of workflow runs that no engine runs. The run of a turn has its id, and
+// a signal for each entry.
 type WorkflowLog struct{ Store workflow.Front }
 
 // Record sends a signal. If there is such a signal, Record compares the states.
