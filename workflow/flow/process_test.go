@@ -380,7 +380,7 @@ func TestStartHere(t *testing.T) {
 	inBubble(t, func(w *world) {
 		def := flow.New("here", 1, func(r *flow.Run, n int) (int, error) {
 			for i := range n {
-				if _, err := flow.Step(r, fmt.Sprint(i), func(context.Context) (int, error) { return i, nil }); err != nil {
+				if err := flow.Do(r, fmt.Sprint(i), func(context.Context) error { return nil }); err != nil {
 					return 0, err
 				}
 			}

@@ -3,6 +3,7 @@ package workflows_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"iter"
 	"sync"
 	"time"
@@ -17,6 +18,7 @@ import (
 type hook struct {
 	strike int
 	after  bool
+	out    io.Writer     // hears that the process waits
 	up     chan struct{} // closed when the engine runs
 	goOn   chan struct{} // closed when the process may go on
 
@@ -35,7 +37,7 @@ func (h *hook) wait() {
 		h.alone.Lock()
 		defer h.alone.Unlock()
 	}
-	fmt.Println(here)
+	fmt.Fprintln(h.out, here)
 	<-h.goOn
 }
 

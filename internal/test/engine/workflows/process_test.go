@@ -45,7 +45,9 @@ const (
 func (j job) do(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	h := &hook{strike: j.Strike, after: j.After, up: make(chan struct{}), goOn: make(chan struct{})}
+	h := &hook{
+		strike: j.Strike, after: j.After, out: os.Stdout, up: make(chan struct{}), goOn: make(chan struct{}),
+	}
 	if j.Site.Kind == "sqlite" {
 		h.alone = new(sync.RWMutex)
 	}
