@@ -34,7 +34,7 @@ LARGEST := ^Test($(SETTINGS))$$/largest|^Test(Functions|Isolation|StoreBehind)$$
 # engines.
 BROKEN     := Broken|BrokenParts|Convicts|HistoriesConvict|InstancesConvict|ModelConvicts|RenewUnderLoadConvicts|SnapshotModelConvicts
 ONE_CALLER := CrashEverywhere|LateCopy|LostReply
-PROCESSES  := BootTogether|Deploys|KillAgainAndAgain|OnceKilled|OnceStopped|OnceVendorFails|Processes|Takeover|TakeoverOfManyKilled|TurnLogKilled|TxProcessKilled|TxProcessStopped
+PROCESSES  := BootTogether|Deploys|KillAgainAndAgain|KillEverywhere|KillEverywhere|OnceKilled|OnceStopped|OnceVendorFails|Processes|RollingRestart|StopEverywhere|Takeover|TakeoverOfManyKilled|TurnInStep|TurnLogKilled|TxProcessKilled|TxProcessStopped
 ON_SERVERS := ^TestInstances$$/^(sqlite|postgres|redis)
 UNRACED    := ^Test($(BROKEN)|$(ONE_CALLER)|$(PROCESSES))$$|$(ON_SERVERS)|$(SETTING)
 
@@ -42,7 +42,7 @@ UNRACED    := ^Test($(BROKEN)|$(ONE_CALLER)|$(PROCESSES))$$|$(ON_SERVERS)|$(SETT
 TESTED := $(filter-out ./internal/test/bench/...,$(PACKAGES))
 
 # These take longest, or wait most, and would run alone at the end.
-FIRST := $(addprefix ./internal/test/engine/,orchestrator bootdrain enginetest turnlogs) \
+FIRST := $(addprefix ./internal/test/engine/,orchestrator bootdrain enginetest turnlogs workflows) \
 	$(addprefix ./internal/test/stores/,checkpoint snapshot) \
 	$(addprefix ./examples/,refundbot refundbot/bot internal/tutorial)
 

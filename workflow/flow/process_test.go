@@ -374,3 +374,40 @@ func (w *world) leaseEnds(hears bool) {
 		w.Errorf("%d calls", calls.Load())
 	}
 }
+
+// A run of n steps that is started here is a start and n writes: no claim.
+func TestStartHere(t *testing.T) {
+	inBubble(t, func(w *world) {
+		def := flow.New("here", 1, func(r *flow.Run, n int) (int, error) {
+			for i := range n {
+				if err := flow.Do(r, fmt.Sprint(i), func(context.Context) error { return nil }); err != nil {
+					return 0, err
+				}
+			}
+			return n, nil
+		})
+		p := w.process()
+		e, _ := w.run(p, nil, def)
+		time.Sleep(time.Second)
+		c := workflow.NewClient(e.Front())
+		before := make(map[string]int)
+		for _, what := range []string{"start", "claim", "write"} {
+			before[what] = p.count(what)
+		}
+		for n := range 10 {
+			h, err := def.Start(w.Context(), c, n+1, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := h.Result(w.Context()); got != n+1 || err != nil {
+				t.Errorf("run of %d steps: %d, %v", n+1, got, err)
+			}
+			synctest.Wait()
+		}
+		for what, want := range map[string]int{"start": 10, "claim": 0, "write": 55} {
+			if got := p.count(what) - before[what]; got != want {
+				t.Errorf("%d calls of %s, want %d", got, what, want)
+			}
+		}
+	})
+}

@@ -43,30 +43,31 @@ func (e *Engine) watch(ctx context.Context) {
 			w.told = false
 			pause = e.poll()
 		}
-		_, died := e.member.Stop()
-		t := time.NewTimer(pause)
-		select {
-		case <-t.C:
-		case <-died:
-		case <-e.stir:
-			if !busy {
-				t.Reset(watchPace / 4)
-				select {
-				case <-t.C:
-				case <-ctx.Done():
-				}
-			} else {
-				select {
-				case <-t.C:
-				case <-died:
-				case <-ctx.Done():
-				}
-			}
-		case <-ctx.Done():
-		}
-		t.Stop()
+		e.doze(ctx, pause, busy)
 		if ctx.Err() == nil {
 			e.tick(ctx, &w)
+		}
+	}
+}
+
+// doze waits for d, until a process is found to have stopped, or until an idle process owns something.
+func (e *Engine) doze(ctx context.Context, d time.Duration, busy bool) {
+	_, died := e.member.Stop()
+	stir := e.stir
+	if busy {
+		stir = nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-died:
+	case <-ctx.Done():
+	case <-stir:
+		t.Reset(watchPace / 4) // most runs are over by then
+		select {
+		case <-t.C:
+		case <-ctx.Done():
 		}
 	}
 }

@@ -20,8 +20,11 @@ func (f *front) Start(ctx context.Context, runs []workflow.NewRun) ([]workflow.S
 	}
 	started := make([]workflow.Started, len(runs))
 	err := f.start(ctx, runs, started)
-	if err == nil && slices.ContainsFunc(started, func(s workflow.Started) bool { return s.New }) {
-		err = f.note(ctx, workflow.Note{})
+	for i := 0; err == nil && i < len(runs); i++ {
+		if started[i].New && runs[i].Owner == "" { // nobody has to claim the others
+			err = f.note(ctx, workflow.Note{})
+			break
+		}
 	}
 	if err != nil {
 		return nil, f.error(ctx, "start", "", err)

@@ -108,7 +108,11 @@ func (r *Replicated) ResumeReplay() { r.onStandbys("SELECT pg_wal_replay_resume(
 func (r *Replicated) onStandbys(sql string) {
 	r.tb.Helper()
 	for _, s := range r.Standbys {
-		must(r.tb, exec1(r.tb.Context(), s.URL, sql))
+		err := exec1(r.tb.Context(), s.URL, sql)
+		if err != nil { // what the standby replays may have cancelled it
+			err = exec1(r.tb.Context(), s.URL, sql)
+		}
+		must(r.tb, err)
 	}
 }
 

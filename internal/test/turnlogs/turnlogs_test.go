@@ -21,11 +21,15 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib"
 	_ "modernc.org/sqlite"
 
+	"github.com/holdfast-go/holdfast/internal/test/pgtest"
 	"github.com/holdfast-go/holdfast/internal/test/sqlitetest"
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 	"github.com/holdfast-go/holdfast/internal/test/turnlogs"
+	"github.com/holdfast-go/holdfast/postgres"
+	"github.com/holdfast-go/holdfast/sqlite"
 	"github.com/holdfast-go/holdfast/turnlog"
 	"github.com/holdfast-go/holdfast/turnlog/turnlogtest"
+	"github.com/holdfast-go/holdfast/workflow"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }
@@ -76,6 +80,32 @@ func TestSQLLog(t *testing.T) {
 				sqlitetest.Exec(t, db, turnlogs.SQLTable)
 				return turnlogs.SQLLog{DB: db}
 			})
+		})
+	}
+}
+
+func TestWorkflowLog(t *testing.T) {
+	t.Parallel()
+	for name, open := range map[string]func(t *testing.T) workflow.Front{
+		"memory": func(*testing.T) workflow.Front { return new(workflow.Memory) },
+		"sqlite": func(t *testing.T) workflow.Front {
+			db := sqlite.New(sqlitetest.Open(t, testenv.SQLite(t)), nil)
+			if err := db.Up(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			return db.Workflows()
+		},
+		"postgres": func(t *testing.T) workflow.Front {
+			db := postgres.New(pgtest.EmptyPool(t), nil)
+			if err := db.Up(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			return db.Workflows()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			turnlogtest.Run(t, func(t *testing.T) turnlog.Log { return turnlogs.WorkflowLog{Store: open(t)} })
 		})
 	}
 }

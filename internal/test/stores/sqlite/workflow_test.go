@@ -78,6 +78,7 @@ var flows = contract{
 	},
 	// The number of definitions does not grow with that of the runs. Counts reads an index.
 	scans: []string{
+		"SET epoch = epoch + 1, owner = '', due = ?1", // Raise
 		"FROM holdfast_workflow_definitions WHERE at", "holdfast_workflow_definitions SET at", "GROUP BY",
 		"FROM holdfast_beats",
 	},
