@@ -24,8 +24,8 @@
 //   - A step's function is called at least once, and by one owner at a time as far as fences reach. Its outcome is
 //     written once. After that it is never called again. What it does elsewhere must bear a second call: [StepID] names
 //     the step to the other side. [StepTx] writes in the database of the runs, and happens exactly once.
-//   - The outcome of a step is durable before the next verb of its branch, and before the run sleeps, waits, fails or
-//     ends. With Options.Eager it is durable before Step returns.
+//   - The outcome of a step is durable before the function of the next step of its branch is called, and before the
+//     run sleeps, waits, fails or ends. With Options.Eager it is durable before Step returns.
 //   - A run that sleeps or waits is a row. It costs no goroutine, no memory and no statement until it is due.
 //   - A process that dies loses no step whose successor had begun. Another process goes on within Options.DeadAfter if
 //     the process had beaten, and within Options.Lease and two Polls if it died before its first beat.

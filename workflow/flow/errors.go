@@ -62,7 +62,7 @@ type StepError struct {
 	Step     string
 	Attempts int
 	Text     string // of the last error; this much survives a replay
-	Err      error  // the last error, if this process saw it
+	Err      error  // the last error, if this process saw it: no decision of a body should rest on it
 }
 
 // Error names the step and its last error.

@@ -15,7 +15,7 @@ type Options struct {
 	Writers     int           // group writes at a time; 2 by default
 	Poll        time.Duration // between looks of an idle engine; 1 s, or 30 s while the store notifies
 	DeadAfter   time.Duration // for how long the beats of a process stand still before its runs are taken over; 4 s
-	Lease       time.Duration // after which runs change hands without beats; 30 s
+	Lease       time.Duration // after which runs change hands without beats, in any case if the store has none; 30 s
 	Grace       time.Duration // for steps at the end of Run; 10 s
 	MostCrashes int           // at one place, after which a run is held; 5
 	Eager       bool          // makes each outcome durable before its Step returns
