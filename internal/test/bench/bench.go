@@ -109,6 +109,9 @@ var suites = []suite{
 	{"streams-postgres", (*bench).streamsPostgres},
 	{"streams-redis", (*bench).streamsRedis},
 	{"streams-sqlite", (*bench).streamsSQLite},
+	{"workflows-postgres", (*bench).workflowsPostgres},
+	{"workflows-" + slowDisk, (*bench).workflowsSlowDisk},
+	{"workflows-elsewhere", (*bench).workflowsElsewhere},
 }
 
 // run measures the wanted suites. If one fails, the others are measured all the same.
