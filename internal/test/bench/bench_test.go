@@ -1,8 +1,11 @@
 package main
 
 import (
+	"context"
 	"crypto/rand"
 	"fmt"
+	"log"
+	"os"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -14,7 +17,14 @@ import (
 	"github.com/holdfast-go/holdfast/internal/test/testenv"
 )
 
-func TestMain(m *testing.M) { testenv.Main(m) }
+func TestMain(m *testing.M) {
+	if os.Getenv(ownURL) == "" {
+		testenv.Main(m)
+	}
+	if err := own(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+}
 
 // Everything can be measured. The test judges no figure: a test says nothing about speed. Suites with the same options
 // share a server, one after the other.
